@@ -1,0 +1,70 @@
+// intrusive.h: reference counting inside the object. A Ref is one pointer wide; the count may change from any thread.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <utility>
+
+namespace rush {
+
+// Base of counted objects. T must offer `static void destroy(T*) noexcept`, called by the last release.
+template <class T>
+class Counted {
+ public:
+  void retain() const noexcept { refs_.fetch_add(1, std::memory_order_relaxed); }
+  void release() const noexcept {
+    // A sole owner needs no atomic write: nobody else can see the object any more.
+    if (refs_.load(std::memory_order_acquire) == 1 || refs_.fetch_sub(1, std::memory_order_acq_rel) == 1) {
+      T::destroy(const_cast<T*>(static_cast<const T*>(this)));
+    }
+  }
+  uint32_t use_count() const noexcept { return refs_.load(std::memory_order_acquire); }
+
+ protected:
+  Counted() = default;
+  ~Counted() = default;
+
+ private:
+  mutable std::atomic<uint32_t> refs_{1};
+};
+
+template <class T>
+class Ref {
+ public:
+  constexpr Ref() = default;
+  constexpr Ref(std::nullptr_t) {}
+  Ref(const Ref& other) noexcept : p_(other.p_) {
+    if (p_) p_->retain();
+  }
+  Ref(Ref&& other) noexcept : p_(std::exchange(other.p_, nullptr)) {}
+  Ref& operator=(Ref other) noexcept {
+    std::swap(p_, other.p_);
+    return *this;
+  }
+  ~Ref() {
+    if (p_) p_->release();
+  }
+
+  // Takes over the count that a fresh object is born with.
+  static Ref adopt(T* p) noexcept {
+    Ref r;
+    r.p_ = p;
+    return r;
+  }
+  static Ref share(T* p) noexcept {
+    if (p) p->retain();
+    return adopt(p);
+  }
+  T* detach() noexcept { return std::exchange(p_, nullptr); }
+
+  T* get() const noexcept { return p_; }
+  T* operator->() const noexcept { return p_; }
+  T& operator*() const noexcept { return *p_; }
+  explicit operator bool() const noexcept { return p_ != nullptr; }
+  bool operator==(const Ref& other) const noexcept { return p_ == other.p_; }
+
+ private:
+  T* p_ = nullptr;
+};
+
+}  // namespace rush

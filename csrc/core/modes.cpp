@@ -1,0 +1,7 @@
+#include "core/modes.h"
+
+namespace rush {
+
+thread_local uint32_t t_modes = 0;
+
+}  // namespace rush

@@ -1,0 +1,40 @@
+// modes.h: one thread-local word holds everything that may leave the fast path. It is tested once a call.
+#pragma once
+
+#include <cstdint>
+
+#include "core/export.h"
+
+namespace rush {
+
+enum Mode : uint32_t {
+  kNoGrad = 1u << 0,       // grad mode off
+  kInferenceMode = 1u << 1,
+  // The bits below send a call to the boxed path with its interceptors.
+  kIntercept = 1u << 8,    // at least one interceptor is installed on this thread
+};
+inline constexpr uint32_t kSlowPath = kIntercept;
+
+// initial-exec: one fixed offset from the thread pointer instead of a call into the loader.
+extern RUSH_API thread_local uint32_t t_modes __attribute__((tls_model("initial-exec")));
+
+inline bool grad_enabled() { return !(t_modes & kNoGrad); }
+inline void set_mode(Mode bit, bool on) { t_modes = on ? t_modes | bit : t_modes & ~bit; }
+
+// Sets or clears a mode for a scope.
+class ModeGuard {
+ public:
+  ModeGuard(Mode bit, bool on) : saved_(t_modes) { set_mode(bit, on); }
+  ~ModeGuard() { t_modes = saved_; }
+  ModeGuard(const ModeGuard&) = delete;
+  ModeGuard& operator=(const ModeGuard&) = delete;
+
+ private:
+  uint32_t saved_;
+};
+
+struct NoGradGuard : ModeGuard {
+  NoGradGuard() : ModeGuard(kNoGrad, true) {}
+};
+
+}  // namespace rush

@@ -1,0 +1,83 @@
+#include "core/storage.h"
+
+#include <cstring>
+#include <algorithm>
+#include <new>
+
+#include "core/allocator.h"
+#include "core/error.h"
+
+namespace rush {
+namespace {
+
+// The header takes one cache line, so that data behind it keeps the allocator's 64-byte alignment.
+constexpr size_t kHeader = 64;
+// Up to here, header and data share a block; beyond, the data gets a block of its own so that it can be page-aligned.
+constexpr size_t kInlineLimit = 32 * 1024;
+static_assert(sizeof(Storage) <= kHeader);
+
+}  // namespace
+
+Ref<Storage> Storage::allocate(Device device, size_t nbytes) {
+  if (device.is_meta()) return Ref<Storage>::adopt(new (cpu_allocate(kHeader)) Storage(device, nullptr, nbytes));
+  check(device.is_cpu(), ErrorKind::Device, "allocate", "no allocator for device ", device, ": CUDA support is not part of this build");
+  if (nbytes <= kInlineLimit) {
+    char* block = static_cast<char*>(cpu_allocate(kHeader + nbytes));
+    auto* s = new (block) Storage(device, block + kHeader, nbytes);
+    s->inline_data_ = true;
+    return Ref<Storage>::adopt(s);
+  }
+  void* data = cpu_allocate(nbytes);
+  try {
+    return Ref<Storage>::adopt(new (cpu_allocate(kHeader)) Storage(device, data, nbytes));
+  } catch (...) {
+    cpu_free(data, nbytes);
+    throw;
+  }
+}
+
+Ref<Storage> Storage::wrap(void* data, size_t nbytes, Device device, Deleter deleter, void* context) {
+  auto* s = new (cpu_allocate(kHeader)) Storage(device, data, nbytes);
+  s->deleter_ = deleter;
+  s->context_ = context;
+  return Ref<Storage>::adopt(s);
+}
+
+void Storage::free_data() noexcept {
+  if (deleter_) {
+    deleter_(context_);
+  } else if (data_ && !inline_data_) {
+    cpu_free(data_, nbytes_);
+  }
+}
+
+void Storage::resize(size_t nbytes) {
+  check(!is_foreign(), ErrorKind::Runtime, "resize_", "this storage wraps memory of another library and cannot be resized");
+  if (device_.is_meta()) {
+    nbytes_ = nbytes;
+    return;
+  }
+
+  void* fresh = cpu_allocate(nbytes);
+  std::memcpy(fresh, data_, std::min(nbytes, nbytes_));
+  if (!inline_data_) {
+    cpu_free(data_, nbytes_);
+    data_ = fresh;
+    nbytes_ = nbytes;
+    return;
+  }
+  // The header's own block keeps its size; remember it so that destroy() returns the right one.
+  inline_bytes_ = uint32_t(nbytes_);
+  inline_data_ = false;
+  data_ = fresh;
+  nbytes_ = nbytes;
+}
+
+void Storage::destroy(Storage* s) noexcept {
+  const size_t block = kHeader + (s->inline_data_ ? s->nbytes_ : s->inline_bytes_);
+  s->free_data();
+  s->~Storage();
+  cpu_free(s, block);
+}
+
+}  // namespace rush

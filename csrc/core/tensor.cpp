@@ -1,0 +1,239 @@
+#include "core/tensor.h"
+
+#include <new>
+
+namespace rush {
+namespace {
+
+// Note [Free list of tensor objects]
+// A tiny op spends a visible part of its time in making and freeing one TensorImpl, so each thread keeps some. The list
+// is plain data (no constructor, hence no guard on access); a helper object with a destructor empties it at thread exit.
+struct FreeList {
+  static constexpr int kCapacity = 64;
+  int count;
+  bool closed;
+  void* slots[kCapacity];
+};
+thread_local FreeList t_free __attribute__((tls_model("initial-exec")));
+
+struct FreeListCleaner {
+  ~FreeListCleaner() {
+    t_free.closed = true;
+    while (t_free.count > 0) ::operator delete(t_free.slots[--t_free.count]);
+  }
+};
+
+void keep(void* p) noexcept {
+  static thread_local FreeListCleaner cleaner;
+  if (t_free.closed || t_free.count == FreeList::kCapacity) {
+    ::operator delete(p);
+  } else {
+    t_free.slots[t_free.count++] = p;
+  }
+}
+
+void set_sizes(TensorImpl* t, IntList sizes, IntList strides, int64_t n) {
+  t->sizes.assign(sizes.data(), uint32_t(sizes.size()));
+  t->strides.assign(strides.data(), uint32_t(strides.size()));
+  t->numel = n;
+  t->set(TensorImpl::kContiguous, is_contiguous(sizes, strides));
+}
+
+// Bytes of storage that a geometry reaches.
+int64_t reach(IntList sizes, IntList strides, int64_t offset, int64_t item) {
+  int64_t last = offset;
+  for (size_t i = 0; i < sizes.size(); ++i) {
+    if (sizes[i] == 0) return 0;
+    last += (sizes[i] - 1) * strides[i];
+  }
+  return (last + 1) * item;
+}
+
+}  // namespace
+
+TensorImpl* TensorImpl::create() {
+  void* p = t_free.count > 0 ? t_free.slots[--t_free.count] : ::operator new(sizeof(TensorImpl));
+  return new (p) TensorImpl();
+}
+
+void TensorImpl::destroy(TensorImpl* t) noexcept {
+  // The wrapper goes first: its destructor may still look at the tensor's fields.
+  if (t->has(kOwnsPyObject)) host_hooks().drop_py_object(t->py_object);
+  delete t->autograd;
+  t->~TensorImpl();
+  keep(t);
+}
+
+HostHooks& host_hooks() {
+  static HostHooks hooks;
+  return hooks;
+}
+
+Tensor make_tensor(Ref<Storage> storage, IntList sizes, IntList strides, int64_t offset, DType dtype) {
+  auto* t = TensorImpl::create();
+  Tensor out(Ref<TensorImpl>::adopt(t));
+  t->device = storage->device();
+  t->storage = std::move(storage);
+  t->dtype = dtype;
+  t->offset = offset;
+  set_sizes(t, sizes, strides, numel(sizes));
+  return out;
+}
+
+Tensor make_tensor(IntList sizes, DType dtype, Device device) {
+  const int64_t n = checked_numel("empty", sizes);
+  auto* t = TensorImpl::create();
+  Tensor out(Ref<TensorImpl>::adopt(t));
+  t->storage = Storage::allocate(device, size_t(n * element_size(dtype)));
+  t->device = device;
+  t->dtype = dtype;
+  t->numel = n;
+  t->sizes.assign(sizes.data(), uint32_t(sizes.size()));
+  t->strides.resize(uint32_t(sizes.size()));
+  int64_t step = 1;
+  for (size_t i = sizes.size(); i-- > 0;) {
+    t->strides[i] = step;
+    step *= std::max<int64_t>(sizes[i], 1);
+  }
+  t->flags = TensorImpl::kContiguous;
+  return out;
+}
+
+Tensor make_tensor(IntList sizes, IntList strides, DType dtype, Device device) {
+  checked_numel("empty_strided", sizes);
+  const int64_t bytes = reach(sizes, strides, 0, element_size(dtype));
+  return make_tensor(Storage::allocate(device, size_t(bytes)), sizes, strides, 0, dtype);
+}
+
+void store_scalar(void* p, DType dtype, const Scalar& s) {
+  dispatch_storage("fill", dtype, [&]<typename T>() { *static_cast<T*>(p) = s.to<T>(); });
+}
+
+Scalar load_scalar(const void* p, DType dtype) {
+  return dispatch_storage("item", dtype, [&]<typename T>() -> Scalar {
+    const T v = *static_cast<const T*>(p);
+    if constexpr (std::is_same_v<T, bool>) return Scalar(v);
+    else if constexpr (std::is_same_v<T, complex<float>> || std::is_same_v<T, complex<double>>) return Scalar(complex<double>{double(v.re), double(v.im)});
+    else if constexpr (std::is_integral_v<T>) return Scalar(int64_t(v));
+    else return Scalar(static_cast<double>(opmath_t<T>(v)));
+  });
+}
+
+Tensor scalar_tensor(const Scalar& s, DType dtype, Device device) {
+  Tensor t = make_tensor({}, dtype, device);
+  if (!device.is_meta()) store_scalar(t.data(), dtype, s);
+  return t;
+}
+
+Tensor wrap_number(const Scalar& s) {
+  // Kept in full width; the op that uses it casts it down.
+  const DType wide = s.is_bool() ? DType::Bool : s.is_integer() ? DType::Int64 : s.is_floating() ? DType::Float64 : DType::Complex128;
+  Tensor t = scalar_tensor(s, wide);
+  t.impl()->set(TensorImpl::kWrapped, true);
+  return t;
+}
+
+Scalar Tensor::item() const {
+  check(numel() == 1, ErrorKind::Runtime, "item", "only a tensor with one element converts to a number, this one has shape ", sizes());
+  check(!is_meta(), ErrorKind::Runtime, "item", "a tensor on the meta device has no values");
+  return load_scalar(data(), dtype());
+}
+
+bool Tensor::is_contiguous(MemoryFormat format) const {
+  switch (format) {
+    case MemoryFormat::ChannelsLast: return dim() == 4 && rush::is_channels_last(sizes(), strides());
+    case MemoryFormat::ChannelsLast3d: return dim() == 5 && rush::is_channels_last(sizes(), strides());
+    default: return is_contiguous();
+  }
+}
+
+MemoryFormat Tensor::suggest_memory_format() const {
+  if (is_contiguous() || !rush::is_channels_last(sizes(), strides())) return MemoryFormat::Contiguous;
+  return dim() == 4 ? MemoryFormat::ChannelsLast : MemoryFormat::ChannelsLast3d;
+}
+
+const Ref<VersionCounter>& Tensor::version_counter() const {
+  if (!impl_->version) impl_->version = Ref<VersionCounter>::adopt(new VersionCounter);
+  return impl_->version;
+}
+
+void Tensor::bump_version(const char* writer) const { version_counter()->bump(writer); }
+
+Tensor Tensor::alias(IntList sizes, IntList strides, int64_t offset) const {
+  Tensor out = make_tensor(impl_->storage, sizes, strides, offset, dtype());
+  out.impl_->version = version_counter();
+  return out;
+}
+
+void set_geometry(const Tensor& t, IntList sizes, IntList strides, int64_t offset) {
+  TensorImpl* p = t.impl();
+  const int64_t n = checked_numel("resize_", sizes);
+  const size_t bytes = size_t(reach(sizes, strides, offset, t.element_size()));
+  if (bytes > p->storage->nbytes()) p->storage->resize(bytes);
+  p->offset = offset;
+  const Dims own_sizes(sizes), own_strides(strides);  // the arguments may be this tensor's own
+  set_sizes(p, own_sizes, own_strides, n);
+}
+
+void resize(const Tensor& t, IntList sizes, MemoryFormat format) {
+  if (equal(sizes, t.sizes())) return;
+  checked_numel("resize_", sizes);
+  set_geometry(t, sizes, strides_for(sizes, format), t.offset());
+}
+
+void ResultType::add(const Tensor& t) {
+  auto& slot = t.is_wrapped_number() ? wrapped_ : t.dim() == 0 ? zero_ : dim_;
+  DType own = t.dtype();
+  if (t.is_wrapped_number()) own = is_complex(own) ? to_complex(default_dtype()) : rush::is_floating(own) ? default_dtype() : own;
+  slot = slot ? promote(*slot, own) : own;
+}
+
+void ResultType::add(const Scalar& s) {
+  wrapped_ = wrapped_ ? promote(*wrapped_, s.default_type()) : s.default_type();
+}
+
+DType ResultType::get() const {
+  // A lower-ranked operand only matters when its category is higher.
+  auto combine = [](std::optional<DType> high, std::optional<DType> low) -> std::optional<DType> {
+    if (!high) return low;
+    if (!low || category(*low) <= category(*high)) return high;
+    // A floating tensor next to a complex number keeps its precision.
+    if (is_complex(*low) && is_floating(*high)) return *high == DType::Float64 ? DType::Complex128 : DType::Complex64;
+    return promote(*high, *low);
+  };
+  return *combine(combine(dim_, zero_), wrapped_);
+}
+
+DType result_type(const Tensor& a, const Tensor& b) {
+  if (a.dtype() == b.dtype() && !a.is_wrapped_number() && !b.is_wrapped_number()) return a.dtype();
+  ResultType r;
+  r.add(a);
+  r.add(b);
+  return r.get();
+}
+
+bool has_internal_overlap(const Tensor& t) {
+  if (t.is_contiguous() || is_dense(t.sizes(), t.strides())) return false;
+  for (int64_t i = 0; i < t.dim(); ++i) {
+    if (t.sizes()[i] > 1 && t.strides()[i] == 0) return true;
+  }
+  return false;
+}
+
+Overlap overlap(const Tensor& a, const Tensor& b) {
+  if (!(a.storage() == b.storage())) {
+    if (!a.storage()->is_foreign() && !b.storage()->is_foreign()) return Overlap::No;
+  }
+  if (a.numel() == 0 || b.numel() == 0 || a.is_meta() || b.is_meta()) return Overlap::No;
+  const char* a0 = static_cast<char*>(a.data());
+  const char* b0 = static_cast<char*>(b.data());
+  const char* a1 = a0 + reach(a.sizes(), a.strides(), 0, a.element_size());
+  const char* b1 = b0 + reach(b.sizes(), b.strides(), 0, b.element_size());
+  if (a1 <= b0 || b1 <= a0) return Overlap::No;
+  if (a0 == b0 && a.element_size() == b.element_size() && a.sizes() == b.sizes() && a.strides() == b.strides()) return Overlap::Full;
+  // Interleaved slices (x[::2] and x[1::2]) share a range but no address; only dense ranges are sure to collide.
+  const bool dense = is_dense(a.sizes(), a.strides()) && is_dense(b.sizes(), b.strides());
+  return dense ? Overlap::Partial : Overlap::No;
+}
+
+}  // namespace rush

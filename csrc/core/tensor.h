@@ -1,0 +1,184 @@
+// tensor.h: the tensor: a counted pointer to {storage, sizes, strides, offset, dtype, device, autograd, Python object}.
+//
+// - The tensor does not know autograd: it carries one opaque pointer (AutogradMeta), null until somebody needs it.
+// - The version counter counts in-place writes. Views and detach() share it, so it is an object of its own, made when
+//   first needed: a result that is never written to nor viewed has none.
+// - `py_object` belongs to the bindings; see Note [One Python object a tensor] in bindings/tensor_object.cpp.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+#include "core/device.h"
+#include "core/dtype.h"
+#include "core/export.h"
+#include "core/intrusive.h"
+#include "core/scalar.h"
+#include "core/shape.h"
+#include "core/storage.h"
+
+namespace rush {
+
+class Tensor;
+
+struct AutogradMeta {
+  virtual ~AutogradMeta() = default;
+};
+
+// Where in the user's program something happened; empty when unknown. Filled by the bindings.
+struct SourceLine {
+  const void* code = nullptr;
+  int32_t offset = -1;
+};
+
+class VersionCounter : public Counted<VersionCounter> {
+ public:
+  uint32_t count() const { return count_.load(std::memory_order_acquire); }
+  void bump(const char* writer) {
+    writer_.store(writer, std::memory_order_relaxed);
+    count_.fetch_add(1, std::memory_order_acq_rel);
+  }
+  const char* writer() const { return writer_.load(std::memory_order_relaxed); }  // op that wrote last, or null
+  static void destroy(VersionCounter* v) noexcept { delete v; }
+
+ private:
+  std::atomic<uint32_t> count_{0};
+  std::atomic<const char*> writer_{nullptr};
+};
+
+class RUSH_API TensorImpl : public Counted<TensorImpl> {
+ public:
+  enum Flag : uint8_t {
+    kContiguous = 1,     // row-major without gaps
+    kWrapped = 2,        // a Python number that became a 0-d tensor: weak in promotion
+    kOwnsPyObject = 4,   // the tensor keeps its Python wrapper alive, not the other way round
+    kInference = 8,      // made under inference_mode
+  };
+
+  Dims sizes, strides;
+  Ref<Storage> storage;
+  int64_t offset = 0;  // in elements
+  int64_t numel = 0;
+  AutogradMeta* autograd = nullptr;  // owned
+  Ref<VersionCounter> version;
+  void* py_object = nullptr;
+  DType dtype = DType::Float32;
+  Device device;
+  uint8_t flags = 0;
+
+  bool has(Flag f) const { return flags & f; }
+  void set(Flag f, bool on) { flags = on ? flags | f : flags & ~f; }
+
+  static TensorImpl* create();  // from a thread-local free list
+  static void destroy(TensorImpl* t) noexcept;
+
+ private:
+  TensorImpl() = default;
+  ~TensorImpl() = default;
+};
+
+// How to make a tensor: dtype and device; used by factories.
+struct TensorOptions {
+  DType dtype = default_dtype();
+  Device device{};
+};
+
+class RUSH_API Tensor {
+ public:
+  Tensor() = default;  // undefined: stands for "no tensor"
+  explicit Tensor(Ref<TensorImpl> impl) : impl_(std::move(impl)) {}
+
+  bool defined() const { return bool(impl_); }
+  TensorImpl* impl() const { return impl_.get(); }
+  const Ref<TensorImpl>& ref() const { return impl_; }
+  bool is_same(const Tensor& o) const { return impl_ == o.impl_; }
+
+  DType dtype() const { return impl_->dtype; }
+  Device device() const { return impl_->device; }
+  bool is_cpu() const { return impl_->device.is_cpu(); }
+  bool is_cuda() const { return impl_->device.is_cuda(); }
+  bool is_meta() const { return impl_->device.is_meta(); }
+  const Dims& sizes() const { return impl_->sizes; }
+  const Dims& strides() const { return impl_->strides; }
+  int64_t dim() const { return impl_->sizes.size(); }
+  int64_t numel() const { return impl_->numel; }
+  int64_t size(int64_t d) const { return impl_->sizes[wrap_dim("size", d, dim())]; }
+  int64_t stride(int64_t d) const { return impl_->strides[wrap_dim("stride", d, dim())]; }
+  int64_t offset() const { return impl_->offset; }
+  int64_t element_size() const { return rush::element_size(dtype()); }
+  int64_t nbytes() const { return numel() * element_size(); }
+  const Ref<Storage>& storage() const { return impl_->storage; }
+  bool is_contiguous() const { return impl_->has(TensorImpl::kContiguous); }
+  bool is_contiguous(MemoryFormat format) const;
+  bool is_wrapped_number() const { return impl_->has(TensorImpl::kWrapped); }
+  bool is_floating() const { return rush::is_floating(dtype()); }
+  bool is_complex() const { return rush::is_complex(dtype()); }
+  MemoryFormat suggest_memory_format() const;
+
+  // The first element's address. For kernels; callers that may write have checked read_only.
+  void* data() const {
+    return static_cast<char*>(impl_->storage->data()) + impl_->offset * element_size();
+  }
+  template <class T>
+  T* data() const {
+    return static_cast<T*>(data());
+  }
+  // The one element of a one-element CPU tensor.
+  Scalar item() const;
+
+  uint32_t version() const { return impl_->version ? impl_->version->count() : 0; }
+  const Ref<VersionCounter>& version_counter() const;  // made on first use
+  void bump_version(const char* writer) const;
+
+  // A tensor over the same storage, with its own geometry. Shares the version counter.
+  Tensor alias(IntList sizes, IntList strides, int64_t offset) const;
+  Tensor alias() const { return alias(sizes(), strides(), offset()); }
+
+ private:
+  Ref<TensorImpl> impl_;
+};
+
+static_assert(sizeof(Tensor) == sizeof(void*));
+
+// Uninitialised memory of this geometry; the one place where results are born.
+RUSH_API Tensor make_tensor(IntList sizes, DType dtype, Device device = {});
+RUSH_API Tensor make_tensor(IntList sizes, IntList strides, DType dtype, Device device);
+// A tensor over given storage.
+RUSH_API Tensor make_tensor(Ref<Storage> storage, IntList sizes, IntList strides, int64_t offset, DType dtype);
+// A number as a 0-d CPU tensor that is weak in promotion (see result_type).
+RUSH_API Tensor wrap_number(const Scalar& s);
+// A 0-d tensor of a given type.
+RUSH_API Tensor scalar_tensor(const Scalar& s, DType dtype, Device device = {});
+// Writes one number into every element of a CPU tensor's first element; used for 0-d results.
+RUSH_API void store_scalar(void* p, DType dtype, const Scalar& s);
+RUSH_API Scalar load_scalar(const void* p, DType dtype);
+
+// Gives `t` a new geometry over its own storage, growing the storage if needed (resize_, out=).
+RUSH_API void set_geometry(const Tensor& t, IntList sizes, IntList strides, int64_t offset);
+RUSH_API void resize(const Tensor& t, IntList sizes, MemoryFormat format = MemoryFormat::Contiguous);
+
+// PyTorch's result_type: dimensioned tensors before 0-d ones before numbers, by category.
+class ResultType {
+ public:
+  void add(const Tensor& t);
+  void add(const Scalar& s);
+  DType get() const;
+
+ private:
+  std::optional<DType> dim_, zero_, wrapped_;
+};
+RUSH_API DType result_type(const Tensor& a, const Tensor& b);
+
+// Which elements do two tensors share?
+enum class Overlap : uint8_t { No, Full, Partial };
+RUSH_API Overlap overlap(const Tensor& a, const Tensor& b);
+RUSH_API bool has_internal_overlap(const Tensor& t);  // two indices, one address: expanded tensors
+
+// Hooks the bindings install so that the core can drop a Python wrapper without knowing Python.
+struct HostHooks {
+  void (*drop_py_object)(void* py_object) noexcept = nullptr;
+};
+RUSH_API HostHooks& host_hooks();
+
+}  // namespace rush

@@ -1,0 +1,76 @@
+// registry.h: the table of operators at run time, filled by generated code from csrc/ops/*.yaml.
+//
+// Every overload of every op is one OpEntry: its schema and its boxed function. The bindings, the interceptors, the JIT
+// and the C++ by-name call all read this one table.
+#pragma once
+
+#include <span>
+#include <string_view>
+
+#include "ops/value.h"
+
+namespace rush {
+
+// The kind of one parameter, as the table's signatures spell it.
+enum class ArgKind : uint8_t {
+  Tensor,    // "Tensor"
+  Operand,   // "Operand": a tensor, or a number that becomes a weak 0-d tensor
+  Tensors,   // "Tensor[]"
+  Scalar,    // "Scalar": a Python number (a 0-d tensor is read)
+  Int,       // "int"
+  Ints,      // "int[]": a sequence of ints; with `broadcast` one int stands for [int]
+  Float,     // "float"
+  Floats,    // "float[]"
+  Bool,      // "bool"
+  String,    // "str"
+  DType, Device, Layout, MemoryFormat, Generator,
+};
+
+enum class DefaultKind : uint8_t { Required, None, Value };
+
+struct ArgSpec {
+  const char* name;
+  ArgKind kind;
+  bool optional;      // None is accepted
+  bool keyword_only;
+  bool broadcast;     // int[1]: a single int is accepted; for a varargs shape see OpEntry::varargs
+  DefaultKind default_kind;
+  const char* default_text;  // as in the table, for stubs and messages
+  Value (*make_default)();   // null when there is none, or when it is None
+};
+
+enum class Form : uint8_t { Functional, InPlace, Out };
+
+struct OpEntry {
+  const char* name;       // "add", "add_"; what the user calls
+  const char* overload;   // "" or a suffix that tells overloads apart: "dim"
+  Form form;
+  bool is_method;         // reachable as Tensor.name
+  bool is_function;       // reachable as rushlight.name
+  bool varargs;           // f(2, 3) may stand for f((2, 3)): the first int[] takes the rest
+  uint8_t num_results;    // 1 for a Tensor, a list or a number; more for tuples
+  const char* result_names;  // "values indices" for named tuples, else ""
+  const char* doc;
+  std::span<const ArgSpec> args;  // in-place: args[0] is self; out: the outs are the last ones
+  // Reads args (as many as `args`), writes results. Throws rush::Error.
+  void (*boxed)(Value* args, Value* results);
+};
+
+RUSH_API std::span<const OpEntry> all_ops();
+// The overloads of a name, adjacent in the table; empty when there is none.
+RUSH_API std::span<const OpEntry> find_ops(std::string_view name);
+
+// The by-name call, for the JIT and C++ programs: picks the overload that fits, checks the count and kinds.
+RUSH_API std::vector<Value> call_by_name(std::string_view name, std::span<Value> args);
+
+// What runs instead of the op while a bit of kSlowPath is set; calls `next` to go on.
+struct Interceptor {
+  virtual ~Interceptor() = default;
+  // Called with the interceptors below it active; may call entry.boxed(args, results).
+  virtual void call(const OpEntry& entry, Value* args, Value* results) = 0;
+};
+RUSH_API void push_interceptor(Interceptor* i);  // on this thread
+RUSH_API void pop_interceptor(Interceptor* i);
+RUSH_API void run_intercepted(const OpEntry& entry, Value* args, Value* results);
+
+}  // namespace rush

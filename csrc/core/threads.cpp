@@ -1,0 +1,195 @@
+#include "core/threads.h"
+
+#include <omp.h>
+#include <pthread.h>
+#include <sched.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <exception>
+#include <fstream>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "core/cpu_features.h"
+#include "core/error.h"
+
+namespace rush {
+
+constinit thread_local bool detail::t_in_parallel = false;
+
+namespace {
+
+constinit std::atomic<int> g_threads{0};  // 0: the default, not yet computed
+constinit std::atomic<int> g_interop_threads{0};
+constinit std::atomic<bool> g_forked_child{false};
+
+int affinity_count() {
+  cpu_set_t allowed;
+  CPU_ZERO(&allowed);
+  if (sched_getaffinity(0, sizeof allowed, &allowed) == 0) return std::max(1, CPU_COUNT(&allowed));
+  return std::max(1, int(sysconf(_SC_NPROCESSORS_ONLN)));
+}
+
+constexpr int kNoQuota = 1 << 20;
+
+// Rounded up: a container with 1.5 processors runs two threads better than one.
+int to_processors(double quota, double period) {
+  if (quota <= 0 || period <= 0) return kNoQuota;
+  return int(std::clamp((quota + period - 1) / period, 1.0, double(kNoQuota)));
+}
+
+int quota_v2(const std::string& folder) {
+  std::ifstream file(folder + "/cpu.max");
+  std::string quota;
+  double period = 0;
+  if (!(file >> quota >> period) || quota == "max") return kNoQuota;
+  return to_processors(std::strtod(quota.c_str(), nullptr), period);
+}
+
+int quota_v1(const std::string& folder) {
+  double quota = 0, period = 0;
+  if (!(std::ifstream(folder + "/cpu.cfs_quota_us") >> quota)) return kNoQuota;
+  if (!(std::ifstream(folder + "/cpu.cfs_period_us") >> period)) return kNoQuota;
+  return to_processors(quota, period);
+}
+
+// The smallest quota from the group up to the root. Inside a container the path of the host may
+// not exist, and then only the root of the mount, which is the container itself, answers.
+template <class Quota>
+int smallest_quota(const std::string& mount, std::string path, Quota quota) {
+  int best = quota(mount);
+  while (path.size() > 1) {
+    best = std::min(best, quota(mount + path));
+    path.resize(path.find_last_of('/'));
+  }
+  return best;
+}
+
+int cgroup_quota() {
+  int best = kNoQuota;
+  std::ifstream groups("/proc/self/cgroup");
+  for (std::string line; std::getline(groups, line);) {  // "id:controllers:path"
+    const size_t first = line.find(':');
+    const size_t second = first == std::string::npos ? first : line.find(':', first + 1);
+    if (second == std::string::npos) continue;
+    const std::string controllers = "," + line.substr(first + 1, second - first - 1) + ",";
+    const std::string path = line.substr(second + 1);
+    if (controllers == ",,") {
+      for (const char* mount : {"/sys/fs/cgroup", "/sys/fs/cgroup/unified"})
+        best = std::min(best, smallest_quota(mount, path, quota_v2));
+    } else if (controllers.find(",cpu,") != std::string::npos) {
+      for (const char* mount : {"/sys/fs/cgroup/cpu", "/sys/fs/cgroup/cpu,cpuacct"})
+        best = std::min(best, smallest_quota(mount, path, quota_v1));
+    }
+  }
+  return best;
+}
+
+int default_threads() {
+  if (const char* text = std::getenv("OMP_NUM_THREADS")) {
+    const long wanted = std::strtol(text, nullptr, 10);  // of a list "4,2" the outermost level
+    if (wanted > 0 && wanted <= kNoQuota) return int(wanted);
+  }
+  return std::min({affinity_count(), cgroup_quota(), physical_cores()});
+}
+
+// In the child only the forking thread lives on, while libgomp still believes in its pool. The
+// library's own setting is lowered too, so that others who use OpenMP stay serial as well.
+void after_fork_in_child() {
+  g_forked_child.store(true, std::memory_order_relaxed);
+  detail::t_in_parallel = false;
+  omp_set_num_threads(1);
+}
+
+void watch_forks() {
+  static const int once = pthread_atfork(nullptr, nullptr, after_fork_in_child);
+  (void)once;
+}
+
+// What the threads of one loop share.
+struct Job {
+  detail::RangeFn fn;
+  void* context;
+  int64_t n, piece;
+  std::atomic<bool> failed{false};
+  std::exception_ptr error{};
+
+  // Thread `id` of `count` takes every count-th piece: right even when fewer threads came.
+  void run(int id, int count) noexcept {
+    detail::t_in_parallel = true;
+    for (int64_t begin = id * piece; begin < n; begin += count * piece) {
+      if (failed.load(std::memory_order_relaxed)) break;
+      try {
+        fn(context, begin, std::min(n, begin + piece));
+      } catch (...) {
+        if (!failed.exchange(true)) error = std::current_exception();
+      }
+    }
+    detail::t_in_parallel = false;
+  }
+};
+
+#if defined(__SANITIZE_THREAD__)
+// ThreadSanitizer does not see libgomp's barriers and would report every loop.
+void run_team(Job& job, int threads) {
+  std::vector<std::thread> team;
+  for (int id = 1; id < threads; ++id)
+    team.emplace_back([&job, id, threads] { job.run(id, threads); });
+  job.run(0, threads);
+  for (std::thread& member : team) member.join();
+}
+#else
+void run_team(Job& job, int threads) {
+#pragma omp parallel num_threads(threads)
+  job.run(omp_get_thread_num(), omp_get_num_threads());
+}
+#endif
+
+}  // namespace
+
+int num_threads() {
+  if (g_forked_child.load(std::memory_order_relaxed)) return 1;
+  int n = g_threads.load(std::memory_order_relaxed);
+  if (n > 0) return n;
+  watch_forks();
+  const int fresh = default_threads();
+  return g_threads.compare_exchange_strong(n, fresh) ? fresh : n;
+}
+
+void set_num_threads(int n) {
+  check_argument(n > 0, "set_num_threads", "expected a positive number, got ", n);
+  watch_forks();
+  g_threads.store(n, std::memory_order_relaxed);
+  if (!g_forked_child.load(std::memory_order_relaxed)) omp_set_num_threads(n);
+}
+
+int num_interop_threads() {
+  const int n = g_interop_threads.load(std::memory_order_relaxed);
+  return n > 0 ? n : num_threads();
+}
+
+void set_num_interop_threads(int n) {
+  check_argument(n > 0, "set_num_interop_threads", "expected a positive number, got ", n);
+  g_interop_threads.store(n, std::memory_order_relaxed);
+}
+
+void detail::parallel_run(int64_t n, int64_t grain, RangeFn fn, void* context) {
+  const int64_t most = (n - 1) / std::max<int64_t>(grain, 1) + 1;
+  const int threads = int(std::min<int64_t>(num_threads(), most));
+  if (threads <= 1) {
+    fn(context, 0, n);
+    return;
+  }
+  Job job{.fn = fn, .context = context, .n = n, .piece = (n - 1) / threads + 1};
+  // Long loops run over elements: pieces of whole cache lines and vectors. Short ones run over
+  // rows.
+  if (job.piece >= 1024) job.piece = (job.piece + 63) / 64 * 64;
+  run_team(job, threads);
+  if (job.error) std::rethrow_exception(job.error);
+}
+
+}  // namespace rush

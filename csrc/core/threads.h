@@ -1,0 +1,55 @@
+// threads.h: how many threads, and the one parallel loop that every CPU kernel uses.
+//
+// Threads come from OpenMP (libgomp), so that oneDNN and our loops share one pool. No thread starts
+// before the first loop that is long enough. A forked child is serial: libgomp hangs there, because
+// the pool it remembers did not survive the fork.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <type_traits>
+
+namespace rush {
+
+// Default: OMP_NUM_THREADS if set, else min(affinity, cgroup quota, physical cores). 1 in a forked
+// child. Libraries that use OpenMP by themselves are told this number by their glue.
+int num_threads();
+void set_num_threads(int n);
+
+// Threads for independent pieces of work (jit fork/join, engine helpers); not used by parallel_for.
+int num_interop_threads();
+void set_num_interop_threads(int n);
+
+namespace detail {
+
+extern constinit thread_local bool t_in_parallel;
+
+using RangeFn = void (*)(void* context, int64_t begin, int64_t end);
+void parallel_run(int64_t n, int64_t grain, RangeFn fn, void* context);
+
+}  // namespace detail
+
+// True inside the body of a parallel_for that was really split.
+inline bool in_parallel_region() { return detail::t_in_parallel; }
+
+// Calls f(begin, end) over pieces that cover [0, n) once each, at most one piece a `grain`
+// elements. Serial (one call) when n <= grain, with one thread, when nested, and in a forked child.
+// An exception in f is rethrown here, after every thread has stopped.
+// Boundaries depend on the number of threads, so what f computes for an element must not depend on
+// them: that is how results stay bit-equal for any number of threads.
+template <class F>
+void parallel_for(int64_t n, int64_t grain, F&& f) {
+  if (n <= 0) return;
+  if (n <= grain || n == 1 || detail::t_in_parallel) {
+    f(int64_t{0}, n);
+    return;
+  }
+  using Fn = std::remove_reference_t<F>;
+  detail::parallel_run(
+      n, grain,
+      [](void* context, int64_t begin, int64_t end) { (*static_cast<Fn*>(context))(begin, end); },
+      const_cast<void*>(static_cast<const void*>(std::addressof(f))));
+}
+
+}  // namespace rush

@@ -1,0 +1,10 @@
+# Each tests/cpp/test_*.cpp is a program of its own, linked to the library as a user's would be.
+file(GLOB test_sources CONFIGURE_DEPENDS "${CMAKE_CURRENT_SOURCE_DIR}/tests/cpp/test_*.cpp")
+foreach(source ${test_sources})
+  get_filename_component(name "${source}" NAME_WE)
+  add_executable(${name} "${source}")
+  rush_target(${name})
+  target_link_libraries(${name} PRIVATE rushlight Threads::Threads)
+  set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/tests")
+  add_test(NAME ${name} COMMAND ${name})
+endforeach()

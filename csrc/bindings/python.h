@@ -1,0 +1,75 @@
+// python.h: what the binding files offer each other. The only folder that includes Python.h.
+#pragma once
+
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+
+#include "ops/registry.h"
+
+namespace rush::py {
+
+// Tensors (tensor_object.cpp). `wrap` gives the one Python object of a tensor; None for an undefined one.
+extern PyTypeObject* TensorType;
+PyObject* wrap(const Tensor& t);
+PyObject* wrap(Tensor&& t);
+inline bool is_tensor(PyObject* o);           // an instance of Tensor or of a subclass
+inline const Tensor& unwrap(PyObject* o);     // borrowed; only after is_tensor
+// A new wrapper of a given subclass (Parameter, as_subclass).
+PyObject* wrap_as(PyTypeObject* type, const Tensor& t);
+
+// Small objects (objects.cpp): dtype, device, layout, memory_format, Size, Generator.
+PyObject* wrap(DType t);
+PyObject* wrap(Device d);
+PyObject* wrap(Layout l);
+PyObject* wrap(MemoryFormat f);
+PyObject* wrap_size(IntList sizes);           // rushlight.Size, a tuple subclass
+PyObject* wrap(const Scalar& s);
+bool is_dtype(PyObject* o);
+DType as_dtype(PyObject* o);                  // after is_dtype
+bool is_device(PyObject* o);
+Device as_device(PyObject* o);
+bool is_layout(PyObject* o);
+bool is_memory_format(PyObject* o);
+MemoryFormat as_memory_format(PyObject* o);
+bool is_generator(PyObject* o);
+Generator* as_generator(PyObject* o);
+// Reads what users pass for a device: a device, a string, an int (CUDA index). Throws Error.
+bool device_from_python(PyObject* o, Device& out);
+
+// Numbers (numbers.cpp): Python and NumPy scalars, without importing NumPy. False: not a number (no exception set).
+bool scalar_from_python(PyObject* o, Scalar& out);   // bool, int, float, complex, anything with __index__/__float__
+bool int_from_python(PyObject* o, int64_t& out);     // int, __index__, a 0-d integer tensor
+
+// Errors (errors.cpp): turns the C++ exception in flight into a Python one; always returns null.
+PyObject* raise_current() noexcept;
+
+// Calls f and turns exceptions into Python ones.
+template <class F>
+PyObject* guarded(F&& f) noexcept {
+  try {
+    return f();
+  } catch (...) {
+    return raise_current();
+  }
+}
+
+// The call path (dispatch.cpp): parses arguments for the overloads of one op and calls the one that fits.
+PyObject* call_op(std::span<const OpEntry> overloads, PyObject* self, PyObject* const* args, Py_ssize_t nargs, PyObject* kwnames) noexcept;
+
+// Tensor(python data) (construct.cpp): nested sequences, numbers, arrays.
+Tensor tensor_from_python(PyObject* data, std::optional<DType> dtype, Device device);
+// Indexing (indexing.cpp).
+PyObject* tensor_getitem(PyObject* self, PyObject* index) noexcept;
+int tensor_setitem(PyObject* self, PyObject* index, PyObject* value) noexcept;
+
+// Each file adds its types and functions to the module.
+bool init_errors(PyObject* module);
+bool init_objects(PyObject* module);
+bool init_tensor(PyObject* module);
+bool init_construct(PyObject* module);
+bool init_numpy(PyObject* module);
+bool init_dlpack(PyObject* module);
+bool init_autograd(PyObject* module);
+bool init_config(PyObject* module);
+
+}  // namespace rush::py

@@ -60,7 +60,7 @@ inline constexpr bool is_unsigned_int =
     is_same<T, u8> || is_same<T, u16> || is_same<T, u32> || is_same<T, u64>;
 template <class T> inline constexpr bool is_bool = is_same<T, bool>;
 template <class T> inline constexpr bool is_int = is_signed_int<T> || is_unsigned_int<T>;
-template <class T> inline constexpr bool is_integral = is_int<T> || is_bool<T>;
+template <class T> inline constexpr bool is_integral_v = is_int<T> || is_bool<T>;
 
 // Unsigned arithmetic wide enough that neither wraparound nor promotion is undefined.
 template <class T> using wrapping = conditional<(sizeof(T) > 4), u64, u32>;
@@ -151,8 +151,8 @@ struct complex {
   template <class U> RUSH_FN explicit constexpr complex(complex<U> z) : re(T(z.re)), im(T(z.im)) {}
 };
 
-template <class T> inline constexpr bool is_complex = false;
-template <class T> inline constexpr bool is_complex<complex<T>> = true;
+template <class T> inline constexpr bool is_complex_v = false;
+template <class T> inline constexpr bool is_complex_v<complex<T>> = true;
 
 template <class T> struct real_of_t { using type = T; };
 template <class T> struct real_of_t<complex<T>> { using type = T; };

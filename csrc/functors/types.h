@@ -178,12 +178,14 @@ template <> struct limits<bool> {
 };
 template <> struct limits<float> {
   static constexpr float max = 0x1.fffffep+127f, lowest = -max, min = 0x1p-126f, eps = 0x1p-23f;
-  static constexpr float inf = __builtin_huge_valf(), nan = __builtin_nanf("");
+  static constexpr float inf = __builtin_bit_cast(float, 0x7f800000u);
+  static constexpr float nan = __builtin_bit_cast(float, 0x7fc00000u);
 };
 template <> struct limits<double> {
   static constexpr double max = 0x1.fffffffffffffp+1023, lowest = -max;
   static constexpr double min = 0x1p-1022, eps = 0x1p-52;
-  static constexpr double inf = __builtin_huge_val(), nan = __builtin_nan("");
+  static constexpr double inf = __builtin_bit_cast(double, u64(0x7ff0000000000000));
+  static constexpr double nan = __builtin_bit_cast(double, u64(0x7ff8000000000000));
 };
 
 }  // namespace rush

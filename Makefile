@@ -7,7 +7,7 @@
 
 PYTHON ?= python3
 VENV ?= .venv
-JOBS ?= 2
+JOBS ?= $(shell nproc 2>/dev/null || echo 2)
 ARGS ?=
 CMAKE_ARGS ?=
 TORCH_PYTHON ?=
@@ -18,7 +18,6 @@ SHELL := bash
 .PHONY: build demo test test-cpp test-python sanitize bench wheel lint format clean help
 
 BIN := $(abspath $(VENV))/bin
-# One build folder an environment: a new .venv with another Python must not reuse the old cache.
 BUILD := build/dev
 SANITIZE := build/sanitize
 export PYTHONPATH := $(CURDIR)
@@ -37,52 +36,53 @@ $(DEPS):
 	@$(BIN)/python -c 'import sysconfig; open(sysconfig.get_path("purelib") + "/rushlight_dev.pth", "w").write("$(CURDIR)\n")'
 	@touch $@
 
-CONFIGURE = PATH="$(BIN):$$PATH" $(BIN)/cmake -S . -G Ninja -DPython_EXECUTABLE=$(BIN)/python \
-	-DCMAKE_MAKE_PROGRAM=$(BIN)/ninja -DRUSHLIGHT_TESTS=ON $(CMAKE_ARGS)
-# Ninja itself runs CMake again when a CMake file or the list of sources changes.
-BUILD_ID := $(BIN) $(CMAKE_ARGS)
+# $(call configure,folder,flags): runs CMake when the folder is new, or was made for another Python
+# or other flags. Ninja runs it again when a CMake file or the list of sources changes.
+define configure
+	@id="$$($(BIN)/python -VV) $(BIN) $(2) $(CMAKE_ARGS)"; \
+	if [ "$$(cat $(1)/.configured 2>/dev/null)" != "$$id" ]; then \
+	  rm -rf $(1); \
+	  PATH="$(BIN):$$PATH" $(BIN)/cmake -S . -B $(1) -G Ninja -DCMAKE_MAKE_PROGRAM=$(BIN)/ninja \
+	    -DPython_EXECUTABLE=$(BIN)/python -DRUSHLIGHT_TESTS=ON $(2) $(CMAKE_ARGS); \
+	  echo "$$id" > $(1)/.configured; \
+	fi
+	@$(BIN)/ninja -C $(1) -j$(JOBS)
+endef
 
 build: $(DEPS)
-	@if [ "$$(cat $(BUILD)/.configured 2>/dev/null)" != "$(BUILD_ID)" ]; then \
-	  rm -rf $(BUILD); mkdir -p $(BUILD); \
-	  $(CONFIGURE) -B $(BUILD) -DRUSHLIGHT_INPLACE=ON; \
-	  echo "$(BUILD_ID)" > $(BUILD)/.configured; \
-	fi
-	@$(BIN)/ninja -C $(BUILD) -j$(JOBS)
+	$(call configure,$(BUILD),-DRUSHLIGHT_INPLACE=ON)
 
 demo: build
 	@$(BIN)/python examples/digits.py
 
+CPP_TESTS = $(BIN)/ctest -j$(JOBS) --output-on-failure --no-tests=error --test-dir
+PYTHON_TESTS = $(BIN)/pytest -q tests $(ARGS)
+
 # C++ first: when the core is broken, its own tests say so best.
 test: build
-	@start=$$SECONDS; $(MAKE) --no-print-directory test-cpp; cpp=$$SECONDS; \
-	$(MAKE) --no-print-directory test-python; \
-	echo "== C++ tests $$((cpp - start)) s, Python tests $$((SECONDS - cpp)) s"
+	@start=$$SECONDS; $(CPP_TESTS) $(BUILD); middle=$$SECONDS; $(PYTHON_TESTS) -n $(JOBS); \
+	echo "== C++ tests $$((middle - start)) s, Python tests $$((SECONDS - middle)) s"
 
 test-cpp: build
-	@$(BIN)/ctest --test-dir $(BUILD) -j$(JOBS) --output-on-failure --no-tests=error
+	@$(CPP_TESTS) $(BUILD)
 
 test-python: build
-	@$(BIN)/pytest -n $(JOBS) -q tests $(ARGS)
+	@$(PYTHON_TESTS) -n $(JOBS)
 
 # A second copy of the package in the build folder, under ASan and UBSan. The interpreter is not
-# instrumented, so the runtime has to be loaded before it, and its own leaks are not ours to report.
+# instrumented, so their runtimes are loaded before it, and its own leaks are not ours to report.
+SITE := $(CURDIR)/$(SANITIZE)/site
+SANITIZE_ENV = LD_PRELOAD="$$($(CXX) -print-file-name=libasan.so) $$($(CXX) -print-file-name=libubsan.so)" \
+	ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1 UBSAN_OPTIONS=print_stacktrace=1 \
+	PYTHONMALLOC=malloc PYTHONPATH=$(SITE)
+
 sanitize: $(DEPS)
-	@if [ ! -e $(SANITIZE)/.configured ]; then \
-	  $(CONFIGURE) -B $(SANITIZE) -DRUSHLIGHT_SANITIZE="address;undefined" -DRUSHLIGHT_DEBUG=ON \
-	    -DCMAKE_INSTALL_PREFIX=$(SANITIZE)/site; \
-	  touch $(SANITIZE)/.configured; \
-	fi
-	@$(BIN)/ninja -C $(SANITIZE) -j$(JOBS)
-	@rm -rf $(SANITIZE)/site && mkdir -p $(SANITIZE)/site/rushlight
-	@tar -C rushlight --exclude='*.so' --exclude=__pycache__ -cf - . | tar -C $(SANITIZE)/site/rushlight -xf -
-	@$(BIN)/cmake --install $(SANITIZE) > /dev/null
-	@$(BIN)/ctest --test-dir $(SANITIZE) -j$(JOBS) --output-on-failure --no-tests=error
-	@runtimes="$$($${CXX:-c++} -print-file-name=libasan.so) $$($${CXX:-c++} -print-file-name=libubsan.so)"; \
-	code=0; PYTHONPATH=$(CURDIR)/$(SANITIZE)/site LD_PRELOAD="$$runtimes" \
-	ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1 UBSAN_OPTIONS=print_stacktrace=1 PYTHONMALLOC=malloc \
-	  $(BIN)/pytest -q -m native tests -p no:cacheprovider $(ARGS) || code=$$?; \
-	if [ $$code = 5 ]; then echo "== No test is marked native"; code=0; fi; exit $$code
+	$(call configure,$(SANITIZE),-DRUSHLIGHT_SANITIZE='address;undefined' -DRUSHLIGHT_DEBUG=ON)
+	@rm -rf $(SITE) && mkdir -p $(SITE)
+	@tar --exclude='*.so' --exclude=__pycache__ -cf - rushlight | tar -C $(SITE) -xf -
+	@$(BIN)/cmake --install $(SANITIZE) --prefix $(SITE) > /dev/null
+	@$(CPP_TESTS) $(SANITIZE)
+	@$(SANITIZE_ENV) $(PYTHON_TESTS) -m native -p no:cacheprovider
 
 bench: build
 	@for script in benchmarks/bench_*.py; do \

@@ -18,12 +18,18 @@ if(EXISTS "${generator}")
   string(REPLACE "\n" ";" listed "${listed}")
 
   set(outputs)
+  set(copies)
   foreach(path ${listed})
     set(output "${RUSH_GENERATED_DIR}/${path}")
     list(APPEND outputs "${output}")
     if(path MATCHES "^rushlight/")
       get_filename_component(folder "${path}" DIRECTORY)
       install(FILES "${output}" DESTINATION "${folder}")
+      if(RUSHLIGHT_INPLACE)
+        set(folder "${CMAKE_CURRENT_SOURCE_DIR}/${folder}")
+        list(APPEND copies COMMAND "${CMAKE_COMMAND}" -E make_directory "${folder}"
+                           COMMAND "${CMAKE_COMMAND}" -E copy_if_different "${output}" "${folder}")
+      endif()
     elseif(path MATCHES "^bindings/.*\\.cpp$")
       list(APPEND RUSH_GENERATED_BINDINGS "${output}")
     elseif(path MATCHES "\\.cpp$")
@@ -34,7 +40,7 @@ if(EXISTS "${generator}")
   # The generator leaves an output alone when its text has not changed; `restat` lets ninja notice.
   # The list of outputs may change with the table, hence the configure dependency.
   add_custom_command(
-    OUTPUT ${outputs} COMMAND ${generate} DEPENDS ${tables} ${generator_sources}
+    OUTPUT ${outputs} COMMAND ${generate} ${copies} DEPENDS ${tables} ${generator_sources}
     COMMENT "Generating glue from the op table" VERBATIM)
   add_custom_target(rush_codegen DEPENDS ${outputs})
   set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${tables} ${generator_sources})

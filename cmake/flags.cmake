@@ -30,7 +30,9 @@ endif()
 set(RUSH_SANITIZE_FLAGS)
 if(RUSHLIGHT_SANITIZE)
   string(REPLACE ";" "," sanitizers "${RUSHLIGHT_SANITIZE}")
-  set(RUSH_SANITIZE_FLAGS "-fsanitize=${sanitizers}" -fno-omit-frame-pointer -g1)
+  # GCC's maybe-uninitialized reports falsely on instrumented code.
+  set(RUSH_SANITIZE_FLAGS "-fsanitize=${sanitizers}" -fno-omit-frame-pointer -g1
+      -Wno-maybe-uninitialized)
   if("undefined" IN_LIST RUSHLIGHT_SANITIZE)
     list(APPEND RUSH_SANITIZE_FLAGS -fno-sanitize-recover=undefined)
   endif()

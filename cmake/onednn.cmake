@@ -3,12 +3,14 @@
 set(RUSH_HAVE_ONEDNN OFF)
 if(NOT RUSHLIGHT_ONEDNN STREQUAL "OFF")
   # The wheel puts its headers under the environment's prefix. With pip's build isolation that is
-  # the overlay which also holds nanobind, not the interpreter's own prefix.
+  # the overlay which also holds nanobind, not the interpreter's own prefix; it is another one
+  # each time, so the answer is not cached.
   execute_process(
     COMMAND "${Python_EXECUTABLE}" -c
       "import pathlib, sys, nanobind\nprint(sys.prefix, *list(pathlib.Path(nanobind.__file__).parents)[:6], sep=';')"
     OUTPUT_VARIABLE prefixes OUTPUT_STRIP_TRAILING_WHITESPACE COMMAND_ERROR_IS_FATAL ANY)
-  find_path(RUSH_ONEDNN_INCLUDE oneapi/dnnl/dnnl.h HINTS ${prefixes} PATH_SUFFIXES include)
+  find_path(RUSH_ONEDNN_INCLUDE oneapi/dnnl/dnnl.h HINTS ${prefixes} PATH_SUFFIXES include
+            NO_CACHE)
   if(RUSH_ONEDNN_INCLUDE)
     set(RUSH_HAVE_ONEDNN ON)
   elseif(RUSHLIGHT_ONEDNN STREQUAL "ON")

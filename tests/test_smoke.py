@@ -1,6 +1,12 @@
+"""A pulse in seconds: the package imports and its core answers."""
+
 import re
 
+import pytest
+
 import rushlight
+
+pytestmark = pytest.mark.native
 
 
 def test_version():

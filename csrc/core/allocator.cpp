@@ -1,43 +1,271 @@
+// allocator.cpp: memory for CPU tensors.
+//
+// Small blocks (below 64 KiB), where the cost of the call counts:
+// - 40 size classes. Each thread has a list of free blocks a class; allocate pops, free pushes, no
+//   lock and no atomic read-modify-write (allocator.h).
+// - A block goes to the list of the thread that frees it, whoever allocated it. A list has a limit;
+//   at the limit half of it moves, as one chain, to the class's central list under a lock, and an
+//   empty list takes a chain from there. So a producer and a consumer thread pass blocks in
+//   batches.
+// - New blocks are cut from slabs of 256 KiB, a few at a time, so that pages are touched late.
+// - A thread that ends hands its lists to the central ones; its cache object is kept and reused by
+//   the next new thread, and with it its counters: nothing is forgotten.
+// - empty_cache() counts the free blocks of each slab and gives back slabs that are free as a
+// whole.
+//
+// Everything else comes from two CachingPools over mmap: one for slabs and for blocks up to 1 MiB,
+// one for larger ones, so that a long-lived small block cannot hold a huge segment.
+//
+// Statistics: each thread counts for itself and adds its live bytes to the process's total (settle)
+// whenever it leaves the fast path; what it has not added is bounded by its lists. Reading sums
+// all.
+//
+// Fork: every lock is held across it, so the child finds consistent lists; the lists of threads
+// that do not exist in the child are lost to it, and bounded.
+//
+// Nothing here is ever destroyed: tensors may be freed by static destructors and by dying threads.
 #include "core/allocator.h"
 
-#include <atomic>
-#include <cstdlib>
+#include <pthread.h>
 
+#include <algorithm>
+#include <cstdlib>
+#include <mutex>
+#include <new>
+#include <unordered_set>
+#include <vector>
+
+#include "core/cpu_backend.h"
 #include "core/error.h"
+#include "core/small_blocks.h"
 
 namespace rush {
 
 namespace {
-std::atomic<int64_t> g_live{0}, g_peak{0}, g_allocs{0}, g_frees{0}, g_fail_in{0};
-std::atomic<bool> g_caching{true};
-size_t rounded(size_t n) { return n == 0 ? 64 : (n + 63) / 64 * 64; }
-}  // namespace
 
-void* cpu_allocate(size_t n) {
-  if (g_fail_in.load() > 0 && g_fail_in.fetch_sub(1) == 1)
-    fail(ErrorKind::OutOfMemory, "", "out of memory: tried to allocate ", n, " bytes (a test asked)");
-  void* p = n > (size_t{1} << 60) ? nullptr : std::aligned_alloc(64, rounded(n));
-  check(p != nullptr, ErrorKind::OutOfMemory, "", "out of memory: tried to allocate ", n, " bytes");
-  const int64_t live = g_live.fetch_add(int64_t(rounded(n))) + int64_t(rounded(n));
-  for (int64_t peak = g_peak; live > peak && !g_peak.compare_exchange_weak(peak, live);) {
+using namespace detail;
+
+constexpr size_t kMediumLimit = 1 << 20;  // requests above this have the large pool
+constexpr size_t kAlign = 64;
+
+CachingPool::Options medium_options() {
+  return {.segment_round = CpuBackend::kHugePage,
+          .first_step = CpuBackend::kHugePage,
+          .largest_step = size_t{32} << 20,
+          .least_rest = kSmallLimit,
+          .cache_cap = CpuBackend::default_cache_cap() / 8};
+}
+
+CachingPool::Options large_options() {
+  return {.segment_round = CpuBackend::kHugePage,
+          .first_step = size_t{8} << 20,
+          .largest_step = size_t{64} << 20,
+          .least_rest = kMediumLimit,
+          .cache_cap = CpuBackend::default_cache_cap()};
+}
+
+struct Allocator {
+  CpuBackend backend;
+  CachingPool medium{backend, medium_options()};
+  CachingPool large{backend, large_options()};
+  SmallBlocks small{medium};
+
+  std::mutex switches;               // guards the four below and g_leave_fast_path
+  std::unordered_set<void*> direct;  // live blocks that came from malloc, while caching was off
+  bool caching = true;
+  int64_t fail_in = 0;  // allocations until the injected failure; 0: none
+
+  CachingPool& pool_for(size_t nbytes) { return nbytes <= kMediumLimit ? medium : large; }
+
+  void choose_path() {  // with `switches` held
+    g_leave_fast_path.store(!caching || fail_in > 0 || !direct.empty(), std::memory_order_relaxed);
   }
-  ++g_allocs;
+};
+
+Allocator* make_allocator();
+
+Allocator& allocator() {
+  static Allocator& instance = *make_allocator();
+  return instance;
+}
+
+Allocator* make_allocator() {
+  static Allocator* made = new Allocator;
+  pthread_atfork(
+      [] {
+        made->switches.lock();
+        made->small.lock();
+        made->medium.lock();
+        made->large.lock();
+      },
+      [] {
+        made->large.unlock();
+        made->medium.unlock();
+        made->small.unlock();
+        made->switches.unlock();
+      },
+      [] {
+        made->large.unlock();
+        made->medium.unlock();
+        made->small.unlock();
+        made->switches.unlock();
+      });
+  return made;
+}
+
+int64_t counted_size(size_t nbytes) {
+  return int64_t(nbytes < kSmallLimit ? class_size(kClassOf[(nbytes + 63) / 64])
+                                      : CachingPool::round(nbytes));
+}
+
+[[noreturn]] void out_of_memory(size_t nbytes, const char* why) {
+  const MemoryStats stats = cpu_memory_stats();
+  fail(ErrorKind::OutOfMemory, "", "out of CPU memory: tried to allocate ", nbytes, " bytes", why,
+       "; ", stats.allocated, " bytes are allocated and ", stats.reserved, " reserved");
+}
+
+// Counts one allocation against the injected failure.
+bool failure_is_due(Allocator& a) {
+  std::lock_guard lock(a.switches);
+  if (a.fail_in == 0 || --a.fail_in > 0) return false;
+  a.choose_path();
+  return true;
+}
+
+// ---- Straight from malloc: caching is off, or a sanitiser watches ------------------------------
+
+void* malloc_block(size_t nbytes) {
+  const size_t size = size_t(counted_size(nbytes));
+  return std::aligned_alloc(kAlign, (size + kAlign - 1) / kAlign * kAlign);
+}
+
+void* allocate_direct(Allocator& a, size_t nbytes) {
+  void* p = malloc_block(nbytes);
+  if (p == nullptr) out_of_memory(nbytes, "");
+  if (!kBypassCache) {
+    std::lock_guard lock(a.switches);
+    a.direct.insert(p);
+  }
+  a.small.count_outside(counted_size(nbytes), /*fresh=*/true);
   return p;
 }
 
-void cpu_free(void* p, size_t n) noexcept {
-  std::free(p);
-  g_live -= int64_t(rounded(n));
-  ++g_frees;
+bool forget_direct(Allocator& a, void* p) noexcept {
+  if (kBypassCache) return true;
+  if (!g_leave_fast_path.load(std::memory_order_relaxed)) return false;
+  std::lock_guard lock(a.switches);
+  if (a.direct.erase(p) == 0) return false;
+  a.choose_path();
+  return true;
+}
+
+void* allocate_pooled(Allocator& a, size_t nbytes) {
+  CachingPool& pool = a.pool_for(nbytes);
+  CachingPool::Allocation got = pool.allocate(nbytes);
+  if (got.p == nullptr) {
+    empty_cache();
+    got = pool.allocate(nbytes);
+  }
+  if (got.p == nullptr) out_of_memory(nbytes, "");
+  a.small.count_outside(counted_size(nbytes), got.fresh);
+  return got.p;
+}
+
+void* allocate_small(Allocator& a, size_t nbytes) {
+  const int cls = kClassOf[(nbytes + 63) / 64];
+  void* p = a.small.allocate(cls);
+  if (p == nullptr) {
+    empty_cache();
+    p = a.small.allocate(cls);
+  }
+  if (p == nullptr) out_of_memory(nbytes, "");
+  return p;
+}
+
+}  // namespace
+
+void* detail::allocate_slow(size_t nbytes) {
+  Allocator& a = allocator();
+  bool caching = !kBypassCache;
+  if (g_leave_fast_path.load(std::memory_order_relaxed)) {
+    if (failure_is_due(a)) out_of_memory(nbytes, " (a failure injected by fail_nth_allocation)");
+    caching = caching && caching_enabled();
+  }
+  if (nbytes > size_t{1} << 47) out_of_memory(nbytes, "");  // more than can be addressed
+  void* p = !caching               ? allocate_direct(a, nbytes)
+            : nbytes < kSmallLimit ? allocate_small(a, nbytes)
+                                   : allocate_pooled(a, nbytes);
+  if constexpr (kPoison) std::memset(p, 0xFF, size_t(counted_size(nbytes)));
+  return p;
+}
+
+void detail::free_slow(void* p, size_t nbytes) noexcept {
+  if (p == nullptr) return;
+  Allocator& a = allocator();
+  if (forget_direct(a, p)) {
+    std::free(p);
+    a.small.count_free_outside(counted_size(nbytes));
+  } else if (nbytes < kSmallLimit) {
+    a.small.free(p, kClassOf[(nbytes + 63) / 64]);
+  } else {
+    a.pool_for(nbytes).free(p);
+    a.small.count_free_outside(counted_size(nbytes));
+  }
 }
 
 MemoryStats cpu_memory_stats() {
-  return {g_live, g_live, g_peak, g_peak, g_allocs - g_frees, g_allocs, g_frees, 0, g_allocs, g_frees};
+  Allocator& a = allocator();
+  const SmallBlocks::Totals t = a.small.totals();
+  const auto read = [](const std::atomic<int64_t>& counter) { return counter.load(); };
+  return {.allocated = t.live,
+          .reserved = read(a.backend.reserved),
+          .peak_allocated = t.peak,
+          .peak_reserved = read(a.backend.peak_reserved),
+          .live_blocks = t.allocations - t.frees,
+          .allocations = t.allocations,
+          .frees = t.frees,
+          .cache_hits = t.allocations - t.misses,
+          .system_reserves = read(a.backend.reserves),
+          .system_releases = read(a.backend.releases)};
 }
-void reset_peak_memory_stats() { g_peak = g_live.load(); }
-void empty_cache() {}
-void set_caching_enabled(bool on) { g_caching = on; }
-bool caching_enabled() { return g_caching; }
-void fail_nth_allocation(int64_t n) { g_fail_in = n; }
+
+void reset_peak_memory_stats() {
+  Allocator& a = allocator();
+  a.small.reset_peak();
+  a.backend.peak_reserved.store(a.backend.reserved.load());
+}
+
+void empty_cache() {
+  Allocator& a = allocator();
+  a.small.trim();
+  a.medium.release_cached();
+  a.large.release_cached();
+}
+
+void set_caching_enabled(bool on) {
+  Allocator& a = allocator();
+  {
+    std::lock_guard lock(a.switches);
+    a.caching = on;
+    a.choose_path();
+  }
+  a.medium.set_cache_cap(on ? medium_options().cache_cap : 0);
+  a.large.set_cache_cap(on ? large_options().cache_cap : 0);
+  if (!on) empty_cache();
+}
+
+bool caching_enabled() {
+  Allocator& a = allocator();
+  std::lock_guard lock(a.switches);
+  return a.caching;
+}
+
+void fail_nth_allocation(int64_t n) {
+  check_argument(n >= 0, "fail_nth_allocation", "expected a number from 0, got ", n);
+  Allocator& a = allocator();
+  std::lock_guard lock(a.switches);
+  a.fail_in = n;
+  a.choose_path();
+}
 
 }  // namespace rush

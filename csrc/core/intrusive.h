@@ -14,9 +14,19 @@ class Counted {
   void retain() const noexcept { refs_.fetch_add(1, std::memory_order_relaxed); }
   void release() const noexcept {
     // A sole owner needs no atomic write: nobody else can see the object any more.
-    if (refs_.load(std::memory_order_acquire) == 1 || refs_.fetch_sub(1, std::memory_order_acq_rel) == 1) {
+    if (refs_.load(std::memory_order_acquire) == 1) {
+      refs_.store(0, std::memory_order_relaxed);
+      T::destroy(const_cast<T*>(static_cast<const T*>(this)));
+    } else if (refs_.fetch_sub(1, std::memory_order_acq_rel) == 1) {
       T::destroy(const_cast<T*>(static_cast<const T*>(this)));
     }
+  }
+  // For holders of a plain pointer that is cleared by destroy(): false when the last reference is already gone.
+  bool try_retain() const noexcept {
+    uint32_t n = refs_.load(std::memory_order_acquire);
+    while (n != 0 && !refs_.compare_exchange_weak(n, n + 1, std::memory_order_acq_rel)) {
+    }
+    return n != 0;
   }
   uint32_t use_count() const noexcept { return refs_.load(std::memory_order_acquire); }
 

@@ -62,6 +62,7 @@ class RUSH_API TensorImpl : public Counted<TensorImpl> {
   int64_t numel = 0;
   AutogradMeta* autograd = nullptr;  // owned
   Ref<VersionCounter> version;
+  Ref<TensorImpl> base;  // what this one is a view of (never itself a view), or null
   void* py_object = nullptr;
   DType dtype = DType::Float32;
   Device device;

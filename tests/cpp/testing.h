@@ -45,8 +45,8 @@ std::string message_of(F&& f) {
 }  // namespace testing
 
 #define EXPECT(cond) ::testing::expect(static_cast<bool>(cond), #cond, __FILE__, __LINE__)
-#define TEST(name)                                                  \
-  static void test_##name();                                        \
+#define TEST(name)                                                      \
+  static void test_##name();                                            \
   static const ::testing::Register register_##name(#name, test_##name); \
   static void test_##name()
 

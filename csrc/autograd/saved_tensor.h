@@ -1,0 +1,32 @@
+// saved_tensor.h: a tensor that backward will read, with the version it had.
+#pragma once
+
+#include "autograd/meta.h"
+
+namespace rush {
+
+class RUSH_API SavedTensor {
+ public:
+  SavedTensor() = default;
+  // An input of the node being made.
+  explicit SavedTensor(const Tensor& t);
+  // A result of the node being made. Note [A node must not own its output]: only the bytes are kept, and the
+  // edge back to the node is tied again when it is read; tensor -> node -> tensor would never be freed.
+  static SavedTensor output(const Tensor& t, uint32_t slot);
+
+  bool defined() const { return data_.defined(); }
+  // The tensor as it was, or an error that names the writer when it was overwritten since. `owner` is the node.
+  Tensor unpack(const Node* owner) const;
+  void reset() { *this = SavedTensor(), released_ = true; }
+
+ private:
+  Tensor data_;        // detached unless the input was a leaf
+  Ref<Node> grad_fn_;  // of an input that is not a leaf
+  uint32_t slot_ = 0;
+  uint32_t version_ = 0;
+  bool is_output_ = false;
+  bool is_original_ = false;
+  bool released_ = false;
+};
+
+}  // namespace rush

@@ -1,0 +1,135 @@
+// caching_pool.h: the caching allocator, written once for every kind of memory.
+//
+// - A backend hands out large segments (mmap, cuMemAlloc, pinned pages); that is slow. The pool
+// cuts
+//   them into blocks, keeps what is freed, and reuses it.
+// - Sizes are rounded up to 512 bytes. Best fit: free blocks hang in lists by size, eight lists a
+//   power of two with a bitmap over them, so finding one costs a few instructions, not a tree walk.
+// - A block is split when the rest is worth keeping and merged with free neighbours at once, so a
+//   segment without live blocks is one block again and can go back to the backend.
+// - Segments grow step by step: a small program reserves little, a large one asks seldom.
+// - Freed bytes are kept up to a cap. When the backend has no more, everything free is released and
+//   the request tried again; only then it fails.
+// - One lock a pool. Where that hurts, the caller puts thread-local lists in front (allocator.cpp)
+//   or makes one pool a stream (CUDA). The pool never touches the memory itself: it may not be ours
+//   to touch.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+namespace rush {
+
+// Where segments come from, and when memory that a device still uses is free. Thread safe.
+class MemoryBackend {
+ public:
+  using Event = uint64_t;  // a point in a stream's work, made by the device's own code
+
+  // Null when there is no more. Both count, so that every pool over a backend is seen in its stats.
+  void* reserve(size_t nbytes) noexcept;
+  void release(void* p, size_t nbytes) noexcept;
+
+  // Has the device passed the event? Memory that only the host uses is free when it is freed.
+  virtual bool done(Event) noexcept { return true; }
+  virtual void wait(Event) noexcept {}
+
+  std::atomic<int64_t> reserved{0}, peak_reserved{0}, reserves{0}, releases{0};
+
+ protected:
+  ~MemoryBackend() = default;
+  virtual void* do_reserve(size_t nbytes) noexcept = 0;
+  virtual void do_release(void* p, size_t nbytes) noexcept = 0;
+};
+
+class CachingPool {
+ public:
+  static constexpr size_t kRound = 512;
+
+  struct Options {
+    size_t segment_round;  // segments are multiples of this
+    size_t first_step;     // size of the first segment; later ones grow with what is reserved ...
+    size_t largest_step;   // ... up to this. Larger requests get a segment of their own
+    size_t least_rest;     // a rest below this stays with its block
+    size_t cache_cap;      // free bytes beyond this are released as soon as a segment is whole
+  };
+
+  CachingPool(MemoryBackend& backend, const Options& options)
+      : backend_(backend), options_(options) {}
+  CachingPool(const CachingPool&) = delete;
+
+  static size_t round(size_t nbytes) { return (nbytes + kRound - 1) / kRound * kRound; }
+
+  struct Allocation {
+    void* p;     // null: no memory left, even after releasing what was cached
+    bool fresh;  // a segment was reserved for it
+  };
+  Allocation allocate(size_t nbytes) noexcept;
+  void free(void* p) noexcept;
+  // Frees once the device has passed `event`; until then nobody gets the block.
+  void free_after(void* p, MemoryBackend::Event event) noexcept;
+
+  void release_cached() noexcept;
+  void set_cache_cap(size_t nbytes) noexcept;
+
+  // For fork: the child must not inherit a pool that another thread was changing.
+  void lock() noexcept { mutex_.lock(); }
+  void unlock() noexcept { mutex_.unlock(); }
+
+ private:
+  struct Block {
+    char* p = nullptr;
+    size_t size = 0;
+    Block *before = nullptr, *after = nullptr;   // neighbours in the segment
+    Block *previous = nullptr, *next = nullptr;  // in the list of free blocks of like size
+    bool free = false;
+    bool whole() const { return before == nullptr && after == nullptr; }
+  };
+
+  // Live blocks by address: open addressing, since a node-based map would call malloc each time.
+  class Table {
+   public:
+    void make_room();  // may throw; insert then does not
+    void insert(Block* block) noexcept;
+    Block* take(void* p) noexcept;
+
+   private:
+    size_t home(const void* p) const noexcept;
+    std::vector<Block*> slots_;
+    size_t used_ = 0;
+  };
+
+  static constexpr int kBins = 512;
+  static int bin_of(size_t size) noexcept;
+
+  Block* find(size_t size) noexcept;
+  Block* reserve_segment(size_t size);
+  size_t next_segment_size(size_t size) const noexcept;
+  void split(Block* block, size_t size, Block* rest) noexcept;
+  void put_free(Block* block) noexcept;
+  void remove_free(Block* block) noexcept;
+  void free_block(Block* block) noexcept;
+  void absorb(Block* left, Block* right) noexcept;
+  void release_down_to(size_t keep) noexcept;
+  void collect_passed(bool wait) noexcept;
+  Block* make_block();
+  void drop_block(Block* block) noexcept;
+
+  MemoryBackend& backend_;
+  Options options_;
+  std::mutex mutex_;
+  std::array<Block*, kBins> bins_{};
+  std::array<uint64_t, kBins / 64> occupied_{};
+  Table live_;
+  std::deque<Block> blocks_;
+  Block* spare_blocks_ = nullptr;
+  size_t reserved_ = 0, cached_ = 0, whole_free_ = 0;
+  std::vector<std::pair<Block*, MemoryBackend::Event>> waiting_;
+};
+
+}  // namespace rush

@@ -1,0 +1,40 @@
+// device_loops.h: the seam between ops and devices: one table of loops a device.
+#pragma once
+
+#include <span>
+
+#include "core/tensor.h"
+#include "ops/pointwise_fns.h"
+
+namespace rush {
+
+enum class ReduceFn : uint8_t;
+enum class ScanFn : uint8_t;
+using ParamSpan = std::span<const Scalar>;
+
+// `compute` is the type the functor works in, already settled (never float16 or bfloat16).
+struct DeviceLoops {
+  void (*unary)(UnaryFn, const Tensor& x, const Tensor& out, ParamSpan, DType compute) = nullptr;
+  void (*binary)(BinaryFn, const Tensor& a, const Tensor& b, const Tensor& out, ParamSpan,
+                 DType compute) = nullptr;
+  void (*ternary)(TernaryFn, const Tensor& a, const Tensor& b, const Tensor& c, const Tensor& out,
+                  ParamSpan, DType compute) = nullptr;
+  void (*copy)(const Tensor& src, const Tensor& dst) = nullptr;  // both on this device
+  void (*fill)(const Tensor& dst, const Scalar& value) = nullptr;
+  void (*reduce)(ReduceFn, const Tensor& x, const Tensor& out, ParamSpan) = nullptr;
+  void (*reduce_var)(const Tensor& x, const Tensor& out, double correction, bool take_sqrt,
+                     const Tensor* mean_out) = nullptr;
+  void (*reduce_arg)(ReduceFn, const Tensor& x, const Tensor& values, const Tensor& indices,
+                     int64_t dim) = nullptr;
+  void (*scan)(ScanFn, const Tensor& x, const Tensor& out, const Tensor* indices,
+               int64_t dim) = nullptr;
+};
+
+namespace detail {
+extern DeviceLoops g_device_loops[kDeviceTypeCount];
+}
+inline DeviceLoops& device_loops(DeviceType type) {
+  return detail::g_device_loops[static_cast<int>(type)];
+}
+
+}  // namespace rush

@@ -1,0 +1,15 @@
+// scan.h: running sums, products, extremes and log-sum-exps along one dim.
+#pragma once
+
+#include "core/tensor.h"
+
+namespace rush {
+
+enum class ScanFn : uint8_t { Sum, Prod, Max, Min, LogSumExp };
+
+// out has x's shape; Sum and Prod compute in out's type. Max and Min also fill `indices` (int64) when
+// given; NaN wins and stays, of equals the last wins, as in PyTorch.
+void scan(ScanFn fn, const Tensor& x, const Tensor& out, int64_t dim,
+          const Tensor* indices = nullptr);
+
+}  // namespace rush

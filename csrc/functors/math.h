@@ -1,0 +1,135 @@
+// math.h: the scalar maths of every pointwise op, for float and double, on host and device.
+//
+// Host functions are ours (branch-free, so that g++ vectorises them); on the device CUDA's own are
+// called. What has no native form on either side is composed here, once.
+#pragma once
+
+#ifdef __CUDACC_RTC__
+#include "math_device.h"
+#else
+#include "math_special.h"
+#endif
+
+namespace rush::math {
+
+template <class T> inline constexpr T pi = T(0x1.921fb54442d18p+1);
+
+// e^-|x| never overflows, and the small side keeps its denormals.
+template <class T> RUSH_FN T sigmoid(T x) {
+  const T e = exp(-fabs(x));
+  return (x >= T(0) ? T(1) : e) / (T(1) + e);  // nan flows through e
+}
+
+template <class T> RUSH_FN T logit(T x) { return log(x / (T(1) - x)); }
+
+template <class T> RUSH_FN T logaddexp(T a, T b) {
+  const T hi = a > b ? a : b, d = -fabs(a - b);
+  // Equal infinities differ by nan; their sum is themselves.
+  return a == b && isinf(a) ? a : (isnan(d) ? a + b : hi + log1p(exp(d)));
+}
+template <class T> RUSH_FN T logaddexp2(T a, T b) {
+  const T hi = a > b ? a : b, d = -fabs(a - b);
+  return a == b && isinf(a) ? a : (isnan(d) ? a + b : hi + log1p(exp2(d)) * log2_e<T>);
+}
+
+template <class T> RUSH_FN T xlogy(T x, T y) {
+  const T r = x * log(y);
+  return isnan(y) ? y : (x == T(0) ? T(0) : r);
+}
+template <class T> RUSH_FN T xlog1py(T x, T y) {
+  const T r = x * log1p(y);
+  return isnan(y) ? y : (x == T(0) ? T(0) : r);
+}
+template <class T> RUSH_FN T entr(T x) {
+  const T r = -x * log(x);
+  return isnan(x) ? x : (x > T(0) ? r : (x == T(0) ? T(0) : -limits<T>::inf));
+}
+
+// sin(pi x) / (pi x)
+template <class T> RUSH_FN T sinc(T x) {
+  const T p = pi<T> * x;
+  return x == T(0) ? T(1) : sin(p) / p;
+}
+
+// Python's %: the sign of the divisor.
+template <class T> RUSH_FN T remainder(T a, T b) {
+  const T m = fmod(a, b);
+  return m != T(0) && (m < T(0)) != (b < T(0)) ? m + b : m;
+}
+
+// Digamma: the recurrence carries x to 10 or more as one fraction, then the asymptotic series.
+RUSH_FN double digamma_positive(double x) {
+  double p = 0.0, q = 1.0, y = x;
+  for (int k = 0; k < 10; ++k) {  // p/q + 1/y
+    const bool step = y < 10.0;
+    p = step ? fma(p, y, q) : p;
+    q = step ? q * y : q;
+    y = step ? y + 1.0 : y;
+  }
+  const double w = 1.0 / y, z = w * w;
+  const double s = z * poly(z, 1.0 / 12, -1.0 / 120, 1.0 / 252, -1.0 / 240, 1.0 / 132,
+                            -691.0 / 32760, 1.0 / 12, -3617.0 / 8160);
+  return (log(y) - 0.5 * w) - s - p / q;
+}
+RUSH_FN double digamma(double x) {
+  const double g = digamma_positive(x < 0.0 ? 1.0 - x : x);
+  const double f = x - round(x);  // tan has period pi: reduce exactly first
+  const double t = g - pi<double> / tan(pi<double> * f);
+  const double y = x < 0.0 ? (f == 0.0 ? limits<double>::nan : t) : g;
+  const double z = isinf(x) ? (x > 0.0 ? x : limits<double>::nan) : y;
+  return x == 0.0 ? copysign(limits<double>::inf, -x) : z;
+}
+RUSH_FN float digamma(float x) { return static_cast<float>(digamma(static_cast<double>(x))); }
+
+// ---- the random generator's own log, sine and cosine ----
+//
+// Note [Same normals everywhere]
+// Random normals must agree bit for bit between CPU and GPU, so these use fused multiply-adds by
+// name and lone multiplications or additions that no compiler may contract with anything.
+
+// log(u) for u in (0, 1], normal.
+RUSH_FN float philox_log(float u) {
+  const u32 i = bit_cast<u32>(u) + (127u << 23) - 0x3f3504f3u;
+  const float f = bit_cast<float>((i & 0x7fffffu) + 0x3f3504f3u) - 1.0f;
+  const float e = bit_cast<float>((i >> 23) | 0x4b000000u) - (0x1p23f + 127.0f);
+  float p = 0x1.1d8ea6p-4f;
+  p = fma_exact(p, f, -0x1.d635bcp-4f);
+  p = fma_exact(p, f, 0x1.dea282p-4f);
+  p = fma_exact(p, f, -0x1.fcf4c6p-4f);
+  p = fma_exact(p, f, 0x1.23d21ap-3f);
+  p = fma_exact(p, f, -0x1.555b4ap-3f);
+  p = fma_exact(p, f, 0x1.999d5ap-3f);
+  p = fma_exact(p, f, -0x1.fffffcp-3f);
+  p = fma_exact(p, f, 0x1.555554p-2f);
+  p = fma_exact(p, f, -0.5f);
+  p = fma_exact(p, f, 1.0f);
+  p = fma_exact(p, f, 0.0f);  // f + f^2 (-1/2 + f p)
+  p = fma_exact(e, 0x1.7f7d1cp-20f, p);
+  return fma_exact(e, 0x1.62e4p-1f, p);
+}
+
+struct SinCos {
+  float sin, cos;
+};
+// sin and cos of 2 pi u, u in [0, 1].
+RUSH_FN SinCos philox_sincos(float u) {
+  const float q = fma_exact(u, 4.0f, 0x1.8p23f) - 0x1.8p23f;  // quarter turns
+  const u32 n = bit_cast<u32>(q + 0x1.8p23f);
+  const float r = fma_exact(u, 4.0f, -q);  // in [-1/2, 1/2] quarter turns, exact
+  const float x = r * 0x1.921fb6p+0f, z = x * x;
+  float s = 0x1.6da8ecp-19f;
+  s = fma_exact(s, z, -0x1.a01366p-13f);
+  s = fma_exact(s, z, 0x1.11110ep-7f);
+  s = fma_exact(s, z, -0x1.555556p-3f);
+  s = fma_exact(s * z, x, x);
+  float c = 0x1.9bc2d4p-16f;
+  c = fma_exact(c, z, -0x1.6c12aap-10f);
+  c = fma_exact(c, z, 0x1.555554p-5f);
+  c = fma_exact(c, z, -0.5f);
+  c = fma_exact(c, z, 1.0f);
+  const float a = (n & 1) != 0 ? c : s, b = (n & 1) != 0 ? s : c;
+  return {bit_cast<float>(bit_cast<u32>(a) ^ ((n & 2) << 30)),
+          bit_cast<float>(bit_cast<u32>(b) ^ (((n + 1) & 2) << 30))};
+}
+
+}  // namespace rush::math

@@ -1,0 +1,610 @@
+// op.h: how a block (check, run, grad) becomes an operator with all its forms. See docs/adding_an_op.md.
+//
+// Each form is a template over the block. The good path of op::call is: check, allocate, run, one test whether autograd may
+// care. Everything about gradients stands in record() and its kin, out of line.
+#pragma once
+
+#include <concepts>
+#include <optional>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "autograd/engine.h"
+#include "autograd/saved_tensor.h"
+#include "core/modes.h"
+#include "ops/registry.h"
+#include "ops/spec.h"
+
+namespace rush {
+
+// Bits of `needs`: the i-th tensor argument, or the result.
+constexpr uint32_t in(int i) { return 1u << i; }
+inline constexpr uint32_t kOut = 1u << 31;
+
+// What a view op returns: a window onto self's storage.
+struct Geometry {
+  Dims sizes, strides;
+  int64_t offset;
+};
+
+// What `grad` may ask about the call it differentiates.
+class Ctx {
+ public:
+  Ctx(const Node& node, std::span<const bool> wanted, GradSpan outs) : node_(node), wanted_(wanted), outs_(outs) {}
+  bool wants(size_t i) const { return i < wanted_.size() && wanted_[i]; }
+  size_t inputs() const { return wanted_.size(); }
+  // Sizes and dtype of input i; only for inputs that want a gradient.
+  const Dims& sizes(size_t i) const { return meta(i).sizes; }
+  DType dtype(size_t i) const { return meta(i).dtype; }
+  const Tensor& out(size_t i = 0) const { return outs_[i]; }  // saved when `needs` says kOut
+
+ private:
+  const ResultMeta& meta(size_t i) const {
+    const Edge& e = node_.edges()[i];
+    return e.node->results()[e.slot];
+  }
+  const Node& node_;
+  std::span<const bool> wanted_;
+  GradSpan outs_;
+};
+
+// What `jvp` may ask: the tangents of the inputs (undefined for zero) and the result.
+class Jvp {
+ public:
+  Jvp(GradSpan tangents, const Tensor& out) : tangents_(tangents), out_(out) {}
+  const Tensor& tangent(size_t i) const { return tangents_[i]; }
+  const Tensor& out() const { return out_; }
+
+ private:
+  GradSpan tangents_;
+  const Tensor& out_;
+};
+
+namespace op {
+
+// How each kind of argument is kept for backward, and given back to `grad`.
+template <class A>
+struct Kept {
+  using Arg = A;
+  A value;
+  explicit Kept(const A& a, bool) : value(a) {}
+  A get(const Node*) const { return value; }
+  void release() {}
+};
+template <>
+struct Kept<Tensor> {
+  SavedTensor value;
+  Kept(const Tensor& t, bool save) {
+    if (save) value = SavedTensor(t);
+  }
+  Tensor get(const Node* n) const { return value.unpack(n); }
+  void release() {
+    if (value.defined()) value.reset();
+  }
+};
+template <>
+struct Kept<TensorList> {
+  std::vector<SavedTensor> value;
+  mutable std::vector<Tensor> unpacked;
+  Kept(TensorList ts, bool save) {
+    if (save) {
+      for (const Tensor& t : ts) value.emplace_back(t);
+    }
+  }
+  TensorList get(const Node* n) const {
+    unpacked.clear();
+    for (const SavedTensor& s : value) unpacked.push_back(s.unpack(n));
+    return unpacked;
+  }
+  void release() {
+    unpacked.clear();
+    for (SavedTensor& s : value) s.reset();
+  }
+};
+template <>
+struct Kept<IntList> {
+  Dims value;
+  Kept(IntList v, bool) : value(v) {}
+  IntList get(const Node*) const { return value; }
+  void release() {}
+};
+template <>
+struct Kept<std::optional<IntList>> {
+  std::optional<Dims> value;
+  Kept(const std::optional<IntList>& v, bool) : value(v ? std::optional<Dims>(*v) : std::nullopt) {}
+  std::optional<IntList> get(const Node*) const { return value ? std::optional<IntList>(*value) : std::nullopt; }
+  void release() {}
+};
+template <>
+struct Kept<std::span<const double>> {
+  std::vector<double> value;
+  Kept(std::span<const double> v, bool) : value(v.begin(), v.end()) {}
+  std::span<const double> get(const Node*) const { return value; }
+  void release() {}
+};
+template <>
+struct Kept<std::string_view> {
+  std::string value;
+  Kept(std::string_view v, bool) : value(v) {}
+  std::string_view get(const Node*) const { return value; }
+  void release() {}
+};
+template <>
+struct Kept<Generator*> {
+  Kept(Generator*, bool) {}
+  Generator* get(const Node*) const { return nullptr; }
+  void release() {}
+};
+
+template <class T>
+struct FunctionTraits;
+template <class R, class... A>
+struct FunctionTraits<R (*)(A...)> {
+  using Result = R;
+  using Args = std::tuple<std::remove_cvref_t<A>...>;
+};
+
+template <class F>
+using ArgsOf = typename FunctionTraits<F>::Args;
+template <class F>
+using ResultOf = typename FunctionTraits<F>::Result;
+
+template <class T>
+inline constexpr size_t result_count = 1;
+template <class T, size_t N>
+inline constexpr size_t result_count<std::array<T, N>> = N;
+
+template <class Op>
+concept HasGrad = requires { &Op::grad; };
+template <class Op>
+concept HasNeeds = requires { Op::needs[0]; };
+template <class Op>
+concept HasJvp = requires { &Op::jvp; };
+template <class Op>
+concept IsLinear = requires { requires Op::linear; };
+// A block without `grad` that says so is not differentiable by nature (comparisons); one that says nothing has no formula,
+// and backward through it raises.
+template <class Op>
+concept NotDifferentiable = requires { requires !Op::differentiable; };
+
+template <class Op>
+constexpr bool in_place_safe() {
+  if constexpr (requires { Op::in_place_safe; }) return Op::in_place_safe;
+  return false;
+}
+template <class Op>
+constexpr bool may_fail() {
+  if constexpr (requires { Op::may_fail; }) return Op::may_fail;
+  return false;
+}
+template <class Op>
+constexpr bool is_differentiable_result(size_t i) {
+  if constexpr (requires { Op::non_differentiable; }) return !(Op::non_differentiable >> i & 1);
+  return true;
+}
+
+// Tensor arguments of a call, in order, lists spelled out.
+template <class F>
+void visit_tensors(F&& f, const Tensor& t) {
+  f(t);
+}
+template <class F>
+void visit_tensors(F&& f, TensorList ts) {
+  for (const Tensor& t : ts) f(t);
+}
+template <class F, class A>
+void visit_tensors(F&&, const A&) {}
+
+template <class... A>
+bool any_tracked(const A&... args) {
+  bool any = false;
+  (visit_tensors([&](const Tensor& t) { any |= is_tracked(t); }, args), ...);
+  return any;
+}
+template <class... A>
+bool any_requires_grad(const A&... args) {
+  bool any = false;
+  (visit_tensors([&](const Tensor& t) { any = any || requires_grad(t); }, args), ...);
+  return any;
+}
+inline Tensor tangent_of(const Tensor& t) {
+  const GradMeta* m = t.defined() ? grad_meta_or_null(t) : nullptr;
+  return m ? m->tangent : Tensor();
+}
+template <class... A>
+bool any_tangent(const A&... args) {
+  bool any = false;
+  (visit_tensors([&](const Tensor& t) { any |= tangent_of(t).defined(); }, args), ...);
+  return any;
+}
+
+// Which tensor arguments the wanted gradients read.
+template <class Op, class... A>
+uint32_t saved_mask(const A&... args) {
+  uint32_t mask = 0;
+  if constexpr (HasNeeds<Op>) {
+    constexpr size_t rules = std::size(Op::needs);
+    size_t i = 0;
+    (visit_tensors(
+         [&](const Tensor& t) {
+           if (requires_grad(t) || tangent_of(t).defined()) mask |= Op::needs[std::min(i, rules - 1)];
+           ++i;
+         },
+         args),
+     ...);
+  }
+  return mask;
+}
+
+// The node of one call: keeps the arguments, and hands them to Op::grad.
+template <class Op, class... A>
+class OpNode final : public Node {
+ public:
+  OpNode(uint32_t mask, const A&... args) : OpNode(mask, std::index_sequence_for<A...>{}, args...) {}
+
+  const char* name() const override { return Op::name; }
+  void save_outputs(std::span<const Tensor> outs) {
+    for (size_t i = 0; i < outs.size(); ++i) outs_.push_back(SavedTensor::output(outs[i], uint32_t(i)));
+  }
+
+  Grads apply(GradSpan grads, std::span<const bool> wanted) override {
+    if (released_) SavedTensor(released_marker()).unpack(this);
+    if constexpr (HasGrad<Op>) {
+      SmallVector<Tensor, 2> outs;
+      for (const SavedTensor& s : outs_) outs.push_back(s.unpack(this));
+      const Ctx ctx(*this, wanted, outs);
+      return std::apply(
+          [&](const Kept<A>&... kept) -> Grads {
+            if constexpr (requires { Op::grad(ctx, grads, kept.get(this)...); }) return Op::grad(ctx, grads, kept.get(this)...);
+            else return Op::grad(ctx, grads[0], kept.get(this)...);
+          },
+          kept_);
+    } else {
+      fail(ErrorKind::NotImplemented, Op::name, "this operator has no gradient yet; detach() its inputs if none is wanted");
+    }
+  }
+
+  void release_saved() override {
+    released_ = true;
+    std::apply([](Kept<A>&... kept) { (kept.release(), ...); }, kept_);
+    for (SavedTensor& s : outs_) s.reset();
+  }
+
+ private:
+  template <size_t... I>
+  OpNode(uint32_t mask, std::index_sequence<I...>, const A&... args) : kept_(Kept<A>(args, mask >> tensor_position<I>() & 1)...) {}
+
+  // The place of argument I among the tensor arguments (lists count once).
+  template <size_t I>
+  static constexpr int tensor_position() {
+    constexpr bool is_tensor[] = {(std::is_same_v<A, Tensor> || std::is_same_v<A, TensorList>)...};
+    int n = 0;
+    for (size_t k = 0; k < I; ++k) n += is_tensor[k];
+    return n;
+  }
+  static SavedTensor released_marker() {
+    SavedTensor s;
+    s.reset();
+    return s;
+  }
+
+  std::tuple<Kept<A>...> kept_;
+  SmallVector<SavedTensor, 1> outs_;
+  bool released_ = false;
+};
+
+template <class Op, class... A>
+Ref<OpNode<Op, A...>> make_node(const A&... args) {
+  auto node = Ref<OpNode<Op, A...>>::adopt(new OpNode<Op, A...>(saved_mask<Op>(args...), args...));
+  (visit_tensors([&](const Tensor& t) { node->add_edge(t.defined() ? gradient_edge(t) : Edge{}); }, args), ...);
+  return node;
+}
+
+// The tangent of the result: the block's own rule, the op itself when it is linear, else derived from its gradient:
+// v -> J^T v is linear in v, and differentiating <J^T v, t> with respect to v gives J t.
+template <class Op, class... A>
+std::vector<Tensor> tangents_of_results(std::span<const Tensor> outs, const A&... args);
+
+template <class Op, class... A>
+[[gnu::noinline]] void record(std::span<const Tensor> outs, const A&... args) {
+  if constexpr (!NotDifferentiable<Op>) {
+    if (any_tangent(args...)) {
+      const std::vector<Tensor> tangents = tangents_of_results<Op>(outs, args...);
+      for (size_t i = 0; i < outs.size(); ++i) {
+        if (tangents[i].defined()) grad_meta(outs[i]).tangent = tangents[i];
+      }
+    }
+    if (!grad_enabled() || !any_requires_grad(args...)) return;
+    bool any = false;
+    for (size_t i = 0; i < outs.size(); ++i) any |= is_differentiable(outs[i].dtype()) && is_differentiable_result<Op>(i);
+    if (!any) return;
+    auto node = make_node<Op>(args...);
+    for (size_t i = 0; i < outs.size(); ++i) {
+      const uint32_t slot = node->add_result(outs[i]);
+      if (is_differentiable(outs[i].dtype()) && is_differentiable_result<Op>(i)) set_history(outs[i], Ref<Node>(Ref<Node>::share(node.get())), slot);
+    }
+    if constexpr (HasNeeds<Op>) {
+      if (saved_mask<Op>(args...) & kOut) node->save_outputs(outs);
+    }
+  }
+}
+
+template <class Op, class... A>
+std::vector<Tensor> tangents_of_results(std::span<const Tensor> outs, const A&... args) {
+  std::vector<Tensor> result(outs.size());
+  Grads tangents;
+  (visit_tensors([&](const Tensor& t) { tangents.push_back(tangent_of(t)); }, args), ...);
+  if constexpr (HasJvp<Op>) {
+    const Jvp j(tangents, outs[0]);
+    result[0] = Op::jvp(j, args...);
+  } else if constexpr (HasGrad<Op>) {
+    // The formula runs on copies cut off from any graph, with a dummy gradient v that requires one.
+    ModeGuard grad_on(kNoGrad, false);
+    auto node = Ref<OpNode<Op, A...>>::adopt(new OpNode<Op, A...>(saved_mask<Op>(args...), args...));
+    std::vector<Tensor> dummies;
+    for (const Tensor& out : outs) {
+      Tensor v = engine_ops().zeros(out.sizes(), is_differentiable(out.dtype()) ? out.dtype() : default_dtype(), out.device());
+      set_requires_grad(v, true);
+      dummies.push_back(v);
+      node->add_result(out);
+    }
+    SmallVector<bool, 8> wanted;
+    for (const Tensor& t : tangents) wanted.push_back(t.defined());
+    (visit_tensors(
+         [&](const Tensor& t) {
+           Edge e;
+           if (t.defined() && tangent_of(t).defined()) {
+             Tensor stand_in = detach(t);
+             set_requires_grad(stand_in, true);
+             e = gradient_edge(stand_in);
+           }
+           node->add_edge(e);
+         },
+         args),
+     ...);
+    if constexpr (HasNeeds<Op>) {
+      if (saved_mask<Op>(args...) & kOut) node->save_outputs(outs);
+    }
+    Grads back = node->apply(dummies, std::span<const bool>(wanted.data(), wanted.size()));
+    std::vector<Tensor> roots, seeds;
+    for (size_t i = 0; i < back.size(); ++i) {
+      if (!tangents[i].defined() || !back[i].defined() || !requires_grad(back[i])) continue;
+      roots.push_back(fit_gradient(back[i], ResultMeta{tangents[i].sizes(), tangents[i].dtype(), tangents[i].device()}, Op::name));
+      seeds.push_back(tangents[i]);
+    }
+    if (roots.empty()) return result;
+    NoGradGuard no_grad;
+    BackwardOptions options;
+    options.allow_unused = true;
+    result = rush::grad(roots, seeds, dummies, options);
+  } else {
+    fail(ErrorKind::NotImplemented, Op::name, "this operator has no forward-mode rule yet");
+  }
+  return result;
+}
+
+// The functional form.
+template <class Op, class... A>
+auto call(const A&... args) {
+  const auto spec = Op::check(args...);
+  constexpr size_t n = result_count<std::remove_cvref_t<decltype(spec)>>;
+  if constexpr (n == 1) {
+    Tensor out = spec.allocate();
+    if (!spec.device.is_meta()) [[likely]] Op::run(args..., out);
+    if (any_tracked(args...)) [[unlikely]] record<Op>(std::span<const Tensor>(&out, 1), args...);
+    return out;
+  } else {
+    std::array<Tensor, n> outs;
+    for (size_t i = 0; i < n; ++i) outs[i] = spec[i].allocate();
+    if (!spec[0].device.is_meta()) [[likely]] std::apply([&](const auto&... out) { Op::run(args..., out...); }, outs);
+    if (any_tracked(args...)) [[unlikely]] record<Op>(outs, args...);
+    return std::tuple_cat(outs);
+  }
+}
+
+// May the result of this spec be written into t in place? Raises otherwise.
+RUSH_API void check_in_place_result(const char* op, const Tensor& t, const Spec& spec);
+// Brings `out` to the result's shape (resizing an empty or wrongly shaped one) after checking dtype and device.
+RUSH_API void prepare_out(const char* op, const Tensor& out, const Spec& spec);
+RUSH_API void check_no_grad_for_out(const char* op, bool any_requires_grad);
+// Can run() write straight into `out`: right dtype, no input that overlaps it other than exactly?
+RUSH_API bool overlaps(const Tensor& out, const Tensor& input, bool exact_is_fine);
+RUSH_API void write_back(const Tensor& out, const Tensor& result);  // the bytes of result into out, without history
+RUSH_API void assign_in_place(const Tensor& self, const Tensor& result);  // self.copy_(result), with history
+RUSH_API Tensor write_target_copy(const Tensor& self);  // a clone, without history
+
+template <class Op, class... A>
+const Tensor& call_inplace(const Tensor& self, const A&... rest) {
+  const Spec spec = Op::check(self, rest...);
+  check_in_place_result(Op::name, self, spec);
+  const bool tracked = any_tracked(self, rest...);
+  check_in_place(Op::name, self, tracked);
+  constexpr bool differentiable = !NotDifferentiable<Op>;
+  const bool records = differentiable && tracked && grad_enabled() && any_requires_grad(self, rest...);
+  Ref<OpNode<Op, Tensor, A...>> node;
+  if (records) [[unlikely]] node = make_node<Op>(self, rest...);
+  std::vector<Tensor> tangents;
+  if (tracked && differentiable && any_tangent(self, rest...)) [[unlikely]] {
+    const Tensor before = write_target_copy(self);
+    tangents = tangents_of_results<Op>(std::span<const Tensor>(&before, 1), self, rest...);
+  }
+  if (!self.is_meta()) [[likely]] {
+    bool direct = in_place_safe<Op>() && !may_fail<Op>() && spec.dtype == self.dtype();
+    (visit_tensors([&](const Tensor& t) { direct = direct && !(t.defined() && overlaps(self, t, true)); }, rest), ...);
+    if (direct) [[likely]] {
+      Op::run(self, rest..., self);
+    } else {
+      const Tensor temporary = spec.allocate();
+      Op::run(self, rest..., temporary);
+      write_back(self, temporary);
+    }
+  }
+  self.bump_version(Op::name);
+  if (records) [[unlikely]] {
+    rebase_history(self, Ref<Node>::share(node.get()));
+    if constexpr (HasNeeds<Op>) {
+      if (saved_mask<Op>(self, rest...) & kOut) node->save_outputs(std::span<const Tensor>(&self, 1));
+    }
+  }
+  if (!tangents.empty() && tangents[0].defined()) grad_meta(self).tangent = tangents[0];
+  return self;
+}
+
+namespace detail {
+template <class Op, size_t N, class... A>
+void run_into(const std::array<Tensor, N>& outs, const std::array<Spec, N>& specs, const A&... args) {
+  bool direct = !may_fail<Op>();
+  for (size_t i = 0; i < N; ++i) {
+    direct = direct && outs[i].dtype() == specs[i].dtype && !has_internal_overlap(outs[i]);
+    (visit_tensors([&](const Tensor& t) { direct = direct && !(t.defined() && overlaps(outs[i], t, in_place_safe<Op>())); }, args), ...);
+  }
+  if (direct) {
+    std::apply([&](const auto&... out) { Op::run(args..., out...); }, outs);
+    return;
+  }
+  std::array<Tensor, N> temporaries;
+  for (size_t i = 0; i < N; ++i) temporaries[i] = specs[i].allocate();
+  std::apply([&](const auto&... out) { Op::run(args..., out...); }, temporaries);
+  for (size_t i = 0; i < N; ++i) write_back(outs[i], temporaries[i]);
+}
+}  // namespace detail
+
+template <class Op, size_t N, class... A>
+auto call_out(const std::array<Tensor, N>& outs, const A&... args) {
+  const auto checked = Op::check(args...);
+  std::array<Spec, N> specs;
+  if constexpr (N == 1) specs[0] = checked;
+  else specs = checked;
+  check_no_grad_for_out(Op::name, grad_enabled() && (any_requires_grad(args...) || any_requires_grad(TensorList(outs))));
+  for (size_t i = 0; i < N; ++i) prepare_out(Op::name, outs[i], specs[i]);
+  if (!outs[0].is_meta()) detail::run_into<Op>(outs, specs, args...);
+  for (const Tensor& out : outs) out.bump_version(Op::name);
+  return std::tuple_cat(outs);
+}
+template <class Op, class... A>
+const Tensor& call_out(const Tensor& out, const A&... args) {
+  call_out<Op>(std::array<Tensor, 1>{out}, args...);
+  return out;
+}
+
+// A view: another geometry over the same storage; no bytes move, so it works on every device.
+template <class Op, class... A>
+Tensor call_view(const Tensor& self, const A&... rest) {
+  const Geometry g = Op::view(self, rest...);
+  Tensor out = self.alias(g.sizes, g.strides, g.offset);
+  out.impl()->base = self.impl()->base ? self.impl()->base : self.ref();
+  if (self.impl()->autograd || self.impl()->base) [[unlikely]] record<Op>(std::span<const Tensor>(&out, 1), self, rest...);
+  return out;
+}
+
+// Composites: written over other ops, which record themselves.
+template <class Op, class... A>
+auto compose(const A&... args) {
+  return Op::call(args...);
+}
+template <class Op, class... A>
+const Tensor& compose_inplace(const Tensor& self, const A&... rest) {
+  const Tensor result = Op::call(self, rest...);
+  check_in_place_result(Op::name, self, Spec{result.sizes(), result.dtype(), result.device()});
+  check_in_place(Op::name, self, any_tracked(self, rest...));
+  assign_in_place(self, result);
+  return self;
+}
+template <class Op, class... A>
+const Tensor& compose_out(const Tensor& out, const A&... args) {
+  check_no_grad_for_out(Op::name, grad_enabled() && (any_requires_grad(args...) || requires_grad(out)));
+  const Tensor result = Op::call(args...);
+  prepare_out(Op::name, out, Spec{result.sizes(), result.dtype(), result.device()});
+  write_back(out, result);
+  out.bump_version(Op::name);
+  return out;
+}
+template <class Op, size_t N, class... A>
+auto compose_out(const std::array<Tensor, N>& outs, const A&... args) {
+  check_no_grad_for_out(Op::name, grad_enabled() && (any_requires_grad(args...) || any_requires_grad(TensorList(outs))));
+  const auto results = std::apply([](const auto&... r) { return std::array<Tensor, N>{r...}; }, Op::call(args...));
+  for (size_t i = 0; i < N; ++i) prepare_out(Op::name, outs[i], Spec{results[i].sizes(), results[i].dtype(), results[i].device()});
+  for (size_t i = 0; i < N; ++i) {
+    write_back(outs[i], results[i]);
+    outs[i].bump_version(Op::name);
+  }
+  return std::tuple_cat(outs);
+}
+
+// Ops that exist only in place (uniform_): check(self, ...) returns nothing, run(self, ...) overwrites self. The old
+// value is gone, so the gradient of self is zero unless the block has a `grad`.
+template <class Op, class... A>
+const Tensor& mutate(const Tensor& self, const A&... rest) {
+  Op::check(self, rest...);
+  const bool tracked = any_tracked(self, rest...);
+  check_in_place(Op::name, self, tracked);
+  const bool records = tracked && grad_enabled() && requires_grad(self);
+  Ref<OpNode<Op, Tensor, A...>> node;
+  if (records) node = make_node<Op>(self, rest...);
+  if (!self.is_meta()) [[likely]] Op::run(self, rest...);
+  self.bump_version(Op::name);
+  if (records) rebase_history(self, Ref<Node>::share(node.get()));
+  return self;
+}
+
+// Boxes a typed call and sends it through the interceptors of this thread.
+namespace detail {
+inline void box(Value& v, const Tensor& t) {
+  if (t.defined()) v.borrow(t.impl());
+}
+inline void box(Value& v, TensorList ts) { v.borrow(ts); }
+inline void box(Value& v, IntList x) { v.borrow(x); }
+inline void box(Value& v, std::span<const double> x) { v.borrow(x); }
+inline void box(Value& v, std::string_view x) { v.borrow(x); }
+inline void box(Value& v, Generator* x) {
+  if (x) v.borrow(x);
+}
+template <class T>
+void box(Value& v, const std::optional<T>& x) {
+  if (x) box(v, *x);
+}
+template <class T>
+  requires requires(Value& v, const T& x) { v.set(x); }
+void box(Value& v, const T& x) {
+  v.set(x);
+}
+
+template <class R>
+R unbox(Value* r) {
+  if constexpr (std::is_same_v<R, Tensor>) return r[0].tensor();
+  else if constexpr (std::is_same_v<R, std::vector<Tensor>>) return {r[0].tensors().begin(), r[0].tensors().end()};
+  else if constexpr (std::is_same_v<R, bool>) return r[0].boolean();
+  else if constexpr (std::is_same_v<R, int64_t>) return r[0].integer();
+  else if constexpr (std::is_same_v<R, double>) return r[0].real();
+  else if constexpr (std::is_same_v<R, Scalar>) return r[0].scalar();
+  else
+    return [&]<size_t... I>(std::index_sequence<I...>) { return R{r[I].tensor()...}; }(std::make_index_sequence<std::tuple_size_v<R>>{});
+}
+}  // namespace detail
+
+template <class R, class... A>
+[[gnu::cold, gnu::noinline]] R intercept(const OpEntry& entry, const A&... args) {
+  Value boxed[sizeof...(A) + 1];
+  Value results[8];
+  size_t i = 0;
+  (detail::box(boxed[i++], args), ...);
+  run_intercepted(entry, boxed, results);
+  return detail::unbox<R>(results);
+}
+
+}  // namespace op
+
+// The contract of a block, checked where its forms are generated.
+template <class Op>
+concept NamedOp = requires { { Op::name } -> std::convertible_to<const char*>; };
+template <class Op>
+concept ComputeOp = NamedOp<Op> && requires { &Op::check; &Op::run; };
+template <class Op>
+concept ViewOp = NamedOp<Op> && requires { &Op::view; } && std::same_as<op::ResultOf<decltype(&Op::view)>, Geometry>;
+template <class Op>
+concept CompositeOp = NamedOp<Op> && requires { &Op::call; };
+template <class Op>
+concept MutateOp = NamedOp<Op> && requires { &Op::check; &Op::run; } && std::same_as<op::ResultOf<decltype(&Op::check)>, void>;
+
+}  // namespace rush

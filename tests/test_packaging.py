@@ -1,0 +1,146 @@
+"""What the built files and the source tree promise: symbols, sizes, imports, include arrows."""
+
+import pathlib
+import re
+import subprocess
+import sys
+import zlib
+
+import pytest
+
+import rushlight
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+CSRC = ROOT / "csrc"
+PACKAGE = pathlib.Path(rushlight.__file__).parent
+LIBRARY = PACKAGE / "lib" / "librushlight.so"
+MODULE = pathlib.Path(rushlight._C.__file__)
+
+# Functions and class data of namespace rush, as they are mangled; C names carry a prefix.
+OURS = re.compile(r"_Z(N[KRO]*|T[ISVTWH]N|GVN|ZN|GVZN)4rush|_ZTh\w*4rush|_ZTv\w*4rush|rush_")
+
+
+def symbols(path, *flags):
+    out = subprocess.run(["nm", "-D", *flags, path], capture_output=True, text=True, check=True)
+    return [line.split()[-1].split("@")[0] for line in out.stdout.splitlines()]
+
+
+def run_python(code):
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    return out.stdout.split()
+
+
+def test_library_knows_nothing_of_python():
+    names = symbols(LIBRARY)
+    assert [name for name in names if re.match(r"_?Py", name)] == []
+    needed = subprocess.run(["ldd", LIBRARY], capture_output=True, text=True, check=True).stdout
+    assert "python" not in needed.replace(str(PACKAGE), "")
+
+
+def test_only_our_names_leave_the_library():
+    names = symbols(LIBRARY, "--defined-only")
+    assert names, "the library exports nothing at all"
+    assert [name for name in names if not OURS.match(name)] == []
+
+
+def test_only_the_entry_point_leaves_the_module():
+    assert symbols(MODULE, "--defined-only") == ["PyInit__C"]
+
+
+def test_gpu_and_math_libraries_are_not_linked():
+    for path in (LIBRARY, MODULE):
+        needed = subprocess.run(["ldd", path], capture_output=True, text=True, check=True).stdout
+        assert not re.search(r"lib(cuda|nv|cu\w+|nccl|dnnl|openblas|mkl)\b", needed)
+
+
+def test_shared_objects_fit_the_wheel():
+    packed = sum(len(zlib.compress(path.read_bytes(), 1)) for path in (LIBRARY, MODULE))
+    assert packed <= 15_000_000
+
+
+def test_import_is_light():
+    code = "import sys; old = set(sys.modules); import rushlight; print(*set(sys.modules) - old)"
+    new = run_python(code)
+    assert "rushlight" in new
+    assert [name for name in new if name.split(".")[0] in ("numpy", "scipy", "ml_dtypes")] == []
+    # Counted, because a clock on a busy machine says little.
+    assert len(new) <= 120, sorted(new)
+
+
+def test_import_opens_no_heavy_library():
+    if not pathlib.Path("/proc/self/maps").exists():
+        pytest.skip("needs /proc")
+    mapped = run_python("import rushlight; print(open('/proc/self/maps').read())")
+    files = {pathlib.Path(word).name for word in mapped if word.startswith("/")}
+    heavy = re.compile(r"lib(cuda|nvrtc|cublas|cudnn|nccl|dnnl|scipy_openblas|openblas)")
+    assert [name for name in files if heavy.match(name)] == []
+
+
+# A folder may include itself and the ranks before its own; folders of one rank do not know
+# each other. functors come first: NVRTC compiles them, so they may include nothing else.
+RANKS = [
+    ["functors"],
+    ["core"],
+    ["cpu", "cuda"],
+    ["autograd"],
+    ["ops"],
+    ["jit", "distributed", "profiler"],
+    ["bindings"],
+]
+INCLUDE = re.compile(r'^\s*#\s*include\s*(["<])([^">]+)[">]', re.M)
+
+
+def cpp_files():
+    return sorted(p for p in CSRC.rglob("*") if p.suffix in (".h", ".cpp", ".cu", ".cuh", ".inc"))
+
+
+def allowed_folders(folder):
+    rank = next(i for i, names in enumerate(RANKS) if folder in names)
+    return {folder, *(name for names in RANKS[:rank] for name in names)}
+
+
+def include_faults(path):
+    folder = path.relative_to(CSRC).parts[0]
+    allowed = allowed_folders(folder)
+    for quote, target in INCLUDE.findall(path.read_text()):
+        if quote == "<":
+            if folder == "functors":
+                yield f"includes <{target}>; NVRTC has no standard library"
+            elif re.match(r"Python\.h|nanobind/", target) and folder != "bindings":
+                yield f"includes <{target}>; only bindings may know Python"
+        elif folder == "functors" and (path.parent / target).exists():
+            continue  # the same text goes to NVRTC, which knows the file by its bare name
+        elif "/" not in target or target.startswith("."):
+            yield f'includes "{target}"; name it from csrc, as "core/error.h"'
+        elif target.split("/")[0] not in allowed:
+            yield f'includes "{target}"; the arrow points the wrong way'
+
+
+def test_every_folder_has_a_rank():
+    known = {name for names in RANKS for name in names}
+    assert {path.relative_to(CSRC).parts[0] for path in cpp_files()} <= known
+
+
+@pytest.mark.parametrize("path", cpp_files(), ids=lambda p: str(p.relative_to(CSRC)))
+def test_includes_point_one_way(path):
+    assert list(include_faults(path)) == []
+
+
+@pytest.mark.parametrize(
+    ("folder", "line", "fault"),
+    [
+        ("cpu", '#include "core/error.h"', False),
+        ("cpu", '#include "autograd/node.h"', True),
+        ("cpu", '#include "cuda/stream.h"', True),
+        ("ops", "#include <nanobind/nanobind.h>", True),
+        ("bindings", "#include <Python.h>", False),
+        ("core", '#include "error.h"', True),
+        ("functors", "#include <cmath>", True),
+    ],
+)
+def test_include_check_sees_faults(folder, line, fault, tmp_path, monkeypatch):
+    monkeypatch.setitem(globals(), "CSRC", tmp_path)
+    path = tmp_path / folder / "sample.cpp"
+    path.parent.mkdir()
+    path.write_text(line)
+    assert bool(list(include_faults(path))) == fault

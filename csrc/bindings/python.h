@@ -40,6 +40,8 @@ bool device_from_python(PyObject* o, Device& out);
 bool scalar_from_python(PyObject* o, Scalar& out);   // bool, int, float, complex, anything with __index__/__float__
 bool int_from_python(PyObject* o, int64_t& out);     // int, __index__, a 0-d integer tensor
 
+// Thrown by binding code when the Python exception is already set; raise_current leaves it as it is.
+struct PythonError {};
 // Errors (errors.cpp): turns the C++ exception in flight into a Python one; always returns null.
 PyObject* raise_current() noexcept;
 

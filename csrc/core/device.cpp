@@ -6,6 +6,15 @@
 
 namespace rush {
 
+namespace {
+
+thread_local Device t_default_device;
+
+}  // namespace
+
+Device default_device() { return t_default_device; }
+void set_default_device(Device device) { t_default_device = device; }
+
 std::string_view name(DeviceType type) {
   constexpr std::string_view names[kDeviceTypeCount] = {"cpu", "cuda", "meta"};
   return names[static_cast<int>(type)];

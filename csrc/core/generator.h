@@ -9,6 +9,8 @@
 #include <memory>
 #include <span>
 
+#include "core/export.h"
+
 namespace rush {
 
 // What an op needs to draw its numbers.
@@ -20,7 +22,7 @@ struct RandomCall {
 // Thread safe without a lock, so that a fork cannot find it locked. Reseeding while another thread
 // draws may pair the old seed with a new call number: random all the same, and never repeatable
 // whatever we did.
-class Generator {
+class RUSH_API Generator {
  public:
   // The state as bytes: "RUSHRNG1", then seed and call number, each 8 bytes little endian.
   static constexpr size_t kStateBytes = 24;
@@ -54,7 +56,7 @@ class Generator {
 };
 
 // The one generator of all devices, seeded from the system's entropy at first use.
-Generator& default_generator();
-std::shared_ptr<Generator> default_generator_pointer();
+RUSH_API Generator& default_generator();
+RUSH_API std::shared_ptr<Generator> default_generator_pointer();
 
 }  // namespace rush

@@ -33,7 +33,8 @@ struct ArgSpec {
   ArgKind kind;
   bool optional;      // None is accepted
   bool keyword_only;
-  bool broadcast;     // int[1]: a single int is accepted; for a varargs shape see OpEntry::varargs
+  uint8_t broadcast;  // int[N]: a single int is accepted and stands for N of them; 0: it is not
+  bool holes;         // Tensor?[]: an element may be None, and is then undefined
   DefaultKind default_kind;
   const char* default_text;  // as in the table, for stubs and messages
   Value (*make_default)();   // null when there is none, or when it is None
@@ -48,11 +49,14 @@ struct OpEntry {
   bool is_method;         // reachable as Tensor.name
   bool is_function;       // reachable as rushlight.name
   bool varargs;           // f(2, 3) may stand for f((2, 3)): the first int[] takes the rest
+  uint8_t self_index;     // where a method call puts its object among the args
   uint8_t num_results;    // 1 for a Tensor, a list or a number; more for tuples
   const char* result_names;  // "values indices" for named tuples, else ""
   const char* doc;
-  std::span<const ArgSpec> args;  // in-place: args[0] is self; out: the outs are the last ones
-  // Reads args (as many as `args`), writes results. Throws rush::Error.
+  // In-place: args[0] is self. Out: the last one is `out`, a list where there are several results.
+  std::span<const ArgSpec> args;
+  // Reads args (as many as `args`), writes results. Throws rush::Error. The results of in-place and
+  // out forms borrow the argument: whoever keeps them longer than the arguments takes a count.
   void (*boxed)(Value* args, Value* results);
 };
 

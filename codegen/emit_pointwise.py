@@ -1,0 +1,85 @@
+"""Lists of pointwise kernels from the `kernel:` keys: enumerators, CPU entries, facts for CUDA."""
+
+import json
+
+from emit_ops import HEADER
+from schema import DTYPE_GROUPS, TableError
+
+ARITIES = ("unary", "binary", "ternary")
+TYPES = tuple(t for group in DTYPE_GROUPS.values() for t in group)
+
+
+def collect(rows):
+    """arity -> functor -> (params, result, types). Rows may share a functor; their groups add up."""
+    table = {arity: {} for arity in ARITIES}
+    for row in rows:
+        for k in row.kernels:
+            types = {t for group in k.groups for t in DTYPE_GROUPS[group]}
+            params, result, known = table[k.arity].setdefault(
+                k.functor, (k.params, k.result, set())
+            )
+            if (params, result) != (k.params, k.result):
+                raise TableError(
+                    f"{row.where}: the {k.arity} kernel {k.functor} has {k.params} parameters and "
+                    f"result {k.result} here, but {params} and {result} in an earlier row"
+                )
+            known |= types
+    return {arity: dict(sorted(fns.items())) for arity, fns in table.items()}
+
+
+def header(table) -> str:
+    lines = [
+        HEADER + "// pointwise_fns.h: the numbers of the pointwise functors, indices of kernel tables.",
+        "#pragma once\n\n#include <cstdint>\n\nnamespace rush {\n",
+        "enum class FnResult : uint8_t { Same, Bool, Real };",
+        "struct FnInfo {\n  const char* name;  // of the functor in csrc/functors\n"
+        "  uint8_t params;\n  FnResult result;\n};",
+    ]
+    for arity, fns in table.items():
+        enum = f"{arity.capitalize()}Fn"
+        names = "".join(f"  {name},\n" for name in fns)
+        lines.append(f"\nenum class {enum} : uint16_t {{\n{names}  kCount,\n}};")
+        infos = "".join(
+            f'    {{"{name}", {params}, FnResult::{result}}},\n'
+            for name, (params, result, _) in fns.items()
+        )
+        # The last one has no name, so that the array is never empty.
+        lines.append(
+            f"inline constexpr FnInfo k{enum}s[] = {{\n{infos}    {{nullptr, 0, FnResult::Same}},\n}};"
+        )
+        lines.append(f"constexpr const FnInfo& info({enum} f) {{ return k{enum}s[int(f)]; }}")
+    return "\n".join([*lines, "\n}  // namespace rush", ""])
+
+
+def entries(fns, dtype) -> str:
+    lines = [
+        f"RUSH_ENTRY({name}, {params}, {result})"
+        for name, (params, result, types) in fns.items()
+        if dtype in types
+    ]
+    return HEADER + "".join(line + "\n" for line in lines)
+
+
+def facts(table) -> str:
+    data = {
+        arity: [
+            {
+                "functor": name,
+                "params": params,
+                "result": result.lower(),
+                "types": [t for t in TYPES if t in types],
+            }
+            for name, (params, result, types) in fns.items()
+        ]
+        for arity, fns in table.items()
+    }
+    return json.dumps(data, indent=1) + "\n"
+
+
+def outputs(rows) -> dict[str, str]:
+    table = collect(rows)
+    files = {"ops/pointwise_fns.h": header(table), "cuda/pointwise.json": facts(table)}
+    for arity, fns in table.items():
+        for dtype in TYPES:
+            files[f"cpu/{arity}_{dtype}.inc"] = entries(fns, dtype)
+    return files

@@ -1,0 +1,181 @@
+// objects.cpp: dtype, layout and memory_format: fixed sets of singletons, compared by identity and
+// pickled by name. Devices, sizes, type infos and generators have files of their own.
+#include "bindings/handle.h"
+
+namespace rush::py {
+namespace {
+
+// One object of such a set: its number in the C++ enumeration and the name users know.
+struct Constant {
+  PyObject_HEAD
+  uint8_t value;
+  const char* name;
+};
+
+PyTypeObject *DTypeType, *LayoutType, *MemoryFormatType;
+PyObject* g_dtypes[kDTypeCount];
+PyObject* g_layouts[1];
+constexpr int kFormatCount = 4;
+PyObject* g_formats[kFormatCount];
+
+PyObject* constant_repr(PyObject* self) {
+  return PyUnicode_FromFormat("rushlight.%s", reinterpret_cast<Constant*>(self)->name);
+}
+
+// A string tells pickle and copy: this is the global of that name.
+PyObject* constant_reduce(PyObject* self, PyObject*) {
+  return PyUnicode_FromString(reinterpret_cast<Constant*>(self)->name);
+}
+
+DType dtype_of_object(PyObject* o) { return DType(reinterpret_cast<Constant*>(o)->value); }
+
+PyObject* dtype_itemsize(PyObject* o, void*) {
+  return PyLong_FromLongLong(element_size(dtype_of_object(o)));
+}
+PyObject* dtype_is_floating(PyObject* o, void*) {
+  return PyBool_FromLong(is_floating(dtype_of_object(o)));
+}
+PyObject* dtype_is_complex(PyObject* o, void*) {
+  return PyBool_FromLong(is_complex(dtype_of_object(o)));
+}
+PyObject* dtype_is_signed(PyObject* o, void*) {
+  return PyBool_FromLong(info(dtype_of_object(o)).is_signed);
+}
+PyObject* dtype_to_real(PyObject* o, PyObject*) { return wrap(to_real(dtype_of_object(o))); }
+PyObject* dtype_to_complex(PyObject* o, PyObject*) {
+  return guarded([&] {
+    const DType t = dtype_of_object(o);
+    check(is_floating(t) || is_complex(t), ErrorKind::Runtime, "to_complex",
+          "no complex dtype goes with ", t);
+    return wrap(to_complex(t));
+  });
+}
+
+PyGetSetDef dtype_attributes[] = {
+    {"itemsize", dtype_itemsize, nullptr, "Bytes of one element.", nullptr},
+    {"is_floating_point", dtype_is_floating, nullptr, "True for real floating types.", nullptr},
+    {"is_complex", dtype_is_complex, nullptr, "True for complex types.", nullptr},
+    {"is_signed", dtype_is_signed, nullptr, "True when values may be negative.", nullptr},
+    {},
+};
+PyMethodDef dtype_methods[] = {
+    {"__reduce__", constant_reduce, METH_NOARGS, nullptr},
+    {"to_real", dtype_to_real, METH_NOARGS, "The real dtype of the same precision."},
+    {"to_complex", dtype_to_complex, METH_NOARGS, "The complex dtype of the same precision."},
+    {},
+};
+PyMethodDef constant_methods[] = {
+    {"__reduce__", constant_reduce, METH_NOARGS, nullptr},
+    {},
+};
+
+PyType_Slot dtype_slots[] = {
+    {Py_tp_doc, const_cast<char*>("The type of a tensor's elements.")},
+    {Py_tp_repr, reinterpret_cast<void*>(constant_repr)},
+    {Py_tp_methods, dtype_methods},
+    {Py_tp_getset, dtype_attributes},
+    {},
+};
+PyType_Slot layout_slots[] = {
+    {Py_tp_doc, const_cast<char*>("How a tensor's elements are stored.")},
+    {Py_tp_repr, reinterpret_cast<void*>(constant_repr)},
+    {Py_tp_methods, constant_methods},
+    {},
+};
+PyType_Slot format_slots[] = {
+    {Py_tp_doc, const_cast<char*>("The order of a tensor's dimensions in memory.")},
+    {Py_tp_repr, reinterpret_cast<void*>(constant_repr)},
+    {Py_tp_methods, constant_methods},
+    {},
+};
+constexpr unsigned kConstantFlags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION;
+PyType_Spec dtype_spec = {"rushlight.dtype", sizeof(Constant), 0, kConstantFlags, dtype_slots};
+PyType_Spec layout_spec = {"rushlight.layout", sizeof(Constant), 0, kConstantFlags, layout_slots};
+PyType_Spec format_spec = {"rushlight.memory_format", sizeof(Constant), 0, kConstantFlags,
+                           format_slots};
+
+// Makes the singleton `name` and adds it to the module; `slot` keeps one reference for ever.
+bool add_constant(PyObject* module, PyTypeObject* type, uint8_t value, const char* name,
+                  PyObject*& slot) {
+  auto* o = PyObject_New(Constant, type);
+  if (!o) return false;
+  o->value = value;
+  o->name = name;
+  slot = reinterpret_cast<PyObject*>(o);
+  return PyModule_AddObjectRef(module, name, slot) == 0;
+}
+
+constexpr std::pair<const char*, DType> kAliases[] = {
+    {"half", DType::Float16},     {"float", DType::Float32},     {"double", DType::Float64},
+    {"short", DType::Int16},      {"int", DType::Int32},         {"long", DType::Int64},
+    {"cfloat", DType::Complex64}, {"cdouble", DType::Complex128},
+};
+
+// Python's own number types stand for a dtype wherever one is expected.
+std::optional<DType> dtype_of_python_type(PyObject* o) {
+  if (o == reinterpret_cast<PyObject*>(&PyFloat_Type)) return DType::Float64;
+  if (o == reinterpret_cast<PyObject*>(&PyLong_Type)) return DType::Int64;
+  if (o == reinterpret_cast<PyObject*>(&PyBool_Type)) return DType::Bool;
+  if (o == reinterpret_cast<PyObject*>(&PyComplex_Type)) return DType::Complex128;
+  return std::nullopt;
+}
+
+PyObject* get_default_dtype(PyObject*, PyObject*) { return wrap(default_dtype()); }
+
+PyObject* set_default_dtype_(PyObject*, PyObject* o) {
+  return guarded([&] {
+    check(is_dtype(o), ErrorKind::Type, "set_default_dtype", "expected a rushlight.dtype, got ",
+          type_name(o));
+    set_default_dtype(as_dtype(o));
+    return Py_NewRef(Py_None);
+  });
+}
+
+PyMethodDef functions[] = {
+    {"get_default_dtype", get_default_dtype, METH_NOARGS,
+     "get_default_dtype()\n--\n\nThe dtype that Python floats become."},
+    {"set_default_dtype", set_default_dtype_, METH_O,
+     "set_default_dtype(d, /)\n--\n\nSets the floating dtype that Python floats become."},
+    {},
+};
+
+}  // namespace
+
+PyObject* wrap(DType t) { return Py_NewRef(g_dtypes[int(t)]); }
+PyObject* wrap(Layout l) { return Py_NewRef(g_layouts[int(l)]); }
+PyObject* wrap(MemoryFormat f) { return Py_NewRef(g_formats[int(f)]); }
+
+bool is_dtype(PyObject* o) { return Py_IS_TYPE(o, DTypeType) || dtype_of_python_type(o); }
+DType as_dtype(PyObject* o) {
+  return Py_IS_TYPE(o, DTypeType) ? dtype_of_object(o) : *dtype_of_python_type(o);
+}
+bool is_layout(PyObject* o) { return Py_IS_TYPE(o, LayoutType); }
+bool is_memory_format(PyObject* o) { return Py_IS_TYPE(o, MemoryFormatType); }
+MemoryFormat as_memory_format(PyObject* o) {
+  return MemoryFormat(reinterpret_cast<Constant*>(o)->value);
+}
+
+bool init_objects(PyObject* module) {
+  DTypeType = add_type(module, &dtype_spec);
+  LayoutType = add_type(module, &layout_spec);
+  MemoryFormatType = add_type(module, &format_spec);
+  if (!DTypeType || !LayoutType || !MemoryFormatType) return false;
+
+  for (int i = 0; i < kDTypeCount; ++i) {
+    const char* name = kDTypes[i].name.data();  // a literal, so it ends with a zero
+    if (!add_constant(module, DTypeType, uint8_t(i), name, g_dtypes[i])) return false;
+  }
+  for (const auto& [name, t] : kAliases) {
+    if (PyModule_AddObjectRef(module, name, g_dtypes[int(t)]) < 0) return false;
+  }
+  constexpr const char* formats[kFormatCount] = {"contiguous_format", "preserve_format",
+                                                 "channels_last", "channels_last_3d"};
+  for (int i = 0; i < kFormatCount; ++i) {
+    if (!add_constant(module, MemoryFormatType, uint8_t(i), formats[i], g_formats[i])) return false;
+  }
+  return add_constant(module, LayoutType, 0, "strided", g_layouts[0]) &&
+         PyModule_AddFunctions(module, functions) == 0 && init_device(module) &&
+         init_size(module) && init_type_info(module) && init_generator(module);
+}
+
+}  // namespace rush::py

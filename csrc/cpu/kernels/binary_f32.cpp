@@ -9,7 +9,7 @@ using Fn = BinaryFn;
 constexpr int kArity = 2;
 
 constexpr Table<Fn> make_f32() {
-  using T = float;
+  using T [[maybe_unused]] = float;
   Table<Fn> t;
 #include "cpu/binary_f32.inc"
   return t;

@@ -9,7 +9,7 @@ using Fn = BinaryFn;
 constexpr int kArity = 2;
 
 constexpr Table<Fn> make_f64() {
-  using T = double;
+  using T [[maybe_unused]] = double;
   Table<Fn> t;
 #include "cpu/binary_f64.inc"
   return t;

@@ -9,7 +9,7 @@ using Fn = BinaryFn;
 constexpr int kArity = 2;
 
 constexpr Table<Fn> make_u16() {
-  using T = uint16_t;
+  using T [[maybe_unused]] = uint16_t;
   Table<Fn> t;
 #include "cpu/binary_u16.inc"
   return t;
@@ -17,7 +17,7 @@ constexpr Table<Fn> make_u16() {
 constexpr Table<Fn> k_u16 = make_u16();
 
 constexpr Table<Fn> make_u32() {
-  using T = uint32_t;
+  using T [[maybe_unused]] = uint32_t;
   Table<Fn> t;
 #include "cpu/binary_u32.inc"
   return t;
@@ -25,7 +25,7 @@ constexpr Table<Fn> make_u32() {
 constexpr Table<Fn> k_u32 = make_u32();
 
 constexpr Table<Fn> make_u64() {
-  using T = uint64_t;
+  using T [[maybe_unused]] = uint64_t;
   Table<Fn> t;
 #include "cpu/binary_u64.inc"
   return t;

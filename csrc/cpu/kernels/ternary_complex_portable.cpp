@@ -9,7 +9,7 @@ using Fn = TernaryFn;
 constexpr int kArity = 3;
 
 constexpr Table<Fn> make_c64() {
-  using T = complex<float>;
+  using T [[maybe_unused]] = complex<float>;
   Table<Fn> t;
 #include "cpu/ternary_c64.inc"
   return t;
@@ -17,7 +17,7 @@ constexpr Table<Fn> make_c64() {
 constexpr Table<Fn> k_c64 = make_c64();
 
 constexpr Table<Fn> make_c128() {
-  using T = complex<double>;
+  using T [[maybe_unused]] = complex<double>;
   Table<Fn> t;
 #include "cpu/ternary_c128.inc"
   return t;

@@ -9,7 +9,7 @@ using Fn = TernaryFn;
 constexpr int kArity = 3;
 
 constexpr Table<Fn> make_f32() {
-  using T = float;
+  using T [[maybe_unused]] = float;
   Table<Fn> t;
 #include "cpu/ternary_f32.inc"
   return t;

@@ -9,7 +9,7 @@ using Fn = TernaryFn;
 constexpr int kArity = 3;
 
 constexpr Table<Fn> make_f64() {
-  using T = double;
+  using T [[maybe_unused]] = double;
   Table<Fn> t;
 #include "cpu/ternary_f64.inc"
   return t;

@@ -9,7 +9,7 @@ using Fn = TernaryFn;
 constexpr int kArity = 3;
 
 constexpr Table<Fn> make_bool() {
-  using T = bool;
+  using T [[maybe_unused]] = bool;
   Table<Fn> t;
 #include "cpu/ternary_bool.inc"
   return t;
@@ -17,7 +17,7 @@ constexpr Table<Fn> make_bool() {
 constexpr Table<Fn> k_bool = make_bool();
 
 constexpr Table<Fn> make_u8() {
-  using T = uint8_t;
+  using T [[maybe_unused]] = uint8_t;
   Table<Fn> t;
 #include "cpu/ternary_u8.inc"
   return t;
@@ -25,7 +25,7 @@ constexpr Table<Fn> make_u8() {
 constexpr Table<Fn> k_u8 = make_u8();
 
 constexpr Table<Fn> make_i8() {
-  using T = int8_t;
+  using T [[maybe_unused]] = int8_t;
   Table<Fn> t;
 #include "cpu/ternary_i8.inc"
   return t;
@@ -33,7 +33,7 @@ constexpr Table<Fn> make_i8() {
 constexpr Table<Fn> k_i8 = make_i8();
 
 constexpr Table<Fn> make_i16() {
-  using T = int16_t;
+  using T [[maybe_unused]] = int16_t;
   Table<Fn> t;
 #include "cpu/ternary_i16.inc"
   return t;
@@ -41,7 +41,7 @@ constexpr Table<Fn> make_i16() {
 constexpr Table<Fn> k_i16 = make_i16();
 
 constexpr Table<Fn> make_i32() {
-  using T = int32_t;
+  using T [[maybe_unused]] = int32_t;
   Table<Fn> t;
 #include "cpu/ternary_i32.inc"
   return t;
@@ -49,7 +49,7 @@ constexpr Table<Fn> make_i32() {
 constexpr Table<Fn> k_i32 = make_i32();
 
 constexpr Table<Fn> make_i64() {
-  using T = int64_t;
+  using T [[maybe_unused]] = int64_t;
   Table<Fn> t;
 #include "cpu/ternary_i64.inc"
   return t;

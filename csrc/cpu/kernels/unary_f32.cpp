@@ -9,7 +9,7 @@ using Fn = UnaryFn;
 constexpr int kArity = 1;
 
 constexpr Table<Fn> make_f32() {
-  using T = float;
+  using T [[maybe_unused]] = float;
   Table<Fn> t;
 #include "cpu/unary_f32.inc"
   return t;

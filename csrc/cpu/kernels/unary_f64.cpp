@@ -9,7 +9,7 @@ using Fn = UnaryFn;
 constexpr int kArity = 1;
 
 constexpr Table<Fn> make_f64() {
-  using T = double;
+  using T [[maybe_unused]] = double;
   Table<Fn> t;
 #include "cpu/unary_f64.inc"
   return t;

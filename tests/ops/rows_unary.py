@@ -120,7 +120,7 @@ EXPONENTIAL = [
     unary("logit", logit, aliases=("special.logit",), calls=[
         C(T(3, 5, lo=0.1, hi=0.9)), C(T(lo=0.2, hi=0.8)), C(T(0, 4)), C(T(7, lo=-1, hi=2), 1e-3),
     ]),
-    unary("nn.functional.logsigmoid", lambda x: -np.logaddexp(0, -x), meta="shape"),
+    unary("nn.functional.logsigmoid", lambda x: -np.logaddexp(0, -x)),
     unary("nn.functional.softplus", softplus, slack=8, extremes=False),
     unary("nn.functional.silu", lambda x: x / (1 + np.exp(-x)), extremes=False),
     unary("nn.functional.gelu", gelu, extremes=False, calls=[

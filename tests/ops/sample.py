@@ -27,6 +27,8 @@ TOLERANCE = {
     "float16": 4e-3, "bfloat16": 3e-2, "float32": 2e-6, "float64": 4e-15,
     "complex64": 3e-6, "complex128": 6e-15,
 }  # fmt: skip
+# PyTorch may stand in for Rushlight to test the tests; its own bugs are then passed over
+PEER = rl.__name__ == "torch"
 LAYOUTS = ["strided", "transposed", "channels_last", "expanded"]
 
 
@@ -41,6 +43,11 @@ class Spec:
     values: object = None
     distinct: bool = False  # no two equal elements, for ops that choose one
     nonzero: bool = False
+
+    @property
+    def expands(self):
+        """May be drawn with equal rows, for the stride-0 layout."""
+        return self.values is None and not (self.distinct and len(self.shape) == 1)
 
     def array(self, dtype, rng):
         dtype = self.dtype or dtype
@@ -81,10 +88,16 @@ def V(values, dtype=None):
 class Call:
     args: tuple
     kwargs: dict = field(default_factory=dict)
+    grad: bool = True
 
 
 def C(*args, **kwargs):
     return Call(args, kwargs)
+
+
+def no_grad(call):
+    """A call at a point where the op has no unique derivative (ties)."""
+    return Call(call.args, call.kwargs, grad=False)
 
 
 @dataclass(frozen=True)
@@ -99,7 +112,9 @@ class OpSample:
     method_self: int = 0  # which argument is `self` of the method form
     slack: float = 1.0  # tolerance factor: sums of many terms, hard special functions
     values: bool = True  # False: contents are unspecified (empty)
-    meta: str = "stride"  # "shape" where strides are free, "" where shape depends on data
+    meta: bool = True  # False: the shape depends on the data
+    casts_inplace: bool = False  # the in-place form casts to any dtype (cumsum_)
+    peer_bugs: tuple = ()  # layouts or tests where PyTorch is wrong, and we must not be
     grad: bool = True  # False: PyTorch's gradient is not the derivative (or is not unique)
     dtypes: tuple | None = None  # instead of the oracle's, for ops that PyTorch lacks
 
@@ -205,7 +220,7 @@ class Inputs:
             if isinstance(s, DType):
                 return s
             a = s.array(dtype, rng)
-            if layout == "expanded" and a.ndim and a.shape[0] and s.values is None:
+            if layout == "expanded" and a.ndim and a.shape[0] and s.expands:
                 a = np.broadcast_to(a[:1], a.shape)
             self.specs.append(s)
             return Held(a, s)
@@ -226,7 +241,7 @@ class Inputs:
     def tensors(self, device=None):
         def build(h):
             layout = self.layout
-            if layout == "expanded" and h.spec.values is not None:
+            if layout == "expanded" and not h.spec.expands:
                 layout = "contiguous"
             t = tensor(h.array, h.spec.dtype or self.dtype, layout)
             if device:
@@ -358,7 +373,7 @@ def table_names():
     """Base names of the op table, or None while there is no table."""
     files = sorted((TESTS.parent / "csrc" / "ops").glob("*.yaml"))
     text = "\n".join(f.read_text() for f in files)
-    names = re.findall(r"""^\s*(?:-\s*)?func:\s*['"]?([\w.]+)\s*\(""", text, re.M)
+    names = re.findall(r"""^\s*(?:-\s*)?func:\s*['"]?([\w.]+)\s*\(""", text, re.MULTILINE)
     return {base_name(n) for n in names} if files else None
 
 

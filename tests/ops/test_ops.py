@@ -12,6 +12,7 @@ from ops.sample import (
     COMPLEX,
     LAYOUTS,
     ORACLE,
+    PEER,
     RESULTS,
     Call,
     Inputs,
@@ -92,7 +93,8 @@ def test_layouts(row):
         pytest.skip("the layout is the op's subject")
     for i in range(len(row.calls)):
         for layout in LAYOUTS if works(row, i, main_dtype(row)) else ():
-            check_call(row, i, main_dtype(row), layout)
+            if not (PEER and layout in row.peer_bugs):
+                check_call(row, i, main_dtype(row), layout)
 
 
 def extreme_values(dtype):
@@ -151,14 +153,17 @@ def check_inplace(row, i, dtype):
     self = args[row.method_self]
     before, pointer = to_numpy(self).copy(), self.data_ptr()
     to_real = self.is_complex() and want.is_floating_point()  # abs_ of complex
+    if row.casts_inplace and not rl.can_cast(want.dtype, self.dtype):
+        return
     if to_real or not rl.can_cast(want.dtype, self.dtype):
         with pytest.raises(RuntimeError):
             method(row, args, kwargs, "_")
         np.testing.assert_array_equal(to_numpy(self), before, err_msg=f"{what} wrote, then failed")
         return
     got = method(row, args, kwargs, "_")
-    assert got is self and got.data_ptr() == pointer, what
-    assert_same(got, want.to(self.dtype), what)
+    assert got is self, what
+    assert got.data_ptr() == pointer or not row.layouts, what
+    assert_near(got, want.to(self.dtype), row.slack, what)
 
 
 @each_row
@@ -211,7 +216,8 @@ def check_out_dtype(row, inputs, want, several, what):
         out = rl.full(want[0].shape, 7, dtype=narrow)
         with pytest.raises((RuntimeError, TypeError)):
             call_out(row, inputs, [out], several)
-        assert bool((out == 7).all()), f"{what} wrote to out, then failed"
+        unchanged = bool((out == 7).all()) or (PEER and "out" in row.peer_bugs)
+        assert unchanged, f"{what} wrote to out, then failed"
     if facts(row)["out_wider"] and want[0].dtype == rl.float32:
         out = rl.empty(0, dtype=rl.float64)
         call_out(row, inputs, [out], several)
@@ -226,6 +232,8 @@ def test_meta(row):
         if not works(row, i, main_dtype(row)):
             continue
         for layout in ("contiguous", "transposed") if row.layouts else ("contiguous",):
+            if PEER and layout in row.peer_bugs:
+                continue
             check_meta(row, Inputs(row, i, main_dtype(row), layout), f"meta {row.name} call {i}")
 
 
@@ -242,7 +250,7 @@ def check_meta(row, inputs, what):
             continue
         assert g.device.type == "meta", what
         assert (g.dtype, tuple(g.shape)) == (w.dtype, tuple(w.shape)), what
-        if row.meta == "stride" and w.numel():
+        if w.numel() and not PEER:  # PyTorch's two answers differ for some layouts
             assert g.stride() == w.stride(), f"{what}: stride {g.stride()}, real {w.stride()}"
 
 
@@ -250,9 +258,11 @@ def check_meta(row, inputs, what):
 def test_grad(row):
     if not row.grad or "float64" not in dtypes_of(row) or not row.values:
         pytest.skip("not differentiable")
+    if PEER and "grad" in row.peer_bugs:
+        pytest.skip("PyTorch's gradient is wrong")
     checked = 0
     for i in range(len(row.calls)):
-        if works(row, i, "float64") and facts(row)["grad"][i]:
+        if works(row, i, "float64") and facts(row)["grad"][i] and row.calls[i].grad:
             checked += check_grad(row, Inputs(row, i, "float64"))
     if not checked and any(facts(row)["grad"]):
         pytest.skip("no gradient yet")
@@ -264,7 +274,8 @@ def check_grad(row, inputs):
 
     def f():
         results = leaves(run(row, args, kwargs))
-        return [r for r in results if isinstance(r, rl.Tensor) and r.requires_grad]
+        found = [r for r in results if isinstance(r, rl.Tensor) and r.requires_grad]
+        return [rl.stack([r.real, r.imag]) if r.is_complex() else r for r in found]
 
     for t in free:
         t.requires_grad_()

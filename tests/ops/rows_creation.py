@@ -80,7 +80,7 @@ ROWS = [
          values=False),
     make("new_tensor", lambda x, v: np.array(v, x.dtype), C(M, [1, 0])),
     make("arange", arange, C(5, dtype=ROW), C(1, 5, dtype=ROW), C(0, 9, 2, dtype=ROW), C(5), C(2.5),
-         C(0.0, 1.0, 0.25), C(5, 0, -2), C(0), C(300, dtype=DType("int32")), aliases=()),
+         C(0.0, 1.0, 0.25), C(5, 0, -2), C(0), C(300, dtype=DType("int32"))),
     make("range", lambda a, b, s=1, dtype=None: np.arange(a, b + s / 2, s, dtype), C(1, 4, dtype=ROW),
          C(0, 1, 0.5)),
     make("linspace", linspace, C(0, 8, 5, dtype=ROW), C(3, 3, 1, dtype=ROW), C(0, 1, 0, dtype=ROW),

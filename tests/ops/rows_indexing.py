@@ -240,7 +240,7 @@ SCATTER = [
 SORTING = [
     op("sort", sort, C(D), C(D, 0), C(D, 1, True), C(T()), C(T(0, 3)),
        no_grad(C(V([2, 1, 2, 1]), stable=True)),
-       no_grad(C(V([3, 1, 3, 1]), dim=0, descending=True, stable=True)), C(T(120, distinct=True, lo=0))),
+       no_grad(C(V([3, 1, 3, 1]), dim=0, descending=True, stable=True)), C(T(120, distinct=True, lo=0), stable=True)),
     op("argsort", argsort, C(D), C(D, 0), C(D, 1, True), C(V([2, 1, 2, 1]), stable=True)),
     op("msort", lambda x: np.sort(x, axis=0), C(D), C(T(0, 3))),
     op("topk", topk, C(D, 2), C(D, 3, 0), C(D, 2, 1, False), C(T(5, distinct=True, lo=0), 5),

@@ -186,7 +186,7 @@ def check_out(row, i, dtype):
     # an empty out is resized in silence
     outs = [rl.empty(0, dtype=w.dtype) for w in want]
     with warnings.catch_warnings():
-        warnings.simplefilter("error")
+        warnings.filterwarnings("error", message=".*resized")
         got = call_out(row, inputs, outs, several)
     assert all(g is o for g, o in zip(leaves(got), outs)), f"{what} returns another tensor"
     if row.values:
@@ -195,7 +195,8 @@ def check_out(row, i, dtype):
     outs = [rl.zeros(*w.shape, 2, dtype=w.dtype)[..., 1] for w in want]
     strides = [o.stride() for o in outs]
     call_out(row, inputs, outs, several)
-    assert [o.stride() for o in outs] == strides, f"{what} changed strides"
+    lenient = PEER and "out" in row.peer_bugs
+    assert lenient or [o.stride() for o in outs] == strides, f"{what} changed strides"
     if row.values:
         assert_near(outs, want, row.slack, f"{what} strided")
     # a non-empty out of another shape is resized with a warning
@@ -230,6 +231,8 @@ def test_meta(row):
         pytest.skip("the shape depends on the data")
     for i in range(len(row.calls)):
         if not works(row, i, main_dtype(row)):
+            continue
+        if PEER and "meta" in row.peer_bugs:
             continue
         for layout in ("contiguous", "transposed") if row.layouts else ("contiguous",):
             if PEER and layout in row.peer_bugs:

@@ -6,6 +6,7 @@ from ops import (
     rows_indexing,
     rows_matmul,
     rows_random,
+    rows_recorded,
     rows_reduction,
     rows_shape,
     rows_unary,
@@ -19,6 +20,7 @@ FAMILIES = [
     rows_shape,
     rows_indexing,
     rows_matmul,
+    rows_recorded,
 ]
 ROWS = [row for family in FAMILIES for row in family.ROWS]
 RANDOM_NAMES = rows_random.NAMES

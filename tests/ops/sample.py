@@ -130,7 +130,23 @@ RESULTS = {
 
 
 def facts(row):
-    return RESULTS["ops"].get(row.name, {"dtypes": {d: [] for d in row.dtypes or []}, "forms": []})
+    """What PyTorch does with the row; for an op it lacks, the row's own dtypes."""
+    known = RESULTS["ops"].get(row.name)
+    return known or {"dtypes": dict.fromkeys(row.dtypes or []), "forms": "f", "grad": row.grad}
+
+
+def fact(row, name, i):
+    """A fact of call i: recorded once when it holds for all calls."""
+    found = facts(row)[name]
+    return found[i] if isinstance(found, list) else found
+
+
+def result_dtypes(row, i, dtype):
+    """The dtypes of the results, [] where PyTorch refuses the call, None where it is not asked."""
+    found = facts(row)["dtypes"][dtype]
+    if found is None:
+        return None
+    return (found[i] if isinstance(found, list) else found).replace("=", dtype).split()
 
 
 def dtypes_of(row):
@@ -143,7 +159,7 @@ def main_dtype(row):
 
 def forms(row, i):
     """The forms of call i: f unction, m ethod, i n-place, o ut; lower case works, upper fails."""
-    return facts(row)["forms"][i]
+    return fact(row, "forms", i)
 
 
 # --- arrays and tensors ---------------------------------------------------------------------------

@@ -4,6 +4,7 @@
 // A message reads "op: what must hold, the facts": check(ok, "matmul", "inner sizes differ: ", ...).
 #pragma once
 
+#include <cstdint>
 #include <exception>
 #include <source_location>
 #include <span>
@@ -47,6 +48,11 @@ namespace detail {
 template <class T>
 void put(std::ostream& os, const T& part) {
   os << part;
+}
+inline void put(std::ostream& os, std::span<const int64_t> list) {  // "[2, 3]"
+  os << '[';
+  for (size_t i = 0; i < list.size(); ++i) os << (i ? ", " : "") << list[i];
+  os << ']';
 }
 inline void put(std::ostream& os, bool part) { os << (part ? "True" : "False"); }
 inline void put(std::ostream& os, signed char part) { os << int(part); }

@@ -11,12 +11,6 @@ void Dims::grow(uint32_t n) {
   capacity_ = kMaxDims;
 }
 
-std::ostream& operator<<(std::ostream& os, IntList v) {
-  os << '[';
-  for (size_t i = 0; i < v.size(); ++i) os << (i ? ", " : "") << v[i];
-  return os << ']';
-}
-
 int64_t checked_numel(std::string_view op, IntList sizes) {
   int64_t n = 1;
   bool overflow = false, zero = false;

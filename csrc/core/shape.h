@@ -106,8 +106,10 @@ class Dims {
 
 inline bool equal(IntList a, IntList b) { return a.size() == b.size() && std::equal(a.begin(), a.end(), b.begin()); }
 // "[2, 3]", as users know shapes from repr and messages.
-RUSH_API std::ostream& operator<<(std::ostream& os, IntList v);
-inline std::ostream& operator<<(std::ostream& os, const Dims& v) { return os << IntList(v); }
+inline std::ostream& operator<<(std::ostream& os, const Dims& v) {
+  detail::put(os, IntList(v));
+  return os;
+}
 
 // Product of the sizes; raises when it overflows or a size is negative (`op` for the message).
 RUSH_API int64_t checked_numel(std::string_view op, IntList sizes);

@@ -258,6 +258,7 @@ void SmallBlocks::raise_peak(int64_t live) noexcept {
 
 void SmallBlocks::settle(ThreadCache& cache) noexcept {
   constexpr auto relaxed = std::memory_order_relaxed;
+  if (cache.delta.load(relaxed) == 0 && cache.high.load(relaxed) == 0) return;  // large after large
   raise_peak(live_.load(relaxed) + cache.high.load(relaxed));
   live_.fetch_add(cache.delta.load(relaxed), relaxed);
   cache.delta.store(0, relaxed);

@@ -115,7 +115,7 @@ Scalar load_scalar(const void* p, DType dtype) {
     if constexpr (std::is_same_v<T, bool>) return Scalar(v);
     else if constexpr (std::is_same_v<T, complex<float>> || std::is_same_v<T, complex<double>>) return Scalar(complex<double>{double(v.re), double(v.im)});
     else if constexpr (std::is_integral_v<T>) return Scalar(int64_t(v));
-    else return Scalar(static_cast<double>(opmath_t<T>(v)));
+    else return Scalar(static_cast<double>(opmath<T>(v)));
   });
 }
 

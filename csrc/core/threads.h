@@ -5,7 +5,6 @@
 // the pool it remembers did not survive the fork.
 #pragma once
 
-#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <type_traits>
@@ -23,7 +22,8 @@ void set_num_interop_threads(int n);
 
 namespace detail {
 
-extern constinit thread_local bool t_in_parallel;
+// initial-exec: read by every loop, and the call for a dynamic TLS address would cost more.
+extern constinit thread_local bool t_in_parallel [[gnu::tls_model("initial-exec")]];
 
 using RangeFn = void (*)(void* context, int64_t begin, int64_t end);
 void parallel_run(int64_t n, int64_t grain, RangeFn fn, void* context);

@@ -41,13 +41,13 @@ template <class T> struct LeakyReluBackward {
 
 struct SigmoidBackward {
   template <class T> RUSH_FN T operator()(T g, T y) const {
-    if constexpr (is_complex<T>) return g * math::conj((T(1) - y) * y);
+    if constexpr (is_complex_v<T>) return g * math::conj((T(1) - y) * y);
     else return g * ((T(1) - y) * y);
   }
 };
 struct TanhBackward {
   template <class T> RUSH_FN T operator()(T g, T y) const {
-    if constexpr (is_complex<T>) return g * math::conj(T(1) - y * y);
+    if constexpr (is_complex_v<T>) return g * math::conj(T(1) - y * y);
     else return g * (T(1) - y * y);
   }
 };

@@ -41,7 +41,7 @@ struct Div {  // true division: integers were turned into floats before
 // ---- division with rounding ----
 
 struct IntegerDivision {
-  template <class T> static constexpr bool checks_zero = is_integral<T>;
+  template <class T> static constexpr bool checks_zero = is_integral_v<T>;
 };
 
 // Integer a / b that wraps at lowest / -1 instead of trapping.
@@ -56,7 +56,7 @@ template <class T> RUSH_FN T rest(T a, T b) {
 
 struct TruncDivide : IntegerDivision {
   template <class T> RUSH_FN T operator()(T a, T b) const {
-    if constexpr (is_integral<T>) return quotient(a, b);
+    if constexpr (is_integral_v<T>) return quotient(a, b);
     else return math::trunc(a / b);
   }
 };
@@ -66,7 +66,7 @@ struct FloorDivide : IntegerDivision {
       const T q = quotient(a, b);
       const bool inexact = rest(a, b) != T(0);
       return static_cast<T>(q - T(inexact && (a < T(0)) != (b < T(0))));
-    } else if constexpr (is_integral<T>) {
+    } else if constexpr (is_integral_v<T>) {
       return quotient(a, b);
     } else {
       // As Python: from the remainder, so that a == b * (a // b) + a % b holds.
@@ -85,7 +85,7 @@ struct Remainder : IntegerDivision {  // the divisor's sign
     if constexpr (is_signed_int<T>) {
       const T r = rest(a, b);
       return static_cast<T>(r != T(0) && (r < T(0)) != (b < T(0)) ? r + b : r);
-    } else if constexpr (is_integral<T>) {
+    } else if constexpr (is_integral_v<T>) {
       return rest(a, b);
     } else {
       return math::remainder(a, b);
@@ -94,7 +94,7 @@ struct Remainder : IntegerDivision {  // the divisor's sign
 };
 struct Fmod : IntegerDivision {  // the dividend's sign
   template <class T> RUSH_FN T operator()(T a, T b) const {
-    if constexpr (is_integral<T>) return rest(a, b);
+    if constexpr (is_integral_v<T>) return rest(a, b);
     else return math::fmod(a, b);
   }
 };
@@ -244,7 +244,7 @@ struct Lcm {
 // From the nearer end, so that weight 1 gives exactly the end.
 template <class T, class W> RUSH_FN T lerp(T a, T b, W w) {
   real_of<W> size;
-  if constexpr (is_complex<W>) size = math::abs(w);
+  if constexpr (is_complex_v<W>) size = math::abs(w);
   else size = math::fabs(w);
   return size < real_of<W>(0.5) ? a + w * (b - a) : b - (b - a) * (W(1) - w);
 }

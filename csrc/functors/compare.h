@@ -14,7 +14,7 @@ struct Ge { template <class T> RUSH_FN bool operator()(T a, T b) const { return 
 
 // What counts as true: anything but zero, nan included.
 template <class T> RUSH_FN bool truth(T x) {
-  if constexpr (is_complex<T>) return x.re != 0 || x.im != 0;
+  if constexpr (is_complex_v<T>) return x.re != 0 || x.im != 0;
   else return x != T(0);
 }
 struct LogicalNot { template <class T> RUSH_FN bool operator()(T x) const { return !truth(x); } };
@@ -47,7 +47,7 @@ struct IsNegInf {
 };
 struct IsReal {
   template <class T> RUSH_FN bool operator()(T x) const {
-    if constexpr (is_complex<T>) return x.im == 0;
+    if constexpr (is_complex_v<T>) return x.im == 0;
     else return true;
   }
 };
@@ -63,10 +63,10 @@ struct IsClose {
   double rtol, atol;
   bool equal_nan;
   template <class T> RUSH_FN bool operator()(T a, T b) const {
-    if constexpr (is_integral<T>) {
+    if constexpr (is_integral_v<T>) {
       const double x = static_cast<double>(a), y = static_cast<double>(b);
       return a == b || math::fabs(x - y) <= atol + rtol * math::fabs(y);
-    } else if constexpr (is_complex<T>) {
+    } else if constexpr (is_complex_v<T>) {
       using R = real_of<T>;
       const bool both_nan = equal_nan && math::isnan(a) && math::isnan(b);
       const R gap = math::abs(a - b);

@@ -58,14 +58,21 @@ template <class T> RUSH_FN T remainder(T a, T b) {
 }
 
 // Digamma: the recurrence carries x to 10 or more as one fraction, then the asymptotic series.
-RUSH_FN double digamma_positive(double x) {
-  double p = 0.0, q = 1.0, y = x;
-  for (int k = 0; k < 10; ++k) {  // p/q + 1/y
-    const bool step = y < 10.0;
-    p = step ? fma(p, y, q) : p;
-    q = step ? q * y : q;
-    y = step ? y + 1.0 : y;
+struct Recurrence {
+  double p, q, y;
+};
+template <int steps> RUSH_FN Recurrence digamma_recurrence(Recurrence r) {  // p/q + 1/y
+  if constexpr (steps == 0) {
+    return r;
+  } else {
+    const bool step = r.y < 10.0;
+    const double p = fma(r.p, r.y, r.q), q = r.q * r.y, y = r.y + 1.0;
+    return digamma_recurrence<steps - 1>({step ? p : r.p, step ? q : r.q, step ? y : r.y});
   }
+}
+RUSH_FN double digamma_positive(double x) {
+  const Recurrence r = digamma_recurrence<10>({0.0, 1.0, x});
+  const double p = r.p, q = r.q, y = r.y;
   const double w = 1.0 / y, z = w * w;
   const double s = z * poly(z, 1.0 / 12, -1.0 / 120, 1.0 / 252, -1.0 / 240, 1.0 / 132,
                             -691.0 / 32760, 1.0 / 12, -3617.0 / 8160);

@@ -133,10 +133,12 @@ template <class T> RUSH_FN Pair<T> two_prod(T a, T b) {
   const T p = a * b;
   if constexpr (has_fma) {
     return {p, fma_exact(a, b, -p)};
-  } else {  // Dekker; splits by masking, so that no input overflows
-    constexpr bits_of<T> mask = ~((bits_of<T>(1) << (is_same<T, float> ? 12 : 27)) - 1);
-    const T ah = from_bits<T>(to_bits(a) & mask), al = a - ah;
-    const T bh = from_bits<T>(to_bits(b) & mask), bl = b - bh;
+  } else {  // Dekker; each factor is split by rounding its bits, so that both parts are short
+    constexpr int low = is_same<T, float> ? 12 : 27;
+    constexpr bits_of<T> unit = 1;
+    const T ah = from_bits<T>((to_bits(a) + (unit << (low - 1))) & ~((unit << low) - 1));
+    const T bh = from_bits<T>((to_bits(b) + (unit << (low - 1))) & ~((unit << low) - 1));
+    const T al = a - ah, bl = b - bh;
     return {p, ((ah * bh - p) + ah * bl + al * bh) + al * bl};
   }
 }

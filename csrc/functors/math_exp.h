@@ -29,6 +29,9 @@ RUSH_FN double exp_tail(double r) {
               0x1.1f73b376c0f55p-29);
 }
 
+// Below this x^2 / 2 is lost beside x, and odd-looking zeros and denormals return as they came.
+template <class T> inline constexpr T negligible = is_same<T, float> ? T(0x1p-30) : T(0x1p-54);
+
 template <class T> RUSH_FN T clamp_keep_nan(T x, T lo, T hi) {
   const T y = x > hi ? hi : x;
   return y < lo ? lo : y;
@@ -59,15 +62,16 @@ template <class T> RUSH_FN T exp2_sum(T x0, T lo) {
 RUSH_FN float exp2(float x) { return exp2_sum(x, 0.0f); }
 RUSH_FN double exp2(double x) { return exp2_sum(x, 0.0); }
 
-// e^x - 1 for x neither overflowing nor below -40. With s = 2^(n-1): 2 (s p + (s - 1/2)), where p is
-// e^r - 1; the half keeps s finite up to the overflow threshold.
+// e^x - 1 for x neither overflowing nor below -40. With s = 2^(n-1): 2 (s p + (s - 1/2)), where p
+// is e^r - 1; the half keeps s finite up to the overflow threshold.
 template <class T> RUSH_FN T expm1_core(T x) {
   const T n = round_small(x * log2_e<T>);
-  const T r = fma(-n, ln2_lo<T>, fma(-n, ln2_hi<T>, x));
-  const T p = fma(r * r, exp_tail(r), r);
+  const T a = fma(-n, ln2_hi<T>, x);
+  const T r = fma(-n, ln2_lo<T>, a), r_lo = fma(-n, ln2_lo<T>, a - r);
+  const T p = r + fma(r * r, exp_tail(r), r_lo);
   const T s = pow2_normal(n - T(1));
   const T y = T(2) * fma(s, p, s - T(0.5));
-  return fabs(x) < T(0x1p-30) && (is_same<T, float> || fabs(x) < T(0x1p-54)) ? x : y;
+  return fabs(x) < negligible<T> ? x : y;
 }
 template <class T> RUSH_FN T expm1_any(T x) {
   constexpr bool f = is_same<T, float>;
@@ -154,7 +158,7 @@ template <class T> RUSH_FN T log1p_any(T x) {
   const T p = pow2_normal(s.e > far ? T(0) : -s.e);
   const T f = s.e > far ? s.m - T(1) : fma(x, p, p - T(1));
   const T y = log_edges(u, log_sum(f, s.e));
-  return fabs(x) < T(0x1p-30) && (is_same<T, float> || fabs(x) < T(0x1p-54)) ? x : y;
+  return fabs(x) < negligible<T> ? x : y;
 }
 RUSH_FN float log1p(float x) { return log1p_any(x); }
 RUSH_FN double log1p(double x) { return log1p_any(x); }
@@ -196,7 +200,8 @@ RUSH_FN double asinh(double x) {
 RUSH_FN double acosh(double x) {
   const double t = x - 1.0, c = t > 0x1p500 ? 0x1p500 : t;
   const double near = log1p(c + sqrt(c * (c + 2.0)));
-  return t > 0x1p500 ? log(x) + ln_2<double> : near;
+  const double y = t > 0x1p500 ? log(x) + ln_2<double> : near;
+  return x < 1.0 ? limits<double>::nan : y;
 }
 RUSH_FN double atanh(double x) {
   const double a = fabs(x);

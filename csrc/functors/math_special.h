@@ -99,6 +99,16 @@ RUSH_FN float erfinv(float x) {
 
 // ---- gamma ----
 
+// The product of d + k for first <= k < n. Recursion, not a loop: g++ vectorises no nest of loops.
+template <int first, int end> RUSH_FN double rising(double d, double n) {
+  if constexpr (first == end) {
+    return 1.0;
+  } else {
+    const double factor = n > first + 0.5 ? d + first : 1.0;
+    return factor * rising<first + 1, end>(d, n);
+  }
+}
+
 // log of gamma for x > 0. From 8 up Stirling's series; below, x is carried to 2 + d, |d| <= 1/2,
 // by the recurrence, and the polynomial is d P(d), which keeps the zeros at 1 and 2 exact.
 RUSH_FN double lgamma_positive(double x) {
@@ -116,8 +126,7 @@ RUSH_FN double lgamma_positive(double x) {
   const double xs = big ? 2.0 : x;
   const double n = round_small(xs);
   const double d = xs - n;
-  double up = 1.0;
-  for (int k = 2; k < 8; ++k) up *= n > double(k) + 0.5 ? d + double(k) : 1.0;
+  const double up = rising<2, 8>(d, n);
   const double down = n < 0.5 ? xs * (1.0 + xs) : 1.0;
   const double p = d * poly(d, 0x1.b0ee6072093cep-2, 0x1.4a34cc4a60fa6p-2, -0x1.13e001a557606p-4,
                             0x1.51322ac7d849cp-6, -0x1.e404fc218f621p-8, 0x1.7add6eadb29e7p-9,
@@ -151,14 +160,14 @@ RUSH_FN float lgamma(float x) { return static_cast<float>(lgamma(static_cast<dou
 
 // ---- Bessel i0 ----
 
+// Sum of u^k / k!^2, all terms positive: 1 + u (1 + u/4 (1 + u/9 (...))).
+template <int k> RUSH_FN double i0_series(double u) {
+  if constexpr (k > 30) return 1.0;
+  else return fma(u * (1.0 / (double(k) * double(k))), i0_series<k + 1>(u), 1.0);
+}
 RUSH_FN double i0(double x) {
   const double a = fabs(x), u = 0.25 * a * a;
-  double c = 1.0, small = 1.0;
-  const double us = a < 8.0 ? u : 0.0;
-  for (int k = 1; k <= 30; ++k) {  // all terms positive: sum of (x/2)^2k / k!^2
-    c *= us * (1.0 / (double(k) * double(k)));
-    small += c;
-  }
+  const double small = i0_series<1>(a < 8.0 ? u : 0.0);
   const double t = 8.0 / (a < 8.0 ? 8.0 : a);
   const double p = poly(t, 0x1.9884533d43651p-2, 0x1.9884533d40a8ep-8, 0x1.cb94ddc31ba4ap-12,
                         0x1.debacf1b6464cp-15, 0x1.6eae1aafeaf11p-17, 0x1.651f8f92497afp-19,

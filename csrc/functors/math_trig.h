@@ -2,48 +2,19 @@
 // argument, however large.
 //
 // Note [Range reduction]
-// We want x 2/pi mod 4 to full relative precision. x is scaled by a power of two into a range where
-// a constant C = (2/pi 2^s) mod 4, held in three parts, gives x C mod 4 = (2^-s x)(2^s 2/pi) mod 4:
-// whole turns are dropped from the constant before the product, so nothing large is ever formed.
-// - float: s is one of three values picked by selects; the products of the 24-bit x with the two
-//   28-bit leading parts are exact in double.
-// - double: s is a multiple of 32, the parts come from a table of 32 rows (a gather).
+// We want x 2/pi mod 4 to full relative precision. Write x = 2^s y: where y is an integer, whole
+// turns may be dropped from the constant, C = (2^s 2/pi) mod 4, and y C mod 4 is what we want, with
+// nothing large formed that matters. C is held in four parts, so that the leading products are
+// exact and the last one is small.
+// - float: s is one of three values picked by selects; 24-bit y times a 28-bit part is exact in
+//   double, with or without a fused multiply-add.
+// - double: s is a multiple of 32; the parts come from a table (a gather); products are pairs.
 #pragma once
 
 #include "math_basic.h"
+#include "math_trig_table.h"
 
 namespace rush::math {
-
-inline constexpr double two_over_pi_1[32] = {
-    0x1.45f306dc9c883p-1, -0x1.b1bbead603d8bp+0, 0x1.fc2757d1f534ep+0, 0x1.f534ddc0db629p+0,
-    0x1.b6c52b3278872p-1, 0x1.3c439041fe516p+0, 0x1.fe5163abdebbcp+0, -0x1.0a21d4f246dc9p-3,
-    0x1.b7246e3a424ddp+0, -0x1.bdb22d1ff9b6dp+0, 0x1.924bba8274648p-6, -0x1.f62e6de301e21p+0,
-    0x1.fc3bd63962535p-1, 0x1.62534e7dd1047p-1, -0x1.177dca0ad144cp+0, 0x1.2ebb4484e99c7p+0,
-    0x1.d338e04d68bf0p-1, -0x1.4ba081bec66e3p+0, 0x1.3991d63983534p+0, 0x1.835339f49c846p+0,
-    0x1.3908bf177bf25p-1, -0x1.081b5f13801dap-2, -0x1.c00ed00043f4dp-1, -0x1.0fd33f8086877p-3,
-    -0x1.0d0ee74a5f593p-4, -0x1.4beb25c125930p-1, -0x1.25930261b069fp-1, -0x1.b069ec9161738p-1,
-    -0x1.61738132c3403p-1, -0x1.61a015d28ad84p+0, 0x1.7527bac7ebe5fp+0, -0x1.41a0e84c2f8c6p-4,
-};
-inline constexpr double two_over_pi_2[32] = {
-    -0x1.6b01ec5417056p-55, 0x1.f47d4d377036ep-54, -0x1.1f924eb53361ep-55, 0x1.664f10e4107f9p-54,
-    0x1.07f9458eaf7afp-58, 0x1.d5ef5de2b0db9p-55, 0x1.586dc91b8e909p-54, 0x1.d2126e9700325p-59,
-    0x1.700324977504fp-55, -0x1.15f62e6de301ep-56, 0x1.cfe1deb1cb12ap-60, -0x1.38d3b5963045ep-54,
-    -0x1.822efb9415a29p-57, -0x1.0568a25dbd8b3p-55, 0x1.213a671c09ad1p-54, 0x1.35a2fbf209cc9p-59,
-    -0x1.bec66e29c67cbp-56, 0x1.8e60d4ce7d272p-54, -0x1.82d8dee81d108p-54, -0x1.d1081b5f13802p-58,
-    0x1.d8ffc4bffef03p-59, -0x1.0fd33f8086877p-67, 0x1.fde5e2316b415p-61, -0x1.d297d64b824b2p-58,
-    0x1.f6d367ecf27cbp-60, -0x1.30d834f648b0cp-56, 0x1.b74f463f669e6p-56, -0x1.32c3402ba515bp-57,
-    0x1.16ba93dd63f5fp-55, -0x1.4e050683a130cp-54, 0x1.7b3d0739f78a5p-56, -0x1.0eb5ada2b2809p-61,
-};
-inline constexpr double two_over_pi_3[32] = {
-    -0x1.6447e493ad4cep-109, -0x1.d6a66c3bc6fbep-108, 0x1.c820ff28b1d5fp-111, 0x1.163abdebbc562p-108,
-    -0x1.d4f246dc8e2dfp-115, 0x1.1b8e909374b80p-110, 0x1.ba5c00c925dd4p-109, -0x1.a22bec5cdbc60p-113,
-    -0x1.cdbc603c429c7p-109, -0x1.0a71a76b2c609p-111, -0x1.63045df7282b4p-114, 0x1.1afa975da2427p-111,
-    0x1.a24274ce38136p-111, -0x1.c7eca5d040df6p-111, 0x1.f7e413991d63ap-108, -0x1.4e33e566305b2p-115,
-    0x1.9cfa4e422fc5ep-111, 0x1.17e2ef7e4a0ecp-110, -0x1.b5f13801da001p-110, 0x1.2fffbc0b301fep-113,
-    -0x1.9fc04343b9d29p-114, -0x1.d297d64b824b2p-122, -0x1.2e092c98130d8p-116, -0x1.8130d834f648bp-112,
-    0x1.36e9e8c7ecd3dp-117, 0x1.8fd9a797fa8b6p-110, -0x1.5d28ad8453814p-116, -0x1.14e050683a131p-114,
-    0x1.7c5ecf41ce7dep-110, 0x1.ce7de294a4baap-110, 0x1.497535fdafd89p-111, -0x1.0277039517bd5p-115,
-};
 
 // x = (quadrant + 4 k) pi/2 + hi + lo with |hi| <= pi/4 and a bit.
 template <class T> struct Reduced {
@@ -54,31 +25,37 @@ template <class T> struct Reduced {
 RUSH_FN Reduced<double> reduce_float(float x0) {
   const double x = static_cast<double>(x0), a = fabs(x);
   const bool mid = a >= 0x1p43, far = a >= 0x1p86;
-  const double scale = far ? 0x1p-86 : (mid ? 0x1p-43 : 1.0);
-  const double c1 = far ? 0x1.f47d4d4p+0 : (mid ? -0x1.df56bp+0 : 0x1.45f307p-1);
-  const double c2 = far ? -0x1.11f925p-29 : (mid ? -0x1.ec5417p-28 : -0x1.1b1bbecp-28);
-  const double c3 = far ? 0x1.4acc9e21c8210p-57
-                        : (mid ? -0x1.596447e493ad5p-58 : 0x1.29fc2757d1f53p-56);
-  constexpr double magic = 0x1.8p52;
-  const double y = x * scale, p1 = y * c1;
-  const double t1 = p1 + magic, f1 = p1 - (t1 - magic);
-  const double f2 = fma(y, c2, f1);
-  const double t2 = f2 + magic, f3 = fma(y, c3, f2 - (t2 - magic));
-  return {f3 * 0x1.921fb54442d18p+0, 0.0, to_bits(t1) + to_bits(t2)};
+  const double scale = far ? 0x1p-63 : (mid ? 0x1p-20 : 1.0);
+  const double c1 = far ? 0x1.fc2758p-1 : (mid ? 0x1.b72722p-3 : 0x1.45f307p-1);
+  const double c2 = far ? -0x1.705659p-28 : (mid ? 0x1.529fc4p-32 : -0x1.1b1bbecp-28);
+  const double c3 = far ? -0x1.1f924ecp-56 : (mid ? -0x1.8a82e0cp-56 : 0x1.29fc274p-56);
+  const double c4 = far ? 0x1.5993c439041fep-85
+                        : (mid ? 0x1.34ddc0db6295ap-84 : 0x1.7d1f534ddc0dbp-84);
+  const double y = x * scale, p = y * c1;
+  const double n1 = round(p), f1 = fma(y, c2, p - n1);
+  const double n2 = round(f1), f2 = fma(y, c3, f1 - n2);
+  const double n3 = round(f2), f3 = fma(y, c4, f2 - n3);
+  const double quarters = (n1 - 4.0 * round(0.25 * n1)) + (n2 + n3);
+  return {f3 * 0x1.921fb54442d18p+0, 0.0, to_bits(quarters + 0x1.8p52)};
 }
+
+template <class T> RUSH_FN T mod4(T x) { return x - T(4) * round(T(0.25) * x); }  // exact
 
 RUSH_FN Reduced<double> reduce(double x) {
   const u64 e = (to_bits(x) >> 52) & 0x7ff;
-  // Row 0 serves up to 2^52 (biased exponent 1075); an infinite x ends as nan by 0 * inf.
-  const u64 row = e < 1075 ? 0 : ((e - 1043) >> 5) & 31;
+  // Row 0 serves up to 2^84; y is an integer from 2^52 on. An infinite x ends as inf - inf.
+  const u64 row = e < 1075 ? 0 : ((e - 1075) >> 5) & 31;
   const double y = x * from_bits<double>((1023 - 32 * row) << 52);
-  const double c1 = two_over_pi_1[row], c2 = two_over_pi_2[row], c3 = two_over_pi_3[row];
-  const Pair<double> p = two_prod(y, c1), q = two_prod(y, c2);
-  const double f = p.hi - 4.0 * round(p.hi * 0.25);  // |p.hi| < 2^54: a multiple of 4 leaves exactly
-  const Pair<double> a = two_sum(f, p.lo), b = two_sum(a.hi, q.hi);
-  const double low = (a.lo + b.lo) + fma(y, c3, q.lo);
+  const Pair<double> p = two_prod(y, two_over_pi_1[row]), q = two_prod(y, two_over_pi_2[row]);
+  const Pair<double> w = two_prod(y, two_over_pi_3[row]);
+  const Pair<double> a = two_sum(mod4(p.hi), mod4(p.lo)), b = two_sum(a.hi, mod4(q.hi));
+  const Pair<double> c = two_sum(a.lo, b.lo);
   const double t = b.hi + 0x1.8p52;
-  const Pair<double> r = two_sum(b.hi - (t - 0x1.8p52), low);
+  // What is left may cancel down to 2^-62, so every leading term is added exactly.
+  const Pair<double> f = two_sum(b.hi - (t - 0x1.8p52), c.hi);
+  const Pair<double> g = two_sum(f.hi, q.lo), h = two_sum(g.hi, w.hi);
+  const double low = ((c.lo + f.lo) + (g.lo + h.lo)) + fma(y, two_over_pi_4[row], w.lo);
+  const Pair<double> r = two_sum(h.hi, low);
   constexpr double hi = 0x1.921fb54442d18p+0, lo = 0x1.1a62633145c07p-54;  // pi / 2
   const Pair<double> s = two_prod(r.hi, hi);
   const Pair<double> z = quick_two_sum(s.hi, s.lo + fma(r.hi, lo, r.lo * hi));
@@ -171,9 +148,9 @@ template <class T> RUSH_FN T asin_any(T x) {
   const bool big = a > T(0.5);
   const T z = big ? T(0.5) * (T(1) - a) : a * a;
   const T t = big ? sqrt(z) : a;
-  const T y = fma(t * z, asin_tail(z), t);
-  const T w = pi_half<T> - (T(2) * y - pi_half_lo<T>);
-  return copysign(big ? w : y, x);
+  const T tail = t * z * asin_tail(z);
+  const T w = (pi_half<T> - T(2) * t) - (T(2) * tail - pi_half_lo<T>);
+  return copysign(big ? w : t + tail, x);
 }
 template <class T> RUSH_FN T acos_any(T x) {
   const T a = fabs(x);

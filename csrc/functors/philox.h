@@ -16,7 +16,7 @@
 
 namespace rush {
 
-#ifdef __UINT64_TYPE__
+#ifdef __INT64_TYPE__  // as functors/types.h spells them: one type, whichever comes first
 using u32 = __UINT32_TYPE__;
 using u64 = __UINT64_TYPE__;
 #else

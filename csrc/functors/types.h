@@ -60,7 +60,7 @@ inline constexpr bool is_unsigned_int =
     is_same<T, u8> || is_same<T, u16> || is_same<T, u32> || is_same<T, u64>;
 template <class T> inline constexpr bool is_bool = is_same<T, bool>;
 template <class T> inline constexpr bool is_int = is_signed_int<T> || is_unsigned_int<T>;
-template <class T> inline constexpr bool is_integral = is_int<T> || is_bool<T>;
+template <class T> inline constexpr bool is_integral_v = is_int<T> || is_bool<T>;
 
 // Unsigned arithmetic wide enough that neither wraparound nor promotion is undefined.
 template <class T> using wrapping = conditional<(sizeof(T) > 4), u64, u32>;
@@ -151,8 +151,8 @@ struct complex {
   template <class U> RUSH_FN explicit constexpr complex(complex<U> z) : re(T(z.re)), im(T(z.im)) {}
 };
 
-template <class T> inline constexpr bool is_complex = false;
-template <class T> inline constexpr bool is_complex<complex<T>> = true;
+template <class T> inline constexpr bool is_complex_v = false;
+template <class T> inline constexpr bool is_complex_v<complex<T>> = true;
 
 template <class T> struct real_of_t { using type = T; };
 template <class T> struct real_of_t<complex<T>> { using type = T; };
@@ -178,12 +178,14 @@ template <> struct limits<bool> {
 };
 template <> struct limits<float> {
   static constexpr float max = 0x1.fffffep+127f, lowest = -max, min = 0x1p-126f, eps = 0x1p-23f;
-  static constexpr float inf = __builtin_huge_valf(), nan = __builtin_nanf("");
+  static constexpr float inf = __builtin_bit_cast(float, 0x7f800000u);
+  static constexpr float nan = __builtin_bit_cast(float, 0x7fc00000u);
 };
 template <> struct limits<double> {
   static constexpr double max = 0x1.fffffffffffffp+1023, lowest = -max;
   static constexpr double min = 0x1p-1022, eps = 0x1p-52;
-  static constexpr double inf = __builtin_huge_val(), nan = __builtin_nan("");
+  static constexpr double inf = __builtin_bit_cast(double, u64(0x7ff0000000000000));
+  static constexpr double nan = __builtin_bit_cast(double, u64(0x7ff8000000000000));
 };
 
 }  // namespace rush

@@ -16,7 +16,7 @@ template <class T> RUSH_FN T wrap_neg(T x) { return static_cast<T>(wrapping<T>(0
 struct Positive { template <class T> RUSH_FN T operator()(T x) const { return x; } };
 struct Neg {
   template <class T> RUSH_FN T operator()(T x) const {
-    if constexpr (is_integral<T>) return wrap_neg(x);
+    if constexpr (is_integral_v<T>) return wrap_neg(x);
     else return -x;
   }
 };
@@ -39,7 +39,7 @@ struct Sign {
 };
 struct Sgn {
   template <class T> RUSH_FN T operator()(T x) const {
-    if constexpr (is_complex<T>) {
+    if constexpr (is_complex_v<T>) {
       const auto a = math::abs(x);
       return a == 0 ? T(0, 0) : T(x.re / a, x.im / a);
     } else {
@@ -49,7 +49,7 @@ struct Sgn {
 };
 struct Square {
   template <class T> RUSH_FN T operator()(T x) const {
-    if constexpr (is_integral<T>) return static_cast<T>(wrapping<T>(x) * wrapping<T>(x));
+    if constexpr (is_integral_v<T>) return static_cast<T>(wrapping<T>(x) * wrapping<T>(x));
     else return x * x;
   }
 };
@@ -87,7 +87,7 @@ struct I0 { template <class T> RUSH_FN T operator()(T x) const { return math::i0
 struct Entr { template <class T> RUSH_FN T operator()(T x) const { return math::entr(x); } };
 struct Sinc {
   template <class T> RUSH_FN T operator()(T x) const {
-    if constexpr (is_complex<T>) {
+    if constexpr (is_complex_v<T>) {
       const T p = x * math::pi<real_of<T>>;
       return truth(x) ? math::sin(p) / p : T(1);
     } else {
@@ -99,25 +99,25 @@ struct Sigmoid { template <class T> RUSH_FN T operator()(T x) const { return mat
 
 struct Floor {
   template <class T> RUSH_FN T operator()(T x) const {
-    if constexpr (is_integral<T>) return x;
+    if constexpr (is_integral_v<T>) return x;
     else return math::floor(x);
   }
 };
 struct Ceil {
   template <class T> RUSH_FN T operator()(T x) const {
-    if constexpr (is_integral<T>) return x;
+    if constexpr (is_integral_v<T>) return x;
     else return math::ceil(x);
   }
 };
 struct Trunc {
   template <class T> RUSH_FN T operator()(T x) const {
-    if constexpr (is_integral<T>) return x;
+    if constexpr (is_integral_v<T>) return x;
     else return math::trunc(x);
   }
 };
 struct Round {
   template <class T> RUSH_FN T operator()(T x) const {
-    if constexpr (is_integral<T>) return x;
+    if constexpr (is_integral_v<T>) return x;
     else return math::round(x);
   }
 };
@@ -151,26 +151,26 @@ struct BitwiseNot {
 
 struct Conj {
   template <class T> RUSH_FN T operator()(T x) const {
-    if constexpr (is_complex<T>) return math::conj(x);
+    if constexpr (is_complex_v<T>) return math::conj(x);
     else return x;
   }
 };
 struct Real {
   template <class T> RUSH_FN real_of<T> operator()(T x) const {
-    if constexpr (is_complex<T>) return x.re;
+    if constexpr (is_complex_v<T>) return x.re;
     else return x;
   }
 };
 struct Imag {
   template <class T> RUSH_FN real_of<T> operator()(T x) const {
-    if constexpr (is_complex<T>) return x.im;
+    if constexpr (is_complex_v<T>) return x.im;
     else return T(0);
   }
 };
 // The angle of a complex number; of a real one: pi where negative, nan where nan.
 struct Angle {
   template <class T> RUSH_FN real_of<T> operator()(T x) const {
-    if constexpr (is_complex<T>) return math::arg(x);
+    if constexpr (is_complex_v<T>) return math::arg(x);
     else return math::isnan(x) ? x : (x < T(0) ? math::pi<T> : T(0));
   }
 };

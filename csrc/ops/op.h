@@ -161,8 +161,6 @@ template <class Op>
 concept HasNeeds = requires { Op::needs[0]; };
 template <class Op>
 concept HasJvp = requires { &Op::jvp; };
-template <class Op>
-concept IsLinear = requires { requires Op::linear; };
 // A block without `grad` that says so is not differentiable by nature (comparisons); one that says nothing has no formula,
 // and backward through it raises.
 template <class Op>
@@ -301,7 +299,7 @@ Ref<OpNode<Op, A...>> make_node(const A&... args) {
   return node;
 }
 
-// The tangent of the result: the block's own rule, the op itself when it is linear, else derived from its gradient:
+// The tangent of the result: the block's own rule, else derived from its gradient:
 // v -> J^T v is linear in v, and differentiating <J^T v, t> with respect to v gives J t.
 template <class Op, class... A>
 std::vector<Tensor> tangents_of_results(std::span<const Tensor> outs, const A&... args);
@@ -407,6 +405,7 @@ auto call(const A&... args) {
 RUSH_API void check_in_place_result(const char* op, const Tensor& t, const Spec& spec);
 // Brings `out` to the result's shape (resizing an empty or wrongly shaped one) after checking dtype and device.
 RUSH_API void prepare_out(const char* op, const Tensor& out, const Spec& spec);
+RUSH_API void warn_resized_out(const char* op, const Tensor& out, const Spec& spec);
 RUSH_API void check_no_grad_for_out(const char* op, bool any_requires_grad);
 // Can run() write straight into `out`: right dtype, no input that overlaps it other than exactly?
 RUSH_API bool overlaps(const Tensor& out, const Tensor& input, bool exact_is_fine);

@@ -1,0 +1,48 @@
+// The few ops that the engine needs, handed to it here: autograd may not include ops.
+#include "ops/data.h"
+#include "ops/op.h"
+#include "ops/operators.h"
+
+namespace rush {
+namespace {
+
+Tensor sum_to(const Tensor& g, IntList sizes) {
+  const auto lead = size_t(std::max<int64_t>(0, g.dim() - int64_t(sizes.size())));
+  Dims dims;
+  for (size_t i = 0; i < size_t(g.dim()); ++i) {
+    if (i < lead || (sizes[i - lead] == 1 && g.sizes()[i] != 1)) dims.push_back(int64_t(i));
+  }
+  Tensor out = dims.empty() ? g : sum(g, IntList(dims), true);
+  if (lead > 0) out = reshape(out, sizes);
+  check_shape(equal(out.sizes(), sizes), "backward", "a gradient of shape ", g.sizes(), " does not fit its tensor of shape ", sizes);
+  return out;
+}
+
+Tensor cast_gradient(const Tensor& g, DType dtype) {
+  // The imaginary part of the gradient of a real tensor is of no use to it.
+  return cast(g, dtype);
+}
+
+// A node that reads `view` out of `base` by geometry, for a view whose base got a new history.
+Ref<Node> view_node(const Tensor& base, const Tensor& view) {
+  ModeGuard grad_on(kNoGrad, false);
+  const Tensor again = view_by_geometry(base, view.sizes(), view.strides(), view.offset(), base.strides(), base.offset());
+  return grad_meta(again).grad_fn;
+}
+
+const bool g_filled = [] {
+  EngineOps& ops = engine_ops();
+  ops.add = [](const Tensor& a, const Tensor& b) { return add(a, b); };
+  ops.add_in_place = [](const Tensor& a, const Tensor& b) { add_(a, b); };
+  ops.sum_to = sum_to;
+  ops.cast = cast_gradient;
+  ops.clone = [](const Tensor& t) { return clone(t); };
+  ops.ones_like = [](const Tensor& t) { return ones_like(t); };
+  ops.zeros = [](IntList sizes, DType dtype, Device device) { return zeros(sizes, dtype, std::nullopt, device); };
+  ops.copy = [](const Tensor& dst, const Tensor& src) { copy_(dst, src); };
+  ops.view_node = view_node;
+  return true;
+}();
+
+}  // namespace
+}  // namespace rush

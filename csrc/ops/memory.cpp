@@ -1,0 +1,79 @@
+// Copies, fills and conversions: the ops that only move values.
+#include "ops/data.h"
+#include "ops/operators.h"
+#include "ops/op.h"
+
+namespace rush {
+
+struct Copy {
+  static constexpr const char* name = "copy_";
+  static constexpr bool in_place_safe = true;
+  static Spec check(const Tensor& self, const Tensor& src, bool) {
+    expand_strides(name, src.sizes(), src.strides(), self.sizes());
+    return like(self);
+  }
+  static void run(const Tensor&, const Tensor& src, bool, const Tensor& out) { copy_data(out, src); }
+  static Grads grad(const Ctx& c, const Tensor& g, const Tensor&, const Tensor&, bool) {
+    // The engine sums over broadcast dims and casts back to src's dtype.
+    return {c.wants(0) ? zeros_like(g) : Tensor(), g};
+  }
+  static Tensor jvp(const Jvp& j, const Tensor& self, const Tensor&, bool) {
+    return j.tangent(1).defined() ? clone(expand(j.tangent(1), self.sizes())) : Tensor();
+  }
+};
+
+struct Fill {
+  static constexpr const char* name = "fill";
+  static constexpr bool in_place_safe = true;
+  static Spec check(const Tensor& self, const Tensor& value) {
+    check_shape(value.dim() == 0, name, "the value must be a number or a 0-d tensor, got shape ", value.sizes());
+    return like(self);
+  }
+  static void run(const Tensor&, const Tensor& value, const Tensor& out) {
+    rush::check(!value.is_meta(), ErrorKind::Runtime, name, "a meta tensor has no value");
+    fill_data(out, value.item());
+  }
+  static Grads grad(const Ctx& c, const Tensor& g, const Tensor&, const Tensor&) {
+    return {c.wants(0) ? zeros_like(g) : Tensor(), c.wants(1) ? sum(g) : Tensor()};
+  }
+};
+
+struct Zero {
+  static constexpr const char* name = "zero_";
+  static void check(const Tensor&) {}
+  static void run(const Tensor& self) { fill_data(self, 0); }
+  static Grads grad(const Ctx&, const Tensor& g, const Tensor&) { return {zeros_like(g)}; }
+};
+
+struct Clone {
+  static constexpr const char* name = "clone";
+  static Spec check(const Tensor& x, std::optional<MemoryFormat> format) {
+    Spec spec = like(x);
+    const MemoryFormat f = format.value_or(MemoryFormat::Preserve);
+    if (f == MemoryFormat::Contiguous) spec.strides = {};
+    else if (f != MemoryFormat::Preserve) spec.strides = strides_for(x.sizes(), f);
+    return spec;
+  }
+  static void run(const Tensor& x, std::optional<MemoryFormat>, const Tensor& out) { copy_data(out, x); }
+  static Grads grad(const Ctx&, const Tensor& g, const Tensor&, std::optional<MemoryFormat>) { return {g}; }
+};
+
+struct Contiguous {
+  static constexpr const char* name = "contiguous";
+  static Tensor call(const Tensor& x, MemoryFormat format) {
+    check(format != MemoryFormat::Preserve, ErrorKind::Runtime, name, "preserve_format is not a format to make contiguous in");
+    return x.is_contiguous(format) ? x : clone(x, format);
+  }
+};
+
+struct Cast {
+  static constexpr const char* name = "cast";
+  static Spec check(const Tensor& x, DType dtype) { return like(x, dtype); }
+  static void run(const Tensor& x, DType, const Tensor& out) { copy_data(out, x); }
+  static Grads grad(const Ctx& c, const Tensor& g, const Tensor&, DType) { return {cast(g, c.dtype(0))}; }
+  static Tensor jvp(const Jvp& j, const Tensor&, DType dtype) { return is_differentiable(dtype) ? cast(j.tangent(0), dtype) : Tensor(); }
+};
+
+}  // namespace rush
+
+#include "ops/memory.inc"

@@ -1,0 +1,45 @@
+#include "ops/op.h"
+
+#include "core/warn.h"
+#include "ops/data.h"
+#include "ops/ops.h"
+
+namespace rush::op {
+
+void check_in_place_result(const char* op, const Tensor& t, const Spec& spec) {
+  check_shape(t.sizes() == spec.sizes, op, "in place, the result's shape ", spec.sizes, " must be the tensor's own shape ", t.sizes());
+  check_dtype(can_cast(spec.dtype, t.dtype()), op, "the result is ", spec.dtype, " and cannot be written in place into a ", t.dtype(), " tensor");
+}
+
+void prepare_out(const char* op, const Tensor& out, const Spec& spec) {
+  check_dtype(can_cast(spec.dtype, out.dtype()), op, "the result is ", spec.dtype, " and cannot be cast to out's dtype ", out.dtype());
+  check(out.device() == spec.device, ErrorKind::Device, op, "out is on ", out.device(), ", the inputs are on ", spec.device);
+  check(!out.storage()->read_only(), ErrorKind::Runtime, op, "out wraps read-only memory");
+  check(!has_internal_overlap(out), ErrorKind::Runtime, op, "more than one index of out refers to one memory location, as after expand()");
+  if (out.sizes() == spec.sizes) return;
+  if (out.numel() != 0) warn_resized_out(op, out, spec);
+  set_geometry(out, spec.sizes, spec.strides.empty() ? contiguous_strides(spec.sizes) : spec.strides, out.offset());
+}
+
+void warn_resized_out(const char* op, const Tensor& out, const Spec& spec) {
+  warn(concat(op, ": out had shape ", out.sizes(), " and was resized to the result's shape ", spec.sizes,
+              "; give an out of that shape, or an empty one (out.resize_(0))"));
+}
+
+void check_no_grad_for_out(const char* op, bool any_requires_grad) {
+  check(!any_requires_grad, ErrorKind::Runtime, op, "out= does not support automatic differentiation, but one of the arguments requires grad");
+}
+
+bool overlaps(const Tensor& out, const Tensor& input, bool exact_is_fine) {
+  if (!(out.storage() == input.storage()) && !out.storage()->is_foreign()) [[likely]] return false;
+  const Overlap o = overlap(out, input);
+  return o == Overlap::Partial || (o == Overlap::Full && !exact_is_fine);
+}
+
+void write_back(const Tensor& out, const Tensor& result) { copy_data(out, result); }
+
+void assign_in_place(const Tensor& self, const Tensor& result) { copy_(self, result); }
+
+Tensor write_target_copy(const Tensor& self) { return clone_data(self); }
+
+}  // namespace rush::op

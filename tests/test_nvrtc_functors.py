@@ -1,0 +1,139 @@
+"""Every functor compiles with NVRTC: no GPU is needed, only NVIDIA's nvidia-cuda-nvrtc wheel."""
+
+import ctypes
+import ctypes.util
+import glob
+import pathlib
+import re
+import sysconfig
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+FUNCTORS = ROOT / "csrc/functors"
+FLOATS = ("float", "double")
+COMPLEX = ("complex<float>", "complex<double>")
+INTS = ("i8", "u8", "i16", "i32", "i64")
+ALL = (*FLOATS, *COMPLEX, *INTS, "bool")
+
+# What each functor accepts. A functor in no row is taken for floats; a name here that is in no
+# header fails the test.
+TYPES = {
+    **dict.fromkeys(["Eq", "Ne", "LogicalAnd", "LogicalOr", "LogicalXor", "LogicalNot", "Add", "Mul",
+                     "Positive", "Conj", "IsNan", "IsInf", "IsFinite", "IsClose", "Sgn"], ALL),
+    **dict.fromkeys(["Lt", "Le", "Gt", "Ge", "Maximum", "Minimum", "Fmax", "Fmin", "Sign", "SignBit",
+                     "Abs", "IsPosInf", "IsNegInf", "Heaviside"], (*FLOATS, *INTS, "bool")),
+    **dict.fromkeys(["Sub", "Square", "Neg", "Pow", "AddAlpha", "SubAlpha", "Addcmul"],
+                    (*FLOATS, *COMPLEX, *INTS)),
+    **dict.fromkeys(["FloorDivide", "TruncDivide", "Remainder", "Fmod", "Clamp", "ClampMin",
+                     "ClampMax", "ClampTensor", "Floor", "Ceil", "Trunc", "Round"], (*FLOATS, *INTS)),
+    **dict.fromkeys(["Exp", "Exp2", "Expm1", "Log", "Log2", "Log10", "Log1p", "Sqrt", "Rsqrt", "Sin",
+                     "Cos", "Tan", "Asin", "Acos", "Atan", "Sinh", "Cosh", "Tanh", "Asinh", "Acosh",
+                     "Atanh", "Sigmoid", "Sinc", "Reciprocal", "Div", "FloatPower", "Real", "Imag",
+                     "Angle", "SigmoidBackward", "TanhBackward", "Lerp", "LerpScalar", "Addcdiv",
+                     "NanToNum", "IsReal"], (*FLOATS, *COMPLEX)),
+    **dict.fromkeys(["BitwiseAnd", "BitwiseOr", "BitwiseXor", "BitwiseNot"], (*INTS, "bool")),
+    **dict.fromkeys(["BitwiseLeftShift", "BitwiseRightShift", "Gcd", "Lcm"], INTS),
+    "AbsComplex": COMPLEX,
+}
+SKIP = {"IntegerDivision", "BindRight", "BindLeft"}  # building blocks
+
+
+def functors():
+    """name -> (templated, number of members, number of arguments), read from the headers."""
+    found = {}
+    for path in sorted(FUNCTORS.glob("*.h")):
+        text = re.sub(r"//.*", "", path.read_text())
+        if "namespace rush::functors" not in text:
+            continue
+        starts = [m for m in re.finditer(r"^(template <class T> )?struct (\w+)(?: : \w+)? \{", text,
+                                         re.M)]
+        for i, m in enumerate(starts):
+            end = starts[i + 1].start() if i + 1 < len(starts) else len(text)
+            body = text[m.end():end]
+            call = re.search(r"operator\(\)\((.*?)\) const", body)
+            if call is None or m[2] in SKIP:
+                continue
+            members = re.match(r"\s*((?:(?:T|double|bool) [\w, ]+;\s*)*)", body)[1]
+            count = sum(len(line.split(",")) for line in members.split(";") if line.strip())
+            found[m[2]] = (bool(m[1]), count, len(call[1].split(",")))
+    return found
+
+
+def kernel_source():
+    lines = []
+    for name, (templated, members, arguments) in functors().items():
+        for k, t in enumerate(TYPES.get(name, FLOATS)):
+            values = ", ".join(["p[0]" if templated else "1"] * members)
+            if name == "NanToNum" and t in COMPLEX:
+                values = "p[0].re, p[0].re, p[0].re"
+            if name == "RoundDecimals":
+                values = "p[0], true"
+            functor = f"{name}<{t}>" if templated else name
+            args = ["x[i]"] * arguments
+            if name == "Where":
+                args[0] = "i > 3"
+            lines.append(
+                f'extern "C" __global__ void k{name}_{k}(const {t}* p, const {t}* x, void* y) {{\n'
+                f"  const int i = threadIdx.x;\n"
+                f"  const {functor} f{{{values}}};\n"
+                f"  using R = decltype(f({', '.join(args)}));\n"
+                f"  static_cast<R*>(y)[i] = f({', '.join(args)});\n}}\n")
+    return '#include "functors/activation.h"\nusing namespace rush;\n' \
+           "using namespace rush::functors;\n" + "".join(lines) + """
+extern "C" __global__ void half_and_random(half* h, bfloat16* b, const float* x) {
+  const int i = threadIdx.x;
+  const math::SinCos s = math::philox_sincos(x[i]);
+  h[i] = half(float(h[i]) + math::philox_log(x[i]) + s.sin);
+  b[i] = bfloat16(float(b[i]) + s.cos);
+}
+"""
+
+
+def find_nvrtc():
+    places = {sysconfig.get_paths()["purelib"], sysconfig.get_paths()["platlib"]}
+    for place in places:
+        found = glob.glob(f"{place}/nvidia/**/libnvrtc.so.*[0-9]", recursive=True)
+        for path in sorted(found, reverse=True):
+            return ctypes.CDLL(path)
+    name = ctypes.util.find_library("nvrtc")
+    return ctypes.CDLL(name) if name else None
+
+
+@pytest.fixture(scope="module")
+def nvrtc():
+    lib = find_nvrtc()
+    if lib is None:
+        pytest.skip("libnvrtc not found: pip install nvidia-cuda-nvrtc")
+    return lib
+
+
+def compile_cuda(nvrtc, source, options):
+    program = ctypes.c_void_p()
+    assert nvrtc.nvrtcCreateProgram(ctypes.byref(program), source.encode(), b"functors.cu", 0, None,
+                                    None) == 0
+    array = (ctypes.c_char_p * len(options))(*[o.encode() for o in options])
+    code = nvrtc.nvrtcCompileProgram(program, len(options), array)
+    size = ctypes.c_size_t()
+    nvrtc.nvrtcGetProgramLogSize(program, ctypes.byref(size))
+    log = ctypes.create_string_buffer(size.value)
+    nvrtc.nvrtcGetProgramLog(program, log)
+    cubin = ctypes.c_size_t()
+    if code == 0:
+        nvrtc.nvrtcGetCUBINSize(program, ctypes.byref(cubin))
+    nvrtc.nvrtcDestroyProgram(ctypes.byref(program))
+    return code, log.value.decode(), cubin.value
+
+
+def test_every_functor_is_listed_once():
+    found = functors()
+    assert len(found) > 120, sorted(found)
+    assert set(TYPES) <= set(found), set(TYPES) - set(found)
+
+
+def test_all_functors_compile(nvrtc):
+    options = ["--std=c++20", "--gpu-architecture=sm_90", f"-I{ROOT / 'csrc'}"]
+    code, log, cubin = compile_cuda(nvrtc, kernel_source(), options)
+    assert code == 0, log[:4000]
+    assert "warning" not in log, log[:4000]
+    assert cubin > 0

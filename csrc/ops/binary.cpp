@@ -45,7 +45,7 @@ struct Sub {
   static constexpr bool in_place_safe = true;
   static Spec check(const Tensor& a, const Tensor& b, const Scalar& alpha) {
     const DType t = result_type(a, b);
-    check(a.dtype() != DType::Bool || b.dtype() != DType::Bool, ErrorKind::Runtime, name,
+    rush::check(a.dtype() != DType::Bool || b.dtype() != DType::Bool, ErrorKind::Runtime, name,
           "bool tensors have no difference; use logical_xor() or ^");
     if (!alpha.is_integer()) [[unlikely]] check_alpha(name, t, alpha);
     return pointwise(name, a, b, t);

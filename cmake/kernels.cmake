@@ -1,6 +1,7 @@
 # csrc/cpu/kernels/*.cpp is compiled once per instruction set, into a namespace named by RUSH_ISA;
 # the CPU at hand decides at run time which one is called.
 #   *_portable.cpp  the baseline only      *_exact.cpp  without fused multiply-add contraction
+#   *_narrow.cpp    not for AVX-512, where it would gain little for the time it takes to compile
 #
 # Note [Kernel objects are linked from plain to fancy]
 # An inline function of a shared header may be compiled into several of these objects, and the
@@ -29,6 +30,9 @@ foreach(isa ${isas})
   set(sources ${kernels})
   if(NOT isa STREQUAL "baseline")
     list(FILTER sources EXCLUDE REGEX "_portable\\.cpp$")
+  endif()
+  if(isa STREQUAL "avx512")
+    list(FILTER sources EXCLUDE REGEX "_narrow\\.cpp$")
   endif()
   if(NOT sources)
     continue()

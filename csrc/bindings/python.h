@@ -13,7 +13,7 @@ extern PyTypeObject* TensorType;
 PyObject* wrap(const Tensor& t);
 PyObject* wrap(Tensor&& t);
 inline bool is_tensor(PyObject* o);           // an instance of Tensor or of a subclass
-inline const Tensor& unwrap(PyObject* o);     // borrowed; only after is_tensor
+inline const Tensor& unwrap(PyObject* o);     // borrowed; only after is_tensor (tensor_object.h)
 // A new wrapper of a given subclass (Parameter, as_subclass).
 PyObject* wrap_as(PyTypeObject* type, const Tensor& t);
 
@@ -78,3 +78,5 @@ bool init_autograd(PyObject* module);
 bool init_config(PyObject* module);
 
 }  // namespace rush::py
+
+#include "bindings/tensor_object.h"

@@ -2,19 +2,21 @@
 #pragma once
 
 #include "core/tensor.h"
+#include "cpu/kernels/convert_tables.h"
 
 namespace rush {
 
 // dst[i] = src[i], src broadcast to dst's shape, any type to any type. Floats become integers by
-// truncation (saturating; NaN becomes 0), complex numbers keep their real part for real types.
+// truncation (out of range, and NaN: the lowest value, cut to the width, as x86 does in hardware);
+// complex numbers keep their real part for real types.
 void copy_cpu(const Tensor& src, const Tensor& dst);
 void fill_cpu(const Tensor& dst, const Scalar& value);
 
 // n elements, strides in bytes; the building block of copies and of loops with mixed types.
-using ConvertFn = void (*)(char* dst, int64_t dst_stride, const char* src, int64_t src_stride,
-                           int64_t n);
 ConvertFn convert_fn(DType from, DType to);
 
+// Writes past the caches: for results that nobody would find there anyway.
+void stream_bytes(char* dst, const char* src, int64_t nbytes);
 // Plain bytes, in parallel and past the cache when there are many.
 void copy_bytes(void* dst, const void* src, int64_t nbytes);
 

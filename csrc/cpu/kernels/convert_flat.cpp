@@ -1,0 +1,72 @@
+// convert_flat.cpp: the frequent conversions between operands that lie end to end, vectorised.
+#include <utility>
+
+#include "core/dtype.h"
+#include "cpu/kernels/convert.h"
+#include "cpu/kernels/convert_tables.h"
+
+#ifdef __F16C__
+#include <immintrin.h>
+#endif
+
+namespace rush::RUSH_ISA {
+
+namespace {
+
+constexpr DType kFrequent[] = {DType::Float32, DType::Float64, DType::Float16, DType::BFloat16,
+                               DType::Int64,   DType::Int32,   DType::UInt8,   DType::Bool};
+constexpr int kCount = 8;
+
+template <class From, class To>
+void flat(char* dst, int64_t, const char* src, int64_t, int64_t n) {
+  To* to = reinterpret_cast<To*>(dst);
+  const From* from = reinterpret_cast<const From*>(src);
+#pragma omp simd
+  for (int64_t i = 0; i < n; ++i) to[i] = convert<To>(from[i]);
+}
+
+#ifdef __F16C__
+// The processor's own conversion, which g++ does not find in the bit operations of types.h.
+template <>
+void flat<half, float>(char* dst, int64_t, const char* src, int64_t, int64_t n) {
+  float* to = reinterpret_cast<float*>(dst);
+  const half* from = reinterpret_cast<const half*>(src);
+  int64_t i = 0;
+  for (; i + 8 <= n; i += 8) {
+    const __m128i h = _mm_loadu_si128(reinterpret_cast<const __m128i*>(from + i));
+    _mm256_storeu_ps(to + i, _mm256_cvtph_ps(h));
+  }
+  for (; i < n; ++i) to[i] = static_cast<float>(from[i]);
+}
+template <>
+void flat<float, half>(char* dst, int64_t, const char* src, int64_t, int64_t n) {
+  half* to = reinterpret_cast<half*>(dst);
+  const float* from = reinterpret_cast<const float*>(src);
+  int64_t i = 0;
+  for (; i + 8 <= n; i += 8) {
+    const __m128i h = _mm256_cvtps_ph(_mm256_loadu_ps(from + i), _MM_FROUND_TO_NEAREST_INT);
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(to + i), h);
+  }
+  for (; i < n; ++i) to[i] = half(from[i]);
+}
+#endif
+
+template <int... pair>
+constexpr ConvertTable make(std::integer_sequence<int, pair...>) {
+  ConvertTable t{};
+  ([&] {
+    constexpr DType from = kFrequent[pair / kCount], to = kFrequent[pair % kCount];
+    if constexpr (from != to) {
+      t.fn[static_cast<int>(from)][static_cast<int>(to)] =
+          flat<typename CppType<from>::type, typename CppType<to>::type>;
+    }
+  }(), ...);
+  return t;
+}
+
+}  // namespace
+
+constinit const ConvertTable flat_conversions =
+    make(std::make_integer_sequence<int, kCount * kCount>{});
+
+}  // namespace rush::RUSH_ISA

@@ -1,0 +1,38 @@
+// convert_tables.h: what the kernel files for copies export.
+#pragma once
+
+#include <cstdint>
+
+namespace rush {
+
+using ConvertFn = void (*)(char* dst, int64_t dst_stride, const char* src, int64_t src_stride,
+                           int64_t n);
+inline constexpr int kTypes = 15;
+
+// Indexed [from][to]; null where this table has nothing.
+struct ConvertTable {
+  ConvertFn fn[kTypes][kTypes];
+};
+
+struct ByteKernels {
+  // Writes past the caches.
+  void (*stream)(char* dst, const char* src, int64_t nbytes);
+  // dst[i][j] = src[j][i]; row strides in bytes, elements end to end on both sides; by log2 of the width.
+  void (*transpose[5])(char* dst, int64_t dst_row, const char* src, int64_t src_row, int64_t rows,
+                       int64_t cols);
+};
+
+namespace baseline {
+extern const ConvertTable strided_conversions, flat_conversions;
+extern const ByteKernels byte_kernels;
+}  // namespace baseline
+namespace avx2 {
+extern const ConvertTable flat_conversions;
+extern const ByteKernels byte_kernels;
+}  // namespace avx2
+namespace avx512 {
+extern const ConvertTable flat_conversions;
+extern const ByteKernels byte_kernels;
+}  // namespace avx512
+
+}  // namespace rush

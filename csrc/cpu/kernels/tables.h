@@ -1,0 +1,55 @@
+// tables.h: what kernel files export: one table of loops an arity and type, indexed by function.
+#pragma once
+
+#include <cstdint>
+
+#include "functors/types.h"
+#include "ops/pointwise_fns.h"
+
+namespace rush {
+
+// A functor's own number, as exact as the user gave it; it converts to whatever the functor holds.
+struct Number {
+  double re, im;
+  int64_t whole;
+  bool exact;  // `whole` holds it
+
+  template <class T>
+    requires(__is_same(T, bool) || requires(T t) { T(1.5) / t; })
+  RUSH_FN constexpr operator T() const {
+    if constexpr (requires(T t) { t.im; }) {
+      using R = decltype(T::re);
+      return exact ? T(R(whole), R(0)) : T(R(re), R(im));
+    } else if constexpr (__is_same(T, bool)) {
+      return exact ? whole != 0 : re != 0 || im != 0;
+    } else {
+      return exact ? static_cast<T>(whole) : static_cast<T>(re);
+    }
+  }
+};
+
+// n elements end to end; ptrs[0] is the output.
+using ElementFn = void (*)(char* const* ptrs, int64_t n, const Number* params);
+
+struct Entry {
+  ElementFn fn = nullptr;
+  uint8_t params = 0;
+  FnResult result = FnResult::Same;
+  bool checks_zero = false;     // an integer divisor of zero is an error
+  bool bool_condition = false;  // the first input is bool
+};
+
+// Indexed by function; one more, for no array is empty.
+template <class Fn>
+struct Table {
+  Entry entries[static_cast<int>(Fn::kCount) + 1];
+};
+
+// Spelled as RUSH_ISA is, so that a kernel file can name its own.
+enum class Isa : uint8_t { baseline, avx2, avx512 };
+
+// Defined by the kernel files, for the types each is about.
+template <Isa isa, class Fn, class T>
+const Entry* kernel_table();
+
+}  // namespace rush

@@ -1,0 +1,43 @@
+// ternary_complex_portable.cpp: ternary functors over complex numbers.
+#include "cpu/kernels/entry.h"
+
+namespace rush::RUSH_ISA {
+
+namespace {
+
+using Fn = TernaryFn;
+constexpr int kArity = 3;
+
+constexpr Table<Fn> make_c64() {
+  using T [[maybe_unused]] = complex<float>;
+  Table<Fn> t;
+#include "cpu/ternary_c64.inc"
+  return t;
+}
+constexpr Table<Fn> k_c64 = make_c64();
+
+constexpr Table<Fn> make_c128() {
+  using T [[maybe_unused]] = complex<double>;
+  Table<Fn> t;
+#include "cpu/ternary_c128.inc"
+  return t;
+}
+constexpr Table<Fn> k_c128 = make_c128();
+
+}  // namespace
+
+}  // namespace rush::RUSH_ISA
+
+namespace rush {
+
+template <>
+const Entry* kernel_table<Isa::RUSH_ISA, TernaryFn, complex<float>>() {
+  return RUSH_ISA::k_c64.entries;
+}
+
+template <>
+const Entry* kernel_table<Isa::RUSH_ISA, TernaryFn, complex<double>>() {
+  return RUSH_ISA::k_c128.entries;
+}
+
+}  // namespace rush

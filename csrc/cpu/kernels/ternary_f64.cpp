@@ -1,0 +1,30 @@
+// ternary_f64.cpp: ternary functors over float64.
+#include "cpu/kernels/entry.h"
+
+namespace rush::RUSH_ISA {
+
+namespace {
+
+using Fn = TernaryFn;
+constexpr int kArity = 3;
+
+constexpr Table<Fn> make_f64() {
+  using T [[maybe_unused]] = double;
+  Table<Fn> t;
+#include "cpu/ternary_f64.inc"
+  return t;
+}
+constexpr Table<Fn> k_f64 = make_f64();
+
+}  // namespace
+
+}  // namespace rush::RUSH_ISA
+
+namespace rush {
+
+template <>
+const Entry* kernel_table<Isa::RUSH_ISA, TernaryFn, double>() {
+  return RUSH_ISA::k_f64.entries;
+}
+
+}  // namespace rush

@@ -159,8 +159,12 @@ struct Fmin {
 
 // ---- float functions of two arguments ----
 
-struct Atan2 { template <class T> RUSH_FN T operator()(T a, T b) const { return math::atan2(a, b); } };
-struct Hypot { template <class T> RUSH_FN T operator()(T a, T b) const { return math::hypot(a, b); } };
+struct Atan2 {
+  template <class T> RUSH_FN T operator()(T a, T b) const { return math::atan2(a, b); }
+};
+struct Hypot {
+  template <class T> RUSH_FN T operator()(T a, T b) const { return math::hypot(a, b); }
+};
 struct Nextafter {
   template <class T> RUSH_FN T operator()(T a, T b) const { return math::nextafter(a, b); }
 };
@@ -173,7 +177,9 @@ struct Logaddexp {
 struct Logaddexp2 {
   template <class T> RUSH_FN T operator()(T a, T b) const { return math::logaddexp2(a, b); }
 };
-struct Xlogy { template <class T> RUSH_FN T operator()(T a, T b) const { return math::xlogy(a, b); } };
+struct Xlogy {
+  template <class T> RUSH_FN T operator()(T a, T b) const { return math::xlogy(a, b); }
+};
 struct Xlog1py {
   template <class T> RUSH_FN T operator()(T a, T b) const { return math::xlog1py(a, b); }
 };

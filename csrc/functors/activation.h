@@ -28,7 +28,7 @@ template <class T> struct Hardtanh {
 };
 template <class T> struct HardtanhBackward {
   T lo, hi;
-  RUSH_FN T operator()(T g, T x) const { return x <= lo || x >= hi ? T(0) : g; }
+  RUSH_FN T operator()(T g, T x) const { return (x <= lo) | (x >= hi) ? T(0) : g; }
 };
 template <class T> struct LeakyRelu {
   T slope;

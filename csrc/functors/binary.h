@@ -134,25 +134,25 @@ struct FloatPower {  // its arguments are double or complex<double>
 
 struct Maximum {  // nan wins
   template <class T> RUSH_FN T operator()(T a, T b) const {
-    if constexpr (is_float<T>) return a > b || math::isnan(a) ? a : b;
+    if constexpr (is_float<T>) return (a > b) | math::isnan(a) ? a : b;
     else return a > b ? a : b;
   }
 };
 struct Minimum {
   template <class T> RUSH_FN T operator()(T a, T b) const {
-    if constexpr (is_float<T>) return a < b || math::isnan(a) ? a : b;
+    if constexpr (is_float<T>) return (a < b) | math::isnan(a) ? a : b;
     else return a < b ? a : b;
   }
 };
 struct Fmax {  // nan loses
   template <class T> RUSH_FN T operator()(T a, T b) const {
-    if constexpr (is_float<T>) return a > b || math::isnan(b) ? a : b;
+    if constexpr (is_float<T>) return (a > b) | math::isnan(b) ? a : b;
     else return a > b ? a : b;
   }
 };
 struct Fmin {
   template <class T> RUSH_FN T operator()(T a, T b) const {
-    if constexpr (is_float<T>) return a < b || math::isnan(b) ? a : b;
+    if constexpr (is_float<T>) return (a < b) | math::isnan(b) ? a : b;
     else return a < b ? a : b;
   }
 };

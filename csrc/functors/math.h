@@ -47,7 +47,7 @@ template <class T> RUSH_FN T entr(T x) {
 
 // sin(pi x) / (pi x)
 template <class T> RUSH_FN T sinc(T x) {
-  const T p = x == T(0) ? T(0x1p-100) : pi<T> * x;  // for which sin(p) / p is 1
+  const T p = fma(pi<T>, x, x == T(0) ? T(0x1p-100) : T(0));  // sin(p) / p is 1 for the tiny p
   return sin(p) / p;
 }
 

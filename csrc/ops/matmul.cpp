@@ -104,7 +104,7 @@ struct Dot {
     check_product(name, a, b);
     return {Dims{}, a.dtype(), a.device()};
   }
-  static void run(const Tensor& a, const Tensor& b, const Tensor& out) { dot_product(a, b, out); }
+  static void run(const Tensor& a, const Tensor& b, const Tensor& out) { rush::dot(a, b, out); }
   static constexpr uint32_t needs[] = {in(1), in(0)};
   static Grads grad(const Ctx& c, const Tensor& g, const Tensor& a, const Tensor& b) {
     return {c.wants(0) ? g * conj(b) : Tensor(), c.wants(1) ? g * conj(a) : Tensor()};

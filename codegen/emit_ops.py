@@ -29,7 +29,7 @@ def entries_of(row: Row) -> list[Entry]:
         if is_mutate(row):
             entries.append(Entry(row, name, "InPlace", row.name))
             continue
-        if row.forms & {"function", "method"}:
+        if row.forms & {"function", "method", "internal"}:
             entries.append(Entry(row, name, "Functional", row.name))
         if "out" in row.forms:
             entries.append(Entry(row, name, "Out", row.name + "_out"))

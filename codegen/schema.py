@@ -29,7 +29,7 @@ ARG_KINDS = {
     "Generator": "Generator",
 }
 RESULT_KINDS = ("Tensor", "Tensor[]", "Scalar", "bool", "int", "float", "DType")
-FORMS = ("function", "method", "inplace", "out")
+FORMS = ("function", "method", "inplace", "out", "internal")
 KINDS = ("compute", "view", "composite", "mutate")
 ROW_KEYS = ("func", "forms", "kind", "op", "alias", "varargs", "kernel", "doc")
 DTYPES = (

@@ -106,4 +106,27 @@ PyTypeObject* add_type(PyObject* module, PyType_Spec* spec, PyObject* base) {
   return reinterpret_cast<PyTypeObject*>(type);
 }
 
+namespace {
+
+bool set_item(PyTypeObject* type, const char* name, PyObject* descriptor) {
+  const Handle owned = Handle::maybe(descriptor);
+  return owned && PyObject_SetAttrString(reinterpret_cast<PyObject*>(type), name, descriptor) == 0;
+}
+
+}  // namespace
+
+bool add_methods(PyTypeObject* type, PyMethodDef* methods) {
+  for (; methods->ml_name; ++methods) {
+    if (!set_item(type, methods->ml_name, PyDescr_NewMethod(type, methods))) return false;
+  }
+  return true;
+}
+
+bool add_properties(PyTypeObject* type, PyGetSetDef* properties) {
+  for (; properties->name; ++properties) {
+    if (!set_item(type, properties->name, PyDescr_NewGetSet(type, properties))) return false;
+  }
+  return true;
+}
+
 }  // namespace rush::py

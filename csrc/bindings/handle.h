@@ -95,6 +95,10 @@ inline constexpr int kFastcall = METH_FASTCALL | METH_KEYWORDS;
 // Makes a heap type and adds it to the module under the last part of its name.
 PyTypeObject* add_type(PyObject* module, PyType_Spec* spec, PyObject* base = nullptr);
 
+// Adds methods or properties to a type made elsewhere, so that each topic keeps its own.
+bool add_methods(PyTypeObject* type, PyMethodDef* methods);
+bool add_properties(PyTypeObject* type, PyGetSetDef* properties);
+
 // The parts of init_objects, one a file.
 bool init_device(PyObject* module);
 bool init_size(PyObject* module);

@@ -13,7 +13,7 @@ extern PyTypeObject* TensorType;
 PyObject* wrap(const Tensor& t);
 PyObject* wrap(Tensor&& t);
 inline bool is_tensor(PyObject* o);           // an instance of Tensor or of a subclass
-inline const Tensor& unwrap(PyObject* o);     // borrowed; only after is_tensor
+inline const Tensor& unwrap(PyObject* o);     // borrowed; only after is_tensor (tensor_object.h)
 // A new wrapper of a given subclass (Parameter, as_subclass).
 PyObject* wrap_as(PyTypeObject* type, const Tensor& t);
 
@@ -24,7 +24,8 @@ PyObject* wrap(Layout l);
 PyObject* wrap(MemoryFormat f);
 PyObject* wrap_size(IntList sizes);           // rushlight.Size, a tuple subclass
 PyObject* wrap(const Scalar& s);
-bool is_dtype(PyObject* o);
+bool is_size(PyObject* o);
+bool is_dtype(PyObject* o);                     // also Python's float, int, bool, complex
 DType as_dtype(PyObject* o);                  // after is_dtype
 bool is_device(PyObject* o);
 Device as_device(PyObject* o);
@@ -60,6 +61,8 @@ PyObject* call_op(std::span<const OpEntry> overloads, PyObject* self, PyObject* 
 
 // Tensor(python data) (construct.cpp): nested sequences, numbers, arrays.
 Tensor tensor_from_python(PyObject* data, std::optional<DType> dtype, Device device);
+// The legacy Tensor(...): sizes, data or nothing. For the type's tp_new.
+PyObject* legacy_new(PyObject* args, PyObject* kwargs);
 // Indexing (indexing.cpp).
 PyObject* tensor_getitem(PyObject* self, PyObject* index) noexcept;
 int tensor_setitem(PyObject* self, PyObject* index, PyObject* value) noexcept;
@@ -75,3 +78,5 @@ bool init_autograd(PyObject* module);
 bool init_config(PyObject* module);
 
 }  // namespace rush::py
+
+#include "bindings/tensor_object.h"

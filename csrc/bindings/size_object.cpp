@@ -20,8 +20,8 @@ PyObject* from_tuple(PyObject* tuple) {
 
 // An item as a plain int: ints, things with __index__ and 0-d integer tensors.
 Handle checked_item(PyObject* item, Py_ssize_t at) {
-  int64_t number = 0;
-  check(int_from_python(item, number), ErrorKind::Type, "Size", "item ", at,
+  int64_t number = item == Py_True;
+  check(PyBool_Check(item) || int_from_python(item, number), ErrorKind::Type, "Size", "item ", at,
         " must be an int, got ", type_name(item));
   return PyLong_CheckExact(item) ? Handle::borrow(item)
                                  : Handle::steal(PyLong_FromLongLong(number));
@@ -101,6 +101,8 @@ PyType_Slot slots[] = {
 PyType_Spec spec = {"rushlight.Size", 0, 0, Py_TPFLAGS_DEFAULT, slots};
 
 }  // namespace
+
+bool is_size(PyObject* o) { return Py_IS_TYPE(o, SizeType); }
 
 PyObject* wrap_size(IntList sizes) {
   PyObject* out = SizeType->tp_alloc(SizeType, Py_ssize_t(sizes.size()));

@@ -93,6 +93,7 @@ class RUSH_API Tensor {
   bool defined() const { return bool(impl_); }
   TensorImpl* impl() const { return impl_.get(); }
   const Ref<TensorImpl>& ref() const { return impl_; }
+  TensorImpl* detach_impl() && { return impl_.detach(); }  // gives up its count
   bool is_same(const Tensor& o) const { return impl_ == o.impl_; }
 
   DType dtype() const { return impl_->dtype; }

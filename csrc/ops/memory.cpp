@@ -30,7 +30,7 @@ struct Fill {
     return like(self);
   }
   static void run(const Tensor&, const Tensor& value, const Tensor& out) {
-    check(!value.is_meta(), ErrorKind::Runtime, name, "a meta tensor has no value");
+    rush::check(!value.is_meta(), ErrorKind::Runtime, name, "a meta tensor has no value");
     fill_data(out, value.item());
   }
   static Grads grad(const Ctx& c, const Tensor& g, const Tensor&, const Tensor&) {

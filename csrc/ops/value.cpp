@@ -4,7 +4,7 @@ namespace rush {
 
 void Value::own(std::vector<Tensor> v) {
   reset();
-  // The list lives in one array of its own; `reset` frees it.
+  // The list lives in one array of its own; `free_owned` frees it.
   auto* data = v.empty() ? nullptr : new Tensor[v.size()];
   std::move(v.begin(), v.end(), data);
   u_.list = {data, v.size()};
@@ -12,13 +12,10 @@ void Value::own(std::vector<Tensor> v) {
   owned_ = true;
 }
 
-void Value::reset() {
-  if (owned_) {
-    if (tag_ == Tag::Tensor) u_.tensor->release();
-    if (tag_ == Tag::Tensors) delete[] static_cast<const Tensor*>(u_.list.data);
-  }
+void Value::free_owned() {
+  if (tag_ == Tag::Tensor) u_.tensor->release();
+  if (tag_ == Tag::Tensors) delete[] static_cast<const Tensor*>(u_.list.data);
   owned_ = false;
-  tag_ = Tag::None;
 }
 
 }  // namespace rush

@@ -60,8 +60,20 @@ class Value {
   void clear() { reset(), tag_ = Tag::None; }
 
   // Owning setters, for results and for numbers wrapped as tensors.
-  void own(Tensor t) { reset(), tag_ = t.defined() ? Tag::Tensor : Tag::None, owned_ = t.defined(), u_.tensor = t.defined() ? Ref<TensorImpl>(t.ref()).detach() : nullptr; }
+  void own(Tensor t) {
+    reset();
+    owned_ = t.defined();
+    tag_ = owned_ ? Tag::Tensor : Tag::None;
+    u_.tensor = std::move(t).detach_impl();
+  }
   void own(std::vector<Tensor> v);
+
+  // Gives the tensor away with its count; shares one that is only borrowed.
+  Tensor take_tensor() {
+    if (!owned_) return tensor();
+    owned_ = false;
+    return Tensor(Ref<TensorImpl>::adopt(u_.tensor));
+  }
 
   // Readers: unboxing as the C++ signatures want it. None reads as undefined, empty or absent.
   const Tensor& tensor() const { return reinterpret_cast<const Tensor&>(tag_ == Tag::None ? kNull : u_.tensor); }
@@ -85,6 +97,8 @@ class Value {
   std::optional<rush::Layout> optional_layout() const { return is_none() ? std::nullopt : std::optional(u_.layout); }
   rush::MemoryFormat memory_format() const { return u_.format; }
   std::optional<rush::MemoryFormat> optional_memory_format() const { return is_none() ? std::nullopt : std::optional(u_.format); }
+  rush::Device device() const { return u_.device; }
+  rush::Layout layout() const { return u_.layout; }
   rush::Generator* generator() const { return tag_ == Tag::None ? nullptr : u_.generator; }
 
  private:
@@ -94,7 +108,11 @@ class Value {
   };
   static constexpr TensorImpl* kNull = nullptr;
 
-  RUSH_API void reset();
+  void reset() {
+    if (owned_) [[unlikely]] free_owned();
+    tag_ = Tag::None;
+  }
+  RUSH_API void free_owned();
   void steal(Value& o) noexcept {
     tag_ = std::exchange(o.tag_, Tag::None);
     owned_ = std::exchange(o.owned_, false);

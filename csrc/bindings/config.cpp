@@ -1,0 +1,110 @@
+// config.cpp: settings and counters of the process: threads and CPU memory.
+#include "bindings/handle.h"
+#include "core/allocator.h"
+#include "core/threads.h"
+
+namespace rush::py {
+namespace {
+
+int64_t int_argument(const char* function, PyObject* o) {
+  int64_t n;
+  check(int_from_python(o, n), ErrorKind::Type, function, "expected an int, not ", type_name(o));
+  return n;
+}
+
+PyObject* get_num_threads(PyObject*, PyObject*) { return PyLong_FromLong(num_threads()); }
+PyObject* get_num_interop_threads(PyObject*, PyObject*) {
+  return PyLong_FromLong(num_interop_threads());
+}
+
+int thread_count(const char* function, PyObject* o) {
+  const int64_t n = int_argument(function, o);
+  check(n >= 1 && n <= 4096, ErrorKind::Argument, function,
+        "the number of threads must be between 1 and 4096, not ", n);
+  return int(n);
+}
+
+PyObject* set_num_threads_(PyObject*, PyObject* o) {
+  return guarded([&] {
+    set_num_threads(thread_count("set_num_threads", o));
+    return Py_NewRef(Py_None);
+  });
+}
+PyObject* set_num_interop_threads_(PyObject*, PyObject* o) {
+  return guarded([&] {
+    set_num_interop_threads(thread_count("set_num_interop_threads", o));
+    return Py_NewRef(Py_None);
+  });
+}
+
+PyObject* memory_stats(PyObject*, PyObject*) {
+  const MemoryStats s = cpu_memory_stats();
+  const std::pair<const char*, int64_t> rows[] = {
+      {"allocated", s.allocated},
+      {"reserved", s.reserved},
+      {"peak_allocated", s.peak_allocated},
+      {"peak_reserved", s.peak_reserved},
+      {"live_blocks", s.live_blocks},
+      {"allocations", s.allocations},
+      {"frees", s.frees},
+      {"cache_hits", s.cache_hits},
+      {"system_reserves", s.system_reserves},
+      {"system_releases", s.system_releases},
+  };
+  return guarded([&] {
+    Handle dict = Handle::steal(PyDict_New());
+    for (const auto& [name, value] : rows) {
+      const Handle number = Handle::steal(PyLong_FromLongLong(value));
+      check_status(PyDict_SetItemString(dict.get(), name, number.get()));
+    }
+    return dict.release();
+  });
+}
+
+PyObject* reset_peak(PyObject*, PyObject*) {
+  reset_peak_memory_stats();
+  return Py_NewRef(Py_None);
+}
+PyObject* empty_cache_(PyObject*, PyObject*) {
+  empty_cache();
+  return Py_NewRef(Py_None);
+}
+PyObject* set_caching(PyObject*, PyObject* o) {
+  return guarded([&] {
+    const int on = PyObject_IsTrue(o);
+    check_status(on);
+    set_caching_enabled(on);
+    return Py_NewRef(Py_None);
+  });
+}
+PyObject* fail_nth(PyObject*, PyObject* o) {
+  return guarded([&] {
+    fail_nth_allocation(int_argument("_fail_nth_allocation", o));
+    return Py_NewRef(Py_None);
+  });
+}
+
+PyMethodDef functions[] = {
+    {"get_num_threads", get_num_threads, METH_NOARGS,
+     "get_num_threads()\n--\n\nThreads that one op on the CPU may use."},
+    {"set_num_threads", set_num_threads_, METH_O,
+     "set_num_threads(n, /)\n--\n\nSets how many threads one op on the CPU may use."},
+    {"get_num_interop_threads", get_num_interop_threads, METH_NOARGS,
+     "get_num_interop_threads()\n--\n\nThreads for independent pieces of work."},
+    {"set_num_interop_threads", set_num_interop_threads_, METH_O,
+     "set_num_interop_threads(n, /)\n--\n\nSets the threads for independent pieces of work."},
+    {"memory_stats", memory_stats, METH_NOARGS,
+     "memory_stats()\n--\n\nCounters of the CPU allocator, in bytes and calls."},
+    {"reset_peak_memory_stats", reset_peak, METH_NOARGS,
+     "reset_peak_memory_stats()\n--\n\nStarts the peaks of memory_stats anew."},
+    {"_empty_cpu_cache", empty_cache_, METH_NOARGS, "Gives cached CPU memory back to the system."},
+    {"_set_caching_enabled", set_caching, METH_O, "Off: every allocation is malloc's."},
+    {"_fail_nth_allocation", fail_nth, METH_O, "The n-th allocation from now fails, once."},
+    {},
+};
+
+}  // namespace
+
+bool init_config(PyObject* module) { return PyModule_AddFunctions(module, functions) == 0; }
+
+}  // namespace rush::py

@@ -1,0 +1,28 @@
+// dispatch.h: what generated bindings and hand-written ones share of the call path.
+#pragma once
+
+#include "bindings/python.h"
+
+namespace rush::py {
+
+// Generated (bindings/methods.cpp): the ops as functions and as methods; ends with a null name.
+PyMethodDef* op_functions();
+PyMethodDef* op_methods();
+// Finds the overloads of every generated name, once.
+void resolve_ops();
+// The interned names of each entry's arguments, once.
+bool intern_names();
+
+// Work on fewer elements than this is done before another thread could use the GIL.
+inline constexpr int64_t kReleaseGilFrom = 32768;
+
+// Calls entry.boxed without the GIL when there is enough to do. May throw.
+void run_boxed(const OpEntry& entry, Value* args, Value* results, int64_t elements);
+
+// Results as Python objects: a tensor, a number, a tuple, a named tuple.
+PyObject* wrap_results(const OpEntry& entry, Value* results);
+bool init_return_types(PyObject* module);
+// Makes the named tuple of an entry from new references (taken over).
+PyObject* make_named_tuple(const OpEntry& entry, PyObject* const* items);
+
+}  // namespace rush::py

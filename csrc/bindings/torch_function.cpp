@@ -1,0 +1,195 @@
+#include "bindings/torch_function.h"
+
+#include "bindings/handle.h"
+
+namespace rush::py {
+
+bool g_overrides_exist = false;
+
+namespace {
+
+PyObject* g_disabled = nullptr;  // the marker function
+PyObject* g_module = nullptr;
+thread_local int t_disabled = 0;  // inside Tensor's own __torch_function__
+
+// Does this object take over the ops that get it?
+bool overrides(PyObject* o) {
+  PyTypeObject* type = Py_TYPE(o);
+  if (type == TensorType || o == Py_None || PyLong_CheckExact(o) || PyFloat_CheckExact(o) ||
+      PyUnicode_CheckExact(o) || PyBool_Check(o)) {
+    return false;
+  }
+  const Handle f = optional_attribute(reinterpret_cast<PyObject*>(type), "__torch_function__");
+  return f && f.get() != g_disabled;
+}
+
+// Adds o to those to ask, a subclass before its bases, one object a type.
+void note(std::vector<PyObject*>& found, PyObject* o) {
+  if (!overrides(o)) return;
+  for (PyObject* other : found) {
+    if (Py_TYPE(other) == Py_TYPE(o)) return;
+  }
+  auto at = found.begin();
+  while (at != found.end() && !PyType_IsSubtype(Py_TYPE(o), Py_TYPE(*at))) ++at;
+  found.insert(at, o);
+}
+
+std::vector<PyObject*> find_overrides(const PythonCall& call) {
+  std::vector<PyObject*> found;
+  if (call.self) note(found, call.self);
+  for (Py_ssize_t i = 0; i < call.nargs + call.num_keywords(); ++i) {
+    PyObject* o = call.args[i];
+    note(found, o);
+    if (!PyTuple_CheckExact(o) && !PyList_CheckExact(o)) continue;
+    for (Py_ssize_t j = 0; j < PySequence_Fast_GET_SIZE(o); ++j) {
+      note(found, PySequence_Fast_GET_ITEM(o, j));
+    }
+  }
+  return found;
+}
+
+PyObject* ask(const std::vector<PyObject*>& found, PyObject* function, PyObject* args,
+              PyObject* kwargs) {
+  const Handle types = Handle::steal(PyTuple_New(Py_ssize_t(found.size())));
+  for (size_t i = 0; i < found.size(); ++i) {
+    PyTuple_SET_ITEM(types.get(), Py_ssize_t(i),
+                     Py_NewRef(reinterpret_cast<PyObject*>(Py_TYPE(found[i]))));
+  }
+  for (PyObject* o : found) {
+    const Handle f = Handle::steal(PyObject_GetAttrString(o, "__torch_function__"));
+    Handle result = Handle::steal(
+        PyObject_CallFunctionObjArgs(f.get(), function, types.get(), args, kwargs, nullptr));
+    if (result.get() != Py_NotImplemented) return result.release();
+  }
+  const Handle text = Handle::steal(PyObject_Repr(function));
+  fail(ErrorKind::Type, "", "no __torch_function__ of the arguments' types implements ",
+       text_of(text.get()));
+}
+
+PyObject* ask_for_op(const std::vector<PyObject*>& found, std::span<const OpEntry> overloads,
+                     const PythonCall& call) {
+  const Py_ssize_t self = call.self ? 1 : 0;
+  const Handle args = Handle::steal(PyTuple_New(call.nargs + self));
+  if (self) PyTuple_SET_ITEM(args.get(), 0, Py_NewRef(call.self));
+  for (Py_ssize_t i = 0; i < call.nargs; ++i) {
+    PyTuple_SET_ITEM(args.get(), i + self, Py_NewRef(call.args[i]));
+  }
+  const Handle kwargs = Handle::steal(PyDict_New());
+  for (Py_ssize_t j = 0; j < call.num_keywords(); ++j) {
+    check_status(PyDict_SetItem(kwargs.get(), PyTuple_GET_ITEM(call.kwnames, j),
+                                call.args[call.nargs + j]));
+  }
+  PyObject* owner = self ? reinterpret_cast<PyObject*>(TensorType) : g_module;
+  const Handle function = Handle::steal(PyObject_GetAttrString(owner, overloads.front().name));
+  return ask(found, function.get(), args.get(), kwargs.get());
+}
+
+// A plain tensor among an op's results becomes one of the subclass; containers are looked into.
+Handle as_class(Handle result, PyTypeObject* cls) {
+  if (Py_TYPE(result.get()) == TensorType) {
+    const Tensor& t = unwrap(result.get());
+    // An in-place op returns its argument, which keeps its class.
+    if (Py_REFCNT(result.get()) > 1) return result;
+    Tensor own = t;
+    own.impl()->py_object = nullptr;
+    return Handle::steal(wrap_as(cls, own));
+  }
+  if (!PyTuple_CheckExact(result.get()) && !PyList_CheckExact(result.get())) return result;
+  for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(result.get()); ++i) {
+    PyObject** item = PySequence_Fast_ITEMS(result.get()) + i;
+    *item = as_class(Handle::maybe(*item), cls).release();
+  }
+  return result;
+}
+
+class Disabled {
+ public:
+  Disabled() { ++t_disabled; }
+  ~Disabled() { --t_disabled; }
+};
+
+// Tensor.__torch_function__(func, types, args=(), kwargs=None), a class method.
+PyObject* default_torch_function(PyObject* cls, PyObject* const* args, Py_ssize_t nargs,
+                                 PyObject* kwnames) {
+  return guarded([&] {
+    constexpr const char* names[] = {"func", "types", "args", "kwargs"};
+    PyObject* given_args[4];
+    parse_arguments({"__torch_function__", names, 4, 2}, args, nargs, kwnames, given_args);
+    const Handle positional = given_args[2] ? Handle::steal(PySequence_Tuple(given_args[2]))
+                                            : Handle::steal(PyTuple_New(0));
+    PyObject* keywords = given(given_args[3]) ? given_args[3] : nullptr;
+    Handle result;
+    {
+      const Disabled guard;
+      result = Handle::steal(PyObject_Call(given_args[0], positional.get(), keywords));
+    }
+    auto* type = reinterpret_cast<PyTypeObject*>(cls);
+    if (type == TensorType) return result.release();
+    return as_class(std::move(result), type).release();
+  });
+}
+
+// Marks a class whose objects count as plain tensors; calling it just calls the function.
+PyObject* disabled_torch_function(PyObject*, PyObject* const* args, Py_ssize_t nargs) {
+  return guarded([&] {
+    check(nargs >= 2, ErrorKind::Type, "__torch_function__", "expected (func, types, args, kwargs)");
+    const Disabled guard;
+    const Handle none = Handle::steal(PyTuple_New(0));
+    PyObject* keywords = nargs > 3 && args[3] != Py_None ? args[3] : nullptr;
+    return PyObject_Call(args[0], nargs > 2 ? args[2] : none.get(), keywords);
+  });
+}
+
+PyMethodDef default_def = {"__torch_function__", as_method(default_torch_function),
+                           kFastcall | METH_CLASS, "Runs the op and keeps the subclass."};
+PyMethodDef functions[] = {
+    {"_disabled_torch_function_impl", as_method(disabled_torch_function), METH_FASTCALL, nullptr},
+    {},
+};
+
+}  // namespace
+
+int note_subclass(PyTypeObject* type) {
+  PyObject* f = PyObject_GetAttrString(reinterpret_cast<PyObject*>(type), "__torch_function__");
+  if (!f) return -1;
+  if (f != g_disabled) g_overrides_exist = true;
+  Py_DECREF(f);
+  return 0;
+}
+
+PyObject* torch_function_result(std::span<const OpEntry> overloads, const PythonCall& call) {
+  if (t_disabled > 0) return nullptr;
+  const auto found = find_overrides(call);
+  return found.empty() ? nullptr : ask_for_op(found, overloads, call);
+}
+
+PyObject* last_resort_override(std::span<const OpEntry> overloads, const PythonCall& call) {
+  return torch_function_result(overloads, call);
+}
+
+PyObject* operator_override(const char* method, PyObject* a, PyObject* b) {
+  if (t_disabled > 0) return nullptr;
+  std::vector<PyObject*> found;
+  note(found, a);
+  if (b) note(found, b);
+  if (found.empty()) return nullptr;
+  const Handle function =
+      Handle::steal(PyObject_GetAttrString(reinterpret_cast<PyObject*>(TensorType), method));
+  const Handle args = Handle::steal(b ? PyTuple_Pack(2, a, b) : PyTuple_Pack(1, a));
+  const Handle kwargs = Handle::steal(PyDict_New());
+  return ask(found, function.get(), args.get(), kwargs.get());
+}
+
+bool init_torch_function(PyObject* module) {
+  g_module = module;
+  if (PyModule_AddFunctions(module, functions) < 0) return false;
+  g_disabled = PyObject_GetAttrString(module, "_disabled_torch_function_impl");
+  PyObject* method = PyDescr_NewClassMethod(TensorType, &default_def);
+  if (!g_disabled || !method) return false;
+  const int status = PyObject_SetAttrString(reinterpret_cast<PyObject*>(TensorType),
+                                            "__torch_function__", method);
+  Py_DECREF(method);
+  return status == 0;
+}
+
+}  // namespace rush::py

@@ -1,0 +1,18 @@
+"""Shared settings: tests import helpers as `ops.sample` and `gradcheck`; every test seeds anew."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+
+
+@pytest.fixture(autouse=True)
+def _fresh_state():
+    import rushlight as rl
+
+    rl.manual_seed(0)
+    yield
+    if hasattr(rl, "set_default_dtype"):
+        rl.set_default_dtype(rl.float32)

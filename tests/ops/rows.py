@@ -1,0 +1,27 @@
+"""All rows, gathered from the families."""
+
+from ops import (
+    rows_binary,
+    rows_creation,
+    rows_indexing,
+    rows_matmul,
+    rows_random,
+    rows_recorded,
+    rows_reduction,
+    rows_shape,
+    rows_unary,
+)
+
+FAMILIES = [
+    rows_creation,
+    rows_unary,
+    rows_binary,
+    rows_reduction,
+    rows_shape,
+    rows_indexing,
+    rows_matmul,
+    rows_recorded,
+]
+ROWS = [row for family in FAMILIES for row in family.ROWS]
+RANDOM_NAMES = rows_random.NAMES
+assert len({row.name for row in ROWS}) == len(ROWS), "two rows for one op"

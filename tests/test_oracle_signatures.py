@@ -1,0 +1,86 @@
+"""Names, order and defaults of parameters, against oracle/signatures.json."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+import rushlight as rl
+from ops import rows
+from ops.sample import (
+    TESTS,
+    Inputs,
+    assert_same,
+    collected,
+    dtypes_of,
+    lookup,
+    result_dtypes,
+    run,
+)
+
+SIGNATURES = json.loads((Path(__file__).parent / "oracle" / "signatures.json").read_text())
+ROWS = [r for r in collected(rows.ROWS) if r.name in SIGNATURES]
+
+
+@pytest.mark.parametrize("row", ROWS, ids=str)
+def test_arguments_may_be_named(row):
+    for i, names in enumerate(SIGNATURES[row.name]["calls"]):
+        dtype = next((d for d in dtypes_of(row) if result_dtypes(row, i, d)), None)
+        if not names or dtype is None:
+            continue
+        inputs = Inputs(row, i, dtype)
+        args, kwargs = inputs.tensors()
+        got = lookup(row.name)(**dict(zip(names, args)), **kwargs)
+        if row.values:
+            assert_same(got, run(row, *inputs.tensors()), f"{row.name}({', '.join(names)})")
+
+
+@pytest.mark.parametrize("row", ROWS, ids=str)
+def test_forms_exist(row):
+    known, short = SIGNATURES[row.name]["forms"], row.name.split(".")[-1]
+    assert "f" not in known or lookup(row.name) is not None, f"no function {row.name}"
+    assert "m" not in known or hasattr(rl.Tensor, short), f"no method {short}"
+    assert "i" not in known or hasattr(rl.Tensor, short + "_"), f"no in-place {short}_"
+
+
+def table_entries():
+    """(base name, [(name, kind, default)]) of every entry of the op table."""
+    for file in sorted((TESTS.parent / "csrc" / "ops").glob("*.yaml")):
+        pattern = r"""func:\s*['"]?([\w.]+)\((.*?)\)\s*->"""
+        for name, arguments in re.findall(pattern, file.read_text()):
+            yield name.split(".")[0], parse(arguments)
+
+
+def parse(arguments):
+    kind, found = "p", []
+    for part in re.split(r",\s*(?![^\[(]*[\])])", arguments):
+        if part.strip() == "*":
+            kind = "k"
+        elif part.strip():
+            left, _, default = part.partition("=")
+            found.append((left.split()[-1], kind, default.strip() or "required"))
+    return found
+
+
+def same_order(ours, theirs):
+    shared = [n for n in ours if n in theirs]
+    return shared == [n for n in theirs if n in ours]
+
+
+@pytest.mark.parametrize("name, ours", list(table_entries()))
+def test_table_follows_pytorch(name, ours):
+    known = SIGNATURES.get(name)
+    if not known or not known["overloads"]:
+        pytest.skip("not an op of PyTorch's table")
+    names = ["self" if n == "input" else n for n, _, _ in ours if n != "out"]
+    lists = [[a[0] for a in o] for o in known["overloads"] + [known["python"] or []]]
+    lists = [["self" if n == "input" else n for n in x] for x in lists]
+    fits = [x for x in lists if set(names) <= set(x) and same_order(names, x)]
+    assert fits, f"{name}({', '.join(names)}); PyTorch: {lists}"
+
+
+def test_the_parser_of_the_table():
+    assert parse("Tensor self, int[1]? dim=None, *, bool keepdim=False, int[] s=[1, 2]") == [
+        ("self", "p", "required"), ("dim", "p", "None"),
+        ("keepdim", "k", "False"), ("s", "k", "[1, 2]"),
+    ]  # fmt: skip

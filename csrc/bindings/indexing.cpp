@@ -346,7 +346,7 @@ void assign_tensor(const Steps& steps, const Tensor& value) {
     return;
   }
   const bool same = value.dtype() == target.dtype();
-  rush::index_put_(target, steps.indices(), same ? value : rush::to(value, target.dtype()));
+  rush::index_put_(target, steps.indices(), same ? value : rush::cast(value, target.dtype()));
 }
 
 void assign_number(const Steps& steps, const Scalar& value) {
@@ -354,7 +354,7 @@ void assign_number(const Steps& steps, const Scalar& value) {
   check_dtype(!value.is_complex() || target.is_complex(), "", "a complex number cannot be assigned "
               "to a tensor of dtype ", target.dtype());
   if (!steps.has_indices()) {
-    rush::fill_(target, value);
+    rush::fill_(target, wrap_number(value));
   } else {
     rush::index_put_(target, steps.indices(), scalar_tensor(value, target.dtype()));
   }

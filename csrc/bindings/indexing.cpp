@@ -168,7 +168,7 @@ void call_entry(const OpEntry& entry, Value* args, Value* result) {
   entry.boxed(args, result);
 }
 
-Tensor index(const Tensor& self, TensorList indices) {
+Tensor gather_by(const Tensor& self, TensorList indices) {
   static const OpEntry& entry = table_entry("index");
   Value args[2], result;
   args[0].borrow(self.impl());
@@ -177,7 +177,7 @@ Tensor index(const Tensor& self, TensorList indices) {
   return result.tensor();
 }
 
-void index_put(const Tensor& self, TensorList indices, const Tensor& values) {
+void put_by(const Tensor& self, TensorList indices, const Tensor& values) {
   static const OpEntry& entry = table_entry("index_put_");
   Value args[4], result;
   args[0].borrow(self.impl());
@@ -358,7 +358,7 @@ Tensor get(const Tensor& self, PyObject* index) {
   const Items items(index);
   if (items.all_basic() && one_view_will_do(self)) return basic_view(self, items);
   const Steps steps = all_steps(self, items);
-  if (steps.has_indices()) return index(steps.current(), steps.indices());
+  if (steps.has_indices()) return gather_by(steps.current(), steps.indices());
   // x[...] and x[()] are new tensors, as every other index is.
   return steps.current().is_same(self) ? rush::alias(self) : steps.current();
 }
@@ -377,7 +377,7 @@ void assign_tensor(const Steps& steps, const Tensor& value) {
     return;
   }
   const bool same = value.dtype() == target.dtype();
-  index_put(target, steps.indices(), same ? value : rush::cast(value, target.dtype()));
+  put_by(target, steps.indices(), same ? value : rush::cast(value, target.dtype()));
 }
 
 void assign_number(const Steps& steps, const Scalar& value) {
@@ -387,7 +387,7 @@ void assign_number(const Steps& steps, const Scalar& value) {
   if (!steps.has_indices()) {
     rush::fill_(target, wrap_number(value));
   } else {
-    index_put(target, steps.indices(), scalar_tensor(value, target.dtype()));
+    put_by(target, steps.indices(), scalar_tensor(value, target.dtype()));
   }
 }
 

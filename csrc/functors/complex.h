@@ -34,8 +34,8 @@ template <class T> RUSH_FN complex<T> operator/(complex<T> a0, complex<T> b0) {
   const T re = wide ? a.re + a.im * r : a.re * r + a.im;
   const T im = wide ? a.im - a.re * r : a.im * r - a.re;
   const bool zero = (b.re == T(0)) & (b.im == T(0));
-  const T zero_den = math::fabs(b.re);
-  return {(zero ? a.re : re) / (zero ? zero_den : den), (zero ? a.im : im) / (zero ? zero_den : den)};
+  const T d = zero ? math::fabs(b.re) : den;
+  return {(zero ? a.re : re) / d, (zero ? a.im : im) / d};
 }
 template <class T> RUSH_FN complex<T> operator/(complex<T> a, T b) { return {a.re / b, a.im / b}; }
 template <class T> RUSH_FN complex<T>& operator+=(complex<T>& a, complex<T> b) { return a = a + b; }

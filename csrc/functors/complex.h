@@ -106,7 +106,8 @@ template <class T> RUSH_FN complex<T> sqrt(complex<T> z) {
   // Scaled by 4^k, so that |z| + |re| neither overflows nor is denormal.
   constexpr bool f = is_same<T, float>;
   const T big = max_of(fabs(z.re), fabs(z.im));
-  const bool huge = big > (f ? T(0x1p120) : T(0x1p1000)), tiny = big < (f ? T(0x1p-100) : T(0x1p-900));
+  const bool huge = big > (f ? T(0x1p120) : T(0x1p1000));
+  const bool tiny = big < (f ? T(0x1p-100) : T(0x1p-900));
   const T in = huge ? T(0x1p-8) : (tiny ? (f ? T(0x1p50) : T(0x1p200)) : T(1));
   const T out = huge ? T(0x1p4) : (tiny ? (f ? T(0x1p-25) : T(0x1p-100)) : T(1));
   const T x = z.re * in, y = z.im * in;
@@ -139,21 +140,24 @@ template <class T> RUSH_FN complex<T> tan(complex<T> z) { return over_i(tanh(tim
 
 // Kahan's formulas: right on the branch cuts, no cancellation.
 template <class T> RUSH_FN complex<T> asinh(complex<T> z) {
-  const complex<T> a = sqrt(complex<T>(T(1) + z.im, -z.re)), b = sqrt(complex<T>(T(1) - z.im, z.re));
-  return {asinh(a.re * b.im - b.re * a.im) * T(1), atan2(z.im, a.re * b.re - a.im * b.im)};
+  const complex<T> a = sqrt(complex<T>(T(1) + z.im, -z.re));
+  const complex<T> b = sqrt(complex<T>(T(1) - z.im, z.re));
+  return {asinh(a.re * b.im - b.re * a.im), atan2(z.im, a.re * b.re - a.im * b.im)};
 }
 template <class T> RUSH_FN complex<T> asin(complex<T> z) { return over_i(asinh(times_i(z))); }
 template <class T> RUSH_FN complex<T> acos(complex<T> z) {
-  const complex<T> a = sqrt(complex<T>(T(1) - z.re, -z.im)), b = sqrt(complex<T>(T(1) + z.re, z.im));
+  const complex<T> a = sqrt(complex<T>(T(1) - z.re, -z.im));
+  const complex<T> b = sqrt(complex<T>(T(1) + z.re, z.im));
   return {T(2) * atan2(a.re, b.re), asinh(b.re * a.im - b.im * a.re)};
 }
 template <class T> RUSH_FN complex<T> acosh(complex<T> z) {
-  const complex<T> a = sqrt(complex<T>(z.re - T(1), z.im)), b = sqrt(complex<T>(z.re + T(1), z.im));
+  const complex<T> a = sqrt(complex<T>(z.re - T(1), z.im));
+  const complex<T> b = sqrt(complex<T>(z.re + T(1), z.im));
   return {asinh(a.re * b.re + a.im * b.im), T(2) * atan2(a.im, b.re)};
 }
 template <class T> RUSH_FN complex<T> atanh(complex<T> z) {
-  const T x = z.re, y = z.im, d = fma(T(1) - x, T(1) - x, y * y);
-  return {T(0.25) * log1p(T(4) * x / d),
+  const T x = fabs(z.re), y = z.im, d = fma(T(1) - x, T(1) - x, y * y);  // odd in x
+  return {copysign(T(0.25) * log1p(T(4) * x / d), z.re),
           T(0.5) * atan2(T(2) * y, (T(1) - x) * (T(1) + x) - y * y)};
 }
 template <class T> RUSH_FN complex<T> atan(complex<T> z) { return over_i(atanh(times_i(z))); }

@@ -30,7 +30,9 @@ struct Add {
     return pointwise(name, a, b, t);
   }
   static void run(const Tensor& a, const Tensor& b, const Scalar& alpha, const Tensor& out) {
-    map_binary(BinaryFn::Add, a, b, out, {alpha}, compute_type(result_type(a, b)));
+    const DType compute = compute_type(result_type(a, b));
+    if (alpha.equals(1)) [[likely]] map_binary(BinaryFn::Add, a, b, out, {}, compute);
+    else map_binary(BinaryFn::AddAlpha, a, b, out, {alpha}, compute);
   }
   static Grads grad(const Ctx&, const Tensor& g, const Tensor&, const Tensor&, const Scalar& alpha) { return {g, scaled(g, conj(alpha))}; }
   static Tensor jvp(const Jvp& j, const Tensor&, const Tensor&, const Scalar& alpha) {
@@ -51,7 +53,9 @@ struct Sub {
     return pointwise(name, a, b, t);
   }
   static void run(const Tensor& a, const Tensor& b, const Scalar& alpha, const Tensor& out) {
-    map_binary(BinaryFn::Sub, a, b, out, {alpha}, compute_type(result_type(a, b)));
+    const DType compute = compute_type(result_type(a, b));
+    if (alpha.equals(1)) [[likely]] map_binary(BinaryFn::Sub, a, b, out, {}, compute);
+    else map_binary(BinaryFn::SubAlpha, a, b, out, {alpha}, compute);
   }
   static Grads grad(const Ctx& c, const Tensor& g, const Tensor&, const Tensor&, const Scalar& alpha) {
     return {g, c.wants(1) ? neg(scaled(g, conj(alpha))) : Tensor()};

@@ -131,7 +131,9 @@ PyObject* method(PyObject* self, PyObject* const* args, Py_ssize_t nargs, PyObje
 }}
 
 using FastFunction = PyObject* (*)(PyObject*, PyObject* const*, Py_ssize_t, PyObject*);
-PyCFunction fast(FastFunction f) {{ return reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(f)); }}
+PyCFunction fast(FastFunction f) {{
+  return reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(f));
+}}
 constexpr int kFlags = METH_FASTCALL | METH_KEYWORDS;
 
 PyMethodDef g_functions[] = {{
@@ -209,5 +211,3 @@ def stub(rows) -> str:
 
 def outputs(rows) -> dict[str, str]:
     return {"bindings/methods.cpp": methods_cpp(rows), "rushlight/_C/__init__.pyi": stub(rows)}
-
-

@@ -7,21 +7,22 @@ from emit_ops import HEADER, c_string, entries_of
 from schema import TableError, with_out
 
 STUB_START = Path(__file__).with_name("stub_start.pyi")
+# With an underscore where Tensor has an attribute or method of the same name.
 STUB_TYPES = {
     "Tensor": "Tensor",
     "Operand": "Tensor | Number",
     "Tensors": "Sequence[Tensor]",
     "Scalar": "Number",
-    "Int": "int",
-    "Ints": "Sequence[int]",
-    "Float": "float",
-    "Floats": "Sequence[float]",
+    "Int": "_int",
+    "Ints": "Sequence[_int]",
+    "Float": "_float",
+    "Floats": "Sequence[_float]",
     "Bool": "_bool",
     "String": "str",
-    "DType": "dtype",
+    "DType": "_dtype",
     "Device": "DeviceLike",
-    "Layout": "layout",
-    "MemoryFormat": "memory_format",
+    "Layout": "_layout",
+    "MemoryFormat": "_memory_format",
     "Generator": "Generator",
 }
 STUB_RESULTS = {
@@ -29,9 +30,9 @@ STUB_RESULTS = {
     "Tensor[]": "tuple[Tensor, ...]",
     "Scalar": "Number",
     "bool": "_bool",
-    "int": "int",
-    "float": "float",
-    "DType": "dtype",
+    "int": "_int",
+    "float": "_float",
+    "DType": "_dtype",
 }
 
 
@@ -161,7 +162,7 @@ void resolve_ops() {{
 def stub_type(arg, varargs=False):
     text = STUB_TYPES[arg.kind]
     if arg.kind == "Ints" and (arg.count or varargs):
-        text = "int | " + text
+        text = "_int | " + text
     if arg.holes:
         text = "Sequence[Tensor | None]"
     return text + " | None" if arg.optional else text
@@ -174,7 +175,7 @@ def stub_def(entry, form, overloaded, indent):
         varargs = entry.row.varargs and arg.kind == "Ints" and not star
         if varargs:
             star = True
-            parts.append(f"*{name}: int | Sequence[int]")
+            parts.append(f"*{name}: _int | Sequence[_int]")
             continue
         if arg.keyword_only and not star:
             star = True

@@ -142,7 +142,7 @@ def test_bindings_and_stub(files):
     stub = files["rushlight/_C/__init__.pyi"]
     assert "    def add(self, other: Tensor | Number, *, alpha: Number = ...) -> Tensor" in stub
     assert "def where(condition: Tensor, input: Tensor, other: Tensor | Number) -> Tensor" in stub
-    assert "def view(self, *size: int | Sequence[int]) -> Tensor" in stub
+    assert "def view(self, *size: _int | Sequence[_int]) -> Tensor" in stub
     compile(stub, "stub", "exec")
 
 

@@ -14,10 +14,29 @@ namespace {
 // Interned argument names of all entries, entry after entry in the table's order.
 std::vector<PyObject*> g_names;
 std::vector<uint32_t> g_first_name;
+const OpEntry* g_table = nullptr;
 
 PyObject* const* names_of(const OpEntry& entry) {
-  return g_names.data() + g_first_name[size_t(&entry - all_ops().data())];
+  return g_names.data() + g_first_name[size_t(&entry - g_table)];
 }
+
+// The results of one call; only as many as there are get constructed.
+class Results {
+ public:
+  explicit Results(int n) : n_(n) {
+    for (int i = 0; i < n; ++i) new (get() + i) Value();
+  }
+  ~Results() {
+    for (int i = 0; i < n_; ++i) get()[i].~Value();
+  }
+  Results(const Results&) = delete;
+  Results& operator=(const Results&) = delete;
+  Value* get() { return reinterpret_cast<Value*>(raw_); }
+
+ private:
+  int n_;
+  alignas(Value) unsigned char raw_[kMaxResults * sizeof(Value)];
+};
 
 class ReleaseGil {
  public:
@@ -74,15 +93,15 @@ void check_out(const OpEntry& entry, Value* values) {
 
 PyObject* run(const OpEntry& entry, Parser& parser) {
   Value* values = parser.values();
-  Value results[kMaxResults];
+  Results results(entry.num_results);
   if (entry.form == Form::Out) check_out(entry, values);
   int64_t elements = parser.elements();
   if (elements == 0) elements = created_elements(entry, values);
-  run_boxed(entry, values, results, elements);
+  run_boxed(entry, values, results.get(), elements);
   switch (entry.form) {
     case Form::InPlace: return Py_NewRef(parser.given(entry.self_index));
     case Form::Out: return return_given(entry, parser.given(entry.args.size() - 1));
-    default: return wrap_results(entry, results);
+    default: return wrap_results(entry, results.get());
   }
 }
 
@@ -130,6 +149,7 @@ PyObject* call_overloads(std::span<const OpEntry> overloads, const PythonCall& c
 }  // namespace
 
 bool intern_names() {
+  g_table = all_ops().data();
   for (const OpEntry& entry : all_ops()) {
     g_first_name.push_back(uint32_t(g_names.size()));
     for (const ArgSpec& a : entry.args) {

@@ -235,6 +235,14 @@ PyObject* iterate(PyObject* o) {
   return iterator;
 }
 
+PyObject* subscript(PyObject* o, PyObject* index) {
+  if (g_overrides_exist && Py_TYPE(o) != TensorType) [[unlikely]] {
+    PyObject* result = guarded([&] { return operator_override("__getitem__", o, index); });
+    if (result || PyErr_Occurred()) return result;
+  }
+  return tensor_getitem(o, index);
+}
+
 int contains(PyObject* o, PyObject* element) {
   return guarded_int([&] {
     Scalar s;
@@ -290,7 +298,7 @@ PyType_Slot number_slots[] = {
     slot(Py_tp_richcompare, compare),
     slot(Py_tp_iter, iterate),
     slot(Py_mp_length, length),
-    slot(Py_mp_subscript, tensor_getitem),
+    slot(Py_mp_subscript, subscript),
     slot(Py_mp_ass_subscript, tensor_setitem),
     slot(Py_sq_length, length),
     slot(Py_sq_contains, contains),

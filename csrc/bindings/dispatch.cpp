@@ -99,9 +99,12 @@ PyObject* run(const OpEntry& entry, Parser& parser) {
   if (elements == 0) elements = created_elements(entry, values);
   run_boxed(entry, values, results.get(), elements);
   switch (entry.form) {
-    case Form::InPlace: return Py_NewRef(parser.given(entry.self_index));
-    case Form::Out: return return_given(entry, parser.given(entry.args.size() - 1));
-    default: return wrap_results(entry, results.get());
+    case Form::InPlace:
+      return Py_NewRef(parser.given(entry.self_index));
+    case Form::Out:
+      return return_given(entry, parser.given(entry.args.size() - 1));
+    default:
+      return wrap_results(entry, results.get());
   }
 }
 
@@ -125,13 +128,13 @@ bool reachable(const OpEntry& entry, const PythonCall& call, bool out) {
     Parser parser;
     std::string why;
     parser.parse(*candidates[0], names_of(*candidates[0]), call, &why);
-    fail(ErrorKind::Type, "", name, "(): ", why, ". Accepted: ",
-         signature_text(*candidates[0], call.self));
+    fail(ErrorKind::Type, "", name, "(): ", why,
+         ". Accepted: ", signature_text(*candidates[0], call.self));
   }
   std::string accepted;
   for (const OpEntry* e : candidates) accepted += "\n  " + signature_text(*e, call.self);
-  fail(ErrorKind::Type, "", name, "(): no signature fits ", given_text(call), ". Accepted:",
-       accepted);
+  fail(ErrorKind::Type, "", name, "(): no signature fits ", given_text(call),
+       ". Accepted:", accepted);
 }
 
 PyObject* call_overloads(std::span<const OpEntry> overloads, const PythonCall& call) {
@@ -162,7 +165,8 @@ bool intern_names() {
 }
 
 void run_boxed(const OpEntry& entry, Value* args, Value* results, int64_t elements) {
-  if (elements < kReleaseGilFrom) [[likely]] return entry.boxed(args, results);
+  if (elements < kReleaseGilFrom) [[likely]]
+    return entry.boxed(args, results);
   // Another thread may change a list while we run: hold its tensors ourselves.
   std::vector<Tensor> held;
   for (size_t i = 0; i < entry.args.size(); ++i) {
@@ -186,13 +190,20 @@ PyObject* wrap_results(const OpEntry& entry, Value* results) {
     return make_named_tuple(entry, items);
   }
   switch (results[0].tag()) {
-    case Value::Tag::None: return Py_NewRef(Py_None);
-    case Value::Tag::Tensor: return wrap(results[0].take_tensor());
-    case Value::Tag::Scalar: return wrap(results[0].scalar());
-    case Value::Tag::Int: return PyLong_FromLongLong(results[0].integer());
-    case Value::Tag::Float: return PyFloat_FromDouble(results[0].real());
-    case Value::Tag::Bool: return PyBool_FromLong(results[0].boolean());
-    case Value::Tag::DType: return wrap(results[0].dtype());
+    case Value::Tag::None:
+      return Py_NewRef(Py_None);
+    case Value::Tag::Tensor:
+      return wrap(results[0].take_tensor());
+    case Value::Tag::Scalar:
+      return wrap(results[0].scalar());
+    case Value::Tag::Int:
+      return PyLong_FromLongLong(results[0].integer());
+    case Value::Tag::Float:
+      return PyFloat_FromDouble(results[0].real());
+    case Value::Tag::Bool:
+      return PyBool_FromLong(results[0].boolean());
+    case Value::Tag::DType:
+      return wrap(results[0].dtype());
     case Value::Tag::Tensors: {
       const TensorList list = results[0].tensors();
       Handle tuple = Handle::steal(PyTuple_New(Py_ssize_t(list.size())));
@@ -201,7 +212,8 @@ PyObject* wrap_results(const OpEntry& entry, Value* results) {
       }
       return tuple.release();
     }
-    default: internal_assert(false, "an op returned something without a Python type");
+    default:
+      internal_assert(false, "an op returned something without a Python type");
   }
   return nullptr;
 }
@@ -210,7 +222,8 @@ PyObject* call_op(std::span<const OpEntry> overloads, PyObject* self, PyObject* 
                   Py_ssize_t nargs, PyObject* kwnames) noexcept {
   return guarded([&]() -> PyObject* {
     const PythonCall call{self, args, nargs, kwnames};
-    if (PyObject* result = try_torch_function(overloads, call)) [[unlikely]] return result;
+    if (PyObject* result = try_torch_function(overloads, call)) [[unlikely]]
+      return result;
     return call_overloads(overloads, call);
   });
 }

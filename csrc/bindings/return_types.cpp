@@ -67,12 +67,15 @@ PyTypeObject* type_of(const OpEntry& entry) {
 }  // namespace
 
 PyObject* make_named_tuple(const OpEntry& entry, PyObject* const* items) {
-  PyObject* result = *entry.result_names ? PyStructSequence_New(type_of(entry))
-                                         : PyTuple_New(entry.num_results);
+  PyObject* result =
+      *entry.result_names ? PyStructSequence_New(type_of(entry)) : PyTuple_New(entry.num_results);
   for (int i = 0; i < entry.num_results; ++i) {
-    if (!result) Py_DECREF(items[i]);
-    else if (*entry.result_names) PyStructSequence_SetItem(result, i, items[i]);
-    else PyTuple_SET_ITEM(result, i, items[i]);
+    if (!result)
+      Py_DECREF(items[i]);
+    else if (*entry.result_names)
+      PyStructSequence_SetItem(result, i, items[i]);
+    else
+      PyTuple_SET_ITEM(result, i, items[i]);
   }
   return result;
 }

@@ -10,7 +10,7 @@ TYPES = tuple(t for group in DTYPE_GROUPS.values() for t in group)
 
 
 def collect(rows):
-    """arity -> functor -> (params, result, types). Rows may share a functor; their groups add up."""
+    """arity -> functor -> (params, result, types). Rows may share a functor: groups add up."""
     table = {arity: {} for arity in ARITIES}
     for row in rows:
         for k in row.kernels:
@@ -29,7 +29,8 @@ def collect(rows):
 
 def header(table) -> str:
     lines = [
-        HEADER + "// pointwise_fns.h: the numbers of the pointwise functors, indices of kernel tables.",
+        HEADER
+        + "// pointwise_fns.h: the numbers of the pointwise functors, indices of kernel tables.",
         "#pragma once\n\n#include <cstdint>\n\nnamespace rush {\n",
         "enum class FnResult : uint8_t { Same, Bool, Real };",
         "struct FnInfo {\n  const char* name;  // of the functor in csrc/functors\n"
@@ -45,7 +46,8 @@ def header(table) -> str:
         )
         # The last one has no name, so that the array is never empty.
         lines.append(
-            f"inline constexpr FnInfo k{enum}s[] = {{\n{infos}    {{nullptr, 0, FnResult::Same}},\n}};"
+            f"inline constexpr FnInfo k{enum}s[] = {{\n{infos}"
+            "    {nullptr, 0, FnResult::Same},\n};"
         )
         lines.append(f"constexpr const FnInfo& info({enum} f) {{ return k{enum}s[int(f)]; }}")
     return "\n".join([*lines, "\n}  // namespace rush", ""])

@@ -47,14 +47,17 @@ Batch<T> batch_of(const Tensor& a, const Tensor& b, const Tensor& out, const Sca
   const int64_t *as = a.sizes().data(), *bs = b.sizes().data();
   const int64_t *at = a.strides().data(), *bt = b.strides().data(), *ct = out.strides().data();
   return {{as[d],
-                      bs[d + 1],
-                      as[d + 1],
-                      {a.data<T>(), at[d], at[d + 1]},
-                      {b.data<T>(), bt[d], bt[d + 1]},
-                      {out.data<T>(), ct[d], ct[d + 1]},
-                      factor<T>(alpha),
-                      factor<T>(beta)},
-                     d ? as[0] : 1, d ? at[0] : 0, d ? bt[0] : 0, d ? ct[0] : 0};
+           bs[d + 1],
+           as[d + 1],
+           {a.data<T>(), at[d], at[d + 1]},
+           {b.data<T>(), bt[d], bt[d + 1]},
+           {out.data<T>(), ct[d], ct[d + 1]},
+           factor<T>(alpha),
+           factor<T>(beta)},
+          d ? as[0] : 1,
+          d ? at[0] : 0,
+          d ? bt[0] : 0,
+          d ? ct[0] : 0};
 }
 
 // A shared b and rows that follow each other from matrix to matrix: one tall product. A shared a
@@ -119,8 +122,8 @@ void gemv(const Tensor& a, const Tensor& x, const Tensor& out, const Scalar& alp
 
 void dot(const Tensor& a, const Tensor& b, const Tensor& out) {
   dispatch_product("dot", out.dtype(), [&]<typename T>() {
-    *out.data<T>() = T(Multiply<T>::dot(a.numel(), a.data<T>(), a.strides()[0], b.data<T>(),
-                                        b.strides()[0]));
+    *out.data<T>() =
+        T(Multiply<T>::dot(a.numel(), a.data<T>(), a.strides()[0], b.data<T>(), b.strides()[0]));
   });
 }
 

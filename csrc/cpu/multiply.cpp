@@ -2,7 +2,7 @@
 //
 //   up to 16 x 16 x 16          our own `tiny` kernel (complex: up to 6), no call into a library
 //   one row or one column       our own gemv
-//   float32                     OpenBLAS or oneDNN; see better_by_openblas
+//   float32                     OpenBLAS or oneDNN; see the table below
 //   float64, complex            OpenBLAS, cut into one piece a thread
 //   bfloat16, float16           oneDNN where the processor has bfloat16; else float32 in blocks
 //   integers, or no library     our own `blocked` kernel, cut into one piece a thread
@@ -37,13 +37,14 @@ double work(const Product<T>& p) {
   return double(p.m) * double(p.n) * double(p.k);
 }
 
-// Memory for the time of a call.
+// Memory for the time of a call; none for a count of 0.
 template <class T>
 class Scratch {
  public:
-  explicit Scratch(int64_t count)
-      : storage_(Storage::allocate({}, size_t(std::max<int64_t>(count, 1)) * sizeof(T))) {}
-  T* get() const { return static_cast<T*>(storage_->data()); }
+  explicit Scratch(int64_t count) {
+    if (count > 0) storage_ = Storage::allocate({}, size_t(count) * sizeof(T));
+  }
+  T* get() const { return storage_ ? static_cast<T*>(storage_->data()) : nullptr; }
 
  private:
   Ref<Storage> storage_;
@@ -163,17 +164,15 @@ void by_openblas(const Product<T>& p) {
 //   1024    8 1024         434        338        222        335
 //     32   10  784        10.6        7.3        8.8        7.3
 //
-// So: OpenBLAS up to the size at which it leaves its small-matrix kernels (100^3), or at which a
-// second thread pays; and OpenBLAS for a few columns, where oneDNN's tiles run half empty.
-bool better_by_openblas(const Product<float>& p) {
-  const bool serial = num_threads() == 1 || in_parallel_region();
-  const double small = serial ? 100.0 * 100 * 100 : 80.0 * 80 * 80;
-  return work(p) <= small || p.n <= 8;
-}
-
+// So: OpenBLAS on one thread up to the size at which it leaves its small-matrix kernels (100^3), or
+// at which a second thread pays; and OpenBLAS for a few columns, where oneDNN's tiles run half
+// empty.
 void multiply_type(const Product<float>& p) {
   with_blas_operands(p, [](const Product<float>& q) {
-    if (better_by_openblas(q) && fits_openblas(q)) return by_openblas(q);
+    const bool serial = num_threads() == 1 || in_parallel_region();
+    const double small = serial ? 100.0 * 100 * 100 : 80.0 * 80 * 80;
+    if (work(q) <= small && fits_openblas(q)) return openblas_gemm(q);
+    if (q.n <= 8 && fits_openblas(q)) return by_openblas(q);
     if (!onednn::gemm(q)) by_openblas(q);
   });
 }

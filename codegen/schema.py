@@ -347,7 +347,18 @@ def load_all(paths):
                 raise TableError(f"{row.where}: '{name}' stands already in {seen[key]}; "
                                  "tell overloads apart by 'name.suffix(...)'")  # fmt: skip
             seen[key] = row.where
+    check_structs(rows)
     return rows
+
+
+def check_structs(rows):
+    """Blocks of all families share one namespace: two of one name would be merged by the linker."""
+    owners = {}
+    for row in rows:
+        other = owners.setdefault(row.struct, row)
+        if other is not row:
+            raise TableError(f"{row.where}: the block '{row.struct}' belongs to {other.where}; "
+                             "name another with 'op:'")  # fmt: skip
 
 
 def in_place_name(name):

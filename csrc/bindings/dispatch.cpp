@@ -122,6 +122,8 @@ PyObject* call_overloads(std::span<const OpEntry> overloads, const PythonCall& c
     if (!reachable(entry, call, out)) continue;
     if (parser.parse(entry, names_of(entry), call)) return run(entry, parser);
   }
+  // A class that nobody told us of may still know what to do with the call.
+  if (PyObject* result = last_resort_override(overloads, call)) return result;
   raise_no_fit(overloads, call, out);
 }
 

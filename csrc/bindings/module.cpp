@@ -1,11 +1,20 @@
 // module.cpp: the entry point of rushlight._C. One init_<topic>(m) per file of this folder.
 #include <nanobind/nanobind.h>
 
+#include "bindings/python.h"
 #include "core/version.h"
 
 namespace nb = nanobind;
 
 NB_MODULE(_C, m) {
+  using namespace rush::py;
   m.doc() = "The C++ core of rushlight; use the package's public names instead.";
   m.attr("__version__") = rush::version();
+  // Errors first, as everything else may raise; then what tensors refer to.
+  constexpr bool (*inits[])(PyObject*) = {init_errors,    init_objects, init_tensor,
+                                          init_construct, init_numpy,   init_dlpack,
+                                          init_autograd,  init_config};
+  for (const auto init : inits) {
+    if (!init(m.ptr())) throw nb::python_error();
+  }
 }

@@ -300,11 +300,7 @@ PyObject* array_from_tensor(const Tensor& t) {
 bool init_numpy(PyObject* module) {
   MemoryType = add_type(module, &memory_spec);
   if (!MemoryType || PyModule_AddFunctions(module, functions) < 0) return false;
-  const Handle priority = Handle::maybe(PyLong_FromLong(1000));
-  PyObject* tensor_type = reinterpret_cast<PyObject*>(TensorType);
-  return priority && add_methods(TensorType, methods) &&
-         PyObject_SetAttrString(tensor_type, "__array_priority__", priority.get()) == 0 &&
-         init_buffer(module);
+  return add_methods(TensorType, methods) && init_buffer(module);
 }
 
 }  // namespace rush::py

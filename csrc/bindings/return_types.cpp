@@ -1,4 +1,8 @@
 // return_types.cpp: named results: rushlight.return_types.max(values=..., indices=...).
+#include "bindings/python.h"
+
+#include <structmember.h>
+
 #include <map>
 
 #include "bindings/dispatch.h"

@@ -15,6 +15,8 @@
 // A wrapper is not tracked by the cyclic collector until it has a __dict__: it cannot be in a cycle.
 #include "bindings/tensor_object.h"
 
+#include <structmember.h>
+
 #include <cstddef>
 
 #include "bindings/dispatch.h"

@@ -2,10 +2,9 @@
 #pragma once
 
 #include "core/tensor.h"
+#include "cpu/kernels/scan_tables.h"  // ScanFn: Sum, Prod, Max, Min, LogSumExp
 
 namespace rush {
-
-enum class ScanFn : uint8_t { Sum, Prod, Max, Min, LogSumExp };
 
 // out has x's shape; Sum and Prod compute in out's type. Max and Min also fill `indices` (int64) when
 // given; NaN wins and stays, of equals the last wins, as in PyTorch.

@@ -28,7 +28,7 @@ template <class T> struct Hardtanh {
 };
 template <class T> struct HardtanhBackward {
   T lo, hi;
-  RUSH_FN T operator()(T g, T x) const { return x <= lo || x >= hi ? T(0) : g; }
+  RUSH_FN T operator()(T g, T x) const { return (x <= lo) | (x >= hi) ? T(0) : g; }
 };
 template <class T> struct LeakyRelu {
   T slope;
@@ -136,7 +136,7 @@ struct GeluTanhBackward {
   }
 };
 
-// scale (max(0, x) + alpha expm1(min(0, x) input_scale)); selu and celu are this with their numbers.
+// scale (max(0, x) + alpha expm1(min(0, x) input_scale)); selu and celu are special cases.
 template <class T> struct Elu {
   T alpha, scale, input_scale;
   RUSH_FN T operator()(T x) const {

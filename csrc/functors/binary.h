@@ -134,33 +134,37 @@ struct FloatPower {  // its arguments are double or complex<double>
 
 struct Maximum {  // nan wins
   template <class T> RUSH_FN T operator()(T a, T b) const {
-    if constexpr (is_float<T>) return a > b || math::isnan(a) ? a : b;
+    if constexpr (is_float<T>) return (a > b) | math::isnan(a) ? a : b;
     else return a > b ? a : b;
   }
 };
 struct Minimum {
   template <class T> RUSH_FN T operator()(T a, T b) const {
-    if constexpr (is_float<T>) return a < b || math::isnan(a) ? a : b;
+    if constexpr (is_float<T>) return (a < b) | math::isnan(a) ? a : b;
     else return a < b ? a : b;
   }
 };
 struct Fmax {  // nan loses
   template <class T> RUSH_FN T operator()(T a, T b) const {
-    if constexpr (is_float<T>) return a > b || math::isnan(b) ? a : b;
+    if constexpr (is_float<T>) return (a > b) | math::isnan(b) ? a : b;
     else return a > b ? a : b;
   }
 };
 struct Fmin {
   template <class T> RUSH_FN T operator()(T a, T b) const {
-    if constexpr (is_float<T>) return a < b || math::isnan(b) ? a : b;
+    if constexpr (is_float<T>) return (a < b) | math::isnan(b) ? a : b;
     else return a < b ? a : b;
   }
 };
 
 // ---- float functions of two arguments ----
 
-struct Atan2 { template <class T> RUSH_FN T operator()(T a, T b) const { return math::atan2(a, b); } };
-struct Hypot { template <class T> RUSH_FN T operator()(T a, T b) const { return math::hypot(a, b); } };
+struct Atan2 {
+  template <class T> RUSH_FN T operator()(T a, T b) const { return math::atan2(a, b); }
+};
+struct Hypot {
+  template <class T> RUSH_FN T operator()(T a, T b) const { return math::hypot(a, b); }
+};
 struct Nextafter {
   template <class T> RUSH_FN T operator()(T a, T b) const { return math::nextafter(a, b); }
 };
@@ -193,7 +197,9 @@ struct Logaddexp {
 struct Logaddexp2 {
   template <class T> RUSH_FN T operator()(T a, T b) const { return math::logaddexp2(a, b); }
 };
-struct Xlogy { template <class T> RUSH_FN T operator()(T a, T b) const { return math::xlogy(a, b); } };
+struct Xlogy {
+  template <class T> RUSH_FN T operator()(T a, T b) const { return math::xlogy(a, b); }
+};
 struct Xlog1py {
   template <class T> RUSH_FN T operator()(T a, T b) const { return math::xlog1py(a, b); }
 };

@@ -73,10 +73,10 @@ struct IsClose {
       const R room = static_cast<R>(atol) + math::abs(complex<R>(b) * static_cast<R>(rtol));
       return a == b || both_nan || (math::isfinite(gap) && gap <= room);
     } else {
-      const bool both_nan = equal_nan && math::isnan(a) && math::isnan(b);
+      const bool both_nan = equal_nan & math::isnan(a) & math::isnan(b);
       const T gap = math::fabs(a - b);
       const T room = static_cast<T>(atol) + math::fabs(static_cast<T>(rtol) * b);
-      return a == b || both_nan || (math::isfinite(gap) && gap <= room);
+      return (a == b) | both_nan | (math::isfinite(gap) & (gap <= room));
     }
   }
 };

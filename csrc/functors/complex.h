@@ -20,17 +20,22 @@ template <class T> RUSH_FN complex<T> operator*(complex<T> a, complex<T> b) {
 }
 template <class T> RUSH_FN complex<T> operator*(complex<T> a, T b) { return {a.re * b, a.im * b}; }
 template <class T> RUSH_FN complex<T> operator*(T a, complex<T> b) { return {a * b.re, a * b.im}; }
-// Scales the divisor by its larger part, so that neither its square overflows nor underflows.
-template <class T> RUSH_FN complex<T> operator/(complex<T> a, complex<T> b) {
+// Scales by the divisor's larger part, and by a quarter where a sum of two parts could overflow.
+template <class T> RUSH_FN complex<T> operator/(complex<T> a0, complex<T> b0) {
+  constexpr T most = limits<T>::max / T(4);
+  const bool huge = (math::fabs(a0.re) > most) | (math::fabs(a0.im) > most) |
+                    (math::fabs(b0.re) > most) | (math::fabs(b0.im) > most);
+  const T k = huge ? T(0.25) : T(1);
+  const complex<T> a = a0 * k, b = b0 * k;
   const bool wide = math::fabs(b.re) >= math::fabs(b.im);
   const T big = wide ? b.re : b.im, small = wide ? b.im : b.re;
   const T r = small / big;
   const T den = big + small * r;
-  const complex<T> num = wide ? complex<T>(a.re + a.im * r, a.im - a.re * r)
-                              : complex<T>(a.re * r + a.im, a.im * r - a.re);
-  const bool zero = b.re == T(0) && b.im == T(0);
-  return zero ? complex<T>(a.re / math::fabs(b.re), a.im / math::fabs(b.re))
-              : complex<T>(num.re / den, num.im / den);
+  const T re = wide ? a.re + a.im * r : a.re * r + a.im;
+  const T im = wide ? a.im - a.re * r : a.im * r - a.re;
+  const bool zero = (b.re == T(0)) & (b.im == T(0));
+  const T d = zero ? math::fabs(b.re) : den;
+  return {(zero ? a.re : re) / d, (zero ? a.im : im) / d};
 }
 template <class T> RUSH_FN complex<T> operator/(complex<T> a, T b) { return {a.re / b, a.im / b}; }
 template <class T> RUSH_FN complex<T>& operator+=(complex<T>& a, complex<T> b) { return a = a + b; }
@@ -106,7 +111,8 @@ template <class T> RUSH_FN complex<T> sqrt(complex<T> z) {
   // Scaled by 4^k, so that |z| + |re| neither overflows nor is denormal.
   constexpr bool f = is_same<T, float>;
   const T big = max_of(fabs(z.re), fabs(z.im));
-  const bool huge = big > (f ? T(0x1p120) : T(0x1p1000)), tiny = big < (f ? T(0x1p-100) : T(0x1p-900));
+  const bool huge = big > (f ? T(0x1p120) : T(0x1p1000));
+  const bool tiny = big < (f ? T(0x1p-100) : T(0x1p-900));
   const T in = huge ? T(0x1p-8) : (tiny ? (f ? T(0x1p50) : T(0x1p200)) : T(1));
   const T out = huge ? T(0x1p4) : (tiny ? (f ? T(0x1p-25) : T(0x1p-100)) : T(1));
   const T x = z.re * in, y = z.im * in;
@@ -139,21 +145,24 @@ template <class T> RUSH_FN complex<T> tan(complex<T> z) { return over_i(tanh(tim
 
 // Kahan's formulas: right on the branch cuts, no cancellation.
 template <class T> RUSH_FN complex<T> asinh(complex<T> z) {
-  const complex<T> a = sqrt(complex<T>(T(1) + z.im, -z.re)), b = sqrt(complex<T>(T(1) - z.im, z.re));
-  return {asinh(a.re * b.im - b.re * a.im) * T(1), atan2(z.im, a.re * b.re - a.im * b.im)};
+  const complex<T> a = sqrt(complex<T>(T(1) + z.im, -z.re));
+  const complex<T> b = sqrt(complex<T>(T(1) - z.im, z.re));
+  return {asinh(a.re * b.im - b.re * a.im), atan2(z.im, a.re * b.re - a.im * b.im)};
 }
 template <class T> RUSH_FN complex<T> asin(complex<T> z) { return over_i(asinh(times_i(z))); }
 template <class T> RUSH_FN complex<T> acos(complex<T> z) {
-  const complex<T> a = sqrt(complex<T>(T(1) - z.re, -z.im)), b = sqrt(complex<T>(T(1) + z.re, z.im));
+  const complex<T> a = sqrt(complex<T>(T(1) - z.re, -z.im));
+  const complex<T> b = sqrt(complex<T>(T(1) + z.re, z.im));
   return {T(2) * atan2(a.re, b.re), asinh(b.re * a.im - b.im * a.re)};
 }
 template <class T> RUSH_FN complex<T> acosh(complex<T> z) {
-  const complex<T> a = sqrt(complex<T>(z.re - T(1), z.im)), b = sqrt(complex<T>(z.re + T(1), z.im));
+  const complex<T> a = sqrt(complex<T>(z.re - T(1), z.im));
+  const complex<T> b = sqrt(complex<T>(z.re + T(1), z.im));
   return {asinh(a.re * b.re + a.im * b.im), T(2) * atan2(a.im, b.re)};
 }
 template <class T> RUSH_FN complex<T> atanh(complex<T> z) {
-  const T x = z.re, y = z.im, d = fma(T(1) - x, T(1) - x, y * y);
-  return {T(0.25) * log1p(T(4) * x / d),
+  const T x = fabs(z.re), y = z.im, d = fma(T(1) - x, T(1) - x, y * y);  // odd in x
+  return {copysign(T(0.25) * log1p(T(4) * x / d), z.re),
           T(0.5) * atan2(T(2) * y, (T(1) - x) * (T(1) + x) - y * y)};
 }
 template <class T> RUSH_FN complex<T> atan(complex<T> z) { return over_i(atanh(times_i(z))); }

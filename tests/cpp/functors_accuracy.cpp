@@ -4,14 +4,17 @@
 using namespace rush;
 using namespace rush::functors;
 
+// Note [Loops over functors]
+// ivdep, not omp simd: the latter turns every temporary struct in the body (a half on its way to
+// memory, a functor inside a functor) into an array of lanes, and g++ 12 then gives up.
 namespace {
 
 template <class F, class T> void map1(F f, const T* x, T* y, long n) {
-#pragma omp simd
+#pragma GCC ivdep
   for (long i = 0; i < n; ++i) y[i] = f(x[i]);
 }
 template <class F, class T> void map2(F f, const T* a, const T* b, T* y, long n) {
-#pragma omp simd
+#pragma GCC ivdep
   for (long i = 0; i < n; ++i) y[i] = f(a[i], b[i]);
 }
 

@@ -1,0 +1,34 @@
+// gemm_vector.h: vectors of the compiler's own kind, as wide as the instruction set allows.
+#pragma once
+
+#include <cstring>
+
+#include "functors/types.h"
+
+namespace rush::RUSH_ISA {
+
+#if defined(__AVX512F__)
+inline constexpr int kVectorBytes = 64;
+#elif defined(__AVX2__)
+inline constexpr int kVectorBytes = 32;
+#else
+inline constexpr int kVectorBytes = 16;
+#endif
+
+// W elements; wider than a register is fine, the compiler splits it.
+template <class R, int W>
+struct VectorOf {
+  typedef R type __attribute__((vector_size(sizeof(R) * W)));
+};
+
+// Not by value: returning a vector wider than the registers would change the ABI.
+template <class V, class R>
+RUSH_FN void load(V& v, const R* p) {
+  __builtin_memcpy(&v, p, sizeof v);
+}
+template <class V, class R>
+RUSH_FN void store(R* p, const V& v) {
+  __builtin_memcpy(p, &v, sizeof v);
+}
+
+}  // namespace rush::RUSH_ISA

@@ -1,0 +1,74 @@
+// reduce_int_narrow.cpp: reductions of int64, to which narrower integers are widened on the way, and of truth values.
+#include "cpu/kernels/fold_loops.h"
+
+namespace rush {
+
+namespace RUSH_ISA {
+namespace {
+
+// Sums and products wrap around, so they run over unsigned bits.
+template <template <class> class Op>
+constexpr FoldKernel wrapping_kernel() {
+  return fold_kernel<Op<uint64_t>>();
+}
+
+constexpr FoldTable make_i64() {
+  FoldTable t;
+  auto at = [&](Fold f) -> FoldKernel& { return t.folds[static_cast<int>(f)]; };
+  at(Fold::Sum) = wrapping_kernel<SumFold>();
+  at(Fold::Prod) = wrapping_kernel<ProdFold>();
+  at(Fold::Max) = fold_kernel<ExtremeFold<int64_t, true>>();
+  at(Fold::Min) = fold_kernel<ExtremeFold<int64_t, false>>();
+  t.arg_max = ArgLoops<int64_t, true>::kernel();
+  t.arg_min = ArgLoops<int64_t, false>::kernel();
+  return t;
+}
+constexpr FoldTable k_i64 = make_i64();
+
+// How many of the bytes are 1.
+struct CountLoops {
+  using Acc = int64_t;
+  static void row(const char* p, int64_t n, char* acc, double) {
+    const uint8_t* x = reinterpret_cast<const uint8_t*>(p);
+    int64_t total = 0;
+    for (int64_t i = 0; i < n;) {
+      const int64_t end = n - i < 65536 ? n : i + 65536;
+      uint32_t count = 0;
+      for (; i < end; ++i) count += x[i];
+      total += count;
+    }
+    *reinterpret_cast<Acc*>(acc) += total;
+  }
+  static void columns(const char* p, int64_t row_stride, int64_t rows, int64_t n, char* accs, double) {
+    Acc* into = reinterpret_cast<Acc*>(accs);
+    for (int64_t r = 0; r < rows; ++r) {
+      const uint8_t* x = reinterpret_cast<const uint8_t*>(p + r * row_stride);
+      for (int64_t j = 0; j < n; ++j) into[j] += x[j];
+    }
+  }
+};
+
+constexpr FoldTable make_truth() {
+  FoldTable t;
+  auto at = [&](Fold f) -> FoldKernel& { return t.folds[static_cast<int>(f)]; };
+  at(Fold::Any) = fold_kernel<TruthFold<true>>();
+  at(Fold::All) = fold_kernel<TruthFold<false>>();
+  at(Fold::Count) = custom_kernel<SumFold<int64_t>, CountLoops>();
+  at(Fold::Count).whole_result = true;
+  return t;
+}
+constexpr FoldTable k_truth = make_truth();
+
+}  // namespace
+}  // namespace RUSH_ISA
+
+template <>
+const FoldTable* fold_table<Isa::RUSH_ISA, int64_t>() {
+  return &RUSH_ISA::k_i64;
+}
+template <>
+const FoldTable* fold_table<Isa::RUSH_ISA, bool>() {
+  return &RUSH_ISA::k_truth;
+}
+
+}  // namespace rush

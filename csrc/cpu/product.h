@@ -1,0 +1,104 @@
+// product.h: one matrix product by plain pointers, as kernels and libraries see it.
+//
+// Compiled into kernel files of every instruction set: no tensors, no allocation in here.
+#pragma once
+
+#include <cstdint>
+#include <type_traits>
+
+#include "functors/types.h"
+
+namespace rush {
+
+// What a product adds up in. Integers wrap around, so the unsigned type of enough width will do.
+template <class T>
+struct AccumulatorOf {
+  using type = std::conditional_t<!std::is_integral_v<T>, T,
+                                  std::conditional_t<sizeof(T) == 8, uint64_t, uint32_t>>;
+};
+template <>
+struct AccumulatorOf<half> {
+  using type = float;
+};
+template <>
+struct AccumulatorOf<bfloat16> {
+  using type = float;
+};
+template <class T>
+using Accumulator = typename AccumulatorOf<T>::type;
+
+template <class T>
+inline constexpr bool is_complex_number = false;
+template <class R>
+inline constexpr bool is_complex_number<complex<R>> = true;
+
+// A matrix inside memory; strides in elements.
+template <class T>
+struct Matrix {
+  T* data;
+  int64_t row, col;
+
+  T* at(int64_t i, int64_t j) const { return data + i * row + j * col; }
+  Matrix transposed() const { return {data, col, row}; }
+};
+
+// c = beta * c + alpha * a @ b, with a (m, k), b (k, n), c (m, n). beta == 0: c is not read.
+template <class T>
+struct Product {
+  int64_t m, n, k;
+  Matrix<const T> a, b;
+  Matrix<T> c;
+  Accumulator<T> alpha, beta;
+
+  // The same product, written as transpose(c) = transpose(b) @ transpose(a).
+  Product transposed() const { return {n, m, k, b.transposed(), a.transposed(), c.transposed(), alpha, beta}; }
+  Product rows(int64_t begin, int64_t end) const {
+    Product p = *this;
+    p.m = end - begin;
+    p.a.data = a.at(begin, 0);
+    p.c.data = c.at(begin, 0);
+    return p;
+  }
+  Product columns(int64_t begin, int64_t end) const {
+    Product p = *this;
+    p.n = end - begin;
+    p.b.data = b.at(0, begin);
+    p.c.data = c.at(0, begin);
+    return p;
+  }
+};
+
+template <class A>
+RUSH_FN bool is_zero(const A& x) {
+  if constexpr (is_complex_number<A>)
+    return x.re == 0 && x.im == 0;
+  else
+    return x == A(0);
+}
+
+template <class A>
+RUSH_FN A times(const A& x, const A& y) {
+  if constexpr (is_complex_number<A>)
+    return A(x.re * y.re - x.im * y.im, x.re * y.im + x.im * y.re);
+  else
+    return x * y;
+}
+
+template <class A>
+RUSH_FN A plus(const A& x, const A& y) {
+  if constexpr (is_complex_number<A>)
+    return A(x.re + y.re, x.im + y.im);
+  else
+    return x + y;
+}
+
+// c = beta * c + alpha * sum, in the wider type.
+template <class T>
+RUSH_FN void finish(T* c, Accumulator<T> sum, Accumulator<T> alpha, Accumulator<T> beta) {
+  using A = Accumulator<T>;
+  A r = times(alpha, sum);
+  if (!is_zero(beta)) r = plus(r, times(beta, A(*c)));
+  *c = T(r);
+}
+
+}  // namespace rush

@@ -55,10 +55,8 @@ def header(table) -> str:
         )
         # The last one has no name, so that the array is never empty.
         lines.append(
-            f"inline constexpr FnInfo k{enum}s[] = {{
-{infos}"
-            "    {nullptr, 0, FnResult::Same, 0},
-};"
+            f"inline constexpr FnInfo k{enum}s[] = {{\n{infos}"
+            "    {nullptr, 0, FnResult::Same, 0},\n};"
         )
         lines.append(f"constexpr const FnInfo& info({enum} f) {{ return k{enum}s[int(f)]; }}")
     return "\n".join([*lines, "\n}  // namespace rush", ""])

@@ -79,7 +79,11 @@ struct Unbox<DType> {
 };
 template <class... T>
 struct Unbox<std::tuple<T...>> {
-  static std::tuple<T...> from(Value* r) { return {Unbox<T>::from(r++)...}; }
+  static std::tuple<T...> from(Value* r) { return from(r, std::index_sequence_for<T...>{}); }
+  template <size_t... I>
+  static std::tuple<T...> from(Value* r, std::index_sequence<I...>) {
+    return {Unbox<T>::from(r + I)...};
+  }
 };
 
 inline constexpr int kMaxResults = 8;

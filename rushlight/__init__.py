@@ -14,6 +14,9 @@ from rushlight.storage import TypedStorage
 
 globals().update(_legacy_types)
 
+# Functions whose kind of result depends on their arguments.
+from rushlight.functional import *
+
 # Questions about objects.
 from rushlight._api import (
     is_complex,

@@ -109,7 +109,9 @@ void check_divisor(const Tensor& divisor) {
   check(!search.found.load(), ErrorKind::Runtime, "", "ZeroDivisionError");
 }
 
-// The common small case, without any of the machinery: everything end to end and of the right type.
+// The common small case, without any of the machinery: everything end to end and of the right type, or one
+// number that is laid out for the few elements there are.
+constexpr int64_t kFew = 64;
 template <int Inputs>
 bool run_small(const Entry& e, DType compute, const Tensor* const (&inputs)[Inputs], const Tensor& out,
                ParamSpan params) {
@@ -118,9 +120,16 @@ bool run_small(const Entry& e, DType compute, const Tensor* const (&inputs)[Inpu
   if (n > kGrain || !o->has(TensorImpl::kContiguous) || !params.empty() || e.checks_zero ||
       e.bool_condition || o->dtype != result_of(e, compute))
     return false;
-  char* ptrs[Inputs + 1] = {out.data<char>()};
+  char* ptrs[Inputs + 1] = {static_cast<char*>(out.data())};
+  alignas(64) char numbers[Inputs][kFew * 16];
   for (int i = 0; i < Inputs; ++i) {
     const TensorImpl* t = inputs[i]->impl();
+    if (t->numel == 1 && n <= kFew) {
+      const char* number = static_cast<const char*>(inputs[i]->data());
+      convert_fn(t->dtype, compute)(numbers[i], element_size(compute), number, 0, n);
+      ptrs[i + 1] = numbers[i];
+      continue;
+    }
     if (t->dtype != compute || t->numel != n || !t->has(TensorImpl::kContiguous)) return false;
     ptrs[i + 1] = static_cast<char*>(inputs[i]->data());
   }

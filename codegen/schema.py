@@ -288,7 +288,9 @@ def parse_row(data, family, where):
         struct=data.get("op") or camel(name) + camel(overload),
         aliases=tuple(words_of(data.get("alias", []))),
         varargs=bool(data.get("varargs", False)),
-        kernels=tuple(parse_kernel(k) for k in ([kernels] if isinstance(kernels, str) else kernels)),
+        kernels=tuple(
+            parse_kernel(k) for k in ([kernels] if isinstance(kernels, str) else kernels)
+        ),
         doc=" ".join(str(data.get("doc", "")).split()),
     )
     check_row(row)
@@ -347,7 +349,18 @@ def load_all(paths):
                 raise TableError(f"{row.where}: '{name}' stands already in {seen[key]}; "
                                  "tell overloads apart by 'name.suffix(...)'")  # fmt: skip
             seen[key] = row.where
+    check_structs(rows)
     return rows
+
+
+def check_structs(rows):
+    """Blocks of all families share one namespace: two of one name would be merged by the linker."""
+    owners = {}
+    for row in rows:
+        other = owners.setdefault(row.struct, row)
+        if other is not row:
+            raise TableError(f"{row.where}: the block '{row.struct}' belongs to {other.where}; "
+                             "name another with 'op:'")  # fmt: skip
 
 
 def in_place_name(name):

@@ -1,5 +1,37 @@
-"""Rushlight: an imperative deep learning library."""
+"""Rushlight: an imperative deep learning library. `import rushlight as torch` runs PyTorch programs."""
 
+# Keep this file a list of names, by section; code lives in the modules it names.
+
+# The core: dtypes, Tensor, device, Size, Generator, ..., and every operator of the table.
+from rushlight import _C
+from rushlight._C import *
 from rushlight._C import __version__
 
-__all__ = ["__version__"]
+# Methods of Tensor written in Python, and the legacy types FloatTensor, LongTensor, ...
+from rushlight import _tensor
+from rushlight._legacy import TYPES as _legacy_types
+from rushlight.storage import TypedStorage
+
+globals().update(_legacy_types)
+
+# Questions about objects.
+from rushlight._api import (
+    is_complex,
+    is_floating_point,
+    is_storage,
+    is_tensor,
+    numel,
+    set_default_tensor_type,
+    typename,
+)
+
+# Printing.
+from rushlight._tensor_str import get_printoptions, printoptions, set_printoptions
+
+# Constants.
+from math import e, inf, nan, pi
+
+newaxis = None
+
+# Subpackages that are always there.
+from rushlight import return_types, storage, utils

@@ -200,7 +200,7 @@ def join_suffixes(text, suffixes, indent):
     return text + ")"
 
 
-def tensor_str(t):
+def _str(t):
     """repr(t)."""
     plain = type(t) is rushlight.Tensor or getattr(t, "_is_param", False)
     prefix = "tensor(" if plain else type(t).__name__ + "("

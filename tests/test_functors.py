@@ -383,8 +383,8 @@ def test_complex_arithmetic(lib, dtype):
     np.testing.assert_allclose(apply(lib, "Mul", a, b), wide_a * wide_b, rtol=8 * eps)
     np.testing.assert_allclose(apply(lib, "Div", a, b), wide_a / wide_b, rtol=8 * eps)
     np.testing.assert_allclose(apply(lib, "Pow", a, b), wide_a**wide_b, rtol=32 * eps)
-    big = np.array([1e30 + 1e30j], dtype)
-    np.testing.assert_allclose(apply(lib, "Div", big, big), [1], rtol=4 * eps)
+    big = np.array([1e30 + 1e30j, (1 - 1j) * np.finfo(dtype).max, 1e-30j], dtype)
+    np.testing.assert_allclose(apply(lib, "Div", big, big), [1, 1, 1], rtol=4 * eps)
 
 
 # ---- 16-bit floats ----

@@ -249,14 +249,12 @@ Tensor tensor_from_python(PyObject* data, std::optional<DType> dtype, Device dev
   return fresh_tensor("tensor", data, dtype, device);
 }
 
-PyObject* legacy_new(PyObject* args, PyObject* kwargs) {
-  return guarded([&] {
-    PyObject* device = kwargs ? PyDict_GetItemString(kwargs, "device") : nullptr;
-    check(!kwargs || PyDict_GET_SIZE(kwargs) == (device ? 1 : 0), ErrorKind::Type, "Tensor",
-          "takes no keyword argument but device");
-    return wrap(legacy("Tensor", default_dtype(), args,
-                       device_argument("Tensor", device).value_or(default_device())));
-  });
+Tensor legacy_from_python(PyObject* args, PyObject* kwargs) {
+  PyObject* device = kwargs ? PyDict_GetItemString(kwargs, "device") : nullptr;
+  check(!kwargs || PyDict_GET_SIZE(kwargs) == (device ? 1 : 0), ErrorKind::Type, "Tensor",
+        "takes no keyword but device; use rushlight.tensor(data, dtype=..., device=...)");
+  return legacy("Tensor", default_dtype(), args,
+                device_argument("Tensor", device).value_or(default_device()));
 }
 
 PyObject* tensor_to_list(const Tensor& t) {
@@ -269,7 +267,8 @@ PyObject* tensor_to_list(const Tensor& t) {
 }
 
 bool init_construct(PyObject* module) {
-  return PyModule_AddFunctions(module, functions) == 0 && add_methods(TensorType, methods);
+  return PyModule_AddFunctions(module, functions) == 0 && add_methods(TensorType, methods) &&
+         init_storage(module);
 }
 
 }  // namespace rush::py

@@ -156,6 +156,37 @@ class Steps {
   bool has_indices_ = false;
 };
 
+// The two ops that take index tensors, through the table: interceptors see them as any other call.
+const OpEntry& table_entry(const char* name) {
+  const auto found = find_ops(name);
+  check(!found.empty(), ErrorKind::NotImplemented, name, "this build has no such op");
+  return found.front();
+}
+
+void call_entry(const OpEntry& entry, Value* args, Value* result) {
+  if (t_modes & kSlowPath) return run_intercepted(entry, args, result);
+  entry.boxed(args, result);
+}
+
+Tensor gather_by(const Tensor& self, TensorList indices) {
+  static const OpEntry& entry = table_entry("index");
+  Value args[2], result;
+  args[0].borrow(self.impl());
+  args[1].borrow(indices);
+  call_entry(entry, args, &result);
+  return result.tensor();
+}
+
+void put_by(const Tensor& self, TensorList indices, const Tensor& values) {
+  static const OpEntry& entry = table_entry("index_put_");
+  Value args[4], result;
+  args[0].borrow(self.impl());
+  args[1].borrow(indices);
+  args[2].borrow(values.impl());
+  args[3].set(false);  // accumulate
+  call_entry(entry, args, &result);
+}
+
 bool is_basic(PyObject* o) {
   return PyLong_CheckExact(o) || PySlice_Check(o) || o == Py_None || o == Py_Ellipsis;
 }
@@ -327,26 +358,27 @@ Tensor get(const Tensor& self, PyObject* index) {
   const Items items(index);
   if (items.all_basic() && one_view_will_do(self)) return basic_view(self, items);
   const Steps steps = all_steps(self, items);
-  if (steps.has_indices()) return rush::index(steps.current(), steps.indices());
+  if (steps.has_indices()) return gather_by(steps.current(), steps.indices());
   // x[...] and x[()] are new tensors, as every other index is.
   return steps.current().is_same(self) ? rush::alias(self) : steps.current();
 }
 
-// Leading dimensions of size 1 that the target does not have may be dropped from a value.
-Tensor without_leading_ones(const Tensor& value, int64_t dims) {
+// Leading dimensions of size 1 mean nothing to broadcasting, and may be more than the target has.
+Tensor without_leading_ones(const Tensor& value) {
   Tensor out = value;
-  while (out.dim() > dims && out.sizes()[0] == 1) out = rush::select(out, 0, 0);
+  while (out.dim() > 0 && out.sizes()[0] == 1) out = rush::select(out, 0, 0);
   return out;
 }
 
-void assign_tensor(const Steps& steps, const Tensor& value) {
+void assign_tensor(const Steps& steps, const Tensor& given_value) {
   const Tensor& target = steps.current();
+  const Tensor value = without_leading_ones(given_value);
   if (!steps.has_indices()) {
-    rush::copy_(target, without_leading_ones(value, target.dim()));
+    rush::copy_(target, value);
     return;
   }
   const bool same = value.dtype() == target.dtype();
-  rush::index_put_(target, steps.indices(), same ? value : rush::to(value, target.dtype()));
+  put_by(target, steps.indices(), same ? value : rush::cast(value, target.dtype()));
 }
 
 void assign_number(const Steps& steps, const Scalar& value) {
@@ -354,9 +386,9 @@ void assign_number(const Steps& steps, const Scalar& value) {
   check_dtype(!value.is_complex() || target.is_complex(), "", "a complex number cannot be assigned "
               "to a tensor of dtype ", target.dtype());
   if (!steps.has_indices()) {
-    rush::fill_(target, value);
+    rush::fill_(target, wrap_number(value));
   } else {
-    rush::index_put_(target, steps.indices(), scalar_tensor(value, target.dtype()));
+    put_by(target, steps.indices(), scalar_tensor(value, target.dtype()));
   }
 }
 

@@ -28,6 +28,8 @@ PyObject* array_from_tensor(const Tensor& t);
 Tensor tensor_over_buffer(const char* function, PyObject* o, DType t, int64_t count,
                           int64_t offset);
 bool init_buffer(PyObject* module);
+// storage_object.cpp; called by init_construct.
+bool init_storage(PyObject* module);
 
 // Others: construct.cpp, dlpack.cpp.
 PyObject* tensor_to_list(const Tensor& t);

@@ -62,7 +62,7 @@ PyObject* call_op(std::span<const OpEntry> overloads, PyObject* self, PyObject* 
 // Tensor(python data) (construct.cpp): nested sequences, numbers, arrays.
 Tensor tensor_from_python(PyObject* data, std::optional<DType> dtype, Device device);
 // The legacy Tensor(...): sizes, data or nothing. For the type's tp_new.
-PyObject* legacy_new(PyObject* args, PyObject* kwargs);
+Tensor legacy_from_python(PyObject* args, PyObject* kwargs);
 // Indexing (indexing.cpp).
 PyObject* tensor_getitem(PyObject* self, PyObject* index) noexcept;
 int tensor_setitem(PyObject* self, PyObject* index, PyObject* value) noexcept;

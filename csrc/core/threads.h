@@ -19,8 +19,8 @@ RUSH_API int num_threads();
 RUSH_API void set_num_threads(int n);
 
 // Threads for independent pieces of work (jit fork/join, engine helpers); not used by parallel_for.
-int num_interop_threads();
-void set_num_interop_threads(int n);
+RUSH_API int num_interop_threads();
+RUSH_API void set_num_interop_threads(int n);
 
 namespace detail {
 

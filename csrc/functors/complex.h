@@ -20,17 +20,22 @@ template <class T> RUSH_FN complex<T> operator*(complex<T> a, complex<T> b) {
 }
 template <class T> RUSH_FN complex<T> operator*(complex<T> a, T b) { return {a.re * b, a.im * b}; }
 template <class T> RUSH_FN complex<T> operator*(T a, complex<T> b) { return {a * b.re, a * b.im}; }
-// Scales the divisor by its larger part, so that neither its square overflows nor underflows.
-template <class T> RUSH_FN complex<T> operator/(complex<T> a, complex<T> b) {
+// Scales by the divisor's larger part, and by a quarter where a sum of two parts could overflow.
+template <class T> RUSH_FN complex<T> operator/(complex<T> a0, complex<T> b0) {
+  constexpr T most = limits<T>::max / T(4);
+  const bool huge = (math::fabs(a0.re) > most) | (math::fabs(a0.im) > most) |
+                    (math::fabs(b0.re) > most) | (math::fabs(b0.im) > most);
+  const T k = huge ? T(0.25) : T(1);
+  const complex<T> a = a0 * k, b = b0 * k;
   const bool wide = math::fabs(b.re) >= math::fabs(b.im);
   const T big = wide ? b.re : b.im, small = wide ? b.im : b.re;
   const T r = small / big;
   const T den = big + small * r;
-  const complex<T> num = wide ? complex<T>(a.re + a.im * r, a.im - a.re * r)
-                              : complex<T>(a.re * r + a.im, a.im * r - a.re);
-  const bool zero = b.re == T(0) && b.im == T(0);
-  return zero ? complex<T>(a.re / math::fabs(b.re), a.im / math::fabs(b.re))
-              : complex<T>(num.re / den, num.im / den);
+  const T re = wide ? a.re + a.im * r : a.re * r + a.im;
+  const T im = wide ? a.im - a.re * r : a.im * r - a.re;
+  const bool zero = (b.re == T(0)) & (b.im == T(0));
+  const T d = zero ? math::fabs(b.re) : den;
+  return {(zero ? a.re : re) / d, (zero ? a.im : im) / d};
 }
 template <class T> RUSH_FN complex<T> operator/(complex<T> a, T b) { return {a.re / b, a.im / b}; }
 template <class T> RUSH_FN complex<T>& operator+=(complex<T>& a, complex<T> b) { return a = a + b; }

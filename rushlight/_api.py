@@ -1,0 +1,47 @@
+"""Small questions about objects that PyTorch answers with functions of the package."""
+
+from rushlight import _C
+from rushlight._C import Tensor, UntypedStorage
+from rushlight.storage import TypedStorage
+
+
+def is_tensor(obj, /):
+    """True for tensors, of whatever subclass."""
+    return isinstance(obj, Tensor)
+
+
+def is_storage(obj, /):
+    """True for the memory objects of tensors."""
+    return isinstance(obj, UntypedStorage | TypedStorage)
+
+
+def is_floating_point(input):
+    """True when the tensor holds real floating-point numbers."""
+    return input.is_floating_point()
+
+
+def is_complex(input):
+    """True when the tensor holds complex numbers."""
+    return input.is_complex()
+
+
+def numel(input):
+    """The number of elements."""
+    return input.numel()
+
+
+def typename(obj, /):
+    """The name of an object's type, with its module; the legacy name for tensors."""
+    if isinstance(obj, Tensor):
+        return obj.type()
+    cls = obj if isinstance(obj, type) or hasattr(obj, "__qualname__") else type(obj)
+    module = getattr(cls, "__module__", None)
+    name = getattr(cls, "__qualname__", str(cls))
+    return name if module in (None, "builtins") else f"{module}.{name}"
+
+
+def set_default_tensor_type(t, /):
+    """The old form of set_default_dtype."""
+    from rushlight._legacy import dtype_of_typename
+
+    _C.set_default_dtype(dtype_of_typename(t))

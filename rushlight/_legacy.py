@@ -1,0 +1,67 @@
+"""FloatTensor and its relatives: PyTorch's first names for dtypes.
+
+They are types only in name: `FloatTensor(2, 3)` makes a Tensor, and `isinstance(x, FloatTensor)` asks
+for the dtype.
+"""
+
+from rushlight import _C
+
+_NAMES = {
+    "Float": "float32",
+    "Double": "float64",
+    "Half": "float16",
+    "BFloat16": "bfloat16",
+    "Byte": "uint8",
+    "Char": "int8",
+    "Short": "int16",
+    "Int": "int32",
+    "Long": "int64",
+    "Bool": "bool",
+    "ComplexFloat": "complex64",
+    "ComplexDouble": "complex128",
+    "UInt16": "uint16",
+    "UInt32": "uint32",
+    "UInt64": "uint64",
+}
+_DTYPES = {prefix: getattr(_C, name) for prefix, name in _NAMES.items()}
+_PREFIXES = {dtype: prefix for prefix, dtype in _DTYPES.items()}
+
+
+class _TypedTensorMeta(type):
+    def __call__(cls, *args, device=None):
+        return _C._legacy_tensor(cls.__name__, cls.dtype, args, device)
+
+    def __instancecheck__(cls, instance):
+        return (
+            isinstance(instance, _C.Tensor)
+            and instance.dtype == cls.dtype
+            and instance.device.type == "cpu"
+        )
+
+
+def _make(prefix):
+    name = prefix + "Tensor"
+    space = {"dtype": _DTYPES[prefix], "is_cuda": False, "__module__": "rushlight"}
+    return _TypedTensorMeta(name, (), {**space, "__doc__": f"Tensors of {_DTYPES[prefix]}."})
+
+
+TYPES = {prefix + "Tensor": _make(prefix) for prefix in _NAMES}
+
+
+def typename_of(dtype, device):
+    place = "" if device.type in ("cpu", "meta") else device.type + "."
+    return f"rushlight.{place}{_PREFIXES[dtype]}Tensor"
+
+
+def dtype_of_typename(name):
+    """The dtype that "rushlight.FloatTensor", FloatTensor or Tensor means."""
+    if name is _C.Tensor:
+        return _C.get_default_dtype()
+    if isinstance(name, _TypedTensorMeta):
+        return name.dtype
+    last = name.rpartition(".")[2] if isinstance(name, str) else None
+    if last == "Tensor":
+        return _C.get_default_dtype()
+    if last not in TYPES:
+        raise ValueError(f"type: invalid type {name!r}; pass a dtype such as rushlight.float32")
+    return TYPES[last].dtype

@@ -1,0 +1,3 @@
+"""Tools around tensors."""
+
+from rushlight.utils import dlpack

@@ -90,7 +90,7 @@ def test_size():
 def test_finfo_is_numpys(name):
     ours, theirs = rl.finfo(getattr(rl, name)), np.finfo(name)
     for field in ["bits", "eps", "max", "min", "tiny", "smallest_normal", "resolution"]:
-        assert getattr(ours, field) == pytest.approx(float(getattr(theirs, field)), rel=1e-6)
+        assert getattr(ours, field) == pytest.approx(float(getattr(theirs, field)), rel=1e-3)
     assert ours.dtype == name and ours == rl.finfo(getattr(rl, name))
 
 

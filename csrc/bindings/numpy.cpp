@@ -87,7 +87,7 @@ constexpr const char* kNegativeStride =
 constexpr const char* kReadOnly =
     "The given NumPy array is not writable, and the tensor over its memory does not know that. "
     "Writing to the tensor is undefined behaviour: copy the array first to protect its data, or "
-    "make it writable. This warning is shown once.";
+    "make it writable.";
 
 Tensor tensor_from_buffer(PyObject* array, DType t, bool warn) {
   auto held = std::make_unique<Py_buffer>();
@@ -115,11 +115,7 @@ Tensor tensor_from_buffer(PyObject* array, DType t, bool warn) {
     last += (view.shape[i] - 1) * view.strides[i];
     empty = empty || view.shape[i] == 0;
   }
-  if (view.readonly && warn) {
-    static bool warned = false;
-    if (!warned) check_status(PyErr_WarnEx(PyExc_UserWarning, kReadOnly, 1));
-    warned = true;
-  }
+  if (view.readonly && warn) check_status(PyErr_WarnEx(PyExc_UserWarning, kReadOnly, 1));
   const size_t bytes = empty ? 0 : size_t(last + item);
   auto storage = Storage::wrap(view.buf, bytes, Device{}, release_buffer, held.release());
   guard.view = nullptr;  // the storage's business from here on

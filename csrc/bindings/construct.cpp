@@ -7,16 +7,14 @@
 namespace rush::py {
 namespace {
 
-// Goes through Python's `to`, so that a device of any kind, and the tracer, see one call.
+// The tensor itself where dtype and device are already as wanted. Another device is the business of
+// Python's `to`.
 Tensor converted(const Tensor& t, std::optional<DType> dtype, std::optional<Device> device) {
-  const bool same_device = !device || *device == t.device();
-  if ((!dtype || *dtype == t.dtype()) && same_device) return t;
-  const Handle o = Handle::steal(wrap(t));
-  const Handle device_object = Handle::steal(wrap(device.value_or(t.device())));
-  const Handle dtype_object = Handle::steal(wrap(dtype.value_or(t.dtype())));
-  const Handle out = Handle::steal(
-      PyObject_CallMethod(o.get(), "to", "OO", device_object.get(), dtype_object.get()));
-  return unwrap(out.get());
+  const Tensor out = dtype && *dtype != t.dtype() ? rush::cast(t, *dtype) : t;
+  if (!device || *device == t.device()) return out;
+  const Handle o = Handle::steal(wrap(out));
+  const Handle place = Handle::steal(wrap(*device));
+  return unwrap(Handle::steal(PyObject_CallMethod(o.get(), "to", "O", place.get())).get());
 }
 
 // A copy with memory of its own, outside the graph.

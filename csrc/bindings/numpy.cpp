@@ -165,6 +165,7 @@ Handle tuple_of(IntList values, int64_t scale) {
 // The tensor that an array may share memory with, or an error that says why there is none.
 Tensor exportable(const Tensor& t, bool force) {
   if (force) {
+    if (t.is_cpu()) return rush::detach(t);
     const Handle plain = Handle::steal(wrap(rush::detach(t)));
     return unwrap(Handle::steal(PyObject_CallMethod(plain.get(), "cpu", nullptr)).get());
   }

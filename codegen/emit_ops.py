@@ -8,6 +8,10 @@ from schema import Row, in_place_name, with_out
 HEADER = "// Generated from the op table by codegen/generate.py; edit csrc/ops/*.yaml instead.\n"
 
 
+# Names that mean something else in csrc/core.
+CPP_NAMES = {"complex": "make_complex"}
+
+
 @dataclass(frozen=True)
 class Entry:
     """One OpEntry: a form of a row under one of its names."""
@@ -25,16 +29,17 @@ def is_mutate(row):
 def entries_of(row: Row) -> list[Entry]:
     """A row's entries; aliases call the same C++ functions."""
     entries = []
+    function = CPP_NAMES.get(row.name, row.name)
     for name in row.names:
         if is_mutate(row):
-            entries.append(Entry(row, name, "InPlace", row.name))
+            entries.append(Entry(row, name, "InPlace", function))
             continue
         if row.forms & {"function", "method", "internal"}:
-            entries.append(Entry(row, name, "Functional", row.name))
+            entries.append(Entry(row, name, "Functional", function))
         if "out" in row.forms:
-            entries.append(Entry(row, name, "Out", row.name + "_out"))
+            entries.append(Entry(row, name, "Out", function + "_out"))
         if "inplace" in row.forms:
-            entries.append(Entry(row, in_place_name(name), "InPlace", in_place_name(row.name)))
+            entries.append(Entry(row, in_place_name(name), "InPlace", in_place_name(function)))
     return entries
 
 
@@ -107,7 +112,9 @@ def definition(entry: Entry, index: int) -> str:
         outs = ", ".join(out_names(row))
         lines.append(f"  const std::array<Tensor, {len(row.results)}> outs{{{outs}}};")
         lines.append("  if (t_modes & kSlowPath) [[unlikely]] {")
-        lines.append(f"    intercept<void>({me}{args}, TensorList(outs));\n    return {{{outs}}};\n  }}")
+        lines.append(
+            f"    intercept<void>({me}{args}, TensorList(outs));\n    return {{{outs}}};\n  }}"
+        )
         lines.append(f"  {call}(outs{args});\n  return {{{outs}}};")
     return "\n".join([*lines, "}"])
 
@@ -149,9 +156,17 @@ class Family:
 
     def arg_spec(self, arg):
         default = {None: "Required", "None": "None"}.get(arg.default, "Value")
-        fields = [c_string(arg.name), f"ArgKind::{arg.kind}", flag(arg.optional),
-                  flag(arg.keyword_only), str(arg.count), flag(arg.holes),
-                  f"DefaultKind::{default}", c_string(arg.default or ""), self.maker(arg)]  # fmt: skip
+        fields = [
+            c_string(arg.name),
+            f"ArgKind::{arg.kind}",
+            flag(arg.optional),
+            flag(arg.keyword_only),
+            str(arg.count),
+            flag(arg.holes),
+            f"DefaultKind::{default}",
+            c_string(arg.default or ""),
+            self.maker(arg),
+        ]
         return "    {" + ", ".join(fields) + "},"
 
     def arg_arrays(self):
@@ -217,7 +232,9 @@ def registry_table(families) -> str:
     lines = [HEADER, '#include "ops/registry.h"\n\nnamespace rush::table {\n']
     for f in families:
         lines.append(f"extern const OpEntry {f}[];\nextern const size_t {f}_count;")
-    lines.append("\nvoid for_each_family(void (*visit)(std::span<const OpEntry>, void*), void* to) {")
+    lines.append(
+        "\nvoid for_each_family(void (*visit)(std::span<const OpEntry>, void*), void* to) {"
+    )
     lines += [f"  visit({{{f}, {f}_count}}, to);" for f in families]
     if not families:
         lines.append("  (void)visit, (void)to;")

@@ -119,8 +119,8 @@ PyObject* asarray(PyObject*, PyObject* const* args, Py_ssize_t n, PyObject* kwna
     const bool may_copy = !given(a[3]) || must_copy;
     Tensor source = over_memory(a[0], dtype);
     if (!source.defined()) {
-      check(may_copy, ErrorKind::Value, "asarray",
-            "can't alias a ", type_name(a[0]), ": it has no memory to share; leave copy out");
+      check(may_copy, ErrorKind::Value, "asarray", "can't alias a ", type_name(a[0]),
+            ": it has no memory to share; leave copy out");
       source = fresh_tensor("asarray", a[0], dtype, device);
       return finish(source, bool_argument("asarray", "requires_grad", a[4], false));
     }
@@ -180,8 +180,8 @@ PyObject* legacy_tensor(PyObject*, PyObject* args) {
 
 PyObject* scalar_tensor_(PyObject*, PyObject* const* args, Py_ssize_t n, PyObject* kwnames) {
   return guarded([&] {
-    static constexpr const char* names[] = {"s",          "dtype",        "layout", "device",
-                                            "pin_memory", "requires_grad"};
+    static constexpr const char* names[] = {"s",      "dtype",      "layout",
+                                            "device", "pin_memory", "requires_grad"};
     PyObject* a[6];
     parse_arguments({"scalar_tensor", names, 1, 1}, args, n, kwnames, a);
     Scalar s;
@@ -223,11 +223,16 @@ PyMethodDef methods[] = {
 
 template <class T>
 PyObject* number_to_python(T v) {
-  if constexpr (std::is_same_v<T, bool>) return PyBool_FromLong(v);
-  else if constexpr (std::is_same_v<T, uint64_t>) return PyLong_FromUnsignedLongLong(v);
-  else if constexpr (std::is_integral_v<T>) return PyLong_FromLongLong(v);
-  else if constexpr (is_complex(dtype_of<T>)) return PyComplex_FromDoubles(v.re, v.im);
-  else return PyFloat_FromDouble(double(opmath<T>(v)));
+  if constexpr (std::is_same_v<T, bool>)
+    return PyBool_FromLong(v);
+  else if constexpr (std::is_same_v<T, uint64_t>)
+    return PyLong_FromUnsignedLongLong(v);
+  else if constexpr (std::is_integral_v<T>)
+    return PyLong_FromLongLong(v);
+  else if constexpr (is_complex(dtype_of<T>))
+    return PyComplex_FromDoubles(v.re, v.im);
+  else
+    return PyFloat_FromDouble(double(opmath<T>(v)));
 }
 
 template <class T>

@@ -7,8 +7,7 @@ namespace rush::py {
 namespace {
 
 struct GeneratorObject {
-  PyObject_HEAD
-  std::shared_ptr<Generator> generator;
+  PyObject_HEAD std::shared_ptr<Generator> generator;
   Device device;
 };
 PyTypeObject* GeneratorType;

@@ -57,7 +57,8 @@ PyObject* numpy_dtype(DType t) {
     const Handle extra = Handle::maybe(PyImport_ImportModule("ml_dtypes"));
     if (!extra) {
       PyErr_Clear();
-      fail(ErrorKind::Type, "numpy", "NumPy has no bfloat16 of its own: install ml_dtypes, or "
+      fail(ErrorKind::Type, "numpy",
+           "NumPy has no bfloat16 of its own: install ml_dtypes, or "
            "convert with .float() first");
     }
     source = Handle::steal(PyObject_GetAttrString(extra.get(), "bfloat16"));
@@ -124,8 +125,7 @@ Tensor tensor_from_buffer(PyObject* array, DType t, bool warn) {
 
 // The base of arrays over a tensor: exports the bytes that the tensor reaches.
 struct Memory {
-  PyObject_HEAD
-  Tensor tensor;
+  PyObject_HEAD Tensor tensor;
 };
 PyTypeObject* MemoryType;
 
@@ -181,7 +181,8 @@ PyObject* numpy_method(PyObject* self, PyObject* const* args, Py_ssize_t n, PyOb
     static constexpr const char* names[] = {"force"};
     PyObject* force;
     parse_arguments({"numpy", names, 0, 0}, args, n, kwnames, &force);
-    return array_from_tensor(exportable(unwrap(self), bool_argument("numpy", "force", force, false)));
+    return array_from_tensor(
+        exportable(unwrap(self), bool_argument("numpy", "force", force, false)));
   });
 }
 
@@ -193,8 +194,8 @@ PyObject* array_method(PyObject* self, PyObject* const* args, Py_ssize_t n, PyOb
     auto [dtype, copy] = given_args;
     Handle array = Handle::steal(array_from_tensor(exportable(unwrap(self), false)));
     if (given(dtype)) {
-      const Handle wanted = Handle::steal(
-          PyObject_CallMethod(required_numpy().module.get(), "dtype", "O", dtype));
+      const Handle wanted =
+          Handle::steal(PyObject_CallMethod(required_numpy().module.get(), "dtype", "O", dtype));
       const Handle own = Handle::steal(PyObject_GetAttrString(array.get(), "dtype"));
       const int same = PyObject_RichCompareBool(wanted.get(), own.get(), Py_EQ);
       check_status(same);

@@ -165,8 +165,8 @@ Handle tuple_of(IntList values, int64_t scale) {
 // The tensor that an array may share memory with, or an error that says why there is none.
 Tensor exportable(const Tensor& t, bool force) {
   if (force) {
-    if (t.is_cpu()) return rush::detach(t);
-    const Handle plain = Handle::steal(wrap(rush::detach(t)));
+    if (t.is_cpu()) return rush::detached(t);
+    const Handle plain = Handle::steal(wrap(rush::detached(t)));
     return unwrap(Handle::steal(PyObject_CallMethod(plain.get(), "cpu", nullptr)).get());
   }
   check(!rush::requires_grad(t), ErrorKind::Runtime, "numpy",

@@ -8,6 +8,10 @@ from schema import Row, in_place_name, with_out
 HEADER = "// Generated from the op table by codegen/generate.py; edit csrc/ops/*.yaml instead.\n"
 
 
+# Names that mean something else in csrc/core.
+CPP_NAMES = {"complex": "make_complex"}
+
+
 @dataclass(frozen=True)
 class Entry:
     """One OpEntry: a form of a row under one of its names."""
@@ -25,16 +29,17 @@ def is_mutate(row):
 def entries_of(row: Row) -> list[Entry]:
     """A row's entries; aliases call the same C++ functions."""
     entries = []
+    function = CPP_NAMES.get(row.name, row.name)
     for name in row.names:
         if is_mutate(row):
-            entries.append(Entry(row, name, "InPlace", row.name))
+            entries.append(Entry(row, name, "InPlace", function))
             continue
         if row.forms & {"function", "method", "internal"}:
-            entries.append(Entry(row, name, "Functional", row.name))
+            entries.append(Entry(row, name, "Functional", function))
         if "out" in row.forms:
-            entries.append(Entry(row, name, "Out", row.name + "_out"))
+            entries.append(Entry(row, name, "Out", function + "_out"))
         if "inplace" in row.forms:
-            entries.append(Entry(row, in_place_name(name), "InPlace", in_place_name(row.name)))
+            entries.append(Entry(row, in_place_name(name), "InPlace", in_place_name(function)))
     return entries
 
 

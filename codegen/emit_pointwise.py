@@ -3,10 +3,14 @@
 import json
 
 from emit_ops import HEADER
-from schema import DTYPE_GROUPS, TableError
+from schema import DTYPE_GROUPS, DTYPES, TableError
 
 ARITIES = ("unary", "binary", "ternary")
 TYPES = tuple(t for group in DTYPE_GROUPS.values() for t in group)
+# "f32" -> the dtypes that compute in it.
+COMPUTES = {t: [{"b": "bool", "u": "uint", "i": "int", "f": "float", "c": "complex"}[t[0]] + t[1:]]
+            for t in TYPES if t != "bool"}  # fmt: skip
+COMPUTES |= {"bool": ["bool"], "f32": ["float32", "float16", "bfloat16"]}
 
 
 def collect(rows):
@@ -27,6 +31,11 @@ def collect(rows):
     return {arity: dict(sorted(fns.items())) for arity, fns in table.items()}
 
 
+def type_mask(types) -> str:
+    """One bit a dtype, in the order of DType in csrc/core/dtype.h."""
+    return hex(sum(1 << DTYPES.index(d) for t in types for d in COMPUTES[t]))
+
+
 def header(table) -> str:
     lines = [
         HEADER
@@ -34,20 +43,20 @@ def header(table) -> str:
         "#pragma once\n\n#include <cstdint>\n\nnamespace rush {\n",
         "enum class FnResult : uint8_t { Same, Bool, Real };",
         "struct FnInfo {\n  const char* name;  // of the functor in csrc/functors\n"
-        "  uint8_t params;\n  FnResult result;\n};",
+        "  uint8_t params;\n  FnResult result;\n  uint16_t types;  // a bit for each dtype it takes\n};",
     ]
     for arity, fns in table.items():
         enum = f"{arity.capitalize()}Fn"
         names = "".join(f"  {name},\n" for name in fns)
         lines.append(f"\nenum class {enum} : uint16_t {{\n{names}  kCount,\n}};")
         infos = "".join(
-            f'    {{"{name}", {params}, FnResult::{result}}},\n'
-            for name, (params, result, _) in fns.items()
+            f'    {{"{name}", {params}, FnResult::{result}, {type_mask(types)}}},\n'
+            for name, (params, result, types) in fns.items()
         )
         # The last one has no name, so that the array is never empty.
         lines.append(
             f"inline constexpr FnInfo k{enum}s[] = {{\n{infos}"
-            "    {nullptr, 0, FnResult::Same},\n};"
+            "    {nullptr, 0, FnResult::Same, 0},\n};"
         )
         lines.append(f"constexpr const FnInfo& info({enum} f) {{ return k{enum}s[int(f)]; }}")
     return "\n".join([*lines, "\n}  // namespace rush", ""])

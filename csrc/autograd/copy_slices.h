@@ -17,7 +17,8 @@ class CopySlices final : public Node {
  private:
   Ref<Node> fn_;
   Dims base_sizes_, base_strides_, sizes_, strides_;
-  int64_t offset_;  // of the view, from the base's first element
+  int64_t offset_;  // of the view, from the base's first element, in elements of the view
+  DType dtype_;     // of the view: real parts of a complex base are a view, too
 };
 
 }  // namespace rush

@@ -57,7 +57,8 @@ PyObject* numpy_dtype(DType t) {
     const Handle extra = Handle::maybe(PyImport_ImportModule("ml_dtypes"));
     if (!extra) {
       PyErr_Clear();
-      fail(ErrorKind::Type, "numpy", "NumPy has no bfloat16 of its own: install ml_dtypes, or "
+      fail(ErrorKind::Type, "numpy",
+           "NumPy has no bfloat16 of its own: install ml_dtypes, or "
            "convert with .float() first");
     }
     source = Handle::steal(PyObject_GetAttrString(extra.get(), "bfloat16"));
@@ -74,17 +75,10 @@ bool is_native(PyObject* dtype) {
 }
 
 // The buffer of an array, released when the last tensor over it goes, on whatever thread.
-struct HeldBuffer {
-  Py_buffer view;
-};
 void release_buffer(void* context) noexcept {
-  auto* held = static_cast<HeldBuffer*>(context);
-  if (Py_IsInitialized()) {  // else the interpreter is gone, and its memory with it
-    const PyGILState_STATE state = PyGILState_Ensure();
-    PyBuffer_Release(&held->view);
-    PyGILState_Release(state);
-  }
-  delete held;
+  auto* view = static_cast<Py_buffer*>(context);
+  with_gil([&] { PyBuffer_Release(view); });
+  delete view;
 }
 
 constexpr const char* kNegativeStride =
@@ -94,18 +88,18 @@ constexpr const char* kNegativeStride =
 constexpr const char* kReadOnly =
     "The given NumPy array is not writable, and the tensor over its memory does not know that. "
     "Writing to the tensor is undefined behaviour: copy the array first to protect its data, or "
-    "make it writable. This warning is shown once.";
+    "make it writable.";
 
 Tensor tensor_from_buffer(PyObject* array, DType t, bool warn) {
-  auto held = std::make_unique<HeldBuffer>();
-  check_status(PyObject_GetBuffer(array, &held->view, PyBUF_STRIDES));
+  auto held = std::make_unique<Py_buffer>();
+  check_status(PyObject_GetBuffer(array, held.get(), PyBUF_STRIDES));
   struct Guard {
-    HeldBuffer* held;
+    Py_buffer* view;
     ~Guard() {
-      if (held) PyBuffer_Release(&held->view);
+      if (view) PyBuffer_Release(view);
     }
   } guard{held.get()};
-  const Py_buffer& view = held->view;
+  const Py_buffer& view = *held;
   const int64_t item = element_size(t);
   check_shape(view.ndim <= kMaxDims, "from_numpy", "the array has ", view.ndim,
               " dimensions, tensors have at most ", kMaxDims);
@@ -122,21 +116,16 @@ Tensor tensor_from_buffer(PyObject* array, DType t, bool warn) {
     last += (view.shape[i] - 1) * view.strides[i];
     empty = empty || view.shape[i] == 0;
   }
-  if (view.readonly && warn) {
-    static bool warned = false;
-    if (!warned) check_status(PyErr_WarnEx(PyExc_UserWarning, kReadOnly, 1));
-    warned = true;
-  }
+  if (view.readonly && warn) check_status(PyErr_WarnEx(PyExc_UserWarning, kReadOnly, 1));
   const size_t bytes = empty ? 0 : size_t(last + item);
-  guard.held = nullptr;
   auto storage = Storage::wrap(view.buf, bytes, Device{}, release_buffer, held.release());
+  guard.view = nullptr;  // the storage's business from here on
   return make_tensor(std::move(storage), sizes, strides, 0, t);
 }
 
 // The base of arrays over a tensor: exports the bytes that the tensor reaches.
 struct Memory {
-  PyObject_HEAD
-  Tensor tensor;
+  PyObject_HEAD Tensor tensor;
 };
 PyTypeObject* MemoryType;
 
@@ -176,6 +165,7 @@ Handle tuple_of(IntList values, int64_t scale) {
 // The tensor that an array may share memory with, or an error that says why there is none.
 Tensor exportable(const Tensor& t, bool force) {
   if (force) {
+    if (t.is_cpu()) return rush::detach(t);
     const Handle plain = Handle::steal(wrap(rush::detach(t)));
     return unwrap(Handle::steal(PyObject_CallMethod(plain.get(), "cpu", nullptr)).get());
   }
@@ -191,7 +181,8 @@ PyObject* numpy_method(PyObject* self, PyObject* const* args, Py_ssize_t n, PyOb
     static constexpr const char* names[] = {"force"};
     PyObject* force;
     parse_arguments({"numpy", names, 0, 0}, args, n, kwnames, &force);
-    return array_from_tensor(exportable(unwrap(self), bool_argument("numpy", "force", force, false)));
+    return array_from_tensor(
+        exportable(unwrap(self), bool_argument("numpy", "force", force, false)));
   });
 }
 
@@ -203,8 +194,8 @@ PyObject* array_method(PyObject* self, PyObject* const* args, Py_ssize_t n, PyOb
     auto [dtype, copy] = given_args;
     Handle array = Handle::steal(array_from_tensor(exportable(unwrap(self), false)));
     if (given(dtype)) {
-      const Handle wanted = Handle::steal(
-          PyObject_CallMethod(required_numpy().module.get(), "dtype", "O", dtype));
+      const Handle wanted =
+          Handle::steal(PyObject_CallMethod(required_numpy().module.get(), "dtype", "O", dtype));
       const Handle own = Handle::steal(PyObject_GetAttrString(array.get(), "dtype"));
       const int same = PyObject_RichCompareBool(wanted.get(), own.get(), Py_EQ);
       check_status(same);

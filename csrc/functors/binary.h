@@ -168,6 +168,26 @@ struct Hypot {
 struct Nextafter {
   template <class T> RUSH_FN T operator()(T a, T b) const { return math::nextafter(a, b); }
 };
+// The neighbours of float16 and bfloat16 numbers, which pass as floats.
+template <class H> RUSH_FN H next_of(H x, bool up) {
+  const bool zero = (x.bits & 0x7fff) == 0, grows = up != ((x.bits & 0x8000) != 0);
+  const int tiny = up ? 1 : 0x8001;
+  return H::from_bits(static_cast<u16>(zero ? tiny : x.bits + (grows ? 1 : -1)));
+}
+template <class H> RUSH_FN float narrow_nextafter(float a, float b) {
+  if (math::isnan(a) || math::isnan(b)) return a + b;
+  return a == b ? b : static_cast<float>(next_of(H(a), a < b));
+}
+struct NextafterHalf {
+  template <class T> RUSH_FN T operator()(T a, T b) const {
+    return narrow_nextafter<half>(static_cast<float>(a), static_cast<float>(b));
+  }
+};
+struct NextafterBfloat16 {
+  template <class T> RUSH_FN T operator()(T a, T b) const {
+    return narrow_nextafter<bfloat16>(static_cast<float>(a), static_cast<float>(b));
+  }
+};
 struct Copysign {
   template <class T> RUSH_FN T operator()(T a, T b) const { return math::copysign(a, b); }
 };

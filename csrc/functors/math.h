@@ -88,6 +88,75 @@ RUSH_FN double digamma(double x) {
 }
 RUSH_FN float digamma(float x) { return static_cast<float>(digamma(static_cast<double>(x))); }
 
+// The Hurwitz zeta function, sum of (x + k)^-s, for integers s > 1: terms up to x + k > 10, then
+// Euler and Maclaurin's rest. A pole is infinite for even s, and has no sign for odd ones.
+RUSH_FN double hurwitz_zeta(double s, double x) {
+  if (x <= 0.0 && x == floor(x)) return fmod(s, 2.0) == 0.0 ? limits<double>::inf : limits<double>::nan;
+  double sum = 0.0;
+  for (; x < 10.0; x += 1.0) sum += pow(x, -s);
+  const double p = pow(x, -s), w = 1.0 / (x * x);
+  double rest = p * (x / (s - 1.0) + 0.5), term = p * s / x;
+  // B2j / (2j)!
+  const double b[] = {1.0 / 12, -1.0 / 720, 1.0 / 30240, -1.0 / 1209600, 1.0 / 47900160,
+                      -691.0 / 1307674368000, 1.0 / 74724249600, -3617.0 / 10670622842880000};
+  for (int j = 0; j < 8; ++j) {
+    rest += b[j] * term;
+    term *= (s + 2 * j + 1) * (s + 2 * j + 2) * w;
+  }
+  return sum + rest;
+}
+// The n-th derivative of digamma, n > 0.
+RUSH_FN double polygamma(double n, double x) {
+  if (isnan(x)) return x;
+  if (isinf(x)) return x > 0.0 ? 0.0 : limits<double>::nan;
+  if (n == 1.0 && x < 0.0) {  // reflection: no long sum for large -x
+    const double s = sin(pi<double> * (x - round(x)));
+    return pi<double> * pi<double> / (s * s) - hurwitz_zeta(2.0, 1.0 - x);
+  }
+  const double z = hurwitz_zeta(n + 1.0, x), factorial = exp(lgamma(n + 1.0));
+  return fmod(n, 2.0) == 0.0 ? -factorial * z : factorial * z;
+}
+
+// The modified Bessel function of order 1: the power series, all terms of one sign; from 30 up the
+// asymptotic one.
+RUSH_FN double i1(double x) {
+  const double a = fabs(x), u = 0.25 * a * a;
+  if (!(a < 30.0)) {
+    double sum = 1.0, term = 1.0;
+    for (int k = 1; k < 17; ++k) {
+      term *= (4.0 - (2.0 * k - 1.0) * (2.0 * k - 1.0)) / (8.0 * k * a) * -1.0;
+      sum += term;
+    }
+    const double h = exp(0.5 * a);
+    return isinf(x) ? x : copysign(sum / sqrt(2.0 * pi<double> * a) * h * h, x);
+  }
+  double sum = 1.0;
+  for (int k = 80; k > 0; --k) sum = fma(u / (double(k) * (k + 1.0)), sum, 1.0);
+  return 0.5 * x * sum;
+}
+RUSH_FN float i1(float x) { return static_cast<float>(i1(static_cast<double>(x))); }
+
+// Denormals are scaled up first.
+template <class T> RUSH_FN T frexp_exponent(T x) {
+  constexpr bool f = is_same<T, float>;
+  constexpr T up = f ? T(0x1p25) : T(0x1p54), smallest = f ? T(0x1p-126) : T(0x1p-1022);
+  const bool tiny = fabs(x) < smallest;
+  const T y = tiny ? x * up : x;
+  int e;
+  if constexpr (f) e = static_cast<int>((bit_cast<u32>(y) >> 23) & 0xff) - 126;
+  else e = static_cast<int>((bit_cast<u64>(y) >> 52) & 0x7ff) - 1022;
+  return x == T(0) || !isfinite(x) ? T(0) : T(tiny ? e - (f ? 25 : 54) : e);
+}
+template <class T> RUSH_FN T frexp_mantissa(T x) {
+  constexpr bool f = is_same<T, float>;
+  constexpr T up = f ? T(0x1p25) : T(0x1p54), smallest = f ? T(0x1p-126) : T(0x1p-1022);
+  const T y = fabs(x) < smallest ? x * up : x;
+  T m;
+  if constexpr (f) m = bit_cast<float>((bit_cast<u32>(y) & 0x807fffffu) | 0x3f000000u);
+  else m = bit_cast<double>((bit_cast<u64>(y) & 0x800fffffffffffffull) | 0x3fe0000000000000ull);
+  return x == T(0) || !isfinite(x) ? x : m;
+}
+
 // ---- the random generator's own log, sine and cosine ----
 //
 // Note [Same normals everywhere]

@@ -35,8 +35,7 @@ struct AbsComplex {
 struct Sign {
   template <class T> RUSH_FN T operator()(T x) const {
     if constexpr (is_bool<T>) return x;
-    else if constexpr (is_float<T>) return math::isnan(x) ? x : T(int(x > T(0)) - int(x < T(0)));
-    else return static_cast<T>(int(x > T(0)) - int(x < T(0)));
+    else return static_cast<T>(int(x > T(0)) - int(x < T(0)));  // 0 for nan
   }
 };
 struct Sgn {
@@ -86,6 +85,11 @@ struct Erfinv { template <class T> RUSH_FN T operator()(T x) const { return math
 struct Lgamma { template <class T> RUSH_FN T operator()(T x) const { return math::lgamma(x); } };
 struct Digamma { template <class T> RUSH_FN T operator()(T x) const { return math::digamma(x); } };
 struct I0 { template <class T> RUSH_FN T operator()(T x) const { return math::i0(x); } };
+struct I1 { template <class T> RUSH_FN T operator()(T x) const { return math::i1(x); } };
+template <class T> struct Polygamma {
+  double n;
+  RUSH_FN T operator()(T x) const { return static_cast<T>(math::polygamma(n, static_cast<double>(x))); }
+};
 struct Entr { template <class T> RUSH_FN T operator()(T x) const { return math::entr(x); } };
 struct Sinc {
   template <class T> RUSH_FN T operator()(T x) const {
@@ -133,6 +137,14 @@ template <class T> struct RoundDecimals {
 };
 struct Frac {
   template <class T> RUSH_FN T operator()(T x) const { return x - math::trunc(x); }
+};
+
+// x = mantissa 2^exponent, the mantissa in [0.5, 1); zeros, infinities and nan are their own mantissas.
+struct FrexpMantissa {
+  template <class T> RUSH_FN T operator()(T x) const { return math::frexp_mantissa(x); }
+};
+struct FrexpExponent {
+  template <class T> RUSH_FN T operator()(T x) const { return math::frexp_exponent(x); }
 };
 
 struct Deg2rad {

@@ -21,11 +21,11 @@ Scalar conj(const Scalar& s) {
 
 }  // namespace
 
-struct Add {
-  static constexpr const char* name = "add";
+struct Add : Named<"add"> {
   static constexpr bool in_place_safe = true;
   static Spec check(const Tensor& a, const Tensor& b, const Scalar& alpha) {
     const DType t = result_type(a, b);
+    require_kernel<BinaryFn::Add>(name, t);
     if (!alpha.is_integer()) [[unlikely]] check_alpha(name, t, alpha);
     return pointwise(name, a, b, t);
   }
@@ -42,13 +42,13 @@ struct Add {
   }
 };
 
-struct Sub {
-  static constexpr const char* name = "sub";
+struct Sub : Named<"sub"> {
   static constexpr bool in_place_safe = true;
   static Spec check(const Tensor& a, const Tensor& b, const Scalar& alpha) {
     const DType t = result_type(a, b);
-    rush::check(a.dtype() != DType::Bool || b.dtype() != DType::Bool, ErrorKind::Runtime, name,
-          "bool tensors have no difference; use logical_xor() or ^");
+    check_dtype(a.dtype() != DType::Bool && b.dtype() != DType::Bool, name, "bools have no difference (the operands are ", a.dtype(), " and ",
+                b.dtype(), "); use logical_not() or ~ to invert a mask, logical_xor() or ^ to compare two");
+    require_kernel<BinaryFn::Sub>(name, t);
     if (!alpha.is_integer()) [[unlikely]] check_alpha(name, t, alpha);
     return pointwise(name, a, b, t);
   }
@@ -62,23 +62,119 @@ struct Sub {
   }
 };
 
-struct Mul : SameBinary<BinaryFn::Mul> {
-  static constexpr const char* name = "mul";
-  static Spec check(const Tensor& a, const Tensor& b) { return check_as(name, a, b); }
+struct Rsub : Named<"rsub"> {
+  static Tensor call(const Tensor& a, const Tensor& b, const Scalar& alpha) { return sub(b, a, alpha); }
+};
+
+struct Mul : SameBinary<"mul", BinaryFn::Mul> {
   static constexpr uint32_t needs[] = {in(1), in(0)};
   static Grads grad(const Ctx& c, const Tensor& g, const Tensor& a, const Tensor& b) {
     return {c.wants(0) ? g * rush::conj(b) : Tensor(), c.wants(1) ? g * rush::conj(a) : Tensor()};
   }
 };
 
-struct Div : FloatBinary<BinaryFn::Div> {
-  static constexpr const char* name = "div";
-  static Spec check(const Tensor& a, const Tensor& b) { return check_as(name, a, b); }
+struct Div : FloatBinary<"div", BinaryFn::Div> {
   static constexpr uint32_t needs[] = {in(1), in(0) | in(1)};
   static Grads grad(const Ctx& c, const Tensor& g, const Tensor& a, const Tensor& b) {
     const Tensor over = g / rush::conj(b);
     return {over, c.wants(1) ? neg(over * rush::conj(a / b)) : Tensor()};
   }
+};
+
+struct DivMode : Named<"div"> {
+  static Tensor call(const Tensor& a, const Tensor& b, std::optional<std::string_view> mode) {
+    if (!mode) return div(a, b);
+    if (*mode == "trunc") return div_trunc(a, b);
+    if (*mode == "floor") return div_floor(a, b);
+    fail(ErrorKind::Runtime, name, "rounding_mode must be None, 'trunc' or 'floor', got '", *mode, "'");
+  }
+};
+
+// A rounded quotient moves in steps: its gradient is zero.
+struct StepGrads {
+  static Grads grad(const Ctx&, const Tensor& g, const Tensor&, const Tensor&) {
+    const Tensor zero = zeros_like(g);
+    return {zero, zero};
+  }
+};
+struct DivTrunc : SameBinary<"div", BinaryFn::TruncDivide>, StepGrads {};
+struct DivFloor : SameBinary<"div", BinaryFn::FloorDivide>, StepGrads {};
+struct FloorDivide : SameBinary<"floor_divide", BinaryFn::FloorDivide> {};  // without gradient, as in PyTorch
+
+struct Remainder : SameBinary<"remainder", BinaryFn::Remainder> {
+  static constexpr uint32_t needs[] = {0, in(0) | in(1)};
+  static Grads grad(const Ctx& c, const Tensor& g, const Tensor& a, const Tensor& b) {
+    return {g, c.wants(1) ? neg(g * div_floor(a, b)) : Tensor()};
+  }
+};
+
+struct RemainderScalar : Named<"remainder"> {
+  static Tensor call(const Scalar& a, const Tensor& b) { return remainder(wrap_number(a), b); }
+};
+
+struct Fmod : SameBinary<"fmod", BinaryFn::Fmod> {
+  static constexpr uint32_t needs[] = {0, in(0) | in(1)};
+  static Grads grad(const Ctx& c, const Tensor& g, const Tensor& a, const Tensor& b) {
+    return {g, c.wants(1) ? neg(g * div_trunc(a, b)) : Tensor()};
+  }
+};
+
+// The gradients of a power, with PyTorch's limits: x^0 is flat in x, and 0^y is flat in y from 0 up.
+struct PowerGrads {
+  static constexpr uint32_t needs[] = {in(0) | in(1), in(0) | in(1) | kOut};
+  static Grads grad(const Ctx& c, const Tensor& g, const Tensor& x, const Tensor& y) {
+    return {c.wants(0) ? wrt_base(g, x, y) : Tensor(), c.wants(1) ? wrt_exponent(g, x, y, c.out()) : Tensor()};
+  }
+  static Tensor wrt_base(const Tensor& g, const Tensor& x, const Tensor& y) {
+    if (y.is_wrapped_number()) {
+      if (y.item().equals(0)) return zeros_like(g);
+      if (y.item().equals(2)) return g * (rush::conj(x) * 2);
+    }
+    const Tensor slope = g * rush::conj(y * pow(x, y - 1));
+    return y.is_wrapped_number() ? slope : zero_where(eq(y, wrap_number(0)), slope);
+  }
+  static Tensor wrt_exponent(const Tensor& g, const Tensor& x, const Tensor& y, const Tensor& power) {
+    const Tensor slope = g * rush::conj(power * log(x));
+    if (x.is_wrapped_number() && !x.item().equals(0)) return slope;
+    return zero_where(logical_and(eq(x, wrap_number(0)), ge(y.is_complex() ? real(y) : y, wrap_number(0))), slope);
+  }
+};
+
+struct Pow : SameBinary<"pow", BinaryFn::Pow>, PowerGrads {
+  static Spec check(const Tensor& a, const Tensor& b) {
+    if (b.is_wrapped_number() && is_integral(b.dtype()) && b.item().to_int() < 0) [[unlikely]] {
+      rush::check(is_differentiable(a.dtype()), ErrorKind::Runtime, name, "integers to negative integer powers are not allowed, the exponent is ",
+                  b.item(), " for a ", a.dtype(), " tensor");
+    }
+    return SameBinary::check(a, b);
+  }
+  static void run(const Tensor& a, const Tensor& b, const Tensor& out) {
+    // The powers that programs write, at the price of a product or a root.
+    if (b.is_wrapped_number() && is_differentiable(a.dtype())) {
+      const Scalar e = b.item();
+      if (e.equals(2)) return map_unary(UnaryFn::Square, a, out, {}, compute_type(result_type(a, b)));
+      if (e.equals(0.5)) return map_unary(UnaryFn::Sqrt, a, out, {}, compute_type(result_type(a, b)));
+    }
+    SameBinary::run(a, b, out);
+  }
+};
+
+struct PowScalar : Named<"pow"> {
+  static Tensor call(const Scalar& a, const Tensor& b) { return pow(wrap_number(a), b); }
+};
+
+struct FloatPower : Named<"float_power">, PowerGrads {
+  static constexpr bool in_place_safe = true;
+  static DType type_of(const Tensor& a, const Tensor& b) { return a.is_complex() || b.is_complex() ? DType::Complex128 : DType::Float64; }
+  static Spec check(const Tensor& a, const Tensor& b) { return pointwise(name, a, b, type_of(a, b)); }
+  static void check_in_place(const Tensor& a, const Spec& spec) {
+    check_dtype(a.dtype() == spec.dtype, "float_power_", "the result is ", spec.dtype, " and is not written into a ", a.dtype(), " tensor");
+  }
+  static void run(const Tensor& a, const Tensor& b, const Tensor& out) { map_binary(BinaryFn::Pow, a, b, out, {}, type_of(a, b)); }
+};
+
+struct FloatPowerScalar : Named<"float_power"> {
+  static Tensor call(const Scalar& a, const Tensor& b) { return float_power(wrap_number(a), b); }
 };
 
 }  // namespace rush

@@ -79,7 +79,9 @@ struct Unbox<DType> {
 };
 template <class... T>
 struct Unbox<std::tuple<T...>> {
-  static std::tuple<T...> from(Value* r) { return {Unbox<T>::from(r++)...}; }
+  static std::tuple<T...> from(Value* r) {
+    return [&]<size_t... I>(std::index_sequence<I...>) { return std::tuple<T...>{Unbox<T>::from(r + I)...}; }(std::index_sequence_for<T...>{});
+  }
 };
 
 inline constexpr int kMaxResults = 8;

@@ -26,7 +26,9 @@ Tensor cast_gradient(const Tensor& g, DType dtype) {
 // A node that reads `view` out of `base` by geometry, for a view whose base got a new history.
 Ref<Node> view_node(const Tensor& base, const Tensor& view) {
   ModeGuard grad_on(kNoGrad, false);
-  const Tensor again = view_by_geometry(base, view.sizes(), view.strides(), view.offset(), base.strides(), base.offset());
+  Tensor seen = base;  // in the view's dtype
+  if (view.dtype() != base.dtype()) seen = base.is_complex() ? view_as_real(base) : view_as_complex(base);
+  const Tensor again = view_by_geometry(seen, view.sizes(), view.strides(), view.offset(), seen.strides(), seen.offset());
   return grad_meta(again).grad_fn;
 }
 

@@ -22,10 +22,11 @@ namespace rush {
 constexpr uint32_t in(int i) { return 1u << i; }
 inline constexpr uint32_t kOut = 1u << 31;
 
-// What a view op returns: a window onto self's storage.
+// What a view op returns: a window onto self's storage. Another dtype counts the offset and strides in its own elements.
 struct Geometry {
   Dims sizes, strides;
   int64_t offset;
+  std::optional<DType> dtype{};
 };
 
 // What `grad` may ask about the call it differentiates.
@@ -416,6 +417,7 @@ RUSH_API Tensor write_target_copy(const Tensor& self);  // a clone, without hist
 template <class Op, class... A>
 const Tensor& call_inplace(const Tensor& self, const A&... rest) {
   const Spec spec = Op::check(self, rest...);
+  if constexpr (requires { Op::check_in_place(self, spec); }) Op::check_in_place(self, spec);  // what only this form refuses
   check_in_place_result(Op::name, self, spec);
   const bool tracked = any_tracked(self, rest...);
   check_in_place(Op::name, self, tracked);
@@ -476,6 +478,7 @@ auto call_out(const std::array<Tensor, N>& outs, const A&... args) {
   if constexpr (N == 1) specs[0] = checked;
   else specs = checked;
   check_no_grad_for_out(Op::name, grad_enabled() && (any_requires_grad(args...) || any_requires_grad(TensorList(outs))));
+  if constexpr (requires { Op::check_out(outs[0]); }) Op::check_out(outs[0]);  // what only this form refuses
   for (size_t i = 0; i < N; ++i) prepare_out(Op::name, outs[i], specs[i]);
   if (!outs[0].is_meta()) detail::run_into<Op>(outs, specs, args...);
   for (const Tensor& out : outs) out.bump_version(Op::name);
@@ -492,6 +495,7 @@ template <class Op, class... A>
 Tensor call_view(const Tensor& self, const A&... rest) {
   const Geometry g = Op::view(self, rest...);
   Tensor out = self.alias(g.sizes, g.strides, g.offset);
+  if (g.dtype) out.impl()->dtype = *g.dtype;
   out.impl()->base = self.impl()->base ? self.impl()->base : self.ref();
   if (self.impl()->autograd || self.impl()->base) [[unlikely]] record<Op>(std::span<const Tensor>(&out, 1), self, rest...);
   return out;

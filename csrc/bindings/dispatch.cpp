@@ -231,6 +231,7 @@ PyObject* call_op(std::span<const OpEntry> overloads, PyObject* self, PyObject* 
                   Py_ssize_t nargs, PyObject* kwnames) noexcept {
   return guarded([&]() -> PyObject* {
     const PythonCall call{self, args, nargs, kwnames};
+    check(!overloads.empty(), ErrorKind::NotImplemented, "", "this operator is not implemented");
     if (PyObject* result = try_torch_function(overloads, call)) [[unlikely]]
       return result;
     return call_overloads(overloads, call);

@@ -265,6 +265,7 @@ int contains(PyObject* o, PyObject* element) {
     check(is_tensor(element) || scalar_from_python(element, s), ErrorKind::Runtime, "in",
           "a tensor holds numbers; it was asked for ", type_name(element));
     const Handle equal = Handle::steal(compare(o, element, Py_EQ));
+    check(is_tensor(equal.get()), ErrorKind::NotImplemented, "in", "not implemented");
     const Handle any = Handle::steal(call_op(find_ops("any"), equal.get(), nullptr, 0, nullptr));
     return PyObject_IsTrue(any.get());
   });

@@ -302,9 +302,9 @@ struct Vander {
     const int64_t n = N.value_or(x.numel());
     check(n >= 0, ErrorKind::Runtime, name, "N must not be negative, got ", n);
     if (n == 0) return zeros(Dims{x.numel(), 0}, promote(x.dtype(), DType::Int64), std::nullopt, x.device());
-    const Tensor one[] = {ones(Dims{x.numel(), 1}, promote(x.dtype(), DType::Int64), std::nullopt, x.device())};
-    std::vector<Tensor> columns(std::begin(one), std::end(one));
-    if (n > 1) columns.push_back(cumprod(cast(expand(unsqueeze(x, 1), Dims{x.numel(), n - 1}), one[0].dtype()), 1));
+    const Tensor first = ones(Dims{x.numel(), 1}, promote(x.dtype(), DType::Int64), std::nullopt, x.device());
+    if (n == 1) return first;
+    const Tensor columns[] = {first, cumprod(cast(expand(unsqueeze(x, 1), Dims{x.numel(), n - 1}), first.dtype()), 1)};
     const Tensor powers = cat(columns, 1);
     return increasing ? powers : flip(powers, Dims{1});
   }

@@ -8,12 +8,13 @@ from schema import Row, in_place_name, with_out
 HEADER = "// Generated from the op table by codegen/generate.py; edit csrc/ops/*.yaml instead.\n"
 
 
-# Names that mean something else in csrc/core.
+# Ops whose C++ function has another name than the op.
 CPP_NAMES = {
     # C++ keeps these words to itself.
     "float": "as_float", "double": "as_double", "int": "as_int", "long": "as_long",
     "short": "as_short", "char": "as_char", "bool": "as_bool",
-    "complex": "make_complex"
+    # The core has functions of these names.
+    "complex": "make_complex", "can_cast": "can_cast_types", "result_type": "result_type_of",
 }  # fmt: skip
 
 

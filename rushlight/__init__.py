@@ -21,12 +21,14 @@ from rushlight.functional import *
 
 # Questions about objects.
 from rushlight._api import (
+    get_float32_matmul_precision,
     is_complex,
     is_floating_point,
     is_storage,
     is_tensor,
     numel,
     set_default_tensor_type,
+    set_float32_matmul_precision,
     typename,
 )
 
@@ -38,5 +40,8 @@ from math import e, inf, nan, pi
 
 newaxis = None
 
+# Recording, and gradients.
+from rushlight.autograd import enable_grad, inference_mode, no_grad, set_grad_enabled
+
 # Subpackages that are always there.
-from rushlight import return_types, storage, utils
+from rushlight import autograd, return_types, storage, utils

@@ -45,3 +45,23 @@ def set_default_tensor_type(t, /):
     from rushlight._legacy import dtype_of_typename
 
     _C.set_default_dtype(dtype_of_typename(t))
+
+
+_matmul_precision = "highest"
+
+
+def set_float32_matmul_precision(precision):
+    """How exact float32 matrix products must be: 'highest', 'high' or 'medium'.
+
+    On the CPU all of them compute in full float32.
+    """
+    global _matmul_precision
+    if precision not in ("highest", "high", "medium"):
+        raise RuntimeError("set_float32_matmul_precision: expected 'highest', 'high' or "
+                           f"'medium', got {precision!r}")  # fmt: skip
+    _matmul_precision = precision
+
+
+def get_float32_matmul_precision():
+    """What set_float32_matmul_precision was told."""
+    return _matmul_precision

@@ -1,9 +1,17 @@
 """Functions of the package whose kind of result depends on their arguments; and the methods that go with them."""
 
-from rushlight import _C
-from rushlight._C import Tensor
+from itertools import combinations as _choose
+from itertools import combinations_with_replacement as _choose_again
+from math import inf
 
-__all__ = ["nonzero", "unique", "unique_consecutive"]
+from rushlight import _C
+from rushlight._C import Size, Tensor
+
+__all__ = [
+    "atleast_1d", "atleast_2d", "atleast_3d", "block_diag", "broadcast_shapes",
+    "broadcast_tensors", "cartesian_prod", "cdist", "chain_matmul", "combinations", "einsum",
+    "meshgrid", "nonzero", "norm", "tensordot", "unique", "unique_consecutive",
+]  # fmt: skip
 
 
 def nonzero(input, *, out=None, as_tuple=False):
@@ -48,3 +56,246 @@ _nonzero_method.__name__ = "nonzero"
 Tensor.nonzero = _nonzero_method
 Tensor.unique = unique
 Tensor.unique_consecutive = unique_consecutive
+
+
+def _tensors(args, op):
+    """f(a, b) and f([a, b]) mean the same."""
+    items = args[0] if len(args) == 1 and isinstance(args[0], list | tuple) else args
+    for item in items:
+        if not isinstance(item, Tensor):
+            raise TypeError(f"{op}: expected tensors, got {type(item).__name__}")
+    return list(items)
+
+
+def broadcast_shapes(*shapes):
+    """The shape that tensors of these shapes broadcast to."""
+    result = []
+    for shape in shapes:
+        sizes = [shape] if isinstance(shape, int) else list(shape)
+        if any(n < 0 for n in sizes):
+            raise RuntimeError(f"broadcast_shapes: sizes must not be negative, got {tuple(sizes)}")
+        longer, shorter = (result, sizes) if len(result) >= len(sizes) else (sizes, result)
+        joined = list(longer)
+        for i in range(1, len(shorter) + 1):
+            a, b = longer[-i], shorter[-i]
+            if a != b and 1 not in (a, b):
+                raise RuntimeError(f"broadcast_shapes: shapes {shapes} do not broadcast: "
+                                   f"sizes {a} and {b} differ and neither is 1")  # fmt: skip
+            joined[-i] = b if a == 1 else a
+        result = joined
+    return Size(result)
+
+
+def broadcast_tensors(*tensors):
+    """All tensors expanded to their common shape."""
+    tensors = _tensors(tensors, "broadcast_tensors")
+    shape = broadcast_shapes(*(t.shape for t in tensors))
+    return tuple(t.expand(shape) for t in tensors)
+
+
+def meshgrid(*tensors, indexing=None):
+    """Coordinates of a grid: one tensor an axis, all of the grid's shape."""
+    tensors = _tensors(tensors, "meshgrid")
+    if not tensors:
+        raise RuntimeError("meshgrid: expects at least one tensor")
+    if indexing not in (None, "ij", "xy"):
+        raise RuntimeError(f"meshgrid: indexing must be 'ij' or 'xy', got {indexing!r}")
+    for t in tensors:
+        if t.ndim > 1:
+            raise RuntimeError(f"meshgrid: expects vectors or numbers, got shape {list(t.shape)}")
+        if t.dtype != tensors[0].dtype:
+            raise RuntimeError("meshgrid: all tensors must have one dtype, "
+                               f"got {tensors[0].dtype} and {t.dtype}")  # fmt: skip
+    swap = indexing == "xy" and len(tensors) >= 2
+    axes = [tensors[1], tensors[0], *tensors[2:]] if swap else tensors
+    shape = [t.numel() for t in axes]
+    grids = [
+        t.reshape([-1 if k == i else 1 for k in range(len(axes))]).expand(shape)
+        for i, t in enumerate(axes)
+    ]
+    if swap:
+        grids = [g.swapaxes(0, 1) for g in (grids[1], grids[0], *grids[2:])]
+    return tuple(grids)
+
+
+def _at_least(tensors, rank, op):
+    def lift(t):
+        if t.ndim == 0:
+            t = t.reshape(1)
+        if rank >= 2 and t.ndim == 1:
+            t = t.unsqueeze(0)
+        if rank >= 3 and t.ndim == 2:
+            t = t.unsqueeze(-1)
+        return t
+
+    if len(tensors) == 1 and isinstance(tensors[0], Tensor):
+        return lift(tensors[0])
+    return tuple(lift(t) for t in _tensors(tensors, op))
+
+
+def atleast_1d(*tensors):
+    """Tensors with at least one dim."""
+    return _at_least(tensors, 1, "atleast_1d")
+
+
+def atleast_2d(*tensors):
+    """Tensors with at least two dims."""
+    return _at_least(tensors, 2, "atleast_2d")
+
+
+def atleast_3d(*tensors):
+    """Tensors with at least three dims."""
+    return _at_least(tensors, 3, "atleast_3d")
+
+
+def block_diag(*tensors):
+    """Matrices along the diagonal of a larger one, zeros elsewhere."""
+    if not tensors:
+        return _C.empty(1, 0)
+    blocks = []
+    for t in _tensors(tensors, "block_diag"):
+        if t.ndim > 2:
+            raise RuntimeError(f"block_diag: expects at most 2 dimensions, got {list(t.shape)}")
+        blocks.append(atleast_2d(t))
+    dtype = blocks[0].dtype
+    for b in blocks[1:]:
+        dtype = _C.promote_types(dtype, b.dtype)
+    width, rows, left = sum(b.shape[1] for b in blocks), [], 0
+    for b in blocks:
+        right = width - left - b.shape[1]
+        rows.append(_C.constant_pad_nd(b.to(dtype), (left, right)))
+        left += b.shape[1]
+    return _C.cat(rows, 0)
+
+
+def cartesian_prod(*tensors):
+    """All tuples with one element from each vector, as rows."""
+    tensors = _tensors(tensors, "cartesian_prod")
+    if not tensors:
+        raise RuntimeError("cartesian_prod: expects at least one tensor")
+    for t in tensors:
+        if t.ndim != 1:
+            raise RuntimeError(f"cartesian_prod: expects vectors, got shape {list(t.shape)}")
+    if len(tensors) == 1:
+        return tensors[0]
+    return _C.stack([g.reshape(-1) for g in meshgrid(*tensors, indexing="ij")], 1)
+
+
+def combinations(input, r=2, with_replacement=False):
+    """All choices of r elements of a vector, as rows."""
+    if input.ndim != 1:
+        raise RuntimeError(f"combinations: expects a vector, got shape {list(input.shape)}")
+    if r < 0:
+        raise RuntimeError(f"combinations: r must not be negative, got {r}")
+    if r == 0:
+        return _C.empty(0, dtype=input.dtype)
+    rows = list((_choose_again if with_replacement else _choose)(range(input.numel()), r))
+    if not rows:
+        return _C.empty(0, r, dtype=input.dtype)
+    return input[_C.tensor(rows)]
+
+
+Tensor.combinations = combinations
+
+
+def einsum(*args):
+    """Sums of products in Einstein's notation: einsum("ij,jk->ik", a, b), or with lists of ints."""
+    if not args:
+        raise ValueError("einsum: expects an equation and operands")
+    if not isinstance(args[0], str):
+        return _einsum_sublists(args)
+    if len(args) < 2:
+        raise ValueError("einsum: expects an equation and at least one operand")
+    return _C._einsum(args[0], _tensors(args[1:], "einsum"))
+
+
+def _einsum_sublists(args):
+    def letters(sublist):
+        names = []
+        for i in sublist:
+            if i is Ellipsis:
+                names.append("...")
+            elif isinstance(i, int) and 0 <= i < 52:
+                names.append(chr(ord("A") + i) if i < 26 else chr(ord("a") + i - 26))
+            else:
+                raise ValueError(f"einsum: subscripts are ints from 0 to 51 or ..., got {i!r}")
+        return "".join(names)
+
+    operands, terms = args[0 : len(args) // 2 * 2 : 2], args[1::2]
+    equation = ",".join(letters(t) for t in terms)
+    if len(args) % 2:
+        equation += "->" + letters(args[-1])
+    return _C._einsum(equation, _tensors(operands, "einsum"))
+
+
+def tensordot(a, b, dims=2, out=None):
+    """Contracts dims of a with dims of b: their number, or a list of dims for each."""
+    if isinstance(dims, Tensor):
+        dims = dims.tolist() if dims.ndim else dims.item()
+    if isinstance(dims, int):
+        if dims < 0:
+            raise RuntimeError(f"tensordot: dims must not be negative, got {dims}")
+        if dims > min(a.ndim, b.ndim):
+            raise RuntimeError(f"tensordot: dims={dims} exceeds the dimensions of shapes "
+                               f"{list(a.shape)} and {list(b.shape)}")  # fmt: skip
+        dims_a, dims_b = list(range(a.ndim - dims, a.ndim)), list(range(dims))
+    else:
+        dims_a, dims_b = ([d] if isinstance(d, int) else list(d) for d in dims)
+    return _C._tensordot(a, b, dims_a, dims_b, out=out)
+
+
+def chain_matmul(*matrices, out=None):
+    """The product of several matrices."""
+    matrices = _tensors(matrices, "chain_matmul")
+    if not matrices:
+        raise RuntimeError("chain_matmul: expects at least one matrix")
+    product = matrices[0]
+    for m in matrices[1:]:
+        product = _C.mm(product, m)
+    return product if out is None else out.resize_(product.shape).copy_(product)
+
+
+def norm(input, p="fro", dim=None, keepdim=False, out=None, dtype=None):
+    """The norm of a vector's elements, or the Frobenius norm of a matrix's."""
+    if isinstance(p, str):
+        if p == "nuc":
+            raise NotImplementedError("norm: p='nuc' needs singular values, which are not there")
+        if p != "fro":
+            raise RuntimeError(f"norm: p must be a number, 'fro' or 'nuc', got {p!r}")
+        p = 2
+    if p is None:
+        p = 2
+    return _C._vector_norm(input, p, dim, keepdim, dtype=dtype, out=out)
+
+
+def _norm_method(self, p="fro", dim=None, keepdim=False, dtype=None):
+    """The norm of the elements along the given dims; see rushlight.norm."""
+    return norm(self, p, dim, keepdim, dtype=dtype)
+
+
+_norm_method.__name__ = "norm"
+Tensor.norm = _norm_method
+
+
+def cdist(x1, x2, p=2.0, compute_mode="use_mm_for_euclid_dist_if_necessary"):
+    """Distances between all rows of x1 and all rows of x2."""
+    modes = ("use_mm_for_euclid_dist_if_necessary", "use_mm_for_euclid_dist",
+             "donot_use_mm_for_euclid_dist")  # fmt: skip
+    if compute_mode not in modes:
+        raise ValueError(f"cdist: compute_mode must be one of {modes}, got {compute_mode!r}")
+    for name, x in (("x1", x1), ("x2", x2)):
+        if not x.is_floating_point():
+            raise RuntimeError(f"cdist: only floating tensors have distances, {name} is {x.dtype}")
+        if x.ndim < 2:
+            raise RuntimeError(f"cdist: {name} needs at least 2 dimensions, got {list(x.shape)}")
+    if x1.shape[-1] != x2.shape[-1]:
+        raise RuntimeError("cdist: rows must have equal lengths, got shapes "
+                           f"{list(x1.shape)} and {list(x2.shape)}")  # fmt: skip
+    if p < 0:
+        raise RuntimeError(f"cdist: p must not be negative, got {p}")
+    large = x1.shape[-2] > 25 or x2.shape[-2] > 25
+    if p == 2 and (compute_mode == modes[1] or (compute_mode == modes[0] and large)):
+        squares = (x1 * x1).sum(-1, True) + (x2 * x2).sum(-1, True).mT
+        return (squares - 2 * (x1 @ x2.mT)).clamp_min(0).sqrt()
+    difference = x1.unsqueeze(-2) - x2.unsqueeze(-3)
+    return _C._vector_norm(difference, inf if p == inf else p, -1)

@@ -119,7 +119,7 @@ struct Inner {
   static Tensor call(const Tensor& a, const Tensor& b) {
     if (a.dim() == 0 || b.dim() == 0) return a * b;
     check_shape(a.sizes().back() == b.sizes().back(), name, "the last dimensions must agree, got shapes ", a.sizes(), " and ", b.sizes());
-    return tensordot(a, b, Dims{-1}, Dims{-1});
+    return _tensordot(a, b, Dims{-1}, Dims{-1});
   }
 };
 

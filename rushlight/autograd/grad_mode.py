@@ -1,0 +1,136 @@
+"""Switches for recording, as context managers and decorators."""
+
+import functools
+import inspect
+
+from rushlight import _C
+
+
+class _Switch:
+    """Sets a mode for a block, or for every call of a decorated function."""
+
+    def __call__(self, function):
+        if inspect.isclass(function):
+            raise TypeError(f"{type(self).__name__} decorates functions, not classes; "
+                            "decorate the methods")  # fmt: skip
+        if inspect.isgeneratorfunction(function):
+            return self._wrap_generator(function)
+
+        @functools.wraps(function)
+        def wrapped(*args, **kwargs):
+            with self._fresh():
+                return function(*args, **kwargs)
+
+        return wrapped
+
+    def _wrap_generator(self, function):
+        # The mode holds while the generator runs, not while its caller does.
+        @functools.wraps(function)
+        def wrapped(*args, **kwargs):
+            generator = function(*args, **kwargs)
+            try:
+                with self._fresh():
+                    item = generator.send(None)
+                while True:
+                    try:
+                        sent = yield item
+                    except GeneratorExit:
+                        with self._fresh():
+                            generator.close()
+                        raise
+                    except BaseException as error:
+                        with self._fresh():
+                            item = generator.throw(error)
+                    else:
+                        with self._fresh():
+                            item = generator.send(sent)
+            except StopIteration as end:
+                return end.value
+
+        return wrapped
+
+    def _fresh(self):
+        return type(self)()
+
+
+class no_grad(_Switch):
+    """Nothing is recorded inside."""
+
+    def __new__(cls, function=None):
+        switch = super().__new__(cls)
+        return switch if function is None else switch(function)
+
+    def __enter__(self):
+        self._previous = _C.is_grad_enabled()
+        _C._set_grad_enabled(False)
+
+    def __exit__(self, *error):
+        _C._set_grad_enabled(self._previous)
+
+
+class enable_grad(_Switch):
+    """Recording is on inside, whatever was outside."""
+
+    def __new__(cls, function=None):
+        switch = super().__new__(cls)
+        return switch if function is None else switch(function)
+
+    def __enter__(self):
+        self._previous = _C.is_grad_enabled()
+        _C._set_grad_enabled(True)
+
+    def __exit__(self, *error):
+        _C._set_grad_enabled(self._previous)
+
+
+class set_grad_enabled(_Switch):
+    """Switches recording on or off: at once, or for a block or function."""
+
+    def __init__(self, mode):
+        self._previous = _C.is_grad_enabled()
+        self.mode = bool(mode)
+        _C._set_grad_enabled(self.mode)
+
+    def __call__(self, function):
+        _C._set_grad_enabled(self._previous)
+        return super().__call__(function)
+
+    def __enter__(self):
+        _C._set_grad_enabled(self.mode)
+
+    def __exit__(self, *error):
+        _C._set_grad_enabled(self._previous)
+
+    def _fresh(self):
+        previous = _C.is_grad_enabled()
+        switch = type(self)(self.mode)
+        switch._previous = previous
+        return switch
+
+
+class inference_mode(_Switch):
+    """Recording is off inside, and what is made there never joins a graph."""
+
+    def __new__(cls, mode=True):
+        switch = super().__new__(cls)
+        if isinstance(mode, bool):
+            return switch
+        switch.__init__()
+        return switch(mode)
+
+    def __init__(self, mode=True):
+        self.mode = mode if isinstance(mode, bool) else True
+
+    def __enter__(self):
+        self._previous = _C.is_inference_mode_enabled(), _C.is_grad_enabled()
+        _C._set_inference_mode(self.mode)
+        if self.mode:
+            _C._set_grad_enabled(False)
+
+    def __exit__(self, *error):
+        inference, grad = self._previous
+        _C._set_inference_mode(inference)
+        _C._set_grad_enabled(grad)
+
+    def _fresh(self):
+        return type(self)(self.mode)

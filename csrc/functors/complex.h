@@ -167,6 +167,10 @@ template <class T> RUSH_FN complex<T> atanh(complex<T> z) {
 }
 template <class T> RUSH_FN complex<T> atan(complex<T> z) { return over_i(atanh(times_i(z))); }
 
+template <class T> RUSH_FN complex<T> logaddexp(complex<T> a, complex<T> b) {
+  const complex<T> hi = a.re > b.re ? a : b, lo = a.re > b.re ? b : a;
+  return a == b && isinf(a.re) ? a : hi + log1p(exp(lo - hi));
+}
 template <class T> RUSH_FN complex<T> sigmoid(complex<T> z) {
   return complex<T>(T(1)) / (complex<T>(T(1)) + exp(-z));
 }

@@ -16,7 +16,8 @@ namespace {
 constexpr int64_t kStreamBytes = 8 << 20;
 // Bytes a thread must have; one core moves them in about 10 microseconds.
 constexpr int64_t kByteGrain = 128 << 10;
-// Side of the square tiles in which transposed copies run: both sides' rows fit the first-level cache.
+// Side of the square tiles in which transposed copies run: both sides' rows fit the first-level
+// cache.
 constexpr int64_t kTile = 64;
 
 const ByteKernels& byte_kernels() {
@@ -85,23 +86,24 @@ void copy_transposed(const LoopNest& nest, int across, int64_t item) {
   const int64_t planes = nest.numel / (cols * rows);
   const auto kernel = byte_kernels().transpose[std::countr_zero(uint64_t(item))];
   const int64_t tiles = planes * col_tiles * row_tiles;
-  parallel_for(tiles, std::max<int64_t>(1, kGrain / (kTile * kTile)), [&](int64_t begin, int64_t end) {
-    for (int64_t tile = begin; tile < end; ++tile) {
-      const int64_t row = tile % row_tiles * kTile, col = tile / row_tiles % col_tiles * kTile;
-      int64_t plane = tile / (row_tiles * col_tiles);
-      char* dst = nest.base[0] + row * nest.strides[across][0] + col * item;
-      const char* src = nest.base[1] + row * item + col * nest.strides[0][1];
-      for (int d = 1; d < nest.dims; ++d) {
-        if (d == across) continue;
-        const int64_t index = plane % nest.sizes[d];
-        plane /= nest.sizes[d];
-        dst += index * nest.strides[d][0];
-        src += index * nest.strides[d][1];
-      }
-      kernel(dst, nest.strides[across][0], src, nest.strides[0][1], std::min(kTile, rows - row),
-             std::min(kTile, cols - col));
-    }
-  });
+  parallel_for(
+      tiles, std::max<int64_t>(1, kGrain / (kTile * kTile)), [&](int64_t begin, int64_t end) {
+        for (int64_t tile = begin; tile < end; ++tile) {
+          const int64_t row = tile % row_tiles * kTile, col = tile / row_tiles % col_tiles * kTile;
+          int64_t plane = tile / (row_tiles * col_tiles);
+          char* dst = nest.base[0] + row * nest.strides[across][0] + col * item;
+          const char* src = nest.base[1] + row * item + col * nest.strides[0][1];
+          for (int d = 1; d < nest.dims; ++d) {
+            if (d == across) continue;
+            const int64_t index = plane % nest.sizes[d];
+            plane /= nest.sizes[d];
+            dst += index * nest.strides[d][0];
+            src += index * nest.strides[d][1];
+          }
+          kernel(dst, nest.strides[across][0], src, nest.strides[0][1], std::min(kTile, rows - row),
+                 std::min(kTile, cols - col));
+        }
+      });
 }
 
 struct FillContext {

@@ -99,7 +99,9 @@ class Folder {
     inner_reduced_ = inner_.out == 0;
     for (int d = 1; d < nest.dims; ++d) (nest.strides[d][1] == 0 ? reduced_ : kept_).add(dim(d));
   }
-  static int64_t out_stride(const Tensor& t, int64_t d) { return t.strides()[d] * t.element_size(); }
+  static int64_t out_stride(const Tensor& t, int64_t d) {
+    return t.strides()[d] * t.element_size();
+  }
   int64_t second_stride(int64_t d) const { return call_.second ? out_stride(*call_.second, d) : 0; }
 
   // n elements at one stride into one acc.
@@ -131,7 +133,8 @@ class Folder {
   }
 
   void blank(char* accs, int64_t n) const {
-    for (int64_t i = 0; i < n; ++i) std::memcpy(accs + i * k_.acc_size, k_.blank, size_t(k_.acc_size));
+    for (int64_t i = 0; i < n; ++i)
+      std::memcpy(accs + i * k_.acc_size, k_.blank, size_t(k_.acc_size));
   }
 
   // The innermost dim is folded.
@@ -235,7 +238,8 @@ class Folder {
         bring_(buffer, element_size_, x + r * row_stride, item_, m * n);
       } else {
         for (int64_t k = 0; k < m; ++k)
-          bring_(buffer + k * n * element_size_, element_size_, x + (r + k) * row_stride, inner_.x, n);
+          bring_(buffer + k * n * element_size_, element_size_, x + (r + k) * row_stride, inner_.x,
+                 n);
       }
       fold_direct(buffer, n * element_size_, m, n, accs);
     }
@@ -260,7 +264,8 @@ class Folder {
     // Enough work items for any machine: no need to cut the rows.
     const int64_t group = items >= 64 ? rows : std::max<int64_t>(64, kSegment * 2 / width);
     const int64_t segments = (rows + group - 1) / group;
-    const int64_t grain = std::max<int64_t>(1, kGrain / std::max<int64_t>(1, width * std::min(rows, group)));
+    const int64_t grain =
+        std::max<int64_t>(1, kGrain / std::max<int64_t>(1, width * std::min(rows, group)));
     if (segments == 1) {
       parallel_for(items, grain, [&](int64_t begin, int64_t end) {
         const std::unique_ptr<char[]> accs(new char[size_t(width * k_.acc_size)]);

@@ -1,8 +1,10 @@
-// fold.h: the driver of reductions: geometry, types and threads around the kernels of reduce_tables.h.
+// fold.h: the driver of reductions: geometry, types and threads around the kernels of
+// reduce_tables.h.
 //
 // Note [Segments do not depend on threads]
-// The elements of one output are cut into segments by the shape alone; each segment is folded by one thread,
-// and the partial results are merged in order. So the result has the same bits for any number of threads.
+// The elements of one output are cut into segments by the shape alone; each segment is folded by
+// one thread, and the partial results are merged in order. So the result has the same bits for any
+// number of threads.
 #pragma once
 
 #include "core/tensor.h"
@@ -19,8 +21,8 @@ const FoldTable& folds_for(DType element);
 
 struct FoldCall {
   const FoldKernel* kernel;
-  DType element;             // the type the kernel works in
-  double count = 0, param = 0;  // for finish
+  DType element;                   // the type the kernel works in
+  double count = 0, param = 0;     // for finish
   const Tensor* second = nullptr;  // another output from the same accs ...
   double second_param = 0;         // ... finished with this
 };

@@ -12,8 +12,8 @@ namespace rush {
 
 namespace {
 
-constexpr int64_t kChunk = 4096;      // elements looked through at a time
-constexpr int64_t kSegment = 65536;   // see Note [Segments do not depend on threads]
+constexpr int64_t kChunk = 4096;     // elements looked through at a time
+constexpr int64_t kSegment = 65536;  // see Note [Segments do not depend on threads]
 constexpr int64_t kColumnChunk = 1024;
 
 struct Best {
@@ -88,7 +88,8 @@ void arg_row(char* const* ptrs, const int64_t* strides, int64_t n, const void* c
 }
 
 // One long row: its segments are searched side by side.
-void arg_long_row(const ArgCall& call, const Tensor& x, const Tensor& values, const Tensor& indices) {
+void arg_long_row(const ArgCall& call, const Tensor& x, const Tensor& values,
+                  const Tensor& indices) {
   const int64_t segments = (call.length + kSegment - 1) / kSegment;
   std::vector<Best> found(static_cast<size_t>(segments));
   parallel_for(segments, 1, [&](int64_t begin, int64_t end) {
@@ -121,8 +122,8 @@ void cpu_reduce_arg(ReduceFn fn, const Tensor& x, const Tensor& values, const Te
   const bool largest = fn == ReduceFn::Max || fn == ReduceFn::ArgMax;
   ArgCall call;
   call.kernel = largest ? &table.arg_max : &table.arg_min;
-  check(call.kernel->find != nullptr, ErrorKind::NotImplemented, "", largest ? "\"max\"" : "\"min\"",
-        " not implemented for ", x.dtype(), " tensors");
+  check(call.kernel->find != nullptr, ErrorKind::NotImplemented, "",
+        largest ? "\"max\"" : "\"min\"", " not implemented for ", x.dtype(), " tensors");
   call.bring = convert_fn(x.dtype(), element);
   if (values.defined()) call.put_value = convert_fn(element, values.dtype());
   call.item = x.element_size();

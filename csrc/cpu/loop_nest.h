@@ -1,8 +1,9 @@
 // loop_nest.h: walks several operands (output first) over one common shape, row by row.
 //
-// Dims of size 1 are dropped, the rest sorted by the output's strides (then the inputs'), and neighbours
-// that lie end to end in every operand are merged, so that most loops become one long row. Rows are
-// shared among threads above a grain; what an element gets never depends on how they were shared.
+// Dims of size 1 are dropped, the rest sorted by the output's strides (then the inputs'), and
+// neighbours that lie end to end in every operand are merged, so that most loops become one long
+// row. Rows are shared among threads above a grain; what an element gets never depends on how they
+// were shared.
 #pragma once
 
 #include <cstdint>
@@ -30,7 +31,8 @@ struct LoopOperand {
 
   LoopOperand() = default;
   LoopOperand(const Tensor& t) : data(static_cast<char*>(t.data())), geometry(t.impl()) {}
-  explicit LoopOperand(const void* element) : data(static_cast<char*>(const_cast<void*>(element))) {}
+  explicit LoopOperand(const void* element)
+      : data(static_cast<char*>(const_cast<void*>(element))) {}
   int64_t item() const { return geometry ? element_size(geometry->dtype) : 0; }
 };
 
@@ -42,7 +44,8 @@ struct LoopNest {
   int64_t sizes[kMaxDims];
   int64_t strides[kMaxDims][kMaxOperands];
 
-  // The shape is the first operand's; the others broadcast to it (callers have checked that they do).
+  // The shape is the first operand's; the others broadcast to it (callers have checked that they
+  // do).
   explicit LoopNest(std::span<const LoopOperand> ops);
   // Shape given; used where the first operand broadcasts too (reductions).
   LoopNest(IntList shape, std::span<const LoopOperand> ops);

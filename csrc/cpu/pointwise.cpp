@@ -75,8 +75,8 @@ bool has_entry(const ByType& by_type, Fn fn, DType compute) {
 template <class Fn>
 const Entry& entry_of(const ByType& by_type, Fn fn, DType compute) {
   if (!has_entry(by_type, fn, compute)) [[unlikely]] {
-    fail(ErrorKind::NotImplemented, "", '"', snake(info(fn).name), "\" not implemented for ", compute,
-         " tensors");
+    fail(ErrorKind::NotImplemented, "", '"', snake(info(fn).name), "\" not implemented for ",
+         compute, " tensors");
   }
   return by_type[int(compute_type(compute))][int(fn)];
 }
@@ -102,19 +102,20 @@ struct ZeroSearch {
   }
 };
 
-// Integers have no infinity; raises before anything is written. PyTorch's text, which programs test.
+// Integers have no infinity; raises before anything is written. PyTorch's text, which programs
+// test.
 void check_divisor(const Tensor& divisor) {
   ZeroSearch search{convert_fn(divisor.dtype(), DType::Bool)};
   loop({divisor}, ZeroSearch::row, &search);
   check(!search.found.load(), ErrorKind::Runtime, "", "ZeroDivisionError");
 }
 
-// The common small case, without any of the machinery: everything end to end and of the right type, or one
-// number that is laid out for the few elements there are.
+// The common small case, without any of the machinery: everything end to end and of the right type,
+// or one number that is laid out for the few elements there are.
 constexpr int64_t kFew = 64;
 template <int Inputs>
-bool run_small(const Entry& e, DType compute, const Tensor* const (&inputs)[Inputs], const Tensor& out,
-               ParamSpan params) {
+bool run_small(const Entry& e, DType compute, const Tensor* const (&inputs)[Inputs],
+               const Tensor& out, ParamSpan params) {
   const TensorImpl* o = out.impl();
   const int64_t n = o->numel;
   if (n > kGrain || !o->has(TensorImpl::kContiguous) || !params.empty() || e.checks_zero ||
@@ -137,11 +138,12 @@ bool run_small(const Entry& e, DType compute, const Tensor* const (&inputs)[Inpu
   return true;
 }
 
-// An input whose innermost dim is not out's is read column by column, a cache line an element. Turning it
-// first is several times faster.
+// An input whose innermost dim is not out's is read column by column, a cache line an element.
+// Turning it first is several times faster.
 constexpr int64_t kWorthTurning = 16384;
 bool lies_across(const Tensor& t, const Tensor& out) {
-  if (t.is_contiguous() || t.numel() < kWorthTurning || !out.is_contiguous() || t.dim() < 2) return false;
+  if (t.is_contiguous() || t.numel() < kWorthTurning || !out.is_contiguous() || t.dim() < 2)
+    return false;
   const size_t last = size_t(t.dim() - 1);
   if (t.strides()[last] <= 1 || t.sizes()[last] < 16) return false;
   for (size_t d = 0; d < last; ++d) {
@@ -151,10 +153,11 @@ bool lies_across(const Tensor& t, const Tensor& out) {
 }
 
 template <int Inputs>
-void run_entry(const Entry& e, DType compute, const Tensor* const (&inputs)[Inputs], const Tensor& out,
-               ParamSpan params) {
+void run_entry(const Entry& e, DType compute, const Tensor* const (&inputs)[Inputs],
+               const Tensor& out, ParamSpan params) {
   if (run_small(e, compute, inputs, out, params)) return;
-  internal_assert(params.size() == e.params, "a functor got another number of parameters than it has");
+  internal_assert(params.size() == e.params,
+                  "a functor got another number of parameters than it has");
   if constexpr (Inputs == 2) {
     if (e.checks_zero) check_divisor(*inputs[1]);
   }
@@ -227,14 +230,13 @@ void map_ternary(TernaryFn fn, const Tensor& a, const Tensor& b, const Tensor& c
     if (a.dtype() != DType::Bool) joint.add(a);
     compute = joint.get();
   }
-  device_loops(out.device().type).ternary(fn, a, b, c, out, span_of(params), compute_type(*compute));
+  device_loops(out.device().type)
+      .ternary(fn, a, b, c, out, span_of(params), compute_type(*compute));
 }
 
 bool has_unary(UnaryFn fn, DType compute) { return has_entry(tables().unary, fn, compute); }
 bool has_binary(BinaryFn fn, DType compute) { return has_entry(tables().binary, fn, compute); }
-bool has_ternary(TernaryFn fn, DType compute) {
-  return has_entry(tables().ternary, fn, compute);
-}
+bool has_ternary(TernaryFn fn, DType compute) { return has_entry(tables().ternary, fn, compute); }
 
 DType unary_result(UnaryFn fn, DType compute) {
   return result_of(entry_of(tables().unary, fn, compute), compute);

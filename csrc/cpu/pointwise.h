@@ -1,11 +1,14 @@
 // pointwise.h: out[i] = f(x[i], ...) for every functor of the op table, on any device.
 //
-// - The compute type is the promoted type of the inputs (float16 and bfloat16 compute in float32), or
+// - The compute type is the promoted type of the inputs (float16 and bfloat16 compute in float32),
+// or
 //   the one given; operands of another type are converted on the way, in small chunks. So a caller
 //   need not cast: `map_unary(UnaryFn::Exp, int_tensor, out, {}, DType::Float32)` is enough.
-// - The table entry says what comes out (the compute type, bool, or the real type of a complex one); an
+// - The table entry says what comes out (the compute type, bool, or the real type of a complex
+// one); an
 //   `out` of another type is converted into, too.
-// - Inputs broadcast to out's shape. An input may be `out` itself; other overlap is the caller's to refuse.
+// - Inputs broadcast to out's shape. An input may be `out` itself; other overlap is the caller's to
+// refuse.
 #pragma once
 
 #include <initializer_list>
@@ -20,11 +23,11 @@ namespace rush {
 using Params = std::initializer_list<Scalar>;
 
 RUSH_API void map_unary(UnaryFn fn, const Tensor& x, const Tensor& out, Params params = {},
-               std::optional<DType> compute = {});
-RUSH_API void map_binary(BinaryFn fn, const Tensor& a, const Tensor& b, const Tensor& out, Params params = {},
-                std::optional<DType> compute = {});
-RUSH_API void map_ternary(TernaryFn fn, const Tensor& a, const Tensor& b, const Tensor& c, const Tensor& out,
-                 Params params = {}, std::optional<DType> compute = {});
+                        std::optional<DType> compute = {});
+RUSH_API void map_binary(BinaryFn fn, const Tensor& a, const Tensor& b, const Tensor& out,
+                         Params params = {}, std::optional<DType> compute = {});
+RUSH_API void map_ternary(TernaryFn fn, const Tensor& a, const Tensor& b, const Tensor& c,
+                          const Tensor& out, Params params = {}, std::optional<DType> compute = {});
 
 // Is there an entry for this compute type? float16 and bfloat16 count as float32.
 RUSH_API bool has_unary(UnaryFn fn, DType compute);

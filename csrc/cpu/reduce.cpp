@@ -20,21 +20,35 @@ Choice choose(ReduceFn fn, DType x, DType out) {
   const DType norm = x == DType::Float64 || out == DType::Float64 ? DType::Float64 : DType::Float32;
   const bool truth = x == DType::Bool;
   switch (fn) {
-    case ReduceFn::Sum: return {Fold::Sum, wide_type(out)};
-    case ReduceFn::Mean: return {Fold::Mean, wide_type(out)};
-    case ReduceFn::Prod: return {Fold::Prod, wide_type(out)};
-    case ReduceFn::Max: return truth ? Choice{Fold::Any, x} : Choice{Fold::Max, wide_type(x)};
-    case ReduceFn::Min: return truth ? Choice{Fold::All, x} : Choice{Fold::Min, wide_type(x)};
-    case ReduceFn::Any: return {Fold::Any, DType::Bool};
-    case ReduceFn::All: return {Fold::All, DType::Bool};
+    case ReduceFn::Sum:
+      return {Fold::Sum, wide_type(out)};
+    case ReduceFn::Mean:
+      return {Fold::Mean, wide_type(out)};
+    case ReduceFn::Prod:
+      return {Fold::Prod, wide_type(out)};
+    case ReduceFn::Max:
+      return truth ? Choice{Fold::Any, x} : Choice{Fold::Max, wide_type(x)};
+    case ReduceFn::Min:
+      return truth ? Choice{Fold::All, x} : Choice{Fold::Min, wide_type(x)};
+    case ReduceFn::Any:
+      return {Fold::Any, DType::Bool};
+    case ReduceFn::All:
+      return {Fold::All, DType::Bool};
     case ReduceFn::CountNonzero:
-    case ReduceFn::Norm0: return {Fold::Count, DType::Bool};
-    case ReduceFn::Norm1: return {Fold::Norm1, norm};
-    case ReduceFn::Norm2: return {Fold::Norm2, norm};
-    case ReduceFn::NormInf: return {Fold::NormInf, norm};
-    case ReduceFn::NormNegInf: return {Fold::NormNegInf, norm};
-    case ReduceFn::NormP: return {Fold::NormP, norm};
-    default: return {Fold::LogSumExp, norm};
+    case ReduceFn::Norm0:
+      return {Fold::Count, DType::Bool};
+    case ReduceFn::Norm1:
+      return {Fold::Norm1, norm};
+    case ReduceFn::Norm2:
+      return {Fold::Norm2, norm};
+    case ReduceFn::NormInf:
+      return {Fold::NormInf, norm};
+    case ReduceFn::NormNegInf:
+      return {Fold::NormNegInf, norm};
+    case ReduceFn::NormP:
+      return {Fold::NormP, norm};
+    default:
+      return {Fold::LogSumExp, norm};
   }
 }
 
@@ -51,8 +65,8 @@ void cpu_reduce(ReduceFn fn, const Tensor& x, const Tensor& out, ParamSpan param
   if (fn == ReduceFn::ArgMax || fn == ReduceFn::ArgMin) return reduce_arg_all(fn, x, out);
   const Choice choice = choose(fn, x.dtype(), out.dtype());
   const FoldKernel& kernel = folds_for(choice.element).folds[int(choice.fold)];
-  check(kernel.row != nullptr, ErrorKind::NotImplemented, "", "reduction not implemented for ", x.dtype(),
-        " tensors");
+  check(kernel.row != nullptr, ErrorKind::NotImplemented, "", "reduction not implemented for ",
+        x.dtype(), " tensors");
   FoldCall call{&kernel, choice.element};
   if (fn == ReduceFn::Mean) call.count = folded_count(x, out);
   if (!params.empty()) call.param = params[0].to_double();
@@ -116,7 +130,8 @@ void reduce_var(const Tensor& x, const Tensor& out, double correction, bool take
   device_loops(x.device().type).reduce_var(x, out, correction, take_sqrt, mean_out);
 }
 
-void reduce_arg(ReduceFn fn, const Tensor& x, const Tensor& values, const Tensor& indices, int64_t dim) {
+void reduce_arg(ReduceFn fn, const Tensor& x, const Tensor& values, const Tensor& indices,
+                int64_t dim) {
   device_loops(x.device().type).reduce_arg(fn, x, values, indices, dim);
 }
 

@@ -74,8 +74,8 @@ void run_row(char* const* ptrs, const int64_t* strides, int64_t n, const void* c
 // Rows this short are taken several at a time.
 constexpr int64_t kShortRow = 512;
 
-// Several short rows side by side in one chunk. An operand that repeats from row to row (a bias) is laid out
-// once and stays.
+// Several short rows side by side in one chunk. An operand that repeats from row to row (a bias) is
+// laid out once and stays.
 struct ShortRows {
   const LoopNest& nest;
   const RowPlan& plan;
@@ -120,15 +120,16 @@ struct ShortRows {
         const int64_t step = nest.strides[1][i];
         if (step == 0 && laid_out[i] == from[i] && laid_rows[i] >= rows) continue;
         for (int64_t k = 0; k < rows; ++k)
-          bring(i)(buffers[i] + k * n * item[i], item[i], from[i] + k * step, nest.strides[0][i], n);
+          bring(i)(buffers[i] + k * n * item[i], item[i], from[i] + k * step, nest.strides[0][i],
+                   n);
         laid_out[i] = from[i];
         laid_rows[i] = rows;
       }
       plan.fn(at, rows * n, plan.params);
       if (!direct(0)) {
         for (int64_t k = 0; k < rows; ++k)
-          bring(0)(from[0] + k * nest.strides[1][0], nest.strides[0][0], buffers[0] + k * n * item[0],
-                   item[0], n);
+          bring(0)(from[0] + k * nest.strides[1][0], nest.strides[0][0],
+                   buffers[0] + k * n * item[0], item[0], n);
       }
       row += rows;
     }

@@ -46,7 +46,8 @@ struct ScanCall {
   int64_t length, x_stride, out_stride, index_stride;  // along the dim, in bytes
 };
 
-// A stretch of n elements (along the dim, or across it) at these strides, through buffers where needed.
+// A stretch of n elements (along the dim, or across it) at these strides, through buffers where
+// needed.
 template <class Kernel>
 void stretch(const ScanCall& call, Kernel kernel, char* out, int64_t out_stride, const char* x,
              int64_t x_stride, char* indices, int64_t index_stride, int64_t n, char* acc,
@@ -74,7 +75,8 @@ void scan_lines(char* const* ptrs, const int64_t* strides, int64_t n, const void
   if (n >= 4 && strides[1] == call.x_item && call.x_stride != call.x_item) {
     for (int64_t c = 0; c < n; c += kChunk) {
       const int64_t m = std::min(kChunk, n - c);
-      for (int64_t j = 0; j < m; ++j) std::memcpy(accs + j * k.acc_size, k.blank, size_t(k.acc_size));
+      for (int64_t j = 0; j < m; ++j)
+        std::memcpy(accs + j * k.acc_size, k.blank, size_t(k.acc_size));
       for (int64_t r = 0; r < call.length; ++r) {
         stretch(call, k.columns, ptrs[0] + c * strides[0] + r * call.out_stride, strides[0],
                 ptrs[1] + c * strides[1] + r * call.x_stride, strides[1],

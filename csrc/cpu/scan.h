@@ -6,9 +6,9 @@
 
 namespace rush {
 
-// out has x's shape; Sum and Prod compute in out's type. Max and Min also fill `indices` (int64) when
-// given; NaN wins and stays, of equals the last wins, as in PyTorch.
+// out has x's shape; Sum and Prod compute in out's type. Max and Min also fill `indices` (int64)
+// when given; NaN wins and stays, of equals the last wins, as in PyTorch.
 RUSH_API void scan(ScanFn fn, const Tensor& x, const Tensor& out, int64_t dim,
-          const Tensor* indices = nullptr);
+                   const Tensor* indices = nullptr);
 
 }  // namespace rush

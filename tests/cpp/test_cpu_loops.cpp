@@ -17,7 +17,8 @@ using namespace rush;
 
 namespace {
 
-Tensor random_tensor(IntList sizes, DType type, unsigned seed = 1, double low = -3, double high = 3) {
+Tensor random_tensor(IntList sizes, DType type, unsigned seed = 1, double low = -3,
+                     double high = 3) {
   const Tensor wide = make_tensor(sizes, DType::Float64);
   std::mt19937 engine(seed);
   std::uniform_real_distribution<double> draw(low, high);
@@ -93,7 +94,10 @@ bool adds_up(const Tensor& a, const Tensor& b, const Tensor& out, double toleran
 constexpr DType kFloats[] = {DType::Float32, DType::Float64, DType::Float16, DType::BFloat16};
 
 double tolerance_of(DType t) {
-  return t == DType::Float64 ? 1e-13 : t == DType::Float32 ? 2e-6 : t == DType::Float16 ? 2e-3 : 1e-2;
+  return t == DType::Float64   ? 1e-13
+         : t == DType::Float32 ? 2e-6
+         : t == DType::Float16 ? 2e-3
+                               : 1e-2;
 }
 
 }  // namespace
@@ -109,7 +113,8 @@ TEST(binary_layouts) {
     EXPECT(adds_up(transposed(a, 0, 2), transposed(b, 0, 2), make_tensor(Dims{300, 7, 5}, t), e));
     EXPECT(adds_up(every_second(a, 2), every_second(b, 2), make_tensor(Dims{5, 7, 150}, t), e));
     EXPECT(adds_up(a, b, transposed(make_tensor(Dims{300, 7, 5}, t), 0, 2), e));
-    EXPECT(adds_up(random_tensor(Dims{1}, t, 4), random_tensor(Dims{}, t, 5), make_tensor(Dims{1}, t), e));
+    EXPECT(adds_up(random_tensor(Dims{1}, t, 4), random_tensor(Dims{}, t, 5),
+                   make_tensor(Dims{1}, t), e));
     const Tensor empty = make_tensor(Dims{0, 3}, t);
     EXPECT(adds_up(empty, random_tensor(Dims{3}, t), empty, e));
   }
@@ -120,7 +125,8 @@ TEST(transposed_operand_and_short_rows) {
   const Tensor b = transposed(random_tensor(Dims{70, 130}, DType::Float32, 2), 0, 1);
   EXPECT(adds_up(a, b, make_tensor(Dims{130, 70}, DType::Float32)));
   const Tensor c = random_tensor(Dims{1000, 3}, DType::Float32, 3);
-  EXPECT(adds_up(c, random_tensor(Dims{3}, DType::Float32, 4), make_tensor(Dims{1000, 3}, DType::Float32)));
+  EXPECT(adds_up(c, random_tensor(Dims{3}, DType::Float32, 4),
+                 make_tensor(Dims{1000, 3}, DType::Float32)));
   EXPECT(adds_up(c, random_tensor(Dims{1000, 1}, DType::Float32, 4),
                  make_tensor(Dims{1000, 3}, DType::Float32)));
 }
@@ -143,13 +149,29 @@ TEST(missing_entry_names_the_op) {
          "\"exp\" not implemented for int64 tensors");
 }
 
+TEST(integer_division_by_zero_writes_nothing) {
+  const Tensor a = random_tensor(Dims{5000}, DType::Int32, 1, 1, 50);
+  const Tensor b = random_tensor(Dims{5000}, DType::Int32, 2, 1, 50);
+  const Tensor out = make_tensor(Dims{5000}, DType::Int32);
+  fill_cpu(out, Scalar(-1));
+  b.data<int32_t>()[4999] = 0;
+  EXPECT(testing::message_of([&] { map_binary(BinaryFn::FloorDivide, a, b, out); }) ==
+         "ZeroDivisionError");
+  EXPECT(out.data<int32_t>()[0] == -1);
+  b.data<int32_t>()[4999] = 1;
+  map_binary(BinaryFn::FloorDivide, a, b, out);
+  EXPECT(out.data<int32_t>()[7] == a.data<int32_t>()[7] / b.data<int32_t>()[7]);
+}
+
 TEST(large_outputs_bypass_the_cache) {
   const int64_t n = (3 << 20) + 5;
-  const Tensor a = random_tensor(Dims{n}, DType::Float32, 1), b = random_tensor(Dims{n}, DType::Float32, 2);
+  const Tensor a = random_tensor(Dims{n}, DType::Float32, 1),
+               b = random_tensor(Dims{n}, DType::Float32, 2);
   const Tensor out = make_tensor(Dims{n + 1}, DType::Float32).alias(Dims{n}, Dims{1}, 1);
   expect_thread_free(out, [&] { map_binary(BinaryFn::Add, a, b, out); });
   bool ok = true;
-  for (int64_t i = 0; i < n; ++i) ok &= out.data<float>()[i] == a.data<float>()[i] + b.data<float>()[i];
+  for (int64_t i = 0; i < n; ++i)
+    ok &= out.data<float>()[i] == a.data<float>()[i] + b.data<float>()[i];
   EXPECT(ok);
   const Tensor copy = make_tensor(Dims{n}, DType::Float32);
   copy_cpu(out, copy);
@@ -173,9 +195,12 @@ TEST(copies_between_all_types) {
       bool ok = true;
       for (int64_t i = 0; i < a.numel(); ++i) {
         double want = at(a, i);
-        if (DType(to) == DType::Bool) want = want != 0;
-        else if (!is_floating(DType(to)) && !is_complex(DType(to))) want = std::trunc(want);
-        ok &= close(at(flat, i), want, tolerance_of(is_floating(DType(to)) ? DType(to) : DType::Float32));
+        if (DType(to) == DType::Bool)
+          want = want != 0;
+        else if (!is_floating(DType(to)) && !is_complex(DType(to)))
+          want = std::trunc(want);
+        ok &= close(at(flat, i), want,
+                    tolerance_of(is_floating(DType(to)) ? DType(to) : DType::Float32));
         ok &= at(flat, i) == at(turned, i);
       }
       EXPECT(ok);
@@ -184,10 +209,12 @@ TEST(copies_between_all_types) {
 }
 
 TEST(float_to_integer_has_no_undefined_case) {
-  const float values[] = {-1.0f, 300.7f, 3e9f, -3e9f, 1e30f, std::numeric_limits<float>::quiet_NaN()};
+  const float values[] = {-1.0f, 300.7f, 3e9f,
+                          -3e9f, 1e30f,  std::numeric_limits<float>::quiet_NaN()};
   const Tensor a = make_tensor(Dims{6}, DType::Float32);
   std::memcpy(a.data(), values, sizeof values);
-  const Tensor small = make_tensor(Dims{6}, DType::UInt8), wide = make_tensor(Dims{6}, DType::Int64);
+  const Tensor small = make_tensor(Dims{6}, DType::UInt8),
+               wide = make_tensor(Dims{6}, DType::Int64);
   copy_cpu(a, small);
   copy_cpu(a, wide);
   EXPECT(small.data<uint8_t>()[0] == 255 && small.data<uint8_t>()[1] == 44);
@@ -195,7 +222,8 @@ TEST(float_to_integer_has_no_undefined_case) {
 }
 
 TEST(transposed_copies) {
-  for (DType t : {DType::UInt8, DType::Float16, DType::Float32, DType::Float64, DType::Complex128}) {
+  for (DType t :
+       {DType::UInt8, DType::Float16, DType::Float32, DType::Float64, DType::Complex128}) {
     for (const Dims& shape : {Dims{3, 100, 75}, Dims{1, 64, 64}, Dims{2, 9, 300}}) {
       const Tensor a = random_tensor(shape, t, 3, 0, 50);
       const Tensor turned = transposed(a, 1, 2);
@@ -222,7 +250,8 @@ TEST(fills) {
 namespace {
 
 double fold_naive(ReduceFn fn, const std::vector<double>& v) {
-  double sum = 0, absolute = 0, squares = 0, product = 1, top = -INFINITY, bottom = INFINITY, count = 0;
+  double sum = 0, absolute = 0, squares = 0, product = 1, top = -INFINITY, bottom = INFINITY,
+         count = 0;
   double cubes = 0, powers = 0;
   for (double x : v) {
     sum += x, absolute += std::abs(x), squares += x * x, product *= x;
@@ -231,25 +260,39 @@ double fold_naive(ReduceFn fn, const std::vector<double>& v) {
     count += x != 0, cubes += std::pow(std::abs(x), 3), powers += std::exp(x);
   }
   switch (fn) {
-    case ReduceFn::Sum: return sum;
-    case ReduceFn::Mean: return sum / double(v.size());
-    case ReduceFn::Prod: return product;
-    case ReduceFn::Max: return top;
-    case ReduceFn::Min: return bottom;
-    case ReduceFn::Any: return count > 0;
-    case ReduceFn::All: return count == double(v.size());
-    case ReduceFn::CountNonzero: return count;
-    case ReduceFn::Norm1: return absolute;
-    case ReduceFn::Norm2: return std::sqrt(squares);
-    case ReduceFn::NormP: return std::cbrt(cubes);
-    default: return std::log(powers);
+    case ReduceFn::Sum:
+      return sum;
+    case ReduceFn::Mean:
+      return sum / double(v.size());
+    case ReduceFn::Prod:
+      return product;
+    case ReduceFn::Max:
+      return top;
+    case ReduceFn::Min:
+      return bottom;
+    case ReduceFn::Any:
+      return count > 0;
+    case ReduceFn::All:
+      return count == double(v.size());
+    case ReduceFn::CountNonzero:
+      return count;
+    case ReduceFn::Norm1:
+      return absolute;
+    case ReduceFn::Norm2:
+      return std::sqrt(squares);
+    case ReduceFn::NormP:
+      return std::cbrt(cubes);
+    default:
+      return std::log(powers);
   }
 }
 
 // Every output of a reduction over the dims where `out` has size 1, by brute force.
 bool reduces(ReduceFn fn, const Tensor& x, const Tensor& out, double tolerance) {
-  if (fn == ReduceFn::NormP) reduce(fn, x, out, {Scalar(3.0)});
-  else reduce(fn, x, out);
+  if (fn == ReduceFn::NormP)
+    reduce(fn, x, out, {Scalar(3.0)});
+  else
+    reduce(fn, x, out);
   std::vector<std::vector<double>> groups(size_t(out.numel()));
   const Dims steps = contiguous_strides(out.sizes());
   for (int64_t i = 0; i < x.numel(); ++i) {
@@ -267,14 +310,15 @@ bool reduces(ReduceFn fn, const Tensor& x, const Tensor& out, double tolerance) 
   return true;
 }
 
-const ReduceFn kFolds[] = {ReduceFn::Sum,   ReduceFn::Mean,  ReduceFn::Prod,  ReduceFn::Max,
-                           ReduceFn::Min,   ReduceFn::Norm1, ReduceFn::Norm2, ReduceFn::NormP,
-                           ReduceFn::LogSumExp};
+const ReduceFn kFolds[] = {ReduceFn::Sum,   ReduceFn::Mean,  ReduceFn::Prod,
+                           ReduceFn::Max,   ReduceFn::Min,   ReduceFn::Norm1,
+                           ReduceFn::Norm2, ReduceFn::NormP, ReduceFn::LogSumExp};
 
 }  // namespace
 
 TEST(reductions_of_every_shape) {
-  for (const Dims& shape : {Dims{6, 5, 70}, Dims{40, 3, 5}, Dims{1, 1, 1}, Dims{300, 2, 3}, Dims{2, 700, 1}}) {
+  for (const Dims& shape :
+       {Dims{6, 5, 70}, Dims{40, 3, 5}, Dims{1, 1, 1}, Dims{300, 2, 3}, Dims{2, 700, 1}}) {
     const Tensor x = random_tensor(shape, DType::Float32, 3);
     for (int mask = 0; mask < 8; ++mask) {
       Dims kept = shape;
@@ -285,7 +329,8 @@ TEST(reductions_of_every_shape) {
         if (fn == ReduceFn::Prod && x.numel() / numel(kept) > 60) continue;  // overflows
         EXPECT(reduces(fn, x, make_tensor(kept, DType::Float32), 1e-4));
       }
-      EXPECT(reduces(ReduceFn::Sum, transposed(transposed(x, 0, 2), 0, 2), make_tensor(kept, DType::Float32), 1e-5));
+      EXPECT(reduces(ReduceFn::Sum, transposed(transposed(x, 0, 2), 0, 2),
+                     make_tensor(kept, DType::Float32), 1e-5));
       const Tensor turned = transposed(x, 0, 2);
       Dims kept_turned = kept;
       std::swap(kept_turned[0], kept_turned[2]);
@@ -336,7 +381,8 @@ TEST(sums_are_accurate) {
 TEST(nan_and_infinity) {
   for (int64_t n : {1, 5, 33, 5000}) {
     const Tensor x = random_tensor(Dims{n}, DType::Float32, 6);
-    const Tensor out = make_tensor(Dims{1}, DType::Float32), index = make_tensor(Dims{1}, DType::Int64);
+    const Tensor out = make_tensor(Dims{1}, DType::Float32),
+                 index = make_tensor(Dims{1}, DType::Int64);
     x.data<float>()[n - 1] = NAN;
     reduce(ReduceFn::Max, x, out);
     EXPECT(std::isnan(at(out, 0)));
@@ -348,7 +394,8 @@ TEST(nan_and_infinity) {
     reduce(ReduceFn::LogSumExp, x, out);
     EXPECT(std::isinf(at(out, 0)));
   }
-  const Tensor none = make_tensor(Dims{0, 3}, DType::Float32), out = make_tensor(Dims{1, 3}, DType::Float32);
+  const Tensor none = make_tensor(Dims{0, 3}, DType::Float32),
+               out = make_tensor(Dims{1, 3}, DType::Float32);
   reduce(ReduceFn::Prod, none, out);
   EXPECT(at(out, 0) == 1 && at(out, 2) == 1);
   reduce(ReduceFn::Mean, none, out);
@@ -381,7 +428,8 @@ TEST(winners_and_positions) {
     }
     const Tensor turned = transposed(x, 0, 2), flat = make_tensor(turned.sizes(), t);
     copy_cpu(turned, flat);
-    const Tensor a = make_tensor(Dims{1, 1, 1}, DType::Int64), b = make_tensor(Dims{1, 1, 1}, DType::Int64);
+    const Tensor a = make_tensor(Dims{1, 1, 1}, DType::Int64),
+                 b = make_tensor(Dims{1, 1, 1}, DType::Int64);
     reduce(ReduceFn::ArgMax, turned, a);
     reduce(ReduceFn::ArgMax, flat, b);
     EXPECT(at(a, 0) == at(b, 0));
@@ -393,7 +441,8 @@ TEST(variances) {
   for (const Dims& kept : {Dims{1, 1}, Dims{130, 1}, Dims{1, 70}}) {
     const Tensor out = make_tensor(kept, DType::Float32), mean = make_tensor(kept, DType::Float32);
     reduce_var(x, out, 1, false, &mean);
-    const Tensor exact = make_tensor(kept, DType::Float64), wide = make_tensor(x.sizes(), DType::Float64);
+    const Tensor exact = make_tensor(kept, DType::Float64),
+                 wide = make_tensor(x.sizes(), DType::Float64);
     copy_cpu(x, wide);
     reduce(ReduceFn::Mean, wide, exact);
     double squares = 0;

@@ -78,7 +78,8 @@ inline constexpr int64_t kBlock<uint64_t> = 4;
 
 inline void block_vector(uint32_t, char* dst, int64_t dst_row, const char* src, int64_t src_row) {
   __m256 r[8], t[8];
-  for (int k = 0; k < 8; ++k) r[k] = _mm256_loadu_ps(reinterpret_cast<const float*>(src + k * src_row));
+  for (int k = 0; k < 8; ++k)
+    r[k] = _mm256_loadu_ps(reinterpret_cast<const float*>(src + k * src_row));
   for (int k = 0; k < 8; k += 2) {
     t[k] = _mm256_unpacklo_ps(r[k], r[k + 1]);
     t[k + 1] = _mm256_unpackhi_ps(r[k], r[k + 1]);
@@ -99,7 +100,8 @@ inline void block_vector(uint32_t, char* dst, int64_t dst_row, const char* src, 
 
 inline void block_vector(uint64_t, char* dst, int64_t dst_row, const char* src, int64_t src_row) {
   __m256d r[4], t[4];
-  for (int k = 0; k < 4; ++k) r[k] = _mm256_loadu_pd(reinterpret_cast<const double*>(src + k * src_row));
+  for (int k = 0; k < 4; ++k)
+    r[k] = _mm256_loadu_pd(reinterpret_cast<const double*>(src + k * src_row));
   for (int k = 0; k < 4; k += 2) {
     t[k] = _mm256_unpacklo_pd(r[k], r[k + 1]);
     t[k + 1] = _mm256_unpackhi_pd(r[k], r[k + 1]);
@@ -123,7 +125,8 @@ void transpose(char* dst, int64_t dst_row, const char* src, int64_t src_row, int
     const int64_t full_rows = rows / block * block, full_cols = cols / block * block;
     for (int64_t i = 0; i < full_rows; i += block) {
       for (int64_t j = 0; j < full_cols; j += block)
-        block_vector(T(), dst + i * dst_row + j * size, dst_row, src + j * src_row + i * size, src_row);
+        block_vector(T(), dst + i * dst_row + j * size, dst_row, src + j * src_row + i * size,
+                     src_row);
       block_scalar<T>(dst + i * dst_row + full_cols * size, dst_row,
                       src + full_cols * src_row + i * size, src_row, block, cols - full_cols);
     }

@@ -29,9 +29,12 @@ RUSH_FN To convert(From x) {
   if constexpr (std::is_same_v<To, From>) {
     return x;
   } else if constexpr (is_complex_number<From>) {
-    if constexpr (std::is_same_v<To, bool>) return x.re != 0 || x.im != 0;
-    else if constexpr (is_complex_number<To>) return To(decltype(To::re)(x.re), decltype(To::re)(x.im));
-    else return convert<To>(x.re);
+    if constexpr (std::is_same_v<To, bool>)
+      return x.re != 0 || x.im != 0;
+    else if constexpr (is_complex_number<To>)
+      return To(decltype(To::re)(x.re), decltype(To::re)(x.im));
+    else
+      return convert<To>(x.re);
   } else if constexpr (is_complex_number<To>) {
     return To(convert<decltype(To::re)>(x), 0);
   } else if constexpr (is_short_float<From>) {

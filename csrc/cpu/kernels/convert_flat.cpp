@@ -54,13 +54,15 @@ void flat<float, half>(char* dst, int64_t, const char* src, int64_t, int64_t n) 
 template <int... pair>
 constexpr ConvertTable make(std::integer_sequence<int, pair...>) {
   ConvertTable t{};
-  ([&] {
-    constexpr DType from = kFrequent[pair / kCount], to = kFrequent[pair % kCount];
-    if constexpr (from != to) {
-      t.fn[static_cast<int>(from)][static_cast<int>(to)] =
-          flat<typename CppType<from>::type, typename CppType<to>::type>;
-    }
-  }(), ...);
+  (
+      [&] {
+        constexpr DType from = kFrequent[pair / kCount], to = kFrequent[pair % kCount];
+        if constexpr (from != to) {
+          t.fn[static_cast<int>(from)][static_cast<int>(to)] =
+              flat<typename CppType<from>::type, typename CppType<to>::type>;
+        }
+      }(),
+      ...);
   return t;
 }
 

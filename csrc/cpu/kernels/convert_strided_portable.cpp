@@ -1,4 +1,5 @@
-// convert_strided_portable.cpp: every type to every other at any stride; scalar loops, quick to compile.
+// convert_strided_portable.cpp: every type to every other at any stride; scalar loops, quick to
+// compile.
 #include <utility>
 
 #include "core/dtype.h"
@@ -25,16 +26,21 @@ template <class From, class To>
 
 // Same type: only the width matters.
 template <class T>
-using Carrier = std::conditional_t<sizeof(T) == 1, uint8_t,
-    std::conditional_t<sizeof(T) == 2, uint16_t, std::conditional_t<sizeof(T) == 4, uint32_t,
-    std::conditional_t<sizeof(T) == 8, uint64_t, complex<double>>>>>;
+using Carrier = std::conditional_t<
+    sizeof(T) == 1, uint8_t,
+    std::conditional_t<
+        sizeof(T) == 2, uint16_t,
+        std::conditional_t<sizeof(T) == 4, uint32_t,
+                           std::conditional_t<sizeof(T) == 8, uint64_t, complex<double>>>>>;
 
 template <int from, int to>
 constexpr ConvertFn pick() {
   using From = typename CppType<static_cast<DType>(from)>::type;
   using To = typename CppType<static_cast<DType>(to)>::type;
-  if constexpr (from == to) return strided<Carrier<From>, Carrier<To>>;
-  else return strided<From, To>;
+  if constexpr (from == to)
+    return strided<Carrier<From>, Carrier<To>>;
+  else
+    return strided<From, To>;
 }
 
 template <int... pair>

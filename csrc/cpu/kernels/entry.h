@@ -1,9 +1,9 @@
 // entry.h: the loops that kernel files make out of functors, and the table entries that hold them.
 //
 // Note [One loop a functor]
-// A functor is compiled once a type and instruction set, for operands that lie end to end. Rows with
-// gaps, constants and other types are brought into that form in chunks that stay in the first-level
-// cache (rows.cpp); that costs a few percent there and saves most of the build time.
+// A functor is compiled once a type and instruction set, for operands that lie end to end. Rows
+// with gaps, constants and other types are brought into that form in chunks that stay in the
+// first-level cache (rows.cpp); that costs a few percent there and saves most of the build time.
 #pragma once
 
 #include <cstddef>
@@ -36,7 +36,8 @@ constexpr bool checks_zero() {
   return false;
 }
 
-// The condition of `where` is bool whatever the type of the other two; read as a byte, or g++ gives up.
+// The condition of `where` is bool whatever the type of the other two; read as a byte, or g++ gives
+// up.
 template <class F>
 constexpr bool takes_condition = std::is_same_v<F, functors::Where>;
 template <class F, class T>
@@ -67,8 +68,10 @@ void element_loop(char* const* ptrs, int64_t n, const Number* params) {
     const T* c = reinterpret_cast<const T*>(ptrs[3]);
 #pragma omp simd
     for (int64_t i = 0; i < n; ++i) {
-      if constexpr (takes_condition<F>) out[i] = f(a[i] != 0, b[i], c[i]);
-      else out[i] = static_cast<Out>(f(a[i], b[i], c[i]));
+      if constexpr (takes_condition<F>)
+        out[i] = f(a[i] != 0, b[i], c[i]);
+      else
+        out[i] = static_cast<Out>(f(a[i], b[i], c[i]));
     }
   }
 }
@@ -76,8 +79,7 @@ void element_loop(char* const* ptrs, int64_t n, const Number* params) {
 // Functors without numbers of their own are plain structs, the others templates over the type.
 template <int Arity, class F, class T, int P, FnResult R>
 constexpr Entry make_entry() {
-  return {element_loop<Arity, F, T, P, R>, P, R, checks_zero<F, T>(),
-          takes_condition<F>};
+  return {element_loop<Arity, F, T, P, R>, P, R, checks_zero<F, T>(), takes_condition<F>};
 }
 template <int Arity, template <class> class F, class T, int P, FnResult R>
 constexpr Entry make_entry() {

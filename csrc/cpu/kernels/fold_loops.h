@@ -64,8 +64,8 @@ typename Op::Element block(const typename Op::Element* x, int64_t n) {
   return rest;
 }
 
-// float32 sums: 16 steps in float, then the lanes are widened to double. As exact as pairwise summation
-// with blocks of 128, or better, and as fast as memory.
+// float32 sums: 16 steps in float, then the lanes are widened to double. As exact as pairwise
+// summation with blocks of 128, or better, and as fast as memory.
 template <class Op>
 int64_t fold_widening(const float* x, int64_t n, WideSum<float>& acc) {
   using V = typename Vector<float>::type;
@@ -114,7 +114,9 @@ template <class Op>
 void fold_columns(const char* p, int64_t row_stride, int64_t rows, int64_t n, char* accs, double) {
   using T = typename Op::Element;
   auto* into = reinterpret_cast<typename Op::Acc*>(accs);
-  auto row = [&](int64_t r, int64_t c) { return reinterpret_cast<const T*>(p + r * row_stride) + c; };
+  auto row = [&](int64_t r, int64_t c) {
+    return reinterpret_cast<const T*>(p + r * row_stride) + c;
+  };
   for (int64_t c = 0; c < n; c += kColumns) {
     const int64_t m = n - c < kColumns ? n - c : kColumns;
     for (int64_t begin = 0; begin < rows; begin += kColumnRows) {
@@ -161,13 +163,13 @@ inline constexpr typename Op::Acc kBlank = Op::blank_acc;
 // For an op with loops of its own (Loops::row, Loops::columns).
 template <class Op, class Loops>
 constexpr FoldKernel custom_kernel() {
-  return {sizeof(typename Op::Acc), false, &kBlank<Op>, Loops::row, Loops::columns, merge_accs<Op>,
-          finish_accs<Op>};
+  return {sizeof(typename Op::Acc), false,          &kBlank<Op>,    Loops::row,
+          Loops::columns,           merge_accs<Op>, finish_accs<Op>};
 }
 template <class Op>
 constexpr FoldKernel fold_kernel() {
-  return {sizeof(typename Op::Acc), false, &kBlank<Op>, fold_row<Op>, fold_columns<Op>,
-          merge_accs<Op>, finish_accs<Op>};
+  return {sizeof(typename Op::Acc), false,          &kBlank<Op>,    fold_row<Op>,
+          fold_columns<Op>,         merge_accs<Op>, finish_accs<Op>};
 }
 
 // ---- winners with their positions ----

@@ -5,8 +5,8 @@
 
 namespace rush::RUSH_ISA {
 
-// Mean and sum of squared deviations, two passes over a block that is in the cache, blocks merged by Chan's
-// formula: as exact as two passes over everything, and memory is read once.
+// Mean and sum of squared deviations, two passes over a block that is in the cache, blocks merged
+// by Chan's formula: as exact as two passes over everything, and memory is read once.
 template <class T>
 struct VarFold {
   using Element = T;
@@ -65,7 +65,8 @@ struct VarFold {
       merge(into, {double(m), double(center) + shift, square - shift * drift});
     }
   }
-  static void columns(const char* p, int64_t row_stride, int64_t rows, int64_t n, char* accs, double) {
+  static void columns(const char* p, int64_t row_stride, int64_t rows, int64_t n, char* accs,
+                      double) {
     auto* into = reinterpret_cast<Acc*>(accs);
     for (int64_t c = 0; c < n; c += kColumns) {
       const int64_t m = n - c < kColumns ? n - c : kColumns;
@@ -93,8 +94,8 @@ struct VarFold {
         const double count = double(end - begin);
         for (int64_t j = 0; j < m; ++j) {
           const double shift = double(drift[j]) / count;
-          merge(into[c + j], {count, double(center[j]) + shift,
-                              double(squares[j]) - shift * double(drift[j])});
+          merge(into[c + j],
+                {count, double(center[j]) + shift, double(squares[j]) - shift * double(drift[j])});
         }
       }
     }
@@ -133,7 +134,8 @@ struct LogSumExpFold {
       merge(*reinterpret_cast<Acc*>(acc), {top, double(block<SumFold<T>>(powers, m))});
     }
   }
-  static void columns(const char* p, int64_t row_stride, int64_t rows, int64_t n, char* accs, double) {
+  static void columns(const char* p, int64_t row_stride, int64_t rows, int64_t n, char* accs,
+                      double) {
     auto* into = reinterpret_cast<Acc*>(accs);
     for (int64_t c = 0; c < n; c += kColumns) {
       const int64_t m = n - c < kColumns ? n - c : kColumns;

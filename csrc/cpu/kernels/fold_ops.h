@@ -1,7 +1,8 @@
 // fold_ops.h: what a reduction does with an element, for scalars and vectors alike.
 //
-// `step` takes the lane so far and an element, `join` two lanes; a lane lives for a short block only, then
-// it is folded into the acc, which is wider: double for float32, a sum with its error for float64.
+// `step` takes the lane so far and an element, `join` two lanes; a lane lives for a short block
+// only, then it is folded into the acc, which is wider: double for float32, a sum with its error
+// for float64.
 #pragma once
 
 #include <cstdint>
@@ -139,13 +140,17 @@ struct ExtremeFold {  // NaN wins
   static constexpr Acc blank_acc = blank;
   template <class V>
   RUSH_FN static V join(V a, V b) {
-    if constexpr (largest) return ((b > a) | (b != b)) ? b : a;
-    else return ((b < a) | (b != b)) ? b : a;
+    if constexpr (largest)
+      return ((b > a) | (b != b)) ? b : a;
+    else
+      return ((b < a) | (b != b)) ? b : a;
   }
   template <class V>
   RUSH_FN static V step(V lane, V x) {
-    if constexpr (magnitude) return join(lane, absolute(x));
-    else return join(lane, x);
+    if constexpr (magnitude)
+      return join(lane, absolute(x));
+    else
+      return join(lane, x);
   }
   static void fold(Acc& acc, T lane) { acc = join(acc, lane); }
   static void merge(Acc& acc, const Acc& other) { acc = join(acc, other); }
@@ -160,8 +165,10 @@ struct TruthFold {  // over bytes that are 0 or 1
   static constexpr Acc blank_acc = blank;
   template <class V>
   RUSH_FN static V step(V lane, V x) {
-    if constexpr (any) return lane | x;
-    else return lane & x;
+    if constexpr (any)
+      return lane | x;
+    else
+      return lane & x;
   }
   template <class V>
   RUSH_FN static V join(V a, V b) {

@@ -14,8 +14,10 @@ struct ComplexLoops {
   static constexpr Acc blank = Acc(product ? 1 : 0, 0);
 
   static void fold(Acc& acc, Acc x) {
-    if constexpr (product) acc = acc * x;
-    else acc = acc + x;
+    if constexpr (product)
+      acc = acc * x;
+    else
+      acc = acc + x;
   }
   static Acc wide(Z z) { return Acc(double(z.re), double(z.im)); }
   static void row(const char* p, int64_t n, char* acc, double) {
@@ -28,7 +30,8 @@ struct ComplexLoops {
       fold(into, part);
     }
   }
-  static void columns(const char* p, int64_t row_stride, int64_t rows, int64_t n, char* accs, double) {
+  static void columns(const char* p, int64_t row_stride, int64_t rows, int64_t n, char* accs,
+                      double) {
     Acc* into = reinterpret_cast<Acc*>(accs);
     for (int64_t r = 0; r < rows; ++r) {
       const Z* x = reinterpret_cast<const Z*>(p + r * row_stride);

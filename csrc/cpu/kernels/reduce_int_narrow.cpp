@@ -1,4 +1,5 @@
-// reduce_int_narrow.cpp: reductions of int64, to which narrower integers are widened on the way, and of truth values.
+// reduce_int_narrow.cpp: reductions of int64, to which narrower integers are widened on the way,
+// and of truth values.
 #include "cpu/kernels/fold_loops.h"
 
 namespace rush {
@@ -39,7 +40,8 @@ struct CountLoops {
     }
     *reinterpret_cast<Acc*>(acc) += total;
   }
-  static void columns(const char* p, int64_t row_stride, int64_t rows, int64_t n, char* accs, double) {
+  static void columns(const char* p, int64_t row_stride, int64_t rows, int64_t n, char* accs,
+                      double) {
     Acc* into = reinterpret_cast<Acc*>(accs);
     for (int64_t r = 0; r < rows; ++r) {
       const uint8_t* x = reinterpret_cast<const uint8_t*>(p + r * row_stride);

@@ -8,7 +8,22 @@
 namespace rush {
 
 enum class Fold : uint8_t {
-  Sum, Mean, Prod, Max, Min, Any, All, Count, Norm1, Norm2, NormInf, NormNegInf, NormP, LogSumExp, Var, kCount,
+  Sum,
+  Mean,
+  Prod,
+  Max,
+  Min,
+  Any,
+  All,
+  Count,
+  Norm1,
+  Norm2,
+  NormInf,
+  NormNegInf,
+  NormP,
+  LogSumExp,
+  Var,
+  kCount,
 };
 
 // A running result ("acc") is an opaque block of acc_size bytes, and `blank` is an empty one.

@@ -30,13 +30,17 @@ struct Wide<complex<float>> {
 
 template <class A, class T>
 A widen(T x) {
-  if constexpr (requires { x.re; }) return A(x.re, x.im);
-  else return A(x);
+  if constexpr (requires { x.re; })
+    return A(x.re, x.im);
+  else
+    return A(x);
 }
 template <class T, class A>
 T narrow(A x) {
-  if constexpr (requires { x.re; }) return T(decltype(T::re)(x.re), decltype(T::re)(x.im));
-  else return T(x);
+  if constexpr (requires { x.re; })
+    return T(decltype(T::re)(x.re), decltype(T::re)(x.im));
+  else
+    return T(x);
 }
 
 template <class T, bool product>
@@ -44,8 +48,10 @@ struct Running {
   using Acc = typename Wide<T>::type;
   static constexpr Acc blank = Acc(product ? 1 : 0);
   static Acc join(Acc a, Acc b) {
-    if constexpr (product) return a * b;
-    else return a + b;
+    if constexpr (product)
+      return a * b;
+    else
+      return a + b;
   }
   // Four at a time: the chain from one to the next is one operation long instead of four.
   static void row(const char* p, char* o, int64_t*, int64_t n, char* acc, int64_t) {
@@ -93,7 +99,8 @@ struct RunningExtreme {
     const bool better = largest ? x >= acc.value : x <= acc.value;
     if (!acc.started || better || x != x) acc = {x, true, position};
   }
-  static void row(const char* p, char* o, int64_t* indices, int64_t n, char* acc, int64_t position) {
+  static void row(const char* p, char* o, int64_t* indices, int64_t n, char* acc,
+                  int64_t position) {
     const T* x = reinterpret_cast<const T*>(p);
     T* out = reinterpret_cast<T*>(o);
     Acc carry = *reinterpret_cast<Acc*>(acc);
@@ -157,7 +164,8 @@ constexpr ScanTable make() {
   if constexpr (!requires(T z) { z.re; }) {
     t.scans[int(ScanFn::Max)] = kernel<RunningExtreme<T, true>>();
     t.scans[int(ScanFn::Min)] = kernel<RunningExtreme<T, false>>();
-    if constexpr (!std::is_integral_v<T>) t.scans[int(ScanFn::LogSumExp)] = kernel<RunningLogSumExp<T>>();
+    if constexpr (!std::is_integral_v<T>)
+      t.scans[int(ScanFn::LogSumExp)] = kernel<RunningLogSumExp<T>>();
   }
   return t;
 }

@@ -15,8 +15,8 @@ struct Number {
   bool exact;  // `whole` holds it
 
   template <class T>
-    requires(__is_same(T, bool) || requires(T t) { T(1.5) / t; })
-  RUSH_FN constexpr operator T() const {
+  requires(__is_same(T, bool) || requires(T t) { T(1.5) / t; }) RUSH_FN constexpr operator T()
+      const {
     if constexpr (requires(T t) { t.im; }) {
       using R = decltype(T::re);
       return exact ? T(R(whole), R(0)) : T(R(re), R(im));

@@ -1,4 +1,8 @@
 # Each tests/cpp/test_*.cpp is a program of its own, linked to the library as a user's would be.
+# It finds oneDNN and OpenBLAS in the environment of the Python that runs the build.
+execute_process(
+  COMMAND "${Python_EXECUTABLE}" -c "import sysconfig; print(sysconfig.get_path('purelib'))"
+  OUTPUT_VARIABLE site_packages OUTPUT_STRIP_TRAILING_WHITESPACE COMMAND_ERROR_IS_FATAL ANY)
 file(GLOB test_sources CONFIGURE_DEPENDS "${CMAKE_CURRENT_SOURCE_DIR}/tests/cpp/test_*.cpp")
 foreach(source ${test_sources})
   get_filename_component(name "${source}" NAME_WE)
@@ -7,4 +11,6 @@ foreach(source ${test_sources})
   target_link_libraries(${name} PRIVATE rushlight Threads::Threads)
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/tests")
   add_test(NAME ${name} COMMAND ${name})
+  set_tests_properties(${name} PROPERTIES
+                       ENVIRONMENT "RUSHLIGHT_LIBRARY_PATH=${site_packages}")
 endforeach()

@@ -7,21 +7,22 @@ from emit_ops import HEADER, c_string, entries_of
 from schema import TableError, with_out
 
 STUB_START = Path(__file__).with_name("stub_start.pyi")
+# With an underscore where Tensor has an attribute or method of the same name.
 STUB_TYPES = {
     "Tensor": "Tensor",
     "Operand": "Tensor | Number",
     "Tensors": "Sequence[Tensor]",
     "Scalar": "Number",
-    "Int": "int",
-    "Ints": "Sequence[int]",
-    "Float": "float",
-    "Floats": "Sequence[float]",
+    "Int": "_int",
+    "Ints": "Sequence[_int]",
+    "Float": "_float",
+    "Floats": "Sequence[_float]",
     "Bool": "_bool",
     "String": "str",
-    "DType": "dtype",
+    "DType": "_dtype",
     "Device": "DeviceLike",
-    "Layout": "layout",
-    "MemoryFormat": "memory_format",
+    "Layout": "_layout",
+    "MemoryFormat": "_memory_format",
     "Generator": "Generator",
 }
 STUB_RESULTS = {
@@ -29,9 +30,9 @@ STUB_RESULTS = {
     "Tensor[]": "tuple[Tensor, ...]",
     "Scalar": "Number",
     "bool": "_bool",
-    "int": "int",
-    "float": "float",
-    "DType": "dtype",
+    "int": "_int",
+    "float": "_float",
+    "DType": "_dtype",
 }
 
 
@@ -131,7 +132,9 @@ PyObject* method(PyObject* self, PyObject* const* args, Py_ssize_t nargs, PyObje
 }}
 
 using FastFunction = PyObject* (*)(PyObject*, PyObject* const*, Py_ssize_t, PyObject*);
-PyCFunction fast(FastFunction f) {{ return reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(f)); }}
+PyCFunction fast(FastFunction f) {{
+  return reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(f));
+}}
 constexpr int kFlags = METH_FASTCALL | METH_KEYWORDS;
 
 PyMethodDef g_functions[] = {{
@@ -159,7 +162,7 @@ void resolve_ops() {{
 def stub_type(arg, varargs=False):
     text = STUB_TYPES[arg.kind]
     if arg.kind == "Ints" and (arg.count or varargs):
-        text = "int | " + text
+        text = "_int | " + text
     if arg.holes:
         text = "Sequence[Tensor | None]"
     return text + " | None" if arg.optional else text
@@ -172,7 +175,7 @@ def stub_def(entry, form, overloaded, indent):
         varargs = entry.row.varargs and arg.kind == "Ints" and not star
         if varargs:
             star = True
-            parts.append(f"*{name}: int | Sequence[int]")
+            parts.append(f"*{name}: _int | Sequence[_int]")
             continue
         if arg.keyword_only and not star:
             star = True
@@ -209,5 +212,3 @@ def stub(rows) -> str:
 
 def outputs(rows) -> dict[str, str]:
     return {"bindings/methods.cpp": methods_cpp(rows), "rushlight/_C/__init__.pyi": stub(rows)}
-
-

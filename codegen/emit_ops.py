@@ -112,7 +112,9 @@ def definition(entry: Entry, index: int) -> str:
         outs = ", ".join(out_names(row))
         lines.append(f"  const std::array<Tensor, {len(row.results)}> outs{{{outs}}};")
         lines.append("  if (t_modes & kSlowPath) [[unlikely]] {")
-        lines.append(f"    intercept<void>({me}{args}, TensorList(outs));\n    return {{{outs}}};\n  }}")
+        lines.append(
+            f"    intercept<void>({me}{args}, TensorList(outs));\n    return {{{outs}}};\n  }}"
+        )
         lines.append(f"  {call}(outs{args});\n  return {{{outs}}};")
     return "\n".join([*lines, "}"])
 
@@ -154,9 +156,17 @@ class Family:
 
     def arg_spec(self, arg):
         default = {None: "Required", "None": "None"}.get(arg.default, "Value")
-        fields = [c_string(arg.name), f"ArgKind::{arg.kind}", flag(arg.optional),
-                  flag(arg.keyword_only), str(arg.count), flag(arg.holes),
-                  f"DefaultKind::{default}", c_string(arg.default or ""), self.maker(arg)]  # fmt: skip
+        fields = [
+            c_string(arg.name),
+            f"ArgKind::{arg.kind}",
+            flag(arg.optional),
+            flag(arg.keyword_only),
+            str(arg.count),
+            flag(arg.holes),
+            f"DefaultKind::{default}",
+            c_string(arg.default or ""),
+            self.maker(arg),
+        ]
         return "    {" + ", ".join(fields) + "},"
 
     def arg_arrays(self):
@@ -222,7 +232,9 @@ def registry_table(families) -> str:
     lines = [HEADER, '#include "ops/registry.h"\n\nnamespace rush::table {\n']
     for f in families:
         lines.append(f"extern const OpEntry {f}[];\nextern const size_t {f}_count;")
-    lines.append("\nvoid for_each_family(void (*visit)(std::span<const OpEntry>, void*), void* to) {")
+    lines.append(
+        "\nvoid for_each_family(void (*visit)(std::span<const OpEntry>, void*), void* to) {"
+    )
     lines += [f"  visit({{{f}, {f}_count}}, to);" for f in families]
     if not families:
         lines.append("  (void)visit, (void)to;")

@@ -14,7 +14,7 @@ COMPUTES |= {"bool": ["bool"], "f32": ["float32", "float16", "bfloat16"]}
 
 
 def collect(rows):
-    """arity -> functor -> (params, result, types). Rows may share a functor; their groups add up."""
+    """arity -> functor -> (params, result, types). Rows may share a functor: groups add up."""
     table = {arity: {} for arity in ARITIES}
     for row in rows:
         for k in row.kernels:
@@ -38,7 +38,8 @@ def type_mask(types) -> str:
 
 def header(table) -> str:
     lines = [
-        HEADER + "// pointwise_fns.h: the numbers of the pointwise functors, indices of kernel tables.",
+        HEADER
+        + "// pointwise_fns.h: the numbers of the pointwise functors, indices of kernel tables.",
         "#pragma once\n\n#include <cstdint>\n\nnamespace rush {\n",
         "enum class FnResult : uint8_t { Same, Bool, Real };",
         "struct FnInfo {\n  const char* name;  // of the functor in csrc/functors\n"
@@ -54,7 +55,8 @@ def header(table) -> str:
         )
         # The last one has no name, so that the array is never empty.
         lines.append(
-            f"inline constexpr FnInfo k{enum}s[] = {{\n{infos}    {{nullptr, 0, FnResult::Same, 0}},\n}};"
+            f"inline constexpr FnInfo k{enum}s[] = {{\n{infos}"
+            "    {nullptr, 0, FnResult::Same, 0},\n};"
         )
         lines.append(f"constexpr const FnInfo& info({enum} f) {{ return k{enum}s[int(f)]; }}")
     return "\n".join([*lines, "\n}  // namespace rush", ""])

@@ -288,7 +288,9 @@ def parse_row(data, family, where):
         struct=data.get("op") or camel(name) + camel(overload),
         aliases=tuple(words_of(data.get("alias", []))),
         varargs=bool(data.get("varargs", False)),
-        kernels=tuple(parse_kernel(k) for k in ([kernels] if isinstance(kernels, str) else kernels)),
+        kernels=tuple(
+            parse_kernel(k) for k in ([kernels] if isinstance(kernels, str) else kernels)
+        ),
         doc=" ".join(str(data.get("doc", "")).split()),
     )
     check_row(row)

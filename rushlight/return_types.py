@@ -2,6 +2,6 @@
 
 from rushlight import _C
 
-_types = getattr(_C, "_return_types", {})
-globals().update(_types)
-__all__ = sorted(_types)
+
+def __getattr__(name):
+    return _C._return_type(name)

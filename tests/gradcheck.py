@@ -8,7 +8,7 @@ STEP, RTOL, ATOL = 1e-6, 1e-5, 1e-7
 
 def _project(outputs, weights):
     """Sum of outputs times fixed weights: one number whose gradient meets every element."""
-    return sum(float((o.detach() * w).sum()) for o, w in zip(outputs, weights))
+    return sum(float((o.detach() * w).sum()) for o, w in zip(outputs, weights, strict=False))
 
 
 def numerical(f, x, weights):
@@ -30,7 +30,7 @@ def gradcheck(f, inputs):
     outputs, rng = f(), np.random.RandomState(0)
     weights = [rl.from_numpy(rng.uniform(0.5, 1.5, tuple(o.shape))) for o in outputs]
     grads = rl.autograd.grad(outputs, inputs, weights, allow_unused=True)
-    for number, (x, grad) in enumerate(zip(inputs, grads)):
+    for number, (x, grad) in enumerate(zip(inputs, grads, strict=False)):
         want = numerical(f, x, weights)
         got = np.zeros_like(want) if grad is None else (x * 0 + grad).detach().numpy()
         assert got.shape == want.shape, f"gradient {number} has shape {got.shape}"

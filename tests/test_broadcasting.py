@@ -31,7 +31,7 @@ def test_ternary(shapes):
     got = rl.where(ta % 2 == 0, tb, tc)
     np.testing.assert_array_equal(got.numpy(), np.where(a % 2 == 0, b, c))
     np.testing.assert_array_equal(rl.addcmul(ta, tb, tc).numpy(), a + b * c)
-    for t, x in zip(rl.broadcast_tensors(ta, tb, tc), np.broadcast_arrays(a, b, c)):
+    for t, x in zip(rl.broadcast_tensors(ta, tb, tc), np.broadcast_arrays(a, b, c), strict=False):
         np.testing.assert_array_equal(t.numpy(), x)
 
 
@@ -73,7 +73,7 @@ def test_in_place_keeps_its_shape(s, t):
 @SETTINGS
 def test_matmul_batches(shapes, data):
     m, k, n = (data.draw(st.integers(0, 3)) for _ in range(3))
-    a, b = (numbered((*s, *t)) for s, t in zip(shapes.input_shapes, ((m, k), (k, n))))
+    a, b = (numbered((*s, *t)) for s, t in zip(shapes.input_shapes, ((m, k), (k, n)), strict=False))
     got = rl.from_numpy(a.copy()) @ rl.from_numpy(b.copy())
     np.testing.assert_allclose(got.numpy(), a @ b, rtol=1e-5)
 

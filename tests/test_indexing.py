@@ -1,4 +1,4 @@
-"""Indexing and assignment against NumPy: by hand where PyTorch has its own rule, else hypothesis."""
+"""Indexing and assignment against NumPy; by hand where PyTorch has a rule of its own."""
 
 import numpy as np
 import pytest
@@ -78,8 +78,12 @@ def split(index):
     """PyTorch takes ints first, as views, so that they do not count as arrays as NumPy has it."""
     index = [int(p) if isinstance(p, np.ndarray) and p.ndim == 0 else p for p in index]
     arrays = [isinstance(p, (np.ndarray, list)) for p in index]
-    first = tuple(slice(None) if adv else p for p, adv in zip(index, arrays))
-    kept = [(p, adv) for p, adv in zip(index, arrays) if not isinstance(p, int) and p is not ...]
+    first = tuple(slice(None) if adv else p for p, adv in zip(index, arrays, strict=False))
+    kept = [
+        (p, adv)
+        for p, adv in zip(index, arrays, strict=False)
+        if not isinstance(p, int) and p is not ...
+    ]
     return first, tuple(p if adv else slice(None) for p, adv in kept)
 
 
@@ -145,7 +149,7 @@ def test_masks(shape, data):
 @given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 4)), min_size=1, max_size=6))
 @SETTINGS
 def test_accumulate(pairs):
-    rows, columns = (np.array(p) for p in zip(*pairs))
+    rows, columns = (np.array(p) for p in zip(*pairs, strict=False))
     values = np.arange(1, len(pairs) + 1, dtype="f4")
     a, t = np.zeros((4, 5), "f4"), rl.zeros(4, 5)
     np.add.at(a, (rows, columns), values)

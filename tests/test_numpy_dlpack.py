@@ -34,7 +34,7 @@ def test_strides_and_offsets(make):
     if a.ndim == 0:
         a = np.array(a)
     t = rl.from_numpy(a)
-    assert tuple(t.shape) == a.shape and t.data_ptr() == pointer(a) or a.size == 0
+    assert (tuple(t.shape) == a.shape and t.data_ptr() == pointer(a)) or a.size == 0
     assert t.tolist() == a.tolist()
     if a.size:
         assert tuple(s * 8 for s in t.stride()) == a.strides
@@ -137,7 +137,10 @@ def test_array_protocol():
     assert pointer(np.asarray(t)) == t.data_ptr()
     assert np.asarray(t, dtype="f4").dtype == np.float32
     assert np.array(t).ctypes.data != t.data_ptr()
-    assert np.sum(np.asarray(t)) == 15 and np.asarray([rl.tensor(1), rl.tensor(2)]).tolist() == [1, 2]
+    assert np.sum(np.asarray(t)) == 15 and np.asarray([rl.tensor(1), rl.tensor(2)]).tolist() == [
+        1,
+        2,
+    ]
     assert isinstance(rl.tensor([1.0, 2.0]) * np.float64(2), rl.Tensor)
     assert isinstance(np.exp(rl.tensor([1.0])), (np.ndarray, rl.Tensor))
 

@@ -10,7 +10,7 @@ SETTINGS = settings(max_examples=150, deadline=None)
 SHAPES = st.lists(st.integers(1, 4), min_size=1, max_size=4).map(tuple)
 
 STEPS = {
-    "transpose": lambda d, x: ("transpose", *sorted(d.draw(st.tuples(*[st.integers(0, x.ndim - 1)] * 2)))),
+    "transpose": lambda d, x: ("transpose", *[d.draw(st.integers(0, x.ndim - 1)) for _ in "ab"]),
     "permute": lambda d, x: ("permute", *d.draw(st.permutations(range(x.ndim)))),
     "narrow": lambda d, x: narrow(d, x),
     "unsqueeze": lambda d, x: ("unsqueeze", d.draw(st.integers(0, x.ndim))),
@@ -99,7 +99,8 @@ X = rl.arange(24.0).reshape(2, 3, 4)
 
 
 @pytest.mark.parametrize("text, stride, offset", [
-    ("x", (12, 4, 1), 0), ("x[1]", (4, 1), 12), ("x[:, 1]", (12, 1), 4), ("x[..., ::2]", (12, 4, 2), 0),
+    ("x", (12, 4, 1), 0), ("x[1]", (4, 1), 12), ("x[:, 1]", (12, 1), 4), ("x[..., ::2]",
+    (12, 4, 2), 0),
     ("x.transpose(0, 2)", (1, 4, 12), 0), ("x.permute(2, 0, 1)", (1, 12, 4), 0),
     ("x.unsqueeze(1)", (12, 12, 4, 1), 0), ("x.unsqueeze(-1)", (12, 4, 1, 1), 0),
     ("x[None]", (24, 12, 4, 1), 0), ("x.view(6, 4)", (4, 1), 0), ("x.view(2, 12)", (12, 1), 0),
@@ -130,7 +131,8 @@ def test_same_memory(text):
 
 @pytest.mark.parametrize("text", [
     "x.clone()", "x + 0", "x.t().contiguous()", "x.t().reshape(-1)", "x.to(rl.float64)",
-    "x[[0, 1]]", "x.repeat(1, 1)", "x.flip(0)", "x.roll(0)", "x.tril()", "rl.cat([x])", "rl.tensor(x)",
+    "x[[0, 1]]", "x.repeat(1, 1)", "x.flip(0)", "x.roll(0)", "x.tril()", "rl.cat([x])",
+    "rl.tensor(x)",
     "x.new_tensor(x)",
 ])  # fmt: skip
 @pytest.mark.filterwarnings("ignore")
@@ -143,7 +145,8 @@ CONTIGUOUS, LAST = (60, 20, 5, 1), (60, 1, 15, 3)
 
 
 @pytest.mark.parametrize("text, stride", [
-    ("x", CONTIGUOUS), ("x.to(memory_format=rl.channels_last)", LAST), ("c.contiguous()", CONTIGUOUS),
+    ("x", CONTIGUOUS), ("x.to(memory_format=rl.channels_last)", LAST), ("c.contiguous()",
+    CONTIGUOUS),
     ("c.clone()", LAST), ("rl.empty_like(c)", LAST), ("c + 1", LAST), ("c + c", LAST),
     ("c.exp()", LAST), ("c + x", LAST), ("x + c", CONTIGUOUS), ("c.double()", LAST),
     ("rl.where(c > 0, c, c)", LAST), ("c.contiguous(memory_format=rl.channels_last)", LAST),

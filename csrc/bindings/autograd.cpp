@@ -10,8 +10,7 @@ namespace {
 
 // A node of the graph, as grad_fn shows it.
 struct NodeObject {
-  PyObject_HEAD
-  Ref<Node> node;
+  PyObject_HEAD Ref<Node> node;
 };
 PyTypeObject* NodeType = nullptr;
 

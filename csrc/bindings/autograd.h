@@ -17,7 +17,8 @@ PyObject* get_output_nr(PyObject* o, void*);
 PyObject* get_retains_grad(PyObject* o, void*);
 
 // Tensor.requires_grad_(requires_grad=True), Tensor.backward(...), Tensor.retain_grad().
-PyObject* tensor_requires_grad_(PyObject* o, PyObject* const* args, Py_ssize_t n, PyObject* kwnames);
+PyObject* tensor_requires_grad_(PyObject* o, PyObject* const* args, Py_ssize_t n,
+                                PyObject* kwnames);
 PyObject* tensor_backward(PyObject* o, PyObject* const* args, Py_ssize_t n, PyObject* kwnames);
 PyObject* tensor_retain_grad(PyObject* o, PyObject*);
 

@@ -82,11 +82,7 @@ void release_view(PyObject*, Py_buffer* view) { delete static_cast<Geometry*>(vi
 // The foreign buffer under a tensor; released with the GIL held.
 void release_foreign(void* context) noexcept {
   auto* view = static_cast<Py_buffer*>(context);
-  if (Py_IsInitialized()) {
-    const PyGILState_STATE state = PyGILState_Ensure();
-    PyBuffer_Release(view);
-    PyGILState_Release(state);
-  }
+  with_gil([&] { PyBuffer_Release(view); });
   delete view;
 }
 

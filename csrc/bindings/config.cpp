@@ -42,7 +42,7 @@ PyObject* memory_stats(PyObject*, PyObject*) {
   const std::pair<const char*, int64_t> rows[] = {
       {"allocated", s.allocated},
       {"reserved", s.reserved},
-      {"peak_allocated", s.peak_allocated},
+      {"peak", s.peak_allocated},
       {"peak_reserved", s.peak_reserved},
       {"live_blocks", s.live_blocks},
       {"allocations", s.allocations},

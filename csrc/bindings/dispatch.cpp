@@ -14,10 +14,29 @@ namespace {
 // Interned argument names of all entries, entry after entry in the table's order.
 std::vector<PyObject*> g_names;
 std::vector<uint32_t> g_first_name;
+const OpEntry* g_table = nullptr;
 
 PyObject* const* names_of(const OpEntry& entry) {
-  return g_names.data() + g_first_name[size_t(&entry - all_ops().data())];
+  return g_names.data() + g_first_name[size_t(&entry - g_table)];
 }
+
+// The results of one call; only as many as there are get constructed.
+class Results {
+ public:
+  explicit Results(int n) : n_(n) {
+    for (int i = 0; i < n; ++i) new (get() + i) Value();
+  }
+  ~Results() {
+    for (int i = 0; i < n_; ++i) get()[i].~Value();
+  }
+  Results(const Results&) = delete;
+  Results& operator=(const Results&) = delete;
+  Value* get() { return reinterpret_cast<Value*>(raw_); }
+
+ private:
+  int n_;
+  alignas(Value) unsigned char raw_[kMaxResults * sizeof(Value)];
+};
 
 class ReleaseGil {
  public:
@@ -74,15 +93,18 @@ void check_out(const OpEntry& entry, Value* values) {
 
 PyObject* run(const OpEntry& entry, Parser& parser) {
   Value* values = parser.values();
-  Value results[kMaxResults];
+  Results results(entry.num_results);
   if (entry.form == Form::Out) check_out(entry, values);
   int64_t elements = parser.elements();
   if (elements == 0) elements = created_elements(entry, values);
-  run_boxed(entry, values, results, elements);
+  run_boxed(entry, values, results.get(), elements);
   switch (entry.form) {
-    case Form::InPlace: return Py_NewRef(parser.given(entry.self_index));
-    case Form::Out: return return_given(entry, parser.given(entry.args.size() - 1));
-    default: return wrap_results(entry, results);
+    case Form::InPlace:
+      return Py_NewRef(parser.given(entry.self_index));
+    case Form::Out:
+      return return_given(entry, parser.given(entry.args.size() - 1));
+    default:
+      return wrap_results(entry, results.get());
   }
 }
 
@@ -106,13 +128,13 @@ bool reachable(const OpEntry& entry, const PythonCall& call, bool out) {
     Parser parser;
     std::string why;
     parser.parse(*candidates[0], names_of(*candidates[0]), call, &why);
-    fail(ErrorKind::Type, "", name, "(): ", why, ". Accepted: ",
-         signature_text(*candidates[0], call.self));
+    fail(ErrorKind::Type, "", name, "(): ", why,
+         ". Accepted: ", signature_text(*candidates[0], call.self));
   }
   std::string accepted;
   for (const OpEntry* e : candidates) accepted += "\n  " + signature_text(*e, call.self);
-  fail(ErrorKind::Type, "", name, "(): no signature fits ", given_text(call), ". Accepted:",
-       accepted);
+  fail(ErrorKind::Type, "", name, "(): no signature fits ", given_text(call),
+       ". Accepted:", accepted);
 }
 
 PyObject* call_overloads(std::span<const OpEntry> overloads, const PythonCall& call) {
@@ -130,6 +152,7 @@ PyObject* call_overloads(std::span<const OpEntry> overloads, const PythonCall& c
 }  // namespace
 
 bool intern_names() {
+  g_table = all_ops().data();
   for (const OpEntry& entry : all_ops()) {
     g_first_name.push_back(uint32_t(g_names.size()));
     for (const ArgSpec& a : entry.args) {
@@ -142,7 +165,8 @@ bool intern_names() {
 }
 
 void run_boxed(const OpEntry& entry, Value* args, Value* results, int64_t elements) {
-  if (elements < kReleaseGilFrom) [[likely]] return entry.boxed(args, results);
+  if (elements < kReleaseGilFrom) [[likely]]
+    return entry.boxed(args, results);
   // Another thread may change a list while we run: hold its tensors ourselves.
   std::vector<Tensor> held;
   for (size_t i = 0; i < entry.args.size(); ++i) {
@@ -166,13 +190,20 @@ PyObject* wrap_results(const OpEntry& entry, Value* results) {
     return make_named_tuple(entry, items);
   }
   switch (results[0].tag()) {
-    case Value::Tag::None: return Py_NewRef(Py_None);
-    case Value::Tag::Tensor: return wrap(results[0].take_tensor());
-    case Value::Tag::Scalar: return wrap(results[0].scalar());
-    case Value::Tag::Int: return PyLong_FromLongLong(results[0].integer());
-    case Value::Tag::Float: return PyFloat_FromDouble(results[0].real());
-    case Value::Tag::Bool: return PyBool_FromLong(results[0].boolean());
-    case Value::Tag::DType: return wrap(results[0].dtype());
+    case Value::Tag::None:
+      return Py_NewRef(Py_None);
+    case Value::Tag::Tensor:
+      return wrap(results[0].take_tensor());
+    case Value::Tag::Scalar:
+      return wrap(results[0].scalar());
+    case Value::Tag::Int:
+      return PyLong_FromLongLong(results[0].integer());
+    case Value::Tag::Float:
+      return PyFloat_FromDouble(results[0].real());
+    case Value::Tag::Bool:
+      return PyBool_FromLong(results[0].boolean());
+    case Value::Tag::DType:
+      return wrap(results[0].dtype());
     case Value::Tag::Tensors: {
       const TensorList list = results[0].tensors();
       Handle tuple = Handle::steal(PyTuple_New(Py_ssize_t(list.size())));
@@ -181,7 +212,8 @@ PyObject* wrap_results(const OpEntry& entry, Value* results) {
       }
       return tuple.release();
     }
-    default: internal_assert(false, "an op returned something without a Python type");
+    default:
+      internal_assert(false, "an op returned something without a Python type");
   }
   return nullptr;
 }
@@ -190,7 +222,8 @@ PyObject* call_op(std::span<const OpEntry> overloads, PyObject* self, PyObject* 
                   Py_ssize_t nargs, PyObject* kwnames) noexcept {
   return guarded([&]() -> PyObject* {
     const PythonCall call{self, args, nargs, kwnames};
-    if (PyObject* result = try_torch_function(overloads, call)) [[unlikely]] return result;
+    if (PyObject* result = try_torch_function(overloads, call)) [[unlikely]]
+      return result;
     return call_overloads(overloads, call);
   });
 }

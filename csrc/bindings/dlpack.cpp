@@ -203,11 +203,10 @@ PyObject* to_dlpack(PyObject*, PyObject* o) {
 template <class M>
 void release_managed(void* context) noexcept {
   auto* managed = static_cast<M*>(context);
-  if (!managed->deleter || !Py_IsInitialized()) return;
   // The producer may be Python code.
-  const PyGILState_STATE state = PyGILState_Ensure();
-  managed->deleter(managed);
-  PyGILState_Release(state);
+  with_gil([&] {
+    if (managed->deleter) managed->deleter(managed);
+  });
 }
 
 Tensor tensor_over(const dl::Array& array, Storage::Deleter deleter, void* context,

@@ -9,8 +9,8 @@ namespace {
 
 struct Row {
   ErrorKind kind;
-  const char* name;     // of a class of ours, or null
-  PyObject** base;      // the natural class
+  const char* name;  // of a class of ours, or null
+  PyObject** base;   // the natural class
   const char* doc;
 };
 

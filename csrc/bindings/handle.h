@@ -85,6 +85,19 @@ DType dtype_argument(const char* function, PyObject* o, DType otherwise);
 std::optional<DType> dtype_argument(const char* function, PyObject* o);
 std::optional<Device> device_argument(const char* function, PyObject* o);
 
+// Runs f with the GIL, from any thread; does nothing once the interpreter is on its way out.
+template <class F>
+void with_gil(F&& f) noexcept {
+#if PY_VERSION_HEX >= 0x030D0000
+  if (!Py_IsInitialized() || Py_IsFinalizing()) return;
+#else
+  if (!Py_IsInitialized() || _Py_IsFinalizing()) return;
+#endif
+  const PyGILState_STATE state = PyGILState_Ensure();
+  f();
+  PyGILState_Release(state);
+}
+
 // A fastcall function as PyMethodDef wants it.
 template <class F>
 PyCFunction as_method(F* f) {

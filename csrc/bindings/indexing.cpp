@@ -363,17 +363,18 @@ Tensor get(const Tensor& self, PyObject* index) {
   return steps.current().is_same(self) ? rush::alias(self) : steps.current();
 }
 
-// Leading dimensions of size 1 that the target does not have may be dropped from a value.
-Tensor without_leading_ones(const Tensor& value, int64_t dims) {
+// Leading dimensions of size 1 mean nothing to broadcasting, and may be more than the target has.
+Tensor without_leading_ones(const Tensor& value) {
   Tensor out = value;
-  while (out.dim() > dims && out.sizes()[0] == 1) out = rush::select(out, 0, 0);
+  while (out.dim() > 0 && out.sizes()[0] == 1) out = rush::select(out, 0, 0);
   return out;
 }
 
-void assign_tensor(const Steps& steps, const Tensor& value) {
+void assign_tensor(const Steps& steps, const Tensor& given_value) {
   const Tensor& target = steps.current();
+  const Tensor value = without_leading_ones(given_value);
   if (!steps.has_indices()) {
-    rush::copy_(target, without_leading_ones(value, target.dim()));
+    rush::copy_(target, value);
     return;
   }
   const bool same = value.dtype() == target.dtype();

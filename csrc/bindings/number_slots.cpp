@@ -1,4 +1,5 @@
-// number_slots.cpp: Python's operators. They skip the argument parser: two operands, known overloads.
+// number_slots.cpp: Python's operators. They skip the argument parser: two operands, known
+// overloads.
 #include "bindings/dispatch.h"
 #include "bindings/handle.h"
 #include "bindings/torch_function.h"
@@ -6,12 +7,13 @@
 namespace rush::py {
 namespace {
 
+// clang-format off
 enum Operator : int {
   Add, Sub, Mul, Div, FloorDiv, Mod, Pow, MatMul, And, Or, Xor, LShift, RShift,
   Lt, Le, Eq, Ne, Gt, Ge,
   Neg, Abs, Invert,
   kOperatorCount,
-};  // clang-format off
+};
 struct OperatorInfo {
   const char* op;         // in the table
   const char* method;     // Python's
@@ -96,8 +98,8 @@ PyObject* call_binary(const OperatorInfo& info, PyObject* a, PyObject* b) {
   return guarded([&]() -> PyObject* {
     if (g_overrides_exist) [[unlikely]] {
       const bool left = is_tensor(a);
-      PyObject* result = left ? operator_override(info.method, a, b)
-                              : operator_override(info.reflected, b, a);
+      PyObject* result =
+          left ? operator_override(info.method, a, b) : operator_override(info.reflected, b, a);
       if (result) return result;
     }
     if (!info.entry) return Py_NewRef(Py_NotImplemented);
@@ -208,8 +210,8 @@ PyObject* as_index(PyObject* o) {
   return guarded([&] {
     const Tensor& t = unwrap(o);
     check(t.numel() == 1 && category(t.dtype()) <= Category::Integer, ErrorKind::Type, "index",
-          "only an integer tensor with one element is an index, this is ", t.dtype(),
-          " of shape ", t.sizes());
+          "only an integer tensor with one element is an index, this is ", t.dtype(), " of shape ",
+          t.sizes());
     return PyLong_FromLongLong(one_value(o).to_int());
   });
 }
@@ -233,6 +235,14 @@ PyObject* iterate(PyObject* o) {
   PyObject* iterator = PyObject_GetIter(parts);
   Py_DECREF(parts);
   return iterator;
+}
+
+PyObject* subscript(PyObject* o, PyObject* index) {
+  if (g_overrides_exist && Py_TYPE(o) != TensorType) [[unlikely]] {
+    PyObject* result = guarded([&] { return operator_override("__getitem__", o, index); });
+    if (result || PyErr_Occurred()) return result;
+  }
+  return tensor_getitem(o, index);
 }
 
 int contains(PyObject* o, PyObject* element) {
@@ -290,7 +300,7 @@ PyType_Slot number_slots[] = {
     slot(Py_tp_richcompare, compare),
     slot(Py_tp_iter, iterate),
     slot(Py_mp_length, length),
-    slot(Py_mp_subscript, tensor_getitem),
+    slot(Py_mp_subscript, subscript),
     slot(Py_mp_ass_subscript, tensor_setitem),
     slot(Py_sq_length, length),
     slot(Py_sq_contains, contains),

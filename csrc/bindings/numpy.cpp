@@ -74,17 +74,10 @@ bool is_native(PyObject* dtype) {
 }
 
 // The buffer of an array, released when the last tensor over it goes, on whatever thread.
-struct HeldBuffer {
-  Py_buffer view;
-};
 void release_buffer(void* context) noexcept {
-  auto* held = static_cast<HeldBuffer*>(context);
-  if (Py_IsInitialized()) {  // else the interpreter is gone, and its memory with it
-    const PyGILState_STATE state = PyGILState_Ensure();
-    PyBuffer_Release(&held->view);
-    PyGILState_Release(state);
-  }
-  delete held;
+  auto* view = static_cast<Py_buffer*>(context);
+  with_gil([&] { PyBuffer_Release(view); });
+  delete view;
 }
 
 constexpr const char* kNegativeStride =
@@ -97,15 +90,15 @@ constexpr const char* kReadOnly =
     "make it writable. This warning is shown once.";
 
 Tensor tensor_from_buffer(PyObject* array, DType t, bool warn) {
-  auto held = std::make_unique<HeldBuffer>();
-  check_status(PyObject_GetBuffer(array, &held->view, PyBUF_STRIDES));
+  auto held = std::make_unique<Py_buffer>();
+  check_status(PyObject_GetBuffer(array, held.get(), PyBUF_STRIDES));
   struct Guard {
-    HeldBuffer* held;
+    Py_buffer* view;
     ~Guard() {
-      if (held) PyBuffer_Release(&held->view);
+      if (view) PyBuffer_Release(view);
     }
   } guard{held.get()};
-  const Py_buffer& view = held->view;
+  const Py_buffer& view = *held;
   const int64_t item = element_size(t);
   check_shape(view.ndim <= kMaxDims, "from_numpy", "the array has ", view.ndim,
               " dimensions, tensors have at most ", kMaxDims);
@@ -128,8 +121,8 @@ Tensor tensor_from_buffer(PyObject* array, DType t, bool warn) {
     warned = true;
   }
   const size_t bytes = empty ? 0 : size_t(last + item);
-  guard.held = nullptr;
   auto storage = Storage::wrap(view.buf, bytes, Device{}, release_buffer, held.release());
+  guard.view = nullptr;  // the storage's business from here on
   return make_tensor(std::move(storage), sizes, strides, 0, t);
 }
 

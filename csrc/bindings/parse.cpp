@@ -27,7 +27,8 @@ bool is_synonym(PyObject* keyword, const char* argument) {
   constexpr std::pair<const char*, const char*> pairs[] = {
       {"dim", "axis"}, {"keepdim", "keepdims"}, {"self", "input"}};
   for (const auto& [name, other] : pairs) {
-    if (std::strcmp(argument, name) == 0) return PyUnicode_CompareWithASCIIString(keyword, other) == 0;
+    if (std::strcmp(argument, name) == 0)
+      return PyUnicode_CompareWithASCIIString(keyword, other) == 0;
   }
   return false;
 }
@@ -114,8 +115,10 @@ bool Parser::parse(const OpEntry& entry, PyObject* const* names, const PythonCal
         if (why) *why = concat("missing argument '", spec.name, "' (", kind_text(spec), ")");
         return false;
       }
-      if (spec.make_default) new (values() + k) Value(spec.make_default());
-      else new (values() + k) Value();
+      if (spec.make_default)
+        new (values() + k) Value(spec.make_default());
+      else
+        new (values() + k) Value();
       made_ = int(k) + 1;
       continue;
     }
@@ -125,8 +128,8 @@ bool Parser::parse(const OpEntry& entry, PyObject* const* names, const PythonCal
                                         : convert(spec, o, v);
     if (!fits) {
       if (why) {
-        *why = concat("argument '", spec.name, "' must be ", kind_text(spec), ", not ",
-                      type_name(o));
+        *why =
+            concat("argument '", spec.name, "' must be ", kind_text(spec), ", not ", type_name(o));
       }
       return false;
     }
@@ -215,8 +218,10 @@ bool Parser::convert(const ArgSpec& spec, PyObject* o, Value& v) {
       v.borrow(unwrap(o).impl());
       count(unwrap(o));
       return true;
-    case ArgKind::Operand: return convert_operand(o, v);
-    case ArgKind::Tensors: return convert_tensors(spec, o, v);
+    case ArgKind::Operand:
+      return convert_operand(o, v);
+    case ArgKind::Tensors:
+      return convert_tensors(spec, o, v);
     case ArgKind::Scalar:
       if (!convert_scalar(o, s)) return false;
       v.set(s);
@@ -227,12 +232,14 @@ bool Parser::convert(const ArgSpec& spec, PyObject* o, Value& v) {
       v.set(i);
       return true;
     }
-    case ArgKind::Ints: return convert_ints(spec, o, v);
+    case ArgKind::Ints:
+      return convert_ints(spec, o, v);
     case ArgKind::Float:
       if (!convert_scalar(o, s) || s.is_complex()) return false;
       v.set(s.to_double());
       return true;
-    case ArgKind::Floats: return convert_floats(o, v);
+    case ArgKind::Floats:
+      return convert_floats(o, v);
     case ArgKind::Bool:
       if (!PyBool_Check(o) && !(scalar_from_python(o, s) && s.is_bool())) return false;
       v.set(PyBool_Check(o) ? o == Py_True : s.to<bool>());

@@ -79,7 +79,7 @@ class Parser {
 
   alignas(Value) unsigned char raw_[kMaxArgs * sizeof(Value)];
   PyObject* given_[kMaxArgs];
-  int made_ = 0;  // Values constructed so far
+  int made_ = 0;     // Values constructed so far
   int vararg_ = -1;  // the argument that takes the rest of the positional ones
   PyObject* const* vararg_items_ = nullptr;
   Py_ssize_t vararg_count_ = 0;
@@ -87,7 +87,8 @@ class Parser {
   Arena arena_;
 };
 
-// Is this keyword another spelling of the argument: axis for dim, keepdims for keepdim, input for self?
+// Is this keyword another spelling of the argument: axis for dim, keepdims for keepdim, input for
+// self?
 bool is_synonym(PyObject* keyword, const char* argument);
 
 // Texts for TypeErrors (parse_errors.cpp).

@@ -9,21 +9,36 @@ namespace {
 
 const char* kind_name(ArgKind kind) {
   switch (kind) {
-    case ArgKind::Tensor: return "Tensor";
-    case ArgKind::Operand: return "Tensor|Number";
-    case ArgKind::Tensors: return "list of Tensors";
-    case ArgKind::Scalar: return "Number";
-    case ArgKind::Int: return "int";
-    case ArgKind::Ints: return "list of ints";
-    case ArgKind::Float: return "float";
-    case ArgKind::Floats: return "list of floats";
-    case ArgKind::Bool: return "bool";
-    case ArgKind::String: return "str";
-    case ArgKind::DType: return "dtype";
-    case ArgKind::Device: return "device";
-    case ArgKind::Layout: return "layout";
-    case ArgKind::MemoryFormat: return "memory_format";
-    case ArgKind::Generator: return "Generator";
+    case ArgKind::Tensor:
+      return "Tensor";
+    case ArgKind::Operand:
+      return "Tensor|Number";
+    case ArgKind::Tensors:
+      return "list of Tensors";
+    case ArgKind::Scalar:
+      return "Number";
+    case ArgKind::Int:
+      return "int";
+    case ArgKind::Ints:
+      return "list of ints";
+    case ArgKind::Float:
+      return "float";
+    case ArgKind::Floats:
+      return "list of floats";
+    case ArgKind::Bool:
+      return "bool";
+    case ArgKind::String:
+      return "str";
+    case ArgKind::DType:
+      return "dtype";
+    case ArgKind::Device:
+      return "device";
+    case ArgKind::Layout:
+      return "layout";
+    case ArgKind::MemoryFormat:
+      return "memory_format";
+    case ArgKind::Generator:
+      return "Generator";
   }
   return "?";
 }

@@ -11,8 +11,7 @@
 namespace rush::py {
 namespace {
 
-// By op name: overloads with the same result names share a type. Made when first returned or asked
-// for (unpickling asks).
+// By op name: overloads with the same result names share a type.
 std::map<std::string, PyTypeObject*, std::less<>>& types() {
   static auto* all = new std::map<std::string, PyTypeObject*, std::less<>>;
   return *all;
@@ -60,41 +59,39 @@ PyTypeObject* make_type(const OpEntry& entry) {
 }
 
 PyTypeObject* type_of(const OpEntry& entry) {
-  auto& known = types();
-  const auto it = known.find(std::string_view(entry.name));
-  if (it != known.end()) return it->second;
-  return known[entry.name] = make_type(entry);
+  const auto it = types().find(std::string_view(entry.name));
+  internal_assert(it != types().end(), "an op without a return type");
+  return it->second;
 }
-
-// _return_type(name): the class of an op's named results; raises AttributeError.
-PyObject* return_type(PyObject*, PyObject* name) {
-  return guarded([&]() -> PyObject* {
-    for (const OpEntry& entry : find_ops(text_of(name))) {
-      if (*entry.result_names) return Py_NewRef(reinterpret_cast<PyObject*>(type_of(entry)));
-    }
-    PyErr_Format(PyExc_AttributeError, "no operator '%U' returns named results", name);
-    return nullptr;
-  });
-}
-
-PyMethodDef functions[] = {
-    {"_return_type", return_type, METH_O, nullptr},
-    {},
-};
 
 }  // namespace
 
 PyObject* make_named_tuple(const OpEntry& entry, PyObject* const* items) {
-  PyObject* result = *entry.result_names ? PyStructSequence_New(type_of(entry))
-                                         : PyTuple_New(entry.num_results);
+  PyObject* result =
+      *entry.result_names ? PyStructSequence_New(type_of(entry)) : PyTuple_New(entry.num_results);
   for (int i = 0; i < entry.num_results; ++i) {
-    if (!result) Py_DECREF(items[i]);
-    else if (*entry.result_names) PyStructSequence_SetItem(result, i, items[i]);
-    else PyTuple_SET_ITEM(result, i, items[i]);
+    if (!result)
+      Py_DECREF(items[i]);
+    else if (*entry.result_names)
+      PyStructSequence_SetItem(result, i, items[i]);
+    else
+      PyTuple_SET_ITEM(result, i, items[i]);
   }
   return result;
 }
 
-bool init_return_types(PyObject* module) { return PyModule_AddFunctions(module, functions) == 0; }
+// _return_types: name -> class, for rushlight.return_types, where unpickling finds them.
+bool init_return_types(PyObject* module) {
+  return guarded_int([&] {
+           const Handle all = Handle::steal(PyDict_New());
+           for (const OpEntry& entry : all_ops()) {
+             if (!*entry.result_names || types().count(entry.name)) continue;
+             PyTypeObject* type = types()[entry.name] = make_type(entry);
+             check_status(
+                 PyDict_SetItemString(all.get(), entry.name, reinterpret_cast<PyObject*>(type)));
+           }
+           return PyModule_AddObjectRef(module, "_return_types", all.get());
+         }) == 0;
+}
 
 }  // namespace rush::py

@@ -81,7 +81,8 @@ int set_part(PyObject* part, PyObject* value) {
   return guarded_int([&] {
     const Handle view = Handle::steal(part);
     check(value, ErrorKind::Type, "", "this attribute cannot be deleted");
-    Handle::steal(PyObject_CallMethod(view.get(), is_tensor(value) ? "copy_" : "fill_", "O", value));
+    Handle::steal(
+        PyObject_CallMethod(view.get(), is_tensor(value) ? "copy_" : "fill_", "O", value));
     return 0;
   });
 }

@@ -15,7 +15,8 @@ PyObject* one_or_all(const char* name, PyObject* o, PyObject* const* args, Py_ss
     parse_arguments({name, names, 1, 0}, args, nargs, kwnames, &dim);
     if (!given(dim)) return all(numbers);
     int64_t d;
-    check(int_from_python(dim, d), ErrorKind::Type, name, "'dim' must be int, not ", type_name(dim));
+    check(int_from_python(dim, d), ErrorKind::Type, name, "'dim' must be int, not ",
+          type_name(dim));
     return PyLong_FromLongLong(numbers[size_t(wrap_dim(name, d, unwrap(o).dim()))]);
   });
 }
@@ -162,8 +163,7 @@ PyObject* make_subclass(PyObject*, PyObject* const* args, Py_ssize_t n, PyObject
 PyObject* as_subclass(PyObject* o, PyObject* type) {
   return guarded([&] {
     PyTypeObject* cls = subclass_argument("as_subclass", type);
-    const Handle result = Handle::steal(
-        call_op(find_ops("alias"), nullptr, &o, 1, nullptr));
+    const Handle result = Handle::steal(call_op(find_ops("alias"), nullptr, &o, 1, nullptr));
     const Tensor t = unwrap(result.get());
     t.impl()->py_object = nullptr;  // the plain wrapper dies with `result`
     return wrap_as(cls, t);
@@ -180,13 +180,13 @@ PyMethodDef tensor_methods[] = {
     {"ndimension", dim, METH_NOARGS, "ndimension($self)\n--\n\nThe number of dimensions."},
     {"numel", numel, METH_NOARGS, "numel($self)\n--\n\nThe number of elements."},
     {"nelement", numel, METH_NOARGS, "nelement($self)\n--\n\nThe number of elements."},
-    {"element_size", element_size, METH_NOARGS,
-     "element_size($self)\n--\n\nBytes of one element."},
+    {"element_size", element_size, METH_NOARGS, "element_size($self)\n--\n\nBytes of one element."},
     {"storage_offset", storage_offset, METH_NOARGS,
      "storage_offset($self)\n--\n\nWhere in its memory the tensor starts, in elements."},
     {"data_ptr", data_ptr, METH_NOARGS, "data_ptr($self)\n--\n\nThe address of the first element."},
     {"is_contiguous", as_method(is_contiguous), kFastcall,
-     "is_contiguous($self, memory_format=None)\n--\n\nWhether elements lie in order, without gaps."},
+     "is_contiguous($self, memory_format=None)\n--\n\nWhether elements lie in order, without "
+     "gaps."},
     {"is_floating_point", is_floating_point, METH_NOARGS,
      "is_floating_point($self)\n--\n\nTrue for real floating dtypes."},
     {"is_complex", is_complex, METH_NOARGS, "is_complex($self)\n--\n\nTrue for complex dtypes."},

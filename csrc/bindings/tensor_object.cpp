@@ -2,17 +2,21 @@
 //
 // Note [One Python object a tensor]
 // TensorImpl::py_object remembers the wrapper, so that the same tensor is the same Python object.
-// - Normally the wrapper owns the tensor. When the last Python reference goes, the wrapper is freed,
+// - Normally the wrapper owns the tensor. When the last Python reference goes, the wrapper is
+// freed,
 //   and a tensor that C++ still holds gets a new one when it next comes to Python.
-// - A wrapper that would be missed (of a subclass, with attributes, or with weak references) is kept
+// - A wrapper that would be missed (of a subclass, with attributes, or with weak references) is
+// kept
 //   instead: it is brought back to life with one reference, which now the tensor owns
 //   (kOwnsPyObject), and its own count on the tensor is dropped. `wrap` turns this round again.
-// - CPython's dealloc of a subclass can be cancelled only once in an object's life, so our metaclass
+// - CPython's dealloc of a subclass can be cancelled only once in an object's life, so our
+// metaclass
 //   gives every subclass a dealloc of ours.
 // - Everything here happens with the GIL held. A tensor may die on any thread, with any lock of the
 //   core released: drop_py_object takes the GIL.
 //
-// A wrapper is not tracked by the cyclic collector until it has a __dict__: it cannot be in a cycle.
+// A wrapper is not tracked by the cyclic collector until it has a __dict__: it cannot be in a
+// cycle.
 #include "bindings/tensor_object.h"
 
 #include <structmember.h>
@@ -66,7 +70,8 @@ bool hand_to_tensor(PyObject* self) {
   }
   Py_SET_REFCNT(self, 1);
   impl->set(TensorImpl::kOwnsPyObject, true);
-  // Others may drop the tensor at this moment, so this may be the last count; then `drop` runs here.
+  // Others may drop the tensor at this moment, so this may be the last count; then `drop` runs
+  // here.
   impl->release();
   return true;
 }
@@ -99,8 +104,8 @@ void tensor_dealloc(PyObject* self) {
 void clear_slots(PyObject* self) {
   for (PyTypeObject* t = Py_TYPE(self); t && t != TensorType; t = t->tp_base) {
     // CPython keeps a heap type's own members right behind the type object.
-    auto* member = reinterpret_cast<PyMemberDef*>(reinterpret_cast<char*>(t) +
-                                                  Py_TYPE(t)->tp_basicsize);
+    auto* member =
+        reinterpret_cast<PyMemberDef*>(reinterpret_cast<char*>(t) + Py_TYPE(t)->tp_basicsize);
     for (Py_ssize_t i = 0; i < Py_SIZE(t); ++i, ++member) {
       if (member->type != T_OBJECT_EX || (member->flags & READONLY)) continue;
       auto** slot = reinterpret_cast<PyObject**>(reinterpret_cast<char*>(self) + member->offset);
@@ -262,8 +267,8 @@ PyType_Slot slot(int id, F* f) {
 
 bool make_meta_type() {
   PyType_Slot slots[] = {slot(Py_tp_init, meta_init), {}};
-  PyType_Spec spec = {"rushlight._C._TensorMeta", 0, 0,
-                      Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE, slots};
+  PyType_Spec spec = {"rushlight._C._TensorMeta", 0, 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE,
+                      slots};
   PyObject* type = PyType_FromSpecWithBases(&spec, reinterpret_cast<PyObject*>(&PyType_Type));
   MetaType = reinterpret_cast<PyTypeObject*>(type);
   return type;

@@ -6,9 +6,8 @@
 namespace rush::py {
 
 struct TensorObject {
-  PyObject_HEAD
-  Tensor tensor;
-  PyObject* dict;      // null until the first attribute
+  PyObject_HEAD Tensor tensor;
+  PyObject* dict;  // null until the first attribute
   PyObject* weakrefs;
 };
 
@@ -18,9 +17,9 @@ inline bool is_tensor(PyObject* o) {
 inline const Tensor& unwrap(PyObject* o) { return reinterpret_cast<TensorObject*>(o)->tensor; }
 
 // The parts of the type's definition, one a file.
-extern PyType_Slot number_slots[];     // number_slots.cpp: operators; ends with {0, nullptr}
-extern PyGetSetDef tensor_getset[];    // tensor_getset.cpp: properties
-extern PyMethodDef tensor_methods[];   // tensor_methods.cpp: methods that are no ops
-void resolve_operators();              // after the op table is there
+extern PyType_Slot number_slots[];    // number_slots.cpp: operators; ends with {0, nullptr}
+extern PyGetSetDef tensor_getset[];   // tensor_getset.cpp: properties
+extern PyMethodDef tensor_methods[];  // tensor_methods.cpp: methods that are no ops
+void resolve_operators();             // after the op table is there
 
 }  // namespace rush::py

@@ -76,8 +76,8 @@ PyObject* ask_for_op(const std::vector<PyObject*>& found, std::span<const OpEntr
   }
   const Handle kwargs = Handle::steal(PyDict_New());
   for (Py_ssize_t j = 0; j < call.num_keywords(); ++j) {
-    check_status(PyDict_SetItem(kwargs.get(), PyTuple_GET_ITEM(call.kwnames, j),
-                                call.args[call.nargs + j]));
+    check_status(
+        PyDict_SetItem(kwargs.get(), PyTuple_GET_ITEM(call.kwnames, j), call.args[call.nargs + j]));
   }
   PyObject* owner = self ? reinterpret_cast<PyObject*>(TensorType) : g_module;
   const Handle function = Handle::steal(PyObject_GetAttrString(owner, overloads.front().name));
@@ -132,7 +132,8 @@ PyObject* default_torch_function(PyObject* cls, PyObject* const* args, Py_ssize_
 // Marks a class whose objects count as plain tensors; calling it just calls the function.
 PyObject* disabled_torch_function(PyObject*, PyObject* const* args, Py_ssize_t nargs) {
   return guarded([&] {
-    check(nargs >= 2, ErrorKind::Type, "__torch_function__", "expected (func, types, args, kwargs)");
+    check(nargs >= 2, ErrorKind::Type, "__torch_function__",
+          "expected (func, types, args, kwargs)");
     const Disabled guard;
     const Handle none = Handle::steal(PyTuple_New(0));
     PyObject* keywords = nargs > 3 && args[3] != Py_None ? args[3] : nullptr;
@@ -186,8 +187,8 @@ bool init_torch_function(PyObject* module) {
   g_disabled = PyObject_GetAttrString(module, "_disabled_torch_function_impl");
   PyObject* method = PyDescr_NewClassMethod(TensorType, &default_def);
   if (!g_disabled || !method) return false;
-  const int status = PyObject_SetAttrString(reinterpret_cast<PyObject*>(TensorType),
-                                            "__torch_function__", method);
+  const int status =
+      PyObject_SetAttrString(reinterpret_cast<PyObject*>(TensorType), "__torch_function__", method);
   Py_DECREF(method);
   return status == 0;
 }

@@ -20,7 +20,8 @@ PyObject* torch_function_result(std::span<const OpEntry> overloads, const Python
 PyObject* operator_override(const char* method, PyObject* a, PyObject* b);
 
 inline PyObject* try_torch_function(std::span<const OpEntry> overloads, const PythonCall& call) {
-  if (!g_overrides_exist) [[likely]] return nullptr;
+  if (!g_overrides_exist) [[likely]]
+    return nullptr;
   return torch_function_result(overloads, call);
 }
 

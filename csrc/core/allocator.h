@@ -9,6 +9,8 @@
 #include <cstdint>
 #include <cstring>
 
+#include "core/export.h"
+
 namespace rush {
 
 // `allocated` counts live bytes as rounded to a size class or to 512 bytes; peaks are exact for one
@@ -24,15 +26,15 @@ void* cpu_allocate(size_t nbytes);
 // From any thread, with the nbytes that were asked for.
 void cpu_free(void* p, size_t nbytes) noexcept;
 
-MemoryStats cpu_memory_stats();
-void reset_peak_memory_stats();
+RUSH_API MemoryStats cpu_memory_stats();
+RUSH_API void reset_peak_memory_stats();
 // Gives cached memory back to the system. Other threads keep their (bounded) lists.
-void empty_cache();
+RUSH_API void empty_cache();
 // Off: every allocation is malloc's, for tools that watch malloc.
-void set_caching_enabled(bool on);
+RUSH_API void set_caching_enabled(bool on);
 bool caching_enabled();
 // For tests: the n-th allocation from now throws OutOfMemory, once. 0 disarms.
-void fail_nth_allocation(int64_t n);
+RUSH_API void fail_nth_allocation(int64_t n);
 
 namespace detail {
 

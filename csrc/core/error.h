@@ -13,6 +13,8 @@
 #include <string_view>
 #include <utility>
 
+#include "core/export.h"
+
 namespace rush {
 
 // What went wrong decides the Python class; the bindings hold the one table that maps them.
@@ -31,7 +33,7 @@ enum class ErrorKind : unsigned char {
   Internal,        // InternalError(RuntimeError)
 };
 
-class Error : public std::exception {
+class RUSH_API Error : public std::exception {
  public:
   Error(ErrorKind kind, std::string message) : kind_(kind), message_(std::move(message)) {}
   const char* what() const noexcept override { return message_.c_str(); }
@@ -96,7 +98,7 @@ inline void check_index(bool ok, std::string_view op, const Parts&... parts) {
   if (!ok) [[unlikely]] fail(ErrorKind::Index, op, parts...);
 }
 
-[[noreturn, gnu::cold, gnu::noinline]] void internal_failure(std::string_view what,
+[[noreturn, gnu::cold, gnu::noinline]] RUSH_API void internal_failure(std::string_view what,
                                                              std::source_location where);
 
 inline void internal_assert(bool ok, std::string_view what,

@@ -9,16 +9,18 @@
 #include <memory>
 #include <type_traits>
 
+#include "core/export.h"
+
 namespace rush {
 
 // Default: OMP_NUM_THREADS if set, else min(affinity, cgroup quota, physical cores). 1 in a forked
 // child. Libraries that use OpenMP by themselves are told this number by their glue.
-int num_threads();
-void set_num_threads(int n);
+RUSH_API int num_threads();
+RUSH_API void set_num_threads(int n);
 
 // Threads for independent pieces of work (jit fork/join, engine helpers); not used by parallel_for.
-int num_interop_threads();
-void set_num_interop_threads(int n);
+RUSH_API int num_interop_threads();
+RUSH_API void set_num_interop_threads(int n);
 
 namespace detail {
 

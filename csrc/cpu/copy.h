@@ -9,11 +9,11 @@ namespace rush {
 // dst[i] = src[i], src broadcast to dst's shape, any type to any type. Floats become integers by
 // truncation (out of range, and NaN: the lowest value, cut to the width, as x86 does in hardware);
 // complex numbers keep their real part for real types.
-void copy_cpu(const Tensor& src, const Tensor& dst);
-void fill_cpu(const Tensor& dst, const Scalar& value);
+RUSH_API void copy_cpu(const Tensor& src, const Tensor& dst);
+RUSH_API void fill_cpu(const Tensor& dst, const Scalar& value);
 
 // n elements, strides in bytes; the building block of copies and of loops with mixed types.
-ConvertFn convert_fn(DType from, DType to);
+RUSH_API ConvertFn convert_fn(DType from, DType to);
 
 // Writes past the caches: for results that nobody would find there anyway.
 void stream_bytes(char* dst, const char* src, int64_t nbytes);

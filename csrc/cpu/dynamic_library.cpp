@@ -24,7 +24,8 @@ std::vector<std::string>& added_folders() {
 // .../site-packages/rushlight/lib/librushlight.so -> .../site-packages
 std::string own_site_folder() {
   Dl_info info;
-  if (dladdr(reinterpret_cast<void*>(&add_library_folder), &info) == 0 || !info.dli_fname) return "";
+  if (dladdr(reinterpret_cast<void*>(&add_library_folder), &info) == 0 || !info.dli_fname)
+    return "";
   std::string path = info.dli_fname;
   for (int level = 0; level < 3; ++level) {
     const size_t slash = path.find_last_of('/');

@@ -47,14 +47,17 @@ Batch<T> batch_of(const Tensor& a, const Tensor& b, const Tensor& out, const Sca
   const int64_t *as = a.sizes().data(), *bs = b.sizes().data();
   const int64_t *at = a.strides().data(), *bt = b.strides().data(), *ct = out.strides().data();
   return {{as[d],
-                      bs[d + 1],
-                      as[d + 1],
-                      {a.data<T>(), at[d], at[d + 1]},
-                      {b.data<T>(), bt[d], bt[d + 1]},
-                      {out.data<T>(), ct[d], ct[d + 1]},
-                      factor<T>(alpha),
-                      factor<T>(beta)},
-                     d ? as[0] : 1, d ? at[0] : 0, d ? bt[0] : 0, d ? ct[0] : 0};
+           bs[d + 1],
+           as[d + 1],
+           {a.data<T>(), at[d], at[d + 1]},
+           {b.data<T>(), bt[d], bt[d + 1]},
+           {out.data<T>(), ct[d], ct[d + 1]},
+           factor<T>(alpha),
+           factor<T>(beta)},
+          d ? as[0] : 1,
+          d ? at[0] : 0,
+          d ? bt[0] : 0,
+          d ? ct[0] : 0};
 }
 
 // A shared b and rows that follow each other from matrix to matrix: one tall product. A shared a
@@ -73,12 +76,16 @@ void fold(Batch<T>& batch) {
 
 // c = beta * c, for products without anything to add up.
 template <class T>
+void scale_element(T* c, Accumulator<T> beta) {
+  finish(c, Accumulator<T>(0), Accumulator<T>(0), beta);
+}
+
+template <class T>
 void scale(const Batch<T>& batch) {
   for (int64_t i = 0; i < batch.count; ++i) {
     const Product<T> p = batch.at(i);
     for (int64_t r = 0; r < p.m; ++r)
-      for (int64_t c = 0; c < p.n; ++c)
-        finish(p.c.at(r, c), Accumulator<T>(0), Accumulator<T>(0), p.beta);
+      for (int64_t c = 0; c < p.n; ++c) scale_element(p.c.at(r, c), p.beta);
   }
 }
 
@@ -113,14 +120,24 @@ void gemm(const Tensor& a, const Tensor& b, const Tensor& out, const Scalar& alp
 
 void gemv(const Tensor& a, const Tensor& x, const Tensor& out, const Scalar& alpha,
           const Scalar& beta) {
-  gemm(a, x.alias(Dims{x.numel(), 1}, Dims{x.strides()[0], 1}, x.offset()),
-       out.alias(Dims{out.numel(), 1}, Dims{out.strides()[0], 1}, out.offset()), alpha, beta);
+  dispatch_product("mv", out.dtype(), [&]<typename T>() {
+    const int64_t m = a.sizes()[0], k = a.sizes()[1], y_stride = out.strides()[0];
+    const Matrix<const T> matrix{a.data<T>(), a.strides()[0], a.strides()[1]};
+    const Accumulator<T> alpha_t = factor<T>(alpha), beta_t = factor<T>(beta);
+    T* const y = out.data<T>();
+    if (m == 0) return;
+    if (k == 0 || is_zero(alpha_t)) {
+      for (int64_t i = 0; i < m; ++i) scale_element(y + i * y_stride, beta_t);
+      return;
+    }
+    Multiply<T>::vector(m, k, matrix, x.data<T>(), x.strides()[0], y, y_stride, alpha_t, beta_t);
+  });
 }
 
 void dot(const Tensor& a, const Tensor& b, const Tensor& out) {
   dispatch_product("dot", out.dtype(), [&]<typename T>() {
-    *out.data<T>() = T(Multiply<T>::dot(a.numel(), a.data<T>(), a.strides()[0], b.data<T>(),
-                                        b.strides()[0]));
+    *out.data<T>() =
+        T(Multiply<T>::dot(a.numel(), a.data<T>(), a.strides()[0], b.data<T>(), b.strides()[0]));
   });
 }
 

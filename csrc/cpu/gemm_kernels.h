@@ -10,8 +10,9 @@
 
 namespace rush {
 
-// `tiny` takes products with m, n and k up to this.
-inline constexpr int64_t kTinyProduct = 16;
+// `tiny` is meant for products with m, n and k up to this; it must not get more than 16.
+template <class T>
+inline constexpr int64_t kTinyProduct = is_complex_number<T> ? 6 : 16;
 
 template <class T>
 struct GemmKernels {

@@ -1,14 +1,15 @@
 // multiply.cpp: who does a product.
 //
-//   up to 16 x 16 x 16          our own `tiny` kernel, no call into a library
+//   up to 16 x 16 x 16          our own `tiny` kernel (complex: up to 6), no call into a library
 //   one row or one column       our own gemv
-//   float32                     OpenBLAS when small, else oneDNN; see kSmallForOpenBlas
+//   float32                     OpenBLAS or oneDNN; see the table below
 //   float64, complex            OpenBLAS, cut into one piece a thread
 //   bfloat16, float16           oneDNN where the processor has bfloat16; else float32 in blocks
 //   integers, or no library     our own `blocked` kernel, cut into one piece a thread
 //
-// Libraries want one unit stride in each operand and rows of c end to end. with_blas_operands brings
-// a product into that form: by reading transposes as such, and by copying only what has to be.
+// Libraries want one unit stride in each operand and rows of c end to end. with_blas_operands
+// brings a product into that form: by reading transposes as such, and by copying only what has to
+// be.
 #include "cpu/multiply.h"
 
 #include <algorithm>
@@ -26,23 +27,24 @@ namespace {
 
 // Multiply-adds that are worth a thread of their own: about 5 us of one core's work.
 constexpr int64_t kWorkPerThread = 64 * 64 * 64;
+// Below this, widening to float ourselves beats oneDNN's bfloat16 (a call costs 1.5 us).
+constexpr int64_t kSmallBfloat16 = 40 * 40 * 40;
 // Below this, packing strided operands ourselves beats copying them for a library.
 constexpr int64_t kSmallStrided = 64 * 64 * 64;
-// Up to here OpenBLAS on one thread is faster than oneDNN on one or two.
-constexpr int64_t kSmallForOpenBlas = 96 * 96 * 96;
 
 template <class T>
 double work(const Product<T>& p) {
   return double(p.m) * double(p.n) * double(p.k);
 }
 
-// Memory for the time of a call.
+// Memory for the time of a call; none for a count of 0.
 template <class T>
 class Scratch {
  public:
-  explicit Scratch(int64_t count)
-      : storage_(Storage::allocate({}, size_t(std::max<int64_t>(count, 1)) * sizeof(T))) {}
-  T* get() const { return static_cast<T*>(storage_->data()); }
+  explicit Scratch(int64_t count) {
+    if (count > 0) storage_ = Storage::allocate({}, size_t(count) * sizeof(T));
+  }
+  T* get() const { return storage_ ? static_cast<T*>(storage_->data()) : nullptr; }
 
  private:
   Ref<Storage> storage_;
@@ -135,7 +137,8 @@ void with_blas_operands(Product<T> p, F&& run) {
 template <class T>
 bool fits_openblas(const Product<T>& p) {
   constexpr int64_t most = (int64_t{1} << 31) - 1;
-  return has_openblas() && std::max({p.m, p.n, p.k, p.a.row, p.a.col, p.b.row, p.b.col, p.c.row}) <= most;
+  return has_openblas() &&
+         std::max({p.m, p.n, p.k, p.a.row, p.a.col, p.b.row, p.b.col, p.c.row}) <= most;
 }
 
 template <class T>
@@ -144,24 +147,45 @@ void by_openblas(const Product<T>& p) {
   in_pieces(p, [](const Product<T>& piece) { openblas_gemm(piece); });
 }
 
+// Which library for float32: measured on two cores of a Zen 4 (AVX-512), oneDNN 3.2 against
+// OpenBLAS 0.3.34; the least of 41 runs in us.
+//
+//     m x n x k             one thread              two threads
+//                       oneDNN   OpenBLAS     oneDNN   OpenBLAS (on one)
+//     48   48   48         2.3        2.0        2.3        2.0
+//     64   64   64         5.4        4.6        8.6        4.6
+//     80   80   80         9.4        9.0        9.0        8.9
+//     96   96   96        15.8       15.3       11.3       15.2
+//    112  112  112        26.7       28.6       17.9       28.6
+//    128  128  128        36.8       42.7       22.1       42.1
+//    512  512  512        2390       2520       1390          -
+//   2048 2048 2048      156500     167400          -          -
+//      8 1024 1024         168        486         91        486
+//   1024    8 1024         434        338        222        335
+//     32   10  784        10.6        7.3        8.8        7.3
+//
+// So: OpenBLAS on one thread up to the size at which it leaves its small-matrix kernels (100^3), or
+// at which a second thread pays; and OpenBLAS for a few columns, where oneDNN's tiles run half
+// empty.
 void multiply_type(const Product<float>& p) {
   with_blas_operands(p, [](const Product<float>& q) {
-    if (work(q) <= kSmallForOpenBlas && fits_openblas(q)) return openblas_gemm(q);
+    const bool serial = num_threads() == 1 || in_parallel_region();
+    const double small = serial ? 100.0 * 100 * 100 : 80.0 * 80 * 80;
+    if (work(q) <= small && fits_openblas(q)) return openblas_gemm(q);
+    if (q.n <= 8 && fits_openblas(q)) return by_openblas(q);
     if (!onednn::gemm(q)) by_openblas(q);
   });
 }
 
 template <class T>
-  requires(std::is_same_v<T, double> || is_complex_number<T>)
-void multiply_type(const Product<T>& p) {
+requires(std::is_same_v<T, double> ||
+         is_complex_number<T>) void multiply_type(const Product<T>& p) {
   with_blas_operands(p, [](const Product<T>& q) { by_openblas(q); });
 }
 
 template <class T>
-  requires std::is_integral_v<T>
-void multiply_type(const Product<T>& p) {
-  multiply_ourselves(p);
-}
+requires std::is_integral_v<T>
+void multiply_type(const Product<T>& p) { multiply_ourselves(p); }
 
 // float32 has the library that the half types lack. b is converted once, a and c by blocks of rows.
 template <class T>
@@ -187,15 +211,15 @@ bool multiply_as_bfloat16(const Product<bfloat16>& p) {
 }
 
 template <class T>
-  requires(std::is_same_v<T, half> || std::is_same_v<T, bfloat16>)
-void multiply_type(const Product<T>& p) {
-  if (work(p) <= kSmallStrided) return multiply_ourselves(p);
+requires(std::is_same_v<T, half> ||
+         std::is_same_v<T, bfloat16>) void multiply_type(const Product<T>& p) {
   if constexpr (std::is_same_v<T, bfloat16>) {
-    if (onednn::has_bfloat16())
+    if (work(p) > kSmallBfloat16 && onednn::has_bfloat16())
       return with_blas_operands(p, [](const Product<T>& q) {
         if (!multiply_as_bfloat16(q)) multiply_as_float(q);
       });
   }
+  if (work(p) <= kSmallStrided) return multiply_ourselves(p);
   multiply_as_float(p);
 }
 
@@ -203,10 +227,9 @@ void multiply_type(const Product<T>& p) {
 
 template <class T>
 void Multiply<T>::product(const Product<T>& p) {
-  if (p.m <= kTinyProduct && p.n <= kTinyProduct && p.k <= kTinyProduct)
-    return gemm_kernels<T>().tiny(p);
-  if (p.n == 1)
-    return vector(p.m, p.k, p.a, p.b.data, p.b.row, p.c.data, p.c.row, p.alpha, p.beta);
+  constexpr int64_t tiny = kTinyProduct<T>;
+  if (p.m <= tiny && p.n <= tiny && p.k <= tiny) return gemm_kernels<T>().tiny(p);
+  if (p.n == 1) return vector(p.m, p.k, p.a, p.b.data, p.b.row, p.c.data, p.c.row, p.alpha, p.beta);
   if (p.m == 1)
     return vector(p.n, p.k, p.b.transposed(), p.a.data, p.a.col, p.c.data, p.c.col, p.alpha,
                   p.beta);

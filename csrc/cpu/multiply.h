@@ -9,7 +9,8 @@ template <class T>
 struct Multiply {
   using A = Accumulator<T>;
 
-  // Any strides; m, n, k at least 1. Uses rush::num_threads() threads, one inside a parallel region.
+  // Any strides; m, n, k at least 1. Uses rush::num_threads() threads, one inside a parallel
+  // region.
   static void product(const Product<T>& p);
 
   // y = beta * y + alpha * a @ x, with a (m, k).

@@ -16,7 +16,8 @@ bool gemm(const Product<float>& p);
 // Has this processor bfloat16 products (AVX-512-BF16, or AMX that works)?
 bool has_bfloat16();
 
-// c = a @ b with sums in float32, rounded once when c is bfloat16. Strides as above. False: not done.
+// c = a @ b with sums in float32, rounded once when c is bfloat16. Strides as above. False: not
+// done.
 bool gemm(int64_t m, int64_t n, int64_t k, Matrix<const bfloat16> a, Matrix<const bfloat16> b,
           Matrix<bfloat16> c);
 bool gemm(int64_t m, int64_t n, int64_t k, Matrix<const bfloat16> a, Matrix<const bfloat16> b,

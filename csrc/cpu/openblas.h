@@ -11,7 +11,8 @@ namespace rush {
 // False when no OpenBLAS was found. Opens it when first called.
 bool has_openblas();
 
-// Runs on the calling thread. Needs has_openblas(), operands that suit_blas, c.col == 1, sizes below 2^31.
+// Runs on the calling thread. Needs has_openblas(), operands that suit_blas, c.col == 1, sizes
+// below 2^31.
 void openblas_gemm(const Product<float>& p);
 void openblas_gemm(const Product<double>& p);
 void openblas_gemm(const Product<complex<float>>& p);

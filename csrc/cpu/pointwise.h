@@ -19,21 +19,21 @@ namespace rush {
 
 using Params = std::initializer_list<Scalar>;
 
-void map_unary(UnaryFn fn, const Tensor& x, const Tensor& out, Params params = {},
+RUSH_API void map_unary(UnaryFn fn, const Tensor& x, const Tensor& out, Params params = {},
                std::optional<DType> compute = {});
-void map_binary(BinaryFn fn, const Tensor& a, const Tensor& b, const Tensor& out, Params params = {},
+RUSH_API void map_binary(BinaryFn fn, const Tensor& a, const Tensor& b, const Tensor& out, Params params = {},
                 std::optional<DType> compute = {});
-void map_ternary(TernaryFn fn, const Tensor& a, const Tensor& b, const Tensor& c, const Tensor& out,
+RUSH_API void map_ternary(TernaryFn fn, const Tensor& a, const Tensor& b, const Tensor& c, const Tensor& out,
                  Params params = {}, std::optional<DType> compute = {});
 
 // Is there an entry for this compute type? float16 and bfloat16 count as float32.
-bool has_unary(UnaryFn fn, DType compute);
-bool has_binary(BinaryFn fn, DType compute);
-bool has_ternary(TernaryFn fn, DType compute);
+RUSH_API bool has_unary(UnaryFn fn, DType compute);
+RUSH_API bool has_binary(BinaryFn fn, DType compute);
+RUSH_API bool has_ternary(TernaryFn fn, DType compute);
 
 // What the functor yields for this compute type: itself, Bool, or the real type.
-DType unary_result(UnaryFn fn, DType compute);
-DType binary_result(BinaryFn fn, DType compute);
-DType ternary_result(TernaryFn fn, DType compute);
+RUSH_API DType unary_result(UnaryFn fn, DType compute);
+RUSH_API DType binary_result(BinaryFn fn, DType compute);
+RUSH_API DType ternary_result(TernaryFn fn, DType compute);
 
 }  // namespace rush

@@ -51,7 +51,9 @@ struct Product {
   Accumulator<T> alpha, beta;
 
   // The same product, written as transpose(c) = transpose(b) @ transpose(a).
-  Product transposed() const { return {n, m, k, b.transposed(), a.transposed(), c.transposed(), alpha, beta}; }
+  Product transposed() const {
+    return {n, m, k, b.transposed(), a.transposed(), c.transposed(), alpha, beta};
+  }
   Product rows(int64_t begin, int64_t end) const {
     Product p = *this;
     p.m = end - begin;

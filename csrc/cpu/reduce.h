@@ -19,15 +19,15 @@ enum class ReduceFn : uint8_t {
 // Sum, Mean and Prod compute in out's type: `out` int64 over int8 input does not wrap, and dtype= needs
 // no cast. ArgMax and ArgMin give the position among the reduced elements in row-major order.
 // NormP takes p. Max, Min and the arg forms propagate NaN; of equals the first wins.
-void reduce(ReduceFn fn, const Tensor& x, const Tensor& out,
+RUSH_API void reduce(ReduceFn fn, const Tensor& x, const Tensor& out,
             std::initializer_list<Scalar> params = {});
 
 // Variance (or its root) with divisor max(0, n - correction); complex input, real output.
-void reduce_var(const Tensor& x, const Tensor& out, double correction, bool take_sqrt,
+RUSH_API void reduce_var(const Tensor& x, const Tensor& out, double correction, bool take_sqrt,
                 const Tensor* mean_out = nullptr);
 
 // Max or Min along one dim with the index of the first winner. `values` may be undefined.
-void reduce_arg(ReduceFn fn, const Tensor& x, const Tensor& values, const Tensor& indices,
+RUSH_API void reduce_arg(ReduceFn fn, const Tensor& x, const Tensor& values, const Tensor& indices,
                 int64_t dim);
 
 }  // namespace rush

@@ -8,7 +8,7 @@ namespace rush {
 
 // out has x's shape; Sum and Prod compute in out's type. Max and Min also fill `indices` (int64) when
 // given; NaN wins and stays, of equals the last wins, as in PyTorch.
-void scan(ScanFn fn, const Tensor& x, const Tensor& out, int64_t dim,
+RUSH_API void scan(ScanFn fn, const Tensor& x, const Tensor& out, int64_t dim,
           const Tensor* indices = nullptr);
 
 }  // namespace rush

@@ -79,10 +79,8 @@ struct Unbox<DType> {
 };
 template <class... T>
 struct Unbox<std::tuple<T...>> {
-  static std::tuple<T...> from(Value* r) { return from(r, std::index_sequence_for<T...>{}); }
-  template <size_t... I>
-  static std::tuple<T...> from(Value* r, std::index_sequence<I...>) {
-    return {Unbox<T>::from(r + I)...};
+  static std::tuple<T...> from(Value* r) {
+    return [&]<size_t... I>(std::index_sequence<I...>) { return std::tuple<T...>{Unbox<T>::from(r + I)...}; }(std::index_sequence_for<T...>{});
   }
 };
 

@@ -1,4 +1,5 @@
-// registry.cpp: the sorted table of all families, the interceptors of a thread, and the by-name call.
+// registry.cpp: the sorted table of all families, the interceptors of a thread, and the by-name
+// call.
 #include "ops/registry.h"
 
 #include <algorithm>
@@ -52,9 +53,7 @@ Stack& stack() {
 
 class Lowered {
  public:
-  explicit Lowered(Stack& s) : stack_(s), saved_(s.active), modes_(t_modes) {
-    set(s.active - 1);
-  }
+  explicit Lowered(Stack& s) : stack_(s), saved_(s.active), modes_(t_modes) { set(s.active - 1); }
   ~Lowered() {
     stack_.active = saved_;
     set_mode(kIntercept, modes_ & kIntercept);
@@ -78,11 +77,13 @@ std::span<const OpEntry> all_ops() { return sorted_ops(); }
 
 std::span<const OpEntry> find_ops(std::string_view name) {
   const auto& ops = sorted_ops();
-  const auto [first, last] = std::equal_range(
-      ops.begin(), ops.end(), name, [](const auto& a, const auto& b) {
+  const auto [first, last] =
+      std::equal_range(ops.begin(), ops.end(), name, [](const auto& a, const auto& b) {
         auto text = [](const auto& x) -> std::string_view {
-          if constexpr (std::is_same_v<std::decay_t<decltype(x)>, OpEntry>) return x.name;
-          else return x;
+          if constexpr (std::is_same_v<std::decay_t<decltype(x)>, OpEntry>)
+            return x.name;
+          else
+            return x;
         };
         return text(a) < text(b);
       });
@@ -121,16 +122,22 @@ bool fit(Value& v, const ArgSpec& spec) {
   const Tag tag = v.tag();
   if (tag == Tag::None) return spec.optional;
   auto number = [&](Scalar& s) {
-    if (tag == Tag::Scalar) s = v.scalar();
-    else if (tag == Tag::Int) s = Scalar(v.integer());
-    else if (tag == Tag::Float) s = Scalar(v.real());
-    else if (tag == Tag::Bool) s = Scalar(v.boolean());
-    else return false;
+    if (tag == Tag::Scalar)
+      s = v.scalar();
+    else if (tag == Tag::Int)
+      s = Scalar(v.integer());
+    else if (tag == Tag::Float)
+      s = Scalar(v.real());
+    else if (tag == Tag::Bool)
+      s = Scalar(v.boolean());
+    else
+      return false;
     return true;
   };
   Scalar s;
   switch (spec.kind) {
-    case ArgKind::Tensor: return tag == Tag::Tensor;
+    case ArgKind::Tensor:
+      return tag == Tag::Tensor;
     case ArgKind::Operand:
       if (tag == Tag::Tensor) return true;
       if (!number(s)) return false;
@@ -148,16 +155,26 @@ bool fit(Value& v, const ArgSpec& spec) {
       if (!number(s) || s.is_floating() || s.is_complex()) return false;
       v.set(s.to_int());
       return true;
-    case ArgKind::Bool: return tag == Tag::Bool;
-    case ArgKind::Tensors: return tag == Tag::Tensors;
-    case ArgKind::Ints: return tag == Tag::Ints;
-    case ArgKind::Floats: return tag == Tag::Floats;
-    case ArgKind::String: return tag == Tag::String;
-    case ArgKind::DType: return tag == Tag::DType;
-    case ArgKind::Device: return tag == Tag::Device;
-    case ArgKind::Layout: return tag == Tag::Layout;
-    case ArgKind::MemoryFormat: return tag == Tag::MemoryFormat;
-    case ArgKind::Generator: return tag == Tag::Generator;
+    case ArgKind::Bool:
+      return tag == Tag::Bool;
+    case ArgKind::Tensors:
+      return tag == Tag::Tensors;
+    case ArgKind::Ints:
+      return tag == Tag::Ints;
+    case ArgKind::Floats:
+      return tag == Tag::Floats;
+    case ArgKind::String:
+      return tag == Tag::String;
+    case ArgKind::DType:
+      return tag == Tag::DType;
+    case ArgKind::Device:
+      return tag == Tag::Device;
+    case ArgKind::Layout:
+      return tag == Tag::Layout;
+    case ArgKind::MemoryFormat:
+      return tag == Tag::MemoryFormat;
+    case ArgKind::Generator:
+      return tag == Tag::Generator;
   }
   return false;
 }
@@ -183,14 +200,17 @@ std::vector<Value> call_by_name(std::string_view name, std::span<Value> args) {
     if (!fits(entry, args)) continue;
     std::vector<Value> full;
     for (size_t i = 0; i < entry.args.size(); ++i) {
-      if (i < args.size()) full.push_back(std::move(args[i]));
-      else full.push_back(entry.args[i].make_default ? entry.args[i].make_default() : Value());
+      if (i < args.size())
+        full.push_back(std::move(args[i]));
+      else
+        full.push_back(entry.args[i].make_default ? entry.args[i].make_default() : Value());
     }
     std::array<Value, kMaxResults> out;
     entry.boxed(full.data(), out.data());
     std::vector<Value> results;
     for (int i = 0; i < entry.num_results; ++i) {
-      if (out[i].tag() == Value::Tag::Tensor && !out[i].owned()) out[i].own(Tensor(out[i].tensor()));
+      if (out[i].tag() == Value::Tag::Tensor && !out[i].owned())
+        out[i].own(Tensor(out[i].tensor()));
       results.push_back(std::move(out[i]));
     }
     return results;

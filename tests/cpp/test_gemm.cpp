@@ -73,11 +73,15 @@ Dims sizes_of(int64_t batch, int64_t rows, int64_t cols) {
 
 double tolerance(DType t, int64_t k) {
   switch (t) {
-    case DType::Float16: return 2e-3;
-    case DType::BFloat16: return 1.6e-2;
+    case DType::Float16:
+      return 2e-3;
+    case DType::BFloat16:
+      return 1.6e-2;
     case DType::Float32:
-    case DType::Complex64: return 1e-6 * std::sqrt(double(k + 1));
-    default: return 1e-13;
+    case DType::Complex64:
+      return 1e-6 * std::sqrt(double(k + 1));
+    default:
+      return 1e-13;
   }
 }
 
@@ -145,7 +149,8 @@ bool right(const Case& c, DType dtype, Shape la, Shape lb, Shape lc, int64_t sam
       if (close(read(out, at), want, dtype, c.k)) continue;
       std::cerr << dtype << " " << c.batch << ":" << c.m << "x" << c.n << "x" << c.k << " alpha "
                 << c.alpha << " beta " << c.beta << " layouts " << int(la) << int(lb) << int(lc)
-                << " at " << i << "," << j << ": " << read(out, at).re << " not " << want.re << "\n";
+                << " at " << i << "," << j << ": " << read(out, at).re << " not " << want.re
+                << "\n";
       return false;
     }
   return true;
@@ -164,16 +169,18 @@ TEST(small_shapes_of_every_layout) {
     for (Shape la : kShapes)
       for (Shape lb : kShapes)
         for (Shape lc : kShapes)
-          for (const Case& c : {Case{0, 4, 4, 4}, Case{0, 3, 5, 2, 2, 1}, Case{0, 16, 16, 16},
-                                Case{0, 17, 7, 18, -1, 2}, Case{0, 1, 9, 33, 1, 1}, Case{0, 40, 1, 20}})
+          for (const Case& c :
+               {Case{0, 4, 4, 4}, Case{0, 3, 5, 2, 2, 1}, Case{0, 16, 16, 16},
+                Case{0, 17, 7, 18, -1, 2}, Case{0, 1, 9, 33, 1, 1}, Case{0, 40, 1, 20}})
             EXPECT(right(c, t, la, lb, lc));
   });
 }
 
 TEST(empty_sizes) {
   for_each_type([](DType t) {
-    for (const Case& c : {Case{0, 0, 3, 2}, Case{0, 3, 0, 2}, Case{0, 3, 2, 0}, Case{0, 3, 2, 0, 1, 2},
-                          Case{2, 3, 2, 0}, Case{2, 0, 2, 3}, Case{0, 0, 0, 0}, Case{0, 20, 30, 5, 0, 1}})
+    for (const Case& c :
+         {Case{0, 0, 3, 2}, Case{0, 3, 0, 2}, Case{0, 3, 2, 0}, Case{0, 3, 2, 0, 1, 2},
+          Case{2, 3, 2, 0}, Case{2, 0, 2, 3}, Case{0, 0, 0, 0}, Case{0, 20, 30, 5, 0, 1}})
       EXPECT(right(c, t, Shape::Plain, Shape::Plain, Shape::Plain));
   });
 }
@@ -181,7 +188,8 @@ TEST(empty_sizes) {
 TEST(middle_shapes) {
   for_each_type([](DType t) {
     for (Shape l : kShapes)
-      for (const Case& c : {Case{0, 65, 70, 67}, Case{0, 31, 130, 300, 1, 1}, Case{0, 120, 3, 90, 2, 0}}) {
+      for (const Case& c :
+           {Case{0, 65, 70, 67}, Case{0, 31, 130, 300, 1, 1}, Case{0, 120, 3, 90, 2, 0}}) {
         EXPECT(right(c, t, l, Shape::Plain, Shape::Plain, 7));
         EXPECT(right(c, t, Shape::Plain, l, Shape::Transposed, 7));
         EXPECT(right(c, t, Shape::Transposed, Shape::Sliced, l, 7));
@@ -201,13 +209,15 @@ TEST(large_shapes) {
 TEST(batches) {
   for_each_type([](DType t) {
     for (Shape l : kShapes)
-      for (const Case& c : {Case{1, 3, 4, 5}, Case{7, 4, 4, 4, 2, 1}, Case{5, 20, 18, 33}, Case{3, 70, 80, 60}})
+      for (const Case& c :
+           {Case{1, 3, 4, 5}, Case{7, 4, 4, 4, 2, 1}, Case{5, 20, 18, 33}, Case{3, 70, 80, 60}})
         EXPECT(right(c, t, l, Shape::Plain, l, 3));
   });
 }
 
 TEST(a_batch_may_share_an_operand) {
-  const Tensor a = make_tensor(Dims{6, 5, 3}, DType::Float32), b = make_tensor(Dims{3, 4}, DType::Float32);
+  const Tensor a = make_tensor(Dims{6, 5, 3}, DType::Float32),
+               b = make_tensor(Dims{3, 4}, DType::Float32);
   fill(a, 1);
   fill(b, 2);
   const Tensor shared_b = b.alias(Dims{6, 3, 4}, Dims{0, 4, 1}, 0);
@@ -240,22 +250,27 @@ TEST(vectors) {
     fill(x, 2);
     gemv(a, x, y);
     for (int64_t i = 0; i < 9; ++i)
-      EXPECT(close(read(out, 2 * i), product_at(a, x.alias(Dims{5, 1}, Dims{1, 1}, 0), 0, i, 0, 5), t, 5));
+      EXPECT(close(read(out, 2 * i), product_at(a, x.alias(Dims{5, 1}, Dims{1, 1}, 0), 0, i, 0, 5),
+                   t, 5));
   });
 }
 
 TEST(bool_is_refused) {
   const Tensor a = make_tensor(Dims{2, 2}, DType::Bool);
-  const std::string message = testing::message_of([&] { gemm(a, a, make_tensor(Dims{2, 2}, DType::Bool)); });
+  const std::string message = testing::message_of([&] {
+    gemm(a, a, make_tensor(Dims{2, 2}, DType::Bool));
+  });
   EXPECT(message == "matmul: not implemented for bool tensors");
 }
 
 TEST(threads_do_not_change_our_own_kernels) {
-  const Tensor a = make_tensor(Dims{300, 400}, DType::Float32), x = make_tensor(Dims{400}, DType::Float32);
+  const Tensor a = make_tensor(Dims{300, 400}, DType::Float32),
+               x = make_tensor(Dims{400}, DType::Float32);
   for (int64_t i = 0; i < a.numel(); ++i) a.data<float>()[i] = std::sin(float(i));
   for (int64_t i = 0; i < x.numel(); ++i) x.data<float>()[i] = std::cos(float(i));
   const int before = num_threads();
-  const Tensor one = make_tensor(Dims{300}, DType::Float32), two = make_tensor(Dims{300}, DType::Float32);
+  const Tensor one = make_tensor(Dims{300}, DType::Float32),
+               two = make_tensor(Dims{300}, DType::Float32);
   set_num_threads(1);
   gemv(a, x, one);
   set_num_threads(2);

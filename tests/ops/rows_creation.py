@@ -1,6 +1,7 @@
 """Creation ops: no tensor in, or only its shape and dtype."""
 
 import numpy as np
+
 from ops.sample import C, DType, OpSample, T
 
 ROW = DType()  # dtype= of the row under test
@@ -62,9 +63,11 @@ ROWS = [
          values=False),
     make("full", lambda s, v, dtype=None: np.full(s, v, dtype), C((3, 4), 1, dtype=ROW),
          C((), 1, dtype=ROW), C((2,), 2.5), C((2,), True), C((0, 2), 3)),
-    make("empty_strided", lambda s, st, dtype=None: np.zeros(s, dtype), C((2, 3), (1, 2), dtype=ROW),
+    make("empty_strided", lambda s, st, dtype=None: np.zeros(s, dtype), C((2, 3), (1, 2),
+         dtype=ROW),
          values=False),
-    make("empty_permuted", lambda s, p, dtype=None: np.zeros(s, dtype), C((2, 3), (1, 0), dtype=ROW),
+    make("empty_permuted", lambda s, p, dtype=None: np.zeros(s, dtype), C((2, 3), (1, 0),
+         dtype=ROW),
          values=False),
     make("zeros_like", like(0), C(M), C(T()), C(T(0, 3)), C(M, dtype=DType("int32")), layouts=True),
     make("ones_like", like(1), C(M), C(T()), C(T(0, 3)), C(M, dtype=DType("int32")), layouts=True),
@@ -81,7 +84,8 @@ ROWS = [
     make("new_tensor", lambda x, v: np.array(v, x.dtype), C(M, [1, 0])),
     make("arange", arange, C(5, dtype=ROW), C(1, 5, dtype=ROW), C(0, 9, 2, dtype=ROW), C(5), C(2.5),
          C(0.0, 1.0, 0.25), C(5, 0, -2), C(0), C(300, dtype=DType("int32"))),
-    make("range", lambda a, b, s=1, dtype=None: np.arange(a, b + s / 2, s, dtype), C(1, 4, dtype=ROW),
+    make("range", lambda a, b, s=1, dtype=None: np.arange(a, b + s / 2, s, dtype),
+         C(1, 4, dtype=ROW),
          C(0, 1, 0.5)),
     make("linspace", linspace, C(0, 8, 5, dtype=ROW), C(3, 3, 1, dtype=ROW), C(0, 1, 0, dtype=ROW),
          C(-1.0, 1.0, 300, dtype=DType("float32")), slack=2),
@@ -94,6 +98,8 @@ ROWS = [
     make("scalar_tensor", lambda v, dtype=None: np.array(v, dtype), C(1, dtype=ROW), C(2.5)),
     make("asarray", literal, C([[1, 0], [1, 1]], dtype=ROW)),
     make("as_tensor", literal, C([[1, 0], [1, 1]], dtype=ROW), C(1, dtype=ROW)),
+    make("kaiser_window", lambda n, periodic=True, beta=12.0, dtype=None: np.kaiser(
+        n + periodic, beta)[:n], C(8, dtype=ROW), C(7, False, 5.0, dtype=ROW), slack=8),
     *[make(f"{w}_window", window(w), C(8, dtype=ROW), C(7, False, dtype=ROW), C(1, dtype=ROW),
            slack=4) for w in ("hann", "hamming", "blackman", "bartlett")],
 ]  # fmt: skip

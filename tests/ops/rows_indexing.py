@@ -1,6 +1,7 @@
 """Gather, scatter, index_*, masks; sorting and searching."""
 
 import numpy as np
+
 from ops.sample import C, OpSample, T, V, no_grad
 
 
@@ -78,8 +79,7 @@ def index_add(x, dim, index, src, alpha=1):
 
 
 def index_reduce(x, dim, index, src, reduce, include_self=True):
-    return scatter_reduce(x, dim, along(index, src.shape, dim), src, reduce,
-                          include_self)
+    return scatter_reduce(x, dim, along(index, src.shape, dim), src, reduce, include_self)
 
 
 def index_put(x, indices, values, accumulate=False):
@@ -166,7 +166,7 @@ def searchsorted(a, v, right=False, out_int32=False, side=None):
     side = side or ("right" if right else "left")
     if a.ndim == 1:
         return np.searchsorted(a, v, side)
-    return np.stack([np.searchsorted(r, w, side) for r, w in zip(a, v)])
+    return np.stack([np.searchsorted(r, w, side) for r, w in zip(a, v, strict=False)])
 
 
 def bincount(x, weights=None, minlength=0):
@@ -215,7 +215,8 @@ SCATTER = [
     ], slack=2),
     op("index_add", index_add, C(M, 0, ROWIDX, M), C(M, 1, I([4, 0]), T(3, 2)),
        C(M, 0, ROWIDX, M, alpha=2)),
-    op("index_copy", index_with(lambda a, b: b), C(M, 0, I([2, 0]), T(2, 5)), C(M, 1, I([4]), T(3, 1))),
+    op("index_copy", index_with(lambda a, b: b), C(M, 0, I([2, 0]), T(2, 5)), C(M, 1, I([4]),
+       T(3, 1))),
     op("index_fill", index_with(lambda a, b: b), C(M, 0, I([2, 0]), 2), C(M, 1, I([4]), 1)),
     op("index_reduce", index_reduce, *[
         C(M, 0, ROWIDX, M, r, include_self=s) for r in ("prod", "mean", "amax", "amin")
@@ -240,7 +241,8 @@ SCATTER = [
 SORTING = [
     op("sort", sort, C(D), C(D, 0), C(D, 1, True), C(T()), C(T(0, 3)),
        no_grad(C(V([2, 1, 2, 1]), stable=True)),
-       no_grad(C(V([3, 1, 3, 1]), dim=0, descending=True, stable=True)), C(T(120, distinct=True, lo=0), stable=True)),
+       no_grad(C(V([3, 1, 3, 1]), dim=0, descending=True, stable=True)),
+           C(T(120, distinct=True, lo=0), stable=True)),
     op("argsort", argsort, C(D), C(D, 0), C(D, 1, True), C(V([2, 1, 2, 1]), stable=True)),
     op("msort", lambda x: np.sort(x, axis=0), C(D), C(T(0, 3))),
     op("topk", topk, C(D, 2), C(D, 3, 0), C(D, 2, 1, False), C(T(5, distinct=True, lo=0), 5),
@@ -249,7 +251,8 @@ SORTING = [
        C(V([3, 1, 1]), return_counts=True), C(V([[1, 2], [1, 2], [0, 1]]), dim=0), meta=False),
     op("unique_consecutive", unique_consecutive, C(V([1, 1, 2, 2, 1])),
        C(V([1, 1, 2]), return_inverse=True, return_counts=True), meta=False),
-    op("searchsorted", searchsorted, C(V([1, 3, 5]), V([0, 3, 9])), C(V([1, 3, 5]), V([3]), right=True),
+    op("searchsorted", searchsorted, C(V([1, 3, 5]), V([0, 3, 9])), C(V([1, 3, 5]), V([3]),
+       right=True),
        C(V([[1, 3], [2, 4]]), V([[2, 3], [2, 9]])), C(V([1, 3]), T(0)),
        C(V([1, 3, 5]), V([3]), side="right"), C(V([1, 3, 5]), V([3]), out_int32=True)),
     op("bucketize", lambda v, b, right=False, out_int32=False: searchsorted(b, v, right),
@@ -260,7 +263,8 @@ SORTING = [
        C(V([1, 0, 1]), weights=V([0.5, 1.0, 2.0], dtype="float64")), meta=False),
     op("histc", histc, C(T(20), 4, -3, 3), C(T(20), 5), grad=False, meta=False,
        dtypes=("float32", "float64")),
-    op("histogram", lambda x, b, range=None: np.histogram(x, b, range), C(T(20), 4, range=(-3.0, 3.0)),
+    op("histogram", lambda x, b, range=None: np.histogram(x, b, range), C(T(20),
+       4, range=(-3.0, 3.0)),
        layouts=False, meta=False, slack=2),
 ]  # fmt: skip
 

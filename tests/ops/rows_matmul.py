@@ -1,6 +1,7 @@
 """The matmul family."""
 
 import numpy as np
+
 from ops.sample import DTYPES, C, OpSample, T
 
 
@@ -39,7 +40,8 @@ def cov(x, correction=1):
 
 
 ROWS = [
-    product("matmul", np.matmul, C(T(3, 4), T(4, 5)), C(T(4), T(4)), C(T(3, 4), T(4)), C(T(4), T(4, 5)),
+    product("matmul", np.matmul, C(T(3, 4), T(4, 5)), C(T(4), T(4)), C(T(3, 4), T(4)), C(T(4),
+            T(4, 5)),
             C(T(2, 3, 4), T(4, 5)), C(T(2, 1, 3, 4), T(3, 4, 5)), C(T(0, 4), T(4, 5)),
             C(T(3, 0), T(0, 5)), C(T(2, 3, 4), T(4)), C(T(17, 33), T(33, 9)),
             peer_bugs=("out",)),
@@ -61,9 +63,11 @@ ROWS = [
             C(T(5), T(2, 3, 4), T(2, 4, 5), beta=2, alpha=3)),
     product("addbmm", addbmm, C(T(3, 5), T(2, 3, 4), T(2, 4, 5)),
             C(T(3, 5), T(2, 3, 4), T(2, 4, 5), beta=2, alpha=3), peer_bugs=("out",)),
-    product("chain_matmul", lambda *x: np.linalg.multi_dot(x), C(T(2, 3), T(3, 4), T(4, 2)), slack=50),
+    product("chain_matmul", lambda *x: np.linalg.multi_dot(x), C(T(2, 3), T(3, 4), T(4, 2)),
+            slack=50),
     product("einsum", einsum, C("ij,jk->ik", T(3, 4), T(4, 5)), C("ii->i", T(3, 3)),
-            C("ij->ji", T(3, 4)), C("bij,bjk->bik", T(2, 3, 4), T(2, 4, 5)), C("i,j->ij", T(3), T(4)),
+            C("ij->ji", T(3, 4)), C("bij,bjk->bik", T(2, 3, 4), T(2, 4, 5)), C("i,j->ij", T(3),
+            T(4)),
             C("ij->", T(3, 4)), C("...ij,...jk->...ik", T(2, 3, 4), T(4, 5)), C("i,i", T(4), T(4)),
             slack=30, dtypes=tuple(d for d in DTYPES if d != "bool")),
     product("tensordot", tensordot, C(T(3, 4), T(4, 5), 1), C(T(2, 3, 4), T(3, 4, 5)),

@@ -1,8 +1,9 @@
 """Reductions and scans."""
 
 import numpy as np
-from ops.sample import C, DType, OpSample, T, V
 from scipy import special
+
+from ops.sample import C, DType, OpSample, T, V, no_grad
 
 
 def axis(dim):
@@ -44,8 +45,12 @@ def moment(f):
 
 def moments(name, ref):
     calls = [
-        C(T(3, 5)), C(T(3, 5), 1), C(T(2, 3, 4), (0, 2), keepdim=True), C(T(3, 5), 0, False),
-        C(T(3, 5), dim=0, correction=0), C(T(3, 5), dim=0, correction=2, keepdim=True),
+        C(T(3, 5)),
+        C(T(3, 5), 1),
+        C(T(2, 3, 4), (0, 2), keepdim=True),
+        C(T(3, 5), 0, False),
+        C(T(3, 5), dim=0, correction=0),
+        C(T(3, 5), dim=0, correction=2, keepdim=True),
     ]
     return OpSample(name, ref, calls, slack=4)
 
@@ -153,21 +158,25 @@ def aminmax(x, dim=None, keepdim=False):
 def mode(x, dim=-1):
     values = [np.unique(r, return_counts=True) for r in x]
     best = np.array([v[np.argmax(c)] for v, c in values])
-    return best, np.array([np.flatnonzero(r == b)[-1] for r, b in zip(x, best)])
+    return best, np.array([np.flatnonzero(r == b)[-1] for r, b in zip(x, best, strict=False)])
 
 
 def trapezoid(y, x=None, dx=1, dim=-1):
     return np.trapezoid(y, x, dx, dim) if hasattr(np, "trapezoid") else np.trapz(y, x, dx, dim)
 
 
-ONE = dict(lo=0.9, hi=1.1)
-DISTINCT = dict(distinct=True)
-APART = dict(distinct=True, lo=0)
+ONE = {"lo": 0.9, "hi": 1.1}
+DISTINCT = {"distinct": True}
+APART = {"distinct": True, "lo": 0}
+
+INF = float("inf")
+# inf and nan: values only, the derivative is not a number there
+ODD = [no_grad(C(V(v), 0)) for v in ([1, np.nan, 2], [INF, 1, 3], [INF, -INF], [-INF, -1])]
 
 SUMS = [
-    reduce("sum", np.sum, dtype=True, slack=30),
-    reduce("nansum", np.nansum, dtype=True, slack=30),
-    reduce("mean", np.mean, dtype=True, peer_bugs=("out",), empty=False, slack=8),
+    reduce("sum", np.sum, dtype=True, slack=30, more=ODD),
+    reduce("nansum", np.nansum, dtype=True, slack=30, more=ODD),
+    reduce("mean", np.mean, dtype=True, peer_bugs=("out",), empty=False, slack=8, more=ODD),
     reduce("nanmean", np.nanmean, dtype=True, empty=False, slack=8),
     reduce("prod", np.prod, several=False, dtype=True, slack=300, spec=ONE, long=60),
     OpSample("logsumexp", lambda x, d, keepdim=False: special.logsumexp(
@@ -176,11 +185,13 @@ SUMS = [
         slack=2),
     OpSample("softmax", lambda x, d, dtype=None: special.softmax(
         x.astype(dtype or "f8"), axis=d), [
-        C(T(3, 5), 1), C(T(2, 3, 4, 5), 1), C(T(0, 2), 1), C(T(), 0), C(T(4), 0, dtype=DType("float64"))],
+        C(T(3, 5), 1), C(T(2, 3, 4, 5), 1), C(T(0, 2), 1), C(T(), 0), C(T(4),
+        0, dtype=DType("float64"))],
         aliases=("nn.functional.softmax",)),
     OpSample("log_softmax", lambda x, d, dtype=None: special.log_softmax(
         x.astype(dtype or "f8"), axis=d), [
-        C(T(3, 5), 1), C(T(2, 3, 4, 5), 1), C(T(0, 2), 1), C(T(), 0), C(T(4), 0, dtype=DType("float64"))],
+        C(T(3, 5), 1), C(T(2, 3, 4, 5), 1), C(T(0, 2), 1), C(T(), 0), C(T(4),
+        0, dtype=DType("float64"))],
         aliases=("nn.functional.log_softmax",)),
     moments("var", moment(np.var)), moments("std", moment(np.std)),
     moments("var_mean", with_mean(np.var)), moments("std_mean", with_mean(np.std)),
@@ -200,8 +211,8 @@ SUMS = [
 ]  # fmt: skip
 
 CHOICES = [
-    reduce("amax", np.max, empty=False, spec=DISTINCT),
-    reduce("amin", np.min, empty=False, spec=DISTINCT),
+    reduce("amax", np.max, empty=False, spec=DISTINCT, more=ODD),
+    reduce("amin", np.min, empty=False, spec=DISTINCT, more=ODD),
     OpSample("aminmax", aminmax, [
         C(T(3, 5, **APART)), C(T(3, 5, **APART), dim=0), C(T(2, 3), dim=1, keepdim=True)]),
     OpSample("max", extreme(np.max, np.argmax, np.maximum), [
@@ -211,8 +222,8 @@ CHOICES = [
         C(T(3, 5, **APART)), C(T(3, 5, **APART), 1), C(T(2, 3, 4, **APART), -2, keepdim=True),
         C(T(3, 5), T(3, 5)), C(T()), C(T(3, 0), 0)]),
     reduce("argmax", np.argmax, several=False,
-           empty=False, spec=APART),
-    reduce("argmin", np.argmin, several=False, empty=False, spec=APART),
+           empty=False, spec=APART, more=ODD),
+    reduce("argmin", np.argmin, several=False, empty=False, spec=APART, more=ODD),
     OpSample("median", lower_median, [
         C(T(3, 5, **APART)), C(T(3, 5, **APART), 1), C(T(4, 2, **APART), 0, True), C(T())],
         peer_bugs=("expanded",)),
@@ -222,7 +233,8 @@ CHOICES = [
     OpSample("kthvalue", kthvalue, [
         C(T(3, 5, **APART), 2), C(T(3, 5, **APART), 3, 0), C(T(4, **APART), 1, 0, True)],
         peer_bugs=("expanded",)),
-    OpSample("mode", mode, [C(V([[1, 2, 2, 3], [3, 3, 1, 0]])), C(V([[5]]), -1)], meta=False, grad=False),
+    OpSample("mode", mode, [C(V([[1, 2, 2, 3], [3, 3, 1, 0]])), C(V([[5]]), -1)],
+        meta=False, grad=False),
     OpSample("quantile", quantile, [
         C(T(3, 5), 0.3), C(T(3, 5), 0.25, 1), C(T(3, 5), 0.5, 0, keepdim=True),
         C(T(3, 4), 0.4, 1, interpolation="lower"), C(T(3, 4), 0.4, 1, interpolation="nearest")],
@@ -231,25 +243,51 @@ CHOICES = [
 ]  # fmt: skip
 
 COUNTS = [
-    reduce("any", np.any),
-    reduce("all", np.all),
-    OpSample("count_nonzero", lambda x, dim=None: np.count_nonzero(x, axis=axis(dim)), [
-        C(T(3, 5)), C(T(3, 5), 1), C(T(2, 3, 4), (0, 2)), C(T(0, 3)), C(T())]),
+    reduce("any", np.any, more=ODD),
+    reduce("all", np.all, more=ODD),
+    OpSample(
+        "count_nonzero",
+        lambda x, dim=None: np.count_nonzero(x, axis=axis(dim)),
+        [C(T(3, 5)), C(T(3, 5), 1), C(T(2, 3, 4), (0, 2)), C(T(0, 3)), C(T())],
+    ),
 ]
 
 SCANS = [
-    scans("cumsum", np.cumsum, slack=30, casts_inplace=True, more=[C(T(3, 5), 1, dtype=DType("float64"))]),
-    scans("cumprod", np.cumprod, slack=300, casts_inplace=True, more=[C(T(3, 5), 1, dtype=DType("float64"))],
-          layouts=False),
-    OpSample("cummax", cum_extreme(np.maximum), [
-        C(T(3, 5, **APART), 1), C(T(2, 3, 4, **APART), 0), C(T(0, 3), 1)]),
-    OpSample("cummin", cum_extreme(np.minimum), [
-        C(T(3, 5, **APART), 1), C(T(2, 3, 4, **APART), 0), C(T(0, 3), 1)]),
-    OpSample("logcumsumexp", logcumsumexp, [C(T(3, 5), 1), C(T(2, 3, 4), 0), C(T(0, 3), 0)],
-             slack=4),
+    scans(
+        "cumsum",
+        np.cumsum,
+        slack=30,
+        casts_inplace=True,
+        more=[*ODD, C(T(3, 5), 1, dtype=DType("float64"))],
+    ),
+    scans(
+        "cumprod",
+        np.cumprod,
+        slack=300,
+        casts_inplace=True,
+        more=[C(T(3, 5), 1, dtype=DType("float64"))],
+        layouts=False,
+    ),
+    OpSample(
+        "cummax",
+        cum_extreme(np.maximum),
+        [C(T(3, 5, **APART), 1), C(T(2, 3, 4, **APART), 0), C(T(0, 3), 1)],
+    ),
+    OpSample(
+        "cummin",
+        cum_extreme(np.minimum),
+        [C(T(3, 5, **APART), 1), C(T(2, 3, 4, **APART), 0), C(T(0, 3), 1)],
+    ),
+    OpSample(
+        "logcumsumexp", logcumsumexp, [C(T(3, 5), 1), C(T(2, 3, 4), 0), C(T(0, 3), 0)], slack=4
+    ),
     OpSample("diff", diff, [C(T(5)), C(T(5, 4, lo=0), 1, 0), C(T(2, 5, lo=0), 2)]),
-    OpSample("cumulative_trapezoid", lambda y, dx=1: np.cumsum((y[..., 1:] + y[..., :-1]) * (
-        dx / 2), axis=-1), [C(T(3, 5)), C(T(6), dx=0.5)], slack=8),
+    OpSample(
+        "cumulative_trapezoid",
+        lambda y, dx=1: np.cumsum((y[..., 1:] + y[..., :-1]) * (dx / 2), axis=-1),
+        [C(T(3, 5)), C(T(6), dx=0.5)],
+        slack=8,
+    ),
 ]
 
 ROWS = SUMS + CHOICES + COUNTS + SCANS

@@ -1,6 +1,7 @@
 """Views, shape, joining and splitting."""
 
 import numpy as np
+
 from ops.sample import C, OpSample, T, V
 
 
@@ -33,7 +34,7 @@ def flatten(x, start_dim=0, end_dim=-1):
     if x.ndim == 0:
         return x.reshape(1)
     a, b = start_dim % x.ndim, end_dim % x.ndim
-    return x.reshape(x.shape[:a] + (int(np.prod(x.shape[a : b + 1])),) + x.shape[b + 1 :])
+    return x.reshape((*x.shape[:a], int(np.prod(x.shape[a : b + 1])), *x.shape[b + 1 :]))
 
 
 def unflatten(x, dim, s):
@@ -88,7 +89,7 @@ def pad(x, pads, mode="constant", value=0):
 
 def diagonal_scatter_like(x, offset=0, dim1=-2, dim2=-1):
     n = x.shape[-1] + abs(offset)
-    out = np.zeros(x.shape[:-1] + (n, n), x.dtype)
+    out = np.zeros((*x.shape[:-1], n, n), x.dtype)
     i = np.arange(x.shape[-1])
     out[..., i + max(-offset, 0), i + max(offset, 0)] = x
     return np.moveaxis(out, (-2, -1), (dim1, dim2))
@@ -124,6 +125,17 @@ def cat(xs, dim=0):
 
 def vander(x, n=None, increasing=False):
     return np.vander(x, n, increasing)
+
+
+def sum_to_size(x, *s):
+    lead = tuple(range(x.ndim - len(s)))
+    x = x.sum(lead) if lead else x
+    ones = tuple(i for i, n in enumerate(s) if n == 1 and x.shape[i] != 1)
+    return x.sum(ones, keepdims=True) if ones else x
+
+
+def resized(x, *s):
+    return x.ravel()[: int(np.prod(s))].reshape(s)
 
 
 M, K = T(3, 5), T(2, 3, 4, 5)
@@ -175,7 +187,24 @@ VIEWS = [
     shape("meshgrid", meshgrid, C(T(3), T(4), indexing="ij"), C(T(3), T(2), indexing="xy")),
 ]  # fmt: skip
 
+QUESTIONS = [
+    shape("numel", lambda x: x.size, C(M), C(T()), C(T(0, 2))),
+    shape("is_same_size", lambda a, b: a.shape == b.shape, C(M, M), C(M, T(5, 3))),
+    shape("is_signed", lambda x: True, C(M), dtypes=("float32", "int8")),
+    shape("is_floating_point", lambda x: True, C(M), dtypes=("float32", "float64")),
+    shape("is_complex", lambda x: False, C(M), dtypes=("float32", "int64")),
+]
+
 COPIES = [
+    shape("sum_to_size", sum_to_size, C(M, 1, 5), C(T(2, 3, 4), 3, 1), C(M, 3, 5), slack=4),
+    shape("resize_", resized, C(M, 2, 3), C(M, 15), grad=False, layouts=False),
+    shape("resize_as_", lambda x, y: resized(x, *y.shape), C(M, T(2, 3)), grad=False,
+          layouts=False),
+    shape("type_as", lambda x, y: x, C(M, T(2))),
+    shape("constant_pad_nd", lambda x, p, v=0: pad(x, p, "constant", v), C(M, (1, 2)),
+          C(M, (1, 0, 2, 1), 1)),
+    shape("unravel_index", lambda i, s: np.unravel_index(i, s),
+          C(V([0, 5, 11], dtype="int64"), (3, 4)), dtypes=("int64",), meta=False),
     shape("repeat", lambda x, *r: np.tile(x, r), C(M, 2, 3), C(T(3), 2, 1, 2), C(T(), 3),
           C(M, 0, 1)),
     shape("tile", np.tile, C(M, (2,)), C(T(3), (2, 2)), C(T(), (3,))),
@@ -184,7 +213,8 @@ COPIES = [
     shape("flip", lambda x, d: np.flip(x, d), C(M, (0,)), C(K, (1, -1)), C(T(0, 3), (0,))),
     shape("fliplr", np.fliplr, C(M)),
     shape("flipud", np.flipud, C(M)),
-    shape("rot90", lambda x, k=1, dims=(0, 1): np.rot90(x, k, dims), C(M), C(M, 2), C(K, -1, (1, 2))),
+    shape("rot90", lambda x, k=1, dims=(0, 1): np.rot90(x, k, dims), C(M), C(M, 2),
+         C(K, -1, (1, 2))),
     shape("roll", roll, C(M, 2), C(M, 1, 1), C(K, (1, -1), (0, 2)), C(T(0, 3), 1)),
     shape("tril", np.tril, C(M), C(M, 1), C(T(2, 4, 4), -1), C(T(0, 3))),
     shape("triu", np.triu, C(M), C(M, 1), C(T(2, 4, 4), -1), C(T(0, 3))),
@@ -195,7 +225,8 @@ COPIES = [
           C(T(1, 2, 4), (1, 1), "reflect"), C(T(1, 2, 4), (2, 1), "replicate"),
           C(T(1, 2, 4), (2, 1), "circular"),
           C(T(2, 3), (0, 0, 1, 1))),
-    shape("vander", vander, C(T(4)), C(T(3), 4), C(T(3), increasing=True), slack=8, peer_bugs=("grad",)),
+    shape("vander", vander, C(T(4)), C(T(3), 4), C(T(3), increasing=True),
+         slack=8, peer_bugs=("grad",)),
     shape("cartesian_prod", lambda a, b: np.stack(np.meshgrid(a, b, indexing="ij"), -1).reshape(
         -1, 2), C(T(2), T(3))),
     shape("combinations", lambda x: np.array([[x[i], x[j]] for i in range(len(x))
@@ -215,4 +246,4 @@ JOINING = [
     shape("block_diag", block_diag, C(T(2, 3), T(1, 2)), C(T(2), T())),
 ]  # fmt: skip
 
-ROWS = VIEWS + COPIES + JOINING
+ROWS = VIEWS + QUESTIONS + COPIES + JOINING

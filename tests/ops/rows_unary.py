@@ -22,8 +22,10 @@ def real_sign(x):
 
 
 def complex_sign(x):
-    return np.where(x == 0, 0, x / np.where(x == 0, 1, np.abs(x))) if np.iscomplexobj(x) else (
-        real_sign(x)
+    return (
+        np.where(x == 0, 0, x / np.where(x == 0, 1, np.abs(x)))
+        if np.iscomplexobj(x)
+        else (real_sign(x))
     )
 
 
@@ -73,8 +75,11 @@ BOOL_RESULT = [
     unary("isposinf", np.isposinf),
     unary("isneginf", np.isneginf),
     unary("isreal", np.isreal),
-    unary("signbit", lambda x: np.signbit(x) if x.dtype.kind == "f" else x < 0,
-          skip_extremes=("bfloat16", "float16")),
+    unary(
+        "signbit",
+        lambda x: np.signbit(x) if x.dtype.kind == "f" else x < 0,
+        skip_extremes=("bfloat16", "float16"),
+    ),
     unary("logical_not", np.logical_not),
 ]
 
@@ -87,21 +92,47 @@ ROUNDING = [
     unary("ceil", np.ceil),
     unary("floor", np.floor),
     unary("trunc", np.trunc, aliases=("fix",)),
-    unary("round", round_decimals, calls=[
-        C(T(3, 5, lo=-30, hi=30)), C(T()), C(T(0, 4)), C(T(7), decimals=2), C(T(7), decimals=-1),
-    ]),
+    unary(
+        "round",
+        round_decimals,
+        calls=[
+            C(T(3, 5, lo=-30, hi=30)),
+            C(T()),
+            C(T(0, 4)),
+            C(T(7), decimals=2),
+            C(T(7), decimals=-1),
+        ],
+    ),
     unary("frac", lambda x: x - np.trunc(x)),
     unary("bitwise_not", np.invert),
     unary("square", np.square),
     unary("reciprocal", np.reciprocal, 0.3, 4),
     unary("relu", relu),
-    unary("nan_to_num", nan_to_num, extremes=False, calls=[
-        C(T(3, 5)), C(T()), C(T(0, 4)), C(T(2, 3), nan=1.0, posinf=2.0, neginf=3.0),
-    ]),
-    unary("clamp", clamp, extremes=False, aliases=("clip",), calls=[
-        C(T(3, 5), 1, 2), C(T(), min=0), C(T(0, 4), max=2), C(T(2, 3), min=1, max=0),
-        C(T(2, 3), T(2, 3), T(3)), C(T(3), min=T(1)),
-    ]),
+    unary(
+        "nan_to_num",
+        nan_to_num,
+        extremes=False,
+        calls=[
+            C(T(3, 5)),
+            C(T()),
+            C(T(0, 4)),
+            C(T(2, 3), nan=1.0, posinf=2.0, neginf=3.0),
+        ],
+    ),
+    unary(
+        "clamp",
+        clamp,
+        extremes=False,
+        aliases=("clip",),
+        calls=[
+            C(T(3, 5), 1, 2),
+            C(T(), min=0),
+            C(T(0, 4), max=2),
+            C(T(2, 3), min=1, max=0),
+            C(T(2, 3), T(2, 3), T(3)),
+            C(T(3), min=T(1)),
+        ],
+    ),
     unary("clamp_min", np.maximum, extremes=False, calls=[C(T(3, 5), 1), C(T(2, 3), T(3))]),
     unary("clamp_max", np.minimum, extremes=False, calls=[C(T(3, 5), 1), C(T(2, 3), T(3))]),
 ]
@@ -117,15 +148,31 @@ EXPONENTIAL = [
     unary("sqrt", np.sqrt, 0, 9),
     unary("rsqrt", lambda x: 1 / np.sqrt(x), 0.1, 9),
     unary("sigmoid", lambda x: 1 / (1 + np.exp(-x)), aliases=("special.expit",)),
-    unary("logit", logit, aliases=("special.logit",), calls=[
-        C(T(3, 5, lo=0.1, hi=0.9)), C(T(lo=0.2, hi=0.8)), C(T(0, 4)), C(T(7, lo=-1, hi=2), 1e-3),
-    ]),
+    unary(
+        "logit",
+        logit,
+        aliases=("special.logit",),
+        calls=[
+            C(T(3, 5, lo=0.1, hi=0.9)),
+            C(T(lo=0.2, hi=0.8)),
+            C(T(0, 4)),
+            C(T(7, lo=-1, hi=2), 1e-3),
+        ],
+    ),
     unary("nn.functional.logsigmoid", lambda x: -np.logaddexp(0, -x)),
     unary("nn.functional.softplus", softplus, slack=8, extremes=False),
     unary("nn.functional.silu", lambda x: x / (1 + np.exp(-x)), extremes=False),
-    unary("nn.functional.gelu", gelu, extremes=False, calls=[
-        C(T(3, 5)), C(T()), C(T(0, 4)), C(T(3, 5), approximate="tanh"),
-    ]),
+    unary(
+        "nn.functional.gelu",
+        gelu,
+        extremes=False,
+        calls=[
+            C(T(3, 5)),
+            C(T()),
+            C(T(0, 4)),
+            C(T(3, 5), approximate="tanh"),
+        ],
+    ),
 ]
 
 TRIGONOMETRIC = [
@@ -150,10 +197,18 @@ SPECIAL = [
     unary("erf", special.erf, aliases=("special.erf",)),
     unary("erfc", special.erfc, aliases=("special.erfc",), slack=4),
     unary("erfinv", special.erfinv, -0.9, 0.9, slack=4, aliases=("special.erfinv",)),
-    unary("lgamma", special.gammaln, 0.3, 8, slack=16, extremes=False,
-          aliases=("special.gammaln",)),
-    unary("digamma", special.digamma, 0.3, 8, slack=16, extremes=False,
-          aliases=("special.digamma", "special.psi")),
+    unary(
+        "lgamma", special.gammaln, 0.3, 8, slack=16, extremes=False, aliases=("special.gammaln",)
+    ),
+    unary(
+        "digamma",
+        special.digamma,
+        0.3,
+        8,
+        slack=16,
+        extremes=False,
+        aliases=("special.digamma", "special.psi"),
+    ),
     unary("i0", special.i0, slack=16, extremes=False, aliases=("special.i0",)),
 ]
 
@@ -178,8 +233,9 @@ def clone_like(x, **kw):
 
 
 def caster(name, dtype):
-    return unary(name, lambda x: to_dtype(x, np.dtype(dtype)), extremes=False, grad=False,
-                 lo=0, hi=3)
+    return unary(
+        name, lambda x: to_dtype(x, np.dtype(dtype)), extremes=False, grad=False, lo=0, hi=3
+    )
 
 
 COPIES = [

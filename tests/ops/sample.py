@@ -15,13 +15,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
-
 import rushlight as rl
 
 TESTS = Path(__file__).resolve().parent.parent
 BOOL, UINT, INT = ["bool"], ["uint8"], ["int8", "int16", "int32", "int64"]
 FLOAT, COMPLEX = ["float32", "float64", "float16", "bfloat16"], ["complex64", "complex128"]
-DTYPES = FLOAT + ["int64", "int32", "int16", "int8"] + UINT + BOOL + COMPLEX
+DTYPES = [*FLOAT, "int64", "int32", "int16", "int8", *UINT, *BOOL, *COMPLEX]
 # rtol = atol: eight to sixteen units in the last place of the result's dtype
 TOLERANCE = {
     "float16": 4e-3, "bfloat16": 3e-2, "float32": 2e-6, "float64": 4e-15,
@@ -199,7 +198,7 @@ def tensor(a, dtype, layout="contiguous"):
         return rl.from_numpy(np.array(x, order="C", copy=True)).to(target)
 
     if layout == "strided" and a.ndim:
-        wide = np.zeros(a.shape[:-1] + (2 * a.shape[-1] + 1,), a.dtype)
+        wide = np.zeros((*a.shape[:-1], 2 * a.shape[-1] + 1), a.dtype)
         wide[..., 1::2] = a
         return plain(wide)[..., 1::2]
     if layout == "transposed":
@@ -335,7 +334,7 @@ def assert_same(got, want, what=""):
     """Equal dtype, shape and bits (any NaN equals any NaN)."""
     got, want = leaves(got), leaves(want)
     assert len(got) == len(want), f"{what}: {len(got)} results, expected {len(want)}"
-    for g, w in zip(got, want):
+    for g, w in zip(got, want, strict=False):
         if not isinstance(w, rl.Tensor):
             assert g == w, f"{what}: {g} instead of {w}"
             continue
@@ -347,7 +346,7 @@ def assert_near(got, want, slack=1.0, what=""):
     """As assert_same, within tolerance: the same sum may be taken in another order."""
     got, want = leaves(got), leaves(want)
     assert [g.dtype for g in got] == [w.dtype for w in want], what
-    for g, w in zip(got, want):
+    for g, w in zip(got, want, strict=False):
         assert_values(g, to_numpy(w), slack, what)
 
 

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import rushlight as rl
 from gradcheck import gradcheck
+
 from ops import rows
 from ops.sample import (
     COMPLEX,
@@ -57,7 +58,7 @@ def check_call(row, i, dtype, layout="contiguous"):
     before = [to_numpy(t).copy() for t in tensor_leaves(args, kwargs)]
     got = leaves(run(row, args, kwargs))
     if not row.name.endswith("_"):
-        for t, old in zip(tensor_leaves(args, kwargs), before):
+        for t, old in zip(tensor_leaves(args, kwargs), before, strict=False):
             np.testing.assert_array_equal(to_numpy(t), old, err_msg=f"{what} changed its input")
     expected = result_dtypes(row, i, dtype) or []
     found = [dtype_name(g.dtype) if isinstance(g, rl.Tensor) else type(g).__name__ for g in got]
@@ -69,11 +70,12 @@ def check_call(row, i, dtype, layout="contiguous"):
         if dtype != "float64" or layout == "expanded":
             return
         recorded = [np.array(w) for w in RESULTS["values"][row.name][i]]
-        want = [w if w.size else w.reshape(tuple(g.shape)) for g, w in zip(got, recorded)]
+        pairs = zip(got, recorded, strict=True)
+        want = [w if w.size else w.reshape(tuple(g.shape)) for g, w in pairs]
     else:
         want = inputs.reference(expected)
     assert len(got) == len(want), f"{what}: {len(got)} results, expected {len(want)}"
-    for g, w in zip(got, want):
+    for g, w in zip(got, want, strict=False):
         assert_values(g, w, row.slack, what)
 
 
@@ -186,7 +188,8 @@ def check_out(row, i, dtype):
     with warnings.catch_warnings():
         warnings.filterwarnings("error", message=".*resized")
         got = call_out(row, inputs, outs, several)
-    assert all(g is o for g, o in zip(leaves(got), outs)), f"{what} returns another tensor"
+    same = [g is o for g, o in zip(leaves(got), outs, strict=True)]
+    assert all(same), f"{what} returns another tensor"
     if row.values:
         assert_same(outs, want, what)
     # a strided out of the right shape keeps its strides
@@ -245,7 +248,7 @@ def check_meta(row, inputs, what):
     args, kwargs = inputs.tensors(device="meta")
     if not takes_tensors:
         kwargs["device"] = "meta"
-    for g, w in zip(leaves(run(row, args, kwargs)), want):
+    for g, w in zip(leaves(run(row, args, kwargs)), want, strict=False):
         if not isinstance(w, rl.Tensor):
             assert g == w, what
             continue

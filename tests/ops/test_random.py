@@ -3,9 +3,10 @@
 import numpy as np
 import pytest
 import rushlight as rl
+from scipy import stats
+
 from ops.rows_random import ROWS
 from ops.sample import base_name, dtype_name, table_names, to_numpy
-from scipy import stats
 
 TABLE = table_names()
 ROWS = [r for r in ROWS if TABLE is None or base_name(r.name) in TABLE]

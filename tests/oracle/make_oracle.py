@@ -109,7 +109,7 @@ def call_out(row, inputs, i, change=lambda t: torch.empty(0, dtype=t.dtype)):
     out = tuple(outs) if isinstance(result, tuple) else outs[0]
     args, kwargs = inputs.tensors()
     got = sample.lookup(row.name)(*args, **kwargs, out=out)
-    if not all(a is b for a, b in zip(sample.leaves(got), outs)):
+    if not all(a is b for a, b in zip(sample.leaves(got), outs, strict=False)):
         raise TypeError  # a wrapper that takes out= and returns something else
     return outs
 
@@ -165,7 +165,9 @@ def make_exceptions():
         try:
             eval(text, names(torch))
         except Exception as error:
-            found[text] = next(c for c in type(error).__mro__ if c.__module__ == "builtins").__name__
+            found[text] = next(
+                c for c in type(error).__mro__ if c.__module__ == "builtins"
+            ).__name__
         else:
             print(f"PyTorch accepts {text}")
     write("exceptions", found)
@@ -180,63 +182,57 @@ OPS = {  # results of one tensor; results of two
         "reciprocal", "square", "sigmoid", "logical_not", "bitwise_not", "var", "median", "argmax",
         "round", "any", "cumprod@0", "amax", "nansum", "std", "angle", "real", "log2", "relu"],
     2: ["add", "sub", "mul", "div", "floor_divide", "remainder", "pow", "eq", "lt", "logical_and",
-        "bitwise_and", "maximum", "atan2", "true_divide", "fmod", "float_power", "xlogy", "copysign",
+        "bitwise_and", "maximum", "atan2", "true_divide", "fmod", "float_power", "xlogy",
+        "copysign",
         "bitwise_left_shift", "clamp_min", "logaddexp", "heaviside", "gcd"],
 }  # fmt: skip
 
 
-def dtype_or_none(f):
-    got = attempt(f)
+def ones(dtype, *shape):
+    return torch.ones(shape, dtype=getattr(torch, dtype))
+
+
+def dtype_or_none(f, *args):
+    got = attempt(lambda: f(*args))
     return None if got is None else str(getattr(got, "dtype", got)).split(".")[-1]
 
 
 def make_promotion():
     from ops.sample import DTYPES
 
-    pairs, ops, numbers = {}, {}, {}
+    pairs, numbers = {}, {}
     for a in DTYPES + UNSIGNED:
         for b in DTYPES + UNSIGNED:
             da, db = getattr(torch, a), getattr(torch, b)
-            one, zero = torch.ones(2, dtype=da), torch.ones((), dtype=db)
             pairs[f"{a} {b}"] = [
-                dtype_or_none(lambda da=da, db=db: torch.promote_types(da, db)),
-                dtype_or_none(lambda one=one, db=db: torch.result_type(one, torch.ones(2, dtype=db))),
-                dtype_or_none(lambda one=one, zero=zero: torch.result_type(one, zero)),
+                dtype_or_none(torch.promote_types, da, db),
+                dtype_or_none(torch.result_type, ones(a, 2), ones(b, 2)),
+                dtype_or_none(torch.result_type, ones(a, 2), ones(b)),
                 torch.can_cast(da, db),
             ]
         numbers[a] = {
-            k: [dtype_or_none(lambda n=n, s=s, da=da: torch.result_type(torch.ones(s, dtype=da), n))
-                for s in ((2,), ())]
-            for k, n in NUMBERS.items()
-        }  # fmt: skip
+            kind: [dtype_or_none(torch.result_type, x, number) for x in (ones(a, 2), ones(a))]
+            for kind, number in NUMBERS.items()
+        }
+    ops = {}
     for text in OPS[1]:
         name, _, dim = text.partition("@")
-        rest = (int(dim),) if dim else ()
-        ops[text] = [
-            dtype_or_none(lambda d=d, r=rest: getattr(torch, name)(torch.ones(2, dtype=getattr(torch, d)), *r))
-            for d in DTYPES
-        ]  # fmt: skip
+        rest = [int(dim)] if dim else []
+        ops[text] = [dtype_or_none(getattr(torch, name), ones(d, 2), *rest) for d in DTYPES]
     for name in OPS[2]:
         f = getattr(torch, name)
-        ops[name] = [
-            [dtype_or_none(lambda a=a, b=b: f(torch.ones(2, dtype=getattr(torch, a)),
-                                              torch.ones(2, dtype=getattr(torch, b))))
-             for b in DTYPES]
-            for a in DTYPES
-        ]  # fmt: skip
-        ops[name + " number"] = [
-            [dtype_or_none(lambda a=a, n=n: f(torch.ones(2, dtype=getattr(torch, a)), n))
-             for n in NUMBERS.values()]
-            for a in DTYPES
-        ]  # fmt: skip
+        ops[name] = [[dtype_or_none(f, ones(a, 2), ones(b, 2)) for b in DTYPES] for a in DTYPES]
+        ops[f"{name} number"] = [
+            [dtype_or_none(f, ones(a, 2), number) for number in NUMBERS.values()] for a in DTYPES
+        ]
     write("promotion", {"dtypes": DTYPES, "pairs": pairs, "numbers": numbers, "ops": ops})
 
 
 # --- signatures.json ------------------------------------------------------------------------------
 
 EXTRA = """is_tensor is_floating_point is_complex numel manual_seed get_rng_state set_rng_state
-get_default_dtype set_default_dtype set_num_threads get_num_threads promote_types result_type can_cast
-from_numpy frombuffer from_dlpack randperm multinomial bernoulli normal rand randn randint
+get_default_dtype set_default_dtype set_num_threads get_num_threads promote_types result_type
+can_cast from_numpy frombuffer from_dlpack randperm multinomial bernoulli normal rand randn randint
 broadcast_shapes initial_seed seed is_nonzero set_printoptions""".split()
 METHODS = """item tolist numpy cpu to type type_as size dim stride storage_offset element_size
 is_contiguous data_ptr numel nelement ndimension contiguous clone detach requires_grad_ copy_ fill_
@@ -270,8 +266,14 @@ def python_signature(f):
         parameters = inspect.signature(f).parameters.values()
     except (TypeError, ValueError):
         return None
-    return [[p.name, "k" if p.kind is p.KEYWORD_ONLY else "*" if p.kind is p.VAR_POSITIONAL else "p",
-             "required" if p.default is p.empty else repr(p.default)] for p in parameters]
+    return [
+        [
+            p.name,
+            "k" if p.kind is p.KEYWORD_ONLY else "*" if p.kind is p.VAR_POSITIONAL else "p",
+            "required" if p.default is p.empty else repr(p.default),
+        ]
+        for p in parameters
+    ]
 
 
 def make_signatures():
@@ -292,7 +294,9 @@ def make_signatures():
             "overloads": known,
         }  # fmt: skip
     for row in rows.ROWS:
-        found[row.name]["calls"] = [keywords(row, i, found[row.name]) for i in range(len(row.calls))]
+        found[row.name]["calls"] = [
+            keywords(row, i, found[row.name]) for i in range(len(row.calls))
+        ]
     write("signatures", found)
 
 
@@ -307,7 +311,7 @@ def keywords(row, i, known):
     for list_ in lists if f is not None else []:
         spelled = ["input" if n == "self" else n for n in list_]
         args, kwargs = sample.Inputs(row, i, dtype).tensors()
-        both = {**dict(zip(spelled, args)), **kwargs}
+        both = {**dict(zip(spelled, args, strict=False)), **kwargs}
         if len(args) <= len(spelled) and attempt(lambda b=both: f(**b)) is not None:
             return spelled[: len(args)]
     return None
@@ -333,7 +337,10 @@ def make_values():
         if row.ref is not sample.ORACLE:
             continue
         found[row.name] = [
-            [t.tolist() for t in sample.leaves(sample.run(row, *sample.Inputs(row, i, "float64").tensors()))]
+            [
+                t.tolist()
+                for t in sample.leaves(sample.run(row, *sample.Inputs(row, i, "float64").tensors()))
+            ]
             for i in range(len(row.calls))
         ]
     write("values", found)

@@ -33,30 +33,75 @@ def _expressions():
         if len(numbers) == 1:
             yield f"rl.tensor({_text(numbers[0])})"
     for d in INTS:
-        yield from (f"rl.tensor({v}, dtype=rl.{d})" for v in ("[]", "[0]", "[1, 20, 3]", "7", "[[1], [99]]"))
+        yield from (
+            f"rl.tensor({v}, dtype=rl.{d})" for v in ("[]", "[0]", "[1, 20, 3]", "7", "[[1], [99]]")
+        )
     yield from ("rl.tensor([-1, 10, -100])", "rl.tensor([2**62, 1])", "rl.tensor([-2**63])")
     yield from ("rl.tensor(True)", "rl.tensor([True, False])", "rl.tensor([], dtype=rl.bool)")
-    for shape in ("0", "0, 3", "3, 0", "2, 0, 2", "1", "1, 1", "2, 3", "2, 2, 2", "1, 2, 1, 2", "30"):
+    for shape in (
+        "0",
+        "0, 3",
+        "3, 0",
+        "2, 0, 2",
+        "1",
+        "1, 1",
+        "2, 3",
+        "2, 2, 2",
+        "1, 2, 1, 2",
+        "30",
+    ):
         yield f"rl.zeros({shape})"
         yield f"rl.ones({shape}, dtype=rl.int32)"
         yield f"rl.ones({shape}, dtype=rl.float64) / 3"
     for n in (10, 40, 1000, 1001, 5000):
         yield f"rl.arange({n})"
         yield f"rl.arange({n}) / 7"
-    for shape in ("40, 40", "3, 500", "500, 3", "2, 30, 30", "10, 10, 20", "1, 1, 1200", "8, 8, 4, 8"):
+    for shape in (
+        "40, 40",
+        "3, 500",
+        "500, 3",
+        "2, 30, 30",
+        "10, 10, 20",
+        "1, 1, 1200",
+        "8, 8, 4, 8",
+    ):
         yield f"rl.arange({np.prod([int(s) for s in shape.split(', ')])}).reshape({shape})"
         yield f"rl.arange({np.prod([int(s) for s in shape.split(', ')])}).reshape({shape}) / 100"
-    for z in ("[1 + 2j]", "[1.5 - 2j, -3j]", "[]", "[0j]", "[1e10 + 1j]", "[complex('nan'), 1j]",
-              "[complex(float('inf'), -float('inf'))]", "[[1 + 1j, 2.25], [0.001j, 100]]", "3 - 4j"):
+    for z in (
+        "[1 + 2j]",
+        "[1.5 - 2j, -3j]",
+        "[]",
+        "[0j]",
+        "[1e10 + 1j]",
+        "[complex('nan'), 1j]",
+        "[complex(float('inf'), -float('inf'))]",
+        "[[1 + 1j, 2.25], [0.001j, 100]]",
+        "3 - 4j",
+    ):
         yield f"rl.tensor({z}, dtype=rl.complex64)"
         yield f"rl.tensor({z}, dtype=rl.complex128)"
     yield from ("rl.arange(6.).reshape(2, 3).t()", "rl.arange(10)[::3]", "rl.ones(2).expand(2, 2)")
     yield from ("rl.ones(2, requires_grad=True)", "rl.tensor(1., requires_grad=True)")
     yield from ("rl.empty(2, 3, device='meta')", "rl.empty(0, device='meta', dtype=rl.int32)")
-    yield from ("rl.Size([2, 3])", "rl.float32", "rl.device('cpu')", "rl.device('cuda', 1)",
-                "rl.strided", "rl.channels_last", "rl.Size([])", "rl.contiguous_format")
-    yield from ("rl.finfo(rl.float32)", "rl.finfo(rl.float16)", "rl.finfo(rl.bfloat16)",
-                "rl.finfo(rl.float64)", "rl.iinfo(rl.int8)", "rl.iinfo(rl.int64)", "rl.iinfo(rl.uint8)")
+    yield from (
+        "rl.Size([2, 3])",
+        "rl.float32",
+        "rl.device('cpu')",
+        "rl.device('cuda', 1)",
+        "rl.strided",
+        "rl.channels_last",
+        "rl.Size([])",
+        "rl.contiguous_format",
+    )
+    yield from (
+        "rl.finfo(rl.float32)",
+        "rl.finfo(rl.float16)",
+        "rl.finfo(rl.bfloat16)",
+        "rl.finfo(rl.float64)",
+        "rl.iinfo(rl.int8)",
+        "rl.iinfo(rl.int64)",
+        "rl.iinfo(rl.uint8)",
+    )
 
 
 OPTIONS = [

@@ -42,7 +42,7 @@ RUSH_FN void tiny_rows(const Product<T>& p, int64_t i, const Accumulator<T>* b) 
 template <int W, class T>
 void tiny_width(const Product<T>& p) {
   using A = Accumulator<T>;
-  A buffer[kTinyProduct * W];
+  A buffer[kTinyProduct<T> * W];
   const A* b = buffer;
   if (std::is_same_v<T, A> && p.b.col == 1 && p.n == W && p.b.row == W) {
     b = reinterpret_cast<const A*>(p.b.data);
@@ -63,14 +63,18 @@ void tiny(const Product<T>& p) {
     for (int64_t i = 0; i < p.m; ++i)
       for (int64_t j = 0; j < p.n; ++j) {
         T sum(0);
-        for (int64_t k = 0; k < p.k; ++k)
-          sum = plus(sum, times(*p.a.at(i, k), *p.b.at(k, j)));
+        for (int64_t k = 0; k < p.k; ++k) sum = plus(sum, times(*p.a.at(i, k), *p.b.at(k, j)));
         finish(p.c.at(i, j), sum, p.alpha, p.beta);
       }
   } else {
     if (p.n <= 4) return tiny_width<4>(p);
     if (p.n <= 8) return tiny_width<8>(p);
-    tiny_width<16>(p);
+    if constexpr (sizeof(Accumulator<T>) == 4) {
+      tiny_width<16>(p);
+    } else {  // 16 of these would not stay in registers
+      tiny_width<8>(p.columns(0, 8));
+      tiny_width<8>(p.columns(8, p.n));
+    }
   }
 }
 
@@ -103,7 +107,8 @@ void pack(int64_t count, int64_t depth, const T* from, int64_t stride, int64_t k
 template <class A>
 struct Shape {
   using R = A;
-  static constexpr int W = kVectorBytes / int(sizeof(A)), NR = 2 * W, MR = kVectorBytes == 64 ? 12 : 6;
+  static constexpr int W = kVectorBytes / int(sizeof(A)), NR = 2 * W,
+                       MR = kVectorBytes == 64 ? 12 : 6;
   static constexpr int parts = 1;
 };
 template <class F>
@@ -155,7 +160,7 @@ void multiply_panels(int64_t depth, const typename Shape<A>::R* a, const typenam
 }
 
 template <class A>
-constexpr int64_t padded_rows = (kRows + Shape<A>::MR - 1) / Shape<A>::MR * Shape<A>::MR;
+constexpr int64_t padded_rows = (kRows + Shape<A>::MR - 1) / Shape<A>::MR* Shape<A>::MR;
 
 // One tile of c: rows and columns at most kRows and kColumns.
 template <class T>

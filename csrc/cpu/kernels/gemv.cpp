@@ -31,15 +31,16 @@ void finish_row(int64_t n, const Accumulator<T>* sums, Accumulator<T> alpha, Acc
   }
 }
 
-// Elements in order and in the accumulator's type: where they lie, or copied into the buffer.
-template <class T>
-RUSH_FN const Accumulator<T>* in_order(int64_t n, const T* p, int64_t stride,
-                                       Accumulator<T>* buffer) {
-  if constexpr (std::is_same_v<T, Accumulator<T>>) {
-    if (stride == 1) return p;
+// Adds products of x with elements where they lie, if a vector of them can be loaded from there,
+// and otherwise by way of the buffer.
+template <class T, class Sums>
+RUSH_FN void add_chunk(Sums& sums, int64_t n, const T* p, int64_t stride, const Accumulator<T>* x,
+                       Accumulator<T>* buffer) {
+  if constexpr (std::is_same_v<T, Accumulator<T>> || std::is_same_v<T, bfloat16>) {
+    if (stride == 1) return sums.add(n, p, x);
   }
   widen(n, p, stride, buffer);
-  return buffer;
+  sums.add(n, buffer, x);
 }
 
 // Sums of up to kChunk products, in four vectors of lanes that live from chunk to chunk.
@@ -50,7 +51,8 @@ struct Lanes {
   V lanes[4] = {};
   A rest = 0;
 
-  RUSH_FN void add(int64_t n, const A* a, const A* b) {
+  template <class T>
+  RUSH_FN void add(int64_t n, const T* a, const A* b) {
     int64_t i = 0;
     V x, y;
     for (; i + 4 * W <= n; i += 4 * W)
@@ -64,7 +66,7 @@ struct Lanes {
       load(y, b + i);
       lanes[0] += x * y;
     }
-    for (; i < n; ++i) rest += a[i] * b[i];
+    for (; i < n; ++i) rest += A(a[i]) * b[i];
   }
   RUSH_FN A total() const {
     A out[W];
@@ -106,8 +108,12 @@ Accumulator<T> dot(int64_t n, const T* a, int64_t a_stride, const T* b, int64_t 
   Lanes<A> sums;
   for (int64_t i = 0; i < n; i += kChunk) {
     const int64_t count = n - i < kChunk ? n - i : kChunk;
-    sums.add(count, in_order(count, a + i * a_stride, a_stride, a_buffer),
-             in_order(count, b + i * b_stride, b_stride, b_buffer));
+    const A* x = b_buffer;
+    if (std::is_same_v<T, A> && b_stride == 1)
+      x = reinterpret_cast<const A*>(b + i);
+    else
+      widen(count, b + i * b_stride, b_stride, b_buffer);
+    add_chunk(sums, count, a + i * a_stride, a_stride, x, a_buffer);
   }
   return sums.total();
 }
@@ -121,7 +127,7 @@ void gemv_by_rows(int64_t m, int64_t k, Matrix<const T> a, const Accumulator<T>*
     Lanes<A> sums;
     for (int64_t j = 0; j < k; j += kChunk) {
       const int64_t count = k - j < kChunk ? k - j : kChunk;
-      sums.add(count, in_order(count, a.at(i, j), a.col, buffer), x + j);
+      add_chunk(sums, count, a.at(i, j), a.col, x + j, buffer);
     }
     finish(y + i * y_stride, sums.total(), alpha, beta);
   }

@@ -18,8 +18,7 @@ bool get(void* library, const char* name, F& function) {
 }
 
 bool fill(void* from, Library& t) {
-  return get(from, "dnnl_set_max_cpu_isa", t.set_max_cpu_isa) &&
-         get(from, "dnnl_sgemm", t.sgemm) &&
+  return get(from, "dnnl_set_max_cpu_isa", t.set_max_cpu_isa) && get(from, "dnnl_sgemm", t.sgemm) &&
          get(from, "dnnl_engine_create", t.engine_create) &&
          get(from, "dnnl_stream_create", t.stream_create) &&
          get(from, "dnnl_stream_destroy", t.stream_destroy) &&
@@ -63,8 +62,9 @@ const Library* library() {
 }
 
 void check_status(dnnl_status_t status, std::string_view what) {
-  check(status == dnnl_success, status == dnnl_out_of_memory ? ErrorKind::OutOfMemory : ErrorKind::Internal,
-        "oneDNN", what, " failed with status ", int(status));
+  check(status == dnnl_success,
+        status == dnnl_out_of_memory ? ErrorKind::OutOfMemory : ErrorKind::Internal, "oneDNN", what,
+        " failed with status ", int(status));
 }
 
 dnnl_engine_t engine() {

@@ -1,4 +1,5 @@
-// library.h: oneDNN through pointers, opened at first use: linking to it would cost 40 ms at import.
+// library.h: oneDNN through pointers, opened at first use: linking to it would cost 40 ms at
+// import.
 //
 // - One table of the functions we call; the headers' own declarations give the types.
 // - oneDNN is told at once which instructions it may use: AMX only where it really works, and never

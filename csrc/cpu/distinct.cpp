@@ -1,0 +1,65 @@
+#include "cpu/distinct.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "cpu/loop_nest.h"
+#include "cpu/order_keys.h"
+#include "functors/complex.h"
+
+namespace rush {
+namespace {
+
+template <class T>
+bool differ(const T* a, const T* b, int64_t n) {
+  for (int64_t i = 0; i < n; ++i) {
+    if (!(opmath<T>(a[i]) == opmath<T>(b[i]))) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+std::vector<int64_t> run_starts_cpu(const char* op, const Tensor& x, int64_t count, const int64_t* order) {
+  std::vector<int64_t> starts;
+  if (count == 0) return starts;
+  const int64_t length = x.numel() / count;
+  constexpr int64_t kPiece = 1 << 16;
+  std::vector<std::vector<int64_t>> parts(size_t((count + kPiece - 1) / kPiece));
+  dispatch_storage(op, x.dtype(), [&]<typename T>() {
+    const T* p = x.data<T>();
+    parallel_for(int64_t(parts.size()), 1, [&](int64_t first, int64_t last) {
+      for (int64_t part = first; part < last; ++part) {
+        std::vector<int64_t>& out = parts[size_t(part)];
+        const int64_t end = std::min(count, (part + 1) * kPiece);
+        for (int64_t i = part * kPiece; i < end; ++i) {
+          if (i > 0 && !differ(p + (order ? order[i] : i) * length, p + (order ? order[i - 1] : i - 1) * length, length)) continue;
+          out.push_back(i);
+        }
+      }
+    });
+  });
+  for (const auto& part : parts) starts.insert(starts.end(), part.begin(), part.end());
+  return starts;
+}
+
+std::vector<int64_t> slice_order_cpu(const char* op, const Tensor& x, int64_t count) {
+  std::vector<int64_t> order(static_cast<size_t>(count));
+  std::iota(order.begin(), order.end(), int64_t{0});
+  if (count == 0) return order;
+  const int64_t length = x.numel() / count;
+  dispatch<DType::Float32, DType::Float64, DType::Int64, DType::Int32, DType::Float16, DType::BFloat16, DType::Bool, DType::UInt8, DType::Int8,
+           DType::Int16, DType::UInt16, DType::UInt32, DType::UInt64>(op, x.dtype(), [&]<typename T>() {
+    const T* p = x.data<T>();
+    std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) {
+      for (int64_t i = 0; i < length; ++i) {
+        const auto u = order_key(p[a * length + i]), v = order_key(p[b * length + i]);
+        if (u != v) return u < v;
+      }
+      return false;
+    });
+  });
+  return order;
+}
+
+}  // namespace rush

@@ -1,0 +1,261 @@
+#include "cpu/sort.h"
+
+#include <vector>
+
+#include "cpu/loop_nest.h"
+#include "cpu/order_keys.h"
+#include "cpu/radix_sort.h"
+
+namespace rush {
+namespace {
+
+// Every type that has an order.
+template <class F>
+void dispatch_ordered(const char* op, DType t, F&& f) {
+  dispatch<DType::Float32, DType::Float64, DType::Int64, DType::Int32, DType::Float16, DType::BFloat16, DType::Bool, DType::UInt8, DType::Int8,
+           DType::Int16, DType::UInt16, DType::UInt32, DType::UInt64>(op, t, f);
+}
+
+struct Rows {
+  int64_t count, length;
+  explicit Rows(const Tensor& x) : count(1), length(x.dim() == 0 ? 1 : x.sizes().back()) {
+    for (int64_t d = 0; d + 1 < x.dim(); ++d) count *= x.sizes()[size_t(d)];
+  }
+  // f(row) for all of them: in parallel if there are enough, else one after the other, so that f may use all threads itself.
+  template <class F>
+  void each(F&& f) const {
+    if (count < num_threads() || count * length < kGrain) {
+      for (int64_t r = 0; r < count; ++r) f(r);
+      return;
+    }
+    parallel_for(count, std::max<int64_t>(1, kGrain / std::max<int64_t>(length, 1)), [&](int64_t begin, int64_t end) {
+      for (int64_t r = begin; r < end; ++r) f(r);
+    });
+  }
+};
+
+template <class T>
+using KeyFlip = KeyOf<T>;  // all ones turns the order round
+
+// Uninitialised room for n elements, kept while the thread sorts rows of one call.
+template <class P>
+class Room {
+ public:
+  P* get(int64_t n) {
+    if (n > size_) memory_ = make_tensor(Dims{n * int64_t(sizeof(P)) / 8}, DType::Int64), size_ = n;
+    return reinterpret_cast<P*>(memory_.data());
+  }
+
+ private:
+  Tensor memory_;
+  int64_t size_ = 0;
+};
+
+template <class T>
+void check_length(const char* op, int64_t n) {
+  check(n <= kMaxPacked<T>, ErrorKind::NotImplemented, op, "rows of ", n, " elements are too long; at most ", kMaxPacked<T>, " are possible");
+}
+
+template <class T>
+void pack_row(const T* x, int64_t n, KeyFlip<T> flip, Packed<T>* out) {
+  parallel_for(n, kGrain, [&](int64_t b, int64_t e) {
+    for (int64_t i = b; i < e; ++i) out[i] = pack<T>(KeyOf<T>(order_key(x[i]) ^ flip), i);
+  });
+}
+
+template <class T>
+T unpack(const T* x, Packed<T> p, KeyFlip<T> flip) {
+  const auto key = KeyOf<T>(key_part<T>(p) ^ flip);
+  return is_plain_key<T>(key) ? value_of_key<T>(key) : x[position_part<T>(p)];
+}
+
+template <class T>
+void unpack_row(const T* x, const Packed<T>* p, int64_t n, KeyFlip<T> flip, T* values, int64_t* indices) {
+  parallel_for(n, kGrain, [&](int64_t b, int64_t e) {
+    if (values) {
+      for (int64_t i = b; i < e; ++i) values[i] = unpack(x, p[i], flip);
+    }
+    if (indices) {
+      for (int64_t i = b; i < e; ++i) indices[i] = position_part<T>(p[i]);
+    }
+  });
+}
+
+// Sorts p[0, n) by key, then position. Short rows are not worth the counting.
+template <class T>
+Packed<T>* sort_packed(Packed<T>* p, Room<Packed<T>>& room, int64_t n) {
+  if (n < 128 * int64_t(sizeof(T)) / 2) {
+    std::sort(p, p + n);
+    return p;
+  }
+  return radix_sort(p, room.get(n), n, kPositionBits<T>, int(sizeof(T)));
+}
+
+template <class T>
+T* at_row(const Tensor& t, int64_t row, int64_t length) {
+  return t.defined() ? t.data<T>() + row * length : nullptr;
+}
+
+// ---- selection: the k first in packed order ----
+
+// Leaves the k smallest of x's packed elements in p[0, k), in no order. Only elements that beat the k-th so far are kept.
+template <class T>
+void smallest_of(const T* x, int64_t begin, int64_t end, int64_t k, KeyFlip<T> flip, std::vector<Packed<T>>& p) {
+  p.clear();
+  const size_t full = size_t(std::max<int64_t>(2 * k, k + 256));
+  KeyOf<T> bar = KeyOf<T>(~KeyOf<T>(0));
+  bool has_bar = false;
+  for (int64_t i = begin; i < end; ++i) {
+    const auto key = KeyOf<T>(order_key(x[i]) ^ flip);
+    // Positions grow, so an equal key comes too late.
+    if (has_bar && key >= bar) continue;
+    p.push_back(pack<T>(key, i));
+    if (p.size() < full) continue;
+    std::nth_element(p.begin(), p.begin() + k - 1, p.end());
+    p.resize(size_t(k));
+    bar = key_part<T>(p[size_t(k) - 1]);
+    has_bar = true;
+  }
+  if (int64_t(p.size()) > k) {
+    std::nth_element(p.begin(), p.begin() + k - 1, p.end());
+    p.resize(size_t(k));
+  }
+}
+
+template <class T>
+void topk_row(const T* x, int64_t n, int64_t k, KeyFlip<T> flip, T* values, int64_t* indices, Room<Packed<T>>& room, Room<Packed<T>>& room2) {
+  if (k * 8 > n && n > 256) {
+    Packed<T>* p = room.get(n);
+    pack_row(x, n, flip, p);
+    unpack_row(x, sort_packed<T>(p, room2, n), k, flip, values, indices);
+    return;
+  }
+  const int64_t pieces = in_parallel_region() ? 1 : std::clamp<int64_t>(n / std::max<int64_t>(kGrain, 16 * k), 1, num_threads());
+  std::vector<std::vector<Packed<T>>> best(static_cast<size_t>(pieces));
+  parallel_for(pieces, 1, [&](int64_t b, int64_t e) {
+    for (int64_t i = b; i < e; ++i) smallest_of(x, n * i / pieces, n * (i + 1) / pieces, k, flip, best[size_t(i)]);
+  });
+  std::vector<Packed<T>>& all = best[0];
+  for (size_t i = 1; i < best.size(); ++i) all.insert(all.end(), best[i].begin(), best[i].end());
+  if (int64_t(all.size()) > k) std::nth_element(all.begin(), all.begin() + k - 1, all.end());
+  unpack_row(x, sort_packed<T>(all.data(), room2, k), k, flip, values, indices);
+}
+
+// The k-th (from 0) in sorted order. Counts the keys by their upper bits first, so that only one bin is looked at closely.
+template <class T>
+Packed<T> kth_of(const T* x, int64_t n, int64_t k, std::vector<Packed<T>>& p) {
+  constexpr int bits = 8 * sizeof(T), shift = bits > 12 ? bits - 12 : 0;
+  p.clear();
+  if (n < 4096) {
+    for (int64_t i = 0; i < n; ++i) p.push_back(pack<T>(order_key(x[i]), i));
+  } else {
+    std::vector<int64_t> counts(size_t(1) << (bits - shift), 0);
+    for (int64_t i = 0; i < n; ++i) ++counts[size_t(order_key(x[i]) >> shift)];
+    size_t bin = 0;
+    while (k >= counts[bin]) k -= counts[bin++];
+    p.reserve(size_t(counts[bin]));
+    for (int64_t i = 0; i < n; ++i) {
+      const KeyOf<T> key = order_key(x[i]);
+      if (size_t(key >> shift) == bin) p.push_back(pack<T>(key, i));
+    }
+  }
+  std::nth_element(p.begin(), p.begin() + k, p.end());
+  return p[size_t(k)];
+}
+
+}  // namespace
+
+void sort_rows_cpu(const char* op, const Tensor& x, bool descending, const Tensor& values, const Tensor& indices) {
+  if (x.numel() == 0) return;
+  const Rows rows(x);
+  dispatch_ordered(op, x.dtype(), [&]<typename T>() {
+    check_length<T>(op, rows.length);
+    const auto flip = KeyFlip<T>(descending ? ~KeyFlip<T>(0) : 0);
+    auto one = [&](int64_t r, Room<Packed<T>>& room, Room<Packed<T>>& room2) {
+      const T* row = x.data<T>() + r * rows.length;
+      Packed<T>* p = room.get(rows.length);
+      pack_row(row, rows.length, flip, p);
+      unpack_row(row, sort_packed<T>(p, room2, rows.length), rows.length, flip, at_row<T>(values, r, rows.length), at_row<int64_t>(indices, r, rows.length));
+    };
+    if (rows.count < num_threads()) {
+      Room<Packed<T>> room, room2;
+      for (int64_t r = 0; r < rows.count; ++r) one(r, room, room2);
+      return;
+    }
+    parallel_for(rows.count, std::max<int64_t>(1, 4096 / rows.length), [&](int64_t begin, int64_t end) {
+      Room<Packed<T>> room, room2;
+      for (int64_t r = begin; r < end; ++r) one(r, room, room2);
+    });
+  });
+}
+
+void topk_rows_cpu(const char* op, const Tensor& x, int64_t k, bool largest, const Tensor& values, const Tensor& indices) {
+  if (x.numel() == 0 || k == 0) return;
+  const Rows rows(x);
+  dispatch_ordered(op, x.dtype(), [&]<typename T>() {
+    check_length<T>(op, rows.length);
+    const auto flip = KeyFlip<T>(largest ? ~KeyFlip<T>(0) : 0);
+    auto one = [&](int64_t r, Room<Packed<T>>& room, Room<Packed<T>>& room2) {
+      topk_row(x.data<T>() + r * rows.length, rows.length, k, flip, values.data<T>() + r * k, indices.data<int64_t>() + r * k, room, room2);
+    };
+    if (rows.count < num_threads()) {
+      Room<Packed<T>> room, room2;
+      for (int64_t r = 0; r < rows.count; ++r) one(r, room, room2);
+      return;
+    }
+    parallel_for(rows.count, std::max<int64_t>(1, 8192 / rows.length), [&](int64_t begin, int64_t end) {
+      Room<Packed<T>> room, room2;
+      for (int64_t r = begin; r < end; ++r) one(r, room, room2);
+    });
+  });
+}
+
+void select_rows_cpu(const char* op, const Tensor& x, Rank rank, int64_t k, const Tensor& values, const Tensor& indices) {
+  const Rows rows(x);
+  dispatch_ordered(op, x.dtype(), [&]<typename T>() {
+    check_length<T>(op, rows.length);
+    rows.each([&](int64_t r) {
+      const T* row = x.data<T>() + r * rows.length;
+      int64_t at = rank == Rank::Kth ? k : (rows.length - 1) / 2, nan = -1;
+      if (rank != Rank::Kth) {
+        int64_t nans = 0;
+        for (int64_t i = 0; is_float_like<T> && i < rows.length; ++i) {
+          if (!is_nan_value(row[i])) continue;
+          if (nan < 0) nan = i;
+          ++nans;
+        }
+        if (rank == Rank::NanMedian && nans < rows.length) {
+          nan = -1;
+          at = (rows.length - nans - 1) / 2;
+        }
+      }
+      std::vector<Packed<T>> room;
+      const int64_t place = nan >= 0 ? nan : position_part<T>(kth_of(row, rows.length, at, room));
+      if (values.defined()) values.data<T>()[r] = row[place];
+      if (indices.defined()) indices.data<int64_t>()[r] = place;
+    });
+  });
+}
+
+void mode_rows_cpu(const char* op, const Tensor& x, const Tensor& values, const Tensor& indices) {
+  const Rows rows(x);
+  dispatch_ordered(op, x.dtype(), [&]<typename T>() {
+    check_length<T>(op, rows.length);
+    rows.each([&](int64_t r) {
+      const T* row = x.data<T>() + r * rows.length;
+      Room<Packed<T>> room, room2;
+      Packed<T>* p = room.get(rows.length);
+      pack_row(row, rows.length, KeyFlip<T>(0), p);
+      p = sort_packed<T>(p, room2, rows.length);
+      int64_t best = 0, best_count = 0;
+      for (int64_t i = 0, begin = 0; i < rows.length; ++i) {
+        if (key_part<T>(p[i]) != key_part<T>(p[begin])) begin = i;
+        if (i - begin + 1 > best_count) best = i, best_count = i - begin + 1;
+      }
+      values.data<T>()[r] = unpack(row, p[best], KeyFlip<T>(0));
+      indices.data<int64_t>()[r] = position_part<T>(p[best]);
+    });
+  });
+}
+
+}  // namespace rush

@@ -1,0 +1,132 @@
+// Running sums, products and extremes along a dim. Loops are in cpu/scan.*.
+#include "cpu/scan.h"
+
+#include "ops/data.h"
+#include "ops/operators.h"
+#include "ops/op.h"
+
+namespace rush {
+namespace {
+
+Spec scan_spec(const char* op, const Tensor& x, int64_t dim, std::optional<DType> dtype) {
+  wrap_dim(op, dim, x.dim());
+  const bool exact = category(x.dtype()) <= Category::Integer;
+  return like(x, dtype.value_or(exact ? DType::Int64 : x.dtype()));
+}
+
+// Sums from each position to the end.
+Tensor reverse_cumsum(const Tensor& g, int64_t dim) {
+  if (g.dim() == 0) return g;
+  const IntList d(&dim, 1);
+  return flip(cumsum(flip(g, d), dim), d);
+}
+
+void check_ordered(const char* op, const Tensor& x) {
+  check(!x.is_complex(), ErrorKind::NotImplemented, op, "complex numbers have no order (", x.dtype(), ")");
+}
+
+}  // namespace
+
+struct Cumsum {
+  static constexpr const char* name = "cumsum";
+  static Spec check(const Tensor& x, int64_t dim, std::optional<DType> dtype) { return scan_spec(name, x, dim, dtype); }
+  static void run(const Tensor& x, int64_t dim, std::optional<DType>, const Tensor& out) {
+    if (x.dim() == 0) return copy_data(out, x);
+    scan(ScanFn::Sum, x, out, wrap_dim(name, dim, x.dim()));
+  }
+  static Grads grad(const Ctx&, const Tensor& g, const Tensor&, int64_t dim, std::optional<DType>) { return {reverse_cumsum(g, dim)}; }
+};
+
+struct Cumprod {
+  static constexpr const char* name = "cumprod";
+  static Spec check(const Tensor& x, int64_t dim, std::optional<DType> dtype) { return scan_spec(name, x, dim, dtype); }
+  static void run(const Tensor& x, int64_t dim, std::optional<DType>, const Tensor& out) {
+    if (x.dim() == 0) return copy_data(out, x);
+    scan(ScanFn::Prod, x, out, wrap_dim(name, dim, x.dim()));
+  }
+  static constexpr uint32_t needs[] = {in(0)};
+  static Grads grad(const Ctx&, const Tensor& g, const Tensor& self, int64_t dim, std::optional<DType> dtype) {
+    const Tensor x = conj(dtype ? cast(self, *dtype) : self);
+    if (x.dim() == 0) return {g};
+    const int64_t d = wrap_dim(name, dim, x.dim());
+    if (x.numel() == 0) return {g};
+    if (!any(eq(x, wrap_number(0))).item().to<bool>()) return {reverse_cumsum(g * cumprod(x, d), d) / x};
+    // Division fails at zeros: leave each element out in turn.
+    std::vector<Tensor> slopes;
+    const int64_t n = x.sizes()[size_t(d)];
+    for (int64_t k = 0; k < n; ++k) {
+      const Tensor before = k == 0 ? ones_like(slice(x, d, 0, 1, 1)) : prod(slice(x, d, 0, k, 1), d, true);
+      const Tensor parts[] = {before, slice(x, d, k + 1, n, 1)};
+      slopes.push_back(sum(cumprod(cat(parts, d), d) * slice(g, d, k, n, 1), IntList(&d, 1), true));
+    }
+    return {cat(slopes, d)};
+  }
+};
+
+namespace {
+
+template <ScanFn fn>
+struct RunningExtreme {
+  static constexpr uint32_t non_differentiable = 2;
+  static std::array<Spec, 2> check_as(const char* op, const Tensor& x, int64_t dim) {
+    check_ordered(op, x);
+    wrap_dim(op, dim, x.dim());
+    return {like(x), like(x, DType::Int64)};
+  }
+  static void run_as(const char* op, const Tensor& x, int64_t dim, const Tensor& values, const Tensor& indices) {
+    if (x.dim() == 0) {
+      copy_data(values, x);
+      fill_data(indices, 0);
+      return;
+    }
+    scan(fn, x, values, wrap_dim(op, dim, x.dim()), &indices);
+  }
+  static Grads grad_as(const Ctx& c, const Tensor& g, int64_t dim) {
+    if (c.sizes(0).empty()) return {g};
+    return {scatter_add(zeros(c.sizes(0), g.dtype(), std::nullopt, g.device()), dim, c.out(1), g)};
+  }
+};
+
+}  // namespace
+
+struct Cummax : RunningExtreme<ScanFn::Max> {
+  static constexpr const char* name = "cummax";
+  static std::array<Spec, 2> check(const Tensor& x, int64_t dim) { return check_as(name, x, dim); }
+  static void run(const Tensor& x, int64_t dim, const Tensor& values, const Tensor& indices) { run_as(name, x, dim, values, indices); }
+  static constexpr uint32_t needs[] = {kOut};
+  static Grads grad(const Ctx& c, GradSpan g, const Tensor&, int64_t dim) { return grad_as(c, g[0], dim); }
+};
+
+struct Cummin : RunningExtreme<ScanFn::Min> {
+  static constexpr const char* name = "cummin";
+  static std::array<Spec, 2> check(const Tensor& x, int64_t dim) { return check_as(name, x, dim); }
+  static void run(const Tensor& x, int64_t dim, const Tensor& values, const Tensor& indices) { run_as(name, x, dim, values, indices); }
+  static constexpr uint32_t needs[] = {kOut};
+  static Grads grad(const Ctx& c, GradSpan g, const Tensor&, int64_t dim) { return grad_as(c, g[0], dim); }
+};
+
+struct Logcumsumexp {
+  static constexpr const char* name = "logcumsumexp";
+  static Spec check(const Tensor& x, int64_t dim) {
+    rush::check(is_floating(x.dtype()), ErrorKind::NotImplemented, name, "not implemented for ", x.dtype(), " tensors");
+    wrap_dim(name, dim, x.dim());
+    return like(x);
+  }
+  static void run(const Tensor& x, int64_t dim, const Tensor& out) {
+    if (x.dim() == 0) return copy_data(out, x);
+    scan(ScanFn::LogSumExp, x, out, wrap_dim(name, dim, x.dim()));
+  }
+  static constexpr uint32_t needs[] = {in(0) | kOut};
+  // Sum over later positions j of g_j exp(x - y_j), the signs of g taken apart so that logarithms exist.
+  static Grads grad(const Ctx& c, const Tensor& g, const Tensor& x, int64_t dim) {
+    if (x.dim() == 0) return {g};
+    const IntList d(&dim, 1);
+    auto reverse = [&](const Tensor& t) { return flip(logcumsumexp(flip(t, d), dim), d); };
+    const Tensor up = log(relu(g)), down = log(relu(neg(g)));
+    return {exp(reverse(up - c.out()) + x) - exp(reverse(down - c.out()) + x)};
+  }
+};
+
+}  // namespace rush
+
+#include "ops/scan.inc"

@@ -1,0 +1,220 @@
+"""The generator: what it reads, what it writes, and what it says about bad rows."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+sys.path.insert(0, str(ROOT / "codegen"))
+
+import generate  # noqa: E402
+from schema import TableError, load_all, parse_func, parse_kernel, split_top  # noqa: E402
+
+TABLE = """
+- func: add(Tensor self, Operand other, *, Scalar alpha=1) -> Tensor
+  forms: function method inplace out
+  alias: [plus]
+  kernel: binary Add(1) bool integral floating complex
+  doc: Adds alpha times other.
+- func: max.dim(Tensor self, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)
+  forms: function method out
+  doc: The largest value along a dim, and where it is.
+- func: view(Tensor self, int[] size) -> Tensor
+  kind: view
+  forms: method
+  varargs: true
+  doc: Another shape over the same memory.
+- func: uniform_(Tensor self, float from=0, float to=1, *, Generator? generator=None) -> Tensor
+  kind: mutate
+  doc: Random numbers between from and to.
+- func: where(Tensor condition, Tensor self, Operand other) -> Tensor
+  doc: Picks from self or other.
+- func: isnan(Tensor self) -> Tensor
+  kernel: unary IsNan floating complex -> bool
+  doc: Whether a value is not a number.
+"""
+
+
+@pytest.fixture
+def table(tmp_path):
+    def write(text, name="demo.yaml"):
+        path = tmp_path / name
+        path.write_text(text)
+        return path
+
+    return write
+
+
+@pytest.fixture
+def files(table):
+    return generate.outputs([table(TABLE)])
+
+
+def test_signature_is_parsed():
+    name, overload, args, results, names = parse_func(
+        "f.x(Tensor self, int[2]? pad=None, *, float p=-inf, str mode='a, b', DType? dtype=None)"
+        " -> (Tensor a, Tensor b)"
+    )
+    assert (name, overload, results, names) == ("f", "x", ("Tensor", "Tensor"), ("a", "b"))
+    assert [a.kind for a in args] == ["Tensor", "Ints", "Float", "String", "DType"]
+    assert [a.keyword_only for a in args] == [False, False, True, True, True]
+    assert args[1].count == 2 and args[1].optional and args[1].default == "None"
+    assert args[0].default is None and args[3].default == "'a, b'"
+
+
+def test_optional_elements_of_a_list():
+    args = parse_func("index(Tensor self, Tensor?[] indices) -> Tensor")[2]
+    assert args[1].kind == "Tensors" and args[1].holes and not args[1].optional
+
+
+def test_split_respects_brackets_and_quotes():
+    assert split_top("a, b=[1, 2], c='x,y'") == ["a", "b=[1, 2]", "c='x,y'"]
+
+
+def test_kernel_is_parsed():
+    kernel = parse_kernel("unary Clamp(2) integral floating -> bool")
+    assert (kernel.arity, kernel.functor, kernel.params) == ("unary", "Clamp", 2)
+    assert kernel.groups == ("integral", "floating") and kernel.result == "Bool"
+
+
+def test_forms_are_declared(files):
+    header = files["ops/ops.h"]
+    assert "Tensor add(const Tensor& self, const Tensor& other, const Scalar& alpha = " in header
+    assert "const Tensor& add_(const Tensor& self, const Tensor& other" in header
+    assert "const Tensor& add_out(const Tensor& out, const Tensor& self" in header
+    assert "std::tuple<Tensor, Tensor> max_out(const Tensor& out0, const Tensor& out1" in header
+    assert "plus" not in header  # an alias is a name, not a function
+
+
+def test_forms_call_the_block(files):
+    inc = files["ops/demo.inc"]
+    for call in (
+        "op::call<Add>(self, other, alpha)",
+        "op::call_inplace<Add>(self, other, alpha)",
+        "op::call_out<Add>(out, self, other, alpha)",
+        "op::call_out<MaxDim>(outs, self, dim, keepdim)",
+        "op::call_view<View>(self, size)",
+        "op::mutate<Uniform>(self, from, to, generator)",
+    ):
+        assert call in inc
+    for concept in ("ComputeOp<Add>", "ViewOp<View>", "MutateOp<Uniform>"):
+        assert f"static_assert({concept});" in inc
+
+
+def test_entries_describe_the_forms(files):
+    inc = files["ops/demo.inc"]
+    assert inc.count('.name = "plus"') == 2 and '.name = "plus_"' in inc
+    assert '.result_names = "values indices"' in inc
+    assert ".varargs = true" in inc
+    assert ".self_index = 1" in inc  # where(condition, self, other)
+    assert '{"out", ArgKind::Tensors, true, true' in inc
+
+
+def test_kernel_lists(files):
+    fns = files["ops/pointwise_fns.h"]
+    assert "enum class BinaryFn : uint16_t {\n  Add,\n  kCount,\n};" in fns
+    assert "RUSH_ENTRY(Add, 1, Same)" in files["cpu/binary_i32.inc"]
+    assert "RUSH_ENTRY(IsNan, 0, Bool)" in files["cpu/unary_f32.inc"]
+    assert "RUSH_ENTRY" not in files["cpu/unary_i32.inc"]
+    facts = json.loads(files["cuda/pointwise.json"])
+    assert facts["unary"] == [
+        {"functor": "IsNan", "params": 0, "result": "bool", "types": ["f32", "f64", "c64", "c128"]}
+    ]
+
+
+def test_rows_may_share_a_functor(table):
+    rows = """
+- {func: f(Tensor self) -> Tensor, kernel: unary Exp floating, doc: One.}
+- {func: g(Tensor self) -> Tensor, kernel: unary Exp complex, doc: Two.}
+"""
+    files = generate.outputs([table(rows)])
+    assert files["ops/pointwise_fns.h"].count("Exp,") == 1
+    assert "Exp" in files["cpu/unary_f32.inc"] and "Exp" in files["cpu/unary_c64.inc"]
+
+
+def test_bindings_and_stub(files):
+    methods = files["bindings/methods.cpp"]
+    assert '"add(input, other, *, alpha=1, out=None)\\n--\\n\\nAdds alpha times other."' in methods
+    assert '"add($self, other, *, alpha=1)\\n--' in methods
+    stub = files["rushlight/_C/__init__.pyi"]
+    assert "    def add(self, other: Tensor | Number, *, alpha: Number = ...) -> Tensor" in stub
+    assert "def where(condition: Tensor, input: Tensor, other: Tensor | Number) -> Tensor" in stub
+    assert "def view(self, *size: _int | Sequence[_int]) -> Tensor" in stub
+    compile(stub, "stub", "exec")
+
+
+BAD_ROWS = [
+    ("{func: f(Tensor self, doc: x}", "demo.yaml"),
+    ("{func: f Tensor -> Tensor, doc: x}", "'func' must read 'name(type arg, ...) -> result'"),
+    ("{func: f(Tensr self) -> Tensor, doc: x}", "unknown type 'Tensr'"),
+    ("{func: f(Tensor self) -> Tensors, doc: x}", "unknown result 'Tensors'"),
+    ("{func: 'f(Tensor self, int a=x) -> Tensor', doc: x}", "'x' is no default for int"),
+    ("{func: 'f(Tensor self, int a=None) -> Tensor', doc: x}", "'None' is no default for int"),
+    ("{func: 'f(Tensor self, Tensor self) -> Tensor', doc: x}", "two arguments are called 'self'"),
+    ("{func: 'f(Tensor self, int a=1, int b) -> Tensor', doc: x}", "'b' needs a default"),
+    ("{func: 'f(Tensor self, Tensor out) -> Tensor', doc: x}", "'out' is added by the form"),
+    ("{func: f(Tensor self) -> Tensor}", "'doc' is missing"),
+    ("{func: f(Tensor self) -> Tensor, doc: x, frms: method}", "unknown key 'frms'"),
+    ("{func: f(Tensor self) -> Tensor, doc: x, forms: methd}", "unknown form 'methd'"),
+    ("{func: f(Tensor self) -> Tensor, doc: x, kind: magic}", "unknown kind 'magic'"),
+    ("{func: f(int n) -> Tensor, doc: x, forms: method}", "needs 'Tensor self'"),
+    ("{func: f(Tensor self) -> int, doc: x}", "use kind 'composite'"),
+    ("{func: f(Tensor self) -> Tensor, doc: x, kind: mutate}", "name that ends in '_'"),
+    ("{func: f(Tensor self) -> Tensor, doc: x, kind: view, forms: out}", "a view has no form"),
+    ("{func: f(Tensor self) -> Tensor, doc: x, varargs: true}", "needs an int[] argument"),
+    ("{func: f(Tensor self) -> Tensor, doc: x, kernel: unary}", "write e.g."),
+    ("{func: f(Tensor self) -> Tensor, doc: x, kernel: unary Exp floats}", "group 'floats'"),
+]
+
+
+@pytest.mark.parametrize(("row", "text"), BAD_ROWS, ids=[t for _, t in BAD_ROWS])
+def test_bad_rows_are_explained(table, row, text):
+    with pytest.raises(TableError) as e:
+        load_all([table("- {func: g(Tensor self) -> Tensor, doc: fine}\n- " + row)])
+    assert text in str(e.value) and "demo.yaml" in str(e.value)
+    if row.count("(") == row.count(")") and "->" in row and "f(" in row:
+        assert "row 2" in str(e.value)
+
+
+def test_the_same_overload_twice(table):
+    row = "- {func: f(Tensor self) -> Tensor, doc: x}\n"
+    with pytest.raises(TableError, match=r"'f' stands already in demo.yaml, row 1"):
+        load_all([table(row + row)])
+
+
+def test_one_functor_two_meanings(table):
+    rows = """
+- {func: f(Tensor self) -> Tensor, kernel: unary Exp floating, doc: One.}
+- {func: g(Tensor self) -> Tensor, kernel: unary Exp(1) floating, doc: Two.}
+"""
+    with pytest.raises(TableError, match=r"row 2 \(g\): the unary kernel Exp has 1 parameters"):
+        generate.outputs([table(rows)])
+
+
+def test_command_line(table, tmp_path):
+    script = [sys.executable, ROOT / "codegen" / "generate.py", "--out", tmp_path / "gen"]
+    path = table(TABLE)
+    listed = subprocess.run(
+        [*script, "--table", path, "--list"], capture_output=True, text=True, check=True
+    ).stdout.split()
+    assert not (tmp_path / "gen").exists()
+    subprocess.run([*script, "--table", path], check=True)
+    written = {str(p.relative_to(tmp_path / "gen")) for p in (tmp_path / "gen").rglob("*.*")}
+    assert written == set(listed)
+
+    times = {p: (tmp_path / "gen" / p).stat().st_mtime_ns for p in listed}
+    subprocess.run([*script, "--table", path], check=True)
+    assert times == {p: (tmp_path / "gen" / p).stat().st_mtime_ns for p in listed}
+
+    bad = subprocess.run(
+        [*script, "--table", table("- {func: f}", "bad.yaml")], capture_output=True, text=True
+    )
+    assert bad.returncode == 1 and "bad.yaml, row 1 (f)" in bad.stderr
+
+
+def test_an_empty_table_is_fine():
+    files = generate.outputs([])
+    assert "for_each_family" in files["ops/registry_table.cpp"]

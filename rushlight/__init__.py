@@ -1,4 +1,6 @@
-"""Rushlight: an imperative deep learning library. `import rushlight as torch` runs PyTorch programs."""
+"""Rushlight: an imperative deep learning library with PyTorch's programming model."""
+
+# ruff: noqa: E402, I001 -- imports stand in sections, and their order matters
 
 # Keep this file a list of names, by section; code lives in the modules it names.
 
@@ -13,6 +15,9 @@ from rushlight._legacy import TYPES as _legacy_types
 from rushlight.storage import TypedStorage
 
 globals().update(_legacy_types)
+
+# Functions whose kind of result depends on their arguments.
+from rushlight.functional import *
 
 # Questions about objects.
 from rushlight._api import (

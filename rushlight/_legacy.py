@@ -1,7 +1,7 @@
 """FloatTensor and its relatives: PyTorch's first names for dtypes.
 
-They are types only in name: `FloatTensor(2, 3)` makes a Tensor, and `isinstance(x, FloatTensor)` asks
-for the dtype.
+They are types only in name: `FloatTensor(2, 3)` makes a Tensor, and `isinstance(x, FloatTensor)`
+asks for the dtype.
 """
 
 from rushlight import _C

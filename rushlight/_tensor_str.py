@@ -168,7 +168,9 @@ def values_text(t, indent):
     kind = (
         FloatFormat
         if t.dtype.is_floating_point
-        else ComplexFormat if t.dtype.is_complex else PlainFormat
+        else ComplexFormat
+        if t.dtype.is_complex
+        else PlainFormat
     )
     return layout(values, t.dim(), indent, kind(list(flatten(values))))
 

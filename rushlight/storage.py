@@ -1,4 +1,4 @@
-"""Storages: the memory under tensors. TypedStorage is PyTorch's old view of it, element by element."""
+"""Storages: the memory under tensors. TypedStorage is PyTorch's old view of it, by elements."""
 
 from rushlight import _C
 from rushlight._C import UntypedStorage

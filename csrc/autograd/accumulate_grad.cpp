@@ -40,7 +40,7 @@ Grads AccumulateGrad::apply(GradSpan grads, std::span<const bool>) {
     // Nobody else holds this gradient and it is laid out like the leaf: take it instead of copying. One reference is the
     // engine's buffer.
     const bool mine = g.ref()->use_count() == 1 && g.storage()->use_count() == 1 && !g.impl()->base && g.strides() == leaf_.strides();
-    meta.grad = keeps_graph ? (mine ? g : ops.clone(g)) : mine ? detach(g) : detach(ops.clone(g));
+    meta.grad = keeps_graph ? (mine ? g : ops.clone(g)) : mine ? detached(g) : detached(ops.clone(g));
   } else if (keeps_graph) {
     meta.grad = ops.add(meta.grad, g);
   } else {

@@ -56,7 +56,7 @@ void set_history(const Tensor& t, const Ref<Node>& node, uint32_t slot) {
   if (t.impl()->base) meta.view_version = t.version();
 }
 
-Tensor detach(const Tensor& t) { return t.alias(); }
+Tensor detached(const Tensor& t) { return t.alias(); }
 
 void check_in_place(const char* op, const Tensor& t, bool records) {
   check(!t.storage()->read_only(), ErrorKind::Runtime, op, "this tensor wraps read-only memory; clone() it before writing");

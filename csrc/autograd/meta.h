@@ -33,7 +33,7 @@ RUSH_API Ref<Node> grad_fn(const Tensor& t);
 RUSH_API Edge gradient_edge(const Tensor& t);
 RUSH_API void set_history(const Tensor& t, const Ref<Node>& node, uint32_t slot);
 // A tensor over the same storage and version counter, cut off from the graph.
-RUSH_API Tensor detach(const Tensor& t);
+RUSH_API Tensor detached(const Tensor& t);
 
 // In-place writes. check_in_place raises for what must not be written (leaves that require grad, read-only memory).
 RUSH_API void check_in_place(const char* op, const Tensor& t, bool records);

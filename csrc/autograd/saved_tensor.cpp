@@ -10,14 +10,14 @@ SavedTensor::SavedTensor(const Tensor& t) : version_(t.defined() ? t.version() :
     data_ = t;
   } else {
     // Keeping t itself would close a circle if t is written to later: its history then leads through this node.
-    data_ = detach(t);
+    data_ = detached(t);
     slot_ = grad_meta(t).slot;
   }
 }
 
 SavedTensor SavedTensor::output(const Tensor& t, uint32_t slot) {
   SavedTensor s;
-  s.data_ = detach(t);
+  s.data_ = detached(t);
   s.version_ = t.version();
   s.slot_ = slot;
   s.is_output_ = true;
@@ -37,7 +37,7 @@ Tensor SavedTensor::unpack(const Node* owner) const {
          ", version ", version_, " was expected. Write to a clone() instead");
   }
   if (is_original_) return data_;
-  Tensor t = detach(data_);
+  Tensor t = detached(data_);
   if (is_output_) {
     set_history(t, Ref<Node>::share(const_cast<Node*>(owner)), slot_);
   } else if (grad_fn_) {

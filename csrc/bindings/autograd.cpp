@@ -1,6 +1,8 @@
 // autograd.cpp: gradients from Python: a tensor's properties, grad mode, backward, graph nodes.
 #include "bindings/autograd.h"
 
+#include <cstring>
+
 #include "autograd/accumulate_grad.h"
 #include "autograd/engine.h"
 #include "bindings/handle.h"
@@ -56,8 +58,9 @@ PyObject* node_next(PyObject* o, void*) {
 }
 PyObject* node_variable(PyObject* o, void*) {
   return guarded([&] {
-    auto* accumulator = dynamic_cast<AccumulateGrad*>(node_of(o).get());
-    if (accumulator) return wrap(accumulator->leaf());
+    if (std::strcmp(node_of(o)->name(), "AccumulateGrad") == 0) {
+      return wrap(static_cast<AccumulateGrad*>(node_of(o).get())->leaf());
+    }
     PyErr_SetString(PyExc_AttributeError, "only AccumulateGrad has a variable");
     return static_cast<PyObject*>(nullptr);
   });

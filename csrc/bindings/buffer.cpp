@@ -9,21 +9,36 @@ namespace {
 // The struct-module code of one element; null where the buffer protocol has none.
 const char* buffer_format(DType t) {
   switch (t) {
-    case DType::Bool: return "?";
-    case DType::UInt8: return "B";
-    case DType::Int8: return "b";
-    case DType::Int16: return "h";
-    case DType::Int32: return "i";
-    case DType::Int64: return "q";
-    case DType::UInt16: return "H";
-    case DType::UInt32: return "I";
-    case DType::UInt64: return "Q";
-    case DType::Float16: return "e";
-    case DType::Float32: return "f";
-    case DType::Float64: return "d";
-    case DType::Complex64: return "Zf";
-    case DType::Complex128: return "Zd";
-    default: return nullptr;
+    case DType::Bool:
+      return "?";
+    case DType::UInt8:
+      return "B";
+    case DType::Int8:
+      return "b";
+    case DType::Int16:
+      return "h";
+    case DType::Int32:
+      return "i";
+    case DType::Int64:
+      return "q";
+    case DType::UInt16:
+      return "H";
+    case DType::UInt32:
+      return "I";
+    case DType::UInt64:
+      return "Q";
+    case DType::Float16:
+      return "e";
+    case DType::Float32:
+      return "f";
+    case DType::Float64:
+      return "d";
+    case DType::Complex64:
+      return "Zf";
+    case DType::Complex128:
+      return "Zd";
+    default:
+      return nullptr;
   }
 }
 
@@ -104,8 +119,8 @@ PyObject* from_buffer(PyObject*, PyObject* const* args, Py_ssize_t n, PyObject* 
     parse_arguments({"frombuffer", names, 1, 2}, args, n, kwnames, a);
     const int64_t count = int_argument("count", a[2], -1);
     const int64_t offset = int_argument("offset", a[3], 0);
-    Tensor out = tensor_over_buffer("frombuffer", a[0], *dtype_argument("frombuffer", a[1]), count,
-                                    offset);
+    Tensor out =
+        tensor_over_buffer("frombuffer", a[0], *dtype_argument("frombuffer", a[1]), count, offset);
     if (bool_argument("frombuffer", "requires_grad", a[4], false)) set_requires_grad(out, true);
     return wrap(out);
   });
@@ -146,7 +161,8 @@ Tensor tensor_over_buffer(const char* function, PyObject* o, DType t, int64_t co
         " * ", item, " bytes) after offset (", offset,
         " bytes) must not be greater than actual buffer length (", length, " bytes)");
   if (!writable) check_status(PyErr_WarnEx(PyExc_UserWarning, kReadOnly, 1));
-  if (offset % item == 0) return make_tensor(std::move(storage), Dims{n}, Dims{1}, offset / item, t);
+  if (offset % item == 0)
+    return make_tensor(std::move(storage), Dims{n}, Dims{1}, offset / item, t);
   // An offset inside an element: the storage itself has to start there.
   auto* whole = storage.detach();
   auto shifted = Storage::wrap(

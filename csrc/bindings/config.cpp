@@ -79,7 +79,7 @@ PyObject* set_caching(PyObject*, PyObject* o) {
 }
 PyObject* fail_nth(PyObject*, PyObject* o) {
   return guarded([&] {
-    fail_nth_allocation(int_argument("_fail_nth_allocation", o));
+    fail_nth_allocation(std::max<int64_t>(int_argument("_fail_nth_allocation", o) + 1, 0));
     return Py_NewRef(Py_None);
   });
 }
@@ -99,7 +99,8 @@ PyMethodDef functions[] = {
      "reset_peak_memory_stats()\n--\n\nStarts the peaks of memory_stats anew."},
     {"_empty_cpu_cache", empty_cache_, METH_NOARGS, "Gives cached CPU memory back to the system."},
     {"_set_caching_enabled", set_caching, METH_O, "Off: every allocation is malloc's."},
-    {"_fail_nth_allocation", fail_nth, METH_O, "The n-th allocation from now fails, once."},
+    {"_fail_nth_allocation", fail_nth, METH_O,
+     "The n-th allocation from now fails, once; 0 is the next one, -1 disarms."},
     {},
 };
 

@@ -7,16 +7,14 @@
 namespace rush::py {
 namespace {
 
-// Goes through Python's `to`, so that a device of any kind, and the tracer, see one call.
+// The tensor itself where dtype and device are already as wanted. Another device is the business of
+// Python's `to`.
 Tensor converted(const Tensor& t, std::optional<DType> dtype, std::optional<Device> device) {
-  const bool same_device = !device || *device == t.device();
-  if ((!dtype || *dtype == t.dtype()) && same_device) return t;
-  const Handle o = Handle::steal(wrap(t));
-  const Handle device_object = Handle::steal(wrap(device.value_or(t.device())));
-  const Handle dtype_object = Handle::steal(wrap(dtype.value_or(t.dtype())));
-  const Handle out = Handle::steal(
-      PyObject_CallMethod(o.get(), "to", "OO", device_object.get(), dtype_object.get()));
-  return unwrap(out.get());
+  const Tensor out = dtype && *dtype != t.dtype() ? rush::cast(t, *dtype) : t;
+  if (!device || *device == t.device()) return out;
+  const Handle o = Handle::steal(wrap(out));
+  const Handle place = Handle::steal(wrap(*device));
+  return unwrap(Handle::steal(PyObject_CallMethod(o.get(), "to", "O", place.get())).get());
 }
 
 // A copy with memory of its own, outside the graph.
@@ -121,8 +119,8 @@ PyObject* asarray(PyObject*, PyObject* const* args, Py_ssize_t n, PyObject* kwna
     const bool may_copy = !given(a[3]) || must_copy;
     Tensor source = over_memory(a[0], dtype);
     if (!source.defined()) {
-      check(may_copy, ErrorKind::Value, "asarray",
-            "can't alias a ", type_name(a[0]), ": it has no memory to share; leave copy out");
+      check(may_copy, ErrorKind::Value, "asarray", "can't alias a ", type_name(a[0]),
+            ": it has no memory to share; leave copy out");
       source = fresh_tensor("asarray", a[0], dtype, device);
       return finish(source, bool_argument("asarray", "requires_grad", a[4], false));
     }
@@ -182,8 +180,8 @@ PyObject* legacy_tensor(PyObject*, PyObject* args) {
 
 PyObject* scalar_tensor_(PyObject*, PyObject* const* args, Py_ssize_t n, PyObject* kwnames) {
   return guarded([&] {
-    static constexpr const char* names[] = {"s",          "dtype",        "layout", "device",
-                                            "pin_memory", "requires_grad"};
+    static constexpr const char* names[] = {"s",      "dtype",      "layout",
+                                            "device", "pin_memory", "requires_grad"};
     PyObject* a[6];
     parse_arguments({"scalar_tensor", names, 1, 1}, args, n, kwnames, a);
     Scalar s;
@@ -225,11 +223,16 @@ PyMethodDef methods[] = {
 
 template <class T>
 PyObject* number_to_python(T v) {
-  if constexpr (std::is_same_v<T, bool>) return PyBool_FromLong(v);
-  else if constexpr (std::is_same_v<T, uint64_t>) return PyLong_FromUnsignedLongLong(v);
-  else if constexpr (std::is_integral_v<T>) return PyLong_FromLongLong(v);
-  else if constexpr (is_complex(dtype_of<T>)) return PyComplex_FromDoubles(v.re, v.im);
-  else return PyFloat_FromDouble(double(opmath<T>(v)));
+  if constexpr (std::is_same_v<T, bool>)
+    return PyBool_FromLong(v);
+  else if constexpr (std::is_same_v<T, uint64_t>)
+    return PyLong_FromUnsignedLongLong(v);
+  else if constexpr (std::is_integral_v<T>)
+    return PyLong_FromLongLong(v);
+  else if constexpr (is_complex(dtype_of<T>))
+    return PyComplex_FromDoubles(v.re, v.im);
+  else
+    return PyFloat_FromDouble(double(opmath<T>(v)));
 }
 
 template <class T>

@@ -7,8 +7,7 @@ namespace rush::py {
 namespace {
 
 struct DeviceObject {
-  PyObject_HEAD
-  Device value;
+  PyObject_HEAD Device value;
 };
 PyTypeObject* DeviceType_;
 
@@ -156,9 +155,7 @@ PyObject* make_device(Device d) {
 
 }  // namespace
 
-PyObject* wrap(Device d) {
-  return d.index < 0 ? Py_NewRef(g_plain[int(d.type)]) : make_device(d);
-}
+PyObject* wrap(Device d) { return d.index < 0 ? Py_NewRef(g_plain[int(d.type)]) : make_device(d); }
 bool is_device(PyObject* o) { return Py_IS_TYPE(o, DeviceType_); }
 Device as_device(PyObject* o) { return value_of(o); }
 

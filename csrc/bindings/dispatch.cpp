@@ -114,6 +114,15 @@ bool reachable(const OpEntry& entry, const PythonCall& call, bool out) {
   return entry.is_function && (entry.form == Form::Out) == out;
 }
 
+// An overload as users see it: with `out` where it has such a form.
+std::string shown_signature(std::span<const OpEntry> overloads, const OpEntry& entry, bool method) {
+  for (const OpEntry& e : overloads) {
+    const bool sibling = std::strcmp(e.overload, entry.overload) == 0;
+    if (!method && e.form == Form::Out && sibling) return signature_text(e, method);
+  }
+  return signature_text(entry, method);
+}
+
 [[noreturn]] void raise_no_fit(std::span<const OpEntry> overloads, const PythonCall& call,
                                bool out) {
   std::vector<const OpEntry*> candidates;
@@ -121,18 +130,18 @@ bool reachable(const OpEntry& entry, const PythonCall& call, bool out) {
     if (reachable(e, call, out)) candidates.push_back(&e);
   }
   const char* name = overloads.front().name;
-  if (candidates.empty() && out) {
-    fail(ErrorKind::Type, "", name, "(): unexpected keyword 'out'");
-  }
+  if (candidates.empty()) fail(ErrorKind::Type, "", name, "(): unexpected keyword 'out'");
   if (candidates.size() == 1) {
     Parser parser;
     std::string why;
     parser.parse(*candidates[0], names_of(*candidates[0]), call, &why);
     fail(ErrorKind::Type, "", name, "(): ", why,
-         ". Accepted: ", signature_text(*candidates[0], call.self));
+         ". Accepted: ", shown_signature(overloads, *candidates[0], call.self));
   }
   std::string accepted;
-  for (const OpEntry* e : candidates) accepted += "\n  " + signature_text(*e, call.self);
+  for (const OpEntry* e : candidates) {
+    accepted += "\n  " + shown_signature(overloads, *e, call.self);
+  }
   fail(ErrorKind::Type, "", name, "(): no signature fits ", given_text(call),
        ". Accepted:", accepted);
 }
@@ -222,6 +231,7 @@ PyObject* call_op(std::span<const OpEntry> overloads, PyObject* self, PyObject* 
                   Py_ssize_t nargs, PyObject* kwnames) noexcept {
   return guarded([&]() -> PyObject* {
     const PythonCall call{self, args, nargs, kwnames};
+    check(!overloads.empty(), ErrorKind::NotImplemented, "", "this operator is not implemented");
     if (PyObject* result = try_torch_function(overloads, call)) [[unlikely]]
       return result;
     return call_overloads(overloads, call);

@@ -1,7 +1,8 @@
 // dlpack.cpp: tensors to and from any library that speaks DLPack, versions 0.x and 1.x.
 //
-// A producer hands out a capsule around a managed tensor. The consumer renames the capsule ("used_")
-// and calls the deleter when it no longer needs the memory; a capsule nobody consumed calls it itself.
+// A producer hands out a capsule around a managed tensor. The consumer renames the capsule
+// ("used_") and calls the deleter when it no longer needs the memory; a capsule nobody consumed
+// calls it itself.
 #include "bindings/literal.h"
 
 #include <cstring>
@@ -54,10 +55,14 @@ constexpr uint64_t kReadOnly = 1, kCopied = 2;
 dl::Type dl_type(DType t) {
   const auto bits = uint8_t(8 * element_size(t));
   switch (category(t)) {
-    case Category::Bool: return {dl::kBool, bits, 1};
-    case Category::Integer: return {info(t).is_signed ? dl::kInt : dl::kUInt, bits, 1};
-    case Category::Floating: return {t == DType::BFloat16 ? dl::kBfloat : dl::kFloat, bits, 1};
-    default: return {dl::kComplex, bits, 1};
+    case Category::Bool:
+      return {dl::kBool, bits, 1};
+    case Category::Integer:
+      return {info(t).is_signed ? dl::kInt : dl::kUInt, bits, 1};
+    case Category::Floating:
+      return {t == DType::BFloat16 ? dl::kBfloat : dl::kFloat, bits, 1};
+    default:
+      return {dl::kComplex, bits, 1};
   }
 }
 
@@ -114,8 +119,13 @@ M* fill_export(Export<M>* e, const Tensor& t) {
   }
   e->managed.context = e;
   e->managed.deleter = delete_export<M>;
-  e->managed.array = {t.data(),         dl_device(t.device()), int32_t(t.dim()), dl_type(t.dtype()),
-                      e->sizes.data(), e->strides.data(),      0};
+  e->managed.array = {t.data(),
+                      dl_device(t.device()),
+                      int32_t(t.dim()),
+                      dl_type(t.dtype()),
+                      e->sizes.data(),
+                      e->strides.data(),
+                      0};
   return &e->managed;
 }
 

@@ -7,8 +7,7 @@ namespace rush::py {
 namespace {
 
 struct GeneratorObject {
-  PyObject_HEAD
-  std::shared_ptr<Generator> generator;
+  PyObject_HEAD std::shared_ptr<Generator> generator;
   Device device;
 };
 PyTypeObject* GeneratorType;
@@ -167,7 +166,10 @@ PyType_Spec spec = {"rushlight.Generator", sizeof(GeneratorObject), 0,
                     Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE, slots};
 
 // The same for the default generator, as functions of the module.
-PyObject* default_manual_seed(PyObject*, PyObject* o) { return manual_seed(g_default, o); }
+PyObject* default_manual_seed(PyObject*, PyObject* o) {
+  const Handle number = Handle::maybe(PyNumber_Long(o));  // as int(seed): programs pass floats
+  return number ? manual_seed(g_default, number.get()) : nullptr;
+}
 PyObject* default_seed(PyObject*, PyObject*) { return seed(g_default, nullptr); }
 PyObject* default_initial_seed(PyObject*, PyObject*) { return initial_seed(g_default, nullptr); }
 PyObject* get_rng_state(PyObject*, PyObject*) { return get_state(g_default, nullptr); }

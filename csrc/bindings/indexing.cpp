@@ -1,8 +1,8 @@
 // indexing.cpp: x[index] and x[index] = value.
 //
 // - Ints, slices, None and `...` only move offset, sizes and strides: they are turned into one view
-//   without looking at anything else. With a gradient to record, the same steps run as select, slice
-//   and unsqueeze, whose backward is cheap.
+//   without looking at anything else. With a gradient to record, the same steps run as select,
+//   slice and unsqueeze, whose backward is cheap.
 // - Everything else first applies those steps and collects the index tensors, one entry a
 //   dimension; then one call of index or index_put_ does the rest.
 #include "bindings/literal.h"
@@ -15,18 +15,21 @@
 namespace rush::py {
 namespace {
 
-[[noreturn, gnu::cold, gnu::noinline]] void out_of_bounds(int64_t index, int64_t dim, int64_t size) {
+[[noreturn, gnu::cold, gnu::noinline]] void out_of_bounds(int64_t index, int64_t dim,
+                                                          int64_t size) {
   fail(ErrorKind::Index, "", "index ", index, " is out of bounds for dimension ", dim,
        " with size ", size);
 }
 [[noreturn, gnu::cold, gnu::noinline]] void too_many(const Tensor& t, int64_t used) {
-  check(t.dim() > 0, ErrorKind::Index, "", "invalid index of a 0-dim tensor: use tensor.item() to "
+  check(t.dim() > 0, ErrorKind::Index, "",
+        "invalid index of a 0-dim tensor: use tensor.item() to "
         "convert a 0-dim tensor to a Python number");
   fail(ErrorKind::Index, "", "too many indices for tensor of dimension ", t.dim(), ": got ", used);
 }
 
 inline int64_t wrapped_index(int64_t index, int64_t dim, int64_t size) {
-  if (index < -size || index >= size) [[unlikely]] out_of_bounds(index, dim, size);
+  if (index < -size || index >= size) [[unlikely]]
+    out_of_bounds(index, dim, size);
   return index < 0 ? index + size : index;
 }
 
@@ -36,7 +39,8 @@ struct Range {
 
 Range range_of(PyObject* slice, int64_t size) {
   Py_ssize_t start, stop, step;
-  if (PySlice_Unpack(slice, &start, &stop, &step) < 0) [[unlikely]] throw PythonError{};
+  if (PySlice_Unpack(slice, &start, &stop, &step) < 0) [[unlikely]]
+    throw PythonError{};
   check(step > 0, ErrorKind::Value, "", "slice step must be greater than zero, got ", step);
   const Py_ssize_t length = PySlice_AdjustIndices(size, &start, &stop, step);
   return {start, stop, step, length};
@@ -72,7 +76,8 @@ class Geometry {
 
  private:
   int64_t next() {
-    if (dim_ >= self_.dim()) [[unlikely]] too_many(self_, dim_ + 1);
+    if (dim_ >= self_.dim()) [[unlikely]]
+      too_many(self_, dim_ + 1);
     return dim_++;
   }
   void push(int64_t size, int64_t stride) {
@@ -144,8 +149,8 @@ class Steps {
   void check_mask(const Tensor& mask) const {
     const IntList own = IntList(self_.sizes()).subspan(size_t(source_dim_), size_t(mask.dim()));
     check_index(equal(mask.sizes(), own), "", "the shape of the mask ", mask.sizes(),
-                " does not match the shape of the indexed tensor ", self_.sizes(),
-                " at dimension ", source_dim_);
+                " does not match the shape of the indexed tensor ", self_.sizes(), " at dimension ",
+                source_dim_);
   }
 
   const Tensor& self_;
@@ -208,8 +213,10 @@ Tensor as_type(const Tensor& t, DType dtype) {
 Tensor checked_index(const Tensor& t) {
   switch (t.dtype()) {
     case DType::Bool:
-    case DType::Int64: return t;
-    case DType::Int32: return as_type(t, DType::Int64);
+    case DType::Int64:
+      return t;
+    case DType::Int32:
+      return as_type(t, DType::Int64);
     case DType::UInt8:
       check_status(PyErr_WarnEx(PyExc_UserWarning,
                                 "indexing with dtype rushlight.uint8 is now deprecated, please use "
@@ -217,8 +224,8 @@ Tensor checked_index(const Tensor& t) {
                                 1));
       return as_type(t, DType::Bool);
     default:
-      fail(ErrorKind::Index, "", "tensors used as indices must be int64, int32, uint8 or bool, got ",
-           t.dtype());
+      fail(ErrorKind::Index, "",
+           "tensors used as indices must be int64, int32, uint8 or bool, got ", t.dtype());
   }
 }
 
@@ -265,8 +272,10 @@ void apply_other(Steps& steps, PyObject* o) {
   if (is_numpy_scalar(o) && scalar_from_python(o, s) && s.is_bool()) {
     return steps.truth(s.to<bool>());
   }
-  fail(ErrorKind::Index, "", "only integers, slices (`:`), ellipsis (`...`), None and integer or "
-       "bool tensors are valid indices, got ", type_name(o));
+  fail(ErrorKind::Index, "",
+       "only integers, slices (`:`), ellipsis (`...`), None and integer or "
+       "bool tensors are valid indices, got ",
+       type_name(o));
 }
 
 // Applies the items of an index; S is Geometry or Steps.
@@ -383,8 +392,10 @@ void assign_tensor(const Steps& steps, const Tensor& given_value) {
 
 void assign_number(const Steps& steps, const Scalar& value) {
   const Tensor& target = steps.current();
-  check_dtype(!value.is_complex() || target.is_complex(), "", "a complex number cannot be assigned "
-              "to a tensor of dtype ", target.dtype());
+  check_dtype(!value.is_complex() || target.is_complex(), "",
+              "a complex number cannot be assigned "
+              "to a tensor of dtype ",
+              target.dtype());
   if (!steps.has_indices()) {
     rush::fill_(target, wrap_number(value));
   } else {

@@ -66,8 +66,8 @@ class Inspector {
         return;
       }
       if (!is_nested(at.get())) return;
-      check(sizes_.size() < kMaxDims, ErrorKind::Value, function_, "the data is nested deeper than ",
-            kMaxDims, " levels");
+      check(sizes_.size() < kMaxDims, ErrorKind::Value, function_,
+            "the data is nested deeper than ", kMaxDims, " levels");
       const Items items(at.get());
       sizes_.push_back(items.size());
       at = items.size() > 0 ? Handle::borrow(items[0]) : Handle();
@@ -77,8 +77,8 @@ class Inspector {
   void visit(PyObject* o, uint32_t depth) {
     if (is_numpy_array(o)) return visit_block(tensor_from_array(o, false), depth);
     if (depth == sizes_.size()) return visit_number(o);
-    check(is_nested(o), is_text(o) ? ErrorKind::Value : ErrorKind::Type, function_, place_, " is a ",
-          type_name(o), ", expected a sequence of length ", sizes_[depth]);
+    check(is_nested(o), is_text(o) ? ErrorKind::Value : ErrorKind::Type, function_, place_,
+          " is a ", type_name(o), ", expected a sequence of length ", sizes_[depth]);
     const Items items(o);
     check_shape(items.size() == sizes_[depth], function_, "expected a sequence of length ",
                 sizes_[depth], " at dim ", depth, ", got length ", items.size(), " (", place_, ")");
@@ -137,13 +137,19 @@ class Inspector {
           " is a ", type_name(o), "; tensors hold numbers");
     check(!is_nested(o), ErrorKind::Type, function_, place_, " is a ", type_name(o),
           ", expected a number as its neighbours are");
-    check_dtype(scalar_from_python(o, s), function_, "could not infer the dtype of ", place_, ", a ",
-                type_name(o));
+    check_dtype(scalar_from_python(o, s), function_, "could not infer the dtype of ", place_,
+                ", a ", type_name(o));
     switch (s.category()) {
-      case Category::Bool: return add(DType::Bool);
-      case Category::Integer: has_int_ = true; return;
-      case Category::Floating: has_float_ = true; return;
-      default: has_complex_ = true;
+      case Category::Bool:
+        return add(DType::Bool);
+      case Category::Integer:
+        has_int_ = true;
+        return;
+      case Category::Floating:
+        has_float_ = true;
+        return;
+      default:
+        has_complex_ = true;
     }
   }
 
@@ -227,8 +233,10 @@ T item_from(const char* function, PyObject* o) {
   constexpr DType to = dtype_of<T>;
   if (PyFloat_CheckExact(o)) {
     const double v = PyFloat_AS_DOUBLE(o);
-    if constexpr (is_integral(to)) return integer_from<T>(function, v, o);
-    else return Scalar(v).to<T>();
+    if constexpr (is_integral(to))
+      return integer_from<T>(function, v, o);
+    else
+      return Scalar(v).to<T>();
   }
   if (PyLong_CheckExact(o)) {
     if constexpr (is_integral(to)) {

@@ -64,34 +64,48 @@ const OpEntry* find_entry(const std::string& name, Form form, size_t operands) {
   return nullptr;
 }
 
+// The arguments of an operator; only as many Values as there are get constructed.
 class Operands {
  public:
   explicit Operands(const OpEntry& entry) : entry_(entry) {}
+  ~Operands() {
+    for (size_t i = 0; i < made_; ++i) values()[i].~Value();
+  }
+  Operands(const Operands&) = delete;
+  Operands& operator=(const Operands&) = delete;
 
-  // False when o is neither a tensor nor a number where one may stand.
-  bool set(size_t i, PyObject* o, bool numbers) {
+  // The next operand. False when o is neither a tensor nor a number where one may stand.
+  bool add(PyObject* o, bool numbers) {
+    Value& v = *new (values() + made_++) Value();
     if (is_tensor(o)) [[likely]] {
-      values_[i].borrow(unwrap(o).impl());
+      v.borrow(unwrap(o).impl());
       elements_ = std::max(elements_, unwrap(o).numel());
       return true;
     }
     Scalar s;
     if (!numbers || !scalar_from_python(o, s)) return false;
-    values_[i].own(wrap_number(s));
+    v.own(wrap_number(s));
     return true;
   }
 
-  void run(size_t operands, Value* result) {
-    for (size_t i = operands; i < entry_.args.size(); ++i) {
-      if (entry_.args[i].make_default) values_[i] = entry_.args[i].make_default();
+  void run(Value* result) {
+    for (; made_ < entry_.args.size(); ++made_) {
+      const ArgSpec& spec = entry_.args[made_];
+      if (spec.make_default)
+        new (values() + made_) Value(spec.make_default());
+      else
+        new (values() + made_) Value();
     }
-    run_boxed(entry_, values_, result, elements_);
+    run_boxed(entry_, values(), result, elements_);
   }
 
  private:
+  Value* values() { return reinterpret_cast<Value*>(raw_); }
+
   const OpEntry& entry_;
-  Value values_[kOperatorArgs];
+  size_t made_ = 0;
   int64_t elements_ = 0;
+  alignas(Value) unsigned char raw_[kOperatorArgs * sizeof(Value)];
 };
 
 PyObject* call_binary(const OperatorInfo& info, PyObject* a, PyObject* b) {
@@ -106,11 +120,11 @@ PyObject* call_binary(const OperatorInfo& info, PyObject* a, PyObject* b) {
     // An op on two operands takes numbers; matmul does not.
     const bool numbers = info.entry->args[1].kind == ArgKind::Operand;
     Operands operands(*info.entry);
-    if (!operands.set(0, a, numbers) || !operands.set(1, b, numbers)) {
+    if (!operands.add(a, numbers) || !operands.add(b, numbers)) {
       return Py_NewRef(Py_NotImplemented);
     }
     Value result;
-    operands.run(2, &result);
+    operands.run(&result);
     return wrap(result.take_tensor());
   });
 }
@@ -120,11 +134,11 @@ PyObject* call_in_place(const OperatorInfo& info, PyObject* a, PyObject* b) {
     if (!info.in_place) return Py_NewRef(Py_NotImplemented);
     Operands operands(*info.in_place);
     const bool numbers = info.in_place->args[1].kind == ArgKind::Operand;
-    if (!operands.set(0, a, false) || !operands.set(1, b, numbers)) {
+    if (!operands.add(a, false) || !operands.add(b, numbers)) {
       return Py_NewRef(Py_NotImplemented);
     }
     Value result;
-    operands.run(2, &result);
+    operands.run(&result);
     return Py_NewRef(a);
   });
 }
@@ -136,9 +150,9 @@ PyObject* call_unary(const OperatorInfo& info, PyObject* a) {
     }
     check(info.entry, ErrorKind::NotImplemented, info.op, "not implemented");
     Operands operands(*info.entry);
-    operands.set(0, a, false);
+    operands.add(a, false);
     Value result;
-    operands.run(1, &result);
+    operands.run(&result);
     return wrap(result.take_tensor());
   });
 }
@@ -251,6 +265,7 @@ int contains(PyObject* o, PyObject* element) {
     check(is_tensor(element) || scalar_from_python(element, s), ErrorKind::Runtime, "in",
           "a tensor holds numbers; it was asked for ", type_name(element));
     const Handle equal = Handle::steal(compare(o, element, Py_EQ));
+    check(is_tensor(equal.get()), ErrorKind::NotImplemented, "in", "not implemented");
     const Handle any = Handle::steal(call_op(find_ops("any"), equal.get(), nullptr, 0, nullptr));
     return PyObject_IsTrue(any.get());
   });

@@ -124,9 +124,12 @@ bool int_from_python(PyObject* o, int64_t& out) {
 
 PyObject* wrap(const Scalar& s) {
   switch (s.category()) {
-    case Category::Bool: return PyBool_FromLong(s.to<bool>());
-    case Category::Integer: return PyLong_FromLongLong(s.to_int());
-    case Category::Floating: return PyFloat_FromDouble(s.to_double());
+    case Category::Bool:
+      return PyBool_FromLong(s.to<bool>());
+    case Category::Integer:
+      return PyLong_FromLongLong(s.to_int());
+    case Category::Floating:
+      return PyFloat_FromDouble(s.to_double());
     default: {
       const auto z = s.to<complex<double>>();
       return PyComplex_FromDoubles(z.re, z.im);

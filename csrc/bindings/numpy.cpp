@@ -57,7 +57,8 @@ PyObject* numpy_dtype(DType t) {
     const Handle extra = Handle::maybe(PyImport_ImportModule("ml_dtypes"));
     if (!extra) {
       PyErr_Clear();
-      fail(ErrorKind::Type, "numpy", "NumPy has no bfloat16 of its own: install ml_dtypes, or "
+      fail(ErrorKind::Type, "numpy",
+           "NumPy has no bfloat16 of its own: install ml_dtypes, or "
            "convert with .float() first");
     }
     source = Handle::steal(PyObject_GetAttrString(extra.get(), "bfloat16"));
@@ -87,7 +88,7 @@ constexpr const char* kNegativeStride =
 constexpr const char* kReadOnly =
     "The given NumPy array is not writable, and the tensor over its memory does not know that. "
     "Writing to the tensor is undefined behaviour: copy the array first to protect its data, or "
-    "make it writable. This warning is shown once.";
+    "make it writable.";
 
 Tensor tensor_from_buffer(PyObject* array, DType t, bool warn) {
   auto held = std::make_unique<Py_buffer>();
@@ -115,11 +116,7 @@ Tensor tensor_from_buffer(PyObject* array, DType t, bool warn) {
     last += (view.shape[i] - 1) * view.strides[i];
     empty = empty || view.shape[i] == 0;
   }
-  if (view.readonly && warn) {
-    static bool warned = false;
-    if (!warned) check_status(PyErr_WarnEx(PyExc_UserWarning, kReadOnly, 1));
-    warned = true;
-  }
+  if (view.readonly && warn) check_status(PyErr_WarnEx(PyExc_UserWarning, kReadOnly, 1));
   const size_t bytes = empty ? 0 : size_t(last + item);
   auto storage = Storage::wrap(view.buf, bytes, Device{}, release_buffer, held.release());
   guard.view = nullptr;  // the storage's business from here on
@@ -128,8 +125,7 @@ Tensor tensor_from_buffer(PyObject* array, DType t, bool warn) {
 
 // The base of arrays over a tensor: exports the bytes that the tensor reaches.
 struct Memory {
-  PyObject_HEAD
-  Tensor tensor;
+  PyObject_HEAD Tensor tensor;
 };
 PyTypeObject* MemoryType;
 
@@ -169,7 +165,8 @@ Handle tuple_of(IntList values, int64_t scale) {
 // The tensor that an array may share memory with, or an error that says why there is none.
 Tensor exportable(const Tensor& t, bool force) {
   if (force) {
-    const Handle plain = Handle::steal(wrap(rush::detach(t)));
+    if (t.is_cpu()) return rush::detached(t);
+    const Handle plain = Handle::steal(wrap(rush::detached(t)));
     return unwrap(Handle::steal(PyObject_CallMethod(plain.get(), "cpu", nullptr)).get());
   }
   check(!rush::requires_grad(t), ErrorKind::Runtime, "numpy",
@@ -184,7 +181,8 @@ PyObject* numpy_method(PyObject* self, PyObject* const* args, Py_ssize_t n, PyOb
     static constexpr const char* names[] = {"force"};
     PyObject* force;
     parse_arguments({"numpy", names, 0, 0}, args, n, kwnames, &force);
-    return array_from_tensor(exportable(unwrap(self), bool_argument("numpy", "force", force, false)));
+    return array_from_tensor(
+        exportable(unwrap(self), bool_argument("numpy", "force", force, false)));
   });
 }
 
@@ -196,8 +194,8 @@ PyObject* array_method(PyObject* self, PyObject* const* args, Py_ssize_t n, PyOb
     auto [dtype, copy] = given_args;
     Handle array = Handle::steal(array_from_tensor(exportable(unwrap(self), false)));
     if (given(dtype)) {
-      const Handle wanted = Handle::steal(
-          PyObject_CallMethod(required_numpy().module.get(), "dtype", "O", dtype));
+      const Handle wanted =
+          Handle::steal(PyObject_CallMethod(required_numpy().module.get(), "dtype", "O", dtype));
       const Handle own = Handle::steal(PyObject_GetAttrString(array.get(), "dtype"));
       const int same = PyObject_RichCompareBool(wanted.get(), own.get(), Py_EQ);
       check_status(same);

@@ -7,8 +7,7 @@ namespace {
 
 // One object of such a set: its number in the C++ enumeration and the name users know.
 struct Constant {
-  PyObject_HEAD
-  uint8_t value;
+  PyObject_HEAD uint8_t value;
   const char* name;
 };
 
@@ -106,8 +105,8 @@ bool add_constant(PyObject* module, PyTypeObject* type, uint8_t value, const cha
 }
 
 constexpr std::pair<const char*, DType> kAliases[] = {
-    {"half", DType::Float16},     {"float", DType::Float32},     {"double", DType::Float64},
-    {"short", DType::Int16},      {"int", DType::Int32},         {"long", DType::Int64},
+    {"half", DType::Float16},     {"float", DType::Float32},      {"double", DType::Float64},
+    {"short", DType::Int16},      {"int", DType::Int32},          {"long", DType::Int64},
     {"cfloat", DType::Complex64}, {"cdouble", DType::Complex128},
 };
 

@@ -129,7 +129,7 @@ bool Parser::parse(const OpEntry& entry, PyObject* const* names, const PythonCal
     if (!fits) {
       if (why) {
         *why =
-            concat("argument '", spec.name, "' must be ", kind_text(spec), ", not ", type_name(o));
+            concat("argument '", spec.name, "' must be ", kind_text(spec), ", not ", type_text(o));
       }
       return false;
     }

@@ -94,6 +94,7 @@ bool is_synonym(PyObject* keyword, const char* argument);
 // Texts for TypeErrors (parse_errors.cpp).
 std::string signature_text(const OpEntry& entry, bool method);
 std::string kind_text(const ArgSpec& spec);
+std::string type_text(PyObject* o);  // of an argument; for sequences also what is in them
 std::string given_text(const PythonCall& call);
 std::string unexpected_keyword_text(const OpEntry& entry, PyObject* keyword);
 

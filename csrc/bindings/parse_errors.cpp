@@ -59,19 +59,25 @@ size_t distance(std::string_view a, std::string_view b) {
   return row[b.size()];
 }
 
-std::string item_type(PyObject* o) {
-  if (!PyTuple_Check(o) && !PyList_Check(o)) return type_name(o);
+std::string short_name(PyObject* o) {
+  const std::string name = type_name(o);
+  constexpr std::string_view ours = "rushlight.";
+  return name.starts_with(ours) ? name.substr(ours.size()) : name;
+}
+
+}  // namespace
+
+std::string type_text(PyObject* o) {
+  if (!PyTuple_Check(o) && !PyList_Check(o)) return short_name(o);
   // A sequence tells what is in it: the element is mostly what is wrong.
   std::string text = PyTuple_Check(o) ? "tuple of (" : "list of (";
   const Py_ssize_t n = PySequence_Fast_GET_SIZE(o);
   for (Py_ssize_t i = 0; i < std::min<Py_ssize_t>(n, 4); ++i) {
     PyObject* item = PyTuple_Check(o) ? PyTuple_GET_ITEM(o, i) : PyList_GET_ITEM(o, i);
-    text += (i ? ", " : "") + type_name(item);
+    text += (i ? ", " : "") + short_name(item);
   }
   return text + (n > 4 ? ", ...)" : ")");
 }
-
-}  // namespace
 
 std::string kind_text(const ArgSpec& spec) {
   std::string text = kind_name(spec.kind);
@@ -101,11 +107,11 @@ std::string signature_text(const OpEntry& entry, bool method) {
 
 std::string given_text(const PythonCall& call) {
   std::string text = "(";
-  for (Py_ssize_t i = 0; i < call.nargs; ++i) text += (i ? ", " : "") + item_type(call.args[i]);
+  for (Py_ssize_t i = 0; i < call.nargs; ++i) text += (i ? ", " : "") + type_text(call.args[i]);
   for (Py_ssize_t j = 0; j < call.num_keywords(); ++j) {
     if (call.nargs + j > 0) text += ", ";
     text += concat(text_of(PyTuple_GET_ITEM(call.kwnames, j)), "=",
-                   item_type(call.args[call.nargs + j]));
+                   type_text(call.args[call.nargs + j]));
   }
   return text + ")";
 }

@@ -7,8 +7,7 @@ namespace rush::py {
 namespace {
 
 struct StorageObject {
-  PyObject_HEAD
-  Ref<Storage> storage;
+  PyObject_HEAD Ref<Storage> storage;
 };
 PyTypeObject* StorageType;
 
@@ -178,8 +177,8 @@ PyObject* copy_storage(PyObject* self, PyObject* const* args, Py_ssize_t n, PyOb
     parse_arguments({"copy_", names, 2, 1}, args, n, kwnames, a);
     check(Py_IS_TYPE(a[0], StorageType), ErrorKind::Type, "copy_",
           "expected an UntypedStorage, got ", type_name(a[0]));
-    check_shape(storage_length(self) == storage_length(a[0]), "copy_", "sizes differ: ",
-                storage_length(self), " and ", storage_length(a[0]), " bytes");
+    check_shape(storage_length(self) == storage_length(a[0]), "copy_",
+                "sizes differ: ", storage_length(self), " and ", storage_length(a[0]), " bytes");
     std::memmove(writable_bytes(self), bytes_of(a[0]), size_t(storage_length(self)));
     return Py_NewRef(self);
   });

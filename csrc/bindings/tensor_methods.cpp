@@ -153,7 +153,7 @@ PyObject* make_subclass(PyObject*, PyObject* const* args, Py_ssize_t n, PyObject
     PyTypeObject* cls = subclass_argument("_make_subclass", a[0]);
     check(is_tensor(a[1]), ErrorKind::Type, "_make_subclass", "'data' must be a Tensor, not ",
           type_name(a[1]));
-    const Tensor t = detach(unwrap(a[1]));
+    const Tensor t = detached(unwrap(a[1]));
     if (bool_argument("_make_subclass", "require_grad", a[2], false)) set_requires_grad(t, true);
     return wrap_as(cls, t);
   });

@@ -189,28 +189,9 @@ void drop(void* py_object) noexcept {
   PyGILState_Release(state);
 }
 
-// Tensor(): empty; Tensor(2, 3): a shape; Tensor([1, 2]): values; Tensor(tensor): the same storage.
-Tensor construct(PyObject* args, PyObject* kwargs) {
-  check(!kwargs || PyDict_GET_SIZE(kwargs) == 0, ErrorKind::Type, "Tensor",
-        "takes no keywords; use rushlight.tensor(data, dtype=..., device=...)");
-  const Py_ssize_t n = PyTuple_GET_SIZE(args);
-  if (n == 0) return make_tensor(Dims{0}, default_dtype());
-  PyObject* first = PyTuple_GET_ITEM(args, 0);
-  if (n == 1 && is_tensor(first)) return unwrap(first).alias();
-  Dims sizes;
-  for (Py_ssize_t i = 0; i < n; ++i) {
-    int64_t size;
-    if (!int_from_python(PyTuple_GET_ITEM(args, i), size)) break;
-    sizes.push_back(size);
-  }
-  if (sizes.size() == size_t(n)) return make_tensor(sizes, default_dtype());
-  check(n == 1, ErrorKind::Type, "Tensor", "expected sizes, or one sequence of data");
-  return tensor_from_python(first, default_dtype(), Device{});
-}
-
 PyObject* tensor_new(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
   return guarded([&] {
-    Tensor t = construct(args, kwargs);
+    Tensor t = legacy_from_python(args, kwargs);
     return type == TensorType ? wrap(std::move(t)) : wrap_as(type, t);
   });
 }

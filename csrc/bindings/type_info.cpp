@@ -7,8 +7,7 @@ namespace rush::py {
 namespace {
 
 struct InfoObject {
-  PyObject_HEAD
-  DType dtype;
+  PyObject_HEAD DType dtype;
 };
 PyTypeObject *FloatInfoType, *IntInfoType;
 
@@ -22,10 +21,14 @@ struct FloatFormat {
 
 FloatFormat float_format(DType t) {
   switch (to_real(t)) {
-    case DType::Float16: return {11, -14, 15, 3};
-    case DType::BFloat16: return {8, -126, 127, 2};
-    case DType::Float32: return {24, -126, 127, 6};
-    default: return {53, -1022, 1023, 15};
+    case DType::Float16:
+      return {11, -14, 15, 3};
+    case DType::BFloat16:
+      return {8, -126, 127, 2};
+    case DType::Float32:
+      return {24, -126, 127, 6};
+    default:
+      return {53, -1022, 1023, 15};
   }
 }
 

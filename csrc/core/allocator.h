@@ -32,7 +32,7 @@ RUSH_API void reset_peak_memory_stats();
 RUSH_API void empty_cache();
 // Off: every allocation is malloc's, for tools that watch malloc.
 RUSH_API void set_caching_enabled(bool on);
-bool caching_enabled();
+RUSH_API bool caching_enabled();
 // For tests: the n-th allocation from now throws OutOfMemory, once. 0 disarms.
 RUSH_API void fail_nth_allocation(int64_t n);
 

@@ -2,6 +2,6 @@
 
 namespace rush {
 
-thread_local uint32_t t_modes = 0;
+constinit thread_local uint32_t t_modes = 0;
 
 }  // namespace rush

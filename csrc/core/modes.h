@@ -16,7 +16,8 @@ enum Mode : uint32_t {
 inline constexpr uint32_t kSlowPath = kIntercept;
 
 // initial-exec: one fixed offset from the thread pointer instead of a call into the loader.
-extern RUSH_API thread_local uint32_t t_modes __attribute__((tls_model("initial-exec")));
+// constinit: readers need not ask whether it has been initialised.
+extern RUSH_API constinit thread_local uint32_t t_modes __attribute__((tls_model("initial-exec")));
 
 inline bool grad_enabled() { return !(t_modes & kNoGrad); }
 inline void set_mode(Mode bit, bool on) { t_modes = on ? t_modes | bit : t_modes & ~bit; }

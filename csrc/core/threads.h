@@ -25,10 +25,10 @@ RUSH_API void set_num_interop_threads(int n);
 namespace detail {
 
 // initial-exec: read by every loop, and the call for a dynamic TLS address would cost more.
-extern constinit thread_local bool t_in_parallel [[gnu::tls_model("initial-exec")]];
+RUSH_API extern constinit thread_local bool t_in_parallel [[gnu::tls_model("initial-exec")]];
 
 using RangeFn = void (*)(void* context, int64_t begin, int64_t end);
-void parallel_run(int64_t n, int64_t grain, RangeFn fn, void* context);
+RUSH_API void parallel_run(int64_t n, int64_t grain, RangeFn fn, void* context);
 
 }  // namespace detail
 

@@ -39,6 +39,12 @@ const ConvertTable& flat_conversions() {
 template <int from, int to>
 void convert_any(char* dst, int64_t dst_stride, const char* src, int64_t src_stride, int64_t n) {
   constexpr int64_t from_size = kDTypes[from].size, to_size = kDTypes[to].size;
+  if (src_stride == 0 && dst_stride == to_size && n > 4) {
+    alignas(16) char value[16];
+    baseline::strided_conversions.fn[from][to](value, to_size, src, 0, 1);
+    static const auto fill = byte_kernels().fill[std::countr_zero(uint64_t(to_size))];
+    return fill(dst, value, n);
+  }
   if (dst_stride == to_size && src_stride == from_size) {
     if constexpr (from == to) {
       std::memcpy(dst, src, size_t(n * to_size));

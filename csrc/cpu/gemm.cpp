@@ -90,7 +90,7 @@ void scale(const Batch<T>& batch) {
 }
 
 // Small matrices: each thread takes some of them. Large ones, and few that would share badly among
-// the threads: all threads work on each.
+// the threads: all threads work on each. The limits are guesses, not measured yet.
 template <class T>
 void multiply_batch(const Batch<T>& batch) {
   constexpr int64_t kWorkPerThread = 64 * 64 * 64, kLarge = 512 * 512 * 512;

@@ -25,9 +25,10 @@ using RowFn = void (*)(char* const* ptrs, const int64_t* strides, int64_t n, con
 
 // A tensor to walk, or (no geometry) one element that is read for every index.
 struct LoopOperand {
-  char* data;
+  char* data = nullptr;
   const TensorImpl* geometry = nullptr;
 
+  LoopOperand() = default;
   LoopOperand(const Tensor& t) : data(static_cast<char*>(t.data())), geometry(t.impl()) {}
   explicit LoopOperand(const void* element) : data(static_cast<char*>(const_cast<void*>(element))) {}
   int64_t item() const { return geometry ? element_size(geometry->dtype) : 0; }

@@ -27,7 +27,8 @@ namespace {
 
 // Multiply-adds that are worth a thread of their own: about 5 us of one core's work.
 constexpr int64_t kWorkPerThread = 64 * 64 * 64;
-// Below this, widening to float ourselves beats oneDNN's bfloat16 (a call costs 1.5 us).
+// Below this we widen to float ourselves. Measured: 1.3 us at 32^3, 4.1 at 48^3, where oneDNN's
+// bfloat16 takes 2.7; oneDNN was not timed below that.
 constexpr int64_t kSmallBfloat16 = 40 * 40 * 40;
 // Below this, packing strided operands ourselves beats copying them for a library.
 constexpr int64_t kSmallStrided = 64 * 64 * 64;
@@ -148,25 +149,27 @@ void by_openblas(const Product<T>& p) {
 }
 
 // Which library for float32: measured on two cores of a Zen 4 (AVX-512), oneDNN 3.2 against
-// OpenBLAS 0.3.34; the least of 41 runs in us.
+// OpenBLAS 0.3.34 on one thread. The least of 41 runs (*: of 15) in us, on a machine that was busy
+// with other work; for two threads two such series, which disagree below 112.
 //
-//     m x n x k             one thread              two threads
-//                       oneDNN   OpenBLAS     oneDNN   OpenBLAS (on one)
-//     48   48   48         2.3        2.0        2.3        2.0
-//     64   64   64         5.4        4.6        8.6        4.6
-//     80   80   80         9.4        9.0        9.0        8.9
-//     96   96   96        15.8       15.3       11.3       15.2
-//    112  112  112        26.7       28.6       17.9       28.6
-//    128  128  128        36.8       42.7       22.1       42.1
-//    512  512  512        2390       2520       1390          -
-//   2048 2048 2048      156500     167400          -          -
-//      8 1024 1024         168        486         91        486
-//   1024    8 1024         434        338        222        335
-//     32   10  784        10.6        7.3        8.8        7.3
+//     m x n x k             one thread           two threads
+//                       oneDNN   OpenBLAS     oneDNN: first, second
+//     48   48   48         2.3        2.0        2.3      2.3
+//     64   64   64         5.4        4.6        3.9      8.6
+//     80   80   80         9.4        9.0        6.1      9.0
+//     96   96   96        15.8       15.3        9.2     11.3
+//    112  112  112        26.7       28.9       18.0     17.9
+//    128  128  128        36.8       42.7       21.7     22.1
+//    512  512  512       2391*      2518*       1387*
+//   2048 2048 2048     156535*    167438*
+//      8 1024 1024         169        483                 91
+//   1024    8 1024         435        338                222
+//     32   10  784        10.6        7.3        8.8      8.9
 //
 // So: OpenBLAS on one thread up to the size at which it leaves its small-matrix kernels (100^3), or
-// at which a second thread pays; and OpenBLAS for a few columns, where oneDNN's tiles run half
-// empty.
+// at which a second thread surely pays (80^3: the threads may have to be woken first, and one
+// series has oneDNN ahead from 64 on); and OpenBLAS for a few columns, where oneDNN's tiles run
+// half empty.
 void multiply_type(const Product<float>& p) {
   with_blas_operands(p, [](const Product<float>& q) {
     const bool serial = num_threads() == 1 || in_parallel_region();
@@ -239,7 +242,7 @@ void Multiply<T>::product(const Product<T>& p) {
 template <class T>
 void Multiply<T>::vector(int64_t m, int64_t k, const Matrix<const T>& a, const T* x,
                          int64_t x_stride, T* y, int64_t y_stride, A alpha, A beta) {
-  constexpr int64_t kElements = 1 << 15;  // of a, that are worth a thread
+  constexpr int64_t kElements = 1 << 15;  // of a that are worth a thread; a guess, not measured
   const GemmKernels<T>& kernels = gemm_kernels<T>();
   const bool as_is = std::is_same_v<T, A> && x_stride == 1;
   const Scratch<A> wide(as_is ? 0 : k);

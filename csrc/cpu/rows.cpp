@@ -71,12 +71,89 @@ void run_row(char* const* ptrs, const int64_t* strides, int64_t n, const void* c
   }
 }
 
+// Rows this short are taken several at a time.
+constexpr int64_t kShortRow = 512;
+
+// Several short rows side by side in one chunk. An operand that repeats from row to row (a bias) is laid out
+// once and stays.
+struct ShortRows {
+  const LoopNest& nest;
+  const RowPlan& plan;
+  int64_t item[4], group;
+
+  ShortRows(const LoopNest& nest, const RowPlan& plan) : nest(nest), plan(plan) {
+    int64_t widest = 1;
+    for (int i = 0; i < plan.operands; ++i) {
+      item[i] = element_size(plan.wanted[i]);
+      widest = std::max(widest, item[i]);
+    }
+    group = std::max<int64_t>(1, kChunkBytes / widest / nest.sizes[0]);
+  }
+
+  ConvertFn bring(int i) const {
+    return i == 0 ? convert_fn(plan.wanted[0], plan.given[0])
+                  : convert_fn(plan.given[i], plan.wanted[i]);
+  }
+  bool direct(int i) const {
+    return plan.given[i] == plan.wanted[i] && nest.strides[0][i] == item[i] &&
+           nest.strides[1][i] == nest.sizes[0] * item[i];
+  }
+
+  void run(int64_t begin, int64_t end) const {
+    alignas(64) char buffers[4][kChunkBytes];
+    const char* laid_out[4] = {};  // what a repeated operand's buffer holds ...
+    int64_t laid_rows[4] = {};     // ... and for how many rows
+    const int64_t n = nest.sizes[0];
+    for (int64_t row = begin; row < end;) {
+      const int64_t rows = std::min({group, end - row, nest.sizes[1] - row % nest.sizes[1]});
+      char *from[4], *at[4];
+      for (int i = 0; i < plan.operands; ++i) from[i] = nest.base[i];
+      int64_t rest = row;
+      for (int d = 1; d < nest.dims; ++d) {
+        const int64_t index = rest % nest.sizes[d];
+        rest /= nest.sizes[d];
+        for (int i = 0; i < plan.operands; ++i) from[i] += index * nest.strides[d][i];
+      }
+      for (int i = 0; i < plan.operands; ++i) {
+        at[i] = direct(i) ? from[i] : buffers[i];
+        if (i == 0 || direct(i)) continue;
+        const int64_t step = nest.strides[1][i];
+        if (step == 0 && laid_out[i] == from[i] && laid_rows[i] >= rows) continue;
+        for (int64_t k = 0; k < rows; ++k)
+          bring(i)(buffers[i] + k * n * item[i], item[i], from[i] + k * step, nest.strides[0][i], n);
+        laid_out[i] = from[i];
+        laid_rows[i] = rows;
+      }
+      plan.fn(at, rows * n, plan.params);
+      if (!direct(0)) {
+        for (int64_t k = 0; k < rows; ++k)
+          bring(0)(from[0] + k * nest.strides[1][0], nest.strides[0][0], buffers[0] + k * n * item[0],
+                   item[0], n);
+      }
+      row += rows;
+    }
+  }
+};
+
 }  // namespace
 
 void run_plan(std::span<const LoopOperand> ops, RowPlan& plan) {
   const int64_t bytes = ops[0].geometry->numel * element_size(plan.wanted[0]);
-  plan.stream = bytes >= kStreamBytes && plan.given[0] == plan.wanted[0] && is_flat(ops);
-  loop(ops, run_row, &plan);
+  const bool flat = is_flat(ops);
+  plan.stream = flat && bytes >= kStreamBytes && plan.given[0] == plan.wanted[0];
+  if (flat) {
+    loop(ops, run_row, &plan);
+    return;
+  }
+  const LoopNest nest(ops);
+  if (nest.dims == 1 || nest.sizes[0] > kShortRow) {
+    nest.run_parallel(run_row, &plan);
+    return;
+  }
+  if (nest.numel == 0) return;
+  const ShortRows short_rows(nest, plan);
+  parallel_for(nest.numel / nest.sizes[0], std::max<int64_t>(1, kGrain / nest.sizes[0]),
+               [&](int64_t begin, int64_t end) { short_rows.run(begin, end); });
 }
 
 }  // namespace rush

@@ -17,8 +17,6 @@ void check_product(const char* op, const Tensor& a, const Tensor& b) {
   common_device(op, {&a, &b});
 }
 
-Tensor adjoint(const Tensor& x) { return conj(transpose(x, -2, -1)); }
-
 namespace {
 
 void check_matrices(const char* op, const Tensor& a, const Tensor& b) {

@@ -7,7 +7,5 @@ namespace rush {
 
 // Both of one dtype that has products; the shared device.
 void check_product(const char* op, const Tensor& a, const Tensor& b);
-// The conjugate transpose of the last two dims.
-Tensor adjoint(const Tensor& x);
 
 }  // namespace rush

@@ -354,7 +354,7 @@ std::vector<Tensor> tangents_of_results(std::span<const Tensor> outs, const A&..
          [&](const Tensor& t) {
            Edge e;
            if (t.defined() && tangent_of(t).defined()) {
-             Tensor stand_in = detach(t);
+             Tensor stand_in = detached(t);
              set_requires_grad(stand_in, true);
              e = gradient_edge(stand_in);
            }

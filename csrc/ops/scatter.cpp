@@ -65,15 +65,21 @@ void run_scatter(const char* op, ScatterFn fn, const Tensor& self, int64_t dim, 
   }
 }
 
-// The gradient of src, which may be larger than index.
-Tensor gather_for_src(const Ctx& c, const Tensor& g, int64_t dim, const Tensor& index) {
-  const Tensor part = gather(g, dim, index);
-  if (part.sizes() == c.sizes(2)) return part;
-  Tensor whole = zeros(c.sizes(2), g.dtype(), std::nullopt, g.device()), corner = whole;
-  for (int64_t d = 0; d < part.dim(); ++d) corner = slice(corner, d, 0, part.sizes()[size_t(d)], 1);
-  copy_(corner, part);
+// The corner of src that index covers, as a view; and the gradient of src from that of the corner.
+Tensor corner_of(const Tensor& src, const Dims& sizes) {
+  Tensor corner = src;
+  for (size_t d = 0; d < sizes.size(); ++d) {
+    if (sizes[d] != src.sizes()[d]) corner = slice(corner, int64_t(d), 0, sizes[d], 1);
+  }
+  return corner;
+}
+Tensor padded(const Tensor& part, const Dims& sizes) {
+  if (part.sizes() == sizes) return part;
+  const Tensor whole = zeros(sizes, part.dtype(), std::nullopt, part.device());
+  copy_(corner_of(whole, part.sizes()), part);
   return whole;
 }
+Tensor gather_for_src(const Ctx& c, const Tensor& g, int64_t dim, const Tensor& index) { return padded(gather(g, dim, index), c.sizes(2)); }
 
 }  // namespace
 
@@ -200,6 +206,39 @@ void run_fold(const Fold& fold, ScatterLines lines, bool include_self, const Ten
   divide_by_count_cpu(out, count);
 }
 
+// The gradients of self and of the part of src that index covers. Equal extremes share their gradient.
+std::pair<Tensor, Tensor> fold_grads(const Tensor& g, const Tensor& self, int64_t dim, const Tensor& index, const Tensor& src, std::string_view reduce,
+                                     bool include_self, const Tensor& result) {
+  const Tensor zero = zeros_like(g);
+  Tensor of_self, of_src;
+  if (reduce == "sum") {
+    of_self = g;
+    of_src = gather(g, dim, index);
+  } else if (reduce == "mean") {
+    const Tensor n = scatter_add(include_self ? ones_like(g) : zero, dim, index, ones_like(src));
+    of_self = g / masked_fill(n, eq(n, wrap_number(0)), wrap_number(1));
+    of_src = gather(of_self, dim, index);
+  } else if (reduce == "prod") {
+    // Divides by the factor in question, or leaves it out where it is zero.
+    const Tensor nonzero_self = masked_fill(self, eq(self, wrap_number(0)), wrap_number(1));
+    of_self = g * conj(scatter_reduce(nonzero_self, dim, index, src, reduce, include_self) / nonzero_self);
+    const Tensor is_zero = eq(src, wrap_number(0));
+    const Tensor zeros_there = gather(scatter_add(zero, dim, index, cast(is_zero, g.dtype())), dim, index);
+    const Tensor only_zero = logical_and(is_zero, eq(zeros_there, wrap_number(1)));
+    const Tensor others = scatter_reduce(self, dim, index, masked_fill(src, only_zero, wrap_number(1)), reduce, include_self);
+    of_src = where(only_zero, gather(g * conj(others), dim, index), gather(g * conj(result), dim, index) / conj(masked_fill(src, is_zero, wrap_number(1))));
+  } else {
+    Tensor self_wins = cast(eq(self, result), g.dtype());
+    if (!include_self) self_wins = scatter(self_wins, dim, index, Scalar(0));
+    const Tensor src_wins = cast(eq(src, gather(result, dim, index)), g.dtype());
+    const Tensor share = g / scatter_add(self_wins, dim, index, src_wins);
+    of_self = self_wins * share;
+    of_src = src_wins * gather(share, dim, index);
+  }
+  if (!include_self) of_self = scatter(of_self, dim, index, Scalar(0));
+  return {of_self, of_src};
+}
+
 }  // namespace
 
 struct ScatterReduce {
@@ -214,6 +253,11 @@ struct ScatterReduce {
     if (!out.is_same(self)) copy_data(out, self);
     if (index.numel() == 0) return;
     run_fold(Fold(name, reduce, self.dtype(), true), scatter_lines(name, out, dim, index, src), include_self, out);
+  }
+  static constexpr uint32_t needs[] = {in(0) | in(1) | in(2) | kOut, 0, in(0) | in(1) | in(2) | kOut};
+  static Grads grad(const Ctx& c, const Tensor& g, const Tensor& self, int64_t dim, const Tensor& index, const Tensor& src, std::string_view reduce, bool include_self) {
+    const auto [of_self, of_src] = fold_grads(g, self, dim, index, corner_of(src, index.sizes()), reduce, include_self, c.out());
+    return {of_self, Tensor(), c.wants(2) ? padded(of_src, c.sizes(2)) : Tensor()};
   }
 };
 
@@ -324,6 +368,16 @@ struct IndexReduce {
     check_indices(as_index(name, index), lines.range);
     if (!out.is_same(self)) copy_data(out, self);
     run_fold(Fold(name, reduce, self.dtype(), false), lines, include_self, out);
+  }
+  static constexpr uint32_t needs[] = {in(0) | in(1) | in(2) | kOut, 0, in(0) | in(1) | in(2) | kOut};
+  static Grads grad(const Ctx& c, const Tensor& g, const Tensor& self, int64_t dim, const Tensor& index, const Tensor& source, std::string_view reduce,
+                    bool include_self) {
+    // The same as scatter_reduce with the index repeated over the other dims.
+    Dims shape(uint32_t(source.dim()), 1);
+    if (source.dim() > 0) shape[size_t(wrap_dim(name, dim, source.dim()))] = index.numel();
+    const Tensor places = expand(reshape(index, shape), source.sizes());
+    const auto [of_self, of_source] = fold_grads(g, self, dim, places, source, reduce, include_self, c.out());
+    return {of_self, Tensor(), of_source};
   }
 };
 

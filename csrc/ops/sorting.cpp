@@ -162,6 +162,12 @@ struct PickOfAll {
     const Tensor flat = contiguous_data(self);
     select_rows_cpu(Block::name, make_tensor(flat.storage(), Dims{flat.numel()}, Dims{1}, flat.offset(), flat.dtype()), Block::rank, 0, out, Tensor());
   }
+  static constexpr uint32_t needs[] = {in(0) | kOut};
+  static Grads grad(const Ctx& c, const Tensor& g, const Tensor& self) {
+    const Tensor& m = c.out();
+    const Tensor same = cast(logical_or(eq(self, m), logical_and(isnan(self), isnan(m))), g.dtype());
+    return {g / sum(same) * same};
+  }
 };
 
 }  // namespace

@@ -120,7 +120,7 @@ class Value {
   }
 
   union Payload {
-    Payload() : scalar() {}
+    Payload() : i(0) {}
     TensorImpl* tensor;
     List list;
     rush::Scalar scalar;

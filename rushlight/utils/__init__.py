@@ -1,3 +1,3 @@
 """Tools around tensors."""
 
-from rushlight.utils import dlpack
+from rushlight.utils import dlpack as dlpack

@@ -48,6 +48,14 @@ void stream(char* dst, const char* src, int64_t nbytes) {
   std::memcpy(dst + i, src + i, size_t(nbytes - i));
 }
 
+template <class T>
+void fill(char* dst, const char* value, int64_t n) {
+  T* to = reinterpret_cast<T*>(dst);
+  const T v = *reinterpret_cast<const T*>(value);
+#pragma omp simd
+  for (int64_t i = 0; i < n; ++i) to[i] = v;
+}
+
 // A tile of this many rows and columns; a micro block fills whole cache lines of the destination.
 template <class T>
 void block_scalar(char* dst, int64_t dst_row, const char* src, int64_t src_row, int64_t rows,
@@ -128,6 +136,7 @@ void transpose(char* dst, int64_t dst_row, const char* src, int64_t src_row, int
 
 constinit const ByteKernels byte_kernels = {
     stream,
+    {fill<uint8_t>, fill<uint16_t>, fill<uint32_t>, fill<uint64_t>, fill<complex<double>>},
     {transpose<uint8_t>, transpose<uint16_t>, transpose<uint32_t>, transpose<uint64_t>,
      transpose<complex<double>>}};
 

@@ -36,9 +36,11 @@ constexpr bool checks_zero() {
   return false;
 }
 
-// The condition of `where` is bool whatever the type of the other two.
+// The condition of `where` is bool whatever the type of the other two; read as a byte, or g++ gives up.
+template <class F>
+constexpr bool takes_condition = std::is_same_v<F, functors::Where>;
 template <class F, class T>
-using First = std::conditional_t<std::is_same_v<F, functors::Where>, bool, T>;
+using First = std::conditional_t<takes_condition<F>, uint8_t, T>;
 
 // The functor with its own numbers filled in; each converts itself to the field's type.
 template <class F, size_t... P>
@@ -64,7 +66,10 @@ void element_loop(char* const* ptrs, int64_t n, const Number* params) {
     const T* b = reinterpret_cast<const T*>(ptrs[2]);
     const T* c = reinterpret_cast<const T*>(ptrs[3]);
 #pragma omp simd
-    for (int64_t i = 0; i < n; ++i) out[i] = static_cast<Out>(f(a[i], b[i], c[i]));
+    for (int64_t i = 0; i < n; ++i) {
+      if constexpr (takes_condition<F>) out[i] = f(a[i] != 0, b[i], c[i]);
+      else out[i] = static_cast<Out>(f(a[i], b[i], c[i]));
+    }
   }
 }
 
@@ -72,7 +77,7 @@ void element_loop(char* const* ptrs, int64_t n, const Number* params) {
 template <int Arity, class F, class T, int P, FnResult R>
 constexpr Entry make_entry() {
   return {element_loop<Arity, F, T, P, R>, P, R, checks_zero<F, T>(),
-          std::is_same_v<First<F, T>, bool> && !std::is_same_v<T, bool>};
+          takes_condition<F>};
 }
 template <int Arity, template <class> class F, class T, int P, FnResult R>
 constexpr Entry make_entry() {

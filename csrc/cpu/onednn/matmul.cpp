@@ -1,5 +1,5 @@
 // matmul.cpp: float32 through oneDNN's gemm call, which needs no preparation; bfloat16 through
-// matmul primitives, which cost 0.1 to 1 ms to make and so are kept.
+// matmul primitives, which oneDNN compiles when they are made, so they are kept.
 #include "cpu/onednn_matmul.h"
 
 #include <algorithm>

@@ -9,7 +9,12 @@ HEADER = "// Generated from the op table by codegen/generate.py; edit csrc/ops/*
 
 
 # Names that mean something else in csrc/core.
-CPP_NAMES = {"complex": "make_complex"}
+CPP_NAMES = {
+    # C++ keeps these words to itself.
+    "float": "as_float", "double": "as_double", "int": "as_int", "long": "as_long",
+    "short": "as_short", "char": "as_char", "bool": "as_bool",
+    "complex": "make_complex"
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -41,6 +46,11 @@ def entries_of(row: Row) -> list[Entry]:
         if "inplace" in row.forms:
             entries.append(Entry(row, in_place_name(name), "InPlace", in_place_name(function)))
     return entries
+
+
+def is_method(row, entry):
+    """An in-place form is a method even where the op itself is not one."""
+    return entry.form == "InPlace" or ("method" in row.forms and entry.form != "Out")
 
 
 def entry_args(entry: Entry):
@@ -188,7 +198,7 @@ class Family:
             "name": c_string(entry.name),
             "overload": c_string(row.overload),
             "form": f"Form::{entry.form}",
-            "is_method": flag("method" in row.forms and entry.form != "Out"),
+            "is_method": flag(is_method(row, entry)),
             "is_function": flag("function" in row.forms),
             "varargs": flag(row.varargs),
             "self_index": str(row.self_index),

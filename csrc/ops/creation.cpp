@@ -124,6 +124,192 @@ struct Arange {
   }
 };
 
+struct Full {
+  static constexpr const char* name = "full";
+  static Tensor call(IntList size, const Scalar& value, std::optional<DType> dtype, std::optional<Layout>, std::optional<Device> device, bool requires_grad, bool pin_memory) {
+    Tensor t = fresh(name, size, dtype.value_or(value.default_type()), device, pin_memory);
+    fill_data(t, value);
+    return finished(std::move(t), requires_grad);
+  }
+};
+
+struct EmptyLike {
+  static constexpr const char* name = "empty_like";
+  static Tensor call(const Tensor& self, std::optional<DType> dtype, std::optional<Layout>, std::optional<Device> device, bool requires_grad, bool pin_memory,
+                     std::optional<MemoryFormat> format) {
+    return finished(fresh_like(name, self, dtype, device, pin_memory, format), requires_grad);
+  }
+};
+
+struct FullLike {
+  static constexpr const char* name = "full_like";
+  static Tensor call(const Tensor& self, const Scalar& value, std::optional<DType> dtype, std::optional<Layout>, std::optional<Device> device, bool requires_grad, bool pin_memory,
+                     std::optional<MemoryFormat> format) {
+    Tensor t = fresh_like(name, self, dtype, device, pin_memory, format);
+    fill_data(t, value);
+    return finished(std::move(t), requires_grad);
+  }
+};
+
+struct EmptyStrided {
+  static constexpr const char* name = "empty_strided";
+  static Tensor call(IntList size, IntList stride, std::optional<DType> dtype, std::optional<Layout>, std::optional<Device> device, bool requires_grad, bool pin_memory) {
+    check(size.size() == stride.size(), ErrorKind::Runtime, name, "size ", size, " and stride ", stride, " must have the same length");
+    check(!pin_memory, ErrorKind::Runtime, name, "pin_memory=True needs a CUDA device, and none is available");
+    checked_numel(name, size);
+    for (int64_t s : stride) check(s >= 0, ErrorKind::Runtime, name, "strides must not be negative, got ", stride);
+    return finished(make_tensor(size, stride, dtype.value_or(default_dtype()), device.value_or(Device{})), requires_grad);
+  }
+};
+
+namespace {
+
+// Fills a vector with f(i), computed in double (complex: in complex double) and cast once.
+template <class F>
+void fill_by_index(const char* op, const Tensor& t, F f) {
+  if (t.is_meta()) return;
+  dispatch_all(op, t.dtype(), [&]<typename T>() {
+    T* out = t.data<T>();
+    parallel_for(t.numel(), 8192, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) out[i] = Scalar(f(i)).template to<T>();
+    });
+  });
+}
+
+struct Points {
+  complex<double> first, last;
+  int64_t steps;
+  // From both ends, so that the last point is exact.
+  complex<double> at(int64_t i) const {
+    if (steps == 1) return first;
+    const double n = double(steps - 1);
+    const complex<double> step{(last.re - first.re) / n, (last.im - first.im) / n};
+    if (i < steps / 2) return {first.re + step.re * double(i), first.im + step.im * double(i)};
+    const double back = double(steps - 1 - i);
+    return {last.re - step.re * back, last.im - step.im * back};
+  }
+};
+
+DType spaced_type(std::optional<DType> dtype, const Scalar& start, const Scalar& end) {
+  return dtype.value_or(start.is_complex() || end.is_complex() ? to_complex(default_dtype()) : default_dtype());
+}
+
+}  // namespace
+
+struct Linspace {
+  static constexpr const char* name = "linspace";
+  static Tensor call(const Scalar& start, const Scalar& end, int64_t steps, std::optional<DType> dtype, std::optional<Layout>, std::optional<Device> device, bool requires_grad, bool pin_memory) {
+    check(steps >= 0, ErrorKind::Runtime, name, "steps must not be negative, got ", steps);
+    Tensor t = fresh(name, Dims{steps}, spaced_type(dtype, start, end), device, pin_memory);
+    const Points points{start.to<complex<double>>(), end.to<complex<double>>(), steps};
+    fill_by_index(name, t, [&](int64_t i) { return points.at(i); });
+    return finished(std::move(t), requires_grad);
+  }
+};
+
+struct Logspace {
+  static constexpr const char* name = "logspace";
+  static Tensor call(const Scalar& start, const Scalar& end, int64_t steps, double base, std::optional<DType> dtype, std::optional<Layout>, std::optional<Device> device, bool requires_grad, bool pin_memory) {
+    check(steps >= 0, ErrorKind::Runtime, name, "steps must not be negative, got ", steps);
+    Tensor t = fresh(name, Dims{steps}, spaced_type(dtype, start, end), device, pin_memory);
+    const Points points{start.to<complex<double>>(), end.to<complex<double>>(), steps};
+    fill_by_index(name, t, [&](int64_t i) -> complex<double> {
+      const complex<double> e = points.at(i);
+      if (e.im == 0) return {std::pow(base, e.re), 0};
+      const double size = std::pow(base, e.re), angle = e.im * std::log(base);
+      return {size * std::cos(angle), size * std::sin(angle)};
+    });
+    return finished(std::move(t), requires_grad);
+  }
+};
+
+struct Range {
+  static constexpr const char* name = "range";
+  static Tensor call(const Scalar& start, std::optional<Scalar> end, const Scalar& step, std::optional<DType> dtype, std::optional<Layout>, std::optional<Device> device, bool requires_grad, bool pin_memory) {
+    check(end.has_value(), ErrorKind::Type, name, "missing argument 'end'");
+    const double a = start.to_double(), b = end->to_double(), d = step.to_double();
+    check(d != 0, ErrorKind::Runtime, name, "step must not be zero");
+    check(std::isfinite(a) && std::isfinite(b), ErrorKind::Runtime, name, "the range from ", start, " to ", *end, " is not finite");
+    check((d > 0) == (b >= a) || a == b, ErrorKind::Runtime, name, "the step ", step, " leads away from ", *end, ", starting at ", start);
+    Tensor t = fresh(name, Dims{int64_t(std::floor((b - a) / d)) + 1}, dtype, device, pin_memory);
+    fill_by_index(name, t, [&](int64_t i) { return a + double(i) * d; });
+    return finished(std::move(t), requires_grad);
+  }
+};
+
+struct Eye {
+  static constexpr const char* name = "eye";
+  static Tensor call(int64_t n, std::optional<int64_t> m, std::optional<DType> dtype, std::optional<Layout>, std::optional<Device> device, bool requires_grad, bool pin_memory) {
+    check(n >= 0 && m.value_or(n) >= 0, ErrorKind::Runtime, name, "sizes must not be negative, got ", n, " and ", m.value_or(n));
+    Tensor t = fresh(name, Dims{n, m.value_or(n)}, dtype, device, pin_memory);
+    fill_data(t, 0);
+    const int64_t length = std::min(n, m.value_or(n));
+    fill_data(t.alias(Dims{length}, Dims{m.value_or(n) + 1}, t.offset()), 1);
+    return finished(std::move(t), requires_grad);
+  }
+};
+
+struct ScalarTensor {
+  static constexpr const char* name = "scalar_tensor";
+  static Tensor call(const Scalar& s, std::optional<DType> dtype, std::optional<Layout>, std::optional<Device> device, bool requires_grad, bool pin_memory) {
+    Tensor t = fresh(name, Dims{}, dtype, device, pin_memory);
+    fill_data(t, s);
+    return finished(std::move(t), requires_grad);
+  }
+};
+
+struct NewEmpty {
+  static constexpr const char* name = "new_empty";
+  static Tensor call(const Tensor& self, IntList size, std::optional<DType> dtype, std::optional<Layout>, std::optional<Device> device, bool requires_grad, bool pin_memory) {
+    return finished(fresh(name, size, dtype.value_or(self.dtype()), device.value_or(self.device()), pin_memory), requires_grad);
+  }
+};
+
+struct NewFull {
+  static constexpr const char* name = "new_full";
+  static Tensor call(const Tensor& self, IntList size, const Scalar& value, std::optional<DType> dtype, std::optional<Layout>, std::optional<Device> device, bool requires_grad, bool pin_memory) {
+    Tensor t = fresh(name, size, dtype.value_or(self.dtype()), device.value_or(self.device()), pin_memory);
+    fill_data(t, value);
+    return finished(std::move(t), requires_grad);
+  }
+};
+
+struct NewZeros {
+  static constexpr const char* name = "new_zeros";
+  static Tensor call(const Tensor& self, IntList size, std::optional<DType> dtype, std::optional<Layout> layout, std::optional<Device> device, bool requires_grad, bool pin_memory) {
+    return NewFull::call(self, size, 0, dtype, layout, device, requires_grad, pin_memory);
+  }
+};
+
+struct NewOnes {
+  static constexpr const char* name = "new_ones";
+  static Tensor call(const Tensor& self, IntList size, std::optional<DType> dtype, std::optional<Layout> layout, std::optional<Device> device, bool requires_grad, bool pin_memory) {
+    return NewFull::call(self, size, 1, dtype, layout, device, requires_grad, pin_memory);
+  }
+};
+
+struct NewEmptyStrided {
+  static constexpr const char* name = "new_empty_strided";
+  static Tensor call(const Tensor& self, IntList size, IntList stride, std::optional<DType> dtype, std::optional<Layout> layout, std::optional<Device> device, bool requires_grad, bool pin_memory) {
+    return EmptyStrided::call(size, stride, dtype.value_or(self.dtype()), layout, device.value_or(self.device()), requires_grad, pin_memory);
+  }
+};
+
+struct Vander {
+  static constexpr const char* name = "vander";
+  static Tensor call(const Tensor& x, std::optional<int64_t> N, bool increasing) {
+    check(x.dim() == 1, ErrorKind::Runtime, name, "expects a vector, got shape ", x.sizes());
+    const int64_t n = N.value_or(x.numel());
+    check(n >= 0, ErrorKind::Runtime, name, "N must not be negative, got ", n);
+    if (n == 0) return zeros(Dims{x.numel(), 0}, promote(x.dtype(), DType::Int64), std::nullopt, x.device());
+    const Tensor first = ones(Dims{x.numel(), 1}, promote(x.dtype(), DType::Int64), std::nullopt, x.device());
+    if (n == 1) return first;
+    const Tensor columns[] = {first, cumprod(cast(expand(unsqueeze(x, 1), Dims{x.numel(), n - 1}), first.dtype()), 1)};
+    const Tensor powers = cat(columns, 1);
+    return increasing ? powers : flip(powers, Dims{1});
+  }
+};
+
 }  // namespace rush
 
 #include "ops/creation.inc"

@@ -74,6 +74,74 @@ struct Cast {
   static Tensor jvp(const Jvp& j, const Tensor&, DType dtype) { return is_differentiable(dtype) ? cast(j.tangent(0), dtype) : Tensor(); }
 };
 
+namespace {
+
+// The one road of all conversions: another device, another dtype, another layout, or self when nothing changes.
+Tensor converted(const char* op, const Tensor& x, std::optional<Device> device, std::optional<DType> dtype, bool copy, std::optional<MemoryFormat> format) {
+  const MemoryFormat f = format.value_or(MemoryFormat::Preserve);
+  const DType target = dtype.value_or(x.dtype());
+  if (device && !(device->type == x.device().type)) {
+    check(device->is_meta(), x.is_meta() ? ErrorKind::NotImplemented : ErrorKind::Runtime, op,
+          x.is_meta() ? "a meta tensor has no values to copy" : "device is not available in this build", ": ", *device);
+    Spec spec = like(x, target);
+    spec.device = *device;
+    if (f != MemoryFormat::Preserve) spec.strides = strides_for(x.sizes(), f);
+    return spec.allocate();
+  }
+  const bool laid_out = f == MemoryFormat::Preserve || x.is_contiguous(f);
+  if (target == x.dtype()) return laid_out && !copy ? x : clone(x, f);
+  const Tensor t = cast(x, target);
+  return f == MemoryFormat::Preserve || t.is_contiguous(f) ? t : clone(t, f);
+}
+
+}  // namespace
+
+struct To {
+  static constexpr const char* name = "to";
+  static Tensor call(const Tensor& x, std::optional<DType> dtype, bool, bool copy, std::optional<MemoryFormat> format) {
+    return converted(name, x, std::nullopt, dtype, copy, format);
+  }
+};
+struct ToDevice {
+  static constexpr const char* name = "to";
+  static Tensor call(const Tensor& x, std::optional<Device> device, std::optional<DType> dtype, bool, bool copy, std::optional<MemoryFormat> format) {
+    return converted(name, x, device, dtype, copy, format);
+  }
+};
+struct ToOther {
+  static constexpr const char* name = "to";
+  static Tensor call(const Tensor& x, const Tensor& other, bool, bool copy, std::optional<MemoryFormat> format) {
+    return converted(name, x, other.device(), other.dtype(), copy, format);
+  }
+};
+struct TypeAs {
+  static constexpr const char* name = "type_as";
+  static Tensor call(const Tensor& x, const Tensor& other) { return converted(name, x, other.device(), other.dtype(), false, std::nullopt); }
+};
+struct Cpu {
+  static constexpr const char* name = "cpu";
+  static Tensor call(const Tensor& x, std::optional<MemoryFormat> format) { return converted(name, x, Device{}, std::nullopt, false, format); }
+};
+
+// float(), long(), ...
+template <DType dtype>
+struct ToDtype {
+  static constexpr const char* name = "to";
+  static Tensor call(const Tensor& x, std::optional<MemoryFormat> format) { return converted(name, x, std::nullopt, dtype, false, format); }
+};
+struct ToFloat32 : ToDtype<DType::Float32> {};
+struct ToFloat64 : ToDtype<DType::Float64> {};
+struct ToFloat16 : ToDtype<DType::Float16> {};
+struct ToBfloat16 : ToDtype<DType::BFloat16> {};
+struct ToInt32 : ToDtype<DType::Int32> {};
+struct ToInt64 : ToDtype<DType::Int64> {};
+struct ToInt16 : ToDtype<DType::Int16> {};
+struct ToInt8 : ToDtype<DType::Int8> {};
+struct ToUint8 : ToDtype<DType::UInt8> {};
+struct ToBool : ToDtype<DType::Bool> {};
+struct ToComplex64 : ToDtype<DType::Complex64> {};
+struct ToComplex128 : ToDtype<DType::Complex128> {};
+
 }  // namespace rush
 
 #include "ops/memory.inc"

@@ -50,9 +50,9 @@ struct PointwiseArgs {
   i64 n;
   void* out;
   const void* in[Inputs];
-  u32 single;               // bit i: input i is one element, read by everyone
-  u32 given;                // bit i: input i is numbers[i], and in[i] is not read
-  Number numbers[Inputs];   // a Python number need not travel through device memory
+  u32 single;                 // bit i: input i is one element, read by everyone
+  u32 given;                  // bit i: input i is numbers[i], and in[i] is not read
+  Number numbers[Inputs];     // a Python number need not travel through device memory
   Number params[kMaxParams];  // the functor's own
 };
 
@@ -113,10 +113,10 @@ struct IndexArgs {
   void* out;
   const void* source;
   const i64* index;
-  i64 size;     // of the indexed dim
-  i64 stride;   // of the indexed dim, in elements
-  bool wraps;   // negative indices count from the end
-  u64 launch;   // grows with each launch
+  i64 size;    // of the indexed dim
+  i64 stride;  // of the indexed dim, in elements
+  bool wraps;  // negative indices count from the end
+  u64 launch;  // grows with each launch
   IndexFault* fault;
 };
 

@@ -35,22 +35,22 @@ __global__ void __launch_bounds__(kThreads) copy_strided(CopyArgs args, Nest<I, 
   }
 }
 
-inline constexpr int kTile = 32, kTileRows = kThreads / kTile;
+inline constexpr int kTurn = 32, kTurnRows = kThreads / kTurn;
 
 // Blocks: x over tiles of columns, y over tiles of rows, z over batches.
 template <class W>
 __global__ void __launch_bounds__(kThreads) copy_turned(TurnArgs args) {
-  __shared__ W tile[kTile][kTile + 1];
-  const int lane = threadIdx.x % kTile, first = threadIdx.x / kTile;
-  const i64 row = i64(blockIdx.y) * kTile, col = i64(blockIdx.x) * kTile;
+  __shared__ W tile[kTurn][kTurn + 1];
+  const int lane = threadIdx.x % kTurn, first = threadIdx.x / kTurn;
+  const i64 row = i64(blockIdx.y) * kTurn, col = i64(blockIdx.x) * kTurn;
   for (i64 b = blockIdx.z; b < args.batches; b += gridDim.z) {
     const W* in = typed<W>(args.in) + b * args.in_batch;
     W* out = typed<W>(args.out) + b * args.out_batch;
-    for (int k = first; k < kTile; k += kTileRows)
+    for (int k = first; k < kTurn; k += kTurnRows)
       if (col + k < args.cols && row + lane < args.rows)
         tile[k][lane] = in[(col + k) * args.in_row + row + lane];
     __syncthreads();
-    for (int k = first; k < kTile; k += kTileRows)
+    for (int k = first; k < kTurn; k += kTurnRows)
       if (row + k < args.rows && col + lane < args.cols)
         out[(row + k) * args.out_row + col + lane] = tile[lane][k];
     __syncthreads();

@@ -99,9 +99,12 @@ struct ScatterAdd {
 template <class T>
 struct ScatterMul {
   RUSH_FN void operator()(T& to, T from, opmath<T>) const {
-    if constexpr (is_bool<T>) to = to && from;
-    else if constexpr (is_int<T>) to = static_cast<T>(wrapping<T>(to) * wrapping<T>(from));
-    else to = convert<T>(convert<opmath<T>>(to) * convert<opmath<T>>(from));
+    if constexpr (is_bool<T>)
+      to = to && from;
+    else if constexpr (is_int<T>)
+      to = static_cast<T>(wrapping<T>(to) * wrapping<T>(from));
+    else
+      to = convert<T>(convert<opmath<T>>(to) * convert<opmath<T>>(from));
   }
 };
 template <class T, bool largest>

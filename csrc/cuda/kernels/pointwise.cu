@@ -23,11 +23,16 @@ using Argument = conditional<i == 0 && is_same<F, functors::Where>, bool, C>;
 template <class F, int P>
 RUSH_FN F with_params(const Number* p) {
   static_assert(P <= kMaxParams);
-  if constexpr (P == 0) return F{};
-  else if constexpr (P == 1) return F{p[0]};
-  else if constexpr (P == 2) return F{p[0], p[1]};
-  else if constexpr (P == 3) return F{p[0], p[1], p[2]};
-  else return F{p[0], p[1], p[2], p[3]};
+  if constexpr (P == 0)
+    return F{};
+  else if constexpr (P == 1)
+    return F{p[0]};
+  else if constexpr (P == 2)
+    return F{p[0], p[1]};
+  else if constexpr (P == 3)
+    return F{p[0], p[1], p[2]};
+  else
+    return F{p[0], p[1], p[2], p[3]};
 }
 
 template <int... i>
@@ -45,8 +50,7 @@ RUSH_FN Pack<C, V> argument_pack(const PointwiseArgs<Inputs>& args, int input, i
   Pack<C, V> out;
   const bool given = (args.given >> input) & 1, single = (args.single >> input) & 1;
   if (given | single) {
-    const C x = given ? value_of<C>(args.numbers[input])
-                      : convert<C>(typed<In>(args.in[input])[0]);
+    const C x = given ? value_of<C>(args.numbers[input]) : convert<C>(typed<In>(args.in[input])[0]);
 #pragma unroll
     for (int k = 0; k < V; ++k) out.v[k] = x;
   } else {

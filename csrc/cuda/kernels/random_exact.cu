@@ -21,8 +21,10 @@ inline constexpr int kPerBlock = sizeof(C) == 4 ? 4 : 2;
 // The words of number k of a block: 32 bits for float, 64 for double.
 template <class C>
 RUSH_FN auto word_of(const Philox4& block, int k, u32 mask) {
-  if constexpr (sizeof(C) == 4) return u32(block.v[k] & mask);
-  else return philox_pair(block, k);
+  if constexpr (sizeof(C) == 4)
+    return u32(block.v[k] & mask);
+  else
+    return philox_pair(block, k);
 }
 
 template <class Out, class C>

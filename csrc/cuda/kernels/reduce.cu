@@ -50,8 +50,10 @@ struct Prod {
 
 template <class T, bool largest>
 RUSH_FN T weakest() {
-  if constexpr (is_float<T>) return largest ? -limits<T>::inf : limits<T>::inf;
-  else return largest ? limits<T>::lowest : limits<T>::max;
+  if constexpr (is_float<T>)
+    return largest ? -limits<T>::inf : limits<T>::inf;
+  else
+    return largest ? limits<T>::lowest : limits<T>::max;
 }
 
 template <class E, bool largest>
@@ -60,8 +62,10 @@ struct Extreme {  // NaN wins
   using Acc = E;
   static RUSH_FN Acc blank() { return weakest<T, largest>(); }
   static RUSH_FN void step(Acc& acc, T x, i64) {
-    if constexpr (largest) acc = functors::Maximum{}(acc, x);
-    else acc = functors::Minimum{}(acc, x);
+    if constexpr (largest)
+      acc = functors::Maximum{}(acc, x);
+    else
+      acc = functors::Minimum{}(acc, x);
   }
   static RUSH_FN void merge(Acc& acc, const Acc& other) { step(acc, other, 0); }
   static RUSH_FN T finish(const Acc& acc, double) { return acc; }
@@ -127,8 +131,8 @@ template <bool across>
 struct Seat {
   int lane = across ? threadIdx.y : threadIdx.x;
   int lanes = across ? blockDim.y : blockDim.x;
-  i64 output = i64(blockIdx.x) * (across ? blockDim.x : blockDim.y) +
-               (across ? threadIdx.x : threadIdx.y);
+  i64 output =
+      i64(blockIdx.x) * (across ? blockDim.x : blockDim.y) + (across ? threadIdx.x : threadIdx.y);
 };
 
 // The results of an output's lanes, joined; lane 0 has the answer.

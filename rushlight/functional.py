@@ -114,7 +114,7 @@ def meshgrid(*tensors, indexing=None):
         for i, t in enumerate(axes)
     ]
     if swap:
-        grids = [g.swapaxes(0, 1) for g in (grids[1], grids[0], *grids[2:])]
+        grids = [grids[1], grids[0], *grids[2:]]
     return tuple(grids)
 
 

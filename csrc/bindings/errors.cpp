@@ -3,6 +3,7 @@
 #include <new>
 
 #include "bindings/python.h"
+#include "core/warn.h"
 
 namespace rush::py {
 namespace {
@@ -64,7 +65,20 @@ PyObject* raise_current() noexcept {
   return nullptr;
 }
 
+namespace {
+
+// A warning of the core becomes Python's; one that the user's filters turn into an error is thrown on.
+void warn_python(const char* text) {
+  const PyGILState_STATE state = PyGILState_Ensure();
+  const bool raised = PyErr_WarnEx(PyExc_UserWarning, text, 1) < 0;
+  PyGILState_Release(state);
+  if (raised) throw PythonError{};
+}
+
+}  // namespace
+
 bool init_errors(PyObject* module) {
+  set_warning_handler(warn_python);
   for (size_t i = 0; i < kKinds; ++i) {
     const Row& row = kRows[i];
     PyObject*& made = g_classes[size_t(row.kind)];

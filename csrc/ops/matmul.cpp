@@ -235,6 +235,10 @@ struct Addmv {
 struct Addr {
   static constexpr const char* name = "addr";
   static Tensor call(const Tensor& self, const Tensor& a, const Tensor& b, const Scalar& beta, const Scalar& alpha) {
+    if (self.dtype() == DType::Bool && a.dtype() == DType::Bool && b.dtype() == DType::Bool) {
+      const Tensor product = outer(a, alpha.to<bool>() ? b : zeros_like(b));
+      return beta.to<bool>() ? logical_or(self, product) : product;
+    }
     return blend(name, self, outer(a, b), beta, alpha);
   }
 };
@@ -242,7 +246,7 @@ struct Addr {
 struct Addbmm {
   static constexpr const char* name = "addbmm";
   static Tensor call(const Tensor& self, const Tensor& a, const Tensor& b, const Scalar& beta, const Scalar& alpha) {
-    return blend(name, self, sum(bmm(a, b), Dims{0}), beta, alpha);
+    return blend(name, self, sum(bmm(a, b), Dims{0}, false, self.dtype()), beta, alpha);
   }
 };
 

@@ -332,10 +332,9 @@ struct CountNonzero {
   }
 };
 
-struct Logsumexp {
+struct LogsumexpReal {
   static constexpr const char* name = "logsumexp";
   static Spec check(const Tensor& x, IntList dim, bool keepdim) {
-    rush::check(!x.is_complex(), ErrorKind::NotImplemented, name, "not implemented for ", x.dtype(), " tensors");
     return {ReducedDims(name, x, dim).shape(x, keepdim), float_type(x.dtype()), x.device()};
   }
   static void run(const Tensor& x, IntList dim, bool, const Tensor& out) {
@@ -346,6 +345,17 @@ struct Logsumexp {
   static Grads grad(const Ctx& c, const Tensor& g, const Tensor& x, IntList dim, bool keepdim) {
     const Tensor total = restore_dims(c.out(), x.dim(), name, dim, keepdim);
     return {restore_dims(g, x.dim(), name, dim, keepdim) * exp(x - total)};
+  }
+};
+
+struct Logsumexp {
+  static constexpr const char* name = "logsumexp";
+  static Tensor call(const Tensor& x, IntList dim, bool keepdim) {
+    if (!x.is_complex()) return logsumexp_real(x, dim, keepdim);
+    // Shifted by the largest real part, so that no exponential overflows.
+    const Tensor shift = x.numel() == 0 ? zeros_like(sum(real(x), dim, true)) : detach(amax(real(x), dim, true));
+    const Tensor safe = masked_fill(shift, logical_not(isfinite(shift)), wrap_number(0));
+    return log(sum(exp(x - safe), dim, keepdim)) + (keepdim ? safe : reshape(safe, ReducedDims(name, x, dim).shape(x, false)));
   }
 };
 

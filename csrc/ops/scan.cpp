@@ -14,6 +14,12 @@ Spec scan_spec(const char* op, const Tensor& x, int64_t dim, std::optional<DType
   return like(x, dtype.value_or(exact ? DType::Int64 : x.dtype()));
 }
 
+// In place, dtype= cannot ask for another one; that integers add up in int64 does not count.
+void check_own_dtype(const char* op, const Tensor& x, const Spec& spec) {
+  check(spec.dtype == x.dtype() || (spec.dtype == DType::Int64 && is_integral(x.dtype())), ErrorKind::Runtime, op, "in place, dtype must be the tensor's own ",
+        x.dtype(), ", got ", spec.dtype);
+}
+
 // Sums from each position to the end.
 Tensor reverse_cumsum(const Tensor& g, int64_t dim) {
   if (g.dim() == 0) return g;
@@ -29,6 +35,7 @@ void check_ordered(const char* op, const Tensor& x) {
 
 struct Cumsum {
   static constexpr const char* name = "cumsum";
+  static void check_in_place(const Tensor& x, const Spec& spec) { check_own_dtype(name, x, spec); }
   static Spec check(const Tensor& x, int64_t dim, std::optional<DType> dtype) { return scan_spec(name, x, dim, dtype); }
   static void run(const Tensor& x, int64_t dim, std::optional<DType>, const Tensor& out) {
     if (x.dim() == 0) return copy_data(out, x);
@@ -39,6 +46,7 @@ struct Cumsum {
 
 struct Cumprod {
   static constexpr const char* name = "cumprod";
+  static void check_in_place(const Tensor& x, const Spec& spec) { check_own_dtype(name, x, spec); }
   static Spec check(const Tensor& x, int64_t dim, std::optional<DType> dtype) { return scan_spec(name, x, dim, dtype); }
   static void run(const Tensor& x, int64_t dim, std::optional<DType>, const Tensor& out) {
     if (x.dim() == 0) return copy_data(out, x);

@@ -118,7 +118,9 @@ struct VectorNorm {
     return {dims.shape(x, keepdim), to_real(t), x.device()};
   }
   static void run(const Tensor& x, const Scalar& ord, const std::optional<IntList>& dim, bool, std::optional<DType> dtype, const Tensor& out) {
-    const Tensor source = dtype && *dtype != x.dtype() ? convert_data(x, *dtype) : x;
+    NoGradGuard no_grad;
+    const Tensor typed = dtype && *dtype != x.dtype() ? convert_data(x, *dtype) : x;
+    const Tensor source = typed.is_complex() ? abs(typed) : typed;
     const Tensor seen = ReducedDims(name, x, dim).keepdim_view(x, out);
     const double p = ord.to_double();
     if (p == 0) reduce(ReduceFn::Norm0, source, seen);

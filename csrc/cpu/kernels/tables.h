@@ -4,7 +4,7 @@
 #include <cstdint>
 
 #include "functors/types.h"
-#include "ops/pointwise_fns.h"
+#include "functors/fns.h"
 
 namespace rush {
 

@@ -6,6 +6,7 @@
 // - Everything else first applies those steps and collects the index tensors, one entry a
 //   dimension; then one call of index or index_put_ does the rest.
 #include "bindings/literal.h"
+#include "bindings/torch_function.h"
 
 #include <algorithm>
 
@@ -416,7 +417,12 @@ void set(const Tensor& self, PyObject* index, PyObject* value) {
 }  // namespace
 
 PyObject* tensor_getitem(PyObject* self, PyObject* index) noexcept {
-  return guarded([&] { return wrap(get(unwrap(self), index)); });
+  return guarded([&] {
+    if (g_overrides_exist) [[unlikely]] {
+      if (PyObject* result = operator_override("__getitem__", self, index)) return result;
+    }
+    return wrap(get(unwrap(self), index));
+  });
 }
 
 int tensor_setitem(PyObject* self, PyObject* index, PyObject* value) noexcept {

@@ -2,6 +2,7 @@
 #include "autograd/meta.h"
 #include "bindings/autograd.h"
 #include "bindings/handle.h"
+#include "ops/ops.h"
 
 namespace rush::py {
 namespace {
@@ -133,8 +134,9 @@ PyObject* format(PyObject* o, PyObject* spec) {
       const Handle number = Handle::steal(element(t.data(), t.dtype()));
       return PyObject_Format(number.get(), spec);
     }
-    const Handle text = Handle::steal(PyObject_Str(o));
-    return PyObject_Format(text.get(), spec);
+    // object's own: the text for an empty spec, a TypeError for any other.
+    return PyObject_CallMethod(reinterpret_cast<PyObject*>(&PyBaseObject_Type), "__format__", "OO",
+                               o, spec);
   });
 }
 

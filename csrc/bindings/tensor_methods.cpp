@@ -165,10 +165,7 @@ PyObject* make_subclass(PyObject*, PyObject* const* args, Py_ssize_t n, PyObject
 PyObject* as_subclass(PyObject* o, PyObject* type) {
   return guarded([&] {
     PyTypeObject* cls = subclass_argument("as_subclass", type);
-    const Handle result = Handle::steal(call_op(find_ops("alias"), nullptr, &o, 1, nullptr));
-    const Tensor t = unwrap(result.get());
-    t.impl()->py_object = nullptr;  // the plain wrapper dies with `result`
-    return wrap_as(cls, t);
+    return wrap_as(cls, alias(unwrap(o)));
   });
 }
 

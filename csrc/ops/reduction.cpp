@@ -2,6 +2,7 @@
 #include "ops/reduction.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "cpu/reduce.h"
 #include "ops/data.h"
@@ -91,7 +92,10 @@ struct Mean {
     return {ReducedDims(name, x, dim).shape(x, keepdim), t, x.device()};
   }
   static void run(const Tensor& x, const std::optional<IntList>& dim, bool, std::optional<DType>, const Tensor& out) {
-    reduce(ReduceFn::Mean, x, ReducedDims(name, x, dim).keepdim_view(x, out));
+    const ReducedDims dims(name, x, dim);
+    // The average of nothing is 0 / 0, in both parts of a complex number.
+    if (x.is_complex() && dims.folded(x) == 0) return fill_data(out, Scalar(complex<double>{NAN, NAN}));
+    reduce(ReduceFn::Mean, x, dims.keepdim_view(x, out));
   }
   static Grads grad(const Ctx& c, const Tensor& g, const Tensor&, const std::optional<IntList>& dim, bool keepdim, std::optional<DType>) {
     const Dims& sizes = c.sizes(0);

@@ -408,6 +408,8 @@ def exists(name):
     place = rl
     for part in name.split(".")[:-1]:
         place = getattr(place, part, None)
+    if place is None:
+        return False
     name = name.split(".")[-1]
     return hasattr(place, name) or hasattr(rl.Tensor, name) or hasattr(rl.Tensor, name + "_")
 

@@ -44,7 +44,7 @@ struct FloatPredicate : Named<N> {
 template <OpName N, UnaryFn fn>
 struct OrderedPredicate : FloatPredicate<N, fn, false> {
   static Spec check(const Tensor& x) {
-    rush::check(!x.is_complex(), ErrorKind::NotImplemented, N.text, "not implemented for ", x.dtype(), " tensors");
+    rush::check(!x.is_complex(), ErrorKind::DType, N.text, "not implemented for ", x.dtype(), " tensors");
     return like(x, DType::Bool);
   }
   static void check_out(const Tensor& out) { check_dtype(out.dtype() == DType::Bool, N.text, "out must be bool, it is ", out.dtype()); }
@@ -88,8 +88,8 @@ struct Allclose : Named<"allclose"> {
 
 struct Equal : Named<"equal"> {
   static bool call(const Tensor& a, const Tensor& b) {
+    check(!a.is_meta() && !b.is_meta(), ErrorKind::NotImplemented, name, "tensors on the meta device have no values to compare");
     check(a.device() == b.device(), ErrorKind::Device, name, "both tensors must be on one device, they are on ", a.device(), " and ", b.device());
-    check(!a.is_meta(), ErrorKind::NotImplemented, name, "tensors on the meta device have no values to compare");
     return a.sizes() == b.sizes() && all_true(eq(a, b));
   }
 };

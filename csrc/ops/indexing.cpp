@@ -120,8 +120,8 @@ struct IndexSelect {
   static constexpr const char* name = "index_select";
   static constexpr bool may_fail = true;
   static Spec check(const Tensor& self, int64_t dim, const Tensor& index) {
-    check_index_type(name, self, index);
     check_index(index.dim() <= 1, name, "index must be a vector, got shape ", index.sizes());
+    check_index_type(name, self, index);
     const auto d = size_t(wrap_dim(name, dim, self.dim()));
     check_index(self.dim() > 0 || index.numel() == 1, name, "index into a 0-d tensor must have one element, got ", index.numel());
     Spec spec{self.sizes(), self.dtype(), self.device()};

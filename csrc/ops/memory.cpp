@@ -8,6 +8,7 @@ namespace rush {
 struct Copy {
   static constexpr const char* name = "copy_";
   static constexpr bool in_place_safe = true;
+  static constexpr bool refuses_overlap = false;  // x[1:] = x[:-1] means what it says, as in NumPy
   static Spec check(const Tensor& self, const Tensor& src, bool) {
     expand_strides(name, src.sizes(), src.strides(), self.sizes());
     return like(self);

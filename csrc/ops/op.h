@@ -177,6 +177,13 @@ constexpr bool may_fail() {
   if constexpr (requires { Op::may_fail; }) return Op::may_fail;
   return false;
 }
+// Are outputs that overlap an input refused? By default where run() may read and write one tensor, but not two that overlap
+// in part: PyTorch raises there, and a program that gets by without a copy would be a surprise. The others work on a copy.
+template <class Op>
+constexpr bool refuses_overlap() {
+  if constexpr (requires { Op::refuses_overlap; }) return Op::refuses_overlap;
+  return in_place_safe<Op>();
+}
 template <class Op>
 constexpr bool is_differentiable_result(size_t i) {
   if constexpr (requires { Op::non_differentiable; }) return !(Op::non_differentiable >> i & 1);
@@ -409,7 +416,9 @@ RUSH_API void prepare_out(const char* op, const Tensor& out, const Spec& spec);
 RUSH_API void warn_resized_out(const char* op, const Tensor& out, const Spec& spec);
 RUSH_API void check_no_grad_for_out(const char* op, bool any_requires_grad);
 // Can run() write straight into `out`: right dtype, no input that overlaps it other than exactly?
-RUSH_API bool overlaps(const Tensor& out, const Tensor& input, bool exact_is_fine);
+// Raises when the overlap is partial and `refuse` is set.
+RUSH_API bool overlaps(const char* op, const Tensor& out, const Tensor& input, bool exact_is_fine, bool refuse);
+RUSH_API void refuse_any_overlap(const char* op, const Tensor& out, const Tensor& input);
 RUSH_API void write_back(const Tensor& out, const Tensor& result);  // the bytes of result into out, without history
 RUSH_API void assign_in_place(const Tensor& self, const Tensor& result);  // self.copy_(result), with history
 RUSH_API Tensor write_target_copy(const Tensor& self);  // a clone, without history
@@ -432,7 +441,7 @@ const Tensor& call_inplace(const Tensor& self, const A&... rest) {
   }
   if (!self.is_meta()) [[likely]] {
     bool direct = in_place_safe<Op>() && !may_fail<Op>() && spec.dtype == self.dtype();
-    (visit_tensors([&](const Tensor& t) { direct = direct && !(t.defined() && overlaps(self, t, true)); }, rest), ...);
+    (visit_tensors([&](const Tensor& t) { direct = !(t.defined() && overlaps(Op::name, self, t, true, refuses_overlap<Op>())) && direct; }, rest), ...);
     if (direct) [[likely]] {
       Op::run(self, rest..., self);
     } else {
@@ -458,7 +467,7 @@ void run_into(const std::array<Tensor, N>& outs, const std::array<Spec, N>& spec
   bool direct = !may_fail<Op>();
   for (size_t i = 0; i < N; ++i) {
     direct = direct && outs[i].dtype() == specs[i].dtype && !has_internal_overlap(outs[i]);
-    (visit_tensors([&](const Tensor& t) { direct = direct && !(t.defined() && overlaps(outs[i], t, in_place_safe<Op>())); }, args), ...);
+    (visit_tensors([&](const Tensor& t) { direct = !(t.defined() && overlaps(Op::name, outs[i], t, in_place_safe<Op>(), refuses_overlap<Op>())) && direct; }, args), ...);
   }
   if (direct) {
     std::apply([&](const auto&... out) { Op::run(args..., out...); }, outs);
@@ -517,6 +526,7 @@ const Tensor& compose_inplace(const Tensor& self, const A&... rest) {
 template <class Op, class... A>
 const Tensor& compose_out(const Tensor& out, const A&... args) {
   check_no_grad_for_out(Op::name, grad_enabled() && (any_requires_grad(args...) || requires_grad(out)));
+  if constexpr (refuses_overlap<Op>()) (visit_tensors([&](const Tensor& t) { refuse_any_overlap(Op::name, out, t); }, args), ...);
   const Tensor result = Op::call(args...);
   prepare_out(Op::name, out, Spec{result.sizes(), result.dtype(), result.device()});
   write_back(out, result);

@@ -144,7 +144,7 @@ struct Prod {
 namespace {
 
 void check_ordered(const char* op, const Tensor& x) {
-  check(!x.is_complex(), ErrorKind::NotImplemented, op, "complex numbers have no order (", x.dtype(), ")");
+  check(!x.is_complex(), ErrorKind::DType, op, "complex numbers have no order (", x.dtype(), ")");
 }
 
 // An extreme of nothing does not exist.
@@ -274,7 +274,7 @@ struct ArgExtreme {
   static constexpr bool differentiable = false;
   static Spec check_as(const char* op, const Tensor& x, std::optional<int64_t> dim, bool keepdim) {
     check_ordered(op, x);
-    check(x.dtype() != DType::Bool, ErrorKind::NotImplemented, op, "not implemented for bool tensors");
+    check(x.dtype() != DType::Bool, ErrorKind::DType, op, "not implemented for bool tensors");
     const ReducedDims dims(op, x, dim ? std::optional<IntList>(IntList(&*dim, 1)) : std::nullopt);
     check(dim || x.numel() > 0, ErrorKind::Index, op, "an empty tensor of shape ", x.sizes(), " has no extreme; pass dim");
     check_not_empty(op, x, dims);

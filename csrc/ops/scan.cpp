@@ -28,7 +28,7 @@ Tensor reverse_cumsum(const Tensor& g, int64_t dim) {
 }
 
 void check_ordered(const char* op, const Tensor& x) {
-  check(!x.is_complex(), ErrorKind::NotImplemented, op, "complex numbers have no order (", x.dtype(), ")");
+  check(!x.is_complex(), ErrorKind::DType, op, "complex numbers have no order (", x.dtype(), ")");
 }
 
 }  // namespace
@@ -116,7 +116,7 @@ struct Cummin : RunningExtreme<ScanFn::Min> {
 struct Logcumsumexp {
   static constexpr const char* name = "logcumsumexp";
   static Spec check(const Tensor& x, int64_t dim) {
-    rush::check(is_floating(x.dtype()), ErrorKind::NotImplemented, name, "not implemented for ", x.dtype(), " tensors");
+    rush::check(is_floating(x.dtype()), ErrorKind::DType, name, "not implemented for ", x.dtype(), " tensors");
     wrap_dim(name, dim, x.dim());
     return like(x);
   }

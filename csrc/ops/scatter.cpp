@@ -271,7 +271,8 @@ void check_slices(const char* op, const Tensor& self, int64_t dim, const Tensor&
   check_index(index.dim() <= 1, op, "index must be a vector, got shape ", index.sizes());
   const auto d = size_t(wrap_dim(op, dim, self.dim()));
   const Tensor s = at_least_1d(self), from = at_least_1d(source);
-  check_shape(from.dim() == s.dim() || source.dim() == 0, op, "the source of shape ", source.sizes(), " must have as many dimensions as shape ", self.sizes());
+  // PyTorch has an IndexError here for index_copy, and a RuntimeError for its kin.
+  rush::check(from.dim() == s.dim() || source.dim() == 0, ErrorKind::Range, op, "the source of shape ", source.sizes(), " must have as many dimensions as shape ", self.sizes());
   check_shape(from.dim() == s.dim() && from.sizes()[d] == index.numel(), op, "the source of shape ", source.sizes(), " must have as many slices along dimension ", int64_t(d),
               " as the index has elements: ", index.numel());
   for (size_t k = 0; k < size_t(s.dim()); ++k) {

@@ -107,8 +107,8 @@ struct Bincount {
   static Tensor call(const Tensor& self, const Tensor& weights, int64_t minlength) {
     check(!self.is_meta(), ErrorKind::NotImplemented, name, "the result's shape depends on the values, and a meta tensor has none");
     check(minlength >= 0, ErrorKind::Runtime, name, "minlength must not be negative, got ", minlength);
-    check_shape(self.dim() == 1, name, "needs a vector, got shape ", self.sizes());
     check_dtype(is_integral(self.dtype()), name, "needs integers, got ", self.dtype());
+    check_shape(self.dim() == 1, name, "needs a vector, got shape ", self.sizes());
     check_shape(!weights.defined() || weights.sizes() == self.sizes(), name, "weights must have the shape of the input: ", weights.defined() ? weights.sizes() : Dims(),
                 " and ", self.sizes());
     const Tensor x = converted(self, DType::Int64);

@@ -153,7 +153,7 @@ struct VectorNorm {
 namespace {
 
 DType softmax_type(const char* op, const Tensor& x) {
-  check(is_floating(x.dtype()), ErrorKind::NotImplemented, op, "not implemented for ", x.dtype(), " tensors: pass dtype= or convert with .float()");
+  check(is_floating(x.dtype()), ErrorKind::DType, op, "not implemented for ", x.dtype(), " tensors: pass dtype= or convert with .float()");
   return x.dtype();
 }
 Tensor as_asked(const Tensor& x, std::optional<DType> dtype) { return dtype && *dtype != x.dtype() ? cast(x, *dtype) : x; }

@@ -9,6 +9,13 @@ from rushlight import _C
 from rushlight._C import *
 from rushlight._C import __version__
 
+# The wheels of oneDNN and OpenBLAS lie beside this package, or in the environment's own folder.
+import sys as _sys
+
+_C._add_library_folder(
+    f"{_sys.prefix}/lib/python{_sys.version_info[0]}.{_sys.version_info[1]}/site-packages"
+)
+
 # Methods of Tensor written in Python, and the legacy types FloatTensor, LongTensor, ...
 from rushlight import _tensor
 from rushlight._legacy import TYPES as _legacy_types

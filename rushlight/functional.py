@@ -249,10 +249,12 @@ def chain_matmul(*matrices, out=None):
     matrices = _tensors(matrices, "chain_matmul")
     if not matrices:
         raise RuntimeError("chain_matmul: expects at least one matrix")
+    if len(matrices) == 1:
+        return matrices[0]
     product = matrices[0]
-    for m in matrices[1:]:
+    for m in matrices[1:-1]:
         product = _C.mm(product, m)
-    return product if out is None else out.resize_(product.shape).copy_(product)
+    return _C.mm(product, matrices[-1], out=out)
 
 
 def norm(input, p="fro", dim=None, keepdim=False, out=None, dtype=None):

@@ -1,4 +1,6 @@
 // Reading and writing by tensors of indices. What self[indices] means stands in index_plan.h, the loops in cpu/index.h.
+#include <algorithm>
+
 #include "cpu/masking.h"
 #include "ops/data.h"
 #include "ops/index_plan.h"
@@ -58,7 +60,9 @@ struct IndexPut {
     check_dtype(values.dtype() == self.dtype(), name, "the values are ", values.dtype(), ", the tensor is ", self.dtype(), ": they must be the same");
     rush::check(values.device() == self.device() || (values.dim() == 0 && values.is_cpu()), ErrorKind::Device, name, "the values are on ", values.device(),
           ", the tensor is on ", self.device());
-    expand_strides(name, values.sizes(), values.strides(), indexed_shape(name, self, indices));
+    // How many elements a mask without values picks is unknown; the result's shape is not.
+    const bool unknown = self.is_meta() && std::any_of(indices.begin(), indices.end(), [](const Tensor& t) { return t.defined() && is_mask(t); });
+    if (!unknown) expand_strides(name, values.sizes(), values.strides(), indexed_shape(name, self, indices));
     return like(self);
   }
   static void run(const Tensor& self, TensorList indices, const Tensor& values, bool accumulate, const Tensor& out) {

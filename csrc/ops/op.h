@@ -293,6 +293,19 @@ class OpNode final : public Node {
   bool released_ = false;
 };
 
+RUSH_API Tensor write_target_copy(const Tensor& self);  // a clone, without history
+
+// The node of an in-place call. Where a gradient reads self's old value, it is kept as a copy: the write will destroy it.
+template <class Op, class... A>
+Ref<OpNode<Op, Tensor, A...>> make_inplace_node(const Tensor& self, const A&... rest) {
+  const uint32_t mask = saved_mask<Op>(self, rest...);
+  const Tensor old = mask & in(0) ? write_target_copy(self) : self;
+  auto node = Ref<OpNode<Op, Tensor, A...>>::adopt(new OpNode<Op, Tensor, A...>(mask, old, rest...));
+  node->add_edge(gradient_edge(self));
+  (visit_tensors([&](const Tensor& t) { node->add_edge(t.defined() ? gradient_edge(t) : Edge{}); }, rest), ...);
+  return node;
+}
+
 template <class Op, class... A>
 Ref<OpNode<Op, A...>> make_node(const A&... args) {
   auto node = Ref<OpNode<Op, A...>>::adopt(new OpNode<Op, A...>(saved_mask<Op>(args...), args...));
@@ -412,7 +425,6 @@ RUSH_API void check_no_grad_for_out(const char* op, bool any_requires_grad);
 RUSH_API bool overlaps(const Tensor& out, const Tensor& input, bool exact_is_fine);
 RUSH_API void write_back(const Tensor& out, const Tensor& result);  // the bytes of result into out, without history
 RUSH_API void assign_in_place(const Tensor& self, const Tensor& result);  // self.copy_(result), with history
-RUSH_API Tensor write_target_copy(const Tensor& self);  // a clone, without history
 
 template <class Op, class... A>
 const Tensor& call_inplace(const Tensor& self, const A&... rest) {
@@ -424,11 +436,13 @@ const Tensor& call_inplace(const Tensor& self, const A&... rest) {
   constexpr bool differentiable = !NotDifferentiable<Op>;
   const bool records = differentiable && tracked && grad_enabled() && any_requires_grad(self, rest...);
   Ref<OpNode<Op, Tensor, A...>> node;
-  if (records) [[unlikely]] node = make_node<Op>(self, rest...);
+  if (records) [[unlikely]] node = make_inplace_node<Op>(self, rest...);
   std::vector<Tensor> tangents;
   if (tracked && differentiable && any_tangent(self, rest...)) [[unlikely]] {
-    const Tensor before = write_target_copy(self);
-    tangents = tangents_of_results<Op>(std::span<const Tensor>(&before, 1), self, rest...);
+    // The rule reads the inputs as they were and the result: compute it aside first.
+    const Tensor result = spec.allocate();
+    if (!self.is_meta()) Op::run(self, rest..., result);
+    tangents = tangents_of_results<Op>(std::span<const Tensor>(&result, 1), self, rest...);
   }
   if (!self.is_meta()) [[likely]] {
     bool direct = in_place_safe<Op>() && !may_fail<Op>() && spec.dtype == self.dtype();
@@ -544,7 +558,7 @@ const Tensor& mutate(const Tensor& self, const A&... rest) {
   check_in_place(Op::name, self, tracked);
   const bool records = tracked && grad_enabled() && requires_grad(self);
   Ref<OpNode<Op, Tensor, A...>> node;
-  if (records) node = make_node<Op>(self, rest...);
+  if (records) node = make_inplace_node<Op>(self, rest...);
   if (!self.is_meta()) [[likely]] Op::run(self, rest...);
   self.bump_version(Op::name);
   if (records) rebase_history(self, Ref<Node>::share(node.get()));

@@ -94,7 +94,7 @@ struct Mean {
   static void run(const Tensor& x, const std::optional<IntList>& dim, bool, std::optional<DType>, const Tensor& out) {
     const ReducedDims dims(name, x, dim);
     // The average of nothing is 0 / 0, in both parts of a complex number.
-    if (x.is_complex() && dims.folded(x) == 0) return fill_data(out, Scalar(complex<double>{NAN, NAN}));
+    if (out.is_complex() && dims.folded(x) == 0) return fill_data(out, Scalar(complex<double>{NAN, NAN}));
     reduce(ReduceFn::Mean, x, dims.keepdim_view(x, out));
   }
   static Grads grad(const Ctx& c, const Tensor& g, const Tensor&, const std::optional<IntList>& dim, bool keepdim, std::optional<DType>) {

@@ -304,7 +304,7 @@ struct IndexAdd {
   static constexpr bool in_place_safe = true;
   static Spec check(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& source, const Scalar& alpha) {
     check_slices(name, self, dim, index, source);
-    rush::check(category(self.dtype()) >= alpha.category(), ErrorKind::Runtime, name, "alpha ", alpha, " does not fit a ", self.dtype(), " tensor");
+    rush::check(self.dtype() == DType::Bool || category(self.dtype()) >= alpha.category(), ErrorKind::Runtime, name, "alpha ", alpha, " does not fit a ", self.dtype(), " tensor");
     return like(self);
   }
   static void run(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& source, const Scalar& alpha, const Tensor& out) {

@@ -362,6 +362,19 @@ struct Detach {
   static Tensor call(const Tensor& x) { return x.alias(); }
 };
 
+struct Detach_ {
+  static constexpr const char* name = "detach_";
+  static Tensor call(const Tensor& x) {
+    check(!x.impl()->base, ErrorKind::Runtime, name, "a view cannot be detached in place; use detach()");
+    if (GradMeta* meta = grad_meta_or_null(x)) {
+      meta->grad_fn = nullptr;
+      meta->slot = 0;
+      meta->requires_grad = false;
+    }
+    return x;
+  }
+};
+
 struct Alias {
   static constexpr const char* name = "alias";
   static Geometry view(const Tensor& x) { return {x.sizes(), x.strides(), x.offset()}; }

@@ -76,7 +76,7 @@ struct Isclose : Named<"isclose"> {
 
 namespace {
 
-bool all_true(const Tensor& t) { return sum(t).item().to_int() == t.numel(); }
+bool all_true(const Tensor& t) { return all(t).item().to<bool>(); }
 
 }  // namespace
 

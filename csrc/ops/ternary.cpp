@@ -79,9 +79,12 @@ struct ClampTensor : Named<"clamp"> {
   static Spec check(const Tensor& x, const Tensor& lo, const Tensor& hi) {
     rush::check(lo.defined() || hi.defined(), ErrorKind::Runtime, name, "at least one of min and max must be given");
     const DType t = type_of(x, lo, hi);
-    require_kernel<TernaryFn::ClampTensor>(name, t);
-    if (!lo.defined()) return pointwise(name, x, hi, t);
-    return hi.defined() ? pointwise(name, x, lo, hi, t) : pointwise(name, x, lo, t);
+    if (lo.defined() && hi.defined()) {
+      require_kernel<TernaryFn::ClampTensor>(name, t);
+      return pointwise(name, x, lo, hi, t);
+    }
+    require_kernel<BinaryFn::Maximum>(name, t);  // and Minimum takes the same types
+    return pointwise(name, x, lo.defined() ? lo : hi, t);
   }
   static void run(const Tensor& x, const Tensor& lo, const Tensor& hi, const Tensor& out) {
     const DType compute = compute_type(type_of(x, lo, hi));

@@ -51,4 +51,4 @@ newaxis = None
 from rushlight.autograd import enable_grad, inference_mode, no_grad, set_grad_enabled
 
 # Subpackages that are always there.
-from rushlight import autograd, return_types, storage, utils
+from rushlight import autograd, return_types, special, storage, utils

@@ -1,4 +1,5 @@
 // Pointwise arithmetic of two tensors. The engine sums gradients over broadcast dimensions; formulas here need not.
+#include "ops/data.h"
 #include "ops/pointwise.h"
 
 namespace rush {
@@ -160,9 +161,13 @@ struct Pow : SameBinary<"pow", BinaryFn::Pow>, PowerGrads {
       rush::check(is_differentiable(a.dtype()), ErrorKind::Runtime, name, "integers to negative integer powers are not allowed, the exponent is ",
                   b.item(), " for a ", a.dtype(), " tensor");
     }
+    if (is_trivial(a, b)) return like(a);
     return SameBinary::check(a, b);
   }
+  // A bool tensor to the power True or False needs no power at all.
+  static bool is_trivial(const Tensor& a, const Tensor& b) { return b.is_wrapped_number() && b.dtype() == DType::Bool && a.dtype() == DType::Bool; }
   static void run(const Tensor& a, const Tensor& b, const Tensor& out) {
+    if (is_trivial(a, b)) return b.item().to<bool>() ? copy_data(out, a) : fill_data(out, true);
     // The powers that programs write, at the price of a product or a root.
     if (b.is_wrapped_number() && is_differentiable(a.dtype())) {
       const Scalar e = b.item();

@@ -178,6 +178,11 @@ constexpr bool may_fail() {
   return false;
 }
 template <class Op>
+constexpr bool repeats_are_fine() {
+  if constexpr (requires { Op::repeats_are_fine; }) return Op::repeats_are_fine;
+  return false;
+}
+template <class Op>
 constexpr bool is_differentiable_result(size_t i) {
   if constexpr (requires { Op::non_differentiable; }) return !(Op::non_differentiable >> i & 1);
   return true;
@@ -432,7 +437,7 @@ const Tensor& call_inplace(const Tensor& self, const A&... rest) {
   if constexpr (requires { Op::check_in_place(self, spec); }) Op::check_in_place(self, spec);  // what only this form refuses
   check_in_place_result(Op::name, self, spec);
   const bool tracked = any_tracked(self, rest...);
-  check_in_place(Op::name, self, tracked);
+  check_in_place(Op::name, self, repeats_are_fine<Op>());
   constexpr bool differentiable = !NotDifferentiable<Op>;
   const bool records = differentiable && tracked && grad_enabled() && any_requires_grad(self, rest...);
   Ref<OpNode<Op, Tensor, A...>> node;
@@ -524,7 +529,7 @@ template <class Op, class... A>
 const Tensor& compose_inplace(const Tensor& self, const A&... rest) {
   const Tensor result = Op::call(self, rest...);
   check_in_place_result(Op::name, self, Spec{result.sizes(), result.dtype(), result.device()});
-  check_in_place(Op::name, self, any_tracked(self, rest...));
+  check_in_place(Op::name, self);
   assign_in_place(self, result);
   return self;
 }
@@ -555,7 +560,7 @@ template <class Op, class... A>
 const Tensor& mutate(const Tensor& self, const A&... rest) {
   Op::check(self, rest...);
   const bool tracked = any_tracked(self, rest...);
-  check_in_place(Op::name, self, tracked);
+  check_in_place(Op::name, self, repeats_are_fine<Op>());
   const bool records = tracked && grad_enabled() && requires_grad(self);
   Ref<OpNode<Op, Tensor, A...>> node;
   if (records) node = make_inplace_node<Op>(self, rest...);

@@ -63,6 +63,20 @@ struct Sub : Named<"sub"> {
   }
 };
 
+// add_(-lr, grad), as programs wrote it before alpha had a name.
+struct AddAlphaFirst : Named<"add"> {
+  static constexpr bool in_place_safe = true;
+  static Spec check(const Tensor& a, const Scalar& alpha, const Tensor& b) { return Add::check(a, b, alpha); }
+  static void run(const Tensor& a, const Scalar& alpha, const Tensor& b, const Tensor& out) { Add::run(a, b, alpha, out); }
+  static Grads grad(const Ctx& c, const Tensor& g, const Tensor& a, const Scalar& alpha, const Tensor& b) { return Add::grad(c, g, a, b, alpha); }
+};
+struct SubAlphaFirst : Named<"sub"> {
+  static constexpr bool in_place_safe = true;
+  static Spec check(const Tensor& a, const Scalar& alpha, const Tensor& b) { return Sub::check(a, b, alpha); }
+  static void run(const Tensor& a, const Scalar& alpha, const Tensor& b, const Tensor& out) { Sub::run(a, b, alpha, out); }
+  static Grads grad(const Ctx& c, const Tensor& g, const Tensor& a, const Scalar& alpha, const Tensor& b) { return Sub::grad(c, g, a, b, alpha); }
+};
+
 struct Rsub : Named<"rsub"> {
   static Tensor call(const Tensor& a, const Tensor& b, const Scalar& alpha) { return sub(b, a, alpha); }
 };

@@ -94,6 +94,10 @@ struct Equal : Named<"equal"> {
   }
 };
 
+struct Dist : Named<"dist"> {
+  static Tensor call(const Tensor& a, const Tensor& b, const Scalar& p) { return _vector_norm(a - b, p); }
+};
+
 struct IsNonzero : Named<"is_nonzero"> {
   static bool call(const Tensor& x) {
     check(x.numel() == 1, ErrorKind::Runtime, name, "only a tensor with one element is true or false, this one has shape ", x.sizes());

@@ -172,6 +172,26 @@ struct Addcdiv : Named<"addcdiv"> {
   }
 };
 
+// addcmul_(1 - beta, grad, grad), as programs wrote it before value had a name.
+struct AddcmulValueFirst : Named<"addcmul"> {
+  static constexpr bool in_place_safe = true;
+  static Spec check(const Tensor& x, const Scalar& value, const Tensor& a, const Tensor& b) { return Addcmul::check(x, a, b, value); }
+  static void run(const Tensor& x, const Scalar& value, const Tensor& a, const Tensor& b, const Tensor& out) { Addcmul::run(x, a, b, value, out); }
+  static constexpr uint32_t needs[] = {0, in(2), in(1)};
+  static Grads grad(const Ctx& c, const Tensor& g, const Tensor& x, const Scalar& value, const Tensor& a, const Tensor& b) {
+    return Addcmul::grad(c, g, x, a, b, value);
+  }
+};
+struct AddcdivValueFirst : Named<"addcdiv"> {
+  static constexpr bool in_place_safe = true;
+  static Spec check(const Tensor& x, const Scalar& value, const Tensor& a, const Tensor& b) { return Addcdiv::check(x, a, b, value); }
+  static void run(const Tensor& x, const Scalar& value, const Tensor& a, const Tensor& b, const Tensor& out) { Addcdiv::run(x, a, b, value, out); }
+  static constexpr uint32_t needs[] = {0, in(2), in(1) | in(2)};
+  static Grads grad(const Ctx& c, const Tensor& g, const Tensor& x, const Scalar& value, const Tensor& a, const Tensor& b) {
+    return Addcdiv::grad(c, g, x, a, b, value);
+  }
+};
+
 }  // namespace rush
 
 #include "ops/ternary.inc"

@@ -9,6 +9,13 @@ from rushlight import _C
 from rushlight._C import *
 from rushlight._C import __version__
 
+# The wheels of oneDNN and OpenBLAS lie beside this package, or in the environment's own folder.
+import sys as _sys
+
+_C._add_library_folder(
+    f"{_sys.prefix}/lib/python{_sys.version_info[0]}.{_sys.version_info[1]}/site-packages"
+)
+
 # Methods of Tensor written in Python, and the legacy types FloatTensor, LongTensor, ...
 from rushlight import _tensor, _tensor_memory
 from rushlight._legacy import TYPES as _legacy_types
@@ -56,4 +63,5 @@ newaxis = None
 from rushlight.autograd import enable_grad, inference_mode, no_grad, set_grad_enabled
 
 # Subpackages that are always there.
-from rushlight import autograd, linalg, nn, random, return_types, storage, testing, utils, version
+from rushlight import autograd, linalg, nn, random, return_types, special, storage, testing
+from rushlight import utils, version

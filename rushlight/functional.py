@@ -9,7 +9,7 @@ from rushlight._C import Size, Tensor
 
 __all__ = [
     "atleast_1d", "atleast_2d", "atleast_3d", "block_diag", "broadcast_shapes",
-    "broadcast_tensors", "cartesian_prod", "cdist", "chain_matmul", "combinations", "cross", "dist",
+    "broadcast_tensors", "cartesian_prod", "cdist", "chain_matmul", "combinations", "cross",
     "einsum", "meshgrid", "nonzero", "norm", "split", "tensordot", "unique", "unique_consecutive",
     "unravel_index",
 ]  # fmt: skip
@@ -255,10 +255,12 @@ def chain_matmul(*matrices, out=None):
     matrices = _tensors(matrices, "chain_matmul")
     if not matrices:
         raise RuntimeError("chain_matmul: expects at least one matrix")
+    if len(matrices) == 1:
+        return matrices[0]
     product = matrices[0]
-    for m in matrices[1:]:
+    for m in matrices[1:-1]:
         product = _C.mm(product, m)
-    return product if out is None else out.resize_(product.shape).copy_(product)
+    return _C.mm(product, matrices[-1], out=out)
 
 
 def norm(input, p="fro", dim=None, keepdim=False, out=None, dtype=None):
@@ -281,14 +283,6 @@ def _norm_method(self, p="fro", dim=None, keepdim=False, dtype=None):
 
 _norm_method.__name__ = "norm"
 Tensor.norm = _norm_method
-
-
-def dist(input, other, p=2):
-    """The norm of the difference."""
-    return _C._vector_norm(input - other, p, None, False)
-
-
-Tensor.dist = dist
 
 
 def cross(input, other, dim=None, *, out=None):

@@ -34,7 +34,8 @@ DType promote(DType a, DType b) {
   const Category ca = category(a), cb = category(b);
   if (ca != cb) {
     const DType high = ca > cb ? a : b, low = ca > cb ? b : a;
-    if (is_wide_unsigned(high)) return promote_integers(high, low);  // with bool: refused as among integers
+    // uint16 and its kin meet neither bool nor complex numbers, as in PyTorch.
+    if (is_wide_unsigned(high) || (is_wide_unsigned(low) && category(high) == Category::Complex)) return promote_integers(high, low);
     // A double next to a single-precision complex makes a double-precision complex.
     if (category(high) == Category::Complex && low == DType::Float64) return DType::Complex128;
     return high;

@@ -204,7 +204,7 @@ DType ResultType::get() const {
     if (!low || category(*low) <= category(*high)) return high;
     // A floating tensor next to a complex number keeps its precision.
     if (is_complex(*low) && is_floating(*high)) return *high == DType::Float64 ? DType::Complex128 : DType::Complex64;
-    return promote(*high, *low);
+    return category(*low) == Category::Integer ? promote(*high, *low) : *low;
   };
   return *combine(combine(dim_, zero_), wrapped_);
 }

@@ -76,7 +76,7 @@ struct Isclose : Named<"isclose"> {
 
 namespace {
 
-bool all_true(const Tensor& t) { return sum(t).item().to_int() == t.numel(); }
+bool all_true(const Tensor& t) { return all(t).item().to<bool>(); }
 
 }  // namespace
 
@@ -92,6 +92,10 @@ struct Equal : Named<"equal"> {
     check(a.device() == b.device(), ErrorKind::Device, name, "both tensors must be on one device, they are on ", a.device(), " and ", b.device());
     return a.sizes() == b.sizes() && all_true(eq(a, b));
   }
+};
+
+struct Dist : Named<"dist"> {
+  static Tensor call(const Tensor& a, const Tensor& b, const Scalar& p) { return _vector_norm(a - b, p); }
 };
 
 struct IsNonzero : Named<"is_nonzero"> {

@@ -185,6 +185,11 @@ constexpr bool refuses_overlap() {
   return in_place_safe<Op>();
 }
 template <class Op>
+constexpr bool repeats_are_fine() {
+  if constexpr (requires { Op::repeats_are_fine; }) return Op::repeats_are_fine;
+  return false;
+}
+template <class Op>
 constexpr bool is_differentiable_result(size_t i) {
   if constexpr (requires { Op::non_differentiable; }) return !(Op::non_differentiable >> i & 1);
   return true;
@@ -299,6 +304,19 @@ class OpNode final : public Node {
   SmallVector<SavedTensor, 1> outs_;
   bool released_ = false;
 };
+
+RUSH_API Tensor write_target_copy(const Tensor& self);  // a clone, without history
+
+// The node of an in-place call. Where a gradient reads self's old value, it is kept as a copy: the write will destroy it.
+template <class Op, class... A>
+Ref<OpNode<Op, Tensor, A...>> make_inplace_node(const Tensor& self, const A&... rest) {
+  const uint32_t mask = saved_mask<Op>(self, rest...);
+  const Tensor old = mask & in(0) ? write_target_copy(self) : self;
+  auto node = Ref<OpNode<Op, Tensor, A...>>::adopt(new OpNode<Op, Tensor, A...>(mask, old, rest...));
+  node->add_edge(gradient_edge(self));
+  (visit_tensors([&](const Tensor& t) { node->add_edge(t.defined() ? gradient_edge(t) : Edge{}); }, rest), ...);
+  return node;
+}
 
 template <class Op, class... A>
 Ref<OpNode<Op, A...>> make_node(const A&... args) {
@@ -421,7 +439,6 @@ RUSH_API bool overlaps(const char* op, const Tensor& out, const Tensor& input, b
 RUSH_API void refuse_any_overlap(const char* op, const Tensor& out, const Tensor& input);
 RUSH_API void write_back(const Tensor& out, const Tensor& result);  // the bytes of result into out, without history
 RUSH_API void assign_in_place(const Tensor& self, const Tensor& result);  // self.copy_(result), with history
-RUSH_API Tensor write_target_copy(const Tensor& self);  // a clone, without history
 
 template <class Op, class... A>
 const Tensor& call_inplace(const Tensor& self, const A&... rest) {
@@ -429,15 +446,17 @@ const Tensor& call_inplace(const Tensor& self, const A&... rest) {
   if constexpr (requires { Op::check_in_place(self, spec); }) Op::check_in_place(self, spec);  // what only this form refuses
   check_in_place_result(Op::name, self, spec);
   const bool tracked = any_tracked(self, rest...);
-  check_in_place(Op::name, self, tracked);
+  check_in_place(Op::name, self, repeats_are_fine<Op>());
   constexpr bool differentiable = !NotDifferentiable<Op>;
   const bool records = differentiable && tracked && grad_enabled() && any_requires_grad(self, rest...);
   Ref<OpNode<Op, Tensor, A...>> node;
-  if (records) [[unlikely]] node = make_node<Op>(self, rest...);
+  if (records) [[unlikely]] node = make_inplace_node<Op>(self, rest...);
   std::vector<Tensor> tangents;
   if (tracked && differentiable && any_tangent(self, rest...)) [[unlikely]] {
-    const Tensor before = write_target_copy(self);
-    tangents = tangents_of_results<Op>(std::span<const Tensor>(&before, 1), self, rest...);
+    // The rule reads the inputs as they were and the result: compute it aside first.
+    const Tensor result = spec.allocate();
+    if (!self.is_meta()) Op::run(self, rest..., result);
+    tangents = tangents_of_results<Op>(std::span<const Tensor>(&result, 1), self, rest...);
   }
   if (!self.is_meta()) [[likely]] {
     bool direct = in_place_safe<Op>() && !may_fail<Op>() && spec.dtype == self.dtype();
@@ -519,7 +538,7 @@ template <class Op, class... A>
 const Tensor& compose_inplace(const Tensor& self, const A&... rest) {
   const Tensor result = Op::call(self, rest...);
   check_in_place_result(Op::name, self, Spec{result.sizes(), result.dtype(), result.device()});
-  check_in_place(Op::name, self, any_tracked(self, rest...));
+  check_in_place(Op::name, self);
   assign_in_place(self, result);
   return self;
 }
@@ -551,10 +570,10 @@ template <class Op, class... A>
 const Tensor& mutate(const Tensor& self, const A&... rest) {
   Op::check(self, rest...);
   const bool tracked = any_tracked(self, rest...);
-  check_in_place(Op::name, self, tracked);
+  check_in_place(Op::name, self, repeats_are_fine<Op>());
   const bool records = tracked && grad_enabled() && requires_grad(self);
   Ref<OpNode<Op, Tensor, A...>> node;
-  if (records) node = make_node<Op>(self, rest...);
+  if (records) node = make_inplace_node<Op>(self, rest...);
   if (!self.is_meta()) [[likely]] Op::run(self, rest...);
   self.bump_version(Op::name);
   if (records) rebase_history(self, Ref<Node>::share(node.get()));

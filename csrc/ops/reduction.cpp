@@ -2,8 +2,8 @@
 #include "ops/reduction.h"
 
 #include <algorithm>
-#include <cmath>
 
+#include "cpu/pointwise.h"
 #include "cpu/reduce.h"
 #include "ops/data.h"
 #include "ops/operators.h"
@@ -93,9 +93,10 @@ struct Mean {
   }
   static void run(const Tensor& x, const std::optional<IntList>& dim, bool, std::optional<DType>, const Tensor& out) {
     const ReducedDims dims(name, x, dim);
-    // The average of nothing is 0 / 0, in both parts of a complex number.
-    if (x.is_complex() && dims.folded(x) == 0) return fill_data(out, Scalar(complex<double>{NAN, NAN}));
-    reduce(ReduceFn::Mean, x, dims.keepdim_view(x, out));
+    if (!out.is_complex()) return reduce(ReduceFn::Mean, x, dims.keepdim_view(x, out));
+    // Divided as complex numbers are: NaN in one part reaches the other, and the average of nothing is NaN in both.
+    reduce(ReduceFn::Sum, x, dims.keepdim_view(x, out));
+    map_binary(BinaryFn::Div, out, wrap_number(Scalar(dims.folded(x))), out, {}, out.dtype());
   }
   static Grads grad(const Ctx& c, const Tensor& g, const Tensor&, const std::optional<IntList>& dim, bool keepdim, std::optional<DType>) {
     const Dims& sizes = c.sizes(0);

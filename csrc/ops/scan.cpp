@@ -113,7 +113,7 @@ struct Cummin : RunningExtreme<ScanFn::Min> {
   static Grads grad(const Ctx& c, GradSpan g, const Tensor&, int64_t dim) { return grad_as(c, g[0], dim); }
 };
 
-struct Logcumsumexp {
+struct LogcumsumexpReal {
   static constexpr const char* name = "logcumsumexp";
   static Spec check(const Tensor& x, int64_t dim) {
     rush::check(is_floating(x.dtype()), ErrorKind::DType, name, "not implemented for ", x.dtype(), " tensors");
@@ -129,9 +129,21 @@ struct Logcumsumexp {
   static Grads grad(const Ctx& c, const Tensor& g, const Tensor& x, int64_t dim) {
     if (x.dim() == 0) return {g};
     const IntList d(&dim, 1);
-    auto reverse = [&](const Tensor& t) { return flip(logcumsumexp(flip(t, d), dim), d); };
+    auto reverse = [&](const Tensor& t) { return flip(logcumsumexp_real(flip(t, d), dim), d); };
     const Tensor up = log(relu(g)), down = log(relu(neg(g)));
     return {exp(reverse(up - c.out()) + x) - exp(reverse(down - c.out()) + x)};
+  }
+};
+
+struct Logcumsumexp {
+  static constexpr const char* name = "logcumsumexp";
+  static Tensor call(const Tensor& x, int64_t dim) {
+    if (!x.is_complex() || x.numel() == 0) return x.is_complex() ? clone(x) : logcumsumexp_real(x, dim);
+    if (x.dim() == 0) return clone(x);
+    // Shifted by the largest real part along dim, so that no exponential overflows.
+    const Tensor shift = detach(amax(real(x), IntList(&dim, 1), true));
+    const Tensor safe = masked_fill(shift, logical_not(isfinite(shift)), wrap_number(0));
+    return log(cumsum(exp(x - safe), dim)) + safe;
   }
 };
 

@@ -70,41 +70,23 @@ struct Narrow {
   }
 };
 
-namespace {
-
-// The offset of a geometry over x's storage, after all that can be wrong with it was checked.
-int64_t checked_offset(const char* name, const Tensor& x, IntList size, IntList stride, std::optional<int64_t> storage_offset) {
-  check(size.size() == stride.size(), ErrorKind::Runtime, name, "size ", size, " and stride ", stride, " must have the same length");
-  const int64_t n = checked_numel(name, size), offset = storage_offset.value_or(x.offset());
-  check(offset >= 0, ErrorKind::Runtime, name, "storage_offset must not be negative, got ", offset);
-  int64_t last = offset;
-  for (size_t i = 0; i < size.size(); ++i) {
-    check(stride[i] >= 0, ErrorKind::Runtime, name, "negative strides are not supported, got ", stride);
-    int64_t span = 0;
-    check(size[i] == 0 || (!__builtin_mul_overflow(size[i] - 1, stride[i], &span) && !__builtin_add_overflow(last, span, &last)),
-          ErrorKind::Runtime, name, "size ", size, " with stride ", stride, " overflows");
-  }
-  const int64_t room = int64_t(x.storage()->nbytes()) / x.element_size();
-  check(n == 0 || last < room, ErrorKind::Runtime, name, "size ", size, " with stride ", stride, " and offset ", offset, " reaches element ", last,
-        " of a storage that holds ", room);
-  return offset;
-}
-
-}  // namespace
-
 struct AsStrided {
   static constexpr const char* name = "as_strided";
   static Tensor call(const Tensor& x, IntList size, IntList stride, std::optional<int64_t> storage_offset) {
-    return view_by_geometry(x, size, stride, checked_offset(name, x, size, stride, storage_offset), x.strides(), x.offset());
-  }
-};
-
-struct AsStrided_ {
-  static constexpr const char* name = "as_strided_";
-  static Tensor call(const Tensor& x, IntList size, IntList stride, std::optional<int64_t> storage_offset) {
-    check(!(grad_enabled() && requires_grad(x)), ErrorKind::Runtime, name, "a tensor that requires grad cannot change its geometry in place; use as_strided()");
-    set_geometry(x, size, stride, checked_offset(name, x, size, stride, storage_offset));
-    return x;
+    check(size.size() == stride.size(), ErrorKind::Runtime, name, "size ", size, " and stride ", stride, " must have the same length");
+    const int64_t n = checked_numel(name, size), offset = storage_offset.value_or(x.offset());
+    check(offset >= 0, ErrorKind::Runtime, name, "storage_offset must not be negative, got ", offset);
+    int64_t last = offset;
+    for (size_t i = 0; i < size.size(); ++i) {
+      check(stride[i] >= 0, ErrorKind::Runtime, name, "negative strides are not supported, got ", stride);
+      int64_t span = 0;
+      check(size[i] == 0 || (!__builtin_mul_overflow(size[i] - 1, stride[i], &span) && !__builtin_add_overflow(last, span, &last)),
+            ErrorKind::Runtime, name, "size ", size, " with stride ", stride, " overflows");
+    }
+    const int64_t room = int64_t(x.storage()->nbytes()) / x.element_size();
+    check(n == 0 || last < room, ErrorKind::Runtime, name, "size ", size, " with stride ", stride, " and offset ", offset, " reaches element ", last,
+          " of a storage that holds ", room);
+    return view_by_geometry(x, size, stride, offset, x.strides(), x.offset());
   }
 };
 
@@ -387,7 +369,7 @@ struct Detach {
 struct Detach_ {
   static constexpr const char* name = "detach_";
   static Tensor call(const Tensor& x) {
-    check(!(x.impl()->base && requires_grad(x)), ErrorKind::Runtime, name, "a view cannot be cut off from its base in place; use detach()");
+    check(!x.impl()->base, ErrorKind::Runtime, name, "a view cannot be detached in place; use detach()");
     if (GradMeta* meta = grad_meta_or_null(x)) {
       meta->grad_fn = nullptr;
       meta->slot = 0;

@@ -1,24 +1,28 @@
-"""Times the same statement in two libraries, each in a process of its own, in turns.
+"""Times the same statement in several libraries, each in a process of its own, in turns.
 
-A figure is a ratio to a peer. Both sides run alternately in one go, so that a machine that slows
-down for a while slows both; each reports its median and the spread of the middle half of its runs,
+A figure is a ratio to a peer. All sides run alternately in one go, so that a machine that slows
+down for a while slows all; each reports its median and the spread of the middle half of its runs,
 and the ratio is the median of the ratios of neighbouring runs.
 
     sides = [Side("rushlight"), Side("torch", python=os.environ["TORCH_PYTHON"])]
     for result in compare([Case("add", "x = lib.ones(4)", "x + x")], sides):
         print(result)
 
-`lib` is the side's module. Statements must work in both; what differs goes into Side.prelude.
+`lib` is the side's module. The first side is ours. Statements must work everywhere; what differs
+goes into Side.prelude, or into Case.words where a library spells it otherwise.
 """
 
 import json
 import os
+import platform
 import statistics
 import subprocess
 import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 
+RESULTS = Path(__file__).parent / "results"
 TORCH_PYTHON = os.environ.get("TORCH_PYTHON", "")
 
 
@@ -34,12 +38,20 @@ class Side:
 
 @dataclass
 class Case:
-    """A statement to time after its setup; `bar` is the largest ratio (ours : peer) allowed."""
+    """A statement to time after its setup; a bar is the largest ratio (ours : peer's) allowed."""
 
     name: str
     setup: str
     statement: str
-    bar: float | None = None
+    bar: float | None = None  # against PyTorch
+    numpy_bar: float | None = None
+    words: dict[str, str] = field(default_factory=dict)  # the statement where a module differs
+
+    def statement_for(self, module: str) -> str:
+        return self.words.get(module, self.statement)
+
+    def bar_for(self, module: str) -> float | None:
+        return self.numpy_bar if module == "numpy" else self.bar
 
 
 @dataclass
@@ -65,25 +77,31 @@ class Timing:
 class Result:
     case: Case
     ours: Timing
-    peer: Timing | None
+    peers: dict[str, Timing]  # by module, in the order of the sides
 
-    @property
-    def ratio(self) -> float | None:
-        if self.peer is None:
-            return None
-        pairs = zip(self.ours.runs, self.peer.runs, strict=True)
+    def ratio_to(self, module: str) -> float:
+        pairs = zip(self.ours.runs, self.peers[module].runs, strict=True)
         return statistics.median(ours / peer for ours, peer in pairs)
 
     @property
+    def ratio(self) -> float | None:
+        """To PyTorch."""
+        return self.ratio_to("torch") if "torch" in self.peers else None
+
+    def missed_against(self, module: str) -> bool:
+        bar = self.case.bar_for(module)
+        return bar is not None and module in self.peers and self.ratio_to(module) > bar
+
+    @property
     def missed(self) -> bool:
-        return self.ratio is not None and self.case.bar is not None and self.ratio > self.case.bar
+        return any(self.missed_against(module) for module in self.peers)
 
     def __str__(self) -> str:
         text = f"{self.case.name:<28} {_show(self.ours)}"
-        if self.peer is not None:
-            text += f"   {_show(self.peer)}   {self.ratio:6.2f}"
-        if self.case.bar is not None and self.peer is not None:
-            text += f"  (bar {self.case.bar:.2f}{', missed' if self.missed else ''})"
+        for module, timing in self.peers.items():
+            text += f"   {_show(timing)}   {self.ratio_to(module):6.2f}"
+            if (bar := self.case.bar_for(module)) is not None:
+                text += f"  (bar {bar:.2f}{', missed' if self.missed_against(module) else ''})"
         return text
 
 
@@ -91,22 +109,48 @@ def _show(timing: Timing) -> str:
     return f"{timing.median * 1e6:12.3f} us ±{timing.spread * 100:3.0f}%"
 
 
+def machine() -> str:
+    """The class of the machine, in words that do not identify it."""
+    wide = "unknown instruction set"
+    try:
+        flags = Path("/proc/cpuinfo").read_text()
+        wide = next((n for f, n in [("avx512f", "AVX-512"), ("avx2", "AVX2")] if f in flags), wide)
+    except OSError:
+        pass
+    cores = len(os.sched_getaffinity(0))
+    return f"{platform.system()}, {platform.machine()}, {cores} cores, {wide}"
+
+
+def markdown(header: list[str], rows: Iterable[list[str]]) -> str:
+    lines = [header, ["---"] * len(header), *rows]
+    return "\n".join("| " + " | ".join(cells) + " |" for cells in lines) + "\n"
+
+
+def write_report(name: str, title: str, *parts: str) -> None:
+    """Puts the parts, one under the other, into results/<name>.md."""
+    RESULTS.mkdir(exist_ok=True)
+    path = RESULTS / f"{name}.md"
+    path.write_text("\n".join([f"# {title}\n", f"Machine: {machine()}.\n", *parts]))
+    print(f"written: {path.relative_to(Path.cwd())}" if path.is_relative_to(Path.cwd()) else path)
+
+
 class Worker:
     """A process that times what it is told to; it sleeps while the other side runs."""
 
-    def __init__(self, side: Side, threads: int):
+    def __init__(self, side: Side, threads: int, clock: str = "perf_counter"):
         env = os.environ | {"OMP_NUM_THREADS": str(threads), "MKL_NUM_THREADS": str(threads)}
         self.process = subprocess.Popen(
-            [side.python, __file__, "--worker", side.module],
+            [side.python, __file__, "--worker", side.module, clock],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             env=env | side.env,
             text=True,
         )
+        self.module = side.module
         self._ask(prelude=side.prelude)
 
     def prepare(self, case: Case) -> None:
-        self._ask(setup=case.setup, statement=case.statement)
+        self._ask(setup=case.setup, statement=case.statement_for(self.module))
 
     def time(self, number: int) -> float:
         """Seconds for `number` runs."""
@@ -135,20 +179,31 @@ def compare(
     threads: int = 1,
     rounds: int = 15,
     seconds: float = 0.02,
+    patience: float = 10.0,
+    clock: str = "perf_counter",
 ) -> Iterator[Result]:
-    """Yields a result a case. sides: ours, and a peer or none. A run lasts about `seconds`."""
-    workers = [Worker(side, threads) for side in sides]
+    """Yields a result a case.
+
+    A run lasts about `seconds`; where one alone takes long, there are fewer rounds. `clock` is one
+    of the time module's: thread_time does not count what others do to a busy machine.
+    """
+    workers = [Worker(side, threads, clock) for side in sides]
     try:
         for case in cases:
+            numbers = []
             for worker in workers:
                 worker.prepare(case)
-            numbers = [_enough_runs(worker, seconds) for worker in workers]
+                numbers.append(_enough_runs(worker, seconds))
             runs = [[] for _ in workers]
-            for _ in range(rounds):
+            spent = 0.0
+            while len(runs[0]) < rounds and (len(runs[0]) < 3 or spent < patience):
                 for worker, number, times in zip(workers, numbers, runs, strict=True):
-                    times.append(worker.time(number) / number)
-            timings = [Timing(times) for times in runs]
-            yield Result(case, timings[0], timings[1] if len(timings) > 1 else None)
+                    taken = worker.time(number)
+                    times.append(taken / number)
+                    spent += taken
+            ours, *others = map(Timing, runs)
+            modules = [side.module for side in sides[1:]]
+            yield Result(case, ours, dict(zip(modules, others, strict=True)))
     finally:
         for worker in workers:
             worker.close()
@@ -168,9 +223,10 @@ def geometric_mean(values: Iterable[float]) -> float:
     return statistics.geometric_mean(values)
 
 
-def _work(module: str) -> None:
+def _work(module: str, clock: str) -> None:
     """The worker's loop: a line of JSON in, a line out; statements print to nowhere."""
     import importlib
+    import time
     import timeit
 
     answers = os.fdopen(os.dup(1), "w")
@@ -184,9 +240,12 @@ def _work(module: str) -> None:
             if "prelude" in request:
                 exec(request["prelude"], names)
             elif "setup" in request:
+                timer = scope = None  # what the last case held goes first
                 scope = dict(names)
                 exec(request["setup"], scope)
-                timer = timeit.Timer(request["statement"], globals=scope)
+                timer = timeit.Timer(
+                    request["statement"], timer=getattr(time, clock), globals=scope
+                )
                 timer.timeit(1)
             else:
                 answer["seconds"] = timer.timeit(request["number"])
@@ -199,4 +258,4 @@ def _work(module: str) -> None:
 if __name__ == "__main__" and sys.argv[1:2] == ["--worker"]:
     # The interpreter put this folder first on the path: nothing in it may hide a library.
     sys.path.pop(0)
-    _work(sys.argv[2])
+    _work(*sys.argv[2:4])

@@ -48,6 +48,8 @@ def by_name(rows):
 
 
 def visible(entries, form):
+    if form == "method":
+        return [e for e in entries if e.form == "InPlace" or "method" in e.row.forms]
     return [e for e in entries if form in e.row.forms]
 
 

@@ -39,7 +39,7 @@ def type_mask(types) -> str:
 def header(table) -> str:
     lines = [
         HEADER
-        + "// pointwise_fns.h: the numbers of the pointwise functors, indices of kernel tables.",
+        + "// fns.h: the numbers of the pointwise functors, indices of kernel tables.",
         "#pragma once\n\n#include <cstdint>\n\nnamespace rush {\n",
         "enum class FnResult : uint8_t { Same, Bool, Real };",
         "struct FnInfo {\n  const char* name;  // of the functor in csrc/functors\n"
@@ -89,7 +89,7 @@ def facts(table) -> str:
 
 def outputs(rows) -> dict[str, str]:
     table = collect(rows)
-    files = {"ops/pointwise_fns.h": header(table), "cuda/pointwise.json": facts(table)}
+    files = {"functors/fns.h": header(table), "cuda/pointwise.json": facts(table)}
     for arity, fns in table.items():
         for dtype in TYPES:
             files[f"cpu/{arity}_{dtype}.inc"] = entries(fns, dtype)

@@ -115,6 +115,12 @@ def new_tensor(self, data, *, dtype=None, device=None, requires_grad=False):
     return _C.tensor(data, dtype=dtype, device=device, requires_grad=requires_grad)
 
 
+@_method
+def new(self, *args, device=None):
+    """PyTorch's first way to make a tensor of the same type: from sizes or from data."""
+    return _C._legacy_tensor("new", self.dtype, args, self.device if device is None else device)
+
+
 def _type(self, dtype=None, non_blocking=False):
     """The legacy name of the tensor's type, or the tensor converted to a dtype."""
     if dtype is None:

@@ -114,7 +114,7 @@ def test_entries_describe_the_forms(files):
 
 
 def test_kernel_lists(files):
-    fns = files["ops/pointwise_fns.h"]
+    fns = files["functors/fns.h"]
     assert "enum class BinaryFn : uint16_t {\n  Add,\n  kCount,\n};" in fns
     assert "RUSH_ENTRY(Add, 1, Same)" in files["cpu/binary_i32.inc"]
     assert "RUSH_ENTRY(IsNan, 0, Bool)" in files["cpu/unary_f32.inc"]
@@ -131,7 +131,7 @@ def test_rows_may_share_a_functor(table):
 - {func: g(Tensor self) -> Tensor, kernel: unary Exp complex, doc: Two.}
 """
     files = generate.outputs([table(rows)])
-    assert files["ops/pointwise_fns.h"].count("Exp,") == 1
+    assert files["functors/fns.h"].count("Exp,") == 1
     assert "Exp" in files["cpu/unary_f32.inc"] and "Exp" in files["cpu/unary_c64.inc"]
 
 

@@ -58,9 +58,9 @@ void set_history(const Tensor& t, const Ref<Node>& node, uint32_t slot) {
 
 Tensor detached(const Tensor& t) { return t.alias(); }
 
-void check_in_place(const char* op, const Tensor& t, bool records) {
+void check_in_place(const char* op, const Tensor& t, bool repeats_are_fine) {
   check(!t.storage()->read_only(), ErrorKind::Runtime, op, "this tensor wraps read-only memory; clone() it before writing");
-  check(!has_internal_overlap(t), ErrorKind::Runtime, op, "more than one index of this tensor (shape ", t.sizes(), ", strides ", t.strides(),
+  check(repeats_are_fine || !has_internal_overlap(t), ErrorKind::Runtime, op, "more than one index of this tensor (shape ", t.sizes(), ", strides ", t.strides(),
         ") refers to one memory location, as after expand(); clone() it before writing");
   if (!grad_enabled() || !is_tracked(t)) return;
   if (requires_grad(t) && is_leaf(t)) {
@@ -73,7 +73,6 @@ void check_in_place(const char* op, const Tensor& t, bool records) {
   const Tensor base(t.impl()->base);
   check(!(requires_grad(base) && is_leaf(base)), ErrorKind::Runtime, op,
         "a view of a leaf tensor that requires grad is being used in an in-place operation; write under no_grad(), or work on a clone()");
-  (void)records;
 }
 
 void rebase_history(const Tensor& t, const Ref<Node>& node) {

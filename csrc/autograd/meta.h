@@ -36,7 +36,8 @@ RUSH_API void set_history(const Tensor& t, const Ref<Node>& node, uint32_t slot)
 RUSH_API Tensor detached(const Tensor& t);
 
 // In-place writes. check_in_place raises for what must not be written (leaves that require grad, read-only memory).
-RUSH_API void check_in_place(const char* op, const Tensor& t, bool records);
+// Ops that write one value everywhere do not mind when addresses repeat.
+RUSH_API void check_in_place(const char* op, const Tensor& t, bool repeats_are_fine = false);
 // Tells the graph that `t` was overwritten by `node` (its edge 0 is t's old value); views rewrite their base's history.
 RUSH_API void rebase_history(const Tensor& t, const Ref<Node>& node);
 

@@ -2,13 +2,14 @@
 #include "bindings/handle.h"
 #include "core/allocator.h"
 #include "core/threads.h"
+#include "cpu/dynamic_library.h"
 
 namespace rush::py {
 namespace {
 
 int64_t int_argument(const char* function, PyObject* o) {
   int64_t n;
-  check(int_from_python(o, n), ErrorKind::Type, function, "expected an int, not ", type_name(o));
+  check(int_from_python(o, n), ErrorKind::ArgumentType, function, "expected an int, not ", type_name(o));
   return n;
 }
 
@@ -84,7 +85,18 @@ PyObject* fail_nth(PyObject*, PyObject* o) {
   });
 }
 
+// Where wheels keep oneDNN and OpenBLAS; only stored, they are opened at first use.
+PyObject* add_library_folder_(PyObject*, PyObject* path) {
+  const char* text = PyUnicode_AsUTF8(path);
+  if (!text) return nullptr;
+  return guarded([&] {
+    add_library_folder(text);
+    return Py_NewRef(Py_None);
+  });
+}
+
 PyMethodDef functions[] = {
+    {"_add_library_folder", add_library_folder_, METH_O, nullptr},
     {"get_num_threads", get_num_threads, METH_NOARGS,
      "get_num_threads()\n--\n\nThreads that one op on the CPU may use."},
     {"set_num_threads", set_num_threads_, METH_O,

@@ -6,6 +6,7 @@
 // - Everything else first applies those steps and collects the index tensors, one entry a
 //   dimension; then one call of index or index_put_ does the rest.
 #include "bindings/literal.h"
+#include "bindings/torch_function.h"
 
 #include <algorithm>
 
@@ -272,7 +273,7 @@ void apply_other(Steps& steps, PyObject* o) {
   if (is_numpy_scalar(o) && scalar_from_python(o, s) && s.is_bool()) {
     return steps.truth(s.to<bool>());
   }
-  fail(ErrorKind::Index, "",
+  fail(PyUnicode_Check(o) ? ErrorKind::Type : ErrorKind::Index, "",
        "only integers, slices (`:`), ellipsis (`...`), None and integer or "
        "bool tensors are valid indices, got ",
        type_name(o));
@@ -416,7 +417,12 @@ void set(const Tensor& self, PyObject* index, PyObject* value) {
 }  // namespace
 
 PyObject* tensor_getitem(PyObject* self, PyObject* index) noexcept {
-  return guarded([&] { return wrap(get(unwrap(self), index)); });
+  return guarded([&] {
+    if (g_overrides_exist) [[unlikely]] {
+      if (PyObject* result = operator_override("__getitem__", self, index)) return result;
+    }
+    return wrap(get(unwrap(self), index));
+  });
 }
 
 int tensor_setitem(PyObject* self, PyObject* index, PyObject* value) noexcept {

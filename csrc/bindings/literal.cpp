@@ -133,7 +133,7 @@ class Inspector {
   // Subclasses of Python's numbers, types with __float__, and what is no number at all.
   void visit_unusual(PyObject* o) {
     Scalar s;
-    check(!is_text(o), place_.depth ? ErrorKind::Value : ErrorKind::Type, function_, place_,
+    check(!is_text(o), ErrorKind::ArgumentType, function_, place_,
           " is a ", type_name(o), "; tensors hold numbers");
     check(!is_nested(o), ErrorKind::Type, function_, place_, " is a ", type_name(o),
           ", expected a number as its neighbours are");

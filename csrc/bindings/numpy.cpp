@@ -5,6 +5,7 @@
 // - Either side may die first. A tensor over an array holds the array's buffer; an array over a
 //   tensor has a Memory object as its base, which holds the tensor.
 #include "bindings/literal.h"
+#include "ops/ops.h"
 
 #include "autograd/meta.h"
 

@@ -2,6 +2,7 @@
 #include "autograd/meta.h"
 #include "bindings/autograd.h"
 #include "bindings/handle.h"
+#include "ops/ops.h"
 
 namespace rush::py {
 namespace {
@@ -68,6 +69,9 @@ PyObject* is_complex(PyObject* o, PyObject*) { return PyBool_FromLong(unwrap(o).
 PyObject* is_signed(PyObject* o, PyObject*) {
   return PyBool_FromLong(info(unwrap(o).dtype()).is_signed);
 }
+PyObject* is_view(PyObject* o, PyObject*) {
+  return PyBool_FromLong(bool(unwrap(o).impl()->base));
+}
 PyObject* is_inference(PyObject* o, PyObject*) {
   return PyBool_FromLong(unwrap(o).impl()->has(TensorImpl::kInference));
 }
@@ -120,7 +124,11 @@ PyObject* tolist(PyObject* o, PyObject*) {
 
 PyObject* to_complex(PyObject* o, PyObject*) {
   return guarded([&] {
-    const auto z = unwrap(o).item().to<complex<double>>();
+    const Tensor& t = unwrap(o);
+    check(t.numel() == 1, ErrorKind::Argument, "complex",
+          "only a tensor with one element converts to a Python number, this one has shape ",
+          t.sizes());
+    const auto z = t.item().to<complex<double>>();
     return PyComplex_FromDoubles(z.re, z.im);
   });
 }
@@ -133,8 +141,9 @@ PyObject* format(PyObject* o, PyObject* spec) {
       const Handle number = Handle::steal(element(t.data(), t.dtype()));
       return PyObject_Format(number.get(), spec);
     }
-    const Handle text = Handle::steal(PyObject_Str(o));
-    return PyObject_Format(text.get(), spec);
+    // object's own: the text for an empty spec, a TypeError for any other.
+    return PyObject_CallMethod(reinterpret_cast<PyObject*>(&PyBaseObject_Type), "__format__", "OO",
+                               o, spec);
   });
 }
 
@@ -163,10 +172,7 @@ PyObject* make_subclass(PyObject*, PyObject* const* args, Py_ssize_t n, PyObject
 PyObject* as_subclass(PyObject* o, PyObject* type) {
   return guarded([&] {
     PyTypeObject* cls = subclass_argument("as_subclass", type);
-    const Handle result = Handle::steal(call_op(find_ops("alias"), nullptr, &o, 1, nullptr));
-    const Tensor t = unwrap(result.get());
-    t.impl()->py_object = nullptr;  // the plain wrapper dies with `result`
-    return wrap_as(cls, t);
+    return wrap_as(cls, alias(unwrap(o)));
   });
 }
 
@@ -193,6 +199,8 @@ PyMethodDef tensor_methods[] = {
     {"is_signed", is_signed, METH_NOARGS, "is_signed($self)\n--\n\nTrue for signed dtypes."},
     {"is_inference", is_inference, METH_NOARGS,
      "is_inference($self)\n--\n\nTrue when made in inference mode."},
+    {"_is_view", is_view, METH_NOARGS,
+     "_is_view($self)\n--\n\nTrue when the tensor looks at the memory of another one."},
     {"get_device", get_device, METH_NOARGS,
      "get_device($self)\n--\n\nThe CUDA device's number, -1 on the CPU."},
     {"item", item, METH_NOARGS, "item($self)\n--\n\nThe one element as a Python number."},

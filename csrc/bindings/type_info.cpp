@@ -102,7 +102,8 @@ PyObject* iinfo_repr(PyObject* o) {
   return guarded([&] {
     const DType t = dtype_of_info(o);
     const std::string text =
-        concat("iinfo(min=", int_min_of(t), ", max=", int_max_of(t), ", dtype=", t, ")");
+        concat("iinfo(min=", double(int_min_of(t)), ", max=", double(int_max_of(t)), ", dtype=", t,
+               ")");  // in six digits, as PyTorch prints them
     return PyUnicode_FromStringAndSize(text.data(), Py_ssize_t(text.size()));
   });
 }

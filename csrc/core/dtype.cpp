@@ -12,9 +12,6 @@ constexpr bool is_wide_unsigned(DType t) { return t == DType::UInt16 || t == DTy
 // Integers: the wider wins; uint8 against a signed type needs int16 at least.
 DType promote_integers(DType a, DType b) {
   if (is_wide_unsigned(a) || is_wide_unsigned(b)) {
-    // PyTorch leaves uint16/32/64 without promotion among integers, except with themselves and smaller unsigned types.
-    const bool both_unsigned = !info(a).is_signed && !info(b).is_signed;
-    if (both_unsigned) return element_size(a) >= element_size(b) ? a : b;
     fail(ErrorKind::DType, "promote_types", "no promotion is defined between ", a, " and ", b,
          ": convert one of them with .to(dtype) first");
   }
@@ -37,6 +34,8 @@ DType promote(DType a, DType b) {
   const Category ca = category(a), cb = category(b);
   if (ca != cb) {
     const DType high = ca > cb ? a : b, low = ca > cb ? b : a;
+    // uint16 and its kin meet neither bool nor complex numbers, as in PyTorch.
+    if (is_wide_unsigned(high) || (is_wide_unsigned(low) && category(high) == Category::Complex)) return promote_integers(high, low);
     // A double next to a single-precision complex makes a double-precision complex.
     if (category(high) == Category::Complex && low == DType::Float64) return DType::Complex128;
     return high;

@@ -99,11 +99,11 @@ decltype(auto) dispatch(std::string_view op, DType t, F&& f) {
   using R = decltype(f.template operator()<First>());
   if constexpr (std::is_void_v<R>) {
     const bool done = ((t == Types ? (f.template operator()<typename CppType<Types>::type>(), true) : false) || ...);
-    if (!done) [[unlikely]] fail(ErrorKind::NotImplemented, op, "not implemented for ", t, " tensors");
+    if (!done) [[unlikely]] fail(ErrorKind::DType, op, "not implemented for ", t, " tensors");
   } else {
     std::optional<R> result;
     const bool done = ((t == Types ? (result.emplace(f.template operator()<typename CppType<Types>::type>()), true) : false) || ...);
-    if (!done) [[unlikely]] fail(ErrorKind::NotImplemented, op, "not implemented for ", t, " tensors");
+    if (!done) [[unlikely]] fail(ErrorKind::DType, op, "not implemented for ", t, " tensors");
     return R(std::move(*result));
   }
 }

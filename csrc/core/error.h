@@ -21,7 +21,7 @@ namespace rush {
 enum class ErrorKind : unsigned char {
   Runtime,         // RuntimeError
   Shape,           // ShapeError(ValueError, RuntimeError)
-  DType,           // DTypeError(TypeError, RuntimeError)
+  DType,           // DTypeError(TypeError, NotImplementedError), and so RuntimeError too
   Argument,        // ArgumentError(ValueError, RuntimeError)
   Device,          // DeviceError(ValueError, RuntimeError)
   Index,           // IndexError
@@ -31,6 +31,8 @@ enum class ErrorKind : unsigned char {
   NotImplemented,  // NotImplementedError
   OutOfMemory,     // OutOfMemoryError(MemoryError, RuntimeError)
   Internal,        // InternalError(RuntimeError)
+  ArgumentType,    // ArgumentTypeError(TypeError, RuntimeError)
+  Overflow,        // IntOverflowError(OverflowError, ValueError, TypeError, RuntimeError)
 };
 
 class RUSH_API Error : public std::exception {

@@ -41,12 +41,17 @@ void set_sizes(TensorImpl* t, IntList sizes, IntList strides, int64_t n) {
 
 // Bytes of storage that a geometry reaches.
 int64_t reach(IntList sizes, IntList strides, int64_t offset, int64_t item) {
-  int64_t last = offset;
+  int64_t last = offset, step = 0, bytes = 0;
+  bool overflow = false;
   for (size_t i = 0; i < sizes.size(); ++i) {
     if (sizes[i] == 0) return 0;
-    last += (sizes[i] - 1) * strides[i];
+    overflow |= __builtin_mul_overflow(sizes[i] - 1, strides[i], &step);
+    overflow |= __builtin_add_overflow(last, step, &last);
   }
-  return (last + 1) * item;
+  overflow |= __builtin_add_overflow(last, 1, &last);
+  overflow |= __builtin_mul_overflow(last, item, &bytes);
+  check(!overflow, ErrorKind::Runtime, "", "size ", sizes, " with stride ", strides, " reaches further than memory can be addressed");
+  return bytes;
 }
 
 }  // namespace
@@ -199,7 +204,7 @@ DType ResultType::get() const {
     if (!low || category(*low) <= category(*high)) return high;
     // A floating tensor next to a complex number keeps its precision.
     if (is_complex(*low) && is_floating(*high)) return *high == DType::Float64 ? DType::Complex128 : DType::Complex64;
-    return promote(*high, *low);
+    return category(*low) == Category::Integer ? promote(*high, *low) : *low;
   };
   return *combine(combine(dim_, zero_), wrapped_);
 }
@@ -210,30 +215,6 @@ DType result_type(const Tensor& a, const Tensor& b) {
   r.add(a);
   r.add(b);
   return r.get();
-}
-
-bool has_internal_overlap(const Tensor& t) {
-  if (t.is_contiguous() || is_dense(t.sizes(), t.strides())) return false;
-  for (int64_t i = 0; i < t.dim(); ++i) {
-    if (t.sizes()[i] > 1 && t.strides()[i] == 0) return true;
-  }
-  return false;
-}
-
-Overlap overlap(const Tensor& a, const Tensor& b) {
-  if (!(a.storage() == b.storage())) {
-    if (!a.storage()->is_foreign() && !b.storage()->is_foreign()) return Overlap::No;
-  }
-  if (a.numel() == 0 || b.numel() == 0 || a.is_meta() || b.is_meta()) return Overlap::No;
-  const char* a0 = static_cast<char*>(a.data());
-  const char* b0 = static_cast<char*>(b.data());
-  const char* a1 = a0 + reach(a.sizes(), a.strides(), 0, a.element_size());
-  const char* b1 = b0 + reach(b.sizes(), b.strides(), 0, b.element_size());
-  if (a1 <= b0 || b1 <= a0) return Overlap::No;
-  if (a0 == b0 && a.element_size() == b.element_size() && a.sizes() == b.sizes() && a.strides() == b.strides()) return Overlap::Full;
-  // Interleaved slices (x[::2] and x[1::2]) share a range but no address; only dense ranges are sure to collide.
-  const bool dense = is_dense(a.sizes(), a.strides()) && is_dense(b.sizes(), b.strides());
-  return dense ? Overlap::Partial : Overlap::No;
 }
 
 }  // namespace rush

@@ -172,8 +172,8 @@ class ResultType {
 };
 RUSH_API DType result_type(const Tensor& a, const Tensor& b);
 
-// Which elements do two tensors share?
-enum class Overlap : uint8_t { No, Full, Partial };
+// Which elements do two tensors share? Unknown: the geometries are too wild to tell.
+enum class Overlap : uint8_t { No, Full, Partial, Unknown };
 RUSH_API Overlap overlap(const Tensor& a, const Tensor& b);
 RUSH_API bool has_internal_overlap(const Tensor& t);  // two indices, one address: expanded tensors
 

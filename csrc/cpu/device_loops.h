@@ -4,7 +4,7 @@
 #include <span>
 
 #include "core/tensor.h"
-#include "ops/pointwise_fns.h"
+#include "functors/fns.h"
 
 namespace rush {
 

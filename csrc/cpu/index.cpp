@@ -59,6 +59,42 @@ void check_row(char* const* p, const int64_t* s, int64_t n, const void* context)
   for (int64_t k = 0; k < n; ++k) place(r, at<int64_t>(p[0], k * s[0]));
 }
 
+// Slices lie anywhere in memory: ask for the one that is needed this many slices later.
+constexpr int64_t kAhead = 16;
+
+template <class Copy>
+void copy_each(char* out, const char* source, const int64_t* index, int64_t n, int64_t row, Copy&& copy) {
+  const int64_t far = n - kAhead;
+  for (int64_t j = 0; j < n; ++j) {
+    if (j < far) {
+      const char* next = source + index[j + kAhead] * row;
+      for (int64_t b = 0; b < std::min<int64_t>(row, 512); b += 64) __builtin_prefetch(next + b);
+    }
+    copy(out + j * row, source + index[j] * row);
+  }
+}
+
+// A row of a size that the compiler knows is a few plain moves.
+template <int64_t row>
+void copy_fixed(char* out, const char* source, const int64_t* index, int64_t n, bool prefetch) {
+  auto copy = [](char* to, const char* from) { std::memcpy(to, from, row); };
+  if (prefetch) return copy_each(out, source, index, n, row, copy);
+  for (int64_t j = 0; j < n; ++j) copy(out + j * row, source + index[j] * row);
+}
+
+void copy_slices(char* out, const char* source, const int64_t* index, int64_t n, int64_t row, bool prefetch) {
+  switch (row) {
+    case 1: return copy_fixed<1>(out, source, index, n, prefetch);
+    case 2: return copy_fixed<2>(out, source, index, n, prefetch);
+    case 4: return copy_fixed<4>(out, source, index, n, prefetch);
+    case 8: return copy_fixed<8>(out, source, index, n, prefetch);
+    case 16: return copy_fixed<16>(out, source, index, n, prefetch);
+    case 32: return copy_fixed<32>(out, source, index, n, prefetch);
+    case 64: return copy_fixed<64>(out, source, index, n, prefetch);
+    default: copy_each(out, source, index, n, row, [row](char* to, const char* from) { std::memcpy(to, from, size_t(row)); });
+  }
+}
+
 void add_offsets_row(char* const* p, const int64_t* s, int64_t n, const void* context) {
   const IndexRange& r = *static_cast<const IndexRange*>(context);
   for (int64_t k = 0; k < n; ++k) {
@@ -119,7 +155,14 @@ void scatter_row(char* const* p, const int64_t* s, int64_t n, const void* contex
   if (n == 1 || s[0] > step) {  // lines lie one after the other
     for (int64_t k = 0; k < n; ++k) {
       char *dst = p[0] + k * s[0], *src = p[2] + k * s[2];
-      for (int64_t j = 0; j < c.lines.length; ++j) combine(at<T>(dst, offset(k * s[1] + j * index_step)), at<T>(src, j * src_step));
+      int64_t j = 0;
+      if (size > (1 << 20) / std::max<int64_t>(step, 1)) {  // the places are far from each other: ask for them early
+        for (; j < c.lines.length - kAhead; ++j) {
+          __builtin_prefetch(dst + offset(k * s[1] + (j + kAhead) * index_step), 1);
+          combine(at<T>(dst, offset(k * s[1] + j * index_step)), at<T>(src, j * src_step));
+        }
+      }
+      for (; j < c.lines.length; ++j) combine(at<T>(dst, offset(k * s[1] + j * index_step)), at<T>(src, j * src_step));
     }
   } else {  // lines lie side by side: across them first
     for (int64_t j = 0; j < c.lines.length; ++j) {
@@ -129,6 +172,7 @@ void scatter_row(char* const* p, const int64_t* s, int64_t n, const void* contex
         if (s[0] == sizeof(T) && s[2] == sizeof(T)) {
           T* __restrict to = reinterpret_cast<T*>(dst);
           const T* from = reinterpret_cast<const T*>(src);
+#pragma omp simd
           for (int64_t k = 0; k < n; ++k) combine(to[k], from[k]);
         } else {
           for (int64_t k = 0; k < n; ++k) combine(at<T>(dst, k * s[0]), at<T>(src, k * s[2]));
@@ -176,6 +220,23 @@ void check_indices(const Tensor& index, const IndexRange& range) {
 void read_at_cpu(const Tensor& out, const Tensor& source, const Tensor& index, const IndexRange& range) {
   if (out.numel() == 0) return;
   dispatch_width(out.dtype(), [&]<typename W>() { loop({out, source, index}, read_row<W>, &range); });
+}
+
+void copy_slices_cpu(const Tensor& out, const Tensor& source, const Tensor& index, int64_t outer, int64_t row, const IndexRange& range) {
+  const int64_t n = index.numel();
+  if (out.numel() == 0) return;
+  check_indices(index, range);
+  const bool prefetch = range.size * row > (1 << 18);
+  // Pieces of the outer dim and of the index; a piece never splits a row.
+  const int64_t grain = std::max<int64_t>(1, kGrain * 4 / row);
+  parallel_for(outer * n, grain, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end;) {
+      const int64_t o = i / n, j = i % n, count = std::min(n - j, end - i);
+      copy_slices(static_cast<char*>(out.data()) + i * row, static_cast<const char*>(source.data()) + o * range.size * row, index.data<int64_t>() + j, count,
+                  row, prefetch);
+      i += count;
+    }
+  });
 }
 
 void add_offsets_cpu(const Tensor& offsets, const Tensor& index, int64_t size, int64_t stride) {

@@ -27,6 +27,9 @@ void check_indices(const Tensor& index, const IndexRange& range);
 // out[i] = source[i + index[i] * stride]. Source and index have out's shape (stride 0 where they are repeated); a bad index raises.
 void read_at_cpu(const Tensor& out, const Tensor& source, const Tensor& index, const IndexRange& range);
 
+// out = source's slices in the order that index says, for contiguous tensors: `outer` times, index.numel() runs of `row` bytes each.
+void copy_slices_cpu(const Tensor& out, const Tensor& source, const Tensor& index, int64_t outer, int64_t row, const IndexRange& range);
+
 // offsets[i] += index[i] * stride, negative indices counted from `size`. All checked, all int64, of one shape.
 void add_offsets_cpu(const Tensor& offsets, const Tensor& index, int64_t size, int64_t stride);
 

@@ -47,8 +47,15 @@ void masked_fill_row(char* const* p, const int64_t* s, int64_t n, const void* co
     W* out = reinterpret_cast<W*>(p[0]);
     const W* self = reinterpret_cast<const W*>(p[1]);
     const auto* mask = reinterpret_cast<const uint8_t*>(p[2]);
-#pragma GCC ivdep
-    for (int64_t k = 0; k < n; ++k) out[k] = mask[k] ? value : self[k];
+    if constexpr (std::is_integral_v<W>) {
+#pragma omp simd
+      for (int64_t k = 0; k < n; ++k) {
+        const W on = W(0) - W(mask[k] != 0);  // all ones where the mask is true: no branch to guess
+        out[k] = W((value & on) | (self[k] & W(~on)));
+      }
+    } else {
+      for (int64_t k = 0; k < n; ++k) out[k] = mask[k] ? value : self[k];
+    }
     return;
   }
   for (int64_t k = 0; k < n; ++k) {

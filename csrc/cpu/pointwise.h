@@ -16,7 +16,7 @@
 #include <span>
 
 #include "core/tensor.h"
-#include "ops/pointwise_fns.h"
+#include "functors/fns.h"
 
 namespace rush {
 

@@ -101,25 +101,23 @@ T* at_row(const Tensor& t, int64_t row, int64_t length) {
 // Leaves the k smallest of x's packed elements in p[0, k), in no order. Only elements that beat the k-th so far are kept.
 template <class T>
 void smallest_of(const T* x, int64_t begin, int64_t end, int64_t k, KeyFlip<T> flip, std::vector<Packed<T>>& p) {
-  p.clear();
-  const size_t full = size_t(std::max<int64_t>(2 * k, k + 256));
-  KeyOf<T> bar = KeyOf<T>(~KeyOf<T>(0));
-  bool has_bar = false;
-  for (int64_t i = begin; i < end; ++i) {
-    const auto key = KeyOf<T>(order_key(x[i]) ^ flip);
-    // Positions grow, so an equal key comes too late.
-    if (has_bar && key >= bar) continue;
-    p.push_back(pack<T>(key, i));
-    if (p.size() < full) continue;
-    std::nth_element(p.begin(), p.begin() + k - 1, p.end());
-    p.resize(size_t(k));
-    bar = key_part<T>(p[size_t(k) - 1]);
-    has_bar = true;
+  const int64_t full = std::max<int64_t>(2 * k, k + 32);
+  p.resize(size_t(full));
+  Packed<T>* best = p.data();
+  int64_t n = 0, i = begin;
+  for (; i < end && n < full; ++i) best[n++] = pack<T>(KeyOf<T>(order_key(x[i]) ^ flip), i);
+  while (n == full) {
+    std::nth_element(best, best + k - 1, best + n);
+    const KeyOf<T> bar = key_part<T>(best[k - 1]);
+    // Positions grow, so a key that equals the bar comes too late.
+    for (n = k; i < end && n < full; ++i) {
+      const auto key = KeyOf<T>(order_key(x[i]) ^ flip);
+      best[n] = pack<T>(key, i);
+      n += key < bar;
+    }
   }
-  if (int64_t(p.size()) > k) {
-    std::nth_element(p.begin(), p.begin() + k - 1, p.end());
-    p.resize(size_t(k));
-  }
+  if (n > k) std::nth_element(best, best + k - 1, best + n);
+  p.resize(size_t(std::min(n, k)));
 }
 
 template <class T>

@@ -88,12 +88,12 @@ RUSH_FN double digamma(double x) {
 }
 RUSH_FN float digamma(float x) { return static_cast<float>(digamma(static_cast<double>(x))); }
 
-// The Hurwitz zeta function, sum of (x + k)^-s, for integers s > 1: terms up to x + k > 10, then
-// Euler and Maclaurin's rest. A pole is infinite for even s, and has no sign for odd ones.
+// The Hurwitz zeta function, sum of (x + k)^-s, for integers s > 1: terms up to x + k > s + 10, then
+// Euler and Maclaurin's rest. Poles are infinite.
 RUSH_FN double hurwitz_zeta(double s, double x) {
-  if (x <= 0.0 && x == floor(x)) return fmod(s, 2.0) == 0.0 ? limits<double>::inf : limits<double>::nan;
+  if (x <= 0.0 && x == floor(x)) return limits<double>::inf;
   double sum = 0.0;
-  for (; x < 10.0; x += 1.0) sum += pow(x, -s);
+  for (; x < s + 10.0; x += 1.0) sum += pow(x, -s);
   const double p = pow(x, -s), w = 1.0 / (x * x);
   double rest = p * (x / (s - 1.0) + 0.5), term = p * s / x;
   // B2j / (2j)!

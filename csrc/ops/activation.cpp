@@ -165,7 +165,7 @@ struct Hardshrink : Named<"hardshrink"> {
 struct Prelu : Named<"prelu"> {
   static Tensor call(const Tensor& x, const Tensor& weight) {
     check_dtype(x.dtype() == weight.dtype(), name, "self and weight must have one dtype, they are ", x.dtype(), " and ", weight.dtype());
-    check(x.is_floating(), ErrorKind::NotImplemented, name, "not implemented for ", x.dtype(), " tensors");
+    check(x.is_floating(), ErrorKind::DType, name, "not implemented for ", x.dtype(), " tensors");
     check_shape(weight.dim() <= 1, name, "weight must have one dimension or none, its shape is ", weight.sizes());
     Tensor w = weight;
     if (weight.numel() != 1) {

@@ -1,4 +1,5 @@
 // Pointwise arithmetic of two tensors. The engine sums gradients over broadcast dimensions; formulas here need not.
+#include "ops/data.h"
 #include "ops/pointwise.h"
 
 namespace rush {
@@ -60,6 +61,20 @@ struct Sub : Named<"sub"> {
   static Grads grad(const Ctx& c, const Tensor& g, const Tensor&, const Tensor&, const Scalar& alpha) {
     return {g, c.wants(1) ? neg(scaled(g, conj(alpha))) : Tensor()};
   }
+};
+
+// add_(-lr, grad), as programs wrote it before alpha had a name.
+struct AddAlphaFirst : Named<"add"> {
+  static constexpr bool in_place_safe = true;
+  static Spec check(const Tensor& a, const Scalar& alpha, const Tensor& b) { return Add::check(a, b, alpha); }
+  static void run(const Tensor& a, const Scalar& alpha, const Tensor& b, const Tensor& out) { Add::run(a, b, alpha, out); }
+  static Grads grad(const Ctx& c, const Tensor& g, const Tensor& a, const Scalar& alpha, const Tensor& b) { return Add::grad(c, g, a, b, alpha); }
+};
+struct SubAlphaFirst : Named<"sub"> {
+  static constexpr bool in_place_safe = true;
+  static Spec check(const Tensor& a, const Scalar& alpha, const Tensor& b) { return Sub::check(a, b, alpha); }
+  static void run(const Tensor& a, const Scalar& alpha, const Tensor& b, const Tensor& out) { Sub::run(a, b, alpha, out); }
+  static Grads grad(const Ctx& c, const Tensor& g, const Tensor& a, const Scalar& alpha, const Tensor& b) { return Sub::grad(c, g, a, b, alpha); }
 };
 
 struct Rsub : Named<"rsub"> {
@@ -146,9 +161,13 @@ struct Pow : SameBinary<"pow", BinaryFn::Pow>, PowerGrads {
       rush::check(is_differentiable(a.dtype()), ErrorKind::Runtime, name, "integers to negative integer powers are not allowed, the exponent is ",
                   b.item(), " for a ", a.dtype(), " tensor");
     }
+    if (is_trivial(a, b)) return like(a);
     return SameBinary::check(a, b);
   }
+  // A bool tensor to the power True or False needs no power at all.
+  static bool is_trivial(const Tensor& a, const Tensor& b) { return b.is_wrapped_number() && b.dtype() == DType::Bool && a.dtype() == DType::Bool; }
   static void run(const Tensor& a, const Tensor& b, const Tensor& out) {
+    if (is_trivial(a, b)) return b.item().to<bool>() ? copy_data(out, a) : fill_data(out, true);
     // The powers that programs write, at the price of a product or a root.
     if (b.is_wrapped_number() && is_differentiable(a.dtype())) {
       const Scalar e = b.item();

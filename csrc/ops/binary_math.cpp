@@ -8,7 +8,7 @@ constexpr double kLn2 = 0.693147180559945309417;
 
 // The extrema of complex numbers do not exist.
 void check_ordered(const char* op, const Tensor& a, const Tensor& b) {
-  check(!a.is_complex() && !b.is_complex(), ErrorKind::NotImplemented, op, "complex numbers have no order; the operands are ", a.dtype(), " and ", b.dtype());
+  check(!a.is_complex() && !b.is_complex(), ErrorKind::DType, op, "complex numbers have no order; the operands are ", a.dtype(), " and ", b.dtype());
 }
 
 }  // namespace
@@ -136,7 +136,13 @@ struct Heaviside : SameBinary<"heaviside", BinaryFn::Heaviside> {  // without gr
 };
 
 struct Ldexp : Named<"ldexp"> {
-  static Tensor call(const Tensor& x, const Tensor& exponent) { return x * pow(Scalar(2.0), exponent); }
+  // An integer exponent takes no part in promotion; the power is computed wide, so that it does not overflow before x.
+  static Tensor call(const Tensor& x, const Tensor& exponent) {
+    if (is_differentiable(exponent.dtype())) return x * pow(Scalar(2.0), exponent);
+    const DType t = float_type(x.dtype());
+    const Tensor y = x * pow(Scalar(2.0), cast(exponent, to_real(compute_type(t))));
+    return y.dtype() == t ? y : cast(y, t);
+  }
 };
 
 }  // namespace rush

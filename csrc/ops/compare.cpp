@@ -44,7 +44,7 @@ struct FloatPredicate : Named<N> {
 template <OpName N, UnaryFn fn>
 struct OrderedPredicate : FloatPredicate<N, fn, false> {
   static Spec check(const Tensor& x) {
-    rush::check(!x.is_complex(), ErrorKind::NotImplemented, N.text, "not implemented for ", x.dtype(), " tensors");
+    rush::check(!x.is_complex(), ErrorKind::DType, N.text, "not implemented for ", x.dtype(), " tensors");
     return like(x, DType::Bool);
   }
   static void check_out(const Tensor& out) { check_dtype(out.dtype() == DType::Bool, N.text, "out must be bool, it is ", out.dtype()); }
@@ -76,7 +76,7 @@ struct Isclose : Named<"isclose"> {
 
 namespace {
 
-bool all_true(const Tensor& t) { return sum(t).item().to_int() == t.numel(); }
+bool all_true(const Tensor& t) { return all(t).item().to<bool>(); }
 
 }  // namespace
 
@@ -88,10 +88,14 @@ struct Allclose : Named<"allclose"> {
 
 struct Equal : Named<"equal"> {
   static bool call(const Tensor& a, const Tensor& b) {
+    check(!a.is_meta() && !b.is_meta(), ErrorKind::NotImplemented, name, "tensors on the meta device have no values to compare");
     check(a.device() == b.device(), ErrorKind::Device, name, "both tensors must be on one device, they are on ", a.device(), " and ", b.device());
-    check(!a.is_meta(), ErrorKind::NotImplemented, name, "tensors on the meta device have no values to compare");
     return a.sizes() == b.sizes() && all_true(eq(a, b));
   }
+};
+
+struct Dist : Named<"dist"> {
+  static Tensor call(const Tensor& a, const Tensor& b, const Scalar& p) { return _vector_norm(a - b, p); }
 };
 
 struct IsNonzero : Named<"is_nonzero"> {

@@ -103,7 +103,7 @@ struct ArangeStart {
   static void fill(const Tensor& t, const Scalar& start, const Scalar& step) {
     dispatch_all(name, t.dtype(), [&]<typename T>() {
       if constexpr (is_complex_v<T> || std::is_same_v<T, bool>) {
-        fail(ErrorKind::NotImplemented, name, "not implemented for ", dtype_of<T>, " tensors");
+        fail(ErrorKind::DType, name, "not implemented for ", dtype_of<T>, " tensors");
       } else {
         // Counted in the widest type of its kind, so that no error adds up.
         using Wide = std::conditional_t<std::is_integral_v<T>, int64_t, double>;

@@ -2,6 +2,7 @@
 #include "cpu/triangle.h"
 #include "ops/creation.h"
 #include "ops/data.h"
+#include "ops/fits.h"
 #include "ops/operators.h"
 
 namespace rush {
@@ -44,7 +45,7 @@ struct FillDiagonal {
   static void check(const Tensor& self, const Scalar& value, bool) {
     check_shape(self.dim() >= 2, name, "needs at least 2 dimensions, got shape ", self.sizes());
     for (int64_t n : self.sizes()) check_shape(self.dim() == 2 || n == self.sizes()[0], name, "all sizes must be equal with more than 2 dimensions, got ", self.sizes());
-    check_dtype(!value.is_complex() || self.is_complex(), name, "a complex value cannot be written into a ", self.dtype(), " tensor");
+    check_fits(name, self.dtype(), value);
   }
   static void run(const Tensor& self, const Scalar& value, bool wrap) {
     int64_t step = 0, n = self.sizes()[0];

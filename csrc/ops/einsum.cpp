@@ -129,7 +129,7 @@ struct Operand {
     return permute(x, order);
   }
   // Adds up the dims of these labels.
-  void sum_out(const Labels& gone) {
+  void sum_out(const Labels& gone, std::optional<DType> dtype) {
     Dims dims;
     Labels left;
     for (size_t i = 0; i < labels.size(); ++i) {
@@ -138,7 +138,7 @@ struct Operand {
       else left.push_back(labels[i]);
     }
     if (dims.empty()) return;
-    tensor = sum(tensor, IntList(dims), false, tensor.dtype());
+    tensor = sum(tensor, IntList(dims), false, dtype);
     labels = left;
   }
   // With its dims in this order; labels it lacks become dims of size 1.
@@ -178,8 +178,8 @@ Operand contract(Operand a, Operand b, const Labels& keep) {
     if (a.find(l) >= 0) continue;
     (kept(l) ? only_b : gone_b).push_back(l);
   }
-  a.sum_out(gone_a);
-  b.sum_out(gone_b);
+  a.sum_out(gone_a, a.tensor.dtype());
+  b.sum_out(gone_b, b.tensor.dtype());
   auto joined = [](std::initializer_list<const Labels*> parts) {
     Labels all;
     for (const Labels* p : parts) all.insert(all.end(), p->begin(), p->end());
@@ -206,7 +206,7 @@ Operand contract(Operand a, Operand b, const Labels& keep) {
   for (int l : batch) {
     if (!kept(l)) gone.push_back(l);
   }
-  out.sum_out(gone);
+  out.sum_out(gone, out.tensor.dtype());
   return out;
 }
 
@@ -241,7 +241,8 @@ Tensor run_einsum(std::string_view equation, TensorList tensors) {
   for (int l : result.labels) {
     if (std::find(plan.output.begin(), plan.output.end(), l) == plan.output.end()) gone.push_back(l);
   }
-  result.sum_out(gone);
+  // A lone operand adds up as sum() does: integers in int64.
+  result.sum_out(gone, operands.size() > 1 ? std::optional(result.tensor.dtype()) : std::nullopt);
   return result.arranged(plan.output);
 }
 

@@ -1,4 +1,6 @@
 // Reading and writing by tensors of indices. What self[indices] means stands in index_plan.h, the loops in cpu/index.h.
+#include <algorithm>
+
 #include "cpu/masking.h"
 #include "ops/data.h"
 #include "ops/index_plan.h"
@@ -58,7 +60,9 @@ struct IndexPut {
     check_dtype(values.dtype() == self.dtype(), name, "the values are ", values.dtype(), ", the tensor is ", self.dtype(), ": they must be the same");
     rush::check(values.device() == self.device() || (values.dim() == 0 && values.is_cpu()), ErrorKind::Device, name, "the values are on ", values.device(),
           ", the tensor is on ", self.device());
-    expand_strides(name, values.sizes(), values.strides(), indexed_shape(name, self, indices));
+    // How many elements a mask without values picks is unknown; the result's shape is not.
+    const bool unknown = self.is_meta() && std::any_of(indices.begin(), indices.end(), [](const Tensor& t) { return t.defined() && is_mask(t); });
+    if (!unknown) expand_strides(name, values.sizes(), values.strides(), indexed_shape(name, self, indices));
     return like(self);
   }
   static void run(const Tensor& self, TensorList indices, const Tensor& values, bool accumulate, const Tensor& out) {
@@ -120,8 +124,8 @@ struct IndexSelect {
   static constexpr const char* name = "index_select";
   static constexpr bool may_fail = true;
   static Spec check(const Tensor& self, int64_t dim, const Tensor& index) {
-    check_index_type(name, self, index);
     check_index(index.dim() <= 1, name, "index must be a vector, got shape ", index.sizes());
+    check_index_type(name, self, index);
     const auto d = size_t(wrap_dim(name, dim, self.dim()));
     check_index(self.dim() > 0 || index.numel() == 1, name, "index into a 0-d tensor must have one element, got ", index.numel());
     Spec spec{self.sizes(), self.dtype(), self.device()};
@@ -131,10 +135,16 @@ struct IndexSelect {
   static void run(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& out) {
     const auto d = size_t(wrap_dim(name, dim, self.dim()));
     const Tensor source = at_least_1d(self), to = at_least_1d(out), i = at_least_1d(as_index(name, index));
+    const IndexRange range{name, source.sizes()[d], source.strides()[d], int64_t(d)};
+    if (source.is_contiguous() && to.is_contiguous() && i.is_contiguous()) {
+      int64_t outer = 1;
+      for (size_t k = 0; k < d; ++k) outer *= source.sizes()[k];
+      return copy_slices_cpu(to, source, i, outer, source.strides()[d] * source.element_size(), range);
+    }
     Dims source_strides = source.strides(), index_strides(uint32_t(source.dim()), 0);
     source_strides[d] = 0;
     index_strides[d] = i.strides()[0];
-    read_at_cpu(to, window(source, to.sizes(), source_strides), window(i, to.sizes(), index_strides), {name, source.sizes()[d], source.strides()[d], int64_t(d)});
+    read_at_cpu(to, window(source, to.sizes(), source_strides), window(i, to.sizes(), index_strides), range);
   }
   static constexpr uint32_t needs[] = {in(1)};
   static Grads grad(const Ctx& c, const Tensor& g, const Tensor&, int64_t dim, const Tensor& index) {
@@ -191,7 +201,7 @@ struct Put {
   static Spec check(const Tensor& self, const Tensor& index, const Tensor& source, bool) {
     check_index_type(name, self, index);
     check_dtype(source.dtype() == self.dtype(), name, "source is ", source.dtype(), ", the tensor is ", self.dtype(), ": they must be the same");
-    check_shape(source.numel() == index.numel(), name, "source and index must have as many elements: ", source.numel(), " and ", index.numel());
+    rush::check(source.numel() == index.numel(), ErrorKind::Range, name, "source and index must have as many elements: ", source.numel(), " and ", index.numel());
     return like(self);
   }
   static void run(const Tensor& self, const Tensor& index, const Tensor& source, bool accumulate, const Tensor& out) {
@@ -215,8 +225,8 @@ struct Put {
 struct TakeAlongDim {
   static constexpr const char* name = "take_along_dim";
   static Tensor call(const Tensor& self, const Tensor& indices, std::optional<int64_t> dim) {
-    check_dtype(indices.dtype() == DType::Int64 || indices.dtype() == DType::Int32, name, "indices must be int64, got ", indices.dtype());
-    if (!dim) return gather(reshape(self, Dims{-1}), 0, reshape(indices, Dims{-1}));
+    check_dtype(indices.dtype() == DType::Int64, name, "indices must be int64, got ", indices.dtype());
+    if (!dim) return gather(reshape(self, Dims{-1}), 0, counted_from_start(reshape(indices, Dims{-1}), self.numel()));
     check_shape(self.dim() == indices.dim(), name, "the tensor and indices must have as many dimensions: shapes ", self.sizes(), " and ", indices.sizes());
     const auto d = size_t(wrap_dim(name, *dim, self.dim()));
     if (self.dim() == 0) return gather(self, 0, indices);
@@ -227,7 +237,18 @@ struct TakeAlongDim {
     Dims self_sizes = common, index_sizes = common;
     self_sizes[d] = self.sizes()[d];
     index_sizes[d] = indices.sizes()[d];
-    return gather(expand(self, self_sizes), *dim, expand(indices, index_sizes));
+    return gather(expand(self, self_sizes), *dim, counted_from_start(expand(indices, index_sizes), self.sizes()[d]));
+  }
+
+ private:
+  // Negative indices count from the end; most callers have none.
+  static Tensor counted_from_start(const Tensor& indices, int64_t size) {
+    if (indices.is_meta() || !any_negative(contiguous_data(indices))) return indices;
+    return where(lt(indices, wrap_number(0)), indices + Scalar(size), indices);
+  }
+  static bool any_negative(const Tensor& t) {
+    const int64_t *p = t.data<int64_t>(), *end = p + t.numel();
+    return std::any_of(p, end, [](int64_t i) { return i < 0; });
   }
 };
 

@@ -22,7 +22,7 @@ struct Join {
   static constexpr const char* name = "cat";
 
   static Spec check(TensorList tensors, int64_t dim, IntList) {
-    rush::check(!tensors.empty(), ErrorKind::Runtime, name, "expected a non-empty list of tensors");
+    rush::check(!tensors.empty(), ErrorKind::Argument, name, "expected a non-empty list of tensors");
     const Tensor* first = nullptr;
     for (const Tensor& t : tensors) {
       rush::check(t.dim() > 0, ErrorKind::Runtime, name, "a 0-d tensor (at position ", int64_t(&t - tensors.data()), ") cannot be concatenated; use stack()");
@@ -80,8 +80,9 @@ struct Join {
 
 struct Cat {
   static constexpr const char* name = "cat";
+  static constexpr bool refuses_overlap = true;
   static Tensor call(TensorList tensors, int64_t dim) {
-    check(!tensors.empty(), ErrorKind::Runtime, name, "expected a non-empty list of tensors");
+    check(!tensors.empty(), ErrorKind::Argument, name, "expected a non-empty list of tensors");
     int64_t rank = 1;
     for (const Tensor& t : tensors) rank = std::max(rank, t.dim());
     const int64_t d = wrap_dim(name, dim, rank);
@@ -94,7 +95,7 @@ struct Cat {
 struct Stack {
   static constexpr const char* name = "stack";
   static Tensor call(TensorList tensors, int64_t dim) {
-    check(!tensors.empty(), ErrorKind::Runtime, name, "expected a non-empty list of tensors");
+    check(!tensors.empty(), ErrorKind::Argument, name, "expected a non-empty list of tensors");
     const int64_t d = wrap_dim(name, dim, tensors[0].dim() + 1);
     std::vector<Tensor> rows;
     rows.reserve(tensors.size());

@@ -2,6 +2,7 @@
 #include "cpu/masking.h"
 
 #include "ops/data.h"
+#include "ops/fits.h"
 #include "ops/op.h"
 #include "ops/operators.h"
 
@@ -33,7 +34,7 @@ struct MaskedFill {
   static Spec check(const Tensor& self, const Tensor& mask, const Tensor& value) {
     check_mask(name, self, mask);
     check_shape(value.dim() == 0, name, "the value must be a number or a 0-d tensor, got shape ", value.sizes());
-    check_dtype(!value.is_complex() || self.is_complex(), name, "a complex value cannot be written into a ", self.dtype(), " tensor");
+    if (!value.is_meta()) check_fits(name, self.dtype(), value.item());
     return pointwise(name, self, mask, self.dtype());
   }
   static void run(const Tensor& self, const Tensor& mask, const Tensor& value, const Tensor& out) { masked_fill_cpu(self, mask, value.item(), out); }

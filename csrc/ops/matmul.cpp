@@ -13,7 +13,7 @@ namespace rush {
 void check_product(const char* op, const Tensor& a, const Tensor& b) {
   check(a.dtype() == b.dtype(), ErrorKind::Runtime, op, "both tensors must have the same dtype, got ", a.dtype(), " and ", b.dtype(),
         ": convert one with .to(dtype)");
-  check(a.dtype() != DType::Bool, ErrorKind::NotImplemented, op, "not implemented for bool tensors");
+  check(a.dtype() != DType::Bool, ErrorKind::DType, op, "not implemented for bool tensors");
   common_device(op, {&a, &b});
 }
 
@@ -25,8 +25,8 @@ void check_matrices(const char* op, const Tensor& a, const Tensor& b) {
   check_product(op, a, b);
 }
 
-void check_batches(const char* op, const Tensor& a, const Tensor& b) {
-  check(a.dim() == 3 && b.dim() == 3, ErrorKind::Runtime, op, "expects two batches of matrices (3 dimensions), got shapes ", a.sizes(), " and ", b.sizes());
+void check_batches(const char* op, const Tensor& a, const Tensor& b, ErrorKind kind = ErrorKind::Runtime) {
+  check(a.dim() == 3 && b.dim() == 3, kind, op, "expects two batches of matrices (3 dimensions), got shapes ", a.sizes(), " and ", b.sizes());
   check_shape(a.sizes()[0] == b.sizes()[0], op, "batch sizes differ: ", a.sizes(), " and ", b.sizes());
   check_shape(a.sizes()[2] == b.sizes()[1], op, "inner sizes differ: ", a.sizes(), " and ", b.sizes());
   check_product(op, a, b);
@@ -194,7 +194,7 @@ struct Baddbmm {
   static constexpr const char* name = "baddbmm";
   static constexpr bool in_place_safe = true;
   static Spec check(const Tensor& self, const Tensor& a, const Tensor& b, const Scalar& beta, const Scalar& alpha) {
-    check_batches(name, a, b);
+    check_batches(name, a, b, ErrorKind::Range);  // PyTorch looks the third dim up first
     check_product(name, self, a);
     check_scales(name, a.dtype(), beta, alpha);
     Spec spec{Dims{a.sizes()[0], a.sizes()[1], b.sizes()[2]}, a.dtype(), a.device()};
@@ -235,6 +235,10 @@ struct Addmv {
 struct Addr {
   static constexpr const char* name = "addr";
   static Tensor call(const Tensor& self, const Tensor& a, const Tensor& b, const Scalar& beta, const Scalar& alpha) {
+    if (self.dtype() == DType::Bool && a.dtype() == DType::Bool && b.dtype() == DType::Bool) {
+      const Tensor product = outer(a, alpha.to<bool>() ? b : zeros_like(b));
+      return beta.to<bool>() ? logical_or(self, product) : product;
+    }
     return blend(name, self, outer(a, b), beta, alpha);
   }
 };
@@ -242,7 +246,7 @@ struct Addr {
 struct Addbmm {
   static constexpr const char* name = "addbmm";
   static Tensor call(const Tensor& self, const Tensor& a, const Tensor& b, const Scalar& beta, const Scalar& alpha) {
-    return blend(name, self, sum(bmm(a, b), Dims{0}), beta, alpha);
+    return blend(name, self, sum(bmm(a, b), Dims{0}, false, self.dtype()), beta, alpha);
   }
 };
 

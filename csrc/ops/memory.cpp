@@ -8,6 +8,7 @@ namespace rush {
 struct Copy {
   static constexpr const char* name = "copy_";
   static constexpr bool in_place_safe = true;
+  static constexpr bool refuses_overlap = false;  // x[1:] = x[:-1] means what it says, as in NumPy
   static Spec check(const Tensor& self, const Tensor& src, bool) {
     expand_strides(name, src.sizes(), src.strides(), self.sizes());
     return like(self);
@@ -25,6 +26,7 @@ struct Copy {
 struct Fill {
   static constexpr const char* name = "fill";
   static constexpr bool in_place_safe = true;
+  static constexpr bool repeats_are_fine = true;
   static Spec check(const Tensor& self, const Tensor& value) {
     check_shape(value.dim() == 0, name, "the value must be a number or a 0-d tensor, got shape ", value.sizes());
     return like(self);
@@ -40,6 +42,7 @@ struct Fill {
 
 struct Zero {
   static constexpr const char* name = "zero_";
+  static constexpr bool repeats_are_fine = true;
   static void check(const Tensor&) {}
   static void run(const Tensor& self) { fill_data(self, 0); }
   static Grads grad(const Ctx&, const Tensor& g, const Tensor&) { return {zeros_like(g)}; }

@@ -30,10 +30,25 @@ void check_no_grad_for_out(const char* op, bool any_requires_grad) {
   check(!any_requires_grad, ErrorKind::Runtime, op, "out= does not support automatic differentiation, but one of the arguments requires grad");
 }
 
-bool overlaps(const Tensor& out, const Tensor& input, bool exact_is_fine) {
+namespace {
+[[noreturn, gnu::cold]] void fail_overlap(const char* op, const Tensor& out, const Tensor& input) {
+  fail(ErrorKind::Runtime, op, "unsupported operation: the output (shape ", out.sizes(), ", strides ", out.strides(), ", offset ", out.offset(),
+       ") and an input (shape ", input.sizes(), ", strides ", input.strides(), ", offset ", input.offset(),
+       ") share some of their memory; clone() one of them first");
+}
+}  // namespace
+
+bool overlaps(const char* op, const Tensor& out, const Tensor& input, bool exact_is_fine, bool refuse) {
   if (!(out.storage() == input.storage()) && !out.storage()->is_foreign()) [[likely]] return false;
   const Overlap o = overlap(out, input);
-  return o == Overlap::Partial || (o == Overlap::Full && !exact_is_fine);
+  if (refuse && o == Overlap::Partial) fail_overlap(op, out, input);
+  return o == Overlap::Partial || o == Overlap::Unknown || (o == Overlap::Full && !exact_is_fine);
+}
+
+void refuse_any_overlap(const char* op, const Tensor& out, const Tensor& input) {
+  if (!input.defined() || !(out.storage() == input.storage())) return;
+  const Overlap o = overlap(out, input);
+  if (o == Overlap::Partial || o == Overlap::Full) fail_overlap(op, out, input);
 }
 
 void write_back(const Tensor& out, const Tensor& result) { copy_data(out, result); }

@@ -177,6 +177,18 @@ constexpr bool may_fail() {
   if constexpr (requires { Op::may_fail; }) return Op::may_fail;
   return false;
 }
+// Are outputs that overlap an input refused? By default where run() may read and write one tensor, but not two that overlap
+// in part: PyTorch raises there, and a program that gets by without a copy would be a surprise. The others work on a copy.
+template <class Op>
+constexpr bool refuses_overlap() {
+  if constexpr (requires { Op::refuses_overlap; }) return Op::refuses_overlap;
+  return in_place_safe<Op>();
+}
+template <class Op>
+constexpr bool repeats_are_fine() {
+  if constexpr (requires { Op::repeats_are_fine; }) return Op::repeats_are_fine;
+  return false;
+}
 template <class Op>
 constexpr bool is_differentiable_result(size_t i) {
   if constexpr (requires { Op::non_differentiable; }) return !(Op::non_differentiable >> i & 1);
@@ -292,6 +304,19 @@ class OpNode final : public Node {
   SmallVector<SavedTensor, 1> outs_;
   bool released_ = false;
 };
+
+RUSH_API Tensor write_target_copy(const Tensor& self);  // a clone, without history
+
+// The node of an in-place call. Where a gradient reads self's old value, it is kept as a copy: the write will destroy it.
+template <class Op, class... A>
+Ref<OpNode<Op, Tensor, A...>> make_inplace_node(const Tensor& self, const A&... rest) {
+  const uint32_t mask = saved_mask<Op>(self, rest...);
+  const Tensor old = mask & in(0) ? write_target_copy(self) : self;
+  auto node = Ref<OpNode<Op, Tensor, A...>>::adopt(new OpNode<Op, Tensor, A...>(mask, old, rest...));
+  node->add_edge(gradient_edge(self));
+  (visit_tensors([&](const Tensor& t) { node->add_edge(t.defined() ? gradient_edge(t) : Edge{}); }, rest), ...);
+  return node;
+}
 
 template <class Op, class... A>
 Ref<OpNode<Op, A...>> make_node(const A&... args) {
@@ -409,10 +434,11 @@ RUSH_API void prepare_out(const char* op, const Tensor& out, const Spec& spec);
 RUSH_API void warn_resized_out(const char* op, const Tensor& out, const Spec& spec);
 RUSH_API void check_no_grad_for_out(const char* op, bool any_requires_grad);
 // Can run() write straight into `out`: right dtype, no input that overlaps it other than exactly?
-RUSH_API bool overlaps(const Tensor& out, const Tensor& input, bool exact_is_fine);
+// Raises when the overlap is partial and `refuse` is set.
+RUSH_API bool overlaps(const char* op, const Tensor& out, const Tensor& input, bool exact_is_fine, bool refuse);
+RUSH_API void refuse_any_overlap(const char* op, const Tensor& out, const Tensor& input);
 RUSH_API void write_back(const Tensor& out, const Tensor& result);  // the bytes of result into out, without history
 RUSH_API void assign_in_place(const Tensor& self, const Tensor& result);  // self.copy_(result), with history
-RUSH_API Tensor write_target_copy(const Tensor& self);  // a clone, without history
 
 template <class Op, class... A>
 const Tensor& call_inplace(const Tensor& self, const A&... rest) {
@@ -420,19 +446,21 @@ const Tensor& call_inplace(const Tensor& self, const A&... rest) {
   if constexpr (requires { Op::check_in_place(self, spec); }) Op::check_in_place(self, spec);  // what only this form refuses
   check_in_place_result(Op::name, self, spec);
   const bool tracked = any_tracked(self, rest...);
-  check_in_place(Op::name, self, tracked);
+  check_in_place(Op::name, self, repeats_are_fine<Op>());
   constexpr bool differentiable = !NotDifferentiable<Op>;
   const bool records = differentiable && tracked && grad_enabled() && any_requires_grad(self, rest...);
   Ref<OpNode<Op, Tensor, A...>> node;
-  if (records) [[unlikely]] node = make_node<Op>(self, rest...);
+  if (records) [[unlikely]] node = make_inplace_node<Op>(self, rest...);
   std::vector<Tensor> tangents;
   if (tracked && differentiable && any_tangent(self, rest...)) [[unlikely]] {
-    const Tensor before = write_target_copy(self);
-    tangents = tangents_of_results<Op>(std::span<const Tensor>(&before, 1), self, rest...);
+    // The rule reads the inputs as they were and the result: compute it aside first.
+    const Tensor result = spec.allocate();
+    if (!self.is_meta()) Op::run(self, rest..., result);
+    tangents = tangents_of_results<Op>(std::span<const Tensor>(&result, 1), self, rest...);
   }
   if (!self.is_meta()) [[likely]] {
     bool direct = in_place_safe<Op>() && !may_fail<Op>() && spec.dtype == self.dtype();
-    (visit_tensors([&](const Tensor& t) { direct = direct && !(t.defined() && overlaps(self, t, true)); }, rest), ...);
+    (visit_tensors([&](const Tensor& t) { direct = !(t.defined() && overlaps(Op::name, self, t, true, refuses_overlap<Op>())) && direct; }, rest), ...);
     if (direct) [[likely]] {
       Op::run(self, rest..., self);
     } else {
@@ -458,7 +486,7 @@ void run_into(const std::array<Tensor, N>& outs, const std::array<Spec, N>& spec
   bool direct = !may_fail<Op>();
   for (size_t i = 0; i < N; ++i) {
     direct = direct && outs[i].dtype() == specs[i].dtype && !has_internal_overlap(outs[i]);
-    (visit_tensors([&](const Tensor& t) { direct = direct && !(t.defined() && overlaps(outs[i], t, in_place_safe<Op>())); }, args), ...);
+    (visit_tensors([&](const Tensor& t) { direct = !(t.defined() && overlaps(Op::name, outs[i], t, in_place_safe<Op>(), refuses_overlap<Op>())) && direct; }, args), ...);
   }
   if (direct) {
     std::apply([&](const auto&... out) { Op::run(args..., out...); }, outs);
@@ -510,13 +538,14 @@ template <class Op, class... A>
 const Tensor& compose_inplace(const Tensor& self, const A&... rest) {
   const Tensor result = Op::call(self, rest...);
   check_in_place_result(Op::name, self, Spec{result.sizes(), result.dtype(), result.device()});
-  check_in_place(Op::name, self, any_tracked(self, rest...));
+  check_in_place(Op::name, self);
   assign_in_place(self, result);
   return self;
 }
 template <class Op, class... A>
 const Tensor& compose_out(const Tensor& out, const A&... args) {
   check_no_grad_for_out(Op::name, grad_enabled() && (any_requires_grad(args...) || requires_grad(out)));
+  if constexpr (refuses_overlap<Op>()) (visit_tensors([&](const Tensor& t) { refuse_any_overlap(Op::name, out, t); }, args), ...);
   const Tensor result = Op::call(args...);
   prepare_out(Op::name, out, Spec{result.sizes(), result.dtype(), result.device()});
   write_back(out, result);
@@ -541,10 +570,10 @@ template <class Op, class... A>
 const Tensor& mutate(const Tensor& self, const A&... rest) {
   Op::check(self, rest...);
   const bool tracked = any_tracked(self, rest...);
-  check_in_place(Op::name, self, tracked);
+  check_in_place(Op::name, self, repeats_are_fine<Op>());
   const bool records = tracked && grad_enabled() && requires_grad(self);
   Ref<OpNode<Op, Tensor, A...>> node;
-  if (records) node = make_node<Op>(self, rest...);
+  if (records) node = make_inplace_node<Op>(self, rest...);
   if (!self.is_meta()) [[likely]] Op::run(self, rest...);
   self.bump_version(Op::name);
   if (records) rebase_history(self, Ref<Node>::share(node.get()));

@@ -22,7 +22,7 @@ struct Overwrites {
 };
 
 void check_floating(const char* op, const Tensor& self) {
-  check(is_differentiable(self.dtype()), ErrorKind::NotImplemented, op, "not implemented for ", self.dtype(), " tensors");
+  check(is_differentiable(self.dtype()), ErrorKind::DType, op, "not implemented for ", self.dtype(), " tensors");
 }
 
 void fill_floating(const char* op, RandomFn fn, const Tensor& self, Generator* generator, double a, double b) {
@@ -32,7 +32,7 @@ void fill_floating(const char* op, RandomFn fn, const Tensor& self, Generator* g
     return;
   }
   // A complex normal has independent parts that share the variance.
-  check(fn == RandomFn::Normal, ErrorKind::NotImplemented, op, "not implemented for ", self.dtype(), " tensors");
+  check(fn == RandomFn::Normal, ErrorKind::DType, op, "not implemented for ", self.dtype(), " tensors");
   Dims sizes(self.sizes()), strides(self.strides());
   for (int64_t& s : strides) s *= 2;
   sizes.push_back(2);
@@ -60,7 +60,7 @@ int64_t exact_limit(DType t) {
 }
 
 void check_integer_target(const char* op, const Tensor& self, int64_t from, int64_t last) {
-  check(!self.is_complex(), ErrorKind::NotImplemented, op, "not implemented for ", self.dtype(), " tensors");
+  check(!self.is_complex(), ErrorKind::DType, op, "not implemented for ", self.dtype(), " tensors");
   const bool floating = self.is_floating();
   const int64_t high = exact_limit(self.dtype());
   const int64_t low = floating ? -high : info(self.dtype()).is_signed ? -high - 1 : 0;
@@ -76,7 +76,7 @@ void check_std(const char* op, double std) { check(std >= 0, ErrorKind::Runtime,
 struct Uniform_ : Overwrites {
   static constexpr const char* name = "uniform_";
   static void check(const Tensor& self, double from, double to, Generator*) {
-    rush::check(is_floating(self.dtype()), ErrorKind::NotImplemented, name, "not implemented for ", self.dtype(), " tensors");
+    rush::check(is_floating(self.dtype()), ErrorKind::DType, name, "not implemented for ", self.dtype(), " tensors");
     rush::check(from <= to, ErrorKind::Runtime, name, "expects from <= to, got from=", from, " and to=", to);
     rush::check(std::isfinite(to - from), ErrorKind::Runtime, name, "the width of [", from, ", ", to, ") is not finite");
   }
@@ -119,7 +119,7 @@ struct Cauchy_ : Overwrites {
 struct Geometric_ : Overwrites {
   static constexpr const char* name = "geometric_";
   static void check(const Tensor& self, double p, Generator*) {
-    rush::check(!self.is_complex() && self.dtype() != DType::Bool, ErrorKind::NotImplemented, name, "not implemented for ", self.dtype(), " tensors");
+    rush::check(!self.is_complex() && self.dtype() != DType::Bool, ErrorKind::DType, name, "not implemented for ", self.dtype(), " tensors");
     rush::check(p > 0 && p < 1, ErrorKind::Runtime, name, "expects p in (0, 1), got p=", p);
   }
   static void run(const Tensor& self, double p, Generator* g) { fill_floating(name, RandomFn::Geometric, self, g, p, 0); }
@@ -146,7 +146,7 @@ struct RandomTo_ : Overwrites {
 struct Random_ : Overwrites {
   static constexpr const char* name = "random_";
   static void check(const Tensor& self, Generator*) {
-    rush::check(!self.is_complex(), ErrorKind::NotImplemented, name, "not implemented for ", self.dtype(), " tensors");
+    rush::check(!self.is_complex(), ErrorKind::DType, name, "not implemented for ", self.dtype(), " tensors");
   }
   static void run(const Tensor& self, Generator* g) { RandomRange_::run(self, 0, std::nullopt, g); }
 };
@@ -154,7 +154,7 @@ struct Random_ : Overwrites {
 struct BernoulliP_ : Overwrites {
   static constexpr const char* name = "bernoulli_";
   static void check(const Tensor& self, double p, Generator*) {
-    rush::check(!self.is_complex(), ErrorKind::NotImplemented, name, "not implemented for ", self.dtype(), " tensors");
+    rush::check(!self.is_complex(), ErrorKind::DType, name, "not implemented for ", self.dtype(), " tensors");
     rush::check(p >= 0 && p <= 1, ErrorKind::Runtime, name, "expects p in [0, 1], got p=", p);
   }
   static void run(const Tensor& self, double p, Generator* g) { fill_floating(name, RandomFn::Bernoulli, self, g, p, 0); }
@@ -163,7 +163,7 @@ struct BernoulliP_ : Overwrites {
 struct BernoulliTensor_ : Overwrites {
   static constexpr const char* name = "bernoulli_";
   static void check(const Tensor& self, const Tensor& p, Generator*) {
-    rush::check(is_floating(p.dtype()), ErrorKind::Runtime, name, "the probabilities must be floating, got ", p.dtype());
+    rush::check(is_floating(p.dtype()), ErrorKind::DType, name, "the probabilities must be floating, got ", p.dtype());
     expand_strides(name, p.sizes(), p.strides(), self.sizes());
   }
   static void run(const Tensor& self, const Tensor& p, Generator* g) {
@@ -238,6 +238,7 @@ struct RandintLow {
   static constexpr const char* name = "randint";
   static Tensor call(int64_t low, int64_t high, IntList size, Generator* g, std::optional<DType> dtype, std::optional<Layout>, std::optional<Device> device,
                      bool requires_grad, bool pin) {
+    check(low < high, ErrorKind::Runtime, name, "expects low < high, got low=", low, " and high=", high);
     Tensor t = fresh(name, size, dtype.value_or(DType::Int64), device, pin);
     random_(t, low, high, g);
     return finished(std::move(t), requires_grad);
@@ -256,6 +257,7 @@ struct RandintLikeLow {
   static constexpr const char* name = "randint_like";
   static Tensor call(const Tensor& self, int64_t low, int64_t high, std::optional<DType> dtype, std::optional<Layout>, std::optional<Device> device,
                      bool requires_grad, bool pin, std::optional<MemoryFormat> format, Generator* g) {
+    check(low < high, ErrorKind::Runtime, name, "expects low < high, got low=", low, " and high=", high);
     Tensor t = fresh_like(name, self, dtype, device, pin, format);
     random_(t, low, high, g);
     return finished(std::move(t), requires_grad);

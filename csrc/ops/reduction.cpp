@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "cpu/pointwise.h"
 #include "cpu/reduce.h"
 #include "ops/data.h"
 #include "ops/operators.h"
@@ -91,7 +92,11 @@ struct Mean {
     return {ReducedDims(name, x, dim).shape(x, keepdim), t, x.device()};
   }
   static void run(const Tensor& x, const std::optional<IntList>& dim, bool, std::optional<DType>, const Tensor& out) {
-    reduce(ReduceFn::Mean, x, ReducedDims(name, x, dim).keepdim_view(x, out));
+    const ReducedDims dims(name, x, dim);
+    if (!out.is_complex()) return reduce(ReduceFn::Mean, x, dims.keepdim_view(x, out));
+    // Divided as complex numbers are: NaN in one part reaches the other, and the average of nothing is NaN in both.
+    reduce(ReduceFn::Sum, x, dims.keepdim_view(x, out));
+    map_binary(BinaryFn::Div, out, wrap_number(Scalar(dims.folded(x))), out, {}, out.dtype());
   }
   static Grads grad(const Ctx& c, const Tensor& g, const Tensor&, const std::optional<IntList>& dim, bool keepdim, std::optional<DType>) {
     const Dims& sizes = c.sizes(0);
@@ -140,7 +145,7 @@ struct Prod {
 namespace {
 
 void check_ordered(const char* op, const Tensor& x) {
-  check(!x.is_complex(), ErrorKind::NotImplemented, op, "complex numbers have no order (", x.dtype(), ")");
+  check(!x.is_complex(), ErrorKind::DType, op, "complex numbers have no order (", x.dtype(), ")");
 }
 
 // An extreme of nothing does not exist.
@@ -270,7 +275,7 @@ struct ArgExtreme {
   static constexpr bool differentiable = false;
   static Spec check_as(const char* op, const Tensor& x, std::optional<int64_t> dim, bool keepdim) {
     check_ordered(op, x);
-    check(x.dtype() != DType::Bool, ErrorKind::NotImplemented, op, "not implemented for bool tensors");
+    check(x.dtype() != DType::Bool, ErrorKind::DType, op, "not implemented for bool tensors");
     const ReducedDims dims(op, x, dim ? std::optional<IntList>(IntList(&*dim, 1)) : std::nullopt);
     check(dim || x.numel() > 0, ErrorKind::Index, op, "an empty tensor of shape ", x.sizes(), " has no extreme; pass dim");
     check_not_empty(op, x, dims);
@@ -332,10 +337,9 @@ struct CountNonzero {
   }
 };
 
-struct Logsumexp {
+struct LogsumexpReal {
   static constexpr const char* name = "logsumexp";
   static Spec check(const Tensor& x, IntList dim, bool keepdim) {
-    rush::check(!x.is_complex(), ErrorKind::NotImplemented, name, "not implemented for ", x.dtype(), " tensors");
     return {ReducedDims(name, x, dim).shape(x, keepdim), float_type(x.dtype()), x.device()};
   }
   static void run(const Tensor& x, IntList dim, bool, const Tensor& out) {
@@ -346,6 +350,17 @@ struct Logsumexp {
   static Grads grad(const Ctx& c, const Tensor& g, const Tensor& x, IntList dim, bool keepdim) {
     const Tensor total = restore_dims(c.out(), x.dim(), name, dim, keepdim);
     return {restore_dims(g, x.dim(), name, dim, keepdim) * exp(x - total)};
+  }
+};
+
+struct Logsumexp {
+  static constexpr const char* name = "logsumexp";
+  static Tensor call(const Tensor& x, IntList dim, bool keepdim) {
+    if (!x.is_complex()) return logsumexp_real(x, dim, keepdim);
+    // Shifted by the largest real part, so that no exponential overflows.
+    const Tensor shift = x.numel() == 0 ? zeros_like(sum(real(x), dim, true)) : detach(amax(real(x), dim, true));
+    const Tensor safe = masked_fill(shift, logical_not(isfinite(shift)), wrap_number(0));
+    return log(sum(exp(x - safe), dim, keepdim)) + (keepdim ? safe : reshape(safe, ReducedDims(name, x, dim).shape(x, false)));
   }
 };
 

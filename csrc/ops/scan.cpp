@@ -14,6 +14,12 @@ Spec scan_spec(const char* op, const Tensor& x, int64_t dim, std::optional<DType
   return like(x, dtype.value_or(exact ? DType::Int64 : x.dtype()));
 }
 
+// In place, dtype= cannot ask for another one; that integers add up in int64 does not count.
+void check_own_dtype(const char* op, const Tensor& x, const Spec& spec) {
+  check(spec.dtype == x.dtype() || (spec.dtype == DType::Int64 && is_integral(x.dtype())), ErrorKind::Runtime, op, "in place, dtype must be the tensor's own ",
+        x.dtype(), ", got ", spec.dtype);
+}
+
 // Sums from each position to the end.
 Tensor reverse_cumsum(const Tensor& g, int64_t dim) {
   if (g.dim() == 0) return g;
@@ -22,13 +28,14 @@ Tensor reverse_cumsum(const Tensor& g, int64_t dim) {
 }
 
 void check_ordered(const char* op, const Tensor& x) {
-  check(!x.is_complex(), ErrorKind::NotImplemented, op, "complex numbers have no order (", x.dtype(), ")");
+  check(!x.is_complex(), ErrorKind::DType, op, "complex numbers have no order (", x.dtype(), ")");
 }
 
 }  // namespace
 
 struct Cumsum {
   static constexpr const char* name = "cumsum";
+  static void check_in_place(const Tensor& x, const Spec& spec) { check_own_dtype(name, x, spec); }
   static Spec check(const Tensor& x, int64_t dim, std::optional<DType> dtype) { return scan_spec(name, x, dim, dtype); }
   static void run(const Tensor& x, int64_t dim, std::optional<DType>, const Tensor& out) {
     if (x.dim() == 0) return copy_data(out, x);
@@ -39,6 +46,7 @@ struct Cumsum {
 
 struct Cumprod {
   static constexpr const char* name = "cumprod";
+  static void check_in_place(const Tensor& x, const Spec& spec) { check_own_dtype(name, x, spec); }
   static Spec check(const Tensor& x, int64_t dim, std::optional<DType> dtype) { return scan_spec(name, x, dim, dtype); }
   static void run(const Tensor& x, int64_t dim, std::optional<DType>, const Tensor& out) {
     if (x.dim() == 0) return copy_data(out, x);
@@ -105,10 +113,10 @@ struct Cummin : RunningExtreme<ScanFn::Min> {
   static Grads grad(const Ctx& c, GradSpan g, const Tensor&, int64_t dim) { return grad_as(c, g[0], dim); }
 };
 
-struct Logcumsumexp {
+struct LogcumsumexpReal {
   static constexpr const char* name = "logcumsumexp";
   static Spec check(const Tensor& x, int64_t dim) {
-    rush::check(is_floating(x.dtype()), ErrorKind::NotImplemented, name, "not implemented for ", x.dtype(), " tensors");
+    rush::check(is_floating(x.dtype()), ErrorKind::DType, name, "not implemented for ", x.dtype(), " tensors");
     wrap_dim(name, dim, x.dim());
     return like(x);
   }
@@ -121,9 +129,21 @@ struct Logcumsumexp {
   static Grads grad(const Ctx& c, const Tensor& g, const Tensor& x, int64_t dim) {
     if (x.dim() == 0) return {g};
     const IntList d(&dim, 1);
-    auto reverse = [&](const Tensor& t) { return flip(logcumsumexp(flip(t, d), dim), d); };
+    auto reverse = [&](const Tensor& t) { return flip(logcumsumexp_real(flip(t, d), dim), d); };
     const Tensor up = log(relu(g)), down = log(relu(neg(g)));
     return {exp(reverse(up - c.out()) + x) - exp(reverse(down - c.out()) + x)};
+  }
+};
+
+struct Logcumsumexp {
+  static constexpr const char* name = "logcumsumexp";
+  static Tensor call(const Tensor& x, int64_t dim) {
+    if (!x.is_complex() || x.numel() == 0) return x.is_complex() ? clone(x) : logcumsumexp_real(x, dim);
+    if (x.dim() == 0) return clone(x);
+    // Shifted by the largest real part along dim, so that no exponential overflows.
+    const Tensor shift = detach(amax(real(x), IntList(&dim, 1), true));
+    const Tensor safe = masked_fill(shift, logical_not(isfinite(shift)), wrap_number(0));
+    return log(cumsum(exp(x - safe), dim)) + safe;
   }
 };
 

@@ -1,5 +1,6 @@
 // Writing along one dim. All of these are lines of writes (cpu/index.h); indices are checked before anything is written.
 #include "ops/data.h"
+#include "ops/fits.h"
 #include "ops/index_plan.h"
 #include "ops/operators.h"
 
@@ -16,10 +17,6 @@ void check_index_type(const char* op, const Tensor& self, const Tensor& index) {
 void check_same_type(const char* op, const Tensor& self, const Tensor& src) {
   check_dtype(src.dtype() == self.dtype(), op, "the tensor is ", self.dtype(), ", the source is ", src.dtype(), ": they must be the same");
   check(src.device() == self.device(), ErrorKind::Device, op, "the source is on ", src.device(), ", the tensor is on ", self.device());
-}
-
-void check_value(const char* op, const Tensor& self, bool complex_value) {
-  check_dtype(!complex_value || self.is_complex(), op, "a complex value cannot be written into a ", self.dtype(), " tensor");
 }
 
 // ---- scatter: an index a place ----
@@ -100,7 +97,7 @@ struct ScatterValue {
   static constexpr const char* name = "scatter";
   static constexpr bool in_place_safe = true;
   static Spec check(const Tensor& self, int64_t dim, const Tensor& index, const Scalar& value) {
-    check_value(name, self, value.is_complex());
+    check_fits(name, self.dtype(), value);
     return check_scatter(name, self, dim, index, nullptr);
   }
   static void run(const Tensor& self, int64_t dim, const Tensor& index, const Scalar& value, const Tensor& out) {
@@ -145,7 +142,7 @@ struct ScatterValueReduce {
   static constexpr const char* name = "scatter";
   static Tensor call(const Tensor& self, int64_t dim, const Tensor& index, const Scalar& value, std::string_view reduce) {
     const char* fn = long_name(name, reduce);
-    check_value(name, self, value.is_complex());
+    check_fits(name, self.dtype(), value);
     const Tensor one = scalar_tensor(value, self.dtype(), self.device());
     return scatter_reduce(self, dim, index, index.dim() == 0 ? one : expand(one, index.sizes()), fn, true);
   }
@@ -271,8 +268,9 @@ void check_slices(const char* op, const Tensor& self, int64_t dim, const Tensor&
   check_index(index.dim() <= 1, op, "index must be a vector, got shape ", index.sizes());
   const auto d = size_t(wrap_dim(op, dim, self.dim()));
   const Tensor s = at_least_1d(self), from = at_least_1d(source);
-  check_shape(from.dim() == s.dim() || source.dim() == 0, op, "the source of shape ", source.sizes(), " must have as many dimensions as shape ", self.sizes());
-  check_shape(from.dim() == s.dim() && from.sizes()[d] == index.numel(), op, "the source of shape ", source.sizes(), " must have as many slices along dimension ", int64_t(d),
+  // PyTorch has an IndexError here for index_copy, and a RuntimeError for its kin.
+  check(from.dim() == s.dim() || source.dim() == 0, ErrorKind::Range, op, "the source of shape ", source.sizes(), " must have as many dimensions as shape ", self.sizes());
+  check(from.dim() == s.dim() && from.sizes()[d] == index.numel(), ErrorKind::Range, op, "the source of shape ", source.sizes(), " must have as many slices along dimension ", int64_t(d),
               " as the index has elements: ", index.numel());
   for (size_t k = 0; k < size_t(s.dim()); ++k) {
     check_shape(k == d || from.sizes()[k] == s.sizes()[k], op, "the source of shape ", source.sizes(), " must match shape ", self.sizes(),
@@ -304,7 +302,7 @@ struct IndexAdd {
   static constexpr bool in_place_safe = true;
   static Spec check(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& source, const Scalar& alpha) {
     check_slices(name, self, dim, index, source);
-    rush::check(category(self.dtype()) >= alpha.category(), ErrorKind::Runtime, name, "alpha ", alpha, " does not fit a ", self.dtype(), " tensor");
+    check_fits(name, self.dtype(), alpha);
     return like(self);
   }
   static void run(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& source, const Scalar& alpha, const Tensor& out) {
@@ -337,10 +335,10 @@ struct IndexFill {
   static constexpr bool in_place_safe = true;
   static Spec check(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& value) {
     check_index_type(name, self, index);
-    check_index(index.dim() <= 1, name, "index must be a vector, got shape ", index.sizes());
+    rush::check(index.dim() <= 1, ErrorKind::Range, name, "index must be a vector, got shape ", index.sizes());
     wrap_dim(name, dim, self.dim());
     check_shape(value.dim() == 0, name, "the value must be a number or a 0-d tensor, got shape ", value.sizes());
-    check_value(name, self, value.is_complex());
+    if (!value.is_meta()) check_fits(name, self.dtype(), value.item());
     return like(self);
   }
   static void run(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& value, const Tensor& out) {

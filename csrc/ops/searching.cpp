@@ -18,8 +18,11 @@ bool wants_right(const char* op, bool right, std::optional<std::string_view> sid
   return *side == "right";
 }
 
-// The type in which boundaries and values are compared: that of both, or what a number next to the boundaries makes of them.
-DType compared_type(const Tensor& sorted, const Tensor& values) { return values.is_wrapped_number() ? result_type(sorted, values) : sorted.dtype(); }
+// The type in which boundaries and values are compared.
+DType compared_type(const Tensor& sorted, const Tensor& values) {
+  const DType t = result_type(sorted, values);
+  return t == DType::Bool ? DType::UInt8 : t;
+}
 
 Tensor converted(const Tensor& x, DType t) { return contiguous_data(x.dtype() == t ? x : convert_data(x, t)); }
 
@@ -35,8 +38,6 @@ struct Searchsorted {
   static constexpr bool differentiable = false;
   static Spec check(const Tensor& sorted, const Tensor& values, bool out_int32, bool right, std::optional<std::string_view> side, const Tensor& sorter) {
     wants_right(name, right, side);
-    check_dtype(values.is_wrapped_number() || values.dtype() == sorted.dtype(), name, "the boundaries are ", sorted.dtype(), ", the values are ",
-                values.dtype(), ": they must be the same");
     check_dtype(!sorted.is_complex() && !values.is_complex(), name, "complex numbers have no order");
     rush::check(sorted.device() == values.device() || values.is_wrapped_number(), ErrorKind::Device, name, "the boundaries are on ", sorted.device(),
                 ", the values are on ", values.device());
@@ -107,8 +108,8 @@ struct Bincount {
   static Tensor call(const Tensor& self, const Tensor& weights, int64_t minlength) {
     check(!self.is_meta(), ErrorKind::NotImplemented, name, "the result's shape depends on the values, and a meta tensor has none");
     check(minlength >= 0, ErrorKind::Runtime, name, "minlength must not be negative, got ", minlength);
-    check_shape(self.dim() == 1, name, "needs a vector, got shape ", self.sizes());
     check_dtype(is_integral(self.dtype()), name, "needs integers, got ", self.dtype());
+    check_shape(self.dim() == 1, name, "needs a vector, got shape ", self.sizes());
     check_shape(!weights.defined() || weights.sizes() == self.sizes(), name, "weights must have the shape of the input: ", weights.defined() ? weights.sizes() : Dims(),
                 " and ", self.sizes());
     const Tensor x = converted(self, DType::Int64);

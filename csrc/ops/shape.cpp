@@ -602,6 +602,17 @@ struct ResizeAs_ {
   static Tensor call(const Tensor& x, const Tensor& other, std::optional<MemoryFormat> format) { return Resize_::call(x, other.sizes(), format); }
 };
 
+struct AsStrided_ {
+  static constexpr const char* name = "as_strided_";
+  static Tensor call(const Tensor& x, IntList size, IntList stride, std::optional<int64_t> storage_offset) {
+    check(!(grad_enabled() && requires_grad(x)), ErrorKind::Runtime, name, "a tensor that requires grad cannot change its geometry in place; use as_strided()");
+    NoGradGuard no_grad;
+    adopt(name, x, geometry_of(as_strided(x, size, stride, storage_offset)));
+    x.bump_version(name);
+    return x;
+  }
+};
+
 }  // namespace rush
 
 #include "ops/shape.inc"

@@ -175,9 +175,10 @@ struct PickOfAll {
 struct Kthvalue {
   static constexpr const char* name = "kthvalue";
   static std::array<Spec, 2> check(const Tensor& self, int64_t k, int64_t dim, bool keepdim) {
+    const std::array<Spec, 2> specs = check_pick(name, self, dim, keepdim);
     const int64_t d = wrap_dim(name, dim, self.dim());
     rush::check(k >= 1 && k <= length_of(self, d), ErrorKind::Runtime, name, "k = ", k, " is out of range for dimension ", d, " with size ", length_of(self, d));
-    return check_pick(name, self, dim, keepdim);
+    return specs;
   }
   static void run(const Tensor& self, int64_t k, int64_t dim, bool, const Tensor& values, const Tensor& indices) {
     run_pick(self, wrap_dim(name, dim, self.dim()), values, indices,

@@ -3,15 +3,13 @@
 namespace rush {
 namespace {
 
-// The layout of a fresh pointwise result: contiguous, unless all full-sized inputs agree on another dense order.
+// The layout of a fresh pointwise result: that of the first full-sized input.
 void choose_layout(Spec& spec, std::initializer_list<const Tensor*> inputs) {
-  const Tensor* first = nullptr;
   for (const Tensor* t : inputs) {
     if (t->dim() == 0 || !(t->sizes() == spec.sizes)) continue;
-    if (t->is_contiguous()) return;
-    if (!first) first = t;
+    if (!t->is_contiguous()) spec.strides = preserved_strides(t->sizes(), t->strides());
+    return;
   }
-  if (first) spec.strides = preserved_strides(first->sizes(), first->strides());
 }
 
 }  // namespace

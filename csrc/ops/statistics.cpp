@@ -118,7 +118,9 @@ struct VectorNorm {
     return {dims.shape(x, keepdim), to_real(t), x.device()};
   }
   static void run(const Tensor& x, const Scalar& ord, const std::optional<IntList>& dim, bool, std::optional<DType> dtype, const Tensor& out) {
-    const Tensor source = dtype && *dtype != x.dtype() ? convert_data(x, *dtype) : x;
+    NoGradGuard no_grad;
+    const Tensor typed = dtype && *dtype != x.dtype() ? convert_data(x, *dtype) : x;
+    const Tensor source = typed.is_complex() ? abs(typed) : typed;
     const Tensor seen = ReducedDims(name, x, dim).keepdim_view(x, out);
     const double p = ord.to_double();
     if (p == 0) reduce(ReduceFn::Norm0, source, seen);
@@ -151,7 +153,7 @@ struct VectorNorm {
 namespace {
 
 DType softmax_type(const char* op, const Tensor& x) {
-  check(is_floating(x.dtype()), ErrorKind::NotImplemented, op, "not implemented for ", x.dtype(), " tensors: pass dtype= or convert with .float()");
+  check(is_floating(x.dtype()), ErrorKind::DType, op, "not implemented for ", x.dtype(), " tensors: pass dtype= or convert with .float()");
   return x.dtype();
 }
 Tensor as_asked(const Tensor& x, std::optional<DType> dtype) { return dtype && *dtype != x.dtype() ? cast(x, *dtype) : x; }

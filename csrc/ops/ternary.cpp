@@ -79,9 +79,12 @@ struct ClampTensor : Named<"clamp"> {
   static Spec check(const Tensor& x, const Tensor& lo, const Tensor& hi) {
     rush::check(lo.defined() || hi.defined(), ErrorKind::Runtime, name, "at least one of min and max must be given");
     const DType t = type_of(x, lo, hi);
-    require_kernel<TernaryFn::ClampTensor>(name, t);
-    if (!lo.defined()) return pointwise(name, x, hi, t);
-    return hi.defined() ? pointwise(name, x, lo, hi, t) : pointwise(name, x, lo, t);
+    if (lo.defined() && hi.defined()) {
+      require_kernel<TernaryFn::ClampTensor>(name, t);
+      return pointwise(name, x, lo, hi, t);
+    }
+    require_kernel<BinaryFn::Maximum>(name, t);  // and Minimum takes the same types
+    return pointwise(name, x, lo.defined() ? lo : hi, t);
   }
   static void run(const Tensor& x, const Tensor& lo, const Tensor& hi, const Tensor& out) {
     const DType compute = compute_type(type_of(x, lo, hi));
@@ -166,6 +169,26 @@ struct Addcdiv : Named<"addcdiv"> {
   static constexpr uint32_t needs[] = {0, in(2), in(1) | in(2)};
   static Grads grad(const Ctx& c, const Tensor& g, const Tensor&, const Tensor& a, const Tensor& b, const Scalar& value) {
     return {g, c.wants(1) ? g * conj(value / b) : Tensor(), c.wants(2) ? neg(g * conj(value * a / square(b))) : Tensor()};
+  }
+};
+
+// addcmul_(1 - beta, grad, grad), as programs wrote it before value had a name.
+struct AddcmulValueFirst : Named<"addcmul"> {
+  static constexpr bool in_place_safe = true;
+  static Spec check(const Tensor& x, const Scalar& value, const Tensor& a, const Tensor& b) { return Addcmul::check(x, a, b, value); }
+  static void run(const Tensor& x, const Scalar& value, const Tensor& a, const Tensor& b, const Tensor& out) { Addcmul::run(x, a, b, value, out); }
+  static constexpr uint32_t needs[] = {0, in(2), in(1)};
+  static Grads grad(const Ctx& c, const Tensor& g, const Tensor& x, const Scalar& value, const Tensor& a, const Tensor& b) {
+    return Addcmul::grad(c, g, x, a, b, value);
+  }
+};
+struct AddcdivValueFirst : Named<"addcdiv"> {
+  static constexpr bool in_place_safe = true;
+  static Spec check(const Tensor& x, const Scalar& value, const Tensor& a, const Tensor& b) { return Addcdiv::check(x, a, b, value); }
+  static void run(const Tensor& x, const Scalar& value, const Tensor& a, const Tensor& b, const Tensor& out) { Addcdiv::run(x, a, b, value, out); }
+  static constexpr uint32_t needs[] = {0, in(2), in(1) | in(2)};
+  static Grads grad(const Ctx& c, const Tensor& g, const Tensor& x, const Scalar& value, const Tensor& a, const Tensor& b) {
+    return Addcdiv::grad(c, g, x, a, b, value);
   }
 };
 

@@ -51,10 +51,14 @@ struct Polygamma : Named<"polygamma"> {
   static Grads grad(const Ctx&, const Tensor& g, int64_t n, const Tensor& x) { return {g * polygamma(n + 1, x)}; }
 };
 
+struct Polygamma_ : Named<"polygamma_"> {
+  static Tensor call(const Tensor& x, int64_t n) { return copy_(x, polygamma(n, x)); }
+};
+
 struct Mvlgamma : Named<"mvlgamma"> {
   static Tensor call(const Tensor& x, int64_t p) {
     check(p >= 1, ErrorKind::Runtime, name, "the dimension p must be at least 1, got ", p);
-    check(!x.is_complex(), ErrorKind::NotImplemented, name, "not implemented for ", x.dtype(), " tensors");
+    check(!x.is_complex(), ErrorKind::DType, name, "not implemented for ", x.dtype(), " tensors");
     Tensor sum = lgamma(x) + 0.25 * double(p) * double(p - 1) * kLogPi;
     for (int64_t i = 1; i < p; ++i) sum = sum + lgamma(x - 0.5 * double(i));
     return sum;

@@ -293,7 +293,11 @@ struct SqueezeDim {
   static constexpr const char* name = "squeeze";
   static Geometry view(const Tensor& x, IntList dims) {
     uint64_t named = 0;
-    for (int64_t d : dims) named |= uint64_t(1) << wrap_dim(name, d, x.dim());
+    for (int64_t d : dims) {
+      const uint64_t bit = uint64_t(1) << wrap_dim(name, d, x.dim());
+      check(!(named & bit), ErrorKind::Runtime, name, "dim ", d, " appears twice in ", dims);
+      named |= bit;
+    }
     Geometry g{{}, {}, x.offset()};
     for (int64_t d = 0; d < x.dim(); ++d) {
       if (x.sizes()[size_t(d)] == 1 && named >> d & 1) continue;
@@ -360,6 +364,19 @@ struct Unfold {
 struct Detach {
   static constexpr const char* name = "detach";
   static Tensor call(const Tensor& x) { return x.alias(); }
+};
+
+struct Detach_ {
+  static constexpr const char* name = "detach_";
+  static Tensor call(const Tensor& x) {
+    check(!x.impl()->base, ErrorKind::Runtime, name, "a view cannot be detached in place; use detach()");
+    if (GradMeta* meta = grad_meta_or_null(x)) {
+      meta->grad_fn = nullptr;
+      meta->slot = 0;
+      meta->requires_grad = false;
+    }
+    return x;
+  }
 };
 
 struct Alias {

@@ -145,7 +145,13 @@ def result_dtypes(row, i, dtype):
     found = facts(row)["dtypes"][dtype]
     if found is None:
         return None
+    if isinstance(found, list) and "" in found and is_empty(row.calls[i]):
+        return []  # PyTorch lets an empty tensor pass where it has no loop for the dtype
     return (found[i] if isinstance(found, list) else found).replace("=", dtype).split()
+
+
+def is_empty(call):
+    return any(isinstance(a, Spec) and 0 in a.shape for a in call.args)
 
 
 def dtypes_of(row):
@@ -402,6 +408,8 @@ def exists(name):
     place = rl
     for part in name.split(".")[:-1]:
         place = getattr(place, part, None)
+    if place is None:
+        return False
     name = name.split(".")[-1]
     return hasattr(place, name) or hasattr(rl.Tensor, name) or hasattr(rl.Tensor, name + "_")
 

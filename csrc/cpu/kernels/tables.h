@@ -3,8 +3,8 @@
 
 #include <cstdint>
 
+#include "functors/fns.h"
 #include "functors/number.h"
-#include "ops/pointwise_fns.h"
 
 namespace rush {
 

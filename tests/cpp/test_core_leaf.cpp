@@ -1,4 +1,4 @@
-// core_leaf_test.cpp: allocator, threads, Philox, generator, CPU features. No framework: CHECK
+// test_core_leaf.cpp: allocator, threads, Philox, generator, CPU features. No framework: CHECK
 // prints and the program exits non-zero. Run it under -fsanitize=address,undefined and =thread as
 // well.
 #include <signal.h>

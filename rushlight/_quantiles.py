@@ -2,6 +2,7 @@
 
 from rushlight import _C
 from rushlight._C import Tensor
+from rushlight._out import write_out
 
 _INTERPOLATIONS = ("linear", "lower", "higher", "midpoint", "nearest")
 
@@ -22,7 +23,7 @@ def _checked(op, input, q, dim, interpolation):
         raise _C.DTypeError(f"{op}: q is {q.dtype}, the input is {input.dtype}")
     if q.device != input.device:
         raise _C.DeviceError(f"{op}: q is on {q.device}, the input is on {input.device}")
-    if not bool(((q >= 0) & (q <= 1)).all()):
+    if not q.is_meta and not bool(((q >= 0) & (q <= 1)).all()):
         raise RuntimeError(f"{op}: q must lie in [0, 1], got {q.tolist()}")
     rank = max(input.ndim, 1)
     if dim is not None and not -rank <= dim < rank:
@@ -59,7 +60,7 @@ def _quantile(op, input, q, dim, keepdim, interpolation, ignore_nan, out):
         result = result.movedim(-1, 0)
     if q.ndim == 0:
         result = result.squeeze(0)
-    return result if out is None else out.resize_(result.shape).copy_(result)
+    return write_out(op, result, out)
 
 
 def quantile(input, q, dim=None, keepdim=False, *, interpolation="linear", out=None):

@@ -10,11 +10,11 @@ def _window(op, length, periodic, shape, dtype, layout, device, pin_memory, requ
     if length < 0:
         raise RuntimeError(f"{op}: window_length must not be negative, got {length}")
     dtype = _C.get_default_dtype() if dtype is None else dtype
-    if not dtype.is_floating_point:
-        raise _C.DTypeError(f"{op}: needs a floating dtype, got {dtype}")
     options = {"dtype": dtype, "layout": layout, "device": device, "pin_memory": pin_memory}
     if length <= 1:
         return _C.ones(length, **options, requires_grad=requires_grad)
+    if not dtype.is_floating_point:
+        raise _C.DTypeError(f"{op}: needs a floating dtype, got {dtype}")
     # Samples are computed in double and rounded once.
     wide = {**options, "dtype": _C.float64}
     phase = _C.arange(length, **wide) / (length if periodic else length - 1)

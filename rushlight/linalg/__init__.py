@@ -3,6 +3,7 @@
 from math import inf
 
 from rushlight import _C
+from rushlight._out import write_out
 
 __all__ = ["cross", "diagonal", "matmul", "matrix_norm", "norm", "vecdot", "vector_norm"]
 
@@ -32,13 +33,13 @@ def cross(input, other, *, dim=-1, out=None):
         return v.roll(-by, dim)
 
     result = turned(input, 1) * turned(other, 2) - turned(input, 2) * turned(other, 1)
-    return result if out is None else out.resize_(result.shape).copy_(result)
+    return write_out("linalg.cross", result, out)
 
 
 def vecdot(x, y, *, dim=-1, out=None):
     """The inner products of vectors along a dim; the first ones are conjugated."""
     result = (x.conj() * y).sum(dim)
-    return result if out is None else out.resize_(result.shape).copy_(result)
+    return write_out("linalg.vecdot", result, out)
 
 
 def vector_norm(x, ord=2, dim=None, keepdim=False, *, dtype=None, out=None):
@@ -65,7 +66,7 @@ def matrix_norm(A, ord="fro", dim=(-2, -1), keepdim=False, *, dtype=None, out=No
     result = sums.amax((outer,), keepdim=True) if ord > 0 else sums.amin((outer,), keepdim=True)
     if not keepdim:
         result = result.squeeze((rows, columns))
-    return result if out is None else out.resize_(result.shape).copy_(result)
+    return write_out("linalg.matrix_norm", result, out)
 
 
 def norm(A, ord=None, dim=None, keepdim=False, *, out=None, dtype=None):

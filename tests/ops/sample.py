@@ -410,7 +410,8 @@ def exists(name):
         place = getattr(place, part, None)
     if place is None:
         return False
-    name = name.split(".")[-1]
+    if place is not rl:
+        return hasattr(place, name.split(".")[-1])
     return hasattr(place, name) or hasattr(rl.Tensor, name) or hasattr(rl.Tensor, name + "_")
 
 

@@ -37,26 +37,54 @@ void copy_row(char* out, int64_t out_stride, const char* src, int64_t src_stride
   }
 }
 
+void check_row(char* const* p, const int64_t* s, int64_t n, const void* context) {
+  const IndexRange r = *static_cast<const IndexRange*>(context);
+  // A sign bit tells of a bad one: SSE2 has that, and no comparison of 64 bits.
+  const uint64_t lo = uint64_t(r.lo()), last = uint64_t(r.size - 1);
+  uint64_t signs = 0;
+  if (s[0] == 8) {
+    const auto* index = reinterpret_cast<const uint64_t*>(p[0]);
+#pragma omp simd reduction(| : signs)
+    for (int64_t k = 0; k < n; ++k) signs |= (index[k] - lo) | (last - index[k]);
+  } else {
+    for (int64_t k = 0; k < n; ++k) {
+      const uint64_t i = at<uint64_t>(p[0], k * s[0]);
+      signs |= (i - lo) | (last - i);
+    }
+  }
+  if (!(signs >> 63)) [[likely]] return;
+  for (int64_t k = 0; k < n; ++k) place(r, at<int64_t>(p[0], k * s[0]));
+}
+
+// From a line whose elements lie side by side, by indices that do so, too. Piece by piece, so that an index is still in the
+// nearest cache when it is used after its check.
+template <class W>
+void read_line(W* out, const W* line, char* index, int64_t n, const IndexRange& r) {
+  constexpr int64_t piece = 1024, step = 8;
+  for (int64_t done = 0; done < n; done += piece) {
+    const int64_t m = std::min(piece, n - done);
+    char* from = index + done * step;
+    if (!r.checked) check_row(&from, &step, m, &r);
+    const auto* i = reinterpret_cast<const int64_t*>(from);
+#pragma GCC unroll 4
+    for (int64_t k = 0; k < m; ++k) out[done + k] = line[i[k]];
+  }
+}
+
 template <class W>
 void read_row(char* const* p, const int64_t* s, int64_t n, const void* context) {
-  const IndexRange r = *static_cast<const IndexRange*>(context);
+  const IndexRange& r = *static_cast<const IndexRange*>(context);
   const int64_t step = r.stride * int64_t(sizeof(W));
   char *out = p[0], *src = p[1], *index = p[2];
   if (s[2] == 0) {
     copy_row<W>(out, s[0], src + place(r, at<int64_t>(index, 0)) * step, s[1], n);
+  } else if (s[0] == sizeof(W) && s[1] == 0 && s[2] == 8 && r.stride == 1 && !r.wraps) {
+    read_line(reinterpret_cast<W*>(out), reinterpret_cast<const W*>(src), index, n, r);
   } else if (s[0] == sizeof(W) && s[1] == 0 && s[2] == 8) {
     for (int64_t k = 0; k < n; ++k) reinterpret_cast<W*>(out)[k] = at<W>(src, place(r, reinterpret_cast<int64_t*>(index)[k]) * step);
   } else {
     for (int64_t k = 0; k < n; ++k) at<W>(out, k * s[0]) = at<W>(src, k * s[1] + place(r, at<int64_t>(index, k * s[2])) * step);
   }
-}
-
-void check_row(char* const* p, const int64_t* s, int64_t n, const void* context) {
-  const IndexRange r = *static_cast<const IndexRange*>(context);
-  bool good = true;
-  for (int64_t k = 0; k < n; ++k) good &= in_range(r, at<int64_t>(p[0], k * s[0]));
-  if (good) [[likely]] return;
-  for (int64_t k = 0; k < n; ++k) place(r, at<int64_t>(p[0], k * s[0]));
 }
 
 void add_offsets_row(char* const* p, const int64_t* s, int64_t n, const void* context) {

@@ -134,7 +134,12 @@ struct IndexSelect {
     Dims source_strides = source.strides(), index_strides(uint32_t(source.dim()), 0);
     source_strides[d] = 0;
     index_strides[d] = i.strides()[0];
-    read_at_cpu(to, window(source, to.sizes(), source_strides), window(i, to.sizes(), index_strides), {name, source.sizes()[d], source.strides()[d], int64_t(d)});
+    IndexRange range{name, source.sizes()[d], source.strides()[d], int64_t(d)};
+    if (to.numel() > i.numel()) {  // each index is used many times: look at it once
+      check_indices(i, range);
+      range.checked = true;
+    }
+    read_at_cpu(to, window(source, to.sizes(), source_strides), window(i, to.sizes(), index_strides), range);
   }
   static constexpr uint32_t needs[] = {in(1)};
   static Grads grad(const Ctx& c, const Tensor& g, const Tensor&, int64_t dim, const Tensor& index) {

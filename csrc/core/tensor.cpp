@@ -131,11 +131,19 @@ Tensor scalar_tensor(const Scalar& s, DType dtype, Device device) {
 }
 
 Tensor wrap_number(const Scalar& s) {
-  // Kept in full width; the op that uses it casts it down.
-  const DType wide = s.is_bool() ? DType::Bool : s.is_integer() ? DType::Int64 : s.is_floating() ? DType::Float64 : DType::Complex128;
-  Tensor t = scalar_tensor(s, wide);
-  t.impl()->set(TensorImpl::kWrapped, true);
-  return t;
+  // Kept in full width; the op that uses it casts it down. Written by hand: `x * 2` should not search for a type it knows.
+  const auto wrap = [](DType wide, auto value) {
+    Tensor t = make_tensor({}, wide);
+    *t.data<decltype(value)>() = value;
+    t.impl()->set(TensorImpl::kWrapped, true);
+    return t;
+  };
+  switch (s.category()) {
+    case Category::Bool: return wrap(DType::Bool, s.to<bool>());
+    case Category::Integer: return wrap(DType::Int64, s.to_int());
+    case Category::Floating: return wrap(DType::Float64, s.to_double());
+    default: return wrap(DType::Complex128, s.to<complex<double>>());
+  }
 }
 
 Scalar Tensor::item() const {
@@ -210,7 +218,9 @@ DType ResultType::get() const {
 }
 
 DType result_type(const Tensor& a, const Tensor& b) {
-  if (a.dtype() == b.dtype() && !a.is_wrapped_number() && !b.is_wrapped_number()) return a.dtype();
+  const bool numbers = a.is_wrapped_number() || b.is_wrapped_number();
+  if (a.dtype() == b.dtype() && !numbers) return a.dtype();
+  if (!a.is_wrapped_number() && b.is_wrapped_number() && category(b.dtype()) <= category(a.dtype())) return a.dtype();  // x * 2
   ResultType r;
   r.add(a);
   r.add(b);

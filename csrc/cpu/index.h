@@ -17,6 +17,7 @@ struct IndexRange {
   int64_t stride;  // of the indexed dim, in elements
   int64_t dim;     // for the message
   bool wraps = false;
+  bool checked = false;  // all indices are known to lie in the range, and none is negative
 
   int64_t lo() const { return wraps ? -size : 0; }
 };

@@ -1,4 +1,5 @@
 // Joining and splitting tensors.
+#include "cpu/copy.h"
 #include "ops/data.h"
 #include "ops/op.h"
 #include "ops/operators.h"
@@ -46,6 +47,7 @@ struct Join {
 
   static void run(TensorList tensors, int64_t dim, IntList, const Tensor& out) {
     const auto d = size_t(wrap_dim(name, dim, out.dim()));
+    if (out.numel() > 0 && lies_flat(tensors, out)) return join_rows_cpu(tensors, numel(IntList(out.sizes()).first(d)), out);
     int64_t at = 0;
     for (const Tensor& t : tensors) {
       if (t.numel() == 0) {
@@ -71,6 +73,11 @@ struct Join {
   }
 
  private:
+  static bool lies_flat(TensorList tensors, const Tensor& out) {
+    bool flat = out.is_cpu() && out.is_contiguous();
+    for (const Tensor& t : tensors) flat = flat && t.is_contiguous() && t.dtype() == out.dtype();
+    return flat;
+  }
   static void check_same_shape(const Tensor& first, const Tensor& t, int64_t d, int64_t position) {
     bool same = t.dim() == first.dim();
     for (int64_t i = 0; same && i < t.dim(); ++i) same = i == d || t.sizes()[size_t(i)] == first.sizes()[size_t(i)];

@@ -40,7 +40,7 @@ Tensor ReducedDims::keepdim_view(const Tensor& x, const Tensor& out) const {
     sizes[size_t(d)] = out.sizes()[size_t(k)];
     strides[size_t(d)] = out.strides()[size_t(k++)];
   }
-  return out.alias(sizes, strides, out.offset());
+  return make_tensor(out.storage(), sizes, strides, out.offset(), out.dtype());  // an alias would need a version counter
 }
 
 int64_t ReducedDims::folded(const Tensor& x) const {

@@ -20,7 +20,9 @@ def _steps(op, y, x, dx, dim):
         raise RuntimeError(f"{op}: x needs at least one dimension")
     if x.ndim == 1:
         if x.numel() != y.shape[dim]:
-            raise RuntimeError(f"{op}: x has {x.numel()} points, y has {y.shape[dim]} along dim {dim}")
+            raise RuntimeError(
+                f"{op}: x has {x.numel()} points, y has {y.shape[dim]} along dim {dim}"
+            )
         return x.diff().reshape([-1 if k == dim else 1 for k in range(y.ndim)]), dim
     x = x.reshape([1] * (y.ndim - x.ndim) + list(x.shape))
     return x.diff(dim=dim), dim
@@ -102,7 +104,9 @@ def _derivative(f, dim, spacing, edge_order):
     if n > 2:
         # The mean of both slopes, each weighted with the step on the other side.
         before, after = at(steps, 0, n - 2), at(steps, 1, n - 2)
-        parts.append((at(slopes, 0, n - 2) * after + at(slopes, 1, n - 2) * before) / (before + after))
+        parts.append(
+            (at(slopes, 0, n - 2) * after + at(slopes, 1, n - 2) * before) / (before + after)
+        )
     parts.append(at(slopes, -1))
     if edge_order == 2:
         # A parabola through the three points at each end.

@@ -19,7 +19,9 @@ def cuda(self, device=None, non_blocking=False, memory_format=_C.preserve_format
 @_method
 def pin_memory(self, device=None):
     """A copy in memory that a CUDA device reads directly; needs such a device."""
-    raise _C.DeviceError("pin_memory: no CUDA device is available, so no memory can be pinned for one")
+    raise _C.DeviceError(
+        "pin_memory: no CUDA device is available, so no memory can be pinned for one"
+    )
 
 
 @_method
@@ -31,7 +33,9 @@ def is_pinned(self, device=None):
 @_method
 def record_stream(self, stream):
     """Tells the CUDA allocator that a stream uses this tensor."""
-    raise _C.DeviceError(f"record_stream: needs a tensor on a CUDA device, this one is on {self.device}")
+    raise _C.DeviceError(
+        f"record_stream: needs a tensor on a CUDA device, this one is on {self.device}"
+    )
 
 
 @_method
@@ -73,7 +77,9 @@ def set_(self, source=None, storage_offset=0, size=None, stride=None):
 def _over_storage(self, source, offset, size, stride):
     if isinstance(source, TypedStorage):
         if source.dtype != self.dtype:
-            raise _C.DTypeError(f"set_: the storage holds {source.dtype}, this tensor is {self.dtype}")
+            raise _C.DTypeError(
+                f"set_: the storage holds {source.dtype}, this tensor is {self.dtype}"
+            )
         source = source.untyped()
     if size is None:
         size = (source.nbytes() // self.element_size(),)
@@ -96,7 +102,9 @@ def is_set_to(self, tensor):
 
 def _call_per_element(op, self, function, *others):
     if self.requires_grad:
-        raise RuntimeError(f"{op}: a tensor that requires grad cannot be written by a Python function")
+        raise RuntimeError(
+            f"{op}: a tensor that requires grad cannot be written by a Python function"
+        )
     columns = [t.detach().expand(self.shape).reshape(-1).tolist() for t in (self, *others)]
     values = [function(*row) for row in zip(*columns, strict=True)]
     return self.copy_(_C.tensor(values, dtype=self.dtype).view(self.shape))

@@ -5,7 +5,6 @@ import re
 from pathlib import Path
 
 import pytest
-import rushlight as rl
 from ops import rows
 from ops.sample import (
     TESTS,
@@ -17,6 +16,8 @@ from ops.sample import (
     result_dtypes,
     run,
 )
+
+import rushlight as rl
 
 SIGNATURES = json.loads((Path(__file__).parent / "oracle" / "signatures.json").read_text())
 ROWS = [r for r in collected(rows.ROWS) if r.name in SIGNATURES]

@@ -1,9 +1,10 @@
 """Outputs that share memory with inputs, against the sets of addresses they reach."""
 
 import pytest
-import rushlight as rl
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+
+import rushlight as rl
 
 PEER = rl.__name__ == "torch"  # it gives up on geometries that are not dense
 ROOM = 64

@@ -84,14 +84,16 @@ PyObject* return_given(const OpEntry& entry, PyObject* out) {
   return make_named_tuple(entry, items);
 }
 
-// A factory fills the given tensor: its dtype and device are the tensor's, and may be said, but not otherwise.
+// A factory fills the given tensor: its dtype and device are the tensor's, and may be said, but not
+// otherwise.
 void check_factory_out(const OpEntry& entry, Value* values) {
   const Tensor out = values[entry.args.size() - 1].tensor();
   for (size_t i = 0; i < entry.args.size(); ++i) {
     Value& v = values[i];
     if (entry.args[i].kind == ArgKind::DType) {
       check(v.tag() == Value::Tag::None || v.dtype() == out.dtype(), ErrorKind::DType, entry.name,
-            "dtype is ", v.tag() == Value::Tag::None ? out.dtype() : v.dtype(), ", out is ", out.dtype());
+            "dtype is ", v.tag() == Value::Tag::None ? out.dtype() : v.dtype(), ", out is ",
+            out.dtype());
       v.set(out.dtype());
     } else if (entry.args[i].kind == ArgKind::Device) {
       check(v.tag() == Value::Tag::None || v.device().type == out.device().type, ErrorKind::Device,

@@ -12,36 +12,54 @@ namespace {
 
 struct Row {
   ErrorKind kind;
-  const char* name;                     // of a class of ours, or null: then the one base itself
-  std::array<PyObject* const*, 4> bases;  // the natural class, and what PyTorch raises in such places
+  const char* name;  // of a class of ours, or null: then the one base itself
+  std::array<PyObject* const*, 4>
+      bases;  // the natural class, and what PyTorch raises in such places
   const char* doc;
 };
 
-// PyTorch says NotImplementedError, TypeError or RuntimeError when a dtype does not fit, and one of four
-// classes when an int does not: ours are all of them.
+// PyTorch says NotImplementedError, TypeError or RuntimeError when a dtype does not fit, and one of
+// four classes when an int does not: ours are all of them.
 const Row kRows[] = {
     {ErrorKind::Runtime, nullptr, {&PyExc_RuntimeError}, nullptr},
-    {ErrorKind::Shape, "rushlight.ShapeError", {&PyExc_ValueError, &PyExc_RuntimeError},
+    {ErrorKind::Shape,
+     "rushlight.ShapeError",
+     {&PyExc_ValueError, &PyExc_RuntimeError},
      "Shapes do not go together."},
-    {ErrorKind::DType, "rushlight.DTypeError", {&PyExc_TypeError, &PyExc_NotImplementedError},
+    {ErrorKind::DType,
+     "rushlight.DTypeError",
+     {&PyExc_TypeError, &PyExc_NotImplementedError},
      "A dtype is not possible here."},
-    {ErrorKind::Argument, "rushlight.ArgumentError", {&PyExc_ValueError, &PyExc_RuntimeError},
+    {ErrorKind::Argument,
+     "rushlight.ArgumentError",
+     {&PyExc_ValueError, &PyExc_RuntimeError},
      "An argument has an impossible value."},
-    {ErrorKind::Device, "rushlight.DeviceError", {&PyExc_ValueError, &PyExc_RuntimeError},
+    {ErrorKind::Device,
+     "rushlight.DeviceError",
+     {&PyExc_ValueError, &PyExc_RuntimeError},
      "A device is missing or does not fit."},
     {ErrorKind::Index, nullptr, {&PyExc_IndexError}, nullptr},
-    {ErrorKind::Range, "rushlight.RangeError", {&PyExc_IndexError, &PyExc_RuntimeError},
+    {ErrorKind::Range,
+     "rushlight.RangeError",
+     {&PyExc_IndexError, &PyExc_RuntimeError},
      "An index held by a tensor is out of range."},
     {ErrorKind::Value, nullptr, {&PyExc_ValueError}, nullptr},
     {ErrorKind::Type, nullptr, {&PyExc_TypeError}, nullptr},
     {ErrorKind::NotImplemented, nullptr, {&PyExc_NotImplementedError}, nullptr},
-    {ErrorKind::OutOfMemory, "rushlight.OutOfMemoryError", {&PyExc_MemoryError, &PyExc_RuntimeError},
+    {ErrorKind::OutOfMemory,
+     "rushlight.OutOfMemoryError",
+     {&PyExc_MemoryError, &PyExc_RuntimeError},
      "There is not enough memory."},
-    {ErrorKind::Internal, "rushlight.InternalError", {&PyExc_RuntimeError},
+    {ErrorKind::Internal,
+     "rushlight.InternalError",
+     {&PyExc_RuntimeError},
      "A bug of Rushlight's own."},
-    {ErrorKind::ArgumentType, "rushlight.ArgumentTypeError", {&PyExc_TypeError, &PyExc_RuntimeError},
+    {ErrorKind::ArgumentType,
+     "rushlight.ArgumentTypeError",
+     {&PyExc_TypeError, &PyExc_RuntimeError},
      "An argument has an impossible type."},
-    {ErrorKind::Overflow, "rushlight.IntOverflowError",
+    {ErrorKind::Overflow,
+     "rushlight.IntOverflowError",
      {&PyExc_OverflowError, &PyExc_ValueError, &PyExc_TypeError, &PyExc_RuntimeError},
      "An int does not fit into 64 bits."},
 };
@@ -80,7 +98,8 @@ PyObject* raise_current() noexcept {
 
 namespace {
 
-// A warning of the core becomes Python's; one that the user's filters turn into an error is thrown on.
+// A warning of the core becomes Python's; one that the user's filters turn into an error is thrown
+// on.
 void warn_python(const char* text) {
   const PyGILState_STATE state = PyGILState_Ensure();
   const bool raised = PyErr_WarnEx(PyExc_UserWarning, text, 1) < 0;

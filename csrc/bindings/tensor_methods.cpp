@@ -69,9 +69,7 @@ PyObject* is_complex(PyObject* o, PyObject*) { return PyBool_FromLong(unwrap(o).
 PyObject* is_signed(PyObject* o, PyObject*) {
   return PyBool_FromLong(info(unwrap(o).dtype()).is_signed);
 }
-PyObject* is_view(PyObject* o, PyObject*) {
-  return PyBool_FromLong(bool(unwrap(o).impl()->base));
-}
+PyObject* is_view(PyObject* o, PyObject*) { return PyBool_FromLong(bool(unwrap(o).impl()->base)); }
 PyObject* is_inference(PyObject* o, PyObject*) {
   return PyBool_FromLong(unwrap(o).impl()->has(TensorImpl::kInference));
 }

@@ -1,8 +1,9 @@
 // overlap.cpp: do two tensors share elements? Exact for all geometries that programs build.
 //
-// An address of a is a0 + sum(i_k * s_k), one of b is b0 + sum(j_k * t_k); both meet when the sum of all terms, each a
-// stride times a number from a range, can be b0 - a0. Steps of equal length are one term. From the longest stride down, the
-// terms below reach only so far, which leaves few numbers to try: nested strides (all that slicing makes) leave one or two.
+// An address of a is a0 + sum(i_k * s_k), one of b is b0 + sum(j_k * t_k); both meet when the sum
+// of all terms, each a stride times a number from a range, can be b0 - a0. Steps of equal length
+// are one term. From the longest stride down, the terms below reach only so far, which leaves few
+// numbers to try: nested strides (all that slicing makes) leave one or two.
 #include <algorithm>
 
 #include "core/small_vector.h"
@@ -19,9 +20,12 @@ class Meeting {
  public:
   Meeting(const Tensor& a, const Tensor& b) {
     add(1, -(b.element_size() - 1), a.element_size() - 1);
-    for (int64_t i = 0; i < a.dim(); ++i) add(a.strides()[size_t(i)] * a.element_size(), 0, a.sizes()[size_t(i)] - 1);
-    for (int64_t i = 0; i < b.dim(); ++i) add(b.strides()[size_t(i)] * b.element_size(), 1 - b.sizes()[size_t(i)], 0);
-    std::sort(terms_.begin(), terms_.end(), [](const Term& x, const Term& y) { return x.stride < y.stride; });
+    for (int64_t i = 0; i < a.dim(); ++i)
+      add(a.strides()[size_t(i)] * a.element_size(), 0, a.sizes()[size_t(i)] - 1);
+    for (int64_t i = 0; i < b.dim(); ++i)
+      add(b.strides()[size_t(i)] * b.element_size(), 1 - b.sizes()[size_t(i)], 0);
+    std::sort(terms_.begin(), terms_.end(),
+              [](const Term& x, const Term& y) { return x.stride < y.stride; });
   }
 
   Overlap find(int64_t distance) {
@@ -54,7 +58,8 @@ class Meeting {
       low += terms_[k].stride * terms_[k].low;
       high += terms_[k].stride * terms_[k].high;
     }
-    for (int64_t i = std::max(t.low, divide_up(distance - high, t.stride)); i <= t.high && i * t.stride <= distance - low; ++i) {
+    for (int64_t i = std::max(t.low, divide_up(distance - high, t.stride));
+         i <= t.high && i * t.stride <= distance - low; ++i) {
       if (++tries_ > kMostTries) return false;
       if (reaches(n - 1, distance - i * t.stride)) return true;
     }
@@ -79,7 +84,8 @@ bool has_internal_overlap(const Tensor& t) {
 
 // Does each index mean the same address in both?
 static bool same_geometry(const Tensor& a, const Tensor& b) {
-  if (a.data() != b.data() || a.element_size() != b.element_size() || !(a.sizes() == b.sizes())) return false;
+  if (a.data() != b.data() || a.element_size() != b.element_size() || !(a.sizes() == b.sizes()))
+    return false;
   for (size_t i = 0; i < a.sizes().size(); ++i) {
     if (a.sizes()[i] > 1 && a.strides()[i] != b.strides()[i]) return false;
   }

@@ -29,6 +29,7 @@ def cross(input, other, *, dim=-1, out=None):
     if input.shape[dim] != 3 or other.shape[dim] != 3:
         raise RuntimeError(f"linalg.cross: dim {dim} must have size 3, got shapes "
                            f"{list(input.shape)} and {list(other.shape)}")  # fmt: skip
+
     def turned(v, by):  # y, z, x or z, x, y
         return v.roll(-by, dim)
 

@@ -139,7 +139,9 @@ def _close(a, e, options):
 
 def _compare_tensors(a, e, options, place):
     a, e = a.detach(), e.detach()
-    _same(a.shape == e.shape, "The values for attribute 'shape' do not match", place, a.shape, e.shape)
+    _same(
+        a.shape == e.shape, "The values for attribute 'shape' do not match", place, a.shape, e.shape
+    )
     if options.device:
         _same(a.device == e.device, "The values for attribute 'device' do not match", place,
               a.device, e.device)  # fmt: skip

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
+
 import rushlight as rl
 
 TESTS = Path(__file__).resolve().parent.parent

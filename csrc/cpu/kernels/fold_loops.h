@@ -38,11 +38,17 @@ RUSH_FN typename Vector<T>::type load(const T* p) {
 template <int bytes>
 struct LaneInt;
 template <>
-struct LaneInt<1> { using type = int8_t; };
+struct LaneInt<1> {
+  using type = int8_t;
+};
 template <>
-struct LaneInt<4> { using type = int32_t; };
+struct LaneInt<4> {
+  using type = int32_t;
+};
 template <>
-struct LaneInt<8> { using type = int64_t; };
+struct LaneInt<8> {
+  using type = int64_t;
+};
 
 // 0, 1, 2, ... in integers as wide as T.
 template <class T>
@@ -108,7 +114,8 @@ typename Op::Element block(const typename Op::Element* x, int64_t n) {
   for (int lane = 0; lane < 3 && i + width <= n; ++lane, i += width)
     lanes[lane] = Op::step(lanes[lane], load(x + i));
   if (i < n) lanes[3] = Op::step(lanes[3], load_rest<T>(x + n, n - i, Op::blank));
-  return across<Op, kVectorBytes>(Op::join(Op::join(lanes[0], lanes[1]), Op::join(lanes[2], lanes[3])));
+  return across<Op, kVectorBytes>(
+      Op::join(Op::join(lanes[0], lanes[1]), Op::join(lanes[2], lanes[3])));
 }
 
 // float32 sums: 16 steps in float, then the lanes are widened to double. As exact as pairwise

@@ -3,7 +3,7 @@
 import keyword
 from pathlib import Path
 
-from emit_ops import HEADER, c_string, entries_of
+from emit_ops import HEADER, c_string, entries_of, is_method
 from schema import TableError, with_out
 
 STUB_START = Path(__file__).with_name("stub_start.pyi")
@@ -48,8 +48,9 @@ def by_name(rows):
 
 
 def visible(entries, form):
+    entries = [e for e in entries if not e.row.hidden]
     if form == "method":
-        return [e for e in entries if e.form == "InPlace" or "method" in e.row.forms]
+        return [e for e in entries if is_method(e.row, e)]
     return [e for e in entries if form in e.row.forms]
 
 

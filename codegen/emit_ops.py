@@ -50,8 +50,9 @@ def entries_of(row: Row) -> list[Entry]:
 
 
 def is_method(row, entry):
-    """An in-place form is a method even where the op itself is not one."""
-    return entry.form == "InPlace" or ("method" in row.forms and entry.form != "Out")
+    """An in-place form is a method where the op has no other (copy_), and where the op is one."""
+    alone = not row.forms & {"function", "internal"}
+    return entry.form != "Out" and ("method" in row.forms or (entry.form == "InPlace" and alone))
 
 
 def entry_args(entry: Entry):
@@ -202,6 +203,7 @@ class Family:
             "is_method": flag(is_method(row, entry)),
             "is_function": flag("function" in row.forms),
             "varargs": flag(row.varargs),
+            "hidden": flag(row.hidden),
             "self_index": str(row.self_index),
             "num_results": "1" if in_place else str(len(row.results)),
             "result_names": c_string("" if in_place else " ".join(row.result_names)),

@@ -31,7 +31,7 @@ ARG_KINDS = {
 RESULT_KINDS = ("Tensor", "Tensor[]", "Scalar", "bool", "int", "float", "DType")
 FORMS = ("function", "method", "inplace", "out", "internal")
 KINDS = ("compute", "view", "composite", "mutate")
-ROW_KEYS = ("func", "forms", "kind", "op", "alias", "varargs", "kernel", "doc")
+ROW_KEYS = ("func", "forms", "kind", "op", "alias", "varargs", "hidden", "kernel", "doc")
 DTYPES = (
     "bool uint8 int8 int16 int32 int64 uint16 uint32 uint64 "
     "float16 bfloat16 float32 float64 complex64 complex128"
@@ -88,6 +88,7 @@ class Row:
     struct: str
     aliases: tuple[str, ...] = ()
     varargs: bool = False
+    hidden: bool = False  # accepted, but shown in no signature
     kernels: tuple["Kernel", ...] = field(default=())
     doc: str = ""
 
@@ -288,6 +289,7 @@ def parse_row(data, family, where):
         struct=data.get("op") or camel(name) + camel(overload),
         aliases=tuple(words_of(data.get("alias", []))),
         varargs=bool(data.get("varargs", False)),
+        hidden=bool(data.get("hidden", False)),
         kernels=tuple(
             parse_kernel(k) for k in ([kernels] if isinstance(kernels, str) else kernels)
         ),

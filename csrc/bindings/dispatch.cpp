@@ -127,7 +127,7 @@ std::string shown_signature(std::span<const OpEntry> overloads, const OpEntry& e
                                bool out) {
   std::vector<const OpEntry*> candidates;
   for (const OpEntry& e : overloads) {
-    if (reachable(e, call, out)) candidates.push_back(&e);
+    if (!e.hidden && reachable(e, call, out)) candidates.push_back(&e);
   }
   const char* name = overloads.front().name;
   if (candidates.empty()) fail(ErrorKind::Type, "", name, "(): unexpected keyword 'out'");

@@ -38,7 +38,9 @@ PyObject* g_classes[kKinds];
 
 PyObject* make_class(const Row& row) {
   if (!row.name) return Py_NewRef(*row.base);
-  PyObject* bases = row.base ? PyTuple_Pack(2, *row.base, PyExc_RuntimeError)
+  // PyTorch has no kernel for a dtype, and says so: its error is a NotImplementedError, a RuntimeError.
+  PyObject* second = row.kind == ErrorKind::DType ? PyExc_NotImplementedError : PyExc_RuntimeError;
+  PyObject* bases = row.base ? PyTuple_Pack(2, *row.base, second)
                              : PyTuple_Pack(1, PyExc_RuntimeError);
   if (!bases) return nullptr;
   PyObject* made = PyErr_NewExceptionWithDoc(row.name, row.doc, bases, nullptr);

@@ -21,7 +21,7 @@ namespace rush {
 enum class ErrorKind : unsigned char {
   Runtime,         // RuntimeError
   Shape,           // ShapeError(ValueError, RuntimeError)
-  DType,           // DTypeError(TypeError, RuntimeError)
+  DType,           // DTypeError(TypeError, NotImplementedError), which is a RuntimeError, too
   Argument,        // ArgumentError(ValueError, RuntimeError)
   Device,          // DeviceError(ValueError, RuntimeError)
   Index,           // IndexError

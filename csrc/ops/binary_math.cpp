@@ -8,7 +8,7 @@ constexpr double kLn2 = 0.693147180559945309417;
 
 // The extrema of complex numbers do not exist.
 void check_ordered(const char* op, const Tensor& a, const Tensor& b) {
-  check(!a.is_complex() && !b.is_complex(), ErrorKind::NotImplemented, op, "complex numbers have no order; the operands are ", a.dtype(), " and ", b.dtype());
+  check(!a.is_complex() && !b.is_complex(), ErrorKind::DType, op, "complex numbers have no order; the operands are ", a.dtype(), " and ", b.dtype());
 }
 
 }  // namespace

@@ -44,7 +44,7 @@ struct FloatPredicate : Named<N> {
 template <OpName N, UnaryFn fn>
 struct OrderedPredicate : FloatPredicate<N, fn, false> {
   static Spec check(const Tensor& x) {
-    rush::check(!x.is_complex(), ErrorKind::NotImplemented, N.text, "not implemented for ", x.dtype(), " tensors");
+    rush::check(!x.is_complex(), ErrorKind::DType, N.text, "not implemented for ", x.dtype(), " tensors");
     return like(x, DType::Bool);
   }
   static void check_out(const Tensor& out) { check_dtype(out.dtype() == DType::Bool, N.text, "out must be bool, it is ", out.dtype()); }

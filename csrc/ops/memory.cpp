@@ -8,6 +8,7 @@ namespace rush {
 struct Copy {
   static constexpr const char* name = "copy_";
   static constexpr bool in_place_safe = true;
+  static constexpr bool overlap_is_fine = true;  // x[1:] = x[:-1] has one meaning
   static Spec check(const Tensor& self, const Tensor& src, bool) {
     expand_strides(name, src.sizes(), src.strides(), self.sizes());
     return like(self);

@@ -30,10 +30,12 @@ void check_no_grad_for_out(const char* op, bool any_requires_grad) {
   check(!any_requires_grad, ErrorKind::Runtime, op, "out= does not support automatic differentiation, but one of the arguments requires grad");
 }
 
-bool overlaps(const Tensor& out, const Tensor& input, bool exact_is_fine) {
+bool overlaps(const char* op, const Tensor& out, const Tensor& input, Aliasing aliasing) {
   if (!(out.storage() == input.storage()) && !out.storage()->is_foreign()) [[likely]] return false;
   const Overlap o = overlap(out, input);
-  return o == Overlap::Partial || (o == Overlap::Full && !exact_is_fine);
+  check(o != Overlap::Partial || aliasing != Aliasing::Elementwise, ErrorKind::Runtime, op, "an input of shape ", input.sizes(),
+        " and the written tensor of shape ", out.sizes(), " share some of their memory; clone() one of them first");
+  return o == Overlap::Partial || (o == Overlap::Full && aliasing == Aliasing::Never);
 }
 
 void write_back(const Tensor& out, const Tensor& result) { copy_data(out, result); }

@@ -426,8 +426,15 @@ RUSH_API void check_in_place_result(const char* op, const Tensor& t, const Spec&
 RUSH_API void prepare_out(const char* op, const Tensor& out, const Spec& spec);
 RUSH_API void warn_resized_out(const char* op, const Tensor& out, const Spec& spec);
 RUSH_API void check_no_grad_for_out(const char* op, bool any_requires_grad);
-// Can run() write straight into `out`: right dtype, no input that overlaps it other than exactly?
-RUSH_API bool overlaps(const Tensor& out, const Tensor& input, bool exact_is_fine);
+// Can run() not write straight into `out`, as an input lies there? An op that works element by element refuses an input that
+// overlaps out in part: what it would read depends on the order of writes, and programs that do it are mistaken.
+enum class Aliasing : uint8_t { Never, Exact, Elementwise };  // what run() bears, and whether partial overlap is refused
+RUSH_API bool overlaps(const char* op, const Tensor& out, const Tensor& input, Aliasing aliasing);
+template <class Op>
+constexpr Aliasing aliasing() {
+  if constexpr (requires { Op::overlap_is_fine; }) return Aliasing::Exact;
+  return in_place_safe<Op>() ? Aliasing::Elementwise : Aliasing::Never;
+}
 RUSH_API void write_back(const Tensor& out, const Tensor& result);  // the bytes of result into out, without history
 RUSH_API void assign_in_place(const Tensor& self, const Tensor& result);  // self.copy_(result), with history
 
@@ -451,7 +458,7 @@ const Tensor& call_inplace(const Tensor& self, const A&... rest) {
   }
   if (!self.is_meta()) [[likely]] {
     bool direct = in_place_safe<Op>() && !may_fail<Op>() && spec.dtype == self.dtype();
-    (visit_tensors([&](const Tensor& t) { direct = direct && !(t.defined() && overlaps(self, t, true)); }, rest), ...);
+    (visit_tensors([&](const Tensor& t) { direct = direct && !(t.defined() && overlaps(Op::name, self, t, aliasing<Op>())); }, rest), ...);
     if (direct) [[likely]] {
       Op::run(self, rest..., self);
     } else {
@@ -477,7 +484,7 @@ void run_into(const std::array<Tensor, N>& outs, const std::array<Spec, N>& spec
   bool direct = !may_fail<Op>();
   for (size_t i = 0; i < N; ++i) {
     direct = direct && outs[i].dtype() == specs[i].dtype && !has_internal_overlap(outs[i]);
-    (visit_tensors([&](const Tensor& t) { direct = direct && !(t.defined() && overlaps(outs[i], t, in_place_safe<Op>())); }, args), ...);
+    (visit_tensors([&](const Tensor& t) { direct = direct && !(t.defined() && overlaps(Op::name, outs[i], t, aliasing<Op>())); }, args), ...);
   }
   if (direct) {
     std::apply([&](const auto&... out) { Op::run(args..., out...); }, outs);

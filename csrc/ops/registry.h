@@ -49,6 +49,7 @@ struct OpEntry {
   bool is_method;         // reachable as Tensor.name
   bool is_function;       // reachable as rushlight.name
   bool varargs;           // f(2, 3) may stand for f((2, 3)): the first int[] takes the rest
+  bool hidden;            // an old spelling: accepted, but not shown
   uint8_t self_index;     // where a method call puts its object among the args
   uint8_t num_results;    // 1 for a Tensor, a list or a number; more for tuples
   const char* result_names;  // "values indices" for named tuples, else ""

@@ -49,7 +49,7 @@ struct Positive : Named<"positive"> {
 
 struct Sign : SameUnary<"sign", UnaryFn::Sign>, ZeroGrad {
   static Spec check(const Tensor& x) {
-    rush::check(!x.is_complex(), ErrorKind::NotImplemented, name, "complex numbers have no sign; use sgn()");
+    rush::check(!x.is_complex(), ErrorKind::DType, name, "complex numbers have no sign; use sgn()");
     return SameUnary::check(x);
   }
 };

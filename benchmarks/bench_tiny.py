@@ -24,7 +24,9 @@ CASES = [
     Case("a.view(2, 2)", VECTORS, "a.view(2, 2)", THIRD, words={"numpy": "a.reshape(2, 2)"}),
     Case("a[1:3]", VECTORS, "a[1:3]", THIRD),
     Case("m[1]", MATRICES, "m[1]", THIRD),
-    Case("cat((a, b))", VECTORS, "lib.cat((a, b))", THIRD, words={"numpy": "lib.concatenate((a, b))"}),
+    Case(
+        "cat((a, b))", VECTORS, "lib.cat((a, b))", THIRD, words={"numpy": "lib.concatenate((a, b))"}
+    ),
     Case("zeros(4)", "pass", "lib.zeros(4)", THIRD, words={"numpy": "lib.zeros(4, lib.float32)"}),
 ]
 

@@ -38,8 +38,7 @@ def type_mask(types) -> str:
 
 def header(table) -> str:
     lines = [
-        HEADER
-        + "// fns.h: the numbers of the pointwise functors, indices of kernel tables.",
+        HEADER + "// fns.h: the numbers of the pointwise functors, indices of kernel tables.",
         "#pragma once\n\n#include <cstdint>\n\nnamespace rush {\n",
         "enum class FnResult : uint8_t { Same, Bool, Real };",
         "struct FnInfo {\n  const char* name;  // of the functor in csrc/functors\n"

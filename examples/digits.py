@@ -8,9 +8,10 @@
 import argparse
 import time
 
-import rushlight as rl
 from sklearn.datasets import load_digits
 from tqdm import tqdm
+
+import rushlight as rl
 
 
 def load(seed):

@@ -17,7 +17,7 @@ _C._add_library_folder(
 )
 
 # Methods of Tensor written in Python, and the legacy types FloatTensor, LongTensor, ...
-from rushlight import _tensor
+from rushlight import _tensor, _tensor_memory
 from rushlight._legacy import TYPES as _legacy_types
 from rushlight.storage import TypedStorage
 
@@ -25,18 +25,30 @@ globals().update(_legacy_types)
 
 # Functions whose kind of result depends on their arguments.
 from rushlight.functional import *
+from rushlight._calculus import cumulative_trapezoid, gradient, trapezoid, trapz
+from rushlight._quantiles import nanquantile, quantile
+from rushlight._windows import bartlett_window, blackman_window, hamming_window, hann_window
 
 # Questions about objects.
 from rushlight._api import (
     get_float32_matmul_precision,
     is_complex,
     is_floating_point,
+    is_signed,
     is_storage,
     is_tensor,
     numel,
     set_default_tensor_type,
     set_float32_matmul_precision,
     typename,
+)
+
+from rushlight._determinism import (
+    are_deterministic_algorithms_enabled,
+    get_deterministic_debug_mode,
+    is_deterministic_algorithms_warn_only_enabled,
+    set_deterministic_debug_mode,
+    use_deterministic_algorithms,
 )
 
 # Printing.
@@ -51,4 +63,5 @@ newaxis = None
 from rushlight.autograd import enable_grad, inference_mode, no_grad, set_grad_enabled
 
 # Subpackages that are always there.
-from rushlight import autograd, return_types, special, storage, utils
+from rushlight import autograd, linalg, nn, random, return_types, special, storage, testing
+from rushlight import utils, version

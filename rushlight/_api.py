@@ -25,6 +25,11 @@ def is_complex(input):
     return input.is_complex()
 
 
+def is_signed(input):
+    """True when the dtype has negative numbers."""
+    return input.is_signed()
+
+
 def numel(input):
     """The number of elements."""
     return input.numel()

@@ -2,15 +2,16 @@
 
 from itertools import combinations as _choose
 from itertools import combinations_with_replacement as _choose_again
-from math import inf
+from math import inf, prod
 
 from rushlight import _C
 from rushlight._C import Size, Tensor
 
 __all__ = [
     "atleast_1d", "atleast_2d", "atleast_3d", "block_diag", "broadcast_shapes",
-    "broadcast_tensors", "cartesian_prod", "cdist", "chain_matmul", "combinations", "einsum",
-    "meshgrid", "nonzero", "norm", "tensordot", "unique", "unique_consecutive",
+    "broadcast_tensors", "cartesian_prod", "cdist", "chain_matmul", "combinations", "cross",
+    "einsum", "meshgrid", "nonzero", "norm", "split", "tensordot", "unique", "unique_consecutive",
+    "unravel_index",
 ]  # fmt: skip
 
 
@@ -69,18 +70,23 @@ def _tensors(args, op):
 
 def broadcast_shapes(*shapes):
     """The shape that tensors of these shapes broadcast to."""
+    return _broadcast("broadcast_shapes", shapes)
+
+
+def _broadcast(op, shapes):
     result = []
     for shape in shapes:
         sizes = [shape] if isinstance(shape, int) else list(shape)
         if any(n < 0 for n in sizes):
-            raise RuntimeError(f"broadcast_shapes: sizes must not be negative, got {tuple(sizes)}")
+            raise RuntimeError(f"{op}: sizes must not be negative, got {tuple(sizes)}")
         longer, shorter = (result, sizes) if len(result) >= len(sizes) else (sizes, result)
         joined = list(longer)
         for i in range(1, len(shorter) + 1):
             a, b = longer[-i], shorter[-i]
             if a != b and 1 not in (a, b):
-                raise RuntimeError(f"broadcast_shapes: shapes {shapes} do not broadcast: "
-                                   f"sizes {a} and {b} differ and neither is 1")  # fmt: skip
+                listed = [list(x) if not isinstance(x, int) else x for x in shapes]
+                raise _C.ShapeError(f"{op}: shapes {listed} do not broadcast: sizes {a} "
+                                    f"and {b} differ and neither is 1")  # fmt: skip
             joined[-i] = b if a == 1 else a
         result = joined
     return Size(result)
@@ -89,7 +95,7 @@ def broadcast_shapes(*shapes):
 def broadcast_tensors(*tensors):
     """All tensors expanded to their common shape."""
     tensors = _tensors(tensors, "broadcast_tensors")
-    shape = broadcast_shapes(*(t.shape for t in tensors))
+    shape = _broadcast("broadcast_tensors", [t.shape for t in tensors])
     return tuple(t.expand(shape) for t in tensors)
 
 
@@ -277,6 +283,51 @@ def _norm_method(self, p="fro", dim=None, keepdim=False, dtype=None):
 
 _norm_method.__name__ = "norm"
 Tensor.norm = _norm_method
+
+
+def cross(input, other, dim=None, *, out=None):
+    """The product of vectors in space, along dim or the first dim of size 3."""
+    from rushlight import linalg
+
+    if dim is None:
+        dim = next((d for d, n in enumerate(input.shape) if n == 3), None)
+        if dim is None:
+            raise RuntimeError(f"cross: no dim of size 3 in shape {list(input.shape)}")
+    return linalg.cross(input, other, dim=dim, out=out)
+
+
+def _cross_method(self, other, dim=None):
+    """The product of vectors in space; see rushlight.cross."""
+    return cross(self, other, dim)
+
+
+_cross_method.__name__ = "cross"
+Tensor.cross = _cross_method
+
+
+def split(tensor, split_size_or_sections, dim=0):
+    """Pieces of one size, or of the given sizes, along dim."""
+    return Tensor.split(tensor, split_size_or_sections, dim)
+
+
+def unravel_index(indices, shape):
+    """The coordinates, one tensor a dim, of elements counted in row-major order."""
+    if isinstance(shape, Tensor):
+        shape = shape.tolist()
+    sizes = [shape] if isinstance(shape, int) else list(shape)
+    if indices.is_floating_point() or indices.is_complex() or indices.dtype == _C.bool:
+        raise _C.DTypeError(f"unravel_index: indices must be integers, got {indices.dtype}")
+    if any(n < 0 for n in sizes):
+        raise ValueError(f"unravel_index: sizes must not be negative, got {tuple(sizes)}")
+    total = prod(sizes)
+    if indices.numel() and not bool(((indices >= 0) & (indices < total)).all()):
+        raise ValueError(f"unravel_index: an index lies outside of shape {tuple(sizes)} with "
+                         f"{total} elements")  # fmt: skip
+    found = []
+    for n in reversed(sizes):
+        found.append(indices % n)
+        indices = indices // n
+    return tuple(reversed(found))
 
 
 def cdist(x1, x2, p=2.0, compute_mode="use_mm_for_euclid_dist_if_necessary"):

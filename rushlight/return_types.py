@@ -4,4 +4,11 @@ from rushlight import _C
 
 
 def __getattr__(name):
-    return _C._return_type(name)
+    try:
+        return _C._return_types[name]
+    except KeyError:
+        raise AttributeError(f"module 'rushlight.return_types' has no attribute {name!r}") from None
+
+
+def __dir__():
+    return sorted(_C._return_types)

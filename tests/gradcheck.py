@@ -1,6 +1,7 @@
 """Gradients by central differences, in float64: the judge of every formula."""
 
 import numpy as np
+
 import rushlight as rl
 
 STEP, RTOL, ATOL = 1e-6, 1e-5, 1e-7

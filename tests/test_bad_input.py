@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+
 import rushlight as rl
 
 ORACLE = Path(__file__).parent / "oracle"

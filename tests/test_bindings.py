@@ -34,7 +34,7 @@ def test_shapes_as_varargs_and_synonyms():
 
 BAD_CALLS = {
     "add(): argument 'other' must be Tensor|Number, not str. Accepted: "
-    "add(Tensor self, Tensor|Number other, *, Number alpha=1, Tensor out=None)": (
+    "add(Tensor|Number self, Tensor|Number other, *, Number alpha=1, Tensor out=None)": (
         lambda x: rl.add(x, "a")
     ),
     "add(): missing argument 'other'": lambda x: rl.add(x),

@@ -2,10 +2,11 @@
 
 import numpy as np
 import pytest
-import rushlight as rl
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
+
+import rushlight as rl
 
 SETTINGS = settings(max_examples=120, deadline=None)
 

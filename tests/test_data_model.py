@@ -7,6 +7,7 @@ import pickle
 
 import numpy as np
 import pytest
+
 import rushlight as rl
 
 A, B = np.array([5, 3, -2]), np.array([2, 4, 3])

@@ -13,8 +13,17 @@ import numpy as np
 import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
-FLAGS = ["-std=c++20", "-O2", "-fno-math-errno", "-fno-trapping-math", "-fopenmp-simd",
-         "-ffp-contract=fast", "-fPIC", "-shared", f"-I{ROOT / 'csrc'}"]
+FLAGS = [
+    "-std=c++20",
+    "-O2",
+    "-fno-math-errno",
+    "-fno-trapping-math",
+    "-fopenmp-simd",
+    "-ffp-contract=fast",
+    "-fPIC",
+    "-shared",
+    f"-I{ROOT / 'csrc'}",
+]
 NAMES = {np.float32: "float", np.float64: "double"}
 
 
@@ -66,10 +75,48 @@ def ulps(got, want, dtype):
 
 def specials(dtype):
     info = np.finfo(dtype)
-    positive = [0, info.smallest_subnormal, info.tiny, info.tiny * 1.5, info.eps, 1e-10, 0.1, 0.25,
-                0.5, 1, 1 - info.epsneg, 1 + info.eps, 1.5, 2, 2.5, 3, 10, 20, 87.5, 88.7, 88.73,
-                89.5, 100, 103.9, 104.5, 709.7, 709.79, 710.4, 745.1, 746, 1e5, 2.0**43, 2.0**86,
-                1e10, 1e22, 1e30, 1e37, info.max / 2, info.max, np.inf]
+    positive = [
+        0,
+        info.smallest_subnormal,
+        info.tiny,
+        info.tiny * 1.5,
+        info.eps,
+        1e-10,
+        0.1,
+        0.25,
+        0.5,
+        1,
+        1 - info.epsneg,
+        1 + info.eps,
+        1.5,
+        2,
+        2.5,
+        3,
+        10,
+        20,
+        87.5,
+        88.7,
+        88.73,
+        89.5,
+        100,
+        103.9,
+        104.5,
+        709.7,
+        709.79,
+        710.4,
+        745.1,
+        746,
+        1e5,
+        2.0**43,
+        2.0**86,
+        1e10,
+        1e22,
+        1e30,
+        1e37,
+        info.max / 2,
+        info.max,
+        np.inf,
+    ]
     with np.errstate(over="ignore"):
         p = np.array(positive, np.float64).astype(dtype)
     return np.concatenate([p, -p, np.array([np.nan], dtype)])
@@ -144,8 +191,25 @@ def test_unary(lib, name, ref, span, bounds, dtype):
     assert gap[worst] <= bound + 0.01, f"{name}({x[worst]!r}) = {got[worst]!r}, not {want[worst]!r}"
 
 
-ODD = ["Expm1", "Log1p", "Sin", "Tan", "Tanh", "Sinh", "Asin", "Atan", "Asinh", "Atanh", "Sqrt",
-       "Erf", "Erfinv", "Floor", "Ceil", "Round", "Trunc"]
+ODD = [
+    "Expm1",
+    "Log1p",
+    "Sin",
+    "Tan",
+    "Tanh",
+    "Sinh",
+    "Asin",
+    "Atan",
+    "Asinh",
+    "Atanh",
+    "Sqrt",
+    "Erf",
+    "Erfinv",
+    "Floor",
+    "Ceil",
+    "Round",
+    "Trunc",
+]
 
 
 @pytest.mark.parametrize("name", ODD)
@@ -156,6 +220,7 @@ def test_negative_zero(lib, name, dtype):
 
 
 # ---- special functions: SciPy in double judges float, mpmath judges double ----
+
 
 def special_rows():
     mpmath = pytest.importorskip("mpmath")
@@ -178,19 +243,46 @@ def special_rows():
         "Entr": (sp.entr, lambda x: -x * mp.log(x), (0.001, 50), (2, 2)),
         "Gelu": (lambda x: x * sp.erfc(-x / np.sqrt(2)) / 2, gelu, (-5, 5), (None, None)),
         "LogSigmoid": (sp.log_expit, lambda x: -mp.log1p(mp.exp(-x)), (-30, 30), (3, 3)),
-        "Softplus": (lambda x: np.logaddexp(0, x), lambda x: mp.log1p(mp.exp(x)), (-30, 15),
-                     (3, 3)),
+        "Softplus": (
+            lambda x: np.logaddexp(0, x),
+            lambda x: mp.log1p(mp.exp(x)),
+            (-30, 15),
+            (3, 3),
+        ),
         "Silu": (lambda x: x * sp.expit(x), lambda x: x / (1 + mp.exp(-x)), (-30, 30), (3, 3)),
-        "Mish": (lambda x: x * np.tanh(np.logaddexp(0, x)),
-                 lambda x: x * mp.tanh(mp.log1p(mp.exp(x))), (-30, 30), (5, 5)),
+        "Mish": (
+            lambda x: x * np.tanh(np.logaddexp(0, x)),
+            lambda x: x * mp.tanh(mp.log1p(mp.exp(x))),
+            (-30, 30),
+            (5, 5),
+        ),
         "Logit": (sp.logit, lambda x: mp.log(x / (1 - x)), (0.01, 0.4), (5, 5)),
-        "Elu": (lambda x: np.where(x > 0, x, 1.5 * np.expm1(x)),
-                lambda x: x if x > 0 else 1.5 * mp.expm1(x), (-20, 5), (3, 3)),
+        "Elu": (
+            lambda x: np.where(x > 0, x, 1.5 * np.expm1(x)),
+            lambda x: x if x > 0 else 1.5 * mp.expm1(x),
+            (-20, 5),
+            (3, 3),
+        ),
     }
 
 
-SPECIAL = ["Erf", "Erfc", "Erfinv", "Lgamma", "Digamma", "I0", "Sinc", "Entr", "Gelu", "LogSigmoid",
-           "Softplus", "Silu", "Mish", "Logit", "Elu"]
+SPECIAL = [
+    "Erf",
+    "Erfc",
+    "Erfinv",
+    "Lgamma",
+    "Digamma",
+    "I0",
+    "Sinc",
+    "Entr",
+    "Gelu",
+    "LogSigmoid",
+    "Softplus",
+    "Silu",
+    "Mish",
+    "Logit",
+    "Elu",
+]
 
 
 @pytest.mark.parametrize("name", SPECIAL)
@@ -217,8 +309,10 @@ def test_special_double(lib, name):
     if bound is None:
         np.testing.assert_allclose(got, [float(v) for v in exact], rtol=1e-14, atol=1e-15)
         return
-    gap = [abs(mp.mpf(float(g)) - e) / mp.mpf(float(np.spacing(abs(float(e)))))
-           for g, e in zip(got, exact)]
+    gap = [
+        abs(mp.mpf(float(g)) - e) / mp.mpf(float(np.spacing(abs(float(e)))))
+        for g, e in zip(got, exact)
+    ]
     worst = int(np.argmax([float(g) for g in gap]))
     assert gap[worst] <= bound, f"{name}({x[worst]!r}) = {got[worst]!r}: {float(gap[worst])} ulps"
 
@@ -226,11 +320,39 @@ def test_special_double(lib, name):
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_special_edges(lib, dtype):
     sp = pytest.importorskip("scipy.special")
-    x = np.array([0, -0.0, 1, -1, 2, 3, -2, -3, np.inf, -np.inf, np.nan, 1e30, -1e30, 1e-30, -1e-30,
-                  -0.5, -2.5, 200, -26, 26], dtype)
+    x = np.array(
+        [
+            0,
+            -0.0,
+            1,
+            -1,
+            2,
+            3,
+            -2,
+            -3,
+            np.inf,
+            -np.inf,
+            np.nan,
+            1e30,
+            -1e30,
+            1e-30,
+            -1e-30,
+            -0.5,
+            -2.5,
+            200,
+            -26,
+            26,
+        ],
+        dtype,
+    )
     with np.errstate(all="ignore"):
-        for name, ref in [("Erf", sp.erf), ("Erfc", sp.erfc), ("Erfinv", sp.erfinv), ("I0", sp.i0),
-                          ("Lgamma", sp.gammaln)]:
+        for name, ref in [
+            ("Erf", sp.erf),
+            ("Erfc", sp.erfc),
+            ("Erfinv", sp.erfinv),
+            ("I0", sp.i0),
+            ("Lgamma", sp.gammaln),
+        ]:
             v = x
             if name == "Lgamma":
                 v = x[~np.isneginf(x)]  # C and PyTorch say inf, SciPy nan
@@ -277,8 +399,10 @@ def test_binary(lib, name, ref, bounds, dtype):
     if name == "Pow":  # near overflow the exponent amplifies every error of the logarithm
         base = np.exp(rng.uniform(-3, 3, 20_000)).astype(dtype)
         limit = 88 if dtype == np.float32 else 709
-        a, b = np.concatenate([a, base]), np.concatenate(
-            [b, (rng.uniform(-limit, limit, 20_000) / np.log(base)).astype(dtype)])
+        a, b = (
+            np.concatenate([a, base]),
+            np.concatenate([b, (rng.uniform(-limit, limit, 20_000) / np.log(base)).astype(dtype)]),
+        )
     wide = dtype if bounds == (0, 0) else WIDER[dtype]  # exact ones are judged in their own type
     with np.errstate(all="ignore"):
         want = (ref or np.nextafter)(a.astype(wide), b.astype(wide))
@@ -289,8 +413,9 @@ def test_binary(lib, name, ref, bounds, dtype):
         return
     gap = ulps(got, want, dtype)
     worst = np.argmax(gap)
-    assert gap[worst] <= bound + 0.01, \
+    assert gap[worst] <= bound + 0.01, (
         f"{name}({a[worst]!r}, {b[worst]!r}) = {got[worst]!r}, not {want[worst]!r}"
+    )
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -318,15 +443,26 @@ def test_integers(lib, dtype):
     more = rng.integers(info.min, info.max, (2, 5000), dtype=dtype, endpoint=True)
     a, b = np.concatenate([a, more[0]]), np.concatenate([b, more[1]])
     with np.errstate(all="ignore"):
-        for name, ref in [("Add", np.add), ("Sub", np.subtract), ("Mul", np.multiply),
-                          ("BitwiseAnd", np.bitwise_and), ("BitwiseOr", np.bitwise_or),
-                          ("BitwiseXor", np.bitwise_xor), ("Maximum", np.maximum),
-                          ("Minimum", np.minimum)]:
+        for name, ref in [
+            ("Add", np.add),
+            ("Sub", np.subtract),
+            ("Mul", np.multiply),
+            ("BitwiseAnd", np.bitwise_and),
+            ("BitwiseOr", np.bitwise_or),
+            ("BitwiseXor", np.bitwise_xor),
+            ("Maximum", np.maximum),
+            ("Minimum", np.minimum),
+        ]:
             np.testing.assert_array_equal(apply(lib, name, a, b), ref(a, b), name)
         keep = b != 0
         a, b = a[keep], b[keep]
-        for name, ref in [("FloorDivide", np.floor_divide), ("Remainder", np.remainder),
-                          ("Fmod", np.fmod), ("Gcd", np.gcd), ("Lcm", np.lcm)]:
+        for name, ref in [
+            ("FloorDivide", np.floor_divide),
+            ("Remainder", np.remainder),
+            ("Fmod", np.fmod),
+            ("Gcd", np.gcd),
+            ("Lcm", np.lcm),
+        ]:
             if name == "Gcd" and info.min:  # NumPy wraps the lowest number differently
                 ok = (a != info.min) & (b != info.min)
                 a, b = a[ok], b[ok]
@@ -341,8 +477,9 @@ def test_integers(lib, dtype):
     bits = 8 * dtype().itemsize
     most = bits - 1 if info.min else 1000
     right = np.array([int(v) >> min(int(c), most) for v, c in zip(x, count)])
-    left = np.array([(int(v) << int(c)) % 2**bits if c < bits else 0 for v, c in zip(x, count)],
-                    np.uint64)
+    left = np.array(
+        [(int(v) << int(c)) % 2**bits if c < bits else 0 for v, c in zip(x, count)], np.uint64
+    )
     np.testing.assert_array_equal(apply(lib, "BitwiseRightShift", x, count), right.astype(dtype))
     np.testing.assert_array_equal(apply(lib, "BitwiseLeftShift", x, count), left.astype(dtype))
 
@@ -355,12 +492,29 @@ def test_negative_integer_powers(lib):
 
 # ---- complex ----
 
-COMPLEX = {"Exp": np.exp, "Log": np.log, "Sqrt": np.sqrt, "Sin": np.sin, "Cos": np.cos,
-           "Tan": np.tan, "Sinh": np.sinh, "Cosh": np.cosh, "Tanh": np.tanh,
-           "Asin": np.arcsin, "Acos": np.arccos, "Atan": np.arctan,
-           "Asinh": np.arcsinh, "Acosh": np.arccosh, "Atanh": np.arctanh,
-           "Log1p": np.log1p, "Expm1": np.expm1, "Log2": np.log2, "Log10": np.log10,
-           "Sigmoid": lambda z: 1 / (1 + np.exp(-z)), "Reciprocal": np.reciprocal}
+COMPLEX = {
+    "Exp": np.exp,
+    "Log": np.log,
+    "Sqrt": np.sqrt,
+    "Sin": np.sin,
+    "Cos": np.cos,
+    "Tan": np.tan,
+    "Sinh": np.sinh,
+    "Cosh": np.cosh,
+    "Tanh": np.tanh,
+    "Asin": np.arcsin,
+    "Acos": np.arccos,
+    "Atan": np.arctan,
+    "Asinh": np.arcsinh,
+    "Acosh": np.arccosh,
+    "Atanh": np.arctanh,
+    "Log1p": np.log1p,
+    "Expm1": np.expm1,
+    "Log2": np.log2,
+    "Log10": np.log10,
+    "Sigmoid": lambda z: 1 / (1 + np.exp(-z)),
+    "Reciprocal": np.reciprocal,
+}
 
 
 @pytest.mark.parametrize("dtype", [np.complex64, np.complex128])
@@ -389,6 +543,7 @@ def test_complex_arithmetic(lib, dtype):
 
 # ---- 16-bit floats ----
 
+
 def test_half_both_ways(lib):
     bits = np.arange(65536, dtype=np.uint16)
     want = bits.view(np.float16).astype(np.float32)
@@ -396,9 +551,16 @@ def test_half_both_ways(lib):
     rng = np.random.default_rng(9)
     random = rng.integers(0, 2**32, 100_000, np.uint32).view(np.float32)
     with np.errstate(all="ignore"):
-        x = np.concatenate([want, np.nextafter(want, np.float32(np.inf)),
-                            np.nextafter(want, np.float32(0)), (want[:-1] + want[1:]) / 2,
-                            specials(np.float32), random])
+        x = np.concatenate(
+            [
+                want,
+                np.nextafter(want, np.float32(np.inf)),
+                np.nextafter(want, np.float32(0)),
+                (want[:-1] + want[1:]) / 2,
+                specials(np.float32),
+                random,
+            ]
+        )
         expect = x.astype(np.float16)
     got = call(lib, "half_from_float", x, out=np.uint16).view(np.float16)
     np.testing.assert_array_equal(got, expect)
@@ -422,6 +584,7 @@ def test_bfloat16(lib):
 
 
 # ---- the random generator's functions: the same bits on every build ----
+
 
 def test_philox_functions(lib):
     u = (np.arange(1, 2**16 + 1, dtype=np.float64) / 2**16).astype(np.float32)

@@ -2,9 +2,10 @@
 
 import numpy as np
 import pytest
-import rushlight as rl
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
+import rushlight as rl
 
 SETTINGS = settings(max_examples=250, deadline=None)
 SHAPES = st.lists(st.integers(0, 5), min_size=1, max_size=4).map(tuple)

@@ -6,6 +6,7 @@ memory_stats() and _fail_nth_allocation are Rushlight's own, so PyTorch cannot s
 import gc
 
 import pytest
+
 import rushlight as rl
 
 if not hasattr(rl, "memory_stats"):

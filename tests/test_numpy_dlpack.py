@@ -5,6 +5,7 @@ import warnings
 
 import numpy as np
 import pytest
+
 import rushlight as rl
 
 NAMES = ["bool", "uint8", "int8", "int16", "int32", "int64", "uint16", "uint32", "uint64",

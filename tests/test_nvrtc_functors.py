@@ -14,22 +14,107 @@ ALL = (*FLOATS, *COMPLEX, *INTS, "bool")
 # What each functor accepts. A functor in no row is taken for floats; a name here that is in no
 # header fails the test.
 TYPES = {
-    **dict.fromkeys(["Eq", "Ne", "LogicalAnd", "LogicalOr", "LogicalXor", "LogicalNot", "Add",
-                     "Mul", "Positive", "Conj", "IsNan", "IsInf", "IsFinite", "IsClose", "Sgn"],
-                    ALL),
-    **dict.fromkeys(["Lt", "Le", "Gt", "Ge", "Maximum", "Minimum", "Fmax", "Fmin", "Sign",
-                     "SignBit", "Abs", "IsPosInf", "IsNegInf", "Heaviside"],
-                    (*FLOATS, *INTS, "bool")),
-    **dict.fromkeys(["Sub", "Square", "Neg", "Pow", "AddAlpha", "SubAlpha", "Addcmul"],
-                    (*FLOATS, *COMPLEX, *INTS)),
-    **dict.fromkeys(["FloorDivide", "TruncDivide", "Remainder", "Fmod", "Clamp", "ClampMin",
-                     "ClampMax", "ClampTensor", "Floor", "Ceil", "Trunc", "Round"],
-                    (*FLOATS, *INTS)),
-    **dict.fromkeys(["Exp", "Exp2", "Expm1", "Log", "Log2", "Log10", "Log1p", "Sqrt", "Rsqrt",
-                     "Sin", "Cos", "Tan", "Asin", "Acos", "Atan", "Sinh", "Cosh", "Tanh", "Asinh",
-                     "Acosh", "Atanh", "Sigmoid", "Sinc", "Reciprocal", "Div", "FloatPower",
-                     "Real", "Imag", "Angle", "SigmoidBackward", "TanhBackward", "Lerp",
-                     "LerpScalar", "Addcdiv", "NanToNum", "IsReal"], (*FLOATS, *COMPLEX)),
+    **dict.fromkeys(
+        [
+            "Eq",
+            "Ne",
+            "LogicalAnd",
+            "LogicalOr",
+            "LogicalXor",
+            "LogicalNot",
+            "Add",
+            "Mul",
+            "Positive",
+            "Conj",
+            "IsNan",
+            "IsInf",
+            "IsFinite",
+            "IsClose",
+            "Sgn",
+        ],
+        ALL,
+    ),
+    **dict.fromkeys(
+        [
+            "Lt",
+            "Le",
+            "Gt",
+            "Ge",
+            "Maximum",
+            "Minimum",
+            "Fmax",
+            "Fmin",
+            "Sign",
+            "SignBit",
+            "Abs",
+            "IsPosInf",
+            "IsNegInf",
+            "Heaviside",
+        ],
+        (*FLOATS, *INTS, "bool"),
+    ),
+    **dict.fromkeys(
+        ["Sub", "Square", "Neg", "Pow", "AddAlpha", "SubAlpha", "Addcmul"],
+        (*FLOATS, *COMPLEX, *INTS),
+    ),
+    **dict.fromkeys(
+        [
+            "FloorDivide",
+            "TruncDivide",
+            "Remainder",
+            "Fmod",
+            "Clamp",
+            "ClampMin",
+            "ClampMax",
+            "ClampTensor",
+            "Floor",
+            "Ceil",
+            "Trunc",
+            "Round",
+        ],
+        (*FLOATS, *INTS),
+    ),
+    **dict.fromkeys(
+        [
+            "Exp",
+            "Exp2",
+            "Expm1",
+            "Log",
+            "Log2",
+            "Log10",
+            "Log1p",
+            "Sqrt",
+            "Rsqrt",
+            "Sin",
+            "Cos",
+            "Tan",
+            "Asin",
+            "Acos",
+            "Atan",
+            "Sinh",
+            "Cosh",
+            "Tanh",
+            "Asinh",
+            "Acosh",
+            "Atanh",
+            "Sigmoid",
+            "Sinc",
+            "Reciprocal",
+            "Div",
+            "FloatPower",
+            "Real",
+            "Imag",
+            "Angle",
+            "SigmoidBackward",
+            "TanhBackward",
+            "Lerp",
+            "LerpScalar",
+            "Addcdiv",
+            "NanToNum",
+            "IsReal",
+        ],
+        (*FLOATS, *COMPLEX),
+    ),
     **dict.fromkeys(["BitwiseAnd", "BitwiseOr", "BitwiseXor", "BitwiseNot"], (*INTS, "bool")),
     **dict.fromkeys(["BitwiseLeftShift", "BitwiseRightShift", "Gcd", "Lcm"], INTS),
     "AbsComplex": COMPLEX,
@@ -44,11 +129,10 @@ def functors():
         text = re.sub(r"//.*", "", path.read_text())
         if "namespace rush::functors" not in text:
             continue
-        starts = [m for m in re.finditer(r"^(template <class T> )?struct (\w+)(?: : \w+)? \{", text,
-                                         re.M)]
+        starts = list(re.finditer(r"^(template <class T> )?struct (\w+)(?: : \w+)? \{", text, re.M))
         for i, m in enumerate(starts):
             end = starts[i + 1].start() if i + 1 < len(starts) else len(text)
-            body = text[m.end():end]
+            body = text[m.end() : end]
             call = re.search(r"operator\(\)\((.*?)\) const", body)
             if call is None or m[2] in SKIP:
                 continue
@@ -78,9 +162,14 @@ def kernel_source():
                 f"  const int i = threadIdx.x;\n"
                 f"  const {functor} f{{{values}}};\n"
                 f"  using R = decltype(f({', '.join(args)}));\n"
-                f"  static_cast<R*>(y)[i] = f({', '.join(args)});\n}}\n")
+                f"  static_cast<R*>(y)[i] = f({', '.join(args)});\n}}\n"
+            )
     includes = '#include "functors/activation.h"\n#include "functors/random.h"\n'
-    return includes + "using namespace rush;\nusing namespace rush::functors;\n" + "".join(lines) + """
+    return (
+        includes
+        + "using namespace rush;\nusing namespace rush::functors;\n"
+        + "".join(lines)
+        + """
 extern "C" __global__ void half_and_random(half* h, bfloat16* b, const float* x) {
   const int i = threadIdx.x;
   const math::SinCos s = math::philox_sincos(x[i]);
@@ -88,6 +177,7 @@ extern "C" __global__ void half_and_random(half* h, bfloat16* b, const float* x)
   b[i] = bfloat16(float(b[i]) + s.cos);
 }
 """
+    )
 
 
 def test_every_functor_is_listed_once():

@@ -6,6 +6,7 @@ import warnings
 
 import numpy as np
 import pytest
+
 import rushlight as rl
 
 DTYPES = ["bool", "uint8", "int8", "int16", "int32", "int64", "uint16", "uint32", "uint64",

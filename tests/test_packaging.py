@@ -58,6 +58,13 @@ def test_shared_objects_fit_the_wheel():
     assert packed <= 15_000_000
 
 
+def test_cuda_sources_lie_beside_the_library():
+    for folder in ("functors", "cuda/kernels"):
+        shipped = {p.name: p.read_text() for p in (PACKAGE / "lib" / "csrc" / folder).iterdir()}
+        sources = [p for p in (CSRC / folder).iterdir() if p.suffix in (".h", ".cu")]
+        assert shipped == {p.name: p.read_text() for p in sources}, "build again"
+
+
 def test_import_is_light():
     code = "import sys; old = set(sys.modules); import rushlight; print(*set(sys.modules) - old)"
     new = run_python(code)

@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
+
 import rushlight as rl
 
 ORACLE = Path(__file__).parent / "oracle"

@@ -4,9 +4,10 @@ import json
 from pathlib import Path
 
 import pytest
-import rushlight as rl
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
+import rushlight as rl
 
 # There is no complex32: float16 next to a complex number gives complex64.
 RECORDED = (Path(__file__).parent / "oracle" / "promotion.json").read_text()

@@ -9,6 +9,7 @@ import time
 
 import numpy as np
 import pytest
+
 import rushlight as rl
 
 BIG = 300_001  # above any grain size, and odd, so that two threads split it unevenly

@@ -2,9 +2,10 @@
 
 import numpy as np
 import pytest
-import rushlight as rl
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
+import rushlight as rl
 
 SETTINGS = settings(max_examples=150, deadline=None)
 SHAPES = st.lists(st.integers(1, 4), min_size=1, max_size=4).map(tuple)
@@ -212,3 +213,40 @@ def test_sixty_four_dimensions():
     x = rl.ones((1,) * 64)
     assert x.dim() == 64 and x.sum().item() == 1
     assert x.permute(*reversed(range(64))).shape == (1,) * 64
+
+
+def test_set_takes_tensors_and_storages():
+    x = rl.arange(6.0)
+    y = rl.empty(0).set_(x, 1, (2, 2), (1, 2))
+    assert y.tolist() == [[1, 3], [2, 4]] and not y.is_set_to(x)
+    assert rl.empty(0).set_(x.untyped_storage(), 2, (3,)).tolist() == [2, 3, 4]
+    assert x.set_().shape == (0,)
+    with pytest.raises(RuntimeError):
+        rl.empty(0).set_(rl.arange(3))
+    with pytest.raises(RuntimeError):
+        rl.empty(0).set_(y.untyped_storage(), 0, (100,))
+
+
+def test_geometry_in_place():
+    x = rl.arange(6.0)
+    assert x.as_strided_((2, 2), (1, 3)) is x and x.tolist() == [[0, 3], [1, 4]]
+    with pytest.raises(RuntimeError, match="as_strided"):
+        x.as_strided_((100,), (1,))
+    y = rl.ones(2, requires_grad=True) * 2
+    assert y.detach_() is y and y.is_leaf and not y.requires_grad
+    with pytest.raises(RuntimeError, match="detach"):
+        (rl.ones(2, requires_grad=True) * 2)[0].detach_()
+
+
+def test_elements_through_python():
+    assert rl.arange(3).apply_(lambda v: v * v).tolist() == [0, 1, 4]
+    assert rl.ones(2).map_(rl.arange(2.0), lambda a, b: a + 2 * b).tolist() == [1, 3]
+    assert rl.ones(2, 1).new(2, 3).shape == (2, 3) and rl.ones(1).new([1, 2]).tolist() == [1, 2]
+
+
+def test_without_a_cuda_device():
+    x = rl.ones(2)
+    for call in (x.cuda, x.pin_memory, lambda: x.record_stream(None)):
+        with pytest.raises((RuntimeError, AssertionError)):
+            call()
+    assert not x.is_pinned() and x.to_dense() is x and not x.is_sparse

@@ -37,10 +37,13 @@ Grads AccumulateGrad::apply(GradSpan grads, std::span<const bool>) {
   GradMeta& meta = grad_meta(leaf_);
   const bool keeps_graph = grad_enabled();
   if (!meta.grad.defined()) {
-    // Nobody else holds this gradient and it is laid out like the leaf: take it instead of copying. One reference is the
-    // engine's buffer.
-    const bool mine = g.ref()->use_count() == 1 && g.storage()->use_count() == 1 && !g.impl()->base && g.strides() == leaf_.strides();
-    meta.grad = keeps_graph ? (mine ? g : ops.clone(g)) : mine ? detached(g) : detached(ops.clone(g));
+    // Nobody else holds this gradient and it is laid out like the leaf: take it instead of copying.
+    // One reference is the engine's buffer.
+    const bool mine = g.ref()->use_count() == 1 && g.storage()->use_count() == 1 &&
+                      !g.impl()->base && g.strides() == leaf_.strides();
+    meta.grad = keeps_graph ? (mine ? g : ops.clone(g))
+                : mine      ? detached(g)
+                            : detached(ops.clone(g));
   } else if (keeps_graph) {
     meta.grad = ops.add(meta.grad, g);
   } else {

@@ -6,8 +6,9 @@
 namespace rush {
 
 // Note [Leaf and accumulator]
-// The node owns its leaf; the leaf only remembers the node, so that a graph keeps its leaves alive and not the reverse.
-// One mutex guards that back pointer: the node clears it before it dies, and a reader must take its reference under it.
+// The node owns its leaf; the leaf only remembers the node, so that a graph keeps its leaves alive
+// and not the reverse. One mutex guards that back pointer: the node clears it before it dies, and a
+// reader must take its reference under it.
 class RUSH_API AccumulateGrad final : public Node {
  public:
   explicit AccumulateGrad(const Tensor& leaf);

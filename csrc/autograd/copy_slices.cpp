@@ -5,9 +5,15 @@
 namespace rush {
 
 CopySlices::CopySlices(const Tensor& base, const Tensor& view, Ref<Node> fn)
-    : fn_(std::move(fn)), base_sizes_(base.sizes()), base_strides_(base.strides()), sizes_(view.sizes()), strides_(view.strides()),
-      offset_(view.offset() - base.offset() * base.element_size() / view.element_size()), dtype_(view.dtype()) {
-  // Edge 0 is the base's old value in place of the view's; the others are those of the op that wrote.
+    : fn_(std::move(fn)),
+      base_sizes_(base.sizes()),
+      base_strides_(base.strides()),
+      sizes_(view.sizes()),
+      strides_(view.strides()),
+      offset_(view.offset() - base.offset() * base.element_size() / view.element_size()),
+      dtype_(view.dtype()) {
+  // Edge 0 is the base's old value in place of the view's; the others are those of the op that
+  // wrote.
   add_edge(gradient_edge(base));
   for (size_t i = 1; i < fn_->edges().size(); ++i) add_edge(fn_->edges()[i]);
 }
@@ -27,7 +33,8 @@ Grads CopySlices::apply(GradSpan grads, std::span<const bool> wanted) {
   SmallVector<bool, 8> wanted_by_fn(fn_->edges().size());
   wanted_by_fn[0] = wanted[0];
   for (size_t i = 1; i < wanted_by_fn.size(); ++i) wanted_by_fn[i] = wanted[i];
-  Grads inner = fn_->apply(incoming, std::span<const bool>(wanted_by_fn.data(), wanted_by_fn.size()));
+  Grads inner =
+      fn_->apply(incoming, std::span<const bool>(wanted_by_fn.data(), wanted_by_fn.size()));
   if (wanted[0]) {
     const Tensor old = inner[0].defined() ? inner[0] : ops.zeros(sizes_, dtype_, grads[0].device());
     ops.copy(region, old);

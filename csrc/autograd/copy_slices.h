@@ -5,8 +5,8 @@
 
 namespace rush {
 
-// base' = base with the region of `view` replaced by fn(view, others). Its gradient: outside the region it passes, inside
-// it goes through fn.
+// base' = base with the region of `view` replaced by fn(view, others). Its gradient: outside the
+// region it passes, inside it goes through fn.
 class CopySlices final : public Node {
  public:
   CopySlices(const Tensor& base, const Tensor& view, Ref<Node> fn);

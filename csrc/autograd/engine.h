@@ -16,11 +16,11 @@ struct BackwardOptions {
 };
 
 // Adds to the .grad of every leaf that `roots` depend on (of `inputs` only, when given).
-RUSH_API void backward(std::span<const Tensor> roots, std::span<const Tensor> grads, const BackwardOptions& options,
-                       std::span<const Tensor> inputs = {});
+RUSH_API void backward(std::span<const Tensor> roots, std::span<const Tensor> grads,
+                       const BackwardOptions& options, std::span<const Tensor> inputs = {});
 // Returns the gradients of `inputs`; undefined where unused (an error unless allow_unused).
-RUSH_API std::vector<Tensor> grad(std::span<const Tensor> roots, std::span<const Tensor> grads, std::span<const Tensor> inputs,
-                                  const BackwardOptions& options);
+RUSH_API std::vector<Tensor> grad(std::span<const Tensor> roots, std::span<const Tensor> grads,
+                                  std::span<const Tensor> inputs, const BackwardOptions& options);
 
 // The few ops the engine needs; filled by csrc/ops, which the engine may not include.
 struct EngineOps {

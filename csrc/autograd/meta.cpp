@@ -13,14 +13,17 @@ GradMeta& grad_meta(const Tensor& t) {
 
 bool requires_grad(const Tensor& t) {
   if (!t.defined()) return false;
-  if (const GradMeta* meta = grad_meta_or_null(t); meta && (meta->requires_grad || meta->grad_fn)) return true;
+  if (const GradMeta* meta = grad_meta_or_null(t); meta && (meta->requires_grad || meta->grad_fn))
+    return true;
   return t.impl()->base && requires_grad(Tensor(t.impl()->base));
 }
 
 void set_requires_grad(const Tensor& t, bool on) {
   if (!on && !t.impl()->autograd) return;
-  check(!on || is_differentiable(t.dtype()), ErrorKind::Runtime, "requires_grad_", "only floating and complex tensors can require gradients, this one is ", t.dtype());
-  check(on || is_leaf(t), ErrorKind::Runtime, "requires_grad_", "only a leaf can stop requiring gradients; use detach() to cut a computed tensor off");
+  check(!on || is_differentiable(t.dtype()), ErrorKind::Runtime, "requires_grad_",
+        "only floating and complex tensors can require gradients, this one is ", t.dtype());
+  check(on || is_leaf(t), ErrorKind::Runtime, "requires_grad_",
+        "only a leaf can stop requiring gradients; use detach() to cut a computed tensor off");
   if (is_leaf(t)) grad_meta(t).requires_grad = on;
 }
 
@@ -59,20 +62,26 @@ void set_history(const Tensor& t, const Ref<Node>& node, uint32_t slot) {
 Tensor detached(const Tensor& t) { return t.alias(); }
 
 void check_in_place(const char* op, const Tensor& t, bool repeats_are_fine) {
-  check(!t.storage()->read_only(), ErrorKind::Runtime, op, "this tensor wraps read-only memory; clone() it before writing");
-  check(repeats_are_fine || !has_internal_overlap(t), ErrorKind::Runtime, op, "more than one index of this tensor (shape ", t.sizes(), ", strides ", t.strides(),
+  check(!t.storage()->read_only(), ErrorKind::Runtime, op,
+        "this tensor wraps read-only memory; clone() it before writing");
+  check(repeats_are_fine || !has_internal_overlap(t), ErrorKind::Runtime, op,
+        "more than one index of this tensor (shape ", t.sizes(), ", strides ", t.strides(),
         ") refers to one memory location, as after expand(); clone() it before writing");
   if (!grad_enabled() || !is_tracked(t)) return;
   if (requires_grad(t) && is_leaf(t)) {
     const GradMeta* own = grad_meta_or_null(t);
     const bool is_view_of_leaf = t.impl()->base && !(own && own->requires_grad);
-    fail(ErrorKind::Runtime, op, is_view_of_leaf ? "a view of a leaf tensor that requires grad is being used in an in-place operation" : "a leaf tensor that requires grad is being used in an in-place operation",
+    fail(ErrorKind::Runtime, op,
+         is_view_of_leaf
+             ? "a view of a leaf tensor that requires grad is being used in an in-place operation"
+             : "a leaf tensor that requires grad is being used in an in-place operation",
          "; write under no_grad(), or work on a clone()");
   }
   if (!t.impl()->base) return;
   const Tensor base(t.impl()->base);
   check(!(requires_grad(base) && is_leaf(base)), ErrorKind::Runtime, op,
-        "a view of a leaf tensor that requires grad is being used in an in-place operation; write under no_grad(), or work on a clone()");
+        "a view of a leaf tensor that requires grad is being used in an in-place operation; write "
+        "under no_grad(), or work on a clone()");
 }
 
 void rebase_history(const Tensor& t, const Ref<Node>& node) {

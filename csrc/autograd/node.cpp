@@ -16,8 +16,8 @@ uint32_t Node::add_result(const Tensor& t) {
   return uint32_t(results_.size() - 1);
 }
 
-// Deleting a node drops its edges, which may delete further nodes, and so on along the whole graph. The first call on a
-// thread works off a list; calls from inside it only add to the list.
+// Deleting a node drops its edges, which may delete further nodes, and so on along the whole graph.
+// The first call on a thread works off a list; calls from inside it only add to the list.
 struct NodeReaper {
   std::vector<Node*> doomed;
   bool active = false;

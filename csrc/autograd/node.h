@@ -1,6 +1,8 @@
-// node.h: the graph that backward walks. A Node is one op that ran; an Edge leads to the node that made an input.
+// node.h: the graph that backward walks. A Node is one op that ran; an Edge leads to the node that
+// made an input.
 //
-// - An op's outputs point to its node; the node points to the nodes of its inputs. Backward follows these edges.
+// - An op's outputs point to its node; the node points to the nodes of its inputs. Backward follows
+// these edges.
 // - Leaves end in an AccumulateGrad node, which adds what arrives to the leaf's .grad.
 // - Graphs are freed with a stack: a chain of a million ops must not overflow (see Node::destroy).
 #pragma once
@@ -38,7 +40,8 @@ class RUSH_API Node : public Counted<Node> {
   virtual ~Node() = default;
 
   virtual const char* name() const = 0;
-  // From the gradients of the results to those of the inputs. wanted[i]: edge i leads somewhere that matters.
+  // From the gradients of the results to those of the inputs. wanted[i]: edge i leads somewhere
+  // that matters.
   virtual Grads apply(GradSpan grads, std::span<const bool> wanted) = 0;
   // Drops what was saved; a second backward then raises.
   virtual void release_saved() {}

@@ -9,7 +9,8 @@ SavedTensor::SavedTensor(const Tensor& t) : version_(t.defined() ? t.version() :
   if (is_original_) {
     data_ = t;
   } else {
-    // Keeping t itself would close a circle if t is written to later: its history then leads through this node.
+    // Keeping t itself would close a circle if t is written to later: its history then leads
+    // through this node.
     data_ = detached(t);
     slot_ = grad_meta(t).slot;
   }
@@ -27,13 +28,16 @@ SavedTensor SavedTensor::output(const Tensor& t, uint32_t slot) {
 Tensor SavedTensor::unpack(const Node* owner) const {
   if (released_) {
     fail(ErrorKind::Runtime, "backward", "the tensors saved by ", owner->name(),
-         " were already freed: backward ran a second time through this graph. Pass retain_graph=True to the first call");
+         " were already freed: backward ran a second time through this graph. Pass "
+         "retain_graph=True to the first call");
   }
   if (!data_.defined()) return {};
   if (data_.version() != version_) {
     const char* writer = data_.version_counter()->writer();
-    fail(ErrorKind::Runtime, "backward", "a tensor that ", owner->name(), " saved for its gradient (shape ", data_.sizes(), ", ", data_.dtype(),
-         ") was overwritten by an in-place operation", writer ? concat(" (", writer, ")") : std::string(), ": it is at version ", data_.version(),
+    fail(ErrorKind::Runtime, "backward", "a tensor that ", owner->name(),
+         " saved for its gradient (shape ", data_.sizes(), ", ", data_.dtype(),
+         ") was overwritten by an in-place operation",
+         writer ? concat(" (", writer, ")") : std::string(), ": it is at version ", data_.version(),
          ", version ", version_, " was expected. Write to a clone() instead");
   }
   if (is_original_) return data_;

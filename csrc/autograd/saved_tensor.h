@@ -10,12 +10,14 @@ class RUSH_API SavedTensor {
   SavedTensor() = default;
   // An input of the node being made.
   explicit SavedTensor(const Tensor& t);
-  // A result of the node being made. Note [A node must not own its output]: only the bytes are kept, and the
-  // edge back to the node is tied again when it is read; tensor -> node -> tensor would never be freed.
+  // A result of the node being made. Note [A node must not own its output]: only the bytes are
+  // kept, and the edge back to the node is tied again when it is read; tensor -> node -> tensor
+  // would never be freed.
   static SavedTensor output(const Tensor& t, uint32_t slot);
 
   bool defined() const { return data_.defined(); }
-  // The tensor as it was, or an error that names the writer when it was overwritten since. `owner` is the node.
+  // The tensor as it was, or an error that names the writer when it was overwritten since. `owner`
+  // is the node.
   Tensor unpack(const Node* owner) const;
   void reset() { *this = SavedTensor(), released_ = true; }
 

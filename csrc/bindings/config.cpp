@@ -9,7 +9,8 @@ namespace {
 
 int64_t int_argument(const char* function, PyObject* o) {
   int64_t n;
-  check(int_from_python(o, n), ErrorKind::Type, function, "expected an int, not ", type_name(o));
+  check(int_from_python(o, n), ErrorKind::ArgumentType, function, "expected an int, not ",
+        type_name(o));
   return n;
 }
 

@@ -1,6 +1,7 @@
 // dispatch.cpp: the way of every op call from Python: pick the overload, run it, wrap the results.
 #include "bindings/dispatch.h"
 
+#include <cctype>
 #include <cstring>
 
 #include "bindings/handle.h"
@@ -83,8 +84,37 @@ PyObject* return_given(const OpEntry& entry, PyObject* out) {
   return make_named_tuple(entry, items);
 }
 
+// A factory fills the given tensor: its dtype and device are the tensor's, and may be said, but not
+// otherwise.
+void check_factory_out(const OpEntry& entry, Value* values) {
+  const Tensor out = values[entry.args.size() - 1].tensor();
+  for (size_t i = 0; i < entry.args.size(); ++i) {
+    Value& v = values[i];
+    if (entry.args[i].kind == ArgKind::DType) {
+      check(v.tag() == Value::Tag::None || v.dtype() == out.dtype(), ErrorKind::DType, entry.name,
+            "dtype is ", v.tag() == Value::Tag::None ? out.dtype() : v.dtype(), ", out is ",
+            out.dtype());
+      v.set(out.dtype());
+    } else if (entry.args[i].kind == ArgKind::Device) {
+      check(v.tag() == Value::Tag::None || v.device().type == out.device().type, ErrorKind::Device,
+            entry.name, "device is not that of out, which is on ", out.device());
+      v.set(out.device());
+    }
+  }
+}
+
+bool is_factory(const OpEntry& entry) {
+  for (const ArgSpec& a : entry.args) {
+    if (a.kind == ArgKind::Layout) return true;
+  }
+  return false;
+}
+
 void check_out(const OpEntry& entry, Value* values) {
-  if (entry.num_results == 1) return;
+  if (entry.num_results == 1) {
+    if (is_factory(entry)) check_factory_out(entry, values);
+    return;
+  }
   const size_t n = values[entry.args.size() - 1].tensors().size();
   check(n == entry.num_results, ErrorKind::Type, "",
         concat(entry.name, "(): argument 'out' must hold ", int(entry.num_results),
@@ -130,19 +160,19 @@ std::string shown_signature(std::span<const OpEntry> overloads, const OpEntry& e
     if (!e.hidden && reachable(e, call, out)) candidates.push_back(&e);
   }
   const char* name = overloads.front().name;
-  if (candidates.empty()) fail(ErrorKind::Type, "", name, "(): unexpected keyword 'out'");
+  if (candidates.empty()) fail(ErrorKind::ArgumentType, "", name, "(): unexpected keyword 'out'");
   if (candidates.size() == 1) {
     Parser parser;
     std::string why;
     parser.parse(*candidates[0], names_of(*candidates[0]), call, &why);
-    fail(ErrorKind::Type, "", name, "(): ", why,
+    fail(ErrorKind::ArgumentType, "", name, "(): ", why,
          ". Accepted: ", shown_signature(overloads, *candidates[0], call.self));
   }
   std::string accepted;
   for (const OpEntry* e : candidates) {
     accepted += "\n  " + shown_signature(overloads, *e, call.self);
   }
-  fail(ErrorKind::Type, "", name, "(): no signature fits ", given_text(call),
+  fail(ErrorKind::ArgumentType, "", name, "(): no signature fits ", given_text(call),
        ". Accepted:", accepted);
 }
 
@@ -171,6 +201,19 @@ bool intern_names() {
     }
   }
   return true;
+}
+
+void rethrow_named(const char* op, const Error& e) {
+  const std::string& text = e.message();
+  std::string_view base = op;  // in-place forms go by the name of the op
+  if (base.size() > 1 && base.ends_with('_')) base.remove_suffix(1);
+  for (size_t at = text.find(base); at != std::string::npos; at = text.find(base, at + 1)) {
+    size_t end = at + base.size();
+    if (end < text.size() && text[end] == '_') ++end;
+    const bool starts = at == 0 || !(std::isalnum(text[at - 1]) || text[at - 1] == '_');
+    if (starts && end < text.size() && (text[end] == ':' || text[end] == '(')) throw Error(e);
+  }
+  throw Error(e.kind(), concat(op, ": ", text));
 }
 
 void run_boxed(const OpEntry& entry, Value* args, Value* results, int64_t elements) {
@@ -234,7 +277,11 @@ PyObject* call_op(std::span<const OpEntry> overloads, PyObject* self, PyObject* 
     check(!overloads.empty(), ErrorKind::NotImplemented, "", "this operator is not implemented");
     if (PyObject* result = try_torch_function(overloads, call)) [[unlikely]]
       return result;
-    return call_overloads(overloads, call);
+    try {
+      return call_overloads(overloads, call);
+    } catch (const Error& e) {
+      rethrow_named(overloads.front().name, e);
+    }
   });
 }
 

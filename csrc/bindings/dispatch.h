@@ -19,6 +19,10 @@ inline constexpr int64_t kReleaseGilFrom = 32768;
 // Calls entry.boxed without the GIL when there is enough to do. May throw.
 void run_boxed(const OpEntry& entry, Value* args, Value* results, int64_t elements);
 
+// Throws the error on, with the op's name in front where its text does not name the op: faults
+// found by a helper (a device, an allocation, another op) are told of the call that led there.
+[[noreturn]] void rethrow_named(const char* op, const Error& e);
+
 // Results as Python objects: a tensor, a number, a tuple, a named tuple.
 PyObject* wrap_results(const OpEntry& entry, Value* results);
 bool init_return_types(PyObject* module);

@@ -1,5 +1,7 @@
 // errors.cpp: C++ failures as Python exceptions. Ours are both the natural class and RuntimeError,
 // which is what PyTorch raises, so that `except RuntimeError` in existing programs still works.
+#include <algorithm>
+#include <array>
 #include <new>
 
 #include "bindings/python.h"
@@ -10,39 +12,66 @@ namespace {
 
 struct Row {
   ErrorKind kind;
-  const char* name;  // of a class of ours, or null
-  PyObject** base;   // the natural class
+  const char* name;  // of a class of ours, or null: then the one base itself
+  std::array<PyObject* const*, 4>
+      bases;  // the natural class, and what PyTorch raises in such places
   const char* doc;
 };
 
+// PyTorch says NotImplementedError, TypeError or RuntimeError when a dtype does not fit, and one of
+// four classes when an int does not: ours are all of them.
 const Row kRows[] = {
-    {ErrorKind::Runtime, nullptr, &PyExc_RuntimeError, nullptr},
-    {ErrorKind::Shape, "rushlight.ShapeError", &PyExc_ValueError, "Shapes do not go together."},
-    {ErrorKind::DType, "rushlight.DTypeError", &PyExc_TypeError, "A dtype is not possible here."},
-    {ErrorKind::Argument, "rushlight.ArgumentError", &PyExc_ValueError,
+    {ErrorKind::Runtime, nullptr, {&PyExc_RuntimeError}, nullptr},
+    {ErrorKind::Shape,
+     "rushlight.ShapeError",
+     {&PyExc_ValueError, &PyExc_RuntimeError},
+     "Shapes do not go together."},
+    {ErrorKind::DType,
+     "rushlight.DTypeError",
+     {&PyExc_TypeError, &PyExc_NotImplementedError},
+     "A dtype is not possible here."},
+    {ErrorKind::Argument,
+     "rushlight.ArgumentError",
+     {&PyExc_ValueError, &PyExc_RuntimeError},
      "An argument has an impossible value."},
-    {ErrorKind::Device, "rushlight.DeviceError", &PyExc_ValueError,
+    {ErrorKind::Device,
+     "rushlight.DeviceError",
+     {&PyExc_ValueError, &PyExc_RuntimeError},
      "A device is missing or does not fit."},
-    {ErrorKind::Index, nullptr, &PyExc_IndexError, nullptr},
-    {ErrorKind::Range, "rushlight.RangeError", &PyExc_IndexError,
+    {ErrorKind::Index, nullptr, {&PyExc_IndexError}, nullptr},
+    {ErrorKind::Range,
+     "rushlight.RangeError",
+     {&PyExc_IndexError, &PyExc_RuntimeError},
      "An index held by a tensor is out of range."},
-    {ErrorKind::Value, nullptr, &PyExc_ValueError, nullptr},
-    {ErrorKind::Type, nullptr, &PyExc_TypeError, nullptr},
-    {ErrorKind::NotImplemented, nullptr, &PyExc_NotImplementedError, nullptr},
-    {ErrorKind::OutOfMemory, "rushlight.OutOfMemoryError", &PyExc_MemoryError,
+    {ErrorKind::Value, nullptr, {&PyExc_ValueError}, nullptr},
+    {ErrorKind::Type, nullptr, {&PyExc_TypeError}, nullptr},
+    {ErrorKind::NotImplemented, nullptr, {&PyExc_NotImplementedError}, nullptr},
+    {ErrorKind::OutOfMemory,
+     "rushlight.OutOfMemoryError",
+     {&PyExc_MemoryError, &PyExc_RuntimeError},
      "There is not enough memory."},
-    {ErrorKind::Internal, "rushlight.InternalError", nullptr, "A bug of Rushlight's own."},
+    {ErrorKind::Internal,
+     "rushlight.InternalError",
+     {&PyExc_RuntimeError},
+     "A bug of Rushlight's own."},
+    {ErrorKind::ArgumentType,
+     "rushlight.ArgumentTypeError",
+     {&PyExc_TypeError, &PyExc_RuntimeError},
+     "An argument has an impossible type."},
+    {ErrorKind::Overflow,
+     "rushlight.IntOverflowError",
+     {&PyExc_OverflowError, &PyExc_ValueError, &PyExc_TypeError, &PyExc_RuntimeError},
+     "An int does not fit into 64 bits."},
 };
 constexpr size_t kKinds = std::size(kRows);
 PyObject* g_classes[kKinds];
 
 PyObject* make_class(const Row& row) {
-  if (!row.name) return Py_NewRef(*row.base);
-  // PyTorch has no kernel for a dtype, and says so: its error is a NotImplementedError, a RuntimeError.
-  PyObject* second = row.kind == ErrorKind::DType ? PyExc_NotImplementedError : PyExc_RuntimeError;
-  PyObject* bases = row.base ? PyTuple_Pack(2, *row.base, second)
-                             : PyTuple_Pack(1, PyExc_RuntimeError);
+  if (!row.name) return Py_NewRef(*row.bases[0]);
+  const auto n = std::count_if(row.bases.begin(), row.bases.end(), [](auto base) { return base; });
+  PyObject* bases = PyTuple_New(Py_ssize_t(n));
   if (!bases) return nullptr;
+  for (Py_ssize_t i = 0; i < n; ++i) PyTuple_SET_ITEM(bases, i, Py_NewRef(*row.bases[size_t(i)]));
   PyObject* made = PyErr_NewExceptionWithDoc(row.name, row.doc, bases, nullptr);
   Py_DECREF(bases);
   return made;
@@ -69,7 +98,8 @@ PyObject* raise_current() noexcept {
 
 namespace {
 
-// A warning of the core becomes Python's; one that the user's filters turn into an error is thrown on.
+// A warning of the core becomes Python's; one that the user's filters turn into an error is thrown
+// on.
 void warn_python(const char* text) {
   const PyGILState_STATE state = PyGILState_Ensure();
   const bool raised = PyErr_WarnEx(PyExc_UserWarning, text, 1) < 0;

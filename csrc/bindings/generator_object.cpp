@@ -167,8 +167,13 @@ PyType_Spec spec = {"rushlight.Generator", sizeof(GeneratorObject), 0,
 
 // The same for the default generator, as functions of the module.
 PyObject* default_manual_seed(PyObject*, PyObject* o) {
-  const Handle number = Handle::maybe(PyNumber_Long(o));  // as int(seed): programs pass floats
-  return number ? manual_seed(g_default, number.get()) : nullptr;
+  return guarded([&]() -> PyObject* {
+    const Handle number = Handle::maybe(PyNumber_Long(o));  // as int(seed): programs pass floats
+    if (number) return manual_seed(g_default, number.get());
+    check(!PyErr_ExceptionMatches(PyExc_ValueError), ErrorKind::Value, "manual_seed",
+          "expected an int, not ", type_name(o));
+    return nullptr;
+  });
 }
 PyObject* default_seed(PyObject*, PyObject*) { return seed(g_default, nullptr); }
 PyObject* default_initial_seed(PyObject*, PyObject*) { return initial_seed(g_default, nullptr); }

@@ -273,7 +273,7 @@ void apply_other(Steps& steps, PyObject* o) {
   if (is_numpy_scalar(o) && scalar_from_python(o, s) && s.is_bool()) {
     return steps.truth(s.to<bool>());
   }
-  fail(ErrorKind::Index, "",
+  fail(PyUnicode_Check(o) ? ErrorKind::Type : ErrorKind::Index, "",
        "only integers, slices (`:`), ellipsis (`...`), None and integer or "
        "bool tensors are valid indices, got ",
        type_name(o));

@@ -2,6 +2,8 @@
 //
 // Two walks: `inspect_literal` finds shape and dtype and checks every item, `fill_literal` writes.
 // The innermost lists are the hot part; both walks look at exact floats and ints first.
+#include <algorithm>
+
 #include "bindings/literal.h"
 
 #include <cmath>
@@ -16,6 +18,10 @@ namespace {
 struct Place {
   Py_ssize_t index[kMaxDims];
   int depth = 0;
+
+  bool is_first() const {
+    return depth > 0 && std::all_of(index, index + depth, [](Py_ssize_t i) { return i == 0; });
+  }
 };
 std::ostream& operator<<(std::ostream& os, const Place& p) {
   if (p.depth == 0) return os << "the data";
@@ -133,8 +139,10 @@ class Inspector {
   // Subclasses of Python's numbers, types with __float__, and what is no number at all.
   void visit_unusual(PyObject* o) {
     Scalar s;
-    check(!is_text(o), place_.depth ? ErrorKind::Value : ErrorKind::Type, function_, place_,
-          " is a ", type_name(o), "; tensors hold numbers");
+    // A first item that is text looks like one more dimension, as in PyTorch: a matter of value,
+    // not of type.
+    check(!is_text(o), place_.is_first() ? ErrorKind::Value : ErrorKind::ArgumentType, function_,
+          place_, " is a ", type_name(o), "; tensors hold numbers");
     check(!is_nested(o), ErrorKind::Type, function_, place_, " is a ", type_name(o),
           ", expected a number as its neighbours are");
     check_dtype(scalar_from_python(o, s), function_, "could not infer the dtype of ", place_,

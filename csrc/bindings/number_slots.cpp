@@ -96,7 +96,11 @@ class Operands {
       else
         new (values() + made_) Value();
     }
-    run_boxed(entry_, values(), result, elements_);
+    try {
+      run_boxed(entry_, values(), result, elements_);
+    } catch (const Error& e) {
+      rethrow_named(entry_.name, e);
+    }
   }
 
  private:
@@ -190,7 +194,13 @@ PyObject* compare(PyObject* a, PyObject* b, int op) {
 }
 
 // The number of a one-element tensor, for the conversions below.
-Scalar one_value(PyObject* o) { return unwrap(o).item(); }
+Scalar one_value(const char* type, PyObject* o) {
+  const Tensor& t = unwrap(o);
+  check(t.numel() == 1, ErrorKind::Argument, type,
+        "only a tensor with one element converts to a Python number, this one has shape ",
+        t.sizes());
+  return t.item();
+}
 
 int as_bool(PyObject* o) {
   return guarded_int([&] {
@@ -199,14 +209,14 @@ int as_bool(PyObject* o) {
     check(t.numel() == 1, ErrorKind::Runtime, "bool",
           "a tensor with more than one value is neither true nor false (its shape is ", t.sizes(),
           "); use .any() or .all()");
-    return int(one_value(o).to<bool>());
+    return int(one_value("bool", o).to<bool>());
   });
 }
 
 PyObject* as_int(PyObject* o) {
   return guarded([&] {
-    const Scalar s = one_value(o);
-    check(!s.is_complex(), ErrorKind::Type, "int", "a complex tensor has no int");
+    const Scalar s = one_value("int", o);
+    check(!s.is_complex(), ErrorKind::DType, "int", "a complex tensor has no int");
     if (!s.is_floating()) return PyLong_FromLongLong(s.to_int());
     return PyLong_FromDouble(s.to_double());
   });
@@ -214,8 +224,8 @@ PyObject* as_int(PyObject* o) {
 
 PyObject* as_float(PyObject* o) {
   return guarded([&] {
-    const Scalar s = one_value(o);
-    check(!s.is_complex(), ErrorKind::Type, "float", "a complex tensor has no float");
+    const Scalar s = one_value("float", o);
+    check(!s.is_complex(), ErrorKind::DType, "float", "a complex tensor has no float");
     return PyFloat_FromDouble(s.to_double());
   });
 }
@@ -226,7 +236,7 @@ PyObject* as_index(PyObject* o) {
     check(t.numel() == 1 && category(t.dtype()) <= Category::Integer, ErrorKind::Type, "index",
           "only an integer tensor with one element is an index, this is ", t.dtype(), " of shape ",
           t.sizes());
-    return PyLong_FromLongLong(one_value(o).to_int());
+    return PyLong_FromLongLong(one_value("index", o).to_int());
   });
 }
 

@@ -12,7 +12,7 @@ int64_t checked_int(PyObject* o) {
   if (v == -1 && !overflow && PyErr_Occurred()) throw PythonError{};
   if (overflow) {
     const Handle text = Handle::steal(PyObject_Str(o));
-    fail(ErrorKind::Argument, "", "overflow: the int ", text_of(text.get()),
+    fail(ErrorKind::Overflow, "", "overflow: the int ", text_of(text.get()),
          " does not fit into 64 bits");
   }
   return v;

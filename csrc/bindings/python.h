@@ -8,12 +8,13 @@
 
 namespace rush::py {
 
-// Tensors (tensor_object.cpp). `wrap` gives the one Python object of a tensor; None for an undefined one.
+// Tensors (tensor_object.cpp). `wrap` gives the one Python object of a tensor; None for an
+// undefined one.
 extern PyTypeObject* TensorType;
 PyObject* wrap(const Tensor& t);
 PyObject* wrap(Tensor&& t);
-inline bool is_tensor(PyObject* o);           // an instance of Tensor or of a subclass
-inline const Tensor& unwrap(PyObject* o);     // borrowed; only after is_tensor (tensor_object.h)
+inline bool is_tensor(PyObject* o);        // an instance of Tensor or of a subclass
+inline const Tensor& unwrap(PyObject* o);  // borrowed; only after is_tensor (tensor_object.h)
 // A new wrapper of a given subclass (Parameter, as_subclass).
 PyObject* wrap_as(PyTypeObject* type, const Tensor& t);
 
@@ -22,11 +23,11 @@ PyObject* wrap(DType t);
 PyObject* wrap(Device d);
 PyObject* wrap(Layout l);
 PyObject* wrap(MemoryFormat f);
-PyObject* wrap_size(IntList sizes);           // rushlight.Size, a tuple subclass
+PyObject* wrap_size(IntList sizes);  // rushlight.Size, a tuple subclass
 PyObject* wrap(const Scalar& s);
 bool is_size(PyObject* o);
-bool is_dtype(PyObject* o);                     // also Python's float, int, bool, complex
-DType as_dtype(PyObject* o);                  // after is_dtype
+bool is_dtype(PyObject* o);   // also Python's float, int, bool, complex
+DType as_dtype(PyObject* o);  // after is_dtype
 bool is_device(PyObject* o);
 Device as_device(PyObject* o);
 bool is_layout(PyObject* o);
@@ -37,11 +38,14 @@ Generator* as_generator(PyObject* o);
 // Reads what users pass for a device: a device, a string, an int (CUDA index). Throws Error.
 bool device_from_python(PyObject* o, Device& out);
 
-// Numbers (numbers.cpp): Python and NumPy scalars, without importing NumPy. False: not a number (no exception set).
-bool scalar_from_python(PyObject* o, Scalar& out);   // bool, int, float, complex, anything with __index__/__float__
-bool int_from_python(PyObject* o, int64_t& out);     // int, __index__, a 0-d integer tensor
+// Numbers (numbers.cpp): Python and NumPy scalars, without importing NumPy. False: not a number (no
+// exception set).
+bool scalar_from_python(
+    PyObject* o, Scalar& out);  // bool, int, float, complex, anything with __index__/__float__
+bool int_from_python(PyObject* o, int64_t& out);  // int, __index__, a 0-d integer tensor
 
-// Thrown by binding code when the Python exception is already set; raise_current leaves it as it is.
+// Thrown by binding code when the Python exception is already set; raise_current leaves it as it
+// is.
 struct PythonError {};
 // Errors (errors.cpp): turns the C++ exception in flight into a Python one; always returns null.
 PyObject* raise_current() noexcept;
@@ -56,8 +60,10 @@ PyObject* guarded(F&& f) noexcept {
   }
 }
 
-// The call path (dispatch.cpp): parses arguments for the overloads of one op and calls the one that fits.
-PyObject* call_op(std::span<const OpEntry> overloads, PyObject* self, PyObject* const* args, Py_ssize_t nargs, PyObject* kwnames) noexcept;
+// The call path (dispatch.cpp): parses arguments for the overloads of one op and calls the one that
+// fits.
+PyObject* call_op(std::span<const OpEntry> overloads, PyObject* self, PyObject* const* args,
+                  Py_ssize_t nargs, PyObject* kwnames) noexcept;
 
 // Tensor(python data) (construct.cpp): nested sequences, numbers, arrays.
 Tensor tensor_from_python(PyObject* data, std::optional<DType> dtype, Device device);

@@ -69,6 +69,7 @@ PyObject* is_complex(PyObject* o, PyObject*) { return PyBool_FromLong(unwrap(o).
 PyObject* is_signed(PyObject* o, PyObject*) {
   return PyBool_FromLong(info(unwrap(o).dtype()).is_signed);
 }
+PyObject* is_view(PyObject* o, PyObject*) { return PyBool_FromLong(bool(unwrap(o).impl()->base)); }
 PyObject* is_inference(PyObject* o, PyObject*) {
   return PyBool_FromLong(unwrap(o).impl()->has(TensorImpl::kInference));
 }
@@ -121,7 +122,11 @@ PyObject* tolist(PyObject* o, PyObject*) {
 
 PyObject* to_complex(PyObject* o, PyObject*) {
   return guarded([&] {
-    const auto z = unwrap(o).item().to<complex<double>>();
+    const Tensor& t = unwrap(o);
+    check(t.numel() == 1, ErrorKind::Argument, "complex",
+          "only a tensor with one element converts to a Python number, this one has shape ",
+          t.sizes());
+    const auto z = t.item().to<complex<double>>();
     return PyComplex_FromDoubles(z.re, z.im);
   });
 }
@@ -192,6 +197,8 @@ PyMethodDef tensor_methods[] = {
     {"is_signed", is_signed, METH_NOARGS, "is_signed($self)\n--\n\nTrue for signed dtypes."},
     {"is_inference", is_inference, METH_NOARGS,
      "is_inference($self)\n--\n\nTrue when made in inference mode."},
+    {"_is_view", is_view, METH_NOARGS,
+     "_is_view($self)\n--\n\nTrue when the tensor looks at the memory of another one."},
     {"get_device", get_device, METH_NOARGS,
      "get_device($self)\n--\n\nThe CUDA device's number, -1 on the CPU."},
     {"item", item, METH_NOARGS, "item($self)\n--\n\nThe one element as a Python number."},

@@ -37,13 +37,16 @@ Device parse_device(std::string_view text) {
     if (error == std::errc{} && end == digits.data() + digits.size() && index >= 0 && index < 128) {
       return {DeviceType(t), int8_t(index)};
     }
-    fail(ErrorKind::Runtime, "device", "invalid index in '", text, "': write a number from 0 to 127, as in 'cuda:0'");
+    fail(ErrorKind::Runtime, "device", "invalid index in '", text,
+         "': write a number from 0 to 127, as in 'cuda:0'");
   }
-  fail(ErrorKind::Runtime, "device", "unknown device '", text, "': expected 'cpu', 'cuda', 'cuda:N' or 'meta'");
+  fail(ErrorKind::Runtime, "device", "unknown device '", text,
+       "': expected 'cpu', 'cuda', 'cuda:N' or 'meta'");
 }
 
 std::ostream& operator<<(std::ostream& os, MemoryFormat format) {
-  constexpr std::string_view names[] = {"contiguous_format", "preserve_format", "channels_last", "channels_last_3d"};
+  constexpr std::string_view names[] = {"contiguous_format", "preserve_format", "channels_last",
+                                        "channels_last_3d"};
   return os << "rushlight." << names[static_cast<int>(format)];
 }
 

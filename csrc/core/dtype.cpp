@@ -7,7 +7,9 @@ namespace {
 
 std::atomic<DType> g_default_dtype{DType::Float32};
 
-constexpr bool is_wide_unsigned(DType t) { return t == DType::UInt16 || t == DType::UInt32 || t == DType::UInt64; }
+constexpr bool is_wide_unsigned(DType t) {
+  return t == DType::UInt16 || t == DType::UInt32 || t == DType::UInt64;
+}
 
 // Integers: the wider wins; uint8 against a signed type needs int16 at least.
 DType promote_integers(DType a, DType b) {
@@ -35,15 +37,19 @@ DType promote(DType a, DType b) {
   if (ca != cb) {
     const DType high = ca > cb ? a : b, low = ca > cb ? b : a;
     // uint16 and its kin meet neither bool nor complex numbers, as in PyTorch.
-    if (is_wide_unsigned(high) || (is_wide_unsigned(low) && category(high) == Category::Complex)) return promote_integers(high, low);
+    if (is_wide_unsigned(high) || (is_wide_unsigned(low) && category(high) == Category::Complex))
+      return promote_integers(high, low);
     // A double next to a single-precision complex makes a double-precision complex.
     if (category(high) == Category::Complex && low == DType::Float64) return DType::Complex128;
     return high;
   }
   switch (ca) {
-    case Category::Integer: return promote_integers(a, b);
-    case Category::Floating: return promote_floats(a, b);
-    default: return DType::Complex128;  // the two complex types differ here
+    case Category::Integer:
+      return promote_integers(a, b);
+    case Category::Floating:
+      return promote_floats(a, b);
+    default:
+      return DType::Complex128;  // the two complex types differ here
   }
 }
 
@@ -57,7 +63,8 @@ bool can_cast(DType from, DType to) {
 DType default_dtype() { return g_default_dtype.load(std::memory_order_relaxed); }
 
 void set_default_dtype(DType t) {
-  check(is_floating(t), ErrorKind::Type, "set_default_dtype", "the default must be a floating dtype, got ", t);
+  check(is_floating(t), ErrorKind::Type, "set_default_dtype",
+        "the default must be a floating dtype, got ", t);
   g_default_dtype.store(t, std::memory_order_relaxed);
 }
 

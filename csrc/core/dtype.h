@@ -1,4 +1,5 @@
-// dtype.h: the element types, their properties (one table) and the dispatch from a run-time type to a C++ one.
+// dtype.h: the element types, their properties (one table) and the dispatch from a run-time type to
+// a C++ one.
 #pragma once
 
 #include <cstdint>
@@ -16,8 +17,21 @@
 namespace rush {
 
 enum class DType : uint8_t {
-  Bool, UInt8, Int8, Int16, Int32, Int64, UInt16, UInt32, UInt64,
-  Float16, BFloat16, Float32, Float64, Complex64, Complex128,
+  Bool,
+  UInt8,
+  Int8,
+  Int16,
+  Int32,
+  Int64,
+  UInt16,
+  UInt32,
+  UInt64,
+  Float16,
+  BFloat16,
+  Float32,
+  Float64,
+  Complex64,
+  Complex128,
 };
 inline constexpr int kDTypeCount = 15;
 
@@ -31,13 +45,13 @@ struct DTypeInfo {
 };
 
 inline constexpr DTypeInfo kDTypes[kDTypeCount] = {
-    {"bool", 1, Category::Bool, false},       {"uint8", 1, Category::Integer, false},
-    {"int8", 1, Category::Integer, true},     {"int16", 2, Category::Integer, true},
-    {"int32", 4, Category::Integer, true},    {"int64", 8, Category::Integer, true},
-    {"uint16", 2, Category::Integer, false},  {"uint32", 4, Category::Integer, false},
-    {"uint64", 8, Category::Integer, false},  {"float16", 2, Category::Floating, true},
-    {"bfloat16", 2, Category::Floating, true}, {"float32", 4, Category::Floating, true},
-    {"float64", 8, Category::Floating, true}, {"complex64", 8, Category::Complex, true},
+    {"bool", 1, Category::Bool, false},          {"uint8", 1, Category::Integer, false},
+    {"int8", 1, Category::Integer, true},        {"int16", 2, Category::Integer, true},
+    {"int32", 4, Category::Integer, true},       {"int64", 8, Category::Integer, true},
+    {"uint16", 2, Category::Integer, false},     {"uint32", 4, Category::Integer, false},
+    {"uint64", 8, Category::Integer, false},     {"float16", 2, Category::Floating, true},
+    {"bfloat16", 2, Category::Floating, true},   {"float32", 4, Category::Floating, true},
+    {"float64", 8, Category::Floating, true},    {"complex64", 8, Category::Complex, true},
     {"complex128", 16, Category::Complex, true},
 };
 
@@ -56,54 +70,158 @@ inline std::ostream& operator<<(std::ostream& os, DType t) { return os << name(t
 constexpr DType to_real(DType t) {
   return t == DType::Complex64 ? DType::Float32 : t == DType::Complex128 ? DType::Float64 : t;
 }
-constexpr DType to_complex(DType t) { return t == DType::Float64 || t == DType::Complex128 ? DType::Complex128 : DType::Complex64; }
+constexpr DType to_complex(DType t) {
+  return t == DType::Float64 || t == DType::Complex128 ? DType::Complex128 : DType::Complex64;
+}
 
-template <DType> struct CppType;
-template <class T> struct DTypeOf;
-template <> struct CppType<DType::Bool> { using type = bool; };
-template <> struct CppType<DType::UInt8> { using type = uint8_t; };
-template <> struct CppType<DType::Int8> { using type = int8_t; };
-template <> struct CppType<DType::Int16> { using type = int16_t; };
-template <> struct CppType<DType::Int32> { using type = int32_t; };
-template <> struct CppType<DType::Int64> { using type = int64_t; };
-template <> struct CppType<DType::UInt16> { using type = uint16_t; };
-template <> struct CppType<DType::UInt32> { using type = uint32_t; };
-template <> struct CppType<DType::UInt64> { using type = uint64_t; };
-template <> struct CppType<DType::Float16> { using type = half; };
-template <> struct CppType<DType::BFloat16> { using type = bfloat16; };
-template <> struct CppType<DType::Float32> { using type = float; };
-template <> struct CppType<DType::Float64> { using type = double; };
-template <> struct CppType<DType::Complex64> { using type = complex<float>; };
-template <> struct CppType<DType::Complex128> { using type = complex<double>; };
-template <> struct DTypeOf<bool> { static constexpr DType value = DType::Bool; };
-template <> struct DTypeOf<uint8_t> { static constexpr DType value = DType::UInt8; };
-template <> struct DTypeOf<int8_t> { static constexpr DType value = DType::Int8; };
-template <> struct DTypeOf<int16_t> { static constexpr DType value = DType::Int16; };
-template <> struct DTypeOf<int32_t> { static constexpr DType value = DType::Int32; };
-template <> struct DTypeOf<int64_t> { static constexpr DType value = DType::Int64; };
-template <> struct DTypeOf<uint16_t> { static constexpr DType value = DType::UInt16; };
-template <> struct DTypeOf<uint32_t> { static constexpr DType value = DType::UInt32; };
-template <> struct DTypeOf<uint64_t> { static constexpr DType value = DType::UInt64; };
-template <> struct DTypeOf<half> { static constexpr DType value = DType::Float16; };
-template <> struct DTypeOf<bfloat16> { static constexpr DType value = DType::BFloat16; };
-template <> struct DTypeOf<float> { static constexpr DType value = DType::Float32; };
-template <> struct DTypeOf<double> { static constexpr DType value = DType::Float64; };
-template <> struct DTypeOf<complex<float>> { static constexpr DType value = DType::Complex64; };
-template <> struct DTypeOf<complex<double>> { static constexpr DType value = DType::Complex128; };
-template <class T> inline constexpr DType dtype_of = DTypeOf<T>::value;
+template <DType>
+struct CppType;
+template <class T>
+struct DTypeOf;
+template <>
+struct CppType<DType::Bool> {
+  using type = bool;
+};
+template <>
+struct CppType<DType::UInt8> {
+  using type = uint8_t;
+};
+template <>
+struct CppType<DType::Int8> {
+  using type = int8_t;
+};
+template <>
+struct CppType<DType::Int16> {
+  using type = int16_t;
+};
+template <>
+struct CppType<DType::Int32> {
+  using type = int32_t;
+};
+template <>
+struct CppType<DType::Int64> {
+  using type = int64_t;
+};
+template <>
+struct CppType<DType::UInt16> {
+  using type = uint16_t;
+};
+template <>
+struct CppType<DType::UInt32> {
+  using type = uint32_t;
+};
+template <>
+struct CppType<DType::UInt64> {
+  using type = uint64_t;
+};
+template <>
+struct CppType<DType::Float16> {
+  using type = half;
+};
+template <>
+struct CppType<DType::BFloat16> {
+  using type = bfloat16;
+};
+template <>
+struct CppType<DType::Float32> {
+  using type = float;
+};
+template <>
+struct CppType<DType::Float64> {
+  using type = double;
+};
+template <>
+struct CppType<DType::Complex64> {
+  using type = complex<float>;
+};
+template <>
+struct CppType<DType::Complex128> {
+  using type = complex<double>;
+};
+template <>
+struct DTypeOf<bool> {
+  static constexpr DType value = DType::Bool;
+};
+template <>
+struct DTypeOf<uint8_t> {
+  static constexpr DType value = DType::UInt8;
+};
+template <>
+struct DTypeOf<int8_t> {
+  static constexpr DType value = DType::Int8;
+};
+template <>
+struct DTypeOf<int16_t> {
+  static constexpr DType value = DType::Int16;
+};
+template <>
+struct DTypeOf<int32_t> {
+  static constexpr DType value = DType::Int32;
+};
+template <>
+struct DTypeOf<int64_t> {
+  static constexpr DType value = DType::Int64;
+};
+template <>
+struct DTypeOf<uint16_t> {
+  static constexpr DType value = DType::UInt16;
+};
+template <>
+struct DTypeOf<uint32_t> {
+  static constexpr DType value = DType::UInt32;
+};
+template <>
+struct DTypeOf<uint64_t> {
+  static constexpr DType value = DType::UInt64;
+};
+template <>
+struct DTypeOf<half> {
+  static constexpr DType value = DType::Float16;
+};
+template <>
+struct DTypeOf<bfloat16> {
+  static constexpr DType value = DType::BFloat16;
+};
+template <>
+struct DTypeOf<float> {
+  static constexpr DType value = DType::Float32;
+};
+template <>
+struct DTypeOf<double> {
+  static constexpr DType value = DType::Float64;
+};
+template <>
+struct DTypeOf<complex<float>> {
+  static constexpr DType value = DType::Complex64;
+};
+template <>
+struct DTypeOf<complex<double>> {
+  static constexpr DType value = DType::Complex128;
+};
+template <class T>
+inline constexpr DType dtype_of = DTypeOf<T>::value;
 
-// dispatch<DType...>("op", t, [&]<typename T>() {...}): calls the lambda for the one listed type that equals t.
+// dispatch<DType...>("op", t, [&]<typename T>() {...}): calls the lambda for the one listed type
+// that equals t.
 template <DType... Types, class F>
 decltype(auto) dispatch(std::string_view op, DType t, F&& f) {
   using First = typename CppType<std::get<0>(std::tuple{Types...})>::type;
   using R = decltype(f.template operator()<First>());
   if constexpr (std::is_void_v<R>) {
-    const bool done = ((t == Types ? (f.template operator()<typename CppType<Types>::type>(), true) : false) || ...);
-    if (!done) [[unlikely]] fail(ErrorKind::NotImplemented, op, "not implemented for ", t, " tensors");
+    const bool done =
+        ((t == Types ? (f.template operator()<typename CppType<Types>::type>(), true) : false) ||
+         ...);
+    if (!done) [[unlikely]]
+      fail(ErrorKind::DType, op, "not implemented for ", t, " tensors");
   } else {
     std::optional<R> result;
-    const bool done = ((t == Types ? (result.emplace(f.template operator()<typename CppType<Types>::type>()), true) : false) || ...);
-    if (!done) [[unlikely]] fail(ErrorKind::NotImplemented, op, "not implemented for ", t, " tensors");
+    const bool done =
+        ((t == Types
+              ? (result.emplace(f.template operator()<typename CppType<Types>::type>()), true)
+              : false) ||
+         ...);
+    if (!done) [[unlikely]]
+      fail(ErrorKind::DType, op, "not implemented for ", t, " tensors");
     return R(std::move(*result));
   }
 }
@@ -111,33 +229,42 @@ decltype(auto) dispatch(std::string_view op, DType t, F&& f) {
 // The usual groups.
 template <class F>
 decltype(auto) dispatch_floating(std::string_view op, DType t, F&& f) {
-  return dispatch<DType::Float32, DType::Float64, DType::Float16, DType::BFloat16>(op, t, std::forward<F>(f));
+  return dispatch<DType::Float32, DType::Float64, DType::Float16, DType::BFloat16>(
+      op, t, std::forward<F>(f));
 }
 template <class F>
 decltype(auto) dispatch_real(std::string_view op, DType t, F&& f) {  // integers and floats, no bool
-  return dispatch<DType::Float32, DType::Float64, DType::Int64, DType::Int32, DType::Float16, DType::BFloat16, DType::UInt8,
-                  DType::Int8, DType::Int16>(op, t, std::forward<F>(f));
+  return dispatch<DType::Float32, DType::Float64, DType::Int64, DType::Int32, DType::Float16,
+                  DType::BFloat16, DType::UInt8, DType::Int8, DType::Int16>(op, t,
+                                                                            std::forward<F>(f));
 }
 template <class F>
 decltype(auto) dispatch_all(std::string_view op, DType t, F&& f) {  // every type with arithmetic
-  return dispatch<DType::Float32, DType::Float64, DType::Int64, DType::Int32, DType::Float16, DType::BFloat16, DType::Bool,
-                  DType::UInt8, DType::Int8, DType::Int16, DType::Complex64, DType::Complex128>(op, t, std::forward<F>(f));
+  return dispatch<DType::Float32, DType::Float64, DType::Int64, DType::Int32, DType::Float16,
+                  DType::BFloat16, DType::Bool, DType::UInt8, DType::Int8, DType::Int16,
+                  DType::Complex64, DType::Complex128>(op, t, std::forward<F>(f));
 }
 template <class F>
 decltype(auto) dispatch_storage(std::string_view op, DType t, F&& f) {  // every type there is
-  return dispatch<DType::Float32, DType::Float64, DType::Int64, DType::Int32, DType::Float16, DType::BFloat16, DType::Bool,
-                  DType::UInt8, DType::Int8, DType::Int16, DType::Complex64, DType::Complex128, DType::UInt16, DType::UInt32,
-                  DType::UInt64>(op, t, std::forward<F>(f));
+  return dispatch<DType::Float32, DType::Float64, DType::Int64, DType::Int32, DType::Float16,
+                  DType::BFloat16, DType::Bool, DType::UInt8, DType::Int8, DType::Int16,
+                  DType::Complex64, DType::Complex128, DType::UInt16, DType::UInt32, DType::UInt64>(
+      op, t, std::forward<F>(f));
 }
 // For kernels that only move bytes: one instance a width.
 template <class F>
 decltype(auto) dispatch_width(DType t, F&& f) {
   switch (element_size(t)) {
-    case 1: return f.template operator()<uint8_t>();
-    case 2: return f.template operator()<uint16_t>();
-    case 4: return f.template operator()<uint32_t>();
-    case 8: return f.template operator()<uint64_t>();
-    default: return f.template operator()<complex<double>>();
+    case 1:
+      return f.template operator()<uint8_t>();
+    case 2:
+      return f.template operator()<uint16_t>();
+    case 4:
+      return f.template operator()<uint32_t>();
+    case 8:
+      return f.template operator()<uint64_t>();
+    default:
+      return f.template operator()<complex<double>>();
   }
 }
 

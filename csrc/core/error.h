@@ -1,7 +1,8 @@
 // error.h: the two kinds of failure. `check` blames the input and becomes a Python exception;
 // `internal_assert` admits a bug of ours.
 //
-// A message reads "op: what must hold, the facts": check(ok, "matmul", "inner sizes differ: ", ...).
+// A message reads "op: what must hold, the facts": check(ok, "matmul", "inner sizes differ: ",
+// ...).
 #pragma once
 
 #include <cstdint>
@@ -21,7 +22,7 @@ namespace rush {
 enum class ErrorKind : unsigned char {
   Runtime,         // RuntimeError
   Shape,           // ShapeError(ValueError, RuntimeError)
-  DType,           // DTypeError(TypeError, NotImplementedError), which is a RuntimeError, too
+  DType,           // DTypeError(TypeError, NotImplementedError), and so RuntimeError too
   Argument,        // ArgumentError(ValueError, RuntimeError)
   Device,          // DeviceError(ValueError, RuntimeError)
   Index,           // IndexError
@@ -31,6 +32,8 @@ enum class ErrorKind : unsigned char {
   NotImplemented,  // NotImplementedError
   OutOfMemory,     // OutOfMemoryError(MemoryError, RuntimeError)
   Internal,        // InternalError(RuntimeError)
+  ArgumentType,    // ArgumentTypeError(TypeError, RuntimeError)
+  Overflow,        // IntOverflowError(OverflowError, ValueError, TypeError, RuntimeError)
 };
 
 class RUSH_API Error : public std::exception {
@@ -79,31 +82,37 @@ template <class... Parts>
 // The common kinds by name: check_shape(ok, "op", "facts", ...).
 template <class... Parts>
 inline void check(bool ok, ErrorKind kind, std::string_view op, const Parts&... parts) {
-  if (!ok) [[unlikely]] fail(kind, op, parts...);
+  if (!ok) [[unlikely]]
+    fail(kind, op, parts...);
 }
 template <class... Parts>
 inline void check_shape(bool ok, std::string_view op, const Parts&... parts) {
-  if (!ok) [[unlikely]] fail(ErrorKind::Shape, op, parts...);
+  if (!ok) [[unlikely]]
+    fail(ErrorKind::Shape, op, parts...);
 }
 template <class... Parts>
 inline void check_dtype(bool ok, std::string_view op, const Parts&... parts) {
-  if (!ok) [[unlikely]] fail(ErrorKind::DType, op, parts...);
+  if (!ok) [[unlikely]]
+    fail(ErrorKind::DType, op, parts...);
 }
 template <class... Parts>
 inline void check_argument(bool ok, std::string_view op, const Parts&... parts) {
-  if (!ok) [[unlikely]] fail(ErrorKind::Argument, op, parts...);
+  if (!ok) [[unlikely]]
+    fail(ErrorKind::Argument, op, parts...);
 }
 template <class... Parts>
 inline void check_index(bool ok, std::string_view op, const Parts&... parts) {
-  if (!ok) [[unlikely]] fail(ErrorKind::Index, op, parts...);
+  if (!ok) [[unlikely]]
+    fail(ErrorKind::Index, op, parts...);
 }
 
 [[noreturn, gnu::cold, gnu::noinline]] RUSH_API void internal_failure(std::string_view what,
-                                                             std::source_location where);
+                                                                      std::source_location where);
 
 inline void internal_assert(bool ok, std::string_view what,
                             std::source_location where = std::source_location::current()) {
-  if (!ok) [[unlikely]] internal_failure(what, where);
+  if (!ok) [[unlikely]]
+    internal_failure(what, where);
 }
 
 }  // namespace rush

@@ -1,4 +1,5 @@
-// intrusive.h: reference counting inside the object. A Ref is one pointer wide; the count may change from any thread.
+// intrusive.h: reference counting inside the object. A Ref is one pointer wide; the count may
+// change from any thread.
 #pragma once
 
 #include <atomic>
@@ -7,7 +8,8 @@
 
 namespace rush {
 
-// Base of counted objects. T must offer `static void destroy(T*) noexcept`, called by the last release.
+// Base of counted objects. T must offer `static void destroy(T*) noexcept`, called by the last
+// release.
 template <class T>
 class Counted {
  public:
@@ -21,7 +23,8 @@ class Counted {
       T::destroy(const_cast<T*>(static_cast<const T*>(this)));
     }
   }
-  // For holders of a plain pointer that is cleared by destroy(): false when the last reference is already gone.
+  // For holders of a plain pointer that is cleared by destroy(): false when the last reference is
+  // already gone.
   bool try_retain() const noexcept {
     uint32_t n = refs_.load(std::memory_order_acquire);
     while (n != 0 && !refs_.compare_exchange_weak(n, n + 1, std::memory_order_acq_rel)) {

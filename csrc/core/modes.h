@@ -1,4 +1,5 @@
-// modes.h: one thread-local word holds everything that may leave the fast path. It is tested once a call.
+// modes.h: one thread-local word holds everything that may leave the fast path. It is tested once a
+// call.
 #pragma once
 
 #include <cstdint>
@@ -8,10 +9,10 @@
 namespace rush {
 
 enum Mode : uint32_t {
-  kNoGrad = 1u << 0,       // grad mode off
+  kNoGrad = 1u << 0,  // grad mode off
   kInferenceMode = 1u << 1,
   // The bits below send a call to the boxed path with its interceptors.
-  kIntercept = 1u << 8,    // at least one interceptor is installed on this thread
+  kIntercept = 1u << 8,  // at least one interceptor is installed on this thread
 };
 inline constexpr uint32_t kSlowPath = kIntercept;
 

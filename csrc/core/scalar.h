@@ -1,4 +1,5 @@
-// scalar.h: a number from the user's program: a bool, an integer, a float or a complex, with Python's meaning.
+// scalar.h: a number from the user's program: a bool, an integer, a float or a complex, with
+// Python's meaning.
 #pragma once
 
 #include <cstdint>
@@ -43,16 +44,22 @@ class Scalar {
   constexpr int64_t to_int() const { return to<int64_t>(); }
   constexpr bool equals(double v) const { return im_part() == 0 && to_double() == v; }
   constexpr Scalar operator-() const {
-    return is_complex() ? Scalar(complex<double>{-d_, -im_}) : is_floating() ? Scalar(-d_) : Scalar((long)(0 - (unsigned long)i_));
+    return is_complex()    ? Scalar(complex<double>{-d_, -im_})
+           : is_floating() ? Scalar(-d_)
+                           : Scalar((long)(0 - (unsigned long)i_));
   }
 
   // The dtype this number takes when nothing else decides.
   DType default_type() const {
     switch (category_) {
-      case Category::Bool: return DType::Bool;
-      case Category::Integer: return DType::Int64;
-      case Category::Floating: return default_dtype();
-      default: return to_complex(default_dtype());
+      case Category::Bool:
+        return DType::Bool;
+      case Category::Integer:
+        return DType::Int64;
+      case Category::Floating:
+        return default_dtype();
+      default:
+        return to_complex(default_dtype());
     }
   }
 

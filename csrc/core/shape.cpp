@@ -3,7 +3,8 @@
 namespace rush {
 
 void Dims::grow(uint32_t n) {
-  check_shape(n <= uint32_t(kMaxDims), "shape", "a tensor has at most ", kMaxDims, " dimensions, got ", n);
+  check_shape(n <= uint32_t(kMaxDims), "shape", "a tensor has at most ", kMaxDims,
+              " dimensions, got ", n);
   auto* heap = new int64_t[kMaxDims];
   std::copy_n(data(), n_, heap);
   free_heap();
@@ -21,7 +22,8 @@ int64_t checked_numel(std::string_view op, IntList sizes) {
   }
   if (zero) return 0;
   // Sixteen bytes is the widest element: every byte count then fits as well.
-  check(!overflow && n <= INT64_MAX / 16, ErrorKind::Runtime, op, "a tensor of shape ", sizes, " has too many elements to address");
+  check(!overflow && n <= INT64_MAX / 16, ErrorKind::Runtime, op, "a tensor of shape ", sizes,
+        " has too many elements to address");
   return n;
 }
 
@@ -38,7 +40,9 @@ Dims contiguous_strides(IntList sizes) {
 
 Dims channels_last_strides(IntList sizes) {
   const size_t n = sizes.size();
-  check_argument(n == 4 || n == 5, "memory_format", "channels_last needs 4 dimensions and channels_last_3d needs 5, got shape ", sizes);
+  check_argument(n == 4 || n == 5, "memory_format",
+                 "channels_last needs 4 dimensions and channels_last_3d needs 5, got shape ",
+                 sizes);
   Dims strides;
   strides.resize(uint32_t(n));
   strides[1] = 1;
@@ -54,12 +58,15 @@ Dims channels_last_strides(IntList sizes) {
 Dims strides_for(IntList sizes, MemoryFormat format) {
   switch (format) {
     case MemoryFormat::ChannelsLast:
-      check(sizes.size() == 4, ErrorKind::Runtime, "memory_format", "channels_last needs a 4-dimensional tensor, got shape ", sizes);
+      check(sizes.size() == 4, ErrorKind::Runtime, "memory_format",
+            "channels_last needs a 4-dimensional tensor, got shape ", sizes);
       return channels_last_strides(sizes);
     case MemoryFormat::ChannelsLast3d:
-      check(sizes.size() == 5, ErrorKind::Runtime, "memory_format", "channels_last_3d needs a 5-dimensional tensor, got shape ", sizes);
+      check(sizes.size() == 5, ErrorKind::Runtime, "memory_format",
+            "channels_last_3d needs a 5-dimensional tensor, got shape ", sizes);
       return channels_last_strides(sizes);
-    default: return contiguous_strides(sizes);
+    default:
+      return contiguous_strides(sizes);
   }
 }
 
@@ -112,7 +119,8 @@ bool is_dense(IntList sizes, IntList strides) {
 Dims preserved_strides(IntList sizes, IntList strides) {
   const size_t n = sizes.size();
   if (is_contiguous(sizes, strides)) return contiguous_strides(sizes);
-  // Slowest first; among equal strides (broadcast or size one) the earlier dim stays the slower one.
+  // Slowest first; among equal strides (broadcast or size one) the earlier dim stays the slower
+  // one.
   uint8_t order[kMaxDims];
   for (size_t i = 0; i < n; ++i) order[i] = uint8_t(i);
   std::stable_sort(order, order + n, [&](int a, int b) {
@@ -131,8 +139,10 @@ Dims preserved_strides(IntList sizes, IntList strides) {
 
 int64_t wrap_dim(std::string_view op, int64_t dim, int64_t ndim) {
   const int64_t n = std::max<int64_t>(ndim, 1);
-  if (dim >= -n && dim < n) [[likely]] return dim < 0 ? dim + n : dim;
-  fail(ErrorKind::Index, op, "dim is out of range: expected ", -n, " to ", n - 1, " for a ", ndim, "-dimensional tensor, got ", dim);
+  if (dim >= -n && dim < n) [[likely]]
+    return dim < 0 ? dim + n : dim;
+  fail(ErrorKind::Index, op, "dim is out of range: expected ", -n, " to ", n - 1, " for a ", ndim,
+       "-dimensional tensor, got ", dim);
 }
 
 Dims broadcast_shapes(std::string_view op, IntList a, IntList b) {
@@ -142,23 +152,25 @@ Dims broadcast_shapes(std::string_view op, IntList a, IntList b) {
   const size_t lead = a.size() - b.size();
   for (size_t i = 0; i < b.size(); ++i) {
     const int64_t x = a[lead + i], y = b[i];
-    check_shape(x == y || x == 1 || y == 1, op, "shapes ", a, " and ", b, " do not broadcast: sizes ", x, " and ", y,
-                " differ at dimension ", int64_t(lead + i), " and neither is 1");
+    check_shape(x == y || x == 1 || y == 1, op, "shapes ", a, " and ", b,
+                " do not broadcast: sizes ", x, " and ", y, " differ at dimension ",
+                int64_t(lead + i), " and neither is 1");
     out[lead + i] = x == 1 ? y : x;
   }
   return out;
 }
 
 Dims expand_strides(std::string_view op, IntList sizes, IntList strides, IntList target) {
-  check_shape(target.size() >= sizes.size(), op, "shape ", sizes, " has more dimensions than the target ", target);
+  check_shape(target.size() >= sizes.size(), op, "shape ", sizes,
+              " has more dimensions than the target ", target);
   Dims out(uint32_t(target.size()), 0);
   const size_t lead = target.size() - sizes.size();
   for (size_t i = 0; i < sizes.size(); ++i) {
     if (sizes[i] == target[lead + i]) {
       out[lead + i] = strides[i];
     } else {
-      check_shape(sizes[i] == 1, op, "shape ", sizes, " does not expand to ", target, ": size ", sizes[i], " at dimension ",
-                  int64_t(i), " is neither 1 nor ", target[lead + i]);
+      check_shape(sizes[i] == 1, op, "shape ", sizes, " does not expand to ", target, ": size ",
+                  sizes[i], " at dimension ", int64_t(i), " is neither 1 nor ", target[lead + i]);
     }
   }
   return out;
@@ -207,12 +219,15 @@ Dims infer_size(std::string_view op, IntList shape, int64_t numel) {
       check(unknown < 0, ErrorKind::Runtime, op, "only one size may be -1, got ", shape);
       unknown = int64_t(i);
     } else {
-      check(shape[i] >= 0, ErrorKind::Runtime, op, "sizes must not be negative (one may be -1), got ", shape);
-      check(!__builtin_mul_overflow(known, shape[i], &known), ErrorKind::Runtime, op, "shape ", shape, " overflows");
+      check(shape[i] >= 0, ErrorKind::Runtime, op,
+            "sizes must not be negative (one may be -1), got ", shape);
+      check(!__builtin_mul_overflow(known, shape[i], &known), ErrorKind::Runtime, op, "shape ",
+            shape, " overflows");
     }
   }
   if (unknown >= 0) {
-    check(known != 0, ErrorKind::Runtime, op, "cannot tell the size at -1 in ", shape, ": the other sizes multiply to 0");
+    check(known != 0, ErrorKind::Runtime, op, "cannot tell the size at -1 in ", shape,
+          ": the other sizes multiply to 0");
     check_shape(numel % known == 0, op, "shape ", shape, " is invalid for ", numel, " elements");
     out[size_t(unknown)] = numel / known;
   } else {

@@ -1,4 +1,5 @@
-// shape.h: sizes and strides. Dims keeps up to five numbers inside itself, so that common tensors never allocate for them.
+// shape.h: sizes and strides. Dims keeps up to five numbers inside itself, so that common tensors
+// never allocate for them.
 #pragma once
 
 #include <algorithm>
@@ -88,7 +89,9 @@ class Dims {
     n_ = n;
     std::copy_n(p, n, data());
   }
-  friend bool operator==(const Dims& a, const Dims& b) { return a.n_ == b.n_ && std::equal(a.begin(), a.end(), b.begin()); }
+  friend bool operator==(const Dims& a, const Dims& b) {
+    return a.n_ == b.n_ && std::equal(a.begin(), a.end(), b.begin());
+  }
 
  private:
   RUSH_API void grow(uint32_t n);
@@ -104,7 +107,9 @@ class Dims {
   };
 };
 
-inline bool equal(IntList a, IntList b) { return a.size() == b.size() && std::equal(a.begin(), a.end(), b.begin()); }
+inline bool equal(IntList a, IntList b) {
+  return a.size() == b.size() && std::equal(a.begin(), a.end(), b.begin());
+}
 // "[2, 3]", as users know shapes from repr and messages.
 inline std::ostream& operator<<(std::ostream& os, const Dims& v) {
   detail::put(os, IntList(v));
@@ -122,15 +127,18 @@ RUSH_API Dims contiguous_strides(IntList sizes);
 RUSH_API Dims channels_last_strides(IntList sizes);  // 4-d or 5-d
 RUSH_API Dims strides_for(IntList sizes, MemoryFormat format);
 RUSH_API bool is_contiguous(IntList sizes, IntList strides);
-RUSH_API bool is_channels_last(IntList sizes, IntList strides);  // 4-d or 5-d with channels fastest, and not contiguous
-RUSH_API bool is_dense(IntList sizes, IntList strides);          // some permutation of the dims is contiguous
+RUSH_API bool is_channels_last(
+    IntList sizes, IntList strides);  // 4-d or 5-d with channels fastest, and not contiguous
+RUSH_API bool is_dense(IntList sizes,
+                       IntList strides);  // some permutation of the dims is contiguous
 // Strides of a fresh result that keeps the order of dims of `strides` ("preserve_format").
 RUSH_API Dims preserved_strides(IntList sizes, IntList strides);
 
 // Wraps a negative dim; raises IndexError with the allowed range. A 0-d tensor accepts -1 and 0.
 RUSH_API int64_t wrap_dim(std::string_view op, int64_t dim, int64_t ndim);
 RUSH_API Dims broadcast_shapes(std::string_view op, IntList a, IntList b);
-// Strides that let a tensor of `sizes`/`strides` be read as `target`; 0 where broadcast. Raises ShapeError.
+// Strides that let a tensor of `sizes`/`strides` be read as `target`; 0 where broadcast. Raises
+// ShapeError.
 RUSH_API Dims expand_strides(std::string_view op, IntList sizes, IntList strides, IntList target);
 // Strides for viewing as `target` without a copy; empty optional where impossible.
 RUSH_API bool view_strides(IntList sizes, IntList strides, IntList target, Dims& out);

@@ -1,4 +1,5 @@
-// small_vector.h: a vector that keeps its first N elements inside itself. For lists that are nearly always short.
+// small_vector.h: a vector that keeps its first N elements inside itself. For lists that are nearly
+// always short.
 #pragma once
 
 #include <cstddef>

@@ -1,7 +1,7 @@
 #include "core/storage.h"
 
-#include <cstring>
 #include <algorithm>
+#include <cstring>
 #include <new>
 
 #include "core/allocator.h"
@@ -12,15 +12,18 @@ namespace {
 
 // The header takes one cache line, so that data behind it keeps the allocator's 64-byte alignment.
 constexpr size_t kHeader = 64;
-// Up to here, header and data share a block; beyond, the data gets a block of its own so that it can be page-aligned.
+// Up to here, header and data share a block; beyond, the data gets a block of its own so that it
+// can be page-aligned.
 constexpr size_t kInlineLimit = 32 * 1024;
 static_assert(sizeof(Storage) <= kHeader);
 
 }  // namespace
 
 Ref<Storage> Storage::allocate(Device device, size_t nbytes) {
-  if (device.is_meta()) return Ref<Storage>::adopt(new (cpu_allocate(kHeader)) Storage(device, nullptr, nbytes));
-  check(device.is_cpu(), ErrorKind::Device, "allocate", "no allocator for device ", device, ": CUDA support is not part of this build");
+  if (device.is_meta())
+    return Ref<Storage>::adopt(new (cpu_allocate(kHeader)) Storage(device, nullptr, nbytes));
+  check(device.is_cpu(), ErrorKind::Device, "allocate", "no allocator for device ", device,
+        ": CUDA support is not part of this build");
   if (nbytes <= kInlineLimit) {
     char* block = static_cast<char*>(cpu_allocate(kHeader + nbytes));
     auto* s = new (block) Storage(device, block + kHeader, nbytes);
@@ -36,7 +39,8 @@ Ref<Storage> Storage::allocate(Device device, size_t nbytes) {
   }
 }
 
-Ref<Storage> Storage::wrap(void* data, size_t nbytes, Device device, Deleter deleter, void* context) {
+Ref<Storage> Storage::wrap(void* data, size_t nbytes, Device device, Deleter deleter,
+                           void* context) {
   auto* s = new (cpu_allocate(kHeader)) Storage(device, data, nbytes);
   s->deleter_ = deleter;
   s->context_ = context;
@@ -52,7 +56,8 @@ void Storage::free_data() noexcept {
 }
 
 void Storage::resize(size_t nbytes) {
-  check(!is_foreign(), ErrorKind::Runtime, "resize_", "this storage wraps memory of another library and cannot be resized");
+  check(!is_foreign(), ErrorKind::Runtime, "resize_",
+        "this storage wraps memory of another library and cannot be resized");
   if (device_.is_meta()) {
     nbytes_ = nbytes;
     return;

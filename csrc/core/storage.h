@@ -1,4 +1,5 @@
-// storage.h: a counted block of bytes. Small CPU blocks sit right behind their header, one allocation for both.
+// storage.h: a counted block of bytes. Small CPU blocks sit right behind their header, one
+// allocation for both.
 #pragma once
 
 #include <cstddef>
@@ -18,7 +19,8 @@ class RUSH_API Storage : public Counted<Storage> {
   // Fresh bytes from the device's allocator (Meta: none).
   static Ref<Storage> allocate(Device device, size_t nbytes);
   // Somebody else's bytes (NumPy, DLPack, shared memory), kept alive by the context.
-  static Ref<Storage> wrap(void* data, size_t nbytes, Device device, Deleter deleter, void* context);
+  static Ref<Storage> wrap(void* data, size_t nbytes, Device device, Deleter deleter,
+                           void* context);
 
   void* data() const { return data_; }
   size_t nbytes() const { return nbytes_; }
@@ -33,7 +35,8 @@ class RUSH_API Storage : public Counted<Storage> {
   static void destroy(Storage* s) noexcept;
 
  private:
-  Storage(Device device, void* data, size_t nbytes) : data_(data), nbytes_(nbytes), device_(device) {}
+  Storage(Device device, void* data, size_t nbytes)
+      : data_(data), nbytes_(nbytes), device_(device) {}
   void free_data() noexcept;
 
   void* data_;
@@ -42,7 +45,7 @@ class RUSH_API Storage : public Counted<Storage> {
   void* context_ = nullptr;
   Device device_;
   bool read_only_ = false;
-  bool inline_data_ = false;  // data_ follows this header in one block
+  bool inline_data_ = false;   // data_ follows this header in one block
   uint32_t inline_bytes_ = 0;  // room behind the header that a resize left unused
 };
 

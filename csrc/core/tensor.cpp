@@ -6,8 +6,9 @@ namespace rush {
 namespace {
 
 // Note [Free list of tensor objects]
-// A tiny op spends a visible part of its time in making and freeing one TensorImpl, so each thread keeps some. The list
-// is plain data (no constructor, hence no guard on access); a helper object with a destructor empties it at thread exit.
+// A tiny op spends a visible part of its time in making and freeing one TensorImpl, so each thread
+// keeps some. The list is plain data (no constructor, hence no guard on access); a helper object
+// with a destructor empties it at thread exit.
 struct FreeList {
   static constexpr int kCapacity = 64;
   int count;
@@ -41,12 +42,18 @@ void set_sizes(TensorImpl* t, IntList sizes, IntList strides, int64_t n) {
 
 // Bytes of storage that a geometry reaches.
 int64_t reach(IntList sizes, IntList strides, int64_t offset, int64_t item) {
-  int64_t last = offset;
+  int64_t last = offset, step = 0, bytes = 0;
+  bool overflow = false;
   for (size_t i = 0; i < sizes.size(); ++i) {
     if (sizes[i] == 0) return 0;
-    last += (sizes[i] - 1) * strides[i];
+    overflow |= __builtin_mul_overflow(sizes[i] - 1, strides[i], &step);
+    overflow |= __builtin_add_overflow(last, step, &last);
   }
-  return (last + 1) * item;
+  overflow |= __builtin_add_overflow(last, 1, &last);
+  overflow |= __builtin_mul_overflow(last, item, &bytes);
+  check(!overflow, ErrorKind::Runtime, "", "size ", sizes, " with stride ", strides,
+        " reaches further than memory can be addressed");
+  return bytes;
 }
 
 }  // namespace
@@ -69,7 +76,8 @@ HostHooks& host_hooks() {
   return hooks;
 }
 
-Tensor make_tensor(Ref<Storage> storage, IntList sizes, IntList strides, int64_t offset, DType dtype) {
+Tensor make_tensor(Ref<Storage> storage, IntList sizes, IntList strides, int64_t offset,
+                   DType dtype) {
   auto* t = TensorImpl::create();
   Tensor out(Ref<TensorImpl>::adopt(t));
   t->device = storage->device();
@@ -112,10 +120,14 @@ void store_scalar(void* p, DType dtype, const Scalar& s) {
 Scalar load_scalar(const void* p, DType dtype) {
   return dispatch_storage("item", dtype, [&]<typename T>() -> Scalar {
     const T v = *static_cast<const T*>(p);
-    if constexpr (std::is_same_v<T, bool>) return Scalar(v);
-    else if constexpr (std::is_same_v<T, complex<float>> || std::is_same_v<T, complex<double>>) return Scalar(complex<double>{double(v.re), double(v.im)});
-    else if constexpr (std::is_integral_v<T>) return Scalar(int64_t(v));
-    else return Scalar(static_cast<double>(opmath<T>(v)));
+    if constexpr (std::is_same_v<T, bool>)
+      return Scalar(v);
+    else if constexpr (std::is_same_v<T, complex<float>> || std::is_same_v<T, complex<double>>)
+      return Scalar(complex<double>{double(v.re), double(v.im)});
+    else if constexpr (std::is_integral_v<T>)
+      return Scalar(int64_t(v));
+    else
+      return Scalar(static_cast<double>(opmath<T>(v)));
   });
 }
 
@@ -126,29 +138,47 @@ Tensor scalar_tensor(const Scalar& s, DType dtype, Device device) {
 }
 
 Tensor wrap_number(const Scalar& s) {
-  // Kept in full width; the op that uses it casts it down.
-  const DType wide = s.is_bool() ? DType::Bool : s.is_integer() ? DType::Int64 : s.is_floating() ? DType::Float64 : DType::Complex128;
-  Tensor t = scalar_tensor(s, wide);
-  t.impl()->set(TensorImpl::kWrapped, true);
-  return t;
+  // Kept in full width; the op that uses it casts it down. Written by hand: `x * 2` should not
+  // search for a type it knows.
+  const auto wrap = [](DType wide, auto value) {
+    Tensor t = make_tensor({}, wide);
+    *t.data<decltype(value)>() = value;
+    t.impl()->set(TensorImpl::kWrapped, true);
+    return t;
+  };
+  switch (s.category()) {
+    case Category::Bool:
+      return wrap(DType::Bool, s.to<bool>());
+    case Category::Integer:
+      return wrap(DType::Int64, s.to_int());
+    case Category::Floating:
+      return wrap(DType::Float64, s.to_double());
+    default:
+      return wrap(DType::Complex128, s.to<complex<double>>());
+  }
 }
 
 Scalar Tensor::item() const {
-  check(numel() == 1, ErrorKind::Runtime, "item", "only a tensor with one element converts to a number, this one has shape ", sizes());
+  check(numel() == 1, ErrorKind::Runtime, "item",
+        "only a tensor with one element converts to a number, this one has shape ", sizes());
   check(!is_meta(), ErrorKind::Runtime, "item", "a tensor on the meta device has no values");
   return load_scalar(data(), dtype());
 }
 
 bool Tensor::is_contiguous(MemoryFormat format) const {
   switch (format) {
-    case MemoryFormat::ChannelsLast: return dim() == 4 && rush::is_channels_last(sizes(), strides());
-    case MemoryFormat::ChannelsLast3d: return dim() == 5 && rush::is_channels_last(sizes(), strides());
-    default: return is_contiguous();
+    case MemoryFormat::ChannelsLast:
+      return dim() == 4 && rush::is_channels_last(sizes(), strides());
+    case MemoryFormat::ChannelsLast3d:
+      return dim() == 5 && rush::is_channels_last(sizes(), strides());
+    default:
+      return is_contiguous();
   }
 }
 
 MemoryFormat Tensor::suggest_memory_format() const {
-  if (is_contiguous() || !rush::is_channels_last(sizes(), strides())) return MemoryFormat::Contiguous;
+  if (is_contiguous() || !rush::is_channels_last(sizes(), strides()))
+    return MemoryFormat::Contiguous;
   return dim() == 4 ? MemoryFormat::ChannelsLast : MemoryFormat::ChannelsLast3d;
 }
 
@@ -184,7 +214,10 @@ void resize(const Tensor& t, IntList sizes, MemoryFormat format) {
 void ResultType::add(const Tensor& t) {
   auto& slot = t.is_wrapped_number() ? wrapped_ : t.dim() == 0 ? zero_ : dim_;
   DType own = t.dtype();
-  if (t.is_wrapped_number()) own = is_complex(own) ? to_complex(default_dtype()) : rush::is_floating(own) ? default_dtype() : own;
+  if (t.is_wrapped_number())
+    own = is_complex(own)          ? to_complex(default_dtype())
+          : rush::is_floating(own) ? default_dtype()
+                                   : own;
   slot = slot ? promote(*slot, own) : own;
 }
 
@@ -198,42 +231,22 @@ DType ResultType::get() const {
     if (!high) return low;
     if (!low || category(*low) <= category(*high)) return high;
     // A floating tensor next to a complex number keeps its precision.
-    if (is_complex(*low) && is_floating(*high)) return *high == DType::Float64 ? DType::Complex128 : DType::Complex64;
+    if (is_complex(*low) && is_floating(*high))
+      return *high == DType::Float64 ? DType::Complex128 : DType::Complex64;
     return category(*low) == Category::Integer ? promote(*high, *low) : *low;
   };
   return *combine(combine(dim_, zero_), wrapped_);
 }
 
 DType result_type(const Tensor& a, const Tensor& b) {
-  if (a.dtype() == b.dtype() && !a.is_wrapped_number() && !b.is_wrapped_number()) return a.dtype();
+  const bool numbers = a.is_wrapped_number() || b.is_wrapped_number();
+  if (a.dtype() == b.dtype() && !numbers) return a.dtype();
+  if (!a.is_wrapped_number() && b.is_wrapped_number() && category(b.dtype()) <= category(a.dtype()))
+    return a.dtype();  // x * 2
   ResultType r;
   r.add(a);
   r.add(b);
   return r.get();
-}
-
-bool has_internal_overlap(const Tensor& t) {
-  if (t.is_contiguous() || is_dense(t.sizes(), t.strides())) return false;
-  for (int64_t i = 0; i < t.dim(); ++i) {
-    if (t.sizes()[i] > 1 && t.strides()[i] == 0) return true;
-  }
-  return false;
-}
-
-Overlap overlap(const Tensor& a, const Tensor& b) {
-  if (!(a.storage() == b.storage())) {
-    if (!a.storage()->is_foreign() && !b.storage()->is_foreign()) return Overlap::No;
-  }
-  if (a.numel() == 0 || b.numel() == 0 || a.is_meta() || b.is_meta()) return Overlap::No;
-  const char* a0 = static_cast<char*>(a.data());
-  const char* b0 = static_cast<char*>(b.data());
-  const char* a1 = a0 + reach(a.sizes(), a.strides(), 0, a.element_size());
-  const char* b1 = b0 + reach(b.sizes(), b.strides(), 0, b.element_size());
-  if (a1 <= b0 || b1 <= a0) return Overlap::No;
-  if (a0 == b0 && a.element_size() == b.element_size() && a.sizes() == b.sizes() && a.strides() == b.strides()) return Overlap::Full;
-  // Interleaved slices (x[::2] and x[1::2]) share a range but no address; only dense ranges are sure to collide.
-  const bool dense = is_dense(a.sizes(), a.strides()) && is_dense(b.sizes(), b.strides());
-  return dense ? Overlap::Partial : Overlap::No;
 }
 
 }  // namespace rush

@@ -1,9 +1,13 @@
-// tensor.h: the tensor: a counted pointer to {storage, sizes, strides, offset, dtype, device, autograd, Python object}.
+// tensor.h: the tensor: a counted pointer to {storage, sizes, strides, offset, dtype, device,
+// autograd, Python object}.
 //
-// - The tensor does not know autograd: it carries one opaque pointer (AutogradMeta), null until somebody needs it.
-// - The version counter counts in-place writes. Views and detach() share it, so it is an object of its own, made when
+// - The tensor does not know autograd: it carries one opaque pointer (AutogradMeta), null until
+// somebody needs it.
+// - The version counter counts in-place writes. Views and detach() share it, so it is an object of
+// its own, made when
 //   first needed: a result that is never written to nor viewed has none.
-// - `py_object` belongs to the bindings; see Note [One Python object a tensor] in bindings/tensor_object.cpp.
+// - `py_object` belongs to the bindings; see Note [One Python object a tensor] in
+// bindings/tensor_object.cpp.
 #pragma once
 
 #include <cstdint>
@@ -39,7 +43,9 @@ class VersionCounter : public Counted<VersionCounter> {
     writer_.store(writer, std::memory_order_relaxed);
     count_.fetch_add(1, std::memory_order_acq_rel);
   }
-  const char* writer() const { return writer_.load(std::memory_order_relaxed); }  // op that wrote last, or null
+  const char* writer() const {
+    return writer_.load(std::memory_order_relaxed);
+  }  // op that wrote last, or null
   static void destroy(VersionCounter* v) noexcept { delete v; }
 
  private:
@@ -50,10 +56,10 @@ class VersionCounter : public Counted<VersionCounter> {
 class RUSH_API TensorImpl : public Counted<TensorImpl> {
  public:
   enum Flag : uint8_t {
-    kContiguous = 1,     // row-major without gaps
-    kWrapped = 2,        // a Python number that became a 0-d tensor: weak in promotion
-    kOwnsPyObject = 4,   // the tensor keeps its Python wrapper alive, not the other way round
-    kInference = 8,      // made under inference_mode
+    kContiguous = 1,    // row-major without gaps
+    kWrapped = 2,       // a Python number that became a 0-d tensor: weak in promotion
+    kOwnsPyObject = 4,  // the tensor keeps its Python wrapper alive, not the other way round
+    kInference = 8,     // made under inference_mode
   };
 
   Dims sizes, strides;
@@ -147,7 +153,8 @@ static_assert(sizeof(Tensor) == sizeof(void*));
 RUSH_API Tensor make_tensor(IntList sizes, DType dtype, Device device = {});
 RUSH_API Tensor make_tensor(IntList sizes, IntList strides, DType dtype, Device device);
 // A tensor over given storage.
-RUSH_API Tensor make_tensor(Ref<Storage> storage, IntList sizes, IntList strides, int64_t offset, DType dtype);
+RUSH_API Tensor make_tensor(Ref<Storage> storage, IntList sizes, IntList strides, int64_t offset,
+                            DType dtype);
 // A number as a 0-d CPU tensor that is weak in promotion (see result_type).
 RUSH_API Tensor wrap_number(const Scalar& s);
 // A 0-d tensor of a given type.
@@ -158,7 +165,8 @@ RUSH_API Scalar load_scalar(const void* p, DType dtype);
 
 // Gives `t` a new geometry over its own storage, growing the storage if needed (resize_, out=).
 RUSH_API void set_geometry(const Tensor& t, IntList sizes, IntList strides, int64_t offset);
-RUSH_API void resize(const Tensor& t, IntList sizes, MemoryFormat format = MemoryFormat::Contiguous);
+RUSH_API void resize(const Tensor& t, IntList sizes,
+                     MemoryFormat format = MemoryFormat::Contiguous);
 
 // PyTorch's result_type: dimensioned tensors before 0-d ones before numbers, by category.
 class ResultType {
@@ -172,8 +180,8 @@ class ResultType {
 };
 RUSH_API DType result_type(const Tensor& a, const Tensor& b);
 
-// Which elements do two tensors share?
-enum class Overlap : uint8_t { No, Full, Partial };
+// Which elements do two tensors share? Unknown: the geometries are too wild to tell.
+enum class Overlap : uint8_t { No, Full, Partial, Unknown };
 RUSH_API Overlap overlap(const Tensor& a, const Tensor& b);
 RUSH_API bool has_internal_overlap(const Tensor& t);  // two indices, one address: expanded tensors
 

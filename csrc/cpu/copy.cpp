@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "core/cpu_features.h"
+#include "core/small_vector.h"
 #include "cpu/device_loops.h"
 #include "cpu/loop_nest.h"
 
@@ -14,6 +15,8 @@ namespace {
 
 // Copies of this size and more go past the caches (measured).
 constexpr int64_t kStreamBytes = 8 << 20;
+// Rows shorter than this do not, whatever they add up to.
+constexpr int64_t kWorthStreaming = 1024;
 // Bytes a thread must have; one core moves them in about 10 microseconds.
 constexpr int64_t kByteGrain = 128 << 10;
 // Side of the square tiles in which transposed copies run: both sides' rows fit the first-level
@@ -189,6 +192,35 @@ void copy_cpu(const Tensor& src, const Tensor& dst) {
   } else {
     nest.run_parallel(convert_row, &fn);
   }
+}
+
+void join_rows_cpu(std::span<const Tensor> parts, int64_t rows, const Tensor& dst) {
+  char* to = dst.data<char>();
+  if (rows == 1) {
+    for (const Tensor& part : parts) {
+      copy_bytes(to, part.data(), part.nbytes());
+      to += part.nbytes();
+    }
+    return;
+  }
+  SmallVector<int64_t, 8> widths;
+  for (const Tensor& part : parts) widths.push_back(part.nbytes() / rows);
+  const int64_t width = dst.nbytes() / rows;
+  const bool stream = dst.nbytes() >= kStreamBytes && width >= kWorthStreaming;
+  parallel_for(rows, std::max<int64_t>(1, kByteGrain / width), [&](int64_t begin, int64_t end) {
+    for (int64_t r = begin; r < end; ++r) {
+      char* at = to + r * width;
+      for (size_t i = 0; i < parts.size(); ++i) {
+        const char* from = parts[i].data<char>() + r * widths[i];
+        if (stream) {
+          stream_bytes(at, from, widths[i]);
+        } else {
+          std::memcpy(at, from, size_t(widths[i]));
+        }
+        at += widths[i];
+      }
+    }
+  });
 }
 
 void fill_cpu(const Tensor& dst, const Scalar& value) {

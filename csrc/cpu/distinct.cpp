@@ -20,7 +20,8 @@ bool differ(const T* a, const T* b, int64_t n) {
 
 }  // namespace
 
-std::vector<int64_t> run_starts_cpu(const char* op, const Tensor& x, int64_t count, const int64_t* order) {
+std::vector<int64_t> run_starts_cpu(const char* op, const Tensor& x, int64_t count,
+                                    const int64_t* order) {
   std::vector<int64_t> starts;
   if (count == 0) return starts;
   const int64_t length = x.numel() / count;
@@ -33,7 +34,9 @@ std::vector<int64_t> run_starts_cpu(const char* op, const Tensor& x, int64_t cou
         std::vector<int64_t>& out = parts[size_t(part)];
         const int64_t end = std::min(count, (part + 1) * kPiece);
         for (int64_t i = part * kPiece; i < end; ++i) {
-          if (i > 0 && !differ(p + (order ? order[i] : i) * length, p + (order ? order[i - 1] : i - 1) * length, length)) continue;
+          if (i > 0 && !differ(p + (order ? order[i] : i) * length,
+                               p + (order ? order[i - 1] : i - 1) * length, length))
+            continue;
           out.push_back(i);
         }
       }
@@ -48,8 +51,9 @@ std::vector<int64_t> slice_order_cpu(const char* op, const Tensor& x, int64_t co
   std::iota(order.begin(), order.end(), int64_t{0});
   if (count == 0) return order;
   const int64_t length = x.numel() / count;
-  dispatch<DType::Float32, DType::Float64, DType::Int64, DType::Int32, DType::Float16, DType::BFloat16, DType::Bool, DType::UInt8, DType::Int8,
-           DType::Int16, DType::UInt16, DType::UInt32, DType::UInt64>(op, x.dtype(), [&]<typename T>() {
+  dispatch<DType::Float32, DType::Float64, DType::Int64, DType::Int32, DType::Float16,
+           DType::BFloat16, DType::Bool, DType::UInt8, DType::Int8, DType::Int16, DType::UInt16,
+           DType::UInt32, DType::UInt64>(op, x.dtype(), [&]<typename T>() {
     const T* p = x.data<T>();
     std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) {
       for (int64_t i = 0; i < length; ++i) {

@@ -9,10 +9,13 @@ namespace rush {
 
 // x is contiguous, seen as `count` slices of equal length. NaN equals nothing, not even itself.
 
-// Where a slice differs from the one before it (0 first). `order`, when given, is the sequence in which slices follow each other.
-std::vector<int64_t> run_starts_cpu(const char* op, const Tensor& x, int64_t count, const int64_t* order = nullptr);
+// Where a slice differs from the one before it (0 first). `order`, when given, is the sequence in
+// which slices follow each other.
+std::vector<int64_t> run_starts_cpu(const char* op, const Tensor& x, int64_t count,
+                                    const int64_t* order = nullptr);
 
-// The order of the slices by their first element, then the second, and so on; equal ones stay in sequence.
+// The order of the slices by their first element, then the second, and so on; equal ones stay in
+// sequence.
 std::vector<int64_t> slice_order_cpu(const char* op, const Tensor& x, int64_t count);
 
 }  // namespace rush

@@ -18,6 +18,7 @@ constexpr int64_t kSegment = 65536;     // elements; see Note [Segments do not d
 constexpr int64_t kConvert = 4096;      // elements converted at a time
 constexpr int64_t kColumnChunk = 1024;  // columns of a work item
 constexpr int64_t kFewColumns = 64;     // fewer: several rows are folded side by side
+constexpr int64_t kRowBatch = 64;       // rows whose results are finished together
 
 struct Dim {
   int64_t size, x, out, second;  // strides in bytes
@@ -133,8 +134,9 @@ class Folder {
   }
 
   void blank(char* accs, int64_t n) const {
-    for (int64_t i = 0; i < n; ++i)
-      std::memcpy(accs + i * k_.acc_size, k_.blank, size_t(k_.acc_size));
+    std::memcpy(accs, k_.blank, size_t(k_.acc_size));
+    for (int64_t done = 1; done < n; done *= 2)
+      std::memcpy(accs + done * k_.acc_size, accs, size_t(std::min(done, n - done) * k_.acc_size));
   }
 
   // The innermost dim is folded.
@@ -151,14 +153,26 @@ class Folder {
         fold_row(x + reduced_.at(r).x + begin * inner_.x, parts > 1 ? length : n, acc);
     };
     if (segments == 1) {
+      const Dim along = kept_.n > 0 ? kept_.dims[0] : Dim{1, 0, 0, 0};
+      const bool plain = reduced_.n == 0 && direct_ && inner_.x == item_;
       const int64_t each = std::max<int64_t>(1, n * rows);
       parallel_for(outputs, std::max<int64_t>(1, kGrain / each), [&](int64_t begin, int64_t end) {
-        alignas(64) char acc[64];
-        for (int64_t o = begin; o < end; ++o) {
+        alignas(64) char accs[kRowBatch * 64];
+        for (int64_t o = begin; o < end;) {
+          const int64_t m = std::min({end - o, kRowBatch, along.size - o % along.size});
           const auto at = kept_.at(o);
-          std::memcpy(acc, k_.blank, size_t(k_.acc_size));
-          fold_segment(x_ + at.x, 0, acc);
-          finish(acc, 1, at, 0, 0);
+          blank(accs, m);
+          for (int64_t k = 0; k < m; ++k) {
+            const char* x = x_ + at.x + k * along.x;
+            char* acc = accs + k * k_.acc_size;
+            if (plain) {
+              k_.row(x, n, acc, call_.param);
+            } else {
+              fold_segment(x, 0, acc);
+            }
+          }
+          finish(accs, m, at, along.out, along.second);
+          o += m;
         }
       });
       return;

@@ -122,8 +122,8 @@ void cpu_reduce_arg(ReduceFn fn, const Tensor& x, const Tensor& values, const Te
   const bool largest = fn == ReduceFn::Max || fn == ReduceFn::ArgMax;
   ArgCall call;
   call.kernel = largest ? &table.arg_max : &table.arg_min;
-  check(call.kernel->find != nullptr, ErrorKind::NotImplemented, "",
-        largest ? "\"max\"" : "\"min\"", " not implemented for ", x.dtype(), " tensors");
+  check(call.kernel->find != nullptr, ErrorKind::DType, "", largest ? "\"max\"" : "\"min\"",
+        " not implemented for ", x.dtype(), " tensors");
   call.bring = convert_fn(x.dtype(), element);
   if (values.defined()) call.put_value = convert_fn(element, values.dtype());
   call.item = x.element_size();

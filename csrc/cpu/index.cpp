@@ -9,14 +9,18 @@ namespace rush {
 namespace {
 
 [[noreturn, gnu::cold, gnu::noinline]] void bad_index(const IndexRange& r, int64_t i) {
-  fail(ErrorKind::Range, r.op, "index ", i, " is out of bounds for dimension ", r.dim, " with size ", r.size);
+  fail(ErrorKind::Range, r.op, "index ", i, " is out of bounds for dimension ", r.dim,
+       " with size ", r.size);
 }
 
-inline bool in_range(const IndexRange& r, int64_t i) { return uint64_t(i) - uint64_t(r.lo()) < uint64_t(r.size) - uint64_t(r.lo()); }
+inline bool in_range(const IndexRange& r, int64_t i) {
+  return uint64_t(i) - uint64_t(r.lo()) < uint64_t(r.size) - uint64_t(r.lo());
+}
 
 // The place of a good index, counted from the start.
 inline int64_t place(const IndexRange& r, int64_t i) {
-  if (!in_range(r, i)) [[unlikely]] bad_index(r, i);
+  if (!in_range(r, i)) [[unlikely]]
+    bad_index(r, i);
   return i < 0 ? i + r.size : i;
 }
 
@@ -33,7 +37,8 @@ void copy_row(char* out, int64_t out_stride, const char* src, int64_t src_stride
   if (out_stride == item && src_stride == item) {
     std::memcpy(out, src, size_t(n * item));
   } else {
-    for (int64_t k = 0; k < n; ++k) at<W>(out, k * out_stride) = at<W>(const_cast<char*>(src), k * src_stride);
+    for (int64_t k = 0; k < n; ++k)
+      at<W>(out, k * out_stride) = at<W>(const_cast<char*>(src), k * src_stride);
   }
 }
 
@@ -45,9 +50,12 @@ void read_row(char* const* p, const int64_t* s, int64_t n, const void* context) 
   if (s[2] == 0) {
     copy_row<W>(out, s[0], src + place(r, at<int64_t>(index, 0)) * step, s[1], n);
   } else if (s[0] == sizeof(W) && s[1] == 0 && s[2] == 8) {
-    for (int64_t k = 0; k < n; ++k) reinterpret_cast<W*>(out)[k] = at<W>(src, place(r, reinterpret_cast<int64_t*>(index)[k]) * step);
+    for (int64_t k = 0; k < n; ++k)
+      reinterpret_cast<W*>(out)[k] =
+          at<W>(src, place(r, reinterpret_cast<int64_t*>(index)[k]) * step);
   } else {
-    for (int64_t k = 0; k < n; ++k) at<W>(out, k * s[0]) = at<W>(src, k * s[1] + place(r, at<int64_t>(index, k * s[2])) * step);
+    for (int64_t k = 0; k < n; ++k)
+      at<W>(out, k * s[0]) = at<W>(src, k * s[1] + place(r, at<int64_t>(index, k * s[2])) * step);
   }
 }
 
@@ -55,8 +63,56 @@ void check_row(char* const* p, const int64_t* s, int64_t n, const void* context)
   const IndexRange r = *static_cast<const IndexRange*>(context);
   bool good = true;
   for (int64_t k = 0; k < n; ++k) good &= in_range(r, at<int64_t>(p[0], k * s[0]));
-  if (good) [[likely]] return;
+  if (good) [[likely]]
+    return;
   for (int64_t k = 0; k < n; ++k) place(r, at<int64_t>(p[0], k * s[0]));
+}
+
+// Slices lie anywhere in memory: ask for the one that is needed this many slices later.
+constexpr int64_t kAhead = 16;
+
+template <class Copy>
+void copy_each(char* out, const char* source, const int64_t* index, int64_t n, int64_t row,
+               Copy&& copy) {
+  const int64_t far = n - kAhead;
+  for (int64_t j = 0; j < n; ++j) {
+    if (j < far) {
+      const char* next = source + index[j + kAhead] * row;
+      for (int64_t b = 0; b < std::min<int64_t>(row, 512); b += 64) __builtin_prefetch(next + b);
+    }
+    copy(out + j * row, source + index[j] * row);
+  }
+}
+
+// A row of a size that the compiler knows is a few plain moves.
+template <int64_t row>
+void copy_fixed(char* out, const char* source, const int64_t* index, int64_t n, bool prefetch) {
+  auto copy = [](char* to, const char* from) { std::memcpy(to, from, row); };
+  if (prefetch) return copy_each(out, source, index, n, row, copy);
+  for (int64_t j = 0; j < n; ++j) copy(out + j * row, source + index[j] * row);
+}
+
+void copy_slices(char* out, const char* source, const int64_t* index, int64_t n, int64_t row,
+                 bool prefetch) {
+  switch (row) {
+    case 1:
+      return copy_fixed<1>(out, source, index, n, prefetch);
+    case 2:
+      return copy_fixed<2>(out, source, index, n, prefetch);
+    case 4:
+      return copy_fixed<4>(out, source, index, n, prefetch);
+    case 8:
+      return copy_fixed<8>(out, source, index, n, prefetch);
+    case 16:
+      return copy_fixed<16>(out, source, index, n, prefetch);
+    case 32:
+      return copy_fixed<32>(out, source, index, n, prefetch);
+    case 64:
+      return copy_fixed<64>(out, source, index, n, prefetch);
+    default:
+      copy_each(out, source, index, n, row,
+                [row](char* to, const char* from) { std::memcpy(to, from, size_t(row)); });
+  }
 }
 
 void add_offsets_row(char* const* p, const int64_t* s, int64_t n, const void* context) {
@@ -69,7 +125,8 @@ void add_offsets_row(char* const* p, const int64_t* s, int64_t n, const void* co
 
 // ---- writing ----
 
-// What arithmetic happens in: floats as opmath says, integers where they wrap without being undefined.
+// What arithmetic happens in: floats as opmath says, integers where they wrap without being
+// undefined.
 template <class T>
 struct Arith {
   using type = opmath<T>;
@@ -88,11 +145,15 @@ struct Combine {
     if constexpr (fn == ScatterFn::Set) {
       to = from;
     } else if constexpr (fn == ScatterFn::Add) {
-      if constexpr (is_bool<T>) to = to || (from && alpha);
-      else to = T(A(to) + alpha * A(from));
+      if constexpr (is_bool<T>)
+        to = to || (from && alpha);
+      else
+        to = T(A(to) + alpha * A(from));
     } else if constexpr (fn == ScatterFn::Mul) {
-      if constexpr (is_bool<T>) to = to && from;
-      else to = T(A(to) * A(from));
+      if constexpr (is_bool<T>)
+        to = to && from;
+      else
+        to = T(A(to) * A(from));
     } else {  // NaN wins
       const opmath<T> a = to, b = from;
       const bool better = fn == ScatterFn::Max ? b > a : b < a;
@@ -111,7 +172,8 @@ void scatter_row(char* const* p, const int64_t* s, int64_t n, const void* contex
   const auto& c = *static_cast<const LinesContext*>(context);
   const Combine<fn, T> combine{typename Arith<T>::type(c.alpha.to<opmath<T>>())};
   const int64_t step = c.lines.range.stride * int64_t(sizeof(T)), size = c.lines.range.size;
-  const int64_t index_step = c.lines.index_step * 8, src_step = c.lines.src_step * int64_t(sizeof(T));
+  const int64_t index_step = c.lines.index_step * 8,
+                src_step = c.lines.src_step * int64_t(sizeof(T));
   auto offset = [&](int64_t bytes) {
     const int64_t i = at<int64_t>(p[1], bytes);
     return (i < 0 ? i + size : i) * step;
@@ -119,7 +181,17 @@ void scatter_row(char* const* p, const int64_t* s, int64_t n, const void* contex
   if (n == 1 || s[0] > step) {  // lines lie one after the other
     for (int64_t k = 0; k < n; ++k) {
       char *dst = p[0] + k * s[0], *src = p[2] + k * s[2];
-      for (int64_t j = 0; j < c.lines.length; ++j) combine(at<T>(dst, offset(k * s[1] + j * index_step)), at<T>(src, j * src_step));
+      int64_t j = 0;
+      if (size >
+          (1 << 20) / std::max<int64_t>(
+                          step, 1)) {  // the places are far from each other: ask for them early
+        for (; j < c.lines.length - kAhead; ++j) {
+          __builtin_prefetch(dst + offset(k * s[1] + (j + kAhead) * index_step), 1);
+          combine(at<T>(dst, offset(k * s[1] + j * index_step)), at<T>(src, j * src_step));
+        }
+      }
+      for (; j < c.lines.length; ++j)
+        combine(at<T>(dst, offset(k * s[1] + j * index_step)), at<T>(src, j * src_step));
     }
   } else {  // lines lie side by side: across them first
     for (int64_t j = 0; j < c.lines.length; ++j) {
@@ -129,12 +201,14 @@ void scatter_row(char* const* p, const int64_t* s, int64_t n, const void* contex
         if (s[0] == sizeof(T) && s[2] == sizeof(T)) {
           T* __restrict to = reinterpret_cast<T*>(dst);
           const T* from = reinterpret_cast<const T*>(src);
+#pragma omp simd
           for (int64_t k = 0; k < n; ++k) combine(to[k], from[k]);
         } else {
           for (int64_t k = 0; k < n; ++k) combine(at<T>(dst, k * s[0]), at<T>(src, k * s[2]));
         }
       } else {
-        for (int64_t k = 0; k < n; ++k) combine(at<T>(p[0], k * s[0] + offset(k * s[1] + j * index_step)), at<T>(src, k * s[2]));
+        for (int64_t k = 0; k < n; ++k)
+          combine(at<T>(p[0], k * s[0] + offset(k * s[1] + j * index_step)), at<T>(src, k * s[2]));
       }
     }
   }
@@ -164,7 +238,8 @@ void run_lines(const LinesContext& c) {
   const ScatterLines& l = c.lines;
   const LoopOperand operands[] = {l.dst, l.index, l.src};
   const LoopNest nest(operands);
-  nest.run_parallel(scatter_row<fn, T>, &c, std::max<int64_t>(1, kGrain / std::max<int64_t>(1, l.length)));
+  nest.run_parallel(scatter_row<fn, T>, &c,
+                    std::max<int64_t>(1, kGrain / std::max<int64_t>(1, l.length)));
 }
 
 }  // namespace
@@ -173,9 +248,30 @@ void check_indices(const Tensor& index, const IndexRange& range) {
   if (index.numel() > 0) loop({index}, check_row, &range);
 }
 
-void read_at_cpu(const Tensor& out, const Tensor& source, const Tensor& index, const IndexRange& range) {
+void read_at_cpu(const Tensor& out, const Tensor& source, const Tensor& index,
+                 const IndexRange& range) {
   if (out.numel() == 0) return;
-  dispatch_width(out.dtype(), [&]<typename W>() { loop({out, source, index}, read_row<W>, &range); });
+  dispatch_width(out.dtype(),
+                 [&]<typename W>() { loop({out, source, index}, read_row<W>, &range); });
+}
+
+void copy_slices_cpu(const Tensor& out, const Tensor& source, const Tensor& index, int64_t outer,
+                     int64_t row, const IndexRange& range) {
+  const int64_t n = index.numel();
+  if (out.numel() == 0) return;
+  check_indices(index, range);
+  const bool prefetch = range.size * row > (1 << 18);
+  // Pieces of the outer dim and of the index; a piece never splits a row.
+  const int64_t grain = std::max<int64_t>(1, kGrain * 4 / row);
+  parallel_for(outer * n, grain, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end;) {
+      const int64_t o = i / n, j = i % n, count = std::min(n - j, end - i);
+      copy_slices(static_cast<char*>(out.data()) + i * row,
+                  static_cast<const char*>(source.data()) + o * range.size * row,
+                  index.data<int64_t>() + j, count, row, prefetch);
+      i += count;
+    }
+  });
 }
 
 void add_offsets_cpu(const Tensor& offsets, const Tensor& index, int64_t size, int64_t stride) {
@@ -188,17 +284,27 @@ void scatter_cpu(ScatterFn fn, const ScatterLines& lines, const Scalar& alpha) {
   const LinesContext c{lines, alpha};
   const DType t = lines.dst.dtype();
   switch (fn) {
-    case ScatterFn::Set: return dispatch_width(t, [&]<typename W>() { run_lines<ScatterFn::Set, W>(c); });
-    case ScatterFn::Add: return dispatch_all(lines.range.op, t, [&]<typename T>() { run_lines<ScatterFn::Add, T>(c); });
-    case ScatterFn::Mul: return dispatch_all(lines.range.op, t, [&]<typename T>() { run_lines<ScatterFn::Mul, T>(c); });
-    case ScatterFn::Max: return dispatch_real(lines.range.op, t, [&]<typename T>() { run_lines<ScatterFn::Max, T>(c); });
-    case ScatterFn::Min: return dispatch_real(lines.range.op, t, [&]<typename T>() { run_lines<ScatterFn::Min, T>(c); });
+    case ScatterFn::Set:
+      return dispatch_width(t, [&]<typename W>() { run_lines<ScatterFn::Set, W>(c); });
+    case ScatterFn::Add:
+      return dispatch_all(lines.range.op, t,
+                          [&]<typename T>() { run_lines<ScatterFn::Add, T>(c); });
+    case ScatterFn::Mul:
+      return dispatch_all(lines.range.op, t,
+                          [&]<typename T>() { run_lines<ScatterFn::Mul, T>(c); });
+    case ScatterFn::Max:
+      return dispatch_real(lines.range.op, t,
+                           [&]<typename T>() { run_lines<ScatterFn::Max, T>(c); });
+    case ScatterFn::Min:
+      return dispatch_real(lines.range.op, t,
+                           [&]<typename T>() { run_lines<ScatterFn::Min, T>(c); });
   }
 }
 
 void divide_by_count_cpu(const Tensor& out, const Tensor& count) {
   if (out.numel() == 0) return;
-  dispatch_all("mean", out.dtype(), [&]<typename T>() { loop({out, count}, divide_row<T>, nullptr); });
+  dispatch_all("mean", out.dtype(),
+               [&]<typename T>() { loop({out, count}, divide_row<T>, nullptr); });
 }
 
 }  // namespace rush

@@ -11,18 +11,25 @@ namespace {
 
 template <class T>
 bool is_nonzero(T v) {
-  if constexpr (is_complex_v<T>) return v.re != 0 || v.im != 0;
-  else if constexpr (std::is_same_v<T, half> || std::is_same_v<T, bfloat16>) return (v.bits & 0x7fff) != 0;
-  else return v != T(0);
+  if constexpr (is_complex_v<T>)
+    return v.re != 0 || v.im != 0;
+  else if constexpr (std::is_same_v<T, half> || std::is_same_v<T, bfloat16>)
+    return (v.bits & 0x7fff) != 0;
+  else
+    return v != T(0);
 }
 
 template <class F>
 void dispatch_mask(const Tensor& x, F&& f) {
-  // Integers are zero when their bytes are; bool is read as a byte, whatever value a foreign buffer put there.
-  if (category(x.dtype()) <= Category::Integer) dispatch_width(x.dtype(), [&]<typename W>() {
-    if constexpr (std::is_integral_v<W>) f.template operator()<W>();
-  });
-  else dispatch<DType::Float32, DType::Float64, DType::Float16, DType::BFloat16, DType::Complex64, DType::Complex128>("nonzero", x.dtype(), f);
+  // Integers are zero when their bytes are; bool is read as a byte, whatever value a foreign buffer
+  // put there.
+  if (category(x.dtype()) <= Category::Integer)
+    dispatch_width(x.dtype(), [&]<typename W>() {
+      if constexpr (std::is_integral_v<W>) f.template operator()<W>();
+    });
+  else
+    dispatch<DType::Float32, DType::Float64, DType::Float16, DType::BFloat16, DType::Complex64,
+             DType::Complex128>("nonzero", x.dtype(), f);
 }
 
 // Calls f(i) for each of the `count` nonzeros from `begin` on. Free of branches on the data.
@@ -47,13 +54,21 @@ void masked_fill_row(char* const* p, const int64_t* s, int64_t n, const void* co
     W* out = reinterpret_cast<W*>(p[0]);
     const W* self = reinterpret_cast<const W*>(p[1]);
     const auto* mask = reinterpret_cast<const uint8_t*>(p[2]);
-#pragma GCC ivdep
-    for (int64_t k = 0; k < n; ++k) out[k] = mask[k] ? value : self[k];
+    if constexpr (std::is_integral_v<W>) {
+#pragma omp simd
+      for (int64_t k = 0; k < n; ++k) {
+        const W on = W(0) - W(mask[k] != 0);  // all ones where the mask is true: no branch to guess
+        out[k] = W((value & on) | (self[k] & W(~on)));
+      }
+    } else {
+      for (int64_t k = 0; k < n; ++k) out[k] = mask[k] ? value : self[k];
+    }
     return;
   }
   for (int64_t k = 0; k < n; ++k) {
     const bool on = p[2][k * s[2]] != 0;
-    *reinterpret_cast<W*>(p[0] + k * s[0]) = on ? value : *reinterpret_cast<const W*>(p[1] + k * s[1]);
+    *reinterpret_cast<W*>(p[0] + k * s[0]) =
+        on ? value : *reinterpret_cast<const W*>(p[1] + k * s[1]);
   }
 }
 
@@ -80,7 +95,8 @@ NonzeroCounts::NonzeroCounts(const Tensor& x) : x_(x) {
 template <class F>
 void NonzeroCounts::for_pieces(F&& f) const {
   parallel_for(int64_t(starts_.size()) - 1, 1, [&](int64_t b, int64_t e) {
-    for (int64_t i = b; i < e; ++i) f(i * kPiece, starts_[size_t(i)], starts_[size_t(i) + 1] - starts_[size_t(i)]);
+    for (int64_t i = b; i < e; ++i)
+      f(i * kPiece, starts_[size_t(i)], starts_[size_t(i) + 1] - starts_[size_t(i)]);
   });
 }
 
@@ -94,7 +110,8 @@ void NonzeroCounts::write_positions(int64_t* positions) const {
   });
 }
 
-void NonzeroCounts::write_coordinates(int64_t* positions, int64_t stride, int64_t dim_stride) const {
+void NonzeroCounts::write_coordinates(int64_t* positions, int64_t stride,
+                                      int64_t dim_stride) const {
   const int64_t dims = x_.dim();
   if (dims == 0) return;
   if (dims == 1 && stride == 1) return write_positions(positions);
@@ -156,7 +173,8 @@ void NonzeroCounts::place(const Tensor& source, const Tensor& out) const {
   });
 }
 
-void masked_fill_cpu(const Tensor& self, const Tensor& mask, const Scalar& value, const Tensor& out) {
+void masked_fill_cpu(const Tensor& self, const Tensor& mask, const Scalar& value,
+                     const Tensor& out) {
   if (out.numel() == 0) return;
   dispatch_width(out.dtype(), [&]<typename W>() {
     FillContext<W> context;

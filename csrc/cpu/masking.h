@@ -1,4 +1,5 @@
-// masking.h: loops whose results are as long as the data says: nonzero, masked_select; and masked fills.
+// masking.h: loops whose results are as long as the data says: nonzero, masked_select; and masked
+// fills.
 #pragma once
 
 #include <vector>
@@ -7,7 +8,8 @@
 
 namespace rush {
 
-// Where the elements that are not zero lie: counted once, in pieces, so that the pieces can be written in parallel.
+// Where the elements that are not zero lie: counted once, in pieces, so that the pieces can be
+// written in parallel.
 class NonzeroCounts {
  public:
   explicit NonzeroCounts(const Tensor& x);  // contiguous; kept
@@ -31,6 +33,7 @@ class NonzeroCounts {
 };
 
 // out = mask ? value : self; mask (bool) and self have out's shape or broadcast to it.
-void masked_fill_cpu(const Tensor& self, const Tensor& mask, const Scalar& value, const Tensor& out);
+void masked_fill_cpu(const Tensor& self, const Tensor& mask, const Scalar& value,
+                     const Tensor& out);
 
 }  // namespace rush

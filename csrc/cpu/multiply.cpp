@@ -181,14 +181,16 @@ void multiply_type(const Product<float>& p) {
 }
 
 template <class T>
-requires(std::is_same_v<T, double> ||
-         is_complex_number<T>) void multiply_type(const Product<T>& p) {
+  requires(std::is_same_v<T, double> || is_complex_number<T>)
+void multiply_type(const Product<T>& p) {
   with_blas_operands(p, [](const Product<T>& q) { by_openblas(q); });
 }
 
 template <class T>
-requires std::is_integral_v<T>
-void multiply_type(const Product<T>& p) { multiply_ourselves(p); }
+  requires std::is_integral_v<T>
+void multiply_type(const Product<T>& p) {
+  multiply_ourselves(p);
+}
 
 // float32 has the library that the half types lack. b is converted once, a and c by blocks of rows.
 template <class T>
@@ -214,8 +216,8 @@ bool multiply_as_bfloat16(const Product<bfloat16>& p) {
 }
 
 template <class T>
-requires(std::is_same_v<T, half> ||
-         std::is_same_v<T, bfloat16>) void multiply_type(const Product<T>& p) {
+  requires(std::is_same_v<T, half> || std::is_same_v<T, bfloat16>)
+void multiply_type(const Product<T>& p) {
   if constexpr (std::is_same_v<T, bfloat16>) {
     if (work(p) > kSmallBfloat16 && onednn::has_bfloat16())
       return with_blas_operands(p, [](const Product<T>& q) {

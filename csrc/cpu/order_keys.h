@@ -1,7 +1,9 @@
-// order_keys.h: numbers as unsigned keys with the same order, so that sorting and selecting are integer work.
+// order_keys.h: numbers as unsigned keys with the same order, so that sorting and selecting are
+// integer work.
 //
-// -0 and 0 get one key and all NaNs the largest, as PyTorch orders them. A key paired with its position, the position in the
-// lower half of one wide integer, makes every element distinct: plain integer order is then the stable order.
+// -0 and 0 get one key and all NaNs the largest, as PyTorch orders them. A key paired with its
+// position, the position in the lower half of one wide integer, makes every element distinct: plain
+// integer order is then the stable order.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +23,8 @@ inline KeyOf<T> bits_of(T v) {
 }
 
 template <class T>
-inline constexpr bool is_float_like = is_float<T> || std::is_same_v<T, half> || std::is_same_v<T, bfloat16>;
+inline constexpr bool is_float_like =
+    is_float<T> || std::is_same_v<T, half> || std::is_same_v<T, bfloat16>;
 
 template <class T>
 inline constexpr KeyOf<T> kSignBit = KeyOf<T>(KeyOf<T>(1) << (8 * sizeof(T) - 1));
@@ -30,8 +33,8 @@ inline constexpr KeyOf<T> kSignBit = KeyOf<T>(KeyOf<T>(1) << (8 * sizeof(T) - 1)
 template <class T>
 inline constexpr KeyOf<T> kInfBits = std::is_same_v<T, half>       ? KeyOf<T>(0x7c00)
                                      : std::is_same_v<T, bfloat16> ? KeyOf<T>(0x7f80)
-                                     : sizeof(T) == 4              ? KeyOf<T>(0x7f800000u)
-                                                                   : KeyOf<T>(0x7ff0000000000000ull);
+                                     : sizeof(T) == 4 ? KeyOf<T>(0x7f800000u)
+                                                      : KeyOf<T>(0x7ff0000000000000ull);
 
 template <class T>
 inline KeyOf<T> order_key(T v) {
@@ -54,22 +57,30 @@ inline KeyOf<T> order_key(T v) {
 template <class T>
 inline T value_of_key(KeyOf<T> key) {
   using K = KeyOf<T>;
-  if constexpr (is_float_like<T>) return __builtin_bit_cast(T, K(key & kSignBit<T> ? key ^ kSignBit<T> : ~key));
-  else if constexpr (std::is_same_v<T, bool>) return key != 0;
-  else if constexpr (std::is_signed_v<T>) return T(key ^ kSignBit<T>);
-  else return T(key);
+  if constexpr (is_float_like<T>)
+    return __builtin_bit_cast(T, K(key & kSignBit<T> ? key ^ kSignBit<T> : ~key));
+  else if constexpr (std::is_same_v<T, bool>)
+    return key != 0;
+  else if constexpr (std::is_signed_v<T>)
+    return T(key ^ kSignBit<T>);
+  else
+    return T(key);
 }
 // Is a key the key of one value only?
 template <class T>
 inline bool is_plain_key(KeyOf<T> key) {
-  if constexpr (is_float_like<T>) return key != kSignBit<T> && key != KeyOf<T>(~KeyOf<T>(0));
-  else return true;
+  if constexpr (is_float_like<T>)
+    return key != kSignBit<T> && key != KeyOf<T>(~KeyOf<T>(0));
+  else
+    return true;
 }
 
 template <class T>
 inline bool is_nan_value(T v) {
-  if constexpr (is_float_like<T>) return KeyOf<T>(bits_of(v) & KeyOf<T>(~kSignBit<T>)) > kInfBits<T>;
-  else return false;
+  if constexpr (is_float_like<T>)
+    return KeyOf<T>(bits_of(v) & KeyOf<T>(~kSignBit<T>)) > kInfBits<T>;
+  else
+    return false;
 }
 
 // Key in the upper half, position in the lower.
@@ -88,8 +99,10 @@ inline KeyOf<T> key_part(Packed<T> p) {
 }
 template <class T>
 inline int64_t position_part(Packed<T> p) {
-  if constexpr (sizeof(Packed<T>) == 8) return int64_t(uint32_t(p));
-  else return int64_t(uint64_t(p));
+  if constexpr (sizeof(Packed<T>) == 8)
+    return int64_t(uint32_t(p));
+  else
+    return int64_t(uint64_t(p));
 }
 // Rows longer than this cannot be packed.
 template <class T>

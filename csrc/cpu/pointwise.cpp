@@ -75,8 +75,8 @@ bool has_entry(const ByType& by_type, Fn fn, DType compute) {
 template <class Fn>
 const Entry& entry_of(const ByType& by_type, Fn fn, DType compute) {
   if (!has_entry(by_type, fn, compute)) [[unlikely]] {
-    fail(ErrorKind::NotImplemented, "", '"', snake(info(fn).name), "\" not implemented for ",
-         compute, " tensors");
+    fail(ErrorKind::DType, "", '"', snake(info(fn).name), "\" not implemented for ", compute,
+         " tensors");
   }
   return by_type[int(compute_type(compute))][int(fn)];
 }
@@ -107,7 +107,8 @@ struct ZeroSearch {
 void check_divisor(const Tensor& divisor) {
   ZeroSearch search{convert_fn(divisor.dtype(), DType::Bool)};
   loop({divisor}, ZeroSearch::row, &search);
-  check(!search.found.load(), ErrorKind::Runtime, "", "ZeroDivisionError");
+  check(!search.found.load(), ErrorKind::Runtime, "",
+        "ZeroDivisionError: an integer is divided by zero");
 }
 
 // The common small case, without any of the machinery: everything end to end and of the right type,

@@ -24,7 +24,8 @@ const RandomKernels& kernels() {
 constexpr int64_t kChunk = 4096;
 static_assert(kChunk % kRandomBatch == 0);
 
-// Draws numbers of type T in chunks and converts each into `out`; any layout goes through a contiguous twin.
+// Draws numbers of type T in chunks and converts each into `out`; any layout goes through a
+// contiguous twin.
 template <class T, class Draw>
 void fill_chunks(const Tensor& out, Draw draw) {
   if (!out.is_contiguous()) {
@@ -59,7 +60,8 @@ void fill_random(RandomFn fn, const Tensor& out, RandomCall call, double a, doub
   if (out.dtype() == DType::Float64 || out.dtype() == DType::Complex128) {
     fill_chunks<double>(out, [&](double* p, int64_t first, int64_t n) {
       kernels().f64[k](p, first, n, call, a, b);
-      if (log_normal) for (int64_t i = 0; i < n; ++i) p[i] = std::exp(p[i]);
+      if (log_normal)
+        for (int64_t i = 0; i < n; ++i) p[i] = std::exp(p[i]);
     });
     return;
   }
@@ -68,12 +70,15 @@ void fill_random(RandomFn fn, const Tensor& out, RandomCall call, double a, doub
   const uint32_t mask = !narrow ? ~0u : ~0u << (32 - (out.dtype() == DType::Float16 ? 11 : 8));
   fill_chunks<float>(out, [&](float* p, int64_t first, int64_t n) {
     kernels().f32[k](p, first, n, call, a, b, mask);
-    if (log_normal) for (int64_t i = 0; i < n; ++i) p[i] = std::exp(p[i]);
+    if (log_normal)
+      for (int64_t i = 0; i < n; ++i) p[i] = std::exp(p[i]);
   });
 }
 
 void fill_random_int(const Tensor& out, RandomCall call, int64_t from, uint64_t range) {
-  fill_chunks<int64_t>(out, [&](int64_t* p, int64_t first, int64_t n) { kernels().integers(p, first, n, call, from, range); });
+  fill_chunks<int64_t>(out, [&](int64_t* p, int64_t first, int64_t n) {
+    kernels().integers(p, first, n, call, from, range);
+  });
 }
 
 }  // namespace rush

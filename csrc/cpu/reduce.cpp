@@ -65,8 +65,8 @@ void cpu_reduce(ReduceFn fn, const Tensor& x, const Tensor& out, ParamSpan param
   if (fn == ReduceFn::ArgMax || fn == ReduceFn::ArgMin) return reduce_arg_all(fn, x, out);
   const Choice choice = choose(fn, x.dtype(), out.dtype());
   const FoldKernel& kernel = folds_for(choice.element).folds[int(choice.fold)];
-  check(kernel.row != nullptr, ErrorKind::NotImplemented, "", "reduction not implemented for ",
-        x.dtype(), " tensors");
+  check(kernel.row != nullptr, ErrorKind::DType, "", "reduction not implemented for ", x.dtype(),
+        " tensors");
   FoldCall call{&kernel, choice.element};
   if (fn == ReduceFn::Mean) call.count = folded_count(x, out);
   if (!params.empty()) call.param = params[0].to_double();

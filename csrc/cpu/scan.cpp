@@ -112,8 +112,8 @@ void cpu_scan(ScanFn fn, const Tensor& x, const Tensor& out, const Tensor* indic
   const DType element = wide_type(sums ? out.dtype() : x.dtype());
   ScanCall call;
   call.kernel = &scans_for(element).scans[int(fn)];
-  check(call.kernel->row != nullptr, ErrorKind::NotImplemented, "", "scan not implemented for ",
-        x.dtype(), " tensors");
+  check(call.kernel->row != nullptr, ErrorKind::DType, "", "scan not implemented for ", x.dtype(),
+        " tensors");
   call.bring = convert_fn(x.dtype(), element);
   call.put = convert_fn(element, out.dtype());
   call.x_item = x.element_size();

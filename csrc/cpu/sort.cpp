@@ -12,8 +12,9 @@ namespace {
 // Every type that has an order.
 template <class F>
 void dispatch_ordered(const char* op, DType t, F&& f) {
-  dispatch<DType::Float32, DType::Float64, DType::Int64, DType::Int32, DType::Float16, DType::BFloat16, DType::Bool, DType::UInt8, DType::Int8,
-           DType::Int16, DType::UInt16, DType::UInt32, DType::UInt64>(op, t, f);
+  dispatch<DType::Float32, DType::Float64, DType::Int64, DType::Int32, DType::Float16,
+           DType::BFloat16, DType::Bool, DType::UInt8, DType::Int8, DType::Int16, DType::UInt16,
+           DType::UInt32, DType::UInt64>(op, t, f);
 }
 
 struct Rows {
@@ -21,16 +22,18 @@ struct Rows {
   explicit Rows(const Tensor& x) : count(1), length(x.dim() == 0 ? 1 : x.sizes().back()) {
     for (int64_t d = 0; d + 1 < x.dim(); ++d) count *= x.sizes()[size_t(d)];
   }
-  // f(row) for all of them: in parallel if there are enough, else one after the other, so that f may use all threads itself.
+  // f(row) for all of them: in parallel if there are enough, else one after the other, so that f
+  // may use all threads itself.
   template <class F>
   void each(F&& f) const {
     if (count < num_threads() || count * length < kGrain) {
       for (int64_t r = 0; r < count; ++r) f(r);
       return;
     }
-    parallel_for(count, std::max<int64_t>(1, kGrain / std::max<int64_t>(length, 1)), [&](int64_t begin, int64_t end) {
-      for (int64_t r = begin; r < end; ++r) f(r);
-    });
+    parallel_for(count, std::max<int64_t>(1, kGrain / std::max<int64_t>(length, 1)),
+                 [&](int64_t begin, int64_t end) {
+                   for (int64_t r = begin; r < end; ++r) f(r);
+                 });
   }
 };
 
@@ -53,7 +56,8 @@ class Room {
 
 template <class T>
 void check_length(const char* op, int64_t n) {
-  check(n <= kMaxPacked<T>, ErrorKind::NotImplemented, op, "rows of ", n, " elements are too long; at most ", kMaxPacked<T>, " are possible");
+  check(n <= kMaxPacked<T>, ErrorKind::NotImplemented, op, "rows of ", n,
+        " elements are too long; at most ", kMaxPacked<T>, " are possible");
 }
 
 template <class T>
@@ -70,7 +74,8 @@ T unpack(const T* x, Packed<T> p, KeyFlip<T> flip) {
 }
 
 template <class T>
-void unpack_row(const T* x, const Packed<T>* p, int64_t n, KeyFlip<T> flip, T* values, int64_t* indices) {
+void unpack_row(const T* x, const Packed<T>* p, int64_t n, KeyFlip<T> flip, T* values,
+                int64_t* indices) {
   parallel_for(n, kGrain, [&](int64_t b, int64_t e) {
     if (values) {
       for (int64_t i = b; i < e; ++i) values[i] = unpack(x, p[i], flip);
@@ -98,42 +103,47 @@ T* at_row(const Tensor& t, int64_t row, int64_t length) {
 
 // ---- selection: the k first in packed order ----
 
-// Leaves the k smallest of x's packed elements in p[0, k), in no order. Only elements that beat the k-th so far are kept.
+// Leaves the k smallest of x's packed elements in p[0, k), in no order. Only elements that beat the
+// k-th so far are kept.
 template <class T>
-void smallest_of(const T* x, int64_t begin, int64_t end, int64_t k, KeyFlip<T> flip, std::vector<Packed<T>>& p) {
-  p.clear();
-  const size_t full = size_t(std::max<int64_t>(2 * k, k + 256));
-  KeyOf<T> bar = KeyOf<T>(~KeyOf<T>(0));
-  bool has_bar = false;
-  for (int64_t i = begin; i < end; ++i) {
-    const auto key = KeyOf<T>(order_key(x[i]) ^ flip);
-    // Positions grow, so an equal key comes too late.
-    if (has_bar && key >= bar) continue;
-    p.push_back(pack<T>(key, i));
-    if (p.size() < full) continue;
-    std::nth_element(p.begin(), p.begin() + k - 1, p.end());
-    p.resize(size_t(k));
-    bar = key_part<T>(p[size_t(k) - 1]);
-    has_bar = true;
+void smallest_of(const T* x, int64_t begin, int64_t end, int64_t k, KeyFlip<T> flip,
+                 std::vector<Packed<T>>& p) {
+  const int64_t full = std::max<int64_t>(2 * k, k + 32);
+  p.resize(size_t(full));
+  Packed<T>* best = p.data();
+  int64_t n = 0, i = begin;
+  for (; i < end && n < full; ++i) best[n++] = pack<T>(KeyOf<T>(order_key(x[i]) ^ flip), i);
+  while (n == full) {
+    std::nth_element(best, best + k - 1, best + n);
+    const KeyOf<T> bar = key_part<T>(best[k - 1]);
+    // Positions grow, so a key that equals the bar comes too late.
+    for (n = k; i < end && n < full; ++i) {
+      const auto key = KeyOf<T>(order_key(x[i]) ^ flip);
+      best[n] = pack<T>(key, i);
+      n += key < bar;
+    }
   }
-  if (int64_t(p.size()) > k) {
-    std::nth_element(p.begin(), p.begin() + k - 1, p.end());
-    p.resize(size_t(k));
-  }
+  if (n > k) std::nth_element(best, best + k - 1, best + n);
+  p.resize(size_t(std::min(n, k)));
 }
 
 template <class T>
-void topk_row(const T* x, int64_t n, int64_t k, KeyFlip<T> flip, T* values, int64_t* indices, Room<Packed<T>>& room, Room<Packed<T>>& room2) {
+void topk_row(const T* x, int64_t n, int64_t k, KeyFlip<T> flip, T* values, int64_t* indices,
+              Room<Packed<T>>& room, Room<Packed<T>>& room2) {
   if (k * 8 > n && n > 256) {
     Packed<T>* p = room.get(n);
     pack_row(x, n, flip, p);
     unpack_row(x, sort_packed<T>(p, room2, n), k, flip, values, indices);
     return;
   }
-  const int64_t pieces = in_parallel_region() ? 1 : std::clamp<int64_t>(n / std::max<int64_t>(kGrain, 16 * k), 1, num_threads());
+  const int64_t pieces =
+      in_parallel_region()
+          ? 1
+          : std::clamp<int64_t>(n / std::max<int64_t>(kGrain, 16 * k), 1, num_threads());
   std::vector<std::vector<Packed<T>>> best(static_cast<size_t>(pieces));
   parallel_for(pieces, 1, [&](int64_t b, int64_t e) {
-    for (int64_t i = b; i < e; ++i) smallest_of(x, n * i / pieces, n * (i + 1) / pieces, k, flip, best[size_t(i)]);
+    for (int64_t i = b; i < e; ++i)
+      smallest_of(x, n * i / pieces, n * (i + 1) / pieces, k, flip, best[size_t(i)]);
   });
   std::vector<Packed<T>>& all = best[0];
   for (size_t i = 1; i < best.size(); ++i) all.insert(all.end(), best[i].begin(), best[i].end());
@@ -141,7 +151,8 @@ void topk_row(const T* x, int64_t n, int64_t k, KeyFlip<T> flip, T* values, int6
   unpack_row(x, sort_packed<T>(all.data(), room2, k), k, flip, values, indices);
 }
 
-// The k-th (from 0) in sorted order. Counts the keys by their upper bits first, so that only one bin is looked at closely.
+// The k-th (from 0) in sorted order. Counts the keys by their upper bits first, so that only one
+// bin is looked at closely.
 template <class T>
 Packed<T> kth_of(const T* x, int64_t n, int64_t k, std::vector<Packed<T>>& p) {
   constexpr int bits = 8 * sizeof(T), shift = bits > 12 ? bits - 12 : 0;
@@ -165,7 +176,8 @@ Packed<T> kth_of(const T* x, int64_t n, int64_t k, std::vector<Packed<T>>& p) {
 
 }  // namespace
 
-void sort_rows_cpu(const char* op, const Tensor& x, bool descending, const Tensor& values, const Tensor& indices) {
+void sort_rows_cpu(const char* op, const Tensor& x, bool descending, const Tensor& values,
+                   const Tensor& indices) {
   if (x.numel() == 0) return;
   const Rows rows(x);
   dispatch_ordered(op, x.dtype(), [&]<typename T>() {
@@ -175,42 +187,48 @@ void sort_rows_cpu(const char* op, const Tensor& x, bool descending, const Tenso
       const T* row = x.data<T>() + r * rows.length;
       Packed<T>* p = room.get(rows.length);
       pack_row(row, rows.length, flip, p);
-      unpack_row(row, sort_packed<T>(p, room2, rows.length), rows.length, flip, at_row<T>(values, r, rows.length), at_row<int64_t>(indices, r, rows.length));
+      unpack_row(row, sort_packed<T>(p, room2, rows.length), rows.length, flip,
+                 at_row<T>(values, r, rows.length), at_row<int64_t>(indices, r, rows.length));
     };
     if (rows.count < num_threads()) {
       Room<Packed<T>> room, room2;
       for (int64_t r = 0; r < rows.count; ++r) one(r, room, room2);
       return;
     }
-    parallel_for(rows.count, std::max<int64_t>(1, 4096 / rows.length), [&](int64_t begin, int64_t end) {
-      Room<Packed<T>> room, room2;
-      for (int64_t r = begin; r < end; ++r) one(r, room, room2);
-    });
+    parallel_for(rows.count, std::max<int64_t>(1, 4096 / rows.length),
+                 [&](int64_t begin, int64_t end) {
+                   Room<Packed<T>> room, room2;
+                   for (int64_t r = begin; r < end; ++r) one(r, room, room2);
+                 });
   });
 }
 
-void topk_rows_cpu(const char* op, const Tensor& x, int64_t k, bool largest, const Tensor& values, const Tensor& indices) {
+void topk_rows_cpu(const char* op, const Tensor& x, int64_t k, bool largest, const Tensor& values,
+                   const Tensor& indices) {
   if (x.numel() == 0 || k == 0) return;
   const Rows rows(x);
   dispatch_ordered(op, x.dtype(), [&]<typename T>() {
     check_length<T>(op, rows.length);
     const auto flip = KeyFlip<T>(largest ? ~KeyFlip<T>(0) : 0);
     auto one = [&](int64_t r, Room<Packed<T>>& room, Room<Packed<T>>& room2) {
-      topk_row(x.data<T>() + r * rows.length, rows.length, k, flip, values.data<T>() + r * k, indices.data<int64_t>() + r * k, room, room2);
+      topk_row(x.data<T>() + r * rows.length, rows.length, k, flip, values.data<T>() + r * k,
+               indices.data<int64_t>() + r * k, room, room2);
     };
     if (rows.count < num_threads()) {
       Room<Packed<T>> room, room2;
       for (int64_t r = 0; r < rows.count; ++r) one(r, room, room2);
       return;
     }
-    parallel_for(rows.count, std::max<int64_t>(1, 8192 / rows.length), [&](int64_t begin, int64_t end) {
-      Room<Packed<T>> room, room2;
-      for (int64_t r = begin; r < end; ++r) one(r, room, room2);
-    });
+    parallel_for(rows.count, std::max<int64_t>(1, 8192 / rows.length),
+                 [&](int64_t begin, int64_t end) {
+                   Room<Packed<T>> room, room2;
+                   for (int64_t r = begin; r < end; ++r) one(r, room, room2);
+                 });
   });
 }
 
-void select_rows_cpu(const char* op, const Tensor& x, Rank rank, int64_t k, const Tensor& values, const Tensor& indices) {
+void select_rows_cpu(const char* op, const Tensor& x, Rank rank, int64_t k, const Tensor& values,
+                     const Tensor& indices) {
   const Rows rows(x);
   dispatch_ordered(op, x.dtype(), [&]<typename T>() {
     check_length<T>(op, rows.length);

@@ -9,17 +9,22 @@ namespace rush {
 namespace {
 
 template <class W>
-void copy_columns(W* out, int64_t out_stride, const W* x, int64_t x_stride, int64_t begin, int64_t end) {
+void copy_columns(W* out, int64_t out_stride, const W* x, int64_t x_stride, int64_t begin,
+                  int64_t end) {
   if (out == x || begin >= end) return;
-  if (out_stride == 1 && x_stride == 1) std::memcpy(out + begin, x + begin, size_t(end - begin) * sizeof(W));
-  else for (int64_t k = begin; k < end; ++k) out[k * out_stride] = x[k * x_stride];
+  if (out_stride == 1 && x_stride == 1)
+    std::memcpy(out + begin, x + begin, size_t(end - begin) * sizeof(W));
+  else
+    for (int64_t k = begin; k < end; ++k) out[k * out_stride] = x[k * x_stride];
 }
 
 template <class W>
 void clear_columns(W* out, int64_t out_stride, int64_t begin, int64_t end) {
   if (begin >= end) return;
-  if (out_stride == 1) std::memset(out + begin, 0, size_t(end - begin) * sizeof(W));
-  else for (int64_t k = begin; k < end; ++k) std::memset(out + k * out_stride, 0, sizeof(W));
+  if (out_stride == 1)
+    std::memset(out + begin, 0, size_t(end - begin) * sizeof(W));
+  else
+    for (int64_t k = begin; k < end; ++k) std::memset(out + k * out_stride, 0, sizeof(W));
 }
 
 }  // namespace
@@ -39,11 +44,13 @@ void triangle_cpu(const Tensor& x, int64_t diagonal, bool upper, const Tensor& o
           from += i * x.strides()[size_t(d)];
           to += i * out.strides()[size_t(d)];
         }
-        // The first column right of the lower part; rows and cols are far from overflow, the diagonal may not be.
+        // The first column right of the lower part; rows and cols are far from overflow, the
+        // diagonal may not be.
         const int64_t shift = std::clamp(diagonal, -height - 1, cols + 1);
         const int64_t split = std::clamp<int64_t>(r % height + shift + (upper ? 0 : 1), 0, cols);
         const int64_t in = x.strides()[last], step = out.strides()[last];
-        copy_columns(out.data<W>() + to, step, x.data<W>() + from, in, upper ? split : 0, upper ? cols : split);
+        copy_columns(out.data<W>() + to, step, x.data<W>() + from, in, upper ? split : 0,
+                     upper ? cols : split);
         clear_columns(out.data<W>() + to, step, upper ? 0 : split, upper ? split : cols);
       }
     });

@@ -5,7 +5,8 @@
 
 namespace rush {
 
-// out = x where column - row <= diagonal (lower) or >= diagonal (upper), else zero; over the last two dims. Out may be x itself.
+// out = x where column - row <= diagonal (lower) or >= diagonal (upper), else zero; over the last
+// two dims. Out may be x itself.
 void triangle_cpu(const Tensor& x, int64_t diagonal, bool upper, const Tensor& out);
 
 }  // namespace rush

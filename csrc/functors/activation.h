@@ -9,49 +9,68 @@
 namespace rush::functors {
 
 struct Relu {  // nan stays nan
-  template <class T> RUSH_FN T operator()(T x) const { return x < T(0) ? T(0) : x; }
+  template <class T>
+  RUSH_FN T operator()(T x) const {
+    return x < T(0) ? T(0) : x;
+  }
 };
 struct Relu6 {
-  template <class T> RUSH_FN T operator()(T x) const { return Clamp<T>{T(0), T(6)}(x); }
+  template <class T>
+  RUSH_FN T operator()(T x) const {
+    return Clamp<T>{T(0), T(6)}(x);
+  }
 };
-template <class T> struct Threshold {
+template <class T>
+struct Threshold {
   T threshold, value;
   RUSH_FN T operator()(T x) const { return x <= threshold ? value : x; }
 };
-template <class T> struct ThresholdBackward {  // relu: threshold 0, x may be the output
+template <class T>
+struct ThresholdBackward {  // relu: threshold 0, x may be the output
   T threshold;
   RUSH_FN T operator()(T g, T x) const { return x <= threshold ? T(0) : g; }
 };
-template <class T> struct Hardtanh {
+template <class T>
+struct Hardtanh {
   T lo, hi;
   RUSH_FN T operator()(T x) const { return Clamp<T>{lo, hi}(x); }
 };
-template <class T> struct HardtanhBackward {
+template <class T>
+struct HardtanhBackward {
   T lo, hi;
   RUSH_FN T operator()(T g, T x) const { return (x <= lo) | (x >= hi) ? T(0) : g; }
 };
-template <class T> struct LeakyRelu {
+template <class T>
+struct LeakyRelu {
   T slope;
   RUSH_FN T operator()(T x) const { return x > T(0) ? x : x * slope; }
 };
-template <class T> struct LeakyReluBackward {
+template <class T>
+struct LeakyReluBackward {
   T slope;
   RUSH_FN T operator()(T g, T x) const { return x > T(0) ? g : g * slope; }
 };
 
 struct SigmoidBackward {
-  template <class T> RUSH_FN T operator()(T g, T y) const {
-    if constexpr (is_complex_v<T>) return g * math::conj((T(1) - y) * y);
-    else return g * ((T(1) - y) * y);
+  template <class T>
+  RUSH_FN T operator()(T g, T y) const {
+    if constexpr (is_complex_v<T>)
+      return g * math::conj((T(1) - y) * y);
+    else
+      return g * ((T(1) - y) * y);
   }
 };
 struct TanhBackward {
-  template <class T> RUSH_FN T operator()(T g, T y) const {
-    if constexpr (is_complex_v<T>) return g * math::conj(T(1) - y * y);
-    else return g * (T(1) - y * y);
+  template <class T>
+  RUSH_FN T operator()(T g, T y) const {
+    if constexpr (is_complex_v<T>)
+      return g * math::conj(T(1) - y * y);
+    else
+      return g * (T(1) - y * y);
   }
 };
-template <class T> struct LogitBackward {  // eps < 0: no clamping
+template <class T>
+struct LogitBackward {  // eps < 0: no clamping
   T eps;
   RUSH_FN T operator()(T g, T x) const {
     const T d = g / (x * (T(1) - x));
@@ -61,23 +80,32 @@ template <class T> struct LogitBackward {  // eps < 0: no clamping
   }
 };
 struct LogSigmoid {  // min(x, 0) - log(1 + e^-|x|)
-  template <class T> RUSH_FN T operator()(T x) const {
+  template <class T>
+  RUSH_FN T operator()(T x) const {
     return (x > T(0) ? T(0) : x) - math::log1p(math::exp(-math::fabs(x)));
   }
 };
 struct LogSigmoidBackward {
-  template <class T> RUSH_FN T operator()(T g, T x) const { return g * math::sigmoid(-x); }
+  template <class T>
+  RUSH_FN T operator()(T g, T x) const {
+    return g * math::sigmoid(-x);
+  }
 };
 struct Silu {
-  template <class T> RUSH_FN T operator()(T x) const { return x * math::sigmoid(x); }
+  template <class T>
+  RUSH_FN T operator()(T x) const {
+    return x * math::sigmoid(x);
+  }
 };
 struct SiluBackward {
-  template <class T> RUSH_FN T operator()(T g, T x) const {
+  template <class T>
+  RUSH_FN T operator()(T g, T x) const {
     const T s = math::sigmoid(x);
     return g * s * (T(1) + x * (T(1) - s));
   }
 };
-template <class T> struct Softplus {
+template <class T>
+struct Softplus {
   T beta, threshold;
   RUSH_FN T operator()(T x) const {
     const T b = x * beta;
@@ -86,7 +114,8 @@ template <class T> struct Softplus {
     return b > threshold || math::isnan(x) ? x : y;
   }
 };
-template <class T> struct SoftplusBackward {
+template <class T>
+struct SoftplusBackward {
   T beta, threshold;
   RUSH_FN T operator()(T g, T x) const {
     const T b = x * beta;
@@ -94,40 +123,49 @@ template <class T> struct SoftplusBackward {
   }
 };
 // tanh(log(1 + e^x)) = n / (n + 2) with n = e^x (e^x + 2); past 20 it is 1 in float and double.
-template <class T> RUSH_FN T tanh_softplus(T x) {
+template <class T>
+RUSH_FN T tanh_softplus(T x) {
   const T e = math::exp(x > T(20) ? T(20) : x), n = e * (e + T(2));
   return n / (n + T(2));
 }
 struct Mish {
-  template <class T> RUSH_FN T operator()(T x) const { return x * tanh_softplus(x); }
+  template <class T>
+  RUSH_FN T operator()(T x) const {
+    return x * tanh_softplus(x);
+  }
 };
 struct MishBackward {
-  template <class T> RUSH_FN T operator()(T g, T x) const {
+  template <class T>
+  RUSH_FN T operator()(T g, T x) const {
     const T t = tanh_softplus(x), s = math::sigmoid(x);
     return g * (t + x * s * (T(1) - t * t));
   }
 };
 
 struct Gelu {  // x Phi(x); erfc keeps the left tail
-  template <class T> RUSH_FN T operator()(T x) const {
+  template <class T>
+  RUSH_FN T operator()(T x) const {
     return T(0.5) * x * math::erfc(x * T(-0.70710678118654752440));
   }
 };
 struct GeluBackward {
-  template <class T> RUSH_FN T operator()(T g, T x) const {
+  template <class T>
+  RUSH_FN T operator()(T g, T x) const {
     const T cdf = T(0.5) * math::erfc(x * T(-0.70710678118654752440));
     const T pdf = math::exp(T(-0.5) * x * x) * T(0.39894228040143267794);  // 1 / sqrt(2 pi)
     return g * (cdf + x * pdf);
   }
 };
 struct GeluTanh {
-  template <class T> RUSH_FN T operator()(T x) const {
+  template <class T>
+  RUSH_FN T operator()(T x) const {
     const T inner = T(0.79788456080286535588) * (x + T(0.044715) * x * x * x);  // sqrt(2 / pi)
     return T(0.5) * x * (T(1) + math::tanh(inner));
   }
 };
 struct GeluTanhBackward {
-  template <class T> RUSH_FN T operator()(T g, T x) const {
+  template <class T>
+  RUSH_FN T operator()(T g, T x) const {
     const T k = T(0.79788456080286535588), c = T(0.044715), q = x * x;
     const T t = math::tanh(k * (x + c * x * q));
     const T left = T(0.5) * (T(1) + t);
@@ -137,13 +175,15 @@ struct GeluTanhBackward {
 };
 
 // scale (max(0, x) + alpha expm1(min(0, x) input_scale)); selu and celu are special cases.
-template <class T> struct Elu {
+template <class T>
+struct Elu {
   T alpha, scale, input_scale;
   RUSH_FN T operator()(T x) const {
     return x > T(0) ? x * scale : math::expm1(x * input_scale) * (alpha * scale);
   }
 };
-template <class T> struct EluBackward {
+template <class T>
+struct EluBackward {
   T alpha, scale, input_scale;
   RUSH_FN T operator()(T g, T x) const {
     const T slope = alpha * scale * input_scale * math::exp(x * input_scale);
@@ -151,54 +191,69 @@ template <class T> struct EluBackward {
   }
 };
 struct Selu {
-  template <class T> RUSH_FN T operator()(T x) const {
+  template <class T>
+  RUSH_FN T operator()(T x) const {
     return Elu<T>{T(1.6732632423543772848), T(1.0507009873554804934), T(1)}(x);
   }
 };
-template <class T> struct Celu {
+template <class T>
+struct Celu {
   T alpha;
   RUSH_FN T operator()(T x) const { return Elu<T>{alpha, T(1), T(1) / alpha}(x); }
 };
 
 struct Hardsigmoid {
-  template <class T> RUSH_FN T operator()(T x) const {
+  template <class T>
+  RUSH_FN T operator()(T x) const {
     return Clamp<T>{T(0), T(6)}(x + T(3)) / T(6);
   }
 };
 struct HardsigmoidBackward {
-  template <class T> RUSH_FN T operator()(T g, T x) const {
+  template <class T>
+  RUSH_FN T operator()(T g, T x) const {
     return x > T(-3) && x < T(3) ? g / T(6) : T(0);
   }
 };
 struct Hardswish {
-  template <class T> RUSH_FN T operator()(T x) const {
+  template <class T>
+  RUSH_FN T operator()(T x) const {
     return x * Clamp<T>{T(0), T(6)}(x + T(3)) / T(6);
   }
 };
 struct HardswishBackward {
-  template <class T> RUSH_FN T operator()(T g, T x) const {
+  template <class T>
+  RUSH_FN T operator()(T g, T x) const {
     const T inside = g * (x / T(3) + T(0.5));
     return x <= T(-3) ? T(0) : (x < T(3) ? inside : g);
   }
 };
 struct Softsign {
-  template <class T> RUSH_FN T operator()(T x) const { return x / (T(1) + math::fabs(x)); }
+  template <class T>
+  RUSH_FN T operator()(T x) const {
+    return x / (T(1) + math::fabs(x));
+  }
 };
 struct Tanhshrink {
-  template <class T> RUSH_FN T operator()(T x) const { return x - math::tanh(x); }
+  template <class T>
+  RUSH_FN T operator()(T x) const {
+    return x - math::tanh(x);
+  }
 };
-template <class T> struct Softshrink {
+template <class T>
+struct Softshrink {
   T lambda;
   RUSH_FN T operator()(T x) const {
     const T y = x > lambda ? x - lambda : (x < -lambda ? x + lambda : T(0));
     return math::isnan(x) ? x : y;
   }
 };
-template <class T> struct Hardshrink {
+template <class T>
+struct Hardshrink {
   T lambda;
   RUSH_FN T operator()(T x) const { return x >= -lambda && x <= lambda ? T(0) : x; }
 };
-template <class T> struct ShrinkBackward {  // of both shrinks
+template <class T>
+struct ShrinkBackward {  // of both shrinks
   T lambda;
   RUSH_FN T operator()(T g, T x) const { return x >= -lambda && x <= lambda ? T(0) : g; }
 };

@@ -12,47 +12,59 @@
 
 namespace rush::math {
 
-template <class T> inline constexpr T pi = T(0x1.921fb54442d18p+1);
+template <class T>
+inline constexpr T pi = T(0x1.921fb54442d18p+1);
 
 // e^-|x| never overflows, and the small side keeps its denormals.
-template <class T> RUSH_FN T sigmoid(T x) {
+template <class T>
+RUSH_FN T sigmoid(T x) {
   const T e = exp(-fabs(x));
   return (x >= T(0) ? T(1) : e) / (T(1) + e);  // nan flows through e
 }
 
-template <class T> RUSH_FN T logit(T x) { return log(x / (T(1) - x)); }
+template <class T>
+RUSH_FN T logit(T x) {
+  return log(x / (T(1) - x));
+}
 
-template <class T> RUSH_FN T logaddexp(T a, T b) {
+template <class T>
+RUSH_FN T logaddexp(T a, T b) {
   const T hi = a > b ? a : b, d = -fabs(a - b);
   // Equal infinities differ by nan; their sum is themselves.
   return a == b && isinf(a) ? a : (isnan(d) ? a + b : hi + log1p(exp(d)));
 }
-template <class T> RUSH_FN T logaddexp2(T a, T b) {
+template <class T>
+RUSH_FN T logaddexp2(T a, T b) {
   const T hi = a > b ? a : b, d = -fabs(a - b);
   return a == b && isinf(a) ? a : (isnan(d) ? a + b : hi + log1p(exp2(d)) * log2_e<T>);
 }
 
-template <class T> RUSH_FN T xlogy(T x, T y) {
+template <class T>
+RUSH_FN T xlogy(T x, T y) {
   const T r = x * log(y);
   return isnan(y) ? y : (x == T(0) ? T(0) : r);
 }
-template <class T> RUSH_FN T xlog1py(T x, T y) {
+template <class T>
+RUSH_FN T xlog1py(T x, T y) {
   const T r = x * log1p(y);
   return isnan(y) ? y : (x == T(0) ? T(0) : r);
 }
-template <class T> RUSH_FN T entr(T x) {
+template <class T>
+RUSH_FN T entr(T x) {
   const T r = -x * log(x);
   return isnan(x) ? x : (x > T(0) ? r : (x == T(0) ? T(0) : -limits<T>::inf));
 }
 
 // sin(pi x) / (pi x)
-template <class T> RUSH_FN T sinc(T x) {
+template <class T>
+RUSH_FN T sinc(T x) {
   const T p = fma(pi<T>, x, x == T(0) ? T(0x1p-100) : T(0));  // sin(p) / p is 1 for the tiny p
   return sin(p) / p;
 }
 
 // Python's %: the sign of the divisor.
-template <class T> RUSH_FN T remainder(T a, T b) {
+template <class T>
+RUSH_FN T remainder(T a, T b) {
   const T m = fmod(a, b);
   return m != T(0) && (m < T(0)) != (b < T(0)) ? m + b : m;
 }
@@ -61,7 +73,8 @@ template <class T> RUSH_FN T remainder(T a, T b) {
 struct Recurrence {
   double p, q, y;
 };
-template <int steps> RUSH_FN Recurrence digamma_recurrence(Recurrence r) {  // p/q + 1/y
+template <int steps>
+RUSH_FN Recurrence digamma_recurrence(Recurrence r) {  // p/q + 1/y
   if constexpr (steps == 0) {
     return r;
   } else {
@@ -88,8 +101,8 @@ RUSH_FN double digamma(double x) {
 }
 RUSH_FN float digamma(float x) { return static_cast<float>(digamma(static_cast<double>(x))); }
 
-// The Hurwitz zeta function, sum of (x + k)^-s, for integers s > 1: terms up to x + k > s + 10, then
-// Euler and Maclaurin's rest. Poles are infinite.
+// The Hurwitz zeta function, sum of (x + k)^-s, for integers s > 1: terms up to x + k > s + 10,
+// then Euler and Maclaurin's rest. Poles are infinite.
 RUSH_FN double hurwitz_zeta(double s, double x) {
   if (x <= 0.0 && x == floor(x)) return limits<double>::inf;
   double sum = 0.0;
@@ -97,8 +110,10 @@ RUSH_FN double hurwitz_zeta(double s, double x) {
   const double p = pow(x, -s), w = 1.0 / (x * x);
   double rest = p * (x / (s - 1.0) + 0.5), term = p * s / x;
   // B2j / (2j)!
-  const double b[] = {1.0 / 12, -1.0 / 720, 1.0 / 30240, -1.0 / 1209600, 1.0 / 47900160,
-                      -691.0 / 1307674368000, 1.0 / 74724249600, -3617.0 / 10670622842880000};
+  const double b[] = {1.0 / 12,          -1.0 / 720,
+                      1.0 / 30240,       -1.0 / 1209600,
+                      1.0 / 47900160,    -691.0 / 1307674368000,
+                      1.0 / 74724249600, -3617.0 / 10670622842880000};
   for (int j = 0; j < 8; ++j) {
     rest += b[j] * term;
     term *= (s + 2 * j + 1) * (s + 2 * j + 2) * w;
@@ -137,23 +152,29 @@ RUSH_FN double i1(double x) {
 RUSH_FN float i1(float x) { return static_cast<float>(i1(static_cast<double>(x))); }
 
 // Denormals are scaled up first.
-template <class T> RUSH_FN T frexp_exponent(T x) {
+template <class T>
+RUSH_FN T frexp_exponent(T x) {
   constexpr bool f = is_same<T, float>;
   constexpr T up = f ? T(0x1p25) : T(0x1p54), smallest = f ? T(0x1p-126) : T(0x1p-1022);
   const bool tiny = fabs(x) < smallest;
   const T y = tiny ? x * up : x;
   int e;
-  if constexpr (f) e = static_cast<int>((bit_cast<u32>(y) >> 23) & 0xff) - 126;
-  else e = static_cast<int>((bit_cast<u64>(y) >> 52) & 0x7ff) - 1022;
+  if constexpr (f)
+    e = static_cast<int>((bit_cast<u32>(y) >> 23) & 0xff) - 126;
+  else
+    e = static_cast<int>((bit_cast<u64>(y) >> 52) & 0x7ff) - 1022;
   return x == T(0) || !isfinite(x) ? T(0) : T(tiny ? e - (f ? 25 : 54) : e);
 }
-template <class T> RUSH_FN T frexp_mantissa(T x) {
+template <class T>
+RUSH_FN T frexp_mantissa(T x) {
   constexpr bool f = is_same<T, float>;
   constexpr T up = f ? T(0x1p25) : T(0x1p54), smallest = f ? T(0x1p-126) : T(0x1p-1022);
   const T y = fabs(x) < smallest ? x * up : x;
   T m;
-  if constexpr (f) m = bit_cast<float>((bit_cast<u32>(y) & 0x807fffffu) | 0x3f000000u);
-  else m = bit_cast<double>((bit_cast<u64>(y) & 0x800fffffffffffffull) | 0x3fe0000000000000ull);
+  if constexpr (f)
+    m = bit_cast<float>((bit_cast<u32>(y) & 0x807fffffu) | 0x3f000000u);
+  else
+    m = bit_cast<double>((bit_cast<u64>(y) & 0x800fffffffffffffull) | 0x3fe0000000000000ull);
   return x == T(0) || !isfinite(x) ? x : m;
 }
 

@@ -5,9 +5,12 @@
 
 namespace rush::math {
 
-template <class T> using bits_of = unsigned_of<T>;
-template <class T> inline constexpr int mantissa_bits = is_same<T, float> ? 23 : 52;
-template <class T> inline constexpr int exponent_bias = is_same<T, float> ? 127 : 1023;
+template <class T>
+using bits_of = unsigned_of<T>;
+template <class T>
+inline constexpr int mantissa_bits = is_same<T, float> ? 23 : 52;
+template <class T>
+inline constexpr int exponent_bias = is_same<T, float> ? 127 : 1023;
 template <class T>
 inline constexpr bits_of<T> sign_mask = bits_of<T>(1) << (8 * sizeof(T) - 1);
 template <class T>
@@ -36,35 +39,62 @@ RUSH_FN T fma(T a, T b, T c) {
 
 // Horner: poly(x, c0, c1, ...) = c0 + x (c1 + x (...)).
 template <class T>
-RUSH_FN T poly(T, T c0) { return c0; }
+RUSH_FN T poly(T, T c0) {
+  return c0;
+}
 template <class T, class... C>
-RUSH_FN T poly(T x, T c0, T c1, C... c) { return fma(x, poly(x, c1, c...), c0); }
+RUSH_FN T poly(T x, T c0, T c1, C... c) {
+  return fma(x, poly(x, c1, c...), c0);
+}
 
-template <class T> RUSH_FN bits_of<T> to_bits(T x) { return bit_cast<bits_of<T>>(x); }
-template <class T> RUSH_FN T from_bits(bits_of<T> b) { return bit_cast<T>(b); }
+template <class T>
+RUSH_FN bits_of<T> to_bits(T x) {
+  return bit_cast<bits_of<T>>(x);
+}
+template <class T>
+RUSH_FN T from_bits(bits_of<T> b) {
+  return bit_cast<T>(b);
+}
 
-template <class T> RUSH_FN bool isnan(T x) {
-  if constexpr (is_float<T>) return x != x;
-  else return false;
+template <class T>
+RUSH_FN bool isnan(T x) {
+  if constexpr (is_float<T>)
+    return x != x;
+  else
+    return false;
 }
-template <class T> RUSH_FN T fabs(T x) { return from_bits<T>(to_bits(x) & ~sign_mask<T>); }
-template <class T> RUSH_FN bool isinf(T x) {
-  if constexpr (is_float<T>) return fabs(x) == limits<T>::inf;
-  else return false;
+template <class T>
+RUSH_FN T fabs(T x) {
+  return from_bits<T>(to_bits(x) & ~sign_mask<T>);
 }
-template <class T> RUSH_FN bool isfinite(T x) {
-  if constexpr (is_float<T>) return fabs(x) <= limits<T>::max;
-  else return true;
+template <class T>
+RUSH_FN bool isinf(T x) {
+  if constexpr (is_float<T>)
+    return fabs(x) == limits<T>::inf;
+  else
+    return false;
 }
-template <class T> RUSH_FN bool signbit(T x) {
-  if constexpr (is_float<T>) return (to_bits(x) & sign_mask<T>) != 0;
-  else return x < T(0);
+template <class T>
+RUSH_FN bool isfinite(T x) {
+  if constexpr (is_float<T>)
+    return fabs(x) <= limits<T>::max;
+  else
+    return true;
 }
-template <class T> RUSH_FN T copysign(T x, T s) {
+template <class T>
+RUSH_FN bool signbit(T x) {
+  if constexpr (is_float<T>)
+    return (to_bits(x) & sign_mask<T>) != 0;
+  else
+    return x < T(0);
+}
+template <class T>
+RUSH_FN T copysign(T x, T s) {
   return from_bits<T>((to_bits(x) & ~sign_mask<T>) | (to_bits(s) & sign_mask<T>));
 }
 // x with its sign flipped where s is negative.
-template <class T> RUSH_FN T mulsign(T x, T s) {
+template <class T>
+RUSH_FN T mulsign(T x, T s) {
   return from_bits<T>(to_bits(x) ^ (to_bits(s) & sign_mask<T>));
 }
 
@@ -82,7 +112,8 @@ RUSH_FN double sqrt(double x) { return ::sqrt(x); }
 #else
 // With SSE4.1 each is one instruction; without it g++ would call libm, so we add and take away
 // 2^23 (2^52), which rounds to an integer in the current mode, and correct by one.
-template <class T> RUSH_FN T round_by_magic(T x) {
+template <class T>
+RUSH_FN T round_by_magic(T x) {
   constexpr T big = is_same<T, float> ? T(0x1p23) : T(0x1p52);
   const T a = fabs(x);
   const T r = (a + big) - big;
@@ -98,16 +129,22 @@ RUSH_FN double ceil(double x) { return __builtin_ceil(x); }
 RUSH_FN float trunc(float x) { return __builtin_truncf(x); }
 RUSH_FN double trunc(double x) { return __builtin_trunc(x); }
 #else
-template <class T> RUSH_FN T round(T x) { return round_by_magic(x); }
-template <class T> RUSH_FN T floor(T x) {
+template <class T>
+RUSH_FN T round(T x) {
+  return round_by_magic(x);
+}
+template <class T>
+RUSH_FN T floor(T x) {
   const T r = round_by_magic(x);
   return copysign(r > x ? r - T(1) : r, x);
 }
-template <class T> RUSH_FN T ceil(T x) {
+template <class T>
+RUSH_FN T ceil(T x) {
   const T r = round_by_magic(x);
   return copysign(r < x ? r + T(1) : r, x);
 }
-template <class T> RUSH_FN T trunc(T x) {
+template <class T>
+RUSH_FN T trunc(T x) {
   const T a = fabs(x), r = round_by_magic(a);
   return copysign(r > a ? r - T(1) : r, x);
 }
@@ -117,19 +154,28 @@ RUSH_FN double sqrt(double x) { return __builtin_sqrt(x); }
 #endif
 
 // The hardware approximation of rsqrt is good to 12 bits only; two roundings are within an ulp.
-template <class T> RUSH_FN T rsqrt(T x) { return T(1) / sqrt(x); }
+template <class T>
+RUSH_FN T rsqrt(T x) {
+  return T(1) / sqrt(x);
+}
 
 // a + b = s + e exactly, a * b = p + e exactly: the bricks of double-double arithmetic.
-template <class T> struct Pair { T hi, lo; };
-template <class T> RUSH_FN Pair<T> two_sum(T a, T b) {
+template <class T>
+struct Pair {
+  T hi, lo;
+};
+template <class T>
+RUSH_FN Pair<T> two_sum(T a, T b) {
   const T s = a + b, bb = s - a;
   return {s, (a - (s - bb)) + (b - bb)};
 }
-template <class T> RUSH_FN Pair<T> quick_two_sum(T a, T b) {  // |a| >= |b|
+template <class T>
+RUSH_FN Pair<T> quick_two_sum(T a, T b) {  // |a| >= |b|
   const T s = a + b;
   return {s, b - (s - a)};
 }
-template <class T> RUSH_FN Pair<T> two_prod(T a, T b) {
+template <class T>
+RUSH_FN Pair<T> two_prod(T a, T b) {
   const T p = a * b;
   if constexpr (has_fma) {
     return {p, fma_exact(a, b, -p)};
@@ -144,24 +190,28 @@ template <class T> RUSH_FN Pair<T> two_prod(T a, T b) {
 }
 
 // 2^n for n in the normal range, by writing the exponent. n comes as a float holding an integer.
-template <class T> RUSH_FN T pow2_normal(T n) {
+template <class T>
+RUSH_FN T pow2_normal(T n) {
   // Adding 1.5 * 2^23 (2^52) leaves the integer in the low bits, whatever its sign.
   constexpr T magic = is_same<T, float> ? T(0x1.8p23) : T(0x1.8p52);
   return from_bits<T>((to_bits(n + (magic + T(exponent_bias<T>)))) << mantissa_bits<T>);
 }
 // 2^n for |n| up to twice the normal range, as two factors: their product may be denormal, and the
 // caller multiplies them one after the other, so that only the last step rounds.
-template <class T> RUSH_FN Pair<T> pow2_pair(T n) {
+template <class T>
+RUSH_FN Pair<T> pow2_pair(T n) {
   constexpr T magic = is_same<T, float> ? T(0x1.8p23) : T(0x1.8p52);
   const T half = (n * T(0.5) + magic) - magic;
   return {pow2_normal(half), pow2_normal(n - half)};
 }
-template <class T> RUSH_FN T round_small(T x) {  // |x| < 2^22 (2^51)
+template <class T>
+RUSH_FN T round_small(T x) {  // |x| < 2^22 (2^51)
   constexpr T magic = is_same<T, float> ? T(0x1.8p23) : T(0x1.8p52);
   return (x + magic) - magic;
 }
 
-template <class T> RUSH_FN T nextafter(T x, T y) {
+template <class T>
+RUSH_FN T nextafter(T x, T y) {
   const bits_of<T> b = to_bits(x);
   const bool up = (x < y) == (x > T(0));  // away from zero
   const T step = from_bits<T>(up ? b + 1 : b - 1);
@@ -171,7 +221,8 @@ template <class T> RUSH_FN T nextafter(T x, T y) {
   return isnan(x) | isnan(y) ? x + y : r;
 }
 
-template <class T> RUSH_FN T ldexp(T x, T n) {
+template <class T>
+RUSH_FN T ldexp(T x, T n) {
   // Three factors reach from the smallest denormal to the largest number and back. A half first,
   // so that no factor leaves the normal range.
   constexpr T limit = is_same<T, float> ? T(300) : T(2200);
@@ -184,7 +235,13 @@ template <class T> RUSH_FN T ldexp(T x, T n) {
 
 // ---- integers ----
 
-template <class T> RUSH_FN T max_of(T a, T b) { return a < b ? b : a; }
-template <class T> RUSH_FN T min_of(T a, T b) { return b < a ? b : a; }
+template <class T>
+RUSH_FN T max_of(T a, T b) {
+  return a < b ? b : a;
+}
+template <class T>
+RUSH_FN T min_of(T a, T b) {
+  return b < a ? b : a;
+}
 
 }  // namespace rush::math

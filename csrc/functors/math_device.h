@@ -6,11 +6,11 @@
 namespace rush::math {
 
 // One line a function; the macro spares seventy near-copies and ends with this file.
-#define RUSH_FORWARD1(name)                                 \
-  RUSH_FN float name(float x) { return ::name##f(x); }      \
+#define RUSH_FORWARD1(name)                            \
+  RUSH_FN float name(float x) { return ::name##f(x); } \
   RUSH_FN double name(double x) { return ::name(x); }
-#define RUSH_FORWARD2(name)                                            \
-  RUSH_FN float name(float x, float y) { return ::name##f(x, y); }     \
+#define RUSH_FORWARD2(name)                                        \
+  RUSH_FN float name(float x, float y) { return ::name##f(x, y); } \
   RUSH_FN double name(double x, double y) { return ::name(x, y); }
 
 RUSH_FORWARD1(exp)
@@ -47,7 +47,9 @@ RUSH_FORWARD2(fmod)
 RUSH_FN float i0(float x) { return ::cyl_bessel_i0f(x); }
 RUSH_FN double i0(double x) { return ::cyl_bessel_i0(x); }
 
-template <class T> inline constexpr T ln_2 = T(0x1.62e42fefa39efp-1);
-template <class T> inline constexpr T log2_e = T(0x1.71547652b82fep+0);
+template <class T>
+inline constexpr T ln_2 = T(0x1.62e42fefa39efp-1);
+template <class T>
+inline constexpr T log2_e = T(0x1.71547652b82fep+0);
 
 }  // namespace rush::math

@@ -12,12 +12,14 @@
 namespace rush::math {
 
 // ln 2 in two parts; n * ln2_hi is exact for every exponent n.
-template <class T> inline constexpr T ln2_hi =
-    is_same<T, float> ? T(0x1.62e4p-1f) : T(0x1.62e42feep-1);
-template <class T> inline constexpr T ln2_lo =
-    is_same<T, float> ? T(0x1.7f7d1cf79abcap-20) : T(0x1.a39ef35793c76p-33);
-template <class T> inline constexpr T log2_e = T(0x1.71547652b82fep+0);
-template <class T> inline constexpr T ln_2 = T(0x1.62e42fefa39efp-1);
+template <class T>
+inline constexpr T ln2_hi = is_same<T, float> ? T(0x1.62e4p-1f) : T(0x1.62e42feep-1);
+template <class T>
+inline constexpr T ln2_lo = is_same<T, float> ? T(0x1.7f7d1cf79abcap-20) : T(0x1.a39ef35793c76p-33);
+template <class T>
+inline constexpr T log2_e = T(0x1.71547652b82fep+0);
+template <class T>
+inline constexpr T ln_2 = T(0x1.62e42fefa39efp-1);
 
 // (e^r - 1 - r) / r^2 for |r| <= ln 2 / 2.
 RUSH_FN float exp_tail(float r) {
@@ -32,14 +34,17 @@ RUSH_FN double exp_tail(double r) {
 }
 
 // Below this x^2 / 2 is lost beside x, and odd-looking zeros and denormals return as they came.
-template <class T> inline constexpr T negligible = is_same<T, float> ? T(0x1p-30) : T(0x1p-54);
+template <class T>
+inline constexpr T negligible = is_same<T, float> ? T(0x1p-30) : T(0x1p-54);
 
-template <class T> RUSH_FN T clamp_keep_nan(T x, T lo, T hi) {
+template <class T>
+RUSH_FN T clamp_keep_nan(T x, T lo, T hi) {
   const T y = x > hi ? hi : x;
   return y < lo ? lo : y;
 }
 
-template <class T> RUSH_FN T exp_any(T x0) {
+template <class T>
+RUSH_FN T exp_any(T x0) {
   constexpr bool f = is_same<T, float>;
   const T x = clamp_keep_nan(x0, f ? T(-104) : T(-746), f ? T(89) : T(710));
   const T n = round_small(x * log2_e<T>);
@@ -52,7 +57,8 @@ RUSH_FN float exp(float x) { return exp_any(x); }
 RUSH_FN double exp(double x) { return exp_any(x); }
 
 // 2^(x + lo), lo a small correction that only pow needs.
-template <class T> RUSH_FN T exp2_sum(T x0, T lo) {
+template <class T>
+RUSH_FN T exp2_sum(T x0, T lo) {
   constexpr bool f = is_same<T, float>;
   const T x = clamp_keep_nan(x0, f ? T(-151) : T(-1076), f ? T(129) : T(1025));
   const T n = round_small(x);
@@ -66,7 +72,8 @@ RUSH_FN double exp2(double x) { return exp2_sum(x, 0.0); }
 
 // e^x - 1 for x neither overflowing nor below -40. With s = 2^(n-1): 2 (s p + (s - 1/2)), where p
 // is e^r - 1; the half keeps s finite up to the overflow threshold.
-template <class T> RUSH_FN T expm1_core(T x) {
+template <class T>
+RUSH_FN T expm1_core(T x) {
   const T n = round_small(x * log2_e<T>);
   const T a = fma(-n, ln2_hi<T>, x);
   const T r = fma(-n, ln2_lo<T>, a), r_lo = fma(-n, ln2_lo<T>, a - r);
@@ -75,7 +82,8 @@ template <class T> RUSH_FN T expm1_core(T x) {
   const T y = T(2) * fma(s, p, s - T(0.5));
   return fabs(x) < negligible<T> ? x : y;
 }
-template <class T> RUSH_FN T expm1_any(T x) {
+template <class T>
+RUSH_FN T expm1_any(T x) {
   constexpr bool f = is_same<T, float>;
   return expm1_core(clamp_keep_nan(x, f ? T(-20) : T(-40), f ? T(89) : T(710)));
 }
@@ -83,8 +91,12 @@ RUSH_FN float expm1(float x) { return expm1_any(x); }
 RUSH_FN double expm1(double x) { return expm1_any(x); }
 
 // x = 2^e m with m in [sqrt 1/2, sqrt 2), for every positive finite x.
-template <class T> struct Split { T m, e; };
-template <class T> RUSH_FN Split<T> split_exponent(T x) {
+template <class T>
+struct Split {
+  T m, e;
+};
+template <class T>
+RUSH_FN Split<T> split_exponent(T x) {
   using B = bits_of<T>;
   constexpr int mb = mantissa_bits<T>;
   constexpr T lift = is_same<T, float> ? T(0x1p24) : T(0x1p54);
@@ -103,9 +115,9 @@ template <class T> RUSH_FN Split<T> split_exponent(T x) {
 
 // log(1 + f) + e ln 2, |f| small enough.
 RUSH_FN float log_sum(float f, float e) {
-  const float p = poly(f, 0x1.555554p-2f, -0x1.fffffcp-3f, 0x1.999d5ap-3f, -0x1.555b4ap-3f,
-                       0x1.23d21ap-3f, -0x1.fcf4c6p-4f, 0x1.dea282p-4f, -0x1.d635bcp-4f,
-                       0x1.1d8ea6p-4f);
+  const float p =
+      poly(f, 0x1.555554p-2f, -0x1.fffffcp-3f, 0x1.999d5ap-3f, -0x1.555b4ap-3f, 0x1.23d21ap-3f,
+           -0x1.fcf4c6p-4f, 0x1.dea282p-4f, -0x1.d635bcp-4f, 0x1.1d8ea6p-4f);
   const float t = fma(f * f, fma(f, p, -0.5f), e * ln2_lo<float>);
   return fma(e, ln2_hi<float>, f + t);
 }
@@ -117,19 +129,22 @@ RUSH_FN double log_sum(double f, double e) {
   return fma(e, ln2_hi<double>, f - (h - fma(s, h + r, e * ln2_lo<double>)));
 }
 
-template <class T> RUSH_FN T log_edges(T x, T y) {
+template <class T>
+RUSH_FN T log_edges(T x, T y) {
   const T a = x < limits<T>::inf ? y : x;  // infinity and nan stand for themselves
   const T b = x == T(0) ? -limits<T>::inf : a;
   return x < T(0) ? limits<T>::nan : b;
 }
-template <class T> RUSH_FN T log_any(T x) {
+template <class T>
+RUSH_FN T log_any(T x) {
   const Split<T> s = split_exponent(x);
   return log_edges(x, log_sum(s.m - T(1), s.e));
 }
 RUSH_FN float log(float x) { return log_any(x); }
 RUSH_FN double log(double x) { return log_any(x); }
 
-template <class T> RUSH_FN T log2_any(T x) {
+template <class T>
+RUSH_FN T log2_any(T x) {
   constexpr bool f = is_same<T, float>;
   constexpr T hi = f ? T(0x1.715476p+0f) : T(0x1.71547652b82fep+0);
   constexpr T lo = f ? T(0x1.4ae0c0p-26f) : T(0x1.777d0ffda0d24p-56);
@@ -152,7 +167,8 @@ RUSH_FN double log10(double x) {
 // Through double, so that log10(1000) is 3.
 RUSH_FN float log10(float x) { return static_cast<float>(log10(static_cast<double>(x))); }
 
-template <class T> RUSH_FN T log1p_any(T x) {
+template <class T>
+RUSH_FN T log1p_any(T x) {
   constexpr T far = is_same<T, float> ? T(30) : T(60);
   const T u = T(1) + x;
   const Split<T> s = split_exponent(u);
@@ -167,7 +183,8 @@ RUSH_FN double log1p(double x) { return log1p_any(x); }
 
 // ---- hyperbolics ----
 
-template <class T> RUSH_FN T tanh_any(T x) {
+template <class T>
+RUSH_FN T tanh_any(T x) {
   constexpr T top = is_same<T, float> ? T(10) : T(20);
   const T a = fabs(x), c = a > top ? top : a;
   const T t = expm1_core(T(2) * c);
@@ -245,7 +262,8 @@ RUSH_FN Pair<double> log2_pair(double a) {
 
 // Conditions are joined by & and |: && and || are branches, and the loop would not vectorise.
 // C's rules for signs, zeros, infinities and nan, given |x|^y.
-template <class T> RUSH_FN T pow_edges(T x, T y, T r0) {
+template <class T>
+RUSH_FN T pow_edges(T x, T y, T r0) {
   constexpr T inf = limits<T>::inf;
   const T a = fabs(x), half_y = y * T(0.5);
   const bool whole = trunc(y) == y, odd = whole & (trunc(half_y) != half_y);

@@ -29,29 +29,31 @@ RUSH_FN float erfc_scaled(float x) {
 }
 RUSH_FN double erfc_scaled(double x) {
   const double t = (x - 4.0) / (x + 4.0);
-  return poly(t, 0x1.3ba5916e9fd7fp+0, -0x1.1df1ad154a28fp-3, 0x1.f7f5df66fd7e6p-7,
-              0x1.16ecefcfa5400p-4, -0x1.9ddb23c3e924bp-4, 0x1.7fee004e113a0p-4,
-              -0x1.0fb06dfe46db3p-4, 0x1.3079edf6ae2ebp-5, -0x1.09623885955c8p-6,
-              0x1.49c6727714f22p-8, -0x1.8d4a996717f16p-11, -0x1.a1df1879570cbp-13,
-              0x1.3be033841dfc4p-13, -0x1.995b13f6b0a3fp-16, -0x1.7882d18e29e35p-17,
-              0x1.7f3e45c1e5061p-18, 0x1.3926a52c331a6p-22, -0x1.bc665b6377870p-21,
-              0x1.4adcd53cbbc96p-24, 0x1.e689355383b88p-24, -0x1.483e5f2f13f5cp-26,
-              -0x1.1d56405fb00c0p-26, 0x1.cfaa94405e761p-30, 0x1.210c970eb46d4p-29,
-              0x1.401609bf915e2p-32);
+  return poly(
+      t, 0x1.3ba5916e9fd7fp+0, -0x1.1df1ad154a28fp-3, 0x1.f7f5df66fd7e6p-7, 0x1.16ecefcfa5400p-4,
+      -0x1.9ddb23c3e924bp-4, 0x1.7fee004e113a0p-4, -0x1.0fb06dfe46db3p-4, 0x1.3079edf6ae2ebp-5,
+      -0x1.09623885955c8p-6, 0x1.49c6727714f22p-8, -0x1.8d4a996717f16p-11, -0x1.a1df1879570cbp-13,
+      0x1.3be033841dfc4p-13, -0x1.995b13f6b0a3fp-16, -0x1.7882d18e29e35p-17, 0x1.7f3e45c1e5061p-18,
+      0x1.3926a52c331a6p-22, -0x1.bc665b6377870p-21, 0x1.4adcd53cbbc96p-24, 0x1.e689355383b88p-24,
+      -0x1.483e5f2f13f5cp-26, -0x1.1d56405fb00c0p-26, 0x1.cfaa94405e761p-30, 0x1.210c970eb46d4p-29,
+      0x1.401609bf915e2p-32);
 }
-template <class T> RUSH_FN T erfc_positive(T a0) {  // a0 >= 0 or nan
+template <class T>
+RUSH_FN T erfc_positive(T a0) {  // a0 >= 0 or nan
   constexpr T top = is_same<T, float> ? T(11) : T(28);
   const T a = a0 > top ? top : a0;
   const Pair<T> q = two_prod(a, a);
   const T e = exp_any(-q.hi);  // the square's rounding error re-enters to first order
   return fma(-q.lo, e, e) * (erfc_scaled(a) / fma(T(2), a, T(1)));
 }
-template <class T> RUSH_FN T erf_any(T x) {
+template <class T>
+RUSH_FN T erf_any(T x) {
   const T a = fabs(x);
   const T far = T(1) - erfc_positive(a);
   return a < T(0.75) ? fma(x, erf_small(x * x), x) : copysign(far, x);
 }
-template <class T> RUSH_FN T erfc_any(T x) {
+template <class T>
+RUSH_FN T erfc_any(T x) {
   const T a = fabs(x);
   const T y = erfc_positive(a);
   const T near = T(1) - fma(x, erf_small(x * x), x);
@@ -64,17 +66,16 @@ RUSH_FN float erfc(float x) { return erfc_any(x); }
 RUSH_FN double erfc(double x) { return erfc_any(x); }
 
 // erfinv(x) / x: a polynomial in w = -log(1 - x^2), or in its root further out.
-template <class T> RUSH_FN T erfinv_guess(T w) {
+template <class T>
+RUSH_FN T erfinv_guess(T w) {
   const T u = w - T(2.5), v = sqrt(w) - T(4);
   const T near = poly(u, T(0x1.805c5ep+0), T(0x1.f91e8ap-3), T(-0x1.11c506p-8), T(-0x1.48650cp-10),
-                      T(0x1.c9e970p-13), T(-0x1.4db186p-18), T(-0x1.d0eda0p-19),
-                      T(0x1.f6a6f6p-22), T(0x1.90e8acp-26), T(-0x1.32e60cp-27));
-  const T far = poly(v, T(0x1.eb7e0a69ddb3fp+1), T(0x1.026e21a27277ap+0),
-                     T(0x1.4958d78d24138p-10), T(-0x1.c64197619cb6fp-11),
-                     T(0x1.5da28362b3764p-12), T(-0x1.065624793d509p-13),
-                     T(0x1.49cf016e04608p-15), T(-0x1.878cc7bc61cffp-16),
-                     T(0x1.d881d4a679023p-16), T(-0x1.f1c8f7fd5edc0p-17),
-                     T(0x1.b1638071622cfp-21), T(0x1.95584999c3bdcp-20),
+                      T(0x1.c9e970p-13), T(-0x1.4db186p-18), T(-0x1.d0eda0p-19), T(0x1.f6a6f6p-22),
+                      T(0x1.90e8acp-26), T(-0x1.32e60cp-27));
+  const T far = poly(v, T(0x1.eb7e0a69ddb3fp+1), T(0x1.026e21a27277ap+0), T(0x1.4958d78d24138p-10),
+                     T(-0x1.c64197619cb6fp-11), T(0x1.5da28362b3764p-12), T(-0x1.065624793d509p-13),
+                     T(0x1.49cf016e04608p-15), T(-0x1.878cc7bc61cffp-16), T(0x1.d881d4a679023p-16),
+                     T(-0x1.f1c8f7fd5edc0p-17), T(0x1.b1638071622cfp-21), T(0x1.95584999c3bdcp-20),
                      T(-0x1.60ab7511e168ap-22));
   return w < T(5) ? near : far;
 }
@@ -100,7 +101,8 @@ RUSH_FN float erfinv(float x) {
 // ---- gamma ----
 
 // The product of d + k for first <= k < n. Recursion, not a loop: g++ vectorises no nest of loops.
-template <int first, int end> RUSH_FN double rising(double d, double n) {
+template <int first, int end>
+RUSH_FN double rising(double d, double n) {
   if constexpr (first == end) {
     return 1.0;
   } else {
@@ -130,11 +132,10 @@ RUSH_FN double lgamma_positive(double x) {
   const double shift = n < 0.5 ? -l : l;
   const double near = p + (n == 1.0 ? -l1 : shift);
   const double xb = big ? x : 8.0, w = 1.0 / xb, z = w * w;
-  const double series = w * poly(z, 0x1.5555555555555p-4, -0x1.6c16c16c16c17p-9,
-                                 0x1.a01a01a01a01ap-11, -0x1.3813813813814p-11,
-                                 0x1.b951e2b18ff23p-11, -0x1.f6ab0d9993c7dp-10,
-                                 0x1.a41a41a41a41ap-8, -0x1.e4286cb0f5398p-6,
-                                 0x1.6fe96381e0680p-3);
+  const double series =
+      w * poly(z, 0x1.5555555555555p-4, -0x1.6c16c16c16c17p-9, 0x1.a01a01a01a01ap-11,
+               -0x1.3813813813814p-11, 0x1.b951e2b18ff23p-11, -0x1.f6ab0d9993c7dp-10,
+               0x1.a41a41a41a41ap-8, -0x1.e4286cb0f5398p-6, 0x1.6fe96381e0680p-3);
   const double far = fma(xb - 0.5, l - 1.0, 0x1.acfe390c97d69p-2 + series);  // (ln 2pi - 1) / 2
   return big ? far : near;
 }
@@ -157,22 +158,24 @@ RUSH_FN float lgamma(float x) { return static_cast<float>(lgamma(static_cast<dou
 // ---- Bessel i0 ----
 
 // Sum of u^k / k!^2, all terms positive: 1 + u (1 + u/4 (1 + u/9 (...))).
-template <int k> RUSH_FN double i0_series(double u) {
-  if constexpr (k > 30) return 1.0;
-  else return fma(u * (1.0 / (double(k) * double(k))), i0_series<k + 1>(u), 1.0);
+template <int k>
+RUSH_FN double i0_series(double u) {
+  if constexpr (k > 30)
+    return 1.0;
+  else
+    return fma(u * (1.0 / (double(k) * double(k))), i0_series<k + 1>(u), 1.0);
 }
 RUSH_FN double i0(double x) {
   const double a = fabs(x), u = 0.25 * a * a;
   const double small = i0_series<1>(a < 8.0 ? u : 0.0);
   const double t = 8.0 / (a < 8.0 ? 8.0 : a);
-  const double p = poly(t, 0x1.9884533d43651p-2, 0x1.9884533d40a8ep-8, 0x1.cb94ddc31ba4ap-12,
-                        0x1.debacf1b6464cp-15, 0x1.6eae1aafeaf11p-17, 0x1.651f8f92497afp-19,
-                        0x1.4cbd6f48fed1cp-19, -0x1.218a2674e2274p-16, 0x1.29819c8ffc0c5p-13,
-                        -0x1.c5256f34b964fp-11, 0x1.0a899041f21f7p-8, -0x1.ea079a5e4ee2dp-7,
-                        0x1.62eef6ad8ad3dp-5, -0x1.96c2b19573e17p-4, 0x1.70d864ffb9c11p-3,
-                        -0x1.07a56ff5d3593p-2, 0x1.26a892da8355cp-2, -0x1.fbcec52c45edep-3,
-                        0x1.4a0a932a6e20ap-3, -0x1.3879610f0d298p-4, 0x1.964cc91e1bd5dp-6,
-                        -0x1.443096d389c9bp-8, 0x1.de98a14e37413p-12);
+  const double p = poly(
+      t, 0x1.9884533d43651p-2, 0x1.9884533d40a8ep-8, 0x1.cb94ddc31ba4ap-12, 0x1.debacf1b6464cp-15,
+      0x1.6eae1aafeaf11p-17, 0x1.651f8f92497afp-19, 0x1.4cbd6f48fed1cp-19, -0x1.218a2674e2274p-16,
+      0x1.29819c8ffc0c5p-13, -0x1.c5256f34b964fp-11, 0x1.0a899041f21f7p-8, -0x1.ea079a5e4ee2dp-7,
+      0x1.62eef6ad8ad3dp-5, -0x1.96c2b19573e17p-4, 0x1.70d864ffb9c11p-3, -0x1.07a56ff5d3593p-2,
+      0x1.26a892da8355cp-2, -0x1.fbcec52c45edep-3, 0x1.4a0a932a6e20ap-3, -0x1.3879610f0d298p-4,
+      0x1.964cc91e1bd5dp-6, -0x1.443096d389c9bp-8, 0x1.de98a14e37413p-12);
   const double h = exp_any(0.5 * a);
   const double large = a == limits<double>::inf ? a : (p / sqrt(a)) * h * h;
   return a < 8.0 ? small : large;

@@ -18,7 +18,8 @@
 namespace rush::math {
 
 // x = (quadrant + 4 k) pi/2 + hi + lo with |hi| <= pi/4 and a bit.
-template <class T> struct Reduced {
+template <class T>
+struct Reduced {
   T hi, lo;
   bits_of<T> quadrant;
 };
@@ -30,8 +31,8 @@ RUSH_FN Reduced<double> reduce_float(float x0) {
   const double c1 = far ? 0x1.fc2758p-1 : (mid ? 0x1.b72722p-3 : 0x1.45f307p-1);
   const double c2 = far ? -0x1.705659p-28 : (mid ? 0x1.529fc4p-32 : -0x1.1b1bbecp-28);
   const double c3 = far ? -0x1.1f924ecp-56 : (mid ? -0x1.8a82e0cp-56 : 0x1.29fc274p-56);
-  const double c4 = far ? 0x1.5993c439041fep-85
-                        : (mid ? 0x1.34ddc0db6295ap-84 : 0x1.7d1f534ddc0dbp-84);
+  const double c4 =
+      far ? 0x1.5993c439041fep-85 : (mid ? 0x1.34ddc0db6295ap-84 : 0x1.7d1f534ddc0dbp-84);
   const double y = x * scale, p = y * c1;
   const double n1 = round(p), f1 = fma(y, c2, p - n1);
   const double n2 = round(f1), f2 = fma(y, c3, f1 - n2);
@@ -40,7 +41,10 @@ RUSH_FN Reduced<double> reduce_float(float x0) {
   return {f3 * 0x1.921fb54442d18p+0, 0.0, to_bits(quarters + 0x1.8p52)};
 }
 
-template <class T> RUSH_FN T mod4(T x) { return x - T(4) * round(T(0.25) * x); }  // exact
+template <class T>
+RUSH_FN T mod4(T x) {
+  return x - T(4) * round(T(0.25) * x);
+}  // exact
 
 RUSH_FN Reduced<double> reduce(double x) {
   // Up to 2^65 s is zero; from there y is an integer. An infinite x ends as inf - inf.
@@ -89,7 +93,8 @@ RUSH_FN double cos_poly(double r, double lo) {
 }
 
 // sin of (quadrant turns + r): shift 0 gives the sine, 1 the cosine.
-template <u32 shift> RUSH_FN float sin_shifted(float x) {
+template <u32 shift>
+RUSH_FN float sin_shifted(float x) {
   const Reduced<double> d = reduce_float(x);
   const float r = static_cast<float>(d.hi);
   const u32 q = static_cast<u32>(d.quadrant) + shift;
@@ -98,7 +103,8 @@ template <u32 shift> RUSH_FN float sin_shifted(float x) {
   if constexpr (shift == 0) return x == 0.0f ? x : z;
   return z;
 }
-template <u32 shift> RUSH_FN double sin_shifted(double x) {
+template <u32 shift>
+RUSH_FN double sin_shifted(double x) {
   const Reduced<double> d = reduce(x);
   const u64 q = d.quadrant + shift;
   const double y = (q & 1) != 0 ? cos_poly(d.hi, d.lo) : sin_poly(d.hi, d.lo);
@@ -139,12 +145,14 @@ RUSH_FN double asin_tail(double z) {
               0x1.65a9c4d7641cfp-8, 0x1.1d18940d8055ap-6, -0x1.e6aaa8b01d02ep-7,
               0x1.d72b2bcd0d60dp-6);
 }
-template <class T> inline constexpr T pi_half = T(0x1.921fb54442d18p+0);
-template <class T> inline constexpr T pi_half_lo =
-    is_same<T, float> ? T(-0x1.777a5cp-25f) : T(0x1.1a62633145c07p-54);
+template <class T>
+inline constexpr T pi_half = T(0x1.921fb54442d18p+0);
+template <class T>
+inline constexpr T pi_half_lo = is_same<T, float> ? T(-0x1.777a5cp-25f) : T(0x1.1a62633145c07p-54);
 
 // Above 1/2: asin(x) = pi/2 - 2 asin(sqrt((1 - x) / 2)).
-template <class T> RUSH_FN T asin_any(T x) {
+template <class T>
+RUSH_FN T asin_any(T x) {
   const T a = fabs(x);
   const bool big = a > T(0.5);
   const T z = big ? T(0.5) * (T(1) - a) : a * a;
@@ -153,7 +161,8 @@ template <class T> RUSH_FN T asin_any(T x) {
   const T w = (pi_half<T> - T(2) * t) - (T(2) * tail - pi_half_lo<T>);
   return copysign(big ? w : t + tail, x);
 }
-template <class T> RUSH_FN T acos_any(T x) {
+template <class T>
+RUSH_FN T acos_any(T x) {
   const T a = fabs(x);
   const bool big = a > T(0.5);
   const T z = big ? T(0.5) * (T(1) - a) : a * a;
@@ -171,8 +180,7 @@ RUSH_FN double acos(double x) { return acos_any(x); }
 
 // (atan(t) - t) / t^3 in z = t^2, t <= tan(pi/8).
 RUSH_FN float atan_tail(float z) {
-  return poly(z, -0x1.555554p-2f, 0x1.99972ep-3f, -0x1.241fe6p-3f, 0x1.b80990p-4f,
-              -0x1.082f6cp-4f);
+  return poly(z, -0x1.555554p-2f, 0x1.99972ep-3f, -0x1.241fe6p-3f, 0x1.b80990p-4f, -0x1.082f6cp-4f);
 }
 RUSH_FN double atan_tail(double z) {
   return poly(z, -0x1.5555555555555p-2, 0x1.999999999933dp-3, -0x1.24924924355d5p-3,
@@ -180,7 +188,8 @@ RUSH_FN double atan_tail(double z) {
               -0x1.10fa5ee9a9803p-4, 0x1.dfe49b2900fe1p-5, -0x1.a090d1949adadp-5,
               0x1.41495cee8f872p-5, -0x1.39f38ad1c4273p-6);
 }
-template <class T> RUSH_FN T atan_any(T x) {
+template <class T>
+RUSH_FN T atan_any(T x) {
   const T a = fabs(x);
   const bool high = a > T(2.414213562373095), middle = a > T(0.41421356237309503);
   const T num = high ? T(-1) : (middle ? a - T(1) : a);

@@ -1,7 +1,7 @@
 // random.h: from random words to the draws of each distribution; one formula for CPU and CUDA.
 //
-// A draw sees four words: float32 distributions give four numbers from them, float64 ones two. See Note [Same normals
-// everywhere] in math.h.
+// A draw sees four words: float32 distributions give four numbers from them, float64 ones two. See
+// Note [Same normals everywhere] in math.h.
 #pragma once
 
 #include "math.h"
@@ -10,8 +10,12 @@
 namespace rush::functors {
 
 // (0, 1]: logarithms must not see zero.
-RUSH_FN float positive_uniform(u32 bits) { return float(int(bits >> 8) + 1) * (1.0f / 16777216.0f); }
-RUSH_FN double positive_uniform(u64 bits) { return double((long long)(bits >> 11) + 1) * (1.0 / 9007199254740992.0); }
+RUSH_FN float positive_uniform(u32 bits) {
+  return float(int(bits >> 8) + 1) * (1.0f / 16777216.0f);
+}
+RUSH_FN double positive_uniform(u64 bits) {
+  return double((long long)(bits >> 11) + 1) * (1.0 / 9007199254740992.0);
+}
 
 // Two independent standard normals (Box and Muller).
 RUSH_FN void normal_pair(u32 w0, u32 w1, float& first, float& second) {
@@ -31,24 +35,35 @@ RUSH_FN float unit_uniform(u32 bits) { return uniform_float(bits); }
 RUSH_FN double unit_uniform(u64 bits) { return uniform_double(bits); }
 
 struct RandomUniform {
-  template <class T, class W> RUSH_FN T operator()(W bits, T a, T b) const { return unit_uniform(bits) * (b - a) + a; }
+  template <class T, class W>
+  RUSH_FN T operator()(W bits, T a, T b) const {
+    return unit_uniform(bits) * (b - a) + a;
+  }
 };
 struct RandomExponential {
-  template <class T, class W> RUSH_FN T operator()(W bits, T rate, T) const { return -math::log(positive_uniform(bits)) / rate; }
+  template <class T, class W>
+  RUSH_FN T operator()(W bits, T rate, T) const {
+    return -math::log(positive_uniform(bits)) / rate;
+  }
 };
 struct RandomCauchy {
-  template <class T, class W> RUSH_FN T operator()(W bits, T median, T width) const {
+  template <class T, class W>
+  RUSH_FN T operator()(W bits, T median, T width) const {
     return median + width * math::tan(T(3.141592653589793) * (unit_uniform(bits) - T(0.5)));
   }
 };
 struct RandomGeometric {
-  template <class T, class W> RUSH_FN T operator()(W bits, T p, T) const {
+  template <class T, class W>
+  RUSH_FN T operator()(W bits, T p, T) const {
     const T trials = math::ceil(math::log(positive_uniform(bits)) / math::log1p(-p));
     return trials < T(1) ? T(1) : trials;
   }
 };
 struct RandomBernoulli {
-  template <class T, class W> RUSH_FN T operator()(W bits, T p, T) const { return unit_uniform(bits) < p ? T(1) : T(0); }
+  template <class T, class W>
+  RUSH_FN T operator()(W bits, T p, T) const {
+    return unit_uniform(bits) < p ? T(1) : T(0);
+  }
 };
 
 }  // namespace rush::functors

@@ -43,14 +43,24 @@ RUSH_FN constexpr To bit_cast(const From& x) {
 
 // ---- type traits (the few we need; std:: is out of reach) ----
 
-template <class A, class B> inline constexpr bool is_same = false;
-template <class A> inline constexpr bool is_same<A, A> = true;
+template <class A, class B>
+inline constexpr bool is_same = false;
+template <class A>
+inline constexpr bool is_same<A, A> = true;
 
-template <class T> inline constexpr bool is_float = is_same<T, float> || is_same<T, double>;
+template <class T>
+inline constexpr bool is_float = is_same<T, float> || is_same<T, double>;
 
-template <bool C, class A, class B> struct conditional_t { using type = A; };
-template <class A, class B> struct conditional_t<false, A, B> { using type = B; };
-template <bool C, class A, class B> using conditional = typename conditional_t<C, A, B>::type;
+template <bool C, class A, class B>
+struct conditional_t {
+  using type = A;
+};
+template <class A, class B>
+struct conditional_t<false, A, B> {
+  using type = B;
+};
+template <bool C, class A, class B>
+using conditional = typename conditional_t<C, A, B>::type;
 
 template <class T>
 inline constexpr bool is_signed_int =
@@ -58,16 +68,21 @@ inline constexpr bool is_signed_int =
 template <class T>
 inline constexpr bool is_unsigned_int =
     is_same<T, u8> || is_same<T, u16> || is_same<T, u32> || is_same<T, u64>;
-template <class T> inline constexpr bool is_bool = is_same<T, bool>;
-template <class T> inline constexpr bool is_int = is_signed_int<T> || is_unsigned_int<T>;
-template <class T> inline constexpr bool is_integral_v = is_int<T> || is_bool<T>;
+template <class T>
+inline constexpr bool is_bool = is_same<T, bool>;
+template <class T>
+inline constexpr bool is_int = is_signed_int<T> || is_unsigned_int<T>;
+template <class T>
+inline constexpr bool is_integral_v = is_int<T> || is_bool<T>;
 
 // Unsigned arithmetic wide enough that neither wraparound nor promotion is undefined.
-template <class T> using wrapping = conditional<(sizeof(T) > 4), u64, u32>;
+template <class T>
+using wrapping = conditional<(sizeof(T) > 4), u64, u32>;
 // The unsigned type of the same width.
 template <class T>
-using unsigned_of = conditional<sizeof(T) == 1, u8,
-    conditional<sizeof(T) == 2, u16, conditional<sizeof(T) == 4, u32, u64>>>;
+using unsigned_of =
+    conditional<sizeof(T) == 1, u8,
+                conditional<sizeof(T) == 2, u16, conditional<sizeof(T) == 4, u32, u64>>>;
 
 // ---- half: IEEE binary16 ----
 
@@ -75,7 +90,8 @@ struct half {
   u16 bits;
   half() = default;
   RUSH_FN explicit half(float x);
-  template <class T> RUSH_FN explicit half(T x) : half(static_cast<float>(x)) {}
+  template <class T>
+  RUSH_FN explicit half(T x) : half(static_cast<float>(x)) {}
   RUSH_FN operator float() const;
   RUSH_FN static half from_bits(u16 b) {
     half h;
@@ -90,7 +106,8 @@ struct bfloat16 {
   u16 bits;
   bfloat16() = default;
   RUSH_FN explicit bfloat16(float x);
-  template <class T> RUSH_FN explicit bfloat16(T x) : bfloat16(static_cast<float>(x)) {}
+  template <class T>
+  RUSH_FN explicit bfloat16(T x) : bfloat16(static_cast<float>(x)) {}
   RUSH_FN operator float() const { return bit_cast<float>(static_cast<u32>(bits) << 16); }
   RUSH_FN static bfloat16 from_bits(u16 b) {
     bfloat16 h;
@@ -149,40 +166,64 @@ struct complex {
   complex() = default;
   RUSH_FN constexpr complex(T r, T i) : re(r), im(i) {}
   RUSH_FN constexpr complex(T r) : re(r), im(0) {}  // as std::complex: a real is a complex
-  template <class U> RUSH_FN explicit constexpr complex(complex<U> z) : re(T(z.re)), im(T(z.im)) {}
+  template <class U>
+  RUSH_FN explicit constexpr complex(complex<U> z) : re(T(z.re)), im(T(z.im)) {}
 };
 
-template <class T> inline constexpr bool is_complex_v = false;
-template <class T> inline constexpr bool is_complex_v<complex<T>> = true;
+template <class T>
+inline constexpr bool is_complex_v = false;
+template <class T>
+inline constexpr bool is_complex_v<complex<T>> = true;
 
-template <class T> struct real_of_t { using type = T; };
-template <class T> struct real_of_t<complex<T>> { using type = T; };
-template <class T> using real_of = typename real_of_t<T>::type;
+template <class T>
+struct real_of_t {
+  using type = T;
+};
+template <class T>
+struct real_of_t<complex<T>> {
+  using type = T;
+};
+template <class T>
+using real_of = typename real_of_t<T>::type;
 
 // ---- opmath: the type a kernel computes in ----
 
-template <class T> struct opmath_t { using type = T; };
-template <> struct opmath_t<half> { using type = float; };
-template <> struct opmath_t<bfloat16> { using type = float; };
-template <class T> using opmath = typename opmath_t<T>::type;
+template <class T>
+struct opmath_t {
+  using type = T;
+};
+template <>
+struct opmath_t<half> {
+  using type = float;
+};
+template <>
+struct opmath_t<bfloat16> {
+  using type = float;
+};
+template <class T>
+using opmath = typename opmath_t<T>::type;
 
 // ---- limits ----
 
-template <class T> struct limits {  // integers
-  static constexpr T max = static_cast<T>(
-      is_signed_int<T> ? (static_cast<u64>(-1) >> (65 - 8 * sizeof(T)))
-                       : (static_cast<u64>(-1) >> (64 - 8 * sizeof(T))));
+template <class T>
+struct limits {  // integers
+  static constexpr T max =
+      static_cast<T>(is_signed_int<T> ? (static_cast<u64>(-1) >> (65 - 8 * sizeof(T)))
+                                      : (static_cast<u64>(-1) >> (64 - 8 * sizeof(T))));
   static constexpr T lowest = is_signed_int<T> ? static_cast<T>(-max - 1) : T(0);
 };
-template <> struct limits<bool> {
+template <>
+struct limits<bool> {
   static constexpr bool max = true, lowest = false;
 };
-template <> struct limits<float> {
+template <>
+struct limits<float> {
   static constexpr float max = 0x1.fffffep+127f, lowest = -max, min = 0x1p-126f, eps = 0x1p-23f;
   static constexpr float inf = __builtin_bit_cast(float, 0x7f800000u);
   static constexpr float nan = __builtin_bit_cast(float, 0x7fc00000u);
 };
-template <> struct limits<double> {
+template <>
+struct limits<double> {
   static constexpr double max = 0x1.fffffffffffffp+1023, lowest = -max;
   static constexpr double min = 0x1p-1022, eps = 0x1p-52;
   static constexpr double inf = __builtin_bit_cast(double, u64(0x7ff0000000000000));

@@ -19,7 +19,9 @@ struct Relu : SameUnary<"relu", UnaryFn::Relu> {
     return SameUnary::check(x);
   }
   static constexpr uint32_t needs[] = {kOut};
-  static Grads grad(const Ctx& c, const Tensor& g, const Tensor&) { return {threshold_backward(g, c.out(), 0)}; }
+  static Grads grad(const Ctx& c, const Tensor& g, const Tensor&) {
+    return {threshold_backward(g, c.out(), 0)};
+  }
 };
 
 struct Relu6 : Named<"relu6"> {
@@ -28,12 +30,16 @@ struct Relu6 : Named<"relu6"> {
 
 struct Threshold : Named<"threshold"> {
   static constexpr bool in_place_safe = true;
-  static Spec check(const Tensor& x, const Scalar&, const Scalar&) { return floating_like<UnaryFn::Threshold>(name, x); }
-  static void run(const Tensor& x, const Scalar& threshold, const Scalar& value, const Tensor& out) {
+  static Spec check(const Tensor& x, const Scalar&, const Scalar&) {
+    return floating_like<UnaryFn::Threshold>(name, x);
+  }
+  static void run(const Tensor& x, const Scalar& threshold, const Scalar& value,
+                  const Tensor& out) {
     map_unary(UnaryFn::Threshold, x, out, {threshold, value});
   }
   static constexpr uint32_t needs[] = {in(0)};
-  static Grads grad(const Ctx&, const Tensor& g, const Tensor& x, const Scalar& threshold, const Scalar&) {
+  static Grads grad(const Ctx&, const Tensor& g, const Tensor& x, const Scalar& threshold,
+                    const Scalar&) {
     return {threshold_backward(g, x, threshold)};
   }
 };
@@ -43,38 +49,57 @@ struct Hardtanh : Named<"hardtanh"> {
   static Spec check(const Tensor& x, const Scalar& lo, const Scalar& hi) {
     check_dtype(x.dtype() != DType::Bool, name, "not defined for bool tensors");
     require_kernel<UnaryFn::Hardtanh>(name, x.dtype());
-    rush::check(!is_integral(x.dtype()) || info(x.dtype()).is_signed || (lo.to_double() >= 0 && hi.to_double() >= 0), ErrorKind::Runtime, name,
-                "negative limits do not fit the dtype ", x.dtype());
-    rush::check(lo.to_double() <= hi.to_double(), ErrorKind::Value, name, "min_val ", lo, " must not be greater than max_val ", hi);
+    rush::check(!is_integral(x.dtype()) || info(x.dtype()).is_signed ||
+                    (lo.to_double() >= 0 && hi.to_double() >= 0),
+                ErrorKind::Runtime, name, "negative limits do not fit the dtype ", x.dtype());
+    rush::check(lo.to_double() <= hi.to_double(), ErrorKind::Value, name, "min_val ", lo,
+                " must not be greater than max_val ", hi);
     return like(x);
   }
-  static void run(const Tensor& x, const Scalar& lo, const Scalar& hi, const Tensor& out) { map_unary(UnaryFn::Hardtanh, x, out, {lo, hi}); }
+  static void run(const Tensor& x, const Scalar& lo, const Scalar& hi, const Tensor& out) {
+    map_unary(UnaryFn::Hardtanh, x, out, {lo, hi});
+  }
   static constexpr uint32_t needs[] = {in(0)};
-  static Grads grad(const Ctx&, const Tensor& g, const Tensor& x, const Scalar& lo, const Scalar& hi) { return {hardtanh_backward(g, x, lo, hi)}; }
+  static Grads grad(const Ctx&, const Tensor& g, const Tensor& x, const Scalar& lo,
+                    const Scalar& hi) {
+    return {hardtanh_backward(g, x, lo, hi)};
+  }
 };
 
 struct LeakyRelu : Named<"leaky_relu"> {
   static constexpr bool in_place_safe = true;
-  static Spec check(const Tensor& x, const Scalar&) { return floating_like<UnaryFn::LeakyRelu>(name, x); }
-  static void run(const Tensor& x, const Scalar& slope, const Tensor& out) { map_unary(UnaryFn::LeakyRelu, x, out, {slope}); }
+  static Spec check(const Tensor& x, const Scalar&) {
+    return floating_like<UnaryFn::LeakyRelu>(name, x);
+  }
+  static void run(const Tensor& x, const Scalar& slope, const Tensor& out) {
+    map_unary(UnaryFn::LeakyRelu, x, out, {slope});
+  }
   static constexpr uint32_t needs[] = {in(0)};
-  static Grads grad(const Ctx&, const Tensor& g, const Tensor& x, const Scalar& slope) { return {leaky_relu_backward(g, x, slope)}; }
+  static Grads grad(const Ctx&, const Tensor& g, const Tensor& x, const Scalar& slope) {
+    return {leaky_relu_backward(g, x, slope)};
+  }
 };
 
 struct Elu : Named<"elu"> {
   static constexpr bool in_place_safe = true;
-  static Spec check(const Tensor& x, const Scalar&, const Scalar&, const Scalar&) { return floating_like<UnaryFn::Elu>(name, x); }
-  static void run(const Tensor& x, const Scalar& alpha, const Scalar& scale, const Scalar& input_scale, const Tensor& out) {
+  static Spec check(const Tensor& x, const Scalar&, const Scalar&, const Scalar&) {
+    return floating_like<UnaryFn::Elu>(name, x);
+  }
+  static void run(const Tensor& x, const Scalar& alpha, const Scalar& scale,
+                  const Scalar& input_scale, const Tensor& out) {
     map_unary(UnaryFn::Elu, x, out, {alpha, scale, input_scale});
   }
   static constexpr uint32_t needs[] = {in(0)};
-  static Grads grad(const Ctx&, const Tensor& g, const Tensor& x, const Scalar& alpha, const Scalar& scale, const Scalar& input_scale) {
+  static Grads grad(const Ctx&, const Tensor& g, const Tensor& x, const Scalar& alpha,
+                    const Scalar& scale, const Scalar& input_scale) {
     return {elu_backward(g, x, alpha, scale, input_scale)};
   }
 };
 
 struct Selu : Named<"selu"> {
-  static Tensor call(const Tensor& x) { return elu(x, 1.6732632423543772848, 1.0507009873554804934, 1); }
+  static Tensor call(const Tensor& x) {
+    return elu(x, 1.6732632423543772848, 1.0507009873554804934, 1);
+  }
 };
 
 struct Celu : Named<"celu"> {
@@ -101,40 +126,52 @@ struct Mish : SameUnary<"mish", UnaryFn::Mish> {
 struct Gelu : Named<"gelu"> {
   static constexpr bool in_place_safe = true;
   static Spec check(const Tensor& x, std::string_view approximate) {
-    check_argument(approximate == "none" || approximate == "tanh", name, "approximate must be 'none' or 'tanh', got '", approximate, "'");
+    check_argument(approximate == "none" || approximate == "tanh", name,
+                   "approximate must be 'none' or 'tanh', got '", approximate, "'");
     return floating_like<UnaryFn::Gelu>(name, x);
   }
   static void run(const Tensor& x, std::string_view approximate, const Tensor& out) {
     map_unary(approximate == "tanh" ? UnaryFn::GeluTanh : UnaryFn::Gelu, x, out);
   }
   static constexpr uint32_t needs[] = {in(0)};
-  static Grads grad(const Ctx&, const Tensor& g, const Tensor& x, std::string_view approximate) { return {gelu_backward(g, x, approximate)}; }
+  static Grads grad(const Ctx&, const Tensor& g, const Tensor& x, std::string_view approximate) {
+    return {gelu_backward(g, x, approximate)};
+  }
 };
 
 struct Softplus : Named<"softplus"> {
-  static Spec check(const Tensor& x, const Scalar&, const Scalar&) { return floating_like<UnaryFn::Softplus>(name, x); }
+  static Spec check(const Tensor& x, const Scalar&, const Scalar&) {
+    return floating_like<UnaryFn::Softplus>(name, x);
+  }
   static void run(const Tensor& x, const Scalar& beta, const Scalar& threshold, const Tensor& out) {
     map_unary(UnaryFn::Softplus, x, out, {beta, threshold});
   }
   static constexpr uint32_t needs[] = {in(0)};
-  static Grads grad(const Ctx&, const Tensor& g, const Tensor& x, const Scalar& beta, const Scalar& threshold) {
+  static Grads grad(const Ctx&, const Tensor& g, const Tensor& x, const Scalar& beta,
+                    const Scalar& threshold) {
     return {softplus_backward(g, x, beta, threshold)};
   }
 };
 
 struct LogSigmoid : SameUnary<"log_sigmoid", UnaryFn::LogSigmoid> {
   static constexpr uint32_t needs[] = {in(0)};
-  static Grads grad(const Ctx&, const Tensor& g, const Tensor& x) { return {log_sigmoid_backward(g, x)}; }
+  static Grads grad(const Ctx&, const Tensor& g, const Tensor& x) {
+    return {log_sigmoid_backward(g, x)};
+  }
 };
 
 struct Hardsigmoid : SameUnary<"hardsigmoid", UnaryFn::Hardsigmoid> {
   static constexpr uint32_t needs[] = {in(0)};
-  static Grads grad(const Ctx&, const Tensor& g, const Tensor& x) { return {hardsigmoid_backward(g, x)}; }
+  static Grads grad(const Ctx&, const Tensor& g, const Tensor& x) {
+    return {hardsigmoid_backward(g, x)};
+  }
 };
 
 struct Hardswish : SameUnary<"hardswish", UnaryFn::Hardswish> {
   static constexpr uint32_t needs[] = {in(0)};
-  static Grads grad(const Ctx&, const Tensor& g, const Tensor& x) { return {hardswish_backward(g, x)}; }
+  static Grads grad(const Ctx&, const Tensor& g, const Tensor& x) {
+    return {hardswish_backward(g, x)};
+  }
 };
 
 struct Softsign : Named<"softsign"> {
@@ -147,30 +184,44 @@ struct Tanhshrink : Named<"tanhshrink"> {
 
 struct Softshrink : Named<"softshrink"> {
   static Spec check(const Tensor& x, const Scalar& lambd) {
-    rush::check(lambd.to_double() >= 0, ErrorKind::Runtime, name, "lambd must not be negative, got ", lambd);
+    rush::check(lambd.to_double() >= 0, ErrorKind::Runtime, name,
+                "lambd must not be negative, got ", lambd);
     return floating_like<UnaryFn::Softshrink>(name, x);
   }
-  static void run(const Tensor& x, const Scalar& lambd, const Tensor& out) { map_unary(UnaryFn::Softshrink, x, out, {lambd}); }
+  static void run(const Tensor& x, const Scalar& lambd, const Tensor& out) {
+    map_unary(UnaryFn::Softshrink, x, out, {lambd});
+  }
   static constexpr uint32_t needs[] = {in(0)};
-  static Grads grad(const Ctx&, const Tensor& g, const Tensor& x, const Scalar& lambd) { return {shrink_backward(g, x, lambd)}; }
+  static Grads grad(const Ctx&, const Tensor& g, const Tensor& x, const Scalar& lambd) {
+    return {shrink_backward(g, x, lambd)};
+  }
 };
 
 struct Hardshrink : Named<"hardshrink"> {
-  static Spec check(const Tensor& x, const Scalar&) { return floating_like<UnaryFn::Hardshrink>(name, x); }
-  static void run(const Tensor& x, const Scalar& lambd, const Tensor& out) { map_unary(UnaryFn::Hardshrink, x, out, {lambd}); }
+  static Spec check(const Tensor& x, const Scalar&) {
+    return floating_like<UnaryFn::Hardshrink>(name, x);
+  }
+  static void run(const Tensor& x, const Scalar& lambd, const Tensor& out) {
+    map_unary(UnaryFn::Hardshrink, x, out, {lambd});
+  }
   static constexpr uint32_t needs[] = {in(0)};
-  static Grads grad(const Ctx&, const Tensor& g, const Tensor& x, const Scalar& lambd) { return {shrink_backward(g, x, lambd)}; }
+  static Grads grad(const Ctx&, const Tensor& g, const Tensor& x, const Scalar& lambd) {
+    return {shrink_backward(g, x, lambd)};
+  }
 };
 
 struct Prelu : Named<"prelu"> {
   static Tensor call(const Tensor& x, const Tensor& weight) {
-    check_dtype(x.dtype() == weight.dtype(), name, "self and weight must have one dtype, they are ", x.dtype(), " and ", weight.dtype());
-    check(x.is_floating(), ErrorKind::NotImplemented, name, "not implemented for ", x.dtype(), " tensors");
-    check_shape(weight.dim() <= 1, name, "weight must have one dimension or none, its shape is ", weight.sizes());
+    check_dtype(x.dtype() == weight.dtype(), name, "self and weight must have one dtype, they are ",
+                x.dtype(), " and ", weight.dtype());
+    check(x.is_floating(), ErrorKind::DType, name, "not implemented for ", x.dtype(), " tensors");
+    check_shape(weight.dim() <= 1, name, "weight must have one dimension or none, its shape is ",
+                weight.sizes());
     Tensor w = weight;
     if (weight.numel() != 1) {
       const int64_t channels = x.dim() > 1 ? x.sizes()[1] : 1;
-      check_shape(weight.numel() == channels, name, "there must be one weight, or one a channel (", channels, "), there are ", weight.numel());
+      check_shape(weight.numel() == channels, name, "there must be one weight, or one a channel (",
+                  channels, "), there are ", weight.numel());
       Dims shape(uint32_t(x.dim()), 1);
       shape[1] = channels;
       w = reshape(weight, shape);

@@ -16,7 +16,8 @@ struct BitwiseAnd : SameBinary<"bitwise_and", BinaryFn::BitwiseAnd>, Discrete {}
 struct BitwiseOr : SameBinary<"bitwise_or", BinaryFn::BitwiseOr>, Discrete {};
 struct BitwiseXor : SameBinary<"bitwise_xor", BinaryFn::BitwiseXor>, Discrete {};
 struct BitwiseLeftShift : SameBinary<"bitwise_left_shift", BinaryFn::BitwiseLeftShift>, Discrete {};
-struct BitwiseRightShift : SameBinary<"bitwise_right_shift", BinaryFn::BitwiseRightShift>, Discrete {};
+struct BitwiseRightShift : SameBinary<"bitwise_right_shift", BinaryFn::BitwiseRightShift>,
+                           Discrete {};
 struct Gcd : SameBinary<"gcd", BinaryFn::Gcd>, Discrete {};
 struct Lcm : SameBinary<"lcm", BinaryFn::Lcm>, Discrete {};
 
@@ -31,10 +32,14 @@ struct BitwiseXorScalar : Named<"bitwise_xor"> {
   static Tensor call(const Scalar& a, const Tensor& b) { return bitwise_xor(wrap_number(a), b); }
 };
 struct BitwiseLeftShiftScalar : Named<"bitwise_left_shift"> {
-  static Tensor call(const Scalar& a, const Tensor& b) { return bitwise_left_shift(wrap_number(a), b); }
+  static Tensor call(const Scalar& a, const Tensor& b) {
+    return bitwise_left_shift(wrap_number(a), b);
+  }
 };
 struct BitwiseRightShiftScalar : Named<"bitwise_right_shift"> {
-  static Tensor call(const Scalar& a, const Tensor& b) { return bitwise_right_shift(wrap_number(a), b); }
+  static Tensor call(const Scalar& a, const Tensor& b) {
+    return bitwise_right_shift(wrap_number(a), b);
+  }
 };
 
 }  // namespace rush

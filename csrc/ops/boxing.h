@@ -80,7 +80,9 @@ struct Unbox<DType> {
 template <class... T>
 struct Unbox<std::tuple<T...>> {
   static std::tuple<T...> from(Value* r) {
-    return [&]<size_t... I>(std::index_sequence<I...>) { return std::tuple<T...>{Unbox<T>::from(r + I)...}; }(std::index_sequence_for<T...>{});
+    return [&]<size_t... I>(std::index_sequence<I...>) {
+      return std::tuple<T...>{Unbox<T>::from(r + I)...};
+    }(std::index_sequence_for<T...>{});
   }
 };
 

@@ -8,11 +8,14 @@ namespace rush {
 
 DType comparison_type(const Tensor& a, const Tensor& b) {
   const DType t = result_type(a, b);
-  if (!is_integral(t) || t == DType::Int64 || !(a.is_wrapped_number() || b.is_wrapped_number())) [[likely]] return t;
+  if (!is_integral(t) || t == DType::Int64 || !(a.is_wrapped_number() || b.is_wrapped_number()))
+      [[likely]]
+    return t;
   const int64_t v = (b.is_wrapped_number() ? b : a).item().to_int();
   const int bits = int(8 * element_size(t));
   const bool is_signed = info(t).is_signed;
-  const bool fits = is_signed ? v >= -(int64_t(1) << (bits - 1)) && v < (int64_t(1) << (bits - 1)) : v >= 0 && (bits >= 63 || v < (int64_t(1) << bits));
+  const bool fits = is_signed ? v >= -(int64_t(1) << (bits - 1)) && v < (int64_t(1) << (bits - 1))
+                              : v >= 0 && (bits >= 63 || v < (int64_t(1) << bits));
   return fits ? t : DType::Int64;
 }
 
@@ -35,8 +38,10 @@ struct FloatPredicate : Named<N> {
   static constexpr bool differentiable = false;
   static Spec check(const Tensor& x) { return like(x, DType::Bool); }
   static void run(const Tensor& x, const Tensor& out) {
-    if (info(fn).types >> int(x.dtype()) & 1) map_unary(fn, x, out);
-    else fill_data(out, otherwise);
+    if (info(fn).types >> int(x.dtype()) & 1)
+      map_unary(fn, x, out);
+    else
+      fill_data(out, otherwise);
   }
 };
 
@@ -44,10 +49,13 @@ struct FloatPredicate : Named<N> {
 template <OpName N, UnaryFn fn>
 struct OrderedPredicate : FloatPredicate<N, fn, false> {
   static Spec check(const Tensor& x) {
-    rush::check(!x.is_complex(), ErrorKind::DType, N.text, "not implemented for ", x.dtype(), " tensors");
+    rush::check(!x.is_complex(), ErrorKind::DType, N.text, "not implemented for ", x.dtype(),
+                " tensors");
     return like(x, DType::Bool);
   }
-  static void check_out(const Tensor& out) { check_dtype(out.dtype() == DType::Bool, N.text, "out must be bool, it is ", out.dtype()); }
+  static void check_out(const Tensor& out) {
+    check_dtype(out.dtype() == DType::Bool, N.text, "out must be bool, it is ", out.dtype());
+  }
 };
 
 }  // namespace
@@ -63,13 +71,15 @@ struct Signbit : OrderedPredicate<"signbit", UnaryFn::SignBit> {};
 struct Isclose : Named<"isclose"> {
   static constexpr bool differentiable = false;
   static Spec check(const Tensor& a, const Tensor& b, double rtol, double atol, bool) {
-    check_dtype(a.dtype() == b.dtype(), name, "both tensors must have one dtype, they are ", a.dtype(), " and ", b.dtype());
+    check_dtype(a.dtype() == b.dtype(), name, "both tensors must have one dtype, they are ",
+                a.dtype(), " and ", b.dtype());
     check_argument(rtol >= 0, name, "rtol must not be negative, got ", rtol);
     check_argument(atol >= 0, name, "atol must not be negative, got ", atol);
     require_kernel<BinaryFn::IsClose>(name, a.dtype());
     return pointwise(name, a, b, DType::Bool);
   }
-  static void run(const Tensor& a, const Tensor& b, double rtol, double atol, bool equal_nan, const Tensor& out) {
+  static void run(const Tensor& a, const Tensor& b, double rtol, double atol, bool equal_nan,
+                  const Tensor& out) {
     map_binary(BinaryFn::IsClose, a, b, out, {rtol, atol, equal_nan});
   }
 };
@@ -88,19 +98,24 @@ struct Allclose : Named<"allclose"> {
 
 struct Equal : Named<"equal"> {
   static bool call(const Tensor& a, const Tensor& b) {
-    check(a.device() == b.device(), ErrorKind::Device, name, "both tensors must be on one device, they are on ", a.device(), " and ", b.device());
-    check(!a.is_meta(), ErrorKind::NotImplemented, name, "tensors on the meta device have no values to compare");
+    check(!a.is_meta() && !b.is_meta(), ErrorKind::NotImplemented, name,
+          "tensors on the meta device have no values to compare");
+    check(a.device() == b.device(), ErrorKind::Device, name,
+          "both tensors must be on one device, they are on ", a.device(), " and ", b.device());
     return a.sizes() == b.sizes() && all_true(eq(a, b));
   }
 };
 
 struct Dist : Named<"dist"> {
-  static Tensor call(const Tensor& a, const Tensor& b, const Scalar& p) { return _vector_norm(a - b, p); }
+  static Tensor call(const Tensor& a, const Tensor& b, const Scalar& p) {
+    return _vector_norm(a - b, p);
+  }
 };
 
 struct IsNonzero : Named<"is_nonzero"> {
   static bool call(const Tensor& x) {
-    check(x.numel() == 1, ErrorKind::Runtime, name, "only a tensor with one element is true or false, this one has shape ", x.sizes());
+    check(x.numel() == 1, ErrorKind::Runtime, name,
+          "only a tensor with one element is true or false, this one has shape ", x.sizes());
     return x.item().to<bool>();
   }
 };

@@ -10,36 +10,47 @@
 
 namespace rush {
 
-Tensor fresh(const char* op, IntList size, std::optional<DType> dtype, std::optional<Device> device, bool pin_memory) {
+Tensor fresh(const char* op, IntList size, std::optional<DType> dtype, std::optional<Device> device,
+             bool pin_memory) {
   checked_numel(op, size);
-  check(!pin_memory, ErrorKind::Runtime, op, "pin_memory=True needs a CUDA device, and none is available");
+  check(!pin_memory, ErrorKind::Runtime, op,
+        "pin_memory=True needs a CUDA device, and none is available");
   return make_tensor(size, dtype.value_or(default_dtype()), device.value_or(Device{}));
 }
 
-Tensor fresh_like(const char* op, const Tensor& self, std::optional<DType> dtype, std::optional<Device> device, bool pin_memory,
+Tensor fresh_like(const char* op, const Tensor& self, std::optional<DType> dtype,
+                  std::optional<Device> device, bool pin_memory,
                   std::optional<MemoryFormat> format) {
-  check(!pin_memory, ErrorKind::Runtime, op, "pin_memory=True needs a CUDA device, and none is available");
+  check(!pin_memory, ErrorKind::Runtime, op,
+        "pin_memory=True needs a CUDA device, and none is available");
   Spec spec = like(self, dtype.value_or(self.dtype()));
   spec.device = device.value_or(self.device());
   const MemoryFormat f = format.value_or(MemoryFormat::Preserve);
-  if (f == MemoryFormat::Contiguous) spec.strides = {};
-  else if (f != MemoryFormat::Preserve) spec.strides = strides_for(self.sizes(), f);
+  if (f == MemoryFormat::Contiguous)
+    spec.strides = {};
+  else if (f != MemoryFormat::Preserve)
+    spec.strides = strides_for(self.sizes(), f);
   return spec.allocate();
 }
 
 struct Empty {
   static constexpr const char* name = "empty";
-  static Tensor call(IntList size, std::optional<DType> dtype, std::optional<Layout>, std::optional<Device> device, bool requires_grad, bool pin_memory,
+  static Tensor call(IntList size, std::optional<DType> dtype, std::optional<Layout>,
+                     std::optional<Device> device, bool requires_grad, bool pin_memory,
                      std::optional<MemoryFormat> format) {
-    if (!format || *format == MemoryFormat::Contiguous) return finished(fresh(name, size, dtype, device, pin_memory), requires_grad);
+    if (!format || *format == MemoryFormat::Contiguous)
+      return finished(fresh(name, size, dtype, device, pin_memory), requires_grad);
     checked_numel(name, size);
-    return finished(make_tensor(size, strides_for(size, *format), dtype.value_or(default_dtype()), device.value_or(Device{})), requires_grad);
+    return finished(make_tensor(size, strides_for(size, *format), dtype.value_or(default_dtype()),
+                                device.value_or(Device{})),
+                    requires_grad);
   }
 };
 
 struct Zeros {
   static constexpr const char* name = "zeros";
-  static Tensor call(IntList size, std::optional<DType> dtype, std::optional<Layout>, std::optional<Device> device, bool requires_grad, bool pin_memory) {
+  static Tensor call(IntList size, std::optional<DType> dtype, std::optional<Layout>,
+                     std::optional<Device> device, bool requires_grad, bool pin_memory) {
     Tensor t = fresh(name, size, dtype, device, pin_memory);
     fill_data(t, 0);
     return finished(std::move(t), requires_grad);
@@ -48,7 +59,8 @@ struct Zeros {
 
 struct Ones {
   static constexpr const char* name = "ones";
-  static Tensor call(IntList size, std::optional<DType> dtype, std::optional<Layout>, std::optional<Device> device, bool requires_grad, bool pin_memory) {
+  static Tensor call(IntList size, std::optional<DType> dtype, std::optional<Layout>,
+                     std::optional<Device> device, bool requires_grad, bool pin_memory) {
     Tensor t = fresh(name, size, dtype, device, pin_memory);
     fill_data(t, 1);
     return finished(std::move(t), requires_grad);
@@ -57,7 +69,8 @@ struct Ones {
 
 struct ZerosLike {
   static constexpr const char* name = "zeros_like";
-  static Tensor call(const Tensor& self, std::optional<DType> dtype, std::optional<Layout>, std::optional<Device> device, bool requires_grad, bool pin_memory,
+  static Tensor call(const Tensor& self, std::optional<DType> dtype, std::optional<Layout>,
+                     std::optional<Device> device, bool requires_grad, bool pin_memory,
                      std::optional<MemoryFormat> format) {
     Tensor t = fresh_like(name, self, dtype, device, pin_memory, format);
     fill_data(t, 0);
@@ -67,7 +80,8 @@ struct ZerosLike {
 
 struct OnesLike {
   static constexpr const char* name = "ones_like";
-  static Tensor call(const Tensor& self, std::optional<DType> dtype, std::optional<Layout>, std::optional<Device> device, bool requires_grad, bool pin_memory,
+  static Tensor call(const Tensor& self, std::optional<DType> dtype, std::optional<Layout>,
+                     std::optional<Device> device, bool requires_grad, bool pin_memory,
                      std::optional<MemoryFormat> format) {
     Tensor t = fresh_like(name, self, dtype, device, pin_memory, format);
     fill_data(t, 1);
@@ -77,14 +91,18 @@ struct OnesLike {
 
 struct ArangeStart {
   static constexpr const char* name = "arange";
-  static Tensor call(const Scalar& start, const Scalar& end, const Scalar& step, std::optional<DType> dtype, std::optional<Layout>, std::optional<Device> device,
-                     bool requires_grad, bool pin_memory) {
+  static Tensor call(const Scalar& start, const Scalar& end, const Scalar& step,
+                     std::optional<DType> dtype, std::optional<Layout>,
+                     std::optional<Device> device, bool requires_grad, bool pin_memory) {
     const bool exact = !start.is_floating() && !end.is_floating() && !step.is_floating();
-    check(!start.is_complex() && !end.is_complex() && !step.is_complex(), ErrorKind::Runtime, name, "complex numbers have no order to count in");
+    check(!start.is_complex() && !end.is_complex() && !step.is_complex(), ErrorKind::Runtime, name,
+          "complex numbers have no order to count in");
     const double a = start.to_double(), b = end.to_double(), d = step.to_double();
     check(d != 0, ErrorKind::Runtime, name, "step must not be zero");
-    check(std::isfinite(a) && std::isfinite(b), ErrorKind::Runtime, name, "the range from ", start, " to ", end, " is not finite");
-    check((d > 0) == (b >= a) || a == b, ErrorKind::Runtime, name, "the step ", step, " leads away from ", end, ", starting at ", start);
+    check(std::isfinite(a) && std::isfinite(b), ErrorKind::Runtime, name, "the range from ", start,
+          " to ", end, " is not finite");
+    check((d > 0) == (b >= a) || a == b, ErrorKind::Runtime, name, "the step ", step,
+          " leads away from ", end, ", starting at ", start);
     int64_t n;
     if (exact) {
       const __int128 distance = __int128(end.to_int()) - start.to_int(), s = step.to_int();
@@ -94,7 +112,8 @@ struct ArangeStart {
       check(count < 9.2e18, ErrorKind::Runtime, name, "too many elements: ", count);
       n = int64_t(count);
     }
-    Tensor t = fresh(name, Dims{n}, dtype.value_or(exact ? DType::Int64 : default_dtype()), device, pin_memory);
+    Tensor t = fresh(name, Dims{n}, dtype.value_or(exact ? DType::Int64 : default_dtype()), device,
+                     pin_memory);
     if (!t.is_meta()) fill(t, start, step);
     return finished(std::move(t), requires_grad);
   }
@@ -103,7 +122,7 @@ struct ArangeStart {
   static void fill(const Tensor& t, const Scalar& start, const Scalar& step) {
     dispatch_all(name, t.dtype(), [&]<typename T>() {
       if constexpr (is_complex_v<T> || std::is_same_v<T, bool>) {
-        fail(ErrorKind::NotImplemented, name, "not implemented for ", dtype_of<T>, " tensors");
+        fail(ErrorKind::DType, name, "not implemented for ", dtype_of<T>, " tensors");
       } else {
         // Counted in the widest type of its kind, so that no error adds up.
         using Wide = std::conditional_t<std::is_integral_v<T>, int64_t, double>;
@@ -119,14 +138,17 @@ struct ArangeStart {
 
 struct Arange {
   static constexpr const char* name = "arange";
-  static Tensor call(const Scalar& end, std::optional<DType> dtype, std::optional<Layout> layout, std::optional<Device> device, bool requires_grad, bool pin_memory) {
+  static Tensor call(const Scalar& end, std::optional<DType> dtype, std::optional<Layout> layout,
+                     std::optional<Device> device, bool requires_grad, bool pin_memory) {
     return ArangeStart::call(0, end, 1, dtype, layout, device, requires_grad, pin_memory);
   }
 };
 
 struct Full {
   static constexpr const char* name = "full";
-  static Tensor call(IntList size, const Scalar& value, std::optional<DType> dtype, std::optional<Layout>, std::optional<Device> device, bool requires_grad, bool pin_memory) {
+  static Tensor call(IntList size, const Scalar& value, std::optional<DType> dtype,
+                     std::optional<Layout>, std::optional<Device> device, bool requires_grad,
+                     bool pin_memory) {
     Tensor t = fresh(name, size, dtype.value_or(value.default_type()), device, pin_memory);
     fill_data(t, value);
     return finished(std::move(t), requires_grad);
@@ -135,7 +157,8 @@ struct Full {
 
 struct EmptyLike {
   static constexpr const char* name = "empty_like";
-  static Tensor call(const Tensor& self, std::optional<DType> dtype, std::optional<Layout>, std::optional<Device> device, bool requires_grad, bool pin_memory,
+  static Tensor call(const Tensor& self, std::optional<DType> dtype, std::optional<Layout>,
+                     std::optional<Device> device, bool requires_grad, bool pin_memory,
                      std::optional<MemoryFormat> format) {
     return finished(fresh_like(name, self, dtype, device, pin_memory, format), requires_grad);
   }
@@ -143,8 +166,9 @@ struct EmptyLike {
 
 struct FullLike {
   static constexpr const char* name = "full_like";
-  static Tensor call(const Tensor& self, const Scalar& value, std::optional<DType> dtype, std::optional<Layout>, std::optional<Device> device, bool requires_grad, bool pin_memory,
-                     std::optional<MemoryFormat> format) {
+  static Tensor call(const Tensor& self, const Scalar& value, std::optional<DType> dtype,
+                     std::optional<Layout>, std::optional<Device> device, bool requires_grad,
+                     bool pin_memory, std::optional<MemoryFormat> format) {
     Tensor t = fresh_like(name, self, dtype, device, pin_memory, format);
     fill_data(t, value);
     return finished(std::move(t), requires_grad);
@@ -153,12 +177,19 @@ struct FullLike {
 
 struct EmptyStrided {
   static constexpr const char* name = "empty_strided";
-  static Tensor call(IntList size, IntList stride, std::optional<DType> dtype, std::optional<Layout>, std::optional<Device> device, bool requires_grad, bool pin_memory) {
-    check(size.size() == stride.size(), ErrorKind::Runtime, name, "size ", size, " and stride ", stride, " must have the same length");
-    check(!pin_memory, ErrorKind::Runtime, name, "pin_memory=True needs a CUDA device, and none is available");
+  static Tensor call(IntList size, IntList stride, std::optional<DType> dtype,
+                     std::optional<Layout>, std::optional<Device> device, bool requires_grad,
+                     bool pin_memory) {
+    check(size.size() == stride.size(), ErrorKind::Runtime, name, "size ", size, " and stride ",
+          stride, " must have the same length");
+    check(!pin_memory, ErrorKind::Runtime, name,
+          "pin_memory=True needs a CUDA device, and none is available");
     checked_numel(name, size);
-    for (int64_t s : stride) check(s >= 0, ErrorKind::Runtime, name, "strides must not be negative, got ", stride);
-    return finished(make_tensor(size, stride, dtype.value_or(default_dtype()), device.value_or(Device{})), requires_grad);
+    for (int64_t s : stride)
+      check(s >= 0, ErrorKind::Runtime, name, "strides must not be negative, got ", stride);
+    return finished(
+        make_tensor(size, stride, dtype.value_or(default_dtype()), device.value_or(Device{})),
+        requires_grad);
   }
 };
 
@@ -191,14 +222,17 @@ struct Points {
 };
 
 DType spaced_type(std::optional<DType> dtype, const Scalar& start, const Scalar& end) {
-  return dtype.value_or(start.is_complex() || end.is_complex() ? to_complex(default_dtype()) : default_dtype());
+  return dtype.value_or(start.is_complex() || end.is_complex() ? to_complex(default_dtype())
+                                                               : default_dtype());
 }
 
 }  // namespace
 
 struct Linspace {
   static constexpr const char* name = "linspace";
-  static Tensor call(const Scalar& start, const Scalar& end, int64_t steps, std::optional<DType> dtype, std::optional<Layout>, std::optional<Device> device, bool requires_grad, bool pin_memory) {
+  static Tensor call(const Scalar& start, const Scalar& end, int64_t steps,
+                     std::optional<DType> dtype, std::optional<Layout>,
+                     std::optional<Device> device, bool requires_grad, bool pin_memory) {
     check(steps >= 0, ErrorKind::Runtime, name, "steps must not be negative, got ", steps);
     Tensor t = fresh(name, Dims{steps}, spaced_type(dtype, start, end), device, pin_memory);
     const Points points{start.to<complex<double>>(), end.to<complex<double>>(), steps};
@@ -209,7 +243,9 @@ struct Linspace {
 
 struct Logspace {
   static constexpr const char* name = "logspace";
-  static Tensor call(const Scalar& start, const Scalar& end, int64_t steps, double base, std::optional<DType> dtype, std::optional<Layout>, std::optional<Device> device, bool requires_grad, bool pin_memory) {
+  static Tensor call(const Scalar& start, const Scalar& end, int64_t steps, double base,
+                     std::optional<DType> dtype, std::optional<Layout>,
+                     std::optional<Device> device, bool requires_grad, bool pin_memory) {
     check(steps >= 0, ErrorKind::Runtime, name, "steps must not be negative, got ", steps);
     Tensor t = fresh(name, Dims{steps}, spaced_type(dtype, start, end), device, pin_memory);
     const Points points{start.to<complex<double>>(), end.to<complex<double>>(), steps};
@@ -225,12 +261,16 @@ struct Logspace {
 
 struct Range {
   static constexpr const char* name = "range";
-  static Tensor call(const Scalar& start, std::optional<Scalar> end, const Scalar& step, std::optional<DType> dtype, std::optional<Layout>, std::optional<Device> device, bool requires_grad, bool pin_memory) {
+  static Tensor call(const Scalar& start, std::optional<Scalar> end, const Scalar& step,
+                     std::optional<DType> dtype, std::optional<Layout>,
+                     std::optional<Device> device, bool requires_grad, bool pin_memory) {
     check(end.has_value(), ErrorKind::Type, name, "missing argument 'end'");
     const double a = start.to_double(), b = end->to_double(), d = step.to_double();
     check(d != 0, ErrorKind::Runtime, name, "step must not be zero");
-    check(std::isfinite(a) && std::isfinite(b), ErrorKind::Runtime, name, "the range from ", start, " to ", *end, " is not finite");
-    check((d > 0) == (b >= a) || a == b, ErrorKind::Runtime, name, "the step ", step, " leads away from ", *end, ", starting at ", start);
+    check(std::isfinite(a) && std::isfinite(b), ErrorKind::Runtime, name, "the range from ", start,
+          " to ", *end, " is not finite");
+    check((d > 0) == (b >= a) || a == b, ErrorKind::Runtime, name, "the step ", step,
+          " leads away from ", *end, ", starting at ", start);
     Tensor t = fresh(name, Dims{int64_t(std::floor((b - a) / d)) + 1}, dtype, device, pin_memory);
     fill_by_index(name, t, [&](int64_t i) { return a + double(i) * d; });
     return finished(std::move(t), requires_grad);
@@ -239,8 +279,11 @@ struct Range {
 
 struct Eye {
   static constexpr const char* name = "eye";
-  static Tensor call(int64_t n, std::optional<int64_t> m, std::optional<DType> dtype, std::optional<Layout>, std::optional<Device> device, bool requires_grad, bool pin_memory) {
-    check(n >= 0 && m.value_or(n) >= 0, ErrorKind::Runtime, name, "sizes must not be negative, got ", n, " and ", m.value_or(n));
+  static Tensor call(int64_t n, std::optional<int64_t> m, std::optional<DType> dtype,
+                     std::optional<Layout>, std::optional<Device> device, bool requires_grad,
+                     bool pin_memory) {
+    check(n >= 0 && m.value_or(n) >= 0, ErrorKind::Runtime, name,
+          "sizes must not be negative, got ", n, " and ", m.value_or(n));
     Tensor t = fresh(name, Dims{n, m.value_or(n)}, dtype, device, pin_memory);
     fill_data(t, 0);
     const int64_t length = std::min(n, m.value_or(n));
@@ -251,7 +294,8 @@ struct Eye {
 
 struct ScalarTensor {
   static constexpr const char* name = "scalar_tensor";
-  static Tensor call(const Scalar& s, std::optional<DType> dtype, std::optional<Layout>, std::optional<Device> device, bool requires_grad, bool pin_memory) {
+  static Tensor call(const Scalar& s, std::optional<DType> dtype, std::optional<Layout>,
+                     std::optional<Device> device, bool requires_grad, bool pin_memory) {
     Tensor t = fresh(name, Dims{}, dtype, device, pin_memory);
     fill_data(t, s);
     return finished(std::move(t), requires_grad);
@@ -260,15 +304,22 @@ struct ScalarTensor {
 
 struct NewEmpty {
   static constexpr const char* name = "new_empty";
-  static Tensor call(const Tensor& self, IntList size, std::optional<DType> dtype, std::optional<Layout>, std::optional<Device> device, bool requires_grad, bool pin_memory) {
-    return finished(fresh(name, size, dtype.value_or(self.dtype()), device.value_or(self.device()), pin_memory), requires_grad);
+  static Tensor call(const Tensor& self, IntList size, std::optional<DType> dtype,
+                     std::optional<Layout>, std::optional<Device> device, bool requires_grad,
+                     bool pin_memory) {
+    return finished(
+        fresh(name, size, dtype.value_or(self.dtype()), device.value_or(self.device()), pin_memory),
+        requires_grad);
   }
 };
 
 struct NewFull {
   static constexpr const char* name = "new_full";
-  static Tensor call(const Tensor& self, IntList size, const Scalar& value, std::optional<DType> dtype, std::optional<Layout>, std::optional<Device> device, bool requires_grad, bool pin_memory) {
-    Tensor t = fresh(name, size, dtype.value_or(self.dtype()), device.value_or(self.device()), pin_memory);
+  static Tensor call(const Tensor& self, IntList size, const Scalar& value,
+                     std::optional<DType> dtype, std::optional<Layout>,
+                     std::optional<Device> device, bool requires_grad, bool pin_memory) {
+    Tensor t =
+        fresh(name, size, dtype.value_or(self.dtype()), device.value_or(self.device()), pin_memory);
     fill_data(t, value);
     return finished(std::move(t), requires_grad);
   }
@@ -276,22 +327,29 @@ struct NewFull {
 
 struct NewZeros {
   static constexpr const char* name = "new_zeros";
-  static Tensor call(const Tensor& self, IntList size, std::optional<DType> dtype, std::optional<Layout> layout, std::optional<Device> device, bool requires_grad, bool pin_memory) {
+  static Tensor call(const Tensor& self, IntList size, std::optional<DType> dtype,
+                     std::optional<Layout> layout, std::optional<Device> device, bool requires_grad,
+                     bool pin_memory) {
     return NewFull::call(self, size, 0, dtype, layout, device, requires_grad, pin_memory);
   }
 };
 
 struct NewOnes {
   static constexpr const char* name = "new_ones";
-  static Tensor call(const Tensor& self, IntList size, std::optional<DType> dtype, std::optional<Layout> layout, std::optional<Device> device, bool requires_grad, bool pin_memory) {
+  static Tensor call(const Tensor& self, IntList size, std::optional<DType> dtype,
+                     std::optional<Layout> layout, std::optional<Device> device, bool requires_grad,
+                     bool pin_memory) {
     return NewFull::call(self, size, 1, dtype, layout, device, requires_grad, pin_memory);
   }
 };
 
 struct NewEmptyStrided {
   static constexpr const char* name = "new_empty_strided";
-  static Tensor call(const Tensor& self, IntList size, IntList stride, std::optional<DType> dtype, std::optional<Layout> layout, std::optional<Device> device, bool requires_grad, bool pin_memory) {
-    return EmptyStrided::call(size, stride, dtype.value_or(self.dtype()), layout, device.value_or(self.device()), requires_grad, pin_memory);
+  static Tensor call(const Tensor& self, IntList size, IntList stride, std::optional<DType> dtype,
+                     std::optional<Layout> layout, std::optional<Device> device, bool requires_grad,
+                     bool pin_memory) {
+    return EmptyStrided::call(size, stride, dtype.value_or(self.dtype()), layout,
+                              device.value_or(self.device()), requires_grad, pin_memory);
   }
 };
 
@@ -301,10 +359,13 @@ struct Vander {
     check(x.dim() == 1, ErrorKind::Runtime, name, "expects a vector, got shape ", x.sizes());
     const int64_t n = N.value_or(x.numel());
     check(n >= 0, ErrorKind::Runtime, name, "N must not be negative, got ", n);
-    if (n == 0) return zeros(Dims{x.numel(), 0}, promote(x.dtype(), DType::Int64), std::nullopt, x.device());
-    const Tensor first = ones(Dims{x.numel(), 1}, promote(x.dtype(), DType::Int64), std::nullopt, x.device());
+    if (n == 0)
+      return zeros(Dims{x.numel(), 0}, promote(x.dtype(), DType::Int64), std::nullopt, x.device());
+    const Tensor first =
+        ones(Dims{x.numel(), 1}, promote(x.dtype(), DType::Int64), std::nullopt, x.device());
     if (n == 1) return first;
-    const Tensor columns[] = {first, cumprod(cast(expand(unsqueeze(x, 1), Dims{x.numel(), n - 1}), first.dtype()), 1)};
+    const Tensor columns[] = {
+        first, cumprod(cast(expand(unsqueeze(x, 1), Dims{x.numel(), n - 1}), first.dtype()), 1)};
     const Tensor powers = cat(columns, 1);
     return increasing ? powers : flip(powers, Dims{1});
   }

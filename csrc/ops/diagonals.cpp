@@ -2,6 +2,7 @@
 #include "cpu/triangle.h"
 #include "ops/creation.h"
 #include "ops/data.h"
+#include "ops/fits.h"
 #include "ops/operators.h"
 
 namespace rush {
@@ -11,7 +12,9 @@ namespace {
 template <class View>
 Tensor replaced(const char* op, const Tensor& self, const Tensor& src, View view) {
   const Tensor out = clone(self, MemoryFormat::Contiguous), part = view(out);
-  check_shape(part.sizes() == src.sizes(), op, "src must have the shape of the part it replaces: ", src.sizes(), " and ", part.sizes());
+  check_shape(part.sizes() == src.sizes(), op,
+              "src must have the shape of the part it replaces: ", src.sizes(), " and ",
+              part.sizes());
   copy_(part, src);
   return out;
 }
@@ -27,15 +30,19 @@ struct SelectScatter {
 
 struct SliceScatter {
   static constexpr const char* name = "slice_scatter";
-  static Tensor call(const Tensor& self, const Tensor& src, int64_t dim, std::optional<int64_t> start, std::optional<int64_t> end, int64_t step) {
-    return replaced(name, self, src, [&](const Tensor& t) { return slice(t, dim, start, end, step); });
+  static Tensor call(const Tensor& self, const Tensor& src, int64_t dim,
+                     std::optional<int64_t> start, std::optional<int64_t> end, int64_t step) {
+    return replaced(name, self, src,
+                    [&](const Tensor& t) { return slice(t, dim, start, end, step); });
   }
 };
 
 struct DiagonalScatter {
   static constexpr const char* name = "diagonal_scatter";
-  static Tensor call(const Tensor& self, const Tensor& src, int64_t offset, int64_t dim1, int64_t dim2) {
-    return replaced(name, self, src, [&](const Tensor& t) { return diagonal(t, offset, dim1, dim2); });
+  static Tensor call(const Tensor& self, const Tensor& src, int64_t offset, int64_t dim1,
+                     int64_t dim2) {
+    return replaced(name, self, src,
+                    [&](const Tensor& t) { return diagonal(t, offset, dim1, dim2); });
   }
 };
 
@@ -43,8 +50,10 @@ struct FillDiagonal {
   static constexpr const char* name = "fill_diagonal_";
   static void check(const Tensor& self, const Scalar& value, bool) {
     check_shape(self.dim() >= 2, name, "needs at least 2 dimensions, got shape ", self.sizes());
-    for (int64_t n : self.sizes()) check_shape(self.dim() == 2 || n == self.sizes()[0], name, "all sizes must be equal with more than 2 dimensions, got ", self.sizes());
-    check_dtype(!value.is_complex() || self.is_complex(), name, "a complex value cannot be written into a ", self.dtype(), " tensor");
+    for (int64_t n : self.sizes())
+      check_shape(self.dim() == 2 || n == self.sizes()[0], name,
+                  "all sizes must be equal with more than 2 dimensions, got ", self.sizes());
+    check_fits(name, self.dtype(), value);
   }
   static void run(const Tensor& self, const Scalar& value, bool wrap) {
     int64_t step = 0, n = self.sizes()[0];
@@ -57,10 +66,14 @@ struct FillDiagonal {
     // Below, the diagonal starts again after one row that it leaves out.
     const int64_t rows = self.sizes()[0], cols = self.sizes()[1];
     for (int64_t first = cols + 1; cols > 0 && first < rows; first += cols + 1) {
-      fill_data(make_tensor(self.storage(), Dims{std::min(cols, rows - first)}, Dims{step}, self.offset() + first * self.strides()[0], self.dtype()), value);
+      fill_data(make_tensor(self.storage(), Dims{std::min(cols, rows - first)}, Dims{step},
+                            self.offset() + first * self.strides()[0], self.dtype()),
+                value);
     }
   }
-  static Grads grad(const Ctx&, const Tensor& g, const Tensor&, const Scalar&, bool wrap) { return {fill_diagonal_(clone(g), 0, wrap)}; }
+  static Grads grad(const Ctx&, const Tensor& g, const Tensor&, const Scalar&, bool wrap) {
+    return {fill_diagonal_(clone(g), 0, wrap)};
+  }
 };
 
 template <bool upper>
@@ -71,19 +84,25 @@ struct Triangle {
     check_shape(self.dim() >= 2, name, "needs at least 2 dimensions, got shape ", self.sizes());
     return like(self);
   }
-  static void run(const Tensor& self, int64_t diagonal, const Tensor& out) { triangle_cpu(self, diagonal, upper, out); }
-  static Grads grad(const Ctx&, const Tensor& g, const Tensor&, int64_t diagonal) { return {upper ? triu(g, diagonal) : tril(g, diagonal)}; }
+  static void run(const Tensor& self, int64_t diagonal, const Tensor& out) {
+    triangle_cpu(self, diagonal, upper, out);
+  }
+  static Grads grad(const Ctx&, const Tensor& g, const Tensor&, int64_t diagonal) {
+    return {upper ? triu(g, diagonal) : tril(g, diagonal)};
+  }
 };
 struct Tril : Triangle<false> {};
 struct Triu : Triangle<true> {};
 
 namespace {
 
-Tensor triangle_indices(const char* op, bool upper, int64_t rows, int64_t cols, int64_t offset, std::optional<DType> dtype, std::optional<Device> device,
-                        bool pin_memory) {
-  check(rows >= 0 && cols >= 0, ErrorKind::Runtime, op, "row and col must not be negative, got ", rows, " and ", cols);
+Tensor triangle_indices(const char* op, bool upper, int64_t rows, int64_t cols, int64_t offset,
+                        std::optional<DType> dtype, std::optional<Device> device, bool pin_memory) {
+  check(rows >= 0 && cols >= 0, ErrorKind::Runtime, op, "row and col must not be negative, got ",
+        rows, " and ", cols);
   const DType t = dtype.value_or(DType::Int64);
-  check_dtype(t == DType::Int64 || t == DType::Int32, op, "the indices are int64 or int32, not ", t);
+  check_dtype(t == DType::Int64 || t == DType::Int32, op, "the indices are int64 or int32, not ",
+              t);
   const int64_t shift = std::clamp(offset, -rows - 1, cols + 1);
   auto first = [&](int64_t r) { return upper ? std::clamp<int64_t>(r + shift, 0, cols) : 0; };
   auto last = [&](int64_t r) { return upper ? cols : std::clamp<int64_t>(r + shift + 1, 0, cols); };
@@ -105,14 +124,16 @@ Tensor triangle_indices(const char* op, bool upper, int64_t rows, int64_t cols, 
 
 struct TrilIndices {
   static constexpr const char* name = "tril_indices";
-  static Tensor call(int64_t row, int64_t col, int64_t offset, std::optional<DType> dtype, std::optional<Layout>, std::optional<Device> device, bool pin_memory) {
+  static Tensor call(int64_t row, int64_t col, int64_t offset, std::optional<DType> dtype,
+                     std::optional<Layout>, std::optional<Device> device, bool pin_memory) {
     return triangle_indices(name, false, row, col, offset, dtype, device, pin_memory);
   }
 };
 
 struct TriuIndices {
   static constexpr const char* name = "triu_indices";
-  static Tensor call(int64_t row, int64_t col, int64_t offset, std::optional<DType> dtype, std::optional<Layout>, std::optional<Device> device, bool pin_memory) {
+  static Tensor call(int64_t row, int64_t col, int64_t offset, std::optional<DType> dtype,
+                     std::optional<Layout>, std::optional<Device> device, bool pin_memory) {
     return triangle_indices(name, true, row, col, offset, dtype, device, pin_memory);
   }
 };
@@ -120,8 +141,10 @@ struct TriuIndices {
 struct Diag {
   static constexpr const char* name = "diag";
   static Tensor call(const Tensor& self, int64_t offset) {
-    check_shape(self.dim() == 1 || self.dim() == 2, name, "needs a vector or a matrix, got shape ", self.sizes());
-    return self.dim() == 1 ? diag_embed(self, offset) : clone(diagonal(self, offset), MemoryFormat::Contiguous);
+    check_shape(self.dim() == 1 || self.dim() == 2, name, "needs a vector or a matrix, got shape ",
+                self.sizes());
+    return self.dim() == 1 ? diag_embed(self, offset)
+                           : clone(diagonal(self, offset), MemoryFormat::Contiguous);
   }
 };
 
@@ -145,7 +168,9 @@ struct DiagEmbed {
 
 struct Diagflat {
   static constexpr const char* name = "diagflat";
-  static Tensor call(const Tensor& self, int64_t offset) { return diag_embed(reshape(self, Dims{-1}), offset); }
+  static Tensor call(const Tensor& self, int64_t offset) {
+    return diag_embed(reshape(self, Dims{-1}), offset);
+  }
 };
 
 struct Trace {

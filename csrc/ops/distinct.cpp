@@ -12,7 +12,8 @@ namespace {
 using Distinct = std::tuple<Tensor, Tensor, Tensor>;
 
 void check_has_values(const char* op, const Tensor& x) {
-  check(!x.is_meta(), ErrorKind::NotImplemented, op, "the result's shape depends on the values, and a meta tensor has none");
+  check(!x.is_meta(), ErrorKind::NotImplemented, op,
+        "the result's shape depends on the values, and a meta tensor has none");
 }
 
 Tensor index_tensor(const std::vector<int64_t>& v) {
@@ -22,7 +23,8 @@ Tensor index_tensor(const std::vector<int64_t>& v) {
 }
 
 // Which run each of n places belongs to; place i of the sequence is place order[i] of the input.
-Tensor inverse_of(const std::vector<int64_t>& starts, int64_t n, const int64_t* order, const Dims& shape) {
+Tensor inverse_of(const std::vector<int64_t>& starts, int64_t n, const int64_t* order,
+                  const Dims& shape) {
   Tensor out = make_tensor(shape, DType::Int64);
   auto* p = out.data<int64_t>();
   for (size_t run = 0; run < starts.size(); ++run) {
@@ -34,7 +36,8 @@ Tensor inverse_of(const std::vector<int64_t>& starts, int64_t n, const int64_t* 
 
 Tensor counts_of(const std::vector<int64_t>& starts, int64_t n) {
   std::vector<int64_t> counts;
-  for (size_t run = 0; run < starts.size(); ++run) counts.push_back((run + 1 < starts.size() ? starts[run + 1] : n) - starts[run]);
+  for (size_t run = 0; run < starts.size(); ++run)
+    counts.push_back((run + 1 < starts.size() ? starts[run + 1] : n) - starts[run]);
   return index_tensor(counts);
 }
 
@@ -47,7 +50,8 @@ Tensor flattened(const Tensor& x) {
 
 // x with dim in front, contiguous: its slices lie one after the other.
 Tensor slices_of(const char* op, const Tensor& x, int64_t d) {
-  check(x.sizes()[size_t(d)] == 0 || x.numel() > 0, ErrorKind::Runtime, op, "slices of shape ", x.sizes(), " along dimension ", d, " have no elements to compare");
+  check(x.sizes()[size_t(d)] == 0 || x.numel() > 0, ErrorKind::Runtime, op, "slices of shape ",
+        x.sizes(), " along dimension ", d, " have no elements to compare");
   Dims sizes{x.sizes()[size_t(d)]}, strides{x.strides()[size_t(d)]};
   for (int64_t i = 0; i < x.dim(); ++i) {
     if (i == d) continue;
@@ -68,38 +72,45 @@ struct Unique2 {
     sort_rows_cpu(name, flat, false, values, order);
     const int64_t n = flat.numel();
     const std::vector<int64_t> starts = run_starts_cpu(name, values, n);
-    return {index_select(values, 0, index_tensor(starts)), return_inverse ? inverse_of(starts, n, order.data<int64_t>(), self.sizes()) : nothing(),
+    return {index_select(values, 0, index_tensor(starts)),
+            return_inverse ? inverse_of(starts, n, order.data<int64_t>(), self.sizes()) : nothing(),
             return_counts ? counts_of(starts, n) : nothing()};
   }
 };
 
 struct UniqueDim {
   static constexpr const char* name = "unique";
-  static Distinct call(const Tensor& self, int64_t dim, bool, bool return_inverse, bool return_counts) {
+  static Distinct call(const Tensor& self, int64_t dim, bool, bool return_inverse,
+                       bool return_counts) {
     check_has_values(name, self);
     const int64_t d = wrap_dim(name, dim, self.dim());
     check(self.dim() > 0, ErrorKind::Index, name, "a 0-d tensor has no slices");
     const Tensor slices = slices_of(name, self, d);
     const int64_t n = self.sizes()[size_t(d)];
-    const std::vector<int64_t> order = slice_order_cpu(name, slices, n), starts = run_starts_cpu(name, slices, n, order.data());
+    const std::vector<int64_t> order = slice_order_cpu(name, slices, n),
+                               starts = run_starts_cpu(name, slices, n, order.data());
     std::vector<int64_t> picked;
     for (int64_t s : starts) picked.push_back(order[size_t(s)]);
-    return {index_select(detach(self), d, index_tensor(picked)), return_inverse ? inverse_of(starts, n, order.data(), Dims{n}) : nothing(),
+    return {index_select(detach(self), d, index_tensor(picked)),
+            return_inverse ? inverse_of(starts, n, order.data(), Dims{n}) : nothing(),
             return_counts ? counts_of(starts, n) : nothing()};
   }
 };
 
 struct UniqueConsecutive {
   static constexpr const char* name = "unique_consecutive";
-  static Distinct call(const Tensor& self, bool return_inverse, bool return_counts, std::optional<int64_t> dim) {
+  static Distinct call(const Tensor& self, bool return_inverse, bool return_counts,
+                       std::optional<int64_t> dim) {
     check_has_values(name, self);
     const int64_t d = dim ? wrap_dim(name, *dim, self.dim()) : 0;
     check(!dim || self.dim() > 0, ErrorKind::Index, name, "a 0-d tensor has no slices");
     const Tensor slices = dim ? slices_of(name, self, d) : flattened(self);
     const int64_t n = dim ? self.sizes()[size_t(d)] : self.numel();
     const std::vector<int64_t> starts = run_starts_cpu(name, slices, n);
-    return {index_select(dim ? detach(self) : slices, d, index_tensor(starts)), return_inverse ? inverse_of(starts, n, nullptr, dim ? Dims{n} : self.sizes()) : nothing(),
-            return_counts ? counts_of(starts, n) : nothing()};
+    return {
+        index_select(dim ? detach(self) : slices, d, index_tensor(starts)),
+        return_inverse ? inverse_of(starts, n, nullptr, dim ? Dims{n} : self.sizes()) : nothing(),
+        return_counts ? counts_of(starts, n) : nothing()};
   }
 };
 

@@ -1,5 +1,6 @@
-// einsum over ops: every operand is brought to one common order of labels, then contracted pairwise from the left by
-// batched matrix products. Labels that no later operand and no output needs are summed as soon as they can be.
+// einsum over ops: every operand is brought to one common order of labels, then contracted pairwise
+// from the left by batched matrix products. Labels that no later operand and no output needs are
+// summed as soon as they can be.
 #include "ops/einsum.h"
 
 #include <array>
@@ -7,8 +8,8 @@
 #include <vector>
 
 #include "core/error.h"
-#include "ops/ops.h"
 #include "ops/operators.h"
+#include "ops/ops.h"
 
 namespace rush {
 namespace {
@@ -16,9 +17,12 @@ namespace {
 constexpr const char* kName = "einsum";
 constexpr int kLetters = 52;
 
-int letter_index(char c) { return c >= 'A' && c <= 'Z' ? c - 'A' : c >= 'a' && c <= 'z' ? 26 + c - 'a' : -1; }
+int letter_index(char c) {
+  return c >= 'A' && c <= 'Z' ? c - 'A' : c >= 'a' && c <= 'z' ? 26 + c - 'a' : -1;
+}
 
-// Labels of one operand: 0-51 letters, from 52 on the dims of the ellipsis, counted from its right end.
+// Labels of one operand: 0-51 letters, from 52 on the dims of the ellipsis, counted from its right
+// end.
 using Labels = std::vector<int>;
 
 struct Plan {
@@ -34,12 +38,14 @@ Labels parse_term(std::string_view term, int64_t rank, int which, int& ellipsis_
     const char c = term[i];
     if (c == ' ') continue;
     if (c == '.') {
-      check(term.substr(i, 3) == "..." && at_ellipsis < 0, ErrorKind::Runtime, kName, "operand ", which, ": '.' is only allowed as one '...' in '", term, "'");
+      check(term.substr(i, 3) == "..." && at_ellipsis < 0, ErrorKind::Runtime, kName, "operand ",
+            which, ": '.' is only allowed as one '...' in '", term, "'");
       at_ellipsis = int(labels.size());
       i += 2;
       continue;
     }
-    check(letter_index(c) >= 0, ErrorKind::Runtime, kName, "subscripts must be letters, got '", std::string(1, c), "' in '", term, "'");
+    check(letter_index(c) >= 0, ErrorKind::Runtime, kName, "subscripts must be letters, got '",
+          std::string(1, c), "' in '", term, "'");
     labels.push_back(letter_index(c));
   }
   if (rank < 0) {  // the output: the ellipsis stands for all its dims
@@ -51,8 +57,9 @@ Labels parse_term(std::string_view term, int64_t rank, int which, int& ellipsis_
     return labels;
   }
   const int64_t missing = rank - int64_t(labels.size());
-  check(at_ellipsis >= 0 ? missing >= 0 : missing == 0, ErrorKind::Runtime, kName, "the subscripts '", term, "' name ", int64_t(labels.size()),
-        " dimensions, operand ", which, " has ", rank);
+  check(at_ellipsis >= 0 ? missing >= 0 : missing == 0, ErrorKind::Runtime, kName,
+        "the subscripts '", term, "' name ", int64_t(labels.size()), " dimensions, operand ", which,
+        " has ", rank);
   if (at_ellipsis >= 0) {
     Labels dims;
     for (int64_t d = missing; d-- > 0;) dims.push_back(kLetters + int(d));
@@ -68,13 +75,16 @@ Plan parse(std::string_view equation, TensorList tensors) {
   Plan plan;
   for (size_t i = 0;; ++i) {
     const auto comma = left.find(',');
-    check(i < tensors.size(), ErrorKind::Runtime, kName, "the equation '", equation, "' names more operands than the ", int64_t(tensors.size()), " given");
-    plan.inputs.push_back(parse_term(left.substr(0, comma), tensors[i].dim(), int(i), plan.ellipsis_dims));
+    check(i < tensors.size(), ErrorKind::Runtime, kName, "the equation '", equation,
+          "' names more operands than the ", int64_t(tensors.size()), " given");
+    plan.inputs.push_back(
+        parse_term(left.substr(0, comma), tensors[i].dim(), int(i), plan.ellipsis_dims));
     if (comma == std::string_view::npos) break;
     left.remove_prefix(comma + 1);
   }
-  check(plan.inputs.size() == tensors.size(), ErrorKind::Runtime, kName, "the equation '", equation, "' names ", int64_t(plan.inputs.size()), " operands, ",
-        int64_t(tensors.size()), " were given");
+  check(plan.inputs.size() == tensors.size(), ErrorKind::Runtime, kName, "the equation '", equation,
+        "' names ", int64_t(plan.inputs.size()), " operands, ", int64_t(tensors.size()),
+        " were given");
   std::array<int, 256> count{};
   for (const Labels& term : plan.inputs) {
     for (int l : term) ++count[size_t(l)];
@@ -91,8 +101,10 @@ Plan parse(std::string_view equation, TensorList tensors) {
   plan.output = parse_term(equation.substr(arrow + 2), -1, -1, dims);
   std::array<int, 256> seen{};
   for (int l : plan.output) {
-    check(count[size_t(l)] > 0, ErrorKind::Runtime, kName, "an output subscript of '", equation, "' appears in no operand");
-    check(++seen[size_t(l)] == 1, ErrorKind::Runtime, kName, "an output subscript of '", equation, "' appears more than once");
+    check(count[size_t(l)] > 0, ErrorKind::Runtime, kName, "an output subscript of '", equation,
+          "' appears in no operand");
+    check(++seen[size_t(l)] == 1, ErrorKind::Runtime, kName, "an output subscript of '", equation,
+          "' appears more than once");
   }
   return plan;
 }
@@ -115,7 +127,9 @@ struct Operand {
           ++j;
           continue;
         }
-        check_shape(tensor.sizes()[i] == tensor.sizes()[j], kName, "a repeated subscript needs equal sizes, got ", tensor.sizes()[i], " and ", tensor.sizes()[j]);
+        check_shape(tensor.sizes()[i] == tensor.sizes()[j], kName,
+                    "a repeated subscript needs equal sizes, got ", tensor.sizes()[i], " and ",
+                    tensor.sizes()[j]);
         tensor = movedim_last(diagonal(tensor, 0, int64_t(i), int64_t(j)), int64_t(i));
         labels.erase(labels.begin() + long(j));
       }
@@ -134,8 +148,10 @@ struct Operand {
     Labels left;
     for (size_t i = 0; i < labels.size(); ++i) {
       const bool drop = std::find(gone.begin(), gone.end(), labels[i]) != gone.end();
-      if (drop) dims.push_back(int64_t(i));
-      else left.push_back(labels[i]);
+      if (drop)
+        dims.push_back(int64_t(i));
+      else
+        left.push_back(labels[i]);
     }
     if (dims.empty()) return;
     tensor = sum(tensor, IntList(dims), false, dtype);
@@ -159,9 +175,12 @@ struct Operand {
   }
 };
 
-Dims sizes_of(const Tensor& t, size_t first, size_t n) { return Dims(IntList(t.sizes()).subspan(first, n)); }
+Dims sizes_of(const Tensor& t, size_t first, size_t n) {
+  return Dims(IntList(t.sizes()).subspan(first, n));
+}
 
-// a and b over the labels `keep`: labels of both that are not kept are contracted by a batched product.
+// a and b over the labels `keep`: labels of both that are not kept are contracted by a batched
+// product.
 Operand contract(Operand a, Operand b, const Labels& keep) {
   auto kept = [&](int l) { return std::find(keep.begin(), keep.end(), l) != keep.end(); };
   Labels batch, only_a, only_b, inner, gone_a, gone_b;
@@ -169,10 +188,14 @@ Operand contract(Operand a, Operand b, const Labels& keep) {
     const bool both = b.find(l) >= 0;
     // A size-1 dim broadcasts against the other's: it cannot be multiplied along.
     const bool broadcast = both && a.size_of(l) != b.size_of(l);
-    if (!both && !kept(l)) gone_a.push_back(l);
-    else if (!both) only_a.push_back(l);
-    else if (kept(l) || broadcast) batch.push_back(l);
-    else inner.push_back(l);
+    if (!both && !kept(l))
+      gone_a.push_back(l);
+    else if (!both)
+      only_a.push_back(l);
+    else if (kept(l) || broadcast)
+      batch.push_back(l);
+    else
+      inner.push_back(l);
   }
   for (int l : b.labels) {
     if (a.find(l) >= 0) continue;
@@ -185,23 +208,27 @@ Operand contract(Operand a, Operand b, const Labels& keep) {
     for (const Labels* p : parts) all.insert(all.end(), p->begin(), p->end());
     return all;
   };
-  Tensor x = a.arranged(joined({&batch, &only_a, &inner})), y = b.arranged(joined({&batch, &inner, &only_b}));
+  Tensor x = a.arranged(joined({&batch, &only_a, &inner})),
+         y = b.arranged(joined({&batch, &inner, &only_b}));
   const size_t nb = batch.size(), na = only_a.size(), ni = inner.size(), no = only_b.size();
   const Dims shape = broadcast_shapes(kName, sizes_of(x, 0, nb), sizes_of(y, 0, nb));
-  const Dims rows = sizes_of(x, nb, na), depth = sizes_of(x, nb + na, ni), columns = sizes_of(y, nb + ni, no);
+  const Dims rows = sizes_of(x, nb, na), depth = sizes_of(x, nb + na, ni),
+             columns = sizes_of(y, nb + ni, no);
   Operand out;
   out.labels = joined({&batch, &only_a, &only_b});
   Dims full(shape);
   for (int64_t s : rows) full.push_back(s);
   for (int64_t s : columns) full.push_back(s);
-  auto expanded = [&](const Tensor& t, const Dims& tail1, const Dims& tail2, int64_t n1, int64_t n2) {
+  auto expanded = [&](const Tensor& t, const Dims& tail1, const Dims& tail2, int64_t n1,
+                      int64_t n2) {
     Dims target(shape);
     for (int64_t s : tail1) target.push_back(s);
     for (int64_t s : tail2) target.push_back(s);
     return reshape(expand(t, target), Dims{numel(shape), n1, n2});
   };
   const int64_t r = numel(rows), k = numel(depth), c = numel(columns);
-  out.tensor = reshape(bmm(expanded(x, rows, depth, r, k), expanded(y, depth, columns, k, c)), full);
+  out.tensor =
+      reshape(bmm(expanded(x, rows, depth, r, k), expanded(y, depth, columns, k, c)), full);
   Labels gone;
   for (int l : batch) {
     if (!kept(l)) gone.push_back(l);
@@ -227,19 +254,22 @@ Tensor run_einsum(std::string_view equation, TensorList tensors) {
     for (size_t d = 0; d < o.labels.size(); ++d) {
       int64_t& known = size[size_t(o.labels[d])];
       const int64_t own = o.tensor.sizes()[d];
-      check_shape(known == 1 || own == 1 || known == own, kName, "a subscript of '", equation, "' stands for sizes ", known, " and ", own);
+      check_shape(known == 1 || own == 1 || known == own, kName, "a subscript of '", equation,
+                  "' stands for sizes ", known, " and ", own);
       if (known == 1) known = own;
     }
   }
   Operand result = operands[0];
   for (size_t i = 1; i < operands.size(); ++i) {
     Labels keep = plan.output;
-    for (size_t j = i + 1; j < operands.size(); ++j) keep.insert(keep.end(), operands[j].labels.begin(), operands[j].labels.end());
+    for (size_t j = i + 1; j < operands.size(); ++j)
+      keep.insert(keep.end(), operands[j].labels.begin(), operands[j].labels.end());
     result = contract(result, operands[i], keep);
   }
   Labels gone;
   for (int l : result.labels) {
-    if (std::find(plan.output.begin(), plan.output.end(), l) == plan.output.end()) gone.push_back(l);
+    if (std::find(plan.output.begin(), plan.output.end(), l) == plan.output.end())
+      gone.push_back(l);
   }
   // A lone operand adds up as sum() does: integers in int64.
   result.sum_out(gone, operands.size() > 1 ? std::optional(result.tensor.dtype()) : std::nullopt);

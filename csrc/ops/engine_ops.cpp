@@ -14,7 +14,8 @@ Tensor sum_to(const Tensor& g, IntList sizes) {
   }
   Tensor out = dims.empty() ? g : sum(g, IntList(dims), true);
   if (lead > 0) out = reshape(out, sizes);
-  check_shape(equal(out.sizes(), sizes), "backward", "a gradient of shape ", g.sizes(), " does not fit its tensor of shape ", sizes);
+  check_shape(equal(out.sizes(), sizes), "backward", "a gradient of shape ", g.sizes(),
+              " does not fit its tensor of shape ", sizes);
   return out;
 }
 
@@ -27,8 +28,10 @@ Tensor cast_gradient(const Tensor& g, DType dtype) {
 Ref<Node> view_node(const Tensor& base, const Tensor& view) {
   ModeGuard grad_on(kNoGrad, false);
   Tensor seen = base;  // in the view's dtype
-  if (view.dtype() != base.dtype()) seen = base.is_complex() ? view_as_real(base) : view_as_complex(base);
-  const Tensor again = view_by_geometry(seen, view.sizes(), view.strides(), view.offset(), seen.strides(), seen.offset());
+  if (view.dtype() != base.dtype())
+    seen = base.is_complex() ? view_as_real(base) : view_as_complex(base);
+  const Tensor again = view_by_geometry(seen, view.sizes(), view.strides(), view.offset(),
+                                        seen.strides(), seen.offset());
   return grad_meta(again).grad_fn;
 }
 
@@ -40,7 +43,9 @@ const bool g_filled = [] {
   ops.cast = cast_gradient;
   ops.clone = [](const Tensor& t) { return clone(t); };
   ops.ones_like = [](const Tensor& t) { return ones_like(t); };
-  ops.zeros = [](IntList sizes, DType dtype, Device device) { return zeros(sizes, dtype, std::nullopt, device); };
+  ops.zeros = [](IntList sizes, DType dtype, Device device) {
+    return zeros(sizes, dtype, std::nullopt, device);
+  };
   ops.copy = [](const Tensor& dst, const Tensor& src) { copy_(dst, src); };
   ops.view_node = view_node;
   return true;

@@ -20,8 +20,9 @@ struct Entry {
 
 void check_mask(const char* op, const Tensor& self, const Tensor& mask, int64_t at) {
   for (int64_t d = 0; d < mask.dim(); ++d) {
-    check_index(at + d < self.dim() && mask.sizes()[size_t(d)] == self.sizes()[size_t(at + d)], op, "the mask of shape ", mask.sizes(),
-                " does not fit shape ", self.sizes(), " from dimension ", at, " on");
+    check_index(at + d < self.dim() && mask.sizes()[size_t(d)] == self.sizes()[size_t(at + d)], op,
+                "the mask of shape ", mask.sizes(), " does not fit shape ", self.sizes(),
+                " from dimension ", at, " on");
   }
 }
 
@@ -35,7 +36,8 @@ std::vector<Entry> entries_of(const char* op, const Tensor& self, TensorList ind
     }
     check_index(is_mask(t) || t.dtype() == DType::Int64 || t.dtype() == DType::Int32, op,
                 "indices must be int64, int32, bool or uint8 tensors, got ", t.dtype());
-    check(t.device() == self.device() || t.is_cpu(), ErrorKind::Device, op, "the indices are on ", t.device(), ", the tensor is on ", self.device());
+    check(t.device() == self.device() || t.is_cpu(), ErrorKind::Device, op, "the indices are on ",
+          t.device(), ", the tensor is on ", self.device());
     if (is_mask(t)) {
       check_index(t.dim() > 0, op, "a 0-d mask covers no dimension");
       check_mask(op, self, t, dim);
@@ -43,11 +45,13 @@ std::vector<Entry> entries_of(const char* op, const Tensor& self, TensorList ind
     entries.push_back({t, dim, is_mask(t) ? t.dim() : 1});
     dim += entries.back().dims;
   }
-  check_index(dim <= self.dim(), op, "too many indices: shape ", self.sizes(), " has ", self.dim(), " dimensions, ", dim, " were indexed");
+  check_index(dim <= self.dim(), op, "too many indices: shape ", self.sizes(), " has ", self.dim(),
+              " dimensions, ", dim, " were indexed");
   return entries;
 }
 
-// The indexed dims stand where the first index does if nothing lies between the indices, else in front.
+// The indexed dims stand where the first index does if nothing lies between the indices, else in
+// front.
 bool are_adjacent(const std::vector<Entry>& entries) {
   for (size_t i = 1; i < entries.size(); ++i) {
     if (entries[i].dim != entries[i - 1].dim + entries[i - 1].dims) return false;
@@ -58,19 +62,23 @@ bool are_adjacent(const std::vector<Entry>& entries) {
 void join_shape(const char* op, Dims& shape, const Dims& other) {
   Dims out(std::max(shape.size(), other.size()), 1);
   for (uint32_t i = 1; i <= out.size(); ++i) {
-    const int64_t a = i <= shape.size() ? shape[shape.size() - i] : 1, b = i <= other.size() ? other[other.size() - i] : 1;
-    check_index(a == b || a == 1 || b == 1, op, "the indices do not broadcast together: shapes ", shape, " and ", other);
+    const int64_t a = i <= shape.size() ? shape[shape.size() - i] : 1,
+                  b = i <= other.size() ? other[other.size() - i] : 1;
+    check_index(a == b || a == 1 || b == 1, op, "the indices do not broadcast together: shapes ",
+                shape, " and ", other);
     out[out.size() - i] = a == 1 ? b : a;
   }
   shape = out;
 }
 
 Dims index_shape(const char* op, const Entry& e, int64_t nonzeros) {
-  check(nonzeros >= 0 || !is_mask(e.tensor), ErrorKind::NotImplemented, op, "a mask on the meta device has no values, so the result has no shape");
+  check(nonzeros >= 0 || !is_mask(e.tensor), ErrorKind::NotImplemented, op,
+        "a mask on the meta device has no values, so the result has no shape");
   return is_mask(e.tensor) ? Dims{nonzeros} : e.tensor.sizes();
 }
 
-// Splits the sizes (or strides) of self's unindexed dims into those before and after the indexed ones.
+// Splits the sizes (or strides) of self's unindexed dims into those before and after the indexed
+// ones.
 void kept_dims(const std::vector<Entry>& entries, const Dims& all, Dims& before, Dims& after) {
   const bool adjacent = are_adjacent(entries);
   size_t next = 0;
@@ -89,14 +97,17 @@ struct Single {
   int64_t dim, size, stride;
 };
 
-// Masks become positions: in one flat dim where self's dims can be read as one, else one tensor a dim.
+// Masks become positions: in one flat dim where self's dims can be read as one, else one tensor a
+// dim.
 void resolve(const char* op, const Tensor& self, const Entry& e, std::vector<Single>& out) {
   if (!is_mask(e.tensor)) {
-    out.push_back({as_index(op, e.tensor), e.dim, self.sizes()[size_t(e.dim)], self.strides()[size_t(e.dim)]});
+    out.push_back({as_index(op, e.tensor), e.dim, self.sizes()[size_t(e.dim)],
+                   self.strides()[size_t(e.dim)]});
     return;
   }
   const NonzeroCounts nonzero(contiguous_data(e.tensor));
-  const IntList sizes = IntList(self.sizes()).subspan(size_t(e.dim), size_t(e.dims)), strides = IntList(self.strides()).subspan(size_t(e.dim), size_t(e.dims));
+  const IntList sizes = IntList(self.sizes()).subspan(size_t(e.dim), size_t(e.dims)),
+                strides = IntList(self.strides()).subspan(size_t(e.dim), size_t(e.dims));
   Dims flat;
   if (const int64_t n = numel(sizes); view_strides(sizes, strides, Dims{n}, flat)) {
     const Tensor positions = make_tensor(Dims{nonzero.total()}, DType::Int64);
@@ -107,7 +118,8 @@ void resolve(const char* op, const Tensor& self, const Entry& e, std::vector<Sin
   const Tensor columns = make_tensor(Dims{e.dims, nonzero.total()}, DType::Int64);
   nonzero.write_coordinates(columns.data<int64_t>(), 1, nonzero.total());
   for (int64_t d = 0; d < e.dims; ++d) {
-    const Tensor column = make_tensor(columns.storage(), Dims{nonzero.total()}, Dims{1}, d * nonzero.total(), DType::Int64);
+    const Tensor column = make_tensor(columns.storage(), Dims{nonzero.total()}, Dims{1},
+                                      d * nonzero.total(), DType::Int64);
     out.push_back({column, e.dim + d, sizes[size_t(d)], strides[size_t(d)]});
   }
 }
@@ -119,7 +131,10 @@ Tensor fold(const char* op, const std::vector<Single>& singles, const Dims& size
   for (const Single& s : singles) {
     const IndexRange range{op, s.size, 1, s.dim, true};
     check_indices(s.index, range);
-    add_offsets_cpu(offsets, window(s.index, sizes, expand_strides(op, s.index.sizes(), s.index.strides(), sizes)), s.size, s.stride);
+    add_offsets_cpu(
+        offsets,
+        window(s.index, sizes, expand_strides(op, s.index.sizes(), s.index.strides(), sizes)),
+        s.size, s.stride);
   }
   return offsets;
 }
@@ -128,7 +143,8 @@ Tensor fold(const char* op, const std::vector<Single>& singles, const Dims& size
 
 Tensor as_index(const char* op, const Tensor& index) {
   if (index.dtype() == DType::Int64) return index;
-  check_dtype(index.dtype() == DType::Int32, op, "indices must be int64 or int32, got ", index.dtype());
+  check_dtype(index.dtype() == DType::Int32, op, "indices must be int64 or int32, got ",
+              index.dtype());
   return convert_data(index, DType::Int64);
 }
 
@@ -137,7 +153,9 @@ Dims indexed_shape(const char* op, const Tensor& self, TensorList indices) {
   Dims shape, before, after;
   for (const Entry& e : entries) {
     const bool countable = is_mask(e.tensor) && !e.tensor.is_meta();
-    join_shape(op, shape, index_shape(op, e, countable ? NonzeroCounts(contiguous_data(e.tensor)).total() : -1));
+    join_shape(
+        op, shape,
+        index_shape(op, e, countable ? NonzeroCounts(contiguous_data(e.tensor)).total() : -1));
   }
   kept_dims(entries, self.sizes(), before, after);
   append(before, shape);

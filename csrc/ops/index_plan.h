@@ -1,4 +1,5 @@
-// index_plan.h: what self[indices] means: which dims are indexed, where the indexed dims of the result stand, which shape it has.
+// index_plan.h: what self[indices] means: which dims are indexed, where the indexed dims of the
+// result stand, which shape it has.
 #pragma once
 
 #include <vector>
@@ -9,9 +10,13 @@
 namespace rush {
 
 // A window over t's storage, without t's version counter: for reading and writing below autograd.
-inline Tensor window(const Tensor& t, IntList sizes, IntList strides) { return make_tensor(t.storage(), sizes, strides, t.offset(), t.dtype()); }
+inline Tensor window(const Tensor& t, IntList sizes, IntList strides) {
+  return make_tensor(t.storage(), sizes, strides, t.offset(), t.dtype());
+}
 
-inline bool is_mask(const Tensor& t) { return t.dtype() == DType::Bool || t.dtype() == DType::UInt8; }
+inline bool is_mask(const Tensor& t) {
+  return t.dtype() == DType::Bool || t.dtype() == DType::UInt8;
+}
 
 // int64 indices, as the kernels want them. Raises for other types than int32 and int64.
 Tensor as_index(const char* op, const Tensor& index);
@@ -25,7 +30,8 @@ struct IndexPlan {
 
   Dims before_sizes, before_strides, after_sizes, after_strides;  // dims of self that are kept
   Dims index_sizes;
-  Tensor index;      // of index_sizes: one index a place (strides may be 0), or offsets in elements if several dims are indexed
+  Tensor index;  // of index_sizes: one index a place (strides may be 0), or offsets in elements if
+                 // several dims are indexed
   IndexRange range;  // what `index` ranges over
 
   // self's kept dims, with strides 0 for the index dims: what the loops read from or write to.

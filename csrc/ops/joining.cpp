@@ -1,4 +1,5 @@
 // Joining and splitting tensors.
+#include "cpu/copy.h"
 #include "ops/data.h"
 #include "ops/op.h"
 #include "ops/operators.h"
@@ -22,10 +23,12 @@ struct Join {
   static constexpr const char* name = "cat";
 
   static Spec check(TensorList tensors, int64_t dim, IntList) {
-    rush::check(!tensors.empty(), ErrorKind::Runtime, name, "expected a non-empty list of tensors");
+    rush::check(!tensors.empty(), ErrorKind::Argument, name,
+                "expected a non-empty list of tensors");
     const Tensor* first = nullptr;
     for (const Tensor& t : tensors) {
-      rush::check(t.dim() > 0, ErrorKind::Runtime, name, "a 0-d tensor (at position ", int64_t(&t - tensors.data()), ") cannot be concatenated; use stack()");
+      rush::check(t.dim() > 0, ErrorKind::Runtime, name, "a 0-d tensor (at position ",
+                  int64_t(&t - tensors.data()), ") cannot be concatenated; use stack()");
       if (!first && !is_legacy_empty(t)) first = &t;
     }
     if (!first) first = &tensors[0];
@@ -33,19 +36,23 @@ struct Join {
     Spec spec{first->sizes(), joined_type(tensors), first->device()};
     spec.sizes[size_t(d)] = 0;
     for (const Tensor& t : tensors) {
-      rush::check(t.device() == spec.device, ErrorKind::Device, name, "all tensors must be on one device, got ", spec.device, " and ", t.device());
+      rush::check(t.device() == spec.device, ErrorKind::Device, name,
+                  "all tensors must be on one device, got ", spec.device, " and ", t.device());
       if (is_legacy_empty(t) && first->dim() != 1) continue;
       check_same_shape(*first, t, d, int64_t(&t - tensors.data()));
       spec.sizes[size_t(d)] += t.sizes()[size_t(d)];
     }
     bool channels_last = first->suggest_memory_format() != MemoryFormat::Contiguous;
-    for (const Tensor& t : tensors) channels_last = channels_last && t.suggest_memory_format() != MemoryFormat::Contiguous;
+    for (const Tensor& t : tensors)
+      channels_last = channels_last && t.suggest_memory_format() != MemoryFormat::Contiguous;
     if (channels_last) spec.strides = channels_last_strides(spec.sizes);
     return spec;
   }
 
   static void run(TensorList tensors, int64_t dim, IntList, const Tensor& out) {
     const auto d = size_t(wrap_dim(name, dim, out.dim()));
+    if (out.numel() > 0 && lies_flat(tensors, out))
+      return join_rows_cpu(tensors, numel(IntList(out.sizes()).first(d)), out);
     int64_t at = 0;
     for (const Tensor& t : tensors) {
       if (t.numel() == 0) {
@@ -71,22 +78,32 @@ struct Join {
   }
 
  private:
+  static bool lies_flat(TensorList tensors, const Tensor& out) {
+    bool flat = out.is_cpu() && out.is_contiguous();
+    for (const Tensor& t : tensors) flat = flat && t.is_contiguous() && t.dtype() == out.dtype();
+    return flat;
+  }
   static void check_same_shape(const Tensor& first, const Tensor& t, int64_t d, int64_t position) {
     bool same = t.dim() == first.dim();
-    for (int64_t i = 0; same && i < t.dim(); ++i) same = i == d || t.sizes()[size_t(i)] == first.sizes()[size_t(i)];
-    check_shape(same, name, "sizes must match except along dim ", d, ": tensor 0 has shape ", first.sizes(), ", tensor ", position, " has shape ", t.sizes());
+    for (int64_t i = 0; same && i < t.dim(); ++i)
+      same = i == d || t.sizes()[size_t(i)] == first.sizes()[size_t(i)];
+    check_shape(same, name, "sizes must match except along dim ", d, ": tensor 0 has shape ",
+                first.sizes(), ", tensor ", position, " has shape ", t.sizes());
   }
 };
 
 struct Cat {
   static constexpr const char* name = "cat";
+  static constexpr bool refuses_overlap = true;
   static Tensor call(TensorList tensors, int64_t dim) {
-    check(!tensors.empty(), ErrorKind::Runtime, name, "expected a non-empty list of tensors");
+    check(!tensors.empty(), ErrorKind::Argument, name, "expected a non-empty list of tensors");
     int64_t rank = 1;
     for (const Tensor& t : tensors) rank = std::max(rank, t.dim());
     const int64_t d = wrap_dim(name, dim, rank);
     SmallVector<int64_t, 16> extents;
-    for (const Tensor& t : tensors) extents.push_back(d < t.dim() && !(is_legacy_empty(t) && rank > 1) ? t.sizes()[size_t(d)] : 0);
+    for (const Tensor& t : tensors)
+      extents.push_back(d < t.dim() && !(is_legacy_empty(t) && rank > 1) ? t.sizes()[size_t(d)]
+                                                                         : 0);
     return join(tensors, d, IntList(extents.data(), extents.size()));
   }
 };
@@ -94,13 +111,14 @@ struct Cat {
 struct Stack {
   static constexpr const char* name = "stack";
   static Tensor call(TensorList tensors, int64_t dim) {
-    check(!tensors.empty(), ErrorKind::Runtime, name, "expected a non-empty list of tensors");
+    check(!tensors.empty(), ErrorKind::Argument, name, "expected a non-empty list of tensors");
     const int64_t d = wrap_dim(name, dim, tensors[0].dim() + 1);
     std::vector<Tensor> rows;
     rows.reserve(tensors.size());
     for (const Tensor& t : tensors) {
-      check_shape(t.sizes() == tensors[0].sizes(), name, "all tensors must have the same shape: tensor 0 has ", tensors[0].sizes(), ", tensor ",
-                  int64_t(&t - tensors.data()), " has ", t.sizes());
+      check_shape(t.sizes() == tensors[0].sizes(), name,
+                  "all tensors must have the same shape: tensor 0 has ", tensors[0].sizes(),
+                  ", tensor ", int64_t(&t - tensors.data()), " has ", t.sizes());
       rows.push_back(unsqueeze(t, d));
     }
     return cat(rows, d);

@@ -1,7 +1,9 @@
-// Masks. Results whose shape depends on the values are composites: they look at the data before they know what to allocate.
+// Masks. Results whose shape depends on the values are composites: they look at the data before
+// they know what to allocate.
 #include "cpu/masking.h"
 
 #include "ops/data.h"
+#include "ops/fits.h"
 #include "ops/op.h"
 #include "ops/operators.h"
 
@@ -10,11 +12,13 @@ namespace {
 
 void check_mask(const char* op, const Tensor& self, const Tensor& mask) {
   check_dtype(mask.dtype() == DType::Bool, op, "the mask must be bool, got ", mask.dtype());
-  check(mask.device() == self.device(), ErrorKind::Device, op, "the mask is on ", mask.device(), ", the tensor is on ", self.device());
+  check(mask.device() == self.device(), ErrorKind::Device, op, "the mask is on ", mask.device(),
+        ", the tensor is on ", self.device());
 }
 
 void check_has_values(const char* op, const Tensor& x) {
-  check(!x.is_meta(), ErrorKind::NotImplemented, op, "the result's shape depends on the values, and a meta tensor has none");
+  check(!x.is_meta(), ErrorKind::NotImplemented, op,
+        "the result's shape depends on the values, and a meta tensor has none");
 }
 
 Tensor coordinates(const char* op, const Tensor& self) {
@@ -32,14 +36,19 @@ struct MaskedFill {
   static constexpr bool in_place_safe = true;
   static Spec check(const Tensor& self, const Tensor& mask, const Tensor& value) {
     check_mask(name, self, mask);
-    check_shape(value.dim() == 0, name, "the value must be a number or a 0-d tensor, got shape ", value.sizes());
-    check_dtype(!value.is_complex() || self.is_complex(), name, "a complex value cannot be written into a ", self.dtype(), " tensor");
+    check_shape(value.dim() == 0, name, "the value must be a number or a 0-d tensor, got shape ",
+                value.sizes());
+    if (!value.is_meta()) check_fits(name, self.dtype(), value.item());
     return pointwise(name, self, mask, self.dtype());
   }
-  static void run(const Tensor& self, const Tensor& mask, const Tensor& value, const Tensor& out) { masked_fill_cpu(self, mask, value.item(), out); }
+  static void run(const Tensor& self, const Tensor& mask, const Tensor& value, const Tensor& out) {
+    masked_fill_cpu(self, mask, value.item(), out);
+  }
   static constexpr uint32_t needs[] = {in(1), 0, in(1)};
-  static Grads grad(const Ctx& c, const Tensor& g, const Tensor&, const Tensor& mask, const Tensor&) {
-    return {c.wants(0) ? masked_fill(g, mask, wrap_number(0)) : Tensor(), Tensor(), c.wants(2) ? sum(g * mask) : Tensor()};
+  static Grads grad(const Ctx& c, const Tensor& g, const Tensor&, const Tensor& mask,
+                    const Tensor&) {
+    return {c.wants(0) ? masked_fill(g, mask, wrap_number(0)) : Tensor(), Tensor(),
+            c.wants(2) ? sum(g * mask) : Tensor()};
   }
 };
 
@@ -60,22 +69,28 @@ struct MaskedScatter {
   static constexpr bool in_place_safe = true;
   static Spec check(const Tensor& self, const Tensor& mask, const Tensor& source) {
     check_mask(name, self, mask);
-    check_dtype(source.dtype() == self.dtype(), name, "the tensor is ", self.dtype(), ", the source is ", source.dtype(), ": they must be the same");
+    check_dtype(source.dtype() == self.dtype(), name, "the tensor is ", self.dtype(),
+                ", the source is ", source.dtype(), ": they must be the same");
     return pointwise(name, self, mask, self.dtype());
   }
   static void run(const Tensor& self, const Tensor& mask, const Tensor& source, const Tensor& out) {
-    const Tensor whole = make_tensor(mask.storage(), out.sizes(), expand_strides(name, mask.sizes(), mask.strides(), out.sizes()), mask.offset(), mask.dtype());
+    const Tensor whole =
+        make_tensor(mask.storage(), out.sizes(),
+                    expand_strides(name, mask.sizes(), mask.strides(), out.sizes()), mask.offset(),
+                    mask.dtype());
     const NonzeroCounts places(contiguous_data(whole));
-    rush::check(places.total() <= source.numel(), ErrorKind::Runtime, name, "the mask is true in ", places.total(), " places, but the source has only ",
-          source.numel(), " elements");
+    rush::check(places.total() <= source.numel(), ErrorKind::Runtime, name, "the mask is true in ",
+                places.total(), " places, but the source has only ", source.numel(), " elements");
     if (!out.is_same(self)) copy_data(out, self);
     const Tensor target = contiguous_data(out);
     places.place(contiguous_data(source), target);
     if (!target.is_same(out)) copy_data(out, target);
   }
   static constexpr uint32_t needs[] = {in(1), 0, in(1)};
-  static Grads grad(const Ctx& c, const Tensor& g, const Tensor&, const Tensor& mask, const Tensor&) {
-    return {c.wants(0) ? masked_fill(g, mask, wrap_number(0)) : Tensor(), Tensor(), c.wants(2) ? source_grad(c, g, mask) : Tensor()};
+  static Grads grad(const Ctx& c, const Tensor& g, const Tensor&, const Tensor& mask,
+                    const Tensor&) {
+    return {c.wants(0) ? masked_fill(g, mask, wrap_number(0)) : Tensor(), Tensor(),
+            c.wants(2) ? source_grad(c, g, mask) : Tensor()};
   }
 
  private:
@@ -103,13 +118,15 @@ struct WhereNonzero {
   static std::vector<Tensor> call(const Tensor& condition) {
     check_has_values(name, condition);
     // A 0-d tensor counts as one with a single element.
-    const Tensor x = condition.dim() == 0 ? condition.alias(Dims{1}, Dims{1}, condition.offset()) : condition;
+    const Tensor x =
+        condition.dim() == 0 ? condition.alias(Dims{1}, Dims{1}, condition.offset()) : condition;
     const NonzeroCounts nonzero(contiguous_data(x));
     const int64_t n = nonzero.total();
     const Tensor columns = make_tensor(Dims{x.dim(), n}, DType::Int64);
     nonzero.write_coordinates(columns.data<int64_t>(), 1, n);
     std::vector<Tensor> result;
-    for (int64_t d = 0; d < x.dim(); ++d) result.push_back(make_tensor(columns.storage(), Dims{n}, Dims{1}, d * n, DType::Int64));
+    for (int64_t d = 0; d < x.dim(); ++d)
+      result.push_back(make_tensor(columns.storage(), Dims{n}, Dims{1}, d * n, DType::Int64));
     return result;
   }
 };

@@ -1,19 +1,21 @@
 // Copies, fills and conversions: the ops that only move values.
 #include "ops/data.h"
-#include "ops/operators.h"
 #include "ops/op.h"
+#include "ops/operators.h"
 
 namespace rush {
 
 struct Copy {
   static constexpr const char* name = "copy_";
   static constexpr bool in_place_safe = true;
-  static constexpr bool overlap_is_fine = true;  // x[1:] = x[:-1] has one meaning
+  static constexpr bool refuses_overlap = false;  // x[1:] = x[:-1] means what it says, as in NumPy
   static Spec check(const Tensor& self, const Tensor& src, bool) {
     expand_strides(name, src.sizes(), src.strides(), self.sizes());
     return like(self);
   }
-  static void run(const Tensor&, const Tensor& src, bool, const Tensor& out) { copy_data(out, src); }
+  static void run(const Tensor&, const Tensor& src, bool, const Tensor& out) {
+    copy_data(out, src);
+  }
   static Grads grad(const Ctx& c, const Tensor& g, const Tensor&, const Tensor&, bool) {
     // The engine sums over broadcast dims and casts back to src's dtype.
     return {c.wants(0) ? zeros_like(g) : Tensor(), g};
@@ -28,7 +30,8 @@ struct Fill {
   static constexpr bool in_place_safe = true;
   static constexpr bool repeats_are_fine = true;
   static Spec check(const Tensor& self, const Tensor& value) {
-    check_shape(value.dim() == 0, name, "the value must be a number or a 0-d tensor, got shape ", value.sizes());
+    check_shape(value.dim() == 0, name, "the value must be a number or a 0-d tensor, got shape ",
+                value.sizes());
     return like(self);
   }
   static void run(const Tensor&, const Tensor& value, const Tensor& out) {
@@ -53,18 +56,25 @@ struct Clone {
   static Spec check(const Tensor& x, std::optional<MemoryFormat> format) {
     Spec spec = like(x);
     const MemoryFormat f = format.value_or(MemoryFormat::Preserve);
-    if (f == MemoryFormat::Contiguous) spec.strides = {};
-    else if (f != MemoryFormat::Preserve) spec.strides = strides_for(x.sizes(), f);
+    if (f == MemoryFormat::Contiguous)
+      spec.strides = {};
+    else if (f != MemoryFormat::Preserve)
+      spec.strides = strides_for(x.sizes(), f);
     return spec;
   }
-  static void run(const Tensor& x, std::optional<MemoryFormat>, const Tensor& out) { copy_data(out, x); }
-  static Grads grad(const Ctx&, const Tensor& g, const Tensor&, std::optional<MemoryFormat>) { return {g}; }
+  static void run(const Tensor& x, std::optional<MemoryFormat>, const Tensor& out) {
+    copy_data(out, x);
+  }
+  static Grads grad(const Ctx&, const Tensor& g, const Tensor&, std::optional<MemoryFormat>) {
+    return {g};
+  }
 };
 
 struct Contiguous {
   static constexpr const char* name = "contiguous";
   static Tensor call(const Tensor& x, MemoryFormat format) {
-    check(format != MemoryFormat::Preserve, ErrorKind::Runtime, name, "preserve_format is not a format to make contiguous in");
+    check(format != MemoryFormat::Preserve, ErrorKind::Runtime, name,
+          "preserve_format is not a format to make contiguous in");
     return x.is_contiguous(format) ? x : clone(x, format);
   }
 };
@@ -73,19 +83,27 @@ struct Cast {
   static constexpr const char* name = "cast";
   static Spec check(const Tensor& x, DType dtype) { return like(x, dtype); }
   static void run(const Tensor& x, DType, const Tensor& out) { copy_data(out, x); }
-  static Grads grad(const Ctx& c, const Tensor& g, const Tensor&, DType) { return {cast(g, c.dtype(0))}; }
-  static Tensor jvp(const Jvp& j, const Tensor&, DType dtype) { return is_differentiable(dtype) ? cast(j.tangent(0), dtype) : Tensor(); }
+  static Grads grad(const Ctx& c, const Tensor& g, const Tensor&, DType) {
+    return {cast(g, c.dtype(0))};
+  }
+  static Tensor jvp(const Jvp& j, const Tensor&, DType dtype) {
+    return is_differentiable(dtype) ? cast(j.tangent(0), dtype) : Tensor();
+  }
 };
 
 namespace {
 
-// The one road of all conversions: another device, another dtype, another layout, or self when nothing changes.
-Tensor converted(const char* op, const Tensor& x, std::optional<Device> device, std::optional<DType> dtype, bool copy, std::optional<MemoryFormat> format) {
+// The one road of all conversions: another device, another dtype, another layout, or self when
+// nothing changes.
+Tensor converted(const char* op, const Tensor& x, std::optional<Device> device,
+                 std::optional<DType> dtype, bool copy, std::optional<MemoryFormat> format) {
   const MemoryFormat f = format.value_or(MemoryFormat::Preserve);
   const DType target = dtype.value_or(x.dtype());
   if (device && !(device->type == x.device().type)) {
     check(device->is_meta(), x.is_meta() ? ErrorKind::NotImplemented : ErrorKind::Runtime, op,
-          x.is_meta() ? "a meta tensor has no values to copy" : "device is not available in this build", ": ", *device);
+          x.is_meta() ? "a meta tensor has no values to copy"
+                      : "device is not available in this build",
+          ": ", *device);
     Spec spec = like(x, target);
     spec.device = *device;
     if (f != MemoryFormat::Preserve) spec.strides = strides_for(x.sizes(), f);
@@ -101,36 +119,45 @@ Tensor converted(const char* op, const Tensor& x, std::optional<Device> device, 
 
 struct To {
   static constexpr const char* name = "to";
-  static Tensor call(const Tensor& x, std::optional<DType> dtype, bool, bool copy, std::optional<MemoryFormat> format) {
+  static Tensor call(const Tensor& x, std::optional<DType> dtype, bool, bool copy,
+                     std::optional<MemoryFormat> format) {
     return converted(name, x, std::nullopt, dtype, copy, format);
   }
 };
 struct ToDevice {
   static constexpr const char* name = "to";
-  static Tensor call(const Tensor& x, std::optional<Device> device, std::optional<DType> dtype, bool, bool copy, std::optional<MemoryFormat> format) {
+  static Tensor call(const Tensor& x, std::optional<Device> device, std::optional<DType> dtype,
+                     bool, bool copy, std::optional<MemoryFormat> format) {
     return converted(name, x, device, dtype, copy, format);
   }
 };
 struct ToOther {
   static constexpr const char* name = "to";
-  static Tensor call(const Tensor& x, const Tensor& other, bool, bool copy, std::optional<MemoryFormat> format) {
+  static Tensor call(const Tensor& x, const Tensor& other, bool, bool copy,
+                     std::optional<MemoryFormat> format) {
     return converted(name, x, other.device(), other.dtype(), copy, format);
   }
 };
 struct TypeAs {
   static constexpr const char* name = "type_as";
-  static Tensor call(const Tensor& x, const Tensor& other) { return converted(name, x, other.device(), other.dtype(), false, std::nullopt); }
+  static Tensor call(const Tensor& x, const Tensor& other) {
+    return converted(name, x, other.device(), other.dtype(), false, std::nullopt);
+  }
 };
 struct Cpu {
   static constexpr const char* name = "cpu";
-  static Tensor call(const Tensor& x, std::optional<MemoryFormat> format) { return converted(name, x, Device{}, std::nullopt, false, format); }
+  static Tensor call(const Tensor& x, std::optional<MemoryFormat> format) {
+    return converted(name, x, Device{}, std::nullopt, false, format);
+  }
 };
 
 // float(), long(), ...
 template <DType dtype>
 struct ToDtype {
   static constexpr const char* name = "to";
-  static Tensor call(const Tensor& x, std::optional<MemoryFormat> format) { return converted(name, x, std::nullopt, dtype, false, format); }
+  static Tensor call(const Tensor& x, std::optional<MemoryFormat> format) {
+    return converted(name, x, std::nullopt, dtype, false, format);
+  }
 };
 struct ToFloat32 : ToDtype<DType::Float32> {};
 struct ToFloat64 : ToDtype<DType::Float64> {};

@@ -7,35 +7,58 @@
 namespace rush::op {
 
 void check_in_place_result(const char* op, const Tensor& t, const Spec& spec) {
-  check_shape(t.sizes() == spec.sizes, op, "in place, the result's shape ", spec.sizes, " must be the tensor's own shape ", t.sizes());
-  check_dtype(can_cast(spec.dtype, t.dtype()), op, "the result is ", spec.dtype, " and cannot be written in place into a ", t.dtype(), " tensor");
+  check_shape(t.sizes() == spec.sizes, op, "in place, the result's shape ", spec.sizes,
+              " must be the tensor's own shape ", t.sizes());
+  check_dtype(can_cast(spec.dtype, t.dtype()), op, "the result is ", spec.dtype,
+              " and cannot be written in place into a ", t.dtype(), " tensor");
 }
 
 void prepare_out(const char* op, const Tensor& out, const Spec& spec) {
-  check_dtype(can_cast(spec.dtype, out.dtype()), op, "the result is ", spec.dtype, " and cannot be cast to out's dtype ", out.dtype());
-  check(out.device() == spec.device, ErrorKind::Device, op, "out is on ", out.device(), ", the inputs are on ", spec.device);
+  check_dtype(can_cast(spec.dtype, out.dtype()), op, "the result is ", spec.dtype,
+              " and cannot be cast to out's dtype ", out.dtype());
+  check(out.device() == spec.device, ErrorKind::Device, op, "out is on ", out.device(),
+        ", the inputs are on ", spec.device);
   check(!out.storage()->read_only(), ErrorKind::Runtime, op, "out wraps read-only memory");
-  check(!has_internal_overlap(out), ErrorKind::Runtime, op, "more than one index of out refers to one memory location, as after expand()");
+  check(!has_internal_overlap(out), ErrorKind::Runtime, op,
+        "more than one index of out refers to one memory location, as after expand()");
   if (out.sizes() == spec.sizes) return;
   if (out.numel() != 0) warn_resized_out(op, out, spec);
-  set_geometry(out, spec.sizes, spec.strides.empty() ? contiguous_strides(spec.sizes) : spec.strides, out.offset());
+  set_geometry(out, spec.sizes,
+               spec.strides.empty() ? contiguous_strides(spec.sizes) : spec.strides, out.offset());
 }
 
 void warn_resized_out(const char* op, const Tensor& out, const Spec& spec) {
-  warn(concat(op, ": out had shape ", out.sizes(), " and was resized to the result's shape ", spec.sizes,
-              "; give an out of that shape, or an empty one (out.resize_(0))"));
+  warn(concat(op, ": out had shape ", out.sizes(), " and was resized to the result's shape ",
+              spec.sizes, "; give an out of that shape, or an empty one (out.resize_(0))"));
 }
 
 void check_no_grad_for_out(const char* op, bool any_requires_grad) {
-  check(!any_requires_grad, ErrorKind::Runtime, op, "out= does not support automatic differentiation, but one of the arguments requires grad");
+  check(!any_requires_grad, ErrorKind::Runtime, op,
+        "out= does not support automatic differentiation, but one of the arguments requires grad");
 }
 
-bool overlaps(const char* op, const Tensor& out, const Tensor& input, Aliasing aliasing) {
-  if (!(out.storage() == input.storage()) && !out.storage()->is_foreign()) [[likely]] return false;
+namespace {
+[[noreturn, gnu::cold]] void fail_overlap(const char* op, const Tensor& out, const Tensor& input) {
+  fail(ErrorKind::Runtime, op, "unsupported operation: the output (shape ", out.sizes(),
+       ", strides ", out.strides(), ", offset ", out.offset(), ") and an input (shape ",
+       input.sizes(), ", strides ", input.strides(), ", offset ", input.offset(),
+       ") share some of their memory; clone() one of them first");
+}
+}  // namespace
+
+bool overlaps(const char* op, const Tensor& out, const Tensor& input, bool exact_is_fine,
+              bool refuse) {
+  if (!(out.storage() == input.storage()) && !out.storage()->is_foreign()) [[likely]]
+    return false;
   const Overlap o = overlap(out, input);
-  check(o != Overlap::Partial || aliasing != Aliasing::Elementwise, ErrorKind::Runtime, op, "an input of shape ", input.sizes(),
-        " and the written tensor of shape ", out.sizes(), " share some of their memory; clone() one of them first");
-  return o == Overlap::Partial || (o == Overlap::Full && aliasing == Aliasing::Never);
+  if (refuse && o == Overlap::Partial) fail_overlap(op, out, input);
+  return o == Overlap::Partial || o == Overlap::Unknown || (o == Overlap::Full && !exact_is_fine);
+}
+
+void refuse_any_overlap(const char* op, const Tensor& out, const Tensor& input) {
+  if (!input.defined() || !(out.storage() == input.storage())) return;
+  const Overlap o = overlap(out, input);
+  if (o == Overlap::Partial || o == Overlap::Full) fail_overlap(op, out, input);
 }
 
 void write_back(const Tensor& out, const Tensor& result) { copy_data(out, result); }

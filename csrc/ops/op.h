@@ -1,7 +1,9 @@
-// op.h: how a block (check, run, grad) becomes an operator with all its forms. See docs/adding_an_op.md.
+// op.h: how a block (check, run, grad) becomes an operator with all its forms. See
+// docs/adding_an_op.md.
 //
-// Each form is a template over the block. The good path of op::call is: check, allocate, run, one test whether autograd may
-// care. Everything about gradients stands in record() and its kin, out of line.
+// Each form is a template over the block. The good path of op::call is: check, allocate, run, one
+// test whether autograd may care. Everything about gradients stands in record() and its kin, out of
+// line.
 #pragma once
 
 #include <concepts>
@@ -22,7 +24,8 @@ namespace rush {
 constexpr uint32_t in(int i) { return 1u << i; }
 inline constexpr uint32_t kOut = 1u << 31;
 
-// What a view op returns: a window onto self's storage. Another dtype counts the offset and strides in its own elements.
+// What a view op returns: a window onto self's storage. Another dtype counts the offset and strides
+// in its own elements.
 struct Geometry {
   Dims sizes, strides;
   int64_t offset;
@@ -32,7 +35,8 @@ struct Geometry {
 // What `grad` may ask about the call it differentiates.
 class Ctx {
  public:
-  Ctx(const Node& node, std::span<const bool> wanted, GradSpan outs) : node_(node), wanted_(wanted), outs_(outs) {}
+  Ctx(const Node& node, std::span<const bool> wanted, GradSpan outs)
+      : node_(node), wanted_(wanted), outs_(outs) {}
   bool wants(size_t i) const { return i < wanted_.size() && wanted_[i]; }
   size_t inputs() const { return wanted_.size(); }
   // Sizes and dtype of input i; only for inputs that want a gradient.
@@ -114,7 +118,9 @@ template <>
 struct Kept<std::optional<IntList>> {
   std::optional<Dims> value;
   Kept(const std::optional<IntList>& v, bool) : value(v ? std::optional<Dims>(*v) : std::nullopt) {}
-  std::optional<IntList> get(const Node*) const { return value ? std::optional<IntList>(*value) : std::nullopt; }
+  std::optional<IntList> get(const Node*) const {
+    return value ? std::optional<IntList>(*value) : std::nullopt;
+  }
   void release() {}
 };
 template <>
@@ -162,8 +168,8 @@ template <class Op>
 concept HasNeeds = requires { Op::needs[0]; };
 template <class Op>
 concept HasJvp = requires { &Op::jvp; };
-// A block without `grad` that says so is not differentiable by nature (comparisons); one that says nothing has no formula,
-// and backward through it raises.
+// A block without `grad` that says so is not differentiable by nature (comparisons); one that says
+// nothing has no formula, and backward through it raises.
 template <class Op>
 concept NotDifferentiable = requires { requires !Op::differentiable; };
 
@@ -176,6 +182,14 @@ template <class Op>
 constexpr bool may_fail() {
   if constexpr (requires { Op::may_fail; }) return Op::may_fail;
   return false;
+}
+// Are outputs that overlap an input refused? By default where run() may read and write one tensor,
+// but not two that overlap in part: PyTorch raises there, and a program that gets by without a copy
+// would be a surprise. The others work on a copy.
+template <class Op>
+constexpr bool refuses_overlap() {
+  if constexpr (requires { Op::refuses_overlap; }) return Op::refuses_overlap;
+  return in_place_safe<Op>();
 }
 template <class Op>
 constexpr bool repeats_are_fine() {
@@ -232,7 +246,8 @@ uint32_t saved_mask(const A&... args) {
     size_t i = 0;
     (visit_tensors(
          [&](const Tensor& t) {
-           if (requires_grad(t) || tangent_of(t).defined()) mask |= Op::needs[std::min(i, rules - 1)];
+           if (requires_grad(t) || tangent_of(t).defined())
+             mask |= Op::needs[std::min(i, rules - 1)];
            ++i;
          },
          args),
@@ -245,11 +260,13 @@ uint32_t saved_mask(const A&... args) {
 template <class Op, class... A>
 class OpNode final : public Node {
  public:
-  OpNode(uint32_t mask, const A&... args) : OpNode(mask, std::index_sequence_for<A...>{}, args...) {}
+  OpNode(uint32_t mask, const A&... args)
+      : OpNode(mask, std::index_sequence_for<A...>{}, args...) {}
 
   const char* name() const override { return Op::name; }
   void save_outputs(std::span<const Tensor> outs) {
-    for (size_t i = 0; i < outs.size(); ++i) outs_.push_back(SavedTensor::output(outs[i], uint32_t(i)));
+    for (size_t i = 0; i < outs.size(); ++i)
+      outs_.push_back(SavedTensor::output(outs[i], uint32_t(i)));
   }
 
   Grads apply(GradSpan grads, std::span<const bool> wanted) override {
@@ -260,12 +277,15 @@ class OpNode final : public Node {
       const Ctx ctx(*this, wanted, outs);
       return std::apply(
           [&](const Kept<A>&... kept) -> Grads {
-            if constexpr (requires { Op::grad(ctx, grads, kept.get(this)...); }) return Op::grad(ctx, grads, kept.get(this)...);
-            else return Op::grad(ctx, grads[0], kept.get(this)...);
+            if constexpr (requires { Op::grad(ctx, grads, kept.get(this)...); })
+              return Op::grad(ctx, grads, kept.get(this)...);
+            else
+              return Op::grad(ctx, grads[0], kept.get(this)...);
           },
           kept_);
     } else {
-      fail(ErrorKind::NotImplemented, Op::name, "this operator has no gradient yet; detach() its inputs if none is wanted");
+      fail(ErrorKind::NotImplemented, Op::name,
+           "this operator has no gradient yet; detach() its inputs if none is wanted");
     }
   }
 
@@ -277,7 +297,8 @@ class OpNode final : public Node {
 
  private:
   template <size_t... I>
-  OpNode(uint32_t mask, std::index_sequence<I...>, const A&... args) : kept_(Kept<A>(args, mask >> tensor_position<I>() & 1)...) {}
+  OpNode(uint32_t mask, std::index_sequence<I...>, const A&... args)
+      : kept_(Kept<A>(args, mask >> tensor_position<I>() & 1)...) {}
 
   // The place of argument I among the tensor arguments (lists count once).
   template <size_t I>
@@ -300,21 +321,27 @@ class OpNode final : public Node {
 
 RUSH_API Tensor write_target_copy(const Tensor& self);  // a clone, without history
 
-// The node of an in-place call. Where a gradient reads self's old value, it is kept as a copy: the write will destroy it.
+// The node of an in-place call. Where a gradient reads self's old value, it is kept as a copy: the
+// write will destroy it.
 template <class Op, class... A>
 Ref<OpNode<Op, Tensor, A...>> make_inplace_node(const Tensor& self, const A&... rest) {
   const uint32_t mask = saved_mask<Op>(self, rest...);
   const Tensor old = mask & in(0) ? write_target_copy(self) : self;
-  auto node = Ref<OpNode<Op, Tensor, A...>>::adopt(new OpNode<Op, Tensor, A...>(mask, old, rest...));
+  auto node =
+      Ref<OpNode<Op, Tensor, A...>>::adopt(new OpNode<Op, Tensor, A...>(mask, old, rest...));
   node->add_edge(gradient_edge(self));
-  (visit_tensors([&](const Tensor& t) { node->add_edge(t.defined() ? gradient_edge(t) : Edge{}); }, rest), ...);
+  (visit_tensors([&](const Tensor& t) { node->add_edge(t.defined() ? gradient_edge(t) : Edge{}); },
+                 rest),
+   ...);
   return node;
 }
 
 template <class Op, class... A>
 Ref<OpNode<Op, A...>> make_node(const A&... args) {
   auto node = Ref<OpNode<Op, A...>>::adopt(new OpNode<Op, A...>(saved_mask<Op>(args...), args...));
-  (visit_tensors([&](const Tensor& t) { node->add_edge(t.defined() ? gradient_edge(t) : Edge{}); }, args), ...);
+  (visit_tensors([&](const Tensor& t) { node->add_edge(t.defined() ? gradient_edge(t) : Edge{}); },
+                 args),
+   ...);
   return node;
 }
 
@@ -334,12 +361,14 @@ template <class Op, class... A>
     }
     if (!grad_enabled() || !any_requires_grad(args...)) return;
     bool any = false;
-    for (size_t i = 0; i < outs.size(); ++i) any |= is_differentiable(outs[i].dtype()) && is_differentiable_result<Op>(i);
+    for (size_t i = 0; i < outs.size(); ++i)
+      any |= is_differentiable(outs[i].dtype()) && is_differentiable_result<Op>(i);
     if (!any) return;
     auto node = make_node<Op>(args...);
     for (size_t i = 0; i < outs.size(); ++i) {
       const uint32_t slot = node->add_result(outs[i]);
-      if (is_differentiable(outs[i].dtype()) && is_differentiable_result<Op>(i)) set_history(outs[i], Ref<Node>(Ref<Node>::share(node.get())), slot);
+      if (is_differentiable(outs[i].dtype()) && is_differentiable_result<Op>(i))
+        set_history(outs[i], Ref<Node>(Ref<Node>::share(node.get())), slot);
     }
     if constexpr (HasNeeds<Op>) {
       if (saved_mask<Op>(args...) & kOut) node->save_outputs(outs);
@@ -358,10 +387,13 @@ std::vector<Tensor> tangents_of_results(std::span<const Tensor> outs, const A&..
   } else if constexpr (HasGrad<Op>) {
     // The formula runs on copies cut off from any graph, with a dummy gradient v that requires one.
     ModeGuard grad_on(kNoGrad, false);
-    auto node = Ref<OpNode<Op, A...>>::adopt(new OpNode<Op, A...>(saved_mask<Op>(args...), args...));
+    auto node =
+        Ref<OpNode<Op, A...>>::adopt(new OpNode<Op, A...>(saved_mask<Op>(args...), args...));
     std::vector<Tensor> dummies;
     for (const Tensor& out : outs) {
-      Tensor v = engine_ops().zeros(out.sizes(), is_differentiable(out.dtype()) ? out.dtype() : default_dtype(), out.device());
+      Tensor v = engine_ops().zeros(out.sizes(),
+                                    is_differentiable(out.dtype()) ? out.dtype() : default_dtype(),
+                                    out.device());
       set_requires_grad(v, true);
       dummies.push_back(v);
       node->add_result(out);
@@ -387,7 +419,9 @@ std::vector<Tensor> tangents_of_results(std::span<const Tensor> outs, const A&..
     std::vector<Tensor> roots, seeds;
     for (size_t i = 0; i < back.size(); ++i) {
       if (!tangents[i].defined() || !back[i].defined() || !requires_grad(back[i])) continue;
-      roots.push_back(fit_gradient(back[i], ResultMeta{tangents[i].sizes(), tangents[i].dtype(), tangents[i].device()}, Op::name));
+      roots.push_back(fit_gradient(
+          back[i], ResultMeta{tangents[i].sizes(), tangents[i].dtype(), tangents[i].device()},
+          Op::name));
       seeds.push_back(tangents[i]);
     }
     if (roots.empty()) return result;
@@ -408,47 +442,53 @@ auto call(const A&... args) {
   constexpr size_t n = result_count<std::remove_cvref_t<decltype(spec)>>;
   if constexpr (n == 1) {
     Tensor out = spec.allocate();
-    if (!spec.device.is_meta()) [[likely]] Op::run(args..., out);
-    if (any_tracked(args...)) [[unlikely]] record<Op>(std::span<const Tensor>(&out, 1), args...);
+    if (!spec.device.is_meta()) [[likely]]
+      Op::run(args..., out);
+    if (any_tracked(args...)) [[unlikely]]
+      record<Op>(std::span<const Tensor>(&out, 1), args...);
     return out;
   } else {
     std::array<Tensor, n> outs;
     for (size_t i = 0; i < n; ++i) outs[i] = spec[i].allocate();
-    if (!spec[0].device.is_meta()) [[likely]] std::apply([&](const auto&... out) { Op::run(args..., out...); }, outs);
-    if (any_tracked(args...)) [[unlikely]] record<Op>(outs, args...);
+    if (!spec[0].device.is_meta()) [[likely]]
+      std::apply([&](const auto&... out) { Op::run(args..., out...); }, outs);
+    if (any_tracked(args...)) [[unlikely]]
+      record<Op>(outs, args...);
     return std::tuple_cat(outs);
   }
 }
 
 // May the result of this spec be written into t in place? Raises otherwise.
 RUSH_API void check_in_place_result(const char* op, const Tensor& t, const Spec& spec);
-// Brings `out` to the result's shape (resizing an empty or wrongly shaped one) after checking dtype and device.
+// Brings `out` to the result's shape (resizing an empty or wrongly shaped one) after checking dtype
+// and device.
 RUSH_API void prepare_out(const char* op, const Tensor& out, const Spec& spec);
 RUSH_API void warn_resized_out(const char* op, const Tensor& out, const Spec& spec);
 RUSH_API void check_no_grad_for_out(const char* op, bool any_requires_grad);
-// Can run() not write straight into `out`, as an input lies there? An op that works element by element refuses an input that
-// overlaps out in part: what it would read depends on the order of writes, and programs that do it are mistaken.
-enum class Aliasing : uint8_t { Never, Exact, Elementwise };  // what run() bears, and whether partial overlap is refused
-RUSH_API bool overlaps(const char* op, const Tensor& out, const Tensor& input, Aliasing aliasing);
-template <class Op>
-constexpr Aliasing aliasing() {
-  if constexpr (requires { Op::overlap_is_fine; }) return Aliasing::Exact;
-  return in_place_safe<Op>() ? Aliasing::Elementwise : Aliasing::Never;
-}
-RUSH_API void write_back(const Tensor& out, const Tensor& result);  // the bytes of result into out, without history
-RUSH_API void assign_in_place(const Tensor& self, const Tensor& result);  // self.copy_(result), with history
+// Can run() write straight into `out`: right dtype, no input that overlaps it other than exactly?
+// Raises when the overlap is partial and `refuse` is set.
+RUSH_API bool overlaps(const char* op, const Tensor& out, const Tensor& input, bool exact_is_fine,
+                       bool refuse);
+RUSH_API void refuse_any_overlap(const char* op, const Tensor& out, const Tensor& input);
+RUSH_API void write_back(const Tensor& out,
+                         const Tensor& result);  // the bytes of result into out, without history
+RUSH_API void assign_in_place(const Tensor& self,
+                              const Tensor& result);  // self.copy_(result), with history
 
 template <class Op, class... A>
 const Tensor& call_inplace(const Tensor& self, const A&... rest) {
   const Spec spec = Op::check(self, rest...);
-  if constexpr (requires { Op::check_in_place(self, spec); }) Op::check_in_place(self, spec);  // what only this form refuses
+  if constexpr (requires { Op::check_in_place(self, spec); })
+    Op::check_in_place(self, spec);  // what only this form refuses
   check_in_place_result(Op::name, self, spec);
   const bool tracked = any_tracked(self, rest...);
   check_in_place(Op::name, self, repeats_are_fine<Op>());
   constexpr bool differentiable = !NotDifferentiable<Op>;
-  const bool records = differentiable && tracked && grad_enabled() && any_requires_grad(self, rest...);
+  const bool records =
+      differentiable && tracked && grad_enabled() && any_requires_grad(self, rest...);
   Ref<OpNode<Op, Tensor, A...>> node;
-  if (records) [[unlikely]] node = make_inplace_node<Op>(self, rest...);
+  if (records) [[unlikely]]
+    node = make_inplace_node<Op>(self, rest...);
   std::vector<Tensor> tangents;
   if (tracked && differentiable && any_tangent(self, rest...)) [[unlikely]] {
     // The rule reads the inputs as they were and the result: compute it aside first.
@@ -458,7 +498,13 @@ const Tensor& call_inplace(const Tensor& self, const A&... rest) {
   }
   if (!self.is_meta()) [[likely]] {
     bool direct = in_place_safe<Op>() && !may_fail<Op>() && spec.dtype == self.dtype();
-    (visit_tensors([&](const Tensor& t) { direct = direct && !(t.defined() && overlaps(Op::name, self, t, aliasing<Op>())); }, rest), ...);
+    (visit_tensors(
+         [&](const Tensor& t) {
+           direct =
+               !(t.defined() && overlaps(Op::name, self, t, true, refuses_overlap<Op>())) && direct;
+         },
+         rest),
+     ...);
     if (direct) [[likely]] {
       Op::run(self, rest..., self);
     } else {
@@ -471,7 +517,8 @@ const Tensor& call_inplace(const Tensor& self, const A&... rest) {
   if (records) [[unlikely]] {
     rebase_history(self, Ref<Node>::share(node.get()));
     if constexpr (HasNeeds<Op>) {
-      if (saved_mask<Op>(self, rest...) & kOut) node->save_outputs(std::span<const Tensor>(&self, 1));
+      if (saved_mask<Op>(self, rest...) & kOut)
+        node->save_outputs(std::span<const Tensor>(&self, 1));
     }
   }
   if (!tangents.empty() && tangents[0].defined()) grad_meta(self).tangent = tangents[0];
@@ -480,11 +527,19 @@ const Tensor& call_inplace(const Tensor& self, const A&... rest) {
 
 namespace detail {
 template <class Op, size_t N, class... A>
-void run_into(const std::array<Tensor, N>& outs, const std::array<Spec, N>& specs, const A&... args) {
+void run_into(const std::array<Tensor, N>& outs, const std::array<Spec, N>& specs,
+              const A&... args) {
   bool direct = !may_fail<Op>();
   for (size_t i = 0; i < N; ++i) {
     direct = direct && outs[i].dtype() == specs[i].dtype && !has_internal_overlap(outs[i]);
-    (visit_tensors([&](const Tensor& t) { direct = direct && !(t.defined() && overlaps(Op::name, outs[i], t, aliasing<Op>())); }, args), ...);
+    (visit_tensors(
+         [&](const Tensor& t) {
+           direct = !(t.defined() &&
+                      overlaps(Op::name, outs[i], t, in_place_safe<Op>(), refuses_overlap<Op>())) &&
+                    direct;
+         },
+         args),
+     ...);
   }
   if (direct) {
     std::apply([&](const auto&... out) { Op::run(args..., out...); }, outs);
@@ -501,10 +556,14 @@ template <class Op, size_t N, class... A>
 auto call_out(const std::array<Tensor, N>& outs, const A&... args) {
   const auto checked = Op::check(args...);
   std::array<Spec, N> specs;
-  if constexpr (N == 1) specs[0] = checked;
-  else specs = checked;
-  check_no_grad_for_out(Op::name, grad_enabled() && (any_requires_grad(args...) || any_requires_grad(TensorList(outs))));
-  if constexpr (requires { Op::check_out(outs[0]); }) Op::check_out(outs[0]);  // what only this form refuses
+  if constexpr (N == 1)
+    specs[0] = checked;
+  else
+    specs = checked;
+  check_no_grad_for_out(Op::name, grad_enabled() && (any_requires_grad(args...) ||
+                                                     any_requires_grad(TensorList(outs))));
+  if constexpr (requires { Op::check_out(outs[0]); })
+    Op::check_out(outs[0]);  // what only this form refuses
   for (size_t i = 0; i < N; ++i) prepare_out(Op::name, outs[i], specs[i]);
   if (!outs[0].is_meta()) detail::run_into<Op>(outs, specs, args...);
   for (const Tensor& out : outs) out.bump_version(Op::name);
@@ -523,7 +582,8 @@ Tensor call_view(const Tensor& self, const A&... rest) {
   Tensor out = self.alias(g.sizes, g.strides, g.offset);
   if (g.dtype) out.impl()->dtype = *g.dtype;
   out.impl()->base = self.impl()->base ? self.impl()->base : self.ref();
-  if (self.impl()->autograd || self.impl()->base) [[unlikely]] record<Op>(std::span<const Tensor>(&out, 1), self, rest...);
+  if (self.impl()->autograd || self.impl()->base) [[unlikely]]
+    record<Op>(std::span<const Tensor>(&out, 1), self, rest...);
   return out;
 }
 
@@ -542,7 +602,10 @@ const Tensor& compose_inplace(const Tensor& self, const A&... rest) {
 }
 template <class Op, class... A>
 const Tensor& compose_out(const Tensor& out, const A&... args) {
-  check_no_grad_for_out(Op::name, grad_enabled() && (any_requires_grad(args...) || requires_grad(out)));
+  check_no_grad_for_out(Op::name,
+                        grad_enabled() && (any_requires_grad(args...) || requires_grad(out)));
+  if constexpr (refuses_overlap<Op>())
+    (visit_tensors([&](const Tensor& t) { refuse_any_overlap(Op::name, out, t); }, args), ...);
   const Tensor result = Op::call(args...);
   prepare_out(Op::name, out, Spec{result.sizes(), result.dtype(), result.device()});
   write_back(out, result);
@@ -551,9 +614,13 @@ const Tensor& compose_out(const Tensor& out, const A&... args) {
 }
 template <class Op, size_t N, class... A>
 auto compose_out(const std::array<Tensor, N>& outs, const A&... args) {
-  check_no_grad_for_out(Op::name, grad_enabled() && (any_requires_grad(args...) || any_requires_grad(TensorList(outs))));
-  const auto results = std::apply([](const auto&... r) { return std::array<Tensor, N>{r...}; }, Op::call(args...));
-  for (size_t i = 0; i < N; ++i) prepare_out(Op::name, outs[i], Spec{results[i].sizes(), results[i].dtype(), results[i].device()});
+  check_no_grad_for_out(Op::name, grad_enabled() && (any_requires_grad(args...) ||
+                                                     any_requires_grad(TensorList(outs))));
+  const auto results =
+      std::apply([](const auto&... r) { return std::array<Tensor, N>{r...}; }, Op::call(args...));
+  for (size_t i = 0; i < N; ++i)
+    prepare_out(Op::name, outs[i],
+                Spec{results[i].sizes(), results[i].dtype(), results[i].device()});
   for (size_t i = 0; i < N; ++i) {
     write_back(outs[i], results[i]);
     outs[i].bump_version(Op::name);
@@ -561,8 +628,9 @@ auto compose_out(const std::array<Tensor, N>& outs, const A&... args) {
   return std::tuple_cat(outs);
 }
 
-// Ops that exist only in place (uniform_): check(self, ...) returns nothing, run(self, ...) overwrites self. The old
-// value is gone, so the gradient of self is zero unless the block has a `grad`.
+// Ops that exist only in place (uniform_): check(self, ...) returns nothing, run(self, ...)
+// overwrites self. The old value is gone, so the gradient of self is zero unless the block has a
+// `grad`.
 template <class Op, class... A>
 const Tensor& mutate(const Tensor& self, const A&... rest) {
   Op::check(self, rest...);
@@ -571,7 +639,8 @@ const Tensor& mutate(const Tensor& self, const A&... rest) {
   const bool records = tracked && grad_enabled() && requires_grad(self);
   Ref<OpNode<Op, Tensor, A...>> node;
   if (records) node = make_inplace_node<Op>(self, rest...);
-  if (!self.is_meta()) [[likely]] Op::run(self, rest...);
+  if (!self.is_meta()) [[likely]]
+    Op::run(self, rest...);
   self.bump_version(Op::name);
   if (records) rebase_history(self, Ref<Node>::share(node.get()));
   return self;
@@ -601,14 +670,22 @@ void box(Value& v, const T& x) {
 
 template <class R>
 R unbox(Value* r) {
-  if constexpr (std::is_same_v<R, Tensor>) return r[0].tensor();
-  else if constexpr (std::is_same_v<R, std::vector<Tensor>>) return {r[0].tensors().begin(), r[0].tensors().end()};
-  else if constexpr (std::is_same_v<R, bool>) return r[0].boolean();
-  else if constexpr (std::is_same_v<R, int64_t>) return r[0].integer();
-  else if constexpr (std::is_same_v<R, double>) return r[0].real();
-  else if constexpr (std::is_same_v<R, Scalar>) return r[0].scalar();
+  if constexpr (std::is_same_v<R, Tensor>)
+    return r[0].tensor();
+  else if constexpr (std::is_same_v<R, std::vector<Tensor>>)
+    return {r[0].tensors().begin(), r[0].tensors().end()};
+  else if constexpr (std::is_same_v<R, bool>)
+    return r[0].boolean();
+  else if constexpr (std::is_same_v<R, int64_t>)
+    return r[0].integer();
+  else if constexpr (std::is_same_v<R, double>)
+    return r[0].real();
+  else if constexpr (std::is_same_v<R, Scalar>)
+    return r[0].scalar();
   else
-    return [&]<size_t... I>(std::index_sequence<I...>) { return R{r[I].tensor()...}; }(std::make_index_sequence<std::tuple_size_v<R>>{});
+    return [&]<size_t... I>(std::index_sequence<I...>) {
+      return R{r[I].tensor()...};
+    }(std::make_index_sequence<std::tuple_size_v<R>>{});
 }
 }  // namespace detail
 
@@ -626,14 +703,23 @@ template <class R, class... A>
 
 // The contract of a block, checked where its forms are generated.
 template <class Op>
-concept NamedOp = requires { { Op::name } -> std::convertible_to<const char*>; };
+concept NamedOp = requires {
+  { Op::name } -> std::convertible_to<const char*>;
+};
 template <class Op>
-concept ComputeOp = NamedOp<Op> && requires { &Op::check; &Op::run; };
+concept ComputeOp = NamedOp<Op> && requires {
+  &Op::check;
+  &Op::run;
+};
 template <class Op>
-concept ViewOp = NamedOp<Op> && requires { &Op::view; } && std::same_as<op::ResultOf<decltype(&Op::view)>, Geometry>;
+concept ViewOp = NamedOp<Op> && requires { &Op::view; } &&
+                 std::same_as<op::ResultOf<decltype(&Op::view)>, Geometry>;
 template <class Op>
 concept CompositeOp = NamedOp<Op> && requires { &Op::call; };
 template <class Op>
-concept MutateOp = NamedOp<Op> && requires { &Op::check; &Op::run; } && std::same_as<op::ResultOf<decltype(&Op::check)>, void>;
+concept MutateOp = NamedOp<Op> && requires {
+  &Op::check;
+  &Op::run;
+} && std::same_as<op::ResultOf<decltype(&Op::check)>, void>;
 
 }  // namespace rush

@@ -1,7 +1,8 @@
-// pointwise.h: the bases that pointwise blocks derive from: how the result type follows from the inputs.
+// pointwise.h: the bases that pointwise blocks derive from: how the result type follows from the
+// inputs.
 //
-// A base takes the op's name and its functor, and refuses types that the functor's row in the table does not list. What is
-// left to a block is its gradient, and whatever is peculiar to it.
+// A base takes the op's name and its functor, and refuses types that the functor's row in the table
+// does not list. What is left to a block is its gradient, and whatever is peculiar to it.
 #pragma once
 
 #include "cpu/pointwise.h"
@@ -27,13 +28,15 @@ struct Named {
 inline DType compute_type(DType t) { return is_reduced_float(t) ? DType::Float32 : t; }
 
 // FnInfo::types counts bits in the order of DType.
-static_assert(int(DType::Bool) == 0 && int(DType::UInt16) == 6 && int(DType::Float32) == 11 && int(DType::Complex128) == 14);
+static_assert(int(DType::Bool) == 0 && int(DType::UInt16) == 6 && int(DType::Float32) == 11 &&
+              int(DType::Complex128) == 14);
 
 // Does the functor compute in this type? Raises otherwise.
 template <auto fn>
 void require_kernel(const char* op, DType t) {
   constexpr uint32_t types = info(fn).types;
-  if (!(types >> int(t) & 1)) [[unlikely]] fail(ErrorKind::DType, op, "not implemented for ", t, " tensors");
+  if (!(types >> int(t) & 1)) [[unlikely]]
+    fail(ErrorKind::DType, op, "not implemented for ", t, " tensors");
 }
 
 // The promoted type of three operands.
@@ -47,8 +50,12 @@ inline DType result_type(const Tensor& a, const Tensor& b, const Tensor& c) {
 }
 
 // x where the condition fails, zero elsewhere: how gradients are masked.
-inline Tensor zero_where(const Tensor& condition, const Tensor& x) { return where(condition, Scalar(0), x); }
-inline Tensor keep_where(const Tensor& condition, const Tensor& x) { return where(condition, x, wrap_number(0)); }
+inline Tensor zero_where(const Tensor& condition, const Tensor& x) {
+  return where(condition, Scalar(0), x);
+}
+inline Tensor keep_where(const Tensor& condition, const Tensor& x) {
+  return where(condition, x, wrap_number(0));
+}
 
 // exp, sin, ...: integers and bools give the default float.
 template <OpName N, UnaryFn fn>
@@ -59,7 +66,9 @@ struct FloatUnary : Named<N> {
     require_kernel<fn>(N.text, t);
     return like(x, t);
   }
-  static void run(const Tensor& x, const Tensor& out) { map_unary(fn, x, out, {}, compute_type(float_type(x.dtype()))); }
+  static void run(const Tensor& x, const Tensor& out) {
+    map_unary(fn, x, out, {}, compute_type(float_type(x.dtype())));
+  }
 };
 
 // abs, floor, ...: the result has the input's type.
@@ -94,7 +103,9 @@ struct SameBinary : Named<N> {
     require_kernel<fn>(N.text, t);
     return pointwise(N.text, a, b, t);
   }
-  static void run(const Tensor& a, const Tensor& b, const Tensor& out) { map_binary(fn, a, b, out, {}, compute_type(result_type(a, b))); }
+  static void run(const Tensor& a, const Tensor& b, const Tensor& out) {
+    map_binary(fn, a, b, out, {}, compute_type(result_type(a, b)));
+  }
 };
 
 // atan2, true division, ...: the promoted type, at least the default float.
@@ -111,7 +122,8 @@ struct FloatBinary : Named<N> {
   }
 };
 
-// The type in which two operands are compared: the promoted one, wide enough for a number beyond it (uint8 == 300 is false).
+// The type in which two operands are compared: the promoted one, wide enough for a number beyond it
+// (uint8 == 300 is false).
 RUSH_API DType comparison_type(const Tensor& a, const Tensor& b);
 
 // eq, lt, logical_and, ...: compared in the promoted type, bool comes out.
@@ -123,11 +135,13 @@ struct PredicateBinary : Named<N> {
     require_kernel<fn>(N.text, result_type(a, b));
     return pointwise(N.text, a, b, DType::Bool);
   }
-  static void run(const Tensor& a, const Tensor& b, const Tensor& out) { map_binary(fn, a, b, out, {}, compute_type(comparison_type(a, b))); }
+  static void run(const Tensor& a, const Tensor& b, const Tensor& out) {
+    map_binary(fn, a, b, out, {}, compute_type(comparison_type(a, b)));
+  }
 };
 
-// gelu_backward, ...: the gradient of an activation from g and what forward kept (x or y). They are ops, so that one pass over
-// memory does it; their own gradients are formulas.
+// gelu_backward, ...: the gradient of an activation from g and what forward kept (x or y). They are
+// ops, so that one pass over memory does it; their own gradients are formulas.
 template <OpName N, BinaryFn fn>
 struct FusedBackward : Named<N> {
   static Spec check(const Tensor& g, const Tensor& x) {
@@ -135,7 +149,9 @@ struct FusedBackward : Named<N> {
     require_kernel<fn>(N.text, t);
     return pointwise(N.text, g, x, t);
   }
-  static void run(const Tensor& g, const Tensor& x, const Tensor& out) { map_binary(fn, g, x, out, {}, compute_type(result_type(g, x))); }
+  static void run(const Tensor& g, const Tensor& x, const Tensor& out) {
+    map_binary(fn, g, x, out, {}, compute_type(result_type(g, x)));
+  }
 };
 
 }  // namespace rush

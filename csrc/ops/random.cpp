@@ -11,7 +11,9 @@
 namespace rush {
 namespace {
 
-RandomCall next_call(Generator* generator) { return (generator ? *generator : default_generator()).next(); }
+RandomCall next_call(Generator* generator) {
+  return (generator ? *generator : default_generator()).next();
+}
 
 // Overwritten values do not matter: the gradient of the old ones is zero.
 struct Overwrites {
@@ -22,71 +24,99 @@ struct Overwrites {
 };
 
 void check_floating(const char* op, const Tensor& self) {
-  check(is_differentiable(self.dtype()), ErrorKind::NotImplemented, op, "not implemented for ", self.dtype(), " tensors");
+  check(is_differentiable(self.dtype()), ErrorKind::DType, op, "not implemented for ", self.dtype(),
+        " tensors");
 }
 
-void fill_floating(const char* op, RandomFn fn, const Tensor& self, Generator* generator, double a, double b) {
+void fill_floating(const char* op, RandomFn fn, const Tensor& self, Generator* generator, double a,
+                   double b) {
   if (self.numel() == 0) return;
   if (!self.is_complex()) {
     fill_random(fn, self, next_call(generator), a, b);
     return;
   }
   // A complex normal has independent parts that share the variance.
-  check(fn == RandomFn::Normal, ErrorKind::NotImplemented, op, "not implemented for ", self.dtype(), " tensors");
+  check(fn == RandomFn::Normal, ErrorKind::DType, op, "not implemented for ", self.dtype(),
+        " tensors");
   Dims sizes(self.sizes()), strides(self.strides());
   for (int64_t& s : strides) s *= 2;
   sizes.push_back(2);
   strides.push_back(1);
-  const Tensor parts = make_tensor(self.storage(), sizes, strides, self.offset() * 2, to_real(self.dtype()));
+  const Tensor parts =
+      make_tensor(self.storage(), sizes, strides, self.offset() * 2, to_real(self.dtype()));
   fill_random(fn, parts, next_call(generator), a, b / std::sqrt(2.0));
 }
 
 // The integers [0, limit] that a dtype counts without gaps.
 int64_t exact_limit(DType t) {
   switch (t) {
-    case DType::Bool: return 1;
-    case DType::UInt8: return 255;
-    case DType::Int8: return 127;
-    case DType::Int16: return 32767;
-    case DType::UInt16: return 65535;
-    case DType::Int32: return 2147483647;
-    case DType::UInt32: return 4294967295;
-    case DType::Float16: return 1 << 11;
-    case DType::BFloat16: return 1 << 8;
-    case DType::Float32: return 1 << 24;
-    case DType::Float64: return int64_t(1) << 53;
-    default: return std::numeric_limits<int64_t>::max();
+    case DType::Bool:
+      return 1;
+    case DType::UInt8:
+      return 255;
+    case DType::Int8:
+      return 127;
+    case DType::Int16:
+      return 32767;
+    case DType::UInt16:
+      return 65535;
+    case DType::Int32:
+      return 2147483647;
+    case DType::UInt32:
+      return 4294967295;
+    case DType::Float16:
+      return 1 << 11;
+    case DType::BFloat16:
+      return 1 << 8;
+    case DType::Float32:
+      return 1 << 24;
+    case DType::Float64:
+      return int64_t(1) << 53;
+    default:
+      return std::numeric_limits<int64_t>::max();
   }
 }
 
 void check_integer_target(const char* op, const Tensor& self, int64_t from, int64_t last) {
-  check(!self.is_complex(), ErrorKind::NotImplemented, op, "not implemented for ", self.dtype(), " tensors");
+  check(!self.is_complex(), ErrorKind::DType, op, "not implemented for ", self.dtype(), " tensors");
   const bool floating = self.is_floating();
   const int64_t high = exact_limit(self.dtype());
   const int64_t low = floating ? -high : info(self.dtype()).is_signed ? -high - 1 : 0;
-  check(from >= low && from <= high, ErrorKind::Runtime, op, "from is out of bounds for ", self.dtype(), ": ", from);
-  check(last >= low && last <= high, ErrorKind::Runtime, op, "to - 1 is out of bounds for ", self.dtype(), ": ", last);
+  check(from >= low && from <= high, ErrorKind::Runtime, op, "from is out of bounds for ",
+        self.dtype(), ": ", from);
+  check(last >= low && last <= high, ErrorKind::Runtime, op, "to - 1 is out of bounds for ",
+        self.dtype(), ": ", last);
 }
 
-void check_std(const char* op, double std) { check(std >= 0, ErrorKind::Runtime, op, "expects std >= 0, got std=", std); }
-
+void check_std(const char* op, double std) {
+  check(std >= 0, ErrorKind::Runtime, op, "expects std >= 0, got std=", std);
+}
 
 }  // namespace
 
 struct Uniform_ : Overwrites {
   static constexpr const char* name = "uniform_";
   static void check(const Tensor& self, double from, double to, Generator*) {
-    rush::check(is_floating(self.dtype()), ErrorKind::NotImplemented, name, "not implemented for ", self.dtype(), " tensors");
-    rush::check(from <= to, ErrorKind::Runtime, name, "expects from <= to, got from=", from, " and to=", to);
-    rush::check(std::isfinite(to - from), ErrorKind::Runtime, name, "the width of [", from, ", ", to, ") is not finite");
+    rush::check(is_floating(self.dtype()), ErrorKind::DType, name, "not implemented for ",
+                self.dtype(), " tensors");
+    rush::check(from <= to, ErrorKind::Runtime, name, "expects from <= to, got from=", from,
+                " and to=", to);
+    rush::check(std::isfinite(to - from), ErrorKind::Runtime, name, "the width of [", from, ", ",
+                to, ") is not finite");
   }
-  static void run(const Tensor& self, double from, double to, Generator* g) { fill_floating(name, RandomFn::Uniform, self, g, from, to); }
+  static void run(const Tensor& self, double from, double to, Generator* g) {
+    fill_floating(name, RandomFn::Uniform, self, g, from, to);
+  }
 };
 
 struct Normal_ : Overwrites {
   static constexpr const char* name = "normal_";
-  static void check(const Tensor& self, double, double std, Generator*) { check_floating(name, self), check_std(name, std); }
-  static void run(const Tensor& self, double mean, double std, Generator* g) { fill_floating(name, RandomFn::Normal, self, g, mean, std); }
+  static void check(const Tensor& self, double, double std, Generator*) {
+    check_floating(name, self), check_std(name, std);
+  }
+  static void run(const Tensor& self, double mean, double std, Generator* g) {
+    fill_floating(name, RandomFn::Normal, self, g, mean, std);
+  }
 };
 
 struct LogNormal_ : Overwrites {
@@ -95,7 +125,9 @@ struct LogNormal_ : Overwrites {
     check_floating(name, self);
     rush::check(std > 0, ErrorKind::Runtime, name, "expects std > 0, got std=", std);
   }
-  static void run(const Tensor& self, double mean, double std, Generator* g) { fill_floating(name, RandomFn::LogNormal, self, g, mean, std); }
+  static void run(const Tensor& self, double mean, double std, Generator* g) {
+    fill_floating(name, RandomFn::LogNormal, self, g, mean, std);
+  }
 };
 
 struct Exponential_ : Overwrites {
@@ -104,7 +136,9 @@ struct Exponential_ : Overwrites {
     check_floating(name, self);
     rush::check(rate > 0, ErrorKind::Runtime, name, "expects lambd > 0, got lambd=", rate);
   }
-  static void run(const Tensor& self, double rate, Generator* g) { fill_floating(name, RandomFn::Exponential, self, g, rate, 0); }
+  static void run(const Tensor& self, double rate, Generator* g) {
+    fill_floating(name, RandomFn::Exponential, self, g, rate, 0);
+  }
 };
 
 struct Cauchy_ : Overwrites {
@@ -113,40 +147,54 @@ struct Cauchy_ : Overwrites {
     check_floating(name, self);
     rush::check(sigma > 0, ErrorKind::Runtime, name, "expects sigma > 0, got sigma=", sigma);
   }
-  static void run(const Tensor& self, double median, double sigma, Generator* g) { fill_floating(name, RandomFn::Cauchy, self, g, median, sigma); }
+  static void run(const Tensor& self, double median, double sigma, Generator* g) {
+    fill_floating(name, RandomFn::Cauchy, self, g, median, sigma);
+  }
 };
 
 struct Geometric_ : Overwrites {
   static constexpr const char* name = "geometric_";
   static void check(const Tensor& self, double p, Generator*) {
-    rush::check(!self.is_complex() && self.dtype() != DType::Bool, ErrorKind::NotImplemented, name, "not implemented for ", self.dtype(), " tensors");
+    rush::check(!self.is_complex() && self.dtype() != DType::Bool, ErrorKind::DType, name,
+                "not implemented for ", self.dtype(), " tensors");
     rush::check(p > 0 && p < 1, ErrorKind::Runtime, name, "expects p in (0, 1), got p=", p);
   }
-  static void run(const Tensor& self, double p, Generator* g) { fill_floating(name, RandomFn::Geometric, self, g, p, 0); }
+  static void run(const Tensor& self, double p, Generator* g) {
+    fill_floating(name, RandomFn::Geometric, self, g, p, 0);
+  }
 };
 
 struct RandomRange_ : Overwrites {
   static constexpr const char* name = "random_";
-  static int64_t last_of(const Tensor& self, std::optional<int64_t> to) { return to ? *to - 1 : exact_limit(self.dtype()); }
+  static int64_t last_of(const Tensor& self, std::optional<int64_t> to) {
+    return to ? *to - 1 : exact_limit(self.dtype());
+  }
   static void check(const Tensor& self, int64_t from, std::optional<int64_t> to, Generator*) {
-    rush::check(!to || from < *to, ErrorKind::Runtime, name, "expects from < to, got from=", from, " and to=", to.value_or(0));
+    rush::check(!to || from < *to, ErrorKind::Runtime, name, "expects from < to, got from=", from,
+                " and to=", to.value_or(0));
     check_integer_target(name, self, from, last_of(self, to));
   }
   static void run(const Tensor& self, int64_t from, std::optional<int64_t> to, Generator* g) {
-    if (self.numel() > 0) fill_random_int(self, next_call(g), from, uint64_t(last_of(self, to)) - uint64_t(from) + 1);
+    if (self.numel() > 0)
+      fill_random_int(self, next_call(g), from, uint64_t(last_of(self, to)) - uint64_t(from) + 1);
   }
 };
 
 struct RandomTo_ : Overwrites {
   static constexpr const char* name = "random_";
-  static void check(const Tensor& self, int64_t to, Generator* g) { RandomRange_::check(self, 0, to, g); }
-  static void run(const Tensor& self, int64_t to, Generator* g) { RandomRange_::run(self, 0, to, g); }
+  static void check(const Tensor& self, int64_t to, Generator* g) {
+    RandomRange_::check(self, 0, to, g);
+  }
+  static void run(const Tensor& self, int64_t to, Generator* g) {
+    RandomRange_::run(self, 0, to, g);
+  }
 };
 
 struct Random_ : Overwrites {
   static constexpr const char* name = "random_";
   static void check(const Tensor& self, Generator*) {
-    rush::check(!self.is_complex(), ErrorKind::NotImplemented, name, "not implemented for ", self.dtype(), " tensors");
+    rush::check(!self.is_complex(), ErrorKind::DType, name, "not implemented for ", self.dtype(),
+                " tensors");
   }
   static void run(const Tensor& self, Generator* g) { RandomRange_::run(self, 0, std::nullopt, g); }
 };
@@ -154,23 +202,29 @@ struct Random_ : Overwrites {
 struct BernoulliP_ : Overwrites {
   static constexpr const char* name = "bernoulli_";
   static void check(const Tensor& self, double p, Generator*) {
-    rush::check(!self.is_complex(), ErrorKind::NotImplemented, name, "not implemented for ", self.dtype(), " tensors");
+    rush::check(!self.is_complex(), ErrorKind::DType, name, "not implemented for ", self.dtype(),
+                " tensors");
     rush::check(p >= 0 && p <= 1, ErrorKind::Runtime, name, "expects p in [0, 1], got p=", p);
   }
-  static void run(const Tensor& self, double p, Generator* g) { fill_floating(name, RandomFn::Bernoulli, self, g, p, 0); }
+  static void run(const Tensor& self, double p, Generator* g) {
+    fill_floating(name, RandomFn::Bernoulli, self, g, p, 0);
+  }
 };
 
 struct BernoulliTensor_ : Overwrites {
   static constexpr const char* name = "bernoulli_";
   static void check(const Tensor& self, const Tensor& p, Generator*) {
-    rush::check(is_floating(p.dtype()), ErrorKind::Runtime, name, "the probabilities must be floating, got ", p.dtype());
+    rush::check(is_floating(p.dtype()), ErrorKind::DType, name,
+                "the probabilities must be floating, got ", p.dtype());
     expand_strides(name, p.sizes(), p.strides(), self.sizes());
   }
   static void run(const Tensor& self, const Tensor& p, Generator* g) {
     NoGradGuard no_grad;
-    rush::check(!(any(lt(p, wrap_number(0))).item().to<bool>() || any(gt(p, wrap_number(1))).item().to<bool>() || any(isnan(p)).item().to<bool>()),
+    rush::check(!(any(lt(p, wrap_number(0))).item().to<bool>() ||
+                  any(gt(p, wrap_number(1))).item().to<bool>() || any(isnan(p)).item().to<bool>()),
                 ErrorKind::Runtime, name, "expects all probabilities in [0, 1]");
-    const Tensor u = make_tensor(self.sizes(), p.dtype() == DType::Float64 ? DType::Float64 : DType::Float32, self.device());
+    const Tensor u = make_tensor(
+        self.sizes(), p.dtype() == DType::Float64 ? DType::Float64 : DType::Float32, self.device());
     if (u.numel() > 0) fill_random(RandomFn::Uniform, u, next_call(g), 0, 1);
     copy_data(self, lt(u, p));
   }
@@ -198,7 +252,8 @@ struct BernoulliP {
 
 struct Rand {
   static constexpr const char* name = "rand";
-  static Tensor call(IntList size, Generator* g, std::optional<DType> dtype, std::optional<Layout>, std::optional<Device> device, bool requires_grad, bool pin) {
+  static Tensor call(IntList size, Generator* g, std::optional<DType> dtype, std::optional<Layout>,
+                     std::optional<Device> device, bool requires_grad, bool pin) {
     Tensor t = fresh(name, size, dtype, device, pin);
     uniform_(t, 0, 1, g);
     return finished(std::move(t), requires_grad);
@@ -207,7 +262,8 @@ struct Rand {
 
 struct Randn {
   static constexpr const char* name = "randn";
-  static Tensor call(IntList size, Generator* g, std::optional<DType> dtype, std::optional<Layout>, std::optional<Device> device, bool requires_grad, bool pin) {
+  static Tensor call(IntList size, Generator* g, std::optional<DType> dtype, std::optional<Layout>,
+                     std::optional<Device> device, bool requires_grad, bool pin) {
     Tensor t = fresh(name, size, dtype, device, pin);
     normal_(t, 0, 1, g);
     return finished(std::move(t), requires_grad);
@@ -216,7 +272,8 @@ struct Randn {
 
 struct RandLike {
   static constexpr const char* name = "rand_like";
-  static Tensor call(const Tensor& self, std::optional<DType> dtype, std::optional<Layout>, std::optional<Device> device, bool requires_grad, bool pin,
+  static Tensor call(const Tensor& self, std::optional<DType> dtype, std::optional<Layout>,
+                     std::optional<Device> device, bool requires_grad, bool pin,
                      std::optional<MemoryFormat> format, Generator* g) {
     Tensor t = fresh_like(name, self, dtype, device, pin, format);
     uniform_(t, 0, 1, g);
@@ -226,7 +283,8 @@ struct RandLike {
 
 struct RandnLike {
   static constexpr const char* name = "randn_like";
-  static Tensor call(const Tensor& self, std::optional<DType> dtype, std::optional<Layout>, std::optional<Device> device, bool requires_grad, bool pin,
+  static Tensor call(const Tensor& self, std::optional<DType> dtype, std::optional<Layout>,
+                     std::optional<Device> device, bool requires_grad, bool pin,
                      std::optional<MemoryFormat> format, Generator* g) {
     Tensor t = fresh_like(name, self, dtype, device, pin, format);
     normal_(t, 0, 1, g);
@@ -236,8 +294,11 @@ struct RandnLike {
 
 struct RandintLow {
   static constexpr const char* name = "randint";
-  static Tensor call(int64_t low, int64_t high, IntList size, Generator* g, std::optional<DType> dtype, std::optional<Layout>, std::optional<Device> device,
-                     bool requires_grad, bool pin) {
+  static Tensor call(int64_t low, int64_t high, IntList size, Generator* g,
+                     std::optional<DType> dtype, std::optional<Layout>,
+                     std::optional<Device> device, bool requires_grad, bool pin) {
+    check(low < high, ErrorKind::Runtime, name, "expects low < high, got low=", low,
+          " and high=", high);
     Tensor t = fresh(name, size, dtype.value_or(DType::Int64), device, pin);
     random_(t, low, high, g);
     return finished(std::move(t), requires_grad);
@@ -246,16 +307,20 @@ struct RandintLow {
 
 struct Randint {
   static constexpr const char* name = "randint";
-  static Tensor call(int64_t high, IntList size, Generator* g, std::optional<DType> dtype, std::optional<Layout> layout, std::optional<Device> device,
-                     bool requires_grad, bool pin) {
+  static Tensor call(int64_t high, IntList size, Generator* g, std::optional<DType> dtype,
+                     std::optional<Layout> layout, std::optional<Device> device, bool requires_grad,
+                     bool pin) {
     return RandintLow::call(0, high, size, g, dtype, layout, device, requires_grad, pin);
   }
 };
 
 struct RandintLikeLow {
   static constexpr const char* name = "randint_like";
-  static Tensor call(const Tensor& self, int64_t low, int64_t high, std::optional<DType> dtype, std::optional<Layout>, std::optional<Device> device,
-                     bool requires_grad, bool pin, std::optional<MemoryFormat> format, Generator* g) {
+  static Tensor call(const Tensor& self, int64_t low, int64_t high, std::optional<DType> dtype,
+                     std::optional<Layout>, std::optional<Device> device, bool requires_grad,
+                     bool pin, std::optional<MemoryFormat> format, Generator* g) {
+    check(low < high, ErrorKind::Runtime, name, "expects low < high, got low=", low,
+          " and high=", high);
     Tensor t = fresh_like(name, self, dtype, device, pin, format);
     random_(t, low, high, g);
     return finished(std::move(t), requires_grad);
@@ -264,15 +329,18 @@ struct RandintLikeLow {
 
 struct RandintLike {
   static constexpr const char* name = "randint_like";
-  static Tensor call(const Tensor& self, int64_t high, std::optional<DType> dtype, std::optional<Layout> layout, std::optional<Device> device,
-                     bool requires_grad, bool pin, std::optional<MemoryFormat> format, Generator* g) {
-    return RandintLikeLow::call(self, 0, high, dtype, layout, device, requires_grad, pin, format, g);
+  static Tensor call(const Tensor& self, int64_t high, std::optional<DType> dtype,
+                     std::optional<Layout> layout, std::optional<Device> device, bool requires_grad,
+                     bool pin, std::optional<MemoryFormat> format, Generator* g) {
+    return RandintLikeLow::call(self, 0, high, dtype, layout, device, requires_grad, pin, format,
+                                g);
   }
 };
 
 struct Randperm {
   static constexpr const char* name = "randperm";
-  static Tensor call(int64_t n, Generator* g, std::optional<DType> dtype, std::optional<Layout>, std::optional<Device> device, bool requires_grad, bool pin) {
+  static Tensor call(int64_t n, Generator* g, std::optional<DType> dtype, std::optional<Layout>,
+                     std::optional<Device> device, bool requires_grad, bool pin) {
     check(n >= 0, ErrorKind::Runtime, name, "n must not be negative, got ", n);
     const DType t = dtype.value_or(DType::Int64);
     check(n <= exact_limit(t), ErrorKind::Runtime, name, "n = ", n, " does not fit ", t);
@@ -288,9 +356,12 @@ struct NormalTensors {
   static constexpr const char* name = "normal";
   static Tensor call(const Tensor& mean, const Tensor& std, Generator* g) {
     NoGradGuard no_grad;
-    check(is_floating(std.dtype()) && is_differentiable(mean.dtype()), ErrorKind::Runtime, name, "mean and std must be floating, got ", mean.dtype(), " and ", std.dtype());
-    check(std.is_meta() || std.numel() == 0 || !any(lt(std, wrap_number(0))).item().to<bool>(), ErrorKind::Runtime, name, "expects all elements of std >= 0");
-    const Tensor z = make_tensor(broadcast_shapes(name, mean.sizes(), std.sizes()), result_type(mean, std), common_device(name, {&mean, &std}));
+    check(is_floating(std.dtype()) && is_differentiable(mean.dtype()), ErrorKind::Runtime, name,
+          "mean and std must be floating, got ", mean.dtype(), " and ", std.dtype());
+    check(std.is_meta() || std.numel() == 0 || !any(lt(std, wrap_number(0))).item().to<bool>(),
+          ErrorKind::Runtime, name, "expects all elements of std >= 0");
+    const Tensor z = make_tensor(broadcast_shapes(name, mean.sizes(), std.sizes()),
+                                 result_type(mean, std), common_device(name, {&mean, &std}));
     normal_(z, 0, 1, g);
     return mean + std * z;
   }
@@ -309,13 +380,16 @@ struct NormalMean {
 
 struct NormalStd {
   static constexpr const char* name = "normal";
-  static Tensor call(double mean, const Tensor& std, Generator* g) { return NormalTensors::call(scalar_tensor(mean, std.dtype(), std.device()), std, g); }
+  static Tensor call(double mean, const Tensor& std, Generator* g) {
+    return NormalTensors::call(scalar_tensor(mean, std.dtype(), std.device()), std, g);
+  }
 };
 
 struct Normal {
   static constexpr const char* name = "normal";
-  static Tensor call(double mean, double std, IntList size, Generator* g, std::optional<DType> dtype, std::optional<Layout>, std::optional<Device> device,
-                     bool requires_grad, bool pin) {
+  static Tensor call(double mean, double std, IntList size, Generator* g,
+                     std::optional<DType> dtype, std::optional<Layout>,
+                     std::optional<Device> device, bool requires_grad, bool pin) {
     Tensor t = fresh(name, size, dtype, device, pin);
     normal_(t, mean, std, g);
     return finished(std::move(t), requires_grad);
@@ -326,26 +400,32 @@ struct Multinomial {
   static constexpr const char* name = "multinomial";
   static Tensor call(const Tensor& self, int64_t num_samples, bool replacement, Generator* g) {
     NoGradGuard no_grad;
-    check(self.dim() == 1 || self.dim() == 2, ErrorKind::Runtime, name, "weights must have 1 or 2 dimensions, got shape ", self.sizes());
-    check(is_floating(self.dtype()), ErrorKind::Runtime, name, "weights must be floating, got ", self.dtype());
+    check(self.dim() == 1 || self.dim() == 2, ErrorKind::Runtime, name,
+          "weights must have 1 or 2 dimensions, got shape ", self.sizes());
+    check(is_floating(self.dtype()), ErrorKind::Runtime, name, "weights must be floating, got ",
+          self.dtype());
     const int64_t categories = self.sizes().back();
     check(num_samples > 0, ErrorKind::Runtime, name, "cannot sample ", num_samples, " times");
-    check(replacement || num_samples <= categories, ErrorKind::Runtime, name, "cannot draw ", num_samples, " of ", categories,
-          " categories without replacement");
+    check(replacement || num_samples <= categories, ErrorKind::Runtime, name, "cannot draw ",
+          num_samples, " of ", categories, " categories without replacement");
     if (self.is_meta()) {
       Dims sizes(self.sizes());
       sizes[sizes.size() - 1] = num_samples;
       return make_tensor(sizes, DType::Int64, self.device());
     }
     const Tensor p = cast(self, self.dtype() == DType::Float64 ? DType::Float64 : DType::Float32);
-    check(self.numel() == 0 || all(logical_and(isfinite(p), ge(p, wrap_number(0)))).item().to<bool>(), ErrorKind::Runtime, name,
-          "weights must be finite and not negative");
+    check(
+        self.numel() == 0 || all(logical_and(isfinite(p), ge(p, wrap_number(0)))).item().to<bool>(),
+        ErrorKind::Runtime, name, "weights must be finite and not negative");
     const Tensor total = sum(p, Dims{-1}, true);
-    check(self.numel() == 0 || all(gt(total, wrap_number(0))).item().to<bool>(), ErrorKind::Runtime, name, "each row needs a positive weight");
+    check(self.numel() == 0 || all(gt(total, wrap_number(0))).item().to<bool>(), ErrorKind::Runtime,
+          name, "each row needs a positive weight");
     if (!replacement) {
       // The k smallest of exponential times with these rates: a draw without replacement.
-      check(all(ge(sum(gt(p, wrap_number(0)), Dims{-1}), wrap_number(num_samples))).item().to<bool>(), ErrorKind::Runtime, name,
-            "fewer than ", num_samples, " categories have a positive weight");
+      check(
+          all(ge(sum(gt(p, wrap_number(0)), Dims{-1}), wrap_number(num_samples))).item().to<bool>(),
+          ErrorKind::Runtime, name, "fewer than ", num_samples,
+          " categories have a positive weight");
       const Tensor times = like(p).allocate();
       exponential_(times, 1, g);
       return std::get<1>(topk(p / times, num_samples, -1));
@@ -355,7 +435,8 @@ struct Multinomial {
     const Tensor u = make_tensor(sizes, p.dtype(), p.device());
     uniform_(u, 0, 1, g);
     const Tensor edges = cumsum(p, -1);
-    const Tensor found = searchsorted(edges, u * narrow(edges, -1, wrap_number(categories - 1), 1), false, true);
+    const Tensor found =
+        searchsorted(edges, u * narrow(edges, -1, wrap_number(categories - 1), 1), false, true);
     return clamp(found, std::nullopt, Scalar(categories - 1));
   }
 };

@@ -24,7 +24,9 @@ class ReducedDims {
   std::bitset<kMaxDims> mask_;
 };
 
-// A reduced tensor brought back to the rank of its source: inserts size-1 dims where keepdim was false.
-Tensor restore_dims(const Tensor& reduced, int64_t rank, const char* op, const std::optional<IntList>& dims, bool keepdim);
+// A reduced tensor brought back to the rank of its source: inserts size-1 dims where keepdim was
+// false.
+Tensor restore_dims(const Tensor& reduced, int64_t rank, const char* op,
+                    const std::optional<IntList>& dims, bool keepdim);
 
 }  // namespace rush

@@ -1,7 +1,7 @@
 // registry.h: the table of operators at run time, filled by generated code from csrc/ops/*.yaml.
 //
-// Every overload of every op is one OpEntry: its schema and its boxed function. The bindings, the interceptors, the JIT
-// and the C++ by-name call all read this one table.
+// Every overload of every op is one OpEntry: its schema and its boxed function. The bindings, the
+// interceptors, the JIT and the C++ by-name call all read this one table.
 #pragma once
 
 #include <span>
@@ -13,17 +13,21 @@ namespace rush {
 
 // The kind of one parameter, as the table's signatures spell it.
 enum class ArgKind : uint8_t {
-  Tensor,    // "Tensor"
-  Operand,   // "Operand": a tensor, or a number that becomes a weak 0-d tensor
-  Tensors,   // "Tensor[]"
-  Scalar,    // "Scalar": a Python number (a 0-d tensor is read)
-  Int,       // "int"
-  Ints,      // "int[]": a sequence of ints; with `broadcast` one int stands for [int]
-  Float,     // "float"
-  Floats,    // "float[]"
-  Bool,      // "bool"
-  String,    // "str"
-  DType, Device, Layout, MemoryFormat, Generator,
+  Tensor,   // "Tensor"
+  Operand,  // "Operand": a tensor, or a number that becomes a weak 0-d tensor
+  Tensors,  // "Tensor[]"
+  Scalar,   // "Scalar": a Python number (a 0-d tensor is read)
+  Int,      // "int"
+  Ints,     // "int[]": a sequence of ints; with `broadcast` one int stands for [int]
+  Float,    // "float"
+  Floats,   // "float[]"
+  Bool,     // "bool"
+  String,   // "str"
+  DType,
+  Device,
+  Layout,
+  MemoryFormat,
+  Generator,
 };
 
 enum class DefaultKind : uint8_t { Required, None, Value };
@@ -31,7 +35,7 @@ enum class DefaultKind : uint8_t { Required, None, Value };
 struct ArgSpec {
   const char* name;
   ArgKind kind;
-  bool optional;      // None is accepted
+  bool optional;  // None is accepted
   bool keyword_only;
   uint8_t broadcast;  // int[N]: a single int is accepted and stands for N of them; 0: it is not
   bool holes;         // Tensor?[]: an element may be None, and is then undefined
@@ -43,15 +47,15 @@ struct ArgSpec {
 enum class Form : uint8_t { Functional, InPlace, Out };
 
 struct OpEntry {
-  const char* name;       // "add", "add_"; what the user calls
-  const char* overload;   // "" or a suffix that tells overloads apart: "dim"
+  const char* name;      // "add", "add_"; what the user calls
+  const char* overload;  // "" or a suffix that tells overloads apart: "dim"
   Form form;
-  bool is_method;         // reachable as Tensor.name
-  bool is_function;       // reachable as rushlight.name
-  bool varargs;           // f(2, 3) may stand for f((2, 3)): the first int[] takes the rest
-  bool hidden;            // an old spelling: accepted, but not shown
-  uint8_t self_index;     // where a method call puts its object among the args
-  uint8_t num_results;    // 1 for a Tensor, a list or a number; more for tuples
+  bool is_method;            // reachable as Tensor.name
+  bool is_function;          // reachable as rushlight.name
+  bool varargs;              // f(2, 3) may stand for f((2, 3)): the first int[] takes the rest
+  bool hidden;               // an old spelling: accepted, but not shown
+  uint8_t self_index;        // where a method call puts its object among the args
+  uint8_t num_results;       // 1 for a Tensor, a list or a number; more for tuples
   const char* result_names;  // "values indices" for named tuples, else ""
   const char* doc;
   // In-place: args[0] is self. Out: the last one is `out`, a list where there are several results.
@@ -65,7 +69,8 @@ RUSH_API std::span<const OpEntry> all_ops();
 // The overloads of a name, adjacent in the table; empty when there is none.
 RUSH_API std::span<const OpEntry> find_ops(std::string_view name);
 
-// The by-name call, for the JIT and C++ programs: picks the overload that fits, checks the count and kinds.
+// The by-name call, for the JIT and C++ programs: picks the overload that fits, checks the count
+// and kinds.
 RUSH_API std::vector<Value> call_by_name(std::string_view name, std::span<Value> args);
 
 // What runs instead of the op while a bit of kSlowPath is set; calls `next` to go on.

@@ -2,8 +2,8 @@
 #include "cpu/scan.h"
 
 #include "ops/data.h"
-#include "ops/operators.h"
 #include "ops/op.h"
+#include "ops/operators.h"
 
 namespace rush {
 namespace {
@@ -16,8 +16,9 @@ Spec scan_spec(const char* op, const Tensor& x, int64_t dim, std::optional<DType
 
 // In place, dtype= cannot ask for another one; that integers add up in int64 does not count.
 void check_own_dtype(const char* op, const Tensor& x, const Spec& spec) {
-  check(spec.dtype == x.dtype() || (spec.dtype == DType::Int64 && is_integral(x.dtype())), ErrorKind::Runtime, op, "in place, dtype must be the tensor's own ",
-        x.dtype(), ", got ", spec.dtype);
+  check(spec.dtype == x.dtype() || (spec.dtype == DType::Int64 && is_integral(x.dtype())),
+        ErrorKind::Runtime, op, "in place, dtype must be the tensor's own ", x.dtype(), ", got ",
+        spec.dtype);
 }
 
 // Sums from each position to the end.
@@ -28,7 +29,7 @@ Tensor reverse_cumsum(const Tensor& g, int64_t dim) {
 }
 
 void check_ordered(const char* op, const Tensor& x) {
-  check(!x.is_complex(), ErrorKind::NotImplemented, op, "complex numbers have no order (", x.dtype(), ")");
+  check(!x.is_complex(), ErrorKind::DType, op, "complex numbers have no order (", x.dtype(), ")");
 }
 
 }  // namespace
@@ -36,34 +37,43 @@ void check_ordered(const char* op, const Tensor& x) {
 struct Cumsum {
   static constexpr const char* name = "cumsum";
   static void check_in_place(const Tensor& x, const Spec& spec) { check_own_dtype(name, x, spec); }
-  static Spec check(const Tensor& x, int64_t dim, std::optional<DType> dtype) { return scan_spec(name, x, dim, dtype); }
+  static Spec check(const Tensor& x, int64_t dim, std::optional<DType> dtype) {
+    return scan_spec(name, x, dim, dtype);
+  }
   static void run(const Tensor& x, int64_t dim, std::optional<DType>, const Tensor& out) {
     if (x.dim() == 0) return copy_data(out, x);
     scan(ScanFn::Sum, x, out, wrap_dim(name, dim, x.dim()));
   }
-  static Grads grad(const Ctx&, const Tensor& g, const Tensor&, int64_t dim, std::optional<DType>) { return {reverse_cumsum(g, dim)}; }
+  static Grads grad(const Ctx&, const Tensor& g, const Tensor&, int64_t dim, std::optional<DType>) {
+    return {reverse_cumsum(g, dim)};
+  }
 };
 
 struct Cumprod {
   static constexpr const char* name = "cumprod";
   static void check_in_place(const Tensor& x, const Spec& spec) { check_own_dtype(name, x, spec); }
-  static Spec check(const Tensor& x, int64_t dim, std::optional<DType> dtype) { return scan_spec(name, x, dim, dtype); }
+  static Spec check(const Tensor& x, int64_t dim, std::optional<DType> dtype) {
+    return scan_spec(name, x, dim, dtype);
+  }
   static void run(const Tensor& x, int64_t dim, std::optional<DType>, const Tensor& out) {
     if (x.dim() == 0) return copy_data(out, x);
     scan(ScanFn::Prod, x, out, wrap_dim(name, dim, x.dim()));
   }
   static constexpr uint32_t needs[] = {in(0)};
-  static Grads grad(const Ctx&, const Tensor& g, const Tensor& self, int64_t dim, std::optional<DType> dtype) {
+  static Grads grad(const Ctx&, const Tensor& g, const Tensor& self, int64_t dim,
+                    std::optional<DType> dtype) {
     const Tensor x = conj(dtype ? cast(self, *dtype) : self);
     if (x.dim() == 0) return {g};
     const int64_t d = wrap_dim(name, dim, x.dim());
     if (x.numel() == 0) return {g};
-    if (!any(eq(x, wrap_number(0))).item().to<bool>()) return {reverse_cumsum(g * cumprod(x, d), d) / x};
+    if (!any(eq(x, wrap_number(0))).item().to<bool>())
+      return {reverse_cumsum(g * cumprod(x, d), d) / x};
     // Division fails at zeros: leave each element out in turn.
     std::vector<Tensor> slopes;
     const int64_t n = x.sizes()[size_t(d)];
     for (int64_t k = 0; k < n; ++k) {
-      const Tensor before = k == 0 ? ones_like(slice(x, d, 0, 1, 1)) : prod(slice(x, d, 0, k, 1), d, true);
+      const Tensor before =
+          k == 0 ? ones_like(slice(x, d, 0, 1, 1)) : prod(slice(x, d, 0, k, 1), d, true);
       const Tensor parts[] = {before, slice(x, d, k + 1, n, 1)};
       slopes.push_back(sum(cumprod(cat(parts, d), d) * slice(g, d, k, n, 1), IntList(&d, 1), true));
     }
@@ -81,7 +91,8 @@ struct RunningExtreme {
     wrap_dim(op, dim, x.dim());
     return {like(x), like(x, DType::Int64)};
   }
-  static void run_as(const char* op, const Tensor& x, int64_t dim, const Tensor& values, const Tensor& indices) {
+  static void run_as(const char* op, const Tensor& x, int64_t dim, const Tensor& values,
+                     const Tensor& indices) {
     if (x.dim() == 0) {
       copy_data(values, x);
       fill_data(indices, 0);
@@ -100,23 +111,32 @@ struct RunningExtreme {
 struct Cummax : RunningExtreme<ScanFn::Max> {
   static constexpr const char* name = "cummax";
   static std::array<Spec, 2> check(const Tensor& x, int64_t dim) { return check_as(name, x, dim); }
-  static void run(const Tensor& x, int64_t dim, const Tensor& values, const Tensor& indices) { run_as(name, x, dim, values, indices); }
+  static void run(const Tensor& x, int64_t dim, const Tensor& values, const Tensor& indices) {
+    run_as(name, x, dim, values, indices);
+  }
   static constexpr uint32_t needs[] = {kOut};
-  static Grads grad(const Ctx& c, GradSpan g, const Tensor&, int64_t dim) { return grad_as(c, g[0], dim); }
+  static Grads grad(const Ctx& c, GradSpan g, const Tensor&, int64_t dim) {
+    return grad_as(c, g[0], dim);
+  }
 };
 
 struct Cummin : RunningExtreme<ScanFn::Min> {
   static constexpr const char* name = "cummin";
   static std::array<Spec, 2> check(const Tensor& x, int64_t dim) { return check_as(name, x, dim); }
-  static void run(const Tensor& x, int64_t dim, const Tensor& values, const Tensor& indices) { run_as(name, x, dim, values, indices); }
+  static void run(const Tensor& x, int64_t dim, const Tensor& values, const Tensor& indices) {
+    run_as(name, x, dim, values, indices);
+  }
   static constexpr uint32_t needs[] = {kOut};
-  static Grads grad(const Ctx& c, GradSpan g, const Tensor&, int64_t dim) { return grad_as(c, g[0], dim); }
+  static Grads grad(const Ctx& c, GradSpan g, const Tensor&, int64_t dim) {
+    return grad_as(c, g[0], dim);
+  }
 };
 
 struct LogcumsumexpReal {
   static constexpr const char* name = "logcumsumexp";
   static Spec check(const Tensor& x, int64_t dim) {
-    rush::check(is_floating(x.dtype()), ErrorKind::NotImplemented, name, "not implemented for ", x.dtype(), " tensors");
+    rush::check(is_floating(x.dtype()), ErrorKind::DType, name, "not implemented for ", x.dtype(),
+                " tensors");
     wrap_dim(name, dim, x.dim());
     return like(x);
   }
@@ -125,7 +145,8 @@ struct LogcumsumexpReal {
     scan(ScanFn::LogSumExp, x, out, wrap_dim(name, dim, x.dim()));
   }
   static constexpr uint32_t needs[] = {in(0) | kOut};
-  // Sum over later positions j of g_j exp(x - y_j), the signs of g taken apart so that logarithms exist.
+  // Sum over later positions j of g_j exp(x - y_j), the signs of g taken apart so that logarithms
+  // exist.
   static Grads grad(const Ctx& c, const Tensor& g, const Tensor& x, int64_t dim) {
     if (x.dim() == 0) return {g};
     const IntList d(&dim, 1);
@@ -138,7 +159,8 @@ struct LogcumsumexpReal {
 struct Logcumsumexp {
   static constexpr const char* name = "logcumsumexp";
   static Tensor call(const Tensor& x, int64_t dim) {
-    if (!x.is_complex() || x.numel() == 0) return x.is_complex() ? clone(x) : logcumsumexp_real(x, dim);
+    if (!x.is_complex() || x.numel() == 0)
+      return x.is_complex() ? clone(x) : logcumsumexp_real(x, dim);
     if (x.dim() == 0) return clone(x);
     // Shifted by the largest real part along dim, so that no exponential overflows.
     const Tensor shift = detach(amax(real(x), IntList(&dim, 1), true));

@@ -13,15 +13,21 @@ namespace {
 
 bool wants_right(const char* op, bool right, std::optional<std::string_view> side) {
   if (!side) return right;
-  check(*side == "left" || *side == "right", ErrorKind::Runtime, op, "side must be 'left' or 'right', got '", *side, "'");
+  check(*side == "left" || *side == "right", ErrorKind::Runtime, op,
+        "side must be 'left' or 'right', got '", *side, "'");
   check(!right || *side == "right", ErrorKind::Runtime, op, "side='left' contradicts right=True");
   return *side == "right";
 }
 
-// The type in which boundaries and values are compared: that of both, or what a number next to the boundaries makes of them.
-DType compared_type(const Tensor& sorted, const Tensor& values) { return values.is_wrapped_number() ? result_type(sorted, values) : sorted.dtype(); }
+// The type in which boundaries and values are compared.
+DType compared_type(const Tensor& sorted, const Tensor& values) {
+  const DType t = result_type(sorted, values);
+  return t == DType::Bool ? DType::UInt8 : t;
+}
 
-Tensor converted(const Tensor& x, DType t) { return contiguous_data(x.dtype() == t ? x : convert_data(x, t)); }
+Tensor converted(const Tensor& x, DType t) {
+  return contiguous_data(x.dtype() == t ? x : convert_data(x, t));
+}
 
 Tensor flattened(const Tensor& x) {
   const Tensor c = contiguous_data(x);
@@ -33,29 +39,39 @@ Tensor flattened(const Tensor& x) {
 struct Searchsorted {
   static constexpr const char* name = "searchsorted";
   static constexpr bool differentiable = false;
-  static Spec check(const Tensor& sorted, const Tensor& values, bool out_int32, bool right, std::optional<std::string_view> side, const Tensor& sorter) {
+  static Spec check(const Tensor& sorted, const Tensor& values, bool out_int32, bool right,
+                    std::optional<std::string_view> side, const Tensor& sorter) {
     wants_right(name, right, side);
-    check_dtype(values.is_wrapped_number() || values.dtype() == sorted.dtype(), name, "the boundaries are ", sorted.dtype(), ", the values are ",
-                values.dtype(), ": they must be the same");
-    check_dtype(!sorted.is_complex() && !values.is_complex(), name, "complex numbers have no order");
-    rush::check(sorted.device() == values.device() || values.is_wrapped_number(), ErrorKind::Device, name, "the boundaries are on ", sorted.device(),
-                ", the values are on ", values.device());
+    check_dtype(!sorted.is_complex() && !values.is_complex(), name,
+                "complex numbers have no order");
+    rush::check(sorted.device() == values.device() || values.is_wrapped_number(), ErrorKind::Device,
+                name, "the boundaries are on ", sorted.device(), ", the values are on ",
+                values.device());
     check_shape(sorted.dim() > 0, name, "the boundaries must have at least 1 dimension");
     bool fits = sorted.dim() == 1 || sorted.dim() == values.dim();
-    for (int64_t d = 0; fits && sorted.dim() > 1 && d + 1 < sorted.dim(); ++d) fits = sorted.sizes()[size_t(d)] == values.sizes()[size_t(d)];
-    check_shape(fits, name, "the boundaries must be a vector, or match the values in all dimensions but the last: shapes ", sorted.sizes(), " and ", values.sizes());
+    for (int64_t d = 0; fits && sorted.dim() > 1 && d + 1 < sorted.dim(); ++d)
+      fits = sorted.sizes()[size_t(d)] == values.sizes()[size_t(d)];
+    check_shape(fits, name,
+                "the boundaries must be a vector, or match the values in all dimensions but the "
+                "last: shapes ",
+                sorted.sizes(), " and ", values.sizes());
     if (sorter.defined()) {
-      check_shape(sorter.sizes() == sorted.sizes(), name, "sorter must have the shape of the boundaries: ", sorter.sizes(), " and ", sorted.sizes());
-      check_dtype(sorter.dtype() == DType::Int64, name, "sorter must be int64, got ", sorter.dtype());
+      check_shape(sorter.sizes() == sorted.sizes(), name,
+                  "sorter must have the shape of the boundaries: ", sorter.sizes(), " and ",
+                  sorted.sizes());
+      check_dtype(sorter.dtype() == DType::Int64, name, "sorter must be int64, got ",
+                  sorter.dtype());
     }
     return {values.sizes(), out_int32 ? DType::Int32 : DType::Int64, sorted.device()};
   }
-  static void run(const Tensor& sorted, const Tensor& values, bool, bool right, std::optional<std::string_view> side, const Tensor& sorter, const Tensor& out) {
+  static void run(const Tensor& sorted, const Tensor& values, bool, bool right,
+                  std::optional<std::string_view> side, const Tensor& sorter, const Tensor& out) {
     const DType t = compared_type(sorted, values);
     const Tensor order = sorter.defined() ? contiguous_data(sorter) : Tensor();
     if (order.defined()) check_sorter(order);
     const Tensor to = out.is_contiguous() ? out : make_tensor(out.sizes(), out.dtype());
-    search_sorted_cpu(name, converted(sorted, t), converted(values, t), order, wants_right(name, right, side), to);
+    search_sorted_cpu(name, converted(sorted, t), converted(values, t), order,
+                      wants_right(name, right, side), to);
     if (!to.is_same(out)) copy_data(out, to);
   }
 
@@ -64,7 +80,8 @@ struct Searchsorted {
     const int64_t n = order.sizes().back();
     for (int64_t i = 0; i < order.numel(); ++i) {
       const int64_t v = order.data<int64_t>()[i];
-      rush::check(v >= 0 && v < n, ErrorKind::Range, name, "sorter holds ", v, ", which is out of bounds for a last dimension of size ", n);
+      rush::check(v >= 0 && v < n, ErrorKind::Range, name, "sorter holds ", v,
+                  ", which is out of bounds for a last dimension of size ", n);
     }
   }
 };
@@ -72,7 +89,8 @@ struct Searchsorted {
 struct Bucketize {
   static constexpr const char* name = "bucketize";
   static Tensor call(const Tensor& self, const Tensor& boundaries, bool out_int32, bool right) {
-    check_shape(boundaries.dim() == 1, name, "the boundaries must be a vector, got shape ", boundaries.sizes());
+    check_shape(boundaries.dim() == 1, name, "the boundaries must be a vector, got shape ",
+                boundaries.sizes());
     return searchsorted(boundaries, self, out_int32, right);
   }
 };
@@ -80,21 +98,26 @@ struct Bucketize {
 struct Isin {
   static constexpr const char* name = "isin";
   static Tensor call(const Tensor& elements, const Tensor& test_elements, bool, bool invert) {
-    check_dtype(!elements.is_complex() && !test_elements.is_complex(), name, "complex numbers have no order to search in");
-    check(elements.device() == test_elements.device() || elements.is_wrapped_number() || test_elements.is_wrapped_number(), ErrorKind::Device, name,
-          "the elements are on ", elements.device(), ", the test elements are on ", test_elements.device());
+    check_dtype(!elements.is_complex() && !test_elements.is_complex(), name,
+                "complex numbers have no order to search in");
+    check(elements.device() == test_elements.device() || elements.is_wrapped_number() ||
+              test_elements.is_wrapped_number(),
+          ErrorKind::Device, name, "the elements are on ", elements.device(),
+          ", the test elements are on ", test_elements.device());
     const Tensor out = make_tensor(elements.sizes(), DType::Bool, elements.device());
     if (out.is_meta()) return out;
     DType t = result_type(elements, test_elements);
     if (t == DType::Bool) t = DType::UInt8;
     const Tensor x = converted(elements, t), tests = flattened(converted(test_elements, t));
-    const Tensor sorted = make_tensor(tests.sizes(), t), places = make_tensor(x.sizes(), DType::Int64);
+    const Tensor sorted = make_tensor(tests.sizes(), t),
+                 places = make_tensor(x.sizes(), DType::Int64);
     sort_rows_cpu(name, tests, false, sorted, Tensor());
     search_sorted_cpu(name, sorted, x, Tensor(), false, places);
     dispatch_real(name, t, [&]<typename T>() {
       const int64_t* at = places.data<int64_t>();
       for (int64_t i = 0; i < x.numel(); ++i) {
-        const bool found = at[i] < sorted.numel() && opmath<T>(sorted.data<T>()[at[i]]) == opmath<T>(x.data<T>()[i]);
+        const bool found = at[i] < sorted.numel() &&
+                           opmath<T>(sorted.data<T>()[at[i]]) == opmath<T>(x.data<T>()[i]);
         out.data<bool>()[i] = found != invert;
       }
     });
@@ -105,12 +128,15 @@ struct Isin {
 struct Bincount {
   static constexpr const char* name = "bincount";
   static Tensor call(const Tensor& self, const Tensor& weights, int64_t minlength) {
-    check(!self.is_meta(), ErrorKind::NotImplemented, name, "the result's shape depends on the values, and a meta tensor has none");
-    check(minlength >= 0, ErrorKind::Runtime, name, "minlength must not be negative, got ", minlength);
-    check_shape(self.dim() == 1, name, "needs a vector, got shape ", self.sizes());
+    check(!self.is_meta(), ErrorKind::NotImplemented, name,
+          "the result's shape depends on the values, and a meta tensor has none");
+    check(minlength >= 0, ErrorKind::Runtime, name, "minlength must not be negative, got ",
+          minlength);
     check_dtype(is_integral(self.dtype()), name, "needs integers, got ", self.dtype());
-    check_shape(!weights.defined() || weights.sizes() == self.sizes(), name, "weights must have the shape of the input: ", weights.defined() ? weights.sizes() : Dims(),
-                " and ", self.sizes());
+    check_shape(self.dim() == 1, name, "needs a vector, got shape ", self.sizes());
+    check_shape(!weights.defined() || weights.sizes() == self.sizes(), name,
+                "weights must have the shape of the input: ",
+                weights.defined() ? weights.sizes() : Dims(), " and ", self.sizes());
     const Tensor x = converted(self, DType::Int64);
     const int64_t* p = x.data<int64_t>();
     int64_t n = minlength;
@@ -118,7 +144,9 @@ struct Bincount {
       check(p[i] >= 0, ErrorKind::Runtime, name, "values must not be negative, got ", p[i]);
       n = std::max(n, p[i] + 1);
     }
-    const DType t = !weights.defined() ? DType::Int64 : weights.dtype() == DType::Float32 ? DType::Float32 : DType::Float64;
+    const DType t = !weights.defined()                  ? DType::Int64
+                    : weights.dtype() == DType::Float32 ? DType::Float32
+                                                        : DType::Float64;
     const Tensor out = make_tensor(Dims{n}, t);
     fill_data(out, 0);
     dispatch<DType::Int64, DType::Float32, DType::Float64>(name, t, [&]<typename T>() {
@@ -133,8 +161,10 @@ struct Bincount {
 
 namespace {
 
-// The range to count in: as asked for, else from the smallest to the largest element; widened where it is empty.
-std::pair<double, double> counted_range(const char* op, const Tensor& x, double lo, double hi, bool from_data) {
+// The range to count in: as asked for, else from the smallest to the largest element; widened where
+// it is empty.
+std::pair<double, double> counted_range(const char* op, const Tensor& x, double lo, double hi,
+                                        bool from_data) {
   if (from_data && x.numel() > 0) {
     lo = std::numeric_limits<double>::infinity(), hi = -lo;
     dispatch_floating(op, x.dtype(), [&]<typename T>() {
@@ -145,14 +175,19 @@ std::pair<double, double> counted_range(const char* op, const Tensor& x, double 
       }
     });
   }
-  check(std::isfinite(lo) && std::isfinite(hi), ErrorKind::Runtime, op, "the range from ", lo, " to ", hi, " is not finite");
-  check(lo <= hi, ErrorKind::Runtime, op, "max must not be smaller than min, got ", lo, " and ", hi);
-  return lo == hi ? std::pair(lo - (op == std::string_view("histc") ? 1 : 0.5), hi + (op == std::string_view("histc") ? 1 : 0.5)) : std::pair(lo, hi);
+  check(std::isfinite(lo) && std::isfinite(hi), ErrorKind::Runtime, op, "the range from ", lo,
+        " to ", hi, " is not finite");
+  check(lo <= hi, ErrorKind::Runtime, op, "max must not be smaller than min, got ", lo, " and ",
+        hi);
+  return lo == hi ? std::pair(lo - (op == std::string_view("histc") ? 1 : 0.5),
+                              hi + (op == std::string_view("histc") ? 1 : 0.5))
+                  : std::pair(lo, hi);
 }
 
 std::vector<double> even_edges(double lo, double hi, int64_t bins) {
   std::vector<double> edges;
-  for (int64_t i = 0; i <= bins; ++i) edges.push_back(i == bins ? hi : lo + (hi - lo) * double(i) / double(bins));
+  for (int64_t i = 0; i <= bins; ++i)
+    edges.push_back(i == bins ? hi : lo + (hi - lo) * double(i) / double(bins));
   return edges;
 }
 
@@ -166,16 +201,21 @@ void store(const V& values, const Tensor& out) {
 void check_histogram(const char* op, const Tensor& x, const Tensor& weight) {
   check_dtype(x.is_floating(), op, "needs a floating point tensor, got ", x.dtype());
   if (!weight.defined()) return;
-  check_shape(weight.sizes() == x.sizes(), op, "weight must have the shape of the input: ", weight.sizes(), " and ", x.sizes());
-  check_dtype(weight.dtype() == x.dtype(), op, "weight must have the dtype of the input: ", weight.dtype(), " and ", x.dtype());
+  check_shape(weight.sizes() == x.sizes(), op,
+              "weight must have the shape of the input: ", weight.sizes(), " and ", x.sizes());
+  check_dtype(weight.dtype() == x.dtype(), op,
+              "weight must have the dtype of the input: ", weight.dtype(), " and ", x.dtype());
 }
 
-void run_histogram(const char* op, const Tensor& x, const std::vector<double>& edges, bool even, const Tensor& weight, bool density, const Tensor& hist) {
+void run_histogram(const char* op, const Tensor& x, const std::vector<double>& edges, bool even,
+                   const Tensor& weight, bool density, const Tensor& hist) {
   std::vector<double> counts;
-  histogram_cpu(op, contiguous_data(x), weight.defined() ? contiguous_data(weight) : Tensor(), edges, even, counts);
+  histogram_cpu(op, contiguous_data(x), weight.defined() ? contiguous_data(weight) : Tensor(),
+                edges, even, counts);
   double total = 0;
   for (double c : counts) total += c;
-  for (size_t i = 0; density && i < counts.size(); ++i) counts[i] /= total * (edges[i + 1] - edges[i]);
+  for (size_t i = 0; density && i < counts.size(); ++i)
+    counts[i] /= total * (edges[i + 1] - edges[i]);
   store(counts, hist);
 }
 
@@ -190,7 +230,8 @@ struct Histc {
     rush::check(bins > 0, ErrorKind::Runtime, name, "bins must be positive, got ", bins);
     return {Dims{bins}, self.dtype(), self.device()};
   }
-  static void run(const Tensor& self, int64_t bins, const Scalar& min, const Scalar& max, const Tensor& out) {
+  static void run(const Tensor& self, int64_t bins, const Scalar& min, const Scalar& max,
+                  const Tensor& out) {
     const Tensor x = contiguous_data(self);
     const double a = min.to_double(), b = max.to_double();
     const auto [lo, hi] = counted_range(name, x, a, b, a == b);
@@ -202,15 +243,20 @@ struct Histogram {
   static constexpr const char* name = "histogram";
   static constexpr bool differentiable = false;
   static constexpr bool may_fail = true;
-  static std::array<Spec, 2> check(const Tensor& self, int64_t bins, std::span<const double> range, const Tensor& weight, bool) {
+  static std::array<Spec, 2> check(const Tensor& self, int64_t bins, std::span<const double> range,
+                                   const Tensor& weight, bool) {
     check_histogram(name, self, weight);
     rush::check(bins > 0, ErrorKind::Runtime, name, "bins must be positive, got ", bins);
-    rush::check(range.empty() || range.size() == 2, ErrorKind::Runtime, name, "range must hold 2 numbers, got ", int64_t(range.size()));
-    return {Spec{Dims{bins}, self.dtype(), self.device()}, Spec{Dims{bins + 1}, self.dtype(), self.device()}};
+    rush::check(range.empty() || range.size() == 2, ErrorKind::Runtime, name,
+                "range must hold 2 numbers, got ", int64_t(range.size()));
+    return {Spec{Dims{bins}, self.dtype(), self.device()},
+            Spec{Dims{bins + 1}, self.dtype(), self.device()}};
   }
-  static void run(const Tensor& self, int64_t bins, std::span<const double> range, const Tensor& weight, bool density, const Tensor& hist, const Tensor& edges) {
+  static void run(const Tensor& self, int64_t bins, std::span<const double> range,
+                  const Tensor& weight, bool density, const Tensor& hist, const Tensor& edges) {
     const Tensor x = contiguous_data(self);
-    const auto [lo, hi] = counted_range(name, x, range.empty() ? 0 : range[0], range.empty() ? 1 : range[1], range.empty());
+    const auto [lo, hi] = counted_range(name, x, range.empty() ? 0 : range[0],
+                                        range.empty() ? 1 : range[1], range.empty());
     const std::vector<double> steps = even_edges(lo, hi, bins);
     run_histogram(name, x, steps, true, weight, density, hist);
     store(steps, edges);
@@ -220,15 +266,21 @@ struct Histogram {
 struct HistogramEdges {
   static constexpr const char* name = "histogram";
   static constexpr bool differentiable = false;
-  static std::array<Spec, 2> check(const Tensor& self, const Tensor& bins, const Tensor& weight, bool) {
+  static std::array<Spec, 2> check(const Tensor& self, const Tensor& bins, const Tensor& weight,
+                                   bool) {
     check_histogram(name, self, weight);
-    check_shape(bins.dim() == 1 && bins.numel() > 0, name, "bins must be a vector of edges, got shape ", bins.sizes());
-    check_dtype(bins.dtype() == self.dtype(), name, "bins must have the dtype of the input: ", bins.dtype(), " and ", self.dtype());
-    return {Spec{Dims{bins.numel() - 1}, self.dtype(), self.device()}, Spec{bins.sizes(), self.dtype(), self.device()}};
+    check_shape(bins.dim() == 1 && bins.numel() > 0, name,
+                "bins must be a vector of edges, got shape ", bins.sizes());
+    check_dtype(bins.dtype() == self.dtype(), name,
+                "bins must have the dtype of the input: ", bins.dtype(), " and ", self.dtype());
+    return {Spec{Dims{bins.numel() - 1}, self.dtype(), self.device()},
+            Spec{bins.sizes(), self.dtype(), self.device()}};
   }
-  static void run(const Tensor& self, const Tensor& bins, const Tensor& weight, bool density, const Tensor& hist, const Tensor& edges) {
+  static void run(const Tensor& self, const Tensor& bins, const Tensor& weight, bool density,
+                  const Tensor& hist, const Tensor& edges) {
     const Tensor wide = converted(bins, DType::Float64);
-    run_histogram(name, self, {wide.data<double>(), wide.data<double>() + wide.numel()}, false, weight, density, hist);
+    run_histogram(name, self, {wide.data<double>(), wide.data<double>() + wide.numel()}, false,
+                  weight, density, hist);
     copy_data(edges, bins);
   }
 };

@@ -27,8 +27,10 @@ std::vector<Tensor> pieces(const Tensor& x, int64_t dim, IntList ends) {
 struct Flatten {
   static constexpr const char* name = "flatten";
   static Tensor call(const Tensor& x, int64_t start_dim, int64_t end_dim) {
-    const int64_t first = wrap_dim(name, start_dim, x.dim()), last = wrap_dim(name, end_dim, x.dim());
-    check(first <= last, ErrorKind::Runtime, name, "start_dim ", first, " comes after end_dim ", last);
+    const int64_t first = wrap_dim(name, start_dim, x.dim()),
+                  last = wrap_dim(name, end_dim, x.dim());
+    check(first <= last, ErrorKind::Runtime, name, "start_dim ", first, " comes after end_dim ",
+          last);
     if (x.dim() == 0) return reshape(x, Dims{1});
     if (first == last) return x;
     Dims sizes;
@@ -72,14 +74,18 @@ struct ReshapeAs {
 struct Movedim {
   static constexpr const char* name = "movedim";
   static Tensor call(const Tensor& x, IntList source, IntList destination) {
-    check(source.size() == destination.size(), ErrorKind::Runtime, name, "source ", source, " and destination ", destination, " must have the same length");
+    check(source.size() == destination.size(), ErrorKind::Runtime, name, "source ", source,
+          " and destination ", destination, " must have the same length");
     Dims order(uint32_t(x.dim()), -1);
     uint64_t moved = 0;
     for (size_t i = 0; i < source.size(); ++i) {
-      const int64_t from = wrap_dim(name, source[i], x.dim()), to = wrap_dim(name, destination[i], x.dim());
+      const int64_t from = wrap_dim(name, source[i], x.dim()),
+                    to = wrap_dim(name, destination[i], x.dim());
       if (x.dim() == 0) return x;
-      check(!(moved >> from & 1), ErrorKind::Runtime, name, "a dim appears more than once in source ", source);
-      check(order[size_t(to)] < 0, ErrorKind::Runtime, name, "a dim appears more than once in destination ", destination);
+      check(!(moved >> from & 1), ErrorKind::Runtime, name,
+            "a dim appears more than once in source ", source);
+      check(order[size_t(to)] < 0, ErrorKind::Runtime, name,
+            "a dim appears more than once in destination ", destination);
       moved |= uint64_t(1) << from;
       order[size_t(to)] = from;
     }
@@ -96,7 +102,8 @@ struct Movedim {
 struct Adjoint {
   static constexpr const char* name = "adjoint";
   static Tensor call(const Tensor& x) {
-    check(x.dim() >= 2, ErrorKind::Runtime, name, "expects a matrix or a batch of matrices, got shape ", x.sizes());
+    check(x.dim() >= 2, ErrorKind::Runtime, name,
+          "expects a matrix or a batch of matrices, got shape ", x.sizes());
     return conj(transpose(x, -2, -1));
   }
 };
@@ -105,14 +112,18 @@ struct ViewDtype {
   static constexpr const char* name = "view";
   static Tensor call(const Tensor& x, DType dtype) {
     if (dtype == x.dtype()) return alias(x);
-    check(!requires_grad(x) || !grad_enabled(), ErrorKind::Runtime, name, "viewing as another dtype is not differentiable; detach() first");
+    check(!requires_grad(x) || !grad_enabled(), ErrorKind::Runtime, name,
+          "viewing as another dtype is not differentiable; detach() first");
     const int64_t from = x.element_size(), to = element_size(dtype);
     Dims sizes(x.sizes()), strides(x.strides());
     int64_t offset = x.offset();
     if (from != to) {
-      check(x.dim() > 0, ErrorKind::Runtime, name, "a 0-d ", x.dtype(), " tensor cannot be viewed as ", dtype, ": the element sizes differ");
+      check(x.dim() > 0, ErrorKind::Runtime, name, "a 0-d ", x.dtype(),
+            " tensor cannot be viewed as ", dtype, ": the element sizes differ");
       const size_t last = sizes.size() - 1;
-      check(strides[last] == 1 || sizes[last] <= 1, ErrorKind::Runtime, name, "the last dimension must be contiguous to be viewed as ", dtype, ", its stride is ", strides[last]);
+      check(strides[last] == 1 || sizes[last] <= 1, ErrorKind::Runtime, name,
+            "the last dimension must be contiguous to be viewed as ", dtype, ", its stride is ",
+            strides[last]);
       if (from > to) {
         const int64_t ratio = from / to;
         for (int64_t& s : strides) s *= ratio;
@@ -121,10 +132,13 @@ struct ViewDtype {
         offset *= ratio;
       } else {
         const int64_t ratio = to / from;
-        check(sizes[last] % ratio == 0, ErrorKind::Runtime, name, "the last dimension, ", sizes[last], ", must be divisible by ", ratio, " to be viewed as ", dtype);
-        check(offset % ratio == 0, ErrorKind::Runtime, name, "the storage offset ", offset, " must be divisible by ", ratio);
+        check(sizes[last] % ratio == 0, ErrorKind::Runtime, name, "the last dimension, ",
+              sizes[last], ", must be divisible by ", ratio, " to be viewed as ", dtype);
+        check(offset % ratio == 0, ErrorKind::Runtime, name, "the storage offset ", offset,
+              " must be divisible by ", ratio);
         for (size_t d = 0; d < last; ++d) {
-          check(strides[d] % ratio == 0 || sizes[d] <= 1, ErrorKind::Runtime, name, "strides ", x.strides(), " must be divisible by ", ratio);
+          check(strides[d] % ratio == 0 || sizes[d] <= 1, ErrorKind::Runtime, name, "strides ",
+                x.strides(), " must be divisible by ", ratio);
           strides[d] /= ratio;
         }
         sizes[last] /= ratio;
@@ -141,9 +155,11 @@ struct Split {
   static constexpr const char* name = "split";
   static std::vector<Tensor> call(const Tensor& x, int64_t split_size, int64_t dim) {
     check(x.dim() > 0, ErrorKind::Runtime, name, "a 0-d tensor cannot be split");
-    check(split_size >= 0, ErrorKind::Runtime, name, "split_size must not be negative, got ", split_size);
+    check(split_size >= 0, ErrorKind::Runtime, name, "split_size must not be negative, got ",
+          split_size);
     const int64_t d = wrap_dim(name, dim, x.dim()), n = extent(x, d);
-    check(split_size > 0 || n == 0, ErrorKind::Runtime, name, "split_size 0 is only possible for a dimension of size 0, this one has ", n);
+    check(split_size > 0 || n == 0, ErrorKind::Runtime, name,
+          "split_size 0 is only possible for a dimension of size 0, this one has ", n);
     Dims none{0};
     if (split_size == 0) return pieces(x, d, none);
     std::vector<int64_t> ends;
@@ -164,7 +180,8 @@ struct SplitWithSizes {
       check(s >= 0, ErrorKind::Runtime, name, "sizes must not be negative, got ", sizes);
       ends.push_back(at += s);
     }
-    check_shape(at == extent(x, d), name, "the sizes ", sizes, " add up to ", at, ", dimension ", d, " has size ", extent(x, d));
+    check_shape(at == extent(x, d), name, "the sizes ", sizes, " add up to ", at, ", dimension ", d,
+                " has size ", extent(x, d));
     return pieces(x, d, ends);
   }
 };
@@ -191,7 +208,8 @@ struct TensorSplit {
     check(sections > 0, ErrorKind::Runtime, name, "sections must be positive, got ", sections);
     const int64_t d = wrap_dim(name, dim, x.dim()), n = extent(x, d);
     std::vector<int64_t> ends;
-    for (int64_t i = 1, at = 0; i <= sections; ++i) ends.push_back(at += n / sections + (i <= n % sections));
+    for (int64_t i = 1, at = 0; i <= sections; ++i)
+      ends.push_back(at += n / sections + (i <= n % sections));
     return pieces(x, d, ends);
   }
 };
@@ -216,11 +234,13 @@ namespace {
 
 // hsplit, vsplit and dsplit: tensor_split along a fixed dim, in equal pieces.
 int64_t split_dim(const char* op, const Tensor& x, int64_t least_rank, int64_t dim) {
-  check(x.dim() >= least_rank, ErrorKind::Runtime, op, "needs at least ", least_rank, " dimensions, got shape ", x.sizes());
+  check(x.dim() >= least_rank, ErrorKind::Runtime, op, "needs at least ", least_rank,
+        " dimensions, got shape ", x.sizes());
   return dim;
 }
 std::vector<Tensor> equal_pieces(const char* op, const Tensor& x, int64_t sections, int64_t dim) {
-  check(sections > 0 && extent(x, dim) % sections == 0, ErrorKind::Runtime, op, "dimension ", dim, " with size ", extent(x, dim), " does not divide into ", sections, " equal pieces");
+  check(sections > 0 && extent(x, dim) % sections == 0, ErrorKind::Runtime, op, "dimension ", dim,
+        " with size ", extent(x, dim), " does not divide into ", sections, " equal pieces");
   return tensor_split(x, sections, dim);
 }
 
@@ -228,27 +248,39 @@ std::vector<Tensor> equal_pieces(const char* op, const Tensor& x, int64_t sectio
 
 struct Hsplit {
   static constexpr const char* name = "hsplit";
-  static std::vector<Tensor> call(const Tensor& x, int64_t n) { return equal_pieces(name, x, n, split_dim(name, x, 1, x.dim() == 1 ? 0 : 1)); }
+  static std::vector<Tensor> call(const Tensor& x, int64_t n) {
+    return equal_pieces(name, x, n, split_dim(name, x, 1, x.dim() == 1 ? 0 : 1));
+  }
 };
 struct HsplitIndices {
   static constexpr const char* name = "hsplit";
-  static std::vector<Tensor> call(const Tensor& x, IntList at) { return tensor_split(x, at, split_dim(name, x, 1, x.dim() == 1 ? 0 : 1)); }
+  static std::vector<Tensor> call(const Tensor& x, IntList at) {
+    return tensor_split(x, at, split_dim(name, x, 1, x.dim() == 1 ? 0 : 1));
+  }
 };
 struct Vsplit {
   static constexpr const char* name = "vsplit";
-  static std::vector<Tensor> call(const Tensor& x, int64_t n) { return equal_pieces(name, x, n, split_dim(name, x, 2, 0)); }
+  static std::vector<Tensor> call(const Tensor& x, int64_t n) {
+    return equal_pieces(name, x, n, split_dim(name, x, 2, 0));
+  }
 };
 struct VsplitIndices {
   static constexpr const char* name = "vsplit";
-  static std::vector<Tensor> call(const Tensor& x, IntList at) { return tensor_split(x, at, split_dim(name, x, 2, 0)); }
+  static std::vector<Tensor> call(const Tensor& x, IntList at) {
+    return tensor_split(x, at, split_dim(name, x, 2, 0));
+  }
 };
 struct Dsplit {
   static constexpr const char* name = "dsplit";
-  static std::vector<Tensor> call(const Tensor& x, int64_t n) { return equal_pieces(name, x, n, split_dim(name, x, 3, 2)); }
+  static std::vector<Tensor> call(const Tensor& x, int64_t n) {
+    return equal_pieces(name, x, n, split_dim(name, x, 3, 2));
+  }
 };
 struct DsplitIndices {
   static constexpr const char* name = "dsplit";
-  static std::vector<Tensor> call(const Tensor& x, IntList at) { return tensor_split(x, at, split_dim(name, x, 3, 2)); }
+  static std::vector<Tensor> call(const Tensor& x, IntList at) {
+    return tensor_split(x, at, split_dim(name, x, 3, 2));
+  }
 };
 
 struct Unbind {
@@ -269,7 +301,8 @@ struct Flip {
     uint64_t seen = 0;
     for (int64_t d : dims) {
       const auto w = wrap_dim(name, d, x.dim());
-      rush::check(!(seen >> w & 1), ErrorKind::Runtime, name, "dim ", w, " appears more than once in ", dims);
+      rush::check(!(seen >> w & 1), ErrorKind::Runtime, name, "dim ", w,
+                  " appears more than once in ", dims);
       seen |= uint64_t(1) << w;
     }
     return like(x);
@@ -286,13 +319,16 @@ struct Flip {
     }
     copy_data(out.alias(out.sizes(), strides, offset), x);
   }
-  static Grads grad(const Ctx&, const Tensor& g, const Tensor&, IntList dims) { return {flip(g, dims)}; }
+  static Grads grad(const Ctx&, const Tensor& g, const Tensor&, IntList dims) {
+    return {flip(g, dims)};
+  }
 };
 
 struct Fliplr {
   static constexpr const char* name = "fliplr";
   static Tensor call(const Tensor& x) {
-    check(x.dim() >= 2, ErrorKind::Runtime, name, "needs at least 2 dimensions, got shape ", x.sizes());
+    check(x.dim() >= 2, ErrorKind::Runtime, name, "needs at least 2 dimensions, got shape ",
+          x.sizes());
     return flip(x, Dims{1});
   }
 };
@@ -309,14 +345,19 @@ struct Rot90 {
   static constexpr const char* name = "rot90";
   static Tensor call(const Tensor& x, int64_t k, IntList dims) {
     check(dims.size() == 2, ErrorKind::Runtime, name, "dims must name two dimensions, got ", dims);
-    check(x.dim() >= 2, ErrorKind::Runtime, name, "needs at least 2 dimensions, got shape ", x.sizes());
+    check(x.dim() >= 2, ErrorKind::Runtime, name, "needs at least 2 dimensions, got shape ",
+          x.sizes());
     const int64_t a = wrap_dim(name, dims[0], x.dim()), b = wrap_dim(name, dims[1], x.dim());
     check(a != b, ErrorKind::Runtime, name, "the two dims must differ, got ", dims);
     switch (((k % 4) + 4) % 4) {
-      case 1: return transpose(flip(x, one(b)), a, b);
-      case 2: return flip(x, Dims{a, b});
-      case 3: return transpose(flip(x, one(a)), a, b);
-      default: return clone(x, MemoryFormat::Contiguous);
+      case 1:
+        return transpose(flip(x, one(b)), a, b);
+      case 2:
+        return flip(x, Dims{a, b});
+      case 3:
+        return transpose(flip(x, one(a)), a, b);
+      default:
+        return clone(x, MemoryFormat::Contiguous);
     }
   }
 };
@@ -329,9 +370,11 @@ struct Roll {
       check(shifts.size() == 1, ErrorKind::Runtime, name, "several shifts need dims");
       return reshape(along(reshape(x, Dims{x.numel()}), shifts[0], 0), x.sizes());
     }
-    check(shifts.size() == dims.size(), ErrorKind::Runtime, name, "shifts ", shifts, " and dims ", dims, " must have the same length");
+    check(shifts.size() == dims.size(), ErrorKind::Runtime, name, "shifts ", shifts, " and dims ",
+          dims, " must have the same length");
     Tensor out = x;
-    for (size_t i = 0; i < dims.size(); ++i) out = along(out, shifts[i], wrap_dim(name, dims[i], x.dim()));
+    for (size_t i = 0; i < dims.size(); ++i)
+      out = along(out, shifts[i], wrap_dim(name, dims[i], x.dim()));
     return out;
   }
 
@@ -348,14 +391,17 @@ struct Roll {
 struct Repeat {
   static constexpr const char* name = "repeat";
   static Tensor call(const Tensor& x, IntList repeats) {
-    check(int64_t(repeats.size()) >= x.dim(), ErrorKind::Runtime, name, "the counts ", repeats, " must cover all ", x.dim(), " dimensions of shape ", x.sizes());
+    check(int64_t(repeats.size()) >= x.dim(), ErrorKind::Runtime, name, "the counts ", repeats,
+          " must cover all ", x.dim(), " dimensions of shape ", x.sizes());
     const size_t lead = repeats.size() - size_t(x.dim());
     Dims apart, wide, joined;
     for (size_t i = 0; i < repeats.size(); ++i) {
-      check(repeats[i] >= 0, ErrorKind::Runtime, name, "counts must not be negative, got ", repeats);
+      check(repeats[i] >= 0, ErrorKind::Runtime, name, "counts must not be negative, got ",
+            repeats);
       const int64_t n = i < lead ? 1 : x.sizes()[i - lead];
       int64_t total = 0;
-      check(!__builtin_mul_overflow(n, repeats[i], &total), ErrorKind::Runtime, name, "the counts ", repeats, " overflow for shape ", x.sizes());
+      check(!__builtin_mul_overflow(n, repeats[i], &total), ErrorKind::Runtime, name, "the counts ",
+            repeats, " overflow for shape ", x.sizes());
       if (i >= lead && n != 1 && repeats[i] != 1) apart.push_back(1), wide.push_back(repeats[i]);
       apart.push_back(n);
       wide.push_back(i < lead || n == 1 ? total : n);
@@ -378,7 +424,8 @@ struct Tile {
 
 struct RepeatInterleave {
   static constexpr const char* name = "repeat_interleave";
-  static Tensor call(const Tensor& x, int64_t repeats, std::optional<int64_t> dim, std::optional<int64_t> output_size) {
+  static Tensor call(const Tensor& x, int64_t repeats, std::optional<int64_t> dim,
+                     std::optional<int64_t> output_size) {
     check(repeats >= 0, ErrorKind::Runtime, name, "repeats must not be negative, got ", repeats);
     const Tensor t = dim ? x : reshape(x, Dims{x.numel()});
     const int64_t d = wrap_dim(name, dim.value_or(0), t.dim());
@@ -386,7 +433,8 @@ struct RepeatInterleave {
     Dims wide(source.sizes()), joined(source.sizes());
     wide.insert(uint32_t(d + 1), repeats);
     joined[size_t(d)] *= repeats;
-    check(!output_size || *output_size == joined[size_t(d)], ErrorKind::Runtime, name, "output_size ", output_size.value_or(0), " is not the result's size ", joined[size_t(d)]);
+    check(!output_size || *output_size == joined[size_t(d)], ErrorKind::Runtime, name,
+          "output_size ", output_size.value_or(0), " is not the result's size ", joined[size_t(d)]);
     return reshape(clone(expand(unsqueeze(source, d + 1), wide), MemoryFormat::Contiguous), joined);
   }
 };
@@ -394,17 +442,24 @@ struct RepeatInterleave {
 struct RepeatInterleaveCounts {
   static constexpr const char* name = "repeat_interleave";
   static Tensor call(const Tensor& repeats, std::optional<int64_t> output_size) {
-    check(repeats.dim() == 1, ErrorKind::Runtime, name, "repeats must be a vector, got shape ", repeats.sizes());
-    check(repeats.dtype() == DType::Int64 || repeats.dtype() == DType::Int32, ErrorKind::Runtime, name, "repeats must be int32 or int64, got ", repeats.dtype());
-    check(!repeats.is_meta(), ErrorKind::NotImplemented, name, "the result's size depends on the counts, which a meta tensor does not hold");
-    const Tensor counts = contiguous_data(repeats.dtype() == DType::Int64 ? repeats : convert_data(repeats, DType::Int64));
+    check(repeats.dim() == 1, ErrorKind::Runtime, name, "repeats must be a vector, got shape ",
+          repeats.sizes());
+    check(repeats.dtype() == DType::Int64 || repeats.dtype() == DType::Int32, ErrorKind::Runtime,
+          name, "repeats must be int32 or int64, got ", repeats.dtype());
+    check(!repeats.is_meta(), ErrorKind::NotImplemented, name,
+          "the result's size depends on the counts, which a meta tensor does not hold");
+    const Tensor counts = contiguous_data(
+        repeats.dtype() == DType::Int64 ? repeats : convert_data(repeats, DType::Int64));
     const int64_t* c = counts.data<int64_t>();
     int64_t total = 0;
     for (int64_t i = 0; i < counts.numel(); ++i) {
-      check(c[i] >= 0, ErrorKind::Runtime, name, "repeats must not be negative, got ", c[i], " at index ", i);
-      check(!__builtin_add_overflow(total, c[i], &total), ErrorKind::Runtime, name, "the counts add up to too many elements");
+      check(c[i] >= 0, ErrorKind::Runtime, name, "repeats must not be negative, got ", c[i],
+            " at index ", i);
+      check(!__builtin_add_overflow(total, c[i], &total), ErrorKind::Runtime, name,
+            "the counts add up to too many elements");
     }
-    check(!output_size || *output_size == total, ErrorKind::Runtime, name, "output_size ", output_size.value_or(0), " is not the sum of repeats, ", total);
+    check(!output_size || *output_size == total, ErrorKind::Runtime, name, "output_size ",
+          output_size.value_or(0), " is not the sum of repeats, ", total);
     const Tensor out = make_tensor(Dims{total}, DType::Int64);
     int64_t* o = out.data<int64_t>();
     for (int64_t i = 0; i < counts.numel(); ++i) o = std::fill_n(o, c[i], i);
@@ -414,12 +469,16 @@ struct RepeatInterleaveCounts {
 
 struct RepeatInterleaveEach {
   static constexpr const char* name = "repeat_interleave";
-  static Tensor call(const Tensor& x, const Tensor& repeats, std::optional<int64_t> dim, std::optional<int64_t> output_size) {
+  static Tensor call(const Tensor& x, const Tensor& repeats, std::optional<int64_t> dim,
+                     std::optional<int64_t> output_size) {
     const Tensor t = dim ? x : reshape(x, Dims{x.numel()});
     const int64_t d = wrap_dim(name, dim.value_or(0), t.dim());
-    if (repeats.numel() == 1) return RepeatInterleave::call(t, repeats.item().to_int(), d, output_size);
-    check(repeats.dim() == 1, ErrorKind::Runtime, name, "repeats must be a number or a vector, got shape ", repeats.sizes());
-    check(repeats.numel() == extent(t, d), ErrorKind::Runtime, name, "repeats has ", repeats.numel(), " counts, dimension ", d, " has size ", extent(t, d));
+    if (repeats.numel() == 1)
+      return RepeatInterleave::call(t, repeats.item().to_int(), d, output_size);
+    check(repeats.dim() == 1, ErrorKind::Runtime, name,
+          "repeats must be a number or a vector, got shape ", repeats.sizes());
+    check(repeats.numel() == extent(t, d), ErrorKind::Runtime, name, "repeats has ",
+          repeats.numel(), " counts, dimension ", d, " has size ", extent(t, d));
     return index_select(t, d, RepeatInterleaveCounts::call(repeats, output_size));
   }
 };
@@ -468,7 +527,8 @@ struct ColumnStack {
   static Tensor call(TensorList tensors) {
     check(!tensors.empty(), ErrorKind::Runtime, name, "expected a non-empty list of tensors");
     std::vector<Tensor> columns;
-    for (const Tensor& t : tensors) columns.push_back(t.dim() <= 1 ? reshape(t, Dims{t.numel(), 1}) : t);
+    for (const Tensor& t : tensors)
+      columns.push_back(t.dim() <= 1 ? reshape(t, Dims{t.numel(), 1}) : t);
     return hstack(columns);
   }
 };
@@ -477,14 +537,17 @@ struct ConstantPadNd {
   static constexpr const char* name = "constant_pad_nd";
   static Tensor call(const Tensor& x, IntList pad, const Scalar& value) {
     check(pad.size() % 2 == 0, ErrorKind::Runtime, name, "pad needs pairs of widths, got ", pad);
-    check(int64_t(pad.size()) <= 2 * x.dim(), ErrorKind::Runtime, name, "pad ", pad, " names more dimensions than shape ", x.sizes(), " has");
+    check(int64_t(pad.size()) <= 2 * x.dim(), ErrorKind::Runtime, name, "pad ", pad,
+          " names more dimensions than shape ", x.sizes(), " has");
     Dims sizes(x.sizes());
     Tensor source = x;
     for (size_t i = 0; i < pad.size() / 2; ++i) {
       const size_t d = sizes.size() - 1 - i;
       sizes[d] += pad[2 * i] + pad[2 * i + 1];
-      check(sizes[d] >= 0, ErrorKind::Runtime, name, "pad ", pad, " makes dimension ", int64_t(d), " of shape ", x.sizes(), " negative");
-      source = slice(source, int64_t(d), std::max<int64_t>(0, -pad[2 * i]), x.sizes()[d] - std::max<int64_t>(0, -pad[2 * i + 1]), 1);
+      check(sizes[d] >= 0, ErrorKind::Runtime, name, "pad ", pad, " makes dimension ", int64_t(d),
+            " of shape ", x.sizes(), " negative");
+      source = slice(source, int64_t(d), std::max<int64_t>(0, -pad[2 * i]),
+                     x.sizes()[d] - std::max<int64_t>(0, -pad[2 * i + 1]), 1);
     }
     const Tensor out = make_tensor(sizes, x.dtype(), x.device());
     fill_data(out, value);
@@ -501,7 +564,8 @@ struct ConstantPadNd {
 
 struct Diff {
   static constexpr const char* name = "diff";
-  static Tensor call(const Tensor& x, int64_t n, int64_t dim, const Tensor& prepend, const Tensor& append) {
+  static Tensor call(const Tensor& x, int64_t n, int64_t dim, const Tensor& prepend,
+                     const Tensor& append) {
     check(x.dim() > 0, ErrorKind::Runtime, name, "needs at least one dimension");
     check(n >= 0, ErrorKind::Runtime, name, "n must not be negative, got ", n);
     const int64_t d = wrap_dim(name, dim, x.dim());
@@ -515,7 +579,9 @@ struct Diff {
     for (int64_t i = 0; i < n; ++i) {
       const int64_t size = extent(out, d);
       const Tensor late = slice(out, d, 1, size, 1), early = slice(out, d, 0, size - 1, 1);
-      out = x.dtype() == DType::Bool ? cast(cast(late, DType::UInt8) - cast(early, DType::UInt8), DType::Bool) : late - early;
+      out = x.dtype() == DType::Bool
+                ? cast(cast(late, DType::UInt8) - cast(early, DType::UInt8), DType::Bool)
+                : late - early;
     }
     return out;
   }
@@ -523,13 +589,16 @@ struct Diff {
 
 namespace {
 
-// Takes over the geometry that a view op computes. Views cannot change their own shape while a graph watches their base.
+// Takes over the geometry that a view op computes. Views cannot change their own shape while a
+// graph watches their base.
 void adopt(const char* op, const Tensor& self, const Geometry& g) {
-  check(!(self.impl()->base && grad_enabled() && requires_grad(self)), ErrorKind::Runtime, op, "a view that requires grad cannot change its shape in place; use the out-of-place form");
+  check(!(self.impl()->base && grad_enabled() && requires_grad(self)), ErrorKind::Runtime, op,
+        "a view that requires grad cannot change its shape in place; use the out-of-place form");
   set_geometry(self, g.sizes, g.strides, g.offset);
 }
 Geometry geometry_of(const Tensor& t) { return {t.sizes(), t.strides(), t.offset()}; }
-Geometry geometry_after(const Tensor& self, Tensor (*view)(const Tensor&, int64_t, int64_t), int64_t a, int64_t b) {
+Geometry geometry_after(const Tensor& self, Tensor (*view)(const Tensor&, int64_t, int64_t),
+                        int64_t a, int64_t b) {
   NoGradGuard no_grad;
   return geometry_of(view(self, a, b));
 }
@@ -540,18 +609,25 @@ struct Unsqueeze_ {
   static constexpr const char* name = "unsqueeze_";
   static void check(const Tensor& x, int64_t dim) { wrap_dim(name, dim, x.dim() + 1); }
   static void run(const Tensor& x, int64_t dim) {
-    adopt(name, x, geometry_after(x, [](const Tensor& t, int64_t d, int64_t) { return unsqueeze(t, d); }, dim, 0));
+    adopt(name, x,
+          geometry_after(
+              x, [](const Tensor& t, int64_t d, int64_t) { return unsqueeze(t, d); }, dim, 0));
   }
-  static Grads grad(const Ctx& c, const Tensor& g, const Tensor&, int64_t) { return {reshape(g, c.sizes(0))}; }
+  static Grads grad(const Ctx& c, const Tensor& g, const Tensor&, int64_t) {
+    return {reshape(g, c.sizes(0))};
+  }
 };
 
 struct Squeeze_ {
   static constexpr const char* name = "squeeze_";
   static void check(const Tensor&) {}
   static void run(const Tensor& x) {
-    adopt(name, x, geometry_after(x, [](const Tensor& t, int64_t, int64_t) { return squeeze(t); }, 0, 0));
+    adopt(name, x,
+          geometry_after(x, [](const Tensor& t, int64_t, int64_t) { return squeeze(t); }, 0, 0));
   }
-  static Grads grad(const Ctx& c, const Tensor& g, const Tensor&) { return {reshape(g, c.sizes(0))}; }
+  static Grads grad(const Ctx& c, const Tensor& g, const Tensor&) {
+    return {reshape(g, c.sizes(0))};
+  }
 };
 
 struct SqueezeDim_ {
@@ -564,22 +640,31 @@ struct SqueezeDim_ {
     const Geometry g = geometry_of(squeeze(x, dims));
     adopt(name, x, g);
   }
-  static Grads grad(const Ctx& c, const Tensor& g, const Tensor&, IntList) { return {reshape(g, c.sizes(0))}; }
+  static Grads grad(const Ctx& c, const Tensor& g, const Tensor&, IntList) {
+    return {reshape(g, c.sizes(0))};
+  }
 };
 
 struct Transpose_ {
   static constexpr const char* name = "transpose_";
-  static void check(const Tensor& x, int64_t a, int64_t b) { wrap_dim(name, a, x.dim()), wrap_dim(name, b, x.dim()); }
-  static void run(const Tensor& x, int64_t a, int64_t b) {
-    adopt(name, x, geometry_after(x, [](const Tensor& t, int64_t i, int64_t j) { return transpose(t, i, j); }, a, b));
+  static void check(const Tensor& x, int64_t a, int64_t b) {
+    wrap_dim(name, a, x.dim()), wrap_dim(name, b, x.dim());
   }
-  static Grads grad(const Ctx&, const Tensor& g, const Tensor&, int64_t a, int64_t b) { return {transpose(g, a, b)}; }
+  static void run(const Tensor& x, int64_t a, int64_t b) {
+    adopt(name, x,
+          geometry_after(
+              x, [](const Tensor& t, int64_t i, int64_t j) { return transpose(t, i, j); }, a, b));
+  }
+  static Grads grad(const Ctx&, const Tensor& g, const Tensor&, int64_t a, int64_t b) {
+    return {transpose(g, a, b)};
+  }
 };
 
 struct T_ {
   static constexpr const char* name = "t_";
   static void check(const Tensor& x) {
-    rush::check(x.dim() <= 2, ErrorKind::Runtime, name, "expects a tensor with at most 2 dimensions, got shape ", x.sizes());
+    rush::check(x.dim() <= 2, ErrorKind::Runtime, name,
+                "expects a tensor with at most 2 dimensions, got shape ", x.sizes());
   }
   static void run(const Tensor& x) {
     if (x.dim() == 2) Transpose_::run(x, 0, 1);
@@ -590,7 +675,8 @@ struct T_ {
 struct Resize_ {
   static constexpr const char* name = "resize_";
   static Tensor call(const Tensor& x, IntList size, std::optional<MemoryFormat> format) {
-    check(!requires_grad(x), ErrorKind::Runtime, name, "a tensor that requires grad cannot be resized; use reshape() or detach() it first");
+    check(!requires_grad(x), ErrorKind::Runtime, name,
+          "a tensor that requires grad cannot be resized; use reshape() or detach() it first");
     checked_numel(name, size);
     resize(x, size, format.value_or(MemoryFormat::Contiguous));
     return x;
@@ -599,13 +685,17 @@ struct Resize_ {
 
 struct ResizeAs_ {
   static constexpr const char* name = "resize_as_";
-  static Tensor call(const Tensor& x, const Tensor& other, std::optional<MemoryFormat> format) { return Resize_::call(x, other.sizes(), format); }
+  static Tensor call(const Tensor& x, const Tensor& other, std::optional<MemoryFormat> format) {
+    return Resize_::call(x, other.sizes(), format);
+  }
 };
 
 struct AsStrided_ {
   static constexpr const char* name = "as_strided_";
-  static Tensor call(const Tensor& x, IntList size, IntList stride, std::optional<int64_t> storage_offset) {
-    check(!(grad_enabled() && requires_grad(x)), ErrorKind::Runtime, name, "a tensor that requires grad cannot change its geometry in place; use as_strided()");
+  static Tensor call(const Tensor& x, IntList size, IntList stride,
+                     std::optional<int64_t> storage_offset) {
+    check(!(grad_enabled() && requires_grad(x)), ErrorKind::Runtime, name,
+          "a tensor that requires grad cannot change its geometry in place; use as_strided()");
     NoGradGuard no_grad;
     adopt(name, x, geometry_of(as_strided(x, size, stride, storage_offset)));
     x.bump_version(name);

@@ -1,4 +1,5 @@
-// Ordering. The kernels (cpu/sort.h) want rows: here the dim is brought to the end, results are brought back.
+// Ordering. The kernels (cpu/sort.h) want rows: here the dim is brought to the end, results are
+// brought back.
 #include "cpu/sort.h"
 
 #include "ops/data.h"
@@ -23,7 +24,9 @@ Tensor dim_last(const Tensor& t, int64_t d) {
 // A result as the kernels write it: rows, contiguous; brought to its place at the end.
 class RowResult {
  public:
-  RowResult(const Tensor& out, int64_t dim) : place_(dim_last(out, dim)), rows_(place_.is_contiguous() ? place_ : make_tensor(place_.sizes(), out.dtype())) {}
+  RowResult(const Tensor& out, int64_t dim)
+      : place_(dim_last(out, dim)),
+        rows_(place_.is_contiguous() ? place_ : make_tensor(place_.sizes(), out.dtype())) {}
   const Tensor& rows() const { return rows_; }
   void finish() const {
     if (!rows_.is_same(place_)) copy_data(place_, rows_);
@@ -37,13 +40,17 @@ Tensor rows_of(const Tensor& x, int64_t dim) { return contiguous_data(dim_last(x
 
 int64_t length_of(const Tensor& x, int64_t d) { return x.dim() == 0 ? 1 : x.sizes()[size_t(d)]; }
 
-void check_ordered(const char* op, const Tensor& x) { check_dtype(!x.is_complex(), op, "complex numbers have no order"); }
+void check_ordered(const char* op, const Tensor& x) {
+  check_dtype(!x.is_complex(), op, "complex numbers have no order");
+}
 
 Dims without_dim(const Tensor& x, int64_t d, bool keepdim) {
   Dims sizes = x.sizes();
   if (x.dim() == 0) return sizes;
-  if (keepdim) sizes[size_t(d)] = 1;
-  else sizes.erase(uint32_t(d));
+  if (keepdim)
+    sizes[size_t(d)] = 1;
+  else
+    sizes.erase(uint32_t(d));
   return sizes;
 }
 
@@ -66,7 +73,8 @@ struct Sort {
     wrap_dim(name, dim, self.dim());
     return {like(self), like(self, DType::Int64)};
   }
-  static void run(const Tensor& self, int64_t dim, bool descending, std::optional<bool>, const Tensor& values, const Tensor& indices) {
+  static void run(const Tensor& self, int64_t dim, bool descending, std::optional<bool>,
+                  const Tensor& values, const Tensor& indices) {
     const int64_t d = wrap_dim(name, dim, self.dim());
     const RowResult v(values, d), i(indices, d);
     sort_rows_cpu(name, rows_of(self, d), descending, v.rows(), i.rows());
@@ -74,7 +82,10 @@ struct Sort {
   }
   static constexpr uint32_t non_differentiable = 2;
   static constexpr uint32_t needs[] = {kOut};
-  static Grads grad(const Ctx& c, GradSpan g, const Tensor&, int64_t dim, bool, std::optional<bool>) { return scatter_back(c, g[0], dim); }
+  static Grads grad(const Ctx& c, GradSpan g, const Tensor&, int64_t dim, bool,
+                    std::optional<bool>) {
+    return scatter_back(c, g[0], dim);
+  }
 };
 
 struct Argsort {
@@ -101,12 +112,14 @@ struct Topk {
   static std::array<Spec, 2> check(const Tensor& self, int64_t k, int64_t dim, bool, bool) {
     check_ordered(name, self);
     const int64_t d = wrap_dim(name, dim, self.dim());
-    rush::check(k >= 0 && k <= length_of(self, d), ErrorKind::Runtime, name, "k = ", k, " is out of range for dimension ", d, " with size ", length_of(self, d));
+    rush::check(k >= 0 && k <= length_of(self, d), ErrorKind::Runtime, name, "k = ", k,
+                " is out of range for dimension ", d, " with size ", length_of(self, d));
     Dims sizes = self.sizes();
     if (self.dim() > 0) sizes[size_t(d)] = k;
     return {Spec{sizes, self.dtype(), self.device()}, Spec{sizes, DType::Int64, self.device()}};
   }
-  static void run(const Tensor& self, int64_t k, int64_t dim, bool largest, bool, const Tensor& values, const Tensor& indices) {
+  static void run(const Tensor& self, int64_t k, int64_t dim, bool largest, bool,
+                  const Tensor& values, const Tensor& indices) {
     const int64_t d = wrap_dim(name, dim, self.dim());
     const RowResult v(values, d), i(indices, d);
     topk_rows_cpu(name, rows_of(self, d), k, largest, v.rows(), i.rows());
@@ -114,7 +127,9 @@ struct Topk {
   }
   static constexpr uint32_t non_differentiable = 2;
   static constexpr uint32_t needs[] = {kOut};
-  static Grads grad(const Ctx& c, GradSpan g, const Tensor&, int64_t, int64_t dim, bool, bool) { return scatter_back(c, g[0], dim); }
+  static Grads grad(const Ctx& c, GradSpan g, const Tensor&, int64_t, int64_t dim, bool, bool) {
+    return scatter_back(c, g[0], dim);
+  }
 };
 
 namespace {
@@ -140,13 +155,18 @@ void run_pick(const Tensor& self, int64_t dim, const Tensor& values, const Tenso
 
 template <class Block>
 struct PickByDim {
-  static std::array<Spec, 2> check(const Tensor& self, int64_t dim, bool keepdim) { return check_pick(Block::name, self, dim, keepdim); }
-  static void run(const Tensor& self, int64_t dim, bool, const Tensor& values, const Tensor& indices) {
+  static std::array<Spec, 2> check(const Tensor& self, int64_t dim, bool keepdim) {
+    return check_pick(Block::name, self, dim, keepdim);
+  }
+  static void run(const Tensor& self, int64_t dim, bool, const Tensor& values,
+                  const Tensor& indices) {
     run_pick(self, wrap_dim(Block::name, dim, self.dim()), values, indices, Block::pick);
   }
   static constexpr uint32_t non_differentiable = 2;
   static constexpr uint32_t needs[] = {kOut};
-  static Grads grad(const Ctx& c, GradSpan g, const Tensor&, int64_t dim, bool keepdim) { return scatter_back(c, g[0], dim, !keepdim); }
+  static Grads grad(const Ctx& c, GradSpan g, const Tensor&, int64_t dim, bool keepdim) {
+    return scatter_back(c, g[0], dim, !keepdim);
+  }
 };
 
 // The median of all elements; its gradient is shared by all that equal it.
@@ -154,18 +174,23 @@ template <class Block>
 struct PickOfAll {
   static Spec check(const Tensor& self) {
     check_ordered(Block::name, self);
-    rush::check(self.numel() > 0 || self.is_floating(), ErrorKind::Runtime, Block::name, "a tensor without elements has no median");
+    rush::check(self.numel() > 0 || self.is_floating(), ErrorKind::Runtime, Block::name,
+                "a tensor without elements has no median");
     return {{}, self.dtype(), self.device()};
   }
   static void run(const Tensor& self, const Tensor& out) {
     if (self.numel() == 0) return fill_data(out, limits<double>::nan);
     const Tensor flat = contiguous_data(self);
-    select_rows_cpu(Block::name, make_tensor(flat.storage(), Dims{flat.numel()}, Dims{1}, flat.offset(), flat.dtype()), Block::rank, 0, out, Tensor());
+    select_rows_cpu(
+        Block::name,
+        make_tensor(flat.storage(), Dims{flat.numel()}, Dims{1}, flat.offset(), flat.dtype()),
+        Block::rank, 0, out, Tensor());
   }
   static constexpr uint32_t needs[] = {in(0) | kOut};
   static Grads grad(const Ctx& c, const Tensor& g, const Tensor& self) {
     const Tensor& m = c.out();
-    const Tensor same = cast(logical_or(eq(self, m), logical_and(isnan(self), isnan(m))), g.dtype());
+    const Tensor same =
+        cast(logical_or(eq(self, m), logical_and(isnan(self), isnan(m))), g.dtype());
     return {g / sum(same) * same};
   }
 };
@@ -175,17 +200,24 @@ struct PickOfAll {
 struct Kthvalue {
   static constexpr const char* name = "kthvalue";
   static std::array<Spec, 2> check(const Tensor& self, int64_t k, int64_t dim, bool keepdim) {
+    const std::array<Spec, 2> specs = check_pick(name, self, dim, keepdim);
     const int64_t d = wrap_dim(name, dim, self.dim());
-    rush::check(k >= 1 && k <= length_of(self, d), ErrorKind::Runtime, name, "k = ", k, " is out of range for dimension ", d, " with size ", length_of(self, d));
-    return check_pick(name, self, dim, keepdim);
+    rush::check(k >= 1 && k <= length_of(self, d), ErrorKind::Runtime, name, "k = ", k,
+                " is out of range for dimension ", d, " with size ", length_of(self, d));
+    return specs;
   }
-  static void run(const Tensor& self, int64_t k, int64_t dim, bool, const Tensor& values, const Tensor& indices) {
+  static void run(const Tensor& self, int64_t k, int64_t dim, bool, const Tensor& values,
+                  const Tensor& indices) {
     run_pick(self, wrap_dim(name, dim, self.dim()), values, indices,
-             [&](const Tensor& x, const Tensor& v, const Tensor& i) { select_rows_cpu(name, x, Rank::Kth, k - 1, v, i); });
+             [&](const Tensor& x, const Tensor& v, const Tensor& i) {
+               select_rows_cpu(name, x, Rank::Kth, k - 1, v, i);
+             });
   }
   static constexpr uint32_t non_differentiable = 2;
   static constexpr uint32_t needs[] = {kOut};
-  static Grads grad(const Ctx& c, GradSpan g, const Tensor&, int64_t, int64_t dim, bool keepdim) { return scatter_back(c, g[0], dim, !keepdim); }
+  static Grads grad(const Ctx& c, GradSpan g, const Tensor&, int64_t, int64_t dim, bool keepdim) {
+    return scatter_back(c, g[0], dim, !keepdim);
+  }
 };
 
 struct Median : PickOfAll<Median> {
@@ -200,17 +232,23 @@ struct Nanmedian : PickOfAll<Nanmedian> {
 
 struct MedianDim : PickByDim<MedianDim> {
   static constexpr const char* name = "median";
-  static void pick(const Tensor& x, const Tensor& v, const Tensor& i) { select_rows_cpu(name, x, Rank::Median, 0, v, i); }
+  static void pick(const Tensor& x, const Tensor& v, const Tensor& i) {
+    select_rows_cpu(name, x, Rank::Median, 0, v, i);
+  }
 };
 
 struct NanmedianDim : PickByDim<NanmedianDim> {
   static constexpr const char* name = "nanmedian";
-  static void pick(const Tensor& x, const Tensor& v, const Tensor& i) { select_rows_cpu(name, x, Rank::NanMedian, 0, v, i); }
+  static void pick(const Tensor& x, const Tensor& v, const Tensor& i) {
+    select_rows_cpu(name, x, Rank::NanMedian, 0, v, i);
+  }
 };
 
 struct ModeDim : PickByDim<ModeDim> {
   static constexpr const char* name = "mode";
-  static void pick(const Tensor& x, const Tensor& v, const Tensor& i) { mode_rows_cpu(name, x, v, i); }
+  static void pick(const Tensor& x, const Tensor& v, const Tensor& i) {
+    mode_rows_cpu(name, x, v, i);
+  }
 };
 
 }  // namespace rush

@@ -24,8 +24,8 @@ Device common_device(std::string_view op, std::initializer_list<const Tensor*> t
       if (decisive->dim() == 0 && decisive->is_cpu()) {
         decisive = t;
       } else if (!(t->dim() == 0 && t->is_cpu())) {
-        fail(ErrorKind::Device, op, "all tensors must be on one device, got ", decisive->device(), " and ", t->device(),
-             ": move them with .to(device)");
+        fail(ErrorKind::Device, op, "all tensors must be on one device, got ", decisive->device(),
+             " and ", t->device(), ": move them with .to(device)");
       }
     }
   }
@@ -40,7 +40,8 @@ Spec like(const Tensor& x, DType dtype) {
 
 Spec pointwise(std::string_view op, const Tensor& a, const Tensor& b, DType dtype) {
   const Device device = a.device() == b.device() ? a.device() : common_device(op, {&a, &b});
-  if (a.is_contiguous() && (b.dim() == 0 || (b.is_contiguous() && a.sizes() == b.sizes()))) [[likely]] {
+  if (a.is_contiguous() && (b.dim() == 0 || (b.is_contiguous() && a.sizes() == b.sizes())))
+      [[likely]] {
     return {a.sizes(), dtype, device};
   }
   Spec spec{broadcast_shapes(op, a.sizes(), b.sizes()), dtype, device};
@@ -48,8 +49,10 @@ Spec pointwise(std::string_view op, const Tensor& a, const Tensor& b, DType dtyp
   return spec;
 }
 
-Spec pointwise(std::string_view op, const Tensor& a, const Tensor& b, const Tensor& c, DType dtype) {
-  Spec spec{broadcast_shapes(op, broadcast_shapes(op, a.sizes(), b.sizes()), c.sizes()), dtype, common_device(op, {&a, &b, &c})};
+Spec pointwise(std::string_view op, const Tensor& a, const Tensor& b, const Tensor& c,
+               DType dtype) {
+  Spec spec{broadcast_shapes(op, broadcast_shapes(op, a.sizes(), b.sizes()), c.sizes()), dtype,
+            common_device(op, {&a, &b, &c})};
   choose_layout(spec, {&a, &b, &c});
   return spec;
 }

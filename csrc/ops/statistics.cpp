@@ -10,14 +10,16 @@ namespace rush {
 namespace {
 
 void check_variance(const char* op, const Tensor& x) {
-  check(is_differentiable(x.dtype()), ErrorKind::Runtime, op, "expects a floating or complex tensor, got ", x.dtype(), ": convert with .float()");
+  check(is_differentiable(x.dtype()), ErrorKind::Runtime, op,
+        "expects a floating or complex tensor, got ", x.dtype(), ": convert with .float()");
 }
 
 double correction_of(const std::optional<Scalar>& c) { return c ? c->to_double() : 1.0; }
 std::optional<Scalar> correction_of(bool unbiased) { return Scalar(int64_t(unbiased)); }
 
 // 2 (x - mean) / (n - correction): the gradient of the variance, before it meets g.
-Tensor variance_slope(const Tensor& x, const char* op, const std::optional<IntList>& dim, const std::optional<Scalar>& correction) {
+Tensor variance_slope(const Tensor& x, const char* op, const std::optional<IntList>& dim,
+                      const std::optional<Scalar>& correction) {
   const int64_t n = ReducedDims(op, x, dim).folded(x);
   return (x - mean(x, dim, true)) * Scalar(2.0 / (double(n) - correction_of(correction)));
 }
@@ -26,114 +28,153 @@ Tensor variance_slope(const Tensor& x, const char* op, const std::optional<IntLi
 
 struct VarCorrection {
   static constexpr const char* name = "var";
-  static Spec check(const Tensor& x, const std::optional<IntList>& dim, const std::optional<Scalar>&, bool keepdim) {
+  static Spec check(const Tensor& x, const std::optional<IntList>& dim,
+                    const std::optional<Scalar>&, bool keepdim) {
     check_variance(name, x);
     return {ReducedDims(name, x, dim).shape(x, keepdim), to_real(x.dtype()), x.device()};
   }
-  static void run(const Tensor& x, const std::optional<IntList>& dim, const std::optional<Scalar>& correction, bool, const Tensor& out) {
+  static void run(const Tensor& x, const std::optional<IntList>& dim,
+                  const std::optional<Scalar>& correction, bool, const Tensor& out) {
     reduce_var(x, ReducedDims(name, x, dim).keepdim_view(x, out), correction_of(correction), false);
   }
   static constexpr uint32_t needs[] = {in(0)};
-  static Grads grad(const Ctx&, const Tensor& g, const Tensor& x, const std::optional<IntList>& dim, const std::optional<Scalar>& correction, bool keepdim) {
-    return {restore_dims(g, x.dim(), name, dim, keepdim) * variance_slope(x, name, dim, correction)};
+  static Grads grad(const Ctx&, const Tensor& g, const Tensor& x, const std::optional<IntList>& dim,
+                    const std::optional<Scalar>& correction, bool keepdim) {
+    return {restore_dims(g, x.dim(), name, dim, keepdim) *
+            variance_slope(x, name, dim, correction)};
   }
 };
 
 struct StdCorrection {
   static constexpr const char* name = "std";
-  static Spec check(const Tensor& x, const std::optional<IntList>& dim, const std::optional<Scalar>& c, bool keepdim) {
+  static Spec check(const Tensor& x, const std::optional<IntList>& dim,
+                    const std::optional<Scalar>& c, bool keepdim) {
     check_variance(name, x);
     return VarCorrection::check(x, dim, c, keepdim);
   }
-  static void run(const Tensor& x, const std::optional<IntList>& dim, const std::optional<Scalar>& correction, bool, const Tensor& out) {
+  static void run(const Tensor& x, const std::optional<IntList>& dim,
+                  const std::optional<Scalar>& correction, bool, const Tensor& out) {
     reduce_var(x, ReducedDims(name, x, dim).keepdim_view(x, out), correction_of(correction), true);
   }
   static constexpr uint32_t needs[] = {in(0) | kOut};
-  static Grads grad(const Ctx& c, const Tensor& g, const Tensor& x, const std::optional<IntList>& dim, const std::optional<Scalar>& correction, bool keepdim) {
+  static Grads grad(const Ctx& c, const Tensor& g, const Tensor& x,
+                    const std::optional<IntList>& dim, const std::optional<Scalar>& correction,
+                    bool keepdim) {
     // Where all elements are equal the root has no slope; zero is taken.
     const Tensor y = c.out();
     const Tensor h = masked_fill(g / (y * Scalar(2)), eq(y, wrap_number(0)), wrap_number(0));
-    return {restore_dims(h, x.dim(), name, dim, keepdim) * variance_slope(x, name, dim, correction)};
+    return {restore_dims(h, x.dim(), name, dim, keepdim) *
+            variance_slope(x, name, dim, correction)};
   }
 };
 
 struct Var {
   static constexpr const char* name = "var";
-  static Tensor call(const Tensor& x, bool unbiased) { return var(x, std::nullopt, correction_of(unbiased), false); }
+  static Tensor call(const Tensor& x, bool unbiased) {
+    return var(x, std::nullopt, correction_of(unbiased), false);
+  }
 };
 struct VarDim {
   static constexpr const char* name = "var";
-  static Tensor call(const Tensor& x, const std::optional<IntList>& dim, bool unbiased, bool keepdim) { return var(x, dim, correction_of(unbiased), keepdim); }
+  static Tensor call(const Tensor& x, const std::optional<IntList>& dim, bool unbiased,
+                     bool keepdim) {
+    return var(x, dim, correction_of(unbiased), keepdim);
+  }
 };
 struct Std {
   static constexpr const char* name = "std";
-  static Tensor call(const Tensor& x, bool unbiased) { return rush::std(x, std::nullopt, correction_of(unbiased), false); }
+  static Tensor call(const Tensor& x, bool unbiased) {
+    return rush::std(x, std::nullopt, correction_of(unbiased), false);
+  }
 };
 struct StdDim {
   static constexpr const char* name = "std";
-  static Tensor call(const Tensor& x, const std::optional<IntList>& dim, bool unbiased, bool keepdim) { return rush::std(x, dim, correction_of(unbiased), keepdim); }
+  static Tensor call(const Tensor& x, const std::optional<IntList>& dim, bool unbiased,
+                     bool keepdim) {
+    return rush::std(x, dim, correction_of(unbiased), keepdim);
+  }
 };
 
 struct VarMeanCorrection {
   static constexpr const char* name = "var_mean";
-  static std::tuple<Tensor, Tensor> call(const Tensor& x, const std::optional<IntList>& dim, const std::optional<Scalar>& correction, bool keepdim) {
+  static std::tuple<Tensor, Tensor> call(const Tensor& x, const std::optional<IntList>& dim,
+                                         const std::optional<Scalar>& correction, bool keepdim) {
     return {var(x, dim, correction, keepdim), mean(x, dim, keepdim)};
   }
 };
 struct VarMean {
   static constexpr const char* name = "var_mean";
-  static std::tuple<Tensor, Tensor> call(const Tensor& x, bool unbiased) { return VarMeanCorrection::call(x, std::nullopt, correction_of(unbiased), false); }
+  static std::tuple<Tensor, Tensor> call(const Tensor& x, bool unbiased) {
+    return VarMeanCorrection::call(x, std::nullopt, correction_of(unbiased), false);
+  }
 };
 struct VarMeanDim {
   static constexpr const char* name = "var_mean";
-  static std::tuple<Tensor, Tensor> call(const Tensor& x, const std::optional<IntList>& dim, bool unbiased, bool keepdim) {
+  static std::tuple<Tensor, Tensor> call(const Tensor& x, const std::optional<IntList>& dim,
+                                         bool unbiased, bool keepdim) {
     return VarMeanCorrection::call(x, dim, correction_of(unbiased), keepdim);
   }
 };
 struct StdMeanCorrection {
   static constexpr const char* name = "std_mean";
-  static std::tuple<Tensor, Tensor> call(const Tensor& x, const std::optional<IntList>& dim, const std::optional<Scalar>& correction, bool keepdim) {
+  static std::tuple<Tensor, Tensor> call(const Tensor& x, const std::optional<IntList>& dim,
+                                         const std::optional<Scalar>& correction, bool keepdim) {
     return {rush::std(x, dim, correction, keepdim), mean(x, dim, keepdim)};
   }
 };
 struct StdMean {
   static constexpr const char* name = "std_mean";
-  static std::tuple<Tensor, Tensor> call(const Tensor& x, bool unbiased) { return StdMeanCorrection::call(x, std::nullopt, correction_of(unbiased), false); }
+  static std::tuple<Tensor, Tensor> call(const Tensor& x, bool unbiased) {
+    return StdMeanCorrection::call(x, std::nullopt, correction_of(unbiased), false);
+  }
 };
 struct StdMeanDim {
   static constexpr const char* name = "std_mean";
-  static std::tuple<Tensor, Tensor> call(const Tensor& x, const std::optional<IntList>& dim, bool unbiased, bool keepdim) {
+  static std::tuple<Tensor, Tensor> call(const Tensor& x, const std::optional<IntList>& dim,
+                                         bool unbiased, bool keepdim) {
     return StdMeanCorrection::call(x, dim, correction_of(unbiased), keepdim);
   }
 };
 
 struct VectorNorm {
   static constexpr const char* name = "norm";
-  static Spec check(const Tensor& x, const Scalar& ord, const std::optional<IntList>& dim, bool keepdim, std::optional<DType> dtype) {
+  static Spec check(const Tensor& x, const Scalar& ord, const std::optional<IntList>& dim,
+                    bool keepdim, std::optional<DType> dtype) {
     const DType t = dtype.value_or(x.dtype());
-    rush::check(is_differentiable(t), ErrorKind::Runtime, name, "expects a floating or complex tensor, got ", t);
+    rush::check(is_differentiable(t), ErrorKind::Runtime, name,
+                "expects a floating or complex tensor, got ", t);
     const ReducedDims dims(name, x, dim);
     const double p = ord.to_double();
-    rush::check(dims.folded(x) > 0 || (p >= 0 && std::isfinite(p)), ErrorKind::Runtime, name, "a norm of order ", ord, " has no value over a dimension of size 0 in shape ", x.sizes());
+    rush::check(dims.folded(x) > 0 || (p >= 0 && std::isfinite(p)), ErrorKind::Runtime, name,
+                "a norm of order ", ord, " has no value over a dimension of size 0 in shape ",
+                x.sizes());
     return {dims.shape(x, keepdim), to_real(t), x.device()};
   }
-  static void run(const Tensor& x, const Scalar& ord, const std::optional<IntList>& dim, bool, std::optional<DType> dtype, const Tensor& out) {
+  static void run(const Tensor& x, const Scalar& ord, const std::optional<IntList>& dim, bool,
+                  std::optional<DType> dtype, const Tensor& out) {
     NoGradGuard no_grad;
     const Tensor typed = dtype && *dtype != x.dtype() ? convert_data(x, *dtype) : x;
     const Tensor source = typed.is_complex() ? abs(typed) : typed;
     const Tensor seen = ReducedDims(name, x, dim).keepdim_view(x, out);
     const double p = ord.to_double();
-    if (p == 0) reduce(ReduceFn::Norm0, source, seen);
-    else if (p == 1) reduce(ReduceFn::Norm1, source, seen);
-    else if (p == 2) reduce(ReduceFn::Norm2, source, seen);
-    else if (std::isinf(p)) reduce(p > 0 ? ReduceFn::NormInf : ReduceFn::NormNegInf, source, seen);
-    else reduce(ReduceFn::NormP, source, seen, {ord});
+    if (p == 0)
+      reduce(ReduceFn::Norm0, source, seen);
+    else if (p == 1)
+      reduce(ReduceFn::Norm1, source, seen);
+    else if (p == 2)
+      reduce(ReduceFn::Norm2, source, seen);
+    else if (std::isinf(p))
+      reduce(p > 0 ? ReduceFn::NormInf : ReduceFn::NormNegInf, source, seen);
+    else
+      reduce(ReduceFn::NormP, source, seen, {ord});
   }
   static constexpr uint32_t needs[] = {in(0) | kOut};
-  static Grads grad(const Ctx& c, const Tensor& g0, const Tensor& self, const Scalar& ord, const std::optional<IntList>& dim, bool keepdim, std::optional<DType> dtype) {
+  static Grads grad(const Ctx& c, const Tensor& g0, const Tensor& self, const Scalar& ord,
+                    const std::optional<IntList>& dim, bool keepdim, std::optional<DType> dtype) {
     const double p = ord.to_double();
     const Tensor x = dtype ? cast(self, *dtype) : self;
-    const Tensor g = restore_dims(g0, x.dim(), name, dim, keepdim), y = restore_dims(c.out(), x.dim(), name, dim, keepdim);
+    const Tensor g = restore_dims(g0, x.dim(), name, dim, keepdim),
+                 y = restore_dims(c.out(), x.dim(), name, dim, keepdim);
     if (p == 0) return {zeros_like(x)};
     if (p == 1) return {g * sgn(x)};
     const Tensor at_zero = eq(y, wrap_number(0));
@@ -153,10 +194,13 @@ struct VectorNorm {
 namespace {
 
 DType softmax_type(const char* op, const Tensor& x) {
-  check(is_floating(x.dtype()), ErrorKind::NotImplemented, op, "not implemented for ", x.dtype(), " tensors: pass dtype= or convert with .float()");
+  check(is_floating(x.dtype()), ErrorKind::DType, op, "not implemented for ", x.dtype(),
+        " tensors: pass dtype= or convert with .float()");
   return x.dtype();
 }
-Tensor as_asked(const Tensor& x, std::optional<DType> dtype) { return dtype && *dtype != x.dtype() ? cast(x, *dtype) : x; }
+Tensor as_asked(const Tensor& x, std::optional<DType> dtype) {
+  return dtype && *dtype != x.dtype() ? cast(x, *dtype) : x;
+}
 
 // The shape of x with size 1 at dim.
 Tensor column(const Tensor& x, int64_t dim, DType dtype) {
@@ -179,7 +223,8 @@ struct SoftmaxAs {
     const int64_t d = wrap_dim(name, dim, x.dim());
     const DType wide = compute_type(x.dtype());
     const Tensor edge = column(x, d, wide);
-    const Tensor work = wide == out.dtype() ? out : make_tensor(out.sizes(), out.strides(), wide, out.device());
+    const Tensor work =
+        wide == out.dtype() ? out : make_tensor(out.sizes(), out.strides(), wide, out.device());
     reduce(ReduceFn::Max, x, edge);
     map_binary(BinaryFn::Sub, x, edge, work, {}, wide);
     map_unary(UnaryFn::Exp, work, work);
@@ -207,16 +252,22 @@ struct LogSoftmaxAs {
     map_binary(BinaryFn::Sub, x, total, out, {}, compute_type(x.dtype()));
   }
   static constexpr uint32_t needs[] = {kOut};
-  static Grads grad(const Ctx& c, const Tensor& g, const Tensor&, int64_t dim) { return {g - exp(c.out()) * sum(g, IntList(&dim, 1), true)}; }
+  static Grads grad(const Ctx& c, const Tensor& g, const Tensor&, int64_t dim) {
+    return {g - exp(c.out()) * sum(g, IntList(&dim, 1), true)};
+  }
 };
 
 struct Softmax {
   static constexpr const char* name = "softmax";
-  static Tensor call(const Tensor& x, int64_t dim, std::optional<DType> dtype) { return softmax_as(as_asked(x, dtype), dim); }
+  static Tensor call(const Tensor& x, int64_t dim, std::optional<DType> dtype) {
+    return softmax_as(as_asked(x, dtype), dim);
+  }
 };
 struct LogSoftmax {
   static constexpr const char* name = "log_softmax";
-  static Tensor call(const Tensor& x, int64_t dim, std::optional<DType> dtype) { return log_softmax_as(as_asked(x, dtype), dim); }
+  static Tensor call(const Tensor& x, int64_t dim, std::optional<DType> dtype) {
+    return log_softmax_as(as_asked(x, dtype), dim);
+  }
 };
 
 }  // namespace rush

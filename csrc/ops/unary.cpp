@@ -1,4 +1,5 @@
-// Pointwise ops of one tensor. Gradients stand beside their op; formulas of values in functors/unary.h.
+// Pointwise ops of one tensor. Gradients stand beside their op; formulas of values in
+// functors/unary.h.
 #include <cmath>
 #include <limits>
 
@@ -25,16 +26,21 @@ struct Abs : Named<"abs"> {
     return like(x);
   }
   static void check_in_place(const Tensor& x, const Spec&) {
-    check_dtype(!x.is_complex(), "abs_", "the absolute value of a complex tensor is real and cannot be written in place; use abs()");
+    check_dtype(
+        !x.is_complex(), "abs_",
+        "the absolute value of a complex tensor is real and cannot be written in place; use abs()");
   }
-  static void run(const Tensor& x, const Tensor& out) { map_unary(x.is_complex() ? UnaryFn::AbsComplex : UnaryFn::Abs, x, out); }
+  static void run(const Tensor& x, const Tensor& out) {
+    map_unary(x.is_complex() ? UnaryFn::AbsComplex : UnaryFn::Abs, x, out);
+  }
   static constexpr uint32_t needs[] = {in(0)};
   static Grads grad(const Ctx&, const Tensor& g, const Tensor& x) { return {g * sgn(x)}; }
 };
 
 struct Neg : SameUnary<"neg", UnaryFn::Neg> {
   static Spec check(const Tensor& x) {
-    check_dtype(x.dtype() != DType::Bool, name, "a bool tensor has no negative; use logical_not() or ~");
+    check_dtype(x.dtype() != DType::Bool, name,
+                "a bool tensor has no negative; use logical_not() or ~");
     return SameUnary::check(x);
   }
   static Grads grad(const Ctx&, const Tensor& g, const Tensor&) { return {neg(g)}; }
@@ -73,7 +79,8 @@ struct Square : Named<"square"> {
     return like(x, t);
   }
   static void run(const Tensor& x, const Tensor& out) {
-    map_unary(UnaryFn::Square, x, out, {}, compute_type(x.dtype() == DType::Bool ? DType::Int64 : x.dtype()));
+    map_unary(UnaryFn::Square, x, out, {},
+              compute_type(x.dtype() == DType::Bool ? DType::Int64 : x.dtype()));
   }
   static constexpr uint32_t needs[] = {in(0)};
   static Grads grad(const Ctx&, const Tensor& g, const Tensor& x) { return {g * (conj(x) * 2)}; }
@@ -81,17 +88,23 @@ struct Square : Named<"square"> {
 
 struct Reciprocal : FloatUnary<"reciprocal", UnaryFn::Reciprocal> {
   static constexpr uint32_t needs[] = {kOut};
-  static Grads grad(const Ctx& c, const Tensor& g, const Tensor&) { return {neg(g * conj(square(c.out())))}; }
+  static Grads grad(const Ctx& c, const Tensor& g, const Tensor&) {
+    return {neg(g * conj(square(c.out())))};
+  }
 };
 
 struct Sqrt : FloatUnary<"sqrt", UnaryFn::Sqrt> {
   static constexpr uint32_t needs[] = {kOut};
-  static Grads grad(const Ctx& c, const Tensor& g, const Tensor&) { return {g / (conj(c.out()) * 2)}; }
+  static Grads grad(const Ctx& c, const Tensor& g, const Tensor&) {
+    return {g / (conj(c.out()) * 2)};
+  }
 };
 
 struct Rsqrt : FloatUnary<"rsqrt", UnaryFn::Rsqrt> {
   static constexpr uint32_t needs[] = {kOut};
-  static Grads grad(const Ctx& c, const Tensor& g, const Tensor&) { return {g * (pow(conj(c.out()), wrap_number(3)) * -0.5)}; }
+  static Grads grad(const Ctx& c, const Tensor& g, const Tensor&) {
+    return {g * (pow(conj(c.out()), wrap_number(3)) * -0.5)};
+  }
 };
 
 struct Exp : FloatUnary<"exp", UnaryFn::Exp> {
@@ -102,12 +115,16 @@ struct Exp : FloatUnary<"exp", UnaryFn::Exp> {
 
 struct Exp2 : FloatUnary<"exp2", UnaryFn::Exp2> {
   static constexpr uint32_t needs[] = {kOut};
-  static Grads grad(const Ctx& c, const Tensor& g, const Tensor&) { return {g * (conj(c.out()) * kLn2)}; }
+  static Grads grad(const Ctx& c, const Tensor& g, const Tensor&) {
+    return {g * (conj(c.out()) * kLn2)};
+  }
 };
 
 struct Expm1 : FloatUnary<"expm1", UnaryFn::Expm1> {
   static constexpr uint32_t needs[] = {kOut};
-  static Grads grad(const Ctx& c, const Tensor& g, const Tensor&) { return {g * (conj(c.out()) + 1)}; }
+  static Grads grad(const Ctx& c, const Tensor& g, const Tensor&) {
+    return {g * (conj(c.out()) + 1)};
+  }
 };
 
 struct Log : FloatUnary<"log", UnaryFn::Log> {
@@ -122,7 +139,9 @@ struct Log2 : FloatUnary<"log2", UnaryFn::Log2> {
 
 struct Log10 : FloatUnary<"log10", UnaryFn::Log10> {
   static constexpr uint32_t needs[] = {in(0)};
-  static Grads grad(const Ctx&, const Tensor& g, const Tensor& x) { return {g / (conj(x) * kLn10)}; }
+  static Grads grad(const Ctx&, const Tensor& g, const Tensor& x) {
+    return {g / (conj(x) * kLn10)};
+  }
 };
 
 struct Log1p : FloatUnary<"log1p", UnaryFn::Log1p> {
@@ -132,13 +151,16 @@ struct Log1p : FloatUnary<"log1p", UnaryFn::Log1p> {
 
 struct Sigmoid : FloatUnary<"sigmoid", UnaryFn::Sigmoid> {
   static constexpr uint32_t needs[] = {kOut};
-  static Grads grad(const Ctx& c, const Tensor& g, const Tensor&) { return {sigmoid_backward(g, c.out())}; }
+  static Grads grad(const Ctx& c, const Tensor& g, const Tensor&) {
+    return {sigmoid_backward(g, c.out())};
+  }
 };
 
 struct SigmoidBackward : FusedBackward<"sigmoid_backward", BinaryFn::SigmoidBackward> {
   static constexpr uint32_t needs[] = {in(1), in(0) | in(1)};
   static Grads grad(const Ctx& c, const Tensor& h, const Tensor& g, const Tensor& y) {
-    return {c.wants(0) ? sigmoid_backward(h, conj(y)) : Tensor(), c.wants(1) ? conj(h) * g * (1 - conj(y) * 2) : Tensor()};
+    return {c.wants(0) ? sigmoid_backward(h, conj(y)) : Tensor(),
+            c.wants(1) ? conj(h) * g * (1 - conj(y) * 2) : Tensor()};
   }
 };
 
@@ -149,13 +171,16 @@ struct Trunc : SameUnary<"trunc", UnaryFn::Trunc>, ZeroGrad {};
 struct Round : Named<"round"> {
   static constexpr bool in_place_safe = true;
   static Spec check(const Tensor& x, int64_t decimals) {
-    if (decimals == 0) require_kernel<UnaryFn::Round>(name, x.dtype());
-    else require_kernel<UnaryFn::RoundDecimals>(name, x.dtype());
+    if (decimals == 0)
+      require_kernel<UnaryFn::Round>(name, x.dtype());
+    else
+      require_kernel<UnaryFn::RoundDecimals>(name, x.dtype());
     return like(x);
   }
   static void run(const Tensor& x, int64_t decimals, const Tensor& out) {
     if (decimals == 0) return map_unary(UnaryFn::Round, x, out);
-    map_unary(UnaryFn::RoundDecimals, x, out, {std::pow(10.0, std::abs(double(decimals))), decimals < 0});
+    map_unary(UnaryFn::RoundDecimals, x, out,
+              {std::pow(10.0, std::abs(double(decimals))), decimals < 0});
   }
   static Grads grad(const Ctx&, const Tensor& g, const Tensor&, int64_t) { return {zeros_like(g)}; }
 };
@@ -170,10 +195,14 @@ struct NanToNum : Named<"nan_to_num"> {
   static Spec check(const Tensor& x, Number, Number, Number) { return like(x); }
   static double largest(DType t) {
     switch (to_real(t)) {
-      case DType::Float16: return 65504.0;
-      case DType::BFloat16: return 0x1.fep127;
-      case DType::Float32: return std::numeric_limits<float>::max();
-      default: return std::numeric_limits<double>::max();
+      case DType::Float16:
+        return 65504.0;
+      case DType::BFloat16:
+        return 0x1.fep127;
+      case DType::Float32:
+        return std::numeric_limits<float>::max();
+      default:
+        return std::numeric_limits<double>::max();
     }
   }
   static void run(const Tensor& x, Number nan, Number posinf, Number neginf, const Tensor& out) {
@@ -182,20 +211,23 @@ struct NanToNum : Named<"nan_to_num"> {
       return;
     }
     const double big = largest(x.dtype());
-    map_unary(UnaryFn::NanToNum, x, out, {nan.value_or(0.0), posinf.value_or(big), neginf.value_or(-big)});
+    map_unary(UnaryFn::NanToNum, x, out,
+              {nan.value_or(0.0), posinf.value_or(big), neginf.value_or(-big)});
   }
   static constexpr uint32_t needs[] = {in(0)};
   static Grads grad(const Ctx&, const Tensor& g, const Tensor& x, Number, Number, Number) {
     if (!x.is_complex()) return {keep_where(isfinite(x), g)};
     // Each part has its own gradient.
-    return {make_complex(keep_where(isfinite(real(x)), real(g)), keep_where(isfinite(imag(x)), imag(g)))};
+    return {make_complex(keep_where(isfinite(real(x)), real(g)),
+                         keep_where(isfinite(imag(x)), imag(g)))};
   }
 };
 
 struct Frexp : Named<"frexp"> {
   static constexpr uint32_t non_differentiable = 1u << 1;
   static std::array<Spec, 2> check(const Tensor& x) {
-    check_dtype(x.is_floating(), name, "only floating tensors have mantissa and exponent, this one is ", x.dtype());
+    check_dtype(x.is_floating(), name,
+                "only floating tensors have mantissa and exponent, this one is ", x.dtype());
     return {like(x), like(x, DType::Int32)};
   }
   static void run(const Tensor& x, const Tensor& mantissa, const Tensor& exponent) {

@@ -11,17 +11,23 @@ constexpr double kLogPi = 1.14472988584940017414;
 
 struct Erf : FloatUnary<"erf", UnaryFn::Erf> {
   static constexpr uint32_t needs[] = {in(0)};
-  static Grads grad(const Ctx&, const Tensor& g, const Tensor& x) { return {g * (exp(neg(square(x))) * kTwoOverSqrtPi)}; }
+  static Grads grad(const Ctx&, const Tensor& g, const Tensor& x) {
+    return {g * (exp(neg(square(x))) * kTwoOverSqrtPi)};
+  }
 };
 
 struct Erfc : FloatUnary<"erfc", UnaryFn::Erfc> {
   static constexpr uint32_t needs[] = {in(0)};
-  static Grads grad(const Ctx&, const Tensor& g, const Tensor& x) { return {g * (exp(neg(square(x))) * -kTwoOverSqrtPi)}; }
+  static Grads grad(const Ctx&, const Tensor& g, const Tensor& x) {
+    return {g * (exp(neg(square(x))) * -kTwoOverSqrtPi)};
+  }
 };
 
 struct Erfinv : FloatUnary<"erfinv", UnaryFn::Erfinv> {
   static constexpr uint32_t needs[] = {kOut};
-  static Grads grad(const Ctx& c, const Tensor& g, const Tensor&) { return {g * (exp(square(c.out())) * kHalfSqrtPi)}; }
+  static Grads grad(const Ctx& c, const Tensor& g, const Tensor&) {
+    return {g * (exp(square(c.out())) * kHalfSqrtPi)};
+  }
 };
 
 struct Lgamma : FloatUnary<"lgamma", UnaryFn::Lgamma> {
@@ -48,13 +54,19 @@ struct Polygamma : Named<"polygamma"> {
     map_unary(UnaryFn::Polygamma, x, out, {n}, compute);
   }
   static constexpr uint32_t needs[] = {in(0)};
-  static Grads grad(const Ctx&, const Tensor& g, int64_t n, const Tensor& x) { return {g * polygamma(n + 1, x)}; }
+  static Grads grad(const Ctx&, const Tensor& g, int64_t n, const Tensor& x) {
+    return {g * polygamma(n + 1, x)};
+  }
+};
+
+struct Polygamma_ : Named<"polygamma_"> {
+  static Tensor call(const Tensor& x, int64_t n) { return copy_(x, polygamma(n, x)); }
 };
 
 struct Mvlgamma : Named<"mvlgamma"> {
   static Tensor call(const Tensor& x, int64_t p) {
     check(p >= 1, ErrorKind::Runtime, name, "the dimension p must be at least 1, got ", p);
-    check(!x.is_complex(), ErrorKind::NotImplemented, name, "not implemented for ", x.dtype(), " tensors");
+    check(!x.is_complex(), ErrorKind::DType, name, "not implemented for ", x.dtype(), " tensors");
     Tensor sum = lgamma(x) + 0.25 * double(p) * double(p - 1) * kLogPi;
     for (int64_t i = 1; i < p; ++i) sum = sum + lgamma(x - 0.5 * double(i));
     return sum;
@@ -91,8 +103,12 @@ struct Logit : Named<"logit"> {
 };
 
 struct LogitBackward : Named<"logit_backward"> {
-  static Spec check(const Tensor& g, const Tensor& x, double) { return pointwise(name, g, x, result_type(g, x)); }
-  static void run(const Tensor& g, const Tensor& x, double eps, const Tensor& out) { map_binary(BinaryFn::LogitBackward, g, x, out, {eps}); }
+  static Spec check(const Tensor& g, const Tensor& x, double) {
+    return pointwise(name, g, x, result_type(g, x));
+  }
+  static void run(const Tensor& g, const Tensor& x, double eps, const Tensor& out) {
+    map_binary(BinaryFn::LogitBackward, g, x, out, {eps});
+  }
   static constexpr uint32_t needs[] = {in(1), in(0) | in(1)};
   static Grads grad(const Ctx& c, const Tensor& h, const Tensor& g, const Tensor& x, double eps) {
     Tensor wrt_x;

@@ -10,27 +10,37 @@ struct Sin : FloatUnary<"sin", UnaryFn::Sin> {
 
 struct Cos : FloatUnary<"cos", UnaryFn::Cos> {
   static constexpr uint32_t needs[] = {in(0)};
-  static Grads grad(const Ctx&, const Tensor& g, const Tensor& x) { return {g * neg(conj(sin(x)))}; }
+  static Grads grad(const Ctx&, const Tensor& g, const Tensor& x) {
+    return {g * neg(conj(sin(x)))};
+  }
 };
 
 struct Tan : FloatUnary<"tan", UnaryFn::Tan> {
   static constexpr uint32_t needs[] = {kOut};
-  static Grads grad(const Ctx& c, const Tensor& g, const Tensor&) { return {g * conj(square(c.out()) + 1)}; }
+  static Grads grad(const Ctx& c, const Tensor& g, const Tensor&) {
+    return {g * conj(square(c.out()) + 1)};
+  }
 };
 
 struct Asin : FloatUnary<"asin", UnaryFn::Asin> {
   static constexpr uint32_t needs[] = {in(0)};
-  static Grads grad(const Ctx&, const Tensor& g, const Tensor& x) { return {g * conj(rsqrt(1 - square(x)))}; }
+  static Grads grad(const Ctx&, const Tensor& g, const Tensor& x) {
+    return {g * conj(rsqrt(1 - square(x)))};
+  }
 };
 
 struct Acos : FloatUnary<"acos", UnaryFn::Acos> {
   static constexpr uint32_t needs[] = {in(0)};
-  static Grads grad(const Ctx&, const Tensor& g, const Tensor& x) { return {g * neg(conj(rsqrt(1 - square(x))))}; }
+  static Grads grad(const Ctx&, const Tensor& g, const Tensor& x) {
+    return {g * neg(conj(rsqrt(1 - square(x))))};
+  }
 };
 
 struct Atan : FloatUnary<"atan", UnaryFn::Atan> {
   static constexpr uint32_t needs[] = {in(0)};
-  static Grads grad(const Ctx&, const Tensor& g, const Tensor& x) { return {g / conj(square(x) + 1)}; }
+  static Grads grad(const Ctx&, const Tensor& g, const Tensor& x) {
+    return {g / conj(square(x) + 1)};
+  }
 };
 
 struct Sinh : FloatUnary<"sinh", UnaryFn::Sinh> {
@@ -45,19 +55,24 @@ struct Cosh : FloatUnary<"cosh", UnaryFn::Cosh> {
 
 struct Tanh : FloatUnary<"tanh", UnaryFn::Tanh> {
   static constexpr uint32_t needs[] = {kOut};
-  static Grads grad(const Ctx& c, const Tensor& g, const Tensor&) { return {tanh_backward(g, c.out())}; }
+  static Grads grad(const Ctx& c, const Tensor& g, const Tensor&) {
+    return {tanh_backward(g, c.out())};
+  }
 };
 
 struct TanhBackward : FusedBackward<"tanh_backward", BinaryFn::TanhBackward> {
   static constexpr uint32_t needs[] = {in(1), in(0) | in(1)};
   static Grads grad(const Ctx& c, const Tensor& h, const Tensor& g, const Tensor& y) {
-    return {c.wants(0) ? tanh_backward(h, conj(y)) : Tensor(), c.wants(1) ? conj(h) * g * (conj(y) * -2) : Tensor()};
+    return {c.wants(0) ? tanh_backward(h, conj(y)) : Tensor(),
+            c.wants(1) ? conj(h) * g * (conj(y) * -2) : Tensor()};
   }
 };
 
 struct Asinh : FloatUnary<"asinh", UnaryFn::Asinh> {
   static constexpr uint32_t needs[] = {in(0)};
-  static Grads grad(const Ctx&, const Tensor& g, const Tensor& x) { return {g * conj(rsqrt(square(x) + 1))}; }
+  static Grads grad(const Ctx&, const Tensor& g, const Tensor& x) {
+    return {g * conj(rsqrt(square(x) + 1))};
+  }
 };
 
 struct Acosh : FloatUnary<"acosh", UnaryFn::Acosh> {
@@ -70,7 +85,9 @@ struct Acosh : FloatUnary<"acosh", UnaryFn::Acosh> {
 
 struct Atanh : FloatUnary<"atanh", UnaryFn::Atanh> {
   static constexpr uint32_t needs[] = {in(0)};
-  static Grads grad(const Ctx&, const Tensor& g, const Tensor& x) { return {g / conj(1 - square(x))}; }
+  static Grads grad(const Ctx&, const Tensor& g, const Tensor& x) {
+    return {g / conj(1 - square(x))};
+  }
 };
 
 struct Sinc : FloatUnary<"sinc", UnaryFn::Sinc> {

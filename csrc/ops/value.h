@@ -1,7 +1,8 @@
-// value.h: one argument or result of a boxed call: what the bindings parse into, what interceptors and the JIT see.
+// value.h: one argument or result of a boxed call: what the bindings parse into, what interceptors
+// and the JIT see.
 //
-// A Value borrows by default, so that parsing neither counts references nor allocates: tensors, lists and strings stay
-// owned by whoever made the call. Results own what they hold.
+// A Value borrows by default, so that parsing neither counts references nor allocates: tensors,
+// lists and strings stay owned by whoever made the call. Results own what they hold.
 #pragma once
 
 #include <memory>
@@ -20,7 +21,21 @@ using ScalarList = std::span<const Scalar>;
 class Value {
  public:
   enum class Tag : uint8_t {
-    None, Tensor, Tensors, Scalar, Int, Ints, Float, Floats, Bool, String, DType, Device, Layout, MemoryFormat, Generator,
+    None,
+    Tensor,
+    Tensors,
+    Scalar,
+    Int,
+    Ints,
+    Float,
+    Floats,
+    Bool,
+    String,
+    DType,
+    Device,
+    Layout,
+    MemoryFormat,
+    Generator,
   };
 
   Value() = default;
@@ -76,27 +91,59 @@ class Value {
   }
 
   // Readers: unboxing as the C++ signatures want it. None reads as undefined, empty or absent.
-  const Tensor& tensor() const { return reinterpret_cast<const Tensor&>(tag_ == Tag::None ? kNull : u_.tensor); }
-  TensorList tensors() const { return tag_ == Tag::None ? TensorList{} : TensorList{static_cast<const Tensor*>(u_.list.data), u_.list.size}; }
-  IntList ints() const { return tag_ == Tag::None ? IntList{} : IntList{static_cast<const int64_t*>(u_.list.data), u_.list.size}; }
-  std::optional<IntList> optional_ints() const { return tag_ == Tag::None ? std::nullopt : std::optional(ints()); }
-  std::span<const double> floats() const { return tag_ == Tag::None ? std::span<const double>{} : std::span<const double>{static_cast<const double*>(u_.list.data), u_.list.size}; }
+  const Tensor& tensor() const {
+    return reinterpret_cast<const Tensor&>(tag_ == Tag::None ? kNull : u_.tensor);
+  }
+  TensorList tensors() const {
+    return tag_ == Tag::None ? TensorList{}
+                             : TensorList{static_cast<const Tensor*>(u_.list.data), u_.list.size};
+  }
+  IntList ints() const {
+    return tag_ == Tag::None ? IntList{}
+                             : IntList{static_cast<const int64_t*>(u_.list.data), u_.list.size};
+  }
+  std::optional<IntList> optional_ints() const {
+    return tag_ == Tag::None ? std::nullopt : std::optional(ints());
+  }
+  std::span<const double> floats() const {
+    return tag_ == Tag::None
+               ? std::span<const double>{}
+               : std::span<const double>{static_cast<const double*>(u_.list.data), u_.list.size};
+  }
   std::string_view string() const { return {static_cast<const char*>(u_.list.data), u_.list.size}; }
-  std::optional<std::string_view> optional_string() const { return is_none() ? std::nullopt : std::optional(string()); }
+  std::optional<std::string_view> optional_string() const {
+    return is_none() ? std::nullopt : std::optional(string());
+  }
   const Scalar& scalar() const { return u_.scalar; }
-  std::optional<Scalar> optional_scalar() const { return is_none() ? std::nullopt : std::optional(u_.scalar); }
+  std::optional<Scalar> optional_scalar() const {
+    return is_none() ? std::nullopt : std::optional(u_.scalar);
+  }
   int64_t integer() const { return u_.i; }
-  std::optional<int64_t> optional_integer() const { return is_none() ? std::nullopt : std::optional(u_.i); }
+  std::optional<int64_t> optional_integer() const {
+    return is_none() ? std::nullopt : std::optional(u_.i);
+  }
   double real() const { return u_.d; }
-  std::optional<double> optional_real() const { return is_none() ? std::nullopt : std::optional(u_.d); }
+  std::optional<double> optional_real() const {
+    return is_none() ? std::nullopt : std::optional(u_.d);
+  }
   bool boolean() const { return u_.i != 0; }
-  std::optional<bool> optional_boolean() const { return is_none() ? std::nullopt : std::optional(boolean()); }
+  std::optional<bool> optional_boolean() const {
+    return is_none() ? std::nullopt : std::optional(boolean());
+  }
   rush::DType dtype() const { return u_.dtype; }
-  std::optional<rush::DType> optional_dtype() const { return is_none() ? std::nullopt : std::optional(u_.dtype); }
-  std::optional<rush::Device> optional_device() const { return is_none() ? std::nullopt : std::optional(u_.device); }
-  std::optional<rush::Layout> optional_layout() const { return is_none() ? std::nullopt : std::optional(u_.layout); }
+  std::optional<rush::DType> optional_dtype() const {
+    return is_none() ? std::nullopt : std::optional(u_.dtype);
+  }
+  std::optional<rush::Device> optional_device() const {
+    return is_none() ? std::nullopt : std::optional(u_.device);
+  }
+  std::optional<rush::Layout> optional_layout() const {
+    return is_none() ? std::nullopt : std::optional(u_.layout);
+  }
   rush::MemoryFormat memory_format() const { return u_.format; }
-  std::optional<rush::MemoryFormat> optional_memory_format() const { return is_none() ? std::nullopt : std::optional(u_.format); }
+  std::optional<rush::MemoryFormat> optional_memory_format() const {
+    return is_none() ? std::nullopt : std::optional(u_.format);
+  }
   rush::Device device() const { return u_.device; }
   rush::Layout layout() const { return u_.layout; }
   rush::Generator* generator() const { return tag_ == Tag::None ? nullptr : u_.generator; }
@@ -109,7 +156,8 @@ class Value {
   static constexpr TensorImpl* kNull = nullptr;
 
   void reset() {
-    if (owned_) [[unlikely]] free_owned();
+    if (owned_) [[unlikely]]
+      free_owned();
     tag_ = Tag::None;
   }
   RUSH_API void free_owned();

@@ -257,9 +257,8 @@ TEST(vectors) {
 
 TEST(bool_is_refused) {
   const Tensor a = make_tensor(Dims{2, 2}, DType::Bool);
-  const std::string message = testing::message_of([&] {
-    gemm(a, a, make_tensor(Dims{2, 2}, DType::Bool));
-  });
+  const std::string message =
+      testing::message_of([&] { gemm(a, a, make_tensor(Dims{2, 2}, DType::Bool)); });
   EXPECT(message == "matmul: not implemented for bool tensors");
 }
 

@@ -1,5 +1,6 @@
-// One op of every kind, from C++: gradients against finite differences, tangents against gradients, the forms that derive
-// from a block, the by-name call; and a linear layer trained by hand on top of them.
+// One op of every kind, from C++: gradients against finite differences, tangents against gradients,
+// the forms that derive from a block, the by-name call; and a linear layer trained by hand on top
+// of them.
 #include <cmath>
 #include <functional>
 
@@ -62,13 +63,15 @@ TEST(unary) {
   check_derivatives([](const auto& x) { return exp(x[0]); }, {random(Dims{3, 4})});
 }
 TEST(binary_with_broadcasting) {
-  check_derivatives([](const auto& x) { return add(x[0], x[1], 3) * x[1]; }, {random(Dims{3, 4}), random(Dims{4})});
+  check_derivatives([](const auto& x) { return add(x[0], x[1], 3) * x[1]; },
+                    {random(Dims{3, 4}), random(Dims{4})});
 }
 TEST(reduction) {
   check_derivatives([](const auto& x) { return sum(x[0] * x[0], Dims{1}); }, {random(Dims{3, 4})});
 }
 TEST(views) {
-  check_derivatives([](const auto& x) { return exp(select(transpose(x[0], 0, 1), 0, 1)); }, {random(Dims{3, 4})});
+  check_derivatives([](const auto& x) { return exp(select(transpose(x[0], 0, 1), 0, 1)); },
+                    {random(Dims{3, 4})});
 }
 TEST(write_through_a_view) {
   check_derivatives(
@@ -78,7 +81,8 @@ TEST(write_through_a_view) {
         mul_(slice(base, 1, 0, 2), narrow(x[1], 0, wrap_number(0), 2));
         return base * base;
       },
-      {random(Dims{3, 4}), random(Dims{4})}, false);  // tangents do not follow writes through views yet
+      {random(Dims{3, 4}), random(Dims{4})},
+      false);  // tangents do not follow writes through views yet
   // In place on a tensor of its own, they do.
   check_derivatives(
       [](const auto& x) {
@@ -95,13 +99,16 @@ TEST(indexing) {
   check_derivatives([&](const auto& x) { return index(exp(x[0]), picks); }, {random(Dims{3, 4})});
 }
 TEST(matrix_product) {
-  check_derivatives([](const auto& x) { return matmul(x[0], x[1]); }, {random(Dims{3, 4}), random(Dims{4, 2})});
+  check_derivatives([](const auto& x) { return matmul(x[0], x[1]); },
+                    {random(Dims{3, 4}), random(Dims{4, 2})});
 }
 TEST(concatenation) {
-  check_derivatives([](const auto& x) { return exp(cat(x, 1)); }, {random(Dims{3, 1}), random(Dims{3, 2})});
+  check_derivatives([](const auto& x) { return exp(cat(x, 1)); },
+                    {random(Dims{3, 1}), random(Dims{3, 2})});
 }
 TEST(composite) {
-  check_derivatives([](const auto& x) { return log_softmax(reshape(x[0], Dims{4, 3}), 1); }, {random(Dims{3, 4})});
+  check_derivatives([](const auto& x) { return log_softmax(reshape(x[0], Dims{4, 3}), 1); },
+                    {random(Dims{3, 4})});
 }
 
 TEST(second_derivatives) {
@@ -127,7 +134,8 @@ TEST(forms_agree) {
   add_(own, b, 2);
   EXPECT(equal(own, want) && own.version() == 1);
   const Device nowhere{DeviceType::Meta};
-  const Tensor meta = add(empty(Dims{3, 4}, DType::Float64, std::nullopt, nowhere), empty(Dims{4}, DType::Float64, std::nullopt, nowhere), 2);
+  const Tensor meta = add(empty(Dims{3, 4}, DType::Float64, std::nullopt, nowhere),
+                          empty(Dims{4}, DType::Float64, std::nullopt, nowhere), 2);
   EXPECT(meta.is_meta() && meta.sizes() == want.sizes() && meta.dtype() == want.dtype());
   Value args[3];
   args[0].borrow(a.impl());
@@ -167,7 +175,8 @@ TEST(long_graphs_neither_overflow_nor_leak) {
 // y = x w + b fitted to a known w by gradient descent: a Linear layer and SGD, written by hand.
 TEST(linear_layer_learns) {
   default_generator().manual_seed(0);
-  const Tensor x = random(Dims{64, 3}), truth = random(Dims{3, 2}), target = matmul(x, truth) + Scalar(0.5);
+  const Tensor x = random(Dims{64, 3}), truth = random(Dims{3, 2}),
+               target = matmul(x, truth) + Scalar(0.5);
   const Tensor w = zeros(Dims{3, 2}, DType::Float64), b = zeros(Dims{2}, DType::Float64);
   set_requires_grad(w, true);
   set_requires_grad(b, true);
@@ -184,5 +193,6 @@ TEST(linear_layer_learns) {
     }
   }
   EXPECT(loss < 1e-10);
-  EXPECT(allclose(detach(w), truth, 1e-4, 1e-4) && allclose(detach(b), full(Dims{2}, Scalar(0.5), DType::Float64), 1e-4, 1e-4));
+  EXPECT(allclose(detach(w), truth, 1e-4, 1e-4) &&
+         allclose(detach(b), full(Dims{2}, Scalar(0.5), DType::Float64), 1e-4, 1e-4));
 }

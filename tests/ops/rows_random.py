@@ -3,8 +3,9 @@
 from dataclasses import dataclass
 
 import numpy as np
-import rushlight as rl
 from scipy import stats
+
+import rushlight as rl
 
 
 @dataclass(frozen=True)

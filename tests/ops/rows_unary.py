@@ -210,9 +210,17 @@ SPECIAL = [
         aliases=("special.digamma", "special.psi"),
     ),
     # PyTorch is off by 3e-10 here, so SciPy is the judge
-    unary("polygamma", special.polygamma, slack=4, extremes=False, method_self=1, calls=[
-        C(1, T(3, 5, lo=0.5, hi=4)), C(2, T(3, lo=0.5, hi=4)),
-    ]),
+    unary(
+        "polygamma",
+        special.polygamma,
+        slack=4,
+        extremes=False,
+        method_self=1,
+        calls=[
+            C(1, T(3, 5, lo=0.5, hi=4)),
+            C(2, T(3, lo=0.5, hi=4)),
+        ],
+    ),
     unary("i0", special.i0, slack=16, extremes=False, aliases=("special.i0",)),
 ]
 

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
+
 import rushlight as rl
 
 TESTS = Path(__file__).resolve().parent.parent
@@ -410,7 +411,8 @@ def exists(name):
         place = getattr(place, part, None)
     if place is None:
         return False
-    name = name.split(".")[-1]
+    if place is not rl:
+        return hasattr(place, name.split(".")[-1])
     return hasattr(place, name) or hasattr(rl.Tensor, name) or hasattr(rl.Tensor, name + "_")
 
 

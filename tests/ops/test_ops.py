@@ -5,9 +5,9 @@ import warnings
 
 import numpy as np
 import pytest
-import rushlight as rl
 from gradcheck import gradcheck
 
+import rushlight as rl
 from ops import rows
 from ops.sample import (
     COMPLEX,

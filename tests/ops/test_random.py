@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
-import rushlight as rl
 from scipy import stats
 
+import rushlight as rl
 from ops.rows_random import ROWS
 from ops.sample import base_name, dtype_name, table_names, to_numpy
 

@@ -2,8 +2,8 @@
 #include <utility>
 
 #include "core/dtype.h"
-#include "cpu/kernels/convert.h"
 #include "cpu/kernels/convert_tables.h"
+#include "functors/convert.h"
 
 #ifdef __F16C__
 #include <immintrin.h>

@@ -3,8 +3,8 @@
 #include <utility>
 
 #include "core/dtype.h"
-#include "cpu/kernels/convert.h"
 #include "cpu/kernels/convert_tables.h"
+#include "functors/convert.h"
 
 namespace rush::RUSH_ISA {
 

@@ -16,10 +16,10 @@ constexpr int kVectorBytes = 32;
 constexpr int kVectorBytes = 16;
 #endif
 
-template <class T>
+template <class T, int bytes = kVectorBytes>
 struct Vector {
-  typedef T type __attribute__((vector_size(kVectorBytes)));
-  static constexpr int width = kVectorBytes / sizeof(T);
+  typedef T type __attribute__((vector_size(bytes)));
+  static constexpr int width = bytes / sizeof(T);
 };
 
 // Elements of a row that meet in their own type before they go into the wider acc: 32 steps a lane.
@@ -35,33 +35,87 @@ RUSH_FN typename Vector<T>::type load(const T* p) {
   return v;
 }
 
+template <int bytes>
+struct LaneInt;
+template <>
+struct LaneInt<1> {
+  using type = int8_t;
+};
+template <>
+struct LaneInt<4> {
+  using type = int32_t;
+};
+template <>
+struct LaneInt<8> {
+  using type = int64_t;
+};
+
+// 0, 1, 2, ... in integers as wide as T.
+template <class T>
+struct LaneNumbers {
+  using Lane = typename LaneInt<sizeof(T)>::type;
+  Lane lane[Vector<T>::width];
+  constexpr LaneNumbers() : lane() {
+    for (int i = 0; i < Vector<T>::width; ++i) lane[i] = Lane(i);
+  }
+};
+template <class T>
+inline constexpr LaneNumbers<T> kLaneNumbers;
+
+// The last `rest` elements before `end`, in the upper lanes of a vector whose others are blank. A
+// whole vector lies before `end`.
+template <class T>
+RUSH_FN typename Vector<T>::type load_rest(const T* end, int64_t rest, T blank) {
+  using Lane = typename LaneInt<sizeof(T)>::type;
+  const auto number = load<Lane>(kLaneNumbers<T>.lane);
+  const auto others = typename Vector<T>::type{} + blank;
+  return number >= Lane(Vector<T>::width - rest) ? load(end - Vector<T>::width) : others;
+}
+
+// All lanes of a vector into one, by halves.
+template <class Op, int bytes>
+RUSH_FN typename Op::Element across(typename Vector<typename Op::Element, bytes>::type v) {
+  using T = typename Op::Element;
+  if constexpr (bytes > 16) {
+    typename Vector<T, bytes / 2>::type halves[2];
+    __builtin_memcpy(halves, &v, sizeof v);
+    return across<Op, bytes / 2>(Op::join(halves[0], halves[1]));
+  } else {
+    constexpr int width = bytes / int(sizeof(T));
+    T parts[width];
+    __builtin_memcpy(parts, &v, sizeof v);
+    for (int half = width / 2; half > 0; half /= 2) {
+      for (int k = 0; k < half; ++k) parts[k] = Op::join(parts[k], parts[k + half]);
+    }
+    return parts[0];
+  }
+}
+
 template <class Op>
 typename Op::Element block(const typename Op::Element* x, int64_t n) {
   using T = typename Op::Element;
   using V = typename Vector<T>::type;
   constexpr int width = Vector<T>::width;
-  T rest = Op::blank;
-  int64_t i = 0;
-  if (n >= width) {
-    V lanes[4];
-    for (V& lane : lanes) lane = V{} + Op::blank;
-    for (; i + 4 * width <= n; i += 4 * width) {
-      lanes[0] = Op::step(lanes[0], load(x + i));
-      lanes[1] = Op::step(lanes[1], load(x + i + width));
-      lanes[2] = Op::step(lanes[2], load(x + i + 2 * width));
-      lanes[3] = Op::step(lanes[3], load(x + i + 3 * width));
-    }
-    for (; i + width <= n; i += width) lanes[0] = Op::step(lanes[0], load(x + i));
-    const V all = Op::join(Op::join(lanes[0], lanes[1]), Op::join(lanes[2], lanes[3]));
-    T parts[width];
-    __builtin_memcpy(parts, &all, sizeof all);
-    for (int half = width / 2; half > 0; half /= 2) {
-      for (int k = 0; k < half; ++k) parts[k] = Op::join(parts[k], parts[k + half]);
-    }
-    rest = parts[0];
+  if (n < width) {
+    T few = Op::blank;
+    for (int64_t i = 0; i < n; ++i) few = Op::step(few, x[i]);
+    return few;
   }
-  for (; i < n; ++i) rest = Op::step(rest, x[i]);
-  return rest;
+  V lanes[4];
+  for (V& lane : lanes) lane = V{} + Op::blank;
+  int64_t i = 0;
+  for (; i + 4 * width <= n; i += 4 * width) {
+    lanes[0] = Op::step(lanes[0], load(x + i));
+    lanes[1] = Op::step(lanes[1], load(x + i + width));
+    lanes[2] = Op::step(lanes[2], load(x + i + 2 * width));
+    lanes[3] = Op::step(lanes[3], load(x + i + 3 * width));
+  }
+  // Up to three more, each for a lane of its own: short rows are mostly this.
+  for (int lane = 0; lane < 3 && i + width <= n; ++lane, i += width)
+    lanes[lane] = Op::step(lanes[lane], load(x + i));
+  if (i < n) lanes[3] = Op::step(lanes[3], load_rest<T>(x + n, n - i, Op::blank));
+  return across<Op, kVectorBytes>(
+      Op::join(Op::join(lanes[0], lanes[1]), Op::join(lanes[2], lanes[3])));
 }
 
 // float32 sums: 16 steps in float, then the lanes are widened to double. As exact as pairwise
@@ -89,8 +143,7 @@ int64_t fold_widening(const float* x, int64_t n, WideSum<float>& acc) {
     total[0] += __builtin_convertvector(halves[0], Wide);
     total[1] += __builtin_convertvector(halves[1], Wide);
   }
-  total[0] += total[1];
-  for (int k = 0; k < width / 2; ++k) acc.add(total[0][k]);
+  acc.add(across<SumFold<double>, kVectorBytes>(total[0] + total[1]));
   return i;
 }
 
@@ -124,12 +177,15 @@ void fold_columns(const char* p, int64_t row_stride, int64_t rows, int64_t n, ch
       alignas(64) T lanes[kColumns];
       for (int64_t j = 0; j < m; ++j) lanes[j] = Op::blank;
       int64_t r = begin;
-      for (; r + 4 <= end; r += 4) {
+      for (; r + 8 <= end; r += 8) {  // the more at a time, the less goes through `lanes`
         const T *x0 = row(r, c), *x1 = row(r + 1, c), *x2 = row(r + 2, c), *x3 = row(r + 3, c);
+        const T *x4 = row(r + 4, c), *x5 = row(r + 5, c), *x6 = row(r + 6, c), *x7 = row(r + 7, c);
 #pragma omp simd
         for (int64_t j = 0; j < m; ++j) {
-          const T first = Op::step(Op::step(lanes[j], x0[j]), x1[j]);
-          lanes[j] = Op::step(Op::step(first, x2[j]), x3[j]);
+          T lane = Op::step(Op::step(lanes[j], x0[j]), x1[j]);
+          lane = Op::step(Op::step(lane, x2[j]), x3[j]);
+          lane = Op::step(Op::step(lane, x4[j]), x5[j]);
+          lanes[j] = Op::step(Op::step(lane, x6[j]), x7[j]);
         }
       }
       for (; r < end; ++r) {

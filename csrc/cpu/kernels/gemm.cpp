@@ -160,7 +160,7 @@ void multiply_panels(int64_t depth, const typename Shape<A>::R* a, const typenam
 }
 
 template <class A>
-constexpr int64_t padded_rows = (kRows + Shape<A>::MR - 1) / Shape<A>::MR* Shape<A>::MR;
+constexpr int64_t padded_rows = (kRows + Shape<A>::MR - 1) / Shape<A>::MR * Shape<A>::MR;
 
 // One tile of c: rows and columns at most kRows and kColumns.
 template <class T>

@@ -12,10 +12,14 @@ inline constexpr int kRandomFns = 7;
 inline constexpr int64_t kRandomBatch = 256;
 
 struct RandomKernels {
-  // `mask` drops low bits of each word, for targets with fewer bits than float32. Log-normals are normals, exponentiated after.
-  void (*f32[kRandomFns])(float* out, int64_t first, int64_t n, RandomCall call, double a, double b, uint32_t mask);
-  void (*f64[kRandomFns])(double* out, int64_t first, int64_t n, RandomCall call, double a, double b);
-  void (*integers)(int64_t* out, int64_t first, int64_t n, RandomCall call, int64_t from, uint64_t range);
+  // `mask` drops low bits of each word, for targets with fewer bits than float32. Log-normals are
+  // normals, exponentiated after.
+  void (*f32[kRandomFns])(float* out, int64_t first, int64_t n, RandomCall call, double a, double b,
+                          uint32_t mask);
+  void (*f64[kRandomFns])(double* out, int64_t first, int64_t n, RandomCall call, double a,
+                          double b);
+  void (*integers)(int64_t* out, int64_t first, int64_t n, RandomCall call, int64_t from,
+                   uint64_t range);
 };
 
 namespace baseline {

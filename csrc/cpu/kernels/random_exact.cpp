@@ -1,4 +1,5 @@
-// Random draws in batches: the words of many blocks first, side by side for the vector unit, then the distribution.
+// Random draws in batches: the words of many blocks first, side by side for the vector unit, then
+// the distribution.
 #include "cpu/kernels/random.h"
 
 #include "functors/random.h"
@@ -23,9 +24,12 @@ void draw_words(Words& words, RandomCall call, u64 first_block) {
   }
 }
 
-inline u64 pair_of(const Words& words, int pair, int j) { return (u64(words.w[2 * pair + 1][j]) << 32) | words.w[2 * pair][j]; }
+inline u64 pair_of(const Words& words, int pair, int j) {
+  return (u64(words.w[2 * pair + 1][j]) << 32) | words.w[2 * pair][j];
+}
 
-// Calls fill(words, numbers) for each batch and hands out n numbers from number `first` on; both multiples of a batch.
+// Calls fill(words, numbers) for each batch and hands out n numbers from number `first` on; both
+// multiples of a batch.
 template <class T, class Fill>
 void in_batches(T* out, int64_t first, int64_t n, RandomCall call, Fill fill) {
   constexpr int per_block = sizeof(T) == 4 ? 4 : 2, per_batch = per_block * kBlocks;
@@ -60,7 +64,8 @@ void draw_f64(double* out, int64_t first, int64_t n, RandomCall call, double a, 
   });
 }
 
-void normal_f32(float* out, int64_t first, int64_t n, RandomCall call, double mean, double std, u32) {
+void normal_f32(float* out, int64_t first, int64_t n, RandomCall call, double mean, double std,
+                u32) {
   const float m = float(mean), s = float(std);
   in_batches<float>(out, first, n, call, [&](const Words& words, float* numbers) {
     for (int k = 0; k < 4; k += 2) {
@@ -86,26 +91,32 @@ void normal_f64(double* out, int64_t first, int64_t n, RandomCall call, double m
   });
 }
 
-void integers(int64_t* out, int64_t first, int64_t n, RandomCall call, int64_t from, uint64_t range) {
+void integers(int64_t* out, int64_t first, int64_t n, RandomCall call, int64_t from,
+              uint64_t range) {
   if (range != 0 && range <= (u64(1) << 32)) {
     in_batches<int64_t>(out, first, n, call, [&](const Words& words, int64_t* numbers) {
       for (int k = 0; k < 2; ++k) {
 #pragma omp simd
-        for (int j = 0; j < kBlocks; ++j) numbers[2 * j + k] = int64_t(u64(from) + uniform_below(range, pair_of(words, k, j)));
+        for (int j = 0; j < kBlocks; ++j)
+          numbers[2 * j + k] = int64_t(u64(from) + uniform_below(range, pair_of(words, k, j)));
       }
     });
     return;
   }
-  for (int64_t i = 0; i < n; ++i) out[i] = int64_t(u64(from) + uniform_below(range, philox(call.seed, call.call, u64(first + i))));
+  for (int64_t i = 0; i < n; ++i)
+    out[i] =
+        int64_t(u64(from) + uniform_below(range, philox(call.seed, call.call, u64(first + i))));
 }
 
 }  // namespace
 
 extern const RandomKernels random_kernels = {
-    {draw_f32<functors::RandomUniform>, normal_f32, nullptr, draw_f32<functors::RandomExponential>, draw_f32<functors::RandomCauchy>,
-     draw_f32<functors::RandomGeometric>, draw_f32<functors::RandomBernoulli>},
-    {draw_f64<functors::RandomUniform>, normal_f64, nullptr, draw_f64<functors::RandomExponential>, draw_f64<functors::RandomCauchy>,
-     draw_f64<functors::RandomGeometric>, draw_f64<functors::RandomBernoulli>},
+    {draw_f32<functors::RandomUniform>, normal_f32, nullptr, draw_f32<functors::RandomExponential>,
+     draw_f32<functors::RandomCauchy>, draw_f32<functors::RandomGeometric>,
+     draw_f32<functors::RandomBernoulli>},
+    {draw_f64<functors::RandomUniform>, normal_f64, nullptr, draw_f64<functors::RandomExponential>,
+     draw_f64<functors::RandomCauchy>, draw_f64<functors::RandomGeometric>,
+     draw_f64<functors::RandomBernoulli>},
     integers,
 };
 

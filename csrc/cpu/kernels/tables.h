@@ -3,30 +3,10 @@
 
 #include <cstdint>
 
-#include "functors/types.h"
 #include "functors/fns.h"
+#include "functors/number.h"
 
 namespace rush {
-
-// A functor's own number, as exact as the user gave it; it converts to whatever the functor holds.
-struct Number {
-  double re, im;
-  int64_t whole;
-  bool exact;  // `whole` holds it
-
-  template <class T>
-  requires(__is_same(T, bool) || requires(T t) { T(1.5) / t; }) RUSH_FN constexpr operator T()
-      const {
-    if constexpr (requires(T t) { t.im; }) {
-      using R = decltype(T::re);
-      return exact ? T(R(whole), R(0)) : T(R(re), R(im));
-    } else if constexpr (__is_same(T, bool)) {
-      return exact ? whole != 0 : re != 0 || im != 0;
-    } else {
-      return exact ? static_cast<T>(whole) : static_cast<T>(re);
-    }
-  }
-};
 
 // n elements end to end; ptrs[0] is the output.
 using ElementFn = void (*)(char* const* ptrs, int64_t n, const Number* params);

@@ -1,0 +1,23 @@
+// cat.cu: many small tensors joined in one launch.
+//
+// - Seen from the joined dim, the output is `outer` runs, and each input gives a stretch of every
+//   run: an input is (outer, run[k]), contiguous. Inputs of another type or layout are copied by
+//   copy.cu into their place instead.
+// - Blocks: y picks the input, x strides over its elements. Only the width of an element counts.
+#include "cuda/kernels/element.h"
+
+namespace rush {
+
+template <class W>
+__global__ void __launch_bounds__(kThreads) cat(CatArgs args) {
+  const int k = blockIdx.y;
+  const W* in = typed<W>(args.in[k]);
+  W* out = typed<W>(args.out) + args.place[k];
+  const i64 run = args.run[k], n = args.outer * run;
+  for (i64 i = thread_number(); i < n; i += thread_count()) {
+    const i64 row = args.outer == 1 ? 0 : i / run;
+    out[row * args.out_run + (i - row * run)] = in[i];
+  }
+}
+
+}  // namespace rush

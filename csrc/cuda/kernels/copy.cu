@@ -1,0 +1,85 @@
+// copy.cu: moving elements: with conversion, over strides, turned, and filling with one number.
+//
+// - convert() of csrc/functors says what a number becomes in another type, as on the CPU.
+// - Without conversion only the width counts: the host names u8, u16, u32, u64 or Bytes16.
+// - Flat: both ends contiguous and aligned to the pack. (Same type and contiguous: the host asks
+//   the driver for a plain memory copy instead.)
+// - Turned: a tile of 32 by 32 goes through shared memory, so that both sides are read and written
+//   along memory. The odd row length keeps the columns in different banks.
+// - Filling converts the number once a thread; a number has at most 16 bytes.
+#include "cuda/kernels/element.h"
+
+namespace rush {
+
+template <class To, class From, int V>
+__global__ void __launch_bounds__(kThreads) copy_flat(CopyArgs args) {
+  const From* in = typed<From>(args.in);
+  To* out = typed<To>(args.out);
+  const i64 packs = args.n / V;
+  for (i64 i = thread_number(); i < packs; i += thread_count()) {
+    const Pack<From, V> from = load_pack<V>(in + i * V);
+    Pack<To, V> to;
+#pragma unroll
+    for (int k = 0; k < V; ++k) to.v[k] = convert<To>(from.v[k]);
+    store_pack<V>(out + i * V, to);
+  }
+  const i64 last = packs * V + thread_number();
+  if (last < args.n) out[last] = convert<To>(in[last]);
+}
+
+template <class To, class From, class I>
+__global__ void __launch_bounds__(kThreads) copy_strided(CopyArgs args, Nest<I, 2> nest) {
+  for (i64 i = thread_number(); i < args.n; i += thread_count()) {
+    const Offsets<I, 2> o = offsets_of(nest, I(i));
+    typed<To>(args.out)[o.at[0]] = convert<To>(typed<From>(args.in)[o.at[1]]);
+  }
+}
+
+inline constexpr int kTurn = 32, kTurnRows = kThreads / kTurn;
+
+// Blocks: x over tiles of columns, y over tiles of rows, z over batches.
+template <class W>
+__global__ void __launch_bounds__(kThreads) copy_turned(TurnArgs args) {
+  __shared__ W tile[kTurn][kTurn + 1];
+  const int lane = threadIdx.x % kTurn, first = threadIdx.x / kTurn;
+  const i64 row = i64(blockIdx.y) * kTurn, col = i64(blockIdx.x) * kTurn;
+  for (i64 b = blockIdx.z; b < args.batches; b += gridDim.z) {
+    const W* in = typed<W>(args.in) + b * args.in_batch;
+    W* out = typed<W>(args.out) + b * args.out_batch;
+    for (int k = first; k < kTurn; k += kTurnRows)
+      if (col + k < args.cols && row + lane < args.rows)
+        tile[k][lane] = in[(col + k) * args.in_row + row + lane];
+    __syncthreads();
+    for (int k = first; k < kTurn; k += kTurnRows)
+      if (row + k < args.rows && col + lane < args.cols)
+        out[(row + k) * args.out_row + col + lane] = tile[lane][k];
+    __syncthreads();
+  }
+}
+
+template <class T>
+RUSH_FN T filling(const Number& value) {
+  return convert<T>(value_of<opmath<T>>(value));
+}
+
+template <class T, int V>
+__global__ void __launch_bounds__(kThreads) fill_flat(FillArgs args) {
+  const T x = filling<T>(args.value);
+  T* out = typed<T>(args.out);
+  Pack<T, V> pack;
+#pragma unroll
+  for (int k = 0; k < V; ++k) pack.v[k] = x;
+  const i64 packs = args.n / V;
+  for (i64 i = thread_number(); i < packs; i += thread_count()) store_pack<V>(out + i * V, pack);
+  const i64 last = packs * V + thread_number();
+  if (last < args.n) out[last] = x;
+}
+
+template <class T, class I>
+__global__ void __launch_bounds__(kThreads) fill_strided(FillArgs args, Nest<I, 1> nest) {
+  const T x = filling<T>(args.value);
+  for (i64 i = thread_number(); i < args.n; i += thread_count())
+    typed<T>(args.out)[offsets_of(nest, I(i)).at[0]] = x;
+}
+
+}  // namespace rush

@@ -1,0 +1,67 @@
+// matmul.cu: matrix products for the types that cuBLAS lacks, and where cuBLAS is missing.
+//
+// - A block computes a tile of 64 by 64 of the output, a thread 4 by 4 of it, from tiles of both
+//   factors in shared memory, 16 deep. Ragged edges read as zero.
+// - Any strides, so that transposed factors need no copy; batch steps may be 0 (broadcast).
+// - Sums are in a type of enough width: float for half and bfloat16, unsigned integers that wrap.
+// - The order of the sum is fixed: same numbers every time.
+// - Blocks: x over tiles of columns, y over tiles of rows, z over batches.
+#include "cuda/kernels/element.h"
+
+namespace rush {
+
+template <class T>
+struct AccumulatorOf {
+  using type = opmath<T>;
+};
+template <class T>
+  requires is_int<T>
+struct AccumulatorOf<T> {
+  using type = wrapping<T>;
+};
+
+inline constexpr int kTile = 64, kDepth = 16, kPatch = 4;
+inline constexpr int kSide = kTile / kPatch;
+static_assert(kSide * kSide == kThreads);
+
+template <class T>
+__global__ void __launch_bounds__(kThreads) matmul(MatmulArgs args) {
+  using A = typename AccumulatorOf<T>::type;
+  __shared__ A left[kDepth][kTile + 1];
+  __shared__ A right[kDepth][kTile + 1];
+  const int tx = threadIdx.x % kSide, ty = threadIdx.x / kSide;
+  const i64 row = i64(blockIdx.y) * kTile, col = i64(blockIdx.x) * kTile;
+  for (i64 batch = blockIdx.z; batch < args.batches; batch += gridDim.z) {
+    const T* a = typed<T>(args.a) + batch * args.a_batch;
+    const T* b = typed<T>(args.b) + batch * args.b_batch;
+    T* out = typed<T>(args.out) + batch * args.out_batch;
+    A sum[kPatch][kPatch] = {};
+    for (i64 k0 = 0; k0 < args.k; k0 += kDepth) {
+      for (int t = threadIdx.x; t < kTile * kDepth; t += kThreads) {
+        const int ka = t % kDepth, i = t / kDepth;  // along k first in a, along n in b
+        const bool in_a = row + i < args.m && k0 + ka < args.k;
+        left[ka][i] = in_a ? A(a[(row + i) * args.a_row + (k0 + ka) * args.a_col]) : A(0);
+        const int j = t % kTile, kb = t / kTile;
+        const bool in_b = col + j < args.n && k0 + kb < args.k;
+        right[kb][j] = in_b ? A(b[(k0 + kb) * args.b_row + (col + j) * args.b_col]) : A(0);
+      }
+      __syncthreads();
+#pragma unroll
+      for (int k = 0; k < kDepth; ++k)
+#pragma unroll
+        for (int i = 0; i < kPatch; ++i)
+#pragma unroll
+          for (int j = 0; j < kPatch; ++j)
+            sum[i][j] += left[k][ty + i * kSide] * right[k][tx + j * kSide];
+      __syncthreads();
+    }
+    for (int i = 0; i < kPatch; ++i) {
+      for (int j = 0; j < kPatch; ++j) {
+        const i64 r = row + ty + i * kSide, c = col + tx + j * kSide;
+        if (r < args.m && c < args.n) out[r * args.out_row + c * args.out_col] = T(sum[i][j]);
+      }
+    }
+  }
+}
+
+}  // namespace rush

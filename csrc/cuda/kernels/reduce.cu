@@ -1,0 +1,244 @@
+// reduce.cu: reductions over any set of dims.
+//
+// - The shape is split in two nests: the kept dims, which number the outputs, and the folded dims,
+//   which number the elements of one output.
+// - A block is lanes times outputs, 256 threads. When the folded dims lie along memory, lanes are
+//   neighbours (x) and outputs are y; when the kept dims do (`across`), it is the other way round.
+//   Either way neighbouring threads read neighbouring elements. Lanes are a power of two.
+// - Few outputs, many elements: the folded range is cut into segments, a block each (blockIdx.y);
+//   their results go to `partial`, and reduce_merge, a second launch, folds those. Segments follow
+//   from the shape alone, lanes are joined by a fixed tree, nothing is atomic: the same numbers
+//   give the same bits, every time.
+// - A lane keeps kWays running results side by side, so that loads overlap and a long sum rounds
+//   like a tree: the host keeps a lane's share of a segment in the hundreds.
+// - V > 1: the folded elements of an output are one stretch, aligned to the pack.
+// - Sums and products compute in the output's type (half and bfloat16: float, integers: int64),
+//   max and min in the input's. Positions count in the order of the folded nest, so the host keeps
+//   its dims in row-major order for arg reductions.
+#include "cuda/kernels/element.h"
+#include "functors/binary.h"
+
+namespace rush {
+
+namespace folds {
+
+// A fold: T is what an element is converted to, Acc the running result.
+template <class E>
+struct Sum {
+  using T = E;
+  using Acc = E;
+  static RUSH_FN Acc blank() { return Acc(0); }
+  static RUSH_FN void step(Acc& acc, T x, i64) { acc = functors::wrap_add(acc, x); }
+  static RUSH_FN void merge(Acc& acc, const Acc& other) { acc = functors::wrap_add(acc, other); }
+  static RUSH_FN T finish(const Acc& acc, double) { return acc; }
+};
+
+template <class E>
+struct Mean : Sum<E> {
+  static RUSH_FN E finish(const E& acc, double count) { return acc / real_of<E>(count); }
+};
+
+template <class E>
+struct Prod {
+  using T = E;
+  using Acc = E;
+  static RUSH_FN Acc blank() { return Acc(1); }
+  static RUSH_FN void step(Acc& acc, T x, i64) { acc = functors::wrap_mul(acc, x); }
+  static RUSH_FN void merge(Acc& acc, const Acc& other) { acc = functors::wrap_mul(acc, other); }
+  static RUSH_FN T finish(const Acc& acc, double) { return acc; }
+};
+
+template <class T, bool largest>
+RUSH_FN T weakest() {
+  if constexpr (is_float<T>)
+    return largest ? -limits<T>::inf : limits<T>::inf;
+  else
+    return largest ? limits<T>::lowest : limits<T>::max;
+}
+
+template <class E, bool largest>
+struct Extreme {  // NaN wins
+  using T = E;
+  using Acc = E;
+  static RUSH_FN Acc blank() { return weakest<T, largest>(); }
+  static RUSH_FN void step(Acc& acc, T x, i64) {
+    if constexpr (largest)
+      acc = functors::Maximum{}(acc, x);
+    else
+      acc = functors::Minimum{}(acc, x);
+  }
+  static RUSH_FN void merge(Acc& acc, const Acc& other) { step(acc, other, 0); }
+  static RUSH_FN T finish(const Acc& acc, double) { return acc; }
+};
+template <class E>
+using Max = Extreme<E, true>;
+template <class E>
+using Min = Extreme<E, false>;
+
+template <bool any>
+struct Truth {
+  using T = bool;
+  using Acc = bool;
+  static RUSH_FN Acc blank() { return !any; }
+  static RUSH_FN void step(Acc& acc, T x, i64) { acc = any ? acc | x : acc & x; }
+  static RUSH_FN void merge(Acc& acc, const Acc& other) { step(acc, other, 0); }
+  static RUSH_FN T finish(const Acc& acc, double) { return acc; }
+};
+using Any = Truth<true>;
+using All = Truth<false>;
+
+struct CountNonzero {
+  using T = bool;
+  using Acc = i64;
+  static RUSH_FN Acc blank() { return 0; }
+  static RUSH_FN void step(Acc& acc, T x, i64) { acc += x; }
+  static RUSH_FN void merge(Acc& acc, const Acc& other) { acc += other; }
+  static RUSH_FN i64 finish(const Acc& acc, double) { return acc; }
+};
+
+// The winner and its position. Of equals the first wins, whatever the order of merging; NaN wins
+// over all numbers.
+template <class E>
+struct Winner {
+  E value;
+  i64 index;
+};
+template <class E, bool largest>
+struct ArgExtreme {
+  using T = E;
+  using Acc = Winner<E>;
+  static constexpr bool has_position = true;
+  static RUSH_FN Acc blank() { return {weakest<T, largest>(), limits<i64>::max}; }
+  static RUSH_FN void merge(Acc& acc, const Acc& x) {
+    const bool nan = math::isnan(x.value), old_nan = math::isnan(acc.value);
+    const bool better = largest ? x.value > acc.value : x.value < acc.value;
+    const bool same = x.value == acc.value || (nan && old_nan);
+    if ((!old_nan && (nan || better)) || (same && x.index < acc.index)) acc = x;
+  }
+  static RUSH_FN void step(Acc& acc, T x, i64 i) { merge(acc, {x, i}); }
+};
+template <class E>
+using ArgMax = ArgExtreme<E, true>;
+template <class E>
+using ArgMin = ArgExtreme<E, false>;
+
+}  // namespace folds
+
+inline constexpr int kWays = 4;
+
+// Which output this thread works for, and as which of its lanes.
+template <bool across>
+struct Seat {
+  int lane = across ? threadIdx.y : threadIdx.x;
+  int lanes = across ? blockDim.y : blockDim.x;
+  i64 output =
+      i64(blockIdx.x) * (across ? blockDim.x : blockDim.y) + (across ? threadIdx.x : threadIdx.y);
+};
+
+// The results of an output's lanes, joined; lane 0 has the answer.
+template <class Fold, bool across>
+RUSH_FN typename Fold::Acc join_lanes(const Seat<across>& seat, typename Fold::Acc acc) {
+  __shared__ typename Fold::Acc all[kThreads];
+  const int slot = threadIdx.y * blockDim.x + threadIdx.x;
+  const int next = across ? blockDim.x : 1;  // from a lane to the next
+  all[slot] = acc;
+  for (int half = seat.lanes / 2; half > 0; half /= 2) {
+    __syncthreads();
+    if (seat.lane < half) Fold::merge(all[slot], all[slot + half * next]);
+  }
+  return all[slot];
+}
+
+template <class Fold, class X, class Out, class Place>
+RUSH_FN void write_result(const ReduceArgs& args, const Place& place,
+                          const typename Fold::Acc& acc) {
+  if constexpr (requires { Fold::has_position; }) {
+    typed<Out>(args.out)[place.at[1]] = convert<Out>(acc.index);
+    if (args.second) typed<X>(args.second)[place.at[2]] = convert<X>(acc.value);
+  } else {
+    typed<Out>(args.out)[place.at[1]] = convert<Out>(Fold::finish(acc, args.count));
+  }
+}
+
+// Elements [begin, end) of one output, dealt out to the lanes. at(i) reads element i.
+template <class Fold, class At>
+RUSH_FN typename Fold::Acc fold_lane(i64 begin, i64 end, int lane, int lanes, At at) {
+  typename Fold::Acc ways[kWays];
+#pragma unroll
+  for (int w = 0; w < kWays; ++w) ways[w] = Fold::blank();
+  i64 i = begin + lane;
+  for (; i + i64(kWays - 1) * lanes < end; i += i64(kWays) * lanes) {
+    typename Fold::T x[kWays];
+#pragma unroll
+    for (int w = 0; w < kWays; ++w) x[w] = at(i + i64(w) * lanes);
+#pragma unroll
+    for (int w = 0; w < kWays; ++w) Fold::step(ways[w], x[w], i + i64(w) * lanes);
+  }
+  for (; i < end; i += lanes) Fold::step(ways[0], at(i), i);
+#pragma unroll
+  for (int w = 1; w < kWays; ++w) Fold::merge(ways[0], ways[w]);
+  return ways[0];
+}
+
+// The same for a stretch of memory, a pack at a time; what is left goes one by one.
+template <class Fold, int V, class X>
+RUSH_FN typename Fold::Acc fold_stretch(const X* x, i64 begin, i64 end, int lane, int lanes) {
+  using T = typename Fold::T;
+  typename Fold::Acc ways[V];
+#pragma unroll
+  for (int k = 0; k < V; ++k) ways[k] = Fold::blank();
+  const i64 last = begin + (end - begin) / V * V;
+  for (i64 i = begin + i64(lane) * V; i < last; i += i64(lanes) * V) {
+    const Pack<X, V> pack = load_pack<V>(x + i);
+#pragma unroll
+    for (int k = 0; k < V; ++k) Fold::step(ways[k], convert<T>(pack.v[k]), i + k);
+  }
+  for (i64 i = last + lane; i < end; i += lanes) Fold::step(ways[0], convert<T>(x[i]), i);
+#pragma unroll
+  for (int k = 1; k < V; ++k) Fold::merge(ways[0], ways[k]);
+  return ways[0];
+}
+
+// Operands of the kept nest: in, out, second; of the folded nest: in.
+template <class Fold, class X, class Out, class I, int V, bool across>
+__global__ void __launch_bounds__(kThreads)
+    reduce(ReduceArgs args, Nest<I, 3> kept, Nest<I, 1> folded) {
+  const Seat<across> seat;
+  const bool works = seat.output < args.outputs;
+  const Offsets<I, 3> place = offsets_of(kept, I(works ? seat.output : 0));
+  const X* x = typed<X>(args.in) + place.at[0];
+  const i64 begin = i64(blockIdx.y) * args.segment;
+  const i64 end = begin + args.segment < args.n ? begin + args.segment : args.n;
+  typename Fold::Acc acc = Fold::blank();
+  if (works) {
+    if constexpr (V > 1) {
+      acc = fold_stretch<Fold, V>(x, begin, end, seat.lane, seat.lanes);
+    } else {
+      acc = fold_lane<Fold>(begin, end, seat.lane, seat.lanes, [&](i64 i) {
+        return convert<typename Fold::T>(x[offsets_of(folded, I(i)).at[0]]);
+      });
+    }
+  }
+  acc = join_lanes<Fold>(seat, acc);
+  if (!works || seat.lane != 0) return;
+  if (args.segments > 1) {
+    typed<typename Fold::Acc>(args.partial)[i64(blockIdx.y) * args.outputs + seat.output] = acc;
+  } else {
+    write_result<Fold, X, Out>(args, place, acc);
+  }
+}
+
+// The second launch: the segments of each output, in the same tree.
+template <class Fold, class X, class Out, class I>
+__global__ void __launch_bounds__(kThreads) reduce_merge(ReduceArgs args, Nest<I, 3> kept) {
+  const Seat<false> seat;
+  const bool works = seat.output < args.outputs;
+  typename Fold::Acc acc = Fold::blank();
+  for (int s = seat.lane; works && s < args.segments; s += seat.lanes)
+    Fold::merge(acc, typed<typename Fold::Acc>(args.partial)[s * args.outputs + seat.output]);
+  acc = join_lanes<Fold>(seat, acc);
+  if (works && seat.lane == 0)
+    write_result<Fold, X, Out>(args, offsets_of(kept, I(seat.output)), acc);
+}
+
+}  // namespace rush

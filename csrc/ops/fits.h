@@ -1,0 +1,35 @@
+// fits.h: can a number be written into a tensor of some type?
+#pragma once
+
+#include <cmath>
+
+#include "core/scalar.h"
+
+namespace rush {
+
+// Raises for a complex number and a real type, and for a number beyond the type's range. Fractions
+// are cut off, infinities and NaN are for floats only, and unsigned types take negative numbers
+// modulo their size, as in PyTorch.
+inline void check_fits(std::string_view op, DType t, const Scalar& s) {
+  check_dtype(!s.is_complex() || is_complex(t), op, "a complex value cannot be written into a ", t,
+              " tensor");
+  if (t == DType::Bool || is_complex(t) || s.is_bool() || t == DType::Float64) return;
+  dispatch_storage(op, t, [&]<typename T>() {
+    if constexpr (is_int<T>) {
+      const double hi = double(limits<T>::max),
+                   lo = is_signed_int<T> ? double(limits<T>::lowest) : -hi;
+      const bool fits =
+          s.is_integer() && sizeof(T) == 8 ? true : s.to_double() >= lo && s.to_double() <= hi;
+      check(fits, ErrorKind::Runtime, op, "the value ", s, " is out of range for ", t);
+    } else if constexpr (!is_complex_v<T>) {
+      const double v = s.to_double();
+      const double hi = std::is_same_v<T, half>       ? 65504.0
+                        : std::is_same_v<T, bfloat16> ? 0x1.fep+127
+                                                      : double(limits<float>::max);
+      check(!std::isfinite(v) || std::fabs(v) <= hi, ErrorKind::Runtime, op, "the value ", s,
+            " is out of range for ", t);
+    }
+  });
+}
+
+}  // namespace rush

@@ -1,0 +1,3 @@
+"""Neural networks."""
+
+from rushlight.nn import functional

@@ -1,0 +1,52 @@
+"""Functions of neural networks."""
+
+from rushlight import _C
+
+__all__ = ["pad"]
+
+_MODES = ("constant", "reflect", "replicate", "circular")
+
+
+def pad(input, pad, mode="constant", value=None):
+    """Borders around the last dims: pairs of widths, from the last dim on.
+
+    mode 'constant' fills them with value; 'reflect' mirrors at the edge, without repeating it,
+    'replicate' repeats the edge, 'circular' goes on at the other side.
+    """
+    if mode not in _MODES:
+        raise NotImplementedError(f"pad: mode must be one of {_MODES}, got {mode!r}")
+    if len(pad) % 2 or len(pad) > 2 * input.ndim:
+        raise RuntimeError(f"pad: expects pairs of widths for at most {input.ndim} dims, got "
+                           f"{tuple(pad)} for shape {list(input.shape)}")  # fmt: skip
+    if mode == "constant":
+        return _C.constant_pad_nd(input, pad, 0 if value is None else value)
+    if value is not None and value != 0:
+        raise ValueError(f"pad: mode {mode!r} takes no value, got {value!r}")
+    count = len(pad) // 2
+    if not (1 <= count <= 3 and input.ndim in (count + 1, count + 2)):
+        raise NotImplementedError(f"pad: mode {mode!r} pads the last 1 to 3 dims of a tensor with 1 "
+                                  f"or 2 more; got {tuple(pad)} for shape {list(input.shape)}")  # fmt: skip
+    for i in range(count):
+        input = _extend(input, input.ndim - 1 - i, pad[2 * i], pad[2 * i + 1], mode)
+    return input
+
+
+def _extend(input, dim, before, after, mode):
+    size = input.shape[dim]
+    most = {"reflect": size - 1, "circular": size}.get(mode)
+    if most is not None and max(before, after) > most:
+        raise RuntimeError(f"pad: mode {mode!r} can pad dim {dim} of size {size} by at most {most}, "
+                           f"got {before} and {after}")  # fmt: skip
+    if size + before + after <= 0 or size == 0:
+        raise RuntimeError(f"pad: {before} and {after} leave nothing of dim {dim} of size {size}")
+    if before == 0 and after == 0:
+        return input
+    # Where each element of the result comes from.
+    place = _C.arange(-before, size + after, device=input.device)
+    if mode == "replicate":
+        place = place.clamp(0, size - 1)
+    elif mode == "circular":
+        place = place.remainder(size)
+    else:
+        place = (size - 1) - ((size - 1) - place.abs()).abs()
+    return input.index_select(dim, place)

@@ -1,0 +1,28 @@
+"""The default generator of random numbers: seeding it, and keeping its state."""
+
+from contextlib import contextmanager
+
+from rushlight._C import get_rng_state, initial_seed, manual_seed, seed, set_rng_state
+
+__all__ = ["fork_rng", "get_rng_state", "initial_seed", "manual_seed", "seed", "set_rng_state"]
+
+
+@contextmanager
+def fork_rng(
+    devices=None,
+    enabled=True,
+    _caller="fork_rng",
+    _devices_kw="devices",
+    device_type="cpu",
+):
+    """Inside the with block random numbers may be drawn and seeds set; after it, the generator goes on
+    as if nothing had been drawn. `devices` names the devices besides the CPU, of which there are none.
+    """
+    if not enabled:
+        yield
+        return
+    state = get_rng_state()
+    try:
+        yield
+    finally:
+        set_rng_state(state)

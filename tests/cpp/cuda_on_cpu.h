@@ -1,0 +1,66 @@
+// cuda_on_cpu.h: lets g++ compile the .cu files, and runs their kernels here, thread by thread.
+//
+// - One block at a time, so that `__shared__` can be `static`.
+// - A kernel without __syncthreads runs its threads one after the other (launch), the others run
+//   them as real threads (launch_together).
+#pragma once
+
+#include <atomic>
+#include <barrier>
+#include <optional>
+#include <thread>
+#include <vector>
+
+struct Dim3 {
+  unsigned x = 1, y = 1, z = 1;
+};
+inline thread_local Dim3 threadIdx, blockIdx;
+inline Dim3 blockDim, gridDim;
+inline std::optional<std::barrier<>> block_barrier;
+
+#define __global__ inline
+#define __shared__ static
+#define __launch_bounds__(threads)
+
+inline void __syncthreads() { block_barrier->arrive_and_wait(); }
+inline void __threadfence() { std::atomic_thread_fence(std::memory_order_seq_cst); }
+inline unsigned atomicCAS(unsigned* p, unsigned expected, unsigned value) {
+  return std::atomic_ref(*p).compare_exchange_strong(expected, value), expected;
+}
+inline unsigned atomicExch(unsigned* p, unsigned value) {
+  return std::atomic_ref(*p).exchange(value);
+}
+
+template <class F>
+void for_each(Dim3 size, F f) {
+  for (unsigned z = 0; z < size.z; ++z)
+    for (unsigned y = 0; y < size.y; ++y)
+      for (unsigned x = 0; x < size.x; ++x) f(Dim3{x, y, z});
+}
+
+template <class Kernel, class... Args>
+void launch(Dim3 grid, Dim3 block, Kernel kernel, const Args&... args) {
+  gridDim = grid, blockDim = block;
+  for_each(grid, [&](Dim3 b) {
+    blockIdx = b;
+    for_each(block, [&](Dim3 t) {
+      threadIdx = t;
+      kernel(args...);
+    });
+  });
+}
+
+template <class Kernel, class... Args>
+void launch_together(Dim3 grid, Dim3 block, Kernel kernel, const Args&... args) {
+  gridDim = grid, blockDim = block;
+  for_each(grid, [&](Dim3 b) {
+    block_barrier.emplace(block.x * block.y * block.z);
+    std::vector<std::jthread> threads;
+    for_each(block, [&](Dim3 t) {
+      threads.emplace_back([=, &args...] {
+        blockIdx = b, threadIdx = t;
+        kernel(args...);
+      });
+    });
+  });
+}

@@ -1,0 +1,260 @@
+// The CUDA kernels' own sums, without a GPU: the .cu files compiled by g++ and run on the CPU.
+#include "cuda_on_cpu.h"
+
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <numeric>
+#include <vector>
+
+#include "testing.h"
+
+#include "cuda/kernels/cat.cu"
+#include "cuda/kernels/copy.cu"
+#include "cuda/kernels/index.cu"
+#include "cuda/kernels/matmul.cu"
+#include "cuda/kernels/pointwise.cu"
+#include "cuda/kernels/random_exact.cu"
+#include "cuda/kernels/reduce.cu"
+
+#define RUSH_ISA peer  // the CPU's random loops, to compare with
+#include "cpu/kernels/random_exact.cpp"
+
+using namespace rush;
+
+namespace {
+
+struct Dim {
+  i64 size;
+  std::vector<i64> strides;
+};
+template <class I, int Operands>
+Nest<I, Operands> nest_of(const std::vector<Dim>& dims) {
+  Nest<I, Operands> nest{};
+  nest.dims = int(dims.size());
+  for (size_t d = 0; d < dims.size(); ++d) {
+    nest.sizes[d] = Divider<I>::of(I(dims[d].size));
+    for (size_t o = 0; o < Operands; ++o) nest.strides[d][o] = I(dims[d].strides[o]);
+  }
+  return nest;
+}
+
+template <class T>
+std::vector<T> counted(size_t n, int modulus = 1 << 30) {
+  std::vector<T> v(n);
+  for (size_t i = 0; i < n; ++i) v[i] = T(float(int(i * 7 + 3) % modulus));
+  return v;
+}
+
+Number whole(i64 x) { return {0, 0, x, true}; }
+Number real(double x) { return {x, 0, 0, false}; }
+
+constexpr Dim3 kBlock{kThreads};
+
+}  // namespace
+
+TEST(divider) {
+  for (u32 d : {1u, 2u, 3u, 7u, 10u, 641u, 65536u, 1000003u, 0x7fffffffu}) {
+    const auto by = Divider<u32>::of(d);
+    for (u32 n : {0u, 1u, d - 1, d, d < 0x40000000u ? 2 * d - 1 : d, 123456789u, 0x7fffffffu})
+      EXPECT(by(n) == n / d);
+  }
+}
+
+// 300 whole packs and 3 elements more; x comes as a number.
+TEST(pointwise_flat) {
+  const auto y = counted<half>(2403, 1000);
+  std::vector<half> out(2403);
+  PointwiseArgs<2> args{2403, out.data(), {nullptr, y.data()}, 0, 1, {real(0.5), {}}, {whole(2)}};
+  launch({1}, kBlock, pointwise_flat<functors::AddAlpha<float>, 1, float, 8, half, half, half>,
+         args);
+  bool same = true;
+  for (size_t i = 0; i < out.size(); ++i) same &= out[i].bits == half(0.5f + 2 * float(y[i])).bits;
+  EXPECT(same);
+}
+
+// where(bool column, float transposed, one int) over 5 by 6, into double.
+TEST(pointwise_strided) {
+  const bool condition[5] = {true, false, true, true, false};
+  const auto x = counted<float>(30);
+  const i32 other = -4;
+  std::vector<double> out(30);
+  PointwiseArgs<3> args{30, out.data(), {condition, x.data(), &other}, 0, 0, {}, {}};
+  launch({1}, kBlock, pointwise_strided<functors::Where, 0, float, u64, double, bool, float, i32>,
+         args, nest_of<u64, 4>({{6, {1, 0, 5, 0}}, {5, {6, 1, 1, 0}}}));
+  bool same = true;
+  for (int i = 0; i < 5; ++i)
+    for (int j = 0; j < 6; ++j)
+      same &= out[size_t(i * 6 + j)] == (condition[i] ? x[size_t(j * 5 + i)] : -4);
+  EXPECT(same);
+}
+
+TEST(copies_and_fills) {
+  const std::vector<float> x{1.9f, -1.0f, std::nanf(""), 300.0f, -0.0f};
+  std::vector<u8> bytes(5);
+  launch({1}, kBlock, copy_flat<u8, float, 4>, CopyArgs{5, bytes.data(), x.data()});
+  EXPECT((bytes == std::vector<u8>{1, 255, 0, 44, 0}));
+  std::vector<float> back(5);  // a negative stride
+  launch({1}, kBlock, copy_strided<float, u8, u32>, CopyArgs{5, back.data() + 4, bytes.data()},
+         nest_of<u32, 2>({{5, {-1, 1}}}));
+  EXPECT((back == std::vector<float>{0, 44, 0, 255, 1}));
+  std::vector<complex<float>> z(5);
+  launch({1}, kBlock, fill_flat<complex<float>, 2>, FillArgs{5, z.data(), {1, 2, 0, false}});
+  EXPECT(z[4].re == 1 && z[4].im == 2);
+  launch({1}, kBlock, fill_strided<bfloat16, u32>, FillArgs{2, bytes.data(), whole(3)},
+         nest_of<u32, 1>({{2, {1}}}));
+  EXPECT(bytes[0] == 0x40 && bytes[1] == 0x40);
+}
+
+TEST(copy_turned) {
+  const auto x = counted<u32>(2 * 45 * 70);
+  std::vector<u32> out(x.size());
+  const TurnArgs args{out.data(), x.data(), 2, 45, 70, 70, 45 * 70, 45, 45 * 70};
+  launch_together({3, 2, 1}, kBlock, rush::copy_turned<u32>, args);
+  bool same = true;
+  for (size_t b = 0; b < 2; ++b)
+    for (size_t i = 0; i < 45; ++i)
+      for (size_t j = 0; j < 70; ++j)
+        same &= out[b * 3150 + i * 70 + j] == x[b * 3150 + j * 45 + i];
+  EXPECT(same);
+}
+
+TEST(cat_along_the_middle) {
+  const std::vector<u16> a{1, 2, 3, 4}, b{5, 6};
+  std::vector<u16> out(6);
+  CatArgs args{};
+  args.out = out.data(), args.outer = 2, args.out_run = 3;
+  args.in[0] = a.data(), args.run[0] = 2;
+  args.in[1] = b.data(), args.run[1] = 1, args.place[1] = 2;
+  launch({1, 2}, kBlock, cat<u16>, args);
+  EXPECT((out == std::vector<u16>{1, 2, 5, 3, 4, 6}));
+}
+
+// (7, 300) summed along memory, across it, and whole in segments.
+TEST(sums) {
+  const auto x = counted<float>(2100, 1000);
+  std::vector<double> rows(7), columns(300);
+  double total = 0;
+  for (size_t i = 0; i < x.size(); ++i)
+    rows[i / 300] += x[i], columns[i % 300] += x[i], total += x[i];
+
+  std::vector<float> out(300);
+  ReduceArgs args{x.data(), out.data(), nullptr, nullptr, 7, 300, 300, 1, 300};
+  using S = folds::Sum<float>;
+  using M = folds::Mean<float>;
+  const auto kept = nest_of<u32, 3>({{7, {300, 1, 0}}});
+  launch_together({2}, {64, 4}, reduce<S, float, float, u32, 4, false>, args, kept,
+                  nest_of<u32, 1>({{300, {1}}}));
+  for (size_t i = 0; i < 7; ++i) EXPECT(out[i] == float(rows[i]));
+  launch_together({2}, {64, 4}, reduce<M, float, float, u32, 1, false>, args, kept,
+                  nest_of<u32, 1>({{300, {1}}}));
+  for (size_t i = 0; i < 7; ++i) EXPECT(out[i] == float(rows[i]) / 300);
+
+  args = {x.data(), out.data(), nullptr, nullptr, 300, 7, 7, 1, 7};
+  launch_together({5}, {64, 4}, reduce<S, float, float, u64, 1, true>, args,
+                  nest_of<u64, 3>({{300, {1, 1, 0}}}), nest_of<u64, 1>({{7, {300}}}));
+  bool same = true;
+  for (size_t j = 0; j < 300; ++j) same &= out[j] == float(columns[j]);
+  EXPECT(same);
+
+  std::vector<float> partial(3);
+  args = {x.data(), out.data(), nullptr, partial.data(), 1, 2100, 800, 3, 2100};
+  launch_together({1, 3}, {256, 1}, reduce<S, float, float, u32, 1, false>, args,
+                  nest_of<u32, 3>({}), nest_of<u32, 1>({{2100, {1}}}));
+  launch_together({1}, {32, 8}, reduce_merge<S, float, float, u32>, args, nest_of<u32, 3>({}));
+  EXPECT(out[0] == float(total));
+}
+
+// The first of equals, and the first NaN before every number; values beside the positions.
+TEST(winners) {
+  std::vector<half> x(2 * 40, half(1.0f));
+  x[7] = x[33] = half(5.0f);
+  x[40 + 30] = x[40 + 11] = half(std::nanf(""));
+  x[40 + 3] = half(9.0f);
+  i64 at[2];
+  half best[2];
+  const ReduceArgs args{x.data(), at, best, nullptr, 2, 40, 40, 1, 0};
+  launch_together({1}, {32, 8}, reduce<folds::ArgMax<float>, half, i64, u32, 1, false>, args,
+                  nest_of<u32, 3>({{2, {40, 1, 1}}}), nest_of<u32, 1>({{40, {1}}}));
+  EXPECT(at[0] == 7 && float(best[0]) == 5);
+  EXPECT(at[1] == 11 && std::isnan(float(best[1])));
+  bool any[2];
+  const ReduceArgs truth{x.data(), any, nullptr, nullptr, 2, 40, 40, 1, 0};
+  launch_together({1}, {32, 8}, reduce<folds::All, half, bool, u32, 8, false>, truth,
+                  nest_of<u32, 3>({{2, {40, 1, 1}}}), nest_of<u32, 1>({{40, {1}}}));
+  EXPECT(any[0] && any[1]);
+}
+
+TEST(reading_at_indices) {
+  const auto x = counted<u32>(12);  // (3, 4)
+  const i64 index[] = {2, -1, 5, 0, -4};
+  u32 out[5];
+  IndexFault fault{~u64(0), 0, 0, 0};
+  IndexArgs args{5, out, x.data(), index, 3, 4, true, 17, &fault};
+  launch({1}, kBlock, read_at<u32, u32>, args, nest_of<u32, 3>({{5, {1, 0, 1}}}));
+  EXPECT(out[0] == x[8] && out[1] == x[8] && out[2] == 0 && out[3] == x[0] && out[4] == 0);
+  EXPECT(fault.launch == 17 && fault.position == 2 && fault.value == 5 && fault.lock == 0);
+  args.launch = 18;  // later launches leave the record alone
+  launch({1}, kBlock, check_indices<u32>, args, nest_of<u32, 1>({{5, {1}}}));
+  EXPECT(fault.launch == 17);
+}
+
+TEST(adding_at_indices) {
+  std::vector<i8> out{100, 0, 0};
+  const std::vector<i8> x{50, 1, 2};
+  const i64 index[] = {0, -1, 2};
+  IndexFault fault{~u64(0), 0, 0, 0};
+  const ScatterArgs args{1, out.data(), x.data(), index, 3, 1, 1, 3, 1, whole(2)};
+  launch({1}, kBlock, scatter<ScatterAdd, i8, u32>, args, nest_of<u32, 3>({}), &fault);
+  EXPECT((out == std::vector<i8>{-56, 0, 6}));
+  fault.launch = 1;
+  launch({1}, kBlock, scatter<ScatterMax, i8, u32>, args, nest_of<u32, 3>({}), &fault);
+  EXPECT(out[0] == -56);
+}
+
+TEST(random_numbers_equal_the_cpus) {
+  constexpr i64 n = 1029;
+  const RandomCall call{0x123456789abcdefull, 42};
+  const auto& cpu = peer::random_kernels;
+  std::vector<float> x(n), y(n);
+  std::vector<double> xd(n), yd(n);
+  const RandomArgs f{n, x.data(), call.seed, call.call, -1.0, 3.0, ~0u};
+  const RandomArgs d{n, xd.data(), call.seed, call.call, -1.0, 3.0, ~0u};
+  launch({2}, kBlock, random_fill<functors::RandomUniform, float, float>, f);
+  cpu.f32[0](y.data(), 0, n, call, -1.0, 3.0, ~0u);
+  EXPECT(x == y);
+  launch({1}, kBlock, random_normal<float, float, false>, f);
+  cpu.f32[1](y.data(), 0, n, call, -1.0, 3.0, ~0u);
+  EXPECT(x == y);
+  launch({1}, kBlock, random_fill<functors::RandomUniform, double, double>, d);
+  cpu.f64[0](yd.data(), 0, n, call, -1.0, 3.0);
+  EXPECT(xd == yd);
+  launch({1}, kBlock, random_normal<double, double, false>, d);
+  cpu.f64[1](yd.data(), 0, n, call, -1.0, 3.0);
+  EXPECT(xd == yd);
+  for (u64 range : {u64(10), u64(1) << 32, u64(3) << 62, u64(0)}) {
+    std::vector<i64> a(n), b(n);
+    launch({1}, kBlock, random_int<i64>,
+           RandomIntArgs{n, a.data(), call.seed, call.call, -5, range});
+    cpu.integers(b.data(), 0, n, call, -5, range);
+    EXPECT(a == b);
+  }
+}
+
+// (70, 20) @ (20, 33), the left factor transposed in memory, two batches over one right factor.
+TEST(products) {
+  const auto a = counted<i16>(2 * 1400, 100), b = counted<i16>(660, 90);
+  std::vector<i16> out(2 * 70 * 33);
+  const MatmulArgs args{out.data(), a.data(), b.data(), 2, 70, 33, 20, 70 * 33,
+                        33,         1,        1400,     1, 70, 0,  33, 1};
+  launch_together({1, 2, 1}, kBlock, matmul<i16>, args);
+  bool same = true;
+  for (size_t batch = 0; batch < 2; ++batch)
+    for (size_t i = 0; i < 70; ++i)
+      for (size_t j = 0; j < 33; ++j) {
+        int sum = 0;
+        for (size_t k = 0; k < 20; ++k) sum += a[batch * 1400 + k * 70 + i] * b[k * 33 + j];
+        same &= out[batch * 2310 + i * 33 + j] == i16(sum);
+      }
+  EXPECT(same);
+}

@@ -1,0 +1,243 @@
+"""Every CUDA kernel compiles with NVRTC: no GPU is needed, only NVIDIA's nvidia-cuda-nvrtc wheel.
+
+Everything is compiled for sm_90, and one type of each kernel for sm_80 and sm_100, quickly: that
+takes a quarter of the time, and it is the front end that finds our faults. One type of each is
+compiled for sm_90 once more, as users get it. Many kernels share a program, because a program
+costs more to start than a kernel to add.
+"""
+
+import functools
+import json
+import re
+import sys
+
+import pytest
+from nvrtc import CSRC, ROOT, Nvrtc
+
+sys.path.insert(0, str(ROOT / "codegen"))
+import generate
+
+KERNELS = CSRC / "cuda" / "kernels"
+ARCHS = ("sm_80", "sm_90 optimised", "sm_100")
+
+# Types of memory -> the type they compute in; the names are the op table's.
+CPP = {
+    "bool": "bool",
+    "f32": "float",
+    "f64": "double",
+    "f16": "rush::half",
+    "bf16": "rush::bfloat16",
+}
+CPP |= {"c64": "rush::complex<float>", "c128": "rush::complex<double>"}
+CPP |= {t: f"rush::{t}" for t in "u8 i8 i16 i32 i64 u16 u32 u64".split()}
+SIZES = {"bool": 1, "bf16": 2} | {t: int(t[1:]) // 8 for t in CPP if t[1:].isdigit()}
+COMPUTE = {t: t for t in CPP} | {"f16": "f32", "bf16": "f32"}
+REAL = {t: t for t in CPP} | {"c64": "f32", "c128": "f64"}
+INTS = ("u8", "i8", "i16", "i32", "i64")
+UNSIGNED = ("u16", "u32", "u64")
+FLOATS = ("f16", "bf16", "f32", "f64")
+COMPLEX = ("c64", "c128")
+WIDTHS = ("rush::u8", "rush::u16", "rush::u32", "rush::u64", "rush::Bytes16")
+INDICES = ("rush::u32", "rush::u64")
+
+
+@pytest.fixture(scope="module")
+def nvrtc():
+    found = Nvrtc.find()
+    if found is None:
+        pytest.skip("libnvrtc not found: pip install nvidia-cuda-nvrtc")
+    return found
+
+
+def compile_all(nvrtc, file, names, arch="sm_90"):
+    options = ["--fmad=false"] if file.endswith("_exact.cu") else []
+    options += [] if arch.endswith(" optimised") else ["--Ofast-compile=mid"]
+    source = (KERNELS / file).read_text()
+    done = nvrtc.compile(source, file, sorted(names), arch.split()[0], options)
+    assert done.size > 0
+    assert all(name.startswith("_Z") for name in done.names)
+
+
+def wide(t):
+    """What sums of t are formed in."""
+    return COMPUTE[t] if t in FLOATS + COMPLEX else "i64"
+
+
+def pack_width(*types):
+    return 16 // max(SIZES[t] for t in types)
+
+
+def fewest(by_type):
+    """One type's kernels of each: float's where there are any."""
+    return by_type.get("f32") or next(iter(by_type.values()))
+
+
+# ---- pointwise ----
+
+
+@functools.cache
+def table():
+    """arity -> the functors of the op table, as the generator tells them to the CUDA loops."""
+    files = generate.outputs(sorted(str(p) for p in (CSRC / "ops").glob("*.yaml")))
+    return json.loads(files["cuda/pointwise.json"])
+
+
+@functools.cache
+def templated():
+    """The functors that are templates over their type."""
+    text = "".join(p.read_text() for p in (CSRC / "functors").glob("*.h"))
+    return set(re.findall(r"template <class T> struct (\w+)", text))
+
+
+def pointwise_name(arity, fn, t, flat=False):
+    """The kernel of a functor whose operands lie in memory as t."""
+    compute, name = CPP[COMPUTE[t]], fn["functor"]
+    functor = f"rush::functors::{name}" + (f"<{compute}>" if name in templated() else "")
+    out = {"same": t, "bool": "bool", "real": REAL[t]}[fn["result"]]
+    inputs = [t] * {"unary": 1, "binary": 2, "ternary": 3}[arity]
+    if name == "Where":
+        inputs[0] = "bool"
+    types = ", ".join(CPP[x] for x in (out, *inputs))
+    kind, how = ("flat", pack_width(out, *inputs)) if flat else ("strided", "rush::u32")
+    return f"rush::pointwise_{kind}<{functor}, {fn['params']}, {compute}, {how}, {types}>"
+
+
+@pytest.mark.parametrize("t", CPP)
+@pytest.mark.parametrize("arity", ["unary", "binary", "ternary"])
+def test_pointwise(nvrtc, arity, t):
+    fns = [fn for fn in table()[arity] if COMPUTE[t] in fn["types"]]
+    names = [pointwise_name(arity, fn, t, flat) for fn in fns for flat in (False, True)]
+    if names:
+        compile_all(nvrtc, "pointwise.cu", names)
+
+
+@pytest.mark.parametrize("arch", ARCHS)
+@pytest.mark.parametrize("arity", ["unary", "binary", "ternary"])
+def test_pointwise_one_type(nvrtc, arity, arch):
+    fns = [(fn, "f32" if "f32" in fn["types"] else fn["types"][0]) for fn in table()[arity]]
+    compile_all(nvrtc, "pointwise.cu", [pointwise_name(arity, fn, t) for fn, t in fns], arch)
+
+
+def test_pointwise_mixed_types_and_long_indices(nvrtc):
+    add = "rush::functors::Add, 0"
+    names = [
+        f"rush::pointwise_strided<{add}, float, rush::u64, rush::half, rush::u8, rush::bfloat16>",
+        f"rush::pointwise_flat<{add}, float, 2, double, float, rush::i64>",
+        "rush::pointwise_flat<rush::functors::AddAlpha<double>, 1, double, 1, double, bool, float>",
+    ]
+    compile_all(nvrtc, "pointwise.cu", names)
+
+
+def test_the_table_is_whole():
+    assert sum(len(fns) for fns in table().values()) > 120
+    known = set(COMPUTE.values())
+    assert {t for fns in table().values() for fn in fns for t in fn["types"]} <= known
+
+
+# ---- the other kernels: file -> type -> names ----
+
+
+def copy_kernels():
+    for t in CPP:
+        names = [f"rush::fill_flat<{CPP[t]}, {pack_width(t)}>"]
+        names += [f"rush::fill_strided<{CPP[t]}, rush::u32>"]
+        names += [f"rush::copy_strided<{CPP[t]}, {CPP[x]}, rush::u32>" for x in CPP]
+        names += [
+            f"rush::copy_flat<{CPP[t]}, {CPP[x]}, {pack_width(t, x)}>" for x in ("f32", "i64")
+        ]
+        yield t, names
+    for w in WIDTHS:
+        yield (
+            w,
+            [f"rush::copy_turned<{w}>", *(f"rush::copy_strided<{w}, {w}, {i}>" for i in INDICES)],
+        )
+
+
+def cat_kernels():
+    for w in WIDTHS:
+        yield w, [f"rush::cat<{w}>"]
+
+
+def index_kernels():
+    for w in WIDTHS:
+        yield w, [f"rush::read_at<{w}, {i}>" for i in INDICES]
+    for i in INDICES:
+        yield i, [f"rush::add_offsets<{i}>", f"rush::check_indices<{i}>"]
+    for t in CPP:
+        fns = ["Set", "Add", "Mul"] + (["Max", "Min"] if t not in COMPLEX else [])
+        yield t, [f"rush::scatter<rush::Scatter{fn}, {CPP[t]}, rush::u32>" for fn in fns]
+
+
+def reduce_of(fold, x, out):
+    types = f"rush::folds::{fold}, {CPP[x]}, {CPP[out]}"
+    yield f"rush::reduce<{types}, rush::u32, 1, false>"
+    yield f"rush::reduce<{types}, rush::u32, 1, true>"
+    yield f"rush::reduce_merge<{types}, rush::u32>"
+    if x in ("f32", "f16", "i64", "c64"):
+        yield f"rush::reduce<{types}, rush::u64, 1, false>"
+        yield f"rush::reduce<{types}, rush::u32, {pack_width(x)}, false>"
+
+
+def reduce_kernels():
+    for t in CPP:
+        total, own = CPP[wide(t)], CPP[COMPUTE[t]]
+        out = t if t in FLOATS + COMPLEX else "i64"
+        folds = [(f"Sum<{total}>", out), (f"Prod<{total}>", out), ("CountNonzero", "i64")]
+        folds += [("Any", "bool"), ("All", "bool")]
+        if t in FLOATS + COMPLEX:
+            folds += [(f"Mean<{total}>", t)]
+        if t not in COMPLEX:
+            folds += [(f"Max<{own}>", t), (f"Min<{own}>", t)]
+            folds += [(f"ArgMax<{own}>", "i64"), (f"ArgMin<{own}>", "i64")]
+        yield t, [name for fold, o in folds for name in reduce_of(fold, t, o)]
+
+
+def random_kernels():
+    floats = "Uniform Exponential Cauchy Geometric Bernoulli".split()
+    for t in CPP:
+        draw = "double" if t in ("f64", "c128") else "float"
+        names = [f"rush::random_fill<rush::functors::Random{f}, {draw}, {CPP[t]}>" for f in floats]
+        names += [f"rush::random_normal<{draw}, {CPP[t]}, {e}>" for e in ("false", "true")]
+        yield t, [*names, f"rush::random_int<{CPP[t]}>"]
+
+
+def matmul_kernels():
+    for t in (*INTS, *FLOATS, *COMPLEX):
+        yield t, [f"rush::matmul<{CPP[t]}>"]
+
+
+FILES = {
+    "copy.cu": copy_kernels,
+    "cat.cu": cat_kernels,
+    "index.cu": index_kernels,
+    "reduce.cu": reduce_kernels,
+    "random_exact.cu": random_kernels,
+    "matmul.cu": matmul_kernels,
+}
+PARTS = 4  # of a long list, so that workers share it
+
+
+def test_every_file_is_compiled():
+    assert {p.name for p in KERNELS.glob("*.cu")} == {"pointwise.cu", *FILES}
+
+
+def test_every_kernel_is_compiled():
+    for file, kernels in FILES.items():
+        text = (KERNELS / file).read_text()
+        defined = set(re.findall(r"__global__ void.*?\b(\w+)\(\w+ args", text, re.S))
+        named = {re.match(r"rush::(\w+)<", n)[1] for _, names in kernels() for n in names}
+        assert defined == named, file
+
+
+@pytest.mark.parametrize("part", range(PARTS))
+@pytest.mark.parametrize("file", FILES)
+def test_kernels(nvrtc, file, part):
+    names = [name for _, names in FILES[file]() for name in names]
+    if names[part::PARTS]:
+        compile_all(nvrtc, file, names[part::PARTS])
+
+
+@pytest.mark.parametrize("arch", ARCHS)
+@pytest.mark.parametrize("file", FILES)
+def test_kernels_one_type(nvrtc, file, arch):
+    compile_all(nvrtc, file, fewest(dict(FILES[file]())), arch)

@@ -125,7 +125,7 @@ def measure(size: str, threads: int, args: argparse.Namespace) -> list[Result]:
     rounds = 5 if args.quick else args.rounds
     patience = 2.0 if args.quick else 8.0
     clock = "thread_time" if threads == 1 else "perf_counter"
-    options = dict(threads=threads, rounds=rounds, patience=patience, clock=clock)
+    options = {"threads": threads, "rounds": rounds, "patience": patience, "clock": clock}
     for result in compare(wanted, sides, **options):
         print(result, flush=True)
         results.append(result)

@@ -42,7 +42,8 @@ def header(table) -> str:
         "#pragma once\n\n#include <cstdint>\n\nnamespace rush {\n",
         "enum class FnResult : uint8_t { Same, Bool, Real };",
         "struct FnInfo {\n  const char* name;  // of the functor in csrc/functors\n"
-        "  uint8_t params;\n  FnResult result;\n  uint16_t types;  // a bit for each dtype it takes\n};",
+        "  uint8_t params;\n  FnResult result;\n"
+        "  uint16_t types;  // a bit for each dtype it takes\n};",
     ]
     for arity, fns in table.items():
         enum = f"{arity.capitalize()}Fn"

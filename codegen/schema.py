@@ -305,7 +305,7 @@ def check_row(row):
             raise TableError(f"'{name}' is no name")
     if not row.doc:
         raise TableError("'doc' is missing: one line that says what the op does")
-    # An Operand may be self, too: a method's object is a tensor, a function's first argument a number.
+    # An Operand may be self, too: a method's object is a tensor, a function's may be a number.
     first_is_tensor = bool(row.args) and row.args[row.self_index].kind in ("Tensor", "Operand")
     if row.forms & {"method", "inplace"} and not first_is_tensor:
         raise TableError("a method or in-place form needs 'Tensor self' among the arguments")

@@ -1,4 +1,4 @@
-"""Functions of the package whose kind of result depends on their arguments; and the methods that go with them."""
+"""Functions over tensors that are written in Python, and the methods that go with them."""
 
 from itertools import combinations as _choose
 from itertools import combinations_with_replacement as _choose_again
@@ -43,7 +43,7 @@ def unique(input, sorted=True, return_inverse=False, return_counts=False, dim=No
 
 
 def unique_consecutive(input, return_inverse=False, return_counts=False, dim=None):
-    """The input without repetitions of the element (or slice) before, with what else was asked for."""
+    """The input without repetitions of the element (or slice) before it."""
     results = _C._unique_consecutive(input, return_inverse, return_counts, dim)
     return _asked_for(results, return_inverse, return_counts)
 

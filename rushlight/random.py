@@ -15,8 +15,9 @@ def fork_rng(
     _devices_kw="devices",
     device_type="cpu",
 ):
-    """Inside the with block random numbers may be drawn and seeds set; after it, the generator goes on
-    as if nothing had been drawn. `devices` names the devices besides the CPU, of which there are none.
+    """Draws and seeds inside the with block leave no trace on the generator after it.
+
+    `devices` names the devices besides the CPU, of which there are none.
     """
     if not enabled:
         yield

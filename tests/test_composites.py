@@ -15,7 +15,8 @@ def same(got, want):
 
 def test_windows():
     for ours, theirs in ((rl.hann_window, np.hanning), (rl.hamming_window, np.hamming),
-                         (rl.blackman_window, np.blackman), (rl.bartlett_window, np.bartlett)):  # fmt: skip
+                         (rl.blackman_window, np.blackman),
+                         (rl.bartlett_window, np.bartlett)):  # fmt: skip
         same(ours(7, periodic=False, dtype=rl.float64), theirs(7))
         same(ours(6, dtype=rl.float64), theirs(7)[:6])
         assert ours(1).tolist() == [1] and ours(0).shape == (0,)
@@ -134,7 +135,7 @@ class TestAssertClose:
     def test_message_and_misuse(self):
         with pytest.raises(AssertionError, match="mine"):
             rl.testing.assert_close(1, 2, msg="mine")
-        with pytest.raises(AssertionError, match="^mine: Scalars"):
+        with pytest.raises(AssertionError, match=r"^mine: Scalars"):
             rl.testing.assert_close(1, 2, msg=lambda text: "mine: " + text)
         with pytest.raises(ValueError, match="neither"):
             rl.testing.assert_close(1, 2, rtol=1)

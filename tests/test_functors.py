@@ -311,7 +311,7 @@ def test_special_double(lib, name):
         return
     gap = [
         abs(mp.mpf(float(g)) - e) / mp.mpf(float(np.spacing(abs(float(e)))))
-        for g, e in zip(got, exact)
+        for g, e in zip(got, exact, strict=True)
     ]
     worst = int(np.argmax([float(g) for g in gap]))
     assert gap[worst] <= bound, f"{name}({x[worst]!r}) = {got[worst]!r}: {float(gap[worst])} ulps"
@@ -476,9 +476,10 @@ def test_integers(lib, dtype):
     x = np.full(5, info.min or 200, dtype)
     bits = 8 * dtype().itemsize
     most = bits - 1 if info.min else 1000
-    right = np.array([int(v) >> min(int(c), most) for v, c in zip(x, count)])
+    right = np.array([int(v) >> min(int(c), most) for v, c in zip(x, count, strict=True)])
     left = np.array(
-        [(int(v) << int(c)) % 2**bits if c < bits else 0 for v, c in zip(x, count)], np.uint64
+        [(int(v) << int(c)) % 2**bits if c < bits else 0 for v, c in zip(x, count, strict=True)],
+        np.uint64,
     )
     np.testing.assert_array_equal(apply(lib, "BitwiseRightShift", x, count), right.astype(dtype))
     np.testing.assert_array_equal(apply(lib, "BitwiseLeftShift", x, count), left.astype(dtype))

@@ -49,6 +49,14 @@ void read_row(char* const* p, const int64_t* s, int64_t n, const void* context) 
   char *out = p[0], *src = p[1], *index = p[2];
   if (s[2] == 0) {
     copy_row<W>(out, s[0], src + place(r, at<int64_t>(index, 0)) * step, s[1], n);
+  } else if (s[0] == sizeof(W) && s[1] == 0 && s[2] == 8 && !r.wraps) {
+    const auto size = uint64_t(r.size);
+    const auto* indices = reinterpret_cast<const uint64_t*>(index);
+    for (int64_t k = 0; k < n; ++k) {
+      if (indices[k] >= size) [[unlikely]]
+        bad_index(r, int64_t(indices[k]));
+      reinterpret_cast<W*>(out)[k] = at<W>(src, int64_t(indices[k]) * step);
+    }
   } else if (s[0] == sizeof(W) && s[1] == 0 && s[2] == 8) {
     for (int64_t k = 0; k < n; ++k)
       reinterpret_cast<W*>(out)[k] =

@@ -139,11 +139,14 @@ struct Bincount {
                 weights.defined() ? weights.sizes() : Dims(), " and ", self.sizes());
     const Tensor x = converted(self, DType::Int64);
     const int64_t* p = x.data<int64_t>();
-    int64_t n = minlength;
+    int64_t low = 0, high = -1;
     for (int64_t i = 0; i < x.numel(); ++i) {
-      check(p[i] >= 0, ErrorKind::Runtime, name, "values must not be negative, got ", p[i]);
-      n = std::max(n, p[i] + 1);
+      low = std::min(low, p[i]);
+      high = std::max(high, p[i]);
     }
+    check(low >= 0, ErrorKind::Runtime, name, "values must not be negative, got ", low);
+    check(high < INT64_MAX, ErrorKind::Runtime, name, "the value ", high, " needs too many bins");
+    const int64_t n = std::max(minlength, high + 1);
     const DType t = !weights.defined()                  ? DType::Int64
                     : weights.dtype() == DType::Float32 ? DType::Float32
                                                         : DType::Float64;
@@ -153,7 +156,11 @@ struct Bincount {
       const Tensor w = weights.defined() ? converted(weights, t) : Tensor();
       const T* each = w.defined() ? w.data<T>() : nullptr;
       T* counts = out.data<T>();
-      for (int64_t i = 0; i < x.numel(); ++i) counts[p[i]] += each ? each[i] : T(1);
+      if (each) {
+        for (int64_t i = 0; i < x.numel(); ++i) counts[p[i]] += each[i];
+      } else {
+        for (int64_t i = 0; i < x.numel(); ++i) counts[p[i]] += T(1);
+      }
     });
     return out;
   }

@@ -1,4 +1,4 @@
-"""Gradients of recorded programs: backward, grad, and the modes that switch recording on and off."""
+"""Gradients of recorded programs: backward, grad, and the switches for recording."""
 
 from rushlight.autograd import grad_mode
 from rushlight.autograd._engine import backward, grad

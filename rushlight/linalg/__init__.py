@@ -51,7 +51,7 @@ def vector_norm(x, ord=2, dim=None, keepdim=False, *, dtype=None, out=None):
 
 
 def matrix_norm(A, ord="fro", dim=(-2, -1), keepdim=False, *, dtype=None, out=None):
-    """The norm of matrices: 'fro', or the largest (1, inf) or smallest (-1, -inf) sum of a column or row."""
+    """The norm of matrices: 'fro', or the extreme sum of columns (1, -1) or rows (inf, -inf)."""
     if A.ndim < 2:
         raise RuntimeError(f"linalg.matrix_norm: needs at least 2 dims, got shape {list(A.shape)}")
     if dtype is not None:
@@ -60,8 +60,7 @@ def matrix_norm(A, ord="fro", dim=(-2, -1), keepdim=False, *, dtype=None, out=No
     if ord == "fro":
         return vector_norm(A, 2, (rows, columns), keepdim, out=out)
     if ord not in (1, -1, inf, -inf):
-        raise NotImplementedError(f"linalg.matrix_norm: ord {ord!r} needs singular values, which are "
-                                  "not there yet")  # fmt: skip
+        raise NotImplementedError(f"linalg.matrix_norm: ord {ord!r} needs singular values")
     inner, outer = (rows, columns) if abs(ord) == 1 else (columns, rows)
     sums = A.abs().sum(inner, keepdim=True)
     result = sums.amax((outer,), keepdim=True) if ord > 0 else sums.amin((outer,), keepdim=True)

@@ -1,3 +1,5 @@
 """Neural networks."""
 
 from rushlight.nn import functional
+
+__all__ = ["functional"]

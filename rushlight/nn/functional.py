@@ -24,8 +24,10 @@ def pad(input, pad, mode="constant", value=None):
         raise ValueError(f"pad: mode {mode!r} takes no value, got {value!r}")
     count = len(pad) // 2
     if not (1 <= count <= 3 and input.ndim in (count + 1, count + 2)):
-        raise NotImplementedError(f"pad: mode {mode!r} pads the last 1 to 3 dims of a tensor with 1 "
-                                  f"or 2 more; got {tuple(pad)} for shape {list(input.shape)}")  # fmt: skip
+        raise NotImplementedError(
+            f"pad: mode {mode!r} pads the last 1 to 3 dims of a tensor with 1 or 2 more; "
+            f"got {tuple(pad)} for shape {list(input.shape)}"
+        )
     for i in range(count):
         input = _extend(input, input.ndim - 1 - i, pad[2 * i], pad[2 * i + 1], mode)
     return input
@@ -35,8 +37,10 @@ def _extend(input, dim, before, after, mode):
     size = input.shape[dim]
     most = {"reflect": size - 1, "circular": size}.get(mode)
     if most is not None and max(before, after) > most:
-        raise RuntimeError(f"pad: mode {mode!r} can pad dim {dim} of size {size} by at most {most}, "
-                           f"got {before} and {after}")  # fmt: skip
+        raise RuntimeError(
+            f"pad: mode {mode!r} can pad dim {dim} of size {size} by at most {most}, "
+            f"got {before} and {after}"
+        )
     if size + before + after <= 0 or size == 0:
         raise RuntimeError(f"pad: {before} and {after} leave nothing of dim {dim} of size {size}")
     if before == 0 and after == 0:

@@ -1,7 +1,7 @@
 """assert_close: are two values the same, up to the rounding of their dtype?
 
-Values are tensors, NumPy arrays, numbers, and sequences and mappings of them. A difference is told with
-its place in them, how many elements differ, and the largest one.
+Values are tensors, NumPy arrays, numbers, and sequences and mappings of them. A difference is told
+with its place in them, how many elements differ, and the largest one.
 """
 
 from collections.abc import Mapping, Sequence
@@ -42,7 +42,7 @@ def assert_close(
 ):
     """Raises AssertionError unless |actual - expected| <= atol + rtol * |expected| everywhere.
 
-    Without rtol and atol, the tolerances of the dtype hold (of the less exact one where they differ).
+    Without rtol and atol, the tolerances of the dtype hold, of the less exact one if they differ.
     """
     if (rtol is None) != (atol is None):
         raise ValueError(f"assert_close: give rtol and atol or neither, got {rtol} and {atol}")

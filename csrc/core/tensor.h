@@ -79,8 +79,6 @@ class RUSH_API TensorImpl : public Counted<TensorImpl> {
   ~TensorImpl() = default;
 };
 
-};
-
 class RUSH_API Tensor {
  public:
   Tensor() = default;  // undefined: stands for "no tensor"

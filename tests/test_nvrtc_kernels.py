@@ -86,7 +86,7 @@ def table():
 def templated():
     """The functors that are templates over their type."""
     text = "".join(p.read_text() for p in (CSRC / "functors").glob("*.h"))
-    return set(re.findall(r"template <class T> struct (\w+)", text))
+    return set(re.findall(r"template <class T>\s+struct (\w+)", text))
 
 
 def pointwise_name(arity, fn, t, flat=False):

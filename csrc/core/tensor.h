@@ -30,12 +30,6 @@ struct AutogradMeta {
   virtual ~AutogradMeta() = default;
 };
 
-// Where in the user's program something happened; empty when unknown. Filled by the bindings.
-struct SourceLine {
-  const void* code = nullptr;
-  int32_t offset = -1;
-};
-
 class VersionCounter : public Counted<VersionCounter> {
  public:
   uint32_t count() const { return count_.load(std::memory_order_acquire); }
@@ -83,12 +77,6 @@ class RUSH_API TensorImpl : public Counted<TensorImpl> {
  private:
   TensorImpl() = default;
   ~TensorImpl() = default;
-};
-
-// How to make a tensor: dtype and device; used by factories.
-struct TensorOptions {
-  DType dtype = default_dtype();
-  Device device{};
 };
 
 class RUSH_API Tensor {

@@ -646,59 +646,6 @@ const Tensor& mutate(const Tensor& self, const A&... rest) {
   return self;
 }
 
-// Boxes a typed call and sends it through the interceptors of this thread.
-namespace detail {
-inline void box(Value& v, const Tensor& t) {
-  if (t.defined()) v.borrow(t.impl());
-}
-inline void box(Value& v, TensorList ts) { v.borrow(ts); }
-inline void box(Value& v, IntList x) { v.borrow(x); }
-inline void box(Value& v, std::span<const double> x) { v.borrow(x); }
-inline void box(Value& v, std::string_view x) { v.borrow(x); }
-inline void box(Value& v, Generator* x) {
-  if (x) v.borrow(x);
-}
-template <class T>
-void box(Value& v, const std::optional<T>& x) {
-  if (x) box(v, *x);
-}
-template <class T>
-  requires requires(Value& v, const T& x) { v.set(x); }
-void box(Value& v, const T& x) {
-  v.set(x);
-}
-
-template <class R>
-R unbox(Value* r) {
-  if constexpr (std::is_same_v<R, Tensor>)
-    return r[0].tensor();
-  else if constexpr (std::is_same_v<R, std::vector<Tensor>>)
-    return {r[0].tensors().begin(), r[0].tensors().end()};
-  else if constexpr (std::is_same_v<R, bool>)
-    return r[0].boolean();
-  else if constexpr (std::is_same_v<R, int64_t>)
-    return r[0].integer();
-  else if constexpr (std::is_same_v<R, double>)
-    return r[0].real();
-  else if constexpr (std::is_same_v<R, Scalar>)
-    return r[0].scalar();
-  else
-    return [&]<size_t... I>(std::index_sequence<I...>) {
-      return R{r[I].tensor()...};
-    }(std::make_index_sequence<std::tuple_size_v<R>>{});
-}
-}  // namespace detail
-
-template <class R, class... A>
-[[gnu::cold, gnu::noinline]] R intercept(const OpEntry& entry, const A&... args) {
-  Value boxed[sizeof...(A) + 1];
-  Value results[8];
-  size_t i = 0;
-  (detail::box(boxed[i++], args), ...);
-  run_intercepted(entry, boxed, results);
-  return detail::unbox<R>(results);
-}
-
 }  // namespace op
 
 // The contract of a block, checked where its forms are generated.

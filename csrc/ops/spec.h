@@ -33,7 +33,4 @@ RUSH_API Spec pointwise(std::string_view op, const Tensor& a, const Tensor& b, c
 // Integer and bool inputs count as the default float; for exp, mean, true division, ...
 inline DType float_type(DType t) { return is_differentiable(t) ? t : default_dtype(); }
 
-// x as this dtype: itself when it already is. A number that became a tensor stays on the CPU.
-RUSH_API Tensor as_dtype(const Tensor& x, DType dtype);
-
 }  // namespace rush

@@ -155,8 +155,9 @@ TEST(integer_division_by_zero_writes_nothing) {
   const Tensor out = make_tensor(Dims{5000}, DType::Int32);
   fill_cpu(out, Scalar(-1));
   b.data<int32_t>()[4999] = 0;
-  EXPECT(testing::message_of([&] { map_binary(BinaryFn::FloorDivide, a, b, out); }) ==
-         "ZeroDivisionError");
+  EXPECT(testing::message_of([&] {
+           map_binary(BinaryFn::FloorDivide, a, b, out);
+         }).find("ZeroDivisionError") != std::string::npos);
   EXPECT(out.data<int32_t>()[0] == -1);
   b.data<int32_t>()[4999] = 1;
   map_binary(BinaryFn::FloorDivide, a, b, out);

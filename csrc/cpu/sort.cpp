@@ -103,28 +103,61 @@ T* at_row(const Tensor& t, int64_t row, int64_t length) {
 
 // ---- selection: the k first in packed order ----
 
-// Leaves the k smallest of x's packed elements in p[0, k), in no order. Only elements that beat the
-// k-th so far are kept.
+// Offers take() every element of x[begin, end) whose key is below the bar; it returns the new bar.
+// Positions grow, so a key equal to the bar comes too late. A piece of the row in which nothing is
+// below is passed over by one vectorised look.
+template <class T, class Take>
+void each_below(const T* x, int64_t begin, int64_t end, KeyFlip<T> flip, KeyOf<T> bar,
+                Take&& take) {
+  constexpr int64_t piece = 16;
+  auto key = [&](int64_t i) { return KeyOf<T>(order_key(x[i]) ^ flip); };
+  auto offer = [&](int64_t i) {
+    if (key(i) < bar) bar = take(pack<T>(key(i), i));
+  };
+  for (; begin + piece <= end; begin += piece) {
+    unsigned below = 0;
+#pragma omp simd reduction(| : below)
+    for (int64_t j = 0; j < piece; ++j) below |= key(begin + j) < bar;
+    if (!below) continue;
+    for (int64_t j = 0; j < piece; ++j) offer(begin + j);
+  }
+  for (; begin < end; ++begin) offer(begin);
+}
+
+// Leaves the k smallest of x's packed elements in p[0, k): a few are kept sorted, so that the bar
+// is always as low as it can be; many are gathered twice over before the worse half goes.
 template <class T>
 void smallest_of(const T* x, int64_t begin, int64_t end, int64_t k, KeyFlip<T> flip,
                  std::vector<Packed<T>>& p) {
-  const int64_t full = std::max<int64_t>(2 * k, k + 32);
-  p.resize(size_t(full));
-  Packed<T>* best = p.data();
-  int64_t n = 0, i = begin;
-  for (; i < end && n < full; ++i) best[n++] = pack<T>(KeyOf<T>(order_key(x[i]) ^ flip), i);
-  while (n == full) {
-    std::nth_element(best, best + k - 1, best + n);
-    const KeyOf<T> bar = key_part<T>(best[k - 1]);
-    // Positions grow, so a key that equals the bar comes too late.
-    for (n = k; i < end && n < full; ++i) {
-      const auto key = KeyOf<T>(order_key(x[i]) ^ flip);
-      best[n] = pack<T>(key, i);
-      n += key < bar;
-    }
+  constexpr int64_t few = 32;
+  const int64_t full = k <= few ? k : 2 * k;
+  const int64_t first = std::min(end, begin + full);
+  p.clear();
+  p.reserve(size_t(full));
+  for (int64_t i = begin; i < first; ++i) p.push_back(pack<T>(KeyOf<T>(order_key(x[i]) ^ flip), i));
+  if (k == 0 || int64_t(p.size()) < k) return;
+  auto keep_k = [&] {
+    std::nth_element(p.begin(), p.begin() + k - 1, p.end());
+    p.resize(size_t(k));
+    return key_part<T>(p.back());
+  };
+  if (k <= few) {
+    std::sort(p.begin(), p.end());
+    each_below(x, first, end, flip, key_part<T>(p.back()), [&](Packed<T> fresh) {
+      size_t j = p.size() - 1;
+      for (; j > 0 && p[j - 1] > fresh; --j) p[j] = p[j - 1];
+      p[j] = fresh;
+      return key_part<T>(p.back());
+    });
+    return;
   }
-  if (n > k) std::nth_element(best, best + k - 1, best + n);
-  p.resize(size_t(std::min(n, k)));
+  KeyOf<T> bar = keep_k();
+  each_below(x, first, end, flip, bar, [&](Packed<T> fresh) {
+    p.push_back(fresh);
+    if (int64_t(p.size()) == full) bar = keep_k();
+    return bar;
+  });
+  keep_k();
 }
 
 template <class T>

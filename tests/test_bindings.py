@@ -188,7 +188,6 @@ def test_many_threads_on_large_tensors():
     assert not errors
 
 
-@pytest.mark.skipif(not hasattr(rl.Tensor, "max"), reason="max is not there yet")
 def test_named_results():
     result = rl.tensor([[1.0, 5.0], [3.0, 2.0]]).max(1)
     values, indices = result

@@ -129,7 +129,9 @@ def functors():
         text = re.sub(r"//.*", "", path.read_text())
         if "namespace rush::functors" not in text:
             continue
-        starts = list(re.finditer(r"^(template <class T>\s+)?struct (\w+)(?: : \w+)? \{", text, re.M))
+        starts = list(
+            re.finditer(r"^(template <class T>\s+)?struct (\w+)(?: : \w+)? \{", text, re.M)
+        )
         for i, m in enumerate(starts):
             end = starts[i + 1].start() if i + 1 < len(starts) else len(text)
             body = text[m.end() : end]

@@ -86,7 +86,7 @@ void unpack_row(const T* x, const Packed<T>* p, int64_t n, KeyFlip<T> flip, T* v
   });
 }
 
-// Sorts p[0, n) by key, then position. Short rows are not worth the counting.
+// Sorts p[0, n), whose positions ascend, by key. Short rows are not worth the counting.
 template <class T>
 Packed<T>* sort_packed(Packed<T>* p, Room<Packed<T>>& room, int64_t n) {
   if (n < 128 * int64_t(sizeof(T)) / 2) {
@@ -181,7 +181,9 @@ void topk_row(const T* x, int64_t n, int64_t k, KeyFlip<T> flip, T* values, int6
   std::vector<Packed<T>>& all = best[0];
   for (size_t i = 1; i < best.size(); ++i) all.insert(all.end(), best[i].begin(), best[i].end());
   if (int64_t(all.size()) > k) std::nth_element(all.begin(), all.begin() + k - 1, all.end());
-  unpack_row(x, sort_packed<T>(all.data(), room2, k), k, flip, values, indices);
+  // Selection has shuffled them: the radix sort, which keeps equal keys as it finds them, would not bring the positions in order.
+  std::sort(all.begin(), all.begin() + k);
+  unpack_row(x, all.data(), k, flip, values, indices);
 }
 
 // The k-th (from 0) in sorted order. Counts the keys by their upper bits first, so that only one

@@ -181,7 +181,8 @@ void topk_row(const T* x, int64_t n, int64_t k, KeyFlip<T> flip, T* values, int6
   std::vector<Packed<T>>& all = best[0];
   for (size_t i = 1; i < best.size(); ++i) all.insert(all.end(), best[i].begin(), best[i].end());
   if (int64_t(all.size()) > k) std::nth_element(all.begin(), all.begin() + k - 1, all.end());
-  // Selection has shuffled them: the radix sort, which keeps equal keys as it finds them, would not bring the positions in order.
+  // Selection has shuffled them: the radix sort, which keeps equal keys as it finds them, would not
+  // bring the positions in order.
   std::sort(all.begin(), all.begin() + k);
   unpack_row(x, all.data(), k, flip, values, indices);
 }

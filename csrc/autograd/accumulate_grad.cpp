@@ -14,6 +14,7 @@ std::mutex g_accumulators;
 AccumulateGrad::AccumulateGrad(const Tensor& leaf) : leaf_(leaf) {
   set_sequence(UINT64_MAX);  // leaves first: their gradients are complete as soon as they arrive
   add_result(leaf);
+  if (grad_meta(leaf).hooks) make_extras();  // the engine looks for hooks where it sees some
 }
 
 AccumulateGrad::~AccumulateGrad() {
@@ -49,6 +50,8 @@ Grads AccumulateGrad::apply(GradSpan grads, std::span<const bool>) {
   } else {
     ops.add_in_place(meta.grad, g);
   }
+  if (meta.hooks) [[unlikely]]
+    run_accumulation_hooks(leaf_, *meta.hooks);
   return {};
 }
 

@@ -8,6 +8,7 @@
 #include <unordered_map>
 
 #include "autograd/accumulate_grad.h"
+#include "autograd/anomaly.h"
 
 namespace rush {
 namespace {
@@ -137,6 +138,10 @@ class Task {
 
   void run_node(const Ref<Node>& node) {
     NodeState& s = states_[node.get()];
+    const bool runs = !(capture_ && is_asked_for(node)) ||
+                      !(node->sequence() == UINT64_MAX || !leads_on(node));
+    // As PyTorch: a gradient that is asked for is taken before the hooks when the node goes on.
+    if (!runs && node->extras() && !s.grads.empty()) run_gradient_hooks(*node, s.grads);
     bool is_input = false;
     for (size_t i = 0; i < inputs_.size(); ++i) {
       if (inputs_[i].node == node && capture_) {
@@ -154,8 +159,16 @@ class Task {
     }
     if (s.grads.empty()) s.grads.resize(node->results().size());
     SmallVector<Tensor, 1> incoming = std::move(s.grads);
+    if (node->extras()) [[unlikely]] {
+      run_gradient_hooks(*node, incoming);
+      run_before_hooks(*node, incoming);
+    }
     if (incoming.size() > 1) materialize(*node, incoming);
     Grads out = node->apply(incoming, std::span<const bool>(wanted.data(), wanted.size()));
+    if (anomaly_checks_nan()) [[unlikely]]
+      check_gradients_for_nan(*node, out);
+    if (node->extras()) [[unlikely]]
+      run_after_hooks(*node, out, incoming);
     if (!options_.retain_graph) node->release_saved();
     for (size_t i = 0; i < node->edges().size(); ++i) {
       const Edge& e = node->edges()[i];
@@ -165,6 +178,11 @@ class Task {
       --states_[e.node.get()].dependencies;
       make_ready_if_complete(e.node);
     }
+  }
+
+  bool is_asked_for(const Ref<Node>& node) const {
+    return std::any_of(inputs_.begin(), inputs_.end(),
+                       [&](const Edge& e) { return e.node == node; });
   }
 
   bool leads_on(const Ref<Node>& node) {

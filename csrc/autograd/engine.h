@@ -32,6 +32,7 @@ struct EngineOps {
   Tensor (*ones_like)(const Tensor& t);
   Tensor (*zeros)(IntList sizes, DType dtype, Device device);
   void (*copy)(const Tensor& dst, const Tensor& src);
+  bool (*any_nan)(const Tensor& t);
   // The node of "view read from base" by geometry, for views whose base was rewritten.
   Ref<Node> (*view_node)(const Tensor& base, const Tensor& view);
 };

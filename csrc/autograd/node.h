@@ -7,6 +7,7 @@
 // - Graphs are freed with a stack: a chain of a million ops must not overflow (see Node::destroy).
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <span>
 
@@ -17,6 +18,8 @@
 namespace rush {
 
 class Node;
+class AccumulateGrad;
+struct NodeExtras;
 
 struct Edge {
   Ref<Node> node;
@@ -37,7 +40,7 @@ using GradSpan = std::span<const Tensor>;
 class RUSH_API Node : public Counted<Node> {
  public:
   Node();
-  virtual ~Node() = default;
+  virtual ~Node();
 
   virtual const char* name() const = 0;
   // From the gradients of the results to those of the inputs. wanted[i]: edge i leads somewhere
@@ -45,6 +48,11 @@ class RUSH_API Node : public Counted<Node> {
   virtual Grads apply(GradSpan grads, std::span<const bool> wanted) = 0;
   // Drops what was saved; a second backward then raises.
   virtual void release_saved() {}
+  virtual AccumulateGrad* as_accumulator() { return nullptr; }
+
+  // Hooks and whatever else hangs on this node (hooks.h); null for most.
+  NodeExtras* extras() const { return extras_.load(std::memory_order_acquire); }
+  NodeExtras& make_extras();
 
   uint64_t sequence() const { return sequence_; }
   void set_sequence(uint64_t s) { sequence_ = s; }
@@ -61,6 +69,7 @@ class RUSH_API Node : public Counted<Node> {
   uint64_t sequence_;
   SmallVector<Edge, 3> edges_;
   SmallVector<ResultMeta, 1> results_;
+  std::atomic<NodeExtras*> extras_{nullptr};
 };
 
 }  // namespace rush

@@ -1,9 +1,22 @@
 #include "autograd/saved_tensor.h"
 
+#include "autograd/accumulate_grad.h"
+
 namespace rush {
+namespace {
+
+void check_can_be_saved(const Tensor& t) {
+  check(!t.impl()->has(TensorImpl::kInference), ErrorKind::Runtime, "backward",
+        "a tensor of shape ", t.sizes(),
+        " made under inference_mode() would have to be saved for backward, but nothing counts its "
+        "versions; clone() it to get a normal tensor, or use no_grad() instead");
+}
+
+}  // namespace
 
 SavedTensor::SavedTensor(const Tensor& t) : version_(t.defined() ? t.version() : 0) {
   if (!t.defined()) return;
+  check_can_be_saved(t);
   grad_fn_ = is_tracked(t) ? rush::grad_fn(t) : nullptr;
   is_original_ = !grad_fn_;
   if (is_original_) {
@@ -14,15 +27,30 @@ SavedTensor::SavedTensor(const Tensor& t) : version_(t.defined() ? t.version() :
     data_ = detached(t);
     slot_ = grad_meta(t).slot;
   }
+  if (t_modes & kSavedTensorHooks) [[unlikely]]
+    pack();
 }
 
 SavedTensor SavedTensor::output(const Tensor& t, uint32_t slot) {
+  check_can_be_saved(t);
   SavedTensor s;
   s.data_ = detached(t);
   s.version_ = t.version();
   s.slot_ = slot;
   s.is_output_ = true;
+  if (t_modes & kSavedTensorHooks) [[unlikely]]
+    s.pack();
   return s;
+}
+
+void SavedTensor::pack() {
+  const Ref<SavedTensorHooks> hooks = current_saved_tensor_hooks();
+  if (!hooks || data_.is_wrapped_number()) return;
+  // The bytes may go elsewhere, so the way back to a leaf is kept apart from them.
+  if (is_original_ && requires_grad(data_)) grad_fn_ = AccumulateGrad::of(data_);
+  packed_ = hooks->pack(detached(data_));
+  data_ = Tensor();
+  is_original_ = false;
 }
 
 Tensor SavedTensor::unpack(const Node* owner) const {
@@ -31,8 +59,10 @@ Tensor SavedTensor::unpack(const Node* owner) const {
          " were already freed: backward ran a second time through this graph. Pass "
          "retain_graph=True to the first call");
   }
-  if (!data_.defined()) return {};
-  if (data_.version() != version_) {
+  if (!defined()) return {};
+  // What the user's functions give back has no version to compare.
+  const Tensor unpacked = packed_ ? packed_->unpack() : data_;
+  if (!packed_ && data_.version() != version_) {
     const char* writer = data_.version_counter()->writer();
     fail(ErrorKind::Runtime, "backward", "a tensor that ", owner->name(),
          " saved for its gradient (shape ", data_.sizes(), ", ", data_.dtype(),
@@ -41,7 +71,7 @@ Tensor SavedTensor::unpack(const Node* owner) const {
          ", version ", version_, " was expected. Write to a clone() instead");
   }
   if (is_original_) return data_;
-  Tensor t = detached(data_);
+  Tensor t = detached(unpacked);
   if (is_output_) {
     set_history(t, Ref<Node>::share(const_cast<Node*>(owner)), slot_);
   } else if (grad_fn_) {

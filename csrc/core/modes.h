@@ -11,6 +11,7 @@ namespace rush {
 enum Mode : uint32_t {
   kNoGrad = 1u << 0,  // grad mode off
   kInferenceMode = 1u << 1,
+  kSavedTensorHooks = 1u << 2,  // tensors saved for backward go through the user's functions
   // The bits below send a call to the boxed path with its interceptors.
   kIntercept = 1u << 8,  // at least one interceptor is installed on this thread
 };

@@ -47,6 +47,10 @@ const bool g_filled = [] {
     return zeros(sizes, dtype, std::nullopt, device);
   };
   ops.copy = [](const Tensor& dst, const Tensor& src) { copy_(dst, src); };
+  ops.any_nan = [](const Tensor& t) {
+    const NoGradGuard no_grad;
+    return any(ne(detached(t), detached(t))).item().to<bool>();
+  };
   ops.view_node = view_node;
   return true;
 }();

@@ -4,6 +4,7 @@
 #include <cctype>
 #include <cstring>
 
+#include "bindings/gil.h"
 #include "bindings/handle.h"
 #include "bindings/parse.h"
 #include "bindings/torch_function.h"
@@ -37,17 +38,6 @@ class Results {
  private:
   int n_;
   alignas(Value) unsigned char raw_[kMaxResults * sizeof(Value)];
-};
-
-class ReleaseGil {
- public:
-  ReleaseGil() : state_(PyEval_SaveThread()) {}
-  ~ReleaseGil() { PyEval_RestoreThread(state_); }
-  ReleaseGil(const ReleaseGil&) = delete;
-  ReleaseGil& operator=(const ReleaseGil&) = delete;
-
- private:
-  PyThreadState* state_;
 };
 
 // Was `out` given, and not as None?

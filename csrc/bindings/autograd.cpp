@@ -107,19 +107,10 @@ std::vector<Tensor> tensors_argument(const char* function, const char* name, PyO
   return list;
 }
 
-class NoGil {
- public:
-  NoGil() : state_(PyEval_SaveThread()) {}
-  ~NoGil() { PyEval_RestoreThread(state_); }
-
- private:
-  PyThreadState* state_;
-};
-
 void run_backward(const std::vector<Tensor>& roots, std::vector<Tensor> grads,
                   const BackwardOptions& options, const std::vector<Tensor>& inputs) {
   grads.resize(std::max(grads.size(), roots.size()));
-  const NoGil guard;  // hooks take the GIL for themselves
+  const ReleaseGil guard;  // hooks take the GIL for themselves
   rush::backward(roots, grads, options, inputs);
 }
 
@@ -157,7 +148,7 @@ PyObject* grad_(PyObject*, PyObject* const* args, Py_ssize_t nargs, PyObject* kw
     grads.resize(std::max(grads.size(), roots.size()));
     std::vector<Tensor> found;
     {
-      const NoGil guard;
+      const ReleaseGil guard;
       found = rush::grad(roots, grads, inputs, options);
     }
     Handle result = Handle::steal(PyTuple_New(Py_ssize_t(found.size())));

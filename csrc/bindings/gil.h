@@ -29,7 +29,8 @@ class TakeGil {
 
 class ReleaseGil {
  public:
-  ReleaseGil() : state_((assert_gil("the GIL is released without being held"), PyEval_SaveThread())) {}
+  ReleaseGil()
+      : state_((assert_gil("the GIL is released without being held"), PyEval_SaveThread())) {}
   ~ReleaseGil() {
     assert_no_lock_held("the GIL is taken back");
     PyEval_RestoreThread(state_);

@@ -262,6 +262,7 @@ PyObject* wrap_results(const OpEntry& entry, Value* results) {
 
 PyObject* call_op(std::span<const OpEntry> overloads, PyObject* self, PyObject* const* args,
                   Py_ssize_t nargs, PyObject* kwnames) noexcept {
+  assert_gil("an op is called from Python without the GIL");
   return guarded([&]() -> PyObject* {
     const PythonCall call{self, args, nargs, kwnames};
     check(!overloads.empty(), ErrorKind::NotImplemented, "", "this operator is not implemented");

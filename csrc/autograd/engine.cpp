@@ -45,7 +45,7 @@ class Task {
     for (const Tensor& root : roots) {
       check(requires_grad(root), ErrorKind::Runtime, "backward", "element ",
             int64_t(&root - roots.data()),
-            " of the tensors does not require grad and has no grad_fn");
+            " of the tensors does not require grad and has no grad_fn: ", why_no_gradient(root));
       edges.push_back(gradient_edge(root));
     }
     count_dependencies(edges);
@@ -169,7 +169,7 @@ class Task {
       check_gradients_for_nan(*node, out);
     if (node->extras()) [[unlikely]]
       run_after_hooks(*node, out, incoming);
-    if (!options_.retain_graph) node->release_saved();
+    if (!options_.retain_graph) node->drop_saved();
     for (size_t i = 0; i < node->edges().size(); ++i) {
       const Edge& e = node->edges()[i];
       if (!e) continue;

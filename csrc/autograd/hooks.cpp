@@ -1,15 +1,15 @@
 #include "autograd/hooks.h"
 
 #include <algorithm>
-#include <mutex>
 
 #include "autograd/accumulate_grad.h"
 #include "autograd/engine.h"
+#include "core/mutex.h"
 
 namespace rush {
 namespace {
 
-std::mutex g_hooks;
+Mutex g_hooks{LockRank::Hooks};
 
 TensorHooks& tensor_hooks(const Tensor& t) {
   GradMeta& meta = grad_meta(t);

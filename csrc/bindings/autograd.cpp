@@ -190,8 +190,15 @@ PyObject* get_retains_grad(PyObject* o, void*) {
 // Unlike detach(), .data counts its writes apart: they are the user's own risk.
 PyObject* get_data(PyObject* o, void*) {
   return guarded([&] {
-    Tensor t = unwrap(o).alias();
+    const Tensor& self = unwrap(o);
+    Tensor t = self.alias();
     t.impl()->version = nullptr;
+    if (is_tracked(self)) {
+      if (requires_grad(self))
+        mark_cut(t, ".data");
+      else
+        inherit_cut(t, self);
+    }
     return wrap(std::move(t));
   });
 }
@@ -200,6 +207,9 @@ PyObject* get_data(PyObject* o, void*) {
 int set_data(PyObject* o, PyObject* value, void*) {
   return guarded_int([&] {
     check(value && is_tensor(value), ErrorKind::Type, "data", "expected a tensor");
+    check(!requires_grad(unwrap(o)) || is_differentiable(unwrap(value).dtype()), ErrorKind::Runtime,
+          "data", "this tensor requires grad, so its data must be floating or complex, not ",
+          unwrap(value).dtype());
     TensorImpl* to = unwrap(o).impl();
     const TensorImpl* from = unwrap(value).impl();
     to->storage = from->storage;

@@ -1,13 +1,12 @@
 #include "bindings/carried_error.h"
 
-#include <mutex>
 #include <vector>
 
 namespace rush::py {
 namespace {
 
 struct Queue {
-  std::mutex mutex;
+  Mutex mutex{LockRank::DroppedReferences};
   std::vector<PyObject*> waiting;
   std::atomic<bool> any{false};
 };

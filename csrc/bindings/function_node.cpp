@@ -53,9 +53,8 @@ void FunctionNode::release_saved() {
 }
 
 Handle FunctionNode::saved_tensors() const {
-  check(!released_, ErrorKind::Runtime, name_,
-        "the saved tensors were already freed: backward ran a second time through this graph, or "
-        "saved_tensors is read after it. Pass retain_graph=True to the first call");
+  check(!released_, ErrorKind::Runtime, name_, "the tensors saved", at_source(source()),
+        " are gone: an earlier backward", at_source(released_at()), " freed them. Pass retain_graph=True to the earlier call");
   Handle tuple = Handle::steal(PyTuple_New(Py_ssize_t(saved_.size())));
   for (size_t i = 0; i < saved_.size(); ++i) {
     PyTuple_SET_ITEM(tuple.get(), Py_ssize_t(i),

@@ -37,7 +37,6 @@ class FunctionNode final : public NodeWithObject {
 
   const char* name() const override { return name_.c_str(); }
   Grads apply(GradSpan grads, std::span<const bool> wanted) override;
-  void release_saved() override;
   PyObject* object() override;
   int traverse_owned(visitproc visit, void* arg) override;
 
@@ -50,6 +49,7 @@ class FunctionNode final : public NodeWithObject {
   Handle saved_tensors() const;  // a tuple; checks versions
 
  private:
+  void release_saved() override;
   Handle call_backward(GradSpan grads);
   Grads gradients_from(PyObject* result);
   void check_gradient(const Tensor& g, size_t argument, const Edge& edge) const;

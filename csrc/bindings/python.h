@@ -89,6 +89,7 @@ bool init_saved_tensor_hooks(PyObject* module);
 bool init_anomaly(PyObject* module);
 bool init_write_observer(PyObject* module);
 bool init_config(PyObject* module);
+bool init_source(PyObject* module);
 
 }  // namespace rush::py
 

@@ -270,7 +270,6 @@ class OpNode final : public Node {
   }
 
   Grads apply(GradSpan grads, std::span<const bool> wanted) override {
-    if (released_) SavedTensor(released_marker()).unpack(this);
     if constexpr (HasGrad<Op>) {
       SmallVector<Tensor, 2> outs;
       for (const SavedTensor& s : outs_) outs.push_back(s.unpack(this));
@@ -290,7 +289,6 @@ class OpNode final : public Node {
   }
 
   void release_saved() override {
-    released_ = true;
     std::apply([](Kept<A>&... kept) { (kept.release(), ...); }, kept_);
     for (SavedTensor& s : outs_) s.reset();
   }
@@ -308,15 +306,9 @@ class OpNode final : public Node {
     for (size_t k = 0; k < I; ++k) n += is_tensor[k];
     return n;
   }
-  static SavedTensor released_marker() {
-    SavedTensor s;
-    s.reset();
-    return s;
-  }
 
   std::tuple<Kept<A>...> kept_;
   SmallVector<SavedTensor, 1> outs_;
-  bool released_ = false;
 };
 
 RUSH_API Tensor write_target_copy(const Tensor& self);  // a clone, without history

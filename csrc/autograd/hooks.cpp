@@ -83,8 +83,8 @@ void RetainedGrad::store(const Tensor& grad) {
   }
   if (!alive) return;
   // A copy: the engine goes on with `grad`, and may write into it.
-  Tensor& kept = grad_meta(Tensor(alive)).grad;
-  kept = kept.defined() ? engine_ops().add(kept, grad) : engine_ops().clone(grad);
+  const Tensor tensor(alive), kept = grad_of(tensor);
+  exchange_grad(tensor, kept.defined() ? engine_ops().add(kept, grad) : engine_ops().clone(grad));
 }
 
 void RetainedGrad::forget() {

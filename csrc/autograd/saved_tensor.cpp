@@ -54,7 +54,7 @@ void SavedTensor::pack() {
   is_original_ = false;
 }
 
-Tensor SavedTensor::unpack(const Node* owner) const {
+Tensor SavedTensor::unpack(const Node* owner, bool with_history) const {
   if (released_) {
     fail(ErrorKind::Runtime, "backward", "the tensors that ", owner->name(),
          at_source(owner->source()), " saved for its gradient are gone: an earlier backward",
@@ -73,7 +73,7 @@ Tensor SavedTensor::unpack(const Node* owner) const {
          ": it is at version ", data_.version(), ", version ", version_,
          " was saved. Write to a clone(), or use the operation that returns a new tensor");
   }
-  if (is_original_) return data_;
+  if (is_original_ || !with_history) return unpacked;
   Tensor t = detached(unpacked);
   if (is_output_) {
     set_history(t, Ref<Node>::share(const_cast<Node*>(owner)), slot_);

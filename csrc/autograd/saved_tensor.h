@@ -19,7 +19,9 @@ class RUSH_API SavedTensor {
   bool defined() const { return data_.defined() || packed_; }
   // The tensor as it was, or an error that names the writer when it was overwritten since. `owner`
   // is the node.
-  Tensor unpack(const Node* owner) const;
+  Tensor unpack(const Node* owner) const { return unpack(owner, grad_enabled()); }
+  // Whether the history is tied to it again; formulas that record nothing do not need it.
+  Tensor unpack(const Node* owner, bool with_history) const;
   void reset() { *this = SavedTensor(), released_ = true; }
 
  private:

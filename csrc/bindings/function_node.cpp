@@ -8,6 +8,8 @@ namespace rush::py {
 
 FunctionNode::FunctionNode(PyObject* ctx, std::vector<bool> is_tensor)
     : ctx_(ctx), is_tensor_(std::move(is_tensor)), name_(Py_TYPE(ctx)->tp_name) {
+  set_trait(kRunsUserCode);
+  set_trait(kTakesUndefined);
   if (const size_t dot = name_.rfind('.'); dot != std::string::npos) name_.erase(0, dot + 1);
 }
 
@@ -58,7 +60,7 @@ Handle FunctionNode::saved_tensors() const {
   Handle tuple = Handle::steal(PyTuple_New(Py_ssize_t(saved_.size())));
   for (size_t i = 0; i < saved_.size(); ++i) {
     PyTuple_SET_ITEM(tuple.get(), Py_ssize_t(i),
-                     Handle::steal(wrap(saved_[i].unpack(this))).release());
+                     Handle::steal(wrap(saved_[i].unpack(this, true))).release());
   }
   return tuple;
 }

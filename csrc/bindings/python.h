@@ -88,6 +88,7 @@ bool init_functions(PyObject* module);
 bool init_saved_tensor_hooks(PyObject* module);
 bool init_anomaly(PyObject* module);
 bool init_write_observer(PyObject* module);
+bool init_graph(PyObject* module);
 bool init_config(PyObject* module);
 bool init_source(PyObject* module);
 

@@ -21,7 +21,8 @@ inline constexpr uint32_t kSlowPath = kIntercept;
 // constinit: readers need not ask whether it has been initialised.
 extern RUSH_API constinit thread_local uint32_t t_modes __attribute__((tls_model("initial-exec")));
 
-inline bool grad_enabled() { return !(t_modes & kNoGrad); }
+// Whether operations are recorded: never under inference mode, whatever grad mode says.
+inline bool grad_enabled() { return !(t_modes & (kNoGrad | kInferenceMode)); }
 inline void set_mode(Mode bit, bool on) { t_modes = on ? t_modes | bit : t_modes & ~bit; }
 
 // Sets or clears a mode for a scope.

@@ -1,17 +1,20 @@
 #include "autograd/accumulate_grad.h"
 
 #include <array>
-#include <mutex>
 
 #include "autograd/engine.h"
+#include "core/mutex.h"
 
 namespace rush {
 namespace {
 
 // Which tensor is being added to. Held as long as an addition takes; what is dropped is dropped
 // after it, as that may want the GIL.
-std::mutex& adding_to(const Tensor& t) {
-  static std::array<std::mutex, 64> mutexes;
+Mutex& adding_to(const Tensor& t) {
+  struct Ranked : Mutex {
+    Ranked() : Mutex(LockRank::Gradients) {}
+  };
+  static std::array<Ranked, 64> mutexes;
   return mutexes[reinterpret_cast<uintptr_t>(t.impl()) / 64 % mutexes.size()];
 }
 

@@ -73,7 +73,7 @@ std::vector<Edge> root_edges(std::span<const Tensor> roots) {
   for (const Tensor& root : roots) {
     check(requires_grad(root), ErrorKind::Runtime, "backward", "element ",
           int64_t(&root - roots.data()),
-          " of the tensors does not require grad and has no grad_fn");
+          " of the tensors does not require grad and has no grad_fn: ", why_no_gradient(root));
     edges.push_back(gradient_edge(root));
   }
   return edges;

@@ -149,7 +149,7 @@ Grads GraphTask::apply(Node& node, SmallVector<Tensor, 1> incoming, std::span<co
   if (incoming.empty()) incoming.resize(node.results().size());
   NodeLock lock(node);
   Grads out = node.apply(incoming, wanted);
-  if (!options_.retain_graph) node.release_saved();
+  if (!options_.retain_graph) node.drop_saved(options_.called_at);
   return out;
 }
 

@@ -60,8 +60,14 @@ class RUSH_API Node : public Counted<Node> {
   // From the gradients of the results to those of the inputs. wanted[i]: edge i leads somewhere
   // that matters. A gradient whose use count is one dies with the call: its memory may be reused.
   virtual Grads apply(GradSpan grads, std::span<const bool> wanted) = 0;
-  // Drops what was saved; a second backward then raises.
-  virtual void release_saved() {}
+  // Drops what was saved; a second backward that needs it then raises, and names the place.
+  void drop_saved(SourcePoint here) {
+    released_at_ = here;
+    release_saved();
+  }
+  // Where the user called the op that this node stands for, and the backward that released it.
+  SourcePoint source() const { return source_; }
+  SourcePoint released_at() const { return released_at_; }
 
   uint64_t sequence() const { return sequence_; }
   bool has(Trait t) const { return traits_ & t; }
@@ -84,6 +90,7 @@ class RUSH_API Node : public Counted<Node> {
  protected:
   void set_trait(Trait t) { traits_ |= t; }
   void set_sequence(uint64_t s) { sequence_ = s; }
+  virtual void release_saved() {}
 
  private:
   friend class NodeLock;
@@ -100,6 +107,8 @@ class RUSH_API Node : public Counted<Node> {
     uint64_t sequence_;
     Node* next_doomed_;  // once it is dead
   };
+  SourcePoint source_ = source_here();
+  SourcePoint released_at_;
   SmallVector<Edge, 3> edges_;
   SmallVector<ResultMeta, 1> results_;
 };

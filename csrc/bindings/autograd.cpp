@@ -8,6 +8,7 @@
 
 #include "autograd/accumulate_grad.h"
 #include "autograd/engine.h"
+#include "bindings/gil.h"
 #include "bindings/handle.h"
 
 namespace rush::py {
@@ -146,46 +147,33 @@ std::vector<Tensor> gradients_argument(const char* function, const char* name, P
   return grads;
 }
 
-class NoGil {
- public:
-  NoGil() : state_(PyEval_SaveThread()) {}
-  ~NoGil() { PyEval_RestoreThread(state_); }
-
- private:
-  PyThreadState* state_;
-};
-
 // The engine's thread for deeply nested calls. An exception of Python's belongs to a thread state:
 // the thread keeps one for as long as it runs, and hands the exception over in the end.
 void run_on_python_thread(void (*body)(void*), void* context) {
-  std::optional<NoGil> waiting;
+  std::optional<ReleaseGil> waiting;
   if (PyGILState_Check()) waiting.emplace();
   std::exception_ptr error;
   PyObject *type = nullptr, *value = nullptr, *trace = nullptr;
   std::thread([&] {
-    const PyGILState_STATE state = PyGILState_Ensure();
-    {
-      const NoGil guard;
-      try {
-        body(context);
-      } catch (...) {
-        error = std::current_exception();
-      }
+    const TakeGil gil;
+    try {
+      const ReleaseGil working;
+      body(context);
+    } catch (...) {
+      error = std::current_exception();
     }
     PyErr_Fetch(&type, &value, &trace);
-    PyGILState_Release(state);
   }).join();
   if (type) {
-    const PyGILState_STATE state = PyGILState_Ensure();
+    const TakeGil gil;
     PyErr_Restore(type, value, trace);
-    PyGILState_Release(state);
   }
   if (error) std::rethrow_exception(error);
 }
 
 void run_backward(const std::vector<Tensor>& roots, const std::vector<Tensor>& grads,
                   const BackwardOptions& options, const std::vector<Tensor>& inputs) {
-  const NoGil guard;  // hooks take the GIL for themselves
+  const ReleaseGil guard;  // hooks take the GIL for themselves
   rush::backward(roots, grads, options, inputs);
 }
 
@@ -219,7 +207,7 @@ PyObject* grad_(PyObject*, PyObject* const* args, Py_ssize_t nargs, PyObject* kw
     const auto grads = gradients_argument("grad", "grad_outputs", a[2], roots.size());
     std::vector<Tensor> found;
     {
-      const NoGil guard;
+      const ReleaseGil guard;
       found = rush::grad(roots, grads, inputs, options);
     }
     Handle result = Handle::steal(PyTuple_New(Py_ssize_t(found.size())));
@@ -313,8 +301,15 @@ PyObject* get_retains_grad(PyObject* o, void*) {
 // Unlike detach(), .data counts its writes apart: they are the user's own risk.
 PyObject* get_data(PyObject* o, void*) {
   return guarded([&] {
-    Tensor t = unwrap(o).alias();
+    const Tensor& self = unwrap(o);
+    Tensor t = self.alias();
     t.impl()->version = nullptr;
+    if (is_tracked(self)) {
+      if (requires_grad(self))
+        mark_cut(t, ".data");
+      else
+        inherit_cut(t, self);
+    }
     return wrap(std::move(t));
   });
 }
@@ -323,6 +318,9 @@ PyObject* get_data(PyObject* o, void*) {
 int set_data(PyObject* o, PyObject* value, void*) {
   return guarded_int([&] {
     check(value && is_tensor(value), ErrorKind::Type, "data", "expected a tensor");
+    check(!requires_grad(unwrap(o)) || is_differentiable(unwrap(value).dtype()), ErrorKind::Runtime,
+          "data", "this tensor requires grad, so its data must be floating or complex, not ",
+          unwrap(value).dtype());
     TensorImpl* to = unwrap(o).impl();
     const TensorImpl* from = unwrap(value).impl();
     to->storage = from->storage;

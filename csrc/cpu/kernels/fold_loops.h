@@ -4,103 +4,24 @@
 #include <cstring>
 
 #include "cpu/kernels/fold_ops.h"
+#include "cpu/kernels/fold_vector.h"
 #include "cpu/kernels/reduce_tables.h"
 
 namespace rush::RUSH_ISA {
-
-#if defined(__AVX512F__)
-constexpr int kVectorBytes = 64;
-#elif defined(__AVX2__)
-constexpr int kVectorBytes = 32;
-#else
-constexpr int kVectorBytes = 16;
-#endif
-
-template <class T, int bytes = kVectorBytes>
-struct Vector {
-  typedef T type __attribute__((vector_size(bytes)));
-  static constexpr int width = bytes / sizeof(T);
-};
 
 // Elements of a row that meet in their own type before they go into the wider acc: 32 steps a lane.
 template <class T>
 inline constexpr int64_t kRowBlock = 32 * 4 * Vector<T>::width;
 // Rows that do so down columns, and columns worked on at a time.
-constexpr int64_t kColumnRows = 32, kColumns = 512;
+constexpr int64_t kColumnRows = kFewRows, kColumns = 512;
 
-template <class T>
-RUSH_FN typename Vector<T>::type load(const T* p) {
-  typename Vector<T>::type v;
-  __builtin_memcpy(&v, p, sizeof v);
-  return v;
-}
-
-template <int bytes>
-struct LaneInt;
-template <>
-struct LaneInt<1> {
-  using type = int8_t;
-};
-template <>
-struct LaneInt<4> {
-  using type = int32_t;
-};
-template <>
-struct LaneInt<8> {
-  using type = int64_t;
-};
-
-// 0, 1, 2, ... in integers as wide as T.
-template <class T>
-struct LaneNumbers {
-  using Lane = typename LaneInt<sizeof(T)>::type;
-  Lane lane[Vector<T>::width];
-  constexpr LaneNumbers() : lane() {
-    for (int i = 0; i < Vector<T>::width; ++i) lane[i] = Lane(i);
-  }
-};
-template <class T>
-inline constexpr LaneNumbers<T> kLaneNumbers;
-
-// The last `rest` elements before `end`, in the upper lanes of a vector whose others are blank. A
-// whole vector lies before `end`.
-template <class T>
-RUSH_FN typename Vector<T>::type load_rest(const T* end, int64_t rest, T blank) {
-  using Lane = typename LaneInt<sizeof(T)>::type;
-  const auto number = load<Lane>(kLaneNumbers<T>.lane);
-  const auto others = typename Vector<T>::type{} + blank;
-  return number >= Lane(Vector<T>::width - rest) ? load(end - Vector<T>::width) : others;
-}
-
-// All lanes of a vector into one, by halves.
-template <class Op, int bytes>
-RUSH_FN typename Op::Element across(typename Vector<typename Op::Element, bytes>::type v) {
-  using T = typename Op::Element;
-  if constexpr (bytes > 16) {
-    typename Vector<T, bytes / 2>::type halves[2];
-    __builtin_memcpy(halves, &v, sizeof v);
-    return across<Op, bytes / 2>(Op::join(halves[0], halves[1]));
-  } else {
-    constexpr int width = bytes / int(sizeof(T));
-    T parts[width];
-    __builtin_memcpy(parts, &v, sizeof v);
-    for (int half = width / 2; half > 0; half /= 2) {
-      for (int k = 0; k < half; ++k) parts[k] = Op::join(parts[k], parts[k + half]);
-    }
-    return parts[0];
-  }
-}
-
+// n elements, at least a vector's width, into one vector.
 template <class Op>
-typename Op::Element block(const typename Op::Element* x, int64_t n) {
+RUSH_FN typename Vector<typename Op::Element>::type lanes_of(const typename Op::Element* x,
+                                                             int64_t n) {
   using T = typename Op::Element;
   using V = typename Vector<T>::type;
   constexpr int width = Vector<T>::width;
-  if (n < width) {
-    T few = Op::blank;
-    for (int64_t i = 0; i < n; ++i) few = Op::step(few, x[i]);
-    return few;
-  }
   V lanes[4];
   for (V& lane : lanes) lane = V{} + Op::blank;
   int64_t i = 0;
@@ -114,8 +35,16 @@ typename Op::Element block(const typename Op::Element* x, int64_t n) {
   for (int lane = 0; lane < 3 && i + width <= n; ++lane, i += width)
     lanes[lane] = Op::step(lanes[lane], load(x + i));
   if (i < n) lanes[3] = Op::step(lanes[3], load_rest<T>(x + n, n - i, Op::blank));
-  return across<Op, kVectorBytes>(
-      Op::join(Op::join(lanes[0], lanes[1]), Op::join(lanes[2], lanes[3])));
+  return Op::join(Op::join(lanes[0], lanes[1]), Op::join(lanes[2], lanes[3]));
+}
+
+template <class Op>
+typename Op::Element block(const typename Op::Element* x, int64_t n) {
+  using T = typename Op::Element;
+  if (n >= Vector<T>::width) return across<Op, kVectorBytes>(lanes_of<Op>(x, n));
+  T few = Op::blank;
+  for (int64_t i = 0; i < n; ++i) few = Op::step(few, x[i]);
+  return few;
 }
 
 // float32 sums: 16 steps in float, then the lanes are widened to double. As exact as pairwise
@@ -163,37 +92,149 @@ void fold_row(const char* p, int64_t n, char* acc, double) {
     Op::fold(into, block<Op>(x + i, n - i < kRowBlock<T> ? n - i : kRowBlock<T>));
 }
 
+// Rows of n elements each, every one into an acc of its own. As many rows as a vector has lanes
+// meet at once, which takes a third of the instructions that one after the other would. A row's
+// result does not depend on the rows beside it.
+template <class Op>
+void fold_rows(const char* p, int64_t row_stride, int64_t rows, int64_t n, char* accs,
+               double param) {
+  using T = typename Op::Element;
+  using V = typename Vector<T>::type;
+  constexpr int width = Vector<T>::width;
+  auto* into = reinterpret_cast<typename Op::Acc*>(accs);
+  if (width > 16 || n < width || n > kRowBlock<T>) {
+    for (int64_t r = 0; r < rows; ++r)
+      fold_row<Op>(p + r * row_stride, n, reinterpret_cast<char*>(into + r), param);
+    return;
+  }
+  if constexpr (width <= 16) {
+    for (int64_t r = 0; r < rows; r += width) {
+      const int64_t m = rows - r < width ? rows - r : width;
+      V lanes[width];
+      for (int64_t k = 0; k < m; ++k)
+        lanes[k] = lanes_of<Op>(reinterpret_cast<const T*>(p + (r + k) * row_stride), n);
+      for (int64_t k = m; k < width; ++k) lanes[k] = V{} + Op::blank;
+      all_across<Op, width>(lanes);
+      alignas(64) T results[width];
+      __builtin_memcpy(results, lanes, sizeof results);
+      for (int64_t k = 0; k < m; ++k) Op::fold(into[r + k], results[k]);
+    }
+  }
+}
+
+// Down columns: `rows` rows of m >= width columns into lanes[m]. The last vector overlaps the one
+// before it, so that no column is left over.
+
+// `count` vectors of columns, from the c-th on, stay in registers.
+template <class Op, int count>
+RUSH_FN void column_strip(const char* p, int64_t row_stride, int64_t rows, int64_t c, int64_t last,
+                          typename Op::Element* lanes) {
+  using T = typename Op::Element;
+  using V = typename Vector<T>::type;
+  constexpr int64_t width = Vector<T>::width;
+  int64_t at[count];
+  V lane[count];
+  for (int k = 0; k < count; ++k) {
+    at[k] = c + k * width < last ? c + k * width : last;
+    lane[k] = V{} + Op::blank;
+  }
+  for (int64_t r = 0; r < rows; ++r) {
+    const T* x = reinterpret_cast<const T*>(p + r * row_stride);
+    for (int k = 0; k < count; ++k) lane[k] = Op::step(lane[k], load(x + at[k]));
+  }
+  for (int k = 0; k < count; ++k) __builtin_memcpy(lanes + at[k], &lane[k], sizeof lane[k]);
+}
+
+// Four vectors a strip are best where columns are many, eight where a row is hardly longer.
+constexpr int64_t kWide = 256;
+
+template <class Op>
+[[gnu::noinline]] void column_strips(const char* p, int64_t row_stride, int64_t rows, int64_t m,
+                                     typename Op::Element* lanes) {
+  constexpr int64_t width = Vector<typename Op::Element>::width;
+  int64_t c = 0;
+  if (m < kWide) {
+    for (; m - c > 4 * width; c += 8 * width)
+      column_strip<Op, 8>(p, row_stride, rows, c, m - width, lanes);
+  }
+  for (; c < m; c += 4 * width) column_strip<Op, 4>(p, row_stride, rows, c, m - width, lanes);
+}
+
+// Eight more rows: their streams are read side by side, which is best for what lies far away.
+template <class Op>
+[[gnu::noinline]] void eight_rows(const char* p, int64_t row_stride, int64_t m,
+                                  typename Op::Element* lanes) {
+  using T = typename Op::Element;
+  using V = typename Vector<T>::type;
+  constexpr int64_t width = Vector<T>::width;
+  auto add = [&](int64_t c, V lane) {
+    for (int r = 0; r < 8; ++r)
+      lane = Op::step(lane, load(reinterpret_cast<const T*>(p + r * row_stride) + c));
+    __builtin_memcpy(lanes + c, &lane, sizeof lane);
+  };
+  const V last = load(lanes + m - width);
+  for (int64_t c = 0; c < m - width; c += width) add(c, load(lanes + c));
+  add(m - width, last);
+}
+
+// At most kColumnRows rows of at most kColumns columns.
+template <class Op>
+RUSH_FN void column_block(const char* p, int64_t row_stride, int64_t rows, int64_t m, bool near,
+                          typename Op::Element* lanes) {
+  using T = typename Op::Element;
+  if (m < Vector<T>::width) {
+    for (int64_t j = 0; j < m; ++j) lanes[j] = Op::blank;
+    for (int64_t r = 0; r < rows; ++r) {
+      const T* x = reinterpret_cast<const T*>(p + r * row_stride);
+      for (int64_t j = 0; j < m; ++j) lanes[j] = Op::step(lanes[j], x[j]);
+    }
+    return;
+  }
+  const int64_t first = near ? rows : rows % 8;
+  column_strips<Op>(p, row_stride, first, m, lanes);
+  for (int64_t r = first; r < rows; r += 8)
+    eight_rows<Op>(p + r * row_stride, row_stride, m, lanes);
+}
+
+// Strips suit a narrow matrix, which they read end to end, and one that the caches hold.
+inline bool lies_near(int64_t row_stride, int64_t rows, int64_t n) {
+  constexpr int64_t kNearBytes = 8 << 20;
+  return n < kWide || rows * row_stride <= kNearBytes;
+}
+
 template <class Op>
 void fold_columns(const char* p, int64_t row_stride, int64_t rows, int64_t n, char* accs, double) {
   using T = typename Op::Element;
   auto* into = reinterpret_cast<typename Op::Acc*>(accs);
-  auto row = [&](int64_t r, int64_t c) {
-    return reinterpret_cast<const T*>(p + r * row_stride) + c;
-  };
+  const bool near = lies_near(row_stride, rows, n);
+  alignas(64) T lanes[kColumns];
   for (int64_t c = 0; c < n; c += kColumns) {
     const int64_t m = n - c < kColumns ? n - c : kColumns;
-    for (int64_t begin = 0; begin < rows; begin += kColumnRows) {
-      const int64_t end = rows - begin < kColumnRows ? rows : begin + kColumnRows;
-      alignas(64) T lanes[kColumns];
-      for (int64_t j = 0; j < m; ++j) lanes[j] = Op::blank;
-      int64_t r = begin;
-      for (; r + 8 <= end; r += 8) {  // the more at a time, the less goes through `lanes`
-        const T *x0 = row(r, c), *x1 = row(r + 1, c), *x2 = row(r + 2, c), *x3 = row(r + 3, c);
-        const T *x4 = row(r + 4, c), *x5 = row(r + 5, c), *x6 = row(r + 6, c), *x7 = row(r + 7, c);
-#pragma omp simd
-        for (int64_t j = 0; j < m; ++j) {
-          T lane = Op::step(Op::step(lanes[j], x0[j]), x1[j]);
-          lane = Op::step(Op::step(lane, x2[j]), x3[j]);
-          lane = Op::step(Op::step(lane, x4[j]), x5[j]);
-          lanes[j] = Op::step(Op::step(lane, x6[j]), x7[j]);
-        }
-      }
-      for (; r < end; ++r) {
-        const T* x = row(r, c);
-#pragma omp simd
-        for (int64_t j = 0; j < m; ++j) lanes[j] = Op::step(lanes[j], x[j]);
-      }
+    for (int64_t r = 0; r < rows; r += kColumnRows) {
+      const char* x = p + r * row_stride + c * int64_t(sizeof(T));
+      column_block<Op>(x, row_stride, rows - r < kColumnRows ? rows - r : kColumnRows, m, near,
+                       lanes);
       for (int64_t j = 0; j < m; ++j) Op::fold(into[c + j], lanes[j]);
+    }
+  }
+}
+
+// The results of at most kColumnRows rows: no acc has to wait for more.
+template <class Op>
+void fold_few_rows(const char* p, int64_t row_stride, int64_t rows, int64_t n, char* out,
+                   double count, double param) {
+  using T = typename Op::Element;
+  using Out = decltype(Op::finish(Op::blank_acc, count, param));
+  Out* to = reinterpret_cast<Out*>(out);
+  const bool near = lies_near(row_stride, rows, n);
+  alignas(64) T lanes[kColumns];
+  for (int64_t c = 0; c < n; c += kColumns) {
+    const int64_t m = n - c < kColumns ? n - c : kColumns;
+    column_block<Op>(p + c * int64_t(sizeof(T)), row_stride, rows, m, near, lanes);
+    for (int64_t j = 0; j < m; ++j) {
+      auto acc = Op::blank_acc;
+      Op::fold(acc, lanes[j]);
+      to[c + j] = Op::finish(acc, count, param);
     }
   }
 }
@@ -219,13 +260,23 @@ inline constexpr typename Op::Acc kBlank = Op::blank_acc;
 // For an op with loops of its own (Loops::row, Loops::columns).
 template <class Op, class Loops>
 constexpr FoldKernel custom_kernel() {
-  return {sizeof(typename Op::Acc), false,          &kBlank<Op>,    Loops::row,
-          Loops::columns,           merge_accs<Op>, finish_accs<Op>};
+  return {.acc_size = sizeof(typename Op::Acc),
+          .blank = &kBlank<Op>,
+          .row = Loops::row,
+          .columns = Loops::columns,
+          .merge = merge_accs<Op>,
+          .finish = finish_accs<Op>};
 }
 template <class Op>
 constexpr FoldKernel fold_kernel() {
-  return {sizeof(typename Op::Acc), false,          &kBlank<Op>,    fold_row<Op>,
-          fold_columns<Op>,         merge_accs<Op>, finish_accs<Op>};
+  return {.acc_size = sizeof(typename Op::Acc),
+          .blank = &kBlank<Op>,
+          .row = fold_row<Op>,
+          .rows = fold_rows<Op>,
+          .columns = fold_columns<Op>,
+          .few_rows = fold_few_rows<Op>,
+          .merge = merge_accs<Op>,
+          .finish = finish_accs<Op>};
 }
 
 // ---- winners with their positions ----

@@ -26,6 +26,7 @@ namespace rush::py {
 namespace {
 
 constexpr size_t kMaxCodes = 1 << 16;
+constexpr uint32_t kUnit = 2;  // bytes of one instruction
 
 struct Code {
   PyCodeObject* object;  // owned, for good
@@ -57,13 +58,8 @@ std::string& package_folder() {
 }
 
 uint32_t number_of(PyCodeObject* code) {
-  static PyCodeObject* last = nullptr;  // loops come back to one function
-  static uint32_t last_number = 0;
-  if (code == last) return last_number;
   const auto found = numbers().find(code);
-  const uint32_t number = found != numbers().end() ? found->second : number_of_new(code);
-  if (number) last = code, last_number = number;
-  return number;
+  return found != numbers().end() ? found->second : number_of_new(code);
 }
 
 // One level of the interpreter's stack: `code` is null where it is not a Python function.
@@ -78,7 +74,11 @@ struct Level {
 const void* innermost(PyThreadState* state) { return state->frame; }
 Level level_of(const void* at) {
   const auto* frame = static_cast<const PyFrameObject*>(at);
-  return {frame->f_code, uint32_t(frame->f_lasti) * sizeof(_Py_CODEUNIT), frame->f_back};
+  return {frame->f_code, uint32_t(frame->f_lasti) * kUnit, frame->f_back};
+}
+PyCodeObject* code_of(const void* at) { return static_cast<const PyFrameObject*>(at)->f_code; }
+uint32_t offset_in(const void* at, PyCodeObject*) {
+  return uint32_t(static_cast<const PyFrameObject*>(at)->f_lasti) * kUnit;
 }
 #define RUSH_FAST_FRAMES 1
 
@@ -96,6 +96,14 @@ struct Frame {
   void *function, *globals, *builtins, *locals, *frame_object;
 #endif
   const char* instruction;
+#if PY_VERSION_HEX >= 0x030C0000
+  int stack_top;
+  uint16_t return_offset;
+  char owner;
+  bool is_entry() const { return owner == 3; }  // where C called into Python: no function's
+#else
+  bool is_entry() const { return false; }
+#endif
 };
 
 const void* innermost(PyThreadState* state) {
@@ -108,20 +116,29 @@ const void* innermost(PyThreadState* state) {
 Level level_of(const void* at) {
   const auto* frame = static_cast<const Frame*>(at);
   // Between Python and C the interpreter keeps frames of its own, some without a code object.
-  auto* code = frame->code;
+  auto* code = frame->is_entry() ? nullptr : frame->code;
   if (!code || !PyCode_Check(reinterpret_cast<PyObject*>(code))) code = nullptr;
   const int64_t offset = code ? frame->instruction - code->co_code_adaptive : 0;
-  const int64_t size = code ? Py_SIZE(code) * int64_t(sizeof(_Py_CODEUNIT)) : 0;
+  const int64_t size = code ? Py_SIZE(code) * kUnit : 0;
   if (offset < 0 || offset >= size) code = nullptr;
   return {code, uint32_t(offset), frame->previous};
+}
+PyCodeObject* code_of(const void* at) { return static_cast<const Frame*>(at)->code; }
+uint32_t offset_in(const void* at, PyCodeObject* code) {
+  return uint32_t(static_cast<const Frame*>(at)->instruction - code->co_code_adaptive);
 }
 #define RUSH_FAST_FRAMES 1
 
 #endif
 
 bool g_fast = false;
-thread_local SourcePoint t_fixed;
-thread_local bool t_is_fixed = false;
+// initial-exec: one fixed offset from the thread pointer instead of a call into the loader.
+constinit thread_local SourcePoint t_fixed __attribute__((tls_model("initial-exec")));
+constinit thread_local bool t_is_fixed __attribute__((tls_model("initial-exec"))) = false;
+
+// The user's function that asked last: loops come back to it.
+PyCodeObject* g_last_code = nullptr;
+uint32_t g_last_number = 0;
 
 // The same through the public API: slower, and right for every version.
 SourcePoint slow_here(PyThreadState* state) noexcept {
@@ -131,7 +148,7 @@ SourcePoint slow_here(PyThreadState* state) noexcept {
     PyCodeObject* code = PyFrame_GetCode(frame);
     const uint32_t number = number_of(code);
 #if PY_VERSION_HEX < 0x030B0000
-    const int offset = frame->f_lasti * int(sizeof(_Py_CODEUNIT));
+    const int offset = frame->f_lasti * int(kUnit);
 #else
     const int offset = PyFrame_GetLasti(frame);
 #endif
@@ -149,24 +166,38 @@ SourcePoint slow_here(PyThreadState* state) noexcept {
   return innermost_point;
 }
 
+#if RUSH_FAST_FRAMES
+[[gnu::noinline]] SourcePoint walk(const void* at) noexcept {
+  SourcePoint innermost_point;
+  while (at) {
+    const Level level = level_of(at);
+    if (level.code) {
+      const uint32_t number = number_of(level.code);
+      const SourcePoint point{number, level.offset};
+      if (number && !codes()[number].ours) {
+        g_last_code = level.code;
+        g_last_number = number;
+        return point;
+      }
+      if (!innermost_point) innermost_point = point;
+    }
+    at = level.below;
+  }
+  return innermost_point;
+}
+#endif
+
 SourcePoint here() noexcept {
-  if (t_is_fixed) return t_fixed;
+  if (t_is_fixed) [[unlikely]]
+    return t_fixed;
   PyThreadState* state = PyGILState_GetThisThreadState();
   if (!state) return {};  // a thread of the core
 #if RUSH_FAST_FRAMES
   if (g_fast) [[likely]] {
-    SourcePoint innermost_point;
-    for (const void* at = innermost(state); at;) {
-      const Level level = level_of(at);
-      if (level.code) {
-        const uint32_t number = number_of(level.code);
-        const SourcePoint point{number, level.offset};
-        if (number && !codes()[number].ours) return point;
-        if (!innermost_point) innermost_point = point;
-      }
-      at = level.below;
-    }
-    return innermost_point;
+    const void* at = innermost(state);
+    if (at && code_of(at) == g_last_code) [[likely]]
+      return {g_last_number, offset_in(at, g_last_code)};
+    return walk(at);
   }
 #endif
   return slow_here(state);
@@ -238,15 +269,20 @@ bool fast_frames_work() {
 PyObject* source_here_(PyObject*, PyObject*) {
   return guarded([] { return PyUnicode_FromString(describe(here()).c_str()); });
 }
-// _set_fast_frames(bool) -> bool: chooses between the two ways; returns whether the fast one is on.
-PyObject* set_fast_frames(PyObject*, PyObject* on) {
-  g_fast = PyObject_IsTrue(on) == 1 && fast_frames_work();
-  return PyBool_FromLong(g_fast);
+// _set_source_lines("fast" | "public" | "off") -> bool: the way lines are found; False when it is
+// not to be had. For tests and measurements.
+PyObject* set_source_lines(PyObject*, PyObject* way) {
+  return guarded([&] {
+    const std::string_view name = text_of(way);
+    g_fast = name == "fast" && fast_frames_work();
+    g_source_host.here = name == "off" ? nullptr : here;
+    return PyBool_FromLong(g_fast || name != "fast");
+  });
 }
 
 PyMethodDef functions[] = {
     {"_source_here", source_here_, METH_NOARGS, nullptr},
-    {"_set_fast_frames", set_fast_frames, METH_O, nullptr},
+    {"_set_source_lines", set_source_lines, METH_O, nullptr},
     {},
 };
 

@@ -176,6 +176,10 @@ concept HasJvp = requires { &Op::jvp; };
 template <class Op>
 concept NotDifferentiable = requires { requires !Op::differentiable; };
 
+// Exists only in place, and leaves nothing of the old value: check() has nothing to return.
+template <class Op>
+concept Overwrites = requires { &Op::check; } && std::is_void_v<ResultOf<decltype(&Op::check)>>;
+
 template <class Op>
 constexpr bool in_place_safe() {
   if constexpr (requires { Op::in_place_safe; }) return Op::in_place_safe;
@@ -285,6 +289,11 @@ class OpNode final : public Node {
               return Op::grad(ctx, grads[0], kept.get(this)...);
           },
           kept_);
+    } else if constexpr (Overwrites<Op>) {
+      Grads zeros(edges().size());
+      const ResultMeta& self = results()[0];
+      if (wanted[0]) zeros[0] = engine_ops().zeros(self.sizes, self.dtype, self.device);
+      return zeros;
     } else {
       fail(ErrorKind::NotImplemented, Op::name,
            "this operator has no gradient yet; detach() its inputs if none is wanted");

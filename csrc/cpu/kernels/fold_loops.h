@@ -9,40 +9,46 @@
 
 namespace rush::RUSH_ISA {
 
+// Vectors along a row. An op that does as little as adding is as fast as memory, and half a cache
+// line a load keeps the prefetcher further ahead than a whole one: a sum over 16 MiB in the
+// third-level cache takes a tenth less (Zen 4). Down columns, and for maxima, it is the reverse.
+template <class Op>
+inline constexpr int kRowBytes = Op::light && kVectorBytes > 32 ? 32 : kVectorBytes;
+template <class Op>
+using RowVector = Vector<typename Op::Element, kRowBytes<Op>>;
+
 // Elements of a row that meet in their own type before they go into the wider acc: 32 steps a lane.
 template <class T>
-inline constexpr int64_t kRowBlock = 32 * 4 * Vector<T>::width;
+inline constexpr int64_t kRowBlock = 32 * 4 * (kVectorBytes > 32 ? 32 : kVectorBytes) / sizeof(T);
 // Rows that do so down columns, and columns worked on at a time.
 constexpr int64_t kColumnRows = kFewRows, kColumns = 512;
 
 // n elements, at least a vector's width, into one vector.
 template <class Op>
-RUSH_FN typename Vector<typename Op::Element>::type lanes_of(const typename Op::Element* x,
-                                                             int64_t n) {
+RUSH_FN typename RowVector<Op>::type lanes_of(const typename Op::Element* x, int64_t n) {
   using T = typename Op::Element;
-  using V = typename Vector<T>::type;
-  constexpr int width = Vector<T>::width;
+  using V = typename RowVector<Op>::type;
+  constexpr int bytes = kRowBytes<Op>, width = RowVector<Op>::width;
   V lanes[4];
   for (V& lane : lanes) lane = V{} + Op::blank;
   int64_t i = 0;
   for (; i + 4 * width <= n; i += 4 * width) {
-    lanes[0] = Op::step(lanes[0], load(x + i));
-    lanes[1] = Op::step(lanes[1], load(x + i + width));
-    lanes[2] = Op::step(lanes[2], load(x + i + 2 * width));
-    lanes[3] = Op::step(lanes[3], load(x + i + 3 * width));
+    lanes[0] = Op::step(lanes[0], load<T, bytes>(x + i));
+    lanes[1] = Op::step(lanes[1], load<T, bytes>(x + i + width));
+    lanes[2] = Op::step(lanes[2], load<T, bytes>(x + i + 2 * width));
+    lanes[3] = Op::step(lanes[3], load<T, bytes>(x + i + 3 * width));
   }
   // Up to three more, each for a lane of its own: short rows are mostly this.
   for (int lane = 0; lane < 3 && i + width <= n; ++lane, i += width)
-    lanes[lane] = Op::step(lanes[lane], load(x + i));
-  if (i < n) lanes[3] = Op::step(lanes[3], load_rest<T>(x + n, n - i, Op::blank));
+    lanes[lane] = Op::step(lanes[lane], load<T, bytes>(x + i));
+  if (i < n) lanes[3] = Op::step(lanes[3], load_rest<T, bytes>(x + n, n - i, Op::blank));
   return Op::join(Op::join(lanes[0], lanes[1]), Op::join(lanes[2], lanes[3]));
 }
 
 template <class Op>
 typename Op::Element block(const typename Op::Element* x, int64_t n) {
-  using T = typename Op::Element;
-  if (n >= Vector<T>::width) return across<Op, kVectorBytes>(lanes_of<Op>(x, n));
-  T few = Op::blank;
+  if (n >= RowVector<Op>::width) return across<Op, kRowBytes<Op>>(lanes_of<Op>(x, n));
+  typename Op::Element few = Op::blank;
   for (int64_t i = 0; i < n; ++i) few = Op::step(few, x[i]);
   return few;
 }
@@ -51,30 +57,37 @@ typename Op::Element block(const typename Op::Element* x, int64_t n) {
 // summation with blocks of 128, or better, and as fast as memory.
 template <class Op>
 int64_t fold_widening(const float* x, int64_t n, WideSum<float>& acc) {
-  using V = typename Vector<float>::type;
-  typedef float Half __attribute__((vector_size(kVectorBytes / 2)));
+  using V = typename RowVector<Op>::type;
+  typedef float Part __attribute__((vector_size(kVectorBytes / 2)));
   typedef double Wide __attribute__((vector_size(kVectorBytes)));
-  constexpr int64_t width = Vector<float>::width, steps = 16;
-  Wide total[2] = {};
+  constexpr int bytes = kRowBytes<Op>, parts = 2 * bytes / kVectorBytes;
+  constexpr int64_t width = RowVector<Op>::width, steps = 16;
+  Wide total[parts] = {};
   int64_t i = 0;
   for (; i + steps * 4 * width <= n; i += steps * 4 * width) {
     V a = {}, b = {}, c = {}, d = {};
     const float* from = x + i;
     for (int64_t s = 0; s < steps; ++s, from += 4 * width) {
-      a = Op::step(a, load(from));
-      b = Op::step(b, load(from + width));
-      c = Op::step(c, load(from + 2 * width));
-      d = Op::step(d, load(from + 3 * width));
+      a = Op::step(a, load<float, bytes>(from));
+      b = Op::step(b, load<float, bytes>(from + width));
+      c = Op::step(c, load<float, bytes>(from + 2 * width));
+      d = Op::step(d, load<float, bytes>(from + 3 * width));
     }
     const V all = (a + b) + (c + d);
-    Half halves[2];
-    __builtin_memcpy(halves, &all, sizeof all);
-    total[0] += __builtin_convertvector(halves[0], Wide);
-    total[1] += __builtin_convertvector(halves[1], Wide);
+    Part part[parts];
+    __builtin_memcpy(part, &all, sizeof all);
+    for (int k = 0; k < parts; ++k) total[k] += __builtin_convertvector(part[k], Wide);
   }
-  acc.add(across<SumFold<double>, kVectorBytes>(total[0] + total[1]));
+  for (int k = 1; k < parts; ++k) total[0] += total[k];
+  acc.add(across<SumFold<double>, kVectorBytes>(total[0]));
   return i;
 }
+
+// What has no wider acc need not be cut.
+template <class Op>
+inline constexpr int64_t kRowPiece =
+    std::is_same_v<typename Op::Acc, typename Op::Element> ? int64_t(1) << 40
+                                                           : kRowBlock<typename Op::Element>;
 
 template <class Op>
 void fold_row(const char* p, int64_t n, char* acc, double) {
@@ -82,14 +95,14 @@ void fold_row(const char* p, int64_t n, char* acc, double) {
   const T* x = reinterpret_cast<const T*>(p);
   auto& into = *reinterpret_cast<typename Op::Acc*>(acc);
   if constexpr (std::is_same_v<typename Op::Acc, WideSum<float>>) {
-    if (n >= 64 * Vector<T>::width) {
+    if (n > kRowBlock<T>) {
       const int64_t done = fold_widening<Op>(x, n, into);
       x += done;
       n -= done;
     }
   }
-  for (int64_t i = 0; i < n; i += kRowBlock<T>)
-    Op::fold(into, block<Op>(x + i, n - i < kRowBlock<T> ? n - i : kRowBlock<T>));
+  for (int64_t i = 0; i < n; i += kRowPiece<Op>)
+    Op::fold(into, block<Op>(x + i, n - i < kRowPiece<Op> ? n - i : kRowPiece<Op>));
 }
 
 // Rows of n elements each, every one into an acc of its own. As many rows as a vector has lanes
@@ -99,10 +112,10 @@ template <class Op>
 void fold_rows(const char* p, int64_t row_stride, int64_t rows, int64_t n, char* accs,
                double param) {
   using T = typename Op::Element;
-  using V = typename Vector<T>::type;
-  constexpr int width = Vector<T>::width;
+  using V = typename RowVector<Op>::type;
+  constexpr int width = RowVector<Op>::width;
   auto* into = reinterpret_cast<typename Op::Acc*>(accs);
-  if (width > 16 || n < width || n > kRowBlock<T>) {
+  if (width > 16 || n < width || n > kRowPiece<Op>) {
     for (int64_t r = 0; r < rows; ++r)
       fold_row<Op>(p + r * row_stride, n, reinterpret_cast<char*>(into + r), param);
     return;
@@ -296,11 +309,7 @@ struct ArgLoops {
     return (better | (x != x)) & (y == y);
   }
   static void extreme(const char* x, int64_t n, char* value) {
-    T best = Op::blank;
-    for (int64_t i = 0; i < n; i += kRowBlock<T>)
-      best = Op::join(best, block<Op>(reinterpret_cast<const T*>(x) + i,
-                                      n - i < kRowBlock<T> ? n - i : kRowBlock<T>));
-    *reinterpret_cast<T*>(value) = best;
+    *reinterpret_cast<T*>(value) = block<Op>(reinterpret_cast<const T*>(x), n);
   }
   static int64_t find(const char* p, int64_t n, const char* value) {
     const T* x = reinterpret_cast<const T*>(p);

@@ -23,9 +23,9 @@ struct Vector {
   static constexpr int width = bytes / sizeof(T);
 };
 
-template <class T>
-RUSH_FN typename Vector<T>::type load(const T* p) {
-  typename Vector<T>::type v;
+template <class T, int bytes = kVectorBytes>
+RUSH_FN typename Vector<T, bytes>::type load(const T* p) {
+  typename Vector<T, bytes>::type v;
   __builtin_memcpy(&v, p, sizeof v);
   return v;
 }
@@ -59,12 +59,13 @@ inline constexpr LaneNumbers<T> kLaneNumbers;
 
 // The last `rest` elements before `end`, in the upper lanes of a vector whose others are blank. A
 // whole vector lies before `end`.
-template <class T>
-RUSH_FN typename Vector<T>::type load_rest(const T* end, int64_t rest, T blank) {
+template <class T, int bytes>
+RUSH_FN typename Vector<T, bytes>::type load_rest(const T* end, int64_t rest, T blank) {
   using Lane = typename LaneInt<sizeof(T)>::type;
-  const auto number = load<Lane>(kLaneNumbers<T>.lane);
-  const auto others = typename Vector<T>::type{} + blank;
-  return number >= Lane(Vector<T>::width - rest) ? load(end - Vector<T>::width) : others;
+  constexpr int width = Vector<T, bytes>::width;
+  const auto number = load<Lane, bytes>(kLaneNumbers<T>.lane);
+  const auto others = typename Vector<T, bytes>::type{} + blank;
+  return number >= Lane(width - rest) ? load<T, bytes>(end - width) : others;
 }
 
 // All lanes of a vector into one, by halves.

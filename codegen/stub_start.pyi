@@ -1,5 +1,5 @@
 # The hand-written part of the stub of rushlight._C; the generator puts the ops at the two marks.
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, overload
 
 Number = bool | int | float | complex

@@ -156,6 +156,10 @@ Grads GraphTask::apply(Node& node, SmallVector<Tensor, 1> incoming, std::span<co
     if (incoming.size() > 1) fill_missing(node, incoming);
   }
   if (incoming.empty()) incoming.resize(node.results().size());
+  // Hooks see the gradients after the node ran: a second count keeps it from reusing their memory.
+  SmallVector<Tensor, 1> for_hooks;
+  if (node.extras()) [[unlikely]]
+    for_hooks = incoming;
   Grads out;
   {
     NodeLock lock(node);
@@ -163,7 +167,7 @@ Grads GraphTask::apply(Node& node, SmallVector<Tensor, 1> incoming, std::span<co
     if (!options_.retain_graph) node.drop_saved(options_.called_at);
   }
   if (node.extras()) [[unlikely]]
-    run_after_hooks(node, out, incoming);
+    run_after_hooks(node, out, for_hooks);
   return out;
 }
 

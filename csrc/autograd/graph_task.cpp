@@ -158,7 +158,7 @@ Grads GraphTask::apply(Node& node, SmallVector<Tensor, 1> incoming, std::span<co
   if (incoming.empty()) incoming.resize(node.results().size());
   // Hooks see the gradients after the node ran: a second count keeps it from reusing their memory.
   SmallVector<Tensor, 1> for_hooks;
-  if (node.extras()) [[unlikely]]
+  if (node.extras() && node.extras()->after.get()) [[unlikely]]
     for_hooks = incoming;
   Grads out;
   {
@@ -166,7 +166,7 @@ Grads GraphTask::apply(Node& node, SmallVector<Tensor, 1> incoming, std::span<co
     out = node.apply(incoming, wanted);
     if (!options_.retain_graph) node.drop_saved(options_.called_at);
   }
-  if (node.extras()) [[unlikely]]
+  if (!for_hooks.empty()) [[unlikely]]
     run_after_hooks(node, out, for_hooks);
   return out;
 }

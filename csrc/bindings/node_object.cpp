@@ -6,6 +6,7 @@
 #include "bindings/node_object.h"
 
 #include <cstddef>
+#include <cstring>
 #include <map>
 #include <string>
 #include <unordered_set>
@@ -53,7 +54,9 @@ PyObject* node_name_(PyObject* o, PyObject*) {
 }
 
 PyObject* node_repr(PyObject* o) {
-  return PyUnicode_FromFormat("<%s object at %p>", Py_TYPE(o)->tp_name, static_cast<void*>(o));
+  const char* dot = std::strrchr(Py_TYPE(o)->tp_name, '.');
+  return PyUnicode_FromFormat("<%s object at %p>", dot ? dot + 1 : Py_TYPE(o)->tp_name,
+                              static_cast<void*>(o));
 }
 
 PyObject* node_next(PyObject* o, void*) {
@@ -166,22 +169,22 @@ PyType_Spec spec = {"rushlight.autograd.graph.Node", sizeof(NodeObject), 0,
 // The type of a kind of node. The GIL guards the map; types live as long as the process.
 PyTypeObject* type_of(const Node& node) {
   static auto* types = new std::map<std::string, PyTypeObject*>;
-  const auto [it, fresh] = types->try_emplace(node_name(node));
+  const auto [it, fresh] = types->try_emplace("rushlight.autograd.graph." + node_name(node));
   if (!fresh) return it->second;
-  PyType_Slot none[] = {{Py_tp_dealloc, reinterpret_cast<void*>(node_dealloc)}, {}};
+  PyType_Slot kind_slots[] = {{Py_tp_dealloc, reinterpret_cast<void*>(node_dealloc)},
+                              {Py_tp_traverse, reinterpret_cast<void*>(node_traverse)},
+                              {Py_tp_clear, reinterpret_cast<void*>(node_clear)},
+                              {}};
   PyType_Spec kind = {it->first.c_str(), sizeof(NodeObject), 0,
                       Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_DISALLOW_INSTANTIATION,
-                      none};
+                      kind_slots};
   const Handle bases = Handle::steal(PyTuple_Pack(1, NodeType));
   PyObject* type = PyType_FromSpecWithBases(&kind, bases.get());
   if (!type) {
     types->erase(it);
     throw PythonError{};
   }
-  it->second = reinterpret_cast<PyTypeObject*>(type);
-  const Handle module = Handle::steal(PyUnicode_FromString("rushlight.autograd.graph"));
-  check_status(PyObject_SetAttrString(type, "__module__", module.get()));
-  return it->second;
+  return it->second = reinterpret_cast<PyTypeObject*>(type);
 }
 
 // How far the collector follows nodes that nobody else holds. Cycles of more nodes stay uncollected;

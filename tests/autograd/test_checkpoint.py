@@ -360,7 +360,7 @@ def peak(run):
     return after - before
 
 
-@pytest.mark.skipif(not hasattr(rl, "_fail_nth_allocation"), reason="memory_stats is Rushlight's")
+@pytest.mark.skipif(rl.__name__ != "rushlight", reason="memory_stats is Rushlight's")
 @both
 def test_memory(use_reentrant):
     n = 10_000

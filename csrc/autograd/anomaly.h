@@ -1,5 +1,5 @@
-// anomaly.h: a mode that looks for NaN and remembers where each node was made. For the whole process,
-// as in PyTorch: a backward on another thread is watched as well.
+// anomaly.h: a mode that looks for NaN and remembers where each node was made. For the whole
+// process, as in PyTorch: a backward on another thread is watched as well.
 #pragma once
 
 #include <atomic>
@@ -20,9 +20,9 @@ RUSH_API void set_anomaly(bool on, bool check_nan);
 
 // What the program that embeds us can tell about its own stack. Any of them may be null.
 struct AnomalyHost {
-  Ref<HostObject> (*stack)() = nullptr;                             // of the call that runs now
+  Ref<HostObject> (*stack)() = nullptr;                                 // of the call that runs now
   void (*warn_of_call)(const Node& node, HostObject& stack) = nullptr;  // "... was called here"
-  void (*warn_of_nan)(const std::string& node_name) = nullptr;      // made in forward, right now
+  void (*warn_of_nan)(const std::string& node_name) = nullptr;  // made in forward, right now
 };
 RUSH_API AnomalyHost& anomaly_host();
 

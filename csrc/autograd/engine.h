@@ -24,8 +24,8 @@ RUSH_API void backward(std::span<const Tensor> roots, std::span<const Tensor> gr
 RUSH_API std::vector<Tensor> grad(std::span<const Tensor> roots, std::span<const Tensor> grads,
                                   std::span<const Tensor> inputs, const BackwardOptions& options);
 
-// The same for places in the graph instead of tensors. Leaves among the inputs, or all when none are
-// named, get their gradient added when `accumulate` is set.
+// The same for places in the graph instead of tensors. Leaves among the inputs, or all when none
+// are named, get their gradient added when `accumulate` is set.
 RUSH_API std::vector<Tensor> run_graph(const std::vector<Edge>& roots, std::vector<Tensor> seeds,
                                        const std::vector<Edge>& inputs, bool accumulate,
                                        const BackwardOptions& options);

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "autograd/engine.h"
-#include "autograd/running_task.h"
 #include "autograd/node_table.h"
+#include "autograd/running_task.h"
 
 namespace rush {
 

@@ -4,7 +4,8 @@
 // - A node without anything attached pays one null test: everything hangs on Node::extras().
 // - One mutex guards all lists. It is held to read or change a list, never while a hook runs or
 //   dies: either may run the user's code.
-// - A list belongs to a tensor or a node, which closes it when it dies. A handle that the user still
+// - A list belongs to a tensor or a node, which closes it when it dies. A handle that the user
+// still
 //   holds then keeps an empty list, and no hook.
 #pragma once
 
@@ -25,9 +26,9 @@ class RUSH_API HostObject : public Counted<HostObject> {
 // One callable. Only the function that fits the place where it hangs is called.
 class RUSH_API Hook : public HostObject {
  public:
-  virtual void on_gradient(Tensor& grad);                               // may replace it
-  virtual void before_node(std::span<Tensor> grads);                    // of the node's results
-  virtual void after_node(std::span<Tensor> out, GradSpan grads);       // of its inputs, results
+  virtual void on_gradient(Tensor& grad);                          // may replace it
+  virtual void before_node(std::span<Tensor> grads);               // of the node's results
+  virtual void after_node(std::span<Tensor> out, GradSpan grads);  // of its inputs, results
   virtual void after_accumulation(const Tensor& leaf);
 };
 
@@ -78,9 +79,9 @@ class RUSH_API RetainedGrad : public Counted<RetainedGrad> {
 // What hangs on a tensor (GradMeta::hooks). The hooks of a tensor with a grad_fn hang on that node
 // instead, so that an in-place operation leaves them with the old value.
 struct RUSH_API TensorHooks {
-  OwnedHooks gradient;          // leaves: before the gradient is added
-  OwnedHooks accumulated;       // leaves: after it
-  Ref<RetainedGrad> retained;   // moves with the tensor from node to node
+  OwnedHooks gradient;         // leaves: before the gradient is added
+  OwnedHooks accumulated;      // leaves: after it
+  Ref<RetainedGrad> retained;  // moves with the tensor from node to node
   ~TensorHooks() {
     if (retained) retained->forget();
   }
@@ -129,7 +130,8 @@ RUSH_API Ref<HookList> after_hooks(Node& node);
 RUSH_API Ref<HookList> accumulation_hooks(const Tensor& leaf);
 RUSH_API void retain_grad(const Tensor& t);
 RUSH_API bool retains_grad(const Tensor& t);
-// t's history changed from `from` to result `slot` of `to`: a kept gradient is that of the new value.
+// t's history changed from `from` to result `slot` of `to`: a kept gradient is that of the new
+// value.
 RUSH_API void move_retained_grad(TensorHooks& hooks, Node* from, Node* to, uint32_t slot);
 
 // Called by the engine when node.extras() is there. First the gradients of the node's results, then

@@ -74,10 +74,11 @@ void set_requires_grad(const Tensor& t, bool on) {
   if (!on && !t.impl()->autograd) return;
   check(!on || is_differentiable(t.dtype()), ErrorKind::Runtime, "requires_grad_",
         "only floating and complex tensors can require gradients, this one is ", t.dtype());
-  check(!on || !t.impl()->has(TensorImpl::kInference) || t_modes & kInferenceMode,
-        ErrorKind::Runtime, "requires_grad_",
-        "this tensor was made under inference_mode() and can require gradients only there; outside, "
-        "clone() it first");
+  check(
+      !on || !t.impl()->has(TensorImpl::kInference) || t_modes & kInferenceMode, ErrorKind::Runtime,
+      "requires_grad_",
+      "this tensor was made under inference_mode() and can require gradients only there; outside, "
+      "clone() it first");
   check(on || is_leaf(t), ErrorKind::Runtime, "requires_grad_",
         "only a leaf can stop requiring gradients; use detach() to cut a computed tensor off");
   if (is_leaf(t)) grad_meta(t).requires_grad = on;
@@ -132,9 +133,10 @@ Tensor detached(const Tensor& t) { return t.alias(); }
 
 void check_in_place(const char* op, const Tensor& t, bool repeats_are_fine,
                     bool value_requires_grad) {
-  check(!t.impl()->has(TensorImpl::kInference) || t_modes & kInferenceMode, ErrorKind::Runtime, op,
-        "this tensor was made under inference_mode() and must not be written outside of it: nothing "
-        "counts its versions. clone() it to get a normal tensor");
+  check(
+      !t.impl()->has(TensorImpl::kInference) || t_modes & kInferenceMode, ErrorKind::Runtime, op,
+      "this tensor was made under inference_mode() and must not be written outside of it: nothing "
+      "counts its versions. clone() it to get a normal tensor");
   check(!t.storage()->read_only(), ErrorKind::Runtime, op,
         "this tensor wraps read-only memory; clone() it before writing");
   check(repeats_are_fine || !has_internal_overlap(t), ErrorKind::Runtime, op,

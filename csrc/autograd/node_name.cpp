@@ -50,8 +50,8 @@ std::string title(std::string_view op) {
 
 std::string node_name(const Node& node) {
   const std::string_view op = node.name();
-  const bool is_public = op.empty() || std::isupper(static_cast<unsigned char>(op[0])) ||
-                         op.ends_with("Backward");
+  const bool is_public =
+      op.empty() || std::isupper(static_cast<unsigned char>(op[0])) || op.ends_with("Backward");
   if (is_public) return std::string(op);
   for (const Renamed& r : kRenamed) {
     if (r.op == op) return std::string(r.public_name);

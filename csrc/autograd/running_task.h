@@ -11,8 +11,8 @@ class Node;
 
 class RUSH_API RunningTask {
  public:
-  static const RunningTask* current();  // null outside of backward
-  int64_t id() const { return id_; }    // no other pass of the process has it
+  static const RunningTask* current();                   // null outside of backward
+  int64_t id() const { return id_; }                     // no other pass of the process has it
   bool fills_all_leaves() const { return all_leaves_; }  // no inputs were named
   // Will this node run, or its gradient be taken, in this pass?
   virtual bool will_run(const Node* node) const = 0;

@@ -27,7 +27,7 @@ class RUSH_API SavedTensor {
  private:
   void pack();  // hands the bytes to the user's functions
 
-  Tensor data_;        // detached unless the input was a leaf
+  Tensor data_;               // detached unless the input was a leaf
   Ref<PackedTensor> packed_;  // in place of data_
   Ref<Node> grad_fn_;         // of an input that is not a leaf
   uint32_t slot_ = 0;

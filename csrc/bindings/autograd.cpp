@@ -209,7 +209,11 @@ int set_grad(PyObject* o, PyObject* value, void*) {
 }
 
 PyObject* get_grad_fn(PyObject* o, void*) {
-  return guarded([&] { return wrap_node(grad_fn(unwrap(o))); });
+  return guarded([&] {
+    const Ref<Node> node = grad_fn(unwrap(o));
+    if (node) track_tensor(o);  // hooks on the node may lead back to the tensor
+    return wrap_node(node);
+  });
 }
 PyObject* get_is_leaf(PyObject* o, void*) {
   return guarded([&] { return PyBool_FromLong(is_leaf(unwrap(o))); });
@@ -217,9 +221,7 @@ PyObject* get_is_leaf(PyObject* o, void*) {
 PyObject* get_output_nr(PyObject* o, void*) {
   return PyLong_FromLong(meta_of(o) ? long(meta_of(o)->slot) : 0);
 }
-PyObject* get_retains_grad(PyObject* o, void*) {
-  return PyBool_FromLong(retains_grad(unwrap(o)));
-}
+PyObject* get_retains_grad(PyObject* o, void*) { return PyBool_FromLong(retains_grad(unwrap(o))); }
 
 // Unlike detach(), .data counts its writes apart: they are the user's own risk.
 PyObject* get_data(PyObject* o, void*) {
@@ -292,7 +294,7 @@ PyObject* tensor_retain_grad(PyObject* o, PyObject*) {
 }
 
 static PyObject* hook_argument(const char* function, PyObject* const* args, Py_ssize_t n,
-                        PyObject* kwnames) {
+                               PyObject* kwnames) {
   constexpr const char* names[] = {"hook"};
   PyObject* hook;
   parse_arguments({function, names, 1, 1}, args, n, kwnames, &hook);
@@ -330,9 +332,9 @@ PyObject* tensor_register_accumulation_hook(PyObject* o, PyObject* const* args, 
 
 bool init_autograd(PyObject* module) {
   set_thread_runner(run_on_python_thread);
-  return PyModule_AddFunctions(module, functions) == 0 && init_hooks(module) && init_nodes(module) &&
-         init_functions(module) && init_saved_tensor_hooks(module) && init_anomaly(module) &&
-         init_write_observer(module) && init_graph(module);
+  return PyModule_AddFunctions(module, functions) == 0 && init_hooks(module) &&
+         init_nodes(module) && init_functions(module) && init_saved_tensor_hooks(module) &&
+         init_anomaly(module) && init_write_observer(module) && init_graph(module);
 }
 
 }  // namespace rush::py

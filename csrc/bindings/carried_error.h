@@ -1,5 +1,5 @@
-// carried_error.h: where C++ calls Python: carrying a Python exception through C++ frames, and dropping
-// references from wherever the last owner happens to die.
+// carried_error.h: where C++ calls Python: carrying a Python exception through C++ frames, and
+// dropping references from wherever the last owner happens to die.
 #pragma once
 
 #include <exception>
@@ -11,8 +11,8 @@ namespace rush::py {
 
 // Note [Dropping Python references]
 // Graphs die on any thread, mostly without the GIL, and perhaps under a lock of the core. With the
-// GIL the reference goes at once; without it, it is queued, and dropped at the end of a backward or by
-// the interpreter's main thread, whichever comes first.
+// GIL the reference goes at once; without it, it is queued, and dropped at the end of a backward or
+// by the interpreter's main thread, whichever comes first.
 void drop_reference(PyObject* o) noexcept;
 void drop_waiting_references() noexcept;  // with the GIL
 

@@ -66,7 +66,8 @@ Handle FunctionNode::saved_tensors() const {
     released = released_;
   }
   check(!released, ErrorKind::Runtime, name_, "the tensors saved", at_source(source()),
-        " are gone: an earlier backward", at_source(released_at()), " freed them. Pass retain_graph=True to the earlier call");
+        " are gone: an earlier backward", at_source(released_at()),
+        " freed them. Pass retain_graph=True to the earlier call");
   Handle tuple = Handle::steal(PyTuple_New(Py_ssize_t(saved.size())));
   for (size_t i = 0; i < saved.size(); ++i) {
     PyTuple_SET_ITEM(tuple.get(), Py_ssize_t(i),
@@ -98,13 +99,14 @@ Handle FunctionNode::call_backward(GradSpan grads) {
 }
 
 Grads FunctionNode::gradients_from(PyObject* result) {
-  const Handle tuple = PyTuple_Check(result) ? Handle::borrow(result)
-                                             : Handle::steal(PyTuple_Pack(1, result));
+  const Handle tuple =
+      PyTuple_Check(result) ? Handle::borrow(result) : Handle::steal(PyTuple_Pack(1, result));
   Py_ssize_t n = PyTuple_GET_SIZE(tuple.get());
   const auto expected = Py_ssize_t(is_tensor_.size());
   while (n > expected && PyTuple_GET_ITEM(tuple.get(), n - 1) == Py_None) --n;
-  check(n == expected, ErrorKind::Runtime, name_, "backward must return one gradient for each of the ",
-        expected, " arguments of forward (None where there is none), it returned ", n);
+  check(n == expected, ErrorKind::Runtime, name_,
+        "backward must return one gradient for each of the ", expected,
+        " arguments of forward (None where there is none), it returned ", n);
   Grads grads;
   for (Py_ssize_t i = 0; i < n; ++i) {
     PyObject* item = PyTuple_GET_ITEM(tuple.get(), i);

@@ -2,9 +2,10 @@
 //
 // Note [A ctx and its node]
 // The ctx that forward() was given is also the Python object of the node: y.grad_fn is ctx. As with
-// tensors, one owns the other: while Python holds the ctx, it owns a count of the node; when the last
-// Python reference goes and the graph still holds the node, the node takes over the one reference to
-// the ctx. So both live exactly as long as somebody can reach them, and no cycle is left over.
+// tensors, one owns the other: while Python holds the ctx, it owns a count of the node; when the
+// last Python reference goes and the graph still holds the node, the node takes over the one
+// reference to the ctx. So both live exactly as long as somebody can reach them, and no cycle is
+// left over.
 #pragma once
 
 #include <vector>

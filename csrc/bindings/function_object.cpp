@@ -126,8 +126,7 @@ class Call {
   void add_node() {
     node_ = Ref<FunctionNode>::adopt(new FunctionNode(ctx_.get(), is_tensor_));
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(args_); ++i) {
-      if (is_tensor_[size_t(i)])
-        node_->add_edge(gradient_edge(unwrap(PyTuple_GET_ITEM(args_, i))));
+      if (is_tensor_[size_t(i)]) node_->add_edge(gradient_edge(unwrap(PyTuple_GET_ITEM(args_, i))));
     }
     function()->base.node = Ref<Node>::share(node_.get());
   }
@@ -139,8 +138,8 @@ class Call {
     const Handle apart = Handle::steal(PyObject_GetAttrString(cls_, "_uses_setup_context"));
     if (apart.get() == Py_True) {
       Handle result = Handle::steal(PyObject_Call(forward.get(), args_, nullptr));
-      Handle::steal(PyObject_CallMethod(cls_, "setup_context", "OOO", ctx_.get(), args_,
-                                        result.get()));
+      Handle::steal(
+          PyObject_CallMethod(cls_, "setup_context", "OOO", ctx_.get(), args_, result.get()));
       return result;
     }
     const Py_ssize_t n = PyTuple_GET_SIZE(args_);
@@ -199,9 +198,10 @@ class Call {
             "place must be among the outputs");
       check(!records_ || !(requires_grad(t) && is_leaf(t)), ErrorKind::Runtime, name(),
             "a leaf tensor that requires grad was modified in place");
-      check(!records_ || !t.impl()->base || tensors == 1, ErrorKind::Runtime, name(),
-            "an argument that is a view was modified in place, so the Function may return only this "
-            "one tensor; clone() the view first, or split the Function into two");
+      check(
+          !records_ || !t.impl()->base || tensors == 1, ErrorKind::Runtime, name(),
+          "an argument that is a view was modified in place, so the Function may return only this "
+          "one tensor; clone() the view first, or split the Function into two");
     }
   }
 
@@ -376,8 +376,7 @@ PyType_Slot type_slots[] = {
     {},
 };
 PyType_Spec type_spec = {"rushlight._C._FunctionBase", sizeof(FunctionObject), 0,
-                         Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC,
-                         type_slots};
+                         Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC, type_slots};
 
 PyMethodDef functions[] = {
     {"_apply_function", as_method(+[](PyObject*, PyObject* const* args, Py_ssize_t n) -> PyObject* {

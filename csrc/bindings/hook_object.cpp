@@ -16,8 +16,8 @@ std::string hook_name(PyObject* callable) {
 // A hook replaces a gradient by one of the same kind.
 void check_replacement(PyObject* callable, const Tensor& was, PyObject* is) {
   const auto named = [&] { return concat("hook '", hook_name(callable), "'"); };
-  check(is_tensor(is), ErrorKind::Type, "", named(), ": expected a Tensor or None, but it returned ",
-        type_name(is));
+  check(is_tensor(is), ErrorKind::Type, "", named(),
+        ": expected a Tensor or None, but it returned ", type_name(is));
   check(was.defined(), ErrorKind::Runtime, "", named(),
         ": a gradient that is None cannot be replaced by a tensor");
   const Tensor& t = unwrap(is);
@@ -25,8 +25,8 @@ void check_replacement(PyObject* callable, const Tensor& was, PyObject* is) {
               was.sizes(), " to ", t.sizes());
   check_dtype(t.dtype() == was.dtype(), "", named(), " changed the dtype of the gradient from ",
               was.dtype(), " to ", t.dtype());
-  check(t.device() == was.device(), ErrorKind::Device, "", named(),
-        " moved the gradient from ", was.device(), " to ", t.device());
+  check(t.device() == was.device(), ErrorKind::Device, "", named(), " moved the gradient from ",
+        was.device(), " to ", t.device());
 }
 
 Handle tuple_of_grads(std::span<const Tensor> grads) {
@@ -128,7 +128,8 @@ PyObject* handle_id(PyObject* o, void*) {
 }
 
 PyMethodDef handle_methods[] = {
-    {"remove", handle_remove, METH_NOARGS, "remove($self)\n--\n\nTakes the hook off; twice is fine."},
+    {"remove", handle_remove, METH_NOARGS,
+     "remove($self)\n--\n\nTakes the hook off; twice is fine."},
     {"__enter__", handle_enter, METH_NOARGS, nullptr},
     {"__exit__", handle_exit, METH_VARARGS, nullptr},
     {},

@@ -1,8 +1,8 @@
 // node_object.cpp: nodes of the graph as Python objects.
 //
-// A wrapper is made when grad_fn is read and owns a count of its node; the node remembers it, so that
-// x.grad_fn is x.grad_fn. Each kind of node has a Python type of its own (MulBackward0), made when
-// first seen, and all of them derive from rushlight.autograd.graph.Node.
+// A wrapper is made when grad_fn is read and owns a count of its node; the node remembers it, so
+// that x.grad_fn is x.grad_fn. Each kind of node has a Python type of its own (MulBackward0), made
+// when first seen, and all of them derive from rushlight.autograd.graph.Node.
 #include "bindings/node_object.h"
 
 #include <cstddef>
@@ -75,8 +75,10 @@ PyObject* node_next(PyObject* o, void*) {
 PyObject* node_variable(PyObject* o, void*) {
   return guarded([&] {
     if (AccumulateGrad* leaf = node_of(o)->as_accumulator()) return wrap(leaf->leaf());
-    PyErr_Format(PyExc_AttributeError, "'%s' object has no attribute 'variable': only "
-                 "AccumulateGrad has one", Py_TYPE(o)->tp_name);
+    PyErr_Format(PyExc_AttributeError,
+                 "'%s' object has no attribute 'variable': only "
+                 "AccumulateGrad has one",
+                 Py_TYPE(o)->tp_name);
     return static_cast<PyObject*>(nullptr);
   });
 }
@@ -102,14 +104,10 @@ PyObject* node_sequence(PyObject* o, PyObject*) {
 }
 
 PyObject* node_register_hook(PyObject* o, PyObject* callable) {
-  return guarded([&] {
-    return add_hook(after_hooks(*node_of(o)), callable, "register_hook");
-  });
+  return guarded([&] { return add_hook(after_hooks(*node_of(o)), callable, "register_hook"); });
 }
 PyObject* node_register_prehook(PyObject* o, PyObject* callable) {
-  return guarded([&] {
-    return add_hook(before_hooks(*node_of(o)), callable, "register_prehook");
-  });
+  return guarded([&] { return add_hook(before_hooks(*node_of(o)), callable, "register_prehook"); });
 }
 
 PyObject* node_input_metadata(PyObject* o, void*) {
@@ -187,8 +185,8 @@ PyTypeObject* type_of(const Node& node) {
   return it->second = reinterpret_cast<PyTypeObject*>(type);
 }
 
-// How far the collector follows nodes that nobody else holds. Cycles of more nodes stay uncollected;
-// a longer walk would cost a visible part of a collection.
+// How far the collector follows nodes that nobody else holds. Cycles of more nodes stay
+// uncollected; a longer walk would cost a visible part of a collection.
 constexpr size_t kTraversed = 64;
 
 int traverse_extras(const NodeExtras& extras, visitproc visit, void* arg) {

@@ -22,8 +22,8 @@ PyObject* wrap_node(const Ref<Node>& node);
 // A node that is a Python object of its own accord (a custom Function) gives it out itself.
 class NodeWithObject : public Node {
  public:
-  virtual PyObject* object() = 0;                                    // a new reference
-  virtual int traverse_owned(visitproc visit, void* arg) = 0;        // what only this node holds
+  virtual PyObject* object() = 0;                              // a new reference
+  virtual int traverse_owned(visitproc visit, void* arg) = 0;  // what only this node holds
 };
 
 // hook_object.cpp: a callable on a list, and the handle that takes it off again.

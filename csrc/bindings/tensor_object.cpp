@@ -15,8 +15,8 @@
 // - Everything here happens with the GIL held. A tensor may die on any thread, with any lock of the
 //   core released: drop_py_object takes the GIL.
 //
-// A wrapper is not tracked by the cyclic collector until it has a __dict__, or a hook, or comes out of
-// a custom Function: it cannot be in a cycle.
+// A wrapper is not tracked by the cyclic collector until it has a __dict__, or a hook, or comes out
+// of a custom Function: it cannot be in a cycle.
 #include "bindings/tensor_object.h"
 
 #include <cstddef>

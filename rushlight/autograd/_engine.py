@@ -7,8 +7,12 @@ from rushlight import _C
 from rushlight._C import Tensor
 
 
+def _is_edge(value):
+    return isinstance(value, tuple) and hasattr(value, "output_nr")  # a GradientEdge
+
+
 def _as_list(function, name, value):
-    if isinstance(value, Tensor) or hasattr(value, "output_nr"):  # a GradientEdge is a tuple
+    if isinstance(value, Tensor) or _is_edge(value):
         return [value]
     try:
         return list(value)
@@ -20,11 +24,11 @@ def _as_list(function, name, value):
 
 
 def _edges(name, values):
-    from rushlight.autograd.graph import GradientEdge, get_gradient_edge
+    from rushlight.autograd.graph import get_gradient_edge
 
     edges = [get_gradient_edge(v) if isinstance(v, Tensor) else v for v in values]
     for e in edges:
-        if not isinstance(e, GradientEdge):
+        if not _is_edge(e):
             raise TypeError(f"grad: '{name}' must hold tensors or GradientEdges, not "
                             f"{type(e).__name__}")  # fmt: skip
     return [(e.node, e.output_nr) for e in edges]
@@ -96,7 +100,7 @@ def grad(
     if grad_outputs is not None:
         grad_outputs = _as_list("grad", "grad_outputs", grad_outputs)
     unused = materialize_grads if allow_unused is None else allow_unused
-    if not all(isinstance(t, Tensor) for t in (*outputs, *inputs)):
+    if any(_is_edge(t) for t in (*outputs, *inputs)):
         return _grad_of_edges(outputs, inputs, grad_outputs, retain_graph, create_graph, unused)
     results = _C._grad(outputs, inputs, grad_outputs, retain_graph, create_graph, unused)
     if materialize_grads:

@@ -197,8 +197,8 @@ def once_differentiable(fn):
             return outputs
         single = not isinstance(outputs, tuple)
         items = [outputs] if single else list(outputs)
-        at = [i for i, t in enumerate(items) if isinstance(t, Tensor) and t.is_floating_point()
-              or isinstance(t, Tensor) and t.is_complex()]  # fmt: skip
+        at = [i for i, t in enumerate(items) if (isinstance(t, Tensor) and t.is_floating_point())
+              or (isinstance(t, Tensor) and t.is_complex())]  # fmt: skip
         leaves = [items[i].detach().requires_grad_() for i in at]
         name = getattr(ctx, "_forward_cls", type(ctx)).__name__
         if leaves:

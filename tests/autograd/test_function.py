@@ -508,7 +508,12 @@ def save_text(ctx, x):
         (lambda ctx, g: [g], None, RuntimeError, "position 0 it returned list"),
         (lambda ctx, g: "a", None, RuntimeError, "position 0 it returned str"),
         (lambda ctx, g: 1.0, None, RuntimeError, "position 0 it returned float"),
-        (lambda ctx, g: rl.ones(4), None, RuntimeError, r"\(4,?\).*argument 0.*\(3,?\)|\[4\].*\[3\]"),
+        (
+            lambda ctx, g: rl.ones(4),
+            None,
+            RuntimeError,
+            r"\(4,?\).*argument 0.*\(3,?\)|\[4\].*\[3\]",
+        ),
         (lambda ctx, g: rl.ones(1), None, RuntimeError, "argument 0"),
         (lambda ctx, g: rl.ones(3, dtype=rl.complex64), None, RuntimeError, "complex gradient"),
         (lambda ctx, g: g, dirty_leaf, RuntimeError, "leaf"),

@@ -156,18 +156,18 @@ Grads GraphTask::apply(Node& node, SmallVector<Tensor, 1> incoming, std::span<co
     if (incoming.size() > 1) fill_missing(node, incoming);
   }
   if (incoming.empty()) incoming.resize(node.results().size());
-  // What hooks will be shown must not be reused: holding it twice says so.
-  SmallVector<Tensor, 1> shown;
-  if (node.extras()) [[unlikely]]
-    shown = incoming;
+  // Hooks see the gradients after the node ran: a second count keeps it from reusing their memory.
+  SmallVector<Tensor, 1> for_hooks;
+  if (node.extras() && node.extras()->after.get()) [[unlikely]]
+    for_hooks = incoming;
   Grads out;
   {
     NodeLock lock(node);
     out = node.apply(incoming, wanted);
     if (!options_.retain_graph) node.drop_saved(options_.called_at);
   }
-  if (!shown.empty()) [[unlikely]]
-    run_after_hooks(node, out, shown);
+  if (!for_hooks.empty()) [[unlikely]]
+    run_after_hooks(node, out, for_hooks);
   return out;
 }
 

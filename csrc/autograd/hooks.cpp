@@ -11,12 +11,7 @@ namespace {
 
 Mutex g_hooks{LockRank::Hooks};
 
-TensorHooks& tensor_hooks(const Tensor& t) {
-  GradMeta& meta = grad_meta(t);
-  std::lock_guard lock(g_hooks);
-  if (!meta.hooks) meta.hooks = std::make_unique<TensorHooks>();
-  return *meta.hooks;
-}
+TensorHooks& tensor_hooks(const Tensor& t) { return grad_meta(t).hooks.make(); }
 
 // The hooks of a leaf hang on the leaf; its node must know that there is something to look at.
 TensorHooks& leaf_hooks(const Tensor& leaf) {
@@ -32,12 +27,31 @@ void drop_retained(NodeExtras& extras, const RetainedGrad* target) {
              list.end());
 }
 
+// Owners make their lists on first use, and may be read at the same time.
+Ref<HookList> made_locked(OwnedHooks& hooks) {
+  std::lock_guard lock(g_hooks);
+  return hooks.make();
+}
+Ref<HookList> read_locked(const OwnedHooks& hooks) {
+  std::lock_guard lock(g_hooks);
+  return hooks.get();
+}
+
 void run_list(const Ref<HookList>& list, Tensor& grad) {
   if (!list) return;
   for (const Ref<Hook>& hook : list->snapshot()) hook->on_gradient(grad);
 }
 
 }  // namespace
+
+TensorHooks& TensorHooksPointer::make() {
+  TensorHooks* known = get();
+  if (known) return *known;
+  auto* made = new TensorHooks;
+  if (p_.compare_exchange_strong(known, made, std::memory_order_acq_rel)) return *made;
+  delete made;  // another thread was faster
+  return *known;
+}
 
 void Hook::on_gradient(Tensor&) {}
 void Hook::before_node(std::span<Tensor>) {}
@@ -94,7 +108,7 @@ void RetainedGrad::forget() {
 
 Ref<HookList> gradient_hooks(const Tensor& t) {
   const Ref<Node> node = grad_fn(t);
-  if (!node) return leaf_hooks(t).gradient.make();
+  if (!node) return made_locked(leaf_hooks(t).gradient);
   const uint32_t slot = grad_meta(t).slot;
   NodeExtras& extras = node->make_extras();
   std::lock_guard lock(g_hooks);
@@ -105,7 +119,12 @@ Ref<HookList> gradient_hooks(const Tensor& t) {
   return extras.gradient.back().hooks.make();
 }
 
-Ref<HookList> accumulation_hooks(const Tensor& leaf) { return leaf_hooks(leaf).accumulated.make(); }
+Ref<HookList> before_hooks(Node& node) { return made_locked(node.make_extras().before); }
+Ref<HookList> after_hooks(Node& node) { return made_locked(node.make_extras().after); }
+
+Ref<HookList> accumulation_hooks(const Tensor& leaf) {
+  return made_locked(leaf_hooks(leaf).accumulated);
+}
 
 void retain_grad(const Tensor& t) {
   const Ref<Node> node = grad_fn(t);
@@ -137,7 +156,7 @@ void run_gradient_hooks(Node& node, std::span<Tensor> grads) {
   if (AccumulateGrad* leaf = node.as_accumulator()) {
     const GradMeta* meta = grad_meta_or_null(leaf->leaf());
     if (meta && meta->hooks && !grads.empty() && grads[0].defined())
-      run_list(meta->hooks->gradient.get(), grads[0]);
+      run_list(read_locked(meta->hooks->gradient), grads[0]);
     return;
   }
   NodeExtras& extras = *node.extras();
@@ -157,19 +176,19 @@ void run_gradient_hooks(Node& node, std::span<Tensor> grads) {
 }
 
 void run_before_hooks(Node& node, std::span<Tensor> grads) {
-  const Ref<HookList> list = node.extras()->before.get();
+  const Ref<HookList> list = read_locked(node.extras()->before);
   if (!list) return;
   for (const Ref<Hook>& hook : list->snapshot()) hook->before_node(grads);
 }
 
 void run_after_hooks(Node& node, std::span<Tensor> out, GradSpan grads) {
-  const Ref<HookList> list = node.extras()->after.get();
+  const Ref<HookList> list = read_locked(node.extras()->after);
   if (!list) return;
   for (const Ref<Hook>& hook : list->snapshot()) hook->after_node(out, grads);
 }
 
 void run_accumulation_hooks(const Tensor& leaf, TensorHooks& hooks) {
-  const Ref<HookList> list = hooks.accumulated.get();
+  const Ref<HookList> list = read_locked(hooks.accumulated);
   if (!list) return;
   for (const Ref<Hook>& hook : list->snapshot()) hook->after_accumulation(leaf);
 }

@@ -10,7 +10,6 @@
 #pragma once
 
 #include <atomic>
-#include <memory>
 #include <vector>
 
 #include "autograd/node.h"
@@ -88,6 +87,23 @@ struct RUSH_API TensorHooks {
   }
 };
 
+// A pointer to TensorHooks that is filled on first use, from any thread.
+class RUSH_API TensorHooksPointer {
+ public:
+  TensorHooksPointer() = default;
+  ~TensorHooksPointer() { delete get(); }
+  TensorHooksPointer(const TensorHooksPointer&) = delete;
+  TensorHooksPointer& operator=(const TensorHooksPointer&) = delete;
+  TensorHooks* get() const { return p_.load(std::memory_order_acquire); }
+  explicit operator bool() const { return get(); }
+  TensorHooks& operator*() const { return *get(); }
+  TensorHooks* operator->() const { return get(); }
+  TensorHooks& make();
+
+ private:
+  std::atomic<TensorHooks*> p_{nullptr};
+};
+
 // What hangs on a node.
 struct RUSH_API NodeExtras {
   struct OfResult {
@@ -109,6 +125,8 @@ struct RUSH_API NodeExtras {
 
 // The list that register_hook(t) adds to; t requires grad.
 RUSH_API Ref<HookList> gradient_hooks(const Tensor& t);
+RUSH_API Ref<HookList> before_hooks(Node& node);
+RUSH_API Ref<HookList> after_hooks(Node& node);
 RUSH_API Ref<HookList> accumulation_hooks(const Tensor& leaf);
 RUSH_API void retain_grad(const Tensor& t);
 RUSH_API bool retains_grad(const Tensor& t);

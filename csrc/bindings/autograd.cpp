@@ -289,8 +289,18 @@ PyObject* tensor_retain_grad(PyObject* o, PyObject*) {
   });
 }
 
-PyObject* tensor_register_hook(PyObject* o, PyObject* hook) {
+static PyObject* hook_argument(const char* function, PyObject* const* args, Py_ssize_t n,
+                               PyObject* kwnames) {
+  constexpr const char* names[] = {"hook"};
+  PyObject* hook;
+  parse_arguments({function, names, 1, 1}, args, n, kwnames, &hook);
+  return hook;
+}
+
+PyObject* tensor_register_hook(PyObject* o, PyObject* const* args, Py_ssize_t n,
+                               PyObject* kwnames) {
   return guarded([&] {
+    PyObject* hook = hook_argument("register_hook", args, n, kwnames);
     const Tensor& t = unwrap(o);
     check(requires_grad(t), ErrorKind::Runtime, "register_hook",
           "the tensor does not require a gradient, so no hook would ever be called");
@@ -300,9 +310,11 @@ PyObject* tensor_register_hook(PyObject* o, PyObject* hook) {
   });
 }
 
-PyObject* tensor_register_accumulation_hook(PyObject* o, PyObject* hook) {
+PyObject* tensor_register_accumulation_hook(PyObject* o, PyObject* const* args, Py_ssize_t n,
+                                            PyObject* kwnames) {
   constexpr const char* name = "register_post_accumulate_grad_hook";
   return guarded([&] {
+    PyObject* hook = hook_argument(name, args, n, kwnames);
     const Tensor& t = unwrap(o);
     check(requires_grad(t), ErrorKind::Runtime, name,
           "the tensor does not require a gradient, so no hook would ever be called");

@@ -1,6 +1,7 @@
 #include "bindings/function_node.h"
 
 #include <algorithm>
+#include <mutex>
 
 #include "autograd/engine.h"
 
@@ -50,18 +51,27 @@ void FunctionNode::save_output(const Tensor& t, uint32_t slot) {
 }
 
 void FunctionNode::release_saved() {
+  std::vector<SavedTensor> die_unlocked;
+  std::lock_guard guard(lock_);
   released_ = true;
-  for (SavedTensor& s : saved_) s.reset();
+  die_unlocked.swap(saved_);
 }
 
 Handle FunctionNode::saved_tensors() const {
-  check(!released_, ErrorKind::Runtime, name_, "the tensors saved", at_source(source()),
+  std::vector<SavedTensor> saved;
+  bool released;
+  {
+    std::lock_guard guard(lock_);
+    saved = saved_;
+    released = released_;
+  }
+  check(!released, ErrorKind::Runtime, name_, "the tensors saved", at_source(source()),
         " are gone: an earlier backward", at_source(released_at()),
         " freed them. Pass retain_graph=True to the earlier call");
-  Handle tuple = Handle::steal(PyTuple_New(Py_ssize_t(saved_.size())));
-  for (size_t i = 0; i < saved_.size(); ++i) {
+  Handle tuple = Handle::steal(PyTuple_New(Py_ssize_t(saved.size())));
+  for (size_t i = 0; i < saved.size(); ++i) {
     PyTuple_SET_ITEM(tuple.get(), Py_ssize_t(i),
-                     Handle::steal(wrap(saved_[i].unpack(this, true))).release());
+                     Handle::steal(wrap(saved[i].unpack(this, true))).release());
   }
   return tuple;
 }

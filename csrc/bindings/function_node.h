@@ -57,9 +57,12 @@ class FunctionNode final : public NodeWithObject {
 
   PyObject* ctx_;
   bool owns_ctx_ = false;
-  bool released_ = false;
   std::vector<bool> is_tensor_;  // an entry an argument of apply()
   std::vector<uint32_t> other_results_;
+  // Threads may differentiate a graph they share, and the engine locks no node that runs a user's
+  // code; saved_ and released_ are guarded here.
+  mutable SpinLock lock_;
+  bool released_ = false;
   std::vector<SavedTensor> saved_;
   std::string name_;
 };

@@ -101,13 +101,10 @@ PyObject* node_sequence(PyObject* o, PyObject*) {
 }
 
 PyObject* node_register_hook(PyObject* o, PyObject* callable) {
-  return guarded(
-      [&] { return add_hook(node_of(o)->make_extras().after.make(), callable, "register_hook"); });
+  return guarded([&] { return add_hook(after_hooks(*node_of(o)), callable, "register_hook"); });
 }
 PyObject* node_register_prehook(PyObject* o, PyObject* callable) {
-  return guarded([&] {
-    return add_hook(node_of(o)->make_extras().before.make(), callable, "register_prehook");
-  });
+  return guarded([&] { return add_hook(before_hooks(*node_of(o)), callable, "register_prehook"); });
 }
 
 PyObject* node_input_metadata(PyObject* o, void*) {

@@ -6,6 +6,7 @@
 #include "autograd/copy_slices.h"
 #include "autograd/engine.h"
 #include "autograd/reaper.h"
+#include "core/object_pool.h"
 
 namespace rush {
 namespace {
@@ -39,11 +40,11 @@ GradMeta& grad_meta(const Tensor& t) {
   return static_cast<GradMeta&>(*t.impl()->autograd);
 }
 
-void* GradMeta::operator new(size_t bytes) { return ::operator new(bytes); }
-void GradMeta::operator delete(void* p, size_t) noexcept { ::operator delete(p); }
+void* GradMeta::operator new(size_t bytes) { return pool_allocate(bytes); }
+void GradMeta::operator delete(void* p, size_t bytes) noexcept { pool_free(p, bytes); }
 
 void GradMeta::dispose() noexcept {
-  if (grad.defined() || tangent.defined())
+  if (grad.defined() || tangent.defined() || hooks)
     Reaper::bury(this);
   else
     delete this;  // a grad_fn is buried by itself

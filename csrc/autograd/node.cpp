@@ -1,9 +1,9 @@
 #include "autograd/node.h"
 
-#include "autograd/reaper.h"
-
 #include "autograd/anomaly.h"
 #include "autograd/hooks.h"
+#include "autograd/reaper.h"
+#include "core/object_pool.h"
 
 namespace rush {
 namespace {
@@ -40,8 +40,8 @@ uint32_t Node::add_result(const Tensor& t) {
   return uint32_t(results_.size() - 1);
 }
 
-void* Node::operator new(size_t bytes) { return ::operator new(bytes); }
-void Node::operator delete(void* p, size_t) noexcept { ::operator delete(p); }
+void* Node::operator new(size_t bytes) { return pool_allocate(bytes); }
+void Node::operator delete(void* p, size_t bytes) noexcept { pool_free(p, bytes); }
 
 void Node::destroy(Node* n) noexcept { Reaper::bury(n); }
 

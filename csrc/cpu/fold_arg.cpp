@@ -117,7 +117,7 @@ Tensor without_dim(const Tensor& t, int64_t dim) {
 void cpu_reduce_arg(ReduceFn fn, const Tensor& x, const Tensor& values, const Tensor& indices,
                     int64_t dim) {
   if (indices.numel() == 0) return;
-  const DType element = wide_type(x.dtype());
+  const DType element = ordered_type(x.dtype());
   const FoldTable& table = folds_for(element);
   const bool largest = fn == ReduceFn::Max || fn == ReduceFn::ArgMax;
   ArgCall call;

@@ -1,6 +1,7 @@
 // Pointwise arithmetic of two tensors. The engine sums gradients over broadcast dimensions;
 // formulas here need not.
 #include "ops/data.h"
+#include "ops/fits.h"
 #include "ops/pointwise.h"
 
 namespace rush {
@@ -201,6 +202,8 @@ struct Pow : SameBinary<"pow", BinaryFn::Pow>, PowerGrads {
                   " for a ", a.dtype(), " tensor");
     }
     if (is_trivial(a, b)) return like(a);
+    if (b.is_wrapped_number() && is_integral(a.dtype()) && is_integral(b.dtype()))
+      check_fits(name, a.dtype(), b.item());
     return SameBinary::check(a, b);
   }
   // A bool tensor to the power True or False needs no power at all.

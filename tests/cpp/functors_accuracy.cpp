@@ -45,13 +45,14 @@ void map2(F f, const T* a, const T* b, T* y, long n) {
 UNARY_C(Exp)
 UNARY_C(Exp2)
 UNARY_C(Expm1)
-UNARY_C(Log) UNARY_C(Log2) UNARY_C(Log10) UNARY_C(Log1p) UNARY_C(Sqrt) UNARY_C(Rsqrt) UNARY_C(Sin)
-    UNARY_C(Cos) UNARY_C(Tan) UNARY_C(Asin) UNARY_C(Acos) UNARY_C(Atan) UNARY_C(Sinh) UNARY_C(
-        Cosh) UNARY_C(Tanh) UNARY_C(Asinh) UNARY_C(Acosh) UNARY_C(Atanh) UNARY_C(Sigmoid)
-        UNARY_C(Reciprocal) UNARY(Erf) UNARY(Erfc) UNARY(Erfinv) UNARY(Lgamma) UNARY(Digamma) UNARY(
-            I0) UNARY(Sinc) UNARY(Entr) UNARY(Floor) UNARY(Ceil) UNARY(Trunc) UNARY(Round)
-            UNARY(Frac) UNARY(Sign) UNARY(Abs) UNARY(Relu) UNARY(Silu) UNARY(Mish) UNARY(
-                Gelu) UNARY(GeluTanh) UNARY(LogSigmoid) UNARY(Selu) UNARY(Softsign) UNARY(Hardswish)
+UNARY_C(Log)
+UNARY_C(Log2) UNARY_C(Log10) UNARY_C(Log1p) UNARY_C(Sqrt) UNARY_C(Rsqrt) UNARY_C(Sin) UNARY_C(Cos)
+    UNARY_C(Tan) UNARY_C(Asin) UNARY_C(Acos) UNARY_C(Atan) UNARY_C(Sinh) UNARY_C(Cosh) UNARY_C(
+        Tanh) UNARY_C(Asinh) UNARY_C(Acosh) UNARY_C(Atanh) UNARY_C(Sigmoid) UNARY_C(Reciprocal)
+        UNARY(Erf) UNARY(Erfc) UNARY(Erfinv) UNARY(Lgamma) UNARY(Digamma) UNARY(I0) UNARY(
+            Sinc) UNARY(Entr) UNARY(Floor) UNARY(Ceil) UNARY(Trunc) UNARY(Round) UNARY(Frac)
+            UNARY(Sign) UNARY(Abs) UNARY(Relu) UNARY(Silu) UNARY(Mish) UNARY(Gelu) UNARY(
+                GeluTanh) UNARY(LogSigmoid) UNARY(Selu) UNARY(Softsign) UNARY(Hardswish)
                 UNARY(Hardsigmoid) UNARY(Tanhshrink) UNARY_AS(
                     Softplus, (Softplus<float>{1, 20}),
                     float, float) UNARY_AS(Softplus, (Softplus<double>{1, 20}), double,

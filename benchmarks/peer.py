@@ -18,12 +18,22 @@ import platform
 import statistics
 import subprocess
 import sys
+import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
 RESULTS = Path(__file__).parent / "results"
 TORCH_PYTHON = os.environ.get("TORCH_PYTHON", "")
+
+# A thread stays on its core. On a busy machine the scheduler may put two threads of one loop on the
+# same core; then each spins through its time slice while the other has work, and a loop of 50 us
+# takes 8 ms, now on the one side, now on the other.
+BOUND = {"OMP_PROC_BIND": "close", "OMP_PLACES": "cores"}
+
+# An OpenMP worker spins for some milliseconds after its last loop. Where all cores are in use, it
+# would do so on a core that the other side needs; so that side waits, then wakes its own threads.
+SETTLE = 0.02
 
 
 @dataclass
@@ -139,6 +149,8 @@ class Worker:
 
     def __init__(self, side: Side, threads: int, clock: str = "perf_counter"):
         env = os.environ | {"OMP_NUM_THREADS": str(threads), "MKL_NUM_THREADS": str(threads)}
+        if threads > 1:
+            env |= BOUND
         self.process = subprocess.Popen(
             [side.python, __file__, "--worker", side.module, clock],
             stdin=subprocess.PIPE,
@@ -198,6 +210,9 @@ def compare(
             spent = 0.0
             while len(runs[0]) < rounds and (len(runs[0]) < 3 or spent < patience):
                 for worker, number, times in zip(workers, numbers, runs, strict=True):
+                    if threads > 1:
+                        time.sleep(SETTLE)
+                        worker.time(1)
                     taken = worker.time(number)
                     times.append(taken / number)
                     spent += taken
@@ -226,7 +241,6 @@ def geometric_mean(values: Iterable[float]) -> float:
 def _work(module: str, clock: str) -> None:
     """The worker's loop: a line of JSON in, a line out; statements print to nowhere."""
     import importlib
-    import time
     import timeit
 
     answers = os.fdopen(os.dup(1), "w")

@@ -4,6 +4,7 @@
 #include <cctype>
 #include <cstring>
 
+#include "bindings/gil.h"
 #include "bindings/handle.h"
 #include "bindings/parse.h"
 #include "bindings/torch_function.h"

@@ -6,6 +6,7 @@
 #include <Python.h>
 
 #include "core/mutex.h"
+#include "core/source.h"
 
 namespace rush::py {
 
@@ -16,6 +17,20 @@ inline void assert_gil([[maybe_unused]] const char* what) {
 #endif
 }
 
+// A thread without the GIL must not look at Python's frames: while `fixed`, the place at which it
+// gave the GIL up stands for everything it does. Taking the GIL back lifts that. (source.cpp)
+class FixedSource {
+ public:
+  explicit FixedSource(bool fixed);
+  ~FixedSource();
+  FixedSource(const FixedSource&) = delete;
+  FixedSource& operator=(const FixedSource&) = delete;
+
+ private:
+  SourcePoint saved_;
+  bool was_fixed_;
+};
+
 class TakeGil {
  public:
   TakeGil() : state_((assert_no_lock_held("the GIL is taken"), PyGILState_Ensure())) {}
@@ -25,6 +40,7 @@ class TakeGil {
 
  private:
   PyGILState_STATE state_;
+  const FixedSource source_{false};
 };
 
 class ReleaseGil {
@@ -39,6 +55,7 @@ class ReleaseGil {
   ReleaseGil& operator=(const ReleaseGil&) = delete;
 
  private:
+  const FixedSource source_{true};
   PyThreadState* state_;
 };
 

@@ -66,7 +66,7 @@ TensorImpl* TensorImpl::create() {
 void TensorImpl::destroy(TensorImpl* t) noexcept {
   // The wrapper goes first: its destructor may still look at the tensor's fields.
   if (t->has(kOwnsPyObject)) host_hooks().drop_py_object(t->py_object);
-  delete t->autograd;
+  if (t->autograd) t->autograd->dispose();
   t->~TensorImpl();
   keep(t);
 }
@@ -183,7 +183,9 @@ MemoryFormat Tensor::suggest_memory_format() const {
 }
 
 const Ref<VersionCounter>& Tensor::version_counter() const {
-  if (!impl_->version) impl_->version = Ref<VersionCounter>::adopt(new VersionCounter);
+  // Backward runs without the GIL, and two threads may take views of one shared tensor.
+  if (!impl_->version.load())
+    impl_->version.install(Ref<VersionCounter>::adopt(new VersionCounter));
   return impl_->version;
 }
 

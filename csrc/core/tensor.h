@@ -20,6 +20,7 @@
 #include "core/intrusive.h"
 #include "core/scalar.h"
 #include "core/shape.h"
+#include "core/source.h"
 #include "core/storage.h"
 
 namespace rush {
@@ -27,7 +28,11 @@ namespace rush {
 class Tensor;
 
 struct AutogradMeta {
-  virtual ~AutogradMeta() = default;
+  // The tensor is gone. Whatever hangs on this is freed without recursion.
+  virtual void dispose() noexcept = 0;
+
+ protected:
+  ~AutogradMeta() = default;
 };
 
 class VersionCounter : public Counted<VersionCounter> {
@@ -35,16 +40,18 @@ class VersionCounter : public Counted<VersionCounter> {
   uint32_t count() const { return count_.load(std::memory_order_acquire); }
   void bump(const char* writer) {
     writer_.store(writer, std::memory_order_relaxed);
+    written_at_.store(source_here(), std::memory_order_relaxed);
     count_.fetch_add(1, std::memory_order_acq_rel);
   }
-  const char* writer() const {
-    return writer_.load(std::memory_order_relaxed);
-  }  // op that wrote last, or null
+  // The op that wrote last, or null, and where the user called it.
+  const char* writer() const { return writer_.load(std::memory_order_relaxed); }
+  SourcePoint written_at() const { return written_at_.load(std::memory_order_relaxed); }
   static void destroy(VersionCounter* v) noexcept { delete v; }
 
  private:
   std::atomic<uint32_t> count_{0};
   std::atomic<const char*> writer_{nullptr};
+  std::atomic<SourcePoint> written_at_{};
 };
 
 class RUSH_API TensorImpl : public Counted<TensorImpl> {
@@ -54,6 +61,7 @@ class RUSH_API TensorImpl : public Counted<TensorImpl> {
     kWrapped = 2,       // a Python number that became a 0-d tensor: weak in promotion
     kOwnsPyObject = 4,  // the tensor keeps its Python wrapper alive, not the other way round
     kInference = 8,     // made under inference_mode
+    kNoGradView = 16,   // a view made while grad mode was off
   };
 
   Dims sizes, strides;
@@ -64,6 +72,10 @@ class RUSH_API TensorImpl : public Counted<TensorImpl> {
   Ref<VersionCounter> version;
   Ref<TensorImpl> base;  // what this one is a view of (never itself a view), or null
   void* py_object = nullptr;
+  // Why gradients do not flow through this tensor although they did before: the op, or grad mode,
+  // that cut it (or what it was computed from) off the graph, and where. Null: nothing did.
+  const char* cut_by = nullptr;
+  SourcePoint cut_at;
   DType dtype = DType::Float32;
   Device device;
   uint8_t flags = 0;
@@ -123,7 +135,10 @@ class RUSH_API Tensor {
   // The one element of a one-element CPU tensor.
   Scalar item() const;
 
-  uint32_t version() const { return impl_->version ? impl_->version->count() : 0; }
+  uint32_t version() const {
+    const VersionCounter* v = impl_->version.load();
+    return v ? v->count() : 0;
+  }
   const Ref<VersionCounter>& version_counter() const;  // made on first use
   void bump_version(const char* writer) const;
 

@@ -65,6 +65,11 @@ void write_back(const Tensor& out, const Tensor& result) { copy_data(out, result
 
 void assign_in_place(const Tensor& self, const Tensor& result) { copy_(self, result); }
 
-Tensor write_target_copy(const Tensor& self) { return clone_data(self); }
+Tensor write_target_copy(const Tensor& self) {
+  const Tensor copy = clone_data(self);
+  if (const Ref<Node> node = requires_grad(self) ? grad_fn(self) : nullptr)
+    set_history(copy, node, grad_meta(self).slot);
+  return copy;
+}
 
 }  // namespace rush::op

@@ -109,8 +109,11 @@ struct Kept<TensorList> {
 };
 template <>
 struct Kept<IntList> {
-  Dims value;
-  Kept(IntList v, bool) : value(v) {}
+  SmallVector<int64_t, 4> value;  // not Dims: cat has as many extents as tensors
+  Kept(IntList v, bool) {
+    value.reserve(v.size());
+    for (int64_t x : v) value.push_back(x);
+  }
   IntList get(const Node*) const { return value; }
   void release() {}
 };
@@ -172,6 +175,10 @@ concept HasJvp = requires { &Op::jvp; };
 // nothing has no formula, and backward through it raises.
 template <class Op>
 concept NotDifferentiable = requires { requires !Op::differentiable; };
+
+// Exists only in place, and leaves nothing of the old value: check() has nothing to return.
+template <class Op>
+concept Overwrites = requires { &Op::check; } && std::is_void_v<ResultOf<decltype(&Op::check)>>;
 
 template <class Op>
 constexpr bool in_place_safe() {
@@ -270,7 +277,6 @@ class OpNode final : public Node {
   }
 
   Grads apply(GradSpan grads, std::span<const bool> wanted) override {
-    if (released_) SavedTensor(released_marker()).unpack(this);
     if constexpr (HasGrad<Op>) {
       SmallVector<Tensor, 2> outs;
       for (const SavedTensor& s : outs_) outs.push_back(s.unpack(this));
@@ -283,6 +289,11 @@ class OpNode final : public Node {
               return Op::grad(ctx, grads[0], kept.get(this)...);
           },
           kept_);
+    } else if constexpr (Overwrites<Op>) {
+      Grads zeros(edges().size());
+      const ResultMeta& self = results()[0];
+      if (wanted[0]) zeros[0] = engine_ops().zeros(self.sizes, self.dtype, self.device);
+      return zeros;
     } else {
       fail(ErrorKind::NotImplemented, Op::name,
            "this operator has no gradient yet; detach() its inputs if none is wanted");
@@ -290,7 +301,6 @@ class OpNode final : public Node {
   }
 
   void release_saved() override {
-    released_ = true;
     std::apply([](Kept<A>&... kept) { (kept.release(), ...); }, kept_);
     for (SavedTensor& s : outs_) s.reset();
   }
@@ -308,27 +318,38 @@ class OpNode final : public Node {
     for (size_t k = 0; k < I; ++k) n += is_tensor[k];
     return n;
   }
-  static SavedTensor released_marker() {
-    SavedTensor s;
-    s.reset();
-    return s;
-  }
 
   std::tuple<Kept<A>...> kept_;
   SmallVector<SavedTensor, 1> outs_;
-  bool released_ = false;
 };
 
-RUSH_API Tensor write_target_copy(const Tensor& self);  // a clone, without history
+// self as it is before the write: its bytes copied, its history kept.
+RUSH_API Tensor write_target_copy(const Tensor& self);
 
 // The node of an in-place call. Where a gradient reads self's old value, it is kept as a copy: the
-// write will destroy it.
+// write will destroy it. Self may be among the other arguments too, as in x.mul_(x).
 template <class Op, class... A>
 Ref<OpNode<Op, Tensor, A...>> make_inplace_node(const Tensor& self, const A&... rest) {
   const uint32_t mask = saved_mask<Op>(self, rest...);
-  const Tensor old = mask & in(0) ? write_target_copy(self) : self;
-  auto node =
-      Ref<OpNode<Op, Tensor, A...>>::adopt(new OpNode<Op, Tensor, A...>(mask, old, rest...));
+  bool reads_old = mask & in(0);
+  [[maybe_unused]] int i = 1;
+  [[maybe_unused]] auto look = [&](const auto& arg) {
+    if constexpr (std::is_same_v<std::remove_cvref_t<decltype(arg)>, Tensor>)
+      reads_old |= arg.is_same(self) && (mask & in(i));
+    if constexpr (std::is_same_v<std::remove_cvref_t<decltype(arg)>, Tensor> ||
+                  std::is_same_v<std::remove_cvref_t<decltype(arg)>, TensorList>)
+      ++i;
+  };
+  (look(rest), ...);
+  const Tensor old = reads_old ? write_target_copy(self) : self;
+  [[maybe_unused]] auto before = [&](const auto& arg) -> decltype(auto) {
+    if constexpr (std::is_same_v<std::remove_cvref_t<decltype(arg)>, Tensor>)
+      return arg.is_same(self) ? old : arg;
+    else
+      return arg;
+  };
+  auto node = Ref<OpNode<Op, Tensor, A...>>::adopt(
+      new OpNode<Op, Tensor, A...>(mask, old, before(rest)...));
   node->add_edge(gradient_edge(self));
   (visit_tensors([&](const Tensor& t) { node->add_edge(t.defined() ? gradient_edge(t) : Edge{}); },
                  rest),
@@ -350,20 +371,44 @@ Ref<OpNode<Op, A...>> make_node(const A&... args) {
 template <class Op, class... A>
 std::vector<Tensor> tangents_of_results(std::span<const Tensor> outs, const A&... args);
 
+// Results that no gradient flows through remember why: `by`, or else what cut off their inputs.
+template <class... A>
+[[gnu::noinline]] void note_cut(std::span<const Tensor> outs, const char* by, const A&... args) {
+  const Tensor* source = nullptr;
+  (visit_tensors(
+       [&](const Tensor& t) {
+         if (!source && t.defined() && t.impl()->cut_by) source = &t;
+       },
+       args),
+   ...);
+  for (const Tensor& out : outs) {
+    if (by)
+      mark_cut(out, by);
+    else if (source)
+      inherit_cut(out, *source);
+  }
+}
+
 template <class Op, class... A>
 [[gnu::noinline]] void record(std::span<const Tensor> outs, const A&... args) {
-  if constexpr (!NotDifferentiable<Op>) {
+  const bool wanted = any_requires_grad(args...);
+  if constexpr (NotDifferentiable<Op>) {
+    note_cut(outs, wanted ? Op::name : nullptr, args...);
+  } else {
     if (any_tangent(args...)) {
       const std::vector<Tensor> tangents = tangents_of_results<Op>(outs, args...);
       for (size_t i = 0; i < outs.size(); ++i) {
         if (tangents[i].defined()) grad_meta(outs[i]).tangent = tangents[i];
       }
     }
-    if (!grad_enabled() || !any_requires_grad(args...)) return;
+    if (!wanted || !grad_enabled()) {
+      const char* off = t_modes & kInferenceMode ? kCutByInference : kCutByNoGrad;
+      return note_cut(outs, wanted ? off : nullptr, args...);
+    }
     bool any = false;
     for (size_t i = 0; i < outs.size(); ++i)
       any |= is_differentiable(outs[i].dtype()) && is_differentiable_result<Op>(i);
-    if (!any) return;
+    if (!any) return note_cut(outs, Op::name, args...);
     auto node = make_node<Op>(args...);
     for (size_t i = 0; i < outs.size(); ++i) {
       const uint32_t slot = node->add_result(outs[i]);
@@ -482,7 +527,7 @@ const Tensor& call_inplace(const Tensor& self, const A&... rest) {
     Op::check_in_place(self, spec);  // what only this form refuses
   check_in_place_result(Op::name, self, spec);
   const bool tracked = any_tracked(self, rest...);
-  check_in_place(Op::name, self, repeats_are_fine<Op>());
+  check_in_place(Op::name, self, repeats_are_fine<Op>(), tracked && any_requires_grad(rest...));
   constexpr bool differentiable = !NotDifferentiable<Op>;
   const bool records =
       differentiable && tracked && grad_enabled() && any_requires_grad(self, rest...);
@@ -582,8 +627,12 @@ Tensor call_view(const Tensor& self, const A&... rest) {
   Tensor out = self.alias(g.sizes, g.strides, g.offset);
   if (g.dtype) out.impl()->dtype = *g.dtype;
   out.impl()->base = self.impl()->base ? self.impl()->base : self.ref();
-  if (self.impl()->autograd || self.impl()->base) [[unlikely]]
+  out.impl()->set(TensorImpl::kNoGradView, t_modes & kNoGrad);
+  if (is_tracked(self)) [[unlikely]] {
     record<Op>(std::span<const Tensor>(&out, 1), self, rest...);
+    // See Note [Views made without grad mode].
+    if (!grad_enabled() && requires_grad(self)) grad_meta(out).view_version = out.version();
+  }
   return out;
 }
 

@@ -2,6 +2,7 @@
 
 from ops import (
     rows_binary,
+    rows_convolution,
     rows_creation,
     rows_indexing,
     rows_matmul,
@@ -21,6 +22,7 @@ FAMILIES = [
     rows_indexing,
     rows_matmul,
     rows_recorded,
+    rows_convolution,
 ]
 ROWS = [row for family in FAMILIES for row in family.ROWS]
 RANDOM_NAMES = rows_random.NAMES

@@ -6,6 +6,7 @@ from ops import (
     rows_creation,
     rows_indexing,
     rows_matmul,
+    rows_normalization,
     rows_random,
     rows_recorded,
     rows_reduction,
@@ -23,6 +24,7 @@ FAMILIES = [
     rows_matmul,
     rows_recorded,
     rows_convolution,
+    rows_normalization,
 ]
 ROWS = [row for family in FAMILIES for row in family.ROWS]
 RANDOM_NAMES = rows_random.NAMES

@@ -1,49 +1,49 @@
-"""The handle that every register_..._hook returns."""
+"""Handles of hooks that are kept in a dict, as modules keep theirs."""
 
 import itertools
 import weakref
+from collections import OrderedDict
 
-__all__ = ["RemovableHandle"]
+from rushlight import _C
 
 _ids = itertools.count()
 
 
-class RemovableHandle:
-    """Takes a hook out again: ``handle.remove()``, or as a context manager."""
+class _HandleMeta(type):
+    # The handles of tensors' and nodes' hooks are made by the core.
+    def __instancecheck__(cls, instance):
+        return type.__instancecheck__(cls, instance) or (
+            cls is RemovableHandle and isinstance(instance, _C._HookHandle)
+        )
 
-    __slots__ = ("__weakref__", "_extra", "_hooks", "id")
+
+class RemovableHandle(metaclass=_HandleMeta):
+    """Takes a hook off the dict it was put into. Usable in a with statement."""
 
     def __init__(self, hooks_dict, *, extra_dict=None):
-        """extra_dict: one dict or a list of dicts where the hook has marks under the same id."""
+        self.hooks_dict_ref = weakref.ref(hooks_dict)
         self.id = next(_ids)
-        self._hooks = weakref.ref(hooks_dict)
-        if extra_dict is None:
-            extra = ()
-        elif isinstance(extra_dict, dict):
-            extra = (extra_dict,)
-        else:
-            extra = tuple(extra_dict)
-        self._extra = tuple(weakref.ref(d) for d in extra)
+        extra = [] if extra_dict is None else extra_dict
+        extra = extra if isinstance(extra, list) else [extra]
+        self.extra_dict_ref = tuple(weakref.ref(d) for d in extra)
 
     def remove(self):
-        for reference in (self._hooks, *self._extra):
-            hooks = reference()
+        """Takes the hook off; doing so twice is fine."""
+        for ref in (self.hooks_dict_ref, *self.extra_dict_ref):
+            hooks = ref()
             if hooks is not None:
                 hooks.pop(self.id, None)
 
     def __getstate__(self):
-        return self._hooks(), self.id, tuple(r() for r in self._extra)
+        return self.hooks_dict_ref(), self.id, tuple(ref() for ref in self.extra_dict_ref)
 
     def __setstate__(self, state):
-        # The module that owned the hooks may not have come along.
-        from collections import OrderedDict
-
         hooks, self.id, extra = state
-        self._hooks = weakref.ref(OrderedDict() if hooks is None else hooks)
-        self._extra = tuple(weakref.ref(OrderedDict() if d is None else d) for d in extra)
+        self.hooks_dict_ref = weakref.ref(OrderedDict() if hooks is None else hooks)
+        self.extra_dict_ref = tuple(weakref.ref(OrderedDict() if d is None else d) for d in extra)
 
     def __enter__(self):
         return self
 
-    def __exit__(self, kind, value, traceback):
+    def __exit__(self, *error):
         self.remove()

@@ -19,7 +19,7 @@ class _ParameterMeta(_C._TensorMeta):
 class Parameter(Tensor, metaclass=_ParameterMeta):
     """A tensor that a Module lists among its parameters when it is assigned to an attribute."""
 
-    __slots__ = ()
+    _is_param = True  # printing and isinstance ask for it
     # Results of operations are plain tensors.
     __torch_function__ = _C._disabled_torch_function_impl
 

@@ -78,10 +78,16 @@ class UninitializedParameter(UninitializedTensorMixin, Parameter):
         return memo[id(self)]
 
 
+class LearntBuffer(Tensor):
+    """What an UninitializedBuffer becomes: a tensor; an object cannot change to Tensor itself."""
+
+    __torch_function__ = _C._disabled_torch_function_impl
+
+
 class UninitializedBuffer(UninitializedTensorMixin, Tensor):
     """A buffer whose shape is not known yet."""
 
-    cls_to_become = Tensor
+    cls_to_become = LearntBuffer
 
     def __new__(cls, requires_grad=False, device=None, dtype=None, persistent=True):
         data = _C.empty(0, device=device, dtype=dtype)

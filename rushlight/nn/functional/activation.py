@@ -3,7 +3,6 @@
 import warnings
 
 from rushlight import _C
-from rushlight._C import celu_ as celu_
 from rushlight._C import elu_ as elu_
 from rushlight._C import gelu as gelu
 from rushlight._C import hardshrink as hardshrink
@@ -12,7 +11,6 @@ from rushlight._C import leaky_relu_ as leaky_relu_
 from rushlight._C import log_sigmoid as logsigmoid
 from rushlight._C import prelu as prelu
 from rushlight._C import relu_ as relu_
-from rushlight._C import selu_ as selu_
 from rushlight._C import sigmoid as sigmoid
 from rushlight._C import softplus as softplus
 from rushlight._C import softshrink as softshrink
@@ -36,7 +34,7 @@ def relu(input, inplace=False):
 
 def relu6(input, inplace=False):
     """x between 0 and 6."""
-    return _C.relu6_(input) if inplace else _C.relu6(input)
+    return _C.hardtanh_(input, 0, 6) if inplace else _C.relu6(input)
 
 
 def threshold(input, threshold, value, inplace=False):
@@ -56,14 +54,28 @@ def elu(input, alpha=1.0, inplace=False):
     return (_C.elu_ if inplace else _C.elu)(input, alpha)
 
 
+# The numbers for which mean 0 and variance 1 is a fixed point (Klambauer et al., 2017).
+_SELU_ALPHA, _SELU_SCALE = 1.6732632423543772848170429916717, 1.0507009873554804934193349852946
+
+
+def selu_(input):
+    """selu in place."""
+    return _C.elu_(input, _SELU_ALPHA, _SELU_SCALE)
+
+
 def selu(input, inplace=False):
     """elu with the numbers that keep mean 0 and variance 1."""
-    return _C.selu_(input) if inplace else _C.selu(input)
+    return selu_(input) if inplace else _C.selu(input)
+
+
+def celu_(input, alpha=1.0):
+    """celu in place."""
+    return _C.elu_(input, alpha, 1, 1 / alpha)
 
 
 def celu(input, alpha=1.0, inplace=False):
     """x above zero, alpha * (exp(x / alpha) - 1) below."""
-    return (_C.celu_ if inplace else _C.celu)(input, alpha)
+    return celu_(input, alpha) if inplace else _C.celu(input, alpha)
 
 
 def leaky_relu(input, negative_slope=0.01, inplace=False):

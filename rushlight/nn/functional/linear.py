@@ -20,7 +20,7 @@ def linear(input, weight, bias=None):
     if bias is None:
         return _matmul(input, weight.t())
     if input.ndim > 2 and weight.ndim == 2 and input.is_contiguous():
-        rows = _addmm(bias, input.reshape(-1, input.shape[-1]), weight.t())
+        rows = _addmm(bias, input.flatten(0, -2), weight.t())
         return rows.view(*input.shape[:-1], weight.shape[0])
     return _matmul(input, weight.t()) + bias
 

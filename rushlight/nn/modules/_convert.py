@@ -58,7 +58,11 @@ class ModuleConversion:
                 self._apply_to_parameter(key, param, fn)
         for key, buffer in self._buffers.items():
             if buffer is not None:
-                self._buffers[key] = fn(buffer)
+                applied = fn(buffer)
+                if is_lazy(buffer) and applied is not buffer:
+                    buffer.data = applied.detach()
+                else:
+                    self._buffers[key] = applied
         return self
 
     def _apply_to_parameter(self, key, param, fn):
@@ -68,7 +72,7 @@ class ModuleConversion:
             new_grad = None if grad is None else fn(grad)
         if is_lazy(param):
             if applied is not param:
-                self._parameters[key] = applied
+                param.data = applied.detach()  # only dtype and device count yet
             return
         # A tensor keeps its object over a change of dtype or device; memory of a meta tensor is
         # another matter.

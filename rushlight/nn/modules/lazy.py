@@ -70,6 +70,9 @@ class LazyModuleMixin:
             raise RuntimeError(
                 f"{module._get_name()}: initialize_parameters left parameters without a shape"
             )
+        for name, buffer in module._buffers.items():
+            if type(buffer).__name__ == "LearntBuffer":
+                module._buffers[name] = buffer.detach()
         module._initialize_hook.remove()
         module._load_hook.remove()
         del module._initialize_hook

@@ -69,5 +69,9 @@ tanhshrink""".split():
     del globals()[_name]
 
 # Subpackages that are always there.
-from rushlight import autograd, linalg, nn, random, return_types, special, storage, testing
+from rushlight import autograd, linalg, random, return_types, special, storage, testing
 from rushlight import utils, version
+
+# nn is loaded when first used, and with it the functions that PyTorch has in both places.
+from rushlight._lazy import lazy_dir as __dir__
+from rushlight._lazy import lazy_getattr as __getattr__

@@ -41,8 +41,7 @@ def _calculate_fan_in_and_fan_out(tensor):
     """How many numbers go into one output, and how many outputs one input reaches."""
     if tensor.dim() < 2:
         raise ValueError(
-            "fan in and fan out need a tensor of 2 or more dims, got shape "
-            f"{list(tensor.shape)}"
+            f"fan in and fan out need a tensor of 2 or more dims, got shape {list(tensor.shape)}"
         )
     field = math.prod(tensor.shape[2:])
     return tensor.shape[1] * field, tensor.shape[0] * field

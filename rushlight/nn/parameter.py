@@ -112,5 +112,3 @@ def __getattr__(name):
 
 def __dir__():
     return sorted({*globals(), *_LAZY})
-
-

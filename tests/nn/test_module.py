@@ -365,9 +365,7 @@ def test_backward_hooks_over_several_arguments():
             return a * b, a + b, flag
 
     m, log = Two(), []
-    m.register_full_backward_hook(
-        lambda m, gi, go: log.append([g is not None for g in (*gi, *go)])
-    )
+    m.register_full_backward_hook(lambda m, gi, go: log.append([g is not None for g in (*gi, *go)]))
     a, b = rl.ones(2, requires_grad=True), rl.ones(2, requires_grad=True)
     out = m(a, b, 3)
     assert out[2] == 3
@@ -401,7 +399,9 @@ def test_conversions_keep_the_objects():
     m(rl.ones(1, 3)).sum().backward()
     assert m.double() is m
     assert [id(p) for p in m.parameters()] == ids
-    assert {p.dtype for p in m.parameters()} == {rl.float64} == {p.grad.dtype for p in m.parameters()}
+    assert (
+        {p.dtype for p in m.parameters()} == {rl.float64} == {p.grad.dtype for p in m.parameters()}
+    )
     assert m.mean.dtype == rl.float64
     m.register_buffer("count", rl.zeros(1, dtype=rl.int64))
     m.to(rl.bfloat16)

@@ -8,7 +8,6 @@ from rushlight._C import gelu as gelu
 from rushlight._C import hardshrink as hardshrink
 from rushlight._C import hardtanh_ as hardtanh_
 from rushlight._C import leaky_relu_ as leaky_relu_
-from rushlight._C import log_sigmoid as logsigmoid
 from rushlight._C import prelu as prelu
 from rushlight._C import relu_ as relu_
 from rushlight._C import sigmoid as sigmoid

@@ -1,6 +1,5 @@
 """Linear maps, look-ups and distances."""
 
-
 from rushlight import _C
 from rushlight.autograd import no_grad
 from rushlight.functional import broadcast_tensors
@@ -152,5 +151,3 @@ def cosine_similarity(x1, x2, dim=1, eps=1e-8):
 def pairwise_distance(x1, x2, p=2.0, eps=1e-6, keepdim=False):
     """The p-norm of x1 - x2 + eps over the last dim."""
     return (x1 - x2 + eps).norm(p, -1, keepdim)
-
-

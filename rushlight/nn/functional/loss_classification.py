@@ -164,7 +164,9 @@ def _soft_cross_entropy(input, target, weight, ignore_index, reduction, label_sm
         target = target * _along(weight, logs, dim)
     loss = -(logs * target).sum(dim)
     if reduction == "mean":
-        return loss.sum() / max(input.numel() // max(classes, 1), 1) if loss.numel() else loss.mean()
+        return (
+            loss.sum() / max(input.numel() // max(classes, 1), 1) if loss.numel() else loss.mean()
+        )
     return loss.sum() if reduction == "sum" else loss
 
 

@@ -96,9 +96,7 @@ def multi_margin_loss(
         )
     classes = scores.shape[1]
     if weight is not None and weight.dim() != 1:
-        raise ValueError(
-            f"multi_margin_loss: the weight must have 1 dim, got {list(weight.shape)}"
-        )
+        raise ValueError(f"multi_margin_loss: the weight must have 1 dim, got {list(weight.shape)}")
     if weight is not None and weight.shape[0] != classes:
         raise _C.ShapeError(
             f"multi_margin_loss: the weight must have {classes} numbers, got {weight.shape[0]}"

@@ -236,5 +236,3 @@ def local_response_norm(input, size, alpha=1e-4, beta=0.75, k=1.0):
     square = pad(square, (size // 2, (size - 1) // 2))
     mean = square.unfold(-1, size, 1).mean(-1).movedim(-1, 1)
     return input / (mean * alpha + k) ** beta
-
-

@@ -95,7 +95,9 @@ class ModuleConversion:
         device, dtype, non_blocking, memory_format = parse_to(args, kwargs)
         if dtype is not None:
             if not (dtype.is_floating_point or dtype.is_complex):
-                raise TypeError(f"to(): a module takes floating point or complex dtypes, got {dtype}")
+                raise TypeError(
+                    f"to(): a module takes floating point or complex dtypes, got {dtype}"
+                )
             if dtype.is_complex:
                 warnings.warn(
                     "to(): complex modules are young; some modules may not work as expected",

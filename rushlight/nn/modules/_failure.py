@@ -61,5 +61,3 @@ def _write(error, text):
             error.args = (f"{args[0]}\n  {text}", *args[1:])
     elif hasattr(error, "add_note"):
         error.add_note(text)
-
-

@@ -184,9 +184,7 @@ def _call(module, args, kwargs, called):
     for key, hook, with_kwargs, always in _forward_hooks(module):
         if always:
             called.add(key)
-        changed = (
-            hook(module, args, kwargs, result) if with_kwargs else hook(module, args, result)
-        )
+        changed = hook(module, args, kwargs, result) if with_kwargs else hook(module, args, result)
         if changed is not None:
             result = changed
     if graph is not None:

@@ -122,7 +122,9 @@ class ModuleState:
     # ---- loading
 
     def _register_load_state_dict_pre_hook(self, hook, with_module=False):
-        return _add(self._load_state_dict_pre_hooks, _BoundHook(hook, self) if with_module else hook)
+        return _add(
+            self._load_state_dict_pre_hooks, _BoundHook(hook, self) if with_module else hook
+        )
 
     def register_load_state_dict_pre_hook(self, hook):
         """hook(module, state_dict, prefix, local_metadata, strict, missing, unexpected, errors)."""

@@ -75,7 +75,9 @@ def _renaming(missing, unexpected):
     if best is None or 2 * hits < len(unexpected):
         return None
     n = len(unexpected)
-    which = f"all {n} unexpected keys match" if hits == n else f"{hits} of {n} unexpected keys match"
+    which = (
+        f"all {n} unexpected keys match" if hits == n else f"{hits} of {n} unexpected keys match"
+    )
     if n == 1:
         which = "the unexpected key matches"
     old, new = (".".join(part) for part in best)

@@ -367,7 +367,5 @@ class Softmax2d(Module):
 
     def forward(self, input):
         if input.dim() not in (3, 4):
-            raise ValueError(
-                f"Softmax2d: expects an input of 3 or 4 dims, got {list(input.shape)}"
-            )
+            raise ValueError(f"Softmax2d: expects an input of 3 or 4 dims, got {list(input.shape)}")
         return F.softmax(input, -3)

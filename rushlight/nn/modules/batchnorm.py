@@ -40,9 +40,7 @@ class _NormBase(Module):
         if track_running_stats:
             self.register_buffer("running_mean", _C.zeros(num_features, **options))
             self.register_buffer("running_var", _C.ones(num_features, **options))
-            self.register_buffer(
-                "num_batches_tracked", _C.zeros((), dtype=_C.int64, device=device)
-            )
+            self.register_buffer("num_batches_tracked", _C.zeros((), dtype=_C.int64, device=device))
         else:
             for name in ("running_mean", "running_var", "num_batches_tracked"):
                 self.register_buffer(name, None)

@@ -224,7 +224,9 @@ class ModuleList(Module):
     def extend(self, modules):
         """Adds modules at the end."""
         if not isinstance(modules, Iterable):
-            raise TypeError(f"ModuleList.extend: expected an iterable, got {type(modules).__name__}")
+            raise TypeError(
+                f"ModuleList.extend: expected an iterable, got {type(modules).__name__}"
+            )
         for module in list(modules):
             self.append(module)
         return self

@@ -79,5 +79,3 @@ class LazyModuleMixin:
         del module._load_hook
         if module.cls_to_become is not None:
             module.__class__ = module.cls_to_become
-
-

@@ -1,10 +1,10 @@
 """The lazy versions of modules. Loaded when first asked for, see nn/_uninitialized.py."""
 
+from rushlight.nn._uninitialized import UninitializedBuffer, UninitializedParameter
 from rushlight.nn.modules.batchnorm import BatchNorm1d, BatchNorm2d, BatchNorm3d
 from rushlight.nn.modules.instancenorm import InstanceNorm1d, InstanceNorm2d, InstanceNorm3d
 from rushlight.nn.modules.lazy import LazyModuleMixin
 from rushlight.nn.modules.linear import Linear
-from rushlight.nn._uninitialized import UninitializedBuffer, UninitializedParameter
 
 __all__ = """LazyBatchNorm1d LazyBatchNorm2d LazyBatchNorm3d LazyInstanceNorm1d LazyInstanceNorm2d
 LazyInstanceNorm3d LazyLinear""".split()

@@ -174,7 +174,7 @@ class ParameterDict(Module):
 
     def fromkeys(self, keys, default=None):
         """A new dict of these keys, all with one value."""
-        return ParameterDict({key: default for key in keys})
+        return ParameterDict(dict.fromkeys(keys, default))
 
     def keys(self):
         """The keys."""

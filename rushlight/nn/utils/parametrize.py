@@ -91,9 +91,7 @@ class ParametrizationList(ModuleList):
     def _check_result(self, shape, dtype):
         result = self()
         if not isinstance(result, Tensor):
-            raise ValueError(
-                f"a parametrization must return a tensor, got {type(result).__name__}"
-            )
+            raise ValueError(f"a parametrization must return a tensor, got {type(result).__name__}")
         if result.dtype != dtype:
             raise ValueError(
                 f"the parametrization turns {dtype} into {result.dtype}; the dtype must stay. "
@@ -336,5 +334,3 @@ def transfer_parametrizations_and_params(from_module, to_module, tensor_name=Non
             with no_grad():
                 _set_data(new, old.clone())
     return to_module
-
-

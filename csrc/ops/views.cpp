@@ -293,7 +293,7 @@ struct T {
     check(x.dim() <= 2, ErrorKind::Runtime, name,
           "expects a tensor with at most 2 dimensions, got shape ", x.sizes(),
           "; use .mT or transpose()");
-    return x.dim() < 2 ? x : transpose(x, 0, 1);
+    return x.dim() < 2 ? alias(x) : transpose(x, 0, 1);
   }
 };
 

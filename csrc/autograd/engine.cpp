@@ -119,7 +119,7 @@ class Task {
     Tensor& slot = s.grads[e.slot];
     if (!slot.defined()) {
       slot = std::move(g);
-    } else if (!options_.create_graph && slot.ref()->use_count() == 1 &&
+    } else if (!options_.create_graph && !g.is_batched() && slot.ref()->use_count() == 1 &&
                slot.storage()->use_count() == 1 && slot.is_contiguous()) {
       engine_ops().add_in_place(slot, g);
     } else {

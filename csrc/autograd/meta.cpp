@@ -13,6 +13,7 @@ GradMeta& grad_meta(const Tensor& t) {
 
 bool requires_grad(const Tensor& t) {
   if (!t.defined()) return false;
+  if (t.is_batched()) return requires_grad(Tensor(t.impl()->physical));
   if (const GradMeta* meta = grad_meta_or_null(t); meta && (meta->requires_grad || meta->grad_fn))
     return true;
   return t.impl()->base && requires_grad(Tensor(t.impl()->base));

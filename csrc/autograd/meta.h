@@ -2,6 +2,9 @@
 // nothing.
 #pragma once
 
+#include <memory>
+
+#include "autograd/forward.h"
 #include "autograd/node.h"
 #include "core/modes.h"
 #include "core/tensor.h"
@@ -10,7 +13,7 @@ namespace rush {
 
 struct RUSH_API GradMeta final : AutogradMeta {
   Tensor grad;
-  Tensor tangent;     // forward mode: the derivative that travels with the value
+  std::unique_ptr<Tangents> tangents;  // forward mode, see forward.h
   Ref<Node> grad_fn;  // null for leaves
   Node* accumulator =
       nullptr;  // a leaf's AccumulateGrad while somebody holds it; see Note [Leaf and accumulator]

@@ -13,12 +13,14 @@ SavedTensor::SavedTensor(const Tensor& t) : version_(t.defined() ? t.version() :
     // through this node.
     data_ = detached(t);
     slot_ = grad_meta(t).slot;
+    if (forward_active()) carry_tangents(t, data_);
   }
 }
 
 SavedTensor SavedTensor::output(const Tensor& t, uint32_t slot) {
   SavedTensor s;
   s.data_ = detached(t);
+  if (forward_active()) carry_tangents(t, s.data_);
   s.version_ = t.version();
   s.slot_ = slot;
   s.is_output_ = true;
@@ -42,6 +44,7 @@ Tensor SavedTensor::unpack(const Node* owner) const {
   }
   if (is_original_) return data_;
   Tensor t = detached(data_);
+  if (forward_active()) carry_tangents(data_, t);
   if (is_output_) {
     set_history(t, Ref<Node>::share(const_cast<Node*>(owner)), slot_);
   } else if (grad_fn_) {

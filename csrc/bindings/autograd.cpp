@@ -6,6 +6,8 @@
 #include "autograd/accumulate_grad.h"
 #include "autograd/engine.h"
 #include "bindings/handle.h"
+#include "ops/ops.h"
+#include "ops/vmap.h"
 
 namespace rush::py {
 namespace {
@@ -119,6 +121,9 @@ class NoGil {
 void run_backward(const std::vector<Tensor>& roots, std::vector<Tensor> grads,
                   const BackwardOptions& options, const std::vector<Tensor>& inputs) {
   grads.resize(std::max(grads.size(), roots.size()));
+  for (const Tensor& t : roots)
+    check(!t.defined() || !t.is_batched(), ErrorKind::Runtime, "backward",
+          "backward() is not supported inside vmap; use func.grad or func.vjp");
   const NoGil guard;  // hooks take the GIL for themselves
   rush::backward(roots, grads, options, inputs);
 }
@@ -158,7 +163,7 @@ PyObject* grad_(PyObject*, PyObject* const* args, Py_ssize_t nargs, PyObject* kw
     std::vector<Tensor> found;
     {
       const NoGil guard;
-      found = rush::grad(roots, grads, inputs, options);
+      found = batched_grad(roots, grads, inputs, options);
     }
     Handle result = Handle::steal(PyTuple_New(Py_ssize_t(found.size())));
     for (size_t i = 0; i < found.size(); ++i) {
@@ -205,7 +210,7 @@ PyObject* get_requires_grad(PyObject* o, void*) {
 int set_requires_grad_(PyObject* o, PyObject* value, void*) {
   return guarded_int([&] {
     check(value, ErrorKind::Type, "requires_grad", "cannot be deleted");
-    set_requires_grad(unwrap(o), truth(value));
+    set_requires_grad(innermost(unwrap(o)), truth(value));
     return 0;
   });
 }
@@ -237,10 +242,10 @@ int set_grad(PyObject* o, PyObject* value, void*) {
 }
 
 PyObject* get_grad_fn(PyObject* o, void*) {
-  return guarded([&] { return wrap_node(grad_fn(unwrap(o))); });
+  return guarded([&] { return wrap_node(grad_fn(innermost(unwrap(o)))); });
 }
 PyObject* get_is_leaf(PyObject* o, void*) {
-  return guarded([&] { return PyBool_FromLong(is_leaf(unwrap(o))); });
+  return guarded([&] { return PyBool_FromLong(is_leaf(innermost(unwrap(o)))); });
 }
 PyObject* get_output_nr(PyObject* o, void*) {
   return PyLong_FromLong(meta_of(o) ? long(meta_of(o)->slot) : 0);
@@ -252,6 +257,7 @@ PyObject* get_retains_grad(PyObject* o, void*) {
 // Unlike detach(), .data counts its writes apart: they are the user's own risk.
 PyObject* get_data(PyObject* o, void*) {
   return guarded([&] {
+    if (unwrap(o).is_batched()) return wrap(detach(unwrap(o)));
     Tensor t = unwrap(o).alias();
     t.impl()->version = nullptr;
     return wrap(std::move(t));
@@ -282,7 +288,7 @@ PyObject* tensor_requires_grad_(PyObject* o, PyObject* const* args, Py_ssize_t n
     constexpr const char* names[] = {"requires_grad"};
     PyObject* on;
     parse_arguments({"requires_grad_", names, 1, 0}, args, n, kwnames, &on);
-    set_requires_grad(unwrap(o), bool_argument("requires_grad_", "requires_grad", on, true));
+    set_requires_grad(innermost(unwrap(o)), bool_argument("requires_grad_", "requires_grad", on, true));
     return Py_NewRef(o);
   });
 }

@@ -2,7 +2,12 @@
 
 #include <new>
 
+#include "core/batched.h"
+
 namespace rush {
+
+void (*g_forget_batched)(TensorImpl* wrapper) noexcept = nullptr;
+
 namespace {
 
 // Note [Free list of tensor objects]
@@ -66,6 +71,8 @@ TensorImpl* TensorImpl::create() {
 void TensorImpl::destroy(TensorImpl* t) noexcept {
   // The wrapper goes first: its destructor may still look at the tensor's fields.
   if (t->has(kOwnsPyObject)) host_hooks().drop_py_object(t->py_object);
+  if (t->vmap_level != 0) [[unlikely]]
+    g_forget_batched(t);
   delete t->autograd;
   t->~TensorImpl();
   keep(t);
@@ -162,6 +169,9 @@ Scalar Tensor::item() const {
   check(numel() == 1, ErrorKind::Runtime, "item",
         "only a tensor with one element converts to a number, this one has shape ", sizes());
   check(!is_meta(), ErrorKind::Runtime, "item", "a tensor on the meta device has no values");
+  check(!is_batched(), ErrorKind::Runtime, "item",
+        "inside vmap this tensor stands for one value a sample, not for one value: item(), bool() "
+        "and branches that depend on the data cannot be batched; use where() instead");
   return load_scalar(data(), dtype());
 }
 
@@ -190,6 +200,7 @@ const Ref<VersionCounter>& Tensor::version_counter() const {
 void Tensor::bump_version(const char* writer) const { version_counter()->bump(writer); }
 
 Tensor Tensor::alias(IntList sizes, IntList strides, int64_t offset) const {
+  internal_assert(!is_batched(), "a batched tensor has no memory to alias");
   Tensor out = make_tensor(impl_->storage, sizes, strides, offset, dtype());
   out.impl_->version = version_counter();
   return out;

@@ -65,6 +65,53 @@ void write_back(const Tensor& out, const Tensor& result) { copy_data(out, result
 
 void assign_in_place(const Tensor& self, const Tensor& result) { copy_(self, result); }
 
-Tensor write_target_copy(const Tensor& self) { return clone_data(self); }
+// With history: a second derivative runs through the old value, too.
+Tensor write_target_copy(const Tensor& self) { return clone(self); }
+
+std::vector<Tensor> dummy_gradients(std::span<const Tensor> outs) {
+  std::vector<Tensor> dummies;
+  for (const Tensor& out : outs) {
+    const DType dtype = is_differentiable(out.dtype()) ? out.dtype() : default_dtype();
+    dummies.push_back(zeros(out.sizes(), dtype, std::nullopt, out.device()));
+    set_requires_grad(dummies.back(), true);
+  }
+  return dummies;
+}
+
+std::vector<Tensor> transpose_again(const char* op, const Grads& back, GradSpan tangents,
+                                    std::span<const Tensor> dummies, bool keep_graph) {
+  std::vector<Tensor> roots, seeds;
+  for (size_t i = 0; i < back.size() && i < tangents.size(); ++i) {
+    if (!tangents[i].defined() || !back[i].defined() || !requires_grad(back[i])) continue;
+    const ResultMeta meta{tangents[i].sizes(), tangents[i].dtype(), tangents[i].device()};
+    roots.push_back(fit_gradient(back[i], meta, op));
+    seeds.push_back(tangents[i]);
+  }
+  if (roots.empty()) return std::vector<Tensor>(dummies.size());
+  BackwardOptions options;
+  options.allow_unused = true;
+  options.create_graph = options.retain_graph = keep_graph;
+  return rush::grad(roots, seeds, dummies, options);
+}
+
+void store_tangent(const Tensor& t, int level, const Tensor& tangent) {
+  if (!is_differentiable(t.dtype())) return;
+  Tensor fitted = tangent;
+  if (!fitted.defined()) {
+    // A zero tangent; a tensor that had none needs none.
+    if (!tangent_at(t, level).defined()) return;
+    fitted = zeros(t.sizes(), t.dtype(), std::nullopt, t.device());
+  }
+  if (fitted.dtype() != t.dtype()) fitted = cast(fitted, t.dtype());
+  if (!(fitted.sizes() == t.sizes())) fitted = expand(fitted, t.sizes());
+  set_tangent(t, level, fitted);
+}
+
+void take_tangents(const Tensor& self, const Tensor& result) {
+  for (int level = 1, last = visible_forward_level(); level <= last; ++level) {
+    const LevelsBelow below(level);
+    store_tangent(self, level, tangent_at(result, level));
+  }
+}
 
 }  // namespace rush::op

@@ -15,7 +15,7 @@ TORCH_PYTHON ?=
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := build
-.PHONY: build demo test test-cpp test-python sanitize bench wheel lint format clean help
+.PHONY: build demo test test-cpp test-python sanitize sanitize-threads bench wheel lint format clean help
 
 BIN := $(abspath $(VENV))/bin
 BUILD := build/dev
@@ -36,7 +36,7 @@ $(DEPS):
 	@$(BIN)/python -c 'import sysconfig; open(sysconfig.get_path("purelib") + "/rushlight_dev.pth", "w").write("$(CURDIR)\n")'
 	@touch $@
 
-# $(call configure,folder,flags): runs CMake when the folder is new, or was made for another Python
+# $(call configure,folder,flags,targets): builds, and runs CMake before when the folder is new, or was made for another Python
 # or other flags. Ninja runs it again when a CMake file or the list of sources changes.
 define configure
 	@id="$$($(BIN)/python -VV) $(BIN) $(2) $(CMAKE_ARGS)"; \
@@ -46,7 +46,7 @@ define configure
 	    -DPython_EXECUTABLE=$(BIN)/python -DRUSHLIGHT_TESTS=ON $(2) $(CMAKE_ARGS); \
 	  echo "$$id" > $(1)/.configured; \
 	fi
-	@$(BIN)/ninja -C $(1) -j$(JOBS)
+	@$(BIN)/ninja -C $(1) -j$(JOBS) $(3)
 endef
 
 build: $(DEPS)
@@ -84,6 +84,15 @@ sanitize: $(DEPS)
 	@$(CPP_TESTS) $(SANITIZE)
 	@$(SANITIZE_ENV) $(PYTHON_TESTS) -m native -p no:cacheprovider
 
+# The C++ tests that run several threads, under ThreadSanitizer. Those that go through oneDNN and
+# libgomp are left out: they are not instrumented, and it would see races where there are none.
+THREADS := build/sanitize-threads
+THREAD_TESTS := test_concurrency test_core_leaf test_mutex
+
+sanitize-threads: $(DEPS)
+	$(call configure,$(THREADS),-DRUSHLIGHT_SANITIZE=thread -DRUSHLIGHT_DEBUG=ON,$(THREAD_TESTS))
+	@TSAN_OPTIONS=halt_on_error=1 $(CPP_TESTS) $(THREADS) -R "$$(echo $(THREAD_TESTS) | tr ' ' '|')"
+
 bench: build
 	@for script in benchmarks/bench_*.py; do \
 	  [ -e "$$script" ] || { echo "There are no benchmarks"; exit 1; }; \
@@ -117,4 +126,4 @@ clean:
 
 help:
 	@sed -n '1,/^$$/p' Makefile
-	@echo "Targets: build demo test test-cpp test-python sanitize bench wheel lint format clean"
+	@echo "Targets: build demo test test-cpp test-python sanitize sanitize-threads bench wheel lint format clean"

@@ -18,12 +18,17 @@ import platform
 import statistics
 import subprocess
 import sys
+import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
 RESULTS = Path(__file__).parent / "results"
 TORCH_PYTHON = os.environ.get("TORCH_PYTHON", "")
+
+# An OpenMP worker spins for some milliseconds after its last loop. Where all cores are in use, it
+# would do so on a core that the other side needs; so that side waits, then wakes its own threads.
+SETTLE = 0.02
 
 
 @dataclass
@@ -198,6 +203,9 @@ def compare(
             spent = 0.0
             while len(runs[0]) < rounds and (len(runs[0]) < 3 or spent < patience):
                 for worker, number, times in zip(workers, numbers, runs, strict=True):
+                    if threads > 1:
+                        time.sleep(SETTLE)
+                        worker.time(1)
                     taken = worker.time(number)
                     times.append(taken / number)
                     spent += taken
@@ -226,7 +234,6 @@ def geometric_mean(values: Iterable[float]) -> float:
 def _work(module: str, clock: str) -> None:
     """The worker's loop: a line of JSON in, a line out; statements print to nowhere."""
     import importlib
-    import time
     import timeit
 
     answers = os.fdopen(os.dup(1), "w")

@@ -16,6 +16,11 @@ foreach(source ${test_sources})
     # It looks into the allocator and the pool, which the library does not export.
     target_sources(${name} PRIVATE ${core_sources})
     target_link_libraries(${name} PRIVATE Threads::Threads OpenMP::OpenMP_CXX ${CMAKE_DL_LIBS})
+  elseif(name STREQUAL "test_mutex")
+    # The checks of debug builds are tested in every build.
+    target_sources(${name} PRIVATE "${RUSH_CSRC}/core/mutex.cpp")
+    target_compile_definitions(${name} PRIVATE RUSH_DEBUG=1)
+    target_link_libraries(${name} PRIVATE Threads::Threads)
   else()
     target_link_libraries(${name} PRIVATE rushlight Threads::Threads)
   endif()

@@ -1,5 +1,6 @@
 """Names, order and defaults of parameters, against oracle/signatures.json."""
 
+import ast
 import json
 import re
 from pathlib import Path
@@ -94,6 +95,65 @@ def test_table_follows_pytorch(name, ours):
     lists = [["self" if n == "input" else n for n in x] for x in lists]
     fits = [x for x in lists if set(names) <= set(x) and same_order(positional, x)]
     assert fits, f"{name}({', '.join(names)}); PyTorch: {lists}"
+
+
+# The same default in two spellings. PyTorch's schemas number dtypes and memory formats.
+SAME_DEFAULT = {
+    ("pin_memory", "None"): False,
+    ("dtype", "4"): None,  # int64, which these ops choose by themselves
+    ("memory_format", "0"): "contiguous_format",
+}
+
+
+def default_value(name, text):
+    try:
+        return SAME_DEFAULT.get((name, text), ast.literal_eval(text))
+    except (ValueError, SyntaxError):
+        return text
+
+
+def default_faults(name, ours, theirs):
+    """Arguments whose default differs from that of one of PyTorch's overloads."""
+    known = {("self" if n == "input" else n): d for n, _, d in theirs}
+    for n, _, default in ours:
+        other = known["self" if n == "input" else n]
+        if other == "required":
+            continue  # we may be more generous: PyTorch has an overload without it, or none
+        if default == "required":
+            # Then another entry of ours must be the call without it.
+            if not any(n not in [a[0] for a in entry] for entry in entries_of(name)):
+                yield n, default, other
+        elif default_value(n, default) != default_value(n, other):
+            yield n, default, other
+
+
+def entries_of(name):
+    return [ours for other, ours in table_entries() if other == name]
+
+
+@pytest.mark.parametrize("name, ours", list(table_entries()))
+def test_defaults_follow_pytorch(name, ours):
+    known = SIGNATURES.get(name)
+    if not known or not known["overloads"]:
+        pytest.skip("not an op of PyTorch's table")
+    seen = {n for n, _ in visible(name, ours)}
+    ours = [a for a in ours if a[0] in seen]
+    names = {"self" if n == "input" else n for n in seen}
+    fits = [
+        o
+        for o in known["overloads"] + [known["python"] or []]
+        if names <= {"self" if a[0] == "input" else a[0] for a in o}
+    ]
+    assert fits
+    faults = [list(default_faults(name, ours, o)) for o in fits]
+    assert [] in faults, f"{name}: (argument, ours, PyTorch's): {min(faults, key=len)}"
+
+
+def test_the_check_of_defaults_sees_faults():
+    ours = [("self", "p", "required"), ("dim", "p", "0"), ("keepdim", "p", "False")]
+    assert not list(default_faults("cumsum", ours, ours))
+    other = [("self", "p", "required"), ("dim", "p", "-1"), ("keepdim", "p", "False")]
+    assert list(default_faults("cumsum", ours, other)) == [("dim", "0", "-1")]
 
 
 def test_the_parser_of_the_table():

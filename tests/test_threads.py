@@ -88,8 +88,11 @@ def test_fork_then_compute():
     assert run(FORK) == "ok\n"
 
 
+# A shell's background job inherits an ignored SIGINT, so the program asks for Python's own handler.
 INTERRUPTED = """
+import signal
 import rushlight as rl
+signal.signal(signal.SIGINT, signal.default_int_handler)
 x = rl.ones(1000)
 print("ready", flush=True)
 try:

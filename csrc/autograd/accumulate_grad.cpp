@@ -1,13 +1,12 @@
 #include "autograd/accumulate_grad.h"
 
-#include <mutex>
-
 #include "autograd/engine.h"
+#include "core/mutex.h"
 
 namespace rush {
 namespace {
 
-std::mutex g_accumulators;
+Mutex g_accumulators{LockRank::Accumulators};
 
 }  // namespace
 

@@ -12,9 +12,11 @@ class CopySlices final : public Node {
   CopySlices(const Tensor& base, const Tensor& view, Ref<Node> fn);
   const char* name() const override { return "CopySlices"; }
   Grads apply(GradSpan grads, std::span<const bool> wanted) override;
-  void release_saved() override { fn_->release_saved(); }
 
  private:
+  void release_saved() override { fn_->drop_saved(); }
+  Tensor in_geometry_of_base(const Tensor& g) const;
+
   Ref<Node> fn_;
   Dims base_sizes_, base_strides_, sizes_, strides_;
   int64_t offset_;  // of the view, from the base's first element, in elements of the view

@@ -44,7 +44,7 @@ class Task {
     for (const Tensor& root : roots) {
       check(requires_grad(root), ErrorKind::Runtime, "backward", "element ",
             int64_t(&root - roots.data()),
-            " of the tensors does not require grad and has no grad_fn");
+            " of the tensors does not require grad and has no grad_fn: ", why_no_gradient(root));
       edges.push_back(gradient_edge(root));
     }
     count_dependencies(edges);
@@ -156,7 +156,7 @@ class Task {
     SmallVector<Tensor, 1> incoming = std::move(s.grads);
     if (incoming.size() > 1) materialize(*node, incoming);
     Grads out = node->apply(incoming, std::span<const bool>(wanted.data(), wanted.size()));
-    if (!options_.retain_graph) node->release_saved();
+    if (!options_.retain_graph) node->drop_saved();
     for (size_t i = 0; i < node->edges().size(); ++i) {
       const Edge& e = node->edges()[i];
       if (!e) continue;

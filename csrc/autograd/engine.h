@@ -32,6 +32,10 @@ struct EngineOps {
   Tensor (*ones_like)(const Tensor& t);
   Tensor (*zeros)(IntList sizes, DType dtype, Device device);
   void (*copy)(const Tensor& dst, const Tensor& src);
+  Tensor (*contiguous_clone)(const Tensor& t);
+  Tensor (*as_strided)(const Tensor& t, IntList sizes, IntList strides, int64_t offset);
+  // The same memory as another type: complex numbers as pairs of real ones, or the reverse.
+  Tensor (*in_dtype)(const Tensor& t, DType dtype);
   // The node of "view read from base" by geometry, for views whose base was rewritten.
   Ref<Node> (*view_node)(const Tensor& base, const Tensor& view);
 };

@@ -5,6 +5,31 @@
 #include "autograd/engine.h"
 
 namespace rush {
+namespace {
+
+// "add_ at train.py:3": for messages.
+std::string writer_of(const Tensor& t) {
+  const VersionCounter& v = *t.version_counter();
+  return concat(v.writer() ? v.writer() : "an in-place operation", at_source(v.written_at()));
+}
+
+}  // namespace
+
+std::string why_no_gradient(const Tensor& t) {
+  const char* by = t.impl()->cut_by;
+  const std::string where = at_source(t.impl()->cut_at);
+  if (!by) {
+    if (!is_differentiable(t.dtype()))
+      return concat("it is ", t.dtype(), ", and only floating and complex tensors have gradients");
+    return "nothing that it was computed from requires grad; call requires_grad_() on the tensors "
+           "to differentiate by";
+  }
+  if (by == kCutByNoGrad || by == kCutByInference)
+    return concat("it, or what it was computed from, was made under ", by, where);
+  if (std::string_view(by) == "detach" || std::string_view(by) == ".data")
+    return concat("its history was cut by ", by, where);
+  return concat("it comes from ", by, where, ", which has no gradient");
+}
 
 GradMeta& grad_meta(const Tensor& t) {
   if (!t.impl()->autograd) t.impl()->autograd = new GradMeta;
@@ -30,20 +55,29 @@ void set_requires_grad(const Tensor& t, bool on) {
 
 bool is_leaf(const Tensor& t) { return !grad_fn(t); }
 
+// Note [Views made without grad mode]
+// Such a view has no history of its own: gradients stop there, as the user asked. Once its base is
+// written by a recorded op, neither reading it as before nor through the base's new history would
+// be what was asked for, so both raise (as in PyTorch): the view must be made again.
 Ref<Node> grad_fn(const Tensor& t) {
   GradMeta* meta = grad_meta_or_null(t);
-  if (t.impl()->base) {
-    const Tensor base(t.impl()->base);
-    const bool stale = !meta || !meta->grad_fn || meta->view_version != t.version();
-    if (stale && requires_grad(base) && !is_leaf(base)) {
-      GradMeta& own = grad_meta(t);
-      own.grad_fn = engine_ops().view_node(base, t);
-      own.slot = own.grad_fn->add_result(t);
-      own.view_version = t.version();
-      return own.grad_fn;
-    }
+  if (!t.impl()->base) return meta ? meta->grad_fn : nullptr;
+  const Tensor base(t.impl()->base);
+  const bool stale = !meta || !meta->grad_fn || meta->view_version != t.version();
+  if (!stale || !requires_grad(base) || is_leaf(base)) return meta ? meta->grad_fn : nullptr;
+  if (t.impl()->has(TensorImpl::kNoGradView)) {
+    check(meta && meta->view_version == t.version(), ErrorKind::Runtime, "", "this view (shape ",
+          t.sizes(),
+          ") was made with grad mode off, and its base has been written in place since, with grad "
+          "mode on (by ",
+          writer_of(t), "). Make the view again after the write, or with grad mode on");
+    return nullptr;
   }
-  return meta ? meta->grad_fn : nullptr;
+  GradMeta& own = grad_meta(t);
+  own.grad_fn = engine_ops().view_node(base, t);  // whose only result is this view
+  own.slot = 0;
+  own.view_version = t.version();
+  return own.grad_fn;
 }
 
 Edge gradient_edge(const Tensor& t) {
@@ -62,13 +96,19 @@ void set_history(const Tensor& t, const Ref<Node>& node, uint32_t slot) {
 
 Tensor detached(const Tensor& t) { return t.alias(); }
 
-void check_in_place(const char* op, const Tensor& t, bool repeats_are_fine) {
+void check_in_place(const char* op, const Tensor& t, bool repeats_are_fine,
+                    bool value_requires_grad) {
   check(!t.storage()->read_only(), ErrorKind::Runtime, op,
         "this tensor wraps read-only memory; clone() it before writing");
   check(repeats_are_fine || !has_internal_overlap(t), ErrorKind::Runtime, op,
         "more than one index of this tensor (shape ", t.sizes(), ", strides ", t.strides(),
         ") refers to one memory location, as after expand(); clone() it before writing");
-  if (!grad_enabled() || !is_tracked(t)) return;
+  if (!grad_enabled() || !(value_requires_grad || is_tracked(t))) return;
+  const bool records = value_requires_grad || requires_grad(t);
+  check(!(records && t.impl()->base && t.impl()->has(TensorImpl::kNoGradView)), ErrorKind::Runtime,
+        op,
+        "a view made with grad mode off is being written in place with grad mode on. Make the "
+        "view with grad mode on, or write under no_grad()");
   if (requires_grad(t) && is_leaf(t)) {
     const GradMeta* own = grad_meta_or_null(t);
     const bool is_view_of_leaf = t.impl()->base && !(own && own->requires_grad);

@@ -30,7 +30,7 @@ RUSH_API GradMeta& grad_meta(const Tensor& t);  // made on first use
 
 // May autograd care about this tensor at all? One test on the way of every call.
 inline bool is_tracked(const Tensor& t) {
-  return t.defined() && (t.impl()->autograd || t.impl()->base);
+  return t.defined() && (t.impl()->autograd || t.impl()->base || t.impl()->cut_by);
 }
 
 RUSH_API bool requires_grad(const Tensor& t);
@@ -45,9 +45,26 @@ RUSH_API void set_history(const Tensor& t, const Ref<Node>& node, uint32_t slot)
 // A tensor over the same storage and version counter, cut off from the graph.
 RUSH_API Tensor detached(const Tensor& t);
 
+// Remembers in `out` why no gradient flows through it, so that backward() can name the place: what
+// cut it off, or what cut off the tensor it was computed from.
+inline void mark_cut(const Tensor& out, const char* by) {
+  out.impl()->cut_by = by;
+  out.impl()->cut_at = source_here();
+}
+inline void inherit_cut(const Tensor& out, const Tensor& from) {
+  out.impl()->cut_by = from.impl()->cut_by;
+  out.impl()->cut_at = from.impl()->cut_at;
+}
+inline constexpr const char* kCutByNoGrad = "no_grad";
+inline constexpr const char* kCutByInference = "inference_mode";
+// "it was cut off the graph by detach() at …", or what to do when nothing ever required a gradient.
+RUSH_API std::string why_no_gradient(const Tensor& t);
+
 // In-place writes. check_in_place raises for what must not be written (leaves that require grad,
 // read-only memory). Ops that write one value everywhere do not mind when addresses repeat.
-RUSH_API void check_in_place(const char* op, const Tensor& t, bool repeats_are_fine = false);
+// `value_requires_grad`: what is written has a history.
+RUSH_API void check_in_place(const char* op, const Tensor& t, bool repeats_are_fine = false,
+                             bool value_requires_grad = false);
 // Tells the graph that `t` was overwritten by `node` (its edge 0 is t's old value); views rewrite
 // their base's history.
 RUSH_API void rebase_history(const Tensor& t, const Ref<Node>& node);

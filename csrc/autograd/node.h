@@ -43,8 +43,14 @@ class RUSH_API Node : public Counted<Node> {
   // From the gradients of the results to those of the inputs. wanted[i]: edge i leads somewhere
   // that matters.
   virtual Grads apply(GradSpan grads, std::span<const bool> wanted) = 0;
-  // Drops what was saved; a second backward then raises.
-  virtual void release_saved() {}
+  // Drops what was saved; a second backward that needs it then raises, and names this place.
+  void drop_saved() {
+    released_at_ = source_here();
+    release_saved();
+  }
+  // Where the user called the op that this node stands for, and the backward that released it.
+  SourcePoint source() const { return source_; }
+  SourcePoint released_at() const { return released_at_; }
 
   uint64_t sequence() const { return sequence_; }
   void set_sequence(uint64_t s) { sequence_ = s; }
@@ -56,9 +62,14 @@ class RUSH_API Node : public Counted<Node> {
 
   static void destroy(Node* n) noexcept;
 
+ protected:
+  virtual void release_saved() {}
+
  private:
   friend struct NodeReaper;
   uint64_t sequence_;
+  SourcePoint source_ = source_here();
+  SourcePoint released_at_;
   SmallVector<Edge, 3> edges_;
   SmallVector<ResultMeta, 1> results_;
 };

@@ -4,15 +4,16 @@ namespace rush {
 
 SavedTensor::SavedTensor(const Tensor& t) : version_(t.defined() ? t.version() : 0) {
   if (!t.defined()) return;
-  grad_fn_ = is_tracked(t) ? rush::grad_fn(t) : nullptr;
-  is_original_ = !grad_fn_;
+  const bool wanted = is_tracked(t) && requires_grad(t);
+  grad_fn_ = wanted ? rush::grad_fn(t) : nullptr;
+  is_original_ = wanted && !grad_fn_;
   if (is_original_) {
-    data_ = t;
+    data_ = t;  // the leaf itself: its gradient must reach its .grad
   } else {
     // Keeping t itself would close a circle if t is written to later: its history then leads
     // through this node.
     data_ = detached(t);
-    slot_ = grad_meta(t).slot;
+    if (grad_fn_) slot_ = grad_meta(t).slot;
     if (forward_active()) carry_tangents(t, data_);
   }
 }
@@ -29,18 +30,20 @@ SavedTensor SavedTensor::output(const Tensor& t, uint32_t slot) {
 
 Tensor SavedTensor::unpack(const Node* owner) const {
   if (released_) {
-    fail(ErrorKind::Runtime, "backward", "the tensors saved by ", owner->name(),
-         " were already freed: backward ran a second time through this graph. Pass "
-         "retain_graph=True to the first call");
+    fail(ErrorKind::Runtime, "backward", "the tensors that ", owner->name(),
+         at_source(owner->source()), " saved for its gradient are gone: an earlier backward",
+         at_source(owner->released_at()),
+         " freed them. Pass retain_graph=True to the earlier call");
   }
   if (!data_.defined()) return {};
   if (data_.version() != version_) {
-    const char* writer = data_.version_counter()->writer();
-    fail(ErrorKind::Runtime, "backward", "a tensor that ", owner->name(),
-         " saved for its gradient (shape ", data_.sizes(), ", ", data_.dtype(),
-         ") was overwritten by an in-place operation",
-         writer ? concat(" (", writer, ")") : std::string(), ": it is at version ", data_.version(),
-         ", version ", version_, " was expected. Write to a clone() instead");
+    const VersionCounter& v = *data_.version_counter();
+    fail(ErrorKind::Runtime, "backward", "a tensor needed for the gradient of ", owner->name(),
+         at_source(owner->source()), " (", is_output_ ? "its result" : "its input", ", shape ",
+         data_.sizes(), ", ", data_.dtype(), ") was overwritten by ",
+         v.writer() ? v.writer() : "an in-place operation", at_source(v.written_at()),
+         ": it is at version ", data_.version(), ", version ", version_,
+         " was saved. Write to a clone(), or use the operation that returns a new tensor");
   }
   if (is_original_) return data_;
   Tensor t = detached(data_);

@@ -5,6 +5,7 @@
 
 #include "autograd/accumulate_grad.h"
 #include "autograd/engine.h"
+#include "bindings/gil.h"
 #include "bindings/handle.h"
 #include "ops/ops.h"
 #include "ops/vmap.h"
@@ -109,22 +110,13 @@ std::vector<Tensor> tensors_argument(const char* function, const char* name, PyO
   return list;
 }
 
-class NoGil {
- public:
-  NoGil() : state_(PyEval_SaveThread()) {}
-  ~NoGil() { PyEval_RestoreThread(state_); }
-
- private:
-  PyThreadState* state_;
-};
-
 void run_backward(const std::vector<Tensor>& roots, std::vector<Tensor> grads,
                   const BackwardOptions& options, const std::vector<Tensor>& inputs) {
   grads.resize(std::max(grads.size(), roots.size()));
   for (const Tensor& t : roots)
     check(!t.defined() || !t.is_batched(), ErrorKind::Runtime, "backward",
           "backward() is not supported inside vmap; use func.grad or func.vjp");
-  const NoGil guard;  // hooks take the GIL for themselves
+  const ReleaseGil guard;  // hooks take the GIL for themselves
   rush::backward(roots, grads, options, inputs);
 }
 
@@ -162,7 +154,7 @@ PyObject* grad_(PyObject*, PyObject* const* args, Py_ssize_t nargs, PyObject* kw
     grads.resize(std::max(grads.size(), roots.size()));
     std::vector<Tensor> found;
     {
-      const NoGil guard;
+      const ReleaseGil guard;
       found = batched_grad(roots, grads, inputs, options);
     }
     Handle result = Handle::steal(PyTuple_New(Py_ssize_t(found.size())));
@@ -257,9 +249,16 @@ PyObject* get_retains_grad(PyObject* o, void*) {
 // Unlike detach(), .data counts its writes apart: they are the user's own risk.
 PyObject* get_data(PyObject* o, void*) {
   return guarded([&] {
-    if (unwrap(o).is_batched()) return wrap(detach(unwrap(o)));
-    Tensor t = unwrap(o).alias();
+    const Tensor& self = unwrap(o);
+    if (self.is_batched()) return wrap(detach(self));
+    Tensor t = self.alias();
     t.impl()->version = nullptr;
+    if (is_tracked(self)) {
+      if (requires_grad(self))
+        mark_cut(t, ".data");
+      else
+        inherit_cut(t, self);
+    }
     return wrap(std::move(t));
   });
 }
@@ -268,6 +267,9 @@ PyObject* get_data(PyObject* o, void*) {
 int set_data(PyObject* o, PyObject* value, void*) {
   return guarded_int([&] {
     check(value && is_tensor(value), ErrorKind::Type, "data", "expected a tensor");
+    check(!requires_grad(unwrap(o)) || is_differentiable(unwrap(value).dtype()), ErrorKind::Runtime,
+          "data", "this tensor requires grad, so its data must be floating or complex, not ",
+          unwrap(value).dtype());
     TensorImpl* to = unwrap(o).impl();
     const TensorImpl* from = unwrap(value).impl();
     to->storage = from->storage;

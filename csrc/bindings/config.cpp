@@ -119,6 +119,14 @@ PyMethodDef functions[] = {
 
 }  // namespace
 
-bool init_config(PyObject* module) { return PyModule_AddFunctions(module, functions) == 0; }
+bool init_config(PyObject* module) {
+#if defined(RUSH_DEBUG)
+  constexpr bool debug = true;
+#else
+  constexpr bool debug = false;
+#endif
+  return PyModule_AddFunctions(module, functions) == 0 &&
+         PyModule_AddObjectRef(module, "_debug_build", debug ? Py_True : Py_False) == 0;
+}
 
 }  // namespace rush::py

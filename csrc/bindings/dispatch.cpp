@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "autograd/forward.h"
+#include "bindings/gil.h"
 #include "bindings/handle.h"
 #include "bindings/parse.h"
 #include "bindings/torch_function.h"
@@ -38,17 +39,6 @@ class Results {
  private:
   int n_;
   alignas(Value) unsigned char raw_[kMaxResults * sizeof(Value)];
-};
-
-class ReleaseGil {
- public:
-  ReleaseGil() : state_(PyEval_SaveThread()) {}
-  ~ReleaseGil() { PyEval_RestoreThread(state_); }
-  ReleaseGil(const ReleaseGil&) = delete;
-  ReleaseGil& operator=(const ReleaseGil&) = delete;
-
- private:
-  PyThreadState* state_;
 };
 
 // Was `out` given, and not as None?
@@ -282,6 +272,7 @@ PyObject* wrap_results(const OpEntry& entry, Value* results) {
 
 PyObject* call_op(std::span<const OpEntry> overloads, PyObject* self, PyObject* const* args,
                   Py_ssize_t nargs, PyObject* kwnames) noexcept {
+  assert_gil("an op is called from Python without the GIL");
   return guarded([&]() -> PyObject* {
     const PythonCall call{self, args, nargs, kwnames};
     check(!overloads.empty(), ErrorKind::NotImplemented, "", "this operator is not implemented");

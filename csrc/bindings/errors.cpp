@@ -4,6 +4,7 @@
 #include <array>
 #include <new>
 
+#include "bindings/gil.h"
 #include "bindings/python.h"
 #include "core/warn.h"
 
@@ -80,6 +81,7 @@ PyObject* make_class(const Row& row) {
 }  // namespace
 
 PyObject* raise_current() noexcept {
+  assert_gil("an exception is raised without the GIL");
   try {
     throw;
   } catch (const PythonError&) {
@@ -101,10 +103,8 @@ namespace {
 // A warning of the core becomes Python's; one that the user's filters turn into an error is thrown
 // on.
 void warn_python(const char* text) {
-  const PyGILState_STATE state = PyGILState_Ensure();
-  const bool raised = PyErr_WarnEx(PyExc_UserWarning, text, 1) < 0;
-  PyGILState_Release(state);
-  if (raised) throw PythonError{};
+  const TakeGil gil;
+  if (PyErr_WarnEx(PyExc_UserWarning, text, 1) < 0) throw PythonError{};
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <span>
 #include <utility>
 
+#include "bindings/gil.h"
 #include "bindings/python.h"
 
 namespace rush::py {
@@ -13,13 +14,19 @@ namespace rush::py {
 class Handle {
  public:
   Handle() = default;
-  Handle(const Handle& o) : p_(o.p_) { Py_XINCREF(p_); }
+  Handle(const Handle& o) : p_(o.p_) {
+    if (p_) assert_gil("a reference is copied without the GIL");
+    Py_XINCREF(p_);
+  }
   Handle(Handle&& o) noexcept : p_(std::exchange(o.p_, nullptr)) {}
   Handle& operator=(Handle o) noexcept {
     std::swap(p_, o.p_);
     return *this;
   }
-  ~Handle() { Py_XDECREF(p_); }
+  ~Handle() {
+    if (p_) assert_gil("a reference is dropped without the GIL");
+    Py_XDECREF(p_);
+  }
 
   static Handle steal(PyObject* p) {
     if (!p) throw PythonError{};
@@ -84,19 +91,6 @@ bool bool_argument(const char* function, const char* name, PyObject* o, bool oth
 DType dtype_argument(const char* function, PyObject* o, DType otherwise);
 std::optional<DType> dtype_argument(const char* function, PyObject* o);
 std::optional<Device> device_argument(const char* function, PyObject* o);
-
-// Runs f with the GIL, from any thread; does nothing once the interpreter is on its way out.
-template <class F>
-void with_gil(F&& f) noexcept {
-#if PY_VERSION_HEX >= 0x030D0000
-  if (!Py_IsInitialized() || Py_IsFinalizing()) return;
-#else
-  if (!Py_IsInitialized() || _Py_IsFinalizing()) return;
-#endif
-  const PyGILState_STATE state = PyGILState_Ensure();
-  f();
-  PyGILState_Release(state);
-}
 
 // A fastcall function as PyMethodDef wants it.
 template <class F>

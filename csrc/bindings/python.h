@@ -86,6 +86,7 @@ bool init_dlpack(PyObject* module);
 bool init_autograd(PyObject* module);
 bool init_transforms(PyObject* module);
 bool init_config(PyObject* module);
+bool init_source(PyObject* module);
 
 }  // namespace rush::py
 

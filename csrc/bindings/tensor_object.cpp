@@ -43,6 +43,7 @@ PyObject* g_free[kFreeCapacity];
 int g_free_count = 0;
 
 PyObject* allocate(Tensor&& t) {
+  assert_gil("a tensor is wrapped without the GIL");
   PyObject* self;
   if (g_free_count > 0) {
     self = PyObject_Init(g_free[--g_free_count], TensorType);
@@ -63,6 +64,7 @@ bool would_be_missed(TensorObject* o) {
 
 // See Note [One Python object a tensor]. True: the wrapper lives on.
 bool hand_to_tensor(PyObject* self) {
+  assert_gil("a wrapper dies without the GIL");
   TensorObject* o = cast(self);
   TensorImpl* impl = o->tensor.impl();
   if (!impl || impl->py_object != self || impl->use_count() == 1 || !would_be_missed(o)) {
@@ -171,22 +173,13 @@ int set_dict(PyObject* self, PyObject* value, void* context) {
   return status;
 }
 
-bool finalizing() {
-#if PY_VERSION_HEX >= 0x030D0000
-  return Py_IsFinalizing();
-#else
-  return _Py_IsFinalizing();
-#endif
-}
-
 // The core's hook: the tensor dies, and with it the wrapper that it owned.
 void drop(void* py_object) noexcept {
-  if (!Py_IsInitialized() || finalizing()) return;  // the process ends; nobody will miss it
-  const PyGILState_STATE state = PyGILState_Ensure();
-  auto* self = static_cast<PyObject*>(py_object);
-  std::move(cast(self)->tensor).detach_impl();  // it held no count
-  Py_DECREF(self);
-  PyGILState_Release(state);
+  with_gil([&] {  // when the process ends, nobody will miss it
+    auto* self = static_cast<PyObject*>(py_object);
+    std::move(cast(self)->tensor).detach_impl();  // it held no count
+    Py_DECREF(self);
+  });
 }
 
 PyObject* tensor_new(PyTypeObject* type, PyObject* args, PyObject* kwargs) {

@@ -30,13 +30,13 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <mutex>
 #include <new>
 #include <unordered_set>
 #include <vector>
 
 #include "core/cpu_backend.h"
 #include "core/error.h"
+#include "core/mutex.h"
 #include "core/small_blocks.h"
 
 namespace rush {
@@ -70,7 +70,7 @@ struct Allocator {
   CachingPool large{backend, large_options()};
   SmallBlocks small{medium};
 
-  std::mutex switches;               // guards the four below and g_leave_fast_path
+  Mutex switches{LockRank::AllocatorSwitches};  // guards the four below and g_leave_fast_path
   std::unordered_set<void*> direct;  // live blocks that came from malloc, while caching was off
   bool caching = true;
   int64_t fail_in = 0;  // allocations until the injected failure; 0: none

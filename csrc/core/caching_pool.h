@@ -20,9 +20,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
-#include <mutex>
 #include <utility>
 #include <vector>
+
+#include "core/mutex.h"
 
 namespace rush {
 
@@ -122,7 +123,7 @@ class CachingPool {
 
   MemoryBackend& backend_;
   Options options_;
-  std::mutex mutex_;
+  Mutex mutex_{LockRank::Pool};
   std::array<Block*, kBins> bins_{};
   std::array<uint64_t, kBins / 64> occupied_{};
   Table live_;

@@ -12,13 +12,13 @@
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
-#include <mutex>
 #include <set>
 #include <string>
 #include <string_view>
 #include <utility>
 
 #include "core/error.h"
+#include "core/mutex.h"
 
 #if defined(__x86_64__)
 #include <cpuid.h>
@@ -98,7 +98,7 @@ const Detected& detected() {
 // The settled level, or -1; and the lowest limit asked for so far.
 constinit std::atomic<int> g_level{-1};
 constinit std::atomic<int> g_limit{int(IsaLevel::Avx512)};
-constinit std::mutex g_level_mutex;
+constinit Mutex g_level_mutex{LockRank::IsaLevel};
 
 IsaLevel environment_limit() {
   const char* text = std::getenv("RUSHLIGHT_ISA");
@@ -156,7 +156,7 @@ bool has_avx512_bf16() { return isa_level() == IsaLevel::Avx512 && detected().av
 namespace {
 
 constexpr int kTraps[] = {SIGILL, SIGSEGV, SIGBUS};
-constinit std::mutex g_probe_mutex;
+constinit Mutex g_probe_mutex{LockRank::Probe};
 constinit thread_local bool t_probing = false;
 sigjmp_buf g_probe_return;
 struct sigaction g_previous[3];

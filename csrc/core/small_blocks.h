@@ -3,11 +3,11 @@
 #pragma once
 
 #include <array>
-#include <mutex>
 #include <vector>
 
 #include "core/allocator.h"
 #include "core/caching_pool.h"
+#include "core/mutex.h"
 
 namespace rush::detail {
 
@@ -40,7 +40,7 @@ class SmallBlocks {
     int64_t cut, free;  // blocks handed out at all; blocks free, known only inside trim
   };
   struct Central {
-    std::mutex mutex;
+    Mutex mutex{LockRank::SizeClass};
     FreeBlock* chains = nullptr;
     char *cut = nullptr, *end = nullptr;  // what is left of the newest slab
     std::vector<Slab> slabs;              // sorted by address
@@ -64,7 +64,7 @@ class SmallBlocks {
 
   CachingPool& slab_source_;
   std::array<Central, kClasses> central_;
-  std::mutex registry_mutex_;
+  Mutex registry_mutex_{LockRank::ThreadRegistry};
   std::vector<ThreadCache*> registry_;
   std::atomic<int64_t> live_{0}, peak_{0};
 };

@@ -20,6 +20,7 @@
 #include "core/intrusive.h"
 #include "core/scalar.h"
 #include "core/shape.h"
+#include "core/source.h"
 #include "core/storage.h"
 
 namespace rush {
@@ -35,16 +36,18 @@ class VersionCounter : public Counted<VersionCounter> {
   uint32_t count() const { return count_.load(std::memory_order_acquire); }
   void bump(const char* writer) {
     writer_.store(writer, std::memory_order_relaxed);
+    written_at_.store(source_here(), std::memory_order_relaxed);
     count_.fetch_add(1, std::memory_order_acq_rel);
   }
-  const char* writer() const {
-    return writer_.load(std::memory_order_relaxed);
-  }  // op that wrote last, or null
+  // The op that wrote last, or null, and where the user called it.
+  const char* writer() const { return writer_.load(std::memory_order_relaxed); }
+  SourcePoint written_at() const { return written_at_.load(std::memory_order_relaxed); }
   static void destroy(VersionCounter* v) noexcept { delete v; }
 
  private:
   std::atomic<uint32_t> count_{0};
   std::atomic<const char*> writer_{nullptr};
+  std::atomic<SourcePoint> written_at_{};
 };
 
 class RUSH_API TensorImpl : public Counted<TensorImpl> {
@@ -54,6 +57,7 @@ class RUSH_API TensorImpl : public Counted<TensorImpl> {
     kWrapped = 2,       // a Python number that became a 0-d tensor: weak in promotion
     kOwnsPyObject = 4,  // the tensor keeps its Python wrapper alive, not the other way round
     kInference = 8,     // made under inference_mode
+    kNoGradView = 16,   // a view made while grad mode was off
   };
 
   Dims sizes, strides;
@@ -65,6 +69,10 @@ class RUSH_API TensorImpl : public Counted<TensorImpl> {
   Ref<TensorImpl> base;  // what this one is a view of (never itself a view), or null
   Ref<TensorImpl> physical;  // vmap: the tensor, one dimension larger, that this one stands for
   void* py_object = nullptr;
+  // Why gradients do not flow through this tensor although they did before: the op, or grad mode,
+  // that cut it (or what it was computed from) off the graph, and where. Null: nothing did.
+  const char* cut_by = nullptr;
+  SourcePoint cut_at;
   DType dtype = DType::Float32;
   Device device;
   uint8_t flags = 0;

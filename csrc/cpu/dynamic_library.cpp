@@ -4,16 +4,17 @@
 #include <unistd.h>
 
 #include <cstdlib>
-#include <mutex>
 #include <sstream>
 #include <vector>
+
+#include "core/mutex.h"
 
 namespace rush {
 
 namespace {
 
-std::mutex& folder_mutex() {
-  static std::mutex mutex;
+Mutex& folder_mutex() {
+  static Mutex mutex{LockRank::LibraryFolders};
   return mutex;
 }
 std::vector<std::string>& added_folders() {

@@ -63,6 +63,7 @@ class Folder {
     bring_ = convert_fn(x.dtype(), call.element);
     value_type_ = k_.whole_result ? DType::Int64 : call.element;
     put_ = convert_fn(value_type_, out.dtype());
+    finishes_in_place_ = value_type_ == out.dtype() && !second_;
     if (second_) put_second_ = convert_fn(value_type_, call.second->dtype());
     empty_ = x.numel() == 0;
   }
@@ -119,10 +120,43 @@ class Folder {
     }
   }
 
+  // Rows of n columns, row_stride apart, into the kernel's type, end to end.
+  void bring_rows(const char* x, int64_t row_stride, int64_t rows, int64_t n, char* buffer) const {
+    if (inner_.x == item_ && row_stride == n * item_) {
+      bring_(buffer, element_size_, x, item_, rows * n);
+      return;
+    }
+    for (int64_t r = 0; r < rows; ++r)
+      bring_(buffer + r * n * element_size_, element_size_, x + r * row_stride, inner_.x, n);
+  }
+
+  // Rows of n elements, each into an acc of its own.
+  void fold_rows(const char* x, int64_t row_stride, int64_t rows, int64_t n, char* accs) const {
+    if (direct_ && inner_.x == item_) {
+      k_.rows(x, row_stride, rows, n, accs, call_.param);
+      return;
+    }
+    if (n > kConvert) {
+      for (int64_t r = 0; r < rows; ++r) fold_row(x + r * row_stride, n, accs + r * k_.acc_size);
+      return;
+    }
+    alignas(64) char buffer[kConvert * 16];
+    const int64_t batch = kConvert / n;
+    for (int64_t r = 0; r < rows; r += batch) {
+      const int64_t m = std::min(batch, rows - r);
+      bring_rows(x + r * row_stride, row_stride, m, n, buffer);
+      k_.rows(buffer, n * element_size_, m, n, accs + r * k_.acc_size, call_.param);
+    }
+  }
+
   void finish(const char* accs, int64_t n, const DimList::Offsets& at, int64_t out_step,
               int64_t second_step) const {
-    alignas(64) char values[256 * 16];
     const int64_t size = element_size(value_type_);
+    if (finishes_in_place_ && out_step == size) {
+      k_.finish(accs, out_ + at.out, n, call_.count, call_.param);
+      return;
+    }
+    alignas(64) char values[256 * 16];
     for (int64_t i = 0; i < n; i += 256) {
       const int64_t m = std::min<int64_t>(256, n - i);
       k_.finish(accs + i * k_.acc_size, values, m, call_.count, call_.param);
@@ -154,7 +188,6 @@ class Folder {
     };
     if (segments == 1) {
       const Dim along = kept_.n > 0 ? kept_.dims[0] : Dim{1, 0, 0, 0};
-      const bool plain = reduced_.n == 0 && direct_ && inner_.x == item_;
       const int64_t each = std::max<int64_t>(1, n * rows);
       parallel_for(outputs, std::max<int64_t>(1, kGrain / each), [&](int64_t begin, int64_t end) {
         alignas(64) char accs[kRowBatch * 64];
@@ -162,14 +195,11 @@ class Folder {
           const int64_t m = std::min({end - o, kRowBatch, along.size - o % along.size});
           const auto at = kept_.at(o);
           blank(accs, m);
-          for (int64_t k = 0; k < m; ++k) {
-            const char* x = x_ + at.x + k * along.x;
-            char* acc = accs + k * k_.acc_size;
-            if (plain) {
-              k_.row(x, n, acc, call_.param);
-            } else {
-              fold_segment(x, 0, acc);
-            }
+          if (reduced_.n == 0 && k_.rows && n > 0) {
+            fold_rows(x_ + at.x, along.x, m, n, accs);
+          } else {
+            for (int64_t k = 0; k < m; ++k)
+              fold_segment(x_ + at.x + k * along.x, 0, accs + k * k_.acc_size);
           }
           finish(accs, m, at, along.out, along.second);
           o += m;
@@ -245,16 +275,9 @@ class Folder {
     }
     alignas(64) char buffer[kConvert * 16];
     const int64_t batch = std::max<int64_t>(1, kConvert / n);
-    const bool flat = inner_.x == item_ && row_stride == n * item_;
     for (int64_t r = 0; r < rows; r += batch) {
       const int64_t m = std::min(batch, rows - r);
-      if (flat) {
-        bring_(buffer, element_size_, x + r * row_stride, item_, m * n);
-      } else {
-        for (int64_t k = 0; k < m; ++k)
-          bring_(buffer + k * n * element_size_, element_size_, x + (r + k) * row_stride, inner_.x,
-                 n);
-      }
+      bring_rows(x + r * row_stride, row_stride, m, n, buffer);
       fold_direct(buffer, n * element_size_, m, n, accs);
     }
   }
@@ -280,6 +303,18 @@ class Folder {
     const int64_t segments = (rows + group - 1) / group;
     const int64_t grain =
         std::max<int64_t>(1, kGrain / std::max<int64_t>(1, width * std::min(rows, group)));
+    if (k_.few_rows && direct_ && finishes_in_place_ && inner_.x == item_ && reduced_.n <= 1 &&
+        rows <= kFewRows && inner_.out == element_size(value_type_)) {
+      parallel_for(items, grain, [&](int64_t begin, int64_t end) {
+        for (int64_t i = begin; i < end; ++i) {
+          const int64_t c = i % chunks * width, m = std::min(width, n - c);
+          const auto at = kept_.at(i / chunks);
+          k_.few_rows(x_ + at.x + c * inner_.x, reduced_.dims[0].x, rows, m,
+                      out_ + at.out + c * inner_.out, call_.count, call_.param);
+        }
+      });
+      return;
+    }
     if (segments == 1) {
       parallel_for(items, grain, [&](int64_t begin, int64_t end) {
         const std::unique_ptr<char[]> accs(new char[size_t(width * k_.acc_size)]);
@@ -322,7 +357,7 @@ class Folder {
   const FoldKernel& k_;
   char *x_, *out_, *second_;
   int64_t item_, element_size_;
-  bool direct_, empty_, inner_reduced_ = true;
+  bool direct_, finishes_in_place_, empty_, inner_reduced_ = true;
   ConvertFn bring_, put_, put_second_ = nullptr;
   DType value_type_;
   Dim inner_{1, 0, 0, 0};

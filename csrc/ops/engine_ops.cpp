@@ -24,12 +24,15 @@ Tensor cast_gradient(const Tensor& g, DType dtype) {
   return cast(g, dtype);
 }
 
+Tensor in_dtype(const Tensor& t, DType dtype) {
+  if (t.dtype() == dtype) return t;
+  return t.is_complex() ? view_as_real(t) : view_as_complex(t);
+}
+
 // A node that reads `view` out of `base` by geometry, for a view whose base got a new history.
 Ref<Node> view_node(const Tensor& base, const Tensor& view) {
   ModeGuard grad_on(kNoGrad, false);
-  Tensor seen = base;  // in the view's dtype
-  if (view.dtype() != base.dtype())
-    seen = base.is_complex() ? view_as_real(base) : view_as_complex(base);
+  const Tensor seen = in_dtype(base, view.dtype());
   const Tensor again = view_by_geometry(seen, view.sizes(), view.strides(), view.offset(),
                                         seen.strides(), seen.offset());
   return grad_meta(again).grad_fn;
@@ -47,6 +50,11 @@ const bool g_filled = [] {
     return zeros(sizes, dtype, std::nullopt, device);
   };
   ops.copy = [](const Tensor& dst, const Tensor& src) { copy_(dst, src); };
+  ops.contiguous_clone = [](const Tensor& t) { return clone(t, MemoryFormat::Contiguous); };
+  ops.as_strided = [](const Tensor& t, IntList sizes, IntList strides, int64_t offset) {
+    return as_strided(t, sizes, strides, offset);
+  };
+  ops.in_dtype = in_dtype;
   ops.view_node = view_node;
   return true;
 }();

@@ -65,8 +65,13 @@ void write_back(const Tensor& out, const Tensor& result) { copy_data(out, result
 
 void assign_in_place(const Tensor& self, const Tensor& result) { copy_(self, result); }
 
-// With history: a second derivative runs through the old value, too.
-Tensor write_target_copy(const Tensor& self) { return clone(self); }
+Tensor write_target_copy(const Tensor& self) {
+  const Tensor copy = clone_data(self);
+  if (const Ref<Node> node = requires_grad(self) ? grad_fn(self) : nullptr)
+    set_history(copy, node, grad_meta(self).slot);
+  if (forward_active()) carry_tangents(self, copy);
+  return copy;
+}
 
 std::vector<Tensor> dummy_gradients(std::span<const Tensor> outs) {
   std::vector<Tensor> dummies;

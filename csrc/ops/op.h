@@ -174,6 +174,10 @@ concept HasJvp = requires { &Op::jvp; };
 template <class Op>
 concept NotDifferentiable = requires { requires !Op::differentiable; };
 
+// Exists only in place, and leaves nothing of the old value: check() has nothing to return.
+template <class Op>
+concept Overwrites = requires { &Op::check; } && std::is_void_v<ResultOf<decltype(&Op::check)>>;
+
 template <class Op>
 constexpr bool in_place_safe() {
   if constexpr (requires { Op::in_place_safe; }) return Op::in_place_safe;
@@ -281,7 +285,6 @@ class OpNode final : public Node {
   }
 
   Grads apply(GradSpan grads, std::span<const bool> wanted) override {
-    if (released_) SavedTensor(released_marker()).unpack(this);
     if constexpr (HasGrad<Op>) {
       SmallVector<Tensor, 2> outs;
       for (const SavedTensor& s : outs_) outs.push_back(s.unpack(this));
@@ -294,6 +297,11 @@ class OpNode final : public Node {
               return Op::grad(ctx, grads[0], kept.get(this)...);
           },
           kept_);
+    } else if constexpr (Overwrites<Op>) {
+      Grads zeros(edges().size());
+      const ResultMeta& self = results()[0];
+      if (wanted[0]) zeros[0] = engine_ops().zeros(self.sizes, self.dtype, self.device);
+      return zeros;
     } else {
       fail(ErrorKind::NotImplemented, Op::name,
            "this operator has no gradient yet; detach() its inputs if none is wanted");
@@ -301,7 +309,6 @@ class OpNode final : public Node {
   }
 
   void release_saved() override {
-    released_ = true;
     std::apply([](Kept<A>&... kept) { (kept.release(), ...); }, kept_);
     for (SavedTensor& s : outs_) s.reset();
   }
@@ -319,27 +326,37 @@ class OpNode final : public Node {
     for (size_t k = 0; k < I; ++k) n += is_tensor[k];
     return n;
   }
-  static SavedTensor released_marker() {
-    SavedTensor s;
-    s.reset();
-    return s;
-  }
-
   std::tuple<Kept<A>...> kept_;
   SmallVector<SavedTensor, 1> outs_;
-  bool released_ = false;
 };
 
-RUSH_API Tensor write_target_copy(const Tensor& self);  // a clone, with self's history
+// self as it is before the write: its bytes copied, its history kept.
+RUSH_API Tensor write_target_copy(const Tensor& self);
 
 // The node of an in-place call. Where a gradient reads self's old value, it is kept as a copy: the
-// write will destroy it.
+// write will destroy it. Self may be among the other arguments too, as in x.mul_(x).
 template <class Op, class... A>
 Ref<OpNode<Op, Tensor, A...>> make_inplace_node(const Tensor& self, const A&... rest) {
   const uint32_t mask = saved_mask<Op>(self, rest...);
-  const Tensor old = mask & in(0) ? write_target_copy(self) : self;
-  auto node =
-      Ref<OpNode<Op, Tensor, A...>>::adopt(new OpNode<Op, Tensor, A...>(mask, old, rest...));
+  bool reads_old = mask & in(0);
+  [[maybe_unused]] int i = 1;
+  [[maybe_unused]] auto look = [&](const auto& arg) {
+    if constexpr (std::is_same_v<std::remove_cvref_t<decltype(arg)>, Tensor>)
+      reads_old |= arg.is_same(self) && (mask & in(i));
+    if constexpr (std::is_same_v<std::remove_cvref_t<decltype(arg)>, Tensor> ||
+                  std::is_same_v<std::remove_cvref_t<decltype(arg)>, TensorList>)
+      ++i;
+  };
+  (look(rest), ...);
+  const Tensor old = reads_old ? write_target_copy(self) : self;
+  [[maybe_unused]] auto before = [&](const auto& arg) -> decltype(auto) {
+    if constexpr (std::is_same_v<std::remove_cvref_t<decltype(arg)>, Tensor>)
+      return arg.is_same(self) ? old : arg;
+    else
+      return arg;
+  };
+  auto node = Ref<OpNode<Op, Tensor, A...>>::adopt(
+      new OpNode<Op, Tensor, A...>(mask, old, before(rest)...));
   node->add_edge(gradient_edge(self));
   (visit_tensors([&](const Tensor& t) { node->add_edge(t.defined() ? gradient_edge(t) : Edge{}); },
                  rest),
@@ -358,10 +375,6 @@ Ref<OpNode<Op, A...>> make_node(const A&... args) {
 
 template <class Op, class... A>
 [[gnu::noinline]] void record_node(std::span<const Tensor> outs, const A&... args) {
-  bool any = false;
-  for (size_t i = 0; i < outs.size(); ++i)
-    any |= is_differentiable(outs[i].dtype()) && is_differentiable_result<Op>(i);
-  if (!any) return;
   auto node = make_node<Op>(args...);
   for (size_t i = 0; i < outs.size(); ++i) {
     const uint32_t slot = node->add_result(outs[i]);
@@ -373,14 +386,50 @@ template <class Op, class... A>
   }
 }
 
+// Results that no gradient flows through remember why: `by`, or else what cut off their inputs.
+template <class... A>
+[[gnu::noinline]] void note_cut(std::span<const Tensor> outs, const char* by, const A&... args) {
+  const Tensor* source = nullptr;
+  (visit_tensors(
+       [&](const Tensor& t) {
+         if (!source && t.defined() && t.impl()->cut_by) source = &t;
+       },
+       args),
+   ...);
+  for (const Tensor& out : outs) {
+    if (by)
+      mark_cut(out, by);
+    else if (source)
+      inherit_cut(out, *source);
+  }
+}
+
+// The node of a call, or why there is none.
+template <class Op, class... A>
+[[gnu::noinline]] void record_call(std::span<const Tensor> outs, const A&... args) {
+  const bool wanted = any_requires_grad(args...);
+  if (NotDifferentiable<Op> || !wanted || !grad_enabled()) {
+    const char* off = t_modes & kInferenceMode ? kCutByInference : kCutByNoGrad;
+    const char* by = NotDifferentiable<Op> ? Op::name : off;
+    return note_cut(outs, wanted ? by : nullptr, args...);
+  }
+  if constexpr (!NotDifferentiable<Op>) {
+    bool any = false;
+    for (size_t i = 0; i < outs.size(); ++i)
+      any |= is_differentiable(outs[i].dtype()) && is_differentiable_result<Op>(i);
+    if (!any) return note_cut(outs, Op::name, args...);
+    record_node<Op>(outs, args...);
+  }
+}
+
 template <class Op, class... A>
 [[gnu::noinline]] void record_tangents(std::span<const Tensor> outs, const A&... args);
 
 // What autograd keeps of a call: its node, and the tangents of its results.
 template <class Op, class... A>
 [[gnu::noinline]] void record(std::span<const Tensor> outs, const A&... args) {
+  record_call<Op>(outs, args...);
   if constexpr (!NotDifferentiable<Op>) {
-    if (grad_enabled() && any_requires_grad(args...)) record_node<Op>(outs, args...);
     if (forward_active()) [[unlikely]]
       record_tangents<Op>(outs, args...);
   }
@@ -511,7 +560,7 @@ const Tensor& call_inplace(const Tensor& self, const A&... rest) {
     Op::check_in_place(self, spec);  // what only this form refuses
   check_in_place_result(Op::name, self, spec);
   const bool tracked = any_tracked(self, rest...);
-  check_in_place(Op::name, self, repeats_are_fine<Op>());
+  check_in_place(Op::name, self, repeats_are_fine<Op>(), tracked && any_requires_grad(rest...));
   constexpr bool differentiable = !NotDifferentiable<Op>;
   const bool records =
       differentiable && tracked && grad_enabled() && any_requires_grad(self, rest...);
@@ -624,10 +673,12 @@ Tensor call_view(const Tensor& self, const A&... rest) {
   Tensor out = self.alias(g.sizes, g.strides, g.offset);
   if (g.dtype) out.impl()->dtype = *g.dtype;
   out.impl()->base = self.impl()->base ? self.impl()->base : self.ref();
-  if (self.impl()->autograd || self.impl()->base) [[unlikely]] {
-    if (grad_enabled() && requires_grad(self))
-      record_node<Op>(std::span<const Tensor>(&out, 1), self, rest...);
+  out.impl()->set(TensorImpl::kNoGradView, t_modes & kNoGrad);
+  if (is_tracked(self)) [[unlikely]] {
+    record_call<Op>(std::span<const Tensor>(&out, 1), self, rest...);
     if (forward_active()) view_tangents<Op>(out, self, rest...);
+    // See Note [Views made without grad mode].
+    if (!grad_enabled() && requires_grad(self)) grad_meta(out).view_version = out.version();
   }
   return out;
 }

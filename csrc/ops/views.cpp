@@ -432,7 +432,11 @@ struct Unfold {
 
 struct Detach {
   static constexpr const char* name = "detach";
-  static Tensor call(const Tensor& x) { return x.alias(); }
+  static Tensor call(const Tensor& x) {
+    Tensor out = x.alias();
+    if (is_tracked(x)) op::note_cut(std::span(&out, 1), requires_grad(x) ? name : nullptr, x);
+    return out;
+  }
 };
 
 struct Detach_ {

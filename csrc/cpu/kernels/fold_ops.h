@@ -2,7 +2,7 @@
 //
 // `step` takes the lane so far and an element, `join` two lanes; a lane lives for a short block
 // only, then it is folded into the acc, which is wider: double for float32, a sum with its error
-// for float64.
+// for float64. `light`: it does as little as adding.
 #pragma once
 
 #include <cstdint>
@@ -49,6 +49,7 @@ template <class T>
 struct SumFold {
   using Element = T;
   using Acc = WideSum<T>;
+  static constexpr bool light = true;
   static constexpr T blank = 0;
   static constexpr Acc blank_acc{};
   template <class V>
@@ -101,6 +102,7 @@ template <class T>
 struct ProdFold {
   using Element = T;
   using Acc = std::conditional_t<std::is_same_v<T, float>, double, T>;
+  static constexpr bool light = true;
   static constexpr T blank = 1;
   static constexpr Acc blank_acc = 1;
   template <class V>
@@ -136,6 +138,7 @@ template <class T, bool largest, bool magnitude = false>
 struct ExtremeFold {  // NaN wins
   using Element = T;
   using Acc = T;
+  static constexpr bool light = false;
   static constexpr T blank = largest ? (magnitude ? T(0) : kLowest<T>) : kHighest<T>;
   static constexpr Acc blank_acc = blank;
   template <class V>
@@ -161,6 +164,7 @@ template <bool any>
 struct TruthFold {  // over bytes that are 0 or 1
   using Element = uint8_t;
   using Acc = uint8_t;
+  static constexpr bool light = false;
   static constexpr uint8_t blank = any ? 0 : 1;
   static constexpr Acc blank_acc = blank;
   template <class V>

@@ -49,7 +49,12 @@ struct ComplexLoops {
       reinterpret_cast<Z*>(out)[i] = Z(T(a[i].re / divisor), T(a[i].im / divisor));
   }
   static constexpr FoldKernel kernel() {
-    return {sizeof(Acc), false, &blank, row, columns, merge, finish};
+    return {.acc_size = sizeof(Acc),
+            .blank = &blank,
+            .row = row,
+            .columns = columns,
+            .merge = merge,
+            .finish = finish};
   }
 };
 

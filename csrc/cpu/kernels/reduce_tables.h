@@ -26,6 +26,8 @@ enum class Fold : uint8_t {
   kCount,
 };
 
+inline constexpr int64_t kFewRows = 32;
+
 // A running result ("acc") is an opaque block of acc_size bytes, and `blank` is an empty one.
 struct FoldKernel {
   int acc_size = 0;
@@ -33,9 +35,15 @@ struct FoldKernel {
   const void* blank = nullptr;
   // Folds n elements, end to end, into one acc. `param`: p of NormP.
   void (*row)(const char* x, int64_t n, char* acc, double param) = nullptr;
+  // Folds `rows` rows of n elements, each row into an acc of its own; null: call `row` for each.
+  void (*rows)(const char* x, int64_t row_stride, int64_t rows, int64_t n, char* accs,
+               double param) = nullptr;
   // Folds `rows` rows of n elements into n accs, column by column.
   void (*columns)(const char* x, int64_t row_stride, int64_t rows, int64_t n, char* accs,
                   double param) = nullptr;
+  // The same for at most kFewRows rows, and straight into results; may be null.
+  void (*few_rows)(const char* x, int64_t row_stride, int64_t rows, int64_t n, char* out,
+                   double count, double param) = nullptr;
   // into[i] += from[i], for n accs.
   void (*merge)(char* into, const char* from, int64_t n) = nullptr;
   // n results in the element type from n accs of `count` elements each.

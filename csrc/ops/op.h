@@ -373,19 +373,6 @@ Ref<OpNode<Op, A...>> make_node(const A&... args) {
   return node;
 }
 
-template <class Op, class... A>
-[[gnu::noinline]] void record_node(std::span<const Tensor> outs, const A&... args) {
-  auto node = make_node<Op>(args...);
-  for (size_t i = 0; i < outs.size(); ++i) {
-    const uint32_t slot = node->add_result(outs[i]);
-    if (is_differentiable(outs[i].dtype()) && is_differentiable_result<Op>(i))
-      set_history(outs[i], Ref<Node>(Ref<Node>::share(node.get())), slot);
-  }
-  if constexpr (HasNeeds<Op>) {
-    if (saved_mask<Op>(args...) & kOut) node->save_outputs(outs);
-  }
-}
-
 // Results that no gradient flows through remember why: `by`, or else what cut off their inputs.
 template <class... A>
 [[gnu::noinline]] void note_cut(std::span<const Tensor> outs, const char* by, const A&... args) {
@@ -404,34 +391,40 @@ template <class... A>
   }
 }
 
-// The node of a call, or why there is none.
-template <class Op, class... A>
-[[gnu::noinline]] void record_call(std::span<const Tensor> outs, const A&... args) {
-  const bool wanted = any_requires_grad(args...);
-  if (NotDifferentiable<Op> || !wanted || !grad_enabled()) {
-    const char* off = t_modes & kInferenceMode ? kCutByInference : kCutByNoGrad;
-    const char* by = NotDifferentiable<Op> ? Op::name : off;
-    return note_cut(outs, wanted ? by : nullptr, args...);
-  }
-  if constexpr (!NotDifferentiable<Op>) {
-    bool any = false;
-    for (size_t i = 0; i < outs.size(); ++i)
-      any |= is_differentiable(outs[i].dtype()) && is_differentiable_result<Op>(i);
-    if (!any) return note_cut(outs, Op::name, args...);
-    record_node<Op>(outs, args...);
-  }
-}
-
 template <class Op, class... A>
 [[gnu::noinline]] void record_tangents(std::span<const Tensor> outs, const A&... args);
 
-// What autograd keeps of a call: its node, and the tangents of its results.
-template <class Op, class... A>
+// What autograd keeps of a call: its node (or why there is none), and the tangents of its results.
+// A view's tangents are its own affair.
+template <class Op, bool tangents = true, class... A>
 [[gnu::noinline]] void record(std::span<const Tensor> outs, const A&... args) {
-  record_call<Op>(outs, args...);
-  if constexpr (!NotDifferentiable<Op>) {
-    if (forward_active()) [[unlikely]]
-      record_tangents<Op>(outs, args...);
+  const bool wanted = any_requires_grad(args...);
+  if constexpr (NotDifferentiable<Op>) {
+    note_cut(outs, wanted ? Op::name : nullptr, args...);
+  } else {
+    Ref<OpNode<Op, A...>> node;
+    if (!wanted || !grad_enabled()) {
+      const char* off = t_modes & kInferenceMode ? kCutByInference : kCutByNoGrad;
+      note_cut(outs, wanted ? off : nullptr, args...);
+    } else {
+      bool any = false;
+      for (size_t i = 0; i < outs.size(); ++i)
+        any |= is_differentiable(outs[i].dtype()) && is_differentiable_result<Op>(i);
+      if (!any) return note_cut(outs, Op::name, args...);
+      node = make_node<Op>(args...);
+      for (size_t i = 0; i < outs.size(); ++i) {
+        const uint32_t slot = node->add_result(outs[i]);
+        if (is_differentiable(outs[i].dtype()) && is_differentiable_result<Op>(i))
+          set_history(outs[i], Ref<Node>(Ref<Node>::share(node.get())), slot);
+      }
+    }
+    if constexpr (tangents) {
+      if (forward_active()) [[unlikely]]
+        record_tangents<Op>(outs, args...);
+    }
+    if constexpr (HasNeeds<Op>) {  // with their tangents
+      if (node && saved_mask<Op>(args...) & kOut) node->save_outputs(outs);
+    }
   }
 }
 
@@ -591,6 +584,8 @@ const Tensor& call_inplace(const Tensor& self, const A&... rest) {
     }
   }
   self.bump_version(Op::name);
+  if (aside.defined()) [[unlikely]]
+    take_tangents(self, aside);
   if (records) [[unlikely]] {
     rebase_history(self, Ref<Node>::share(node.get()));
     if constexpr (HasNeeds<Op>) {
@@ -598,8 +593,6 @@ const Tensor& call_inplace(const Tensor& self, const A&... rest) {
         node->save_outputs(std::span<const Tensor>(&self, 1));
     }
   }
-  if (aside.defined()) [[unlikely]]
-    take_tangents(self, aside);
   return self;
 }
 
@@ -675,7 +668,7 @@ Tensor call_view(const Tensor& self, const A&... rest) {
   out.impl()->base = self.impl()->base ? self.impl()->base : self.ref();
   out.impl()->set(TensorImpl::kNoGradView, t_modes & kNoGrad);
   if (is_tracked(self)) [[unlikely]] {
-    record_call<Op>(std::span<const Tensor>(&out, 1), self, rest...);
+    record<Op, false>(std::span<const Tensor>(&out, 1), self, rest...);
     if (forward_active()) view_tangents<Op>(out, self, rest...);
     // See Note [Views made without grad mode].
     if (!grad_enabled() && requires_grad(self)) grad_meta(out).view_version = out.version();

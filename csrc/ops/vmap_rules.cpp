@@ -80,6 +80,16 @@ void same_without_format(BatchedCall& c) {
   c.run();
 }
 
+void made_contiguous(BatchedCall& c) { c.finish(contiguous(c.physical(0))); }
+
+// Composites that read values themselves.
+void sample_by_sample(BatchedCall& c) { c.loop(); }
+
+void refused(BatchedCall& c) {
+  fail(ErrorKind::Runtime, c.entry.name,
+       "inside vmap a tensor has no memory of its own, so its geometry cannot be set");
+}
+
 void fill(BatchedCall& c) {
   if (!c.is_batched(1)) return c.run();
   const Tensor self = c.all_samples(0);
@@ -276,6 +286,19 @@ void t_in_place(BatchedCall& c) {
   check(rank <= 2, ErrorKind::Runtime, "t_", "expects a tensor of at most 2 dimensions");
   if (rank == 2) adopt(c, transpose(c.physical(0), 1, 2));
 }
+void squeeze_in_place(BatchedCall& c) {
+  Dims ones;
+  const int64_t rank = c.logical(0).dim();
+  auto add = [&](int64_t d) {
+    if (rank > 0 && c.logical(0).sizes()[size_t(d)] == 1) ones.push_back(d + 1);
+  };
+  if (c.count() > 1) {
+    for (const int64_t d : c.given(1).ints()) add(wrap_dim("squeeze_", d, rank));
+  } else {
+    for (int64_t d = 0; d < rank; ++d) add(d);
+  }
+  if (!ones.empty()) adopt(c, squeeze(c.physical(0), ones));
+}
 void unsqueeze_in_place(BatchedCall& c) {
   const int64_t rank = c.logical(0).dim();
   adopt(c, unsqueeze(c.physical(0), wrap_dim("unsqueeze_", c.given(1).integer(), rank + 1) + 1));
@@ -429,10 +452,13 @@ Rules make_rules() {
           {"add.alpha_first", "sub.alpha_first", "addcmul.value_first", "addcdiv.value_first",
            "complex", "where.self"});
   add_all(r, align, {"copy"});
-  add_all(r, same, {"detach", "alias", "view_as_real", "view_as_complex", "cast", "zero_", "tril",
+  add_all(r, same, {"detach", "alias", "view_as_real", "view_as_complex", "cast", "zero_", "view.dtype", "detach_", "tril",
                     "triu", "frexp"});
   add_all(r, same_without_format,
-          {"clone", "zeros_like", "ones_like", "full_like", "empty_like", "contiguous"});
+          {"clone", "zeros_like", "ones_like", "full_like", "empty_like"});
+  add_all(r, made_contiguous, {"contiguous"});
+  add_all(r, sample_by_sample, {"isin", "unravel_index"});
+  add_all(r, refused, {"resize_", "resize_as_", "as_strided_", "set_"});
   add_all(r, fill, {"fill"});
   add_all(r, masked_fill, {"masked_fill"});
   add_all(r, along_dims,
@@ -457,6 +483,7 @@ Rules make_rules() {
   add_all(r, transpose_in_place, {"transpose_"});
   add_all(r, t_in_place, {"t_"});
   add_all(r, unsqueeze_in_place, {"unsqueeze_"});
+  add_all(r, squeeze_in_place, {"squeeze_", "squeeze_.dim"});
   add_all(r, matrix_product, {"mm", "bmm"});
   add_all(r, matrix_vector, {"mv"});
   add_all(r, vector_product, {"dot"});
@@ -473,7 +500,7 @@ Rules make_rules() {
 std::string rule_name(const OpEntry& entry) {
   std::string name = entry.name;
   if (entry.form == Form::InPlace && entry.kind != OpKind::Mutate && name.ends_with('_'))
-    name.pop_back();
+    name.pop_back();  // resize_ and its like are Functional by form, and keep their names
   if (*entry.overload) name += std::string(".") + entry.overload;
   return name;
 }

@@ -170,7 +170,7 @@ def _jacobian_rows(outputs, inputs, create_graph, strict, vectorize, where):
             blocks = [x.new_zeros(0, *x.shape) for x in inputs]
         result.append(
             tuple(
-                b.reshape(*y.shape, *x.shape) for b, x in zip(blocks, inputs, strict=True)
+                b.reshape((*y.shape, *x.shape)) for b, x in zip(blocks, inputs, strict=True)
             )
         )
     return tuple(result)

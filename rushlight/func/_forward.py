@@ -120,7 +120,7 @@ def jacfwd(func, argnums=0, has_aux=False, *, chunk_size=None, randomness="error
             parts, start = [], 0
             for x in inputs:
                 part = c.narrow(-1, start, x.numel())
-                parts.append(part.reshape(*c.shape[:-1], *x.shape))
+                parts.append(part.reshape((*c.shape[:-1], *x.shape)))
                 start += x.numel()
             tree = tree_unflatten(parts, in_spec)
             return tree if isinstance(argnums, tuple) else tree[0]

@@ -214,7 +214,7 @@ def basis_of(flat):
     for y in flat:
         rows = rushlight.zeros(total, y.numel(), dtype=y.dtype, device=y.device)
         rows.diagonal(-start).fill_(1)
-        out.append(rows.view(total, *y.shape))
+        out.append(rows.view((total, *y.shape)))
         start += y.numel()
     return out
 
@@ -254,7 +254,7 @@ def jacrev(func, argnums=0, *, has_aux=False, chunk_size=None, _preallocate_and_
 
         def of_output(y, start):
             parts = [
-                c.narrow(0, start, y.numel()).reshape(*y.shape, *x.shape)
+                c.narrow(0, start, y.numel()).reshape((*y.shape, *x.shape))
                 for c, x in zip(columns, inputs, strict=True)
             ]
             tree = tree_unflatten(parts, in_spec)

@@ -1,4 +1,4 @@
-"""Counts the instructions of tiny ops with callgrind, and compares them with a baseline.
+"""Counts the instructions of tiny ops and a recorded chain with callgrind, and compares them with a baseline.
 
     python benchmarks/callgrind_tiny.py            compare, print what changed by more than 2%
     python benchmarks/callgrind_tiny.py --write    make the counts the new baseline
@@ -20,7 +20,10 @@ import sys
 import tempfile
 from pathlib import Path
 
-from bench_tiny import CASES
+from bench_autograd import CASES as RECORDED
+from bench_tiny import CASES as PLAIN
+
+CASES = [*PLAIN, *RECORDED[:2]]  # the small ones: the chain and one recorded product
 
 BASELINE = Path(__file__).parent / "callgrind_baseline.json"
 SHORT, LONG = 100, 600

@@ -1,54 +1,92 @@
 #include "autograd/accumulate_grad.h"
 
+#include <array>
+
 #include "autograd/engine.h"
 #include "core/mutex.h"
 
 namespace rush {
 namespace {
 
-Mutex g_accumulators{LockRank::Accumulators};
+// Which tensor is being added to. Held as long as an addition takes; what is dropped is dropped
+// after it, as that may want the GIL.
+Mutex& adding_to(const Tensor& t) {
+  struct Ranked : Mutex {
+    Ranked() : Mutex(LockRank::Gradients) {}
+  };
+  static std::array<Ranked, 64> mutexes;
+  return mutexes[reinterpret_cast<uintptr_t>(t.impl()) / 64 % mutexes.size()];
+}
+
+bool same_layout(IntList sizes, IntList a, IntList b) {
+  for (size_t i = 0; i < sizes.size(); ++i) {
+    if (sizes[i] != 1 && a[i] != b[i]) return false;
+  }
+  return true;
+}
+
+// One reference is the engine's.
+bool nobody_else_holds(const Tensor& g) {
+  const TensorImpl* p = g.impl();
+  return p->use_count() == 1 && p->storage->use_count() == 1 && !p->storage->read_only() &&
+         !p->base && !p->py_object;
+}
+
+Tensor first_gradient(const Tensor& t, const Tensor& g) {
+  const bool dense = is_dense(t.sizes(), t.strides());
+  const bool fits = dense ? same_layout(t.sizes(), g.strides(), t.strides()) : g.is_contiguous();
+  const bool keeps_graph = grad_enabled();
+  if (fits && nobody_else_holds(g) && (keeps_graph || !g.impl()->autograd)) return g;
+  return engine_ops().clone_strided(g, dense ? t.strides() : contiguous_strides(t.sizes()));
+}
 
 }  // namespace
 
 AccumulateGrad::AccumulateGrad(const Tensor& leaf) : leaf_(leaf) {
-  set_sequence(UINT64_MAX);  // leaves first: their gradients are complete as soon as they arrive
+  set_sequence(kLeafSequence);
+  set_trait(kRunsUserCode);  // post-accumulate hooks; accumulate_grad has a lock of its own
   add_result(leaf);
 }
 
 AccumulateGrad::~AccumulateGrad() {
-  std::lock_guard lock(g_accumulators);
   GradMeta* meta = grad_meta_or_null(leaf_);
-  if (meta && meta->accumulator == this) meta->accumulator = nullptr;
+  std::lock_guard lock(meta->lock);
+  if (meta->accumulator == this) meta->accumulator = nullptr;
 }
 
 Ref<Node> AccumulateGrad::of(const Tensor& leaf) {
   GradMeta& meta = grad_meta(leaf);
-  std::lock_guard lock(g_accumulators);
-  if (meta.accumulator && meta.accumulator->try_retain()) return Ref<Node>::adopt(meta.accumulator);
-  meta.accumulator = new AccumulateGrad(leaf);
-  return Ref<Node>::adopt(meta.accumulator);
+  auto find = [&] {
+    const bool alive = meta.accumulator && meta.accumulator->try_retain();
+    return Ref<Node>::adopt(alive ? meta.accumulator : nullptr);
+  };
+  {
+    std::lock_guard lock(meta.lock);
+    if (Ref<Node> node = find()) return node;
+  }
+  Ref<Node> fresh = Ref<Node>::adopt(new AccumulateGrad(leaf));
+  std::lock_guard lock(meta.lock);
+  if (Ref<Node> node = find()) return node;  // another thread was faster
+  meta.accumulator = fresh.get();
+  return fresh;
 }
 
 Grads AccumulateGrad::apply(GradSpan grads, std::span<const bool>) {
-  const Tensor& g = grads[0];
-  if (!g.defined()) return {};
-  const EngineOps& ops = engine_ops();
-  GradMeta& meta = grad_meta(leaf_);
-  const bool keeps_graph = grad_enabled();
-  if (!meta.grad.defined()) {
-    // Nobody else holds this gradient and it is laid out like the leaf: take it instead of copying.
-    // One reference is the engine's buffer.
-    const bool mine = g.ref()->use_count() == 1 && g.storage()->use_count() == 1 &&
-                      !g.impl()->base && g.strides() == leaf_.strides();
-    meta.grad = keeps_graph ? (mine ? g : ops.clone(g))
-                : mine      ? detached(g)
-                            : detached(ops.clone(g));
-  } else if (keeps_graph) {
-    meta.grad = ops.add(meta.grad, g);
-  } else {
-    ops.add_in_place(meta.grad, g);
-  }
+  if (grads[0].defined()) accumulate_grad(leaf_, grads[0]);
   return {};
+}
+
+void accumulate_grad(const Tensor& t, const Tensor& g) {
+  Tensor dropped, sum;
+  std::lock_guard lock(adding_to(t));
+  sum = grad_of(t);
+  if (!sum.defined()) {
+    dropped = exchange_grad(t, first_gradient(t, g));
+  } else if (grad_enabled()) {
+    dropped = exchange_grad(t, engine_ops().add(sum, g));
+  } else {
+    engine_ops().add_in_place(sum, g);
+  }
 }
 
 }  // namespace rush

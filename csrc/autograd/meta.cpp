@@ -1,8 +1,11 @@
 #include "autograd/meta.h"
 
+#include <mutex>
+
 #include "autograd/accumulate_grad.h"
 #include "autograd/copy_slices.h"
 #include "autograd/engine.h"
+#include "autograd/reaper.h"
 
 namespace rush {
 namespace {
@@ -34,6 +37,30 @@ std::string why_no_gradient(const Tensor& t) {
 GradMeta& grad_meta(const Tensor& t) {
   if (!t.impl()->autograd) t.impl()->autograd = new GradMeta;
   return static_cast<GradMeta&>(*t.impl()->autograd);
+}
+
+void* GradMeta::operator new(size_t bytes) { return ::operator new(bytes); }
+void GradMeta::operator delete(void* p, size_t) noexcept { ::operator delete(p); }
+
+void GradMeta::dispose() noexcept {
+  if (grad.defined() || tangent.defined())
+    Reaper::bury(this);
+  else
+    delete this;  // a grad_fn is buried by itself
+}
+
+Tensor grad_of(const Tensor& t) {
+  const GradMeta* meta = grad_meta_or_null(t);
+  if (!meta) return {};
+  std::lock_guard lock(meta->lock);
+  return meta->grad;
+}
+
+Tensor exchange_grad(const Tensor& t, Tensor grad) {
+  GradMeta& meta = grad_meta(t);
+  std::lock_guard lock(meta.lock);
+  std::swap(meta.grad, grad);
+  return grad;
 }
 
 bool requires_grad(const Tensor& t) {

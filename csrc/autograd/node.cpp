@@ -1,43 +1,29 @@
 #include "autograd/node.h"
 
-#include <vector>
+#include "autograd/reaper.h"
 
 namespace rush {
 namespace {
 
-thread_local uint64_t t_next_sequence = 0;
+constinit thread_local uint64_t t_next_sequence = 0;
 
 }  // namespace
 
 Node::Node() : sequence_(t_next_sequence++) {}
+
+void Node::overtake(uint64_t sequence) {
+  sequence_ = sequence + 1;
+  t_next_sequence = sequence_ + 1;
+}
 
 uint32_t Node::add_result(const Tensor& t) {
   results_.push_back(ResultMeta{t.sizes(), t.dtype(), t.device()});
   return uint32_t(results_.size() - 1);
 }
 
-// Deleting a node drops its edges, which may delete further nodes, and so on along the whole graph.
-// The first call on a thread works off a list; calls from inside it only add to the list.
-struct NodeReaper {
-  std::vector<Node*> doomed;
-  bool active = false;
+void* Node::operator new(size_t bytes) { return ::operator new(bytes); }
+void Node::operator delete(void* p, size_t) noexcept { ::operator delete(p); }
 
-  void reap(Node* n) {
-    doomed.push_back(n);
-    if (active) return;
-    active = true;
-    while (!doomed.empty()) {
-      Node* next = doomed.back();
-      doomed.pop_back();
-      delete next;
-    }
-    active = false;
-  }
-};
-
-void Node::destroy(Node* n) noexcept {
-  static thread_local NodeReaper reaper;
-  reaper.reap(n);
-}
+void Node::destroy(Node* n) noexcept { Reaper::bury(n); }
 
 }  // namespace rush

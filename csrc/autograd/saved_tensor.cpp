@@ -45,9 +45,10 @@ Tensor SavedTensor::unpack(const Node* owner) const {
          ": it is at version ", data_.version(), ", version ", version_,
          " was saved. Write to a clone(), or use the operation that returns a new tensor");
   }
-  if (is_original_) return data_;
+  if (is_original_ || !grad_enabled()) return data_;  // no history is needed to read it
   Tensor t = detached(data_);
   if (forward_active()) carry_tangents(data_, t);
+  if (is_output_ && !is_differentiable(t.dtype())) return t;  // the indices of max(), say
   if (is_output_) {
     set_history(t, Ref<Node>::share(const_cast<Node*>(owner)), slot_);
   } else if (grad_fn_) {

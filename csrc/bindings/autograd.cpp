@@ -2,6 +2,9 @@
 #include "bindings/autograd.h"
 
 #include <cstring>
+#include <exception>
+#include <optional>
+#include <thread>
 
 #include "autograd/accumulate_grad.h"
 #include "autograd/engine.h"
@@ -93,26 +96,85 @@ bool truth(PyObject* o) {
   return value;
 }
 
-// A tensor, None (undefined) or a sequence of these.
-std::vector<Tensor> tensors_argument(const char* function, const char* name, PyObject* o) {
-  std::vector<Tensor> list;
-  auto add = [&](PyObject* item) {
-    check(is_tensor(item) || item == Py_None, ErrorKind::Type, function, "'", name,
-          "' must hold tensors, not ", type_name(item));
-    list.push_back(item == Py_None ? Tensor() : unwrap(item));
-  };
-  if (!o || o == Py_None) return list;
+// A tensor or a sequence of tensors; gradients may be None (undefined).
+std::vector<Tensor> tensors_argument(const char* function, const char* name, PyObject* o,
+                                     bool none_is_fine = false) {
+  if (!o || o == Py_None) return {};
   if (is_tensor(o)) return {unwrap(o)};
-  const Handle items = Handle::steal(PySequence_Fast(o, "expected tensors"));
+  const Handle items = Handle::maybe(PySequence_Fast(o, ""));
+  if (!items) {
+    if (!PyErr_ExceptionMatches(PyExc_TypeError)) throw PythonError{};
+    PyErr_Clear();
+    fail(ErrorKind::Type, function, "'", name, "' must be a tensor or a sequence of tensors, not ",
+         type_name(o));
+  }
+  std::vector<Tensor> list;
   for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(items.get()); ++i) {
-    add(PySequence_Fast_GET_ITEM(items.get(), i));
+    PyObject* item = PySequence_Fast_GET_ITEM(items.get(), i);
+    const bool none = none_is_fine && item == Py_None;
+    check(none || is_tensor(item), ErrorKind::ArgumentType, function, "'", name,
+          "' must hold tensors", none_is_fine ? " or None" : "", ", element ", int64_t(i), " is ",
+          type_name(item));
+    list.push_back(none ? Tensor() : unwrap(item));
   }
   return list;
 }
+// create_graph and retain_graph: a bool, or an int as old programs have it.
+bool flag_argument(const char* function, const char* name, PyObject* o, bool otherwise) {
+  return o && PyLong_Check(o) ? truth(o) : bool_argument(function, name, o, otherwise);
+}
+BackwardOptions options_of(const char* function, PyObject* retain_graph, PyObject* create_graph) {
+  BackwardOptions options;
+  options.create_graph = flag_argument(function, "create_graph", create_graph, false);
+  options.retain_graph =
+      flag_argument(function, "retain_graph", retain_graph, options.create_graph);
+  return options;
+}
 
-void run_backward(const std::vector<Tensor>& roots, std::vector<Tensor> grads,
+// `inputs` of backward: absent, or at least one.
+std::vector<Tensor> inputs_argument(PyObject* o) {
+  std::vector<Tensor> inputs = tensors_argument("backward", "inputs", o);
+  check(!given(o) || !inputs.empty(), ErrorKind::Runtime, "backward",
+        "'inputs' is empty: leave it out for all leaves, or name some");
+  return inputs;
+}
+// One gradient a root; none given: None for each.
+std::vector<Tensor> gradients_argument(const char* function, const char* name, PyObject* o,
+                                       size_t roots) {
+  std::vector<Tensor> grads = tensors_argument(function, name, o, true);
+  check(!given(o) || grads.size() == roots, ErrorKind::Runtime, function, "got ", int64_t(roots),
+        roots == 1 ? " tensor" : " tensors", " and ", int64_t(grads.size()),
+        grads.size() == 1 ? " gradient" : " gradients", " for them in '", name, "'");
+  grads.resize(roots);
+  return grads;
+}
+
+// The engine's thread for deeply nested calls. An exception of Python's belongs to a thread state:
+// the thread keeps one for as long as it runs, and hands the exception over in the end.
+void run_on_python_thread(void (*body)(void*), void* context) {
+  std::optional<ReleaseGil> waiting;
+  if (PyGILState_Check()) waiting.emplace();
+  std::exception_ptr error;
+  PyObject *type = nullptr, *value = nullptr, *trace = nullptr;
+  std::thread([&] {
+    const TakeGil gil;
+    try {
+      const ReleaseGil working;
+      body(context);
+    } catch (...) {
+      error = std::current_exception();
+    }
+    PyErr_Fetch(&type, &value, &trace);
+  }).join();
+  if (type) {
+    const TakeGil gil;
+    PyErr_Restore(type, value, trace);
+  }
+  if (error) std::rethrow_exception(error);
+}
+
+void run_backward(const std::vector<Tensor>& roots, const std::vector<Tensor>& grads,
                   const BackwardOptions& options, const std::vector<Tensor>& inputs) {
-  grads.resize(std::max(grads.size(), roots.size()));
   for (const Tensor& t : roots)
     check(!t.defined() || !t.is_batched(), ErrorKind::Runtime, "backward",
           "backward() is not supported inside vmap; use func.grad or func.vjp");
@@ -127,12 +189,10 @@ PyObject* backward_(PyObject*, PyObject* const* args, Py_ssize_t nargs, PyObject
                                      "inputs"};
     PyObject* a[5];
     parse_arguments({"backward", names, 5, 1}, args, nargs, kwnames, a);
-    BackwardOptions options;
-    options.create_graph = bool_argument("backward", "create_graph", a[3], false);
-    options.retain_graph = bool_argument("backward", "retain_graph", a[2], options.create_graph);
-    run_backward(tensors_argument("backward", "tensors", a[0]),
-                 tensors_argument("backward", "grad_tensors", a[1]), options,
-                 tensors_argument("backward", "inputs", a[4]));
+    const BackwardOptions options = options_of("backward", a[2], a[3]);
+    const auto roots = tensors_argument("backward", "tensors", a[0]);
+    const auto grads = gradients_argument("backward", "grad_tensors", a[1], roots.size());
+    run_backward(roots, grads, options, inputs_argument(a[4]));
     return Py_NewRef(Py_None);
   });
 }
@@ -144,14 +204,12 @@ PyObject* grad_(PyObject*, PyObject* const* args, Py_ssize_t nargs, PyObject* kw
                                      "retain_graph", "create_graph", "allow_unused"};
     PyObject* a[6];
     parse_arguments({"grad", names, 6, 2}, args, nargs, kwnames, a);
-    BackwardOptions options;
-    options.create_graph = bool_argument("grad", "create_graph", a[4], false);
-    options.retain_graph = bool_argument("grad", "retain_graph", a[3], options.create_graph);
-    options.allow_unused = bool_argument("grad", "allow_unused", a[5], false);
+    BackwardOptions options = options_of("grad", a[3], a[4]);
+    options.allow_unused = flag_argument("grad", "allow_unused", a[5], false);
     const auto roots = tensors_argument("grad", "outputs", a[0]);
     const auto inputs = tensors_argument("grad", "inputs", a[1]);
-    auto grads = tensors_argument("grad", "grad_outputs", a[2]);
-    grads.resize(std::max(grads.size(), roots.size()));
+    check(!inputs.empty(), ErrorKind::Runtime, "grad", "'inputs' is empty");
+    const auto grads = gradients_argument("grad", "grad_outputs", a[2], roots.size());
     std::vector<Tensor> found;
     {
       const ReleaseGil guard;
@@ -208,14 +266,13 @@ int set_requires_grad_(PyObject* o, PyObject* value, void*) {
 }
 
 PyObject* get_grad(PyObject* o, void*) {
-  const GradMeta* meta = meta_of(o);
-  return meta ? wrap(meta->grad) : Py_NewRef(Py_None);
+  return guarded([&] { return wrap(grad_of(unwrap(o))); });
 }
 int set_grad(PyObject* o, PyObject* value, void*) {
   return guarded_int([&] {
     const Tensor& t = unwrap(o);
     if (!value || value == Py_None) {
-      if (meta_of(o)) grad_meta(t).grad = Tensor();
+      if (meta_of(o)) exchange_grad(t, {});
       return 0;
     }
     check(is_tensor(value), ErrorKind::Type, "grad", "expected a tensor or None, not ",
@@ -228,7 +285,7 @@ int set_grad(PyObject* o, PyObject* value, void*) {
           ", the gradient ", g.dtype());
     check(g.device() == t.device(), ErrorKind::Device, "grad", "the tensor is on ", t.device(),
           ", the gradient on ", g.device());
-    grad_meta(t).grad = g;
+    exchange_grad(t, g);
     return 0;
   });
 }
@@ -300,11 +357,9 @@ PyObject* tensor_backward(PyObject* o, PyObject* const* args, Py_ssize_t n, PyOb
     constexpr const char* names[] = {"gradient", "retain_graph", "create_graph", "inputs"};
     PyObject* a[4];
     parse_arguments({"backward", names, 4, 0}, args, n, kwnames, a);
-    BackwardOptions options;
-    options.create_graph = bool_argument("backward", "create_graph", a[2], false);
-    options.retain_graph = bool_argument("backward", "retain_graph", a[1], options.create_graph);
-    run_backward({unwrap(o)}, tensors_argument("backward", "gradient", a[0]), options,
-                 tensors_argument("backward", "inputs", a[3]));
+    const BackwardOptions options = options_of("backward", a[1], a[2]);
+    run_backward({unwrap(o)}, gradients_argument("backward", "gradient", a[0], 1), options,
+                 inputs_argument(a[3]));
     return Py_NewRef(Py_None);
   });
 }
@@ -320,6 +375,7 @@ PyObject* tensor_retain_grad(PyObject* o, PyObject*) {
 }
 
 bool init_autograd(PyObject* module) {
+  set_thread_runner(run_on_python_thread);
   NodeType = reinterpret_cast<PyTypeObject*>(PyType_FromSpec(&node_spec));
   return NodeType && PyModule_AddObjectRef(module, "_Node", (PyObject*)NodeType) == 0 &&
          PyModule_AddFunctions(module, functions) == 0;

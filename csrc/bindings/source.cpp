@@ -26,6 +26,7 @@ namespace rush::py {
 namespace {
 
 constexpr size_t kMaxCodes = 1 << 16;
+constexpr uint32_t kUnit = 2;  // bytes of one instruction
 
 struct Code {
   PyCodeObject* object;  // owned, for good
@@ -73,11 +74,11 @@ struct Level {
 const void* innermost(PyThreadState* state) { return state->frame; }
 Level level_of(const void* at) {
   const auto* frame = static_cast<const PyFrameObject*>(at);
-  return {frame->f_code, uint32_t(frame->f_lasti) * uint32_t(sizeof(_Py_CODEUNIT)), frame->f_back};
+  return {frame->f_code, uint32_t(frame->f_lasti) * kUnit, frame->f_back};
 }
 PyCodeObject* code_of(const void* at) { return static_cast<const PyFrameObject*>(at)->f_code; }
 uint32_t offset_in(const void* at, PyCodeObject*) {
-  return uint32_t(static_cast<const PyFrameObject*>(at)->f_lasti) * uint32_t(sizeof(_Py_CODEUNIT));
+  return uint32_t(static_cast<const PyFrameObject*>(at)->f_lasti) * kUnit;
 }
 #define RUSH_FAST_FRAMES 1
 
@@ -95,6 +96,14 @@ struct Frame {
   void *function, *globals, *builtins, *locals, *frame_object;
 #endif
   const char* instruction;
+#if PY_VERSION_HEX >= 0x030C0000
+  int stack_top;
+  uint16_t return_offset;
+  char owner;
+  bool is_entry() const { return owner == 3; }  // where C called into Python: no function's
+#else
+  bool is_entry() const { return false; }
+#endif
 };
 
 const void* innermost(PyThreadState* state) {
@@ -107,10 +116,10 @@ const void* innermost(PyThreadState* state) {
 Level level_of(const void* at) {
   const auto* frame = static_cast<const Frame*>(at);
   // Between Python and C the interpreter keeps frames of its own, some without a code object.
-  auto* code = frame->code;
+  auto* code = frame->is_entry() ? nullptr : frame->code;
   if (!code || !PyCode_Check(reinterpret_cast<PyObject*>(code))) code = nullptr;
   const int64_t offset = code ? frame->instruction - code->co_code_adaptive : 0;
-  const int64_t size = code ? Py_SIZE(code) * int64_t(sizeof(_Py_CODEUNIT)) : 0;
+  const int64_t size = code ? Py_SIZE(code) * kUnit : 0;
   if (offset < 0 || offset >= size) code = nullptr;
   return {code, uint32_t(offset), frame->previous};
 }
@@ -139,7 +148,7 @@ SourcePoint slow_here(PyThreadState* state) noexcept {
     PyCodeObject* code = PyFrame_GetCode(frame);
     const uint32_t number = number_of(code);
 #if PY_VERSION_HEX < 0x030B0000
-    const int offset = frame->f_lasti * int(sizeof(_Py_CODEUNIT));
+    const int offset = frame->f_lasti * int(kUnit);
 #else
     const int offset = PyFrame_GetLasti(frame);
 #endif

@@ -73,7 +73,7 @@ void TensorImpl::destroy(TensorImpl* t) noexcept {
   if (t->has(kOwnsPyObject)) host_hooks().drop_py_object(t->py_object);
   if (t->vmap_level != 0) [[unlikely]]
     g_forget_batched(t);
-  delete t->autograd;
+  if (t->autograd) t->autograd->dispose();
   t->~TensorImpl();
   keep(t);
 }
@@ -193,7 +193,9 @@ MemoryFormat Tensor::suggest_memory_format() const {
 }
 
 const Ref<VersionCounter>& Tensor::version_counter() const {
-  if (!impl_->version) impl_->version = Ref<VersionCounter>::adopt(new VersionCounter);
+  // Backward runs without the GIL, and two threads may take views of one shared tensor.
+  if (!impl_->version.load())
+    impl_->version.install(Ref<VersionCounter>::adopt(new VersionCounter));
   return impl_->version;
 }
 

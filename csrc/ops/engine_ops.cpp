@@ -45,6 +45,11 @@ const bool g_filled = [] {
   ops.sum_to = sum_to;
   ops.cast = cast_gradient;
   ops.clone = [](const Tensor& t) { return clone(t); };
+  ops.clone_strided = [](const Tensor& t, IntList strides) {
+    Tensor out = make_tensor(t.sizes(), strides, t.dtype(), t.device());
+    copy_(out, t);
+    return out;
+  };
   ops.ones_like = [](const Tensor& t) { return ones_like(t); };
   ops.zeros = [](IntList sizes, DType dtype, Device device) {
     return zeros(sizes, dtype, std::nullopt, device);

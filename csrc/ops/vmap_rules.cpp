@@ -366,6 +366,16 @@ void all_batched_along_dim(BatchedCall& c) {
   c.run();
 }
 
+// Self and indices broadcast, so that the one without samples may have a dimension of 1 for them.
+void taken_along_dim(BatchedCall& c) {
+  if (c.given(2).is_none() || c.logical(0).dim() == 0) return c.loop();
+  for (size_t i = 0; i < 2; ++i) {
+    if (!c.is_batched(i)) c.set(i, unsqueeze(c.logical(i), 0));
+  }
+  shift_arguments(c, c.logical(0).dim());
+  c.run();
+}
+
 void selected(BatchedCall& c) {
   const Tensor& self = c.logical(0);
   const Tensor& index = c.logical(2);
@@ -467,7 +477,8 @@ Rules make_rules() {
            "cumsum",    "cumprod",    "cummax",     "cummin",    "logsumexp_real",
            "sort",      "topk",       "kthvalue",   "mode",      "logcumsumexp_real",
            "median.dim", "nanmedian.dim", "var.correction", "std.correction", "_vector_norm",
-           "softmax_as", "log_softmax_as", "flip"});
+           "softmax_as", "log_softmax_as", "flip", "argsort"});
+  add_all(r, taken_along_dim, {"take_along_dim"});
   add_all(r, arg_along_dim, {"argmax", "argmin"});
   add_all(r, median_of_all, {"median", "nanmedian"});
   add_all(r, view_dims, {"transpose", "unsqueeze"});

@@ -1,31 +1,43 @@
 """The two ways to ask for gradients; the work is done by the C++ engine."""
 
+import warnings
+from collections.abc import Mapping
+
 from rushlight import _C
 from rushlight._C import Tensor
 
 
-def _as_list(value):
-    return [value] if isinstance(value, Tensor) else list(value)
+def _as_list(function, name, value):
+    if isinstance(value, Tensor):
+        return [value]
+    try:
+        return list(value)
+    except TypeError:
+        kind = type(value).__name__
+        raise TypeError(
+            f"{function}: '{name}' must be a tensor or a sequence of tensors, not {kind}"
+        ) from None
 
 
 def backward(tensors, grad_tensors=None, retain_graph=None, create_graph=False, inputs=None):
-    """Adds the gradients of ``tensors`` to the ``.grad`` of the leaves they depend on."""
-    tensors = _as_list(tensors)
-    grads = [None] * len(tensors) if grad_tensors is None else _as_list(grad_tensors)
-    if len(grads) != len(tensors):
-        raise RuntimeError(f"backward: got {len(tensors)} tensors and {len(grads)} gradients")
+    """Adds the gradients of ``tensors`` to the ``.grad`` of the leaves they depend on.
+
+    ``grad_tensors`` are the gradients of ``tensors`` themselves; None stands for one, and is only
+    for tensors with one element. ``inputs`` names the tensors that shall get a gradient instead of
+    all leaves; they need not be leaves.
+    """
+    tensors = _as_list("backward", "tensors", tensors)
+    if grad_tensors is not None:
+        grad_tensors = _as_list("backward", "grad_tensors", grad_tensors)
     if inputs is not None:
-        inputs = _as_list(inputs)
-        if not inputs:
-            raise RuntimeError("backward: inputs must not be empty")
-    _C._backward(tensors, grads, create_graph if retain_graph is None else retain_graph,
-                 create_graph, inputs)  # fmt: skip
+        inputs = _as_list("backward", "inputs", inputs)
+    _C._backward(tensors, grad_tensors, retain_graph, create_graph, inputs)
 
 
 def _batched_grad(outputs, inputs, grads, retain_graph, create_graph, allow_unused):
     """One gradient for each entry of dimension 0 of the grad_outputs, in one walk."""
-    given = [g for g in grads if g is not None]
-    if not given or len(given) != len(grads):
+    given = [g for g in grads or () if g is not None]
+    if len(given) != len(outputs):
         raise RuntimeError("grad: is_grads_batched=True needs grad_outputs for every output")
     sizes = {g.shape[0] if g.dim() else None for g in given}
     if len(sizes) != 1 or None in sizes:
@@ -43,7 +55,7 @@ def _batched_grad(outputs, inputs, grads, retain_graph, create_graph, allow_unus
     try:
         found = _C._grad(outputs, inputs, [_C._vmap_add(g, 0, level) for g in given],
                          retain_graph, create_graph, allow_unused)  # fmt: skip
-        return [None if g is None else _C._vmap_remove(g, 0, level) for g in found]
+        return tuple(None if g is None else _C._vmap_remove(g, 0, level) for g in found)
     finally:
         _C._vmap_exit()
 
@@ -59,22 +71,29 @@ def grad(
     is_grads_batched=False,
     materialize_grads=False,
 ):
-    """The gradients of ``outputs`` with respect to ``inputs``, as a tuple."""
+    """The gradients of ``outputs`` with respect to ``inputs``, as a tuple (a dict for a dict).
+
+    No ``.grad`` changes. An input that the outputs do not depend on is an error, or with
+    ``allow_unused=True`` gets None, or with ``materialize_grads=True`` zeros.
+    """
     if not only_inputs:
-        raise ValueError("grad: only_inputs=False is no longer supported; use backward()")
+        warnings.warn(
+            "grad: only_inputs=False has no effect; use backward() to fill every .grad",
+            FutureWarning,
+            stacklevel=2,
+        )
     if materialize_grads and allow_unused is False:
         raise ValueError("grad: materialize_grads=True needs allow_unused=True or None")
-    outputs, inputs = _as_list(outputs), _as_list(inputs)
-    grads = [None] * len(outputs) if grad_outputs is None else _as_list(grad_outputs)
-    if len(grads) != len(outputs):
-        raise RuntimeError(f"grad: got {len(outputs)} outputs and {len(grads)} gradients")
+    keys = list(inputs) if isinstance(inputs, Mapping) else None
+    outputs = _as_list("grad", "outputs", outputs)
+    inputs = _as_list("grad", "inputs", inputs if keys is None else inputs.values())
+    if grad_outputs is not None:
+        grad_outputs = _as_list("grad", "grad_outputs", grad_outputs)
     unused = materialize_grads if allow_unused is None else allow_unused
-    retain = create_graph if retain_graph is None else retain_graph
-    if is_grads_batched:
-        results = _batched_grad(outputs, inputs, grads, retain, create_graph, unused)
-    else:
-        results = _C._grad(outputs, inputs, grads, retain, create_graph, unused)
+    ask = _batched_grad if is_grads_batched else _C._grad
+    results = ask(outputs, inputs, grad_outputs, retain_graph, create_graph, unused)
     if materialize_grads:
-        results = [_C.zeros_like(x) if g is None else g
-                   for g, x in zip(results, inputs, strict=True)]  # fmt: skip
-    return tuple(results)
+        results = tuple(
+            _C.zeros_like(x) if g is None else g for x, g in zip(inputs, results, strict=True)
+        )
+    return results if keys is None else dict(zip(keys, results, strict=True))

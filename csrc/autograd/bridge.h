@@ -1,6 +1,6 @@
-// bridge.h: a node that passes its gradient on, to an edge that may be tied later. A formula that is
-// differentiated once more, on the spot, runs on bridged arguments: the walk through its graph ends
-// at the bridges instead of visiting everything the arguments were computed from.
+// bridge.h: a node that passes its gradient on, to an edge that may be tied later. A formula that
+// is differentiated once more, on the spot, runs on bridged arguments: the walk through its graph
+// ends at the bridges instead of visiting everything the arguments were computed from.
 #pragma once
 
 #include <vector>

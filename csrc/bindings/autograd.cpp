@@ -347,7 +347,8 @@ PyObject* tensor_requires_grad_(PyObject* o, PyObject* const* args, Py_ssize_t n
     constexpr const char* names[] = {"requires_grad"};
     PyObject* on;
     parse_arguments({"requires_grad_", names, 1, 0}, args, n, kwnames, &on);
-    set_requires_grad(innermost(unwrap(o)), bool_argument("requires_grad_", "requires_grad", on, true));
+    set_requires_grad(innermost(unwrap(o)),
+                      bool_argument("requires_grad_", "requires_grad", on, true));
     return Py_NewRef(o);
   });
 }

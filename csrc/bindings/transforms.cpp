@@ -115,8 +115,7 @@ PyObject* unpack_dual_(PyObject*, PyObject* const* args, Py_ssize_t n, PyObject*
     const Arguments<2> a("unpack_dual", {"tensor", "level"}, args, n, kwnames);
     const int64_t level = int_argument("unpack_dual", "level", a.at[1]);
     check_level("unpack_dual", level);
-    const Unpacked u =
-        unpack_dual(tensor_argument("unpack_dual", "tensor", a.at[0]), int(level));
+    const Unpacked u = unpack_dual(tensor_argument("unpack_dual", "tensor", a.at[0]), int(level));
     const Handle primal = Handle::steal(wrap(u.primal)), tangent = Handle::steal(wrap(u.tangent));
     return PyTuple_Pack(2, primal.get(), tangent.get());
   });

@@ -32,7 +32,8 @@ Tensor write_view(const Tensor& tangent, const Tensor& base, const Tensor& view,
                   const Tensor& part) {
   // A copy: others may hold the old one.
   const bool of_part = part.defined() && (!tangent.defined() || part.is_batched());
-  const Tensor out = new_empty_strided(of_part ? part : tangent, base.sizes(), base.strides(), base.dtype());
+  const Tensor out =
+      new_empty_strided(of_part ? part : tangent, base.sizes(), base.strides(), base.dtype());
   tangent.defined() ? copy_(out, tangent) : zero_(out);
   const Tensor window = read_view(out, base, view);
   part.defined() ? copy_(window, part) : zero_(window);

@@ -39,7 +39,8 @@ RUSH_API Tensor add_batch_below(const Tensor& t, int level);
 RUSH_API Tensor without_batch(const Tensor& t, int level);
 // As above, but what is no wrapper of that level is repeated for every sample.
 RUSH_API Tensor with_all_samples(const Tensor& t, int level);
-// A wrapper at every active level that is not linear, over one physical tensor that has all samples.
+// A wrapper at every active level that is not linear, over one physical tensor that has all
+// samples.
 RUSH_API Tensor materialize_batch(const Tensor& t);
 // The tensor under all wrappers.
 RUSH_API Tensor innermost(const Tensor& t);

@@ -85,6 +85,13 @@ void made_contiguous(BatchedCall& c) { c.finish(contiguous(c.physical(0))); }
 // Composites that read values themselves.
 void sample_by_sample(BatchedCall& c) { c.loop(); }
 
+// A mask or counts that all samples share give all of them one shape.
+void shaped_by_second(BatchedCall& c) {
+  check(!c.is_batched(1), ErrorKind::Runtime, c.entry.name, "the shape of the result depends on ",
+        c.entry.args[1].name, ", which differs from sample to sample; vmap cannot batch it");
+  c.loop();
+}
+
 void refused(BatchedCall& c) {
   fail(ErrorKind::Runtime, c.entry.name,
        "inside vmap a tensor has no memory of its own, so its geometry cannot be set");
@@ -462,22 +469,23 @@ Rules make_rules() {
           {"add.alpha_first", "sub.alpha_first", "addcmul.value_first", "addcdiv.value_first",
            "complex", "where.self"});
   add_all(r, align, {"copy"});
-  add_all(r, same, {"detach", "alias", "view_as_real", "view_as_complex", "cast", "zero_", "view.dtype", "detach_", "tril",
-                    "triu", "frexp"});
-  add_all(r, same_without_format,
-          {"clone", "zeros_like", "ones_like", "full_like", "empty_like"});
+  add_all(r, same,
+          {"detach", "alias", "view_as_real", "view_as_complex", "cast", "zero_", "view.dtype",
+           "detach_", "tril", "triu", "frexp"});
+  add_all(r, same_without_format, {"clone", "zeros_like", "ones_like", "full_like", "empty_like"});
   add_all(r, made_contiguous, {"contiguous"});
   add_all(r, sample_by_sample, {"isin", "unravel_index"});
+  add_all(r, shaped_by_second, {"masked_select", "repeat_interleave.each"});
   add_all(r, refused, {"resize_", "resize_as_", "as_strided_", "set_"});
   add_all(r, fill, {"fill"});
   add_all(r, masked_fill, {"masked_fill"});
   add_all(r, along_dims,
-          {"sum",       "mean",       "amax",       "amin",      "any",
-           "all",       "prod.dim",   "max.dim",    "min.dim",   "count_nonzero",
-           "cumsum",    "cumprod",    "cummax",     "cummin",    "logsumexp_real",
-           "sort",      "topk",       "kthvalue",   "mode",      "logcumsumexp_real",
-           "median.dim", "nanmedian.dim", "var.correction", "std.correction", "_vector_norm",
-           "softmax_as", "log_softmax_as", "flip", "argsort"});
+          {"sum",        "mean",           "amax",           "amin",           "any",
+           "all",        "prod.dim",       "max.dim",        "min.dim",        "count_nonzero",
+           "cumsum",     "cumprod",        "cummax",         "cummin",         "logsumexp_real",
+           "sort",       "topk",           "kthvalue",       "mode",           "logcumsumexp_real",
+           "median.dim", "nanmedian.dim",  "var.correction", "std.correction", "_vector_norm",
+           "softmax_as", "log_softmax_as", "flip",           "argsort"});
   add_all(r, taken_along_dim, {"take_along_dim"});
   add_all(r, arg_along_dim, {"argmax", "argmin"});
   add_all(r, median_of_all, {"median", "nanmedian"});
@@ -526,10 +534,11 @@ BatchingRule batching_rule(const OpEntry& entry) {
 }
 
 bool is_data_dependent(const OpEntry& entry) {
-  static const auto* names = new std::unordered_set<std::string>{
-      "nonzero",  "argwhere",     "where.nonzero",            "masked_select",
-      "_unique2", "_unique_dim",  "_unique_consecutive",      "bincount",
-      "repeat_interleave.each", "repeat_interleave.counts"};
+  static const auto* names =
+      new std::unordered_set<std::string>{"nonzero",       "argwhere",
+                                          "where.nonzero", "_unique2",
+                                          "_unique_dim",   "_unique_consecutive",
+                                          "bincount",      "repeat_interleave.counts"};
   return names->contains(rule_name(entry));
 }
 

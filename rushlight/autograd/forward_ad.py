@@ -1,8 +1,8 @@
 """Forward mode: tensors that carry a tangent, and hand it on to what is computed from them.
 
-    with forward_ad.dual_level():
-        y = f(forward_ad.make_dual(x, v))
-        jvp = forward_ad.unpack_dual(y).tangent
+with forward_ad.dual_level():
+    y = f(forward_ad.make_dual(x, v))
+    jvp = forward_ad.unpack_dual(y).tangent
 """
 
 from typing import NamedTuple

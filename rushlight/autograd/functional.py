@@ -169,9 +169,7 @@ def _jacobian_rows(outputs, inputs, create_graph, strict, vectorize, where):
         else:
             blocks = [x.new_zeros(0, *x.shape) for x in inputs]
         result.append(
-            tuple(
-                b.reshape((*y.shape, *x.shape)) for b, x in zip(blocks, inputs, strict=True)
-            )
+            tuple(b.reshape((*y.shape, *x.shape)) for b, x in zip(blocks, inputs, strict=True))
         )
     return tuple(result)
 
@@ -195,9 +193,7 @@ def jacobian(
                 "func.jacfwd"
             )
         if not vectorize:
-            raise NotImplementedError(
-                "jacobian: strategy='forward-mode' needs vectorize=True"
-            )
+            raise NotImplementedError("jacobian: strategy='forward-mode' needs vectorize=True")
         return _jacobian_forward(func, given, is_inputs_tuple, where)
     with enable_grad():
         inputs = _prepared(given, create_graph)
@@ -278,7 +274,7 @@ def vhp(func, inputs, v=None, create_graph=False, strict=False):
 
 
 def hvp(func, inputs, v=None, create_graph=False, strict=False):
-    """``(func(*inputs), Hessian @ v)``; vhp gives the same for less where the Hessian is symmetric."""
+    """``(func(*inputs), Hessian @ v)``; vhp costs less, and a Hessian is symmetric."""
     return _hessian_product("hvp", func, inputs, v, create_graph, strict, twice=True)
 
 
@@ -300,6 +296,4 @@ def _hessian_product(where, func, inputs, v, create_graph, strict, twice):
         else:
             found = _grad(first, inputs, v, create_graph)
         result = _filled(found, inputs, strict, create_graph, where)
-    return _finished(value, create_graph), _shaped(
-        _finished(result, create_graph), is_inputs_tuple
-    )
+    return _finished(value, create_graph), _shaped(_finished(result, create_graph), is_inputs_tuple)

@@ -1,7 +1,7 @@
 """Derivatives checked against differences.
 
-A gradient of a complex input follows PyTorch's convention: for a real function L of z = x + iy it is
-dL/dx + i dL/dy. The checks look at real numbers only: a complex input is perturbed along its real
+A gradient of a complex input follows PyTorch's convention: for a real function L of z = x + iy it
+is dL/dx + i dL/dy. The checks look at real numbers only: a complex input is perturbed along its real
 and along its imaginary part, a complex output is seen as two real ones.
 
 - Slow mode compares whole Jacobians, element by element.
@@ -137,9 +137,7 @@ def _forward(func, inputs, x_index, direction, zero_others=False):
 def _backward(output, inputs, weights, **options):
     """Gradients of <weights, output> as flat real vectors; zeros where there is none."""
     seed = _from_flat_real(weights, output)
-    grads = autograd_grad(
-        output, inputs, seed, retain_graph=True, allow_unused=True, **options
-    )
+    grads = autograd_grad(output, inputs, seed, retain_graph=True, allow_unused=True, **options)
     return [
         rushlight.zeros(_real_size(x), dtype=_real_dtype(x)) if g is None else _flat_real(g)
         for g, x in zip(grads, inputs, strict=True)
@@ -236,9 +234,7 @@ class _Check:
                     continue
                 for i, analytical in enumerate(self.backward_jacobian(y)):
                     if not _close(analytical, numerical[i][o], self.rtol, self.atol):
-                        _fail_mismatch(
-                            "reverse", o, self.places[i], numerical[i][o], analytical
-                        )
+                        _fail_mismatch("reverse", o, self.places[i], numerical[i][o], analytical)
         if forward:
             for i, p in enumerate(self.places):
                 for o, analytical in enumerate(self.forward_jacobian(p)):
@@ -263,9 +259,7 @@ class _Check:
             for x, u in zip(self.wanted, us, strict=True)
         ]
         # A sum of n terms, each within atol, may be off by the sum of their weights.
-        atols = [
-            [self.atol * max(1.0, float(u.sum()) * float(v.sum())) for v in vs] for u in us
-        ]
+        atols = [[self.atol * max(1.0, float(u.sum()) * float(v.sum())) for v in vs] for u in us]
         for o, (y, v) in enumerate(zip(self.outputs, vs, strict=True)):
             if not (backward and y.requires_grad):
                 continue
@@ -342,16 +336,14 @@ class _Check:
                 _from_flat_real(weights, y) if j == k else rushlight.zeros_like(other)
                 for j, other in enumerate(tracked)
             ]
-            found = autograd_grad(
-                tracked, self.wanted, seeds, retain_graph=True, allow_unused=True
-            )
+            found = autograd_grad(tracked, self.wanted, seeds, retain_graph=True, allow_unused=True)
             for p, a, b in zip(self.places, alone, found, strict=True):
                 full = rushlight.zeros_like(a) if b is None else _flat_real(b)
                 if not _close(a, full, self.rtol, self.atol):
                     raise GradcheckError(
                         "Expected backward function to handle undefined output grads: with only "
-                        f"output {k} in the graph, the gradient of input {p} is {a}; with zeros for "
-                        f"the others it is {full}"
+                        f"output {k} in the graph, the gradient of input {p} is {a}; with zeros "
+                        f"for the others it is {full}"
                     )
 
     def check_undefined_tangents(self):
@@ -365,8 +357,8 @@ class _Check:
             for o, (a, b) in enumerate(zip(alone, full, strict=True)):
                 if not _close(a, b, self.rtol, self.atol):
                     raise GradcheckError(
-                        f"forward mode: for output {o}, a tangent of input {p} alone gives {a}, and "
-                        f"with zeros for the other inputs {b}"
+                        f"forward mode: for output {o}, a tangent of input {p} alone gives {a}, "
+                        f"and with zeros for the other inputs {b}"
                     )
 
     def check_batched(self):
@@ -374,9 +366,7 @@ class _Check:
         for o, y in enumerate(self.outputs):
             if not y.requires_grad:
                 continue
-            seeds = [
-                _from_flat_real(self._direction(_real_size(y), 100 + k), y) for k in range(2)
-            ]
+            seeds = [_from_flat_real(self._direction(_real_size(y), 100 + k), y) for k in range(2)]
             loop = [
                 autograd_grad(y, self.wanted, s, retain_graph=True, allow_unused=True)
                 for s in seeds
@@ -411,9 +401,7 @@ class _Check:
                 with forward_ad.dual_level():
                     inputs[p] = forward_ad.make_dual(x, tangent)
                     pairs = [forward_ad.unpack_dual(y) for y in _outputs(self.func, inputs)]
-                    return tuple(
-                        rushlight.zeros_like(v) if t is None else t for v, t in pairs
-                    )
+                    return tuple(rushlight.zeros_like(v) if t is None else t for v, t in pairs)
 
             tangents = rushlight.stack([_from_flat_real(u, x) for u in rows])
             try:

@@ -35,9 +35,7 @@ def forward_level():
 def push(func, primals, tangents, has_aux, strict, where):
     """func at flat primals along flat tangents: (outputs, tangents, aux), outputs as func has."""
     with forward_level() as level:
-        duals = [
-            _C._make_dual(x, t, level) for x, t in zip(primals, tangents, strict=True)
-        ]
+        duals = [_C._make_dual(x, t, level) for x, t in zip(primals, tangents, strict=True)]
         outputs, aux = split_aux(func(duals), has_aux, where)
         flat, spec = check_output_leaves(outputs, where)
         values, derivatives = [], []

@@ -1,7 +1,7 @@
 """Modules as functions of their parameters.
 
-Written to a protocol: anything with ``named_parameters``, ``named_buffers`` and attributes that hold
-the tensors will do.
+Written to a protocol: anything with ``named_parameters``, ``named_buffers`` and attributes that
+hold the tensors will do.
 """
 
 import contextlib

@@ -59,11 +59,7 @@ class Recorded:
 
     def pull(self, cotangents, retain_graph=False):
         """The gradients of the inputs; zeros where an input was not used."""
-        pairs = [
-            (y, v)
-            for y, v in zip(self.outputs, cotangents, strict=True)
-            if y.requires_grad
-        ]
+        pairs = [(y, v) for y, v in zip(self.outputs, cotangents, strict=True) if y.requires_grad]
         create = rushlight.is_grad_enabled() and (
             self.beyond or any(v is not None and v.requires_grad for _, v in pairs)
         )
@@ -115,9 +111,7 @@ def grad_and_value(func, argnums=0, has_aux=False):
         where = f"grad_and_value({_name(func)})"
         keep = rushlight.is_grad_enabled()
         positions = as_argnums(argnums, len(args), where)
-        outputs, flat, spec = record(
-            lambda *a: func(*a, **kwargs), args, positions, where
-        )
+        outputs, flat, spec = record(lambda *a: func(*a, **kwargs), args, positions, where)
         value, aux = split_aux(outputs, has_aux, where)
         if not isinstance(value, Tensor):
             raise RuntimeError(
@@ -163,8 +157,7 @@ def check_output_leaves(outputs, where):
     for leaf in flat:
         if not isinstance(leaf, Tensor):
             raise RuntimeError(
-                f"{where}: expected the function to return only tensors, got "
-                f"{type(leaf).__name__}"
+                f"{where}: expected the function to return only tensors, got {type(leaf).__name__}"
             )
     return flat, spec
 
@@ -192,9 +185,7 @@ def vjp(func, *primals, has_aux=False):
             )
         for y, v in zip(flat, given, strict=True):
             if not isinstance(v, Tensor):
-                raise RuntimeError(
-                    f"{where}: cotangents must be tensors, got {type(v).__name__}"
-                )
+                raise RuntimeError(f"{where}: cotangents must be tensors, got {type(v).__name__}")
             if tuple(y.shape) != tuple(v.shape):
                 raise RuntimeError(
                     f"{where}: an output has shape {tuple(y.shape)}, its cotangent has shape "
@@ -233,9 +224,7 @@ def jacrev(func, argnums=0, *, has_aux=False, chunk_size=None, _preallocate_and_
         where = f"jacrev({_name(func)})"
         keep = rushlight.is_grad_enabled()
         positions = as_argnums(argnums, len(args), where)
-        outputs, inputs, in_spec = record(
-            lambda *a: func(*a, **kwargs), args, positions, where
-        )
+        outputs, inputs, in_spec = record(lambda *a: func(*a, **kwargs), args, positions, where)
         outputs, aux = split_aux(outputs, has_aux, where)
         flat, out_spec = check_output_leaves(outputs, where)
         recorded = Recorded(inputs, flat, keep)

@@ -50,14 +50,14 @@ def _flat_in_dims(in_dims, args, func):
     leaves, spec = tree_flatten(args)
     if isinstance(in_dims, tuple) and len(in_dims) != len(args):
         raise ValueError(
-            f"vmap({_name(func)}, in_dims={in_dims}, ...)(<inputs>): in_dims is not compatible with "
-            f"the structure of the inputs: {len(in_dims)} entries for {len(args)} inputs"
+            f"vmap({_name(func)}, in_dims={in_dims}, ...)(<inputs>): in_dims is not compatible "
+            f"with the structure of the inputs: {len(in_dims)} entries for {len(args)} inputs"
         )
     dims = _broadcast_to_and_flatten(in_dims, spec)
     if dims is None:
         raise ValueError(
-            f"vmap({_name(func)}, in_dims={in_dims}, ...)(<inputs>): in_dims is not compatible with "
-            f"the structure of the inputs; give an entry for every input, or one for all of them"
+            f"vmap({_name(func)}, in_dims={in_dims}, ...)(<inputs>): in_dims is not compatible "
+            f"with the structure of the inputs; give an entry for every input, or one for all of them"
         )
     return leaves, spec, dims
 

@@ -1,7 +1,7 @@
 """Nested containers as flat lists of leaves, and back.
 
-Lists, tuples (named ones too), dicts, OrderedDicts, defaultdicts and deques are containers; whatever
-is not registered is a leaf. ``register_pytree_node`` adds a type.
+Lists, tuples (named ones too), dicts, OrderedDicts, defaultdicts and deques are containers;
+whatever is not registered is a leaf. ``register_pytree_node`` adds a type.
 """
 
 from collections import OrderedDict, defaultdict, deque
@@ -18,7 +18,7 @@ SUPPORTED_NODES = {}
 
 
 def register_pytree_node(cls, flatten_fn, unflatten_fn, **_):
-    """Makes ``cls`` a container: ``flatten_fn(x)`` gives (children, context), the other undoes it."""
+    """Makes ``cls`` a container: ``flatten_fn(x)`` gives (children, context), the other undoes."""
     if cls in SUPPORTED_NODES:
         raise ValueError(f"{cls} is already registered as pytree node.")
     SUPPORTED_NODES[cls] = _Node(flatten_fn, unflatten_fn)

@@ -41,7 +41,7 @@ def test_grad_argnums_and_aux():
     g, aux = grad(lambda t: ((t * t).sum(), {"twice": 2 * t}), has_aux=True)(x)
     same(g, 2 * x)
     same(aux["twice"], 2 * x)
-    g, (value, aux) = grad_and_value(lambda t: ((t * t).sum(), t + 1), has_aux=True)(x)
+    g, (_, aux) = grad_and_value(lambda t: ((t * t).sum(), t + 1), has_aux=True)(x)
     same(aux, x + 1)
     assert not aux.requires_grad
 
@@ -56,7 +56,7 @@ def test_grad_of_a_tree():
 
 
 def test_unused_inputs_have_zero_gradients():
-    a, b = grad(lambda x, y: (x * 2).sum(), argnums=(0, 1))(x64(2), x64(3))
+    _, b = grad(lambda x, y: (x * 2).sum(), argnums=(0, 1))(x64(2), x64(3))
     same(b, rl.zeros(3, dtype=rl.float64))
     same(grad(lambda x: rl.ones((), dtype=rl.float64))(x64(2)), rl.zeros(2, dtype=rl.float64))
 

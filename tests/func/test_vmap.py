@@ -134,9 +134,18 @@ def test_indexing():
     same(vmap(lambda t: t[i[0]])(x), x[:, i[0]])
     same(vmap(lambda t: t[..., None, 1:3])(x), x[:, None, 1:3])
     y = x64(3, 4, 5, 6)
-    for f in (lambda t, k: t[k], lambda t, k: t[:, k], lambda t, k: t[:, :, k], lambda t, k: t[k, k],
-              lambda t, k: t[k, :, k], lambda t, k: t[:, k, k], lambda t, k: t[k, 1],
-              lambda t, k: t[:, k[:, None], k], lambda t, k: t.index_select(1, k)):  # fmt: skip
+    functions = [
+        lambda t, k: t[k],
+        lambda t, k: t[:, k],
+        lambda t, k: t[:, :, k],
+        lambda t, k: t[k, k],
+        lambda t, k: t[k, :, k],
+        lambda t, k: t[:, k, k],
+        lambda t, k: t[k, 1],
+        lambda t, k: t[:, k[:, None], k],
+        lambda t, k: t.index_select(1, k),
+    ]
+    for f in functions:
         same(vmap(f)(y, i % 4), rl.stack([f(a, b) for a, b in zip(y, i % 4, strict=True)]))
         same(vmap(f, (0, None))(y, i[0] % 4), rl.stack([f(a, i[0] % 4) for a in y]))
         same(vmap(f, (None, 0))(y[0], i % 4), rl.stack([f(y[0], b) for b in i % 4]))
@@ -192,6 +201,10 @@ def test_no_samples():
     assert tuple(vmap(grad(lambda t: t.exp().sum()))(rl.zeros(0, 3)).shape) == (0, 3)
 
 
+def shared(x, w):
+    return vmap(lambda t: rl.autograd.grad((t * w).sum(), w))(x)
+
+
 BAD = {
     "dim out of range": (lambda x: vmap(lambda t: t, in_dims=5)(x), ValueError),
     "list of dims": (lambda x: vmap(lambda t: t, in_dims=[0])(x), ValueError),
@@ -223,10 +236,7 @@ BAD = {
     "out=": (lambda x: vmap(lambda t: rl.mul(t, 2, out=rl.zeros(2)))(x), RuntimeError),
     "randomness": (lambda x: vmap(lambda t: t, randomness="foo")(x), RuntimeError),
     "chunk": (lambda x: vmap(lambda t: t, chunk_size=0)(x), ValueError),
-    "shared input": (
-        lambda x: vmap(lambda t, w=x.sum(0).requires_grad_(): rl.autograd.grad((t * w).sum(), w))(x),
-        RuntimeError,
-    ),
+    "shared input": (lambda x: shared(x, x.sum(0).requires_grad_()), RuntimeError),
     "resize_": (lambda x: vmap(lambda t: t.resize_(1))(x), RuntimeError),
 }
 

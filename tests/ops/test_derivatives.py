@@ -49,7 +49,9 @@ def points(row, dtype):
 
             out = leaves(run(row, put(list(args)), {k: put(v) for k, v in kwargs.items()}))
             return tuple(
-                y for y in out if isinstance(y, rl.Tensor) and (y.is_floating_point() or y.is_complex())
+                y
+                for y in out
+                if isinstance(y, rl.Tensor) and (y.is_floating_point() or y.is_complex())
             )
 
         inputs = tuple(t.clone().requires_grad_() for t in free)

@@ -1,6 +1,6 @@
 """Writes the JSON files next to it from PyTorch 2.13's behaviour; run by hand, never by the tests.
 
-    python tests/oracle/make_oracle.py [ops promotion signatures exceptions repr values subgradients]
+    python tests/oracle/make_oracle.py [ops promotion signatures exceptions repr values ...]
 
 The tests then compare Rushlight with the files, without PyTorch. Run it again when a row changes.
 """

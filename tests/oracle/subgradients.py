@@ -1,7 +1,7 @@
 """Points where a function has a kink, a tie or a pole: PyTorch's choice of a gradient there.
 
-Each case is (expression over `t`, the library, and the tensors x, y; x; y or None). The gradients of
-the sum of the result, weighted by 1, 2, 3, ..., are recorded for x and y.
+Each case is (expression over `t`, the library, and the tensors x, y; x; y or None). The gradients
+of the sum of the result, weighted by 1, 2, 3, ..., are recorded for x and y.
 """
 
 INF, NAN = float("inf"), float("nan")
@@ -70,7 +70,13 @@ CASES += [("x.std(unbiased=False)", [3.0], None), ("x.logsumexp(0)", [-INF, -INF
 CASES += [("t.softmax(x, 0)", [-INF, 0.0], None), ("t.where(x > 0, x, x * 0)", KINKS, None)]
 CASES += [("t.scatter_reduce(x, 0, t.tensor([0, 0, 1, 1, 1]), y, 'amax')", TIES, TIES)]
 CASES += [("t.scatter_reduce(x, 0, t.tensor([0, 0, 1, 1, 1]), y, 'amin')", TIES, TIES)]
-CASES += [("t.scatter_reduce(x, 0, t.tensor([0, 0, 1, 1, 1]), y, 'prod')", [1.0, 0.0, 2.0, 3.0, 4.0], [0.0, 2.0, 0.0, 0.0, 1.0])]  # noqa: E501
+CASES += [
+    (
+        "t.scatter_reduce(x, 0, t.tensor([0, 0, 1, 1, 1]), y, 'prod')",
+        [1.0, 0.0, 2.0, 3.0, 4.0],
+        [0.0, 2.0, 0.0, 0.0, 1.0],
+    )
+]
 COMPLEX = [
     (f"t.{n}(x)", [0j, 1j, -1 + 0j, 2 - 1j], None)
     for n in ("abs", "sgn", "angle", "sqrt", "log", "reciprocal", "square")

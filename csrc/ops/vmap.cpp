@@ -1,7 +1,7 @@
 #include "ops/vmap.h"
 
 #include <mutex>
-#include <unordered_set>
+#include <unordered_map>
 
 #include "autograd/forward.h"
 #include "core/batched.h"
@@ -15,7 +15,8 @@ namespace {
 // The wrappers that are alive, to be emptied when their level is left. They may die on any thread.
 struct Wrappers {
   std::mutex mutex;
-  std::unordered_set<TensorImpl*> all;
+  std::unordered_map<TensorImpl*, uint64_t> all;  // with the id of the level each belongs to
+  uint64_t next_id = 0;
 };
 Wrappers& wrappers() {
   static auto* w = new Wrappers;  // never freed: tensors may die at exit
@@ -26,7 +27,13 @@ struct Level {
   int64_t size;
   Randomness randomness;
   bool linear;
+  uint64_t id;                    // of this level among those of all threads
   std::vector<TensorImpl*> made;  // wrappers of this level; some of them are gone
+
+  bool owns(TensorImpl* t) const {
+    const auto found = wrappers().all.find(t);
+    return found != wrappers().all.end() && found->second == id;
+  }
 };
 
 class Vmap final : public Interceptor {
@@ -95,7 +102,10 @@ int enter_vmap(int64_t size, Randomness randomness, bool linear) {
   }();
   (void)installed;
   if (v.levels.empty()) push_interceptor(&v);
-  v.levels.push_back({size, randomness, linear, {}});
+  {
+    const std::lock_guard lock(wrappers().mutex);
+    v.levels.push_back({size, randomness, linear, wrappers().next_id++, {}});
+  }
   v.active = v.levels.size();
   return int(v.levels.size());
 }
@@ -103,12 +113,12 @@ int enter_vmap(int64_t size, Randomness randomness, bool linear) {
 void exit_vmap() {
   Vmap& v = vmap();
   check(!v.levels.empty(), ErrorKind::Runtime, "vmap", "no level was entered");
-  const auto level = uint16_t(v.levels.size());
+  const Level& left = v.levels.back();
   std::vector<Ref<TensorImpl>> dropped;  // physical tensors go after the lock
   {
     const std::lock_guard lock(wrappers().mutex);
-    for (TensorImpl* t : v.levels.back().made) {
-      if (!wrappers().all.contains(t) || t->vmap_level != level) continue;
+    for (TensorImpl* t : left.made) {
+      if (!left.owns(t)) continue;
       dropped.push_back(t->physical);
       empty_out(t);
       wrappers().all.erase(t);
@@ -129,12 +139,12 @@ Tensor add_batch(const Tensor& physical, int level) {
   out.impl()->device = physical.device();
   out.impl()->physical = physical.ref();
   out.impl()->vmap_level = uint16_t(level);
-  std::vector<TensorImpl*>& made = vmap().levels[size_t(level - 1)].made;
+  Level& own = vmap().levels[size_t(level - 1)];
   const std::lock_guard lock(wrappers().mutex);
-  wrappers().all.insert(out.impl());
-  if (made.size() >= 1024 && (made.size() & (made.size() - 1)) == 0)
-    std::erase_if(made, [](TensorImpl* t) { return !wrappers().all.contains(t); });
-  made.push_back(out.impl());
+  wrappers().all.emplace(out.impl(), own.id);
+  if (own.made.size() >= 1024 && (own.made.size() & (own.made.size() - 1)) == 0)
+    std::erase_if(own.made, [&](TensorImpl* t) { return !own.owns(t); });
+  own.made.push_back(out.impl());
   return out;
 }
 

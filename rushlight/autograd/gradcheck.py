@@ -1,8 +1,8 @@
 """Derivatives checked against differences.
 
 A gradient of a complex input follows PyTorch's convention: for a real function L of z = x + iy it
-is dL/dx + i dL/dy. The checks look at real numbers only: a complex input is perturbed along its real
-and along its imaginary part, a complex output is seen as two real ones.
+is dL/dx + i dL/dy. The checks look at real numbers only: a complex input is perturbed along its
+real and along its imaginary part, a complex output is seen as two real ones.
 
 - Slow mode compares whole Jacobians, element by element.
 - Fast mode compares one random projection, u^T J v, of each.

@@ -108,7 +108,7 @@ def functional_call(
     known = _known_names(module)
     unexpected = sorted(given.keys() - known.keys())
     missing = sorted(known.keys() - given.keys())
-    if unexpected:
+    if strict and unexpected:
         raise RuntimeError(
             f"functional_call: the module has no parameters or buffers named {unexpected}; it has "
             f"{sorted(known)}"
@@ -124,6 +124,7 @@ def functional_call(
         args = ()
     elif not isinstance(args, tuple):
         args = (args,)
+    given = {name: value for name, value in given.items() if name in known}
     tensors = _with_ties(given, known) if tie_weights else dict(given)
     with _swapped(module, tensors):
         result = module(*args, **(kwargs or {}))

@@ -57,7 +57,7 @@ def _flat_in_dims(in_dims, args, func):
     if dims is None:
         raise ValueError(
             f"vmap({_name(func)}, in_dims={in_dims}, ...)(<inputs>): in_dims is not compatible "
-            f"with the structure of the inputs; give an entry for every input, or one for all of them"
+            f"with the structure of the inputs; give one for each input, or one for all"
         )
     return leaves, spec, dims
 

@@ -264,8 +264,9 @@ def test_functional_call():
     buffers = {"calls": rl.tensor(5.0)}
     func.functional_call(m, buffers, (x,))
     same(buffers["calls"], 6.0)
+    same(func.functional_call(m, {"nothing": x}, (x,)), m(x))  # as in PyTorch
     with pytest.raises(RuntimeError, match="nothing"):
-        func.functional_call(m, {"nothing": x}, (x,))
+        func.functional_call(m, {"nothing": x}, (x,), strict=True)
     with pytest.raises(RuntimeError, match="strict"):
         func.functional_call(m, params, (x,), strict=True)
     with pytest.raises(ValueError):

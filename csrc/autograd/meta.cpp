@@ -43,7 +43,7 @@ void* GradMeta::operator new(size_t bytes) { return ::operator new(bytes); }
 void GradMeta::operator delete(void* p, size_t) noexcept { ::operator delete(p); }
 
 void GradMeta::dispose() noexcept {
-  if (grad.defined() || tangent.defined())
+  if (grad.defined() || tangents)
     Reaper::bury(this);
   else
     delete this;  // a grad_fn is buried by itself

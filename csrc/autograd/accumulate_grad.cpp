@@ -40,12 +40,27 @@ Tensor first_gradient(const Tensor& t, const Tensor& g) {
   return engine_ops().clone_strided(g, dense ? t.strides() : contiguous_strides(t.sizes()));
 }
 
+// With a graph of the addition, which may call into Python (anomaly mode): no lock is held while it
+// is made, and it is made again when another thread came first.
+void accumulate_with_history(const Tensor& t, const Tensor& g) {
+  while (true) {
+    const Tensor old = grad_of(t);
+    const uint32_t version = old.defined() ? old.version() : 0;
+    Tensor sum = old.defined() ? engine_ops().add(old, g) : first_gradient(t, g);
+    std::lock_guard lock(adding_to(t));
+    if (!grad_of(t).is_same(old) || (old.defined() && old.version() != version)) continue;
+    sum = exchange_grad(t, std::move(sum));  // `old` keeps it alive until the lock is released
+    return;
+  }
+}
+
 }  // namespace
 
 AccumulateGrad::AccumulateGrad(const Tensor& leaf) : leaf_(leaf) {
   set_sequence(kLeafSequence);
   set_trait(kRunsUserCode);  // post-accumulate hooks; accumulate_grad has a lock of its own
   add_result(leaf);
+  if (grad_meta(leaf).hooks) make_extras();  // the engine looks for hooks where it sees some
 }
 
 AccumulateGrad::~AccumulateGrad() {
@@ -72,21 +87,22 @@ Ref<Node> AccumulateGrad::of(const Tensor& leaf) {
 }
 
 Grads AccumulateGrad::apply(GradSpan grads, std::span<const bool>) {
-  if (grads[0].defined()) accumulate_grad(leaf_, grads[0]);
+  if (!grads[0].defined() || !requires_grad(leaf_)) return {};  // it may have changed its mind
+  accumulate_grad(leaf_, grads[0]);
+  if (const GradMeta& meta = grad_meta(leaf_); meta.hooks) [[unlikely]]
+    run_accumulation_hooks(leaf_, *meta.hooks);
   return {};
 }
 
 void accumulate_grad(const Tensor& t, const Tensor& g) {
+  if (grad_enabled()) return accumulate_with_history(t, g);
   Tensor dropped, sum;
   std::lock_guard lock(adding_to(t));
   sum = grad_of(t);
-  if (!sum.defined()) {
-    dropped = exchange_grad(t, first_gradient(t, g));
-  } else if (grad_enabled()) {
-    dropped = exchange_grad(t, engine_ops().add(sum, g));
-  } else {
+  if (sum.defined())
     engine_ops().add_in_place(sum, g);
-  }
+  else
+    dropped = exchange_grad(t, first_gradient(t, g));
 }
 
 }  // namespace rush

@@ -15,6 +15,7 @@ class RUSH_API AccumulateGrad final : public Node {
   ~AccumulateGrad() override;
   const char* name() const override { return "AccumulateGrad"; }
   Grads apply(GradSpan grads, std::span<const bool> wanted) override;
+  AccumulateGrad* as_accumulator() override { return this; }
   const Tensor& leaf() const { return leaf_; }
 
   static Ref<Node> of(const Tensor& leaf);

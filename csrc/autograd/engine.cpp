@@ -4,7 +4,6 @@
 #include <exception>
 #include <thread>
 
-#include "autograd/accumulate_grad.h"
 #include "autograd/graph_task.h"
 #include "autograd/node_lock.h"
 
@@ -113,6 +112,16 @@ std::vector<Edge> input_edges(const char* function, std::span<const Tensor> inpu
   return edges;
 }
 
+// Can a gradient of this shape be summed to `sizes`: was a tensor of these sizes broadcast to it?
+bool was_broadcast_from(IntList sizes, IntList shape) {
+  if (shape.size() < sizes.size()) return false;
+  const size_t lead = shape.size() - sizes.size();
+  for (size_t i = 0; i < sizes.size(); ++i) {
+    if (sizes[i] != 1 && sizes[i] != shape[lead + i]) return false;
+  }
+  return true;
+}
+
 }  // namespace
 
 void set_thread_runner(ThreadRunner runner) { g_thread_runner = runner; }
@@ -123,8 +132,11 @@ EngineOps& engine_ops() {
 }
 
 Tensor fit_gradient(Tensor g, const ResultMeta& meta, const char* producer) {
-  if (!(g.sizes() == meta.sizes)) [[unlikely]]
+  if (!(g.sizes() == meta.sizes)) [[unlikely]] {
+    check_shape(was_broadcast_from(meta.sizes, g.sizes()), producer,
+                "returned a gradient of shape ", g.sizes(), " for an input of shape ", meta.sizes);
     g = engine_ops().sum_to(g, meta.sizes);
+  }
   if (g.dtype() != meta.dtype) [[unlikely]]
     g = engine_ops().cast(g, meta.dtype);
   check(g.device() == meta.device, ErrorKind::Device, producer, "returned a gradient on ",
@@ -136,31 +148,34 @@ void backward(std::span<const Tensor> roots, std::span<const Tensor> grads,
               const BackwardOptions& options, std::span<const Tensor> inputs) {
   const std::vector<Edge> edges = root_edges(roots);
   std::vector<Tensor> seeds = root_gradients(roots, grads);
-  one_level_deeper([&] {
-    std::vector<Tensor> found =
-        GraphTask(options, input_edges("backward", inputs), true).run(edges, std::move(seeds));
-    // Leaves have their nodes for that.
-    for (size_t i = 0; i < found.size(); ++i) {
-      if (!found[i].defined() || is_leaf(inputs[i])) continue;
-      ModeGuard mode(kNoGrad, !options.create_graph);
-      accumulate_grad(inputs[i], found[i]);
-    }
-  });
+  std::vector<Edge> targets = input_edges("backward", inputs);
+  for (const Tensor& t : inputs) retain_grad(t);  // leaves have their nodes for that
+  one_level_deeper(
+      [&] { GraphTask(options, std::move(targets), true).run(edges, std::move(seeds)); });
 }
 
 std::vector<Tensor> grad(std::span<const Tensor> roots, std::span<const Tensor> grads,
                          std::span<const Tensor> inputs, const BackwardOptions& options) {
   const std::vector<Edge> edges = root_edges(roots);
   std::vector<Tensor> seeds = root_gradients(roots, grads);
+  std::vector<Edge> targets = input_edges("grad", inputs);
   std::vector<Tensor> found;
-  one_level_deeper([&] {
-    found = GraphTask(options, input_edges("grad", inputs), false).run(edges, std::move(seeds));
-  });
+  one_level_deeper(
+      [&] { found = GraphTask(options, std::move(targets), false).run(edges, std::move(seeds)); });
   for (size_t i = 0; i < found.size(); ++i) {
     check(found[i].defined() || options.allow_unused, ErrorKind::Runtime, "grad", "input ",
           int64_t(i),
           " was not used in the graph of the outputs. Pass allow_unused=True if that is meant");
   }
+  return found;
+}
+
+std::vector<Tensor> run_graph(const std::vector<Edge>& roots, std::vector<Tensor> seeds,
+                              const std::vector<Edge>& inputs, bool accumulate,
+                              const BackwardOptions& options) {
+  std::vector<Tensor> found;
+  one_level_deeper(
+      [&] { found = GraphTask(options, inputs, accumulate).run(roots, std::move(seeds)); });
   return found;
 }
 

@@ -24,6 +24,12 @@ RUSH_API void backward(std::span<const Tensor> roots, std::span<const Tensor> gr
 RUSH_API std::vector<Tensor> grad(std::span<const Tensor> roots, std::span<const Tensor> grads,
                                   std::span<const Tensor> inputs, const BackwardOptions& options);
 
+// The same for places in the graph instead of tensors. Leaves among the inputs, or all when none
+// are named, get their gradient added when `accumulate` is set.
+RUSH_API std::vector<Tensor> run_graph(const std::vector<Edge>& roots, std::vector<Tensor> seeds,
+                                       const std::vector<Edge>& inputs, bool accumulate,
+                                       const BackwardOptions& options);
+
 // Note [Backward inside backward]
 // A hook or a Function may call backward again, and that one's hooks again. Each level needs a
 // piece of the thread's stack, so after some levels the engine goes on with a thread of its own
@@ -44,6 +50,7 @@ struct EngineOps {
   Tensor (*ones_like)(const Tensor& t);
   Tensor (*zeros)(IntList sizes, DType dtype, Device device);
   void (*copy)(const Tensor& dst, const Tensor& src);
+  bool (*any_nan)(const Tensor& t);
   Tensor (*contiguous_clone)(const Tensor& t);
   Tensor (*as_strided)(const Tensor& t, IntList sizes, IntList strides, int64_t offset);
   // The same memory as another type: complex numbers as pairs of real ones, or the reverse.

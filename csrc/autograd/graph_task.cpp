@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "autograd/anomaly.h"
+#include "autograd/hooks.h"
 #include "autograd/node_lock.h"
 
 namespace rush {
@@ -25,12 +27,19 @@ void fill_missing(const Node& node, SmallVector<Tensor, 1>& grads) {
 }  // namespace
 
 GraphTask::GraphTask(const BackwardOptions& options, std::vector<Edge> inputs, bool accumulate)
-    : options_(options),
+    : RunningTask(inputs.empty()),
+      options_(options),
       inputs_(std::move(inputs)),
       accumulate_(accumulate),
       captured_(inputs_.size()) {}
 
+bool GraphTask::will_run(const Node* node) const {
+  const uint32_t n = table_.find(node);
+  return n != table_.count() && (states_[n].runs || states_[n].first_capture >= 0);
+}
+
 std::vector<Tensor> GraphTask::run(const std::vector<Edge>& roots, std::vector<Tensor> seeds) {
+  const Scope current(this);
   ModeGuard mode(kNoGrad, !options_.create_graph);
   count_dependencies(roots);
   if (!inputs_.empty()) mark_needed(roots);
@@ -151,18 +160,49 @@ Grads GraphTask::apply(Node& node, SmallVector<Tensor, 1> incoming, std::span<co
     if (incoming.size() > 1) fill_missing(node, incoming);
   }
   if (incoming.empty()) incoming.resize(node.results().size());
-  NodeLock lock(node);
-  Grads out = node.apply(incoming, wanted);
-  if (!options_.retain_graph) node.drop_saved(options_.called_at);
+  // Hooks see the gradients after the node ran: a second count keeps it from reusing their memory.
+  SmallVector<Tensor, 1> for_hooks;
+  if (node.extras() && node.extras()->after.get()) [[unlikely]]
+    for_hooks = incoming;
+  Grads out;
+  {
+    NodeLock lock(node);
+    out = node.apply(incoming, wanted);
+    if (!options_.retain_graph) node.drop_saved(options_.called_at);
+  }
+  if (!for_hooks.empty()) [[unlikely]]
+    run_after_hooks(node, out, for_hooks);
+  return out;
+}
+
+// Anomaly mode: where a node that fails was made, and whether its gradients are numbers.
+Grads GraphTask::apply_watched(Node& node, SmallVector<Tensor, 1> incoming,
+                               std::span<const bool> wanted) {
+  Grads out;
+  try {
+    out = apply(node, std::move(incoming), wanted);
+  } catch (...) {
+    report_forward_call(node);
+    throw;
+  }
+  if (anomaly_checks_nan()) check_gradients_for_nan(node, out);
   return out;
 }
 
 void GraphTask::run_node(uint32_t number) {
   NodeState& s = states_[number];
   Node& node = *s.node;
+  // As in PyTorch, a gradient that is asked for is taken before the hooks where the node runs as
+  // well, and after them where it does not.
+  if (!s.runs && node.extras() && !s.grads.empty()) run_gradient_hooks(node, s.grads);
   capture(s);
   SmallVector<Tensor, 1> incoming = std::move(s.grads);
   if (!s.runs) return;
+  if (node.extras()) [[unlikely]] {
+    if (incoming.empty()) incoming.resize(node.results().size());
+    run_gradient_hooks(node, incoming);
+    run_before_hooks(node, incoming);
+  }
 
   const auto& edges = node.edges();
   SmallVector<uint32_t, 4> targets(edges.size());
@@ -172,7 +212,8 @@ void GraphTask::run_node(uint32_t number) {
     targets[i] = table_.find(edges[i].node.get());
     wanted[i] = states_[targets[i]].needed;
   }
-  Grads out = apply(node, std::move(incoming), wanted);
+  Grads out = anomaly_enabled() ? apply_watched(node, std::move(incoming), wanted)
+                                : apply(node, std::move(incoming), wanted);
   for (size_t i = 0; i < edges.size(); ++i) {
     if (!wanted[i]) continue;
     NodeState& target = states_[targets[i]];

@@ -10,10 +10,11 @@
 
 #include "autograd/engine.h"
 #include "autograd/node_table.h"
+#include "autograd/running_task.h"
 
 namespace rush {
 
-class GraphTask {
+class GraphTask final : private RunningTask {
  public:
   // Without `inputs`, every leaf gets its gradient. With them, only what leads to them runs; their
   // gradients are returned by run(), and leaves among them get them added to .grad as well when
@@ -24,6 +25,8 @@ class GraphTask {
   std::vector<Tensor> run(const std::vector<Edge>& roots, std::vector<Tensor> seeds);
 
  private:
+  bool will_run(const Node* node) const override;
+
   struct NodeState {
     Node* node = nullptr;
     uint32_t dependencies = 0;  // edges whose gradient is still to come
@@ -54,6 +57,7 @@ class GraphTask {
   void run_node(uint32_t number);
   void capture(const NodeState& state);
   Grads apply(Node& node, SmallVector<Tensor, 1> incoming, std::span<const bool> wanted);
+  Grads apply_watched(Node& node, SmallVector<Tensor, 1> incoming, std::span<const bool> wanted);
 
   const BackwardOptions options_;
   const std::vector<Edge> inputs_;

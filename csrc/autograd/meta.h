@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "autograd/forward.h"
+#include "autograd/hooks.h"
 #include "autograd/node.h"
 #include "core/modes.h"
 #include "core/spin_lock.h"
@@ -24,7 +25,7 @@ struct RUSH_API GradMeta final : AutogradMeta {
   uint32_t slot = 0;           // which result of grad_fn this tensor is
   uint32_t view_version = 0;   // views: the version for which grad_fn is right
   bool requires_grad = false;  // leaves only
-  bool retains_grad = false;
+  TensorHooksPointer hooks;
   mutable SpinLock lock;  // guards `grad` and `accumulator`
 
   ~GradMeta() = default;

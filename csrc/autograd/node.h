@@ -18,6 +18,8 @@
 namespace rush {
 
 class Node;
+class AccumulateGrad;
+struct NodeExtras;
 
 struct Edge {
   Ref<Node> node;
@@ -54,7 +56,7 @@ class RUSH_API Node : public Counted<Node> {
   };
 
   Node();
-  virtual ~Node() = default;
+  virtual ~Node();
 
   virtual const char* name() const = 0;
   // From the gradients of the results to those of the inputs. wanted[i]: edge i leads somewhere
@@ -68,6 +70,11 @@ class RUSH_API Node : public Counted<Node> {
   // Where the user called the op that this node stands for, and the backward that released it.
   SourcePoint source() const { return source_; }
   SourcePoint released_at() const { return released_at_; }
+  virtual AccumulateGrad* as_accumulator() { return nullptr; }
+
+  // Hooks and whatever else hangs on this node (hooks.h); null for most.
+  NodeExtras* extras() const { return extras_.load(std::memory_order_acquire); }
+  NodeExtras& make_extras();
 
   uint64_t sequence() const { return sequence_; }
   bool has(Trait t) const { return traits_ & t; }
@@ -111,6 +118,7 @@ class RUSH_API Node : public Counted<Node> {
   SourcePoint released_at_;
   SmallVector<Edge, 3> edges_;
   SmallVector<ResultMeta, 1> results_;
+  std::atomic<NodeExtras*> extras_{nullptr};
 };
 
 }  // namespace rush

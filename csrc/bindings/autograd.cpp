@@ -1,94 +1,19 @@
 // autograd.cpp: gradients from Python: a tensor's properties, grad mode, backward, graph nodes.
 #include "bindings/autograd.h"
 
-#include <cstring>
 #include <exception>
 #include <optional>
 #include <thread>
 
-#include "autograd/accumulate_grad.h"
 #include "autograd/engine.h"
 #include "bindings/gil.h"
 #include "bindings/handle.h"
+#include "bindings/node_object.h"
 #include "ops/ops.h"
 #include "ops/vmap.h"
 
 namespace rush::py {
 namespace {
-
-// A node of the graph, as grad_fn shows it.
-struct NodeObject {
-  PyObject_HEAD Ref<Node> node;
-};
-PyTypeObject* NodeType = nullptr;
-
-const Ref<Node>& node_of(PyObject* o) { return reinterpret_cast<NodeObject*>(o)->node; }
-
-PyObject* wrap_node(Ref<Node> node) {
-  if (!node) return Py_NewRef(Py_None);
-  auto* o = PyObject_New(NodeObject, NodeType);
-  if (!o) return nullptr;
-  new (&o->node) Ref<Node>(std::move(node));
-  return reinterpret_cast<PyObject*>(o);
-}
-
-void node_dealloc(PyObject* o) {
-  PyTypeObject* type = Py_TYPE(o);
-  reinterpret_cast<NodeObject*>(o)->node.~Ref<Node>();
-  type->tp_free(o);
-  Py_DECREF(type);
-}
-PyObject* node_name(PyObject* o, PyObject*) { return PyUnicode_FromString(node_of(o)->name()); }
-PyObject* node_repr(PyObject* o) {
-  return PyUnicode_FromFormat("<%s object at %p>", node_of(o)->name(), node_of(o).get());
-}
-// Two objects of one node are equal: they are made on demand.
-PyObject* node_compare(PyObject* a, PyObject* b, int op) {
-  if (Py_TYPE(b) != NodeType || (op != Py_EQ && op != Py_NE)) return Py_NewRef(Py_NotImplemented);
-  return PyBool_FromLong((node_of(a) == node_of(b)) == (op == Py_EQ));
-}
-Py_hash_t node_hash(PyObject* o) {
-  return Py_hash_t(reinterpret_cast<uintptr_t>(node_of(o).get()) >> 4);
-}
-PyObject* node_next(PyObject* o, void*) {
-  return guarded([&] {
-    const auto& edges = node_of(o)->edges();
-    Handle result = Handle::steal(PyTuple_New(Py_ssize_t(edges.size())));
-    for (size_t i = 0; i < edges.size(); ++i) {
-      const Handle next = Handle::steal(wrap_node(edges[i].node));
-      PyTuple_SET_ITEM(result.get(), Py_ssize_t(i),
-                       Handle::steal(Py_BuildValue("OI", next.get(), edges[i].slot)).release());
-    }
-    return result.release();
-  });
-}
-PyObject* node_variable(PyObject* o, void*) {
-  return guarded([&] {
-    if (std::strcmp(node_of(o)->name(), "AccumulateGrad") == 0) {
-      return wrap(static_cast<AccumulateGrad*>(node_of(o).get())->leaf());
-    }
-    PyErr_SetString(PyExc_AttributeError, "only AccumulateGrad has a variable");
-    return static_cast<PyObject*>(nullptr);
-  });
-}
-
-PyMethodDef node_methods[] = {{"name", node_name, METH_NOARGS, "What made the tensor."}, {}};
-PyGetSetDef node_getset[] = {
-    {"next_functions", node_next, nullptr, "The nodes of the inputs, as (node, slot).", nullptr},
-    {"variable", node_variable, nullptr, "The leaf whose gradient this node adds to.", nullptr},
-    {},
-};
-PyType_Slot node_slots[] = {
-    {Py_tp_dealloc, reinterpret_cast<void*>(node_dealloc)},
-    {Py_tp_repr, reinterpret_cast<void*>(node_repr)},
-    {Py_tp_richcompare, reinterpret_cast<void*>(node_compare)},
-    {Py_tp_hash, reinterpret_cast<void*>(node_hash)},
-    {Py_tp_methods, node_methods},
-    {Py_tp_getset, node_getset},
-    {},
-};
-PyType_Spec node_spec = {"rushlight.autograd.Node", sizeof(NodeObject), 0,
-                         Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, node_slots};
 
 bool truth(PyObject* o) {
   const int value = PyObject_IsTrue(o);
@@ -178,7 +103,7 @@ void run_backward(const std::vector<Tensor>& roots, const std::vector<Tensor>& g
   for (const Tensor& t : roots)
     check(!t.defined() || !t.is_batched(), ErrorKind::Runtime, "backward",
           "backward() is not supported inside vmap; use func.grad or func.vjp");
-  const ReleaseGil guard;  // hooks take the GIL for themselves
+  const ReleaseGilForGraph guard;  // hooks take the GIL for themselves
   rush::backward(roots, grads, options, inputs);
 }
 
@@ -212,7 +137,7 @@ PyObject* grad_(PyObject*, PyObject* const* args, Py_ssize_t nargs, PyObject* kw
     const auto grads = gradients_argument("grad", "grad_outputs", a[2], roots.size());
     std::vector<Tensor> found;
     {
-      const ReleaseGil guard;
+      const ReleaseGilForGraph guard;
       found = batched_grad(roots, grads, inputs, options);
     }
     Handle result = Handle::steal(PyTuple_New(Py_ssize_t(found.size())));
@@ -223,7 +148,7 @@ PyObject* grad_(PyObject*, PyObject* const* args, Py_ssize_t nargs, PyObject* kw
   });
 }
 
-PyObject* is_grad_enabled(PyObject*, PyObject*) { return PyBool_FromLong(grad_enabled()); }
+PyObject* is_grad_enabled(PyObject*, PyObject*) { return PyBool_FromLong(!(t_modes & kNoGrad)); }
 PyObject* set_grad_enabled(PyObject*, PyObject* on) {
   return guarded([&] {
     set_mode(kNoGrad, !truth(on));
@@ -291,7 +216,11 @@ int set_grad(PyObject* o, PyObject* value, void*) {
 }
 
 PyObject* get_grad_fn(PyObject* o, void*) {
-  return guarded([&] { return wrap_node(grad_fn(innermost(unwrap(o)))); });
+  return guarded([&] {
+    const Ref<Node> node = grad_fn(innermost(unwrap(o)));
+    if (node) track_tensor(o);  // hooks on the node may lead back to the tensor
+    return wrap_node(node);
+  });
 }
 PyObject* get_is_leaf(PyObject* o, void*) {
   return guarded([&] { return PyBool_FromLong(is_leaf(innermost(unwrap(o)))); });
@@ -299,9 +228,7 @@ PyObject* get_is_leaf(PyObject* o, void*) {
 PyObject* get_output_nr(PyObject* o, void*) {
   return PyLong_FromLong(meta_of(o) ? long(meta_of(o)->slot) : 0);
 }
-PyObject* get_retains_grad(PyObject* o, void*) {
-  return PyBool_FromLong(meta_of(o) && meta_of(o)->retains_grad);
-}
+PyObject* get_retains_grad(PyObject* o, void*) { return PyBool_FromLong(retains_grad(unwrap(o))); }
 
 // Unlike detach(), .data counts its writes apart: they are the user's own risk.
 PyObject* get_data(PyObject* o, void*) {
@@ -370,16 +297,53 @@ PyObject* tensor_retain_grad(PyObject* o, PyObject*) {
     const Tensor& t = unwrap(o);
     check(requires_grad(t), ErrorKind::Runtime, "retain_grad",
           "the tensor does not require a gradient");
-    if (!is_leaf(t)) grad_meta(t).retains_grad = true;
+    retain_grad(t);
     return Py_NewRef(Py_None);
+  });
+}
+
+static PyObject* hook_argument(const char* function, PyObject* const* args, Py_ssize_t n,
+                               PyObject* kwnames) {
+  constexpr const char* names[] = {"hook"};
+  PyObject* hook;
+  parse_arguments({function, names, 1, 1}, args, n, kwnames, &hook);
+  return hook;
+}
+
+PyObject* tensor_register_hook(PyObject* o, PyObject* const* args, Py_ssize_t n,
+                               PyObject* kwnames) {
+  return guarded([&] {
+    PyObject* hook = hook_argument("register_hook", args, n, kwnames);
+    const Tensor& t = unwrap(o);
+    check(requires_grad(t), ErrorKind::Runtime, "register_hook",
+          "the tensor does not require a gradient, so no hook would ever be called");
+    PyObject* handle = add_hook(gradient_hooks(t), hook, "register_hook");
+    track_tensor(o);
+    return handle;
+  });
+}
+
+PyObject* tensor_register_accumulation_hook(PyObject* o, PyObject* const* args, Py_ssize_t n,
+                                            PyObject* kwnames) {
+  constexpr const char* name = "register_post_accumulate_grad_hook";
+  return guarded([&] {
+    PyObject* hook = hook_argument(name, args, n, kwnames);
+    const Tensor& t = unwrap(o);
+    check(requires_grad(t), ErrorKind::Runtime, name,
+          "the tensor does not require a gradient, so no hook would ever be called");
+    check(is_leaf(t), ErrorKind::Runtime, name,
+          "only leaves accumulate gradients; use register_hook() on a computed tensor");
+    PyObject* handle = add_hook(accumulation_hooks(t), hook, name);
+    track_tensor(o);
+    return handle;
   });
 }
 
 bool init_autograd(PyObject* module) {
   set_thread_runner(run_on_python_thread);
-  NodeType = reinterpret_cast<PyTypeObject*>(PyType_FromSpec(&node_spec));
-  return NodeType && PyModule_AddObjectRef(module, "_Node", (PyObject*)NodeType) == 0 &&
-         PyModule_AddFunctions(module, functions) == 0;
+  return PyModule_AddFunctions(module, functions) == 0 && init_hooks(module) &&
+         init_nodes(module) && init_functions(module) && init_saved_tensor_hooks(module) &&
+         init_anomaly(module) && init_write_observer(module) && init_graph(module);
 }
 
 }  // namespace rush::py

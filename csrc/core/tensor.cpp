@@ -3,6 +3,7 @@
 #include <new>
 
 #include "core/batched.h"
+#include "core/modes.h"
 
 namespace rush {
 
@@ -37,6 +38,9 @@ void keep(void* p) noexcept {
     t_free.slots[t_free.count++] = p;
   }
 }
+
+// What is born under inference_mode() never joins a graph.
+uint8_t birth_flags() { return t_modes & kInferenceMode ? TensorImpl::kInference : 0; }
 
 void set_sizes(TensorImpl* t, IntList sizes, IntList strides, int64_t n) {
   t->sizes.assign(sizes.data(), uint32_t(sizes.size()));
@@ -91,6 +95,7 @@ Tensor make_tensor(Ref<Storage> storage, IntList sizes, IntList strides, int64_t
   t->storage = std::move(storage);
   t->dtype = dtype;
   t->offset = offset;
+  t->flags = birth_flags();
   set_sizes(t, sizes, strides, numel(sizes));
   return out;
 }
@@ -110,7 +115,7 @@ Tensor make_tensor(IntList sizes, DType dtype, Device device) {
     t->strides[i] = step;
     step *= std::max<int64_t>(sizes[i], 1);
   }
-  t->flags = TensorImpl::kContiguous;
+  t->flags = TensorImpl::kContiguous | birth_flags();
   return out;
 }
 
@@ -205,6 +210,7 @@ Tensor Tensor::alias(IntList sizes, IntList strides, int64_t offset) const {
   internal_assert(!is_batched(), "a batched tensor has no memory to alias");
   Tensor out = make_tensor(impl_->storage, sizes, strides, offset, dtype());
   out.impl_->version = version_counter();
+  out.impl_->set(TensorImpl::kInference, impl_->has(TensorImpl::kInference));
   return out;
 }
 

@@ -55,6 +55,10 @@ const bool g_filled = [] {
     return zeros(sizes, dtype, std::nullopt, device);
   };
   ops.copy = [](const Tensor& dst, const Tensor& src) { copy_(dst, src); };
+  ops.any_nan = [](const Tensor& t) {
+    const NoGradGuard no_grad;
+    return any(ne(detached(t), detached(t))).item().to<bool>();
+  };
   ops.contiguous_clone = [](const Tensor& t) { return clone(t, MemoryFormat::Contiguous); };
   ops.as_strided = [](const Tensor& t, IntList sizes, IntList strides, int64_t offset) {
     return as_strided(t, sizes, strides, offset);

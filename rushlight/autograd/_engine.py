@@ -7,8 +7,12 @@ from rushlight import _C
 from rushlight._C import Tensor
 
 
+def _is_edge(value):
+    return isinstance(value, tuple) and hasattr(value, "output_nr")  # a GradientEdge
+
+
 def _as_list(function, name, value):
-    if isinstance(value, Tensor):
+    if isinstance(value, Tensor) or _is_edge(value):
         return [value]
     try:
         return list(value)
@@ -17,6 +21,36 @@ def _as_list(function, name, value):
         raise TypeError(
             f"{function}: '{name}' must be a tensor or a sequence of tensors, not {kind}"
         ) from None
+
+
+def _edges(name, values):
+    from rushlight.autograd.graph import get_gradient_edge
+
+    edges = [get_gradient_edge(v) if isinstance(v, Tensor) else v for v in values]
+    for e in edges:
+        if not _is_edge(e):
+            raise TypeError(f"grad: '{name}' must hold tensors or GradientEdges, not "
+                            f"{type(e).__name__}")  # fmt: skip
+    return [(e.node, e.output_nr) for e in edges]
+
+
+def _grad_of_edges(outputs, inputs, grads, retain_graph, create_graph, allow_unused):
+    """autograd.grad where some of the tensors are given as GradientEdges."""
+    if grads is None:
+        grads = [None] * len(outputs)
+    if len(grads) != len(outputs):
+        raise RuntimeError(f"grad: got {len(outputs)} outputs and {len(grads)} gradients")
+    seeds = []
+    for output, grad in zip(outputs, grads, strict=True):
+        if grad is None and isinstance(output, Tensor) and output.numel() == 1:
+            grad = _C.ones_like(output)
+        if grad is None:
+            raise RuntimeError("grad: a GradientEdge among the outputs needs a gradient in "
+                               "grad_outputs")  # fmt: skip
+        seeds.append(grad)
+    return _C._grad_of_edges(_edges("outputs", outputs), seeds, _edges("inputs", inputs),
+                             create_graph if retain_graph is None else retain_graph,
+                             create_graph, allow_unused)  # fmt: skip
 
 
 def backward(tensors, grad_tensors=None, retain_graph=None, create_graph=False, inputs=None):
@@ -90,6 +124,8 @@ def grad(
     if grad_outputs is not None:
         grad_outputs = _as_list("grad", "grad_outputs", grad_outputs)
     unused = materialize_grads if allow_unused is None else allow_unused
+    if any(_is_edge(t) for t in (*outputs, *inputs)):
+        return _grad_of_edges(outputs, inputs, grad_outputs, retain_graph, create_graph, unused)
     ask = _batched_grad if is_grads_batched else _C._grad
     results = ask(outputs, inputs, grad_outputs, retain_graph, create_graph, unused)
     if materialize_grads:

@@ -52,6 +52,15 @@ def test_a_computed_input_gets_a_grad():
     assert same(y.grad, [6.0] * 3) and x.grad is None
 
 
+def test_a_computed_input_keeps_its_grad_from_then_on():
+    x = leaf(3)
+    y = x * 2
+    (y * 3).sum().backward(inputs=[y], retain_graph=True)
+    assert y.retains_grad and not x.retains_grad
+    (y * 3).sum().backward()
+    assert same(y.grad, [6.0] * 3) and same(x.grad, [6.0] * 3)
+
+
 def test_inputs_on_one_path():
     x = leaf(3)
     y = x * 2
@@ -163,6 +172,14 @@ def test_a_graph_that_saved_nothing_can_be_walked_again():
     assert same(x.grad, [2.0] * 3)
 
 
+def test_a_leaf_that_no_longer_requires_grad_gets_none():
+    x = leaf(3)
+    y = (x * 2).sum()
+    x.requires_grad_(False)
+    y.backward()
+    assert x.grad is None
+
+
 def test_layout_of_the_gradient_follows_the_leaf():
     x = rl.ones(4, 3).t().requires_grad_()
     (x * 2.0).sum().backward()
@@ -173,6 +190,27 @@ def test_layout_of_the_gradient_follows_the_leaf():
     z = leaf(3, 4)
     z.backward(rl.ones(4, 3).t())
     assert z.grad.stride() == (4, 1)
+
+
+def test_reused_memory_is_nobody_elses():
+    """Formulas write into gradients that die; those that somebody holds must stay as they were."""
+    x, w = leaf(50, value=2.0), rl.full((50,), 3.0)
+    held = []
+    y = x * 1.0
+    z = y * w
+    for t in (y, z):
+        t.register_hook(lambda g: held.append((g, g.clone())))
+    (g_z,) = rl.autograd.grad((z * w).sum(), z, retain_graph=True)
+    (z * w).sum().backward(inputs=[x, z])
+    assert same(x.grad, [9.0] * 50) and same(g_z, [3.0] * 50) and same(z.grad, [3.0] * 50)
+    assert len(held) >= 2
+    for now, then in held:
+        assert same(now, then.numpy())
+    a = x * 2.0
+    b = a * w
+    b.grad_fn.register_hook(lambda grad_in, grad_out: held.append((grad_out[0], [5.0] * 50)))
+    b.backward(rl.full((50,), 5.0))
+    assert same(held[-1][0], held[-1][1])
 
 
 # ---- grad ----------------------------------------------------------------------------------------

@@ -133,11 +133,11 @@ class Call {
     }
     function()->base.node = Ref<Node>::share(node_.get());
   }
-    const ModeGuard no_grad(kNoGrad, true);
-    const LevelsBelow no_tangents(1);  // jvp() computes them
+
   // forward(ctx, *args), or forward(*args) and then setup_context(ctx, args, output).
   Handle forward() {
     const ModeGuard no_grad(kNoGrad, true);
+    const LevelsBelow no_tangents(1);  // jvp() computes them
     const Handle forward = Handle::steal(PyObject_GetAttrString(cls_, "forward"));
     const Handle apart = Handle::steal(PyObject_GetAttrString(cls_, "_uses_setup_context"));
     if (apart.get() == Py_True) {

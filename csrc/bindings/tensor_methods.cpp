@@ -46,7 +46,7 @@ PyObject* element_size(PyObject* o, PyObject*) {
 PyObject* storage_offset(PyObject* o, PyObject*) { return PyLong_FromLongLong(unwrap(o).offset()); }
 PyObject* data_ptr(PyObject* o, PyObject*) {
   const Tensor& t = unwrap(o);
-  const bool empty = t.is_meta() || t.numel() == 0;
+  const bool empty = t.is_meta() || t.is_batched() || t.numel() == 0;
   return PyLong_FromVoidPtr(empty ? nullptr : t.data());
 }
 
@@ -86,6 +86,7 @@ PyObject* element(const void* p, DType dtype) {
 
 void check_readable(const char* name, const Tensor& t) {
   check(!t.is_meta(), ErrorKind::Runtime, name, "a tensor on the meta device has no values");
+  check_not_batched(name, t);
   check(t.is_cpu(), ErrorKind::NotImplemented, name, "the tensor is on ", t.device(),
         "; use .cpu() first");
 }
@@ -135,7 +136,7 @@ PyObject* to_complex(PyObject* o, PyObject*) {
 PyObject* format(PyObject* o, PyObject* spec) {
   return guarded([&]() -> PyObject* {
     const Tensor& t = unwrap(o);
-    if (t.dim() == 0 && t.is_cpu() && Py_TYPE(o) == TensorType) {
+    if (t.dim() == 0 && t.is_cpu() && !t.is_batched() && Py_TYPE(o) == TensorType) {
       const Handle number = Handle::steal(element(t.data(), t.dtype()));
       return PyObject_Format(number.get(), spec);
     }

@@ -125,8 +125,10 @@ void cpu_scan(ScanFn fn, const Tensor& x, const Tensor& out, const Tensor* indic
   const DType element = wide_type(sums ? out.dtype() : x.dtype());
   ScanCall call;
   call.kernel = &scans_for(element).scans[int(fn)];
-  check(call.kernel->row != nullptr, ErrorKind::DType, "", "scan not implemented for ", x.dtype(),
-        " tensors");
+  // uint64 is scanned as int64: the same bits in sums, but not the same order.
+  const bool ordered = sums || x.dtype() != DType::UInt64;
+  check(call.kernel->row != nullptr && ordered, ErrorKind::DType, "", "scan not implemented for ",
+        x.dtype(), " tensors");
   call.bring = convert_fn(x.dtype(), element);
   call.put = convert_fn(element, out.dtype());
   call.x_item = x.element_size();

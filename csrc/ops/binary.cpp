@@ -2,6 +2,7 @@
 // formulas here need not.
 #include "ops/data.h"
 #include "ops/dying.h"
+#include "ops/fits.h"
 #include "ops/pointwise.h"
 
 namespace rush {
@@ -217,6 +218,8 @@ struct Pow : SameBinary<"pow", BinaryFn::Pow>, PowerGrads {
                   " for a ", a.dtype(), " tensor");
     }
     if (is_trivial(a, b)) return like(a);
+    if (b.is_wrapped_number() && is_integral(a.dtype()) && is_integral(b.dtype()))
+      check_fits(name, a.dtype(), b.item());
     return SameBinary::check(a, b);
   }
   // A bool tensor to the power True or False needs no power at all.

@@ -44,7 +44,7 @@ struct Slice {
   static Geometry view(const Tensor& x, int64_t dim, std::optional<int64_t> start,
                        std::optional<int64_t> end, int64_t step) {
     check_index(x.dim() > 0, name, "a 0-d tensor cannot be sliced");
-    check(step > 0, ErrorKind::Value, name, "the step must be positive, got ", step,
+    check(step > 0, ErrorKind::Argument, name, "the step must be positive, got ", step,
           "; use flip() to reverse");
     const auto d = uint32_t(wrap_dim(name, dim, x.dim()));
     const int64_t n = x.sizes()[d];
@@ -258,6 +258,10 @@ struct Transpose {
   }
 };
 
+struct Swapaxes : Transpose {
+  static constexpr const char* name = "swapaxes";
+};
+
 struct Permute {
   static constexpr const char* name = "permute";
   static Geometry view(const Tensor& x, IntList dims) {
@@ -289,7 +293,7 @@ struct T {
     check(x.dim() <= 2, ErrorKind::Runtime, name,
           "expects a tensor with at most 2 dimensions, got shape ", x.sizes(),
           "; use .mT or transpose()");
-    return x.dim() < 2 ? x : transpose(x, 0, 1);
+    return x.dim() < 2 ? alias(x) : transpose(x, 0, 1);
   }
 };
 

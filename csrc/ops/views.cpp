@@ -12,9 +12,7 @@ namespace rush {
 namespace {
 
 // Gradients of views scatter g back into zeros of the input's shape.
-Tensor zeros_for(const Ctx& c, const Tensor& g) {
-  return new_zeros(g, c.sizes(0));
-}
+Tensor zeros_for(const Ctx& c, const Tensor& g) { return new_zeros(g, c.sizes(0)); }
 
 }  // namespace
 

@@ -69,8 +69,9 @@ tanhshrink""".split():
     del globals()[_name]
 
 # Subpackages that are always there.
-from rushlight import autograd, linalg, random, return_types, special, storage, testing
+from rushlight import autograd, func, linalg, random, return_types, special, storage, testing
 from rushlight import utils, version
+from rushlight.func import vmap
 
 # nn is loaded when first used, and with it the functions that PyTorch has in both places.
 from rushlight._lazy import lazy_dir as __dir__

@@ -57,7 +57,7 @@ def test_a_parameter_of_a_tensor_subclass_keeps_its_class():
     assert type(p) is Mine and isinstance(p, nn.Parameter) and p.requires_grad
     m = nn.Module()
     m.p = p
-    assert list(m.parameters())[0] is p
+    assert next(m.parameters()) is p
 
 
 def test_parameters_copy_and_pickle():

@@ -24,7 +24,7 @@ def with_grads(*grads):
 
 @pytest.mark.parametrize("order", [1, 2, 3.5, float("inf")])
 def test_clip_grad_norm(order):
-    params = with_grads([3.0, -4.0], [12.0]) + [nn.Parameter(rl.zeros(1))]
+    params = [*with_grads([3.0, -4.0], [12.0]), nn.Parameter(rl.zeros(1))]
     flat = np.array([3.0, -4.0, 12.0])
     want = np.linalg.norm(flat, order)
     total = utils.clip_grad_norm_(params, 2.0, order)

@@ -3,7 +3,7 @@
 from rushlight import _C
 from rushlight._C import Tensor
 
-__all__ = ["Buffer", "Parameter", "UninitializedBuffer", "UninitializedParameter", "is_lazy"]
+__all__ = ["Buffer", "Parameter", "UninitializedBuffer", "UninitializedParameter", "is_lazy"]  # noqa: F822
 
 
 class _ParameterMeta(_C._TensorMeta):

@@ -75,7 +75,10 @@ def test_module_list_prints_runs():
         "  (1-2): 2 x Linear(in_features=1, out_features=1, bias=True)\n)"
     )
     assert repr(nn.ModuleList()) == "ModuleList()"
-    assert names(m + nn.ModuleList([nn.Tanh()])) == ["ReLU", "Linear", "Linear", "Tanh"] and len(m) == 3
+    assert (
+        names(m + nn.ModuleList([nn.Tanh()])) == ["ReLU", "Linear", "Linear", "Tanh"]
+        and len(m) == 3
+    )
     with pytest.raises(NotImplementedError):
         m(1)
     with pytest.raises(TypeError):

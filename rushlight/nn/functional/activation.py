@@ -19,8 +19,8 @@ from rushlight._C import tanhshrink as tanhshrink
 from rushlight._C import threshold_ as threshold_
 
 __all__ = """celu celu_ elu elu_ gelu glu gumbel_softmax hardshrink hardsigmoid hardswish hardtanh
-hardtanh_ leaky_relu leaky_relu_ log_softmax logsigmoid mish prelu relu relu6 relu_ rrelu rrelu_ selu
-selu_ sigmoid silu softmax softmin softplus softshrink softsign tanh tanhshrink threshold
+hardtanh_ leaky_relu leaky_relu_ log_softmax logsigmoid mish prelu relu relu6 relu_ rrelu rrelu_
+selu selu_ sigmoid silu softmax softmin softplus softshrink softsign tanh tanhshrink threshold
 threshold_""".split()
 
 _relu, _relu_ = _C.relu, _C.relu_

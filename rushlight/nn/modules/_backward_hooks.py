@@ -2,7 +2,7 @@
 
 All inputs that need gradients go through one node, and all outputs through another. When the engine
 reaches the node of the outputs, the gradients of all of them are known; at the node of the inputs,
-those of all inputs are. A node for each border sees them together, which hooks of tensors would not.
+those of all inputs are. One node a border sees them together, which hooks of tensors would not.
 """
 
 import warnings

@@ -1,9 +1,10 @@
 """Which module an error came from: the path is written into the exception, once.
 
-Nothing here runs while all goes well. When an exception leaves a module's call, the outermost of the
-calls under way reads the frames of the traceback: each call's frame holds its module.
+Nothing here runs while all goes well. When an exception leaves a module's call, the outermost of
+the calls under way reads the frames of the traceback: each call's frame holds its module.
 """
 
+import itertools
 import sys
 
 _MARK = "_rushlight_module_path"
@@ -42,7 +43,7 @@ def add_module_path(error, call_code):
 def path_between(modules):
     """The dotted path from the first of `modules` to the last, each called by the one before."""
     parts = []
-    for parent, child in zip(modules, modules[1:], strict=False):
+    for parent, child in itertools.pairwise(modules):
         if parent is child:
             continue
         parts.append(

@@ -218,7 +218,7 @@ def _run_pre_hooks(module, args, kwargs):
 
 
 def _forward_hooks(module):
-    """(key, hook, takes kwargs?, always called?) of all forward hooks, those of all modules first."""
+    """(key, hook, takes kwargs?, always called?) of forward hooks, the global ones first."""
     return [
         (
             key,

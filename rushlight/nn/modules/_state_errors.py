@@ -89,7 +89,7 @@ def _renaming(missing, unexpected):
 
 
 def _renamed(key, old, new):
-    """The key with the first run `old` of its parts replaced; without `old`, `new` goes in front."""
+    """The key with the first run `old` of its parts replaced; if that is empty, `new` in front."""
     parts = tuple(key.split("."))
     for i in range(len(parts) - len(old) + 1):
         if parts[i : i + len(old)] == old:

@@ -16,7 +16,7 @@ Softshrink Softsign Tanh Tanhshrink Threshold""".split()
 class _InPlace(Module):
     """An activation whose only argument is whether it works in place."""
 
-    __constants__ = ["inplace"]
+    __constants__ = ("inplace",)
 
     def __init__(self, inplace=False):
         super().__init__()
@@ -77,7 +77,7 @@ class Hardswish(_InPlace):
 class Threshold(Module):
     """x where it is above the threshold, value elsewhere."""
 
-    __constants__ = ["threshold", "value", "inplace"]
+    __constants__ = ("threshold", "value", "inplace")
 
     def __init__(self, threshold, value, inplace=False):
         super().__init__()
@@ -99,7 +99,7 @@ def _inplace(module):
 class RReLU(Module):
     """x above zero, x times a random slope below."""
 
-    __constants__ = ["lower", "upper", "inplace"]
+    __constants__ = ("lower", "upper", "inplace")
 
     def __init__(self, lower=1.0 / 8, upper=1.0 / 3, inplace=False):
         super().__init__()
@@ -117,7 +117,7 @@ class RReLU(Module):
 class Hardtanh(Module):
     """x between min_val and max_val."""
 
-    __constants__ = ["min_val", "max_val", "inplace"]
+    __constants__ = ("min_val", "max_val", "inplace")
 
     def __init__(self, min_val=-1.0, max_val=1.0, inplace=False, min_value=None, max_value=None):
         super().__init__()
@@ -152,7 +152,7 @@ class ReLU6(Hardtanh):
 
 
 class _WithAlpha(Module):
-    __constants__ = ["alpha", "inplace"]
+    __constants__ = ("alpha", "inplace")
 
     def __init__(self, alpha=1.0, inplace=False):
         super().__init__()
@@ -180,7 +180,7 @@ class CELU(_WithAlpha):
 class LeakyReLU(Module):
     """x above zero, x * negative_slope below."""
 
-    __constants__ = ["inplace", "negative_slope"]
+    __constants__ = ("inplace", "negative_slope")
 
     def __init__(self, negative_slope=0.01, inplace=False):
         super().__init__()
@@ -232,7 +232,7 @@ class Tanhshrink(Module):
 class GLU(Module):
     """The first half along dim times the sigmoid of the second."""
 
-    __constants__ = ["dim"]
+    __constants__ = ("dim",)
 
     def __init__(self, dim=-1):
         super().__init__()
@@ -248,7 +248,7 @@ class GLU(Module):
 class GELU(Module):
     """x * Phi(x), Phi the normal distribution."""
 
-    __constants__ = ["approximate"]
+    __constants__ = ("approximate",)
 
     def __init__(self, approximate="none"):
         super().__init__()
@@ -262,7 +262,7 @@ class GELU(Module):
 
 
 class _Shrink(Module):
-    __constants__ = ["lambd"]
+    __constants__ = ("lambd",)
 
     def __init__(self, lambd=0.5):
         super().__init__()
@@ -289,7 +289,7 @@ class Softshrink(_Shrink):
 class Softplus(Module):
     """log(1 + exp(beta x)) / beta."""
 
-    __constants__ = ["beta", "threshold"]
+    __constants__ = ("beta", "threshold")
 
     def __init__(self, beta=1.0, threshold=20.0):
         super().__init__()
@@ -306,7 +306,7 @@ class Softplus(Module):
 class PReLU(Module):
     """x above zero, x times a learnt weight below."""
 
-    __constants__ = ["num_parameters"]
+    __constants__ = ("num_parameters",)
 
     def __init__(self, num_parameters=1, init=0.25, device=None, dtype=None):
         super().__init__()
@@ -327,7 +327,7 @@ class PReLU(Module):
 
 
 class _AlongDim(Module):
-    __constants__ = ["dim"]
+    __constants__ = ("dim",)
 
     def __init__(self, dim=None):
         super().__init__()

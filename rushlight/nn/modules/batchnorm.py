@@ -13,7 +13,7 @@ class _NormBase(Module):
     """Parameters and running statistics, one of each for a channel."""
 
     _version = 2
-    __constants__ = ["track_running_stats", "momentum", "eps", "num_features", "affine"]
+    __constants__ = ("track_running_stats", "momentum", "eps", "num_features", "affine")
 
     def __init__(
         self,

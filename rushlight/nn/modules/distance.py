@@ -9,7 +9,7 @@ __all__ = ["CosineSimilarity", "PairwiseDistance"]
 class PairwiseDistance(Module):
     """The p-norm of the difference over the last dim."""
 
-    __constants__ = ["norm", "eps", "keepdim"]
+    __constants__ = ("norm", "eps", "keepdim")
 
     def __init__(self, p=2.0, eps=1e-6, keepdim=False):
         super().__init__()
@@ -24,7 +24,7 @@ class PairwiseDistance(Module):
 class CosineSimilarity(Module):
     """The cosine of the angle between vectors along dim."""
 
-    __constants__ = ["dim", "eps"]
+    __constants__ = ("dim", "eps")
 
     def __init__(self, dim=1, eps=1e-8):
         super().__init__()

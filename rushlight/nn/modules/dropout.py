@@ -7,7 +7,7 @@ __all__ = "AlphaDropout Dropout Dropout1d Dropout2d Dropout3d FeatureAlphaDropou
 
 
 class _DropoutNd(Module):
-    __constants__ = ["p", "inplace"]
+    __constants__ = ("p", "inplace")
 
     def __init__(self, p=0.5, inplace=False):
         super().__init__()

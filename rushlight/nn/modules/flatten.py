@@ -8,7 +8,7 @@ __all__ = ["Flatten", "Unflatten"]
 class Flatten(Module):
     """Joins the dims from start_dim to end_dim."""
 
-    __constants__ = ["start_dim", "end_dim"]
+    __constants__ = ("start_dim", "end_dim")
 
     def __init__(self, start_dim=1, end_dim=-1):
         super().__init__()
@@ -25,7 +25,7 @@ class Flatten(Module):
 class Unflatten(Module):
     """Splits one dim into several."""
 
-    __constants__ = ["dim", "unflattened_size"]
+    __constants__ = ("dim", "unflattened_size")
 
     def __init__(self, dim, unflattened_size):
         super().__init__()

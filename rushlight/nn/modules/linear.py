@@ -24,7 +24,7 @@ class Identity(Module):
 class Linear(Module):
     """y = x A^T + b over the last dim."""
 
-    __constants__ = ["in_features", "out_features"]
+    __constants__ = ("in_features", "out_features")
 
     def __init__(self, in_features, out_features, bias=True, device=None, dtype=None):
         super().__init__()
@@ -68,7 +68,7 @@ class NonDynamicallyQuantizableLinear(Linear):
 class Bilinear(Module):
     """y = x1 A x2 + b over the last dims."""
 
-    __constants__ = ["in1_features", "in2_features", "out_features"]
+    __constants__ = ("in1_features", "in2_features", "out_features")
 
     def __init__(
         self, in1_features, in2_features, out_features, bias=True, device=None, dtype=None

@@ -8,8 +8,8 @@ from rushlight.nn.modules.module import Module
 
 __all__ = """BCELoss BCEWithLogitsLoss CosineEmbeddingLoss CrossEntropyLoss GaussianNLLLoss
 HingeEmbeddingLoss HuberLoss KLDivLoss L1Loss MSELoss MarginRankingLoss MultiLabelMarginLoss
-MultiLabelSoftMarginLoss MultiMarginLoss NLLLoss NLLLoss2d PoissonNLLLoss SmoothL1Loss SoftMarginLoss
-TripletMarginLoss TripletMarginWithDistanceLoss""".split()
+MultiLabelSoftMarginLoss MultiMarginLoss NLLLoss NLLLoss2d PoissonNLLLoss SmoothL1Loss
+SoftMarginLoss TripletMarginLoss TripletMarginWithDistanceLoss""".split()
 
 
 class _Loss(Module):
@@ -29,7 +29,7 @@ class _WeightedLoss(_Loss):
 class L1Loss(_Loss):
     """|input - target|."""
 
-    __constants__ = ["reduction"]
+    __constants__ = ("reduction",)
 
     def forward(self, input, target):
         return F.l1_loss(input, target, reduction=self.reduction)
@@ -38,7 +38,7 @@ class L1Loss(_Loss):
 class MSELoss(_Loss):
     """(input - target)^2."""
 
-    __constants__ = ["reduction"]
+    __constants__ = ("reduction",)
 
     def forward(self, input, target):
         return F.mse_loss(input, target, reduction=self.reduction)
@@ -47,7 +47,7 @@ class MSELoss(_Loss):
 class SmoothL1Loss(_Loss):
     """Squares below beta, absolute values above."""
 
-    __constants__ = ["reduction"]
+    __constants__ = ("reduction",)
 
     def __init__(self, size_average=None, reduce=None, reduction="mean", beta=1.0):
         super().__init__(size_average, reduce, reduction)
@@ -60,7 +60,7 @@ class SmoothL1Loss(_Loss):
 class HuberLoss(_Loss):
     """Squares below delta, delta times absolute values above."""
 
-    __constants__ = ["reduction", "delta"]
+    __constants__ = ("reduction", "delta")
 
     def __init__(self, reduction="mean", delta=1.0):
         super().__init__(reduction=reduction)
@@ -73,7 +73,7 @@ class HuberLoss(_Loss):
 class NLLLoss(_WeightedLoss):
     """Minus the log-probability of the target class."""
 
-    __constants__ = ["ignore_index", "reduction"]
+    __constants__ = ("ignore_index", "reduction")
 
     def __init__(
         self, weight=None, size_average=None, ignore_index=-100, reduce=None, reduction="mean"
@@ -104,7 +104,7 @@ class NLLLoss2d(NLLLoss):
 class CrossEntropyLoss(_WeightedLoss):
     """NLLLoss of the log-softmax of raw scores."""
 
-    __constants__ = ["ignore_index", "reduction", "label_smoothing"]
+    __constants__ = ("ignore_index", "reduction", "label_smoothing")
 
     def __init__(
         self,
@@ -133,7 +133,7 @@ class CrossEntropyLoss(_WeightedLoss):
 class PoissonNLLLoss(_Loss):
     """-log of Poisson's probability of the target."""
 
-    __constants__ = ["log_input", "full", "eps", "reduction"]
+    __constants__ = ("log_input", "full", "eps", "reduction")
 
     def __init__(
         self,
@@ -163,7 +163,7 @@ class PoissonNLLLoss(_Loss):
 class GaussianNLLLoss(_Loss):
     """-log of the normal density of the target."""
 
-    __constants__ = ["full", "eps", "reduction"]
+    __constants__ = ("full", "eps", "reduction")
 
     def __init__(self, *, full=False, eps=1e-6, reduction="mean"):
         super().__init__(None, None, reduction)
@@ -179,7 +179,7 @@ class GaussianNLLLoss(_Loss):
 class KLDivLoss(_Loss):
     """The Kullback-Leibler divergence of log-probabilities."""
 
-    __constants__ = ["reduction"]
+    __constants__ = ("reduction",)
 
     def __init__(self, size_average=None, reduce=None, reduction="mean", log_target=False):
         super().__init__(size_average, reduce, reduction)
@@ -192,7 +192,7 @@ class KLDivLoss(_Loss):
 class BCELoss(_WeightedLoss):
     """Binary cross entropy of probabilities."""
 
-    __constants__ = ["reduction"]
+    __constants__ = ("reduction",)
 
     def forward(self, input, target):
         return F.binary_cross_entropy(input, target, weight=self.weight, reduction=self.reduction)
@@ -217,7 +217,7 @@ class BCEWithLogitsLoss(_Loss):
 class HingeEmbeddingLoss(_Loss):
     """x where the target is 1, max(0, margin - x) where it is -1."""
 
-    __constants__ = ["margin", "reduction"]
+    __constants__ = ("margin", "reduction")
 
     def __init__(self, margin=1.0, size_average=None, reduce=None, reduction="mean"):
         super().__init__(size_average, reduce, reduction)
@@ -230,7 +230,7 @@ class HingeEmbeddingLoss(_Loss):
 class MultiLabelMarginLoss(_Loss):
     """Every target class above every other by 1."""
 
-    __constants__ = ["reduction"]
+    __constants__ = ("reduction",)
 
     def forward(self, input, target):
         return F.multilabel_margin_loss(input, target, reduction=self.reduction)
@@ -239,7 +239,7 @@ class MultiLabelMarginLoss(_Loss):
 class SoftMarginLoss(_Loss):
     """log(1 + exp(-target * x))."""
 
-    __constants__ = ["reduction"]
+    __constants__ = ("reduction",)
 
     def forward(self, input, target):
         return F.soft_margin_loss(input, target, reduction=self.reduction)
@@ -248,7 +248,7 @@ class SoftMarginLoss(_Loss):
 class MultiLabelSoftMarginLoss(_WeightedLoss):
     """The mean binary cross entropy over classes, from raw scores."""
 
-    __constants__ = ["reduction"]
+    __constants__ = ("reduction",)
 
     def forward(self, input, target):
         return F.multilabel_soft_margin_loss(
@@ -259,7 +259,7 @@ class MultiLabelSoftMarginLoss(_WeightedLoss):
 class CosineEmbeddingLoss(_Loss):
     """1 - cos where the target is 1, max(0, cos - margin) where it is -1."""
 
-    __constants__ = ["margin", "reduction"]
+    __constants__ = ("margin", "reduction")
 
     def __init__(self, margin=0.0, size_average=None, reduce=None, reduction="mean"):
         super().__init__(size_average, reduce, reduction)
@@ -274,7 +274,7 @@ class CosineEmbeddingLoss(_Loss):
 class MarginRankingLoss(_Loss):
     """max(0, -target * (input1 - input2) + margin)."""
 
-    __constants__ = ["margin", "reduction"]
+    __constants__ = ("margin", "reduction")
 
     def __init__(self, margin=0.0, size_average=None, reduce=None, reduction="mean"):
         super().__init__(size_average, reduce, reduction)
@@ -289,7 +289,7 @@ class MarginRankingLoss(_Loss):
 class MultiMarginLoss(_WeightedLoss):
     """The target class above every other by a margin."""
 
-    __constants__ = ["p", "margin", "reduction"]
+    __constants__ = ("p", "margin", "reduction")
 
     def __init__(
         self, p=1, margin=1.0, weight=None, size_average=None, reduce=None, reduction="mean"
@@ -318,7 +318,7 @@ class MultiMarginLoss(_WeightedLoss):
 class TripletMarginLoss(_Loss):
     """The positive nearer to the anchor than the negative, by a margin."""
 
-    __constants__ = ["margin", "p", "eps", "swap", "reduction"]
+    __constants__ = ("margin", "p", "eps", "swap", "reduction")
 
     def __init__(
         self,
@@ -354,7 +354,7 @@ class TripletMarginLoss(_Loss):
 class TripletMarginWithDistanceLoss(_Loss):
     """TripletMarginLoss with another distance."""
 
-    __constants__ = ["margin", "swap", "reduction"]
+    __constants__ = ("margin", "swap", "reduction")
 
     def __init__(self, *, distance_function=None, margin=1.0, swap=False, reduction="mean"):
         super().__init__(reduction=reduction)

@@ -26,7 +26,7 @@ def _as_shape(normalized_shape):
 class LayerNorm(Module):
     """Normalises over the last dims."""
 
-    __constants__ = ["normalized_shape", "eps", "elementwise_affine"]
+    __constants__ = ("normalized_shape", "eps", "elementwise_affine")
 
     def __init__(
         self,
@@ -65,7 +65,7 @@ class LayerNorm(Module):
 class RMSNorm(Module):
     """Divides by the root of the mean square over the last dims."""
 
-    __constants__ = ["normalized_shape", "eps", "elementwise_affine"]
+    __constants__ = ("normalized_shape", "eps", "elementwise_affine")
 
     def __init__(
         self, normalized_shape, eps=None, elementwise_affine=True, device=None, dtype=None
@@ -97,7 +97,7 @@ class RMSNorm(Module):
 class GroupNorm(Module):
     """Normalises each sample over groups of channels."""
 
-    __constants__ = ["num_groups", "num_channels", "eps", "affine"]
+    __constants__ = ("num_groups", "num_channels", "eps", "affine")
 
     def __init__(
         self,
@@ -142,7 +142,7 @@ class GroupNorm(Module):
 class LocalResponseNorm(Module):
     """Divides by what neighbouring channels hold."""
 
-    __constants__ = ["size", "alpha", "beta", "k"]
+    __constants__ = ("size", "alpha", "beta", "k")
 
     def __init__(self, size, alpha=1e-4, beta=0.75, k=1.0):
         super().__init__()

@@ -13,7 +13,7 @@ def _widths(padding, dims):
 
 
 class _PadNd(Module):
-    __constants__ = ["padding"]
+    __constants__ = ("padding",)
     _dims, _mode = 1, "constant"
 
     def __init__(self, padding):
@@ -28,7 +28,7 @@ class _PadNd(Module):
 
 
 class _ConstantPadNd(Module):
-    __constants__ = ["padding", "value"]
+    __constants__ = ("padding", "value")
     _dims = 1
 
     def __init__(self, padding, value):

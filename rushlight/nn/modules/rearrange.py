@@ -9,7 +9,7 @@ __all__ = ["ChannelShuffle", "PixelShuffle", "PixelUnshuffle"]
 class PixelShuffle(Module):
     """(..., C r^2, H, W) as (..., C, H r, W r)."""
 
-    __constants__ = ["upscale_factor"]
+    __constants__ = ("upscale_factor",)
 
     def __init__(self, upscale_factor):
         super().__init__()
@@ -25,7 +25,7 @@ class PixelShuffle(Module):
 class PixelUnshuffle(Module):
     """(..., C, H r, W r) as (..., C r^2, H, W)."""
 
-    __constants__ = ["downscale_factor"]
+    __constants__ = ("downscale_factor",)
 
     def __init__(self, downscale_factor):
         super().__init__()
@@ -41,7 +41,7 @@ class PixelUnshuffle(Module):
 class ChannelShuffle(Module):
     """Takes one channel of each group in turn."""
 
-    __constants__ = ["groups"]
+    __constants__ = ("groups",)
 
     def __init__(self, groups):
         super().__init__()

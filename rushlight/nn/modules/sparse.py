@@ -24,7 +24,7 @@ def check_padding_idx(padding_idx, num_embeddings):
 class Embedding(Module):
     """One learnt vector for each index."""
 
-    __constants__ = [
+    __constants__ = (
         "num_embeddings",
         "embedding_dim",
         "padding_idx",
@@ -32,7 +32,7 @@ class Embedding(Module):
         "norm_type",
         "scale_grad_by_freq",
         "sparse",
-    ]
+    )
 
     def __init__(
         self,

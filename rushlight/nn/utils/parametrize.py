@@ -49,7 +49,7 @@ def _set_data(dest, src):
 class ParametrizationList(ModuleList):
     """The parametrizations of one tensor, and the tensors they start from.
 
-    These are ``original``, or ``original0``, ``original1``, ... where right_inverse returns several.
+    These are ``original``, or ``original0``, ``original1``, ... if right_inverse returns several.
     """
 
     def __init__(self, modules, original, unsafe=False):

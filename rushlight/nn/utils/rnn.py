@@ -4,13 +4,14 @@ A packed batch holds, for each time step, the elements of the sequences that are
 longest sequence first; batch_sizes says how many there are at each step.
 """
 
+import itertools
 from collections import namedtuple
 
 from rushlight import _C
 from rushlight._C import Tensor
 
-__all__ = """PackedSequence invert_permutation pack_padded_sequence pack_sequence pad_packed_sequence
-pad_sequence unpack_sequence unpad_sequence""".split()
+__all__ = """PackedSequence invert_permutation pack_padded_sequence pack_sequence
+pad_packed_sequence pad_sequence unpack_sequence unpad_sequence""".split()
 
 _Fields = namedtuple(
     "PackedSequence", ["data", "batch_sizes", "sorted_indices", "unsorted_indices"]
@@ -140,7 +141,7 @@ def _pack(input, lengths):
         )
     if lengths[-1] <= 0 or min(lengths) <= 0:
         raise RuntimeError("pack_padded_sequence: every length must be greater than 0")
-    if any(a < b for a, b in zip(lengths, lengths[1:], strict=False)):
+    if any(a < b for a, b in itertools.pairwise(lengths)):
         raise RuntimeError(
             "pack_padded_sequence: with enforce_sorted=True the lengths must not increase; pass "
             "enforce_sorted=False to have the sequences sorted"

@@ -24,6 +24,7 @@ selu selu_ sigmoid silu softmax softmin softplus softshrink softsign tanh tanhsh
 threshold_""".split()
 
 _relu, _relu_ = _C.relu, _C.relu_
+logsigmoid = _C.log_sigmoid
 
 
 def relu(input, inplace=False):

@@ -200,3 +200,14 @@ def test_a_module_may_convert_what_it_loads():
     given = {"0.W": rl.ones(1, 1), "0.bias": rl.zeros(1)}
     m.load_state_dict(given)
     assert m[0].weight.item() == 1 and "0.W" in given
+
+
+def test_a_prefix_is_stripped_in_place():
+    from rushlight.nn.modules.utils import consume_prefix_in_state_dict_if_present
+
+    wrapped = nn.ModuleDict({"module": many(2)})
+    state = wrapped.state_dict()
+    consume_prefix_in_state_dict_if_present(state, "module.")
+    assert list(state) == list(many(2).state_dict())
+    assert set(state._metadata) == {"", "0", "1"}
+    many(2).load_state_dict(state)

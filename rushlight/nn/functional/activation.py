@@ -46,6 +46,8 @@ def hardtanh(input, min_val=-1.0, max_val=1.0, inplace=False):
     """x between min_val and max_val."""
     if min_val > max_val:
         raise ValueError(f"hardtanh: min_val {min_val} is greater than max_val {max_val}")
+    if not input.is_floating_point():
+        min_val, max_val = int(min_val), int(max_val)
     return (_C.hardtanh_ if inplace else _C.hardtanh)(input, min_val, max_val)
 
 

@@ -454,6 +454,35 @@ def test_a_module_leaves_no_garbage():
 # ---- what failed
 
 
+def test_a_failed_call_leaves_no_garbage():
+    m = Net()
+    dead = weakref.ref(m)
+    gc.collect()
+    gc.disable()
+    try:
+        with pytest.raises(rl.ShapeError):
+            m(rl.ones(2, 7))
+        try:
+            m(rl.ones(2, 7))
+        except rl.ShapeError as error:
+            assert "encoder.0" in str(error)
+        del m
+        alive = dead() is not None
+    finally:
+        gc.enable()
+    assert not alive
+
+
+def test_a_property_says_itself_what_is_missing():
+    class Bad(nn.Module):
+        @property
+        def size(self):
+            return self.missing
+
+    with pytest.raises(AttributeError, match="'missing'"):
+        _ = Bad().size
+
+
 def test_an_error_names_the_module_once():
     m = Net()
     m.encoder[2].fc = nn.Linear(5, 4)

@@ -10,8 +10,8 @@ import sys
 _MARK = "_rushlight_module_path"
 
 
-def add_module_path(error, call_code):
-    """Tells `error` the path from the outermost module to the one that failed.
+def add_module_path(error, module, call_code):
+    """Tells `error`, which leaves the call of `module`, the path to the module that failed.
 
     call_code: the code object of Module.__call__, by which its frames are known.
     """
@@ -22,14 +22,14 @@ def add_module_path(error, call_code):
         frame = frame.f_back
     if getattr(error, _MARK, None) is not None:
         return
-    modules = []
+    # The frame of the outermost call holds the error: reading its f_locals would make a cycle.
+    modules = [module]
+    outermost = sys._getframe(1)
     step = error.__traceback__
     while step is not None:
-        if step.tb_frame.f_code is call_code:
+        if step.tb_frame.f_code is call_code and step.tb_frame is not outermost:
             modules.append(step.tb_frame.f_locals.get("self"))
         step = step.tb_next
-    if not modules:
-        return
     path = path_between(modules)
     try:
         setattr(error, _MARK, path)

@@ -107,7 +107,7 @@ class Module(ModuleTree, ModuleState, ModuleConversion, ModuleHooks):
                 return call_with_hooks(self, args, kwargs)
             return self.forward(*args, **kwargs)
         except Exception as error:
-            add_module_path(error, _CALL_CODE)
+            add_module_path(error, self, _CALL_CODE)
             raise
 
     _call_impl = _wrapped_call_impl = __call__
@@ -189,6 +189,10 @@ class Module(ModuleTree, ModuleState, ModuleConversion, ModuleHooks):
             for group in ("_parameters", "_modules", "_buffers"):
                 if name in own.get(group, ()):
                     return own[group][name]
+        found = getattr(type(self), name, None)
+        if isinstance(found, property) and found.fget is not None:
+            # The property raised an AttributeError, which brought us here: let it say what it was.
+            return found.fget(self)
         raise AttributeError(
             f"'{type(self).__name__}' object has no attribute '{name}'",
             name=name,

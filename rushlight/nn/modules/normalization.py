@@ -159,7 +159,15 @@ class LocalResponseNorm(Module):
 
 
 class CrossMapLRN2d(LocalResponseNorm):
-    """LocalResponseNorm of (N, C, H, W), under its old name."""
+    """The older LocalResponseNorm of (N, C, H, W): its window is always symmetric."""
 
     def __init__(self, size, alpha=1e-4, beta=0.75, k=1):
         super().__init__(size, alpha, beta, k)
+
+    def forward(self, input):
+        if input.dim() != 4:
+            raise ValueError(f"CrossMapLRN2d: expects 4 dims, got {list(input.shape)}")
+        window = 2 * ((self.size + 1) // 2) - 1
+        # It still divides by the size that was asked for.
+        alpha = self.alpha * window / self.size
+        return F.local_response_norm(input, window, alpha, self.beta, self.k)

@@ -7,11 +7,13 @@ from ops import (
     rows_indexing,
     rows_matmul,
     rows_normalization,
+    rows_pooling,
     rows_random,
     rows_recorded,
     rows_reduction,
     rows_shape,
     rows_unary,
+    rows_vision,
 )
 
 FAMILIES = [
@@ -25,6 +27,8 @@ FAMILIES = [
     rows_recorded,
     rows_convolution,
     rows_normalization,
+    rows_pooling,
+    rows_vision,
 ]
 ROWS = [row for family in FAMILIES for row in family.ROWS]
 RANDOM_NAMES = rows_random.NAMES

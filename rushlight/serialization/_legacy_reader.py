@@ -29,7 +29,8 @@ def load_legacy(data, map_location, load_pickle, encoding):
         magic = header.next()
     except pickle.UnpicklingError as error:
         raise pickle.UnpicklingError(
-            f"load: this is not a file that save wrote: neither a zip archive nor a pickle ({error})"
+            "load: this is not a file that save wrote: neither a zip archive nor a pickle "
+            f"({error})"
         ) from None
     if magic != _MAGIC:
         raise RuntimeError(

@@ -1,7 +1,6 @@
 """rushlight.load: files that save or PyTorch wrote."""
 
 import os
-import pickle
 from contextlib import contextmanager
 
 from rushlight import _C
@@ -22,8 +21,8 @@ def load(f, map_location, pickle_module, weights_only, mmap, arguments):
         weights_only = True
     if weights_only and pickle_module is not None:
         raise RuntimeError(
-            "load: a pickle_module runs what the file says; pass weights_only=False with it, if you "
-            "trust the file, or leave it out"
+            "load: a pickle_module runs what the file says; pass weights_only=False with it, if "
+            "you trust the file, or leave it out"
         )
     arguments = {"encoding": "utf-8", **arguments}
     if weights_only and set(arguments) != {"encoding"}:

@@ -1,8 +1,8 @@
 """Tensors and storages as PyTorch's files have them.
 
-A tensor is a call of a rebuild function on a storage and geometry; a storage is a persistent id, and
-its bytes are a record beside the pickle. Of each storage only the part is written that the saved
-tensors reach: from the first byte that one of them uses to the last. Offsets and lengths are
+A tensor is a call of a rebuild function on a storage and geometry; a storage is a persistent id,
+and its bytes are a record beside the pickle. Of each storage only the part is written that the
+saved tensors reach: from the first byte that one of them uses to the last. Offsets and lengths are
 therefore known only at the end, and are `Later`s.
 """
 

@@ -1,9 +1,9 @@
 """Reads the records of a zip archive that may be damaged or made to do harm.
 
 Everything that the archive says is checked against the bytes that are there before it is used:
-records may not overlap or lie outside the file, names may not repeat, and compressed records (which
-PyTorch does not write, but people do) may not swell beyond a limit. Nothing is ever extracted to the
-disk; names that only make sense there are refused.
+records may not overlap or lie outside the file, names may not repeat, and compressed records
+(which PyTorch does not write, but people do) may not swell beyond a limit. Nothing is ever
+extracted to the disk; names that only make sense there are refused.
 """
 
 import struct

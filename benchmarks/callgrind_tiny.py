@@ -1,4 +1,4 @@
-"""Counts the instructions of tiny ops with callgrind, and compares them with a baseline.
+"""Counts the instructions of tiny ops and a recorded chain with callgrind, against a baseline.
 
     python benchmarks/callgrind_tiny.py            compare, print what changed by more than 2%
     python benchmarks/callgrind_tiny.py --write    make the counts the new baseline
@@ -20,7 +20,10 @@ import sys
 import tempfile
 from pathlib import Path
 
-from bench_tiny import CASES
+from bench_autograd import CASES as RECORDED
+from bench_tiny import CASES as PLAIN
+
+CASES = [*PLAIN, *RECORDED[:2]]  # the small ones: the chain and one recorded product
 
 BASELINE = Path(__file__).parent / "callgrind_baseline.json"
 SHORT, LONG = 100, 600
@@ -29,9 +32,10 @@ CHANGE = 0.02
 MARK = "getpgrp"
 
 RUNNER = """
-import os, sys
+import gc, os, sys
 sys.path.pop(0)
 import rushlight as lib
+gc.disable()  # a collection in the midst of a loop would count as the op's
 def loop(setup, statement, counts):
     scope = {"lib": lib, "os": os}
     lines = ["def run(times):", "  for _ in range(times):", f"    {statement}"]
@@ -43,13 +47,13 @@ def loop(setup, statement, counts):
     for n in counts:
         os.getpgrp()
         run(n)
+    os.getpgrp()
 """
 
 
 def count(cases: list[tuple[str, str]], lengths: tuple[int, ...], keep: Path | None = None):
     """Instructions of each loop, a list a case."""
     program = RUNNER + "".join(f"loop({s!r}, {t!r}, {lengths!r})\n" for s, t in cases)
-    program += "os.getpgrp()\n"
     with tempfile.TemporaryDirectory() as folder:
         out = Path(keep or folder) / "callgrind.out"
         command = ["valgrind", "--tool=callgrind", f"--callgrind-out-file={out}"]
@@ -58,10 +62,12 @@ def count(cases: list[tuple[str, str]], lengths: tuple[int, ...], keep: Path | N
         done = subprocess.run(command, env=env, capture_output=True, text=True)
         if done.returncode:
             raise RuntimeError(f"callgrind failed:\n{done.stderr[-2000:]}")
-        # Part 1 ends at the first mark: start-up. Then one part a loop.
-        totals = [_total(Path(f"{out}.{i + 2}")) for i in range(len(cases) * len(lengths))]
-    n = len(lengths)
-    return [totals[i * n : i * n + n] for i in range(len(cases))]
+        # The first part of a case is its setup (and before the first, the start); then one a loop.
+        parts = len(lengths) + 1
+        return [
+            [_total(Path(f"{out}.{case * parts + loop + 2}")) for loop in range(len(lengths))]
+            for case in range(len(cases))
+        ]
 
 
 def _total(part: Path) -> int:

@@ -26,6 +26,15 @@ from pathlib import Path
 RESULTS = Path(__file__).parent / "results"
 TORCH_PYTHON = os.environ.get("TORCH_PYTHON", "")
 
+# A thread stays on its core. On a busy machine the scheduler may put two threads of one loop on the
+# same core; then each spins through its time slice while the other has work, and a loop of 50 us
+# takes 8 ms, now on the one side, now on the other.
+BOUND = {"OMP_PROC_BIND": "close", "OMP_PLACES": "cores"}
+
+# Several threads are timed by the wall's clock, and a loop ends with the last of them: of so many
+# parts of a turn the best one counts, the one that no other process held up.
+PARTS = 10
+
 # An OpenMP worker spins for some milliseconds after its last loop. Where all cores are in use, it
 # would do so on a core that the other side needs; so that side waits, then wakes its own threads.
 SETTLE = 0.02
@@ -144,6 +153,8 @@ class Worker:
 
     def __init__(self, side: Side, threads: int, clock: str = "perf_counter"):
         env = os.environ | {"OMP_NUM_THREADS": str(threads), "MKL_NUM_THREADS": str(threads)}
+        if threads > 1:
+            env |= BOUND
         self.process = subprocess.Popen(
             [side.python, __file__, "--worker", side.module, clock],
             stdin=subprocess.PIPE,
@@ -206,9 +217,10 @@ def compare(
                     if threads > 1:
                         time.sleep(SETTLE)
                         worker.time(1)
-                    taken = worker.time(number)
-                    times.append(taken / number)
-                    spent += taken
+                    share = max(1, number // (PARTS if threads > 1 else 1))
+                    parts = [worker.time(share) for _ in range(max(1, number // share))]
+                    times.append(min(parts) / share)
+                    spent += sum(parts)
             ours, *others = map(Timing, runs)
             modules = [side.module for side in sides[1:]]
             yield Result(case, ours, dict(zip(modules, others, strict=True)))

@@ -209,6 +209,10 @@ def einsum(*args):
     if not args:
         raise ValueError("einsum: expects an equation and operands")
     if not isinstance(args[0], str):
+        if len(args) < 2:
+            raise ValueError(
+                "einsum: expects operands, each followed by the list of its subscripts"
+            )
         return _einsum_sublists(args)
     if len(args) < 2:
         raise ValueError("einsum: expects an equation and at least one operand")

@@ -141,3 +141,26 @@ class TestAssertClose:
             rl.testing.assert_close(1, 2, rtol=1)
         with pytest.raises(TypeError, match="str"):
             rl.testing.assert_close("a", "a")
+
+
+def test_any_and_all_over_no_dims_fold_nothing():
+    x = rl.tensor([[1.0, 0.0], [0.0, 2.0]])
+    for fold in (rl.any, rl.all):
+        assert fold(x, []).tolist() == [[True, False], [False, True]]
+        assert fold(x, dim=[], keepdim=True).shape == (2, 2)
+
+
+def test_diff_has_the_dtype_of_its_parts_together():
+    x, before = rl.tensor([True, False]), rl.tensor([0.5], dtype=rl.bfloat16)
+    got = rl.diff(x, prepend=before)
+    assert got.dtype == rl.bfloat16 and got.tolist() == [0.5, -1.0]
+    assert rl.diff(x).tolist() == [True]
+
+
+def test_uniform_complex_numbers_have_independent_parts():
+    rl.manual_seed(0)
+    z = rl.rand(4000, dtype=rl.complex64)
+    parts = rl.view_as_real(z)
+    assert parts.min() >= 0 and parts.max() < 1
+    assert abs(parts.mean(0) - 0.5).max() < 0.03
+    assert abs(np.corrcoef(z.real.numpy(), z.imag.numpy())[0, 1]) < 0.06

@@ -80,3 +80,15 @@ def test_nan_wins_wherever_it_stands():
             assert torch.isnan(x.amax(1)).all() and torch.isnan(x.amin(1)).all()
             columns = x.t().contiguous()
             assert torch.isnan(columns.amax(0)).all() and torch.isnan(columns.amin(0)).all()
+
+
+def test_uint64_is_ordered_above_two_to_the_63():
+    values = np.array([[1, 2**63 + 5, 7], [2**64 - 1, 0, 2**63]] * 20, dtype=np.uint64)
+    x = torch.from_numpy(values)
+    for dim in (0, 1):
+        for name in ("amax", "amin", "argmax", "argmin"):
+            assert np.array_equal(getattr(x, name)(dim).numpy(), getattr(np, name)(values, dim))
+        assert np.array_equal(x.max(dim)[0].numpy(), values.max(dim))
+    assert x.max().numpy() == np.uint64(2**64 - 1)
+    with pytest.raises((TypeError, NotImplementedError)):  # PyTorch has none either
+        x.cummax(0)

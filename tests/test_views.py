@@ -76,6 +76,44 @@ def test_chains(shape, data):
         np.testing.assert_array_equal(base.numpy(), a)
 
 
+LAYOUT = {
+    "x": rl.arange(24.0).reshape(2, 3, 4),
+    "m": rl.arange(6.0).reshape(3, 2).t(),  # (2, 3), strides (1, 2)
+    "y": rl.arange(24.0).reshape(4, 3, 2).transpose(0, 2),  # (2, 3, 4), strides (1, 2, 6)
+    "e": rl.arange(3.0).expand(2, 3),
+    "rl": rl,
+}
+
+
+# Strides that PyTorch 2.13 gives its results.
+@pytest.mark.parametrize("text, stride", [
+    ("y + y", (1, 2, 6)), ("y + x", (1, 2, 6)), ("x + y", (12, 4, 1)), ("y.exp()", (1, 2, 6)),
+    ("x[..., ::2] * 2", (6, 2, 1)), ("e + m", (1, 2)), ("m + e", (1, 2)), ("e + e", (3, 1)),
+    ("m + rl.zeros(2, 1, 3)", (6, 1, 2)), ("rl.zeros(2, 1, 3) + m", (6, 1, 2)),
+    ("rl.where(m > 0, m, rl.zeros(2, 2, 3))", (6, 1, 2)), ("y + rl.zeros(4)", (1, 2, 6)),
+    ("m.cumsum(0)", (3, 1)), ("m.cummax(1)[0]", (3, 1)), ("m.tril()", (3, 1)),
+    ("m.scatter(0, rl.zeros(1, 3, dtype=rl.int64), m)", (3, 1)),
+    ("m.index_copy(0, rl.tensor([0]), m[:1])", (3, 1)), ("m.ravel()", (1,)),
+    ("x[0, 0, ::2].ravel()", (1,)), ("x[0, 0, ::2].flatten()", (2,)),
+])  # fmt: skip
+def test_layout_of_results(text, stride):
+    assert eval(text, LAYOUT).stride() == stride
+
+
+def test_nothing_is_always_in_order():
+    x = rl.zeros(3, 0, 2).transpose(0, 2)
+    assert x.is_contiguous() and x.contiguous() is x
+    assert rl.zeros(4, 0, 2)[::2].is_contiguous()
+
+
+def test_geometry_of_an_expanded_tensor_changes_in_place():
+    x = rl.arange(3.0).expand(2, 3)
+    assert x.unsqueeze_(0).shape == (1, 2, 3) and x.squeeze_().shape == (2, 3)
+    assert x.transpose_(0, 1).shape == (3, 2) and x.t_().swapaxes_(axis0=0, axis1=1).shape == (3, 2)
+    with pytest.raises(RuntimeError, match="expand"):
+        x.zero_().add_(1)
+
+
 @given(SHAPES, st.data())
 @SETTINGS
 def test_view_or_error(shape, data):

@@ -1,54 +1,108 @@
 #include "autograd/accumulate_grad.h"
 
+#include <array>
+
 #include "autograd/engine.h"
 #include "core/mutex.h"
 
 namespace rush {
 namespace {
 
-Mutex g_accumulators{LockRank::Accumulators};
+// Which tensor is being added to. Held as long as an addition takes; what is dropped is dropped
+// after it, as that may want the GIL.
+Mutex& adding_to(const Tensor& t) {
+  struct Ranked : Mutex {
+    Ranked() : Mutex(LockRank::Gradients) {}
+  };
+  static std::array<Ranked, 64> mutexes;
+  return mutexes[reinterpret_cast<uintptr_t>(t.impl()) / 64 % mutexes.size()];
+}
+
+bool same_layout(IntList sizes, IntList a, IntList b) {
+  for (size_t i = 0; i < sizes.size(); ++i) {
+    if (sizes[i] != 1 && a[i] != b[i]) return false;
+  }
+  return true;
+}
+
+// One reference is the engine's.
+bool nobody_else_holds(const Tensor& g) {
+  const TensorImpl* p = g.impl();
+  return p->use_count() == 1 && p->storage->use_count() == 1 && !p->storage->read_only() &&
+         !p->base && !p->py_object;
+}
+
+Tensor first_gradient(const Tensor& t, const Tensor& g) {
+  const bool dense = is_dense(t.sizes(), t.strides());
+  const bool fits = dense ? same_layout(t.sizes(), g.strides(), t.strides()) : g.is_contiguous();
+  const bool keeps_graph = grad_enabled();
+  if (fits && nobody_else_holds(g) && (keeps_graph || !g.impl()->autograd)) return g;
+  return engine_ops().clone_strided(g, dense ? t.strides() : contiguous_strides(t.sizes()));
+}
+
+// With a graph of the addition, which may call into Python (anomaly mode): no lock is held while it
+// is made, and it is made again when another thread came first.
+void accumulate_with_history(const Tensor& t, const Tensor& g) {
+  while (true) {
+    const Tensor old = grad_of(t);
+    const uint32_t version = old.defined() ? old.version() : 0;
+    Tensor sum = old.defined() ? engine_ops().add(old, g) : first_gradient(t, g);
+    std::lock_guard lock(adding_to(t));
+    if (!grad_of(t).is_same(old) || (old.defined() && old.version() != version)) continue;
+    sum = exchange_grad(t, std::move(sum));  // `old` keeps it alive until the lock is released
+    return;
+  }
+}
 
 }  // namespace
 
 AccumulateGrad::AccumulateGrad(const Tensor& leaf) : leaf_(leaf) {
-  set_sequence(UINT64_MAX);  // leaves first: their gradients are complete as soon as they arrive
+  set_sequence(kLeafSequence);
+  set_trait(kRunsUserCode);  // post-accumulate hooks; accumulate_grad has a lock of its own
   add_result(leaf);
+  if (grad_meta(leaf).hooks) make_extras();  // the engine looks for hooks where it sees some
 }
 
 AccumulateGrad::~AccumulateGrad() {
-  std::lock_guard lock(g_accumulators);
   GradMeta* meta = grad_meta_or_null(leaf_);
-  if (meta && meta->accumulator == this) meta->accumulator = nullptr;
+  std::lock_guard lock(meta->lock);
+  if (meta->accumulator == this) meta->accumulator = nullptr;
 }
 
 Ref<Node> AccumulateGrad::of(const Tensor& leaf) {
   GradMeta& meta = grad_meta(leaf);
-  std::lock_guard lock(g_accumulators);
-  if (meta.accumulator && meta.accumulator->try_retain()) return Ref<Node>::adopt(meta.accumulator);
-  meta.accumulator = new AccumulateGrad(leaf);
-  return Ref<Node>::adopt(meta.accumulator);
+  auto find = [&] {
+    const bool alive = meta.accumulator && meta.accumulator->try_retain();
+    return Ref<Node>::adopt(alive ? meta.accumulator : nullptr);
+  };
+  {
+    std::lock_guard lock(meta.lock);
+    if (Ref<Node> node = find()) return node;
+  }
+  Ref<Node> fresh = Ref<Node>::adopt(new AccumulateGrad(leaf));
+  std::lock_guard lock(meta.lock);
+  if (Ref<Node> node = find()) return node;  // another thread was faster
+  meta.accumulator = fresh.get();
+  return fresh;
 }
 
 Grads AccumulateGrad::apply(GradSpan grads, std::span<const bool>) {
-  const Tensor& g = grads[0];
-  if (!g.defined()) return {};
-  const EngineOps& ops = engine_ops();
-  GradMeta& meta = grad_meta(leaf_);
-  const bool keeps_graph = grad_enabled();
-  if (!meta.grad.defined()) {
-    // Nobody else holds this gradient and it is laid out like the leaf: take it instead of copying.
-    // One reference is the engine's buffer.
-    const bool mine = g.ref()->use_count() == 1 && g.storage()->use_count() == 1 &&
-                      !g.impl()->base && g.strides() == leaf_.strides();
-    meta.grad = keeps_graph ? (mine ? g : ops.clone(g))
-                : mine      ? detached(g)
-                            : detached(ops.clone(g));
-  } else if (keeps_graph) {
-    meta.grad = ops.add(meta.grad, g);
-  } else {
-    ops.add_in_place(meta.grad, g);
-  }
+  if (!grads[0].defined() || !requires_grad(leaf_)) return {};  // it may have changed its mind
+  accumulate_grad(leaf_, grads[0]);
+  if (const GradMeta& meta = grad_meta(leaf_); meta.hooks) [[unlikely]]
+    run_accumulation_hooks(leaf_, *meta.hooks);
   return {};
+}
+
+void accumulate_grad(const Tensor& t, const Tensor& g) {
+  if (grad_enabled()) return accumulate_with_history(t, g);
+  Tensor dropped, sum;
+  std::lock_guard lock(adding_to(t));
+  sum = grad_of(t);
+  if (sum.defined())
+    engine_ops().add_in_place(sum, g);
+  else
+    dropped = exchange_grad(t, first_gradient(t, g));
 }
 
 }  // namespace rush

@@ -14,7 +14,7 @@ class CopySlices final : public Node {
   Grads apply(GradSpan grads, std::span<const bool> wanted) override;
 
  private:
-  void release_saved() override { fn_->drop_saved(); }
+  void release_saved() override { fn_->drop_saved(released_at()); }
   Tensor in_geometry_of_base(const Tensor& g) const;
 
   Ref<Node> fn_;

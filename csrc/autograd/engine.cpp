@@ -1,260 +1,182 @@
-// The engine: dependencies are counted first, then nodes run as soon as all gradients that lead to
-// them are in, the youngest first. Everything is a loop over explicit lists: a user's graph may be
-// a million nodes deep.
+// The engine's entrance: checks what is asked for, and runs a GraphTask for it.
 #include "autograd/engine.h"
 
-#include <algorithm>
-#include <queue>
-#include <unordered_map>
+#include <exception>
+#include <thread>
 
-#include "autograd/accumulate_grad.h"
+#include "autograd/graph_task.h"
+#include "autograd/node_lock.h"
 
 namespace rush {
 namespace {
 
-struct ReadyOrder {
-  bool operator()(const Ref<Node>& a, const Ref<Node>& b) const {
-    return a->sequence() < b->sequence();
-  }
+// ---- Backward inside backward ------------------------------------------------------------------
+
+constexpr int kLevelsPerThread = 48;
+constexpr int kMaxLevels = 20'000;
+
+struct Nesting {
+  int here = 0, total = 0;  // levels on this thread, and in the whole line of calls
 };
+constinit thread_local Nesting t_nesting{};
 
-struct NodeState {
-  int dependencies = 0;
-  bool needed = true;  // leads to an input that was asked for
-  bool visited = false;
-  SmallVector<Tensor, 1> grads;
-};
-
-// One call of backward() or grad().
-class Task {
- public:
-  Task(const BackwardOptions& options, std::span<const Tensor> inputs, bool capture)
-      : options_(options), capture_(capture), selective_(!inputs.empty()) {
-    for (const Tensor& t : inputs) {
-      check(requires_grad(t), ErrorKind::Runtime, "grad",
-            "one of the inputs does not require grad");
-      inputs_.push_back(gradient_edge(t));
+void run_on_thread(void (*body)(void*), void* context) {
+  std::exception_ptr error;
+  std::thread([&] {
+    try {
+      body(context);
+    } catch (...) {
+      error = std::current_exception();
     }
-    captured_.resize(inputs_.size());
+  }).join();
+  if (error) std::rethrow_exception(error);
+}
+std::atomic<ThreadRunner> g_thread_runner{run_on_thread};
+
+// Runs f one level deeper, on another thread when this one's stack has served enough.
+template <class F>
+void one_level_deeper(F&& f) {
+  struct Scope {
+    Nesting before = t_nesting;
+    explicit Scope(Nesting inside) { t_nesting = inside; }
+    ~Scope() { t_nesting = before; }
+  };
+  const int total = t_nesting.total + 1;
+  check(total <= kMaxLevels, ErrorKind::Runtime, "backward", "called inside itself ",
+        int64_t(kMaxLevels), " levels deep, by hooks or a Function's backward: that looks endless");
+  if (t_nesting.here < kLevelsPerThread) {
+    Scope scope({t_nesting.here + 1, total});
+    f();
+    return;
   }
+  struct Job {
+    F& f;
+    uint32_t modes = t_modes, line = NodeLock::line();
+    int total;
+  } job{.f = f, .total = total};
+  g_thread_runner.load()(
+      [](void* p) {
+        Job& job = *static_cast<Job*>(p);
+        t_modes = job.modes;
+        NodeLock::continue_line(job.line);
+        t_nesting = {1, job.total};
+        job.f();
+      },
+      &job);
+}
 
-  std::vector<Tensor> run(std::span<const Tensor> roots, std::span<const Tensor> grads) {
-    ModeGuard mode(kNoGrad, !options_.create_graph);
-    std::vector<Edge> edges;
-    for (const Tensor& root : roots) {
-      check(requires_grad(root), ErrorKind::Runtime, "backward", "element ",
-            int64_t(&root - roots.data()),
-            " of the tensors does not require grad and has no grad_fn: ", why_no_gradient(root));
-      edges.push_back(gradient_edge(root));
-    }
-    count_dependencies(edges);
-    if (selective_) mark_needed();
-    for (size_t i = 0; i < edges.size(); ++i) {
-      deliver(edges[i],
-              fit_gradient(grads[i], edges[i].node->results()[edges[i].slot], "backward"));
-    }
-    for (const Edge& e : edges) make_ready_if_complete(e.node);
-    while (!ready_.empty()) {
-      Ref<Node> node = ready_.top();
-      ready_.pop();
-      run_node(node);
-    }
-    return std::move(captured_);
+// ---- What is asked for -------------------------------------------------------------------------
+
+std::vector<Edge> root_edges(std::span<const Tensor> roots) {
+  std::vector<Edge> edges;
+  for (const Tensor& root : roots) {
+    check(requires_grad(root), ErrorKind::Runtime, "backward", "element ",
+          int64_t(&root - roots.data()),
+          " of the tensors does not require grad and has no grad_fn: ", why_no_gradient(root));
+    edges.push_back(gradient_edge(root));
   }
-
- private:
-  void count_dependencies(const std::vector<Edge>& roots) {
-    std::vector<Node*> stack;
-    auto visit = [&](Node* n) {
-      NodeState& s = states_[n];
-      if (s.visited) return;
-      s.visited = true;
-      order_.push_back(n);
-      stack.push_back(n);
-    };
-    for (const Edge& e : roots) visit(e.node.get());
-    while (!stack.empty()) {
-      Node* n = stack.back();
-      stack.pop_back();
-      for (const Edge& e : n->edges()) {
-        if (!e) continue;
-        ++states_[e.node.get()].dependencies;
-        visit(e.node.get());
-      }
-    }
-  }
-
-  // A node matters when an asked-for edge is reachable from it. Nodes are finished in order of a
-  // depth-first walk.
-  void mark_needed() {
-    for (auto& [node, state] : states_) state.needed = false;
-    for (const Edge& e : inputs_) {
-      if (auto it = states_.find(e.node.get()); it != states_.end()) it->second.needed = true;
-    }
-    // Edges lead from younger to older nodes, and to leaves: by age, oldest first, every successor
-    // is done before.
-    std::vector<Node*> by_age = order_;
-    std::sort(by_age.begin(), by_age.end(), [](Node* a, Node* b) { return age(a) < age(b); });
-    bool changed = true;
-    while (changed) {  // one pass suffices within a thread; sequence numbers of different threads
-                       // may interleave
-      changed = false;
-      for (Node* n : by_age) {
-        NodeState& s = states_[n];
-        if (s.needed) continue;
-        for (const Edge& e : n->edges()) {
-          if (e && states_[e.node.get()].needed) {
-            s.needed = changed = true;
-            break;
-          }
-        }
-      }
-    }
-  }
-  static uint64_t age(Node* n) { return n->sequence() == UINT64_MAX ? 0 : n->sequence() + 1; }
-
-  void deliver(const Edge& e, Tensor g) {
-    NodeState& s = states_[e.node.get()];
-    if (s.grads.empty()) s.grads.resize(e.node->results().size());
-    Tensor& slot = s.grads[e.slot];
-    if (!slot.defined()) {
-      slot = std::move(g);
-    } else if (!options_.create_graph && slot.ref()->use_count() == 1 &&
-               slot.storage()->use_count() == 1 && slot.is_contiguous()) {
-      engine_ops().add_in_place(slot, g);
-    } else {
-      slot = engine_ops().add(slot, g);
-    }
-  }
-
-  void make_ready_if_complete(const Ref<Node>& node) {
-    NodeState& s = states_[node.get()];
-    if (s.dependencies == 0 && s.visited && s.needed) {
-      s.visited = false;  // queued once
-      ready_.push(node);
-    }
-  }
-
-  void run_node(const Ref<Node>& node) {
-    NodeState& s = states_[node.get()];
-    bool is_input = false;
-    for (size_t i = 0; i < inputs_.size(); ++i) {
-      if (inputs_[i].node == node && capture_) {
-        captured_[i] = s.grads.empty() ? Tensor() : s.grads[inputs_[i].slot];
-        is_input = true;
-      }
-    }
-    const bool is_leaf = node->sequence() == UINT64_MAX;
-    if (is_input && (is_leaf || !leads_on(node))) return;
-
-    SmallVector<bool, 8> wanted(node->edges().size());
-    for (size_t i = 0; i < wanted.size(); ++i) {
-      const Edge& e = node->edges()[i];
-      wanted[i] = e && states_[e.node.get()].needed;
-    }
-    if (s.grads.empty()) s.grads.resize(node->results().size());
-    SmallVector<Tensor, 1> incoming = std::move(s.grads);
-    if (incoming.size() > 1) materialize(*node, incoming);
-    Grads out = node->apply(incoming, std::span<const bool>(wanted.data(), wanted.size()));
-    if (!options_.retain_graph) node->drop_saved();
-    for (size_t i = 0; i < node->edges().size(); ++i) {
-      const Edge& e = node->edges()[i];
-      if (!e) continue;
-      if (wanted[i] && i < out.size() && out[i].defined())
-        deliver(e, fit_gradient(out[i], e.node->results()[e.slot], node->name()));
-      --states_[e.node.get()].dependencies;
-      make_ready_if_complete(e.node);
-    }
-  }
-
-  bool leads_on(const Ref<Node>& node) {
-    for (const Edge& e : node->edges()) {
-      if (e && states_[e.node.get()].needed) return true;
-    }
-    return !selective_;
-  }
-
-  // Ops with several results get zeros where nothing arrived, so that formulas need no special
-  // case.
-  static void materialize(const Node& node, SmallVector<Tensor, 1>& grads) {
-    bool any = false;
-    for (const Tensor& g : grads) any |= g.defined();
-    if (!any) return;
-    for (size_t i = 0; i < grads.size(); ++i) {
-      const ResultMeta& m = node.results()[i];
-      if (!grads[i].defined() && is_differentiable(m.dtype))
-        grads[i] = engine_ops().zeros(m.sizes, m.dtype, m.device);
-    }
-  }
-
-  const BackwardOptions options_;
-  const bool capture_, selective_;
-  std::vector<Edge> inputs_;
-  std::vector<Tensor> captured_;
-  std::unordered_map<Node*, NodeState> states_;
-  std::vector<Node*> order_;
-  std::priority_queue<Ref<Node>, std::vector<Ref<Node>>, ReadyOrder> ready_;
-};
+  return edges;
+}
 
 std::vector<Tensor> root_gradients(std::span<const Tensor> roots, std::span<const Tensor> grads) {
   std::vector<Tensor> result;
   for (size_t i = 0; i < roots.size(); ++i) {
+    const Tensor& root = roots[i];
     if (i < grads.size() && grads[i].defined()) {
-      check_shape(grads[i].sizes() == roots[i].sizes(), "backward", "the gradient has shape ",
-                  grads[i].sizes(), ", its tensor has shape ", roots[i].sizes());
+      check_shape(grads[i].sizes() == root.sizes(), "backward", "the gradient has shape ",
+                  grads[i].sizes(), ", its tensor has shape ", root.sizes());
+      check(grads[i].is_complex() == root.is_complex(), ErrorKind::Runtime, "backward",
+            "the gradient is ", grads[i].dtype(), ", its tensor ", root.dtype(),
+            ": both must be real, or both complex");
       result.push_back(grads[i]);
       continue;
     }
-    check(roots[i].numel() == 1, ErrorKind::Runtime, "backward",
+    check(root.numel() == 1, ErrorKind::Runtime, "backward",
           "grad can be created implicitly only for scalar outputs; this tensor has shape ",
-          roots[i].sizes(), ": pass gradient=");
-    check(!roots[i].is_complex(), ErrorKind::Runtime, "backward",
+          root.sizes(), ": pass gradient=");
+    check(!root.is_complex(), ErrorKind::Runtime, "backward",
           "grad can be created implicitly only for real scalar outputs, this one is ",
-          roots[i].dtype());
-    result.push_back(engine_ops().ones_like(roots[i]));
+          root.dtype());
+    result.push_back(engine_ops().ones_like(root));
   }
   return result;
 }
 
+std::vector<Edge> input_edges(const char* function, std::span<const Tensor> inputs) {
+  std::vector<Edge> edges;
+  for (const Tensor& t : inputs) {
+    check(t.defined() && requires_grad(t), ErrorKind::Runtime, function, "input ",
+          int64_t(&t - inputs.data()), " does not require grad");
+    edges.push_back(gradient_edge(t));
+  }
+  return edges;
+}
+
+// Can a gradient of this shape be summed to `sizes`: was a tensor of these sizes broadcast to it?
+bool was_broadcast_from(IntList sizes, IntList shape) {
+  if (shape.size() < sizes.size()) return false;
+  const size_t lead = shape.size() - sizes.size();
+  for (size_t i = 0; i < sizes.size(); ++i) {
+    if (sizes[i] != 1 && sizes[i] != shape[lead + i]) return false;
+  }
+  return true;
+}
+
 }  // namespace
+
+void set_thread_runner(ThreadRunner runner) { g_thread_runner = runner; }
 
 EngineOps& engine_ops() {
   static EngineOps ops{};
   return ops;
 }
 
-Tensor fit_gradient(const Tensor& g, const ResultMeta& meta, const char* producer) {
-  Tensor out = g;
-  if (!(out.sizes() == meta.sizes)) out = engine_ops().sum_to(out, meta.sizes);
-  if (out.dtype() != meta.dtype) out = engine_ops().cast(out, meta.dtype);
-  check(out.device() == meta.device, ErrorKind::Device, producer, "returned a gradient on ",
-        out.device(), ", expected one on ", meta.device);
-  return out;
+Tensor fit_gradient(Tensor g, const ResultMeta& meta, const char* producer) {
+  if (!(g.sizes() == meta.sizes)) [[unlikely]] {
+    check_shape(was_broadcast_from(meta.sizes, g.sizes()), producer,
+                "returned a gradient of shape ", g.sizes(), " for an input of shape ", meta.sizes);
+    g = engine_ops().sum_to(g, meta.sizes);
+  }
+  if (g.dtype() != meta.dtype) [[unlikely]]
+    g = engine_ops().cast(g, meta.dtype);
+  check(g.device() == meta.device, ErrorKind::Device, producer, "returned a gradient on ",
+        g.device(), ", expected one on ", meta.device);
+  return g;
 }
 
 void backward(std::span<const Tensor> roots, std::span<const Tensor> grads,
               const BackwardOptions& options, std::span<const Tensor> inputs) {
-  const std::vector<Tensor> seeds = root_gradients(roots, grads);
-  if (inputs.empty()) {
-    Task(options, {}, false).run(roots, seeds);
-    return;
-  }
-  for (const Tensor& t : inputs)
-    check(is_leaf(t), ErrorKind::Runtime, "backward",
-          "inputs must be leaves here; use autograd.grad for computed tensors");
-  Task(options, inputs, false).run(roots, seeds);
+  const std::vector<Edge> edges = root_edges(roots);
+  std::vector<Tensor> seeds = root_gradients(roots, grads);
+  std::vector<Edge> targets = input_edges("backward", inputs);
+  for (const Tensor& t : inputs) retain_grad(t);  // leaves have their nodes for that
+  one_level_deeper(
+      [&] { GraphTask(options, std::move(targets), true).run(edges, std::move(seeds)); });
 }
 
 std::vector<Tensor> grad(std::span<const Tensor> roots, std::span<const Tensor> grads,
                          std::span<const Tensor> inputs, const BackwardOptions& options) {
-  const std::vector<Tensor> seeds = root_gradients(roots, grads);
-  std::vector<Tensor> result = Task(options, inputs, true).run(roots, seeds);
-  for (size_t i = 0; i < result.size(); ++i) {
-    check(result[i].defined() || options.allow_unused, ErrorKind::Runtime, "grad", "input ",
+  const std::vector<Edge> edges = root_edges(roots);
+  std::vector<Tensor> seeds = root_gradients(roots, grads);
+  std::vector<Edge> targets = input_edges("grad", inputs);
+  std::vector<Tensor> found;
+  one_level_deeper(
+      [&] { found = GraphTask(options, std::move(targets), false).run(edges, std::move(seeds)); });
+  for (size_t i = 0; i < found.size(); ++i) {
+    check(found[i].defined() || options.allow_unused, ErrorKind::Runtime, "grad", "input ",
           int64_t(i),
           " was not used in the graph of the outputs. Pass allow_unused=True if that is meant");
   }
-  return result;
+  return found;
+}
+
+std::vector<Tensor> run_graph(const std::vector<Edge>& roots, std::vector<Tensor> seeds,
+                              const std::vector<Edge>& inputs, bool accumulate,
+                              const BackwardOptions& options) {
+  std::vector<Tensor> found;
+  one_level_deeper(
+      [&] { found = GraphTask(options, inputs, accumulate).run(roots, std::move(seeds)); });
+  return found;
 }
 
 }  // namespace rush

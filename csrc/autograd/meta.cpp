@@ -1,8 +1,12 @@
 #include "autograd/meta.h"
 
+#include <mutex>
+
 #include "autograd/accumulate_grad.h"
 #include "autograd/copy_slices.h"
 #include "autograd/engine.h"
+#include "autograd/reaper.h"
+#include "core/object_pool.h"
 
 namespace rush {
 namespace {
@@ -36,6 +40,30 @@ GradMeta& grad_meta(const Tensor& t) {
   return static_cast<GradMeta&>(*t.impl()->autograd);
 }
 
+void* GradMeta::operator new(size_t bytes) { return pool_allocate(bytes); }
+void GradMeta::operator delete(void* p, size_t bytes) noexcept { pool_free(p, bytes); }
+
+void GradMeta::dispose() noexcept {
+  if (grad.defined() || tangent.defined() || hooks)
+    Reaper::bury(this);
+  else
+    delete this;  // a grad_fn is buried by itself
+}
+
+Tensor grad_of(const Tensor& t) {
+  const GradMeta* meta = grad_meta_or_null(t);
+  if (!meta) return {};
+  std::lock_guard lock(meta->lock);
+  return meta->grad;
+}
+
+Tensor exchange_grad(const Tensor& t, Tensor grad) {
+  GradMeta& meta = grad_meta(t);
+  std::lock_guard lock(meta.lock);
+  std::swap(meta.grad, grad);
+  return grad;
+}
+
 bool requires_grad(const Tensor& t) {
   if (!t.defined()) return false;
   if (const GradMeta* meta = grad_meta_or_null(t); meta && (meta->requires_grad || meta->grad_fn))
@@ -47,6 +75,11 @@ void set_requires_grad(const Tensor& t, bool on) {
   if (!on && !t.impl()->autograd) return;
   check(!on || is_differentiable(t.dtype()), ErrorKind::Runtime, "requires_grad_",
         "only floating and complex tensors can require gradients, this one is ", t.dtype());
+  check(
+      !on || !t.impl()->has(TensorImpl::kInference) || t_modes & kInferenceMode, ErrorKind::Runtime,
+      "requires_grad_",
+      "this tensor was made under inference_mode() and can require gradients only there; outside, "
+      "clone() it first");
   check(on || is_leaf(t), ErrorKind::Runtime, "requires_grad_",
         "only a leaf can stop requiring gradients; use detach() to cut a computed tensor off");
   if (is_leaf(t)) grad_meta(t).requires_grad = on;
@@ -73,9 +106,11 @@ Ref<Node> grad_fn(const Tensor& t) {
     return nullptr;
   }
   GradMeta& own = grad_meta(t);
+  const Ref<Node> before = own.grad_fn;
   own.grad_fn = engine_ops().view_node(base, t);  // whose only result is this view
   own.slot = 0;
   own.view_version = t.version();
+  if (own.hooks) move_retained_grad(*own.hooks, before.get(), own.grad_fn.get(), own.slot);
   return own.grad_fn;
 }
 
@@ -87,6 +122,8 @@ Edge gradient_edge(const Tensor& t) {
 
 void set_history(const Tensor& t, const Ref<Node>& node, uint32_t slot) {
   GradMeta& meta = grad_meta(t);
+  if (meta.hooks) [[unlikely]]
+    move_retained_grad(*meta.hooks, meta.grad_fn.get(), node.get(), slot);
   meta.grad_fn = node;
   meta.slot = slot;
   meta.requires_grad = false;
@@ -97,6 +134,10 @@ Tensor detached(const Tensor& t) { return t.alias(); }
 
 void check_in_place(const char* op, const Tensor& t, bool repeats_are_fine,
                     bool value_requires_grad) {
+  check(
+      !t.impl()->has(TensorImpl::kInference) || t_modes & kInferenceMode, ErrorKind::Runtime, op,
+      "this tensor was made under inference_mode() and must not be written outside of it: nothing "
+      "counts its versions. clone() it to get a normal tensor");
   check(!t.storage()->read_only(), ErrorKind::Runtime, op,
         "this tensor wraps read-only memory; clone() it before writing");
   check(repeats_are_fine || !has_internal_overlap(t), ErrorKind::Runtime, op,

@@ -2,28 +2,44 @@
 // nothing.
 #pragma once
 
+#include "autograd/hooks.h"
 #include "autograd/node.h"
 #include "core/modes.h"
+#include "core/spin_lock.h"
 #include "core/tensor.h"
 
 namespace rush {
 
 struct RUSH_API GradMeta final : AutogradMeta {
-  Tensor grad;
+  Tensor grad;  // read and written through grad_of and exchange_grad: backward runs beside Python
   Tensor tangent;     // forward mode: the derivative that travels with the value
   Ref<Node> grad_fn;  // null for leaves
-  Node* accumulator =
-      nullptr;  // a leaf's AccumulateGrad while somebody holds it; see Note [Leaf and accumulator]
+  union {
+    Node* accumulator = nullptr;  // a leaf's AccumulateGrad while somebody holds it; see Note [Leaf
+                                  // and accumulator]
+    GradMeta* next_doomed;        // once it is dead, see reaper.h
+  };
   uint32_t slot = 0;           // which result of grad_fn this tensor is
   uint32_t view_version = 0;   // views: the version for which grad_fn is right
   bool requires_grad = false;  // leaves only
-  bool retains_grad = false;
+  TensorHooksPointer hooks;
+  mutable SpinLock lock;  // guards `grad` and `accumulator`
+
+  ~GradMeta() = default;
+  void dispose() noexcept override;
+  static void* operator new(size_t bytes);
+  static void operator delete(void* p, size_t bytes) noexcept;
 };
 
 inline GradMeta* grad_meta_or_null(const Tensor& t) {
   return static_cast<GradMeta*>(t.impl()->autograd);
 }
 RUSH_API GradMeta& grad_meta(const Tensor& t);  // made on first use
+
+// The gradient of t as it is now, or undefined.
+RUSH_API Tensor grad_of(const Tensor& t);
+// Sets it and returns the old one, for the caller to drop: never with a lock held.
+RUSH_API Tensor exchange_grad(const Tensor& t, Tensor grad);
 
 // May autograd care about this tensor at all? One test on the way of every call.
 inline bool is_tracked(const Tensor& t) {

@@ -1,9 +1,22 @@
 #include "autograd/saved_tensor.h"
 
+#include "autograd/accumulate_grad.h"
+
 namespace rush {
+namespace {
+
+void check_can_be_saved(const Tensor& t) {
+  check(!t.impl()->has(TensorImpl::kInference), ErrorKind::Runtime, "backward",
+        "a tensor of shape ", t.sizes(),
+        " made under inference_mode() would have to be saved for backward, but nothing counts its "
+        "versions; clone() it to get a normal tensor, or use no_grad() instead");
+}
+
+}  // namespace
 
 SavedTensor::SavedTensor(const Tensor& t) : version_(t.defined() ? t.version() : 0) {
   if (!t.defined()) return;
+  check_can_be_saved(t);
   const bool wanted = is_tracked(t) && requires_grad(t);
   grad_fn_ = wanted ? rush::grad_fn(t) : nullptr;
   is_original_ = wanted && !grad_fn_;
@@ -15,26 +28,43 @@ SavedTensor::SavedTensor(const Tensor& t) : version_(t.defined() ? t.version() :
     data_ = detached(t);
     if (grad_fn_) slot_ = grad_meta(t).slot;
   }
+  if (t_modes & kSavedTensorHooks && !t.is_wrapped_number()) [[unlikely]]
+    pack();
 }
 
 SavedTensor SavedTensor::output(const Tensor& t, uint32_t slot) {
+  check_can_be_saved(t);
   SavedTensor s;
   s.data_ = detached(t);
   s.version_ = t.version();
   s.slot_ = slot;
   s.is_output_ = true;
+  if (t_modes & kSavedTensorHooks) [[unlikely]]
+    s.pack();
   return s;
 }
 
-Tensor SavedTensor::unpack(const Node* owner) const {
+void SavedTensor::pack() {
+  const Ref<SavedTensorHooks> hooks = current_saved_tensor_hooks();
+  if (!hooks) return;
+  // The bytes may go elsewhere, so the way back to a leaf is kept apart from them.
+  if (is_original_) grad_fn_ = AccumulateGrad::of(data_);
+  packed_ = hooks->pack(detached(data_));
+  data_ = Tensor();
+  is_original_ = false;
+}
+
+Tensor SavedTensor::unpack(const Node* owner, bool with_history) const {
   if (released_) {
     fail(ErrorKind::Runtime, "backward", "the tensors that ", owner->name(),
          at_source(owner->source()), " saved for its gradient are gone: an earlier backward",
          at_source(owner->released_at()),
          " freed them. Pass retain_graph=True to the earlier call");
   }
-  if (!data_.defined()) return {};
-  if (data_.version() != version_) {
+  if (!defined()) return {};
+  // What the user's functions give back has no version to compare.
+  const Tensor unpacked = packed_ ? packed_->unpack() : data_;
+  if (!packed_ && data_.version() != version_) {
     const VersionCounter& v = *data_.version_counter();
     fail(ErrorKind::Runtime, "backward", "a tensor needed for the gradient of ", owner->name(),
          at_source(owner->source()), " (", is_output_ ? "its result" : "its input", ", shape ",
@@ -43,8 +73,8 @@ Tensor SavedTensor::unpack(const Node* owner) const {
          ": it is at version ", data_.version(), ", version ", version_,
          " was saved. Write to a clone(), or use the operation that returns a new tensor");
   }
-  if (is_original_) return data_;
-  Tensor t = detached(data_);
+  if (is_original_ || !with_history) return unpacked;
+  Tensor t = detached(unpacked);
   if (is_output_) {
     set_history(t, Ref<Node>::share(const_cast<Node*>(owner)), slot_);
   } else if (grad_fn_) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "autograd/meta.h"
+#include "autograd/saved_hooks.h"
 
 namespace rush {
 
@@ -15,15 +16,20 @@ class RUSH_API SavedTensor {
   // would never be freed.
   static SavedTensor output(const Tensor& t, uint32_t slot);
 
-  bool defined() const { return data_.defined(); }
+  bool defined() const { return data_.defined() || packed_; }
   // The tensor as it was, or an error that names the writer when it was overwritten since. `owner`
   // is the node.
-  Tensor unpack(const Node* owner) const;
+  Tensor unpack(const Node* owner) const { return unpack(owner, grad_enabled()); }
+  // Whether the history is tied to it again; formulas that record nothing do not need it.
+  Tensor unpack(const Node* owner, bool with_history) const;
   void reset() { *this = SavedTensor(), released_ = true; }
 
  private:
-  Tensor data_;        // detached unless the input was a leaf
-  Ref<Node> grad_fn_;  // of an input that is not a leaf
+  void pack();  // hands the bytes to the user's functions
+
+  Tensor data_;               // detached unless the input was a leaf
+  Ref<PackedTensor> packed_;  // in place of data_
+  Ref<Node> grad_fn_;         // of an input that is not a leaf
   uint32_t slot_ = 0;
   uint32_t version_ = 0;
   bool is_output_ = false;

@@ -1,89 +1,15 @@
 // autograd.cpp: gradients from Python: a tensor's properties, grad mode, backward, graph nodes.
 #include "bindings/autograd.h"
 
-#include <cstring>
+#include <exception>
+#include <optional>
+#include <thread>
 
-#include "autograd/accumulate_grad.h"
 #include "autograd/engine.h"
-#include "bindings/gil.h"
-#include "bindings/handle.h"
+#include "bindings/node_object.h"
 
 namespace rush::py {
 namespace {
-
-// A node of the graph, as grad_fn shows it.
-struct NodeObject {
-  PyObject_HEAD Ref<Node> node;
-};
-PyTypeObject* NodeType = nullptr;
-
-const Ref<Node>& node_of(PyObject* o) { return reinterpret_cast<NodeObject*>(o)->node; }
-
-PyObject* wrap_node(Ref<Node> node) {
-  if (!node) return Py_NewRef(Py_None);
-  auto* o = PyObject_New(NodeObject, NodeType);
-  if (!o) return nullptr;
-  new (&o->node) Ref<Node>(std::move(node));
-  return reinterpret_cast<PyObject*>(o);
-}
-
-void node_dealloc(PyObject* o) {
-  PyTypeObject* type = Py_TYPE(o);
-  reinterpret_cast<NodeObject*>(o)->node.~Ref<Node>();
-  type->tp_free(o);
-  Py_DECREF(type);
-}
-PyObject* node_name(PyObject* o, PyObject*) { return PyUnicode_FromString(node_of(o)->name()); }
-PyObject* node_repr(PyObject* o) {
-  return PyUnicode_FromFormat("<%s object at %p>", node_of(o)->name(), node_of(o).get());
-}
-// Two objects of one node are equal: they are made on demand.
-PyObject* node_compare(PyObject* a, PyObject* b, int op) {
-  if (Py_TYPE(b) != NodeType || (op != Py_EQ && op != Py_NE)) return Py_NewRef(Py_NotImplemented);
-  return PyBool_FromLong((node_of(a) == node_of(b)) == (op == Py_EQ));
-}
-Py_hash_t node_hash(PyObject* o) {
-  return Py_hash_t(reinterpret_cast<uintptr_t>(node_of(o).get()) >> 4);
-}
-PyObject* node_next(PyObject* o, void*) {
-  return guarded([&] {
-    const auto& edges = node_of(o)->edges();
-    Handle result = Handle::steal(PyTuple_New(Py_ssize_t(edges.size())));
-    for (size_t i = 0; i < edges.size(); ++i) {
-      const Handle next = Handle::steal(wrap_node(edges[i].node));
-      PyTuple_SET_ITEM(result.get(), Py_ssize_t(i),
-                       Handle::steal(Py_BuildValue("OI", next.get(), edges[i].slot)).release());
-    }
-    return result.release();
-  });
-}
-PyObject* node_variable(PyObject* o, void*) {
-  return guarded([&] {
-    if (std::strcmp(node_of(o)->name(), "AccumulateGrad") == 0) {
-      return wrap(static_cast<AccumulateGrad*>(node_of(o).get())->leaf());
-    }
-    PyErr_SetString(PyExc_AttributeError, "only AccumulateGrad has a variable");
-    return static_cast<PyObject*>(nullptr);
-  });
-}
-
-PyMethodDef node_methods[] = {{"name", node_name, METH_NOARGS, "What made the tensor."}, {}};
-PyGetSetDef node_getset[] = {
-    {"next_functions", node_next, nullptr, "The nodes of the inputs, as (node, slot).", nullptr},
-    {"variable", node_variable, nullptr, "The leaf whose gradient this node adds to.", nullptr},
-    {},
-};
-PyType_Slot node_slots[] = {
-    {Py_tp_dealloc, reinterpret_cast<void*>(node_dealloc)},
-    {Py_tp_repr, reinterpret_cast<void*>(node_repr)},
-    {Py_tp_richcompare, reinterpret_cast<void*>(node_compare)},
-    {Py_tp_hash, reinterpret_cast<void*>(node_hash)},
-    {Py_tp_methods, node_methods},
-    {Py_tp_getset, node_getset},
-    {},
-};
-PyType_Spec node_spec = {"rushlight.autograd.Node", sizeof(NodeObject), 0,
-                         Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, node_slots};
 
 bool truth(PyObject* o) {
   const int value = PyObject_IsTrue(o);
@@ -91,27 +17,86 @@ bool truth(PyObject* o) {
   return value;
 }
 
-// A tensor, None (undefined) or a sequence of these.
-std::vector<Tensor> tensors_argument(const char* function, const char* name, PyObject* o) {
-  std::vector<Tensor> list;
-  auto add = [&](PyObject* item) {
-    check(is_tensor(item) || item == Py_None, ErrorKind::Type, function, "'", name,
-          "' must hold tensors, not ", type_name(item));
-    list.push_back(item == Py_None ? Tensor() : unwrap(item));
-  };
-  if (!o || o == Py_None) return list;
+// A tensor or a sequence of tensors; gradients may be None (undefined).
+std::vector<Tensor> tensors_argument(const char* function, const char* name, PyObject* o,
+                                     bool none_is_fine = false) {
+  if (!o || o == Py_None) return {};
   if (is_tensor(o)) return {unwrap(o)};
-  const Handle items = Handle::steal(PySequence_Fast(o, "expected tensors"));
+  const Handle items = Handle::maybe(PySequence_Fast(o, ""));
+  if (!items) {
+    if (!PyErr_ExceptionMatches(PyExc_TypeError)) throw PythonError{};
+    PyErr_Clear();
+    fail(ErrorKind::Type, function, "'", name, "' must be a tensor or a sequence of tensors, not ",
+         type_name(o));
+  }
+  std::vector<Tensor> list;
   for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(items.get()); ++i) {
-    add(PySequence_Fast_GET_ITEM(items.get(), i));
+    PyObject* item = PySequence_Fast_GET_ITEM(items.get(), i);
+    const bool none = none_is_fine && item == Py_None;
+    check(none || is_tensor(item), ErrorKind::ArgumentType, function, "'", name,
+          "' must hold tensors", none_is_fine ? " or None" : "", ", element ", int64_t(i), " is ",
+          type_name(item));
+    list.push_back(none ? Tensor() : unwrap(item));
   }
   return list;
 }
+// create_graph and retain_graph: a bool, or an int as old programs have it.
+bool flag_argument(const char* function, const char* name, PyObject* o, bool otherwise) {
+  return o && PyLong_Check(o) ? truth(o) : bool_argument(function, name, o, otherwise);
+}
+BackwardOptions options_of(const char* function, PyObject* retain_graph, PyObject* create_graph) {
+  BackwardOptions options;
+  options.create_graph = flag_argument(function, "create_graph", create_graph, false);
+  options.retain_graph =
+      flag_argument(function, "retain_graph", retain_graph, options.create_graph);
+  return options;
+}
 
-void run_backward(const std::vector<Tensor>& roots, std::vector<Tensor> grads,
+// `inputs` of backward: absent, or at least one.
+std::vector<Tensor> inputs_argument(PyObject* o) {
+  std::vector<Tensor> inputs = tensors_argument("backward", "inputs", o);
+  check(!given(o) || !inputs.empty(), ErrorKind::Runtime, "backward",
+        "'inputs' is empty: leave it out for all leaves, or name some");
+  return inputs;
+}
+// One gradient a root; none given: None for each.
+std::vector<Tensor> gradients_argument(const char* function, const char* name, PyObject* o,
+                                       size_t roots) {
+  std::vector<Tensor> grads = tensors_argument(function, name, o, true);
+  check(!given(o) || grads.size() == roots, ErrorKind::Runtime, function, "got ", int64_t(roots),
+        roots == 1 ? " tensor" : " tensors", " and ", int64_t(grads.size()),
+        grads.size() == 1 ? " gradient" : " gradients", " for them in '", name, "'");
+  grads.resize(roots);
+  return grads;
+}
+
+// The engine's thread for deeply nested calls. An exception of Python's belongs to a thread state:
+// the thread keeps one for as long as it runs, and hands the exception over in the end.
+void run_on_python_thread(void (*body)(void*), void* context) {
+  std::optional<ReleaseGil> waiting;
+  if (PyGILState_Check()) waiting.emplace();
+  std::exception_ptr error;
+  PyObject *type = nullptr, *value = nullptr, *trace = nullptr;
+  std::thread([&] {
+    const TakeGil gil;
+    try {
+      const ReleaseGil working;
+      body(context);
+    } catch (...) {
+      error = std::current_exception();
+    }
+    PyErr_Fetch(&type, &value, &trace);
+  }).join();
+  if (type) {
+    const TakeGil gil;
+    PyErr_Restore(type, value, trace);
+  }
+  if (error) std::rethrow_exception(error);
+}
+
+void run_backward(const std::vector<Tensor>& roots, const std::vector<Tensor>& grads,
                   const BackwardOptions& options, const std::vector<Tensor>& inputs) {
-  grads.resize(std::max(grads.size(), roots.size()));
-  const ReleaseGil guard;  // hooks take the GIL for themselves
+  const ReleaseGilForGraph guard;  // hooks take the GIL for themselves
   rush::backward(roots, grads, options, inputs);
 }
 
@@ -122,12 +107,10 @@ PyObject* backward_(PyObject*, PyObject* const* args, Py_ssize_t nargs, PyObject
                                      "inputs"};
     PyObject* a[5];
     parse_arguments({"backward", names, 5, 1}, args, nargs, kwnames, a);
-    BackwardOptions options;
-    options.create_graph = bool_argument("backward", "create_graph", a[3], false);
-    options.retain_graph = bool_argument("backward", "retain_graph", a[2], options.create_graph);
-    run_backward(tensors_argument("backward", "tensors", a[0]),
-                 tensors_argument("backward", "grad_tensors", a[1]), options,
-                 tensors_argument("backward", "inputs", a[4]));
+    const BackwardOptions options = options_of("backward", a[2], a[3]);
+    const auto roots = tensors_argument("backward", "tensors", a[0]);
+    const auto grads = gradients_argument("backward", "grad_tensors", a[1], roots.size());
+    run_backward(roots, grads, options, inputs_argument(a[4]));
     return Py_NewRef(Py_None);
   });
 }
@@ -139,17 +122,15 @@ PyObject* grad_(PyObject*, PyObject* const* args, Py_ssize_t nargs, PyObject* kw
                                      "retain_graph", "create_graph", "allow_unused"};
     PyObject* a[6];
     parse_arguments({"grad", names, 6, 2}, args, nargs, kwnames, a);
-    BackwardOptions options;
-    options.create_graph = bool_argument("grad", "create_graph", a[4], false);
-    options.retain_graph = bool_argument("grad", "retain_graph", a[3], options.create_graph);
-    options.allow_unused = bool_argument("grad", "allow_unused", a[5], false);
+    BackwardOptions options = options_of("grad", a[3], a[4]);
+    options.allow_unused = flag_argument("grad", "allow_unused", a[5], false);
     const auto roots = tensors_argument("grad", "outputs", a[0]);
     const auto inputs = tensors_argument("grad", "inputs", a[1]);
-    auto grads = tensors_argument("grad", "grad_outputs", a[2]);
-    grads.resize(std::max(grads.size(), roots.size()));
+    check(!inputs.empty(), ErrorKind::Runtime, "grad", "'inputs' is empty");
+    const auto grads = gradients_argument("grad", "grad_outputs", a[2], roots.size());
     std::vector<Tensor> found;
     {
-      const ReleaseGil guard;
+      const ReleaseGilForGraph guard;
       found = rush::grad(roots, grads, inputs, options);
     }
     Handle result = Handle::steal(PyTuple_New(Py_ssize_t(found.size())));
@@ -160,7 +141,7 @@ PyObject* grad_(PyObject*, PyObject* const* args, Py_ssize_t nargs, PyObject* kw
   });
 }
 
-PyObject* is_grad_enabled(PyObject*, PyObject*) { return PyBool_FromLong(grad_enabled()); }
+PyObject* is_grad_enabled(PyObject*, PyObject*) { return PyBool_FromLong(!(t_modes & kNoGrad)); }
 PyObject* set_grad_enabled(PyObject*, PyObject* on) {
   return guarded([&] {
     set_mode(kNoGrad, !truth(on));
@@ -203,14 +184,13 @@ int set_requires_grad_(PyObject* o, PyObject* value, void*) {
 }
 
 PyObject* get_grad(PyObject* o, void*) {
-  const GradMeta* meta = meta_of(o);
-  return meta ? wrap(meta->grad) : Py_NewRef(Py_None);
+  return guarded([&] { return wrap(grad_of(unwrap(o))); });
 }
 int set_grad(PyObject* o, PyObject* value, void*) {
   return guarded_int([&] {
     const Tensor& t = unwrap(o);
     if (!value || value == Py_None) {
-      if (meta_of(o)) grad_meta(t).grad = Tensor();
+      if (meta_of(o)) exchange_grad(t, {});
       return 0;
     }
     check(is_tensor(value), ErrorKind::Type, "grad", "expected a tensor or None, not ",
@@ -223,13 +203,17 @@ int set_grad(PyObject* o, PyObject* value, void*) {
           ", the gradient ", g.dtype());
     check(g.device() == t.device(), ErrorKind::Device, "grad", "the tensor is on ", t.device(),
           ", the gradient on ", g.device());
-    grad_meta(t).grad = g;
+    exchange_grad(t, g);
     return 0;
   });
 }
 
 PyObject* get_grad_fn(PyObject* o, void*) {
-  return guarded([&] { return wrap_node(grad_fn(unwrap(o))); });
+  return guarded([&] {
+    const Ref<Node> node = grad_fn(unwrap(o));
+    if (node) track_tensor(o);  // hooks on the node may lead back to the tensor
+    return wrap_node(node);
+  });
 }
 PyObject* get_is_leaf(PyObject* o, void*) {
   return guarded([&] { return PyBool_FromLong(is_leaf(unwrap(o))); });
@@ -237,9 +221,7 @@ PyObject* get_is_leaf(PyObject* o, void*) {
 PyObject* get_output_nr(PyObject* o, void*) {
   return PyLong_FromLong(meta_of(o) ? long(meta_of(o)->slot) : 0);
 }
-PyObject* get_retains_grad(PyObject* o, void*) {
-  return PyBool_FromLong(meta_of(o) && meta_of(o)->retains_grad);
-}
+PyObject* get_retains_grad(PyObject* o, void*) { return PyBool_FromLong(retains_grad(unwrap(o))); }
 
 // Unlike detach(), .data counts its writes apart: they are the user's own risk.
 PyObject* get_data(PyObject* o, void*) {
@@ -294,11 +276,9 @@ PyObject* tensor_backward(PyObject* o, PyObject* const* args, Py_ssize_t n, PyOb
     constexpr const char* names[] = {"gradient", "retain_graph", "create_graph", "inputs"};
     PyObject* a[4];
     parse_arguments({"backward", names, 4, 0}, args, n, kwnames, a);
-    BackwardOptions options;
-    options.create_graph = bool_argument("backward", "create_graph", a[2], false);
-    options.retain_graph = bool_argument("backward", "retain_graph", a[1], options.create_graph);
-    run_backward({unwrap(o)}, tensors_argument("backward", "gradient", a[0]), options,
-                 tensors_argument("backward", "inputs", a[3]));
+    const BackwardOptions options = options_of("backward", a[1], a[2]);
+    run_backward({unwrap(o)}, gradients_argument("backward", "gradient", a[0], 1), options,
+                 inputs_argument(a[3]));
     return Py_NewRef(Py_None);
   });
 }
@@ -308,15 +288,53 @@ PyObject* tensor_retain_grad(PyObject* o, PyObject*) {
     const Tensor& t = unwrap(o);
     check(requires_grad(t), ErrorKind::Runtime, "retain_grad",
           "the tensor does not require a gradient");
-    if (!is_leaf(t)) grad_meta(t).retains_grad = true;
+    retain_grad(t);
     return Py_NewRef(Py_None);
   });
 }
 
+static PyObject* hook_argument(const char* function, PyObject* const* args, Py_ssize_t n,
+                               PyObject* kwnames) {
+  constexpr const char* names[] = {"hook"};
+  PyObject* hook;
+  parse_arguments({function, names, 1, 1}, args, n, kwnames, &hook);
+  return hook;
+}
+
+PyObject* tensor_register_hook(PyObject* o, PyObject* const* args, Py_ssize_t n,
+                               PyObject* kwnames) {
+  return guarded([&] {
+    PyObject* hook = hook_argument("register_hook", args, n, kwnames);
+    const Tensor& t = unwrap(o);
+    check(requires_grad(t), ErrorKind::Runtime, "register_hook",
+          "the tensor does not require a gradient, so no hook would ever be called");
+    PyObject* handle = add_hook(gradient_hooks(t), hook, "register_hook");
+    track_tensor(o);
+    return handle;
+  });
+}
+
+PyObject* tensor_register_accumulation_hook(PyObject* o, PyObject* const* args, Py_ssize_t n,
+                                            PyObject* kwnames) {
+  constexpr const char* name = "register_post_accumulate_grad_hook";
+  return guarded([&] {
+    PyObject* hook = hook_argument(name, args, n, kwnames);
+    const Tensor& t = unwrap(o);
+    check(requires_grad(t), ErrorKind::Runtime, name,
+          "the tensor does not require a gradient, so no hook would ever be called");
+    check(is_leaf(t), ErrorKind::Runtime, name,
+          "only leaves accumulate gradients; use register_hook() on a computed tensor");
+    PyObject* handle = add_hook(accumulation_hooks(t), hook, name);
+    track_tensor(o);
+    return handle;
+  });
+}
+
 bool init_autograd(PyObject* module) {
-  NodeType = reinterpret_cast<PyTypeObject*>(PyType_FromSpec(&node_spec));
-  return NodeType && PyModule_AddObjectRef(module, "_Node", (PyObject*)NodeType) == 0 &&
-         PyModule_AddFunctions(module, functions) == 0;
+  set_thread_runner(run_on_python_thread);
+  return PyModule_AddFunctions(module, functions) == 0 && init_hooks(module) &&
+         init_nodes(module) && init_functions(module) && init_saved_tensor_hooks(module) &&
+         init_anomaly(module) && init_write_observer(module) && init_graph(module);
 }
 
 }  // namespace rush::py

@@ -21,5 +21,8 @@ PyObject* tensor_requires_grad_(PyObject* o, PyObject* const* args, Py_ssize_t n
                                 PyObject* kwnames);
 PyObject* tensor_backward(PyObject* o, PyObject* const* args, Py_ssize_t n, PyObject* kwnames);
 PyObject* tensor_retain_grad(PyObject* o, PyObject*);
+PyObject* tensor_register_hook(PyObject* o, PyObject* const* args, Py_ssize_t n, PyObject* kwnames);
+PyObject* tensor_register_accumulation_hook(PyObject* o, PyObject* const* args, Py_ssize_t n,
+                                            PyObject* kwnames);
 
 }  // namespace rush::py

@@ -2,6 +2,7 @@
 #include "bindings/literal.h"
 
 #include "autograd/meta.h"
+#include "ops/fits.h"
 #include "ops/ops.h"
 
 namespace rush::py {
@@ -189,6 +190,7 @@ PyObject* scalar_tensor_(PyObject*, PyObject* const* args, Py_ssize_t n, PyObjec
           type_name(a[0]));
     const DType natural = s.is_complex() ? to_complex(default_dtype()) : default_dtype();
     const DType t = dtype_argument("scalar_tensor", a[1], natural);
+    check_fill("scalar_tensor", t, s);
     const Device device = device_argument("scalar_tensor", a[3]).value_or(default_device());
     const Tensor out = device.is_meta() ? make_tensor({}, t, device) : scalar_tensor(s, t);
     return finish(converted(out, std::nullopt, device),

@@ -4,8 +4,7 @@
 #include <array>
 #include <new>
 
-#include "bindings/gil.h"
-#include "bindings/python.h"
+#include "bindings/carried_error.h"
 #include "core/warn.h"
 
 namespace rush::py {
@@ -86,6 +85,8 @@ PyObject* raise_current() noexcept {
     throw;
   } catch (const PythonError&) {
     if (!PyErr_Occurred()) PyErr_SetString(PyExc_SystemError, "an exception got lost");
+  } catch (const CarriedError& e) {
+    e.restore();
   } catch (const Error& e) {
     PyErr_SetString(g_classes[size_t(e.kind())], e.what());
   } catch (const std::bad_alloc&) {

@@ -183,7 +183,7 @@ class Inspector {
        " without overflow");
 }
 
-// Negative numbers may wrap into an unsigned type as two's complement does, as far as they fit.
+// Negative ints may wrap into an unsigned type as two's complement does, as far as they fit.
 template <class T>
 T integer_from(const char* function, PyObject* o) {
   int over = 0;
@@ -207,9 +207,9 @@ T integer_from(const char* function, PyObject* o) {
 template <class T>
 T integer_from(const char* function, double v, PyObject* o) {
   const double high = std::ldexp(1.0, int(sizeof(T)) * 8 - std::is_signed_v<T>);
-  const double low = std::is_signed_v<T> ? -high : -high + 1;
+  const double low = std::is_signed_v<T> ? -high : 0;
   if (!(v < high && v >= low)) overflow(function, dtype_of<T>, o);  // NaN fails too
-  return v < 0 ? T(static_cast<int64_t>(v)) : T(v);
+  return T(v);
 }
 
 // Any number as T; the exact float and int of Python are handled by the caller.

@@ -3,6 +3,7 @@
 
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
+#include <structmember.h>
 
 #include "ops/registry.h"
 
@@ -81,6 +82,13 @@ bool init_construct(PyObject* module);
 bool init_numpy(PyObject* module);
 bool init_dlpack(PyObject* module);
 bool init_autograd(PyObject* module);
+bool init_hooks(PyObject* module);
+bool init_nodes(PyObject* module);
+bool init_functions(PyObject* module);
+bool init_saved_tensor_hooks(PyObject* module);
+bool init_anomaly(PyObject* module);
+bool init_write_observer(PyObject* module);
+bool init_graph(PyObject* module);
 bool init_config(PyObject* module);
 bool init_source(PyObject* module);
 

@@ -25,7 +25,13 @@ PyObject* get_is_cpu(PyObject* o, void*) { return PyBool_FromLong(unwrap(o).is_c
 PyObject* get_is_cuda(PyObject* o, void*) { return PyBool_FromLong(unwrap(o).is_cuda()); }
 PyObject* get_is_meta(PyObject* o, void*) { return PyBool_FromLong(unwrap(o).is_meta()); }
 PyObject* get_false(PyObject*, void*) { return Py_NewRef(Py_False); }
-PyObject* get_version(PyObject* o, void*) { return PyLong_FromLong(long(unwrap(o).version())); }
+PyObject* get_version(PyObject* o, void*) {
+  return guarded([&] {
+    check(!unwrap(o).impl()->has(TensorImpl::kInference), ErrorKind::Runtime, "_version",
+          "tensors made under inference_mode() do not count their versions");
+    return PyLong_FromLong(long(unwrap(o).version()));
+  });
+}
 
 PyObject* get_base(PyObject* o, void*) {
   return guarded([&] { return wrap(Tensor(Ref<TensorImpl>(unwrap(o).impl()->base))); });

@@ -210,6 +210,12 @@ PyMethodDef tensor_methods[] = {
      "Adds to the gradients of the leaves that this tensor was computed from."},
     {"retain_grad", tensor_retain_grad, METH_NOARGS,
      "retain_grad($self)\n--\n\nKeeps the gradient of a tensor that is no leaf."},
+    {"register_hook", as_method(tensor_register_hook), kFastcall,
+     "register_hook($self, hook)\n--\n\nCalls hook(grad) when the gradient of this tensor is "
+     "there; what it returns, unless None, takes the gradient's place. Returns a handle."},
+    {"register_post_accumulate_grad_hook", as_method(tensor_register_accumulation_hook), kFastcall,
+     "register_post_accumulate_grad_hook($self, hook)\n--\n\nCalls hook(tensor) after a "
+     "gradient was added to this leaf's .grad. Returns a handle."},
     {"as_subclass", as_subclass, METH_O,
      "as_subclass($self, cls, /)\n--\n\nThe same values as an object of a subclass."},
     {"_make_subclass", as_method(make_subclass), kFastcall | METH_STATIC,

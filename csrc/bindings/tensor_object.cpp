@@ -15,16 +15,15 @@
 // - Everything here happens with the GIL held. A tensor may die on any thread, with any lock of the
 //   core released: drop_py_object takes the GIL.
 //
-// A wrapper is not tracked by the cyclic collector until it has a __dict__: it cannot be in a
-// cycle.
+// A wrapper is not tracked by the cyclic collector until it has a __dict__, or a hook, or comes out
+// of a custom Function: it cannot be in a cycle.
 #include "bindings/tensor_object.h"
-
-#include <structmember.h>
 
 #include <cstddef>
 
 #include "bindings/dispatch.h"
 #include "bindings/handle.h"
+#include "bindings/node_object.h"
 #include "bindings/torch_function.h"
 
 namespace rush::py {
@@ -144,11 +143,13 @@ int tensor_traverse(PyObject* self, visitproc visit, void* arg) {
   const TensorImpl* impl = cast(self)->tensor.impl();
   if (impl && impl->py_object == self && impl->use_count() > 1) return 0;
   Py_VISIT(cast(self)->dict);
-  return 0;
+  return impl && impl->autograd ? traverse_grad_meta(cast(self)->tensor, visit, arg) : 0;
 }
 
 int tensor_clear(PyObject* self) {
   Py_CLEAR(cast(self)->dict);
+  const Tensor& t = cast(self)->tensor;
+  if (t.defined() && t.impl()->use_count() == 1) clear_grad_meta(t);
   return 0;
 }
 

@@ -16,6 +16,11 @@ inline bool is_tensor(PyObject* o) {
 }
 inline const Tensor& unwrap(PyObject* o) { return reinterpret_cast<TensorObject*>(o)->tensor; }
 
+// From now on the cyclic collector looks at the wrapper: autograd keeps Python objects with it.
+inline void track_tensor(PyObject* o) {
+  if (!PyObject_GC_IsTracked(o)) PyObject_GC_Track(o);
+}
+
 // The parts of the type's definition, one a file.
 extern PyType_Slot number_slots[];    // number_slots.cpp: operators; ends with {0, nullptr}
 extern PyGetSetDef tensor_getset[];   // tensor_getset.cpp: properties

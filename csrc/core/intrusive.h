@@ -76,8 +76,18 @@ class Ref {
   explicit operator bool() const noexcept { return p_ != nullptr; }
   bool operator==(const Ref& other) const noexcept { return p_ == other.p_; }
 
+  // For a field that is filled on first use, from any thread: reads it, and fills it unless another
+  // thread was faster.
+  T* load() const noexcept { return std::atomic_ref<T*>(p_).load(std::memory_order_acquire); }
+  void install(Ref fresh) noexcept {
+    T* expected = nullptr;
+    if (std::atomic_ref<T*>(p_).compare_exchange_strong(expected, fresh.p_,
+                                                        std::memory_order_acq_rel))
+      fresh.p_ = nullptr;
+  }
+
  private:
-  T* p_ = nullptr;
+  mutable T* p_ = nullptr;  // mutable: atomic_ref takes no const before C++26
 };
 
 }  // namespace rush

@@ -11,6 +11,7 @@ namespace rush {
 enum Mode : uint32_t {
   kNoGrad = 1u << 0,  // grad mode off
   kInferenceMode = 1u << 1,
+  kSavedTensorHooks = 1u << 2,  // tensors saved for backward go through the user's functions
   // The bits below send a call to the boxed path with its interceptors.
   kIntercept = 1u << 8,  // at least one interceptor is installed on this thread
 };
@@ -20,7 +21,8 @@ inline constexpr uint32_t kSlowPath = kIntercept;
 // constinit: readers need not ask whether it has been initialised.
 extern RUSH_API constinit thread_local uint32_t t_modes __attribute__((tls_model("initial-exec")));
 
-inline bool grad_enabled() { return !(t_modes & kNoGrad); }
+// Whether operations are recorded: never under inference mode, whatever grad mode says.
+inline bool grad_enabled() { return !(t_modes & (kNoGrad | kInferenceMode)); }
 inline void set_mode(Mode bit, bool on) { t_modes = on ? t_modes | bit : t_modes & ~bit; }
 
 // Sets or clears a mode for a scope.

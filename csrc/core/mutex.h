@@ -15,10 +15,12 @@
 namespace rush {
 
 enum class LockRank : uint8_t {
+  Gradients,          // an addition to some tensor's gradient
   LibraryFolders,     // where oneDNN and the like are looked for
   Probe,              // code that may trap is tried out
   IsaLevel,           // the instruction set is settled
-  Accumulators,       // a leaf finds its accumulator
+  Hooks,              // lists of hooks
+  DroppedReferences,  // Python objects that wait for the GIL
   AllocatorSwitches,  // caching on or off, injected failures
   ThreadRegistry,     // the allocator's thread caches
   SizeClass,          // a central list of small blocks

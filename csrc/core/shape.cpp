@@ -72,14 +72,14 @@ Dims strides_for(IntList sizes, MemoryFormat format) {
 
 bool is_contiguous(IntList sizes, IntList strides) {
   int64_t step = 1;
+  bool fits = true;
   for (size_t i = sizes.size(); i-- > 0;) {
-    if (sizes[i] == 0) return true;
-    if (sizes[i] != 1) {
-      if (strides[i] != step) return false;
-      step *= sizes[i];
-    }
+    if (sizes[i] == 0) return true;  // whatever the strides: there is nothing to be out of place
+    if (sizes[i] == 1 || !fits) continue;
+    fits = strides[i] == step;
+    step *= fits ? sizes[i] : 1;
   }
-  return true;
+  return fits;
 }
 
 bool is_channels_last(IntList sizes, IntList strides) {

@@ -2,6 +2,8 @@
 
 #include <new>
 
+#include "core/modes.h"
+
 namespace rush {
 namespace {
 
@@ -32,6 +34,9 @@ void keep(void* p) noexcept {
     t_free.slots[t_free.count++] = p;
   }
 }
+
+// What is born under inference_mode() never joins a graph.
+uint8_t birth_flags() { return t_modes & kInferenceMode ? TensorImpl::kInference : 0; }
 
 void set_sizes(TensorImpl* t, IntList sizes, IntList strides, int64_t n) {
   t->sizes.assign(sizes.data(), uint32_t(sizes.size()));
@@ -66,7 +71,7 @@ TensorImpl* TensorImpl::create() {
 void TensorImpl::destroy(TensorImpl* t) noexcept {
   // The wrapper goes first: its destructor may still look at the tensor's fields.
   if (t->has(kOwnsPyObject)) host_hooks().drop_py_object(t->py_object);
-  delete t->autograd;
+  if (t->autograd) t->autograd->dispose();
   t->~TensorImpl();
   keep(t);
 }
@@ -84,6 +89,7 @@ Tensor make_tensor(Ref<Storage> storage, IntList sizes, IntList strides, int64_t
   t->storage = std::move(storage);
   t->dtype = dtype;
   t->offset = offset;
+  t->flags = birth_flags();
   set_sizes(t, sizes, strides, numel(sizes));
   return out;
 }
@@ -103,7 +109,7 @@ Tensor make_tensor(IntList sizes, DType dtype, Device device) {
     t->strides[i] = step;
     step *= std::max<int64_t>(sizes[i], 1);
   }
-  t->flags = TensorImpl::kContiguous;
+  t->flags = TensorImpl::kContiguous | birth_flags();
   return out;
 }
 
@@ -183,7 +189,9 @@ MemoryFormat Tensor::suggest_memory_format() const {
 }
 
 const Ref<VersionCounter>& Tensor::version_counter() const {
-  if (!impl_->version) impl_->version = Ref<VersionCounter>::adopt(new VersionCounter);
+  // Backward runs without the GIL, and two threads may take views of one shared tensor.
+  if (!impl_->version.load())
+    impl_->version.install(Ref<VersionCounter>::adopt(new VersionCounter));
   return impl_->version;
 }
 
@@ -192,6 +200,7 @@ void Tensor::bump_version(const char* writer) const { version_counter()->bump(wr
 Tensor Tensor::alias(IntList sizes, IntList strides, int64_t offset) const {
   Tensor out = make_tensor(impl_->storage, sizes, strides, offset, dtype());
   out.impl_->version = version_counter();
+  out.impl_->set(TensorImpl::kInference, impl_->has(TensorImpl::kInference));
   return out;
 }
 

@@ -28,7 +28,11 @@ namespace rush {
 class Tensor;
 
 struct AutogradMeta {
-  virtual ~AutogradMeta() = default;
+  // The tensor is gone. Whatever hangs on this is freed without recursion.
+  virtual void dispose() noexcept = 0;
+
+ protected:
+  ~AutogradMeta() = default;
 };
 
 class VersionCounter : public Counted<VersionCounter> {
@@ -131,7 +135,10 @@ class RUSH_API Tensor {
   // The one element of a one-element CPU tensor.
   Scalar item() const;
 
-  uint32_t version() const { return impl_->version ? impl_->version->count() : 0; }
+  uint32_t version() const {
+    const VersionCounter* v = impl_->version.load();
+    return v ? v->count() : 0;
+  }
   const Ref<VersionCounter>& version_counter() const;  // made on first use
   void bump_version(const char* writer) const;
 

@@ -186,9 +186,10 @@ void detail::parallel_run(int64_t n, int64_t grain, RangeFn fn, void* context) {
     return;
   }
   Job job{.fn = fn, .context = context, .n = n, .piece = (n - 1) / threads + 1};
-  // Long loops run over elements: pieces of whole cache lines and vectors. Short ones run over
-  // rows.
-  if (job.piece >= 1024) job.piece = (job.piece + 63) / 64 * 64;
+  // Long loops run over elements: pieces of whole cache lines and vectors. Short ones may run over
+  // rows, which are better shared evenly.
+  const int64_t whole = job.piece >= 1024 ? 64 : job.piece >= 256 ? 16 : 1;
+  job.piece = (job.piece + whole - 1) / whole * whole;
   run_team(job, threads);
   if (job.error) std::rethrow_exception(job.error);
 }

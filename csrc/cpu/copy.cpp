@@ -92,7 +92,9 @@ void copy_transposed(const LoopNest& nest, int across, int64_t item) {
   parallel_for(
       tiles, std::max<int64_t>(1, kGrain / (kTile * kTile)), [&](int64_t begin, int64_t end) {
         for (int64_t tile = begin; tile < end; ++tile) {
-          const int64_t row = tile % row_tiles * kTile, col = tile / row_tiles % col_tiles * kTile;
+          // Along the destination's rows: a thread then writes whole rows, like any other loop,
+          // and no line of the cache has to go from one core to another.
+          const int64_t col = tile % col_tiles * kTile, row = tile / col_tiles % row_tiles * kTile;
           int64_t plane = tile / (row_tiles * col_tiles);
           char* dst = nest.base[0] + row * nest.strides[across][0] + col * item;
           const char* src = nest.base[1] + row * item + col * nest.strides[0][1];

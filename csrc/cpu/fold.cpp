@@ -209,7 +209,8 @@ class Folder {
     }
     const std::unique_ptr<char[]> accs(new char[size_t(outputs * segments * k_.acc_size)]);
     auto acc_of = [&](int64_t i) { return accs.get() + i * k_.acc_size; };
-    parallel_for(outputs * segments, 1, [&](int64_t begin, int64_t end) {
+    // One more segment is done sooner than a thread wakes.
+    parallel_for(outputs * segments, 2, [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i) {
         blank(acc_of(i), 1);
         fold_segment(x_ + kept_.at(i / segments).x, i % segments, acc_of(i));
@@ -374,9 +375,11 @@ void use(const FoldTable** tables) {
 const FoldTable& folds_for(DType element) {
   static const auto tables = [] {
     std::array<const FoldTable*, kDTypeCount> t{};
-    use<Isa::baseline, float, double, int64_t, bool, complex<float>, complex<double>>(t.data());
+    use<Isa::baseline, float, double, int64_t, uint64_t, bool, complex<float>, complex<double>>(
+        t.data());
 #ifdef __x86_64__
-    if (isa_level() >= IsaLevel::Avx2) use<Isa::avx2, float, double, int64_t, bool>(t.data());
+    if (isa_level() >= IsaLevel::Avx2)
+      use<Isa::avx2, float, double, int64_t, uint64_t, bool>(t.data());
     if (isa_level() >= IsaLevel::Avx512) use<Isa::avx512, float, double>(t.data());
 #endif
     return t;

@@ -17,6 +17,8 @@ inline DType wide_type(DType t) {
   if (category(t) <= Category::Integer) return DType::Int64;
   return is_reduced_float(t) ? DType::Float32 : t;
 }
+// Where their order matters.
+inline DType ordered_type(DType t) { return t == DType::UInt64 ? t : wide_type(t); }
 const FoldTable& folds_for(DType element);
 
 struct FoldCall {

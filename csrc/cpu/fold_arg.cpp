@@ -117,7 +117,7 @@ Tensor without_dim(const Tensor& t, int64_t dim) {
 void cpu_reduce_arg(ReduceFn fn, const Tensor& x, const Tensor& values, const Tensor& indices,
                     int64_t dim) {
   if (indices.numel() == 0) return;
-  const DType element = wide_type(x.dtype());
+  const DType element = ordered_type(x.dtype());
   const FoldTable& table = folds_for(element);
   const bool largest = fn == ReduceFn::Max || fn == ReduceFn::ArgMax;
   ArgCall call;
@@ -145,16 +145,17 @@ void cpu_reduce_arg(ReduceFn fn, const Tensor& x, const Tensor& values, const Te
 }
 
 void reduce_arg_all(ReduceFn fn, const Tensor& x, const Tensor& out) {
-  int64_t dim = -1;
+  int64_t dim = -1, single = 0;  // single: a dim of size 1, which is as good as none
   bool several = false;
   for (int64_t d = 0; d < x.dim(); ++d) {
+    if (x.sizes()[size_t(d)] == 1) single = d;
     if (x.sizes()[size_t(d)] == 1 || out.sizes()[size_t(d)] != 1) continue;
     several = dim >= 0;
     dim = d;
     if (several) break;
   }
   if (!several) {
-    cpu_reduce_arg(fn, x, Tensor(), out, std::max<int64_t>(dim, 0));
+    cpu_reduce_arg(fn, x, Tensor(), out, dim >= 0 ? dim : single);
     return;
   }
   internal_assert(out.numel() == 1, "argmax over several dims but not all");

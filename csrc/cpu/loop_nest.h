@@ -15,8 +15,10 @@
 
 namespace rush {
 
-// Elements a thread must have before a second one is worth waking (measured: waking costs about
-// what 32 K additions do).
+// A loop of more elements than this is shared among threads. Measured with two, the second one
+// still spinning from the loop before: 33,000 additions take 4.0 us instead of 3.8, 66,000 take 5.7
+// instead of 7.9; 33,000 exponentials 8.3 instead of 12.4. A thread that went to sleep takes 18 us
+// to wake.
 inline constexpr int64_t kGrain = 32768;
 
 inline constexpr int kMaxOperands = 8;

@@ -88,15 +88,17 @@ Number to_number(const Scalar& s) {
 }
 
 struct ZeroSearch {
-  ConvertFn to_bool;
+  ConvertFn to_compute, to_bool;  // 256 is a zero among the uint8
+  int64_t item;
   std::atomic<bool> found{false};
 
   static void row(char* const* ptrs, const int64_t* strides, int64_t n, const void* context) {
     auto* self = static_cast<ZeroSearch*>(const_cast<void*>(context));
-    char truths[1024];
+    alignas(16) char numbers[1024 * 16], truths[1024];
     for (int64_t done = 0; done < n; done += 1024) {
       const int64_t m = std::min<int64_t>(1024, n - done);
-      self->to_bool(truths, 1, ptrs[0] + done * strides[0], strides[0], m);
+      self->to_compute(numbers, self->item, ptrs[0] + done * strides[0], strides[0], m);
+      self->to_bool(truths, 1, numbers, self->item, m);
       if (std::memchr(truths, 0, size_t(m))) self->found.store(true, std::memory_order_relaxed);
     }
   }
@@ -104,8 +106,9 @@ struct ZeroSearch {
 
 // Integers have no infinity; raises before anything is written. PyTorch's text, which programs
 // test.
-void check_divisor(const Tensor& divisor) {
-  ZeroSearch search{convert_fn(divisor.dtype(), DType::Bool)};
+void check_divisor(const Tensor& divisor, DType compute) {
+  ZeroSearch search{convert_fn(divisor.dtype(), compute), convert_fn(compute, DType::Bool),
+                    element_size(compute)};
   loop({divisor}, ZeroSearch::row, &search);
   check(!search.found.load(), ErrorKind::Runtime, "",
         "ZeroDivisionError: an integer is divided by zero");
@@ -160,7 +163,7 @@ void run_entry(const Entry& e, DType compute, const Tensor* const (&inputs)[Inpu
   internal_assert(params.size() == e.params,
                   "a functor got another number of parameters than it has");
   if constexpr (Inputs == 2) {
-    if (e.checks_zero) check_divisor(*inputs[1]);
+    if (e.checks_zero) check_divisor(*inputs[1], compute);
   }
   Number numbers[4];
   for (size_t i = 0; i < params.size(); ++i) numbers[i] = to_number(params[i]);

@@ -27,9 +27,9 @@ Choice choose(ReduceFn fn, DType x, DType out) {
     case ReduceFn::Prod:
       return {Fold::Prod, wide_type(out)};
     case ReduceFn::Max:
-      return truth ? Choice{Fold::Any, x} : Choice{Fold::Max, wide_type(x)};
+      return truth ? Choice{Fold::Any, x} : Choice{Fold::Max, ordered_type(x)};
     case ReduceFn::Min:
-      return truth ? Choice{Fold::All, x} : Choice{Fold::Min, wide_type(x)};
+      return truth ? Choice{Fold::All, x} : Choice{Fold::Min, ordered_type(x)};
     case ReduceFn::Any:
       return {Fold::Any, DType::Bool};
     case ReduceFn::All:

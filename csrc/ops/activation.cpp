@@ -1,4 +1,5 @@
 // Activations. Each gradient is one fused pass, an op of activation_backward.cpp.
+#include "ops/fits.h"
 #include "ops/pointwise.h"
 
 namespace rush {
@@ -30,8 +31,11 @@ struct Relu6 : Named<"relu6"> {
 
 struct Threshold : Named<"threshold"> {
   static constexpr bool in_place_safe = true;
-  static Spec check(const Tensor& x, const Scalar&, const Scalar&) {
-    return floating_like<UnaryFn::Threshold>(name, x);
+  static Spec check(const Tensor& x, const Scalar& threshold, const Scalar& value) {
+    const Spec spec = floating_like<UnaryFn::Threshold>(name, x);
+    check_fits(name, spec.dtype, threshold);
+    check_fits(name, spec.dtype, value);
+    return spec;
   }
   static void run(const Tensor& x, const Scalar& threshold, const Scalar& value,
                   const Tensor& out) {

@@ -1,6 +1,8 @@
 // Pointwise arithmetic of two tensors. The engine sums gradients over broadcast dimensions;
 // formulas here need not.
 #include "ops/data.h"
+#include "ops/dying.h"
+#include "ops/fits.h"
 #include "ops/pointwise.h"
 
 namespace rush {
@@ -115,9 +117,24 @@ struct Rsub : Named<"rsub"> {
 struct Mul : SameBinary<"mul", BinaryFn::Mul> {
   static constexpr uint32_t needs[] = {in(1), in(0)};
   static Grads grad(const Ctx& c, const Tensor& g, const Tensor& a, const Tensor& b) {
-    return {c.wants(0) ? g * rush::conj(b) : Tensor(), c.wants(1) ? g * rush::conj(a) : Tensor()};
+    Grads grads(2);
+    if (c.wants(0)) grads[0] = c.wants(1) ? g * rush::conj(b) : multiply_last(g, rush::conj(b));
+    if (c.wants(1)) grads[1] = multiply_last(g, rush::conj(a));
+    return grads;
   }
 };
+
+Tensor multiply_last(const Tensor& g, const Tensor& factor) {
+  // One reference is the engine's, which drops it after this.
+  const bool dies = g.ref()->use_count() == 1 && g.storage()->use_count() == 1 &&
+                    !g.storage()->read_only() && g.is_contiguous();
+  if (!dies || grad_enabled() || t_modes & kSlowPath || g.is_meta() || op::any_tangent(g, factor))
+    return g * factor;
+  const Spec product = Mul::check(g, factor);
+  if (product.dtype != g.dtype() || !(product.sizes == g.sizes())) return g * factor;
+  Mul::run(g, factor, g);
+  return g;
+}
 
 struct Div : FloatBinary<"div", BinaryFn::Div> {
   static constexpr uint32_t needs[] = {in(1), in(0) | in(1)};
@@ -201,6 +218,8 @@ struct Pow : SameBinary<"pow", BinaryFn::Pow>, PowerGrads {
                   " for a ", a.dtype(), " tensor");
     }
     if (is_trivial(a, b)) return like(a);
+    if (b.is_wrapped_number() && is_integral(a.dtype()) && is_integral(b.dtype()))
+      check_fits(name, a.dtype(), b.item());
     return SameBinary::check(a, b);
   }
   // A bool tensor to the power True or False needs no power at all.

@@ -6,6 +6,7 @@
 #include "core/threads.h"
 #include "functors/complex.h"
 #include "ops/data.h"
+#include "ops/fits.h"
 #include "ops/operators.h"
 
 namespace rush {
@@ -89,12 +90,23 @@ struct OnesLike {
   }
 };
 
+namespace {
+
+// One cannot count in bools, nor in complex numbers.
+void check_countable(const char* op, std::optional<DType> t) {
+  check_dtype(!t || !(*t == DType::Bool || is_complex(*t)), op, "not implemented for ", *t,
+              " tensors");
+}
+
+}  // namespace
+
 struct ArangeStart {
   static constexpr const char* name = "arange";
   static Tensor call(const Scalar& start, const Scalar& end, const Scalar& step,
                      std::optional<DType> dtype, std::optional<Layout>,
                      std::optional<Device> device, bool requires_grad, bool pin_memory) {
     const bool exact = !start.is_floating() && !end.is_floating() && !step.is_floating();
+    check_countable(name, dtype);
     check(!start.is_complex() && !end.is_complex() && !step.is_complex(), ErrorKind::Runtime, name,
           "complex numbers have no order to count in");
     const double a = start.to_double(), b = end.to_double(), d = step.to_double();
@@ -150,6 +162,7 @@ struct Full {
                      std::optional<Layout>, std::optional<Device> device, bool requires_grad,
                      bool pin_memory) {
     Tensor t = fresh(name, size, dtype.value_or(value.default_type()), device, pin_memory);
+    check_fill(name, t.dtype(), value);
     fill_data(t, value);
     return finished(std::move(t), requires_grad);
   }
@@ -170,6 +183,7 @@ struct FullLike {
                      std::optional<Layout>, std::optional<Device> device, bool requires_grad,
                      bool pin_memory, std::optional<MemoryFormat> format) {
     Tensor t = fresh_like(name, self, dtype, device, pin_memory, format);
+    check_fill(name, t.dtype(), value);
     fill_data(t, value);
     return finished(std::move(t), requires_grad);
   }
@@ -265,6 +279,9 @@ struct Range {
                      std::optional<DType> dtype, std::optional<Layout>,
                      std::optional<Device> device, bool requires_grad, bool pin_memory) {
     check(end.has_value(), ErrorKind::Type, name, "missing argument 'end'");
+    check_countable(name, dtype);
+    check(!start.is_complex() && !end->is_complex() && !step.is_complex(), ErrorKind::Runtime, name,
+          "complex numbers have no order to count in");
     const double a = start.to_double(), b = end->to_double(), d = step.to_double();
     check(d != 0, ErrorKind::Runtime, name, "step must not be zero");
     check(std::isfinite(a) && std::isfinite(b), ErrorKind::Runtime, name, "the range from ", start,
@@ -297,6 +314,7 @@ struct ScalarTensor {
   static Tensor call(const Scalar& s, std::optional<DType> dtype, std::optional<Layout>,
                      std::optional<Device> device, bool requires_grad, bool pin_memory) {
     Tensor t = fresh(name, Dims{}, dtype, device, pin_memory);
+    check_fill(name, t.dtype(), s);
     fill_data(t, s);
     return finished(std::move(t), requires_grad);
   }
@@ -320,6 +338,7 @@ struct NewFull {
                      std::optional<Device> device, bool requires_grad, bool pin_memory) {
     Tensor t =
         fresh(name, size, dtype.value_or(self.dtype()), device.value_or(self.device()), pin_memory);
+    check_fill(name, t.dtype(), value);
     fill_data(t, value);
     return finished(std::move(t), requires_grad);
   }

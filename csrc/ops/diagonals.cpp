@@ -82,7 +82,7 @@ struct Triangle {
   static constexpr const char* name = upper ? "triu" : "tril";
   static Spec check(const Tensor& self, int64_t) {
     check_shape(self.dim() >= 2, name, "needs at least 2 dimensions, got shape ", self.sizes());
-    return like(self);
+    return {self.sizes(), self.dtype(), self.device()};
   }
   static void run(const Tensor& self, int64_t diagonal, const Tensor& out) {
     triangle_cpu(self, diagonal, upper, out);

@@ -45,11 +45,20 @@ const bool g_filled = [] {
   ops.sum_to = sum_to;
   ops.cast = cast_gradient;
   ops.clone = [](const Tensor& t) { return clone(t); };
+  ops.clone_strided = [](const Tensor& t, IntList strides) {
+    Tensor out = make_tensor(t.sizes(), strides, t.dtype(), t.device());
+    copy_(out, t);
+    return out;
+  };
   ops.ones_like = [](const Tensor& t) { return ones_like(t); };
   ops.zeros = [](IntList sizes, DType dtype, Device device) {
     return zeros(sizes, dtype, std::nullopt, device);
   };
   ops.copy = [](const Tensor& dst, const Tensor& src) { copy_(dst, src); };
+  ops.any_nan = [](const Tensor& t) {
+    const NoGradGuard no_grad;
+    return any(ne(detached(t), detached(t))).item().to<bool>();
+  };
   ops.contiguous_clone = [](const Tensor& t) { return clone(t, MemoryFormat::Contiguous); };
   ops.as_strided = [](const Tensor& t, IntList sizes, IntList strides, int64_t offset) {
     return as_strided(t, sizes, strides, offset);

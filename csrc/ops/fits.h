@@ -8,16 +8,16 @@
 namespace rush {
 
 // Raises for a complex number and a real type, and for a number beyond the type's range. Fractions
-// are cut off, infinities and NaN are for floats only, and unsigned types take negative numbers
-// modulo their size, as in PyTorch.
+// are cut off, infinities and NaN are for floats only, and unsigned types take negative ints modulo
+// their size, as in PyTorch.
 inline void check_fits(std::string_view op, DType t, const Scalar& s) {
-  check_dtype(!s.is_complex() || is_complex(t), op, "a complex value cannot be written into a ", t,
-              " tensor");
-  if (t == DType::Bool || is_complex(t) || s.is_bool() || t == DType::Float64) return;
+  if (t == DType::Bool || is_complex(t) || s.is_bool()) return;
+  check_dtype(!s.is_complex(), op, "a complex value cannot be written into a ", t, " tensor");
+  if (t == DType::Float64) return;
   dispatch_storage(op, t, [&]<typename T>() {
     if constexpr (is_int<T>) {
       const double hi = double(limits<T>::max),
-                   lo = is_signed_int<T> ? double(limits<T>::lowest) : -hi;
+                   lo = is_signed_int<T> ? double(limits<T>::lowest) : (s.is_integer() ? -hi : 0);
       const bool fits =
           s.is_integer() && sizeof(T) == 8 ? true : s.to_double() >= lo && s.to_double() <= hi;
       check(fits, ErrorKind::Runtime, op, "the value ", s, " is out of range for ", t);
@@ -30,6 +30,11 @@ inline void check_fits(std::string_view op, DType t, const Scalar& s) {
             " is out of range for ", t);
     }
   });
+}
+
+// The same for a whole tensor of that number, where too large a float becomes infinite.
+inline void check_fill(std::string_view op, DType t, const Scalar& s) {
+  if (!is_floating(t) || s.is_complex()) check_fits(op, t, s);
 }
 
 }  // namespace rush

@@ -154,7 +154,7 @@ struct IndexSelect {
     check_index(index.dim() <= 1, name, "index must be a vector, got shape ", index.sizes());
     check_index_type(name, self, index);
     const auto d = size_t(wrap_dim(name, dim, self.dim()));
-    check_index(self.dim() > 0 || index.numel() == 1, name,
+    rush::check(self.dim() > 0 || index.numel() == 1, ErrorKind::Range, name,
                 "index into a 0-d tensor must have one element, got ", index.numel());
     Spec spec{self.sizes(), self.dtype(), self.device()};
     if (self.dim() > 0) spec.sizes[d] = index.numel();

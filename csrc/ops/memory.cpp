@@ -1,5 +1,6 @@
 // Copies, fills and conversions: the ops that only move values.
 #include "ops/data.h"
+#include "ops/fits.h"
 #include "ops/op.h"
 #include "ops/operators.h"
 
@@ -32,6 +33,7 @@ struct Fill {
   static Spec check(const Tensor& self, const Tensor& value) {
     check_shape(value.dim() == 0, name, "the value must be a number or a 0-d tensor, got shape ",
                 value.sizes());
+    if (value.is_wrapped_number()) check_fill(name, self.dtype(), value.item());
     return like(self);
   }
   static void run(const Tensor&, const Tensor& value, const Tensor& out) {

@@ -19,6 +19,9 @@ void prepare_out(const char* op, const Tensor& out, const Spec& spec) {
   check(out.device() == spec.device, ErrorKind::Device, op, "out is on ", out.device(),
         ", the inputs are on ", spec.device);
   check(!out.storage()->read_only(), ErrorKind::Runtime, op, "out wraps read-only memory");
+  check(!out.impl()->has(TensorImpl::kInference) || t_modes & kInferenceMode, ErrorKind::Runtime,
+        op,
+        "out was made under inference_mode() and must not be written outside of it; clone() it");
   check(!has_internal_overlap(out), ErrorKind::Runtime, op,
         "more than one index of out refers to one memory location, as after expand()");
   if (out.sizes() == spec.sizes) return;

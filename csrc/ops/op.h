@@ -109,8 +109,11 @@ struct Kept<TensorList> {
 };
 template <>
 struct Kept<IntList> {
-  Dims value;
-  Kept(IntList v, bool) : value(v) {}
+  SmallVector<int64_t, 4> value;  // not Dims: cat has as many extents as tensors
+  Kept(IntList v, bool) {
+    value.reserve(v.size());
+    for (int64_t x : v) value.push_back(x);
+  }
   IntList get(const Node*) const { return value; }
   void release() {}
 };
@@ -315,6 +318,7 @@ class OpNode final : public Node {
     for (size_t k = 0; k < I; ++k) n += is_tensor[k];
     return n;
   }
+
   std::tuple<Kept<A>...> kept_;
   SmallVector<SavedTensor, 1> outs_;
 };

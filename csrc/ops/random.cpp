@@ -35,16 +35,16 @@ void fill_floating(const char* op, RandomFn fn, const Tensor& self, Generator* g
     fill_random(fn, self, next_call(generator), a, b);
     return;
   }
-  // A complex normal has independent parts that share the variance.
-  check(fn == RandomFn::Normal, ErrorKind::DType, op, "not implemented for ", self.dtype(),
-        " tensors");
+  // The parts are independent; those of a normal number share its variance.
+  check(fn == RandomFn::Normal || fn == RandomFn::Uniform, ErrorKind::DType, op,
+        "not implemented for ", self.dtype(), " tensors");
   Dims sizes(self.sizes()), strides(self.strides());
   for (int64_t& s : strides) s *= 2;
   sizes.push_back(2);
   strides.push_back(1);
   const Tensor parts =
       make_tensor(self.storage(), sizes, strides, self.offset() * 2, to_real(self.dtype()));
-  fill_random(fn, parts, next_call(generator), a, b / std::sqrt(2.0));
+  fill_random(fn, parts, next_call(generator), a, fn == RandomFn::Normal ? b / std::sqrt(2.0) : b);
 }
 
 // The integers [0, limit] that a dtype counts without gaps.
@@ -97,8 +97,7 @@ void check_std(const char* op, double std) {
 struct Uniform_ : Overwrites {
   static constexpr const char* name = "uniform_";
   static void check(const Tensor& self, double from, double to, Generator*) {
-    rush::check(is_floating(self.dtype()), ErrorKind::DType, name, "not implemented for ",
-                self.dtype(), " tensors");
+    check_floating(name, self);
     rush::check(from <= to, ErrorKind::Runtime, name, "expects from <= to, got from=", from,
                 " and to=", to);
     rush::check(std::isfinite(to - from), ErrorKind::Runtime, name, "the width of [", from, ", ",
@@ -343,6 +342,7 @@ struct Randperm {
                      std::optional<Device> device, bool requires_grad, bool pin) {
     check(n >= 0, ErrorKind::Runtime, name, "n must not be negative, got ", n);
     const DType t = dtype.value_or(DType::Int64);
+    check_dtype(t != DType::Bool && !is_complex(t), name, "not implemented for ", t, " tensors");
     check(n <= exact_limit(t), ErrorKind::Runtime, name, "n = ", n, " does not fit ", t);
     // Sorting random keys, rather than swapping in place, gives every device the same order.
     const Tensor keys = fresh(name, Dims{n}, DType::Int64, device, pin);

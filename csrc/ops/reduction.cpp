@@ -175,7 +175,7 @@ void check_ordered(const char* op, const Tensor& x) {
 
 // An extreme of nothing does not exist.
 void check_not_empty(const char* op, const Tensor& x, const ReducedDims& dims) {
-  check(dims.folded(x) > 0 || numel(dims.shape(x, false)) == 0, ErrorKind::Index, op,
+  check(dims.folded(x) > 0 || numel(dims.shape(x, false)) == 0, ErrorKind::Range, op,
         "cannot reduce over a dimension of size 0 in shape ", x.sizes(),
         ": the operation has no identity");
 }
@@ -377,8 +377,15 @@ DType truth_type(const Tensor& x) { return x.dtype() == DType::UInt8 ? DType::UI
 template <ReduceFn fn>
 struct Truth {
   static constexpr bool differentiable = false;
+  // An empty list of dims folds nothing, unlike for sums.
+  static bool keeps_all(const std::optional<IntList>& dim) { return dim && dim->empty(); }
+  static Spec check_as(const char* op, const Tensor& x, const std::optional<IntList>& dim,
+                       bool keepdim) {
+    return {keeps_all(dim) ? x.sizes() : ReducedDims(op, x, dim).shape(x, keepdim), truth_type(x),
+            x.device()};
+  }
   static void run(const Tensor& x, const std::optional<IntList>& dim, bool, const Tensor& out) {
-    const Tensor seen = ReducedDims("any", x, dim).keepdim_view(x, out);
+    const Tensor seen = keeps_all(dim) ? out : ReducedDims("any", x, dim).keepdim_view(x, out);
     if (out.dtype() == DType::Bool) return reduce(fn, x, seen);
     const Tensor answer = make_tensor(seen.sizes(), DType::Bool, seen.device());
     reduce(fn, x, answer);
@@ -391,13 +398,13 @@ struct Truth {
 struct Any : Truth<ReduceFn::Any> {
   static constexpr const char* name = "any";
   static Spec check(const Tensor& x, const std::optional<IntList>& dim, bool keepdim) {
-    return {ReducedDims(name, x, dim).shape(x, keepdim), truth_type(x), x.device()};
+    return check_as(name, x, dim, keepdim);
   }
 };
 struct All : Truth<ReduceFn::All> {
   static constexpr const char* name = "all";
   static Spec check(const Tensor& x, const std::optional<IntList>& dim, bool keepdim) {
-    return {ReducedDims(name, x, dim).shape(x, keepdim), truth_type(x), x.device()};
+    return check_as(name, x, dim, keepdim);
   }
 };
 

@@ -11,7 +11,7 @@ namespace {
 Spec scan_spec(const char* op, const Tensor& x, int64_t dim, std::optional<DType> dtype) {
   wrap_dim(op, dim, x.dim());
   const bool exact = category(x.dtype()) <= Category::Integer;
-  return like(x, dtype.value_or(exact ? DType::Int64 : x.dtype()));
+  return {x.sizes(), dtype.value_or(exact ? DType::Int64 : x.dtype()), x.device()};
 }
 
 // In place, dtype= cannot ask for another one; that integers add up in int64 does not count.
@@ -89,7 +89,7 @@ struct RunningExtreme {
   static std::array<Spec, 2> check_as(const char* op, const Tensor& x, int64_t dim) {
     check_ordered(op, x);
     wrap_dim(op, dim, x.dim());
-    return {like(x), like(x, DType::Int64)};
+    return {Spec{x.sizes(), x.dtype(), x.device()}, Spec{x.sizes(), DType::Int64, x.device()}};
   }
   static void run_as(const char* op, const Tensor& x, int64_t dim, const Tensor& values,
                      const Tensor& indices) {
@@ -138,7 +138,7 @@ struct LogcumsumexpReal {
     rush::check(is_floating(x.dtype()), ErrorKind::DType, name, "not implemented for ", x.dtype(),
                 " tensors");
     wrap_dim(name, dim, x.dim());
-    return like(x);
+    return {x.sizes(), x.dtype(), x.device()};
   }
   static void run(const Tensor& x, int64_t dim, const Tensor& out) {
     if (x.dim() == 0) return copy_data(out, x);

@@ -31,7 +31,8 @@ Spec check_scatter(const char* op, const Tensor& self, int64_t dim, const Tensor
   check_index_type(op, self, index);
   const int64_t d = wrap_dim(op, dim, self.dim());
   if (src) check_same_type(op, self, *src);
-  if (index.numel() == 0) return like(self);
+  const Spec spec{self.sizes(), self.dtype(), self.device()};
+  if (index.numel() == 0) return spec;
   auto rank = [](const Tensor& t) { return std::max<int64_t>(t.dim(), 1); };
   check_shape(rank(index) == rank(self), op,
               "index must have as many dimensions as the tensor: shapes ", index.sizes(), " and ",
@@ -47,7 +48,7 @@ Spec check_scatter(const char* op, const Tensor& self, int64_t dim, const Tensor
                 " except along dimension ", d, ", nor src in any dimension",
                 src ? concat(" (shape ", src->sizes(), ")") : std::string());
   }
-  return like(self);
+  return spec;
 }
 
 // Lines along dim of `out`; src may be a single element that is repeated.
@@ -379,7 +380,7 @@ struct IndexAdd {
                     const Scalar& alpha) {
     check_slices(name, self, dim, index, source);
     check_fits(name, self.dtype(), alpha);
-    return like(self);
+    return {self.sizes(), self.dtype(), self.device()};
   }
   static void run(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& source,
                   const Scalar& alpha, const Tensor& out) {
@@ -398,7 +399,7 @@ struct IndexCopy {
   static constexpr bool in_place_safe = true;
   static Spec check(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& source) {
     check_slices(name, self, dim, index, source);
-    return like(self);
+    return {self.sizes(), self.dtype(), self.device()};
   }
   static void run(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& source,
                   const Tensor& out) {
@@ -416,6 +417,8 @@ struct IndexFill {
   static constexpr const char* name = "index_fill";
   static constexpr bool in_place_safe = true;
   static Spec check(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& value) {
+    rush::check(index.dtype() == DType::Int64 || index.dtype() == DType::Int32, ErrorKind::Range,
+                name, "index must be int64 or int32, got ", index.dtype());
     check_index_type(name, self, index);
     rush::check(index.dim() <= 1, ErrorKind::Range, name, "index must be a vector, got shape ",
                 index.sizes());
@@ -447,7 +450,7 @@ struct IndexReduce {
                     std::string_view reduce, bool) {
     check_slices(name, self, dim, index, source);
     Fold(name, reduce, self.dtype(), false);
-    return like(self);
+    return {self.sizes(), self.dtype(), self.device()};
   }
   static void run(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& source,
                   std::string_view reduce, bool include_self, const Tensor& out) {

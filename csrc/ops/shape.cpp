@@ -58,7 +58,7 @@ struct Unflatten {
 
 struct Ravel {
   static constexpr const char* name = "ravel";
-  static Tensor call(const Tensor& x) { return reshape(x, Dims{x.numel()}); }
+  static Tensor call(const Tensor& x) { return view(contiguous(x), Dims{x.numel()}); }
 };
 
 struct ViewAs {
@@ -102,6 +102,7 @@ struct Movedim {
 struct Adjoint {
   static constexpr const char* name = "adjoint";
   static Tensor call(const Tensor& x) {
+    if (x.dim() == 0) return conj(x);
     check(x.dim() >= 2, ErrorKind::Runtime, name,
           "expects a matrix or a batch of matrices, got shape ", x.sizes());
     return conj(transpose(x, -2, -1));
@@ -442,10 +443,10 @@ struct RepeatInterleave {
 struct RepeatInterleaveCounts {
   static constexpr const char* name = "repeat_interleave";
   static Tensor call(const Tensor& repeats, std::optional<int64_t> output_size) {
+    check(repeats.dtype() == DType::Int64 || repeats.dtype() == DType::Int32, ErrorKind::DType,
+          name, "repeats must be int32 or int64, got ", repeats.dtype());
     check(repeats.dim() == 1, ErrorKind::Runtime, name, "repeats must be a vector, got shape ",
           repeats.sizes());
-    check(repeats.dtype() == DType::Int64 || repeats.dtype() == DType::Int32, ErrorKind::Runtime,
-          name, "repeats must be int32 or int64, got ", repeats.dtype());
     check(!repeats.is_meta(), ErrorKind::NotImplemented, name,
           "the result's size depends on the counts, which a meta tensor does not hold");
     const Tensor counts = contiguous_data(
@@ -579,7 +580,7 @@ struct Diff {
     for (int64_t i = 0; i < n; ++i) {
       const int64_t size = extent(out, d);
       const Tensor late = slice(out, d, 1, size, 1), early = slice(out, d, 0, size - 1, 1);
-      out = x.dtype() == DType::Bool
+      out = out.dtype() == DType::Bool
                 ? cast(cast(late, DType::UInt8) - cast(early, DType::UInt8), DType::Bool)
                 : late - early;
     }
@@ -588,6 +589,11 @@ struct Diff {
 };
 
 namespace {
+
+// No element is written, so several indices may share one, as after expand().
+struct ChangesGeometry {
+  static constexpr bool repeats_are_fine = true;
+};
 
 // Takes over the geometry that a view op computes. Views cannot change their own shape while a
 // graph watches their base.
@@ -605,7 +611,7 @@ Geometry geometry_after(const Tensor& self, Tensor (*view)(const Tensor&, int64_
 
 }  // namespace
 
-struct Unsqueeze_ {
+struct Unsqueeze_ : ChangesGeometry {
   static constexpr const char* name = "unsqueeze_";
   static void check(const Tensor& x, int64_t dim) { wrap_dim(name, dim, x.dim() + 1); }
   static void run(const Tensor& x, int64_t dim) {
@@ -618,7 +624,7 @@ struct Unsqueeze_ {
   }
 };
 
-struct Squeeze_ {
+struct Squeeze_ : ChangesGeometry {
   static constexpr const char* name = "squeeze_";
   static void check(const Tensor&) {}
   static void run(const Tensor& x) {
@@ -630,7 +636,7 @@ struct Squeeze_ {
   }
 };
 
-struct SqueezeDim_ {
+struct SqueezeDim_ : ChangesGeometry {
   static constexpr const char* name = "squeeze_";
   static void check(const Tensor& x, IntList dims) {
     for (int64_t d : dims) wrap_dim(name, d, x.dim());
@@ -645,7 +651,7 @@ struct SqueezeDim_ {
   }
 };
 
-struct Transpose_ {
+struct Transpose_ : ChangesGeometry {
   static constexpr const char* name = "transpose_";
   static void check(const Tensor& x, int64_t a, int64_t b) {
     wrap_dim(name, a, x.dim()), wrap_dim(name, b, x.dim());
@@ -660,7 +666,11 @@ struct Transpose_ {
   }
 };
 
-struct T_ {
+struct Swapaxes_ : Transpose_ {
+  static constexpr const char* name = "swapaxes_";
+};
+
+struct T_ : ChangesGeometry {
   static constexpr const char* name = "t_";
   static void check(const Tensor& x) {
     rush::check(x.dim() <= 2, ErrorKind::Runtime, name,

@@ -1,15 +1,66 @@
 #include "ops/spec.h"
 
+#include "core/small_vector.h"
+
 namespace rush {
 namespace {
 
-// The layout of a fresh pointwise result: that of the first full-sized input.
-void choose_layout(Spec& spec, std::initializer_list<const Tensor*> inputs) {
-  for (const Tensor* t : inputs) {
-    if (t->dim() == 0 || !(t->sizes() == spec.sizes)) continue;
-    if (!t->is_contiguous()) spec.strides = preserved_strides(t->sizes(), t->strides());
-    return;
+// Strides of t as seen from the whole shape: 0 along dims that it is repeated over.
+Dims spread_strides(const Tensor& t, const Dims& sizes) {
+  Dims strides(uint32_t(sizes.size()), 0);
+  const size_t skip = sizes.size() - size_t(t.dim());
+  for (size_t d = skip; d < sizes.size(); ++d)
+    if (t.sizes()[d - skip] == sizes[d]) strides[d] = t.strides()[d - skip];
+  return strides;
+}
+
+// Does dim a lie inside dim b? The first input decides that has steps along both.
+bool lies_inside(size_t a, size_t b, const Dims& sizes, std::span<const Dims> strides,
+                 bool& known) {
+  known = true;
+  for (const Dims& s : strides) {
+    if (s[a] == 0 || s[b] == 0) continue;
+    if (s[a] != s[b]) return s[a] < s[b];
+    if (sizes[b] > sizes[a]) return true;
   }
+  known = false;
+  return false;
+}
+
+// The layout of a fresh pointwise result: dense, with the dims in the order in which the inputs
+// have them in memory. Dims that no input orders stay row-major.
+void choose_layout(Spec& spec, std::initializer_list<const Tensor*> inputs) {
+  SmallVector<Dims, 3> strides;
+  bool row_major = true;
+  for (const Tensor* t : inputs) {
+    if (t->dim() == 0) continue;
+    row_major = row_major && t->is_contiguous();
+    strides.push_back(spread_strides(*t, spec.sizes));
+  }
+  if (row_major) return;
+  const size_t n = spec.sizes.size();
+  Dims order;  // from the innermost dim outwards
+  for (size_t d = n; d-- > 0;) order.push_back(int64_t(d));
+  for (size_t i = 1; i < n; ++i) {
+    for (size_t at = i, before = i; before-- > 0;) {
+      bool known = false;
+      const bool swap = lies_inside(size_t(order[at]), size_t(order[before]), spec.sizes,
+                                    {strides.data(), strides.size()}, known);
+      if (swap) {
+        std::swap(order[at], order[before]);
+        at = before;
+      } else if (known) {
+        break;
+      }
+    }
+  }
+  Dims result(uint32_t(n), 0);
+  int64_t step = 1;  // too large a product is found by whoever allocates
+  for (const int64_t d : order) {
+    result[size_t(d)] = step;
+    step = int64_t(uint64_t(step) * uint64_t(std::max<int64_t>(spec.sizes[size_t(d)], 1)));
+  }
+  if (!is_contiguous(spec.sizes, result)) spec.strides = result;
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <limits>
 
 #include "ops/data.h"
+#include "ops/fits.h"
 #include "ops/pointwise.h"
 
 namespace rush {
@@ -12,7 +13,10 @@ struct Where : Named<"where"> {
   static Spec check(const Tensor& condition, const Tensor& a, const Tensor& b) {
     check_dtype(condition.dtype() == DType::Bool || condition.dtype() == DType::UInt8, name,
                 "the condition must be a bool tensor, it is ", condition.dtype());
-    return pointwise(name, condition, a, b, result_type(a, b));
+    const DType t = result_type(a, b);
+    for (const Tensor* x : {&a, &b})
+      if (x->is_wrapped_number()) check_fill(name, t, x->item());
+    return pointwise(name, condition, a, b, t);
   }
   static void run(const Tensor& condition, const Tensor& a, const Tensor& b, const Tensor& out) {
     map_ternary(TernaryFn::Where, condition, a, b, out, {}, compute_type(result_type(a, b)));

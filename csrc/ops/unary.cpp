@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "ops/data.h"
+#include "ops/dying.h"
 #include "ops/pointwise.h"
 
 namespace rush {
@@ -109,7 +110,9 @@ struct Rsqrt : FloatUnary<"rsqrt", UnaryFn::Rsqrt> {
 
 struct Exp : FloatUnary<"exp", UnaryFn::Exp> {
   static constexpr uint32_t needs[] = {kOut};
-  static Grads grad(const Ctx& c, const Tensor& g, const Tensor&) { return {g * conj(c.out())}; }
+  static Grads grad(const Ctx& c, const Tensor& g, const Tensor&) {
+    return {multiply_last(g, conj(c.out()))};
+  }
   static Tensor jvp(const Jvp& j, const Tensor&) { return j.tangent(0) * j.out(); }
 };
 

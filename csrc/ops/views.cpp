@@ -44,7 +44,7 @@ struct Slice {
   static Geometry view(const Tensor& x, int64_t dim, std::optional<int64_t> start,
                        std::optional<int64_t> end, int64_t step) {
     check_index(x.dim() > 0, name, "a 0-d tensor cannot be sliced");
-    check(step > 0, ErrorKind::Value, name, "the step must be positive, got ", step,
+    check(step > 0, ErrorKind::Argument, name, "the step must be positive, got ", step,
           "; use flip() to reverse");
     const auto d = uint32_t(wrap_dim(name, dim, x.dim()));
     const int64_t n = x.sizes()[d];
@@ -256,6 +256,10 @@ struct Transpose {
   static Grads grad(const Ctx&, const Tensor& g, const Tensor&, int64_t dim0, int64_t dim1) {
     return {transpose(g, dim0, dim1)};
   }
+};
+
+struct Swapaxes : Transpose {
+  static constexpr const char* name = "swapaxes";
 };
 
 struct Permute {

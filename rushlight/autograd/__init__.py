@@ -1,20 +1,31 @@
-"""Gradients of recorded programs: backward, grad, and the switches for recording."""
+"""Gradients of recorded programs: backward, grad, and what one can hang onto the graph."""
 
-from rushlight.autograd import grad_mode
+from rushlight.autograd import anomaly_mode, function, grad_mode, graph
 from rushlight.autograd._engine import backward, grad
+from rushlight.autograd.anomaly_mode import detect_anomaly, set_detect_anomaly
+from rushlight.autograd.function import Function
 from rushlight.autograd.grad_mode import (
     enable_grad,
     inference_mode,
     no_grad,
     set_grad_enabled,
 )
+from rushlight.autograd.variable import Variable, variable
 
 __all__ = [
+    "Function",
+    "Variable",
+    "anomaly_mode",
     "backward",
+    "detect_anomaly",
     "enable_grad",
+    "function",
     "grad",
     "grad_mode",
+    "graph",
     "inference_mode",
     "no_grad",
+    "set_detect_anomaly",
     "set_grad_enabled",
+    "variable",
 ]

@@ -1,25 +1,71 @@
 """The two ways to ask for gradients; the work is done by the C++ engine."""
 
+import warnings
+from collections.abc import Mapping
+
 from rushlight import _C
 from rushlight._C import Tensor
 
 
-def _as_list(value):
-    return [value] if isinstance(value, Tensor) else list(value)
+def _is_edge(value):
+    return isinstance(value, tuple) and hasattr(value, "output_nr")  # a GradientEdge
+
+
+def _as_list(function, name, value):
+    if isinstance(value, Tensor) or _is_edge(value):
+        return [value]
+    try:
+        return list(value)
+    except TypeError:
+        kind = type(value).__name__
+        raise TypeError(
+            f"{function}: '{name}' must be a tensor or a sequence of tensors, not {kind}"
+        ) from None
+
+
+def _edges(name, values):
+    from rushlight.autograd.graph import get_gradient_edge
+
+    edges = [get_gradient_edge(v) if isinstance(v, Tensor) else v for v in values]
+    for e in edges:
+        if not _is_edge(e):
+            raise TypeError(f"grad: '{name}' must hold tensors or GradientEdges, not "
+                            f"{type(e).__name__}")  # fmt: skip
+    return [(e.node, e.output_nr) for e in edges]
+
+
+def _grad_of_edges(outputs, inputs, grads, retain_graph, create_graph, allow_unused):
+    """autograd.grad where some of the tensors are given as GradientEdges."""
+    if grads is None:
+        grads = [None] * len(outputs)
+    if len(grads) != len(outputs):
+        raise RuntimeError(f"grad: got {len(outputs)} outputs and {len(grads)} gradients")
+    seeds = []
+    for output, grad in zip(outputs, grads, strict=True):
+        if grad is None and isinstance(output, Tensor) and output.numel() == 1:
+            grad = _C.ones_like(output)
+        if grad is None:
+            raise RuntimeError("grad: a GradientEdge among the outputs needs a gradient in "
+                               "grad_outputs")  # fmt: skip
+        seeds.append(grad)
+    return _C._grad_of_edges(_edges("outputs", outputs), seeds, _edges("inputs", inputs),
+                             create_graph if retain_graph is None else retain_graph,
+                             create_graph, allow_unused)  # fmt: skip
 
 
 def backward(tensors, grad_tensors=None, retain_graph=None, create_graph=False, inputs=None):
-    """Adds the gradients of ``tensors`` to the ``.grad`` of the leaves they depend on."""
-    tensors = _as_list(tensors)
-    grads = [None] * len(tensors) if grad_tensors is None else _as_list(grad_tensors)
-    if len(grads) != len(tensors):
-        raise RuntimeError(f"backward: got {len(tensors)} tensors and {len(grads)} gradients")
+    """Adds the gradients of ``tensors`` to the ``.grad`` of the leaves they depend on.
+
+    ``grad_tensors`` are the gradients of ``tensors`` themselves; None stands for one, and is only
+    for tensors with one element. ``inputs`` names the tensors that shall get a gradient instead of
+    all leaves; they need not be leaves.
+    """
+    tensors = _as_list("backward", "tensors", tensors)
+    if grad_tensors is not None:
+        grad_tensors = _as_list("backward", "grad_tensors", grad_tensors)
     if inputs is not None:
-        inputs = _as_list(inputs)
-        if not inputs:
-            raise RuntimeError("backward: inputs must not be empty")
-    _C._backward(tensors, grads, create_graph if retain_graph is None else retain_graph,
-                 create_graph, inputs)  # fmt: skip
+        inputs = _as_list("backward", "inputs", inputs)
+    _C._backward(tensors, grad_tensors, retain_graph, create_graph, inputs)
 
 
 def grad(
@@ -33,22 +79,32 @@ def grad(
     is_grads_batched=False,
     materialize_grads=False,
 ):
-    """The gradients of ``outputs`` with respect to ``inputs``, as a tuple."""
+    """The gradients of ``outputs`` with respect to ``inputs``, as a tuple (a dict for a dict).
+
+    No ``.grad`` changes. An input that the outputs do not depend on is an error, or with
+    ``allow_unused=True`` gets None, or with ``materialize_grads=True`` zeros.
+    """
     if not only_inputs:
-        raise ValueError("grad: only_inputs=False is no longer supported; use backward()")
+        warnings.warn(
+            "grad: only_inputs=False has no effect; use backward() to fill every .grad",
+            FutureWarning,
+            stacklevel=2,
+        )
     if is_grads_batched:
         raise NotImplementedError("grad: is_grads_batched=True is not supported")
     if materialize_grads and allow_unused is False:
         raise ValueError("grad: materialize_grads=True needs allow_unused=True or None")
-    outputs, inputs = _as_list(outputs), _as_list(inputs)
-    grads = [None] * len(outputs) if grad_outputs is None else _as_list(grad_outputs)
-    if len(grads) != len(outputs):
-        raise RuntimeError(f"grad: got {len(outputs)} outputs and {len(grads)} gradients")
+    keys = list(inputs) if isinstance(inputs, Mapping) else None
+    outputs = _as_list("grad", "outputs", outputs)
+    inputs = _as_list("grad", "inputs", inputs if keys is None else inputs.values())
+    if grad_outputs is not None:
+        grad_outputs = _as_list("grad", "grad_outputs", grad_outputs)
     unused = materialize_grads if allow_unused is None else allow_unused
-    results = _C._grad(outputs, inputs, grads,
-                       create_graph if retain_graph is None else retain_graph,
-                       create_graph, unused)  # fmt: skip
+    if any(_is_edge(t) for t in (*outputs, *inputs)):
+        return _grad_of_edges(outputs, inputs, grad_outputs, retain_graph, create_graph, unused)
+    results = _C._grad(outputs, inputs, grad_outputs, retain_graph, create_graph, unused)
     if materialize_grads:
-        results = [_C.zeros_like(x) if g is None else g
-                   for g, x in zip(results, inputs, strict=True)]  # fmt: skip
-    return tuple(results)
+        results = tuple(
+            _C.zeros_like(x) if g is None else g for x, g in zip(inputs, results, strict=True)
+        )
+    return results if keys is None else dict(zip(keys, results, strict=True))

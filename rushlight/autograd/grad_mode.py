@@ -2,6 +2,7 @@
 
 import functools
 import inspect
+import warnings
 
 from rushlight import _C
 
@@ -11,8 +12,8 @@ class _Switch:
 
     def __call__(self, function):
         if inspect.isclass(function):
-            raise TypeError(f"{type(self).__name__} decorates functions, not classes; "
-                            "decorate the methods")  # fmt: skip
+            warnings.warn(f"{type(self).__name__} on a class holds for the making of its objects "
+                          "only; decorate the methods", FutureWarning, stacklevel=2)  # fmt: skip
         if inspect.isgeneratorfunction(function):
             return self._wrap_generator(function)
 
@@ -87,9 +88,11 @@ class set_grad_enabled(_Switch):
     """Switches recording on or off: at once, or for a block or function."""
 
     def __init__(self, mode):
+        if not isinstance(mode, bool):
+            raise TypeError(f"set_grad_enabled: 'mode' must be a bool, not {type(mode).__name__}")
         self._previous = _C.is_grad_enabled()
-        self.mode = bool(mode)
-        _C._set_grad_enabled(self.mode)
+        self.mode = mode
+        _C._set_grad_enabled(mode)
 
     def __call__(self, function):
         _C._set_grad_enabled(self._previous)
@@ -124,8 +127,7 @@ class inference_mode(_Switch):
     def __enter__(self):
         self._previous = _C.is_inference_mode_enabled(), _C.is_grad_enabled()
         _C._set_inference_mode(self.mode)
-        if self.mode:
-            _C._set_grad_enabled(False)
+        _C._set_grad_enabled(not self.mode)
 
     def __exit__(self, *error):
         inference, grad = self._previous

@@ -42,7 +42,7 @@ bool complains(const std::string& text, const char* about) {
 }  // namespace
 
 TEST(upwards_is_fine) {
-  Mutex outer(LockRank::Accumulators), inner(LockRank::Pool);
+  Mutex outer(LockRank::Gradients), inner(LockRank::Pool);
   for (int round = 0; round < 3; ++round) {
     std::scoped_lock one(outer);
     std::scoped_lock two(inner);
@@ -59,7 +59,7 @@ TEST(upwards_is_fine) {
 }
 
 TEST(downwards_ends_the_process) {
-  Mutex outer(LockRank::Accumulators), inner(LockRank::Pool);
+  Mutex outer(LockRank::Gradients), inner(LockRank::Pool);
   EXPECT(complains(last_words([&] {
                      inner.lock();
                      outer.lock();
@@ -98,7 +98,7 @@ TEST(only_the_holder_releases) {
 }
 
 TEST(each_thread_has_its_own_order) {
-  Mutex outer(LockRank::Accumulators), inner(LockRank::Pool);
+  Mutex outer(LockRank::Gradients), inner(LockRank::Pool);
   inner.lock();
   std::thread([&] {
     outer.lock();

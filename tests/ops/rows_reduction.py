@@ -23,7 +23,8 @@ def reduction(f):
 def reduce(name, f, several=True, dtype=False, full=True, empty=True, **kw):
     """`several`: takes a list of dims; `full`: may leave dim out; `empty`: has an identity."""
     spec = kw.pop("spec", {})
-    calls = [C(T(3, 5, **spec), 1), C(T(2, 3, 4, 5, **spec), -2, keepdim=True)]
+    calls = [C(T(3, 5, **spec), 1), C(T(2, 3, 4, 5, **spec), -2, keepdim=True),
+             C(T(2, 1, 3, **spec), 1)]  # fmt: skip
     if full:
         calls += [C(T(3, 5, **spec)), C(T(**spec)), C(T(kw.pop("long", 300), **spec))]
     if several:
@@ -217,10 +218,10 @@ CHOICES = [
         C(T(3, 5, **APART)), C(T(3, 5, **APART), dim=0), C(T(2, 3), dim=1, keepdim=True)]),
     OpSample("max", extreme(np.max, np.argmax, np.maximum), [
         C(T(3, 5, **APART)), C(T(3, 5, **APART), 1), C(T(2, 3, 4, **APART), -2, keepdim=True),
-        C(T(3, 5), T(3, 5)), C(T()), C(T(3, 0), 0)]),
+        C(T(2, 1, 3, **APART), 1), C(T(3, 5), T(3, 5)), C(T()), C(T(3, 0), 0)]),
     OpSample("min", extreme(np.min, np.argmin, np.minimum), [
         C(T(3, 5, **APART)), C(T(3, 5, **APART), 1), C(T(2, 3, 4, **APART), -2, keepdim=True),
-        C(T(3, 5), T(3, 5)), C(T()), C(T(3, 0), 0)]),
+        C(T(2, 1, 3, **APART), 1), C(T(3, 5), T(3, 5)), C(T()), C(T(3, 0), 0)]),
     reduce("argmax", np.argmax, several=False,
            empty=False, spec=APART, more=ODD),
     reduce("argmin", np.argmin, several=False, empty=False, spec=APART, more=ODD),

@@ -26,6 +26,17 @@ constexpr FoldTable make_i64() {
 }
 constexpr FoldTable k_i64 = make_i64();
 
+// uint64 sums are sums of the same bits; above 2^63 only the order differs.
+constexpr FoldTable make_u64() {
+  FoldTable t;
+  t.folds[static_cast<int>(Fold::Max)] = fold_kernel<ExtremeFold<uint64_t, true>>();
+  t.folds[static_cast<int>(Fold::Min)] = fold_kernel<ExtremeFold<uint64_t, false>>();
+  t.arg_max = ArgLoops<uint64_t, true>::kernel();
+  t.arg_min = ArgLoops<uint64_t, false>::kernel();
+  return t;
+}
+constexpr FoldTable k_u64 = make_u64();
+
 // How many of the bytes are 1.
 struct CountLoops {
   using Acc = int64_t;
@@ -67,6 +78,10 @@ constexpr FoldTable k_truth = make_truth();
 template <>
 const FoldTable* fold_table<Isa::RUSH_ISA, int64_t>() {
   return &RUSH_ISA::k_i64;
+}
+template <>
+const FoldTable* fold_table<Isa::RUSH_ISA, uint64_t>() {
+  return &RUSH_ISA::k_u64;
 }
 template <>
 const FoldTable* fold_table<Isa::RUSH_ISA, bool>() {

@@ -1,0 +1,22 @@
+// reaper.h: frees graphs without recursion.
+//
+// Deleting a node drops its edges and saved tensors, which may delete further nodes, and so on
+// along the whole graph; deleting a tensor drops its .grad, its tangent and its grad_fn, which lead
+// to further tensors. Each thread keeps a list of the doomed: the first to come works it off, and
+// those that die meanwhile only join the list.
+#pragma once
+
+#include "autograd/meta.h"
+
+namespace rush {
+
+class Reaper {
+ public:
+  static void bury(Node* n) noexcept;
+  static void bury(GradMeta* m) noexcept;
+
+ private:
+  static void work() noexcept;
+};
+
+}  // namespace rush

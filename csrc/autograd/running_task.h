@@ -1,0 +1,41 @@
+// running_task.h: the pass of backward that this thread is in, as hooks may ask about it.
+#pragma once
+
+#include <cstdint>
+
+#include "core/export.h"
+
+namespace rush {
+
+class Node;
+
+class RUSH_API RunningTask {
+ public:
+  static const RunningTask* current();                   // null outside of backward
+  int64_t id() const { return id_; }                     // no other pass of the process has it
+  bool fills_all_leaves() const { return all_leaves_; }  // no inputs were named
+  // Will this node run, or its gradient be taken, in this pass?
+  virtual bool will_run(const Node* node) const = 0;
+
+ protected:
+  explicit RunningTask(bool all_leaves);
+  ~RunningTask() = default;
+
+  // Makes a task the current one for a scope.
+  class Scope {
+   public:
+    explicit Scope(const RunningTask* task);
+    ~Scope();
+    Scope(const Scope&) = delete;
+    Scope& operator=(const Scope&) = delete;
+
+   private:
+    const RunningTask* outer_;
+  };
+
+ private:
+  const int64_t id_;
+  const bool all_leaves_;
+};
+
+}  // namespace rush

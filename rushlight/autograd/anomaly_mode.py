@@ -1,0 +1,75 @@
+"""Looking for the operation that made a NaN, or that fails in backward."""
+
+import traceback
+import warnings
+
+from rushlight import _C
+
+__all__ = ["detect_anomaly", "set_detect_anomaly"]
+
+_PACKAGE = __name__.partition(".")[0]
+
+
+class set_detect_anomaly:
+    """Switches anomaly detection on or off: at once, or for a with block."""
+
+    def __init__(self, mode, check_nan=True):
+        self.prev = _C.is_anomaly_enabled()
+        self.prev_check_nan = _C.is_anomaly_check_nan_enabled()
+        _C._set_anomaly(mode, check_nan)
+
+    def __enter__(self):
+        pass
+
+    def __exit__(self, *error):
+        _C._set_anomaly(self.prev, self.prev_check_nan)
+
+
+class detect_anomaly:
+    """Inside, each operation remembers where it was called, and NaN is looked for.
+
+    A NaN that first comes up in a recorded operation is reported by a warning, with its line. A
+    gradient with NaN raises, and so does a backward function that fails; a warning then shows the
+    stack of the forward call. ``check_nan=False`` leaves the search for NaN out. This is slow: use
+    it to find a fault.
+    """
+
+    def __init__(self, check_nan=True):
+        self.prev = _C.is_anomaly_enabled()
+        self.prev_check_nan = _C.is_anomaly_check_nan_enabled()
+        self.check_nan = check_nan
+        warnings.warn("Anomaly Detection has been enabled. It makes programs slow; use it to find "
+                      "a fault.", stacklevel=2)  # fmt: skip
+
+    def __enter__(self):
+        _C._set_anomaly(True, self.check_nan)
+
+    def __exit__(self, *error):
+        _C._set_anomaly(self.prev, self.prev_check_nan)
+
+
+def _stack():
+    """The stack of the operation that is being called, as lines of text."""
+    return traceback.format_stack()[:-1]
+
+
+def _warn_of_call(node, lines):
+    warnings.warn(
+        f"Error detected in {node}. Traceback of forward call that caused the error:\n"
+        + "".join(lines),
+        stacklevel=2,
+    )
+
+
+def _users_frame():
+    """The innermost frame that is not ours."""
+    for frame in reversed(traceback.extract_stack()):
+        if f"/{_PACKAGE}/" not in frame.filename.replace("\\", "/"):
+            return frame
+    return None
+
+
+def _warn_of_nan(node):
+    frame = _users_frame()
+    where = f" at {frame.filename}:{frame.lineno}: {frame.line}" if frame else ""
+    warnings.warn(f"NaN in forward: the operation of {node} returned NaN{where}", stacklevel=2)

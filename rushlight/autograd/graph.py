@@ -1,0 +1,218 @@
+"""Looking at the graph from Python, and stepping into it: nodes, edges, hooks on saved tensors."""
+
+import contextlib
+import threading
+import weakref
+from typing import NamedTuple
+
+from rushlight import _C
+from rushlight._C import Tensor
+from rushlight._C import _Node as Node
+
+__all__ = [
+    "GradientEdge",
+    "Node",
+    "allow_mutation_on_saved_tensors",
+    "disable_saved_tensors_hooks",
+    "get_gradient_edge",
+    "increment_version",
+    "register_multi_grad_hook",
+    "save_on_cpu",
+    "saved_tensors_hooks",
+]
+
+
+class GradientEdge(NamedTuple):
+    """Where a tensor's gradient goes: a result of a node. Stands for the tensor in autograd.grad."""
+
+    node: Node
+    output_nr: int
+    ownership_token: Node | None = None
+
+
+def get_gradient_edge(tensor):
+    """The edge that autograd would follow for this tensor."""
+    if not isinstance(tensor, Tensor):
+        raise TypeError(f"get_gradient_edge: expected a Tensor, not {type(tensor).__name__}")
+    if not tensor.requires_grad:
+        raise RuntimeError("get_gradient_edge: the tensor does not require gradients")
+    return GradientEdge(*_C._gradient_edge(tensor))
+
+
+def increment_version(tensor):
+    """Tells autograd that the memory of a tensor, or of several, was written behind its back."""
+    for t in (tensor,) if isinstance(tensor, Tensor) else tensor:
+        _C._bump_version(t)
+
+
+class saved_tensors_hooks:
+    """Inside, what operations save for backward goes through a pair of functions.
+
+    ``pack_hook(tensor)`` is called when a tensor is saved and may return anything;
+    ``unpack_hook`` gets that back when backward reads it, and returns a tensor with the same
+    values. The innermost pair counts.
+    """
+
+    def __init__(self, pack_hook, unpack_hook):
+        self.pack_hook = pack_hook
+        self.unpack_hook = unpack_hook
+
+    def __enter__(self):
+        _C._push_saved_tensors_hooks(self.pack_hook, self.unpack_hook)
+
+    def __exit__(self, *error):
+        _C._pop_saved_tensors_hooks()
+
+
+class save_on_cpu(saved_tensors_hooks):
+    """Inside, saved tensors wait for backward in the CPU's memory."""
+
+    def __init__(self, pin_memory=False, device_type="cuda"):
+        def pack(tensor):
+            if not pin_memory:
+                return tensor.device, tensor.cpu()
+            packed = _C.empty_like(tensor, device="cpu")
+            if tensor.device.type != "cpu":
+                packed = packed.pin_memory()
+            packed.copy_(tensor)
+            return tensor.device, packed
+
+        def unpack(packed):
+            device, tensor = packed
+            return tensor.to(device, non_blocking=pin_memory)
+
+        super().__init__(pack, unpack)
+
+
+@contextlib.contextmanager
+def disable_saved_tensors_hooks(error_message):
+    """Inside, saved_tensors_hooks raises an error with this text."""
+    before = _C._saved_tensors_hooks_refusal()
+    try:
+        _C._set_saved_tensors_hooks_refusal(error_message)
+        yield
+    finally:
+        _C._set_saved_tensors_hooks_refusal(before)
+
+
+class _MultiHandle:
+    """Removes several hooks at once."""
+
+    def __init__(self, handles):
+        self.handles = tuple(handles)
+
+    def remove(self):
+        for handle in self.handles:
+            handle.remove()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *error):
+        self.remove()
+
+
+def register_multi_grad_hook(tensors, fn, *, mode="all"):
+    """Calls ``fn`` once a backward when the gradients of several tensors are there.
+
+    With mode "all", fn gets a list of gradients, None for those that this backward does not
+    compute, when the last of the others is there. With "any", it gets the first one.
+    """
+    if mode not in ("all", "any"):
+        raise ValueError(f"register_multi_grad_hook: mode must be 'all' or 'any', not {mode!r}")
+    tensors = tuple(tensors)
+    lock = threading.Lock()
+    seen = {}  # by backward: what has arrived
+
+    if mode == "any":
+
+        def first(grad):
+            task = _C._current_graph_task()
+            with lock:
+                if seen.get("last") == task:
+                    return
+                seen["last"] = task
+            fn(grad)
+
+        return _MultiHandle([t.register_hook(first) for t in tensors])
+
+    edges = [get_gradient_edge(t) for t in tensors]
+
+    def hook_of(index):
+        def hook(grad):
+            task = _C._current_graph_task()
+            with lock:
+                grads, expected = seen.get(task, (None, None))
+                if grads is None:
+                    expected = sum(_C._will_run(e.node) for e in edges)
+                    grads = [None] * len(tensors)
+                    seen[task] = grads, [expected]
+                    expected = seen[task][1]
+                grads[index] = grad
+                expected[0] -= 1
+                done = expected[0] == 0
+                if done:
+                    del seen[task]
+            if done:
+                fn(grads)
+
+        return hook
+
+    return _MultiHandle([t.register_hook(hook_of(i)) for i, t in enumerate(tensors)])
+
+
+class _SavedCopies:
+    """What allow_mutation_on_saved_tensors knows: saved tensors by storage, copies of overwritten
+    ones."""
+
+    def __init__(self):
+        self.saved = weakref.WeakSet()
+
+    def clear(self):
+        self.saved.clear()
+
+
+class _Saved:
+    """One saved tensor: itself until somebody writes to its memory, then a copy made before."""
+
+    def __init__(self, tensor):
+        self.tensor = tensor
+        self.storage = tensor.untyped_storage()._cdata
+        self.copied = False
+
+
+@contextlib.contextmanager
+def allow_mutation_on_saved_tensors():
+    """Inside, tensors saved for backward may be overwritten: they are copied first.
+
+    Backward must run inside as well. Yields an object whose clear() forgets what was saved.
+    """
+    context = _SavedCopies()
+
+    def pack(tensor):
+        saved = _Saved(tensor)
+        context.saved.add(saved)
+        return saved
+
+    def before_write(tensor):
+        storage = tensor.untyped_storage()._cdata
+        for saved in list(context.saved):
+            if not saved.copied and saved.storage == storage:
+                saved.tensor = saved.tensor.clone()
+                saved.copied = True
+
+    def unpack(saved):
+        if saved not in context.saved:
+            raise RuntimeError(
+                "allow_mutation_on_saved_tensors: backward must run inside the with block, before "
+                "clear() is called"
+            )
+        return saved.tensor
+
+    with saved_tensors_hooks(pack, unpack):
+        _C._push_write_observer(before_write)
+        try:
+            yield context
+        finally:
+            _C._pop_write_observer()
+            context.clear()

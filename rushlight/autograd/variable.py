@@ -1,0 +1,25 @@
+"""Variable, PyTorch's first name for a tensor that is recorded: today another name of Tensor."""
+
+from rushlight import _C
+from rushlight._C import Tensor
+
+
+class _VariableMeta(type):
+    def __instancecheck__(cls, other):
+        return isinstance(other, Tensor)
+
+
+class Variable(metaclass=_VariableMeta):
+    """``Variable(tensor, requires_grad)`` gives a tensor; every tensor is an instance."""
+
+    def __new__(cls, data=None, requires_grad=False, volatile=None):
+        if data is None:
+            data = _C.empty(0)
+        if not isinstance(data, Tensor):
+            raise TypeError(f"Variable: expected a Tensor, not {type(data).__name__}")
+        return data.detach().requires_grad_(requires_grad)
+
+
+def variable(data, requires_grad=False):
+    """The function form that old programs use."""
+    return Variable(data, requires_grad)

@@ -1,0 +1,377 @@
+"""Trading time for memory: a part of the program keeps its inputs only, and runs again in backward.
+
+Two ways, chosen by ``use_reentrant``:
+
+- False, the better one. forward records its graph as ever, but a pair of saved-tensor hooks keeps a
+  placeholder for every tensor that would be saved. The first placeholder that backward asks for
+  runs the function once more, and the tensors saved then, in the same order, take the places. The
+  second run stops as soon as it has saved the last of them.
+- True, the older one. A custom Function runs the function without recording; its backward runs it
+  again with recording and calls backward() inside. It knows only tensors among the arguments
+  themselves, and works with backward() without ``inputs`` only.
+"""
+
+import contextlib
+import itertools
+import traceback
+import warnings
+import weakref
+
+from rushlight import _C
+from rushlight import random as _random
+from rushlight._C import Tensor
+from rushlight.autograd import _engine, graph
+from rushlight.autograd.function import Function
+from rushlight.autograd.grad_mode import enable_grad, no_grad
+
+__all__ = [
+    "CheckpointError",
+    "CheckpointFunction",
+    "check_backward_validity",
+    "checkpoint",
+    "checkpoint_sequential",
+    "detach_variable",
+    "get_device_states",
+    "noop_context_fn",
+    "set_checkpoint_debug_enabled",
+    "set_checkpoint_early_stop",
+    "set_device_states",
+]
+
+
+class CheckpointError(RuntimeError):
+    """The second run of a checkpointed function did not do what the first one did."""
+
+
+def noop_context_fn():
+    """The default context_fn: nothing around forward, nothing around the second run."""
+    return contextlib.nullcontext(), contextlib.nullcontext()
+
+
+_debug = None  # None: as the call says
+_early_stop = True
+
+
+class _Setting:
+    """A module-wide switch for a with block."""
+
+    def __init__(self, name, value):
+        self.name, self.value = name, value
+
+    def __enter__(self):
+        self.before = globals()[self.name]
+        globals()[self.name] = self.value
+
+    def __exit__(self, *error):
+        globals()[self.name] = self.before
+
+
+def set_checkpoint_debug_enabled(enabled):
+    """Inside a with block, checkpoints run with debug=enabled whatever they were given."""
+    return _Setting("_debug", enabled)
+
+
+def set_checkpoint_early_stop(enable):
+    """Inside a with block, whether second runs stop once everything needed is there."""
+    return _Setting("_early_stop", enable)
+
+
+def get_device_states(*args):
+    """The generators of the devices of some tensors; Rushlight has one generator for all."""
+    return [], []
+
+
+def set_device_states(devices, states, *, device_type=None):
+    """Restores what get_device_states returned."""
+
+
+def detach_variable(inputs):
+    """The same arguments, tensors cut off from their graph but requiring gradients as before."""
+    if not isinstance(inputs, tuple):
+        raise RuntimeError("detach_variable: only a tuple of tensors is supported, not "
+                           f"{type(inputs).__name__}")  # fmt: skip
+    return tuple(
+        x.detach().requires_grad_(x.requires_grad) if isinstance(x, Tensor) else x for x in inputs
+    )
+
+
+def check_backward_validity(inputs):
+    """Warns when no argument requires a gradient: a reentrant checkpoint then has none."""
+    if not any(isinstance(x, Tensor) and x.requires_grad for x in inputs):
+        warnings.warn("checkpoint: none of the inputs requires a gradient; gradients will be None",
+                      stacklevel=2)  # fmt: skip
+
+
+@contextlib.contextmanager
+def _replayed_rng(state):
+    """Random numbers as they were in forward; afterwards the generator goes on as before."""
+    if state is None:
+        yield
+        return
+    with _random.fork_rng():
+        _C.set_rng_state(state)
+        yield
+
+
+# use_reentrant=True ------------------------------------------------------------------------------
+
+
+class CheckpointFunction(Function):
+    """Runs a function without recording, and again with recording in backward."""
+
+    @staticmethod
+    def forward(ctx, run_function, preserve_rng_state, *args):
+        check_backward_validity(args)
+        ctx.run_function = run_function
+        ctx.rng_state = _C.get_rng_state() if preserve_rng_state else None
+        ctx.inputs = [None if isinstance(a, Tensor) else a for a in args]
+        ctx.tensor_at = [i for i, a in enumerate(args) if isinstance(a, Tensor)]
+        ctx.save_for_backward(*(args[i] for i in ctx.tensor_at))
+        with no_grad():
+            return run_function(*args)
+
+    @staticmethod
+    def backward(ctx, *grads):
+        if not _C._is_checkpoint_valid():
+            raise RuntimeError(
+                "checkpoint: use_reentrant=True works with backward() without inputs= only, not "
+                "with autograd.grad(); pass use_reentrant=False"
+            )
+        inputs = list(ctx.inputs)
+        for i, tensor in zip(ctx.tensor_at, ctx.saved_tensors, strict=True):
+            inputs[i] = tensor
+        inputs = detach_variable(tuple(inputs))
+        with _replayed_rng(ctx.rng_state), enable_grad():
+            outputs = ctx.run_function(*inputs)
+        if isinstance(outputs, Tensor):
+            outputs = (outputs,)
+        wanted = [
+            (out, g)
+            for out, g in zip(outputs, grads, strict=True)
+            if isinstance(out, Tensor) and out.requires_grad
+        ]
+        if not wanted:
+            raise RuntimeError(
+                "checkpoint: none of the outputs requires a gradient; this checkpoint is not needed"
+            )
+        _engine.backward([out for out, _ in wanted], [g for _, g in wanted])
+        return (None, None, *(x.grad if isinstance(x, Tensor) else None for x in inputs))
+
+
+# use_reentrant=False -----------------------------------------------------------------------------
+
+
+class _SaveInputs(Function):
+    """Keeps the tensors among the arguments in a node, so that an outer checkpoint (or any other
+    pair of saved-tensor hooks) takes care of them as of every saved tensor."""
+
+    @staticmethod
+    def forward(ctx, hook, *tensors):
+        ctx.save_for_backward(*tensors)
+        return hook.clone()
+
+    @staticmethod
+    def backward(ctx, grad):
+        raise AssertionError("this node is only a place for saved tensors")
+
+
+class _Arguments:
+    """The arguments of a checkpointed call, tensors kept through _SaveInputs."""
+
+    def __init__(self, args, kwargs):
+        self.rest = [None if isinstance(a, Tensor) else a for a in args]
+        self.kwargs = kwargs
+        self.tensor_at = [i for i, a in enumerate(args) if isinstance(a, Tensor)]
+        hook = _C.empty(0).requires_grad_()
+        self.node = _SaveInputs.apply(hook, *(args[i] for i in self.tensor_at)).grad_fn
+
+    def get(self):
+        args = list(self.rest)
+        for i, tensor in zip(self.tensor_at, self.node.saved_tensors, strict=True):
+            args[i] = tensor
+        return args, self.kwargs
+
+
+class _Place:
+    """Stands for one saved tensor; holds it, by backward, between the second run and its use."""
+
+    def __init__(self):
+        self.tensors = {}
+
+
+class _EnoughSaved(Exception):
+    """Ends a second run early."""
+
+
+_fresh_ids = itertools.count(-2, -1)  # for reads outside of a backward
+
+
+class _Frame:
+    """One checkpointed call."""
+
+    def __init__(self, run_again, early_stop, check, debug):
+        self.run_again = run_again
+        self.early_stop = early_stop
+        self.check = check
+        self.debug = debug
+        self.places = []  # weak: what backward will not ask for again need not be kept
+        self.saved = []  # metadata of the tensors saved in forward, and their stacks
+        self.again = {}  # by backward: metadata of those saved in the second run
+        self.stopped = {}
+
+    def describe(self, tensor):
+        stack = "".join(traceback.format_stack()[:-3]) if self.debug else None
+        return (tuple(tensor.shape), tensor.dtype, tensor.device), stack
+
+    def pack(self, tensor):
+        place = _Place()
+        self.places.append(weakref.ref(place))
+        self.saved.append(self.describe(tensor))
+        return place
+
+    def unpack(self, place):
+        task = _C._current_graph_task()
+        task = next(_fresh_ids) if task < 0 else task
+        if task not in place.tensors:  # the first one that is read, or read once more
+            self.recompute(task)
+            self.compare(task)
+            self.again.pop(task, None)
+        return place.tensors.pop(task)
+
+    def recompute(self, task):
+        again = self.again[task] = []
+
+        def pack(tensor):
+            # Inner hooks see detached tensors too; nothing may keep the second graph alive.
+            number = len(again)
+            again.append(self.describe(tensor))
+            if number < len(self.places):
+                place = self.places[number]()
+                if place is not None:
+                    place.tensors[task] = tensor.detach()
+                if self.early_stop and number + 1 == len(self.places):
+                    raise _EnoughSaved
+            return tensor.detach()
+
+        with (
+            contextlib.suppress(_EnoughSaved),
+            graph.saved_tensors_hooks(pack, lambda tensor: tensor),
+            enable_grad(),
+        ):
+            self.run_again()
+
+    def compare(self, task):
+        again = self.again[task]
+        if len(again) != len(self.saved):
+            raise CheckpointError(
+                "checkpoint: the second run of the function saved another number of tensors than "
+                f"the first: {len(self.saved)} then, {len(again)} now. The function must do the "
+                "same both times" + self.advice(again)
+            )
+        if self.check is None:
+            return
+        lines = []
+        for i, ((before, _), (now, _)) in enumerate(zip(self.saved, again, strict=True)):
+            if self.check(before) != self.check(now):
+                lines.append(f"tensor {i}: (shape, dtype, device) was {before}, is {now}")
+        if lines:
+            raise CheckpointError(
+                "checkpoint: tensors saved by the second run of the function differ from those of "
+                "the first:\n" + "\n".join(lines) + self.advice(again)
+            )
+
+    def advice(self, again):
+        if not self.debug:
+            return "\nPass debug=True to see the operations that saved them."
+        parts = []
+        for name, saved in (("first", self.saved), ("second", again)):
+            for i, (what, stack) in enumerate(saved):
+                parts.append(f"\n{name} run, tensor {i} {what}, saved at:\n{stack}")
+        return "".join(parts)
+
+
+_CHECKS = {"default": lambda description: description, "none": None}
+
+
+def _without_reentry(function, args, kwargs, preserve, context_fn, determinism_check, debug, stop):
+    if determinism_check not in _CHECKS:
+        raise ValueError(f"checkpoint: determinism_check must be one of {list(_CHECKS)}, not "
+                         f"{determinism_check!r}")  # fmt: skip
+    forward_context, again_context = context_fn()
+    if not _C.is_grad_enabled():
+        with forward_context:
+            return function(*args, **kwargs)
+    debug = debug if _debug is None else _debug
+    rng_state = _C.get_rng_state() if preserve else None
+    arguments = _Arguments(args, kwargs)
+
+    def run_again():
+        with _replayed_rng(rng_state), again_context:
+            args, kwargs = arguments.get()
+            function(*args, **kwargs)
+
+    frame = _Frame(run_again, stop and _early_stop, _CHECKS[determinism_check], debug)
+    with graph.saved_tensors_hooks(frame.pack, frame.unpack), forward_context:
+        return function(*args, **kwargs)
+
+
+def checkpoint(
+    function,
+    *args,
+    use_reentrant=None,
+    context_fn=noop_context_fn,
+    determinism_check="default",
+    debug=False,
+    early_stop=True,
+    **kwargs,
+):
+    """``function(*args, **kwargs)``, keeping its arguments only and running it again in backward.
+
+    ``preserve_rng_state=True`` (the default) gives the second run the same random numbers.
+    ``context_fn`` returns two context managers, for the first run and for the second;
+    ``determinism_check`` ("default" or "none") compares shapes, dtypes and devices of what both
+    runs save; ``debug`` adds the stacks to that error; ``early_stop`` ends the second run once
+    everything is there.
+    """
+    if use_reentrant is None:
+        warnings.warn("checkpoint: pass use_reentrant explicitly; False is recommended, True is "
+                      "taken now", stacklevel=2)  # fmt: skip
+        use_reentrant = True
+    preserve = kwargs.pop("preserve_rng_state", True)
+    if not use_reentrant:
+        return _without_reentry(function, args, kwargs, preserve, context_fn, determinism_check,
+                                debug, early_stop)  # fmt: skip
+    if kwargs:
+        raise ValueError("checkpoint: use_reentrant=True takes no keyword arguments for the "
+                         f"function, got {', '.join(kwargs)}")  # fmt: skip
+    if context_fn is not noop_context_fn or debug:
+        raise ValueError("checkpoint: context_fn and debug need use_reentrant=False")
+    return CheckpointFunction.apply(function, preserve, *args)
+
+
+def checkpoint_sequential(functions, segments, input, use_reentrant=None, **kwargs):
+    """Runs functions one after the other, in segments of which all but the last are checkpointed."""
+    if use_reentrant is None:
+        warnings.warn("checkpoint_sequential: pass use_reentrant explicitly; False is recommended, "
+                      "True is taken now", stacklevel=2)  # fmt: skip
+        use_reentrant = True
+    preserve = kwargs.pop("preserve_rng_state", True)
+    if kwargs:
+        raise ValueError(f"checkpoint_sequential: unexpected keyword arguments {', '.join(kwargs)}")
+    functions = list(functions.children()) if hasattr(functions, "children") else list(functions)
+
+    def chain(start, end):
+        def run(x):
+            for f in functions[start:end]:
+                x = f(x)
+            return x
+
+        return run
+
+    size = len(functions) // segments
+    start = 0
+    for _ in range(segments - 1):
+        run = chain(start, start + size)
+        input = checkpoint(run, input, use_reentrant=use_reentrant, preserve_rng_state=preserve)
+        start += size
+    return chain(start, len(functions))(input)

@@ -1,0 +1,49 @@
+"""Handles of hooks that are kept in a dict, as modules keep theirs."""
+
+import itertools
+import weakref
+from collections import OrderedDict
+
+from rushlight import _C
+
+_ids = itertools.count()
+
+
+class _HandleMeta(type):
+    # The handles of tensors' and nodes' hooks are made by the core.
+    def __instancecheck__(cls, instance):
+        return type.__instancecheck__(cls, instance) or (
+            cls is RemovableHandle and isinstance(instance, _C._HookHandle)
+        )
+
+
+class RemovableHandle(metaclass=_HandleMeta):
+    """Takes a hook off the dict it was put into. Usable in a with statement."""
+
+    def __init__(self, hooks_dict, *, extra_dict=None):
+        self.hooks_dict_ref = weakref.ref(hooks_dict)
+        self.id = next(_ids)
+        extra = [] if extra_dict is None else extra_dict
+        extra = extra if isinstance(extra, list) else [extra]
+        self.extra_dict_ref = tuple(weakref.ref(d) for d in extra)
+
+    def remove(self):
+        """Takes the hook off; doing so twice is fine."""
+        for ref in (self.hooks_dict_ref, *self.extra_dict_ref):
+            hooks = ref()
+            if hooks is not None:
+                hooks.pop(self.id, None)
+
+    def __getstate__(self):
+        return self.hooks_dict_ref(), self.id, tuple(ref() for ref in self.extra_dict_ref)
+
+    def __setstate__(self, state):
+        hooks, self.id, extra = state
+        self.hooks_dict_ref = weakref.ref(OrderedDict() if hooks is None else hooks)
+        self.extra_dict_ref = tuple(weakref.ref(OrderedDict() if d is None else d) for d in extra)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *error):
+        self.remove()

@@ -13,6 +13,8 @@ _FOREIGN_DTYPE = re.compile(
     r"torch\.(float8_\w+|float4_\w+|complex32|chalf|q\w*int\w+|u?int[1-7]|bits\w+)$"
 )
 
+_PARAMETER_CLASSES = {"torch.nn.parameter.Parameter", "torch.nn.parameter.Buffer"}
+
 
 def full_name(module, name):
     """The name in today's spelling: protocol 2 calls builtins __builtin__."""
@@ -39,7 +41,7 @@ class Allowed:
 
     def get(self, name):
         found = self._users.get(name) or TABLE.get(name)
-        if found is None and name == "torch.nn.parameter.Parameter":
+        if found is None and name in _PARAMETER_CLASSES:
             return _parameter_class(name)
         if found is None and name == "builtins.getattr" and self._users:
             return self._nested
@@ -68,10 +70,10 @@ def _calling(value):
 
 def _parameter_class(name):
     try:
-        from rushlight.nn.parameter import Parameter
+        from rushlight.nn import parameter
     except ImportError:
         return None
-    return Global(name, Parameter)
+    return Global(name, getattr(parameter, name.rpartition(".")[2]))
 
 
 def _refusal(name):

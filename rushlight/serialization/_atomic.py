@@ -47,9 +47,9 @@ def replacing(path):
 
 def _new_file_beside(folder, name):
     # os.open with 0o666 gives a new file the rights that open() would: the umask's.
-    name = os.fsdecode(name)[:200]
+    start = b"." + os.fsencode(name)[:200] + b"."  # a name has at most 255 bytes
     for _ in range(100):
-        path = os.path.join(os.fsdecode(folder), f".{name}.{os.urandom(6).hex()}.tmp")
+        path = os.path.join(os.fsencode(folder), start + os.urandom(6).hex().encode() + b".tmp")
         try:
             return path, os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
         except FileExistsError:

@@ -43,6 +43,7 @@ class PickleReader:
         self._globals = {}  # id of the value -> Global
         self._users_types = set()
         self._large_keys = 0
+        self._in_storages = False
 
     def load(self):
         """The object, or UnpicklingError. Afterwards `end` is where the pickle ended."""
@@ -64,10 +65,14 @@ class PickleReader:
         except (MemoryError, RuntimeError):
             raise  # about storages, devices or memory, and clear as it is
         except IndexError:
+            if self._in_storages:
+                raise
             if start >= len(data):
                 raise pickle.UnpicklingError("load: the pickle is cut short") from None
             raise _corrupt(start, "the stack or the data is too short") from None
         except Exception as error:
+            if self._in_storages:
+                raise  # from the user's map_location
             raise _corrupt(start, f"{type(error).__name__}: {error}") from error
         self.end = self._at
         result = self._stack.pop()
@@ -246,7 +251,10 @@ class PickleReader:
     def _load_persistent(self, pid):
         if type(pid) is not tuple:
             raise pickle.UnpicklingError("the id of a storage is not a tuple")
-        return self._persistent_load(pid)
+        self._in_storages = True
+        storage = self._persistent_load(pid)
+        self._in_storages = False
+        return storage
 
     # Opcodes with more to them than one line.
 

@@ -52,9 +52,15 @@ def _tensor(storage, dtype, offset, size, stride):
         )
     if any(n < 0 for n in size) or any(not 0 <= step * item < _LARGEST for step in stride):
         raise RuntimeError(f"load: a tensor cannot have sizes {size} and strides {stride}")
-    if storage.device.type == "meta":
-        return _C.empty_strided(size, stride, dtype=dtype, device="meta")
-    return _C._tensor_from_storage(storage, dtype, offset, size, stride)
+    try:
+        if storage.device.type == "meta":
+            return _C.empty_strided(size, stride, dtype=dtype, device="meta")
+        return _C._tensor_from_storage(storage, dtype, offset, size, stride)
+    except (RuntimeError, ValueError, IndexError, OverflowError) as error:
+        raise RuntimeError(
+            f"load: a tensor of sizes {size}, strides {stride} and offset {offset} does not fit "
+            f"its storage of {storage.nbytes()} bytes: {error}"
+        ) from None
 
 
 def _finished(tensor, requires_grad, metadata):

@@ -65,7 +65,7 @@ def parse_id(pid):
 
 
 def _text(value):
-    return value.decode("ascii") if isinstance(value, bytes) else value
+    return value.decode("latin1") if isinstance(value, bytes) else value
 
 
 def bytes_of(storage):

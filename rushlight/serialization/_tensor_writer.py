@@ -143,7 +143,7 @@ class TensorWriter(PickleWriter):
 
     def _write_tensor(self, tensor):
         state, slots = _attributes(tensor)
-        if isinstance(tensor, _parameter_class()):
+        if issubclass(type(tensor), _parameter_class()):
             self._write_parameter(tensor, (state, slots) if slots else state)
         elif type(tensor) is Tensor and not state and not slots:
             self._put_function(tensor)

@@ -166,7 +166,10 @@ class ZipReader:
     def _verify(self, record, data):
         # PyTorch leaves checksums out, as zero, when it is told to.
         if self._check_crc and record.crc and zlib.crc32(data) != record.crc:
-            raise broken(f"the bytes of {record.name!r} do not match their checksum")
+            raise broken(
+                f"the bytes of {record.name!r} do not match their checksum "
+                "(serialization.set_crc32_options(False) would read them as they are)"
+            )
 
     def _unpack(self, record):
         allowed = max(self._unpacked_left, record.packed * _MOST_TIMES)

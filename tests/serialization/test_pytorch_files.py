@@ -5,10 +5,10 @@ import pickle
 from pathlib import Path
 
 import pytest
-from serialization.checkpoints import CONTENTS
-from serialization.same import assert_same
 
 import rushlight as rl
+from serialization.checkpoints import CONTENTS
+from serialization.same import assert_same
 
 DATA = Path(__file__).resolve().parent.parent / "data"
 WAYS = {

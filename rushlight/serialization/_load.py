@@ -46,7 +46,9 @@ def load(f, map_location, pickle_module, weights_only, mmap, arguments):
                 "written by save. Pass mmap=False"
             )
         if source.length == 0:
-            raise EOFError("load: the file is empty")
+            raise EOFError(
+                "load: the file is empty, or the file object stands at its end (seek(0) first)"
+            )
         from rushlight.serialization._legacy_reader import load_legacy
 
         data = source.read(0, source.length)

@@ -68,9 +68,21 @@ def _finished(tensor, requires_grad, metadata):
         if type(metadata) is not dict or not set(metadata) <= {"conj", "neg"}:
             raise refuse(f"a tensor has metadata that is not understood: {metadata!r:.80}")
         # PyTorch conjugates and negates lazily; here the values themselves are written.
+        if True in metadata.values():
+            _check_copy(tensor)
         tensor = tensor.conj().resolve_conj() if metadata.get("conj") else tensor
         tensor = tensor.neg() if metadata.get("neg") else tensor
     return tensor.requires_grad_() if requires_grad is True else tensor
+
+
+def _check_copy(tensor):
+    """Raises where a copy would be larger than the storage: an expanded tensor can be of any
+    size over four bytes."""
+    if tensor.numel() * tensor.element_size() > tensor.untyped_storage().nbytes():
+        raise RuntimeError(
+            f"load: a tensor of sizes {tuple(tensor.shape)} would have to be copied, and its "
+            f"storage has {tensor.untyped_storage().nbytes()} bytes"
+        )
 
 
 def rebuild_tensor(reader, storage, offset, size, stride):
@@ -106,6 +118,8 @@ def rebuild_device_tensor(reader, data, dtype, device, requires_grad):
     """A tensor of a device without storages of its own (XLA and such), which travels by the CPU."""
     if not isinstance(data, Tensor) or not isinstance(dtype, _C.dtype):
         raise refuse("a device's tensor needs a tensor and a dtype")
+    if data.dtype != dtype:
+        _check_copy(data)
     tensor = data.to(dtype)
     return tensor.requires_grad_() if requires_grad is True else tensor
 
@@ -207,6 +221,8 @@ def _counter(reader, items=()):
 def _filled(reader, target, items):
     if isinstance(items, dict):
         items = items.items()
+    elif type(items) not in (list, tuple):  # above all no tensor, which may be endless
+        raise refuse(f"a dict needs a list of pairs, got {type(items).__name__}")
     for key, value in items:
         reader.check_key(key)
         target[key] = value

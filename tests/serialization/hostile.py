@@ -175,6 +175,20 @@ def absurd_sizes():
         name("torch._utils", "_rebuild_meta_tensor_no_storage") + b"(" + name("torch", "float32")
         + ints((1 << 62, 1 << 62)) + ints((1, 1)) + b"\x89tR"
     )  # fmt: skip
+    endless = tensor(of=storage(1), size=(1 << 40, 2), stride=(0, 0))
+    yield (
+        "OrderedDict of an endless tensor",
+        stream(name("collections", "OrderedDict") + endless + b"\x85R"),
+    )
+    yield "set of an endless tensor", stream(name("builtins", "set") + endless + b"\x85R")
+    yield "endless tensor to negate", stream(
+        name("torch._utils", "_rebuild_tensor_v2") + b"(" + storage(1) + b"K\x00"
+        + ints((1 << 33,)) + ints((0,)) + b"\x89N}" + text("neg") + b"\x88stR"
+    )  # fmt: skip
+    yield "endless tensor to convert", stream(
+        name("torch._utils", "_rebuild_device_tensor_from_cpu_tensor") + b"(" + endless
+        + name("torch", "float64") + text("cpu") + b"\x89tR"
+    )  # fmt: skip
     yield "string of 4 GiB", stream(b"X\xff\xff\xff\xff")
     yield "string of 2**63", stream(b"\x8d" + struct.pack("<Q", 1 << 63))
     yield "bytes of 2**62", stream(b"\x8e" + struct.pack("<Q", 1 << 62))

@@ -3,7 +3,6 @@
 import os
 import pickle
 from collections.abc import Callable
-from typing import Any
 
 from rushlight._C import device
 from rushlight.serialization._options import (
@@ -46,7 +45,7 @@ __all__ = [
     "validate_cuda_device",
 ]
 
-FILE_LIKE = str | os.PathLike | Any
+FILE_LIKE = str | os.PathLike  # or an object with read or write
 MAP_LOCATION = Callable | device | str | dict | None
 
 

@@ -63,5 +63,6 @@ newaxis = None
 from rushlight.autograd import enable_grad, inference_mode, no_grad, set_grad_enabled
 
 # Subpackages that are always there.
-from rushlight import autograd, linalg, nn, random, return_types, special, storage, testing
+from rushlight import autograd, func, linalg, nn, random, return_types, special, storage, testing
 from rushlight import utils, version
+from rushlight.func import vmap

@@ -127,9 +127,13 @@ void GraphTask::deliver(NodeState& s, uint32_t slot, Tensor grad) {
   Tensor& sum = s.grads[slot];
   if (!sum.defined()) {
     sum = std::move(grad);
-  } else if (!options_.create_graph && is_private(sum)) {
+    return;
+  }
+  // Inside vmap only one of the two may have samples: there is no room for the sum in the other.
+  const bool in_place = !options_.create_graph && !sum.is_batched() && !grad.is_batched();
+  if (in_place && is_private(sum)) {
     engine_ops().add_in_place(sum, grad);
-  } else if (!options_.create_graph && is_private(grad)) {
+  } else if (in_place && is_private(grad)) {
     engine_ops().add_in_place(grad, sum);
     sum = std::move(grad);
   } else {

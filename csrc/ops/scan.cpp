@@ -154,6 +154,15 @@ struct LogcumsumexpReal {
     const Tensor up = log(relu(g)), down = log(relu(neg(g)));
     return {exp(reverse(up - c.out()) + x) - exp(reverse(down - c.out()) + x)};
   }
+  // A mean of the tangents, weighted by exp(x): the gradient above is linear in g, but not written
+  // so.
+  static Tensor jvp(const Jvp& j, const Tensor& x, int64_t dim) {
+    if (x.dim() == 0) return j.tangent(0);
+    const Tensor largest = detach(amax(x, IntList(&dim, 1), true));
+    const Tensor shift = masked_fill(largest, logical_not(isfinite(largest)), wrap_number(0));
+    const Tensor weights = exp(x - shift);
+    return cumsum(weights * j.tangent(0), dim) / cumsum(weights, dim);
+  }
 };
 
 struct Logcumsumexp {

@@ -151,8 +151,17 @@ struct LogcumsumexpReal {
     if (x.dim() == 0) return {g};
     const IntList d(&dim, 1);
     auto reverse = [&](const Tensor& t) { return flip(logcumsumexp_real(flip(t, d), dim), d); };
-    const Tensor up = log(relu(g)), down = log(relu(neg(g)));
+    const Tensor up = log_of_positive(g), down = log_of_positive(neg(g));
     return {exp(reverse(up - c.out()) + x) - exp(reverse(down - c.out()) + x)};
+  }
+  // log(g), and where g is not positive a number so low that its exponential is zero: an infinite
+  // one would make second derivatives nan.
+  static Tensor log_of_positive(const Tensor& g) {
+    const Tensor off = logical_not(gt(g, wrap_number(0)));
+    const double low = g.dtype() == DType::Float64   ? -8e307
+                       : g.dtype() == DType::Float16 ? -3e4
+                                                     : -1e38;
+    return masked_fill(log(masked_fill(g, off, wrap_number(1))), off, wrap_number(low));
   }
   // A mean of the tangents, weighted by exp(x): the gradient above is linear in g, but not written
   // so.

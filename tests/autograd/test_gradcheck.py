@@ -109,11 +109,10 @@ def test_nondeterminism_is_found():
 
     def f(x):
         y = x * 1
-        y.register_hook(lambda g: g + 1e-7 * next(noise))
+        if y.requires_grad:
+            y.register_hook(lambda g: g + 1e-7 * next(noise))
         return y
 
-    if not hasattr(rl.Tensor, "register_hook"):
-        pytest.skip("needs hooks")
     with pytest.raises(GradcheckError, match="reentrant"):
         gradcheck(f, x64(2))
     assert gradcheck(f, x64(2), nondet_tol=1.0, atol=1.0)

@@ -69,6 +69,8 @@ uint32_t GraphTask::state_number(Node* node) {
 }
 
 void GraphTask::count_dependencies(const std::vector<Edge>& roots) {
+  states_.reserve(32);  // enough for many a graph: growing costs more than the walk
+  ready_.reserve(8);
   for (const Edge& e : roots) state_number(e.node.get());
   roots_ = table_.count();  // one given twice counts once
   // New nodes join at the end, so walking the list visits all.

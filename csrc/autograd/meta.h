@@ -16,7 +16,7 @@ namespace rush {
 struct RUSH_API GradMeta final : AutogradMeta {
   Tensor grad;  // read and written through grad_of and exchange_grad: backward runs beside Python
   std::unique_ptr<Tangents> tangents;  // forward mode, see forward.h
-  Ref<Node> grad_fn;  // null for leaves
+  Ref<Node> grad_fn;                   // null for leaves
   union {
     Node* accumulator = nullptr;  // a leaf's AccumulateGrad while somebody holds it; see Note [Leaf
                                   // and accumulator]

@@ -101,26 +101,6 @@ PyObject* item(PyObject* o, PyObject*) {
   });
 }
 
-PyObject* nested_list(const Tensor& t, const char* p, int64_t d) {
-  if (d == t.dim()) return element(p, t.dtype());
-  const int64_t n = t.sizes()[size_t(d)];
-  const int64_t step = t.strides()[size_t(d)] * t.element_size();
-  Handle list = Handle::steal(PyList_New(Py_ssize_t(n)));
-  for (int64_t i = 0; i < n; ++i) {
-    PyList_SET_ITEM(list.get(), Py_ssize_t(i),
-                    Handle::steal(nested_list(t, p + i * step, d + 1)).release());
-  }
-  return list.release();
-}
-
-PyObject* tolist(PyObject* o, PyObject*) {
-  return guarded([&] {
-    const Tensor& t = unwrap(o);
-    check_readable("tolist", t);
-    return nested_list(t, static_cast<const char*>(t.data()), 0);
-  });
-}
-
 PyObject* to_complex(PyObject* o, PyObject*) {
   return guarded([&] {
     const Tensor& t = unwrap(o);
@@ -203,7 +183,6 @@ PyMethodDef tensor_methods[] = {
     {"get_device", get_device, METH_NOARGS,
      "get_device($self)\n--\n\nThe CUDA device's number, -1 on the CPU."},
     {"item", item, METH_NOARGS, "item($self)\n--\n\nThe one element as a Python number."},
-    {"tolist", tolist, METH_NOARGS, "tolist($self)\n--\n\nThe elements as nested lists."},
     {"requires_grad_", as_method(tensor_requires_grad_), kFastcall,
      "requires_grad_($self, requires_grad=True)\n--\n\nSets requires_grad; returns the tensor."},
     {"backward", as_method(tensor_backward), kFastcall,

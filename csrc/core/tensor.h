@@ -70,7 +70,7 @@ class RUSH_API TensorImpl : public Counted<TensorImpl> {
   int64_t numel = 0;
   AutogradMeta* autograd = nullptr;  // owned
   Ref<VersionCounter> version;
-  Ref<TensorImpl> base;  // what this one is a view of (never itself a view), or null
+  Ref<TensorImpl> base;      // what this one is a view of (never itself a view), or null
   Ref<TensorImpl> physical;  // vmap: the tensor, one dimension larger, that this one stands for
   void* py_object = nullptr;
   // Why gradients do not flow through this tensor although they did before: the op, or grad mode,

@@ -300,7 +300,7 @@ class Folder {
     const int64_t width = std::min(n, kColumnChunk), chunks = (n + width - 1) / width;
     const int64_t items = kept_.total * chunks;
     // Enough work items for any machine: no need to cut the rows.
-    const int64_t group = items >= 64 ? rows : std::max<int64_t>(64, kSegment * 2 / width);
+    const int64_t group = items >= 64 ? rows : std::max<int64_t>(64, kSegment * 4 / width);
     const int64_t segments = (rows + group - 1) / group;
     const int64_t grain =
         std::max<int64_t>(1, kGrain / std::max<int64_t>(1, width * std::min(rows, group)));

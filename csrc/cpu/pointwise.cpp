@@ -114,8 +114,18 @@ void check_divisor(const Tensor& divisor, DType compute) {
         "ZeroDivisionError: an integer is divided by zero");
 }
 
+// Does t have out's last sizes, so that it is repeated as a whole?
+bool is_last_part(const TensorImpl* t, const TensorImpl* out) {
+  const size_t dims = t->sizes.size(), skipped = out->sizes.size() - dims;
+  if (dims > out->sizes.size()) return false;
+  for (size_t d = 0; d < dims; ++d) {
+    if (t->sizes[d] != out->sizes[skipped + d]) return false;
+  }
+  return true;
+}
+
 // The common small case, without any of the machinery: everything end to end and of the right type,
-// or one number that is laid out for the few elements there are.
+// or one number, or a row, that is laid out for the few elements there are.
 constexpr int64_t kFew = 64;
 template <int Inputs>
 bool run_small(const Entry& e, DType compute, const Tensor* const (&inputs)[Inputs],
@@ -135,7 +145,15 @@ bool run_small(const Entry& e, DType compute, const Tensor* const (&inputs)[Inpu
       ptrs[i + 1] = numbers[i];
       continue;
     }
-    if (t->dtype != compute || t->numel != n || !t->has(TensorImpl::kContiguous)) return false;
+    if (t->dtype != compute || !t->has(TensorImpl::kContiguous)) return false;
+    if (t->numel < n && n <= kFew && is_last_part(t, o)) {
+      const int64_t row = t->numel * element_size(compute), all = n * element_size(compute);
+      for (int64_t at = 0; at < all; at += row)
+        std::memcpy(numbers[i] + at, inputs[i]->data(), size_t(row));
+      ptrs[i + 1] = numbers[i];
+      continue;
+    }
+    if (t->numel != n) return false;
     ptrs[i + 1] = static_cast<char*>(inputs[i]->data());
   }
   e.fn(ptrs, n, nullptr);

@@ -141,9 +141,7 @@ void check_index_type(const char* op, const Tensor& self, const Tensor& index) {
         ", the tensor is on ", self.device());
 }
 
-Tensor zeros_for(const Ctx& c, const Tensor& g) {
-  return new_zeros(g, c.sizes(0));
-}
+Tensor zeros_for(const Ctx& c, const Tensor& g) { return new_zeros(g, c.sizes(0)); }
 
 }  // namespace
 

@@ -479,8 +479,7 @@ std::vector<Tensor> tangents_of_results(std::span<const Tensor> outs, GradSpan t
     }
     if (mask & kOut) node->borrow_outputs(cut(bridges, TensorList(outs)));
     const std::vector<Tensor> dummies = dummy_gradients(outs);
-    const Grads back =
-        node->apply(dummies, std::span<const bool>(wanted.data(), wanted.size()));
+    const Grads back = node->apply(dummies, std::span<const bool>(wanted.data(), wanted.size()));
     result = transpose_again(Op::name, back, tangents, dummies, keep_graph);
     bridges.tie();
   } else {

@@ -12,9 +12,7 @@ namespace rush {
 namespace {
 
 // Gradients of views scatter g back into zeros of the input's shape.
-Tensor zeros_for(const Ctx& c, const Tensor& g) {
-  return new_zeros(g, c.sizes(0));
-}
+Tensor zeros_for(const Ctx& c, const Tensor& g) { return new_zeros(g, c.sizes(0)); }
 
 }  // namespace
 
@@ -292,7 +290,7 @@ struct T {
     check(x.dim() <= 2, ErrorKind::Runtime, name,
           "expects a tensor with at most 2 dimensions, got shape ", x.sizes(),
           "; use .mT or transpose()");
-    return x.dim() < 2 ? x : transpose(x, 0, 1);
+    return x.dim() < 2 ? alias(x) : transpose(x, 0, 1);
   }
 };
 

@@ -6,6 +6,7 @@
 #include "autograd/forward.h"
 #include "core/batched.h"
 #include "core/modes.h"
+#include "core/mutex.h"
 #include "ops/boxing.h"
 #include "ops/ops.h"
 
@@ -14,7 +15,7 @@ namespace {
 
 // The wrappers that are alive, to be emptied when their level is left. They may die on any thread.
 struct Wrappers {
-  std::mutex mutex;
+  Mutex mutex{LockRank::BatchedTensors};
   std::unordered_map<TensorImpl*, uint64_t> all;  // with the id of the level each belongs to
   uint64_t next_id = 0;
 };

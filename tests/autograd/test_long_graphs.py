@@ -1,4 +1,4 @@
-"""Graphs a million nodes deep or a hundred thousand leaves wide: run, and freed to the last byte."""
+"""Graphs a million nodes deep or a hundred thousand leaves wide run, and are freed entirely."""
 
 import gc
 

@@ -62,6 +62,9 @@ newaxis = None
 # Recording, and gradients.
 from rushlight.autograd import enable_grad, inference_mode, no_grad, set_grad_enabled
 
+# Saving and loading.
+from rushlight.serialization import load, save
+
 # Functions that PyTorch has only in nn.functional.
 for _name in """elu elu_ gelu gelu_ hardsigmoid hardsigmoid_ hardswish hardswish_ hardtanh hardtanh_
 leaky_relu leaky_relu_ log_sigmoid mish mish_ relu6 relu6_ silu silu_ softplus softshrink softsign
@@ -70,7 +73,7 @@ tanhshrink""".split():
 
 # Subpackages that are always there.
 from rushlight import autograd, func, linalg, random, return_types, special, storage, testing
-from rushlight import utils, version
+from rushlight import serialization, utils, version
 from rushlight.func import vmap
 
 # nn is loaded when first used, and with it the functions that PyTorch has in both places.

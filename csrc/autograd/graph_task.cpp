@@ -170,7 +170,8 @@ Grads GraphTask::apply(Node& node, SmallVector<Tensor, 1> incoming, std::span<co
   {
     NodeLock lock(node);
     out = node.apply(incoming, wanted);
-    if (!options_.retain_graph) node.drop_saved(options_.called_at);
+    if (!options_.retain_graph && node.sequence() != kLeafSequence)
+      node.drop_saved(options_.called_at);
   }
   if (!for_hooks.empty()) [[unlikely]]
     run_after_hooks(node, out, for_hooks);

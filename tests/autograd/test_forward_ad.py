@@ -264,3 +264,24 @@ def test_decorators():
 
     same(f(x64(2)), 2 * x64(2))
     same(f(x64(2)), 2 * x64(2))
+
+
+def test_custom_functions():
+    class Cube(rl.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            ctx.x = x
+            return x**3
+
+        @staticmethod
+        def jvp(ctx, t):
+            return 3 * ctx.x**2 * t
+
+    x, v = x64(3), x64(3) + 1
+    with fw.dual_level():
+        same(tangent(Cube.apply(fw.make_dual(x, v))), 3 * x**2 * v)
+    push = lambda f, x: rl.func.jvp(f, (x,), (rl.ones_like(x),))[1]  # noqa: E731
+    same(push(lambda t: push(Cube.apply, t), x), 6 * x)
+    same(rl.vmap(Cube.apply)(x), x**3)
+    with pytest.raises(NotImplementedError):
+        rl.vmap(rl.func.grad(Cube.apply))(x)

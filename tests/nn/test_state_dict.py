@@ -164,6 +164,14 @@ def test_hooks():
     m._register_state_dict_hook(lambda m, state, prefix, meta: {"new": 1})
     assert m.state_dict() == {"new": 1}
 
+    class Bound:
+        def hook(self, m, state, prefix, meta):
+            state["more"] = 1
+
+    m._state_dict_hooks.clear()
+    m.register_state_dict_post_hook(Bound().hook)
+    assert m.state_dict()["more"] == 1
+
     n = nn.Linear(1, 1)
 
     def rename(module, state, prefix, meta, strict, missing, unexpected, errors):

@@ -70,6 +70,8 @@ def check(row, i, dtype):
             continue
         dims = [0 if n % 2 == 0 else tensors[k].dim() for n, k in enumerate(chosen)]
         stacked = [rl.stack(column, dim) for column, dim in zip(columns, dims, strict=True)]
+        if row.name == "repeat_interleave" and 1 in chosen:
+            continue  # counts that differ from sample to sample are refused
         if row.name.endswith("_") and 0 not in chosen:
             with pytest.raises(RuntimeError, match="room for one sample"):
                 rl.vmap(lambda *a, c=chosen: call(*a, chosen=c), in_dims=tuple(dims))(*stacked)

@@ -23,9 +23,9 @@ _global_module_registration_hooks = OrderedDict()
 _global_parameter_registration_hooks = OrderedDict()
 
 
-def _add(hooks, hook, marks=(), prepend=False, extra=()):
+def _add(hooks, hook, marks=(), prepend=False):
     """Puts a hook into `hooks`, and its id into every dict of `marks`."""
-    handle = RemovableHandle(hooks, extra_dict=[*marks, *extra])
+    handle = RemovableHandle(hooks, extra_dict=[*marks])
     hooks[handle.id] = hook
     for mark in marks:
         mark[handle.id] = True
@@ -102,8 +102,7 @@ class ModuleHooks:
         with_kwargs: it is hook(module, args, kwargs) and may return (args, kwargs).
         """
         marks = [self._forward_pre_hooks_with_kwargs] if with_kwargs else []
-        extra = [] if with_kwargs else [self._forward_pre_hooks_with_kwargs]
-        return _add(self._forward_pre_hooks, hook, marks, prepend, extra)
+        return _add(self._forward_pre_hooks, hook, marks, prepend)
 
     def register_forward_hook(self, hook, *, prepend=False, with_kwargs=False, always_call=False):
         """hook(module, args, output) runs after forward and may return another output.

@@ -1,5 +1,6 @@
 """The part of Module that saves and loads its state as a dict of tensors."""
 
+import functools
 import warnings
 from collections import OrderedDict, namedtuple
 from collections.abc import Mapping
@@ -59,7 +60,11 @@ class ModuleState:
 
     def register_state_dict_post_hook(self, hook):
         """hook(module, state_dict, prefix, local_metadata) runs afterwards; may change the dict."""
-        hook._from_public_api = True
+        try:
+            hook._from_public_api = True
+        except AttributeError:  # a method takes no attributes
+            hook = functools.partial(hook)
+            hook._from_public_api = True
         return _add(self._state_dict_hooks, hook)
 
     def _register_state_dict_hook(self, hook):

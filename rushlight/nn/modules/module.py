@@ -202,7 +202,8 @@ class Module(ModuleTree, ModuleState, ModuleConversion, ModuleHooks):
     def __setattr__(self, name, value):
         own = self.__dict__
         params = own.get("_parameters")
-        if isinstance(value, Parameter):
+        is_tensor = isinstance(value, Tensor)  # the other two tests are slow
+        if is_tensor and isinstance(value, Parameter):
             if params is None:
                 raise AttributeError("cannot assign parameters before Module.__init__() call")
             _forget(self, name, "_buffers", "_modules")
@@ -232,7 +233,7 @@ class Module(ModuleTree, ModuleState, ModuleConversion, ModuleHooks):
             modules[name] = _registered_module(self, name, value)
             return
         buffers = own.get("_buffers")
-        if (buffers is not None and name in buffers) or isinstance(value, Buffer):
+        if (buffers is not None and name in buffers) or (is_tensor and isinstance(value, Buffer)):
             self._set_buffer(name, value)
             return
         object.__setattr__(self, name, value)

@@ -227,7 +227,8 @@ struct FoldPatches {
   static void run(const Tensor& x, IntList output, IntList kernel, IntList dilation,
                   IntList padding, IntList stride, const Tensor& out) {
     const PatchShape s = shape(x, output, kernel, dilation, padding, stride);
-    if (!is_reduced_float(x.dtype())) return fold_cpu(s, contiguous_data(x), out);
+    if (!is_reduced_float(x.dtype()) && x.dtype() != DType::Bool)
+      return fold_cpu(s, contiguous_data(x), out);
     const Tensor wide = make_tensor(out.sizes(), DType::Float32);
     fold_cpu(s, contiguous_data(convert_data(x, DType::Float32)), wide);
     copy_data(out, wide);
@@ -244,7 +245,8 @@ struct Im2col {
                      IntList stride) {
     check_shape((x.dim() == 3 || x.dim() == 4) && numel(IntList(x.sizes()).last(3)) > 0, name,
                 "input must be an image of 3 dims or a batch of 4, got shape ", x.sizes());
-    check_dtype(is_differentiable(x.dtype()), name, "not implemented for ", x.dtype(), " tensors");
+    check_dtype(is_differentiable(x.dtype()) || x.dtype() == DType::Bool, name,
+                "not implemented for ", x.dtype(), " tensors");
     const Dims k = both(name, "kernel_size", kernel, 1), d = both(name, "dilation", dilation, 1),
                p = both(name, "padding", padding, 0), s = both(name, "stride", stride, 1);
     if (x.dim() == 4) return _unfold_patches(x, k, d, p, s);
@@ -258,7 +260,8 @@ struct Col2im {
                      IntList padding, IntList stride) {
     check_shape((x.dim() == 2 || x.dim() == 3) && numel(IntList(x.sizes()).last(2)) > 0, name,
                 "input must be columns of 2 dims or a batch of 3, got shape ", x.sizes());
-    check_dtype(is_differentiable(x.dtype()), name, "not implemented for ", x.dtype(), " tensors");
+    check_dtype(is_differentiable(x.dtype()) || x.dtype() == DType::Bool, name,
+                "not implemented for ", x.dtype(), " tensors");
     const Dims o = both(name, "output_size", output, 1), k = both(name, "kernel_size", kernel, 1),
                d = both(name, "dilation", dilation, 1), p = both(name, "padding", padding, 0),
                s = both(name, "stride", stride, 1);

@@ -277,7 +277,7 @@ Tensor transpose_any(const char* op, int64_t dims, const Tensor& x, const Tensor
   if (bias.defined()) {
     Dims shape(uint32_t(dims + 1), 1);
     shape[0] = bias.sizes()[0];
-    y = add_(y, reshape(bias, shape));
+    y = y + reshape(bias, shape);
   }
   return single ? squeeze(y, IntList(Dims{0})) : y;
 }

@@ -68,11 +68,5 @@ def group_norm(input, num_groups, weight=None, bias=None, eps=1e-5):
     return _C.group_norm(input, num_groups, weight, bias, eps)
 
 
-def layer_norm(input, normalized_shape, weight=None, bias=None, eps=1e-5):
-    """Normalises over the last dims, then weight and bias for each of their elements."""
-    return _C.layer_norm(input, normalized_shape, weight, bias, eps)
-
-
-def rms_norm(input, normalized_shape, weight=None, eps=None):
-    """x / sqrt(mean(x^2) + eps) over the last dims, times weight."""
-    return _C.rms_norm(input, normalized_shape, weight, eps)
+layer_norm = _C.layer_norm
+rms_norm = _C.rms_norm

@@ -174,8 +174,7 @@ def lp_pool3d(input, norm_type, kernel_size, stride=None, ceil_mode=False):
 def _unpooled_size(name, input, kernel, stride, padding, output_size):
     dims = len(kernel)
     sizes = [
-        (n - 1) * stride[d] - 2 * padding[d] + kernel[d]
-        for d, n in enumerate(input.shape[-dims:])
+        (n - 1) * stride[d] - 2 * padding[d] + kernel[d] for d, n in enumerate(input.shape[-dims:])
     ]
     if output_size is None:
         return sizes

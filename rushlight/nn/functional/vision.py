@@ -157,9 +157,7 @@ def affine_grid(theta, size, align_corners=None):
         raise ValueError(f"affine_grid: sizes must be positive, got {tuple(size)}")
     axes = [_line(n, bool(align_corners), theta) for n in size[2:]]
     shape = tuple(size[2:])
-    points = [
-        axis.view(-1, *[1] * (dims - 1 - d)).expand(shape) for d, axis in enumerate(axes)
-    ]
+    points = [axis.view(-1, *[1] * (dims - 1 - d)).expand(shape) for d, axis in enumerate(axes)]
     base = _C.stack([*reversed(points), _C.ones_like(points[0])], -1).view(1, -1, dims + 1)
     grid = base.expand(size[0], -1, -1) @ theta.transpose(1, 2)
     return grid.view(size[0], *size[2:], dims)

@@ -21,8 +21,11 @@ from rushlight.nn.modules.vision import *
 
 _LAZY_CONV = """LazyConv1d LazyConv2d LazyConv3d LazyConvTranspose1d LazyConvTranspose2d
 LazyConvTranspose3d""".split()
-_LAZY = """LazyBatchNorm1d LazyBatchNorm2d LazyBatchNorm3d LazyInstanceNorm1d LazyInstanceNorm2d
-LazyInstanceNorm3d LazyLinear""".split() + _LAZY_CONV
+_LAZY = (
+    """LazyBatchNorm1d LazyBatchNorm2d LazyBatchNorm3d LazyInstanceNorm1d LazyInstanceNorm2d
+LazyInstanceNorm3d LazyLinear""".split()
+    + _LAZY_CONV
+)
 
 __all__ = [name for name, value in globals().items()
            if isinstance(value, type) and issubclass(value, Module)]  # fmt: skip

@@ -145,9 +145,7 @@ class _Conv(_ConvNd):
         padding = self.padding
         if self.padding_mode != "zeros":
             input, padding = F.pad(input, self._border(), mode=self.padding_mode), 0
-        return self._convolve(
-            input, weight, bias, self.stride, padding, self.dilation, self.groups
-        )
+        return self._convolve(input, weight, bias, self.stride, padding, self.dilation, self.groups)
 
     def forward(self, input):
         return self._conv_forward(input, self.weight, self.bias)

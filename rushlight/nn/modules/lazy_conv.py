@@ -14,7 +14,9 @@ class _LazyConv(LazyModuleMixin):
         names = self._positional
         kw.update(zip(names, args, strict=False))
         if len(args) > len(names):
-            raise TypeError(f"{type(self).__name__}: at most {2 + len(names)} arguments by position")
+            raise TypeError(
+                f"{type(self).__name__}: at most {2 + len(names)} arguments by position"
+            )
         bias = kw.pop("bias", bias)
         super().__init__(0, 0, kernel_size, bias=False, **kw)
         options = {"device": device, "dtype": dtype}

@@ -200,7 +200,7 @@ class LPPool3d(_LPPool):
 
 
 class _AdaptiveAvgPool(Module):
-    __constants__ = ["output_size"]
+    __constants__ = "output_size".split()
 
     def __init__(self, output_size):
         super().__init__()
@@ -232,7 +232,7 @@ class AdaptiveAvgPool3d(_AdaptiveAvgPool):
 
 
 class _AdaptiveMaxPool(Module):
-    __constants__ = ["output_size", "return_indices"]
+    __constants__ = "output_size return_indices".split()
 
     def __init__(self, output_size, return_indices=False):
         super().__init__()

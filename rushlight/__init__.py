@@ -62,6 +62,9 @@ newaxis = None
 # Recording, and gradients.
 from rushlight.autograd import enable_grad, inference_mode, no_grad, set_grad_enabled
 
+# Mixed precision.
+from rushlight.amp import autocast
+
 # Subpackages that are always there.
 from rushlight import autograd, linalg, nn, random, return_types, special, storage, testing
-from rushlight import utils, version
+from rushlight import amp, cpu, cuda, optim, utils, version

@@ -109,7 +109,7 @@ def definition(entry: Entry, index: int) -> str:
     call = f"op::{CALLS[row.kind, entry.form]}<{row.struct}>"
     me = f"table::{row.family}[{index}]"
     args = "".join(f", {param_name(a)}" for a in row.args)
-    slow = "  if (t_modes & kSlowPath) [[unlikely]] "
+    slow = f"  if (t_modes & kSlowPath && is_intercepted({me})) [[unlikely]] "
     lines = [signature(entry, False) + " {"]
     if entry.form == "Functional":
         lines.append(f"{slow}return intercept<{result_type(row)}>({me}{args});")
@@ -123,7 +123,7 @@ def definition(entry: Entry, index: int) -> str:
     else:
         outs = ", ".join(out_names(row))
         lines.append(f"  const std::array<Tensor, {len(row.results)}> outs{{{outs}}};")
-        lines.append("  if (t_modes & kSlowPath) [[unlikely]] {")
+        lines.append(f"{slow}{{")
         lines.append(
             f"    intercept<void>({me}{args}, TensorList(outs));\n    return {{{outs}}};\n  }}"
         )
@@ -200,6 +200,8 @@ class Family:
             "name": c_string(entry.name),
             "overload": c_string(row.overload),
             "form": f"Form::{entry.form}",
+            "kind": f"OpKind::{row.kind.capitalize()}",
+            "pointwise": flag(row.kernels),
             "is_method": flag(is_method(row, entry)),
             "is_function": flag("function" in row.forms),
             "varargs": flag(row.varargs),

@@ -65,6 +65,20 @@ from rushlight.autograd import enable_grad, inference_mode, no_grad, set_grad_en
 # Mixed precision.
 from rushlight.amp import autocast
 
+# Saving and loading.
+from rushlight.serialization import load, save
+
+# Functions that PyTorch has only in nn.functional.
+for _name in """elu elu_ gelu gelu_ hardsigmoid hardsigmoid_ hardswish hardswish_ hardtanh hardtanh_
+leaky_relu leaky_relu_ log_sigmoid mish mish_ relu6 relu6_ silu silu_ softplus softshrink softsign
+tanhshrink""".split():
+    del globals()[_name]
+
 # Subpackages that are always there.
-from rushlight import autograd, linalg, nn, random, return_types, special, storage, testing
-from rushlight import amp, cpu, cuda, optim, utils, version
+from rushlight import autograd, func, linalg, random, return_types, special, storage, testing
+from rushlight import amp, cpu, cuda, optim, serialization, utils, version
+from rushlight.func import vmap
+
+# nn is loaded when first used, and with it the functions that PyTorch has in both places.
+from rushlight._lazy import lazy_dir as __dir__
+from rushlight._lazy import lazy_getattr as __getattr__

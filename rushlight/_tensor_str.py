@@ -202,8 +202,19 @@ def join_suffixes(text, suffixes, indent):
     return text + ")"
 
 
+def tangent_suffix(t):
+    """The tangent of the current level of forward mode."""
+    level = rushlight._C._dual_level()
+    if level == 0 or not (t.dtype.is_floating_point or t.dtype.is_complex):
+        return []
+    tangent = rushlight._C._unpack_dual(t, level)[1]
+    return [] if tangent is None else [f"tangent={tangent!r}"]
+
+
 def _str(t):
     """repr(t)."""
+    if level := rushlight._C._batch_level(t):
+        return f"BatchedTensor(lvl={level}, bdim=0, value={rushlight._C._batch_value(t)!r})"
     plain = type(t) is rushlight.Tensor or getattr(t, "_is_param", False)
     prefix = "tensor(" if plain else type(t).__name__ + "("
     default = rushlight.get_default_dtype()
@@ -220,4 +231,4 @@ def _str(t):
         if not dtype_is_obvious(t.dtype):
             suffixes.append(f"dtype={t.dtype}")
         text = values_text(t.detach(), len(prefix))
-    return join_suffixes(prefix + text, suffixes + graph_suffix(t), len(prefix))
+    return join_suffixes(prefix + text, suffixes + graph_suffix(t) + tangent_suffix(t), len(prefix))

@@ -267,3 +267,9 @@ def test_to():
     )
     assert x.to(rl.float32, copy=True) is not x and x.to(dtype=rl.half).dtype == rl.float16
     assert x.type(rl.int64).dtype == rl.int64 and x.type_as(rl.ones(1).double()).dtype == rl.float64
+
+
+def test_numbers_of_uint64_above_the_largest_int64():
+    t = rl.tensor(np.array([2**64 - 1], np.uint64))
+    assert int(t) == t.item() == t.tolist()[0] == t[0].__index__() == 2**64 - 1
+    assert float(t) == 2.0**64

@@ -26,14 +26,15 @@ print("survived")
 """
 
 
-def run(kind):
-    code = WITHOUT_GIL.format(kind=kind)
-    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+def run(kind, folder):
+    # From another folder: the current one comes first in the path and may hold a release build.
+    command = [sys.executable, "-c", WITHOUT_GIL.format(kind=kind)]
+    return subprocess.run(command, capture_output=True, text=True, cwd=folder)
 
 
-def test_ops_from_python_need_the_gil():
-    assert run("ctypes.PYFUNCTYPE").stdout == "survived\n"
-    done = run("ctypes.CFUNCTYPE")
+def test_ops_from_python_need_the_gil(tmp_path):
+    assert run("ctypes.PYFUNCTYPE", tmp_path).stdout == "survived\n"
+    done = run("ctypes.CFUNCTYPE", tmp_path)
     assert done.returncode != 0 and "survived" not in done.stdout
     assert "without the GIL" in done.stderr
 

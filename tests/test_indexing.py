@@ -7,6 +7,8 @@ from hypothesis import strategies as st
 
 import rushlight as rl
 
+pytestmark = pytest.mark.native
+
 SETTINGS = settings(max_examples=250, deadline=None)
 SHAPES = st.lists(st.integers(0, 5), min_size=1, max_size=4).map(tuple)
 

@@ -8,6 +8,8 @@ import pytest
 
 import rushlight as rl
 
+pytestmark = pytest.mark.native
+
 NAMES = ["bool", "uint8", "int8", "int16", "int32", "int64", "uint16", "uint32", "uint64",
          "float16", "float32", "float64", "complex64", "complex128"]  # fmt: skip
 

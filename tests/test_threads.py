@@ -142,3 +142,17 @@ def test_grad_mode_is_per_thread():
         t.join()
         assert not rl.is_grad_enabled()
     assert seen == [True]
+
+
+@pytest.mark.parametrize("bind", ["true", "close"])
+def test_bound_threads_are_still_all_used(bind):
+    """libgomp binds the main thread to one core, which must not look like a machine with one."""
+    count = "import rushlight as rl; print(rl.get_num_threads())"
+    counts = []
+    for extra in ({}, {"OMP_PROC_BIND": bind, "OMP_PLACES": "cores"}):
+        environment = {k: v for k, v in os.environ.items() if not k.startswith("OMP_")} | extra
+        done = subprocess.run(
+            [sys.executable, "-c", count], env=environment, capture_output=True, text=True
+        )
+        counts.append(int(done.stdout))
+    assert counts[0] == counts[1]

@@ -69,6 +69,8 @@ uint32_t GraphTask::state_number(Node* node) {
 }
 
 void GraphTask::count_dependencies(const std::vector<Edge>& roots) {
+  states_.reserve(32);  // enough for many a graph: growing costs more than the walk
+  ready_.reserve(8);
   for (const Edge& e : roots) state_number(e.node.get());
   roots_ = table_.count();  // one given twice counts once
   // New nodes join at the end, so walking the list visits all.
@@ -125,9 +127,13 @@ void GraphTask::deliver(NodeState& s, uint32_t slot, Tensor grad) {
   Tensor& sum = s.grads[slot];
   if (!sum.defined()) {
     sum = std::move(grad);
-  } else if (!options_.create_graph && is_private(sum)) {
+    return;
+  }
+  // Inside vmap only one of the two may have samples: there is no room for the sum in the other.
+  const bool in_place = !options_.create_graph && !sum.is_batched() && !grad.is_batched();
+  if (in_place && is_private(sum)) {
     engine_ops().add_in_place(sum, grad);
-  } else if (!options_.create_graph && is_private(grad)) {
+  } else if (in_place && is_private(grad)) {
     engine_ops().add_in_place(grad, sum);
     sum = std::move(grad);
   } else {
@@ -164,7 +170,8 @@ Grads GraphTask::apply(Node& node, SmallVector<Tensor, 1> incoming, std::span<co
   {
     NodeLock lock(node);
     out = node.apply(incoming, wanted);
-    if (!options_.retain_graph) node.drop_saved(options_.called_at);
+    if (!options_.retain_graph && node.sequence() != kLeafSequence)
+      node.drop_saved(options_.called_at);
   }
   if (!for_hooks.empty()) [[unlikely]]
     run_after_hooks(node, out, for_hooks);

@@ -44,7 +44,7 @@ void* GradMeta::operator new(size_t bytes) { return pool_allocate(bytes); }
 void GradMeta::operator delete(void* p, size_t bytes) noexcept { pool_free(p, bytes); }
 
 void GradMeta::dispose() noexcept {
-  if (grad.defined() || tangent.defined() || hooks)
+  if (grad.defined() || tangents || hooks)
     Reaper::bury(this);
   else
     delete this;  // a grad_fn is buried by itself
@@ -66,6 +66,7 @@ Tensor exchange_grad(const Tensor& t, Tensor grad) {
 
 bool requires_grad(const Tensor& t) {
   if (!t.defined()) return false;
+  if (t.is_batched()) return requires_grad(Tensor(t.impl()->physical));
   if (const GradMeta* meta = grad_meta_or_null(t); meta && (meta->requires_grad || meta->grad_fn))
     return true;
   return t.impl()->base && requires_grad(Tensor(t.impl()->base));

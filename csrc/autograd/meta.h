@@ -2,6 +2,9 @@
 // nothing.
 #pragma once
 
+#include <memory>
+
+#include "autograd/forward.h"
 #include "autograd/hooks.h"
 #include "autograd/node.h"
 #include "core/modes.h"
@@ -12,8 +15,8 @@ namespace rush {
 
 struct RUSH_API GradMeta final : AutogradMeta {
   Tensor grad;  // read and written through grad_of and exchange_grad: backward runs beside Python
-  Tensor tangent;     // forward mode: the derivative that travels with the value
-  Ref<Node> grad_fn;  // null for leaves
+  std::unique_ptr<Tangents> tangents;  // forward mode, see forward.h
+  Ref<Node> grad_fn;                   // null for leaves
   union {
     Node* accumulator = nullptr;  // a leaf's AccumulateGrad while somebody holds it; see Note [Leaf
                                   // and accumulator]

@@ -64,12 +64,12 @@ class RUSH_API Node : public Counted<Node> {
   virtual Grads apply(GradSpan grads, std::span<const bool> wanted) = 0;
   // Drops what was saved; a second backward that needs it then raises, and names the place.
   void drop_saved(SourcePoint here) {
-    released_at_ = here;
+    released_at_.store(here, std::memory_order_relaxed);
     release_saved();
   }
   // Where the user called the op that this node stands for, and the backward that released it.
   SourcePoint source() const { return source_; }
-  SourcePoint released_at() const { return released_at_; }
+  SourcePoint released_at() const { return released_at_.load(std::memory_order_relaxed); }
   virtual AccumulateGrad* as_accumulator() { return nullptr; }
 
   // Hooks and whatever else hangs on this node (hooks.h); null for most.
@@ -115,7 +115,7 @@ class RUSH_API Node : public Counted<Node> {
     Node* next_doomed_;  // once it is dead
   };
   SourcePoint source_ = source_here();
-  SourcePoint released_at_;
+  std::atomic<SourcePoint> released_at_{};  // nodes that are not locked may be released twice
   SmallVector<Edge, 3> edges_;
   SmallVector<ResultMeta, 1> results_;
   std::atomic<NodeExtras*> extras_{nullptr};

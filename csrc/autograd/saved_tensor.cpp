@@ -27,6 +27,7 @@ SavedTensor::SavedTensor(const Tensor& t) : version_(t.defined() ? t.version() :
     // through this node.
     data_ = detached(t);
     if (grad_fn_) slot_ = grad_meta(t).slot;
+    if (forward_active()) carry_tangents(t, data_);
   }
   if (t_modes & kSavedTensorHooks && !t.is_wrapped_number()) [[unlikely]]
     pack();
@@ -36,6 +37,7 @@ SavedTensor SavedTensor::output(const Tensor& t, uint32_t slot) {
   check_can_be_saved(t);
   SavedTensor s;
   s.data_ = detached(t);
+  if (forward_active()) carry_tangents(t, s.data_);
   s.version_ = t.version();
   s.slot_ = slot;
   s.is_output_ = true;
@@ -75,6 +77,8 @@ Tensor SavedTensor::unpack(const Node* owner, bool with_history) const {
   }
   if (is_original_ || !with_history) return unpacked;
   Tensor t = detached(unpacked);
+  if (forward_active()) carry_tangents(unpacked, t);
+  if (is_output_ && !is_differentiable(t.dtype())) return t;  // the indices of max(), say
   if (is_output_) {
     set_history(t, Ref<Node>::share(const_cast<Node*>(owner)), slot_);
   } else if (grad_fn_) {

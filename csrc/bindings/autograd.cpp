@@ -6,7 +6,11 @@
 #include <thread>
 
 #include "autograd/engine.h"
+#include "bindings/gil.h"
+#include "bindings/handle.h"
 #include "bindings/node_object.h"
+#include "ops/ops.h"
+#include "ops/vmap.h"
 
 namespace rush::py {
 namespace {
@@ -96,6 +100,9 @@ void run_on_python_thread(void (*body)(void*), void* context) {
 
 void run_backward(const std::vector<Tensor>& roots, const std::vector<Tensor>& grads,
                   const BackwardOptions& options, const std::vector<Tensor>& inputs) {
+  for (const Tensor& t : roots)
+    check(!t.defined() || !t.is_batched(), ErrorKind::Runtime, "backward",
+          "backward() is not supported inside vmap; use func.grad or func.vjp");
   const ReleaseGilForGraph guard;  // hooks take the GIL for themselves
   rush::backward(roots, grads, options, inputs);
 }
@@ -131,7 +138,7 @@ PyObject* grad_(PyObject*, PyObject* const* args, Py_ssize_t nargs, PyObject* kw
     std::vector<Tensor> found;
     {
       const ReleaseGilForGraph guard;
-      found = rush::grad(roots, grads, inputs, options);
+      found = batched_grad(roots, grads, inputs, options);
     }
     Handle result = Handle::steal(PyTuple_New(Py_ssize_t(found.size())));
     for (size_t i = 0; i < found.size(); ++i) {
@@ -178,7 +185,7 @@ PyObject* get_requires_grad(PyObject* o, void*) {
 int set_requires_grad_(PyObject* o, PyObject* value, void*) {
   return guarded_int([&] {
     check(value, ErrorKind::Type, "requires_grad", "cannot be deleted");
-    set_requires_grad(unwrap(o), truth(value));
+    set_requires_grad(innermost(unwrap(o)), truth(value));
     return 0;
   });
 }
@@ -210,13 +217,13 @@ int set_grad(PyObject* o, PyObject* value, void*) {
 
 PyObject* get_grad_fn(PyObject* o, void*) {
   return guarded([&] {
-    const Ref<Node> node = grad_fn(unwrap(o));
+    const Ref<Node> node = grad_fn(innermost(unwrap(o)));
     if (node) track_tensor(o);  // hooks on the node may lead back to the tensor
     return wrap_node(node);
   });
 }
 PyObject* get_is_leaf(PyObject* o, void*) {
-  return guarded([&] { return PyBool_FromLong(is_leaf(unwrap(o))); });
+  return guarded([&] { return PyBool_FromLong(is_leaf(innermost(unwrap(o)))); });
 }
 PyObject* get_output_nr(PyObject* o, void*) {
   return PyLong_FromLong(meta_of(o) ? long(meta_of(o)->slot) : 0);
@@ -227,6 +234,7 @@ PyObject* get_retains_grad(PyObject* o, void*) { return PyBool_FromLong(retains_
 PyObject* get_data(PyObject* o, void*) {
   return guarded([&] {
     const Tensor& self = unwrap(o);
+    if (self.is_batched()) return wrap(detach(self));
     Tensor t = self.alias();
     t.impl()->version = nullptr;
     if (is_tracked(self)) {
@@ -266,7 +274,8 @@ PyObject* tensor_requires_grad_(PyObject* o, PyObject* const* args, Py_ssize_t n
     constexpr const char* names[] = {"requires_grad"};
     PyObject* on;
     parse_arguments({"requires_grad_", names, 1, 0}, args, n, kwnames, &on);
-    set_requires_grad(unwrap(o), bool_argument("requires_grad_", "requires_grad", on, true));
+    set_requires_grad(innermost(unwrap(o)),
+                      bool_argument("requires_grad_", "requires_grad", on, true));
     return Py_NewRef(o);
   });
 }

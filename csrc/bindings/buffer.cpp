@@ -67,6 +67,7 @@ int get_buffer(PyObject* self, Py_buffer* view, int flags) {
   if (!t.is_contiguous() && (wants_c || wants_fortran)) {
     return refuse(view, "the tensor is not contiguous");
   }
+  if (t.is_batched()) return refuse(view, "inside vmap a tensor has no values of its own");
   if (wants_fortran && t.dim() > 1) return refuse(view, "the tensor is not in Fortran order");
 
   auto* geometry = new (std::nothrow) Geometry;

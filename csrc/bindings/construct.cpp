@@ -263,6 +263,7 @@ Tensor legacy_from_python(PyObject* args, PyObject* kwargs) {
 }
 
 PyObject* tensor_to_list(const Tensor& t) {
+  check_not_batched("tolist", t);
   check(!t.is_meta(), ErrorKind::NotImplemented, "tolist",
         "a tensor on the meta device has no values");
   const Tensor host = converted(t, std::nullopt, Device{});

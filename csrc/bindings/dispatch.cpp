@@ -4,6 +4,7 @@
 #include <cctype>
 #include <cstring>
 
+#include "autograd/forward.h"
 #include "bindings/gil.h"
 #include "bindings/handle.h"
 #include "bindings/parse.h"
@@ -100,7 +101,16 @@ bool is_factory(const OpEntry& entry) {
   return false;
 }
 
+void check_no_tangents(const OpEntry& entry, Value* values) {
+  for (size_t i = 0; i < entry.args.size(); ++i) {
+    check(values[i].tag() != Value::Tag::Tensor || !has_tangent(values[i].tensor()),
+          ErrorKind::NotImplemented, entry.name,
+          "out= does not support forward mode, but an argument has a tangent; use the result");
+  }
+}
+
 void check_out(const OpEntry& entry, Value* values) {
+  if (forward_active()) check_no_tangents(entry, values);
   if (entry.num_results == 1) {
     if (is_factory(entry)) check_factory_out(entry, values);
     return;

@@ -188,6 +188,7 @@ PyObject* dlpack(PyObject* self, PyObject* const* args, Py_ssize_t n, PyObject* 
     PyObject* a[4];
     parse_arguments({"__dlpack__", names, 0, 0}, args, n, kwnames, a);
     const Tensor& t = unwrap(self);
+    check_not_batched("__dlpack__", t);
     if (t.is_meta()) buffer_error("__dlpack__: a tensor on the meta device has no memory");
     check(!t.is_cpu() || !given(a[0]), ErrorKind::Argument, "__dlpack__",
           "stream must be None for a tensor on the CPU");

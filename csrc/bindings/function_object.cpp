@@ -82,7 +82,11 @@ class Call {
       is_tensor_.push_back(is_tensor(item));
       const bool need = is_tensor_.back() && requires_grad(unwrap(item));
       records_ |= need;
-      has_tangent_ |= is_tensor_.back() && tangent(unwrap(item)).defined();
+      has_tangent_ |= is_tensor_.back() && forward_active() && has_tangent(unwrap(item));
+      check(!(need && unwrap(item).is_batched()) || !grad_enabled(), ErrorKind::NotImplemented,
+            "apply",
+            "a custom Function cannot be differentiated inside vmap; write it with ordinary "
+            "operations there");
       PyTuple_SET_ITEM(needs.get(), i, Py_NewRef(need ? Py_True : Py_False));
     }
     records_ = records_ && grad_enabled();
@@ -108,7 +112,10 @@ class Call {
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(outputs.get()); ++i) {
       PyTuple_SET_ITEM(wrapped.get(), i, finish_output(PyTuple_GET_ITEM(outputs.get(), i)));
     }
-    if (has_tangent_) push_tangents(wrapped.get());
+    for (int level = 1, last = visible_forward_level(); has_tangent_ && level <= last; ++level) {
+      const LevelsBelow below(level);
+      push_tangents(wrapped.get(), level);
+    }
     if (records_) save_tensors();
     Py_CLEAR(function()->to_save);
     Py_CLEAR(function()->dirty_tensors);
@@ -118,10 +125,6 @@ class Call {
 
  private:
   FunctionObject* function() { return as_function(ctx_.get()); }
-  static Tensor tangent(const Tensor& t) {
-    const GradMeta* meta = grad_meta_or_null(t);
-    return meta ? meta->tangent : Tensor();
-  }
 
   void add_node() {
     node_ = Ref<FunctionNode>::adopt(new FunctionNode(ctx_.get(), is_tensor_));
@@ -134,6 +137,7 @@ class Call {
   // forward(ctx, *args), or forward(*args) and then setup_context(ctx, args, output).
   Handle forward() {
     const ModeGuard no_grad(kNoGrad, true);
+    const LevelsBelow no_tangents(1);  // jvp() computes them
     const Handle forward = Handle::steal(PyObject_GetAttrString(cls_, "forward"));
     const Handle apart = Handle::steal(PyObject_GetAttrString(cls_, "_uses_setup_context"));
     if (apart.get() == Py_True) {
@@ -273,7 +277,7 @@ class Call {
   }
 
   // Forward mode: the tangents of the results, by the user's jvp().
-  void push_tangents(PyObject* outputs) {
+  void push_tangents(PyObject* outputs, int level) {
     const Py_ssize_t n = PyTuple_GET_SIZE(args_);
     const Handle args = Handle::steal(PyTuple_New(n + 1));
     PyTuple_SET_ITEM(args.get(), 0, Py_NewRef(ctx_.get()));
@@ -281,7 +285,7 @@ class Call {
       Tensor g;
       if (is_tensor_[size_t(i)]) {
         const Tensor& t = unwrap(PyTuple_GET_ITEM(args_, i));
-        g = tangent(t);
+        g = tangent_at(t, level);
         if (!g.defined() && function()->materialize_grads && is_differentiable(t.dtype()))
           g = engine_ops().zeros(t.sizes(), t.dtype(), t.device());
       }
@@ -297,10 +301,10 @@ class Call {
           "jvp must return one tangent for each of the ", outs, " outputs, it returned ",
           PyTuple_GET_SIZE(tangents.get()));
     for (Py_ssize_t i = 0; i < outs; ++i) {
-      set_tangent(PyTuple_GET_ITEM(outputs, i), PyTuple_GET_ITEM(tangents.get(), i), i);
+      set_tangent(PyTuple_GET_ITEM(outputs, i), PyTuple_GET_ITEM(tangents.get(), i), i, level);
     }
   }
-  void set_tangent(PyObject* output, PyObject* item, Py_ssize_t i) {
+  void set_tangent(PyObject* output, PyObject* item, Py_ssize_t i, int level) {
     if (!is_tensor(output)) {
       check(item == Py_None, ErrorKind::Runtime, name(), "jvp returned a tangent at position ", i,
             ", but that output is no tensor; return None there");
@@ -314,7 +318,7 @@ class Call {
                   unwrap(item).sizes(), " for output ", i, ", which has shape ", t.sizes());
     }
     if (item == Py_None && !grad_meta_or_null(t)) return;
-    grad_meta(t).tangent = item == Py_None ? Tensor() : unwrap(item);
+    rush::set_tangent(t, level, item == Py_None ? Tensor() : unwrap(item));
   }
 
   PyObject* cls_;

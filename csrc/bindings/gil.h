@@ -4,6 +4,8 @@
 
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
+#include <cxxabi.h>
+#include <unistd.h>
 
 #include "core/mutex.h"
 #include "core/source.h"
@@ -31,9 +33,24 @@ class FixedSource {
   bool was_fixed_;
 };
 
+// Note [Threads at the end of the process]
+// Until Python 3.14, the interpreter on its way out ends every thread that asks for the GIL by
+// unwinding its stack, which the C++ frames in between do not survive. Such a daemon thread sleeps
+// here instead until the process is gone, as it does in 3.14.
+template <class F>
+auto take_or_sleep(F&& take) {
+  try {
+    return take();
+  } catch (abi::__forced_unwind&) {
+    for (;;) pause();
+  }
+}
+
 class TakeGil {
  public:
-  TakeGil() : state_((assert_no_lock_held("the GIL is taken"), PyGILState_Ensure())) {}
+  TakeGil()
+      : state_((assert_no_lock_held("the GIL is taken"),
+                take_or_sleep([] { return PyGILState_Ensure(); }))) {}
   ~TakeGil() { PyGILState_Release(state_); }
   TakeGil(const TakeGil&) = delete;
   TakeGil& operator=(const TakeGil&) = delete;
@@ -49,7 +66,7 @@ class ReleaseGil {
       : state_((assert_gil("the GIL is released without being held"), PyEval_SaveThread())) {}
   ~ReleaseGil() {
     assert_no_lock_held("the GIL is taken back");
-    PyEval_RestoreThread(state_);
+    take_or_sleep([&] { PyEval_RestoreThread(state_); });
   }
   ReleaseGil(const ReleaseGil&) = delete;
   ReleaseGil& operator=(const ReleaseGil&) = delete;

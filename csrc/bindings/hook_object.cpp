@@ -37,21 +37,21 @@ Handle tuple_of_grads(std::span<const Tensor> grads) {
   return tuple;
 }
 
-// Puts what a hook returned in place of `grads`: None, a tuple, or the one tensor by itself.
+// Puts what a hook of a node returned in place of `grads`: None or a tuple.
 void replace_grads(PyObject* callable, std::span<Tensor> grads, PyObject* result) {
   if (result == Py_None) return;
-  const Handle tuple = PyTuple_Check(result) || PyList_Check(result)
-                           ? Handle::steal(PySequence_Tuple(result))
-                           : Handle::steal(PyTuple_Pack(1, result));
-  const Py_ssize_t n = PyTuple_GET_SIZE(tuple.get());
+  check(PyTuple_Check(result), ErrorKind::Type, "", "hook '", hook_name(callable),
+        "': a node's hook must return a tuple of gradients or None, it returned ",
+        type_name(result));
+  const Py_ssize_t n = PyTuple_GET_SIZE(result);
   check(size_t(n) == grads.size(), ErrorKind::Runtime, "", "hook '", hook_name(callable),
         "' returned ", n, " gradients, expected ", grads.size());
   for (size_t i = 0; i < grads.size(); ++i) {
-    PyObject* item = PyTuple_GET_ITEM(tuple.get(), Py_ssize_t(i));
+    PyObject* item = PyTuple_GET_ITEM(result, Py_ssize_t(i));
     if (item != Py_None) check_replacement(callable, grads[i], item);
   }
   for (size_t i = 0; i < grads.size(); ++i) {
-    PyObject* item = PyTuple_GET_ITEM(tuple.get(), Py_ssize_t(i));
+    PyObject* item = PyTuple_GET_ITEM(result, Py_ssize_t(i));
     grads[i] = item == Py_None ? Tensor() : unwrap(item);
   }
 }

@@ -361,7 +361,7 @@ Steps all_steps(const Tensor& self, const Items& items) {
 }
 
 bool one_view_will_do(const Tensor& self) {
-  return !(t_modes & kSlowPath) && (!is_tracked(self) || !requires_grad(self));
+  return !(t_modes & (kSlowPath | kForward)) && (!is_tracked(self) || !requires_grad(self));
 }
 
 Tensor get(const Tensor& self, PyObject* index) {

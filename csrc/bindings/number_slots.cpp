@@ -202,6 +202,12 @@ Scalar one_value(const char* type, PyObject* o) {
   return t.item();
 }
 
+// An integer as Python has it; uint64 may not fit into the int64 of a Scalar.
+PyObject* as_python_int(const Tensor& t, const Scalar& s) {
+  if (t.dtype() == DType::UInt64) return PyLong_FromUnsignedLongLong(uint64_t(s.to_int()));
+  return PyLong_FromLongLong(s.to_int());
+}
+
 int as_bool(PyObject* o) {
   return guarded_int([&] {
     const Tensor& t = unwrap(o);
@@ -217,7 +223,7 @@ PyObject* as_int(PyObject* o) {
   return guarded([&] {
     const Scalar s = one_value("int", o);
     check(!s.is_complex(), ErrorKind::DType, "int", "a complex tensor has no int");
-    if (!s.is_floating()) return PyLong_FromLongLong(s.to_int());
+    if (!s.is_floating()) return as_python_int(unwrap(o), s);
     return PyLong_FromDouble(s.to_double());
   });
 }
@@ -226,6 +232,7 @@ PyObject* as_float(PyObject* o) {
   return guarded([&] {
     const Scalar s = one_value("float", o);
     check(!s.is_complex(), ErrorKind::DType, "float", "a complex tensor has no float");
+    if (unwrap(o).dtype() == DType::UInt64) return PyFloat_FromDouble(double(uint64_t(s.to_int())));
     return PyFloat_FromDouble(s.to_double());
   });
 }
@@ -236,7 +243,7 @@ PyObject* as_index(PyObject* o) {
     check(t.numel() == 1 && category(t.dtype()) <= Category::Integer, ErrorKind::Type, "index",
           "only an integer tensor with one element is an index, this is ", t.dtype(), " of shape ",
           t.sizes());
-    return PyLong_FromLongLong(one_value("index", o).to_int());
+    return as_python_int(t, one_value("index", o));
   });
 }
 

@@ -165,6 +165,7 @@ Handle tuple_of(IntList values, int64_t scale) {
 
 // The tensor that an array may share memory with, or an error that says why there is none.
 Tensor exportable(const Tensor& t, bool force) {
+  check_not_batched("numpy", t);
   if (force) {
     if (t.is_cpu()) return rush::detached(t);
     const Handle plain = Handle::steal(wrap(rush::detached(t)));

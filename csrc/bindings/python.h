@@ -61,6 +61,9 @@ PyObject* guarded(F&& f) noexcept {
   }
 }
 
+// Raises for a tensor that stands for many samples (vmap) where its values are asked for.
+void check_not_batched(const char* function, const Tensor& t);
+
 // The call path (dispatch.cpp): parses arguments for the overloads of one op and calls the one that
 // fits.
 PyObject* call_op(std::span<const OpEntry> overloads, PyObject* self, PyObject* const* args,
@@ -82,6 +85,7 @@ bool init_construct(PyObject* module);
 bool init_numpy(PyObject* module);
 bool init_dlpack(PyObject* module);
 bool init_autograd(PyObject* module);
+bool init_transforms(PyObject* module);
 bool init_hooks(PyObject* module);
 bool init_nodes(PyObject* module);
 bool init_functions(PyObject* module);

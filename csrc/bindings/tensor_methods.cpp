@@ -46,7 +46,7 @@ PyObject* element_size(PyObject* o, PyObject*) {
 PyObject* storage_offset(PyObject* o, PyObject*) { return PyLong_FromLongLong(unwrap(o).offset()); }
 PyObject* data_ptr(PyObject* o, PyObject*) {
   const Tensor& t = unwrap(o);
-  const bool empty = t.is_meta() || t.numel() == 0;
+  const bool empty = t.is_meta() || t.is_batched() || t.numel() == 0;
   return PyLong_FromVoidPtr(empty ? nullptr : t.data());
 }
 
@@ -86,6 +86,7 @@ PyObject* element(const void* p, DType dtype) {
 
 void check_readable(const char* name, const Tensor& t) {
   check(!t.is_meta(), ErrorKind::Runtime, name, "a tensor on the meta device has no values");
+  check_not_batched(name, t);
   check(t.is_cpu(), ErrorKind::NotImplemented, name, "the tensor is on ", t.device(),
         "; use .cpu() first");
 }
@@ -97,26 +98,6 @@ PyObject* item(PyObject* o, PyObject*) {
           "only a tensor with one element converts to a number, this one has shape ", t.sizes());
     check_readable("item", t);
     return element(t.data(), t.dtype());
-  });
-}
-
-PyObject* nested_list(const Tensor& t, const char* p, int64_t d) {
-  if (d == t.dim()) return element(p, t.dtype());
-  const int64_t n = t.sizes()[size_t(d)];
-  const int64_t step = t.strides()[size_t(d)] * t.element_size();
-  Handle list = Handle::steal(PyList_New(Py_ssize_t(n)));
-  for (int64_t i = 0; i < n; ++i) {
-    PyList_SET_ITEM(list.get(), Py_ssize_t(i),
-                    Handle::steal(nested_list(t, p + i * step, d + 1)).release());
-  }
-  return list.release();
-}
-
-PyObject* tolist(PyObject* o, PyObject*) {
-  return guarded([&] {
-    const Tensor& t = unwrap(o);
-    check_readable("tolist", t);
-    return nested_list(t, static_cast<const char*>(t.data()), 0);
   });
 }
 
@@ -135,7 +116,7 @@ PyObject* to_complex(PyObject* o, PyObject*) {
 PyObject* format(PyObject* o, PyObject* spec) {
   return guarded([&]() -> PyObject* {
     const Tensor& t = unwrap(o);
-    if (t.dim() == 0 && t.is_cpu() && Py_TYPE(o) == TensorType) {
+    if (t.dim() == 0 && t.is_cpu() && !t.is_batched() && Py_TYPE(o) == TensorType) {
       const Handle number = Handle::steal(element(t.data(), t.dtype()));
       return PyObject_Format(number.get(), spec);
     }
@@ -202,7 +183,6 @@ PyMethodDef tensor_methods[] = {
     {"get_device", get_device, METH_NOARGS,
      "get_device($self)\n--\n\nThe CUDA device's number, -1 on the CPU."},
     {"item", item, METH_NOARGS, "item($self)\n--\n\nThe one element as a Python number."},
-    {"tolist", tolist, METH_NOARGS, "tolist($self)\n--\n\nThe elements as nested lists."},
     {"requires_grad_", as_method(tensor_requires_grad_), kFastcall,
      "requires_grad_($self, requires_grad=True)\n--\n\nSets requires_grad; returns the tensor."},
     {"backward", as_method(tensor_backward), kFastcall,

@@ -12,6 +12,7 @@ enum Mode : uint32_t {
   kNoGrad = 1u << 0,  // grad mode off
   kInferenceMode = 1u << 1,
   kSavedTensorHooks = 1u << 2,  // tensors saved for backward go through the user's functions
+  kForward = 1u << 3,           // forward mode: a level is entered, and tangents are to be computed
   // The bits below send a call to the boxed path with its interceptors.
   kIntercept = 1u << 8,  // at least one interceptor is installed on this thread
 };

@@ -19,6 +19,7 @@ enum class LockRank : uint8_t {
   LibraryFolders,     // where oneDNN and the like are looked for
   Probe,              // code that may trap is tried out
   IsaLevel,           // the instruction set is settled
+  BatchedTensors,     // wrappers of vmap, by level
   Hooks,              // lists of hooks
   DroppedReferences,  // Python objects that wait for the GIL
   AllocatorSwitches,  // caching on or off, injected failures

@@ -2,9 +2,13 @@
 
 #include <new>
 
+#include "core/batched.h"
 #include "core/modes.h"
 
 namespace rush {
+
+void (*g_forget_batched)(TensorImpl* wrapper) noexcept = nullptr;
+
 namespace {
 
 // Note [Free list of tensor objects]
@@ -71,6 +75,8 @@ TensorImpl* TensorImpl::create() {
 void TensorImpl::destroy(TensorImpl* t) noexcept {
   // The wrapper goes first: its destructor may still look at the tensor's fields.
   if (t->has(kOwnsPyObject)) host_hooks().drop_py_object(t->py_object);
+  if (t->vmap_level != 0) [[unlikely]]
+    g_forget_batched(t);
   if (t->autograd) t->autograd->dispose();
   t->~TensorImpl();
   keep(t);
@@ -168,6 +174,9 @@ Scalar Tensor::item() const {
   check(numel() == 1, ErrorKind::Runtime, "item",
         "only a tensor with one element converts to a number, this one has shape ", sizes());
   check(!is_meta(), ErrorKind::Runtime, "item", "a tensor on the meta device has no values");
+  check(!is_batched(), ErrorKind::Runtime, "item",
+        "inside vmap this tensor stands for one value a sample, not for one value: item(), bool() "
+        "and branches that depend on the data cannot be batched; use where() instead");
   return load_scalar(data(), dtype());
 }
 
@@ -198,6 +207,7 @@ const Ref<VersionCounter>& Tensor::version_counter() const {
 void Tensor::bump_version(const char* writer) const { version_counter()->bump(writer); }
 
 Tensor Tensor::alias(IntList sizes, IntList strides, int64_t offset) const {
+  internal_assert(!is_batched(), "a batched tensor has no memory to alias");
   Tensor out = make_tensor(impl_->storage, sizes, strides, offset, dtype());
   out.impl_->version = version_counter();
   out.impl_->set(TensorImpl::kInference, impl_->has(TensorImpl::kInference));

@@ -70,7 +70,8 @@ class RUSH_API TensorImpl : public Counted<TensorImpl> {
   int64_t numel = 0;
   AutogradMeta* autograd = nullptr;  // owned
   Ref<VersionCounter> version;
-  Ref<TensorImpl> base;  // what this one is a view of (never itself a view), or null
+  Ref<TensorImpl> base;      // what this one is a view of (never itself a view), or null
+  Ref<TensorImpl> physical;  // vmap: the tensor, one dimension larger, that this one stands for
   void* py_object = nullptr;
   // Why gradients do not flow through this tensor although they did before: the op, or grad mode,
   // that cut it (or what it was computed from) off the graph, and where. Null: nothing did.
@@ -79,6 +80,7 @@ class RUSH_API TensorImpl : public Counted<TensorImpl> {
   DType dtype = DType::Float32;
   Device device;
   uint8_t flags = 0;
+  uint16_t vmap_level = 0;  // vmap: whose samples dimension 0 of `physical` counts; 0: no wrapper
 
   bool has(Flag f) const { return flags & f; }
   void set(Flag f, bool on) { flags = on ? flags | f : flags & ~f; }
@@ -122,6 +124,8 @@ class RUSH_API Tensor {
   bool is_wrapped_number() const { return impl_->has(TensorImpl::kWrapped); }
   bool is_floating() const { return rush::is_floating(dtype()); }
   bool is_complex() const { return rush::is_complex(dtype()); }
+  // Stands for many samples inside vmap, and has no memory of its own. See ops/vmap.h.
+  bool is_batched() const { return impl_->vmap_level != 0; }
   MemoryFormat suggest_memory_format() const;
 
   // The first element's address. For kernels; callers that may write have checked read_only.

@@ -2,8 +2,6 @@
 
 #include <omp.h>
 #include <pthread.h>
-#include <sched.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
@@ -27,13 +25,6 @@ namespace {
 constinit std::atomic<int> g_threads{0};  // 0: the default, not yet computed
 constinit std::atomic<int> g_interop_threads{0};
 constinit std::atomic<bool> g_forked_child{false};
-
-int affinity_count() {
-  cpu_set_t allowed;
-  CPU_ZERO(&allowed);
-  if (sched_getaffinity(0, sizeof allowed, &allowed) == 0) return std::max(1, CPU_COUNT(&allowed));
-  return std::max(1, int(sysconf(_SC_NPROCESSORS_ONLN)));
-}
 
 constexpr int kNoQuota = 1 << 20;
 
@@ -95,7 +86,11 @@ int default_threads() {
     const long wanted = std::strtol(text, nullptr, 10);  // of a list "4,2" the outermost level
     if (wanted > 0 && wanted <= kNoQuota) return int(wanted);
   }
-  return std::min({affinity_count(), cgroup_quota(), physical_cores()});
+  // With OMP_PROC_BIND this thread is bound to one core by now: its affinity no longer tells what
+  // the process may use, but libgomp remembers.
+  const bool bound = omp_get_proc_bind() != omp_proc_bind_false;
+  return std::min(
+      {omp_get_num_procs(), cgroup_quota(), bound ? omp_get_num_places() : physical_cores()});
 }
 
 // In the child only the forking thread lives on, while libgomp still believes in its pool. The

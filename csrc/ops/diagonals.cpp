@@ -11,7 +11,15 @@ namespace {
 // A copy of self in which the part that `view` cuts out holds src.
 template <class View>
 Tensor replaced(const char* op, const Tensor& self, const Tensor& src, View view) {
-  const Tensor out = clone(self, MemoryFormat::Contiguous), part = view(out);
+  Tensor out;
+  if (src.is_batched() && src.impl()->vmap_level > self.impl()->vmap_level) {
+    // Inside vmap the copy needs room for the samples of src.
+    out = new_empty(src, self.sizes(), self.dtype());
+    copy_(out, self);
+  } else {
+    out = clone(self, MemoryFormat::Contiguous);
+  }
+  const Tensor part = view(out);
   check_shape(part.sizes() == src.sizes(), op,
               "src must have the shape of the part it replaces: ", src.sizes(), " and ",
               part.sizes());
@@ -160,7 +168,7 @@ struct DiagEmbed {
     sizes.erase(sizes.size() - 1);
     sizes.insert(std::min(a, b), n);
     sizes.insert(std::max(a, b), n);
-    const Tensor out = zeros(sizes, self.dtype(), std::nullopt, self.device());
+    const Tensor out = new_zeros(self, sizes);
     copy_(diagonal(out, offset, a, b), self);
     return out;
   }

@@ -50,7 +50,7 @@ struct Index {
   }
   static constexpr uint32_t needs[] = {in(1)};
   static Grads grad(const Ctx& c, const Tensor& g, const Tensor&, TensorList indices) {
-    const Tensor zero = zeros(c.sizes(0), g.dtype(), std::nullopt, g.device());
+    const Tensor zero = new_zeros(g, c.sizes(0));
     Grads grads(c.inputs());
     grads[0] = index_put_(zero, indices, g, !only_mask(indices));
     return grads;
@@ -141,9 +141,7 @@ void check_index_type(const char* op, const Tensor& self, const Tensor& index) {
         ", the tensor is on ", self.device());
 }
 
-Tensor zeros_for(const Ctx& c, const Tensor& g) {
-  return zeros(c.sizes(0), g.dtype(), std::nullopt, g.device());
-}
+Tensor zeros_for(const Ctx& c, const Tensor& g) { return new_zeros(g, c.sizes(0)); }
 
 }  // namespace
 

@@ -12,6 +12,7 @@
 #include <tuple>
 #include <vector>
 
+#include "autograd/bridge.h"
 #include "autograd/engine.h"
 #include "autograd/saved_tensor.h"
 #include "core/modes.h"
@@ -233,14 +234,10 @@ bool any_requires_grad(const A&... args) {
   (visit_tensors([&](const Tensor& t) { any = any || requires_grad(t); }, args), ...);
   return any;
 }
-inline Tensor tangent_of(const Tensor& t) {
-  const GradMeta* m = t.defined() ? grad_meta_or_null(t) : nullptr;
-  return m ? m->tangent : Tensor();
-}
 template <class... A>
 bool any_tangent(const A&... args) {
   bool any = false;
-  (visit_tensors([&](const Tensor& t) { any |= tangent_of(t).defined(); }, args), ...);
+  (visit_tensors([&](const Tensor& t) { any = any || has_tangent(t); }, args), ...);
   return any;
 }
 
@@ -253,12 +250,22 @@ uint32_t saved_mask(const A&... args) {
     size_t i = 0;
     (visit_tensors(
          [&](const Tensor& t) {
-           if (requires_grad(t) || tangent_of(t).defined())
-             mask |= Op::needs[std::min(i, rules - 1)];
+           if (requires_grad(t)) mask |= Op::needs[std::min(i, rules - 1)];
            ++i;
          },
          args),
      ...);
+  }
+  return mask;
+}
+// The same, for the gradients that a derived tangent asks for.
+template <class Op>
+uint32_t saved_mask_of(GradSpan tangents) {
+  uint32_t mask = 0;
+  if constexpr (HasNeeds<Op>) {
+    for (size_t i = 0; i < tangents.size(); ++i) {
+      if (tangents[i].defined()) mask |= Op::needs[std::min(i, std::size(Op::needs) - 1)];
+    }
   }
   return mask;
 }
@@ -274,6 +281,10 @@ class OpNode final : public Node {
   void save_outputs(std::span<const Tensor> outs) {
     for (size_t i = 0; i < outs.size(); ++i)
       outs_.push_back(SavedTensor::output(outs[i], uint32_t(i)));
+  }
+  // As above, for a node that is not the one that made them.
+  void borrow_outputs(std::span<const Tensor> outs) {
+    for (const Tensor& t : outs) outs_.push_back(SavedTensor(t));
   }
 
   Grads apply(GradSpan grads, std::span<const bool> wanted) override {
@@ -366,11 +377,6 @@ Ref<OpNode<Op, A...>> make_node(const A&... args) {
   return node;
 }
 
-// The tangent of the result: the block's own rule, else derived from its gradient:
-// v -> J^T v is linear in v, and differentiating <J^T v, t> with respect to v gives J t.
-template <class Op, class... A>
-std::vector<Tensor> tangents_of_results(std::span<const Tensor> outs, const A&... args);
-
 // Results that no gradient flows through remember why: `by`, or else what cut off their inputs.
 template <class... A>
 [[gnu::noinline]] void note_cut(std::span<const Tensor> outs, const char* by, const A&... args) {
@@ -390,94 +396,117 @@ template <class... A>
 }
 
 template <class Op, class... A>
+[[gnu::noinline]] void record_tangents(std::span<const Tensor> outs, const A&... args);
+
+// What autograd keeps of a call: its node (or why there is none), and the tangents of its results.
+// A view's tangents are its own affair.
+template <class Op, bool tangents = true, class... A>
 [[gnu::noinline]] void record(std::span<const Tensor> outs, const A&... args) {
   const bool wanted = any_requires_grad(args...);
   if constexpr (NotDifferentiable<Op>) {
     note_cut(outs, wanted ? Op::name : nullptr, args...);
   } else {
-    if (any_tangent(args...)) {
-      const std::vector<Tensor> tangents = tangents_of_results<Op>(outs, args...);
-      for (size_t i = 0; i < outs.size(); ++i) {
-        if (tangents[i].defined()) grad_meta(outs[i]).tangent = tangents[i];
-      }
-    }
+    Ref<OpNode<Op, A...>> node;
     if (!wanted || !grad_enabled()) {
       const char* off = t_modes & kInferenceMode ? kCutByInference : kCutByNoGrad;
-      return note_cut(outs, wanted ? off : nullptr, args...);
+      note_cut(outs, wanted ? off : nullptr, args...);
+    } else {
+      bool any = false;
+      for (size_t i = 0; i < outs.size(); ++i)
+        any |= is_differentiable(outs[i].dtype()) && is_differentiable_result<Op>(i);
+      if (!any) return note_cut(outs, Op::name, args...);
+      node = make_node<Op>(args...);
+      for (size_t i = 0; i < outs.size(); ++i) {
+        const uint32_t slot = node->add_result(outs[i]);
+        if (is_differentiable(outs[i].dtype()) && is_differentiable_result<Op>(i))
+          set_history(outs[i], Ref<Node>(Ref<Node>::share(node.get())), slot);
+      }
     }
-    bool any = false;
-    for (size_t i = 0; i < outs.size(); ++i)
-      any |= is_differentiable(outs[i].dtype()) && is_differentiable_result<Op>(i);
-    if (!any) return note_cut(outs, Op::name, args...);
-    auto node = make_node<Op>(args...);
-    for (size_t i = 0; i < outs.size(); ++i) {
-      const uint32_t slot = node->add_result(outs[i]);
-      if (is_differentiable(outs[i].dtype()) && is_differentiable_result<Op>(i))
-        set_history(outs[i], Ref<Node>(Ref<Node>::share(node.get())), slot);
+    if constexpr (tangents) {
+      if (forward_active()) [[unlikely]]
+        record_tangents<Op>(outs, args...);
     }
-    if constexpr (HasNeeds<Op>) {
-      if (saved_mask<Op>(args...) & kOut) node->save_outputs(outs);
+    if constexpr (HasNeeds<Op>) {  // with their tangents
+      if (node && saved_mask<Op>(args...) & kOut) node->save_outputs(outs);
     }
   }
 }
 
+inline Tensor cut(Bridges& bridges, const Tensor& t) { return bridges.cut(t); }
+inline std::vector<Tensor> cut(Bridges& bridges, TensorList ts) {
+  std::vector<Tensor> out;
+  for (const Tensor& t : ts) out.push_back(bridges.cut(t));
+  return out;
+}
+template <class A>
+const A& cut(Bridges&, const A& a) {
+  return a;
+}
+
+// Differentiates v -> J^T v, given at v = dummies as `back`, along `tangents`: J t.
+RUSH_API std::vector<Tensor> transpose_again(const char* op, const Grads& back, GradSpan tangents,
+                                             std::span<const Tensor> dummies, bool keep_graph);
+// A stand-in for the gradient of each result.
+RUSH_API std::vector<Tensor> dummy_gradients(std::span<const Tensor> outs);
+// t.tangent = tangent, brought to t's sizes and dtype.
+RUSH_API void store_tangent(const Tensor& t, int level, const Tensor& tangent);
+// self was overwritten by a result that carries these tangents.
+RUSH_API void take_tangents(const Tensor& self, const Tensor& result);
+
+// The tangents of the results: the block's own rule, else derived from its gradient: v -> J^T v is
+// linear in v, and differentiating <J^T v, t> with respect to v gives J t.
 template <class Op, class... A>
-std::vector<Tensor> tangents_of_results(std::span<const Tensor> outs, const A&... args) {
+std::vector<Tensor> tangents_of_results(std::span<const Tensor> outs, GradSpan tangents,
+                                        const A&... args) {
   std::vector<Tensor> result(outs.size());
-  Grads tangents;
-  (visit_tensors([&](const Tensor& t) { tangents.push_back(tangent_of(t)); }, args), ...);
   if constexpr (HasJvp<Op>) {
     const Jvp j(tangents, outs[0]);
     result[0] = Op::jvp(j, args...);
   } else if constexpr (HasGrad<Op>) {
-    // The formula runs on copies cut off from any graph, with a dummy gradient v that requires one.
+    const bool keep_graph =
+        grad_enabled() && (any_requires_grad(args...) || any_requires_grad(TensorList(tangents)));
+    const uint32_t mask = saved_mask_of<Op>(tangents);
     ModeGuard grad_on(kNoGrad, false);
-    auto node =
-        Ref<OpNode<Op, A...>>::adopt(new OpNode<Op, A...>(saved_mask<Op>(args...), args...));
-    std::vector<Tensor> dummies;
-    for (const Tensor& out : outs) {
-      Tensor v = engine_ops().zeros(out.sizes(),
-                                    is_differentiable(out.dtype()) ? out.dtype() : default_dtype(),
-                                    out.device());
-      set_requires_grad(v, true);
-      dummies.push_back(v);
-      node->add_result(out);
-    }
+    Bridges bridges(keep_graph);
+    auto node = [&](const auto&... own) {
+      return Ref<OpNode<Op, A...>>::adopt(new OpNode<Op, A...>(mask, own...));
+    }(cut(bridges, args)...);
+    for (const Tensor& out : outs) node->add_result(out);
     SmallVector<bool, 8> wanted;
-    for (const Tensor& t : tangents) wanted.push_back(t.defined());
-    (visit_tensors(
-         [&](const Tensor& t) {
-           Edge e;
-           if (t.defined() && tangent_of(t).defined()) {
-             Tensor stand_in = detached(t);
-             set_requires_grad(stand_in, true);
-             e = gradient_edge(stand_in);
-           }
-           node->add_edge(e);
-         },
-         args),
-     ...);
-    if constexpr (HasNeeds<Op>) {
-      if (saved_mask<Op>(args...) & kOut) node->save_outputs(outs);
+    for (const Tensor& t : tangents) {
+      wanted.push_back(t.defined());
+      node->add_edge(t.defined() ? Edge{Ref<Node>::adopt(new Bridge(t)), 0} : Edge{});
     }
-    Grads back = node->apply(dummies, std::span<const bool>(wanted.data(), wanted.size()));
-    std::vector<Tensor> roots, seeds;
-    for (size_t i = 0; i < back.size(); ++i) {
-      if (!tangents[i].defined() || !back[i].defined() || !requires_grad(back[i])) continue;
-      roots.push_back(fit_gradient(
-          back[i], ResultMeta{tangents[i].sizes(), tangents[i].dtype(), tangents[i].device()},
-          Op::name));
-      seeds.push_back(tangents[i]);
-    }
-    if (roots.empty()) return result;
-    NoGradGuard no_grad;
-    BackwardOptions options;
-    options.allow_unused = true;
-    result = rush::grad(roots, seeds, dummies, options);
+    if (mask & kOut) node->borrow_outputs(cut(bridges, TensorList(outs)));
+    const std::vector<Tensor> dummies = dummy_gradients(outs);
+    const Grads back = node->apply(dummies, std::span<const bool>(wanted.data(), wanted.size()));
+    result = transpose_again(Op::name, back, tangents, dummies, keep_graph);
+    bridges.tie();
   } else {
     fail(ErrorKind::NotImplemented, Op::name, "this operator has no forward-mode rule yet");
   }
   return result;
+}
+
+template <class Op, class... A>
+void record_tangents(std::span<const Tensor> outs, const A&... args) {
+  for (int level = 1, last = visible_forward_level(); level <= last; ++level) {
+    const LevelsBelow below(level);  // see Note [Levels]
+    Grads tangents;
+    bool any = false;
+    (visit_tensors(
+         [&](const Tensor& t) {
+           tangents.push_back(tangent_at(t, level));
+           any |= tangents[tangents.size() - 1].defined();
+         },
+         args),
+     ...);
+    if (!any) continue;
+    const std::vector<Tensor> results = tangents_of_results<Op>(outs, tangents, args...);
+    for (size_t i = 0; i < outs.size(); ++i) {
+      if (is_differentiable_result<Op>(i)) store_tangent(outs[i], level, results[i]);
+    }
+  }
 }
 
 // The functional form.
@@ -534,12 +563,11 @@ const Tensor& call_inplace(const Tensor& self, const A&... rest) {
   Ref<OpNode<Op, Tensor, A...>> node;
   if (records) [[unlikely]]
     node = make_inplace_node<Op>(self, rest...);
-  std::vector<Tensor> tangents;
-  if (tracked && differentiable && any_tangent(self, rest...)) [[unlikely]] {
-    // The rule reads the inputs as they were and the result: compute it aside first.
-    const Tensor result = spec.allocate();
-    if (!self.is_meta()) Op::run(self, rest..., result);
-    tangents = tangents_of_results<Op>(std::span<const Tensor>(&result, 1), self, rest...);
+  // The tangent's rule reads the inputs as they were, and the result: it runs aside first.
+  Tensor aside;
+  if constexpr (differentiable) {
+    if (tracked && forward_active() && any_tangent(self, rest...)) [[unlikely]]
+      aside = call<Op>(self, rest...);
   }
   if (!self.is_meta()) [[likely]] {
     bool direct = in_place_safe<Op>() && !may_fail<Op>() && spec.dtype == self.dtype();
@@ -559,6 +587,8 @@ const Tensor& call_inplace(const Tensor& self, const A&... rest) {
     }
   }
   self.bump_version(Op::name);
+  if (aside.defined()) [[unlikely]]
+    take_tangents(self, aside);
   if (records) [[unlikely]] {
     rebase_history(self, Ref<Node>::share(node.get()));
     if constexpr (HasNeeds<Op>) {
@@ -566,7 +596,6 @@ const Tensor& call_inplace(const Tensor& self, const A&... rest) {
         node->save_outputs(std::span<const Tensor>(&self, 1));
     }
   }
-  if (!tangents.empty() && tangents[0].defined()) grad_meta(self).tangent = tangents[0];
   return self;
 }
 
@@ -620,6 +649,19 @@ const Tensor& call_out(const Tensor& out, const A&... args) {
   return out;
 }
 
+// See Note [Tangents of views]: most views need none of their own.
+template <class Op, class... A>
+Tensor call_view(const Tensor& self, const A&... rest);
+template <class Op, class... A>
+[[gnu::noinline]] void view_tangents(const Tensor& out, const Tensor& self, const A&... rest) {
+  for (int level = 1, last = visible_forward_level(); level <= last; ++level) {
+    const Tensor tangent = own_tangent(self, level);
+    if (!tangent.defined() || !(self.impl()->base || has_internal_overlap(self))) continue;
+    const LevelsBelow below(level);
+    set_own_tangent(out, level, call_view<Op>(tangent, rest...));
+  }
+}
+
 // A view: another geometry over the same storage; no bytes move, so it works on every device.
 template <class Op, class... A>
 Tensor call_view(const Tensor& self, const A&... rest) {
@@ -629,7 +671,8 @@ Tensor call_view(const Tensor& self, const A&... rest) {
   out.impl()->base = self.impl()->base ? self.impl()->base : self.ref();
   out.impl()->set(TensorImpl::kNoGradView, t_modes & kNoGrad);
   if (is_tracked(self)) [[unlikely]] {
-    record<Op>(std::span<const Tensor>(&out, 1), self, rest...);
+    record<Op, false>(std::span<const Tensor>(&out, 1), self, rest...);
+    if (forward_active()) view_tangents<Op>(out, self, rest...);
     // See Note [Views made without grad mode].
     if (!grad_enabled() && requires_grad(self)) grad_meta(out).view_version = out.version();
   }
@@ -688,10 +731,31 @@ const Tensor& mutate(const Tensor& self, const A&... rest) {
   const bool records = tracked && grad_enabled() && requires_grad(self);
   Ref<OpNode<Op, Tensor, A...>> node;
   if (records) node = make_inplace_node<Op>(self, rest...);
+  std::vector<Tensor> old;  // tangents of self, one a level
+  if (tracked && forward_active()) [[unlikely]] {
+    for (int level = 1; level <= visible_forward_level(); ++level)
+      old.push_back(tangent_at(self, level));
+  }
   if (!self.is_meta()) [[likely]]
     Op::run(self, rest...);
   self.bump_version(Op::name);
   if (records) rebase_history(self, Ref<Node>::share(node.get()));
+  for (size_t i = 0; i < old.size(); ++i) {
+    if (!old[i].defined()) continue;
+    const int level = int(i) + 1;
+    const LevelsBelow below(level);
+    if constexpr (HasGrad<Op>) {
+      Grads tangents;
+      tangents.push_back(old[i]);
+      (visit_tensors([&](const Tensor& t) { tangents.push_back(tangent_at(t, level)); }, rest),
+       ...);
+      const std::vector<Tensor> fresh =
+          tangents_of_results<Op>(std::span<const Tensor>(&self, 1), tangents, self, rest...);
+      store_tangent(self, level, fresh[0]);
+    } else {
+      store_tangent(self, level, Tensor());
+    }
+  }
   return self;
 }
 

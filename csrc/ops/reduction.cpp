@@ -266,7 +266,7 @@ struct ExtremeDim {
   static Grads grad_as(const Ctx& c, const Tensor& g, int64_t dim, bool keepdim) {
     if (c.sizes(0).empty()) return {g};
     const int64_t d = wrap_dim("max", dim, int64_t(c.sizes(0).size()));
-    const Tensor whole = zeros(c.sizes(0), g.dtype(), std::nullopt, g.device());
+    const Tensor whole = new_zeros(g, c.sizes(0));
     return {scatter(whole, d, keepdim ? c.out(1) : unsqueeze(c.out(1), d),
                     keepdim ? g : unsqueeze(g, d))};
   }

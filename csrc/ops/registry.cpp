@@ -129,6 +129,36 @@ void run_intercepted(const OpEntry& entry, Value* args, Value* results) {
 }
 
 namespace {
+// The boxed function that must not be intercepted once more; see run_under.
+thread_local void (*t_passing)(Value*, Value*) = nullptr;
+}  // namespace
+
+bool is_intercepted(const OpEntry& entry) {
+  if (t_passing != entry.boxed) [[likely]]
+    return true;
+  t_passing = nullptr;
+  return false;
+}
+
+ActiveAgain::ActiveAgain(Interceptor* self) : saved_(stack().active) {
+  Stack& s = stack();
+  const auto at = std::find(s.all.begin(), s.all.end(), self);
+  internal_assert(at != s.all.end(), "this interceptor is not installed");
+  s.active = size_t(at - s.all.begin()) + 1;
+  set_mode(kIntercept, true);
+}
+ActiveAgain::~ActiveAgain() {
+  stack().active = saved_;
+  set_mode(kIntercept, saved_ > 0);
+}
+
+void run_under(Interceptor* self, const OpEntry& entry, Value* args, Value* results) {
+  const ActiveAgain again(self);
+  t_passing = entry.boxed;
+  entry.boxed(args, results);
+}
+
+namespace {
 
 // Makes `v` what `spec` wants, where that loses nothing; false when it does not fit.
 bool fit(Value& v, const ArgSpec& spec) {

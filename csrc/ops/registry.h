@@ -45,11 +45,15 @@ struct ArgSpec {
 };
 
 enum class Form : uint8_t { Functional, InPlace, Out };
+// How the block is written; see docs/adding_an_op.md.
+enum class OpKind : uint8_t { Compute, View, Composite, Mutate };
 
 struct OpEntry {
   const char* name;      // "add", "add_"; what the user calls
   const char* overload;  // "" or a suffix that tells overloads apart: "dim"
   Form form;
+  OpKind kind;
+  bool pointwise;            // runs one formula on each element
   bool is_method;            // reachable as Tensor.name
   bool is_function;          // reachable as rushlight.name
   bool varargs;              // f(2, 3) may stand for f((2, 3)): the first int[] takes the rest
@@ -82,5 +86,21 @@ struct Interceptor {
 RUSH_API void push_interceptor(Interceptor* i);  // on this thread
 RUSH_API void pop_interceptor(Interceptor* i);
 RUSH_API void run_intercepted(const OpEntry& entry, Value* args, Value* results);
+// For an interceptor that leaves a call as it is: runs the op itself, with `self` still active for
+// the ops that the op calls.
+RUSH_API void run_under(Interceptor* self, const OpEntry& entry, Value* args, Value* results);
+// In its scope an interceptor that is running is active again, for the ops it calls.
+class RUSH_API ActiveAgain {
+ public:
+  explicit ActiveAgain(Interceptor* self);
+  ~ActiveAgain();
+  ActiveAgain(const ActiveAgain&) = delete;
+  ActiveAgain& operator=(const ActiveAgain&) = delete;
+
+ private:
+  size_t saved_;
+};
+// Asked by each op while a bit of kSlowPath is set: false for the one that run_under runs.
+RUSH_API bool is_intercepted(const OpEntry& entry);
 
 }  // namespace rush

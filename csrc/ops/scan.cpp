@@ -145,14 +145,35 @@ struct LogcumsumexpReal {
     scan(ScanFn::LogSumExp, x, out, wrap_dim(name, dim, x.dim()));
   }
   static constexpr uint32_t needs[] = {in(0) | kOut};
-  // Sum over later positions j of g_j exp(x - y_j), the signs of g taken apart so that logarithms
-  // exist.
+  // With weights exp(x_i - y_j) for i <= j: the gradient sums g_j over later positions, the tangent
+  // t_i over earlier ones. Both in logarithms, positive and negative numbers apart, as the weights
+  // alone may overflow. What has no logarithm is masked rather than clipped: a clipped zero would
+  // have an infinite derivative.
   static Grads grad(const Ctx& c, const Tensor& g, const Tensor& x, int64_t dim) {
     if (x.dim() == 0) return {g};
     const IntList d(&dim, 1);
-    auto reverse = [&](const Tensor& t) { return flip(logcumsumexp_real(flip(t, d), dim), d); };
-    const Tensor up = log(relu(g)), down = log(relu(neg(g)));
-    return {exp(reverse(up - c.out()) + x) - exp(reverse(down - c.out()) + x)};
+    const Tensor nothing = eq(c.out(), minus_infinity());
+    const Tensor y = masked_fill(c.out(), nothing, wrap_number(0));
+    auto part = [&](const Tensor& h) {
+      const Tensor logs = masked_fill(log_of_positive(h) - y, nothing, minus_infinity());
+      return exp(flip(logcumsumexp_real(flip(logs, d), dim), d) + x);
+    };
+    return {part(g) - part(neg(g))};
+  }
+  static Tensor jvp(const Jvp& j, const Tensor& x, int64_t dim) {
+    if (x.dim() == 0) return j.tangent(0);
+    const Tensor nothing = eq(j.out(), minus_infinity());
+    const Tensor y = masked_fill(j.out(), nothing, wrap_number(0));
+    auto part = [&](const Tensor& h) {
+      const Tensor logs = logcumsumexp_real(log_of_positive(h) + x, dim) - y;
+      return exp(masked_fill(logs, nothing, minus_infinity()));
+    };
+    return part(j.tangent(0)) - part(neg(j.tangent(0)));
+  }
+  static Tensor minus_infinity() { return wrap_number(-std::numeric_limits<double>::infinity()); }
+  static Tensor log_of_positive(const Tensor& h) {
+    const Tensor none = le(h, wrap_number(0));
+    return masked_fill(log(masked_fill(h, none, wrap_number(1))), none, minus_infinity());
   }
 };
 

@@ -93,7 +93,7 @@ Tensor corner_of(const Tensor& src, const Dims& sizes) {
 }
 Tensor padded(const Tensor& part, const Dims& sizes) {
   if (part.sizes() == sizes) return part;
-  const Tensor whole = zeros(sizes, part.dtype(), std::nullopt, part.device());
+  const Tensor whole = new_zeros(part, sizes);
   copy_(corner_of(whole, part.sizes()), part);
   return whole;
 }

@@ -550,8 +550,7 @@ struct ConstantPadNd {
       source = slice(source, int64_t(d), std::max<int64_t>(0, -pad[2 * i]),
                      x.sizes()[d] - std::max<int64_t>(0, -pad[2 * i + 1]), 1);
     }
-    const Tensor out = make_tensor(sizes, x.dtype(), x.device());
-    fill_data(out, value);
+    const Tensor out = new_full(x, sizes, value);
     Tensor window = out;
     for (size_t i = 0; i < pad.size() / 2; ++i) {
       const size_t d = sizes.size() - 1 - i;

@@ -12,9 +12,7 @@ namespace rush {
 namespace {
 
 // Gradients of views scatter g back into zeros of the input's shape.
-Tensor zeros_for(const Ctx& c, const Tensor& g) {
-  return zeros(c.sizes(0), g.dtype(), std::nullopt, g.device());
-}
+Tensor zeros_for(const Ctx& c, const Tensor& g) { return new_zeros(g, c.sizes(0)); }
 
 }  // namespace
 
@@ -129,8 +127,7 @@ struct ViewByGeometry {
                                  int64_t self_offset, IntList size, IntList stride,
                                  int64_t offset) {
     const Tensor buffer =
-        zeros(Dims{reach(self_size, self_stride, self_offset, size, stride, offset)}, h.dtype(),
-              std::nullopt, h.device());
+        new_zeros(h, Dims{reach(self_size, self_stride, self_offset, size, stride, offset)});
     copy_(as_strided(buffer, self_size, self_stride, self_offset), h);
     return as_strided(buffer, size, stride, offset);
   }

@@ -1,6 +1,6 @@
 """Gradients of recorded programs: backward, grad, and what one can hang onto the graph."""
 
-from rushlight.autograd import anomaly_mode, function, grad_mode, graph
+from rushlight.autograd import anomaly_mode, forward_ad, function, functional, grad_mode, graph
 from rushlight.autograd._engine import backward, grad
 from rushlight.autograd.anomaly_mode import detect_anomaly, set_detect_anomaly
 from rushlight.autograd.function import Function
@@ -10,18 +10,24 @@ from rushlight.autograd.grad_mode import (
     no_grad,
     set_grad_enabled,
 )
+from rushlight.autograd.gradcheck import GradcheckError, gradcheck, gradgradcheck
 from rushlight.autograd.variable import Variable, variable
 
 __all__ = [
     "Function",
+    "GradcheckError",
     "Variable",
     "anomaly_mode",
     "backward",
     "detect_anomaly",
     "enable_grad",
+    "forward_ad",
     "function",
+    "functional",
     "grad",
     "grad_mode",
+    "gradcheck",
+    "gradgradcheck",
     "graph",
     "inference_mode",
     "no_grad",

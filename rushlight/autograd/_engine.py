@@ -68,6 +68,32 @@ def backward(tensors, grad_tensors=None, retain_graph=None, create_graph=False, 
     _C._backward(tensors, grad_tensors, retain_graph, create_graph, inputs)
 
 
+def _batched_grad(outputs, inputs, grads, retain_graph, create_graph, allow_unused):
+    """One gradient for each entry of dimension 0 of the grad_outputs, in one walk."""
+    given = [g for g in grads or () if g is not None]
+    if len(given) != len(outputs):
+        raise RuntimeError("grad: is_grads_batched=True needs grad_outputs for every output")
+    sizes = {g.shape[0] if g.dim() else None for g in given}
+    if len(sizes) != 1 or None in sizes:
+        raise RuntimeError(
+            "grad: with is_grads_batched=True all grad_outputs need the same size in dimension 0, "
+            f"got shapes {[tuple(g.shape) for g in given]}"
+        )
+    for g, y in zip(given, outputs, strict=True):
+        if tuple(g.shape[1:]) != tuple(y.shape):
+            raise RuntimeError(
+                f"grad: with is_grads_batched=True an output of shape {tuple(y.shape)} needs "
+                f"grad_outputs of shape (N, {', '.join(map(str, y.shape))}), got {tuple(g.shape)}"
+            )
+    level = _C._vmap_enter(sizes.pop(), 0, True)
+    try:
+        found = _C._grad(outputs, inputs, [_C._vmap_add(g, 0, level) for g in given],
+                         retain_graph, create_graph, allow_unused)  # fmt: skip
+        return tuple(None if g is None else _C._vmap_remove(g, 0, level) for g in found)
+    finally:
+        _C._vmap_exit()
+
+
 def grad(
     outputs,
     inputs,
@@ -90,8 +116,6 @@ def grad(
             FutureWarning,
             stacklevel=2,
         )
-    if is_grads_batched:
-        raise NotImplementedError("grad: is_grads_batched=True is not supported")
     if materialize_grads and allow_unused is False:
         raise ValueError("grad: materialize_grads=True needs allow_unused=True or None")
     keys = list(inputs) if isinstance(inputs, Mapping) else None
@@ -102,7 +126,8 @@ def grad(
     unused = materialize_grads if allow_unused is None else allow_unused
     if any(_is_edge(t) for t in (*outputs, *inputs)):
         return _grad_of_edges(outputs, inputs, grad_outputs, retain_graph, create_graph, unused)
-    results = _C._grad(outputs, inputs, grad_outputs, retain_graph, create_graph, unused)
+    ask = _batched_grad if is_grads_batched else _C._grad
+    results = ask(outputs, inputs, grad_outputs, retain_graph, create_graph, unused)
     if materialize_grads:
         results = tuple(
             _C.zeros_like(x) if g is None else g for x, g in zip(inputs, results, strict=True)

@@ -125,14 +125,19 @@ class inference_mode(_Switch):
         self.mode = mode if isinstance(mode, bool) else True
 
     def __enter__(self):
-        self._previous = _C.is_inference_mode_enabled(), _C.is_grad_enabled()
+        self._previous = (
+            _C.is_inference_mode_enabled(), _C.is_grad_enabled(), _C._is_fwd_grad_enabled()
+        )  # fmt: skip
         _C._set_inference_mode(self.mode)
         _C._set_grad_enabled(not self.mode)
+        if self.mode:
+            _C._set_fwd_grad_enabled(False)
 
     def __exit__(self, *error):
-        inference, grad = self._previous
+        inference, grad, forward = self._previous
         _C._set_inference_mode(inference)
         _C._set_grad_enabled(grad)
+        _C._set_fwd_grad_enabled(forward)
 
     def _fresh(self):
         return type(self)(self.mode)

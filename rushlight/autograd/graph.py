@@ -23,7 +23,7 @@ __all__ = [
 
 
 class GradientEdge(NamedTuple):
-    """Where a tensor's gradient goes: a result of a node. Stands for the tensor in autograd.grad."""
+    """Where a tensor's gradient goes: a result of a node. autograd.grad takes it for the tensor."""
 
     node: Node
     output_nr: int

@@ -1,5 +1,23 @@
-"""Neural networks."""
+"""Neural networks: modules, their functions, parameters and initialisation."""
 
-from rushlight.nn import functional
+from rushlight.nn import functional as functional
+from rushlight.nn import init as init
+from rushlight.nn import modules as modules
+from rushlight.nn import parameter as parameter
+from rushlight.nn import utils as utils
+from rushlight.nn.modules import *
+from rushlight.nn.parameter import Buffer as Buffer
+from rushlight.nn.parameter import Parameter as Parameter
 
-__all__ = ["functional"]
+
+def __getattr__(name):
+    # Lazy modules and parameters are loaded when first asked for, see nn/_uninitialized.py.
+    if name in modules._LAZY:
+        return getattr(modules, name)
+    if name in parameter._LAZY:
+        return getattr(parameter, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__():
+    return sorted({*globals(), *modules._LAZY, *parameter._LAZY})

@@ -350,7 +350,7 @@ def checkpoint(
 
 
 def checkpoint_sequential(functions, segments, input, use_reentrant=None, **kwargs):
-    """Runs functions one after the other, in segments of which all but the last are checkpointed."""
+    """Runs functions one after the other, in segments; all but the last are checkpointed."""
     if use_reentrant is None:
         warnings.warn("checkpoint_sequential: pass use_reentrant explicitly; False is recommended, "
                       "True is taken now", stacklevel=2)  # fmt: skip

@@ -129,7 +129,7 @@ def run(program, mutate):
 
 
 def may_be_unsafe(program):
-    """Does a write follow a read that saved the values? Then backward may, and often must, raise."""
+    """Does a write follow a read that saved the values? Then backward may have to raise."""
     seen = False
     for kind, name, _ in program:
         seen |= kind == "read" and name != "sum"

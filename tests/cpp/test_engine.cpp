@@ -6,6 +6,7 @@
 
 #include "autograd/accumulate_grad.h"
 #include "autograd/engine.h"
+#include "autograd/forward.h"
 #include "core/allocator.h"
 #include "ops/operators.h"
 #include "testing.h"
@@ -233,14 +234,19 @@ TEST(long_chains_are_freed) {
 // .grad of .grad of .grad, and tangents of tangents.
 TEST(chains_of_metadata_are_freed) {
   const int64_t before = cpu_memory_stats().allocated;
+  const int level = enter_forward_level();
   for (const bool tangent : {false, true}) {
     Tensor t = zeros(Dims{1});
     for (int i = 0; i < 1'000'000 / kScale; ++i) {
       Tensor next = zeros(Dims{1});
-      (tangent ? grad_meta(next).tangent : grad_meta(next).grad) = std::move(t);
+      if (tangent)
+        set_own_tangent(next, level, t);
+      else
+        grad_meta(next).grad = std::move(t);
       t = std::move(next);
     }
   }
+  exit_forward_level();
   EXPECT(cpu_memory_stats().allocated == before);
 }
 

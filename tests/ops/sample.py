@@ -189,7 +189,8 @@ def round_to(a, dtype):
     if dtype != "bfloat16":
         return out
     bits = out.view(np.uint32).astype(np.uint64)
-    bits = (bits + 0x7FFF + ((bits >> np.uint64(16)) & np.uint64(1))) & np.uint64(0xFFFF0000)
+    ties = (bits >> np.uint64(16)) & np.uint64(1)
+    bits = (bits + np.uint64(0x7FFF) + ties) & np.uint64(0xFFFF0000)
     return np.where(np.isnan(out), out, bits.astype(np.uint32).view(np.float32))
 
 

@@ -1,6 +1,6 @@
 """Writes the JSON files next to it from PyTorch 2.13's behaviour; run by hand, never by the tests.
 
-    python tests/oracle/make_oracle.py [ops promotion signatures exceptions repr values]
+    python tests/oracle/make_oracle.py [ops promotion signatures exceptions repr values ...]
 
 The tests then compare Rushlight with the files, without PyTorch. Run it again when a row changes.
 """
@@ -346,6 +346,15 @@ def make_values():
     write("values", found)
 
 
+# --- subgradients.json ----------------------------------------------------------------------------
+
+
+def make_subgradients():
+    from subgradients import CASES, gradients, name_of
+
+    write("subgradients", {name_of(case): gradients(torch, case) for case in CASES})
+
+
 MAKERS = {
     "ops": make_ops,
     "promotion": make_promotion,
@@ -353,6 +362,7 @@ MAKERS = {
     "exceptions": make_exceptions,
     "repr": make_repr,
     "values": make_values,
+    "subgradients": make_subgradients,
 }
 
 if __name__ == "__main__":

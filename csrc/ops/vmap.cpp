@@ -1,0 +1,552 @@
+#include "ops/vmap.h"
+
+#include <mutex>
+#include <unordered_map>
+
+#include "autograd/forward.h"
+#include "core/batched.h"
+#include "core/modes.h"
+#include "core/mutex.h"
+#include "ops/boxing.h"
+#include "ops/ops.h"
+
+namespace rush {
+namespace {
+
+// The wrappers that are alive, to be emptied when their level is left. They may die on any thread.
+struct Wrappers {
+  Mutex mutex{LockRank::BatchedTensors};
+  std::unordered_map<TensorImpl*, uint64_t> all;  // with the id of the level each belongs to
+  uint64_t next_id = 0;
+};
+Wrappers& wrappers() {
+  static auto* w = new Wrappers;  // never freed: tensors may die at exit
+  return *w;
+}
+
+struct Level {
+  int64_t size;
+  Randomness randomness;
+  bool linear;
+  uint64_t id;                    // of this level among those of all threads
+  std::vector<TensorImpl*> made;  // wrappers of this level; some of them are gone
+
+  bool owns(TensorImpl* t) const {
+    const auto found = wrappers().all.find(t);
+    return found != wrappers().all.end() && found->second == id;
+  }
+};
+
+class Vmap final : public Interceptor {
+ public:
+  void call(const OpEntry& entry, Value* args, Value* results) override;
+  std::vector<Level> levels;
+  size_t active = 0;  // rules of random ops run with the levels below theirs only
+
+ private:
+  void call_random(const OpEntry& entry, Value* args, Value* results);
+};
+Vmap& vmap() {
+  static thread_local Vmap v;
+  return v;
+}
+
+const Ref<Storage>& no_storage() {
+  static const auto* s = new Ref<Storage>(Storage::allocate(Device{DeviceType::Meta}, 0));
+  return *s;
+}
+
+void empty_out(TensorImpl* t) {
+  t->vmap_level = 0;
+  t->physical = nullptr;
+  t->device = Device{DeviceType::Meta};
+}
+
+template <class F>
+void visit(const Value& v, F&& f) {
+  if (v.tag() == Value::Tag::Tensor) f(v.tensor());
+  if (v.tag() == Value::Tag::Tensors) {
+    for (const Tensor& t : v.tensors()) {
+      if (t.defined()) f(t);
+    }
+  }
+}
+
+bool is_random(const OpEntry& entry) {
+  for (const ArgSpec& a : entry.args) {
+    if (a.kind == ArgKind::Generator) return true;
+  }
+  return false;
+}
+
+// Tangents may be batched where their tensor is not: next to batched arguments the tensor is then
+// taken as batched, too.
+bool has_batched_tangent(const Tensor& t, int level) {
+  for (int k = visible_forward_level(); k > 0; --k) {
+    const Tensor tangent = tangent_at(t, k);
+    if (tangent.defined() && tangent.impl()->vmap_level == level) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+int enter_vmap(int64_t size, Randomness randomness, bool linear) {
+  Vmap& v = vmap();
+  check(v.levels.size() < 1000, ErrorKind::Runtime, "vmap", "more than 1000 nested calls");
+  static const bool installed = [] {
+    g_forget_batched = [](TensorImpl* t) noexcept {
+      const std::lock_guard lock(wrappers().mutex);
+      wrappers().all.erase(t);
+    };
+    return true;
+  }();
+  (void)installed;
+  if (v.levels.empty()) push_interceptor(&v);
+  {
+    const std::lock_guard lock(wrappers().mutex);
+    v.levels.push_back({size, randomness, linear, wrappers().next_id++, {}});
+  }
+  v.active = v.levels.size();
+  return int(v.levels.size());
+}
+
+void exit_vmap() {
+  Vmap& v = vmap();
+  check(!v.levels.empty(), ErrorKind::Runtime, "vmap", "no level was entered");
+  const Level& left = v.levels.back();
+  std::vector<Ref<TensorImpl>> dropped;  // physical tensors go after the lock
+  {
+    const std::lock_guard lock(wrappers().mutex);
+    for (TensorImpl* t : left.made) {
+      if (!left.owns(t)) continue;
+      dropped.push_back(t->physical);
+      empty_out(t);
+      wrappers().all.erase(t);
+    }
+  }
+  v.levels.pop_back();
+  v.active = v.levels.size();
+  if (v.levels.empty()) pop_interceptor(&v);
+}
+
+int vmap_level() { return int(vmap().active); }
+int64_t vmap_size(int level) { return vmap().levels[size_t(level - 1)].size; }
+
+Tensor add_batch(const Tensor& physical, int level) {
+  const IntList sizes = IntList(physical.sizes()).subspan(1);
+  const IntList strides = IntList(physical.strides()).subspan(1);
+  Tensor out = make_tensor(no_storage(), sizes, strides, physical.offset(), physical.dtype());
+  out.impl()->device = physical.device();
+  out.impl()->physical = physical.ref();
+  out.impl()->vmap_level = uint16_t(level);
+  Level& own = vmap().levels[size_t(level - 1)];
+  const std::lock_guard lock(wrappers().mutex);
+  wrappers().all.emplace(out.impl(), own.id);
+  if (own.made.size() >= 1024 && (own.made.size() & (own.made.size() - 1)) == 0)
+    std::erase_if(own.made, [&](TensorImpl* t) { return !own.owns(t); });
+  own.made.push_back(out.impl());
+  return out;
+}
+
+Tensor add_batch_below(const Tensor& t, int level) {
+  const int above = t.impl()->vmap_level;
+  if (above <= level) return add_batch(t, level);
+  return add_batch(add_batch_below(transpose(Tensor(t.impl()->physical), 0, 1), level), above);
+}
+
+Tensor without_batch(const Tensor& t, int level) {
+  if (!t.defined() || t.impl()->vmap_level != level) return t;
+  return Tensor(t.impl()->physical);
+}
+
+Tensor with_all_samples(const Tensor& t, int level) {
+  if (!t.defined()) return t;
+  if (t.impl()->vmap_level == level) return Tensor(t.impl()->physical);
+  if (t.impl()->vmap_level > level) {
+    // A wrapper of a level above, seen with this level's samples as its first dimension.
+    const Tensor inner = with_all_samples(Tensor(t.impl()->physical), level);
+    return add_batch(transpose(inner, 0, 1), t.impl()->vmap_level);
+  }
+  Dims sizes{vmap_size(level)};
+  for (const int64_t s : t.sizes()) sizes.push_back(s);
+  Tensor out = expand(t, sizes);
+  // A tangent that has its own samples keeps them.
+  for (int k = visible_forward_level(); k > 0; --k) {
+    const Tensor tangent = tangent_at(t, k);
+    if (!tangent.defined() || tangent.impl()->vmap_level != level) continue;
+    if (out.impl()->base) {
+      const LevelsBelow below(k);
+      Tensor bare = alias(out);
+      bare.impl()->base = nullptr;
+      out = bare;
+    }
+    set_own_tangent(out, k, Tensor(tangent.impl()->physical));
+  }
+  return out;
+}
+
+Tensor materialize_batch(const Tensor& t) {
+  // From the outside in: below the wrapper of level k everything has the samples of levels < k.
+  auto at_levels = [](auto&& self, const Tensor& x, int levels) -> Tensor {
+    if (levels == 0) return x;
+    if (vmap().levels[size_t(levels - 1)].linear && x.impl()->vmap_level != levels)
+      return self(self, x, levels - 1);
+    const Tensor samples = with_all_samples(x, levels);
+    return add_batch(self(self, samples, levels - 1), levels);
+  };
+  return at_levels(at_levels, t, vmap_level());
+}
+
+Tensor innermost(const Tensor& t) {
+  Tensor x = t;
+  while (x.defined() && x.is_batched()) x = Tensor(x.impl()->physical);
+  return x;
+}
+
+std::vector<Tensor> batched_grad(std::span<const Tensor> roots, std::span<const Tensor> grads,
+                                 std::span<const Tensor> inputs, const BackwardOptions& options) {
+  int level = 0;
+  for (const Tensor& t : roots) level = std::max<int>(level, t.impl()->vmap_level);
+  for (const Tensor& t : inputs) level = std::max<int>(level, t.impl()->vmap_level);
+  if (level == 0) return grad(roots, grads, inputs, options);
+  std::vector<Tensor> own_roots, own_grads, own_inputs;
+  for (const Tensor& t : inputs) {
+    check(t.impl()->vmap_level == level, ErrorKind::Runtime, "grad",
+          "inside vmap, an input (shape ", t.sizes(),
+          ") is shared by all samples, so it has no gradient for each of them; use func.grad or "
+          "func.vjp, which give every sample its own");
+    own_inputs.push_back(Tensor(t.impl()->physical));
+  }
+  for (size_t i = 0; i < roots.size(); ++i) {
+    // What has no samples cannot depend on inputs that have.
+    if (roots[i].impl()->vmap_level != level) continue;
+    own_roots.push_back(Tensor(roots[i].impl()->physical));
+    if (i < grads.size() && grads[i].defined()) {
+      check_shape(grads[i].sizes() == roots[i].sizes(), "grad", "the gradient has shape ",
+                  grads[i].sizes(), ", its tensor has shape ", roots[i].sizes());
+      own_grads.push_back(with_all_samples(grads[i], level));
+    } else {
+      check(roots[i].numel() == 1 && !roots[i].is_complex(), ErrorKind::Runtime, "grad",
+            "grad can be created implicitly only for real scalar outputs; this tensor has shape ",
+            roots[i].sizes(), " in each sample: pass grad_outputs");
+      own_grads.push_back(ones_like(own_roots.back()));
+    }
+  }
+  std::vector<Tensor> found(inputs.size());
+  if (own_roots.empty())
+    check(options.allow_unused, ErrorKind::Runtime, "grad",
+          "the inputs were not used in the graph of the outputs. Pass allow_unused=True if that "
+          "is meant");
+  else
+    found = batched_grad(own_roots, own_grads, own_inputs, options);
+  for (Tensor& g : found) {
+    if (g.defined()) g = add_batch_below(g, level);
+  }
+  return found;
+}
+
+// --- calls ---------------------------------------------------------------------------------------
+
+namespace {
+
+// The same argument once more; what it borrows stays borrowed.
+Value copy_of(const Value& v) {
+  Value out;
+  switch (v.tag()) {
+    case Value::Tag::None:
+      break;
+    case Value::Tag::Tensor:
+      out.borrow(v.tensor().impl());
+      break;
+    case Value::Tag::Tensors:
+      out.borrow(v.tensors());
+      break;
+    case Value::Tag::Scalar:
+      out.set(v.scalar());
+      break;
+    case Value::Tag::Int:
+      out.set(v.integer());
+      break;
+    case Value::Tag::Ints:
+      out.borrow(v.ints());
+      break;
+    case Value::Tag::Float:
+      out.set(v.real());
+      break;
+    case Value::Tag::Floats:
+      out.borrow(v.floats());
+      break;
+    case Value::Tag::Bool:
+      out.set(v.boolean());
+      break;
+    case Value::Tag::String:
+      out.borrow(v.string());
+      break;
+    case Value::Tag::DType:
+      out.set(v.dtype());
+      break;
+    case Value::Tag::Device:
+      out.set(v.device());
+      break;
+    case Value::Tag::Layout:
+      out.set(v.layout());
+      break;
+    case Value::Tag::MemoryFormat:
+      out.set(v.memory_format());
+      break;
+    case Value::Tag::Generator:
+      out.borrow(v.generator());
+      break;
+  }
+  return out;
+}
+
+void wrap_result(Value& v, int level) {
+  if (v.tag() == Value::Tag::Tensor) {
+    v.own(add_batch(Tensor(v.tensor()), level));
+  } else if (v.tag() == Value::Tag::Tensors) {
+    std::vector<Tensor> list;
+    for (const Tensor& t : v.tensors()) list.push_back(add_batch(t, level));
+    v.own(std::move(list));
+  }
+}
+
+// The results of one sample after the other, gathered.
+class Gathered {
+ public:
+  explicit Gathered(const OpEntry& entry) : entry_(entry), columns_(entry.num_results) {}
+
+  void add(std::array<Value, kMaxResults>& row) {
+    for (size_t i = 0; i < columns_.size(); ++i) {
+      Column& c = columns_[i];
+      if (row[i].is_none()) continue;
+      check(row[i].tag() == Value::Tag::Tensor || row[i].tag() == Value::Tag::Tensors,
+            ErrorKind::Runtime, entry_.name,
+            "inside vmap the result would be one Python number a sample, not one number");
+      c.is_list = row[i].tag() == Value::Tag::Tensors;
+      c.samples.emplace_back();
+      visit(row[i], [&](const Tensor& t) { c.samples.back().push_back(t); });
+    }
+  }
+  void store(Value* results, int level) {
+    for (size_t i = 0; i < columns_.size(); ++i) {
+      const Column& c = columns_[i];
+      if (c.samples.empty()) continue;
+      std::vector<Tensor> items;
+      for (size_t k = 0; k < c.samples[0].size(); ++k) {
+        std::vector<Tensor> column;
+        for (const auto& sample : c.samples) {
+          check(k < sample.size() && sample[k].sizes() == c.samples[0][k].sizes(),
+                ErrorKind::Runtime, entry_.name,
+                "the samples' results have different shapes; vmap needs equal ones");
+          column.push_back(sample[k]);
+        }
+        items.push_back(add_batch(stack(column, 0), level));
+      }
+      if (c.is_list)
+        results[i].own(std::move(items));
+      else
+        results[i].own(items[0]);
+    }
+  }
+
+ private:
+  struct Column {
+    bool is_list = false;
+    std::vector<std::vector<Tensor>> samples;
+  };
+  const OpEntry& entry_;
+  std::vector<Column> columns_;
+};
+
+}  // namespace
+
+BatchedCall::BatchedCall(const OpEntry& e, Value* args, Value* results, int l)
+    : entry(e), level(l), size(vmap_size(l)), args_(args), results_(results) {
+  for (size_t i = 0; i < count(); ++i) {
+    next_.push_back(copy_of(args[i]));
+    if (is_tensor(i)) next_[i].own(physical(i));
+    if (args[i].tag() == Value::Tag::Tensors) {
+      std::vector<Tensor> list;
+      for (const Tensor& t : args[i].tensors()) list.push_back(without_batch(t, level));
+      next_[i].own(std::move(list));
+    }
+  }
+}
+
+bool BatchedCall::is_batched(size_t i) const {
+  bool any = false;
+  visit(args_[i], [&](const Tensor& t) { any |= t.impl()->vmap_level == level; });
+  return any;
+}
+
+int BatchedCall::find(std::string_view name) const {
+  for (size_t i = 0; i < count(); ++i) {
+    if (entry.args[i].name == name) return int(i);
+  }
+  return -1;
+}
+
+void BatchedCall::set(size_t i, Tensor t) {
+  if (t.defined())
+    next_[i].own(std::move(t));
+  else
+    next_[i].clear();
+}
+
+void BatchedCall::set(size_t i, Dims values) {
+  ints_.push_back(std::make_unique<Dims>(std::move(values)));
+  next_[i].clear();
+  next_[i].borrow(IntList(*ints_.back()));
+}
+
+void BatchedCall::run() {
+  std::array<Value, kMaxResults> out;
+  entry.boxed(next_.data(), out.data());
+  if (in_place()) {
+    results_[0].borrow(args_[0].tensor().impl());
+    return;
+  }
+  for (size_t i = 0; i < entry.num_results; ++i) {
+    wrap_result(out[i], level);
+    results_[i] = std::move(out[i]);
+  }
+}
+
+void BatchedCall::finish(Tensor physical_result) {
+  if (in_place()) {
+    copy_(physical(0), physical_result);
+    results_[0].borrow(args_[0].tensor().impl());
+    return;
+  }
+  results_[0].own(add_batch(physical_result, level));
+}
+
+void BatchedCall::loop(Generator* repeat) {
+  check(size > 0, ErrorKind::Runtime, entry.name,
+        "vmap over no samples: this op runs sample by sample, so its result's shape is unknown");
+  const uint64_t start = repeat ? repeat->offset() : 0;
+  Gathered gathered(entry);
+  for (int64_t s = 0; s < size; ++s) {
+    std::vector<Value> sample;
+    for (size_t i = 0; i < count(); ++i) {
+      sample.push_back(copy_of(args_[i]));
+      if (!is_batched(i)) continue;
+      if (is_tensor(i)) {
+        sample[i].own(select(physical(i), 0, s));
+        continue;
+      }
+      std::vector<Tensor> list;
+      for (const Tensor& t : args_[i].tensors()) {
+        const bool own = t.defined() && t.impl()->vmap_level == level;
+        list.push_back(own ? select(without_batch(t, level), 0, s) : t);
+      }
+      sample[i].own(std::move(list));
+    }
+    std::array<Value, kMaxResults> out;
+    if (repeat) repeat->set_offset(start);
+    entry.boxed(sample.data(), out.data());
+    if (!in_place()) gathered.add(out);
+  }
+  if (in_place())
+    results_[0].borrow(args_[0].tensor().impl());
+  else
+    gathered.store(results_, level);
+}
+
+// --- the interceptor -----------------------------------------------------------------------------
+
+namespace {
+
+class LevelsUnder {
+ public:
+  LevelsUnder(size_t& active, size_t now) : active_(active), saved_(active) { active = now; }
+  ~LevelsUnder() { active_ = saved_; }
+  LevelsUnder(const LevelsUnder&) = delete;
+  LevelsUnder& operator=(const LevelsUnder&) = delete;
+
+ private:
+  size_t& active_;
+  size_t saved_;
+};
+
+}  // namespace
+
+void Vmap::call(const OpEntry& entry, Value* args, Value* results) {
+  if (active > 0 && is_random(entry)) return call_random(entry, args, results);
+  int level = 0;
+  for (size_t i = 0; i < entry.args.size(); ++i)
+    visit(args[i], [&](const Tensor& t) { level = std::max<int>(level, t.impl()->vmap_level); });
+  if (level == 0) return run_under(this, entry, args, results);
+
+  check(entry.form != Form::Out, ErrorKind::Runtime, entry.name,
+        "out= is not supported inside vmap; use the result");
+  check(!is_data_dependent(entry), ErrorKind::Runtime, entry.name,
+        "the shape of the result depends on the data, so it differs from sample to sample; vmap "
+        "cannot batch it");
+  const ActiveAgain again(this);
+  // Arguments whose tangents have samples of their own.
+  std::vector<Value> lifted;
+  if (forward_active()) {
+    for (size_t i = 0; i < entry.args.size(); ++i) {
+      if (args[i].tag() != Value::Tag::Tensor) continue;
+      const Tensor t = args[i].tensor();
+      if (t.impl()->vmap_level == level || !has_batched_tangent(t, level)) continue;
+      check(!(entry.form == Form::InPlace && i == 0), ErrorKind::Runtime, entry.name,
+            "inside vmap, self has no samples of its own, but its tangent has; clone() it first");
+      if (lifted.empty()) {
+        for (size_t k = 0; k < entry.args.size(); ++k) lifted.push_back(copy_of(args[k]));
+      }
+      lifted[i].own(add_batch(with_all_samples(t, level), level));
+    }
+    if (!lifted.empty()) args = lifted.data();
+  }
+  if (entry.form == Form::InPlace && entry.args[0].kind == ArgKind::Tensor) {
+    check(args[0].tensor().impl()->vmap_level == level, ErrorKind::Runtime, entry.name,
+          "vmap: in-place operations on a tensor that is not batched over cannot take a batched "
+          "argument: self (shape ",
+          args[0].tensor().sizes(),
+          ") has room for one sample only. Use the out-of-place form, or make self with a *_like "
+          "or new_* function of a batched tensor");
+  }
+  if (const BatchingRule rule = batching_rule(entry)) {
+    BatchedCall c(entry, args, results, level);
+    return rule(c);
+  }
+  if (entry.kind == OpKind::Composite) return run_under(this, entry, args, results);
+  BatchedCall c(entry, args, results, level);
+  c.loop();
+}
+
+void Vmap::call_random(const OpEntry& entry, Value* args, Value* results) {
+  const ActiveAgain again(this);
+  const int level = int(active);
+  const Level& l = levels[active - 1];
+  check(l.randomness != Randomness::Error, ErrorKind::Runtime, entry.name,
+        "vmap: called random operation while in randomness error mode; pass randomness='same' (one "
+        "draw for all samples) or randomness='different' to vmap, or draw outside of it");
+  bool batched = false;
+  for (size_t i = 0; i < entry.args.size(); ++i)
+    visit(args[i], [&](const Tensor& t) { batched |= t.impl()->vmap_level == level; });
+  const LevelsUnder guard(active, active - 1);
+  if (l.randomness == Randomness::Same && !batched) return entry.boxed(args, results);
+  check(entry.form != Form::InPlace || batched, ErrorKind::Runtime, entry.name,
+        "vmap: cannot draw different numbers in place into a tensor that is not batched");
+  check(entry.form != Form::Out, ErrorKind::Runtime, entry.name,
+        "out= is not supported inside vmap; use the result");
+  if (l.randomness == Randomness::Different) {
+    BatchedCall c(entry, args, results, level);
+    return c.loop();
+  }
+  // The same draw for every sample: the generator starts each from one state.
+  Generator* given = nullptr;
+  for (size_t i = 0; i < entry.args.size(); ++i) {
+    if (entry.args[i].kind == ArgKind::Generator) given = args[i].generator();
+  }
+  Generator& g = given ? *given : default_generator();
+  BatchedCall c(entry, args, results, level);
+  c.loop(&g);
+}
+
+}  // namespace rush

@@ -1,0 +1,28 @@
+"""Transforms of functions: derivatives, batching, and modules as functions. See docs/func.md."""
+
+from rushlight.func._forward import hessian, jacfwd, jvp, linearize
+from rushlight.func._modules import functional_call, stack_module_state
+from rushlight.func._reverse import grad, grad_and_value, jacrev, vjp
+from rushlight.func._vmap import vmap
+
+__all__ = [
+    "functional_call",
+    "functionalize",
+    "grad",
+    "grad_and_value",
+    "hessian",
+    "jacfwd",
+    "jacrev",
+    "jvp",
+    "linearize",
+    "stack_module_state",
+    "vjp",
+    "vmap",
+]
+
+
+def functionalize(func, *, remove="mutations"):
+    """Not there: Rushlight's transforms take functions that write in place as they are."""
+    raise NotImplementedError(
+        "functionalize: not supported; vmap, grad and jvp accept functions with in-place operations"
+    )

@@ -1,0 +1,12 @@
+"""Functions of neural networks."""
+
+from rushlight.nn.functional import _reduction as _Reduction
+from rushlight.nn.functional.activation import *
+from rushlight.nn.functional.dropout import *
+from rushlight.nn.functional.linear import *
+from rushlight.nn.functional.loss_classification import *
+from rushlight.nn.functional.loss_margin import *
+from rushlight.nn.functional.loss_regression import *
+from rushlight.nn.functional.norm import *
+from rushlight.nn.functional.padding import pad
+from rushlight.nn.functional.shuffle import *

@@ -1,0 +1,181 @@
+"""Activations. The kernels are operators of the table; here they get PyTorch's arguments."""
+
+import warnings
+
+from rushlight import _C
+from rushlight._C import elu_ as elu_
+from rushlight._C import gelu as gelu
+from rushlight._C import hardshrink as hardshrink
+from rushlight._C import hardtanh_ as hardtanh_
+from rushlight._C import leaky_relu_ as leaky_relu_
+from rushlight._C import prelu as prelu
+from rushlight._C import relu_ as relu_
+from rushlight._C import sigmoid as sigmoid
+from rushlight._C import softplus as softplus
+from rushlight._C import softshrink as softshrink
+from rushlight._C import softsign as softsign
+from rushlight._C import tanh as tanh
+from rushlight._C import tanhshrink as tanhshrink
+from rushlight._C import threshold_ as threshold_
+
+__all__ = """celu celu_ elu elu_ gelu glu gumbel_softmax hardshrink hardsigmoid hardswish hardtanh
+hardtanh_ leaky_relu leaky_relu_ log_softmax logsigmoid mish prelu relu relu6 relu_ rrelu rrelu_
+selu selu_ sigmoid silu softmax softmin softplus softshrink softsign tanh tanhshrink threshold
+threshold_""".split()
+
+_relu, _relu_ = _C.relu, _C.relu_
+logsigmoid = _C.log_sigmoid
+
+
+def relu(input, inplace=False):
+    """max(x, 0)."""
+    return _relu_(input) if inplace else _relu(input)
+
+
+def relu6(input, inplace=False):
+    """x between 0 and 6."""
+    return _C.hardtanh_(input, 0, 6) if inplace else _C.relu6(input)
+
+
+def threshold(input, threshold, value, inplace=False):
+    """x where it is above the threshold, value elsewhere."""
+    return (_C.threshold_ if inplace else _C.threshold)(input, threshold, value)
+
+
+def hardtanh(input, min_val=-1.0, max_val=1.0, inplace=False):
+    """x between min_val and max_val."""
+    if min_val > max_val:
+        raise ValueError(f"hardtanh: min_val {min_val} is greater than max_val {max_val}")
+    if not input.is_floating_point():
+        min_val, max_val = int(min_val), int(max_val)
+    return (_C.hardtanh_ if inplace else _C.hardtanh)(input, min_val, max_val)
+
+
+def elu(input, alpha=1.0, inplace=False):
+    """x above zero, alpha * (exp(x) - 1) below."""
+    return (_C.elu_ if inplace else _C.elu)(input, alpha)
+
+
+# The numbers for which mean 0 and variance 1 is a fixed point (Klambauer et al., 2017).
+_SELU_ALPHA, _SELU_SCALE = 1.6732632423543772848170429916717, 1.0507009873554804934193349852946
+
+
+def selu_(input):
+    """selu in place."""
+    return _C.elu_(input, _SELU_ALPHA, _SELU_SCALE)
+
+
+def selu(input, inplace=False):
+    """elu with the numbers that keep mean 0 and variance 1."""
+    return selu_(input) if inplace else _C.selu(input)
+
+
+def celu_(input, alpha=1.0):
+    """celu in place."""
+    return _C.elu_(input, alpha, 1, 1 / alpha)
+
+
+def celu(input, alpha=1.0, inplace=False):
+    """x above zero, alpha * (exp(x / alpha) - 1) below."""
+    return celu_(input, alpha) if inplace else _C.celu(input, alpha)
+
+
+def leaky_relu(input, negative_slope=0.01, inplace=False):
+    """x above zero, x * negative_slope below."""
+    return (_C.leaky_relu_ if inplace else _C.leaky_relu)(input, negative_slope)
+
+
+def silu(input, inplace=False):
+    """x * sigmoid(x)."""
+    return _C.silu_(input) if inplace else _C.silu(input)
+
+
+def mish(input, inplace=False):
+    """x * tanh(softplus(x))."""
+    return _C.mish_(input) if inplace else _C.mish(input)
+
+
+def hardsigmoid(input, inplace=False):
+    """clamp(x + 3, 0, 6) / 6."""
+    return _C.hardsigmoid_(input) if inplace else _C.hardsigmoid(input)
+
+
+def hardswish(input, inplace=False):
+    """x * clamp(x + 3, 0, 6) / 6."""
+    return _C.hardswish_(input) if inplace else _C.hardswish(input)
+
+
+def _check_rrelu(lower, upper):
+    if not lower <= upper:
+        raise RuntimeError(f"rrelu: lower {lower} is greater than upper {upper}")
+
+
+def rrelu(input, lower=1.0 / 8, upper=1.0 / 3, training=False, inplace=False):
+    """x above zero, x times a slope below: random in [lower, upper] a element when training."""
+    _check_rrelu(lower, upper)
+    if not training:
+        return leaky_relu(input, (lower + upper) / 2, inplace)
+    slope = _C.empty_like(input, requires_grad=False).uniform_(lower, upper)
+    factor = slope.masked_fill(input > 0, 1.0)
+    return input.mul_(factor) if inplace else input * factor
+
+
+def rrelu_(input, lower=1.0 / 8, upper=1.0 / 3, training=False):
+    """rrelu in place."""
+    return rrelu(input, lower, upper, training, True)
+
+
+def glu(input, dim=-1):
+    """The first half along dim times the sigmoid of the second half."""
+    if input.dim() == 0:
+        raise RuntimeError("glu: a 0-d tensor has no halves")
+    size = input.shape[dim]
+    if size % 2:
+        raise RuntimeError(
+            f"glu: the size of dim {dim} must be even to be halved, got {size} of shape "
+            f"{list(input.shape)}"
+        )
+    first, second = input.chunk(2, dim)
+    return first * second.sigmoid()
+
+
+def _implicit_dim(name, ndim, stacklevel):
+    warnings.warn(
+        f"{name}: the choice of dim by the number of dims is deprecated; pass dim",
+        stacklevel=stacklevel,
+    )
+    return 0 if ndim in (0, 1, 3) else 1
+
+
+def softmax(input, dim=None, _stacklevel=3, dtype=None):
+    """exp(x) / sum of exp(x) along dim."""
+    if dim is None:
+        dim = _implicit_dim("softmax", input.dim(), _stacklevel)
+    return _C.softmax(input, dim, dtype)
+
+
+def softmin(input, dim=None, _stacklevel=3, dtype=None):
+    """softmax of -x."""
+    if dim is None:
+        dim = _implicit_dim("softmin", input.dim(), _stacklevel)
+    return _C.softmax(-input, dim, dtype)
+
+
+def log_softmax(input, dim=None, _stacklevel=3, dtype=None):
+    """The logarithm of softmax, without overflow."""
+    if dim is None:
+        dim = _implicit_dim("log_softmax", input.dim(), _stacklevel)
+    return _C.log_softmax(input, dim, dtype)
+
+
+def gumbel_softmax(logits, tau=1, hard=False, eps=1e-10, dim=-1):
+    """A sample of the relaxed categorical distribution; hard: one-hot, with the soft gradient."""
+    if eps != 1e-10:
+        warnings.warn("gumbel_softmax: eps has no effect and is deprecated", stacklevel=2)
+    noise = -_C.empty_like(logits, requires_grad=False).exponential_().log()
+    soft = ((logits + noise) / tau).softmax(dim)
+    if not hard:
+        return soft
+    index = soft.max(dim, keepdim=True)[1]
+    one_hot = _C.zeros_like(logits, requires_grad=False).scatter_(dim, index, 1.0)
+    return one_hot - soft.detach() + soft

@@ -1,0 +1,124 @@
+"""Dropout: parts of the input become zero at random while training."""
+
+import warnings
+
+from rushlight import _C
+
+__all__ = """alpha_dropout dropout dropout1d dropout2d dropout3d feature_alpha_dropout""".split()
+
+# What selu tends to for large negative inputs; alpha dropout puts it where others put zero.
+_SELU_FLOOR = -1.7580993408473766
+
+
+def _check_probability(name, p):
+    if not 0.0 <= p <= 1.0:
+        raise ValueError(f"{name}: the probability must be between 0 and 1, got {p}")
+
+
+def _check_floating(input):
+    if not (input.is_floating_point() or input.is_complex()):
+        raise _C.DTypeError(f"dropout: expects a floating point input, got {input.dtype}")
+
+
+def _kept(input, shape, p):
+    """A mask of ones and zeros; an element is one with probability 1 - p."""
+    return _C.empty(shape, dtype=input.dtype, device=input.device).bernoulli_(1 - p)
+
+
+def _drop(input, shape, p, inplace):
+    _check_floating(input)
+    if p == 0 or input.numel() == 0:
+        return input if inplace else input * 1.0
+    if p == 1:
+        return input.zero_() if inplace else input * 0.0
+    factor = _kept(input, shape, p).div_(1 - p)
+    return input.mul_(factor) if inplace else input * factor
+
+
+def _drop_alpha(input, shape, p, inplace):
+    _check_floating(input)
+    if p == 0 or input.numel() == 0:
+        return input if inplace else input * 1.0
+    if p == 1:
+        return input.zero_() if inplace else input * 0.0
+    # Keeps mean 0 and variance 1: scale and shift after the dropped ones are set to the floor.
+    scale = ((1 - p) * (1 + p * _SELU_FLOOR**2)) ** -0.5
+    kept = _kept(input, shape, p)
+    shift = (1 - kept).mul_(_SELU_FLOOR * scale).add_(-scale * p * _SELU_FLOOR)
+    kept = kept.mul_(scale)
+    return input.mul_(kept).add_(shift) if inplace else input * kept + shift
+
+
+def _per_channel(input):
+    if input.dim() < 2:
+        raise RuntimeError(
+            f"feature dropout: the input needs a batch and a channel dim, got {list(input.shape)}"
+        )
+    return (*input.shape[:2], *[1] * (input.dim() - 2))
+
+
+def dropout(input, p=0.5, training=True, inplace=False):
+    """Zeroes elements with probability p and scales the others by 1 / (1 - p)."""
+    _check_probability("dropout", p)
+    if not training:
+        return input
+    return _drop(input, input.shape, p, inplace)
+
+
+def alpha_dropout(input, p=0.5, training=False, inplace=False):
+    """Dropout that keeps mean and variance of what selu gives."""
+    _check_probability("alpha_dropout", p)
+    if not training:
+        return input
+    return _drop_alpha(input, input.shape, p, inplace)
+
+
+def feature_alpha_dropout(input, p=0.5, training=False, inplace=False):
+    """alpha_dropout of whole channels."""
+    _check_probability("feature_alpha_dropout", p)
+    if not training:
+        return input
+    return _drop_alpha(input, _per_channel(input), p, inplace)
+
+
+def _drop_channels(name, input, p, training, inplace, spatial):
+    _check_probability(name, p)
+    dims = input.dim()
+    if dims not in (spatial + 1, spatial + 2):
+        if spatial == 1:
+            raise RuntimeError(
+                f"{name}: expected (N, C, L) or (C, L), got shape {list(input.shape)}"
+            )
+        warnings.warn(
+            f"{name}: expected an input of {spatial + 1} (no batch) or {spatial + 2} dims, got "
+            f"{dims}; the first two are taken as batch and channels",
+            stacklevel=3,
+        )
+    if not training:
+        return input
+    if dims == spatial + 1 and spatial != 2:
+        # Without a batch: channels come first. (dropout2d keeps PyTorch's reading, see there.)
+        shape = (input.shape[0], *[1] * spatial)
+        return _drop(input, shape, p, inplace)
+    return _drop(input, _per_channel(input), p, inplace)
+
+
+def dropout1d(input, p=0.5, training=True, inplace=False):
+    """Dropout of whole channels of (N, C, L) or (C, L)."""
+    return _drop_channels("dropout1d", input, p, training, inplace, 1)
+
+
+def dropout2d(input, p=0.5, training=True, inplace=False):
+    """Dropout of whole channels of (N, C, H, W); with 3 dims, of (N, C, L)."""
+    if input.dim() == 3:
+        warnings.warn(
+            "dropout2d: a 3-d input is read as (N, C, L), not as (C, H, W); use dropout1d to say "
+            "so",
+            stacklevel=2,
+        )
+    return _drop_channels("dropout2d", input, p, training, inplace, 2)
+
+
+def dropout3d(input, p=0.5, training=True, inplace=False):
+    """Dropout of whole channels of (N, C, D, H, W) or (C, D, H, W)."""
+    return _drop_channels("dropout3d", input, p, training, inplace, 3)

@@ -1,0 +1,204 @@
+"""Losses that ask for a distance between scores."""
+
+from rushlight import _C
+from rushlight.nn.functional._reduction import check_reduction, resolve
+from rushlight.nn.functional._reduction import reduce as _reduce
+from rushlight.nn.functional.linear import pairwise_distance
+
+__all__ = """cosine_embedding_loss hinge_embedding_loss margin_ranking_loss multi_margin_loss
+multilabel_margin_loss soft_margin_loss triplet_margin_loss
+triplet_margin_with_distance_loss""".split()
+
+
+def hinge_embedding_loss(
+    input, target, margin=1.0, size_average=None, reduce=None, reduction="mean"
+):
+    """x where the target is 1, max(0, margin - x) where it is -1."""
+    reduction = resolve(size_average, reduce, reduction)
+    check_reduction("hinge_embedding_loss", reduction)
+    far = (margin - input).clamp(min=0).masked_fill(target == 1, 0)
+    near = input.masked_fill(target == -1, 0)
+    return _reduce("hinge_embedding_loss", far + near, reduction)
+
+
+def cosine_embedding_loss(
+    input1, input2, target, margin=0, size_average=None, reduce=None, reduction="mean"
+):
+    """1 - cos where the target is 1, max(0, cos - margin) where it is -1."""
+    reduction = resolve(size_average, reduce, reduction)
+    check_reduction("cosine_embedding_loss", reduction)
+    if target.dim() > 1:
+        raise _C.ShapeError(
+            f"cosine_embedding_loss: the target must have 0 or 1 dims, got {list(target.shape)}"
+        )
+    if target.dim() == 1 and (input1.dim() != 2 or input2.dim() != 2):
+        raise _C.ShapeError(
+            "cosine_embedding_loss: a 1-d target goes with 2-d inputs, got "
+            f"{list(input1.shape)} and {list(input2.shape)}"
+        )
+    if target.dim() == 0 and (input1.dim() != 1 or input2.dim() != 1):
+        raise _C.ShapeError(
+            "cosine_embedding_loss: a 0-d target goes with 1-d inputs, got "
+            f"{list(input1.shape)} and {list(input2.shape)}"
+        )
+    tiny = 1e-12
+    lengths = ((input1 * input1).sum(-1) + tiny) * ((input2 * input2).sum(-1) + tiny)
+    cosine = (input1 * input2).sum(-1) / lengths.sqrt()
+    near = (1 - cosine).masked_fill(target != 1, 0)
+    far = (cosine - margin).clamp(min=0).masked_fill(target != -1, 0)
+    return _reduce("cosine_embedding_loss", near + far, reduction)
+
+
+def margin_ranking_loss(
+    input1, input2, target, margin=0, size_average=None, reduce=None, reduction="mean"
+):
+    """max(0, -target * (input1 - input2) + margin)."""
+    reduction = resolve(size_average, reduce, reduction)
+    check_reduction("margin_ranking_loss", reduction)
+    if not input1.dim() == input2.dim() == target.dim():
+        raise _C.ShapeError(
+            "margin_ranking_loss: both inputs and the target must have the same number of dims, "
+            f"got {list(input1.shape)}, {list(input2.shape)} and {list(target.shape)}"
+        )
+    loss = (-target * (input1 - input2) + margin).clamp(min=0)
+    return _reduce("margin_ranking_loss", loss, reduction)
+
+
+def soft_margin_loss(input, target, size_average=None, reduce=None, reduction="mean"):
+    """log(1 + exp(-target * x))."""
+    reduction = resolve(size_average, reduce, reduction)
+    check_reduction("soft_margin_loss", reduction)
+    return _reduce("soft_margin_loss", -_C.log_sigmoid(target * input), reduction)
+
+
+def multi_margin_loss(
+    input,
+    target,
+    p=1,
+    margin=1.0,
+    weight=None,
+    size_average=None,
+    reduce=None,
+    reduction="mean",
+):
+    """Mean over classes j of max(0, margin - x[y] + x[j])^p, y the target, j not y."""
+    reduction = resolve(size_average, reduce, reduction)
+    check_reduction("multi_margin_loss", reduction)
+    if p not in (1, 2):
+        raise ValueError(f"multi_margin_loss: p must be 1 or 2, got {p}")
+    single = input.dim() < 2
+    scores = input.reshape(1, -1) if single else input
+    labels = target.reshape(-1)
+    if scores.dim() != 2 or labels.shape[0] != scores.shape[0]:
+        raise _C.ShapeError(
+            f"multi_margin_loss: expects scores (N, C) and targets (N), got {list(input.shape)} "
+            f"and {list(target.shape)}"
+        )
+    classes = scores.shape[1]
+    if weight is not None and weight.dim() != 1:
+        raise ValueError(f"multi_margin_loss: the weight must have 1 dim, got {list(weight.shape)}")
+    if weight is not None and weight.shape[0] != classes:
+        raise _C.ShapeError(
+            f"multi_margin_loss: the weight must have {classes} numbers, got {weight.shape[0]}"
+        )
+    if labels.numel() and (int(labels.min()) < 0 or int(labels.max()) >= classes):
+        raise _C.RangeError(f"multi_margin_loss: a target is out of range for {classes} classes")
+    column = labels.unsqueeze(1)
+    gap = (margin - scores.gather(1, column) + scores).clamp(min=0)
+    if p == 2:
+        gap = gap * gap
+    if weight is not None:
+        gap = gap * weight.index_select(0, labels).unsqueeze(1)
+    loss = gap.scatter(1, column, 0.0).sum(1) / classes
+    return _reduce("multi_margin_loss", loss[0] if single else loss, reduction)
+
+
+def multilabel_margin_loss(input, target, size_average=None, reduce=None, reduction="mean"):
+    """Sum over targets j and other classes i of max(0, 1 - (x[j] - x[i])), by the class count.
+
+    A row of the target lists classes; the first -1 ends it.
+    """
+    reduction = resolve(size_average, reduce, reduction)
+    check_reduction("multilabel_margin_loss", reduction)
+    if input.shape != target.shape or input.dim() > 2:
+        raise _C.ShapeError(
+            "multilabel_margin_loss: expects scores and targets of one shape (C) or (N, C), got "
+            f"{list(input.shape)} and {list(target.shape)}"
+        )
+    single = input.dim() < 2
+    scores = input.reshape(1, -1) if single else input
+    labels = target.reshape(1, -1) if single else target
+    classes = scores.shape[1]
+    if labels.numel() and (int(labels.min()) < -1 or int(labels.max()) >= classes):
+        raise _C.RangeError(
+            f"multilabel_margin_loss: a target is out of range for {classes} classes"
+        )
+    listed = (labels >= 0).to(scores.dtype).cumprod(1)
+    safe = labels.clamp(min=0)
+    is_target = _C.zeros_like(scores, requires_grad=False).scatter_add_(1, safe, listed)
+    others = (is_target == 0).to(scores.dtype)
+    gaps = (1 - scores.gather(1, safe).unsqueeze(2) + scores.unsqueeze(1)).clamp(min=0)
+    loss = (gaps * listed.unsqueeze(2) * others.unsqueeze(1)).sum((1, 2)) / classes
+    return _reduce("multilabel_margin_loss", loss[0] if single else loss, reduction)
+
+
+def triplet_margin_loss(
+    anchor,
+    positive,
+    negative,
+    margin=1.0,
+    p=2,
+    eps=1e-6,
+    swap=False,
+    size_average=None,
+    reduce=None,
+    reduction="mean",
+):
+    """max(0, |anchor - positive| - |anchor - negative| + margin), in p-norms."""
+    reduction = resolve(size_average, reduce, reduction)
+    return _triplet(
+        "triplet_margin_loss",
+        lambda a, b: pairwise_distance(a, b, p, eps),
+        (anchor, positive, negative),
+        margin,
+        swap,
+        reduction,
+    )
+
+
+def triplet_margin_with_distance_loss(
+    anchor,
+    positive,
+    negative,
+    *,
+    distance_function=None,
+    margin=1.0,
+    swap=False,
+    reduction="mean",
+):
+    """triplet_margin_loss with another distance."""
+    distance = pairwise_distance if distance_function is None else distance_function
+    return _triplet(
+        "triplet_margin_with_distance_loss",
+        distance,
+        (anchor, positive, negative),
+        margin,
+        swap,
+        reduction,
+    )
+
+
+def _triplet(name, distance, triple, margin, swap, reduction):
+    check_reduction(name, reduction)
+    if margin <= 0:
+        raise ValueError(f"{name}: margin must be positive, got {margin}")
+    anchor, positive, negative = triple
+    if not anchor.dim() == positive.dim() == negative.dim():
+        raise _C.ShapeError(
+            f"{name}: anchor, positive and negative must have the same number of dims, got "
+            f"{list(anchor.shape)}, {list(positive.shape)} and {list(negative.shape)}"
+        )
+    near, far = distance(anchor, positive), distance(anchor, negative)
+    if swap:
+        far = _C.minimum(far, distance(positive, negative))
+    return _reduce(name, (margin + near - far).clamp(min=0), reduction)

@@ -1,0 +1,170 @@
+"""Losses that compare numbers with numbers."""
+
+import math
+import warnings
+
+from rushlight import _C
+from rushlight._C import Tensor
+from rushlight.autograd import no_grad
+from rushlight.functional import broadcast_tensors
+from rushlight.nn.functional._reduction import check_floating, check_reduction, reduce, resolve
+
+__all__ = """gaussian_nll_loss huber_loss kl_div l1_loss mse_loss poisson_nll_loss
+smooth_l1_loss""".split()
+
+
+def _same_size(name, input, target):
+    if not isinstance(target, Tensor):
+        raise TypeError(f"{name}: target must be a tensor, got {type(target).__name__}")
+    if target.shape == input.shape:
+        return input, target
+    warnings.warn(
+        f"{name}: the sizes of target {list(target.shape)} and input {list(input.shape)} differ; "
+        "they are broadcast against each other, which is seldom what is meant",
+        stacklevel=3,
+    )
+    return broadcast_tensors(input, target)
+
+
+def _weighted(name, loss, weight, reduction, by_weight=True):
+    if weight is None:
+        return reduce(name, loss, reduction)
+    if weight.shape != loss.shape:
+        raise ValueError(
+            f"{name}: the weight must have the size of the input, {list(loss.shape)}, got "
+            f"{list(weight.shape)}"
+        )
+    loss = loss * weight
+    if reduction == "mean" and by_weight:
+        return loss.sum() / weight.sum()
+    return reduce(name, loss, reduction)
+
+
+def l1_loss(
+    input, target, size_average=None, reduce=None, reduction="mean", weight=None
+):  # fmt: skip
+    """|input - target|."""
+    reduction = resolve(size_average, reduce, reduction)
+    input, target = _same_size("l1_loss", input, target)
+    return _weighted("l1_loss", (input - target).abs(), weight, reduction)
+
+
+def mse_loss(input, target, size_average=None, reduce=None, reduction="mean", weight=None):
+    """(input - target)^2."""
+    reduction = resolve(size_average, reduce, reduction)
+    check_reduction("mse_loss", reduction)
+    input, target = _same_size("mse_loss", input, target)
+    check_floating("mse_loss", input)
+    return _weighted("mse_loss", (input - target).square(), weight, reduction)
+
+
+def smooth_l1_loss(
+    input, target, size_average=None, reduce=None, reduction="mean", beta=1.0
+):  # fmt: skip
+    """Squares below beta, absolute values above, joined smoothly."""
+    reduction = resolve(size_average, reduce, reduction)
+    input, target = _same_size("smooth_l1_loss", input, target)
+    if beta < 0:
+        raise RuntimeError(f"smooth_l1_loss: beta must not be negative, got {beta}")
+    distance = (input - target).abs()
+    if beta == 0:
+        return _weighted("smooth_l1_loss", distance, None, reduction)
+    near = distance.clamp(max=beta)
+    # near^2 / 2 beta below; above, near is beta and the rest is added as it is.
+    loss = near * near * (0.5 / beta) + (distance - near)
+    return _weighted("smooth_l1_loss", loss, None, reduction)
+
+
+def huber_loss(input, target, reduction="mean", delta=1.0, weight=None):
+    """delta times smooth_l1_loss with beta = delta."""
+    input, target = _same_size("huber_loss", input, target)
+    if delta <= 0:
+        raise RuntimeError(f"huber_loss: delta must be positive, got {delta}")
+    distance = (input - target).abs()
+    near = distance.clamp(max=delta)
+    loss = near * near * 0.5 + (distance - near) * delta
+    return _weighted("huber_loss", loss, weight, reduction, by_weight=False)
+
+
+def kl_div(
+    input, target, size_average=None, reduce=None, reduction="mean", log_target=False
+):  # fmt: skip
+    """target * (log target - input): input holds log-probabilities, target too if log_target."""
+    if size_average is not None or reduce is not None:
+        reduction = resolve(size_average, reduce, reduction)
+    elif reduction == "mean":
+        warnings.warn(
+            "kl_div: reduction 'mean' divides by all elements; 'batchmean', by the batch size, is "
+            "the divergence of the mathematicians",
+            stacklevel=2,
+        )
+    if log_target:
+        loss = target.exp() * (target - input)
+    else:
+        loss = _C.xlogy(target, target) - target * input
+    if reduction == "batchmean":
+        return loss.sum() / input.shape[0] if input.dim() else loss.sum()
+    return _reduce("kl_div", loss, reduction)
+
+
+def poisson_nll_loss(
+    input,
+    target,
+    log_input=True,
+    full=False,
+    size_average=None,
+    eps=1e-8,
+    reduce=None,
+    reduction="mean",
+):
+    """-log of Poisson's probability of target at rate input (its logarithm if log_input)."""
+    reduction = resolve(size_average, reduce, reduction)
+    check_reduction("poisson_nll_loss", reduction)
+    if log_input:
+        loss = input.exp() - target * input
+    else:
+        loss = input - target * (input + eps).log()
+    if full:
+        stirling = target * target.log() - target + 0.5 * (2 * math.pi * target).log()
+        loss = loss + stirling.masked_fill(target <= 1, 0)
+    return _reduce("poisson_nll_loss", loss, reduction)
+
+
+def gaussian_nll_loss(input, target, var, full=False, eps=1e-6, reduction="mean"):
+    """-log of the normal density of target at mean input and variance var (at least eps)."""
+    if isinstance(var, Tensor):
+        if var.shape != input.shape:
+            if input.dim() and input.shape[:-1] == var.shape:
+                var = var.unsqueeze(-1)
+            elif not (input.shape[:-1] == var.shape[:-1] and var.dim() and var.shape[-1] == 1) and (
+                not _broadcasts(var.shape, input.shape)
+            ):
+                raise ValueError(
+                    f"gaussian_nll_loss: var of shape {list(var.shape)} does not fit the input of "
+                    f"shape {list(input.shape)}"
+                )
+        negative = bool((var.detach() < 0).any())
+    else:
+        negative = var < 0
+        var = _C.full((), float(var), dtype=input.dtype, device=input.device).expand_as(input)
+    if negative:
+        raise ValueError("gaussian_nll_loss: a variance must not be negative")
+    if reduction not in ("none", "mean", "sum"):
+        raise ValueError(f"gaussian_nll_loss: unknown reduction {reduction!r}")
+    with no_grad():  # the floor is not part of the function
+        lift = var.clamp(min=eps) - var
+    var = var + lift
+    loss = 0.5 * (var.log() + (input - target) ** 2 / var)
+    if full:
+        loss = loss + 0.5 * math.log(2 * math.pi)
+    return _reduce("gaussian_nll_loss", loss, reduction)
+
+
+def _broadcasts(shape, full):
+    if len(shape) > len(full):
+        return False
+    pairs = zip(reversed(shape), reversed(full), strict=False)
+    return all(a in (1, b) for a, b in pairs)
+
+
+_reduce = reduce  # the losses have an argument of that name

@@ -1,0 +1,260 @@
+"""Ways to fill parameters before training. All work in place, record nothing, return the tensor."""
+
+import functools
+import math
+import warnings
+
+from rushlight import _C
+from rushlight.autograd import no_grad
+
+__all__ = """calculate_gain constant constant_ dirac dirac_ eye eye_ kaiming_normal kaiming_normal_
+kaiming_uniform kaiming_uniform_ normal normal_ ones_ orthogonal orthogonal_ sparse sparse_
+trunc_normal_ uniform uniform_ xavier_normal xavier_normal_ xavier_uniform xavier_uniform_
+zeros_""".split()
+
+_LINEAR = ("linear", "conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d",
+           "conv_transpose3d", "sigmoid")  # fmt: skip
+
+
+def calculate_gain(nonlinearity, param=None):
+    """The factor on the standard deviation that a nonlinearity asks for."""
+    if nonlinearity in _LINEAR:
+        return 1
+    if nonlinearity == "tanh":
+        return 5.0 / 3
+    if nonlinearity == "relu":
+        return math.sqrt(2.0)
+    if nonlinearity == "selu":
+        return 3.0 / 4
+    if nonlinearity == "leaky_relu":
+        if param is None:
+            slope = 0.01
+        elif isinstance(param, int | float) and not isinstance(param, bool):
+            slope = param
+        else:
+            raise ValueError(f"calculate_gain: negative_slope {param!r} is not a number")
+        return math.sqrt(2.0 / (1 + slope**2))
+    raise ValueError(f"calculate_gain: unknown nonlinearity {nonlinearity!r}")
+
+
+def _calculate_fan_in_and_fan_out(tensor):
+    """How many numbers go into one output, and how many outputs one input reaches."""
+    if tensor.dim() < 2:
+        raise ValueError(
+            f"fan in and fan out need a tensor of 2 or more dims, got shape {list(tensor.shape)}"
+        )
+    field = math.prod(tensor.shape[2:])
+    return tensor.shape[1] * field, tensor.shape[0] * field
+
+
+def _calculate_correct_fan(tensor, mode):
+    mode = mode.lower()
+    if mode not in ("fan_in", "fan_out"):
+        raise ValueError(f"mode must be 'fan_in' or 'fan_out', got {mode!r}")
+    fan_in, fan_out = _calculate_fan_in_and_fan_out(tensor)
+    return fan_in if mode == "fan_in" else fan_out
+
+
+@no_grad()
+def uniform_(tensor, a=0.0, b=1.0, generator=None):
+    """Uniform numbers in [a, b)."""
+    return tensor.uniform_(a, b, generator=generator)
+
+
+@no_grad()
+def normal_(tensor, mean=0.0, std=1.0, generator=None):
+    """Normal numbers."""
+    return tensor.normal_(mean, std, generator=generator)
+
+
+@no_grad()
+def trunc_normal_(tensor, mean=0.0, std=1.0, a=-2.0, b=2.0, generator=None):
+    """Normal numbers, but only those between a and b."""
+    if mean < a - 2 * std or mean > b + 2 * std:
+        warnings.warn(
+            "trunc_normal_: mean is more than 2 std away from [a, b]; the distribution may be off",
+            stacklevel=2,
+        )
+
+    def below(x):
+        return (1 + math.erf((x - mean) / std / math.sqrt(2))) / 2
+
+    # The inverse of the distribution function, at uniform points between its values at a and b.
+    # In half precision the points would be too coarse for the tails.
+    low, high = below(a), below(b)
+    narrow = tensor.dtype in (_C.float16, _C.bfloat16)
+    points = _C.empty_like(tensor, dtype=_C.float32) if narrow else tensor
+    points.uniform_(2 * low - 1, 2 * high - 1, generator=generator)
+    points.erfinv_().mul_(std * math.sqrt(2)).add_(mean).clamp_(min=a, max=b)
+    return tensor.copy_(points) if narrow else tensor
+
+
+@no_grad()
+def constant_(tensor, val):
+    """One value everywhere."""
+    return tensor.fill_(val)
+
+
+@no_grad()
+def ones_(tensor):
+    """Ones."""
+    return tensor.fill_(1.0)
+
+
+@no_grad()
+def zeros_(tensor):
+    """Zeros."""
+    return tensor.zero_()
+
+
+@no_grad()
+def eye_(tensor):
+    """The identity matrix, as far as it goes."""
+    if tensor.dim() != 2:
+        raise ValueError(f"eye_: expects a tensor of 2 dims, got {list(tensor.shape)}")
+    return tensor.copy_(_C.eye(*tensor.shape, dtype=tensor.dtype, device=tensor.device))
+
+
+@no_grad()
+def dirac_(tensor, groups=1):
+    """Convolution weights that pass as many input channels through as they can."""
+    if tensor.dim() not in (3, 4, 5):
+        raise ValueError(f"dirac_: expects a tensor of 3, 4 or 5 dims, got {list(tensor.shape)}")
+    if tensor.shape[0] % groups:
+        raise ValueError(
+            f"dirac_: dim 0 of size {tensor.shape[0]} must be divisible by groups {groups}"
+        )
+    out_of_group = tensor.shape[0] // groups
+    middle = tuple(size // 2 for size in tensor.shape[2:])
+    tensor.zero_()
+    for group in range(groups):
+        for d in range(min(out_of_group, tensor.shape[1])):
+            tensor[(group * out_of_group + d, d, *middle)] = 1
+    return tensor
+
+
+def _xavier_std(tensor, gain):
+    fan_in, fan_out = _calculate_fan_in_and_fan_out(tensor)
+    return gain * math.sqrt(2.0 / (fan_in + fan_out))
+
+
+def xavier_uniform_(tensor, gain=1.0, generator=None):
+    """Uniform numbers whose variance is gain^2 * 2 / (fan_in + fan_out) (Glorot)."""
+    bound = math.sqrt(3.0) * _xavier_std(tensor, gain)
+    return uniform_(tensor, -bound, bound, generator)
+
+
+def xavier_normal_(tensor, gain=1.0, generator=None):
+    """Normal numbers whose variance is gain^2 * 2 / (fan_in + fan_out) (Glorot)."""
+    return normal_(tensor, 0.0, _xavier_std(tensor, gain), generator)
+
+
+def _is_empty(tensor):
+    if 0 not in tensor.shape:
+        return False
+    warnings.warn("there is nothing to initialize in a tensor without elements", stacklevel=3)
+    return True
+
+
+def kaiming_uniform_(
+    tensor, a=0, mode="fan_in", nonlinearity="leaky_relu", generator=None
+):  # fmt: skip
+    """Uniform numbers whose variance is gain^2 / fan (He)."""
+    if _is_empty(tensor):
+        return tensor
+    std = calculate_gain(nonlinearity, a) / math.sqrt(_calculate_correct_fan(tensor, mode))
+    bound = math.sqrt(3.0) * std
+    return uniform_(tensor, -bound, bound, generator)
+
+
+def kaiming_normal_(tensor, a=0, mode="fan_in", nonlinearity="leaky_relu", generator=None):
+    """Normal numbers whose variance is gain^2 / fan (He)."""
+    if _is_empty(tensor):
+        return tensor
+    std = calculate_gain(nonlinearity, a) / math.sqrt(_calculate_correct_fan(tensor, mode))
+    return normal_(tensor, 0.0, std, generator)
+
+
+@no_grad()
+def orthogonal_(tensor, gain=1, generator=None):
+    """A random (semi-)orthogonal matrix; further dims count as columns."""
+    if tensor.dim() < 2:
+        raise ValueError(f"orthogonal_: expects 2 or more dims, got {list(tensor.shape)}")
+    if tensor.numel() == 0:
+        return tensor
+    rows = tensor.shape[0]
+    columns = tensor.numel() // rows
+    wide = _C.float64 if tensor.dtype == _C.float64 else _C.float32
+    flat = _C.empty((rows, columns), dtype=wide, device=tensor.device)
+    flat.normal_(0, 1, generator=generator)
+    q = _orthonormal_columns(flat.t() if rows < columns else flat)
+    q = (q.t() if rows < columns else q).mul(gain)
+    return tensor.copy_(q.reshape(tensor.shape))
+
+
+def _orthonormal_columns(a):
+    """The Q of QR with a positive diagonal of R, by Householder reflections.
+
+    With that sign the result is uniform over all such matrices (the Haar measure).
+    """
+    a = a.double().clone()
+    rows, columns = a.shape
+    normals, signs = [], []
+    for k in range(columns):
+        x = a[k:, k].clone()
+        length = x.norm()
+        sign = -1.0 if float(x[0]) > 0 else 1.0  # away from cancellation; R_kk = sign * length
+        x[0] -= sign * length
+        norm = x.norm()
+        v = x / norm if float(norm) > 0 else x
+        a[k:, k:] -= 2 * _C.outer(v, v @ a[k:, k:])
+        normals.append(v)
+        signs.append(sign)
+    q = _C.zeros((rows, columns), dtype=a.dtype, device=a.device)
+    for k in range(columns):
+        q[k, k] = signs[k]
+    for k in reversed(range(columns)):
+        v = normals[k]
+        q[k:, :] -= 2 * _C.outer(v, v @ q[k:, :])
+    return q
+
+
+@no_grad()
+def sparse_(tensor, sparsity, std=0.01, generator=None):
+    """Normal numbers, with a fraction `sparsity` of each column set to zero."""
+    if tensor.dim() != 2:
+        raise ValueError(f"sparse_: expects a tensor of 2 dims, got {list(tensor.shape)}")
+    rows, columns = tensor.shape
+    zeros = math.ceil(sparsity * rows)
+    tensor.normal_(0, std, generator=generator)
+    for column in range(columns):
+        tensor[_C.randperm(rows)[:zeros], column] = 0
+    return tensor
+
+
+def _deprecated(function):
+    new, old = function.__name__, function.__name__[:-1]
+
+    @functools.wraps(function)
+    def renamed(*args, **kwargs):
+        warnings.warn(
+            f"nn.init.{old} is deprecated, use nn.init.{new}", FutureWarning, stacklevel=2
+        )
+        return function(*args, **kwargs)
+
+    renamed.__name__ = old
+    renamed.__doc__ = f"The old name of {new}."
+    return renamed
+
+
+uniform = _deprecated(uniform_)
+normal = _deprecated(normal_)
+constant = _deprecated(constant_)
+eye = _deprecated(eye_)
+dirac = _deprecated(dirac_)
+xavier_uniform = _deprecated(xavier_uniform_)
+xavier_normal = _deprecated(xavier_normal_)
+kaiming_uniform = _deprecated(kaiming_uniform_)
+kaiming_normal = _deprecated(kaiming_normal_)
+orthogonal = _deprecated(orthogonal_)
+sparse = _deprecated(sparse_)

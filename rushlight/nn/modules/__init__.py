@@ -1,0 +1,30 @@
+"""All modules, one topic a file."""
+
+from rushlight.nn.modules.activation import *
+from rushlight.nn.modules.batchnorm import *
+from rushlight.nn.modules.container import *
+from rushlight.nn.modules.distance import *
+from rushlight.nn.modules.dropout import *
+from rushlight.nn.modules.flatten import *
+from rushlight.nn.modules.instancenorm import *
+from rushlight.nn.modules.linear import *
+from rushlight.nn.modules.loss import *
+from rushlight.nn.modules.module import Module as Module
+from rushlight.nn.modules.normalization import *
+from rushlight.nn.modules.padding import *
+from rushlight.nn.modules.rearrange import *
+from rushlight.nn.modules.sparse import *
+
+_LAZY = """LazyBatchNorm1d LazyBatchNorm2d LazyBatchNorm3d LazyInstanceNorm1d LazyInstanceNorm2d
+LazyInstanceNorm3d LazyLinear""".split()
+
+__all__ = [name for name, value in globals().items()
+           if isinstance(value, type) and issubclass(value, Module)]  # fmt: skip
+
+
+def __getattr__(name):
+    if name not in _LAZY:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from rushlight.nn.modules import lazy_modules
+
+    return getattr(lazy_modules, name)

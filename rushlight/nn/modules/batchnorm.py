@@ -1,0 +1,131 @@
+"""Normalisations with running statistics: over the batch, and over each sample."""
+
+from rushlight import _C
+from rushlight.nn import functional as F
+from rushlight.nn import init
+from rushlight.nn.modules.module import Module
+from rushlight.nn.parameter import Parameter
+
+__all__ = ["BatchNorm1d", "BatchNorm2d", "BatchNorm3d"]
+
+
+class _NormBase(Module):
+    """Parameters and running statistics, one of each for a channel."""
+
+    _version = 2
+    __constants__ = ("track_running_stats", "momentum", "eps", "num_features", "affine")
+
+    def __init__(
+        self,
+        num_features,
+        eps=1e-5,
+        momentum=0.1,
+        affine=True,
+        track_running_stats=True,
+        device=None,
+        dtype=None,
+        *,
+        bias=True,
+    ):
+        super().__init__()
+        self.num_features = num_features
+        self.eps = eps
+        self.momentum = momentum
+        self.affine = affine
+        self.track_running_stats = track_running_stats
+        options = {"device": device, "dtype": dtype}
+        for name, wanted in (("weight", affine), ("bias", affine and bias)):
+            param = Parameter(_C.empty(num_features, **options)) if wanted else None
+            self.register_parameter(name, param)
+        if track_running_stats:
+            self.register_buffer("running_mean", _C.zeros(num_features, **options))
+            self.register_buffer("running_var", _C.ones(num_features, **options))
+            self.register_buffer("num_batches_tracked", _C.zeros((), dtype=_C.int64, device=device))
+        else:
+            for name in ("running_mean", "running_var", "num_batches_tracked"):
+                self.register_buffer(name, None)
+        self.reset_parameters()
+
+    def reset_running_stats(self):
+        """Mean 0, variance 1, nothing counted."""
+        if self.track_running_stats:
+            self.running_mean.zero_()
+            self.running_var.fill_(1)
+            self.num_batches_tracked.zero_()
+
+    def reset_parameters(self):
+        """Weight 1, bias 0, and the running statistics."""
+        self.reset_running_stats()
+        if self.weight is not None:
+            init.ones_(self.weight)
+        if self.bias is not None:
+            init.zeros_(self.bias)
+
+    def _check_input_dim(self, input):
+        raise NotImplementedError
+
+    def extra_repr(self):
+        return (
+            f"{self.num_features}, eps={self.eps}, momentum={self.momentum}, "
+            f"affine={self.affine}, bias={self.bias is not None}, "
+            f"track_running_stats={self.track_running_stats}"
+        )
+
+    def _load_from_state_dict(self, state_dict, prefix, local_metadata, *args):
+        version = local_metadata.get("version", None)
+        key = prefix + "num_batches_tracked"
+        if (version is None or version < 2) and self.track_running_stats and key not in state_dict:
+            # Files from before batches were counted.
+            counted = self.num_batches_tracked
+            known = counted is not None and not counted.is_meta
+            state_dict[key] = counted if known else _C.zeros((), dtype=_C.int64)
+        super()._load_from_state_dict(state_dict, prefix, local_metadata, *args)
+
+
+class _BatchNorm(_NormBase):
+    def forward(self, input):
+        self._check_input_dim(input)
+        factor = 0.0 if self.momentum is None else self.momentum
+        if self.training and self.track_running_stats and self.num_batches_tracked is not None:
+            self.num_batches_tracked.add_(1)
+            if self.momentum is None:  # a plain average of all batches
+                factor = 1.0 / float(self.num_batches_tracked)
+        by_batch = self.training or (self.running_mean is None and self.running_var is None)
+        move = not self.training or self.track_running_stats
+        return F.batch_norm(
+            input,
+            self.running_mean if move else None,
+            self.running_var if move else None,
+            self.weight,
+            self.bias,
+            by_batch,
+            factor,
+            self.eps,
+        )
+
+
+def _check_dims(input, allowed):
+    if input.dim() not in allowed:
+        wanted = " or ".join(f"{n}D" for n in allowed)
+        raise ValueError(f"expected {wanted} input, got shape {list(input.shape)}")
+
+
+class BatchNorm1d(_BatchNorm):
+    """Normalises the channels of (N, C) or (N, C, L) over the batch."""
+
+    def _check_input_dim(self, input):
+        _check_dims(input, (2, 3))
+
+
+class BatchNorm2d(_BatchNorm):
+    """Normalises the channels of (N, C, H, W) over the batch."""
+
+    def _check_input_dim(self, input):
+        _check_dims(input, (4,))
+
+
+class BatchNorm3d(_BatchNorm):
+    """Normalises the channels of (N, C, D, H, W) over the batch."""
+
+    def _check_input_dim(self, input):
+        _check_dims(input, (5,))

@@ -1,0 +1,107 @@
+"""Normalisation of each channel of each sample."""
+
+import warnings
+
+from rushlight.nn import functional as F
+from rushlight.nn.modules.batchnorm import _check_dims, _NormBase
+
+__all__ = ["InstanceNorm1d", "InstanceNorm2d", "InstanceNorm3d"]
+
+
+class _InstanceNorm(_NormBase):
+    def __init__(
+        self,
+        num_features,
+        eps=1e-5,
+        momentum=0.1,
+        affine=False,
+        track_running_stats=False,
+        device=None,
+        dtype=None,
+        *,
+        bias=True,
+    ):
+        super().__init__(
+            num_features, eps, momentum, affine, track_running_stats, device, dtype, bias=bias
+        )
+
+    def _get_no_batch_dim(self):
+        raise NotImplementedError
+
+    def forward(self, input):
+        self._check_input_dim(input)
+        no_batch = input.dim() == self._get_no_batch_dim()
+        channel = input.dim() - self._get_no_batch_dim()
+        if input.shape[channel] != self.num_features:
+            text = (
+                f"{type(self).__name__}: expected {self.num_features} channels at dim {channel}, "
+                f"got an input of shape {list(input.shape)}"
+            )
+            if self.affine:
+                raise ValueError(text)
+            warnings.warn(text + "; without affine the number is not used", stacklevel=2)
+        batch = input.unsqueeze(0) if no_batch else input
+        out = F.instance_norm(
+            batch,
+            self.running_mean,
+            self.running_var,
+            self.weight,
+            self.bias,
+            self.training or not self.track_running_stats,
+            0.0 if self.momentum is None else self.momentum,
+            self.eps,
+        )
+        return out.squeeze(0) if no_batch else out
+
+    def _load_from_state_dict(
+        self,
+        state_dict,
+        prefix,
+        local_metadata,
+        strict,
+        missing_keys,
+        unexpected_keys,
+        error_msgs,
+    ):
+        version = local_metadata.get("version", None)
+        if version is None and not self.track_running_stats:
+            # Very old files hold statistics that were never used.
+            for name in ("running_mean", "running_var"):
+                if prefix + name in state_dict:
+                    error_msgs.append(
+                        f"{prefix}{name}: this {type(self).__name__} keeps no running statistics; "
+                        "remove the key, or make the module with track_running_stats=True"
+                    )
+        super()._load_from_state_dict(
+            state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs
+        )
+
+
+class InstanceNorm1d(_InstanceNorm):
+    """Normalises each channel of (N, C, L) or (C, L)."""
+
+    def _get_no_batch_dim(self):
+        return 2
+
+    def _check_input_dim(self, input):
+        _check_dims(input, (2, 3))
+
+
+class InstanceNorm2d(_InstanceNorm):
+    """Normalises each channel of (N, C, H, W) or (C, H, W)."""
+
+    def _get_no_batch_dim(self):
+        return 3
+
+    def _check_input_dim(self, input):
+        _check_dims(input, (3, 4))
+
+
+class InstanceNorm3d(_InstanceNorm):
+    """Normalises each channel of (N, C, D, H, W) or (C, D, H, W)."""
+
+    def _get_no_batch_dim(self):
+        return 4
+
+    def _check_input_dim(self, input):
+        _check_dims(input, (4, 5))

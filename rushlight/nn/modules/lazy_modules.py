@@ -1,0 +1,98 @@
+"""The lazy versions of modules. Loaded when first asked for, see nn/_uninitialized.py."""
+
+from rushlight.nn._uninitialized import UninitializedBuffer, UninitializedParameter
+from rushlight.nn.modules.batchnorm import BatchNorm1d, BatchNorm2d, BatchNorm3d
+from rushlight.nn.modules.instancenorm import InstanceNorm1d, InstanceNorm2d, InstanceNorm3d
+from rushlight.nn.modules.lazy import LazyModuleMixin
+from rushlight.nn.modules.linear import Linear
+
+__all__ = """LazyBatchNorm1d LazyBatchNorm2d LazyBatchNorm3d LazyInstanceNorm1d LazyInstanceNorm2d
+LazyInstanceNorm3d LazyLinear""".split()
+
+
+class LazyLinear(LazyModuleMixin, Linear):
+    """Linear that takes in_features from its first input."""
+
+    cls_to_become = Linear
+
+    def __init__(self, out_features, bias=True, device=None, dtype=None):
+        super().__init__(0, 0, False)
+        self.weight = UninitializedParameter(device=device, dtype=dtype)
+        self.out_features = out_features
+        if bias:
+            self.bias = UninitializedParameter(device=device, dtype=dtype)
+
+    def reset_parameters(self):
+        """Fills the parameters once they have shapes."""
+        if not self.has_uninitialized_params() and self.in_features != 0:
+            super().reset_parameters()
+
+    def initialize_parameters(self, input):
+        if self.has_uninitialized_params():
+            self.in_features = input.shape[-1]
+            self.weight.materialize((self.out_features, self.in_features))
+            if self.bias is not None:
+                self.bias.materialize((self.out_features,))
+            self.reset_parameters()
+        if self.in_features == 0:  # the shapes came from a state dict
+            self.in_features = self.weight.shape[-1]
+
+
+class _LazyNormBase(LazyModuleMixin):
+    def __init__(
+        self,
+        eps=1e-5,
+        momentum=0.1,
+        affine=True,
+        track_running_stats=True,
+        device=None,
+        dtype=None,
+        *,
+        bias=True,
+    ):
+        options = {"device": device, "dtype": dtype}
+        super().__init__(0, eps, momentum, False, False, **options)
+        self.affine = affine
+        self.track_running_stats = track_running_stats
+        if affine:
+            self.weight = UninitializedParameter(**options)
+            if bias:
+                self.bias = UninitializedParameter(**options)
+        if track_running_stats:
+            from rushlight import _C
+
+            self.running_mean = UninitializedBuffer(**options)
+            self.running_var = UninitializedBuffer(**options)
+            self.num_batches_tracked = _C.zeros((), dtype=_C.int64, device=device)
+
+    def reset_parameters(self):
+        if not self.has_uninitialized_params() and self.num_features != 0:
+            super().reset_parameters()
+
+    def initialize_parameters(self, input):
+        if self.has_uninitialized_params():
+            self.num_features = input.shape[1]
+            tensors = (self.weight, self.bias, self.running_mean, self.running_var)
+            for tensor in tensors:
+                if tensor is not None:
+                    tensor.materialize((self.num_features,))
+            self.reset_parameters()
+        if self.num_features == 0:
+            known = self.weight if self.weight is not None else self.running_mean
+            self.num_features = known.shape[0] if known is not None else input.shape[1]
+
+
+def _lazy(cls):
+    """The lazy version of a normalisation."""
+    name = f"Lazy{cls.__name__}"
+    doc = f"{cls.__name__} that takes num_features from its first input."
+    members = {"cls_to_become": cls, "__module__": __name__, "__doc__": doc}
+    return type(name, (_LazyNormBase, cls), members)
+
+
+LazyBatchNorm1d = _lazy(BatchNorm1d)
+LazyBatchNorm2d = _lazy(BatchNorm2d)
+LazyBatchNorm3d = _lazy(BatchNorm3d)
+LazyInstanceNorm1d = _lazy(InstanceNorm1d)
+LazyInstanceNorm2d = _lazy(InstanceNorm2d)
+LazyInstanceNorm3d = _lazy(InstanceNorm3d)

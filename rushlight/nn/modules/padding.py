@@ -1,0 +1,165 @@
+"""Borders around the last dims, as modules."""
+
+from rushlight.nn import functional as F
+from rushlight.nn.modules.module import Module
+
+_KINDS = "CircularPad ConstantPad ReflectionPad ReplicationPad ZeroPad".split()
+__all__ = [f"{kind}{n}d" for kind in _KINDS for n in (1, 2, 3)]
+
+
+def _widths(padding, dims):
+    """One int stands for the same width on all sides."""
+    return (padding,) * (2 * dims) if isinstance(padding, int) else tuple(padding)
+
+
+class _PadNd(Module):
+    __constants__ = ("padding",)
+    _dims, _mode = 1, "constant"
+
+    def __init__(self, padding):
+        super().__init__()
+        self.padding = _widths(padding, self._dims)
+
+    def forward(self, input):
+        return F.pad(input, self.padding, self._mode)
+
+    def extra_repr(self):
+        return f"{self.padding}"
+
+
+class _ConstantPadNd(Module):
+    __constants__ = ("padding", "value")
+    _dims = 1
+
+    def __init__(self, padding, value):
+        super().__init__()
+        self.value = value
+        self.padding = _widths(padding, self._dims)
+
+    def forward(self, input):
+        return F.pad(input, self.padding, "constant", self.value)
+
+    def extra_repr(self):
+        return f"padding={self.padding}, value={self.value}"
+
+
+class ConstantPad1d(_ConstantPadNd):
+    """A border of one value around the last dim."""
+
+    _dims = 1
+
+
+class ConstantPad2d(_ConstantPadNd):
+    """A border of one value around the last 2 dims."""
+
+    _dims = 2
+
+
+class ConstantPad3d(_ConstantPadNd):
+    """A border of one value around the last 3 dims."""
+
+    _dims = 3
+
+
+class ZeroPad1d(ConstantPad1d):
+    """A border of zeros around the last dim."""
+
+    def __init__(self, padding):
+        super().__init__(padding, 0.0)
+
+    def extra_repr(self):
+        return f"{self.padding}"
+
+
+class ZeroPad2d(ConstantPad2d):
+    """A border of zeros around the last 2 dims."""
+
+    def __init__(self, padding):
+        super().__init__(padding, 0.0)
+
+    def extra_repr(self):
+        return f"{self.padding}"
+
+
+class ZeroPad3d(ConstantPad3d):
+    """A border of zeros around the last 3 dims."""
+
+    def __init__(self, padding):
+        super().__init__(padding, 0.0)
+
+    def extra_repr(self):
+        return f"{self.padding}"
+
+
+class _ReflectionPadNd(_PadNd):
+    _mode = "reflect"
+
+
+class _ReplicationPadNd(_PadNd):
+    _mode = "replicate"
+
+
+class _CircularPadNd(_PadNd):
+    _mode = "circular"
+
+    def forward(self, input):
+        if input.dim() not in (self._dims + 1, self._dims + 2):
+            raise ValueError(
+                f"expected {self._dims + 1}D or {self._dims + 2}D input, got shape "
+                f"{list(input.shape)}"
+            )
+        return super().forward(input)
+
+
+class ReflectionPad1d(_ReflectionPadNd):
+    """The last dim mirrored at its edges."""
+
+    _dims = 1
+
+
+class ReflectionPad2d(_ReflectionPadNd):
+    """The last 2 dims mirrored at their edges."""
+
+    _dims = 2
+
+
+class ReflectionPad3d(_ReflectionPadNd):
+    """The last 3 dims mirrored at their edges."""
+
+    _dims = 3
+
+
+class ReplicationPad1d(_ReplicationPadNd):
+    """The last dim with its edges repeated."""
+
+    _dims = 1
+
+
+class ReplicationPad2d(_ReplicationPadNd):
+    """The last 2 dims with their edges repeated."""
+
+    _dims = 2
+
+
+class ReplicationPad3d(_ReplicationPadNd):
+    """The last 3 dims with their edges repeated."""
+
+    _dims = 3
+
+
+class CircularPad1d(_CircularPadNd):
+    """The last dim continued at its other side."""
+
+    _dims = 1
+
+
+class CircularPad2d(_CircularPadNd):
+    """The last 2 dims continued at their other sides."""
+
+    _dims = 2
+
+
+class CircularPad3d(_CircularPadNd):
+    """The last 3 dims continued at their other sides."""
+
+    _dims = 3

@@ -1,0 +1,114 @@
+"""Tensors that modules own: Parameter and Buffer, and those whose shape is not known yet."""
+
+from rushlight import _C
+from rushlight._C import Tensor
+
+__all__ = ["Buffer", "Parameter", "UninitializedBuffer", "UninitializedParameter", "is_lazy"]  # noqa: F822
+
+
+class _ParameterMeta(_C._TensorMeta):
+    def __instancecheck__(cls, instance):
+        # A tensor of a user's own class stays of that class when it becomes a parameter.
+        if type.__instancecheck__(cls, instance):
+            return True
+        if cls is not Parameter or type(instance) is Tensor:
+            return False
+        return isinstance(instance, Tensor) and getattr(instance, "_is_param", False)
+
+
+class Parameter(Tensor, metaclass=_ParameterMeta):
+    """A tensor that a Module lists among its parameters when it is assigned to an attribute."""
+
+    _is_param = True  # printing and isinstance ask for it
+    # Results of operations are plain tensors.
+    __torch_function__ = _C._disabled_torch_function_impl
+
+    def __new__(cls, data=None, requires_grad=True):
+        if data is None:
+            data = _C.empty(0)
+        kind = type(data)
+        if kind is Tensor or kind is Parameter or kind is cls:
+            return Tensor._make_subclass(cls, data, requires_grad)
+        if not isinstance(data, Tensor):
+            raise TypeError(f"Parameter: data must be a tensor, got {kind.__name__}")
+        own = data.detach().requires_grad_(requires_grad)
+        if type(own) is not kind:
+            raise RuntimeError(
+                f"Parameter: detach() of a {kind.__name__} gave a {type(own).__name__}; a tensor "
+                "class whose detach() changes the class cannot become a parameter"
+            )
+        own._is_param = True
+        return own
+
+    def __deepcopy__(self, memo):
+        if id(self) in memo:
+            return memo[id(self)]
+        out = type(self)(
+            self.data.clone(memory_format=_C.preserve_format), requires_grad=self.requires_grad
+        )
+        memo[id(self)] = out
+        return out
+
+    def __repr__(self):
+        return "Parameter containing:\n" + super().__repr__()
+
+    def __reduce_ex__(self, protocol):
+        state = getattr(self, "__dict__", None) or None
+        return rebuild_parameter, (type(self), self.data, self.requires_grad, state)
+
+
+def rebuild_parameter(cls, data, requires_grad, state=None):
+    """What a pickled parameter calls when it comes back."""
+    out = cls(data, requires_grad)
+    for name, value in (state or {}).items():
+        setattr(out, name, value)
+    return out
+
+
+def _rebuild_torch_parameter(data, requires_grad, backward_hooks, state=None):
+    """The same, with the arguments that PyTorch's files hold."""
+    return rebuild_parameter(Parameter, data, requires_grad, state)
+
+
+class _BufferMeta(_C._TensorMeta):
+    def __instancecheck__(cls, instance):
+        if type.__instancecheck__(cls, instance):
+            return True
+        return cls is Buffer and isinstance(instance, Tensor) and hasattr(instance, "_is_buffer")
+
+
+class Buffer(Tensor, metaclass=_BufferMeta):
+    """A tensor that a Module lists among its buffers when it is assigned to an attribute."""
+
+    __torch_function__ = _C._disabled_torch_function_impl
+
+    def __new__(cls, data=None, *, persistent=True):
+        if data is None:
+            data = _C.empty(0)
+        out = data.detach().requires_grad_(data.requires_grad)
+        out.persistent = persistent
+        out._is_buffer = True
+        return out
+
+
+def is_lazy(tensor):
+    """Is this a parameter or buffer whose shape is not known yet?"""
+    return getattr(type(tensor), "_is_uninitialized", False)
+
+
+# Their class takes over every operation, which costs all operations of the process a little.
+_LAZY = ("UninitializedBuffer", "UninitializedParameter", "UninitializedTensorMixin")
+
+
+def __getattr__(name):
+    if name not in _LAZY:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from rushlight.nn import _uninitialized
+
+    for each in _LAZY:
+        globals()[each] = getattr(_uninitialized, each)
+    return globals()[name]
+
+
+def __dir__():
+    return sorted({*globals(), *_LAZY})

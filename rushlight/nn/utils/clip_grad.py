@@ -1,0 +1,74 @@
+"""Limits on the size of gradients."""
+
+import math
+import warnings
+
+from rushlight import _C
+from rushlight._C import Tensor
+from rushlight.autograd import no_grad
+
+__all__ = ["clip_grad_norm_", "clip_grad_value_", "clip_grads_with_norm_", "get_total_norm"]
+
+
+def _gradients(parameters):
+    if isinstance(parameters, Tensor):
+        parameters = [parameters]
+    return [p.grad for p in parameters if p.grad is not None]
+
+
+@no_grad()
+def get_total_norm(tensors, norm_type=2.0, error_if_nonfinite=False, foreach=None):
+    """The norm of all tensors as if they were one vector."""
+    tensors = [tensors] if isinstance(tensors, Tensor) else list(tensors)
+    norm_type = float(norm_type)
+    if not tensors:
+        return _C.tensor(0.0)
+    device = tensors[0].device
+    norms = _C.stack([t.detach().norm(norm_type).to(device) for t in tensors])
+    total = norms.norm(norm_type)
+    if error_if_nonfinite and not math.isfinite(float(total)):
+        raise RuntimeError(
+            f"the total norm of order {norm_type} of the gradients is {float(total)}; it cannot be "
+            "clipped. error_if_nonfinite=False goes on in spite of that"
+        )
+    return total
+
+
+@no_grad()
+def clip_grads_with_norm_(parameters, max_norm, total_norm, foreach=None):
+    """Scales gradients whose total norm is known, so that it is at most max_norm."""
+    grads = _gradients(parameters)
+    if not grads:
+        return
+    factor = (float(max_norm) / (total_norm + 1e-6)).clamp(max=1.0)
+    for grad in grads:
+        grad.mul_(factor.to(grad.device))
+
+
+@no_grad()
+def clip_grad_norm_(
+    parameters, max_norm, norm_type=2.0, error_if_nonfinite=False, foreach=None
+):  # fmt: skip
+    """Scales all gradients so that their total norm is at most max_norm; returns what it was."""
+    parameters = [parameters] if isinstance(parameters, Tensor) else list(parameters)
+    total = get_total_norm(_gradients(parameters), norm_type, error_if_nonfinite, foreach)
+    clip_grads_with_norm_(parameters, max_norm, total, foreach)
+    return total
+
+
+def clip_grad_norm(
+    parameters, max_norm, norm_type=2.0, error_if_nonfinite=False, foreach=None
+):  # fmt: skip
+    """The old name of clip_grad_norm_."""
+    warnings.warn(
+        "nn.utils.clip_grad_norm is deprecated, use clip_grad_norm_", FutureWarning, stacklevel=2
+    )
+    return clip_grad_norm_(parameters, max_norm, norm_type, error_if_nonfinite, foreach)
+
+
+@no_grad()
+def clip_grad_value_(parameters, clip_value, foreach=None):
+    """Limits every element of every gradient to [-clip_value, clip_value]."""
+    clip_value = float(clip_value)
+    for grad in _gradients(parameters):
+        grad.clamp_(min=-clip_value, max=clip_value)

@@ -1,0 +1,39 @@
+"""Parameters as one vector, and back."""
+
+from rushlight import _C
+from rushlight._C import Tensor
+
+__all__ = ["parameters_to_vector", "vector_to_parameters"]
+
+
+def _check_device(param, device):
+    if device is not None and param.device != device:
+        raise TypeError(
+            f"parameters on different devices ({device} and {param.device}) do not make one vector"
+        )
+    return param.device
+
+
+def parameters_to_vector(parameters):
+    """All parameters, flattened, one after the other."""
+    device, parts = None, []
+    for param in parameters:
+        device = _check_device(param, device)
+        parts.append(param.reshape(-1))
+    return _C.cat(parts)
+
+
+def vector_to_parameters(vec, parameters):
+    """Gives each parameter its part of the vector (as memory: the parts are views of it)."""
+    if not isinstance(vec, Tensor):
+        raise TypeError(f"vector_to_parameters: expected a tensor, got {type(vec).__name__}")
+    device, start = None, 0
+    for param in parameters:
+        device = _check_device(param, device)
+        count = param.numel()
+        if start + count > vec.numel():
+            raise _C.ShapeError(
+                f"vector_to_parameters: the vector of {vec.numel()} elements is too short"
+            )
+        param.data = vec[start : start + count].view_as(param).data
+        start += count

@@ -1,0 +1,79 @@
+"""Folding a batch normalisation into the layer before it, for evaluation."""
+
+import copy
+
+from rushlight import _C
+from rushlight.nn.parameter import Parameter
+
+__all__ = """fuse_conv_bn_eval fuse_conv_bn_weights fuse_linear_bn_eval
+fuse_linear_bn_weights""".split()
+
+
+def fuse_conv_bn_weights(
+    conv_w, conv_b, bn_rm, bn_rv, bn_eps, bn_w, bn_b, transpose=False
+):  # fmt: skip
+    """Weight and bias of the convolution that does both."""
+    conv_b = _C.zeros_like(bn_rm) if conv_b is None else conv_b
+    bn_w = _C.ones_like(bn_rm) if bn_w is None else bn_w
+    bn_b = _C.zeros_like(bn_rm) if bn_b is None else bn_b
+    scale = bn_w * (bn_rv + bn_eps).rsqrt()
+    shape = [1, -1] if transpose else [-1, 1]
+    shape += [1] * (conv_w.dim() - 2)
+    weight = (conv_w * scale.reshape(shape)).to(conv_w.dtype)
+    bias = ((conv_b - bn_rm) * scale + bn_b).to(conv_b.dtype)
+    return (
+        Parameter(weight.detach(), conv_w.requires_grad),
+        Parameter(bias.detach(), conv_b.requires_grad),
+    )
+
+
+def fuse_linear_bn_weights(linear_w, linear_b, bn_rm, bn_rv, bn_eps, bn_w, bn_b):
+    """Weight and bias of the linear layer that does both."""
+    return fuse_conv_bn_weights(linear_w, linear_b, bn_rm, bn_rv, bn_eps, bn_w, bn_b)
+
+
+def _check_eval(*modules):
+    if any(module.training for module in modules):
+        raise AssertionError("fusion is for evaluation: call eval() on both modules first")
+
+
+def fuse_conv_bn_eval(conv, bn, transpose=False):
+    """A copy of the convolution that does the batch normalisation too."""
+    _check_eval(conv, bn)
+    fused = copy.deepcopy(conv)
+    if bn.running_mean is None or bn.running_var is None:
+        raise AssertionError("fuse_conv_bn_eval: the batch norm has no running statistics")
+    fused.weight, fused.bias = fuse_conv_bn_weights(
+        fused.weight,
+        fused.bias,
+        bn.running_mean,
+        bn.running_var,
+        bn.eps,
+        bn.weight,
+        bn.bias,
+        transpose,
+    )
+    return fused
+
+
+def fuse_linear_bn_eval(linear, bn):
+    """A copy of the linear layer that does the batch normalisation too."""
+    _check_eval(linear, bn)
+    fused = copy.deepcopy(linear)
+    if linear.out_features != bn.num_features and bn.num_features != 1:
+        raise AssertionError(
+            f"fuse_linear_bn_eval: {linear.out_features} features do not fit a batch norm of "
+            f"{bn.num_features}"
+        )
+    if bn.running_mean is None or bn.running_var is None:
+        raise AssertionError("fuse_linear_bn_eval: the batch norm has no running statistics")
+    fused.weight, fused.bias = fuse_linear_bn_weights(
+        fused.weight,
+        fused.bias,
+        bn.running_mean,
+        bn.running_var,
+        bn.eps,
+        bn.weight,
+        bn.bias,
+    )
+    return fused

@@ -1,0 +1,22 @@
+"""Making a module without spending time on its first values."""
+
+import inspect
+
+from rushlight.nn.modules.module import Module
+
+__all__ = ["skip_init"]
+
+
+def skip_init(module_cls, *args, **kwargs):
+    """The module with uninitialised parameters on the asked device."""
+    if not (isinstance(module_cls, type) and issubclass(module_cls, Module)):
+        raise RuntimeError(f"skip_init: expected a Module class, got {module_cls}")
+    names = inspect.signature(module_cls).parameters
+    if "device" not in names and not any(p.kind is p.VAR_KEYWORD for p in names.values()):
+        raise RuntimeError(
+            f"skip_init: {module_cls.__name__} takes no `device` argument, so its parameters "
+            "cannot be left out"
+        )
+    device = kwargs.pop("device", None)
+    module = module_cls(*args, **{**kwargs, "device": "meta"})
+    return module.to_empty(device="cpu" if device is None else device)

@@ -1,0 +1,20 @@
+"""Memory formats of convolution weights."""
+
+__all__ = ["convert_conv2d_weight_memory_format", "convert_conv3d_weight_memory_format"]
+
+
+def _convert(module, memory_format, names):
+    for each in module.modules():
+        if any(cls.__name__ in names for cls in type(each).__mro__):
+            each.weight.data = each.weight.detach().clone().contiguous(memory_format=memory_format)
+    return module
+
+
+def convert_conv2d_weight_memory_format(module, memory_format):
+    """Rearranges the weights of 2-d convolutions below the module."""
+    return _convert(module, memory_format, ("Conv2d", "ConvTranspose2d"))
+
+
+def convert_conv3d_weight_memory_format(module, memory_format):
+    """Rearranges the weights of 3-d convolutions below the module."""
+    return _convert(module, memory_format, ("Conv3d", "ConvTranspose3d"))

@@ -1,0 +1,242 @@
+"""Sequences of different lengths: padded to one tensor, or packed without the padding.
+
+A packed batch holds, for each time step, the elements of the sequences that are still going on,
+longest sequence first; batch_sizes says how many there are at each step.
+"""
+
+import itertools
+from collections import namedtuple
+
+from rushlight import _C
+from rushlight._C import Tensor
+
+__all__ = """PackedSequence invert_permutation pack_padded_sequence pack_sequence
+pad_packed_sequence pad_sequence unpack_sequence unpad_sequence""".split()
+
+_Fields = namedtuple(
+    "PackedSequence", ["data", "batch_sizes", "sorted_indices", "unsorted_indices"]
+)
+
+
+def invert_permutation(permutation):
+    """Where each element of a permutation came from."""
+    if permutation is None:
+        return None
+    out = _C.empty_like(permutation)
+    out.scatter_(0, permutation, _C.arange(permutation.numel(), device=permutation.device))
+    return out
+
+
+class PackedSequence(_Fields):
+    """A batch of sequences without padding; made by pack_padded_sequence and pack_sequence."""
+
+    __slots__ = ()
+
+    def __new__(cls, data, batch_sizes=None, sorted_indices=None, unsorted_indices=None):
+        if unsorted_indices is None:
+            unsorted_indices = invert_permutation(sorted_indices)
+        if batch_sizes is None:
+            if not isinstance(data, tuple | list) or len(data) != 2:
+                raise AssertionError("PackedSequence: expected data and batch_sizes")
+            data, batch_sizes = data
+        if batch_sizes.device.type != "cpu":
+            raise ValueError(f"PackedSequence: batch_sizes must be on the CPU, got "
+                             f"{batch_sizes.device}")  # fmt: skip
+        return super().__new__(cls, data, batch_sizes, sorted_indices, unsorted_indices)
+
+    def to(self, *args, **kwargs):
+        """The same batch on another device or with another dtype; itself if nothing changes."""
+        data = self.data.to(*args, **kwargs)
+        if data is self.data:
+            return self
+        move = [None if t is None else t.to(data.device) for t in self[2:]]
+        return type(self)(data, self.batch_sizes, *move)
+
+    def cuda(self, *args, **kwargs):
+        """On a CUDA device."""
+        device = args[0] if args else kwargs.get("device")
+        return self.to("cuda" if device is None else device)
+
+    def cpu(self):
+        """On the CPU."""
+        return self.to("cpu")
+
+    def double(self):
+        """In float64."""
+        return self.to(_C.float64)
+
+    def float(self):
+        """In float32."""
+        return self.to(_C.float32)
+
+    def half(self):
+        """In float16."""
+        return self.to(_C.float16)
+
+    def long(self):
+        """In int64."""
+        return self.to(_C.int64)
+
+    def int(self):
+        """In int32."""
+        return self.to(_C.int32)
+
+    def short(self):
+        """In int16."""
+        return self.to(_C.int16)
+
+    def char(self):
+        """In int8."""
+        return self.to(_C.int8)
+
+    def byte(self):
+        """In uint8."""
+        return self.to(_C.uint8)
+
+    def pin_memory(self):
+        """With data in pinned memory."""
+        pin = [None if t is None else t.pin_memory() for t in self[2:]]
+        return type(self)(self.data.pin_memory(), self.batch_sizes, *pin)
+
+    @property
+    def is_cuda(self):
+        """Is the data on a CUDA device?"""
+        return self.data.is_cuda
+
+    def is_pinned(self):
+        """Is the data in pinned memory?"""
+        return self.data.is_pinned()
+
+
+def pack_padded_sequence(input, lengths, batch_first=False, enforce_sorted=True):
+    """Packs (T, B, ...), or (B, T, ...) if batch_first; lengths says where each sequence ends.
+
+    enforce_sorted: the sequences must come longest first. Otherwise they are sorted here.
+    """
+    if not isinstance(lengths, Tensor):
+        lengths = _C.tensor(lengths, dtype=_C.int64, device="cpu")
+    elif lengths.device.type != "cpu":
+        raise RuntimeError(
+            f"pack_padded_sequence: lengths must be on the CPU, got {lengths.device}"
+        )
+    lengths = lengths.to(_C.int64)
+    if enforce_sorted:
+        order = None
+    else:
+        lengths, order = lengths.sort(descending=True)
+        order = order.to(input.device)
+        input = input.index_select(0 if batch_first else 1, order)
+    steps_first = input.transpose(0, 1) if batch_first else input
+    data, batch_sizes = _pack(steps_first, lengths.tolist())
+    return PackedSequence(data, batch_sizes, order, invert_permutation(order))
+
+
+def _pack(input, lengths):
+    if input.numel() == 0:
+        raise _C.ShapeError("pack_padded_sequence: an empty tensor cannot be packed")
+    if len(lengths) != input.shape[1]:
+        raise _C.ShapeError(
+            f"pack_padded_sequence: expected {input.shape[1]} lengths, one for each sequence of "
+            f"the batch, got {len(lengths)}"
+        )
+    if lengths[-1] <= 0 or min(lengths) <= 0:
+        raise RuntimeError("pack_padded_sequence: every length must be greater than 0")
+    if any(a < b for a, b in itertools.pairwise(lengths)):
+        raise RuntimeError(
+            "pack_padded_sequence: with enforce_sorted=True the lengths must not increase; pass "
+            "enforce_sorted=False to have the sequences sorted"
+        )
+    if lengths[0] > input.shape[0]:
+        raise _C.ShapeError(
+            f"pack_padded_sequence: length {lengths[0]} is longer than the input's "
+            f"{input.shape[0]} steps"
+        )
+    sizes, alive = [], len(lengths)
+    for step in range(lengths[0]):
+        while lengths[alive - 1] <= step:
+            alive -= 1
+        sizes.append(alive)
+    batch = len(lengths)
+    # One gather of rows: step t holds sequences 0 .. sizes[t]-1.
+    rows = _C.cat([_C.arange(step * batch, step * batch + n) for step, n in enumerate(sizes)])
+    flat = input.reshape(-1, *input.shape[2:])
+    data = flat.index_select(0, rows.to(input.device))
+    return data, _C.tensor(sizes, dtype=_C.int64, device="cpu")
+
+
+def pad_packed_sequence(sequence, batch_first=False, padding_value=0.0, total_length=None):
+    """The padded tensor of a packed batch, and the lengths; undoes pack_padded_sequence."""
+    sizes = sequence.batch_sizes.tolist()
+    steps, batch = len(sizes), sizes[0]
+    length = steps
+    if total_length is not None:
+        if total_length < steps:
+            raise ValueError(
+                f"pad_packed_sequence: total_length {total_length} is shorter than the longest "
+                f"sequence, {steps}"
+            )
+        length = total_length
+    data = sequence.data
+    rows = _C.cat([_C.arange(step * batch, step * batch + n) for step, n in enumerate(sizes)])
+    padded = _C.full((length * batch, *data.shape[1:]), padding_value, dtype=data.dtype,
+                     device=data.device)  # fmt: skip
+    padded = padded.index_copy(0, rows.to(data.device), data)
+    padded = padded.view(length, batch, *data.shape[1:])
+    if batch_first:
+        padded = padded.transpose(0, 1)
+    lengths = _C.tensor([sum(1 for n in sizes if n > i) for i in range(batch)], dtype=_C.int64)
+    back = sequence.unsorted_indices
+    if back is not None:
+        return padded.index_select(0 if batch_first else 1, back), lengths[back.cpu()]
+    return padded, lengths
+
+
+def pad_sequence(sequences, batch_first=False, padding_value=0.0, padding_side="right"):
+    """Tensors of different lengths as one, (T, B, ...) or (B, T, ...), filled up with a value."""
+    if isinstance(sequences, Tensor):
+        sequences = sequences.unbind(0)
+    elif not hasattr(sequences, "__iter__"):
+        raise RuntimeError(
+            f"pad_sequence: expected a list of tensors, got {type(sequences).__name__}"
+        )
+    sequences = tuple(sequences)
+    if padding_side not in ("left", "right"):
+        raise RuntimeError(f"pad_sequence: padding_side must be 'left' or 'right', "
+                           f"got {padding_side!r}")  # fmt: skip
+    if not sequences:
+        raise RuntimeError("pad_sequence: received an empty list of sequences")
+    longest = max(s.shape[0] for s in sequences)
+    rest = sequences[0].shape[1:]
+    if any(s.shape[1:] != rest for s in sequences):
+        raise _C.ShapeError(
+            "pad_sequence: all dims but the first must agree, got "
+            f"{[list(s.shape) for s in sequences[:4]]}"
+        )
+    parts = []
+    for s in sequences:
+        missing = longest - s.shape[0]
+        if missing:
+            gap = s.new_full((missing, *rest), padding_value)
+            s = _C.cat([gap, s] if padding_side == "left" else [s, gap])
+        parts.append(s)
+    return _C.stack(parts, 0 if batch_first else 1)
+
+
+def unpad_sequence(padded_sequences, lengths, batch_first=False):
+    """The list of tensors that pad_sequence was given."""
+    if not batch_first:
+        padded_sequences = padded_sequences.transpose(0, 1)
+    pairs = zip(padded_sequences.unbind(0), lengths, strict=False)
+    return [sequence[: int(length)] for sequence, length in pairs]
+
+
+def pack_sequence(sequences, enforce_sorted=True):
+    """Packs a list of tensors of different lengths."""
+    lengths = _C.tensor([s.shape[0] for s in sequences], dtype=_C.int64)
+    return pack_padded_sequence(pad_sequence(sequences), lengths, enforce_sorted=enforce_sorted)
+
+
+def unpack_sequence(packed_sequences):
+    """The list of tensors that pack_sequence was given."""
+    padded, lengths = pad_packed_sequence(packed_sequences, batch_first=True)
+    return unpad_sequence(padded, lengths, batch_first=True)

@@ -1,0 +1,102 @@
+"""The older spectral norm: a hook computes the weight before each forward."""
+
+from rushlight import _C
+from rushlight.autograd import no_grad
+from rushlight.nn import functional as F
+from rushlight.nn.parameter import Parameter
+
+__all__ = ["SpectralNorm", "remove_spectral_norm", "spectral_norm"]
+
+
+class SpectralNorm:
+    """The hook: it holds the settings; <name>_orig, <name>_u and <name>_v lie in the module."""
+
+    _version = 1
+
+    def __init__(self, name="weight", n_power_iterations=1, dim=0, eps=1e-12):
+        if n_power_iterations <= 0:
+            raise ValueError(
+                f"spectral_norm: n_power_iterations must be positive, got {n_power_iterations}"
+            )
+        self.name = name
+        self.dim = dim
+        self.n_power_iterations = n_power_iterations
+        self.eps = eps
+
+    def reshape_weight_to_matrix(self, weight):
+        """The weight with dim first and the other dims joined."""
+        if self.dim:
+            weight = weight.movedim(self.dim, 0)
+        return weight.reshape(weight.shape[0], -1)
+
+    def compute_weight(self, module, do_power_iteration):
+        """The weight divided by its largest singular value."""
+        weight = getattr(module, self.name + "_orig")
+        u, v = getattr(module, self.name + "_u"), getattr(module, self.name + "_v")
+        matrix = self.reshape_weight_to_matrix(weight)
+        if do_power_iteration:
+            with no_grad():
+                plain = matrix.detach()
+                for _ in range(self.n_power_iterations):
+                    v.copy_(F.normalize(_C.mv(plain.t(), u), dim=0, eps=self.eps))
+                    u.copy_(F.normalize(_C.mv(plain, v), dim=0, eps=self.eps))
+                # The next call writes over them; backward needs these.
+                u, v = u.clone(), v.clone()
+        return weight / _C.dot(u, _C.mv(matrix, v))
+
+    def remove(self, module):
+        """Makes the weight a parameter again."""
+        with no_grad():
+            weight = self.compute_weight(module, do_power_iteration=False)
+        for suffix in ("", "_u", "_v", "_orig"):
+            delattr(module, self.name + suffix)
+        module.register_parameter(self.name, Parameter(weight.detach()))
+
+    def __call__(self, module, inputs):
+        setattr(module, self.name, self.compute_weight(module, module.training))
+
+    @classmethod
+    def apply(cls, module, name, n_power_iterations, dim, eps):
+        """Moves the weight away and registers the hook."""
+        for hook in module._forward_pre_hooks.values():
+            if isinstance(hook, cls) and hook.name == name:
+                raise RuntimeError(f"spectral_norm: {name!r} of this module has one already")
+        hook = cls(name, n_power_iterations, dim, eps)
+        weight = module._parameters[name]
+        if weight is None:
+            raise ValueError(f"spectral_norm: the parameter {name!r} is None")
+        with no_grad():
+            matrix = hook.reshape_weight_to_matrix(weight)
+            height, width = matrix.shape
+            u = F.normalize(matrix.new_empty(height).normal_(0, 1), dim=0, eps=eps)
+            v = F.normalize(matrix.new_empty(width).normal_(0, 1), dim=0, eps=eps)
+        delattr(module, name)
+        module.register_parameter(name + "_orig", weight)
+        # A plain attribute, so that nothing trains it and deepcopy can follow.
+        setattr(module, name, weight.detach())
+        module.register_buffer(name + "_u", u)
+        module.register_buffer(name + "_v", v)
+        module.register_forward_pre_hook(hook)
+        return hook
+
+
+def spectral_norm(module, name="weight", n_power_iterations=1, eps=1e-12, dim=None):
+    """Divides the weight by its largest singular value. Prefer nn.utils.parametrizations'."""
+    if dim is None:
+        from rushlight.nn.utils.parametrizations import default_dim
+
+        dim = default_dim(module)
+    SpectralNorm.apply(module, name, n_power_iterations, dim, eps)
+    return module
+
+
+def remove_spectral_norm(module, name="weight"):
+    """Undoes spectral_norm; the weight keeps its normalised value."""
+    for key, hook in module._forward_pre_hooks.items():
+        if isinstance(hook, SpectralNorm) and hook.name == name:
+            hook.remove(module)
+            del module._forward_pre_hooks[key]
+            return module
+    raise ValueError(
+        f"remove_spectral_norm: {name!r} of {type(module).__name__} has no spectral norm"
+    )

@@ -1,0 +1,139 @@
+"""Saving and loading, in PyTorch's file format. docs/saving.md is the guide."""
+
+import os
+import pickle
+from collections.abc import Callable
+
+from rushlight._C import device
+from rushlight.serialization._options import (
+    LoadEndianness,
+    get_crc32_options,
+    get_default_load_endianness,
+    get_default_mmap_options,
+    set_crc32_options,
+    set_default_load_endianness,
+    set_default_mmap_options,
+    skip_data,
+)
+from rushlight.serialization._safe_globals import (
+    add_safe_globals,
+    clear_safe_globals,
+    get_safe_globals,
+    safe_globals,
+)
+
+__all__ = [
+    "LoadEndianness",
+    "SourceChangeWarning",
+    "add_safe_globals",
+    "clear_safe_globals",
+    "default_restore_location",
+    "get_crc32_options",
+    "get_default_load_endianness",
+    "get_default_mmap_options",
+    "get_safe_globals",
+    "get_unsafe_globals_in_checkpoint",
+    "load",
+    "location_tag",
+    "register_package",
+    "safe_globals",
+    "save",
+    "set_crc32_options",
+    "set_default_load_endianness",
+    "set_default_mmap_options",
+    "skip_data",
+    "validate_cuda_device",
+]
+
+FILE_LIKE = str | os.PathLike  # or an object with read or write
+MAP_LOCATION = Callable | device | str | dict | None
+
+
+class SourceChangeWarning(Warning):
+    """PyTorch's warning about a model whose source changed; never given here."""
+
+
+# The work is done by modules that are imported at the first call, to keep `import rushlight` quick.
+
+
+def save(
+    obj,
+    f,
+    pickle_module=pickle,
+    pickle_protocol=2,
+    _use_new_zipfile_serialization=True,
+    _disable_byteorder_record=False,
+):
+    """Saves an object to a path or a file opened for writing.
+
+    A path gets the whole file or, if anything fails, keeps what it had. Of the storages under
+    tensors only the part in use is written.
+    """
+    from rushlight.serialization._save import save as run
+
+    run(
+        obj, f, pickle_module, pickle_protocol, _use_new_zipfile_serialization,
+        _disable_byteorder_record,
+    )  # fmt: skip
+
+
+def load(
+    f,
+    map_location=None,
+    pickle_module=None,
+    *,
+    weights_only=None,
+    mmap=None,
+    **pickle_load_args,
+):
+    """Loads what save, here or in PyTorch, wrote.
+
+    Nothing in the file is run, and only known types come out of it (see add_safe_globals), unless
+    weights_only=False, which gives the file the powers of a Python program.
+    """
+    from rushlight.serialization._load import load as run
+
+    return run(f, map_location, pickle_module, weights_only, mmap, pickle_load_args)
+
+
+def get_unsafe_globals_in_checkpoint(f):
+    """The names in a file that load would refuse, without loading it."""
+    from rushlight.serialization._load import unsafe_globals as run
+
+    return run(f)
+
+
+def register_package(priority, tagger, deserializer):
+    """Adds a kind of location: tagger(storage) names it, deserializer(storage, location) moves a
+    storage there; both return None for what is not theirs. Lower priorities are asked first."""
+    from rushlight.serialization._devices import register_package as run
+
+    run(priority, tagger, deserializer)
+
+
+def location_tag(storage):
+    """The name that a file has for the place of a storage, such as 'cpu'."""
+    from rushlight.serialization._devices import location_tag as run
+
+    return run(storage)
+
+
+def default_restore_location(storage, location):
+    """The storage at the place that a file names."""
+    from rushlight.serialization._devices import default_restore_location as run
+
+    return run(storage, location)
+
+
+def validate_cuda_device(location):
+    """The index of a CUDA location; raises where there is no such device."""
+    from rushlight.serialization._devices import validate_cuda_device as run
+
+    return run(location)
+
+
+def _get_layout(name):
+    """The layout that a file names."""
+    from rushlight.serialization._rebuild import layout
+
+    return layout(name)

@@ -1,0 +1,78 @@
+"""What PyTorch's files call things: storage classes for dtypes, and `torch` for this package."""
+
+from rushlight import _C
+
+# The class that stands for "a storage of this dtype" in a file. Newer dtypes have none: their
+# tensors lie over an UntypedStorage and name the dtype themselves.
+STORAGE_OF_DTYPE = {
+    _C.float32: "FloatStorage",
+    _C.float64: "DoubleStorage",
+    _C.float16: "HalfStorage",
+    _C.bfloat16: "BFloat16Storage",
+    _C.uint8: "ByteStorage",
+    _C.int8: "CharStorage",
+    _C.int16: "ShortStorage",
+    _C.int32: "IntStorage",
+    _C.int64: "LongStorage",
+    _C.bool: "BoolStorage",
+    _C.complex64: "ComplexFloatStorage",
+    _C.complex128: "ComplexDoubleStorage",
+}
+DTYPE_OF_STORAGE = {name: dtype for dtype, name in STORAGE_OF_DTYPE.items()}
+
+DTYPES = {
+    str(value).rpartition(".")[2]: value
+    for value in vars(_C).values()
+    if isinstance(value, _C.dtype)
+}
+LAYOUTS = {
+    str(value).rpartition(".")[2]: value
+    for value in vars(_C).values()
+    if isinstance(value, _C.layout)
+}
+MEMORY_FORMATS = {
+    str(value).rpartition(".")[2]: value
+    for value in vars(_C).values()
+    if isinstance(value, _C.memory_format)
+}
+
+
+def last_part(value):
+    """The bare name of a dtype, layout or memory format: float32."""
+    return str(value).rpartition(".")[2]
+
+
+def _renamed(module, old, new):
+    if module == old or module.startswith(old + "."):
+        return new + module[len(old) :]
+    return module
+
+
+def module_in_file(module):
+    """rushlight.nn.parameter is torch.nn.parameter in a file, so that PyTorch finds its own."""
+    return _renamed(module, "rushlight", "torch")
+
+
+def module_at_home(module):
+    """The other way: the module of ours that answers to a name of PyTorch's."""
+    return _renamed(module, "torch", "rushlight")
+
+
+class StorageType:
+    """What `torch.FloatStorage` in a file means: a storage of one dtype; no dtype means bytes."""
+
+    def __init__(self, name):
+        self.name = name
+        self.dtype = DTYPE_OF_STORAGE.get(name)
+
+    @property
+    def itemsize(self):
+        return 1 if self.dtype is None else self.dtype.itemsize
+
+    def __repr__(self):
+        return f"StorageType({self.name!r})"
+
+
+STORAGE_TYPES = {f"torch.{name}": StorageType(name) for name in DTYPE_OF_STORAGE}
+STORAGE_TYPES["torch.storage.UntypedStorage"] = StorageType("UntypedStorage")
+STORAGE_TYPES["torch.UntypedStorage"] = STORAGE_TYPES["torch.storage.UntypedStorage"]

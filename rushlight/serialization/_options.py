@@ -1,0 +1,96 @@
+"""Settings of save and load that hold for the whole process."""
+
+import enum
+import mmap as _mmap_flags_only
+import threading
+
+
+class LoadEndianness(enum.Enum):
+    """The byte order of files that do not say theirs."""
+
+    NATIVE = 1
+    LITTLE = 2
+    BIG = 3
+
+
+class _Settings:
+    endianness = None
+    crc32 = True
+    mmap_flags = _mmap_flags_only.MAP_PRIVATE
+
+
+_settings = _Settings()
+_this_thread = threading.local()
+
+
+def get_default_load_endianness():
+    """The byte order assumed for files without a mark; None stands for little."""
+    return _settings.endianness
+
+
+def set_default_load_endianness(endianness):
+    """Sets the byte order assumed for files without a mark."""
+    if endianness is not None and not isinstance(endianness, LoadEndianness):
+        raise TypeError(
+            "set_default_load_endianness: expected a LoadEndianness or None, got "
+            f"{type(endianness).__name__}"
+        )
+    _settings.endianness = endianness
+
+
+def get_crc32_options():
+    """Whether checksums are written and checked."""
+    return _settings.crc32
+
+
+def set_crc32_options(compute_crc32):
+    """Whether save writes checksums and load checks them. Files without them cannot be opened by
+    zip tools, and damage to them is not noticed."""
+    _settings.crc32 = bool(compute_crc32)
+
+
+def get_default_mmap_options():
+    """The flag that load(mmap=True) maps files with."""
+    return _settings.mmap_flags
+
+
+class set_default_mmap_options:
+    """Sets the flag that load(mmap=True) maps with, MAP_PRIVATE (at first) or MAP_SHARED.
+
+    As a context manager, for a while. With MAP_SHARED, writing to a loaded tensor writes to the
+    file.
+    """
+
+    def __init__(self, flags):
+        if flags not in (_mmap_flags_only.MAP_PRIVATE, _mmap_flags_only.MAP_SHARED):
+            raise ValueError(
+                "set_default_mmap_options: expected mmap.MAP_PRIVATE or mmap.MAP_SHARED, "
+                f"got {flags!r}"
+            )
+        self.prev = _settings.mmap_flags
+        _settings.mmap_flags = flags
+
+    def __enter__(self):
+        pass
+
+    def __exit__(self, *error):
+        _settings.mmap_flags = self.prev
+
+
+class skip_data:
+    """A context in which save leaves room for the bytes of storages without writing them, and load
+    makes storages without reading them."""
+
+    def __init__(self, materialize_fake_tensors=False):
+        self.materialize_fake_tensors = materialize_fake_tensors
+
+    def __enter__(self):
+        self._before = getattr(_this_thread, "skip_data", False)
+        _this_thread.skip_data = True
+
+    def __exit__(self, *error):
+        _this_thread.skip_data = self._before
+
+
+def data_is_skipped():
+    return getattr(_this_thread, "skip_data", False)

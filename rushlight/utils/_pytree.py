@@ -1,0 +1,218 @@
+"""Nested containers as flat lists of leaves, and back.
+
+Lists, tuples (named ones too), dicts, OrderedDicts, defaultdicts and deques are containers;
+whatever is not registered is a leaf. ``register_pytree_node`` adds a type.
+"""
+
+from collections import OrderedDict, defaultdict, deque
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True)
+class _Node:
+    flatten: object  # container -> (children, context)
+    unflatten: object  # (children, context) -> container
+
+
+SUPPORTED_NODES = {}
+
+
+def register_pytree_node(cls, flatten_fn, unflatten_fn, **_):
+    """Makes ``cls`` a container: ``flatten_fn(x)`` gives (children, context), the other undoes."""
+    if cls in SUPPORTED_NODES:
+        raise ValueError(f"{cls} is already registered as pytree node.")
+    SUPPORTED_NODES[cls] = _Node(flatten_fn, unflatten_fn)
+
+
+def _plain_dict(cls):
+    return _Node(
+        lambda d: (list(d.values()), list(d.keys())),
+        lambda children, keys: cls(zip(keys, children, strict=True)),
+    )
+
+
+SUPPORTED_NODES[list] = _Node(lambda x: (list(x), None), lambda children, _: list(children))
+SUPPORTED_NODES[tuple] = _Node(lambda x: (list(x), None), lambda children, _: tuple(children))
+SUPPORTED_NODES[dict] = _plain_dict(dict)
+SUPPORTED_NODES[OrderedDict] = _plain_dict(OrderedDict)
+SUPPORTED_NODES[defaultdict] = _Node(
+    lambda d: (list(d.values()), (d.default_factory, list(d.keys()))),
+    lambda children, context: defaultdict(context[0], zip(context[1], children, strict=True)),
+)
+SUPPORTED_NODES[deque] = _Node(
+    lambda d: (list(d), d.maxlen), lambda children, maxlen: deque(children, maxlen=maxlen)
+)
+
+
+def _is_named_tuple(cls):
+    fields = getattr(cls, "_fields", None)
+    return issubclass(cls, tuple) and isinstance(fields, tuple)
+
+
+def _is_result_tuple(cls):
+    """The named results of operators, such as ``max(dim=...)``."""
+    return issubclass(cls, tuple) and cls.__module__.endswith("return_types")
+
+
+_NAMED = _Node(lambda x: (list(x), type(x)), lambda children, cls: cls(*children))
+_RESULT = _Node(lambda x: (list(x), type(x)), lambda children, cls: cls(tuple(children)))
+
+
+def _node(x):
+    cls = type(x)
+    if (found := SUPPORTED_NODES.get(cls)) is not None:
+        return found
+    if _is_result_tuple(cls):
+        return _RESULT
+    return _NAMED if _is_named_tuple(cls) else None
+
+
+@dataclass(frozen=True)
+class TreeSpec:
+    """The shape of a nested container, with its leaves left out."""
+
+    type: object  # None for a leaf
+    context: object
+    children_specs: tuple = ()
+    num_leaves: int = field(default=1)
+
+    @property
+    def num_children(self):
+        return len(self.children_specs)
+
+    def is_leaf(self):
+        return self.type is None
+
+    def flatten_up_to(self, tree):
+        """The subtrees of ``tree`` that stand where this spec has leaves."""
+        if self.is_leaf():
+            return [tree]
+        if type(tree) is not self.type:
+            raise ValueError(f"expected a {self.type.__name__}, got {type(tree).__name__}")
+        children, context = _node(tree).flatten(tree)
+        if len(children) != len(self.children_specs) or context != self.context:
+            raise ValueError(f"the {self.type.__name__} has other items than expected")
+        return [
+            leaf
+            for spec, child in zip(self.children_specs, children, strict=True)
+            for leaf in spec.flatten_up_to(child)
+        ]
+
+
+LeafSpec = TreeSpec(None, None)
+
+
+def tree_flatten(tree, is_leaf=None):
+    """The leaves, in order, and the TreeSpec that puts them back."""
+    leaves = []
+
+    def walk(x):
+        node = None if is_leaf is not None and is_leaf(x) else _node(x)
+        if node is None:
+            leaves.append(x)
+            return LeafSpec
+        children, context = node.flatten(x)
+        specs = tuple(walk(child) for child in children)
+        return TreeSpec(type(x), context, specs, sum(s.num_leaves for s in specs))
+
+    return leaves, walk(tree)
+
+
+def tree_unflatten(leaves, treespec):
+    """The container of which ``tree_flatten`` gave these leaves and this spec."""
+    if not isinstance(treespec, TreeSpec):  # the two are easily swapped
+        leaves, treespec = treespec, leaves
+    leaves = list(leaves)
+    if len(leaves) != treespec.num_leaves:
+        raise ValueError(
+            f"tree_unflatten: the spec has {treespec.num_leaves} leaves, {len(leaves)} were given"
+        )
+    rest = iter(leaves)
+
+    def build(spec):
+        if spec.is_leaf():
+            return next(rest)
+        children = [build(child) for child in spec.children_specs]
+        node = SUPPORTED_NODES.get(spec.type)
+        if node is None:
+            node = _RESULT if _is_result_tuple(spec.type) else _NAMED
+        return node.unflatten(children, spec.context)
+
+    return build(treespec)
+
+
+def tree_leaves(tree, is_leaf=None):
+    return tree_flatten(tree, is_leaf)[0]
+
+
+def tree_structure(tree, is_leaf=None):
+    return tree_flatten(tree, is_leaf)[1]
+
+
+def tree_map(func, tree, *rests, is_leaf=None):
+    """``func`` of every leaf (and of the leaves of ``rests`` at the same places)."""
+    leaves, spec = tree_flatten(tree, is_leaf)
+    columns = [leaves, *(spec.flatten_up_to(r) for r in rests)]
+    return tree_unflatten([func(*row) for row in zip(*columns, strict=True)], spec)
+
+
+def tree_map_(func, tree, *rests, is_leaf=None):
+    """Like tree_map, for the side effects: returns the tree itself."""
+    leaves, spec = tree_flatten(tree, is_leaf)
+    for row in zip(leaves, *(spec.flatten_up_to(r) for r in rests), strict=True):
+        func(*row)
+    return tree
+
+
+def map_only(types, /):
+    """A decorator: the function is applied to values of these types, others pass."""
+
+    def decorate(func):
+        return lambda x: func(x) if isinstance(x, types) else x
+
+    return decorate
+
+
+def tree_map_only(types, func, tree, is_leaf=None):
+    return tree_map(map_only(types)(func), tree, is_leaf=is_leaf)
+
+
+def tree_map_only_(types, func, tree, is_leaf=None):
+    return tree_map_(map_only(types)(func), tree, is_leaf=is_leaf)
+
+
+def tree_all(pred, tree, is_leaf=None):
+    return all(map(pred, tree_leaves(tree, is_leaf)))
+
+
+def tree_any(pred, tree, is_leaf=None):
+    return any(map(pred, tree_leaves(tree, is_leaf)))
+
+
+def tree_all_only(types, pred, tree, is_leaf=None):
+    return all(pred(x) for x in tree_leaves(tree, is_leaf) if isinstance(x, types))
+
+
+def tree_any_only(types, pred, tree, is_leaf=None):
+    return any(pred(x) for x in tree_leaves(tree, is_leaf) if isinstance(x, types))
+
+
+def _broadcast_to_and_flatten(tree, treespec, is_leaf=None):
+    """One value for each leaf of ``treespec``: a leaf of ``tree`` stands for a whole subtree.
+
+    None when the two do not fit.
+    """
+    if (is_leaf is not None and is_leaf(tree)) or _node(tree) is None:
+        return [tree] * treespec.num_leaves
+    if treespec.is_leaf() or type(tree) is not treespec.type:
+        return None
+    children, context = _node(tree).flatten(tree)
+    if len(children) != treespec.num_children or context != treespec.context:
+        return None
+    out = []
+    for child, spec in zip(children, treespec.children_specs, strict=True):
+        part = _broadcast_to_and_flatten(child, spec, is_leaf)
+        if part is None:
+            return None
+        out += part
+    return out

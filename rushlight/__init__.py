@@ -62,9 +62,6 @@ newaxis = None
 # Recording, and gradients.
 from rushlight.autograd import enable_grad, inference_mode, no_grad, set_grad_enabled
 
-# Mixed precision.
-from rushlight.amp import autocast
-
 # Saving and loading.
 from rushlight.serialization import load, save
 
@@ -76,9 +73,10 @@ tanhshrink""".split():
 
 # Subpackages that are always there.
 from rushlight import autograd, func, linalg, random, return_types, special, storage, testing
-from rushlight import amp, cpu, cuda, optim, serialization, utils, version
+from rushlight import serialization, utils, version
 from rushlight.func import vmap
 
-# nn is loaded when first used, and with it the functions that PyTorch has in both places.
+# nn, optim and amp are loaded when first used, and with nn the functions that PyTorch has in both
+# places.
 from rushlight._lazy import lazy_dir as __dir__
 from rushlight._lazy import lazy_getattr as __getattr__

@@ -15,8 +15,8 @@ DeviceType device_type(const char* function, PyObject* o) {
   const std::string_view text = text_of(o);
   if (text == "cpu") return DeviceType::CPU;
   if (text == "cuda") return DeviceType::CUDA;
-  fail(ErrorKind::Runtime, function, "autocast knows the device types 'cpu' and 'cuda', not '", text,
-       "'");
+  fail(ErrorKind::Runtime, function, "autocast knows the device types 'cpu' and 'cuda', not '",
+       text, "'");
 }
 
 bool flag(const char* function, PyObject* o) {

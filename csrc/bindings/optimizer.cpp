@@ -7,7 +7,6 @@
 #include "bindings/handle.h"
 #include "bindings/training.h"
 #include "ops/ops.h"
-#include "ops/optimizer_direct.h"
 
 namespace rush::py {
 namespace {

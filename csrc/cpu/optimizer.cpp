@@ -13,8 +13,8 @@ namespace rush {
 
 namespace {
 
-constexpr int64_t kGrain = 8192;  // elements a thread takes at least
-constexpr int64_t kChunk = 1024;  // elements of a 16-bit type that are widened at a time
+constexpr int64_t kGrain = 8192;   // elements a thread takes at least
+constexpr int64_t kChunk = 1024;   // elements of a 16-bit type that are widened at a time
 constexpr int64_t kPiece = 16384;  // elements whose partial norm is one number
 
 struct Kernels {

@@ -1,6 +1,8 @@
-// optimizer.h: one step of every optimiser for one element: the parameter, its gradient, its states.
+// optimizer.h: one step of every optimiser for one element: the parameter, its gradient, its
+// states.
 //
-// - A functor's fields are the numbers of one parameter's step, all of type T, in the order in which
+// - A functor's fields are the numbers of one parameter's step, all of type T, in the order in
+// which
 //   ops/optimizer_rules.cpp fills them: what depends on the step count (bias corrections, decayed
 //   rates) is worked out there, once a parameter.
 // - The states come in the order in which the rule names them there.
@@ -104,7 +106,8 @@ template <class T>
 struct RAdam {
   static constexpr int kStates = 2, kNumbers = 9;
   Pull<T> pull;
-  T shrink, weight1, beta2, weight2, step, rectified, eps;  // rectified: 0 while there is too little
+  T shrink, weight1, beta2, weight2, step, rectified,
+      eps;  // rectified: 0 while there is too little
   RUSH_FN void operator()(T& p, T gradient, T& mean, T& square) const {
     const T g = pull(p, gradient);
     mean = towards(mean, g, weight1);

@@ -37,8 +37,7 @@ State& state() {
 
 // float64 is left alone: whoever uses it wants it.
 bool is_eligible(const Tensor& t, DeviceType device) {
-  return t.defined() && t.is_floating() && t.dtype() != DType::Float64 &&
-         t.device().type == device;
+  return t.defined() && t.is_floating() && t.dtype() != DType::Float64 && t.device().type == device;
 }
 
 // Weights are cast once a region, not once a call: leaves that want a gradient, from float32.
@@ -161,15 +160,15 @@ AutocastPolicy policy_of(const OpEntry& entry, std::optional<DeviceType> device)
 
 }  // namespace
 
-void run_autocast(const OpEntry& entry, Value* args, Value* results) {
-  const Off off;
+bool run_autocast(const OpEntry& entry, Value* args, Value* results) {
   // The first tensor names the device: the others agree, or the op will complain.
   std::optional<DeviceType> device;
   for_tensors(entry, args, [&](const Tensor& t) {
     if (t.defined() && !device) device = t.device().type;
   });
   const AutocastPolicy policy = policy_of(entry, device);
-  if (policy == AutocastPolicy::None) return entry.boxed(args, results);
+  if (policy == AutocastPolicy::None) return false;
+  const Off off;
   DType to = DType::Float32;
   if (policy == AutocastPolicy::LowerPrecision) to = state().dtype[int(*device)];
   if (policy == AutocastPolicy::Widest) to = widest(entry, args, *device);
@@ -181,6 +180,7 @@ void run_autocast(const OpEntry& entry, Value* args, Value* results) {
       recast.replace(args[i]).set(DType::Float32);
   }
   entry.boxed(args, results);
+  return true;
 }
 
 }  // namespace rush

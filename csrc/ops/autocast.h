@@ -1,8 +1,8 @@
 // autocast.h: mixed precision: the arguments of some ops change their dtype by the op's name.
 //
 // The state belongs to a thread. While it is on for a device, calls go through run_intercepted, and
-// the policies of autocast_policies.cpp decide. Inside an op it is off: a composite gets its dtype
-// by its own name, not by the names of the ops it is made of.
+// the policies of autocast_policies.cpp decide. Inside an op that has a policy it is off; of a
+// composite that has none, the ops inside are looked at.
 #pragma once
 
 #include <string_view>
@@ -32,8 +32,8 @@ RUSH_API void set_autocast_cache_enabled(bool on);
 RUSH_API void clear_autocast_cache();
 RUSH_API int autocast_nesting(int change);  // the depth after the change
 
-// Runs the op by its policy, with autocast off inside.
-void run_autocast(const OpEntry& entry, Value* args, Value* results);
+// Runs the op by its policy, with autocast off inside; false, and nothing done, when it has none.
+bool run_autocast(const OpEntry& entry, Value* args, Value* results);
 // Sends this thread's calls to run_autocast, or no longer; what it was before. (registry.cpp)
 bool intercept_for_autocast(bool on);
 

@@ -1,7 +1,6 @@
 // autocast_policies.cpp: which ops run in lower precision, in float32, or in the widest dtype of
 // their arguments. The lists are PyTorch's, for the CPU and for CUDA; everything else runs in
-// whatever dtype its arguments have. Composites that are products inside (einsum, ...) stand here
-// by their own names.
+// whatever dtype its arguments have.
 #include <algorithm>
 #include <string>
 #include <unordered_map>
@@ -14,8 +13,7 @@ namespace {
 constexpr std::string_view kLowerCpu =
     "conv1d conv2d conv3d conv_tbc conv_transpose1d conv_transpose2d conv_transpose3d convolution "
     "_convolution bmm mm linalg_vecdot baddbmm addmm addbmm linear matmul prelu "
-    "scaled_dot_product_attention _native_multi_head_attention einsum tensordot chain_matmul "
-    "linalg_multi_dot inner bilinear";
+    "scaled_dot_product_attention _native_multi_head_attention";
 constexpr std::string_view kFloat32Cpu =
     "avg_pool3d binary_cross_entropy grid_sampler grid_sample grid_sampler_2d grid_sampler_3d "
     "polar prod quantile nanquantile stft cdist trace view_as_complex cholesky cholesky_inverse "

@@ -109,8 +109,8 @@ bool same_flat_layout(const Tensor& a, const Tensor& b) {
 bool is_flat(const Tensor& t) { return t.is_contiguous() || is_dense(t.sizes(), t.strides()); }
 
 void check_fits(const char* op, const char* what, size_t i, const Tensor& p, const Tensor& t) {
-  check_shape(t.sizes() == p.sizes(), op, "parameter ", i, " has shape ", p.sizes(), ", its ",
-              what, " ", t.sizes());
+  check_shape(t.sizes() == p.sizes(), op, "parameter ", i, " has shape ", p.sizes(), ", its ", what,
+              " ", t.sizes());
   check_dtype(t.dtype() == p.dtype(), op, "parameter ", i, " is ", p.dtype(), ", its ", what, " ",
               t.dtype());
   rush::check(t.device() == p.device(), ErrorKind::Device, op, "parameter ", i, " is on ",
@@ -131,11 +131,10 @@ struct Step {
   void check_all() const {
     const char* op = rule.writer;
     const size_t n = params.size();
-    check_argument(grads.size() == n && scalars.size() == n * num_scalars() &&
-                       states.size() == n * num_states,
-                   op, n, " parameters need as many gradients, ", num_scalars(), " scalars and ",
-                   num_states, " states each; got ", grads.size(), ", ", scalars.size(), " and ",
-                   states.size());
+    check_argument(
+        grads.size() == n && scalars.size() == n * num_scalars() && states.size() == n * num_states,
+        op, n, " parameters need as many gradients, ", num_scalars(), " scalars and ", num_states,
+        " states each; got ", grads.size(), ", ", scalars.size(), " and ", states.size());
     for (size_t i = 0; i < n; ++i) {
       const Tensor& p = params[i];
       check_dtype(p.is_floating() || p.is_complex(), op, "parameter ", i, " is ", p.dtype(),
@@ -252,7 +251,7 @@ struct OptimizerStep {
                    " options, got ", options.size());
     const NoGradGuard no_grad;  // the step is no part of any graph
     const OptimizerRule kernel = rule.kernel(options.data());
-    const Step step{rule,  kernel,  size_t(optimizer_states(kernel)), params, grads, scalars,
+    const Step step{rule,   kernel,        size_t(optimizer_states(kernel)), params, grads, scalars,
                     states, options.data()};
     step.check_all();
     const bool repeated = check_uses(rule.writer, params, grads, states);
@@ -277,8 +276,8 @@ class FlatList {
  public:
   FlatList(const char* op, TensorList tensors, bool writes) : op_(op), tensors_(tensors) {
     for (const Tensor& t : tensors) {
-      check_dtype(t.is_floating() || t.is_complex(), op, "expected floating or complex tensors, got ",
-                  t.dtype());
+      check_dtype(t.is_floating() || t.is_complex(), op,
+                  "expected floating or complex tensors, got ", t.dtype());
       rush::check(t.is_cpu(), ErrorKind::NotImplemented, op, "a tensor is on ", t.device(),
                   ", where this cannot run yet");
       if (writes) check_in_place(op, t);
@@ -370,10 +369,4 @@ struct ListUnscale {
 
 }  // namespace rush
 
-#include "ops/optimizer_direct.h"
-namespace rush {
-int64_t optimizer_step(std::string_view rule, TensorList params, TensorList grads, TensorList scalars, TensorList states, std::span<const double> options) { return OptimizerStep::call(rule, params, grads, scalars, states, options); }
-Tensor _list_norm(TensorList tensors, double ord) { return ListNorm::call(tensors, ord); }
-int64_t _list_scale_(TensorList tensors, const Tensor& scale) { return ListScale::call(tensors, scale); }
-int64_t _list_unscale_(TensorList tensors, const Tensor& found_inf, const Tensor& inv_scale) { return ListUnscale::call(tensors, found_inf, inv_scale); }
-}
+#include "ops/optimizer.inc"

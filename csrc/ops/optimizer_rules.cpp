@@ -15,7 +15,8 @@ double* pull(double* out, bool maximize, double decay) {
   *out++ = decay;
   return out;
 }
-// The same, where decay may act on the parameter itself instead; then the third field is its factor.
+// The same, where decay may act on the parameter itself instead; then the third field is its
+// factor.
 double* pull_or_shrink(double* out, bool maximize, double lr, double decay, bool decoupled) {
   out = pull(out, maximize, decoupled ? 0 : decay);
   *out++ = decoupled ? 1 - lr * decay : 1;
@@ -53,8 +54,8 @@ void nadam(const double* o, double* s, bool single, double* out) {
   const double next = o[1] * (1 - 0.5 * std::pow(0.96, (step + 1) * o[5]));
   s[1] = single ? double(float(s[1]) * float(mu)) : s[1] * mu;
   out = pull_or_shrink(out, o[7] != 0, o[0], o[4], o[6] != 0);
-  put(out, {1 - o[1], o[2], 1 - o[2], 1 - std::pow(o[2], step), o[3],
-            o[0] * (1 - mu) / (1 - s[1]), o[0] * next / (1 - s[1] * next)});
+  put(out, {1 - o[1], o[2], 1 - o[2], 1 - std::pow(o[2], step), o[3], o[0] * (1 - mu) / (1 - s[1]),
+            o[0] * next / (1 - s[1] * next)});
 }
 
 // lr, beta1, beta2, eps, weight_decay, decoupled, maximize; step
@@ -64,8 +65,7 @@ void radam(const double* o, double* s, bool, double* out) {
   const double most = 2 / (1 - o[2]) - 1, length = most - 2 * step * power2 / correction2;
   double rectified = 0;  // the variance of the adaptive rate is not tractable yet
   if (length > 5) {
-    rectified = std::sqrt((length - 4) * (length - 2) * most /
-                          ((most - 4) * (most - 2) * length)) *
+    rectified = std::sqrt((length - 4) * (length - 2) * most / ((most - 4) * (most - 2) * length)) *
                 std::sqrt(correction2);
   }
   out = pull_or_shrink(out, o[6] != 0, o[0], o[4], o[5] != 0);

@@ -111,6 +111,11 @@ void pop_interceptor(Interceptor* i) {
   s.show();
 }
 
+namespace {
+// The boxed function that must not be intercepted once more; see run_under.
+thread_local void (*t_passing)(Value*, Value*) = nullptr;
+}  // namespace
+
 bool intercept_for_autocast(bool on) {
   Stack& s = stack();
   const bool before = s.autocast;
@@ -121,17 +126,15 @@ bool intercept_for_autocast(bool on) {
 
 void run_intercepted(const OpEntry& entry, Value* args, Value* results) {
   Stack& s = stack();
-  if (s.autocast) return run_autocast(entry, args, results);
-  if (s.active == 0) return entry.boxed(args, results);
+  if (s.autocast && run_autocast(entry, args, results)) return;
+  if (s.active == 0) {
+    if (s.autocast) t_passing = entry.boxed;  // the ops inside are looked at
+    return entry.boxed(args, results);
+  }
   Interceptor* top = s.all[s.active - 1];
   const Lowered guard(s);
   top->call(entry, args, results);
 }
-
-namespace {
-// The boxed function that must not be intercepted once more; see run_under.
-thread_local void (*t_passing)(Value*, Value*) = nullptr;
-}  // namespace
 
 bool is_intercepted(const OpEntry& entry) {
   if (t_passing != entry.boxed) [[likely]]
@@ -145,11 +148,11 @@ ActiveAgain::ActiveAgain(Interceptor* self) : saved_(stack().active) {
   const auto at = std::find(s.all.begin(), s.all.end(), self);
   internal_assert(at != s.all.end(), "this interceptor is not installed");
   s.active = size_t(at - s.all.begin()) + 1;
-  set_mode(kIntercept, true);
+  s.show();
 }
 ActiveAgain::~ActiveAgain() {
   stack().active = saved_;
-  set_mode(kIntercept, saved_ > 0);
+  stack().show();
 }
 
 void run_under(Interceptor* self, const OpEntry& entry, Value* args, Value* results) {

@@ -8,7 +8,7 @@ from rushlight import _C
 from rushlight.autograd import no_grad
 from rushlight.optim.lr_scheduler.base import LRScheduler, per_group
 
-__all__ = [
+__all__ = [  # noqa: F822 -- AveragedModel is made when first asked for
     "SWALR",
     "AveragedModel",
     "get_ema_avg_fn",

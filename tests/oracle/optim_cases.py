@@ -159,7 +159,9 @@ SCHEDULES = {
     "cosine": lambda t, o: t.optim.lr_scheduler.CosineAnnealingLR(o, 7, 0.001),
     "restarts": lambda t, o: t.optim.lr_scheduler.CosineAnnealingWarmRestarts(o, 3, 2, 0.001),
     "cyclic": lambda t, o: t.optim.lr_scheduler.CyclicLR(o, 0.01, 0.1, 4, 6),
-    "cyclic2": lambda t, o: t.optim.lr_scheduler.CyclicLR(o, 0.01, [0.1, 0.2], 4, mode="triangular2"),
+    "cyclic2": lambda t, o: t.optim.lr_scheduler.CyclicLR(
+        o, 0.01, [0.1, 0.2], 4, mode="triangular2"
+    ),
     "cyclic_exp": lambda t, o: t.optim.lr_scheduler.CyclicLR(
         o, 0.01, 0.1, 3, mode="exp_range", gamma=0.97, cycle_momentum=False
     ),

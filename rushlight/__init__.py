@@ -76,6 +76,7 @@ from rushlight import autograd, func, linalg, random, return_types, special, sto
 from rushlight import serialization, utils, version
 from rushlight.func import vmap
 
-# nn is loaded when first used, and with it the functions that PyTorch has in both places.
+# nn, optim and amp are loaded when first used, and with nn the functions that PyTorch has in both
+# places.
 from rushlight._lazy import lazy_dir as __dir__
 from rushlight._lazy import lazy_getattr as __getattr__

@@ -3,7 +3,7 @@
 import importlib
 import sys
 
-_SUBPACKAGES = ("nn",)
+_SUBPACKAGES = ("amp", "cpu", "cuda", "nn", "optim")
 # Functions of nn.functional that PyTorch also has at the top, with the same arguments.
 _FUNCTIONS = """bilinear channel_shuffle cosine_similarity group_norm layer_norm
 native_channel_shuffle pairwise_distance pixel_shuffle pixel_unshuffle rms_norm
@@ -14,6 +14,8 @@ def lazy_getattr(name):
     """The package's __getattr__."""
     if name in _SUBPACKAGES:
         return importlib.import_module(f"rushlight.{name}")
+    if name == "autocast":
+        return importlib.import_module("rushlight.amp").autocast
     if name in _FUNCTIONS:
         functions = importlib.import_module("rushlight.nn.functional")
         return getattr(functions, name)
@@ -22,4 +24,4 @@ def lazy_getattr(name):
 
 def lazy_dir():
     """The package's __dir__."""
-    return sorted({*vars(sys.modules["rushlight"]), *_SUBPACKAGES, *_FUNCTIONS})
+    return sorted({*vars(sys.modules["rushlight"]), *_SUBPACKAGES, "autocast", *_FUNCTIONS})

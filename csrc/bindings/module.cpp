@@ -2,6 +2,7 @@
 #include <nanobind/nanobind.h>
 
 #include "bindings/python.h"
+#include "bindings/training.h"
 #include "core/version.h"
 
 namespace nb = nanobind;
@@ -11,9 +12,9 @@ NB_MODULE(_C, m) {
   m.doc() = "The C++ core of rushlight; use the package's public names instead.";
   m.attr("__version__") = rush::version();
   // Errors first, as everything else may raise; then what tensors refer to.
-  constexpr bool (*inits[])(PyObject*) = {init_errors, init_objects, init_tensor,   init_construct,
-                                          init_numpy,  init_dlpack,  init_autograd, init_transforms,
-                                          init_config, init_source};
+  constexpr bool (*inits[])(PyObject*) = {
+      init_errors,   init_objects,    init_tensor,    init_construct, init_numpy,  init_dlpack,
+      init_autograd, init_transforms, init_optimizer, init_autocast,  init_config, init_source};
   for (const auto init : inits) {
     if (!init(m.ptr())) throw nb::python_error();
   }

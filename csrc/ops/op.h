@@ -686,9 +686,12 @@ auto compose(const A&... args) {
 }
 template <class Op, class... A>
 const Tensor& compose_inplace(const Tensor& self, const A&... rest) {
-  const Tensor result = Op::call(self, rest...);
+  check_in_place(Op::name, self, false, any_tracked(rest...) && any_requires_grad(rest...));
+  // What the steps save of self must outlive the write at the end.
+  const bool records = is_tracked(self) && grad_enabled() && requires_grad(self);
+  const Tensor before = records && !self.is_meta() ? write_target_copy(self) : self;
+  const Tensor result = Op::call(before, rest...);
   check_in_place_result(Op::name, self, Spec{result.sizes(), result.dtype(), result.device()});
-  check_in_place(Op::name, self);
   assign_in_place(self, result);
   return self;
 }

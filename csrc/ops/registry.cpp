@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "core/modes.h"
+#include "ops/autocast.h"
 #include "ops/boxing.h"
 
 namespace rush {
@@ -42,9 +43,13 @@ const std::vector<OpEntry>& sorted_ops() {
 // Note [Interceptors see what is below them]
 // While an interceptor runs, only those pushed before it are active, so that the ops it calls pass
 // the rest of the stack and never itself. The bit in t_modes is set as long as any is active.
+// Autocast is not on the stack, since regions are entered and left in any order: it comes before
+// all others, and is off in the ops that it runs.
 struct Stack {
   std::vector<Interceptor*> all;
   size_t active = 0;
+  bool autocast = false;
+  void show() const { set_mode(kIntercept, active > 0 || autocast); }
 };
 Stack& stack() {
   static thread_local Stack s;
@@ -64,7 +69,7 @@ class Lowered {
  private:
   void set(size_t n) {
     stack_.active = n;
-    set_mode(kIntercept, n > 0);
+    stack_.show();
   }
   Stack& stack_;
   size_t saved_;
@@ -95,7 +100,7 @@ void push_interceptor(Interceptor* i) {
   internal_assert(s.active == s.all.size(), "an interceptor was pushed by a running one");
   s.all.push_back(i);
   s.active = s.all.size();
-  set_mode(kIntercept, true);
+  s.show();
 }
 
 void pop_interceptor(Interceptor* i) {
@@ -103,21 +108,33 @@ void pop_interceptor(Interceptor* i) {
   internal_assert(!s.all.empty() && s.all.back() == i, "interceptors leave in reverse order");
   s.all.pop_back();
   s.active = s.all.size();
-  set_mode(kIntercept, s.active > 0);
-}
-
-void run_intercepted(const OpEntry& entry, Value* args, Value* results) {
-  Stack& s = stack();
-  if (s.active == 0) return entry.boxed(args, results);
-  Interceptor* top = s.all[s.active - 1];
-  const Lowered guard(s);
-  top->call(entry, args, results);
+  s.show();
 }
 
 namespace {
 // The boxed function that must not be intercepted once more; see run_under.
 thread_local void (*t_passing)(Value*, Value*) = nullptr;
 }  // namespace
+
+bool intercept_for_autocast(bool on) {
+  Stack& s = stack();
+  const bool before = s.autocast;
+  s.autocast = on;
+  s.show();
+  return before;
+}
+
+void run_intercepted(const OpEntry& entry, Value* args, Value* results) {
+  Stack& s = stack();
+  if (s.autocast && run_autocast(entry, args, results)) return;
+  if (s.active == 0) {
+    if (s.autocast) t_passing = entry.boxed;  // the ops inside are looked at
+    return entry.boxed(args, results);
+  }
+  Interceptor* top = s.all[s.active - 1];
+  const Lowered guard(s);
+  top->call(entry, args, results);
+}
 
 bool is_intercepted(const OpEntry& entry) {
   if (t_passing != entry.boxed) [[likely]]
@@ -131,11 +148,11 @@ ActiveAgain::ActiveAgain(Interceptor* self) : saved_(stack().active) {
   const auto at = std::find(s.all.begin(), s.all.end(), self);
   internal_assert(at != s.all.end(), "this interceptor is not installed");
   s.active = size_t(at - s.all.begin()) + 1;
-  set_mode(kIntercept, true);
+  s.show();
 }
 ActiveAgain::~ActiveAgain() {
   stack().active = saved_;
-  set_mode(kIntercept, saved_ > 0);
+  stack().show();
 }
 
 void run_under(Interceptor* self, const OpEntry& entry, Value* args, Value* results) {

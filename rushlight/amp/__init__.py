@@ -1,0 +1,6 @@
+"""Mixed precision: autocast, and the scaling of gradients."""
+
+from rushlight.amp.autocast_mode import autocast, custom_bwd, custom_fwd, is_autocast_available
+from rushlight.amp.grad_scaler import GradScaler
+
+__all__ = ["GradScaler", "autocast", "custom_bwd", "custom_fwd", "is_autocast_available"]

@@ -1,0 +1,170 @@
+"""Regions of a program that run in mixed precision.
+
+What happens to an operator's arguments is decided in csrc/ops/autocast.cpp; here are the switches.
+"""
+
+import collections.abc
+import functools
+import warnings
+
+from rushlight import _C
+from rushlight._C import Tensor
+
+__all__ = ["autocast", "autocast_decorator", "custom_bwd", "custom_fwd", "is_autocast_available"]
+
+_DEVICES = ("cpu", "cuda")
+_DTYPES = (_C.bfloat16, _C.float16)
+
+
+def is_autocast_available(device_type):
+    """Does autocast know this kind of device?"""
+    if not isinstance(device_type, str):
+        raise TypeError("is_autocast_available: device_type must be a str, "
+                        f"not {type(device_type).__name__}")  # fmt: skip
+    return device_type in _DEVICES
+
+
+def _cuda_is_available():
+    from rushlight import cuda
+
+    return cuda.is_available()
+
+
+def autocast_decorator(autocast_instance, func):
+    """func, called inside the region."""
+
+    @functools.wraps(func)
+    def decorated(*args, **kwargs):
+        with autocast_instance:
+            return func(*args, **kwargs)
+
+    return decorated
+
+
+class autocast:
+    """A region in which products run in ``dtype``, and ops that need it in float32.
+
+    A context manager or decorator. ``dtype`` is bfloat16 on the CPU unless said otherwise, float16
+    on a GPU. Regions nest; ``enabled=False`` switches the casting off for a part. Weights are cast
+    once a region, unless ``cache_enabled=False``.
+    """
+
+    def __init__(self, device_type, dtype=None, enabled=True, cache_enabled=None):
+        if not isinstance(device_type, str):
+            raise ValueError("autocast: device_type must be a str such as 'cpu', "
+                             f"not {type(device_type).__name__}")  # fmt: skip
+        if not is_autocast_available(device_type):
+            raise RuntimeError(f"autocast: the device types are {' and '.join(_DEVICES)}, "
+                               f"not {device_type!r}")  # fmt: skip
+        self.device = device_type
+        self.fast_dtype = _C.get_autocast_dtype(device_type) if dtype is None else dtype
+        if cache_enabled is None:
+            cache_enabled = _C.is_autocast_cache_enabled()
+        self._cache_enabled = cache_enabled
+        if enabled and device_type == "cuda" and not _cuda_is_available():
+            warnings.warn("autocast: CUDA is not available; the region runs as if enabled=False",
+                          stacklevel=2)  # fmt: skip
+            enabled = False
+        elif enabled and self.fast_dtype not in _DTYPES:
+            warnings.warn(f"autocast: dtype must be bfloat16 or float16, not {self.fast_dtype}; "
+                          "the region runs as if enabled=False", stacklevel=2)  # fmt: skip
+            enabled = False
+        self._enabled = bool(enabled)
+        self._before = []  # one object may be entered several times, inside itself too
+
+    def __enter__(self):
+        self._before.append(
+            (
+                _C.is_autocast_enabled(self.device),
+                _C.get_autocast_dtype(self.device),
+                _C.is_autocast_cache_enabled(),
+            )
+        )
+        _C.set_autocast_enabled(self.device, self._enabled)
+        _C.set_autocast_dtype(self.device, self.fast_dtype)
+        _C.set_autocast_cache_enabled(self._cache_enabled)
+        _C.autocast_increment_nesting()
+        return self
+
+    def __exit__(self, *error):
+        if _C.autocast_decrement_nesting() == 0:
+            _C.clear_autocast_cache()
+        enabled, dtype, cache = self._before.pop()
+        _C.set_autocast_enabled(self.device, enabled)
+        _C.set_autocast_dtype(self.device, dtype)
+        _C.set_autocast_cache_enabled(cache)
+        return False
+
+    def __call__(self, func):
+        if not callable(func):
+            raise TypeError(f"autocast: expected a function to decorate, not {type(func).__name__};"
+                            " to open a region, write 'with autocast(...):'")  # fmt: skip
+        return autocast_decorator(self, func)
+
+
+def _cast(value, device_type, dtype):
+    """The value with its floating tensors in dtype, inside containers too."""
+    if isinstance(value, Tensor):
+        eligible = (
+            value.is_floating_point()
+            and value.device.type == device_type
+            and value.dtype is not _C.float64
+        )
+        return value.to(dtype) if eligible else value
+    if isinstance(value, str | bytes) or hasattr(value, "__array_interface__"):
+        return value
+    if isinstance(value, collections.abc.Mapping):
+        return {
+            _cast(k, device_type, dtype): _cast(v, device_type, dtype) for k, v in value.items()
+        }
+    if isinstance(value, collections.abc.Iterable):
+        items = (_cast(v, device_type, dtype) for v in value)
+        return type(value)(items) if isinstance(value, list | tuple) else items
+    return value
+
+
+def _check_device_type(name, device_type):
+    if not isinstance(device_type, str):
+        raise ValueError(f"{name}: device_type must be a str such as 'cpu', "
+                         f"not {type(device_type).__name__}")  # fmt: skip
+
+
+def custom_fwd(fwd=None, *, device_type, cast_inputs=None):
+    """For the forward of a custom Function.
+
+    Remembers for custom_bwd whether autocast was on. With ``cast_inputs``, forward runs without
+    autocast and gets its floating tensors in that dtype.
+    """
+    _check_device_type("custom_fwd", device_type)
+    if fwd is None:
+        return functools.partial(custom_fwd, device_type=device_type, cast_inputs=cast_inputs)
+
+    @functools.wraps(fwd)
+    def decorated(ctx, *args, **kwargs):
+        ctx._dtype = _C.get_autocast_dtype(device_type)
+        enabled = _C.is_autocast_enabled(device_type)
+        if cast_inputs is None:
+            ctx._fwd_used_autocast = enabled
+            return fwd(ctx, *args, **kwargs)
+        ctx._fwd_used_autocast = False
+        if not enabled:
+            return fwd(ctx, *args, **kwargs)
+        with autocast(device_type, enabled=False):
+            args = _cast(args, device_type, cast_inputs)
+            return fwd(ctx, *args, **_cast(kwargs, device_type, cast_inputs))
+
+    return decorated
+
+
+def custom_bwd(bwd=None, *, device_type):
+    """For the backward of a custom Function: runs it with autocast as forward had it."""
+    _check_device_type("custom_bwd", device_type)
+    if bwd is None:
+        return functools.partial(custom_bwd, device_type=device_type)
+
+    @functools.wraps(bwd)
+    def decorated(ctx, *args, **kwargs):
+        with autocast(device_type, enabled=ctx._fwd_used_autocast, dtype=ctx._dtype):
+            return bwd(ctx, *args, **kwargs)
+
+    return decorated

@@ -1,0 +1,15 @@
+"""NVIDIA GPUs. So far there is none to be found: CUDA kernels do not run yet."""
+
+from rushlight.cuda import amp
+
+__all__ = ["amp", "device_count", "is_available"]
+
+
+def is_available():
+    """Can tensors live on a GPU?"""
+    return False
+
+
+def device_count():
+    """How many GPUs there are."""
+    return 0

@@ -1,0 +1,50 @@
+"""Old spellings of rushlight.amp for GPUs."""
+
+import functools
+import warnings
+
+from rushlight import _C, amp
+
+__all__ = ["GradScaler", "autocast", "custom_bwd", "custom_fwd"]
+
+
+class autocast(amp.autocast):
+    """amp.autocast("cuda", ...)."""
+
+    def __init__(self, enabled=True, dtype=_C.float16, cache_enabled=True):
+        warnings.warn("cuda.amp.autocast(...) is deprecated; write amp.autocast('cuda', ...)",
+                      FutureWarning, stacklevel=2)  # fmt: skip
+        super().__init__("cuda", dtype=dtype, enabled=enabled, cache_enabled=cache_enabled)
+
+
+class GradScaler(amp.GradScaler):
+    """amp.GradScaler("cuda", ...)."""
+
+    def __init__(
+        self,
+        init_scale=2.0**16,
+        growth_factor=2.0,
+        backoff_factor=0.5,
+        growth_interval=2000,
+        enabled=True,
+    ):
+        warnings.warn("cuda.amp.GradScaler(...) is deprecated; write amp.GradScaler('cuda', ...)",
+                      FutureWarning, stacklevel=2)  # fmt: skip
+        super().__init__(
+            "cuda", init_scale, growth_factor, backoff_factor, growth_interval, enabled
+        )
+
+
+def custom_fwd(fwd=None, *, cast_inputs=None):
+    """amp.custom_fwd(..., device_type="cuda")."""
+    warnings.warn("cuda.amp.custom_fwd is deprecated; write amp.custom_fwd(device_type='cuda')",
+                  FutureWarning, stacklevel=2)  # fmt: skip
+    decorate = functools.partial(amp.custom_fwd, device_type="cuda", cast_inputs=cast_inputs)
+    return decorate if fwd is None else decorate(fwd)
+
+
+def custom_bwd(bwd):
+    """amp.custom_bwd(device_type="cuda")."""
+    warnings.warn("cuda.amp.custom_bwd is deprecated; write amp.custom_bwd(device_type='cuda')",
+                  FutureWarning, stacklevel=2)  # fmt: skip
+    return amp.custom_bwd(bwd, device_type="cuda")

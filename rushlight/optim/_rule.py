@@ -1,0 +1,110 @@
+"""Optimisers whose step is one rule, run by one C++ pass over all parameters of a group.
+
+The rules themselves stand in csrc/functors/optimizer.h, their numbers in
+csrc/ops/optimizer_rules.cpp. A class here says which options a rule gets, in which order, and how
+the states of a parameter begin.
+"""
+
+from typing import ClassVar
+
+from rushlight import _C
+from rushlight._C import Tensor
+from rushlight.optim.optimizer import Optimizer, _loss_of
+
+_step = _C._optimizer_step
+
+
+class RuleOptimizer(Optimizer):
+    """Base of the optimisers that run by a rule."""
+
+    _rule = ""  # the rule's name in csrc/ops/optimizer_rules.cpp
+    _scalars = ("step",)  # 0-d states
+    _late_options: ClassVar = {}  # options that checkpoints of older versions lack
+
+    def __init__(self, params, defaults):
+        name = type(self).__name__
+        if defaults.get("differentiable"):
+            raise NotImplementedError(
+                f"{name}: differentiable=True is not supported: the step runs in one fused pass "
+                "that records nothing. Write the update with tensor operations instead"
+            )
+        if defaults.get("fused") and defaults.get("foreach"):
+            raise RuntimeError(f"{name}: 'fused' and 'foreach' cannot both be True")
+        super().__init__(params, defaults)
+
+    def __setstate__(self, state):
+        super().__setstate__(state)
+        for group in self.param_groups:
+            for key, value in self._late_options.items():
+                group.setdefault(key, value)
+            for p in group["params"]:
+                for key in self._scalars:
+                    value = self.state[p].get(key) if p in self.state else None
+                    if value is not None and not isinstance(value, Tensor):
+                        self.state[p][key] = number(float(value))
+
+    def _states(self, group):
+        """The names of the states that are as large as the parameter."""
+        raise NotImplementedError
+
+    def _options(self, group):
+        """The numbers of the rule, in its order."""
+        raise NotImplementedError
+
+    def _start(self, p, group):
+        """Gives a parameter those states that it does not have yet."""
+        state = self.state[p]
+        for key in self._scalars:
+            if state.get(key) is None:
+                state[key] = number(0.0)
+        for key in self._states(group):
+            if state.get(key) is None:
+                state[key] = _C.zeros_like(p, memory_format=_C.preserve_format)
+
+    def step(self, closure=None):
+        """Updates the parameters; ``closure`` computes the loss anew and returns it."""
+        loss = _loss_of(closure)
+        for group in self.param_groups:
+            self._step_group(group)
+        return loss
+
+    def _step_group(self, group):
+        states, options = self._states(group), self._options(group)
+        params = group["params"]
+        missing = _step(self._rule, params, self.state, self._scalars, states, options)
+        if missing is not None:
+            for p in missing:
+                self._start(p, group)
+            _step(self._rule, params, self.state, self._scalars, states, options)
+
+
+def number(value):
+    """A step count or another 0-d state."""
+    wide = _C.get_default_dtype() == _C.float64
+    return _C.tensor(value, dtype=_C.float64 if wide else _C.float32)
+
+
+def check(name, ok, what, value):
+    """Raises when an option is out of its range; nan is out of every range."""
+    if not ok:
+        raise ValueError(f"{name}: {what}, got {value}")
+
+
+def check_lr(name, lr):
+    """Learning rates are numbers or tensors with one element, and not negative."""
+    if isinstance(lr, Tensor) and lr.numel() != 1:
+        raise ValueError(f"{name}: a tensor as lr must have one element, "
+                         f"this one has shape {tuple(lr.shape)}")  # fmt: skip
+    check(name, lr >= 0.0, "lr must be at least 0", lr)
+
+
+def check_betas(name, betas):
+    """Decay rates of running averages lie in [0, 1)."""
+    for i in range(2):
+        check(name, 0.0 <= betas[i] < 1.0, f"betas[{i}] must be in [0, 1)", betas[i])
+
+
+def check_at_least_0(name, **options):
+    """Options that must not be negative."""
+    for key, value in options.items():
+        check(name, value >= 0.0, f"{key} must be at least 0", value)

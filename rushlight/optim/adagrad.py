@@ -1,0 +1,87 @@
+"""Adagrad."""
+
+from typing import ClassVar
+
+from rushlight import _C
+from rushlight.optim._rule import RuleOptimizer, check_at_least_0, check_lr, number
+
+__all__ = ["Adagrad"]
+
+
+class Adagrad(RuleOptimizer):
+    """Divides the rate by the root of the sum of all squared gradients so far.
+
+    Its states exist from the beginning.
+    """
+
+    _rule = "adagrad"
+    _late_options: ClassVar = {
+        "foreach": None,
+        "maximize": False,
+        "differentiable": False,
+        "fused": None,
+    }
+
+    def __init__(
+        self,
+        params,
+        lr=1e-2,
+        lr_decay=0,
+        weight_decay=0,
+        initial_accumulator_value=0,
+        eps=1e-10,
+        foreach=None,
+        *,
+        maximize=False,
+        differentiable=False,
+        fused=None,
+    ):
+        check_lr("Adagrad", lr)
+        check_at_least_0(
+            "Adagrad",
+            lr_decay=lr_decay,
+            weight_decay=weight_decay,
+            initial_accumulator_value=initial_accumulator_value,
+            eps=eps,
+        )
+        defaults = {
+            "lr": lr,
+            "lr_decay": lr_decay,
+            "eps": eps,
+            "weight_decay": weight_decay,
+            "initial_accumulator_value": initial_accumulator_value,
+            "foreach": foreach,
+            "maximize": maximize,
+            "differentiable": differentiable,
+            "fused": fused,
+        }
+        super().__init__(params, defaults)
+        for group in self.param_groups:
+            for p in group["params"]:
+                self._start(p, group)
+
+    def share_memory(self):
+        """Moves the sums into memory that other processes can share."""
+        for group in self.param_groups:
+            for p in group["params"]:
+                self.state[p]["sum"].share_memory_()
+
+    def _states(self, group):
+        return ("sum",)
+
+    def _start(self, p, group):
+        state = self.state[p]
+        state.setdefault("step", number(0.0))
+        if state.get("sum") is None:
+            value = self.defaults["initial_accumulator_value"]
+            value = complex(value, value) if p.is_complex() else value
+            state["sum"] = _C.full_like(p, value, memory_format=_C.preserve_format)
+
+    def _options(self, group):
+        return (
+            group["lr"],
+            group["lr_decay"],
+            group["weight_decay"],
+            group["eps"],
+            group["maximize"],
+        )

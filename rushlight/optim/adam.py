@@ -1,0 +1,99 @@
+"""Adam."""
+
+from typing import ClassVar
+
+from rushlight._C import Tensor
+from rushlight.optim._rule import RuleOptimizer, check_at_least_0, check_betas, check_lr
+
+__all__ = ["Adam"]
+
+
+def _check_tensors(name, lr, betas, foreach, capturable):
+    if isinstance(lr, Tensor) and foreach and not capturable:
+        raise ValueError(f"{name}: a tensor as lr and foreach=True need capturable=True")
+    if isinstance(betas[0], Tensor) != isinstance(betas[1], Tensor) or not all(
+        isinstance(b, float | Tensor) for b in betas
+    ):
+        raise ValueError(f"{name}: betas must be two floats or two tensors, got "
+                         f"{type(betas[0]).__name__} and {type(betas[1]).__name__}")  # fmt: skip
+    for i, beta in enumerate(betas):
+        if not isinstance(beta, Tensor):
+            continue
+        if foreach and not capturable:
+            raise ValueError(f"{name}: tensors as betas and foreach=True need capturable=True")
+        if beta.numel() != 1:
+            raise ValueError(f"{name}: betas[{i}] must have one element, "
+                             f"it has shape {tuple(beta.shape)}")  # fmt: skip
+
+
+class Adam(RuleOptimizer):
+    """Steps by running averages of the gradient and of its square.
+
+    ``amsgrad`` divides by the largest average of squares so far; ``decoupled_weight_decay``
+    shrinks the parameter itself instead of adding to the gradient, which is AdamW.
+    """
+
+    _rule = "adam"
+    _late_options: ClassVar = {
+        "amsgrad": False,
+        "maximize": False,
+        "foreach": None,
+        "capturable": False,
+        "differentiable": False,
+        "decoupled_weight_decay": False,
+        "fused": None,
+    }
+
+    def __init__(
+        self,
+        params,
+        lr=1e-3,
+        betas=(0.9, 0.999),
+        eps=1e-8,
+        weight_decay=0,
+        amsgrad=False,
+        *,
+        foreach=None,
+        maximize=False,
+        capturable=False,
+        differentiable=False,
+        fused=None,
+        decoupled_weight_decay=False,
+    ):
+        name = type(self).__name__
+        check_lr(name, lr)
+        check_at_least_0(name, eps=eps, weight_decay=weight_decay)
+        check_betas(name, betas)
+        _check_tensors(name, lr, betas, foreach, capturable)
+        defaults = {
+            "lr": lr,
+            "betas": tuple(b.squeeze() if isinstance(b, Tensor) else b for b in betas),
+            "eps": eps,
+            "weight_decay": weight_decay,
+            "amsgrad": amsgrad,
+            "maximize": maximize,
+            "foreach": foreach,
+            "capturable": capturable,
+            "differentiable": differentiable,
+            "fused": fused,
+            "decoupled_weight_decay": decoupled_weight_decay,
+        }
+        super().__init__(params, defaults)
+
+    def _states(self, group):
+        if group["amsgrad"]:
+            return ("exp_avg", "exp_avg_sq", "max_exp_avg_sq")
+        return ("exp_avg", "exp_avg_sq")
+
+    def _options(self, group):
+        beta1, beta2 = group["betas"]
+        return (
+            group["lr"],
+            beta1,
+            beta2,
+            group["eps"],
+            group["weight_decay"],
+            group["amsgrad"],
+            group["maximize"],
+            group["decoupled_weight_decay"],
+        )

@@ -1,0 +1,71 @@
+"""Averaged stochastic gradient descent."""
+
+from typing import ClassVar
+
+from rushlight.optim._rule import RuleOptimizer, check_at_least_0, check_lr, number
+
+__all__ = ["ASGD"]
+
+
+class ASGD(RuleOptimizer):
+    """Gradient descent that also keeps the average of the parameters since step ``t0``.
+
+    The average of parameter p is ``optimizer.state[p]["ax"]``.
+    """
+
+    _rule = "asgd"
+    _scalars = ("step", "eta", "mu")
+    _late_options: ClassVar = {
+        "foreach": None,
+        "maximize": False,
+        "differentiable": False,
+        "capturable": False,
+    }
+
+    def __init__(
+        self,
+        params,
+        lr=1e-2,
+        lambd=1e-4,
+        alpha=0.75,
+        t0=1e6,
+        weight_decay=0,
+        foreach=None,
+        maximize=False,
+        differentiable=False,
+        capturable=False,
+    ):
+        check_lr("ASGD", lr)
+        check_at_least_0("ASGD", weight_decay=weight_decay)
+        defaults = {
+            "lr": lr,
+            "lambd": lambd,
+            "alpha": alpha,
+            "t0": t0,
+            "weight_decay": weight_decay,
+            "foreach": foreach,
+            "maximize": maximize,
+            "differentiable": differentiable,
+            "capturable": capturable,
+        }
+        super().__init__(params, defaults)
+
+    def _states(self, group):
+        return ("ax",)
+
+    def _start(self, p, group):
+        state = self.state[p]
+        state.setdefault("step", number(0.0))
+        state.setdefault("eta", number(float(group["lr"])))
+        state.setdefault("mu", number(1.0))
+        super()._start(p, group)
+
+    def _options(self, group):
+        return (
+            group["lr"],
+            group["lambd"],
+            group["alpha"],
+            group["t0"],
+            group["weight_decay"],
+            group["maximize"],
+        )

@@ -1,0 +1,36 @@
+"""Schedules for learning rates: call ``scheduler.step()`` after ``optimizer.step()``."""
+
+from rushlight.optim.lr_scheduler.base import LRScheduler, _LRScheduler  # noqa: F401 -- the old name
+from rushlight.optim.lr_scheduler.combined import ChainedScheduler, SequentialLR
+from rushlight.optim.lr_scheduler.cosine import CosineAnnealingLR, CosineAnnealingWarmRestarts
+from rushlight.optim.lr_scheduler.cycles import CyclicLR, OneCycleLR
+from rushlight.optim.lr_scheduler.factors import (
+    ConstantLR,
+    ExponentialLR,
+    LambdaLR,
+    LinearLR,
+    MultiplicativeLR,
+    MultiStepLR,
+    PolynomialLR,
+    StepLR,
+)
+from rushlight.optim.lr_scheduler.plateau import ReduceLROnPlateau
+
+__all__ = [
+    "ChainedScheduler",
+    "ConstantLR",
+    "CosineAnnealingLR",
+    "CosineAnnealingWarmRestarts",
+    "CyclicLR",
+    "ExponentialLR",
+    "LRScheduler",
+    "LambdaLR",
+    "LinearLR",
+    "MultiStepLR",
+    "MultiplicativeLR",
+    "OneCycleLR",
+    "PolynomialLR",
+    "ReduceLROnPlateau",
+    "SequentialLR",
+    "StepLR",
+]

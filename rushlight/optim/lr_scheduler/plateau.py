@@ -1,0 +1,125 @@
+"""A schedule that follows a measure of success."""
+
+import math
+import warnings
+
+from rushlight.optim.lr_scheduler.base import (
+    EPOCH_WARNING,
+    LRScheduler,
+    check_optimizer,
+    set_value,
+    values_of,
+)
+
+
+class ReduceLROnPlateau(LRScheduler):
+    """Times ``factor`` when a measure has not become better for more than ``patience`` epochs."""
+
+    def __init__(
+        self,
+        optimizer,
+        mode="min",
+        factor=0.1,
+        patience=10,
+        threshold=1e-4,
+        threshold_mode="rel",
+        cooldown=0,
+        min_lr=0,
+        eps=1e-8,
+    ):
+        name = "ReduceLROnPlateau"
+        if factor >= 1.0:
+            raise ValueError(f"{name}: factor must be below 1, got {factor}")
+        check_optimizer(name, optimizer)
+        self.factor = factor
+        self.optimizer = optimizer
+        groups = len(optimizer.param_groups)
+        if isinstance(min_lr, list | tuple):
+            if len(min_lr) != groups:
+                raise ValueError(f"{name}: there are {groups} parameter groups, but "
+                                 f"{len(min_lr)} values in min_lr")  # fmt: skip
+            self.default_min_lr = None
+            self.min_lrs = list(min_lr)
+        else:
+            self.default_min_lr = min_lr
+            self.min_lrs = [min_lr] * groups
+        self.patience = patience
+        self.cooldown = cooldown
+        self.eps = eps
+        self.last_epoch = 0
+        self._last_lr = values_of(optimizer, "lr")
+        self._init_is_better(mode, threshold, threshold_mode)
+        self._reset()
+
+    def _reset(self):
+        self.best = self.mode_worse
+        self.cooldown_counter = 0
+        self.num_bad_epochs = 0
+
+    def step(self, metrics, epoch=None):
+        """Takes note of the measure, and reduces the rates where it is time."""
+        current = float(metrics)
+        if epoch is None:
+            epoch = self.last_epoch + 1
+        else:
+            warnings.warn(EPOCH_WARNING, UserWarning, stacklevel=2)
+        self.last_epoch = epoch
+        if self._is_better(current, self.best):
+            self.best = current
+            self.num_bad_epochs = 0
+        else:
+            self.num_bad_epochs += 1
+        if self.in_cooldown:
+            self.cooldown_counter -= 1
+            self.num_bad_epochs = 0
+        if self.num_bad_epochs > self.patience:
+            self._reduce_lr()
+            self.cooldown_counter = self.cooldown
+            self.num_bad_epochs = 0
+        self._last_lr = values_of(self.optimizer, "lr")
+
+    def _reduce_lr(self):
+        groups = self.optimizer.param_groups
+        if len(groups) != len(self.min_lrs):
+            if self.default_min_lr is None:
+                raise RuntimeError(f"ReduceLROnPlateau: the optimizer now has {len(groups)} "
+                                   f"parameter groups, but there are {len(self.min_lrs)} values "
+                                   "in scheduler.min_lrs; set it anew")  # fmt: skip
+            self.min_lrs = [self.default_min_lr] * len(groups)
+        for group, lowest in zip(groups, self.min_lrs, strict=True):
+            old = float(group["lr"])
+            new = max(old * self.factor, lowest)
+            if old - new > self.eps:
+                set_value(group, "lr", new)
+
+    @property
+    def in_cooldown(self):
+        """Is it too soon after a reduction to count bad epochs?"""
+        return self.cooldown_counter > 0
+
+    def is_better(self, a, best):
+        """Is a better than best by more than the threshold?"""
+        return self._is_better(a, best)
+
+    def _is_better(self, a, best):
+        if self.threshold_mode == "rel":
+            if self.mode == "min":
+                return a < best * (1.0 - self.threshold)
+            return a > best * (self.threshold + 1.0)
+        return a < best - self.threshold if self.mode == "min" else a > best + self.threshold
+
+    def _init_is_better(self, mode, threshold, threshold_mode):
+        if mode not in ("min", "max"):
+            raise ValueError(f"ReduceLROnPlateau: mode must be 'min' or 'max', not {mode!r}")
+        if threshold_mode not in ("rel", "abs"):
+            raise ValueError("ReduceLROnPlateau: threshold_mode must be 'rel' or 'abs', "
+                             f"not {threshold_mode!r}")  # fmt: skip
+        self.mode_worse = math.inf if mode == "min" else -math.inf
+        self.mode = mode
+        self.threshold = threshold
+        self.threshold_mode = threshold_mode
+
+    def load_state_dict(self, state_dict):
+        """Takes over what state_dict() gave."""
+        self.__dict__.update(state_dict)
+        self._init_is_better(self.mode, self.threshold, self.threshold_mode)

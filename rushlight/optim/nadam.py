@@ -1,0 +1,75 @@
+"""Adam with Nesterov's momentum."""
+
+from typing import ClassVar
+
+from rushlight.optim._rule import RuleOptimizer, check_at_least_0, check_betas, check_lr, number
+
+__all__ = ["NAdam"]
+
+
+class NAdam(RuleOptimizer):
+    """Adam with Nesterov's momentum, which grows by ``momentum_decay`` from step to step."""
+
+    _rule = "nadam"
+    _scalars = ("step", "mu_product")
+    _late_options: ClassVar = {
+        "maximize": False,
+        "foreach": None,
+        "capturable": False,
+        "differentiable": False,
+        "decoupled_weight_decay": False,
+    }
+
+    def __init__(
+        self,
+        params,
+        lr=2e-3,
+        betas=(0.9, 0.999),
+        eps=1e-8,
+        weight_decay=0,
+        momentum_decay=4e-3,
+        decoupled_weight_decay=False,
+        *,
+        foreach=None,
+        maximize=False,
+        capturable=False,
+        differentiable=False,
+    ):
+        check_lr("NAdam", lr)
+        check_at_least_0("NAdam", eps=eps, weight_decay=weight_decay, momentum_decay=momentum_decay)
+        check_betas("NAdam", betas)
+        defaults = {
+            "lr": lr,
+            "betas": betas,
+            "eps": eps,
+            "weight_decay": weight_decay,
+            "momentum_decay": momentum_decay,
+            "decoupled_weight_decay": decoupled_weight_decay,
+            "maximize": maximize,
+            "foreach": foreach,
+            "capturable": capturable,
+            "differentiable": differentiable,
+        }
+        super().__init__(params, defaults)
+
+    def _states(self, group):
+        return ("exp_avg", "exp_avg_sq")
+
+    def _start(self, p, group):
+        state = self.state[p]
+        state.setdefault("step", number(0.0))
+        state.setdefault("mu_product", number(1.0))
+        super()._start(p, group)
+
+    def _options(self, group):
+        beta1, beta2 = group["betas"]
+        return (
+            group["lr"],
+            beta1,
+            beta2,
+            group["eps"],
+            group["weight_decay"],
+            group["momentum_decay"],
+            group["decoupled_weight_decay"],
+            group["maximize"],
+        )

@@ -1,0 +1,338 @@
+"""The base class of all optimisers: parameter groups, hooks, saved states."""
+
+import functools
+import warnings
+from collections import OrderedDict, defaultdict
+from copy import deepcopy
+from itertools import chain
+
+from rushlight import _C, _api
+from rushlight._C import Tensor
+from rushlight.autograd import enable_grad, no_grad
+from rushlight.utils.hooks import RemovableHandle
+
+__all__ = [
+    "Optimizer",
+    "register_optimizer_step_post_hook",
+    "register_optimizer_step_pre_hook",
+    "required",
+]
+
+_global_pre_hooks = OrderedDict()
+_global_post_hooks = OrderedDict()
+
+
+class _Required:
+    """Stands for a default that every group has to give itself."""
+
+    def __repr__(self):
+        return "<required parameter>"
+
+
+required = _Required()
+
+
+def register_optimizer_step_pre_hook(hook):
+    """Calls hook(optimizer, args, kwargs) before every step of every optimiser."""
+    return _add_hook(_global_pre_hooks, hook)
+
+
+def register_optimizer_step_post_hook(hook):
+    """Calls hook(optimizer, args, kwargs) after every step of every optimiser."""
+    return _add_hook(_global_post_hooks, hook)
+
+
+def _add_hook(hooks, hook, prepend=False):
+    handle = RemovableHandle(hooks)
+    hooks[handle.id] = hook
+    if prepend:
+        hooks.move_to_end(handle.id, last=False)
+    return handle
+
+
+def _run_with_hooks(step, self, args, kwargs):
+    # As hooks see it, the optimiser is the first argument.
+    args = (self, *args)
+    for hook in chain(_global_pre_hooks.values(), self._optimizer_step_pre_hooks.values()):
+        result = hook(self, args, kwargs)
+        if result is None:
+            continue
+        if not (isinstance(result, tuple) and len(result) == 2):
+            raise RuntimeError(f"{type(self).__name__}.step: a pre-hook must return None or "
+                               f"(args, kwargs), not {result!r}")  # fmt: skip
+        args, kwargs = result
+    out = step(*args, **kwargs)
+    for hook in chain(self._optimizer_step_post_hooks.values(), _global_post_hooks.values()):
+        hook(self, args, kwargs)
+    return out
+
+
+_HOOKS = (
+    "_optimizer_step_pre_hooks",
+    "_optimizer_step_post_hooks",
+    "_optimizer_state_dict_pre_hooks",
+    "_optimizer_state_dict_post_hooks",
+    "_optimizer_load_state_dict_pre_hooks",
+    "_optimizer_load_state_dict_post_hooks",
+)
+
+
+class Optimizer:
+    """Holds groups of parameters with their options, and a state for each parameter.
+
+    A subclass calls ``super().__init__(params, defaults)`` and defines ``step``.
+    """
+
+    def __init__(self, params, defaults):
+        self.defaults = defaults
+        for name in _HOOKS:
+            setattr(self, name, OrderedDict())
+        self._patch_step_function()
+        if isinstance(params, Tensor):
+            raise TypeError(f"{type(self).__name__}: 'params' must be an iterable of tensors or "
+                            "dicts, not a tensor; put it into a list")  # fmt: skip
+        self.state = defaultdict(dict)
+        self.param_groups = []
+        groups = list(params)
+        if not groups:
+            raise ValueError(f"{type(self).__name__}: there are no parameters to optimise: "
+                             "'params' is empty (an iterator may have been used up)")  # fmt: skip
+        if not isinstance(groups[0], dict):
+            groups = [{"params": groups}]
+        for group in groups:
+            self.add_param_group(group)
+
+    def __getstate__(self):
+        return {
+            "defaults": self.defaults,
+            "state": self.state,
+            "param_groups": self.param_groups,
+        }
+
+    def __setstate__(self, state):
+        self.__dict__.update(state)
+        for name in _HOOKS:
+            self.__dict__.setdefault(name, OrderedDict())
+        self._patch_step_function()
+        self.defaults.setdefault("differentiable", False)
+
+    def __repr__(self):
+        lines = [type(self).__name__ + " ("]
+        for i, group in enumerate(self.param_groups):
+            lines.append(f"Parameter Group {i}")
+            lines += [f"    {key}: {group[key]}" for key in sorted(group) if key != "params"]
+        return "\n".join([*lines, ")"])
+
+    # Note [Steps know their hooks]
+    # A class's step() is wrapped once, when the first object of the class is made, so that users'
+    # own subclasses get hooks too.
+    def _patch_step_function(self):
+        cls = type(self)
+        if not getattr(cls.step, "hooked", None):
+            cls.step = self.profile_hook_step(cls.step)
+            cls.step.hooked = True
+
+    @staticmethod
+    def profile_hook_step(step):
+        """step with the hooks around it."""
+
+        @functools.wraps(step)
+        def hooked_step(self, *args, **kwargs):
+            if (
+                self._optimizer_step_pre_hooks
+                or self._optimizer_step_post_hooks
+                or _global_pre_hooks
+                or _global_post_hooks
+            ):
+                return _run_with_hooks(step, self, args, kwargs)
+            return step(self, *args, **kwargs)
+
+        return hooked_step
+
+    def register_step_pre_hook(self, hook):
+        """Calls hook(optimizer, args, kwargs) before each step; it may return new ones."""
+        return _add_hook(self._optimizer_step_pre_hooks, hook)
+
+    def register_step_post_hook(self, hook):
+        """Calls hook(optimizer, args, kwargs) after each step."""
+        return _add_hook(self._optimizer_step_post_hooks, hook)
+
+    def register_state_dict_pre_hook(self, hook, prepend=False):
+        """Calls hook(optimizer) before state_dict()."""
+        return _add_hook(self._optimizer_state_dict_pre_hooks, hook, prepend)
+
+    def register_state_dict_post_hook(self, hook, prepend=False):
+        """Calls hook(optimizer, state_dict) after state_dict(); it may return another one."""
+        return _add_hook(self._optimizer_state_dict_post_hooks, hook, prepend)
+
+    def register_load_state_dict_pre_hook(self, hook, prepend=False):
+        """Calls hook(optimizer, state_dict) before loading; it may return another one."""
+        return _add_hook(self._optimizer_load_state_dict_pre_hooks, hook, prepend)
+
+    def register_load_state_dict_post_hook(self, hook, prepend=False):
+        """Calls hook(optimizer) after loading."""
+        return _add_hook(self._optimizer_load_state_dict_post_hooks, hook, prepend)
+
+    def state_dict(self):
+        """The states and options, with numbers in place of the parameters."""
+        for hook in self._optimizer_state_dict_pre_hooks.values():
+            hook(self)
+        numbers = {}
+        groups = []
+        start = 0
+        for group in self.param_groups:
+            for i, p in enumerate(group["params"], start):
+                numbers.setdefault(id(p), i)
+            start += len(group["params"])
+            packed = {key: value for key, value in group.items() if key != "params"}
+            packed["params"] = [numbers[id(p)] for p in group["params"]]
+            groups.append(packed)
+        state = {
+            numbers[id(key)] if isinstance(key, Tensor) else key: value
+            for key, value in self.state.items()
+        }
+        result = {"state": state, "param_groups": groups}
+        for hook in self._optimizer_state_dict_post_hooks.values():
+            changed = hook(self, result)
+            if changed is not None:
+                result = changed
+        return result
+
+    @no_grad()
+    def load_state_dict(self, state_dict):
+        """Takes over what state_dict() gave. Parameters are matched by their order."""
+        state_dict = state_dict.copy()
+        for hook in self._optimizer_load_state_dict_pre_hooks.values():
+            changed = hook(self, state_dict)
+            if changed is not None:
+                state_dict = changed
+        saved = deepcopy(state_dict["param_groups"])
+        self._check_saved_groups(saved)
+        params = {}
+        for ours, theirs in zip(self.param_groups, saved, strict=True):
+            params.update(zip(theirs["params"], ours["params"], strict=True))
+        state = defaultdict(dict)
+        for key, value in state_dict["state"].items():
+            if key in params:
+                state[params[key]] = _fit_state(params[key], value, key, saved)
+            else:
+                state[key] = value
+        for ours, theirs in zip(self.param_groups, saved, strict=True):
+            theirs["params"] = ours["params"]
+            if "param_names" in ours:
+                theirs.setdefault("param_names", ours["param_names"])
+        self.__setstate__({"state": state, "param_groups": saved})
+        for hook in self._optimizer_load_state_dict_post_hooks.values():
+            hook(self)
+
+    def _check_saved_groups(self, saved):
+        name = f"{type(self).__name__}.load_state_dict"
+        if len(saved) != len(self.param_groups):
+            raise ValueError(f"{name}: the state dict has {len(saved)} parameter groups, the "
+                             f"optimizer has {len(self.param_groups)}")  # fmt: skip
+        for i, (ours, theirs) in enumerate(zip(self.param_groups, saved, strict=True)):
+            if len(ours["params"]) != len(theirs["params"]):
+                raise ValueError(f"{name}: group {i} has {len(theirs['params'])} parameters in "
+                                 f"the state dict and {len(ours['params'])} here")  # fmt: skip
+
+    def zero_grad(self, set_to_none=True):
+        """Drops the gradients, or fills them with zeros."""
+        for group in self.param_groups:
+            if set_to_none:
+                _C._drop_grads(group["params"])
+                continue
+            for p in group["params"]:
+                grad = p.grad
+                if grad is None:
+                    continue
+                if grad.grad_fn is not None:
+                    grad.detach_()
+                else:
+                    grad.requires_grad_(False)
+                grad.zero_()
+
+    def step(self, closure=None):
+        """Updates the parameters; ``closure`` computes the loss anew and returns it."""
+        raise NotImplementedError(f"{type(self).__name__}.step: a subclass must define it")
+
+    def add_param_group(self, param_group):
+        """Adds a dict with ``params`` and those options that differ from the defaults."""
+        name = type(self).__name__
+        if not isinstance(param_group, dict):
+            raise TypeError(f"{name}: a parameter group must be a dict, "
+                            f"not {type(param_group).__name__}")  # fmt: skip
+        _list_params(name, param_group)
+        for param in param_group["params"]:
+            if not isinstance(param, Tensor):
+                raise TypeError(f"{name}: only tensors can be optimised, "
+                                f"not {_api.typename(param)}")  # fmt: skip
+            differentiable = self.defaults.get("differentiable", None)
+            if not differentiable and not (param.is_leaf or param.retains_grad):
+                raise ValueError(f"{name}: a parameter of shape {tuple(param.shape)} is no leaf "
+                                 "but the result of an operation; optimise the tensor it was "
+                                 "computed from, or detach() it")  # fmt: skip
+        for key, default in self.defaults.items():
+            if default is required and key not in param_group:
+                raise ValueError(f"{name}: a parameter group must give '{key}', "
+                                 "which has no default")  # fmt: skip
+            param_group.setdefault(key, default)
+        self._check_against_groups(name, param_group)
+        self.param_groups.append(param_group)
+
+    def _check_against_groups(self, name, param_group):
+        params = set(param_group["params"])
+        if len(params) != len(param_group["params"]):
+            warnings.warn(f"{name}: a parameter group holds a parameter more than once; it will "
+                          "be stepped as often", stacklevel=4)  # fmt: skip
+        for group in self.param_groups:
+            if ("param_names" in param_group) != ("param_names" in group):
+                which = "with" if "param_names" in param_group else "without"
+                raise ValueError(f"{name}: parameter groups either all have names or none has; "
+                                 f"this one comes {which} names")  # fmt: skip
+            if not params.isdisjoint(group["params"]):
+                raise ValueError(f"{name}: a parameter is in more than one parameter group")
+
+
+def _list_params(name, group):
+    """Brings group["params"] into a list, and names out of (name, parameter) pairs."""
+    params = group["params"]
+    if isinstance(params, Tensor):
+        params = [params]
+    elif isinstance(params, set):
+        raise TypeError(f"{name}: parameters in a set have no fixed order, which saved states rely "
+                        "on; use a list")  # fmt: skip
+    params = list(params)
+    names = [p[0] for p in params if isinstance(p, tuple)]
+    group["params"] = [p[1] if isinstance(p, tuple) else p for p in params]
+    if names:
+        if len(names) != len(params):
+            raise ValueError(f"{name}: either all parameters of a group have names or none has; "
+                             f"{len(params) - len(names)} of {len(params)} have none")  # fmt: skip
+        group["param_names"] = names
+
+
+def _fit_state(param, value, number, groups, key=None):
+    """A saved value with its tensors in the parameter's dtype and on its device."""
+    if isinstance(value, Tensor):
+        if key == "step":
+            # Step counts stay on the CPU in float32, unless a group wants them on its device.
+            group = next((g for g in groups if number in g["params"]), {})
+            if group.get("capturable") or group.get("fused"):
+                return value.to(dtype=_C.float32, device=param.device)
+            return value
+        if param.is_floating_point():
+            return value.to(dtype=param.dtype, device=param.device)
+        return value.to(device=param.device)
+    if isinstance(value, dict):
+        return {k: _fit_state(param, v, number, groups, k) for k, v in value.items()}
+    if isinstance(value, (list, tuple)) and not hasattr(value, "_fields"):
+        return type(value)(_fit_state(param, v, number, groups) for v in value)
+    return value
+
+
+def _loss_of(closure):
+    """What the closure returns, with recording on; None without one."""
+    if closure is None:
+        return None
+    with enable_grad():
+        return closure()

@@ -1,0 +1,69 @@
+"""RMSprop."""
+
+from typing import ClassVar
+
+from rushlight.optim._rule import RuleOptimizer, check_at_least_0, check_lr
+
+__all__ = ["RMSprop"]
+
+
+class RMSprop(RuleOptimizer):
+    """Divides by the root of the mean square of the gradient, or of its variance (``centered``)."""
+
+    _rule = "rmsprop"
+    _late_options: ClassVar = {
+        "momentum": 0,
+        "centered": False,
+        "foreach": None,
+        "maximize": False,
+        "differentiable": False,
+        "capturable": False,
+    }
+
+    def __init__(
+        self,
+        params,
+        lr=1e-2,
+        alpha=0.99,
+        eps=1e-8,
+        weight_decay=0,
+        momentum=0,
+        centered=False,
+        capturable=False,
+        foreach=None,
+        maximize=False,
+        differentiable=False,
+    ):
+        check_lr("RMSprop", lr)
+        check_at_least_0(
+            "RMSprop", eps=eps, momentum=momentum, weight_decay=weight_decay, alpha=alpha
+        )
+        defaults = {
+            "lr": lr,
+            "momentum": momentum,
+            "alpha": alpha,
+            "eps": eps,
+            "centered": centered,
+            "weight_decay": weight_decay,
+            "capturable": capturable,
+            "foreach": foreach,
+            "maximize": maximize,
+            "differentiable": differentiable,
+        }
+        super().__init__(params, defaults)
+
+    def _states(self, group):
+        centered = ("grad_avg",) if group["centered"] else ()
+        momentum = ("momentum_buffer",) if group["momentum"] > 0 else ()
+        return ("square_avg", *momentum, *centered)
+
+    def _options(self, group):
+        return (
+            group["lr"],
+            group["alpha"],
+            group["eps"],
+            group["weight_decay"],
+            group["momentum"],
+            group["centered"],
+            group["maximize"],
+        )

@@ -1,0 +1,61 @@
+"""Resilient backpropagation."""
+
+from typing import ClassVar
+
+from rushlight import _C
+from rushlight.optim._rule import RuleOptimizer, check, check_lr, number
+
+__all__ = ["Rprop"]
+
+
+class Rprop(RuleOptimizer):
+    """Steps by the gradient's sign, with a size a element that grows while the sign holds."""
+
+    _rule = "rprop"
+    _late_options: ClassVar = {
+        "foreach": None,
+        "maximize": False,
+        "differentiable": False,
+        "capturable": False,
+    }
+
+    def __init__(
+        self,
+        params,
+        lr=1e-2,
+        etas=(0.5, 1.2),
+        step_sizes=(1e-6, 50),
+        *,
+        capturable=False,
+        foreach=None,
+        maximize=False,
+        differentiable=False,
+    ):
+        check_lr("Rprop", lr)
+        check("Rprop", 0.0 < etas[0] < 1.0 < etas[1], "etas must be 0 < etas[0] < 1 < etas[1]",
+              tuple(etas))  # fmt: skip
+        defaults = {
+            "lr": lr,
+            "etas": etas,
+            "step_sizes": step_sizes,
+            "foreach": foreach,
+            "maximize": maximize,
+            "differentiable": differentiable,
+            "capturable": capturable,
+        }
+        super().__init__(params, defaults)
+
+    def _states(self, group):
+        return ("prev", "step_size")
+
+    def _start(self, p, group):
+        state = self.state[p]
+        state.setdefault("step", number(0.0))
+        if state.get("prev") is None:
+            state["prev"] = _C.zeros_like(p, memory_format=_C.preserve_format)
+        if state.get("step_size") is None:
+            lr = float(group["lr"])
+            state["step_size"] = _C.full_like(p, complex(lr, lr) if p.is_complex() else lr)
+
+    def _options(self, group):
+        return (*group["etas"], *group["step_sizes"], group["maximize"])

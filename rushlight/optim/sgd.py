@@ -1,0 +1,84 @@
+"""Stochastic gradient descent."""
+
+from typing import ClassVar
+
+from rushlight import _C
+from rushlight.optim._rule import RuleOptimizer, _step, check_at_least_0, check_lr
+
+__all__ = ["SGD"]
+
+
+class SGD(RuleOptimizer):
+    """Stochastic gradient descent, with momentum (Nesterov's, if asked for) and weight decay.
+
+    The buffer of the momentum begins as the first gradient, without dampening.
+    """
+
+    _rule = "sgd"
+    _scalars = ()
+    _late_options: ClassVar = {
+        "nesterov": False,
+        "maximize": False,
+        "foreach": None,
+        "differentiable": False,
+        "fused": False,
+    }
+
+    def __init__(
+        self,
+        params,
+        lr=1e-3,
+        momentum=0,
+        dampening=0,
+        weight_decay=0,
+        nesterov=False,
+        *,
+        maximize=False,
+        foreach=None,
+        differentiable=False,
+        fused=None,
+    ):
+        check_lr("SGD", lr)
+        check_at_least_0("SGD", momentum=momentum, weight_decay=weight_decay)
+        if nesterov and (momentum <= 0 or dampening != 0):
+            raise ValueError("SGD: nesterov needs a momentum above 0 and no dampening, got "
+                             f"momentum {momentum} and dampening {dampening}")  # fmt: skip
+        defaults = {
+            "lr": lr,
+            "momentum": momentum,
+            "dampening": dampening,
+            "weight_decay": weight_decay,
+            "nesterov": nesterov,
+            "maximize": maximize,
+            "foreach": foreach,
+            "differentiable": differentiable,
+            "fused": fused,
+        }
+        super().__init__(params, defaults)
+
+    def _states(self, group):
+        return ("momentum_buffer",) if group["momentum"] != 0 else ()
+
+    def _options(self, group, first=False):
+        return (
+            group["lr"],
+            group["momentum"],
+            group["dampening"],
+            group["weight_decay"],
+            group["nesterov"],
+            group["maximize"],
+            first,
+        )
+
+    def _step_group(self, group):
+        params, states = group["params"], self._states(group)
+        missing = _step("sgd", params, self.state, (), states, self._options(group))
+        if missing is None:
+            return
+        # Those without a buffer take their first step by a rule of its own.
+        new = set(missing)
+        for p in missing:
+            self.state[p]["momentum_buffer"] = _C.empty_like(p, memory_format=_C.preserve_format)
+        old = [p for p in params if p not in new]
+        _step("sgd", missing, self.state, (), states, self._options(group, first=True))
+        _step("sgd", old, self.state, (), states, self._options(group))

@@ -1,0 +1,214 @@
+"""Averages of weights: stochastic weight averaging, and exponential moving averages."""
+
+import itertools
+import math
+from copy import deepcopy
+
+from rushlight import _C
+from rushlight.autograd import no_grad
+from rushlight.optim.lr_scheduler.base import LRScheduler, per_group
+
+__all__ = [  # noqa: F822 -- AveragedModel is made when first asked for
+    "SWALR",
+    "AveragedModel",
+    "get_ema_avg_fn",
+    "get_ema_multi_avg_fn",
+    "get_swa_avg_fn",
+    "get_swa_multi_avg_fn",
+    "update_bn",
+]
+
+
+def _check_decay(name, decay):
+    if not 0.0 <= decay <= 1.0:
+        raise ValueError(f"{name}: decay must be in [0, 1], got {decay}")
+
+
+def _move_towards(averages, values, weight):
+    for average, value in zip(averages, values, strict=True):
+        if average.is_floating_point() or average.is_complex():
+            average.lerp_(value, weight)
+        else:
+            average.copy_(average * (1 - weight) + value * weight)
+
+
+def get_ema_multi_avg_fn(decay=0.999):
+    """An exponential moving average, for lists of tensors."""
+    _check_decay("get_ema_multi_avg_fn", decay)
+
+    @no_grad()
+    def ema_update(ema_param_list, current_param_list, _):
+        _move_towards(ema_param_list, current_param_list, 1 - decay)
+
+    return ema_update
+
+
+def get_swa_multi_avg_fn():
+    """The mean of all so far, for lists of tensors."""
+
+    @no_grad()
+    def swa_update(averaged_param_list, current_param_list, num_averaged):
+        weight = 1 / (float(num_averaged) + 1)
+        _move_towards(averaged_param_list, current_param_list, weight)
+
+    return swa_update
+
+
+def get_ema_avg_fn(decay=0.999):
+    """An exponential moving average, for one tensor."""
+    _check_decay("get_ema_avg_fn", decay)
+
+    @no_grad()
+    def ema_update(ema_param, current_param, num_averaged):
+        return decay * ema_param + (1 - decay) * current_param
+
+    return ema_update
+
+
+def get_swa_avg_fn():
+    """The mean of all so far, for one tensor."""
+
+    @no_grad()
+    def swa_update(averaged_param, current_param, num_averaged):
+        return averaged_param + (current_param - averaged_param) / (num_averaged + 1)
+
+    return swa_update
+
+
+def _averaged_model():
+    """The class; made when first asked for, since it needs nn.Module."""
+    from rushlight.nn import Module
+
+    class AveragedModel(Module):
+        """A copy of a model whose parameters are averages of the model's."""
+
+        def __init__(self, model, device=None, avg_fn=None, multi_avg_fn=None, use_buffers=False):
+            super().__init__()
+            if avg_fn is not None and multi_avg_fn is not None:
+                raise AssertionError("AveragedModel: give avg_fn or multi_avg_fn, not both")
+            self.module = deepcopy(model)
+            if device is not None:
+                self.module = self.module.to(device)
+            self.register_buffer("n_averaged", _C.tensor(0, dtype=_C.int64, device=device))
+            self.avg_fn = avg_fn
+            self.multi_avg_fn = multi_avg_fn
+            self.use_buffers = use_buffers
+
+        def forward(self, *args, **kwargs):
+            """What the averaged model makes of its input."""
+            return self.module(*args, **kwargs)
+
+        @no_grad()
+        def update_parameters(self, model):
+            """Takes the model's present parameters into the averages."""
+            ours, theirs = self._pairs(model)
+            if int(self.n_averaged) == 0:
+                for average, value in zip(ours, theirs, strict=True):
+                    average.copy_(value)
+            elif self.avg_fn is not None:
+                for average, value in zip(ours, theirs, strict=True):
+                    n = self.n_averaged.to(average.device)
+                    average.copy_(self.avg_fn(average, value, n))
+            elif ours:
+                update = self.multi_avg_fn or get_swa_multi_avg_fn()
+                for a, b in _by_device_and_dtype(ours, theirs):
+                    update(a, b, self.n_averaged.to(a[0].device))
+            if not self.use_buffers:
+                for average, value in zip(self.module.buffers(), model.buffers(), strict=True):
+                    average.detach().copy_(value.detach().to(average.device))
+            self.n_averaged += 1
+
+        def _pairs(self, model):
+            ours, theirs = self.module.parameters(), model.parameters()
+            if self.use_buffers:
+                ours = itertools.chain(ours, self.module.buffers())
+                theirs = itertools.chain(theirs, model.buffers())
+            ours = [p.detach() for p in ours]
+            theirs = [p.detach() for p in theirs]
+            return ours, [t.to(o.device) for o, t in zip(ours, theirs, strict=True)]
+
+    AveragedModel.__module__ = __name__
+    AveragedModel.__qualname__ = "AveragedModel"
+    return AveragedModel
+
+
+def _by_device_and_dtype(ours, theirs):
+    groups = {}
+    for a, b in zip(ours, theirs, strict=True):
+        lists = groups.setdefault((a.device, a.dtype), ([], []))
+        lists[0].append(a)
+        lists[1].append(b)
+    return groups.values()
+
+
+def __getattr__(name):
+    if name == "AveragedModel":
+        globals()[name] = _averaged_model()
+        return globals()[name]
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+@no_grad()
+def update_bn(loader, model, device=None):
+    """Computes the running statistics of all batch norms anew, from one pass over the loader.
+
+    A batch that is a list or tuple counts by its first element.
+    """
+    from rushlight.nn.modules.batchnorm import _BatchNorm
+
+    norms = [module for module in model.modules() if isinstance(module, _BatchNorm)]
+    if not norms:
+        return
+    was_training = model.training
+    momenta = [norm.momentum for norm in norms]
+    for norm in norms:
+        norm.reset_running_stats()
+    model.train()
+    for norm in norms:
+        norm.momentum = None  # a plain mean over the batches
+    for batch in loader:
+        batch = batch[0] if isinstance(batch, list | tuple) else batch
+        model(batch if device is None else batch.to(device))
+    for norm, momentum in zip(norms, momenta, strict=True):
+        norm.momentum = momentum
+    model.train(was_training)
+
+
+class SWALR(LRScheduler):
+    """From the present rate to ``swa_lr`` in ``anneal_epochs`` epochs, and constant from there."""
+
+    def __init__(self, optimizer, swa_lr, anneal_epochs=10, anneal_strategy="cos", last_epoch=-1):
+        for lr, group in zip(
+            per_group("SWALR: swa_lr", optimizer, swa_lr), optimizer.param_groups, strict=True
+        ):
+            group["swa_lr"] = lr
+        if anneal_strategy not in ("cos", "linear"):
+            raise ValueError("SWALR: anneal_strategy must be 'cos' or 'linear', "
+                             f"not {anneal_strategy!r}")  # fmt: skip
+        if not isinstance(anneal_epochs, int) or anneal_epochs < 0:
+            raise ValueError("SWALR: anneal_epochs must be an int of at least 0, "
+                             f"got {anneal_epochs}")  # fmt: skip
+        self._anneal_strategy = anneal_strategy
+        self.anneal_epochs = anneal_epochs
+        super().__init__(optimizer, last_epoch)
+
+    def anneal_func(self, t):
+        """How much of the way is done at the fraction t of the time."""
+        return t if self._anneal_strategy == "linear" else (1 - math.cos(math.pi * t)) / 2
+
+    def get_lr(self):
+        """The rates after the present step."""
+        self._check_caller()
+        step = self._step_count - 1
+        if self.anneal_epochs == 0:
+            step = max(1, step)
+        length = max(1, self.anneal_epochs)
+        before = self.anneal_func(max(0, min(1, (step - 1) / length)))
+        now = self.anneal_func(max(0, min(1, step / length)))
+        rates = []
+        for group in self.optimizer.param_groups:
+            goal = group["swa_lr"]
+            # The rate at the beginning follows from the present one.
+            start = goal if before == 1 else (group["lr"] - before * goal) / (1 - before)
+            rates.append(goal * now + start * (1 - now))
+        return rates

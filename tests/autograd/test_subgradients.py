@@ -18,9 +18,10 @@ RECORDED = json.loads((ORACLE / "subgradients.json").read_text())
 
 
 def near(a, b):
+    """The same side of a kink was taken. PyTorch has some constants, as 1/6, in float32 only."""
     a, b = complex(eval_number(a)), complex(eval_number(b))
     return all(
-        (math.isnan(p) and math.isnan(q)) or p == q or abs(p - q) <= 1e-12 * (1 + abs(q))
+        (math.isnan(p) and math.isnan(q)) or p == q or abs(p - q) <= 1e-7 * (1 + abs(q))
         for p, q in ((a.real, b.real), (a.imag, b.imag))
     )
 
@@ -31,8 +32,6 @@ def eval_number(text):
 
 @pytest.mark.parametrize("case", CASES, ids=name_of)
 def test_as_recorded(case):
-    if case[0].startswith("t.nn.") and not hasattr(rl.nn.functional, case[0][16:].split("(")[0]):
-        pytest.skip("this function has yet to come")
     want, got = RECORDED[name_of(case)], gradients(rl, case)
     for w, g in zip(want, got, strict=True):
         w = w or ["0.0"] * len(g or [])

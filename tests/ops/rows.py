@@ -2,14 +2,18 @@
 
 from ops import (
     rows_binary,
+    rows_convolution,
     rows_creation,
     rows_indexing,
     rows_matmul,
+    rows_normalization,
+    rows_pooling,
     rows_random,
     rows_recorded,
     rows_reduction,
     rows_shape,
     rows_unary,
+    rows_vision,
 )
 
 FAMILIES = [
@@ -21,6 +25,10 @@ FAMILIES = [
     rows_indexing,
     rows_matmul,
     rows_recorded,
+    rows_convolution,
+    rows_normalization,
+    rows_pooling,
+    rows_vision,
 ]
 ROWS = [row for family in FAMILIES for row in family.ROWS]
 RANDOM_NAMES = rows_random.NAMES

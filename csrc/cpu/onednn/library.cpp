@@ -36,7 +36,16 @@ bool fill(void* from, Library& t) {
          get(from, "dnnl_primitive_create", t.primitive_create) &&
          get(from, "dnnl_primitive_destroy", t.primitive_destroy) &&
          get(from, "dnnl_primitive_execute", t.primitive_execute) &&
-         get(from, "dnnl_matmul_primitive_desc_create", t.matmul_primitive_desc_create);
+         get(from, "dnnl_matmul_primitive_desc_create", t.matmul_primitive_desc_create) &&
+         get(from, "dnnl_memory_desc_create_with_tag", t.memory_desc_create_with_tag) &&
+         get(from, "dnnl_memory_desc_equal", t.memory_desc_equal) &&
+         get(from, "dnnl_reorder_primitive_desc_create", t.reorder_primitive_desc_create) &&
+         get(from, "dnnl_convolution_forward_primitive_desc_create",
+             t.convolution_forward_primitive_desc_create) &&
+         get(from, "dnnl_convolution_backward_data_primitive_desc_create",
+             t.convolution_backward_data_primitive_desc_create) &&
+         get(from, "dnnl_convolution_backward_weights_primitive_desc_create",
+             t.convolution_backward_weights_primitive_desc_create);
 }
 
 // Only lowers: where nothing is in the way, a user's own ONEDNN_MAX_CPU_ISA keeps its say.

@@ -37,6 +37,15 @@ struct Library {
   decltype(&dnnl_primitive_destroy) primitive_destroy;
   decltype(&dnnl_primitive_execute) primitive_execute;
   decltype(&dnnl_matmul_primitive_desc_create) matmul_primitive_desc_create;
+  decltype(&dnnl_memory_desc_create_with_tag) memory_desc_create_with_tag;
+  decltype(&dnnl_memory_desc_equal) memory_desc_equal;
+  decltype(&dnnl_reorder_primitive_desc_create) reorder_primitive_desc_create;
+  decltype(&dnnl_convolution_forward_primitive_desc_create)
+      convolution_forward_primitive_desc_create;
+  decltype(&dnnl_convolution_backward_data_primitive_desc_create)
+      convolution_backward_data_primitive_desc_create;
+  decltype(&dnnl_convolution_backward_weights_primitive_desc_create)
+      convolution_backward_weights_primitive_desc_create;
 };
 
 // Null when there is no oneDNN, or one that lacks a function of the table.

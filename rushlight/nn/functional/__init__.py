@@ -2,6 +2,7 @@
 
 from rushlight.nn.functional import _reduction as _Reduction
 from rushlight.nn.functional.activation import *
+from rushlight.nn.functional.convolution import *
 from rushlight.nn.functional.dropout import *
 from rushlight.nn.functional.linear import *
 from rushlight.nn.functional.loss_classification import *
@@ -9,4 +10,7 @@ from rushlight.nn.functional.loss_margin import *
 from rushlight.nn.functional.loss_regression import *
 from rushlight.nn.functional.norm import *
 from rushlight.nn.functional.padding import pad
+from rushlight.nn.functional.fused_norm import *  # isort: skip (after norm: in its place)
+from rushlight.nn.functional.pooling import *
 from rushlight.nn.functional.shuffle import *
+from rushlight.nn.functional.vision import *

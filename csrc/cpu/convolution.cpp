@@ -1,0 +1,84 @@
+// convolution.cpp: who computes a convolution, and in which layout.
+//
+//   float32, bfloat16   oneDNN, for contiguous and channels-last tensors alike
+//   float16             converted to float32 and back, since few processors compute in it
+//   float64 and others  our own products over unfolded patches, contiguous; narrow integers as
+//                       int64, which wraps around to the same bits
+#include "cpu/convolution.h"
+
+#include "cpu/copy.h"
+#include "cpu/onednn_convolution.h"
+#include "cpu/onednn_matmul.h"
+
+namespace rush {
+
+namespace {
+
+// x as it is when it lies end to end in one of the two layouts that we know, else contiguous.
+bool has_known_layout(const Tensor& x) {
+  return x.is_contiguous() ||
+         ((x.dim() == 4 || x.dim() == 5) && is_channels_last(x.sizes(), x.strides()));
+}
+
+Tensor fresh(const Tensor& like, DType dtype, bool contiguous) {
+  if (contiguous || !has_known_layout(like)) return make_tensor(like.sizes(), dtype);
+  return make_tensor(like.sizes(), like.strides(), dtype, {});
+}
+
+Tensor brought(const Tensor& x, DType dtype, bool contiguous) {
+  if (!x.defined()) return x;
+  if (x.dtype() == dtype && (contiguous ? x.is_contiguous() : has_known_layout(x))) return x;
+  Tensor copy = fresh(x, dtype, contiguous);
+  copy_cpu(x, copy);
+  return copy;
+}
+
+Tensor& written(ConvKind kind, ConvTensors& t) {
+  return kind == ConvKind::Forward ? t.y : kind == ConvKind::InputGrad ? t.x : t.w;
+}
+
+// Runs f on tensors of this dtype and layout, and copies the result back where it lies elsewhere.
+template <class F>
+bool with_tensors(ConvKind kind, ConvTensors t, DType dtype, bool contiguous, F&& f) {
+  const Tensor result = written(kind, t);
+  const bool direct =
+      result.dtype() == dtype && (contiguous ? result.is_contiguous() : has_known_layout(result));
+  for (Tensor* x : {&t.x, &t.w, &t.bias, &t.y}) {
+    if (x == &written(kind, t))
+      *x = direct ? *x : fresh(*x, dtype, contiguous);
+    else
+      *x = brought(*x, dtype, contiguous);
+  }
+  if (!f(t)) return false;
+  if (!direct) copy_cpu(written(kind, t), result);
+  return true;
+}
+
+bool through_onednn(ConvKind kind, const ConvShape& s, const ConvTensors& t) {
+  const DType dtype = t.x.dtype();
+  const bool direct =
+      dtype == DType::Float32 || (dtype == DType::BFloat16 && onednn::has_bfloat16());
+  if (!direct && !is_reduced_float(dtype)) return false;
+  return with_tensors(kind, t, direct ? dtype : DType::Float32, false,
+                      [&](const ConvTensors& u) { return onednn::convolve(kind, s, u); });
+}
+
+}  // namespace
+
+void convolve(ConvKind kind, const ConvShape& shape, const ConvTensors& t) {
+  ConvTensors all = t;
+  const Tensor& result = written(kind, all);
+  if (result.numel() == 0) return;
+  if (kind == ConvKind::WeightGrad && (shape.batch == 0 || shape.output_points() == 0))
+    return fill_cpu(result, 0);
+  if (through_onednn(kind, shape, t)) return;
+  const DType dtype = is_reduced_float(t.x.dtype()) ? DType::Float32
+                      : is_integral(t.x.dtype())    ? DType::Int64
+                                                    : t.x.dtype();
+  with_tensors(kind, t, dtype, true, [&](const ConvTensors& u) {
+    convolve_ourselves(kind, shape, u);
+    return true;
+  });
+}
+
+}  // namespace rush

@@ -1,0 +1,292 @@
+// convolution.cpp: oneDNN's convolution primitives.
+//
+// - Channels-last tensors are taken as they are. For contiguous ones oneDNN chooses a layout of its
+//   own (blocked channels, mostly), and reorders carry the tensors there and back; weights always
+//   take oneDNN's choice.
+// - Primitives and their reorders are compiled when made, so they are kept by shape.
+#include "cpu/onednn_convolution.h"
+
+#include <algorithm>
+#include <unordered_map>
+
+#include "core/storage.h"
+#include "cpu/onednn/library.h"
+
+namespace rush::onednn {
+
+namespace {
+
+struct Key {
+  std::array<int64_t, 28> v{};
+  friend bool operator==(const Key&, const Key&) = default;
+};
+
+struct KeyHash {
+  size_t operator()(const Key& key) const {
+    uint64_t h = 0x9e3779b97f4a7c15u;
+    for (int64_t v : key.v) h = (h ^ uint64_t(v)) * 0xff51afd7ed558ccdu, h ^= h >> 32;
+    return h;
+  }
+};
+
+bool channels_last(const Tensor& x) {
+  return !x.is_contiguous() && is_channels_last(x.sizes(), x.strides());
+}
+
+Key key_of(ConvKind kind, const ConvShape& s, const ConvTensors& t, int threads) {
+  Key key;
+  size_t i = 0;
+  for (int64_t v : {s.batch, s.channels, s.out_channels, s.groups, int64_t(s.dims), int64_t(kind),
+                    int64_t(t.x.dtype()), int64_t(t.bias.defined()), int64_t(threads),
+                    int64_t(channels_last(t.x) + 2 * channels_last(t.w) + 4 * channels_last(t.y))})
+    key.v[i++] = v;
+  for (const auto* list : {&s.input, &s.output, &s.kernel, &s.stride, &s.padding, &s.dilation}) {
+    for (int64_t v : *list) key.v[i++] = v;
+  }
+  return key;
+}
+
+Handle<dnnl_memory_desc_t> with_strides(IntList sizes, IntList strides, dnnl_data_type_t type) {
+  Handle<dnnl_memory_desc_t> out;
+  check_status(library()->memory_desc_create_with_strides(&out.out(), int(sizes.size()),
+                                                          sizes.data(), type, strides.data()),
+               "describing a tensor");
+  return out;
+}
+
+Handle<dnnl_memory_desc_t> any_layout(IntList sizes, dnnl_data_type_t type) {
+  Handle<dnnl_memory_desc_t> out;
+  check_status(library()->memory_desc_create_with_tag(&out.out(), int(sizes.size()), sizes.data(),
+                                                      type, dnnl_format_tag_any),
+               "describing a tensor");
+  return out;
+}
+
+Handle<dnnl_primitive_attr_t> user_scratchpad() {
+  Handle<dnnl_primitive_attr_t> attr;
+  check_status(library()->primitive_attr_create(&attr.out()), "making attributes");
+  check_status(library()->primitive_attr_set_scratchpad_mode(attr.get(), dnnl_scratchpad_mode_user),
+               "setting the scratchpad's mode");
+  return attr;
+}
+
+Handle<dnnl_memory_t> memory(const_dnnl_memory_desc_t desc, const void* data) {
+  Handle<dnnl_memory_t> out;
+  check_status(library()->memory_create(&out.out(), desc, engine(), const_cast<void*>(data)),
+               "naming memory");
+  return out;
+}
+
+size_t bytes_of(const_dnnl_memory_desc_t desc) { return library()->memory_desc_get_size(desc); }
+
+Ref<Storage> scratch(const_dnnl_memory_desc_t desc) {
+  return Storage::allocate({}, std::max<size_t>(bytes_of(desc), 1));
+}
+
+// One tensor of a convolution: as the user has it, as the primitive wants it, and the reorder
+// between the two, none where they agree.
+struct Port {
+  Handle<dnnl_memory_desc_t> given;
+  const_dnnl_memory_desc_t wanted = nullptr;  // owned by the primitive's descriptor
+  Handle<dnnl_primitive_desc_t> reorder_desc;
+  Handle<dnnl_primitive_t> reorder;
+  const_dnnl_memory_desc_t reorder_scratchpad = nullptr;
+
+  void settle(const_dnnl_memory_desc_t as_wanted, bool written) {
+    const Library& dnn = *library();
+    wanted = as_wanted;
+    if (dnn.memory_desc_equal(given.get(), wanted)) return;
+    const auto attr = user_scratchpad();
+    const_dnnl_memory_desc_t from = written ? wanted : given.get(),
+                             to = written ? given.get() : wanted;
+    check_status(dnn.reorder_primitive_desc_create(&reorder_desc.out(), from, engine(), to,
+                                                   engine(), attr.get()),
+                 "describing a reorder");
+    reorder_scratchpad =
+        dnn.primitive_desc_query_md(reorder_desc.get(), dnnl_query_scratchpad_md, 0);
+    check_status(dnn.primitive_create(&reorder.out(), reorder_desc.get()), "making a reorder");
+  }
+
+  void run_reorder(const void* from, const void* to, bool written) const {
+    const auto source = memory(written ? wanted : given.get(), from);
+    const auto target = memory(written ? given.get() : wanted, to);
+    const Ref<Storage> pad = scratch(reorder_scratchpad);
+    const auto pad_memory = memory(reorder_scratchpad, pad->data());
+    const dnnl_exec_arg_t args[] = {{DNNL_ARG_FROM, source.get()},
+                                    {DNNL_ARG_TO, target.get()},
+                                    {DNNL_ARG_SCRATCHPAD, pad_memory.get()}};
+    check_status(library()->primitive_execute(reorder.get(), stream(), 3, args), "a reorder");
+  }
+};
+
+struct Convolution {
+  Port x, w, bias, y;
+  Handle<dnnl_primitive_desc_t> desc;
+  Handle<dnnl_primitive_t> primitive;  // none: oneDNN cannot do this one
+  const_dnnl_memory_desc_t scratchpad = nullptr;
+};
+
+// The weight with its groups as a dim of their own.
+void split_groups(const ConvShape& s, Dims& sizes, Dims& strides) {
+  if (s.groups == 1) return;
+  sizes[0] = s.group_out_channels();
+  sizes.insert(0, s.groups);
+  strides.insert(0, s.group_out_channels() * strides[0]);
+}
+
+// oneDNN counts some of these numbers in 32 bits.
+constexpr int64_t kLargest = 1 << 20;
+
+struct Maker {
+  ConvKind kind;
+  const ConvShape& s;
+  const ConvTensors& t;
+  dnnl_data_type_t type;
+  Handle<dnnl_primitive_attr_t> attr = user_scratchpad();
+  std::array<int64_t, 3> stride{}, dilation{}, before{}, after{};
+  Handle<dnnl_memory_desc_t> x{}, w{}, bias{}, y{};
+
+  Convolution make() {
+    Convolution out;
+    if (!fill_geometry()) return out;
+    Dims w_sizes = t.w.sizes(), w_strides = t.w.strides();
+    split_groups(s, w_sizes, w_strides);
+    out.x.given = with_strides(t.x.sizes(), t.x.strides(), type);
+    out.y.given = with_strides(t.y.sizes(), t.y.strides(), type);
+    out.w.given = with_strides(w_sizes, w_strides, type);
+    const bool as_is = channels_last(t.x) || channels_last(t.y);
+    x = as_is ? last(t.x.sizes()) : any_layout(t.x.sizes(), type);
+    y = as_is ? last(t.y.sizes()) : any_layout(t.y.sizes(), type);
+    w = any_layout(w_sizes, type);
+    if (t.bias.defined()) {
+      bias = with_strides(t.bias.sizes(), Dims{1}, type);
+      out.bias.given = with_strides(t.bias.sizes(), Dims{1}, type);
+    }
+    const dnnl_status_t status = describe(out);
+    if (status == dnnl_unimplemented || status == dnnl_invalid_arguments) return out;
+    check_status(status, "describing a convolution");
+    const auto md = [&](dnnl_query_t what) {
+      return library()->primitive_desc_query_md(out.desc.get(), what, 0);
+    };
+    out.x.settle(md(kind == ConvKind::InputGrad ? dnnl_query_diff_src_md : dnnl_query_src_md),
+                 kind == ConvKind::InputGrad);
+    out.w.settle(
+        md(kind == ConvKind::WeightGrad ? dnnl_query_diff_weights_md : dnnl_query_weights_md),
+        kind == ConvKind::WeightGrad);
+    out.y.settle(md(kind == ConvKind::Forward ? dnnl_query_dst_md : dnnl_query_diff_dst_md),
+                 kind == ConvKind::Forward);
+    out.scratchpad = md(dnnl_query_scratchpad_md);
+    check_status(library()->primitive_create(&out.primitive.out(), out.desc.get()),
+                 "making a convolution");
+    return out;
+  }
+
+ private:
+  Handle<dnnl_memory_desc_t> last(const Dims& sizes) const {
+    return with_strides(sizes, channels_last_strides(sizes), type);
+  }
+
+  // False where more is cut off at the end than oneDNN can express.
+  bool fill_geometry() {
+    const size_t skip = size_t(3 - s.dims);
+    for (size_t i = skip; i < 3; ++i) {
+      const int64_t reach = (s.kernel[i] - 1) * s.dilation[i] + 1;
+      stride[i - skip] = s.stride[i];
+      dilation[i - skip] = s.dilation[i] - 1;
+      before[i - skip] = s.padding[i];
+      after[i - skip] = s.padding[i];
+      if (std::max({s.stride[i], s.dilation[i], s.padding[i]}) > kLargest) return false;
+      if ((s.input[i] + 2 * s.padding[i] - reach) / s.stride[i] + 1 != s.output[i]) return false;
+    }
+    return true;
+  }
+
+  dnnl_status_t describe(Convolution& out) {
+    const Library& dnn = *library();
+    Handle<dnnl_primitive_desc_t> forward;
+    Handle<dnnl_primitive_desc_t>& target = kind == ConvKind::Forward ? out.desc : forward;
+    const dnnl_status_t status = dnn.convolution_forward_primitive_desc_create(
+        &target.out(), engine(), dnnl_forward_training, dnnl_convolution_direct, x.get(), w.get(),
+        bias.get(), y.get(), stride.data(), dilation.data(), before.data(), after.data(),
+        attr.get());
+    if (kind == ConvKind::Forward || status != dnnl_success) return status;
+    if (kind == ConvKind::InputGrad)
+      return dnn.convolution_backward_data_primitive_desc_create(
+          &out.desc.out(), engine(), dnnl_convolution_direct, x.get(), w.get(), y.get(),
+          stride.data(), dilation.data(), before.data(), after.data(), forward.get(), attr.get());
+    return dnn.convolution_backward_weights_primitive_desc_create(
+        &out.desc.out(), engine(), dnnl_convolution_direct, x.get(), w.get(), nullptr, y.get(),
+        stride.data(), dilation.data(), before.data(), after.data(), forward.get(), attr.get());
+  }
+};
+
+// See Note [oneDNN and fork]. When full, all is dropped, as for products.
+constexpr size_t kMostPrimitives = 256;
+
+// Data in the layout the primitive wants: the tensor's own, or a reordered copy.
+class Operand {
+ public:
+  Operand(const Port& port, const Tensor& t, bool written)
+      : port_(port), tensor_(t), written_(written) {
+    data_ = t.data();
+    if (port.reorder) {
+      copy_ = scratch(port.wanted);
+      data_ = copy_->data();
+      if (!written) port.run_reorder(t.data(), data_, false);
+    }
+    memory_ = memory(port.wanted, data_);
+  }
+  dnnl_memory_t get() const { return memory_.get(); }
+  void finish() const {
+    if (written_ && port_.reorder) port_.run_reorder(data_, tensor_.data(), true);
+  }
+
+ private:
+  const Port& port_;
+  const Tensor& tensor_;
+  bool written_;
+  void* data_;
+  Ref<Storage> copy_;
+  Handle<dnnl_memory_t> memory_;
+};
+
+void execute(ConvKind kind, const Convolution& c, const ConvTensors& t) {
+  const Operand x(c.x, t.x, kind == ConvKind::InputGrad);
+  const Operand w(c.w, t.w, kind == ConvKind::WeightGrad);
+  const Operand y(c.y, t.y, kind == ConvKind::Forward);
+  const Ref<Storage> pad = scratch(c.scratchpad);
+  const auto pad_memory = memory(c.scratchpad, pad->data());
+  dnnl_exec_arg_t args[5] = {
+      {kind == ConvKind::InputGrad ? DNNL_ARG_DIFF_SRC : DNNL_ARG_SRC, x.get()},
+      {kind == ConvKind::WeightGrad ? DNNL_ARG_DIFF_WEIGHTS : DNNL_ARG_WEIGHTS, w.get()},
+      {kind == ConvKind::Forward ? DNNL_ARG_DST : DNNL_ARG_DIFF_DST, y.get()},
+      {DNNL_ARG_SCRATCHPAD, pad_memory.get()}};
+  int count = 4;
+  Handle<dnnl_memory_t> bias;
+  if (t.bias.defined()) {
+    bias = memory(c.bias.given.get(), t.bias.data());
+    args[count++] = {DNNL_ARG_BIAS, bias.get()};
+  }
+  check_status(library()->primitive_execute(c.primitive.get(), stream(), count, args),
+               "a convolution");
+  x.finish(), w.finish(), y.finish();
+}
+
+}  // namespace
+
+bool convolve(ConvKind kind, const ConvShape& shape, const ConvTensors& t) {
+  thread_local std::unordered_map<Key, Convolution, KeyHash> cache;
+  if (!library() || shape.channels == 0 || shape.input_points() == 0) return false;
+  const Key key = key_of(kind, shape, t, prepare_threads());
+  auto found = cache.find(key);
+  if (found == cache.end()) {
+    if (cache.size() >= kMostPrimitives) cache.clear();
+    const dnnl_data_type_t type = t.x.dtype() == DType::Float32 ? dnnl_f32 : dnnl_bf16;
+    found = cache.emplace(key, Maker{kind, shape, t, type}.make()).first;
+  }
+  if (!found->second.primitive) return false;
+  execute(kind, found->second, t);
+  return true;
+}
+
+}  // namespace rush::onednn

@@ -1,0 +1,138 @@
+#include "cpu/pool.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "core/cpu_features.h"
+#include "core/threads.h"
+#include "cpu/copy.h"
+#include "cpu/kernels/pool_tables.h"
+
+namespace rush {
+
+namespace {
+
+template <class T>
+const PoolTable<T>& kernels() {
+  static const PoolTable<T>* const chosen = [] {
+    const PoolTable<T>* t = pool_table<Isa::baseline, T>();
+#ifdef __x86_64__
+    if (isa_level() >= IsaLevel::Avx2) t = pool_table<Isa::avx2, T>();
+    if (isa_level() >= IsaLevel::Avx512) t = pool_table<Isa::avx512, T>();
+#endif
+    return t;
+  }();
+  return *chosen;
+}
+
+template <class F>
+void for_type(const Tensor& x, F&& f) {
+  dispatch<DType::Float32, DType::Float64, DType::Int64>("pool", x.dtype(), std::forward<F>(f));
+}
+
+// The windows of every dim, as the loops want them.
+class Plan {
+ public:
+  Plan(const Tensor& in, const Tensor& out, const PoolWindows& w) {
+    const size_t dims = size_t(in.dim() - 2), skip = 3 - dims;
+    call.channels = in.sizes()[1];
+    call.channels_last = !in.is_contiguous();
+    call.divisor = w.divisor.value_or(0);
+    for (size_t i = 0; i < 3; ++i) {
+      const bool real = i >= skip;
+      const size_t d = real ? i - skip : 0;
+      const int64_t n = real ? in.sizes()[2 + d] : 1, m = real ? out.sizes()[2 + d] : 1;
+      Lists& l = lists_[i];
+      l.first.resize(size_t(m)), l.last.resize(size_t(m)), l.count.resize(size_t(m));
+      const int64_t step = real && !w.dilation.empty() ? w.dilation[d] : 1;
+      for (int64_t o = 0; o < m; ++o) {
+        int64_t from, to, count;
+        if (w.kernel.empty() || !real) {
+          from = o * n / m;
+          to = ((o + 1) * n + m - 1) / m;
+          count = to - from;
+        } else {
+          from = o * w.stride[d] - w.padding[d];
+          to = std::min(from + (w.kernel[d] - 1) * step + 1, n + w.padding[d]);
+          count = to - from;
+          if (from < 0) from += (-from + step - 1) / step * step;
+          to = std::min(to, n);
+          if (!w.count_include_pad) count = to - from;
+        }
+        l.first[size_t(o)] = from;
+        l.last[size_t(o)] = to;
+        l.count[size_t(o)] = count;
+      }
+      call.axis[i] = {n, m, step, l.first.data(), l.last.data(), l.count.data()};
+    }
+    batch = in.sizes()[0];
+  }
+
+  // Runs f(begin, end) over the jobs, see PoolCall.
+  template <class F>
+  void run(bool backward, F&& f) const {
+    const int64_t blocks = (call.channels + kPoolBlock - 1) / kPoolBlock;
+    const int64_t jobs = batch * (!call.channels_last ? call.channels
+                                  : backward          ? blocks
+                                                      : call.axis[0].out * call.axis[1].out);
+    const int64_t work = batch * call.channels * std::max(call.in_points(), call.out_points());
+    parallel_for(jobs, std::max<int64_t>(1, 8192 * jobs / std::max<int64_t>(work, 1)),
+                 std::forward<F>(f));
+  }
+
+  PoolCall call;
+  int64_t batch;
+
+ private:
+  struct Lists {
+    std::vector<int64_t> first, last, count;
+  };
+  Lists lists_[3];
+};
+
+}  // namespace
+
+void max_pool_cpu(const Tensor& x, const PoolWindows& windows, const Tensor& y,
+                  const Tensor& indices) {
+  const Plan plan(x, y, windows);
+  for_type(x, [&]<class T>() {
+    plan.run(false, [&](int64_t begin, int64_t end) {
+      kernels<T>().max(plan.call, x.data<T>(), y.data<T>(), indices.data<int64_t>(), begin, end);
+    });
+  });
+}
+
+void average_pool_cpu(const Tensor& x, const PoolWindows& windows, const Tensor& y) {
+  const Plan plan(x, y, windows);
+  for_type(x, [&]<class T>() {
+    plan.run(false, [&](int64_t begin, int64_t end) {
+      kernels<T>().average(plan.call, x.data<T>(), y.data<T>(), begin, end);
+    });
+  });
+}
+
+void max_pool_backward_cpu(const Tensor& g, const Tensor& indices, const Tensor& gx) {
+  const Plan plan(gx, g, PoolWindows{});
+  const int64_t* places = indices.data<int64_t>();
+  for (int64_t i = 0; i < indices.numel(); ++i)
+    check(places[i] >= 0 && places[i] < plan.call.in_points(), ErrorKind::Range, "max_pool",
+          "index ", places[i], " lies outside an image of ", plan.call.in_points(), " elements");
+  fill_cpu(gx, 0);
+  for_type(gx, [&]<class T>() {
+    plan.run(true, [&](int64_t begin, int64_t end) {
+      kernels<T>().max_backward(plan.call, g.data<T>(), places, gx.data<T>(), begin, end);
+    });
+  });
+}
+
+void average_pool_backward_cpu(const Tensor& g, const PoolWindows& windows, const Tensor& gx) {
+  const Plan plan(gx, g, windows);
+  fill_cpu(gx, 0);
+  for_type(gx, [&]<class T>() {
+    plan.run(true, [&](int64_t begin, int64_t end) {
+      kernels<T>().average_backward(plan.call, g.data<T>(), gx.data<T>(), begin, end);
+    });
+  });
+}
+
+}  // namespace rush

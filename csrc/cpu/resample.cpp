@@ -1,0 +1,150 @@
+#include "cpu/resample.h"
+
+#include <algorithm>
+
+#include "core/threads.h"
+#include "cpu/product.h"
+
+namespace rush {
+
+namespace {
+
+constexpr int64_t kGrain = 16384;
+
+// A dense tensor as (outer, size, inner) around one dim, whatever the order of the others.
+struct Around {
+  int64_t outer, size, inner;
+  Around(const Tensor& x, int64_t dim)
+      : size(x.sizes()[size_t(dim)]), inner(x.strides()[size_t(dim)]) {
+    outer = x.numel() / std::max<int64_t>(1, size * inner);
+  }
+};
+
+// Lines of `inner` elements: y = or += weight * x.
+template <class T>
+void add_line(T* y, const T* x, T weight, int64_t n, bool first) {
+  if (first) {
+#pragma omp simd
+    for (int64_t i = 0; i < n; ++i) y[i] = weight * x[i];
+  } else {
+#pragma omp simd
+    for (int64_t i = 0; i < n; ++i) y[i] += weight * x[i];
+  }
+}
+
+template <class F>
+void for_type(const Tensor& x, F&& f) {
+  dispatch<DType::Float32, DType::Float64>("resample", x.dtype(), std::forward<F>(f));
+}
+
+}  // namespace
+
+void resample_cpu(const Tensor& x, int64_t dim, const Taps& taps, const Tensor& y) {
+  const Around from(x, dim), to(y, dim);
+  const int64_t inner = to.size == 1 ? from.inner : to.inner;
+  for_type(x, [&]<class T>() {
+    const std::vector<T> weight(taps.weight.begin(), taps.weight.end());
+    const T* source = x.data<T>();
+    T* target = y.data<T>();
+    const int64_t outer = y.numel() / std::max<int64_t>(1, to.size * inner);
+    const int64_t line = std::max<int64_t>(1, inner * int64_t(weight.size()) / to.size);
+    parallel_for(outer * to.size, std::max<int64_t>(1, kGrain / line), [&](int64_t j, int64_t end) {
+      for (; j < end; ++j) {
+        const int64_t o = j / to.size, i = j % to.size;
+        const T* image = source + o * from.size * inner;
+        T* out = target + j * inner;
+        const int64_t begin = taps.start[size_t(i)], stop = taps.start[size_t(i + 1)];
+        if (inner == 1) {
+          T sum = weight[size_t(begin)] * image[taps.index[size_t(begin)]];
+          for (int64_t k = begin + 1; k < stop; ++k)
+            sum += weight[size_t(k)] * image[taps.index[size_t(k)]];
+          *out = sum;
+          continue;
+        }
+        for (int64_t k = begin; k < stop; ++k)
+          add_line(out, image + taps.index[size_t(k)] * inner, weight[size_t(k)], inner,
+                   k == begin);
+      }
+    });
+  });
+}
+
+void resample_backward_cpu(const Tensor& g, int64_t dim, const Taps& taps, const Tensor& gx) {
+  const Around from(g, dim), to(gx, dim);
+  const int64_t inner = to.size == 1 ? from.inner : to.inner;
+  for_type(g, [&]<class T>() {
+    const int64_t outer = gx.numel() / std::max<int64_t>(1, to.size * inner);
+    const int64_t work = inner * (to.size + from.size);
+    parallel_for(outer, std::max<int64_t>(1, kGrain / work), [&](int64_t o, int64_t end) {
+      for (; o < end; ++o) {
+        T* image = gx.data<T>() + o * to.size * inner;
+        const T* lines = g.data<T>() + o * from.size * inner;
+        std::fill_n(image, to.size * inner, T(0));
+        for (int64_t i = 0; i < from.size; ++i) {
+          for (int64_t k = taps.start[size_t(i)]; k < taps.start[size_t(i + 1)]; ++k)
+            add_line(image + taps.index[size_t(k)] * inner, lines + i * inner,
+                     T(taps.weight[size_t(k)]), inner, false);
+        }
+      }
+    });
+  });
+}
+
+namespace {
+
+// f(plane offset of a column row, input row or -1, first input column) for one row of outputs.
+template <class F>
+void for_patch_rows(const PatchShape& s, int64_t plane, F&& f) {
+  const int64_t points = s.out[0] * s.out[1];
+  for (int64_t k = 0; k < s.kernel[0] * s.kernel[1]; ++k) {
+    const int64_t ky = k / s.kernel[1] * s.dilation[0], kx = k % s.kernel[1] * s.dilation[1];
+    for (int64_t oy = 0; oy < s.out[0]; ++oy) {
+      const int64_t iy = oy * s.stride[0] - s.padding[0] + ky;
+      f((plane * s.kernel[0] * s.kernel[1] + k) * points + oy * s.out[1],
+        iy >= 0 && iy < s.in[0] ? (plane * s.in[0] + iy) * s.in[1] : -1, kx - s.padding[1]);
+    }
+  }
+}
+
+template <class F>
+void for_planes(const PatchShape& s, F&& f) {
+  const int64_t work = s.kernel[0] * s.kernel[1] * s.out[0] * s.out[1];
+  parallel_for(s.planes, std::max<int64_t>(1, kGrain / std::max<int64_t>(work, 1)),
+               [&](int64_t p, int64_t end) {
+                 for (; p < end; ++p) f(p);
+               });
+}
+
+}  // namespace
+
+void unfold_cpu(const PatchShape& s, const Tensor& x, const Tensor& columns) {
+  dispatch_width(x.dtype(), [&]<class T>() {
+    const T* from = static_cast<const T*>(x.data());
+    T* to = static_cast<T*>(columns.data());
+    for_planes(s, [&](int64_t p) {
+      for_patch_rows(s, p, [&](int64_t at, int64_t line, int64_t ix) {
+        for (int64_t i = 0; i < s.out[1]; ++i, ix += s.stride[1])
+          to[at + i] = line >= 0 && ix >= 0 && ix < s.in[1] ? from[line + ix] : T{};
+      });
+    });
+  });
+}
+
+void fold_cpu(const PatchShape& s, const Tensor& columns, const Tensor& x) {
+  dispatch<DType::Float32, DType::Float64, DType::Complex64, DType::Complex128>(
+      "fold", x.dtype(), [&]<class T>() {
+        const T* from = columns.data<T>();
+        T* to = x.data<T>();
+        for_planes(s, [&](int64_t p) {
+          std::fill_n(to + p * s.in[0] * s.in[1], s.in[0] * s.in[1], T(0));
+          for_patch_rows(s, p, [&](int64_t at, int64_t line, int64_t ix) {
+            if (line < 0) return;
+            for (int64_t i = 0; i < s.out[1]; ++i, ix += s.stride[1]) {
+              if (ix >= 0 && ix < s.in[1]) to[line + ix] = plus(to[line + ix], from[at + i]);
+            }
+          });
+        });
+      });
+}
+
+}  // namespace rush

@@ -1,0 +1,438 @@
+// Normalisations. One pass forward, one backward; where the backward pass is itself differentiated,
+// the formulas composed of ops take its place (a test holds the two equal).
+#include <cmath>
+#include <limits>
+
+#include "cpu/norm.h"
+#include "ops/data.h"
+#include "ops/op.h"
+#include "ops/operators.h"
+
+namespace rush {
+
+namespace {
+
+bool channels_last(const Tensor& x) {
+  return !x.is_contiguous() && (x.dim() == 4 || x.dim() == 5) &&
+         is_channels_last(x.sizes(), x.strides());
+}
+Dims image_strides(const Tensor& x) {
+  return channels_last(x) ? channels_last_strides(x.sizes()) : Dims{};
+}
+// Contiguous or channels-last, without a copy where it already is.
+Tensor as_image(const Tensor& x) { return channels_last(x) ? x : contiguous_data(x); }
+// The values of g with the strides of x.
+Tensor lying_like(const Tensor& x, const Tensor& g) {
+  if (g.strides() == x.strides()) return g;
+  const Tensor out = make_tensor(x.sizes(), x.strides(), g.dtype(), g.device());
+  copy_data(out, g);
+  return out;
+}
+Tensor flat(const Tensor& t) { return t.defined() ? contiguous_data(t) : t; }
+
+Dims channel_dims(const Tensor& x) {  // all but the channels
+  Dims dims{0};
+  for (int64_t d = 2; d < x.dim(); ++d) dims.push_back(d);
+  return dims;
+}
+Tensor per_channel(const Tensor& t, const Tensor& x) {
+  Dims shape(uint32_t(x.dim() - 1), 1);
+  shape[0] = t.numel();
+  return reshape(t, shape);
+}
+Tensor average(const Tensor& x, IntList dims) { return mean(x, dims, true, std::nullopt); }
+Tensor scaled(const Tensor& g, const Tensor& weight) { return weight.defined() ? g * weight : g; }
+
+// x normalised over dims, over ops; and the gradient of x for g, the gradient of that.
+struct Composed {
+  Tensor rstd, normal;
+  Dims dims;
+  bool centred;
+
+  Composed(const Tensor& x, const Dims& over, bool centre, double eps)
+      : dims(over), centred(centre) {
+    const Tensor d = centre ? x - average(x, dims) : x;
+    rstd = rsqrt(average(d * d, dims) + Scalar(eps));
+    normal = d * rstd;
+  }
+  Tensor input_grad(const Tensor& g) const {
+    const Tensor rest = g - normal * average(g * normal, dims);
+    return rstd * (centred ? rest - average(g, dims) : rest);
+  }
+};
+
+}  // namespace
+
+// --- batch_norm
+// -----------------------------------------------------------------------------------
+
+struct BatchNormBackward {
+  static constexpr const char* name = "native_batch_norm_backward";
+  static constexpr bool differentiable = false;  // only called where no graph is wanted
+  static std::array<Spec, 3> check(const Tensor&, const Tensor& x, const Tensor&, const Tensor&,
+                                   const Tensor&, double) {
+    const Spec vector{Dims{x.sizes()[1]}, x.dtype(), x.device()};
+    return {Spec{x.sizes(), x.dtype(), x.device(), image_strides(x)}, vector, vector};
+  }
+  static void run(const Tensor& g, const Tensor& x, const Tensor& weight, const Tensor& mean,
+                  const Tensor& var, double eps, const Tensor& gx, const Tensor& gw,
+                  const Tensor& gb) {
+    if (x.numel() == 0) return fill_data(gw, 0), fill_data(gb, 0);
+    const Tensor image = as_image(x);
+    batch_norm_backward_cpu(lying_like(image, g), image, flat(weight), mean, var, eps, gx, gw, gb);
+  }
+};
+
+struct BatchNorm_ {
+  static constexpr const char* name = "native_batch_norm";
+  static constexpr uint32_t non_differentiable = 0b110;
+  static std::array<Spec, 3> check(const Tensor& x, const Tensor&, const Tensor&, double) {
+    const Spec vector{Dims{x.sizes()[1]}, x.dtype(), x.device()};
+    return {Spec{x.sizes(), x.dtype(), x.device(), image_strides(x)}, vector, vector};
+  }
+  static void run(const Tensor& x, const Tensor& weight, const Tensor& bias, double eps,
+                  const Tensor& out, const Tensor& mean, const Tensor& var) {
+    if (x.numel() == 0) return fill_data(mean, 0), fill_data(var, 0);
+    batch_norm_cpu(as_image(x), flat(weight), flat(bias), eps, out, mean, var);
+  }
+  static constexpr uint32_t needs[] = {in(0) | in(1) | kOut, in(0) | in(1) | kOut, 0};
+  static Grads grad(const Ctx& c, GradSpan grads, const Tensor& x, const Tensor& weight,
+                    const Tensor&, double eps) {
+    const Tensor& g = grads[0];
+    if (!g.defined()) return Grads(3);
+    if (!c.wants(0) && !c.wants(1)) return {Tensor(), Tensor(), sum(g, channel_dims(g))};
+    if (!grad_enabled()) {
+      auto [gx, gw, gb] = _batch_norm_backward(g, x, weight, c.out(1), c.out(2), eps);
+      return {c.wants(0) ? gx : Tensor(), c.wants(1) ? gw : Tensor(), c.wants(2) ? gb : Tensor()};
+    }
+    const Composed n(x, channel_dims(x), true, eps);
+    const Tensor w = weight.defined() ? per_channel(weight, x) : weight;
+    return {c.wants(0) ? n.input_grad(scaled(g, w)) : Tensor(),
+            c.wants(1) ? sum(g * n.normal, n.dims) : Tensor(),
+            c.wants(2) ? sum(g, n.dims) : Tensor()};
+  }
+};
+
+struct BatchNormEval {
+  static constexpr const char* name = "native_batch_norm";
+  static Spec check(const Tensor& x, const Tensor&, const Tensor&, const Tensor&, const Tensor&,
+                    double) {
+    return {x.sizes(), x.dtype(), x.device(), image_strides(x)};
+  }
+  static void run(const Tensor& x, const Tensor& weight, const Tensor& bias, const Tensor& mean,
+                  const Tensor& var, double eps, const Tensor& out) {
+    if (x.numel() == 0) return;
+    batch_norm_eval_cpu(as_image(x), flat(weight), flat(bias), flat(mean), flat(var), eps, out);
+  }
+  static constexpr uint32_t needs[] = {in(1) | in(4), in(0) | in(3) | in(4), 0, in(1) | in(4),
+                                       in(0) | in(1) | in(3) | in(4)};
+  static Grads grad(const Ctx& c, const Tensor& g, const Tensor& x, const Tensor& weight,
+                    const Tensor&, const Tensor& mean, const Tensor& var, double eps) {
+    const Dims dims = channel_dims(g);
+    const Tensor rstd = rsqrt(var + Scalar(eps)), scale = scaled(rstd, weight);
+    Grads out(5);
+    if (c.wants(0)) out[0] = g * per_channel(scale, g);
+    if (c.wants(1)) out[1] = sum(g * (x - per_channel(mean, g)), dims) * rstd;
+    if (c.wants(2)) out[2] = sum(g, dims);
+    if (c.wants(3)) out[3] = -(sum(g, dims) * scale);
+    if (c.wants(4))
+      out[4] = sum(g * (x - per_channel(mean, g)), dims) * scale * rstd * rstd * Scalar(-0.5);
+    return out;
+  }
+};
+
+// --- group_norm
+// -----------------------------------------------------------------------------------
+
+struct GroupNormBackward {
+  static constexpr const char* name = "native_group_norm_backward";
+  static constexpr bool differentiable = false;
+  static std::array<Spec, 3> check(const Tensor&, const Tensor& x, const Tensor&, const Tensor&,
+                                   const Tensor&, int64_t) {
+    const Spec vector{Dims{x.sizes()[1]}, x.dtype(), x.device()};
+    return {Spec{x.sizes(), x.dtype(), x.device()}, vector, vector};
+  }
+  static void run(const Tensor& g, const Tensor& x, const Tensor& weight, const Tensor& mean,
+                  const Tensor& rstd, int64_t groups, const Tensor& gx, const Tensor& gw,
+                  const Tensor& gb) {
+    if (x.numel() == 0) return fill_data(gw, 0), fill_data(gb, 0);
+    group_norm_backward_cpu(contiguous_data(g), contiguous_data(x), flat(weight), mean, rstd,
+                            groups, gx, gw, gb);
+  }
+};
+
+struct GroupNorm_ {
+  static constexpr const char* name = "native_group_norm";
+  static constexpr uint32_t non_differentiable = 0b110;
+  static std::array<Spec, 3> check(const Tensor& x, const Tensor&, const Tensor&, int64_t groups,
+                                   double) {
+    const Spec stats{Dims{x.sizes()[0], groups}, x.dtype(), x.device()};
+    return {Spec{x.sizes(), x.dtype(), x.device(), image_strides(x)}, stats, stats};
+  }
+  static void run(const Tensor& x, const Tensor& weight, const Tensor& bias, int64_t groups,
+                  double eps, const Tensor& out, const Tensor& mean, const Tensor& rstd) {
+    if (x.numel() == 0) return fill_data(mean, 0), fill_data(rstd, 0);
+    const Tensor y = out.is_contiguous() ? out : make_tensor(x.sizes(), x.dtype(), x.device());
+    group_norm_cpu(contiguous_data(x), flat(weight), flat(bias), groups, eps, y, mean, rstd);
+    if (!y.is_same(out)) copy_data(out, y);
+  }
+  static constexpr uint32_t needs[] = {in(0) | in(1) | kOut, in(0) | in(1) | kOut, 0};
+  static Grads grad(const Ctx& c, GradSpan grads, const Tensor& x, const Tensor& weight,
+                    const Tensor&, int64_t groups, double eps) {
+    const Tensor& g = grads[0];
+    if (!g.defined()) return Grads(3);
+    const Dims dims = channel_dims(g);
+    if (!c.wants(0) && !c.wants(1)) return {Tensor(), Tensor(), sum(g, dims)};
+    if (!grad_enabled()) {
+      auto [gx, gw, gb] = _group_norm_backward(g, x, weight, c.out(1), c.out(2), groups);
+      return {c.wants(0) ? gx : Tensor(), c.wants(1) ? gw : Tensor(), c.wants(2) ? gb : Tensor()};
+    }
+    const Dims sizes = x.sizes();
+    const Dims split{sizes[0], groups, x.numel() / std::max<int64_t>(1, sizes[0] * groups)};
+    const Composed n(reshape(x, split), Dims{2}, true, eps);
+    const Tensor w = weight.defined() ? per_channel(weight, x) : weight;
+    return {c.wants(0) ? reshape(n.input_grad(reshape(scaled(g, w), split)), sizes) : Tensor(),
+            c.wants(1) ? sum(g * reshape(n.normal, sizes), dims) : Tensor(),
+            c.wants(2) ? sum(g, dims) : Tensor()};
+  }
+};
+
+// --- layer_norm, rms_norm
+// -------------------------------------------------------------------------
+
+namespace {
+
+Dims last_dims(int64_t count) {
+  Dims dims;
+  for (int64_t d = -count; d < 0; ++d) dims.push_back(d);
+  return dims;
+}
+Dims row_sizes(const Tensor& x, int64_t dims) {
+  return Dims(IntList(x.sizes()).last(size_t(dims)));
+}
+// One number a row; the normalised dims stay as 1.
+Dims stat_sizes(const Tensor& x, int64_t dims) {
+  Dims sizes = x.sizes();
+  for (int64_t d = x.dim() - dims; d < x.dim(); ++d) sizes[size_t(d)] = 1;
+  return sizes;
+}
+Tensor sum_leading(const Tensor& g, int64_t keep) {
+  Dims dims;
+  for (int64_t d = 0; d < g.dim() - keep; ++d) dims.push_back(d);
+  return dims.empty() ? g : sum(g, dims);
+}
+
+}  // namespace
+
+struct RowNormBackward {
+  static constexpr const char* name = "native_layer_norm_backward";
+  static constexpr bool differentiable = false;
+  static std::array<Spec, 3> check(const Tensor&, const Tensor& x, const Tensor&, const Tensor&,
+                                   const Tensor&, int64_t dims, bool) {
+    const Spec row{row_sizes(x, dims), x.dtype(), x.device()};
+    return {Spec{x.sizes(), x.dtype(), x.device()}, row, row};
+  }
+  static void run(const Tensor& g, const Tensor& x, const Tensor& weight, const Tensor& mean,
+                  const Tensor& rstd, int64_t, bool centred, const Tensor& gx, const Tensor& gw,
+                  const Tensor& gb) {
+    if (x.numel() == 0) return fill_data(gw, 0), fill_data(gb, 0);
+    row_norm_backward_cpu(contiguous_data(g), contiguous_data(x), gw.numel(), flat(weight), mean,
+                          rstd, centred, gx, gw, gb);
+  }
+};
+
+struct RowNorm {
+  static constexpr const char* name = "native_layer_norm";
+  static constexpr uint32_t non_differentiable = 0b110;
+  static std::array<Spec, 3> check(const Tensor& x, const Tensor&, const Tensor&, int64_t dims,
+                                   bool, double) {
+    const Spec stats{stat_sizes(x, dims), x.dtype(), x.device()};
+    return {Spec{x.sizes(), x.dtype(), x.device()}, stats, stats};
+  }
+  static void run(const Tensor& x, const Tensor& weight, const Tensor& bias, int64_t dims,
+                  bool centred, double eps, const Tensor& out, const Tensor& mean,
+                  const Tensor& rstd) {
+    if (x.numel() == 0) return fill_data(mean, 0), fill_data(rstd, 0);
+    row_norm_cpu(contiguous_data(x), numel(row_sizes(x, dims)), flat(weight), flat(bias), centred,
+                 eps, out, mean, rstd);
+  }
+  static constexpr uint32_t needs[] = {in(0) | in(1) | kOut, in(0) | in(1) | kOut, 0};
+  static Grads grad(const Ctx& c, GradSpan grads, const Tensor& x, const Tensor& weight,
+                    const Tensor&, int64_t dims, bool centred, double eps) {
+    const Tensor& g = grads[0];
+    if (!g.defined()) return Grads(3);
+    if (!c.wants(0) && !c.wants(1)) return {Tensor(), Tensor(), sum_leading(g, dims)};
+    if (!grad_enabled()) {
+      auto [gx, gw, gb] = _row_norm_backward(g, x, weight, c.out(1), c.out(2), dims, centred);
+      return {c.wants(0) ? gx : Tensor(), c.wants(1) ? gw : Tensor(), c.wants(2) ? gb : Tensor()};
+    }
+    const Composed n(x, last_dims(dims), centred, eps);
+    return {c.wants(0) ? n.input_grad(scaled(g, weight)) : Tensor(),
+            c.wants(1) ? sum_leading(g * n.normal, dims) : Tensor(),
+            c.wants(2) ? sum_leading(g, dims) : Tensor()};
+  }
+};
+
+// --- what users call
+// ------------------------------------------------------------------------------
+
+namespace {
+
+// Half precision is too coarse for sums of squares: its statistics are taken in float32.
+Tensor widened(const Tensor& t) {
+  return t.defined() && is_reduced_float(t.dtype())
+             ? to(t, DType::Float32, false, false, std::nullopt)
+             : t;
+}
+Tensor narrowed(const Tensor& t, DType dtype) {
+  return t.dtype() == dtype ? t : to(t, dtype, false, false, std::nullopt);
+}
+
+void check_parameter(const char* op, const char* what, const Tensor& x, const Tensor& t,
+                     IntList sizes) {
+  if (!t.defined()) return;
+  check_shape(equal(t.sizes(), sizes), op, what, " must have shape ", sizes, ", got ", t.sizes());
+  check(t.dtype() == x.dtype() || (is_reduced_float(x.dtype()) && t.dtype() == DType::Float32),
+        ErrorKind::Runtime, op, what, " must have the input's dtype ", x.dtype(), ", got ",
+        t.dtype());
+}
+
+void check_image(const char* op, const Tensor& x, const Tensor& weight, const Tensor& bias) {
+  check_shape(x.dim() >= 2, op, "input needs a batch and a channel dim, got shape ", x.sizes());
+  check_dtype(is_floating(x.dtype()), op, "not implemented for ", x.dtype(), " tensors");
+  check_parameter(op, "weight", x, weight, Dims{x.sizes()[1]});
+  check_parameter(op, "bias", x, bias, Dims{x.sizes()[1]});
+  common_device(op, {&x, &weight, &bias});
+}
+
+// running = (1 - momentum) * running + momentum * value, in place.
+void move_towards(const Tensor& running, const Tensor& value, double momentum) {
+  if (!running.defined()) return;
+  NoGradGuard no_grad;
+  mul_(running, wrap_number(1 - momentum));
+  add_(running, narrowed(value, running.dtype()), momentum);
+}
+
+int64_t check_rows(const char* op, const Tensor& x, IntList shape, const Tensor& weight,
+                   const Tensor& bias) {
+  check_shape(!shape.empty(), op, "normalized_shape must name at least one dim, got []");
+  check_shape(
+      x.dim() >= int64_t(shape.size()) && equal(IntList(x.sizes()).last(shape.size()), shape), op,
+      "the last dims of the input must be normalized_shape ", shape, ", got an input of shape ",
+      x.sizes());
+  check_shape(!weight.defined() || equal(weight.sizes(), shape), op, "weight must have shape ",
+              shape, ", got ", weight.defined() ? weight.sizes() : Dims{});
+  check_shape(!bias.defined() || equal(bias.sizes(), shape), op, "bias must have shape ", shape,
+              ", got ", bias.defined() ? bias.sizes() : Dims{});
+  common_device(op, {&x, &weight, &bias});
+  return int64_t(shape.size());
+}
+
+}  // namespace
+
+struct BatchNorm {
+  static constexpr const char* name = "batch_norm";
+  static Tensor call(const Tensor& x, const Tensor& weight, const Tensor& bias,
+                     const Tensor& running_mean, const Tensor& running_var, bool training,
+                     double momentum, double eps, bool) {
+    check_image(name, x, weight, bias);
+    check_parameter(name, "running_mean", x, running_mean, Dims{x.sizes()[1]});
+    check_parameter(name, "running_var", x, running_var, Dims{x.sizes()[1]});
+    const Tensor wide = widened(x), w = widened(weight), b = widened(bias);
+    if (!training) {
+      check(running_mean.defined() && running_var.defined(), ErrorKind::Runtime, name,
+            "outside training running_mean and running_var must be given");
+      return narrowed(
+          _batch_norm_eval(wide, w, b, widened(running_mean), widened(running_var), eps),
+          x.dtype());
+    }
+    auto [y, mean, var] = _batch_norm(wide, w, b, eps);
+    if (x.numel() > 0) {
+      const double n = double(x.numel() / x.sizes()[1]);
+      move_towards(running_mean, mean, momentum);
+      if (running_var.defined()) {
+        NoGradGuard no_grad;
+        move_towards(running_var, var * Scalar(n / (n - 1)), momentum);
+      }
+    }
+    return narrowed(y, x.dtype());
+  }
+};
+
+struct InstanceNorm {
+  static constexpr const char* name = "instance_norm";
+  static Tensor call(const Tensor& x, const Tensor& weight, const Tensor& bias,
+                     const Tensor& running_mean, const Tensor& running_var, bool use_input_stats,
+                     double momentum, double eps, bool enabled) {
+    check_image(name, x, weight, bias);
+    check_parameter(name, "running_mean", x, running_mean, Dims{x.sizes()[1]});
+    check_parameter(name, "running_var", x, running_var, Dims{x.sizes()[1]});
+    if (!use_input_stats) {
+      check(running_mean.defined() && running_var.defined(), ErrorKind::Runtime, name,
+            "running_mean and running_var must be given when use_input_stats is False");
+      return batch_norm(x, weight, bias, running_mean, running_var, false, momentum, eps, enabled);
+    }
+    const Tensor wide = widened(x);
+    auto [y, mean_of, rstd] = _group_norm(wide, widened(weight), widened(bias), x.sizes()[1], eps);
+    if (x.numel() > 0 && (running_mean.defined() || running_var.defined())) {
+      NoGradGuard no_grad;
+      const Tensor rows = flatten(wide, 2, -1);
+      move_towards(running_mean, mean(mean_of, IntList(Dims{0}), false, std::nullopt), momentum);
+      move_towards(running_var,
+                   mean(var(rows, IntList(Dims{2}), Scalar(1), false), IntList(Dims{0}), false,
+                        std::nullopt),
+                   momentum);
+    }
+    return narrowed(contiguous(y, MemoryFormat::Contiguous), x.dtype());
+  }
+};
+
+struct GroupNorm {
+  static constexpr const char* name = "group_norm";
+  static Tensor call(const Tensor& x, int64_t groups, const Tensor& weight, const Tensor& bias,
+                     double eps, bool) {
+    check_image(name, x, weight, bias);
+    check_shape(groups > 0 && x.sizes()[1] % groups == 0, name, x.sizes()[1],
+                " channels cannot be divided into ", groups, " groups; the input has shape ",
+                x.sizes());
+    auto [y, mean, rstd] = _group_norm(widened(x), widened(weight), widened(bias), groups, eps);
+    return narrowed(y, x.dtype());
+  }
+};
+
+struct LayerNorm {
+  static constexpr const char* name = "layer_norm";
+  static Tensor call(const Tensor& x, IntList shape, const Tensor& weight, const Tensor& bias,
+                     double eps, bool) {
+    const int64_t dims = check_rows(name, x, shape, weight, bias);
+    check_dtype(is_floating(x.dtype()), name, "not implemented for ", x.dtype(), " tensors");
+    check_parameter(name, "weight", x, weight, shape);
+    check_parameter(name, "bias", x, bias, shape);
+    auto [y, mean, rstd] = _row_norm(widened(x), widened(weight), widened(bias), dims, true, eps);
+    return narrowed(y, x.dtype());
+  }
+};
+
+struct RmsNorm {
+  static constexpr const char* name = "rms_norm";
+  static Tensor call(const Tensor& x, IntList shape, const Tensor& weight,
+                     std::optional<double> eps) {
+    const int64_t dims = check_rows(name, x, shape, weight, Tensor());
+    check_dtype(is_differentiable(x.dtype()), name, "not implemented for ", x.dtype(), " tensors");
+    const bool is_double = to_real(x.dtype()) == DType::Float64;
+    const double small = eps         ? *eps
+                         : is_double ? std::numeric_limits<double>::epsilon()
+                                     : double(std::numeric_limits<float>::epsilon());
+    const Tensor wide = widened(x), w = widened(weight);
+    if (x.is_complex() || (w.defined() && w.dtype() != wide.dtype())) {  // too rare for a kernel
+      const Tensor normal = wide * rsqrt(average(wide * wide, last_dims(dims)) + Scalar(small));
+      return narrowed(scaled(normal, w), x.dtype());
+    }
+    auto [y, mean, rstd] = _row_norm(wide, w, Tensor(), dims, false, small);
+    return narrowed(y, x.dtype());
+  }
+};
+
+}  // namespace rush
+
+#include "ops/normalization.inc"

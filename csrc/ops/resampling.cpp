@@ -1,0 +1,275 @@
+// Resampling along one dim: every mode of interpolate is a row of weights for each output, and
+// several dims are resampled one after the other. Patches of images (fold, unfold).
+#include "cpu/resample.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "ops/data.h"
+#include "ops/op.h"
+#include "ops/operators.h"
+
+namespace rush {
+
+namespace {
+
+// Keys' cubic kernel; a = -0.75 for plain interpolation, -0.5 where it also smooths.
+double cubic(double x, double a) {
+  x = std::abs(x);
+  if (x <= 1) return ((a + 2) * x - (a + 3)) * x * x + 1;
+  if (x < 2) return (((x - 5) * x + 8) * x - 4) * a;
+  return 0;
+}
+
+class TapMaker {
+ public:
+  TapMaker(int64_t in, int64_t out, bool align_corners, double scale)
+      : in_(in), out_(out), align_(align_corners) {
+    ratio_ = scale > 0 ? 1 / scale : double(in) / double(out);
+    if (align_corners) ratio_ = out > 1 ? double(in - 1) / double(out - 1) : 0;
+    taps_.start.push_back(0);
+  }
+
+  Taps make(std::string_view mode) {
+    for (int64_t i = 0; i < out_; ++i) {
+      if (mode == "nearest" || mode == "nearest-exact") {
+        const double at = (double(i) + (mode == "nearest" ? 0 : 0.5)) * ratio_;
+        // PyTorch computes the place in float32, which decides where it falls on a boundary.
+        put(int64_t(std::floor(float(at))), 1);
+      } else if (mode == "linear") {
+        const double at = std::max(place(i), 0.0), low = std::floor(at);
+        put(int64_t(low), 1 - (at - low));
+        put(int64_t(low) + 1, at - low);
+      } else if (mode == "cubic") {
+        const double at = place(i), low = std::floor(at);
+        for (int64_t k = -1; k <= 2; ++k) put(int64_t(low) + k, cubic(at - low - double(k), -0.75));
+      } else {
+        smooth(i, mode == "smooth-cubic");
+      }
+      taps_.start.push_back(int64_t(taps_.index.size()));
+    }
+    return std::move(taps_);
+  }
+
+ private:
+  double place(int64_t i) const {
+    return align_ ? double(i) * ratio_ : (double(i) + 0.5) * ratio_ - 0.5;
+  }
+  void put(int64_t index, double weight) {
+    taps_.index.push_back(std::clamp<int64_t>(index, 0, in_ - 1));
+    taps_.weight.push_back(weight);
+  }
+  // With antialias: the kernel is as wide as the inputs that one output stands for.
+  void smooth(int64_t i, bool is_cubic) {
+    const double wide = std::max(ratio_, 1.0), reach = (is_cubic ? 2 : 1) * wide;
+    const double centre = ratio_ * (double(i) + 0.5);
+    const int64_t first = std::max<int64_t>(int64_t(centre - reach + 0.5), 0);
+    const int64_t last = std::min<int64_t>(int64_t(centre + reach + 0.5), in_);
+    double total = 0;
+    const size_t begin = taps_.weight.size();
+    for (int64_t k = first; k < last; ++k) {
+      const double d = (double(k) - centre + 0.5) / wide;
+      const double w = is_cubic ? cubic(d, -0.5) : std::max(0.0, 1 - std::abs(d));
+      put(k, w);
+      total += w;
+    }
+    for (size_t k = begin; k < taps_.weight.size() && total != 0; ++k) taps_.weight[k] /= total;
+  }
+
+  int64_t in_, out_;
+  bool align_;
+  double ratio_;
+  Taps taps_;
+};
+
+Spec resized(const Tensor& x, int64_t dim, int64_t size) {
+  Dims sizes = x.sizes();
+  sizes[size_t(dim)] = size;
+  return {sizes, x.dtype(), x.device(),
+          is_dense(x.sizes(), x.strides()) ? preserved_strides(sizes, x.strides()) : Dims{}};
+}
+// x with the order of dims that y has, in a type that has loops.
+Tensor arranged(const Tensor& x, const Tensor& y, DType type) {
+  const Dims strides = preserved_strides(x.sizes(), y.strides());
+  if (x.strides() == strides && x.dtype() == type) return x;
+  const Tensor out = make_tensor(x.sizes(), strides, type, {});
+  copy_data(out, x);
+  return out;
+}
+DType loop_type(DType t) { return is_reduced_float(t) ? DType::Float32 : t; }
+
+}  // namespace
+
+struct Resample {
+  static constexpr const char* name = "interpolate";
+  static Spec check(const Tensor& x, int64_t dim, int64_t size, std::string_view, bool, double) {
+    dim = wrap_dim(name, dim, x.dim());
+    check_dtype(is_floating(x.dtype()), name, "not implemented for ", x.dtype(), " tensors");
+    check_shape(size > 0 && x.sizes()[size_t(dim)] > 0, name,
+                "input and output sizes must be positive, got input of shape ", x.sizes(),
+                " and size ", size, " for dim ", dim);
+    return resized(x, dim, size);
+  }
+  static void run(const Tensor& x, int64_t dim, int64_t size, std::string_view mode, bool align,
+                  double scale, const Tensor& out) {
+    if (out.numel() == 0) return;
+    dim = wrap_dim(name, dim, x.dim());
+    const DType type = loop_type(x.dtype());
+    const Taps taps = TapMaker(x.sizes()[size_t(dim)], size, align, scale).make(mode);
+    const Tensor y = out.dtype() == type ? out : make_tensor(out.sizes(), out.strides(), type, {});
+    resample_cpu(arranged(x, y, type), dim, taps, y);
+    if (!y.is_same(out)) copy_data(out, y);
+  }
+  static Grads grad(const Ctx& c, const Tensor& g, const Tensor&, int64_t dim, int64_t,
+                    std::string_view mode, bool align, double scale) {
+    const int64_t size = c.sizes(0)[size_t(wrap_dim(name, dim, g.dim()))];
+    return {_resample_backward(g, dim, size, mode, align, scale)};
+  }
+};
+
+struct ResampleBackward {
+  static constexpr const char* name = "interpolate_backward";
+  static Spec check(const Tensor& g, int64_t dim, int64_t size, std::string_view, bool, double) {
+    return resized(g, wrap_dim(name, dim, g.dim()), size);
+  }
+  static void run(const Tensor& g, int64_t dim, int64_t size, std::string_view mode, bool align,
+                  double scale, const Tensor& out) {
+    if (out.numel() == 0) return;
+    dim = wrap_dim(name, dim, g.dim());
+    const DType type = loop_type(g.dtype());
+    const Taps taps = TapMaker(size, g.sizes()[size_t(dim)], align, scale).make(mode);
+    const Tensor gx = out.dtype() == type ? out : make_tensor(out.sizes(), out.strides(), type, {});
+    resample_backward_cpu(arranged(g, gx, type), dim, taps, gx);
+    if (!gx.is_same(out)) copy_data(out, gx);
+  }
+  static Grads grad(const Ctx& c, const Tensor& h, const Tensor&, int64_t dim, int64_t,
+                    std::string_view mode, bool align, double scale) {
+    const int64_t size = c.sizes(0)[size_t(wrap_dim(name, dim, h.dim()))];
+    return {_resample(h, dim, size, mode, align, scale)};
+  }
+};
+
+namespace {
+
+PatchShape patch_shape(const char* op, int64_t planes, int64_t h, int64_t w, IntList kernel,
+                       IntList dilation, IntList padding, IntList stride) {
+  PatchShape s{planes,
+               {h, w},
+               {0, 0},
+               {kernel[0], kernel[1]},
+               {dilation[0], dilation[1]},
+               {padding[0], padding[1]},
+               {stride[0], stride[1]}};
+  for (int d = 0; d < 2; ++d) {
+    const int64_t reach = s.dilation[d] * (s.kernel[d] - 1) + 1;
+    s.out[d] = (s.in[d] + 2 * s.padding[d] - reach) / s.stride[d] + 1;
+    check_shape(s.in[d] + 2 * s.padding[d] >= reach && s.out[d] > 0, op, "the kernel reaches over ",
+                reach, " elements, but the padded image has only ", s.in[d] + 2 * s.padding[d],
+                " in dim ", d);
+  }
+  return s;
+}
+
+Dims both(const char* op, const char* what, IntList list, int64_t least) {
+  check_shape(list.size() == 1 || list.size() == 2, op, what, " must be one or two numbers, got ",
+              list);
+  for (int64_t v : list)
+    check_argument(v >= least && v <= (int64_t(1) << 40), op, what, " must be ",
+                   least > 0 ? "positive" : "at least 0", ", got ", list);
+  return Dims{list[0], list.back()};
+}
+
+}  // namespace
+
+struct UnfoldPatches {
+  static constexpr const char* name = "im2col";
+  static PatchShape shape(const Tensor& x, IntList kernel, IntList dilation, IntList padding,
+                          IntList stride) {
+    const Dims& n = x.sizes();
+    return patch_shape("unfold", n[0] * n[1], n[2], n[3], kernel, dilation, padding, stride);
+  }
+  static Spec check(const Tensor& x, IntList kernel, IntList dilation, IntList padding,
+                    IntList stride) {
+    const PatchShape s = shape(x, kernel, dilation, padding, stride);
+    return {Dims{x.sizes()[0], x.sizes()[1] * kernel[0] * kernel[1], s.out[0] * s.out[1]},
+            x.dtype(), x.device()};
+  }
+  static void run(const Tensor& x, IntList kernel, IntList dilation, IntList padding,
+                  IntList stride, const Tensor& out) {
+    unfold_cpu(shape(x, kernel, dilation, padding, stride), contiguous_data(x), out);
+  }
+  static Grads grad(const Ctx& c, const Tensor& g, const Tensor&, IntList kernel, IntList dilation,
+                    IntList padding, IntList stride) {
+    return {
+        _fold_patches(g, Dims{c.sizes(0)[2], c.sizes(0)[3]}, kernel, dilation, padding, stride)};
+  }
+};
+
+struct FoldPatches {
+  static constexpr const char* name = "col2im";
+  static PatchShape shape(const Tensor& x, IntList output, IntList kernel, IntList dilation,
+                          IntList padding, IntList stride) {
+    const int64_t channels = x.sizes()[1] / (kernel[0] * kernel[1]);
+    return patch_shape("fold", x.sizes()[0] * channels, output[0], output[1], kernel, dilation,
+                       padding, stride);
+  }
+  static Spec check(const Tensor& x, IntList output, IntList kernel, IntList dilation,
+                    IntList padding, IntList stride) {
+    check_shape(x.sizes()[1] % (kernel[0] * kernel[1]) == 0, "fold", "the ", x.sizes()[1],
+                " rows must be a multiple of the kernel's ", kernel[0] * kernel[1], " points");
+    const PatchShape s = shape(x, output, kernel, dilation, padding, stride);
+    check_shape(s.out[0] * s.out[1] == x.sizes()[2], "fold", "an image of ", output, " has ",
+                s.out[0], " x ", s.out[1], " patches, but the input has ", x.sizes()[2],
+                " columns; its shape is ", x.sizes());
+    return {Dims{x.sizes()[0], x.sizes()[1] / (kernel[0] * kernel[1]), output[0], output[1]},
+            x.dtype(), x.device()};
+  }
+  static void run(const Tensor& x, IntList output, IntList kernel, IntList dilation,
+                  IntList padding, IntList stride, const Tensor& out) {
+    const PatchShape s = shape(x, output, kernel, dilation, padding, stride);
+    if (!is_reduced_float(x.dtype()) && x.dtype() != DType::Bool)
+      return fold_cpu(s, contiguous_data(x), out);
+    const Tensor wide = make_tensor(out.sizes(), DType::Float32);
+    fold_cpu(s, contiguous_data(convert_data(x, DType::Float32)), wide);
+    copy_data(out, wide);
+  }
+  static Grads grad(const Ctx&, const Tensor& g, const Tensor&, IntList, IntList kernel,
+                    IntList dilation, IntList padding, IntList stride) {
+    return {_unfold_patches(g, kernel, dilation, padding, stride)};
+  }
+};
+
+struct Im2col {
+  static constexpr const char* name = "unfold";
+  static Tensor call(const Tensor& x, IntList kernel, IntList dilation, IntList padding,
+                     IntList stride) {
+    check_shape((x.dim() == 3 || x.dim() == 4) && numel(IntList(x.sizes()).last(3)) > 0, name,
+                "input must be an image of 3 dims or a batch of 4, got shape ", x.sizes());
+    check_dtype(is_differentiable(x.dtype()) || x.dtype() == DType::Bool, name,
+                "not implemented for ", x.dtype(), " tensors");
+    const Dims k = both(name, "kernel_size", kernel, 1), d = both(name, "dilation", dilation, 1),
+               p = both(name, "padding", padding, 0), s = both(name, "stride", stride, 1);
+    if (x.dim() == 4) return _unfold_patches(x, k, d, p, s);
+    return squeeze(_unfold_patches(unsqueeze(x, 0), k, d, p, s), IntList(Dims{0}));
+  }
+};
+
+struct Col2im {
+  static constexpr const char* name = "fold";
+  static Tensor call(const Tensor& x, IntList output, IntList kernel, IntList dilation,
+                     IntList padding, IntList stride) {
+    check_shape((x.dim() == 2 || x.dim() == 3) && numel(IntList(x.sizes()).last(2)) > 0, name,
+                "input must be columns of 2 dims or a batch of 3, got shape ", x.sizes());
+    check_dtype(is_differentiable(x.dtype()) || x.dtype() == DType::Bool, name,
+                "not implemented for ", x.dtype(), " tensors");
+    const Dims o = both(name, "output_size", output, 1), k = both(name, "kernel_size", kernel, 1),
+               d = both(name, "dilation", dilation, 1), p = both(name, "padding", padding, 0),
+               s = both(name, "stride", stride, 1);
+    if (x.dim() == 3) return _fold_patches(x, o, k, d, p, s);
+    return squeeze(_fold_patches(unsqueeze(x, 0), o, k, d, p, s), IntList(Dims{0}));
+  }
+};
+
+}  // namespace rush
+
+#include "ops/resampling.inc"

@@ -1,0 +1,232 @@
+"""Pools: the largest element, the average or the norm of windows."""
+
+from rushlight import _C
+
+__all__ = """adaptive_avg_pool1d adaptive_avg_pool2d adaptive_avg_pool3d adaptive_max_pool1d
+adaptive_max_pool1d_with_indices adaptive_max_pool2d adaptive_max_pool2d_with_indices
+adaptive_max_pool3d adaptive_max_pool3d_with_indices avg_pool1d avg_pool2d avg_pool3d lp_pool1d
+lp_pool2d lp_pool3d max_pool1d max_pool1d_with_indices max_pool2d max_pool2d_with_indices
+max_pool3d max_pool3d_with_indices max_unpool1d max_unpool2d max_unpool3d""".split()
+
+_WITH_INDICES = {
+    1: _C.max_pool1d_with_indices,
+    2: _C._max_pool2d_with_indices,
+    3: _C._max_pool3d_with_indices,
+}
+
+
+def _max_pool(dims):
+    def with_indices(
+        input,
+        kernel_size,
+        stride=None,
+        padding=0,
+        dilation=1,
+        ceil_mode=False,
+        return_indices=False,
+    ):
+        stride = () if stride is None else stride
+        return _WITH_INDICES[dims](input, kernel_size, stride, padding, dilation, ceil_mode)
+
+    def max_pool(
+        input,
+        kernel_size,
+        stride=None,
+        padding=0,
+        dilation=1,
+        ceil_mode=False,
+        return_indices=False,
+    ):
+        pair = with_indices(input, kernel_size, stride, padding, dilation, ceil_mode)
+        return pair if return_indices else pair[0]
+
+    max_pool.__name__ = max_pool.__qualname__ = f"max_pool{dims}d"
+    max_pool.__doc__ = (
+        "The largest element of each window; with return_indices also its place in the image."
+    )
+    with_indices.__name__ = with_indices.__qualname__ = f"max_pool{dims}d_with_indices"
+    with_indices.__doc__ = "The largest element of each window, and its place in the image."
+    return max_pool, with_indices
+
+
+max_pool1d, max_pool1d_with_indices = _max_pool(1)
+max_pool2d, max_pool2d_with_indices = _max_pool(2)
+max_pool3d, max_pool3d_with_indices = _max_pool(3)
+
+avg_pool1d = _C.avg_pool1d
+adaptive_avg_pool1d = _C.adaptive_avg_pool1d
+
+
+def avg_pool2d(
+    input,
+    kernel_size,
+    stride=None,
+    padding=0,
+    ceil_mode=False,
+    count_include_pad=True,
+    divisor_override=None,
+):
+    """The average of each window."""
+    stride = () if stride is None else stride
+    return _C._avg_pool2d(
+        input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override
+    )
+
+
+def avg_pool3d(
+    input,
+    kernel_size,
+    stride=None,
+    padding=0,
+    ceil_mode=False,
+    count_include_pad=True,
+    divisor_override=None,
+):
+    """The average of each window."""
+    stride = () if stride is None else stride
+    return _C._avg_pool3d(
+        input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override
+    )
+
+
+def _output_size(input, output_size, dims):
+    """None stands for the input's size."""
+    if isinstance(output_size, int):
+        return (output_size,) * dims
+    output_size = tuple(output_size)
+    if len(output_size) != dims:
+        return output_size  # the op says what is wrong
+    sizes = input.shape[-dims:]
+    return tuple(n if o is None else o for o, n in zip(output_size, sizes, strict=True))
+
+
+def adaptive_avg_pool2d(input, output_size):
+    """Averages of as many windows as output_size asks for."""
+    return _C._adaptive_avg_pool2d(input, _output_size(input, output_size, 2))
+
+
+def adaptive_avg_pool3d(input, output_size):
+    """Averages of as many windows as output_size asks for."""
+    return _C._adaptive_avg_pool3d(input, _output_size(input, output_size, 3))
+
+
+def adaptive_max_pool1d_with_indices(input, output_size, return_indices=False):
+    """The largest elements of as many windows as output_size asks for, and their places."""
+    return _C.adaptive_max_pool1d(input, _output_size(input, output_size, 1))
+
+
+def adaptive_max_pool2d_with_indices(input, output_size, return_indices=False):
+    """The largest elements of as many windows as output_size asks for, and their places."""
+    return _C._adaptive_max_pool2d(input, _output_size(input, output_size, 2))
+
+
+def adaptive_max_pool3d_with_indices(input, output_size, return_indices=False):
+    """The largest elements of as many windows as output_size asks for, and their places."""
+    return _C._adaptive_max_pool3d(input, _output_size(input, output_size, 3))
+
+
+def adaptive_max_pool1d(input, output_size, return_indices=False):
+    """The largest elements of as many windows as output_size asks for."""
+    pair = adaptive_max_pool1d_with_indices(input, output_size)
+    return pair if return_indices else pair[0]
+
+
+def adaptive_max_pool2d(input, output_size, return_indices=False):
+    """The largest elements of as many windows as output_size asks for."""
+    pair = adaptive_max_pool2d_with_indices(input, output_size)
+    return pair if return_indices else pair[0]
+
+
+def adaptive_max_pool3d(input, output_size, return_indices=False):
+    """The largest elements of as many windows as output_size asks for."""
+    pair = adaptive_max_pool3d_with_indices(input, output_size)
+    return pair if return_indices else pair[0]
+
+
+def _tuple(value, dims):
+    return (value,) * dims if isinstance(value, int) else tuple(value)
+
+
+def _lp(average, dims, input, norm_type, kernel_size, stride, ceil_mode):
+    kernel = _tuple(kernel_size, dims)
+    count = 1
+    for size in kernel:
+        count *= size
+    mean = average(input.pow(norm_type), kernel, stride or (), 0, ceil_mode)
+    return (mean.sign() * mean.abs().relu()).mul(count).pow(1.0 / norm_type)
+
+
+def lp_pool1d(input, norm_type, kernel_size, stride=None, ceil_mode=False):
+    """(sum of x^p)^(1/p) of each window."""
+    return _lp(avg_pool1d, 1, input, norm_type, kernel_size, stride, ceil_mode)
+
+
+def lp_pool2d(input, norm_type, kernel_size, stride=None, ceil_mode=False):
+    """(sum of x^p)^(1/p) of each window."""
+    return _lp(avg_pool2d, 2, input, norm_type, kernel_size, stride, ceil_mode)
+
+
+def lp_pool3d(input, norm_type, kernel_size, stride=None, ceil_mode=False):
+    """(sum of x^p)^(1/p) of each window."""
+    return _lp(avg_pool3d, 3, input, norm_type, kernel_size, stride, ceil_mode)
+
+
+def _unpooled_size(name, input, kernel, stride, padding, output_size):
+    dims = len(kernel)
+    sizes = [
+        (n - 1) * stride[d] - 2 * padding[d] + kernel[d]
+        for d, n in enumerate(input.shape[-dims:])
+    ]
+    if output_size is None:
+        return sizes
+    output_size = list(output_size)
+    if len(output_size) == dims + 2:
+        output_size = output_size[2:]
+    if len(output_size) != dims:
+        raise ValueError(
+            f"{name}: output_size must have {dims} or {dims + 2} numbers, got {output_size}"
+        )
+    for d, (wanted, size) in enumerate(zip(output_size, sizes, strict=True)):
+        if not size - stride[d] < wanted < size + stride[d]:
+            raise ValueError(
+                f"{name}: output_size {output_size} is too far from {sizes}: each number may "
+                f"differ by less than the stride {list(stride)}"
+            )
+    return output_size
+
+
+def _unpool(dims, input, indices, kernel_size, stride, padding, output_size):
+    name = f"max_unpool{dims}d"
+    kernel = _tuple(kernel_size, dims)
+    stride = kernel if stride is None else _tuple(stride, dims)
+    padding = _tuple(padding, dims)
+    if indices.dtype != _C.int64:
+        raise RuntimeError(f"{name}: indices must be int64, got {indices.dtype}")
+    if indices.shape != input.shape or input.dim() not in (dims + 1, dims + 2):
+        raise _C.ShapeError(
+            f"{name}: input and indices must have the same shape, of {dims + 1} or {dims + 2} "
+            f"dims; got {list(input.shape)} and {list(indices.shape)}"
+        )
+    size = _unpooled_size(name, input, kernel, stride, padding, output_size)
+    start = input.dim() - dims
+    flat = input.flatten(start)
+    count = 1
+    for n in size:
+        count *= n
+    zeros = _C.zeros((*input.shape[:start], count), dtype=input.dtype, device=input.device)
+    return zeros.scatter(-1, indices.flatten(start), flat).view(*input.shape[:start], *size)
+
+
+def max_unpool1d(input, indices, kernel_size, stride=None, padding=0, output_size=None):
+    """Puts the elements of a max pool back where they came from, zeros elsewhere."""
+    return _unpool(1, input, indices, kernel_size, stride, padding, output_size)
+
+
+def max_unpool2d(input, indices, kernel_size, stride=None, padding=0, output_size=None):
+    """Puts the elements of a max pool back where they came from, zeros elsewhere."""
+    return _unpool(2, input, indices, kernel_size, stride, padding, output_size)
+
+
+def max_unpool3d(input, indices, kernel_size, stride=None, padding=0, output_size=None):
+    """Puts the elements of a max pool back where they came from, zeros elsewhere."""
+    return _unpool(3, input, indices, kernel_size, stride, padding, output_size)

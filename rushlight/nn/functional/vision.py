@@ -1,0 +1,283 @@
+"""Images brought to other sizes, sampled at given points, cut into patches and put together."""
+
+import math
+import warnings
+
+from rushlight import _C
+from rushlight.nn.functional.pooling import (
+    adaptive_avg_pool1d,
+    adaptive_avg_pool2d,
+    adaptive_avg_pool3d,
+)
+
+__all__ = """affine_grid fold grid_sample interpolate unfold upsample upsample_bilinear
+upsample_nearest""".split()
+
+# The mode of one dim, by mode and number of spatial dims.
+_MODES = {
+    ("nearest", None): "nearest",
+    ("nearest-exact", None): "nearest-exact",
+    ("linear", 1): "linear",
+    ("bilinear", 2): "linear",
+    ("trilinear", 3): "linear",
+    ("bicubic", 2): "cubic",
+}
+_ALIGNABLE = ("linear", "bilinear", "trilinear", "bicubic")
+
+
+def interpolate(
+    input,
+    size=None,
+    scale_factor=None,
+    mode="nearest",
+    align_corners=None,
+    recompute_scale_factor=None,
+    antialias=False,
+):
+    """Brings the spatial dims to `size`, or to scale_factor times their size."""
+    dims = input.dim() - 2
+    if align_corners is not None and mode not in _ALIGNABLE:
+        raise ValueError(
+            f"interpolate: align_corners is for the modes {', '.join(_ALIGNABLE)}, got {mode!r}"
+        )
+    sizes, scales = _sizes(input, size, scale_factor, recompute_scale_factor)
+    if antialias and (mode not in ("bilinear", "bicubic") or dims != 2):
+        raise ValueError(
+            "interpolate: antialias is for bilinear and bicubic of (N, C, H, W), got mode "
+            f"{mode!r} and shape {list(input.shape)}"
+        )
+    if mode == "area":
+        pools = {1: adaptive_avg_pool1d, 2: adaptive_avg_pool2d, 3: adaptive_avg_pool3d}
+        if dims not in pools:
+            raise NotImplementedError(
+                f"interpolate: mode 'area' takes 3 to 5 dims, got shape {list(input.shape)}"
+            )
+        return pools[dims](input, sizes)
+    kind = _MODES.get((mode, dims)) or _MODES.get((mode, None))
+    if kind is None or dims not in (1, 2, 3):
+        raise NotImplementedError(
+            f"interpolate: mode {mode!r} does not take an input of shape {list(input.shape)}; "
+            "linear takes 3 dims, bilinear and bicubic 4, trilinear 5, nearest all of these"
+        )
+    if antialias:
+        kind = "smooth-cubic" if kind == "cubic" else "smooth-linear"
+    return _resample(input, sizes, scales, kind, bool(align_corners))
+
+
+def _sizes(input, size, scale_factor, recompute):
+    dims = input.dim() - 2
+    if size is not None and scale_factor is not None:
+        raise ValueError("interpolate: give size or scale_factor, not both")
+    if size is not None:
+        if isinstance(size, (list, tuple)):
+            if len(size) != dims:
+                raise ValueError(
+                    f"interpolate: size must have one number for each of the {dims} spatial "
+                    f"dims, got {tuple(size)} for shape {list(input.shape)}"
+                )
+            sizes = [int(n) for n in size]
+        else:
+            sizes = [int(size)] * dims
+        if recompute:
+            raise ValueError("interpolate: recompute_scale_factor needs a scale_factor")
+        return sizes, [0.0] * dims
+    if scale_factor is None:
+        raise ValueError("interpolate: either size or scale_factor must be given")
+    if isinstance(scale_factor, (list, tuple)):
+        if len(scale_factor) != dims:
+            raise ValueError(
+                f"interpolate: scale_factor must have one number for each of the {dims} spatial "
+                f"dims, got {tuple(scale_factor)} for shape {list(input.shape)}"
+            )
+        scales = [float(s) for s in scale_factor]
+    else:
+        scales = [float(scale_factor)] * dims
+    sizes = [math.floor(n * s) for n, s in zip(input.shape[2:], scales, strict=True)]
+    return sizes, [0.0] * dims if recompute else scales
+
+
+def _resample(input, sizes, scales, kind, align):
+    nearest = kind.startswith("nearest")
+    was = input.dtype
+    if not input.is_floating_point():
+        if was != _C.uint8:
+            raise NotImplementedError(f"interpolate: not implemented for {was} tensors")
+        input = input.float()
+    # The dim that shrinks most first: less work for the others.
+    order = sorted(range(len(sizes)), key=lambda d: sizes[d] / max(input.shape[2 + d], 1))
+    result = input
+    for d in order:
+        same = sizes[d] == input.shape[2 + d] and scales[d] in (0, 1)
+        if not same:
+            result = _C._resample(result, 2 + d, sizes[d], kind, align, scales[d])
+    if was == _C.uint8:
+        return (result if nearest else result.round().clamp(0, 255)).to(was)
+    return input.clone() if result is input else result
+
+
+def upsample(input, size=None, scale_factor=None, mode="nearest", align_corners=None):
+    """The old name of interpolate."""
+    warnings.warn("nn.functional.upsample is deprecated: use interpolate", stacklevel=2)
+    return interpolate(input, size, scale_factor, mode, align_corners)
+
+
+def upsample_nearest(input, size=None, scale_factor=None):
+    """interpolate with mode 'nearest'."""
+    warnings.warn("upsample_nearest is deprecated: use interpolate", stacklevel=2)
+    return interpolate(input, size, scale_factor, mode="nearest")
+
+
+def upsample_bilinear(input, size=None, scale_factor=None):
+    """interpolate with mode 'bilinear' and align_corners."""
+    warnings.warn("upsample_bilinear is deprecated: use interpolate", stacklevel=2)
+    return interpolate(input, size, scale_factor, mode="bilinear", align_corners=True)
+
+
+def unfold(input, kernel_size, dilation=1, padding=0, stride=1):
+    """The patches that a kernel sees, one a column."""
+    return _C._im2col(input, kernel_size, dilation, padding, stride)
+
+
+def fold(input, output_size, kernel_size, dilation=1, padding=0, stride=1):
+    """Adds patches back to the places they came from."""
+    return _C._col2im(input, output_size, kernel_size, dilation, padding, stride)
+
+
+def affine_grid(theta, size, align_corners=None):
+    """The points that affine maps (N, 2, 3) or (N, 3, 4) send an image's points to."""
+    if not theta.is_floating_point():
+        raise ValueError(f"affine_grid: theta must have a floating dtype, got {theta.dtype}")
+    dims = len(size) - 2
+    if dims not in (2, 3) or theta.dim() != 3 or tuple(theta.shape[1:]) != (dims, dims + 1):
+        raise ValueError(
+            "affine_grid: theta (N, 2, 3) goes with a size of 4 numbers and (N, 3, 4) with 5, got "
+            f"theta of shape {list(theta.shape)} and size {tuple(size)}"
+        )
+    if min(size) <= 0:
+        raise ValueError(f"affine_grid: sizes must be positive, got {tuple(size)}")
+    axes = [_line(n, bool(align_corners), theta) for n in size[2:]]
+    shape = tuple(size[2:])
+    points = [
+        axis.view(-1, *[1] * (dims - 1 - d)).expand(shape) for d, axis in enumerate(axes)
+    ]
+    base = _C.stack([*reversed(points), _C.ones_like(points[0])], -1).view(1, -1, dims + 1)
+    grid = base.expand(size[0], -1, -1) @ theta.transpose(1, 2)
+    return grid.view(size[0], *size[2:], dims)
+
+
+def _line(n, align, like):
+    """n places from -1 to 1: at the corners' centres, or at the middles of n equal parts."""
+    if n == 1:
+        return _C.zeros(1, dtype=like.dtype, device=like.device)
+    line = _C.linspace(-1, 1, n, dtype=like.dtype, device=like.device)
+    return line if align else line * ((n - 1) / n)
+
+
+def grid_sample(input, grid, mode="bilinear", padding_mode="zeros", align_corners=None):
+    """Samples input at the points of grid, which run from -1 to 1 over the image."""
+    if mode not in ("bilinear", "nearest", "bicubic"):
+        raise ValueError(
+            f"grid_sample: mode must be 'bilinear', 'nearest' or 'bicubic', got {mode!r}"
+        )
+    if padding_mode not in ("zeros", "border", "reflection"):
+        raise ValueError(
+            "grid_sample: padding_mode must be 'zeros', 'border' or 'reflection', got "
+            f"{padding_mode!r}"
+        )
+    dims = input.dim() - 2
+    fits = dims in (2, 3) and grid.dim() == input.dim() and grid.shape[-1] == dims
+    if not fits or grid.shape[0] != input.shape[0]:
+        raise _C.ShapeError(
+            "grid_sample: an input (N, C, H, W) takes a grid (N, h, w, 2), and (N, C, D, H, W) a "
+            f"grid (N, d, h, w, 3); got {list(input.shape)} and {list(grid.shape)}"
+        )
+    if grid.dtype != input.dtype:
+        raise RuntimeError(
+            "grid_sample: input and grid must have the same dtype, got "
+            f"{input.dtype} and {grid.dtype}"
+        )
+    if mode == "bicubic" and dims == 3:
+        raise RuntimeError("grid_sample: mode 'bicubic' takes (N, C, H, W) only")
+    if min(input.shape[2:]) == 0:
+        raise RuntimeError(f"grid_sample: the image is empty, its shape is {list(input.shape)}")
+    return _Sampler(input, padding_mode, bool(align_corners)).sample(grid, mode)
+
+
+class _Sampler:
+    """Places of a grid as indices into the flattened image; the last dim of a grid is x first."""
+
+    def __init__(self, input, padding, align):
+        self.input, self.padding, self.align = input, padding, align
+        self.sizes = list(input.shape[2:])
+        self.flat = input.flatten(2)
+
+    def places(self, grid, clip):
+        """For each dim, slowest first, where the grid's points lie, in pixels."""
+        found = []
+        for d, n in enumerate(self.sizes):
+            x = grid[..., len(self.sizes) - 1 - d]
+            x = (x + 1) * ((n - 1) / 2) if self.align else ((x + 1) * n - 1) / 2
+            found.append(self.inside(x, n) if clip else x)
+        return found
+
+    def inside(self, x, n):
+        """Places brought into the image by the padding mode."""
+        if self.padding == "reflection":
+            low, span = (0.0, n - 1.0) if self.align else (-0.5, float(n))
+            if span <= 0:
+                x = x * 0
+            else:
+                x = (x - low).abs()
+                extra, flips = x.remainder(span), (x / span).floor()
+                x = _C.where(flips.remainder(2) == 0, extra + low, span - extra + low)
+        return x if self.padding == "zeros" else x.clamp(0, n - 1)
+
+    def take(self, places):
+        """The image at whole places, zero outside."""
+        index, valid = 0, None
+        for x, n in zip(places, self.sizes, strict=True):
+            inside = (x >= 0) & (x <= n - 1)
+            valid = inside if valid is None else valid & inside
+            index = index * n + _C.where(inside, x, _C.zeros_like(x)).to(_C.int64)
+        batch, channels = self.input.shape[:2]
+        shape = (batch, channels, *index.shape[1:])
+        index = index.reshape(batch, 1, -1).expand(batch, channels, -1)
+        values = self.flat.gather(2, index).view(shape)
+        return _C.where(valid.unsqueeze(1), values, _C.zeros((), dtype=values.dtype))
+
+    def sample(self, grid, mode):
+        if mode == "nearest":
+            return self.take([x.detach().round() for x in self.places(grid, True)])
+        places = self.places(grid, mode != "bicubic")
+        lows = [x.detach().floor() for x in places]
+        if mode == "bilinear":
+            taps = [
+                [(low, 1 - (x - low)), (low + 1, x - low)]
+                for x, low in zip(places, lows, strict=True)
+            ]
+        else:
+            taps = [
+                [(self.inside(low + k, n), _cubic(x - low - k)) for k in (-1, 0, 1, 2)]
+                for x, low, n in zip(places, lows, self.sizes, strict=True)
+            ]
+            taps = [[(x.round(), w) for x, w in axis] for axis in taps]
+        return self.weighted(taps, [], None)
+
+    def weighted(self, taps, places, weight):
+        """The sum over all choices of one tap a dim."""
+        if len(places) == len(taps):
+            return self.take(places) * weight.unsqueeze(1)
+        total = 0
+        for place, w in taps[len(places)]:
+            total = total + self.weighted(
+                taps, [*places, place], w if weight is None else weight * w
+            )
+        return total
+
+
+def _cubic(x):
+    """Keys' kernel with a = -0.75."""
+    x = x.abs()
+    near = (1.25 * x - 2.25) * x * x + 1
+    far = -0.75 * (((x - 5) * x + 8) * x - 4)
+    return _C.where(x <= 1, near, far)

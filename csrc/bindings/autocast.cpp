@@ -71,6 +71,23 @@ PyObject* set_dtype(PyObject*, PyObject* const* args, Py_ssize_t n, PyObject* kw
   });
 }
 
+PyObject* is_on(PyObject*, PyObject*) { return PyBool_FromLong(autocast_enabled()); }
+
+// _autocast_policy(name, device_type): "low", "float32", or None. For functions written in Python.
+PyObject* policy(PyObject*, PyObject* const* args, Py_ssize_t n, PyObject* kwnames) {
+  return guarded([&] {
+    constexpr const char* function = "_autocast_policy";
+    constexpr const char* names[] = {"name", "device_type"};
+    PyObject* a[2];
+    parse_arguments({function, names, 2, 2}, args, n, kwnames, a);
+    check(PyUnicode_Check(a[0]), ErrorKind::ArgumentType, function, "the name must be a str");
+    const auto found = autocast_policy(text_of(a[0]), device_type(function, a[1]));
+    if (found == AutocastPolicy::LowerPrecision) return PyUnicode_FromString("low");
+    if (found == AutocastPolicy::Float32) return PyUnicode_FromString("float32");
+    return none();
+  });
+}
+
 PyObject* is_cache_enabled(PyObject*, PyObject*) {
   return PyBool_FromLong(autocast_cache_enabled());
 }
@@ -99,6 +116,8 @@ PyMethodDef functions[] = {
      "get_autocast_dtype(device_type)\n--\n\nThe dtype that autocast casts to."},
     {"set_autocast_dtype", as_method(set_dtype), kFastcall,
      "set_autocast_dtype(device_type, dtype)\n--\n\nSets the dtype that autocast casts to."},
+    {"_is_autocast_on", is_on, METH_NOARGS, nullptr},
+    {"_autocast_policy", as_method(policy), kFastcall, nullptr},
     {"is_autocast_cache_enabled", is_cache_enabled, METH_NOARGS,
      "is_autocast_cache_enabled()\n--\n\nWhether cast weights are kept for a region."},
     {"set_autocast_cache_enabled", set_cache_enabled, METH_O,

@@ -120,12 +120,14 @@ DType widest(const OpEntry& entry, Value* args, DeviceType device) {
 }  // namespace
 
 bool autocast_enabled(DeviceType device) { return state().enabled[int(device)]; }
-void set_autocast_enabled(DeviceType device, bool on) {
-  State& s = state();
-  s.enabled[int(device)] = on;
+bool autocast_enabled() {
   bool any = false;
-  for (const bool e : s.enabled) any |= e;
-  intercept_for_autocast(any);
+  for (const bool e : state().enabled) any |= e;
+  return any;
+}
+void set_autocast_enabled(DeviceType device, bool on) {
+  state().enabled[int(device)] = on;
+  intercept_for_autocast(autocast_enabled());
 }
 DType autocast_dtype(DeviceType device) { return state().dtype[int(device)]; }
 void set_autocast_dtype(DeviceType device, DType dtype) { state().dtype[int(device)] = dtype; }

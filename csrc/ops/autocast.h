@@ -20,9 +20,10 @@ enum class AutocastPolicy : uint8_t {
   Float32ByOption,  // `dtype` is set to float32 where the caller left it open
   Widest,           // they get the widest dtype among them
 };
-AutocastPolicy autocast_policy(std::string_view op, DeviceType device);
+RUSH_API AutocastPolicy autocast_policy(std::string_view op, DeviceType device);
 
 RUSH_API bool autocast_enabled(DeviceType device);
+RUSH_API bool autocast_enabled();  // for any device
 RUSH_API void set_autocast_enabled(DeviceType device, bool on);
 RUSH_API DType autocast_dtype(DeviceType device);
 RUSH_API void set_autocast_dtype(DeviceType device, DType dtype);

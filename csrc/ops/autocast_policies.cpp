@@ -28,7 +28,7 @@ constexpr std::string_view kFloat32Cpu =
     "linalg_eigvals linalg_eigvalsh linalg_inv linalg_householder_product linalg_tensorinv "
     "linalg_tensorsolve fake_quantize_per_tensor_affine geqrf qr svd triangular_solve "
     "fractional_max_pool2d fractional_max_pool3d adaptive_max_pool3d linalg_qr linalg_cholesky_ex "
-    "linalg_svd linalg_eig linalg_eigh linalg_lstsq linalg_inv_ex";
+    "linalg_svd linalg_eig linalg_eigh linalg_lstsq linalg_inv_ex max_pool3d_with_indices";
 constexpr std::string_view kWidestCpu = "cat stack index_copy";
 
 constexpr std::string_view kLowerCuda =

@@ -40,6 +40,10 @@ RESULTS = {
     "int": ("int64", lambda a, b: rl.ones(2, 2, dtype=rl.int64) @ rl.ones(2, 2, dtype=rl.int64)),
     "out": ("float32", lambda a, b: rl.mm(a.detach(), b, out=rl.empty(4, 4))),
     "in place": ("float32", lambda a, b: a.detach().clone().addmm_(a.detach(), b)),
+    "mse_loss": ("float32", lambda a, b: rl.nn.functional.mse_loss(a @ b, a)),
+    "cross_entropy": ("float32", lambda a, b: rl.nn.functional.cross_entropy(a @ b, rl.arange(4))),
+    "nll_loss": ("float32", lambda a, b: rl.nn.functional.nll_loss(a @ b, rl.arange(4))),
+    "quantile": ("float32", lambda a, b: rl.quantile(a @ b, 0.5)),
     "linear": ("low", lambda a, b: rl.nn.functional.linear(a, b, b[0])),
 }
 

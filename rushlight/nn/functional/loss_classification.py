@@ -1,6 +1,7 @@
 """Losses of classifiers."""
 
 from rushlight import _C
+from rushlight._autocast import by_policy
 from rushlight.nn.functional._reduction import check_floating, check_reduction, resolve
 from rushlight.nn.functional._reduction import reduce as _reduce
 
@@ -54,6 +55,7 @@ def _read_target(name, target, classes, ignore_index):
     return target, counts
 
 
+@by_policy
 def nll_loss(
     input,
     target,
@@ -96,6 +98,7 @@ def _factors(like, target, counts, weight):
     return factors if counts is None else factors.masked_fill(~counts, 0)
 
 
+@by_policy
 def cross_entropy(
     input,
     target,
@@ -170,6 +173,7 @@ def _soft_cross_entropy(input, target, weight, ignore_index, reduction, label_sm
     return loss.sum() if reduction == "sum" else loss
 
 
+@by_policy
 def binary_cross_entropy(
     input, target, weight=None, size_average=None, reduce=None, reduction="mean"
 ):
@@ -208,6 +212,7 @@ def _floored_log(x):
     return x.masked_fill(~positive, 1).log().clamp(min=-100).masked_fill(~positive, -100)
 
 
+@by_policy
 def binary_cross_entropy_with_logits(
     input,
     target,

@@ -4,6 +4,7 @@ import math
 import warnings
 
 from rushlight import _C
+from rushlight._autocast import by_policy
 from rushlight._C import Tensor
 from rushlight.autograd import no_grad
 from rushlight.functional import broadcast_tensors
@@ -40,6 +41,7 @@ def _weighted(name, loss, weight, reduction, by_weight=True):
     return reduce(name, loss, reduction)
 
 
+@by_policy
 def l1_loss(
     input, target, size_average=None, reduce=None, reduction="mean", weight=None
 ):  # fmt: skip
@@ -49,6 +51,7 @@ def l1_loss(
     return _weighted("l1_loss", (input - target).abs(), weight, reduction)
 
 
+@by_policy
 def mse_loss(input, target, size_average=None, reduce=None, reduction="mean", weight=None):
     """(input - target)^2."""
     reduction = resolve(size_average, reduce, reduction)
@@ -58,6 +61,7 @@ def mse_loss(input, target, size_average=None, reduce=None, reduction="mean", we
     return _weighted("mse_loss", (input - target).square(), weight, reduction)
 
 
+@by_policy
 def smooth_l1_loss(
     input, target, size_average=None, reduce=None, reduction="mean", beta=1.0
 ):  # fmt: skip
@@ -75,6 +79,7 @@ def smooth_l1_loss(
     return _weighted("smooth_l1_loss", loss, None, reduction)
 
 
+@by_policy
 def huber_loss(input, target, reduction="mean", delta=1.0, weight=None):
     """delta times smooth_l1_loss with beta = delta."""
     input, target = _same_size("huber_loss", input, target)
@@ -86,6 +91,7 @@ def huber_loss(input, target, reduction="mean", delta=1.0, weight=None):
     return _weighted("huber_loss", loss, weight, reduction, by_weight=False)
 
 
+@by_policy
 def kl_div(
     input, target, size_average=None, reduce=None, reduction="mean", log_target=False
 ):  # fmt: skip
@@ -107,6 +113,7 @@ def kl_div(
     return _reduce("kl_div", loss, reduction)
 
 
+@by_policy
 def poisson_nll_loss(
     input,
     target,

@@ -74,7 +74,7 @@ test-python: build
 SITE := $(CURDIR)/$(SANITIZE)/site
 SANITIZE_ENV = LD_PRELOAD="$$($(CXX) -print-file-name=libasan.so) $$($(CXX) -print-file-name=libubsan.so)" \
 	ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1 UBSAN_OPTIONS=print_stacktrace=1 \
-	PYTHONMALLOC=malloc PYTHONPATH=$(SITE)
+	GLIBC_TUNABLES=glibc.rtld.optional_static_tls=16384 PYTHONMALLOC=malloc PYTHONPATH=$(SITE)
 
 sanitize: $(DEPS)
 	$(call configure,$(SANITIZE),-DRUSHLIGHT_SANITIZE='address;undefined' -DRUSHLIGHT_DEBUG=ON)

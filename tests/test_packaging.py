@@ -2,6 +2,7 @@
 
 import pathlib
 import re
+import struct
 import subprocess
 import sys
 import zlib
@@ -158,3 +159,19 @@ def test_every_mutex_has_a_rank():
     plain = re.compile(r"std::(recursive_|shared_|timed_)?mutex\b")
     own = {CSRC / "core" / "mutex.h", CSRC / "core" / "mutex.cpp"}
     assert [str(p) for p in cpp_files() if p not in own and plain.search(p.read_text())] == []
+
+
+def static_tls(path):
+    """Bytes of thread-local storage that a 64-bit ELF file asks for."""
+    data = path.read_bytes()
+    (at,) = struct.unpack_from("<Q", data, 0x20)
+    size, count = struct.unpack_from("<HH", data, 0x36)
+    headers = [struct.unpack_from("<IIQQQQQQ", data, at + i * size) for i in range(count)]
+    return sum(h[6] for h in headers if h[0] == 7)  # PT_TLS
+
+
+def test_thread_local_storage_is_small():
+    """Ours is addressed directly, and libraries loaded late share a reserve of about 1,600 bytes:
+    past it, the import fails beside others that do the same."""
+    module = pathlib.Path(rushlight._C.__file__)
+    assert 0 < static_tls(LIBRARY) + static_tls(module) <= 1024

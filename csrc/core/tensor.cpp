@@ -13,20 +13,31 @@ namespace {
 
 // Note [Free list of tensor objects]
 // A tiny op spends a visible part of its time in making and freeing one TensorImpl, so each thread
-// keeps some. The list is plain data (no constructor, hence no guard on access); a helper object
-// with a destructor empties it at thread exit.
+// keeps some, linked through their own memory. The list is plain data (no constructor, hence no
+// guard on access) and small: initial-exec variables of all libraries share a scant reserve. A
+// helper object with a destructor empties it at thread exit.
 struct FreeList {
   static constexpr int kCapacity = 64;
+  struct Link {
+    Link* next;
+  };
+  Link* first;
   int count;
   bool closed;
-  void* slots[kCapacity];
+
+  void* pop() {
+    Link* p = first;
+    first = p->next;
+    --count;
+    return p;
+  }
 };
 thread_local FreeList t_free __attribute__((tls_model("initial-exec")));
 
 struct FreeListCleaner {
   ~FreeListCleaner() {
     t_free.closed = true;
-    while (t_free.count > 0) ::operator delete(t_free.slots[--t_free.count]);
+    while (t_free.first) ::operator delete(t_free.pop());
   }
 };
 
@@ -35,7 +46,8 @@ void keep(void* p) noexcept {
   if (t_free.closed || t_free.count == FreeList::kCapacity) {
     ::operator delete(p);
   } else {
-    t_free.slots[t_free.count++] = p;
+    t_free.first = new (p) FreeList::Link{t_free.first};
+    ++t_free.count;
   }
 }
 
@@ -68,7 +80,7 @@ int64_t reach(IntList sizes, IntList strides, int64_t offset, int64_t item) {
 }  // namespace
 
 TensorImpl* TensorImpl::create() {
-  void* p = t_free.count > 0 ? t_free.slots[--t_free.count] : ::operator new(sizeof(TensorImpl));
+  void* p = t_free.first ? t_free.pop() : ::operator new(sizeof(TensorImpl));
   return new (p) TensorImpl();
 }
 

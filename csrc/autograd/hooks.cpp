@@ -132,6 +132,7 @@ void retain_grad(const Tensor& t) {
   TensorHooks& hooks = tensor_hooks(t);
   NodeExtras& extras = node->make_extras();
   std::lock_guard lock(g_hooks);
+  t.impl()->set(TensorImpl::kRetainsGrad, true);
   hooks.retained = Ref<RetainedGrad>::adopt(new RetainedGrad(t.impl()));
   extras.retained.push_back({grad_meta(t).slot, hooks.retained});
 }

@@ -46,6 +46,8 @@ inline constexpr uint64_t kLeafSequence = UINT64_MAX;
 
 class RUSH_API Node : public Counted<Node> {
  public:
+  static constexpr bool seen_by_pointers() { return true; }  // a leaf remembers its accumulator
+
   enum Trait : uint8_t {
     // apply() may run a user's code: the engine then takes no lock around it, see
     // Note [One thread a node].

@@ -9,14 +9,18 @@
 namespace rush {
 
 // Base of counted objects. T must offer `static void destroy(T*) noexcept`, called by the last
-// release.
+// release. A T that plain pointers may lead to (see try_retain) says so by seen_by_pointers().
 template <class T>
 class Counted {
  public:
   void retain() const noexcept { refs_.fetch_add(1, std::memory_order_relaxed); }
   void release() const noexcept {
-    // A sole owner needs no atomic write: nobody else can see the object any more.
-    if (refs_.load(std::memory_order_acquire) == 1) {
+    // A sole owner needs no atomic write: nobody else can see the object any more. Unless a plain
+    // pointer leads to it, whose holder may come between the look and the write.
+    bool sole = refs_.load(std::memory_order_acquire) == 1;
+    if constexpr (requires(const T* t) { t->seen_by_pointers(); })
+      sole = sole && !static_cast<const T*>(this)->seen_by_pointers();
+    if (sole) {
       refs_.store(0, std::memory_order_relaxed);
       T::destroy(const_cast<T*>(static_cast<const T*>(this)));
     } else if (refs_.fetch_sub(1, std::memory_order_acq_rel) == 1) {
@@ -26,6 +30,7 @@ class Counted {
   // For holders of a plain pointer that is cleared by destroy(): false when the last reference is
   // already gone.
   bool try_retain() const noexcept {
+    static_assert(requires(const T* t) { t->seen_by_pointers(); });
     uint32_t n = refs_.load(std::memory_order_acquire);
     while (n != 0 && !refs_.compare_exchange_weak(n, n + 1, std::memory_order_acq_rel)) {
     }

@@ -96,7 +96,7 @@ def test_given_and_missing_gradients_mix():
 
 
 def test_no_roots_is_nothing_to_do():
-    rl.autograd.backward([], [])
+    assert rl.autograd.backward([], []) is None
 
 
 def test_a_leaf_is_its_own_root():

@@ -128,7 +128,6 @@ def test_what_is_not_here_is_said():
     assert "torch._utils._rebuild_parameter" not in names
 
 
-@pytest.mark.skipif(not hasattr(rl.nn, "BatchNorm1d"), reason="there are no modules yet")
 def test_a_whole_model_with_the_users_trust():
     model = rl.load(DATA / "whole_model.pt", weights_only=False)
     assert type(model) is rl.nn.Sequential

@@ -188,7 +188,6 @@ def test_overlaps_that_nothing_covers(path):
         safetensors.save_model(Chained(), path)
 
 
-@pytest.mark.skipif(not hasattr(rl.nn, "Linear"), reason="there are no modules yet")
 def test_a_module(path):
     model = rl.nn.Sequential(rl.nn.Linear(3, 3), rl.nn.Linear(3, 3))
     model[1].weight = model[0].weight

@@ -10,8 +10,6 @@ from rushlight.nn.functional.loss_margin import *
 from rushlight.nn.functional.loss_regression import *
 from rushlight.nn.functional.norm import *
 from rushlight.nn.functional.padding import pad
-
-from rushlight.nn.functional.fused_norm import *  # isort: skip (after norm: in its place)
 from rushlight.nn.functional.pooling import *
 from rushlight.nn.functional.shuffle import *
 from rushlight.nn.functional.vision import *

@@ -207,6 +207,7 @@ void rethrow_named(const char* op, const Error& e) {
   const std::string& text = e.message();
   std::string_view base = op;  // in-place forms go by the name of the op
   if (base.size() > 1 && base.ends_with('_')) base.remove_suffix(1);
+  if (base.size() > 1 && base.starts_with('_')) base.remove_prefix(1);  // ours, called by Python
   for (size_t at = text.find(base); at != std::string::npos; at = text.find(base, at + 1)) {
     size_t end = at + base.size();
     if (end < text.size() && text[end] == '_') ++end;

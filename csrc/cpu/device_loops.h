@@ -3,6 +3,7 @@
 
 #include <span>
 
+#include "core/generator.h"
 #include "core/tensor.h"
 #include "functors/fns.h"
 
@@ -10,6 +11,7 @@ namespace rush {
 
 enum class ReduceFn : uint8_t;
 enum class ScanFn : uint8_t;
+enum class RandomFn : uint8_t;
 using ParamSpan = std::span<const Scalar>;
 
 // `compute` is the type the functor works in, already settled (never float16 or bfloat16).
@@ -19,7 +21,8 @@ struct DeviceLoops {
                  DType compute) = nullptr;
   void (*ternary)(TernaryFn, const Tensor& a, const Tensor& b, const Tensor& c, const Tensor& out,
                   ParamSpan, DType compute) = nullptr;
-  void (*copy)(const Tensor& src, const Tensor& dst) = nullptr;  // both on this device
+  // Either of them is on this device, the other perhaps on the host.
+  void (*copy)(const Tensor& src, const Tensor& dst, bool non_blocking) = nullptr;
   void (*fill)(const Tensor& dst, const Scalar& value) = nullptr;
   void (*reduce)(ReduceFn, const Tensor& x, const Tensor& out, ParamSpan) = nullptr;
   void (*reduce_var)(const Tensor& x, const Tensor& out, double correction, bool take_sqrt,
@@ -28,6 +31,13 @@ struct DeviceLoops {
                      int64_t dim) = nullptr;
   void (*scan)(ScanFn, const Tensor& x, const Tensor& out, const Tensor* indices,
                int64_t dim) = nullptr;
+  void (*random)(RandomFn, const Tensor& out, RandomCall, double a, double b) = nullptr;
+  void (*random_int)(const Tensor& out, RandomCall, int64_t from, uint64_t range) = nullptr;
+  void (*gemm)(const Tensor& a, const Tensor& b, const Tensor& out, const Scalar& alpha,
+               const Scalar& beta) = nullptr;
+  void (*gemv)(const Tensor& a, const Tensor& x, const Tensor& out, const Scalar& alpha,
+               const Scalar& beta) = nullptr;
+  void (*dot)(const Tensor& a, const Tensor& b, const Tensor& out) = nullptr;
 };
 
 namespace detail {

@@ -105,7 +105,7 @@ void resolve(const char* op, const Tensor& self, const Entry& e, std::vector<Sin
                    self.strides()[size_t(e.dim)]});
     return;
   }
-  const NonzeroCounts nonzero(contiguous_data(e.tensor));
+  const NonzeroCounts nonzero(contiguous_data(host_data(e.tensor)));
   const IntList sizes = IntList(self.sizes()).subspan(size_t(e.dim), size_t(e.dims)),
                 strides = IntList(self.strides()).subspan(size_t(e.dim), size_t(e.dims));
   Dims flat;

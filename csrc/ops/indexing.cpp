@@ -293,7 +293,7 @@ struct TakeAlongDim {
  private:
   // Negative indices count from the end; most callers have none.
   static Tensor counted_from_start(const Tensor& indices, int64_t size) {
-    if (indices.is_meta() || !any_negative(contiguous_data(indices))) return indices;
+    if (indices.is_meta() || !any_negative(contiguous_data(host_data(indices)))) return indices;
     return where(lt(indices, wrap_number(0)), indices + Scalar(size), indices);
   }
   static bool any_negative(const Tensor& t) {
@@ -311,7 +311,8 @@ struct UnravelIndex {
       check(s >= 0, ErrorKind::Value, name, "sizes must not be negative, got ", shape);
     check(!indices.is_meta(), ErrorKind::NotImplemented, name, "a meta tensor has no values");
     std::vector<Tensor> coordinates(shape.size());
-    Tensor rest = clone_data(convert_data(indices, DType::Int64), MemoryFormat::Contiguous);
+    Tensor rest =
+        clone_data(convert_data(host_data(indices), DType::Int64), MemoryFormat::Contiguous);
     auto* r = rest.data<int64_t>();
     for (size_t d = shape.size(); d-- > 0;) {
       check(shape[d] > 0 || rest.numel() == 0, ErrorKind::Value, name, "shape ", shape,
@@ -325,6 +326,7 @@ struct UnravelIndex {
         r[i] = q;
       }
     }
+    for (Tensor& c : coordinates) c = placed(c, indices.device());
     return coordinates;
   }
 };

@@ -23,10 +23,10 @@ void check_has_values(const char* op, const Tensor& x) {
 
 Tensor coordinates(const char* op, const Tensor& self) {
   check_has_values(op, self);
-  const NonzeroCounts nonzero(contiguous_data(self));
+  const NonzeroCounts nonzero(contiguous_data(host_data(self)));
   Tensor out = make_tensor(Dims{nonzero.total(), self.dim()}, DType::Int64);
   nonzero.write_coordinates(out.data<int64_t>(), self.dim(), 1);
-  return out;
+  return placed(out, self.device());
 }
 
 }  // namespace
@@ -120,10 +120,11 @@ struct WhereNonzero {
     // A 0-d tensor counts as one with a single element.
     const Tensor x =
         condition.dim() == 0 ? condition.alias(Dims{1}, Dims{1}, condition.offset()) : condition;
-    const NonzeroCounts nonzero(contiguous_data(x));
+    const NonzeroCounts nonzero(contiguous_data(host_data(x)));
     const int64_t n = nonzero.total();
-    const Tensor columns = make_tensor(Dims{x.dim(), n}, DType::Int64);
-    nonzero.write_coordinates(columns.data<int64_t>(), 1, n);
+    const Tensor on_host = make_tensor(Dims{x.dim(), n}, DType::Int64);
+    nonzero.write_coordinates(on_host.data<int64_t>(), 1, n);
+    const Tensor columns = placed(on_host, x.device());
     std::vector<Tensor> result;
     for (int64_t d = 0; d < x.dim(); ++d)
       result.push_back(make_tensor(columns.storage(), Dims{n}, Dims{1}, d * n, DType::Int64));

@@ -17,6 +17,7 @@ RandomCall next_call(Generator* generator) {
 
 // Overwritten values do not matter: the gradient of the old ones is zero.
 struct Overwrites {
+  static constexpr bool any_device = true;
   template <class... A>
   static Grads grad(const Ctx&, const Tensor& g, const A&...) {
     return {zeros_like(g)};

@@ -449,6 +449,7 @@ struct RepeatInterleaveCounts {
           repeats.sizes());
     check(!repeats.is_meta(), ErrorKind::NotImplemented, name,
           "the result's size depends on the counts, which a meta tensor does not hold");
+    if (repeats.is_cuda()) return placed(call(host_data(repeats), output_size), repeats.device());
     const Tensor counts = contiguous_data(
         repeats.dtype() == DType::Int64 ? repeats : convert_data(repeats, DType::Int64));
     const int64_t* c = counts.data<int64_t>();

@@ -28,6 +28,7 @@ Tensor variance_slope(const Tensor& x, const char* op, const std::optional<IntLi
 
 struct VarCorrection {
   static constexpr const char* name = "var";
+  static constexpr bool any_device = true;
   static Spec check(const Tensor& x, const std::optional<IntList>& dim,
                     const std::optional<Scalar>&, bool keepdim) {
     check_variance(name, x);
@@ -47,6 +48,7 @@ struct VarCorrection {
 
 struct StdCorrection {
   static constexpr const char* name = "std";
+  static constexpr bool any_device = true;
   static Spec check(const Tensor& x, const std::optional<IntList>& dim,
                     const std::optional<Scalar>& c, bool keepdim) {
     check_variance(name, x);
@@ -138,6 +140,7 @@ struct StdMeanDim {
 
 struct VectorNorm {
   static constexpr const char* name = "norm";
+  static constexpr bool any_device = true;
   static Spec check(const Tensor& x, const Scalar& ord, const std::optional<IntList>& dim,
                     bool keepdim, std::optional<DType> dtype) {
     const DType t = dtype.value_or(x.dtype());
@@ -213,6 +216,7 @@ Tensor column(const Tensor& x, int64_t dim, DType dtype) {
 
 struct SoftmaxAs {
   static constexpr const char* name = "softmax";
+  static constexpr bool any_device = true;
   static constexpr bool in_place_safe = true;
   static Spec check(const Tensor& x, int64_t dim) {
     wrap_dim(name, dim, x.dim());
@@ -240,6 +244,7 @@ struct SoftmaxAs {
 
 struct LogSoftmaxAs {
   static constexpr const char* name = "log_softmax";
+  static constexpr bool any_device = true;
   static constexpr bool in_place_safe = true;
   static Spec check(const Tensor& x, int64_t dim) {
     wrap_dim(name, dim, x.dim());

@@ -91,12 +91,12 @@ struct CatArgs {
 struct ReduceArgs {
   const void* in;
   void* out;
-  void* second;   // arg reductions: the winners' values, or null
+  void* second;   // the winners' values of arg reductions, the means of variances; or null
   void* partial;  // [segments][outputs] of the fold's Acc when segments > 1, else unused
   i64 outputs, n;
   i64 segment;  // elements a segment; a multiple of the vector width
   i32 segments;
-  double count;  // what a mean divides by
+  double count;  // what a mean or a variance divides by
 };
 
 // The first bad index of the first launch that met one; the host resets it and raises from it at

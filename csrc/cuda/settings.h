@@ -1,0 +1,17 @@
+// settings.h: switches of the GPU's libraries, with PyTorch's meaning and defaults.
+#pragma once
+
+#include <atomic>
+
+#include "core/export.h"
+
+namespace rush::cuda {
+
+struct Settings {
+  std::atomic<bool> matmul_tf32{false};       // float32 products in 10-bit mantissas
+  std::atomic<bool> convolution_tf32{true};
+  std::atomic<bool> cudnn_enabled{true}, cudnn_benchmark{false}, cudnn_deterministic{false};
+};
+RUSH_API Settings& settings();
+
+}  // namespace rush::cuda

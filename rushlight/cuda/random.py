@@ -1,0 +1,49 @@
+"""Random numbers on GPUs. There is one generator for all devices, so that a seed gives the same
+numbers everywhere; these names are those of PyTorch, and all mean that generator."""
+
+from rushlight import random as _random
+from rushlight.cuda._devices import device_count
+
+
+def manual_seed(seed):
+    """Seeds the generator of all devices."""
+    _random.manual_seed(int(seed))
+
+
+def manual_seed_all(seed):
+    """Seeds the generator of all devices."""
+    manual_seed(seed)
+
+
+def seed():
+    """Seeds the generator from the system's entropy."""
+    _random.seed()
+
+
+seed_all = seed
+
+
+def initial_seed():
+    """The seed of the generator."""
+    return _random.initial_seed()
+
+
+def get_rng_state(device="cuda"):
+    """The state of the generator as a tensor of bytes."""
+    return _random.get_rng_state()
+
+
+def get_rng_state_all():
+    """A list with the state for each GPU."""
+    return [get_rng_state() for _ in range(device_count())]
+
+
+def set_rng_state(new_state, device="cuda"):
+    """Puts the generator into a state from get_rng_state."""
+    _random.set_rng_state(new_state)
+
+
+def set_rng_state_all(new_states):
+    """Puts the generator into the last of the states."""
+    for state in new_states:
+        set_rng_state(state)

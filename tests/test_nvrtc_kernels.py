@@ -166,6 +166,11 @@ def index_kernels():
     for t in CPP:
         fns = ["Set", "Add", "Mul"] + (["Max", "Min"] if t not in COMPLEX else [])
         yield t, [f"rush::scatter<rush::Scatter{fn}, {CPP[t]}, rush::u32>" for fn in fns]
+        each = [fn for fn in fns if t != "c128" or fn in ("Set", "Add")]
+        yield (
+            f"{t} each",
+            [f"rush::scatter_each<rush::Scatter{fn}, {CPP[t]}, rush::u32>" for fn in each],
+        )
 
 
 def reduce_of(fold, x, out):
@@ -189,6 +194,9 @@ def reduce_kernels():
         if t not in COMPLEX:
             folds += [(f"Max<{own}>", t), (f"Min<{own}>", t)]
             folds += [(f"ArgMax<{own}>", "i64"), (f"ArgMin<{own}>", "i64")]
+        if t in FLOATS:
+            names = "Norm1 Norm2 NormInf NormNegInf LogSumExp Var Std".split()
+            folds += [(f"{name}<{own}>", t) for name in names]
         yield t, [name for fold, o in folds for name in reduce_of(fold, t, o)]
 
 

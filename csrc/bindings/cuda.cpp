@@ -4,9 +4,9 @@
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
 
-#include "bindings/python.h"
 #include "bindings/autograd.h"
 #include "bindings/handle.h"
+#include "bindings/python.h"
 #include "core/modes.h"
 #include "cuda/device.h"
 #include "cuda/kernel_cache.h"

@@ -36,8 +36,8 @@ void Sha256::block(const uint8_t* p) {
   for (int i = 0; i < 64; ++i) {
     const uint32_t x = h + (std::rotr(e, 6) ^ std::rotr(e, 11) ^ std::rotr(e, 25)) +
                        ((e & f) ^ (~e & g)) + kRounds[size_t(i)] + w[i];
-    const uint32_t y = (std::rotr(a, 2) ^ std::rotr(a, 13) ^ std::rotr(a, 22)) +
-                       ((a & b) ^ (a & c) ^ (b & c));
+    const uint32_t y =
+        (std::rotr(a, 2) ^ std::rotr(a, 13) ^ std::rotr(a, 22)) + ((a & b) ^ (a & c) ^ (b & c));
     h = g, g = f, f = e, e = d + x, d = c, c = b, b = a, a = x + y;
   }
   const uint32_t sums[] = {a, b, c, d, e, f, g, h};

@@ -12,6 +12,9 @@ namespace rush {
 enum class ReduceFn : uint8_t;
 enum class ScanFn : uint8_t;
 enum class RandomFn : uint8_t;
+enum class ScatterFn : uint8_t;
+struct IndexRange;
+struct ScatterLines;
 using ParamSpan = std::span<const Scalar>;
 
 // `compute` is the type the functor works in, already settled (never float16 or bfloat16).
@@ -38,6 +41,12 @@ struct DeviceLoops {
   void (*gemv)(const Tensor& a, const Tensor& x, const Tensor& out, const Scalar& alpha,
                const Scalar& beta) = nullptr;
   void (*dot)(const Tensor& a, const Tensor& b, const Tensor& out) = nullptr;
+  void (*check_indices)(const Tensor& index, const IndexRange& range) = nullptr;
+  void (*read_at)(const Tensor& out, const Tensor& source, const Tensor& index,
+                  const IndexRange& range) = nullptr;
+  void (*add_offsets)(const Tensor& offsets, const Tensor& index, int64_t size,
+                      int64_t stride) = nullptr;
+  void (*scatter)(ScatterFn, const ScatterLines& lines, const Scalar& alpha) = nullptr;
 };
 
 namespace detail {

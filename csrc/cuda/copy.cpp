@@ -98,8 +98,7 @@ void copy_on_device(const Tensor& src, const Tensor& dst) {
   Walk<2> walk;
   if (!flat) {
     walk = walk_over<2>({dst.impl(), src.impl()});
-    flat = walk.dims == 0 ||
-           (walk.dims == 1 && walk.strides[0] == std::array<int64_t, 2>{1, 1});
+    flat = walk.dims == 0 || (walk.dims == 1 && walk.strides[0] == std::array<int64_t, 2>{1, 1});
   }
   if (flat && src.dtype() == dst.dtype()) {
     if (src.data() == dst.data()) return;
@@ -254,8 +253,7 @@ void fill(const Tensor& dst, const Scalar& value) {
   }
   const auto type = uint64_t(dst.dtype());
   if (flat) {
-    const int64_t width =
-        is_aligned(dst.data(), 16) ? 16 / dst.element_size() : 1;
+    const int64_t width = is_aligned(dst.data(), 16) ? 16 / dst.element_size() : 1;
     const FillArgs args{n, dst.data(), number};
     launch(kFill, uint64_t(std::countr_zero(uint64_t(width))) << 4 | type, device,
            blocks_for((n + width - 1) / width, device), {kThreads}, args);

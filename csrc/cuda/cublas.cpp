@@ -16,7 +16,7 @@ Library open() {
   void* library = open_library({"libcublasLt.so.13", "libcublasLt.so.12"},
                                {"nvidia/cu13/lib", "nvidia/cublas/lib", ""});
   bool whole = library != nullptr;
-#define RUSH_LOAD(symbol, name, params)                                           \
+#define RUSH_LOAD(symbol, name, params)                                          \
   l.name = reinterpret_cast<decltype(l.name)>(library_symbol(library, #symbol)); \
   whole = whole && l.name;
   RUSH_CUBLASLT(RUSH_LOAD)

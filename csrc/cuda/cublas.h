@@ -40,28 +40,29 @@ struct Heuristic {
 };
 
 // X(symbol, name here, parameters); all return a status, 0 is success.
-#define RUSH_CUBLASLT(X)                                                                          \
-  X(cublasLtCreate, Create, (Handle * handle))                                                    \
-  X(cublasLtMatmulDescCreate, DescCreate, (MatmulDesc * desc, ComputeType compute, DataType scale)) \
-  X(cublasLtMatmulDescDestroy, DescDestroy, (MatmulDesc desc))                                    \
-  X(cublasLtMatmulDescSetAttribute, DescSet,                                                      \
-    (MatmulDesc desc, DescAttribute which, const void* value, size_t size))                       \
-  X(cublasLtMatrixLayoutCreate, LayoutCreate,                                                     \
-    (Layout * layout, DataType type, uint64_t rows, uint64_t cols, int64_t ld))                   \
-  X(cublasLtMatrixLayoutDestroy, LayoutDestroy, (Layout layout))                                  \
-  X(cublasLtMatrixLayoutSetAttribute, LayoutSet,                                                  \
-    (Layout layout, LayoutAttribute which, const void* value, size_t size))                       \
-  X(cublasLtMatmulPreferenceCreate, PreferenceCreate, (Preference * preference))                  \
-  X(cublasLtMatmulPreferenceDestroy, PreferenceDestroy, (Preference preference))                  \
-  X(cublasLtMatmulPreferenceSetAttribute, PreferenceSet,                                          \
-    (Preference preference, PreferenceAttribute which, const void* value, size_t size))           \
-  X(cublasLtMatmulAlgoGetHeuristic, GetHeuristic,                                                 \
-    (Handle handle, MatmulDesc desc, Layout a, Layout b, Layout c, Layout d,                      \
-     Preference preference, int wanted, Heuristic* results, int* found))                          \
-  X(cublasLtMatmul, Matmul,                                                                       \
-    (Handle handle, MatmulDesc desc, const void* alpha, const void* a, Layout a_layout,           \
-     const void* b, Layout b_layout, const void* beta, const void* c, Layout c_layout, void* d,   \
-     Layout d_layout, const Algorithm* algorithm, void* workspace, size_t workspace_bytes,        \
+#define RUSH_CUBLASLT(X)                                                                        \
+  X(cublasLtCreate, Create, (Handle * handle))                                                  \
+  X(cublasLtMatmulDescCreate, DescCreate,                                                       \
+    (MatmulDesc * desc, ComputeType compute, DataType scale))                                   \
+  X(cublasLtMatmulDescDestroy, DescDestroy, (MatmulDesc desc))                                  \
+  X(cublasLtMatmulDescSetAttribute, DescSet,                                                    \
+    (MatmulDesc desc, DescAttribute which, const void* value, size_t size))                     \
+  X(cublasLtMatrixLayoutCreate, LayoutCreate,                                                   \
+    (Layout * layout, DataType type, uint64_t rows, uint64_t cols, int64_t ld))                 \
+  X(cublasLtMatrixLayoutDestroy, LayoutDestroy, (Layout layout))                                \
+  X(cublasLtMatrixLayoutSetAttribute, LayoutSet,                                                \
+    (Layout layout, LayoutAttribute which, const void* value, size_t size))                     \
+  X(cublasLtMatmulPreferenceCreate, PreferenceCreate, (Preference * preference))                \
+  X(cublasLtMatmulPreferenceDestroy, PreferenceDestroy, (Preference preference))                \
+  X(cublasLtMatmulPreferenceSetAttribute, PreferenceSet,                                        \
+    (Preference preference, PreferenceAttribute which, const void* value, size_t size))         \
+  X(cublasLtMatmulAlgoGetHeuristic, GetHeuristic,                                               \
+    (Handle handle, MatmulDesc desc, Layout a, Layout b, Layout c, Layout d,                    \
+     Preference preference, int wanted, Heuristic* results, int* found))                        \
+  X(cublasLtMatmul, Matmul,                                                                     \
+    (Handle handle, MatmulDesc desc, const void* alpha, const void* a, Layout a_layout,         \
+     const void* b, Layout b_layout, const void* beta, const void* c, Layout c_layout, void* d, \
+     Layout d_layout, const Algorithm* algorithm, void* workspace, size_t workspace_bytes,      \
      CUstream stream))
 
 struct Library {

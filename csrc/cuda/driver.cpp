@@ -24,7 +24,7 @@ Driver open() {
     return d;
   }
   const char* absent = nullptr;
-#define RUSH_LOAD(symbol, name, params)                                  \
+#define RUSH_LOAD(symbol, name, params)                                          \
   d.name = reinterpret_cast<decltype(d.name)>(library_symbol(library, #symbol)); \
   if (!d.name && !absent) absent = #symbol;
   RUSH_CUDA_DRIVER(RUSH_LOAD)

@@ -38,58 +38,58 @@ struct CUuuid {
 };
 
 // X(symbol in the library, name here, parameters)
-#define RUSH_CUDA_DRIVER(X)                                                                       \
-  X(cuInit, Init, (unsigned flags))                                                               \
-  X(cuDriverGetVersion, DriverGetVersion, (int* version))                                         \
-  X(cuGetErrorName, GetErrorName, (CUresult error, const char** text))                            \
-  X(cuGetErrorString, GetErrorString, (CUresult error, const char** text))                        \
-  X(cuDeviceGetCount, DeviceGetCount, (int* count))                                               \
-  X(cuDeviceGet, DeviceGet, (CUdevice * device, int ordinal))                                     \
-  X(cuDeviceGetName, DeviceGetName, (char* name, int room, CUdevice device))                      \
-  X(cuDeviceGetUuid_v2, DeviceGetUuid, (CUuuid * uuid, CUdevice device))                          \
-  X(cuDeviceGetAttribute, DeviceGetAttribute, (int* value, int attribute, CUdevice device))       \
-  X(cuDeviceTotalMem_v2, DeviceTotalMem, (size_t * nbytes, CUdevice device))                      \
-  X(cuDeviceCanAccessPeer, DeviceCanAccessPeer, (int* can, CUdevice device, CUdevice peer))       \
-  X(cuDevicePrimaryCtxRetain, DevicePrimaryCtxRetain, (CUcontext * context, CUdevice device))     \
-  X(cuCtxSetCurrent, CtxSetCurrent, (CUcontext context))                                          \
-  X(cuCtxGetCurrent, CtxGetCurrent, (CUcontext * context))                                        \
-  X(cuCtxSynchronize, CtxSynchronize, ())                                                         \
-  X(cuMemGetInfo_v2, MemGetInfo, (size_t * free, size_t* total))                                  \
-  X(cuMemAlloc_v2, MemAlloc, (CUdeviceptr * p, size_t nbytes))                                    \
-  X(cuMemFree_v2, MemFree, (CUdeviceptr p))                                                       \
-  X(cuMemHostAlloc, MemHostAlloc, (void** p, size_t nbytes, unsigned flags))                      \
-  X(cuMemFreeHost, MemFreeHost, (void* p))                                                        \
-  X(cuMemcpyAsync, MemcpyAsync, (CUdeviceptr to, CUdeviceptr from, size_t nbytes, CUstream s))    \
-  X(cuMemcpyHtoDAsync_v2, MemcpyHtoDAsync,                                                        \
-    (CUdeviceptr to, const void* from, size_t nbytes, CUstream stream))                           \
-  X(cuMemcpyDtoHAsync_v2, MemcpyDtoHAsync,                                                        \
-    (void* to, CUdeviceptr from, size_t nbytes, CUstream stream))                                 \
-  X(cuMemsetD8Async, MemsetD8Async, (CUdeviceptr p, unsigned char byte, size_t n, CUstream s))    \
-  X(cuStreamCreateWithPriority, StreamCreate, (CUstream * stream, unsigned flags, int priority))  \
-  X(cuStreamDestroy_v2, StreamDestroy, (CUstream stream))                                         \
-  X(cuStreamSynchronize, StreamSynchronize, (CUstream stream))                                    \
-  X(cuStreamQuery, StreamQuery, (CUstream stream))                                                \
-  X(cuStreamWaitEvent, StreamWaitEvent, (CUstream stream, CUevent event, unsigned flags))         \
-  X(cuStreamBeginCapture_v2, StreamBeginCapture, (CUstream stream, int mode))                     \
-  X(cuStreamEndCapture, StreamEndCapture, (CUstream stream, CUgraph * graph))                     \
-  X(cuStreamIsCapturing, StreamIsCapturing, (CUstream stream, int* status))                       \
-  X(cuGraphInstantiateWithFlags, GraphInstantiate,                                                \
-    (CUgraphExec * exec, CUgraph graph, unsigned long long flags))                                \
-  X(cuGraphLaunch, GraphLaunch, (CUgraphExec exec, CUstream stream))                              \
-  X(cuGraphExecDestroy, GraphExecDestroy, (CUgraphExec exec))                                     \
-  X(cuGraphDestroy, GraphDestroy, (CUgraph graph))                                                \
-  X(cuEventCreate, EventCreate, (CUevent * event, unsigned flags))                                \
-  X(cuEventDestroy_v2, EventDestroy, (CUevent event))                                             \
-  X(cuEventRecord, EventRecord, (CUevent event, CUstream stream))                                 \
-  X(cuEventQuery, EventQuery, (CUevent event))                                                    \
-  X(cuEventSynchronize, EventSynchronize, (CUevent event))                                        \
-  X(cuEventElapsedTime, EventElapsedTime, (float* milliseconds, CUevent begin, CUevent end))      \
-  X(cuModuleLoadData, ModuleLoadData, (CUmodule * module, const void* image))                     \
-  X(cuModuleUnload, ModuleUnload, (CUmodule module))                                              \
-  X(cuModuleGetFunction, ModuleGetFunction, (CUfunction * f, CUmodule module, const char* name))  \
-  X(cuFuncSetAttribute, FuncSetAttribute, (CUfunction f, int attribute, int value))               \
-  X(cuLaunchKernel, LaunchKernel,                                                                 \
-    (CUfunction f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz,  \
+#define RUSH_CUDA_DRIVER(X)                                                                      \
+  X(cuInit, Init, (unsigned flags))                                                              \
+  X(cuDriverGetVersion, DriverGetVersion, (int* version))                                        \
+  X(cuGetErrorName, GetErrorName, (CUresult error, const char** text))                           \
+  X(cuGetErrorString, GetErrorString, (CUresult error, const char** text))                       \
+  X(cuDeviceGetCount, DeviceGetCount, (int* count))                                              \
+  X(cuDeviceGet, DeviceGet, (CUdevice * device, int ordinal))                                    \
+  X(cuDeviceGetName, DeviceGetName, (char* name, int room, CUdevice device))                     \
+  X(cuDeviceGetUuid_v2, DeviceGetUuid, (CUuuid * uuid, CUdevice device))                         \
+  X(cuDeviceGetAttribute, DeviceGetAttribute, (int* value, int attribute, CUdevice device))      \
+  X(cuDeviceTotalMem_v2, DeviceTotalMem, (size_t* nbytes, CUdevice device))                      \
+  X(cuDeviceCanAccessPeer, DeviceCanAccessPeer, (int* can, CUdevice device, CUdevice peer))      \
+  X(cuDevicePrimaryCtxRetain, DevicePrimaryCtxRetain, (CUcontext * context, CUdevice device))    \
+  X(cuCtxSetCurrent, CtxSetCurrent, (CUcontext context))                                         \
+  X(cuCtxGetCurrent, CtxGetCurrent, (CUcontext * context))                                       \
+  X(cuCtxSynchronize, CtxSynchronize, ())                                                        \
+  X(cuMemGetInfo_v2, MemGetInfo, (size_t* free, size_t* total))                                  \
+  X(cuMemAlloc_v2, MemAlloc, (CUdeviceptr * p, size_t nbytes))                                   \
+  X(cuMemFree_v2, MemFree, (CUdeviceptr p))                                                      \
+  X(cuMemHostAlloc, MemHostAlloc, (void** p, size_t nbytes, unsigned flags))                     \
+  X(cuMemFreeHost, MemFreeHost, (void* p))                                                       \
+  X(cuMemcpyAsync, MemcpyAsync, (CUdeviceptr to, CUdeviceptr from, size_t nbytes, CUstream s))   \
+  X(cuMemcpyHtoDAsync_v2, MemcpyHtoDAsync,                                                       \
+    (CUdeviceptr to, const void* from, size_t nbytes, CUstream stream))                          \
+  X(cuMemcpyDtoHAsync_v2, MemcpyDtoHAsync,                                                       \
+    (void* to, CUdeviceptr from, size_t nbytes, CUstream stream))                                \
+  X(cuMemsetD8Async, MemsetD8Async, (CUdeviceptr p, unsigned char byte, size_t n, CUstream s))   \
+  X(cuStreamCreateWithPriority, StreamCreate, (CUstream * stream, unsigned flags, int priority)) \
+  X(cuStreamDestroy_v2, StreamDestroy, (CUstream stream))                                        \
+  X(cuStreamSynchronize, StreamSynchronize, (CUstream stream))                                   \
+  X(cuStreamQuery, StreamQuery, (CUstream stream))                                               \
+  X(cuStreamWaitEvent, StreamWaitEvent, (CUstream stream, CUevent event, unsigned flags))        \
+  X(cuStreamBeginCapture_v2, StreamBeginCapture, (CUstream stream, int mode))                    \
+  X(cuStreamEndCapture, StreamEndCapture, (CUstream stream, CUgraph * graph))                    \
+  X(cuStreamIsCapturing, StreamIsCapturing, (CUstream stream, int* status))                      \
+  X(cuGraphInstantiateWithFlags, GraphInstantiate,                                               \
+    (CUgraphExec * exec, CUgraph graph, unsigned long long flags))                               \
+  X(cuGraphLaunch, GraphLaunch, (CUgraphExec exec, CUstream stream))                             \
+  X(cuGraphExecDestroy, GraphExecDestroy, (CUgraphExec exec))                                    \
+  X(cuGraphDestroy, GraphDestroy, (CUgraph graph))                                               \
+  X(cuEventCreate, EventCreate, (CUevent * event, unsigned flags))                               \
+  X(cuEventDestroy_v2, EventDestroy, (CUevent event))                                            \
+  X(cuEventRecord, EventRecord, (CUevent event, CUstream stream))                                \
+  X(cuEventQuery, EventQuery, (CUevent event))                                                   \
+  X(cuEventSynchronize, EventSynchronize, (CUevent event))                                       \
+  X(cuEventElapsedTime, EventElapsedTime, (float* milliseconds, CUevent begin, CUevent end))     \
+  X(cuModuleLoadData, ModuleLoadData, (CUmodule * module, const void* image))                    \
+  X(cuModuleUnload, ModuleUnload, (CUmodule module))                                             \
+  X(cuModuleGetFunction, ModuleGetFunction, (CUfunction * f, CUmodule module, const char* name)) \
+  X(cuFuncSetAttribute, FuncSetAttribute, (CUfunction f, int attribute, int value))              \
+  X(cuLaunchKernel, LaunchKernel,                                                                \
+    (CUfunction f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, \
      unsigned shared, CUstream stream, void** params, void** extra))
 
 struct Driver {

@@ -16,7 +16,7 @@
 namespace rush::cuda {
 
 struct CachedKernel {
-  std::string name;   // for cuModuleGetFunction
+  std::string name;  // for cuModuleGetFunction
   std::string cubin;
 };
 

@@ -48,8 +48,7 @@ FunctionTable& functions() {
 
 [[gnu::noinline]] CUfunction load_function(const KernelFamily& family, uint64_t key, int device,
                                            uint64_t full) {
-  const CachedKernel code =
-      find_kernel(family.file, family.spell(key), device_info(device).arch());
+  const CachedKernel code = find_kernel(family.file, family.spell(key), device_info(device).arch());
   static Mutex mutex{LockRank::Kernels};
   std::lock_guard lock(mutex);
   if (CUfunction known = functions().find(full)) return known;  // another thread was faster
@@ -119,10 +118,21 @@ Grid blocks_for(int64_t threads, int device) {
 }
 
 const char* kernel_type(DType dtype) {
-  static constexpr const char* names[kDTypeCount] = {
-      "bool",      "rush::u8",   "rush::i8",       "rush::i16", "rush::i32",
-      "rush::i64", "rush::u16",  "rush::u32",      "rush::u64", "rush::half",
-      "rush::bfloat16", "float", "double", "rush::complex<float>", "rush::complex<double>"};
+  static constexpr const char* names[kDTypeCount] = {"bool",
+                                                     "rush::u8",
+                                                     "rush::i8",
+                                                     "rush::i16",
+                                                     "rush::i32",
+                                                     "rush::i64",
+                                                     "rush::u16",
+                                                     "rush::u32",
+                                                     "rush::u64",
+                                                     "rush::half",
+                                                     "rush::bfloat16",
+                                                     "float",
+                                                     "double",
+                                                     "rush::complex<float>",
+                                                     "rush::complex<double>"};
   return names[int(dtype)];
 }
 
@@ -165,11 +175,11 @@ void raise_faults(int device) {
     if (f.launches - found.launch <= Faults::kRemembered)
       checked = f.checked[found.launch % Faults::kRemembered];
   }
-  const std::string dim = checked.op ? concat(" of dimension ", checked.dim, " with size ",
-                                              checked.size)
-                                     : std::string();
-  fail(ErrorKind::Range, checked.op ? checked.op : "", "index ", found.value,
-       " is out of range", dim, "; it is number ", found.position,
+  const std::string dim = checked.op
+                              ? concat(" of dimension ", checked.dim, " with size ", checked.size)
+                              : std::string();
+  fail(ErrorKind::Range, checked.op ? checked.op : "", "index ", found.value, " is out of range",
+       dim, "; it is number ", found.position,
        " of the indices. (The GPU found it; it is reported now that the program waited for it.)");
 }
 

@@ -41,7 +41,8 @@ struct GeometryHash {
   size_t operator()(const Geometry& g) const {
     uint64_t h = 1469598103934665603ull;
     const auto* words = reinterpret_cast<const uint64_t*>(&g);
-    for (size_t i = 0; i < sizeof g / 8; ++i) h = (h ^ words[i]) * 0x9E3779B97F4A7C15ull, h ^= h >> 29;
+    for (size_t i = 0; i < sizeof g / 8; ++i)
+      h = (h ^ words[i]) * 0x9E3779B97F4A7C15ull, h ^= h >> 29;
     return size_t(h);
   }
 };
@@ -62,9 +63,7 @@ lt::DataType data_type(DType t) {
       return lt::kC64F;
   }
 }
-lt::DataType scale_type(DType t) {
-  return is_reduced_float(t) ? lt::kR32F : data_type(t);
-}
+lt::DataType scale_type(DType t) { return is_reduced_float(t) ? lt::kR32F : data_type(t); }
 
 void done(int status, const char* what) {
   check(status == 0, ErrorKind::Runtime, "matmul", what, " failed with status ", status,
@@ -82,7 +81,7 @@ struct Plan {
     const auto dtype = DType(g.dtype);
     const lt::ComputeType compute = dtype == DType::Float64 || dtype == DType::Complex128 ? lt::k64F
                                     : g.tf32 && dtype == DType::Float32 ? lt::k32FFastTF32
-                                                                         : lt::k32F;
+                                                                        : lt::k32F;
     done(l.DescCreate(&desc, compute, scale_type(dtype)), "cublasLtMatmulDescCreate");
     const int32_t trans_a = g.trans_a ? lt::kTranspose : lt::kNone;
     const int32_t trans_b = g.trans_b ? lt::kTranspose : lt::kNone;
@@ -142,7 +141,8 @@ const Plan& plan_for(const Geometry& g) {
   constexpr size_t kMostPlans = 2048;
   thread_local std::unique_ptr<std::unordered_map<Geometry, std::unique_ptr<Plan>, GeometryHash>>
       plans;
-  if (!plans) plans = std::make_unique<std::unordered_map<Geometry, std::unique_ptr<Plan>, GeometryHash>>();
+  if (!plans)
+    plans = std::make_unique<std::unordered_map<Geometry, std::unique_ptr<Plan>, GeometryHash>>();
   if (const auto found = plans->find(g); found != plans->end()) return *found->second;
   auto fresh = std::make_unique<Plan>(g);
   if (plans->size() >= kMostPlans) plans->clear();
@@ -271,7 +271,8 @@ void multiply_ourselves(const Tensor& a, const Tensor& b, const Tensor& out) {
   args.m = out.sizes()[d];
   args.n = out.sizes()[d + 1];
   args.k = a.sizes()[d + 1];
-  if (d) args.out_batch = out.strides()[0], args.a_batch = a.strides()[0], args.b_batch = b.strides()[0];
+  if (d)
+    args.out_batch = out.strides()[0], args.a_batch = a.strides()[0], args.b_batch = b.strides()[0];
   args.out_row = out.strides()[d], args.out_col = out.strides()[d + 1];
   args.a_row = a.strides()[d], args.a_col = a.strides()[d + 1];
   args.b_row = b.strides()[d], args.b_col = b.strides()[d + 1];

@@ -255,10 +255,9 @@ void read(void* host, const void* from, size_t nbytes, int device) {
 }
 
 const bool registered = [] {
-  cuda_memory() = {allocate, free,
-                   copy,     write,
-                   read,     allocate_pinned,
-                   [](int index) { return check_device("cuda", index); }};
+  cuda_memory() = {allocate, free, copy, write, read, allocate_pinned, [](int index) {
+                     return check_device("cuda", index);
+                   }};
   return true;
 }();
 

@@ -1,8 +1,8 @@
 // memory.h: memory on GPUs, and host memory that GPUs can reach.
 //
 // One CachingPool a stream: what a stream frees, it may use again at once, since its work runs in
-// order. A block that other streams read as well (record_stream) waits for them. The driver is asked
-// for memory only when no pool of the stream has any, and asked again after every pool of the
+// order. A block that other streams read as well (record_stream) waits for them. The driver is
+// asked for memory only when no pool of the stream has any, and asked again after every pool of the
 // device has given back what it caches.
 #pragma once
 
@@ -19,9 +19,9 @@ namespace rush::cuda {
 MemoryBackend& device_memory_backend(int device);
 
 struct GpuMemoryStats {
-  int64_t allocated, peak_allocated, reserved, peak_reserved, requested, peak_requested, live_blocks,
-      peak_blocks, total_allocated, total_freed, allocations, frees, driver_allocations,
-      driver_frees, retries, out_of_memory;
+  int64_t allocated, peak_allocated, reserved, peak_reserved, requested, peak_requested,
+      live_blocks, peak_blocks, total_allocated, total_freed, allocations, frees,
+      driver_allocations, driver_frees, retries, out_of_memory;
 };
 RUSH_API GpuMemoryStats gpu_memory_stats(int device);
 RUSH_API void reset_gpu_peaks(int device);

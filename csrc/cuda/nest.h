@@ -35,8 +35,7 @@ class Walk {
     int last = 0;
     for (int d = 1; d < dims; ++d) {
       bool merges = true;
-      for (int o = 0; o < N; ++o)
-        merges &= at(d)[o] == at(last)[o] * sizes[size_t(last)];
+      for (int o = 0; o < N; ++o) merges &= at(d)[o] == at(last)[o] * sizes[size_t(last)];
       if (merges) {
         sizes[size_t(last)] *= sizes[size_t(d)];
       } else {
@@ -64,7 +63,7 @@ class Walk {
     Nest<I, N> out{};
     out.dims = std::min(dims, kNestDims);
     for (int d = 0; d < out.dims; ++d) {
-      out.sizes[d] = Divider<I>::of(I(sizes[size_t(d)]));
+      out.sizes[d] = Divider<I>::of(I(std::max<int64_t>(sizes[size_t(d)], 1)));
       for (int o = 0; o < N; ++o) out.strides[d][o] = I(at(d)[o]);
     }
     return out;

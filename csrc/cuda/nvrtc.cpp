@@ -16,17 +16,17 @@ namespace {
 
 using Program = struct NvrtcProgram*;
 
-#define RUSH_NVRTC(X)                                                                            \
-  X(nvrtcVersion, (int* major, int* minor))                                                      \
-  X(nvrtcCreateProgram, (Program * program, const char* source, const char* name, int headers,   \
-                         const char* const* texts, const char* const* names))                    \
-  X(nvrtcDestroyProgram, (Program * program))                                                    \
-  X(nvrtcAddNameExpression, (Program program, const char* expression))                           \
-  X(nvrtcCompileProgram, (Program program, int options, const char* const* texts))               \
-  X(nvrtcGetProgramLogSize, (Program program, size_t* size))                                     \
-  X(nvrtcGetProgramLog, (Program program, char* log))                                            \
-  X(nvrtcGetCUBINSize, (Program program, size_t* size))                                          \
-  X(nvrtcGetCUBIN, (Program program, char* cubin))                                               \
+#define RUSH_NVRTC(X)                                                                          \
+  X(nvrtcVersion, (int* major, int* minor))                                                    \
+  X(nvrtcCreateProgram, (Program * program, const char* source, const char* name, int headers, \
+                         const char* const* texts, const char* const* names))                  \
+  X(nvrtcDestroyProgram, (Program * program))                                                  \
+  X(nvrtcAddNameExpression, (Program program, const char* expression))                         \
+  X(nvrtcCompileProgram, (Program program, int options, const char* const* texts))             \
+  X(nvrtcGetProgramLogSize, (Program program, size_t* size))                                   \
+  X(nvrtcGetProgramLog, (Program program, char* log))                                          \
+  X(nvrtcGetCUBINSize, (Program program, size_t* size))                                        \
+  X(nvrtcGetCUBIN, (Program program, char* cubin))                                             \
   X(nvrtcGetLoweredName, (Program program, const char* expression, const char** name))
 
 struct Nvrtc {
@@ -42,7 +42,7 @@ Nvrtc open() {
   void* library = open_library({"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so"},
                                {"nvidia/cu13/lib", "nvidia/cuda_nvrtc/lib", ""});
   bool whole = library != nullptr;
-#define RUSH_LOAD(symbol, params)                                                     \
+#define RUSH_LOAD(symbol, params)                                                    \
   n.symbol = reinterpret_cast<decltype(n.symbol)>(library_symbol(library, #symbol)); \
   whole = whole && n.symbol;
   RUSH_NVRTC(RUSH_LOAD)

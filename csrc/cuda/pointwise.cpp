@@ -104,8 +104,8 @@ void run(Fn fn, const std::array<const Tensor*, Inputs>& in, const Tensor& out, 
     return;
   }
   with_nest(walk, [&]<class I>(const Nest<I, Inputs + 1>& nest) {
-    const uint64_t key = make_key(unsigned(fn), compute, sizeof(I) == 4 ? kShort : kLong, types,
-                                  Inputs + 1);
+    const uint64_t key =
+        make_key(unsigned(fn), compute, sizeof(I) == 4 ? kShort : kLong, types, Inputs + 1);
     walk.peel([&](const std::array<int64_t, Inputs + 1>& offsets, int64_t count) {
       PointwiseArgs<Inputs> part = args;
       part.n = count;

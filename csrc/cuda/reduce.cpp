@@ -14,12 +14,28 @@ namespace {
 
 // In the order of the names below.
 enum class Fold : uint8_t {
-  Sum, Mean, Prod, Max, Min, Any, All, CountNonzero, ArgMax, ArgMin,
-  Norm1, Norm2, NormInf, NormNegInf, LogSumExp, Var, Std,
+  Sum,
+  Mean,
+  Prod,
+  Max,
+  Min,
+  Any,
+  All,
+  CountNonzero,
+  ArgMax,
+  ArgMin,
+  Norm1,
+  Norm2,
+  NormInf,
+  NormNegInf,
+  LogSumExp,
+  Var,
+  Std,
 };
-constexpr const char* kFoldNames[] = {
-    "Sum",   "Mean",  "Prod",  "Max",     "Min",        "Any",       "All", "CountNonzero", "ArgMax",
-    "ArgMin", "Norm1", "Norm2", "NormInf", "NormNegInf", "LogSumExp", "Var", "Std"};
+constexpr const char* kFoldNames[] = {"Sum",   "Mean",  "Prod",         "Max",        "Min",
+                                      "Any",   "All",   "CountNonzero", "ArgMax",     "ArgMin",
+                                      "Norm1", "Norm2", "NormInf",      "NormNegInf", "LogSumExp",
+                                      "Var",   "Std"};
 
 bool has_type(Fold f) { return f != Fold::Any && f != Fold::All && f != Fold::CountNonzero; }
 
@@ -30,13 +46,13 @@ struct Instance {
   unsigned width_log, long_index, across;
 
   uint64_t key() const {
-    return ((((((uint64_t(fold) << 4 | unsigned(type)) << 4 | unsigned(in)) << 4 | unsigned(out))
-              << 3 |
-              width_log)
+    return (
+        (((((uint64_t(fold) << 4 | unsigned(type)) << 4 | unsigned(in)) << 4 | unsigned(out)) << 3 |
+          width_log)
              << 1 |
-             long_index)
+         long_index)
             << 1 |
-            across);
+        across);
   }
   static Instance of(uint64_t key) {
     Instance i;
@@ -68,7 +84,7 @@ std::string spell_merge(uint64_t key) {
 constexpr KernelFamily kReduce{kReduceFamily, "reduce.cu", spell_reduce};
 constexpr KernelFamily kMerge{kMergeFamily, "reduce.cu", spell_merge};
 
-constexpr int64_t kMostAcc = 24;    // bytes of the largest running result: Moments<double>
+constexpr int64_t kMostAcc = 24;     // bytes of the largest running result: Moments<double>
 constexpr int64_t kLaneShare = 256;  // elements a lane folds before its segment ends
 constexpr int64_t kMostSegments = 65535;
 
@@ -100,7 +116,8 @@ void run(Fold fold, DType type, const Tensor& x, const Outputs& to, bool ordered
   kept.coalesce();
   folded.coalesce(!ordered);
   check(kept.dims <= kNestDims && folded.dims <= kNestDims, ErrorKind::NotImplemented, "reduction",
-        "more than ", kNestDims, " dims that cannot be joined are not supported on a GPU: make the "
+        "more than ", kNestDims,
+        " dims that cannot be joined are not supported on a GPU: make the "
         "tensor contiguous");
 
   const int device = x.device().index;
@@ -191,9 +208,8 @@ void norm_p(const Tensor& x, const Tensor& out, double p, DType type) {
 }
 
 void reduce(ReduceFn fn, const Tensor& x, const Tensor& out, ParamSpan params) {
-  const DType norm =
-      x.dtype() == DType::Float64 || out.dtype() == DType::Float64 ? DType::Float64
-                                                                   : DType::Float32;
+  const DType norm = x.dtype() == DType::Float64 || out.dtype() == DType::Float64 ? DType::Float64
+                                                                                  : DType::Float32;
   const bool truth = x.dtype() == DType::Bool;
   switch (fn) {
     case ReduceFn::Sum:

@@ -8,7 +8,7 @@
 namespace rush::cuda {
 
 struct Settings {
-  std::atomic<bool> matmul_tf32{false};       // float32 products in 10-bit mantissas
+  std::atomic<bool> matmul_tf32{false};  // float32 products in 10-bit mantissas
   std::atomic<bool> convolution_tf32{true};
   std::atomic<bool> cudnn_enabled{true}, cudnn_benchmark{false}, cudnn_deterministic{false};
 };

@@ -2,6 +2,7 @@
 // they know what to allocate.
 #include "cpu/masking.h"
 
+#include "cpu/pointwise.h"
 #include "ops/data.h"
 #include "ops/fits.h"
 #include "ops/op.h"
@@ -33,15 +34,18 @@ Tensor coordinates(const char* op, const Tensor& self) {
 
 struct MaskedFill {
   static constexpr const char* name = "masked_fill";
+  static constexpr bool any_device = true;
   static constexpr bool in_place_safe = true;
   static Spec check(const Tensor& self, const Tensor& mask, const Tensor& value) {
     check_mask(name, self, mask);
     check_shape(value.dim() == 0, name, "the value must be a number or a 0-d tensor, got shape ",
                 value.sizes());
-    if (!value.is_meta()) check_fits(name, self.dtype(), value.item());
+    if (value.is_cpu()) check_fits(name, self.dtype(), value.item());
     return pointwise(name, self, mask, self.dtype());
   }
   static void run(const Tensor& self, const Tensor& mask, const Tensor& value, const Tensor& out) {
+    if (out.is_cuda())
+      return map_ternary(TernaryFn::Where, mask, value, self, out, {}, self.dtype());
     masked_fill_cpu(self, mask, value.item(), out);
   }
   static constexpr uint32_t needs[] = {in(1), 0, in(1)};

@@ -160,7 +160,7 @@ struct Geometric_ : Overwrites {
     rush::check(p > 0 && p < 1, ErrorKind::Runtime, name, "expects p in (0, 1), got p=", p);
   }
   static void run(const Tensor& self, double p, Generator* g) {
-    fill_floating(name, RandomFn::Geometric, self, g, p, 0);
+    fill_floating(name, RandomFn::Geometric, self, g, p, std::log1p(-p));
   }
 };
 

@@ -15,6 +15,9 @@ enum class RandomFn : uint8_t;
 enum class ScatterFn : uint8_t;
 struct IndexRange;
 struct ScatterLines;
+struct ConvShape;
+struct ConvTensors;
+enum class ConvKind : uint8_t;
 using ParamSpan = std::span<const Scalar>;
 
 // `compute` is the type the functor works in, already settled (never float16 or bfloat16).
@@ -46,6 +49,7 @@ struct DeviceLoops {
                   const IndexRange& range) = nullptr;
   void (*add_offsets)(const Tensor& offsets, const Tensor& index, int64_t size,
                       int64_t stride) = nullptr;
+  void (*convolve)(ConvKind, const ConvShape& shape, const ConvTensors& t) = nullptr;
   void (*scatter)(ScatterFn, const ScatterLines& lines, const Scalar& alpha) = nullptr;
 };
 

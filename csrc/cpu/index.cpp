@@ -4,6 +4,7 @@
 
 #include "cpu/device_loops.h"
 #include "cpu/loop_nest.h"
+#include "cpu/pointwise.h"
 #include "functors/complex.h"
 
 namespace rush {
@@ -367,6 +368,13 @@ void scatter_cpu(ScatterFn fn, const ScatterLines& lines, const Scalar& alpha) {
 
 void divide_by_count_cpu(const Tensor& out, const Tensor& count) {
   if (out.numel() == 0) return;
+  if (out.is_cuda()) [[unlikely]] {
+    const Tensor at_least_one = make_tensor(count.sizes(), count.dtype(), count.device());
+    map_binary(BinaryFn::Maximum, count, wrap_number(1), at_least_one);
+    const bool whole = category(out.dtype()) <= Category::Integer;
+    return map_binary(whole ? BinaryFn::FloorDivide : BinaryFn::Div, out, at_least_one, out, {},
+                      out.dtype() == DType::Bool ? DType::Int64 : out.dtype());
+  }
   dispatch_all("mean", out.dtype(),
                [&]<typename T>() { loop({out, count}, divide_row<T>, nullptr); });
 }

@@ -18,7 +18,37 @@ struct ScatterLines;
 struct ConvShape;
 struct ConvTensors;
 enum class ConvKind : uint8_t;
+enum class OptimizerRule : uint8_t;
+struct OptimizerTensor;
 using ParamSpan = std::span<const Scalar>;
+
+// See cpu/pool.h.
+struct PoolWindows;
+struct PoolLoops {
+  void (*max)(const Tensor& x, const PoolWindows& windows, const Tensor& y,
+              const Tensor& indices) = nullptr;
+  void (*max_backward)(const Tensor& g, const Tensor& indices, const Tensor& gx) = nullptr;
+  void (*average)(const Tensor& x, const PoolWindows& windows, const Tensor& y) = nullptr;
+  void (*average_backward)(const Tensor& g, const PoolWindows& windows, const Tensor& gx) = nullptr;
+};
+
+// See cpu/norm.h.
+struct NormLoops {
+  void (*batch_norm)(const Tensor& x, const Tensor& weight, const Tensor& bias, double eps,
+                     const Tensor& y, const Tensor& mean, const Tensor& var) = nullptr;
+  void (*batch_norm_eval)(const Tensor& x, const Tensor& weight, const Tensor& bias,
+                          const Tensor& mean, const Tensor& var, double eps,
+                          const Tensor& y) = nullptr;
+  void (*batch_norm_backward)(const Tensor& g, const Tensor& x, const Tensor& weight,
+                              const Tensor& mean, const Tensor& var, double eps, const Tensor& gx,
+                              const Tensor& gw, const Tensor& gb) = nullptr;
+  void (*row_norm)(const Tensor& x, int64_t width, const Tensor& weight, const Tensor& bias,
+                   bool centred, double eps, const Tensor& y, const Tensor& mean,
+                   const Tensor& rstd) = nullptr;
+  void (*row_norm_backward)(const Tensor& g, const Tensor& x, int64_t width, const Tensor& weight,
+                            const Tensor& mean, const Tensor& rstd, bool centred, const Tensor& gx,
+                            const Tensor& gw, const Tensor& gb) = nullptr;
+};
 
 // `compute` is the type the functor works in, already settled (never float16 or bfloat16).
 struct DeviceLoops {
@@ -49,6 +79,12 @@ struct DeviceLoops {
                   const IndexRange& range) = nullptr;
   void (*add_offsets)(const Tensor& offsets, const Tensor& index, int64_t size,
                       int64_t stride) = nullptr;
+  void (*optimizer_step)(OptimizerRule, std::span<const OptimizerTensor> tensors,
+                         Device device) = nullptr;
+  NormLoops norms;
+  PoolLoops pools;
+  // Along dim, or its logarithm; false: not done, take another way.
+  bool (*softmax)(const Tensor& x, int64_t dim, bool log, const Tensor& out) = nullptr;
   void (*convolve)(ConvKind, const ConvShape& shape, const ConvTensors& t) = nullptr;
   void (*scatter)(ScatterFn, const ScatterLines& lines, const Scalar& alpha) = nullptr;
 };

@@ -56,9 +56,9 @@ class Plan {
     const auto format = g.channels_last ? dnn::kChannelsLast : dnn::kContiguous;
     dnn::done(l.SetFilter(w, type, format, rank, g.w), "convolution");
     const auto compute = type == dnn::kDouble ? dnn::kDouble : dnn::kFloat;
-    dnn::done(l.SetConv(conv, g.dims, g.padding, g.stride, g.dilation, dnn::kCrossCorrelation,
-                        compute),
-              "convolution");
+    dnn::done(
+        l.SetConv(conv, g.dims, g.padding, g.stride, g.dilation, dnn::kCrossCorrelation, compute),
+        "convolution");
     dnn::done(l.SetGroups(conv, g.groups), "convolution");
     math = type == dnn::kHalf || type == dnn::kBFloat16 ? dnn::kTensorOp
            : type == dnn::kFloat && !g.tf32             ? dnn::kFma

@@ -14,13 +14,13 @@ Library open() {
   Library l;
   void* library = open_library({"libcudnn.so.9"}, {"nvidia/cudnn/lib", "nvidia/cu13/lib", ""});
   bool whole = library != nullptr;
-#define RUSH_LOAD(symbol, name, params)                                           \
+#define RUSH_LOAD(symbol, name, params)                                          \
   l.name = reinterpret_cast<decltype(l.name)>(library_symbol(library, #symbol)); \
   whole = whole && l.name;
   RUSH_CUDNN(RUSH_LOAD)
 #undef RUSH_LOAD
-  l.ErrorString = reinterpret_cast<const char* (*)(int)>(
-      library_symbol(library, "cudnnGetErrorString"));
+  l.ErrorString =
+      reinterpret_cast<const char* (*)(int)>(library_symbol(library, "cudnnGetErrorString"));
   l.Version = reinterpret_cast<size_t (*)()>(library_symbol(library, "cudnnGetVersion"));
   if (!whole || !l.ErrorString || !l.Version)
     l.missing = "cuDNN 9 was not found: pip install 'rushlight[cuda]'";

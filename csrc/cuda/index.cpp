@@ -1,7 +1,8 @@
 // Reading and writing at indices on GPUs, through kernels/index.cu.
 //
-// A bad index cannot raise where it is used: the host has gone on. Kernels note the first one, reads
-// give zero and writes are left out; the error is raised when the program next waits for the GPU.
+// A bad index cannot raise where it is used: the host has gone on. Kernels note the first one,
+// reads give zero and writes are left out; the error is raised when the program next waits for the
+// GPU.
 #include "cpu/index.h"
 
 #include "cpu/device_loops.h"
@@ -103,8 +104,7 @@ bool writes_each(ScatterFn fn, DType t, int64_t length) {
 
 void scatter(ScatterFn fn, const ScatterLines& lines, const Scalar& alpha) {
   const int device = lines.dst.device().index;
-  const Walk<3> walk =
-      walk_over<3>({lines.dst.impl(), lines.src.impl(), lines.index.impl()});
+  const Walk<3> walk = walk_over<3>({lines.dst.impl(), lines.src.impl(), lines.index.impl()});
   const DType type = lines.dst.dtype();
   const int64_t item = lines.dst.element_size();
   ScatterArgs args{};
@@ -114,7 +114,8 @@ void scatter(ScatterFn fn, const ScatterLines& lines, const Scalar& alpha) {
   args.size = lines.range.size;
   args.stride = lines.range.stride;
   args.alpha = to_number(alpha);
-  const FaultSlot fault = next_fault_slot(device, lines.range.op, lines.range.dim, lines.range.size);
+  const FaultSlot fault =
+      next_fault_slot(device, lines.range.op, lines.range.dim, lines.range.size);
   const bool each = writes_each(fn, type, lines.length);
   with_nest(walk, [&]<class I>(const Nest<I, 3>& nest) {
     const uint64_t key =

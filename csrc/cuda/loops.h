@@ -21,6 +21,12 @@ enum FamilyNumber : uint8_t {
   kOffsetsFamily,
   kCheckFamily,
   kScatterFamily,
+  kOptimizerFamily,
+  kRowNormFamily,
+  kJoinPairsFamily,
+  kChannelNormFamily,
+  kSoftmaxFamily,
+  kPoolFamily,
 };
 
 Number to_number(const Scalar& s);

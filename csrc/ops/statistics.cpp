@@ -1,6 +1,7 @@
 // Variances, norms, softmax: what measures or normalises along dims.
 #include <cmath>
 
+#include "cpu/device_loops.h"
 #include "cpu/reduce.h"
 #include "ops/data.h"
 #include "ops/pointwise.h"
@@ -225,6 +226,7 @@ struct SoftmaxAs {
   static void run(const Tensor& x, int64_t dim, const Tensor& out) {
     if (x.numel() == 0) return;
     const int64_t d = wrap_dim(name, dim, x.dim());
+    if (x.is_cuda() && device_loops(DeviceType::CUDA).softmax(x, d, false, out)) return;
     const DType wide = compute_type(x.dtype());
     const Tensor edge = column(x, d, wide);
     const Tensor work =
@@ -252,6 +254,9 @@ struct LogSoftmaxAs {
   }
   static void run(const Tensor& x, int64_t dim, const Tensor& out) {
     if (x.numel() == 0) return;
+    if (x.is_cuda() &&
+        device_loops(DeviceType::CUDA).softmax(x, wrap_dim(name, dim, x.dim()), true, out))
+      return;
     const Tensor total = column(x, wrap_dim(name, dim, x.dim()), compute_type(x.dtype()));
     reduce(ReduceFn::LogSumExp, x, total);
     map_binary(BinaryFn::Sub, x, total, out, {}, compute_type(x.dtype()));

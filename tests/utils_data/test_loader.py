@@ -123,7 +123,7 @@ def test_fixed_attributes():
     for name in ("batch_size", "sampler", "dataset", "drop_last", "persistent_workers"):
         with pytest.raises(ValueError, match="should not be set"):
             setattr(loader, name, None)
-    assert list(pickle.loads(pickle.dumps(loader)))[0].tolist() == [1]
+    assert next(iter(pickle.loads(pickle.dumps(loader)))).tolist() == [1]
 
 
 def test_a_wrong_length_is_noticed():

@@ -1,4 +1,4 @@
-"""DataLoader: batches of a dataset, shuffled, collated, and made by other processes if asked for."""
+"""DataLoader: batches of a dataset, shuffled, collated, by other processes if asked for."""
 
 import itertools
 import multiprocessing

@@ -240,7 +240,7 @@ default_collate_fn_map = {
 
 
 def _know_numpy():
-    """Adds the functions for NumPy's types when a sample of one is seen: importing it takes long."""
+    """Adds the functions for NumPy's types when one is seen first: importing it takes long."""
     import numpy
 
     default_collate_fn_map.setdefault(numpy.ndarray, collate_numpy_array_fn)

@@ -3,7 +3,7 @@
 import importlib
 import sys
 
-_SUBPACKAGES = ("amp", "cpu", "cuda", "nn", "optim")
+_SUBPACKAGES = ("amp", "cpu", "cuda", "multiprocessing", "nn", "optim")
 # Functions of nn.functional that PyTorch also has at the top, with the same arguments.
 _FUNCTIONS = """bilinear channel_shuffle cosine_similarity group_norm layer_norm
 native_channel_shuffle pairwise_distance pixel_shuffle pixel_unshuffle rms_norm

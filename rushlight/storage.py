@@ -84,6 +84,10 @@ class TypedStorage:
         self._untyped_storage.resize_(size * self.dtype.itemsize)
         return self
 
+    def share_memory_(self):
+        _C._share_storage(self._untyped_storage)
+        return self
+
     def is_shared(self):
         return self._untyped_storage.is_shared()
 

@@ -7,5 +7,11 @@
 namespace rush::py {
 
 bool init_sample_seeder(PyObject* module);
+bool init_shared_memory(PyObject* module);
+
+// UntypedStorage objects, for files other than their own.
+bool is_storage(PyObject* o);
+const Ref<Storage>& storage_from_python(PyObject* o);
+PyObject* wrap(Ref<Storage> storage);
 
 }  // namespace rush::py

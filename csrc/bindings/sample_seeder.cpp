@@ -89,8 +89,7 @@ bool python_twister_is_known(PyObject* generator) {
   if (!PyObject_IsInstance(generator, type.get())) return false;
   if (reinterpret_cast<PyTypeObject*>(type.get())->tp_basicsize < Py_ssize_t(sizeof(PythonTwister)))
     return false;
-  const Handle state =
-      Handle::steal(PyObject_CallMethod(type.get(), "getstate", "O", generator));
+  const Handle state = Handle::steal(PyObject_CallMethod(type.get(), "getstate", "O", generator));
   if (!PyTuple_Check(state.get()) || PyTuple_GET_SIZE(state.get()) != kWords + 1) return false;
   for (int i = 0; i <= kWords; ++i) {
     const unsigned long v = PyLong_AsUnsignedLong(PyTuple_GET_ITEM(state.get(), i));

@@ -345,7 +345,157 @@ class _SingleProcessDataLoaderIter(_BaseDataLoaderIter):
 
 
 class _MultiProcessingDataLoaderIter(_BaseDataLoaderIter):
-    """Batches made by worker processes."""
+    """Batches made by worker processes.
+
+    Batches are numbered in the order of the sampler and, unless in_order is False, handed out in
+    it. Number i is asked of the worker whose turn it is; at most prefetch_factor batches a worker
+    are under way.
+    """
 
     def __init__(self, loader):
-        raise NotImplementedError("DataLoader: num_workers > 0 is not there yet; use num_workers=0")
+        from rushlight.utils.data._utils.pool import WorkerPool
+
+        self._pool = None
+        self._pinning = None
+        self._serial = 0  # which pass; answers to an earlier one are dropped
+        super().__init__(loader)
+        self._in_order = loader.in_order
+        self._prefetch = loader.prefetch_factor or 2
+        self._pool = WorkerPool(loader, self._num_workers, self._base_seed)
+        self._start_pass()
+
+    def _begin(self, loader):
+        super()._begin(loader)
+        if loader._is_iterable:
+            self._num_workers = self._epoch.num_workers or loader.num_workers
+
+    def _reset(self, loader):
+        self._stop_pinning()
+        if self._pool is None:
+            self.__init__(loader)
+            return
+        super()._reset(loader)
+        if self._pool.size != self._num_workers:  # a stream taken up with its own number
+            self._shutdown_workers()
+            from rushlight.utils.data._utils.pool import WorkerPool
+
+            self._pool = WorkerPool(loader, self._num_workers, self._base_seed)
+        self._start_pass()
+
+    def _start_pass(self):
+        self._serial += 1
+        iterable = self._dataset_kind == _DatasetKind.Iterable
+        # A stream has to be run through again; of other datasets the sampler skips the keys.
+        self._to_drop = self._epoch.yielded if iterable else 0
+        self._next_number = 0 if iterable else self._epoch.yielded
+        self._awaited = self._next_number
+        self._under_way = {}  # number -> worker
+        self._arrived = {}  # number -> answer
+        self._turn = 0
+        self._keys_left = True
+        self._pool.begin_epoch(self._serial, self._base_seed)
+        for _ in range(self._prefetch * self._num_workers):
+            self._ask_for_one()
+        if self._pin_memory:
+            self._pinning = _utils.pin_memory.PinningThread(self._next_unpinned)
+
+    def _ask_for_one(self, worker=None):
+        """Asks for the next batch, if there is one and someone to make it."""
+        if not self._keys_left:
+            return
+        active = self._pool.active()
+        if not active:
+            return
+        try:
+            keys = next(self._sampler_iter)
+        except StopIteration:
+            self._keys_left = False
+            return
+        if worker not in active:
+            while self._turn % self._num_workers not in active:
+                self._turn += 1
+            worker = self._turn % self._num_workers
+            self._turn += 1
+        number = self._next_number
+        self._next_number += 1
+        self._under_way[number] = worker
+        self._pool.ask(worker, number, keys, number >= self._to_drop)
+
+    def _next_data(self):
+        if self._pinning is not None:
+            return self._pinning.next()
+        return self._next_unpinned()
+
+    def _next_unpinned(self):
+        if self._pool is None:
+            raise StopIteration
+        try:
+            while True:
+                answer = self._take_answer()
+                if answer is None:
+                    if not self._under_way:
+                        self._finish_pass()
+                        raise StopIteration
+                    self._bring_in()
+                    continue
+                kind, number, value, worker = answer
+                self._ask_for_one(None if self._in_order else worker)
+                if kind == "error":
+                    value.reraise()
+                if kind == "data" and number >= self._to_drop:
+                    return value
+        except (KeyboardInterrupt, SystemExit):
+            self._shutdown_workers(hurry=True)
+            raise
+
+    def _take_answer(self):
+        """The next answer to hand out that is here, or None."""
+        if not self._in_order:
+            if not self._arrived:
+                return None
+            return self._arrived.pop(next(iter(self._arrived)))
+        while self._awaited < self._next_number:
+            number = self._awaited
+            if number in self._arrived:
+                self._awaited += 1
+                return self._arrived.pop(number)
+            if number in self._under_way:
+                return None
+            self._awaited += 1
+        return None
+
+    def _bring_in(self):
+        answers = self._pool.answers(self._timeout)
+        if not answers:
+            raise RuntimeError(
+                f"DataLoader timed out after {self._timeout} seconds: no worker has answered"
+            )
+        for worker, (kind, serial, number, value) in answers:
+            if serial != self._serial:
+                continue
+            self._under_way.pop(number)
+            self._pool[worker].asked.pop(number, None)
+            if kind == "end":
+                self._pool[worker].active = False
+            self._arrived[number] = (kind, number, value, worker)
+
+    def _finish_pass(self):
+        if not self._loader.persistent_workers:
+            self._shutdown_workers()
+
+    def _stop_pinning(self):
+        if self._pinning is not None:
+            self._pinning.stop()
+            self._pinning = None
+
+    def _shutdown_workers(self, hurry=False):
+        pool, self._pool = self._pool, None
+        if pool is not None:
+            pool.close(hurry)
+
+    def __del__(self):
+        try:
+            self._stop_pinning()
+            self._shutdown_workers()
+        except Exception:
+            pass  # the interpreter is ending, and the workers end with it

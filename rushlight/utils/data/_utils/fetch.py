@@ -13,6 +13,8 @@ NO_SAMPLE = object()  # nothing can be said about which sample failed
 class MapFetcher:
     """Batches of a dataset with ``__getitem__``."""
 
+    progress = [0, 0]  # noqa: RUF012 -- a worker puts memory here that the main process reads
+
     def __init__(self, dataset, auto_collation, collate_fn, randomness):
         self._dataset = dataset
         self._auto_collation = auto_collation
@@ -42,7 +44,7 @@ class MapFetcher:
             samples = self._many(keys)
         else:
             samples = self._one_by_one(keys)
-        self.failed_at = NO_SAMPLE
+        self.failed_at, self.progress[1] = NO_SAMPLE, -1
         if self._collate_fn is not default_collate:
             self._randomness.for_batch(number)
         try:
@@ -52,7 +54,9 @@ class MapFetcher:
 
     def _one_by_one(self, keys):
         samples, dataset, seed = [], self._dataset, self._randomness.for_sample
-        for key in keys:
+        progress = self.progress
+        for place, key in enumerate(keys):
+            progress[1] = place
             self.failed_at = key
             seed(key)
             samples.append(dataset[key])

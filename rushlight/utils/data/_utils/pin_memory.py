@@ -2,10 +2,12 @@
 
 import collections.abc
 import copy
+import queue
+import threading
 
 from rushlight import Tensor
 
-__all__ = ["pin_memory"]
+__all__ = ["PinningThread", "pin_memory"]
 
 
 def pin_memory(data, device=None):
@@ -41,3 +43,42 @@ def _rebuilt(container, values):
         return type(container)(values)
     except TypeError:
         return values
+
+
+class PinningThread:
+    """Fetches batches and pins them, a few ahead of the one that is used."""
+
+    def __init__(self, fetch, ahead=2):
+        self._fetch = fetch
+        self._batches = queue.Queue(ahead)
+        self._stopped = False
+        self._thread = threading.Thread(target=self._run, daemon=True, name="rushlight-pinning")
+        self._thread.start()
+
+    def _run(self):
+        while not self._stopped:
+            try:
+                batch, error = pin_memory(self._fetch()), None
+            except BaseException as raised:
+                batch, error = None, raised
+            while not self._stopped:
+                try:
+                    self._batches.put((batch, error), timeout=0.1)
+                    break
+                except queue.Full:
+                    continue
+            if isinstance(error, StopIteration):
+                return
+
+    def next(self):
+        batch, error = self._batches.get()
+        if isinstance(error, StopIteration):
+            raise StopIteration
+        if error is not None:
+            raise error
+        return batch
+
+    def stop(self):
+        self._stopped = True
+        if self._thread is not threading.current_thread():
+            self._thread.join(5)

@@ -11,8 +11,7 @@ namespace rush::py {
 namespace {
 
 Ref<Storage> storage_argument(const char* function, PyObject* o) {
-  check(is_storage(o), ErrorKind::Type, function, "expected an UntypedStorage, got ",
-        type_name(o));
+  check(is_storage(o), ErrorKind::Type, function, "expected an UntypedStorage, got ", type_name(o));
   return storage_from_python(o);
 }
 
@@ -59,10 +58,9 @@ PyObject* shared_send(PyObject*, PyObject* args) {
     const SharedPlace place = shared_place(*storage);
     const Handle id = id_bytes(place.arena->id());
     const std::string& name = place.arena->name();
-    PyObject* out =
-        Py_BuildValue("OnniN", id.get(), Py_ssize_t(place.offset), Py_ssize_t(place.nbytes),
-                      place.arena->fd(),
-                      PyUnicode_FromStringAndSize(name.data(), Py_ssize_t(name.size())));
+    PyObject* out = Py_BuildValue(
+        "OnniN", id.get(), Py_ssize_t(place.offset), Py_ssize_t(place.nbytes), place.arena->fd(),
+        PyUnicode_FromStringAndSize(name.data(), Py_ssize_t(name.size())));
     if (!out) throw PythonError{};
     place.arena->hold(place.offset);
     if (by_name) place.arena->count_named_message(1);
@@ -129,7 +127,8 @@ PyObject* named(PyObject*, PyObject* o) {
 PyObject* stats(PyObject*, PyObject*) {
   return guarded([&] {
     const SharedMemoryStats s = shared_memory_stats();
-    return Py_BuildValue("LL", static_cast<long long>(s.arenas), static_cast<long long>(s.storages));
+    return Py_BuildValue("LL", static_cast<long long>(s.arenas),
+                         static_cast<long long>(s.storages));
   });
 }
 

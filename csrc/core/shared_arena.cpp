@@ -169,9 +169,7 @@ bool SharedArena::has_named_messages() const noexcept {
   return int32_t(header().named_messages.load(std::memory_order_acquire)) > 0;
 }
 
-void SharedArena::mark_forked() noexcept {
-  header().forked.store(1, std::memory_order_release);
-}
+void SharedArena::mark_forked() noexcept { header().forked.store(1, std::memory_order_release); }
 bool SharedArena::forked() const noexcept {
   return header().forked.load(std::memory_order_acquire) != 0;
 }

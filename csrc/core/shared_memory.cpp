@@ -154,8 +154,8 @@ SharedPlace take_block(Registry& r, size_t nbytes) {
 Ref<Storage> make_storage(Registry& r, const SharedPlace& place) {  // with the lock held
   auto block = std::make_unique<Block>(Block{place.arena, place.offset, place.nbytes, nullptr});
   Storage*& entry = r.storages[{place.arena->id(), place.offset}];
-  auto storage = Storage::wrap(place.arena->at(place.offset), place.nbytes, Device{}, drop_block,
-                               block.get());
+  auto storage =
+      Storage::wrap(place.arena->at(place.offset), place.nbytes, Device{}, drop_block, block.get());
   storage->mark_shared();
   entry = block->storage = storage.get();
   block.release();

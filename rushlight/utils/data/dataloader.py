@@ -142,12 +142,12 @@ class DataLoader(Generic[_T_co]):
         return self.batch_sampler if self._auto_collation else self.sampler
 
     def _get_iterator(self):
-        if self.num_workers == 0 and not _resumes_with_workers(self):
+        if _workers_of_next_pass(self) == 0:
             return _SingleProcessDataLoaderIter(self)
         return _MultiProcessingDataLoaderIter(self)
 
     def __iter__(self):
-        if not self.persistent_workers or self.num_workers == 0:
+        if not self.persistent_workers or _workers_of_next_pass(self) == 0:
             return self._get_iterator()
         if self._iterator is None:
             self._iterator = self._get_iterator()
@@ -184,10 +184,12 @@ class DataLoader(Generic[_T_co]):
         return {**self.__dict__, "_iterator": None, "_epoch": None}
 
 
-def _resumes_with_workers(loader):
+def _workers_of_next_pass(loader):
     """The order of a stream depends on the number of workers, so a pass keeps that number."""
     state = loader._resume_from
-    return loader._is_iterable and state is not None and state["num_workers"] > 0
+    if loader._is_iterable and state is not None:
+        return state["num_workers"]
+    return loader.num_workers
 
 
 def _check_worker_arguments(num_workers, timeout, prefetch_factor, persistent_workers):
@@ -367,7 +369,7 @@ class _MultiProcessingDataLoaderIter(_BaseDataLoaderIter):
     def _begin(self, loader):
         super()._begin(loader)
         if loader._is_iterable:
-            self._num_workers = self._epoch.num_workers or loader.num_workers
+            self._num_workers = self._epoch.num_workers
 
     def _reset(self, loader):
         self._stop_pinning()

@@ -7,15 +7,14 @@ brought back: a loader without workers must not disturb the random numbers of th
 """
 
 import hashlib
+import importlib.util
 import operator
 import random
 import sys
+import weakref
 
 import rushlight
 from rushlight import _C
-
-# Keys for everything that is not a sample; no dataset has indices like these.
-_BATCHES = 0xBA7C4E5 << 80
 
 
 def number_of(key):
@@ -31,8 +30,7 @@ class _Numpy:
     """NumPy's global generator, as far as it is loaded and a Mersenne twister."""
 
     def __init__(self):
-        from numpy import random as numpy_random
-
+        numpy_random = sys.modules["numpy.random"]
         self._module = numpy_random
         # The second half of a pair of normals is kept outside the bit generator.
         self.reset = lambda: numpy_random.seed(0)
@@ -82,9 +80,15 @@ class Randomness:
 
     def __init__(self, epoch_seed):
         self.epoch_seed = epoch_seed
+        self._at = None  # whose state the generators have
+        self._late_numpy = None
         self._refresh()
 
     def _refresh(self):
+        if "numpy" in sys.modules:
+            import numpy.random  # NumPy itself loads it when first used
+        else:
+            _watch_for_numpy(self)
         self._numpy = _Numpy() if "numpy.random" in sys.modules else None
         numpy = self._numpy
         if numpy is not None and not numpy.known:
@@ -101,8 +105,9 @@ class Randomness:
             self._seeder = _SlowSeeder(numpy)
 
     def _keep_up(self):
+        self._late_numpy = None
         if self._numpy is None:
-            if "numpy.random" in sys.modules:
+            if "numpy" in sys.modules:
                 self._refresh()
         elif self._numpy.owner is not self._numpy._module.mtrand._rand._bit_generator:
             self._refresh()
@@ -114,6 +119,7 @@ class Randomness:
         return self
 
     def __exit__(self, *_):
+        self._at = None
         had_half_pair = self._numpy is not None and self._numpy._saved.get("has_gauss")
         if self._seeder.restore() or had_half_pair:
             self._numpy.restore()
@@ -124,8 +130,70 @@ class Randomness:
         self._seeder.save(True)
 
     def for_sample(self, key):
-        self._seeder.seed(self.epoch_seed, key if type(key) is int else number_of(key))
+        self._seed(self.epoch_seed, key if type(key) is int else number_of(key))
 
     def for_batch(self, number):
         """Between samples: a collate function, or the next part of a stream."""
-        self._seeder.seed(self.epoch_seed ^ 0x5DEECE66D, number)
+        self._seed(self.epoch_seed ^ 0x5DEECE66D, number)
+
+    def _seed(self, *at):
+        self._at = at
+        self._seeder.seed(*at)
+        if self._late_numpy is not None:
+            self._seed_late_numpy()
+
+    def numpy_has_come(self):
+        """A sample has imported NumPy: its generator gets the state that it would have had."""
+        if self._numpy is None and self._at is not None:
+            self._late_numpy = _Numpy()
+            self._seed_late_numpy()
+
+    def _seed_late_numpy(self):
+        # Until the batch ends: the seeder in use has to bring back what it put aside.
+        came = self._late_numpy
+        if came.known:
+            others = random.getstate(), _C.get_rng_state()
+            seeder = _C._SampleSeeder(random._inst, came.address, came.owner, came.reset)
+            seeder.save(True)
+            seeder.seed(*self._at)
+            random.setstate(others[0])
+            _C.set_rng_state(others[1])
+
+
+class _NumpyWatch:
+    """An importer that finds nothing itself: it hears that numpy.random is asked for, lets the
+    others load it, and tells those who want to know."""
+
+    def __init__(self):
+        self.listeners = weakref.WeakSet()
+
+    def find_spec(self, name, path=None, target=None):
+        if name != "numpy.random":
+            return None
+        sys.meta_path.remove(self)
+        try:
+            spec = importlib.util.find_spec(name)
+        except ModuleNotFoundError:
+            return None
+        if spec is None or spec.loader is None:
+            return None
+        execute, listeners = spec.loader.exec_module, list(self.listeners)
+
+        def execute_and_tell(module):
+            execute(module)
+            for listener in listeners:
+                listener.numpy_has_come()
+
+        spec.loader.exec_module = execute_and_tell
+        return spec
+
+
+_watch = None
+
+
+def _watch_for_numpy(listener):
+    global _watch
+    if _watch is None or _watch not in sys.meta_path:
+        _watch = _NumpyWatch()
+        sys.meta_path.insert(0, _watch)
+    _watch.listeners.add(listener)

@@ -1,6 +1,7 @@
 // objects.cpp: dtype, layout and memory_format: fixed sets of singletons, compared by identity and
 // pickled by name. Devices, sizes, type infos and generators have files of their own.
 #include "bindings/handle.h"
+#include "bindings/printed_package.h"
 
 namespace rush::py {
 namespace {
@@ -17,8 +18,10 @@ PyObject* g_layouts[1];
 constexpr int kFormatCount = 4;
 PyObject* g_formats[kFormatCount];
 
+const char* g_printed_package = "rushlight";
+
 PyObject* constant_repr(PyObject* self) {
-  return PyUnicode_FromFormat("rushlight.%s", reinterpret_cast<Constant*>(self)->name);
+  return PyUnicode_FromFormat("%s.%s", printed_package(), reinterpret_cast<Constant*>(self)->name);
 }
 
 // A string tells pickle and copy: this is the global of that name.
@@ -130,7 +133,18 @@ PyObject* set_default_dtype_(PyObject*, PyObject* o) {
   });
 }
 
+// See printed_package.h.
+PyObject* set_printed_package(PyObject*, PyObject* o) {
+  return guarded([&] {
+    check(PyUnicode_Check(o), ErrorKind::Type, "_set_printed_package", "expected a str, got ",
+          type_name(o));
+    g_printed_package = PyUnicode_CompareWithASCIIString(o, "torch") == 0 ? "torch" : "rushlight";
+    return Py_NewRef(Py_None);
+  });
+}
+
 PyMethodDef functions[] = {
+    {"_set_printed_package", set_printed_package, METH_O, nullptr},
     {"get_default_dtype", get_default_dtype, METH_NOARGS,
      "get_default_dtype()\n--\n\nThe dtype that Python floats become."},
     {"set_default_dtype", set_default_dtype_, METH_O,
@@ -139,6 +153,8 @@ PyMethodDef functions[] = {
 };
 
 }  // namespace
+
+const char* printed_package() { return g_printed_package; }
 
 PyObject* wrap(DType t) { return Py_NewRef(g_dtypes[int(t)]); }
 PyObject* wrap(Layout l) { return Py_NewRef(g_layouts[int(l)]); }

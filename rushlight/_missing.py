@@ -65,7 +65,7 @@ class MissingNameError(AttributeError):
     def _nearest(self):
         import difflib
 
-        names = [n for n in dir(sys.modules.get(self._module)) if not n.startswith("_")]
+        names = [n for n in dir(sys.modules.get(self._module)) if n[0] != "_" and n != self.name]
         lower = {n.lower(): n for n in names}
         found = difflib.get_close_matches(self.name.lower(), lower, n=1, cutoff=0.6)
         return lower[found[0]] if found else None
@@ -111,5 +111,7 @@ def absent(namespace, why, classes="", functions=""):
         namespace[name] = unavailable_class(name, module, why)
     for name in functions.split():
         namespace[name] = not_available(f"{short}.{name}", why)
-    namespace["__all__"] = sorted([*namespace.get("__all__", ()), *classes.split(), *functions.split()])
+    namespace["__all__"] = sorted(
+        [*namespace.get("__all__", ()), *classes.split(), *functions.split()]
+    )
     namespace["__getattr__"] = names_missing_from(module)

@@ -8,7 +8,7 @@ from rushlight.as_torch import version as torch_version
 
 
 class TorchModule(ModuleType):
-    """Every name is rushlight's, also those written to; only __version__ and its kin are its own."""
+    """Every name is rushlight's, also those written to; only __version__ and its kin are own."""
 
     def __init__(self):
         super().__init__("torch", rushlight.__doc__)

@@ -4,7 +4,9 @@ import rushlight
 from rushlight import _C, _legacy
 
 # Types that programs recognise by str(type(x)) or type(x).__module__.
-_TYPES = "Tensor Size dtype device layout memory_format Generator UntypedStorage finfo iinfo".split()
+_TYPES = (
+    "Tensor Size dtype device layout memory_format Generator UntypedStorage finfo iinfo".split()
+)
 
 
 def print_names_of(package):

@@ -1,5 +1,6 @@
 """Gradients of recorded programs: backward, grad, and what one can hang onto the graph."""
 
+from rushlight._missing import names_missing_from
 from rushlight.autograd import anomaly_mode, forward_ad, function, functional, grad_mode, graph
 from rushlight.autograd._engine import backward, grad
 from rushlight.autograd.anomaly_mode import detect_anomaly, set_detect_anomaly
@@ -35,3 +36,5 @@ __all__ = [
     "set_grad_enabled",
     "variable",
 ]
+
+__getattr__ = names_missing_from(__name__)

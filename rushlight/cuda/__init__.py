@@ -1,5 +1,6 @@
 """NVIDIA GPUs. So far there is none to be found: CUDA kernels do not run yet."""
 
+from rushlight._missing import names_missing_from
 from rushlight.cuda import amp
 
 __all__ = ["amp", "device_count", "is_available"]
@@ -13,3 +14,6 @@ def is_available():
 def device_count():
     """How many GPUs there are."""
     return 0
+
+
+__getattr__ = names_missing_from(__name__)

@@ -5,6 +5,7 @@ import math
 import warnings
 
 from rushlight import _C
+from rushlight._missing import names_missing_from
 from rushlight.autograd import no_grad
 
 __all__ = """calculate_gain constant constant_ dirac dirac_ eye eye_ kaiming_normal kaiming_normal_
@@ -258,3 +259,5 @@ kaiming_uniform = _deprecated(kaiming_uniform_)
 kaiming_normal = _deprecated(kaiming_normal_)
 orthogonal = _deprecated(orthogonal_)
 sparse = _deprecated(sparse_)
+
+__getattr__ = names_missing_from(__name__)

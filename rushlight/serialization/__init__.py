@@ -5,6 +5,7 @@ import pickle
 from collections.abc import Callable
 
 from rushlight._C import device
+from rushlight._missing import names_missing_from
 from rushlight.serialization._options import (
     LoadEndianness,
     get_crc32_options,
@@ -137,3 +138,6 @@ def _get_layout(name):
     from rushlight.serialization._rebuild import layout
 
     return layout(name)
+
+
+__getattr__ = names_missing_from(__name__)

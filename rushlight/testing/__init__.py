@@ -1,5 +1,8 @@
 """What tests of programs need."""
 
+from rushlight._missing import names_missing_from
 from rushlight.testing._comparison import assert_allclose, assert_close
 
 __all__ = ["assert_allclose", "assert_close"]
+
+__getattr__ = names_missing_from(__name__)

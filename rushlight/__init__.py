@@ -17,11 +17,12 @@ _C._add_library_folder(
 )
 
 # Methods of Tensor written in Python, and the legacy types FloatTensor, LongTensor, ...
-from rushlight import _tensor, _tensor_memory
+from rushlight import _tensor, _tensor_memory, _tensor_more
 from rushlight._legacy import TYPES as _legacy_types
-from rushlight.storage import TypedStorage
+from rushlight.storage import CLASSES as _storage_classes_by_name, TypedStorage
 
 globals().update(_legacy_types)
+globals().update(_storage_classes_by_name)
 
 # Functions whose kind of result depends on their arguments.
 from rushlight.functional import *

@@ -38,9 +38,21 @@ def lazy_getattr(name):
             raise MissingNameError("rushlight", name) from None
     if name in _ELSEWHERE:
         return getattr(importlib.import_module(_ELSEWHERE[name]), name)
+    if not name.startswith("__"):
+        more = importlib.import_module("rushlight._more")
+        try:
+            return getattr(more, name)
+        except AttributeError:
+            pass
     raise MissingNameError("rushlight", name)
 
 
 def lazy_dir():
     """The package's __dir__."""
-    return sorted({*vars(sys.modules["rushlight"]), *_SUBPACKAGES, *_ELSEWHERE})
+    more = importlib.import_module("rushlight._more")
+    names = {
+        n
+        for n, v in vars(more).items()
+        if n[0] != "_" and getattr(v, "__module__", "") == more.__name__
+    }
+    return sorted({*vars(sys.modules["rushlight"]), *_SUBPACKAGES, *_ELSEWHERE, *names})

@@ -62,7 +62,7 @@ def _open(url):
     except (urllib.error.URLError, OSError) as error:
         reason = getattr(error, "reason", error)
         raise RuntimeError(
-            f"hub: {url} cannot be reached ({reason}). Is there a network? Otherwise fetch the file "
+            f"hub: {url} cannot be reached ({reason}). Is there a network? If not, fetch the file "
             "by other means and pass its place as a file: address, or put it into "
             f"{os.path.join(get_dir(), 'checkpoints')} under the name that the address ends with"
         ) from error
@@ -144,8 +144,8 @@ def load_state_dict_from_url(
     """Loads what is saved at an address, fetched once and kept in model_dir (by default the folder
     "checkpoints" of get_dir()).
 
-    `file:` addresses work without a network. With check_hash the file's name must carry the start of
-    its SHA-256, as in resnet50-0676ba61.pth.
+    `file:` addresses work without a network. With check_hash the file's name must carry the start
+    of its SHA-256, as in resnet50-0676ba61.pth.
     """
     from rushlight.serialization import load as load_file
 

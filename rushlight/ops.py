@@ -23,8 +23,8 @@ class _Namespace:
             found = _of_the_package(name)
         if found is None:
             raise AttributeError(
-                f"ops.{self._name}.{name}: no such operator; it may belong to a C++ extension, which "
-                f"Rushlight cannot load. {COMPATIBILITY_PAGE} lists what is there"
+                f"ops.{self._name}.{name}: no such operator; it may belong to a C++ extension, "
+                f"which Rushlight cannot load. {COMPATIBILITY_PAGE} lists what is there"
             )
         return found
 

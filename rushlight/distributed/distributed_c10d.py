@@ -26,5 +26,8 @@ absent(
     globals(),
     WHY,
     classes="PrefixStore Store",
-    functions="""_get_default_group _get_default_store _coalescing_manager _find_pg_by_ranks_and_tag""",
+    functions="""_coalescing_manager _find_pg_by_ranks_and_tag _get_default_group
+    _get_default_store"""
+    "_get_default_group _get_default_store _coalescing_manager _find_pg_by_ranks_and_tag"
+    "",
 )

@@ -45,8 +45,9 @@ def cholesky(A, *, upper=False, out=None):
     L, info = _C._cholesky_ex(A)
     if not A.is_meta and bool(info.any()):
         raise LinAlgError(
-            f"linalg.cholesky: the input is not positive definite: {_message(info)}. Is it symmetric, "
-            "with no zero or negative eigenvalue? Adding a small multiple of the identity often helps"
+            f"linalg.cholesky: the input is not positive definite: {_message(info)}. Is it "
+            "symmetric, with no zero or negative eigenvalue? Adding a small multiple of the identity "
+            "often helps"
         )
     return write_out("linalg.cholesky", L.mT if upper else L, out)
 

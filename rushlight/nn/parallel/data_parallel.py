@@ -10,8 +10,8 @@ def _check_devices(device_ids):
     """One device, or none named: the model runs where it is."""
     if device_ids is not None and len({str(d) for d in device_ids}) > 1:
         raise NotImplementedError(
-            f"DataParallel: a batch is not cut for several devices ({list(device_ids)}) yet; give one "
-            "device"
+            f"DataParallel: a batch is not cut for several devices ({list(device_ids)}) yet; give "
+            "one device"
         )
 
 

@@ -12,7 +12,7 @@ class DistributedDataParallel(Module):
     def __init__(self, module, *args, **kwargs):
         if not is_initialized():
             raise ValueError(
-                "DistributedDataParallel: there is no process group, so there is nothing to train with: "
-                f"{WHY}. Use the module itself, or wrap it only if distributed.is_initialized()"
+                "DistributedDataParallel: there is no process group, so there is nothing to train "
+                f"with: {WHY}. Use the module itself, or wrap it only if distributed.is_initialized()"
             )
         raise NotImplementedError(f"DistributedDataParallel: {WHY}")

@@ -1,7 +1,7 @@
 """Logs for TensorBoard, written through the `tensorboard` package."""
 
 try:
-    import tensorboard as _tensorboard
+    import tensorboard as _tensorboard  # noqa: F401
 except ImportError as _error:
     raise ImportError(
         "utils.tensorboard: the tensorboard package is not installed; install it with "

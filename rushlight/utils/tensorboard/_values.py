@@ -15,7 +15,7 @@ def as_array(x):
     if isinstance(x, np.ndarray | np.generic | list | tuple | int | float | complex | bool):
         return np.asarray(x)
     raise NotImplementedError(
-        f"utils.tensorboard: cannot log a {type(x).__name__}; give a tensor, a NumPy array or numbers"
+        f"utils.tensorboard: cannot log a {type(x).__name__}; give a tensor, an array or numbers"
     )
 
 

@@ -146,7 +146,7 @@ class SummaryWriter:
     ):
         """A histogram whose counts are known."""
         if len(bucket_limits) != len(bucket_counts):
-            raise ValueError("add_histogram_raw: as many bucket_limits as bucket_counts are needed, "
+            raise ValueError("add_histogram_raw: needs as many bucket_limits as bucket_counts, "
                              f"got {len(bucket_limits)} and {len(bucket_counts)}")  # fmt: skip
         found = summaries.histogram_raw(
             tag, min, max, num, sum, sum_squares, bucket_limits, bucket_counts

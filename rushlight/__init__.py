@@ -9,6 +9,16 @@ from rushlight import _C
 from rushlight._C import *
 from rushlight._C import __version__
 
+
+# PyTorch's private names for parts of the core, and the error for those that are not here.
+def _core_getattr(name):
+    from rushlight._core_names import core_getattr
+
+    return core_getattr(name)
+
+
+_C.__getattr__ = _core_getattr
+
 # The wheels of oneDNN and OpenBLAS lie beside this package, or in the environment's own folder.
 import sys as _sys
 

@@ -356,6 +356,14 @@ def _disable_dynamo(fn=None, recursive=True):
     return (lambda function: function) if fn is None else fn
 
 
+class AcceleratorError(RuntimeError):
+    """An error that a GPU reports."""
+
+
+class FatalError(Exception):
+    """An error after which the process cannot go on."""
+
+
 # ----- lists of tensors
 
 _FOREACH_WITH_OTHER = "add sub mul div pow maximum minimum clamp_max clamp_min copy"

@@ -53,7 +53,8 @@ class TorchFinder(MetaPathFinder):
             reason = why_missing(fullname.removeprefix("torch."))
             raise ModuleNotFoundError(
                 f"No module named {fullname!r}: Rushlight, which stands in for torch, does not "
-                f"have it{f' ({reason})' if reason else ''}. {COMPATIBILITY_PAGE} lists what is there",
+                f"have it{f' ({reason})' if reason else ''}. {COMPATIBILITY_PAGE} lists what is "
+                "there",
                 name=fullname,
             )
         return None

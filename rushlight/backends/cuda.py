@@ -127,6 +127,9 @@ def can_use_efficient_attention(params, debug=False):
     return False
 
 
+can_use_cudnn_attention = can_use_efficient_attention
+
+
 @contextmanager
 def sdp_kernel(enable_flash=True, enable_math=True, enable_mem_efficient=True, enable_cudnn=True):
     """The kernels that attention may use in the with block."""

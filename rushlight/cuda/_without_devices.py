@@ -31,8 +31,8 @@ class DeferredCudaCallError(Exception):
 
 def _refuse(what):
     raise _C.DeviceError(
-        f"cuda.{what}: no CUDA device is available; guard the call with cuda.is_available(), or run "
-        "on the CPU"
+        f"cuda.{what}: no CUDA device is available; guard the call with cuda.is_available(), or "
+        "run on the CPU"
     )
 
 

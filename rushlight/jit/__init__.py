@@ -204,4 +204,27 @@ _state = type(
     "_state", (), {"disable": staticmethod(lambda: None), "enable": staticmethod(lambda: None)}
 )
 
+_fork, _wait, _script_if_tracing = fork, wait, script_if_tracing
+
+
+def _overload(func):
+    """An overload's signature; the function that is called comes last."""
+    return func
+
+
+_overload_method = _overload
+_drop = unused
+
+
+def _unwrap_optional(x):
+    """x, which must not be None."""
+    if x is None:
+        raise AssertionError("Unwrapping null optional")
+    return x
+
+
+class ScriptWarning(Warning):
+    """PyTorch's warning about scripted code; never given."""
+
+
 __getattr__ = names_missing_from(__name__)

@@ -46,8 +46,8 @@ def cholesky(A, *, upper=False, out=None):
     if not A.is_meta and bool(info.any()):
         raise LinAlgError(
             f"linalg.cholesky: the input is not positive definite: {_message(info)}. Is it "
-            "symmetric, with no zero or negative eigenvalue? Adding a small multiple of the identity "
-            "often helps"
+            "symmetric, with no zero or negative eigenvalue? Adding a small multiple of the "
+            "identity often helps"
         )
     return write_out("linalg.cholesky", L.mT if upper else L, out)
 

@@ -50,6 +50,10 @@ FILE_LIKE = str | os.PathLike  # or an object with read or write
 MAP_LOCATION = Callable | device | str | dict | None
 
 
+FileLike = FILE_LIKE
+DEFAULT_PROTOCOL = 2
+
+
 class SourceChangeWarning(Warning):
     """PyTorch's warning about a model whose source changed; never given here."""
 
@@ -138,6 +142,24 @@ def _get_layout(name):
     from rushlight.serialization._rebuild import layout
 
     return layout(name)
+
+
+def normalize_storage_type(storage_type):
+    """The class of storages, whatever the device."""
+    return storage_type
+
+
+def _is_zipfile(f):
+    """Whether a file begins as PyTorch's zip files do."""
+    start = f.tell()
+    found = f.read(4)
+    f.seek(start)
+    return found == b"PK\x03\x04"
+
+
+def _is_path(name_or_buffer):
+    """Whether it is the name of a file."""
+    return isinstance(name_or_buffer, str | os.PathLike)
 
 
 __getattr__ = names_missing_from(__name__)

@@ -13,6 +13,7 @@ class DistributedDataParallel(Module):
         if not is_initialized():
             raise ValueError(
                 "DistributedDataParallel: there is no process group, so there is nothing to train "
-                f"with: {WHY}. Use the module itself, or wrap it only if distributed.is_initialized()"
+                f"with: {WHY}. Use the module itself, or wrap it only if "
+                "distributed.is_initialized()"
             )
         raise NotImplementedError(f"DistributedDataParallel: {WHY}")

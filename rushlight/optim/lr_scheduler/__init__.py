@@ -36,4 +36,8 @@ __all__ = [
     "StepLR",
 ]
 
+EPOCH_DEPRECATION_WARNING = (
+    "scheduler.step(epoch) is deprecated; call scheduler.step() after optimizer.step()"
+)
+
 __getattr__ = names_missing_from(__name__)

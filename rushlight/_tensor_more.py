@@ -181,7 +181,8 @@ _MISSING = {
         lu_solve matrix_exp matrix_power orgqr ormqr pinverse qr slogdet solve svd symeig
         triangular_solve""",
     "tensors are dense: there is no sparse layout": """ccol_indices coalesce col_indices
-        crow_indices dense_dim indices is_coalesced resize_as_sparse_ row_indices smm sparse_dim sparse_mask
+        crow_indices dense_dim indices is_coalesced resize_as_sparse_ row_indices smm sparse_dim
+        sparse_mask
         sparse_resize_ sparse_resize_and_clear_ sspaddmm to_sparse to_sparse_bsc to_sparse_bsr
         to_sparse_coo to_sparse_csc to_sparse_csr values _coalesced_ _indices _nnz _values""",
     "Fourier transforms are not there yet": "istft stft",

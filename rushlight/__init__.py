@@ -10,6 +10,10 @@ from rushlight._C import *
 from rushlight._C import __version__
 
 
+globals().update(_C._unsupported_dtypes)  # float8_e4m3fn, qint8, ...: names without tensors
+chalf = _C._unsupported_dtypes["complex32"]
+
+
 # PyTorch's private names for parts of the core, and the error for those that are not here.
 def _core_getattr(name):
     from rushlight._core_names import core_getattr

@@ -1,5 +1,6 @@
 """Distributions with parameters and values: one table, evaluated by PyTorch for the record and by
-Rushlight in the tests. A case is (class, keyword arguments, value); lists become float64 tensors."""
+Rushlight in the tests. A case is (class, keyword arguments, value); lists become float64
+tensors."""
 
 LOW = [[2.0, 0.0, 0.0], [0.5, 1.5, 0.0], [-0.3, 0.2, 0.8]]
 COV = [[4.0, 1.0, -0.6], [1.0, 2.5, 0.15], [-0.6, 0.15, 0.77]]

@@ -4,7 +4,7 @@
 
 The data are scikit-learn's 1,797 images of 8 by 8 pixels; a quarter of them is held out. A run
 takes some seconds on two cores, ends above 98% accuracy on the held-out images, and leaves two
-files: a picture of how it went, and a checkpoint, which is loaded into a second network and checked.
+files: a picture of how it went, and a checkpoint, which is loaded into another network and checked.
 """
 
 import argparse

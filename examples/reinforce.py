@@ -1,17 +1,16 @@
 """Balances a pole on a cart by policy gradients, in an environment written here.
 
-    python examples/reinforce.py [--episodes 400]
+    python examples/reinforce.py [--rounds 100]
 
-REINFORCE with a learnt baseline: play an episode, then make the actions that were followed by more
-reward than expected more likely. The physics are those of Barto, Sutton and Anderson (1983). An
-episode ends when the pole leans over, the cart leaves the track, or after 500 steps. A minute or two
-on two cores.
+REINFORCE with a learnt baseline: play some episodes, then make the actions that were followed by
+more reward than expected more likely. The physics are those of Barto, Sutton and Anderson (1983).
+An episode ends when the pole leans over, the cart leaves the track, or after 500 steps. It takes
+half a minute; the tensors are tiny, so this is a test of how little a call may cost.
 """
 
 import argparse
 import math
 import random
-from collections import deque
 
 from tqdm import tqdm
 
@@ -61,13 +60,13 @@ class ActorCritic(nn.Module):
 
     def __init__(self, observations=4, hidden=64, actions=2):
         super().__init__()
-        self.body = nn.Sequential(nn.Linear(observations, hidden), nn.Tanh())
-        self.policy = nn.Linear(hidden, actions)
-        self.value = nn.Linear(hidden, 1)
+        self.policy = nn.Sequential(
+            nn.Linear(observations, hidden), nn.Tanh(), nn.Linear(hidden, actions)
+        )
+        self.value = nn.Sequential(nn.Linear(observations, hidden), nn.Tanh(), nn.Linear(hidden, 1))
 
     def forward(self, state):
-        h = self.body(state)
-        return self.policy(h), self.value(h).squeeze(-1)
+        return self.policy(state), self.value(state).squeeze(-1)
 
 
 @torch.no_grad()
@@ -76,7 +75,7 @@ def play(model, environment):
     states, actions, rewards = [], [], []
     state, done = environment.reset(), False
     while not done:
-        logits, _ = model(torch.tensor(state))
+        logits = model.policy(torch.tensor(state))
         action = torch.multinomial(logits.softmax(-1), 1).item()
         states.append(state)
         actions.append(action)
@@ -86,10 +85,10 @@ def play(model, environment):
 
 
 def discounted(rewards, discount):
-    """What each step is followed by: r_t + discount * r_(t+1) + discount^2 * r_(t+2) + ..."""
+    """What each step is followed by, r_t + discount * r_(t+1) + ..., scaled to be at most 1."""
     returns, ahead = [], 0.0
     for reward in reversed(rewards):
-        ahead = reward + discount * ahead
+        ahead = (1 - discount) * reward + discount * ahead
         returns.append(ahead)
     return torch.tensor(returns[::-1])
 
@@ -99,16 +98,16 @@ def learn(model, optimizer, states, actions, returns):
     advantage = returns - values.detach()
     advantage = (advantage - advantage.mean()) / (advantage.std() + 1e-6)
     chosen = logits.log_softmax(-1).gather(1, actions[:, None]).squeeze(1)
-    loss = -(chosen * advantage).mean() + 0.5 * F.smooth_l1_loss(values, returns)
+    loss = -(chosen * advantage).mean() + F.mse_loss(values, returns)
     optimizer.zero_grad()
     loss.backward()
-    nn.utils.clip_grad_norm_(model.parameters(), 1.0)
     optimizer.step()
 
 
 def main(argv=None):
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--episodes", type=int, default=400)
+    parser.add_argument("--rounds", type=int, default=100, help="updates of the policy")
+    parser.add_argument("--episodes", type=int, default=8, help="played for each update")
     parser.add_argument("--discount", type=float, default=0.99)
     parser.add_argument("--rate", type=float, default=1e-2)
     parser.add_argument("--seed", type=int, default=0)
@@ -118,19 +117,20 @@ def main(argv=None):
     environment = CartPole(args.seed)
     model = ActorCritic()
     optimizer = optim.Adam(model.parameters(), lr=args.rate)
-    lengths, recent = [], deque(maxlen=20)
-    with tqdm(range(args.episodes), unit="episode") as bar:
+    history = []
+    with tqdm(range(args.rounds), unit="round") as bar:
         for _ in bar:
-            states, actions, rewards = play(model, environment)
-            learn(model, optimizer, states, actions, discounted(rewards, args.discount))
-            lengths.append(len(rewards))
-            recent.append(len(rewards))
-            mean = sum(recent) / len(recent)
-            bar.set_postfix(steps=len(rewards), mean=f"{mean:.0f}")
-            if len(recent) == recent.maxlen and mean > 475:
+            episodes = [play(model, environment) for _ in range(args.episodes)]
+            states, actions, rewards = zip(*episodes, strict=True)
+            returns = torch.cat([discounted(r, args.discount) for r in rewards])
+            learn(model, optimizer, torch.cat(states), torch.cat(actions), returns)
+            history.append(sum(map(len, rewards)) / args.episodes)
+            bar.set_postfix(steps=f"{history[-1]:.0f}")
+            if history[-1] >= 0.98 * CartPole.LIMIT:
                 break
-    print(f"the pole stood for {mean:.0f} of {CartPole.LIMIT} steps, after {len(lengths)} episodes")
-    return lengths
+    print(f"the pole stood for {history[-1]:.0f} of {CartPole.LIMIT} steps after "
+          f"{len(history) * args.episodes} episodes")  # fmt: skip
+    return history
 
 
 if __name__ == "__main__":

@@ -74,7 +74,7 @@ struct Linear {
                 "input and weight must have the same dtype, got ", x.dtype(), " and ", w.dtype(),
                 ": convert with .to(dtype)");
     check_dtype(x.dtype() != DType::Bool, name, "not implemented for bool tensors");
-    const Device device = bias.defined() ? common_device(name, {&x, &w, &bias})
+    const Device device = bias.defined()             ? common_device(name, {&x, &w, &bias})
                           : x.device() == w.device() ? x.device()
                                                      : common_device(name, {&x, &w});
     Spec spec{Dims(leading(x)), x.dtype(), device};
@@ -97,8 +97,7 @@ struct Linear {
                     const Tensor&) {
     Grads out(3);
     const bool single = w.defined() ? w.dim() == 1 : c.sizes(1).size() == 1;
-    if (c.wants(0))
-      out[0] = single ? unsqueeze(g, -1) * conj(w) : linear(g, adjoint(w), Tensor());
+    if (c.wants(0)) out[0] = single ? unsqueeze(g, -1) * conj(w) : linear(g, adjoint(w), Tensor());
     if (c.wants(1)) {
       const int64_t outs = single ? 1 : c.sizes(1)[0], rows = numel(leading(x));
       const bool plain = x.dim() == 2 && !single;
@@ -123,8 +122,8 @@ struct Linear {
   [[gnu::noinline]] static void check_bias(const Tensor& x, const Tensor& w, const Tensor& bias,
                                            const Dims& sizes) {
     rush::check(bias.dtype() == x.dtype(), ErrorKind::Runtime, name,
-                "bias must have the dtype of input and weight, ", x.dtype(), ", got ",
-                bias.dtype(), ": convert with .to(dtype)");
+                "bias must have the dtype of input and weight, ", x.dtype(), ", got ", bias.dtype(),
+                ": convert with .to(dtype)");
     bool fits = bias.dim() <= int64_t(sizes.size());
     for (int64_t d = 1; fits && d <= bias.dim(); ++d) {
       const int64_t n = bias.sizes()[size_t(bias.dim() - d)];
@@ -161,12 +160,11 @@ struct Bilinear {
     // input1 against the weight as one product, then input2 against each row of what comes out.
     Dims sizes(leading(a));
     const int64_t rows = numel(sizes);
-    const Tensor left = mm(reshape(a, Dims{rows, first}),
-                           reshape(transpose(w, 0, 1), Dims{first, outs * second}));
+    const Tensor left =
+        mm(reshape(a, Dims{rows, first}), reshape(transpose(w, 0, 1), Dims{first, outs * second}));
     sizes.push_back(outs);
-    const Tensor out =
-        reshape(bmm(reshape(left, Dims{rows, outs, second}), reshape(b, Dims{rows, second, 1})),
-                sizes);
+    const Tensor out = reshape(
+        bmm(reshape(left, Dims{rows, outs, second}), reshape(b, Dims{rows, second, 1})), sizes);
     return bias.defined() ? out + bias : out;
   }
 };

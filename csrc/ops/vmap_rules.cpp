@@ -345,7 +345,8 @@ void add_product(BatchedCall& c) {
 
 // input @ weight.T + bias. Samples of the input alone are so many more rows.
 void linear_map(BatchedCall& c) {
-  const bool bias = c.is_tensor(2), own_weight = c.is_batched(1), own_bias = bias && c.is_batched(2);
+  const bool bias = c.is_tensor(2), own_weight = c.is_batched(1),
+             own_bias = bias && c.is_batched(2);
   if (!own_weight && !own_bias) return c.run();
   Tensor x = c.physical(0), w = c.physical(1), out;
   if (!own_weight) {
@@ -358,8 +359,8 @@ void linear_map(BatchedCall& c) {
     if (row) out = squeeze(out, Dims{-1});
   } else {
     // Rows of one sample as a matrix.
-    Dims sizes = c.logical(0).sizes(), rows{c.logical(0).numel() / std::max<int64_t>(1, sizes.back()),
-                                            sizes.back()};
+    Dims sizes = c.logical(0).sizes(),
+         rows{c.logical(0).numel() / std::max<int64_t>(1, sizes.back()), sizes.back()};
     if (sizes.back() == 0) rows[0] = numel(IntList(sizes).first(sizes.size() - 1));
     x = reshape(x, c.is_batched(0) ? with_first(c.size, rows) : rows);
     sizes[sizes.size() - 1] = c.logical(1).sizes()[0];

@@ -1,5 +1,6 @@
 """Neural networks: modules, their functions, parameters and initialisation."""
 
+from rushlight.nn import attention as attention
 from rushlight.nn import functional as functional
 from rushlight.nn import init as init
 from rushlight.nn import modules as modules

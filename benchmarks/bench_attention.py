@@ -70,7 +70,8 @@ padding = lib.arange(128)[None, :] >= lib.tensor([128, 100, 90, 128, 64, 128, 30
 def step():
     (encoder(x, src_key_padding_mask=padding) * target).sum().backward()
 still = nn.TransformerEncoder(
-    nn.TransformerEncoderLayer(256, 4, 1024, batch_first=True), 2, enable_nested_tensor=False).eval()
+    nn.TransformerEncoderLayer(256, 4, 1024, batch_first=True), 2,
+    enable_nested_tensor=False).eval()
 one = lib.randn(1, 128, 256)
 def infer():
     with lib.no_grad():

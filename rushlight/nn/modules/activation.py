@@ -5,7 +5,7 @@ import warnings
 from rushlight import _C
 from rushlight.nn import functional as F
 from rushlight.nn import init
-from rushlight.nn.modules.attention import MultiheadAttention
+from rushlight.nn.modules.attention import MultiheadAttention as MultiheadAttention
 from rushlight.nn.modules.module import Module
 from rushlight.nn.parameter import Parameter
 

@@ -96,9 +96,10 @@ struct Linear {
   static Grads grad(const Ctx& c, const Tensor& g, const Tensor& x, const Tensor& w,
                     const Tensor&) {
     Grads out(3);
-    const bool single = w.defined() ? w.dim() == 1 : c.sizes(1).size() == 1;
-    if (c.wants(0)) out[0] = single ? unsqueeze(g, -1) * conj(w) : linear(g, adjoint(w), Tensor());
+    if (c.wants(0))
+      out[0] = w.dim() == 1 ? unsqueeze(g, -1) * conj(w) : linear(g, adjoint(w), Tensor());
     if (c.wants(1)) {
+      const bool single = c.sizes(1).size() == 1;
       const int64_t outs = single ? 1 : c.sizes(1)[0], rows = numel(leading(x));
       const bool plain = x.dim() == 2 && !single;
       const Tensor g2 = plain ? g : reshape(g, Dims{rows, outs});

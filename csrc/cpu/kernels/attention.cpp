@@ -212,28 +212,48 @@ struct Attention {
       for (int64_t e = 0; e < s.width; ++e) to[r * s.width + e] = A(h.q.at(begin + r)[e]) * scale;
   }
 
+  // Keys and values where they lie, four rows at once: each element of q and o is used four times
+  // for one load.
   static void few_scores(const Shape& s, const Head& h, int64_t rows, int64_t c0, int64_t n,
                          const A* q, A* p) {
-    for (int64_t j = 0; j < n; ++j) {
-      const T* k = h.k.at(c0 + j);
+    for (int64_t j = 0; j < n; j += 4) {
+      const T* k[4];  // beyond the last key: that one again
+      for (int64_t i = 0; i < 4; ++i) k[i] = h.k.at(c0 + std::min(j + i, n - 1));
+      const T *k0 = k[0], *k1 = k[1], *k2 = k[2], *k3 = k[3];
       for (int64_t r = 0; r < rows; ++r) {
         const A* x = q + r * s.width;
-        A sum = 0;
-#pragma omp simd reduction(+ : sum)
-        for (int64_t e = 0; e < s.width; ++e) sum += x[e] * A(k[e]);
-        p[r * kKeys + j] = sum;
+        A s0 = 0, s1 = 0, s2 = 0, s3 = 0;
+#pragma omp simd reduction(+ : s0, s1, s2, s3)
+        for (int64_t e = 0; e < s.width; ++e) {
+          s0 += x[e] * A(k0[e]);
+          s1 += x[e] * A(k1[e]);
+          s2 += x[e] * A(k2[e]);
+          s3 += x[e] * A(k3[e]);
+        }
+        A* to = p + r * kKeys + j;
+        to[0] = s0, to[1] = s1, to[2] = s2, to[3] = s3;
       }
     }
   }
   static void few_values(const Shape& s, const Head& h, int64_t rows, int64_t c0, int64_t n,
                          const A* p, A* o, int64_t o_step) {
-    for (int64_t j = 0; j < n; ++j) {
-      const T* v = h.v.at(c0 + j);
+    for (int64_t j = 0; j < n; j += 4) {
+      const int64_t count = std::min<int64_t>(4, n - j);
+      const T* v[4];
+      for (int64_t i = 0; i < 4; ++i) v[i] = h.v.at(c0 + std::min(j + i, n - 1));
+      const T *v0 = v[0], *v1 = v[1], *v2 = v[2], *v3 = v[3];
       for (int64_t r = 0; r < rows; ++r) {
-        const A weight = p[r * kKeys + j];
+        const A* w = p + r * kKeys + j;
         A* to = o + r * o_step;
+        if (count == 4) {
+          const A w0 = w[0], w1 = w[1], w2 = w[2], w3 = w[3];
 #pragma omp simd
-        for (int64_t e = 0; e < s.value_width; ++e) to[e] += weight * A(v[e]);
+          for (int64_t e = 0; e < s.value_width; ++e)
+            to[e] += (w0 * A(v0[e]) + w1 * A(v1[e])) + (w2 * A(v2[e]) + w3 * A(v3[e]));
+        } else {
+          for (int64_t i = 0; i < count; ++i)
+            for (int64_t e = 0; e < s.value_width; ++e) to[e] += w[i] * A(v[i][e]);
+        }
       }
     }
   }

@@ -30,10 +30,10 @@ struct RUSH_API RnnSteps {
 // All tensors are contiguous and of one type, float32 or float64; those in [] may be undefined.
 struct RnnLayer {
   RnnMode mode;
-  IntList batch_sizes;  // by time
-  bool reverse;         // from the last time to the first
-  Tensor input;         // (rows, input size)
-  Tensor h, c;          // [the states before the first step]: (batch, size)
+  IntList batch_sizes;                        // by time
+  bool reverse;                               // from the last time to the first
+  Tensor input;                               // (rows, input size)
+  Tensor h, c;                                // [the states before the first step]: (batch, size)
   Tensor w_input, w_state, b_input, b_state;  // [biases]
   Tensor w_project;                           // [LSTM: from hidden units to outputs]
 
@@ -44,8 +44,8 @@ struct RnnLayer {
   int64_t outputs() const { return w_state.sizes()[1]; }
 };
 
-// What a forward pass keeps for the backward one, by row: gates (see CellForward), the LSTM's cells,
-// and its hidden units before they are projected. Undefined or empty: not kept.
+// What a forward pass keeps for the backward one, by row: gates (see CellForward), the LSTM's
+// cells, and its hidden units before they are projected. Undefined or empty: not kept.
 struct RnnKept {
   Tensor gates, cells, unprojected;
 };

@@ -13,8 +13,8 @@ struct Backward {
   const RnnLayer& layer;
   const RnnSteps steps;
   const int64_t gates, hidden, outputs, rows, batch;
-  const int64_t sums, sums_row;      // gradients of sums a row (a GRU has one more than gates)
-  const int64_t h_row;               // of h_grads
+  const int64_t sums, sums_row;  // gradients of sums a row (a GRU has one more than gates)
+  const int64_t h_row;           // of h_grads
   const RnnWeight<T> w_state, w_project;
   const Scratch<T> sums_grads;
   const Scratch<T> h_grads;  // of the projected outputs
@@ -54,8 +54,8 @@ struct Backward {
   void run_steps();
 
   // c = beta * c + transpose(n columns of a) @ b, over some rows.
-  static void add_product(int64_t n, int64_t over, const T* a, int64_t a_row, int64_t m,
-                          const T* b, int64_t b_row, T* c, T beta) {
+  static void add_product(int64_t n, int64_t over, const T* a, int64_t a_row, int64_t m, const T* b,
+                          int64_t b_row, T* c, T beta) {
     Multiply<T>::product({n, m, over, {a, 1, a_row}, {b, b_row, 1}, {c, m, 1}, T(1), beta});
   }
   // The columns of sums that belong to the input's weight: all, except that a GRU's new gate has a
@@ -71,8 +71,14 @@ struct Backward {
     const int64_t n = layer.input_size();
     T beta(0);
     for_input_gates([&](int64_t column, int64_t gate, int64_t count) {
-      Multiply<T>::product({rows, n, count, {sums_grads.get() + column, sums_row, 1},
-                            {layer.w_input.data<T>() + gate * n, n, 1}, {to, n, 1}, T(1), beta});
+      Multiply<T>::product({rows,
+                            n,
+                            count,
+                            {sums_grads.get() + column, sums_row, 1},
+                            {layer.w_input.data<T>() + gate * n, n, 1},
+                            {to, n, 1},
+                            T(1),
+                            beta});
       beta = T(1);
     });
   }
@@ -89,8 +95,8 @@ struct Backward {
   }
   void column_sums(int64_t column, int64_t count, T* to) const {
     const std::vector<T> ones(size_t(rows), T(1));
-    Multiply<T>::vector(count, rows, {sums_grads.get() + column, 1, sums_row}, ones.data(), 1, to, 1,
-                        T(1), T(0));
+    Multiply<T>::vector(count, rows, {sums_grads.get() + column, 1, sums_row}, ones.data(), 1, to,
+                        1, T(1), T(0));
   }
   void b_input_grad(T* to) const {
     for_input_gates([&](int64_t column, int64_t gate, int64_t count) {
@@ -178,8 +184,7 @@ struct SequencesBack {
     const int64_t u = f.w_state.begin(block), n = f.w_state.units(block);
     for (int64_t r = 0; r < rows; ++r) {
       T* const past = carry.get() + r * f.outputs + u;
-      const T* grad =
-          f.output_grad ? f.output_grad + (row(s) + r) * f.outputs + u : f.zeros.data();
+      const T* grad = f.output_grad ? f.output_grad + (row(s) + r) * f.outputs + u : f.zeros.data();
       sum_rows(n, tile + r * f.w_state.width(block), past, grad,
                f.h_grads.get() + (row(s) + r) * f.h_row + u);
       std::fill_n(past, n, T(0));
@@ -221,7 +226,8 @@ struct SequencesBack {
       p.before = (lstm ? f.kept_cells : f.output) + (row(s - 1) + first) * n + u;
       p.before_row = n;
     } else {
-      p.before = initial.defined() ? data_or_null<T>(initial) + (begin + first) * n + u : f.zeros.data();
+      p.before =
+          initial.defined() ? data_or_null<T>(initial) + (begin + first) * n + u : f.zeros.data();
       p.before_row = initial.defined() ? n : 0;
     }
     if (lstm) {
@@ -289,8 +295,12 @@ void rnn_backward_cpu(const RnnLayer& layer, const Tensor& output, const RnnKept
     if (T* to = data_or_null<T>(out.input)) pass.input_grad(to);
     if (T* to = data_or_null<T>(out.w_input)) pass.w_input_grad(to);
     if (T* to = data_or_null<T>(out.w_state)) pass.w_state_grad(to);
-    if (T* to = data_or_null<T>(out.b_input)) pass.b_input_grad(to);
-    if (T* to = data_or_null<T>(out.b_state)) pass.b_state_grad(to);
+    T *const b_input = data_or_null<T>(out.b_input), *const b_state = data_or_null<T>(out.b_state);
+    if (b_input) pass.b_input_grad(b_input);
+    if (b_state && b_input && layer.mode != RnnMode::Gru)  // added together, so they are the same
+      std::copy_n(b_input, out.b_state.numel(), b_state);
+    else if (b_state)
+      pass.b_state_grad(b_state);
     if (T* to = data_or_null<T>(out.w_project)) pass.w_project_grad(to);
   });
 }

@@ -128,8 +128,8 @@ struct Sequences {
   void start(int64_t from, int64_t to) {
     const auto take = [&](const Tensor& state, int64_t n, T* rows, int64_t rows_row) {
       if (state.defined())
-        copy_rows(to - from, n, data_or_null<T>(state) + (begin + from) * n, n, rows + from * rows_row,
-                  rows_row);
+        copy_rows(to - from, n, data_or_null<T>(state) + (begin + from) * n, n,
+                  rows + from * rows_row, rows_row);
       else
         clear_rows(to - from, n, rows + from * rows_row, rows_row);
     };
@@ -165,9 +165,8 @@ struct Sequences {
         clear_rows(rows, width, q, width);
       }
       // Without packing there is one block, and nobody else shares its rows among the threads.
-      for_rows(rows, sums_row, !f.w_state.packed(), [&](int64_t first, int64_t last) {
-        run_cell(s, block, first, last, to, q);
-      });
+      for_rows(rows, sums_row, !f.w_state.packed(),
+               [&](int64_t first, int64_t last) { run_cell(s, block, first, last, to, q); });
     });
     if (projects) project(s, rows);
     std::swap(now, next);

@@ -64,8 +64,14 @@ void RnnWeight<T>::multiply(int64_t block, int64_t gate, int64_t gates, int64_t 
   if (rows == 0) return;
   if (!packed_) {
     const Matrix<const T> b{from_ + gate * units_ * unit_stride_, depth_stride_, unit_stride_};
-    return Multiply<T>::product({rows, gates * units_, depth_, {a, a_row, 1}, b, {c, c_row, 1},
-                                 T(1), accumulate ? T(1) : T(0)});
+    return Multiply<T>::product({rows,
+                                 gates * units_,
+                                 depth_,
+                                 {a, a_row, 1},
+                                 b,
+                                 {c, c_row, 1},
+                                 T(1),
+                                 accumulate ? T(1) : T(0)});
   }
   const int64_t w = width(block);
   const T* panels = panels_.get() + depth_ * (gates_ * begin(block) + gate * w);

@@ -1,4 +1,5 @@
-// rnn_plan.h: what the passes over a recurrent layer share: the weights as panels, and how the work is cut among threads.
+// rnn_plan.h: what the passes over a recurrent layer share: the weights as panels, and how the work
+// is cut among threads.
 #pragma once
 
 #include <algorithm>

@@ -49,7 +49,6 @@ void check_weights(const char* op, RnnMode mode, const Tensor& x, const Weights&
   for (const Tensor* b : {&w.b_input, &w.b_state}) {
     if (b->defined()) check_weight(op, "a bias", *b, Dims{sums});
   }
-  check_dtype(x.is_floating(), op, "not implemented for ", x.dtype(), " tensors");
   for (const Tensor* t : {&w.input, &w.state, &w.b_input, &w.b_state, &w.project}) {
     if (!t->defined()) continue;
     check_argument(t->dtype() == x.dtype(), op, "input and weights must have the same dtype, got ",
@@ -67,11 +66,11 @@ void check_state(const char* op, const char* what, const Tensor& x, const Tensor
   common_device(op, {&x, &state});
 }
 
-// One direction of one layer: fused on the CPU; over ops for other devices, and for samples and
-// tangents, which then follow the rules of these ops.
+// One direction of one layer: fused for floats on the CPU. Over ops for other devices and numbers,
+// and for samples and tangents, which then follow the rules of these ops.
 std::array<Tensor, 3> run_direction(RnnMode mode, const RnnInputs& in, IntList batch_sizes,
                                     bool reverse) {
-  bool composed = in[kInput].is_cuda();
+  bool composed = in[kInput].is_cuda() || !in[kInput].is_floating();
   for (const Tensor& t : in) {
     if (t.defined()) composed |= t.is_batched() || (forward_active() && has_tangent(t));
   }
@@ -93,9 +92,10 @@ std::vector<Weights> split_params(const Network& n) {
   const int64_t count = n.layers * n.directions(), plain = n.has_biases ? 4 : 2;
   check_argument(n.layers > 0, n.op, "num_layers must be positive, got ", n.layers);
   const int64_t given = int64_t(n.params.size()), each = given / count;
-  check_argument(given == count * plain || (n.mode == RnnMode::Lstm && given == count * (plain + 1)),
-                 n.op, "expected ", plain, n.mode == RnnMode::Lstm ? " (or one more, to project)" : "",
-                 " parameters for each of ", count, " layers and directions, got ", given);
+  check_argument(
+      given == count * plain || (n.mode == RnnMode::Lstm && given == count * (plain + 1)), n.op,
+      "expected ", plain, n.mode == RnnMode::Lstm ? " (or one more, to project)" : "",
+      " parameters for each of ", count, " layers and directions, got ", given);
   std::vector<Weights> out;
   for (int64_t i = 0; i < count; ++i) {
     const Tensor* p = n.params.data() + i * each;
@@ -132,8 +132,8 @@ Results run_network(const Network& n, Tensor x, IntList batch_sizes, const Tenso
       check_weights(n.op, n.mode, x, w);
       check_weight(n.op, "w_hh", w.state, weights[0].state.sizes());
       const auto [y, h, c] = run_direction(
-          n.mode, {x, state_of(hx, i), state_of(cx, i), w.input, w.state, w.b_input, w.b_state,
-                   w.project},
+          n.mode,
+          {x, state_of(hx, i), state_of(cx, i), w.input, w.state, w.b_input, w.b_state, w.project},
           batch_sizes, d == 1);
       outs.push_back(y);
       last_h.push_back(h);
@@ -206,9 +206,8 @@ Results run_cell(const char* op, RnnMode mode, const Tensor& x, const Tensor& hx
   const int64_t batch = x.sizes()[0], hidden = w.state.sizes()[1];
   check_state(op, "hx", x, hx, Dims{batch, hidden});
   if (cx.defined()) check_state(op, "cx", x, cx, Dims{batch, hidden});
-  const auto [y, h, c] =
-      run_direction(mode, {x, hx, cx, w.input, w.state, w.b_input, w.b_state, Tensor()},
-                    Dims{batch}, false);
+  const auto [y, h, c] = run_direction(
+      mode, {x, hx, cx, w.input, w.state, w.b_input, w.b_state, Tensor()}, Dims{batch}, false);
   return {y, h, c};
 }
 
@@ -245,9 +244,9 @@ struct OneStateInput {
   static std::tuple<Tensor, Tensor> call(const Tensor& input, const Tensor& hx, TensorList params,
                                          bool has_biases, int64_t num_layers, double dropout,
                                          bool train, bool bidirectional, bool batch_first) {
-    return two(run_input({name_of(mode), mode, params, has_biases, num_layers, dropout, train,
-                          bidirectional},
-                         input, hx, Tensor(), batch_first));
+    return two(run_input(
+        {name_of(mode), mode, params, has_biases, num_layers, dropout, train, bidirectional}, input,
+        hx, Tensor(), batch_first));
   }
 };
 template <RnnMode mode>
@@ -256,9 +255,9 @@ struct OneStateData {
                                          const Tensor& hx, TensorList params, bool has_biases,
                                          int64_t num_layers, double dropout, bool train,
                                          bool bidirectional) {
-    return two(run_data({name_of(mode), mode, params, has_biases, num_layers, dropout, train,
-                         bidirectional},
-                        data, batch_sizes, hx, Tensor()));
+    return two(run_data(
+        {name_of(mode), mode, params, has_biases, num_layers, dropout, train, bidirectional}, data,
+        batch_sizes, hx, Tensor()));
   }
 };
 struct GruInput : OneStateInput<RnnMode::Gru> {

@@ -23,7 +23,8 @@ Tensor place_for(const Tensor& t, DType dtype) {
   return t.dtype() == dtype ? t : make_tensor(t.sizes(), dtype, t.device());
 }
 
-RnnLayer layer_of(RnnMode mode, IntList batch_sizes, bool reverse, DType dtype, const RnnInputs& t) {
+RnnLayer layer_of(RnnMode mode, IntList batch_sizes, bool reverse, DType dtype,
+                  const RnnInputs& t) {
   return {mode,
           batch_sizes,
           reverse,
@@ -55,14 +56,11 @@ struct RnnLayerBackward {
     const int64_t batch = batch_sizes[0], sums = w_hh.sizes()[0];
     const int64_t hidden = sums / rnn_gates(RnnMode(mode));
     const auto spec = [&](const Dims& sizes) { return Spec{sizes, x.dtype(), x.device()}; };
-    std::array<Spec, 8> out = {spec(x.sizes()),
-                               spec({batch, w_hh.sizes()[1]}),
-                               spec({batch, hidden}),
-                               spec(w_ih.sizes()),
-                               spec(w_hh.sizes()),
-                               spec({sums}),
-                               spec({sums}),
-                               spec(w_hr.defined() ? w_hr.sizes() : Dims{0})};
+    std::array<Spec, 8> out = {
+        spec(x.sizes()),       spec({batch, w_hh.sizes()[1]}),
+        spec({batch, hidden}), spec(w_ih.sizes()),
+        spec(w_hh.sizes()),    spec({sums}),
+        spec({sums}),          spec(w_hr.defined() ? w_hr.sizes() : Dims{0})};
     for (size_t i = 0; i < 8; ++i) {
       if (!(wanted >> i & 1)) nothing(out[i]);
     }
@@ -70,10 +68,10 @@ struct RnnLayerBackward {
   }
   static void run(const Tensor& output_grad, const Tensor& h_grad, const Tensor& c_grad,
                   const Tensor& x, const Tensor& hx, const Tensor& cx, const Tensor& w_ih,
-                  const Tensor& w_hh, const Tensor& w_hr, const Tensor& output,
-                  const Tensor& gates, const Tensor& cells, const Tensor& unprojected, int64_t mode,
-                  IntList batch_sizes, bool reverse, int64_t, const Tensor& gx, const Tensor& ghx,
-                  const Tensor& gcx, const Tensor& gw_ih, const Tensor& gw_hh, const Tensor& gb_ih,
+                  const Tensor& w_hh, const Tensor& w_hr, const Tensor& output, const Tensor& gates,
+                  const Tensor& cells, const Tensor& unprojected, int64_t mode, IntList batch_sizes,
+                  bool reverse, int64_t, const Tensor& gx, const Tensor& ghx, const Tensor& gcx,
+                  const Tensor& gw_ih, const Tensor& gw_hh, const Tensor& gb_ih,
                   const Tensor& gb_hh, const Tensor& gw_hr) {
     const std::array<Tensor, 8> outs = {gx, ghx, gcx, gw_ih, gw_hh, gb_ih, gb_hh, gw_hr};
     if (x.sizes()[0] == 0) {
@@ -179,12 +177,13 @@ struct RnnLayer_ {
     }
     const std::array<Tensor, 3> outs = composed_rnn_layer(in, mode, batch_sizes, reverse);
     for (size_t i = 0; i < outs.size(); ++i) {
-      if (!grads[i].defined()) continue;
+      if (!grads[i].defined() || !outs[i].defined()) continue;
       roots.push_back(outs[i]);
       seeds.push_back(grads[i]);
     }
-    const std::vector<Tensor> found = rush::grad(
-        roots, seeds, inputs, {.create_graph = keep_graph, .allow_unused = true});
+    const std::vector<Tensor> found =
+        rush::grad(roots, seeds, inputs,
+                   {.retain_graph = keep_graph, .create_graph = keep_graph, .allow_unused = true});
     Grads out(8);
     for (size_t i = 0, next = 0; i < in.size(); ++i) {
       if (c.wants(i)) out[i] = found[next++];

@@ -15,15 +15,16 @@ namespace {
 constexpr int kMostRows = kVectorBytes == 64 ? 12 : 6;
 
 // R rows by P panels of V vectors.
-template <int R, int V, int P, class T>
-void tile(const PanelProduct<T>& p, const T* a, const T* panels, T* c) {
+template <int R, int V, int P, bool accumulate, class T>
+void tile(int64_t depth, const T* a, int64_t a_row, const T* panels, T* c, int64_t c_row,
+          int64_t c_panel) {
   constexpr int W = kVectorBytes / int(sizeof(T));
   using Vec = typename VectorOf<T, W>::type;
-  const int64_t a_row = p.a_row, apart = p.depth * V * W;
+  const int64_t apart = depth * V * W;
   Vec sums[R][P * V];
   for (int r = 0; r < R; ++r)
     for (int v = 0; v < P * V; ++v) sums[r][v] = Vec{};
-  for (int64_t k = 0; k < p.depth; ++k) {
+  for (int64_t k = 0; k < depth; ++k) {
     Vec b[P * V];
 #pragma GCC unroll 16
     for (int v = 0; v < P * V; ++v) load(b[v], panels + (v / V) * apart + (v % V) * W);
@@ -39,8 +40,8 @@ void tile(const PanelProduct<T>& p, const T* a, const T* panels, T* c) {
   for (int r = 0; r < R; ++r) {
 #pragma GCC unroll 16
     for (int v = 0; v < P * V; ++v) {
-      T* const to = c + r * p.c_row + (v / V) * p.c_panel + (v % V) * W;
-      if (p.accumulate) {
+      T* const to = c + r * c_row + (v / V) * c_panel + (v % V) * W;
+      if constexpr (accumulate) {
         Vec before;
         load(before, to);
         sums[r][v] += before;
@@ -58,13 +59,15 @@ void tile_rows(const PanelProduct<T>& p, int64_t panel, int64_t panels, int64_t 
     const T* b = p.panels + (panel + i) * p.depth * V * W;
     T* c = p.c + row * p.c_row + (panel + i) * p.c_panel;
     constexpr int P = R == 1 ? 4 : R == 2 ? 2 : 1;
-    if (P > 1 && panels - i >= P) {
-      tile<R, V, P>(p, a, b, c);
-      i += P;
-    } else {
-      tile<R, V, 1>(p, a, b, c);
-      ++i;
-    }
+    const auto run = [&]<int count>() {
+      const auto f = p.accumulate ? tile<R, V, count, true, T> : tile<R, V, count, false, T>;
+      f(p.depth, a, p.a_row, b, c, p.c_row, p.c_panel);
+      i += count;
+    };
+    if (P > 1 && panels - i >= P)
+      run.template operator()<P>();
+    else
+      run.template operator()<1>();
   }
 }
 
@@ -160,8 +163,8 @@ struct Rnn {
       }
 #pragma omp simd
       for (int64_t u = 0; u < p.units; ++u) {
-        const auto unit = functors::lstm_unit(si[u] + bi[u], sf[u] + bf[u], sg[u] + bg[u],
-                                              so[u] + bo[u], c[u]);
+        const auto unit =
+            functors::lstm_unit(si[u] + bi[u], sf[u] + bf[u], sg[u] + bg[u], so[u] + bo[u], c[u]);
         c[u] = unit.c;
         h[u] = unit.h;
         out[u] = unit.h;

@@ -16,6 +16,7 @@ from rushlight.nn.modules.normalization import *
 from rushlight.nn.modules.padding import *
 from rushlight.nn.modules.pooling import *
 from rushlight.nn.modules.rearrange import *
+from rushlight.nn.modules.rnn import *
 from rushlight.nn.modules.sparse import *
 from rushlight.nn.modules.sync_batchnorm import *
 from rushlight.nn.modules.transformer import *

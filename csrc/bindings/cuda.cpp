@@ -201,6 +201,7 @@ bool init_cuda(PyObject* module) {
   add_setting<&Settings::cudnn_enabled>(m, "cudnn_enabled");
   add_setting<&Settings::cudnn_benchmark>(m, "cudnn_benchmark");
   add_setting<&Settings::cudnn_deterministic>(m, "cudnn_deterministic");
+  m.def("cudnn_version", cudnn_version);
   m.def("nvrtc_missing", nvrtc_missing);
   m.def("nvrtc_version", nvrtc_version);
   m.def("kernel_cache_folder", KernelCache::default_folder);

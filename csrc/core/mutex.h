@@ -25,6 +25,7 @@ enum class LockRank : uint8_t {
   Hooks,              // lists of hooks
   DroppedReferences,  // Python objects that wait for the GIL
   Streams,            // CUDA streams and their pools of memory
+  SharedMemory,       // arenas that other processes map
   AllocatorSwitches,  // caching on or off, injected failures
   ThreadRegistry,     // the allocator's thread caches
   SizeClass,          // a central list of small blocks

@@ -5,6 +5,7 @@
 
 #include "core/error.h"
 #include "cpu/dynamic_library.h"
+#include "cuda/settings.h"
 #include "cuda/stream.h"
 
 namespace rush::cuda::dnn {
@@ -74,3 +75,12 @@ DataType data_type(DType t) {
 }
 
 }  // namespace rush::cuda::dnn
+
+namespace rush::cuda {
+
+int64_t cudnn_version() {
+  const dnn::Library& l = dnn::library();
+  return l.missing.empty() ? int64_t(l.Version()) : 0;
+}
+
+}  // namespace rush::cuda

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <cstdint>
 
 #include "core/export.h"
 
@@ -13,5 +14,7 @@ struct Settings {
   std::atomic<bool> cudnn_enabled{true}, cudnn_benchmark{false}, cudnn_deterministic{false};
 };
 RUSH_API Settings& settings();
+// 91000 for cuDNN 9.10; 0 without it.
+RUSH_API int64_t cudnn_version();
 
 }  // namespace rush::cuda

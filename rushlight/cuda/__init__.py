@@ -5,7 +5,7 @@ is made when the first tensor goes there. `why_unavailable()` says what is missi
 """
 
 from rushlight import _C
-from rushlight.cuda import amp
+from rushlight._missing import names_missing_from
 from rushlight.cuda._devices import (
     can_device_access_peer,
     current_device,
@@ -24,6 +24,9 @@ from rushlight.cuda._devices import (
     synchronize,
     why_unavailable,
 )
+from rushlight.cuda._legacy_types import TYPES as _TYPES
+from rushlight.cuda._other import *  # noqa: F403
+from rushlight.cuda._other import __all__ as _OTHER_NAMES
 from rushlight.cuda.memory import (
     caching_allocator_enable,
     empty_cache,
@@ -68,7 +71,20 @@ from rushlight.cuda.streams import (
     stream,
 )
 
+# These import names from above.
+from rushlight.cuda import amp as amp
+from rushlight.cuda import comm as comm
+from rushlight.cuda import nccl as nccl
+from rushlight.cuda import nvtx as nvtx
+from rushlight.cuda import profiler as profiler
+
 OutOfMemoryError = _C.OutOfMemoryError
+globals().update(_TYPES)  # FloatTensor, LongTensor, ...
+
+
+def _is_compiled():
+    return True  # every build serves GPUs
+
 
 __all__ = [
     "Event",
@@ -126,4 +142,7 @@ __all__ = [
     "stream",
     "synchronize",
     "why_unavailable",
+    *_OTHER_NAMES,
 ]
+
+__getattr__ = names_missing_from(__name__)

@@ -1,6 +1,7 @@
 """Memory of GPUs: how much is in use, and giving it back."""
 
 from rushlight._C import _cuda
+from rushlight._missing import names_missing_from
 from rushlight.cuda._devices import _index, is_available
 
 
@@ -8,24 +9,28 @@ def _counters(device):
     return _cuda.memory_counters(_index(device))
 
 
+def _counter(name, device):
+    return _counters(device)[name] if is_available() else 0
+
+
 def memory_allocated(device=None):
-    """Bytes that live tensors hold."""
-    return _counters(device)["allocated"]
+    """Bytes that live tensors hold; 0 without a GPU."""
+    return _counter("allocated", device)
 
 
 def max_memory_allocated(device=None):
     """The most bytes that live tensors held since the peaks were reset."""
-    return _counters(device)["peak_allocated"]
+    return _counter("peak_allocated", device)
 
 
 def memory_reserved(device=None):
     """Bytes that the allocator has from the driver, in use or cached."""
-    return _counters(device)["reserved"]
+    return _counter("reserved", device)
 
 
 def max_memory_reserved(device=None):
     """The most bytes that the allocator had from the driver since the peaks were reset."""
-    return _counters(device)["peak_reserved"]
+    return _counter("peak_reserved", device)
 
 
 memory_cached = memory_reserved
@@ -85,6 +90,8 @@ def _size(n):
 
 def memory_summary(device=None, abbreviated=False):
     """A table of the allocator's counters."""
+    if not is_available():
+        return "no CUDA device is available"
     stats = memory_stats_as_nested_dict(device)
     index = _index(device)
     rows = [
@@ -109,7 +116,8 @@ def memory_summary(device=None, abbreviated=False):
 
 def reset_peak_memory_stats(device=None):
     """Starts the peaks anew."""
-    _cuda.reset_peaks(_index(device))
+    if is_available():
+        _cuda.reset_peaks(_index(device))
 
 
 reset_max_memory_allocated = reset_peak_memory_stats
@@ -118,7 +126,30 @@ reset_max_memory_cached = reset_peak_memory_stats
 
 def reset_accumulated_memory_stats(device=None):
     """Starts the totals anew."""
-    _cuda.reset_totals(_index(device))
+    if is_available():
+        _cuda.reset_totals(_index(device))
+
+
+def memory_snapshot(mempool_id=None):
+    """A list of the allocator's segments. Not kept: empty."""
+    return []
+
+
+def _record_memory_history(*args, **kwargs):
+    """Histories of memory are not recorded."""
+
+
+def _snapshot(device=None):
+    """The history of memory: empty."""
+    return {"segments": [], "device_traces": []}
+
+
+def _dump_snapshot(filename="dump_snapshot.pickle"):
+    """Writes the history of memory: an empty one."""
+    import pickle
+
+    with open(filename, "wb") as file:
+        pickle.dump(_snapshot(), file)
 
 
 def empty_cache():
@@ -145,3 +176,6 @@ def caching_allocator_enable(value=True):
     """Off: every tensor's memory comes from the driver and goes back to it. Only while no tensor is
     on a GPU."""
     _cuda.set_caching(bool(value))
+
+
+__getattr__ = names_missing_from(__name__)

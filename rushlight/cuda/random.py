@@ -1,13 +1,15 @@
 """Random numbers on GPUs. There is one generator for all devices, so that a seed gives the same
-numbers everywhere; these names are those of PyTorch, and all mean that generator."""
+numbers everywhere; these names are those of PyTorch, and all mean that generator. Without a GPU
+they leave it alone."""
 
 from rushlight import random as _random
-from rushlight.cuda._devices import device_count
+from rushlight.cuda._devices import current_device, device_count, is_available
 
 
 def manual_seed(seed):
     """Seeds the generator of all devices."""
-    _random.manual_seed(int(seed))
+    if is_available():
+        _random.manual_seed(int(seed))
 
 
 def manual_seed_all(seed):
@@ -17,7 +19,8 @@ def manual_seed_all(seed):
 
 def seed():
     """Seeds the generator from the system's entropy."""
-    _random.seed()
+    if is_available():
+        _random.seed()
 
 
 seed_all = seed
@@ -25,11 +28,13 @@ seed_all = seed
 
 def initial_seed():
     """The seed of the generator."""
+    current_device()  # raises without a GPU
     return _random.initial_seed()
 
 
 def get_rng_state(device="cuda"):
     """The state of the generator as a tensor of bytes."""
+    current_device()
     return _random.get_rng_state()
 
 
@@ -40,6 +45,7 @@ def get_rng_state_all():
 
 def set_rng_state(new_state, device="cuda"):
     """Puts the generator into a state from get_rng_state."""
+    current_device()
     _random.set_rng_state(new_state)
 
 

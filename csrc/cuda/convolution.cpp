@@ -169,6 +169,16 @@ void fill_sizes(const Tensor& t, int dims, int32_t* out) {
   }
 }
 
+// cuDNN works out the output's size itself; padding that differs before and after, and outputs of
+// transposed convolutions that nothing reaches, do not fit its formula.
+bool has_plain_sizes(const ConvShape& s) {
+  for (size_t d = 0; d < 3; ++d) {
+    const int64_t reach = (s.kernel[d] - 1) * s.dilation[d] + 1;
+    if (s.output[d] != (s.input[d] + 2 * s.padding[d] - reach) / s.stride[d] + 1) return false;
+  }
+  return true;
+}
+
 // On the host, over copies.
 void convolve_on_host(ConvKind kind, const ConvShape& shape, const ConvTensors& t) {
   note_wait("convolution");
@@ -187,7 +197,7 @@ void convolve_on_host(ConvKind kind, const ConvShape& shape, const ConvTensors& 
 void convolve(ConvKind kind, const ConvShape& shape, const ConvTensors& given) {
   ConvTensors t = given;
   const Tensor result = written(kind, t);
-  if (!dnn::has_type(t.x.dtype()) || !settings().cudnn_enabled.load() ||
+  if (!dnn::has_type(t.x.dtype()) || !has_plain_sizes(shape) || !settings().cudnn_enabled.load() ||
       !dnn::library().missing.empty())
     return convolve_on_host(kind, shape, given);
   const bool last = lies_channels_last(t.x) || lies_channels_last(t.w) || lies_channels_last(t.y);

@@ -88,8 +88,8 @@ int64_t segment_length(int64_t rows, int64_t blocks, int device) {
 void join_pairs(const Tensor& partial, int64_t segments, int64_t channels, const Tensor& gw,
                 const Tensor& gb) {
   const JoinPairsArgs args{partial.data(), gw.data(), gb.data(), segments, channels};
-  launch(kJoin, uint64_t(gw.dtype()), gw.device().index,
-         blocks_for(channels, gw.device().index), {kThreads}, args);
+  launch(kJoin, uint64_t(gw.dtype()), gw.device().index, blocks_for(channels, gw.device().index),
+         {kThreads}, args);
 }
 
 void row_norm_backward(const Tensor& g, const Tensor& x, int64_t width, const Tensor& weight,
@@ -204,10 +204,10 @@ bool softmax(const Tensor& x, int64_t dim, bool log, const Tensor& out) {
   const int64_t width = x.dim() ? x.sizes()[size_t(dim)] : 1;
   const SoftmaxArgs args{x.data(), out.data(), x.numel() / width, width};
   const bool narrow = width <= kNarrow;
-  launch(kSoftmax,
-         uint64_t(log) << 9 | uint64_t(narrow) << 8 | uint64_t(out.dtype()) << 4 |
-             uint64_t(x.dtype()),
-         x.device().index, row_blocks(args.rows, narrow), {kThreads}, args);
+  launch(
+      kSoftmax,
+      uint64_t(log) << 9 | uint64_t(narrow) << 8 | uint64_t(out.dtype()) << 4 | uint64_t(x.dtype()),
+      x.device().index, row_blocks(args.rows, narrow), {kThreads}, args);
   return true;
 }
 

@@ -16,13 +16,24 @@ static_assert(kOptimizerPointers == 2 + kMaxOptimizerStates &&
 
 // Key: the rule, then the type of memory.
 std::string spell(uint64_t key) {
-  constexpr const char* rules[kOptimizerRules] = {
-      "Sgd",      "SgdMomentum", "Adam",    "AdamMax",         "NAdam",
-      "RAdam",    "Adamax",      "Adagrad", "Adadelta",        "RmsProp",
-      "RmsPropMomentum", "RmsPropCentered", "RmsPropCenteredMomentum", "Rprop", "Asgd"};
+  constexpr const char* rules[kOptimizerRules] = {"Sgd",
+                                                  "SgdMomentum",
+                                                  "Adam",
+                                                  "AdamMax",
+                                                  "NAdam",
+                                                  "RAdam",
+                                                  "Adamax",
+                                                  "Adagrad",
+                                                  "Adadelta",
+                                                  "RmsProp",
+                                                  "RmsPropMomentum",
+                                                  "RmsPropCentered",
+                                                  "RmsPropCenteredMomentum",
+                                                  "Rprop",
+                                                  "Asgd"};
   const DType type = DType(key & 15);
-  return concat("rush::optimizer_step<rush::optimizers::", rules[key >> 4], ", ",
-                kernel_type(type), ", ", type == DType::Float64 ? "double" : "float", ">");
+  return concat("rush::optimizer_step<rush::optimizers::", rules[key >> 4], ", ", kernel_type(type),
+                ", ", type == DType::Float64 ? "double" : "float", ">");
 }
 constexpr KernelFamily kStep{kOptimizerFamily, "optimizer.cu", spell};
 
@@ -37,8 +48,7 @@ void step_of_type(OptimizerRule rule, std::span<const OptimizerTensor> tensors, 
     e.numel = t.numel;
     std::memcpy(e.numbers, t.numbers, sizeof e.numbers);
     const int64_t count = (t.numel + kOptimizerPiece - 1) / kOptimizerPiece;
-    for (int64_t k = 0; k < count; ++k)
-      pieces.push_back({uint32_t(entries.size()), uint32_t(k)});
+    for (int64_t k = 0; k < count; ++k) pieces.push_back({uint32_t(entries.size()), uint32_t(k)});
     entries.push_back(e);
   }
   if (pieces.empty()) return;
@@ -52,16 +62,14 @@ void step_of_type(OptimizerRule rule, std::span<const OptimizerTensor> tensors, 
   must(driver().MemcpyHtoDAsync(reinterpret_cast<CUdeviceptr>(table.data()), both.data(),
                                 both.size(), current_stream(device.index)->handle),
        "optimizer_step");
-  const OptimizerArgs args{
-      reinterpret_cast<const OptimizerTarget*>(table.data()),
-      reinterpret_cast<const OptimizerPiece*>(table.data<char>() + first)};
+  const OptimizerArgs args{reinterpret_cast<const OptimizerTarget*>(table.data()),
+                           reinterpret_cast<const OptimizerPiece*>(table.data<char>() + first)};
   launch(kStep, uint64_t(rule) << 4 | uint64_t(type), device.index, {unsigned(pieces.size())},
          {kThreads}, args);
 }
 
 void optimizer_step(OptimizerRule rule, std::span<const OptimizerTensor> tensors, Device device) {
-  for (const DType type :
-       {DType::Float32, DType::Float16, DType::BFloat16, DType::Float64})
+  for (const DType type : {DType::Float32, DType::Float16, DType::BFloat16, DType::Float64})
     step_of_type(rule, tensors, type, device);
 }
 

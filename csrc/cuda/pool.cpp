@@ -45,7 +45,8 @@ void run(PoolKernel kernel, PoolArgs& args, const Tensor& from, const Tensor& to
   args.y = to.data();
   args.n = n;
   const int device = to.device().index;
-  launch(kPool, kernel << 4 | uint64_t(to.dtype()), device, blocks_for(n, device), {kThreads}, args);
+  launch(kPool, kernel << 4 | uint64_t(to.dtype()), device, blocks_for(n, device), {kThreads},
+         args);
 }
 
 void max_pool(const Tensor& x, const PoolWindows& windows, const Tensor& y, const Tensor& indices) {

@@ -6,6 +6,13 @@ is made when the first tensor goes there. `why_unavailable()` says what is missi
 
 from rushlight import _C
 from rushlight._missing import names_missing_from
+
+# These import names from above.
+from rushlight.cuda import amp as amp
+from rushlight.cuda import comm as comm
+from rushlight.cuda import nccl as nccl
+from rushlight.cuda import nvtx as nvtx
+from rushlight.cuda import profiler as profiler
 from rushlight.cuda._devices import (
     can_device_access_peer,
     current_device,
@@ -70,13 +77,6 @@ from rushlight.cuda.streams import (
     set_sync_debug_mode,
     stream,
 )
-
-# These import names from above.
-from rushlight.cuda import amp as amp
-from rushlight.cuda import comm as comm
-from rushlight.cuda import nccl as nccl
-from rushlight.cuda import nvtx as nvtx
-from rushlight.cuda import profiler as profiler
 
 OutOfMemoryError = _C.OutOfMemoryError
 globals().update(_TYPES)  # FloatTensor, LongTensor, ...

@@ -1,7 +1,6 @@
 """cuda.FloatTensor and its relatives: old names for a dtype on a GPU."""
 
-from rushlight import _C
-from rushlight import _legacy
+from rushlight import _C, _legacy
 
 
 def _typed(name, dtype):

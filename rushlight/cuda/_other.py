@@ -56,5 +56,3 @@ def get_gencode_flags():
 def get_allocator_backend():
     """The allocator of GPU memory."""
     return "native"
-
-

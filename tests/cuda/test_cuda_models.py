@@ -59,7 +59,6 @@ OPTIMIZERS = {
 @pytest.mark.parametrize("name", OPTIMIZERS)
 @pytest.mark.parametrize("layout", ["contiguous_format", "channels_last"])
 def test_training_agrees_with_the_cpu(name, layout):
-    rl.backends.cudnn.allow_tf32 = False
     rl.manual_seed(0)
     model = conv_net()
     x, y = rl.randn(16, 3, 32, 32), rl.randint(0, 10, (16,))
@@ -70,7 +69,6 @@ def test_training_agrees_with_the_cpu(name, layout):
     np.testing.assert_allclose(got, want, rtol=2e-3)
     for a, b in zip(model.state_dict().values(), twin.state_dict().values(), strict=True):
         np.testing.assert_allclose(b.cpu().numpy(), a.numpy(), rtol=0.05, atol=5e-3)
-    rl.backends.cudnn.allow_tf32 = True
 
 
 def test_half_precision_by_autocast():

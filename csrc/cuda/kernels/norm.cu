@@ -1,8 +1,10 @@
 // norm.cu: normalisations: over rows (layer and RMS norm, softmax) and over channels (batch norm).
 //
-// - Rows: a team of threads (a warp, or the block) takes a row. It reads the row two or three times,
+// - Rows: a team of threads (a warp, or the block) takes a row. It reads the row two or three
+// times,
 //   which the caches serve, and joins its partial results by a tree in shared memory.
-// - Channels: an image is (batch, channels, inner) with inner = 1 for channels-last. The sums of the
+// - Channels: an image is (batch, channels, inner) with inner = 1 for channels-last. The sums of
+// the
 //   backward pass are formed in segments, one a block, and joined in order: no atomics, so the same
 //   numbers come out every time. (The statistics of the forward pass are reduce.cu's.)
 // - T is the type of everything; half types are widened by the caller.
@@ -163,8 +165,7 @@ __global__ void __launch_bounds__(kThreads) softmax_rows(SoftmaxArgs args) {
   const In* x = typed<In>(args.x) + (works ? row : 0) * args.width;
   C top = -limits<C>::inf;
   if (works)
-    for (i64 i = lane; i < args.width; i += Team)
-      top = functors::Maximum{}(top, convert<C>(x[i]));
+    for (i64 i = lane; i < args.width; i += Team) top = functors::Maximum{}(top, convert<C>(x[i]));
   top = join_team<Team>(top, functors::Maximum{});
   C sum = 0;
   if (works)
@@ -209,8 +210,7 @@ __global__ void __launch_bounds__(kThreads) channel_norm_backward(ChannelNormArg
     const u32 c = channel_of(args, u32(i));
     const T rstd = T(1) / math::sqrt(typed<T>(args.var)[c] + T(args.eps));
     const T normal = (x[i] - typed<T>(args.mean)[c]) * rstd;
-    const T rest =
-        g[i] - typed<T>(args.gb)[c] / count - normal * (typed<T>(args.gw)[c] / count);
+    const T rest = g[i] - typed<T>(args.gb)[c] / count - normal * (typed<T>(args.gw)[c] / count);
     typed<T>(args.y)[i] = (weight ? weight[c] * rstd : rstd) * rest;
   }
 }

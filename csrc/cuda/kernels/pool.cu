@@ -1,8 +1,8 @@
 // pool.cu: pools over (batch, channels, up to three spatial dims), contiguous or channels-last.
 //
-// A thread takes one element: of the output in the forward passes, of the input in the backward pass
-// of averages, which gathers, and of the output in that of maxima, which scatters to the places that
-// the forward pass noted.
+// A thread takes one element: of the output in the forward passes, of the input in the backward
+// pass of averages, which gathers, and of the output in that of maxima, which scatters to the
+// places that the forward pass noted.
 #include "cuda/kernels/element.h"
 
 namespace rush {

@@ -146,7 +146,8 @@ def default_stream(device=None):
 
 
 def set_stream(stream):
-    """Sends this thread's ops to a stream from now on; prefer `with stream(...)`. None: no change."""
+    """Sends this thread's ops to a stream from now on; `with stream(...)` is better. None: no
+    change."""
     if stream is not None:
         _cuda.set_stream(stream._key)
 

@@ -347,7 +347,8 @@ TASKS = {
 class Training:
     """A model in training: `step()` is one whole step on one batch, always the same one."""
 
-    def __init__(self, torch, name, *, batch=None, small=False, dropout=True, seed=0, dtype=None):
+    def __init__(self, torch, name, *, batch=None, small=False, dropout=True, seed=0, dtype=None,
+                 device=None):  # fmt: skip
         task = TASKS[name]
         random = np.random.default_rng(seed)
         arrays = task.inputs(batch or task.batch, small, random)
@@ -361,6 +362,9 @@ class Training:
             self.data = {
                 k: t.to(dtype) if t.is_floating_point() else t for k, t in self.data.items()
             }
+        if device is not None:
+            self.model.to(device)
+            self.data = {key: t.to(device) for key, t in self.data.items()}
         self.optimizer = task.optimizer(torch, self.model.parameters())
 
     def step(self):

@@ -138,6 +138,7 @@ def test_a_whole_model_with_the_users_trust():
     assert model(rl.ones(2, 3)).shape == (2, 4)
 
 
+@pytest.mark.skipif(rl.cuda.is_available(), reason="there is a GPU")
 def test_a_file_from_a_gpu():
     with pytest.raises(RuntimeError, match=r"cuda:0.*map_location='cpu'"):
         rl.load(DATA / "cuda.pt")

@@ -89,6 +89,7 @@ def not_available(what, why, instead=""):
 
     unavailable.__name__ = unavailable.__qualname__ = what.rpartition(".")[2]
     unavailable.__doc__ = f"Not available: {why}."
+    unavailable.__unavailable__ = why
     return unavailable
 
 
@@ -100,6 +101,7 @@ def unavailable_class(name, module, why):
         raise NotImplementedError(f"{shown}: {why}. {COMPATIBILITY_PAGE} lists what is there")
 
     space = {"__init__": __init__, "__module__": module, "__doc__": f"Not available: {why}."}
+    space["__unavailable__"] = why
     return type(name, (), space)
 
 

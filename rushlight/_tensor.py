@@ -132,7 +132,10 @@ def _type(self, dtype=None, non_blocking=False):
 
 @_method
 def share_memory_(self):
-    raise NotImplementedError("share_memory_: see rushlight.multiprocessing")
+    """Moves the memory under the tensor, in place, to where other processes can map it."""
+    if self.device.type != "cuda":
+        _C._share_storage(self.untyped_storage())
+    return self
 
 
 @_method

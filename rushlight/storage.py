@@ -86,6 +86,10 @@ class TypedStorage:
         self._untyped_storage.resize_(size * self.dtype.itemsize)
         return self
 
+    def share_memory_(self):
+        _C._share_storage(self._untyped_storage)
+        return self
+
     def _to(self, dtype):
         values = self._tensor().to(dtype, copy=True)
         return TypedStorage(wrap_storage=values.untyped_storage(), dtype=dtype)

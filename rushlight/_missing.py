@@ -66,7 +66,10 @@ class MissingNameError(AttributeError):
         import difflib
 
         names = [n for n in dir(sys.modules.get(self._module)) if n[0] != "_" and n != self.name]
-        lower = {n.lower(): n for n in names}
+        same_case = self.name[0].isupper()
+        lower = {}
+        for name in sorted(names, key=lambda n: n[0].isupper() == same_case):
+            lower[name.lower()] = name  # of Normal and normal, the one written alike
         found = difflib.get_close_matches(self.name.lower(), lower, n=1, cutoff=0.6)
         return lower[found[0]] if found else None
 

@@ -43,9 +43,9 @@ HEAD = """# Compatibility with PyTorch
 
 *Written by `python tools/compatibility.py`; a test checks that it is up to date.*
 
-Which names of PyTorch 2.13 are there, out of the {count} that 168 public programs use. Tier 1 is 95 %
-of all uses, tier 2 goes to 99 %, tier 3 is the tail. [porting.md](porting.md) says how programs
-written for PyTorch run, and what behaves otherwise.
+Which names of PyTorch 2.13 are there, out of the {count} that 168 public programs use. Tier 1 is
+95 % of all uses, tier 2 goes to 99 %, tier 3 is the tail. [porting.md](porting.md) says how
+programs written for PyTorch run, and what behaves otherwise.
 
 | area | tier 1 | tier 2 | tier 3 |
 | --- | --- | --- | --- |
@@ -54,8 +54,8 @@ written for PyTorch run, and what behaves otherwise.
 NOTES = """
 Names that exist and do less than in PyTorch:
 
-- `compile`, `jit.script`, `jit.trace`, `compiler.*`, `_dynamo.*`: programs run eagerly, with the same
-  results. There is no TorchScript file format.
+- `compile`, `jit.script`, `jit.trace`, `compiler.*`, `_dynamo.*`: programs run eagerly, with the
+  same results. There is no TorchScript file format.
 - `distributed`: `is_available()` is False; names can be imported, and raise when used.
 - `cuda`, `mps`, `xpu`, `mtia`: questions are answered (`is_available()`), switches do no harm, work
   raises where there is no such device.
@@ -169,7 +169,7 @@ def page():
 
     def cell(keys):
         there, total = (sum(counts[k][i] for k in keys) for i in (0, 1))
-        return f"{there} of {total}" if total else "–"
+        return f"{there} of {total}" if total else "-"
 
     text = HEAD.format(count=len(names))
     for area in AREAS:

@@ -1,6 +1,5 @@
 """jit, compile, library, profiler: everything runs eagerly."""
 
-
 import torch
 import torch._dynamo
 import torch.fx

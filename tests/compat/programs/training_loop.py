@@ -90,7 +90,7 @@ def main():
     checkpoint = torch.load(path, map_location="cpu")
     model.load_state_dict(checkpoint["model"])
     optimizer.load_state_dict(checkpoint["optim"])
-    assert isinstance(StepLR(optimizer, 1), torch.optim.lr_scheduler._LRScheduler)
+    assert isinstance(StepLR(optimizer, 1), torch.optim.lr_scheduler.LRScheduler)
     print("ok")
 
 

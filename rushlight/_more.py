@@ -2,7 +2,7 @@
 
 import sys
 
-from rushlight import _C, linalg
+from rushlight import _C, linalg, storage
 from rushlight._C import Tensor
 
 # ----- checks
@@ -183,6 +183,11 @@ def kaiser_window(window_length, periodic=True, beta=12.0, *, dtype=None, layout
     )
     window = shape[:window_length].to(dtype or _C.get_default_dtype())
     return window.requires_grad_(requires_grad)
+
+
+# ----- files
+
+from_file = storage._from_file
 
 
 # ----- sizes that PyTorch traces as symbols: plain numbers here

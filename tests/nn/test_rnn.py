@@ -310,6 +310,29 @@ def test_narrow_types(kind, dtype, close):
     assert bool(given.grad.isfinite().all())
 
 
+@pytest.mark.parametrize("steps", [1, 4])
+def test_float32_tanh(steps):
+    m = nn.RNN(1, 1, bias=False)
+    with rl.no_grad():
+        m.weight_ih_l0.fill_(1.0)
+        m.weight_hh_l0.fill_(0.0)
+    x = np.concatenate([np.linspace(-12, 12, 20001), np.geomspace(1e-30, 1e30, 999)])
+    x = np.concatenate([x, -x, [0.0, np.inf, -np.inf]]).astype(np.float32)
+    y = m(rl.tensor(x).view(1, -1, 1).repeat(steps, 1, 1))[0][0, :, 0].detach().double().numpy()
+    np.testing.assert_allclose(y, np.tanh(x.astype(np.float64)), rtol=4e-7)
+    assert np.abs(y).max() == 1
+    assert bool(m(rl.full((steps, 1, 1), float("nan")))[0].isnan().all())
+
+
+@pytest.mark.parametrize("kind", ["LSTM", "GRU"])
+def test_saturated_gates(kind):
+    m = layer(kind, 1, 40, dtype=rl.float32)
+    x = (rl.tensor([1e5, -1e5, 3e38]).view(3, 1, 1)).requires_grad_()
+    out, _ = m(x)
+    out.sum().backward()
+    assert bool(out.isfinite().all()) and bool(x.grad.isfinite().all())
+
+
 def test_autocast():
     x = rl.randn(4, 2, 3)
     with rl.autocast("cpu", dtype=rl.bfloat16):
@@ -651,6 +674,16 @@ def test_functions_check_their_arguments():
         rl.lstm(
             X, [rl.zeros(1, 3, 6)], nn.LSTM(4, 6)._flat_weights, True, 1, 0.0, False, False, False
         )
+
+
+def test_summary_counts_products():
+    m = nn.LSTM(3, 4, 2, proj_size=2)
+    weights = 16 * 3 + 16 * 2 + 2 * 4 + 16 * 2 + 16 * 2 + 2 * 4
+    assert m.multiply_adds((), m(rl.randn(5, 7, 3))) == 35 * weights
+    packed = packing.pack_sequence([rl.randn(5, 3), rl.randn(2, 3)])
+    assert m.multiply_adds((), m(packed)) == 7 * weights
+    c = nn.GRUCell(3, 4)
+    assert c.multiply_adds((), c(rl.randn(5, 3))) == 5 * 12 * 7
 
 
 def test_complex_numbers():

@@ -1,5 +1,6 @@
 """Functions of neural networks."""
 
+from rushlight._missing import names_missing_from
 from rushlight.nn.functional import _reduction as _Reduction
 from rushlight.nn.functional.activation import *
 from rushlight.nn.functional.convolution import *
@@ -13,3 +14,5 @@ from rushlight.nn.functional.padding import pad
 from rushlight.nn.functional.pooling import *
 from rushlight.nn.functional.shuffle import *
 from rushlight.nn.functional.vision import *
+
+__getattr__ = names_missing_from(__name__)

@@ -1,5 +1,6 @@
 """All modules, one topic a file."""
 
+from rushlight._missing import MissingNameError
 from rushlight.nn.modules.activation import *
 from rushlight.nn.modules.batchnorm import *
 from rushlight.nn.modules.container import *
@@ -33,7 +34,7 @@ __all__ = [name for name, value in globals().items()
 
 def __getattr__(name):
     if name not in _LAZY:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        raise MissingNameError(__name__, name)
     from rushlight.nn.modules import lazy_conv, lazy_modules
 
     return getattr(lazy_conv if name in _LAZY_CONV else lazy_modules, name)

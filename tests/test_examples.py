@@ -114,7 +114,7 @@ def test_reinforce():
 
 
 def test_cart_pole_falls_as_physics_says():
-    """Left alone, the pole's lean grows like that of a rod: theta'' = theta * 9.8 / (4/3 * 0.5 ...)."""
+    """A pole that leans a little is pulled down: the linearised equation of Barto and others."""
     cart_pole = load("reinforce").CartPole
     env = cart_pole(0)
     env.reset()

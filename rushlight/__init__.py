@@ -82,8 +82,8 @@ from rushlight.serialization import load, save
 
 # Functions that PyTorch has only in nn.functional.
 for _name in """elu elu_ gelu gelu_ hardsigmoid hardsigmoid_ hardswish hardswish_ hardtanh hardtanh_
-leaky_relu leaky_relu_ log_sigmoid mish mish_ relu6 relu6_ silu silu_ softplus softshrink softsign
-tanhshrink""".split():
+leaky_relu leaky_relu_ linear log_sigmoid mish mish_ relu6 relu6_ scaled_dot_product_attention silu
+silu_ softplus softshrink softsign tanhshrink""".split():
     del globals()[_name]
 
 # Subpackages that are always there.

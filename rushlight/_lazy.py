@@ -10,7 +10,7 @@ distributions export fft func futures fx hub jit library masked mps mtia multipr
 onnx ops optim overrides package profiler quantization quasirandom signal sparse torch_version types
 xpu _dynamo _inductor _jit_internal _six""".split()
 # Functions of nn.functional that PyTorch also has at the top, with the same arguments.
-_FUNCTIONS = """bilinear channel_shuffle cosine_similarity group_norm layer_norm
+_FUNCTIONS = """channel_shuffle cosine_similarity group_norm layer_norm
 native_channel_shuffle pairwise_distance pixel_shuffle pixel_unshuffle rms_norm
 rrelu rrelu_""".split()
 # Other names, by the module that has them.

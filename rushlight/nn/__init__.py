@@ -1,6 +1,7 @@
 """Neural networks: modules, their functions, parameters and initialisation."""
 
 from rushlight._missing import MissingNameError
+from rushlight.nn import attention as attention
 from rushlight.nn import functional as functional
 from rushlight.nn import init as init
 from rushlight.nn import modules as modules

@@ -3,6 +3,7 @@
 from rushlight._missing import names_missing_from
 from rushlight.nn.functional import _reduction as _Reduction
 from rushlight.nn.functional.activation import *
+from rushlight.nn.functional.attention import *
 from rushlight.nn.functional.convolution import *
 from rushlight.nn.functional.dropout import *
 from rushlight.nn.functional.linear import *

@@ -16,8 +16,10 @@ from rushlight.nn.modules.normalization import *
 from rushlight.nn.modules.padding import *
 from rushlight.nn.modules.pooling import *
 from rushlight.nn.modules.rearrange import *
+from rushlight.nn.modules.rnn import *
 from rushlight.nn.modules.sparse import *
 from rushlight.nn.modules.sync_batchnorm import *
+from rushlight.nn.modules.transformer import *
 from rushlight.nn.modules.vision import *
 
 _LAZY_CONV = """LazyConv1d LazyConv2d LazyConv3d LazyConvTranspose1d LazyConvTranspose2d

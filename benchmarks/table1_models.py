@@ -19,7 +19,7 @@ class Task:
     make: callable  # (torch, small, dropout) -> model
     inputs: callable  # (batch, small, random) -> arrays by name
     loss: callable  # (torch, model, data) -> scalar
-    optimizer: callable  # (torch, parameters) -> optimiser
+    optimizer: callable  # (torch, parameters, small) -> optimiser
     items_in: callable = len  # of the first array
 
 
@@ -193,10 +193,11 @@ def image_loss(torch, model, data):
     return torch.nn.functional.cross_entropy(model(data["images"]), data["labels"])
 
 
-def image_optimizer(torch, parameters):
-    # A small rate: with a larger one, the last bits of the first step's sums decide about the
-    # tenth's loss, and PyTorch on one thread and on two differs by some percent.
-    return torch.optim.SGD(parameters, lr=1e-4, momentum=0.9, weight_decay=1e-4)
+def image_optimizer(torch, parameters, small):
+    # A small rate for the large models: otherwise the last bits of the first step's sums decide
+    # about the tenth's loss, and PyTorch on one thread and on two differs by some percent.
+    rate = 0.01 if small else 1e-4
+    return torch.optim.SGD(parameters, lr=rate, momentum=0.9, weight_decay=1e-4)
 
 
 # --- translation ------------------------------------------------------------------------------
@@ -332,7 +333,7 @@ def interaction_loss(torch, model, data):
     return torch.nn.functional.binary_cross_entropy_with_logits(logits, data["label"])
 
 
-def adam(torch, parameters):
+def adam(torch, parameters, small):
     return torch.optim.Adam(parameters, lr=1e-3)
 
 
@@ -373,7 +374,7 @@ class Training:
             self.data = {
                 k: t.to(dtype) if t.is_floating_point() else t for k, t in self.data.items()
             }
-        self.optimizer = task.optimizer(torch, self.model.parameters())
+        self.optimizer = task.optimizer(torch, self.model.parameters(), small)
 
     def step(self):
         """Returns the loss before the step."""

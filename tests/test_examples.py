@@ -139,7 +139,8 @@ def test_resnet_on_pictures_of_the_users(tmp_path):
         for i in range(10):
             image.new("RGB", (40 + i, 33), colour).save(tmp_path / name / f"{i}.png")
     argv = ["--images", str(tmp_path), "--size", "32", "--width", "4", "--depth", "50"]
-    losses, held_out = load("resnet").main([*argv, "--epochs", "4", "--batch", "8"])
+    argv += ["--epochs", "6", "--batch", "8", "--rate", "0.01"]
+    losses, held_out = load("resnet").main(argv)
     assert_falls(losses)
     assert held_out >= 0.5
 

@@ -154,7 +154,7 @@ def test_pdb_inside_a_forward():
 
         y = Net()(torch.ones(4, 3))
         y.sum().backward()
-        print("done", tuple(y.shape))
+        print("done", tuple(y.shape), y.max().item())
     """
     commands = [
         "p hidden.shape",
@@ -167,10 +167,10 @@ def test_pdb_inside_a_forward():
         "n",
         "c",
     ]
-    out = run(program + "\nassert y.max().item() == 5", "\n".join(commands) + "\n")
+    out = run(program, "\n".join(commands) + "\n")
     assert "torch.Size([4, 2])" in out or "Size([4, 2])" in out
     assert "(Pdb) True" in out and "(Pdb) 0.0" in out
-    assert "'Net'" in out and "done (4, 2)" in out
+    assert "'Net'" in out and "done (4, 2) 5.0" in out
 
 
 def test_pdb_inside_a_backward():
@@ -194,11 +194,11 @@ def test_pdb_inside_a_backward():
         (Double.apply(x) * torch.tensor([1.0, 10.0, 100.0])).sum().backward()
         print("gradient", x.grad.tolist())
     """
-    commands = ["p grad.tolist()", "p x.tolist()", "grad = grad + 1", "w", "c"]
+    commands = ["p grad.tolist()", "p x.tolist()", "w", "grad = grad + 1", "c"]
     out = run(program, "\n".join(commands) + "\n")
     assert "[1.0, 10.0, 100.0]" in out and "[0.0, 1.0, 2.0]" in out
     assert "gradient [4.0, 22.0, 202.0]" in out
-    assert "backward(ctx, grad)" in out or "return 2 * grad" in out  # the frame that `w` shows
+    assert "backward()" in out.partition("(Pdb) [0.0, 1.0, 2.0]")[2]  # the frames that `w` shows
 
 
 def test_quitting_pdb_in_a_backward_ends_the_program_as_quitting_does():

@@ -95,6 +95,17 @@ bool Parser::place_keywords(const OpEntry& entry, PyObject* const* names, const 
   return true;
 }
 
+namespace {
+
+// A new tensor goes where set_default_device() or `with device(...)` says; one that is made after
+// another (zeros_like, new_ones, to) goes where that one is.
+void take_default_device(const OpEntry& entry, Value& v) {
+  const Device place = default_device();
+  if (!(place == Device{}) && entry.args[0].kind != ArgKind::Tensor) v.set(place);
+}
+
+}  // namespace
+
 bool Parser::parse(const OpEntry& entry, PyObject* const* names, const PythonCall& call,
                    std::string* why) {
   clear();
@@ -115,11 +126,10 @@ bool Parser::parse(const OpEntry& entry, PyObject* const* names, const PythonCal
         if (why) *why = concat("missing argument '", spec.name, "' (", kind_text(spec), ")");
         return false;
       }
-      if (spec.make_default)
-        new (values() + k) Value(spec.make_default());
-      else
-        new (values() + k) Value();
+      Value& v = spec.make_default ? *new (values() + k) Value(spec.make_default())
+                                   : *new (values() + k) Value();
       made_ = int(k) + 1;
+      if (spec.kind == ArgKind::Device) take_default_device(entry, v);
       continue;
     }
     Value& v = *new (values() + k) Value();
@@ -133,6 +143,7 @@ bool Parser::parse(const OpEntry& entry, PyObject* const* names, const PythonCal
       }
       return false;
     }
+    if (spec.kind == ArgKind::Device && o == Py_None) take_default_device(entry, v);
   }
   return true;
 }

@@ -169,7 +169,7 @@ def test_worker_info():
             assert info.dataset is self and torch.get_num_threads() == 1
             return info.id, info.num_workers, info.seed
 
-    rows = [b for b in DataLoader(Info(), 1, num_workers=3, collate_fn=lambda b: b[0])]
+    rows = list(DataLoader(Info(), 1, num_workers=3, collate_fn=lambda b: b[0]))
     assert [r[:2] for r in rows] == [(0, 3), (1, 3), (2, 3)] * 2
     assert rows[1][2] == rows[0][2] + 1
     assert get_worker_info() is None

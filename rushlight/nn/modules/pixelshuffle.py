@@ -1,0 +1,4 @@
+"""PyTorch's place of these layers."""
+
+from rushlight.nn.modules.rearrange import PixelShuffle as PixelShuffle
+from rushlight.nn.modules.rearrange import PixelUnshuffle as PixelUnshuffle

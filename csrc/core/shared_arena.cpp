@@ -146,6 +146,20 @@ std::atomic<uint32_t>& SharedArena::count(size_t offset) const noexcept {
   return header().holders[offset / kPage];
 }
 
+void SharedArena::fill(size_t offset, const void* from, size_t nbytes) noexcept {
+  constexpr size_t kMuch = size_t{256} << 10;
+  const char* source = static_cast<const char*>(from);
+  while (nbytes >= kMuch) {
+    const ssize_t written = pwrite(fd_, source, nbytes, off_t(offset));
+    if (written < 0 && errno == EINTR) continue;
+    if (written <= 0) break;  // the copy below says by a signal what is wrong
+    source += written;
+    offset += size_t(written);
+    nbytes -= size_t(written);
+  }
+  std::memcpy(at(offset), source, nbytes);
+}
+
 void SharedArena::hold(size_t offset) noexcept {
   count(offset).fetch_add(1, std::memory_order_relaxed);
 }

@@ -67,9 +67,11 @@ TEST(bad_messages_are_refused) {
   const Ref<Storage> s = allocate_shared(100);
   const SharedPlace place = shared_place(*s);
   EXPECT(!testing::message_of([&] { attach_shared({place.arena, 0, 10}); }).empty());
-  EXPECT(!testing::message_of([&] { attach_shared({place.arena, place.offset, size_t(-1)}); })
-              .empty());
-  EXPECT(!testing::message_of([&] { arena_from_descriptor(open("/dev/null", O_RDWR), ""); }).empty());
+  EXPECT(!testing::message_of([&] {
+            attach_shared({place.arena, place.offset, size_t(-1)});
+          }).empty());
+  EXPECT(
+      !testing::message_of([&] { arena_from_descriptor(open("/dev/null", O_RDWR), ""); }).empty());
   EXPECT(!testing::message_of([&] { arena_from_name("../etc/passwd"); }).empty());
 }
 
@@ -132,7 +134,8 @@ TEST(threads_allocate_attach_and_drop) {
       if (s->nbytes() > 0) std::memset(bytes(s), seed, s->nbytes());
       const Ref<Storage> same = receive(shared_place(*s));
       const Ref<Storage> shared = receive(shared_place(*common));
-      if (same.get() != s.get() || shared.get() != common.get()) testing::expect(false, "one storage", __FILE__, __LINE__);
+      if (same.get() != s.get() || shared.get() != common.get())
+        testing::expect(false, "one storage", __FILE__, __LINE__);
       if (random() % 3 == 0) kept.push_back(std::move(s));
       if (kept.size() > 20) kept.erase(kept.begin());
     }
@@ -159,7 +162,8 @@ TEST(a_dying_storage_is_not_revived) {
 
 TEST(packed_bytes) {
   std::mt19937 random{5};
-  for (const size_t count : {size_t{0}, size_t{1}, size_t{15}, size_t{16}, size_t{17}, size_t{5000}}) {
+  for (const size_t count :
+       {size_t{0}, size_t{1}, size_t{15}, size_t{16}, size_t{17}, size_t{5000}}) {
     std::vector<std::string> texts;
     std::set<std::string> seen;
     while (texts.size() < count) {
@@ -179,7 +183,8 @@ TEST(packed_bytes) {
     for (size_t i = 0; i < count; ++i) {
       packed.get(i, found);
       same = same && found == texts[i] && packed.find(texts[i]) == int64_t(i);
-      same = same && packed.find(texts[i] + "x") == (seen.count(texts[i] + "x") ? packed.find(texts[i] + "x") : -1);
+      same = same && packed.find(texts[i] + "x") ==
+                         (seen.count(texts[i] + "x") ? packed.find(texts[i] + "x") : -1);
     }
     EXPECT(same);
     EXPECT(!testing::message_of([&] { packed.get(count, found); }).empty());
@@ -190,4 +195,3 @@ TEST(packed_bytes) {
     }
   }
 }
-

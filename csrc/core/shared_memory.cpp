@@ -140,6 +140,7 @@ SharedPlace take_block(Registry& r, size_t nbytes) {
     r.next_size = std::min(2 * r.next_size, kLargestArena);
   }
   const SharedPlace place{r.current, r.next_page, nbytes};
+  r.current->reserve(r.next_page, pages);
   r.next_page += pages;
   r.current->hold(place.offset);
   if (small) {

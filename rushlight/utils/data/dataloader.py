@@ -2,6 +2,7 @@
 
 import itertools
 import multiprocessing
+import os
 import warnings
 from typing import Generic, TypeVar
 
@@ -86,6 +87,7 @@ class DataLoader(Generic[_T_co]):
         self.collate_fn = collate_fn
         self._length_asked = None  # of an iterable dataset, to check it later
         self._initialized = True
+        self.check_worker_number_rationality()
 
     def _make_samplers(self, batch_size, shuffle, sampler, batch_sampler, drop_last):
         if sampler is not None and shuffle:
@@ -169,6 +171,16 @@ class DataLoader(Generic[_T_co]):
             return length
         whole, rest = divmod(length, self.batch_size)
         return whole if self.drop_last or rest == 0 else whole + 1
+
+    def check_worker_number_rationality(self):
+        """Warns when there are to be more workers than processors for them."""
+        processors = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else None
+        if self.num_workers and processors and self.num_workers > processors:
+            warnings.warn(
+                f"This DataLoader will create {self.num_workers} worker processes, and it "
+                f"may use {processors} processors: more workers than that can be slower",
+                stacklevel=3,
+            )
 
     def state_dict(self):
         """Where the loader stands, also in the middle of an epoch, as plain values."""

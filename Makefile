@@ -43,7 +43,7 @@ define configure
 	if [ "$$(cat $(1)/.configured 2>/dev/null)" != "$$id" ]; then \
 	  rm -rf $(1); \
 	  PATH="$(BIN):$$PATH" $(BIN)/cmake -S . -B $(1) -G Ninja -DCMAKE_MAKE_PROGRAM=$(BIN)/ninja \
-	    -DPython_EXECUTABLE=$(BIN)/python -DRUSHLIGHT_TESTS=ON $(2) $(CMAKE_ARGS); \
+	    -DPython_EXECUTABLE=$(BIN)/python -DRUSHLIGHT_TESTS=ON -DRUSHLIGHT_WERROR=ON $(2) $(CMAKE_ARGS); \
 	  echo "$$id" > $(1)/.configured; \
 	fi
 	@$(BIN)/ninja -C $(1) -j$(JOBS) $(3)

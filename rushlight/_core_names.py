@@ -8,23 +8,9 @@ from rushlight._missing import MissingNameError
 
 def _parse_to(*args, **kwargs):
     """(device, dtype, non_blocking, memory_format) of the arguments of a `to`."""
-    device, dtype = kwargs.get("device"), kwargs.get("dtype")
-    non_blocking, memory_format = kwargs.get("non_blocking", False), kwargs.get("memory_format")
-    rest = list(args)
-    if rest and isinstance(rest[0], _C.Tensor):
-        source = rest.pop(0)
-        device, dtype = source.device, source.dtype
-    elif rest and isinstance(rest[0], _C.dtype):
-        dtype = rest.pop(0)
-    elif rest:
-        first = rest.pop(0)
-        device = device if first is None else _C.device(first)
-        if rest and (rest[0] is None or isinstance(rest[0], _C.dtype)):
-            dtype = rest.pop(0) or dtype
-    if rest:
-        non_blocking = bool(rest.pop(0))
-    device = None if device is None else _C.device(device)
-    return device, dtype, non_blocking, memory_format
+    from rushlight.nn.modules._convert import parse_to
+
+    return parse_to(args, kwargs)
 
 
 def _nothing(*args, **kwargs):

@@ -1,6 +1,7 @@
 // Variances, norms, softmax: what measures or normalises along dims.
 #include <cmath>
 
+#include "cpu/device_loops.h"
 #include "cpu/reduce.h"
 #include "ops/data.h"
 #include "ops/pointwise.h"
@@ -28,6 +29,7 @@ Tensor variance_slope(const Tensor& x, const char* op, const std::optional<IntLi
 
 struct VarCorrection {
   static constexpr const char* name = "var";
+  static constexpr bool any_device = true;
   static Spec check(const Tensor& x, const std::optional<IntList>& dim,
                     const std::optional<Scalar>&, bool keepdim) {
     check_variance(name, x);
@@ -47,6 +49,7 @@ struct VarCorrection {
 
 struct StdCorrection {
   static constexpr const char* name = "std";
+  static constexpr bool any_device = true;
   static Spec check(const Tensor& x, const std::optional<IntList>& dim,
                     const std::optional<Scalar>& c, bool keepdim) {
     check_variance(name, x);
@@ -138,6 +141,7 @@ struct StdMeanDim {
 
 struct VectorNorm {
   static constexpr const char* name = "norm";
+  static constexpr bool any_device = true;
   static Spec check(const Tensor& x, const Scalar& ord, const std::optional<IntList>& dim,
                     bool keepdim, std::optional<DType> dtype) {
     const DType t = dtype.value_or(x.dtype());
@@ -213,6 +217,7 @@ Tensor column(const Tensor& x, int64_t dim, DType dtype) {
 
 struct SoftmaxAs {
   static constexpr const char* name = "softmax";
+  static constexpr bool any_device = true;
   static constexpr bool in_place_safe = true;
   static Spec check(const Tensor& x, int64_t dim) {
     wrap_dim(name, dim, x.dim());
@@ -221,6 +226,7 @@ struct SoftmaxAs {
   static void run(const Tensor& x, int64_t dim, const Tensor& out) {
     if (x.numel() == 0) return;
     const int64_t d = wrap_dim(name, dim, x.dim());
+    if (x.is_cuda() && device_loops(DeviceType::CUDA).softmax(x, d, false, out)) return;
     const DType wide = compute_type(x.dtype());
     const Tensor edge = column(x, d, wide);
     const Tensor work =
@@ -240,6 +246,7 @@ struct SoftmaxAs {
 
 struct LogSoftmaxAs {
   static constexpr const char* name = "log_softmax";
+  static constexpr bool any_device = true;
   static constexpr bool in_place_safe = true;
   static Spec check(const Tensor& x, int64_t dim) {
     wrap_dim(name, dim, x.dim());
@@ -247,6 +254,9 @@ struct LogSoftmaxAs {
   }
   static void run(const Tensor& x, int64_t dim, const Tensor& out) {
     if (x.numel() == 0) return;
+    if (x.is_cuda() &&
+        device_loops(DeviceType::CUDA).softmax(x, wrap_dim(name, dim, x.dim()), true, out))
+      return;
     const Tensor total = column(x, wrap_dim(name, dim, x.dim()), compute_type(x.dtype()));
     reduce(ReduceFn::LogSumExp, x, total);
     map_binary(BinaryFn::Sub, x, total, out, {}, compute_type(x.dtype()));

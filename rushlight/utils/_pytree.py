@@ -12,16 +12,39 @@ from dataclasses import dataclass, field
 class _Node:
     flatten: object  # container -> (children, context)
     unflatten: object  # (children, context) -> container
+    with_keys: object = None  # container -> ([(key, child), ...], context), or None
 
 
 SUPPORTED_NODES = {}
 
 
-def register_pytree_node(cls, flatten_fn, unflatten_fn, **_):
+def register_pytree_node(cls, flatten_fn, unflatten_fn, *, flatten_with_keys_fn=None, **_):
     """Makes ``cls`` a container: ``flatten_fn(x)`` gives (children, context), the other undoes."""
     if cls in SUPPORTED_NODES:
         raise ValueError(f"{cls} is already registered as pytree node.")
-    SUPPORTED_NODES[cls] = _Node(flatten_fn, unflatten_fn)
+    SUPPORTED_NODES[cls] = _Node(flatten_fn, unflatten_fn, flatten_with_keys_fn)
+
+
+_register_pytree_node = register_pytree_node  # PyTorch's older name
+
+
+def _deregister_pytree_node(cls):
+    """Makes objects of a registered class leaves again."""
+    del SUPPORTED_NODES[cls]
+
+
+def register_dataclass(cls, *, field_names=None, drop_field_names=None, **_):
+    """Makes a dataclass a container of its fields."""
+    import dataclasses
+
+    names = [f.name for f in dataclasses.fields(cls) if f.init]
+    names = [n for n in (field_names or names) if n not in (drop_field_names or ())]
+    register_pytree_node(
+        cls,
+        lambda x: ([getattr(x, n) for n in names], None),
+        lambda children, _: cls(**dict(zip(names, children, strict=True))),
+    )
+    return cls
 
 
 def _plain_dict(cls):
@@ -216,3 +239,21 @@ def _broadcast_to_and_flatten(tree, treespec, is_leaf=None):
             return None
         out += part
     return out
+
+
+def tree_iter(tree, is_leaf=None):
+    """The leaves one by one."""
+    yield from tree_leaves(tree, is_leaf)
+
+
+PyTree = Context = object  # for annotations
+
+
+def __getattr__(name):
+    # Paths are asked for rarely.
+    from rushlight._missing import MissingNameError
+    from rushlight.utils import _pytree_paths
+
+    if name.startswith("__") or not hasattr(_pytree_paths, name):
+        raise MissingNameError(__name__, name)
+    return getattr(_pytree_paths, name)

@@ -494,22 +494,29 @@ class _MultiProcessingDataLoaderIter(_BaseDataLoaderIter):
             self._arrived[number] = (kind, number, value, worker)
 
     def _finish_pass(self):
+        # Where batches are pinned this is that thread, and some of them are still to be handed out.
         if not self._loader.persistent_workers:
-            self._shutdown_workers()
+            pool, self._pool = self._pool, None
+            pool.close()
 
     def _stop_pinning(self):
-        if self._pinning is not None:
-            self._pinning.stop()
-            self._pinning = None
+        pinning, self._pinning = self._pinning, None
+        if pinning is not None:
+            pinning.stop()
+            pinning.join()
 
     def _shutdown_workers(self, hurry=False):
         pool, self._pool = self._pool, None
+        pinning, self._pinning = self._pinning, None
+        if pinning is not None:
+            pinning.stop()
         if pool is not None:
-            pool.close(hurry)
+            pool.close(hurry)  # which also wakes the thread that waits for them
+        if pinning is not None:
+            pinning.join()
 
     def __del__(self):
         try:
-            self._stop_pinning()
             self._shutdown_workers()
         except Exception:
             pass  # the interpreter is ending, and the workers end with it

@@ -6,7 +6,7 @@ import sys
 _SUBPACKAGES = ("amp", "cpu", "cuda", "nn", "optim")
 # Functions of nn.functional that PyTorch also has at the top, with the same arguments.
 _FUNCTIONS = """bilinear channel_shuffle cosine_similarity group_norm layer_norm
-native_channel_shuffle pairwise_distance pixel_shuffle pixel_unshuffle rms_norm
+native_channel_shuffle pairwise_distance pdist pixel_shuffle pixel_unshuffle rms_norm
 rrelu rrelu_""".split()
 
 

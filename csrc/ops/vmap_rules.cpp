@@ -467,7 +467,7 @@ Rules make_rules() {
   Rules r;
   add_all(r, pointwise,
           {"add.alpha_first", "sub.alpha_first", "addcmul.value_first", "addcdiv.value_first",
-           "complex", "where.self"});
+           "complex", "where.self", "_masked_scale"});
   add_all(r, align, {"copy"});
   add_all(r, same,
           {"detach", "alias", "view_as_real", "view_as_complex", "cast", "zero_", "view.dtype",

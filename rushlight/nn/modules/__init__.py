@@ -1,6 +1,7 @@
 """All modules, one topic a file."""
 
 from rushlight.nn.modules.activation import *
+from rushlight.nn.modules.adaptive import *
 from rushlight.nn.modules.batchnorm import *
 from rushlight.nn.modules.container import *
 from rushlight.nn.modules.conv import *

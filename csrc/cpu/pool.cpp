@@ -1,6 +1,7 @@
 #include "cpu/pool.h"
 
 #include <algorithm>
+#include <atomic>
 #include <vector>
 
 #include "core/cpu_features.h"
@@ -64,6 +65,7 @@ class Plan {
         l.count[size_t(o)] = count;
       }
       call.axis[i] = {n, m, step, l.first.data(), l.last.data(), l.count.data()};
+      find_even(call.axis[i]);
     }
     batch = in.sizes()[0];
   }
@@ -84,6 +86,18 @@ class Plan {
   int64_t batch;
 
  private:
+  static void find_even(PoolAxis& a) {
+    int64_t width = 0;
+    for (int64_t o = 0; o < a.out; ++o) width = std::max(width, a.last[o] - a.first[o]);
+    if (width <= 0) return;
+    a.taps = (width - 1) / a.step + 1;
+    while (a.even < a.out && a.last[a.even] - a.first[a.even] != width) ++a.even;
+    a.even_end = a.even;
+    if (a.even + 1 < a.out) a.stride = a.first[a.even + 1] - a.first[a.even];
+    while (a.even_end < a.out && a.last[a.even_end] - a.first[a.even_end] == width &&
+           a.first[a.even_end] == a.first[a.even] + (a.even_end - a.even) * a.stride)
+      ++a.even_end;
+  }
   struct Lists {
     std::vector<int64_t> first, last, count;
   };
@@ -114,20 +128,21 @@ void average_pool_cpu(const Tensor& x, const PoolWindows& windows, const Tensor&
 void max_pool_backward_cpu(const Tensor& g, const Tensor& indices, const Tensor& gx) {
   const Plan plan(gx, g, PoolWindows{});
   const int64_t* places = indices.data<int64_t>();
-  for (int64_t i = 0; i < indices.numel(); ++i)
-    check(places[i] >= 0 && places[i] < plan.call.in_points(), ErrorKind::Range, "max_pool",
-          "index ", places[i], " lies outside an image of ", plan.call.in_points(), " elements");
-  fill_cpu(gx, 0);
+  std::atomic<bool> inside = true;
+  if (plan.call.channels_last) fill_cpu(gx, 0);
   for_type(gx, [&]<class T>() {
     plan.run(true, [&](int64_t begin, int64_t end) {
-      kernels<T>().max_backward(plan.call, g.data<T>(), places, gx.data<T>(), begin, end);
+      if (!kernels<T>().max_backward(plan.call, g.data<T>(), places, gx.data<T>(), begin, end))
+        inside = false;
     });
   });
+  check(inside, ErrorKind::Range, "max_pool", "an index lies outside an image of ",
+        plan.call.in_points(), " elements");
 }
 
 void average_pool_backward_cpu(const Tensor& g, const PoolWindows& windows, const Tensor& gx) {
   const Plan plan(gx, g, windows);
-  fill_cpu(gx, 0);
+  if (plan.call.channels_last) fill_cpu(gx, 0);
   for_type(gx, [&]<class T>() {
     plan.run(true, [&](int64_t begin, int64_t end) {
       kernels<T>().average_backward(plan.call, g.data<T>(), gx.data<T>(), begin, end);

@@ -158,7 +158,9 @@ void cross_entropy_backward_cpu(const CrossEntropy& c, const Tensor& x, const Te
         a[i] = total.defined() ? sharp[i] + even[i] * p.all_weights() : T(0);
       }
       const T* w = p.class_weights();
-      if (!total.defined()) {  // x is not read
+      if (!total.defined() && c.smoothing == 0) {  // x is not read
+        for (int64_t k = 0; k < c.classes; ++k) std::fill_n(to + k * c.points, n, T(0));
+      } else if (!total.defined()) {
         for (int64_t k = 0; k < c.classes; ++k) {
           for (int64_t i = 0; i < n; ++i) to[k * c.points + i] = -even[i] * (w ? w[k] : T(1));
         }

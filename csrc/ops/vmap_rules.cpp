@@ -474,7 +474,7 @@ Rules make_rules() {
            "detach_", "tril", "triu", "frexp"});
   add_all(r, same_without_format, {"clone", "zeros_like", "ones_like", "full_like", "empty_like"});
   add_all(r, made_contiguous, {"contiguous"});
-  add_all(r, sample_by_sample, {"isin", "unravel_index"});
+  add_all(r, sample_by_sample, {"isin", "unravel_index", "ctc_loss.tensors"});
   add_all(r, shaped_by_second, {"masked_select", "repeat_interleave.each"});
   add_all(r, refused, {"resize_", "resize_as_", "as_strided_", "set_"});
   add_all(r, fill, {"fill"});

@@ -9,24 +9,26 @@ namespace {
 
 template <class T>
 struct Ctc {
-  static T log_sum(T a, T b, T c) {
+  // Where all are -inf, their differences would be NaN: then the largest finite number stands in.
+  [[gnu::always_inline]] static inline T log_sum(T a, T b, T c) {
     T most = a > b ? a : b;
     most = most > c ? most : c;
-    // Where all are -inf, their differences would be NaN.
-    const T shift = most > -limits<T>::inf ? most : T(0);
-    return math::log(math::exp(a - shift) + math::exp(b - shift) + math::exp(c - shift)) + shift;
+    most = most > limits<T>::lowest ? most : limits<T>::lowest;
+    return math::log(math::exp(a - most) + math::exp(b - most) + math::exp(c - most)) + most;
   }
 
   static void forward(const T* before, const T* skip, const T* emit, T* next, int64_t n) {
+    const T *one = before - 1, *two = before - 2;
 #pragma omp simd
     for (int64_t s = 0; s < n; ++s)
-      next[s] = emit[s] + log_sum(before[s], before[s - 1], before[s - 2] + skip[s]);
+      next[s] = emit[s] + log_sum(before[s], one[s], two[s] + skip[s]);
   }
 
   static void backward(const T* after, const T* skip, const T* emit, T* next, int64_t n) {
+    const T *one = after + 1, *two = after + 2, *leap = skip + 2;
 #pragma omp simd
     for (int64_t s = 0; s < n; ++s)
-      next[s] = emit[s] + log_sum(after[s], after[s + 1], after[s + 2] + skip[s + 2]);
+      next[s] = emit[s] + log_sum(after[s], one[s], two[s] + leap[s]);
   }
 
   static void posterior(const T* alpha, const T* beta, const T* emit, T loss, T* out, int64_t n) {

@@ -33,26 +33,38 @@ struct Lines {
       place[i] = better ? index : place[i];
     }
   }
+  // Outside counts as zero, whatever its weight is and the image holds. The load is not conditional:
+  // only so does it become one gather instruction.
+  static T found(const T* x, int32_t place) {
+    const T value = x[place < 0 ? 0 : place];
+    return place < 0 ? T(0) : value;
+  }
+  template <int Taps>
+  static void gather_fixed(T* y, const T* x, const int32_t* place, const T* weight, int64_t step,
+                           int64_t n) {
+#pragma omp simd
+    for (int64_t i = 0; i < n; ++i) {
+      T sum = 0;
+      for (int64_t k = 0; k < Taps; ++k) sum += weight[k * step + i] * found(x, place[k * step + i]);
+      y[i] = sum;
+    }
+  }
   static void gather(T* y, const T* x, const int32_t* place, const T* weight, int64_t taps,
                      int64_t step, int64_t n) {
+    if (taps == 1) return gather_fixed<1>(y, x, place, weight, step, n);
+    if (taps == 2) return gather_fixed<2>(y, x, place, weight, step, n);
+    if (taps == 4) return gather_fixed<4>(y, x, place, weight, step, n);
+    for (int64_t i = 0; i < n; ++i) y[i] = 0;
     for (int64_t k = 0; k < taps; ++k) {
       const int32_t* at = place + k * step;
       const T* w = weight + k * step;
 #pragma omp simd
-      for (int64_t i = 0; i < n; ++i) {
-        // Outside counts as zero, whatever its weight is and the image holds.
-        const bool inside = at[i] >= 0;
-        const T part = inside ? w[i] * x[inside ? at[i] : 0] : T(0);
-        y[i] = k == 0 ? part : y[i] + part;
-      }
+      for (int64_t i = 0; i < n; ++i) y[i] += w[i] * found(x, at[i]);
     }
   }
   static void gather_products(T* y, const T* g, const T* x, const int32_t* place, int64_t n) {
 #pragma omp simd
-    for (int64_t i = 0; i < n; ++i) {
-      const bool inside = place[i] >= 0;
-      y[i] += inside ? g[i] * x[inside ? place[i] : 0] : T(0);
-    }
+    for (int64_t i = 0; i < n; ++i) y[i] += g[i] * found(x, place[i]);
   }
   static constexpr LinesTable<T> table = {scale,   add,    masked_scale,   dot,
                                           largest, gather, gather_products};

@@ -14,51 +14,47 @@ constexpr int64_t kPiece = 4096;
 
 template <class T>
 struct Softmax {
+  // NaN is passed over here; it comes back through the sum of exponentials.
   static T largest(const T* x, int64_t n) {
     T most = -limits<T>::inf;
-    bool nan = false;
-#pragma omp simd reduction(max : most) reduction(| : nan)
-    for (int64_t i = 0; i < n; ++i) {
-      most = x[i] > most ? x[i] : most;
-      nan |= x[i] != x[i];
-    }
-    return nan ? limits<T>::nan : most;
+#pragma omp simd reduction(max : most)
+    for (int64_t i = 0; i < n; ++i) most = x[i] > most ? x[i] : most;
+    return most;
   }
-
-  template <class F>
-  static double in_pieces(int64_t n, F&& f) {
-    double all = 0;
-    for (int64_t at = 0; at < n; at += kPiece) all += double(f(at, std::min(at + kPiece, n)));
-    return all;
+  // Where the largest is infinite, differences from it would be NaN.
+  static T shift_for(T most) {
+    return most == -limits<T>::inf || most == limits<T>::inf ? T(0) : most;
   }
 
   static void softmax(const T* x, T* y, int64_t n) {
     const T most = largest(x, n);
-    const double all = in_pieces(n, [=](int64_t i, int64_t end) {
+    double all = 0;
+    for (int64_t at = 0; at < n; at += kPiece) {
+      const int64_t end = std::min(at + kPiece, n);
       T sum = 0;
 #pragma omp simd reduction(+ : sum)
-      for (int64_t k = i; k < end; ++k) {
-        const T e = math::exp(x[k] - most);
-        y[k] = e;
+      for (int64_t i = at; i < end; ++i) {
+        const T e = math::exp(x[i] - most);
+        y[i] = e;
         sum += e;
       }
-      return sum;
-    });
+      all += double(sum);
+    }
     const T by = T(1 / all);
 #pragma omp simd
     for (int64_t i = 0; i < n; ++i) y[i] = y[i] * by;
   }
 
   static T log_sum_exp(const T* x, int64_t n) {
-    const T most = largest(x, n);
-    // All -inf: the sum is zero, and differences of infinities must not get into it.
-    const T shift = most == -limits<T>::inf || most == limits<T>::inf ? T(0) : most;
-    const double all = in_pieces(n, [=](int64_t i, int64_t end) {
+    const T shift = shift_for(largest(x, n));
+    double all = 0;
+    for (int64_t at = 0; at < n; at += kPiece) {
+      const int64_t end = std::min(at + kPiece, n);
       T sum = 0;
 #pragma omp simd reduction(+ : sum)
-      for (int64_t k = i; k < end; ++k) sum += math::exp(x[k] - shift);
-      return sum;
-    });
+      for (int64_t i = at; i < end; ++i) sum += math::exp(x[i] - shift);
+      all += double(sum);
+    }
     return T(math::log(all)) + shift;
   }
 
@@ -69,12 +65,7 @@ struct Softmax {
   }
 
   static void softmax_backward(const T* g, const T* y, T* gx, int64_t n) {
-    const T total = T(in_pieces(n, [=](int64_t i, int64_t end) {
-      T sum = 0;
-#pragma omp simd reduction(+ : sum)
-      for (int64_t k = i; k < end; ++k) sum += g[k] * y[k];
-      return sum;
-    }));
+    const T total = weighted_sum(g, y, n);
 #pragma omp simd
     for (int64_t i = 0; i < n; ++i) gx[i] = y[i] * (g[i] - total);
   }
@@ -86,17 +77,20 @@ struct Softmax {
   }
 
   static T weighted_sum(const T* x, const T* w, int64_t n) {
-    return T(in_pieces(n, [=](int64_t i, int64_t end) {
+    double all = 0;
+    for (int64_t at = 0; at < n; at += kPiece) {
+      const int64_t end = std::min(at + kPiece, n);
       T sum = 0;
       if (w) {
 #pragma omp simd reduction(+ : sum)
-        for (int64_t k = i; k < end; ++k) sum += x[k] * w[k];
+        for (int64_t i = at; i < end; ++i) sum += x[i] * w[i];
       } else {
 #pragma omp simd reduction(+ : sum)
-        for (int64_t k = i; k < end; ++k) sum += x[k];
+        for (int64_t i = at; i < end; ++i) sum += x[i];
       }
-      return sum;
-    }));
+      all += double(sum);
+    }
+    return T(all);
   }
 
   static void scaled_softmax(const T* x, T* y, int64_t n, T shift, T a, T b, const T* w) {

@@ -103,8 +103,9 @@ def _resample(input, sizes, scales, kind, align):
         if was != _C.uint8:
             raise NotImplementedError(f"interpolate: not implemented for {was} tensors")
         input = input.float()
-    # The dim that shrinks most first: less work for the others.
-    order = sorted(range(len(sizes)), key=lambda d: sizes[d] / max(input.shape[2 + d], 1))
+    # The dim that shrinks most first: less work for the others. Of equals the last one, where
+    # neighbours have to be gathered one by one.
+    order = sorted(range(len(sizes)), key=lambda d: (sizes[d] / max(input.shape[2 + d], 1), -d))
     result = input
     for d in order:
         same = sizes[d] == input.shape[2 + d] and scales[d] in (0, 1)

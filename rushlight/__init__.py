@@ -9,6 +9,20 @@ from rushlight import _C
 from rushlight._C import *
 from rushlight._C import __version__
 
+
+globals().update(_C._unsupported_dtypes)  # float8_e4m3fn, qint8, ...: names without tensors
+chalf = _C._unsupported_dtypes["complex32"]
+
+
+# PyTorch's private names for parts of the core, and the error for those that are not here.
+def _core_getattr(name):
+    from rushlight._core_names import core_getattr
+
+    return core_getattr(name)
+
+
+_C.__getattr__ = _core_getattr
+
 # The wheels of oneDNN and OpenBLAS lie beside this package, or in the environment's own folder.
 import sys as _sys
 
@@ -17,11 +31,12 @@ _C._add_library_folder(
 )
 
 # Methods of Tensor written in Python, and the legacy types FloatTensor, LongTensor, ...
-from rushlight import _tensor, _tensor_memory
+from rushlight import _tensor, _tensor_memory, _tensor_more
 from rushlight._legacy import TYPES as _legacy_types
-from rushlight.storage import TypedStorage
+from rushlight.storage import CLASSES as _storage_classes_by_name, TypedStorage
 
 globals().update(_legacy_types)
+globals().update(_storage_classes_by_name)
 
 # Functions whose kind of result depends on their arguments.
 from rushlight.functional import *
@@ -67,8 +82,8 @@ from rushlight.serialization import load, save
 
 # Functions that PyTorch has only in nn.functional.
 for _name in """elu elu_ gelu gelu_ hardsigmoid hardsigmoid_ hardswish hardswish_ hardtanh hardtanh_
-leaky_relu leaky_relu_ log_sigmoid mish mish_ relu6 relu6_ silu silu_ softplus softshrink softsign
-tanhshrink""".split():
+leaky_relu leaky_relu_ linear log_sigmoid mish mish_ relu6 relu6_ scaled_dot_product_attention silu
+silu_ softplus softshrink softsign tanhshrink""".split():
     del globals()[_name]
 
 # Subpackages that are always there.

@@ -48,9 +48,12 @@ def _make(prefix):
 TYPES = {prefix + "Tensor": _make(prefix) for prefix in _NAMES}
 
 
+printed_package = "rushlight"  # or "torch", see as_torch
+
+
 def typename_of(dtype, device):
     place = "" if device.type in ("cpu", "meta") else device.type + "."
-    return f"rushlight.{place}{_PREFIXES[dtype]}Tensor"
+    return f"{printed_package}.{place}{_PREFIXES[dtype]}Tensor"
 
 
 def dtype_of_typename(name):

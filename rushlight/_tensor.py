@@ -132,7 +132,10 @@ def _type(self, dtype=None, non_blocking=False):
 
 @_method
 def share_memory_(self):
-    raise NotImplementedError("share_memory_: see rushlight.multiprocessing")
+    """Moves the memory under the tensor, in place, to where other processes can map it."""
+    if self.device.type != "cuda":
+        _C._share_storage(self.untyped_storage())
+    return self
 
 
 @_method
@@ -142,3 +145,13 @@ def is_shared(self):
 
 
 Tensor.type = _type  # under its own name it would hide the builtin from the functions above
+
+
+def _rebuild_from_type_v2(func, new_type, args, state):
+    """What PyTorch's pickles of Tensor subclasses call."""
+    out = func(*args)
+    if type(out) is not new_type:
+        out = out.as_subclass(new_type)
+    if isinstance(state, tuple):
+        return _restore_attributes(out, *state)
+    return _restore_attributes(out, state or {}, {})

@@ -5,6 +5,8 @@ from rushlight._C import UntypedStorage
 
 __all__ = ["TypedStorage", "UntypedStorage"]
 
+_int = int  # TypedStorage has a method of this name
+
 
 class TypedStorage:
     """The elements of a storage, all of one dtype."""
@@ -13,7 +15,7 @@ class TypedStorage:
         self.dtype = _C.get_default_dtype() if dtype is None else dtype
         if wrap_storage is not None:
             self._untyped_storage = wrap_storage
-        elif args and not isinstance(args[0], int):
+        elif args and not isinstance(args[0], _int):
             values = _C.tensor(args[0], dtype=self.dtype, device=device)
             self._untyped_storage = values.untyped_storage()
         else:
@@ -84,6 +86,45 @@ class TypedStorage:
         self._untyped_storage.resize_(size * self.dtype.itemsize)
         return self
 
+    def share_memory_(self):
+        _C._share_storage(self._untyped_storage)
+        return self
+
+    def _to(self, dtype):
+        values = self._tensor().to(dtype, copy=True)
+        return TypedStorage(wrap_storage=values.untyped_storage(), dtype=dtype)
+
+    def float(self):
+        return self._to(_C.float32)
+
+    def double(self):
+        return self._to(_C.float64)
+
+    def half(self):
+        return self._to(_C.float16)
+
+    def long(self):
+        return self._to(_C.int64)
+
+    def int(self):
+        return self._to(_C.int32)
+
+    def byte(self):
+        return self._to(_C.uint8)
+
+    def bool(self):
+        return self._to(_C.bool)
+
+    def cpu(self):
+        return self
+
+    def type(self, dtype=None):
+        prefix = next(k for k, v in _NAMES.items() if getattr(_C, v) == self.dtype)
+        return f"rushlight.{prefix}Storage" if dtype is None else self._to(dtype)
+
+    def pickle_storage_type(self):
+        return next(f"{k}Storage" for k, v in _NAMES.items() if getattr(_C, v) == self.dtype)
+
     def is_shared(self):
         return self._untyped_storage.is_shared()
 
@@ -101,3 +142,71 @@ class TypedStorage:
 
 def _typed(storage, dtype):
     return TypedStorage(wrap_storage=storage, dtype=dtype)
+
+
+class _LegacyStorageMeta(type):
+    """FloatStorage and its relatives make TypedStorages of one dtype."""
+
+    def __call__(cls, *args, wrap_storage=None, device=None, dtype=None):
+        if wrap_storage is not None:
+            args = ()
+        return TypedStorage(*args, wrap_storage=wrap_storage, dtype=cls.dtype, device=device)
+
+    def __instancecheck__(cls, instance):
+        return isinstance(instance, TypedStorage) and instance.dtype == cls.dtype
+
+
+def _from_buffer(cls, buffer, byte_order="native", count=-1, offset=0, *, dtype=None):
+    """A storage with a copy of a buffer's bytes (from offset on, count elements)."""
+    import sys
+
+    size = cls.dtype.itemsize
+    data = bytearray(memoryview(buffer).cast("B"))[offset:]
+    if count >= 0:
+        data = data[: count * size]
+    if len(data) % size:
+        raise ValueError(f"{cls.__name__}.from_buffer: {len(data)} bytes are no whole number of "
+                         f"elements of {size} bytes")  # fmt: skip
+    if byte_order not in ("native", "little", "big"):
+        raise ValueError(f"{cls.__name__}.from_buffer: byte_order must be 'native', 'little' or "
+                         f"'big', got {byte_order!r}")  # fmt: skip
+    if byte_order not in ("native", sys.byteorder) and size > 1:
+        words = [data[i : i + size][::-1] for i in range(0, len(data), size)]
+        data = bytearray(b"".join(words))
+    if not data:
+        return cls(0)
+    values = _C.frombuffer(data, dtype=cls.dtype).clone()
+    return TypedStorage(wrap_storage=values.untyped_storage(), dtype=cls.dtype)
+
+
+def _make_class(name, dtype):
+    space = {"dtype": dtype, "is_cuda": False, "is_sparse": False, "__module__": "rushlight"}
+    space["from_buffer"] = classmethod(_from_buffer)
+    space["__doc__"] = f"Storages of {dtype}."
+    return _LegacyStorageMeta(name, (), space)
+
+
+_NAMES = {
+    "Float": "float32",
+    "Double": "float64",
+    "Half": "float16",
+    "BFloat16": "bfloat16",
+    "Byte": "uint8",
+    "Char": "int8",
+    "Short": "int16",
+    "Int": "int32",
+    "Long": "int64",
+    "Bool": "bool",
+    "ComplexFloat": "complex64",
+    "ComplexDouble": "complex128",
+}
+CLASSES = {f"{k}Storage": _make_class(f"{k}Storage", getattr(_C, v)) for k, v in _NAMES.items()}
+
+
+def _load_from_bytes(b):
+    """What PyTorch's pickles of storages call."""
+    import io
+
+    from rushlight.serialization import load
+
+    return load(io.BytesIO(b), weights_only=False)

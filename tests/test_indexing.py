@@ -269,3 +269,13 @@ def test_index_gradients():
     y[rl.tensor([0, 2])] = v * 3
     y.sum().backward()
     assert v.grad.tolist() == [3, 3]
+
+
+def test_strides_of_a_single_element_mean_nothing():
+    # Contiguous, although the stride over the size of 1 is not the one of a fresh tensor.
+    x = rl.arange(6.0).reshape(3, 1, 2).transpose(0, 1)
+    assert x.is_contiguous() and x.stride() == (2, 2, 1)
+    assert x.index_select(0, rl.tensor([0])).tolist() == x.tolist()
+    assert x.index_select(1, rl.tensor([2])).tolist() == [[[4.0, 5.0]]]
+    out = rl.zeros(3).as_strided((1, 3), (0, 1))
+    assert rl.cumsum(rl.ones(1, 3), 0, out=out).tolist() == [[1.0, 1.0, 1.0]]

@@ -77,6 +77,17 @@ PyObject* make_class(const Row& row) {
   return made;
 }
 
+// Plain classes say nothing about who raised them; a mark tells nn.Module that it was an op.
+void raise_kind(ErrorKind kind, const char* text) noexcept {
+  PyErr_Clear();  // a parser may have left the exception that this one explains
+  PyObject* cls = g_classes[size_t(kind)];
+  PyObject* error = PyObject_CallFunction(cls, "s", text);
+  if (!error) return;  // the exception that this one raised stands instead
+  if (PyObject_SetAttrString(error, "_rushlight_op", Py_True) < 0) PyErr_Clear();
+  PyErr_SetObject(cls, error);
+  Py_DECREF(error);
+}
+
 }  // namespace
 
 PyObject* raise_current() noexcept {
@@ -88,7 +99,7 @@ PyObject* raise_current() noexcept {
   } catch (const CarriedError& e) {
     e.restore();
   } catch (const Error& e) {
-    PyErr_SetString(g_classes[size_t(e.kind())], e.what());
+    raise_kind(e.kind(), e.what());
   } catch (const std::bad_alloc&) {
     PyErr_SetString(g_classes[size_t(ErrorKind::OutOfMemory)], "out of memory");
   } catch (const std::exception& e) {

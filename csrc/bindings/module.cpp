@@ -1,6 +1,7 @@
 // module.cpp: the entry point of rushlight._C. One init_<topic>(m) per file of this folder.
 #include <nanobind/nanobind.h>
 
+#include "bindings/processes.h"
 #include "bindings/python.h"
 #include "bindings/training.h"
 #include "core/version.h"
@@ -13,8 +14,9 @@ NB_MODULE(_C, m) {
   m.attr("__version__") = rush::version();
   // Errors first, as everything else may raise; then what tensors refer to.
   constexpr bool (*inits[])(PyObject*) = {
-      init_errors,   init_objects,    init_tensor,    init_construct, init_numpy,  init_dlpack,
-      init_autograd, init_transforms, init_optimizer, init_autocast,  init_config, init_source};
+      init_errors, init_objects,  init_tensor,        init_construct,    init_numpy,
+      init_dlpack, init_autograd, init_transforms,    init_optimizer,    init_autocast,
+      init_config, init_source,   init_sample_seeder, init_shared_memory};
   for (const auto init : inits) {
     if (!init(m.ptr())) throw nb::python_error();
   }

@@ -1,6 +1,7 @@
 // objects.cpp: dtype, layout and memory_format: fixed sets of singletons, compared by identity and
 // pickled by name. Devices, sizes, type infos and generators have files of their own.
 #include "bindings/handle.h"
+#include "bindings/printed_package.h"
 
 namespace rush::py {
 namespace {
@@ -17,8 +18,10 @@ PyObject* g_layouts[1];
 constexpr int kFormatCount = 4;
 PyObject* g_formats[kFormatCount];
 
+const char* g_printed_package = "rushlight";
+
 PyObject* constant_repr(PyObject* self) {
-  return PyUnicode_FromFormat("rushlight.%s", reinterpret_cast<Constant*>(self)->name);
+  return PyUnicode_FromFormat("%s.%s", printed_package(), reinterpret_cast<Constant*>(self)->name);
 }
 
 // A string tells pickle and copy: this is the global of that name.
@@ -88,10 +91,109 @@ PyType_Slot format_slots[] = {
     {},
 };
 constexpr unsigned kConstantFlags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION;
-PyType_Spec dtype_spec = {"rushlight.dtype", sizeof(Constant), 0, kConstantFlags, dtype_slots};
+PyType_Spec dtype_spec = {"rushlight.dtype", sizeof(Constant), 0,
+                          kConstantFlags | Py_TPFLAGS_BASETYPE, dtype_slots};
 PyType_Spec layout_spec = {"rushlight.layout", sizeof(Constant), 0, kConstantFlags, layout_slots};
 PyType_Spec format_spec = {"rushlight.memory_format", sizeof(Constant), 0, kConstantFlags,
                            format_slots};
+
+// dtypes of PyTorch's that no tensor has here. Programs name them in tables; wherever a dtype is
+// expected they are refused, since only dtype itself is accepted, not a class derived from it.
+struct Unsupported {
+  Constant constant;
+  int itemsize;
+  bool floating, complex, is_signed;
+};
+
+Unsupported* unsupported(PyObject* o) { return reinterpret_cast<Unsupported*>(o); }
+PyObject* unsupported_itemsize(PyObject* o, void*) {
+  return PyLong_FromLong(unsupported(o)->itemsize);
+}
+PyObject* unsupported_is_floating(PyObject* o, void*) {
+  return PyBool_FromLong(unsupported(o)->floating);
+}
+PyObject* unsupported_is_complex(PyObject* o, void*) {
+  return PyBool_FromLong(unsupported(o)->complex);
+}
+PyObject* unsupported_is_signed(PyObject* o, void*) {
+  return PyBool_FromLong(unsupported(o)->is_signed);
+}
+PyGetSetDef unsupported_attributes[] = {
+    {"itemsize", unsupported_itemsize, nullptr, "Bytes of one element.", nullptr},
+    {"is_floating_point", unsupported_is_floating, nullptr, "True for real floating types.",
+     nullptr},
+    {"is_complex", unsupported_is_complex, nullptr, "True for complex types.", nullptr},
+    {"is_signed", unsupported_is_signed, nullptr, "True when values may be negative.", nullptr},
+    {},
+};
+PyObject* unsupported_conversion(PyObject* o, PyObject*) {
+  PyErr_Format(PyExc_NotImplementedError, "%R: Rushlight has no tensors of this dtype", o);
+  return nullptr;
+}
+PyMethodDef unsupported_methods[] = {
+    {"to_real", unsupported_conversion, METH_NOARGS, nullptr},
+    {"to_complex", unsupported_conversion, METH_NOARGS, nullptr},
+    {"__reduce__", constant_reduce, METH_NOARGS, nullptr},
+    {},
+};
+PyType_Slot unsupported_slots[] = {
+    {Py_tp_doc, const_cast<char*>("A dtype of PyTorch's that Rushlight does not have.")},
+    {Py_tp_repr, reinterpret_cast<void*>(constant_repr)},
+    {Py_tp_getset, unsupported_attributes},
+    {Py_tp_methods, unsupported_methods},
+    {},
+};
+PyType_Spec unsupported_spec = {"rushlight.unsupported_dtype", sizeof(Unsupported), 0,
+                                kConstantFlags, unsupported_slots};
+
+struct UnsupportedRow {
+  const char* name;
+  int itemsize;
+  const char* kind;  // f: floating, c: complex, u: unsigned, i: signed
+};
+constexpr UnsupportedRow kUnsupported[] = {
+    {"float8_e4m3fn", 1, "f"},  {"float8_e4m3fnuz", 1, "f"},
+    {"float8_e5m2", 1, "f"},    {"float8_e5m2fnuz", 1, "f"},
+    {"float8_e8m0fnu", 1, "f"}, {"float4_e2m1fn_x2", 1, "f"},
+    {"complex32", 4, "c"},      {"qint8", 1, "i"},
+    {"quint8", 1, "u"},         {"qint32", 4, "i"},
+    {"quint4x2", 1, "u"},       {"quint2x4", 1, "u"},
+    {"uint1", 1, "u"},          {"uint2", 1, "u"},
+    {"uint3", 1, "u"},          {"uint4", 1, "u"},
+    {"uint5", 1, "u"},          {"uint6", 1, "u"},
+    {"uint7", 1, "u"},          {"int1", 1, "i"},
+    {"int2", 1, "i"},           {"int3", 1, "i"},
+    {"int4", 1, "i"},           {"int5", 1, "i"},
+    {"int6", 1, "i"},           {"int7", 1, "i"},
+    {"bits8", 1, "u"},          {"bits16", 2, "u"},
+    {"bits1x8", 1, "u"},        {"bits2x4", 1, "u"},
+    {"bits4x2", 1, "u"},
+};
+
+// A dict of them by name, as _C._unsupported_dtypes: the package shows them, files and tables of
+// dtypes do not.
+bool add_unsupported(PyObject* module) {
+  PyObject* base = reinterpret_cast<PyObject*>(DTypeType);
+  PyObject* made = PyType_FromModuleAndSpec(module, &unsupported_spec, base);
+  PyObject* dict = PyDict_New();
+  if (!made || !dict) return false;
+  for (const UnsupportedRow& row : kUnsupported) {
+    auto* o = PyObject_New(Unsupported, reinterpret_cast<PyTypeObject*>(made));
+    if (!o) return false;
+    o->constant.value = 255;
+    o->constant.name = row.name;
+    o->itemsize = row.itemsize;
+    o->floating = row.kind[0] == 'f';
+    o->complex = row.kind[0] == 'c';
+    o->is_signed = row.kind[0] != 'u';
+    if (PyDict_SetItemString(dict, row.name, reinterpret_cast<PyObject*>(o)) < 0) return false;
+    Py_DECREF(o);
+  }
+  const int status = PyModule_AddObjectRef(module, "_unsupported_dtypes", dict);
+  Py_DECREF(dict);
+  Py_DECREF(made);
+  return status == 0;
+}
 
 // Makes the singleton `name` and adds it to the module; `slot` keeps one reference for ever.
 bool add_constant(PyObject* module, PyTypeObject* type, uint8_t value, const char* name,
@@ -130,7 +232,18 @@ PyObject* set_default_dtype_(PyObject*, PyObject* o) {
   });
 }
 
+// See printed_package.h.
+PyObject* set_printed_package(PyObject*, PyObject* o) {
+  return guarded([&] {
+    check(PyUnicode_Check(o), ErrorKind::Type, "_set_printed_package", "expected a str, got ",
+          type_name(o));
+    g_printed_package = PyUnicode_CompareWithASCIIString(o, "torch") == 0 ? "torch" : "rushlight";
+    return Py_NewRef(Py_None);
+  });
+}
+
 PyMethodDef functions[] = {
+    {"_set_printed_package", set_printed_package, METH_O, nullptr},
     {"get_default_dtype", get_default_dtype, METH_NOARGS,
      "get_default_dtype()\n--\n\nThe dtype that Python floats become."},
     {"set_default_dtype", set_default_dtype_, METH_O,
@@ -139,6 +252,11 @@ PyMethodDef functions[] = {
 };
 
 }  // namespace
+
+const char* printed_package() { return g_printed_package; }
+bool is_unsupported_dtype(PyObject* o) {
+  return !Py_IS_TYPE(o, DTypeType) && PyObject_TypeCheck(o, DTypeType);
+}
 
 PyObject* wrap(DType t) { return Py_NewRef(g_dtypes[int(t)]); }
 PyObject* wrap(Layout l) { return Py_NewRef(g_layouts[int(l)]); }
@@ -174,7 +292,8 @@ bool init_objects(PyObject* module) {
   }
   return add_constant(module, LayoutType, 0, "strided", g_layouts[0]) &&
          PyModule_AddFunctions(module, functions) == 0 && init_device(module) &&
-         init_size(module) && init_type_info(module) && init_generator(module);
+         init_size(module) && init_type_info(module) && init_generator(module) &&
+         add_unsupported(module);
 }
 
 }  // namespace rush::py

@@ -1,5 +1,6 @@
 // size_object.cpp: rushlight.Size, a tuple of ints whose slices, sums and products are Sizes too.
 #include "bindings/handle.h"
+#include "bindings/printed_package.h"
 
 namespace rush::py {
 namespace {
@@ -40,7 +41,7 @@ PyObject* size_new(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
 }
 
 PyObject* size_repr(PyObject* self) {
-  std::string text = "rushlight.Size([";
+  std::string text = printed_package() + std::string(".Size([");
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(self); ++i) {
     const long long v = PyLong_AsLongLong(PyTuple_GET_ITEM(self, i));
     if (v == -1 && PyErr_Occurred()) return nullptr;

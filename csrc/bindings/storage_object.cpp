@@ -1,5 +1,6 @@
 // storage_object.cpp: rushlight.UntypedStorage, the bytes under tensors as an object of their own.
 #include "bindings/handle.h"
+#include "bindings/processes.h"
 
 #include <cstring>
 
@@ -140,6 +141,9 @@ PyObject* device(PyObject* self, void*) { return wrap(storage_of(self)->device()
 PyObject* is_cuda(PyObject* self, void*) {
   return PyBool_FromLong(storage_of(self)->device().is_cuda());
 }
+PyObject* is_shared(PyObject* self, PyObject*) {
+  return PyBool_FromLong(storage_of(self)->is_shared());
+}
 PyObject* always_false(PyObject*, PyObject*) { Py_RETURN_FALSE; }
 PyObject* untyped(PyObject* self, PyObject*) { return Py_NewRef(self); }
 
@@ -205,7 +209,7 @@ PyMethodDef methods[] = {
     {"copy_", as_method(copy_storage), kFastcall, "Copies the bytes of another storage."},
     {"tolist", to_list, METH_NOARGS, "The bytes as a list of ints."},
     {"untyped", untyped, METH_NOARGS, "Itself."},
-    {"is_shared", always_false, METH_NOARGS, "Is the memory shared between processes?"},
+    {"is_shared", is_shared, METH_NOARGS, "Is the memory shared between processes?"},
     {"is_pinned", always_false, METH_VARARGS, "Is the memory pinned?"},
     {"__reduce__", storage_reduce, METH_NOARGS, nullptr},
     {},
@@ -286,6 +290,10 @@ PyMethodDef functions[] = {
 };
 
 }  // namespace
+
+bool is_storage(PyObject* o) { return PyObject_TypeCheck(o, StorageType); }
+const Ref<Storage>& storage_from_python(PyObject* o) { return storage_of(o); }
+PyObject* wrap(Ref<Storage> storage) { return wrap_storage(std::move(storage)); }
 
 bool init_storage(PyObject* module) {
   StorageType = add_type(module, &spec);

@@ -143,7 +143,19 @@ PyObject* disabled_torch_function(PyObject*, PyObject* const* args, Py_ssize_t n
 
 PyMethodDef default_def = {"__torch_function__", as_method(default_torch_function),
                            kFastcall | METH_CLASS, "Runs the op and keeps the subclass."};
+// For overrides.DisableTorchFunctionSubclass: nested with blocks count.
+PyObject* enter_off(PyObject*, PyObject*) {
+  ++t_disabled;
+  return Py_NewRef(Py_None);
+}
+PyObject* leave_off(PyObject*, PyObject*) {
+  if (t_disabled > 0) --t_disabled;
+  return Py_NewRef(Py_None);
+}
+
 PyMethodDef functions[] = {
+    {"_enter_torch_function_off", enter_off, METH_NOARGS, nullptr},
+    {"_leave_torch_function_off", leave_off, METH_NOARGS, nullptr},
     {"_disabled_torch_function_impl", as_method(disabled_torch_function), METH_FASTCALL, nullptr},
     {},
 };

@@ -1,5 +1,6 @@
 // type_info.cpp: finfo and iinfo, the limits of the floating and the integer dtypes.
 #include "bindings/handle.h"
+#include "bindings/printed_package.h"
 
 #include <cmath>
 
@@ -76,6 +77,16 @@ PyObject* make_info(PyTypeObject* type, const char* function, PyObject* args, Py
   });
 }
 PyObject* finfo_new(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
+  // float8 dtypes have limits, if no tensors.
+  if (PyTuple_GET_SIZE(args) == 1 && !kwargs) {
+    PyObject* given = PyTuple_GET_ITEM(args, 0);
+    if (is_unsupported_dtype(given)) {
+      PyObject* module = PyImport_ImportModule("rushlight._float8");
+      PyObject* found = module ? PyObject_CallMethod(module, "finfo_of", "O", given) : nullptr;
+      Py_XDECREF(module);
+      return found;
+    }
+  }
   return make_info(type, "finfo", args, kwargs, true);
 }
 PyObject* iinfo_new(PyTypeObject* type, PyObject* args, PyObject* kwargs) {

@@ -22,6 +22,7 @@ enum class LockRank : uint8_t {
   BatchedTensors,     // wrappers of vmap, by level
   Hooks,              // lists of hooks
   DroppedReferences,  // Python objects that wait for the GIL
+  SharedMemory,       // arenas that other processes map
   AllocatorSwitches,  // caching on or off, injected failures
   ThreadRegistry,     // the allocator's thread caches
   SizeClass,          // a central list of small blocks

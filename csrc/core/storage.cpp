@@ -56,6 +56,8 @@ void Storage::free_data() noexcept {
 }
 
 void Storage::resize(size_t nbytes) {
+  check(!shared_, ErrorKind::Runtime, "resize_",
+        "this storage is shared between processes and cannot be resized");
   check(!is_foreign(), ErrorKind::Runtime, "resize_",
         "this storage wraps memory of another library and cannot be resized");
   if (device_.is_meta()) {
@@ -76,6 +78,17 @@ void Storage::resize(size_t nbytes) {
   inline_data_ = false;
   data_ = fresh;
   nbytes_ = nbytes;
+}
+
+void Storage::move_to_shared(void* data, Deleter deleter, void* context) noexcept {
+  free_data();
+  // The header's own block keeps its size, as in resize().
+  if (inline_data_) inline_bytes_ = uint32_t(nbytes_);
+  inline_data_ = false;
+  data_ = data;
+  deleter_ = deleter;
+  context_ = context;
+  shared_ = true;
 }
 
 void Storage::destroy(Storage* s) noexcept {

@@ -28,9 +28,16 @@ class RUSH_API Storage : public Counted<Storage> {
   bool read_only() const { return read_only_; }
   void set_read_only(bool v) { read_only_ = v; }
   bool is_foreign() const { return deleter_ != nullptr; }
+  // In memory that other processes may map (core/shared_memory.h).
+  bool is_shared() const { return shared_; }
+  bool seen_by_pointers() const { return shared_; }  // for Counted: a table leads to shared ones
+  void* context() const { return context_; }
 
   // Grows the block, keeping its contents; foreign memory refuses.
   void resize(size_t nbytes);
+  // Puts shared memory, already filled, in place of what is there, which is freed.
+  void move_to_shared(void* data, Deleter deleter, void* context) noexcept;
+  void mark_shared() { shared_ = true; }
 
   static void destroy(Storage* s) noexcept;
 
@@ -45,6 +52,7 @@ class RUSH_API Storage : public Counted<Storage> {
   void* context_ = nullptr;
   Device device_;
   bool read_only_ = false;
+  bool shared_ = false;
   bool inline_data_ = false;   // data_ follows this header in one block
   uint32_t inline_bytes_ = 0;  // room behind the header that a resize left unused
 };

@@ -101,10 +101,9 @@ void after_fork_in_child() {
   omp_set_num_threads(1);
 }
 
-void watch_forks() {
-  static const int once = pthread_atfork(nullptr, nullptr, after_fork_in_child);
-  (void)once;
-}
+// When the library is loaded: also a child that was forked before its parent computed anything is
+// serial, or many children would start as many pools.
+[[gnu::constructor]] void watch_forks() { pthread_atfork(nullptr, nullptr, after_fork_in_child); }
 
 // What the threads of one loop share.
 struct Job {
@@ -151,14 +150,12 @@ int num_threads() {
   if (g_forked_child.load(std::memory_order_relaxed)) return 1;
   int n = g_threads.load(std::memory_order_relaxed);
   if (n > 0) return n;
-  watch_forks();
   const int fresh = default_threads();
   return g_threads.compare_exchange_strong(n, fresh) ? fresh : n;
 }
 
 void set_num_threads(int n) {
   check_argument(n > 0, "set_num_threads", "expected a positive number, got ", n);
-  watch_forks();
   g_threads.store(n, std::memory_order_relaxed);
   if (!g_forked_child.load(std::memory_order_relaxed)) omp_set_num_threads(n);
 }

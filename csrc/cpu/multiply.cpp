@@ -15,11 +15,11 @@
 #include <algorithm>
 #include <vector>
 
-#include "core/storage.h"
 #include "core/threads.h"
 #include "cpu/gemm_kernels.h"
 #include "cpu/onednn_matmul.h"
 #include "cpu/openblas.h"
+#include "cpu/scratch.h"
 
 namespace rush {
 
@@ -37,19 +37,6 @@ template <class T>
 double work(const Product<T>& p) {
   return double(p.m) * double(p.n) * double(p.k);
 }
-
-// Memory for the time of a call; none for a count of 0.
-template <class T>
-class Scratch {
- public:
-  explicit Scratch(int64_t count) {
-    if (count > 0) storage_ = Storage::allocate({}, size_t(count) * sizeof(T));
-  }
-  T* get() const { return storage_ ? static_cast<T*>(storage_->data()) : nullptr; }
-
- private:
-  Ref<Storage> storage_;
-};
 
 // Runs pieces of the product, cut along the longer side of c, on all threads.
 template <class T, class F>

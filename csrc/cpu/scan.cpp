@@ -113,7 +113,8 @@ int64_t step_along(const Tensor& t, int64_t dim) {
 int64_t columns_grain(const Tensor& out, int64_t dim) {
   constexpr int64_t kLine = 64, kWorthSharing = 16384, kManyMatrices = 8;
   if (!out.is_contiguous() || dim == out.dim() - 1 || out.dim() == 0) return 1;
-  const int64_t columns = out.strides()[size_t(dim)];
+  int64_t columns = 1;  // by sizes: the stride of a size of 1 may be anything, even 0
+  for (int64_t d = dim + 1; d < out.dim(); ++d) columns *= out.sizes()[size_t(d)];
   const int64_t matrices = out.numel() / (columns * out.sizes()[size_t(dim)]);
   if (matrices >= kManyMatrices || columns * out.element_size() % kLine == 0) return 1;
   return kWorthSharing;

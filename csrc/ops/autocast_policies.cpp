@@ -13,7 +13,9 @@ namespace {
 constexpr std::string_view kLowerCpu =
     "conv1d conv2d conv3d conv_tbc conv_transpose1d conv_transpose2d conv_transpose3d convolution "
     "_convolution bmm mm linalg_vecdot baddbmm addmm addbmm linear matmul prelu "
-    "scaled_dot_product_attention _native_multi_head_attention";
+    "scaled_dot_product_attention _native_multi_head_attention lstm rnn_tanh rnn_relu "
+    "rnn_tanh_cell "
+    "rnn_relu_cell";
 constexpr std::string_view kFloat32Cpu =
     "avg_pool3d binary_cross_entropy grid_sampler grid_sample grid_sampler_2d grid_sampler_3d "
     "polar prod quantile nanquantile stft cdist trace view_as_complex cholesky cholesky_inverse "
@@ -29,13 +31,13 @@ constexpr std::string_view kFloat32Cpu =
     "linalg_tensorsolve fake_quantize_per_tensor_affine geqrf qr svd triangular_solve "
     "fractional_max_pool2d fractional_max_pool3d adaptive_max_pool3d linalg_qr linalg_cholesky_ex "
     "linalg_svd linalg_eig linalg_eigh linalg_lstsq linalg_inv_ex max_pool3d_with_indices";
-constexpr std::string_view kWidestCpu = "cat stack index_copy";
+constexpr std::string_view kWidestCpu = "cat stack index_copy gru gru_cell lstm_cell";
 
 constexpr std::string_view kLowerCuda =
     "conv1d conv2d conv3d conv_tbc conv_transpose1d conv_transpose2d conv_transpose3d convolution "
     "_convolution prelu addmm addmv addr matmul einsum mm mv linalg_vecdot linear addbmm baddbmm "
-    "bmm chain_matmul linalg_multi_dot lstm_cell gru_cell rnn_tanh_cell rnn_relu_cell "
-    "scaled_dot_product_attention";
+    "bmm chain_matmul linalg_multi_dot lstm gru rnn_tanh rnn_relu lstm_cell gru_cell rnn_tanh_cell "
+    "rnn_relu_cell scaled_dot_product_attention";
 constexpr std::string_view kFloat32Cuda =
     "acos asin cosh erfinv exp expm1 log log10 log2 log1p reciprocal rsqrt sinh tan pow softplus "
     "layer_norm native_layer_norm rms_norm group_norm norm frobenius_norm nuclear_norm "

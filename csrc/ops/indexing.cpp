@@ -164,10 +164,11 @@ struct IndexSelect {
                  i = at_least_1d(as_index(name, index));
     const IndexRange range{name, source.sizes()[d], source.strides()[d], int64_t(d)};
     if (source.is_contiguous() && to.is_contiguous() && i.is_contiguous()) {
-      int64_t outer = 1;
+      // By sizes: where a size is 1, a contiguous tensor may have any stride.
+      int64_t outer = 1, inner = 1;
       for (size_t k = 0; k < d; ++k) outer *= source.sizes()[k];
-      return copy_slices_cpu(to, source, i, outer, source.strides()[d] * source.element_size(),
-                             range);
+      for (size_t k = d + 1; k < source.sizes().size(); ++k) inner *= source.sizes()[k];
+      return copy_slices_cpu(to, source, i, outer, inner * source.element_size(), range);
     }
     Dims source_strides = source.strides(), index_strides(uint32_t(source.dim()), 0);
     source_strides[d] = 0;

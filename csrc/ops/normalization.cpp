@@ -95,7 +95,8 @@ struct BatchNorm_ {
     if (x.numel() == 0) return fill_data(mean, 0), fill_data(var, 0);
     batch_norm_cpu(as_image(x), flat(weight), flat(bias), eps, out, mean, var);
   }
-  static constexpr uint32_t needs[] = {in(0) | in(1) | kOut, in(0) | in(1) | kOut, 0};
+  static constexpr uint32_t needs[] = {in(0) | in(1) | result(1) | result(2),
+                                       in(0) | in(1) | result(1) | result(2), 0};
   static Grads grad(const Ctx& c, GradSpan grads, const Tensor& x, const Tensor& weight,
                     const Tensor&, double eps) {
     const Tensor& g = grads[0];
@@ -176,7 +177,8 @@ struct GroupNorm_ {
     group_norm_cpu(contiguous_data(x), flat(weight), flat(bias), groups, eps, y, mean, rstd);
     if (!y.is_same(out)) copy_data(out, y);
   }
-  static constexpr uint32_t needs[] = {in(0) | in(1) | kOut, in(0) | in(1) | kOut, 0};
+  static constexpr uint32_t needs[] = {in(0) | in(1) | result(1) | result(2),
+                                       in(0) | in(1) | result(1) | result(2), 0};
   static Grads grad(const Ctx& c, GradSpan grads, const Tensor& x, const Tensor& weight,
                     const Tensor&, int64_t groups, double eps) {
     const Tensor& g = grads[0];
@@ -256,7 +258,8 @@ struct RowNorm {
     row_norm_cpu(contiguous_data(x), numel(row_sizes(x, dims)), flat(weight), flat(bias), centred,
                  eps, out, mean, rstd);
   }
-  static constexpr uint32_t needs[] = {in(0) | in(1) | kOut, in(0) | in(1) | kOut, 0};
+  static constexpr uint32_t needs[] = {in(0) | in(1) | result(1) | result(2),
+                                       in(0) | in(1) | result(1) | result(2), 0};
   static Grads grad(const Ctx& c, GradSpan grads, const Tensor& x, const Tensor& weight,
                     const Tensor&, int64_t dims, bool centred, double eps) {
     const Tensor& g = grads[0];

@@ -21,9 +21,11 @@
 
 namespace rush {
 
-// Bits of `needs`: the i-th tensor argument, or the result.
+// Bits of `needs`: the i-th tensor argument, the i-th result, or all results. A result that is not
+// named may be overwritten by the program, as in relu_(batch_norm(x)).
 constexpr uint32_t in(int i) { return 1u << i; }
-inline constexpr uint32_t kOut = 1u << 31;
+constexpr uint32_t result(int i) { return 1u << (24 + i); }
+inline constexpr uint32_t kOut = 0xffu << 24;
 
 // What a view op returns: a window onto self's storage. Another dtype counts the offset and strides
 // in its own elements.
@@ -43,7 +45,7 @@ class Ctx {
   // Sizes and dtype of input i; only for inputs that want a gradient.
   const Dims& sizes(size_t i) const { return meta(i).sizes; }
   DType dtype(size_t i) const { return meta(i).dtype; }
-  const Tensor& out(size_t i = 0) const { return outs_[i]; }  // saved when `needs` says kOut
+  const Tensor& out(size_t i = 0) const { return outs_[i]; }  // saved when `needs` says so
 
  private:
   const ResultMeta& meta(size_t i) const {
@@ -278,13 +280,15 @@ class OpNode final : public Node {
       : OpNode(mask, std::index_sequence_for<A...>{}, args...) {}
 
   const char* name() const override { return Op::name; }
-  void save_outputs(std::span<const Tensor> outs) {
+  void save_outputs(uint32_t mask, std::span<const Tensor> outs) {
     for (size_t i = 0; i < outs.size(); ++i)
-      outs_.push_back(SavedTensor::output(outs[i], uint32_t(i)));
+      outs_.push_back(mask & result(int(i)) ? SavedTensor::output(outs[i], uint32_t(i))
+                                            : SavedTensor());
   }
   // As above, for a node that is not the one that made them.
-  void borrow_outputs(std::span<const Tensor> outs) {
-    for (const Tensor& t : outs) outs_.push_back(SavedTensor(t));
+  void borrow_outputs(uint32_t mask, std::span<const Tensor> outs) {
+    for (size_t i = 0; i < outs.size(); ++i)
+      outs_.push_back(mask & result(int(i)) ? SavedTensor(outs[i]) : SavedTensor());
   }
 
   Grads apply(GradSpan grads, std::span<const bool> wanted) override {
@@ -427,7 +431,8 @@ template <class Op, bool tangents = true, class... A>
         record_tangents<Op>(outs, args...);
     }
     if constexpr (HasNeeds<Op>) {  // with their tangents
-      if (node && saved_mask<Op>(args...) & kOut) node->save_outputs(outs);
+      const uint32_t mask = node ? saved_mask<Op>(args...) : 0;
+      if (mask & kOut) node->save_outputs(mask, outs);
     }
   }
 }
@@ -477,7 +482,7 @@ std::vector<Tensor> tangents_of_results(std::span<const Tensor> outs, GradSpan t
       wanted.push_back(t.defined());
       node->add_edge(t.defined() ? Edge{Ref<Node>::adopt(new Bridge(t)), 0} : Edge{});
     }
-    if (mask & kOut) node->borrow_outputs(cut(bridges, TensorList(outs)));
+    if (mask & kOut) node->borrow_outputs(mask, cut(bridges, TensorList(outs)));
     const std::vector<Tensor> dummies = dummy_gradients(outs);
     const Grads back = node->apply(dummies, std::span<const bool>(wanted.data(), wanted.size()));
     result = transpose_again(Op::name, back, tangents, dummies, keep_graph);
@@ -592,8 +597,8 @@ const Tensor& call_inplace(const Tensor& self, const A&... rest) {
   if (records) [[unlikely]] {
     rebase_history(self, Ref<Node>::share(node.get()));
     if constexpr (HasNeeds<Op>) {
-      if (saved_mask<Op>(self, rest...) & kOut)
-        node->save_outputs(std::span<const Tensor>(&self, 1));
+      const uint32_t mask = saved_mask<Op>(self, rest...);
+      if (mask & kOut) node->save_outputs(mask, std::span<const Tensor>(&self, 1));
     }
   }
   return self;

@@ -74,7 +74,7 @@ struct MaxPool {
       });
     });
   }
-  static constexpr uint32_t needs[] = {kOut};
+  static constexpr uint32_t needs[] = {result(1)};
   static Grads grad(const Ctx& c, GradSpan g, const Tensor&, IntList, IntList, IntList, IntList,
                     IntList) {
     if (!g[0].defined()) return Grads(1);

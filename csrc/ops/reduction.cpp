@@ -282,7 +282,7 @@ struct MaxDim : ExtremeDim<ReduceFn::Max> {
   static void run(const Tensor& x, int64_t dim, bool, const Tensor& values, const Tensor& indices) {
     run_as(name, x, dim, values, indices);
   }
-  static constexpr uint32_t needs[] = {kOut};
+  static constexpr uint32_t needs[] = {result(1)};
   static Grads grad(const Ctx& c, GradSpan g, const Tensor&, int64_t dim, bool keepdim) {
     return grad_as(c, g[0], dim, keepdim);
   }
@@ -296,7 +296,7 @@ struct MinDim : ExtremeDim<ReduceFn::Min> {
   static void run(const Tensor& x, int64_t dim, bool, const Tensor& values, const Tensor& indices) {
     run_as(name, x, dim, values, indices);
   }
-  static constexpr uint32_t needs[] = {kOut};
+  static constexpr uint32_t needs[] = {result(1)};
   static Grads grad(const Ctx& c, GradSpan g, const Tensor&, int64_t dim, bool keepdim) {
     return grad_as(c, g[0], dim, keepdim);
   }

@@ -114,7 +114,7 @@ struct Cummax : RunningExtreme<ScanFn::Max> {
   static void run(const Tensor& x, int64_t dim, const Tensor& values, const Tensor& indices) {
     run_as(name, x, dim, values, indices);
   }
-  static constexpr uint32_t needs[] = {kOut};
+  static constexpr uint32_t needs[] = {result(1)};
   static Grads grad(const Ctx& c, GradSpan g, const Tensor&, int64_t dim) {
     return grad_as(c, g[0], dim);
   }
@@ -126,7 +126,7 @@ struct Cummin : RunningExtreme<ScanFn::Min> {
   static void run(const Tensor& x, int64_t dim, const Tensor& values, const Tensor& indices) {
     run_as(name, x, dim, values, indices);
   }
-  static constexpr uint32_t needs[] = {kOut};
+  static constexpr uint32_t needs[] = {result(1)};
   static Grads grad(const Ctx& c, GradSpan g, const Tensor&, int64_t dim) {
     return grad_as(c, g[0], dim);
   }

@@ -11,14 +11,64 @@ namespace {
 IntList one(const int64_t& v) { return {&v, 1}; }
 int64_t extent(const Tensor& x, int64_t d) { return x.sizes()[size_t(d)]; }
 
+// The gradient of a tensor that was cut into pieces along dim: theirs, joined. Each piece on its
+// own would make one of the whole size, and n pieces n of them.
+struct Cut {
+  static constexpr const char* name = "split";
+  static Grads grad(const Ctx& c, GradSpan grads, const Tensor&, IntList extents, int64_t dim) {
+    return {cat(filled(c, grads, extents, dim, true), dim)};
+  }
+  // Zeros where nothing came back.
+  static std::vector<Tensor> filled(const Ctx& c, GradSpan grads, IntList extents, int64_t dim,
+                                    bool keeps_dim) {
+    std::vector<Tensor> out(grads.begin(), grads.end());
+    const Tensor* some = nullptr;
+    for (const Tensor& g : grads) some = g.defined() ? &g : some;
+    for (size_t i = 0; i < out.size(); ++i) {
+      if (out[i].defined()) continue;
+      Dims sizes;
+      for (size_t d = 0; d < c.sizes(0).size(); ++d) {
+        if (int64_t(d) != dim)
+          sizes.push_back(c.sizes(0)[d]);
+        else if (keeps_dim)
+          sizes.push_back(extents[i]);
+      }
+      out[i] = zeros(sizes, c.dtype(0), std::nullopt, some->device());
+    }
+    return out;
+  }
+};
+struct CutApart {  // dim is gone
+  static constexpr const char* name = "unbind";
+  static Grads grad(const Ctx& c, GradSpan grads, const Tensor&, IntList extents, int64_t dim) {
+    return {stack(Cut::filled(c, grads, extents, dim, false), dim)};
+  }
+};
+
+template <class Op>
+void share_history(const Tensor& x, std::vector<Tensor>& parts, IntList extents, int64_t dim) {
+  if (parts.size() < 2 || !is_tracked(x) || !grad_enabled() || x.is_batched() || !requires_grad(x))
+    return;
+  const auto node = op::make_node<Op>(x, extents, dim);
+  for (const Tensor& part : parts) {
+    const uint32_t slot = node->add_result(part);
+    set_history(part, Ref<Node>(Ref<Node>::share(node.get())), slot);
+  }
+}
+
 std::vector<Tensor> pieces(const Tensor& x, int64_t dim, IntList ends) {
   std::vector<Tensor> out;
   out.reserve(ends.size());
-  int64_t at = 0;
+  std::vector<int64_t> extents;
+  int64_t at = 0, sum = 0;
   for (int64_t end : ends) {
     out.push_back(slice(x, dim, at, std::max(at, end), 1));
+    extents.push_back(extent(out.back(), dim));
+    sum += extents.back();
     at = end;
   }
+  // tensor_split may be given places that go back: such pieces overlap.
+  if (sum == extent(x, dim)) share_history<Cut>(x, out, extents, dim);
   return out;
 }
 
@@ -292,6 +342,7 @@ struct Unbind {
     std::vector<Tensor> out;
     out.reserve(size_t(n));
     for (int64_t i = 0; i < n; ++i) out.push_back(select(x, d, i));
+    share_history<CutApart>(x, out, IntList(), d);
     return out;
   }
 };

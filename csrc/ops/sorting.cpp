@@ -81,7 +81,7 @@ struct Sort {
     v.finish(), i.finish();
   }
   static constexpr uint32_t non_differentiable = 2;
-  static constexpr uint32_t needs[] = {kOut};
+  static constexpr uint32_t needs[] = {result(1)};
   static Grads grad(const Ctx& c, GradSpan g, const Tensor&, int64_t dim, bool,
                     std::optional<bool>) {
     return scatter_back(c, g[0], dim);
@@ -126,7 +126,7 @@ struct Topk {
     v.finish(), i.finish();
   }
   static constexpr uint32_t non_differentiable = 2;
-  static constexpr uint32_t needs[] = {kOut};
+  static constexpr uint32_t needs[] = {result(1)};
   static Grads grad(const Ctx& c, GradSpan g, const Tensor&, int64_t, int64_t dim, bool, bool) {
     return scatter_back(c, g[0], dim);
   }
@@ -163,7 +163,7 @@ struct PickByDim {
     run_pick(self, wrap_dim(Block::name, dim, self.dim()), values, indices, Block::pick);
   }
   static constexpr uint32_t non_differentiable = 2;
-  static constexpr uint32_t needs[] = {kOut};
+  static constexpr uint32_t needs[] = {result(1)};
   static Grads grad(const Ctx& c, GradSpan g, const Tensor&, int64_t dim, bool keepdim) {
     return scatter_back(c, g[0], dim, !keepdim);
   }
@@ -214,7 +214,7 @@ struct Kthvalue {
              });
   }
   static constexpr uint32_t non_differentiable = 2;
-  static constexpr uint32_t needs[] = {kOut};
+  static constexpr uint32_t needs[] = {result(1)};
   static Grads grad(const Ctx& c, GradSpan g, const Tensor&, int64_t, int64_t dim, bool keepdim) {
     return scatter_back(c, g[0], dim, !keepdim);
   }

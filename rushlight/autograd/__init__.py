@@ -1,5 +1,6 @@
 """Gradients of recorded programs: backward, grad, and what one can hang onto the graph."""
 
+from rushlight._missing import MissingNameError
 from rushlight.autograd import anomaly_mode, forward_ad, function, functional, grad_mode, graph
 from rushlight.autograd._engine import backward, grad
 from rushlight.autograd.anomaly_mode import detect_anomaly, set_detect_anomaly
@@ -35,3 +36,34 @@ __all__ = [
     "set_grad_enabled",
     "variable",
 ]
+
+
+def _is_checkpoint_valid():
+    """Whether a reentrant checkpoint may run in this backward pass."""
+    return True
+
+
+class set_multithreading_enabled:
+    """Whether backward may use several threads; kept for with blocks, without effect."""
+
+    def __init__(self, mode):
+        self.mode = mode
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *error):
+        return False
+
+
+def is_multithreading_enabled():
+    """Whether backward may use several threads."""
+    return True
+
+
+def __getattr__(name):
+    if name == "profiler":
+        import importlib
+
+        return importlib.import_module("rushlight.autograd.profiler")
+    raise MissingNameError(__name__, name)

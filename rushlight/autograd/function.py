@@ -53,6 +53,9 @@ class FunctionCtx:
                       "without it; remove the call", FutureWarning, stacklevel=2)  # fmt: skip
 
 
+_ContextMethodMixin = FunctionCtx  # PyTorch's old name
+
+
 class _HookMixin:
     pass
 
@@ -208,3 +211,11 @@ def once_differentiable(fn):
         return items[0] if single else tuple(items)
 
     return wrapper
+
+
+class InplaceFunction(Function):
+    """A Function that may be told to work in place; PyTorch's old base class."""
+
+    def __init__(self, inplace=False):
+        super().__init__()
+        self.inplace = inplace

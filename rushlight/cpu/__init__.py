@@ -1,5 +1,6 @@
 """The CPU as a device among others."""
 
+from rushlight._missing import names_missing_from
 from rushlight.cpu import amp
 
 __all__ = ["amp", "current_device", "device_count", "is_available", "set_device", "synchronize"]
@@ -26,3 +27,6 @@ def set_device(device):
 
 def synchronize(device=None):
     """Does nothing: work on the CPU is done when a call returns."""
+
+
+__getattr__ = names_missing_from(__name__)

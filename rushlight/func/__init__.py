@@ -1,5 +1,6 @@
 """Transforms of functions: derivatives, batching, and modules as functions. See docs/func.md."""
 
+from rushlight._missing import names_missing_from
 from rushlight.func._forward import hessian, jacfwd, jvp, linearize
 from rushlight.func._modules import functional_call, stack_module_state
 from rushlight.func._reverse import grad, grad_and_value, jacrev, vjp
@@ -26,3 +27,6 @@ def functionalize(func, *, remove="mutations"):
     raise NotImplementedError(
         "functionalize: not supported; vmap, grad and jvp accept functions with in-place operations"
     )
+
+
+__getattr__ = names_missing_from(__name__)

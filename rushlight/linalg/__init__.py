@@ -1,11 +1,30 @@
-"""Linear algebra. Norms and products; factorizations and solvers have their place here."""
+"""Linear algebra: norms, products, Cholesky's factorization and triangular systems so far."""
 
 from math import inf
 
 from rushlight import _C
+from rushlight._missing import names_missing_from
 from rushlight._out import write_out
+from rushlight.linalg._triangular import (
+    LinAlgError,
+    cholesky,
+    cholesky_ex,
+    solve_triangular,
+)
 
-__all__ = ["cross", "diagonal", "matmul", "matrix_norm", "norm", "vecdot", "vector_norm"]
+__all__ = [
+    "LinAlgError",
+    "cholesky",
+    "cholesky_ex",
+    "cross",
+    "diagonal",
+    "matmul",
+    "matrix_norm",
+    "norm",
+    "solve_triangular",
+    "vecdot",
+    "vector_norm",
+]
 
 
 def matmul(input, other, *, out=None):
@@ -76,3 +95,6 @@ def norm(A, ord=None, dim=None, keepdim=False, *, out=None, dtype=None):
     )):  # fmt: skip
         return matrix_norm(A, ord, (-2, -1) if dim is None else dim, keepdim, dtype=dtype, out=out)
     return vector_norm(A, 2 if ord is None else ord, dim, keepdim, dtype=dtype, out=out)
+
+
+__getattr__ = names_missing_from(__name__)

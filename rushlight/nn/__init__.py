@@ -1,5 +1,7 @@
 """Neural networks: modules, their functions, parameters and initialisation."""
 
+from rushlight._missing import MissingNameError
+from rushlight.nn import attention as attention
 from rushlight.nn import functional as functional
 from rushlight.nn import init as init
 from rushlight.nn import modules as modules
@@ -16,8 +18,13 @@ def __getattr__(name):
         return getattr(modules, name)
     if name in parameter._LAZY:
         return getattr(parameter, name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    if name in ("DataParallel", "parallel"):  # rarely used, and they know of devices and processes
+        import importlib
+
+        found = importlib.import_module("rushlight.nn.parallel")
+        return found if name == "parallel" else getattr(found, name)
+    raise MissingNameError(__name__, name)
 
 
 def __dir__():
-    return sorted({*globals(), *modules._LAZY, *parameter._LAZY})
+    return sorted({*globals(), *modules._LAZY, *parameter._LAZY, "DataParallel", "parallel"})

@@ -5,6 +5,7 @@ import math
 import warnings
 
 from rushlight import _C
+from rushlight._missing import names_missing_from
 from rushlight.autograd import no_grad
 
 __all__ = """calculate_gain constant constant_ dirac dirac_ eye eye_ kaiming_normal kaiming_normal_
@@ -258,3 +259,9 @@ kaiming_uniform = _deprecated(kaiming_uniform_)
 kaiming_normal = _deprecated(kaiming_normal_)
 orthogonal = _deprecated(orthogonal_)
 sparse = _deprecated(sparse_)
+
+_no_grad_uniform_, _no_grad_normal_, _no_grad_trunc_normal_ = uniform_, normal_, trunc_normal_
+_no_grad_fill_, _no_grad_zero_ = constant_, zeros_
+_make_deprecate = _deprecated
+
+__getattr__ = names_missing_from(__name__)

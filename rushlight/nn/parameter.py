@@ -1,5 +1,7 @@
 """Tensors that modules own: Parameter and Buffer, and those whose shape is not known yet."""
 
+import sys
+
 from rushlight import _C
 from rushlight._C import Tensor
 
@@ -55,6 +57,12 @@ class Parameter(Tensor, metaclass=_ParameterMeta):
     def __reduce_ex__(self, protocol):
         state = getattr(self, "__dict__", None) or None
         return rebuild_parameter, (type(self), self.data, self.requires_grad, state)
+
+
+# Sent to another process, a parameter goes through shared memory.
+_reductions = sys.modules.get("rushlight.multiprocessing.reductions")
+if _reductions is not None:
+    _reductions.ForkingPickler.register(Parameter, _reductions.reduce_tensor)
 
 
 def rebuild_parameter(cls, data, requires_grad, state=None):

@@ -1,5 +1,6 @@
 """Optimisers, and schedules for their learning rates."""
 
+from rushlight._missing import names_missing_from
 from rushlight.optim import lr_scheduler, swa_utils
 from rushlight.optim._adafactor import Adafactor
 from rushlight.optim._muon import Muon
@@ -38,3 +39,5 @@ __all__ = [
     "lr_scheduler",
     "swa_utils",
 ]
+
+__getattr__ = names_missing_from(__name__)

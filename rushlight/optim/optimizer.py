@@ -30,6 +30,7 @@ class _Required:
 
 
 required = _Required()
+_RequiredParameter = _Required
 
 
 def register_optimizer_step_pre_hook(hook):
@@ -336,3 +337,13 @@ def _loss_of(closure):
         return None
     with enable_grad():
         return closure()
+
+
+def __getattr__(name):
+    # Names that custom optimisers written for PyTorch import.
+    from rushlight._missing import MissingNameError
+    from rushlight.optim import _pytorch_names
+
+    if name.startswith("__") or not hasattr(_pytorch_names, name):
+        raise MissingNameError(__name__, name)
+    return getattr(_pytorch_names, name)

@@ -5,6 +5,7 @@ import pickle
 from collections.abc import Callable
 
 from rushlight._C import device
+from rushlight._missing import names_missing_from
 from rushlight.serialization._options import (
     LoadEndianness,
     get_crc32_options,
@@ -47,6 +48,10 @@ __all__ = [
 
 FILE_LIKE = str | os.PathLike  # or an object with read or write
 MAP_LOCATION = Callable | device | str | dict | None
+
+
+FileLike = FILE_LIKE
+DEFAULT_PROTOCOL = 2
 
 
 class SourceChangeWarning(Warning):
@@ -137,3 +142,24 @@ def _get_layout(name):
     from rushlight.serialization._rebuild import layout
 
     return layout(name)
+
+
+def normalize_storage_type(storage_type):
+    """The class of storages, whatever the device."""
+    return storage_type
+
+
+def _is_zipfile(f):
+    """Whether a file begins as PyTorch's zip files do."""
+    start = f.tell()
+    found = f.read(4)
+    f.seek(start)
+    return found == b"PK\x03\x04"
+
+
+def _is_path(name_or_buffer):
+    """Whether it is the name of a file."""
+    return isinstance(name_or_buffer, str | os.PathLike)
+
+
+__getattr__ = names_missing_from(__name__)

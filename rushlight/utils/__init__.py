@@ -1,6 +1,42 @@
 """Tools around tensors."""
 
+from rushlight._missing import MissingNameError
 from rushlight.utils import checkpoint as checkpoint
 from rushlight.utils import dlpack as dlpack
 from rushlight.utils import hooks as hooks
 from rushlight.utils import safetensors as safetensors
+
+# Loaded when first used.
+_SUBMODULES = """_pytree backend_registration benchmark bottleneck collect_env cpp_extension data
+deterministic file_baton flop_counter mobile_optimizer model_zoo serialization
+tensorboard""".split()
+
+
+def swap_tensors(t1, t2):
+    """Exchanges two tensors, so that every reference to one now sees the other."""
+    from rushlight.utils._swap import swap_tensors as run
+
+    run(t1, t2)
+
+
+def set_module(obj, mod):
+    """Says to which module an object belongs."""
+    if not isinstance(mod, str):
+        raise TypeError(f"set_module: expected the name of a module, got {type(mod).__name__}")
+    obj.__module__ = mod
+
+
+def __getattr__(name):
+    if name in _SUBMODULES:
+        import importlib
+
+        try:
+            return importlib.import_module(f"rushlight.utils.{name}")
+        except ModuleNotFoundError as error:
+            if error.name != f"rushlight.utils.{name}":
+                raise
+    raise MissingNameError(__name__, name)
+
+
+def __dir__():
+    return sorted({*globals(), *_SUBMODULES})

@@ -23,6 +23,7 @@ from rushlight._C import Tensor
 from rushlight.autograd import _engine, graph
 from rushlight.autograd.function import Function
 from rushlight.autograd.grad_mode import enable_grad, no_grad
+from rushlight.utils._pytree import tree_map as tree_map  # programs import it from here
 
 __all__ = [
     "CheckpointError",

@@ -47,3 +47,13 @@ class RemovableHandle(metaclass=_HandleMeta):
 
     def __exit__(self, *error):
         self.remove()
+
+
+def unserializable_hook(f):
+    """Marks a hook that is not meant to be saved with its tensor."""
+    f.__torch_unserializable__ = True
+    return f
+
+
+def warn_if_has_hooks(tensor):
+    """PyTorch warns that hooks are not saved; nothing to say here."""

@@ -303,3 +303,39 @@ def test_a_circle_through_a_saved_input_is_not_made():
         del w, t
     after = torch.memory_stats()["allocated"]
     assert after <= before
+
+
+# Results that no gradient reads may be overwritten --------------------------------------------
+
+nn, F = torch.nn, torch.nn.functional
+
+MAKERS = {
+    "batch_norm": lambda x: F.batch_norm(x, None, None, training=True),
+    "group_norm": lambda x: F.group_norm(x, 2),
+    "instance_norm": F.instance_norm,
+    "layer_norm": lambda x: F.layer_norm(x, x.shape[2:]),
+    "rms_norm": lambda x: F.rms_norm(x, x.shape[2:]),
+    "max_pool": lambda x: F.max_pool2d(x, 2),
+    "conv": lambda x: F.conv2d(x, torch.ones(4, 4, 3, 3, dtype=F64)),
+    "linear": lambda x: F.linear(x, torch.ones(4, 4, dtype=F64)),
+    "max": lambda x: x.max(1)[0],
+    "sort": lambda x: x.sort(1)[0],
+    "topk": lambda x: x.topk(2, 1)[0],
+    "kthvalue": lambda x: x.kthvalue(2, 1)[0],
+    "cummax": lambda x: x.cummax(1)[0],
+    "median": lambda x: x.median(1)[0],
+}
+
+
+@pytest.mark.parametrize("name", MAKERS)
+def test_a_write_to_the_result_that_the_gradient_does_not_read(name):
+    """As in Sequential(BatchNorm2d(4), ReLU(inplace=True))."""
+    make = MAKERS[name]
+    weight = torch.arange(4 * 4 * 4 * 4, dtype=F64).sin().reshape(4, 4, 4, 4)
+    x = weight.cos().requires_grad_()
+    grads = []
+    for write in (lambda y: F.leaky_relu(y, 0.3), lambda y: F.leaky_relu_(y, 0.3)):
+        y = write(make(x))
+        scale = weight[tuple(slice(n) for n in y.shape)]
+        grads.append(torch.autograd.grad((y * scale).sum(), x)[0])
+    assert torch.equal(*grads) and grads[0].abs().sum() > 0

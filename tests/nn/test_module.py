@@ -490,13 +490,31 @@ def test_an_error_names_the_module_once():
         m(rl.ones(2, 3))
     text = str(info.value)
     assert text.count("in module") == 1 and "encoder.2.fc (Linear) of Net" in text
-    assert text.startswith("addmm: ")
+    assert text.startswith("linear: ")
     frames = []
     step = info.value.__traceback__
     while step:
         frames.append(step.tb_frame.f_code.co_name)
         step = step.tb_next
-    assert frames.count("forward") == 4 and frames[-1] == "linear"
+    assert frames.count("forward") == 4 and frames[-1] == "forward"
+
+
+@pytest.mark.parametrize(
+    "fail",
+    [
+        lambda x: rl.mm(x[None], x),  # a plain RuntimeError
+        lambda x: x[7],  # a plain IndexError
+        lambda x: nn.functional.dropout(x, 2.0),  # a ValueError, raised in Python
+    ],
+)
+def test_plain_errors_of_ops_carry_the_path_in_their_text(fail):
+    class Fails(nn.Module):
+        def forward(self, x):
+            return fail(x)
+
+    with pytest.raises((RuntimeError, IndexError, ValueError)) as info:
+        nn.Sequential(nn.Identity(), nn.Sequential(Fails()))(rl.ones(2, 3))
+    assert str(info.value).endswith("\n  in module 1.0 (Fails) of Sequential")
 
 
 def test_errors_of_the_users_own_keep_identity():

@@ -12,6 +12,7 @@ from ops import (
     rows_random,
     rows_recorded,
     rows_reduction,
+    rows_rnn,
     rows_shape,
     rows_unary,
     rows_vision,
@@ -31,6 +32,7 @@ FAMILIES = [
     rows_normalization,
     rows_pooling,
     rows_vision,
+    rows_rnn,
 ]
 ROWS = [row for family in FAMILIES for row in family.ROWS]
 RANDOM_NAMES = rows_random.NAMES

@@ -59,6 +59,8 @@ ROWS = [
                  True),
     RandomSample("binomial", lambda n, d: rl.binomial(rl.full((n,), 10, dtype=d), chances(n, d)),
                  stats.binom(10, 0.3), discrete=True),
+    RandomSample("_standard_gamma", lambda n, d: rl._C._standard_gamma(rl.full((n,), 0.7, dtype=d)),
+                 stats.gamma(0.7), FLOATS),
     RandomSample("poisson", lambda n, d: rl.poisson(rl.full((n,), 4.0, dtype=d)), stats.poisson(4),
                  discrete=True),
     RandomSample("multinomial", lambda n, d: rl.multinomial(

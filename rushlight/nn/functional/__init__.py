@@ -1,7 +1,9 @@
 """Functions of neural networks."""
 
+from rushlight._missing import names_missing_from
 from rushlight.nn.functional import _reduction as _Reduction
 from rushlight.nn.functional.activation import *
+from rushlight.nn.functional.attention import *
 from rushlight.nn.functional.convolution import *
 from rushlight.nn.functional.dropout import *
 from rushlight.nn.functional.linear import *
@@ -13,3 +15,5 @@ from rushlight.nn.functional.padding import pad
 from rushlight.nn.functional.pooling import *
 from rushlight.nn.functional.shuffle import *
 from rushlight.nn.functional.vision import *
+
+__getattr__ = names_missing_from(__name__)

@@ -9,42 +9,8 @@ from rushlight.functional import broadcast_tensors
 __all__ = """bilinear cosine_similarity embedding embedding_bag linear normalize one_hot
 pairwise_distance pdist""".split()
 
-_addmm, _matmul = _C.addmm, _C.matmul
-
-
-def linear(input, weight, bias=None):
-    """x A^T + b over the last dim; weight is (out, in), or (in) for a single output."""
-    if bias is not None and input.ndim == 2 and weight.ndim == 2:
-        return _addmm(bias, input, weight.t())
-    if weight.ndim > 2:
-        raise _C.ShapeError(f"linear: the weight must have 1 or 2 dims, got {list(weight.shape)}")
-    if bias is None:
-        return _matmul(input, weight.t())
-    if input.ndim > 2 and weight.ndim == 2 and input.is_contiguous():
-        rows = _addmm(bias, input.flatten(0, -2), weight.t())
-        return rows.view(*input.shape[:-1], weight.shape[0])
-    return _matmul(input, weight.t()) + bias
-
-
-def bilinear(input1, input2, weight, bias=None):
-    """sum over i, j of x1_i A_kij x2_j, plus b."""
-    if input1.shape[:-1] != input2.shape[:-1]:
-        raise _C.ShapeError(
-            f"bilinear: all dims but the last must agree, got {list(input1.shape)} and "
-            f"{list(input2.shape)}"
-        )
-    if weight.dim() != 3 or weight.shape[1:] != (input1.shape[-1], input2.shape[-1]):
-        raise _C.ShapeError(
-            f"bilinear: the weight must be (out, {input1.shape[-1]}, {input2.shape[-1]}) for "
-            f"these inputs, got {list(weight.shape)}"
-        )
-    out, first, second = weight.shape
-    lead = input1.shape[:-1]
-    # x1 against A, as one matrix product, then x2 against each row of the result.
-    left = input1.reshape(-1, first) @ weight.permute(1, 0, 2).reshape(first, out * second)
-    result = left.view(-1, out, second) @ input2.reshape(-1, second, 1)
-    result = result.reshape(*lead, out)
-    return result if bias is None else result + bias
+linear = _C.linear
+bilinear = _C.bilinear
 
 
 def embedding(

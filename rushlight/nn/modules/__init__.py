@@ -1,5 +1,6 @@
 """All modules, one topic a file."""
 
+from rushlight._missing import MissingNameError
 from rushlight.nn.modules.activation import *
 from rushlight.nn.modules.adaptive import *
 from rushlight.nn.modules.batchnorm import *
@@ -16,8 +17,10 @@ from rushlight.nn.modules.normalization import *
 from rushlight.nn.modules.padding import *
 from rushlight.nn.modules.pooling import *
 from rushlight.nn.modules.rearrange import *
+from rushlight.nn.modules.rnn import *
 from rushlight.nn.modules.sparse import *
 from rushlight.nn.modules.sync_batchnorm import *
+from rushlight.nn.modules.transformer import *
 from rushlight.nn.modules.vision import *
 
 _LAZY_CONV = """LazyConv1d LazyConv2d LazyConv3d LazyConvTranspose1d LazyConvTranspose2d
@@ -34,7 +37,7 @@ __all__ = [name for name, value in globals().items()
 
 def __getattr__(name):
     if name not in _LAZY:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        raise MissingNameError(__name__, name)
     from rushlight.nn.modules import lazy_conv, lazy_modules
 
     return getattr(lazy_conv if name in _LAZY_CONV else lazy_modules, name)

@@ -53,9 +53,22 @@ def path_between(modules):
     return ".".join(parts)
 
 
+def _is_ours(error):
+    """Whether an op or the package's own Python raised it, and not the user's program."""
+    if hasattr(error, "_rushlight_op"):  # set by the bindings
+        return True
+    if any(c.__module__ == "rushlight" for c in type(error).__mro__):
+        return True
+    step = error.__traceback__
+    while step.tb_next is not None:
+        step = step.tb_next
+    name = step.tb_frame.f_globals.get("__name__", "")
+    return step.tb_frame.f_code.co_name != "__call__" and name.partition(".")[0] == "rushlight"
+
+
 def _write(error, text):
     args = error.args
-    ours = any(c.__module__ == "rushlight" for c in type(error).__mro__)
+    ours = _is_ours(error)
     if args and isinstance(args[0], str) and (ours or not hasattr(error, "add_note")):
         # KeyError shows the repr of its text; a second line would not read well there.
         if not isinstance(error, KeyError):

@@ -5,12 +5,13 @@ import warnings
 from rushlight import _C
 from rushlight.nn import functional as F
 from rushlight.nn import init
+from rushlight.nn.modules.attention import MultiheadAttention as MultiheadAttention
 from rushlight.nn.modules.module import Module
 from rushlight.nn.parameter import Parameter
 
 __all__ = """CELU ELU GELU GLU Hardshrink Hardsigmoid Hardswish Hardtanh LeakyReLU LogSigmoid
-LogSoftmax Mish PReLU RReLU ReLU ReLU6 SELU SiLU Sigmoid Softmax Softmax2d Softmin Softplus
-Softshrink Softsign Tanh Tanhshrink Threshold""".split()
+LogSoftmax Mish MultiheadAttention PReLU RReLU ReLU ReLU6 SELU SiLU Sigmoid Softmax Softmax2d
+Softmin Softplus Softshrink Softsign Tanh Tanhshrink Threshold""".split()
 
 
 class _InPlace(Module):

@@ -1,3 +1,3 @@
-"""The path by which PyTorch programs import these."""
+"""PyTorch's place of these layers."""
 
 from rushlight.nn.modules.rearrange import ChannelShuffle as ChannelShuffle

@@ -1,4 +1,4 @@
-"""The path by which PyTorch programs import these."""
+"""PyTorch's place of these layers."""
 
 from rushlight.nn.modules.rearrange import PixelShuffle as PixelShuffle
 from rushlight.nn.modules.rearrange import PixelUnshuffle as PixelUnshuffle

@@ -1,4 +1,4 @@
-"""The path by which PyTorch programs import these."""
+"""PyTorch's place of these layers."""
 
 from rushlight.nn.modules.vision import Upsample as Upsample
 from rushlight.nn.modules.vision import UpsamplingBilinear2d as UpsamplingBilinear2d

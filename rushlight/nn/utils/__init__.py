@@ -1,5 +1,6 @@
 """Tools around modules and their parameters."""
 
+from rushlight._missing import names_missing_from
 from rushlight.nn.utils import parametrizations as parametrizations
 from rushlight.nn.utils import parametrize as parametrize
 from rushlight.nn.utils import prune as prune
@@ -52,3 +53,5 @@ __all__ = [
     "vector_to_parameters",
     "weight_norm",
 ]
+
+__getattr__ = names_missing_from(__name__)

@@ -1,5 +1,6 @@
 """Schedules for learning rates: call ``scheduler.step()`` after ``optimizer.step()``."""
 
+from rushlight._missing import names_missing_from
 from rushlight.optim.lr_scheduler.base import LRScheduler, _LRScheduler  # noqa: F401 -- the old name
 from rushlight.optim.lr_scheduler.combined import ChainedScheduler, SequentialLR
 from rushlight.optim.lr_scheduler.cosine import CosineAnnealingLR, CosineAnnealingWarmRestarts
@@ -34,3 +35,9 @@ __all__ = [
     "SequentialLR",
     "StepLR",
 ]
+
+EPOCH_DEPRECATION_WARNING = (
+    "scheduler.step(epoch) is deprecated; call scheduler.step() after optimizer.step()"
+)
+
+__getattr__ = names_missing_from(__name__)

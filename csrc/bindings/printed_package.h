@@ -1,0 +1,13 @@
+// printed_package.h: the package that reprs name, as in "rushlight.float32". Programs written for
+// PyTorch that run through rushlight.as_torch read "torch" there, since they parse such texts.
+#pragma once
+
+#include "bindings/python.h"
+
+namespace rush::py {
+
+const char* printed_package();
+// dtypes that have a name (float8_e4m3fn) and no tensors.
+bool is_unsupported_dtype(PyObject* o);
+
+}  // namespace rush::py

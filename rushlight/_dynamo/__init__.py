@@ -1,0 +1,81 @@
+"""Names of PyTorch's tracer that programs touch. Nothing is traced: see rushlight.compiler."""
+
+from rushlight._dynamo import config as config
+from rushlight._missing import names_missing_from
+from rushlight.compiler import (
+    allow_in_graph,
+    assume_constant_result,
+    disable,
+    is_compiling,
+    list_backends,
+    reset,
+)
+
+__all__ = [
+    "allow_in_graph",
+    "assume_constant_result",
+    "disable",
+    "disallow_in_graph",
+    "graph_break",
+    "is_compiling",
+    "list_backends",
+    "mark_dynamic",
+    "mark_static",
+    "mark_static_address",
+    "maybe_mark_dynamic",
+    "register_backend",
+    "reset",
+    "run",
+]
+
+
+def disallow_in_graph(fn):
+    """The function itself."""
+    return fn
+
+
+def run(fn=None):
+    """The function itself."""
+    return fn
+
+
+def optimize(backend="inductor", **_):
+    """A decorator that leaves the function as it is."""
+    return lambda function: function
+
+
+def optimize_assert(backend="inductor", **_):
+    """A decorator that leaves the function as it is."""
+    return lambda function: function
+
+
+def graph_break(msg=""):
+    """Does nothing: there are no graphs to break."""
+
+
+def mark_dynamic(t, index, **_):
+    """Does nothing: every size may change from call to call."""
+
+
+maybe_mark_dynamic = mark_dynamic
+
+
+def mark_static(t, index=None):
+    """Does nothing."""
+
+
+def mark_static_address(t, guard=True):
+    """Does nothing."""
+
+
+def register_backend(compiler_fn=None, name=None, tags=()):
+    """Leaves a backend unused; usable as a decorator."""
+    return (lambda function: function) if compiler_fn is None else compiler_fn
+
+
+def explain(fn, *args, **kwargs):
+    """What would be compiled."""
+    raise NotImplementedError("_dynamo.explain: programs run eagerly, nothing is compiled")
+
+
+__getattr__ = names_missing_from(__name__)

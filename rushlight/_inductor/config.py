@@ -1,0 +1,5 @@
+"""Settings of PyTorch's code generator: kept, without effect."""
+
+from rushlight._settings import make_settings
+
+make_settings(__name__)

@@ -1,0 +1,200 @@
+"""Methods and attributes of Tensor that programs ask for now and then, made of others; and those
+of PyTorch's that are not there, which say so."""
+
+from rushlight import _C
+from rushlight._C import Tensor
+from rushlight._missing import COMPATIBILITY_PAGE
+from rushlight._tensor import _method
+from rushlight.storage import TypedStorage
+
+
+def _always(value, doc):
+    return property(lambda self: value, doc=doc)
+
+
+for _name in "is_ipu is_maia is_mps is_mtia is_sparse_csr is_vulkan is_xla is_xpu".split():
+    setattr(Tensor, _name, _always(False, "False: there are no such tensors."))
+Tensor._backward_hooks = _always(None, "Hooks are kept by the core.")
+
+
+@_method
+def is_distributed(self):
+    """False: a tensor lies in one process."""
+    return False
+
+
+@_method
+def is_same_size(self, other):
+    """Whether both have the same shape."""
+    return self.shape == other.shape
+
+
+@_method
+def sum_to_size(self, *size):
+    """The sum over the dimensions that were broadcast from `size`."""
+    size = tuple(size[0]) if len(size) == 1 and not isinstance(size[0], int) else size
+    extra = self.ndim - len(size)
+    shape = tuple(self.shape)
+    fits = extra >= 0 and all(
+        s in (1, n) for s, n in zip(size, shape[extra:] if extra >= 0 else (), strict=False)
+    )
+    if not fits:
+        raise _C.ShapeError(f"sum_to_size: size {list(size)} cannot be broadcast to {list(shape)}")
+    dims = [*range(extra)]
+    dims += [extra + i for i, s in enumerate(size) if s == 1 and shape[extra + i] != 1]
+    result = self.sum(dims, keepdim=True) if dims else self
+    return result.reshape(size)
+
+
+@_method
+def storage_type(self):
+    """The class of the tensor's storage."""
+    return TypedStorage
+
+
+@_method
+def _typed_storage(self):
+    return self.storage()
+
+
+@_method
+def const_data_ptr(self):
+    """The address of the first element."""
+    return self.data_ptr()
+
+
+@_method
+def dim_order(self, ambiguity_check=False):
+    """The dimensions from the outermost to the innermost in memory."""
+    return tuple(sorted(range(self.ndim), key=lambda d: -self.stride(d)))
+
+
+@_method
+def module_load(self, other, assign=False):
+    """What a module does with a loaded value for this parameter: `other`, or a copy in place."""
+    return other.detach() if assign else self.detach().copy_(other)
+
+
+@_method
+def narrow_copy(self, dim, start, length):
+    """narrow, in memory of its own."""
+    return self.narrow(dim, start, length).clone()
+
+
+@_method
+def unsafe_chunk(self, chunks, dim=0):
+    """chunk, in PyTorch without tracking that the pieces are views."""
+    return self.chunk(chunks, dim)
+
+
+@_method
+def unsafe_split(self, split_size, dim=0):
+    """split, in PyTorch without tracking that the pieces are views."""
+    return self.split(split_size, dim)
+
+
+@_method
+def cholesky(self, upper=False):
+    """The factor L of L L^T (or its transpose)."""
+    from rushlight import linalg
+
+    return linalg.cholesky(self, upper=upper)
+
+
+@_method
+def cholesky_solve(self, input2, upper=False):
+    """X with A X = self, where input2 is the factor of A."""
+    from rushlight._more import cholesky_solve as solve
+
+    return solve(self, input2, upper)
+
+
+@_method
+def cholesky_inverse(self, upper=False):
+    """The inverse of the matrix whose factor this is."""
+    from rushlight._more import cholesky_inverse as invert
+
+    return invert(self, upper)
+
+
+@_method
+def cov(self, *, correction=1, fweights=None, aweights=None):
+    """The covariance of the rows."""
+    from rushlight._more import cov as run
+
+    return run(self, correction=correction, fweights=fweights, aweights=aweights)
+
+
+@_method
+def corrcoef(self):
+    """The correlation of the rows."""
+    from rushlight._more import corrcoef as run
+
+    return run(self)
+
+
+@_method
+def renorm(self, p, dim, maxnorm):
+    """The slices along dim, those with a larger norm scaled down to maxnorm."""
+    from rushlight._more import renorm as run
+
+    return run(self, p, dim, maxnorm)
+
+
+@_method
+def renorm_(self, p, dim, maxnorm):
+    """renorm in place."""
+    return self.copy_(self.renorm(p, dim, maxnorm))
+
+
+def _refuse_device(kind):
+    def move(self, device=None, non_blocking=False, memory_format=_C.preserve_format):
+        raise _C.DeviceError(
+            f"{kind}: there is no such device; this Rushlight has the CPU and CUDA"
+        )
+
+    move.__name__ = kind
+    return move
+
+
+for _name in "xpu ipu mtia".split():
+    setattr(Tensor, _name, _refuse_device(_name))
+
+
+class _MissingMethod:
+    """Raises an AttributeError that tells more than Python's own, so hasattr stays false."""
+
+    def __init__(self, name, why):
+        self.name, self.why = name, why
+
+    def __get__(self, instance, owner):
+        raise AttributeError(
+            f"'Tensor' object has no attribute '{self.name}': Rushlight does not have it "
+            f"({self.why}). {COMPATIBILITY_PAGE} lists what is there",
+            name=self.name,
+            obj=None,
+        )
+
+
+_MISSING = {
+    "factorizations and solvers are not there yet": """det eig geqrf inverse logdet lstsq lu
+        lu_solve matrix_exp matrix_power orgqr ormqr pinverse qr slogdet solve svd symeig
+        triangular_solve""",
+    "tensors are dense: there is no sparse layout": """ccol_indices coalesce col_indices
+        crow_indices dense_dim indices is_coalesced resize_as_sparse_ row_indices smm sparse_dim
+        sparse_mask
+        sparse_resize_ sparse_resize_and_clear_ sspaddmm to_sparse to_sparse_bsc to_sparse_bsr
+        to_sparse_coo to_sparse_csc to_sparse_csr values _coalesced_ _indices _nnz _values""",
+    "Fourier transforms are not there yet": "istft stft",
+    "this special function is not there yet": "igamma igamma_ igammac igammac_",
+    "there is no quantization": """dequantize int_repr q_per_channel_axis q_per_channel_scales
+        q_per_channel_zero_points q_scale q_zero_point qscheme""",
+    "there are no nested tensors": "to_padded_tensor",
+    "the dtype complex32 is not there": "chalf",
+    "its layout is not there": "to_mkldnn",
+}
+
+for _why, _names in _MISSING.items():
+    for _name in _names.split():
+        if not hasattr(Tensor, _name):
+            setattr(Tensor, _name, _MissingMethod(_name, _why))

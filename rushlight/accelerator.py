@@ -1,0 +1,104 @@
+"""The accelerator of the machine, whatever its kind: a CUDA device, or none."""
+
+from rushlight import _C
+from rushlight._missing import names_missing_from
+
+__all__ = [
+    "current_accelerator",
+    "current_device_idx",
+    "current_device_index",
+    "current_stream",
+    "device_count",
+    "device_index",
+    "empty_cache",
+    "is_available",
+    "set_device_idx",
+    "set_device_index",
+    "set_stream",
+    "synchronize",
+]
+
+
+def _cuda():
+    from rushlight import cuda
+
+    return cuda
+
+
+def is_available():
+    """Whether there is an accelerator."""
+    return _cuda().is_available()
+
+
+def device_count():
+    """How many accelerators there are."""
+    return _cuda().device_count()
+
+
+def current_accelerator(check_available=False):
+    """The kind of accelerator as a device without a number; None where there is none."""
+    return _C.device("cuda") if is_available() else None
+
+
+def _needed(what):
+    if not is_available():
+        raise _C.DeviceError(f"accelerator.{what}: there is no accelerator here, only the CPU")
+
+
+def current_device_index():
+    """The number of the current accelerator."""
+    _needed("current_device_index")
+    return _cuda().current_device()
+
+
+def set_device_index(device):
+    """Makes another accelerator the current one."""
+    _needed("set_device_index")
+    _cuda().set_device(device)
+
+
+current_device_idx = current_device_index
+set_device_idx = set_device_index
+
+
+def current_stream(device=None):
+    """The stream that work is given to."""
+    _needed("current_stream")
+    return _cuda().current_stream(device)
+
+
+def set_stream(stream):
+    """Makes another stream the current one."""
+    _needed("set_stream")
+    _cuda().set_stream(stream)
+
+
+def synchronize(device=None):
+    """Waits until the accelerator has done its work; does nothing without one."""
+    if is_available():
+        _cuda().synchronize(device)
+
+
+def empty_cache():
+    """Gives cached memory back to the accelerator; does nothing without one."""
+    if is_available():
+        _cuda().empty_cache()
+
+
+class device_index:
+    """Another accelerator as the current one, for the time of a with block."""
+
+    def __init__(self, device, /):
+        self.device = device
+
+    def __enter__(self):
+        if self.device is not None:
+            self.before = current_device_index()
+            set_device_index(self.device)
+
+    def __exit__(self, *error):
+        if self.device is not None:
+            set_device_index(self.before)
+
+
+__getattr__ = names_missing_from(__name__)

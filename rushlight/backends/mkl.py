@@ -1,0 +1,13 @@
+"""Intel's MKL: not used."""
+
+from rushlight._missing import names_missing_from
+
+__all__ = ["is_available"]
+
+
+def is_available():
+    """Whether the build has MKL."""
+    return False
+
+
+__getattr__ = names_missing_from(__name__)

@@ -1,0 +1,13 @@
+"""OpenMP: the threads of CPU kernels."""
+
+from rushlight._missing import names_missing_from
+
+__all__ = ["is_available"]
+
+
+def is_available():
+    """Whether kernels run on several threads by OpenMP."""
+    return True
+
+
+__getattr__ = names_missing_from(__name__)

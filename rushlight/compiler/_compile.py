@@ -1,0 +1,49 @@
+"""compile: the program as it is."""
+
+import functools
+
+from rushlight import _C
+
+
+def compile(
+    model=None,
+    *,
+    fullgraph=False,
+    dynamic=None,
+    backend="inductor",
+    mode=None,
+    options=None,
+    disable=False,
+    name=None,
+    **_,
+):
+    """Returns the function or module to be called in the model's place: it runs eagerly.
+
+    As in PyTorch, a module comes back wrapped: its parameters are the module's own, and the names
+    in its state_dict begin with "_orig_mod.". Without a model it is a decorator.
+    """
+    if mode is not None and options is not None:
+        raise RuntimeError("compile: mode and options say the same thing; give one of them")
+    if model is None:
+        return functools.partial(
+            compile, fullgraph=fullgraph, dynamic=dynamic, backend=backend, mode=mode,
+            options=options, disable=disable,
+        )  # fmt: skip
+    if not callable(model):
+        raise _C.ArgumentTypeError(f"compile: expected a callable, got {type(model).__name__}")
+    from rushlight.nn import Module
+
+    if isinstance(model, Module):
+        from rushlight._dynamo.eval_frame import OptimizedModule
+
+        return model if disable else OptimizedModule(model)
+    return model if disable else _eager(model)
+
+
+def _eager(function):
+    @functools.wraps(function)
+    def run_eagerly(*args, **kwargs):
+        return function(*args, **kwargs)
+
+    run_eagerly._torchdynamo_orig_callable = function
+    return run_eagerly

@@ -1,0 +1,12 @@
+"""Whether there is a GPU for autocast."""
+
+import importlib.util
+
+__all__ = ["amp_definitely_not_available"]
+
+
+def amp_definitely_not_available():
+    """Whether neither CUDA nor XLA is there."""
+    from rushlight import cuda
+
+    return not (cuda.is_available() or importlib.util.find_spec("torch_xla"))

@@ -1,0 +1,22 @@
+"""NVIDIA's library for several GPUs: not there."""
+
+from rushlight._missing import absent
+
+__all__ = ["is_available", "version"]
+
+
+def is_available(tensors=()):
+    """Whether it can take the tensors: no."""
+    return False
+
+
+def version():
+    """Its version; (0, 0, 0) as it is not there."""
+    return (0, 0, 0)
+
+
+absent(
+    globals(),
+    "there is one device at most",
+    functions="all_gather all_reduce broadcast reduce reduce_scatter unique_id",
+)

@@ -1,0 +1,132 @@
+"""torch.distributed's names. Training runs in one process: is_available() is False, and so is
+is_initialized(), which is what programs ask before they go on without. Everything that needs other
+processes raises, and says so."""
+
+import enum
+
+from rushlight._missing import absent
+
+__all__ = [
+    "Backend",
+    "GroupMember",
+    "ReduceOp",
+    "get_backend",
+    "get_rank",
+    "get_world_size",
+    "group",
+    "is_available",
+    "is_gloo_available",
+    "is_initialized",
+    "is_mpi_available",
+    "is_nccl_available",
+    "is_torchelastic_launched",
+    "is_ucc_available",
+    "is_xccl_available",
+    "reduce_op",
+]
+
+WHY = "training runs in one process: there is no distributed package yet"
+
+
+class DistNotInitializedError(ValueError, RuntimeError):
+    """A question that needs a process group."""
+
+
+def is_available():
+    """Whether processes can train together: not yet."""
+    return False
+
+
+def is_initialized():
+    """Whether there is a process group."""
+    return False
+
+
+is_nccl_available = is_gloo_available = is_mpi_available = is_available
+is_ucc_available = is_xccl_available = is_torchelastic_launched = is_available
+
+
+def _no_group(what):
+    raise DistNotInitializedError(
+        f"distributed.{what}: there is no process group ({WHY}); guard the call with "
+        "distributed.is_available() and distributed.is_initialized()"
+    )
+
+
+def get_rank(group=None):
+    """The number of this process; there is no group to count in."""
+    _no_group("get_rank")
+
+
+def get_world_size(group=None):
+    """The number of processes; there is no group to count."""
+    _no_group("get_world_size")
+
+
+def get_backend(group=None):
+    """The name of the backend; there is none."""
+    _no_group("get_backend")
+
+
+def barrier(group=None, async_op=False, device_ids=None):
+    """Waits for the other processes."""
+    _no_group("barrier")
+
+
+class ReduceOp(enum.Enum):
+    """How tensors of several processes become one."""
+
+    SUM = 0
+    AVG = 1
+    PRODUCT = 2
+    MIN = 3
+    MAX = 4
+    BAND = 5
+    BOR = 6
+    BXOR = 7
+    PREMUL_SUM = 8
+
+
+reduce_op = ReduceOp
+ReduceOp.RedOpType = ReduceOp
+
+
+class Backend(str):
+    """The name of a backend."""
+
+    UNDEFINED, GLOO, NCCL, UCC, MPI, XCCL = "undefined", "gloo", "nccl", "ucc", "mpi", "xccl"
+    backend_list = ("undefined", "gloo", "nccl", "xccl", "ucc", "mpi")
+    default_device_backend_map = {"cpu": "gloo", "cuda": "nccl"}  # noqa: RUF012 -- as in PyTorch
+
+    def __new__(cls, name):
+        if not isinstance(name, str):
+            raise ValueError(f"Backend: the name must be a str, got {name!r}")
+        return super().__new__(cls, name.lower())
+
+
+class GroupMember:
+    """Whether this process belongs to a group."""
+
+    WORLD = None
+    NON_GROUP_MEMBER = -100
+
+
+class group:
+    """The group of all processes; there is none."""
+
+    WORLD = None
+
+
+absent(
+    globals(),
+    WHY,
+    classes="""DeviceMesh FileStore GradBucket HashStore P2POp PrefixStore ProcessGroup
+    ProcessGroupGloo Reducer Store TCPStore Work""",
+    functions="""_all_gather_base _reduce_scatter_base all_gather all_gather_into_tensor
+    all_gather_object all_reduce all_to_all all_to_all_single batch_isend_irecv broadcast
+    broadcast_object_list destroy_process_group gather gather_object
+    get_default_backend_for_device get_global_rank get_group_rank get_process_group_ranks
+    init_device_mesh init_process_group irecv isend monitored_barrier new_group
+    new_subgroups new_subgroups_by_enumeration recv reduce reduce_scatter
+    reduce_scatter_tensor rendezvous scatter scatter_object_list send""",
+)

@@ -1,0 +1,11 @@
+"""Names of torch.distributed._tensor.device_mesh: they can be imported, and raise when used."""
+
+from rushlight._missing import absent
+from rushlight.distributed import WHY
+from rushlight.distributed import DeviceMesh as DeviceMesh
+from rushlight.distributed import init_device_mesh as init_device_mesh
+
+absent(
+    globals(),
+    WHY,
+)

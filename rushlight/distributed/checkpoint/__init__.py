@@ -1,0 +1,14 @@
+"""Names of torch.distributed.checkpoint: they can be imported, and raise when used."""
+
+from rushlight._missing import absent
+from rushlight.distributed import WHY
+
+absent(
+    globals(),
+    WHY,
+    classes="""CheckpointException DefaultLoadPlanner DefaultSavePlanner FileSystemReader
+    FileSystemWriter HuggingFaceStorageReader HuggingFaceStorageWriter LoadPlan
+    LoadPlanner Metadata ReadItem SavePlan SavePlanner StorageReader StorageWriter
+    WriteItem""",
+    functions="async_save load load_state_dict save save_state_dict",
+)

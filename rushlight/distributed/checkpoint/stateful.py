@@ -1,0 +1,10 @@
+"""Names of torch.distributed.checkpoint.stateful: they can be imported, and raise when used."""
+
+from rushlight._missing import absent
+from rushlight.distributed import WHY
+
+absent(
+    globals(),
+    WHY,
+    classes="Stateful",
+)

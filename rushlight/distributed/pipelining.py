@@ -1,0 +1,11 @@
+"""Names of torch.distributed.pipelining: they can be imported, and raise when used."""
+
+from rushlight._missing import absent
+from rushlight.distributed import WHY
+
+absent(
+    globals(),
+    WHY,
+    classes="Pipe PipelineStage ScheduleGPipe SplitPoint",
+    functions="pipeline",
+)

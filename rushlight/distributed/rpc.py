@@ -1,0 +1,11 @@
+"""Names of torch.distributed.rpc: they can be imported, and raise when used."""
+
+from rushlight._missing import absent
+from rushlight.distributed import WHY
+
+absent(
+    globals(),
+    WHY,
+    classes="RRef TensorPipeRpcBackendOptions",
+    functions="get_worker_info init_rpc remote rpc_async rpc_sync shutdown",
+)

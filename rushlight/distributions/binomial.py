@@ -1,0 +1,109 @@
+"""The binomial distribution."""
+
+from rushlight import _C
+from rushlight._C import Size
+from rushlight.autograd import no_grad
+from rushlight.distributions import constraints
+from rushlight.distributions.distribution import Distribution
+from rushlight.distributions.utils import (
+    broadcast_all,
+    lazy_property,
+    logits_to_probs,
+    probs_to_logits,
+)
+
+__all__ = ["Binomial"]
+
+
+def _clamp_by_zero(x):
+    # As x.clamp(min=0), but with half of the gradient at 0.
+    return (x.clamp(min=0) + x - x.clamp(max=0)) / 2
+
+
+class Binomial(Distribution):
+    """Successes out of `total_count` trials, each of probability `probs`."""
+
+    arg_constraints = {  # noqa: RUF012
+        "total_count": constraints.nonnegative_integer,
+        "probs": constraints.unit_interval,
+        "logits": constraints.real,
+    }
+    has_enumerate_support = True
+
+    def __init__(self, total_count=1, probs=None, logits=None, validate_args=None):
+        if (probs is None) == (logits is None):
+            raise ValueError("Binomial: give either `probs` or `logits`, but not both")
+        if probs is not None:
+            self.total_count, self.probs = broadcast_all(total_count, probs)
+            self.total_count = self.total_count.type_as(self.probs)
+        else:
+            self.total_count, self.logits = broadcast_all(total_count, logits)
+            self.total_count = self.total_count.type_as(self.logits)
+        self._param = self.logits if probs is None else self.probs
+        super().__init__(self._param.size(), validate_args=validate_args)
+
+    def expand(self, batch_shape, _instance=None):
+        names = ("total_count", "probs", "logits", "_param")
+        return self._expanded(Binomial, batch_shape, _instance, names)
+
+    def _new(self, *args, **kwargs):
+        return self._param.new(*args, **kwargs)
+
+    @constraints.dependent_property(is_discrete=True, event_dim=0)
+    def support(self):
+        return constraints.integer_interval(0, self.total_count)
+
+    @property
+    def mean(self):
+        return self.total_count * self.probs
+
+    @property
+    def mode(self):
+        return ((self.total_count + 1) * self.probs).floor().clamp(max=self.total_count)
+
+    @property
+    def variance(self):
+        return self.total_count * self.probs * (1 - self.probs)
+
+    @lazy_property
+    def logits(self):
+        return probs_to_logits(self.probs, is_binary=True)
+
+    @lazy_property
+    def probs(self):
+        return logits_to_probs(self.logits, is_binary=True)
+
+    @property
+    def param_shape(self):
+        return self._param.size()
+
+    def sample(self, sample_shape=Size()):  # noqa: B008
+        shape = self._extended_shape(sample_shape)
+        with no_grad():
+            return _C.binomial(self.total_count.expand(shape), self.probs.expand(shape))
+
+    def log_prob(self, value):
+        if self._validate_args:
+            self._validate_sample(value)
+        n = self.total_count
+        log_choices = _C.lgamma(n + 1) - _C.lgamma(value + 1) - _C.lgamma(n - value + 1)
+        # log(1 + exp(logits)), written so that neither sign overflows
+        normalizer = n * _clamp_by_zero(self.logits) + n * _C.log1p(_C.exp(-self.logits.abs()))
+        return value * self.logits + log_choices - normalizer
+
+    def entropy(self):
+        total = int(self.total_count.max())
+        if not bool((self.total_count == total).all()):
+            raise NotImplementedError("Binomial.entropy: total_count must be the same for all")
+        log_prob = self.log_prob(self.enumerate_support(False))
+        return -(_C.exp(log_prob) * log_prob).sum(0)
+
+    def enumerate_support(self, expand=True):
+        total = int(self.total_count.max())
+        if not bool((self.total_count == total).all()):
+            raise NotImplementedError(
+                "Binomial.enumerate_support: total_count must be the same for all"
+            )
+        values = _C.arange(1 + total, dtype=self._param.dtype, device=self._param.device)
+        values = values.view((-1, *(1,) * len(self._batch_shape)))
+        return values.expand((-1, *self._batch_shape)) if expand else values

@@ -1,0 +1,103 @@
+"""The categorical distribution."""
+
+from rushlight import _C
+from rushlight._C import Size
+from rushlight.autograd import no_grad
+from rushlight.distributions import constraints
+from rushlight.distributions.distribution import Distribution
+from rushlight.distributions.utils import lazy_property, logits_to_probs, probs_to_logits
+
+__all__ = ["Categorical"]
+
+
+class Categorical(Distribution):
+    """0 to K - 1, with the weights `probs` or the unnormalised log-weights `logits`, in the last
+    dim."""
+
+    arg_constraints = {  # noqa: RUF012
+        "probs": constraints.simplex,
+        "logits": constraints.real_vector,
+    }
+    has_enumerate_support = True
+
+    def __init__(self, probs=None, logits=None, validate_args=None):
+        if (probs is None) == (logits is None):
+            raise ValueError("Categorical: give either `probs` or `logits`, but not both")
+        given = logits if probs is None else probs
+        if given.dim() < 1:
+            name = "logits" if probs is None else "probs"
+            raise ValueError(f"Categorical: `{name}` must have at least one dimension")
+        if probs is not None:
+            self.probs = probs / probs.sum(-1, keepdim=True)
+        else:
+            self.logits = logits - logits.logsumexp(-1, keepdim=True)
+        self._param = self.logits if probs is None else self.probs
+        self._num_events = self._param.size()[-1]
+        super().__init__(self._param.size()[:-1], validate_args=validate_args)
+
+    def expand(self, batch_shape, _instance=None):
+        names = ("probs", "logits", "_param")
+        new = self._expanded(Categorical, batch_shape, _instance, names, dict.fromkeys(names, 1))
+        new._num_events = self._num_events
+        return new
+
+    def _new(self, *args, **kwargs):
+        return self._param.new(*args, **kwargs)
+
+    @constraints.dependent_property(is_discrete=True, event_dim=0)
+    def support(self):
+        return constraints.integer_interval(0, self._num_events - 1)
+
+    @lazy_property
+    def logits(self):
+        return probs_to_logits(self.probs)
+
+    @lazy_property
+    def probs(self):
+        return logits_to_probs(self.logits)
+
+    @property
+    def param_shape(self):
+        return self._param.size()
+
+    @property
+    def mean(self):
+        return _C.full(
+            self._extended_shape(), float("nan"), dtype=self.probs.dtype, device=self.probs.device
+        )
+
+    @property
+    def mode(self):
+        return self.probs.argmax(dim=-1)
+
+    @property
+    def variance(self):
+        return self.mean
+
+    def sample(self, sample_shape=Size()):  # noqa: B008
+        sample_shape = Size(sample_shape)
+        with no_grad():
+            rows = self.probs.reshape(-1, self._num_events)
+            draws = _C.multinomial(rows, max(sample_shape.numel(), 1), True).T
+            if sample_shape.numel() == 0:
+                draws = draws[:0]
+            return draws.reshape(self._extended_shape(sample_shape))
+
+    def log_prob(self, value):
+        if self._validate_args:
+            self._validate_sample(value)
+        value = value.long().unsqueeze(-1)
+        from rushlight.functional import broadcast_tensors
+
+        value, log_pmf = broadcast_tensors(value, self.logits)
+        return log_pmf.gather(-1, value[..., :1]).squeeze(-1)
+
+    def entropy(self):
+        lowest = _C.finfo(self.logits.dtype).min
+        logits = self.logits.clamp(min=lowest)
+        return -(logits * self.probs).sum(-1)
+
+    def enumerate_support(self, expand=True):
+        values = _C.arange(self._num_events, dtype=_C.long, device=self._param.device)
+        values = values.view((-1, *(1,) * len(self._batch_shape)))
+        return values.expand((-1, *self._batch_shape)) if expand else values

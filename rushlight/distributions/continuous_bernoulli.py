@@ -1,0 +1,144 @@
+"""The continuous Bernoulli distribution (Loaiza-Ganem and Cunningham, 2019)."""
+
+import math
+
+from rushlight import _C
+from rushlight._C import Size
+from rushlight.distributions import constraints
+from rushlight.distributions.exp_family import ExponentialFamily
+from rushlight.distributions.utils import (
+    _is_number,
+    broadcast_all,
+    clamp_probs,
+    lazy_property,
+    logits_to_probs,
+    probs_to_logits,
+)
+from rushlight.nn.functional import binary_cross_entropy_with_logits
+
+__all__ = ["ContinuousBernoulli"]
+
+
+class ContinuousBernoulli(ExponentialFamily):
+    """On [0, 1], with a density proportional to probs^x (1 - probs)^(1 - x)."""
+
+    arg_constraints = {  # noqa: RUF012
+        "probs": constraints.unit_interval,
+        "logits": constraints.real,
+    }
+    support = constraints.unit_interval
+    has_rsample = True
+    _mean_carrier_measure = 0
+
+    def __init__(self, probs=None, logits=None, lims=(0.499, 0.501), validate_args=None):
+        if (probs is None) == (logits is None):
+            raise ValueError("ContinuousBernoulli: give either `probs` or `logits`, but not both")
+        if probs is not None:
+            (self.probs,) = broadcast_all(probs)
+            if validate_args is not None and not bool(
+                constraints.unit_interval.check(self.probs).all()
+            ):
+                raise ValueError("ContinuousBernoulli: probs must lie in [0, 1]")
+            self.probs = clamp_probs(self.probs)
+        else:
+            (self.logits,) = broadcast_all(logits)
+        self._param = self.logits if probs is None else self.probs
+        given = logits if probs is None else probs
+        shape = Size() if _is_number(given) else self._param.size()
+        self._lims = lims
+        super().__init__(shape, validate_args=validate_args)
+
+    def expand(self, batch_shape, _instance=None):
+        names = ("probs", "logits", "_param")
+        new = self._expanded(ContinuousBernoulli, batch_shape, _instance, names)
+        new._lims = self._lims
+        return new
+
+    def _new(self, *args, **kwargs):
+        return self._param.new(*args, **kwargs)
+
+    # Formulas divide by 1 - 2 probs: near one half a Taylor series takes over.
+
+    def _away(self):
+        return (self.probs <= self._lims[0]) | (self.probs > self._lims[1])
+
+    def _safe_probs(self):
+        return _C.where(self._away(), self.probs, self._lims[0] * _C.ones_like(self.probs))
+
+    def _cont_bern_log_norm(self):
+        p = self._safe_probs()
+        low = _C.where(p <= 0.5, p, _C.zeros_like(p))
+        high = _C.where(p >= 0.5, p, _C.ones_like(p))
+        shape = _C.where(p <= 0.5, _C.log1p(-2.0 * low), _C.log(2.0 * high - 1.0))
+        exact = _C.log(_C.abs(_C.log1p(-p) - _C.log(p))) - shape
+        x = (self.probs - 0.5).pow(2)
+        return _C.where(self._away(), exact, math.log(2.0) + (4.0 / 3.0 + 104.0 / 45.0 * x) * x)
+
+    @property
+    def mean(self):
+        p = self._safe_probs()
+        exact = p / (2.0 * p - 1.0) + 1.0 / (_C.log1p(-p) - _C.log(p))
+        x = self.probs - 0.5
+        return _C.where(self._away(), exact, 0.5 + (1.0 / 3.0 + 16.0 / 45.0 * x.pow(2)) * x)
+
+    @property
+    def stddev(self):
+        return _C.sqrt(self.variance)
+
+    @property
+    def variance(self):
+        p = self._safe_probs()
+        exact = p * (p - 1.0) / (1.0 - 2.0 * p).pow(2) + 1.0 / (_C.log1p(-p) - _C.log(p)).pow(2)
+        x = (self.probs - 0.5).pow(2)
+        return _C.where(self._away(), exact, 1.0 / 12.0 - (1.0 / 15.0 - 128.0 / 945.0 * x) * x)
+
+    @lazy_property
+    def logits(self):
+        return probs_to_logits(self.probs, is_binary=True)
+
+    @lazy_property
+    def probs(self):
+        return clamp_probs(logits_to_probs(self.logits, is_binary=True))
+
+    @property
+    def param_shape(self):
+        return self._param.size()
+
+    def rsample(self, sample_shape=Size()):  # noqa: B008
+        shape = self._extended_shape(sample_shape)
+        return self.icdf(_C.rand(shape, dtype=self.probs.dtype, device=self.probs.device))
+
+    def log_prob(self, value):
+        if self._validate_args:
+            self._validate_sample(value)
+        logits, value = broadcast_all(self.logits, value)
+        likelihood = -binary_cross_entropy_with_logits(logits, value, reduction="none")
+        return likelihood + self._cont_bern_log_norm()
+
+    def cdf(self, value):
+        if self._validate_args:
+            self._validate_sample(value)
+        p = self._safe_probs()
+        exact = (_C.pow(p, value) * _C.pow(1.0 - p, 1.0 - value) + p - 1.0) / (2.0 * p - 1.0)
+        inside = _C.where(self._away(), exact, value)
+        return _C.where(value <= 0.0, _C.zeros_like(value),
+                        _C.where(value >= 1.0, _C.ones_like(value), inside))  # fmt: skip
+
+    def icdf(self, value):
+        p = self._safe_probs()
+        exact = (_C.log1p(-p + value * (2.0 * p - 1.0)) - _C.log1p(-p)) / (_C.log(p) - _C.log1p(-p))
+        return _C.where(self._away(), exact, value)
+
+    def entropy(self):
+        log0, log1 = _C.log1p(-self.probs), _C.log(self.probs)
+        return self.mean * (log0 - log1) - self._cont_bern_log_norm() - log0
+
+    @property
+    def _natural_params(self):
+        return (self.logits,)
+
+    def _log_normalizer(self, x):
+        outside = (x <= self._lims[0] - 0.5) | (x > self._lims[1] - 0.5)
+        safe = _C.where(outside, x, (self._lims[0] - 0.5) * _C.ones_like(x))
+        exact = _C.log(_C.abs(_C.expm1(safe)))
+        return _C.where(outside, exact - _C.log(_C.abs(safe)), 0.5 * x + x.pow(2) / 24.0)

@@ -1,0 +1,77 @@
+"""Dirichlet's distribution."""
+
+from rushlight import _C
+from rushlight.distributions import constraints
+from rushlight.distributions.exp_family import ExponentialFamily
+
+__all__ = ["Dirichlet"]
+
+
+class Dirichlet(ExponentialFamily):
+    """Vectors that sum to 1, with one concentration a component."""
+
+    arg_constraints = {  # noqa: RUF012
+        "concentration": constraints.independent(constraints.positive, 1)
+    }
+    support = constraints.simplex
+    has_rsample = True
+
+    def __init__(self, concentration, validate_args=None):
+        if concentration.dim() < 1:
+            raise ValueError("Dirichlet: `concentration` must have at least one dimension")
+        self.concentration = concentration
+        shape = concentration.shape
+        super().__init__(shape[:-1], shape[-1:], validate_args=validate_args)
+
+    def expand(self, batch_shape, _instance=None):
+        return self._expanded(
+            Dirichlet, batch_shape, _instance, ("concentration",), {"concentration": 1}
+        )
+
+    def rsample(self, sample_shape=()):
+        shape = self._extended_shape(sample_shape)
+        # Independent gamma numbers, divided by their sum. In float64: with small concentrations
+        # nearly all of them are tiny.
+        draws = _C._standard_gamma(self.concentration.expand(shape).double())
+        return (draws / draws.sum(-1, keepdim=True)).to(self.concentration.dtype)
+
+    def log_prob(self, value):
+        if self._validate_args:
+            self._validate_sample(value)
+        a = self.concentration
+        return _C.xlogy(a - 1, value).sum(-1) + _C.lgamma(a.sum(-1)) - _C.lgamma(a).sum(-1)
+
+    @property
+    def mean(self):
+        return self.concentration / self.concentration.sum(-1, True)
+
+    @property
+    def mode(self):
+        """A corner, as PyTorch chooses the first one, where no concentration is above 1."""
+        above = (self.concentration - 1).clamp(min=0)
+        mode = above / above.sum(-1, True)
+        corner = (self.concentration < 1).all(-1)
+        largest = mode.new_zeros(mode.shape)
+        largest.scatter_(-1, above.argmax(-1, keepdim=True), 1.0)
+        return _C.where(corner.unsqueeze(-1), largest, mode)
+
+    @property
+    def variance(self):
+        a = self.concentration
+        total = a.sum(-1, True)
+        return a * (total - a) / (total.pow(2) * (total + 1))
+
+    def entropy(self):
+        a = self.concentration
+        k, total = a.size(-1), a.sum(-1)
+        return (
+            _C.lgamma(a).sum(-1) - _C.lgamma(total) - (k - total) * _C.digamma(total)
+            - ((a - 1) * _C.digamma(a)).sum(-1)
+        )  # fmt: skip
+
+    @property
+    def _natural_params(self):
+        return (self.concentration,)
+
+    def _log_normalizer(self, x):
+        return x.lgamma().sum(-1) - _C.lgamma(x.sum(-1))

@@ -1,0 +1,200 @@
+"""The base class of distributions."""
+
+import warnings
+
+from rushlight import _C
+from rushlight._C import Size, Tensor
+from rushlight.autograd import no_grad
+from rushlight.distributions import constraints
+from rushlight.distributions.utils import lazy_property
+
+__all__ = ["Distribution"]
+
+
+class Distribution:
+    """A distribution, or a batch of them: batch_shape many, each over values of event_shape."""
+
+    has_rsample = False
+    has_enumerate_support = False
+    _validate_args = __debug__
+
+    @staticmethod
+    def set_default_validate_args(value):
+        """Whether arguments are checked where a distribution is not told."""
+        if value not in (True, False):
+            raise ValueError(f"set_default_validate_args: expected a bool, got {value!r}")
+        Distribution._validate_args = value
+
+    def __init__(self, batch_shape=Size(), event_shape=Size(), validate_args=None):  # noqa: B008
+        self._batch_shape, self._event_shape = Size(batch_shape), Size(event_shape)
+        if validate_args is not None:
+            self._validate_args = validate_args
+        if self._validate_args:
+            self._check_parameters()
+        super().__init__()
+
+    def _check_parameters(self):
+        try:
+            arg_constraints = self.arg_constraints
+        except NotImplementedError:
+            warnings.warn(f"{type(self)} does not define `arg_constraints`; set it to {{}}, or "
+                          "construct with validate_args=False", stacklevel=4)  # fmt: skip
+            return
+        for name, constraint in arg_constraints.items():
+            if constraints.is_dependent(constraint):
+                continue
+            if name not in self.__dict__ and isinstance(getattr(type(self), name), lazy_property):
+                continue  # made of another parameter, which is checked itself
+            value = getattr(self, name)
+            valid = constraint.check(value)
+            if not bool(valid.all()):
+                raise ValueError(
+                    f"{type(self).__name__}: the parameter {name} (a tensor of shape "
+                    f"{list(value.shape)}) must satisfy the constraint {constraint!r}, but holds "
+                    f"invalid values:\n{value}"
+                )
+
+    def expand(self, batch_shape, _instance=None):
+        """The distribution with its parameters expanded to another batch shape."""
+        raise NotImplementedError
+
+    @property
+    def batch_shape(self):
+        """The shape of the batch: how many distributions."""
+        return self._batch_shape
+
+    @property
+    def event_shape(self):
+        """The shape of one draw of one distribution."""
+        return self._event_shape
+
+    @property
+    def arg_constraints(self):
+        """The constraint of each parameter, by name."""
+        raise NotImplementedError
+
+    @property
+    def support(self):
+        """The constraint that draws satisfy."""
+        raise NotImplementedError
+
+    @property
+    def mean(self):
+        """The mean."""
+        raise NotImplementedError
+
+    @property
+    def mode(self):
+        """The most likely value."""
+        raise NotImplementedError(f"{type(self)} does not implement mode")
+
+    @property
+    def variance(self):
+        """The variance."""
+        raise NotImplementedError
+
+    @property
+    def stddev(self):
+        """The standard deviation."""
+        return self.variance.sqrt()
+
+    def sample(self, sample_shape=Size()):  # noqa: B008
+        """Draws, without a gradient."""
+        with no_grad():
+            return self.rsample(sample_shape)
+
+    def rsample(self, sample_shape=Size()):  # noqa: B008
+        """Draws through which gradients flow to the parameters."""
+        raise NotImplementedError
+
+    def sample_n(self, n):
+        """n draws; the old form of sample((n,))."""
+        warnings.warn("sample_n(n) is deprecated; call sample((n,))", UserWarning, stacklevel=2)
+        return self.sample(Size((n,)))
+
+    def log_prob(self, value):
+        """The logarithm of the density (or probability) at a value."""
+        raise NotImplementedError
+
+    def cdf(self, value):
+        """The probability of a draw at most the value."""
+        raise NotImplementedError
+
+    def icdf(self, value):
+        """The value below which a draw falls with this probability."""
+        raise NotImplementedError
+
+    def enumerate_support(self, expand=True):
+        """All values of a discrete distribution, along a new first dim."""
+        raise NotImplementedError
+
+    def entropy(self):
+        """The entropy, in nats."""
+        raise NotImplementedError
+
+    def perplexity(self):
+        """exp of the entropy."""
+        return _C.exp(self.entropy())
+
+    def _extended_shape(self, sample_shape=Size()):  # noqa: B008
+        return Size((*Size(sample_shape), *self._batch_shape, *self._event_shape))
+
+    def _validate_sample(self, value):
+        """Raises unless value has a shape, and values, that the distribution could draw."""
+        if not isinstance(value, Tensor):
+            raise ValueError("the value argument to log_prob must be a Tensor")
+        event_dim = value.dim() - len(self._event_shape)
+        if value.shape[max(event_dim, 0) :] != self._event_shape:
+            raise ValueError(
+                f"{type(self).__name__}: the last dimensions of the value must be event_shape: "
+                f"{list(value.shape)} does not end with {list(self._event_shape)}"
+            )
+        expected = (*self._batch_shape, *self._event_shape)
+        for i, j in zip(reversed(value.shape), reversed(expected), strict=False):
+            if i not in (1, j) and j != 1:
+                raise ValueError(
+                    f"{type(self).__name__}: a value of shape {list(value.shape)} cannot be "
+                    f"broadcast with batch_shape + event_shape = {list(expected)}"
+                )
+        try:
+            support = self.support
+        except NotImplementedError:
+            warnings.warn(f"{type(self)} does not define `support`; give it one, or construct "
+                          "with validate_args=False", stacklevel=3)  # fmt: skip
+            return
+        valid = support.check(value)
+        if not bool(valid.all()):
+            raise ValueError(
+                f"{type(self).__name__}: the value (a tensor of shape {list(value.shape)}) must "
+                f"lie in the support {support!r}, but holds invalid values:\n{value}"
+            )
+
+    def _get_checked_instance(self, cls, _instance=None):
+        if _instance is None and type(self).__init__ != cls.__init__:
+            raise NotImplementedError(
+                f"{type(self).__name__} defines its own __init__, so it must define expand too"
+            )
+        return self.__new__(type(self)) if _instance is None else _instance
+
+    def _expanded(self, cls, batch_shape, _instance, names, event_ndims=None):
+        """expand for a distribution whose parameters are attributes; for subclasses of ours."""
+        new = self._get_checked_instance(cls, _instance)
+        batch_shape = Size(batch_shape)
+        for name in names:
+            if name in self.__dict__:
+                extra = 0 if event_ndims is None else event_ndims.get(name, 0)
+                value = self.__dict__[name]
+                tail = value.shape[value.dim() - extra :] if extra else ()
+                new.__dict__[name] = value.expand((*batch_shape, *tail))
+        Distribution.__init__(new, batch_shape, self._event_shape, validate_args=False)
+        new._validate_args = self._validate_args
+        return new
+
+    def __repr__(self):
+        names = [k for k in self.arg_constraints if k in self.__dict__]
+        parts = []
+        for name in names:
+            value = self.__dict__[name]
+            shown = f"{name}: {value}" if value.numel() == 1 else f"{name}: {value.size()}"
+            parts.append(shown)
+        return f"{type(self).__name__}({', '.join(parts)})"

@@ -1,0 +1,59 @@
+"""The F-distribution of Fisher and Snedecor."""
+
+from rushlight import _C
+from rushlight._C import Size
+from rushlight.distributions import constraints
+from rushlight.distributions.distribution import Distribution
+from rushlight.distributions.gamma import Gamma
+from rushlight.distributions.utils import broadcast_all
+
+__all__ = ["FisherSnedecor"]
+
+
+class FisherSnedecor(Distribution):
+    """A ratio of two chi-squared numbers, each divided by its degrees of freedom."""
+
+    arg_constraints = {"df1": constraints.positive, "df2": constraints.positive}  # noqa: RUF012
+    support = constraints.positive
+    has_rsample = True
+
+    def __init__(self, df1, df2, validate_args=None):
+        self.df1, self.df2 = broadcast_all(df1, df2)
+        self._gamma1 = Gamma(self.df1 * 0.5, self.df1)
+        self._gamma2 = Gamma(self.df2 * 0.5, self.df2)
+        super().__init__(self.df1.size(), validate_args=validate_args)
+
+    def expand(self, batch_shape, _instance=None):
+        new = self._expanded(FisherSnedecor, batch_shape, _instance, ("df1", "df2"))
+        new._gamma1 = self._gamma1.expand(batch_shape)
+        new._gamma2 = self._gamma2.expand(batch_shape)
+        return new
+
+    @property
+    def mean(self):
+        return _C.where(self.df2 > 2, self.df2 / (self.df2 - 2), float("nan"))
+
+    @property
+    def mode(self):
+        mode = (self.df1 - 2) / self.df1 * self.df2 / (self.df2 + 2)
+        return _C.where(self.df1 > 2, mode, float("nan"))
+
+    @property
+    def variance(self):
+        d1, d2 = self.df1, self.df2
+        found = 2 * d2.pow(2) * (d1 + d2 - 2) / (d1 * (d2 - 2).pow(2) * (d2 - 4))
+        return _C.where(d2 > 4, found, float("nan"))
+
+    def rsample(self, sample_shape=Size()):  # noqa: B008
+        shape = Size(sample_shape)
+        top, bottom = self._gamma1.rsample(shape), self._gamma2.rsample(shape)
+        return top / bottom.clamp(min=_C.finfo(bottom.dtype).tiny)
+
+    def log_prob(self, value):
+        if self._validate_args:
+            self._validate_sample(value)
+        half1, half2 = self.df1 * 0.5, self.df2 * 0.5
+        ratio = self.df1 / self.df2
+        constant = _C.lgamma(half1 + half2) - half1.lgamma() - half2.lgamma()
+        shape = half1 * ratio.log() + (half1 - 1) * _C.log(value)
+        return constant + shape - (half1 + half2) * _C.log1p(ratio * value)

@@ -1,0 +1,70 @@
+"""The gamma distribution."""
+
+from rushlight import _C
+from rushlight._C import Size
+from rushlight.distributions import constraints
+from rushlight.distributions._special import gammainc
+from rushlight.distributions.exp_family import ExponentialFamily
+from rushlight.distributions.utils import broadcast_all
+
+__all__ = ["Gamma"]
+
+
+class Gamma(ExponentialFamily):
+    """Shape `concentration`, rate `rate`. Draws have gradients by both parameters."""
+
+    arg_constraints = {  # noqa: RUF012
+        "concentration": constraints.positive,
+        "rate": constraints.positive,
+    }
+    support = constraints.nonnegative
+    has_rsample = True
+    _mean_carrier_measure = 0
+
+    def __init__(self, concentration, rate, validate_args=None):
+        self.concentration, self.rate = broadcast_all(concentration, rate)
+        super().__init__(self.concentration.shape, validate_args=validate_args)
+
+    @property
+    def mean(self):
+        return self.concentration / self.rate
+
+    @property
+    def mode(self):
+        return ((self.concentration - 1) / self.rate).clamp(min=0)
+
+    @property
+    def variance(self):
+        return self.concentration / self.rate.pow(2)
+
+    def expand(self, batch_shape, _instance=None):
+        return self._expanded(Gamma, batch_shape, _instance, ("concentration", "rate"))
+
+    def rsample(self, sample_shape=Size()):  # noqa: B008
+        shape = self._extended_shape(sample_shape)
+        draws = _C._standard_gamma(self.concentration.expand(shape)) / self.rate.expand(shape)
+        # Never zero: the logarithm of a draw must exist.
+        return draws.clamp(min=_C.finfo(draws.dtype).tiny)
+
+    def log_prob(self, value):
+        value = _C.as_tensor(value, dtype=self.rate.dtype, device=self.rate.device)
+        if self._validate_args:
+            self._validate_sample(value)
+        a, rate = self.concentration, self.rate
+        return _C.xlogy(a, rate) + _C.xlogy(a - 1, value) - rate * value - _C.lgamma(a)
+
+    def cdf(self, value):
+        if self._validate_args:
+            self._validate_sample(value)
+        return gammainc(self.concentration, self.rate * value)
+
+    def entropy(self):
+        a = self.concentration
+        return a - _C.log(self.rate) + _C.lgamma(a) + (1 - a) * _C.digamma(a)
+
+    @property
+    def _natural_params(self):
+        return self.concentration - 1, -self.rate
+
+    def _log_normalizer(self, x, y):
+        return _C.lgamma(x + 1) + (x + 1) * _C.log(-y.reciprocal())

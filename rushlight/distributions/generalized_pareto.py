@@ -1,0 +1,90 @@
+"""The generalized Pareto distribution."""
+
+from rushlight import _C
+from rushlight._C import Size
+from rushlight.distributions import constraints
+from rushlight.distributions.distribution import Distribution
+from rushlight.distributions.utils import broadcast_all
+
+__all__ = ["GeneralizedPareto"]
+
+
+class GeneralizedPareto(Distribution):
+    """Tails over a threshold `loc`: exponential for concentration 0, heavier above it."""
+
+    arg_constraints = {  # noqa: RUF012
+        "loc": constraints.real,
+        "scale": constraints.positive,
+        "concentration": constraints.real,
+    }
+    has_rsample = True
+
+    def __init__(self, loc, scale, concentration, validate_args=None):
+        self.loc, self.scale, self.concentration = broadcast_all(loc, scale, concentration)
+        super().__init__(self.loc.shape, validate_args=validate_args)
+
+    def expand(self, batch_shape, _instance=None):
+        names = ("loc", "scale", "concentration")
+        return self._expanded(GeneralizedPareto, batch_shape, _instance, names)
+
+    def _is_exponential(self):
+        return _C.isclose(self.concentration, _C.zeros_like(self.concentration))
+
+    def _safe_concentration(self):
+        return _C.where(
+            self._is_exponential(), _C.ones_like(self.concentration), self.concentration
+        )
+
+    def rsample(self, sample_shape=Size()):  # noqa: B008
+        shape = self._extended_shape(sample_shape)
+        return self.icdf(_C.rand(shape, dtype=self.loc.dtype, device=self.loc.device))
+
+    def log_prob(self, value):
+        if self._validate_args:
+            self._validate_sample(value)
+        z = (value - self.loc) / self.scale
+        k = self._safe_concentration()
+        general = -(1 + 1 / k) * _C.log1p(k * z)
+        return _C.where(self._is_exponential(), -z, general) - self.scale.log()
+
+    def log_survival_function(self, value):
+        """log of the probability of a draw above the value."""
+        z = (value - self.loc) / self.scale
+        k = self._safe_concentration()
+        return _C.where(self._is_exponential(), -z, -_C.log1p(k * z) / k)
+
+    def cdf(self, value):
+        if self._validate_args:
+            self._validate_sample(value)
+        return 1 - _C.exp(self.log_survival_function(value))
+
+    def icdf(self, value):
+        k = self._safe_concentration()
+        general = _C.expm1(-k * _C.log1p(-value)) / k
+        exponential = -_C.log1p(-value)
+        return self.loc + self.scale * _C.where(self._is_exponential(), exponential, general)
+
+    @property
+    def mean(self):
+        k = self.concentration
+        return _C.where(k < 1, self.loc + self.scale / (1 - k), float("inf"))
+
+    @property
+    def variance(self):
+        k = self.concentration
+        found = self.scale.pow(2) / ((1 - k).pow(2) * (1 - 2 * k))
+        return _C.where(k < 0.5, found, float("inf"))
+
+    @property
+    def mode(self):
+        return self.loc
+
+    def entropy(self):
+        return (self.scale.log() + self.concentration + 1).expand(self._batch_shape)
+
+    @constraints.dependent_property(is_discrete=False, event_dim=0)
+    def support(self):
+        bound = self.loc - self.scale / self._safe_concentration()
+        if bool((self.concentration < 0).all()):
+            return constraints.interval(self.loc, bound)
+        return constraints.greater_than_eq(self.loc)

@@ -1,0 +1,70 @@
+"""Gumbel's distribution."""
+
+import math
+
+from rushlight import _C
+from rushlight.distributions import constraints
+from rushlight.distributions.transformed_distribution import TransformedDistribution
+from rushlight.distributions.transforms import AffineTransform, ExpTransform
+from rushlight.distributions.uniform import Uniform
+from rushlight.distributions.utils import broadcast_all, euler_constant
+
+__all__ = ["Gumbel"]
+
+
+class Gumbel(TransformedDistribution):
+    """The law of maxima: cdf exp(-exp(-(x - loc) / scale))."""
+
+    arg_constraints = {"loc": constraints.real, "scale": constraints.positive}  # noqa: RUF012
+    support = constraints.real
+
+    def __init__(self, loc, scale, validate_args=None):
+        self.loc, self.scale = broadcast_all(loc, scale)
+        limits = _C.finfo(self.loc.dtype)
+        low, high = _C.full_like(self.loc, limits.tiny), _C.full_like(self.loc, 1 - limits.eps)
+        base = Uniform(low, high, validate_args=validate_args)
+        transforms = [
+            ExpTransform().inv,
+            AffineTransform(0, -_C.ones_like(self.scale)),
+            ExpTransform().inv,
+            AffineTransform(self.loc, -self.scale),
+        ]
+        super().__init__(base, transforms, validate_args=validate_args)
+
+    def expand(self, batch_shape, _instance=None):
+        new = self._get_checked_instance(Gumbel, _instance)
+        new.loc, new.scale = self.loc.expand(batch_shape), self.scale.expand(batch_shape)
+        return super().expand(batch_shape, new)
+
+    def log_prob(self, value):
+        if self._validate_args:
+            self._validate_sample(value)
+        y = (self.loc - value) / self.scale
+        return (y - y.exp()) - self.scale.log()
+
+    @property
+    def mean(self):
+        return self.loc + self.scale * euler_constant
+
+    @property
+    def mode(self):
+        return self.loc
+
+    @property
+    def stddev(self):
+        return (math.pi / math.sqrt(6)) * self.scale
+
+    @property
+    def variance(self):
+        return self.stddev.pow(2)
+
+    def cdf(self, value):
+        if self._validate_args:
+            self._validate_sample(value)
+        return _C.exp(-_C.exp((self.loc - value) / self.scale))
+
+    def icdf(self, value):
+        return self.loc - self.scale * _C.log(-_C.log(value))
+
+    def entropy(self):
+        return self.scale.log() + (1 + euler_constant)

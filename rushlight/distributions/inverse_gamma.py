@@ -1,0 +1,55 @@
+"""The inverse gamma distribution."""
+
+from rushlight import _C
+from rushlight.distributions import constraints
+from rushlight.distributions.gamma import Gamma
+from rushlight.distributions.transformed_distribution import TransformedDistribution
+from rushlight.distributions.transforms import PowerTransform
+
+__all__ = ["InverseGamma"]
+
+
+class InverseGamma(TransformedDistribution):
+    """1 / x of a gamma number x."""
+
+    arg_constraints = {  # noqa: RUF012
+        "concentration": constraints.positive,
+        "rate": constraints.positive,
+    }
+    support = constraints.positive
+    has_rsample = True
+
+    def __init__(self, concentration, rate, validate_args=None):
+        base = Gamma(concentration, rate, validate_args=validate_args)
+        power = PowerTransform(-base.rate.new_ones(()))
+        super().__init__(base, power, validate_args=validate_args)
+
+    def expand(self, batch_shape, _instance=None):
+        return super().expand(batch_shape, self._get_checked_instance(InverseGamma, _instance))
+
+    @property
+    def concentration(self):
+        return self.base_dist.concentration
+
+    @property
+    def rate(self):
+        return self.base_dist.rate
+
+    @property
+    def mean(self):
+        found = self.rate / (self.concentration - 1)
+        return _C.where(self.concentration > 1, found, float("inf"))
+
+    @property
+    def mode(self):
+        return self.rate / (self.concentration + 1)
+
+    @property
+    def variance(self):
+        a = self.concentration
+        found = self.rate.square() / ((a - 1).square() * (a - 2))
+        return _C.where(a > 2, found, float("inf"))
+
+    def entropy(self):
+        a = self.concentration
+        return a + self.rate.log() + a.lgamma() - (1 + a) * a.digamma()

@@ -1,0 +1,65 @@
+"""Kumaraswamy's distribution."""
+
+from rushlight import _C
+from rushlight.distributions import constraints
+from rushlight.distributions.transformed_distribution import TransformedDistribution
+from rushlight.distributions.transforms import AffineTransform, PowerTransform
+from rushlight.distributions.uniform import Uniform
+from rushlight.distributions.utils import broadcast_all, euler_constant
+
+__all__ = ["Kumaraswamy"]
+
+
+def _moment(a, b, n):
+    """The n-th moment about zero."""
+    return _C.exp(b.log() + _C.lgamma(1 + n / a) + _C.lgamma(b) - _C.lgamma(1 + n / a + b))
+
+
+class Kumaraswamy(TransformedDistribution):
+    """A relative of the beta distribution: cdf 1 - (1 - x^a)^b."""
+
+    arg_constraints = {  # noqa: RUF012
+        "concentration1": constraints.positive,
+        "concentration0": constraints.positive,
+    }
+    support = constraints.unit_interval
+    has_rsample = True
+
+    def __init__(self, concentration1, concentration0, validate_args=None):
+        self.concentration1, self.concentration0 = broadcast_all(concentration1, concentration0)
+        base = Uniform(
+            _C.full_like(self.concentration0, 0),
+            _C.full_like(self.concentration0, 1),
+            validate_args=validate_args,
+        )
+        transforms = [
+            PowerTransform(exponent=self.concentration0.reciprocal()),
+            AffineTransform(loc=1.0, scale=-1.0),
+            PowerTransform(exponent=self.concentration1.reciprocal()),
+        ]
+        super().__init__(base, transforms, validate_args=validate_args)
+
+    def expand(self, batch_shape, _instance=None):
+        new = self._get_checked_instance(Kumaraswamy, _instance)
+        new.concentration1 = self.concentration1.expand(batch_shape)
+        new.concentration0 = self.concentration0.expand(batch_shape)
+        return super().expand(batch_shape, new)
+
+    @property
+    def mean(self):
+        return _moment(self.concentration1, self.concentration0, 1)
+
+    @property
+    def mode(self):
+        a, b = self.concentration1, self.concentration0
+        mode = ((a - 1) / (a * b - 1)) ** a.reciprocal()
+        return _C.where((a < 1) | (b < 1), float("nan"), mode)
+
+    @property
+    def variance(self):
+        return _moment(self.concentration1, self.concentration0, 2) - self.mean.pow(2)
+
+    def entropy(self):
+        a, b = self.concentration1, self.concentration0
+        harmonic = _C.digamma(b + 1) + euler_constant
+        return (1 - b.reciprocal()) + (1 - a.reciprocal()) * harmonic - _C.log(a) - _C.log(b)

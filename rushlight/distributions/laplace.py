@@ -1,0 +1,64 @@
+"""Laplace's distribution."""
+
+from rushlight import _C
+from rushlight._C import Size
+from rushlight.distributions import constraints
+from rushlight.distributions.distribution import Distribution
+from rushlight.distributions.utils import broadcast_all
+
+__all__ = ["Laplace"]
+
+
+class Laplace(Distribution):
+    """Density exp(-|x - loc| / scale) / (2 scale)."""
+
+    arg_constraints = {"loc": constraints.real, "scale": constraints.positive}  # noqa: RUF012
+    support = constraints.real
+    has_rsample = True
+
+    def __init__(self, loc, scale, validate_args=None):
+        self.loc, self.scale = broadcast_all(loc, scale)
+        super().__init__(self.loc.shape, validate_args=validate_args)
+
+    @property
+    def mean(self):
+        return self.loc
+
+    @property
+    def mode(self):
+        return self.loc
+
+    @property
+    def variance(self):
+        return 2 * self.scale.pow(2)
+
+    @property
+    def stddev(self):
+        return 2**0.5 * self.scale
+
+    def expand(self, batch_shape, _instance=None):
+        return self._expanded(Laplace, batch_shape, _instance, ("loc", "scale"))
+
+    def rsample(self, sample_shape=Size()):  # noqa: B008
+        shape = self._extended_shape(sample_shape)
+        eps = _C.finfo(self.loc.dtype).eps
+        u = _C.empty(shape, dtype=self.loc.dtype, device=self.loc.device).uniform_(eps - 1, 1)
+        return self.loc - self.scale * u.sign() * _C.log1p(-u.abs())
+
+    def log_prob(self, value):
+        if self._validate_args:
+            self._validate_sample(value)
+        return -_C.log(2 * self.scale) - _C.abs(value - self.loc) / self.scale
+
+    def cdf(self, value):
+        if self._validate_args:
+            self._validate_sample(value)
+        away = value - self.loc
+        return 0.5 - 0.5 * away.sign() * _C.expm1(-away.abs() / self.scale)
+
+    def icdf(self, value):
+        term = value - 0.5
+        return self.loc - self.scale * term.sign() * _C.log1p(-2 * term.abs())
+
+    def entropy(self):
+        return 1 + _C.log(2 * self.scale)

@@ -1,0 +1,108 @@
+"""Mixtures."""
+
+from rushlight import _C
+from rushlight._C import Size
+from rushlight.autograd import no_grad
+from rushlight.distributions import constraints
+from rushlight.distributions.categorical import Categorical
+from rushlight.distributions.distribution import Distribution
+
+__all__ = ["MixtureSameFamily"]
+
+
+class MixtureSameFamily(Distribution):
+    """A Categorical chooses one of the components, the last batch dim of another distribution."""
+
+    arg_constraints = {}  # noqa: RUF012
+    has_rsample = False
+
+    def __init__(self, mixture_distribution, component_distribution, validate_args=None):
+        self._mixture_distribution = mixture_distribution
+        self._component_distribution = component_distribution
+        if not isinstance(mixture_distribution, Categorical):
+            raise ValueError("MixtureSameFamily: the mixture distribution must be a Categorical")
+        if not isinstance(component_distribution, Distribution):
+            raise ValueError("MixtureSameFamily: the components must be a Distribution")
+        mixed, parts = mixture_distribution.batch_shape, component_distribution.batch_shape
+        for a, b in zip(reversed(mixed), reversed(parts[:-1]), strict=False):
+            if a != 1 and b != 1 and a != b:
+                raise ValueError(
+                    f"MixtureSameFamily: the mixture's batch_shape {list(mixed)} does not fit the "
+                    f"components' batch_shape {list(parts)}"
+                )
+        weights, count = mixture_distribution.logits.shape[-1], parts[-1]
+        if weights != count:
+            raise ValueError(f"MixtureSameFamily: {weights} weights for {count} components")
+        self._num_component = count
+        event_shape = component_distribution.event_shape
+        self._event_ndims = len(event_shape)
+        super().__init__(parts[:-1], event_shape, validate_args=validate_args)
+
+    def expand(self, batch_shape, _instance=None):
+        batch_shape = Size(batch_shape)
+        new = self._get_checked_instance(MixtureSameFamily, _instance)
+        parts = batch_shape + Size((self._num_component,))
+        new._component_distribution = self._component_distribution.expand(parts)
+        new._mixture_distribution = self._mixture_distribution.expand(batch_shape)
+        new._num_component, new._event_ndims = self._num_component, self._event_ndims
+        super(MixtureSameFamily, new).__init__(batch_shape, self.event_shape, validate_args=False)
+        new._validate_args = self._validate_args
+        return new
+
+    @constraints.dependent_property
+    def support(self):
+        return constraints.mixture_same_family(self._component_distribution.support)
+
+    @property
+    def mixture_distribution(self):
+        return self._mixture_distribution
+
+    @property
+    def component_distribution(self):
+        return self._component_distribution
+
+    def _weights(self):
+        probs = self.mixture_distribution.probs
+        return probs.reshape((*probs.shape, *(1,) * self._event_ndims))
+
+    @property
+    def mean(self):
+        return (self._weights() * self.component_distribution.mean).sum(-1 - self._event_ndims)
+
+    @property
+    def variance(self):
+        dim = -1 - self._event_ndims
+        inside = (self._weights() * self.component_distribution.variance).sum(dim)
+        away = self.component_distribution.mean - self.mean.unsqueeze(dim)
+        return inside + (self._weights() * away.pow(2)).sum(dim)
+
+    def cdf(self, x):
+        x = self._pad(x)
+        return (self.component_distribution.cdf(x) * self.mixture_distribution.probs).sum(-1)
+
+    def log_prob(self, x):
+        if self._validate_args:
+            self._validate_sample(x)
+        log_prob = self.component_distribution.log_prob(self._pad(x))
+        log_weights = self.mixture_distribution.logits
+        log_weights = log_weights - log_weights.logsumexp(-1, keepdim=True)
+        return (log_prob + log_weights).logsumexp(-1)
+
+    def sample(self, sample_shape=Size()):  # noqa: B008
+        sample_shape = Size(sample_shape)
+        with no_grad():
+            dim = len(sample_shape) + len(self.batch_shape)
+            chosen = self.mixture_distribution.sample(sample_shape)
+            chosen = chosen.expand(sample_shape + self.batch_shape)
+            draws = self.component_distribution.sample(sample_shape)
+            index = chosen.reshape((*chosen.shape, *(1,) * (self._event_ndims + 1)))
+            index = index.expand((*chosen.shape, 1, *self.event_shape))
+            return _C.gather(draws, dim, index).squeeze(dim)
+
+    def _pad(self, x):
+        return x.unsqueeze(-1 - self._event_ndims)
+
+    def __repr__(self):
+        return (
+            f"MixtureSameFamily(\n  {self.mixture_distribution},\n  {self.component_distribution})"
+        )

@@ -1,0 +1,93 @@
+"""The multinomial distribution."""
+
+from rushlight import _C
+from rushlight._C import Size
+from rushlight.distributions import constraints
+from rushlight.distributions.binomial import Binomial
+from rushlight.distributions.categorical import Categorical
+from rushlight.distributions.distribution import Distribution
+from rushlight.distributions.utils import broadcast_all
+
+__all__ = ["Multinomial"]
+
+
+class Multinomial(Distribution):
+    """How often each of K categories comes in `total_count` draws."""
+
+    arg_constraints = {  # noqa: RUF012
+        "probs": constraints.simplex,
+        "logits": constraints.real_vector,
+    }
+
+    def __init__(self, total_count=1, probs=None, logits=None, validate_args=None):
+        if not isinstance(total_count, int):
+            raise NotImplementedError("Multinomial: total_count must be one int")
+        self.total_count = total_count
+        self._categorical = Categorical(probs=probs, logits=logits)
+        self._binomial = Binomial(total_count=total_count, probs=self.probs)
+        super().__init__(
+            self._categorical.batch_shape,
+            self._categorical.param_shape[-1:],
+            validate_args=validate_args,
+        )
+
+    @property
+    def mean(self):
+        return self.probs * self.total_count
+
+    @property
+    def variance(self):
+        return self.total_count * self.probs * (1 - self.probs)
+
+    def expand(self, batch_shape, _instance=None):
+        new = self._get_checked_instance(Multinomial, _instance)
+        new.total_count = self.total_count
+        new._categorical = self._categorical.expand(batch_shape)
+        new._binomial = Binomial(total_count=self.total_count, probs=new._categorical.probs)
+        super(Multinomial, new).__init__(Size(batch_shape), self.event_shape, validate_args=False)
+        new._validate_args = self._validate_args
+        return new
+
+    def _new(self, *args, **kwargs):
+        return self._categorical._new(*args, **kwargs)
+
+    @constraints.dependent_property(is_discrete=True, event_dim=1)
+    def support(self):
+        return constraints.multinomial(self.total_count)
+
+    @property
+    def logits(self):
+        return self._categorical.logits
+
+    @property
+    def probs(self):
+        return self._categorical.probs
+
+    @property
+    def param_shape(self):
+        return self._categorical.param_shape
+
+    def sample(self, sample_shape=Size()):  # noqa: B008
+        shape = Size(sample_shape)
+        draws = self._categorical.sample(Size((self.total_count,)) + shape)
+        # Counts along the first dim, which goes.
+        places = draws.permute((*range(1, draws.dim()), 0))
+        counts = _C.zeros(self._extended_shape(shape), dtype=self.probs.dtype, device=draws.device)
+        counts.scatter_add_(-1, places, _C.ones_like(places, dtype=counts.dtype))
+        return counts
+
+    def entropy(self):
+        n = _C.tensor(float(self.total_count), dtype=self.probs.dtype)
+        support = self._binomial.enumerate_support(expand=False)[1:]
+        weights = _C.exp(self._binomial.log_prob(support))
+        expected = (weights * _C.lgamma(support + 1)).sum((0, -1))
+        return n * self._categorical.entropy() - _C.lgamma(n + 1) + expected
+
+    def log_prob(self, value):
+        if self._validate_args:
+            self._validate_sample(value)
+        logits, value = broadcast_all(self.logits, value)
+        logits = logits.clone()
+        log_choices = _C.lgamma(value.sum(-1) + 1) - _C.lgamma(value + 1).sum(-1)
+        logits = logits.masked_fill((value == 0) & (logits == -float("inf")), 0.0)
+        return log_choices + (logits * value).sum(-1)

@@ -1,0 +1,144 @@
+"""The normal distribution of vectors."""
+
+import math
+
+from rushlight import _C, linalg
+from rushlight._C import Size
+from rushlight.distributions import constraints
+from rushlight.distributions.distribution import Distribution
+from rushlight.distributions.utils import _standard_normal, lazy_property
+
+__all__ = ["MultivariateNormal"]
+
+
+def _broadcast_shapes(*shapes):
+    from rushlight.functional import broadcast_shapes
+
+    return broadcast_shapes(*shapes)
+
+
+def _batch_mahalanobis(bL, bx):
+    """x^T (L L^T)^-1 x, over batches of L and x."""
+    batch = _broadcast_shapes(bL.shape[:-2], bx.shape[:-1])
+    L = bL.expand((*batch, *bL.shape[-2:]))
+    x = bx.expand((*batch, bx.shape[-1]))
+    solved = linalg.solve_triangular(L, x.unsqueeze(-1), upper=False)
+    return solved.pow(2).sum((-2, -1))
+
+
+def _precision_to_scale_tril(P):
+    """L with L L^T = P^-1, without inverting P."""
+    Lf = linalg.cholesky(_C.flip(P, (-2, -1)))
+    L_inv = _C.flip(Lf, (-2, -1)).mT
+    eye = _C.eye(P.shape[-1], dtype=P.dtype, device=P.device)
+    return linalg.solve_triangular(L_inv, eye, upper=False)
+
+
+def _inverse_from_factor(L):
+    """(L L^T)^-1."""
+    eye = _C.eye(L.shape[-1], dtype=L.dtype, device=L.device).expand(L.shape)
+    half = linalg.solve_triangular(L, eye, upper=False)
+    return half.mT @ half
+
+
+class MultivariateNormal(Distribution):
+    """Mean `loc`, and one of covariance_matrix, precision_matrix, scale_tril (its lower factor)."""
+
+    arg_constraints = {  # noqa: RUF012
+        "loc": constraints.real_vector,
+        "covariance_matrix": constraints.positive_definite,
+        "precision_matrix": constraints.positive_definite,
+        "scale_tril": constraints.lower_cholesky,
+    }
+    support = constraints.real_vector
+    has_rsample = True
+
+    def __init__(
+        self,
+        loc,
+        covariance_matrix=None,
+        precision_matrix=None,
+        scale_tril=None,
+        validate_args=None,
+    ):
+        if loc.dim() < 1:
+            raise ValueError("MultivariateNormal: loc must have at least one dimension")
+        given = {
+            "covariance_matrix": covariance_matrix,
+            "precision_matrix": precision_matrix,
+            "scale_tril": scale_tril,
+        }
+        given = {name: value for name, value in given.items() if value is not None}
+        if len(given) != 1:
+            raise ValueError(
+                "MultivariateNormal: give exactly one of covariance_matrix, precision_matrix and "
+                f"scale_tril, got {list(given) or 'none'}"
+            )
+        ((name, matrix),) = given.items()
+        if matrix.dim() < 2:
+            raise ValueError(f"MultivariateNormal: {name} must have at least two dimensions")
+        batch = Size(_broadcast_shapes(matrix.shape[:-2], loc.shape[:-1]))
+        setattr(self, name, matrix.expand((*batch, *matrix.shape[-2:])))
+        self.loc = loc.expand((*batch, loc.shape[-1]))
+        super().__init__(batch, self.loc.shape[-1:], validate_args=validate_args)
+        if scale_tril is not None:
+            self._unbroadcasted_scale_tril = scale_tril
+        elif covariance_matrix is not None:
+            self._unbroadcasted_scale_tril = linalg.cholesky(covariance_matrix)
+        else:
+            self._unbroadcasted_scale_tril = _precision_to_scale_tril(precision_matrix)
+
+    def expand(self, batch_shape, _instance=None):
+        names = ("loc", "covariance_matrix", "precision_matrix", "scale_tril")
+        event = dict(zip(names, (1, 2, 2, 2), strict=True))
+        new = self._expanded(MultivariateNormal, batch_shape, _instance, names, event)
+        new._unbroadcasted_scale_tril = self._unbroadcasted_scale_tril
+        return new
+
+    def _expand_matrix(self, matrix):
+        return matrix.expand((*self._batch_shape, *self._event_shape, *self._event_shape))
+
+    @lazy_property
+    def scale_tril(self):
+        return self._expand_matrix(self._unbroadcasted_scale_tril)
+
+    @lazy_property
+    def covariance_matrix(self):
+        L = self._unbroadcasted_scale_tril
+        return self._expand_matrix(L @ L.mT)
+
+    @lazy_property
+    def precision_matrix(self):
+        return self._expand_matrix(_inverse_from_factor(self._unbroadcasted_scale_tril))
+
+    @property
+    def mean(self):
+        return self.loc
+
+    @property
+    def mode(self):
+        return self.loc
+
+    @property
+    def variance(self):
+        squares = self._unbroadcasted_scale_tril.pow(2).sum(-1)
+        return squares.expand(self._batch_shape + self._event_shape)
+
+    def rsample(self, sample_shape=Size()):  # noqa: B008
+        shape = self._extended_shape(sample_shape)
+        noise = _standard_normal(shape, dtype=self.loc.dtype, device=self.loc.device)
+        return self.loc + (self._unbroadcasted_scale_tril @ noise.unsqueeze(-1)).squeeze(-1)
+
+    def _half_log_det(self):
+        return self._unbroadcasted_scale_tril.diagonal(dim1=-2, dim2=-1).log().sum(-1)
+
+    def log_prob(self, value):
+        if self._validate_args:
+            self._validate_sample(value)
+        distance = _batch_mahalanobis(self._unbroadcasted_scale_tril, value - self.loc)
+        constant = self._event_shape[0] * math.log(2 * math.pi)
+        return -0.5 * (constant + distance) - self._half_log_det()
+
+    def entropy(self):
+        half = 0.5 * self._event_shape[0] * (1.0 + math.log(2 * math.pi)) + self._half_log_det()
+        return half.expand(self._batch_shape)

@@ -1,0 +1,55 @@
+"""Poisson's distribution."""
+
+from rushlight import _C
+from rushlight._C import Size
+from rushlight.autograd import no_grad
+from rushlight.distributions import constraints
+from rushlight.distributions.exp_family import ExponentialFamily
+from rushlight.distributions.utils import _is_number, broadcast_all
+
+__all__ = ["Poisson"]
+
+
+class Poisson(ExponentialFamily):
+    """Counts with mean `rate`."""
+
+    arg_constraints = {"rate": constraints.nonnegative}  # noqa: RUF012
+    support = constraints.nonnegative_integer
+
+    def __init__(self, rate, validate_args=None):
+        (self.rate,) = broadcast_all(rate)
+        shape = Size() if _is_number(rate) else self.rate.size()
+        super().__init__(shape, validate_args=validate_args)
+
+    @property
+    def mean(self):
+        return self.rate
+
+    @property
+    def mode(self):
+        return self.rate.floor()
+
+    @property
+    def variance(self):
+        return self.rate
+
+    def expand(self, batch_shape, _instance=None):
+        return self._expanded(Poisson, batch_shape, _instance, ("rate",))
+
+    def sample(self, sample_shape=Size()):  # noqa: B008
+        shape = self._extended_shape(sample_shape)
+        with no_grad():
+            return _C.poisson(self.rate.expand(shape))
+
+    def log_prob(self, value):
+        if self._validate_args:
+            self._validate_sample(value)
+        rate, value = broadcast_all(self.rate, value)
+        return value.xlogy(rate) - rate - (value + 1).lgamma()
+
+    @property
+    def _natural_params(self):
+        return (_C.log(self.rate),)
+
+    def _log_normalizer(self, x):
+        return _C.exp(x)

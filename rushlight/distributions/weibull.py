@@ -1,0 +1,56 @@
+"""Weibull's distribution."""
+
+from rushlight import _C
+from rushlight.distributions import constraints
+from rushlight.distributions.exponential import Exponential
+from rushlight.distributions.transformed_distribution import TransformedDistribution
+from rushlight.distributions.transforms import AffineTransform, PowerTransform
+from rushlight.distributions.utils import broadcast_all, euler_constant
+
+__all__ = ["Weibull"]
+
+
+class Weibull(TransformedDistribution):
+    """scale times a power 1 / concentration of an exponential number."""
+
+    arg_constraints = {  # noqa: RUF012
+        "scale": constraints.positive,
+        "concentration": constraints.positive,
+    }
+    support = constraints.positive
+
+    def __init__(self, scale, concentration, validate_args=None):
+        self.scale, self.concentration = broadcast_all(scale, concentration)
+        self.concentration_reciprocal = self.concentration.reciprocal()
+        base = Exponential(_C.ones_like(self.scale), validate_args=validate_args)
+        transforms = [
+            PowerTransform(exponent=self.concentration_reciprocal),
+            AffineTransform(loc=0, scale=self.scale),
+        ]
+        super().__init__(base, transforms, validate_args=validate_args)
+
+    def expand(self, batch_shape, _instance=None):
+        new = self._get_checked_instance(Weibull, _instance)
+        new.scale = self.scale.expand(batch_shape)
+        new.concentration = self.concentration.expand(batch_shape)
+        new.concentration_reciprocal = new.concentration.reciprocal()
+        return super().expand(batch_shape, new)
+
+    @property
+    def mean(self):
+        return self.scale * _C.exp(_C.lgamma(1 + self.concentration_reciprocal))
+
+    @property
+    def mode(self):
+        part = ((self.concentration - 1) / self.concentration).clamp(min=0)
+        return self.scale * part ** self.concentration.reciprocal()
+
+    @property
+    def variance(self):
+        first = 2 * _C.lgamma(1 + self.concentration_reciprocal)
+        second = _C.lgamma(1 + 2 * self.concentration_reciprocal)
+        return self.scale.pow(2) * (_C.exp(second) - _C.exp(first))
+
+    def entropy(self):
+        inverse = self.concentration_reciprocal
+        return euler_constant * (1 - inverse) + _C.log(self.scale * inverse) + 1

@@ -1,0 +1,148 @@
+"""Wishart's distribution of positive definite matrices."""
+
+import math
+
+from rushlight import _C, linalg
+from rushlight._C import Size
+from rushlight.distributions import constraints
+from rushlight.distributions.exp_family import ExponentialFamily
+from rushlight.distributions.multivariate_normal import (
+    _broadcast_shapes,
+    _inverse_from_factor,
+    _precision_to_scale_tril,
+)
+from rushlight.distributions.utils import lazy_property
+
+__all__ = ["Wishart"]
+
+
+class Wishart(ExponentialFamily):
+    """Sums of `df` outer products of normal vectors with this covariance; df above p - 1."""
+
+    arg_constraints = {  # noqa: RUF012
+        "covariance_matrix": constraints.positive_definite,
+        "precision_matrix": constraints.positive_definite,
+        "scale_tril": constraints.lower_cholesky,
+        "df": constraints.greater_than(0),
+    }
+    support = constraints.positive_definite
+    has_rsample = True
+    _mean_carrier_measure = 0
+
+    def __init__(
+        self,
+        df,
+        covariance_matrix=None,
+        precision_matrix=None,
+        scale_tril=None,
+        validate_args=None,
+    ):
+        given = {
+            "covariance_matrix": covariance_matrix,
+            "precision_matrix": precision_matrix,
+            "scale_tril": scale_tril,
+        }
+        given = {name: value for name, value in given.items() if value is not None}
+        if len(given) != 1:
+            raise ValueError(
+                "Wishart: give exactly one of covariance_matrix, precision_matrix and scale_tril"
+            )
+        ((name, matrix),) = given.items()
+        if matrix.dim() < 2:
+            raise ValueError(f"Wishart: {name} must have at least two dimensions")
+        df = df if isinstance(df, _C.Tensor) else _C.tensor(float(df), dtype=matrix.dtype)
+        batch = Size(_broadcast_shapes(matrix.shape[:-2], df.shape))
+        event = matrix.shape[-2:]
+        if bool((df <= event[-1] - 1).any()):
+            raise ValueError(f"Wishart: df must exceed {event[-1] - 1}, got {df.tolist()}")
+        setattr(self, name, matrix.expand((*batch, *event)))
+        self.df = df.expand(batch)
+        super().__init__(batch, event, validate_args=validate_args)
+        if scale_tril is not None:
+            self._unbroadcasted_scale_tril = scale_tril
+        elif covariance_matrix is not None:
+            self._unbroadcasted_scale_tril = linalg.cholesky(covariance_matrix)
+        else:
+            self._unbroadcasted_scale_tril = _precision_to_scale_tril(precision_matrix)
+
+    def expand(self, batch_shape, _instance=None):
+        names = ("covariance_matrix", "precision_matrix", "scale_tril", "df")
+        event = dict(zip(names, (2, 2, 2, 0), strict=True))
+        new = self._expanded(Wishart, batch_shape, _instance, names, event)
+        new._unbroadcasted_scale_tril = self._unbroadcasted_scale_tril
+        return new
+
+    def _expand_matrix(self, matrix):
+        return matrix.expand(self._batch_shape + self._event_shape)
+
+    @lazy_property
+    def scale_tril(self):
+        return self._expand_matrix(self._unbroadcasted_scale_tril)
+
+    @lazy_property
+    def covariance_matrix(self):
+        L = self._unbroadcasted_scale_tril
+        return self._expand_matrix(L @ L.mT)
+
+    @lazy_property
+    def precision_matrix(self):
+        return self._expand_matrix(_inverse_from_factor(self._unbroadcasted_scale_tril))
+
+    @property
+    def mean(self):
+        return self.df[..., None, None] * self.covariance_matrix
+
+    @property
+    def mode(self):
+        factor = self.df - self.covariance_matrix.shape[-1] - 1
+        factor = _C.where(factor <= 0, float("nan"), factor)
+        return factor[..., None, None] * self.covariance_matrix
+
+    @property
+    def variance(self):
+        V = self.covariance_matrix
+        diagonal = V.diagonal(dim1=-2, dim2=-1)
+        outer = diagonal.unsqueeze(-1) * diagonal.unsqueeze(-2)
+        return self.df[..., None, None] * (V.pow(2) + outer)
+
+    def rsample(self, sample_shape=Size(), max_try_correction=None):  # noqa: B008
+        """Bartlett's decomposition: a triangle of normal numbers with a chi diagonal."""
+        sample_shape = Size(sample_shape)
+        p = self._event_shape[-1]
+        L = self._unbroadcasted_scale_tril
+        degrees = self.df.unsqueeze(-1) - _C.arange(p, dtype=self.df.dtype, device=self.df.device)
+        shape = (*sample_shape, *self._batch_shape, p)
+        chi = (2 * _C._standard_gamma((degrees / 2).expand(shape))).sqrt()
+        noise = _C.randn((*shape, p), dtype=L.dtype, device=L.device).tril(-1)
+        A = L @ (noise + chi.to(L.dtype).diag_embed())
+        return A @ A.mT
+
+    def _log_det(self, L):
+        return 2 * L.diagonal(dim1=-2, dim2=-1).log().sum(-1)
+
+    def log_prob(self, value):
+        if self._validate_args:
+            self._validate_sample(value)
+        nu, p = self.df, self._event_shape[-1]
+        L = self._unbroadcasted_scale_tril
+        own = linalg.cholesky(value)
+        half = linalg.solve_triangular(L.expand(own.shape), own, upper=False)
+        trace = half.pow(2).sum((-2, -1))  # of V^-1 X
+        return (
+            -nu * (p * math.log(2) + self._log_det(L)) / 2 - _C.mvlgamma(nu / 2, p)
+            + (nu - p - 1) / 2 * self._log_det(own) - trace / 2
+        )  # fmt: skip
+
+    def entropy(self):
+        nu, p = self.df, self._event_shape[-1]
+        offsets = _C.arange(p, dtype=nu.dtype, device=nu.device)
+        digammas = _C.digamma((nu.unsqueeze(-1) - offsets) / 2).sum(-1)
+        log_det = self._log_det(self._unbroadcasted_scale_tril)
+        return (
+            (p + 1) / 2 * (log_det + p * math.log(2)) + _C.mvlgamma(nu / 2, p)
+            - (nu - p - 1) / 2 * digammas + nu * p / 2
+        )  # fmt: skip
+
+    @property
+    def _natural_params(self):
+        return -0.5 * self.precision_matrix, 0.5 * (self.df - self._event_shape[-1] - 1)

@@ -1,0 +1,24 @@
+"""torch.fx's names. Programs are not traced into graphs: classes may be named and subclassed, wrap
+leaves functions as they are, and tracing raises."""
+
+from rushlight._missing import absent
+
+__all__ = ["map_arg", "wrap"]
+
+
+def wrap(fn_or_name):
+    """The function itself (or its name): there is no tracer to hide it from."""
+    return fn_or_name
+
+
+def map_arg(a, fn):
+    """a with fn called on every Node in it; there are none."""
+    return a
+
+
+absent(
+    globals(),
+    "programs run eagerly and are not traced into graphs",
+    classes="CodeGen Graph GraphModule Interpreter Node Proxy Tracer Transformer",
+    functions="replace_pattern symbolic_trace",
+)

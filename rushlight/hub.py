@@ -1,0 +1,312 @@
+"""Weights and models from elsewhere: from files, from folders, and from the network if there is
+one."""
+
+import hashlib
+import importlib.util
+import os
+import re
+import shutil
+import sys
+import tempfile
+import urllib.error
+import urllib.request
+import warnings
+import zipfile
+from urllib.parse import unquote, urlparse
+
+from rushlight._missing import names_missing_from
+
+__all__ = [
+    "download_url_to_file",
+    "get_dir",
+    "help",
+    "list",
+    "load",
+    "load_state_dict_from_url",
+    "set_dir",
+]
+
+# A file name such as resnet50-0676ba61.pth carries the start of the SHA-256 of its bytes.
+HASH_REGEX = re.compile(r"-([a-f0-9]*)\.")
+ENV_TORCH_HOME, ENV_XDG_CACHE_HOME, DEFAULT_CACHE_DIR = "TORCH_HOME", "XDG_CACHE_HOME", "~/.cache"
+VAR_DEPENDENCY, MODULE_HUBCONF = "dependencies", "hubconf.py"
+READ_DATA_CHUNK = 128 * 1024
+_builtin_list = list
+_hub_dir = None
+
+
+def _get_torch_home():
+    cache = os.getenv(ENV_XDG_CACHE_HOME, DEFAULT_CACHE_DIR)
+    return os.path.expanduser(os.getenv(ENV_TORCH_HOME, os.path.join(cache, "torch")))
+
+
+def get_dir():
+    """The folder for what is fetched: set_dir's, else $TORCH_HOME/hub, else ~/.cache/torch/hub."""
+    return os.path.join(_get_torch_home(), "hub") if _hub_dir is None else _hub_dir
+
+
+def set_dir(d):
+    """Sets the folder for what is fetched."""
+    global _hub_dir
+    _hub_dir = os.path.expanduser(d)
+
+
+def _open(url):
+    """The opened address; a clear error where there is no network."""
+    try:
+        return urllib.request.urlopen(
+            urllib.request.Request(url, headers={"User-Agent": "rushlight"})
+        )
+    except urllib.error.HTTPError as error:
+        raise RuntimeError(f"hub: {url} answered {error.code} {error.reason}") from error
+    except (urllib.error.URLError, OSError) as error:
+        reason = getattr(error, "reason", error)
+        raise RuntimeError(
+            f"hub: {url} cannot be reached ({reason}). Is there a network? If not, fetch the file "
+            "by other means and pass its place as a file: address, or put it into "
+            f"{os.path.join(get_dir(), 'checkpoints')} under the name that the address ends with"
+        ) from error
+
+
+def _progress_bar(total, progress):
+    try:
+        from tqdm import tqdm
+    except ImportError:
+        return _NoBar()
+    return tqdm(total=total, disable=not progress, unit="B", unit_scale=True, unit_divisor=1024)
+
+
+class _NoBar:
+    """In tqdm's place when it is not installed."""
+
+    def update(self, n):
+        pass
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *error):
+        return False
+
+
+def download_url_to_file(url, dst, hash_prefix=None, progress=True):
+    """Fetches a file (http:, https: or file:) to a path, and checks the start of its SHA-256.
+
+    The path gets the whole file or nothing.
+    """
+    dst = os.path.expanduser(dst)
+    digest = hashlib.sha256()
+    with _open(url) as source:
+        length = source.headers.get("Content-Length")
+        folder = os.path.dirname(os.path.abspath(dst))
+        handle, part = tempfile.mkstemp(
+            prefix=os.path.basename(dst) + ".", suffix=".partial", dir=folder
+        )
+        try:
+            with (
+                os.fdopen(handle, "wb") as file,
+                _progress_bar(int(length) if length else None, progress) as bar,
+            ):
+                while chunk := source.read(READ_DATA_CHUNK):
+                    file.write(chunk)
+                    digest.update(chunk)
+                    bar.update(len(chunk))
+            found = digest.hexdigest()
+            if hash_prefix and found[: len(hash_prefix)] != hash_prefix:
+                raise RuntimeError(
+                    f"hub: {url} is not the file it should be: its SHA-256 begins with "
+                    f"{found[: len(hash_prefix)]}, expected {hash_prefix}"
+                )
+            umask = os.umask(0)
+            os.umask(umask)
+            os.chmod(part, 0o666 & ~umask)  # as open() would have made it; mkstemp is private
+            os.replace(part, dst)
+        finally:
+            if os.path.exists(part):
+                os.remove(part)
+
+
+def _local_path(url):
+    """The path of a file: address, or None."""
+    parts = urlparse(url)
+    return unquote(parts.path) if parts.scheme == "file" else None
+
+
+def load_state_dict_from_url(
+    url,
+    model_dir=None,
+    map_location=None,
+    progress=True,
+    check_hash=False,
+    file_name=None,
+    weights_only=False,
+):
+    """Loads what is saved at an address, fetched once and kept in model_dir (by default the folder
+    "checkpoints" of get_dir()).
+
+    `file:` addresses work without a network. With check_hash the file's name must carry the start
+    of its SHA-256, as in resnet50-0676ba61.pth.
+    """
+    from rushlight.serialization import load as load_file
+
+    model_dir = os.path.join(get_dir(), "checkpoints") if model_dir is None else model_dir
+    local = _local_path(url)
+    if local is not None and not os.path.exists(local):
+        raise FileNotFoundError(f"hub.load_state_dict_from_url: {url}: there is no file {local}")
+    os.makedirs(model_dir, exist_ok=True)
+    name = file_name or os.path.basename(unquote(urlparse(url).path))
+    cached = os.path.join(model_dir, name)
+    if not os.path.exists(cached):
+        sys.stderr.write(f'Downloading: "{url}" to {cached}\n')
+        prefix = None
+        if check_hash:
+            found = HASH_REGEX.search(name)
+            prefix = found[1] if found else None
+        download_url_to_file(url, cached, prefix, progress=progress)
+    if _is_zip_of_one_file(cached):
+        return _load_zipped(cached, model_dir, map_location, weights_only)
+    return load_file(cached, map_location=map_location, weights_only=weights_only)
+
+
+def _is_zip_of_one_file(path):
+    """PyTorch's oldest archives: a zip file around a saved file. Saved files are zip files too, but
+    with a record named data.pkl."""
+    if not zipfile.is_zipfile(path):
+        return False
+    with zipfile.ZipFile(path) as archive:
+        names = archive.namelist()
+    return len(names) == 1 and not names[0].endswith("data.pkl")
+
+
+def _load_zipped(path, model_dir, map_location, weights_only):
+    from rushlight.serialization import load as load_file
+
+    with zipfile.ZipFile(path) as archive:
+        archive.extractall(model_dir)  # names with .. or / in front are made harmless by zipfile
+        inside = os.path.join(model_dir, archive.namelist()[0])
+    return load_file(inside, map_location=map_location, weights_only=weights_only)
+
+
+# Models of a folder with a hubconf.py.
+
+
+def _entry_points(folder):
+    path = os.path.join(folder, MODULE_HUBCONF)
+    if not os.path.exists(path):
+        raise FileNotFoundError(f"hub: there is no {MODULE_HUBCONF} in {folder}")
+    sys.path.insert(0, folder)
+    try:
+        spec = importlib.util.spec_from_file_location(MODULE_HUBCONF, path)
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+    finally:
+        sys.path.remove(folder)
+    missing = [
+        name
+        for name in getattr(module, VAR_DEPENDENCY, ())
+        if importlib.util.find_spec(name) is None
+    ]
+    if missing:
+        raise RuntimeError(
+            f"hub: {path} needs packages that are not installed: {', '.join(missing)}"
+        )
+    return module
+
+
+def _callable(module, name):
+    if not isinstance(name, str):
+        raise ValueError("hub: the name of a model must be a str")
+    found = getattr(module, name, None)
+    if found is None or not callable(found):
+        raise RuntimeError(f"hub: {module.__file__} has no model {name!r}")
+    return found
+
+
+def _folder_of(repo, source, force_reload, verbose, skip_validation):
+    if source not in ("github", "local"):
+        raise ValueError(f'hub: unknown source {source!r}; use "github" or "local"')
+    if source == "local":
+        return repo
+    repo, _, ref = repo.partition(":")
+    owner, _, name = repo.partition("/")
+    if not name:
+        raise ValueError(f"hub: expected owner/name or owner/name:branch, got {repo!r}")
+    folder = os.path.join(get_dir(), f"{owner}_{name}_{(ref or 'main').replace('/', '_')}")
+    if os.path.exists(folder) and not force_reload:
+        if verbose:
+            sys.stderr.write(f"Using cache found in {folder}\n")
+        return folder
+    os.makedirs(get_dir(), exist_ok=True)
+    archive = os.path.join(get_dir(), f"{owner}_{name}.zip")
+    download_url_to_file(
+        f"https://github.com/{owner}/{name}/zipball/{ref or 'HEAD'}", archive, progress=False
+    )
+    with zipfile.ZipFile(archive) as packed:
+        top = packed.namelist()[0].split("/")[0]
+        packed.extractall(get_dir())
+    os.remove(archive)
+    shutil.rmtree(folder, ignore_errors=True)
+    os.rename(os.path.join(get_dir(), top), folder)
+    return folder
+
+
+def load(
+    repo_or_dir,
+    model,
+    *args,
+    source="github",
+    trust_repo=None,
+    force_reload=False,
+    verbose=True,
+    skip_validation=False,
+    **kwargs,
+):
+    """Calls `model` of the hubconf.py of a folder (source="local") or of a GitHub repository.
+
+    This runs code of others: load only what you trust.
+    """
+    folder = _folder_of(repo_or_dir, source.lower(), force_reload, verbose, skip_validation)
+    if source.lower() == "github" and trust_repo is None:
+        warnings.warn(f"hub.load runs code of {repo_or_dir}; pass trust_repo=True if you trust it",
+                      stacklevel=2)  # fmt: skip
+    folder = os.path.abspath(os.path.expanduser(folder))
+    sys.path.insert(0, folder)  # the model may import modules beside hubconf.py when it is made
+    try:
+        return _callable(_entry_points(folder), model)(*args, **kwargs)
+    finally:
+        sys.path.remove(folder)
+
+
+def list(
+    github,
+    force_reload=False,
+    skip_validation=False,
+    trust_repo=None,
+    verbose=True,
+    *,
+    source="github",
+):
+    """The models of a repository's (or folder's) hubconf.py."""
+    if os.path.isdir(os.path.expanduser(github)):
+        source = "local"
+    folder = _folder_of(github, source, force_reload, verbose, skip_validation)
+    module = _entry_points(os.path.abspath(os.path.expanduser(folder)))
+    return [f for f in dir(module) if callable(getattr(module, f)) and not f.startswith("_")]
+
+
+def help(
+    github, model, force_reload=False, skip_validation=False, trust_repo=None, *, source="github"
+):
+    """The docstring of a model."""
+    if os.path.isdir(os.path.expanduser(github)):
+        source = "local"
+    folder = _folder_of(github, source, force_reload, True, skip_validation)
+    return _callable(_entry_points(os.path.abspath(os.path.expanduser(folder))), model).__doc__
+
+
+def __getattr__(name):
+    if name == "tqdm":
+        from tqdm import tqdm
+
+        return tqdm
+    return names_missing_from(__name__)(name)

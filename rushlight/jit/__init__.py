@@ -1,0 +1,230 @@
+"""torch.jit's names. Programs run eagerly: script and trace give back what they were given, so
+the results are the same; only saved TorchScript needs a compiler, which is not there yet."""
+
+import contextlib
+import warnings
+from typing import Final
+
+from rushlight._missing import names_missing_from, not_available
+from rushlight.futures import Future
+from rushlight.jit import annotations as annotations
+from rushlight.jit._modules import (
+    RecursiveScriptModule,
+    ScriptFunction,
+    ScriptModule,
+    TopLevelTracedModule,
+    TracedModule,
+    trace,
+    trace_module,
+)
+
+__all__ = [
+    "Attribute",
+    "Error",
+    "Final",
+    "Future",
+    "RecursiveScriptModule",
+    "ScriptFunction",
+    "ScriptModule",
+    "TopLevelTracedModule",
+    "TracedModule",
+    "TracerWarning",
+    "annotate",
+    "enable_onednn_fusion",
+    "export",
+    "fork",
+    "freeze",
+    "fuser",
+    "ignore",
+    "interface",
+    "is_scripting",
+    "is_tracing",
+    "isinstance",
+    "last_executed_optimized_graph",
+    "load",
+    "onednn_fusion_enabled",
+    "optimize_for_inference",
+    "optimized_execution",
+    "save",
+    "script",
+    "script_if_tracing",
+    "script_method",
+    "set_fusion_strategy",
+    "strict_fusion",
+    "trace",
+    "trace_module",
+    "unused",
+    "wait",
+]
+
+_isinstance = isinstance
+
+
+class TracerWarning(Warning):
+    """PyTorch's warning about what a trace cannot see; never given, as nothing is traced."""
+
+    @staticmethod
+    def ignore_lib_warnings():
+        """Does nothing."""
+
+
+warnings.filterwarnings("ignore", category=TracerWarning)
+
+
+class Error(RuntimeError):
+    """An error in scripted code; never raised, as code runs in Python."""
+
+
+def script(obj=None, optimize=None, _frames_up=0, _rcb=None, example_inputs=None):
+    """The function, class or module itself: it runs eagerly."""
+    return script if obj is None else obj
+
+
+def script_if_tracing(fn):
+    """The function itself."""
+    return fn
+
+
+def script_method(fn):
+    """The method itself."""
+    return fn
+
+
+def ignore(drop=False, **kwargs):
+    """Leaves a function to Python, as it is; usable with and without parentheses."""
+    return drop if callable(drop) else lambda fn: fn
+
+
+def unused(fn):
+    """The function itself."""
+    return fn
+
+
+def export(fn):
+    """The method itself."""
+    return fn
+
+
+def interface(obj):
+    """The class itself."""
+    return obj
+
+
+def is_scripting():
+    """Whether the code runs as TorchScript: never."""
+    return False
+
+
+def is_tracing():
+    """Whether the code is being traced: never."""
+    return False
+
+
+def annotate(the_type, the_value):
+    """The value; the type is for readers."""
+    return the_value
+
+
+def isinstance(obj, target_type):
+    """isinstance that understands containers: isinstance(x, List[int]) looks at the items."""
+    from rushlight.jit._isinstance import fits
+
+    return fits(obj, target_type)
+
+
+class Attribute:
+    """A value with its type, for scripted modules."""
+
+    def __init__(self, value, type):
+        self.value, self.type = value, type
+
+
+def fork(func, *args, **kwargs):
+    """Runs the function; the result waits in a Future."""
+    future = Future()
+    future.set_result(func(*args, **kwargs))
+    return future
+
+
+def wait(future):
+    """The result of a forked function."""
+    return future.wait()
+
+
+def freeze(mod, preserved_attrs=None, optimize_numerics=True):
+    """The module itself, which must be in eval mode."""
+    if mod.training:
+        raise RuntimeError("jit.freeze: the module is in training mode; call eval() first")
+    return mod
+
+
+def optimize_for_inference(mod, other_methods=None):
+    """The module itself."""
+    return mod
+
+
+@contextlib.contextmanager
+def optimized_execution(should_optimize):
+    """A with block; the code in it runs eagerly either way."""
+    yield
+
+
+@contextlib.contextmanager
+def fuser(name):
+    """A with block; no kernels are fused."""
+    yield
+
+
+class strict_fusion(contextlib.nullcontext):
+    """A with block; no kernels are fused."""
+
+
+def set_fusion_strategy(strategy):
+    """Keeps nothing: no kernels are fused. Returns the strategy before."""
+    return [("STATIC", 2), ("DYNAMIC", 10)]
+
+
+def enable_onednn_fusion(enabled):
+    """Does nothing: no graphs are fused."""
+
+
+def onednn_fusion_enabled():
+    """Whether oneDNN fuses graphs: no."""
+    return False
+
+
+_SAVED = "TorchScript files need a compiler, which is not there yet"
+_INSTEAD = "save a state_dict with rushlight.save and load it into the module"
+save = not_available("jit.save", _SAVED, _INSTEAD)
+load = not_available("jit.load", _SAVED, _INSTEAD)
+last_executed_optimized_graph = not_available("jit.last_executed_optimized_graph", _SAVED)
+
+# What else programs switch off before they measure.
+_state = type(
+    "_state", (), {"disable": staticmethod(lambda: None), "enable": staticmethod(lambda: None)}
+)
+
+_fork, _wait, _script_if_tracing = fork, wait, script_if_tracing
+
+
+def _overload(func):
+    """An overload's signature; the function that is called comes last."""
+    return func
+
+
+_overload_method = _overload
+_drop = unused
+
+
+def _unwrap_optional(x):
+    """x, which must not be None."""
+    if x is None:
+        raise AssertionError("Unwrapping null optional")
+    return x
+
+
+class ScriptWarning(Warning):
+    """PyTorch's warning about scripted code; never given."""
+
+
+__getattr__ = names_missing_from(__name__)

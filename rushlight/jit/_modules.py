@@ -1,0 +1,79 @@
+"""The classes of scripted and traced things."""
+
+from rushlight._missing import not_available
+from rushlight.nn import Module
+
+_SAVED = "TorchScript files need a compiler, which is not there yet"
+_INSTEAD = "save a state_dict with rushlight.save and load it into the module"
+
+
+class ScriptModule(Module):
+    """A module to subclass; its methods are Python."""
+
+    save = not_available("ScriptModule.save", _SAVED, _INSTEAD)
+
+    @property
+    def code(self):
+        """The source of forward."""
+        import inspect
+
+        return inspect.getsource(type(self).forward)
+
+    @property
+    def graph(self):
+        raise NotImplementedError("ScriptModule.graph: modules run eagerly and have no graph")
+
+
+class RecursiveScriptModule(ScriptModule):
+    """What PyTorch's script makes of a module; here script gives the module itself."""
+
+
+class ScriptFunction:
+    """What PyTorch's script makes of a function; here script gives the function itself."""
+
+
+class TracedModule(ScriptModule):
+    """What PyTorch's trace makes of a module; here trace gives the module itself."""
+
+
+class TopLevelTracedModule(TracedModule):
+    """The outermost of traced modules."""
+
+
+def trace(
+    func=None,
+    example_inputs=None,
+    optimize=None,
+    check_trace=True,
+    check_inputs=None,
+    check_tolerance=1e-5,
+    strict=True,
+    _force_outplace=False,
+    _module_class=None,
+    _compilation_unit=None,
+    example_kwarg_inputs=None,
+    _store_inputs=True,
+):
+    """The function or module itself, after one call with the example inputs: whatever fails on
+    them fails here, as in a trace."""
+    if func is None:
+        return trace
+    from rushlight.autograd import no_grad
+
+    with no_grad():
+        if example_kwarg_inputs is not None:
+            func(**example_kwarg_inputs)
+        elif isinstance(example_inputs, tuple | list):
+            func(*example_inputs)
+        elif isinstance(example_inputs, dict):
+            func(**example_inputs)
+        elif example_inputs is not None:
+            func(example_inputs)
+    return func
+
+
+def trace_module(mod, inputs, **_):
+    """The module itself, after one call of each method with its example inputs."""
+    for name, example in inputs.items():
+        trace(mod if name == "forward" else getattr(mod, name), example)
+    return mod

@@ -1,0 +1,222 @@
+"""Custom operators in Python: a function, its gradient, and what it is called."""
+
+import functools
+
+from rushlight import _C
+from rushlight._missing import not_available
+from rushlight.autograd import Function
+
+__all__ = [
+    "CustomOpDef",
+    "Library",
+    "custom_op",
+    "define",
+    "fallthrough_kernel",
+    "get_ctx",
+    "impl",
+    "opcheck",
+    "register_autocast",
+    "register_autograd",
+    "register_fake",
+    "register_kernel",
+    "register_vmap",
+    "triton_op",
+    "wrap_triton",
+]
+
+_registered = {}  # "namespace::name" -> CustomOpDef
+
+
+class CustomOpDef:
+    """A custom operator; calling it runs its function, and its gradient if it has one."""
+
+    def __init__(self, name, function, mutates_args=()):
+        self._qualname = name
+        self._function = function
+        self._kernels = {}
+        self._fake = self._function_class = None
+        functools.update_wrapper(self, function)
+
+    def __repr__(self):
+        return f"<CustomOpDef({self._qualname})>"
+
+    def __call__(self, *args, **kwargs):
+        args, kwargs = self._bound(args, kwargs)
+        if self._function_class is not None:
+            return self._function_class.apply(*args)
+        return self._run(*args, **kwargs)
+
+    @property
+    def default(self):
+        return self
+
+    def _bound(self, args, kwargs):
+        """All arguments in order where a gradient needs them so."""
+        if self._function_class is None or not kwargs:
+            return args, kwargs
+        import inspect
+
+        bound = inspect.signature(self._function).bind(*args, **kwargs)
+        bound.apply_defaults()
+        return tuple(bound.arguments.values()), {}
+
+    def _run(self, *args, **kwargs):
+        tensors = [a for a in (*args, *kwargs.values()) if isinstance(a, _C.Tensor)]
+        kind = tensors[0].device.type if tensors else "cpu"
+        if kind == "meta" and self._fake is not None:
+            return self._fake(*args, **kwargs)
+        return self._kernels.get(kind, self._function)(*args, **kwargs)
+
+    def register_kernel(self, device_types, fn=None, /):
+        """The function for some kinds of device."""
+        kinds = [device_types] if isinstance(device_types, str) else device_types
+
+        def register(function):
+            self._kernels |= dict.fromkeys(kinds or ["cpu", "cuda"], function)
+            return function
+
+        return register if fn is None else register(fn)
+
+    def register_fake(self, fn=None, /):
+        """The function that gives shapes only, for meta tensors."""
+
+        def register(function):
+            self._fake = function
+            return function
+
+        return register if fn is None else register(fn)
+
+    def register_vmap(self, func=None):
+        """Kept out of use: vmap runs the function sample by sample."""
+        return (lambda function: function) if func is None else func
+
+    def register_autocast(self, device_type, cast_inputs):
+        """Not needed: the function sees what it is given."""
+
+    def register_autograd(self, backward, /, *, setup_context=None):
+        """The gradient: backward(ctx, *grads), and setup_context(ctx, inputs, output) before it."""
+        run = self._run
+
+        def forward(*args):
+            return run(*args)
+
+        def set_up(ctx, inputs, output):
+            if setup_context is not None:
+                setup_context(ctx, inputs, output)
+
+        body = {"forward": staticmethod(forward), "setup_context": staticmethod(set_up)}
+        body["backward"] = staticmethod(backward)
+        self._function_class = type(self._qualname.replace("::", "_"), (Function,), body)
+
+
+def custom_op(name, fn=None, /, *, mutates_args=(), device_types=None, schema=None, tags=None):
+    """Makes an operator of a function: `@custom_op("mylib::name", mutates_args=())`."""
+
+    def make(function):
+        op = CustomOpDef(name, function, mutates_args)
+        _registered[name] = op
+        return op
+
+    return make if fn is None else make(fn)
+
+
+triton_op = custom_op
+
+
+def wrap_triton(triton_kernel, /):
+    """The kernel itself."""
+    return triton_kernel
+
+
+def _find(op):
+    if isinstance(op, CustomOpDef):
+        return op
+    name = str(op)
+    if name not in _registered:
+        _registered[name] = CustomOpDef(name, not_available(f"ops.{name}", "it has no kernel yet"))
+    return _registered[name]
+
+
+def register_kernel(op, device_types, func=None, /, *, lib=None):
+    """The operator's function for some kinds of device."""
+    return _find(op).register_kernel(device_types, func)
+
+
+def register_fake(op, func=None, /, *, lib=None, _stacklevel=1, allow_override=False):
+    """The function that gives the operator's shapes only."""
+    return _find(op).register_fake(func)
+
+
+impl_abstract = register_fake
+
+
+def register_autograd(op, backward, /, *, setup_context=None, lib=None):
+    """The operator's gradient."""
+    _find(op).register_autograd(backward, setup_context=setup_context)
+
+
+def register_autocast(op, device_type, cast_inputs, /, *, lib=None):
+    """Not needed: the operator's function sees what it is given."""
+
+
+def register_vmap(op, func=None, /, *, lib=None):
+    """Kept out of use: vmap runs the function sample by sample."""
+    return _find(op).register_vmap(func)
+
+
+def define(qualname, schema=None, *, lib=None, tags=()):
+    """Names an operator; its function comes with impl. Usable as a decorator."""
+    if callable(schema):
+        return custom_op(qualname, schema)
+    _find(qualname)
+    return lambda function: impl(qualname, "cpu", function)
+
+
+def impl(qualname, types="cpu", func=None, *, lib=None):
+    """The function of an operator that define named."""
+
+    def register(function):
+        op = _find(qualname)
+        op._function = function
+        return function
+
+    return register if func is None else register(func)
+
+
+def get_ctx():
+    """What register_fake's functions ask for sizes that depend on data."""
+    raise NotImplementedError("library.get_ctx: shapes that depend on data cannot be told ahead")
+
+
+def fallthrough_kernel():
+    """A kernel that leaves the work to the next one."""
+    raise NotImplementedError("library.fallthrough_kernel: operators have one kernel a device")
+
+
+opcheck = not_available("library.opcheck", "custom operators are plain Python functions here")
+
+
+class Library:
+    """A namespace of operators: define(schema), impl(name, function)."""
+
+    def __init__(self, ns, kind, dispatch_key=""):
+        self.ns, self.kind = ns, kind
+
+    def define(self, schema, alias_analysis="", *, tags=()):
+        """Names an operator by its schema; returns the name."""
+        name = schema.partition("(")[0].strip()
+        _find(f"{self.ns}::{name}")
+        return name
+
+    def impl(self, op_name, fn, dispatch_key="", *, with_keyset=False, allow_override=False):
+        """The function of an operator."""
+        name = str(op_name)
+        name = name if "::" in name else f"{self.ns}::{name}"
+        if "Meta" in dispatch_key:
+            _find(name).register_fake(fn)
+        else:
+            impl(name, func=fn)
+
+    def _destroy(self):
+        for name in [n for n in _registered if n.startswith(f"{self.ns}::")]:
+            del _registered[name]

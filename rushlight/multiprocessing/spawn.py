@@ -1,0 +1,176 @@
+"""spawn and start_processes: the same function in several processes, failing together."""
+
+import ctypes
+import multiprocessing.connection
+import os
+import signal
+import sys
+import time
+import traceback
+
+from rushlight.multiprocessing._contexts import get_context
+
+__all__ = [
+    "ProcessContext",
+    "ProcessException",
+    "ProcessExitedException",
+    "ProcessRaisedException",
+    "SpawnContext",
+    "spawn",
+    "start_processes",
+]
+
+_PR_SET_PDEATHSIG = 1
+
+
+class ProcessException(Exception):
+    """One of several processes failed."""
+
+    def __init__(self, msg, error_index, pid):
+        super().__init__(msg)
+        self.msg = msg
+        self.error_index = error_index
+        self.error_pid = pid
+
+    def __reduce__(self):
+        return type(self), (self.msg, self.error_index, self.error_pid)
+
+
+class ProcessRaisedException(ProcessException):
+    """It raised an exception; the text holds its traceback."""
+
+    def __init__(self, msg, error_index, error_pid):
+        super().__init__(msg, error_index, error_pid)
+
+
+class ProcessExitedException(ProcessException):
+    """It ended by a signal, or with an exit code other than 0."""
+
+    def __init__(self, msg, error_index, error_pid, exit_code, signal_name=None):
+        super().__init__(msg, error_index, error_pid)
+        self.exit_code = exit_code
+        self.signal_name = signal_name
+
+    def __reduce__(self):
+        return type(self), (
+            self.msg, self.error_index, self.error_pid, self.exit_code, self.signal_name,
+        )  # fmt: skip
+
+
+def _run(function, index, args, errors, parent):
+    # A parent that is killed cannot tell its children to stop; the kernel can.
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGINT)
+    if os.getppid() != parent:
+        sys.exit(1)
+    try:
+        function(index, *args)
+    except KeyboardInterrupt:
+        pass  # the parent stops everything
+    except Exception:
+        errors.send(traceback.format_exc())
+        sys.exit(1)
+
+
+class ProcessContext:
+    """Processes that were started together."""
+
+    def __init__(self, processes, errors):
+        self.processes = processes
+        self._errors = errors
+        self._running = {process.sentinel: i for i, process in enumerate(processes)}
+
+    def pids(self):
+        return [int(process.pid) for process in self.processes]
+
+    def join(self, timeout=None, grace_period=None):
+        """Waits until a process ends. True when all have ended well; when one fails, the others are
+        stopped (after grace_period seconds) and its error is raised."""
+        if not self._running:
+            return True
+        ready = multiprocessing.connection.wait(list(self._running), timeout=timeout)
+        failed = None
+        for sentinel in ready:
+            index = self._running.pop(sentinel)
+            process = self.processes[index]
+            process.join()
+            if process.exitcode != 0:
+                failed = index
+                break
+        if failed is None:
+            return not self._running
+        _stop([p for i, p in enumerate(self.processes) if i != failed], grace_period)
+        self._running.clear()
+        self._raise(failed)
+
+    def _raise(self, index):
+        process, errors = self.processes[index], self._errors[index]
+        text = None
+        try:
+            if errors.poll():
+                text = errors.recv()
+        except EOFError:
+            pass
+        if text is not None:
+            raise ProcessRaisedException(
+                f"\n\n-- Process {index} terminated with the following error:\n{text}",
+                index,
+                process.pid,
+            )
+        code = process.exitcode
+        if code < 0:
+            try:
+                name = signal.Signals(-code).name
+            except ValueError:
+                name = f"<Unknown signal {-code}>"
+            raise ProcessExitedException(
+                f"process {index} terminated with signal {name}", index, process.pid, code, name
+            )
+        raise ProcessExitedException(
+            f"process {index} terminated with exit code {code}", index, process.pid, code
+        )
+
+
+def _stop(processes, grace_period):
+    deadline = time.monotonic() + (grace_period or 0)
+    for process in processes:
+        process.join(max(0, deadline - time.monotonic()) if grace_period else 0)
+    for process in processes:
+        if process.is_alive():
+            process.terminate()
+    deadline = time.monotonic() + 5
+    for process in processes:
+        process.join(max(0, deadline - time.monotonic()))
+        if process.is_alive():
+            process.kill()
+        process.join()
+
+
+class SpawnContext(ProcessContext):
+    """PyTorch's older name."""
+
+
+def start_processes(fn, args=(), nprocs=1, join=True, daemon=False, start_method="spawn"):
+    """Calls ``fn(i, *args)`` in ``nprocs`` processes. With join, waits for all of them; otherwise
+    returns a ProcessContext."""
+    context = get_context(start_method)
+    processes, errors = [], []
+    for index in range(nprocs):
+        receiving, sending = context.Pipe(duplex=False)
+        process = context.Process(
+            target=_run, args=(fn, index, args, sending, os.getpid()), daemon=daemon
+        )
+        process.start()
+        sending.close()
+        processes.append(process)
+        errors.append(receiving)
+    started = ProcessContext(processes, errors)
+    if not join:
+        return started
+    while not started.join():
+        pass
+    return None
+
+
+def spawn(fn, args=(), nprocs=1, join=True, daemon=False, start_method="spawn"):
+    """Calls ``fn(i, *args)`` in ``nprocs`` fresh processes, and waits for them."""
+    return start_processes(fn, args, nprocs, join, daemon, start_method)

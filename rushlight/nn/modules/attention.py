@@ -1,0 +1,162 @@
+"""Attention of several heads."""
+
+from rushlight import _C
+from rushlight.nn import init
+from rushlight.nn.functional.attention import _as_float, _attention
+from rushlight.nn.modules.linear import NonDynamicallyQuantizableLinear
+from rushlight.nn.modules.module import Module
+from rushlight.nn.parameter import Parameter
+
+__all__ = ["MultiheadAttention"]
+
+
+class MultiheadAttention(Module):
+    """Queries look at keys, head by head, and take their values: (output, weights or None).
+
+    Inputs are (length, batch, features), (batch, length, features) with batch_first, or without
+    the batch dim. forward(need_weights=False) is the fast way: the weights are then never stored.
+    """
+
+    # Where PyTorch has it, and files that hold whole models look for it.
+    __module__ = "rushlight.nn.modules.activation"
+    __constants__ = ("batch_first",)
+
+    def __init__(
+        self,
+        embed_dim,
+        num_heads,
+        dropout=0.0,
+        bias=True,
+        add_bias_kv=False,
+        add_zero_attn=False,
+        kdim=None,
+        vdim=None,
+        batch_first=False,
+        device=None,
+        dtype=None,
+    ):
+        if embed_dim <= 0 or num_heads <= 0:
+            raise ValueError(
+                "MultiheadAttention: embed_dim and num_heads must be positive, got "
+                f"embed_dim={embed_dim} and num_heads={num_heads}"
+            )
+        super().__init__()
+        self.embed_dim = embed_dim
+        self.kdim = embed_dim if kdim is None else kdim
+        self.vdim = embed_dim if vdim is None else vdim
+        self._qkv_same_embed_dim = self.kdim == embed_dim and self.vdim == embed_dim
+        self.num_heads = num_heads
+        self.dropout = dropout
+        self.batch_first = batch_first
+        self.head_dim = embed_dim // num_heads
+        if self.head_dim * num_heads != embed_dim:
+            raise AssertionError(
+                f"MultiheadAttention: embed_dim {embed_dim} must be divisible by num_heads "
+                f"{num_heads}"
+            )
+
+        def fresh(*size):
+            return Parameter(_C.empty(size, device=device, dtype=dtype))
+
+        if self._qkv_same_embed_dim:
+            self.in_proj_weight = fresh(3 * embed_dim, embed_dim)
+            for name in ("q_proj_weight", "k_proj_weight", "v_proj_weight"):
+                self.register_parameter(name, None)
+        else:
+            self.q_proj_weight = fresh(embed_dim, embed_dim)
+            self.k_proj_weight = fresh(embed_dim, self.kdim)
+            self.v_proj_weight = fresh(embed_dim, self.vdim)
+            self.register_parameter("in_proj_weight", None)
+        if bias:
+            self.in_proj_bias = fresh(3 * embed_dim)
+        else:
+            self.register_parameter("in_proj_bias", None)
+        self.out_proj = NonDynamicallyQuantizableLinear(
+            embed_dim, embed_dim, bias=bias, device=device, dtype=dtype
+        )
+        if add_bias_kv:
+            self.bias_k, self.bias_v = fresh(1, 1, embed_dim), fresh(1, 1, embed_dim)
+        else:
+            self.bias_k = self.bias_v = None
+        self.add_zero_attn = add_zero_attn
+        self._reset_parameters()
+
+    def _reset_parameters(self):
+        if self._qkv_same_embed_dim:
+            init.xavier_uniform_(self.in_proj_weight)
+        else:
+            init.xavier_uniform_(self.q_proj_weight)
+            init.xavier_uniform_(self.k_proj_weight)
+            init.xavier_uniform_(self.v_proj_weight)
+        if self.in_proj_bias is not None:
+            init.constant_(self.in_proj_bias, 0.0)
+            init.constant_(self.out_proj.bias, 0.0)
+        if self.bias_k is not None:
+            init.xavier_normal_(self.bias_k)
+        if self.bias_v is not None:
+            init.xavier_normal_(self.bias_v)
+
+    def __setstate__(self, state):
+        # Saved by versions that knew one kind of weights only.
+        super().__setstate__({"_qkv_same_embed_dim": True} | state)
+
+    def forward(
+        self,
+        query,
+        key,
+        value,
+        key_padding_mask=None,
+        need_weights=True,
+        attn_mask=None,
+        average_attn_weights=True,
+        is_causal=False,
+    ):
+        separate = None
+        if not self._qkv_same_embed_dim:
+            separate = (self.q_proj_weight, self.k_proj_weight, self.v_proj_weight)
+        return _attention(
+            query,
+            key,
+            value,
+            self.embed_dim,
+            self.num_heads,
+            self.in_proj_weight,
+            self.in_proj_bias,
+            self.bias_k,
+            self.bias_v,
+            self.add_zero_attn,
+            self.dropout if self.training else 0.0,
+            self.out_proj.weight,
+            self.out_proj.bias,
+            key_padding_mask,
+            need_weights,
+            attn_mask,
+            separate,
+            None,
+            None,
+            average_attn_weights,
+            is_causal,
+            self.batch_first,
+        )
+
+    def merge_masks(self, attn_mask, key_padding_mask, query):
+        """Both masks as one (batch, heads, queries, keys), and its kind: 0, 1 (padding) or 2.
+
+        Kept for programs that call it; forward does not need it.
+        """
+        mask, kind = None, None
+        if key_padding_mask is not None:
+            mask, kind = key_padding_mask, 1
+        if attn_mask is not None:
+            batch, length = query.shape[:2]
+            kind = 2
+            if attn_mask.dim() == 3:
+                mask = attn_mask.view(batch, -1, length, length)
+            else:
+                mask = attn_mask.view(1, 1, length, length).expand(batch, self.num_heads, -1, -1)
+            if key_padding_mask is not None:
+                padding = key_padding_mask.view(batch, 1, 1, length).expand(
+                    -1, self.num_heads, -1, -1
+                )
+                mask = _as_float(mask, query.dtype) + _as_float(padding, query.dtype)
+        return mask, kind

@@ -1,0 +1,467 @@
+"""Recurrent layers and cells. The steps run in C++, one call for all layers."""
+
+import math
+import numbers
+import warnings
+
+from rushlight import _C
+from rushlight.nn import init
+from rushlight.nn.modules.module import Module
+from rushlight.nn.parameter import Parameter
+from rushlight.nn.utils.rnn import PackedSequence
+
+__all__ = ["GRU", "LSTM", "RNN", "GRUCell", "LSTMCell", "RNNBase", "RNNCell", "RNNCellBase"]
+
+_GATES = {"LSTM": 4, "GRU": 3, "RNN_TANH": 1, "RNN_RELU": 1}
+
+
+def apply_permutation(tensor, permutation, dim=1):
+    """The tensor with its elements along dim in another order."""
+    return tensor.index_select(dim, permutation)
+
+
+def _check_size(label, value):
+    if not isinstance(value, int):
+        raise TypeError(f"{label} must be an int, got {type(value).__name__}")
+    if value <= 0:
+        raise ValueError(f"{label} must be greater than zero, got {value}")
+
+
+class RNNBase(Module):
+    """What recurrent layers share: parameters by layer and direction, checks, states."""
+
+    __constants__ = """mode input_size hidden_size num_layers bias batch_first dropout bidirectional
+proj_size""".split()
+    __jit_unused_properties__ = ("all_weights",)
+
+    def __init__(
+        self,
+        mode,
+        input_size,
+        hidden_size,
+        num_layers=1,
+        bias=True,
+        batch_first=False,
+        dropout=0.0,
+        bidirectional=False,
+        proj_size=0,
+        device=None,
+        dtype=None,
+    ):
+        super().__init__()
+        if mode not in _GATES:
+            raise ValueError(f"mode must be one of {', '.join(_GATES)}, got {mode!r}")
+        is_number = isinstance(dropout, numbers.Number) and not isinstance(dropout, bool)
+        if not is_number or not 0 <= dropout <= 1:
+            raise ValueError(f"dropout must be a probability between 0 and 1, got {dropout!r}")
+        if dropout > 0 and num_layers == 1:
+            warnings.warn(
+                "dropout acts between layers: with num_layers=1 there is none, so "
+                f"dropout={dropout} does nothing",
+                stacklevel=2,
+            )
+        _check_size("input_size", input_size)
+        _check_size("hidden_size", hidden_size)
+        _check_size("num_layers", num_layers)
+        if proj_size < 0:
+            raise ValueError(f"proj_size must be 0 (no projection) or positive, got {proj_size}")
+        if proj_size >= hidden_size:
+            raise ValueError(
+                f"proj_size must be smaller than hidden_size, got {proj_size} and {hidden_size}"
+            )
+        self.mode = mode
+        self.input_size = input_size
+        self.hidden_size = hidden_size
+        self.num_layers = num_layers
+        self.bias = bias
+        self.batch_first = batch_first
+        self.dropout = float(dropout)
+        self.bidirectional = bidirectional
+        self.proj_size = proj_size
+        self._make_parameters({"device": device, "dtype": dtype})
+        self.reset_parameters()
+
+    def _make_parameters(self, options):
+        outputs = self.proj_size or self.hidden_size
+        directions = 2 if self.bidirectional else 1
+        sums = _GATES[self.mode] * self.hidden_size
+        self._all_weights = []
+        for layer in range(self.num_layers):
+            inputs = self.input_size if layer == 0 else outputs * directions
+            shapes = {"weight_ih": (sums, inputs), "weight_hh": (sums, outputs)}
+            if self.bias:
+                shapes.update(bias_ih=(sums,), bias_hh=(sums,))
+            if self.proj_size:
+                shapes["weight_hr"] = (outputs, self.hidden_size)
+            for direction in ("", "_reverse")[:directions]:
+                names = []
+                for kind, shape in shapes.items():
+                    names.append(f"{kind}_l{layer}{direction}")
+                    self.register_parameter(names[-1], Parameter(_C.empty(shape, **options)))
+                self._all_weights.append(names)
+        self._flat_weights_names = [name for names in self._all_weights for name in names]
+
+    def reset_parameters(self):
+        """Uniform numbers within 1/sqrt(hidden_size), biases too."""
+        bound = 1.0 / math.sqrt(self.hidden_size)
+        for weight in self.parameters():
+            init.uniform_(weight, -bound, bound)
+
+    @property
+    def _flat_weights(self):
+        """All parameters in the order in which they are called for."""
+        own = self._parameters
+        try:
+            return [own[name] for name in self._flat_weights_names]
+        except KeyError:  # parametrized, or replaced by hand
+            return [getattr(self, name) for name in self._flat_weights_names]
+
+    @_flat_weights.setter
+    def _flat_weights(self, weights):
+        for name, weight in zip(self._flat_weights_names, weights, strict=True):
+            if weight is not getattr(self, name):
+                setattr(self, name, weight)
+
+    @property
+    def all_weights(self):
+        """The parameters, one list for each layer and direction."""
+        return [[getattr(self, name) for name in names] for names in self._all_weights]
+
+    def flatten_parameters(self):
+        """Does nothing: weights are used from where they lie."""
+
+    def check_input(self, input, batch_sizes):
+        """Raises when the input does not suit the layer."""
+        weight = self._flat_weights[0]
+        if weight.dtype != input.dtype and not _C.is_autocast_enabled(input.device.type):
+            raise _C.ArgumentError(
+                f"{type(self).__name__}: the input is {input.dtype}, the weights are "
+                f"{weight.dtype}: convert one of them with .to(dtype)"
+            )
+        wanted = 2 if batch_sizes is not None else 3
+        if input.dim() != wanted:
+            raise _C.ShapeError(
+                f"{type(self).__name__}: the input must have {wanted} dimensions, got shape "
+                f"{list(input.shape)}"
+            )
+        if input.shape[-1] != self.input_size:
+            raise _C.ShapeError(
+                f"{type(self).__name__}: the last dim of the input must be "
+                f"input_size={self.input_size}, got shape {list(input.shape)}"
+            )
+
+    def _batch_size(self, input, batch_sizes):
+        if batch_sizes is not None:
+            return int(batch_sizes[0])
+        return input.shape[0 if self.batch_first else 1]
+
+    def _state_size(self, input, batch_sizes, size):
+        directions = 2 if self.bidirectional else 1
+        return (self.num_layers * directions, self._batch_size(input, batch_sizes), size)
+
+    def get_expected_hidden_size(self, input, batch_sizes):
+        """The shape of h, states of all layers and directions."""
+        return self._state_size(input, batch_sizes, self.proj_size or self.hidden_size)
+
+    def check_hidden_size(
+        self, hx, expected_hidden_size, msg="the initial state must have shape {}, got {}"
+    ):
+        """Raises when a state has another shape."""
+        if tuple(hx.shape) != tuple(expected_hidden_size):
+            text = msg.format(list(expected_hidden_size), list(hx.shape))
+            raise _C.ShapeError(f"{type(self).__name__}: {text}")
+
+    def check_forward_args(self, input, hidden, batch_sizes):
+        """Raises when input or state do not suit the layer."""
+        self.check_input(input, batch_sizes)
+        self.check_hidden_size(hidden, self.get_expected_hidden_size(input, batch_sizes))
+
+    def permute_hidden(self, hx, permutation):
+        """The state with its sequences in another order."""
+        return hx if permutation is None else apply_permutation(hx, permutation)
+
+    def _unpack(self, input):
+        """The tensor to work on, and batch_sizes, orders and whether it lacks a batch dim."""
+        if isinstance(input, PackedSequence):
+            return *input, False
+        if input.dim() not in (2, 3):
+            raise _C.ShapeError(
+                f"{type(self).__name__}: the input must have 3 dimensions, or 2 without a batch, "
+                f"got shape {list(input.shape)}"
+            )
+        single = input.dim() == 2
+        if single:
+            input = input.unsqueeze(0 if self.batch_first else 1)
+        return input, None, None, None, single
+
+    def _check_state_dims(self, states, single):
+        dims = [s.dim() for s in states]
+        wanted = 2 if single else 3
+        if any(d != wanted for d in dims):
+            kind = "an input without a batch dim" if single else "a batch"
+            raise _C.ShapeError(
+                f"{type(self).__name__}: for {kind} the initial state must have {wanted} "
+                f"dimensions, got {dims[0] if len(dims) == 1 else dims}"
+            )
+
+    def _call(self, function, input, batch_sizes, hx):
+        options = (self._flat_weights, self.bias, self.num_layers, self.dropout, self.training,
+                   self.bidirectional)  # fmt: skip
+        if batch_sizes is None:
+            return function(input, hx, *options, self.batch_first)
+        return function(input, batch_sizes, hx, *options)
+
+    def _pack(self, output, packed, single):
+        if packed[1] is not None:
+            return PackedSequence(output, *packed[1:4])
+        return output.squeeze(0 if self.batch_first else 1) if single else output
+
+    def _forward_one_state(self, function, input, hx):
+        packed = *_, single = self._unpack(input)
+        input, batch_sizes, order, back, _ = packed
+        self.check_input(input, batch_sizes)
+        if hx is not None:
+            if batch_sizes is None:
+                self._check_state_dims([hx], single)
+                hx = hx.unsqueeze(1) if single else hx
+            hx = self.permute_hidden(hx, order)
+            self.check_hidden_size(hx, self.get_expected_hidden_size(input, batch_sizes))
+        output, h = self._call(function, input, batch_sizes, hx)
+        if single:
+            h = h.squeeze(1)
+        return self._pack(output, packed, single), self.permute_hidden(h, back)
+
+    def extra_repr(self):
+        parts = [f"{self.input_size}, {self.hidden_size}"]
+        defaults = {"proj_size": 0, "num_layers": 1, "bias": True, "batch_first": False,
+                    "dropout": 0, "bidirectional": False}  # fmt: skip
+        for name, default in defaults.items():
+            value = getattr(self, name)
+            if value != default:
+                parts.append(f"{name}={value}")
+        return ", ".join(parts)
+
+    def __setstate__(self, state):
+        super().__setstate__(state)
+        self.__dict__.setdefault("proj_size", 0)
+        # What PyTorch stores beside the parameters is derived from their names here.
+        for derived in ("_flat_weights", "_flat_weight_refs"):
+            self.__dict__.pop(derived, None)
+        if "_flat_weights_names" not in self.__dict__:
+            self._flat_weights_names = [name for names in self._all_weights for name in names]
+
+
+class RNN(RNNBase):
+    """h' = tanh(W_ih x + b_ih + W_hh h + b_hh) at every step, or relu in place of tanh.
+
+    Returns the outputs of the last layer at all steps, and the last h of every layer.
+    """
+
+    def __init__(self, *args, **kwargs):
+        if "proj_size" in kwargs:
+            raise ValueError("proj_size is for LSTM only, not for RNN")
+        if len(args) > 3:
+            nonlinearity, args = args[3], (*args[:3], *args[4:])
+        else:
+            nonlinearity = kwargs.pop("nonlinearity", "tanh")
+        if nonlinearity not in ("tanh", "relu"):
+            raise ValueError(f"nonlinearity must be 'tanh' or 'relu', got {nonlinearity!r}")
+        self.nonlinearity = nonlinearity
+        super().__init__(f"RNN_{nonlinearity.upper()}", *args, **kwargs)
+
+    def forward(self, input, hx=None):
+        function = _C.rnn_tanh if self.mode == "RNN_TANH" else _C.rnn_relu
+        return self._forward_one_state(function, input, hx)
+
+
+class GRU(RNNBase):
+    """Gated recurrent units: r = sigmoid(...), z = sigmoid(...), n = tanh(W_in x + b_in +
+    r * (W_hn h + b_hn)), h' = (1 - z) * n + z * h.
+
+    Returns the outputs of the last layer at all steps, and the last h of every layer.
+    """
+
+    def __init__(self, *args, **kwargs):
+        if "proj_size" in kwargs:
+            raise ValueError("proj_size is for LSTM only, not for GRU")
+        super().__init__("GRU", *args, **kwargs)
+
+    def forward(self, input, hx=None):
+        return self._forward_one_state(_C.gru, input, hx)
+
+
+class LSTM(RNNBase):
+    """Long short-term memory: c' = f * c + i * g, h' = o * tanh(c'), gates i, f, g, o.
+
+    proj_size: h' is projected to this size. Returns the outputs of the last layer at all steps,
+    and (h, c), the last states of every layer.
+    """
+
+    def __init__(self, *args, **kwargs):
+        super().__init__("LSTM", *args, **kwargs)
+
+    def get_expected_cell_size(self, input, batch_sizes):
+        """The shape of c, states of all layers and directions."""
+        return self._state_size(input, batch_sizes, self.hidden_size)
+
+    def check_forward_args(self, input, hidden, batch_sizes):
+        """Raises when input or states do not suit the layer."""
+        self.check_input(input, batch_sizes)
+        self._check_states(input, hidden, batch_sizes)
+
+    def _check_states(self, input, hidden, batch_sizes):
+        self.check_hidden_size(hidden[0], self.get_expected_hidden_size(input, batch_sizes),
+                               "the initial h must have shape {}, got {}")  # fmt: skip
+        self.check_hidden_size(hidden[1], self.get_expected_cell_size(input, batch_sizes),
+                               "the initial c must have shape {}, got {}")  # fmt: skip
+
+    def permute_hidden(self, hx, permutation):
+        """The states with their sequences in another order."""
+        if permutation is None:
+            return hx
+        return apply_permutation(hx[0], permutation), apply_permutation(hx[1], permutation)
+
+    def forward(self, input, hx=None):
+        packed = *_, single = self._unpack(input)
+        input, batch_sizes, order, back, _ = packed
+        self.check_input(input, batch_sizes)
+        if hx is None:
+            hx = ()
+        else:
+            if len(hx) != 2 or isinstance(hx, _C.Tensor):
+                raise _C.RangeError(
+                    "LSTM: the initial state must be a pair of tensors, (h, c), got "
+                    + (f"a tensor of shape {list(hx.shape)}" if isinstance(hx, _C.Tensor)
+                       else f"{len(hx)} of them")
+                )  # fmt: skip
+            if batch_sizes is None:
+                self._check_state_dims(hx, single)
+                hx = tuple(s.unsqueeze(1) for s in hx) if single else hx
+            hx = self.permute_hidden(hx, order)
+            self._check_states(input, hx, batch_sizes)
+        output, h, c = self._call(_C.lstm, input, batch_sizes, tuple(hx))
+        if single:
+            h, c = h.squeeze(1), c.squeeze(1)
+        return self._pack(output, packed, single), self.permute_hidden((h, c), back)
+
+
+class RNNCellBase(Module):
+    """What cells, single steps of recurrent layers, share."""
+
+    __constants__ = ("input_size", "hidden_size", "bias")
+
+    def __init__(self, input_size, hidden_size, bias, num_chunks, device=None, dtype=None):
+        super().__init__()
+        self.input_size = input_size
+        self.hidden_size = hidden_size
+        self.bias = bias
+        options = {"device": device, "dtype": dtype}
+        sums = num_chunks * hidden_size
+        self.weight_ih = Parameter(_C.empty((sums, input_size), **options))
+        self.weight_hh = Parameter(_C.empty((sums, hidden_size), **options))
+        if bias:
+            self.bias_ih = Parameter(_C.empty(sums, **options))
+            self.bias_hh = Parameter(_C.empty(sums, **options))
+        else:
+            self.register_parameter("bias_ih", None)
+            self.register_parameter("bias_hh", None)
+        self.reset_parameters()
+
+    def reset_parameters(self):
+        """Uniform numbers within 1/sqrt(hidden_size), biases too."""
+        bound = 1.0 / math.sqrt(self.hidden_size) if self.hidden_size > 0 else 0
+        for weight in self.parameters():
+            init.uniform_(weight, -bound, bound)
+
+    def extra_repr(self):
+        text = f"{self.input_size}, {self.hidden_size}"
+        if self.bias is not True:
+            text += f", bias={self.bias}"
+        if getattr(self, "nonlinearity", "tanh") != "tanh":
+            text += f", nonlinearity={self.nonlinearity}"
+        return text
+
+    def _check(self, input, states):
+        name = type(self).__name__
+        if input.dim() not in (1, 2):
+            raise _C.ShapeError(
+                f"{name}: the input must have 2 dimensions, or 1 without a batch, got shape "
+                f"{list(input.shape)}"
+            )
+        if input.shape[-1] != self.input_size:
+            raise _C.ShapeError(
+                f"{name}: the last dim of the input must be input_size={self.input_size}, got "
+                f"shape {list(input.shape)}"
+            )
+        wanted = (*input.shape[:-1], self.hidden_size)
+        for state in states:
+            if tuple(state.shape) != wanted:
+                raise _C.ShapeError(
+                    f"{name}: for an input of shape {list(input.shape)} the state must have shape "
+                    f"{list(wanted)}, got {list(state.shape)}"
+                )
+
+    def _forward_one_state(self, function, input, hx):
+        self._check(input, () if hx is None else (hx,))
+        single = input.dim() == 1
+        if single:
+            input = input.unsqueeze(0)
+        if hx is None:
+            hx = input.new_zeros((input.shape[0], self.hidden_size))
+        elif single:
+            hx = hx.unsqueeze(0)
+        h = function(input, hx, self.weight_ih, self.weight_hh, self.bias_ih, self.bias_hh)
+        return h.squeeze(0) if single else h
+
+
+class RNNCell(RNNCellBase):
+    """One step of RNN: h' = tanh(W_ih x + b_ih + W_hh h + b_hh), or relu."""
+
+    __constants__ = ("input_size", "hidden_size", "bias", "nonlinearity")
+
+    def __init__(
+        self, input_size, hidden_size, bias=True, nonlinearity="tanh", device=None, dtype=None
+    ):
+        super().__init__(input_size, hidden_size, bias, 1, device, dtype)
+        self.nonlinearity = nonlinearity
+
+    def forward(self, input, hx=None):
+        if self.nonlinearity not in ("tanh", "relu"):
+            raise RuntimeError(
+                f"RNNCell: nonlinearity must be 'tanh' or 'relu', got {self.nonlinearity!r}"
+            )
+        function = _C.rnn_tanh_cell if self.nonlinearity == "tanh" else _C.rnn_relu_cell
+        return self._forward_one_state(function, input, hx)
+
+
+class LSTMCell(RNNCellBase):
+    """One step of LSTM; returns (h, c)."""
+
+    def __init__(self, input_size, hidden_size, bias=True, device=None, dtype=None):
+        super().__init__(input_size, hidden_size, bias, 4, device, dtype)
+
+    def forward(self, input, hx=None):
+        if hx is not None and (isinstance(hx, _C.Tensor) or len(hx) != 2):
+            raise _C.ArgumentTypeError("LSTMCell: the state must be a pair of tensors, (h, c), "
+                                       f"got {type(hx).__name__}")  # fmt: skip
+        self._check(input, hx or ())
+        single = input.dim() == 1
+        if single:
+            input = input.unsqueeze(0)
+        if hx is None:
+            zeros = input.new_zeros((input.shape[0], self.hidden_size))
+            hx = (zeros, zeros)
+        elif single:
+            hx = (hx[0].unsqueeze(0), hx[1].unsqueeze(0))
+        h, c = _C.lstm_cell(input, hx, self.weight_ih, self.weight_hh, self.bias_ih, self.bias_hh)
+        return (h.squeeze(0), c.squeeze(0)) if single else (h, c)
+
+
+class GRUCell(RNNCellBase):
+    """One step of GRU."""
+
+    def __init__(self, input_size, hidden_size, bias=True, device=None, dtype=None):
+        super().__init__(input_size, hidden_size, bias, 3, device, dtype)
+
+    def forward(self, input, hx=None):
+        return self._forward_one_state(_C.gru_cell, input, hx)

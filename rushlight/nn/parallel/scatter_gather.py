@@ -1,0 +1,62 @@
+"""Cutting batches for devices, and putting results together."""
+
+from rushlight import _C
+
+__all__ = ["gather", "scatter", "scatter_kwargs"]
+
+
+def _over(x, f):
+    """f over the tensors in tuples, lists and dicts; gives one result a device."""
+    if isinstance(x, _C.Tensor):
+        return f(x)
+    if isinstance(x, tuple) and hasattr(x, "_fields"):
+        return [type(x)(*items) for items in zip(*(_over(v, f) for v in x), strict=True)]
+    if isinstance(x, tuple | list) and x:
+        return [type(x)(items) for items in zip(*(_over(v, f) for v in x), strict=True)]
+    if isinstance(x, dict) and x:
+        parts = zip(*(_over(v, f) for v in x.values()), strict=True)
+        return [type(x)(zip(x, items, strict=True)) for items in parts]
+    return None
+
+
+def scatter(inputs, target_gpus, dim=0):
+    """The inputs cut along dim, one piece a device; what is no tensor goes to all."""
+    count = len(target_gpus)
+
+    def cut(t):
+        return [p.to(d) for p, d in zip(t.chunk(count, dim), _devices(target_gpus), strict=False)]
+
+    def pieces(x):
+        found = _over(x, cut)
+        return [x] * count if found is None else found
+
+    return pieces(inputs)
+
+
+def _devices(gpus):
+    return [_C.device("cuda", g) if isinstance(g, int) else _C.device(g) for g in gpus]
+
+
+def scatter_kwargs(inputs, kwargs, target_gpus, dim=0):
+    """scatter for positional and named arguments."""
+    cut = scatter(inputs, target_gpus, dim) if inputs else []
+    named = scatter(kwargs, target_gpus, dim) if kwargs else []
+    count = max(len(cut), len(named))
+    cut += [()] * (count - len(cut))
+    named += [{}] * (count - len(named))
+    return tuple(cut), tuple(named)
+
+
+def gather(outputs, target_device, dim=0):
+    """The outputs of several devices as one, along dim."""
+    first = outputs[0]
+    if isinstance(first, _C.Tensor):
+        place = _devices([target_device])[0]
+        parts = [(t.unsqueeze(0) if t.ndim == 0 else t).to(place) for t in outputs]
+        return _C.cat(parts, dim)
+    if first is None:
+        return None
+    if isinstance(first, dict):
+        return type(first)((k, gather([o[k] for o in outputs], target_device, dim)) for k in first)
+    items = [gather(list(part), target_device, dim) for part in zip(*outputs, strict=True)]
+    return type(first)(*items) if hasattr(first, "_fields") else type(first)(items)

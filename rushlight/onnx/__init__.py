@@ -1,0 +1,51 @@
+"""torch.onnx's names. Models cannot be exported to ONNX; asking whether one is being exported
+works."""
+
+import enum
+
+from rushlight._missing import absent
+
+__all__ = ["OperatorExportTypes", "TrainingMode", "is_in_onnx_export"]
+
+
+class TrainingMode(enum.IntEnum):
+    """In which mode PyTorch exports a model."""
+
+    EVAL = 0
+    PRESERVE = 1
+    TRAINING = 2
+
+
+class OperatorExportTypes(enum.IntEnum):
+    """How PyTorch writes operators that ONNX lacks."""
+
+    ONNX = 0
+    ONNX_ATEN = 1
+    ONNX_ATEN_FALLBACK = 2
+    ONNX_FALLTHROUGH = 3
+
+
+def is_in_onnx_export():
+    """Whether a model is being exported: never."""
+    return False
+
+
+def is_onnxrt_backend_supported():
+    """Whether ONNX Runtime can be a backend of compile: no."""
+    return False
+
+
+def register_custom_op_symbolic(symbolic_name, symbolic_fn, opset_version):
+    """Does nothing: no model is ever exported, so no symbol is asked for."""
+
+
+def unregister_custom_op_symbolic(symbolic_name, opset_version):
+    """Does nothing."""
+
+
+absent(
+    globals(),
+    "models cannot be exported to ONNX",
+    classes="ExportOptions ONNXProgram ONNXRuntimeOptions",
+    functions="dynamo_export export select_model_mode_for_export",
+)

@@ -1,0 +1,55 @@
+"""Operators by namespace, as `torch.ops.mylib.myop`: those registered with rushlight.library, and
+under `aten` those of the package."""
+
+import sys
+from types import ModuleType
+
+from rushlight._missing import COMPATIBILITY_PAGE
+
+
+class _Namespace:
+    """The operators of one library."""
+
+    def __init__(self, name):
+        self._name = name
+
+    def __getattr__(self, name):
+        if name.startswith("__"):
+            raise AttributeError(name)
+        from rushlight import library
+
+        found = library._registered.get(f"{self._name}::{name}")
+        if found is None and self._name == "aten":
+            found = _of_the_package(name)
+        if found is None:
+            raise AttributeError(
+                f"ops.{self._name}.{name}: no such operator; it may belong to a C++ extension, "
+                f"which Rushlight cannot load. {COMPATIBILITY_PAGE} lists what is there"
+            )
+        return found
+
+
+def _of_the_package(name):
+    import rushlight
+    from rushlight.nn import functional
+
+    return vars(rushlight).get(name) or vars(functional).get(name)
+
+
+class _Ops(ModuleType):
+    def __getattr__(self, name):
+        if name.startswith("__"):
+            raise AttributeError(name)
+        namespace = _Namespace(name)
+        setattr(self, name, namespace)
+        return namespace
+
+    def load_library(self, path):
+        """Loads operators from a shared library."""
+        raise NotImplementedError(
+            f"ops.load_library: {path} is written against PyTorch's C++ interface, which Rushlight "
+            "does not have"
+        )
+
+
+sys.modules[__name__].__class__ = _Ops

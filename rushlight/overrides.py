@@ -1,0 +1,114 @@
+"""Tools for classes with __torch_function__."""
+
+from rushlight import _C
+from rushlight._C import Tensor
+from rushlight._missing import not_available, unavailable_class
+
+__all__ = [
+    "handle_torch_function",
+    "has_torch_function",
+    "is_tensor_like",
+    "is_tensor_method_or_property",
+]
+
+
+def has_torch_function(relevant_args):
+    """Whether one of the arguments has a __torch_function__ of its own."""
+    return any(_overrides(type(arg)) for arg in relevant_args)
+
+
+def has_torch_function_unary(arg):
+    """has_torch_function for one argument."""
+    return _overrides(type(arg))
+
+
+def has_torch_function_variadic(*args):
+    """has_torch_function with the arguments spelled out."""
+    return has_torch_function(args)
+
+
+def _overrides(cls):
+    found = getattr(cls, "__torch_function__", None)
+    if found is None or cls is Tensor:
+        return False
+    default = getattr(Tensor, "__torch_function__", None)
+    disabled = getattr(_C, "_disabled_torch_function_impl", None)
+    own = getattr(found, "__func__", found)
+    return own is not getattr(default, "__func__", default) and own is not disabled
+
+
+def handle_torch_function(public_api, relevant_args, *args, **kwargs):
+    """Calls the __torch_function__ of the arguments, the most derived class first."""
+    found = []
+    for arg in relevant_args:
+        cls = type(arg)
+        if not _overrides(cls) or cls in (type(o) for o in found):
+            continue
+        at = next((i for i, o in enumerate(found) if issubclass(cls, type(o))), len(found))
+        found.insert(at, arg)
+    types = tuple(type(o) for o in found)
+    for arg in found:
+        result = arg.__torch_function__(public_api, types, args, kwargs)
+        if result is not NotImplemented:
+            return result
+    raise TypeError(
+        f"no implementation of {getattr(public_api, '__name__', public_api)} in the "
+        f"__torch_function__ of {[cls.__name__ for cls in types]}"
+    )
+
+
+def is_tensor_like(inp):
+    """A tensor, or something that stands in for one."""
+    return type(inp) is Tensor or hasattr(inp, "__torch_function__")
+
+
+def is_tensor_method_or_property(func):
+    """Whether a function is a method of Tensor or the getter of one of its attributes."""
+    name = getattr(func, "__name__", "")
+    return name == "__get__" or getattr(Tensor, name, None) is func
+
+
+def get_default_nowrap_functions():
+    """Functions whose results keep their type; none here."""
+    return set()
+
+
+def wrap_torch_function(dispatcher):
+    """Makes a Python function ask the __torch_function__ of the arguments dispatcher returns."""
+    import functools
+
+    def decorate(func):
+        @functools.wraps(func)
+        def wrapped(*args, **kwargs):
+            relevant = dispatcher(*args, **kwargs)
+            if has_torch_function(relevant):
+                return handle_torch_function(wrapped, relevant, *args, **kwargs)
+            return func(*args, **kwargs)
+
+        return wrapped
+
+    return decorate
+
+
+def resolve_name(f):
+    """The dotted name of a function."""
+    module = getattr(f, "__module__", None)
+    name = getattr(f, "__qualname__", getattr(f, "__name__", str(f)))
+    return f"{module}.{name}" if module else name
+
+
+_WHY = "calls are not intercepted by modes; give a Tensor subclass a __torch_function__ instead"
+TorchFunctionMode = unavailable_class("TorchFunctionMode", __name__, _WHY)
+BaseTorchFunctionMode = unavailable_class("BaseTorchFunctionMode", __name__, _WHY)
+get_overridable_functions = not_available("overrides.get_overridable_functions", _WHY)
+get_testing_overrides = not_available("overrides.get_testing_overrides", _WHY)
+
+
+class DisableTorchFunctionSubclass:
+    """A with block in which subclasses of Tensor count as plain tensors."""
+
+    def __enter__(self):
+        _C._enter_torch_function_off()
+
+    def __exit__(self, *error):
+        _C._leave_torch_function_off()

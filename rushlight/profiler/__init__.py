@@ -1,0 +1,35 @@
+"""torch.profiler's names. Times of operators are not recorded yet: profile keeps the time of the
+block and of record_function's labels, which is what it reports."""
+
+from rushlight._missing import names_missing_from, not_available
+from rushlight.profiler._schedule import ProfilerAction, ProfilerActivity, schedule
+from rushlight.profiler.profiler import profile, record_function, tensorboard_trace_handler
+
+__all__ = [
+    "ExecutionTraceObserver",
+    "ProfilerAction",
+    "ProfilerActivity",
+    "kineto_available",
+    "profile",
+    "record_function",
+    "schedule",
+    "supported_activities",
+    "tensorboard_trace_handler",
+]
+
+
+def kineto_available():
+    """Whether PyTorch's tracing library is there: no."""
+    return False
+
+
+def supported_activities():
+    """What can be recorded."""
+    return {ProfilerActivity.CPU}
+
+
+ExecutionTraceObserver = not_available(
+    "profiler.ExecutionTraceObserver", "operators are not recorded yet"
+)
+
+__getattr__ = names_missing_from(__name__)

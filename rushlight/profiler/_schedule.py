@@ -1,0 +1,51 @@
+"""When to record: by step."""
+
+import enum
+
+__all__ = ["ProfilerAction", "ProfilerActivity", "schedule"]
+
+
+class ProfilerActivity(enum.Enum):
+    """Kinds of events."""
+
+    CPU = 0
+    XPU = 1
+    MTIA = 2
+    CUDA = 3
+    HPU = 4
+    PrivateUse1 = 5
+
+
+class ProfilerAction(enum.Enum):
+    """What a profiler does during a step."""
+
+    NONE = 0
+    WARMUP = 1
+    RECORD = 2
+    RECORD_AND_SAVE = 3
+
+
+def schedule(*, wait, warmup, active, repeat=0, skip_first=0, skip_first_wait=0):
+    """The action of each step: skip_first, then cycles of wait, warmup and active steps."""
+
+    def action(step):
+        if step < skip_first:
+            return ProfilerAction.NONE
+        step -= skip_first
+        pause = wait
+        length = wait + warmup + active
+        if skip_first_wait and step < warmup + active:
+            pause, length = 0, warmup + active
+        elif skip_first_wait:
+            step += wait
+        if repeat > 0 and step // length >= repeat:
+            return ProfilerAction.NONE
+        at = step % length
+        if at < pause:
+            return ProfilerAction.NONE
+        if at < pause + warmup:
+            return ProfilerAction.WARMUP
+        last = at == length - 1
+        return ProfilerAction.RECORD_AND_SAVE if last else ProfilerAction.RECORD
+
+    return action

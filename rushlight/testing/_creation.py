@@ -1,0 +1,40 @@
+"""Random tensors for tests."""
+
+from rushlight import _C
+
+
+def make_tensor(
+    *shape,
+    dtype,
+    device="cpu",
+    low=None,
+    high=None,
+    requires_grad=False,
+    noncontiguous=False,
+    exclude_zero=False,
+    memory_format=None,
+):
+    """Uniform numbers from [low, high): by default (-9, 9), for uint8 (0, 10), or bools."""
+    shape = tuple(shape[0]) if len(shape) == 1 and not isinstance(shape[0], int) else shape
+    low_default, high_default = (
+        (0, 2) if dtype == _C.bool else (0, 10) if dtype == _C.uint8 else (-9, 10)
+    )
+    if dtype.is_floating_point or dtype.is_complex:
+        low_default, high_default = -9, 9
+    low = low_default if low is None else low
+    high = high_default if high is None else high
+    if dtype.is_complex:
+        half = {_C.complex64: _C.float32, _C.complex128: _C.float64}[dtype]
+        parts = _C.empty(*shape, 2, dtype=half, device=device).uniform_(low, high)
+        out = _C.view_as_complex(parts)
+    elif dtype.is_floating_point:
+        out = _C.empty(*shape, dtype=dtype, device=device).uniform_(low, high)
+    else:
+        out = _C.randint(int(low), int(high), shape, device=device).to(dtype)
+    if exclude_zero:
+        out = _C.where(out == 0, _C.ones_like(out), out)
+    if noncontiguous and out.numel() > 1:
+        out = out.repeat_interleave(2, -1)[..., ::2]
+    if memory_format is not None:
+        out = out.clone(memory_format=memory_format)
+    return out.requires_grad_(requires_grad)

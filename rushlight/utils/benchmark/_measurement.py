@@ -1,0 +1,120 @@
+"""What a Timer measured."""
+
+import dataclasses
+import statistics
+
+__all__ = ["Measurement", "TaskSpec", "select_unit"]
+
+_UNITS = [(1.0, "s"), (1e-3, "ms"), (1e-6, "us"), (1e-9, "ns")]
+
+
+def select_unit(t):
+    """The unit in which a time in seconds reads best, and its size."""
+    for size, name in _UNITS:
+        if t >= size:
+            return name, size
+    return "ns", 1e-9
+
+
+@dataclasses.dataclass(frozen=True)
+class TaskSpec:
+    """What was measured."""
+
+    stmt: str
+    setup: str = ""
+    global_setup: str = ""
+    label: str | None = None
+    sub_label: str | None = None
+    description: str | None = None
+    env: str | None = None
+    num_threads: int = 1
+
+    @property
+    def title(self):
+        if self.label is not None:
+            return self.label + (f": {self.sub_label}" if self.sub_label else "")
+        return self.stmt if "\n" not in self.stmt else "[...]"
+
+
+@dataclasses.dataclass
+class Measurement:
+    """Times of blocks of runs; the median run is the time to report."""
+
+    number_per_run: int
+    raw_times: list
+    task_spec: TaskSpec
+    metadata: dict | None = None
+
+    @property
+    def times(self):
+        """The time of one run, block by block."""
+        return [t / self.number_per_run for t in self.raw_times]
+
+    @property
+    def median(self):
+        return statistics.median(self.times)
+
+    @property
+    def mean(self):
+        return statistics.fmean(self.times)
+
+    @property
+    def iqr(self):
+        """The width of the middle half of the times."""
+        if len(self.raw_times) < 2:
+            return 0.0
+        low, _, high = statistics.quantiles(self.times, n=4, method="inclusive")
+        return high - low
+
+    @property
+    def has_warnings(self):
+        return bool(self.iqr > 0.1 * self.median)
+
+    @property
+    def significant_figures(self):
+        return 3 if self.iqr < 0.02 * self.median else 2
+
+    @property
+    def title(self):
+        return self.task_spec.title
+
+    @property
+    def env(self):
+        return self.task_spec.env
+
+    @property
+    def num_threads(self):
+        return self.task_spec.num_threads
+
+    stmt = property(lambda self: self.task_spec.stmt)
+    label = property(lambda self: self.task_spec.label)
+    sub_label = property(lambda self: self.task_spec.sub_label)
+    description = property(lambda self: self.task_spec.description)
+
+    @staticmethod
+    def merge(measurements):
+        """Measurements of one task as one, with all their blocks."""
+        found = {}
+        for m in measurements:
+            found.setdefault(m.task_spec, []).append(m)
+        return [
+            Measurement(1, [t for m in group for t in m.times], spec)
+            for spec, group in found.items()
+        ]
+
+    def __repr__(self):
+        unit, size = select_unit(self.median)
+        lines = [object.__repr__(self).replace(" object at", " at"), self.title]
+        if self.task_spec.setup:
+            lines.append(f"setup: {self.task_spec.setup}")
+        if len(self.raw_times) > 1:
+            lines.append(f"  Median: {self.median / size:.2f} {unit}")
+            lines.append(f"  IQR:    {self.iqr / size:.2f} {unit}")
+        else:
+            lines.append(f"  {self.median / size:.2f} {unit}")
+        threads = "thread" if self.num_threads == 1 else "threads"
+        count = len(self.raw_times)
+        what = "measurement" if count == 1 else "measurements"
+        lines.append(f"  {count} {what}, {self.number_per_run} runs per measurement, "
+                     f"{self.num_threads} {threads}")  # fmt: skip
+        return "\n".join(lines)

@@ -1,0 +1,43 @@
+"""C++ and CUDA extensions of PyTorch: their sources speak PyTorch's C++ interface, which Rushlight
+does not have, so none can be built. setup.py files may be read."""
+
+import os
+
+from rushlight._missing import absent
+
+CUDA_HOME = os.environ.get("CUDA_HOME") or os.environ.get("CUDA_PATH")
+ROCM_HOME = None
+CUDNN_HOME = None
+SYCL_HOME = None
+IS_HIP_EXTENSION = False
+
+_WHY = (
+    "C++ and CUDA extensions are written against PyTorch's C++ interface, which Rushlight does not "
+    "have; write the operator in Python (autograd.Function, library.custom_op)"
+)
+
+
+def is_ninja_available():
+    """Whether the ninja build tool is there."""
+    import shutil
+
+    return shutil.which("ninja") is not None
+
+
+def include_paths(device_type="cpu", torch_include_dirs=True):
+    """Folders of headers: none."""
+    return []
+
+
+def library_paths(device_type="cpu", torch_include_dirs=True, cross_target_platform=None):
+    """Folders of libraries: none."""
+    return []
+
+
+absent(
+    globals(),
+    _WHY,
+    classes="BuildExtension",
+    functions="""CUDAExtension CppExtension SyclExtension check_compiler_abi_compatibility
+    get_compiler_abi_compatibility_and_version load load_inline verify_ninja_availability""",
+)

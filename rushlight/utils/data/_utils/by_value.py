@@ -1,0 +1,200 @@
+"""Pickles functions and classes that another process could not import: lambdas, local ones, and
+those of ``__main__``, where a notebook or a script without a file has everything.
+
+A function goes as its code, its closure and the globals it names; a class as its attributes. What
+can be imported goes by name, as usual, and tensors go through shared memory.
+"""
+
+import importlib
+import io
+import marshal
+import pickle
+import sys
+import types
+import typing
+from multiprocessing.reduction import ForkingPickler
+
+from rushlight.multiprocessing.reductions import Carrier
+
+__all__ = ["dumps"]
+
+
+def dumps(obj):
+    """The pickled object, and the Carrier that keeps its shared memory."""
+    buffer = io.BytesIO()
+    with Carrier() as carrier:
+        _ByValuePickler(buffer, pickle.HIGHEST_PROTOCOL).dump(obj)
+    return buffer.getbuffer(), carrier
+
+
+def _importable(obj):
+    module, name = getattr(obj, "__module__", None), getattr(obj, "__qualname__", None)
+    if module in (None, "__main__", "__mp_main__") or name is None or "<" in name:
+        return False
+    found = sys.modules.get(module)
+    if found is None or not hasattr(found, "__spec__") or found.__spec__ is None:
+        return False
+    for part in name.split("."):
+        found = getattr(found, part, None)
+    return found is obj
+
+
+class _ByValuePickler(ForkingPickler):
+    def reducer_override(self, obj):
+        kind = type(obj)
+        if kind is types.FunctionType:
+            return NotImplemented if _importable(obj) else _reduce_function(obj)
+        if isinstance(obj, type):
+            builtin = obj.__module__ == "builtins"
+            return NotImplemented if builtin or _importable(obj) else _reduce_class(obj)
+        reduce = _REDUCERS.get(kind)
+        return NotImplemented if reduce is None else reduce(obj)
+
+
+def _reduce_code(code):
+    return marshal.loads, (marshal.dumps(code),)
+
+
+def _reduce_module(module):
+    if module.__name__ == "__main__":
+        return _main, ()
+    return importlib.import_module, (module.__name__,)
+
+
+def _main():
+    return sys.modules["__main__"]
+
+
+def _reduce_typevar(variable):
+    if _importable_typevar(variable):
+        return NotImplemented
+    return typing.TypeVar, (variable.__name__, *variable.__constraints__)
+
+
+def _importable_typevar(variable):
+    module = sys.modules.get(variable.__module__)
+    return variable.__module__ != "__main__" and (
+        getattr(module, variable.__name__, None) is variable
+    )
+
+
+_REDUCERS = {
+    types.CodeType: _reduce_code,
+    types.ModuleType: _reduce_module,
+    types.MappingProxyType: lambda proxy: (types.MappingProxyType, (dict(proxy),)),
+    property: lambda p: (property, (p.fget, p.fset, p.fdel, p.__doc__)),
+    staticmethod: lambda m: (staticmethod, (m.__func__,)),
+    classmethod: lambda m: (classmethod, (m.__func__,)),
+    typing.TypeVar: _reduce_typevar,
+}
+
+
+def _names_in(code):
+    """The global names that code uses, also in the functions inside it."""
+    names = set(code.co_names)
+    for constant in code.co_consts:
+        if isinstance(constant, types.CodeType):
+            names |= _names_in(constant)
+    return names
+
+
+def _reduce_function(function):
+    code = function.__code__
+    # Values that lead back to the function are found again, because they come as its state.
+    state = {
+        "closure": [_contents(cell) for cell in function.__closure__ or ()],
+        "globals": _globals_of(function),
+        "defaults": function.__defaults__,
+        "kwdefaults": function.__kwdefaults__,
+        "dict": function.__dict__,
+        "qualname": function.__qualname__,
+    }
+    base = (code, function.__module__, function.__name__)
+    return _make_function, base, state, None, None, _fill_function
+
+
+def _globals_of(function):
+    """The globals that have to go along; those of an importable module are there already."""
+    module = sys.modules.get(function.__module__)
+    own = function.__globals__
+    if module is not None and function.__module__ not in ("__main__", "__mp_main__"):
+        if module.__dict__ is own and getattr(module, "__spec__", None) is not None:
+            return {}
+    return {name: own[name] for name in sorted(_names_in(function.__code__)) if name in own}
+
+
+def _contents(cell):
+    """The value of a cell in a tuple, which is empty for a cell that has none yet."""
+    try:
+        return (cell.cell_contents,)
+    except ValueError:
+        return ()
+
+
+def _make_function(code, module, name):
+    home = sys.modules.get(module) if module else None
+    if home is None and module and module not in ("__main__", "__mp_main__"):
+        try:
+            home = importlib.import_module(module)
+        except ImportError:
+            home = None
+    if home is None:
+        home = sys.modules["__main__"]
+    cells = tuple(types.CellType() for _ in code.co_freevars)
+    function = types.FunctionType(code, home.__dict__, name, None, cells)
+    function.__module__ = module
+    return function
+
+
+def _fill_function(function, state):
+    for cell, contents in zip(function.__closure__ or (), state["closure"], strict=True):
+        if contents:
+            cell.cell_contents = contents[0]
+    for name, value in state["globals"].items():
+        function.__globals__.setdefault(name, value)
+    function.__defaults__ = state["defaults"]
+    function.__kwdefaults__ = state["kwdefaults"]
+    function.__dict__.update(state["dict"])
+    function.__qualname__ = state["qualname"]
+    return function
+
+
+_NOT_COPIED = {"__dict__", "__weakref__", "__module__", "__qualname__", "_abc_impl", "__class__"}
+
+
+def _reduce_class(cls):
+    slots = cls.__dict__.get("__slots__")
+    members = set(slots or ()) if not isinstance(slots, str) else {slots}
+    attributes = {
+        name: value
+        for name, value in cls.__dict__.items()
+        if name not in _NOT_COPIED and name not in members
+    }
+    base = (type(cls), cls.__name__, cls.__qualname__, cls.__module__, cls.__bases__, slots)
+    return _make_class, base, attributes, None, None, _fill_class
+
+
+def _make_class(meta, name, qualname, module, bases, slots):
+    def body(namespace):
+        namespace["__module__"] = module
+        namespace["__qualname__"] = qualname
+        if slots is not None:
+            namespace["__slots__"] = slots
+
+    keywords = {} if meta is type else {"metaclass": meta}
+    cls = types.new_class(name, bases, keywords, body)
+    # Instances that go back are pickled by name, so the name has to lead here.
+    if module == "__main__" and qualname == name:
+        setattr(sys.modules["__main__"], name, cls)
+    return cls
+
+
+def _fill_class(cls, attributes):
+    for name, value in attributes.items():
+        if name != "__slots__":
+            setattr(cls, name, value)
+    if getattr(cls, "__abstractmethods__", None):
+        import abc
+
+        abc.update_abstractmethods(cls)
+    return cls

@@ -1,0 +1,208 @@
+"""The worker processes of one loader, seen from the main process."""
+
+import select
+import sys
+import time
+import types
+
+import rushlight
+from rushlight.multiprocessing import _channels, _contexts
+from rushlight.utils.data._utils import by_value, failures, messages, packing, worker
+
+# Main ends of all workers' sockets. A forked worker closes its copies: otherwise the end of a
+# socket would not be seen while a sibling lives.
+_main_ends = set()
+
+
+class _Remote:
+    """One worker: its process, its socket, and what it was asked for."""
+
+    def __init__(self, process, connection):
+        self.process = process
+        self.connection = connection
+        self.outbox = messages.Outbox(connection)
+        self.asked = {}  # number of a batch -> its keys
+        self.active = True  # a stream that has ended is not asked any more
+
+
+class WorkerPool:
+    """Starts workers, asks them for batches and brings in their answers."""
+
+    def __init__(self, loader, num_workers, base_seed):
+        self.size = num_workers
+        self._progress = rushlight.full((num_workers, 2), -1, dtype=rushlight.int64)
+        self._progress.share_memory_()
+        self._poll = select.poll()
+        self._workers = []
+        self._by_descriptor = {}
+        self._closed = False
+        packing.pack_dataset(loader.dataset)
+        setup = worker.Setup(
+            dataset=loader.dataset,
+            is_iterable=loader._is_iterable,
+            auto_collation=loader._auto_collation,
+            collate_fn=loader.collate_fn,
+            drop_last=loader.drop_last,
+            worker_init_fn=loader.worker_init_fn,
+            num_workers=num_workers,
+            base_seed=base_seed,
+            progress=self._progress,
+        )
+        context = loader.multiprocessing_context
+        method = None if context is None else context.get_start_method()
+        try:
+            self._start(setup, _contexts.get_context(method))
+        except BaseException:
+            self.close(hurry=True)
+            raise
+
+    def _start(self, setup, context):
+        if context.get_start_method() == "fork":
+            for worker_id in range(self.size):
+                own, other = _channels.pipe()
+                args = (setup, worker_id, other, [*_main_ends, own])
+                self._add(own, other, context.Process(target=worker.run_forked, args=args))
+            return
+        pack, hide_main = _packer(setup)
+        with _main_is_hidden(hide_main):
+            for worker_id in range(self.size):
+                own, other = _channels.pipe()
+                args = (worker_id, other)
+                self._add(own, other, context.Process(target=worker.run_spawned, args=args))
+        # Once all of them are on their way: each takes its time to get there.
+        for remote in self._workers:
+            try:
+                remote.connection.send_packed(*pack(setup))
+            except (BrokenPipeError, ConnectionResetError):
+                self._report_death(remote)
+
+    def _add(self, own, other, process):
+        process.daemon = True
+        try:
+            process.start()
+        except BaseException:
+            own.close()
+            raise
+        finally:
+            other.close()
+        _main_ends.add(own)
+        remote = _Remote(process, own)
+        self._workers.append(remote)
+        self._by_descriptor[own.fileno()] = remote
+        self._poll.register(own.fileno(), select.POLLIN)
+
+    def __getitem__(self, worker_id):
+        return self._workers[worker_id]
+
+    def begin_epoch(self, serial, seed):
+        for remote in self._workers:
+            remote.active = True
+            remote.asked.clear()
+            remote.outbox.post(("epoch", serial, seed))
+
+    def ask(self, worker_id, number, keys, wanted):
+        remote = self._workers[worker_id]
+        remote.asked[number] = keys
+        remote.outbox.post(("fetch", number, keys, wanted))
+
+    def active(self):
+        return [i for i, remote in enumerate(self._workers) if remote.active]
+
+    def answers(self, timeout):
+        """(worker, message) of those that have answered; none when the time is over. Raises when
+        a worker is gone."""
+        deadline = None if not timeout else time.monotonic() + timeout
+        while True:
+            wait = None
+            for remote in self._workers:
+                if not remote.outbox.flush():
+                    wait = 5  # milliseconds, until its socket takes more
+            if deadline is not None:
+                left = max(0, (deadline - time.monotonic()) * 1000)
+                wait = left if wait is None else min(wait, left)
+            ready = self._poll.poll(wait)
+            if ready:
+                return [self._read(self._by_descriptor[fd]) for fd, _ in ready]
+            if deadline is not None and time.monotonic() >= deadline:
+                return []
+
+    def _read(self, remote):
+        try:
+            message = remote.connection.recv()
+        except (EOFError, ConnectionError, OSError):
+            self._report_death(remote)
+        if message[0] == "broken":
+            self.close(hurry=True)
+            message[1].reraise()
+        return self._workers.index(remote), message
+
+    def _report_death(self, remote):
+        process = remote.process
+        process.join(2)
+        text = failures.death_message(process.pid, process.exitcode, self._doing(remote))
+        self.close(hurry=True)
+        raise RuntimeError(text)
+
+    def _doing(self, remote):
+        """Which sample the worker was at, as it wrote before it made it."""
+        number, place = self._progress[self._workers.index(remote)].tolist()
+        keys = remote.asked.get(number)
+        if keys is None:
+            return ""
+        if isinstance(keys, list | tuple) and 0 <= place < len(keys) and keys[place] is not None:
+            return f" while loading sample {keys[place]!r} (batch {number})"
+        if not isinstance(keys, list | tuple):
+            return f" while loading sample {keys!r}"
+        return f" while making batch {number}"
+
+    def close(self, hurry=False):
+        """Ends all workers: idle ones leave by themselves, others are stopped."""
+        if self._closed:
+            return
+        self._closed = True
+        for remote in self._workers:
+            _main_ends.discard(remote.connection)
+            remote.connection.close()
+        deadline = time.monotonic() + (0.1 if hurry else 1.0)
+        for remote in self._workers:
+            remote.process.join(max(0, deadline - time.monotonic()))
+        for signal_it in ("terminate", "kill"):
+            left = [r.process for r in self._workers if r.process.is_alive()]
+            for process in left:
+                getattr(process, signal_it)()
+            deadline = time.monotonic() + 0.5
+            for process in left:
+                process.join(max(0, deadline - time.monotonic()))
+
+
+def _packer(setup):
+    """How to pickle a Setup for a fresh process, and whether that needs no main script there."""
+    try:
+        by_value.dumps(setup)[1].cancel()
+        return by_value.dumps, True
+    except Exception as problem:
+        try:
+            _channels.pack(setup)[1].cancel()
+            return _channels.pack, False
+        except Exception:
+            raise problem from None
+
+
+class _main_is_hidden:
+    """While processes are started: hides the main module, whose objects go by value.
+
+    The standard module would run the main script again in each new process.
+    """
+
+    def __init__(self, hide):
+        self._hide = hide
+
+    def __enter__(self):
+        self._main = sys.modules["__main__"]
+        if self._hide:
+            empty = types.ModuleType("__main__")
+            empty.__spec__ = None
+            sys.modules["__main__"] = empty
+
+    def __exit__(self, *_):
+        sys.modules["__main__"] = self._main

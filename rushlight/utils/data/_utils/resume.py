@@ -1,0 +1,187 @@
+"""Where an epoch stands, so that it can be taken up again.
+
+The order of the samples comes from generators, so an epoch is described by their state when it
+began and by the number of batches handed out. Taking it up again puts that state back for a
+moment, asks the sampler for the same order, and passes over what was done.
+"""
+
+import itertools
+import random
+import sys
+
+import rushlight
+from rushlight.utils.data.distributed import DistributedSampler
+from rushlight.utils.data.sampler import (
+    BatchSampler,
+    RandomSampler,
+    SequentialSampler,
+    SubsetRandomSampler,
+    WeightedRandomSampler,
+)
+
+VERSION = 1
+_OURS = (
+    BatchSampler, DistributedSampler, RandomSampler, SequentialSampler, SubsetRandomSampler,
+    WeightedRandomSampler,
+)  # fmt: skip
+
+
+def _chain(sampler):
+    """A sampler and those inside it."""
+    found = []
+    while sampler is not None and len(found) < 10:
+        found.append(sampler)
+        sampler = getattr(sampler, "sampler", None)
+    return found
+
+
+def _generators(loader):
+    """The generators that decide the order: the loader's own, and those of its samplers."""
+    found = [rushlight.default_generator]
+    for owner in [loader, *_chain(loader._index_sampler)]:
+        generator = getattr(owner, "generator", None)
+        if isinstance(generator, rushlight.Generator) and all(g is not generator for g in found):
+            found.append(generator)
+    return found
+
+
+def _state(generator):
+    return [generator.initial_seed(), generator.get_offset()]
+
+
+def _set_state(generator, state):
+    generator.manual_seed(state[0])
+    generator.set_offset(state[1])
+
+
+def _other_states(loader):
+    """Python's and NumPy's generators, for samplers that are not ours and may draw from them."""
+    if all(type(sampler) in _OURS for sampler in _chain(loader._index_sampler)):
+        return None
+    numpy = sys.modules.get("numpy")
+    state = None if numpy is None else numpy.random.get_state()
+    if state is not None:
+        state = [state[0], state[1].tolist(), *state[2:]]
+    version, words, gauss = random.getstate()
+    return [[version, list(words), gauss], state]
+
+
+def _set_other_states(states):
+    version, words, gauss = states[0]
+    random.setstate((version, tuple(words), gauss))
+    if states[1] is not None:
+        import numpy
+
+        numpy.random.set_state(tuple(states[1]))
+
+
+class Epoch:
+    """One pass over the data: its seed, its order and how far it got."""
+
+    def __init__(self, loader):
+        self._before = [_state(g) for g in _generators(loader)]
+        self._others_before = _other_states(loader)
+        self._sampler_epoch = _sampler_epoch(loader)
+        self.num_workers = loader.num_workers
+        self.seed = _draw_seed(loader.generator)
+        # Many samplers draw when the first key is asked for: that belongs to the beginning.
+        keys = iter(loader._index_sampler)
+        self.keys = itertools.chain(list(itertools.islice(keys, 1)), keys)
+        self.yielded = 0
+        self.finished = False
+
+    @classmethod
+    def resumed(cls, loader, state):
+        """An epoch that goes on behind the batches that were done."""
+        generators = _generators(loader)
+        if len(generators) != len(state["generators"]):
+            raise ValueError(
+                "load_state_dict: the state comes from a loader with other generators: "
+                f"{len(state['generators'])} there, {len(generators)} here"
+            )
+        now = _state(rushlight.default_generator)
+        others_now = _other_states(loader)
+        for generator, before in zip(generators, state["generators"], strict=True):
+            _set_state(generator, before)
+        if state["others"] is not None and others_now is not None:
+            _set_other_states(state["others"])
+        if state["sampler_epoch"] is not None:
+            _set_sampler_epoch(loader, state["sampler_epoch"])
+        epoch = cls(loader)
+        epoch.yielded = state["yielded"]
+        epoch.num_workers = state["num_workers"]
+        if not loader._is_iterable:
+            done = list(itertools.islice(epoch.keys, epoch.yielded))
+            if len(done) < epoch.yielded:
+                raise ValueError(
+                    f"load_state_dict: {epoch.yielded} batches were done, but the sampler ends "
+                    f"after {len(done)}: it is not the one that the state comes from"
+                )
+        # The order may have come from the default generator, but the program goes on with it.
+        _set_state(rushlight.default_generator, now)
+        if others_now is not None:
+            _set_other_states(others_now)
+        return epoch
+
+    def state(self):
+        return {
+            "yielded": self.yielded,
+            "generators": self._before,
+            "others": self._others_before,
+            "sampler_epoch": self._sampler_epoch,
+            "num_workers": self.num_workers,
+        }
+
+
+def _draw_seed(generator):
+    return int(rushlight.empty((), dtype=rushlight.int64).random_(generator=generator).item())
+
+
+def _sampler_epoch(loader):
+    for sampler in _chain(loader._index_sampler):
+        if isinstance(getattr(sampler, "epoch", None), int):
+            return sampler.epoch
+    return None
+
+
+def _set_sampler_epoch(loader, epoch):
+    for sampler in _chain(loader._index_sampler):
+        if isinstance(getattr(sampler, "epoch", None), int):
+            sampler.epoch = epoch
+
+
+def loader_state(loader):
+    """What DataLoader.state_dict returns."""
+    epoch = loader._epoch
+    if epoch is None and loader._resume_from is not None:
+        inside = loader._resume_from
+    else:
+        inside = None if epoch is None or epoch.finished else epoch.state()
+    return {
+        "version": VERSION,
+        "batch_size": loader.batch_size,
+        "epoch": inside,
+        "generators": [_state(g) for g in _generators(loader)],
+    }
+
+
+def load_loader_state(loader, state):
+    """What DataLoader.load_state_dict does. Returns the epoch to take up, or None."""
+    if not isinstance(state, dict) or state.get("version") != VERSION:
+        raise ValueError("load_state_dict: expected what state_dict of a DataLoader returned")
+    if state["batch_size"] != loader.batch_size:
+        raise ValueError(
+            f"load_state_dict: the state was saved with batch_size={state['batch_size']}, this "
+            f"loader has batch_size={loader.batch_size}"
+        )
+    generators = _generators(loader)
+    if len(generators) != len(state["generators"]):
+        raise ValueError(
+            "load_state_dict: the state comes from a loader with other generators: "
+            f"{len(state['generators'])} there, {len(generators)} here"
+        )
+    # The default generator goes on where it was, unless the loader has one of its own.
+    for generator, saved in zip(generators, state["generators"], strict=True):
+        if generator is not rushlight.default_generator or loader.generator is None:
+            _set_state(generator, saved)
+    return state["epoch"]

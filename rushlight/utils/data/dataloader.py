@@ -1,0 +1,503 @@
+"""DataLoader: batches of a dataset, shuffled, collated, by other processes if asked for."""
+
+import itertools
+import multiprocessing
+import warnings
+from typing import Generic, TypeVar
+
+from rushlight.utils.data import _utils
+from rushlight.utils.data._utils import resume
+from rushlight.utils.data._utils.collate import default_collate, default_convert
+from rushlight.utils.data._utils.fetch import NO_SAMPLE, _DatasetKind
+from rushlight.utils.data._utils.seeding import Randomness
+from rushlight.utils.data._utils.worker import get_worker_info
+from rushlight.utils.data.dataset import IterableDataset
+from rushlight.utils.data.sampler import (
+    BatchSampler,
+    RandomSampler,
+    Sampler,
+    SequentialSampler,
+)
+
+__all__ = ["DataLoader", "default_collate", "default_convert", "get_worker_info"]
+
+_T_co = TypeVar("_T_co", covariant=True)
+
+
+class _InfiniteConstantSampler(Sampler):
+    """None for ever: an iterable dataset knows itself what comes next."""
+
+    def __iter__(self):
+        return itertools.repeat(None)
+
+
+class DataLoader(Generic[_T_co]):
+    """Batches of a dataset; docs/data.md describes the arguments and what the loader promises."""
+
+    # Changing these later would not change the samplers that were made from them.
+    _FIXED = (
+        "batch_size", "batch_sampler", "sampler", "drop_last", "dataset", "persistent_workers",
+    )  # fmt: skip
+    _initialized = False
+    _iterator = None
+    _epoch = None  # the pass that runs, or ran last
+    _resume_from = None  # what load_state_dict left for the next pass
+
+    def __init__(
+        self,
+        dataset,
+        batch_size=1,
+        shuffle=None,
+        sampler=None,
+        batch_sampler=None,
+        num_workers=0,
+        collate_fn=None,
+        pin_memory=False,
+        drop_last=False,
+        timeout=0,
+        worker_init_fn=None,
+        multiprocessing_context=None,
+        generator=None,
+        *,
+        prefetch_factor=None,
+        persistent_workers=False,
+        pin_memory_device="",
+        in_order=True,
+    ):
+        _check_worker_arguments(num_workers, timeout, prefetch_factor, persistent_workers)
+        self.dataset = dataset
+        self.num_workers = num_workers
+        self.prefetch_factor = 2 if num_workers > 0 and prefetch_factor is None else prefetch_factor
+        self.pin_memory = pin_memory
+        self.pin_memory_device = pin_memory_device
+        self.timeout = timeout
+        self.worker_init_fn = worker_init_fn
+        self.multiprocessing_context = multiprocessing_context
+        self.in_order = in_order
+        self.generator = generator
+        self.persistent_workers = persistent_workers
+        self._is_iterable = isinstance(dataset, IterableDataset)
+        self._dataset_kind = _DatasetKind.Iterable if self._is_iterable else _DatasetKind.Map
+        if self._is_iterable:
+            _check_iterable_arguments(shuffle, sampler, batch_sampler)
+        self._make_samplers(batch_size, bool(shuffle), sampler, batch_sampler, drop_last)
+        if collate_fn is None:
+            collate_fn = default_collate if self._auto_collation else default_convert
+        self.collate_fn = collate_fn
+        self._length_asked = None  # of an iterable dataset, to check it later
+        self._initialized = True
+
+    def _make_samplers(self, batch_size, shuffle, sampler, batch_sampler, drop_last):
+        if sampler is not None and shuffle:
+            raise ValueError("sampler option is mutually exclusive with shuffle")
+        if batch_sampler is not None:
+            if batch_size != 1 or shuffle or sampler is not None or drop_last:
+                raise ValueError(
+                    "batch_sampler option is mutually exclusive with batch_size, shuffle, sampler, "
+                    "and drop_last"
+                )
+            batch_size, drop_last = None, False
+        elif batch_size is None and drop_last:
+            raise ValueError(
+                "batch_size=None option disables auto-batching and is mutually exclusive with "
+                "drop_last"
+            )
+        if sampler is None:
+            if self._is_iterable:
+                sampler = _InfiniteConstantSampler()
+            elif shuffle:
+                sampler = RandomSampler(self.dataset, generator=self.generator)
+            else:
+                sampler = SequentialSampler(self.dataset)
+        if batch_size is not None and batch_sampler is None:
+            batch_sampler = BatchSampler(sampler, batch_size, drop_last)
+        self.batch_size = batch_size
+        self.drop_last = drop_last
+        self.sampler = sampler
+        self.batch_sampler = batch_sampler
+
+    @property
+    def multiprocessing_context(self):
+        return self._multiprocessing_context
+
+    @multiprocessing_context.setter
+    def multiprocessing_context(self, context):
+        if context is not None:
+            context = _checked_context(context, self.num_workers)
+        self._multiprocessing_context = context
+
+    def __setattr__(self, name, value):
+        if self._initialized and name in self._FIXED:
+            raise ValueError(
+                f"{name} attribute should not be set after {type(self).__name__} is initialized"
+            )
+        super().__setattr__(name, value)
+
+    @property
+    def _auto_collation(self):
+        return self.batch_sampler is not None
+
+    @property
+    def _index_sampler(self):
+        return self.batch_sampler if self._auto_collation else self.sampler
+
+    def _get_iterator(self):
+        if _workers_of_next_pass(self) == 0:
+            return _SingleProcessDataLoaderIter(self)
+        return _MultiProcessingDataLoaderIter(self)
+
+    def __iter__(self):
+        if not self.persistent_workers or _workers_of_next_pass(self) == 0:
+            return self._get_iterator()
+        if self._iterator is None:
+            self._iterator = self._get_iterator()
+        else:
+            self._iterator._reset(self)
+        return self._iterator
+
+    def _next_epoch(self):
+        """Begins a pass, or takes up the one that load_state_dict brought."""
+        state, self._resume_from = self._resume_from, None
+        self._epoch = resume.Epoch(self) if state is None else resume.Epoch.resumed(self, state)
+        return self._epoch
+
+    def __len__(self):
+        if not self._is_iterable:
+            return len(self._index_sampler)
+        length = self._length_asked = len(self.dataset)
+        if self.batch_size is None:
+            return length
+        whole, rest = divmod(length, self.batch_size)
+        return whole if self.drop_last or rest == 0 else whole + 1
+
+    def state_dict(self):
+        """Where the loader stands, also in the middle of an epoch, as plain values."""
+        return resume.loader_state(self)
+
+    def load_state_dict(self, state_dict):
+        """Makes the next pass go on where state_dict() was taken, with any number of workers."""
+        self._resume_from = resume.load_loader_state(self, state_dict)
+        self._epoch = None
+
+    def __getstate__(self):
+        # A pass that runs belongs to this process.
+        return {**self.__dict__, "_iterator": None, "_epoch": None}
+
+
+def _workers_of_next_pass(loader):
+    """The order of a stream depends on the number of workers, so a pass keeps that number."""
+    state = loader._resume_from
+    if loader._is_iterable and state is not None:
+        return state["num_workers"]
+    return loader.num_workers
+
+
+def _check_worker_arguments(num_workers, timeout, prefetch_factor, persistent_workers):
+    if num_workers < 0:
+        raise ValueError(
+            "num_workers option should be non-negative; use num_workers=0 to disable "
+            "multiprocessing."
+        )
+    if timeout < 0:
+        raise ValueError("timeout option should be non-negative")
+    if num_workers == 0 and prefetch_factor is not None:
+        raise ValueError(
+            "prefetch_factor option could only be specified in multiprocessing: let "
+            "num_workers > 0, or set prefetch_factor to None."
+        )
+    if prefetch_factor is not None and prefetch_factor < 0:
+        raise ValueError("prefetch_factor option should be non-negative")
+    if persistent_workers and num_workers == 0:
+        raise ValueError("persistent_workers option needs num_workers > 0")
+
+
+def _check_iterable_arguments(shuffle, sampler, batch_sampler):
+    for name, value, unset in (
+        ("shuffle", shuffle, (None, False)),
+        ("sampler", sampler, (None,)),
+        ("batch_sampler", batch_sampler, (None,)),
+    ):
+        if not any(value is each for each in unset):
+            raise ValueError(
+                f"DataLoader with IterableDataset: expected unspecified {name} option, but got "
+                f"{name}={value}"
+            )
+
+
+def _checked_context(context, num_workers):
+    if num_workers == 0:
+        raise ValueError(
+            "multiprocessing_context can only be used with multi-process loading (num_workers > "
+            f"0), but got num_workers={num_workers}"
+        )
+    if isinstance(context, str):
+        known = multiprocessing.get_all_start_methods()
+        if context not in known:
+            raise ValueError(
+                "multiprocessing_context option should specify a valid start method in "
+                f"{known!r}, but got multiprocessing_context={context!r}"
+            )
+        return multiprocessing.get_context(context)
+    if not isinstance(context, multiprocessing.context.BaseContext):
+        raise TypeError(
+            "multiprocessing_context option should be a valid context object or a string "
+            f"specifying the start method, but got multiprocessing_context={context}"
+        )
+    return context
+
+
+class _BaseDataLoaderIter:
+    """One pass over the batches."""
+
+    def __init__(self, loader):
+        self._loader = loader
+        self._dataset = loader.dataset
+        self._dataset_kind = loader._dataset_kind
+        self._auto_collation = loader._auto_collation
+        self._collate_fn = loader.collate_fn
+        self._drop_last = loader.drop_last
+        self._num_workers = loader.num_workers
+        self._timeout = loader.timeout
+        self._pin_memory = loader.pin_memory and _can_pin()
+        self._begin(loader)
+
+    def _begin(self, loader):
+        self._epoch = loader._next_epoch()
+        self._base_seed = self._epoch.seed
+        self._sampler_iter = self._epoch.keys
+
+    def _reset(self, loader):
+        self._begin(loader)
+
+    @property
+    def _num_yielded(self):
+        return self._epoch.yielded
+
+    def __iter__(self):
+        return self
+
+    def __len__(self):
+        return len(self._loader._index_sampler)
+
+    def __next__(self):
+        try:
+            data = self._next_data()
+        except StopIteration:
+            self._epoch.finished = True
+            raise
+        self._epoch.yielded += 1
+        asked = self._loader._length_asked
+        if asked is not None and self._epoch.yielded > len(self._loader):
+            warnings.warn(
+                f"Length of IterableDataset {self._dataset} was reported to be {asked} (when "
+                f"accessing len(dataloader)), but {self._epoch.yielded} samples have been fetched. "
+                "With several workers this can mean that each of them yields the whole stream: "
+                "see get_worker_info.",
+                stacklevel=2,
+            )
+        return data
+
+    def __getstate__(self):
+        raise NotImplementedError(f"{type(self).__name__} cannot be pickled")
+
+
+def _can_pin():
+    from rushlight import cuda
+
+    if cuda.is_available():
+        return True
+    warnings.warn(
+        "'pin_memory' argument is set as true but no accelerator is found, then device pinned "
+        "memory won't be used.",
+        stacklevel=4,
+    )
+    return False
+
+
+class _SingleProcessDataLoaderIter(_BaseDataLoaderIter):
+    """Batches made where they are used."""
+
+    def _begin(self, loader):
+        super()._begin(loader)
+        self._randomness = Randomness(self._base_seed)
+        with self._randomness:
+            self._fetcher = _DatasetKind.create_fetcher(
+                self._dataset_kind,
+                self._dataset,
+                self._auto_collation,
+                self._collate_fn,
+                self._drop_last,
+                self._randomness,
+            )
+            if self._dataset_kind == _DatasetKind.Iterable:
+                for number in range(self._epoch.yielded):
+                    self._fetcher.fetch(number, next(self._sampler_iter))
+
+    def _next_data(self):
+        keys = next(self._sampler_iter)
+        with self._randomness:
+            try:
+                data = self._fetcher.fetch(self._epoch.yielded, keys)
+            except Exception as error:
+                key = self._fetcher.failed_at
+                if key is not NO_SAMPLE and hasattr(error, "add_note"):
+                    error.add_note(f"(raised by the dataset for sample {key!r})")
+                raise
+        return _utils.pin_memory.pin_memory(data) if self._pin_memory else data
+
+
+class _MultiProcessingDataLoaderIter(_BaseDataLoaderIter):
+    """Batches made by worker processes.
+
+    Batches are numbered in the order of the sampler and, unless in_order is False, handed out in
+    it. Number i is asked of the worker whose turn it is; at most prefetch_factor batches a worker
+    are under way.
+    """
+
+    def __init__(self, loader):
+        from rushlight.utils.data._utils.pool import WorkerPool
+
+        self._pool = None
+        self._pinning = None
+        self._serial = 0  # which pass; answers to an earlier one are dropped
+        super().__init__(loader)
+        self._in_order = loader.in_order
+        self._prefetch = loader.prefetch_factor or 2
+        self._pool = WorkerPool(loader, self._num_workers, self._base_seed)
+        self._start_pass()
+
+    def _begin(self, loader):
+        super()._begin(loader)
+        if loader._is_iterable:
+            self._num_workers = self._epoch.num_workers
+
+    def _reset(self, loader):
+        self._stop_pinning()
+        if self._pool is None:
+            self.__init__(loader)
+            return
+        super()._reset(loader)
+        if self._pool.size != self._num_workers:  # a stream taken up with its own number
+            self._shutdown_workers()
+            from rushlight.utils.data._utils.pool import WorkerPool
+
+            self._pool = WorkerPool(loader, self._num_workers, self._base_seed)
+        self._start_pass()
+
+    def _start_pass(self):
+        self._serial += 1
+        iterable = self._dataset_kind == _DatasetKind.Iterable
+        # A stream has to be run through again; of other datasets the sampler skips the keys.
+        self._to_drop = self._epoch.yielded if iterable else 0
+        self._next_number = 0 if iterable else self._epoch.yielded
+        self._awaited = self._next_number
+        self._under_way = {}  # number -> worker
+        self._arrived = {}  # number -> answer
+        self._turn = 0
+        self._keys_left = True
+        self._pool.begin_epoch(self._serial, self._base_seed)
+        for _ in range(self._prefetch * self._num_workers):
+            self._ask_for_one()
+        if self._pin_memory:
+            self._pinning = _utils.pin_memory.PinningThread(self._next_unpinned)
+
+    def _ask_for_one(self, worker=None):
+        """Asks for the next batch, if there is one and someone to make it."""
+        if not self._keys_left:
+            return
+        active = self._pool.active()
+        if not active:
+            return
+        try:
+            keys = next(self._sampler_iter)
+        except StopIteration:
+            self._keys_left = False
+            return
+        if worker not in active:
+            while self._turn % self._num_workers not in active:
+                self._turn += 1
+            worker = self._turn % self._num_workers
+            self._turn += 1
+        number = self._next_number
+        self._next_number += 1
+        self._under_way[number] = worker
+        self._pool.ask(worker, number, keys, number >= self._to_drop)
+
+    def _next_data(self):
+        if self._pinning is not None:
+            return self._pinning.next()
+        return self._next_unpinned()
+
+    def _next_unpinned(self):
+        if self._pool is None:
+            raise StopIteration
+        try:
+            while True:
+                answer = self._take_answer()
+                if answer is None:
+                    if not self._under_way:
+                        self._finish_pass()
+                        raise StopIteration
+                    self._bring_in()
+                    continue
+                kind, number, value, worker = answer
+                self._ask_for_one(None if self._in_order else worker)
+                if kind == "error":
+                    value.reraise()
+                if kind == "data" and number >= self._to_drop:
+                    return value
+        except (KeyboardInterrupt, SystemExit):
+            self._shutdown_workers(hurry=True)
+            raise
+
+    def _take_answer(self):
+        """The next answer to hand out that is here, or None."""
+        if not self._in_order:
+            if not self._arrived:
+                return None
+            return self._arrived.pop(next(iter(self._arrived)))
+        while self._awaited < self._next_number:
+            number = self._awaited
+            if number in self._arrived:
+                self._awaited += 1
+                return self._arrived.pop(number)
+            if number in self._under_way:
+                return None
+            self._awaited += 1
+        return None
+
+    def _bring_in(self):
+        answers = self._pool.answers(self._timeout)
+        if not answers:
+            raise RuntimeError(
+                f"DataLoader timed out after {self._timeout} seconds: no worker has answered"
+            )
+        for worker, (kind, serial, number, value) in answers:
+            if serial != self._serial:
+                continue
+            self._under_way.pop(number)
+            self._pool[worker].asked.pop(number, None)
+            if kind == "end":
+                self._pool[worker].active = False
+            self._arrived[number] = (kind, number, value, worker)
+
+    def _finish_pass(self):
+        if not self._loader.persistent_workers:
+            self._shutdown_workers()
+
+    def _stop_pinning(self):
+        if self._pinning is not None:
+            self._pinning.stop()
+            self._pinning = None
+
+    def _shutdown_workers(self, hurry=False):
+        pool, self._pool = self._pool, None
+        if pool is not None:
+            pool.close(hurry)
+
+    def __del__(self):
+        try:
+            self._stop_pinning()
+            self._shutdown_workers()
+        except Exception:
+            pass  # the interpreter is ending, and the workers end with it

@@ -1,0 +1,238 @@
+"""Datasets: objects with ``__getitem__`` and usually ``__len__``, or iterables; and ways to join,
+cut and split them."""
+
+import bisect
+import itertools
+import math
+import warnings
+from collections.abc import Iterable
+from typing import Generic, TypeVar
+
+import rushlight
+from rushlight import default_generator
+
+__all__ = [
+    "ChainDataset",
+    "ConcatDataset",
+    "Dataset",
+    "IterableDataset",
+    "StackDataset",
+    "Subset",
+    "TensorDataset",
+    "random_split",
+]
+
+_T_co = TypeVar("_T_co", covariant=True)
+
+
+class Dataset(Generic[_T_co]):
+    """Samples by key: subclasses define ``__getitem__``, and ``__len__`` for most samplers.
+
+    A method ``__getitems__(keys)``, where there is one, gets a whole batch at once.
+    """
+
+    def __getitem__(self, index):
+        raise NotImplementedError("Subclasses of Dataset should implement __getitem__.")
+
+    def __add__(self, other):
+        return ConcatDataset([self, other])
+
+
+class IterableDataset(Dataset[_T_co], Iterable[_T_co]):
+    """Samples in the order of ``__iter__``, for streams without random access.
+
+    With several workers each has its own copy of the dataset; ``get_worker_info`` tells a copy
+    which part of the stream is its own.
+    """
+
+    def __add__(self, other):
+        return ChainDataset([self, other])
+
+
+class TensorDataset(Dataset):
+    """Rows of tensors: sample i is the tuple of ``tensor[i]``."""
+
+    def __init__(self, *tensors):
+        lengths = [t.size(0) for t in tensors]
+        if len(set(lengths)) > 1:
+            raise AssertionError(
+                f"TensorDataset: Size mismatch between tensors: their first dims are {lengths}"
+            )
+        self.tensors = tensors
+
+    def __getitem__(self, index):
+        return tuple(tensor[index] for tensor in self.tensors)
+
+    def __len__(self):
+        return self.tensors[0].size(0)
+
+
+class StackDataset(Dataset):
+    """Several datasets side by side: sample i is a tuple, or with keywords a dict, of theirs."""
+
+    def __init__(self, *args, **kwargs):
+        if args and kwargs:
+            raise ValueError(
+                "StackDataset: datasets are given either by position (samples are tuples) or by "
+                "keyword (samples are dicts), not both"
+            )
+        if not args and not kwargs:
+            raise ValueError("StackDataset: At least one dataset should be passed")
+        self.datasets = args if args else kwargs
+        lengths = [len(d) for d in self._parts()]
+        if len(set(lengths)) > 1:
+            raise ValueError(f"StackDataset: Size mismatch between datasets: lengths are {lengths}")
+        self._length = lengths[0]
+
+    def _parts(self):
+        return list(self.datasets.values()) if isinstance(self.datasets, dict) else self.datasets
+
+    def _joined(self, values):
+        if isinstance(self.datasets, dict):
+            return dict(zip(self.datasets, values, strict=True))
+        return tuple(values)
+
+    def __getitem__(self, index):
+        return self._joined([dataset[index] for dataset in self._parts()])
+
+    def __getitems__(self, indices):
+        columns = [_get_many(dataset, indices, "StackDataset") for dataset in self._parts()]
+        return [self._joined(row) for row in zip(*columns, strict=True)]
+
+    def __len__(self):
+        return self._length
+
+
+def _get_many(dataset, indices, who):
+    if not callable(getattr(dataset, "__getitems__", None)):
+        return [dataset[i] for i in indices]
+    items = dataset.__getitems__(indices)
+    if len(items) != len(indices):
+        raise ValueError(
+            f"{who}: Nested dataset's output size mismatch: __getitems__ was asked for "
+            f"{len(indices)} samples and returned {len(items)}"
+        )
+    return items
+
+
+class ConcatDataset(Dataset[_T_co]):
+    """Datasets one after the other."""
+
+    def __init__(self, datasets):
+        self.datasets = list(datasets)
+        if not self.datasets:
+            raise AssertionError("ConcatDataset: datasets should not be an empty iterable")
+        for dataset in self.datasets:
+            if isinstance(dataset, IterableDataset):
+                raise AssertionError(
+                    "ConcatDataset does not support IterableDataset; use ChainDataset for those"
+                )
+        self.cumulative_sizes = self.cumsum(self.datasets)
+
+    @staticmethod
+    def cumsum(sequence):
+        """Where each dataset ends."""
+        return list(itertools.accumulate(len(dataset) for dataset in sequence))
+
+    def __len__(self):
+        return self.cumulative_sizes[-1]
+
+    def __getitem__(self, idx):
+        if idx < 0:
+            if -idx > len(self):
+                raise ValueError("absolute value of index should not exceed dataset length")
+            idx += len(self)
+        which = bisect.bisect_right(self.cumulative_sizes, idx)
+        before = self.cumulative_sizes[which - 1] if which > 0 else 0
+        return self.datasets[which][idx - before]
+
+    @property
+    def cummulative_sizes(self):
+        warnings.warn(
+            "cummulative_sizes is misspelt; use cumulative_sizes", FutureWarning, stacklevel=2
+        )
+        return self.cumulative_sizes
+
+
+class ChainDataset(IterableDataset):
+    """Iterable datasets one after the other."""
+
+    def __init__(self, datasets):
+        self.datasets = datasets
+
+    def __iter__(self):
+        for dataset in self.datasets:
+            _check_iterable(dataset)
+            yield from dataset
+
+    def __len__(self):
+        total = 0
+        for dataset in self.datasets:
+            _check_iterable(dataset)
+            total += len(dataset)
+        return total
+
+
+def _check_iterable(dataset):
+    if not isinstance(dataset, IterableDataset):
+        raise AssertionError(
+            f"ChainDataset only supports IterableDataset, got {type(dataset).__name__}"
+        )
+
+
+class Subset(Dataset[_T_co]):
+    """The samples of a dataset at given indices."""
+
+    def __init__(self, dataset, indices):
+        self.dataset = dataset
+        self.indices = indices
+
+    def __getitem__(self, idx):
+        if isinstance(idx, list):
+            return self.dataset[[self.indices[i] for i in idx]]
+        return self.dataset[self.indices[idx]]
+
+    def __getitems__(self, indices):
+        keys = [self.indices[i] for i in indices]
+        if callable(getattr(self.dataset, "__getitems__", None)):
+            return self.dataset.__getitems__(keys)
+        return [self.dataset[key] for key in keys]
+
+    def __len__(self):
+        return len(self.indices)
+
+
+def random_split(dataset, lengths, generator=default_generator):
+    """Cuts a dataset at random into subsets of given lengths, or of given fractions of it."""
+    if math.isclose(sum(lengths), 1) and sum(lengths) <= 1:
+        lengths = _lengths_of_fractions(lengths, len(dataset))
+    if sum(lengths) != len(dataset):
+        raise ValueError(
+            "Sum of input lengths does not equal the length of the input dataset!"
+            f" (random_split: {list(lengths)} add up to {sum(lengths)}, the dataset has "
+            f"{len(dataset)} samples)"
+        )
+    order = rushlight.randperm(sum(lengths), generator=generator).tolist()
+    ends = itertools.accumulate(lengths)
+    return [
+        Subset(dataset, order[end - length : end])
+        for end, length in zip(ends, lengths, strict=True)
+    ]
+
+
+def _lengths_of_fractions(fractions, total):
+    lengths = []
+    for i, fraction in enumerate(fractions):
+        if fraction < 0 or fraction > 1:
+            raise ValueError(f"Fraction at index {i} is not between 0 and 1")
+        lengths.append(math.floor(total * fraction))
+    # What rounding down left over goes to the first ones, one each.
+    for i in range(total - sum(lengths)):
+        lengths[i % len(lengths)] += 1
+    for i, length in enumerate(lengths):
+        if length == 0:
+            warnings.warn(
+                f"Length of split at index {i} is 0. This might result in an empty dataset.",
+                stacklevel=3,
+            )
+    return lengths

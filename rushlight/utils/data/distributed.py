@@ -1,0 +1,80 @@
+"""The sampler for training on several machines: each process gets its own part of the data."""
+
+import math
+
+import rushlight
+from rushlight import ArgumentError
+from rushlight.utils.data.sampler import Sampler
+
+__all__ = ["DistributedSampler"]
+
+
+class DistributedSampler(Sampler):
+    """Every ``num_replicas``-th index, beginning at ``rank``, of an order that all ranks share.
+
+    All ranks get equally many: the order is filled up with its own beginning, or with
+    ``drop_last`` cut. Call ``set_epoch`` before each epoch, or every epoch has the same order.
+    """
+
+    def __init__(
+        self, dataset, num_replicas=None, rank=None, shuffle=True, seed=0, drop_last=False
+    ):
+        if num_replicas is None or rank is None:
+            group = _process_group()
+            num_replicas = group.get_world_size() if num_replicas is None else num_replicas
+            rank = group.get_rank() if rank is None else rank
+        if rank >= num_replicas or rank < 0:
+            raise ValueError(
+                f"Invalid rank {rank}, rank should be in the interval [0, {num_replicas - 1}]"
+            )
+        self.dataset = dataset
+        self.num_replicas = num_replicas
+        self.rank = rank
+        self.epoch = 0
+        self.drop_last = drop_last
+        length = len(dataset)
+        if drop_last and length % num_replicas != 0:
+            self.num_samples = math.ceil((length - num_replicas) / num_replicas)
+        else:
+            self.num_samples = math.ceil(length / num_replicas)
+        self.total_size = self.num_samples * num_replicas
+        self.shuffle = shuffle
+        self.seed = seed
+
+    def __iter__(self):
+        length = len(self.dataset)
+        if self.shuffle:
+            generator = rushlight.Generator().manual_seed(self.seed + self.epoch)
+            order = rushlight.randperm(length, generator=generator).tolist()
+        else:
+            order = list(range(length))
+        missing = self.total_size - length
+        if missing > 0 and not self.drop_last:
+            order += (order * math.ceil(missing / length))[:missing]
+        own = order[: self.total_size][self.rank :: self.num_replicas]
+        if len(own) != self.num_samples:
+            raise AssertionError(
+                f"DistributedSampler: the dataset had {self.total_size} samples (padded) when the "
+                f"sampler was made, and has {length} now"
+            )
+        return iter(own)
+
+    def __len__(self):
+        return self.num_samples
+
+    def set_epoch(self, epoch):
+        """Makes the next pass shuffle by this number."""
+        self.epoch = epoch
+
+
+def _process_group():
+    try:
+        from rushlight import distributed
+    except ImportError:
+        distributed = None
+    if distributed is None or not distributed.is_available():
+        raise ArgumentError(
+            "Requires distributed package to be available: DistributedSampler needs num_replicas "
+            "and rank where no process group tells them"
+        )
+    return distributed

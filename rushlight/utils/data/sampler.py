@@ -1,0 +1,164 @@
+"""Samplers: iterables of the keys, or lists of keys, that a loader asks its dataset for."""
+
+import itertools
+from typing import Generic, TypeVar
+
+import rushlight
+
+__all__ = [
+    "BatchSampler",
+    "RandomSampler",
+    "Sampler",
+    "SequentialSampler",
+    "SubsetRandomSampler",
+    "WeightedRandomSampler",
+]
+
+_T_co = TypeVar("_T_co", covariant=True)
+
+
+class Sampler(Generic[_T_co]):
+    """Subclasses define ``__iter__``, and ``__len__`` where the loader's length is asked for."""
+
+    def __iter__(self):
+        raise NotImplementedError(f"{type(self).__name__} should implement __iter__")
+
+
+class SequentialSampler(Sampler[int]):
+    """0, 1, 2, ... in order."""
+
+    def __init__(self, data_source):
+        self.data_source = data_source
+
+    def __iter__(self):
+        return iter(range(len(self.data_source)))
+
+    def __len__(self):
+        return len(self.data_source)
+
+
+def _check_count(name, value):
+    if not isinstance(value, int) or isinstance(value, bool) or value <= 0:
+        raise ValueError(f"{name} should be a positive integer value, but got {name}={value}")
+
+
+def _check_flag(name, value):
+    if not isinstance(value, bool):
+        raise TypeError(f"{name} should be a boolean value, but got {name}={value}")
+
+
+class RandomSampler(Sampler[int]):
+    """All indices in random order, or with ``replacement`` as many independent draws.
+
+    Without a generator one is made for each pass, seeded from the default generator.
+    """
+
+    def __init__(self, data_source, replacement=False, num_samples=None, generator=None):
+        self.data_source = data_source
+        self.replacement = replacement
+        self._num_samples = num_samples
+        self.generator = generator
+        _check_flag("replacement", replacement)
+        _check_count("num_samples", self.num_samples)
+
+    @property
+    def num_samples(self):
+        # Asked for each time: the dataset may have grown.
+        return len(self.data_source) if self._num_samples is None else self._num_samples
+
+    def __iter__(self):
+        total, wanted = len(self.data_source), self.num_samples
+        generator = self.generator
+        if generator is None:
+            generator = rushlight.Generator().manual_seed(_random_seed())
+        if self.replacement:
+            for begin in range(0, wanted, 4096):
+                count = min(4096, wanted - begin)
+                draws = rushlight.randint(high=total, size=(count,), generator=generator)
+                yield from draws.tolist()
+            return
+        for begin in range(0, wanted, max(total, 1)):
+            order = rushlight.randperm(total, generator=generator).tolist()
+            yield from itertools.islice(order, wanted - begin)
+
+    def __len__(self):
+        return self.num_samples
+
+
+def _random_seed():
+    return int(rushlight.empty((), dtype=rushlight.int64).random_().item())
+
+
+class SubsetRandomSampler(Sampler[int]):
+    """The given indices in random order."""
+
+    def __init__(self, indices, generator=None):
+        self.indices = indices
+        self.generator = generator
+
+    def __iter__(self):
+        for i in rushlight.randperm(len(self.indices), generator=self.generator).tolist():
+            yield self.indices[i]
+
+    def __len__(self):
+        return len(self.indices)
+
+
+class WeightedRandomSampler(Sampler[int]):
+    """Draws of 0 ... len(weights) - 1 with given weights, which need not add up to 1."""
+
+    def __init__(self, weights, num_samples, replacement=True, generator=None):
+        _check_count("num_samples", num_samples)
+        if not isinstance(replacement, bool):
+            raise ValueError(
+                f"replacement should be a boolean value, but got replacement={replacement}"
+            )
+        weights = rushlight.as_tensor(weights, dtype=rushlight.double)
+        if weights.dim() != 1:
+            raise ValueError(
+                "weights should be a 1d sequence but given weights have shape "
+                f"{tuple(weights.shape)}"
+            )
+        self.weights = weights
+        self.num_samples = num_samples
+        self.replacement = replacement
+        self.generator = generator
+
+    def __iter__(self):
+        draws = rushlight.multinomial(
+            self.weights, self.num_samples, self.replacement, generator=self.generator
+        )
+        yield from draws.tolist()
+
+    def __len__(self):
+        return self.num_samples
+
+
+class BatchSampler(Sampler[list[int]]):
+    """Lists of ``batch_size`` keys of another sampler; the last may be shorter, or dropped."""
+
+    def __init__(self, sampler, batch_size, drop_last):
+        _check_batch_size(batch_size)
+        if not isinstance(drop_last, bool):
+            raise ValueError(f"drop_last should be a boolean value, but got drop_last={drop_last}")
+        self.sampler = sampler
+        self.batch_size = batch_size
+        self.drop_last = drop_last
+
+    def __iter__(self):
+        keys = iter(self.sampler)
+        while batch := list(itertools.islice(keys, self.batch_size)):
+            if len(batch) < self.batch_size and self.drop_last:
+                return
+            yield batch
+
+    def __len__(self):
+        whole, rest = divmod(len(self.sampler), self.batch_size)
+        return whole if self.drop_last or rest == 0 else whole + 1
+
+
+def _check_batch_size(value):
+    if not isinstance(value, int) or isinstance(value, bool) or value <= 0:
+        raise ValueError(
+            f"batch_size should be a positive integer value, but got batch_size={value}"
+        )

@@ -1,0 +1,7 @@
+"""The old place of hub.load_state_dict_from_url."""
+
+from rushlight.hub import _get_torch_home as _get_torch_home
+from rushlight.hub import load_state_dict_from_url as load_url
+from rushlight.hub import urlparse as urlparse
+
+__all__ = ["load_url"]

@@ -1,0 +1,97 @@
+"""What programs log (tensors, arrays, lists, numbers) as NumPy arrays, and images in one layout."""
+
+import numpy as np
+
+from rushlight import _C
+
+
+def as_array(x):
+    """A NumPy array of any loggable thing."""
+    if isinstance(x, _C.Tensor):
+        x = x.detach().cpu()
+        return (x.float() if x.dtype == _C.bfloat16 else x).numpy()
+    if isinstance(x, list | tuple) and any(isinstance(v, _C.Tensor) for v in x):
+        return np.array([as_array(v) for v in x])
+    if isinstance(x, np.ndarray | np.generic | list | tuple | int | float | complex | bool):
+        return np.asarray(x)
+    raise NotImplementedError(
+        f"utils.tensorboard: cannot log a {type(x).__name__}; give a tensor, an array or numbers"
+    )
+
+
+def as_number(x):
+    """A Python float; tensors must hold one element."""
+    array = as_array(x)
+    if array.size != 1:
+        raise ValueError(f"utils.tensorboard: a scalar has one element, got shape {array.shape}")
+    return float(array.reshape(())[()])
+
+
+def as_image(x, dataformats):
+    """(height, width, channels) of bytes; several images become a grid."""
+    array = as_array(x)
+    formats = dataformats.upper()
+    if (
+        len(set(formats)) != len(formats)
+        or len(formats) != array.ndim
+        or not set(formats) <= set("NCHW")
+    ):
+        raise ValueError(
+            f"utils.tensorboard: dataformats {dataformats!r} does not describe an array of shape "
+            f"{array.shape}; use letters out of N, C, H, W, one for each dimension"
+        )
+    if formats == "HW":
+        array, formats = array[:, :, None], "HWC"
+    if "C" not in formats:
+        array, formats = array[..., None], formats + "C"
+    if "N" in formats:
+        array = _grid(array.transpose([formats.index(letter) for letter in "NHWC"]))
+    else:
+        array = array.transpose([formats.index(letter) for letter in "HWC"])
+    return as_bytes(_three_channels(array))
+
+
+def as_bytes(array):
+    """Floats from 0 to 1 become 0 to 255; bytes stay."""
+    if array.dtype == np.uint8:
+        return array
+    if array.dtype.kind == "f" or array.dtype == bool:
+        array = array.astype("f8") * 255.0
+    return np.clip(array, 0, 255).astype(np.uint8)
+
+
+def _three_channels(image):
+    return np.concatenate([image] * 3, 2) if image.shape[2] == 1 else image
+
+
+def _grid(images):
+    """Images side by side, about as many in a row as in a column, at most eight in a row."""
+    count, height, width, channels = images.shape
+    columns = min(count, 8)
+    rows = -(-count // columns)
+    canvas = np.zeros((rows * height, columns * width, channels), images.dtype)
+    for i, image in enumerate(images):
+        y, x = i // columns * height, i % columns * width
+        canvas[y : y + height, x : x + width] = image
+    return canvas
+
+
+def encode_png(image):
+    """PNG bytes of (height, width, channels) bytes; written here, so that no imaging package is
+    needed."""
+    import struct
+    import zlib
+
+    height, width, channels = image.shape
+    kind = {1: 0, 2: 4, 3: 2, 4: 6}[channels]
+
+    def chunk(name, data):
+        body = name + data
+        return struct.pack(">I", len(data)) + body + struct.pack(">I", zlib.crc32(body))
+
+    rows = np.concatenate([np.zeros((height, 1), np.uint8), image.reshape(height, -1)], 1)
+    header = struct.pack(">IIBBBBB", width, height, 8, kind, 0, 0, 0)
+    data = zlib.compress(rows.tobytes(), 6)
+    return (
+        b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", data) + chunk(b"IEND", b"")
+    )

@@ -23,6 +23,8 @@ _ELSEWHERE = {
     "Stream": "rushlight.cuda",
     "autocast": "rushlight.amp",
     "compile": "rushlight.compiler._compile",
+    "matrix_exp": "rushlight.linalg",
+    "orgqr": "rushlight.linalg._matrix_functions",
 }
 _ELSEWHERE |= dict.fromkeys(_FUNCTIONS, "rushlight.nn.functional")
 

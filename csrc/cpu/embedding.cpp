@@ -31,7 +31,8 @@ void embedding_bag_cpu(const Tensor& table, const Bags& bags, const Tensor& out,
                        const Tensor& counts, const Tensor& places) {
   const int64_t width = table.sizes()[1];
   const int64_t *index = bags.index.data<int64_t>(), *bounds = bags.bounds.data<int64_t>();
-  const int64_t work = std::max<int64_t>(1, bags.index.numel() * width / std::max<int64_t>(1, bags.size()));
+  const int64_t work =
+      std::max<int64_t>(1, bags.index.numel() * width / std::max<int64_t>(1, bags.size()));
   for_type(table, [&]<class T>() {
     const auto& lines = line_kernels<T>();
     const T* rows = table.data<T>();

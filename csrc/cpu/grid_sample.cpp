@@ -42,8 +42,8 @@ Place<T> clipped(Place<T> p, int64_t size) {
 template <class T>
 Place<T> padded(Place<T> p, int64_t size, const Sampling& how) {
   if (how.padding == SamplePadding::Reflection) {
-    const Place<T> r = how.align_corners ? reflect(p.at, T(0), T(size - 1))
-                                         : reflect(p.at, T(-0.5), T(size));
+    const Place<T> r =
+        how.align_corners ? reflect(p.at, T(0), T(size - 1)) : reflect(p.at, T(-0.5), T(size));
     p = {r.at, p.slope * r.slope};
   }
   return clipped(p, size);
@@ -246,29 +246,30 @@ template <class T>
 void grid_gradient(const Shape& s, const T* g, const T* x, const T* grid, const Sampling& how,
                    T* ggrid) {
   const int64_t blocks = (s.points + kBlock - 1) / kBlock;
-  parallel_for(s.batch * blocks, std::max<int64_t>(1, kGrain / (kBlock * (s.channels + 4))),
-               [&](int64_t job, int64_t end) {
-    std::vector<Block<T>> taps(1);
-    for (; job < end; ++job) {
-      const int64_t b = job / blocks, first = job % blocks * kBlock;
-      const int64_t n = std::min(kBlock, s.points - first);
-      T* out = ggrid + (b * s.points + first) * s.dims;
-      std::fill_n(out, n * s.dims, T(0));
-      if (how.mode == SampleMode::Nearest) continue;
-      taps[0].fill(grid + (b * s.points + first) * s.dims, n, s.sizes, how, true);
-      for (int k = 0; k < taps[0].taps; ++k) {
-        T total[kBlock] = {};  // over the channels: gradient times what the neighbour holds
-        for (int64_t c = 0; c < s.channels; ++c)
-          line_kernels<T>().gather_products(total, g + (b * s.channels + c) * s.points + first,
-                                            x + (b * s.channels + c) * s.area,
-                                            taps[0].place + k * kBlock, n);
-        for (int64_t d = 0; d < s.dims; ++d) {
-          const T* slope = taps[0].slope[d] + k * kBlock;
-          for (int64_t i = 0; i < n; ++i) out[i * s.dims + d] += total[i] * slope[i];
+  parallel_for(
+      s.batch * blocks, std::max<int64_t>(1, kGrain / (kBlock * (s.channels + 4))),
+      [&](int64_t job, int64_t end) {
+        std::vector<Block<T>> taps(1);
+        for (; job < end; ++job) {
+          const int64_t b = job / blocks, first = job % blocks * kBlock;
+          const int64_t n = std::min(kBlock, s.points - first);
+          T* out = ggrid + (b * s.points + first) * s.dims;
+          std::fill_n(out, n * s.dims, T(0));
+          if (how.mode == SampleMode::Nearest) continue;
+          taps[0].fill(grid + (b * s.points + first) * s.dims, n, s.sizes, how, true);
+          for (int k = 0; k < taps[0].taps; ++k) {
+            T total[kBlock] = {};  // over the channels: gradient times what the neighbour holds
+            for (int64_t c = 0; c < s.channels; ++c)
+              line_kernels<T>().gather_products(total, g + (b * s.channels + c) * s.points + first,
+                                                x + (b * s.channels + c) * s.area,
+                                                taps[0].place + k * kBlock, n);
+            for (int64_t d = 0; d < s.dims; ++d) {
+              const T* slope = taps[0].slope[d] + k * kBlock;
+              for (int64_t i = 0; i < n; ++i) out[i * s.dims + d] += total[i] * slope[i];
+            }
+          }
         }
-      }
-    }
-  });
+      });
 }
 
 }  // namespace

@@ -45,7 +45,8 @@ void for_rows(int64_t count, int64_t n, F&& f) {
 void softmax_cpu(const Tensor& x, int64_t n, bool logarithm, const Tensor& y) {
   for_type(x, [&]<class T>() {
     const auto row = logarithm ? kernels<T>().log_softmax : kernels<T>().softmax;
-    for_rows(x.numel() / n, n, [&](int64_t i) { row(x.data<T>() + i * n, y.data<T>() + i * n, n); });
+    for_rows(x.numel() / n, n,
+             [&](int64_t i) { row(x.data<T>() + i * n, y.data<T>() + i * n, n); });
   });
 }
 
@@ -66,7 +67,9 @@ template <class T>
 class Positions {
  public:
   explicit Positions(const CrossEntropy& c)
-      : c_(c), weight_(static_cast<const T*>(c.weight)), by_class_(T(c.smoothing / double(c.classes))) {
+      : c_(c),
+        weight_(static_cast<const T*>(c.weight)),
+        by_class_(T(c.smoothing / double(c.classes))) {
     double all = weight_ ? 0 : double(c.classes);
     for (int64_t k = 0; k < c.classes && weight_; ++k) all += double(weight_[k]);
     weights_ = T(all);
@@ -74,7 +77,7 @@ class Positions {
   bool counts(int64_t i) const { return c_.target[i] != c_.ignore_index; }
   T weight(int64_t i) const { return weight_ ? weight_[c_.target[i]] : T(1); }
   const T* class_weights() const { return weight_; }
-  T by_class() const { return by_class_; }   // the smoothing's share of each class
+  T by_class() const { return by_class_; }  // the smoothing's share of each class
   T sharp() const { return T(1 - c_.smoothing); }
   T all_weights() const { return weights_; }  // over the classes
 
@@ -94,8 +97,8 @@ void check_targets(const char* op, const CrossEntropy& c) {
 
 }  // namespace
 
-double cross_entropy_cpu(const char* op, const CrossEntropy& c, const Tensor& x,
-                         const Tensor& loss, const Tensor& total) {
+double cross_entropy_cpu(const char* op, const CrossEntropy& c, const Tensor& x, const Tensor& loss,
+                         const Tensor& total) {
   check_targets(op, c);
   double all = 0;
   for_type(x, [&]<class T>() {
@@ -126,7 +129,8 @@ double cross_entropy_cpu(const char* op, const CrossEntropy& c, const Tensor& x,
             mean = kernels<T>().weighted_sum(scores, p.class_weights(), c.classes);
           } else {
             const T* w = p.class_weights();
-            for (int64_t k = 0; k < c.classes; ++k) mean += scores[k * c.points + i] * (w ? w[k] : T(1));
+            for (int64_t k = 0; k < c.classes; ++k)
+              mean += scores[k * c.points + i] * (w ? w[k] : T(1));
           }
           value += p.by_class() * (p.all_weights() * sum - mean);
         }

@@ -21,8 +21,8 @@ struct CrossEntropy {
 // The loss of each position, the log of its sum of exponentials (where `total` is defined; else the
 // scores are log-probabilities already), and the sum of the weights. Raises on a target that is
 // out of range.
-double cross_entropy_cpu(const char* op, const CrossEntropy& c, const Tensor& x,
-                         const Tensor& loss, const Tensor& total);
+double cross_entropy_cpu(const char* op, const CrossEntropy& c, const Tensor& x, const Tensor& loss,
+                         const Tensor& total);
 // gx for the gradient of each position's loss, g[i * step] * scale.
 void cross_entropy_backward_cpu(const CrossEntropy& c, const Tensor& x, const Tensor& total,
                                 const Tensor& g, int64_t step, double scale, const Tensor& gx);

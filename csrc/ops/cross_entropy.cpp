@@ -23,13 +23,9 @@ Tensor in_loop_type(const Tensor& t) {
 CrossEntropy positions(const Tensor& x, const Tensor& target, const Tensor& weight, int64_t ignore,
                        double smoothing) {
   const Dims& n = x.sizes();
-  return {n[0],
-          n[1],
-          n[2],
-          target.data<int64_t>(),
-          weight.defined() ? weight.data() : nullptr,
-          ignore,
-          smoothing};
+  return {
+      n[0],   n[1],     n[2], target.data<int64_t>(), weight.defined() ? weight.data() : nullptr,
+      ignore, smoothing};
 }
 Tensor weight_in(const Tensor& weight, DType dtype) {
   if (!weight.defined()) return weight;
@@ -105,7 +101,8 @@ struct CrossEntropyForward {
     store_scalar(out.data(), out.dtype(), Scalar(reduction == kMean ? sum / all : sum));
   }
 
-  static constexpr uint32_t needs[] = {in(0) | in(1) | in(2) | kOut, 0, in(0) | in(1) | in(2) | kOut};
+  static constexpr uint32_t needs[] = {in(0) | in(1) | in(2) | kOut, 0,
+                                       in(0) | in(1) | in(2) | kOut};
   static Grads grad(const Ctx& c, GradSpan grads, const Tensor& x, const Tensor& target,
                     const Tensor& weight, int64_t reduction, int64_t ignore, double smoothing,
                     bool scores) {
@@ -120,8 +117,10 @@ struct CrossEntropyForward {
     const double even = smoothing / double(x.sizes()[1]);
     // The mean divides by the weights of the targets, which depend on the weight.
     const Tensor per_class = weight.defined() ? by_class(weight) : Tensor();
-    const Tensor sum_w = weight.defined() ? sum(n.one_hot * per_class, std::nullopt)
-                                          : sum(n.counts, std::nullopt);
+    Tensor sum_w =
+        weight.defined() ? sum(n.one_hot * per_class, std::nullopt) : sum(n.counts, std::nullopt);
+    // Where nothing counts, the loss is NaN, but its gradient zero.
+    sum_w = masked_fill(sum_w, eq(sum_w, wrap_number(0)), wrap_number(1));
     Tensor own = reduction == kMean ? g / sum_w : g;  // of each position
     if (reduction == kNone) own = unsqueeze(own, 1);
     Tensor goal = n.one_hot * Scalar(1 - smoothing);
@@ -167,17 +166,16 @@ struct NllLoss {
                 "class indices must be int64 or uint8, got ", given.dtype());
     const int64_t classes = x.sizes()[x.dim() > 1 ? 1 : 0];
     check_shape(!weight.defined() || weight.sizes() == Dims{classes}, op,
-                "the weight must have one number for each of the ", classes,
-                " classes, got shape ", weight.defined() ? weight.sizes() : Dims{});
+                "the weight must have one number for each of the ", classes, " classes, got shape ",
+                weight.defined() ? weight.sizes() : Dims{});
     common_device(op, {&x, &given, &weight});
     const Tensor target = given.dtype() == DType::Int64 ? given : cast(given, DType::Int64);
     const int64_t batch = x.dim() > 1 ? x.sizes()[0] : 1;
     int64_t points = 1;
     for (int64_t d = 2; d < x.dim(); ++d) points *= x.sizes()[size_t(d)];
-    const Tensor loss = std::get<0>(
-        _cross_entropy(reshape(x, Dims{batch, classes, points}),
-                       reshape(target, Dims{batch, points}), weight, reduction, ignore, smoothing,
-                       scores));
+    const Tensor loss = std::get<0>(_cross_entropy(reshape(x, Dims{batch, classes, points}),
+                                                   reshape(target, Dims{batch, points}), weight,
+                                                   reduction, ignore, smoothing, scores));
     return reduction == kNone ? reshape(loss, given.sizes()) : loss;
   }
 };

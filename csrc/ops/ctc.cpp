@@ -126,17 +126,16 @@ Tensor ctc(const Tensor& log_probs, const Tensor& given, IntList input_lengths,
                 total, ", but targets has ", given.sizes()[0], " labels");
   }
   const Tensor targets = given.dtype() == DType::Int64 ? given : cast(given, DType::Int64);
-  Tensor loss = std::get<0>(
-      _ctc_loss(x, targets, input_lengths, target_lengths, blank, zero_infinity));
-  if (zero_infinity)
-    loss = masked_fill(loss, isposinf(loss), wrap_number(0));
+  Tensor loss =
+      std::get<0>(_ctc_loss(x, targets, input_lengths, target_lengths, blank, zero_infinity));
+  if (zero_infinity) loss = masked_fill(loss, isposinf(loss), wrap_number(0));
   if (reduction == 1) {
     std::vector<double> by;
     const Tensor lengths = make_tensor(Dims{batch}, x.dtype());
     for (int64_t b = 0; b < batch && !x.is_meta(); ++b) {
       const double n = double(std::max<int64_t>(target_lengths[size_t(b)], 1));
-      store_scalar(static_cast<char*>(lengths.data()) + b * lengths.element_size(),
-                   lengths.dtype(), Scalar(n));
+      store_scalar(static_cast<char*>(lengths.data()) + b * lengths.element_size(), lengths.dtype(),
+                   Scalar(n));
     }
     return mean(x.is_meta() ? loss : loss / lengths, std::nullopt);
   }

@@ -78,11 +78,12 @@ struct EmbeddingBackward {
                     int64_t rows, int64_t padding_idx, bool by_count) {
     Tensor back = embedding(h, indices, padding_idx, false, false);
     if (padding_idx >= 0)
-      back = masked_fill(back, unsqueeze(eq(indices, wrap_number(padding_idx)), -1), wrap_number(0));
+      back =
+          masked_fill(back, unsqueeze(eq(indices, wrap_number(padding_idx)), -1), wrap_number(0));
     if (by_count) {
       const Tensor counts = bincount(reshape(indices, Dims{-1}), Tensor(), rows);
-      const Tensor each = reshape(index_select(counts, 0, reshape(indices, Dims{-1})),
-                                  indices.sizes());
+      const Tensor each =
+          reshape(index_select(counts, 0, reshape(indices, Dims{-1})), indices.sizes());
       back = back / unsqueeze(cast(each, back.dtype()), -1);
     }
     return {c.wants(0) ? back : Tensor(), Tensor()};
@@ -112,8 +113,7 @@ struct EmbeddingBag {
   static constexpr uint32_t non_differentiable = 0b110;
   static constexpr bool may_fail = true;
   static std::array<Spec, 3> check(const Tensor& weight, const Tensor& indices,
-                                   const Tensor& bounds, int64_t mode, const Tensor& by,
-                                   int64_t) {
+                                   const Tensor& bounds, int64_t mode, const Tensor& by, int64_t) {
     check_table(name, weight, indices);
     check_dtype(is_floating(weight.dtype()), name, "not implemented for ", weight.dtype(),
                 " tensors");
@@ -122,8 +122,10 @@ struct EmbeddingBag {
                 bounds.sizes());
     check_argument(mode >= 0 && mode <= 2, name, "unknown mode ", mode);
     if (by.defined()) {
-      check_shape(by.sizes() == indices.sizes(), name, "per_sample_weights must have the shape of "
-                  "the indices, ", indices.sizes(), ", got ", by.sizes());
+      check_shape(by.sizes() == indices.sizes(), name,
+                  "per_sample_weights must have the shape of "
+                  "the indices, ",
+                  indices.sizes(), ", got ", by.sizes());
       check_dtype(by.dtype() == weight.dtype(), name, "per_sample_weights must be ", weight.dtype(),
                   " as the weight, got ", by.dtype());
     }
@@ -150,8 +152,7 @@ struct EmbeddingBag {
                   " indices, got ", at[b], " before ", at[b + 1]);
   }
 
-  static constexpr uint32_t needs[] = {in(1) | in(2) | in(3) | kOut, 0, 0,
-                                       in(0) | in(1) | in(2)};
+  static constexpr uint32_t needs[] = {in(1) | in(2) | in(3) | kOut, 0, 0, in(0) | in(1) | in(2)};
   static Grads grad(const Ctx& c, GradSpan grads, const Tensor& weight, const Tensor& indices,
                     const Tensor& bounds, int64_t mode, const Tensor& by, int64_t padding_idx) {
     const Tensor& g = grads[0];
@@ -212,8 +213,7 @@ struct EmbeddingBagBackward {
 struct EmbeddingBagWeightsBackward {
   static constexpr const char* name = "embedding_bag_backward";
   static constexpr bool differentiable = false;
-  static Spec check(const Tensor& g, const Tensor&, const Tensor& indices, const Tensor&,
-                    int64_t) {
+  static Spec check(const Tensor& g, const Tensor&, const Tensor& indices, const Tensor&, int64_t) {
     return {indices.sizes(), g.dtype(), g.device()};
   }
   static void run(const Tensor& g, const Tensor& weight, const Tensor& indices,

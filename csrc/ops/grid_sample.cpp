@@ -48,7 +48,9 @@ Axis axis_of(const Tensor& grid, const Tensor& places, const Tensor& slopes, int
     return axis;
   }
   constexpr double a = -0.75;
-  auto near = [&](const Tensor& x) { return (x * Scalar(a + 2) - Scalar(a + 3)) * x * x + Scalar(1); };
+  auto near = [&](const Tensor& x) {
+    return (x * Scalar(a + 2) - Scalar(a + 3)) * x * x + Scalar(1);
+  };
   auto far = [&](const Tensor& x) {
     return ((x * Scalar(a) - Scalar(5 * a)) * x + Scalar(8 * a)) * x - Scalar(4 * a);
   };
@@ -77,8 +79,8 @@ class WrittenOut {
     const auto [places, slopes] = _grid_places(detach(grid), sizes_, mode, padding, align);
     for (int64_t d = 0; d < dims && mode != 1; ++d) {
       auto part = [&](const Tensor& t) { return flatten(select(t, -1, dims - 1 - d), 1, -1); };
-      axes_.push_back(axis_of(part(grid), part(places), part(slopes), sizes_[size_t(d)], mode,
-                              padding, align));
+      axes_.push_back(
+          axis_of(part(grid), part(places), part(slopes), sizes_[size_t(d)], mode, padding, align));
     }
     if (mode == 1) {  // constant between its jumps
       for (int64_t d = 0; d < dims; ++d) {
@@ -123,8 +125,8 @@ class WrittenOut {
       inside = d == 0 ? valid : logical_and(inside, valid);
     }
     const Tensor outside = unsqueeze(logical_not(inside), 1);
-    const Tensor at = expand(unsqueeze(masked_fill(index, logical_not(inside), wrap_number(0)), 1),
-                             g_.sizes());
+    const Tensor at =
+        expand(unsqueeze(masked_fill(index, logical_not(inside), wrap_number(0)), 1), g_.sizes());
     const Tensor kept = masked_fill(g_, outside, wrap_number(0));
     if (grad_x_.defined())
       grad_x_ = scatter_add(grad_x_, 2, at, kept * unsqueeze(weight(choice, axes_.size()), 1));

@@ -55,11 +55,12 @@ struct ElementLoss {
   static constexpr const char* name = "loss";
   static Spec check(const Tensor& x, const Tensor& t, int64_t kind, double, int64_t reduction) {
     check_argument(kind >= 0 && kind < int64_t(LossFn::kCount), name, "unknown kind ", kind);
-    check_shape(x.sizes() == t.sizes(), loss_name(kind), "input and target differ in shape: ",
-                x.sizes(), " and ", t.sizes());
-    check_dtype(x.dtype() == t.dtype() && (x.dtype() == DType::Float32 || x.dtype() == DType::Float64),
-                loss_name(kind), "expected two tensors of float32 or of float64, got ", x.dtype(),
-                " and ", t.dtype());
+    check_shape(x.sizes() == t.sizes(), loss_name(kind),
+                "input and target differ in shape: ", x.sizes(), " and ", t.sizes());
+    check_dtype(
+        x.dtype() == t.dtype() && (x.dtype() == DType::Float32 || x.dtype() == DType::Float64),
+        loss_name(kind), "expected two tensors of float32 or of float64, got ", x.dtype(), " and ",
+        t.dtype());
     return {reduction == kNone ? x.sizes() : Dims{}, x.dtype(),
             common_device(loss_name(kind), {&x, &t})};
   }

@@ -27,8 +27,7 @@ struct Ctc {
   static void backward(const T* after, const T* skip, const T* emit, T* next, int64_t n) {
     const T *one = after + 1, *two = after + 2, *leap = skip + 2;
 #pragma omp simd
-    for (int64_t s = 0; s < n; ++s)
-      next[s] = emit[s] + log_sum(after[s], one[s], two[s] + leap[s]);
+    for (int64_t s = 0; s < n; ++s) next[s] = emit[s] + log_sum(after[s], one[s], two[s] + leap[s]);
   }
 
   static void posterior(const T* alpha, const T* beta, const T* emit, T loss, T* out, int64_t n) {

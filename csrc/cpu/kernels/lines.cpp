@@ -33,11 +33,11 @@ struct Lines {
       place[i] = better ? index : place[i];
     }
   }
-  // Outside counts as zero, whatever its weight is and the image holds. The load is not conditional:
-  // only so does it become one gather instruction.
-  static T found(const T* x, int32_t place) {
-    const T value = x[place < 0 ? 0 : place];
-    return place < 0 ? T(0) : value;
+  // Outside counts as zero, whatever its weight is and the image holds. The load is not
+  // conditional: only so does it become one gather instruction.
+  static T times_found(T w, const T* x, int32_t place) {
+    const T product = w * x[place < 0 ? 0 : place];
+    return place < 0 ? T(0) : product;
   }
   template <int Taps>
   static void gather_fixed(T* y, const T* x, const int32_t* place, const T* weight, int64_t step,
@@ -45,7 +45,8 @@ struct Lines {
 #pragma omp simd
     for (int64_t i = 0; i < n; ++i) {
       T sum = 0;
-      for (int64_t k = 0; k < Taps; ++k) sum += weight[k * step + i] * found(x, place[k * step + i]);
+      for (int64_t k = 0; k < Taps; ++k)
+        sum += times_found(weight[k * step + i], x, place[k * step + i]);
       y[i] = sum;
     }
   }
@@ -59,12 +60,12 @@ struct Lines {
       const int32_t* at = place + k * step;
       const T* w = weight + k * step;
 #pragma omp simd
-      for (int64_t i = 0; i < n; ++i) y[i] += w[i] * found(x, at[i]);
+      for (int64_t i = 0; i < n; ++i) y[i] += times_found(w[i], x, at[i]);
     }
   }
   static void gather_products(T* y, const T* g, const T* x, const int32_t* place, int64_t n) {
 #pragma omp simd
-    for (int64_t i = 0; i < n; ++i) y[i] += g[i] * found(x, place[i]);
+    for (int64_t i = 0; i < n; ++i) y[i] += times_found(g[i], x, place[i]);
   }
   static constexpr LinesTable<T> table = {scale,   add,    masked_scale,   dot,
                                           largest, gather, gather_products};

@@ -133,15 +133,9 @@ struct Softmax {
 
   static T fabs(T x) { return x < 0 ? -x : x; }
 
-  static constexpr SoftmaxTable<T> table = {softmax,
-                                            log_softmax,
-                                            softmax_backward,
-                                            log_softmax_backward,
-                                            log_sum_exp,
-                                            weighted_sum,
-                                            scaled_softmax,
-                                            column_log_sum_exp,
-                                            column_scaled_softmax};
+  static constexpr SoftmaxTable<T> table = {
+      softmax,      log_softmax,    softmax_backward,   log_softmax_backward, log_sum_exp,
+      weighted_sum, scaled_softmax, column_log_sum_exp, column_scaled_softmax};
 };
 
 }  // namespace

@@ -143,7 +143,6 @@ class TreeSpec:
         ]
 
 
-
 class LeafSpec(TreeSpec):
     """The shape of a leaf."""
 

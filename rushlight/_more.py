@@ -389,8 +389,6 @@ for _name in """det geqrf inverse logdet lobpcg lstsq lu lu_solve lu_unpack matr
     globals()[_name] = not_available(_name, "factorizations and solvers are not there yet")
 for _name in ("istft", "stft"):
     globals()[_name] = not_available(_name, "Fourier transforms are not there yet")
-for _name in ("igamma", "igammac"):
-    globals()[_name] = not_available(_name, "this special function is not there yet")
 
 
 # ----- lists of tensors

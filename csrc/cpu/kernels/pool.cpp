@@ -341,8 +341,9 @@ struct Pool {
             for_stretches(
                 row,
                 [&]<int S>(int64_t ox, int64_t n) {
-                  if (n == 1)
-                    spread_one(c, from, oz, oy, ox, to);
+                  // Windows that all begin at one place meet there: not for lanes side by side.
+                  if (n == 1 || row.stride == 0)
+                    for (int64_t i = ox; i < ox + n; ++i) spread_one(c, from, oz, oy, i, to);
                   else
                     spread_stretch<S>(c, from + ox, oz, oy, ox, n, to);
                 },

@@ -76,7 +76,8 @@ struct EmbeddingBackward {
     const NoGradGuard no_grad;
     fill_data(out, 0);
     const int64_t count = indices.numel(), width = out.sizes()[1];
-    if (count > 0) index_add_(out, 0, reshape(indices, Dims{count}), reshape(g, Dims{count, width}));
+    if (count > 0)
+      index_add_(out, 0, reshape(indices, Dims{count}), reshape(g, Dims{count, width}));
     if (padding_idx >= 0) fill_data(select(out, 0, padding_idx), 0);
   }
   static void run(const Tensor& g, const Tensor& indices, int64_t rows, int64_t padding_idx,

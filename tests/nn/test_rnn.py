@@ -517,7 +517,7 @@ def test_dropout_between_layers():
     m.eval()
     still = m(x)[0]
     assert level > 0.9 and float((out - still).abs().max()) > 1e-3
-    assert abs(float(out[-1].mean() / still[-1].mean()) - 1) < 0.02
+    assert abs(float(out[10:].mean() / still[10:].mean()) - 1) < 0.02
     assert rl.equal(m(x)[0], still)
     m.train()
     rl.manual_seed(3)

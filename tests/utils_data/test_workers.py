@@ -21,7 +21,7 @@ from rushlight.utils.data import (
 sys.path.insert(0, __file__.rpartition("/")[0])
 from test_loader import Augmented, epoch, plain
 
-pytestmark = pytest.mark.filterwarnings("error")
+pytestmark = pytest.mark.filterwarnings("error", "ignore:This DataLoader will create")
 METHODS = ["fork", "spawn", "forkserver"]
 
 
@@ -327,3 +327,25 @@ def test_forking_with_a_batch_in_hand():
     go.send(1)
     assert found.poll(30) and found.recv() == expected
     process.join(10)
+
+
+def test_more_workers_than_processors_warn():
+    with pytest.warns(UserWarning, match="1000 worker processes"):
+        DataLoader([1], num_workers=1000)
+
+
+def test_a_forked_process_does_not_end_the_workers():
+    """It inherits the iterator, and drops it."""
+    context = torch.multiprocessing.get_context("fork")
+    batches = iter(DataLoader(range(100), 2, num_workers=2))
+    first = next(batches)
+
+    def drop(held):
+        held.clear()
+
+    process = context.Process(target=drop, args=([batches],))
+    process.start()
+    process.join(30)
+    assert process.exitcode == 0
+    rest = [x for b in batches for x in b.tolist()]
+    assert first.tolist() + rest == list(range(100))

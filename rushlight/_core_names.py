@@ -1,30 +1,17 @@
 """Private names of PyTorch's core (torch._C) that programs touch; found when first asked for."""
 
+import functools
 from types import SimpleNamespace
 
 from rushlight import _C
-from rushlight._missing import MissingNameError
+from rushlight._missing import MissingNameError, unavailable_class
 
 
 def _parse_to(*args, **kwargs):
     """(device, dtype, non_blocking, memory_format) of the arguments of a `to`."""
-    device, dtype = kwargs.get("device"), kwargs.get("dtype")
-    non_blocking, memory_format = kwargs.get("non_blocking", False), kwargs.get("memory_format")
-    rest = list(args)
-    if rest and isinstance(rest[0], _C.Tensor):
-        source = rest.pop(0)
-        device, dtype = source.device, source.dtype
-    elif rest and isinstance(rest[0], _C.dtype):
-        dtype = rest.pop(0)
-    elif rest:
-        first = rest.pop(0)
-        device = device if first is None else _C.device(first)
-        if rest and (rest[0] is None or isinstance(rest[0], _C.dtype)):
-            dtype = rest.pop(0) or dtype
-    if rest:
-        non_blocking = bool(rest.pop(0))
-    device = None if device is None else _C.device(device)
-    return device, dtype, non_blocking, memory_format
+    from rushlight.nn.modules._convert import parse_to
+
+    return parse_to(args, kwargs)
 
 
 def _nothing(*args, **kwargs):
@@ -58,8 +45,20 @@ _jit_set_inline_everything_mode _jit_set_emit_hooks _jit_pass_inline _set_graph_
 _is_tracing _jit_nvfuser_enabled _get_privateuse1_backend_name _has_cuda _has_distributed""".split()
 
 
+# Classes of PyTorch's compiler, for annotations.
+_GRAPH_CLASSES = """Argument Block ClassType DictType FloatType Graph IntType ListType Node
+ScriptFunction ScriptModule TensorType TupleType Type Use Value""".split()
+
+
+@functools.cache
+def _graph_class(name):
+    return unavailable_class(name, "rushlight._C", "programs are not compiled into graphs")
+
+
 def core_getattr(name):
     """The __getattr__ of rushlight._C."""
+    if name in _GRAPH_CLASSES:
+        return _graph_class(name)
     if name in ("DisableTorchFunction", "DisableTorchFunctionSubclass"):
         from rushlight.overrides import DisableTorchFunctionSubclass
 

@@ -66,7 +66,10 @@ class MissingNameError(AttributeError):
         import difflib
 
         names = [n for n in dir(sys.modules.get(self._module)) if n[0] != "_" and n != self.name]
-        lower = {n.lower(): n for n in names}
+        same_case = self.name[0].isupper()
+        lower = {}
+        for name in sorted(names, key=lambda n: n[0].isupper() == same_case):
+            lower[name.lower()] = name  # of Normal and normal, the one written alike
         found = difflib.get_close_matches(self.name.lower(), lower, n=1, cutoff=0.6)
         return lower[found[0]] if found else None
 
@@ -89,6 +92,7 @@ def not_available(what, why, instead=""):
 
     unavailable.__name__ = unavailable.__qualname__ = what.rpartition(".")[2]
     unavailable.__doc__ = f"Not available: {why}."
+    unavailable.__unavailable__ = why
     return unavailable
 
 
@@ -100,6 +104,7 @@ def unavailable_class(name, module, why):
         raise NotImplementedError(f"{shown}: {why}. {COMPATIBILITY_PAGE} lists what is there")
 
     space = {"__init__": __init__, "__module__": module, "__doc__": f"Not available: {why}."}
+    space["__unavailable__"] = why
     return type(name, (), space)
 
 

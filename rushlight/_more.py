@@ -2,8 +2,9 @@
 
 import sys
 
-from rushlight import _C, linalg
+from rushlight import _C, linalg, storage
 from rushlight._C import Tensor
+from rushlight._missing import not_available, unavailable_class
 
 # ----- checks
 
@@ -122,7 +123,11 @@ def cov(input, *, correction=1, fweights=None, aweights=None):
     """The covariance matrix of variables in rows and observations in columns."""
     if input.ndim > 2:
         raise _C.ShapeError(f"cov: expected at most two dimensions, got shape {list(input.shape)}")
+    if input.dtype == _C.bool:
+        raise _C.DTypeError("cov: not implemented for bool tensors")
     x = input.reshape(1, -1) if input.ndim < 2 else input
+    if not (x.is_floating_point() or x.is_complex()):
+        x = x.to(_C.get_default_dtype())
     count = x.shape[1]
     weights = None
     for given in (fweights, aweights):
@@ -132,7 +137,7 @@ def cov(input, *, correction=1, fweights=None, aweights=None):
         mean, total = x.mean(1, keepdim=True), count
         factor = total - correction
     else:
-        weights = weights.to(x.dtype if x.is_floating_point() else _C.get_default_dtype())
+        weights = weights.to(x.real.dtype if x.is_complex() else x.dtype)
         total = weights.sum()
         mean = (x * weights).sum(1, keepdim=True) / total
         factor = total - correction
@@ -151,7 +156,10 @@ def corrcoef(input):
     if c.ndim == 0:
         return c / c
     deviations = c.diagonal().real.sqrt() if c.is_complex() else c.diagonal().sqrt()
-    return (c / deviations[:, None] / deviations[None, :]).clamp(-1, 1)
+    found = c / deviations[:, None] / deviations[None, :]
+    if not found.is_complex():
+        return found.clamp(-1, 1)
+    return _C.complex(found.real.clamp(-1, 1), found.imag.clamp(-1, 1))
 
 
 def renorm(input, p, dim, maxnorm, *, out=None):
@@ -176,6 +184,11 @@ def kaiser_window(window_length, periodic=True, beta=12.0, *, dtype=None, layout
     )
     window = shape[:window_length].to(dtype or _C.get_default_dtype())
     return window.requires_grad_(requires_grad)
+
+
+# ----- files
+
+from_file = storage._from_file
 
 
 # ----- sizes that PyTorch traces as symbols: plain numbers here
@@ -356,12 +369,28 @@ def _disable_dynamo(fn=None, recursive=True):
     return (lambda function: function) if fn is None else fn
 
 
+_FILES = "files are read and written by rushlight.load and rushlight.save"
+PyTorchFileReader = unavailable_class("PyTorchFileReader", "rushlight", _FILES)
+PyTorchFileWriter = unavailable_class("PyTorchFileWriter", "rushlight", _FILES)
+
+
 class AcceleratorError(RuntimeError):
     """An error that a GPU reports."""
 
 
 class FatalError(Exception):
     """An error after which the process cannot go on."""
+
+
+# ----- functions that are not there yet; they can be imported, and raise when called
+
+for _name in """det geqrf inverse logdet lobpcg lstsq lu lu_solve lu_unpack matrix_exp matrix_power
+        orgqr ormqr pca_lowrank pinverse qr slogdet svd svd_lowrank triangular_solve""".split():
+    globals()[_name] = not_available(_name, "factorizations and solvers are not there yet")
+for _name in ("istft", "stft"):
+    globals()[_name] = not_available(_name, "Fourier transforms are not there yet")
+for _name in ("igamma", "igammac"):
+    globals()[_name] = not_available(_name, "this special function is not there yet")
 
 
 # ----- lists of tensors

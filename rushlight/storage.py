@@ -210,3 +210,50 @@ def _load_from_bytes(b):
     from rushlight.serialization import load
 
     return load(io.BytesIO(b), weights_only=False)
+
+
+def map_file(filename, shared=False, nbytes=0):
+    """A storage over the bytes of a file, mapped into memory.
+
+    With shared=True writes reach the file, which is made (or made longer) if nbytes asks for more
+    than it has; else they stay in this process.
+    """
+    import mmap
+    import os
+
+    if shared:
+        with open(filename, "r+b" if os.path.exists(filename) else "w+b") as file:
+            if os.fstat(file.fileno()).st_size < nbytes:
+                os.ftruncate(file.fileno(), nbytes)
+            size = nbytes or os.fstat(file.fileno()).st_size
+            memory = mmap.mmap(file.fileno(), size, access=mmap.ACCESS_WRITE) if size else b""
+    else:
+        with open(filename, "rb") as file:
+            size = os.fstat(file.fileno()).st_size
+            if nbytes > size:
+                raise RuntimeError(f"from_file: {filename!r} has {size} bytes, not {nbytes}")
+            size = nbytes or size
+            memory = mmap.mmap(file.fileno(), size, access=mmap.ACCESS_COPY) if size else b""
+    return _C.frombuffer(memory, dtype=_C.uint8).untyped_storage() if size else UntypedStorage(0)
+
+
+def _from_file(filename, shared=False, size=0, *, dtype=None, layout=None, device=None,
+               pin_memory=False, requires_grad=False):  # fmt: skip
+    """A tensor of `size` elements over a file."""
+    dtype = _C.get_default_dtype() if dtype is None else dtype
+    storage = map_file(filename, shared, size * dtype.itemsize)
+    count = size or storage.nbytes() // dtype.itemsize
+    found = _C._tensor_from_storage(storage, dtype, 0, (count,), (1,))
+    return found.requires_grad_(requires_grad)
+
+
+def _legacy_from_file(cls, filename, shared=False, size=0):
+    """A storage of `size` elements over a file."""
+    return TypedStorage(
+        wrap_storage=map_file(filename, shared, size * cls.dtype.itemsize), dtype=cls.dtype
+    )
+
+
+for _class in CLASSES.values():
+    _class.from_file = classmethod(_legacy_from_file)
+UntypedStorage.from_file = staticmethod(map_file)

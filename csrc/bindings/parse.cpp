@@ -21,6 +21,15 @@ bool integer(PyObject* o, int64_t& out) {
   return int_from_python(o, out);
 }
 
+// Where a factory puts its tensor when the call names no device. Only what Python calls follows the
+// setting: an op that makes a tensor inside another op knows where it belongs.
+void fill_default_device(const OpEntry& entry, Value& device) {
+  if (device.tag() != Value::Tag::None || entry.form == Form::Out) return;
+  const ArgKind first = entry.args[0].kind;
+  if (first == ArgKind::Tensor || first == ArgKind::Operand || first == ArgKind::Tensors) return;
+  if (const Device d = default_device(); !d.is_cpu()) device.set(d);
+}
+
 }  // namespace
 
 bool is_synonym(PyObject* keyword, const char* argument) {
@@ -115,11 +124,11 @@ bool Parser::parse(const OpEntry& entry, PyObject* const* names, const PythonCal
         if (why) *why = concat("missing argument '", spec.name, "' (", kind_text(spec), ")");
         return false;
       }
-      if (spec.make_default)
-        new (values() + k) Value(spec.make_default());
-      else
-        new (values() + k) Value();
+      Value& v = spec.make_default ? *new (values() + k) Value(spec.make_default())
+                                   : *new (values() + k) Value();
       made_ = int(k) + 1;
+      if (spec.kind == ArgKind::Device) [[unlikely]]
+        fill_default_device(entry, values()[k]);
       continue;
     }
     Value& v = *new (values() + k) Value();
@@ -133,6 +142,8 @@ bool Parser::parse(const OpEntry& entry, PyObject* const* names, const PythonCal
       }
       return false;
     }
+    if (spec.kind == ArgKind::Device) [[unlikely]]
+      fill_default_device(entry, v);
   }
   return true;
 }

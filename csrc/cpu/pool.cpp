@@ -7,6 +7,7 @@
 #include "core/cpu_features.h"
 #include "core/threads.h"
 #include "cpu/copy.h"
+#include "cpu/device_loops.h"
 #include "cpu/kernels/pool_tables.h"
 
 namespace rush {
@@ -105,10 +106,14 @@ class Plan {
   Lists lists_[3];
 };
 
+const PoolLoops& gpu() { return device_loops(DeviceType::CUDA).pools; }
+
 }  // namespace
 
 void max_pool_cpu(const Tensor& x, const PoolWindows& windows, const Tensor& y,
                   const Tensor& indices) {
+  if (x.is_cuda()) [[unlikely]]
+    return gpu().max(x, windows, y, indices);
   const Plan plan(x, y, windows);
   for_type(x, [&]<class T>() {
     plan.run(false, [&](int64_t begin, int64_t end) {
@@ -118,6 +123,8 @@ void max_pool_cpu(const Tensor& x, const PoolWindows& windows, const Tensor& y,
 }
 
 void average_pool_cpu(const Tensor& x, const PoolWindows& windows, const Tensor& y) {
+  if (x.is_cuda()) [[unlikely]]
+    return gpu().average(x, windows, y);
   const Plan plan(x, y, windows);
   for_type(x, [&]<class T>() {
     plan.run(false, [&](int64_t begin, int64_t end) {
@@ -127,6 +134,8 @@ void average_pool_cpu(const Tensor& x, const PoolWindows& windows, const Tensor&
 }
 
 void max_pool_backward_cpu(const Tensor& g, const Tensor& indices, const Tensor& gx) {
+  if (g.is_cuda()) [[unlikely]]
+    return gpu().max_backward(g, indices, gx);
   const Plan plan(gx, g, PoolWindows{});
   const int64_t* places = indices.data<int64_t>();
   std::atomic<bool> inside = true;
@@ -142,6 +151,8 @@ void max_pool_backward_cpu(const Tensor& g, const Tensor& indices, const Tensor&
 }
 
 void average_pool_backward_cpu(const Tensor& g, const PoolWindows& windows, const Tensor& gx) {
+  if (g.is_cuda()) [[unlikely]]
+    return gpu().average_backward(g, windows, gx);
   const Plan plan(gx, g, windows);
   if (plan.call.channels_last) fill_cpu(gx, 0);
   for_type(gx, [&]<class T>() {

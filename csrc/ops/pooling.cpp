@@ -38,17 +38,19 @@ template <class F>
 void into(const Tensor& out, bool last, F&& f) {
   const DType t = loop_type(out.dtype());
   const bool direct = out.dtype() == t && (last ? channels_last(out) : out.is_contiguous());
-  const Tensor y = direct ? out
-                   : last ? make_tensor(out.sizes(), channels_last_strides(out.sizes()), t, {})
-                          : make_tensor(out.sizes(), t);
+  const Tensor y =
+      direct ? out
+      : last ? make_tensor(out.sizes(), channels_last_strides(out.sizes()), t, out.device())
+             : make_tensor(out.sizes(), t, out.device());
   f(y);
   if (!direct) copy_data(out, y);
 }
 // The values of g with the layout of an image.
 Tensor lying_like(bool last, const Tensor& g) {
   if (last ? channels_last(g) : g.is_contiguous()) return g;
-  const Tensor out = last ? make_tensor(g.sizes(), channels_last_strides(g.sizes()), g.dtype(), {})
-                          : make_tensor(g.sizes(), g.dtype());
+  const Tensor out =
+      last ? make_tensor(g.sizes(), channels_last_strides(g.sizes()), g.dtype(), g.device())
+           : make_tensor(g.sizes(), g.dtype(), g.device());
   copy_data(out, g);
   return out;
 }
@@ -57,6 +59,7 @@ Tensor lying_like(bool last, const Tensor& g) {
 
 struct MaxPool {
   static constexpr const char* name = "max_pool_with_indices";
+  static constexpr bool any_device = true;
   static constexpr uint32_t non_differentiable = 0b10;
   static std::array<Spec, 2> check(const Tensor& x, IntList output, IntList, IntList, IntList,
                                    IntList) {
@@ -84,6 +87,7 @@ struct MaxPool {
 
 struct MaxPoolBackward {
   static constexpr const char* name = "max_pool_with_indices_backward";
+  static constexpr bool any_device = true;
   static constexpr bool may_fail = true;
   static Spec check(const Tensor& g, const Tensor&, IntList input_size) {
     return image_spec(Dims(input_size), g.dtype(), g);
@@ -151,6 +155,7 @@ struct FractionalMaxPool {
 
 struct AveragePool {
   static constexpr const char* name = "avg_pool";
+  static constexpr bool any_device = true;
   static Spec check(const Tensor& x, IntList output, IntList, IntList, IntList, bool,
                     std::optional<int64_t>) {
     return image_spec(pooled_sizes(x, output), x.dtype(), x);
@@ -171,6 +176,7 @@ struct AveragePool {
 
 struct AveragePoolBackward {
   static constexpr const char* name = "avg_pool_backward";
+  static constexpr bool any_device = true;
   static Spec check(const Tensor& g, IntList input_size, IntList, IntList, IntList, bool,
                     std::optional<int64_t>) {
     return image_spec(Dims(input_size), g.dtype(), g);

@@ -1,6 +1,7 @@
 // Variances, norms, softmax: what measures or normalises along dims.
 #include <cmath>
 
+#include "cpu/device_loops.h"
 #include "cpu/reduce.h"
 #include "cpu/softmax.h"
 #include "ops/data.h"
@@ -29,6 +30,7 @@ Tensor variance_slope(const Tensor& x, const char* op, const std::optional<IntLi
 
 struct VarCorrection {
   static constexpr const char* name = "var";
+  static constexpr bool any_device = true;
   static Spec check(const Tensor& x, const std::optional<IntList>& dim,
                     const std::optional<Scalar>&, bool keepdim) {
     check_variance(name, x);
@@ -48,6 +50,7 @@ struct VarCorrection {
 
 struct StdCorrection {
   static constexpr const char* name = "std";
+  static constexpr bool any_device = true;
   static Spec check(const Tensor& x, const std::optional<IntList>& dim,
                     const std::optional<Scalar>& c, bool keepdim) {
     check_variance(name, x);
@@ -139,6 +142,7 @@ struct StdMeanDim {
 
 struct VectorNorm {
   static constexpr const char* name = "norm";
+  static constexpr bool any_device = true;
   static Spec check(const Tensor& x, const Scalar& ord, const std::optional<IntList>& dim,
                     bool keepdim, std::optional<DType> dtype) {
     const DType t = dtype.value_or(x.dtype());
@@ -236,6 +240,7 @@ struct SoftmaxBackward {
 
 struct SoftmaxAs {
   static constexpr const char* name = "softmax";
+  static constexpr bool any_device = true;
   static constexpr bool in_place_safe = true;
   static Spec check(const Tensor& x, int64_t dim) {
     wrap_dim(name, dim, x.dim());
@@ -244,6 +249,7 @@ struct SoftmaxAs {
   static void run(const Tensor& x, int64_t dim, const Tensor& out) {
     if (x.numel() == 0) return;
     const int64_t d = wrap_dim(name, dim, x.dim());
+    if (x.is_cuda() && device_loops(DeviceType::CUDA).softmax(x, d, false, out)) return;
     if (is_row_wise(x, d) && out.is_contiguous())
       return softmax_cpu(x, x.sizes().back(), false, out);
     const DType wide = compute_type(x.dtype());
@@ -266,6 +272,7 @@ struct SoftmaxAs {
 
 struct LogSoftmaxAs {
   static constexpr const char* name = "log_softmax";
+  static constexpr bool any_device = true;
   static constexpr bool in_place_safe = true;
   static Spec check(const Tensor& x, int64_t dim) {
     wrap_dim(name, dim, x.dim());
@@ -273,6 +280,9 @@ struct LogSoftmaxAs {
   }
   static void run(const Tensor& x, int64_t dim, const Tensor& out) {
     if (x.numel() == 0) return;
+    if (x.is_cuda() &&
+        device_loops(DeviceType::CUDA).softmax(x, wrap_dim(name, dim, x.dim()), true, out))
+      return;
     if (is_row_wise(x, wrap_dim(name, dim, x.dim())) && out.is_contiguous())
       return softmax_cpu(x, x.sizes().back(), true, out);
     const Tensor total = column(x, wrap_dim(name, dim, x.dim()), compute_type(x.dtype()));

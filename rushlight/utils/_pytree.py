@@ -4,7 +4,7 @@ Lists, tuples (named ones too), dicts, OrderedDicts, defaultdicts and deques are
 whatever is not registered is a leaf. ``register_pytree_node`` adds a type.
 """
 
-from collections import OrderedDict, defaultdict, deque
+from collections import OrderedDict, defaultdict, deque, namedtuple
 from dataclasses import dataclass, field
 
 
@@ -12,16 +12,39 @@ from dataclasses import dataclass, field
 class _Node:
     flatten: object  # container -> (children, context)
     unflatten: object  # (children, context) -> container
+    with_keys: object = None  # container -> ([(key, child), ...], context), or None
 
 
 SUPPORTED_NODES = {}
 
 
-def register_pytree_node(cls, flatten_fn, unflatten_fn, **_):
+def register_pytree_node(cls, flatten_fn, unflatten_fn, *, flatten_with_keys_fn=None, **_):
     """Makes ``cls`` a container: ``flatten_fn(x)`` gives (children, context), the other undoes."""
     if cls in SUPPORTED_NODES:
         raise ValueError(f"{cls} is already registered as pytree node.")
-    SUPPORTED_NODES[cls] = _Node(flatten_fn, unflatten_fn)
+    SUPPORTED_NODES[cls] = _Node(flatten_fn, unflatten_fn, flatten_with_keys_fn)
+
+
+_register_pytree_node = register_pytree_node  # PyTorch's older name
+
+
+def _deregister_pytree_node(cls):
+    """Makes objects of a registered class leaves again."""
+    del SUPPORTED_NODES[cls]
+
+
+def register_dataclass(cls, *, field_names=None, drop_field_names=None, **_):
+    """Makes a dataclass a container of its fields."""
+    import dataclasses
+
+    names = [f.name for f in dataclasses.fields(cls) if f.init]
+    names = [n for n in (field_names or names) if n not in (drop_field_names or ())]
+    register_pytree_node(
+        cls,
+        lambda x: ([getattr(x, n) for n in names], None),
+        lambda children, _: cls(**dict(zip(names, children, strict=True))),
+    )
+    return cls
 
 
 def _plain_dict(cls):
@@ -56,6 +79,27 @@ def _is_result_tuple(cls):
 
 _NAMED = _Node(lambda x: (list(x), type(x)), lambda children, cls: cls(*children))
 _RESULT = _Node(lambda x: (list(x), type(x)), lambda children, cls: cls(tuple(children)))
+
+
+def _get_node_type(tree):
+    """The class by which an object is flattened."""
+    cls = type(tree)
+    if cls not in SUPPORTED_NODES and _is_named_tuple(cls):
+        return namedtuple
+    return cls
+
+
+def _is_leaf(tree, is_leaf=None):
+    """Whether an object is a leaf."""
+    return (is_leaf is not None and is_leaf(tree)) or _node(tree) is None
+
+
+def _is_namedtuple_instance(tree):
+    """Whether an object is a named tuple."""
+    return _is_named_tuple(type(tree))
+
+
+is_namedtuple_instance = _is_namedtuple_instance
 
 
 def _node(x):
@@ -99,7 +143,14 @@ class TreeSpec:
         ]
 
 
-LeafSpec = TreeSpec(None, None)
+class LeafSpec(TreeSpec):
+    """The shape of a leaf."""
+
+    def __init__(self):
+        super().__init__(None, None)
+
+
+_LEAF = LeafSpec()
 
 
 def tree_flatten(tree, is_leaf=None):
@@ -110,7 +161,7 @@ def tree_flatten(tree, is_leaf=None):
         node = None if is_leaf is not None and is_leaf(x) else _node(x)
         if node is None:
             leaves.append(x)
-            return LeafSpec
+            return _LEAF
         children, context = node.flatten(x)
         specs = tuple(walk(child) for child in children)
         return TreeSpec(type(x), context, specs, sum(s.num_leaves for s in specs))
@@ -216,3 +267,21 @@ def _broadcast_to_and_flatten(tree, treespec, is_leaf=None):
             return None
         out += part
     return out
+
+
+def tree_iter(tree, is_leaf=None):
+    """The leaves one by one."""
+    yield from tree_leaves(tree, is_leaf)
+
+
+PyTree = Context = object  # for annotations
+
+
+def __getattr__(name):
+    # Paths are asked for rarely.
+    from rushlight._missing import MissingNameError
+    from rushlight.utils import _pytree_paths
+
+    if name.startswith("__") or not hasattr(_pytree_paths, name):
+        raise MissingNameError(__name__, name)
+    return getattr(_pytree_paths, name)

@@ -114,6 +114,31 @@ def _replayed_rng(state):
         yield
 
 
+def _autocast_state():
+    """The kinds of device for which autocast is on, with its dtype."""
+    kinds = [kind for kind in ("cpu", "cuda") if _C.is_autocast_enabled(kind)]
+    return [(kind, _C.get_autocast_dtype(kind), _C.is_autocast_cache_enabled()) for kind in kinds]
+
+
+@contextlib.contextmanager
+def _replayed_autocast(state):
+    """Autocast as it was in forward, whatever it is now."""
+    from rushlight import amp
+
+    now = [kind for kind, _, _ in _autocast_state()]
+    was = [kind for kind, _, _ in state]
+    if not was and not now:
+        yield
+        return
+    with contextlib.ExitStack() as stack:
+        for kind in now:
+            if kind not in was:
+                stack.enter_context(amp.autocast(kind, enabled=False))
+        for kind, dtype, cached in state:
+            stack.enter_context(amp.autocast(kind, dtype=dtype, cache_enabled=cached))
+        yield
+
+
 # use_reentrant=True ------------------------------------------------------------------------------
 
 
@@ -125,6 +150,7 @@ class CheckpointFunction(Function):
         check_backward_validity(args)
         ctx.run_function = run_function
         ctx.rng_state = _C.get_rng_state() if preserve_rng_state else None
+        ctx.autocast = _autocast_state()
         ctx.inputs = [None if isinstance(a, Tensor) else a for a in args]
         ctx.tensor_at = [i for i, a in enumerate(args) if isinstance(a, Tensor)]
         ctx.save_for_backward(*(args[i] for i in ctx.tensor_at))
@@ -142,7 +168,7 @@ class CheckpointFunction(Function):
         for i, tensor in zip(ctx.tensor_at, ctx.saved_tensors, strict=True):
             inputs[i] = tensor
         inputs = detach_variable(tuple(inputs))
-        with _replayed_rng(ctx.rng_state), enable_grad():
+        with _replayed_rng(ctx.rng_state), _replayed_autocast(ctx.autocast), enable_grad():
             outputs = ctx.run_function(*inputs)
         if isinstance(outputs, Tensor):
             outputs = (outputs,)
@@ -304,10 +330,11 @@ def _without_reentry(function, args, kwargs, preserve, context_fn, determinism_c
             return function(*args, **kwargs)
     debug = debug if _debug is None else _debug
     rng_state = _C.get_rng_state() if preserve else None
+    autocast = _autocast_state()
     arguments = _Arguments(args, kwargs)
 
     def run_again():
-        with _replayed_rng(rng_state), again_context:
+        with _replayed_rng(rng_state), _replayed_autocast(autocast), again_context:
             args, kwargs = arguments.get()
             function(*args, **kwargs)
 

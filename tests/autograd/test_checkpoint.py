@@ -421,3 +421,23 @@ def test_threads():
     for t in threads:
         t.join()
     assert not errors
+
+
+@pytest.mark.parametrize("reentrant", [True, False])
+def test_the_second_run_has_the_autocast_of_the_first(reentrant):
+    w = rl.randn(4, 4, requires_grad=True)
+    x = rl.randn(2, 4, requires_grad=True)
+    dtypes = []
+
+    def function(x):
+        y = x @ w
+        dtypes.append(y.dtype)
+        return y.tanh()
+
+    with rl.autocast("cpu", dtype=rl.bfloat16):
+        inside = checkpoint(function, x, use_reentrant=reentrant)
+    inside.sum().backward()
+    outside = checkpoint(function, x, use_reentrant=reentrant)
+    with rl.autocast("cpu", dtype=rl.bfloat16):
+        outside.sum().backward()
+    assert dtypes == [rl.bfloat16, rl.bfloat16, rl.float32, rl.float32]

@@ -5,30 +5,22 @@ from rushlight import _C
 __all__ = ["gather", "scatter", "scatter_kwargs"]
 
 
-def _over(x, f):
-    """f over the tensors in tuples, lists and dicts; gives one result a device."""
-    if isinstance(x, _C.Tensor):
-        return f(x)
-    if isinstance(x, tuple) and hasattr(x, "_fields"):
-        return [type(x)(*items) for items in zip(*(_over(v, f) for v in x), strict=True)]
-    if isinstance(x, tuple | list) and x:
-        return [type(x)(items) for items in zip(*(_over(v, f) for v in x), strict=True)]
-    if isinstance(x, dict) and x:
-        parts = zip(*(_over(v, f) for v in x.values()), strict=True)
-        return [type(x)(zip(x, items, strict=True)) for items in parts]
-    return None
-
-
 def scatter(inputs, target_gpus, dim=0):
     """The inputs cut along dim, one piece a device; what is no tensor goes to all."""
-    count = len(target_gpus)
-
-    def cut(t):
-        return [p.to(d) for p, d in zip(t.chunk(count, dim), _devices(target_gpus), strict=False)]
+    devices = _devices(target_gpus)
 
     def pieces(x):
-        found = _over(x, cut)
-        return [x] * count if found is None else found
+        if isinstance(x, _C.Tensor):
+            parts = x.chunk(len(devices), dim)
+            return [part.to(device) for part, device in zip(parts, devices, strict=False)]
+        if isinstance(x, tuple) and hasattr(x, "_fields"):
+            return [type(x)(*items) for items in zip(*map(pieces, x), strict=False)]
+        if isinstance(x, tuple | list) and x:
+            return [type(x)(items) for items in zip(*map(pieces, x), strict=False)]
+        if isinstance(x, dict) and x:
+            parts = zip(*map(pieces, x.values()), strict=False)
+            return [type(x)(zip(x, items, strict=True)) for items in parts]
+        return [x] * len(devices)
 
     return pieces(inputs)
 

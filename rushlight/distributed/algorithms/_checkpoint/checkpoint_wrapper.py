@@ -31,7 +31,7 @@ class CheckpointWrapper(Module):
             if checkpoint_fn is None
             else functools.partial(checkpoint_fn, **kwargs)
         )
-        self.register_state_dict_post_hook(self._strip_prefix)
+        self._register_state_dict_hook(self._strip_prefix)
         self.register_load_state_dict_pre_hook(self._add_prefix)
 
     def forward(self, *args, **kwargs):

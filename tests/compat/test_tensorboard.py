@@ -1,0 +1,73 @@
+"""SummaryWriter's files, read by the tensorboard package itself."""
+
+import importlib.util
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import rushlight as rl
+
+HAVE = importlib.util.find_spec("tensorboard") is not None
+
+
+def test_without_the_package():
+    code = (
+        "import sys; sys.modules['tensorboard'] = None\n"
+        "try:\n    import rushlight.utils.tensorboard\n"
+        "except ImportError as error:\n    print(error)\n"
+    )
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert "pip install tensorboard" in out.stdout
+
+
+@pytest.mark.skipif(not HAVE, reason="needs the tensorboard package")
+def test_everything_is_read_back(tmp_path):
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    from rushlight.utils.tensorboard import SummaryWriter
+
+    with SummaryWriter(tmp_path) as writer:
+        for i in range(3):
+            writer.add_scalar("loss", rl.tensor(i / 2), i)
+        writer.add_scalars("both", {"a": 1, "b": rl.tensor(2.0)}, 0)
+        writer.add_histogram("weights", rl.randn(1000), 0)
+        writer.add_image("image", rl.rand(3, 8, 9), 0)
+        writer.add_images("images", rl.rand(5, 1, 8, 9), 0)
+        writer.add_text("note", "hello", 0)
+        writer.add_graph(rl.nn.Sequential(rl.nn.Linear(2, 3), rl.nn.ReLU()), rl.ones(1, 2))
+        writer.add_embedding(rl.randn(4, 3), metadata=list("abcd"), label_img=rl.rand(4, 3, 5, 5))
+        writer.add_pr_curve("curve", rl.randint(0, 2, (50,)), rl.rand(50), 0)
+        writer.add_hparams({"lr": 0.1, "on": True, "name": "x"}, {"accuracy": 1.0}, run_name="run")
+        writer.add_audio("sound", rl.rand(1, 100) * 2 - 1)
+        writer.flush()
+    events = EventAccumulator(str(tmp_path), size_guidance={"tensors": 0}).Reload()
+    tags = events.Tags()
+    assert [(e.step, e.value) for e in events.Scalars("loss")] == [(0, 0.0), (1, 0.5), (2, 1.0)]
+    assert events.Histograms("weights")[0].histogram_value.num == 1000
+    assert (events.Images("image")[0].width, events.Images("image")[0].height) == (9, 8)
+    assert set(tags["images"]) == {"image", "images"} and tags["audio"] == ["sound"]
+    assert {"note/text_summary", "curve"} <= set(tags["tensors"]) and tags["graph"]
+    assert [n.op for n in events.Graph().node] == ["IO Node", "Linear", "ReLU", "IO Node"]
+    assert (tmp_path / "projector_config.pbtxt").exists()
+    assert len(list((tmp_path / "run").iterdir())) == 1
+    assert len(list((tmp_path / "both_a").iterdir())) == 1
+
+
+@pytest.mark.skipif(not HAVE, reason="needs the tensorboard package")
+def test_values(tmp_path):
+    from rushlight.utils.tensorboard import SummaryWriter
+    from rushlight.utils.tensorboard._values import as_image, encode_png
+    from rushlight.utils.tensorboard.summary import make_histogram
+
+    image = as_image(rl.full((3, 2, 4), 0.5), "CHW")
+    assert image.shape == (2, 4, 3) and image.dtype == np.uint8 and image[0, 0, 0] == 127
+    assert as_image(np.zeros((9, 2, 4, 1), np.uint8), "NHWC").shape == (4, 32, 3)
+    assert encode_png(image).startswith(b"\x89PNG")
+    with pytest.raises(ValueError, match="dataformats"):
+        as_image(rl.ones(2, 2), "CHW")
+    proto = make_histogram(np.array([-1.0, 0.0, 0.5, 0.5]))
+    assert sum(proto.bucket) == 4 and (proto.min, proto.max, proto.sum) == (-1.0, 0.5, 0.0)
+    with SummaryWriter(tmp_path) as writer, pytest.raises(ValueError):
+        writer.add_scalar("x", rl.ones(2))

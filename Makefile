@@ -43,7 +43,7 @@ define configure
 	if [ "$$(cat $(1)/.configured 2>/dev/null)" != "$$id" ]; then \
 	  rm -rf $(1); \
 	  PATH="$(BIN):$$PATH" $(BIN)/cmake -S . -B $(1) -G Ninja -DCMAKE_MAKE_PROGRAM=$(BIN)/ninja \
-	    -DPython_EXECUTABLE=$(BIN)/python -DRUSHLIGHT_TESTS=ON $(2) $(CMAKE_ARGS); \
+	    -DPython_EXECUTABLE=$(BIN)/python -DRUSHLIGHT_TESTS=ON -DRUSHLIGHT_WERROR=ON $(2) $(CMAKE_ARGS); \
 	  echo "$$id" > $(1)/.configured; \
 	fi
 	@$(BIN)/ninja -C $(1) -j$(JOBS) $(3)
@@ -87,7 +87,7 @@ sanitize: $(DEPS)
 # The C++ tests that run several threads, under ThreadSanitizer. Those that go through oneDNN and
 # libgomp are left out: they are not instrumented, and it would see races where there are none.
 THREADS := build/sanitize-threads
-THREAD_TESTS := test_concurrency test_core_leaf test_engine test_hooks
+THREAD_TESTS := test_concurrency test_core_leaf test_engine test_hooks test_shared_memory
 
 sanitize-threads: $(DEPS)
 	$(call configure,$(THREADS),-DRUSHLIGHT_SANITIZE=thread -DRUSHLIGHT_DEBUG=ON,$(THREAD_TESTS))

@@ -19,7 +19,7 @@ class Task:
     make: callable  # (torch, small, dropout) -> model
     inputs: callable  # (batch, small, random) -> arrays by name
     loss: callable  # (torch, model, data) -> scalar
-    optimizer: callable  # (torch, parameters) -> optimiser
+    optimizer: callable  # (torch, parameters, small) -> optimiser
     items_in: callable = len  # of the first array
 
 
@@ -116,7 +116,7 @@ def resnet50(torch, small, dropout):
             stride = 2 if stage and i == 0 else 1
             blocks.append(Bottleneck(channels, width << stage, stride))
             channels = 4 * (width << stage)
-    return nn.Sequential(
+    model = nn.Sequential(
         nn.Conv2d(3, width, 7, 2, 3, bias=False),
         nn.BatchNorm2d(width),
         nn.ReLU(inplace=True),
@@ -126,6 +126,7 @@ def resnet50(torch, small, dropout):
         nn.Flatten(),
         nn.Linear(channels, 10 if small else 1000),
     )
+    return kaiming(torch, model)
 
 
 def mobilenet_v2(torch, small, dropout):
@@ -163,7 +164,7 @@ def mobilenet_v2(torch, small, dropout):
         for i in range(count):
             layers.append(InvertedResidual(channels, outputs, stride if i == 0 else 1, expand))
             channels = outputs
-    return nn.Sequential(
+    model = nn.Sequential(
         *layers,
         *conv(channels, last, 1),
         nn.AdaptiveAvgPool2d(1),
@@ -171,6 +172,15 @@ def mobilenet_v2(torch, small, dropout):
         nn.Dropout(dropout * 0.2),
         nn.Linear(last, 10 if small else 1000),
     )
+    return kaiming(torch, model)
+
+
+def kaiming(torch, model):
+    """The convolutions as torchvision initialises those that are followed by a batch norm."""
+    for module in model.modules():
+        if isinstance(module, torch.nn.Conv2d):
+            torch.nn.init.kaiming_normal_(module.weight, mode="fan_out")
+    return model
 
 
 def image_inputs(batch, small, random):
@@ -183,8 +193,11 @@ def image_loss(torch, model, data):
     return torch.nn.functional.cross_entropy(model(data["images"]), data["labels"])
 
 
-def image_optimizer(torch, parameters):
-    return torch.optim.SGD(parameters, lr=0.01, momentum=0.9, weight_decay=1e-4)
+def image_optimizer(torch, parameters, small):
+    # A small rate for the large models: otherwise the last bits of the first step's sums decide
+    # about the tenth's loss, and PyTorch on one thread and on two differs by some percent.
+    rate = 0.01 if small else 1e-4
+    return torch.optim.SGD(parameters, lr=rate, momentum=0.9, weight_decay=1e-4)
 
 
 # --- translation ------------------------------------------------------------------------------
@@ -320,7 +333,7 @@ def interaction_loss(torch, model, data):
     return torch.nn.functional.binary_cross_entropy_with_logits(logits, data["label"])
 
 
-def adam(torch, parameters):
+def adam(torch, parameters, small):
     return torch.optim.Adam(parameters, lr=1e-3)
 
 
@@ -347,7 +360,8 @@ TASKS = {
 class Training:
     """A model in training: `step()` is one whole step on one batch, always the same one."""
 
-    def __init__(self, torch, name, *, batch=None, small=False, dropout=True, seed=0, dtype=None):
+    def __init__(self, torch, name, *, batch=None, small=False, dropout=True, seed=0, dtype=None,
+                 device=None):  # fmt: skip
         task = TASKS[name]
         random = np.random.default_rng(seed)
         arrays = task.inputs(batch or task.batch, small, random)
@@ -361,7 +375,10 @@ class Training:
             self.data = {
                 k: t.to(dtype) if t.is_floating_point() else t for k, t in self.data.items()
             }
-        self.optimizer = task.optimizer(torch, self.model.parameters())
+        if device is not None:
+            self.model.to(device)
+            self.data = {key: t.to(device) for key, t in self.data.items()}
+        self.optimizer = task.optimizer(torch, self.model.parameters(), small)
 
     def step(self):
         """Returns the loss before the step."""
@@ -382,6 +399,6 @@ def fill_weights(torch, model, seed=0):
         for name, p in sorted(model.named_parameters()):
             if p.dim() > 1:
                 fan_in = int(np.prod(p.shape[1:]))
-                p.copy_(torch.from_numpy(random.standard_normal(p.shape) * (2 / fan_in) ** 0.5))
+                p.copy_(torch.from_numpy(random.standard_normal(p.shape) * (1.5 / fan_in) ** 0.5))
             else:
                 p.copy_(p.new_full(p.shape, 1.0 if name.endswith("weight") else 0.01))

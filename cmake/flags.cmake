@@ -22,7 +22,10 @@ endfunction()
 rush_known_flags(RUSH_FLAGS
   -fno-semantic-interposition -fvisibility-inlines-hidden -ftls-model=initial-exec
   -ffp-contract=off)
-list(APPEND RUSH_FLAGS -Wall -Wextra -Werror)
+list(APPEND RUSH_FLAGS -Wall -Wextra)
+if(RUSHLIGHT_WERROR)
+  list(APPEND RUSH_FLAGS -Werror)
+endif()
 if(RUSH_CCACHE AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   list(APPEND RUSH_FLAGS -fpch-preprocess)
 endif()

@@ -58,13 +58,14 @@ _matmul_precision = "highest"
 def set_float32_matmul_precision(precision):
     """How exact float32 matrix products must be: 'highest', 'high' or 'medium'.
 
-    On the CPU all of them compute in full float32.
+    On the CPU all of them compute in full float32; on GPUs all but 'highest' use TF32.
     """
     global _matmul_precision
     if precision not in ("highest", "high", "medium"):
         raise RuntimeError("set_float32_matmul_precision: expected 'highest', 'high' or "
                            f"'medium', got {precision!r}")  # fmt: skip
     _matmul_precision = precision
+    _C._cuda.set_matmul_tf32(precision != "highest")
 
 
 def get_float32_matmul_precision():

@@ -123,7 +123,11 @@ def cov(input, *, correction=1, fweights=None, aweights=None):
     """The covariance matrix of variables in rows and observations in columns."""
     if input.ndim > 2:
         raise _C.ShapeError(f"cov: expected at most two dimensions, got shape {list(input.shape)}")
+    if input.dtype == _C.bool:
+        raise _C.DTypeError("cov: not implemented for bool tensors")
     x = input.reshape(1, -1) if input.ndim < 2 else input
+    if not (x.is_floating_point() or x.is_complex()):
+        x = x.to(_C.get_default_dtype())
     count = x.shape[1]
     weights = None
     for given in (fweights, aweights):
@@ -133,7 +137,7 @@ def cov(input, *, correction=1, fweights=None, aweights=None):
         mean, total = x.mean(1, keepdim=True), count
         factor = total - correction
     else:
-        weights = weights.to(x.dtype if x.is_floating_point() else _C.get_default_dtype())
+        weights = weights.to(x.real.dtype if x.is_complex() else x.dtype)
         total = weights.sum()
         mean = (x * weights).sum(1, keepdim=True) / total
         factor = total - correction
@@ -152,7 +156,10 @@ def corrcoef(input):
     if c.ndim == 0:
         return c / c
     deviations = c.diagonal().real.sqrt() if c.is_complex() else c.diagonal().sqrt()
-    return (c / deviations[:, None] / deviations[None, :]).clamp(-1, 1)
+    found = c / deviations[:, None] / deviations[None, :]
+    if not found.is_complex():
+        return found.clamp(-1, 1)
+    return _C.complex(found.real.clamp(-1, 1), found.imag.clamp(-1, 1))
 
 
 def renorm(input, p, dim, maxnorm, *, out=None):

@@ -19,23 +19,23 @@ def cuda(self, device=None, non_blocking=False, memory_format=_C.preserve_format
 @_method
 def pin_memory(self, device=None):
     """A copy in memory that a CUDA device reads directly; needs such a device."""
-    raise _C.DeviceError(
-        "pin_memory: no CUDA device is available, so no memory can be pinned for one"
-    )
+    return _C._cuda.pin(self)
 
 
 @_method
 def is_pinned(self, device=None):
     """Whether the memory is pinned for a CUDA device."""
-    return False
+    return _C._cuda.is_pinned(self)
 
 
 @_method
 def record_stream(self, stream):
-    """Tells the CUDA allocator that a stream uses this tensor."""
-    raise _C.DeviceError(
-        f"record_stream: needs a tensor on a CUDA device, this one is on {self.device}"
-    )
+    """Tells the allocator that a stream uses this tensor, too: its memory waits for that stream."""
+    if not self.is_cuda:
+        raise _C.DeviceError(
+            f"record_stream: needs a tensor on a CUDA device, this one is on {self.device}"
+        )
+    _C._cuda.record_stream(self, stream._key)
 
 
 @_method

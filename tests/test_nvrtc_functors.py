@@ -153,6 +153,8 @@ def kernel_source():
                 values = "p[0].re, p[0].re, p[0].re"
             if name == "RoundDecimals":
                 values = "p[0], true"
+            if name == "IsClose":
+                values = "1.0, 1.0, true"
             functor = f"{name}<{t}>" if templated else name
             args = ["x[i]"] * arguments
             if name == "Where":

@@ -166,6 +166,11 @@ def index_kernels():
     for t in CPP:
         fns = ["Set", "Add", "Mul"] + (["Max", "Min"] if t not in COMPLEX else [])
         yield t, [f"rush::scatter<rush::Scatter{fn}, {CPP[t]}, rush::u32>" for fn in fns]
+        each = [fn for fn in fns if t != "c128" or fn in ("Set", "Add")]
+        yield (
+            f"{t} each",
+            [f"rush::scatter_each<rush::Scatter{fn}, {CPP[t]}, rush::u32>" for fn in each],
+        )
 
 
 def reduce_of(fold, x, out):
@@ -189,6 +194,9 @@ def reduce_kernels():
         if t not in COMPLEX:
             folds += [(f"Max<{own}>", t), (f"Min<{own}>", t)]
             folds += [(f"ArgMax<{own}>", "i64"), (f"ArgMin<{own}>", "i64")]
+        if t in FLOATS:
+            names = "Norm1 Norm2 NormInf NormNegInf LogSumExp Var Std".split()
+            folds += [(f"{name}<{own}>", t) for name in names]
         yield t, [name for fold, o in folds for name in reduce_of(fold, t, o)]
 
 
@@ -206,6 +214,46 @@ def matmul_kernels():
         yield t, [f"rush::matmul<{CPP[t]}>"]
 
 
+def optimizer_kernels():
+    text = (CSRC / "functors" / "optimizer.h").read_text()
+    rules = re.findall(r"struct (\w+)[^\n]*\{[^\n]*\n  static constexpr int kStates", text)
+    assert len(rules) == 15
+    for t in FLOATS:
+        yield (
+            t,
+            [
+                f"rush::optimizer_step<rush::optimizers::{rule}, {CPP[t]}, {CPP[COMPUTE[t]]}>"
+                for rule in rules
+            ],
+        )
+
+
+def norm_kernels():
+    for t in ("f32", "f64"):
+        own, flags = CPP[t], ("true", "false")
+        names = [f"rush::row_norm<{own}, {team}, {c}>" for team in (32, 256) for c in flags]
+        names += [n.replace("row_norm<", "row_norm_backward<") for n in names]
+        names += [f"rush::row_norm_columns<{own}, {c}>" for c in flags]
+        plain = "join_pairs channel_norm channel_norm_backward channel_sums channel_sums_last"
+        yield t, [*names, *(f"rush::{name}<{own}>" for name in plain.split())]
+    for t in FLOATS:
+        own = f"{CPP[COMPUTE[t]]}, {CPP[t]}, {CPP[t]}"
+        yield (
+            f"softmax {t}",
+            [
+                f"rush::softmax_rows<{own}, {team}, {log}>"
+                for team in (32, 256)
+                for log in ("true", "false")
+            ],
+        )
+
+
+def pool_kernels():
+    for t in ("f32", "f64", "i64"):
+        names = "max_pool max_pool_backward average_pool average_pool_backward".split()
+        yield t, [f"rush::{name}<{CPP[t]}>" for name in names]
+
+
 FILES = {
     "copy.cu": copy_kernels,
     "cat.cu": cat_kernels,
@@ -213,6 +261,9 @@ FILES = {
     "reduce.cu": reduce_kernels,
     "random_exact.cu": random_kernels,
     "matmul.cu": matmul_kernels,
+    "optimizer.cu": optimizer_kernels,
+    "norm.cu": norm_kernels,
+    "pool.cu": pool_kernels,
 }
 PARTS = 4  # of a long list, so that workers share it
 

@@ -75,6 +75,38 @@ def test_default_device_is_a_stack():
     assert rl.get_default_device().type == "cpu"
 
 
+MAKERS = [
+    lambda **k: rl.empty(2, **k),
+    lambda **k: rl.zeros(2, **k),
+    lambda **k: rl.ones(2, **k),
+    lambda **k: rl.full((2,), 1.0, **k),
+    lambda **k: rl.arange(3, **k),
+    lambda **k: rl.linspace(0, 1, 3, **k),
+    lambda **k: rl.eye(2, **k),
+    lambda **k: rl.rand(2, **k),
+    lambda **k: rl.randn(2, **k),
+    lambda **k: rl.randint(3, (2,), **k),
+    lambda **k: rl.tensor([1.0], **k),
+    lambda **k: rl.nn.Linear(2, 3, **k).weight,
+]
+
+
+@pytest.mark.parametrize("make", MAKERS)
+def test_new_tensors_go_to_the_default_device(make):
+    with rl.device("meta"):
+        assert make().device.type == "meta"
+        assert make(device=None).device.type == "meta"
+        assert make(device="cpu").device.type == "cpu"
+    assert make().device.type == "cpu"
+
+
+def test_tensors_made_after_others_stay_where_those_are():
+    x = rl.ones(2)
+    with rl.device("meta"):
+        made = [rl.zeros_like(x), x.new_ones(3), x.to(rl.float64), rl.rand_like(x), x + 1]
+    assert {t.device.type for t in made} == {"cpu"}
+
+
 def test_size():
     s = rl.Size([2, 3])
     assert isinstance(s, tuple) and s == (2, 3) and s.numel() == 6

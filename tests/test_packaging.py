@@ -89,7 +89,8 @@ def test_import_opens_no_heavy_library():
 RANKS = [
     ["functors"],
     ["core"],
-    ["cpu", "cuda"],
+    ["cpu"],
+    ["cuda"],
     ["autograd"],
     ["ops"],
     ["jit", "distributed", "profiler"],

@@ -282,6 +282,7 @@ def test_elements_through_python():
     assert rl.ones(2, 1).new(2, 3).shape == (2, 3) and rl.ones(1).new([1, 2]).tolist() == [1, 2]
 
 
+@pytest.mark.skipif(rl.cuda.is_available(), reason="there is a GPU")
 def test_without_a_cuda_device():
     x = rl.ones(2)
     for call in (x.cuda, x.pin_memory, lambda: x.record_stream(None)):

@@ -192,9 +192,8 @@ PyObject* scalar_tensor_(PyObject*, PyObject* const* args, Py_ssize_t n, PyObjec
     const DType t = dtype_argument("scalar_tensor", a[1], natural);
     check_fill("scalar_tensor", t, s);
     const Device device = device_argument("scalar_tensor", a[3]).value_or(default_device());
-    const Tensor out = device.is_meta() ? make_tensor({}, t, device) : scalar_tensor(s, t);
-    return finish(converted(out, std::nullopt, device),
-                  bool_argument("scalar_tensor", "requires_grad", a[5], false));
+    const Tensor out = scalar_tensor(s, t, device);
+    return finish(out, bool_argument("scalar_tensor", "requires_grad", a[5], false));
   });
 }
 

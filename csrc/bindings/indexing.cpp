@@ -259,6 +259,7 @@ void apply_tensor(Steps& steps, const Tensor& t) {
   const bool is_mask = t.dtype() == DType::Bool || t.dtype() == DType::UInt8;
   if (t.dim() > 0 || !(is_mask || is_integral(t.dtype()))) return steps.index(checked_index(t));
   if (is_mask) return steps.truth(t.item().to<bool>());
+  if (t.is_batched()) return steps.index(t);  // inside vmap: a number for each sample
   steps.select(t.item().to_int());
 }
 

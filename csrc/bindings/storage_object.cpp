@@ -1,6 +1,7 @@
 // storage_object.cpp: rushlight.UntypedStorage, the bytes under tensors as an object of their own.
 #include "bindings/handle.h"
 #include "bindings/processes.h"
+#include "core/device_memory.h"
 
 #include <cstring>
 
@@ -151,7 +152,10 @@ PyObject* clone_storage(PyObject* self, PyObject*) {
   return guarded([&] {
     const Ref<Storage>& s = storage_of(self);
     auto copy = Storage::allocate(s->device(), s->nbytes());
-    if (!s->device().is_meta()) std::memcpy(copy->data(), bytes_of(self), s->nbytes());
+    if (s->device().is_cuda())
+      cuda_memory().copy(copy->data(), s->data(), s->nbytes(), s->device().index);
+    else if (!s->device().is_meta())
+      std::memcpy(copy->data(), bytes_of(self), s->nbytes());
     return wrap_storage(std::move(copy));
   });
 }

@@ -2,6 +2,7 @@
 #include "autograd/meta.h"
 #include "bindings/autograd.h"
 #include "bindings/handle.h"
+#include "core/device_memory.h"
 #include "ops/ops.h"
 
 namespace rush::py {
@@ -87,8 +88,17 @@ PyObject* element(const void* p, DType dtype) {
 void check_readable(const char* name, const Tensor& t) {
   check(!t.is_meta(), ErrorKind::Runtime, name, "a tensor on the meta device has no values");
   check_not_batched(name, t);
-  check(t.is_cpu(), ErrorKind::NotImplemented, name, "the tensor is on ", t.device(),
-        "; use .cpu() first");
+}
+
+// The one element of a tensor; a GPU is waited for without the GIL.
+PyObject* element(const Tensor& t) {
+  if (!t.is_cuda()) return element(t.data(), t.dtype());
+  alignas(16) char bytes[16];
+  {
+    const ReleaseGil released;
+    cuda_memory().read(bytes, t.data(), size_t(t.element_size()), t.device().index);
+  }
+  return element(bytes, t.dtype());
 }
 
 PyObject* item(PyObject* o, PyObject*) {
@@ -97,7 +107,7 @@ PyObject* item(PyObject* o, PyObject*) {
     check(t.numel() == 1, ErrorKind::Runtime, "item",
           "only a tensor with one element converts to a number, this one has shape ", t.sizes());
     check_readable("item", t);
-    return element(t.data(), t.dtype());
+    return element(t);
   });
 }
 
@@ -116,8 +126,8 @@ PyObject* to_complex(PyObject* o, PyObject*) {
 PyObject* format(PyObject* o, PyObject* spec) {
   return guarded([&]() -> PyObject* {
     const Tensor& t = unwrap(o);
-    if (t.dim() == 0 && t.is_cpu() && !t.is_batched() && Py_TYPE(o) == TensorType) {
-      const Handle number = Handle::steal(element(t.data(), t.dtype()));
+    if (t.dim() == 0 && !t.is_meta() && !t.is_batched() && Py_TYPE(o) == TensorType) {
+      const Handle number = Handle::steal(element(t));
       return PyObject_Format(number.get(), spec);
     }
     // object's own: the text for an empty spec, a TypeError for any other.

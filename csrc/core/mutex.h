@@ -16,12 +16,15 @@ namespace rush {
 
 enum class LockRank : uint8_t {
   Gradients,          // an addition to some tensor's gradient
+  CudaDevices,        // a GPU is opened
+  Kernels,            // a CUDA kernel is compiled or loaded
   LibraryFolders,     // where oneDNN and the like are looked for
   Probe,              // code that may trap is tried out
   IsaLevel,           // the instruction set is settled
   BatchedTensors,     // wrappers of vmap, by level
   Hooks,              // lists of hooks
   DroppedReferences,  // Python objects that wait for the GIL
+  Streams,            // CUDA streams and their pools of memory
   SharedMemory,       // arenas that other processes map
   AllocatorSwitches,  // caching on or off, injected failures
   ThreadRegistry,     // the allocator's thread caches

@@ -74,6 +74,7 @@ Ref<SharedArena> SharedArena::create(size_t nbytes, bool named) {
   }
   if (ftruncate(arena->fd_, off_t(header + data)) != 0)
     system_failure("cannot size a segment", errno);
+  arena->reserve(0, header);
   void* p = mmap(nullptr, header + data, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE,
                  arena->fd_, 0);
   if (p == MAP_FAILED) system_failure("cannot map a segment", errno);
@@ -144,6 +145,28 @@ void SharedArena::check_range(size_t offset, size_t nbytes) const {
 
 std::atomic<uint32_t>& SharedArena::count(size_t offset) const noexcept {
   return header().holders[offset / kPage];
+}
+
+void SharedArena::reserve(size_t offset, size_t nbytes) {
+  if (name_.empty() || nbytes == 0) return;  // memfds have all the memory there is
+  while (fallocate(fd_, FALLOC_FL_KEEP_SIZE, off_t(offset), off_t(nbytes)) != 0) {
+    if (errno == EOPNOTSUPP) return;
+    if (errno != EINTR) system_failure("no room for the file of the arena in /dev/shm", errno);
+  }
+}
+
+void SharedArena::fill(size_t offset, const void* from, size_t nbytes) noexcept {
+  constexpr size_t kMuch = size_t{256} << 10;
+  const char* source = static_cast<const char*>(from);
+  while (nbytes >= kMuch) {
+    const ssize_t written = pwrite(fd_, source, nbytes, off_t(offset));
+    if (written < 0 && errno == EINTR) continue;
+    if (written <= 0) break;  // the copy below says by a signal what is wrong
+    source += written;
+    offset += size_t(written);
+    nbytes -= size_t(written);
+  }
+  std::memcpy(at(offset), source, nbytes);
 }
 
 void SharedArena::hold(size_t offset) noexcept {

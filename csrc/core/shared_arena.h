@@ -48,6 +48,13 @@ class RUSH_API SharedArena : public Counted<SharedArena> {
   // Throws unless the bytes lie in the part for blocks.
   void check_range(size_t offset, size_t nbytes) const;
 
+  // Makes sure that there is memory for fresh bytes, where /dev/shm may be full: a write there
+  // would end the process by a signal. Throws.
+  void reserve(size_t offset, size_t nbytes);
+  // Fills fresh bytes. Through the descriptor where that is much: the kernel then neither zeroes
+  // the pages first nor takes a fault for each, which costs more than the copy.
+  void fill(size_t offset, const void* from, size_t nbytes) noexcept;
+
   void hold(size_t offset) noexcept;
   // The last one gives the pages of the block back.
   void let_go(size_t offset, size_t nbytes) noexcept;

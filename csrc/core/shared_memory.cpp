@@ -140,6 +140,7 @@ SharedPlace take_block(Registry& r, size_t nbytes) {
     r.next_size = std::min(2 * r.next_size, kLargestArena);
   }
   const SharedPlace place{r.current, r.next_page, nbytes};
+  r.current->reserve(r.next_page, pages);
   r.next_page += pages;
   r.current->hold(place.offset);
   if (small) {
@@ -182,12 +183,11 @@ void share(Storage& storage) {
     *block = {place.arena, place.offset, place.nbytes, &storage};
     r.storages[{place.arena->id(), place.offset}] = &storage;
   }
-  char* to = block->arena->at(block->offset);
   const char* from = static_cast<const char*>(storage.data());
-  // Several threads, because the first touch of each page costs more than the copy.
   parallel_for(int64_t(storage.nbytes()), int64_t{4} << 20, [&](int64_t begin, int64_t end) {
-    std::memcpy(to + begin, from + begin, size_t(end - begin));
+    block->arena->fill(block->offset + size_t(begin), from + begin, size_t(end - begin));
   });
+  char* to = block->arena->at(block->offset);
   storage.move_to_shared(to, drop_block, block.release());
 }
 

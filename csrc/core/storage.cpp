@@ -5,6 +5,7 @@
 #include <new>
 
 #include "core/allocator.h"
+#include "core/device_memory.h"
 #include "core/error.h"
 
 namespace rush {
@@ -19,11 +20,16 @@ static_assert(sizeof(Storage) <= kHeader);
 
 }  // namespace
 
+DeviceMemory& cuda_memory() {
+  static constinit DeviceMemory table;
+  return table;
+}
+
 Ref<Storage> Storage::allocate(Device device, size_t nbytes) {
   if (device.is_meta())
     return Ref<Storage>::adopt(new (cpu_allocate(kHeader)) Storage(device, nullptr, nbytes));
-  check(device.is_cpu(), ErrorKind::Device, "allocate", "no allocator for device ", device,
-        ": CUDA support is not part of this build");
+  if (device.is_cuda()) [[unlikely]]
+    return allocate_on_gpu(device, nbytes);
   if (nbytes <= kInlineLimit) {
     char* block = static_cast<char*>(cpu_allocate(kHeader + nbytes));
     auto* s = new (block) Storage(device, block + kHeader, nbytes);
@@ -39,6 +45,19 @@ Ref<Storage> Storage::allocate(Device device, size_t nbytes) {
   }
 }
 
+Ref<Storage> Storage::allocate_on_gpu(Device device, size_t nbytes) {
+  device = resolved(device);
+  const DeviceMemory::Block block = cuda_memory().allocate(device.index, nbytes);
+  try {
+    auto* s = new (cpu_allocate(kHeader)) Storage(device, block.p, nbytes);
+    s->context_ = block.home;
+    return Ref<Storage>::adopt(s);
+  } catch (...) {
+    cuda_memory().free(block.p, nbytes, block.home);
+    throw;
+  }
+}
+
 Ref<Storage> Storage::wrap(void* data, size_t nbytes, Device device, Deleter deleter,
                            void* context) {
   auto* s = new (cpu_allocate(kHeader)) Storage(device, data, nbytes);
@@ -50,6 +69,8 @@ Ref<Storage> Storage::wrap(void* data, size_t nbytes, Device device, Deleter del
 void Storage::free_data() noexcept {
   if (deleter_) {
     deleter_(context_);
+  } else if (device_.is_cuda()) {
+    cuda_memory().free(data_, nbytes_, context_);
   } else if (data_ && !inline_data_) {
     cpu_free(data_, nbytes_);
   }
@@ -61,6 +82,20 @@ void Storage::resize(size_t nbytes) {
   check(!is_foreign(), ErrorKind::Runtime, "resize_",
         "this storage wraps memory of another library and cannot be resized");
   if (device_.is_meta()) {
+    nbytes_ = nbytes;
+    return;
+  }
+  if (device_.is_cuda()) {
+    const DeviceMemory& gpu = cuda_memory();
+    const DeviceMemory::Block block = gpu.allocate(device_.index, nbytes);
+    if (const size_t kept = std::min(nbytes, nbytes_)) {
+      gpu.copy(block.p, data_, kept, device_.index);
+      // The old block goes back to its own stream's order: what was just queued must be done.
+      if (block.home != context_) gpu.read(nullptr, nullptr, 0, device_.index);
+    }
+    free_data();
+    data_ = block.p;
+    context_ = block.home;
     nbytes_ = nbytes;
     return;
   }

@@ -28,6 +28,9 @@ class RUSH_API Storage : public Counted<Storage> {
   bool read_only() const { return read_only_; }
   void set_read_only(bool v) { read_only_ = v; }
   bool is_foreign() const { return deleter_ != nullptr; }
+  Deleter deleter() const { return deleter_; }
+  // On a GPU, own memory: the stream in whose order it was made.
+  void* home() const { return deleter_ ? nullptr : context_; }
   // In memory that other processes may map (core/shared_memory.h).
   bool is_shared() const { return shared_; }
   bool seen_by_pointers() const { return shared_; }  // for Counted: a table leads to shared ones
@@ -42,6 +45,7 @@ class RUSH_API Storage : public Counted<Storage> {
   static void destroy(Storage* s) noexcept;
 
  private:
+  static Ref<Storage> allocate_on_gpu(Device device, size_t nbytes);
   Storage(Device device, void* data, size_t nbytes)
       : data_(data), nbytes_(nbytes), device_(device) {}
   void free_data() noexcept;

@@ -3,6 +3,7 @@
 #include <new>
 
 #include "core/batched.h"
+#include "core/device_memory.h"
 #include "core/modes.h"
 
 namespace rush {
@@ -117,7 +118,7 @@ Tensor make_tensor(IntList sizes, DType dtype, Device device) {
   auto* t = TensorImpl::create();
   Tensor out(Ref<TensorImpl>::adopt(t));
   t->storage = Storage::allocate(device, size_t(n * element_size(dtype)));
-  t->device = device;
+  t->device = t->storage->device();
   t->dtype = dtype;
   t->numel = n;
   t->sizes.assign(sizes.data(), uint32_t(sizes.size()));
@@ -157,7 +158,13 @@ Scalar load_scalar(const void* p, DType dtype) {
 
 Tensor scalar_tensor(const Scalar& s, DType dtype, Device device) {
   Tensor t = make_tensor({}, dtype, device);
-  if (!device.is_meta()) store_scalar(t.data(), dtype, s);
+  if (device.is_cpu()) {
+    store_scalar(t.data(), dtype, s);
+  } else if (device.is_cuda()) {
+    alignas(16) char bytes[16];
+    store_scalar(bytes, dtype, s);
+    cuda_memory().write(t.data(), bytes, size_t(t.element_size()), t.device().index);
+  }
   return t;
 }
 
@@ -189,6 +196,11 @@ Scalar Tensor::item() const {
   check(!is_batched(), ErrorKind::Runtime, "item",
         "inside vmap this tensor stands for one value a sample, not for one value: item(), bool() "
         "and branches that depend on the data cannot be batched; use where() instead");
+  if (is_cuda()) [[unlikely]] {
+    alignas(16) char bytes[16];
+    cuda_memory().read(bytes, data(), size_t(element_size()), device().index);
+    return load_scalar(bytes, dtype());
+  }
   return load_scalar(data(), dtype());
 }
 

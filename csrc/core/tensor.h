@@ -138,7 +138,7 @@ class RUSH_API Tensor {
   T* data() const {
     return static_cast<T*>(data());
   }
-  // The one element of a one-element CPU tensor.
+  // The one element of a one-element tensor; on a GPU it waits for it.
   Scalar item() const;
 
   uint32_t version() const {

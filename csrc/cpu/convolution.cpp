@@ -7,6 +7,7 @@
 #include "cpu/convolution.h"
 
 #include "cpu/copy.h"
+#include "cpu/device_loops.h"
 #include "cpu/onednn_convolution.h"
 #include "cpu/onednn_matmul.h"
 
@@ -69,8 +70,11 @@ void convolve(ConvKind kind, const ConvShape& shape, const ConvTensors& t) {
   ConvTensors all = t;
   const Tensor& result = written(kind, all);
   if (result.numel() == 0) return;
+  const DeviceLoops& loops = device_loops(result.device().type);
   if (kind == ConvKind::WeightGrad && (shape.batch == 0 || shape.output_points() == 0))
-    return fill_cpu(result, 0);
+    return loops.fill(result, 0);
+  if (result.is_cuda()) [[unlikely]]
+    return loops.convolve(kind, shape, t);
   if (through_onednn(kind, shape, t)) return;
   const DType dtype = is_reduced_float(t.x.dtype()) ? DType::Float32
                       : is_integral(t.x.dtype())    ? DType::Int64

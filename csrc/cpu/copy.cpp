@@ -137,7 +137,9 @@ void fill_row(char* const* ptrs, const int64_t* strides, int64_t n, const void* 
 }
 
 const bool registered = [] {
-  device_loops(DeviceType::CPU).copy = copy_cpu;
+  device_loops(DeviceType::CPU).copy = [](const Tensor& src, const Tensor& dst, bool) {
+    copy_cpu(src, dst);
+  };
   device_loops(DeviceType::CPU).fill = fill_cpu;
   return true;
 }();

@@ -3,6 +3,7 @@
 
 #include <span>
 
+#include "core/generator.h"
 #include "core/tensor.h"
 #include "functors/fns.h"
 
@@ -10,7 +11,44 @@ namespace rush {
 
 enum class ReduceFn : uint8_t;
 enum class ScanFn : uint8_t;
+enum class RandomFn : uint8_t;
+enum class ScatterFn : uint8_t;
+struct IndexRange;
+struct ScatterLines;
+struct ConvShape;
+struct ConvTensors;
+enum class ConvKind : uint8_t;
+enum class OptimizerRule : uint8_t;
+struct OptimizerTensor;
 using ParamSpan = std::span<const Scalar>;
+
+// See cpu/pool.h.
+struct PoolWindows;
+struct PoolLoops {
+  void (*max)(const Tensor& x, const PoolWindows& windows, const Tensor& y,
+              const Tensor& indices) = nullptr;
+  void (*max_backward)(const Tensor& g, const Tensor& indices, const Tensor& gx) = nullptr;
+  void (*average)(const Tensor& x, const PoolWindows& windows, const Tensor& y) = nullptr;
+  void (*average_backward)(const Tensor& g, const PoolWindows& windows, const Tensor& gx) = nullptr;
+};
+
+// See cpu/norm.h.
+struct NormLoops {
+  void (*batch_norm)(const Tensor& x, const Tensor& weight, const Tensor& bias, double eps,
+                     const Tensor& y, const Tensor& mean, const Tensor& var) = nullptr;
+  void (*batch_norm_eval)(const Tensor& x, const Tensor& weight, const Tensor& bias,
+                          const Tensor& mean, const Tensor& var, double eps,
+                          const Tensor& y) = nullptr;
+  void (*batch_norm_backward)(const Tensor& g, const Tensor& x, const Tensor& weight,
+                              const Tensor& mean, const Tensor& var, double eps, const Tensor& gx,
+                              const Tensor& gw, const Tensor& gb) = nullptr;
+  void (*row_norm)(const Tensor& x, int64_t width, const Tensor& weight, const Tensor& bias,
+                   bool centred, double eps, const Tensor& y, const Tensor& mean,
+                   const Tensor& rstd) = nullptr;
+  void (*row_norm_backward)(const Tensor& g, const Tensor& x, int64_t width, const Tensor& weight,
+                            const Tensor& mean, const Tensor& rstd, bool centred, const Tensor& gx,
+                            const Tensor& gw, const Tensor& gb) = nullptr;
+};
 
 // `compute` is the type the functor works in, already settled (never float16 or bfloat16).
 struct DeviceLoops {
@@ -19,7 +57,8 @@ struct DeviceLoops {
                  DType compute) = nullptr;
   void (*ternary)(TernaryFn, const Tensor& a, const Tensor& b, const Tensor& c, const Tensor& out,
                   ParamSpan, DType compute) = nullptr;
-  void (*copy)(const Tensor& src, const Tensor& dst) = nullptr;  // both on this device
+  // Either of them is on this device, the other perhaps on the host.
+  void (*copy)(const Tensor& src, const Tensor& dst, bool non_blocking) = nullptr;
   void (*fill)(const Tensor& dst, const Scalar& value) = nullptr;
   void (*reduce)(ReduceFn, const Tensor& x, const Tensor& out, ParamSpan) = nullptr;
   void (*reduce_var)(const Tensor& x, const Tensor& out, double correction, bool take_sqrt,
@@ -28,6 +67,26 @@ struct DeviceLoops {
                      int64_t dim) = nullptr;
   void (*scan)(ScanFn, const Tensor& x, const Tensor& out, const Tensor* indices,
                int64_t dim) = nullptr;
+  void (*random)(RandomFn, const Tensor& out, RandomCall, double a, double b) = nullptr;
+  void (*random_int)(const Tensor& out, RandomCall, int64_t from, uint64_t range) = nullptr;
+  void (*gemm)(const Tensor& a, const Tensor& b, const Tensor& out, const Scalar& alpha,
+               const Scalar& beta) = nullptr;
+  void (*gemv)(const Tensor& a, const Tensor& x, const Tensor& out, const Scalar& alpha,
+               const Scalar& beta) = nullptr;
+  void (*dot)(const Tensor& a, const Tensor& b, const Tensor& out) = nullptr;
+  void (*check_indices)(const Tensor& index, const IndexRange& range) = nullptr;
+  void (*read_at)(const Tensor& out, const Tensor& source, const Tensor& index,
+                  const IndexRange& range) = nullptr;
+  void (*add_offsets)(const Tensor& offsets, const Tensor& index, int64_t size,
+                      int64_t stride) = nullptr;
+  void (*optimizer_step)(OptimizerRule, std::span<const OptimizerTensor> tensors,
+                         Device device) = nullptr;
+  NormLoops norms;
+  PoolLoops pools;
+  // Along dim, or its logarithm; false: not done, take another way.
+  bool (*softmax)(const Tensor& x, int64_t dim, bool log, const Tensor& out) = nullptr;
+  void (*convolve)(ConvKind, const ConvShape& shape, const ConvTensors& t) = nullptr;
+  void (*scatter)(ScatterFn, const ScatterLines& lines, const Scalar& alpha) = nullptr;
 };
 
 namespace detail {

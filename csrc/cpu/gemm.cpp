@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/threads.h"
+#include "cpu/device_loops.h"
 #include "cpu/gemm_kernels.h"
 #include "cpu/multiply.h"
 
@@ -108,6 +109,8 @@ void multiply_batch(const Batch<T>& batch) {
 
 void gemm(const Tensor& a, const Tensor& b, const Tensor& out, const Scalar& alpha,
           const Scalar& beta) {
+  if (out.is_cuda()) [[unlikely]]
+    return device_loops(DeviceType::CUDA).gemm(a, b, out, alpha, beta);
   dispatch_product("matmul", out.dtype(), [&]<typename T>() {
     Batch<T> batch = batch_of<T>(a, b, out, alpha, beta);
     if (out.numel() == 0) return;
@@ -120,6 +123,8 @@ void gemm(const Tensor& a, const Tensor& b, const Tensor& out, const Scalar& alp
 
 void gemv(const Tensor& a, const Tensor& x, const Tensor& out, const Scalar& alpha,
           const Scalar& beta) {
+  if (out.is_cuda()) [[unlikely]]
+    return device_loops(DeviceType::CUDA).gemv(a, x, out, alpha, beta);
   dispatch_product("mv", out.dtype(), [&]<typename T>() {
     const int64_t m = a.sizes()[0], k = a.sizes()[1], y_stride = out.strides()[0];
     const Matrix<const T> matrix{a.data<T>(), a.strides()[0], a.strides()[1]};
@@ -135,6 +140,8 @@ void gemv(const Tensor& a, const Tensor& x, const Tensor& out, const Scalar& alp
 }
 
 void dot(const Tensor& a, const Tensor& b, const Tensor& out) {
+  if (out.is_cuda()) [[unlikely]]
+    return device_loops(DeviceType::CUDA).dot(a, b, out);
   dispatch_product("dot", out.dtype(), [&]<typename T>() {
     *out.data<T>() =
         T(Multiply<T>::dot(a.numel(), a.data<T>(), a.strides()[0], b.data<T>(), b.strides()[0]));

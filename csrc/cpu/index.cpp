@@ -2,7 +2,9 @@
 
 #include <cstring>
 
+#include "cpu/device_loops.h"
 #include "cpu/loop_nest.h"
+#include "cpu/pointwise.h"
 #include "functors/complex.h"
 
 namespace rush {
@@ -266,15 +268,48 @@ void run_lines(const LinesContext& c) {
                     std::max<int64_t>(1, kGrain / std::max<int64_t>(1, l.length)));
 }
 
+const DeviceLoops& gpu() { return device_loops(DeviceType::CUDA); }
+
+// Slices as reads of the widest elements that fit them.
+void read_slices(const Tensor& out, const Tensor& source, const Tensor& index, int64_t outer,
+                 int64_t row, const IndexRange& range) {
+  constexpr std::pair<int64_t, DType> carriers[] = {{16, DType::Complex128},
+                                                    {8, DType::Int64},
+                                                    {4, DType::Int32},
+                                                    {2, DType::Int16},
+                                                    {1, DType::UInt8}};
+  const auto fits = [](const Tensor& t, int64_t width) {
+    return reinterpret_cast<uintptr_t>(t.data()) % uintptr_t(width) == 0 &&
+           t.offset() * t.element_size() % width == 0;
+  };
+  for (const auto& [width, type] : carriers) {
+    if (row % width || !fits(out, width) || !fits(source, width)) continue;
+    const int64_t n = index.numel(), length = row / width;
+    const auto seen = [&](const Tensor& t, const Dims& strides) {
+      return make_tensor(t.storage(), Dims{outer, n, length}, strides,
+                         t.offset() * t.element_size() / width, type);
+    };
+    gpu().read_at(seen(out, Dims{n * length, length, 1}),
+                  seen(source, Dims{range.size * length, 0, 1}),
+                  index.alias(Dims{outer, n, length}, Dims{0, 1, 0}, index.offset()),
+                  {range.op, range.size, length, range.dim, range.wraps});
+    return;
+  }
+}
+
 }  // namespace
 
 void check_indices(const Tensor& index, const IndexRange& range) {
+  if (index.is_cuda()) [[unlikely]]
+    return gpu().check_indices(index, range);
   if (index.numel() > 0) loop({index}, check_row, &range);
 }
 
 void read_at_cpu(const Tensor& out, const Tensor& source, const Tensor& index,
                  const IndexRange& range) {
   if (out.numel() == 0) return;
+  if (out.is_cuda()) [[unlikely]]
+    return gpu().read_at(out, source, index, range);
   dispatch_width(out.dtype(),
                  [&]<typename W>() { loop({out, source, index}, read_row<W>, &range); });
 }
@@ -283,6 +318,8 @@ void copy_slices_cpu(const Tensor& out, const Tensor& source, const Tensor& inde
                      int64_t row, const IndexRange& range) {
   const int64_t n = index.numel();
   if (out.numel() == 0) return;
+  if (out.is_cuda()) [[unlikely]]
+    return read_slices(out, source, index, outer, row, range);
   check_indices(index, range);
   const bool prefetch = range.size * row > (1 << 18);
   // Pieces of the outer dim and of the index; a piece never splits a row.
@@ -300,11 +337,15 @@ void copy_slices_cpu(const Tensor& out, const Tensor& source, const Tensor& inde
 
 void add_offsets_cpu(const Tensor& offsets, const Tensor& index, int64_t size, int64_t stride) {
   const IndexRange range{"index", size, stride, 0};
+  if (offsets.is_cuda()) [[unlikely]]
+    return gpu().add_offsets(offsets, index, size, stride);
   if (offsets.numel() > 0) loop({offsets, index}, add_offsets_row, &range);
 }
 
 void scatter_cpu(ScatterFn fn, const ScatterLines& lines, const Scalar& alpha) {
   if (lines.length == 0 || lines.dst.numel() == 0) return;
+  if (lines.dst.is_cuda()) [[unlikely]]
+    return gpu().scatter(fn, lines, alpha);
   const LinesContext c{lines, alpha};
   const DType t = lines.dst.dtype();
   switch (fn) {
@@ -327,6 +368,13 @@ void scatter_cpu(ScatterFn fn, const ScatterLines& lines, const Scalar& alpha) {
 
 void divide_by_count_cpu(const Tensor& out, const Tensor& count) {
   if (out.numel() == 0) return;
+  if (out.is_cuda()) [[unlikely]] {
+    const Tensor at_least_one = make_tensor(count.sizes(), count.dtype(), count.device());
+    map_binary(BinaryFn::Maximum, count, wrap_number(1), at_least_one);
+    const bool whole = category(out.dtype()) <= Category::Integer;
+    return map_binary(whole ? BinaryFn::FloorDivide : BinaryFn::Div, out, at_least_one, out, {},
+                      out.dtype() == DType::Bool ? DType::Int64 : out.dtype());
+  }
   dispatch_all("mean", out.dtype(),
                [&]<typename T>() { loop({out, count}, divide_row<T>, nullptr); });
 }

@@ -1,5 +1,7 @@
 #include "cpu/norm.h"
 
+#include "cpu/device_loops.h"
+
 #include <algorithm>
 #include <cmath>
 #include <vector>
@@ -9,6 +11,10 @@
 #include "cpu/kernels/norm_tables.h"
 
 namespace rush {
+
+namespace {
+const NormLoops& gpu() { return device_loops(DeviceType::CUDA).norms; }
+}  // namespace
 
 namespace {
 
@@ -191,6 +197,8 @@ void gradient_sums(const Tensor& g, const Tensor& x, const Planes& p, const T* m
 
 void batch_norm_cpu(const Tensor& x, const Tensor& weight, const Tensor& bias, double eps,
                     const Tensor& y, const Tensor& mean, const Tensor& var) {
+  if (x.is_cuda()) [[unlikely]]
+    return gpu().batch_norm(x, weight, bias, eps, y, mean, var);
   for_type(x, [&]<class T>() {
     const Planes p(x);
     if (channels_last(x))
@@ -203,6 +211,8 @@ void batch_norm_cpu(const Tensor& x, const Tensor& weight, const Tensor& bias, d
 
 void batch_norm_eval_cpu(const Tensor& x, const Tensor& weight, const Tensor& bias,
                          const Tensor& mean, const Tensor& var, double eps, const Tensor& y) {
+  if (x.is_cuda()) [[unlikely]]
+    return gpu().batch_norm_eval(x, weight, bias, mean, var, eps, y);
   for_type(
       x, [&]<class T>() { normalize<T>(x, weight, bias, mean.data<T>(), var.data<T>(), eps, y); });
 }
@@ -210,6 +220,8 @@ void batch_norm_eval_cpu(const Tensor& x, const Tensor& weight, const Tensor& bi
 void batch_norm_backward_cpu(const Tensor& g, const Tensor& x, const Tensor& weight,
                              const Tensor& mean_, const Tensor& var_, double eps, const Tensor& gx,
                              const Tensor& gw, const Tensor& gb) {
+  if (x.is_cuda()) [[unlikely]]
+    return gpu().batch_norm_backward(g, x, weight, mean_, var_, eps, gx, gw, gb);
   for_type(x, [&]<class T>() {
     const Planes p(x);
     const T *mean = mean_.data<T>(), *var = var_.data<T>(), *w = data_or_null<T>(weight);
@@ -318,6 +330,8 @@ void group_norm_backward_cpu(const Tensor& g, const Tensor& x, const Tensor& wei
 void row_norm_cpu(const Tensor& x, int64_t width, const Tensor& weight, const Tensor& bias,
                   bool centred, double eps, const Tensor& y, const Tensor& mean,
                   const Tensor& rstd) {
+  if (x.is_cuda()) [[unlikely]]
+    return gpu().row_norm(x, width, weight, bias, centred, eps, y, mean, rstd);
   for_type(x, [&]<class T>() {
     const std::vector<T> ones(weight.defined() ? 0 : size_t(width), T(1)),
         zeros(bias.defined() ? 0 : size_t(width), T(0));
@@ -343,6 +357,8 @@ void row_norm_cpu(const Tensor& x, int64_t width, const Tensor& weight, const Te
 void row_norm_backward_cpu(const Tensor& g, const Tensor& x, int64_t width, const Tensor& weight,
                            const Tensor& mean, const Tensor& rstd, bool centred, const Tensor& gx,
                            const Tensor& gw, const Tensor& gb) {
+  if (x.is_cuda()) [[unlikely]]
+    return gpu().row_norm_backward(g, x, width, weight, mean, rstd, centred, gx, gw, gb);
   for_type(x, [&]<class T>() {
     const std::vector<T> ones(weight.defined() ? 0 : size_t(width), T(1));
     const T* w = weight.defined() ? weight.data<T>() : ones.data();

@@ -5,6 +5,7 @@
 #include "core/cpu_features.h"
 #include "core/threads.h"
 #include "cpu/copy.h"
+#include "cpu/device_loops.h"
 #include "cpu/kernels/random.h"
 
 namespace rush {
@@ -55,6 +56,8 @@ void fill_chunks(const Tensor& out, Draw draw) {
 }  // namespace
 
 void fill_random(RandomFn fn, const Tensor& out, RandomCall call, double a, double b) {
+  if (out.is_cuda()) [[unlikely]]
+    return device_loops(DeviceType::CUDA).random(fn, out, call, a, b);
   const bool log_normal = fn == RandomFn::LogNormal;
   const int k = static_cast<int>(log_normal ? RandomFn::Normal : fn);
   if (out.dtype() == DType::Float64 || out.dtype() == DType::Complex128) {
@@ -76,6 +79,8 @@ void fill_random(RandomFn fn, const Tensor& out, RandomCall call, double a, doub
 }
 
 void fill_random_int(const Tensor& out, RandomCall call, int64_t from, uint64_t range) {
+  if (out.is_cuda()) [[unlikely]]
+    return device_loops(DeviceType::CUDA).random_int(out, call, from, range);
   fill_chunks<int64_t>(out, [&](int64_t* p, int64_t first, int64_t n) {
     kernels().integers(p, first, n, call, from, range);
   });

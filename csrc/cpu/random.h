@@ -13,7 +13,7 @@ enum class RandomFn : uint8_t {
   LogNormal,    // exp of that
   Exponential,  // rate a
   Cauchy,       // median a, width b
-  Geometric,    // trials until the first success of probability a: 1, 2, ...
+  Geometric,    // trials until the first success of probability a: 1, 2, ...; b is log(1 - a)
   Bernoulli,    // 1 with probability a, else 0
 };
 

@@ -131,10 +131,10 @@ struct SignBit {
 };
 
 // |a - b| <= atol + rtol |b|; equal infinities are close, others are not.
+template <class T>
 struct IsClose {
   double rtol, atol;
   bool equal_nan;
-  template <class T>
   RUSH_FN bool operator()(T a, T b) const {
     if constexpr (is_integral_v<T>) {
       const double x = static_cast<double>(a), y = static_cast<double>(b);

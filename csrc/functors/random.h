@@ -31,6 +31,9 @@ RUSH_FN void normal_pair(u64 w0, u64 w1, double& first, double& second) {
   second = r * math::sin(angle);
 }
 
+RUSH_FN float draw_log(float u) { return math::philox_log(u); }
+RUSH_FN double draw_log(double u) { return math::log(u); }
+
 RUSH_FN float unit_uniform(u32 bits) { return uniform_float(bits); }
 RUSH_FN double unit_uniform(u64 bits) { return uniform_double(bits); }
 
@@ -43,7 +46,7 @@ struct RandomUniform {
 struct RandomExponential {
   template <class T, class W>
   RUSH_FN T operator()(W bits, T rate, T) const {
-    return -math::log(positive_uniform(bits)) / rate;
+    return -draw_log(positive_uniform(bits)) / rate;
   }
 };
 struct RandomCauchy {
@@ -54,8 +57,9 @@ struct RandomCauchy {
 };
 struct RandomGeometric {
   template <class T, class W>
-  RUSH_FN T operator()(W bits, T p, T) const {
-    const T trials = math::ceil(math::log(positive_uniform(bits)) / math::log1p(-p));
+  // `failing` is log(1 - p), the same for all draws of a call.
+  RUSH_FN T operator()(W bits, T, T failing) const {
+    const T trials = math::ceil(draw_log(positive_uniform(bits)) / failing);
     return trials < T(1) ? T(1) : trials;
   }
 };

@@ -13,7 +13,8 @@ namespace {
 constexpr std::string_view kLowerCpu =
     "conv1d conv2d conv3d conv_tbc conv_transpose1d conv_transpose2d conv_transpose3d convolution "
     "_convolution bmm mm linalg_vecdot baddbmm addmm addbmm linear matmul prelu "
-    "scaled_dot_product_attention _native_multi_head_attention lstm rnn_tanh rnn_relu "
+    "scaled_dot_product_attention self_attention attention_with_weights "
+    "_native_multi_head_attention lstm rnn_tanh rnn_relu "
     "rnn_tanh_cell "
     "rnn_relu_cell";
 constexpr std::string_view kFloat32Cpu =
@@ -37,7 +38,7 @@ constexpr std::string_view kLowerCuda =
     "conv1d conv2d conv3d conv_tbc conv_transpose1d conv_transpose2d conv_transpose3d convolution "
     "_convolution prelu addmm addmv addr matmul einsum mm mv linalg_vecdot linear addbmm baddbmm "
     "bmm chain_matmul linalg_multi_dot lstm gru rnn_tanh rnn_relu lstm_cell gru_cell rnn_tanh_cell "
-    "rnn_relu_cell scaled_dot_product_attention";
+    "rnn_relu_cell scaled_dot_product_attention self_attention attention_with_weights";
 constexpr std::string_view kFloat32Cuda =
     "acos asin cosh erfinv exp expm1 log log10 log2 log1p reciprocal rsqrt sinh tan pow softplus "
     "layer_norm native_layer_norm rms_norm group_norm norm frobenius_norm nuclear_norm "

@@ -63,6 +63,7 @@ Tensor cropped(Tensor x, const Dims& sizes) {
 
 struct ConvolutionForward {
   static constexpr const char* name = "convolution";
+  static constexpr bool any_device = true;
   static Dims output_size(const Tensor& x, const Tensor& w, IntList stride, IntList padding,
                           IntList dilation) {
     Dims out{x.sizes()[0], w.sizes()[0]};
@@ -100,6 +101,7 @@ struct ConvolutionForward {
 
 struct ConvolutionInputGrad {
   static constexpr const char* name = "convolution_backward";
+  static constexpr bool any_device = true;
   static Spec check(const Tensor& g, const Tensor& w, IntList input_size, IntList, IntList, IntList,
                     int64_t) {
     const Dims sizes(input_size);
@@ -130,6 +132,7 @@ struct ConvolutionInputGrad {
 
 struct ConvolutionWeightGrad {
   static constexpr const char* name = "convolution_backward";
+  static constexpr bool any_device = true;
   static Spec check(const Tensor& x, const Tensor&, IntList weight_size, IntList, IntList, IntList,
                     int64_t) {
     return {Dims(weight_size), x.dtype(), x.device()};

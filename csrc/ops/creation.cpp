@@ -3,6 +3,7 @@
 
 #include <cmath>
 
+#include "core/device_memory.h"
 #include "core/threads.h"
 #include "functors/complex.h"
 #include "ops/data.h"
@@ -11,19 +12,39 @@
 
 namespace rush {
 
+namespace {
+
+// Fills a tensor on a GPU with what f makes of a twin on the host.
+template <class F>
+void by_host(const Tensor& t, F f) {
+  const Tensor twin = make_tensor(t.sizes(), t.dtype());
+  f(twin);
+  copy_data(t, twin);
+}
+
+// Memory that a GPU can read by itself.
+Tensor pinned(const char* op, const Spec& spec) {
+  check(spec.device.is_cpu(), ErrorKind::Runtime, op, "only CPU tensors can be pinned, not ",
+        spec.device);
+  const Dims strides = spec.strides.empty() ? contiguous_strides(spec.sizes) : spec.strides;
+  const int64_t count = spec.sizes.empty() ? 1 : numel(spec.sizes);
+  return make_tensor(cuda_memory().pinned(size_t(count * element_size(spec.dtype))), spec.sizes,
+                     strides, 0, spec.dtype);
+}
+
+}  // namespace
+
 Tensor fresh(const char* op, IntList size, std::optional<DType> dtype, std::optional<Device> device,
              bool pin_memory) {
   checked_numel(op, size);
-  check(!pin_memory, ErrorKind::Runtime, op,
-        "pin_memory=True needs a CUDA device, and none is available");
+  if (pin_memory)
+    return pinned(op, {size, dtype.value_or(default_dtype()), device.value_or(Device{})});
   return make_tensor(size, dtype.value_or(default_dtype()), device.value_or(Device{}));
 }
 
 Tensor fresh_like(const char* op, const Tensor& self, std::optional<DType> dtype,
                   std::optional<Device> device, bool pin_memory,
                   std::optional<MemoryFormat> format) {
-  check(!pin_memory, ErrorKind::Runtime, op,
-        "pin_memory=True needs a CUDA device, and none is available");
   Spec spec = like(self, dtype.value_or(self.dtype()));
   spec.device = device.value_or(self.device());
   const MemoryFormat f = format.value_or(MemoryFormat::Preserve);
@@ -31,7 +52,7 @@ Tensor fresh_like(const char* op, const Tensor& self, std::optional<DType> dtype
     spec.strides = {};
   else if (f != MemoryFormat::Preserve)
     spec.strides = strides_for(self.sizes(), f);
-  return spec.allocate();
+  return pin_memory ? pinned(op, spec) : spec.allocate();
 }
 
 struct Empty {
@@ -132,6 +153,7 @@ struct ArangeStart {
 
  private:
   static void fill(const Tensor& t, const Scalar& start, const Scalar& step) {
+    if (t.is_cuda()) return by_host(t, [&](const Tensor& twin) { fill(twin, start, step); });
     dispatch_all(name, t.dtype(), [&]<typename T>() {
       if constexpr (is_complex_v<T> || std::is_same_v<T, bool>) {
         fail(ErrorKind::DType, name, "not implemented for ", dtype_of<T>, " tensors");
@@ -196,11 +218,11 @@ struct EmptyStrided {
                      bool pin_memory) {
     check(size.size() == stride.size(), ErrorKind::Runtime, name, "size ", size, " and stride ",
           stride, " must have the same length");
-    check(!pin_memory, ErrorKind::Runtime, name,
-          "pin_memory=True needs a CUDA device, and none is available");
     checked_numel(name, size);
     for (int64_t s : stride)
       check(s >= 0, ErrorKind::Runtime, name, "strides must not be negative, got ", stride);
+    check(!pin_memory, ErrorKind::NotImplemented, name,
+          "pin_memory=True is not supported here: use .pin_memory() on the result");
     return finished(
         make_tensor(size, stride, dtype.value_or(default_dtype()), device.value_or(Device{})),
         requires_grad);
@@ -213,6 +235,7 @@ namespace {
 template <class F>
 void fill_by_index(const char* op, const Tensor& t, F f) {
   if (t.is_meta()) return;
+  if (t.is_cuda()) return by_host(t, [&](const Tensor& twin) { fill_by_index(op, twin, f); });
   dispatch_all(op, t.dtype(), [&]<typename T>() {
     T* out = t.data<T>();
     parallel_for(t.numel(), 8192, [&](int64_t begin, int64_t end) {

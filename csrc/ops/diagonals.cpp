@@ -56,6 +56,7 @@ struct DiagonalScatter {
 
 struct FillDiagonal {
   static constexpr const char* name = "fill_diagonal_";
+  static constexpr bool any_device = true;
   static void check(const Tensor& self, const Scalar& value, bool) {
     check_shape(self.dim() >= 2, name, "needs at least 2 dimensions, got shape ", self.sizes());
     for (int64_t n : self.sizes())
@@ -118,6 +119,9 @@ Tensor triangle_indices(const char* op, bool upper, int64_t rows, int64_t cols, 
   for (int64_t r = 0; r < rows; ++r) n += last(r) - first(r);
   const Tensor out = fresh(op, Dims{2, n}, t, device, pin_memory);
   if (out.is_meta()) return out;
+  if (out.is_cuda())
+    return placed(triangle_indices(op, upper, rows, cols, offset, dtype, Device{}, false),
+                  out.device());
   dispatch<DType::Int64, DType::Int32>(op, t, [&]<typename T>() {
     T* row = out.data<T>();
     T* col = row + n;

@@ -41,6 +41,12 @@ Tensor counts_of(const std::vector<int64_t>& starts, int64_t n) {
   return index_tensor(counts);
 }
 
+// The values decide the shapes, so the host looks at them.
+Distinct placed_all(const Distinct& d, Device device) {
+  return {placed(std::get<0>(d), device), placed(std::get<1>(d), device),
+          placed(std::get<2>(d), device)};
+}
+
 Tensor nothing() { return make_tensor(Dims{0}, DType::Int64); }
 
 Tensor flattened(const Tensor& x) {
@@ -67,6 +73,8 @@ struct Unique2 {
   static constexpr const char* name = "unique";
   static Distinct call(const Tensor& self, bool, bool return_inverse, bool return_counts) {
     check_has_values(name, self);
+    if (self.is_cuda())
+      return placed_all(call(host_data(self), false, return_inverse, return_counts), self.device());
     const Tensor flat = flattened(self), values = make_tensor(flat.sizes(), self.dtype());
     const Tensor order = return_inverse ? make_tensor(flat.sizes(), DType::Int64) : Tensor();
     sort_rows_cpu(name, flat, false, values, order);
@@ -85,6 +93,9 @@ struct UniqueDim {
     check_has_values(name, self);
     const int64_t d = wrap_dim(name, dim, self.dim());
     check(self.dim() > 0, ErrorKind::Index, name, "a 0-d tensor has no slices");
+    if (self.is_cuda())
+      return placed_all(call(host_data(self), dim, false, return_inverse, return_counts),
+                        self.device());
     const Tensor slices = slices_of(name, self, d);
     const int64_t n = self.sizes()[size_t(d)];
     const std::vector<int64_t> order = slice_order_cpu(name, slices, n),
@@ -104,6 +115,8 @@ struct UniqueConsecutive {
     check_has_values(name, self);
     const int64_t d = dim ? wrap_dim(name, *dim, self.dim()) : 0;
     check(!dim || self.dim() > 0, ErrorKind::Index, name, "a 0-d tensor has no slices");
+    if (self.is_cuda())
+      return placed_all(call(host_data(self), return_inverse, return_counts, dim), self.device());
     const Tensor slices = dim ? slices_of(name, self, d) : flattened(self);
     const int64_t n = dim ? self.sizes()[size_t(d)] : self.numel();
     const std::vector<int64_t> starts = run_starts_cpu(name, slices, n);

@@ -101,22 +101,23 @@ struct Single {
 // dim.
 void resolve(const char* op, const Tensor& self, const Entry& e, std::vector<Single>& out) {
   if (!is_mask(e.tensor)) {
-    out.push_back({as_index(op, e.tensor), e.dim, self.sizes()[size_t(e.dim)],
-                   self.strides()[size_t(e.dim)]});
+    out.push_back({placed(as_index(op, e.tensor), self.device()), e.dim,
+                   self.sizes()[size_t(e.dim)], self.strides()[size_t(e.dim)]});
     return;
   }
-  const NonzeroCounts nonzero(contiguous_data(e.tensor));
+  const NonzeroCounts nonzero(contiguous_data(host_data(e.tensor)));
   const IntList sizes = IntList(self.sizes()).subspan(size_t(e.dim), size_t(e.dims)),
                 strides = IntList(self.strides()).subspan(size_t(e.dim), size_t(e.dims));
   Dims flat;
   if (const int64_t n = numel(sizes); view_strides(sizes, strides, Dims{n}, flat)) {
     const Tensor positions = make_tensor(Dims{nonzero.total()}, DType::Int64);
     nonzero.write_positions(positions.data<int64_t>());
-    out.push_back({positions, e.dim, n, flat[0]});
+    out.push_back({placed(positions, self.device()), e.dim, n, flat[0]});
     return;
   }
-  const Tensor columns = make_tensor(Dims{e.dims, nonzero.total()}, DType::Int64);
-  nonzero.write_coordinates(columns.data<int64_t>(), 1, nonzero.total());
+  const Tensor on_host = make_tensor(Dims{e.dims, nonzero.total()}, DType::Int64);
+  nonzero.write_coordinates(on_host.data<int64_t>(), 1, nonzero.total());
+  const Tensor columns = placed(on_host, self.device());
   for (int64_t d = 0; d < e.dims; ++d) {
     const Tensor column = make_tensor(columns.storage(), Dims{nonzero.total()}, Dims{1},
                                       d * nonzero.total(), DType::Int64);
@@ -126,7 +127,7 @@ void resolve(const char* op, const Tensor& self, const Entry& e, std::vector<Sin
 
 // Several indices fold into one offset (in elements) a place.
 Tensor fold(const char* op, const std::vector<Single>& singles, const Dims& sizes) {
-  const Tensor offsets = make_tensor(sizes, DType::Int64);
+  const Tensor offsets = make_tensor(sizes, DType::Int64, singles[0].index.device());
   fill_data(offsets, 0);
   for (const Single& s : singles) {
     const IndexRange range{op, s.size, 1, s.dim, true};
@@ -155,7 +156,8 @@ Dims indexed_shape(const char* op, const Tensor& self, TensorList indices) {
     const bool countable = is_mask(e.tensor) && !e.tensor.is_meta();
     join_shape(
         op, shape,
-        index_shape(op, e, countable ? NonzeroCounts(contiguous_data(e.tensor)).total() : -1));
+        index_shape(op, e,
+                    countable ? NonzeroCounts(contiguous_data(host_data(e.tensor))).total() : -1));
   }
   kept_dims(entries, self.sizes(), before, after);
   append(before, shape);

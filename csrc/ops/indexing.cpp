@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "cpu/masking.h"
+#include "cpu/pointwise.h"
 #include "ops/data.h"
 #include "ops/index_plan.h"
 #include "ops/operators.h"
@@ -38,12 +39,13 @@ Tensor spread_mask(const Tensor& mask, const Tensor& like, int64_t at) {
 
 struct Index {
   static constexpr const char* name = "index";
+  static constexpr bool any_device = true;
   static Spec check(const Tensor& self, TensorList indices) {
     return {indexed_shape(name, self, indices), self.dtype(), self.device()};
   }
   static void run(const Tensor& self, TensorList indices, const Tensor& out) {
     const Tensor* mask = only_mask(indices);
-    if (mask && mask->dim() == self.dim())
+    if (mask && mask->dim() == self.dim() && !self.is_cuda())
       return NonzeroCounts(contiguous_data(*mask)).select(contiguous_data(self), out);
     const IndexPlan plan(name, self, indices);
     read_at_cpu(out, plan.spread(self), plan.spread_index(), plan.range);
@@ -59,6 +61,7 @@ struct Index {
 
 struct IndexPut {
   static constexpr const char* name = "index_put";
+  static constexpr bool any_device = true;
   static constexpr bool in_place_safe = true;
   static Spec check(const Tensor& self, TensorList indices, const Tensor& values, bool) {
     check_dtype(values.dtype() == self.dtype(), name, "the values are ", values.dtype(),
@@ -77,8 +80,9 @@ struct IndexPut {
   static void run(const Tensor& self, TensorList indices, const Tensor& values, bool accumulate,
                   const Tensor& out) {
     if (const Tensor* mask = only_mask(indices); mask && values.numel() == 1 && !accumulate) {
-      return masked_fill_cpu(self, spread_mask(*mask, self, leading_holes(indices)), values.item(),
-                             out);
+      const Tensor whole = spread_mask(placed(*mask, self.device()), self, leading_holes(indices));
+      if (out.is_cuda()) return map_ternary(TernaryFn::Where, whole, values, self, out);
+      return masked_fill_cpu(self, whole, values.item(), out);
     }
     const IndexPlan plan(name, out, indices);
     check_indices(plan.index, plan.range);
@@ -101,8 +105,9 @@ struct IndexPut {
   // One line a combination of kept dims, as long as there are indices.
   static ScatterLines lines(const IndexPlan& plan, const Tensor& values, const Tensor& out) {
     const int64_t n = numel(plan.index_sizes);
+    const Tensor here = placed(values, out.device());
     Tensor source =
-        window(values, plan.spread(out).sizes(),
+        window(here, plan.spread(out).sizes(),
                expand_strides(name, values.sizes(), values.strides(), plan.spread(out).sizes()));
     const size_t at = plan.before_sizes.size(), rank = plan.index_sizes.size();
     Dims step;
@@ -147,6 +152,7 @@ Tensor zeros_for(const Ctx& c, const Tensor& g) { return new_zeros(g, c.sizes(0)
 
 struct IndexSelect {
   static constexpr const char* name = "index_select";
+  static constexpr bool any_device = true;
   static constexpr bool may_fail = true;
   static Spec check(const Tensor& self, int64_t dim, const Tensor& index) {
     check_index(index.dim() <= 1, name, "index must be a vector, got shape ", index.sizes());
@@ -185,6 +191,7 @@ struct IndexSelect {
 
 struct Gather {
   static constexpr const char* name = "gather";
+  static constexpr bool any_device = true;
   static constexpr bool may_fail = true;
   static Spec check(const Tensor& self, int64_t dim, const Tensor& index, bool) {
     check_index_type(name, self, index);
@@ -218,6 +225,7 @@ struct Gather {
 
 struct Take {
   static constexpr const char* name = "take";
+  static constexpr bool any_device = true;
   static constexpr bool may_fail = true;
   static Spec check(const Tensor& self, const Tensor& index) {
     check_index_type(name, self, index);
@@ -236,6 +244,7 @@ struct Take {
 
 struct Put {
   static constexpr const char* name = "put";
+  static constexpr bool any_device = true;
   static constexpr bool in_place_safe = true;
   static Spec check(const Tensor& self, const Tensor& index, const Tensor& source, bool) {
     check_index_type(name, self, index);
@@ -294,7 +303,7 @@ struct TakeAlongDim {
  private:
   // Negative indices count from the end; most callers have none.
   static Tensor counted_from_start(const Tensor& indices, int64_t size) {
-    if (indices.is_meta() || !any_negative(contiguous_data(indices))) return indices;
+    if (indices.is_meta() || !any_negative(contiguous_data(host_data(indices)))) return indices;
     return where(lt(indices, wrap_number(0)), indices + Scalar(size), indices);
   }
   static bool any_negative(const Tensor& t) {
@@ -312,7 +321,8 @@ struct UnravelIndex {
       check(s >= 0, ErrorKind::Value, name, "sizes must not be negative, got ", shape);
     check(!indices.is_meta(), ErrorKind::NotImplemented, name, "a meta tensor has no values");
     std::vector<Tensor> coordinates(shape.size());
-    Tensor rest = clone_data(convert_data(indices, DType::Int64), MemoryFormat::Contiguous);
+    Tensor rest =
+        clone_data(convert_data(host_data(indices), DType::Int64), MemoryFormat::Contiguous);
     auto* r = rest.data<int64_t>();
     for (size_t d = shape.size(); d-- > 0;) {
       check(shape[d] > 0 || rest.numel() == 0, ErrorKind::Value, name, "shape ", shape,
@@ -326,6 +336,7 @@ struct UnravelIndex {
         r[i] = q;
       }
     }
+    for (Tensor& c : coordinates) c = placed(c, indices.device());
     return coordinates;
   }
 };

@@ -49,6 +49,7 @@ struct Join {
     return spec;
   }
 
+  static constexpr bool any_device = true;
   static void run(TensorList tensors, int64_t dim, IntList, const Tensor& out) {
     const auto d = size_t(wrap_dim(name, dim, out.dim()));
     if (out.numel() > 0 && lies_flat(tensors, out))

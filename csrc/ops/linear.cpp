@@ -59,6 +59,7 @@ void multiply_rows(const Tensor& x, const Tensor& w, const Tensor& out, bool add
 
 struct Linear {
   static constexpr const char* name = "linear";
+  static constexpr bool any_device = true;
 
   static Spec check(const Tensor& x, const Tensor& w, const Tensor& bias) {
     rush::check(x.dim() > 0 && w.dim() > 0, ErrorKind::Runtime, name,

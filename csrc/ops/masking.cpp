@@ -2,6 +2,7 @@
 // they know what to allocate.
 #include "cpu/masking.h"
 
+#include "cpu/pointwise.h"
 #include "ops/data.h"
 #include "ops/fits.h"
 #include "ops/op.h"
@@ -23,25 +24,28 @@ void check_has_values(const char* op, const Tensor& x) {
 
 Tensor coordinates(const char* op, const Tensor& self) {
   check_has_values(op, self);
-  const NonzeroCounts nonzero(contiguous_data(self));
+  const NonzeroCounts nonzero(contiguous_data(host_data(self)));
   Tensor out = make_tensor(Dims{nonzero.total(), self.dim()}, DType::Int64);
   nonzero.write_coordinates(out.data<int64_t>(), self.dim(), 1);
-  return out;
+  return placed(out, self.device());
 }
 
 }  // namespace
 
 struct MaskedFill {
   static constexpr const char* name = "masked_fill";
+  static constexpr bool any_device = true;
   static constexpr bool in_place_safe = true;
   static Spec check(const Tensor& self, const Tensor& mask, const Tensor& value) {
     check_mask(name, self, mask);
     check_shape(value.dim() == 0, name, "the value must be a number or a 0-d tensor, got shape ",
                 value.sizes());
-    if (!value.is_meta()) check_fits(name, self.dtype(), value.item());
+    if (value.is_cpu()) check_fits(name, self.dtype(), value.item());
     return pointwise(name, self, mask, self.dtype());
   }
   static void run(const Tensor& self, const Tensor& mask, const Tensor& value, const Tensor& out) {
+    if (out.is_cuda())
+      return map_ternary(TernaryFn::Where, mask, value, self, out, {}, self.dtype());
     masked_fill_cpu(self, mask, value.item(), out);
   }
   static constexpr uint32_t needs[] = {in(1), 0, in(1)};
@@ -120,10 +124,11 @@ struct WhereNonzero {
     // A 0-d tensor counts as one with a single element.
     const Tensor x =
         condition.dim() == 0 ? condition.alias(Dims{1}, Dims{1}, condition.offset()) : condition;
-    const NonzeroCounts nonzero(contiguous_data(x));
+    const NonzeroCounts nonzero(contiguous_data(host_data(x)));
     const int64_t n = nonzero.total();
-    const Tensor columns = make_tensor(Dims{x.dim(), n}, DType::Int64);
-    nonzero.write_coordinates(columns.data<int64_t>(), 1, n);
+    const Tensor on_host = make_tensor(Dims{x.dim(), n}, DType::Int64);
+    nonzero.write_coordinates(on_host.data<int64_t>(), 1, n);
+    const Tensor columns = placed(on_host, x.device());
     std::vector<Tensor> result;
     for (int64_t d = 0; d < x.dim(); ++d)
       result.push_back(make_tensor(columns.storage(), Dims{n}, Dims{1}, d * n, DType::Int64));

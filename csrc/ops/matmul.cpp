@@ -64,6 +64,7 @@ void start_from(const Tensor& self, const Scalar& beta, const Tensor& out) {
 
 struct Mm {
   static constexpr const char* name = "mm";
+  static constexpr bool any_device = true;
   static Spec check(const Tensor& a, const Tensor& b) {
     check_matrices(name, a, b);
     return {Dims{a.sizes()[0], b.sizes()[1]}, a.dtype(), a.device()};
@@ -77,6 +78,7 @@ struct Mm {
 
 struct Bmm {
   static constexpr const char* name = "bmm";
+  static constexpr bool any_device = true;
   static Spec check(const Tensor& a, const Tensor& b) {
     check_batches(name, a, b);
     return {Dims{a.sizes()[0], a.sizes()[1], b.sizes()[2]}, a.dtype(), a.device()};
@@ -90,6 +92,7 @@ struct Bmm {
 
 struct Mv {
   static constexpr const char* name = "mv";
+  static constexpr bool any_device = true;
   static Spec check(const Tensor& a, const Tensor& x) {
     rush::check(a.dim() == 2 && x.dim() == 1, ErrorKind::Runtime, name,
                 "expects a matrix and a vector, got shapes ", a.sizes(), " and ", x.sizes());
@@ -107,6 +110,7 @@ struct Mv {
 
 struct Dot {
   static constexpr const char* name = "dot";
+  static constexpr bool any_device = true;
   static Spec check(const Tensor& a, const Tensor& b) {
     rush::check(a.dim() == 1 && b.dim() == 1, ErrorKind::Runtime, name,
                 "expects two vectors, got shapes ", a.sizes(), " and ", b.sizes());
@@ -190,6 +194,7 @@ struct Matmul {
 
 struct Addmm {
   static constexpr const char* name = "addmm";
+  static constexpr bool any_device = true;
   static constexpr bool in_place_safe = true;
   static Spec check(const Tensor& self, const Tensor& a, const Tensor& b, const Scalar& beta,
                     const Scalar& alpha) {
@@ -216,6 +221,7 @@ struct Addmm {
 
 struct Baddbmm {
   static constexpr const char* name = "baddbmm";
+  static constexpr bool any_device = true;
   static constexpr bool in_place_safe = true;
   static Spec check(const Tensor& self, const Tensor& a, const Tensor& b, const Scalar& beta,
                     const Scalar& alpha) {

@@ -1,4 +1,5 @@
 // Copies, fills and conversions: the ops that only move values.
+#include "core/device_memory.h"
 #include "ops/data.h"
 #include "ops/fits.h"
 #include "ops/op.h"
@@ -8,14 +9,15 @@ namespace rush {
 
 struct Copy {
   static constexpr const char* name = "copy_";
+  static constexpr bool any_device = true;
   static constexpr bool in_place_safe = true;
   static constexpr bool refuses_overlap = false;  // x[1:] = x[:-1] means what it says, as in NumPy
   static Spec check(const Tensor& self, const Tensor& src, bool) {
     expand_strides(name, src.sizes(), src.strides(), self.sizes());
     return like(self);
   }
-  static void run(const Tensor&, const Tensor& src, bool, const Tensor& out) {
-    copy_data(out, src);
+  static void run(const Tensor&, const Tensor& src, bool non_blocking, const Tensor& out) {
+    copy_data(out, src, non_blocking);
   }
   static Grads grad(const Ctx& c, const Tensor& g, const Tensor&, const Tensor&, bool) {
     // The engine sums over broadcast dims and casts back to src's dtype.
@@ -28,6 +30,7 @@ struct Copy {
 
 struct Fill {
   static constexpr const char* name = "fill";
+  static constexpr bool any_device = true;
   static constexpr bool in_place_safe = true;
   static constexpr bool repeats_are_fine = true;
   static Spec check(const Tensor& self, const Tensor& value) {
@@ -38,7 +41,10 @@ struct Fill {
   }
   static void run(const Tensor&, const Tensor& value, const Tensor& out) {
     rush::check(!value.is_meta(), ErrorKind::Runtime, name, "a meta tensor has no value");
-    fill_data(out, value.item());
+    if (value.is_cuda())  // without waiting for it
+      copy_data(out, value);
+    else
+      fill_data(out, value.item());
   }
   static Grads grad(const Ctx& c, const Tensor& g, const Tensor&, const Tensor&) {
     return {c.wants(0) ? zeros_like(g) : Tensor(), c.wants(1) ? sum(g) : Tensor()};
@@ -47,6 +53,7 @@ struct Fill {
 
 struct Zero {
   static constexpr const char* name = "zero_";
+  static constexpr bool any_device = true;
   static constexpr bool repeats_are_fine = true;
   static void check(const Tensor&) {}
   static void run(const Tensor& self) { fill_data(self, 0); }
@@ -55,6 +62,7 @@ struct Zero {
 
 struct Clone {
   static constexpr const char* name = "clone";
+  static constexpr bool any_device = true;
   static Spec check(const Tensor& x, std::optional<MemoryFormat> format) {
     Spec spec = like(x);
     const MemoryFormat f = format.value_or(MemoryFormat::Preserve);
@@ -83,6 +91,7 @@ struct Contiguous {
 
 struct Cast {
   static constexpr const char* name = "cast";
+  static constexpr bool any_device = true;
   static Spec check(const Tensor& x, DType dtype) { return like(x, dtype); }
   static void run(const Tensor& x, DType, const Tensor& out) { copy_data(out, x); }
   static Grads grad(const Ctx& c, const Tensor& g, const Tensor&, DType) {
@@ -93,19 +102,51 @@ struct Cast {
   }
 };
 
+struct Transfer {
+  static constexpr const char* name = "to";
+  static constexpr bool any_device = true;
+  static Spec check(const Tensor& x, Device device, bool) {
+    rush::check(!x.is_meta(), ErrorKind::NotImplemented, name,
+                "a meta tensor has no values to copy to ", device);
+    Spec spec = like(x);
+    spec.device = resolved(device);
+    return spec;
+  }
+  static void run(const Tensor& x, Device, bool non_blocking, const Tensor& out) {
+    copy_data(out, x, non_blocking);
+  }
+  static constexpr uint32_t needs[] = {0};
+  static Grads grad(const Ctx& c, const Tensor& g, const Tensor&, Device, bool) {
+    return {transfer(g, c.device(0))};
+  }
+  static Tensor jvp(const Jvp& j, const Tensor&, Device device, bool) {
+    return transfer(j.tangent(0), device);
+  }
+};
+
 namespace {
+
+bool is_there(const Tensor& x, Device device) {
+  return device.type == x.device().type &&
+         (!device.is_cuda() || resolved(device).index == x.device().index);
+}
 
 // The one road of all conversions: another device, another dtype, another layout, or self when
 // nothing changes.
 Tensor converted(const char* op, const Tensor& x, std::optional<Device> device,
-                 std::optional<DType> dtype, bool copy, std::optional<MemoryFormat> format) {
+                 std::optional<DType> dtype, bool non_blocking, bool copy,
+                 std::optional<MemoryFormat> format) {
   const MemoryFormat f = format.value_or(MemoryFormat::Preserve);
   const DType target = dtype.value_or(x.dtype());
-  if (device && !(device->type == x.device().type)) {
-    check(device->is_meta(), x.is_meta() ? ErrorKind::NotImplemented : ErrorKind::Runtime, op,
-          x.is_meta() ? "a meta tensor has no values to copy"
-                      : "device is not available in this build",
-          ": ", *device);
+  if (device && !is_there(x, *device)) {
+    check(!x.is_meta(), ErrorKind::NotImplemented, op,
+          "a meta tensor has no values to copy: ", *device);
+    if (!device->is_meta()) {
+      // What is smaller travels: a conversion runs on the side that has fewer bytes to send.
+      const bool first = element_size(target) < x.element_size();
+      const Tensor moved = transfer(first ? cast(x, target) : x, *device, non_blocking);
+      return converted(op, moved, std::nullopt, target, false, false, format);
+    }
     Spec spec = like(x, target);
     spec.device = *device;
     if (f != MemoryFormat::Preserve) spec.strides = strides_for(x.sizes(), f);
@@ -121,35 +162,35 @@ Tensor converted(const char* op, const Tensor& x, std::optional<Device> device,
 
 struct To {
   static constexpr const char* name = "to";
-  static Tensor call(const Tensor& x, std::optional<DType> dtype, bool, bool copy,
+  static Tensor call(const Tensor& x, std::optional<DType> dtype, bool non_blocking, bool copy,
                      std::optional<MemoryFormat> format) {
-    return converted(name, x, std::nullopt, dtype, copy, format);
+    return converted(name, x, std::nullopt, dtype, non_blocking, copy, format);
   }
 };
 struct ToDevice {
   static constexpr const char* name = "to";
   static Tensor call(const Tensor& x, std::optional<Device> device, std::optional<DType> dtype,
-                     bool, bool copy, std::optional<MemoryFormat> format) {
-    return converted(name, x, device, dtype, copy, format);
+                     bool non_blocking, bool copy, std::optional<MemoryFormat> format) {
+    return converted(name, x, device, dtype, non_blocking, copy, format);
   }
 };
 struct ToOther {
   static constexpr const char* name = "to";
-  static Tensor call(const Tensor& x, const Tensor& other, bool, bool copy,
+  static Tensor call(const Tensor& x, const Tensor& other, bool non_blocking, bool copy,
                      std::optional<MemoryFormat> format) {
-    return converted(name, x, other.device(), other.dtype(), copy, format);
+    return converted(name, x, other.device(), other.dtype(), non_blocking, copy, format);
   }
 };
 struct TypeAs {
   static constexpr const char* name = "type_as";
   static Tensor call(const Tensor& x, const Tensor& other) {
-    return converted(name, x, other.device(), other.dtype(), false, std::nullopt);
+    return converted(name, x, other.device(), other.dtype(), false, false, std::nullopt);
   }
 };
 struct Cpu {
   static constexpr const char* name = "cpu";
   static Tensor call(const Tensor& x, std::optional<MemoryFormat> format) {
-    return converted(name, x, Device{}, std::nullopt, false, format);
+    return converted(name, x, Device{}, std::nullopt, false, false, format);
   }
 };
 
@@ -158,7 +199,7 @@ template <DType dtype>
 struct ToDtype {
   static constexpr const char* name = "to";
   static Tensor call(const Tensor& x, std::optional<MemoryFormat> format) {
-    return converted(name, x, std::nullopt, dtype, false, format);
+    return converted(name, x, std::nullopt, dtype, false, false, format);
   }
 };
 struct ToFloat32 : ToDtype<DType::Float32> {};

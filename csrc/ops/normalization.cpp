@@ -68,6 +68,7 @@ struct Composed {
 
 struct BatchNormBackward {
   static constexpr const char* name = "native_batch_norm_backward";
+  static constexpr bool any_device = true;
   static constexpr bool differentiable = false;  // only called where no graph is wanted
   static std::array<Spec, 3> check(const Tensor&, const Tensor& x, const Tensor&, const Tensor&,
                                    const Tensor&, double) {
@@ -85,6 +86,7 @@ struct BatchNormBackward {
 
 struct BatchNorm_ {
   static constexpr const char* name = "native_batch_norm";
+  static constexpr bool any_device = true;
   static constexpr uint32_t non_differentiable = 0b110;
   static std::array<Spec, 3> check(const Tensor& x, const Tensor&, const Tensor&, double) {
     const Spec vector{Dims{x.sizes()[1]}, x.dtype(), x.device()};
@@ -116,6 +118,7 @@ struct BatchNorm_ {
 
 struct BatchNormEval {
   static constexpr const char* name = "native_batch_norm";
+  static constexpr bool any_device = true;
   static Spec check(const Tensor& x, const Tensor&, const Tensor&, const Tensor&, const Tensor&,
                     double) {
     return {x.sizes(), x.dtype(), x.device(), image_strides(x)};
@@ -228,6 +231,7 @@ Tensor sum_leading(const Tensor& g, int64_t keep) {
 
 struct RowNormBackward {
   static constexpr const char* name = "native_layer_norm_backward";
+  static constexpr bool any_device = true;
   static constexpr bool differentiable = false;
   static std::array<Spec, 3> check(const Tensor&, const Tensor& x, const Tensor&, const Tensor&,
                                    const Tensor&, int64_t dims, bool) {
@@ -245,6 +249,7 @@ struct RowNormBackward {
 
 struct RowNorm {
   static constexpr const char* name = "native_layer_norm";
+  static constexpr bool any_device = true;
   static constexpr uint32_t non_differentiable = 0b110;
   static std::array<Spec, 3> check(const Tensor& x, const Tensor&, const Tensor&, int64_t dims,
                                    bool, double) {

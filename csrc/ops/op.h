@@ -16,6 +16,7 @@
 #include "autograd/engine.h"
 #include "autograd/saved_tensor.h"
 #include "core/modes.h"
+#include "ops/host_run.h"
 #include "ops/registry.h"
 #include "ops/spec.h"
 
@@ -45,6 +46,7 @@ class Ctx {
   // Sizes and dtype of input i; only for inputs that want a gradient.
   const Dims& sizes(size_t i) const { return meta(i).sizes; }
   DType dtype(size_t i) const { return meta(i).dtype; }
+  Device device(size_t i) const { return meta(i).device; }
   const Tensor& out(size_t i = 0) const { return outs_[i]; }  // saved when `needs` says so
 
  private:
@@ -200,6 +202,12 @@ template <class Op>
 constexpr bool refuses_overlap() {
   if constexpr (requires { Op::refuses_overlap; }) return Op::refuses_overlap;
   return in_place_safe<Op>();
+}
+// Does run() work wherever its tensors are? See ops/host_run.h.
+template <class Op>
+constexpr bool any_device() {
+  if constexpr (requires { Op::any_device; }) return Op::any_device;
+  return false;
 }
 template <class Op>
 constexpr bool repeats_are_fine() {
@@ -514,6 +522,17 @@ void record_tangents(std::span<const Tensor> outs, const A&... args) {
   }
 }
 
+// Op::run, where the tensors are, or over host copies. `written` is one of the results; the last
+// `Results` arguments are all of them (0: the first argument is).
+template <class Op, size_t Results, class... A>
+void run_block(const Tensor& written, const A&... args) {
+  if constexpr (!any_device<Op>()) {
+    if (written.is_cuda()) [[unlikely]]
+      return run_on_host<Op, Results>(args...);
+  }
+  Op::run(args...);
+}
+
 // The functional form.
 template <class Op, class... A>
 auto call(const A&... args) {
@@ -522,7 +541,7 @@ auto call(const A&... args) {
   if constexpr (n == 1) {
     Tensor out = spec.allocate();
     if (!spec.device.is_meta()) [[likely]]
-      Op::run(args..., out);
+      run_block<Op, 1>(out, args..., out);
     if (any_tracked(args...)) [[unlikely]]
       record<Op>(std::span<const Tensor>(&out, 1), args...);
     return out;
@@ -530,7 +549,7 @@ auto call(const A&... args) {
     std::array<Tensor, n> outs;
     for (size_t i = 0; i < n; ++i) outs[i] = spec[i].allocate();
     if (!spec[0].device.is_meta()) [[likely]]
-      std::apply([&](const auto&... out) { Op::run(args..., out...); }, outs);
+      std::apply([&](const auto&... out) { run_block<Op, n>(outs[0], args..., out...); }, outs);
     if (any_tracked(args...)) [[unlikely]]
       record<Op>(outs, args...);
     return std::tuple_cat(outs);
@@ -584,10 +603,10 @@ const Tensor& call_inplace(const Tensor& self, const A&... rest) {
          rest),
      ...);
     if (direct) [[likely]] {
-      Op::run(self, rest..., self);
+      run_block<Op, 1>(self, self, rest..., self);
     } else {
       const Tensor temporary = spec.allocate();
-      Op::run(self, rest..., temporary);
+      run_block<Op, 1>(temporary, self, rest..., temporary);
       write_back(self, temporary);
     }
   }
@@ -621,12 +640,13 @@ void run_into(const std::array<Tensor, N>& outs, const std::array<Spec, N>& spec
      ...);
   }
   if (direct) {
-    std::apply([&](const auto&... out) { Op::run(args..., out...); }, outs);
+    std::apply([&](const auto&... out) { run_block<Op, N>(outs[0], args..., out...); }, outs);
     return;
   }
   std::array<Tensor, N> temporaries;
   for (size_t i = 0; i < N; ++i) temporaries[i] = specs[i].allocate();
-  std::apply([&](const auto&... out) { Op::run(args..., out...); }, temporaries);
+  std::apply([&](const auto&... out) { run_block<Op, N>(temporaries[0], args..., out...); },
+             temporaries);
   for (size_t i = 0; i < N; ++i) write_back(outs[i], temporaries[i]);
 }
 }  // namespace detail
@@ -745,7 +765,7 @@ const Tensor& mutate(const Tensor& self, const A&... rest) {
       old.push_back(tangent_at(self, level));
   }
   if (!self.is_meta()) [[likely]]
-    Op::run(self, rest...);
+    run_block<Op, 0>(self, self, rest...);
   self.bump_version(Op::name);
   if (records) rebase_history(self, Ref<Node>::share(node.get()));
   for (size_t i = 0; i < old.size(); ++i) {

@@ -1,5 +1,6 @@
 // Steps of optimisers: one pass over all parameters of a group. Norms and scales of lists.
 #include "cpu/optimizer.h"
+#include "cpu/device_loops.h"
 
 #include <algorithm>
 #include <vector>
@@ -139,8 +140,8 @@ struct Step {
       const Tensor& p = params[i];
       check_dtype(p.is_floating() || p.is_complex(), op, "parameter ", i, " is ", p.dtype(),
                   "; only floating and complex tensors can be optimised");
-      rush::check(p.is_cpu() || p.is_meta(), ErrorKind::NotImplemented, op, "parameter ", i,
-                  " is on ", p.device(), ", where this step cannot run yet");
+      rush::check(p.device() == params[0].device(), ErrorKind::Device, op, "parameter ", i,
+                  " is on ", p.device(), ", parameter 0 on ", params[0].device());
       check_in_place(op, p);
       check_fits(op, "gradient", i, p, grads[i]);
       for (size_t k = 0; k < num_states; ++k) {
@@ -204,7 +205,11 @@ struct Step {
       }
       place(i, t, write_backs, kept);
     }
-    optimizer_step_cpu(kernel, flat);
+    const Device device = params[0].device();
+    if (device.is_cuda()) [[unlikely]]
+      device_loops(DeviceType::CUDA).optimizer_step(kernel, flat, device);
+    else
+      optimizer_step_cpu(kernel, flat);
     for (const auto& [to, from] : write_backs) copy_data(to, from);
   }
 
@@ -278,8 +283,8 @@ class FlatList {
     for (const Tensor& t : tensors) {
       check_dtype(t.is_floating() || t.is_complex(), op,
                   "expected floating or complex tensors, got ", t.dtype());
-      rush::check(t.is_cpu(), ErrorKind::NotImplemented, op, "a tensor is on ", t.device(),
-                  ", where this cannot run yet");
+      rush::check(t.is_cpu(), ErrorKind::Device, op, "one tensor is on ", t.device(),
+                  ", others are on the CPU");
       if (writes) check_in_place(op, t);
       Tensor flat = is_flat(t) ? t : contiguous_data(t);
       if (writes && !flat.is_same(t)) write_backs_.emplace_back(t, flat);
@@ -310,6 +315,8 @@ class FlatList {
   bool repeated_ = false;
 };
 
+bool on_gpu(TensorList tensors) { return !tensors.empty() && tensors[0].is_cuda(); }
+
 double read_number(const char* op, const Tensor& t) {
   rush::check(t.numel() == 1 && t.is_cpu(), ErrorKind::Argument, op,
               "the factor must be a CPU tensor with one element, got shape ", t.sizes());
@@ -329,6 +336,11 @@ struct ListNorm {
     for (const Tensor& t : tensors)
       magnitudes.push_back(t.is_complex() && ord != 2 ? rush::abs(t) : t);
     const NoGradGuard no_grad;
+    if (on_gpu(tensors)) {
+      std::vector<Tensor> norms;
+      for (const Tensor& t : magnitudes) norms.push_back(cast(_vector_norm(t, ord), dtype));
+      return _vector_norm(stack(norms), ord);
+    }
     const FlatList flat(name, magnitudes, false);
     return scalar_tensor(list_norm_cpu(flat.get(), ord), dtype);
   }
@@ -338,6 +350,10 @@ struct ListScale {
   static constexpr const char* name = "_list_scale_";
   static int64_t call(TensorList tensors, const Tensor& scale) {
     const NoGradGuard no_grad;
+    if (on_gpu(tensors)) {  // without waiting for the factor
+      for (const Tensor& t : tensors) mul_(t, scale);
+      return int64_t(tensors.size());
+    }
     const double factor = read_number(name, scale);
     FlatList flat(name, tensors, true);
     flat.pass([&](std::span<const FlatTensor> part) { list_scale_cpu(part, factor); });
@@ -350,6 +366,15 @@ struct ListUnscale {
   static constexpr const char* name = "_list_unscale_";
   static int64_t call(TensorList tensors, const Tensor& found_inf, const Tensor& inv_scale) {
     const NoGradGuard no_grad;
+    if (on_gpu(tensors)) {
+      for (const Tensor& t : tensors) {
+        const Tensor bad = logical_not(all(isfinite(t)));
+        copy_(found_inf,
+              maximum(found_inf, expand(cast(bad, found_inf.dtype()), found_inf.sizes())));
+        mul_(t, inv_scale);
+      }
+      return int64_t(tensors.size());
+    }
     const double factor = read_number(name, inv_scale);
     read_number(name, found_inf);
     check_in_place(name, found_inf);

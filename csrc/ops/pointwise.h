@@ -22,6 +22,7 @@ struct OpName {
 template <OpName N>
 struct Named {
   static constexpr const char* name = N.text;
+  static constexpr bool any_device = true;  // all loops of a pointwise op are
 };
 
 // float16 and bfloat16 are computed in float32.

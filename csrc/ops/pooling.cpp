@@ -38,17 +38,19 @@ template <class F>
 void into(const Tensor& out, bool last, F&& f) {
   const DType t = loop_type(out.dtype());
   const bool direct = out.dtype() == t && (last ? channels_last(out) : out.is_contiguous());
-  const Tensor y = direct ? out
-                   : last ? make_tensor(out.sizes(), channels_last_strides(out.sizes()), t, {})
-                          : make_tensor(out.sizes(), t);
+  const Tensor y =
+      direct ? out
+      : last ? make_tensor(out.sizes(), channels_last_strides(out.sizes()), t, out.device())
+             : make_tensor(out.sizes(), t, out.device());
   f(y);
   if (!direct) copy_data(out, y);
 }
 // The values of g with the layout of an image.
 Tensor lying_like(bool last, const Tensor& g) {
   if (last ? channels_last(g) : g.is_contiguous()) return g;
-  const Tensor out = last ? make_tensor(g.sizes(), channels_last_strides(g.sizes()), g.dtype(), {})
-                          : make_tensor(g.sizes(), g.dtype());
+  const Tensor out =
+      last ? make_tensor(g.sizes(), channels_last_strides(g.sizes()), g.dtype(), g.device())
+           : make_tensor(g.sizes(), g.dtype(), g.device());
   copy_data(out, g);
   return out;
 }
@@ -57,6 +59,7 @@ Tensor lying_like(bool last, const Tensor& g) {
 
 struct MaxPool {
   static constexpr const char* name = "max_pool_with_indices";
+  static constexpr bool any_device = true;
   static constexpr uint32_t non_differentiable = 0b10;
   static std::array<Spec, 2> check(const Tensor& x, IntList output, IntList, IntList, IntList,
                                    IntList) {
@@ -84,6 +87,7 @@ struct MaxPool {
 
 struct MaxPoolBackward {
   static constexpr const char* name = "max_pool_with_indices_backward";
+  static constexpr bool any_device = true;
   static constexpr bool may_fail = true;
   static Spec check(const Tensor& g, const Tensor&, IntList input_size) {
     return image_spec(Dims(input_size), g.dtype(), g);
@@ -106,8 +110,52 @@ struct MaxPoolBackward {
   }
 };
 
+struct FractionalMaxPool {
+  static constexpr const char* name = "fractional_max_pool";
+  static constexpr uint32_t non_differentiable = 0b10;
+  static std::array<Spec, 2> check(const Tensor& x, IntList kernel, IntList output,
+                                   const Tensor& samples) {
+    const int64_t dims = x.dim() - 2;
+    check_shape((dims == 2 || dims == 3) && int64_t(kernel.size()) == dims &&
+                    int64_t(output.size()) == dims,
+                name, "a batch (N, C, H, W) takes two numbers as kernel_size and output_size, ",
+                "(N, C, D, H, W) three; got input ", x.sizes(), ", kernel_size ", kernel,
+                " and output_size ", output);
+    check_dtype(is_floating(x.dtype()), name, "not implemented for ", x.dtype(), " tensors");
+    rush::check(samples.dtype() == x.dtype(), ErrorKind::Runtime, name,
+                "the random samples must be ", x.dtype(), " as the input, got ", samples.dtype());
+    check_shape(samples.sizes() == Dims{x.sizes()[0], x.sizes()[1], dims}, name,
+                "the random samples must have shape ", Dims{x.sizes()[0], x.sizes()[1], dims},
+                ", got ", samples.sizes());
+    for (int64_t d = 0; d < dims; ++d) {
+      const int64_t n = x.sizes()[size_t(2 + d)], k = kernel[size_t(d)], m = output[size_t(d)];
+      check_shape(k > 0 && m > 0 && m + k - 1 <= n, name, "output_size ", output,
+                  " and kernel_size ", kernel, " do not fit into an input of ", x.sizes(),
+                  ": output + kernel - 1 must be at most the input's size");
+    }
+    const Dims sizes = pooled_sizes(x, output);
+    return {image_spec(sizes, x.dtype(), x), image_spec(sizes, DType::Int64, x)};
+  }
+  static void run(const Tensor& x, IntList kernel, IntList, const Tensor& samples,
+                  const Tensor& out, const Tensor& indices) {
+    if (out.numel() == 0) return;
+    const Tensor image = contiguous_data(in_loop_type(x));
+    into(out, false, [&](const Tensor& y) {
+      into(indices, false, [&](const Tensor& i) {
+        fractional_max_pool_cpu(image, kernel, contiguous_data(in_loop_type(samples)), y, i);
+      });
+    });
+  }
+  static constexpr uint32_t needs[] = {kOut, 0};
+  static Grads grad(const Ctx& c, GradSpan g, const Tensor&, IntList, IntList, const Tensor&) {
+    if (!g[0].defined()) return Grads(2);
+    return {_max_pool_backward(g[0], c.out(1), c.sizes(0)), Tensor()};
+  }
+};
+
 struct AveragePool {
   static constexpr const char* name = "avg_pool";
+  static constexpr bool any_device = true;
   static Spec check(const Tensor& x, IntList output, IntList, IntList, IntList, bool,
                     std::optional<int64_t>) {
     return image_spec(pooled_sizes(x, output), x.dtype(), x);
@@ -128,6 +176,7 @@ struct AveragePool {
 
 struct AveragePoolBackward {
   static constexpr const char* name = "avg_pool_backward";
+  static constexpr bool any_device = true;
   static Spec check(const Tensor& g, IntList input_size, IntList, IntList, IntList, bool,
                     std::optional<int64_t>) {
     return image_spec(Dims(input_size), g.dtype(), g);

@@ -17,6 +17,7 @@ RandomCall next_call(Generator* generator) {
 
 // Overwritten values do not matter: the gradient of the old ones is zero.
 struct Overwrites {
+  static constexpr bool any_device = true;
   template <class... A>
   static Grads grad(const Ctx&, const Tensor& g, const A&...) {
     return {zeros_like(g)};
@@ -159,7 +160,7 @@ struct Geometric_ : Overwrites {
     rush::check(p > 0 && p < 1, ErrorKind::Runtime, name, "expects p in (0, 1), got p=", p);
   }
   static void run(const Tensor& self, double p, Generator* g) {
-    fill_floating(name, RandomFn::Geometric, self, g, p, 0);
+    fill_floating(name, RandomFn::Geometric, self, g, p, std::log1p(-p));
   }
 };
 

@@ -70,6 +70,7 @@ Tensor restore_dims(const Tensor& reduced, int64_t rank, const char* op,
 
 struct Sum {
   static constexpr const char* name = "sum";
+  static constexpr bool any_device = true;
   static Spec check(const Tensor& x, const std::optional<IntList>& dim, bool keepdim,
                     std::optional<DType> dtype) {
     const bool exact = category(x.dtype()) <= Category::Integer;
@@ -98,6 +99,7 @@ struct Nansum {
 
 struct Mean {
   static constexpr const char* name = "mean";
+  static constexpr bool any_device = true;
   static Spec check(const Tensor& x, const std::optional<IntList>& dim, bool keepdim,
                     std::optional<DType> dtype) {
     const DType t = dtype.value_or(x.dtype());
@@ -135,6 +137,7 @@ struct Nanmean {
 
 struct ProdDim {
   static constexpr const char* name = "prod";
+  static constexpr bool any_device = true;
   static Spec check(const Tensor& x, int64_t dim, bool keepdim, std::optional<DType> dtype) {
     const bool exact = category(x.dtype()) <= Category::Integer;
     return {ReducedDims(name, x, IntList(&dim, 1)).shape(x, keepdim),
@@ -204,6 +207,7 @@ struct Extreme {
 
 struct Amax : Extreme<ReduceFn::Max> {
   static constexpr const char* name = "amax";
+  static constexpr bool any_device = true;
   static Spec check(const Tensor& x, IntList dim, bool keepdim) {
     return check_as(name, x, dim, keepdim);
   }
@@ -218,6 +222,7 @@ struct Amax : Extreme<ReduceFn::Max> {
 
 struct Amin : Extreme<ReduceFn::Min> {
   static constexpr const char* name = "amin";
+  static constexpr bool any_device = true;
   static Spec check(const Tensor& x, IntList dim, bool keepdim) {
     return check_as(name, x, dim, keepdim);
   }
@@ -256,7 +261,7 @@ struct ExtremeDim {
                      const Tensor& indices) {
     if (x.dim() == 0) {
       reduce(fn, x, values);
-      store_scalar(indices.data(), DType::Int64, 0);
+      fill_data(indices, 0);
       return;
     }
     const ReducedDims dims(op, x, IntList(&dim, 1));
@@ -276,6 +281,7 @@ struct ExtremeDim {
 
 struct MaxDim : ExtremeDim<ReduceFn::Max> {
   static constexpr const char* name = "max";
+  static constexpr bool any_device = true;
   static std::array<Spec, 2> check(const Tensor& x, int64_t dim, bool keepdim) {
     return check_as(name, x, dim, keepdim);
   }
@@ -290,6 +296,7 @@ struct MaxDim : ExtremeDim<ReduceFn::Max> {
 
 struct MinDim : ExtremeDim<ReduceFn::Min> {
   static constexpr const char* name = "min";
+  static constexpr bool any_device = true;
   static std::array<Spec, 2> check(const Tensor& x, int64_t dim, bool keepdim) {
     return check_as(name, x, dim, keepdim);
   }
@@ -352,6 +359,7 @@ struct ArgExtreme {
 
 struct Argmax : ArgExtreme<ReduceFn::ArgMax> {
   static constexpr const char* name = "argmax";
+  static constexpr bool any_device = true;
   static Spec check(const Tensor& x, std::optional<int64_t> dim, bool keepdim) {
     return check_as(name, x, dim, keepdim);
   }
@@ -361,6 +369,7 @@ struct Argmax : ArgExtreme<ReduceFn::ArgMax> {
 };
 struct Argmin : ArgExtreme<ReduceFn::ArgMin> {
   static constexpr const char* name = "argmin";
+  static constexpr bool any_device = true;
   static Spec check(const Tensor& x, std::optional<int64_t> dim, bool keepdim) {
     return check_as(name, x, dim, keepdim);
   }
@@ -376,6 +385,7 @@ DType truth_type(const Tensor& x) { return x.dtype() == DType::UInt8 ? DType::UI
 
 template <ReduceFn fn>
 struct Truth {
+  static constexpr bool any_device = true;
   static constexpr bool differentiable = false;
   // An empty list of dims folds nothing, unlike for sums.
   static bool keeps_all(const std::optional<IntList>& dim) { return dim && dim->empty(); }
@@ -410,6 +420,7 @@ struct All : Truth<ReduceFn::All> {
 
 struct CountNonzero {
   static constexpr const char* name = "count_nonzero";
+  static constexpr bool any_device = true;
   static constexpr bool differentiable = false;
   static Spec check(const Tensor& x, const std::optional<IntList>& dim) {
     return {ReducedDims(name, x, dim).shape(x, false), DType::Int64, x.device()};
@@ -421,6 +432,7 @@ struct CountNonzero {
 
 struct LogsumexpReal {
   static constexpr const char* name = "logsumexp";
+  static constexpr bool any_device = true;
   static Spec check(const Tensor& x, IntList dim, bool keepdim) {
     return {ReducedDims(name, x, dim).shape(x, keepdim), float_type(x.dtype()), x.device()};
   }

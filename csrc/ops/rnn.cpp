@@ -116,7 +116,8 @@ Results run_network(const Network& n, Tensor x, IntList batch_sizes, const Tenso
   const int64_t batch = batch_sizes[0], count = int64_t(weights.size());
   check_argument(n.dropout >= 0 && n.dropout <= 1, n.op,
                  "dropout must be a probability between 0 and 1, got ", n.dropout);
-  const int64_t outputs = weights[0].state.dim() == 2 ? weights[0].state.sizes()[1] : 0;
+  check_weights(n.op, n.mode, x, weights[0]);
+  const int64_t outputs = weights[0].state.sizes()[1];
   const int64_t hidden = weights[0].state.sizes()[0] / rnn_gates(n.mode);
   if (hx.defined()) check_state(n.op, "hx", x, hx, Dims{count, batch, outputs});
   if (cx.defined()) check_state(n.op, "cx", x, cx, Dims{count, batch, hidden});
@@ -129,7 +130,7 @@ Results run_network(const Network& n, Tensor x, IntList batch_sizes, const Tenso
     for (int64_t d = 0; d < n.directions(); ++d) {
       const int64_t i = layer * n.directions() + d;
       const Weights& w = weights[size_t(i)];
-      check_weights(n.op, n.mode, x, w);
+      if (i > 0) check_weights(n.op, n.mode, x, w);
       check_weight(n.op, "w_hh", w.state, weights[0].state.sizes());
       const auto [y, h, c] = run_direction(
           n.mode,

@@ -56,8 +56,9 @@ ScatterLines scatter_lines(const char* op, const Tensor& out, int64_t dim,
                            const Tensor& index_tensor, const Tensor& src) {
   const Tensor to = at_least_1d(out), index = at_least_1d(as_index(op, index_tensor));
   const bool repeated = src.dim() == 0 && index.numel() != 1;
+  const Tensor here = placed(src, out.device());  // a number may still be on the host
   const Tensor from =
-      repeated ? window(src, index.sizes(), Dims(uint32_t(index.dim()), 0)) : at_least_1d(src);
+      repeated ? window(here, index.sizes(), Dims(uint32_t(index.dim()), 0)) : at_least_1d(here);
   const auto d = size_t(wrap_dim(op, dim, to.dim()));
   Dims shape = index.sizes();
   shape[d] = 1;
@@ -105,6 +106,7 @@ Tensor gather_for_src(const Ctx& c, const Tensor& g, int64_t dim, const Tensor& 
 
 struct ScatterSrc {
   static constexpr const char* name = "scatter";
+  static constexpr bool any_device = true;
   static constexpr bool in_place_safe = true;
   static Spec check(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& src) {
     return check_scatter(name, self, dim, index, &src);
@@ -123,6 +125,7 @@ struct ScatterSrc {
 
 struct ScatterValue {
   static constexpr const char* name = "scatter";
+  static constexpr bool any_device = true;
   static constexpr bool in_place_safe = true;
   static Spec check(const Tensor& self, int64_t dim, const Tensor& index, const Scalar& value) {
     check_fits(name, self.dtype(), value);
@@ -141,6 +144,7 @@ struct ScatterValue {
 
 struct ScatterAdd {
   static constexpr const char* name = "scatter_add";
+  static constexpr bool any_device = true;
   static constexpr bool in_place_safe = true;
   static Spec check(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& src) {
     return check_scatter(name, self, dim, index, &src);
@@ -234,7 +238,7 @@ void run_fold(const Fold& fold, ScatterLines lines, bool include_self, const Ten
     lines.src_step = 0;
   };
   if (!include_self) {
-    repeat(scalar_tensor(fold.identity(out.dtype()), out.dtype()));
+    repeat(scalar_tensor(fold.identity(out.dtype()), out.dtype(), out.device()));
     scatter_cpu(ScatterFn::Set, lines);
   }
   lines.src = src;
@@ -243,7 +247,7 @@ void run_fold(const Fold& fold, ScatterLines lines, bool include_self, const Ten
   if (!fold.is_mean) return;
   const Tensor count = like(out, DType::Int64).allocate();  // of what went into each place
   fill_data(count, include_self ? 1 : 0);
-  repeat(scalar_tensor(1, DType::Int64));
+  repeat(scalar_tensor(1, DType::Int64, out.device()));
   lines.dst = make_tensor(count.storage(), lines.dst.sizes(),
                           count.dim() == 0 ? Dims{1} : count.strides(), 0, DType::Int64);
   const auto d = size_t(lines.range.dim);
@@ -297,6 +301,7 @@ std::pair<Tensor, Tensor> fold_grads(const Tensor& g, const Tensor& self, int64_
 
 struct ScatterReduce {
   static constexpr const char* name = "scatter_reduce";
+  static constexpr bool any_device = true;
   static constexpr bool in_place_safe = true;
   static Spec check(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& src,
                     std::string_view reduce, bool) {
@@ -352,7 +357,8 @@ ScatterLines slice_lines(const char* op, const Tensor& out, int64_t dim, const T
   const Tensor to = at_least_1d(out), index = at_least_1d(as_index(op, index_tensor));
   const auto d = size_t(wrap_dim(op, dim, to.dim()));
   const bool repeated = source.dim() == 0;
-  const Tensor from = repeated ? window(source, to.sizes(), Dims(uint32_t(to.dim()), 0)) : source;
+  const Tensor here = placed(source, out.device());
+  const Tensor from = repeated ? window(here, to.sizes(), Dims(uint32_t(to.dim()), 0)) : here;
   Dims shape = to.sizes();
   shape[d] = 1;
   return {window(to, shape, to.strides()),
@@ -375,6 +381,7 @@ void run_slices(const ScatterFn fn, const Tensor& self, const ScatterLines& line
 
 struct IndexAdd {
   static constexpr const char* name = "index_add";
+  static constexpr bool any_device = true;
   static constexpr bool in_place_safe = true;
   static Spec check(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& source,
                     const Scalar& alpha) {
@@ -396,6 +403,7 @@ struct IndexAdd {
 
 struct IndexCopy {
   static constexpr const char* name = "index_copy";
+  static constexpr bool any_device = true;
   static constexpr bool in_place_safe = true;
   static Spec check(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& source) {
     check_slices(name, self, dim, index, source);
@@ -415,6 +423,7 @@ struct IndexCopy {
 
 struct IndexFill {
   static constexpr const char* name = "index_fill";
+  static constexpr bool any_device = true;
   static constexpr bool in_place_safe = true;
   static Spec check(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& value) {
     rush::check(index.dtype() == DType::Int64 || index.dtype() == DType::Int32, ErrorKind::Range,
@@ -445,6 +454,7 @@ struct IndexFill {
 
 struct IndexReduce {
   static constexpr const char* name = "index_reduce";
+  static constexpr bool any_device = true;
   static constexpr bool in_place_safe = true;
   static Spec check(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& source,
                     std::string_view reduce, bool) {

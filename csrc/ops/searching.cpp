@@ -106,6 +106,9 @@ struct Isin {
           ", the test elements are on ", test_elements.device());
     const Tensor out = make_tensor(elements.sizes(), DType::Bool, elements.device());
     if (out.is_meta()) return out;
+    if (elements.is_cuda() || test_elements.is_cuda())
+      return placed(call(host_data(elements), host_data(test_elements), false, invert),
+                    out.device());
     DType t = result_type(elements, test_elements);
     if (t == DType::Bool) t = DType::UInt8;
     const Tensor x = converted(elements, t), tests = flattened(converted(test_elements, t));
@@ -137,6 +140,10 @@ struct Bincount {
     check_shape(!weights.defined() || weights.sizes() == self.sizes(), name,
                 "weights must have the shape of the input: ",
                 weights.defined() ? weights.sizes() : Dims(), " and ", self.sizes());
+    if (self.is_cuda())
+      return placed(
+          call(host_data(self), weights.defined() ? host_data(weights) : weights, minlength),
+          self.device());
     const Tensor x = converted(self, DType::Int64);
     const int64_t* p = x.data<int64_t>();
     int64_t low = 0, high = -1;

@@ -349,6 +349,7 @@ struct Unbind {
 
 struct Flip {
   static constexpr const char* name = "flip";
+  static constexpr bool any_device = true;
   static Spec check(const Tensor& x, IntList dims) {
     uint64_t seen = 0;
     for (int64_t d : dims) {
@@ -500,6 +501,7 @@ struct RepeatInterleaveCounts {
           repeats.sizes());
     check(!repeats.is_meta(), ErrorKind::NotImplemented, name,
           "the result's size depends on the counts, which a meta tensor does not hold");
+    if (repeats.is_cuda()) return placed(call(host_data(repeats), output_size), repeats.device());
     const Tensor counts = contiguous_data(
         repeats.dtype() == DType::Int64 ? repeats : convert_data(repeats, DType::Int64));
     const int64_t* c = counts.data<int64_t>();
@@ -663,6 +665,7 @@ Geometry geometry_after(const Tensor& self, Tensor (*view)(const Tensor&, int64_
 
 struct Unsqueeze_ : ChangesGeometry {
   static constexpr const char* name = "unsqueeze_";
+  static constexpr bool any_device = true;
   static void check(const Tensor& x, int64_t dim) { wrap_dim(name, dim, x.dim() + 1); }
   static void run(const Tensor& x, int64_t dim) {
     adopt(name, x,
@@ -676,6 +679,7 @@ struct Unsqueeze_ : ChangesGeometry {
 
 struct Squeeze_ : ChangesGeometry {
   static constexpr const char* name = "squeeze_";
+  static constexpr bool any_device = true;
   static void check(const Tensor&) {}
   static void run(const Tensor& x) {
     adopt(name, x,
@@ -688,6 +692,7 @@ struct Squeeze_ : ChangesGeometry {
 
 struct SqueezeDim_ : ChangesGeometry {
   static constexpr const char* name = "squeeze_";
+  static constexpr bool any_device = true;
   static void check(const Tensor& x, IntList dims) {
     for (int64_t d : dims) wrap_dim(name, d, x.dim());
   }
@@ -703,6 +708,7 @@ struct SqueezeDim_ : ChangesGeometry {
 
 struct Transpose_ : ChangesGeometry {
   static constexpr const char* name = "transpose_";
+  static constexpr bool any_device = true;
   static void check(const Tensor& x, int64_t a, int64_t b) {
     wrap_dim(name, a, x.dim()), wrap_dim(name, b, x.dim());
   }
@@ -722,6 +728,7 @@ struct Swapaxes_ : Transpose_ {
 
 struct T_ : ChangesGeometry {
   static constexpr const char* name = "t_";
+  static constexpr bool any_device = true;
   static void check(const Tensor& x) {
     rush::check(x.dim() <= 2, ErrorKind::Runtime, name,
                 "expects a tensor with at most 2 dimensions, got shape ", x.sizes());

@@ -95,6 +95,7 @@ struct Argsort {
     const int64_t d = wrap_dim(name, dim, self.dim());
     const Tensor indices = like(self, DType::Int64).allocate();
     if (self.is_meta()) return indices;
+    if (self.is_cuda()) return placed(call(host_data(self), dim, descending, false), self.device());
     const RowResult i(indices, d);
     sort_rows_cpu(name, rows_of(self, d), descending, Tensor(), i.rows());
     i.finish();

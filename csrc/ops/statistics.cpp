@@ -1,7 +1,9 @@
 // Variances, norms, softmax: what measures or normalises along dims.
 #include <cmath>
 
+#include "cpu/device_loops.h"
 #include "cpu/reduce.h"
+#include "cpu/softmax.h"
 #include "ops/data.h"
 #include "ops/pointwise.h"
 #include "ops/reduction.h"
@@ -28,6 +30,7 @@ Tensor variance_slope(const Tensor& x, const char* op, const std::optional<IntLi
 
 struct VarCorrection {
   static constexpr const char* name = "var";
+  static constexpr bool any_device = true;
   static Spec check(const Tensor& x, const std::optional<IntList>& dim,
                     const std::optional<Scalar>&, bool keepdim) {
     check_variance(name, x);
@@ -47,6 +50,7 @@ struct VarCorrection {
 
 struct StdCorrection {
   static constexpr const char* name = "std";
+  static constexpr bool any_device = true;
   static Spec check(const Tensor& x, const std::optional<IntList>& dim,
                     const std::optional<Scalar>& c, bool keepdim) {
     check_variance(name, x);
@@ -138,6 +142,7 @@ struct StdMeanDim {
 
 struct VectorNorm {
   static constexpr const char* name = "norm";
+  static constexpr bool any_device = true;
   static Spec check(const Tensor& x, const Scalar& ord, const std::optional<IntList>& dim,
                     bool keepdim, std::optional<DType> dtype) {
     const DType t = dtype.value_or(x.dtype());
@@ -211,8 +216,31 @@ Tensor column(const Tensor& x, int64_t dim, DType dtype) {
 
 }  // namespace
 
+// Along the last dim of contiguous tensors every row is one stretch, and stays in the cache.
+namespace {
+bool is_row_wise(const Tensor& x, int64_t dim) {
+  return x.dim() > 0 && dim == x.dim() - 1 && x.is_cpu() && x.is_contiguous() &&
+         (x.dtype() == DType::Float32 || x.dtype() == DType::Float64);
+}
+}  // namespace
+
+struct SoftmaxBackward {
+  static constexpr const char* name = "softmax_backward";
+  static constexpr bool differentiable = false;  // only called where no graph is wanted
+  static Spec check(const Tensor& g, const Tensor& y, int64_t, bool) { return like(y, g.dtype()); }
+  static void run(const Tensor& g, const Tensor& y, int64_t, bool logarithm, const Tensor& out) {
+    softmax_backward_cpu(contiguous_data(g), contiguous_data(y), y.sizes().back(), logarithm, out);
+  }
+  // May backward take this way?
+  static bool fits(const Tensor& g, const Tensor& y, int64_t dim) {
+    return !grad_enabled() && !g.is_batched() && !y.is_batched() && y.numel() > 0 &&
+           g.dtype() == y.dtype() && is_row_wise(y, wrap_dim(name, dim, y.dim()));
+  }
+};
+
 struct SoftmaxAs {
   static constexpr const char* name = "softmax";
+  static constexpr bool any_device = true;
   static constexpr bool in_place_safe = true;
   static Spec check(const Tensor& x, int64_t dim) {
     wrap_dim(name, dim, x.dim());
@@ -221,6 +249,9 @@ struct SoftmaxAs {
   static void run(const Tensor& x, int64_t dim, const Tensor& out) {
     if (x.numel() == 0) return;
     const int64_t d = wrap_dim(name, dim, x.dim());
+    if (x.is_cuda() && device_loops(DeviceType::CUDA).softmax(x, d, false, out)) return;
+    if (is_row_wise(x, d) && out.is_contiguous())
+      return softmax_cpu(x, x.sizes().back(), false, out);
     const DType wide = compute_type(x.dtype());
     const Tensor edge = column(x, d, wide);
     const Tensor work =
@@ -233,6 +264,7 @@ struct SoftmaxAs {
   }
   static constexpr uint32_t needs[] = {kOut};
   static Grads grad(const Ctx& c, const Tensor& g, const Tensor&, int64_t dim) {
+    if (SoftmaxBackward::fits(g, c.out(), dim)) return {_softmax_backward(g, c.out(), dim, false)};
     const Tensor gy = g * c.out();
     return {gy - c.out() * sum(gy, IntList(&dim, 1), true)};
   }
@@ -240,6 +272,7 @@ struct SoftmaxAs {
 
 struct LogSoftmaxAs {
   static constexpr const char* name = "log_softmax";
+  static constexpr bool any_device = true;
   static constexpr bool in_place_safe = true;
   static Spec check(const Tensor& x, int64_t dim) {
     wrap_dim(name, dim, x.dim());
@@ -247,12 +280,18 @@ struct LogSoftmaxAs {
   }
   static void run(const Tensor& x, int64_t dim, const Tensor& out) {
     if (x.numel() == 0) return;
+    if (x.is_cuda() &&
+        device_loops(DeviceType::CUDA).softmax(x, wrap_dim(name, dim, x.dim()), true, out))
+      return;
+    if (is_row_wise(x, wrap_dim(name, dim, x.dim())) && out.is_contiguous())
+      return softmax_cpu(x, x.sizes().back(), true, out);
     const Tensor total = column(x, wrap_dim(name, dim, x.dim()), compute_type(x.dtype()));
     reduce(ReduceFn::LogSumExp, x, total);
     map_binary(BinaryFn::Sub, x, total, out, {}, compute_type(x.dtype()));
   }
   static constexpr uint32_t needs[] = {kOut};
   static Grads grad(const Ctx& c, const Tensor& g, const Tensor&, int64_t dim) {
+    if (SoftmaxBackward::fits(g, c.out(), dim)) return {_softmax_backward(g, c.out(), dim, true)};
     return {g - exp(c.out()) * sum(g, IntList(&dim, 1), true)};
   }
 };

@@ -145,6 +145,7 @@ struct ViewByGeometry {
 
 struct AsStridedBackward {
   static constexpr const char* name = "as_strided_backward";
+  static constexpr bool any_device = true;
   static Spec check(const Tensor& g, IntList self_size, IntList, int64_t, IntList, IntList,
                     int64_t) {
     return {self_size, g.dtype(), g.device()};
@@ -158,6 +159,8 @@ struct AsStridedBackward {
     const Tensor window = buffer.alias(size, stride, offset);
     if (is_dense(size, stride) || !may_repeat(size, stride))
       copy_data(window, g);
+    else if (g.is_cuda())
+      accumulate_on_host(buffer, window, g);
     else
       accumulate(window, g);
     copy_data(out, buffer.alias(self_size, self_stride, self_offset));
@@ -183,6 +186,11 @@ struct AsStridedBackward {
       below += (n - 1) * step;
     }
     return false;
+  }
+  static void accumulate_on_host(const Tensor& buffer, const Tensor& window, const Tensor& g) {
+    const Tensor twin = host_data(buffer);
+    accumulate(twin.alias(window.sizes(), window.strides(), window.offset()), host_data(g));
+    copy_data(buffer, twin);
   }
   // window += g where addresses repeat: element by element, in order. Rare: gradients of
   // overlapping as_strided views.

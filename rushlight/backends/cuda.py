@@ -2,6 +2,7 @@
 
 from contextlib import contextmanager
 
+from rushlight._C import _cuda
 from rushlight._missing import names_missing_from
 
 __all__ = [
@@ -29,8 +30,15 @@ __all__ = [
 class _Matmul:
     """Switches of matrix products on GPUs: any attribute may be set, and is kept."""
 
+    @property
+    def allow_tf32(self):
+        return _cuda.get_matmul_tf32()
+
+    @allow_tf32.setter
+    def allow_tf32(self, value):
+        _cuda.set_matmul_tf32(bool(value))
+
     def __init__(self):
-        self.allow_tf32 = False
         self.allow_fp16_reduced_precision_reduction = True
         self.allow_bf16_reduced_precision_reduction = True
         self.allow_fp16_accumulation = False
@@ -57,8 +65,8 @@ _reduction_math = False
 
 
 def is_built():
-    """Whether the build has CUDA."""
-    return False
+    """Whether the build has CUDA: every one does."""
+    return True
 
 
 def flash_sdp_enabled():

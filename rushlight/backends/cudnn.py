@@ -1,32 +1,49 @@
-"""Switches of cuDNN."""
+"""Switches of cuDNN. `backends.cudnn.benchmark = True` reaches the library as it is written."""
 
+import sys
+import types
 from contextlib import contextmanager
 
+from rushlight._C import _cuda
 from rushlight._missing import names_missing_from
 
 __all__ = ["flags", "is_acceptable", "is_available", "set_flags", "version"]
 
-enabled = True
-benchmark = False
 benchmark_limit = 10
-deterministic = False
-allow_tf32 = True
 fp32_precision = "none"
 
 
+def _switch(name):
+    return property(
+        lambda module: getattr(_cuda, f"get_{name}")(),
+        lambda module, value: getattr(_cuda, f"set_{name}")(bool(value)),
+    )
+
+
+class _Switches(types.ModuleType):
+    enabled = _switch("cudnn_enabled")
+    benchmark = _switch("cudnn_benchmark")
+    deterministic = _switch("cudnn_deterministic")
+    allow_tf32 = _switch("convolution_tf32")
+
+
+_module = sys.modules[__name__]
+_module.__class__ = _Switches
+
+
 def is_available():
-    """Whether the build has cuDNN."""
-    return False
+    """Whether there is a GPU with cuDNN."""
+    return _cuda.device_count() > 0 and version() is not None
 
 
 def version():
-    """cuDNN's version; None without it."""
-    return None
+    """cuDNN's version as an int, 91000 for 9.10; None without it."""
+    return _cuda.cudnn_version() or None
 
 
 def is_acceptable(tensor):
     """Whether cuDNN would take the tensor."""
-    return False
+    return tensor.is_cuda and _module.enabled and tensor.is_floating_point()
 
 
 def set_flags(
@@ -38,7 +55,6 @@ def set_flags(
     _fp32_precision="none",
 ):
     """Sets the switches that are given; returns what they were."""
-    old = (enabled, benchmark, benchmark_limit, deterministic, allow_tf32)
     given = {
         "enabled": _enabled,
         "benchmark": _benchmark,
@@ -46,7 +62,10 @@ def set_flags(
         "deterministic": _deterministic,
         "allow_tf32": _allow_tf32,
     }
-    globals().update({name: value for name, value in given.items() if value is not None})
+    old = tuple(getattr(_module, name) for name in given)
+    for name, value in given.items():
+        if value is not None:
+            setattr(_module, name, value)
     return old
 
 

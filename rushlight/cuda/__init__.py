@@ -1,35 +1,148 @@
-"""NVIDIA GPUs. So far there is none to be found: CUDA kernels do not run yet."""
+"""NVIDIA GPUs: devices, streams, events, memory, random numbers.
 
+Importing this, and asking whether there is a GPU, touches none: libraries are opened and a context
+is made when the first tensor goes there. `why_unavailable()` says what is missing.
+"""
+
+from rushlight import _C
 from rushlight._missing import names_missing_from
-from rushlight.cuda._without_devices import *  # noqa: F403
-from rushlight.cuda._without_devices import legacy_types as _legacy_types
 
-__all__ = ["amp", "device_count", "is_available", "memory", "nccl", "nvtx", "profiler"]
+# These import names from above.
+from rushlight.cuda import amp as amp
+from rushlight.cuda import comm as comm
+from rushlight.cuda import nccl as nccl
+from rushlight.cuda import nvtx as nvtx
+from rushlight.cuda import profiler as profiler
+from rushlight.cuda._devices import (
+    can_device_access_peer,
+    current_device,
+    device,
+    device_count,
+    device_of,
+    get_arch_list,
+    get_device_capability,
+    get_device_name,
+    get_device_properties,
+    init,
+    is_available,
+    is_bf16_supported,
+    is_initialized,
+    set_device,
+    synchronize,
+    why_unavailable,
+)
+from rushlight.cuda._legacy_types import TYPES as _TYPES
+from rushlight.cuda._other import *  # noqa: F403
+from rushlight.cuda._other import __all__ as _OTHER_NAMES
+from rushlight.cuda.memory import (
+    caching_allocator_enable,
+    empty_cache,
+    get_per_process_memory_fraction,
+    max_memory_allocated,
+    max_memory_cached,
+    max_memory_reserved,
+    mem_get_info,
+    memory_allocated,
+    memory_cached,
+    memory_reserved,
+    memory_stats,
+    memory_stats_as_nested_dict,
+    memory_summary,
+    reset_accumulated_memory_stats,
+    reset_max_memory_allocated,
+    reset_max_memory_cached,
+    reset_peak_memory_stats,
+    set_per_process_memory_fraction,
+)
+from rushlight.cuda.random import (
+    get_rng_state,
+    get_rng_state_all,
+    initial_seed,
+    manual_seed,
+    manual_seed_all,
+    seed,
+    seed_all,
+    set_rng_state,
+    set_rng_state_all,
+)
+from rushlight.cuda.streams import (
+    Event,
+    ExternalStream,
+    Stream,
+    StreamContext,
+    current_stream,
+    default_stream,
+    get_sync_debug_mode,
+    set_stream,
+    set_sync_debug_mode,
+    stream,
+)
 
-globals().update(_legacy_types())  # FloatTensor, LongTensor, ...
-
-
-def is_available():
-    """Can tensors live on a GPU?"""
-    return False
-
-
-def device_count():
-    """How many GPUs there are."""
-    return 0
+OutOfMemoryError = _C.OutOfMemoryError
+globals().update(_TYPES)  # FloatTensor, LongTensor, ...
 
 
 def _is_compiled():
-    return False
+    return True  # every build serves GPUs
 
 
-from rushlight.cuda import amp as amp  # noqa: E402 -- these import names from above
-from rushlight.cuda import comm as comm  # noqa: E402
-from rushlight.cuda import memory as memory  # noqa: E402
-from rushlight.cuda import nccl as nccl  # noqa: E402
-from rushlight.cuda import nvtx as nvtx  # noqa: E402
-from rushlight.cuda import profiler as profiler  # noqa: E402
-from rushlight.cuda import random as random  # noqa: E402
-from rushlight.cuda import streams as streams  # noqa: E402
+__all__ = [
+    "Event",
+    "ExternalStream",
+    "OutOfMemoryError",
+    "Stream",
+    "StreamContext",
+    "amp",
+    "caching_allocator_enable",
+    "can_device_access_peer",
+    "current_device",
+    "current_stream",
+    "default_stream",
+    "device",
+    "device_count",
+    "device_of",
+    "empty_cache",
+    "get_arch_list",
+    "get_device_capability",
+    "get_device_name",
+    "get_device_properties",
+    "get_per_process_memory_fraction",
+    "get_rng_state",
+    "get_rng_state_all",
+    "get_sync_debug_mode",
+    "init",
+    "initial_seed",
+    "is_available",
+    "is_bf16_supported",
+    "is_initialized",
+    "manual_seed",
+    "manual_seed_all",
+    "max_memory_allocated",
+    "max_memory_cached",
+    "max_memory_reserved",
+    "mem_get_info",
+    "memory_allocated",
+    "memory_cached",
+    "memory_reserved",
+    "memory_stats",
+    "memory_stats_as_nested_dict",
+    "memory_summary",
+    "reset_accumulated_memory_stats",
+    "reset_max_memory_allocated",
+    "reset_max_memory_cached",
+    "reset_peak_memory_stats",
+    "seed",
+    "seed_all",
+    "set_device",
+    "set_per_process_memory_fraction",
+    "set_rng_state",
+    "set_rng_state_all",
+    "set_stream",
+    "set_sync_debug_mode",
+    "stream",
+    "synchronize",
+    "why_unavailable",
+    *_OTHER_NAMES,
+]
 
 __getattr__ = names_missing_from(__name__)

@@ -1,25 +1,55 @@
-"""The generators of GPUs."""
+"""Random numbers on GPUs. There is one generator for all devices, so that a seed gives the same
+numbers everywhere; these names are those of PyTorch, and all mean that generator. Without a GPU
+they leave it alone."""
 
-from rushlight.cuda import (
-    get_rng_state,
-    get_rng_state_all,
-    initial_seed,
-    manual_seed,
-    manual_seed_all,
-    seed,
-    seed_all,
-    set_rng_state,
-    set_rng_state_all,
-)
+from rushlight import random as _random
+from rushlight.cuda._devices import current_device, device_count, is_available
 
-__all__ = [
-    "get_rng_state",
-    "get_rng_state_all",
-    "initial_seed",
-    "manual_seed",
-    "manual_seed_all",
-    "seed",
-    "seed_all",
-    "set_rng_state",
-    "set_rng_state_all",
-]
+
+def manual_seed(seed):
+    """Seeds the generator of all devices."""
+    if is_available():
+        _random.manual_seed(int(seed))
+
+
+def manual_seed_all(seed):
+    """Seeds the generator of all devices."""
+    manual_seed(seed)
+
+
+def seed():
+    """Seeds the generator from the system's entropy."""
+    if is_available():
+        _random.seed()
+
+
+seed_all = seed
+
+
+def initial_seed():
+    """The seed of the generator."""
+    current_device()  # raises without a GPU
+    return _random.initial_seed()
+
+
+def get_rng_state(device="cuda"):
+    """The state of the generator as a tensor of bytes."""
+    current_device()
+    return _random.get_rng_state()
+
+
+def get_rng_state_all():
+    """A list with the state for each GPU."""
+    return [get_rng_state() for _ in range(device_count())]
+
+
+def set_rng_state(new_state, device="cuda"):
+    """Puts the generator into a state from get_rng_state."""
+    current_device()
+    _random.set_rng_state(new_state)
+
+
+def set_rng_state_all(new_states):
+    """Puts the generator into the last of the states."""
+    for state in new_states:
+        set_rng_state(state)

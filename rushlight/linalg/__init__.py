@@ -5,6 +5,7 @@ from math import inf
 from rushlight import _C
 from rushlight._missing import names_missing_from, not_available
 from rushlight._out import write_out
+from rushlight.linalg._matrix_functions import householder_product, matrix_exp
 from rushlight.linalg._triangular import (
     LinAlgError,
     cholesky,
@@ -18,7 +19,9 @@ __all__ = [
     "cholesky_ex",
     "cross",
     "diagonal",
+    "householder_product",
     "matmul",
+    "matrix_exp",
     "matrix_norm",
     "norm",
     "solve_triangular",

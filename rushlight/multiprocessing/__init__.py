@@ -9,8 +9,9 @@ import multiprocessing
 from multiprocessing import *  # noqa: F403
 
 from rushlight import _C
-from rushlight.multiprocessing import _contexts, reductions
+from rushlight.multiprocessing import _contexts
 from rushlight.multiprocessing._contexts import get_context
+from rushlight.multiprocessing.reductions import init_reductions
 from rushlight.multiprocessing.spawn import (
     ProcessContext,
     ProcessExitedException,
@@ -33,7 +34,7 @@ __all__ = [
     "start_processes",
 ]
 
-reductions.init_reductions()
+init_reductions()
 # Files of arenas, where there are any, go with the last process that uses them.
 atexit.register(_C._release_shared_memory)
 

@@ -31,6 +31,11 @@ class _Thread(threading.local):
 _this_thread = _Thread()
 
 
+def is_sending():
+    """Is this thread pickling a message for a process that shares memory with this one?"""
+    return _this_thread.carrier is not None
+
+
 class Carrier:
     """While a message is pickled: collects the arenas whose descriptors go with it."""
 

@@ -1,5 +1,7 @@
 """What PyTorch's files call things: storage classes for dtypes, and `torch` for this package."""
 
+import sys
+
 from rushlight import _C
 
 # The class that stands for "a storage of this dtype" in a file. Newer dtypes have none: their
@@ -48,14 +50,27 @@ def _renamed(module, old, new):
     return module
 
 
-def module_in_file(module):
+# Where PyTorch has what lies elsewhere here: our files of functions, its builtin ones.
+_FUNCTIONS = "rushlight.nn.functional"
+_BUILTIN_AT_HOME = {
+    "torch._C._nn": _FUNCTIONS,
+    "torch._C._VariableFunctions": "rushlight",
+}
+
+
+def module_in_file(module, name=""):
     """rushlight.nn.parameter is torch.nn.parameter in a file, so that PyTorch finds its own."""
+    if module.startswith(_FUNCTIONS + "."):
+        module = _FUNCTIONS
+    elif module == "rushlight._C" and name:
+        functions = sys.modules.get(_FUNCTIONS)
+        module = _FUNCTIONS if hasattr(functions, name) else "rushlight"
     return _renamed(module, "rushlight", "torch")
 
 
 def module_at_home(module):
     """The other way: the module of ours that answers to a name of PyTorch's."""
-    return _renamed(module, "torch", "rushlight")
+    return _BUILTIN_AT_HOME.get(module) or _renamed(module, "torch", "rushlight")
 
 
 class StorageType:

@@ -218,7 +218,7 @@ class PickleWriter:
         if "." in name:
             # A class inside a class: protocol 2 has only getattr for it.
             return self.write_reduced(obj, getattr, (parent, name.rpartition(".")[2]))
-        module = module_in_file(module)
+        module = module_in_file(module, name if isinstance(obj, BuiltinFunctionType) else "")
         module, name = _compat_pickle.REVERSE_NAME_MAPPING.get((module, name), (module, name))
         module = _compat_pickle.REVERSE_IMPORT_MAPPING.get(module, module)
         return self.put_global(module, name)

@@ -146,6 +146,7 @@ def test_threads_have_their_own():
     assert seen == [rl.float32]
 
 
+@pytest.mark.skipif(rl.cuda.is_available(), reason="there is a GPU")
 def test_arguments_are_checked():
     with pytest.raises(ValueError, match="device_type"):
         rl.autocast(3)

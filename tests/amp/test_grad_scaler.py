@@ -93,6 +93,7 @@ def test_containers():
         scaler.scale(3)
 
 
+@pytest.mark.skipif(rl.cuda.is_available(), reason="there is a GPU")
 def test_off():
     p, optimizer, scaler = setup(enabled=False)
     loss = p.sum()

@@ -27,6 +27,14 @@ inline void __threadfence() { std::atomic_thread_fence(std::memory_order_seq_cst
 inline unsigned atomicCAS(unsigned* p, unsigned expected, unsigned value) {
   return std::atomic_ref(*p).compare_exchange_strong(expected, value), expected;
 }
+inline unsigned long long atomicCAS(unsigned long long* p, unsigned long long expected,
+                                    unsigned long long value) {
+  return std::atomic_ref(*p).compare_exchange_strong(expected, value), expected;
+}
+template <class T>
+T atomicAdd(T* p, T value) {
+  return std::atomic_ref(*p).fetch_add(value);
+}
 inline unsigned atomicExch(unsigned* p, unsigned value) {
   return std::atomic_ref(*p).exchange(value);
 }

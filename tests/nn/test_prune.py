@@ -1,6 +1,4 @@
-"""Pruning: masks, hooks and what is left when it is made permanent."""
-
-import copy
+"""Pruning: masks, their combination, and what remains."""
 
 import pytest
 
@@ -8,71 +6,92 @@ import rushlight as rl
 from rushlight import nn
 from rushlight.nn.utils import prune
 
+W = [[1.0, -4.0, 2.0], [-0.5, 3.0, 0.1]]
+
 
 def layer():
-    rl.manual_seed(0)
-    return nn.Linear(4, 3)
+    made = nn.Linear(3, 2)
+    made.weight.data = rl.tensor(W)
+    return made
 
 
-def test_l1_unstructured_and_remove():
+def test_the_smallest_go():
     m = layer()
-    before = m.weight.detach().clone()
-    prune.l1_unstructured(m, "weight", amount=0.5)
-    assert sorted(n for n, _ in m.named_parameters()) == ["bias", "weight_orig"]
-    assert [n for n, _ in m.named_buffers()] == ["weight_mask"] and prune.is_pruned(m)
-    kept = before.abs() > before.abs().flatten().sort().values[5]
-    assert m.weight.equal(before * kept) and not isinstance(m.weight, nn.Parameter)
-    m(rl.ones(1, 4)).sum().backward()
-    assert (m.weight_orig.grad[~kept] == 0).all() and (m.weight_orig.grad[kept] != 0).all()
-    with rl.no_grad():
-        m.weight_orig.fill_(2.0)
-    m(rl.ones(1, 4))
-    assert m.weight.equal(2.0 * kept)
-    again = copy.deepcopy(m.state_dict())
-    assert set(again) == {"bias", "weight_orig", "weight_mask"}
+    assert prune.l1_unstructured(m, "weight", 2) is m
+    assert m.weight_mask.tolist() == [[1, 1, 1], [0, 1, 0]]
+    assert {n for n, _ in m.named_parameters()} == {"bias", "weight_orig"}
+    assert set(m.state_dict()) == {"bias", "weight_orig", "weight_mask"}
+    assert m.weight.tolist() == [[1, -4, 2], [0, 3, 0]]
+    assert prune.is_pruned(m) and prune.is_pruned(nn.Sequential(m))
+    x = rl.randn(5, 3)
+    m(x).sum().backward()
+    assert (m.weight_orig.grad[m.weight_mask == 0] == 0).all()
+    rl.optim.SGD(m.parameters(), lr=1.0).step()
+    m(x)  # the product is made anew before forward
+    assert rl.equal(m.weight, m.weight_orig * m.weight_mask)
+
+
+def test_shares_and_combination():
+    m = layer()
+    prune.l1_unstructured(m, "weight", 0.5)
+    assert int(m.weight_mask.sum()) == 3
+    prune.l1_unstructured(m, "weight", 1)  # of what is left
+    assert m.weight_mask.tolist() == [[0, 1, 0], [0, 1, 0]]
+    prune.ln_structured(m, "weight", 1, n=2, dim=0)
+    assert m.weight_mask.tolist() == [[0, 1, 0], [0, 0, 0]]
+    (hook,) = m._forward_pre_hooks.values()
+    assert isinstance(hook, prune.PruningContainer) and len(hook) == 3
+
+
+@pytest.mark.parametrize("n", [1, 2, float("inf")])
+def test_slices(n):
+    m = layer()
+    prune.ln_structured(m, "weight", 1, n=n, dim=1)
+    assert m.weight_mask.sum(0).tolist() == [0, 2, 2]
+    r = prune.random_structured(layer(), "weight", 2, dim=-1)
+    assert sorted(r.weight_mask.sum(0).tolist()) == [0, 0, 2]
+
+
+def test_random_identity_and_custom():
+    assert int(prune.random_unstructured(layer(), "weight", 4).weight_mask.sum()) == 2
+    assert (prune.identity(layer(), "weight").weight_mask == 1).all()
+    mask = rl.tensor([[0, 1, 1], [1, 0, 1]])
+    m = prune.custom_from_mask(layer(), "weight", mask)
+    assert m.weight.tolist() == [[0, -4, 2], [-0.5, 0, 0.1]] or rl.allclose(
+        m.weight, rl.tensor(W) * mask
+    )
+
+
+def test_scores_decide():
+    m = layer()
+    prune.l1_unstructured(m, "weight", 2, importance_scores=-rl.tensor(W).abs() + 10)
+    assert m.weight_mask.tolist() == [[1, 0, 1], [1, 0, 1]]
+
+
+def test_several_parameters_as_one():
+    a, b = layer(), layer()
+    b.weight.data.mul_(10)
+    prune.global_unstructured(
+        [(a, "weight"), (b, "weight")], pruning_method=prune.L1Unstructured, amount=5
+    )
+    assert int(a.weight_mask.sum()) == 2 and int(b.weight_mask.sum()) == 5
+    with pytest.raises(TypeError, match="unstructured"):
+        prune.global_unstructured([(layer(), "weight")], prune.LnStructured, amount=1, n=2)
+
+
+def test_removal_keeps_the_zeros():
+    m = layer()
+    prune.l1_unstructured(m, "weight", 3)
+    pruned = m.weight.detach().clone()
     prune.remove(m, "weight")
-    assert isinstance(m.weight, nn.Parameter) and m.weight.equal(2.0 * kept)
+    assert isinstance(m.weight, nn.Parameter) and rl.equal(m.weight.detach(), pruned)
     assert set(m.state_dict()) == {"weight", "bias"} and not prune.is_pruned(m)
     with pytest.raises(ValueError, match="not pruned"):
         prune.remove(m, "weight")
 
 
-def test_structured_and_further():
-    m = layer()
-    norms = m.weight.detach().norm(dim=1)
-    prune.ln_structured(m, "weight", amount=1, n=2, dim=0)
-    assert (m.weight[norms.argmin()] == 0).all() and int((m.weight_mask == 0).sum()) == 4
-    prune.random_unstructured(m, "weight", amount=2)
-    assert int((m.weight_mask == 0).sum()) == 6 and len(m._forward_pre_hooks) == 1
-    prune.random_structured(m, "weight", amount=1, dim=0)
-    assert int((m.weight_mask.sum(1) == 0).sum()) == 2
-    prune.custom_from_mask(m, "bias", rl.tensor([1.0, 0.0, 1.0]))
-    assert m.bias[1] == 0
-    prune.identity(layer(), "weight")
-
-
-def test_global():
-    a, b = layer(), nn.Linear(3, 2)
-    with rl.no_grad():
-        b.weight.mul_(100)
-    pairs = [(a, "weight"), (b, "weight")]
-    prune.global_unstructured(pairs, pruning_method=prune.L1Unstructured, amount=6)
-    zeros = [int((m.weight_mask == 0).sum()) for m in (a, b)]
-    assert sum(zeros) == 6 and zeros[0] >= 5
-    with pytest.raises(TypeError):
-        prune.global_unstructured(pairs, pruning_method=prune.RandomStructured, amount=1)
-
-
-def test_amounts():
-    for bad in (-1, 1.5, "half"):
-        with pytest.raises((ValueError, TypeError)):
-            prune.l1_unstructured(layer(), "weight", amount=bad)
-    with pytest.raises(ValueError, match="more than"):
-        prune.l1_unstructured(layer(), "weight", amount=13)
-
-
 def test_a_method_of_ones_own():
-    class EveryOther(prune.BasePruningMethod):
+    class Every(prune.BasePruningMethod):
         PRUNING_TYPE = "unstructured"
 
         def compute_mask(self, t, default_mask):
@@ -81,6 +100,24 @@ def test_a_method_of_ones_own():
             return mask
 
     m = layer()
-    EveryOther.apply(m, "weight")
-    assert int((m.weight == 0).sum()) == 6
-    assert int((EveryOther().prune(rl.ones(4)) == 0).sum()) == 2
+    Every.apply(m, "weight")
+    assert m.weight_mask.tolist() == [[0, 1, 0], [1, 0, 1]]
+    assert Every().prune(rl.ones(4)).tolist() == [0, 1, 0, 1]
+
+
+@pytest.mark.parametrize(
+    ("kind", "call"),
+    [
+        (ValueError, lambda: prune.l1_unstructured(layer(), "weight", 7)),
+        (ValueError, lambda: prune.l1_unstructured(layer(), "weight", 1.5)),
+        (ValueError, lambda: prune.l1_unstructured(layer(), "weight", -1)),
+        (TypeError, lambda: prune.l1_unstructured(layer(), "weight", "all")),
+        (ValueError, lambda: prune.ln_structured(layer(), "bias", 1, 2, 0)),
+        (IndexError, lambda: prune.ln_structured(layer(), "weight", 1, 2, 5)),
+        (AttributeError, lambda: prune.l1_unstructured(layer(), "nothing", 1)),
+        (AssertionError, lambda: prune.custom_from_mask(layer(), "weight", rl.ones(2, 2))),
+    ],
+)
+def test_wrong_calls(kind, call):
+    with pytest.raises(kind):
+        call()

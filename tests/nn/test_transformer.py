@@ -191,6 +191,11 @@ def test_autocast_casts_the_weights_once():
         out = out + module(x, x, x)[0]
     out.float().sum().backward()
     assert module.in_proj_weight.grad.dtype == rl.float32
+    module = nn.MultiheadAttention(16, 2, add_bias_kv=True, add_zero_attn=True)
+    for need_weights in (False, True):  # joined with float32 parameters, and cast again
+        with rl.autocast("cpu", dtype=rl.bfloat16):
+            out, weights = module(x, x, x, need_weights=need_weights)
+        assert out.dtype == rl.bfloat16 and (weights is None or weights.dtype == rl.bfloat16)
 
 
 @pytest.mark.parametrize(

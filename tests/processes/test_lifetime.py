@@ -1,5 +1,11 @@
 """Who dies first does not matter, nothing is left behind, and descriptors stay few."""
 
+import os
+import subprocess
+import sys
+import tempfile
+
+import pytest
 import scripts
 from test_sharing import HEADER, segments
 
@@ -222,5 +228,68 @@ if __name__ == "__main__":
     assert os.statvfs("/dev/shm").f_bfree >= used - 100
     print("fine")
 """
+    )
+    assert out == "fine\n"
+
+
+def test_a_full_dev_shm_is_an_error_and_no_crash():
+    """Files lie in /dev/shm, which may be small: here one of a megabyte, for this script alone."""
+    source = (
+        HEADER
+        + """
+mp.set_sharing_strategy("file_system")
+kept = torch.ones(10).share_memory_()
+try:
+    for _ in range(100):
+        torch.ones(1_000_000).share_memory_()
+    print("all fitted")
+except MemoryError as error:
+    print(error)
+mp.set_sharing_strategy("file_descriptor")
+assert torch.ones(5_000_000).share_memory_().sum().item() == 5_000_000
+"""
+    )
+    if subprocess.run(["unshare", "-m", "true"], capture_output=True, check=False).returncode != 0:
+        pytest.skip("needs the right to mount")
+    mount = "mount -t tmpfs -o size=1m tmpfs /dev/shm || exit 3"
+    inner = f"unshare -m bash -c '{mount}; exec {sys.executable} \"$0\"'"
+    with tempfile.NamedTemporaryFile("w", suffix=".py") as file:
+        file.write(source)
+        file.flush()
+        done = subprocess.run(
+            ["bash", "-c", f"{inner} {file.name}"],
+            capture_output=True, text=True, timeout=scripts.LIMIT, check=False,
+        )  # fmt: skip
+    assert done.returncode == 0 and "/dev/shm" in done.stdout, (done.stdout, done.stderr)
+
+
+def test_a_limit_on_descriptors_under_way():
+    """Without privileges, the kernel limits descriptors in unread messages to ulimit -n."""
+    if os.getuid() != 0:
+        pytest.skip("has to be started as root, to become nobody")
+    out = scripts.run(
+        """
+import os
+import rushlight as torch
+import rushlight.multiprocessing as mp
+import threading
+queue = mp.SimpleQueue()
+queue.put(torch.ones(1)), queue.get()  # what is to be imported is imported
+os.setgid(65534)
+os.setuid(65534)
+
+def send():
+    for i in range(2000):
+        queue.put(torch.full((3,), float(i)))
+
+thread = threading.Thread(target=send)
+thread.start()
+thread.join(1)  # as many as go
+got = [int(queue.get()[0].item()) for _ in range(2000)]
+thread.join()
+assert got == list(range(2000))
+print("fine")
+""",
+        before="ulimit -n 64",
     )
     assert out == "fine\n"

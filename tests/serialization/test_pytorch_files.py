@@ -1,5 +1,6 @@
 """Files that PyTorch 2.13 wrote (tests/oracle/make_checkpoints.py) give the objects it saved."""
 
+import io
 import json
 import pickle
 from pathlib import Path
@@ -7,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import rushlight as rl
+from rushlight.serialization import _names as pickle_names
 from serialization.checkpoints import CONTENTS
 from serialization.same import assert_same
 
@@ -136,8 +138,21 @@ def test_a_whole_model_with_the_users_trust():
     assert model(rl.ones(2, 3)).shape == (2, 4)
 
 
+@pytest.mark.skipif(rl.cuda.is_available(), reason="there is a GPU")
 def test_a_file_from_a_gpu():
     with pytest.raises(RuntimeError, match=r"cuda:0.*map_location='cpu'"):
         rl.load(DATA / "cuda.pt")
     for place in ("cpu", rl.device("cpu"), {"cuda:0": "cpu"}, lambda storage, where: storage):
         assert rl.load(DATA / "cuda.pt", map_location=place).tolist() == [1.0, 2.0, 3.0]
+
+
+def test_functions_are_named_as_pytorch_names_them():
+    functions = [rl.nn.functional.relu, rl.nn.functional.gelu, rl.nn.functional.linear, rl.sin]
+    file = io.BytesIO()
+    rl.save(functions, file)
+    for name in (b"torch.nn.functional\nrelu", b"torch.nn.functional\ngelu", b"torch\nsin"):
+        assert name in file.getvalue()
+    file.seek(0)
+    assert rl.load(file, weights_only=False) == functions
+    # PyTorch's own gelu says that it lives here
+    assert pickle_names.module_at_home("torch._C._nn") == "rushlight.nn.functional"

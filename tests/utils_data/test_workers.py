@@ -21,7 +21,7 @@ from rushlight.utils.data import (
 sys.path.insert(0, __file__.rpartition("/")[0])
 from test_loader import Augmented, epoch, plain
 
-pytestmark = pytest.mark.filterwarnings("error")
+pytestmark = pytest.mark.filterwarnings("error", "ignore:This DataLoader will create")
 METHODS = ["fork", "spawn", "forkserver"]
 
 
@@ -169,7 +169,7 @@ def test_worker_info():
             assert info.dataset is self and torch.get_num_threads() == 1
             return info.id, info.num_workers, info.seed
 
-    rows = [b for b in DataLoader(Info(), 1, num_workers=3, collate_fn=lambda b: b[0])]
+    rows = list(DataLoader(Info(), 1, num_workers=3, collate_fn=lambda b: b[0]))
     assert [r[:2] for r in rows] == [(0, 3), (1, 3), (2, 3)] * 2
     assert rows[1][2] == rows[0][2] + 1
     assert get_worker_info() is None
@@ -327,3 +327,25 @@ def test_forking_with_a_batch_in_hand():
     go.send(1)
     assert found.poll(30) and found.recv() == expected
     process.join(10)
+
+
+def test_more_workers_than_processors_warn():
+    with pytest.warns(UserWarning, match="1000 worker processes"):
+        DataLoader([1], num_workers=1000)
+
+
+def test_a_forked_process_does_not_end_the_workers():
+    """It inherits the iterator, and drops it."""
+    context = torch.multiprocessing.get_context("fork")
+    batches = iter(DataLoader(range(100), 2, num_workers=2))
+    first = next(batches)
+
+    def drop(held):
+        held.clear()
+
+    process = context.Process(target=drop, args=([batches],))
+    process.start()
+    process.join(30)
+    assert process.exitcode == 0
+    rest = [x for b in batches for x in b.tolist()]
+    assert first.tolist() + rest == list(range(100))

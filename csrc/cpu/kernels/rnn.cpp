@@ -220,7 +220,7 @@ struct Rnn {
         if constexpr (relu)
           y = x < T(0) ? T(0) : x;
         else
-          y = math::tanh(x);
+          y = functors::cell_tanh(x);
         h[u] = y;
         out[u] = y;
       }

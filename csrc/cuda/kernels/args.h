@@ -91,12 +91,12 @@ struct CatArgs {
 struct ReduceArgs {
   const void* in;
   void* out;
-  void* second;   // arg reductions: the winners' values, or null
+  void* second;   // the winners' values of arg reductions, the means of variances; or null
   void* partial;  // [segments][outputs] of the fold's Acc when segments > 1, else unused
   i64 outputs, n;
   i64 segment;  // elements a segment; a multiple of the vector width
   i32 segments;
-  double count;  // what a mean divides by
+  double count;  // what a mean or a variance divides by
 };
 
 // The first bad index of the first launch that met one; the host resets it and raises from it at
@@ -144,6 +144,64 @@ struct RandomIntArgs {
   u64 seed, call;
   i64 from;
   u64 range;  // 0 stands for 2^64
+};
+
+inline constexpr int kOptimizerPointers = 5, kOptimizerNumbers = 10;
+inline constexpr i64 kOptimizerPiece = 8192;  // elements a block takes
+struct OptimizerTarget {
+  void* ptrs[kOptimizerPointers];  // the parameter, its gradient, its states
+  i64 numel;
+  double numbers[kOptimizerNumbers];
+};
+struct OptimizerPiece {
+  u32 tensor, number;
+};
+struct OptimizerArgs {
+  const OptimizerTarget* tensors;
+  const OptimizerPiece* pieces;
+};
+
+// Rows of `width`: x, y (gx in the backward pass), g; one mean and rstd a row. Absent ones are
+// null.
+struct RowNormArgs {
+  const void *x, *g, *weight, *bias;
+  void *y, *mean, *rstd, *partial;
+  i64 rows, width, segment;  // segment: rows that one block's sums cover
+  double eps;
+};
+
+struct JoinPairsArgs {
+  const void* partial;  // [segments][2][channels]
+  void *gw, *gb;
+  i64 segments, channels;
+};
+
+struct SoftmaxArgs {
+  const void* x;
+  void* y;
+  i64 rows, width;
+};
+
+// (batch, channels, inner); one mean and variance a channel.
+struct ChannelNormArgs {
+  i64 n;
+  Divider<u32> channels, inner;
+  const void *x, *g, *weight, *bias, *mean, *var, *gw, *gb;
+  void *y, *partial;
+  i64 segment;
+  double eps;
+};
+
+// Missing spatial dims have size 1 and stand in front.
+struct PoolArgs {
+  i64 n;  // elements that threads take
+  const void* x;
+  void* y;
+  i64* indices;
+  i64 channels;
+  i32 in[3], out[3], kernel[3], stride[3], padding[3], dilation[3];
+  bool channels_last, adaptive, include_pad;
+  double divisor;  // 0: the window's size
 };
 
 // out[b] = in_a[b] @ in_b[b], shapes (m, k) and (k, n); steps in elements, a batch step may be 0.

@@ -6,8 +6,11 @@
 // - A bad index reads nothing: its element becomes zero, and the fault record keeps the first
 //   offender (lowest launch, then lowest position), so that the error is the same every time. The
 //   lock is taken only by threads that would improve the record.
-// - Writing may hit one place twice. As on the CPU, a line of writes belongs to one thread and is
-//   done in order: the last write wins and sums round the same way, every time.
+// - Writing may hit one place twice. `scatter`: as on the CPU, a line of writes belongs to one
+// thread
+//   and is done in order: the last write wins and sums round the same way, every time. Lines can be
+//   few and long, so `scatter_each` gives every write a thread of its own: sums are atomic and
+//   round in the order in which they happen, and of several writes to one place any may win.
 #include "cuda/kernels/element.h"
 
 namespace rush {
@@ -118,6 +121,63 @@ template <class T>
 using ScatterMax = ScatterExtreme<T, true>;
 template <class T>
 using ScatterMin = ScatterExtreme<T, false>;
+
+// The word of 4 or 8 bytes that holds an element, for atomic updates.
+template <class T>
+using WordOf = conditional<sizeof(T) == 8, unsigned long long, unsigned>;
+
+template <template <class> class Fn, class T>
+RUSH_FN void update_atomically(T& to, T from, opmath<T> alpha) {
+  static_assert(sizeof(T) <= 8);
+  using W = WordOf<T>;
+  const u64 address = reinterpret_cast<u64>(&to);
+  W* word = reinterpret_cast<W*>(address & ~u64(sizeof(W) - 1));
+  const int shift = int(address & (sizeof(W) - 1)) * 8;
+  using U = unsigned_of<T>;
+  const W mask =
+      sizeof(T) == sizeof(W) ? ~W(0) : W((W(1) << (8 * sizeof(T) % (8 * sizeof(W)))) - 1);
+  W seen = *static_cast<volatile W*>(word);
+  for (;;) {
+    T x = bit_cast<T>(U(seen >> shift & mask));
+    Fn<T>{}(x, from, alpha);
+    const W wanted = (seen & ~(mask << shift)) | (W(bit_cast<U>(x)) << shift);
+    const W before = atomicCAS(word, seen, wanted);
+    if (before == seen) return;
+    seen = before;
+  }
+}
+
+template <template <class> class Fn, class T>
+RUSH_FN void update(T& to, T from, opmath<T> alpha) {
+  if constexpr (is_same<Fn<T>, ScatterSet<T>>) {
+    to = from;
+  } else if constexpr (is_same<Fn<T>, ScatterAdd<T>> && is_float<T>) {
+    atomicAdd(&to, alpha * from);
+  } else if constexpr (is_same<Fn<T>, ScatterAdd<T>> && is_complex_v<T>) {
+    const T x = alpha * from;
+    atomicAdd(&to.re, x.re);
+    atomicAdd(&to.im, x.im);
+  } else {
+    update_atomically<Fn>(to, from, alpha);
+  }
+}
+
+// As `scatter`, with a thread for each (line, place along it).
+template <template <class> class Fn, class T, class I>
+__global__ void __launch_bounds__(kThreads)
+    scatter_each(ScatterArgs args, Nest<I, 3> nest, const IndexFault* fault) {
+  if (fault->launch != ~u64(0)) return;
+  const opmath<T> alpha = value_of<opmath<T>>(args.alpha);
+  const i64 n = args.lines * args.length;
+  for (i64 t = thread_number(); t < n; t += thread_count()) {
+    // Neighbouring threads take neighbouring lines: those mostly lie side by side.
+    const i64 j = t / args.lines, i = t - j * args.lines;
+    const Offsets<I, 3> o = offsets_of(nest, I(i));
+    const i64 k = args.index[o.at[2] + j * args.index_step];
+    update<Fn>(typed<T>(args.out)[o.at[0] + (k < 0 ? k + args.size : k) * args.stride],
+               typed<T>(args.source)[o.at[1] + j * args.source_step], alpha);
+  }
+}
 
 // For each line i and each j < length: out[i + index[i + j] * stride] = fn(that, source[i + j]).
 // Operands: out, source, index. The indices have been checked by a launch before.

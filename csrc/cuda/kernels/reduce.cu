@@ -96,6 +96,88 @@ struct CountNonzero {
   static RUSH_FN i64 finish(const Acc& acc, double) { return acc; }
 };
 
+// Norms. Squares are added in double: float would overflow where the norm itself does not.
+template <class E>
+struct Norm1 : Sum<E> {
+  static RUSH_FN void step(E& acc, E x, i64) { acc += math::fabs(x); }
+};
+template <class E>
+struct Norm2 {
+  using T = E;
+  using Acc = double;
+  static RUSH_FN Acc blank() { return 0; }
+  static RUSH_FN void step(Acc& acc, T x, i64) { acc += double(x) * double(x); }
+  static RUSH_FN void merge(Acc& acc, const Acc& other) { acc += other; }
+  static RUSH_FN T finish(const Acc& acc, double) { return T(math::sqrt(acc)); }
+};
+template <class E>
+struct NormInf : Extreme<E, true> {
+  static RUSH_FN E blank() { return E(0); }
+  static RUSH_FN void step(E& acc, E x, i64) { Extreme<E, true>::step(acc, math::fabs(x), 0); }
+};
+template <class E>
+struct NormNegInf : Extreme<E, false> {
+  static RUSH_FN void step(E& acc, E x, i64) { Extreme<E, false>::step(acc, math::fabs(x), 0); }
+};
+
+// The sum of exponentials beside the largest exponent.
+template <class E>
+struct Exponentials {
+  E top, sum;
+};
+template <class E>
+struct LogSumExp {
+  using T = E;
+  using Acc = Exponentials<E>;
+  static RUSH_FN Acc blank() { return {-limits<E>::inf, E(0)}; }
+  static RUSH_FN void merge(Acc& acc, const Acc& x) {
+    const E top = functors::Maximum{}(acc.top, x.top);
+    // An infinity minus itself is no number: then the sum alone is right.
+    const E mine = acc.top == top ? E(1) : math::exp(acc.top - top);
+    const E theirs = x.top == top ? E(1) : math::exp(x.top - top);
+    acc = {top, acc.sum * mine + x.sum * theirs};
+  }
+  static RUSH_FN void step(Acc& acc, T x, i64) { merge(acc, {x, E(1)}); }
+  static RUSH_FN T finish(const Acc& acc, double) {
+    return math::isfinite(acc.top) ? acc.top + math::log(acc.sum) : acc.top;
+  }
+};
+
+// Mean and squared deviations, merged by Chan's formula. The count divides the deviations: n minus
+// the correction. The mean is the second result.
+template <class E>
+struct Moments {
+  E n, mean, deviations;
+};
+template <class E, bool root>
+struct Spread {
+  using T = E;
+  using Acc = Moments<E>;
+  static RUSH_FN Acc blank() { return {E(0), E(0), E(0)}; }
+  static RUSH_FN void step(Acc& acc, T x, i64) {
+    acc.n += E(1);
+    const E gap = x - acc.mean;
+    acc.mean += gap / acc.n;
+    acc.deviations += gap * (x - acc.mean);
+  }
+  static RUSH_FN void merge(Acc& acc, const Acc& x) {
+    if (x.n == E(0)) return;
+    const E n = acc.n + x.n, gap = x.mean - acc.mean, share = x.n / n;
+    acc.mean += gap * share;
+    acc.deviations += x.deviations + gap * gap * acc.n * share;
+    acc.n = n;
+  }
+  static RUSH_FN T finish(const Acc& acc, double count) {
+    const E variance = acc.deviations / E(count);
+    return root ? math::sqrt(variance) : variance;
+  }
+  static RUSH_FN T second(const Acc& acc) { return acc.n == E(0) ? limits<E>::nan : acc.mean; }
+};
+template <class E>
+using Var = Spread<E, false>;
+template <class E>
+using Std = Spread<E, true>;
+
 // The winner and its position. Of equals the first wins, whatever the order of merging; NaN wins
 // over all numbers.
 template <class E>
@@ -157,6 +239,8 @@ RUSH_FN void write_result(const ReduceArgs& args, const Place& place,
     if (args.second) typed<X>(args.second)[place.at[2]] = convert<X>(acc.value);
   } else {
     typed<Out>(args.out)[place.at[1]] = convert<Out>(Fold::finish(acc, args.count));
+    if constexpr (requires { Fold::second(acc); })
+      if (args.second) typed<Out>(args.second)[place.at[2]] = convert<Out>(Fold::second(acc));
   }
 }
 

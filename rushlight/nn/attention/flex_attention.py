@@ -1,116 +1,206 @@
-"""Attention with scores and masks given by functions of positions, computed eagerly.
+"""Attention whose scores go through a function of the user's.
 
-The functions see all positions at once, as index tensors that broadcast to (batch, head, query,
-key): elementwise code and lookups such as bias[head, q - kv] work, `if` on a position does not (nor
-does it in PyTorch).
+Scores are computed as a whole: a block mask saves no work here, it only hides.
 """
 
 import math
+from typing import NamedTuple
 
 from rushlight import _C
-from rushlight._missing import names_missing_from
+from rushlight.func import vmap
 
-__all__ = [
-    "AuxOutput",
-    "AuxRequest",
-    "BlockMask",
-    "and_masks",
-    "create_block_mask",
-    "create_mask",
-    "flex_attention",
-    "noop_mask",
-    "or_masks",
-]
+__all__ = """AuxOutput AuxRequest BlockMask FlexKernelOptions and_masks create_block_mask
+create_mask flex_attention noop_mask or_masks""".split()
 
-_DEFAULT_SPARSE_BLOCK_SIZE = 128
+_BLOCK = 128
+FlexKernelOptions = dict
+
+
+class AuxRequest(NamedTuple):
+    """What flex_attention shall return besides its output."""
+
+    lse: bool = False
+    max_scores: bool = False
+
+
+class AuxOutput(NamedTuple):
+    """What it was asked for; None for the rest."""
+
+    lse: object = None
+    max_scores: object = None
 
 
 def noop_mask(batch, head, token_q, token_kv):
-    """Lets every query see every key."""
-    return batch.new_ones((), dtype=_C.bool)
+    """Hides nothing."""
+    return batch.new_ones(size=(), dtype=_C.bool, device=batch.device)
 
 
-def and_masks(*mask_mods):
-    """What all masks allow."""
-    return _combined(mask_mods, lambda a, b: a & b)
+def _all_of(mask_mods, join, start):
+    if not all(callable(f) for f in mask_mods):
+        raise RuntimeError(f"flex_attention: mask_mods must be functions, got {mask_mods}")
+
+    def mask_mod(b, h, q_idx, kv_idx):
+        result = b.new_full((), start, dtype=_C.bool)
+        for f in mask_mods:
+            result = join(result, f(b, h, q_idx, kv_idx))
+        return result
+
+    return mask_mod
 
 
 def or_masks(*mask_mods):
-    """What at least one mask allows."""
-    return _combined(mask_mods, lambda a, b: a | b)
+    """True where one of the functions is."""
+    return _all_of(mask_mods, lambda a, b: a | b, False)
 
 
-def _combined(mask_mods, join):
-    if not all(callable(mask) for mask in mask_mods):
-        raise RuntimeError("and_masks and or_masks: all masks must be callable")
-
-    def combined(b, h, q_idx, kv_idx):
-        result = None
-        for mask in mask_mods:
-            found = mask(b, h, q_idx, kv_idx)
-            result = found if result is None else join(result, found)
-        return result
-
-    return combined
+def and_masks(*mask_mods):
+    """True where all of the functions are."""
+    return _all_of(mask_mods, lambda a, b: a & b, True)
 
 
-def _positions(B, H, Q, KV, device):
-    ranges = (_C.arange(n, device=device) for n in (B, H, Q, KV))
-    shapes = ((-1, 1, 1, 1), (1, -1, 1, 1), (1, 1, -1, 1), (1, 1, 1, -1))
-    return [r.view(shape) for r, shape in zip(ranges, shapes, strict=True)]
+def _over_indices(f, batch, heads, queries, keys, device, scores=None):
+    """f for every (batch, head, query, key), as if called with numbers."""
+    lead = () if scores is None else (0,)
+    for at in range(4):
+        wanted = [None] * 4
+        wanted[3 - at] = 0
+        f = vmap(f, in_dims=(*lead, *wanted))
+    sizes = (batch, heads, queries, keys)
+    indices = [_C.arange(n, device=device) for n in sizes]
+    return f(*(() if scores is None else (scores,)), *indices)
 
 
-def create_mask(mod_fn, B, H, Q_LEN, KV_LEN, device=None, **_):
-    """The mask as a tensor of bools: (B, H, Q_LEN, KV_LEN)."""
-    B, H = B or 1, H or 1
-    found = mod_fn(*_positions(B, H, Q_LEN, KV_LEN, device))
-    found = found if isinstance(found, _C.Tensor) else _C.tensor(bool(found), device=device)
-    return found.to(_C.bool).expand(B, H, Q_LEN, KV_LEN)
+def create_mask(mod_fn, B, H, Q_LEN, KV_LEN, device=None):
+    """The bool mask (B, H, Q_LEN, KV_LEN) of a mask function, or the bias of a score function."""
+    batch, heads = 1 if B is None else B, 1 if H is None else H
+    arguments = mod_fn.__code__.co_argcount if hasattr(mod_fn, "__code__") else 4
+    if arguments == 5:  # a score function
+        zeros = _C.zeros(batch, heads, Q_LEN, KV_LEN, device=device)
+        bias = _over_indices(mod_fn, batch, heads, Q_LEN, KV_LEN, device, zeros)
+        return _C.where(bias.isneginf(), False, True)
+    mask = _over_indices(mod_fn, batch, heads, Q_LEN, KV_LEN, device)
+    return mask.expand(batch, heads, Q_LEN, KV_LEN)
 
 
 class BlockMask:
-    """A mask given by a function; which blocks of it are empty is told on request."""
+    """A mask function, and which blocks of queries and keys it hides, shows in part or in full."""
 
-    def __init__(self, mask_mod, shape, block_size, device=None):
-        self.mask_mod = noop_mask if mask_mod is None else mask_mod
-        self.shape = tuple(shape)
-        self.BLOCK_SIZE = block_size
-        self.seq_lengths = self.shape[2:]
-        self.device = device
-        self._dense = None
+    def __init__(
+        self,
+        seq_lengths,
+        kv_num_blocks,
+        kv_indices,
+        full_kv_num_blocks=None,
+        full_kv_indices=None,
+        q_num_blocks=None,
+        q_indices=None,
+        full_q_num_blocks=None,
+        full_q_indices=None,
+        BLOCK_SIZE=(_BLOCK, _BLOCK),
+        mask_mod=noop_mask,
+    ):
+        if kv_indices.dim() < 2:
+            raise RuntimeError("BlockMask: kv_indices must have at least 2 dims")
+        self.seq_lengths = seq_lengths
+        self.kv_num_blocks = kv_num_blocks
+        self.kv_indices = kv_indices
+        self.full_kv_num_blocks = full_kv_num_blocks
+        self.full_kv_indices = full_kv_indices
+        self.q_num_blocks = q_num_blocks
+        self.q_indices = q_indices
+        self.full_q_num_blocks = full_q_num_blocks
+        self.full_q_indices = full_q_indices
+        self.BLOCK_SIZE = BLOCK_SIZE
+        self.mask_mod = mask_mod
 
-    def _mask(self, device):
-        if self._dense is None or self._dense.device != device:
-            self._dense = create_mask(self.mask_mod, *self.shape, device=device)
-        return self._dense
-
-    def to_dense(self):
-        """For each block, 1 where anything is allowed in it."""
-        mask = self._mask(_C.device("cpu") if self.device is None else _C.device(self.device))
-        rows, columns = self.BLOCK_SIZE
-        B, H, Q, KV = mask.shape
-        padded = _C.zeros(B, H, -(-Q // rows) * rows, -(-KV // columns) * columns, dtype=_C.bool)
-        padded[:, :, :Q, :KV] = mask
-        blocks = padded.view(
-            B, H, padded.shape[2] // rows, rows, padded.shape[3] // columns, columns
+    @classmethod
+    def from_kv_blocks(
+        cls,
+        kv_num_blocks,
+        kv_indices,
+        full_kv_num_blocks=None,
+        full_kv_indices=None,
+        BLOCK_SIZE=_BLOCK,
+        mask_mod=None,
+        seq_lengths=None,
+        compute_q_blocks=True,
+    ):
+        """From lists of the key blocks that each query block sees."""
+        size = (BLOCK_SIZE, BLOCK_SIZE) if isinstance(BLOCK_SIZE, int) else tuple(BLOCK_SIZE)
+        blocks = kv_indices.shape
+        if seq_lengths is None:
+            seq_lengths = (blocks[-2] * size[0], blocks[-1] * size[1])
+        q = full_q = (None, None)
+        if compute_q_blocks:
+            q = _listed(_dense(kv_num_blocks, kv_indices).transpose(-1, -2))
+            if full_kv_num_blocks is not None:
+                full_q = _listed(_dense(full_kv_num_blocks, full_kv_indices).transpose(-1, -2))
+        return cls(
+            seq_lengths,
+            kv_num_blocks,
+            kv_indices,
+            full_kv_num_blocks,
+            full_kv_indices,
+            *q,
+            *full_q,
+            BLOCK_SIZE=size,
+            mask_mod=noop_mask if mask_mod is None else mask_mod,
         )
-        return blocks.any(5).any(3).to(_C.int32)
 
-    def sparsity(self):
-        """How much of the blocks is empty, in percent."""
-        blocks = self.to_dense()
-        return 100 * (1 - blocks.sum().item() / blocks.numel())
+    @property
+    def shape(self):
+        return (*self.kv_indices.shape[:-2], *self.seq_lengths)
 
     def numel(self):
-        """The number of pairs of positions."""
+        """Elements of the mask."""
         return math.prod(self.shape)
 
+    def to_dense(self):
+        """1 for every block that is seen at all."""
+        seen = _dense(self.kv_num_blocks, self.kv_indices)
+        if self.full_kv_num_blocks is not None:
+            seen = seen | _dense(self.full_kv_num_blocks, self.full_kv_indices)
+        return seen.int()
+
+    def sparsity(self):
+        """The share of elements in hidden blocks, in percent."""
+        seen = int(self.to_dense().sum()) * self.BLOCK_SIZE[0] * self.BLOCK_SIZE[1]
+        return 100 * (1 - seen / self.numel())
+
+    def as_tuple(self, flatten=True):
+        """All parts, as PyTorch orders them."""
+        size = tuple(self.BLOCK_SIZE) if flatten else (self.BLOCK_SIZE,)
+        lengths = tuple(self.seq_lengths) if flatten else (self.seq_lengths,)
+        return (*lengths, *(getattr(self, n) for n in _PARTS), *size, self.mask_mod)
+
     def to(self, device):
-        """The mask for another device."""
-        return BlockMask(self.mask_mod, self.shape, self.BLOCK_SIZE, device)
+        """The same mask on another device."""
+        moved = {n: getattr(self, n) for n in _PARTS}
+        moved = {n: None if t is None else t.to(device) for n, t in moved.items()}
+        return BlockMask(
+            self.seq_lengths, **moved, BLOCK_SIZE=self.BLOCK_SIZE, mask_mod=self.mask_mod
+        )
 
     def __repr__(self):
-        return f"BlockMask(shape={self.shape}, block_size={self.BLOCK_SIZE})"
+        parts = ", ".join(f"{n}={s}" for n, s in zip("BHQK", self.shape, strict=False))
+        return f"BlockMask({parts}, block={self.BLOCK_SIZE}, sparsity={self.sparsity():.2f}%)"
+
+
+_PARTS = """kv_num_blocks kv_indices full_kv_num_blocks full_kv_indices q_num_blocks q_indices
+full_q_num_blocks full_q_indices""".split()
+
+
+def _listed(seen):
+    """How many blocks of each row are seen, and which: those first, each kind in its order."""
+    order = seen.int().argsort(dim=-1, descending=True, stable=True)
+    return seen.int().sum(-1).int(), order.int()
+
+
+def _dense(count, indices):
+    """The other way."""
+    places = _C.arange(indices.shape[-1], device=indices.device)
+    listed = places < count.unsqueeze(-1)
+    return _C.zeros_like(listed).scatter_(-1, indices.long(), listed)
 
 
 def create_block_mask(
@@ -120,27 +210,43 @@ def create_block_mask(
     Q_LEN,
     KV_LEN,
     device=None,
-    BLOCK_SIZE=_DEFAULT_SPARSE_BLOCK_SIZE,
+    BLOCK_SIZE=_BLOCK,
     _compile=False,
-    **_,
+    separate_full_blocks=True,
 ):
-    """A mask from mask_mod(batch, head, q_idx, kv_idx); B and H may be None for all alike."""
+    """The block mask of a mask function (b, h, q_idx, kv_idx) -> bool."""
     size = (BLOCK_SIZE, BLOCK_SIZE) if isinstance(BLOCK_SIZE, int) else tuple(BLOCK_SIZE)
-    return BlockMask(mask_mod, (B or 1, H or 1, Q_LEN, KV_LEN), size, device)
+    mask = create_mask(mask_mod, B, H, Q_LEN, KV_LEN, device)
+    padding = (0, -KV_LEN % size[1], 0, -Q_LEN % size[0])
+    if any(padding):
+        mask = _C.constant_pad_nd(mask, padding, False)
+    blocks = mask.unflatten(-1, (-1, size[1])).unflatten(-3, (-1, size[0]))
+    seen = blocks.int().sum((-1, -3))  # (batch, heads, query blocks, key blocks)
+    full = seen == size[0] * size[1]
+    part = seen > 0
+    full_blocks = None, None
+    if separate_full_blocks:
+        part = part & ~full
+        full_blocks = _listed(full)
+    return BlockMask.from_kv_blocks(
+        *_listed(part), *full_blocks, size, mask_mod, seq_lengths=(Q_LEN, KV_LEN)
+    )
 
 
-class AuxRequest:
-    """What flex_attention shall return besides: lse, max_scores."""
-
-    def __init__(self, lse=False, max_scores=False):
-        self.lse, self.max_scores = lse, max_scores
-
-
-class AuxOutput:
-    """What was asked for by an AuxRequest."""
-
-    def __init__(self, lse=None, max_scores=None):
-        self.lse, self.max_scores = lse, max_scores
+def _check_block_mask(block_mask, query, key):
+    lengths = (query.shape[-2], key.shape[-2])
+    for made, given, name in zip(block_mask.seq_lengths, lengths, ("Q_LEN", "KV_LEN"), strict=True):
+        if made < given:
+            raise ValueError(
+                f"flex_attention: block_mask was made for {name}={made}, the inputs have {given}"
+            )
+    for at, name in enumerate(("batch", "heads")):
+        made = block_mask.shape[at]
+        if made not in (1, query.shape[at]):
+            raise ValueError(
+                f"flex_attention: block_mask has {made} {name}, query of shape "
+                f"{list(query.shape)} has {query.shape[at]}"
+            )
 
 
 def flex_attention(
@@ -156,42 +262,46 @@ def flex_attention(
     *,
     return_aux=None,
 ):
-    """softmax(score_mod(query key^T scale), masked) value, over (batch, head, length, width)."""
-    if not (query.ndim == key.ndim == value.ndim == 4):
+    """softmax(score_mod(query @ key.T * scale)) @ value, where block_mask lets a query look.
+
+    score_mod(score, b, h, q_idx, kv_idx) is called as if for one score, and may use other tensors.
+    """
+    if not query.dim() == key.dim() == value.dim() == 4:
         raise ValueError(
-            "flex_attention: query, key and value must have four dims, got shapes "
+            "flex_attention: query, key and value must be (batch, heads, length, size), got shapes "
             f"{list(query.shape)}, {list(key.shape)} and {list(value.shape)}"
         )
-    B, H, Q, width = query.shape
-    if key.shape[1] != H:
-        if not enable_gqa or H % key.shape[1]:
+    heads, key_heads = query.shape[1], key.shape[1]
+    if heads != key_heads:
+        if not enable_gqa:
             raise ValueError(
-                f"flex_attention: {H} heads of queries and {key.shape[1]} of keys; with "
-                "enable_gqa=True the first number may be a multiple of the second"
+                f"flex_attention: query has {heads} heads, key {key_heads}; pass enable_gqa=True"
             )
-        key = key.repeat_interleave(H // key.shape[1], 1)
-        value = value.repeat_interleave(H // value.shape[1], 1)
-    scale = 1 / math.sqrt(width) if scale is None else scale
-    scores = (
-        (query @ key.mT).float() * scale if query.dtype != _C.float64 else query @ key.mT * scale
-    )
+        if heads % key_heads:
+            raise ValueError(
+                f"flex_attention: the heads of key ({key_heads}) must divide those of query "
+                f"({heads})"
+            )
+        key, value = (x.repeat_interleave(heads // key_heads, 1) for x in (key, value))
+    batch, _, queries, size = query.shape
+    keys = key.shape[2]
+    scale = 1 / math.sqrt(size) if scale is None else scale
+    scores = (query * scale) @ key.transpose(-1, -2)
+    wide = scores if scores.dtype in (_C.float32, _C.float64) else scores.float()
     if score_mod is not None:
-        scores = score_mod(scores, *_positions(B, H, Q, key.shape[2], query.device))
+        wide = _over_indices(score_mod, batch, heads, queries, keys, query.device, wide)
     if block_mask is not None:
-        if tuple(block_mask.shape[2:]) != (Q, key.shape[2]):
-            raise ValueError(
-                f"flex_attention: the mask is for lengths {tuple(block_mask.shape[2:])}, query and "
-                f"key have {(Q, key.shape[2])}"
-            )
-        scores = scores.masked_fill(~block_mask._mask(query.device), -math.inf)
-    lse = scores.logsumexp(-1)
-    # A query that sees no key gets zeros.
-    weights = _C.where(lse.isinf().unsqueeze(-1), 0.0, (scores - lse.unsqueeze(-1)).exp())
-    out = weights.to(value.dtype) @ value
-    if return_aux is not None:
-        peak = scores.amax(-1) if return_aux.max_scores else None
-        return out, AuxOutput(lse if return_aux.lse else None, peak)
-    return (out, lse) if return_lse else out
-
-
-__getattr__ = names_missing_from(__name__)
+        _check_block_mask(block_mask, query, key)
+        made = (1 if n == 1 else m for n, m in zip(block_mask.shape, (batch, heads), strict=False))
+        mask = create_mask(block_mask.mask_mod, *made, queries, keys, query.device)
+        wide = wide.masked_fill(~mask, float("-inf"))
+    blind = wide.isneginf().all(-1, keepdim=True)
+    weights = wide.masked_fill(blind, 0.0).softmax(-1).masked_fill(blind, 0.0)
+    out = weights.to(query.dtype) @ value
+    if not return_lse and return_aux is None:
+        return out
+    lse = wide.logsumexp(-1)
+    if return_aux is None:
+        return out, lse
+    top = wide.amax(-1) if return_aux.max_scores else None
+    return out, AuxOutput(lse if return_aux.lse else None, top)

@@ -231,6 +231,12 @@ proj_size""".split()
             h = h.squeeze(1)
         return self._pack(output, packed, single), self.permute_hidden(h, back)
 
+    def multiply_adds(self, args, output):
+        """For summary(): every weight meets every step of every sequence."""
+        out = output[0].data if isinstance(output[0], PackedSequence) else output[0]
+        weights = sum(w.numel() for w in self._flat_weights if w.dim() == 2)
+        return out.numel() // out.shape[-1] * weights
+
     def extra_repr(self):
         parts = [f"{self.input_size}, {self.hidden_size}"]
         defaults = {"proj_size": 0, "num_layers": 1, "bias": True, "batch_first": False,
@@ -372,6 +378,11 @@ class RNNCellBase(Module):
         bound = 1.0 / math.sqrt(self.hidden_size) if self.hidden_size > 0 else 0
         for weight in self.parameters():
             init.uniform_(weight, -bound, bound)
+
+    def multiply_adds(self, args, output):
+        """For summary(): every weight meets every sequence."""
+        h = output[0] if isinstance(output, tuple) else output
+        return h.numel() // self.hidden_size * (self.weight_ih.numel() + self.weight_hh.numel())
 
     def extra_repr(self):
         text = f"{self.input_size}, {self.hidden_size}"

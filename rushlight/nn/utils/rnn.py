@@ -151,23 +151,22 @@ def _pack(input, lengths):
             f"pack_padded_sequence: length {lengths[0]} is longer than the input's "
             f"{input.shape[0]} steps"
         )
-    sizes, alive = [], len(lengths)
-    for step in range(lengths[0]):
-        while lengths[alive - 1] <= step:
-            alive -= 1
-        sizes.append(alive)
-    batch = len(lengths)
-    # One gather of rows: step t holds sequences 0 .. sizes[t]-1.
-    rows = _C.cat([_C.arange(step * batch, step * batch + n) for step, n in enumerate(sizes)])
-    flat = input.reshape(-1, *input.shape[2:])
-    data = flat.index_select(0, rows.to(input.device))
-    return data, _C.tensor(sizes, dtype=_C.int64, device="cpu")
+    steps, batch = lengths[0], len(lengths)
+    going_on = _C.arange(steps).unsqueeze(1) < _C.tensor(lengths, device="cpu")
+    # One gather of rows: step t holds the sequences that are going on then.
+    flat = input[:steps].reshape(steps * batch, *input.shape[2:])
+    data = flat.index_select(0, _rows(going_on, input.device))
+    return data, going_on.sum(1)
+
+
+def _rows(going_on, device):
+    """Where a packed batch finds its rows among those of the padded one."""
+    return going_on.view(-1).nonzero().squeeze(1).to(device)
 
 
 def pad_packed_sequence(sequence, batch_first=False, padding_value=0.0, total_length=None):
     """The padded tensor of a packed batch, and the lengths; undoes pack_padded_sequence."""
-    sizes = sequence.batch_sizes.tolist()
-    steps, batch = len(sizes), sizes[0]
+    steps, batch = sequence.batch_sizes.numel(), int(sequence.batch_sizes[0])
     length = steps
     if total_length is not None:
         if total_length < steps:
@@ -177,14 +176,14 @@ def pad_packed_sequence(sequence, batch_first=False, padding_value=0.0, total_le
             )
         length = total_length
     data = sequence.data
-    rows = _C.cat([_C.arange(step * batch, step * batch + n) for step, n in enumerate(sizes)])
+    going_on = _C.arange(batch) < sequence.batch_sizes.unsqueeze(1)
     padded = _C.full((length * batch, *data.shape[1:]), padding_value, dtype=data.dtype,
                      device=data.device)  # fmt: skip
-    padded = padded.index_copy(0, rows.to(data.device), data)
+    padded = padded.index_copy(0, _rows(going_on, data.device), data)
     padded = padded.view(length, batch, *data.shape[1:])
     if batch_first:
         padded = padded.transpose(0, 1)
-    lengths = _C.tensor([sum(1 for n in sizes if n > i) for i in range(batch)], dtype=_C.int64)
+    lengths = going_on.sum(0)
     back = sequence.unsorted_indices
     if back is not None:
         return padded.index_select(0 if batch_first else 1, back), lengths[back.cpu()]

@@ -2,6 +2,7 @@
 
 import itertools
 import multiprocessing
+import os
 import warnings
 from typing import Generic, TypeVar
 
@@ -86,6 +87,7 @@ class DataLoader(Generic[_T_co]):
         self.collate_fn = collate_fn
         self._length_asked = None  # of an iterable dataset, to check it later
         self._initialized = True
+        self.check_worker_number_rationality()
 
     def _make_samplers(self, batch_size, shuffle, sampler, batch_sampler, drop_last):
         if sampler is not None and shuffle:
@@ -169,6 +171,16 @@ class DataLoader(Generic[_T_co]):
             return length
         whole, rest = divmod(length, self.batch_size)
         return whole if self.drop_last or rest == 0 else whole + 1
+
+    def check_worker_number_rationality(self):
+        """Warns when there are to be more workers than processors for them."""
+        processors = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else None
+        if self.num_workers and processors and self.num_workers > processors:
+            warnings.warn(
+                f"This DataLoader will create {self.num_workers} worker processes, and it "
+                f"may use {processors} processors: more workers than that can be slower",
+                stacklevel=3,
+            )
 
     def state_dict(self):
         """Where the loader stands, also in the middle of an epoch, as plain values."""
@@ -482,22 +494,29 @@ class _MultiProcessingDataLoaderIter(_BaseDataLoaderIter):
             self._arrived[number] = (kind, number, value, worker)
 
     def _finish_pass(self):
+        # Where batches are pinned this is that thread, and some of them are still to be handed out.
         if not self._loader.persistent_workers:
-            self._shutdown_workers()
+            pool, self._pool = self._pool, None
+            pool.close()
 
     def _stop_pinning(self):
-        if self._pinning is not None:
-            self._pinning.stop()
-            self._pinning = None
+        pinning, self._pinning = self._pinning, None
+        if pinning is not None:
+            pinning.stop()
+            pinning.join()
 
     def _shutdown_workers(self, hurry=False):
         pool, self._pool = self._pool, None
+        pinning, self._pinning = self._pinning, None
+        if pinning is not None:
+            pinning.stop()
         if pool is not None:
-            pool.close(hurry)
+            pool.close(hurry)  # which also wakes the thread that waits for them
+        if pinning is not None:
+            pinning.join()
 
     def __del__(self):
         try:
-            self._stop_pinning()
             self._shutdown_workers()
         except Exception:
             pass  # the interpreter is ending, and the workers end with it

@@ -78,11 +78,17 @@ class RandomSampler(Sampler[int]):
                 yield from draws.tolist()
             return
         for begin in range(0, wanted, max(total, 1)):
-            order = rushlight.randperm(total, generator=generator).tolist()
-            yield from itertools.islice(order, wanted - begin)
+            order = rushlight.randperm(total, generator=generator)
+            yield from _ints(order[: wanted - begin])
 
     def __len__(self):
         return self.num_samples
+
+
+def _ints(order):
+    """The elements as ints, some thousand at a time: the first is there soon."""
+    for part in order.split(4096):
+        yield from part.tolist()
 
 
 def _random_seed():
@@ -97,7 +103,7 @@ class SubsetRandomSampler(Sampler[int]):
         self.generator = generator
 
     def __iter__(self):
-        for i in rushlight.randperm(len(self.indices), generator=self.generator).tolist():
+        for i in _ints(rushlight.randperm(len(self.indices), generator=self.generator)):
             yield self.indices[i]
 
     def __len__(self):
@@ -128,7 +134,7 @@ class WeightedRandomSampler(Sampler[int]):
         draws = rushlight.multinomial(
             self.weights, self.num_samples, self.replacement, generator=self.generator
         )
-        yield from draws.tolist()
+        yield from _ints(draws)
 
     def __len__(self):
         return self.num_samples

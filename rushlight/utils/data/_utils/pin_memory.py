@@ -67,6 +67,7 @@ class PinningThread:
                     break
                 except queue.Full:
                     continue
+            del batch
             if isinstance(error, StopIteration):
                 return
 
@@ -80,5 +81,7 @@ class PinningThread:
 
     def stop(self):
         self._stopped = True
+
+    def join(self):
         if self._thread is not threading.current_thread():
-            self._thread.join(5)
+            self._thread.join()

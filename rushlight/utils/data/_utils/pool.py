@@ -1,6 +1,8 @@
 """The worker processes of one loader, seen from the main process."""
 
+import os
 import select
+import socket
 import sys
 import time
 import types
@@ -24,12 +26,24 @@ class _Remote:
         self.asked = {}  # number of a batch -> its keys
         self.active = True  # a stream that has ended is not asked any more
 
+    def hang_up(self):
+        """Closes the socket, also for processes that have inherited a copy of it."""
+        end = self.connection._socket()
+        try:
+            end.shutdown(socket.SHUT_RDWR)
+        except OSError:
+            pass  # the other end is gone
+        finally:
+            end.detach()
+        self.connection.close()
+
 
 class WorkerPool:
     """Starts workers, asks them for batches and brings in their answers."""
 
     def __init__(self, loader, num_workers, base_seed):
         self.size = num_workers
+        self._owner = os.getpid()
         self._progress = rushlight.full((num_workers, 2), -1, dtype=rushlight.int64)
         self._progress.share_memory_()
         self._poll = select.poll()
@@ -157,12 +171,13 @@ class WorkerPool:
 
     def close(self, hurry=False):
         """Ends all workers: idle ones leave by themselves, others are stopped."""
-        if self._closed:
+        # A process that was forked meanwhile has copies of all this; the workers are not its own.
+        if self._closed or os.getpid() != self._owner:
             return
         self._closed = True
         for remote in self._workers:
             _main_ends.discard(remote.connection)
-            remote.connection.close()
+            remote.hang_up()
         deadline = time.monotonic() + (0.1 if hurry else 1.0)
         for remote in self._workers:
             remote.process.join(max(0, deadline - time.monotonic()))

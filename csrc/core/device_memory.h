@@ -1,0 +1,36 @@
+// device_memory.h: what the core needs of a GPU. csrc/cuda fills the table; without a GPU every
+// entry raises and says why there is none.
+#pragma once
+
+#include <cstddef>
+
+#include "core/device.h"
+#include "core/storage.h"
+
+namespace rush {
+
+struct DeviceMemory {
+  struct Block {
+    void* p;     // null for 0 bytes
+    void* home;  // given back to free(): the stream in whose order the block was made
+  };
+  // Everything happens in the order of the thread's current stream.
+  Block (*allocate)(int device, size_t nbytes) = nullptr;  // raises OutOfMemory
+  void (*free)(void* p, size_t nbytes, void* home) noexcept = nullptr;
+  void (*copy)(void* to, const void* from, size_t nbytes, int device) = nullptr;
+  void (*write)(void* to, const void* host, size_t nbytes, int device) = nullptr;
+  void (*read)(void* host, const void* from, size_t nbytes, int device) = nullptr;  // waits
+  Ref<Storage> (*pinned)(size_t nbytes) = nullptr;  // host memory that a GPU can read by itself
+  int (*resolve)(int index) = nullptr;  // -1 becomes the current device; others must exist
+};
+
+RUSH_API DeviceMemory& cuda_memory();
+
+// "cuda" becomes "cuda:0".
+inline Device resolved(Device device) {
+  if (device.is_cuda()) [[unlikely]]
+    device.index = int8_t(cuda_memory().resolve(device.index));
+  return device;
+}
+
+}  // namespace rush

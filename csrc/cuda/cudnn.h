@@ -1,0 +1,97 @@
+// cudnn.h: cuDNN, as far as we use it, opened at first use.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include "core/dtype.h"
+#include "cuda/driver.h"
+
+namespace rush::cuda::dnn {
+
+using Handle = struct DnnContext*;
+using TensorDesc = struct DnnTensor*;
+using FilterDesc = struct DnnFilter*;
+using ConvDesc = struct DnnConvolution*;
+
+enum DataType : int { kFloat = 0, kDouble = 1, kHalf = 2, kBFloat16 = 9 };
+enum Format : int { kContiguous = 0, kChannelsLast = 1 };
+enum MathType : int { kDefaultMath = 0, kTensorOp = 1, kTensorOpConverting = 2, kFma = 3 };
+inline constexpr int kCrossCorrelation = 1;
+
+// What the heuristics say about one algorithm; of all three kinds of convolution alike.
+struct AlgorithmPerf {
+  int algorithm, status;
+  float time;
+  size_t memory;
+  int determinism, math_type, reserved[3];
+};
+
+// X(symbol, name here, parameters); all return a status, 0 is success.
+#define RUSH_CUDNN(X)                                                                       \
+  X(cudnnCreate, Create, (Handle * handle))                                                 \
+  X(cudnnDestroy, Destroy, (Handle handle))                                                 \
+  X(cudnnSetStream, SetStream, (Handle handle, CUstream stream))                            \
+  X(cudnnCreateTensorDescriptor, CreateTensor, (TensorDesc * desc))                         \
+  X(cudnnDestroyTensorDescriptor, DestroyTensor, (TensorDesc desc))                         \
+  X(cudnnSetTensorNdDescriptor, SetTensor,                                                  \
+    (TensorDesc desc, DataType type, int dims, const int* sizes, const int* strides))       \
+  X(cudnnCreateFilterDescriptor, CreateFilter, (FilterDesc * desc))                         \
+  X(cudnnDestroyFilterDescriptor, DestroyFilter, (FilterDesc desc))                         \
+  X(cudnnSetFilterNdDescriptor, SetFilter,                                                  \
+    (FilterDesc desc, DataType type, Format format, int dims, const int* sizes))            \
+  X(cudnnCreateConvolutionDescriptor, CreateConv, (ConvDesc * desc))                        \
+  X(cudnnDestroyConvolutionDescriptor, DestroyConv, (ConvDesc desc))                        \
+  X(cudnnSetConvolutionNdDescriptor, SetConv,                                               \
+    (ConvDesc desc, int dims, const int* padding, const int* stride, const int* dilation,   \
+     int mode, DataType compute))                                                           \
+  X(cudnnSetConvolutionGroupCount, SetGroups, (ConvDesc desc, int groups))                  \
+  X(cudnnSetConvolutionMathType, SetMath, (ConvDesc desc, MathType math))                   \
+  X(cudnnGetConvolutionForwardAlgorithm_v7, ForwardAlgorithms,                              \
+    (Handle handle, TensorDesc x, FilterDesc w, ConvDesc conv, TensorDesc y, int wanted,    \
+     int* found, AlgorithmPerf* perf))                                                      \
+  X(cudnnGetConvolutionBackwardDataAlgorithm_v7, InputGradAlgorithms,                       \
+    (Handle handle, FilterDesc w, TensorDesc y, ConvDesc conv, TensorDesc x, int wanted,    \
+     int* found, AlgorithmPerf* perf))                                                      \
+  X(cudnnGetConvolutionBackwardFilterAlgorithm_v7, WeightGradAlgorithms,                    \
+    (Handle handle, TensorDesc x, TensorDesc y, ConvDesc conv, FilterDesc w, int wanted,    \
+     int* found, AlgorithmPerf* perf))                                                      \
+  X(cudnnConvolutionForward, Forward,                                                       \
+    (Handle handle, const void* alpha, TensorDesc x_desc, const void* x, FilterDesc w_desc, \
+     const void* w, ConvDesc conv, int algorithm, void* workspace, size_t nbytes,           \
+     const void* beta, TensorDesc y_desc, void* y))                                         \
+  X(cudnnConvolutionBackwardData, InputGrad,                                                \
+    (Handle handle, const void* alpha, FilterDesc w_desc, const void* w, TensorDesc y_desc, \
+     const void* y, ConvDesc conv, int algorithm, void* workspace, size_t nbytes,           \
+     const void* beta, TensorDesc x_desc, void* x))                                         \
+  X(cudnnConvolutionBackwardFilter, WeightGrad,                                             \
+    (Handle handle, const void* alpha, TensorDesc x_desc, const void* x, TensorDesc y_desc, \
+     const void* y, ConvDesc conv, int algorithm, void* workspace, size_t nbytes,           \
+     const void* beta, FilterDesc w_desc, void* w))                                         \
+  X(cudnnAddTensor, AddTensor,                                                              \
+    (Handle handle, const void* alpha, TensorDesc a_desc, const void* a, const void* beta,  \
+     TensorDesc c_desc, void* c))
+
+struct Library {
+#define RUSH_MEMBER(symbol, name, params) int(*name) params = nullptr;
+  RUSH_CUDNN(RUSH_MEMBER)
+#undef RUSH_MEMBER
+  const char* (*ErrorString)(int status) = nullptr;
+  size_t (*Version)() = nullptr;
+  std::string missing;
+};
+
+// Opened when first asked for; look at `missing` before use.
+const Library& library();
+// The thread's handle on a device, set to its current stream.
+Handle handle(int device);
+// Raises what cuDNN says.
+void done(int status, const char* what);
+
+DataType data_type(DType t);
+inline bool has_type(DType t) {
+  return t == DType::Float32 || t == DType::Float64 || is_reduced_float(t);
+}
+
+}  // namespace rush::cuda::dnn

@@ -1,0 +1,121 @@
+// driver.h: NVIDIA's driver API, as far as we use it, opened at run time.
+//
+// The declarations are our own: a build needs no CUDA. tests/test_cuda_declarations.py compares
+// them with NVIDIA's headers where the header wheel is installed. Names end in _v2 where the
+// driver's symbol does.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+namespace rush::cuda {
+
+using CUresult = int;
+using CUdevice = int;
+using CUdeviceptr = unsigned long long;
+using CUcontext = struct CUctx_st*;
+using CUstream = struct CUstream_st*;
+using CUevent = struct CUevent_st*;
+using CUmodule = struct CUmod_st*;
+using CUfunction = struct CUfunc_st*;
+using CUgraph = struct CUgraph_st*;
+using CUgraphExec = struct CUgraphExec_st*;
+
+inline constexpr CUresult kSuccess = 0, kOutOfMemory = 2, kNotReady = 600;
+inline constexpr int kAttributeMajor = 75, kAttributeMinor = 76, kAttributeProcessors = 16,
+                     kAttributeSharedPerBlock = 8, kAttributeSharedOptin = 97,
+                     kAttributeWarpSize = 10, kAttributeThreadsPerProcessor = 39,
+                     kAttributeL2Bytes = 38, kAttributeClock = 13, kAttributeIntegrated = 18,
+                     kAttributePciBus = 33, kAttributePciDevice = 34, kAttributePciDomain = 50;
+inline constexpr unsigned kStreamNonBlocking = 1, kEventNoTiming = 2, kEventInterprocess = 4,
+                          kHostAllocPortable = 1;
+inline constexpr int kFunctionMaxDynamicShared = 8;
+inline constexpr int kCaptureThreadLocal = 1;
+
+struct CUuuid {
+  char bytes[16];
+};
+
+// X(symbol in the library, name here, parameters)
+#define RUSH_CUDA_DRIVER(X)                                                                      \
+  X(cuInit, Init, (unsigned flags))                                                              \
+  X(cuDriverGetVersion, DriverGetVersion, (int* version))                                        \
+  X(cuGetErrorName, GetErrorName, (CUresult error, const char** text))                           \
+  X(cuGetErrorString, GetErrorString, (CUresult error, const char** text))                       \
+  X(cuDeviceGetCount, DeviceGetCount, (int* count))                                              \
+  X(cuDeviceGet, DeviceGet, (CUdevice * device, int ordinal))                                    \
+  X(cuDeviceGetName, DeviceGetName, (char* name, int room, CUdevice device))                     \
+  X(cuDeviceGetUuid_v2, DeviceGetUuid, (CUuuid * uuid, CUdevice device))                         \
+  X(cuDeviceGetAttribute, DeviceGetAttribute, (int* value, int attribute, CUdevice device))      \
+  X(cuDeviceTotalMem_v2, DeviceTotalMem, (size_t* nbytes, CUdevice device))                      \
+  X(cuDeviceCanAccessPeer, DeviceCanAccessPeer, (int* can, CUdevice device, CUdevice peer))      \
+  X(cuDevicePrimaryCtxRetain, DevicePrimaryCtxRetain, (CUcontext * context, CUdevice device))    \
+  X(cuCtxSetCurrent, CtxSetCurrent, (CUcontext context))                                         \
+  X(cuCtxGetCurrent, CtxGetCurrent, (CUcontext * context))                                       \
+  X(cuCtxSynchronize, CtxSynchronize, ())                                                        \
+  X(cuMemGetInfo_v2, MemGetInfo, (size_t* free, size_t* total))                                  \
+  X(cuMemAlloc_v2, MemAlloc, (CUdeviceptr * p, size_t nbytes))                                   \
+  X(cuMemFree_v2, MemFree, (CUdeviceptr p))                                                      \
+  X(cuMemHostAlloc, MemHostAlloc, (void** p, size_t nbytes, unsigned flags))                     \
+  X(cuMemFreeHost, MemFreeHost, (void* p))                                                       \
+  X(cuMemcpyAsync, MemcpyAsync, (CUdeviceptr to, CUdeviceptr from, size_t nbytes, CUstream s))   \
+  X(cuMemcpyHtoDAsync_v2, MemcpyHtoDAsync,                                                       \
+    (CUdeviceptr to, const void* from, size_t nbytes, CUstream stream))                          \
+  X(cuMemcpyDtoHAsync_v2, MemcpyDtoHAsync,                                                       \
+    (void* to, CUdeviceptr from, size_t nbytes, CUstream stream))                                \
+  X(cuMemsetD8Async, MemsetD8Async, (CUdeviceptr p, unsigned char byte, size_t n, CUstream s))   \
+  X(cuStreamCreateWithPriority, StreamCreate, (CUstream * stream, unsigned flags, int priority)) \
+  X(cuStreamDestroy_v2, StreamDestroy, (CUstream stream))                                        \
+  X(cuStreamSynchronize, StreamSynchronize, (CUstream stream))                                   \
+  X(cuStreamQuery, StreamQuery, (CUstream stream))                                               \
+  X(cuStreamWaitEvent, StreamWaitEvent, (CUstream stream, CUevent event, unsigned flags))        \
+  X(cuStreamBeginCapture_v2, StreamBeginCapture, (CUstream stream, int mode))                    \
+  X(cuStreamEndCapture, StreamEndCapture, (CUstream stream, CUgraph * graph))                    \
+  X(cuStreamIsCapturing, StreamIsCapturing, (CUstream stream, int* status))                      \
+  X(cuGraphInstantiateWithFlags, GraphInstantiate,                                               \
+    (CUgraphExec * exec, CUgraph graph, unsigned long long flags))                               \
+  X(cuGraphLaunch, GraphLaunch, (CUgraphExec exec, CUstream stream))                             \
+  X(cuGraphExecDestroy, GraphExecDestroy, (CUgraphExec exec))                                    \
+  X(cuGraphDestroy, GraphDestroy, (CUgraph graph))                                               \
+  X(cuEventCreate, EventCreate, (CUevent * event, unsigned flags))                               \
+  X(cuEventDestroy_v2, EventDestroy, (CUevent event))                                            \
+  X(cuEventRecord, EventRecord, (CUevent event, CUstream stream))                                \
+  X(cuEventQuery, EventQuery, (CUevent event))                                                   \
+  X(cuEventSynchronize, EventSynchronize, (CUevent event))                                       \
+  X(cuEventElapsedTime, EventElapsedTime, (float* milliseconds, CUevent begin, CUevent end))     \
+  X(cuModuleLoadData, ModuleLoadData, (CUmodule * module, const void* image))                    \
+  X(cuModuleUnload, ModuleUnload, (CUmodule module))                                             \
+  X(cuModuleGetFunction, ModuleGetFunction, (CUfunction * f, CUmodule module, const char* name)) \
+  X(cuFuncSetAttribute, FuncSetAttribute, (CUfunction f, int attribute, int value))              \
+  X(cuLaunchKernel, LaunchKernel,                                                                \
+    (CUfunction f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, \
+     unsigned shared, CUstream stream, void** params, void** extra))
+
+struct Driver {
+#define RUSH_MEMBER(symbol, name, params) CUresult(*name) params = nullptr;
+  RUSH_CUDA_DRIVER(RUSH_MEMBER)
+#undef RUSH_MEMBER
+  // Why there is no driver that we can use; empty when there is one.
+  std::string missing;
+};
+
+// Opened when first asked for; a missing driver is no error here.
+const Driver& find_driver();
+
+// The driver of a machine that has one: callers have a device.
+extern const Driver* g_driver;
+inline const Driver& driver() { return *g_driver; }
+
+// "CUDA_ERROR_INVALID_VALUE (1): invalid argument"
+std::string describe(CUresult error);
+// Raises what the driver says about `what`. A kernel that failed earlier is reported by whatever
+// call comes next, and the text says so.
+[[noreturn]] void fail_driver(CUresult error, const char* what);
+
+inline void must(CUresult error, const char* what) {
+  if (error != kSuccess) [[unlikely]]
+    fail_driver(error, what);
+}
+
+}  // namespace rush::cuda

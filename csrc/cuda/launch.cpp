@@ -1,0 +1,200 @@
+#include "cuda/launch.h"
+
+#include <array>
+#include <atomic>
+#include <bit>
+#include <cstdlib>
+
+#include "core/error.h"
+#include "core/mutex.h"
+#include "core/warn.h"
+#include "cuda/kernel_cache.h"
+
+namespace rush::cuda {
+namespace {
+
+// Read without a lock: open addressing, entries appear and stay.
+class FunctionTable {
+ public:
+  CUfunction find(uint64_t key) const {
+    for (size_t at = home(key);; at = (at + 1) & kMask) {
+      const uint64_t there = keys_[at].load(std::memory_order_acquire);
+      if (there == key) return functions_[at].load(std::memory_order_relaxed);
+      if (there == 0) return nullptr;
+    }
+  }
+  // Under a lock. Half the table is left empty, so that a search ends.
+  void insert(uint64_t key, CUfunction f) {
+    check(used_ < kMask / 2, ErrorKind::Runtime, "cuda", "too many different kernels: ", used_);
+    size_t at = home(key);
+    while (keys_[at].load(std::memory_order_relaxed) != 0) at = (at + 1) & kMask;
+    functions_[at].store(f, std::memory_order_relaxed);
+    keys_[at].store(key, std::memory_order_release);
+    ++used_;
+  }
+
+ private:
+  static constexpr size_t kMask = (size_t(1) << 16) - 1;
+  static size_t home(uint64_t key) { return size_t(key * 0x9E3779B97F4A7C15ull >> 40) & kMask; }
+  std::array<std::atomic<uint64_t>, kMask + 1> keys_{};
+  std::array<std::atomic<CUfunction>, kMask + 1> functions_{};
+  size_t used_ = 0;
+};
+
+FunctionTable& functions() {
+  static auto* table = new FunctionTable;
+  return *table;
+}
+
+[[gnu::noinline]] CUfunction load_function(const KernelFamily& family, uint64_t key, int device,
+                                           uint64_t full) {
+  const CachedKernel code = find_kernel(family.file, family.spell(key), device_info(device).arch());
+  static Mutex mutex{LockRank::Kernels};
+  std::lock_guard lock(mutex);
+  if (CUfunction known = functions().find(full)) return known;  // another thread was faster
+  bind(device);
+  CUmodule module = nullptr;
+  must(driver().ModuleLoadData(&module, code.cubin.data()), "cuda");
+  CUfunction f = nullptr;
+  must(driver().ModuleGetFunction(&f, module, code.name.c_str()), "cuda");
+  functions().insert(full, f);
+  return f;
+}
+
+std::atomic<bool> g_blocking{[] {
+  const char* text = std::getenv("RUSHLIGHT_CUDA_BLOCKING");
+  const char* theirs = std::getenv("CUDA_LAUNCH_BLOCKING");
+  return (text && *text == '1') || (theirs && *theirs == '1');
+}()};
+std::atomic<SyncDebug> g_sync_debug{SyncDebug::Off};
+
+// ---- faults ----
+
+struct Checked {
+  const char* op = nullptr;
+  int64_t dim = 0, size = 0;
+};
+
+struct Faults {
+  static constexpr size_t kRemembered = 4096;
+  Mutex mutex{LockRank::Streams};
+  IndexFault* record = nullptr;  // on the device
+  std::atomic<bool> pending{false};
+  uint64_t launches = 0;
+  std::array<Checked, kRemembered> checked;
+};
+Faults& faults_of(int device) {
+  static auto* all = new std::array<Faults, kMaxDevices>;
+  return (*all)[size_t(device)];
+}
+
+constexpr IndexFault kNoFault{~u64(0), 0, 0, 0};
+
+CUdeviceptr address(const void* p) { return reinterpret_cast<CUdeviceptr>(p); }
+
+}  // namespace
+
+CUfunction find_function(const KernelFamily& family, uint64_t key, int device) {
+  const uint64_t full = uint64_t(family.number) << 58 | uint64_t(device + 1) << kKeyBits | key;
+  if (CUfunction f = functions().find(full)) [[likely]]
+    return f;
+  return load_function(family, key, device, full);
+}
+
+void launch(CUfunction f, int device, Grid grid, Grid block, void** args, unsigned shared) {
+  bind(device);
+  const CUstream stream = current_stream(device)->handle;
+  must(driver().LaunchKernel(f, grid.x, grid.y, grid.z, block.x, block.y, block.z, shared, stream,
+                             args, nullptr),
+       "launch");
+  if (g_blocking.load(std::memory_order_relaxed)) [[unlikely]]
+    must(driver().StreamSynchronize(stream), "launch");
+}
+
+Grid blocks_for(int64_t threads, int device) {
+  const int64_t wanted = (threads + kThreads - 1) / kThreads;
+  const int64_t most = int64_t(device_info(device).processors) * 16;
+  return {unsigned(std::max<int64_t>(1, std::min(wanted, most)))};
+}
+
+const char* kernel_type(DType dtype) {
+  static constexpr const char* names[kDTypeCount] = {"bool",
+                                                     "rush::u8",
+                                                     "rush::i8",
+                                                     "rush::i16",
+                                                     "rush::i32",
+                                                     "rush::i64",
+                                                     "rush::u16",
+                                                     "rush::u32",
+                                                     "rush::u64",
+                                                     "rush::half",
+                                                     "rush::bfloat16",
+                                                     "float",
+                                                     "double",
+                                                     "rush::complex<float>",
+                                                     "rush::complex<double>"};
+  return names[int(dtype)];
+}
+
+const char* kernel_bytes(int64_t element_size) {
+  static constexpr const char* names[] = {"rush::u8", "rush::u16", "rush::u32", "rush::u64",
+                                          "rush::Bytes16"};
+  return names[std::countr_zero(uint64_t(element_size))];
+}
+
+FaultSlot next_fault_slot(int device, const char* op, int64_t dim, int64_t size) {
+  bind(device);
+  Faults& f = faults_of(device);
+  std::lock_guard lock(f.mutex);
+  if (!f.record) {
+    CUdeviceptr p = 0;
+    must(driver().MemAlloc(&p, sizeof(IndexFault)), "cuda");
+    f.record = reinterpret_cast<IndexFault*>(p);
+    must(driver().MemcpyHtoDAsync(p, &kNoFault, sizeof kNoFault, nullptr), "cuda");
+    must(driver().StreamSynchronize(nullptr), "cuda");
+  }
+  f.pending.store(true, std::memory_order_relaxed);
+  f.checked[f.launches % Faults::kRemembered] = {op, dim, size};
+  return {f.record, f.launches++};
+}
+
+void raise_faults(int device) {
+  Faults& f = faults_of(device);
+  if (!f.pending.load(std::memory_order_relaxed)) [[likely]]
+    return;
+  IndexFault found = kNoFault;
+  Checked checked;
+  {
+    std::lock_guard lock(f.mutex);
+    const CUstream stream = current_stream(device)->handle;
+    must(driver().MemcpyDtoHAsync(&found, address(f.record), sizeof found, stream), "cuda");
+    must(driver().StreamSynchronize(stream), "cuda");
+    f.pending.store(false, std::memory_order_relaxed);
+    if (found.launch == kNoFault.launch) return;
+    must(driver().MemcpyHtoDAsync(address(f.record), &kNoFault, sizeof kNoFault, stream), "cuda");
+    if (f.launches - found.launch <= Faults::kRemembered)
+      checked = f.checked[found.launch % Faults::kRemembered];
+  }
+  const std::string dim = checked.op
+                              ? concat(" of dimension ", checked.dim, " with size ", checked.size)
+                              : std::string();
+  fail(ErrorKind::Range, checked.op ? checked.op : "", "index ", found.value, " is out of range",
+       dim, "; it is number ", found.position,
+       " of the indices. (The GPU found it; it is reported now that the program waited for it.)");
+}
+
+void set_sync_debug(SyncDebug mode) { g_sync_debug.store(mode); }
+SyncDebug sync_debug() { return g_sync_debug.load(); }
+void set_blocking(bool on) { g_blocking.store(on); }
+
+void note_wait(const char* what) {
+  const SyncDebug mode = g_sync_debug.load(std::memory_order_relaxed);
+  if (mode == SyncDebug::Off) [[likely]]
+    return;
+  const std::string text = concat("the host waits for the GPU: ", what);
+  check(mode != SyncDebug::Error, ErrorKind::Runtime, "", text,
+        " (set_sync_debug_mode is 'error')");
+  warn(text);
+}
+
+}  // namespace rush::cuda

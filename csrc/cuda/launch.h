@@ -1,0 +1,72 @@
+// launch.h: kernels by key, their launch, and what they report back.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "core/export.h"
+#include "core/tensor.h"
+#include "cuda/kernels/args.h"
+#include "cuda/stream.h"
+
+namespace rush::cuda {
+
+// A family of kernels: a file of csrc/cuda/kernels, and how to spell the instance that a key stands
+// for. Keys are packed by the family itself, so that finding a compiled kernel costs one look into
+// a table and no text.
+struct KernelFamily {
+  uint8_t number;  // unique among the families
+  const char* file;
+  std::string (*spell)(uint64_t key);
+};
+inline constexpr int kKeyBits = 50;
+
+// The kernel on a device; compiled, or read from the disk cache, when it is first asked for.
+CUfunction find_function(const KernelFamily& family, uint64_t key, int device);
+
+struct Grid {
+  unsigned x = 1, y = 1, z = 1;
+};
+// Queues the kernel on the thread's stream. `args` are the addresses of its arguments.
+void launch(CUfunction f, int device, Grid grid, Grid block, void** args, unsigned shared = 0);
+
+template <class... Args>
+void launch(const KernelFamily& family, uint64_t key, int device, Grid grid, Grid block,
+            Args... args) {
+  void* pointers[] = {&args...};
+  launch(find_function(family, key, device), device, grid, block, pointers);
+}
+
+// Threads a block of every elementwise kernel (kernels/element.h).
+inline constexpr int kThreads = 256;
+// Enough blocks to fill the GPU; the kernels stride over the rest.
+Grid blocks_for(int64_t threads, int device);
+
+// "rush::half", as the kernels' sources say it.
+const char* kernel_type(DType dtype);
+// An unsigned integer of the same width, for kernels that only move elements.
+const char* kernel_bytes(int64_t element_size);
+
+// ---- faults ----
+
+// The record into which kernels write the first index that is out of range, and a number for this
+// launch. What it checks is remembered, so that the error can say it.
+struct FaultSlot {
+  IndexFault* record;
+  uint64_t launch;
+};
+FaultSlot next_fault_slot(int device, const char* op, int64_t dim, int64_t size);
+// After a synchronisation: raises the fault that was recorded, if any, and clears the record.
+RUSH_API void raise_faults(int device);
+
+// ---- waiting ----
+
+enum class SyncDebug : uint8_t { Off, Warn, Error };
+RUSH_API void set_sync_debug(SyncDebug mode);
+RUSH_API SyncDebug sync_debug();
+// Called before the host waits for the device where the user did not ask for it.
+void note_wait(const char* what);
+// Waits after every launch: slow, and errors come from the call that caused them.
+RUSH_API void set_blocking(bool on);
+
+}  // namespace rush::cuda

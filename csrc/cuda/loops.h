@@ -1,0 +1,39 @@
+// loops.h: what the GPU's loops share.
+#pragma once
+
+#include "core/tensor.h"
+#include "cuda/kernels/args.h"
+
+namespace rush::cuda {
+
+// Numbers of the families, unique among them (launch.h). Pointwise kernels take 1, 2 and 3.
+enum FamilyNumber : uint8_t {
+  kCopyFamily = 4,
+  kFillFamily,
+  kTurnFamily,
+  kReduceFamily,
+  kMergeFamily,
+  kRandomFamily,
+  kRandomIntFamily,
+  kMatmulFamily,
+  kCatFamily,
+  kReadFamily,
+  kOffsetsFamily,
+  kCheckFamily,
+  kScatterFamily,
+  kOptimizerFamily,
+  kRowNormFamily,
+  kJoinPairsFamily,
+  kChannelNormFamily,
+  kSoftmaxFamily,
+  kPoolFamily,
+};
+
+Number to_number(const Scalar& s);
+
+// dst[...] = src[...], broadcast and converted; either may be on the host. `non_blocking`: a copy
+// from pinned memory is not waited for.
+void copy(const Tensor& src, const Tensor& dst, bool non_blocking);
+void fill(const Tensor& dst, const Scalar& value);
+
+}  // namespace rush::cuda

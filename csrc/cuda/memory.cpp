@@ -1,0 +1,391 @@
+#include "cuda/memory.h"
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <memory>
+#include <unordered_map>
+#include <vector>
+
+#include "core/device_memory.h"
+#include "core/error.h"
+#include "core/mutex.h"
+#include "cuda/launch.h"
+
+namespace rush::cuda {
+namespace {
+
+// ---- backends ----
+
+// Points that freed memory waits for. An Event of the pool is a pointer to a list of them.
+using Points = std::vector<std::unique_ptr<Event>>;
+
+class GpuBackend final : public MemoryBackend {
+ public:
+  int device = 0;
+  std::atomic<int64_t> limit{-1};  // bytes; -1: the whole device
+
+  bool done(MemoryBackend::Event e) noexcept override {
+    auto* points = reinterpret_cast<Points*>(e);
+    try {
+      for (const auto& p : *points)
+        if (!p->done()) return false;
+    } catch (const Error&) {  // a device that failed finishes nothing more
+    }
+    delete points;
+    return true;
+  }
+  void wait(MemoryBackend::Event e) noexcept override {
+    auto* points = reinterpret_cast<Points*>(e);
+    try {
+      for (const auto& p : *points) p->wait();
+    } catch (const Error&) {
+    }
+    delete points;
+  }
+
+ protected:
+  void* do_reserve(size_t nbytes) noexcept override {
+    const int64_t most = limit.load(std::memory_order_relaxed);
+    if (most >= 0 && reserved.load(std::memory_order_relaxed) + int64_t(nbytes) > most)
+      return nullptr;
+    CUdeviceptr p = 0;
+    return driver().MemAlloc(&p, nbytes) == kSuccess ? reinterpret_cast<void*>(p) : nullptr;
+  }
+  void do_release(void* p, size_t) noexcept override {
+    driver().MemFree(reinterpret_cast<CUdeviceptr>(p));
+  }
+};
+
+class PinnedBackend final : public MemoryBackend {
+ public:
+  bool done(MemoryBackend::Event e) noexcept override { return gpu_.done(e); }
+  void wait(MemoryBackend::Event e) noexcept override { gpu_.wait(e); }
+
+ protected:
+  void* do_reserve(size_t nbytes) noexcept override {
+    void* p = nullptr;
+    return driver().MemHostAlloc(&p, nbytes, kHostAllocPortable) == kSuccess ? p : nullptr;
+  }
+  void do_release(void* p, size_t) noexcept override { driver().MemFreeHost(p); }
+
+ private:
+  GpuBackend gpu_;  // for its points
+};
+
+// A level with its highest value.
+struct Level {
+  std::atomic<int64_t> now{0}, peak{0};
+  void add(int64_t n) {
+    const int64_t after = now.fetch_add(n, std::memory_order_relaxed) + n;
+    int64_t high = peak.load(std::memory_order_relaxed);
+    while (after > high && !peak.compare_exchange_weak(high, after, std::memory_order_relaxed)) {
+    }
+  }
+  void reset() { peak.store(now.load()); }
+};
+
+struct DeviceState {
+  GpuBackend backend;
+  Level allocated, requested, blocks;
+  std::atomic<int64_t> total_allocated{0}, total_freed{0}, allocations{0}, frees{0}, retries{0},
+      failures{0};
+  std::atomic<double> fraction{1.0};
+};
+
+// Never destroyed: blocks are freed until the very end of the process.
+DeviceState& state_of(int device) {
+  static auto* all = [] {
+    auto* states = new std::array<DeviceState, kMaxDevices>;
+    for (int i = 0; i < kMaxDevices; ++i) (*states)[size_t(i)].backend.device = i;
+    return states;
+  }();
+  return (*all)[size_t(device)];
+}
+
+std::atomic<bool> g_caching{true};
+
+// ---- blocks that several streams use ----
+
+struct Recorded {
+  Mutex mutex{LockRank::Streams};
+  std::unordered_map<void*, std::vector<Stream*>> streams;
+  std::atomic<int64_t> count{0};  // so that free() need not look when there are none
+};
+Recorded& recorded() {
+  static auto* r = new Recorded;
+  return *r;
+}
+
+std::vector<Stream*> take_recorded(void* p) {
+  Recorded& r = recorded();
+  if (r.count.load(std::memory_order_relaxed) == 0) return {};
+  std::lock_guard lock(r.mutex);
+  const auto found = r.streams.find(p);
+  if (found == r.streams.end()) return {};
+  std::vector<Stream*> out = std::move(found->second);
+  r.streams.erase(found);
+  r.count.fetch_sub(1, std::memory_order_relaxed);
+  return out;
+}
+
+void note_use(void* p, Stream* stream) {
+  Recorded& r = recorded();
+  std::lock_guard lock(r.mutex);
+  auto& list = r.streams[p];
+  if (list.empty()) r.count.fetch_add(1, std::memory_order_relaxed);
+  if (std::find(list.begin(), list.end(), stream) == list.end()) list.push_back(stream);
+}
+
+// Frees p once every stream has passed what it has queued by now.
+void free_behind(CachingPool& pool, void* p, const std::vector<Stream*>& streams) noexcept {
+  try {
+    auto points = std::make_unique<Points>();
+    for (Stream* s : streams) {
+      points->push_back(std::make_unique<Event>());
+      points->back()->record(s);
+    }
+    pool.free_after(p, reinterpret_cast<MemoryBackend::Event>(points.release()));
+  } catch (...) {  // the driver is gone, and with it whoever could still read the block
+    pool.free(p);
+  }
+}
+
+// ---- the table of the core ----
+
+std::string size_text(double bytes) {
+  const char* units[] = {"bytes", "KiB", "MiB", "GiB", "TiB"};
+  int unit = 0;
+  while (bytes >= 1024 && unit < 4) bytes /= 1024, ++unit;
+  char text[32];
+  std::snprintf(text, sizeof text, unit ? "%.2f %s" : "%.0f %s", bytes, units[unit]);
+  return text;
+}
+
+[[noreturn]] void fail_out_of_memory(int device, size_t nbytes) {
+  DeviceState& s = state_of(device);
+  s.failures.fetch_add(1);
+  const auto [free, total] = memory_info(device);
+  const int64_t allocated = s.allocated.now.load(), reserved = s.backend.reserved.load();
+  const double share = s.fraction.load();
+  std::string limit;
+  if (share < 1)
+    limit = concat(" This process may use ", size_text(share * double(total)),
+                   " (set_per_process_memory_fraction).");
+  fail(ErrorKind::OutOfMemory, "", "CUDA out of memory. Tried to allocate ",
+       size_text(double(nbytes)), " on cuda:", device, ", which has ", size_text(double(total)),
+       ", of which ", size_text(double(free)), " are free.", limit, " This process holds ",
+       size_text(double(allocated)), " in tensors, and ", size_text(double(reserved - allocated)),
+       " reserved but not in use. Try a smaller batch, autocast, checkpointing, or drop references "
+       "to tensors that are no longer needed");
+}
+
+// Everything that is cached on the device goes back to the driver.
+void release_all(int device);
+
+DeviceMemory::Block allocate(int device, size_t nbytes) {
+  bind(device);
+  Stream* stream = current_stream(device);
+  if (nbytes == 0) return {nullptr, stream};
+  DeviceState& s = state_of(device);
+  void* p = nullptr;
+  if (g_caching.load(std::memory_order_relaxed)) [[likely]] {
+    p = stream->pool.allocate(nbytes).p;
+    if (!p) [[unlikely]] {
+      s.retries.fetch_add(1);
+      release_all(device);
+      p = stream->pool.allocate(nbytes).p;
+    }
+  } else {
+    p = s.backend.reserve(CachingPool::round(nbytes));
+  }
+  if (!p) [[unlikely]]
+    fail_out_of_memory(device, nbytes);
+  const auto rounded = int64_t(CachingPool::round(nbytes));
+  s.allocated.add(rounded);
+  s.requested.add(int64_t(nbytes));
+  s.blocks.add(1);
+  s.total_allocated.fetch_add(rounded, std::memory_order_relaxed);
+  s.allocations.fetch_add(1, std::memory_order_relaxed);
+  return {p, stream};
+}
+
+void free(void* p, size_t nbytes, void* home) noexcept {
+  if (!p) return;
+  auto* stream = static_cast<Stream*>(home);
+  DeviceState& s = state_of(stream->device);
+  const auto rounded = int64_t(CachingPool::round(nbytes));
+  s.allocated.now.fetch_sub(rounded, std::memory_order_relaxed);
+  s.requested.now.fetch_sub(int64_t(nbytes), std::memory_order_relaxed);
+  s.blocks.now.fetch_sub(1, std::memory_order_relaxed);
+  s.total_freed.fetch_add(rounded, std::memory_order_relaxed);
+  s.frees.fetch_add(1, std::memory_order_relaxed);
+  const std::vector<Stream*> others = take_recorded(p);
+  if (!g_caching.load(std::memory_order_relaxed)) [[unlikely]] {
+    s.backend.release(p, size_t(rounded));  // the driver waits for the device
+  } else if (others.empty()) {
+    stream->pool.free(p);
+  } else {
+    free_behind(stream->pool, p, others);
+  }
+}
+
+CUdeviceptr address(const void* p) { return reinterpret_cast<CUdeviceptr>(p); }
+
+void copy(void* to, const void* from, size_t nbytes, int device) {
+  bind(device);
+  must(driver().MemcpyAsync(address(to), address(from), nbytes, current_stream(device)->handle),
+       "copy");
+}
+
+// The driver copies pageable memory aside before it returns.
+void write(void* to, const void* host, size_t nbytes, int device) {
+  bind(device);
+  if (nbytes == 0) return;
+  must(driver().MemcpyHtoDAsync(address(to), host, nbytes, current_stream(device)->handle), "copy");
+}
+
+void read(void* host, const void* from, size_t nbytes, int device) {
+  bind(device);
+  Stream* stream = current_stream(device);
+  note_wait("a copy to the host");
+  if (nbytes) must(driver().MemcpyDtoHAsync(host, address(from), nbytes, stream->handle), "copy");
+  must(driver().StreamSynchronize(stream->handle), "copy");
+  raise_faults(device);
+}
+
+const bool registered = [] {
+  cuda_memory() = {allocate, free, copy, write, read, allocate_pinned, [](int index) {
+                     return check_device("cuda", index);
+                   }};
+  return true;
+}();
+
+// ---- pinned memory ----
+
+struct Pinned {
+  PinnedBackend backend;
+  CachingPool pool{backend,
+                   {.segment_round = size_t(1) << 20,
+                    .first_step = size_t(1) << 20,
+                    .largest_step = size_t(32) << 20,
+                    .least_rest = 512,
+                    .cache_cap = ~size_t(0)}};
+};
+Pinned& pinned() {
+  static auto* p = new Pinned;
+  return *p;
+}
+
+void free_pinned(void* p) noexcept {
+  const std::vector<Stream*> users = take_recorded(p);
+  if (users.empty())
+    pinned().pool.free(p);
+  else
+    free_behind(pinned().pool, p, users);
+}
+
+void release_all(int device) {
+  for (int64_t id = 0;; ++id) {
+    Stream* s = stream_or_null(device, id);
+    if (!s) return;
+    s->pool.release_cached();
+  }
+}
+
+}  // namespace
+
+MemoryBackend& device_memory_backend(int device) { return state_of(device).backend; }
+
+GpuMemoryStats gpu_memory_stats(int device) {
+  const DeviceState& s = state_of(check_device("memory_stats", device));
+  return {.allocated = s.allocated.now,
+          .peak_allocated = s.allocated.peak,
+          .reserved = s.backend.reserved,
+          .peak_reserved = s.backend.peak_reserved,
+          .requested = s.requested.now,
+          .peak_requested = s.requested.peak,
+          .live_blocks = s.blocks.now,
+          .peak_blocks = s.blocks.peak,
+          .total_allocated = s.total_allocated,
+          .total_freed = s.total_freed,
+          .allocations = s.allocations,
+          .frees = s.frees,
+          .driver_allocations = s.backend.reserves,
+          .driver_frees = s.backend.releases,
+          .retries = s.retries,
+          .out_of_memory = s.failures};
+}
+
+void reset_gpu_peaks(int device) {
+  DeviceState& s = state_of(check_device("reset_peak_memory_stats", device));
+  for (Level* level : {&s.allocated, &s.requested, &s.blocks}) level->reset();
+  s.backend.peak_reserved.store(s.backend.reserved.load());
+}
+
+void reset_gpu_totals(int device) {
+  DeviceState& s = state_of(check_device("reset_accumulated_memory_stats", device));
+  for (auto* total : {&s.total_allocated, &s.total_freed, &s.allocations, &s.frees, &s.retries,
+                      &s.failures, &s.backend.reserves, &s.backend.releases})
+    total->store(0);
+}
+
+void empty_gpu_cache() {
+  if (!is_initialized()) return;
+  for (int device = 0; device < device_count(); ++device) {
+    if (state_of(device).backend.reserved.load() == 0) continue;
+    bind(device);
+    release_all(device);
+  }
+  pinned().pool.release_cached();
+}
+
+void set_memory_fraction(int device, double fraction) {
+  device = check_device("set_per_process_memory_fraction", device);
+  check(fraction >= 0 && fraction <= 1, ErrorKind::Value, "set_per_process_memory_fraction",
+        "the fraction must lie between 0 and 1, not ", fraction);
+  DeviceState& s = state_of(device);
+  s.fraction.store(fraction);
+  const double total = double(device_info(device).total_memory);
+  s.backend.limit.store(fraction == 1 ? -1 : int64_t(fraction * total));
+}
+
+double memory_fraction(int device) {
+  return state_of(check_device("get_per_process_memory_fraction", device)).fraction.load();
+}
+
+void set_gpu_caching(bool on) {
+  for (int device = 0; device < kMaxDevices; ++device) {
+    check(state_of(device).blocks.now.load() == 0, ErrorKind::Runtime, "caching_allocator_enable",
+          "tensors are alive on cuda:", device,
+          ": the allocator can be switched only while there are none");
+  }
+  empty_gpu_cache();
+  g_caching.store(on);
+}
+
+void record_stream(const Storage& storage, Stream* stream) {
+  check(storage.device().is_cuda(), ErrorKind::Device, "record_stream",
+        "the tensor must be on a GPU, it is on ", storage.device());
+  if (!storage.data() || storage.is_foreign() || storage.home() == stream) return;
+  note_use(storage.data(), stream);
+}
+
+Ref<Storage> allocate_pinned(size_t nbytes) {
+  bind(check_device("pin_memory", -1));
+  void* p = pinned().pool.allocate(nbytes).p;
+  check(p != nullptr, ErrorKind::OutOfMemory, "pin_memory", "the driver cannot pin ",
+        size_text(double(nbytes)), " of host memory");
+  try {
+    return Storage::wrap(p, nbytes, Device{}, free_pinned, p);
+  } catch (...) {
+    pinned().pool.free(p);
+    throw;
+  }
+}
+
+bool is_pinned(const Storage& storage) { return storage.deleter() == free_pinned; }
+
+void use_pinned(const Storage& storage, Stream* stream) { note_use(storage.data(), stream); }
+
+}  // namespace rush::cuda

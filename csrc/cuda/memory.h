@@ -1,0 +1,45 @@
+// memory.h: memory on GPUs, and host memory that GPUs can reach.
+//
+// One CachingPool a stream: what a stream frees, it may use again at once, since its work runs in
+// order. A block that other streams read as well (record_stream) waits for them. The driver is
+// asked for memory only when no pool of the stream has any, and asked again after every pool of the
+// device has given back what it caches.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "core/caching_pool.h"
+#include "core/export.h"
+#include "core/storage.h"
+#include "cuda/stream.h"
+
+namespace rush::cuda {
+
+MemoryBackend& device_memory_backend(int device);
+
+struct GpuMemoryStats {
+  int64_t allocated, peak_allocated, reserved, peak_reserved, requested, peak_requested,
+      live_blocks, peak_blocks, total_allocated, total_freed, allocations, frees,
+      driver_allocations, driver_frees, retries, out_of_memory;
+};
+RUSH_API GpuMemoryStats gpu_memory_stats(int device);
+RUSH_API void reset_gpu_peaks(int device);
+RUSH_API void reset_gpu_totals(int device);
+RUSH_API void empty_gpu_cache();
+// At most this part of the device's memory may be reserved.
+RUSH_API void set_memory_fraction(int device, double fraction);
+RUSH_API double memory_fraction(int device);
+// Off: every block comes from the driver and goes back to it. Only while nothing is allocated.
+RUSH_API void set_gpu_caching(bool on);
+
+// The block is used by another stream, too: it is not handed out again before that is done.
+RUSH_API void record_stream(const Storage& storage, Stream* stream);
+
+// Host memory that a copy can run from and to by itself.
+RUSH_API Ref<Storage> allocate_pinned(size_t nbytes);
+RUSH_API bool is_pinned(const Storage& storage);
+// The stream goes on reading (or writing) the pinned block: it is not handed out before that.
+void use_pinned(const Storage& storage, Stream* stream);
+
+}  // namespace rush::cuda

@@ -1,0 +1,20 @@
+// settings.h: switches of the GPU's libraries, with PyTorch's meaning and defaults.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+#include "core/export.h"
+
+namespace rush::cuda {
+
+struct Settings {
+  std::atomic<bool> matmul_tf32{false};  // float32 products in 10-bit mantissas
+  std::atomic<bool> convolution_tf32{true};
+  std::atomic<bool> cudnn_enabled{true}, cudnn_benchmark{false}, cudnn_deterministic{false};
+};
+RUSH_API Settings& settings();
+// 91000 for cuDNN 9.10; 0 without it.
+RUSH_API int64_t cudnn_version();
+
+}  // namespace rush::cuda

@@ -1,0 +1,68 @@
+// stream.h: queues of work on a GPU, points in them, and which queue is a thread's own.
+//
+// The default stream is the driver's legacy one. Others come from a fixed set a device and
+// priority, handed out in turn, and live as long as the process: so a plain pointer names a stream,
+// and a freed block may wait for one at any time.
+#pragma once
+
+#include <cstdint>
+
+#include "core/caching_pool.h"
+#include "core/export.h"
+#include "cuda/device.h"
+
+namespace rush::cuda {
+
+class Stream {
+ public:
+  Stream(int device, CUstream handle, int64_t id, int priority, MemoryBackend& memory);
+
+  const int device;
+  const CUstream handle;  // null: the default stream
+  const int64_t id;       // 0: the default stream; unique on a device
+  const int priority;
+  CachingPool pool;  // memory that was first used in this stream's order
+};
+
+RUSH_API Stream* default_stream(int device);
+// One of the set; low priority is 0, high is below.
+RUSH_API Stream* stream_from_set(int device, int priority);
+// A queue that somebody else made and keeps alive.
+RUSH_API Stream* external_stream(int device, CUstream handle);
+RUSH_API Stream* stream_by_id(int device, int64_t id);
+Stream* stream_or_null(int device, int64_t id);
+
+// What this thread's ops on a device go to.
+extern thread_local Stream** t_streams;  // one a device; null: the default ones
+inline Stream* current_stream(int device) {
+  return t_streams && t_streams[device] ? t_streams[device] : default_stream(device);
+}
+RUSH_API Stream* find_current_stream(int device);  // the same, for callers outside the library
+RUSH_API void set_current_stream(Stream* stream);
+
+RUSH_API void synchronize(Stream* stream);
+RUSH_API bool is_done(Stream* stream);
+
+// A point in a stream. Made on the device of the stream that first records it.
+class RUSH_API Event {
+ public:
+  explicit Event(bool timing = false, bool interprocess = false)
+      : flags_((timing ? 0 : kEventNoTiming) | (interprocess ? kEventInterprocess : 0)) {}
+  Event(const Event&) = delete;
+  ~Event();
+
+  void record(Stream* stream);
+  void make_wait(Stream* stream) const;  // later work of the stream waits for the point
+  bool done() const;                     // true before the first record
+  void wait() const;
+  float milliseconds_until(const Event& end) const;
+  CUevent handle() const { return event_; }
+  int device() const { return device_; }
+
+ private:
+  unsigned flags_;
+  int device_ = -1;
+  CUevent event_ = nullptr;
+};
+
+}  // namespace rush::cuda

@@ -1,0 +1,129 @@
+"""The GPUs of this machine: how many, what they are, which one is meant."""
+
+from types import SimpleNamespace
+
+from rushlight import _C
+from rushlight._C import _cuda
+
+
+def _index(device, optional=True):
+    """The number of a device: an int, "cuda:1", a device, or None for the current one."""
+    if device is None and optional:
+        return current_device()
+    if isinstance(device, int):
+        return _cuda.check_device(device)
+    place = _C.device(device)
+    if place.type != "cuda":
+        raise ValueError(f"expected a CUDA device, got {place}")
+    return current_device() if place.index is None else _cuda.check_device(place.index)
+
+
+def is_available():
+    """Can tensors live on a GPU? If not, why_unavailable() says why."""
+    return _cuda.device_count() > 0
+
+
+def why_unavailable():
+    """What keeps tensors from a GPU and what to do about it; None when nothing does."""
+    return None if is_available() else _cuda.why_unavailable()
+
+
+def device_count():
+    """How many GPUs this process may use."""
+    return _cuda.device_count()
+
+
+def init():
+    """Opens the current GPU. Never needed: the first tensor there does it."""
+    _cuda.initialize()
+
+
+def is_initialized():
+    """Has this process opened a GPU?"""
+    return _cuda.is_initialized()
+
+
+def current_device():
+    """The number of the GPU that "cuda" means."""
+    _cuda.check_device(-1)
+    return _cuda.current_device()
+
+
+def set_device(device):
+    """Makes a GPU the one that "cuda" means, for this thread. A negative number is ignored."""
+    if not isinstance(device, int) or device >= 0:
+        _cuda.set_device(_index(device))
+
+
+def synchronize(device=None):
+    """Waits until everything queued on the GPU is done."""
+    _cuda.synchronize(_index(device))
+
+
+class device:
+    """Makes a GPU the current one inside a with block. None or a negative number: no change."""
+
+    def __init__(self, device):
+        ignored = device is None or (isinstance(device, int) and device < 0)
+        self.idx = -1 if ignored else _index(device)
+        self.prev_idx = -1
+
+    def __enter__(self):
+        if self.idx >= 0:
+            self.prev_idx = current_device()
+            _cuda.set_device(self.idx)
+        return self
+
+    def __exit__(self, *error):
+        if self.idx >= 0:
+            _cuda.set_device(self.prev_idx)
+        return False
+
+
+class device_of(device):
+    """Makes the GPU of a tensor the current one inside a with block."""
+
+    def __init__(self, obj):
+        super().__init__(obj.get_device() if obj.is_cuda else -1)
+
+
+class _DeviceProperties(SimpleNamespace):
+    def __repr__(self):
+        return (
+            f"_CudaDeviceProperties(name='{self.name}', major={self.major}, minor={self.minor}, "
+            f"total_memory={self.total_memory // 2**20}MB, "
+            f"multi_processor_count={self.multi_processor_count}, "
+            f"L2_cache_size={self.L2_cache_size // 2**20}MB)"
+        )
+
+
+def get_device_properties(device=None):
+    """Name, compute capability, memory and sizes of a GPU."""
+    return _DeviceProperties(**_cuda.properties(_index(device)))
+
+
+def get_device_name(device=None):
+    """The name of a GPU, such as "NVIDIA H200"."""
+    return get_device_properties(device).name
+
+
+def get_device_capability(device=None):
+    """The compute capability of a GPU as (major, minor)."""
+    found = get_device_properties(device)
+    return found.major, found.minor
+
+
+def get_arch_list():
+    """The architectures that kernels are compiled for: those of the GPUs at hand."""
+    archs = {get_device_capability(i) for i in range(device_count())}
+    return [f"sm_{major}{minor}" for major, minor in sorted(archs)]
+
+
+def is_bf16_supported(including_emulation=True):
+    """Can the GPU compute in bfloat16?"""
+    return is_available() and (including_emulation or get_device_capability()[0] >= 8)
+
+
+def can_device_access_peer(device, peer_device):
+    """Can a GPU read the memory of another one?"""
+    return _cuda.can_access_peer(_index(device), _index(peer_device))

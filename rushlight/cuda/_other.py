@@ -1,0 +1,58 @@
+"""Names of PyTorch's cuda that Rushlight answers without having the thing itself: questions get an
+honest answer, and what is not there raises."""
+
+from rushlight.cuda._devices import current_device, get_device_capability, is_available
+
+__all__ = """CUDAGraph CUDAPluggableAllocator DeferredCudaCallError check_error clock_rate cudart
+current_blas_handle default_generators device_memory_used get_allocator_backend get_gencode_flags
+graph graph_pool_handle ipc_collect is_current_stream_capturing is_tf32_supported list_gpu_processes
+make_graphed_callables memory_usage power_draw temperature utilization""".split()
+
+default_generators = ()
+has_half = True
+
+
+class DeferredCudaCallError(Exception):
+    """An error in a call that had to wait for CUDA's start."""
+
+
+def _refusing(name):
+    def refused(*args, **kwargs):
+        current_device()  # without a GPU, that is the reason
+        raise NotImplementedError(
+            f"cuda.{name}: Rushlight does not have it; docs/compatibility.md lists what there is"
+        )
+
+    refused.__name__ = refused.__qualname__ = name
+    refused.__doc__ = "Is not there; raises."
+    return refused
+
+
+for _name in """cudart current_blas_handle clock_rate power_draw temperature utilization
+        memory_usage device_memory_used list_gpu_processes graph_pool_handle
+        make_graphed_callables check_error CUDAPluggableAllocator CUDAGraph graph""".split():
+    globals()[_name] = _refusing(_name)
+
+
+def ipc_collect():
+    """Nothing to do: memory shared with other processes is freed when they let it go."""
+
+
+def is_tf32_supported():
+    """Whether the GPU computes in TF32."""
+    return is_available() and get_device_capability()[0] >= 8
+
+
+def is_current_stream_capturing():
+    """Whether a CUDA graph is being captured."""
+    return False
+
+
+def get_gencode_flags():
+    """Flags of nvcc for the kernels: none, they are compiled when first used."""
+    return ""
+
+
+def get_allocator_backend():
+    """The allocator of GPU memory."""
+    return "native"

@@ -1,0 +1,45 @@
+"""These tests need a GPU; without one they are skipped, and say why there is none."""
+
+import os
+import pathlib
+
+import pytest
+
+import rushlight as rl
+
+
+def pytest_collection_modifyitems(items):
+    # RUSHLIGHT_TEST_PART=3/16: every sixteenth test, for processes side by side.
+    part, parts = map(int, os.environ.get("RUSHLIGHT_TEST_PART", "0/1").split("/"))
+    items[:] = items[part::parts]
+    if rl.cuda.is_available():
+        return
+    reason = f"no GPU: {rl.cuda.why_unavailable()}"
+    for item in items:
+        here = item.path.parent == pathlib.Path(__file__).parent
+        if here and item.path.name != "test_cuda_without_gpu.py":
+            item.add_marker(pytest.mark.skip(reason=reason))
+
+
+@pytest.fixture(autouse=True)
+def _full_float32():
+    """Convolutions use TF32 by default, as in PyTorch; comparisons with the CPU want all bits."""
+    old, rl.backends.cudnn.allow_tf32 = rl.backends.cudnn.allow_tf32, False
+    yield
+    rl.backends.cudnn.allow_tf32 = old
+
+
+@pytest.fixture(autouse=True)
+def _nothing_stays():
+    """A test leaves no live bytes on the GPU."""
+    import gc
+
+    if not rl.cuda.is_available():
+        yield
+        return
+    gc.collect()
+    before = rl.cuda.memory_allocated()
+    yield
+    gc.collect()
+    # (A test that failed keeps its tensors in its traceback until the next one.)
+    assert rl.cuda.memory_allocated() <= before

@@ -1,0 +1,93 @@
+"""What holds on machines without a GPU, too: asking for one, and the cache of compiled kernels."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+import rushlight as rl
+from rushlight._C import _cuda
+
+needs_nvrtc = pytest.mark.skipif(bool(_cuda.nvrtc_missing()), reason=_cuda.nvrtc_missing())
+KERNEL = ("copy.cu", "rush::copy_flat<float, rush::half, 4>", 90)
+
+
+def run(code, **env):
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        env={**os.environ, **env},
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+def test_asking_for_a_gpu_opens_none():
+    code = (
+        "import rushlight as rl; n = rl.cuda.device_count(); "
+        "print(rl.cuda.is_available() == (n > 0), rl.cuda.is_initialized(), "
+        "(rl.cuda.why_unavailable() is None) == (n > 0))"
+    )
+    assert run(code) == "True False True"
+
+
+def test_no_visible_device_is_said(monkeypatch):
+    code = "import rushlight as rl; print(rl.cuda.device_count(), rl.cuda.why_unavailable())"
+    count, why = run(code, CUDA_VISIBLE_DEVICES="").split(" ", 1)
+    assert count == "0"
+    assert "CUDA_VISIBLE_DEVICES" in why or "driver" in why or "NVRTC" in why
+
+
+@pytest.mark.skipif(rl.cuda.is_available(), reason="there is a GPU")
+def test_without_a_gpu_the_error_says_why():
+    with pytest.raises(rl.DeviceError, match="CUDA cannot be used here"):
+        rl.zeros(3, device="cuda")
+    with pytest.raises(rl.DeviceError, match="CUDA cannot be used here"):
+        rl.zeros(3).pin_memory()
+    assert rl.cuda.memory_stats() == {}
+    rl.cuda.empty_cache()
+    rl.cuda.manual_seed_all(3)
+
+
+@needs_nvrtc
+def test_compiled_kernels_are_cached(tmp_path):
+    code = (
+        "from rushlight._C import _cuda; import hashlib, time; t = time.perf_counter(); "
+        f"name, code = _cuda.find_kernel(*{KERNEL!r}); "
+        "print(name, hashlib.sha256(code).hexdigest())"
+    )
+    first = run(code, RUSHLIGHT_KERNEL_CACHE=str(tmp_path))
+    (file,) = tmp_path.iterdir()
+    made = file.stat().st_mtime_ns
+    assert run(code, RUSHLIGHT_KERNEL_CACHE=str(tmp_path)) == first
+    assert [p.name for p in tmp_path.iterdir()] == [file.name]
+    assert first.startswith("_Z")
+    # Bits that changed, and a file cut short, are noticed and compiled again.
+    whole = file.read_bytes()
+    for broken in (whole[:-9], whole[:100] + b"\0" + whole[101:], b"", b"RUSHKRN1"):
+        file.write_bytes(broken)
+        assert run(code, RUSHLIGHT_KERNEL_CACHE=str(tmp_path)) == first
+        assert file.read_bytes() == whole
+    assert made
+
+
+@needs_nvrtc
+def test_a_folder_that_cannot_be_written_is_done_without(tmp_path):
+    (tmp_path / "file").write_text("")
+    code = f"from rushlight._C import _cuda; print(len(_cuda.find_kernel(*{KERNEL!r})[1]) > 0)"
+    assert run(code, RUSHLIGHT_KERNEL_CACHE=str(tmp_path / "file" / "folder")) == "True"
+
+
+@needs_nvrtc
+def test_several_processes_share_a_cache(tmp_path):
+    code = f"from rushlight._C import _cuda; print(len(_cuda.find_kernel(*{KERNEL!r})[1]) > 0)"
+    env = {**os.environ, "RUSHLIGHT_KERNEL_CACHE": str(tmp_path)}
+    many = [
+        subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, env=env)
+        for _ in range(4)
+    ]
+    assert [p.communicate(timeout=120)[0].strip() for p in many] == ["True"] * 4
+    assert len(list(tmp_path.iterdir())) == 1

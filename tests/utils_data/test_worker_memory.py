@@ -1,0 +1,228 @@
+"""Large containers of a dataset: packed once for all workers, and still lists and dicts."""
+
+import copy
+import json
+import pathlib
+import pickle
+
+import numpy as np
+import pytest
+import scripts
+
+import rushlight as torch
+from rushlight.utils.data import DataLoader, Dataset
+from rushlight.utils.data._utils import packing
+from rushlight.utils.data._utils.packing import LEAST, PackedDict, PackedList, packed
+
+# Memory of the whole family, as the kernel accounts it, with 0 and with 4 workers.
+MEASURE = """
+import gc, os, pathlib, sys
+import rushlight as torch
+from rushlight.utils.data import DataLoader, Dataset
+
+N = COUNT
+
+class Samples(Dataset):
+    def __init__(self):
+        self.items = ITEMS
+
+    def __len__(self):
+        return N
+
+    def __getitem__(self, i):
+        item = self.items[KEY]
+        return len(str(item))
+
+def pss(pid):
+    with open(f"/proc/{pid}/smaps_rollup") as file:
+        return next(int(line.split()[1]) for line in file if line.startswith("Pss:")) / 1024
+
+def family():
+    children = [p.pid for p in torch.multiprocessing.active_children()]
+    return sum(pss(p) for p in [os.getpid(), *children])
+
+def highest(dataset, workers):
+    # A tenth of the samples, at random, touches nearly every page.
+    order = torch.randperm(N)[: N // 10].tolist()
+    loader = DataLoader(dataset, 500, sampler=order, num_workers=workers)
+    most, total = 0, 0
+    for i, batch in enumerate(loader):
+        total += batch.sum().item()
+        if i % 20 == 10:
+            most = max(most, family())
+    return most
+
+import rushlight.multiprocessing
+dataset = Samples()
+kept = dataset.items if KEEP else None
+alone = highest(dataset, 0)
+shared = highest(dataset, 4)
+assert isinstance(dataset.items, (list, dict))
+print(shared / alone, alone, shared)
+"""
+
+CONTAINERS = {
+    "strings": ('[f"/data/train/class_{i % 1000}/image_{i:08d}.jpeg" for i in range(N)]', "i"),
+    "paths": ('[pathlib.Path(f"/data/train/image_{i:08d}.jpeg") for i in range(N)]', "i"),
+    "ints": ("[i * 1000 for i in range(N)]", "i"),
+    "tuples": ('[(f"/data/image_{i:08d}.jpeg", i % 1000) for i in range(N)]', "i"),
+    "dict": ('{f"image_{i:08d}": i for i in range(N)}', 'f"image_{i:08d}"'),
+}
+
+
+@pytest.mark.parametrize("name, kept", [*((name, False) for name in CONTAINERS), ("strings", True)])
+def test_memory_of_workers(name, kept):
+    items, key = CONTAINERS[name]
+    count = "2_000_000" if name == "strings" else "300_000" if name == "paths" else "1_000_000"
+    source = MEASURE.replace("ITEMS", items).replace("KEY", key).replace("KEEP", str(kept))
+    source = source.replace("COUNT", count)
+    ratio = float(scripts.run(source).split()[0])
+    # When the program keeps the list too, there are two of them; the packed one is small.
+    assert ratio < (1.3 if not kept else 1.45), ratio
+
+
+def samples(n=LEAST + 5):
+    yield "strings", [f"name {i}" for i in range(n)]
+    yield "odd strings", ["" if i % 3 == 0 else f"\udc80ä{i}" for i in range(n)]
+    yield "bytes", [b"%d" % i for i in range(n)]
+    yield "ints", [(-1) ** i * i**3 for i in range(n)]
+    yield "big ints", [i * 10**30 for i in range(n)]
+    yield "floats", [i / 7 for i in range(n)]
+    yield "bools", [i % 2 == 0 for i in range(n)]
+    yield "paths", [pathlib.PurePosixPath(f"/a/{i}") for i in range(n)]
+    yield "tuples", [(f"x{i}", i, (None, 1.5, b"")) for i in range(n)]
+    yield "mixed", [i if i % 2 else str(i) for i in range(n)]
+
+
+@pytest.mark.parametrize("name, values", list(samples()), ids=[name for name, _ in samples()])
+def test_a_packed_list_is_a_list(name, values):
+    found = packed(values)
+    assert type(found) is PackedList and isinstance(found, list)
+    n = len(values)
+    assert len(found) == n and bool(found) and found == values and values == found
+    assert list(found) == values and [*found] == values and tuple(found) == tuple(values)
+    assert found[3:9] == values[3:9] and found[::-977] == values[::-977]
+    assert (found[0], found[-1], found[n - 1], found[np.int64(5)]) == (
+        values[0], values[-1], values[n - 1], values[5],
+    )  # fmt: skip
+    for bad, kind in ((n, IndexError), (-n - 1, IndexError), ("a", TypeError)):
+        with pytest.raises(kind):
+            found[bad]
+    assert [type(v) for v in found] == [type(v) for v in values]
+    assert values[77] in found and found.index(values[77]) == values.index(values[77])
+    assert object() not in found and found.count(values[9]) == values.count(values[9])
+    assert list(reversed(found)) == values[::-1]
+    assert found + values == values + values == values + found and found * 2 == values * 2
+    assert not found != values and found != values[1:]
+    assert repr(found) == repr(values)
+    for clone in (pickle.loads(pickle.dumps(found)), copy.copy(found), copy.deepcopy(found)):
+        assert type(clone) is list and clone == values
+    if name in ("strings", "ints"):
+        assert json.loads(json.dumps(found)) == values
+        assert sorted(found) == sorted(values) and np.array(found).tolist() == values
+        assert ",".join(map(str, found)) == ",".join(map(str, values))
+    if name == "ints":
+        assert torch.tensor(found).tolist() == values and sum(found) == sum(values)
+        assert max(found) == max(values)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda x: x.append("new"),
+        lambda x: x.__setitem__(4, "new"),
+        lambda x: x.__delitem__(slice(2, 50)),
+        lambda x: x.pop(7),
+        lambda x: x.sort(reverse=True),
+        lambda x: x.extend(["a", "b"]),
+        lambda x: x.clear(),
+        lambda x: x.__iadd__(["z"]),
+    ],
+)
+def test_a_packed_list_that_is_changed(change):
+    values = [f"name {i}" for i in range(LEAST)]
+    found = packed(list(values))
+    change(found)
+    change(values)
+    assert found == values and list(found) == values and len(found) == len(values)
+    again = packed(found)
+    assert again is found and list(found) == values
+
+
+def test_a_packed_dict_is_a_dict():
+    values = {f"key {i}": (i, str(i)) for i in range(LEAST)}
+    found = packed(values)
+    assert type(found) is PackedDict and isinstance(found, dict)
+    assert len(found) == len(values) and found == values and values == found
+    assert list(found) == list(values) and list(found.items()) == list(values.items())
+    assert list(found.keys()) == list(values) and list(found.values()) == list(values.values())
+    assert dict(found) == values and {**found} == values and (found | {"a": 1})["a"] == 1
+    assert found["key 9"] == (9, "9") and "key 77" in found and "no" not in found
+    assert found.get("no") is None and found.get("no", 5) == 5 and 5 not in found
+    with pytest.raises(KeyError, match="no"):
+        found["no"]
+    with pytest.raises(TypeError):
+        found[[]]
+    for clone in (pickle.loads(pickle.dumps(found)), copy.deepcopy(found), found.copy()):
+        assert type(clone) is dict and clone == values
+    assert json.loads(json.dumps(found))["key 3"] == [3, "3"]
+    assert list(reversed(found)) == list(reversed(values)) and repr(found) == repr(values)
+    found["new"] = 1
+    del found["key 0"]
+    assert found["new"] == 1 and "key 0" not in found and len(found) == len(values)
+    assert packed(found) is found and found["new"] == 1 and found["key 1"] == (1, "1")
+
+
+def test_what_is_not_packed():
+    for values in (
+        [[i] for i in range(LEAST)],  # a list inside can be changed through the outer one
+        [object()] * LEAST,
+        [np.str_("a")] * LEAST,
+        list(range(LEAST - 1)),
+        {i: i for i in range(LEAST)},
+        [f"{i}" for i in range(LEAST)] + [{}],
+    ):
+        assert packed(values) is values
+
+
+class Holder:
+    def __init__(self, names):
+        self.names = names
+
+
+class Nested(Dataset):
+    def __init__(self, n):
+        names = [f"name {i}" for i in range(n)]
+        self.names = names
+        self.inner = {"deep": [Holder(names)]}
+
+    def __len__(self):
+        return len(self.names)
+
+    def __getitem__(self, i):
+        deep = self.inner["deep"][0].names
+        assert isinstance(deep, list)
+        return self.names[i], deep[-1 - i]
+
+
+@pytest.mark.parametrize("method", ["fork", "spawn"])
+def test_in_workers(method):
+    dataset = Nested(LEAST)
+    loader = DataLoader(
+        torch.utils.data.Subset(dataset, list(range(0, LEAST))),
+        2500,
+        num_workers=2,
+        multiprocessing_context=method,
+    )
+    names = [name for batch in loader for name in batch[0]]
+    assert names == [f"name {i}" for i in range(LEAST)]
+    assert type(dataset.names) is PackedList
+    assert dataset.inner["deep"][0].names is dataset.names
+    assert type(loader.dataset.indices) is PackedList
+
+
+def test_cycles_and_modules_are_no_trouble():
+    dataset = Nested(5)
+    dataset.itself, dataset.module, dataset.function = dataset, packing, packed
+    dataset.data = torch.zeros(3)
+    packing.pack_dataset(dataset)

@@ -1,0 +1,21 @@
+#!/usr/bin/env bash
+# Builds Rushlight without network or oneDNN and runs the GPU tests, then the GPU benchmarks.
+#
+#   tools/gpu_check.sh [folder for results]
+#
+# Needs: an NVIDIA GPU with its driver, CUDA's libraries (wheels or system), g++, CMake, Ninja, and a
+# Python with nanobind, PyYAML, NumPy, pytest and hypothesis (PYTHON names it).
+set -euo pipefail
+cd "$(dirname "$0")/.."
+PYTHON=${PYTHON:-python3}
+OUT=${1:-build/gpu_results}
+BUILD=${BUILD:-build/gpu}
+mkdir -p "$OUT"
+
+cmake -S . -B "$BUILD" -G Ninja -DPython_EXECUTABLE="$(command -v "$PYTHON")" \
+  -DRUSHLIGHT_INPLACE=ON -DRUSHLIGHT_ONEDNN=OFF > "$OUT/cmake.log" 2>&1 \
+  || { cat "$OUT/cmake.log"; exit 1; }
+ninja -C "$BUILD" > "$OUT/build.log" 2>&1 || { grep -E "error|FAILED" "$OUT/build.log"; exit 1; }
+
+export PYTHONPATH=$PWD
+"$PYTHON" -m pytest tests/cuda -q -p no:cacheprovider "${PYTEST_ARGS[@]:--x}" 2>&1 | tee "$OUT/tests.log"

@@ -11,7 +11,8 @@ default, and without either only our own speed is shown.
 
 `--check` trains both sides for ten steps from the same weights (which we save, and PyTorch loads)
 on the same batch, without dropout, since the two draw different random numbers, and fails when any
-loss differs by more than TOLERANCE.
+loss differs by more than TOLERANCE. Float64's is the narrow one: in float32 the gradients of a
+fresh ResNet-50 are two percent away from the exact ones, in either library.
 """
 
 import argparse
@@ -28,8 +29,8 @@ from table1_models import TASKS, Training
 
 # PyTorch dies with an illegal instruction where a virtual machine only claims AMX.
 PEER_ENV = {"ONEDNN_MAX_CPU_ISA": "AVX512_CORE_BF16"}
-# Of the loss, relative, over ten steps in float32: sums in another order, amplified by training.
-TOLERANCE = 2e-3
+# Of the loss, relative, over ten steps: sums in another order, amplified by training.
+TOLERANCE = {"float64": 1e-6, "float32": 5e-2}
 HERE = Path(__file__).parent
 SETUP = """
 import sys
@@ -94,10 +95,10 @@ def row(result, args):
     return cells
 
 
-def losses_of(side, model, args, weights):
+def losses_of(side, model, dtype, args, weights):
     """The losses of the side's first steps, from its own process."""
     command = [side.python, __file__, "--losses", side.module, "--weights", weights]
-    command += ["--model", model, "--threads", str(args.threads)]
+    command += ["--model", model, "--dtype", dtype, "--threads", str(args.threads)]
     command += ["--batch", str(args.batch)] if args.batch else []
     command += ["--small"] if args.small else []
     out = subprocess.run(command, stdout=subprocess.PIPE, text=True, env=os.environ | side.env)
@@ -106,18 +107,18 @@ def losses_of(side, model, args, weights):
     return json.loads(out.stdout.splitlines()[-1])
 
 
-def check(model, args):
-    """Ten losses on both sides; returns the largest relative difference."""
+def check(model, dtype, args):
+    """Ten losses on both sides; returns a row for the table, the verdict last."""
     ours, peer = sides_of(args)
     with tempfile.TemporaryDirectory() as folder:
         weights = str(Path(folder) / "weights.pt")
-        a = losses_of(ours, model, args, weights)  # writes them
-        b = losses_of(peer, model, args, weights)
+        a = losses_of(ours, model, dtype, args, weights)  # writes them
+        b = losses_of(peer, model, dtype, args, weights)
     worst = max(abs(x - y) / abs(y) for x, y in zip(a, b, strict=True))
-    verdict = "ok" if worst <= TOLERANCE else "MISSED"
-    print(f"{model:<14} loss {a[0]:.5f} -> {a[-1]:.5f}, PyTorch {b[0]:.5f} -> {b[-1]:.5f}, "
-          f"largest difference {worst:.1e} {verdict}", flush=True)  # fmt: skip
-    return [model, f"{a[0]:.5f}", f"{a[-1]:.5f}", f"{b[-1]:.5f}", f"{worst:.1e}", verdict]
+    verdict = "ok" if worst <= TOLERANCE[dtype] else "MISSED"
+    cells = [model, dtype, f"{a[0]:.6f}", f"{a[-1]:.6f}", f"{b[-1]:.6f}", f"{worst:.0e}", verdict]
+    print("  ".join(f"{cell:<12}" for cell in cells), flush=True)
+    return cells
 
 
 def print_losses(args):
@@ -128,7 +129,15 @@ def print_losses(args):
     torch = importlib.import_module(args.losses)
     torch.set_num_threads(args.threads)
     (model,) = args.model
-    training = Training(torch, model, batch=args.batch, small=args.small, dropout=False)
+    (dtype,) = args.dtype
+    training = Training(
+        torch,
+        model,
+        batch=args.batch,
+        small=args.small,
+        dropout=False,
+        dtype=getattr(torch, dtype),
+    )
     if Path(args.weights).exists():
         training.model.load_state_dict(torch.load(args.weights))
     else:
@@ -147,10 +156,21 @@ def parse(argv):
     parser.add_argument("--rounds", type=int, default=7, help="turns of each side")
     parser.add_argument("--small", action="store_true", help="the variants that the tests use")
     parser.add_argument("--check", action="store_true", help="compare losses instead of speed")
+    parser.add_argument("--dtype", nargs="+", choices=TOLERANCE, default=list(TOLERANCE),
+                        help="what --check computes in")  # fmt: skip
     parser.add_argument("--report", action="store_true", help="write results/table1.md")
     parser.add_argument("--losses", help=argparse.SUPPRESS)
     parser.add_argument("--weights", help=argparse.SUPPRESS)
     return parser.parse_args(argv)
+
+
+def check_all(args):
+    if not args.peer:
+        sys.exit("--check needs --peer PYTHON, a Python that has PyTorch")
+    checked = [check(model, dtype, args) for dtype in args.dtype for model in args.model]
+    missed = [f"{model} in {dtype}" for model, dtype, *_, verdict in checked if verdict != "ok"]
+    if missed:
+        sys.exit(f"losses differ: {', '.join(missed)}")
 
 
 def main(argv=None):
@@ -158,13 +178,7 @@ def main(argv=None):
     if args.losses:
         return print_losses(args)
     if args.check:
-        if not args.peer:
-            sys.exit("--check needs --peer PYTHON, a Python that has PyTorch")
-        checked = [check(model, args) for model in args.model]
-        missed = [cells[0] for cells in checked if cells[-1] != "ok"]
-        if missed:
-            sys.exit(f"losses differ: {', '.join(missed)}")
-        return None
+        return check_all(args)
     header = ["model", "batch", "rushlight"] + (["PyTorch", "ratio"] if args.peer else [])
     rows = []
     for model in args.model:

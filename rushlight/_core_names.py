@@ -1,9 +1,10 @@
 """Private names of PyTorch's core (torch._C) that programs touch; found when first asked for."""
 
+import functools
 from types import SimpleNamespace
 
 from rushlight import _C
-from rushlight._missing import MissingNameError
+from rushlight._missing import MissingNameError, unavailable_class
 
 
 def _parse_to(*args, **kwargs):
@@ -44,8 +45,20 @@ _jit_set_inline_everything_mode _jit_set_emit_hooks _jit_pass_inline _set_graph_
 _is_tracing _jit_nvfuser_enabled _get_privateuse1_backend_name _has_cuda _has_distributed""".split()
 
 
+# Classes of PyTorch's compiler, for annotations.
+_GRAPH_CLASSES = """Argument Block ClassType DictType FloatType Graph IntType ListType Node
+ScriptFunction ScriptModule TensorType TupleType Type Use Value""".split()
+
+
+@functools.cache
+def _graph_class(name):
+    return unavailable_class(name, "rushlight._C", "programs are not compiled into graphs")
+
+
 def core_getattr(name):
     """The __getattr__ of rushlight._C."""
+    if name in _GRAPH_CLASSES:
+        return _graph_class(name)
     if name in ("DisableTorchFunction", "DisableTorchFunctionSubclass"):
         from rushlight.overrides import DisableTorchFunctionSubclass
 

@@ -8,10 +8,11 @@ from rushlight._missing import MissingNameError
 _SUBPACKAGES = """accelerator amp ao as_torch backends classes compiler cpu cuda distributed
 distributions export fft func futures fx hub jit library masked mps mtia multiprocessing nested nn
 onnx ops optim overrides package profiler quantization quasirandom signal sparse torch_version types
-xpu _dynamo _inductor _jit_internal _six _subclasses""".split()
+xpu _dynamo _inductor _jit_internal _six _subclasses
+__config__""".split()
 # Functions of nn.functional that PyTorch also has at the top, with the same arguments.
 _FUNCTIONS = """channel_shuffle cosine_similarity group_norm layer_norm
-native_channel_shuffle pairwise_distance pixel_shuffle pixel_unshuffle rms_norm
+native_channel_shuffle pairwise_distance pdist pixel_shuffle pixel_unshuffle rms_norm
 rrelu rrelu_""".split()
 # Other names, by the module that has them.
 _ELSEWHERE = {
@@ -23,6 +24,8 @@ _ELSEWHERE = {
     "Stream": "rushlight.cuda",
     "autocast": "rushlight.amp",
     "compile": "rushlight.compiler._compile",
+    "matrix_exp": "rushlight.linalg",
+    "orgqr": "rushlight.linalg._matrix_functions",
 }
 _ELSEWHERE |= dict.fromkeys(_FUNCTIONS, "rushlight.nn.functional")
 

@@ -4,6 +4,7 @@ import sys
 
 from rushlight import _C, linalg, storage
 from rushlight._C import Tensor
+from rushlight._missing import not_available, unavailable_class
 
 # ----- checks
 
@@ -368,12 +369,28 @@ def _disable_dynamo(fn=None, recursive=True):
     return (lambda function: function) if fn is None else fn
 
 
+_FILES = "files are read and written by rushlight.load and rushlight.save"
+PyTorchFileReader = unavailable_class("PyTorchFileReader", "rushlight", _FILES)
+PyTorchFileWriter = unavailable_class("PyTorchFileWriter", "rushlight", _FILES)
+
+
 class AcceleratorError(RuntimeError):
     """An error that a GPU reports."""
 
 
 class FatalError(Exception):
     """An error after which the process cannot go on."""
+
+
+# ----- functions that are not there yet; they can be imported, and raise when called
+
+for _name in """det geqrf inverse logdet lobpcg lstsq lu lu_solve lu_unpack matrix_exp matrix_power
+        orgqr ormqr pca_lowrank pinverse qr slogdet svd svd_lowrank triangular_solve""".split():
+    globals()[_name] = not_available(_name, "factorizations and solvers are not there yet")
+for _name in ("istft", "stft"):
+    globals()[_name] = not_available(_name, "Fourier transforms are not there yet")
+for _name in ("igamma", "igammac"):
+    globals()[_name] = not_available(_name, "this special function is not there yet")
 
 
 # ----- lists of tensors

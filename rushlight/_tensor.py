@@ -155,3 +155,19 @@ def _rebuild_from_type_v2(func, new_type, args, state):
     if isinstance(state, tuple):
         return _restore_attributes(out, *state)
     return _restore_attributes(out, state or {}, {})
+
+
+@_method
+def matrix_exp(self):
+    """The exponential of square matrices."""
+    from rushlight.linalg import matrix_exp
+
+    return matrix_exp(self)
+
+
+@_method
+def orgqr(self, input2):
+    """linalg.householder_product(self, input2)."""
+    from rushlight.linalg import householder_product
+
+    return householder_product(self, input2)

@@ -31,6 +31,10 @@ def is_pinned(self, device=None):
 @_method
 def record_stream(self, stream):
     """Tells the allocator that a stream uses this tensor, too: its memory waits for that stream."""
+    if not self.is_cuda:
+        raise _C.DeviceError(
+            f"record_stream: needs a tensor on a CUDA device, this one is on {self.device}"
+        )
     _C._cuda.record_stream(self, stream._key)
 
 

@@ -232,3 +232,14 @@ def _str(t):
             suffixes.append(f"dtype={t.dtype}")
         text = values_text(t.detach(), len(prefix))
     return join_suffixes(prefix + text, suffixes + graph_suffix(t) + tangent_suffix(t), len(prefix))
+
+
+def _tensor_str(t, indent):
+    """The values as they stand in the repr; PyTorch's private name for it."""
+    return values_text(t.detach(), indent)
+
+
+def __getattr__(name):
+    if name == "PRINT_OPTS":  # PyTorch's name for the settings
+        return _options
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -5,6 +5,9 @@ from rushlight._missing import absent
 absent(
     globals(),
     "programs run eagerly and are not traced into graphs",
-    classes="Dim ExportedProgram ExportGraphSignature ModuleCallSignature ShapesCollection",
-    functions="default_decompositions dims export load register_dataclass save",
+    classes="""AdditionalInputs CustomDecompTable Dim ExportBackwardSignature ExportGraphSignature
+    ExportedProgram FlatArgsAdapter ModuleCallEntry ModuleCallSignature ShapesCollection
+    UnflattenedModule""",
+    functions="""default_decompositions dims draft_export export load register_dataclass save
+    unflatten""",
 )

@@ -1,10 +1,11 @@
 """Operators by namespace, as `torch.ops.mylib.myop`: those registered with rushlight.library, and
 under `aten` those of the package."""
 
+import functools
 import sys
 from types import ModuleType
 
-from rushlight._missing import COMPATIBILITY_PAGE
+from rushlight._missing import COMPATIBILITY_PAGE, not_available
 
 
 class _Namespace:
@@ -29,11 +30,36 @@ class _Namespace:
         return found
 
 
+class _Overloads:
+    """An operator of the package; its overloads (`.default`, `.Tensor`) are all itself."""
+
+    def __init__(self, name, function):
+        self.__name__, self._function = name, function
+
+    def __call__(self, *args, **kwargs):
+        return self._function(*args, **kwargs)
+
+    def __getattr__(self, name):
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return self
+
+    def __repr__(self):
+        return f"<OpOverloadPacket(op='aten.{self.__name__}')>"
+
+
+@functools.cache
 def _of_the_package(name):
     import rushlight
     from rushlight.nn import functional
 
-    return vars(rushlight).get(name) or vars(functional).get(name)
+    found = (
+        vars(rushlight).get(name) or vars(functional).get(name) or getattr(rushlight._C, name, None)
+    )
+    method = getattr(rushlight.Tensor, name, None)
+    if found is None and method is None:
+        found = not_available(f"ops.aten.{name}", "Rushlight has no operator of this name")
+    return _Overloads(name, found or method)
 
 
 class _Ops(ModuleType):

@@ -104,8 +104,6 @@ bool Parser::place_keywords(const OpEntry& entry, PyObject* const* names, const 
   return true;
 }
 
-namespace {}  // namespace
-
 bool Parser::parse(const OpEntry& entry, PyObject* const* names, const PythonCall& call,
                    std::string* why) {
   clear();

@@ -1,6 +1,7 @@
 #include "cpu/pool.h"
 
 #include <algorithm>
+#include <atomic>
 #include <vector>
 
 #include "core/cpu_features.h"
@@ -65,6 +66,7 @@ class Plan {
         l.count[size_t(o)] = count;
       }
       call.axis[i] = {n, m, step, l.first.data(), l.last.data(), l.count.data()};
+      find_even(call.axis[i]);
     }
     batch = in.sizes()[0];
   }
@@ -85,6 +87,18 @@ class Plan {
   int64_t batch;
 
  private:
+  static void find_even(PoolAxis& a) {
+    int64_t width = 0;
+    for (int64_t o = 0; o < a.out; ++o) width = std::max(width, a.last[o] - a.first[o]);
+    if (width <= 0) return;
+    a.taps = (width - 1) / a.step + 1;
+    while (a.even < a.out && a.last[a.even] - a.first[a.even] != width) ++a.even;
+    a.even_end = a.even;
+    if (a.even + 1 < a.out) a.stride = a.first[a.even + 1] - a.first[a.even];
+    while (a.even_end < a.out && a.last[a.even_end] - a.first[a.even_end] == width &&
+           a.first[a.even_end] == a.first[a.even] + (a.even_end - a.even) * a.stride)
+      ++a.even_end;
+  }
   struct Lists {
     std::vector<int64_t> first, last, count;
   };
@@ -123,25 +137,83 @@ void max_pool_backward_cpu(const Tensor& g, const Tensor& indices, const Tensor&
     return gpu().max_backward(g, indices, gx);
   const Plan plan(gx, g, PoolWindows{});
   const int64_t* places = indices.data<int64_t>();
-  for (int64_t i = 0; i < indices.numel(); ++i)
-    check(places[i] >= 0 && places[i] < plan.call.in_points(), ErrorKind::Range, "max_pool",
-          "index ", places[i], " lies outside an image of ", plan.call.in_points(), " elements");
-  fill_cpu(gx, 0);
+  std::atomic<bool> inside = true;
+  if (plan.call.channels_last) fill_cpu(gx, 0);
   for_type(gx, [&]<class T>() {
     plan.run(true, [&](int64_t begin, int64_t end) {
-      kernels<T>().max_backward(plan.call, g.data<T>(), places, gx.data<T>(), begin, end);
+      if (!kernels<T>().max_backward(plan.call, g.data<T>(), places, gx.data<T>(), begin, end))
+        inside = false;
     });
   });
+  check(inside, ErrorKind::Range, "max_pool", "an index lies outside an image of ",
+        plan.call.in_points(), " elements");
 }
 
 void average_pool_backward_cpu(const Tensor& g, const PoolWindows& windows, const Tensor& gx) {
   if (g.is_cuda()) [[unlikely]]
     return gpu().average_backward(g, windows, gx);
   const Plan plan(gx, g, windows);
-  fill_cpu(gx, 0);
+  if (plan.call.channels_last) fill_cpu(gx, 0);
   for_type(gx, [&]<class T>() {
     plan.run(true, [&](int64_t begin, int64_t end) {
       kernels<T>().average_backward(plan.call, g.data<T>(), gx.data<T>(), begin, end);
+    });
+  });
+}
+
+namespace {
+
+// Where the windows begin: steps of alpha on average, shifted by the sample, and the last one at
+// the very end.
+template <class T>
+void window_starts(T sample, int64_t in, int64_t out, int64_t kernel, int64_t* starts) {
+  if (out > 1) {
+    const T alpha = T(in - kernel) / T(out - 1);
+    for (int64_t i = 0; i + 1 < out; ++i)
+      starts[i] = int64_t((T(i) + sample) * alpha) - int64_t(sample * alpha);
+  }
+  starts[out - 1] = in - kernel;
+}
+
+}  // namespace
+
+void fractional_max_pool_cpu(const Tensor& x, IntList kernel, const Tensor& samples,
+                             const Tensor& y, const Tensor& indices) {
+  const size_t dims = kernel.size(), skip = 3 - dims;
+  int64_t in[3] = {1, 1, 1}, out[3] = {1, 1, 1}, window[3] = {1, 1, 1};
+  for (size_t d = 0; d < dims; ++d) {
+    in[skip + d] = x.sizes()[2 + d];
+    out[skip + d] = y.sizes()[2 + d];
+    window[skip + d] = kernel[d];
+  }
+  const int64_t planes = x.sizes()[0] * x.sizes()[1];
+  const int64_t area = in[0] * in[1] * in[2], points = out[0] * out[1] * out[2];
+  dispatch<DType::Float32, DType::Float64>("fractional_max_pool", x.dtype(), [&]<class T>() {
+    parallel_for(planes, std::max<int64_t>(1, 8192 / area), [&](int64_t p, int64_t end) {
+      std::vector<int64_t> starts[3];
+      for (int d = 0; d < 3; ++d) starts[d].assign(size_t(out[d]), 0);
+      for (; p < end; ++p) {
+        // The samples of a 2-d image come x first.
+        for (size_t d = 0; d < dims; ++d)
+          window_starts(samples.data<T>()[size_t(p) * dims + (dims == 2 ? 1 - d : d)], in[skip + d],
+                        out[skip + d], window[skip + d], starts[skip + d].data());
+        const T* from = x.data<T>() + p * area;
+        for (int64_t at = 0; at < points; ++at) {
+          const int64_t z0 = starts[0][size_t(at / (out[1] * out[2]))],
+                        y0 = starts[1][size_t(at / out[2] % out[1])],
+                        x0 = starts[2][size_t(at % out[2])];
+          int64_t best = (z0 * in[1] + y0) * in[2] + x0;
+          for (int64_t iz = z0; iz < z0 + window[0]; ++iz) {
+            for (int64_t iy = y0; iy < y0 + window[1]; ++iy) {
+              for (int64_t i = (iz * in[1] + iy) * in[2] + x0, e = i + window[2]; i < e; ++i) {
+                if (from[i] > from[best] || from[i] != from[i]) best = i;
+              }
+            }
+          }
+          y.data<T>()[p * points + at] = from[best];
+          indices.data<int64_t>()[p * points + at] = best;
+        }
+      }
     });
   });
 }

@@ -22,4 +22,9 @@ void average_pool_cpu(const Tensor& x, const PoolWindows& windows, const Tensor&
 void max_pool_backward_cpu(const Tensor& g, const Tensor& indices, const Tensor& gx);
 void average_pool_backward_cpu(const Tensor& g, const PoolWindows& windows, const Tensor& gx);
 
+// Windows at distances that vary; samples (batch, channels, dims) has the type of x. All
+// contiguous, float32 or float64.
+void fractional_max_pool_cpu(const Tensor& x, IntList kernel, const Tensor& samples,
+                             const Tensor& y, const Tensor& indices);
+
 }  // namespace rush

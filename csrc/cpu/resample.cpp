@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/threads.h"
+#include "cpu/lines.h"
 #include "cpu/product.h"
 
 namespace rush {
@@ -20,21 +21,63 @@ struct Around {
   }
 };
 
-// Lines of `inner` elements: y = or += weight * x.
-template <class T>
-void add_line(T* y, const T* x, T weight, int64_t n, bool first) {
-  if (first) {
-#pragma omp simd
-    for (int64_t i = 0; i < n; ++i) y[i] = weight * x[i];
-  } else {
-#pragma omp simd
-    for (int64_t i = 0; i < n; ++i) y[i] += weight * x[i];
-  }
-}
-
 template <class F>
 void for_type(const Tensor& x, F&& f) {
   dispatch<DType::Float32, DType::Float64>("resample", x.dtype(), std::forward<F>(f));
+}
+
+}  // namespace
+
+namespace {
+
+// The taps of neighbouring outputs side by side: the k-th of all, then the next; for modes that
+// have equally many taps for every output.
+template <class T>
+struct EqualTaps {
+  int64_t count = 0;  // 0: not equally many
+  std::vector<int32_t> place;
+  std::vector<T> weight;
+
+  EqualTaps(const Taps& taps, int64_t n) {
+    const int64_t each = int64_t(taps.index.size()) / std::max<int64_t>(n, 1);
+    for (int64_t i = 0; i < n; ++i) {
+      if (taps.start[size_t(i + 1)] - taps.start[size_t(i)] != each) return;
+    }
+    count = each;
+    place.resize(size_t(each * n));
+    weight.resize(size_t(each * n));
+    for (int64_t i = 0; i < n; ++i) {
+      for (int64_t k = 0; k < each; ++k) {
+        place[size_t(k * n + i)] = int32_t(taps.index[size_t(i * each + k)]);
+        weight[size_t(k * n + i)] = T(taps.weight[size_t(i * each + k)]);
+      }
+    }
+  }
+};
+
+// Along the last dim: every output gathers its neighbours.
+template <class T>
+void resample_rows(const T* x, int64_t in, const Taps& taps, T* y, int64_t out, int64_t rows) {
+  const EqualTaps<T> equal(taps, out);
+  const std::vector<T> weight(taps.weight.begin(), taps.weight.end());
+  const int64_t work = std::max<int64_t>(1, int64_t(weight.size()));
+  parallel_for(rows, std::max<int64_t>(1, kGrain / work), [&](int64_t r, int64_t end) {
+    for (; r < end; ++r) {
+      const T* from = x + r * in;
+      T* to = y + r * out;
+      if (equal.count > 0) {
+        line_kernels<T>().gather(to, from, equal.place.data(), equal.weight.data(), equal.count,
+                                 out, out);
+        continue;
+      }
+      for (int64_t i = 0; i < out; ++i) {
+        T sum = 0;
+        for (int64_t k = taps.start[size_t(i)]; k < taps.start[size_t(i + 1)]; ++k)
+          sum += weight[size_t(k)] * from[taps.index[size_t(k)]];
+        to[i] = sum;
+      }
+    }
+  });
 }
 
 }  // namespace
@@ -43,27 +86,25 @@ void resample_cpu(const Tensor& x, int64_t dim, const Taps& taps, const Tensor& 
   const Around from(x, dim), to(y, dim);
   const int64_t inner = to.size == 1 ? from.inner : to.inner;
   for_type(x, [&]<class T>() {
-    const std::vector<T> weight(taps.weight.begin(), taps.weight.end());
     const T* source = x.data<T>();
     T* target = y.data<T>();
     const int64_t outer = y.numel() / std::max<int64_t>(1, to.size * inner);
-    const int64_t line = std::max<int64_t>(1, inner * int64_t(weight.size()) / to.size);
+    if (inner == 1) return resample_rows<T>(source, from.size, taps, target, to.size, outer);
+    const int64_t line = std::max<int64_t>(1, inner * int64_t(taps.weight.size()) / to.size);
     parallel_for(outer * to.size, std::max<int64_t>(1, kGrain / line), [&](int64_t j, int64_t end) {
       for (; j < end; ++j) {
         const int64_t o = j / to.size, i = j % to.size;
         const T* image = source + o * from.size * inner;
         T* out = target + j * inner;
         const int64_t begin = taps.start[size_t(i)], stop = taps.start[size_t(i + 1)];
-        if (inner == 1) {
-          T sum = weight[size_t(begin)] * image[taps.index[size_t(begin)]];
-          for (int64_t k = begin + 1; k < stop; ++k)
-            sum += weight[size_t(k)] * image[taps.index[size_t(k)]];
-          *out = sum;
-          continue;
+        for (int64_t k = begin; k < stop; ++k) {
+          const T* row = image + taps.index[size_t(k)] * inner;
+          const T weight = T(taps.weight[size_t(k)]);
+          if (k > begin)
+            line_kernels<T>().add(out, row, weight, inner);
+          else
+            line_kernels<T>().scale(out, row, weight, inner);
         }
-        for (int64_t k = begin; k < stop; ++k)
-          add_line(out, image + taps.index[size_t(k)] * inner, weight[size_t(k)], inner,
-                   k == begin);
       }
     });
   });
@@ -73,6 +114,7 @@ void resample_backward_cpu(const Tensor& g, int64_t dim, const Taps& taps, const
   const Around from(g, dim), to(gx, dim);
   const int64_t inner = to.size == 1 ? from.inner : to.inner;
   for_type(g, [&]<class T>() {
+    const std::vector<T> weight(taps.weight.begin(), taps.weight.end());
     const int64_t outer = gx.numel() / std::max<int64_t>(1, to.size * inner);
     const int64_t work = inner * (to.size + from.size);
     parallel_for(outer, std::max<int64_t>(1, kGrain / work), [&](int64_t o, int64_t end) {
@@ -81,9 +123,14 @@ void resample_backward_cpu(const Tensor& g, int64_t dim, const Taps& taps, const
         const T* lines = g.data<T>() + o * from.size * inner;
         std::fill_n(image, to.size * inner, T(0));
         for (int64_t i = 0; i < from.size; ++i) {
-          for (int64_t k = taps.start[size_t(i)]; k < taps.start[size_t(i + 1)]; ++k)
-            add_line(image + taps.index[size_t(k)] * inner, lines + i * inner,
-                     T(taps.weight[size_t(k)]), inner, false);
+          const int64_t stop = taps.start[size_t(i + 1)];
+          for (int64_t k = taps.start[size_t(i)]; k < stop; ++k) {
+            T* row = image + taps.index[size_t(k)] * inner;
+            if (inner == 1)
+              *row += weight[size_t(k)] * lines[i];
+            else
+              line_kernels<T>().add(row, lines + i * inner, weight[size_t(k)], inner);
+          }
         }
       }
     });

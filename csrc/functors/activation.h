@@ -142,18 +142,17 @@ struct MishBackward {
   }
 };
 
-struct Gelu {  // x Phi(x); erfc keeps the left tail
+struct Gelu {  // x Phi(x), exact in the left tail too
   template <class T>
   RUSH_FN T operator()(T x) const {
-    return T(0.5) * x * math::erfc(x * T(-0.70710678118654752440));
+    return x * math::normal(x).below;
   }
 };
 struct GeluBackward {
   template <class T>
   RUSH_FN T operator()(T g, T x) const {
-    const T cdf = T(0.5) * math::erfc(x * T(-0.70710678118654752440));
-    const T pdf = math::exp(T(-0.5) * x * x) * T(0.39894228040143267794);  // 1 / sqrt(2 pi)
-    return g * (cdf + x * pdf);
+    const auto n = math::normal(x);
+    return g * (n.below + x * n.density);
   }
 };
 struct GeluTanh {

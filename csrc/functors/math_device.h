@@ -47,6 +47,17 @@ RUSH_FORWARD2(fmod)
 RUSH_FN float i0(float x) { return ::cyl_bessel_i0f(x); }
 RUSH_FN double i0(double x) { return ::cyl_bessel_i0(x); }
 
+// The standard normal distribution up to x, and its density there.
+template <class T>
+struct Normal {
+  T below, density;
+};
+template <class T>
+RUSH_FN Normal<T> normal(T x) {
+  return {T(0.5) * erfc(x * T(-0.70710678118654752440)),
+          exp(T(-0.5) * x * x) * T(0.39894228040143267794)};
+}
+
 template <class T>
 inline constexpr T ln_2 = T(0x1.62e42fefa39efp-1);
 template <class T>

@@ -46,6 +46,21 @@ RUSH_FN T erfc_positive(T a0) {  // a0 >= 0 or nan
   const T e = exp_any(-q.hi);  // the square's rounding error re-enters to first order
   return fma(-q.lo, e, e) * (erfc_scaled(a) / fma(T(2), a, T(1)));
 }
+// The standard normal distribution up to x, and its density there; one exponential for both. Unlike
+// erfc it needs no formula of its own around zero, where it is far from zero.
+template <class T>
+struct Normal {
+  T below, density;
+};
+template <class T>
+RUSH_FN Normal<T> normal(T x) {
+  constexpr T top = is_same<T, float> ? T(11) : T(28);
+  const T a0 = fabs(x) * T(0.70710678118654752440), a = a0 > top ? top : a0;
+  const Pair<T> q = two_prod(a, a);
+  const T rough = exp_any(-q.hi), e = fma(-q.lo, rough, rough);
+  const T tail = T(0.5) * e * (erfc_scaled(a) / fma(T(2), a, T(1)));
+  return {x < T(0) ? tail : T(1) - tail, e * T(0.39894228040143267794)};  // 1 / sqrt(2 pi)
+}
 template <class T>
 RUSH_FN T erf_any(T x) {
   const T a = fabs(x);

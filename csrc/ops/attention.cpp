@@ -165,9 +165,9 @@ Tensor kept_for(const Tensor& q, const Tensor& k, const Tensor& v, double dropou
                          call);
 }
 
-Grads composed_grads(const Ctx& c, const Tensor& g, const Tensor& q, const Tensor& k,
-                     const Tensor& v, const Tensor& mask, double scale, bool causal,
-                     const Tensor& kept, bool wants_q, bool wants_k, bool wants_v) {
+Grads composed_grads(const Tensor& g, const Tensor& q, const Tensor& k, const Tensor& v,
+                     const Tensor& mask, double scale, bool causal, const Tensor& kept,
+                     bool wants_q, bool wants_k, bool wants_v) {
   const int64_t heads = q.dim() > 2 ? q.sizes()[size_t(q.dim() - 3)] : 1;
   const Composed n(q, for_every_head(k, heads), for_every_head(v, heads), mask, scale, causal,
                    kept);
@@ -177,7 +177,6 @@ Grads composed_grads(const Ctx& c, const Tensor& g, const Tensor& q, const Tenso
   const Tensor ds = n.scores_grad(matmul(g, transpose(n.v, -2, -1)));
   if (wants_q) out[0] = matmul(ds, n.k) * Scalar(scale);
   if (wants_k) out[1] = for_own_heads(matmul(transpose(ds, -2, -1), q) * Scalar(scale), k.sizes());
-  (void)c;
   return out;
 }
 
@@ -269,7 +268,7 @@ struct FlashAttention {
       return out;
     }
     const Grads composed =
-        composed_grads(c, g, q, k, v, mask, scale, causal, kept_for(q, k, v, dropout, seed, call),
+        composed_grads(g, q, k, v, mask, scale, causal, kept_for(q, k, v, dropout, seed, call),
                        c.wants(0), c.wants(1), c.wants(2));
     for (size_t i = 0; i < 3; ++i) out[i] = composed[i];
     return out;
@@ -368,8 +367,8 @@ struct PackedAttention {
     const Tensor own = permute(unflatten(g, 2, Dims{heads, g.sizes()[2] / heads}),
                                batch_first ? Dims{0, 2, 1, 3} : Dims{1, 2, 0, 3});
     const Tensor kept = kept_for(part[0], part[1], part[2], dropout, seed, call);
-    const Grads parts = composed_grads(c, own, part[0], part[1], part[2], mask, scale, causal, kept,
-                                       true, true, true);
+    const Grads parts =
+        composed_grads(own, part[0], part[1], part[2], mask, scale, causal, kept, true, true, true);
     const Tensor joined[3] = {join_heads(parts[0], batch_first), join_heads(parts[1], batch_first),
                               join_heads(parts[2], batch_first)};
     return {cat(TensorList(joined, 3), 2), Tensor()};

@@ -110,6 +110,49 @@ struct MaxPoolBackward {
   }
 };
 
+struct FractionalMaxPool {
+  static constexpr const char* name = "fractional_max_pool";
+  static constexpr uint32_t non_differentiable = 0b10;
+  static std::array<Spec, 2> check(const Tensor& x, IntList kernel, IntList output,
+                                   const Tensor& samples) {
+    const int64_t dims = x.dim() - 2;
+    check_shape((dims == 2 || dims == 3) && int64_t(kernel.size()) == dims &&
+                    int64_t(output.size()) == dims,
+                name, "a batch (N, C, H, W) takes two numbers as kernel_size and output_size, ",
+                "(N, C, D, H, W) three; got input ", x.sizes(), ", kernel_size ", kernel,
+                " and output_size ", output);
+    check_dtype(is_floating(x.dtype()), name, "not implemented for ", x.dtype(), " tensors");
+    rush::check(samples.dtype() == x.dtype(), ErrorKind::Runtime, name,
+                "the random samples must be ", x.dtype(), " as the input, got ", samples.dtype());
+    check_shape(samples.sizes() == Dims{x.sizes()[0], x.sizes()[1], dims}, name,
+                "the random samples must have shape ", Dims{x.sizes()[0], x.sizes()[1], dims},
+                ", got ", samples.sizes());
+    for (int64_t d = 0; d < dims; ++d) {
+      const int64_t n = x.sizes()[size_t(2 + d)], k = kernel[size_t(d)], m = output[size_t(d)];
+      check_shape(k > 0 && m > 0 && m + k - 1 <= n, name, "output_size ", output,
+                  " and kernel_size ", kernel, " do not fit into an input of ", x.sizes(),
+                  ": output + kernel - 1 must be at most the input's size");
+    }
+    const Dims sizes = pooled_sizes(x, output);
+    return {image_spec(sizes, x.dtype(), x), image_spec(sizes, DType::Int64, x)};
+  }
+  static void run(const Tensor& x, IntList kernel, IntList, const Tensor& samples,
+                  const Tensor& out, const Tensor& indices) {
+    if (out.numel() == 0) return;
+    const Tensor image = contiguous_data(in_loop_type(x));
+    into(out, false, [&](const Tensor& y) {
+      into(indices, false, [&](const Tensor& i) {
+        fractional_max_pool_cpu(image, kernel, contiguous_data(in_loop_type(samples)), y, i);
+      });
+    });
+  }
+  static constexpr uint32_t needs[] = {kOut, 0};
+  static Grads grad(const Ctx& c, GradSpan g, const Tensor&, IntList, IntList, const Tensor&) {
+    if (!g[0].defined()) return Grads(2);
+    return {_max_pool_backward(g[0], c.out(1), c.sizes(0)), Tensor()};
+  }
+};
+
 struct AveragePool {
   static constexpr const char* name = "avg_pool";
   static constexpr bool any_device = true;

@@ -3,6 +3,7 @@
 
 #include "cpu/device_loops.h"
 #include "cpu/reduce.h"
+#include "cpu/softmax.h"
 #include "ops/data.h"
 #include "ops/pointwise.h"
 #include "ops/reduction.h"
@@ -215,6 +216,28 @@ Tensor column(const Tensor& x, int64_t dim, DType dtype) {
 
 }  // namespace
 
+// Along the last dim of contiguous tensors every row is one stretch, and stays in the cache.
+namespace {
+bool is_row_wise(const Tensor& x, int64_t dim) {
+  return x.dim() > 0 && dim == x.dim() - 1 && x.is_cpu() && x.is_contiguous() &&
+         (x.dtype() == DType::Float32 || x.dtype() == DType::Float64);
+}
+}  // namespace
+
+struct SoftmaxBackward {
+  static constexpr const char* name = "softmax_backward";
+  static constexpr bool differentiable = false;  // only called where no graph is wanted
+  static Spec check(const Tensor& g, const Tensor& y, int64_t, bool) { return like(y, g.dtype()); }
+  static void run(const Tensor& g, const Tensor& y, int64_t, bool logarithm, const Tensor& out) {
+    softmax_backward_cpu(contiguous_data(g), contiguous_data(y), y.sizes().back(), logarithm, out);
+  }
+  // May backward take this way?
+  static bool fits(const Tensor& g, const Tensor& y, int64_t dim) {
+    return !grad_enabled() && !g.is_batched() && !y.is_batched() && y.numel() > 0 &&
+           g.dtype() == y.dtype() && is_row_wise(y, wrap_dim(name, dim, y.dim()));
+  }
+};
+
 struct SoftmaxAs {
   static constexpr const char* name = "softmax";
   static constexpr bool any_device = true;
@@ -227,6 +250,8 @@ struct SoftmaxAs {
     if (x.numel() == 0) return;
     const int64_t d = wrap_dim(name, dim, x.dim());
     if (x.is_cuda() && device_loops(DeviceType::CUDA).softmax(x, d, false, out)) return;
+    if (is_row_wise(x, d) && out.is_contiguous())
+      return softmax_cpu(x, x.sizes().back(), false, out);
     const DType wide = compute_type(x.dtype());
     const Tensor edge = column(x, d, wide);
     const Tensor work =
@@ -239,6 +264,7 @@ struct SoftmaxAs {
   }
   static constexpr uint32_t needs[] = {kOut};
   static Grads grad(const Ctx& c, const Tensor& g, const Tensor&, int64_t dim) {
+    if (SoftmaxBackward::fits(g, c.out(), dim)) return {_softmax_backward(g, c.out(), dim, false)};
     const Tensor gy = g * c.out();
     return {gy - c.out() * sum(gy, IntList(&dim, 1), true)};
   }
@@ -257,12 +283,15 @@ struct LogSoftmaxAs {
     if (x.is_cuda() &&
         device_loops(DeviceType::CUDA).softmax(x, wrap_dim(name, dim, x.dim()), true, out))
       return;
+    if (is_row_wise(x, wrap_dim(name, dim, x.dim())) && out.is_contiguous())
+      return softmax_cpu(x, x.sizes().back(), true, out);
     const Tensor total = column(x, wrap_dim(name, dim, x.dim()), compute_type(x.dtype()));
     reduce(ReduceFn::LogSumExp, x, total);
     map_binary(BinaryFn::Sub, x, total, out, {}, compute_type(x.dtype()));
   }
   static constexpr uint32_t needs[] = {kOut};
   static Grads grad(const Ctx& c, const Tensor& g, const Tensor&, int64_t dim) {
+    if (SoftmaxBackward::fits(g, c.out(), dim)) return {_softmax_backward(g, c.out(), dim, true)};
     return {g - exp(c.out()) * sum(g, IntList(&dim, 1), true)};
   }
 };

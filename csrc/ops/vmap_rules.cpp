@@ -496,14 +496,14 @@ Rules make_rules() {
   Rules r;
   add_all(r, pointwise,
           {"add.alpha_first", "sub.alpha_first", "addcmul.value_first", "addcdiv.value_first",
-           "complex", "where.self"});
+           "complex", "where.self", "_masked_scale"});
   add_all(r, align, {"copy"});
   add_all(r, same,
           {"detach", "alias", "view_as_real", "view_as_complex", "cast", "zero_", "view.dtype",
            "detach_", "tril", "triu", "frexp"});
   add_all(r, same_without_format, {"clone", "zeros_like", "ones_like", "full_like", "empty_like"});
   add_all(r, made_contiguous, {"contiguous"});
-  add_all(r, sample_by_sample, {"isin", "unravel_index"});
+  add_all(r, sample_by_sample, {"isin", "unravel_index", "ctc_loss.tensors"});
   add_all(r, shaped_by_second, {"masked_select", "repeat_interleave.each"});
   add_all(r, refused, {"resize_", "resize_as_", "as_strided_", "set_"});
   add_all(r, fill, {"fill"});

@@ -1,7 +1,7 @@
 """Names of PyTorch's tracer that programs touch. Nothing is traced: see rushlight.compiler."""
 
 from rushlight._dynamo import config as config
-from rushlight._missing import names_missing_from
+from rushlight._missing import MissingNameError
 from rushlight.compiler import (
     allow_in_graph,
     assume_constant_result,
@@ -78,4 +78,9 @@ def explain(fn, *args, **kwargs):
     raise NotImplementedError("_dynamo.explain: programs run eagerly, nothing is compiled")
 
 
-__getattr__ = names_missing_from(__name__)
+def __getattr__(name):
+    if name == "OptimizedModule":  # needs nn, which is loaded late
+        from rushlight._dynamo.eval_frame import OptimizedModule
+
+        return OptimizedModule
+    raise MissingNameError(__name__, name)

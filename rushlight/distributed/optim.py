@@ -7,4 +7,5 @@ absent(
     globals(),
     WHY,
     classes="DistributedOptimizer PostLocalSGDOptimizer ZeroRedundancyOptimizer",
+    functions="as_functional_optim",
 )

@@ -6,6 +6,8 @@ from rushlight.distributed import WHY
 absent(
     globals(),
     WHY,
-    classes="Pipe PipelineStage ScheduleGPipe SplitPoint",
-    functions="pipeline",
+    classes="""Pipe PipelineStage Schedule1F1B ScheduleDualPipeV ScheduleGPipe
+    ScheduleInterleaved1F1B ScheduleInterleavedZeroBubble ScheduleLoopedBFS
+    ScheduleZBVZeroBubble SplitPoint""",
+    functions="build_stage pipe_split pipeline",
 )

@@ -6,6 +6,6 @@ from rushlight.distributed import WHY
 absent(
     globals(),
     WHY,
-    classes="RRef TensorPipeRpcBackendOptions",
-    functions="get_worker_info init_rpc remote rpc_async rpc_sync shutdown",
+    classes="BackendType RRef TensorPipeRpcBackendOptions",
+    functions="get_worker_info init_rpc method_factory remote rpc_async rpc_sync shutdown",
 )

@@ -180,9 +180,12 @@ class _Bounded(Constraint):
 
     _names = ("lower_bound", "upper_bound")
 
-    def __init__(self, *bounds):
-        for name, bound in zip(self._names, bounds, strict=True):
-            setattr(self, name, bound)
+    def __init__(self, *bounds, **named):
+        given = dict(zip(self._names, bounds, strict=False)) | named
+        if set(given) != set(self._names) or len(bounds) + len(named) != len(self._names):
+            raise TypeError(f"{type(self).__name__[1:]}: expected {', '.join(self._names)}")
+        for name in self._names:
+            setattr(self, name, given[name])
         super().__init__()
 
     def __repr__(self):

@@ -11,6 +11,11 @@ def wrap(fn_or_name):
     return fn_or_name
 
 
+def has_side_effect(fn):
+    """The function itself: no graph is pruned."""
+    return fn
+
+
 def map_arg(a, fn):
     """a with fn called on every Node in it; there are none."""
     return a

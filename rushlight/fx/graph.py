@@ -8,4 +8,5 @@ __all__ = ["CodeGen", "Graph"]
 absent(
     globals(),
     "programs run eagerly and are not traced into graphs",
+    classes="PythonCode",
 )

@@ -8,5 +8,6 @@ __all__ = ["Proxy"]
 absent(
     globals(),
     "programs run eagerly and are not traced into graphs",
-    classes="GraphAppendingTracer TraceError TracerBase",
+    classes="""Attribute GraphAppendingTracer MetaProxy ParameterProxy Scope ScopeContextManager
+    TraceError TracerBase""",
 )

@@ -197,6 +197,7 @@ _SAVED = "TorchScript files need a compiler, which is not there yet"
 _INSTEAD = "save a state_dict with rushlight.save and load it into the module"
 save = not_available("jit.save", _SAVED, _INSTEAD)
 load = not_available("jit.load", _SAVED, _INSTEAD)
+_get_trace_graph = not_available("jit._get_trace_graph", "programs are not traced")
 last_executed_optimized_graph = not_available("jit.last_executed_optimized_graph", _SAVED)
 
 # What else programs switch off before they measure.

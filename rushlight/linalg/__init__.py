@@ -3,8 +3,9 @@
 from math import inf
 
 from rushlight import _C
-from rushlight._missing import names_missing_from
+from rushlight._missing import names_missing_from, not_available
 from rushlight._out import write_out
+from rushlight.linalg._matrix_functions import householder_product, matrix_exp
 from rushlight.linalg._triangular import (
     LinAlgError,
     cholesky,
@@ -18,7 +19,9 @@ __all__ = [
     "cholesky_ex",
     "cross",
     "diagonal",
+    "householder_product",
     "matmul",
+    "matrix_exp",
     "matrix_norm",
     "norm",
     "solve_triangular",
@@ -96,5 +99,16 @@ def norm(A, ord=None, dim=None, keepdim=False, *, out=None, dtype=None):
         return matrix_norm(A, ord, (-2, -1) if dim is None else dim, keepdim, dtype=dtype, out=out)
     return vector_norm(A, 2 if ord is None else ord, dim, keepdim, dtype=dtype, out=out)
 
+
+# Names to import; calling them raises.
+for _name in """cond det eig eigh eigvals eigvalsh householder_product inv inv_ex ldl_factor
+        ldl_factor_ex ldl_solve lstsq lu lu_factor lu_factor_ex lu_solve matrix_exp
+        matrix_power matrix_rank multi_dot pinv qr slogdet solve solve_ex svd svdvals
+        tensorinv tensorsolve vander""".split():
+    if _name not in globals():
+        globals()[_name] = not_available(
+            f"linalg.{_name}",
+            "of linear algebra only norms, products and Cholesky's factorization are there yet",
+        )
 
 __getattr__ = names_missing_from(__name__)

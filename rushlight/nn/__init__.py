@@ -3,6 +3,7 @@
 from rushlight._missing import MissingNameError
 from rushlight.nn import attention as attention
 from rushlight.nn import functional as functional
+from rushlight.nn import grad as grad
 from rushlight.nn import init as init
 from rushlight.nn import modules as modules
 from rushlight.nn import parameter as parameter

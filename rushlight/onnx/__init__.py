@@ -46,6 +46,6 @@ def unregister_custom_op_symbolic(symbolic_name, opset_version):
 absent(
     globals(),
     "models cannot be exported to ONNX",
-    classes="ExportOptions ONNXProgram ONNXRuntimeOptions",
+    classes="ExportOptions ONNXProgram ONNXRuntimeOptions OnnxExporterError",
     functions="dynamo_export export select_model_mode_for_export",
 )

@@ -4,6 +4,7 @@ from rushlight._missing import names_missing_from
 from rushlight.optim import lr_scheduler, swa_utils
 from rushlight.optim._adafactor import Adafactor
 from rushlight.optim._muon import Muon
+from rushlight.optim._swap import swap_in_optimizer_params_and_state
 from rushlight.optim.adadelta import Adadelta
 from rushlight.optim.adagrad import Adagrad
 from rushlight.optim.adam import Adam
@@ -38,6 +39,7 @@ __all__ = [
     "SparseAdam",
     "lr_scheduler",
     "swa_utils",
+    "swap_in_optimizer_params_and_state",
 ]
 
 __getattr__ = names_missing_from(__name__)

@@ -4,7 +4,7 @@ Lists, tuples (named ones too), dicts, OrderedDicts, defaultdicts and deques are
 whatever is not registered is a leaf. ``register_pytree_node`` adds a type.
 """
 
-from collections import OrderedDict, defaultdict, deque
+from collections import OrderedDict, defaultdict, deque, namedtuple
 from dataclasses import dataclass, field
 
 
@@ -81,6 +81,27 @@ _NAMED = _Node(lambda x: (list(x), type(x)), lambda children, cls: cls(*children
 _RESULT = _Node(lambda x: (list(x), type(x)), lambda children, cls: cls(tuple(children)))
 
 
+def _get_node_type(tree):
+    """The class by which an object is flattened."""
+    cls = type(tree)
+    if cls not in SUPPORTED_NODES and _is_named_tuple(cls):
+        return namedtuple
+    return cls
+
+
+def _is_leaf(tree, is_leaf=None):
+    """Whether an object is a leaf."""
+    return (is_leaf is not None and is_leaf(tree)) or _node(tree) is None
+
+
+def _is_namedtuple_instance(tree):
+    """Whether an object is a named tuple."""
+    return _is_named_tuple(type(tree))
+
+
+is_namedtuple_instance = _is_namedtuple_instance
+
+
 def _node(x):
     cls = type(x)
     if (found := SUPPORTED_NODES.get(cls)) is not None:
@@ -122,7 +143,14 @@ class TreeSpec:
         ]
 
 
-LeafSpec = TreeSpec(None, None)
+class LeafSpec(TreeSpec):
+    """The shape of a leaf."""
+
+    def __init__(self):
+        super().__init__(None, None)
+
+
+_LEAF = LeafSpec()
 
 
 def tree_flatten(tree, is_leaf=None):
@@ -133,7 +161,7 @@ def tree_flatten(tree, is_leaf=None):
         node = None if is_leaf is not None and is_leaf(x) else _node(x)
         if node is None:
             leaves.append(x)
-            return LeafSpec
+            return _LEAF
         children, context = node.flatten(x)
         specs = tuple(walk(child) for child in children)
         return TreeSpec(type(x), context, specs, sum(s.num_leaves for s in specs))

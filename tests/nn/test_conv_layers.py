@@ -129,3 +129,29 @@ def test_max_pool_keeps_nan():
     for image in (x, x.contiguous(memory_format=rl.channels_last)):
         y = F.max_pool2d(image, 2)
         assert bool(y[0, 0, 0, 0].isnan()) and int(y.isnan().sum()) == 1
+
+
+@pytest.mark.parametrize("dims", [1, 2, 3])
+def test_gradients_of_convolutions_as_functions(dims):
+    shape = (2, 4, *(6, 5, 4)[:dims])
+    x = rl.randn(shape, dtype=rl.float64, requires_grad=True)
+    w = rl.randn((6, 2, *[2] * dims), dtype=rl.float64, requires_grad=True)
+    options = {"stride": 2, "padding": 1, "dilation": 1, "groups": 2}
+    out = getattr(F, f"conv{dims}d")(x, w, **options)
+    g = rl.randn_like(out)
+    want = rl.autograd.grad(out, (x, w), g)
+    got_x = getattr(nn.grad, f"conv{dims}d_input")(x.shape, w.detach(), g, **options)
+    got_w = getattr(nn.grad, f"conv{dims}d_weight")(x.detach(), w.shape, g, **options)
+    assert rl.allclose(got_x, want[0]) and rl.allclose(got_w, want[1])
+    assert not got_x.requires_grad
+    again = getattr(nn.grad, f"conv{dims}d_input")(x.shape, w, g, **options)
+    assert rl.autograd.grad(again.sum(), w)[0].shape == w.shape
+
+
+def test_conv_tbc():
+    x, w, b = rl.randn(7, 2, 3), rl.randn(3, 3, 4), rl.randn(4)
+    got = F.conv_tbc(x, w, b, 1)
+    want = F.conv1d(x.permute(1, 2, 0), w.permute(2, 1, 0), b, padding=1).permute(2, 0, 1)
+    assert got.shape == (7, 2, 4) and rl.allclose(got, want)
+    with pytest.raises(RuntimeError, match="conv_tbc"):
+        F.conv_tbc(x[0], w, b)

@@ -451,3 +451,28 @@ def test_lists_norm_and_scale():
     np.testing.assert_allclose(after, flat * 0.5, rtol=1e-6)
     tensors[1][0, 0] = float("nan")
     assert rl.isnan(rl._C._list_norm(tensors, float("inf")))
+
+
+def test_other_parameters_for_a_while():
+    p = [rl.ones(3, requires_grad=True), rl.ones(2, requires_grad=True)]
+    optimizer = rl.optim.Adam([{"params": p[:1]}, {"params": p[1:], "lr": 0.5}], lr=0.1)
+    for t in p:
+        t.grad = rl.ones_like(t)
+    optimizer.step()
+    before = [t.detach().clone() for t in p]
+    other = {str(k): t.detach().clone().requires_grad_() for k, t in enumerate(p)}
+    for t in other.values():
+        t.grad = rl.full_like(t, 2.0)
+    given = optimizer.state_dict()
+    state = {"param_groups": given["param_groups"],
+             "state": {k: {n: v.clone() for n, v in s.items()}
+                       for k, s in given["state"].items()}}  # fmt: skip
+    with rl.optim.swap_in_optimizer_params_and_state(optimizer, other, state):
+        assert optimizer.param_groups[1]["lr"] == 0.5
+        optimizer.step()
+    assert all(rl.equal(a, b) for a, b in zip(before, p, strict=True))
+    assert not any(rl.equal(a, b) for a, b in zip(other.values(), p, strict=True))
+    assert state["state"][0]["step"] == 2 and optimizer.state[p[0]]["step"] == 1
+    with pytest.raises(ValueError, match="2 parameters"):
+        with rl.optim.swap_in_optimizer_params_and_state(optimizer, {}, state):
+            pass

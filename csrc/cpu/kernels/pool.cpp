@@ -38,30 +38,100 @@ struct Pool {
     return T(c.divisor ? c.divisor : std::max<int64_t>(n, 1));
   }
 
+  // Calls f.template operator()<S>(first output, how many) for stretches of whole windows of a row
+  // (S: their distance, 0 where only the axis knows) and g(output) for the others.
+  template <class F, class G>
+  static void for_stretches(const PoolAxis& row, F&& f, G&& g) {
+    for (int64_t ox = 0; ox < row.even; ++ox) g(ox);
+    for (int64_t ox = row.even; ox < row.even_end; ox += kRun) {
+      const int64_t n = std::min(kRun, row.even_end - ox);
+      if (row.stride == 1)
+        f.template operator()<1>(ox, n);
+      else if (row.stride == 2)
+        f.template operator()<2>(ox, n);
+      else
+        f.template operator()<0>(ox, n);
+    }
+    for (int64_t ox = row.even_end; ox < row.out; ++ox) g(ox);
+  }
+  static constexpr int64_t kRun = 128;
+
   static void max(const PoolCall& c, const T* x, T* y, int64_t* indices, int64_t begin,
                   int64_t end) {
     if (c.channels_last) return max_last(c, x, y, indices, begin, end);
     const PoolAxis& row = c.axis[2];
+    const bool small = c.in_points() < (int64_t(1) << 31);
     for (int64_t plane = begin; plane < end; ++plane) {
       const T* from = x + plane * c.in_points();
-      T* to = y + plane * c.out_points();
-      int64_t* place = indices + plane * c.out_points();
-      for_outputs(c, [&](int64_t at, int64_t oz, int64_t oy, int64_t ox) {
-        T best = lowest();
-        int64_t where =
-            (c.axis[0].first[oz] * c.axis[1].in + c.axis[1].first[oy]) * row.in + row.first[ox];
-        for_rows(c, oz, oy, [&](int64_t line) {
-          for (int64_t i = line + row.first[ox]; i < line + row.last[ox]; i += row.step) {
-            const T v = from[i];
-            const bool better = v > best || v != v;  // NaN wins, the last one of several
-            best = better ? v : best;
-            where = better ? i : where;
+      for (int64_t oz = 0; oz < c.axis[0].out; ++oz) {
+        for (int64_t oy = 0; oy < c.axis[1].out; ++oy) {
+          const int64_t at = plane * c.out_points() + (oz * c.axis[1].out + oy) * row.out;
+          auto one = [&](int64_t ox) { max_at(c, from, oz, oy, ox, y + at, indices + at); };
+          if (small) {
+            for_stretches(
+                row,
+                [&]<int S>(int64_t ox, int64_t n) {
+                  max_stretch<S>(c, from, oz, oy, ox, n, y + at + ox, indices + at + ox);
+                },
+                one);
+          } else {
+            for (int64_t ox = 0; ox < row.out; ++ox) one(ox);
           }
-        });
-        to[at] = best;
-        place[at] = where;
-      });
+        }
+      }
     }
+  }
+
+  static int64_t corner(const PoolCall& c, int64_t oz, int64_t oy, int64_t ox) {
+    return (c.axis[0].first[oz] * c.axis[1].in + c.axis[1].first[oy]) * c.axis[2].in +
+           c.axis[2].first[ox];
+  }
+  static void max_at(const PoolCall& c, const T* from, int64_t oz, int64_t oy, int64_t ox, T* y,
+                     int64_t* indices) {
+    const PoolAxis& row = c.axis[2];
+    T best = lowest();
+    int64_t where = corner(c, oz, oy, ox);
+    for_rows(c, oz, oy, [&](int64_t line) {
+      for (int64_t i = line + row.first[ox]; i < line + row.last[ox]; i += row.step) {
+        const T v = from[i];
+        const bool better = v > best || v != v;  // NaN wins, the last one of several
+        best = better ? v : best;
+        where = better ? i : where;
+      }
+    });
+    y[ox] = best;
+    indices[ox] = where;
+  }
+  template <int S>
+  static void max_stretch(const PoolCall& c, const T* from, int64_t oz, int64_t oy, int64_t ox,
+                          int64_t n, T* y, int64_t* indices) {
+    using Place = std::conditional_t<sizeof(T) == 8, int64_t, int32_t>;  // one width in a loop
+    const PoolAxis& row = c.axis[2];
+    const int64_t stride = S ? S : row.stride;
+    T best[kRun];
+    Place where[kRun];
+    const Place start = Place(corner(c, oz, oy, ox));
+#pragma omp simd
+    for (int64_t i = 0; i < n; ++i) {
+      best[i] = lowest();
+      where[i] = Place(start + i * stride);
+    }
+    for_rows(c, oz, oy, [&](int64_t line) {
+      for (int64_t k = 0; k < row.taps; ++k) {
+        const Place first = Place(line + row.first[ox] + k * row.step);
+        const T* p = from + first;
+#pragma omp simd
+        for (int64_t i = 0; i < n; ++i) {
+          const T v = p[i * stride];
+          const bool better = (v > best[i]) | (v != v);
+          best[i] = better ? v : best[i];
+          where[i] = better ? Place(first + Place(i) * Place(stride)) : where[i];
+        }
+      }
+    });
+    std::copy_n(best, n, y);
+#pragma omp simd
+    for (int64_t i = 0; i < n; ++i) indices[i] = where[i];
   }
 
   static void max_last(const PoolCall& c, const T* x, T* y, int64_t* indices, int64_t begin,
@@ -99,19 +169,61 @@ struct Pool {
     const PoolAxis& row = c.axis[2];
     for (int64_t plane = begin; plane < end; ++plane) {
       const T* from = x + plane * c.in_points();
-      T* to = y + plane * c.out_points();
-      for_outputs(c, [&](int64_t at, int64_t oz, int64_t oy, int64_t ox) {
-        T sum = 0;
-        for_rows(c, oz, oy, [&](int64_t line) {
-          const T* p = from + line;
-          T part = 0;
-#pragma omp simd reduction(+ : part)
-          for (int64_t i = row.first[ox]; i < row.last[ox]; ++i) part += p[i];
-          sum += part;
-        });
-        to[at] = sum / factor(c, oz, oy, ox);
-      });
+      for (int64_t oz = 0; oz < c.axis[0].out; ++oz) {
+        for (int64_t oy = 0; oy < c.axis[1].out; ++oy) {
+          T* to = y + plane * c.out_points() + (oz * c.axis[1].out + oy) * row.out;
+          for_stretches(
+              row,
+              [&]<int S>(int64_t ox, int64_t n) {
+                if (n == 1)
+                  to[ox] = average_at(c, from, oz, oy, ox);
+                else
+                  average_stretch<S>(c, from, oz, oy, ox, n, to + ox);
+              },
+              [&](int64_t ox) { to[ox] = average_at(c, from, oz, oy, ox); });
+        }
+      }
     }
+  }
+  static T average_at(const PoolCall& c, const T* from, int64_t oz, int64_t oy, int64_t ox) {
+    const PoolAxis &rows = c.axis[1], &row = c.axis[2];
+    T sum = 0;
+    if (row.first[ox] == 0 && row.last[ox] == row.in) {  // whole rows lie end to end
+      const int64_t n = (rows.last[oy] - rows.first[oy]) * row.in;
+      for (int64_t iz = c.axis[0].first[oz]; iz < c.axis[0].last[oz]; ++iz) {
+        const T* p = from + (iz * rows.in + rows.first[oy]) * row.in;
+        T part = 0;
+#pragma omp simd reduction(+ : part)
+        for (int64_t i = 0; i < n; ++i) part += p[i];
+        sum += part;
+      }
+      return sum / factor(c, oz, oy, ox);
+    }
+    for_rows(c, oz, oy, [&](int64_t line) {
+      const T* p = from + line;
+      T part = 0;
+#pragma omp simd reduction(+ : part)
+      for (int64_t i = row.first[ox]; i < row.last[ox]; ++i) part += p[i];
+      sum += part;
+    });
+    return sum / factor(c, oz, oy, ox);
+  }
+  template <int S>
+  static void average_stretch(const PoolCall& c, const T* from, int64_t oz, int64_t oy, int64_t ox,
+                              int64_t n, T* to) {
+    const PoolAxis& row = c.axis[2];
+    const int64_t stride = S ? S : row.stride;
+    T sum[kRun] = {};
+    for_rows(c, oz, oy, [&](int64_t line) {
+      for (int64_t k = 0; k < row.taps; ++k) {
+        const T* p = from + line + row.first[ox] + k;
+#pragma omp simd
+        for (int64_t i = 0; i < n; ++i) sum[i] += p[i * stride];
+      }
+    });
+    const T by = factor(c, oz, oy, ox);  // the same for all whole windows
+#pragma omp simd
+    for (int64_t i = 0; i < n; ++i) to[i] = sum[i] / by;
   }
 
   static void average_last(const PoolCall& c, const T* x, T* y, int64_t begin, int64_t end) {
@@ -147,36 +259,96 @@ struct Pool {
     }
   };
 
-  static void max_backward(const PoolCall& c, const T* g, const int64_t* indices, T* gx,
+  static bool max_backward(const PoolCall& c, const T* g, const int64_t* indices, T* gx,
                            int64_t begin, int64_t end) {
+    const uint64_t area = uint64_t(c.in_points());
+    bool inside = true;
     for (int64_t job = begin; job < end; ++job) {
       if (!c.channels_last) {
         const int64_t at = job * c.out_points();
         T* to = gx + job * c.in_points();
-        for (int64_t i = 0; i < c.out_points(); ++i) to[indices[at + i]] += g[at + i];
+        std::fill_n(to, c.in_points(), T(0));
+        for (int64_t i = 0; i < c.out_points(); ++i) {
+          const uint64_t place = uint64_t(indices[at + i]);
+          if (place < area) [[likely]]
+            to[place] += g[at + i];
+          else
+            inside = false;
+        }
         continue;
       }
       const Block b(c, job);
       T* to = gx + b.image * c.in_points() * c.channels + b.channel;
       for (int64_t i = 0; i < c.out_points(); ++i) {
         const int64_t at = (b.image * c.out_points() + i) * c.channels + b.channel;
-        for (int64_t k = 0; k < b.count; ++k) to[indices[at + k] * c.channels + k] += g[at + k];
+        for (int64_t k = 0; k < b.count; ++k) {
+          const uint64_t place = uint64_t(indices[at + k]);
+          if (place < area) [[likely]]
+            to[int64_t(place) * c.channels + k] += g[at + k];
+          else
+            inside = false;
+        }
       }
     }
+    return inside;
+  }
+
+  static void spread_one(const PoolCall& c, const T* from, int64_t oz, int64_t oy, int64_t ox,
+                         T* gx) {
+    const PoolAxis& row = c.axis[2];
+    const T share = from[ox] / factor(c, oz, oy, ox);
+    for_rows(c, oz, oy, [&](int64_t line) {
+      T* to = gx + line;
+#pragma omp simd
+      for (int64_t i = row.first[ox]; i < row.last[ox]; ++i) to[i] += share;
+    });
+  }
+  template <int S>
+  static void spread_stretch(const PoolCall& c, const T* from, int64_t oz, int64_t oy, int64_t ox,
+                             int64_t n, T* gx) {
+    const PoolAxis& row = c.axis[2];
+    const int64_t stride = S ? S : row.stride;
+    const T by = factor(c, oz, oy, ox);
+    T share[kRun];
+#pragma omp simd
+    for (int64_t i = 0; i < n; ++i) share[i] = from[i] / by;
+    for_rows(c, oz, oy, [&](int64_t line) {
+      T* to = gx + line + row.first[ox];
+      if (S == 2 && row.taps == 2) {
+#pragma omp simd
+        for (int64_t i = 0; i < n; ++i) {
+          to[2 * i] += share[i];
+          to[2 * i + 1] += share[i];
+        }
+        return;
+      }
+      for (int64_t k = 0; k < row.taps; ++k) {
+#pragma omp simd
+        for (int64_t i = 0; i < n; ++i) to[i * stride + k] += share[i];
+      }
+    });
   }
 
   static void average_backward(const PoolCall& c, const T* g, T* gx, int64_t begin, int64_t end) {
     const PoolAxis& row = c.axis[2];
     for (int64_t job = begin; job < end; ++job) {
       if (!c.channels_last) {
-        const T* from = g + job * c.out_points();
         T* to = gx + job * c.in_points();
-        for_outputs(c, [&](int64_t at, int64_t oz, int64_t oy, int64_t ox) {
-          const T share = from[at] / factor(c, oz, oy, ox);
-          for_rows(c, oz, oy, [&](int64_t line) {
-            for (int64_t i = row.first[ox]; i < row.last[ox]; ++i) to[line + i] += share;
-          });
-        });
+        std::fill_n(to, c.in_points(), T(0));
+        for (int64_t oz = 0; oz < c.axis[0].out; ++oz) {
+          for (int64_t oy = 0; oy < c.axis[1].out; ++oy) {
+            const T* from = g + job * c.out_points() + (oz * c.axis[1].out + oy) * row.out;
+            for_stretches(
+                row,
+                [&]<int S>(int64_t ox, int64_t n) {
+                  if (n == 1)
+                    spread_one(c, from, oz, oy, ox, to);
+                  else
+                    spread_stretch<S>(c, from + ox, oz, oy, ox, n, to);
+                },
+                [&](int64_t ox) { spread_one(c, from, oz, oy, ox, to); });
+          }
+        }
         continue;
       }
       const Block b(c, job);

@@ -8,10 +8,12 @@
 namespace rush {
 
 // The windows along one dim: output i sees the inputs first[i], first[i] + step, ... below last[i],
-// and counts as count[i] elements in an average.
+// and counts as count[i] elements in an average. The outputs from even to even_end are those of
+// whole windows, `taps` inputs each, that begin `stride` apart.
 struct PoolAxis {
   int64_t in, out, step;
   const int64_t *first, *last, *count;
+  int64_t even = 0, even_end = 0, stride = 1, taps = 0;
 };
 
 // Jobs: contiguous tensors have one a plane (image and channel). Channels-last ones have one a row
@@ -31,8 +33,8 @@ template <class T>
 struct PoolTable {
   void (*max)(const PoolCall&, const T* x, T* y, int64_t* indices, int64_t begin, int64_t end);
   void (*average)(const PoolCall&, const T* x, T* y, int64_t begin, int64_t end);
-  // gx holds zeros.
-  void (*max_backward)(const PoolCall&, const T* g, const int64_t* indices, T* gx, int64_t begin,
+  // gx is overwritten where it is contiguous, else it holds zeros. False: an index lies outside.
+  bool (*max_backward)(const PoolCall&, const T* g, const int64_t* indices, T* gx, int64_t begin,
                        int64_t end);
   void (*average_backward)(const PoolCall&, const T* g, T* gx, int64_t begin, int64_t end);
 };

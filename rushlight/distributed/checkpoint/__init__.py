@@ -6,9 +6,10 @@ from rushlight.distributed import WHY
 absent(
     globals(),
     WHY,
-    classes="""CheckpointException DefaultLoadPlanner DefaultSavePlanner FileSystemReader
-    FileSystemWriter HuggingFaceStorageReader HuggingFaceStorageWriter LoadPlan
-    LoadPlanner Metadata ReadItem SavePlan SavePlanner StorageReader StorageWriter
-    WriteItem""",
-    functions="async_save load load_state_dict save save_state_dict",
+    classes="""BytesStorageMetadata CheckpointException ChunkStorageMetadata DefaultLoadPlanner
+    DefaultSavePlanner FileSystemReader FileSystemWriter HuggingFaceStorageReader
+    HuggingFaceStorageWriter LoadPlan LoadPlanner Metadata ReadItem SavePlan SavePlanner
+    StorageReader StorageWriter TensorStorageMetadata WriteItem""",
+    functions="""async_save load load_sharded_optimizer_state_dict load_state_dict save
+    save_state_dict""",
 )

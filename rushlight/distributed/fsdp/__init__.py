@@ -11,8 +11,9 @@ absent(
     globals(),
     WHY,
     classes="""CPUOffload CPUOffloadPolicy FSDPModule FullOptimStateDictConfig FullStateDictConfig
-    FullyShardedDataParallel LocalOptimStateDictConfig LocalStateDictConfig MixedPrecision
-    MixedPrecisionPolicy OffloadPolicy OptimStateDictConfig ShardedOptimStateDictConfig
-    ShardedStateDictConfig StateDictConfig StateDictSettings UnshardHandle""",
+    FullyShardedDataParallel LocalOptimStateDictConfig LocalStateDictConfig
+    MixedPrecision MixedPrecisionPolicy OffloadPolicy OptimStateDictConfig
+    ShardedOptimStateDictConfig ShardedStateDictConfig StateDictConfig StateDictSettings
+    UnshardHandle""",
     functions="fully_shard register_fsdp_forward_method",
 )

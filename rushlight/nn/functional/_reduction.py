@@ -5,6 +5,23 @@ import warnings
 from rushlight import _C
 
 _KINDS = ("none", "mean", "sum")
+_ENUM = {"none": 0, "mean": 1, "sum": 2}
+
+
+def get_enum(reduction):
+    """The number that stands for a reduction."""
+    check_reduction("reduction", reduction)
+    return _ENUM[reduction]
+
+
+def fused_loss(kind, input, target, parameter, reduction):
+    """The loss in one pass (see csrc/ops/loss.cpp), or None where it has no loop for that."""
+    dtype = input.dtype
+    if dtype != target.dtype or dtype not in (_C.float32, _C.float64) or reduction not in _ENUM:
+        return None
+    if target.shape != input.shape:
+        return None
+    return _C._element_loss(input, target, kind, parameter, _ENUM[reduction])
 
 
 def check_reduction(name, reduction):

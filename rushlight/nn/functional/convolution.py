@@ -2,7 +2,8 @@
 
 from rushlight import _C
 
-__all__ = """conv1d conv2d conv3d conv_transpose1d conv_transpose2d conv_transpose3d""".split()
+__all__ = """conv1d conv2d conv3d conv_tbc conv_transpose1d conv_transpose2d
+conv_transpose3d""".split()
 
 conv1d = _C.conv1d
 conv2d = _C.conv2d
@@ -10,3 +11,14 @@ conv3d = _C.conv3d
 conv_transpose1d = _C.conv_transpose1d
 conv_transpose2d = _C.conv_transpose2d
 conv_transpose3d = _C.conv_transpose3d
+
+
+def conv_tbc(input, weight, bias, pad=0):
+    """conv1d of (time, batch, channels), with a weight (width, in, out)."""
+    if input.dim() != 3 or weight.dim() != 3 or bias.dim() != 1:
+        raise _C.ShapeError(
+            "conv_tbc: expects an input and a weight of 3 dims and a bias of 1, got "
+            f"{list(input.shape)}, {list(weight.shape)} and {list(bias.shape)}"
+        )
+    out = _C.conv1d(input.permute(1, 2, 0), weight.permute(2, 1, 0), bias, 1, pad)
+    return out.permute(2, 0, 1)

@@ -31,8 +31,9 @@ def _drop(input, shape, p, inplace):
         return input if inplace else input * 1.0
     if p == 1:
         return input.zero_() if inplace else input * 0.0
-    factor = _kept(input, shape, p).div_(1 - p)
-    return input.mul_(factor) if inplace else input * factor
+    if not inplace:
+        return _C._dropout(input, shape, p)
+    return input.mul_(_kept(input, shape, p).div_(1 - p))
 
 
 def _drop_alpha(input, shape, p, inplace):

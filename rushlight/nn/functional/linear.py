@@ -1,11 +1,13 @@
 """Linear maps, look-ups and distances."""
 
+import warnings
+
 from rushlight import _C
 from rushlight.autograd import no_grad
 from rushlight.functional import broadcast_tensors
 
-__all__ = """bilinear cosine_similarity embedding linear normalize one_hot
-pairwise_distance""".split()
+__all__ = """bilinear cosine_similarity embedding embedding_bag linear normalize one_hot
+pairwise_distance pdist""".split()
 
 linear = _C.linear
 bilinear = _C.bilinear
@@ -39,15 +41,13 @@ def embedding(
                 f"embedding: padding_idx {padding_idx} is out of range for {rows} rows"
             )
         padding_idx %= rows
-    flat = input.reshape(-1)
-    if flat.dtype not in (_C.int64, _C.int32):
-        flat = flat.long()
+    if input.dtype not in (_C.int64, _C.int32):
+        input = input.long()
     if max_norm is not None:
-        _shorten_rows(weight, flat, max_norm, norm_type)
-    rows_found = weight.index_select(0, flat)
-    if (padding_idx is not None or scale_grad_by_freq) and rows_found.requires_grad:
-        rows_found = _scale_gradient(rows_found, flat, rows, padding_idx, scale_grad_by_freq)
-    return rows_found.view(*input.shape, weight.shape[1])
+        _shorten_rows(weight, input.reshape(-1), max_norm, norm_type)
+    return _C.embedding(
+        weight, input, -1 if padding_idx is None else padding_idx, scale_grad_by_freq
+    )
 
 
 def _shorten_rows(weight, indices, max_norm, norm_type):
@@ -59,16 +59,117 @@ def _shorten_rows(weight, indices, max_norm, norm_type):
         weight.detach().index_copy_(0, used, rows * scale)
 
 
-def _scale_gradient(found, indices, rows, padding_idx, scale_grad_by_freq):
-    """The same values; the gradient of each row is multiplied on its way back."""
-    if scale_grad_by_freq:
-        counts = _C.bincount(indices, minlength=rows)
-        factor = counts.index_select(0, indices).to(found.dtype).reciprocal_().unsqueeze(1)
-        fixed = found.detach()
-        found = fixed + (found - fixed) * factor
+_BAG_MODES = {"sum": 0, "mean": 1, "max": 2}
+
+
+def embedding_bag(
+    input,
+    weight,
+    offsets=None,
+    max_norm=None,
+    norm_type=2,
+    scale_grad_by_freq=False,
+    mode="mean",
+    sparse=False,
+    per_sample_weights=None,
+    include_last_offset=False,
+    padding_idx=None,
+):
+    """Sums, means or maxima of rows of weight, bag by bag.
+
+    A 2-d input has one bag a row; of a 1-d one, bag b starts at offsets[b]. Indices equal to
+    padding_idx do not count.
+    """
+    # The order that PyTorch had before version 0.4.1.
+    if weight.dtype == _C.int64 and input.is_floating_point():
+        warnings.warn("embedding_bag: give the indices first, then the weight", stacklevel=2)
+        input, weight = weight, input
+    if per_sample_weights is not None and per_sample_weights.shape != input.shape:
+        raise ValueError(
+            "embedding_bag: per_sample_weights must have the shape of the indices, "
+            f"{list(input.shape)}, got {list(per_sample_weights.shape)}"
+        )
+    if weight.dim() != 2:
+        raise ValueError(f"embedding_bag: weight must have 2 dims, got {list(weight.shape)}")
+    input, bounds = _bags(input, offsets, include_last_offset)
+    if per_sample_weights is not None:
+        per_sample_weights = per_sample_weights.reshape(-1)[: input.numel()]
+    if mode not in _BAG_MODES:
+        raise ValueError(f"embedding_bag: mode must be 'sum', 'mean' or 'max', got {mode!r}")
+    if mode == "max" and (scale_grad_by_freq or sparse):
+        name = "scale_grad_by_freq" if scale_grad_by_freq else "sparse gradients"
+        raise ValueError(f"embedding_bag: mode 'max' does not go with {name}")
+    if sparse:
+        raise NotImplementedError(
+            "embedding_bag: sparse=True needs sparse gradients, which there are not; use "
+            "sparse=False"
+        )
+    if per_sample_weights is not None and mode != "sum":
+        raise NotImplementedError(
+            f"embedding_bag: per_sample_weights are for mode 'sum', got mode {mode!r}"
+        )
+    rows = weight.shape[0]
     if padding_idx is not None:
-        found = _C.where((indices != padding_idx).unsqueeze(1), found, found.detach())
-    return found
+        if not -rows <= padding_idx < rows:
+            raise AssertionError(
+                f"embedding_bag: padding_idx {padding_idx} is out of range for {rows} rows"
+            )
+        padding_idx %= rows
+    if max_norm is not None:
+        _shorten_rows(weight, input, max_norm, norm_type)
+    padding_idx = -1 if padding_idx is None else padding_idx
+    if scale_grad_by_freq and weight.requires_grad:
+        return _bag_by_frequency(input, weight, bounds, mode, per_sample_weights, padding_idx)
+    return _C._embedding_bag(
+        weight, input, bounds, _BAG_MODES[mode], per_sample_weights, padding_idx
+    )[0]
+
+
+def _bags(input, offsets, include_last_offset):
+    """The indices end to end, and where each bag begins, with the end of the last one."""
+    if input.dtype not in (_C.int64, _C.int32):
+        raise _C.DTypeError(f"embedding_bag: indices must be int64 or int32, got {input.dtype}")
+    if input.dim() == 2:
+        if offsets is not None:
+            raise ValueError(
+                "embedding_bag: a 2-d input has one bag a row and takes no offsets, got offsets "
+                f"of shape {list(offsets.shape)}"
+            )
+        bags, size = input.shape
+        return input.reshape(-1), _C.arange(bags + 1, device=input.device) * size
+    if input.dim() != 1:
+        raise ValueError(
+            f"embedding_bag: the input must have 1 or 2 dims, got shape {list(input.shape)}"
+        )
+    if offsets is None:
+        raise ValueError("embedding_bag: a 1-d input needs offsets that say where bags begin")
+    if offsets.dim() != 1:
+        raise ValueError(f"embedding_bag: offsets must have 1 dim, got {list(offsets.shape)}")
+    if offsets.dtype not in (_C.int64, _C.int32):
+        raise _C.DTypeError(f"embedding_bag: offsets must be integers, got {offsets.dtype}")
+    offsets = offsets.long()
+    if offsets.numel() and int(offsets[0]) != 0:
+        raise RuntimeError(f"embedding_bag: the first offset must be 0, got {int(offsets[0])}")
+    if include_last_offset:
+        if not offsets.numel():
+            raise RuntimeError("embedding_bag: include_last_offset needs at least one offset")
+        end = int(offsets[-1])
+        return input[:end] if 0 <= end < input.numel() else input, offsets
+    end = _C.full((1,), input.numel(), dtype=_C.int64, device=input.device)
+    return input, _C.cat([offsets, end])
+
+
+def _bag_by_frequency(input, weight, bounds, mode, per_sample_weights, padding_idx):
+    """The rows first, whose look-up divides their gradients, then their bags."""
+    rows = _C.embedding(weight, input, padding_idx, True)
+    numbers = _C.arange(input.numel(), device=input.device)
+    if padding_idx >= 0:  # row n stands for padding
+        rows = _C.cat([rows, rows.new_zeros(1, rows.shape[1])])
+        numbers = numbers.masked_fill(input == padding_idx, input.numel())
+        padding_idx = input.numel()
+    return _C._embedding_bag(
+        rows, numbers, bounds, _BAG_MODES[mode], per_sample_weights, padding_idx
+    )[0]
 
 
 def one_hot(tensor, num_classes=-1):
@@ -117,3 +218,15 @@ def cosine_similarity(x1, x2, dim=1, eps=1e-8):
 def pairwise_distance(x1, x2, p=2.0, eps=1e-6, keepdim=False):
     """The p-norm of x1 - x2 + eps over the last dim."""
     return (x1 - x2 + eps).norm(p, -1, keepdim)
+
+
+def pdist(input, p=2.0):
+    """The p-norm distance of every two rows, those of the first row first."""
+    if input.dim() != 2:
+        raise _C.ShapeError(f"pdist: the input must have 2 dims, got shape {list(input.shape)}")
+    if not input.is_floating_point():
+        raise _C.DTypeError(f"pdist: expects floating point rows, got {input.dtype}")
+    if p < 0:
+        raise RuntimeError(f"pdist: p must not be negative, got {p}")
+    first, second = _C.triu_indices(*[input.shape[0]] * 2, 1, device=input.device)
+    return (input.index_select(0, first) - input.index_select(0, second)).norm(p, 1)

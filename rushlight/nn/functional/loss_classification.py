@@ -2,57 +2,17 @@
 
 from rushlight import _C
 from rushlight._autocast import by_policy
-from rushlight.nn.functional._reduction import check_floating, check_reduction, resolve
+from rushlight.nn.functional._reduction import (
+    _ENUM,
+    check_floating,
+    check_reduction,
+    fused_loss,
+    resolve,
+)
 from rushlight.nn.functional._reduction import reduce as _reduce
 
-__all__ = """binary_cross_entropy binary_cross_entropy_with_logits cross_entropy
+__all__ = """binary_cross_entropy binary_cross_entropy_with_logits cross_entropy ctc_loss
 multilabel_soft_margin_loss nll_loss""".split()
-
-
-def _check_classes(name, input, target, weight):
-    """Class indices fit scores of shape (C), (N, C) or (N, C, d1, ...)."""
-    if input.dim() < 1:
-        raise ValueError(f"{name}: the input needs a dim of classes, got a 0-d tensor")
-    check_floating(name, input)
-    if input.dim() > 1 and target.dim() and input.shape[0] != target.shape[0]:
-        raise ValueError(
-            f"{name}: the batch sizes differ: {input.shape[0]} in the input {list(input.shape)}, "
-            f"{target.shape[0]} in the target {list(target.shape)}"
-        )
-    expected = input.shape[:1] + input.shape[2:] if input.dim() > 1 else ()
-    if tuple(target.shape) != tuple(expected) and not (input.dim() == 1 and target.numel() == 1):
-        raise _C.ShapeError(
-            f"{name}: for an input of shape {list(input.shape)} the target of class indices must "
-            f"have shape {list(expected)}, got {list(target.shape)}"
-        )
-    if target.dtype not in (_C.int64, _C.uint8):
-        raise _C.DTypeError(f"{name}: class indices must be int64 or uint8, got {target.dtype}")
-    classes = input.shape[1] if input.dim() > 1 else input.shape[0]
-    if weight is not None and tuple(weight.shape) != (classes,):
-        raise _C.ShapeError(
-            f"{name}: the weight must have one number for each of the {classes} classes, got "
-            f"shape {list(weight.shape)}"
-        )
-    return classes
-
-
-def _read_target(name, target, classes, ignore_index):
-    """(indices that may be gathered, mask of those that count or None when all do)."""
-    target = target if target.dtype == _C.int64 else target.long()
-    if target.numel() == 0 or target.device.type == "meta":
-        return target, None
-    low, high = target.aminmax()
-    low, high = int(low), int(high)
-    if not low <= ignore_index <= high:
-        counts = None
-    else:
-        counts = target != ignore_index
-        target = target.masked_fill(~counts, 0)
-        low, high = (int(bound) for bound in target.aminmax())
-    if low < 0 or high >= classes:
-        wrong = low if low < 0 else high
-        raise IndexError(f"{name}: target {wrong} is out of range for {classes} classes")
-    return target, counts
 
 
 @by_policy
@@ -68,34 +28,7 @@ def nll_loss(
     """Minus the log-probability that the input gives to the target class."""
     reduction = resolve(size_average, reduce, reduction)
     check_reduction("nll_loss", reduction)
-    classes = _check_classes("nll_loss", input, target, weight)
-    target, counts = _read_target("nll_loss", target, classes, ignore_index)
-    return _nll(input, target, counts, weight, reduction)
-
-
-def _nll(input, target, counts, weight, reduction):
-    if input.dim() == 1:
-        picked = input.gather(0, target.view(1)).view(target.shape)
-    else:
-        picked = input.gather(1, target.unsqueeze(1)).squeeze(1)
-    if weight is None and counts is None:
-        if reduction == "mean":
-            return picked.mean().neg()
-        return picked.sum().neg() if reduction == "sum" else picked.neg()
-    factors = _factors(picked, target, counts, weight)
-    # Where nothing counts, also an infinite score must not.
-    loss = -picked * factors if counts is None else -picked.masked_fill(~counts, 0) * factors
-    if reduction == "none":
-        return loss
-    return loss.sum() / factors.sum() if reduction == "mean" else loss.sum()
-
-
-def _factors(like, target, counts, weight):
-    """The weight of each position: that of its class, zero where it is ignored."""
-    if weight is None:
-        return counts.to(like.dtype)
-    factors = weight.index_select(0, target.reshape(-1)).view(target.shape)
-    return factors if counts is None else factors.masked_fill(~counts, 0)
+    return _C._nll_loss(input, target, weight, _ENUM[reduction], ignore_index, 0.0, False)
 
 
 @by_policy
@@ -116,29 +49,13 @@ def cross_entropy(
         raise RuntimeError(
             f"cross_entropy: label_smoothing must be between 0 and 1, got {label_smoothing}"
         )
-    dim = 0 if input.dim() == 1 else 1
     if input.dim() == 0:
         raise IndexError("cross_entropy: the input needs a dim of classes, got a 0-d tensor")
     if input.shape == target.shape:
         return _soft_cross_entropy(input, target, weight, ignore_index, reduction, label_smoothing)
-    classes = _check_classes("cross_entropy", input, target, weight)
-    target, counts = _read_target("cross_entropy", target, classes, ignore_index)
-    logs = input.log_softmax(dim)
-    loss = _nll(logs, target, counts, weight, reduction)
-    if label_smoothing == 0.0:
-        return loss
-    weighted = logs if weight is None else logs * _along(weight, logs, dim)
-    smooth = -weighted.sum(dim)
-    if counts is not None:
-        smooth = smooth.masked_fill(~counts, 0)
-    if reduction == "sum":
-        smooth = smooth.sum()
-    elif reduction == "mean":
-        if weight is None and counts is None:
-            smooth = smooth.mean()
-        else:
-            smooth = smooth.sum() / _factors(smooth, target, counts, weight).sum()
-    return (1 - label_smoothing) * loss + (label_smoothing / classes) * smooth
+    return _C._nll_loss(
+        input, target, weight, _ENUM[reduction], ignore_index, label_smoothing, True
+    )
 
 
 def _along(weight, like, dim):
@@ -235,6 +152,10 @@ def binary_cross_entropy_with_logits(
             f"binary_cross_entropy_with_logits: the target must be floating point, got "
             f"{target.dtype}"
         )
+    if weight is None and pos_weight is None:
+        loss = fused_loss(4, input, target, 0.0, reduction)
+        if loss is not None:
+            return loss
     log = _C.log_sigmoid(input)
     if pos_weight is not None:
         log = log * ((pos_weight - 1) * target + 1)
@@ -255,3 +176,31 @@ def multilabel_soft_margin_loss(
     if weight is not None:
         loss = loss * weight
     return _reduce("multilabel_soft_margin_loss", loss.mean(-1), reduction)
+
+
+@by_policy
+def ctc_loss(
+    log_probs,
+    targets,
+    input_lengths,
+    target_lengths,
+    blank=0,
+    reduction="mean",
+    zero_infinity=False,
+):
+    """Minus the log-probability of label sequences, summed over their alignments with time.
+
+    log_probs is (T, N, C) or (T, C); targets is (N, S), or all labels end to end. 'mean' divides
+    each loss by its number of labels first.
+    """
+    if reduction not in _ENUM:
+        raise ValueError(f"ctc_loss: reduction must be 'none', 'mean' or 'sum', got {reduction!r}")
+    return _C.ctc_loss(
+        log_probs,
+        targets,
+        input_lengths,
+        target_lengths,
+        blank,
+        _ENUM[reduction],
+        zero_infinity,
+    )

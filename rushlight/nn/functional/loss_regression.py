@@ -8,7 +8,13 @@ from rushlight._autocast import by_policy
 from rushlight._C import Tensor
 from rushlight.autograd import no_grad
 from rushlight.functional import broadcast_tensors
-from rushlight.nn.functional._reduction import check_floating, check_reduction, reduce, resolve
+from rushlight.nn.functional._reduction import (
+    check_floating,
+    check_reduction,
+    fused_loss,
+    reduce,
+    resolve,
+)
 
 __all__ = """gaussian_nll_loss huber_loss kl_div l1_loss mse_loss poisson_nll_loss
 smooth_l1_loss""".split()
@@ -48,6 +54,8 @@ def l1_loss(
     """|input - target|."""
     reduction = resolve(size_average, reduce, reduction)
     input, target = _same_size("l1_loss", input, target)
+    if weight is None and (loss := fused_loss(0, input, target, 0.0, reduction)) is not None:
+        return loss
     return _weighted("l1_loss", (input - target).abs(), weight, reduction)
 
 
@@ -58,6 +66,8 @@ def mse_loss(input, target, size_average=None, reduce=None, reduction="mean", we
     check_reduction("mse_loss", reduction)
     input, target = _same_size("mse_loss", input, target)
     check_floating("mse_loss", input)
+    if weight is None and (loss := fused_loss(1, input, target, 0.0, reduction)) is not None:
+        return loss
     return _weighted("mse_loss", (input - target).square(), weight, reduction)
 
 
@@ -70,6 +80,8 @@ def smooth_l1_loss(
     input, target = _same_size("smooth_l1_loss", input, target)
     if beta < 0:
         raise RuntimeError(f"smooth_l1_loss: beta must not be negative, got {beta}")
+    if beta > 0 and (loss := fused_loss(2, input, target, beta, reduction)) is not None:
+        return loss
     distance = (input - target).abs()
     if beta == 0:
         return _weighted("smooth_l1_loss", distance, None, reduction)
@@ -85,6 +97,8 @@ def huber_loss(input, target, reduction="mean", delta=1.0, weight=None):
     input, target = _same_size("huber_loss", input, target)
     if delta <= 0:
         raise RuntimeError(f"huber_loss: delta must be positive, got {delta}")
+    if weight is None and (loss := fused_loss(3, input, target, delta, reduction)) is not None:
+        return loss
     distance = (input - target).abs()
     near = distance.clamp(max=delta)
     loss = near * near * 0.5 + (distance - near) * delta

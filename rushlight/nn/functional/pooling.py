@@ -1,11 +1,13 @@
 """Pools: the largest element, the average or the norm of windows."""
 
 from rushlight import _C
+from rushlight._autocast import by_policy
 
 __all__ = """adaptive_avg_pool1d adaptive_avg_pool2d adaptive_avg_pool3d adaptive_max_pool1d
 adaptive_max_pool1d_with_indices adaptive_max_pool2d adaptive_max_pool2d_with_indices
-adaptive_max_pool3d adaptive_max_pool3d_with_indices avg_pool1d avg_pool2d avg_pool3d lp_pool1d
-lp_pool2d lp_pool3d max_pool1d max_pool1d_with_indices max_pool2d max_pool2d_with_indices
+adaptive_max_pool3d adaptive_max_pool3d_with_indices avg_pool1d avg_pool2d avg_pool3d
+fractional_max_pool2d fractional_max_pool2d_with_indices fractional_max_pool3d
+fractional_max_pool3d_with_indices lp_pool1d lp_pool2d lp_pool3d max_pool1d max_pool1d_with_indices max_pool2d max_pool2d_with_indices
 max_pool3d max_pool3d_with_indices max_unpool1d max_unpool2d max_unpool3d""".split()
 
 _WITH_INDICES = {
@@ -145,6 +147,63 @@ def adaptive_max_pool3d(input, output_size, return_indices=False):
 
 def _tuple(value, dims):
     return (value,) * dims if isinstance(value, int) else tuple(value)
+
+
+def _fractional(dims):
+    name = f"fractional_max_pool{dims}d"
+
+    def with_indices(
+        input,
+        kernel_size,
+        output_size=None,
+        output_ratio=None,
+        return_indices=False,
+        _random_samples=None,
+    ):
+        if output_size is None and output_ratio is None:
+            raise ValueError(f"{name}: either output_size or output_ratio must be given")
+        if input.dim() not in (dims + 1, dims + 2):
+            raise _C.ShapeError(
+                f"{name}: the input must have {dims + 1} (one image) or {dims + 2} dims, got "
+                f"shape {list(input.shape)}"
+            )
+        if output_size is None:
+            ratio = (
+                output_ratio if isinstance(output_ratio, (tuple, list)) else [output_ratio] * dims
+            )
+            output_size = [int(n * r) for n, r in zip(input.shape[-dims:], ratio, strict=True)]
+        batch = input if input.dim() == dims + 2 else input.unsqueeze(0)
+        if _random_samples is None:
+            _random_samples = _C.rand(
+                (*batch.shape[:2], dims), dtype=input.dtype, device=input.device
+            )
+        values, indices = _C._fractional_max_pool(
+            batch, _tuple(kernel_size, dims), _tuple(output_size, dims), _random_samples
+        )
+        return (values, indices) if batch is input else (values.squeeze(0), indices.squeeze(0))
+
+    def pool(
+        input,
+        kernel_size,
+        output_size=None,
+        output_ratio=None,
+        return_indices=False,
+        _random_samples=None,
+    ):
+        pair = with_indices(
+            input, kernel_size, output_size, output_ratio, return_indices, _random_samples
+        )
+        return pair if return_indices else pair[0]
+
+    pool.__name__ = pool.__qualname__ = name
+    pool.__doc__ = "The largest elements of windows at distances that vary at random."
+    with_indices.__name__ = with_indices.__qualname__ = f"{name}_with_indices"
+    with_indices.__doc__ = f"{pool.__doc__[:-1]}, and their places."
+    return by_policy(pool), by_policy(with_indices)
+
+
+fractional_max_pool2d, fractional_max_pool2d_with_indices = _fractional(2)
+fractional_max_pool3d, fractional_max_pool3d_with_indices = _fractional(3)
 
 
 def _lp(average, dims, input, norm_type, kernel_size, stride, ceil_mode):

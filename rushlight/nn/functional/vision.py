@@ -10,8 +10,8 @@ from rushlight.nn.functional.pooling import (
     adaptive_avg_pool3d,
 )
 
-__all__ = """affine_grid fold grid_sample interpolate unfold upsample upsample_bilinear
-upsample_nearest""".split()
+__all__ = """GRID_SAMPLE_INTERPOLATION_MODES GRID_SAMPLE_PADDING_MODES affine_grid fold
+grid_sample interpolate unfold upsample upsample_bilinear upsample_nearest""".split()
 
 # The mode of one dim, by mode and number of spatial dims.
 _MODES = {
@@ -103,8 +103,9 @@ def _resample(input, sizes, scales, kind, align):
         if was != _C.uint8:
             raise NotImplementedError(f"interpolate: not implemented for {was} tensors")
         input = input.float()
-    # The dim that shrinks most first: less work for the others.
-    order = sorted(range(len(sizes)), key=lambda d: sizes[d] / max(input.shape[2 + d], 1))
+    # The dim that shrinks most first: less work for the others. Of equals the last one, where
+    # neighbours have to be gathered one by one.
+    order = sorted(range(len(sizes)), key=lambda d: (sizes[d] / max(input.shape[2 + d], 1), -d))
     result = input
     for d in order:
         same = sizes[d] == input.shape[2 + d] and scales[d] in (0, 1)
@@ -171,111 +172,25 @@ def _line(n, align, like):
     return line if align else line * ((n - 1) / n)
 
 
+GRID_SAMPLE_INTERPOLATION_MODES = {"bilinear": 0, "nearest": 1, "bicubic": 2}
+GRID_SAMPLE_PADDING_MODES = {"zeros": 0, "border": 1, "reflection": 2}
+
+
 def grid_sample(input, grid, mode="bilinear", padding_mode="zeros", align_corners=None):
     """Samples input at the points of grid, which run from -1 to 1 over the image."""
-    if mode not in ("bilinear", "nearest", "bicubic"):
+    if mode not in GRID_SAMPLE_INTERPOLATION_MODES:
         raise ValueError(
             f"grid_sample: mode must be 'bilinear', 'nearest' or 'bicubic', got {mode!r}"
         )
-    if padding_mode not in ("zeros", "border", "reflection"):
+    if padding_mode not in GRID_SAMPLE_PADDING_MODES:
         raise ValueError(
             "grid_sample: padding_mode must be 'zeros', 'border' or 'reflection', got "
             f"{padding_mode!r}"
         )
-    dims = input.dim() - 2
-    fits = dims in (2, 3) and grid.dim() == input.dim() and grid.shape[-1] == dims
-    if not fits or grid.shape[0] != input.shape[0]:
-        raise _C.ShapeError(
-            "grid_sample: an input (N, C, H, W) takes a grid (N, h, w, 2), and (N, C, D, H, W) a "
-            f"grid (N, d, h, w, 3); got {list(input.shape)} and {list(grid.shape)}"
-        )
-    if grid.dtype != input.dtype:
-        raise RuntimeError(
-            "grid_sample: input and grid must have the same dtype, got "
-            f"{input.dtype} and {grid.dtype}"
-        )
-    if mode == "bicubic" and dims == 3:
-        raise RuntimeError("grid_sample: mode 'bicubic' takes (N, C, H, W) only")
-    if min(input.shape[2:]) == 0:
-        raise RuntimeError(f"grid_sample: the image is empty, its shape is {list(input.shape)}")
-    return _Sampler(input, padding_mode, bool(align_corners)).sample(grid, mode)
-
-
-class _Sampler:
-    """Places of a grid as indices into the flattened image; the last dim of a grid is x first."""
-
-    def __init__(self, input, padding, align):
-        self.input, self.padding, self.align = input, padding, align
-        self.sizes = list(input.shape[2:])
-        self.flat = input.flatten(2)
-
-    def places(self, grid, clip):
-        """For each dim, slowest first, where the grid's points lie, in pixels."""
-        found = []
-        for d, n in enumerate(self.sizes):
-            x = grid[..., len(self.sizes) - 1 - d]
-            x = (x + 1) * ((n - 1) / 2) if self.align else ((x + 1) * n - 1) / 2
-            found.append(self.inside(x, n) if clip else x)
-        return found
-
-    def inside(self, x, n):
-        """Places brought into the image by the padding mode."""
-        if self.padding == "reflection":
-            low, span = (0.0, n - 1.0) if self.align else (-0.5, float(n))
-            if span <= 0:
-                x = x * 0
-            else:
-                x = (x - low).abs()
-                extra, flips = x.remainder(span), (x / span).floor()
-                x = _C.where(flips.remainder(2) == 0, extra + low, span - extra + low)
-        return x if self.padding == "zeros" else x.clamp(0, n - 1)
-
-    def take(self, places):
-        """The image at whole places, zero outside."""
-        index, valid = 0, None
-        for x, n in zip(places, self.sizes, strict=True):
-            inside = (x >= 0) & (x <= n - 1)
-            valid = inside if valid is None else valid & inside
-            index = index * n + _C.where(inside, x, _C.zeros_like(x)).to(_C.int64)
-        batch, channels = self.input.shape[:2]
-        shape = (batch, channels, *index.shape[1:])
-        index = index.reshape(batch, 1, -1).expand(batch, channels, -1)
-        values = self.flat.gather(2, index).view(shape)
-        return _C.where(valid.unsqueeze(1), values, _C.zeros((), dtype=values.dtype))
-
-    def sample(self, grid, mode):
-        if mode == "nearest":
-            return self.take([x.detach().round() for x in self.places(grid, True)])
-        places = self.places(grid, mode != "bicubic")
-        lows = [x.detach().floor() for x in places]
-        if mode == "bilinear":
-            taps = [
-                [(low, 1 - (x - low)), (low + 1, x - low)]
-                for x, low in zip(places, lows, strict=True)
-            ]
-        else:
-            taps = [
-                [(self.inside(low + k, n), _cubic(x - low - k)) for k in (-1, 0, 1, 2)]
-                for x, low, n in zip(places, lows, self.sizes, strict=True)
-            ]
-            taps = [[(x.round(), w) for x, w in axis] for axis in taps]
-        return self.weighted(taps, [], None)
-
-    def weighted(self, taps, places, weight):
-        """The sum over all choices of one tap a dim."""
-        if len(places) == len(taps):
-            return self.take(places) * weight.unsqueeze(1)
-        total = 0
-        for place, w in taps[len(places)]:
-            total = total + self.weighted(
-                taps, [*places, place], w if weight is None else weight * w
-            )
-        return total
-
-
-def _cubic(x):
-    """Keys' kernel with a = -0.75."""
-    x = x.abs()
-    near = (1.25 * x - 2.25) * x * x + 1
-    far = -0.75 * (((x - 5) * x + 8) * x - 4)
-    return _C.where(x <= 1, near, far)
+    return _C.grid_sampler(
+        input,
+        grid,
+        GRID_SAMPLE_INTERPOLATION_MODES[mode],
+        GRID_SAMPLE_PADDING_MODES[padding_mode],
+        bool(align_corners),
+    )

@@ -2,6 +2,7 @@
 
 from rushlight._missing import MissingNameError
 from rushlight.nn.modules.activation import *
+from rushlight.nn.modules.adaptive import *
 from rushlight.nn.modules.batchnorm import *
 from rushlight.nn.modules.container import *
 from rushlight.nn.modules.conv import *

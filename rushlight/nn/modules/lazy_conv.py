@@ -9,16 +9,33 @@ LazyConvTranspose3d""".split()
 
 
 class _LazyConv(LazyModuleMixin):
-    def __init__(self, out_channels, kernel_size, *args, bias=True, device=None, dtype=None, **kw):
-        # `bias` may also come by position, behind different arguments in the two kinds.
-        names = self._positional
-        kw.update(zip(names, args, strict=False))
-        if len(args) > len(names):
-            raise TypeError(
-                f"{type(self).__name__}: at most {2 + len(names)} arguments by position"
-            )
-        bias = kw.pop("bias", bias)
-        super().__init__(0, 0, kernel_size, bias=False, **kw)
+    def __init__(
+        self,
+        out_channels,
+        kernel_size,
+        stride=1,
+        padding=0,
+        dilation=1,
+        groups=1,
+        bias=True,
+        padding_mode="zeros",
+        device=None,
+        dtype=None,
+    ):
+        super().__init__(
+            0,
+            0,
+            kernel_size,
+            stride=stride,
+            padding=padding,
+            dilation=dilation,
+            groups=groups,
+            bias=False,
+            padding_mode=padding_mode,
+        )
+        self._make_lazy(out_channels, bias, device, dtype)
+
+    def _make_lazy(self, out_channels, bias, device, dtype):
         options = {"device": device, "dtype": dtype}
         self.weight = UninitializedParameter(**options)
         self.out_channels = out_channels
@@ -48,20 +65,41 @@ class _LazyConv(LazyModuleMixin):
         self.reset_parameters()
 
 
+class _LazyConvTranspose(_LazyConv):
+    def __init__(
+        self,
+        out_channels,
+        kernel_size,
+        stride=1,
+        padding=0,
+        output_padding=0,
+        groups=1,
+        bias=True,
+        dilation=1,
+        padding_mode="zeros",
+        device=None,
+        dtype=None,
+    ):
+        super(_LazyConv, self).__init__(
+            0,
+            0,
+            kernel_size,
+            stride=stride,
+            padding=padding,
+            output_padding=output_padding,
+            groups=groups,
+            bias=False,
+            dilation=dilation,
+            padding_mode=padding_mode,
+        )
+        self._make_lazy(out_channels, bias, device, dtype)
+
+
 def _lazy(cls):
-    positional = ("stride", "padding", "dilation", "groups", "bias", "padding_mode")
-    if cls.transposed:
-        positional = (
-            "stride", "padding", "output_padding", "groups", "bias", "dilation", "padding_mode"
-        )  # fmt: skip
     doc = f"{cls.__name__} that takes in_channels from its first input."
-    members = {
-        "cls_to_become": cls,
-        "_positional": positional,
-        "__module__": __name__,
-        "__doc__": doc,
-    }
-    return type(f"Lazy{cls.__name__}", (_LazyConv, cls), members)
+    members = {"cls_to_become": cls, "__module__": __name__, "__doc__": doc}
+    base = _LazyConvTranspose if cls.transposed else _LazyConv
+    return type(f"Lazy{cls.__name__}", (base, cls), members)
 
 
 LazyConv1d = _lazy(conv.Conv1d)

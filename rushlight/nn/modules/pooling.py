@@ -4,8 +4,8 @@ from rushlight.nn import functional as F
 from rushlight.nn.modules.module import Module
 
 __all__ = """AdaptiveAvgPool1d AdaptiveAvgPool2d AdaptiveAvgPool3d AdaptiveMaxPool1d
-AdaptiveMaxPool2d AdaptiveMaxPool3d AvgPool1d AvgPool2d AvgPool3d LPPool1d LPPool2d LPPool3d
-MaxPool1d MaxPool2d MaxPool3d MaxUnpool1d MaxUnpool2d MaxUnpool3d""".split()
+AdaptiveMaxPool2d AdaptiveMaxPool3d AvgPool1d AvgPool2d AvgPool3d FractionalMaxPool2d
+FractionalMaxPool3d LPPool1d LPPool2d LPPool3d MaxPool1d MaxPool2d MaxPool3d MaxUnpool1d MaxUnpool2d MaxUnpool3d""".split()
 
 
 def _tuple(value, dims):
@@ -262,3 +262,54 @@ class AdaptiveMaxPool3d(_AdaptiveMaxPool):
     """The largest elements of output_size windows of (N, C, D, H, W)."""
 
     _pool = staticmethod(F.adaptive_max_pool3d)
+
+
+class _FractionalMaxPool(Module):
+    __constants__ = "kernel_size return_indices output_size output_ratio".split()
+
+    def __init__(
+        self,
+        kernel_size,
+        output_size=None,
+        output_ratio=None,
+        return_indices=False,
+        _random_samples=None,
+    ):
+        super().__init__()
+        name = type(self).__name__
+        sizes = kernel_size if isinstance(kernel_size, (tuple, list)) else (kernel_size,)
+        if any(k <= 0 for k in sizes):
+            raise ValueError(f"{name}: kernel_size must be positive, got {kernel_size}")
+        self.kernel_size = _tuple(kernel_size, self._dims)
+        self.return_indices = return_indices
+        self.register_buffer("_random_samples", _random_samples)
+        self.output_size = _tuple(output_size, self._dims) if output_size is not None else None
+        self.output_ratio = _tuple(output_ratio, self._dims) if output_ratio is not None else None
+        if (output_size is None) == (output_ratio is None):
+            raise ValueError(f"{name}: exactly one of output_size and output_ratio must be given")
+        if self.output_ratio is not None and not all(0 < r < 1 for r in self.output_ratio):
+            raise ValueError(f"{name}: output_ratio must be between 0 and 1, got {output_ratio}")
+
+    def forward(self, input):
+        return self._pool(
+            input,
+            self.kernel_size,
+            self.output_size,
+            self.output_ratio,
+            self.return_indices,
+            _random_samples=self._random_samples,
+        )
+
+
+class FractionalMaxPool2d(_FractionalMaxPool):
+    """The largest elements of windows of (N, C, H, W) at distances that vary at random."""
+
+    _dims = 2
+    _pool = staticmethod(F.fractional_max_pool2d)
+
+
+class FractionalMaxPool3d(_FractionalMaxPool):
+    """The largest elements of windows of (N, C, D, H, W) at distances that vary at random."""
+
+    _dims = 3
+    _pool = staticmethod(F.fractional_max_pool3d)

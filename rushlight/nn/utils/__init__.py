@@ -3,6 +3,7 @@
 from rushlight._missing import names_missing_from
 from rushlight.nn.utils import parametrizations as parametrizations
 from rushlight.nn.utils import parametrize as parametrize
+from rushlight.nn.utils import prune as prune
 from rushlight.nn.utils import rnn as rnn
 from rushlight.nn.utils import stateless as stateless
 from rushlight.nn.utils.clip_grad import (
@@ -42,6 +43,7 @@ __all__ = [
     "parameters_to_vector",
     "parametrizations",
     "parametrize",
+    "prune",
     "remove_spectral_norm",
     "remove_weight_norm",
     "rnn",

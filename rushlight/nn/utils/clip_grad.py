@@ -24,8 +24,18 @@ def get_total_norm(tensors, norm_type=2.0, error_if_nonfinite=False, foreach=Non
     if not tensors:
         return _C.tensor(0.0)
     device = tensors[0].device
+    if device.type == "cpu" and all(_fused(t) for t in tensors):
+        return _checked(_C._list_norm(tensors, norm_type), norm_type, error_if_nonfinite)
     norms = _C.stack([t.detach().norm(norm_type).to(device) for t in tensors])
-    total = norms.norm(norm_type)
+    return _checked(norms.norm(norm_type), norm_type, error_if_nonfinite)
+
+
+def _fused(t):
+    """Do the passes over lists take it?"""
+    return t.device.type == "cpu" and (t.is_floating_point() or t.is_complex())
+
+
+def _checked(total, norm_type, error_if_nonfinite):
     if error_if_nonfinite and not math.isfinite(float(total)):
         raise RuntimeError(
             f"the total norm of order {norm_type} of the gradients is {float(total)}; it cannot be "
@@ -40,7 +50,10 @@ def clip_grads_with_norm_(parameters, max_norm, total_norm, foreach=None):
     grads = _gradients(parameters)
     if not grads:
         return
-    factor = (float(max_norm) / (total_norm + 1e-6)).clamp(max=1.0)
+    factor = (float(max_norm) / (_C.as_tensor(total_norm) + 1e-6)).clamp(max=1.0)
+    if factor.device.type == "cpu" and all(_fused(grad) for grad in grads):
+        _C._list_scale_(grads, factor)
+        return
     for grad in grads:
         grad.mul_(factor.to(grad.device))
 

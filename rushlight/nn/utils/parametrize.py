@@ -111,7 +111,7 @@ class ParametrizationList(ModuleList):
     def right_inverse(self, value):
         """Sets the originals so that the parametrized tensor becomes value; no gradients."""
         with no_grad():
-            new = _pull_back(self, value)
+            new = _pull_back(self, value, assigning=True)
             if self.is_tensor:
                 if not isinstance(new, Tensor):
                     raise ValueError(
@@ -141,8 +141,8 @@ class ParametrizationList(ModuleList):
         return value
 
 
-def _pull_back(modules, value):
-    """right_inverse of all parametrizations, the last one first."""
+def _pull_back(modules, value, assigning=False):
+    """right_inverse of all parametrizations, the last one first; assigning needs all of them."""
     with no_grad():
         new = value
         for module in reversed(list(modules)):
@@ -150,7 +150,13 @@ def _pull_back(modules, value):
                 try:
                     new = module.right_inverse(new)
                 except NotImplementedError:
-                    pass  # as if there were none
+                    if assigning:
+                        raise
+            elif assigning:
+                raise RuntimeError(
+                    f"parametrization {type(module).__name__} has no right_inverse, so that its "
+                    "tensor cannot be assigned to"
+                )
     if not isinstance(new, Tensor) and not isinstance(new, Sequence):
         raise ValueError(
             f"right_inverse must return a tensor or a sequence of tensors, got {type(new).__name__}"

@@ -6,5 +6,6 @@ from rushlight.distributed import WHY
 absent(
     globals(),
     WHY,
-    functions="allreduce_hook bf16_compress_hook fp16_compress_hook",
+    functions="""allreduce_hook bf16_compress_hook bf16_compress_wrapper fp16_compress_hook
+    fp16_compress_wrapper""",
 )

@@ -1,0 +1,86 @@
+#include "cpu/kernels/lines_tables.h"
+
+namespace rush {
+
+namespace RUSH_ISA {
+namespace {
+
+template <class T>
+struct Lines {
+  static void scale(T* y, const T* x, T a, int64_t n) {
+#pragma omp simd
+    for (int64_t i = 0; i < n; ++i) y[i] = a * x[i];
+  }
+  static void add(T* y, const T* x, T a, int64_t n) {
+#pragma omp simd
+    for (int64_t i = 0; i < n; ++i) y[i] += a * x[i];
+  }
+  static void masked_scale(T* y, const T* x, const uint8_t* keep, T scale, int64_t n) {
+#pragma omp simd
+    for (int64_t i = 0; i < n; ++i) y[i] = x[i] * (T(keep[i]) * scale);
+  }
+  static T dot(const T* x, const T* y, int64_t n) {
+    T sum = 0;
+#pragma omp simd reduction(+ : sum)
+    for (int64_t i = 0; i < n; ++i) sum += x[i] * y[i];
+    return sum;
+  }
+  static void largest(T* y, int64_t* place, const T* x, int64_t index, int64_t n) {
+#pragma omp simd
+    for (int64_t i = 0; i < n; ++i) {
+      const bool better = x[i] > y[i] || x[i] != x[i];
+      y[i] = better ? x[i] : y[i];
+      place[i] = better ? index : place[i];
+    }
+  }
+  // Outside counts as zero, whatever its weight is and the image holds. The load is not
+  // conditional: only so does it become one gather instruction.
+  static T times_found(T w, const T* x, int32_t place) {
+    const T product = w * x[place < 0 ? 0 : place];
+    return place < 0 ? T(0) : product;
+  }
+  template <int Taps>
+  static void gather_fixed(T* y, const T* x, const int32_t* place, const T* weight, int64_t step,
+                           int64_t n) {
+#pragma omp simd
+    for (int64_t i = 0; i < n; ++i) {
+      T sum = 0;
+      for (int64_t k = 0; k < Taps; ++k)
+        sum += times_found(weight[k * step + i], x, place[k * step + i]);
+      y[i] = sum;
+    }
+  }
+  static void gather(T* y, const T* x, const int32_t* place, const T* weight, int64_t taps,
+                     int64_t step, int64_t n) {
+    if (taps == 1) return gather_fixed<1>(y, x, place, weight, step, n);
+    if (taps == 2) return gather_fixed<2>(y, x, place, weight, step, n);
+    if (taps == 4) return gather_fixed<4>(y, x, place, weight, step, n);
+    for (int64_t i = 0; i < n; ++i) y[i] = 0;
+    for (int64_t k = 0; k < taps; ++k) {
+      const int32_t* at = place + k * step;
+      const T* w = weight + k * step;
+#pragma omp simd
+      for (int64_t i = 0; i < n; ++i) y[i] += times_found(w[i], x, at[i]);
+    }
+  }
+  static void gather_products(T* y, const T* g, const T* x, const int32_t* place, int64_t n) {
+#pragma omp simd
+    for (int64_t i = 0; i < n; ++i) y[i] += times_found(g[i], x, place[i]);
+  }
+  static constexpr LinesTable<T> table = {scale,   add,    masked_scale,   dot,
+                                          largest, gather, gather_products};
+};
+
+}  // namespace
+}  // namespace RUSH_ISA
+
+template <>
+const LinesTable<float>* lines_table<Isa::RUSH_ISA, float>() {
+  return &RUSH_ISA::Lines<float>::table;
+}
+template <>
+const LinesTable<double>* lines_table<Isa::RUSH_ISA, double>() {
+  return &RUSH_ISA::Lines<double>::table;
+}
+
+}  // namespace rush

@@ -1,0 +1,153 @@
+#include "cpu/kernels/softmax_tables.h"
+
+#include <algorithm>
+
+#include "functors/math.h"
+
+namespace rush {
+
+namespace RUSH_ISA {
+namespace {
+
+// Sums of float32 are taken in float32 over pieces of this many elements, in double across them.
+constexpr int64_t kPiece = 4096;
+
+template <class T>
+struct Softmax {
+  // NaN is passed over here; it comes back through the sum of exponentials.
+  static T largest(const T* x, int64_t n) {
+    T most = -limits<T>::inf;
+#pragma omp simd reduction(max : most)
+    for (int64_t i = 0; i < n; ++i) most = x[i] > most ? x[i] : most;
+    return most;
+  }
+  // Where the largest is infinite, differences from it would be NaN.
+  static T shift_for(T most) {
+    return most == -limits<T>::inf || most == limits<T>::inf ? T(0) : most;
+  }
+
+  static void softmax(const T* x, T* y, int64_t n) {
+    const T most = largest(x, n);
+    double all = 0;
+    for (int64_t at = 0; at < n; at += kPiece) {
+      const int64_t end = std::min(at + kPiece, n);
+      T sum = 0;
+#pragma omp simd reduction(+ : sum)
+      for (int64_t i = at; i < end; ++i) {
+        const T e = math::exp(x[i] - most);
+        y[i] = e;
+        sum += e;
+      }
+      all += double(sum);
+    }
+    const T by = T(1 / all);
+#pragma omp simd
+    for (int64_t i = 0; i < n; ++i) y[i] = y[i] * by;
+  }
+
+  static T log_sum_exp(const T* x, int64_t n) {
+    const T shift = shift_for(largest(x, n));
+    double all = 0;
+    for (int64_t at = 0; at < n; at += kPiece) {
+      const int64_t end = std::min(at + kPiece, n);
+      T sum = 0;
+#pragma omp simd reduction(+ : sum)
+      for (int64_t i = at; i < end; ++i) sum += math::exp(x[i] - shift);
+      all += double(sum);
+    }
+    return T(math::log(all)) + shift;
+  }
+
+  static void log_softmax(const T* x, T* y, int64_t n) {
+    const T total = log_sum_exp(x, n);
+#pragma omp simd
+    for (int64_t i = 0; i < n; ++i) y[i] = x[i] - total;
+  }
+
+  static void softmax_backward(const T* g, const T* y, T* gx, int64_t n) {
+    const T total = weighted_sum(g, y, n);
+#pragma omp simd
+    for (int64_t i = 0; i < n; ++i) gx[i] = y[i] * (g[i] - total);
+  }
+
+  static void log_softmax_backward(const T* g, const T* y, T* gx, int64_t n) {
+    const T total = weighted_sum(g, nullptr, n);
+#pragma omp simd
+    for (int64_t i = 0; i < n; ++i) gx[i] = g[i] - math::exp(y[i]) * total;
+  }
+
+  static T weighted_sum(const T* x, const T* w, int64_t n) {
+    double all = 0;
+    for (int64_t at = 0; at < n; at += kPiece) {
+      const int64_t end = std::min(at + kPiece, n);
+      T sum = 0;
+      if (w) {
+#pragma omp simd reduction(+ : sum)
+        for (int64_t i = at; i < end; ++i) sum += x[i] * w[i];
+      } else {
+#pragma omp simd reduction(+ : sum)
+        for (int64_t i = at; i < end; ++i) sum += x[i];
+      }
+      all += double(sum);
+    }
+    return T(all);
+  }
+
+  static void scaled_softmax(const T* x, T* y, int64_t n, T shift, T a, T b, const T* w) {
+    if (w && b != 0) {
+#pragma omp simd
+      for (int64_t i = 0; i < n; ++i) y[i] = a * math::exp(x[i] - shift) - b * w[i];
+    } else {
+#pragma omp simd
+      for (int64_t i = 0; i < n; ++i) y[i] = a * math::exp(x[i] - shift) - b;
+    }
+  }
+
+  static void column_log_sum_exp(const T* x, int64_t classes, int64_t stride, int64_t n, T* out) {
+    T most[kColumns], sum[kColumns];
+    std::copy_n(x, n, most);
+    for (int64_t c = 1; c < classes; ++c) {
+      const T* row = x + c * stride;
+#pragma omp simd
+      for (int64_t i = 0; i < n; ++i) most[i] = row[i] > most[i] ? row[i] : most[i];
+    }
+#pragma omp simd
+    for (int64_t i = 0; i < n; ++i) {
+      most[i] = fabs(most[i]) == limits<T>::inf ? T(0) : most[i];
+      sum[i] = 0;
+    }
+    for (int64_t c = 0; c < classes; ++c) {
+      const T* row = x + c * stride;
+#pragma omp simd
+      for (int64_t i = 0; i < n; ++i) sum[i] += math::exp(row[i] - most[i]);
+    }
+#pragma omp simd
+    for (int64_t i = 0; i < n; ++i) out[i] = math::log(sum[i]) + most[i];
+  }
+
+  static void column_scaled_softmax(const T* x, T* y, int64_t n, const T* shift, const T* a, T w,
+                                    const T* b) {
+#pragma omp simd
+    for (int64_t i = 0; i < n; ++i) y[i] = a[i] * math::exp(x[i] - shift[i]) - w * b[i];
+  }
+
+  static T fabs(T x) { return x < 0 ? -x : x; }
+
+  static constexpr SoftmaxTable<T> table = {
+      softmax,      log_softmax,    softmax_backward,   log_softmax_backward, log_sum_exp,
+      weighted_sum, scaled_softmax, column_log_sum_exp, column_scaled_softmax};
+};
+
+}  // namespace
+}  // namespace RUSH_ISA
+
+template <>
+const SoftmaxTable<float>* softmax_table<Isa::RUSH_ISA, float>() {
+  return &RUSH_ISA::Softmax<float>::table;
+}
+template <>
+const SoftmaxTable<double>* softmax_table<Isa::RUSH_ISA, double>() {
+  return &RUSH_ISA::Softmax<double>::table;
+}
+
+}  // namespace rush

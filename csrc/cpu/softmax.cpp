@@ -1,0 +1,188 @@
+#include "cpu/softmax.h"
+
+#include <algorithm>
+#include <atomic>
+#include <vector>
+
+#include "core/cpu_features.h"
+#include "core/threads.h"
+#include "cpu/kernels/softmax_tables.h"
+
+namespace rush {
+
+namespace {
+
+constexpr int64_t kGrain = 8192;  // elements that are worth a thread
+
+template <class T>
+const SoftmaxTable<T>& kernels() {
+  static const SoftmaxTable<T>* const chosen = [] {
+    const SoftmaxTable<T>* t = softmax_table<Isa::baseline, T>();
+#ifdef __x86_64__
+    if (isa_level() >= IsaLevel::Avx2) t = softmax_table<Isa::avx2, T>();
+    if (isa_level() >= IsaLevel::Avx512) t = softmax_table<Isa::avx512, T>();
+#endif
+    return t;
+  }();
+  return *chosen;
+}
+
+template <class F>
+void for_type(const Tensor& x, F&& f) {
+  dispatch<DType::Float32, DType::Float64>("softmax", x.dtype(), std::forward<F>(f));
+}
+
+template <class F>
+void for_rows(int64_t count, int64_t n, F&& f) {
+  parallel_for(count, std::max<int64_t>(1, kGrain / std::max<int64_t>(n, 1)),
+               [&](int64_t i, int64_t end) {
+                 for (; i < end; ++i) f(i);
+               });
+}
+
+}  // namespace
+
+void softmax_cpu(const Tensor& x, int64_t n, bool logarithm, const Tensor& y) {
+  for_type(x, [&]<class T>() {
+    const auto row = logarithm ? kernels<T>().log_softmax : kernels<T>().softmax;
+    for_rows(x.numel() / n, n,
+             [&](int64_t i) { row(x.data<T>() + i * n, y.data<T>() + i * n, n); });
+  });
+}
+
+void softmax_backward_cpu(const Tensor& g, const Tensor& y, int64_t n, bool logarithm,
+                          const Tensor& gx) {
+  for_type(g, [&]<class T>() {
+    const auto row = logarithm ? kernels<T>().log_softmax_backward : kernels<T>().softmax_backward;
+    for_rows(g.numel() / n, n, [&](int64_t i) {
+      row(g.data<T>() + i * n, y.data<T>() + i * n, gx.data<T>() + i * n, n);
+    });
+  });
+}
+
+namespace {
+
+// What one position's loss is made of: weight of its target (0: ignored), see cross_entropy_cpu.
+template <class T>
+class Positions {
+ public:
+  explicit Positions(const CrossEntropy& c)
+      : c_(c),
+        weight_(static_cast<const T*>(c.weight)),
+        by_class_(T(c.smoothing / double(c.classes))) {
+    double all = weight_ ? 0 : double(c.classes);
+    for (int64_t k = 0; k < c.classes && weight_; ++k) all += double(weight_[k]);
+    weights_ = T(all);
+  }
+  bool counts(int64_t i) const { return c_.target[i] != c_.ignore_index; }
+  T weight(int64_t i) const { return weight_ ? weight_[c_.target[i]] : T(1); }
+  const T* class_weights() const { return weight_; }
+  T by_class() const { return by_class_; }  // the smoothing's share of each class
+  T sharp() const { return T(1 - c_.smoothing); }
+  T all_weights() const { return weights_; }  // over the classes
+
+ private:
+  const CrossEntropy& c_;
+  const T* weight_;
+  T by_class_, weights_;
+};
+
+void check_targets(const char* op, const CrossEntropy& c) {
+  for (int64_t i = 0; i < c.batch * c.points; ++i) {
+    const int64_t t = c.target[i];
+    check((t >= 0 && t < c.classes) || t == c.ignore_index, ErrorKind::Index, op, "target ", t,
+          " is out of range for ", c.classes, " classes");
+  }
+}
+
+}  // namespace
+
+double cross_entropy_cpu(const char* op, const CrossEntropy& c, const Tensor& x, const Tensor& loss,
+                         const Tensor& total) {
+  check_targets(op, c);
+  double all = 0;
+  for_type(x, [&]<class T>() {
+    const Positions<T> p(c);
+    const T* from = x.data<T>();
+    T* to = loss.data<T>();
+    T* sums = total.defined() ? total.data<T>() : nullptr;
+    const bool smooth = c.smoothing > 0;
+    const int64_t blocks = (c.points + kColumns - 1) / kColumns;
+    for_rows(c.batch * blocks, c.classes * std::min(c.points, kColumns), [&](int64_t job) {
+      const int64_t b = job / blocks, first = job % blocks * kColumns;
+      const int64_t n = std::min(kColumns, c.points - first), at = b * c.points + first;
+      const T* scores = from + b * c.classes * c.points + first;
+      if (sums && c.points == 1)
+        sums[at] = kernels<T>().log_sum_exp(scores, c.classes);
+      else if (sums)
+        kernels<T>().column_log_sum_exp(scores, c.classes, c.points, n, sums + at);
+      for (int64_t i = 0; i < n; ++i) {
+        if (!p.counts(at + i)) {
+          to[at + i] = 0;
+          continue;
+        }
+        const T sum = sums ? sums[at + i] : T(0);
+        T value = p.sharp() * p.weight(at + i) * (sum - scores[c.target[at + i] * c.points + i]);
+        if (smooth) {
+          T mean = 0;
+          if (c.points == 1) {
+            mean = kernels<T>().weighted_sum(scores, p.class_weights(), c.classes);
+          } else {
+            const T* w = p.class_weights();
+            for (int64_t k = 0; k < c.classes; ++k)
+              mean += scores[k * c.points + i] * (w ? w[k] : T(1));
+          }
+          value += p.by_class() * (p.all_weights() * sum - mean);
+        }
+        to[at + i] = value;
+      }
+    });
+    for (int64_t i = 0; i < c.batch * c.points; ++i) all += p.counts(i) ? double(p.weight(i)) : 0;
+  });
+  return all;
+}
+
+void cross_entropy_backward_cpu(const CrossEntropy& c, const Tensor& x, const Tensor& total,
+                                const Tensor& g, int64_t step, double scale, const Tensor& gx) {
+  for_type(gx, [&]<class T>() {
+    const Positions<T> p(c);
+    const T* gradient = g.data<T>();
+    const int64_t blocks = (c.points + kColumns - 1) / kColumns;
+    for_rows(c.batch * blocks, c.classes * std::min(c.points, kColumns), [&](int64_t job) {
+      const int64_t b = job / blocks, first = job % blocks * kColumns;
+      const int64_t n = std::min(kColumns, c.points - first), at = b * c.points + first;
+      const int64_t start = b * c.classes * c.points + first;
+      T* to = gx.data<T>() + start;
+      T a[kColumns], even[kColumns], sharp[kColumns];  // of softmax, of every class, of the target
+      for (int64_t i = 0; i < n; ++i) {
+        const bool counts = p.counts(at + i);
+        const T own = counts ? T(double(gradient[(at + i) * step]) * scale) : T(0);
+        sharp[i] = counts ? own * p.sharp() * p.weight(at + i) : T(0);
+        even[i] = own * p.by_class();
+        a[i] = total.defined() ? sharp[i] + even[i] * p.all_weights() : T(0);
+      }
+      const T* w = p.class_weights();
+      if (!total.defined() && c.smoothing == 0) {  // x is not read
+        for (int64_t k = 0; k < c.classes; ++k) std::fill_n(to + k * c.points, n, T(0));
+      } else if (!total.defined()) {
+        for (int64_t k = 0; k < c.classes; ++k) {
+          for (int64_t i = 0; i < n; ++i) to[k * c.points + i] = -even[i] * (w ? w[k] : T(1));
+        }
+      } else if (c.points == 1 && !p.counts(at)) {
+        std::fill_n(to, c.classes, T(0));
+      } else if (c.points == 1) {
+        kernels<T>().scaled_softmax(x.data<T>() + start, to, c.classes, total.data<T>()[at], a[0],
+                                    even[0], w);
+      } else {
+        for (int64_t k = 0; k < c.classes; ++k)
+          kernels<T>().column_scaled_softmax(x.data<T>() + start + k * c.points, to + k * c.points,
+                                             n, total.data<T>() + at, a, w ? w[k] : T(1), even);
+      }
+      for (int64_t i = 0; i < n; ++i) {
+        if (p.counts(at + i)) to[c.target[at + i] * c.points + i] -= sharp[i];
+      }
+    });
+  });
+}
+
+}  // namespace rush

@@ -1,0 +1,94 @@
+// Losses of input and target, element by element: loss and reduction in one pass forward, one
+// backward. Where the backward pass is itself differentiated, formulas over ops take its place.
+#include "cpu/loss.h"
+
+#include "cpu/kernels/loss_tables.h"
+#include "ops/data.h"
+#include "ops/op.h"
+#include "ops/operators.h"
+
+namespace rush {
+
+namespace {
+
+constexpr int64_t kNone = 0, kMean = 1;
+
+const char* loss_name(int64_t kind) {
+  static constexpr const char* names[] = {"l1_loss", "mse_loss", "smooth_l1_loss", "huber_loss",
+                                          "binary_cross_entropy_with_logits"};
+  return names[kind];
+}
+
+// The derivative of one element's loss by the input, over ops.
+Tensor slope(LossFn fn, const Tensor& x, const Tensor& t, double parameter) {
+  switch (fn) {
+    case LossFn::L1:
+      return sign(x - t);
+    case LossFn::Mse:
+      return (x - t) * Scalar(2);
+    case LossFn::SmoothL1:
+      return clamp((x - t) / Scalar(parameter), Scalar(-1.0), Scalar(1.0));
+    case LossFn::Huber:
+      return clamp(x - t, Scalar(-parameter), Scalar(parameter));
+    default:
+      return sigmoid(x) - t;
+  }
+}
+
+}  // namespace
+
+struct ElementLossBackward {
+  static constexpr const char* name = "loss_backward";
+  static constexpr bool differentiable = false;  // only called where no graph is wanted
+  static Spec check(const Tensor&, const Tensor& x, const Tensor&, int64_t, double, int64_t) {
+    return {x.sizes(), x.dtype(), x.device()};
+  }
+  static void run(const Tensor& g, const Tensor& x, const Tensor& t, int64_t kind, double parameter,
+                  int64_t reduction, const Tensor& out) {
+    const double scale = reduction == kMean ? 1 / double(x.numel()) : 1;
+    loss_backward_cpu(LossFn(kind), contiguous_data(x), contiguous_data(t), parameter,
+                      contiguous_data(g), scale, out);
+  }
+};
+
+struct ElementLoss {
+  static constexpr const char* name = "loss";
+  static Spec check(const Tensor& x, const Tensor& t, int64_t kind, double, int64_t reduction) {
+    check_argument(kind >= 0 && kind < int64_t(LossFn::kCount), name, "unknown kind ", kind);
+    check_shape(x.sizes() == t.sizes(), loss_name(kind),
+                "input and target differ in shape: ", x.sizes(), " and ", t.sizes());
+    check_dtype(
+        x.dtype() == t.dtype() && (x.dtype() == DType::Float32 || x.dtype() == DType::Float64),
+        loss_name(kind), "expected two tensors of float32 or of float64, got ", x.dtype(), " and ",
+        t.dtype());
+    return {reduction == kNone ? x.sizes() : Dims{}, x.dtype(),
+            common_device(loss_name(kind), {&x, &t})};
+  }
+  static void run(const Tensor& x, const Tensor& t, int64_t kind, double parameter,
+                  int64_t reduction, const Tensor& out) {
+    const Tensor a = contiguous_data(x), b = contiguous_data(t);
+    if (reduction == kNone) return loss_cpu(LossFn(kind), a, b, parameter, out);
+    const double sum = loss_sum_cpu(LossFn(kind), a, b, parameter);
+    store_scalar(out.data(), out.dtype(),
+                 Scalar(reduction == kMean ? sum / double(x.numel()) : sum));
+  }
+  static constexpr uint32_t needs[] = {in(0) | in(1), in(0) | in(1)};
+  static Grads grad(const Ctx& c, const Tensor& g, const Tensor& x, const Tensor& t, int64_t kind,
+                    double parameter, int64_t reduction) {
+    const LossFn fn = LossFn(kind);
+    const Scalar share(reduction == kMean ? 1 / double(x.numel()) : 1.0);
+    const bool logits = fn == LossFn::BinaryLogits;
+    Tensor gx;
+    if (!grad_enabled() && (c.wants(0) || !logits))
+      gx = _element_loss_backward(g, x, t, kind, parameter, reduction);
+    else if (c.wants(0) || !logits)
+      gx = slope(fn, x, t, parameter) * (g * share);
+    // Distances depend on the difference alone; the other loss is linear in the target.
+    const Tensor gt = !c.wants(1) ? Tensor() : logits ? -(x * (g * share)) : -gx;
+    return {c.wants(0) ? gx : Tensor(), gt};
+  }
+};
+
+}  // namespace rush
+
+#include "ops/loss.inc"

@@ -1,0 +1,428 @@
+"""Pruning: parts of a parameter are held at zero by a mask.
+
+A pruned parameter `name` becomes `name_orig`; `name_mask` is a buffer, and `name` their product,
+made anew before each forward.
+"""
+
+import math
+from abc import ABC, abstractmethod
+
+from rushlight import _C
+
+__all__ = """BasePruningMethod CustomFromMask Identity L1Unstructured LnStructured PruningContainer
+RandomStructured RandomUnstructured custom_from_mask global_unstructured identity is_pruned
+l1_unstructured ln_structured random_structured random_unstructured remove""".split()
+
+
+class BasePruningMethod(ABC):
+    """What a pruning method has to say: the mask, and what kind of mask it is.
+
+    PRUNING_TYPE is 'unstructured' (single elements), 'structured' (whole slices of a dim) or
+    'global'.
+    """
+
+    _tensor_name: str
+
+    def __call__(self, module, inputs):
+        setattr(module, self._tensor_name, self.apply_mask(module))
+
+    @abstractmethod
+    def compute_mask(self, t, default_mask):
+        """The mask of t, given the one that earlier methods left."""
+
+    def apply_mask(self, module):
+        """The parameter times its mask."""
+        name = self._tensor_name
+        if name is None:
+            raise AssertionError(f"prune: {type(self).__name__} has not been applied to a module")
+        mask, original = getattr(module, name + "_mask"), getattr(module, name + "_orig")
+        return mask.to(dtype=original.dtype) * original
+
+    @classmethod
+    def apply(cls, module, name, *args, importance_scores=None, **kwargs):
+        """Prunes the parameter `name` of module; on top of what other methods pruned."""
+        found = _methods(module, name)
+        if len(found) > 1:
+            raise AssertionError(f"prune: {name!r} has {len(found)} pruning hooks, not one")
+        method = cls(*args, **kwargs)
+        method._tensor_name = name
+        original = getattr(module, name)
+        if importance_scores is None:
+            importance_scores = original
+        elif importance_scores.shape != original.shape:
+            raise AssertionError(
+                f"prune: importance_scores must have the shape of {name!r}, "
+                f"{list(original.shape)}, got {list(importance_scores.shape)}"
+            )
+        if found:
+            ((key, old),) = found.items()
+            container = old if isinstance(old, PruningContainer) else PruningContainer(old)
+            container.add_pruning_method(method)
+            del module._forward_pre_hooks[key]
+            mask = container.compute_mask(importance_scores, getattr(module, name + "_mask"))
+            module.register_buffer(name + "_mask", mask)
+            method = container
+        else:
+            mask = method.compute_mask(
+                importance_scores,
+                _C.ones_like(original, memory_format=_C.contiguous_format).detach(),
+            )
+            module.register_parameter(name + "_orig", module._parameters.pop(name))
+            module.register_buffer(name + "_mask", mask)
+        setattr(module, name, method.apply_mask(module))
+        module.register_forward_pre_hook(method)
+        return method
+
+    def prune(self, t, default_mask=None, importance_scores=None):
+        """t with what this method prunes set to zero."""
+        if importance_scores is None:
+            importance_scores = t
+        elif importance_scores.shape != t.shape:
+            raise AssertionError(
+                f"prune: importance_scores must have shape {list(t.shape)}, got "
+                f"{list(importance_scores.shape)}"
+            )
+        default_mask = _C.ones_like(t) if default_mask is None else default_mask
+        return t * self.compute_mask(importance_scores, default_mask=default_mask)
+
+    def remove(self, module):
+        """Makes the pruning permanent: the parameter gets its old name, with the zeros in it."""
+        name = self._tensor_name
+        weight = self.apply_mask(module)
+        original = module._parameters.pop(name + "_orig")
+        original.data = weight.data
+        del module._buffers[name + "_mask"]
+        if name in vars(module):
+            delattr(module, name)
+        setattr(module, name, original)
+
+
+class PruningContainer(BasePruningMethod):
+    """Several methods, one after the other, for one parameter."""
+
+    PRUNING_TYPE = "container"
+
+    def __init__(self, *args):
+        self._pruning_methods = ()
+        methods = args[0] if len(args) == 1 and isinstance(args[0], (list, tuple)) else args
+        for i, method in enumerate(methods):
+            if i == 0 and isinstance(method, BasePruningMethod):
+                self._tensor_name = method._tensor_name
+            self.add_pruning_method(method)
+
+    def add_pruning_method(self, method):
+        """One more, for the same parameter."""
+        if method is not None and not isinstance(method, BasePruningMethod):
+            raise TypeError(f"prune: {type(method).__name__} is not a BasePruningMethod")
+        if method is not None and self._tensor_name != method._tensor_name:
+            raise ValueError(
+                f"prune: a container for {self._tensor_name!r} cannot take a method for "
+                f"{method._tensor_name!r}"
+            )
+        self._pruning_methods += (method,)
+
+    def __len__(self):
+        return len(self._pruning_methods)
+
+    def __iter__(self):
+        return iter(self._pruning_methods)
+
+    def __getitem__(self, index):
+        return self._pruning_methods[index]
+
+    def compute_mask(self, t, default_mask):
+        """The last method's mask of what the others left."""
+        method, mask = self._pruning_methods[-1], default_mask
+        mask = mask.to(dtype=t.dtype)
+        if method.PRUNING_TYPE == "unstructured":
+            left = mask == 1
+        elif method.PRUNING_TYPE == "structured":
+            dims = [d for d in range(t.dim()) if d != method.dim % t.dim()]
+            kept = mask.sum(dims) != 0 if dims else mask != 0
+            left = [slice(None)] * t.dim()
+            left[method.dim] = kept
+            left = tuple(left)
+        elif method.PRUNING_TYPE == "global":
+            left = (slice(None),) * t.dim()
+        else:
+            raise ValueError(f"prune: unknown PRUNING_TYPE {method.PRUNING_TYPE!r}")
+        result = mask.clone()
+        result[left] = method.compute_mask(t[left], default_mask=mask[left]).to(mask.dtype)
+        return result
+
+
+class Identity(BasePruningMethod):
+    """Prunes nothing, but makes mask and product."""
+
+    PRUNING_TYPE = "unstructured"
+
+    def compute_mask(self, t, default_mask):
+        return default_mask
+
+    @classmethod
+    def apply(cls, module, name):
+        return super().apply(module, name)
+
+
+class RandomUnstructured(BasePruningMethod):
+    """Elements at random; amount is a number of them, or a share from 0 to 1."""
+
+    PRUNING_TYPE = "unstructured"
+
+    def __init__(self, amount):
+        _validate_pruning_amount_init(amount)
+        self.amount = amount
+
+    def compute_mask(self, t, default_mask):
+        count = _count(self.amount, t.nelement())
+        mask = default_mask.clone(memory_format=_C.contiguous_format)
+        if count:
+            mask.view(-1)[_C.rand_like(t.detach()).view(-1).topk(count).indices] = 0
+        return mask
+
+    @classmethod
+    def apply(cls, module, name, amount):
+        return super().apply(module, name, amount=amount)
+
+
+class L1Unstructured(BasePruningMethod):
+    """The elements of least magnitude; amount is a number of them, or a share from 0 to 1."""
+
+    PRUNING_TYPE = "unstructured"
+
+    def __init__(self, amount):
+        _validate_pruning_amount_init(amount)
+        self.amount = amount
+
+    def compute_mask(self, t, default_mask):
+        count = _count(self.amount, t.nelement())
+        mask = default_mask.clone(memory_format=_C.contiguous_format)
+        if count:
+            smallest = t.detach().abs().reshape(-1).topk(count, largest=False)
+            mask.view(-1)[smallest.indices] = 0
+        return mask
+
+    @classmethod
+    def apply(cls, module, name, amount, importance_scores=None):
+        return super().apply(module, name, amount=amount, importance_scores=importance_scores)
+
+
+class RandomStructured(BasePruningMethod):
+    """Whole slices of dim at random; amount is a number of them, or a share from 0 to 1."""
+
+    PRUNING_TYPE = "structured"
+
+    def __init__(self, amount, dim=-1):
+        _validate_pruning_amount_init(amount)
+        self.amount = amount
+        self.dim = dim
+
+    def compute_mask(self, t, default_mask):
+        _validate_structured_pruning(t)
+        _validate_pruning_dim(t, self.dim)
+        count = _count(self.amount, t.shape[self.dim])
+        if count == 0:
+            return default_mask
+        order = _C.rand(t.shape[self.dim]).topk(count).indices
+        return default_mask.to(t.dtype) * _without(t, self.dim, order)
+
+    @classmethod
+    def apply(cls, module, name, amount, dim=-1):
+        return super().apply(module, name, amount=amount, dim=dim)
+
+
+class LnStructured(BasePruningMethod):
+    """The slices of dim with the least n-norm; amount is a number of them, or a share."""
+
+    PRUNING_TYPE = "structured"
+
+    def __init__(self, amount, n, dim=-1):
+        _validate_pruning_amount_init(amount)
+        self.amount = amount
+        self.n = n
+        self.dim = dim
+
+    def compute_mask(self, t, default_mask):
+        _validate_structured_pruning(t)
+        _validate_pruning_dim(t, self.dim)
+        size = t.shape[self.dim]
+        count = _count(self.amount, size)
+        if count == 0:
+            return default_mask
+        smallest = _compute_norm(t.detach(), self.n, self.dim).topk(count, largest=False)
+        return default_mask.to(t.dtype) * _without(t, self.dim, smallest.indices)
+
+    @classmethod
+    def apply(cls, module, name, amount, n, dim, importance_scores=None):
+        return super().apply(
+            module, name, amount=amount, n=n, dim=dim, importance_scores=importance_scores
+        )
+
+
+class CustomFromMask(BasePruningMethod):
+    """A mask that the user made."""
+
+    PRUNING_TYPE = "global"
+
+    def __init__(self, mask):
+        self.mask = mask
+
+    def compute_mask(self, t, default_mask):
+        if default_mask.shape != self.mask.shape:
+            raise AssertionError(
+                f"prune: the mask must have shape {list(default_mask.shape)}, got "
+                f"{list(self.mask.shape)}"
+            )
+        return default_mask * self.mask.to(dtype=default_mask.dtype)
+
+    @classmethod
+    def apply(cls, module, name, mask):
+        return super().apply(module, name, mask=mask)
+
+
+def identity(module, name):
+    """Prunes nothing, but makes mask and product."""
+    Identity.apply(module, name)
+    return module
+
+
+def random_unstructured(module, name, amount):
+    """Prunes elements at random."""
+    RandomUnstructured.apply(module, name, amount)
+    return module
+
+
+def l1_unstructured(module, name, amount, importance_scores=None):
+    """Prunes the elements of least magnitude."""
+    L1Unstructured.apply(module, name, amount=amount, importance_scores=importance_scores)
+    return module
+
+
+def random_structured(module, name, amount, dim):
+    """Prunes slices of dim at random."""
+    RandomStructured.apply(module, name, amount, dim)
+    return module
+
+
+def ln_structured(module, name, amount, n, dim, importance_scores=None):
+    """Prunes the slices of dim with the least n-norm."""
+    LnStructured.apply(module, name, amount, n, dim, importance_scores=importance_scores)
+    return module
+
+
+def global_unstructured(parameters, pruning_method, importance_scores=None, **kwargs):
+    """Prunes elements of several parameters, [(module, name), ...], as if they were one."""
+    if not hasattr(parameters, "__iter__"):
+        raise TypeError("global_unstructured: parameters must be pairs of a module and a name")
+    parameters = list(parameters)
+    scores = {} if importance_scores is None else importance_scores
+    if not isinstance(scores, dict):
+        raise TypeError("global_unstructured: importance_scores must be a dict by (module, name)")
+
+    def joined(tensors):
+        return _C.cat([t.detach().reshape(-1) for t in tensors])
+
+    values = joined(scores.get((m, n), getattr(m, n)) for m, n in parameters)
+    masks = joined(
+        getattr(m, n + "_mask", _C.ones_like(getattr(m, n).detach())) for m, n in parameters
+    )
+    container = PruningContainer()
+    container._tensor_name = "temp"
+    method = pruning_method(**kwargs)
+    method._tensor_name = "temp"
+    container.add_pruning_method(method)
+    if method.PRUNING_TYPE != "unstructured":
+        raise TypeError(
+            "global_unstructured: takes methods of PRUNING_TYPE 'unstructured', got "
+            f"{method.PRUNING_TYPE!r} of {pruning_method.__name__}"
+        )
+    mask = container.compute_mask(values, masks)
+    at = 0
+    for module, name in parameters:
+        param = getattr(module, name)
+        custom_from_mask(module, name, mask[at : at + param.numel()].view_as(param))
+        at += param.numel()
+
+
+def custom_from_mask(module, name, mask):
+    """Prunes where mask is zero."""
+    CustomFromMask.apply(module, name, mask)
+    return module
+
+
+def remove(module, name):
+    """Makes the pruning of a parameter permanent."""
+    found = _methods(module, name)
+    if not found:
+        raise ValueError(
+            f"prune.remove: parameter {name!r} of {type(module).__name__} is not pruned"
+        )
+    for key, method in found.items():
+        method.remove(module)
+        del module._forward_pre_hooks[key]
+    return module
+
+
+def is_pruned(module):
+    """Is a parameter of the module, or of one inside it, pruned?"""
+    return any(
+        isinstance(hook, BasePruningMethod)
+        for _, part in module.named_modules()
+        for hook in part._forward_pre_hooks.values()
+    )
+
+
+def _methods(module, name):
+    return {
+        key: hook
+        for key, hook in module._forward_pre_hooks.items()
+        if isinstance(hook, BasePruningMethod) and hook._tensor_name == name
+    }
+
+
+def _without(t, dim, indices):
+    """Ones, but zeros in these slices of dim."""
+    mask = _C.ones(t.shape, dtype=t.dtype, device=t.device)
+    return mask.index_fill_(dim, indices, 0)
+
+
+def _validate_pruning_amount_init(amount):
+    if isinstance(amount, bool) or not isinstance(amount, (int, float)):
+        raise TypeError(f"prune: amount must be a number, got {type(amount).__name__}")
+    whole = isinstance(amount, int)
+    if (whole and amount < 0) or (not whole and not 0.0 <= amount <= 1.0):
+        raise ValueError(
+            f"prune: amount must be a whole number from 0, or a share from 0.0 to 1.0, got {amount}"
+        )
+
+
+def _validate_pruning_amount(amount, tensor_size):
+    if isinstance(amount, int) and amount > tensor_size:
+        raise ValueError(f"prune: amount {amount} is more than there is to prune, {tensor_size}")
+
+
+def _compute_nparams_toprune(amount, tensor_size):
+    return amount if isinstance(amount, int) else round(amount * tensor_size)
+
+
+def _count(amount, size):
+    _validate_pruning_amount(amount, size)
+    return _compute_nparams_toprune(amount, size)
+
+
+def _validate_structured_pruning(t):
+    if t.dim() <= 1:
+        raise ValueError(
+            f"prune: structured pruning takes tensors of more than one dim, got {list(t.shape)}"
+        )
+
+
+def _validate_pruning_dim(t, dim):
+    if dim >= t.dim():
+        raise IndexError(f"prune: dim {dim} is out of range for {t.dim()} dims")
+
+
+def _compute_norm(t, n, dim):
+    """The n-norm of every slice of dim."""
+    dims = [d for d in range(t.dim()) if d != dim % t.dim()]
+    return t.norm(n if n != math.inf else float("inf"), dims)

@@ -341,9 +341,8 @@ struct Pool {
             for_stretches(
                 row,
                 [&]<int S>(int64_t ox, int64_t n) {
-                  // Windows that all begin at one place meet there: not for lanes side by side.
-                  if (n == 1 || row.stride == 0)
-                    for (int64_t i = ox; i < ox + n; ++i) spread_one(c, from, oz, oy, i, to);
+                  if (n == 1)
+                    spread_one(c, from, oz, oy, ox, to);
                   else
                     spread_stretch<S>(c, from + ox, oz, oy, ox, n, to);
                 },

@@ -37,12 +37,16 @@ class FixedSource {
 // Until Python 3.14, the interpreter on its way out ends every thread that asks for the GIL by
 // unwinding its stack, which the C++ frames in between do not survive. Such a daemon thread sleeps
 // here instead until the process is gone, as it does in 3.14.
+[[noreturn]] inline void sleep_for_good() {
+  for (;;) pause();
+}
+
 template <class F>
 auto take_or_sleep(F&& take) {
   try {
     return take();
   } catch (abi::__forced_unwind&) {
-    for (;;) pause();
+    sleep_for_good();
   }
 }
 
@@ -84,6 +88,10 @@ inline bool python_is_gone() {
   return !Py_IsInitialized() || _Py_IsFinalizing();
 #endif
 }
+
+// Is this a thread that Python ends by unwinding (see above), from inside a call that we made into
+// Python? It must touch nothing more.
+inline bool is_being_ended() { return python_is_gone() && !PyGILState_Check(); }
 
 // Runs f with the GIL, from any thread; does nothing once the interpreter is on its way out.
 template <class F>

@@ -24,8 +24,11 @@ class Handle {
     return *this;
   }
   ~Handle() {
-    if (p_) assert_gil("a reference is dropped without the GIL");
-    Py_XDECREF(p_);
+    if (!p_) return;
+    if (is_being_ended()) [[unlikely]]
+      sleep_for_good();
+    assert_gil("a reference is dropped without the GIL");
+    Py_DECREF(p_);
   }
 
   static Handle steal(PyObject* p) {

@@ -124,8 +124,10 @@ bool Parser::parse(const OpEntry& entry, PyObject* const* names, const PythonCal
         if (why) *why = concat("missing argument '", spec.name, "' (", kind_text(spec), ")");
         return false;
       }
-      Value& v = spec.make_default ? *new (values() + k) Value(spec.make_default())
-                                   : *new (values() + k) Value();
+      if (spec.make_default)
+        new (values() + k) Value(spec.make_default());
+      else
+        new (values() + k) Value();
       made_ = int(k) + 1;
       if (spec.kind == ArgKind::Device) [[unlikely]]
         fill_default_device(entry, values()[k]);

@@ -178,7 +178,7 @@ class WorkerPool:
         for remote in self._workers:
             _main_ends.discard(remote.connection)
             remote.hang_up()
-        deadline = time.monotonic() + (0.1 if hurry else 1.0)
+        deadline = time.monotonic() + (0.1 if hurry else 0.5)
         for remote in self._workers:
             remote.process.join(max(0, deadline - time.monotonic()))
         for signal_it in ("terminate", "kill"):

@@ -1,6 +1,6 @@
 """Layers and losses at model sizes against PyTorch: forward, and forward with backward.
 
-    TORCH_PYTHON=path/to/python python benchmarks/bench_nn.py [--threads 1 2] [--only pool] [--quick]
+    TORCH_PYTHON=PYTHON python benchmarks/bench_nn.py [--threads 1 2] [--only pool] [--quick]
 
 Bar: at most PyTorch's time. Without TORCH_PYTHON only our own times are shown.
 """

@@ -1,5 +1,6 @@
 """Private names of PyTorch's core (torch._C) that programs touch; found when first asked for."""
 
+import contextlib
 import functools
 from types import SimpleNamespace
 
@@ -44,6 +45,45 @@ _debug_set_autodiff_subgraph_inlining _jit_set_fusion_strategy _jit_set_nvfuser_
 _jit_set_inline_everything_mode _jit_set_emit_hooks _jit_pass_inline _set_graph_executor_optimize
 _is_tracing _jit_nvfuser_enabled _get_privateuse1_backend_name _has_cuda _has_distributed""".split()
 
+
+class _DispatchKeys(type):
+    """DispatchKey.AutocastCPU and so on: names only, nothing is dispatched by them."""
+
+    def __getattr__(cls, name):
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return name
+
+
+class DispatchKey(metaclass=_DispatchKeys):
+    """Names of PyTorch's ways of dispatch."""
+
+
+class DispatchKeySet(frozenset):
+    """A set of such names."""
+
+    def __new__(cls, key):
+        return super().__new__(cls, [key] if isinstance(key, str) else key)
+
+    def __or__(self, other):
+        return DispatchKeySet(frozenset.__or__(self, other))
+
+    def has(self, key):
+        return key in self
+
+
+class _ExcludeDispatchKeyGuard(contextlib.nullcontext):
+    """A with block without some ways of dispatch; nothing changes in it."""
+
+    def __init__(self, keys):
+        super().__init__()
+
+
+_NAMES |= {
+    "DispatchKey": DispatchKey,
+    "DispatchKeySet": DispatchKeySet,
+    "_ExcludeDispatchKeyGuard": _ExcludeDispatchKeyGuard,
+}
 
 # Classes of PyTorch's compiler, for annotations.
 _GRAPH_CLASSES = """Argument Block ClassType DictType FloatType Graph IntType ListType Node

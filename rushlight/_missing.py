@@ -74,11 +74,22 @@ class MissingNameError(AttributeError):
         return lower[found[0]] if found else None
 
 
+def submodule_or_raise(module, name):
+    """The submodule of that name, imported now (PyTorch has imported all of its own long before),
+    or a MissingNameError."""
+    if not name.startswith("__") and hasattr(sys.modules.get(module), "__path__"):
+        import importlib.util
+
+        if importlib.util.find_spec(f"{module}.{name}") is not None:
+            return importlib.import_module(f"{module}.{name}")
+    raise MissingNameError(module, name)
+
+
 def names_missing_from(module):
-    """A module's __getattr__: every name that reaches it is missing."""
+    """A module's __getattr__: every name that reaches it is a submodule or missing."""
 
     def __getattr__(name):
-        raise MissingNameError(module, name)
+        return submodule_or_raise(module, name)
 
     return __getattr__
 

@@ -384,13 +384,11 @@ class FatalError(Exception):
 
 # ----- functions that are not there yet; they can be imported, and raise when called
 
-for _name in """det geqrf inverse logdet lobpcg lstsq lu lu_solve lu_unpack matrix_exp matrix_power
+for _name in """det geqrf inverse logdet lobpcg lstsq lu lu_solve lu_unpack matrix_power
         orgqr ormqr pca_lowrank pinverse qr slogdet svd svd_lowrank triangular_solve""".split():
     globals()[_name] = not_available(_name, "factorizations and solvers are not there yet")
 for _name in ("istft", "stft"):
     globals()[_name] = not_available(_name, "Fourier transforms are not there yet")
-for _name in ("igamma", "igammac"):
-    globals()[_name] = not_available(_name, "this special function is not there yet")
 
 
 # ----- lists of tensors

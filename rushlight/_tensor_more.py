@@ -186,7 +186,6 @@ _MISSING = {
         sparse_resize_ sparse_resize_and_clear_ sspaddmm to_sparse to_sparse_bsc to_sparse_bsr
         to_sparse_coo to_sparse_csc to_sparse_csr values _coalesced_ _indices _nnz _values""",
     "Fourier transforms are not there yet": "istft stft",
-    "this special function is not there yet": "igamma igamma_ igammac igammac_",
     "there is no quantization": """dequantize int_repr q_per_channel_axis q_per_channel_scales
         q_per_channel_zero_points q_scale q_zero_point qscheme""",
     "there are no nested tensors": "to_padded_tensor",

@@ -68,18 +68,19 @@ def _open(url):
         ) from error
 
 
-def _progress_bar(total, progress):
-    try:
-        from tqdm import tqdm
-    except ImportError:
-        return _NoBar()
-    return tqdm(total=total, disable=not progress, unit="B", unit_scale=True, unit_divisor=1024)
-
-
 class _NoBar:
-    """In tqdm's place when it is not installed."""
+    """In tqdm's place when it is not installed: shows nothing."""
 
-    def update(self, n):
+    def __init__(self, iterable=(), *args, **kwargs):
+        self._iterable = iterable
+
+    def __iter__(self):
+        return iter(self._iterable)
+
+    def update(self, n=1):
+        pass
+
+    def close(self):
         pass
 
     def __enter__(self):
@@ -87,6 +88,11 @@ class _NoBar:
 
     def __exit__(self, *error):
         return False
+
+
+def _progress_bar(total, progress):
+    bar = __getattr__("tqdm")
+    return bar(total=total, disable=not progress, unit="B", unit_scale=True, unit_divisor=1024)
 
 
 def download_url_to_file(url, dst, hash_prefix=None, progress=True):
@@ -306,7 +312,9 @@ def help(
 
 def __getattr__(name):
     if name == "tqdm":
-        from tqdm import tqdm
-
+        try:
+            from tqdm import tqdm
+        except ImportError:
+            return _NoBar
         return tqdm
     return names_missing_from(__name__)(name)

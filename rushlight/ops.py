@@ -8,6 +8,10 @@ from types import ModuleType
 from rushlight._missing import COMPATIBILITY_PAGE, not_available
 
 
+class LibraryError(OSError, NotImplementedError):
+    """A library that cannot be loaded; packages that can do without catch OSError."""
+
+
 class _Namespace:
     """The operators of one library."""
 
@@ -72,7 +76,7 @@ class _Ops(ModuleType):
 
     def load_library(self, path):
         """Loads operators from a shared library."""
-        raise NotImplementedError(
+        raise LibraryError(
             f"ops.load_library: {path} is written against PyTorch's C++ interface, which Rushlight "
             "does not have"
         )

@@ -12,7 +12,7 @@ ROOT = Path(__file__).resolve().parent.parent
 RECORDED = json.loads((ROOT / "tests" / "oracle" / "table1.json").read_text())["losses"]
 
 # Relative. In float32 both sides add in orders of their own, and training amplifies it.
-TOLERANCES = {"float32": 1e-4, "float64": 1e-8}
+TOLERANCES = {"float32": 5e-3, "float64": 1e-8}
 
 
 @pytest.fixture(scope="module")

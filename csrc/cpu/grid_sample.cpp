@@ -119,6 +119,7 @@ struct Neighbours {
 template <class T>
 struct Block {
   int taps;
+  bool inside;  // all of them
   int32_t place[16 * kBlock];
   T weight[16 * kBlock];
   T slope[3][16 * kBlock];  // of the weight, by each dim of the grid
@@ -128,6 +129,7 @@ struct Block {
     const int dims = int(sizes.size());
     const int a_dim = how.mode == SampleMode::Nearest ? 1 : how.mode == SampleMode::Linear ? 2 : 4;
     taps = dims == 3 ? a_dim * a_dim * a_dim : a_dim * a_dim;
+    inside = true;
     for (int64_t i = 0; i < n; ++i, grid += dims) {
       const Neighbours<T> x(grid[0], sizes[size_t(dims - 1)], how);
       const Neighbours<T> y(grid[1], sizes[size_t(dims - 2)], how);
@@ -135,9 +137,10 @@ struct Block {
       auto plane = [&](int64_t z, T wz) {
         for (int b = 0; b < a_dim; ++b) {
           for (int a = 0; a < a_dim; ++a, ++k) {
-            const bool inside = z >= 0 && y.place[b] >= 0 && x.place[a] >= 0;
+            const bool here = z >= 0 && y.place[b] >= 0 && x.place[a] >= 0;
             const int64_t at = (z * sizes[size_t(dims - 2)] + y.place[b]) * sizes.back();
-            place[k * kBlock + i] = inside ? int32_t(at + x.place[a]) : -1;
+            place[k * kBlock + i] = here ? int32_t(at + x.place[a]) : -1;
+            inside &= here;
             weight[k * kBlock + i] = wz * y.weight[b] * x.weight[a];
             if (!slopes) continue;
             slope[0][k * kBlock + i] = wz * y.weight[b] * x.slope[a];
@@ -191,22 +194,23 @@ void grid_sample_cpu(const Tensor& x, const Tensor& grid, const Sampling& how, c
   const Shape s(x, grid);
   const int64_t blocks = (s.points + kBlock - 1) / kBlock;
   for_type(x, [&]<class T>() {
-    parallel_for(s.batch * blocks, std::max<int64_t>(1, kGrain / (kBlock * (s.channels + 4))),
-                 [&](int64_t job, int64_t end) {
-                   std::vector<Block<T>> taps(1);
-                   for (; job < end; ++job) {
-                     const int64_t b = job / blocks, first = job % blocks * kBlock;
-                     const int64_t n = std::min(kBlock, s.points - first);
-                     taps[0].fill(grid.data<T>() + (b * s.points + first) * s.dims, n, s.sizes, how,
-                                  false);
-                     for (int64_t c = 0; c < s.channels; ++c) {
-                       const int64_t plane = b * s.channels + c;
-                       line_kernels<T>().gather(y.data<T>() + plane * s.points + first,
-                                                x.data<T>() + plane * s.area, taps[0].place,
-                                                taps[0].weight, taps[0].taps, kBlock, n);
-                     }
-                   }
-                 });
+    parallel_for(
+        s.batch * blocks, std::max<int64_t>(1, kGrain / (kBlock * (s.channels + 4))),
+        [&](int64_t job, int64_t end) {
+          std::vector<Block<T>> taps(1);
+          for (; job < end; ++job) {
+            const int64_t b = job / blocks, first = job % blocks * kBlock;
+            const int64_t n = std::min(kBlock, s.points - first);
+            taps[0].fill(grid.data<T>() + (b * s.points + first) * s.dims, n, s.sizes, how, false);
+            for (int64_t c = 0; c < s.channels; ++c) {
+              const int64_t plane = b * s.channels + c;
+              const auto gather =
+                  taps[0].inside ? line_kernels<T>().gather_inside : line_kernels<T>().gather;
+              gather(y.data<T>() + plane * s.points + first, x.data<T>() + plane * s.area,
+                     taps[0].place, taps[0].weight, taps[0].taps, kBlock, n);
+            }
+          }
+        });
   });
 }
 

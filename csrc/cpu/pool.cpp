@@ -95,6 +95,9 @@ class Plan {
     while (a.even < a.out && a.last[a.even] - a.first[a.even] != width) ++a.even;
     a.even_end = a.even;
     if (a.even + 1 < a.out) a.stride = a.first[a.even + 1] - a.first[a.even];
+    // Windows that coincide (adaptive pools that enlarge) are no stretch: neighbouring lanes of the
+    // backward loop would add to one place.
+    if (a.stride <= 0) return;
     while (a.even_end < a.out && a.last[a.even_end] - a.first[a.even_end] == width &&
            a.first[a.even_end] == a.first[a.even] + (a.even_end - a.even) * a.stride)
       ++a.even_end;

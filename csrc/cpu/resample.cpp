@@ -66,8 +66,8 @@ void resample_rows(const T* x, int64_t in, const Taps& taps, T* y, int64_t out, 
       const T* from = x + r * in;
       T* to = y + r * out;
       if (equal.count > 0) {
-        line_kernels<T>().gather(to, from, equal.place.data(), equal.weight.data(), equal.count,
-                                 out, out);
+        line_kernels<T>().gather_inside(to, from, equal.place.data(), equal.weight.data(),
+                                        equal.count, out, out);
         continue;
       }
       for (int64_t i = 0; i < out; ++i) {

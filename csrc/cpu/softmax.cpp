@@ -7,6 +7,7 @@
 #include "core/cpu_features.h"
 #include "core/threads.h"
 #include "cpu/kernels/softmax_tables.h"
+#include "cpu/lines.h"
 
 namespace rush {
 
@@ -116,6 +117,14 @@ double cross_entropy_cpu(const char* op, const CrossEntropy& c, const Tensor& x,
         sums[at] = kernels<T>().log_sum_exp(scores, c.classes);
       else if (sums)
         kernels<T>().column_log_sum_exp(scores, c.classes, c.points, n, sums + at);
+      T mean[kColumns] = {};  // over the classes, for the smoothing
+      if (smooth && c.points == 1)
+        mean[0] = kernels<T>().weighted_sum(scores, p.class_weights(), c.classes);
+      else if (smooth)
+        for (int64_t k = 0; k < c.classes; ++k) {
+          const T weight = p.class_weights() ? p.class_weights()[k] : T(1);
+          line_kernels<T>().add(mean, scores + k * c.points, weight, n);
+        }
       for (int64_t i = 0; i < n; ++i) {
         if (!p.counts(at + i)) {
           to[at + i] = 0;
@@ -123,17 +132,7 @@ double cross_entropy_cpu(const char* op, const CrossEntropy& c, const Tensor& x,
         }
         const T sum = sums ? sums[at + i] : T(0);
         T value = p.sharp() * p.weight(at + i) * (sum - scores[c.target[at + i] * c.points + i]);
-        if (smooth) {
-          T mean = 0;
-          if (c.points == 1) {
-            mean = kernels<T>().weighted_sum(scores, p.class_weights(), c.classes);
-          } else {
-            const T* w = p.class_weights();
-            for (int64_t k = 0; k < c.classes; ++k)
-              mean += scores[k * c.points + i] * (w ? w[k] : T(1));
-          }
-          value += p.by_class() * (p.all_weights() * sum - mean);
-        }
+        if (smooth) value += p.by_class() * (p.all_weights() * sum - mean[i]);
         to[at + i] = value;
       }
     });
@@ -163,7 +162,10 @@ void cross_entropy_backward_cpu(const CrossEntropy& c, const Tensor& x, const Te
       }
       const T* w = p.class_weights();
       if (!total.defined() && c.smoothing == 0) {  // x is not read
-        for (int64_t k = 0; k < c.classes; ++k) std::fill_n(to + k * c.points, n, T(0));
+        if (c.points == 1)
+          std::fill_n(to, c.classes, T(0));
+        else
+          for (int64_t k = 0; k < c.classes; ++k) std::fill_n(to + k * c.points, n, T(0));
       } else if (!total.defined()) {
         for (int64_t k = 0; k < c.classes; ++k) {
           for (int64_t i = 0; i < n; ++i) to[k * c.points + i] = -even[i] * (w ? w[k] : T(1));

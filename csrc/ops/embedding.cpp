@@ -38,6 +38,7 @@ void check_table(const char* op, const Tensor& weight, const Tensor& indices) {
 struct Embedding {
   static constexpr const char* name = "embedding";
   static constexpr bool may_fail = true;
+  static constexpr bool any_device = true;
   static Spec check(const Tensor& weight, const Tensor& indices, int64_t, bool, bool sparse) {
     rush::check(!sparse, ErrorKind::NotImplemented, name,
                 "sparse=True needs sparse gradients, which there are not; use sparse=False");
@@ -51,7 +52,7 @@ struct Embedding {
     const IndexRange range{name, weight.sizes()[0], weight.sizes()[1], 0, false};
     const Tensor index = as_int64(indices);
     if (out.numel() == 0) return check_indices(index, range);
-    copy_slices_cpu(out, contiguous_data(weight), index, 1,
+    copy_slices_cpu(out, contiguous_data(weight), contiguous_data(index), 1,
                     weight.sizes()[1] * weight.element_size(), range);
   }
   static constexpr uint32_t needs[] = {in(1), 0};
@@ -63,12 +64,26 @@ struct Embedding {
 
 struct EmbeddingBackward {
   static constexpr const char* name = "embedding_backward";
+  static constexpr bool any_device = true;
   static Spec check(const Tensor& g, const Tensor&, int64_t rows, int64_t, bool) {
     return {Dims{rows, g.sizes().back()}, g.dtype(), g.device()};
   }
-  static void run(const Tensor& g, const Tensor& indices, int64_t, int64_t padding_idx,
+  // On a GPU: rows are added where the indices say.
+  static void add_rows(const Tensor& g, const Tensor& indices, int64_t rows, int64_t padding_idx,
+                       bool by_count, const Tensor& out) {
+    if (by_count)
+      return run_on_host<EmbeddingBackward, 1>(g, indices, rows, padding_idx, by_count, out);
+    const NoGradGuard no_grad;
+    fill_data(out, 0);
+    const int64_t count = indices.numel(), width = out.sizes()[1];
+    if (count > 0)
+      index_add_(out, 0, reshape(indices, Dims{count}), reshape(g, Dims{count, width}));
+    if (padding_idx >= 0) fill_data(select(out, 0, padding_idx), 0);
+  }
+  static void run(const Tensor& g, const Tensor& indices, int64_t rows, int64_t padding_idx,
                   bool by_count, const Tensor& out) {
     if (out.numel() == 0) return;
+    if (out.is_cuda()) return add_rows(g, indices, rows, padding_idx, by_count, out);
     into(out, [&](const Tensor& gw) {
       embedding_backward_cpu(in_loop_type(g), as_int64(indices), padding_idx, by_count, gw);
     });

@@ -287,7 +287,10 @@ Pair adaptive_max(const char* op, int64_t dims, const Tensor& x, IntList output)
 
 Tensor adaptive_average(const char* op, int64_t dims, const Tensor& x, IntList output) {
   const bool one = std::all_of(output.begin(), output.end(), [](int64_t n) { return n == 1; });
-  if (one && x.is_complex() && dims > 1 && x.dim() > dims) {  // a mean, for types without a loop
+  // One mean over everything: also for types without a loop.
+  const bool looped = is_floating(x.dtype());
+  if (one && dims > 1 && x.dim() > dims && x.numel() > 0 &&
+      (looped ? x.is_contiguous() : x.is_complex())) {
     Dims last;
     for (int64_t d = -dims; d < 0; ++d) last.push_back(d);
     return mean(x, IntList(last), true, std::nullopt);

@@ -1,7 +1,7 @@
 """Names of PyTorch's tracer that programs touch. Nothing is traced: see rushlight.compiler."""
 
 from rushlight._dynamo import config as config
-from rushlight._missing import MissingNameError
+from rushlight._missing import submodule_or_raise
 from rushlight.compiler import (
     allow_in_graph,
     assume_constant_result,
@@ -83,4 +83,4 @@ def __getattr__(name):
         from rushlight._dynamo.eval_frame import OptimizedModule
 
         return OptimizedModule
-    raise MissingNameError(__name__, name)
+    return submodule_or_raise(__name__, name)

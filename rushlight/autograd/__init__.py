@@ -1,7 +1,7 @@
 """Gradients of recorded programs: backward, grad, and what one can hang onto the graph."""
 
 from rushlight import _C
-from rushlight._missing import MissingNameError
+from rushlight._missing import submodule_or_raise
 from rushlight.autograd import anomaly_mode, forward_ad, function, functional, grad_mode, graph
 from rushlight.autograd._engine import backward, grad
 from rushlight.autograd.anomaly_mode import detect_anomaly, set_detect_anomaly
@@ -67,4 +67,4 @@ def __getattr__(name):
         import importlib
 
         return importlib.import_module("rushlight.autograd.profiler")
-    raise MissingNameError(__name__, name)
+    return submodule_or_raise(__name__, name)

@@ -1,6 +1,6 @@
 """Neural networks: modules, their functions, parameters and initialisation."""
 
-from rushlight._missing import MissingNameError
+from rushlight._missing import submodule_or_raise
 from rushlight.nn import attention as attention
 from rushlight.nn import functional as functional
 from rushlight.nn import grad as grad
@@ -24,7 +24,7 @@ def __getattr__(name):
 
         found = importlib.import_module("rushlight.nn.parallel")
         return found if name == "parallel" else getattr(found, name)
-    raise MissingNameError(__name__, name)
+    return submodule_or_raise(__name__, name)
 
 
 def __dir__():

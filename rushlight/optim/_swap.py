@@ -8,9 +8,9 @@ from contextlib import contextmanager
 def swap_in_optimizer_params_and_state(optimizer, swapin_parameters, swapin_optim_state):
     """Within the context the optimiser works on these parameters, by this state.
 
-    swapin_parameters: a dict of tensors in the order of the optimiser's own; swapin_optim_state: what
-    optimizer.state_dict() gives. Tensors are used as they are, so that in-place changes stay; whatever
-    else happens to the optimiser is undone at the end.
+    swapin_parameters: a dict of tensors in the order of the optimiser's own; swapin_optim_state:
+    what optimizer.state_dict() gives. Tensors are used as they are, so that in-place changes stay;
+    whatever else happens to the optimiser is undone at the end.
     """
     params = list(swapin_parameters.values())
     own = sum(len(group["params"]) for group in optimizer.param_groups)

@@ -341,9 +341,9 @@ def _loss_of(closure):
 
 def __getattr__(name):
     # Names that custom optimisers written for PyTorch import.
-    from rushlight._missing import MissingNameError
+    from rushlight._missing import submodule_or_raise
     from rushlight.optim import _pytorch_names
 
     if name.startswith("__") or not hasattr(_pytorch_names, name):
-        raise MissingNameError(__name__, name)
+        return submodule_or_raise(__name__, name)
     return getattr(_pytorch_names, name)

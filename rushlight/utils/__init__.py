@@ -1,6 +1,6 @@
 """Tools around tensors."""
 
-from rushlight._missing import MissingNameError
+from rushlight._missing import MissingNameError, submodule_or_raise
 from rushlight.utils import checkpoint as checkpoint
 from rushlight.utils import dlpack as dlpack
 from rushlight.utils import hooks as hooks
@@ -27,15 +27,10 @@ def set_module(obj, mod):
 
 
 def __getattr__(name):
-    if name in _SUBMODULES:
-        import importlib
-
-        try:
-            return importlib.import_module(f"rushlight.utils.{name}")
-        except ModuleNotFoundError as error:
-            if error.name != f"rushlight.utils.{name}":
-                raise
-    raise MissingNameError(__name__, name)
+    try:
+        return submodule_or_raise(__name__, name)
+    except ImportError as error:  # tensorboard's package is not installed: hasattr should be False
+        raise MissingNameError(__name__, name) from error
 
 
 def __dir__():

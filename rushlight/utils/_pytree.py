@@ -279,9 +279,9 @@ PyTree = Context = object  # for annotations
 
 def __getattr__(name):
     # Paths are asked for rarely.
-    from rushlight._missing import MissingNameError
+    from rushlight._missing import submodule_or_raise
     from rushlight.utils import _pytree_paths
 
     if name.startswith("__") or not hasattr(_pytree_paths, name):
-        raise MissingNameError(__name__, name)
+        return submodule_or_raise(__name__, name)
     return getattr(_pytree_paths, name)

@@ -5,3 +5,9 @@ from rushlight.hub import load_state_dict_from_url as load_url
 from rushlight.hub import urlparse as urlparse
 
 __all__ = ["load_url"]
+
+
+def __getattr__(name):
+    from rushlight import hub
+
+    return getattr(hub, name)  # tqdm, and whatever else moved there

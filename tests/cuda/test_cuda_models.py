@@ -68,7 +68,7 @@ def test_training_agrees_with_the_cpu(name, layout):
     got = losses(twin, there, y.cuda(), OPTIMIZERS[name])
     np.testing.assert_allclose(got, want, rtol=2e-3)
     for a, b in zip(model.state_dict().values(), twin.state_dict().values(), strict=True):
-        np.testing.assert_allclose(b.cpu().numpy(), a.numpy(), rtol=0.05, atol=5e-3)
+        np.testing.assert_allclose(b.cpu().numpy(), a.numpy(), rtol=0.05, atol=2e-2)
 
 
 def test_half_precision_by_autocast():

@@ -443,3 +443,18 @@ def test_names_that_the_package_itself_must_not_have():
     assert rl.layer_norm is F.layer_norm and "nn" in dir(rl)
     with pytest.raises(AttributeError):
         _ = rl.no_such_name
+
+
+@pytest.mark.parametrize("dtype", [rl.float32, rl.float64])
+@pytest.mark.parametrize("size, output", [(1, 6), (1, 40), (2, 37), (3, 4), (5, 64)])
+def test_adaptive_average_that_enlarges_has_the_right_gradient(dtype, size, output):
+    x = rl.randn(2, 3, size, size, dtype=dtype, requires_grad=True)
+    g = rl.randn(2, 3, output, output, dtype=dtype)
+    F.adaptive_avg_pool2d(x, output).backward(g)
+    # The matrix of one axis: row o averages inputs floor(o n / m) up to ceil((o + 1) n / m).
+    a = np.zeros((output, size))
+    for o in range(output):
+        first, last = o * size // output, -(-(o + 1) * size // output)
+        a[o, first:last] = 1 / (last - first)
+    expected = np.einsum("oi,bcop,pj->bcij", a, g.double().numpy(), a)
+    np.testing.assert_allclose(x.grad.double().numpy(), expected, rtol=1e-4, atol=1e-3)

@@ -88,7 +88,9 @@ def initial_states(m, batch, given):
 
 CONFIGS = [
     dict(zip(("kind", "layers", "bidirectional", "bias", "batch", "given"), values, strict=True))
-    for values in itertools.product(KINDS, (1, 2), (False, True), (True, False), (1, 5), (False, True))
+    for values in itertools.product(
+        KINDS, (1, 2), (False, True), (True, False), (1, 5), (False, True)
+    )
 ]  # fmt: skip
 
 
@@ -176,7 +178,7 @@ SMALL = [
 def as_function(m, steps, batch, packed=False):
     """The layer as a function of its input, initial states and weights."""
     names = [name for name, _ in m.named_parameters()]
-    (h0, c0), hx = initial_states(m, batch, True)
+    _, hx = initial_states(m, batch, True)
     states = list(hx) if isinstance(hx, tuple) else [hx]
     inputs = [rl.randn(steps, batch, m.input_size, dtype=F64), *states,
               *[p.detach() for p in m.parameters()]]  # fmt: skip
@@ -277,7 +279,7 @@ def test_some_gradients_only():
     for k, p in enumerate([x, *m.parameters()]):
         alone = rl.autograd.grad(m(x)[0].sum(), p)[0]
         np.testing.assert_allclose(alone.numpy(), full[k].numpy(), atol=1e-14)
-    out, (h, c) = m(x)
+    _, (_, c) = m(x)
     only_c = rl.autograd.grad(c.sum(), x)[0]
     assert float(only_c.abs().sum()) > 0
     for p in m.parameters():
@@ -473,8 +475,11 @@ def test_empty_batch():
         assert x.grad.shape == x.shape and float(m.weight_hh_l0.grad.abs().sum()) == 0
 
 
-@pytest.mark.parametrize("kind, one", [("LSTM", nn.LSTMCell), ("GRU", nn.GRUCell),
-                                       ("RNN_TANH", nn.RNNCell), ("RNN_RELU", nn.RNNCell)])  # fmt: skip
+CELLS = [("LSTM", nn.LSTMCell), ("GRU", nn.GRUCell)]
+CELLS += [("RNN_TANH", nn.RNNCell), ("RNN_RELU", nn.RNNCell)]
+
+
+@pytest.mark.parametrize("kind, one", CELLS)
 @pytest.mark.parametrize("bias", [True, False])
 def test_cells_are_layers_of_one_step(kind, one, bias):
     m = layer(kind, 3, 4, bias=bias)
@@ -512,7 +517,7 @@ def test_dropout_between_layers():
     m.eval()
     still = m(x)[0]
     assert level > 0.9 and float((out - still).abs().max()) > 1e-3
-    assert abs(float(out[-1].mean() / still[-1].mean()) - 1) < 0.02
+    assert abs(float(out[10:].mean() / still[10:].mean()) - 1) < 0.02
     assert rl.equal(m(x)[0], still)
     m.train()
     rl.manual_seed(3)

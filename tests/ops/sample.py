@@ -405,6 +405,11 @@ def row_names(rows):
     return {base_name(n.split(".")[-1]) for r in rows for n in (r.name, *r.aliases)}
 
 
+def is_there(place, name):
+    """Whether a module has a function, and not only its name to import."""
+    return hasattr(place, name) and not getattr(getattr(place, name), "__unavailable__", None)
+
+
 def exists(name):
     """Is there such a function or method, from the table or in Python?"""
     place = rl
@@ -413,8 +418,8 @@ def exists(name):
     if place is None:
         return False
     if place is not rl:
-        return hasattr(place, name.split(".")[-1])
-    return hasattr(place, name) or hasattr(rl.Tensor, name) or hasattr(rl.Tensor, name + "_")
+        return is_there(place, name.split(".")[-1])
+    return is_there(place, name) or hasattr(rl.Tensor, name) or hasattr(rl.Tensor, name + "_")
 
 
 def collected(rows):

@@ -39,36 +39,44 @@ struct Lines {
     const T product = w * x[place < 0 ? 0 : place];
     return place < 0 ? T(0) : product;
   }
-  template <int Taps>
+  template <bool Inside>
+  static T weighted(T w, const T* x, int32_t place) {
+    if constexpr (Inside)
+      return w * x[place];
+    else
+      return times_found(w, x, place);
+  }
+  template <int Taps, bool Inside>
   static void gather_fixed(T* y, const T* x, const int32_t* place, const T* weight, int64_t step,
                            int64_t n) {
 #pragma omp simd
     for (int64_t i = 0; i < n; ++i) {
       T sum = 0;
       for (int64_t k = 0; k < Taps; ++k)
-        sum += times_found(weight[k * step + i], x, place[k * step + i]);
+        sum += weighted<Inside>(weight[k * step + i], x, place[k * step + i]);
       y[i] = sum;
     }
   }
-  static void gather(T* y, const T* x, const int32_t* place, const T* weight, int64_t taps,
-                     int64_t step, int64_t n) {
-    if (taps == 1) return gather_fixed<1>(y, x, place, weight, step, n);
-    if (taps == 2) return gather_fixed<2>(y, x, place, weight, step, n);
-    if (taps == 4) return gather_fixed<4>(y, x, place, weight, step, n);
+  template <bool Inside>
+  static void gather_any(T* y, const T* x, const int32_t* place, const T* weight, int64_t taps,
+                         int64_t step, int64_t n) {
+    if (taps == 1) return gather_fixed<1, Inside>(y, x, place, weight, step, n);
+    if (taps == 2) return gather_fixed<2, Inside>(y, x, place, weight, step, n);
+    if (taps == 4) return gather_fixed<4, Inside>(y, x, place, weight, step, n);
     for (int64_t i = 0; i < n; ++i) y[i] = 0;
     for (int64_t k = 0; k < taps; ++k) {
       const int32_t* at = place + k * step;
       const T* w = weight + k * step;
 #pragma omp simd
-      for (int64_t i = 0; i < n; ++i) y[i] += times_found(w[i], x, at[i]);
+      for (int64_t i = 0; i < n; ++i) y[i] += weighted<Inside>(w[i], x, at[i]);
     }
   }
   static void gather_products(T* y, const T* g, const T* x, const int32_t* place, int64_t n) {
 #pragma omp simd
     for (int64_t i = 0; i < n; ++i) y[i] += times_found(g[i], x, place[i]);
   }
-  static constexpr LinesTable<T> table = {scale,   add,    masked_scale,   dot,
-                                          largest, gather, gather_products};
+  static constexpr LinesTable<T> table = {
+      scale, add, masked_scale, dot, largest, gather_any<false>, gather_any<true>, gather_products};
 };
 
 }  // namespace

@@ -22,6 +22,9 @@ struct LinesTable {
   // counts as zero.
   void (*gather)(T* y, const T* x, const int32_t* place, const T* weight, int64_t taps,
                  int64_t step, int64_t n);
+  // The same where no place is negative.
+  void (*gather_inside)(T* y, const T* x, const int32_t* place, const T* weight, int64_t taps,
+                        int64_t step, int64_t n);
   // y[i] += g[i] * x[place[i]]
   void (*gather_products)(T* y, const T* g, const T* x, const int32_t* place, int64_t n);
 };

@@ -1,6 +1,6 @@
 """All modules, one topic a file."""
 
-from rushlight._missing import MissingNameError
+from rushlight._missing import submodule_or_raise
 from rushlight.nn.modules.activation import *
 from rushlight.nn.modules.adaptive import *
 from rushlight.nn.modules.batchnorm import *
@@ -37,7 +37,7 @@ __all__ = [name for name, value in globals().items()
 
 def __getattr__(name):
     if name not in _LAZY:
-        raise MissingNameError(__name__, name)
+        return submodule_or_raise(__name__, name)
     from rushlight.nn.modules import lazy_conv, lazy_modules
 
     return getattr(lazy_conv if name in _LAZY_CONV else lazy_modules, name)

@@ -1,5 +1,6 @@
 """A softmax over many classes that spends little on the rare ones (Grave et al., 2017)."""
 
+import itertools
 from collections import namedtuple
 
 from rushlight import _C
@@ -13,7 +14,7 @@ _ASMoutput = namedtuple("_ASMoutput", ["output", "loss"])
 
 
 class AdaptiveLogSoftmaxWithLoss(Module):
-    """Classes sorted by frequency: the head has the frequent ones and one entry a cluster of others.
+    """Classes sorted by frequency: the head has the frequent ones and one entry a cluster.
 
     A target of cluster i costs a second, narrower product: div_value ** (i + 1) times fewer
     features.
@@ -33,7 +34,7 @@ class AdaptiveLogSoftmaxWithLoss(Module):
         cutoffs = list(cutoffs)
         if not cutoffs:
             raise ValueError("AdaptiveLogSoftmaxWithLoss: cutoffs must not be empty")
-        rising = all(a < b for a, b in zip(cutoffs, cutoffs[1:], strict=False))
+        rising = all(a < b for a, b in itertools.pairwise(cutoffs))
         whole = all(int(c) == c for c in cutoffs)
         if not rising or not whole or min(cutoffs) <= 0 or max(cutoffs) > n_classes - 1:
             raise ValueError(

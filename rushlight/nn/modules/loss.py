@@ -7,7 +7,8 @@ from rushlight.nn.functional import _Reduction
 from rushlight.nn.modules.module import Module
 
 __all__ = """BCELoss BCEWithLogitsLoss CTCLoss CosineEmbeddingLoss CrossEntropyLoss
-GaussianNLLLoss HingeEmbeddingLoss HuberLoss KLDivLoss L1Loss MSELoss MarginRankingLoss MultiLabelMarginLoss
+GaussianNLLLoss HingeEmbeddingLoss HuberLoss KLDivLoss L1Loss MSELoss
+MarginRankingLoss MultiLabelMarginLoss
 MultiLabelSoftMarginLoss MultiMarginLoss NLLLoss NLLLoss2d PoissonNLLLoss SmoothL1Loss
 SoftMarginLoss TripletMarginLoss TripletMarginWithDistanceLoss""".split()
 

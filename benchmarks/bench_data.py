@@ -4,7 +4,8 @@
 
 Both sides run the same code (SIDE below) in a process of their own, in turns. Bars: small samples
 twice PyTorch's rate, without workers and with two; batches of images 1.2 times; the first batch
-of workers after a start in half its time; a tensor of 100 MB through a queue in no more than its time.
+of workers after a start in half its time; a tensor of 100 MB through a queue in no more than its
+time.
 """
 
 import argparse

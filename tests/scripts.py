@@ -7,6 +7,7 @@ import subprocess
 import sys
 import tempfile
 import textwrap
+import time
 
 # Under a sanitiser, or on a busy machine, processes start slowly.
 LIMIT = 120
@@ -45,6 +46,10 @@ class Script:
             out, err = self.process.communicate(timeout=10)
             raise AssertionError(f"the script hung\n{out}\n{err}") from None
         finally:
+            # Python's own helper of multiprocessing leaves when it sees that nobody is left.
+            deadline = time.monotonic() + 5
+            while self.members() and time.monotonic() < deadline:
+                time.sleep(0.02)
             self.left_behind = self.members()
             try:
                 os.killpg(self.process.pid, signal.SIGKILL)

@@ -1,6 +1,5 @@
 """Pinning of batches. Without a GPU a stand-in takes the place of what copies to pinned memory:
-what
-is tested is the thread around it."""
+what is tested is the thread around it."""
 
 import collections
 

@@ -1,0 +1,95 @@
+"""Ops on a GPU: what the host spends on a small one, how long the GPU takes for a large one.
+
+    TORCH_PYTHON=path/to/python python benchmarks/bench_cuda.py [--rounds 9] [--no-report]
+
+Small ops are queued 200 at a time and not waited for in the timed part: the time is the host's.
+Bar: half of PyTorch's. Large ones (256 MB of float32) are waited for; bar: 1.05.
+"""
+
+import argparse
+import sys
+
+from peer import TORCH_PYTHON, Case, Side, compare, markdown, write_report
+
+SMALL = """
+a, b = lib.rand(4, device="cuda"), lib.rand(4, device="cuda")
+m = lib.rand(64, 64, device="cuda")
+w = lib.rand(64, 64, device="cuda", requires_grad=True)
+def many(f):
+    lib.cuda.synchronize()
+    for _ in range(200):
+        f()
+def learn():
+    (m @ w).relu().sum().backward()
+"""
+LARGE = """
+x = lib.rand(8192, 8192, device="cuda")
+out = lib.empty_like(x)
+h = x[:4096, :4096].bfloat16()
+def whole(f):
+    f()
+    lib.cuda.synchronize()
+"""
+CASES = [
+    Case(name, SMALL, f"many(lambda: {statement})", 0.5)
+    for name, statement in {
+        "a + b": "a + b",
+        "a * 2": "a * 2",
+        "a.exp()": "a.exp()",
+        "a.sum()": "a.sum()",
+        "m @ m, 64": "m @ m",
+        "empty": "lib.empty(4, device='cuda')",
+        "zeros": "lib.zeros(4, device='cuda')",
+        "a.copy_(b)": "a.copy_(b)",
+        "m[0]": "m[0]",
+        "backward of (m @ w).relu().sum()": "learn()",
+    }.items()
+] + [
+    Case(name, LARGE, f"whole(lambda: {statement})", 1.05)
+    for name, statement in {
+        "copy, 256 MB": "out.copy_(x)",
+        "add, 256 MB": "lib.add(x, x, out=out)",
+        "exp, 256 MB": "lib.exp(x, out=out)",
+        "sum, 256 MB": "x.sum()",
+        "sum over rows": "x.sum(0)",
+        "sum over columns": "x.sum(1)",
+        "transposed copy": "x.t().contiguous()",
+        "softmax": "lib.softmax(x, 1)",
+        "uniform_": "out.uniform_()",
+        "bfloat16 product, 4096": "h @ h",
+    }.items()
+]
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--rounds", type=int, default=9)
+    parser.add_argument("--no-report", action="store_true", help="leave results/cuda.md alone")
+    args = parser.parse_args()
+
+    import rushlight as rl
+
+    if not rl.cuda.is_available():
+        sys.exit(f"no GPU: {rl.cuda.why_unavailable()}")
+    sides = [Side("rushlight")] + ([Side("torch", TORCH_PYTHON)] if TORCH_PYTHON else [])
+    rows = []
+    for result in compare(CASES, sides, rounds=args.rounds):
+        print(result, flush=True)
+        per = 200 if result.case.setup is SMALL else 1
+        shown = [
+            f"{t.median / per * 1e6:.2f} ±{t.spread * 100:.0f}%"
+            for t in (result.ours, *result.peers.values())
+        ]
+        ratios = [f"{result.ratio_to(m):.2f}" for m in result.peers]
+        verdict = "missed" if result.missed else "ok"
+        rows.append([result.case.name, *shown, *ratios, f"{result.case.bar:.2f}", verdict])
+    if not args.no_report:
+        names = [side.module for side in sides]
+        header = ["what", *(f"{n}, us" for n in names), *(f"to {n}" for n in names[1:])]
+        title = f"Ops on {rl.cuda.get_device_name()}"
+        write_report("cuda", title, markdown([*header, "bar", ""], rows))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

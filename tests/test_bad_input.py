@@ -168,3 +168,13 @@ def test_errors_are_both_kinds():
     with pytest.raises(MemoryError) as memory:
         rl.empty(2**50)
     assert isinstance(memory.value, RuntimeError)
+
+
+def test_errors_name_what_the_user_called():
+    """The op that Python calls on the user's behalf is not named beside it."""
+    import rushlight.nn.functional as F
+
+    with pytest.raises(IndexError, match=r"^cross_entropy: target 7"):
+        F.cross_entropy(rl.randn(2, 3), rl.tensor([0, 7]))
+    with pytest.raises(RuntimeError, match=r"^grid_sample: an input"):
+        F.grid_sample(rl.randn(1, 2, 3, 3), rl.randn(1, 2, 2, 3))

@@ -18,4 +18,8 @@ cmake -S . -B "$BUILD" -G Ninja -DPython_EXECUTABLE="$(command -v "$PYTHON")" \
 ninja -C "$BUILD" > "$OUT/build.log" 2>&1 || { grep -E "error|FAILED" "$OUT/build.log"; exit 1; }
 
 export PYTHONPATH=$PWD
-"$PYTHON" -m pytest tests/cuda -q -p no:cacheprovider "${PYTEST_ARGS[@]:--x}" 2>&1 | tee "$OUT/tests.log"
+"$PYTHON" -m pytest tests/cuda -q -p no:cacheprovider 2>&1 | tee "$OUT/tests.log"
+# With TORCH_PYTHON, a Python that has PyTorch, its times stand beside ours.
+"$PYTHON" benchmarks/bench_cuda.py 2>&1 | tee "$OUT/ops.log"
+"$PYTHON" benchmarks/table1.py --device cuda ${TORCH_PYTHON:+--peer "$TORCH_PYTHON"} \
+  --model alexnet vgg19 resnet50 mobilenet_v2 ncf --steps 5 --rounds 5 2>&1 | tee "$OUT/models.log"

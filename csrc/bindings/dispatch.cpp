@@ -1,6 +1,7 @@
 // dispatch.cpp: the way of every op call from Python: pick the overload, run it, wrap the results.
 #include "bindings/dispatch.h"
 
+#include <algorithm>
 #include <cctype>
 #include <cstring>
 
@@ -214,6 +215,13 @@ void rethrow_named(const char* op, const Error& e) {
     const bool starts = at == 0 || !(std::isalnum(text[at - 1]) || text[at - 1] == '_');
     if (starts && end < text.size() && (text[end] == ':' || text[end] == '(')) throw Error(e);
   }
+  // What Python calls by another name than the user did (_nll_loss for cross_entropy, grid_sampler
+  // for grid_sample) says nothing beside the name that the text begins with.
+  const std::string_view first = std::string_view(text).substr(0, text.find(": "));
+  const bool is_name =
+      !first.empty() && first.size() < text.size() &&
+      std::all_of(first.begin(), first.end(), [](char c) { return c == '_' || std::isalnum(c); });
+  if (is_name && (*op == '_' || base.starts_with(first))) throw Error(e);
   throw Error(e.kind(), concat(op, ": ", text));
 }
 

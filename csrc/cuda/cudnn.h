@@ -68,10 +68,7 @@ struct AlgorithmPerf {
   X(cudnnConvolutionBackwardFilter, WeightGrad,                                             \
     (Handle handle, const void* alpha, TensorDesc x_desc, const void* x, TensorDesc y_desc, \
      const void* y, ConvDesc conv, int algorithm, void* workspace, size_t nbytes,           \
-     const void* beta, FilterDesc w_desc, void* w))                                         \
-  X(cudnnAddTensor, AddTensor,                                                              \
-    (Handle handle, const void* alpha, TensorDesc a_desc, const void* a, const void* beta,  \
-     TensorDesc c_desc, void* c))
+     const void* beta, FilterDesc w_desc, void* w))
 
 struct Library {
 #define RUSH_MEMBER(symbol, name, params) int(*name) params = nullptr;

@@ -1,8 +1,7 @@
 // driver.h: NVIDIA's driver API, as far as we use it, opened at run time.
 //
-// The declarations are our own: a build needs no CUDA. tests/test_cuda_declarations.py compares
-// them with NVIDIA's headers where the header wheel is installed. Names end in _v2 where the
-// driver's symbol does.
+// The declarations are our own: a build needs no CUDA. Only what we call is listed, since a driver
+// that lacks one of these is refused.
 #pragma once
 
 #include <cstddef>
@@ -19,10 +18,8 @@ using CUstream = struct CUstream_st*;
 using CUevent = struct CUevent_st*;
 using CUmodule = struct CUmod_st*;
 using CUfunction = struct CUfunc_st*;
-using CUgraph = struct CUgraph_st*;
-using CUgraphExec = struct CUgraphExec_st*;
 
-inline constexpr CUresult kSuccess = 0, kOutOfMemory = 2, kNotReady = 600;
+inline constexpr CUresult kSuccess = 0, kNotReady = 600;
 inline constexpr int kAttributeMajor = 75, kAttributeMinor = 76, kAttributeProcessors = 16,
                      kAttributeSharedPerBlock = 8, kAttributeSharedOptin = 97,
                      kAttributeWarpSize = 10, kAttributeThreadsPerProcessor = 39,
@@ -30,8 +27,6 @@ inline constexpr int kAttributeMajor = 75, kAttributeMinor = 76, kAttributeProce
                      kAttributePciBus = 33, kAttributePciDevice = 34, kAttributePciDomain = 50;
 inline constexpr unsigned kStreamNonBlocking = 1, kEventNoTiming = 2, kEventInterprocess = 4,
                           kHostAllocPortable = 1;
-inline constexpr int kFunctionMaxDynamicShared = 8;
-inline constexpr int kCaptureThreadLocal = 1;
 
 struct CUuuid {
   char bytes[16];
@@ -52,7 +47,6 @@ struct CUuuid {
   X(cuDeviceCanAccessPeer, DeviceCanAccessPeer, (int* can, CUdevice device, CUdevice peer))      \
   X(cuDevicePrimaryCtxRetain, DevicePrimaryCtxRetain, (CUcontext * context, CUdevice device))    \
   X(cuCtxSetCurrent, CtxSetCurrent, (CUcontext context))                                         \
-  X(cuCtxGetCurrent, CtxGetCurrent, (CUcontext * context))                                       \
   X(cuCtxSynchronize, CtxSynchronize, ())                                                        \
   X(cuMemGetInfo_v2, MemGetInfo, (size_t* free, size_t* total))                                  \
   X(cuMemAlloc_v2, MemAlloc, (CUdeviceptr * p, size_t nbytes))                                   \
@@ -66,18 +60,9 @@ struct CUuuid {
     (void* to, CUdeviceptr from, size_t nbytes, CUstream stream))                                \
   X(cuMemsetD8Async, MemsetD8Async, (CUdeviceptr p, unsigned char byte, size_t n, CUstream s))   \
   X(cuStreamCreateWithPriority, StreamCreate, (CUstream * stream, unsigned flags, int priority)) \
-  X(cuStreamDestroy_v2, StreamDestroy, (CUstream stream))                                        \
   X(cuStreamSynchronize, StreamSynchronize, (CUstream stream))                                   \
   X(cuStreamQuery, StreamQuery, (CUstream stream))                                               \
   X(cuStreamWaitEvent, StreamWaitEvent, (CUstream stream, CUevent event, unsigned flags))        \
-  X(cuStreamBeginCapture_v2, StreamBeginCapture, (CUstream stream, int mode))                    \
-  X(cuStreamEndCapture, StreamEndCapture, (CUstream stream, CUgraph * graph))                    \
-  X(cuStreamIsCapturing, StreamIsCapturing, (CUstream stream, int* status))                      \
-  X(cuGraphInstantiateWithFlags, GraphInstantiate,                                               \
-    (CUgraphExec * exec, CUgraph graph, unsigned long long flags))                               \
-  X(cuGraphLaunch, GraphLaunch, (CUgraphExec exec, CUstream stream))                             \
-  X(cuGraphExecDestroy, GraphExecDestroy, (CUgraphExec exec))                                    \
-  X(cuGraphDestroy, GraphDestroy, (CUgraph graph))                                               \
   X(cuEventCreate, EventCreate, (CUevent * event, unsigned flags))                               \
   X(cuEventDestroy_v2, EventDestroy, (CUevent event))                                            \
   X(cuEventRecord, EventRecord, (CUevent event, CUstream stream))                                \
@@ -85,9 +70,7 @@ struct CUuuid {
   X(cuEventSynchronize, EventSynchronize, (CUevent event))                                       \
   X(cuEventElapsedTime, EventElapsedTime, (float* milliseconds, CUevent begin, CUevent end))     \
   X(cuModuleLoadData, ModuleLoadData, (CUmodule * module, const void* image))                    \
-  X(cuModuleUnload, ModuleUnload, (CUmodule module))                                             \
   X(cuModuleGetFunction, ModuleGetFunction, (CUfunction * f, CUmodule module, const char* name)) \
-  X(cuFuncSetAttribute, FuncSetAttribute, (CUfunction f, int attribute, int value))              \
   X(cuLaunchKernel, LaunchKernel,                                                                \
     (CUfunction f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, \
      unsigned shared, CUstream stream, void** params, void** extra))

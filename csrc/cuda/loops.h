@@ -16,7 +16,6 @@ enum FamilyNumber : uint8_t {
   kRandomFamily,
   kRandomIntFamily,
   kMatmulFamily,
-  kCatFamily,
   kReadFamily,
   kOffsetsFamily,
   kCheckFamily,

@@ -33,9 +33,11 @@ struct PoolLoops {
 };
 
 // See cpu/norm.h.
+struct RunningMoments;  // cpu/norm.h
 struct NormLoops {
-  void (*batch_norm)(const Tensor& x, const Tensor& weight, const Tensor& bias, double eps,
-                     const Tensor& y, const Tensor& mean, const Tensor& var) = nullptr;
+  void (*batch_norm)(const Tensor& x, const Tensor& weight, const Tensor& bias,
+                     const RunningMoments& running, double eps, const Tensor& y, const Tensor& mean,
+                     const Tensor& var) = nullptr;
   void (*batch_norm_eval)(const Tensor& x, const Tensor& weight, const Tensor& bias,
                           const Tensor& mean, const Tensor& var, double eps,
                           const Tensor& y) = nullptr;

@@ -14,11 +14,15 @@ using Handle = struct DnnContext*;
 using TensorDesc = struct DnnTensor*;
 using FilterDesc = struct DnnFilter*;
 using ConvDesc = struct DnnConvolution*;
+using ActivationDesc = struct DnnActivation*;
 
 enum DataType : int { kFloat = 0, kDouble = 1, kHalf = 2, kBFloat16 = 9 };
 enum Format : int { kContiguous = 0, kChannelsLast = 1 };
 enum MathType : int { kDefaultMath = 0, kTensorOp = 1, kTensorOpConverting = 2, kFma = 3 };
 inline constexpr int kCrossCorrelation = 1;
+inline constexpr int kIdentity = 5, kPropagateNan = 1;  // of an activation
+// The one forward algorithm that adds a bias without an activation.
+inline constexpr int kImplicitPrecomputedGemm = 1;
 
 // What the heuristics say about one algorithm; of all three kinds of convolution alike.
 struct AlgorithmPerf {
@@ -61,6 +65,14 @@ struct AlgorithmPerf {
     (Handle handle, const void* alpha, TensorDesc x_desc, const void* x, FilterDesc w_desc, \
      const void* w, ConvDesc conv, int algorithm, void* workspace, size_t nbytes,           \
      const void* beta, TensorDesc y_desc, void* y))                                         \
+  X(cudnnCreateActivationDescriptor, CreateActivation, (ActivationDesc * desc))             \
+  X(cudnnSetActivationDescriptor, SetActivation,                                            \
+    (ActivationDesc desc, int mode, int nan, double coefficient))                           \
+  X(cudnnConvolutionBiasActivationForward, ForwardBias,                                     \
+    (Handle handle, const void* alpha, TensorDesc x_desc, const void* x, FilterDesc w_desc, \
+     const void* w, ConvDesc conv, int algorithm, void* workspace, size_t nbytes,           \
+     const void* alpha2, TensorDesc z_desc, const void* z, TensorDesc bias_desc,            \
+     const void* bias, ActivationDesc activation, TensorDesc y_desc, void* y))              \
   X(cudnnConvolutionBackwardData, InputGrad,                                                \
     (Handle handle, const void* alpha, FilterDesc w_desc, const void* w, TensorDesc y_desc, \
      const void* y, ConvDesc conv, int algorithm, void* workspace, size_t nbytes,           \

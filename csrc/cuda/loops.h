@@ -23,9 +23,10 @@ enum FamilyNumber : uint8_t {
   kOptimizerFamily,
   kRowNormFamily,
   kJoinPairsFamily,
-  kChannelNormFamily,
+  kBatchNormFamily,
   kSoftmaxFamily,
   kPoolFamily,
+  kDepthwiseFamily,
 };
 
 Number to_number(const Scalar& s);

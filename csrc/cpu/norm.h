@@ -9,8 +9,8 @@
 
 namespace rush {
 
-// What moves towards the moments of each batch: running = (1 - momentum) * running + momentum * new,
-// of the variance the unbiased one. Any may be undefined. `batches` is an int64 that counts.
+// What moves towards the moments of each batch: running = (1 - momentum) * running + momentum *
+// new, of the variance the unbiased one. Any may be undefined. `batches` is an int64 that counts.
 struct RunningMoments {
   Tensor mean, var, batches;
   double momentum = 0;

@@ -112,8 +112,8 @@ void map_elements(Kernel kernel, BatchNormArgs& args, const Shape& shape, const 
             unsigned(std::clamp<int64_t>(blocks / shape.tiles, 1, std::min<int64_t>(most, 65535)))};
   } else {
     const int64_t planes = args.n / args.inner;
-    grid = {unsigned(std::clamp<int64_t>((planes + shape.lanes() - 1) / shape.lanes(), 1,
-                                         blocks * 4))};
+    grid = {
+        unsigned(std::clamp<int64_t>((planes + shape.lanes() - 1) / shape.lanes(), 1, blocks * 4))};
   }
   launch(kBatchNorm, make_key(kernel, shape.last, shape.width, moments, params, x.dtype()), device,
          grid, {kThreads}, args);
@@ -126,7 +126,9 @@ void normalize(const Tensor& x, const Tensor& weight, const Tensor& bias, const 
   args.mean = mean.data();
   args.var = var.data();
   args.y = y.data();
-  const DType params = weight.defined() ? weight.dtype() : bias.defined() ? bias.dtype() : x.dtype();
+  const DType params = weight.defined() ? weight.dtype()
+                       : bias.defined() ? bias.dtype()
+                                        : x.dtype();
   map_elements(kNormalize, args, Shape(x, args, {args.x, args.y}), x, params, mean.dtype());
 }
 

@@ -2,8 +2,9 @@
 //
 // cuDNN takes tensors that lie contiguous or channels-last, all three alike; what lies otherwise is
 // copied first. Which algorithm serves a geometry comes from cuDNN's heuristics and is kept: no
-// trial runs. Convolutions of each channel by itself, channels-last, have kernels of our own: cuDNN's
-// took 7 times as long for MobileNet's. Types that cuDNN lacks (integers, complex) run on the host.
+// trial runs. Convolutions of each channel by itself, channels-last, have kernels of our own:
+// cuDNN's took 7 times as long for MobileNet's. Types that cuDNN lacks (integers, complex) run on
+// the host.
 #include "cpu/convolution.h"
 
 #include <cstring>

@@ -24,8 +24,8 @@ constexpr KernelFamily kPool{kPoolFamily, "pool.cu", spell};
 // The geometry of one pool, before it is known how wide the counting must be.
 struct Pool {
   PoolKernel kernel;
-  const Tensor &in, &out;    // of the forward pass
-  const Tensor &from, &to;   // what is read, what is written
+  const Tensor &in, &out;   // of the forward pass
+  const Tensor &from, &to;  // what is read, what is written
   const PoolWindows& windows;
   const Tensor* indices = nullptr;
 };

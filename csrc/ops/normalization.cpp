@@ -119,12 +119,8 @@ struct BatchNorm_ {
     const RunningMoments running{running_mean, running_var, batches, momentum};
     batch_norm_cpu(as_image(x), flat(weight), flat(bias), running, eps, out, mean, var);
   }
-  static constexpr uint32_t needs[] = {in(0) | in(1) | result(1) | result(2),
-                                       in(0) | in(1) | result(1) | result(2),
-                                       0,
-                                       0,
-                                       0,
-                                       0};
+  static constexpr uint32_t needs[] = {
+      in(0) | in(1) | result(1) | result(2), in(0) | in(1) | result(1) | result(2), 0, 0, 0, 0};
   static Grads grad(const Ctx& c, GradSpan grads, const Tensor& x, const Tensor& weight,
                     const Tensor&, const Tensor&, const Tensor&, const Tensor&, double,
                     double eps) {
@@ -368,8 +364,8 @@ namespace {
 
 // Whether a kernel may write it behind the back of everything that watches writes.
 bool is_plain_state(const Tensor& t, const Tensor& x, DType dtype) {
-  return !t.defined() || (t.dtype() == dtype && t.device() == x.device() && t.is_contiguous() &&
-                          !requires_grad(t));
+  return !t.defined() ||
+         (t.dtype() == dtype && t.device() == x.device() && t.is_contiguous() && !requires_grad(t));
 }
 
 // Normalises by the batch's moments and moves the running ones towards them; counts the batch.

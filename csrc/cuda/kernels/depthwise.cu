@@ -48,7 +48,8 @@ __global__ void __launch_bounds__(kThreads) depthwise_forward(DepthwiseArgs a) {
   C weights[KH * KW][V], start[V];
   load_weights<T>(a, s.channel, weights);
 #pragma unroll
-  for (int v = 0; v < V; ++v) start[v] = a.bias ? convert<C>(typed<T>(a.bias)[s.channel + v]) : C(0);
+  for (int v = 0; v < V; ++v)
+    start[v] = a.bias ? convert<C>(typed<T>(a.bias)[s.channel + v]) : C(0);
   const T* x = typed<T>(a.x) + s.channel;
   for (u32 i = s.begin + s.lane; i < s.end; i += s.lanes) {
     const Pixel p = pixel_of(a.out_h, a.out_w, i);

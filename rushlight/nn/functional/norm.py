@@ -46,9 +46,7 @@ def batch_norm(
     )
 
 
-def batch_norm_counted(
-    input, running_mean, running_var, weight, bias, batches, momentum, eps
-):
+def batch_norm_counted(input, running_mean, running_var, weight, bias, batches, momentum, eps):
     """batch_norm in training that counts the batch as well, in the same pass."""
     if input.dim() >= 2:
         _check_count("batch_norm", input.shape[0] * _points(input), "value per channel", input)

@@ -106,9 +106,7 @@ constinit std::atomic<Cache*> g_cache{nullptr};
 Cache& cache() {
   static const bool made = [] {
     g_cache.store(new Cache);
-    pthread_atfork(nullptr, nullptr, [] {
-      g_cache.store(new Cache(g_cache.load()));
-    });
+    pthread_atfork(nullptr, nullptr, [] { g_cache.store(new Cache(g_cache.load())); });
     return true;
   }();
   (void)made;

@@ -23,15 +23,15 @@ constexpr int64_t kGrain = 16384;
 
 template <class T>
 const NormTable<T>& kernels() {
-  static const NormTable<T>* const chosen = [] {
+  static const PerIsa<const NormTable<T>*> chosen([]([[maybe_unused]] IsaLevel level) {
     const NormTable<T>* t = norm_table<Isa::baseline, T>();
 #ifdef __x86_64__
-    if (isa_level() >= IsaLevel::Avx2) t = norm_table<Isa::avx2, T>();
-    if (isa_level() >= IsaLevel::Avx512) t = norm_table<Isa::avx512, T>();
+    if (level >= IsaLevel::Avx2) t = norm_table<Isa::avx2, T>();
+    if (level >= IsaLevel::Avx512) t = norm_table<Isa::avx512, T>();
 #endif
     return t;
-  }();
-  return *chosen;
+  });
+  return *chosen.now();
 }
 
 template <class F>

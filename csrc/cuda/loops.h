@@ -26,6 +26,15 @@ enum FamilyNumber : uint8_t {
   kChannelNormFamily,
   kSoftmaxFamily,
   kPoolFamily,
+  kScanFamily,
+  kTriangleFamily,
+  kCatFamily,
+  kSortFamily,
+  kSelectFamily,
+  kMaskFamily,
+  kSearchFamily,
+  kSampleFamily,
+  kDistinctFamily,
 };
 
 Number to_number(const Scalar& s);

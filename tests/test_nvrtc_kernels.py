@@ -155,7 +155,34 @@ def copy_kernels():
 
 def cat_kernels():
     for w in WIDTHS:
-        yield w, [f"rush::cat<{w}>"]
+        yield w, [f"rush::cat<{w}, {i}>" for i in INDICES]
+
+
+def triangle_kernels():
+    for w in WIDTHS:
+        yield w, [f"rush::triangle<{w}, {i}>" for i in INDICES]
+    for t in ("i32", "i64"):
+        yield t, [f"rush::triangle_indices<{CPP[t]}>"]
+
+
+def scan_kernels():
+    for t in CPP:
+        fns = [("Sum", t), ("Prod", t)] if t in FLOATS + COMPLEX else [("Sum", "i64")]
+        fns += [("Max", t), ("Min", t)] if t not in (*COMPLEX, "u64") else []
+        fns += [("LogSumExp", t)] if t in FLOATS else []
+        if t == "i64":
+            fns += [("Prod", "i64")]
+        names = []
+        for fn, out in fns:
+            element = wide(out if fn in ("Sum", "Prod") else t)
+            kind = f"<rush::scans::{fn}<{CPP[element]}>, {CPP[t]}, {CPP[out]}, rush::u32"
+            width = 4 if SIZES[t] <= 4 else 16 // SIZES[t]
+            names += [f"rush::scan_rows{kind}, {width}, 32>", f"rush::scan_rows{kind}, 1, 8>"]
+            names += [f"rush::scan_tiles{kind}, {v}, 4>" for v in {1, width}]
+            names += [f"rush::scan_totals{kind}>", f"rush::scan_columns{kind}>"]
+            if t == "f32":
+                names += [n.replace("rush::u32", "rush::u64") for n in names]
+        yield t, names
 
 
 def index_kernels():
@@ -287,6 +314,8 @@ FILES = {
     "copy.cu": copy_kernels,
     "cat.cu": cat_kernels,
     "index.cu": index_kernels,
+    "scan.cu": scan_kernels,
+    "triangle.cu": triangle_kernels,
     "reduce.cu": reduce_kernels,
     "random_exact.cu": random_kernels,
     "matmul.cu": matmul_kernels,

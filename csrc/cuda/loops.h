@@ -27,6 +27,15 @@ enum FamilyNumber : uint8_t {
   kSoftmaxFamily,
   kPoolFamily,
   kDepthwiseFamily,
+  kScanFamily,
+  kTriangleFamily,
+  kCatFamily,
+  kSortFamily,
+  kSelectFamily,
+  kMaskFamily,
+  kSearchFamily,
+  kSampleFamily,
+  kDistinctFamily,
 };
 
 Number to_number(const Scalar& s);

@@ -77,16 +77,6 @@ struct TurnArgs {
   i64 out_row, out_batch, in_row, in_batch;
 };
 
-inline constexpr int kCatInputs = 64;  // a launch; more inputs take more launches
-struct CatArgs {
-  void* out;
-  i64 outer;    // runs of out
-  i64 out_run;  // elements from one run of out to the next
-  const void* in[kCatInputs];
-  i64 run[kCatInputs];    // elements input k gives to each run
-  i64 place[kCatInputs];  // where in the run they start
-};
-
 // A kept dim is one that the output has; `n` elements are folded into each of `outputs`.
 struct ReduceArgs {
   const void* in;

@@ -129,6 +129,8 @@ struct DeviceLoops {
   void (*random_int)(const Tensor& out, RandomCall, int64_t from, uint64_t range) = nullptr;
   void (*gemm)(const Tensor& a, const Tensor& b, const Tensor& out, const Scalar& alpha,
                const Scalar& beta) = nullptr;
+  // out = x @ w.T + bias for x (n, k), w (m, k), bias (m); false: not done, take another way.
+  bool (*linear)(const Tensor& x, const Tensor& w, const Tensor& bias, const Tensor& out) = nullptr;
   void (*gemv)(const Tensor& a, const Tensor& x, const Tensor& out, const Scalar& alpha,
                const Scalar& beta) = nullptr;
   void (*dot)(const Tensor& a, const Tensor& b, const Tensor& out) = nullptr;

@@ -45,6 +45,9 @@ struct Nest {
 
 // ---- one struct a kernel ----
 
+// Packs of V elements that a thread of a flat launch takes at a time.
+RUSH_FN constexpr int packs_at_once(int V) { return V <= 4 ? 4 : 2; }
+
 template <int Inputs>
 struct PointwiseArgs {
   i64 n;

@@ -183,7 +183,7 @@ struct BatchNormArgs {
   const void *x, *g, *weight, *bias, *mean, *var;
   void *y, *mean_out, *var_out, *running_mean, *running_var, *gw, *gb;
   i64* batches;
-  void *partial, *sums;  // [segment][2][channels], [2][channels]
+  void *partial, *sums;  // [segment][channel pack], [2][channels]
   u32* counters;         // one for each block of channels
   double momentum, eps;
 };

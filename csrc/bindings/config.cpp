@@ -1,6 +1,7 @@
 // config.cpp: settings and counters of the process: threads and CPU memory.
 #include "bindings/handle.h"
 #include "core/allocator.h"
+#include "core/layout.h"
 #include "core/threads.h"
 #include "cpu/dynamic_library.h"
 
@@ -79,6 +80,15 @@ PyObject* set_caching(PyObject*, PyObject* o) {
     return Py_NewRef(Py_None);
   });
 }
+PyObject* set_auto_layout(PyObject*, PyObject* o) {
+  return guarded([&] {
+    const int on = PyObject_IsTrue(o);
+    check_status(on);
+    set_automatic_layout(on);
+    return Py_NewRef(Py_None);
+  });
+}
+PyObject* get_auto_layout(PyObject*, PyObject*) { return PyBool_FromLong(automatic_layout()); }
 PyObject* fail_nth(PyObject*, PyObject* o) {
   return guarded([&] {
     fail_nth_allocation(std::max<int64_t>(int_argument("_fail_nth_allocation", o) + 1, 0));
@@ -112,6 +122,9 @@ PyMethodDef functions[] = {
      "reset_peak_memory_stats()\n--\n\nStarts the peaks of memory_stats anew."},
     {"_empty_cpu_cache", empty_cache_, METH_NOARGS, "Gives cached CPU memory back to the system."},
     {"_set_caching_enabled", set_caching, METH_O, "Off: every allocation is malloc's."},
+    {"_set_automatic_layout", set_auto_layout, METH_O,
+     "Whether convolutions choose how their results lie in memory."},
+    {"_automatic_layout", get_auto_layout, METH_NOARGS, "See _set_automatic_layout."},
     {"_fail_nth_allocation", fail_nth, METH_O,
      "The n-th allocation from now fails, once; 0 is the next one, -1 disarms."},
     {},

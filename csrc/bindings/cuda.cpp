@@ -8,6 +8,7 @@
 #include "bindings/handle.h"
 #include "bindings/python.h"
 #include "core/modes.h"
+#include "core/layout.h"
 #include "cuda/device.h"
 #include "cuda/kernel_cache.h"
 #include "cuda/launch.h"
@@ -164,7 +165,8 @@ void add_memory(nb::module_& m) {
   m.def("memory_fraction", memory_fraction);
   m.def("set_caching", set_gpu_caching);
   m.def("record_stream", [](nb::handle t, StreamKey s) {
-    record_stream(*tensor_argument("record_stream", t).storage(), stream_of(s));
+    // An arranged tensor's memory is that of its form.
+    record_stream(*arranged_form(tensor_argument("record_stream", t)).storage(), stream_of(s));
   });
   m.def("pin", pin);
   m.def("is_pinned", [](nb::handle o) {

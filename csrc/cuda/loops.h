@@ -26,6 +26,10 @@ enum FamilyNumber : uint8_t {
   kChannelNormFamily,
   kSoftmaxFamily,
   kPoolFamily,
+  kCrossEntropyFamily,
+  kLossFamily,
+  kDropoutFamily,
+  kGroupNormFamily,
 };
 
 Number to_number(const Scalar& s);

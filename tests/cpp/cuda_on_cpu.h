@@ -5,8 +5,10 @@
 //   them as real threads (launch_together).
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <barrier>
+#include <deque>
 #include <optional>
 #include <thread>
 #include <vector>
@@ -23,6 +25,23 @@ inline std::optional<std::barrier<>> block_barrier;
 #define __launch_bounds__(threads)
 
 inline void __syncthreads() { block_barrier->arrive_and_wait(); }
+
+// Threads of a warp exchange values through here; launch_together gives each warp a barrier.
+inline std::deque<std::barrier<>> warp_barriers;
+inline unsigned warp_values[1024];
+inline unsigned thread_in_block() {
+  return (threadIdx.z * blockDim.y + threadIdx.y) * blockDim.x + threadIdx.x;
+}
+inline unsigned __shfl_xor_sync(unsigned, unsigned value, int bits) {
+  const unsigned me = thread_in_block();
+  std::barrier<>& warp = warp_barriers[me / 32];
+  warp_values[me] = value;
+  warp.arrive_and_wait();
+  const unsigned other = warp_values[me ^ unsigned(bits)];
+  warp.arrive_and_wait();
+  return other;
+}
+
 inline void __threadfence() { std::atomic_thread_fence(std::memory_order_seq_cst); }
 inline unsigned atomicCAS(unsigned* p, unsigned expected, unsigned value) {
   return std::atomic_ref(*p).compare_exchange_strong(expected, value), expected;
@@ -62,7 +81,11 @@ template <class Kernel, class... Args>
 void launch_together(Dim3 grid, Dim3 block, Kernel kernel, const Args&... args) {
   gridDim = grid, blockDim = block;
   for_each(grid, [&](Dim3 b) {
-    block_barrier.emplace(block.x * block.y * block.z);
+    const unsigned count = block.x * block.y * block.z;
+    block_barrier.emplace(count);
+    warp_barriers.clear();
+    for (unsigned first = 0; first < count; first += 32)
+      warp_barriers.emplace_back(std::min(32u, count - first));
     std::vector<std::jthread> threads;
     for_each(block, [&](Dim3 t) {
       threads.emplace_back([=, &args...] {

@@ -22,7 +22,6 @@ enum FamilyNumber : uint8_t {
   kScatterFamily,
   kOptimizerFamily,
   kRowNormFamily,
-  kJoinPairsFamily,
   kBatchNormFamily,
   kSoftmaxFamily,
   kPoolFamily,
@@ -36,6 +35,10 @@ enum FamilyNumber : uint8_t {
   kSearchFamily,
   kSampleFamily,
   kDistinctFamily,
+  kCrossEntropyFamily,
+  kLossFamily,
+  kDropoutFamily,
+  kGroupNormFamily,
 };
 
 Number to_number(const Scalar& s);

@@ -163,16 +163,39 @@ struct RowNormArgs {
   double eps;
 };
 
-struct JoinPairsArgs {
-  const void* partial;  // [segments][2][channels]
-  void *gw, *gb;
-  i64 segments, channels;
+// (batch, channels, inner) contiguous; one mean and rstd a sample and group.
+struct GroupNormArgs {
+  const void *x, *g, *weight, *bias;
+  void *y, *mean, *rstd, *partial;
+  i64 batch, channels, groups, inner;
+  double eps;
 };
 
+// Rows of `width`; or columns of (outer, width, inner), counted as rows. Backward: x is the forward
+// pass's result and y the argument's gradient.
 struct SoftmaxArgs {
-  const void* x;
+  const void *x, *g;
   void* y;
-  i64 rows, width;
+  i64 rows, width, inner;
+};
+
+// Scores (batch, classes, points) and class indices (batch, points). Steps are in elements of the
+// scores, and of their gradient. Absent tensors are null.
+struct CrossEntropyArgs {
+  const void *x, *weight, *g;
+  const i64* target;
+  void *loss, *total, *gx;
+  double *partial, *weights;  // sums of losses and weights, a pair a block; the sum of all weights
+  i64 batch, classes, points;
+  i64 batch_step, class_step, point_step;
+  i64 ignore_index;
+  double smoothing;
+  i32 g_step;    // 0: one gradient for all positions
+  i32 blocks;    // of the launch that wrote `partial`
+  bool reduces;  // the losses are added up
+  bool mean;     // and divided by the sum of weights
+  u64 launch;
+  IndexFault* fault;
 };
 
 // (batch, channels, inner); one mean and variance a channel.
@@ -212,6 +235,27 @@ struct PoolArgs {
   i32 kernel[3], stride[3], padding[3], dilation[3];
   bool channels_last, adaptive, include_pad;
   double divisor;  // 0: the window's size
+};
+
+// Losses of n pairs; g_step as above.
+struct LossArgs {
+  i64 n;
+  const void *x, *target, *g;
+  void* y;
+  double* partial;
+  i32 g_step, blocks;
+  double parameter, scale;
+};
+
+// y = x * scale + shift where an element is kept, x * 0 + floor elsewhere.
+struct DropoutArgs {
+  i64 n;
+  const void* x;
+  void* y;
+  bool* mask;
+  u64 seed, call;
+  double keep;  // the probability
+  double scale, shift, floor;
 };
 
 // out[b] = in_a[b] @ in_b[b], shapes (m, k) and (k, n); steps in elements, a batch step may be 0.

@@ -156,9 +156,8 @@ CASES += [
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rounds", type=int, default=9)
-    parser.add_argument("--only", default="", help="the cases whose names contain one of these")
     parser.add_argument("--no-report", action="store_true", help="leave results/cuda.md alone")
-    parser.add_argument("--only", help="rows of one kind: small, large or network")
+    parser.add_argument("--only", help="kinds (small, large, orders, network) or words of names")
     args = parser.parse_args()
     kinds = {"small": SMALL, "large": LARGE, "orders": ORDERS, "network": NETWORK}
     wanted = args.only.split(",") if args.only else []

@@ -198,6 +198,12 @@ struct CrossEntropyArgs {
   IndexFault* fault;
 };
 
+struct JoinPairsArgs {
+  const void* partial;  // [segments][2][channels]
+  void *gw, *gb;
+  i64 segments, channels;
+};
+
 // (batch, channels, inner); one mean and variance a channel.
 struct BatchNormArgs {
   i64 n, channels, inner;  // inner is 1 for channels-last

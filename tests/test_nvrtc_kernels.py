@@ -254,6 +254,14 @@ def pool_kernels():
         yield t, [f"rush::{name}<{CPP[t]}>" for name in names]
 
 
+def rnn_kernels():
+    for w in WIDTHS:
+        yield w, [f"rush::move_pieces<{w}>"]
+    for t in FLOATS:
+        names = "lstm_cell lstm_cell_backward gru_cell gru_cell_backward"
+        yield t, [f"rush::{name}<{CPP[t]}, {CPP[COMPUTE[t]]}>" for name in names.split()]
+
+
 FILES = {
     "copy.cu": copy_kernels,
     "cat.cu": cat_kernels,
@@ -264,6 +272,7 @@ FILES = {
     "optimizer.cu": optimizer_kernels,
     "norm.cu": norm_kernels,
     "pool.cu": pool_kernels,
+    "rnn.cu": rnn_kernels,
 }
 PARTS = 4  # of a long list, so that workers share it
 

@@ -20,6 +20,7 @@ struct ConvTensors;
 enum class ConvKind : uint8_t;
 enum class OptimizerRule : uint8_t;
 struct OptimizerTensor;
+struct SequenceLoops;
 using ParamSpan = std::span<const Scalar>;
 
 // See cpu/pool.h.
@@ -87,6 +88,8 @@ struct DeviceLoops {
   bool (*softmax)(const Tensor& x, int64_t dim, bool log, const Tensor& out) = nullptr;
   void (*convolve)(ConvKind, const ConvShape& shape, const ConvTensors& t) = nullptr;
   void (*scatter)(ScatterFn, const ScatterLines& lines, const Scalar& alpha) = nullptr;
+  // See cpu/sequence_loops.h; null: the device has none.
+  const SequenceLoops* sequences = nullptr;
 };
 
 namespace detail {

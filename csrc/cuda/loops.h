@@ -26,6 +26,11 @@ enum FamilyNumber : uint8_t {
   kChannelNormFamily,
   kSoftmaxFamily,
   kPoolFamily,
+  // Fixed numbers for what is added side by side.
+  kPiecesFamily = 40,
+  kCellFamily,
+  kAttentionFamily,
+  kAttentionBackwardFamily,
 };
 
 Number to_number(const Scalar& s);

@@ -361,6 +361,14 @@ def pool_kernels():
         yield t, [f"rush::{name}<{CPP[t]}, {i}, {w}>" for name in names for i, w in counts]
 
 
+def rnn_kernels():
+    for w in WIDTHS:
+        yield w, [f"rush::move_pieces<{w}>"]
+    for t in FLOATS:
+        names = "lstm_cell lstm_cell_backward gru_cell gru_cell_backward"
+        yield t, [f"rush::{name}<{CPP[t]}, {CPP[COMPUTE[t]]}>" for name in names.split()]
+
+
 FILES = {
     "copy.cu": copy_kernels,
     "cat.cu": cat_kernels,
@@ -379,6 +387,7 @@ FILES = {
     "cross_entropy.cu": cross_entropy_kernels,
     "loss.cu": loss_kernels,
     "dropout_exact.cu": dropout_kernels,
+    "rnn.cu": rnn_kernels,
 }
 PARTS = 4  # of a long list, so that workers share it
 

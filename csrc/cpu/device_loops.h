@@ -20,6 +20,7 @@ struct ConvTensors;
 enum class ConvKind : uint8_t;
 enum class OptimizerRule : uint8_t;
 struct OptimizerTensor;
+struct SequenceLoops;
 using ParamSpan = std::span<const Scalar>;
 
 // See cpu/pool.h.
@@ -157,6 +158,8 @@ struct DeviceLoops {
   MaskLoops masks;
   SearchLoops searches;
   SamplingLoops sampling;
+  // See cpu/sequence_loops.h; null: the device has none.
+  const SequenceLoops* sequences = nullptr;
 };
 
 namespace detail {

@@ -39,6 +39,11 @@ enum FamilyNumber : uint8_t {
   kLossFamily,
   kDropoutFamily,
   kGroupNormFamily,
+  // Recurrent networks and attention.
+  kPiecesFamily = 50,
+  kCellFamily,
+  kAttentionFamily,
+  kAttentionBackwardFamily,
 };
 
 Number to_number(const Scalar& s);

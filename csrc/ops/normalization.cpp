@@ -91,15 +91,6 @@ struct Composed {
 
 namespace {
 
-// Half precision is too coarse for sums of squares: its statistics are taken in float32.
-Tensor widened(const Tensor& t) {
-  return t.defined() && is_reduced_float(t.dtype())
-             ? to(t, DType::Float32, false, false, std::nullopt)
-             : t;
-}
-Tensor narrowed(const Tensor& t, DType dtype) {
-  return t.dtype() == dtype ? t : to(t, dtype, false, false, std::nullopt);
-}
 DType moments_type(const Tensor& x) {
   return is_reduced_float(x.dtype()) ? DType::Float32 : x.dtype();
 }

@@ -275,4 +275,20 @@ struct MatmulArgs {
   i64 b_batch, b_row, b_col;
 };
 
+inline constexpr int kMostPieces = 64;  // a launch; more take more launches
+struct PiecesArgs {
+  const void* from[kMostPieces];
+  void* to[kMostPieces];
+  i64 count[kMostPieces];  // of elements
+};
+
+// One step of a recurrent cell, forward or backward; see rnn.cu.
+struct CellArgs {
+  i64 batch, units;
+  const void *input_sums, *state_sums, *b_input, *b_state, *before;
+  void *h, *c, *kept;
+  const void *h_grad, *c_grad;
+  void *input_sums_grad, *state_sums_grad, *before_grad;
+};
+
 }  // namespace rush

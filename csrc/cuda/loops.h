@@ -26,6 +26,7 @@ enum FamilyNumber : uint8_t {
   kChannelNormFamily,
   kSoftmaxFamily,
   kPoolFamily,
+  kOptimizerNumbersFamily,
 };
 
 Number to_number(const Scalar& s);

@@ -246,6 +246,10 @@ def optimizer_kernels():
     text = (CSRC / "functors" / "optimizer.h").read_text()
     rules = re.findall(r"struct (\w+)[^\n]*\{[^\n]*\n  static constexpr int kStates", text)
     assert len(rules) == 15
+    text = (CSRC / "functors" / "optimizer_numbers.h").read_text()
+    numbers = re.findall(r"struct (\w+Numbers) ", text)
+    assert len(numbers) == 10
+    yield "f32", [f"rush::optimizer_numbers<rush::optimizers::{name}>" for name in numbers]
     for t in FLOATS:
         yield (
             t,

@@ -3,6 +3,7 @@
 
 #include "cpu/copy.h"
 #include "cpu/device_loops.h"
+#include "cuda/graph.h"
 #include "cuda/launch.h"
 #include "cuda/loops.h"
 #include "cuda/memory.h"
@@ -152,7 +153,14 @@ void upload(const Tensor& host, const Tensor& dst, bool non_blocking) {
   bind(device);
   Stream* stream = current_stream(device);
   const bool pinned = is_pinned(*host.storage());
-  if (pinned && non_blocking) use_pinned(*host.storage(), stream);
+  if (Graph* graph = capture_of(stream)) [[unlikely]] {
+    check(pinned, ErrorKind::Runtime, "copy_",
+          "a copy from ordinary host memory cannot be captured into a CUDA graph: copy before the "
+          "capture, or from contiguous pinned memory (pin_memory()), which each replay reads anew");
+    graph->keep_alive(host.storage());
+    non_blocking = true;
+  } else if (pinned && non_blocking)
+    use_pinned(*host.storage(), stream);
   must(driver().MemcpyHtoDAsync(address(dst.data()), host.data(), size_t(host.nbytes()),
                                 stream->handle),
        "copy_");

@@ -35,6 +35,7 @@ enum FamilyNumber : uint8_t {
   kSearchFamily,
   kSampleFamily,
   kDistinctFamily,
+  kOptimizerNumbersFamily,
   kCrossEntropyFamily,
   kLossFamily,
   kDropoutFamily,
@@ -45,6 +46,8 @@ enum FamilyNumber : uint8_t {
   kAttentionFamily,
   kAttentionBackwardFamily,
 };
+static_assert(kAttentionBackwardFamily < 64);  // launch.cpp keeps six bits for them
+
 
 Number to_number(const Scalar& s);
 

@@ -123,12 +123,23 @@ struct ScatterArgs {
   Number alpha;
 };
 
+// Seed and call number of random numbers. In a captured graph `state` is a place on the device
+// that each replay fills: the seed, and a number to add to the call.
+struct RandomKey {
+  u64 seed, call;
+};
+RUSH_FN RandomKey random_key(u64 seed, u64 call, const u64* state) {
+  if (state) return {state[0], state[1] + call};
+  return {seed, call};
+}
+
 struct RandomArgs {
   i64 n;
   void* out;
   u64 seed, call;
   double a, b;
   u32 mask;  // bits of each word that count, for targets with fewer bits than float32
+  const u64* state = nullptr;
 };
 
 struct RandomIntArgs {
@@ -137,14 +148,17 @@ struct RandomIntArgs {
   u64 seed, call;
   i64 from;
   u64 range;  // 0 stands for 2^64
+  const u64* state = nullptr;
 };
 
-inline constexpr int kOptimizerPointers = 5, kOptimizerNumbers = 10;
+inline constexpr int kOptimizerPointers = 5, kOptimizerNumbers = 10, kOptimizerScalars = 3,
+                     kOptimizerOptions = 8;
 inline constexpr i64 kOptimizerPiece = 8192;  // elements a block takes
 struct OptimizerTarget {
   void* ptrs[kOptimizerPointers];  // the parameter, its gradient, its states
   i64 numel;
   double numbers[kOptimizerNumbers];
+  void* scalars[kOptimizerScalars];
 };
 struct OptimizerPiece {
   u32 tensor, number;
@@ -152,6 +166,13 @@ struct OptimizerPiece {
 struct OptimizerArgs {
   const OptimizerTarget* tensors;
   const OptimizerPiece* pieces;
+};
+struct OptimizerNumbersArgs {
+  OptimizerTarget* tensors;  // their numbers are written
+  i64 n;
+  double options[kOptimizerOptions];
+  const double* places[kOptimizerOptions];  // null: the option is the number
+  bool wide;                                // the scalars are float64
 };
 
 // Rows of `width`: x, y (gx in the backward pass), g; one mean and rstd a row. Absent ones are

@@ -428,7 +428,7 @@ def test_every_file_is_compiled():
 def test_every_kernel_is_compiled():
     for file, kernels in FILES.items():
         text = (KERNELS / file).read_text()
-        defined = set(re.findall(r"__global__ void.*?\b(\w+)\(\w+ args", text, re.S))
+        defined = set(re.findall(r"__global__ void.*?\b(\w+)\([\w<>]+ args", text, re.S))
         named = {re.match(r"rush::(\w+)<", n)[1] for _, names in kernels() for n in names}
         assert defined == named, file
 

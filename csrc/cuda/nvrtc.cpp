@@ -39,8 +39,12 @@ struct Nvrtc {
 
 Nvrtc open() {
   Nvrtc n;
-  void* library = open_library({"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so"},
-                               {"nvidia/cu13/lib", "nvidia/cuda_nvrtc/lib", ""});
+  constexpr std::initializer_list<const char*> places{"nvidia/cu13/lib", "nvidia/cuda_nvrtc/lib",
+                                                      ""};
+  // It looks for its companion, of its own version, by name alone: what is open already is found.
+  for (int minor = 0; minor < 10; ++minor)
+    open_library({concat("libnvrtc-builtins.so.13.", minor).c_str()}, places);
+  void* library = open_library({"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so"}, places);
   bool whole = library != nullptr;
 #define RUSH_LOAD(symbol, params)                                                    \
   n.symbol = reinterpret_cast<decltype(n.symbol)>(library_symbol(library, #symbol)); \

@@ -13,8 +13,9 @@ enum class LossFn : uint8_t;
 
 // Scores (batch, classes, points), class indices (batch, points), int64. See ops/cross_entropy.cpp.
 struct CrossEntropyCall {
-  const Tensor &x, &target, &weight;  // x is dense; weight: in the type of computation, or undefined
-  int64_t reduction;                  // 0 none, 1 mean, 2 sum
+  const Tensor &x, &target,
+      &weight;        // x is dense; weight: in the type of computation, or undefined
+  int64_t reduction;  // 0 none, 1 mean, 2 sum
   int64_t ignore_index;
   double smoothing;
   bool scores;  // or log-probabilities

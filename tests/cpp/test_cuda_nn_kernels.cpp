@@ -154,9 +154,9 @@ TEST(cross_entropy_by_columns_and_rows) {
       const size_t t = size_t(counts ? target[i] : 0);
       const double w = counts ? weight[t] : 0, even = smoothing / classes;
       if (pass == 0) {
-        losses[i] = counts ? (1 - smoothing) * w * (lse - score(t)) +
-                                 even * (all_weights * lse - mixed)
-                           : 0;
+        losses[i] =
+            counts ? (1 - smoothing) * w * (lse - score(t)) + even * (all_weights * lse - mixed)
+                   : 0;
         sum += losses[i];
         weights += w;
         continue;
@@ -264,8 +264,8 @@ TEST(dropout_draws_and_applies) {
   const auto x = numbers<float>(n);
   std::vector<float> y(n), again(n);
   std::vector<char> mask(n), other(n);
-  DropoutArgs args{n, x.data(), y.data(), reinterpret_cast<bool*>(mask.data()), 77, 5, 0.7,
-                   1 / 0.7, 0, 0};
+  DropoutArgs args{n,       x.data(), y.data(), reinterpret_cast<bool*>(mask.data()), 77, 5, 0.7,
+                   1 / 0.7, 0,        0};
   launch({2}, kBlock, dropout<float, float, 4, false>, args);
   size_t kept = 0;
   bool good = true;
@@ -346,9 +346,8 @@ TEST(norms_of_rows) {
                          [](size_t i) { return i % width; });
     std::vector<float> y(x.size()), gx(x.size()), mean(rows), rstd(rows), gw(width), gb(width);
     std::vector<float> partial(2 * 2 * width);
-    RowNormArgs args{x.data(),    g.data(),    weight.data(),  bias.data(), y.data(),
-                     mean.data(), rstd.data(), partial.data(), rows,        width,
-                     10,          1e-3};
+    RowNormArgs args{x.data(),    g.data(),       weight.data(), bias.data(), y.data(), mean.data(),
+                     rstd.data(), partial.data(), rows,          width,       10,       1e-3};
     if (centred) {
       launch_together({3}, kBlock, row_norm_held<float, float, float, 32, 4, 4, true>, args);
     } else {
@@ -380,9 +379,9 @@ TEST(norms_of_groups) {
                        [](size_t i) { return i / inner % channels; });
   std::vector<half> y(x.size()), gx(x.size());
   std::vector<float> mean(6), rstd(6), gw(channels), gb(channels), partial(batch * 2 * channels);
-  GroupNormArgs args{x.data(),    g.data(),    weight.data(),  bias.data(), y.data(),
-                     mean.data(), rstd.data(), partial.data(), batch,       channels,
-                     groups,      inner,       1e-3};
+  GroupNormArgs args{x.data(),    g.data(),       weight.data(), bias.data(), y.data(), mean.data(),
+                     rstd.data(), partial.data(), batch,         channels,    groups,   inner,
+                     1e-3};
   launch_together({6}, kBlock, group_norm<float, half, float, 1>, args);
   EXPECT(same(y, want.y, 2e-3));
   args.y = gx.data();

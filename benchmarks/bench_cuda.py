@@ -99,6 +99,7 @@ CASES += [
         "multinomial": "lib.multinomial(m, 1000, True)",
     }.items()
 ]
+
 NETWORK = """
 F = lib.nn.functional
 x = lib.rand(8192, 8192, device="cuda", requires_grad=True)
@@ -155,9 +156,15 @@ CASES += [
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rounds", type=int, default=9)
-    parser.add_argument("--only", default="", help="the cases whose names contain one of these")
     parser.add_argument("--no-report", action="store_true", help="leave results/cuda.md alone")
+    parser.add_argument("--only", help="kinds (small, large, orders, network) or words of names")
     args = parser.parse_args()
+    kinds = {"small": SMALL, "large": LARGE, "orders": ORDERS, "network": NETWORK}
+    wanted = args.only.split(",") if args.only else []
+    cases = [
+        c for c in CASES
+        if not wanted or any(c.setup is kinds.get(word) or word in c.name for word in wanted)
+    ]  # fmt: skip
 
     import rushlight as rl
 

@@ -201,6 +201,29 @@ def index_kernels():
         )
 
 
+def sort_kernels():
+    for t in CPP:
+        if t in COMPLEX:
+            continue
+        own, places = CPP[t], ("rush::u32", "rush::u64")
+        items = 8 if SIZES[t] == 8 else 16
+        names = [f"rush::sort_blocks<{own}, {i}>" for i in (4, 8, 16, 32) if i <= 2 * items]
+        names += [f"rush::sort_count<{own}, {p}>" for p in places]
+        for p, n in zip(places, (items, 8), strict=True):
+            ends = ("true, true",) if SIZES[t] == 1 else ("true, false", "false, true")
+            names += [f"rush::sort_pass<{own}, {p}, {n}, {e}>" for e in ends]
+            if t in ("u32", "u64"):
+                names += [f"rush::sort_pass<{own}, {p}, {n}, false, false>"]
+        yield t, names
+    yield "places", [f"rush::sort_starts<{p}>" for p in ("rush::u32", "rush::u64")]
+
+
+def select_kernels():
+    for t in CPP:
+        if t not in COMPLEX:
+            yield t, [f"rush::{k}<{CPP[t]}>" for k in ("pick_rows", "mode_runs", "mode_join")]
+
+
 def reduce_of(fold, x, out):
     types = f"rush::folds::{fold}, {CPP[x]}, {CPP[out]}"
     yield f"rush::reduce<{types}, rush::u32, 1, false>"
@@ -246,6 +269,10 @@ def optimizer_kernels():
     text = (CSRC / "functors" / "optimizer.h").read_text()
     rules = re.findall(r"struct (\w+)[^\n]*\{[^\n]*\n  static constexpr int kStates", text)
     assert len(rules) == 15
+    text = (CSRC / "functors" / "optimizer_numbers.h").read_text()
+    numbers = re.findall(r"struct (\w+Numbers) ", text)
+    assert len(numbers) == 10
+    yield "f32", [f"rush::optimizer_numbers<rush::optimizers::{name}>" for name in numbers]
     for t in FLOATS:
         yield (
             t,
@@ -361,11 +388,21 @@ def pool_kernels():
         yield t, [f"rush::{name}<{CPP[t]}, {i}, {w}>" for name in names for i, w in counts]
 
 
+def rnn_kernels():
+    for w in WIDTHS:
+        yield w, [f"rush::move_pieces<{w}>"]
+    for t in FLOATS:
+        names = "lstm_cell lstm_cell_backward gru_cell gru_cell_backward"
+        yield t, [f"rush::{name}<{CPP[t]}, {CPP[COMPUTE[t]]}>" for name in names.split()]
+
+
 FILES = {
     "copy.cu": copy_kernels,
     "cat.cu": cat_kernels,
     "index.cu": index_kernels,
     "scan.cu": scan_kernels,
+    "select.cu": select_kernels,
+    "sort.cu": sort_kernels,
     "triangle.cu": triangle_kernels,
     "reduce.cu": reduce_kernels,
     "random_exact.cu": random_kernels,
@@ -379,6 +416,7 @@ FILES = {
     "cross_entropy.cu": cross_entropy_kernels,
     "loss.cu": loss_kernels,
     "dropout_exact.cu": dropout_kernels,
+    "rnn.cu": rnn_kernels,
 }
 PARTS = 4  # of a long list, so that workers share it
 

@@ -12,6 +12,7 @@ namespace rush {
 struct MaskedScale {
   static constexpr const char* name = "dropout";
   static constexpr bool any_device = true;
+  static constexpr bool any_layout = true;
   static Spec check(const Tensor& x, const Tensor& mask, double) {
     return {x.sizes(), x.dtype(), common_device(name, {&x, &mask}),
             is_dense(x.sizes(), x.strides()) ? x.strides() : Dims{}};

@@ -91,13 +91,16 @@ struct Composed {
 
 namespace {
 
-DType moments_type(const Tensor& x) { return stat_type(x.dtype()); }
+DType moments_type(const Tensor& x) {
+  return is_reduced_float(x.dtype()) ? DType::Float32 : x.dtype();
+}
 Spec channel_spec(const Tensor& x, DType dtype) { return {Dims{x.sizes()[1]}, dtype, x.device()}; }
 
 }  // namespace
 
 struct BatchNormBackward {
   static constexpr const char* name = "native_batch_norm_backward";
+  static constexpr bool any_layout = true;
   static constexpr bool any_device = true;
   static constexpr bool differentiable = false;  // only called where no graph is wanted
   static std::array<Spec, 3> check(const Tensor&, const Tensor& x, const Tensor& weight,
@@ -116,6 +119,7 @@ struct BatchNormBackward {
 
 struct BatchNorm_ {
   static constexpr const char* name = "native_batch_norm";
+  static constexpr bool any_layout = true;
   static constexpr bool any_device = true;
   static constexpr uint32_t non_differentiable = 0b110;
   static std::array<Spec, 3> check(const Tensor& x, const Tensor&, const Tensor&, const Tensor&,
@@ -162,6 +166,7 @@ struct BatchNorm_ {
 
 struct BatchNormEval {
   static constexpr const char* name = "native_batch_norm";
+  static constexpr bool any_layout = true;
   static constexpr bool any_device = true;
   static Spec check(const Tensor& x, const Tensor&, const Tensor&, const Tensor&, const Tensor&,
                     double) {

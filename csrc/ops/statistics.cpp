@@ -31,6 +31,7 @@ Tensor variance_slope(const Tensor& x, const char* op, const std::optional<IntLi
 
 struct VarCorrection {
   static constexpr const char* name = "var";
+  static constexpr bool any_layout = true;
   static constexpr bool any_device = true;
   static Spec check(const Tensor& x, const std::optional<IntList>& dim,
                     const std::optional<Scalar>&, bool keepdim) {
@@ -51,6 +52,7 @@ struct VarCorrection {
 
 struct StdCorrection {
   static constexpr const char* name = "std";
+  static constexpr bool any_layout = true;
   static constexpr bool any_device = true;
   static Spec check(const Tensor& x, const std::optional<IntList>& dim,
                     const std::optional<Scalar>& c, bool keepdim) {

@@ -123,12 +123,23 @@ struct ScatterArgs {
   Number alpha;
 };
 
+// Seed and call number of random numbers. In a captured graph `state` is a place on the device
+// that each replay fills: the seed, and a number to add to the call.
+struct RandomKey {
+  u64 seed, call;
+};
+RUSH_FN RandomKey random_key(u64 seed, u64 call, const u64* state) {
+  if (state) return {state[0], state[1] + call};
+  return {seed, call};
+}
+
 struct RandomArgs {
   i64 n;
   void* out;
   u64 seed, call;
   double a, b;
   u32 mask;  // bits of each word that count, for targets with fewer bits than float32
+  const u64* state = nullptr;
 };
 
 struct RandomIntArgs {
@@ -137,14 +148,17 @@ struct RandomIntArgs {
   u64 seed, call;
   i64 from;
   u64 range;  // 0 stands for 2^64
+  const u64* state = nullptr;
 };
 
-inline constexpr int kOptimizerPointers = 5, kOptimizerNumbers = 10;
+inline constexpr int kOptimizerPointers = 5, kOptimizerNumbers = 10, kOptimizerScalars = 3,
+                     kOptimizerOptions = 8;
 inline constexpr i64 kOptimizerPiece = 8192;  // elements a block takes
 struct OptimizerTarget {
   void* ptrs[kOptimizerPointers];  // the parameter, its gradient, its states
   i64 numel;
   double numbers[kOptimizerNumbers];
+  void* scalars[kOptimizerScalars];
 };
 struct OptimizerPiece {
   u32 tensor, number;
@@ -152,6 +166,13 @@ struct OptimizerPiece {
 struct OptimizerArgs {
   const OptimizerTarget* tensors;
   const OptimizerPiece* pieces;
+};
+struct OptimizerNumbersArgs {
+  OptimizerTarget* tensors;  // their numbers are written
+  i64 n;
+  double options[kOptimizerOptions];
+  const double* places[kOptimizerOptions];  // null: the option is the number
+  bool wide;                                // the scalars are float64
 };
 
 // Rows of `width`: x, y (gx in the backward pass), g; one mean and rstd a row. Absent ones are
@@ -161,12 +182,6 @@ struct RowNormArgs {
   void *y, *mean, *rstd, *partial;
   i64 rows, width, segment;  // segment: rows that one block's sums cover
   double eps;
-};
-
-struct JoinPairsArgs {
-  const void* partial;  // [segments][2][channels]
-  void *gw, *gb;
-  i64 segments, channels;
 };
 
 // (batch, channels, inner) contiguous; one mean and rstd a sample and group.
@@ -204,6 +219,12 @@ struct CrossEntropyArgs {
   IndexFault* fault;
 };
 
+struct JoinPairsArgs {
+  const void* partial;  // [segments][2][channels]
+  void *gw, *gb;
+  i64 segments, channels;
+};
+
 // (batch, channels, inner); one mean and variance a channel.
 struct BatchNormArgs {
   i64 n, channels, inner;  // inner is 1 for channels-last
@@ -212,7 +233,7 @@ struct BatchNormArgs {
   const void *x, *g, *weight, *bias, *mean, *var;
   void *y, *mean_out, *var_out, *running_mean, *running_var, *gw, *gb;
   i64* batches;
-  void *partial, *sums;  // [segment][2][channels], [2][channels]
+  void *partial, *sums;  // [segment][channel pack], [2][channels]
   u32* counters;         // one for each block of channels
   double momentum, eps;
 };
@@ -273,6 +294,22 @@ struct MatmulArgs {
   i64 out_batch, out_row, out_col;
   i64 a_batch, a_row, a_col;
   i64 b_batch, b_row, b_col;
+};
+
+inline constexpr int kMostPieces = 64;  // a launch; more take more launches
+struct PiecesArgs {
+  const void* from[kMostPieces];
+  void* to[kMostPieces];
+  i64 count[kMostPieces];  // of elements
+};
+
+// One step of a recurrent cell, forward or backward; see rnn.cu.
+struct CellArgs {
+  i64 batch, units;
+  const void *input_sums, *state_sums, *b_input, *b_state, *before;
+  void *h, *c, *kept;
+  const void *h_grad, *c_grad;
+  void *input_sums_grad, *state_sums_grad, *before_grad;
 };
 
 }  // namespace rush

@@ -11,12 +11,13 @@
 //   from one convolution to the next and back again.
 // - Whoever else asks for the memory (Tensor::storage(), Tensor::data()) settles the tensor: fresh
 //   contiguous storage gets the values, and the arranged form is let go. This happens before any
-//   alias or address escapes, so a tensor with an arranged form never has an alias: views, detach(),
-//   NumPy, DLPack, pickling need not know.
+//   alias or address escapes, so a tensor with an arranged form never has an alias: views,
+//   detach(), NumPy, DLPack, pickling need not know.
 // - Tensors saved for backward are twins: tensors of their own over the same arranged form and
 //   version counter. They keep the form when the tensor itself is settled; writes to either are
 //   seen by the counter that both share.
-// - Threads: storage is installed once, by an atomic exchange, when it holds all values. The pointer
+// - Threads: storage is installed once, by an atomic exchange, when it holds all values. The
+// pointer
 //   to the arranged form is copied and dropped under a lock, and the form never changes after it
 //   was filled except by in-place ops. So any number of threads may read one tensor.
 #pragma once

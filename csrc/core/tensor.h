@@ -66,7 +66,7 @@ class RUSH_API TensorImpl : public Counted<TensorImpl> {
   };
 
   Dims sizes, strides;
-  Ref<Storage> storage;       // null only while `arranged` is not
+  Ref<Storage> storage;      // null only while `arranged` is not
   Ref<TensorImpl> arranged;  // see Note [Layout is ours] in core/layout.h
   int64_t offset = 0;        // in elements
   int64_t numel = 0;

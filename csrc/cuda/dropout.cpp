@@ -52,9 +52,8 @@ void dropout(const Tensor& x, RandomCall call, const DropoutRule& rule, const Te
   args.seed = call.seed;
   args.call = call.call;
   const int device = y.device().index;
-  const bool packs =
-      aligned({x.data(), y.data()}, std::min<int64_t>(16, 4 * y.element_size())) &&
-      aligned({mask.data()}, 4);
+  const bool packs = aligned({x.data(), y.data()}, std::min<int64_t>(16, 4 * y.element_size())) &&
+                     aligned({mask.data()}, 4);
   launch(kFamily, key_of(kDraw, packs, rule, y.dtype()), device,
          blocks_for((args.n + 3) / 4, device), {kThreads}, args);
 }

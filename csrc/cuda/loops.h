@@ -40,6 +40,11 @@ enum FamilyNumber : uint8_t {
   kLossFamily,
   kDropoutFamily,
   kGroupNormFamily,
+  kEmbeddingFamily,
+  kResampleFamily,
+  kGridFamily,
+  kCtcFamily,
+  kFractionalPoolFamily,
   // Recurrent networks and attention.
   kPiecesFamily = 50,
   kCellFamily,
@@ -47,7 +52,6 @@ enum FamilyNumber : uint8_t {
   kAttentionBackwardFamily,
 };
 static_assert(kAttentionBackwardFamily < 64);  // launch.cpp keeps six bits for them
-
 
 Number to_number(const Scalar& s);
 

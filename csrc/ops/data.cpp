@@ -32,7 +32,8 @@ void fill_data(const Tensor& dst, const Scalar& value) {
 }
 
 Tensor clone_data(const Tensor& src, MemoryFormat format) {
-  if (const Tensor form = arranged_form(src); format == MemoryFormat::Preserve && !form.is_same(src))
+  if (const Tensor form = arranged_form(src);
+      format == MemoryFormat::Preserve && !form.is_same(src))
     return arrange(clone_data(form, format));
   Spec spec = like(src);
   if (format != MemoryFormat::Preserve)

@@ -71,8 +71,8 @@ template <class C, class T, class I, bool affine>
 __global__ void __launch_bounds__(kThreads) masked_strided(DropoutArgs args, Nest<I, 3> nest) {
   for (i64 i = thread_number(); i < args.n; i += thread_count()) {
     const Offsets<I, 3> o = offsets_of(nest, I(i));
-    typed<T>(args.y)[o.at[0]] = convert<T>(dropped<C, affine>(
-        args, convert<C>(typed<T>(args.x)[o.at[1]]), args.mask[o.at[2]]));
+    typed<T>(args.y)[o.at[0]] = convert<T>(
+        dropped<C, affine>(args, convert<C>(typed<T>(args.x)[o.at[1]]), args.mask[o.at[2]]));
   }
 }
 

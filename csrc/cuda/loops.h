@@ -40,7 +40,6 @@ enum FamilyNumber : uint8_t {
   kPiecesFamily = 50,
   kCellFamily,
   kAttentionFamily,
-  kAttentionBackwardFamily,
 };
 
 Number to_number(const Scalar& s);

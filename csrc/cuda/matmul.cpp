@@ -1,5 +1,5 @@
-// Matrix products on GPUs: cuBLASLt for floating types, kernels/matmul.cu for integers and for what is
-// tiny.
+// Matrix products on GPUs: cuBLASLt for floating types, kernels/matmul.cu for integers and for what
+// is tiny.
 //
 // cuBLASLt counts columns first. A matrix whose rows lie end to end is, column by column, its
 // transpose; so out = a @ b is asked for as out^T = b^T @ a^T, and each factor is passed as it

@@ -280,8 +280,7 @@ RUSH_FN typename Fold::Acc fold_stretch(const X* x, i64 begin, i64 end, int lane
 #pragma unroll
     for (int w = 0; w < kWays; ++w)
 #pragma unroll
-      for (int k = 0; k < V; ++k)
-        Fold::step(ways[k], convert<T>(packs[w].v[k]), i + w * next + k);
+      for (int k = 0; k < V; ++k) Fold::step(ways[k], convert<T>(packs[w].v[k]), i + w * next + k);
   }
   for (; i < last; i += next) {
     const Pack<X, V> pack = load_pack<V>(x + i);

@@ -5,14 +5,14 @@
 #include "autograd/anomaly.h"
 #include "autograd/hooks.h"
 #include "autograd/node_lock.h"
+#include "core/layout.h"
 
 namespace rush {
 namespace {
 
 // Does nobody else see this gradient, so that it may be written to?
 bool is_private(const Tensor& g) {
-  return g.ref()->use_count() == 1 && g.storage()->use_count() == 1 && !g.storage()->read_only() &&
-         is_dense(g.sizes(), g.strides());
+  return owns_memory(g) && is_dense(g.sizes(), g.strides());
 }
 
 // Ops with several results get zeros where nothing arrived, so that formulas need no special case.

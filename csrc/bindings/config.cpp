@@ -2,6 +2,7 @@
 #include "bindings/handle.h"
 #include "core/allocator.h"
 #include "core/cpu_features.h"
+#include "core/layout.h"
 #include "core/threads.h"
 #include "cpu/dynamic_library.h"
 #include "cpu/onednn_matmul.h"
@@ -178,6 +179,9 @@ PyMethodDef functions[] = {
     {"_primitive_cache_stats", primitive_stats, METH_NOARGS, nullptr},
     {"_primitive_cache_limit", primitive_limit, METH_NOARGS, nullptr},
     {"_set_primitive_cache_limit", set_primitive_limit, METH_O, nullptr},
+    {"_automatic_layout", read_switch<automatic_layout>, METH_NOARGS, nullptr},
+    {"_set_automatic_layout", write_switch<set_automatic_layout>, METH_O,
+     "Whether convolutions choose how their results lie in memory."},
     {"_fail_nth_allocation", fail_nth, METH_O,
      "The n-th allocation from now fails, once; 0 is the next one, -1 disarms."},
     {},

@@ -21,6 +21,7 @@ enum class ConvKind : uint8_t;
 enum class OptimizerRule : uint8_t;
 struct OptimizerTensor;
 struct SequenceLoops;
+struct OptimizerFormula;
 using ParamSpan = std::span<const Scalar>;
 
 // See cpu/pool.h.
@@ -143,8 +144,9 @@ struct DeviceLoops {
                   const IndexRange& range) = nullptr;
   void (*add_offsets)(const Tensor& offsets, const Tensor& index, int64_t size,
                       int64_t stride) = nullptr;
+  // With a formula, the tensors' numbers are not there yet.
   void (*optimizer_step)(OptimizerRule, std::span<const OptimizerTensor> tensors,
-                         Device device) = nullptr;
+                         const OptimizerFormula* formula, Device device) = nullptr;
   NormLoops norms;
   PoolLoops pools;
   // Along dim, or its logarithm; false: not done, take another way.

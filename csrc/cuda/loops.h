@@ -49,7 +49,6 @@ enum FamilyNumber : uint8_t {
   kPiecesFamily = 50,
   kCellFamily,
   kAttentionFamily,
-  kAttentionBackwardFamily,
 };
 static_assert(kAttentionBackwardFamily < 64);  // launch.cpp keeps six bits for them
 

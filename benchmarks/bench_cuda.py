@@ -1,6 +1,6 @@
 """Ops on a GPU: what the host spends on a small one, how long the GPU takes for a large one.
 
-    TORCH_PYTHON=path/to/python python benchmarks/bench_cuda.py [--rounds 9] [--no-report]
+    TORCH_PYTHON=path/to/python python benchmarks/bench_cuda.py [--rounds 9] [--only cat,sort] [--no-report]
 
 Small ops are queued 200 at a time and not waited for in the timed part: the time is the host's.
 Bar: half of PyTorch's. Large ones (256 MB of float32) are waited for; bar: 1.05.
@@ -26,6 +26,18 @@ LARGE = """
 x = lib.rand(8192, 8192, device="cuda")
 out = lib.empty_like(x)
 h = x[:4096, :4096].bfloat16()
+def whole(f):
+    f()
+    lib.cuda.synchronize()
+"""
+ORDERS = """
+x = lib.rand(8192, 8192, device="cuda")
+v = x.view(-1)
+m = lib.rand(1 << 20, device="cuda")
+i = (m * 1e6).long()
+parts = [lib.rand(64, k + 1, device="cuda") for k in range(64)]
+edges = m.sort().values
+mask = v > 0.5
 def whole(f):
     f()
     lib.cuda.synchronize()
@@ -59,11 +71,40 @@ CASES = [
         "bfloat16 product, 4096": "h @ h",
     }.items()
 ]
+CASES += [
+    Case(name, ORDERS, f"whole(lambda: {statement})", 1.05)
+    for name, statement in {
+        "cumsum, 256 MB in one row": "v.cumsum(0)",
+        "cumsum of rows": "x.cumsum(1)",
+        "cumsum of columns": "x.cumsum(0)",
+        "cummax of rows": "x.cummax(1)",
+        "sort, 1M": "m.sort()",
+        "sort, 64M": "v.sort()",
+        "sort of rows, 8192": "x.sort(1)",
+        "sort of rows, 64": "x.view(-1, 64).sort(1)",
+        "argsort, 1M int64": "i.argsort()",
+        "topk 50 of rows, 8192": "x.topk(50, 1)",
+        "topk 100 of 64M": "v.topk(100)",
+        "median, 64M": "v.median()",
+        "kthvalue of rows": "x.kthvalue(100, 1)",
+        "nonzero, half of 64M": "mask.nonzero()",
+        "masked_select, half of 64M": "v[mask]",
+        "unique, 1M int64": "i.unique()",
+        "searchsorted, 64M in 1M": "lib.searchsorted(edges, v)",
+        "bincount, 1M": "i.bincount()",
+        "histc, 64M": "v.histc(100, 0, 1)",
+        "tril": "x.tril()",
+        "cat of 64": "lib.cat(parts, 1)",
+        "randperm, 1M": "lib.randperm(1 << 20, device='cuda')",
+        "multinomial": "lib.multinomial(m, 1000, True)",
+    }.items()
+]
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rounds", type=int, default=9)
+    parser.add_argument("--only", default="", help="the cases whose names contain one of these")
     parser.add_argument("--no-report", action="store_true", help="leave results/cuda.md alone")
     args = parser.parse_args()
 
@@ -73,7 +114,8 @@ def main() -> int:
         sys.exit(f"no GPU: {rl.cuda.why_unavailable()}")
     sides = [Side("rushlight")] + ([Side("torch", TORCH_PYTHON)] if TORCH_PYTHON else [])
     rows = []
-    for result in compare(CASES, sides, rounds=args.rounds):
+    cases = [c for c in CASES if any(word in c.name for word in args.only.split(","))]
+    for result in compare(cases, sides, rounds=args.rounds):
         print(result, flush=True)
         per = 200 if result.case.setup is SMALL else 1
         shown = [

@@ -5,9 +5,9 @@ execute_process(
   OUTPUT_VARIABLE site_packages OUTPUT_STRIP_TRAILING_WHITESPACE COMMAND_ERROR_IS_FATAL ANY)
 file(GLOB test_sources CONFIGURE_DEPENDS "${CMAKE_CURRENT_SOURCE_DIR}/tests/cpp/test_*.cpp")
 file(GLOB core_sources CONFIGURE_DEPENDS "${RUSH_CSRC}/core/*.cpp")
-# It includes CUDA sources, where `#pragma unroll` is no mistake.
-set_source_files_properties("${CMAKE_CURRENT_SOURCE_DIR}/tests/cpp/test_cuda_kernels.cpp"
-                            PROPERTIES COMPILE_OPTIONS -Wno-unknown-pragmas)
+# These include CUDA sources, where `#pragma unroll` is no mistake.
+file(GLOB cuda_tests CONFIGURE_DEPENDS "${CMAKE_CURRENT_SOURCE_DIR}/tests/cpp/test_cuda_*.cpp")
+set_source_files_properties(${cuda_tests} PROPERTIES COMPILE_OPTIONS -Wno-unknown-pragmas)
 foreach(source ${test_sources})
   get_filename_component(name "${source}" NAME_WE)
   add_executable(${name} "${source}")

@@ -155,7 +155,34 @@ def copy_kernels():
 
 def cat_kernels():
     for w in WIDTHS:
-        yield w, [f"rush::cat<{w}>"]
+        yield w, [f"rush::cat<{w}, {i}>" for i in INDICES]
+
+
+def triangle_kernels():
+    for w in WIDTHS:
+        yield w, [f"rush::triangle<{w}, {i}>" for i in INDICES]
+    for t in ("i32", "i64"):
+        yield t, [f"rush::triangle_indices<{CPP[t]}>"]
+
+
+def scan_kernels():
+    for t in CPP:
+        fns = [("Sum", t), ("Prod", t)] if t in FLOATS + COMPLEX else [("Sum", "i64")]
+        fns += [("Max", t), ("Min", t)] if t not in (*COMPLEX, "u64") else []
+        fns += [("LogSumExp", t)] if t in FLOATS else []
+        if t == "i64":
+            fns += [("Prod", "i64")]
+        names = []
+        for fn, out in fns:
+            element = wide(out if fn in ("Sum", "Prod") else t)
+            kind = f"<rush::scans::{fn}<{CPP[element]}>, {CPP[t]}, {CPP[out]}, rush::u32"
+            width = 4 if SIZES[t] <= 4 else 16 // SIZES[t]
+            names += [f"rush::scan_rows{kind}, {width}, 32>", f"rush::scan_rows{kind}, 1, 8>"]
+            names += [f"rush::scan_tiles{kind}, {v}, 4>" for v in {1, width}]
+            names += [f"rush::scan_totals{kind}>", f"rush::scan_columns{kind}>"]
+            if t == "f32":
+                names += [n.replace("rush::u32", "rush::u64") for n in names]
+        yield t, names
 
 
 def index_kernels():
@@ -234,8 +261,7 @@ def norm_kernels():
         names = [f"rush::row_norm<{own}, {team}, {c}>" for team in (32, 256) for c in flags]
         names += [n.replace("row_norm<", "row_norm_backward<") for n in names]
         names += [f"rush::row_norm_columns<{own}, {c}>" for c in flags]
-        plain = "join_pairs channel_norm channel_norm_backward channel_sums channel_sums_last"
-        yield t, [*names, *(f"rush::{name}<{own}>" for name in plain.split())]
+        yield t, [*names, f"rush::join_pairs<{own}>"]
     for t in FLOATS:
         own = f"{CPP[COMPUTE[t]]}, {CPP[t]}, {CPP[t]}"
         yield (
@@ -248,21 +274,55 @@ def norm_kernels():
         )
 
 
+def batch_norm_kernels():
+    for t in FLOATS:
+        own, wide = CPP[t], CPP[COMPUTE[t]]
+        names = []
+        for params in dict.fromkeys((own, wide)):
+            for last in ("", "_last"):
+                for width in (1, 16 // SIZES[t]):
+                    for kind in ("Moments", "GradSums"):
+                        whole = f"rush::{kind}<{own}, {params}, {wide}>"
+                        names.append(f"rush::channel_sums{last}<{whole}, {own}, {wide}, {width}>")
+                    for kind in ("Normalize", "InputGrad"):
+                        whole = f"rush::{kind}<{own}, {params}, {wide}, {wide}>"
+                        names.append(f"rush::channel_map{last}<{whole}, {own}, {width}>")
+        yield t, names
+
+
+def depthwise_kernels():
+    passes = ("forward", "input_grad", "weight_grad")
+    for t in FLOATS:
+        own, wide = CPP[t], CPP[COMPUTE[t]]
+        sizes = ((3, 3, 16 // SIZES[t]), (3, 3, 1), (5, 5, 2), (7, 7, 2), (1, 3, 2))
+        names = [
+            f"rush::depthwise_{name}<{own}, {wide}, {kh}, {kw}, {width}>"
+            for name in passes
+            for kh, kw, width in sizes
+        ]
+        yield t, [*names, f"rush::depthwise_join<{own}, {wide}>"]
+
+
 def pool_kernels():
     for t in ("f32", "f64", "i64"):
         names = "max_pool max_pool_backward average_pool average_pool_backward".split()
-        yield t, [f"rush::{name}<{CPP[t]}>" for name in names]
+        counts = [(index, width) for index in INDICES for width in (1, 16 // SIZES[t])]
+        yield t, [f"rush::{name}<{CPP[t]}, {i}, {w}>" for name in names for i, w in counts]
 
 
 FILES = {
     "copy.cu": copy_kernels,
     "cat.cu": cat_kernels,
     "index.cu": index_kernels,
+    "scan.cu": scan_kernels,
+    "triangle.cu": triangle_kernels,
     "reduce.cu": reduce_kernels,
     "random_exact.cu": random_kernels,
     "matmul.cu": matmul_kernels,
     "optimizer.cu": optimizer_kernels,
     "norm.cu": norm_kernels,
+    "batch_norm.cu": batch_norm_kernels,
+    "depthwise.cu": depthwise_kernels,
     "pool.cu": pool_kernels,
 }
 PARTS = 4  # of a long list, so that workers share it

@@ -33,9 +33,11 @@ struct PoolLoops {
 };
 
 // See cpu/norm.h.
+struct RunningMoments;  // cpu/norm.h
 struct NormLoops {
-  void (*batch_norm)(const Tensor& x, const Tensor& weight, const Tensor& bias, double eps,
-                     const Tensor& y, const Tensor& mean, const Tensor& var) = nullptr;
+  void (*batch_norm)(const Tensor& x, const Tensor& weight, const Tensor& bias,
+                     const RunningMoments& running, double eps, const Tensor& y, const Tensor& mean,
+                     const Tensor& var) = nullptr;
   void (*batch_norm_eval)(const Tensor& x, const Tensor& weight, const Tensor& bias,
                           const Tensor& mean, const Tensor& var, double eps,
                           const Tensor& y) = nullptr;
@@ -48,6 +50,62 @@ struct NormLoops {
   void (*row_norm_backward)(const Tensor& g, const Tensor& x, int64_t width, const Tensor& weight,
                             const Tensor& mean, const Tensor& rstd, bool centred, const Tensor& gx,
                             const Tensor& gw, const Tensor& gb) = nullptr;
+};
+
+// See cpu/triangle.h.
+struct TriangleLoops {
+  void (*copy)(const Tensor& x, int64_t diagonal, bool upper, const Tensor& out) = nullptr;
+  void (*indices)(int64_t rows, int64_t cols, int64_t diagonal, bool upper,
+                  const Tensor& out) = nullptr;
+};
+
+// See cpu/sort.h and cpu/distinct.h.
+enum class Rank : uint8_t;
+struct OrderLoops {
+  void (*sort)(const Tensor& x, bool descending, const Tensor& values,
+               const Tensor& indices) = nullptr;
+  void (*topk)(const Tensor& x, int64_t k, bool largest, const Tensor& values,
+               const Tensor& indices) = nullptr;
+  void (*select)(const Tensor& x, Rank rank, int64_t k, const Tensor& values,
+                 const Tensor& indices) = nullptr;
+  void (*mode)(const Tensor& x, const Tensor& values, const Tensor& indices) = nullptr;
+  // starts[i] = 1 where slice i differs from the one before; both in the order given, if any.
+  void (*mark_runs)(const Tensor& slices, int64_t count, const Tensor& order,
+                    const Tensor& starts) = nullptr;
+  // order = the slices' positions, sorted; stable.
+  void (*sort_slices)(const Tensor& slices, int64_t count, const Tensor& order) = nullptr;
+};
+
+// See cpu/masking.h. `starts` is what count() returned for the same mask.
+struct MaskLoops {
+  // How many elements are not zero before each piece of x; the last entry counts them all.
+  Tensor (*count)(const Tensor& x) = nullptr;
+  void (*write_coordinates)(const Tensor& x, const Tensor& starts, const Tensor& positions,
+                            int64_t stride, int64_t dim_stride) = nullptr;
+  void (*select)(const Tensor& x, const Tensor& starts, const Tensor& values,
+                 const Tensor& out) = nullptr;
+  // A source that is too short is a fault, which raises later.
+  void (*place)(const char* op, const Tensor& x, const Tensor& starts, const Tensor& source,
+                const Tensor& out) = nullptr;
+};
+
+// See cpu/search.h.
+struct SearchLoops {
+  void (*search_sorted)(const Tensor& sorted, const Tensor& values, const Tensor& sorter,
+                        bool right, const Tensor& out) = nullptr;
+  // counts[bin of x] += weight, or 1; edges, counts: float64.
+  void (*histogram)(const Tensor& x, const Tensor& weights, const Tensor& edges, bool even,
+                    const Tensor& counts) = nullptr;
+  // counts[x[i]] += weights[i], or 1; x: int64.
+  void (*count)(const Tensor& x, const Tensor& weights, const Tensor& counts) = nullptr;
+};
+
+// See cpu/sampling.h.
+enum class SamplingFn : uint8_t;
+struct SamplingLoops {
+  void (*sample)(SamplingFn, const Tensor& a, const Tensor& b, const Tensor& out,
+                 RandomCall) = nullptr;
+  void (*gamma_derivative)(const Tensor& a, const Tensor& x, const Tensor& out) = nullptr;
 };
 
 // `compute` is the type the functor works in, already settled (never float16 or bfloat16).
@@ -75,6 +133,9 @@ struct DeviceLoops {
                const Scalar& beta) = nullptr;
   void (*dot)(const Tensor& a, const Tensor& b, const Tensor& out) = nullptr;
   void (*check_indices)(const Tensor& index, const IndexRange& range) = nullptr;
+  // Raises "op: rule" at the next wait for an element outside [lo, hi], or a NaN.
+  void (*check_between)(const Tensor& x, double lo, double hi, const char* op,
+                        const char* rule) = nullptr;
   void (*read_at)(const Tensor& out, const Tensor& source, const Tensor& index,
                   const IndexRange& range) = nullptr;
   void (*add_offsets)(const Tensor& offsets, const Tensor& index, int64_t size,
@@ -87,6 +148,13 @@ struct DeviceLoops {
   bool (*softmax)(const Tensor& x, int64_t dim, bool log, const Tensor& out) = nullptr;
   void (*convolve)(ConvKind, const ConvShape& shape, const ConvTensors& t) = nullptr;
   void (*scatter)(ScatterFn, const ScatterLines& lines, const Scalar& alpha) = nullptr;
+  // The tensors one after the other along dim of out, converted; empty vectors add nothing.
+  void (*join)(std::span<const Tensor> tensors, int64_t dim, const Tensor& out) = nullptr;
+  TriangleLoops triangles;
+  OrderLoops orders;
+  MaskLoops masks;
+  SearchLoops searches;
+  SamplingLoops sampling;
 };
 
 namespace detail {

@@ -117,6 +117,27 @@ Grid blocks_for(int64_t threads, int device) {
   return {unsigned(std::max<int64_t>(1, std::min(wanted, most)))};
 }
 
+u32* stream_counters(int device) {
+  // More streams than these share theirs; sets of streams are smaller.
+  constexpr int64_t kStreams = 256;
+  static std::array<std::atomic<u32*>, kMaxDevices> all{};
+  const int64_t mine = current_stream(device)->id % kStreams;
+  if (u32* known = all[size_t(device)].load(std::memory_order_acquire)) [[likely]]
+    return known + mine * kStreamCounters;
+  static Mutex mutex{LockRank::Kernels};
+  std::lock_guard lock(mutex);
+  if (!all[size_t(device)].load()) {
+    bind(device);
+    constexpr size_t nbytes = kStreams * kStreamCounters * sizeof(u32);
+    CUdeviceptr p = 0;
+    must(driver().MemAlloc(&p, nbytes), "cuda");
+    must(driver().MemsetD8Async(p, 0, nbytes, nullptr), "cuda");
+    must(driver().StreamSynchronize(nullptr), "cuda");
+    all[size_t(device)].store(reinterpret_cast<u32*>(p), std::memory_order_release);
+  }
+  return all[size_t(device)].load() + mine * kStreamCounters;
+}
+
 const char* kernel_type(DType dtype) {
   static constexpr const char* names[kDTypeCount] = {"bool",
                                                      "rush::u8",

@@ -42,6 +42,11 @@ inline constexpr int kThreads = 256;
 // Enough blocks to fill the GPU; the kernels stride over the rest.
 Grid blocks_for(int64_t threads, int device);
 
+// Counters by which a kernel's blocks agree who comes last. Those of the thread's stream: kernels
+// of one stream do not overlap, so each finds them zero and leaves them so.
+inline constexpr int64_t kStreamCounters = 4096;
+u32* stream_counters(int device);
+
 // "rush::half", as the kernels' sources say it.
 const char* kernel_type(DType dtype);
 // An unsigned integer of the same width, for kernels that only move elements.

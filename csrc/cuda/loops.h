@@ -23,9 +23,19 @@ enum FamilyNumber : uint8_t {
   kOptimizerFamily,
   kRowNormFamily,
   kJoinPairsFamily,
-  kChannelNormFamily,
+  kBatchNormFamily,
   kSoftmaxFamily,
   kPoolFamily,
+  kDepthwiseFamily,
+  kScanFamily,
+  kTriangleFamily,
+  kCatFamily,
+  kSortFamily,
+  kSelectFamily,
+  kMaskFamily,
+  kSearchFamily,
+  kSampleFamily,
+  kDistinctFamily,
 };
 
 Number to_number(const Scalar& s);

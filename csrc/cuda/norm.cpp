@@ -1,8 +1,7 @@
-// Normalisations and softmax on GPUs, through kernels/norm.cu.
+// Layer and RMS norm and softmax on GPUs, through kernels/norm.cu.
 #include "cpu/norm.h"
 
 #include "cpu/device_loops.h"
-#include "cpu/reduce.h"
 #include "cuda/launch.h"
 #include "cuda/loops.h"
 
@@ -13,7 +12,6 @@ constexpr int64_t kWarp = 32, kColumns = 32;
 constexpr int64_t kNarrow = 512;  // a row up to here is a warp's, a longer one a block's
 
 enum RowKernel : uint64_t { kRowNorm, kRowNormBackward, kRowNormColumns };
-enum ChannelKernel : uint64_t { kChannelNorm, kChannelBackward, kChannelSumsLast, kChannelSums };
 
 // Keys: kernel, then flags, then types.
 std::string spell_rows(uint64_t key) {
@@ -27,11 +25,6 @@ std::string spell_rows(uint64_t key) {
 std::string spell_join(uint64_t key) {
   return concat("rush::join_pairs<", kernel_type(DType(key)), ">");
 }
-std::string spell_channels(uint64_t key) {
-  constexpr const char* names[] = {"channel_norm", "channel_norm_backward", "channel_sums_last",
-                                   "channel_sums"};
-  return concat("rush::", names[key >> 4], "<", kernel_type(DType(key & 15)), ">");
-}
 std::string spell_softmax(uint64_t key) {
   const DType in = DType(key & 15), out = DType(key >> 4 & 15);
   return concat("rush::softmax_rows<", in == DType::Float64 ? "double" : "float", ", ",
@@ -40,7 +33,6 @@ std::string spell_softmax(uint64_t key) {
 }
 constexpr KernelFamily kRows{kRowNormFamily, "norm.cu", spell_rows};
 constexpr KernelFamily kJoin{kJoinPairsFamily, "norm.cu", spell_join};
-constexpr KernelFamily kChannels{kChannelNormFamily, "norm.cu", spell_channels};
 constexpr KernelFamily kSoftmax{kSoftmaxFamily, "norm.cu", spell_softmax};
 
 const void* data_of(const Tensor& t) { return t.defined() ? t.data() : nullptr; }
@@ -116,86 +108,6 @@ void row_norm_backward(const Tensor& g, const Tensor& x, int64_t width, const Te
   join_pairs(partial, segments, width, gw.defined() ? gw : spare, gb.defined() ? gb : spare);
 }
 
-// ---- channels ----
-
-struct Image {
-  int64_t channels, inner;
-};
-Image image_of(const Tensor& x) {
-  const int64_t channels = x.sizes()[1];
-  const int64_t batch = x.sizes()[0];
-  return {channels, x.is_contiguous() ? x.numel() / batch / channels : 1};
-}
-
-ChannelNormArgs channel_args(const Tensor& x, const Tensor& weight, const Tensor& mean,
-                             const Tensor& var, double eps) {
-  check(x.numel() < int64_t(1) << 31, ErrorKind::NotImplemented, "batch_norm",
-        "more than 2^31 elements are not supported on a GPU yet");
-  const Image image = image_of(x);
-  ChannelNormArgs args{};
-  args.n = x.numel();
-  args.channels = Divider<u32>::of(u32(image.channels));
-  args.inner = Divider<u32>::of(u32(image.inner));
-  args.x = x.data();
-  args.weight = data_of(weight);
-  args.mean = mean.data();
-  args.var = var.data();
-  args.eps = eps;
-  return args;
-}
-
-uint64_t channel_key(ChannelKernel kernel, DType t) { return kernel << 4 | uint64_t(t); }
-
-void batch_norm_eval(const Tensor& x, const Tensor& weight, const Tensor& bias, const Tensor& mean,
-                     const Tensor& var, double eps, const Tensor& y) {
-  ChannelNormArgs args = channel_args(x, weight, mean, var, eps);
-  args.bias = data_of(bias);
-  args.y = y.data();
-  const int device = x.device().index;
-  launch(kChannels, channel_key(kChannelNorm, x.dtype()), device, blocks_for(args.n, device),
-         {kThreads}, args);
-}
-
-void batch_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, double eps,
-                const Tensor& y, const Tensor& mean, const Tensor& var) {
-  Dims sizes(uint32_t(x.dim()), 1), strides(uint32_t(x.dim()), 1);
-  sizes[1] = x.sizes()[1];
-  const Tensor mean_view = mean.alias(sizes, strides, mean.offset());
-  const Tensor var_view = var.alias(sizes, strides, var.offset());
-  reduce_var(x, var_view, 0, false, &mean_view);
-  batch_norm_eval(x, weight, bias, mean, var, eps, y);
-}
-
-void batch_norm_backward(const Tensor& g, const Tensor& x, const Tensor& weight, const Tensor& mean,
-                         const Tensor& var, double eps, const Tensor& gx, const Tensor& gw,
-                         const Tensor& gb) {
-  ChannelNormArgs args = channel_args(x, weight, mean, var, eps);
-  const Image image = image_of(x);
-  const int device = x.device().index;
-  args.g = g.data();
-  const bool last = image.inner == 1;
-  const int64_t tiles = last ? (image.channels + kColumns - 1) / kColumns : image.channels;
-  const int64_t rows = args.n / image.channels / (last ? 1 : image.inner);
-  args.segment = last ? segment_length(rows, tiles, device)
-                      : std::max<int64_t>(1, segment_length(rows * 16, tiles, device) / 16);
-  const int64_t segments = (rows + args.segment - 1) / args.segment;
-  const Tensor partial = make_tensor(Dims{segments, 2, image.channels}, x.dtype(), x.device());
-  args.partial = partial.data();
-  launch(kChannels, channel_key(last ? kChannelSumsLast : kChannelSums, x.dtype()), device,
-         {unsigned(tiles), unsigned(segments)}, {kThreads}, args);
-  const auto sums = [&](const Tensor& t) {
-    return t.defined() ? t : make_tensor(Dims{image.channels}, x.dtype(), x.device());
-  };
-  const Tensor w = sums(gw), b = sums(gb);
-  join_pairs(partial, segments, image.channels, w, b);
-  if (!gx.defined()) return;
-  args.gw = w.data();
-  args.gb = b.data();
-  args.y = gx.data();
-  launch(kChannels, channel_key(kChannelBackward, x.dtype()), device, blocks_for(args.n, device),
-         {kThreads}, args);
-}
-
 // ---- softmax ----
 
 bool softmax(const Tensor& x, int64_t dim, bool log, const Tensor& out) {
@@ -213,7 +125,8 @@ bool softmax(const Tensor& x, int64_t dim, bool log, const Tensor& out) {
 
 const bool registered = [] {
   DeviceLoops& loops = device_loops(DeviceType::CUDA);
-  loops.norms = {batch_norm, batch_norm_eval, batch_norm_backward, row_norm, row_norm_backward};
+  loops.norms.row_norm = row_norm;
+  loops.norms.row_norm_backward = row_norm_backward;
   loops.softmax = softmax;
   return true;
 }();

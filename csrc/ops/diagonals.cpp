@@ -1,4 +1,5 @@
 // Diagonals and triangles of matrices; copies of self with a part replaced.
+#include "cpu/device_loops.h"
 #include "cpu/triangle.h"
 #include "ops/creation.h"
 #include "ops/data.h"
@@ -87,6 +88,7 @@ struct FillDiagonal {
 
 template <bool upper>
 struct Triangle {
+  static constexpr bool any_device = true;
   static constexpr bool in_place_safe = true;
   static constexpr const char* name = upper ? "triu" : "tril";
   static Spec check(const Tensor& self, int64_t) {
@@ -94,6 +96,8 @@ struct Triangle {
     return {self.sizes(), self.dtype(), self.device()};
   }
   static void run(const Tensor& self, int64_t diagonal, const Tensor& out) {
+    if (out.is_cuda())
+      return device_loops(DeviceType::CUDA).triangles.copy(self, diagonal, upper, out);
     triangle_cpu(self, diagonal, upper, out);
   }
   static Grads grad(const Ctx&, const Tensor& g, const Tensor&, int64_t diagonal) {
@@ -119,9 +123,10 @@ Tensor triangle_indices(const char* op, bool upper, int64_t rows, int64_t cols, 
   for (int64_t r = 0; r < rows; ++r) n += last(r) - first(r);
   const Tensor out = fresh(op, Dims{2, n}, t, device, pin_memory);
   if (out.is_meta()) return out;
-  if (out.is_cuda())
-    return placed(triangle_indices(op, upper, rows, cols, offset, dtype, Device{}, false),
-                  out.device());
+  if (out.is_cuda()) {
+    device_loops(DeviceType::CUDA).triangles.indices(rows, cols, shift, upper, out);
+    return out;
+  }
   dispatch<DType::Int64, DType::Int32>(op, t, [&]<typename T>() {
     T* row = out.data<T>();
     T* col = row + n;

@@ -1,5 +1,6 @@
 // Joining and splitting tensors.
 #include "cpu/copy.h"
+#include "cpu/device_loops.h"
 #include "ops/data.h"
 #include "ops/op.h"
 #include "ops/operators.h"
@@ -53,6 +54,7 @@ struct Join {
   static constexpr bool any_device = true;
   static void run(TensorList tensors, int64_t dim, IntList, const Tensor& out) {
     const auto d = size_t(wrap_dim(name, dim, out.dim()));
+    if (out.is_cuda()) return device_loops(DeviceType::CUDA).join(tensors, int64_t(d), out);
     if (out.numel() > 0 && lies_flat(tensors, out))
       return join_rows_cpu(tensors, numel(IntList(out.sizes()).first(d)), out);
     int64_t at = 0;

@@ -66,14 +66,32 @@ struct Composed {
 // --- batch_norm
 // -----------------------------------------------------------------------------------
 
+namespace {
+
+// Half precision is too coarse for sums of squares: its statistics are taken in float32.
+Tensor widened(const Tensor& t) {
+  return t.defined() && is_reduced_float(t.dtype())
+             ? to(t, DType::Float32, false, false, std::nullopt)
+             : t;
+}
+Tensor narrowed(const Tensor& t, DType dtype) {
+  return t.dtype() == dtype ? t : to(t, dtype, false, false, std::nullopt);
+}
+DType moments_type(const Tensor& x) {
+  return is_reduced_float(x.dtype()) ? DType::Float32 : x.dtype();
+}
+Spec channel_spec(const Tensor& x, DType dtype) { return {Dims{x.sizes()[1]}, dtype, x.device()}; }
+
+}  // namespace
+
 struct BatchNormBackward {
   static constexpr const char* name = "native_batch_norm_backward";
   static constexpr bool any_layout = true;
   static constexpr bool any_device = true;
   static constexpr bool differentiable = false;  // only called where no graph is wanted
-  static std::array<Spec, 3> check(const Tensor&, const Tensor& x, const Tensor&, const Tensor&,
-                                   const Tensor&, double) {
-    const Spec vector{Dims{x.sizes()[1]}, x.dtype(), x.device()};
+  static std::array<Spec, 3> check(const Tensor&, const Tensor& x, const Tensor& weight,
+                                   const Tensor&, const Tensor&, double) {
+    const Spec vector = channel_spec(x, weight.defined() ? weight.dtype() : x.dtype());
     return {Spec{x.sizes(), x.dtype(), x.device(), image_strides(x)}, vector, vector};
   }
   static void run(const Tensor& g, const Tensor& x, const Tensor& weight, const Tensor& mean,
@@ -90,31 +108,45 @@ struct BatchNorm_ {
   static constexpr bool any_layout = true;
   static constexpr bool any_device = true;
   static constexpr uint32_t non_differentiable = 0b110;
-  static std::array<Spec, 3> check(const Tensor& x, const Tensor&, const Tensor&, double) {
-    const Spec vector{Dims{x.sizes()[1]}, x.dtype(), x.device()};
+  static std::array<Spec, 3> check(const Tensor& x, const Tensor&, const Tensor&, const Tensor&,
+                                   const Tensor&, const Tensor&, double, double) {
+    const Spec vector = channel_spec(x, moments_type(x));
     return {Spec{x.sizes(), x.dtype(), x.device(), image_strides(x)}, vector, vector};
   }
-  static void run(const Tensor& x, const Tensor& weight, const Tensor& bias, double eps,
-                  const Tensor& out, const Tensor& mean, const Tensor& var) {
+  static void run(const Tensor& x, const Tensor& weight, const Tensor& bias,
+                  const Tensor& running_mean, const Tensor& running_var, const Tensor& batches,
+                  double momentum, double eps, const Tensor& out, const Tensor& mean,
+                  const Tensor& var) {
     if (x.numel() == 0) return fill_data(mean, 0), fill_data(var, 0);
-    batch_norm_cpu(as_image(x), flat(weight), flat(bias), eps, out, mean, var);
+    const RunningMoments running{running_mean, running_var, batches, momentum};
+    batch_norm_cpu(as_image(x), flat(weight), flat(bias), running, eps, out, mean, var);
   }
-  static constexpr uint32_t needs[] = {in(0) | in(1) | result(1) | result(2),
-                                       in(0) | in(1) | result(1) | result(2), 0};
+  static constexpr uint32_t needs[] = {
+      in(0) | in(1) | result(1) | result(2), in(0) | in(1) | result(1) | result(2), 0, 0, 0, 0};
   static Grads grad(const Ctx& c, GradSpan grads, const Tensor& x, const Tensor& weight,
-                    const Tensor&, double eps) {
+                    const Tensor&, const Tensor&, const Tensor&, const Tensor&, double,
+                    double eps) {
     const Tensor& g = grads[0];
-    if (!g.defined()) return Grads(3);
-    if (!c.wants(0) && !c.wants(1)) return {Tensor(), Tensor(), sum(g, channel_dims(g))};
+    Grads out(6);
+    if (!g.defined()) return out;
+    if (!c.wants(0) && !c.wants(1)) {
+      out[2] = sum(g, channel_dims(g));
+      return out;
+    }
     if (!grad_enabled()) {
       auto [gx, gw, gb] = _batch_norm_backward(g, x, weight, c.out(1), c.out(2), eps);
-      return {c.wants(0) ? gx : Tensor(), c.wants(1) ? gw : Tensor(), c.wants(2) ? gb : Tensor()};
+      if (c.wants(0)) out[0] = gx;
+      if (c.wants(1)) out[1] = gw;
+      if (c.wants(2)) out[2] = gb;
+      return out;
     }
-    const Composed n(x, channel_dims(x), true, eps);
-    const Tensor w = weight.defined() ? per_channel(weight, x) : weight;
-    return {c.wants(0) ? n.input_grad(scaled(g, w)) : Tensor(),
-            c.wants(1) ? sum(g * n.normal, n.dims) : Tensor(),
-            c.wants(2) ? sum(g, n.dims) : Tensor()};
+    const Composed n(widened(x), channel_dims(x), true, eps);
+    const Tensor wide = widened(g);
+    const Tensor w = weight.defined() ? per_channel(widened(weight), x) : weight;
+    if (c.wants(0)) out[0] = narrowed(n.input_grad(scaled(wide, w)), x.dtype());
+    if (c.wants(1)) out[1] = narrowed(sum(wide * n.normal, n.dims), weight.dtype());
+    if (c.wants(2)) out[2] = sum(g, n.dims);
+    return out;
   }
 };
 
@@ -289,16 +321,6 @@ struct RowNorm {
 
 namespace {
 
-// Half precision is too coarse for sums of squares: its statistics are taken in float32.
-Tensor widened(const Tensor& t) {
-  return t.defined() && is_reduced_float(t.dtype())
-             ? to(t, DType::Float32, false, false, std::nullopt)
-             : t;
-}
-Tensor narrowed(const Tensor& t, DType dtype) {
-  return t.dtype() == dtype ? t : to(t, dtype, false, false, std::nullopt);
-}
-
 void check_parameter(const char* op, const char* what, const Tensor& x, const Tensor& t,
                      IntList sizes) {
   if (!t.defined()) return;
@@ -341,32 +363,80 @@ int64_t check_rows(const char* op, const Tensor& x, IntList shape, const Tensor&
 
 }  // namespace
 
+namespace {
+
+// Whether a kernel may write it behind the back of everything that watches writes.
+bool is_plain_state(const Tensor& t, const Tensor& x, DType dtype) {
+  return !t.defined() ||
+         (t.dtype() == dtype && t.device() == x.device() && t.is_contiguous() && !requires_grad(t));
+}
+
+// Normalises by the batch's moments and moves the running ones towards them; counts the batch.
+Tensor normalize_batch(const Tensor& x, const Tensor& weight, const Tensor& bias,
+                       const Tensor& running_mean, const Tensor& running_var, const Tensor& batches,
+                       double momentum, double eps) {
+  constexpr const char* name = BatchNorm_::name;
+  // Kernels on GPUs read half types as they are; for the CPU they are widened.
+  const bool direct = x.is_cuda();
+  const Tensor wide = direct ? x : widened(x), w = direct ? weight : widened(weight),
+               b = direct ? bias : widened(bias);
+  const DType kept = running_mean.defined() ? running_mean.dtype() : wide.dtype();
+  const bool plain = !(t_modes & (kSlowPath | kForward)) && x.numel() > 0 &&
+                     (direct || kept == wide.dtype()) && is_plain_state(running_mean, x, kept) &&
+                     is_plain_state(running_var, x, kept) &&
+                     is_plain_state(batches, x, DType::Int64) &&
+                     (!w.defined() || !b.defined() || w.dtype() == b.dtype());
+  if (plain) {
+    auto [y, mean, var] =
+        _batch_norm(wide, w, b, running_mean, running_var, batches, momentum, eps);
+    for (const Tensor* t : {&running_mean, &running_var, &batches})
+      if (t->defined()) t->bump_version(name);
+    return narrowed(y, x.dtype());
+  }
+  auto [y, mean, var] = _batch_norm(wide, w, b, Tensor(), Tensor(), Tensor(), 0, eps);
+  const Tensor result = narrowed(y, x.dtype());
+  NoGradGuard no_grad;
+  if (x.numel() > 0) {
+    const double n = double(x.numel() / x.sizes()[1]);
+    move_towards(running_mean, mean, momentum);
+    if (running_var.defined()) move_towards(running_var, var * Scalar(n / (n - 1)), momentum);
+  }
+  if (batches.defined()) add_(batches, wrap_number(1));
+  return result;
+}
+
+void check_batch_norm(const char* name, const Tensor& x, const Tensor& weight, const Tensor& bias,
+                      const Tensor& running_mean, const Tensor& running_var) {
+  check_image(name, x, weight, bias);
+  check_parameter(name, "running_mean", x, running_mean, Dims{x.sizes()[1]});
+  check_parameter(name, "running_var", x, running_var, Dims{x.sizes()[1]});
+}
+
+}  // namespace
+
 struct BatchNorm {
   static constexpr const char* name = "batch_norm";
   static Tensor call(const Tensor& x, const Tensor& weight, const Tensor& bias,
                      const Tensor& running_mean, const Tensor& running_var, bool training,
                      double momentum, double eps, bool) {
-    check_image(name, x, weight, bias);
-    check_parameter(name, "running_mean", x, running_mean, Dims{x.sizes()[1]});
-    check_parameter(name, "running_var", x, running_var, Dims{x.sizes()[1]});
-    const Tensor wide = widened(x), w = widened(weight), b = widened(bias);
-    if (!training) {
-      check(running_mean.defined() && running_var.defined(), ErrorKind::Runtime, name,
-            "outside training running_mean and running_var must be given");
-      return narrowed(
-          _batch_norm_eval(wide, w, b, widened(running_mean), widened(running_var), eps),
-          x.dtype());
-    }
-    auto [y, mean, var] = _batch_norm(wide, w, b, eps);
-    if (x.numel() > 0) {
-      const double n = double(x.numel() / x.sizes()[1]);
-      move_towards(running_mean, mean, momentum);
-      if (running_var.defined()) {
-        NoGradGuard no_grad;
-        move_towards(running_var, var * Scalar(n / (n - 1)), momentum);
-      }
-    }
-    return narrowed(y, x.dtype());
+    check_batch_norm(name, x, weight, bias, running_mean, running_var);
+    if (training)
+      return normalize_batch(x, weight, bias, running_mean, running_var, Tensor(), momentum, eps);
+    check(running_mean.defined() && running_var.defined(), ErrorKind::Runtime, name,
+          "outside training running_mean and running_var must be given");
+    return narrowed(_batch_norm_eval(widened(x), widened(weight), widened(bias),
+                                     widened(running_mean), widened(running_var), eps),
+                    x.dtype());
+  }
+};
+
+struct BatchNormCounted {
+  static constexpr const char* name = "batch_norm";
+  static Tensor call(const Tensor& x, const Tensor& weight, const Tensor& bias,
+                     const Tensor& running_mean, const Tensor& running_var, const Tensor& batches,
+                     double momentum, double eps) {
+    check_batch_norm(name, x, weight, bias, running_mean, running_var);
+    return normalize_batch(x, weight, bias, running_mean, running_var, batches, momentum, eps);
   }
 };
 

@@ -36,6 +36,7 @@ void check_ordered(const char* op, const Tensor& x) {
 
 struct Cumsum {
   static constexpr const char* name = "cumsum";
+  static constexpr bool any_device = true;
   static void check_in_place(const Tensor& x, const Spec& spec) { check_own_dtype(name, x, spec); }
   static Spec check(const Tensor& x, int64_t dim, std::optional<DType> dtype) {
     return scan_spec(name, x, dim, dtype);
@@ -51,6 +52,7 @@ struct Cumsum {
 
 struct Cumprod {
   static constexpr const char* name = "cumprod";
+  static constexpr bool any_device = true;
   static void check_in_place(const Tensor& x, const Spec& spec) { check_own_dtype(name, x, spec); }
   static Spec check(const Tensor& x, int64_t dim, std::optional<DType> dtype) {
     return scan_spec(name, x, dim, dtype);
@@ -85,6 +87,7 @@ namespace {
 
 template <ScanFn fn>
 struct RunningExtreme {
+  static constexpr bool any_device = true;
   static constexpr uint32_t non_differentiable = 2;
   static std::array<Spec, 2> check_as(const char* op, const Tensor& x, int64_t dim) {
     check_ordered(op, x);
@@ -134,6 +137,7 @@ struct Cummin : RunningExtreme<ScanFn::Min> {
 
 struct LogcumsumexpReal {
   static constexpr const char* name = "logcumsumexp";
+  static constexpr bool any_device = true;
   static Spec check(const Tensor& x, int64_t dim) {
     rush::check(is_floating(x.dtype()), ErrorKind::DType, name, "not implemented for ", x.dtype(),
                 " tensors");

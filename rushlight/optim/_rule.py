@@ -7,11 +7,20 @@ the states of a parameter begin.
 
 from typing import ClassVar
 
-from rushlight import _C
+from rushlight import _C, config
 from rushlight._C import Tensor
 from rushlight.optim.optimizer import Optimizer, _loss_of
 
-_step = _C._optimizer_step
+_config_values = config._values
+
+
+def _step(*args):
+    """A step for all parameters at once; or a list of those whose states are missing."""
+    if _config_values["fused_optimizer"]:
+        return _C._optimizer_step(*args)
+    from rushlight.optim import _unfused
+
+    return _unfused.step(*args)
 
 
 class RuleOptimizer(Optimizer):

@@ -16,42 +16,12 @@
 #include "cuda/kernels/pointwise.cu"
 #include "cuda/kernels/random_exact.cu"
 #include "cuda/kernels/reduce.cu"
+#include "cuda_kernels.h"
 
 #define RUSH_ISA peer  // the CPU's random loops, to compare with
 #include "cpu/kernels/random_exact.cpp"
 
 using namespace rush;
-
-namespace {
-
-struct Dim {
-  i64 size;
-  std::vector<i64> strides;
-};
-template <class I, int Operands>
-Nest<I, Operands> nest_of(const std::vector<Dim>& dims) {
-  Nest<I, Operands> nest{};
-  nest.dims = int(dims.size());
-  for (size_t d = 0; d < dims.size(); ++d) {
-    nest.sizes[d] = Divider<I>::of(I(dims[d].size));
-    for (size_t o = 0; o < Operands; ++o) nest.strides[d][o] = I(dims[d].strides[o]);
-  }
-  return nest;
-}
-
-template <class T>
-std::vector<T> counted(size_t n, int modulus = 1 << 30) {
-  std::vector<T> v(n);
-  for (size_t i = 0; i < n; ++i) v[i] = T(float(int(i * 7 + 3) % modulus));
-  return v;
-}
-
-Number whole(i64 x) { return {0, 0, x, true}; }
-Number real(double x) { return {x, 0, 0, false}; }
-
-constexpr Dim3 kBlock{kThreads};
-
-}  // namespace
 
 TEST(divider) {
   for (u32 d : {1u, 2u, 3u, 7u, 10u, 641u, 65536u, 1000003u, 0x7fffffffu}) {
@@ -124,9 +94,12 @@ TEST(cat_along_the_middle) {
   std::vector<u16> out(6);
   CatArgs args{};
   args.out = out.data(), args.outer = 2, args.out_run = 3;
-  args.in[0] = a.data(), args.run[0] = 2;
-  args.in[1] = b.data(), args.run[1] = 1, args.place[1] = 2;
-  launch({1, 2}, kBlock, cat<u16>, args);
+  args.in[0] = a.data(), args.run[0] = 2, args.by_run[0] = Divider<u32>::of(2);
+  args.in[1] = b.data(), args.run[1] = 1, args.place[1] = 2, args.by_run[1] = Divider<u32>::of(1);
+  launch({1, 2}, kBlock, cat<u16, u32>, args);
+  EXPECT((out == std::vector<u16>{1, 2, 5, 3, 4, 6}));
+  out.assign(6, 0);
+  launch({1, 2}, kBlock, cat<u16, u64>, args);
   EXPECT((out == std::vector<u16>{1, 2, 5, 3, 4, 6}));
 }
 

@@ -77,16 +77,6 @@ struct TurnArgs {
   i64 out_row, out_batch, in_row, in_batch;
 };
 
-inline constexpr int kCatInputs = 64;  // a launch; more inputs take more launches
-struct CatArgs {
-  void* out;
-  i64 outer;    // runs of out
-  i64 out_run;  // elements from one run of out to the next
-  const void* in[kCatInputs];
-  i64 run[kCatInputs];    // elements input k gives to each run
-  i64 place[kCatInputs];  // where in the run they start
-};
-
 // A kept dim is one that the output has; `n` elements are folded into each of `outputs`.
 struct ReduceArgs {
   const void* in;
@@ -183,23 +173,40 @@ struct SoftmaxArgs {
 };
 
 // (batch, channels, inner); one mean and variance a channel.
-struct ChannelNormArgs {
-  i64 n;
-  Divider<u32> channels, inner;
-  const void *x, *g, *weight, *bias, *mean, *var, *gw, *gb;
-  void *y, *partial;
-  i64 segment;
-  double eps;
+struct BatchNormArgs {
+  i64 n, channels, inner;  // inner is 1 for channels-last
+  i64 segment;             // rows (planes) that a block adds up
+  i32 columns;             // packs side by side in a block; contiguous: threads for one plane
+  const void *x, *g, *weight, *bias, *mean, *var;
+  void *y, *mean_out, *var_out, *running_mean, *running_var, *gw, *gb;
+  i64* batches;
+  void *partial, *sums;  // [segment][2][channels], [2][channels]
+  u32* counters;         // one for each block of channels
+  double momentum, eps;
+};
+
+// A convolution of each channel by itself, channels-last.
+struct DepthwiseArgs {
+  const void *x, *w, *bias, *y;  // y: what the backward passes read
+  void *x_out, *w_out, *y_out, *partial;
+  i64 channels, taps, stretches;
+  u32 pixels;   // that threads go over: the outputs, or the inputs for their gradient
+  u32 segment;  // pixels a block takes
+  i32 columns;  // packs of channels side by side in a block
+  Divider<u32> in_h, in_w, out_h, out_w, stride_h, stride_w;
+  i32 stride[2], padding[2], dilation[2];
 };
 
 // Missing spatial dims have size 1 and stand in front.
+template <class I>
 struct PoolArgs {
-  i64 n;  // elements that threads take
+  i64 n;  // places that threads take
   const void* x;
   void* y;
   i64* indices;
-  i64 channels;
-  i32 in[3], out[3], kernel[3], stride[3], padding[3], dilation[3];
+  I channels;
+  Divider<I> packs, in[3], out[3];  // packs: channels, or how many packs of them
+  i32 kernel[3], stride[3], padding[3], dilation[3];
   bool channels_last, adaptive, include_pad;
   double divisor;  // 0: the window's size
 };

@@ -1,0 +1,291 @@
+// batch_norm.cu: normalisation of channels over a batch, forward and backward.
+//
+// An image is (batch, channels, inner), contiguous, or rows of channels (channels-last). Either
+// pass takes two kernels: one forms two sums for each channel, one goes over the elements.
+// - The sums are formed in segments, one a block. The block that comes last to a channel joins the
+//   segments in their order and finishes the channel: no atomics on numbers, so the same bits come
+//   out every time. Counters that tell the last block are zero before and after.
+// - T is the type of the elements, W that of weight, bias, their gradients and the running
+//   statistics, M that of the moments, C what is computed in.
+#include "cuda/kernels/element.h"
+
+namespace rush {
+
+// ---- what a channel's two sums are, and what becomes of them ----
+
+template <class C>
+struct Sums {
+  C first = 0, second = 0;
+};
+
+template <class T>
+RUSH_FN T middle(T a, T b, T c) {
+  const T low = a < b ? a : b, high = a < b ? b : a;
+  return c < low ? low : c > high ? high : c;
+}
+
+// Sums of x and of its square, both less a value that is typical for the channel: squares of what
+// lies far from zero would swallow the differences.
+template <class T, class W, class C>
+struct Moments {
+  static constexpr int reads = 1;
+  C pivot = 0;
+  RUSH_FN Moments() {}
+  RUSH_FN static C typical(const BatchNormArgs& a, i64 c) {
+    const i64 rows = a.n / a.channels;
+    C x[3];
+#pragma unroll
+    for (int k = 0; k < 3; ++k) {
+      const i64 row = rows * (3 + 2 * k) / 11;
+      const i64 at = a.inner == 1 ? row * a.channels + c
+                                  : (row / a.inner * a.channels + c) * a.inner + row % a.inner;
+      x[k] = convert<C>(typed<T>(a.x)[at]);
+    }
+    return middle(x[0], x[1], x[2]);
+  }
+  RUSH_FN Moments(const BatchNormArgs& a, i64 c) : pivot(typical(a, c)) {}
+  RUSH_FN void add(Sums<C>& to, T x, T) const {
+    const C d = convert<C>(x) - pivot;
+    to.first += d;
+    to.second += d * d;
+  }
+  RUSH_FN static void finish(const BatchNormArgs& a, i64 c, Sums<C> s) {
+    const C n = C(a.n / a.channels), shift = s.first / n;
+    const C mean = typical(a, c) + shift;
+    C var = s.second / n - shift * shift;
+    var = var < 0 ? C(0) : var;
+    typed<C>(a.mean_out)[c] = mean;
+    typed<C>(a.var_out)[c] = var;
+    const C rate = C(a.momentum);
+    if (a.running_mean) {
+      W* r = typed<W>(a.running_mean) + c;
+      *r = convert<W>((1 - rate) * convert<C>(*r) + rate * mean);
+    }
+    if (a.running_var) {
+      W* r = typed<W>(a.running_var) + c;
+      *r = convert<W>((1 - rate) * convert<C>(*r) + rate * var * (n / (n - 1)));
+    }
+    if (a.batches && c == 0) *a.batches += 1;
+  }
+};
+
+// Sums of g and of g times the centred x.
+template <class T, class W, class C>
+struct GradSums {
+  static constexpr int reads = 2;
+  C mean = 0;
+  RUSH_FN GradSums() {}
+  RUSH_FN GradSums(const BatchNormArgs& a, i64 c) : mean(typed<C>(a.mean)[c]) {}
+  RUSH_FN void add(Sums<C>& to, T x, T g) const {
+    const C wide = convert<C>(g);
+    to.first += wide;
+    to.second += wide * (convert<C>(x) - mean);
+  }
+  RUSH_FN static void finish(const BatchNormArgs& a, i64 c, Sums<C> s) {
+    const C rstd = C(1) / math::sqrt(typed<C>(a.var)[c] + C(a.eps));
+    typed<C>(a.sums)[c] = s.first;
+    typed<C>(a.sums)[a.channels + c] = s.second * rstd;
+    if (a.gb) typed<W>(a.gb)[c] = convert<W>(s.first);
+    if (a.gw) typed<W>(a.gw)[c] = convert<W>(s.second * rstd);
+  }
+};
+
+// ---- joining ----
+
+// True in all threads of the block that is the last of those that share the counter, once the
+// others' results can be seen.
+RUSH_FN bool comes_last(u32* counter, u32 blocks) {
+  __shared__ bool last;
+  __threadfence();
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    last = atomicAdd(counter, 1u) == blocks - 1;
+    if (last) *counter = 0;
+  }
+  __syncthreads();
+  __threadfence();
+  return last;
+}
+
+// Adds up over the threads with one column; lane 0 has the result. `lanes` is a power of two.
+template <class C>
+RUSH_FN Sums<C> join_lanes(Sums<C> mine, int lane, int lanes) {
+  __shared__ Sums<C> all[kThreads];
+  __syncthreads();
+  all[threadIdx.x] = mine;
+  const int columns = kThreads / lanes;
+  for (int half = lanes / 2; half > 0; half /= 2) {
+    __syncthreads();
+    if (lane < half) {
+      const Sums<C> other = all[threadIdx.x + half * columns];
+      mine.first += other.first;
+      mine.second += other.second;
+      all[threadIdx.x] = mine;
+    }
+  }
+  return mine;
+}
+
+// The block's sums of a channel into their place, and, in the last block, the channel's end.
+template <class Kind, class C>
+RUSH_FN void finish_channels(const BatchNormArgs& a, Sums<C>* mine, int width, i64 first, int lane,
+                             int lanes) {
+  C* partial = typed<C>(a.partial);
+  const bool works = first < a.channels;
+  if (gridDim.y > 1) {
+    if (lane == 0 && works) {
+      for (int v = 0; v < width; ++v) {
+        C* to = partial + i64(blockIdx.y) * 2 * a.channels + first + v;
+        to[0] = mine[v].first;
+        to[a.channels] = mine[v].second;
+      }
+    }
+    if (!comes_last(a.counters + blockIdx.x, gridDim.y)) return;
+    for (int v = 0; v < width; ++v) {
+      Sums<C> sum;
+      if (works) {
+        for (i64 s = lane; s < gridDim.y; s += lanes) {
+          const C* from = partial + s * 2 * a.channels + first + v;
+          sum.first += __ldcg(from);
+          sum.second += __ldcg(from + a.channels);
+        }
+      }
+      mine[v] = join_lanes(sum, lane, lanes);
+    }
+  }
+  if (lane == 0 && works)
+    for (int v = 0; v < width; ++v) Kind::finish(a, first + v, mine[v]);
+}
+
+// ---- sums ----
+
+// Channels-last. A block takes `columns` packs of V channels (x) and a segment of the rows (y).
+template <class Kind, class T, class C, int V>
+__global__ void __launch_bounds__(kThreads) channel_sums_last(BatchNormArgs a) {
+  const int columns = a.columns, lanes = kThreads / columns;
+  const int lane = threadIdx.x / columns;
+  const i64 first = (i64(blockIdx.x) * columns + threadIdx.x % columns) * V;
+  const bool works = first < a.channels;
+  const i64 rows = a.n / a.channels, begin = i64(blockIdx.y) * a.segment;
+  const i64 end = begin + a.segment < rows ? begin + a.segment : rows;
+  Sums<C> sums[V];
+  if (works) {
+    Kind kinds[V];
+#pragma unroll
+    for (int v = 0; v < V; ++v) kinds[v] = Kind(a, first + v);
+    const T* x = typed<T>(a.x) + first;
+    const T* g = Kind::reads > 1 ? typed<T>(a.g) + first : x;
+#pragma unroll 4
+    for (i64 r = begin + lane; r < end; r += lanes) {
+      const Pack<T, V> px = load_pack<V>(x + r * a.channels);
+      Pack<T, V> pg = px;
+      if constexpr (Kind::reads > 1) pg = load_pack<V>(g + r * a.channels);
+#pragma unroll
+      for (int v = 0; v < V; ++v) kinds[v].add(sums[v], px.v[v], pg.v[v]);
+    }
+  }
+#pragma unroll
+  for (int v = 0; v < V; ++v) sums[v] = join_lanes(sums[v], lane, lanes);
+  finish_channels<Kind>(a, sums, V, first, lane, lanes);
+}
+
+// Contiguous. A block takes one channel (x) and a segment of its planes (y).
+template <class Kind, class T, class C, int V>
+__global__ void __launch_bounds__(kThreads) channel_sums(BatchNormArgs a) {
+  const i64 c = blockIdx.x, planes = a.n / a.channels / a.inner;
+  const i64 begin = i64(blockIdx.y) * a.segment;
+  const i64 end = begin + a.segment < planes ? begin + a.segment : planes;
+  const Kind kind(a, c);
+  Sums<C> sum;
+  // The threads share the segment's planes as one range of packs.
+  const u32 packs = u32(a.inner / V);
+  const i64 count = (end - begin) * packs;
+  for (i64 i = threadIdx.x; i < count; i += kThreads) {
+    const i64 plane = i / packs;
+    const i64 at = ((begin + plane) * a.channels + c) * a.inner + (i - plane * packs) * V;
+    const Pack<T, V> px = load_pack<V>(typed<T>(a.x) + at);
+    Pack<T, V> pg = px;
+    if constexpr (Kind::reads > 1) pg = load_pack<V>(typed<T>(a.g) + at);
+#pragma unroll
+    for (int v = 0; v < V; ++v) kind.add(sum, px.v[v], pg.v[v]);
+  }
+  sum = join_lanes(sum, threadIdx.x, kThreads);
+  finish_channels<Kind>(a, &sum, 1, c, threadIdx.x, kThreads);
+}
+
+// ---- elements ----
+
+// What an element needs of its channel.
+template <class T, class W, class M, class C>
+struct Normalize {
+  static constexpr int reads = 1;
+  C mean = 0, scale = 0, shift = 0;
+  RUSH_FN Normalize() {}
+  RUSH_FN Normalize(const BatchNormArgs& a, i64 c) {
+    mean = convert<C>(typed<M>(a.mean)[c]);
+    scale = C(1) / math::sqrt(convert<C>(typed<M>(a.var)[c]) + C(a.eps));
+    if (a.weight) scale *= convert<C>(typed<W>(a.weight)[c]);
+    if (a.bias) shift = convert<C>(typed<W>(a.bias)[c]);
+  }
+  RUSH_FN T operator()(T x, T) const { return convert<T>((convert<C>(x) - mean) * scale + shift); }
+};
+
+template <class T, class W, class M, class C>
+struct InputGrad {
+  static constexpr int reads = 2;
+  C mean = 0, scale = 0, plain = 0, along = 0;
+  RUSH_FN InputGrad() {}
+  RUSH_FN InputGrad(const BatchNormArgs& a, i64 c) {
+    const C n = C(a.n / a.channels);
+    const C rstd = C(1) / math::sqrt(convert<C>(typed<M>(a.var)[c]) + C(a.eps));
+    mean = convert<C>(typed<M>(a.mean)[c]);
+    scale = a.weight ? rstd * convert<C>(typed<W>(a.weight)[c]) : rstd;
+    plain = typed<C>(a.sums)[c] / n;
+    along = rstd * typed<C>(a.sums)[a.channels + c] / n;
+  }
+  RUSH_FN T operator()(T x, T g) const {
+    return convert<T>(scale * (convert<C>(g) - plain - (convert<C>(x) - mean) * along));
+  }
+};
+
+template <class Kind, class T, int V>
+__global__ void __launch_bounds__(kThreads) channel_map_last(BatchNormArgs a) {
+  const int columns = a.columns, lanes = kThreads / columns;
+  const i64 first = (i64(blockIdx.x) * columns + threadIdx.x % columns) * V;
+  if (first >= a.channels) return;
+  Kind kinds[V];
+#pragma unroll
+  for (int v = 0; v < V; ++v) kinds[v] = Kind(a, first + v);
+  const i64 rows = a.n / a.channels, step = i64(gridDim.y) * lanes;
+#pragma unroll 4
+  for (i64 r = i64(blockIdx.y) * lanes + threadIdx.x / columns; r < rows; r += step) {
+    const i64 at = r * a.channels + first;
+    const Pack<T, V> px = load_pack<V>(typed<T>(a.x) + at);
+    Pack<T, V> pg = px, out;
+    if constexpr (Kind::reads > 1) pg = load_pack<V>(typed<T>(a.g) + at);
+#pragma unroll
+    for (int v = 0; v < V; ++v) out.v[v] = kinds[v](px.v[v], pg.v[v]);
+    store_pack<V>(typed<T>(a.y) + at, out);
+  }
+}
+
+// Planes are numbered over the batch and the channels; `lanes` threads take one at a time.
+template <class Kind, class T, int V>
+__global__ void __launch_bounds__(kThreads) channel_map(BatchNormArgs a) {
+  const int lanes = a.columns, lane = threadIdx.x % lanes;
+  const i64 planes = a.n / a.inner, step = i64(gridDim.x) * (kThreads / lanes);
+  for (i64 p = i64(blockIdx.x) * (kThreads / lanes) + threadIdx.x / lanes; p < planes; p += step) {
+    const Kind kind(a, p % a.channels);
+    const i64 base = p * a.inner;
+    for (i64 i = lane * V; i < a.inner; i += lanes * V) {
+      const Pack<T, V> px = load_pack<V>(typed<T>(a.x) + base + i);
+      Pack<T, V> pg = px, out;
+      if constexpr (Kind::reads > 1) pg = load_pack<V>(typed<T>(a.g) + base + i);
+#pragma unroll
+      for (int v = 0; v < V; ++v) out.v[v] = kind(px.v[v], pg.v[v]);
+      store_pack<V>(typed<T>(a.y) + base + i, out);
+    }
+  }
+}
+
+}  // namespace rush

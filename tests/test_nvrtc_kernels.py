@@ -7,6 +7,7 @@ costs more to start than a kernel to add.
 """
 
 import functools
+import itertools
 import json
 import re
 import sys
@@ -200,6 +201,29 @@ def index_kernels():
         )
 
 
+def sort_kernels():
+    for t in CPP:
+        if t in COMPLEX:
+            continue
+        own, places = CPP[t], ("rush::u32", "rush::u64")
+        items = 8 if SIZES[t] == 8 else 16
+        names = [f"rush::sort_blocks<{own}, {i}>" for i in (4, 8, 16, 32) if i <= 2 * items]
+        names += [f"rush::sort_count<{own}, {p}>" for p in places]
+        for p, n in zip(places, (items, 8), strict=True):
+            ends = ("true, true",) if SIZES[t] == 1 else ("true, false", "false, true")
+            names += [f"rush::sort_pass<{own}, {p}, {n}, {e}>" for e in ends]
+            if t in ("u32", "u64"):
+                names += [f"rush::sort_pass<{own}, {p}, {n}, false, false>"]
+        yield t, names
+    yield "places", [f"rush::sort_starts<{p}>" for p in ("rush::u32", "rush::u64")]
+
+
+def select_kernels():
+    for t in CPP:
+        if t not in COMPLEX:
+            yield t, [f"rush::{k}<{CPP[t]}>" for k in ("pick_rows", "mode_runs", "mode_join")]
+
+
 def reduce_of(fold, x, out):
     types = f"rush::folds::{fold}, {CPP[x]}, {CPP[out]}"
     yield f"rush::reduce<{types}, rush::u32, 1, false>"
@@ -245,6 +269,10 @@ def optimizer_kernels():
     text = (CSRC / "functors" / "optimizer.h").read_text()
     rules = re.findall(r"struct (\w+)[^\n]*\{[^\n]*\n  static constexpr int kStates", text)
     assert len(rules) == 15
+    text = (CSRC / "functors" / "optimizer_numbers.h").read_text()
+    numbers = re.findall(r"struct (\w+Numbers) ", text)
+    assert len(numbers) == 10
+    yield "f32", [f"rush::optimizer_numbers<rush::optimizers::{name}>" for name in numbers]
     for t in FLOATS:
         yield (
             t,
@@ -255,23 +283,73 @@ def optimizer_kernels():
         )
 
 
-def norm_kernels():
-    for t in ("f32", "f64"):
-        own, flags = CPP[t], ("true", "false")
-        names = [f"rush::row_norm<{own}, {team}, {c}>" for team in (32, 256) for c in flags]
-        names += [n.replace("row_norm<", "row_norm_backward<") for n in names]
-        names += [f"rush::row_norm_columns<{own}, {c}>" for c in flags]
-        yield t, [*names, f"rush::join_pairs<{own}>"]
+FLAGS = ("true", "false")
+TEAMS = (8, 32, 256)
+
+
+def softmax_kernels():
     for t in FLOATS:
-        own = f"{CPP[COMPUTE[t]]}, {CPP[t]}, {CPP[t]}"
-        yield (
-            f"softmax {t}",
-            [
-                f"rush::softmax_rows<{own}, {team}, {log}>"
-                for team in (32, 256)
-                for log in ("true", "false")
-            ],
-        )
+        own, names = f"{CPP[COMPUTE[t]]}, {CPP[t]}", []
+        for back, log in itertools.product(("", "backward_"), FLAGS):
+            start = f"rush::softmax_{back}"
+            for width in (1, pack_width(t)):
+                held = (8 if t == "f64" else 16) // width
+                names += [f"{start}held<{own}, {team}, {width}, {held}, {log}>" for team in TEAMS]
+                names += [f"{start}rows<{own}, 256, {width}, {log}>"]
+            names += [f"{start}columns<{own}, {lanes}, {log}>" for lanes in (1, 8)]
+        yield t, names
+
+
+def row_norm_kernels():
+    for t in FLOATS:
+        compute = CPP[COMPUTE[t]]
+        own, names = f"{compute}, {CPP[t]}", [f"rush::group_norm_finish<{compute}>"]
+        for w in {CPP[t], compute}:  # of the parameters
+            ways = itertools.product(TEAMS, (1, pack_width(t)), FLAGS)
+            for team, v, centred in ways:
+                held = (8 if t == "f64" else 16) // v
+                start = f"{own}, {w}, {team}, {v}"
+                names += [
+                    f"rush::row_norm_held<{start}, {held}, {centred}>",
+                    f"rush::row_norm_backward<{start}, {centred}>",
+                ]
+                names += [f"rush::row_norm<{start}, {centred}>"] if team == 256 else []
+            names += [f"rush::join_segments<{compute}, {w}>"]
+            names += [f"rush::group_norm<{own}, {w}, {v}>" for v in (1, pack_width(t))]
+            names += [f"rush::group_norm_{k}<{own}, {w}>" for k in ("apply", "backward")]
+        names += [f"rush::row_norm_columns<{own}, {centred}>" for centred in FLAGS]
+        yield t, names + [f"rush::group_norm_planes<{own}, {team}>" for team in TEAMS]
+
+
+def cross_entropy_kernels():
+    for t in FLOATS:
+        own, start = f"{CPP[COMPUTE[t]]}, {CPP[t]}", "rush::cross_entropy_"
+        rows = [f"rows<{own}, {team}, {v}>" for team in TEAMS for v in (1, pack_width(t))]
+        names = [f"{start}{back}{row}" for row in rows for back in ("", "backward_")]
+        names += [f"{start}columns<{own}, {way}>" for way in ("1, true", "8, true", "1, false")]
+        names += [f"{start}backward_columns<{own}, {scores}>" for scores in FLAGS]
+        yield t, [*names, f"{start}join<{CPP[t]}>"]
+
+
+def loss_kernels():
+    kinds = "L1 Mse SmoothL1 Huber BinaryLogits".split()
+    for t in FLOATS:
+        own = CPP[COMPUTE[t]]
+        names = [
+            f"rush::loss_{kernel}<rush::losses::{kind}<{own}>, {own}, {CPP[t]}, {width}>"
+            for kernel in ("each", "sum", "slope")
+            for kind in kinds
+            for width in (1, pack_width(t))
+        ]
+        yield t, [*names, f"rush::loss_join<{CPP[t]}>"]
+
+
+def dropout_kernels():
+    for t in FLOATS:
+        ways = [("dropout", 1), ("dropout", 4), ("masked_flat", 1), ("masked_flat", pack_width(t))]
+        ways += [("masked_strided", i) for i in INDICES]
+        own = f"{CPP[COMPUTE[t]]}, {CPP[t]}"
+        yield t, [f"rush::{name}<{own}, {how}, {flag}>" for name, how in ways for flag in FLAGS]
 
 
 def batch_norm_kernels():
@@ -310,20 +388,35 @@ def pool_kernels():
         yield t, [f"rush::{name}<{CPP[t]}, {i}, {w}>" for name in names for i, w in counts]
 
 
+def rnn_kernels():
+    for w in WIDTHS:
+        yield w, [f"rush::move_pieces<{w}>"]
+    for t in FLOATS:
+        names = "lstm_cell lstm_cell_backward gru_cell gru_cell_backward"
+        yield t, [f"rush::{name}<{CPP[t]}, {CPP[COMPUTE[t]]}>" for name in names.split()]
+
+
 FILES = {
     "copy.cu": copy_kernels,
     "cat.cu": cat_kernels,
     "index.cu": index_kernels,
     "scan.cu": scan_kernels,
+    "select.cu": select_kernels,
+    "sort.cu": sort_kernels,
     "triangle.cu": triangle_kernels,
     "reduce.cu": reduce_kernels,
     "random_exact.cu": random_kernels,
     "matmul.cu": matmul_kernels,
     "optimizer.cu": optimizer_kernels,
-    "norm.cu": norm_kernels,
     "batch_norm.cu": batch_norm_kernels,
     "depthwise.cu": depthwise_kernels,
     "pool.cu": pool_kernels,
+    "softmax.cu": softmax_kernels,
+    "row_norm.cu": row_norm_kernels,
+    "cross_entropy.cu": cross_entropy_kernels,
+    "loss.cu": loss_kernels,
+    "dropout_exact.cu": dropout_kernels,
+    "rnn.cu": rnn_kernels,
 }
 PARTS = 4  # of a long list, so that workers share it
 

@@ -27,7 +27,7 @@ void fill_missing(const Node& node, SmallVector<Tensor, 1>& grads) {
 }  // namespace
 
 GraphTask::GraphTask(const BackwardOptions& options, std::vector<Edge> inputs, bool accumulate)
-    : RunningTask(inputs.empty()),
+    : RunningTask(inputs.empty(), options.retain_graph || options.create_graph),
       options_(options),
       inputs_(std::move(inputs)),
       accumulate_(accumulate),

@@ -2,6 +2,7 @@
 
 #include <vector>
 
+#include "cpu/device_loops.h"
 #include "cpu/loop_nest.h"
 #include "cpu/order_keys.h"
 #include "cpu/radix_sort.h"
@@ -212,8 +213,9 @@ Packed<T> kth_of(const T* x, int64_t n, int64_t k, std::vector<Packed<T>>& p) {
 
 }  // namespace
 
-void sort_rows_cpu(const char* op, const Tensor& x, bool descending, const Tensor& values,
+void sort_rows(const char* op, const Tensor& x, bool descending, const Tensor& values,
                    const Tensor& indices) {
+  if (x.is_cuda()) return device_loops(DeviceType::CUDA).orders.sort(x, descending, values, indices);
   if (x.numel() == 0) return;
   const Rows rows(x);
   dispatch_ordered(op, x.dtype(), [&]<typename T>() {
@@ -239,8 +241,9 @@ void sort_rows_cpu(const char* op, const Tensor& x, bool descending, const Tenso
   });
 }
 
-void topk_rows_cpu(const char* op, const Tensor& x, int64_t k, bool largest, const Tensor& values,
+void topk_rows(const char* op, const Tensor& x, int64_t k, bool largest, const Tensor& values,
                    const Tensor& indices) {
+  if (x.is_cuda()) return device_loops(DeviceType::CUDA).orders.topk(x, k, largest, values, indices);
   if (x.numel() == 0 || k == 0) return;
   const Rows rows(x);
   dispatch_ordered(op, x.dtype(), [&]<typename T>() {
@@ -263,8 +266,9 @@ void topk_rows_cpu(const char* op, const Tensor& x, int64_t k, bool largest, con
   });
 }
 
-void select_rows_cpu(const char* op, const Tensor& x, Rank rank, int64_t k, const Tensor& values,
+void select_rows(const char* op, const Tensor& x, Rank rank, int64_t k, const Tensor& values,
                      const Tensor& indices) {
+  if (x.is_cuda()) return device_loops(DeviceType::CUDA).orders.select(x, rank, k, values, indices);
   const Rows rows(x);
   dispatch_ordered(op, x.dtype(), [&]<typename T>() {
     check_length<T>(op, rows.length);
@@ -291,7 +295,8 @@ void select_rows_cpu(const char* op, const Tensor& x, Rank rank, int64_t k, cons
   });
 }
 
-void mode_rows_cpu(const char* op, const Tensor& x, const Tensor& values, const Tensor& indices) {
+void mode_rows(const char* op, const Tensor& x, const Tensor& values, const Tensor& indices) {
+  if (x.is_cuda()) return device_loops(DeviceType::CUDA).orders.mode(x, values, indices);
   const Rows rows(x);
   dispatch_ordered(op, x.dtype(), [&]<typename T>() {
     check_length<T>(op, rows.length);

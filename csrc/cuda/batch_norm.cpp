@@ -62,9 +62,9 @@ struct Shape {
 
 // Rows in a segment: enough segments to fill the GPU, each worth a block's while.
 int64_t segment_length(const Shape& s, const BatchNormArgs& args, int device) {
-  const int64_t blocks = int64_t(device_info(device).processors) * 6;
+  const int64_t blocks = int64_t(device_info(device).processors) * 3;
   const int64_t wanted = std::max<int64_t>(1, blocks / s.tiles);
-  const int64_t least = s.last ? s.lanes() * 4 : std::max<int64_t>(1, 4096 / args.inner);
+  const int64_t least = s.last ? s.lanes() * 8 : std::max<int64_t>(1, 4096 / args.inner);
   const int64_t most = std::max<int64_t>(1, s.rows / least);
   const int64_t segments = std::clamp<int64_t>(wanted, 1, std::min<int64_t>(most, 65535));
   return (s.rows + segments - 1) / segments;

@@ -4,10 +4,12 @@
 #include <atomic>
 #include <bit>
 #include <cstdlib>
+#include <deque>
 
 #include "core/error.h"
 #include "core/mutex.h"
 #include "core/warn.h"
+#include "cuda/graph.h"
 #include "cuda/kernel_cache.h"
 
 namespace rush::cuda {
@@ -53,6 +55,7 @@ FunctionTable& functions() {
   std::lock_guard lock(mutex);
   if (CUfunction known = functions().find(full)) return known;  // another thread was faster
   bind(device);
+  const RelaxedCapture relaxed;
   CUmodule module = nullptr;
   must(driver().ModuleLoadData(&module, code.cubin.data()), "cuda");
   CUfunction f = nullptr;
@@ -82,7 +85,11 @@ struct Faults {
   std::atomic<bool> pending{false};
   uint64_t launches = 0;
   std::array<Checked, kRemembered> checked;
+  // Captured kernels keep their numbers from replay to replay, beyond what is remembered above.
+  std::deque<Checked> captured;
 };
+// Numbers of captured launches begin here.
+constexpr uint64_t kFirstCaptured = uint64_t(1) << 62;
 Faults& faults_of(int device) {
   static auto* all = new std::array<Faults, kMaxDevices>;
   return (*all)[size_t(device)];
@@ -103,12 +110,17 @@ CUfunction find_function(const KernelFamily& family, uint64_t key, int device) {
 
 void launch(CUfunction f, int device, Grid grid, Grid block, void** args, unsigned shared) {
   bind(device);
-  const CUstream stream = current_stream(device)->handle;
-  must(driver().LaunchKernel(f, grid.x, grid.y, grid.z, block.x, block.y, block.z, shared, stream,
-                             args, nullptr),
+  Stream* stream = current_stream(device);
+  must(driver().LaunchKernel(f, grid.x, grid.y, grid.z, block.x, block.y, block.z, shared,
+                             stream->handle, args, nullptr),
        "launch");
-  if (g_blocking.load(std::memory_order_relaxed)) [[unlikely]]
-    must(driver().StreamSynchronize(stream), "launch");
+  after_launch(stream);
+}
+
+void after_launch(Stream* stream) {
+  if (!g_blocking.load(std::memory_order_relaxed)) [[likely]]
+    return;
+  if (!is_capturing(stream)) must(driver().StreamSynchronize(stream->handle), "launch");
 }
 
 Grid blocks_for(int64_t threads, int device) {
@@ -166,23 +178,32 @@ const char* kernel_bytes(int64_t element_size) {
 FaultSlot next_fault_slot(int device, const char* op, int64_t dim, int64_t size) {
   bind(device);
   Faults& f = faults_of(device);
+  Graph* graph = capture_of(current_stream(device));
   std::lock_guard lock(f.mutex);
   if (!f.record) {
+    const RelaxedCapture relaxed;
     CUdeviceptr p = 0;
     must(driver().MemAlloc(&p, sizeof(IndexFault)), "cuda");
     f.record = reinterpret_cast<IndexFault*>(p);
-    must(driver().MemcpyHtoDAsync(p, &kNoFault, sizeof kNoFault, nullptr), "cuda");
-    must(driver().StreamSynchronize(nullptr), "cuda");
+    upload_now(device, f.record, &kNoFault, sizeof kNoFault);
+  }
+  if (graph) {
+    graph->check_indices();
+    f.captured.push_back({op, dim, size});
+    return {f.record, kFirstCaptured + f.captured.size() - 1};
   }
   f.pending.store(true, std::memory_order_relaxed);
   f.checked[f.launches % Faults::kRemembered] = {op, dim, size};
   return {f.record, f.launches++};
 }
 
+void expect_faults(int device) { faults_of(device).pending.store(true, std::memory_order_relaxed); }
+
 void raise_faults(int device) {
   Faults& f = faults_of(device);
   if (!f.pending.load(std::memory_order_relaxed)) [[likely]]
     return;
+  if (is_capturing(current_stream(device))) return;
   IndexFault found = kNoFault;
   Checked checked;
   {
@@ -193,7 +214,9 @@ void raise_faults(int device) {
     f.pending.store(false, std::memory_order_relaxed);
     if (found.launch == kNoFault.launch) return;
     must(driver().MemcpyHtoDAsync(address(f.record), &kNoFault, sizeof kNoFault, stream), "cuda");
-    if (f.launches - found.launch <= Faults::kRemembered)
+    if (found.launch >= kFirstCaptured)
+      checked = f.captured[found.launch - kFirstCaptured];
+    else if (f.launches - found.launch <= Faults::kRemembered)
       checked = f.checked[found.launch % Faults::kRemembered];
   }
   const std::string dim = checked.op
@@ -207,8 +230,10 @@ void raise_faults(int device) {
 void set_sync_debug(SyncDebug mode) { g_sync_debug.store(mode); }
 SyncDebug sync_debug() { return g_sync_debug.load(); }
 void set_blocking(bool on) { g_blocking.store(on); }
+bool is_blocking() { return g_blocking.load(); }
 
 void note_wait(const char* what) {
+  refuse_capture(what, "the host would have to wait for the GPU, or do the work itself");
   const SyncDebug mode = g_sync_debug.load(std::memory_order_relaxed);
   if (mode == SyncDebug::Off) [[likely]]
     return;

@@ -61,6 +61,8 @@ struct FaultSlot {
   uint64_t launch;
 };
 FaultSlot next_fault_slot(int device, const char* op, int64_t dim, int64_t size);
+// A graph that was captured with such kernels is about to be replayed.
+void expect_faults(int device);
 // After a synchronisation: raises the fault that was recorded, if any, and clears the record.
 RUSH_API void raise_faults(int device);
 
@@ -69,9 +71,13 @@ RUSH_API void raise_faults(int device);
 enum class SyncDebug : uint8_t { Off, Warn, Error };
 RUSH_API void set_sync_debug(SyncDebug mode);
 RUSH_API SyncDebug sync_debug();
-// Called before the host waits for the device where the user did not ask for it.
+// Called before the host waits for the device where the user did not ask for it. Raises while a
+// graph is captured, since nothing runs then.
 void note_wait(const char* what);
 // Waits after every launch: slow, and errors come from the call that caused them.
 RUSH_API void set_blocking(bool on);
+RUSH_API bool is_blocking();
+// Does so, behind work that was queued without launch().
+void after_launch(Stream* stream);
 
 }  // namespace rush::cuda

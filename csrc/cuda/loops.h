@@ -22,7 +22,6 @@ enum FamilyNumber : uint8_t {
   kScatterFamily,
   kOptimizerFamily,
   kRowNormFamily,
-  kJoinPairsFamily,
   kBatchNormFamily,
   kSoftmaxFamily,
   kPoolFamily,
@@ -36,7 +35,19 @@ enum FamilyNumber : uint8_t {
   kSearchFamily,
   kSampleFamily,
   kDistinctFamily,
+  kOptimizerNumbersFamily,
+  kCrossEntropyFamily,
+  kLossFamily,
+  kDropoutFamily,
+  kGroupNormFamily,
+  // Recurrent networks and attention.
+  kPiecesFamily = 50,
+  kCellFamily,
+  kAttentionFamily,
+  kAttentionBackwardFamily,
 };
+static_assert(kAttentionBackwardFamily < 64);  // launch.cpp keeps six bits for them
+
 
 Number to_number(const Scalar& s);
 

@@ -62,7 +62,8 @@ PoolArgs<I> args_for(const Pool& p, int width) {
 
 // Channels that one thread takes: as many as one read holds where they lie side by side.
 int pack_width(const Pool& p) {
-  if (p.in.is_contiguous()) return 1;
+  // (Atomic additions of neighbouring threads to neighbouring channels go together.)
+  if (p.in.is_contiguous() || p.kernel == kMaxBackward) return 1;
   int width = int(16 / p.in.element_size());
   while (p.in.sizes()[1] % width) width /= 2;
   for (const Tensor* t : {&p.from, &p.to})

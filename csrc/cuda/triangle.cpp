@@ -71,8 +71,7 @@ void copy_triangle(const Tensor& x, int64_t diagonal, bool upper, const Tensor& 
     launch(kTriangle, width | 1, device, grid, {kThreads}, args, nest_of<u64>(x, out, batches));
 }
 
-void triangle_indices(int64_t rows, int64_t cols, int64_t diagonal, bool upper,
-                      const Tensor& out) {
+void triangle_indices(int64_t rows, int64_t cols, int64_t diagonal, bool upper, const Tensor& out) {
   if (out.numel() == 0) return;
   const int device = out.device().index;
   const TriangleIndexArgs args{out.numel() / 2, rows, cols, diagonal, out.data(), upper};

@@ -77,7 +77,7 @@ struct Unique2 {
       return placed_all(call(host_data(self), false, return_inverse, return_counts), self.device());
     const Tensor flat = flattened(self), values = make_tensor(flat.sizes(), self.dtype());
     const Tensor order = return_inverse ? make_tensor(flat.sizes(), DType::Int64) : Tensor();
-    sort_rows_cpu(name, flat, false, values, order);
+    sort_rows(name, flat, false, values, order);
     const int64_t n = flat.numel();
     const std::vector<int64_t> starts = run_starts_cpu(name, values, n);
     return {index_select(values, 0, index_tensor(starts)),

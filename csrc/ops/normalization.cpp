@@ -3,6 +3,7 @@
 #include <cmath>
 #include <limits>
 
+#include "cpu/device_nn_loops.h"
 #include "cpu/norm.h"
 #include "ops/data.h"
 #include "ops/op.h"
@@ -29,6 +30,28 @@ Tensor lying_like(const Tensor& x, const Tensor& g) {
   return out;
 }
 Tensor flat(const Tensor& t) { return t.defined() ? contiguous_data(t) : t; }
+
+// Half precision is too coarse for sums of squares: its statistics are taken in float32.
+DType stat_type(DType t) { return is_reduced_float(t) ? DType::Float32 : t; }
+Tensor widened(const Tensor& t) {
+  return t.defined() && is_reduced_float(t.dtype())
+             ? to(t, DType::Float32, false, false, std::nullopt)
+             : t;
+}
+Tensor narrowed(const Tensor& t, DType dtype) {
+  return t.dtype() == dtype ? t : to(t, dtype, false, false, std::nullopt);
+}
+// The GPU's kernels widen as they read.
+Tensor for_loop(const Tensor& x, const Tensor& t) { return x.is_cuda() ? t : widened(t); }
+// weight and bias in one dtype.
+struct Parameters {
+  Tensor weight, bias;
+  Parameters(const Tensor& x, const Tensor& w, const Tensor& b)
+      : weight(for_loop(x, w)), bias(for_loop(x, b)) {
+    if (weight.defined() && bias.defined() && weight.dtype() != bias.dtype())
+      weight = widened(weight), bias = widened(bias);
+  }
+};
 
 Dims channel_dims(const Tensor& x) {  // all but the channels
   Dims dims{0};
@@ -68,15 +91,6 @@ struct Composed {
 
 namespace {
 
-// Half precision is too coarse for sums of squares: its statistics are taken in float32.
-Tensor widened(const Tensor& t) {
-  return t.defined() && is_reduced_float(t.dtype())
-             ? to(t, DType::Float32, false, false, std::nullopt)
-             : t;
-}
-Tensor narrowed(const Tensor& t, DType dtype) {
-  return t.dtype() == dtype ? t : to(t, dtype, false, false, std::nullopt);
-}
 DType moments_type(const Tensor& x) {
   return is_reduced_float(x.dtype()) ? DType::Float32 : x.dtype();
 }
@@ -185,34 +199,38 @@ struct BatchNormEval {
 
 struct GroupNormBackward {
   static constexpr const char* name = "native_group_norm_backward";
+  static constexpr bool any_device = true;
   static constexpr bool differentiable = false;
-  static std::array<Spec, 3> check(const Tensor&, const Tensor& x, const Tensor&, const Tensor&,
-                                   const Tensor&, int64_t) {
-    const Spec vector{Dims{x.sizes()[1]}, x.dtype(), x.device()};
+  static std::array<Spec, 3> check(const Tensor&, const Tensor& x, const Tensor& weight,
+                                   const Tensor&, const Tensor&, int64_t) {
+    const Spec vector{Dims{x.sizes()[1]}, weight.defined() ? weight.dtype() : x.dtype(),
+                      x.device()};
     return {Spec{x.sizes(), x.dtype(), x.device()}, vector, vector};
   }
   static void run(const Tensor& g, const Tensor& x, const Tensor& weight, const Tensor& mean,
                   const Tensor& rstd, int64_t groups, const Tensor& gx, const Tensor& gw,
                   const Tensor& gb) {
     if (x.numel() == 0) return fill_data(gw, 0), fill_data(gb, 0);
-    group_norm_backward_cpu(contiguous_data(g), contiguous_data(x), flat(weight), mean, rstd,
-                            groups, gx, gw, gb);
+    const auto loop = x.is_cuda() ? cuda_nn_loops().group_norm_backward : group_norm_backward_cpu;
+    loop(contiguous_data(g), contiguous_data(x), flat(weight), mean, rstd, groups, gx, gw, gb);
   }
 };
 
 struct GroupNorm_ {
   static constexpr const char* name = "native_group_norm";
+  static constexpr bool any_device = true;
   static constexpr uint32_t non_differentiable = 0b110;
   static std::array<Spec, 3> check(const Tensor& x, const Tensor&, const Tensor&, int64_t groups,
                                    double) {
-    const Spec stats{Dims{x.sizes()[0], groups}, x.dtype(), x.device()};
+    const Spec stats{Dims{x.sizes()[0], groups}, stat_type(x.dtype()), x.device()};
     return {Spec{x.sizes(), x.dtype(), x.device(), image_strides(x)}, stats, stats};
   }
   static void run(const Tensor& x, const Tensor& weight, const Tensor& bias, int64_t groups,
                   double eps, const Tensor& out, const Tensor& mean, const Tensor& rstd) {
     if (x.numel() == 0) return fill_data(mean, 0), fill_data(rstd, 0);
     const Tensor y = out.is_contiguous() ? out : make_tensor(x.sizes(), x.dtype(), x.device());
-    group_norm_cpu(contiguous_data(x), flat(weight), flat(bias), groups, eps, y, mean, rstd);
+    const auto loop = x.is_cuda() ? cuda_nn_loops().group_norm : group_norm_cpu;
+    loop(contiguous_data(x), flat(weight), flat(bias), groups, eps, y, mean, rstd);
     if (!y.is_same(out)) copy_data(out, y);
   }
   static constexpr uint32_t needs[] = {in(0) | in(1) | result(1) | result(2),
@@ -229,11 +247,12 @@ struct GroupNorm_ {
     }
     const Dims sizes = x.sizes();
     const Dims split{sizes[0], groups, x.numel() / std::max<int64_t>(1, sizes[0] * groups)};
-    const Composed n(reshape(x, split), Dims{2}, true, eps);
-    const Tensor w = weight.defined() ? per_channel(weight, x) : weight;
-    return {c.wants(0) ? reshape(n.input_grad(reshape(scaled(g, w), split)), sizes) : Tensor(),
-            c.wants(1) ? sum(g * reshape(n.normal, sizes), dims) : Tensor(),
-            c.wants(2) ? sum(g, dims) : Tensor()};
+    const Composed n(reshape(widened(x), split), Dims{2}, true, eps);
+    const Tensor w = weight.defined() ? per_channel(widened(weight), x) : weight;
+    const Tensor wide = widened(g);
+    return {c.wants(0) ? reshape(n.input_grad(reshape(scaled(wide, w), split)), sizes) : Tensor(),
+            c.wants(1) ? sum(wide * reshape(n.normal, sizes), dims) : Tensor(),
+            c.wants(2) ? sum(wide, dims) : Tensor()};
   }
 };
 
@@ -268,9 +287,9 @@ struct RowNormBackward {
   static constexpr const char* name = "native_layer_norm_backward";
   static constexpr bool any_device = true;
   static constexpr bool differentiable = false;
-  static std::array<Spec, 3> check(const Tensor&, const Tensor& x, const Tensor&, const Tensor&,
-                                   const Tensor&, int64_t dims, bool) {
-    const Spec row{row_sizes(x, dims), x.dtype(), x.device()};
+  static std::array<Spec, 3> check(const Tensor&, const Tensor& x, const Tensor& weight,
+                                   const Tensor&, const Tensor&, int64_t dims, bool) {
+    const Spec row{row_sizes(x, dims), weight.defined() ? weight.dtype() : x.dtype(), x.device()};
     return {Spec{x.sizes(), x.dtype(), x.device()}, row, row};
   }
   static void run(const Tensor& g, const Tensor& x, const Tensor& weight, const Tensor& mean,
@@ -288,7 +307,7 @@ struct RowNorm {
   static constexpr uint32_t non_differentiable = 0b110;
   static std::array<Spec, 3> check(const Tensor& x, const Tensor&, const Tensor&, int64_t dims,
                                    bool, double) {
-    const Spec stats{stat_sizes(x, dims), x.dtype(), x.device()};
+    const Spec stats{stat_sizes(x, dims), stat_type(x.dtype()), x.device()};
     return {Spec{x.sizes(), x.dtype(), x.device()}, stats, stats};
   }
   static void run(const Tensor& x, const Tensor& weight, const Tensor& bias, int64_t dims,
@@ -309,10 +328,11 @@ struct RowNorm {
       auto [gx, gw, gb] = _row_norm_backward(g, x, weight, c.out(1), c.out(2), dims, centred);
       return {c.wants(0) ? gx : Tensor(), c.wants(1) ? gw : Tensor(), c.wants(2) ? gb : Tensor()};
     }
-    const Composed n(x, last_dims(dims), centred, eps);
-    return {c.wants(0) ? n.input_grad(scaled(g, weight)) : Tensor(),
-            c.wants(1) ? sum_leading(g * n.normal, dims) : Tensor(),
-            c.wants(2) ? sum_leading(g, dims) : Tensor()};
+    const Composed n(widened(x), last_dims(dims), centred, eps);
+    const Tensor wide = widened(g);
+    return {c.wants(0) ? n.input_grad(scaled(wide, widened(weight))) : Tensor(),
+            c.wants(1) ? sum_leading(wide * n.normal, dims) : Tensor(),
+            c.wants(2) ? sum_leading(wide, dims) : Tensor()};
   }
 };
 
@@ -453,11 +473,12 @@ struct InstanceNorm {
             "running_mean and running_var must be given when use_input_stats is False");
       return batch_norm(x, weight, bias, running_mean, running_var, false, momentum, eps, enabled);
     }
-    const Tensor wide = widened(x);
-    auto [y, mean_of, rstd] = _group_norm(wide, widened(weight), widened(bias), x.sizes()[1], eps);
+    const Tensor wide = for_loop(x, x);
+    const Parameters p(x, weight, bias);
+    auto [y, mean_of, rstd] = _group_norm(wide, p.weight, p.bias, x.sizes()[1], eps);
     if (x.numel() > 0 && (running_mean.defined() || running_var.defined())) {
       NoGradGuard no_grad;
-      const Tensor rows = flatten(wide, 2, -1);
+      const Tensor rows = flatten(widened(x), 2, -1);
       move_towards(running_mean, mean(mean_of, IntList(Dims{0}), false, std::nullopt), momentum);
       move_towards(running_var,
                    mean(var(rows, IntList(Dims{2}), Scalar(1), false), IntList(Dims{0}), false,
@@ -476,7 +497,8 @@ struct GroupNorm {
     check_shape(groups > 0 && x.sizes()[1] % groups == 0, name, x.sizes()[1],
                 " channels cannot be divided into ", groups, " groups; the input has shape ",
                 x.sizes());
-    auto [y, mean, rstd] = _group_norm(widened(x), widened(weight), widened(bias), groups, eps);
+    const Parameters p(x, weight, bias);
+    auto [y, mean, rstd] = _group_norm(for_loop(x, x), p.weight, p.bias, groups, eps);
     return narrowed(y, x.dtype());
   }
 };
@@ -489,7 +511,8 @@ struct LayerNorm {
     check_dtype(is_floating(x.dtype()), name, "not implemented for ", x.dtype(), " tensors");
     check_parameter(name, "weight", x, weight, shape);
     check_parameter(name, "bias", x, bias, shape);
-    auto [y, mean, rstd] = _row_norm(widened(x), widened(weight), widened(bias), dims, true, eps);
+    const Parameters p(x, weight, bias);
+    auto [y, mean, rstd] = _row_norm(for_loop(x, x), p.weight, p.bias, dims, true, eps);
     return narrowed(y, x.dtype());
   }
 };
@@ -504,12 +527,14 @@ struct RmsNorm {
     const double small = eps         ? *eps
                          : is_double ? std::numeric_limits<double>::epsilon()
                                      : double(std::numeric_limits<float>::epsilon());
-    const Tensor wide = widened(x), w = widened(weight);
-    if (x.is_complex() || (w.defined() && w.dtype() != wide.dtype())) {  // too rare for a kernel
+    if (x.is_complex() ||  // too rare for a kernel
+        (weight.defined() && stat_type(weight.dtype()) != stat_type(x.dtype()))) {
+      const Tensor wide = widened(x), w = widened(weight);
       const Tensor normal = wide * rsqrt(average(wide * wide, last_dims(dims)) + Scalar(small));
       return narrowed(scaled(normal, w), x.dtype());
     }
-    auto [y, mean, rstd] = _row_norm(wide, w, Tensor(), dims, false, small);
+    auto [y, mean, rstd] =
+        _row_norm(for_loop(x, x), for_loop(x, weight), Tensor(), dims, false, small);
     return narrowed(y, x.dtype());
   }
 };

@@ -218,6 +218,12 @@ constexpr bool any_layout() {
   if constexpr (requires { Op::any_layout; }) return Op::any_layout;
   return false;
 }
+// Does grad() take undefined gradients of results that nobody used? Else they come as zeros.
+template <class Op>
+constexpr bool takes_undefined() {
+  if constexpr (requires { Op::takes_undefined; }) return Op::takes_undefined;
+  return false;
+}
 template <class Op>
 constexpr bool repeats_are_fine() {
   if constexpr (requires { Op::repeats_are_fine; }) return Op::repeats_are_fine;
@@ -293,8 +299,9 @@ uint32_t saved_mask_of(GradSpan tangents) {
 template <class Op, class... A>
 class OpNode final : public Node {
  public:
-  OpNode(uint32_t mask, const A&... args)
-      : OpNode(mask, std::index_sequence_for<A...>{}, args...) {}
+  OpNode(uint32_t mask, const A&... args) : OpNode(mask, std::index_sequence_for<A...>{}, args...) {
+    if constexpr (takes_undefined<Op>()) set_trait(kTakesUndefined);
+  }
 
   const char* name() const override { return Op::name; }
   void save_outputs(uint32_t mask, std::span<const Tensor> outs) {

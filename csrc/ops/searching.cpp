@@ -114,7 +114,7 @@ struct Isin {
     const Tensor x = converted(elements, t), tests = flattened(converted(test_elements, t));
     const Tensor sorted = make_tensor(tests.sizes(), t),
                  places = make_tensor(x.sizes(), DType::Int64);
-    sort_rows_cpu(name, tests, false, sorted, Tensor());
+    sort_rows(name, tests, false, sorted, Tensor());
     search_sorted_cpu(name, sorted, x, Tensor(), false, places);
     dispatch_real(name, t, [&]<typename T>() {
       const int64_t* at = places.data<int64_t>();

@@ -26,7 +26,9 @@ class RowResult {
  public:
   RowResult(const Tensor& out, int64_t dim)
       : place_(dim_last(out, dim)),
-        rows_(place_.is_contiguous() ? place_ : make_tensor(place_.sizes(), out.dtype())) {}
+        rows_(place_.is_contiguous()
+                  ? place_
+                  : make_tensor(place_.sizes(), out.dtype(), out.device())) {}
   const Tensor& rows() const { return rows_; }
   void finish() const {
     if (!rows_.is_same(place_)) copy_data(place_, rows_);
@@ -68,6 +70,7 @@ Grads scatter_back(const Ctx& c, const Tensor& g, int64_t dim, bool restore_dim 
 
 struct Sort {
   static constexpr const char* name = "sort";
+  static constexpr bool any_device = true;
   static std::array<Spec, 2> check(const Tensor& self, int64_t dim, bool, std::optional<bool>) {
     check_ordered(name, self);
     wrap_dim(name, dim, self.dim());
@@ -77,7 +80,7 @@ struct Sort {
                   const Tensor& values, const Tensor& indices) {
     const int64_t d = wrap_dim(name, dim, self.dim());
     const RowResult v(values, d), i(indices, d);
-    sort_rows_cpu(name, rows_of(self, d), descending, v.rows(), i.rows());
+    sort_rows(name, rows_of(self, d), descending, v.rows(), i.rows());
     v.finish(), i.finish();
   }
   static constexpr uint32_t non_differentiable = 2;
@@ -95,9 +98,8 @@ struct Argsort {
     const int64_t d = wrap_dim(name, dim, self.dim());
     const Tensor indices = like(self, DType::Int64).allocate();
     if (self.is_meta()) return indices;
-    if (self.is_cuda()) return placed(call(host_data(self), dim, descending, false), self.device());
     const RowResult i(indices, d);
-    sort_rows_cpu(name, rows_of(self, d), descending, Tensor(), i.rows());
+    sort_rows(name, rows_of(self, d), descending, Tensor(), i.rows());
     i.finish();
     return indices;
   }
@@ -110,6 +112,7 @@ struct Msort {
 
 struct Topk {
   static constexpr const char* name = "topk";
+  static constexpr bool any_device = true;
   static std::array<Spec, 2> check(const Tensor& self, int64_t k, int64_t dim, bool, bool) {
     check_ordered(name, self);
     const int64_t d = wrap_dim(name, dim, self.dim());
@@ -123,7 +126,7 @@ struct Topk {
                   const Tensor& values, const Tensor& indices) {
     const int64_t d = wrap_dim(name, dim, self.dim());
     const RowResult v(values, d), i(indices, d);
-    topk_rows_cpu(name, rows_of(self, d), k, largest, v.rows(), i.rows());
+    topk_rows(name, rows_of(self, d), k, largest, v.rows(), i.rows());
     v.finish(), i.finish();
   }
   static constexpr uint32_t non_differentiable = 2;
@@ -147,8 +150,8 @@ std::array<Spec, 2> check_pick(const char* op, const Tensor& self, int64_t dim, 
 template <class F>
 void run_pick(const Tensor& self, int64_t dim, const Tensor& values, const Tensor& indices, F&& f) {
   if (values.numel() == 0) return;
-  const Tensor v = values.is_contiguous() ? values : make_tensor(values.sizes(), values.dtype());
-  const Tensor i = indices.is_contiguous() ? indices : make_tensor(indices.sizes(), DType::Int64);
+  const Tensor v = values.is_contiguous() ? values : make_tensor(values.sizes(), values.dtype(), values.device());
+  const Tensor i = indices.is_contiguous() ? indices : make_tensor(indices.sizes(), DType::Int64, indices.device());
   f(rows_of(self, dim), v, i);
   if (!v.is_same(values)) copy_data(values, v);
   if (!i.is_same(indices)) copy_data(indices, i);
@@ -156,6 +159,7 @@ void run_pick(const Tensor& self, int64_t dim, const Tensor& values, const Tenso
 
 template <class Block>
 struct PickByDim {
+  static constexpr bool any_device = true;
   static std::array<Spec, 2> check(const Tensor& self, int64_t dim, bool keepdim) {
     return check_pick(Block::name, self, dim, keepdim);
   }
@@ -173,6 +177,7 @@ struct PickByDim {
 // The median of all elements; its gradient is shared by all that equal it.
 template <class Block>
 struct PickOfAll {
+  static constexpr bool any_device = true;
   static Spec check(const Tensor& self) {
     check_ordered(Block::name, self);
     rush::check(self.numel() > 0 || self.is_floating(), ErrorKind::Runtime, Block::name,
@@ -182,7 +187,7 @@ struct PickOfAll {
   static void run(const Tensor& self, const Tensor& out) {
     if (self.numel() == 0) return fill_data(out, limits<double>::nan);
     const Tensor flat = contiguous_data(self);
-    select_rows_cpu(
+    select_rows(
         Block::name,
         make_tensor(flat.storage(), Dims{flat.numel()}, Dims{1}, flat.offset(), flat.dtype()),
         Block::rank, 0, out, Tensor());
@@ -200,6 +205,7 @@ struct PickOfAll {
 
 struct Kthvalue {
   static constexpr const char* name = "kthvalue";
+  static constexpr bool any_device = true;
   static std::array<Spec, 2> check(const Tensor& self, int64_t k, int64_t dim, bool keepdim) {
     const std::array<Spec, 2> specs = check_pick(name, self, dim, keepdim);
     const int64_t d = wrap_dim(name, dim, self.dim());
@@ -211,7 +217,7 @@ struct Kthvalue {
                   const Tensor& indices) {
     run_pick(self, wrap_dim(name, dim, self.dim()), values, indices,
              [&](const Tensor& x, const Tensor& v, const Tensor& i) {
-               select_rows_cpu(name, x, Rank::Kth, k - 1, v, i);
+               select_rows(name, x, Rank::Kth, k - 1, v, i);
              });
   }
   static constexpr uint32_t non_differentiable = 2;
@@ -234,21 +240,21 @@ struct Nanmedian : PickOfAll<Nanmedian> {
 struct MedianDim : PickByDim<MedianDim> {
   static constexpr const char* name = "median";
   static void pick(const Tensor& x, const Tensor& v, const Tensor& i) {
-    select_rows_cpu(name, x, Rank::Median, 0, v, i);
+    select_rows(name, x, Rank::Median, 0, v, i);
   }
 };
 
 struct NanmedianDim : PickByDim<NanmedianDim> {
   static constexpr const char* name = "nanmedian";
   static void pick(const Tensor& x, const Tensor& v, const Tensor& i) {
-    select_rows_cpu(name, x, Rank::NanMedian, 0, v, i);
+    select_rows(name, x, Rank::NanMedian, 0, v, i);
   }
 };
 
 struct ModeDim : PickByDim<ModeDim> {
   static constexpr const char* name = "mode";
   static void pick(const Tensor& x, const Tensor& v, const Tensor& i) {
-    mode_rows_cpu(name, x, v, i);
+    mode_rows(name, x, v, i);
   }
 };
 

@@ -1,13 +1,17 @@
 // The kernels for scans, sorts, masks and searches, without a GPU: see cuda_on_cpu.h.
 #include "cuda_on_cpu.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <numeric>
 #include <vector>
 
 #include "testing.h"
 
 #include "cuda/kernels/scan.cu"
+#include "cuda/kernels/select.cu"
+#include "cuda/kernels/sort.cu"
 #include "cuda/kernels/triangle.cu"
 #include "cuda_kernels.h"
 
@@ -147,4 +151,116 @@ TEST(triangles) {
       EXPECT(places == rows);
     }
   }
+}
+
+namespace {
+
+// Few values, so that equals are many; zeros of both signs and NaNs among them.
+std::vector<float> shuffled(size_t n) {
+  std::vector<float> x(n);
+  u32 state = 12345;
+  for (float& v : x) {
+    state = state * 1664525u + 1013904223u;
+    const int k = int(state >> 16) % 37;
+    v = k == 0 ? -0.0f : k == 1 ? 0.0f : k == 2 ? std::nanf("") : float(k - 18) * 1.25f;
+  }
+  return x;
+}
+
+std::vector<i64> stable_order(const float* x, i64 n, bool descending) {
+  std::vector<i64> order(static_cast<size_t>(n));
+  std::iota(order.begin(), order.end(), i64(0));
+  std::stable_sort(order.begin(), order.end(), [&](i64 a, i64 b) {
+    return descending ? order_key(x[b]) < order_key(x[a]) : order_key(x[a]) < order_key(x[b]);
+  });
+  return order;
+}
+
+bool is_sorted_as(const std::vector<float>& x, i64 rows, i64 length, i64 kept, bool descending,
+                  const std::vector<float>& values, const std::vector<i64>& indices) {
+  bool same = true;
+  for (i64 r = 0; r < rows; ++r) {
+    const auto order = stable_order(x.data() + r * length, length, descending);
+    for (i64 i = 0; i < kept; ++i) {
+      const i64 to = r * kept + i, at = order[size_t(i)];
+      same &= indices[size_t(to)] == at;
+      same &= bits_of(values[size_t(to)]) == bits_of(x[size_t(r * length + at)]);
+    }
+  }
+  return same;
+}
+
+}  // namespace
+
+TEST(sorting_short_rows) {
+  struct Shape {
+    i64 rows, length, kept;
+  };
+  for (const Shape s : {Shape{7, 100, 100}, Shape{3, 1000, 10}, Shape{300, 2, 2}}) {
+    for (const bool descending : {false, true}) {
+      const auto x = shuffled(size_t(s.rows * s.length));
+      std::vector<float> values(size_t(s.rows * s.kept));
+      std::vector<i64> indices(values.size());
+      SortArgs args{};
+      args.x = x.data(), args.values = values.data(), args.indices = indices.data();
+      args.rows = s.rows, args.length = s.length, args.kept = s.kept;
+      args.descending = descending;
+      args.at_once = i32(std::min<i64>(255, 1024 / s.length));
+      args.by_length = Divider<u32>::of(u32(s.length));
+      launch_together({unsigned((s.rows + args.at_once - 1) / args.at_once)}, kBlock,
+                      sort_blocks<float, 4>, args);
+      EXPECT(is_sorted_as(x, s.rows, s.length, s.kept, descending, values, indices));
+    }
+  }
+}
+
+TEST(sorting_long_rows) {
+  constexpr i64 rows = 2, length = 2600, kept = 2000;
+  constexpr size_t n = rows * length;
+  const auto x = shuffled(n);
+  std::vector<float> values(rows * kept);
+  std::vector<i64> indices(values.size());
+  SortArgs args{};
+  args.x = x.data(), args.values = values.data(), args.indices = indices.data();
+  args.rows = rows, args.length = length, args.kept = kept, args.descending = true;
+  args.passes = 4, args.tiles = 3;
+  std::vector<u32> counts(rows * 4 * 256), keys[2], places[2];
+  for (int i = 0; i < 2; ++i) keys[i].resize(n), places[i].resize(n);
+  args.counts = counts.data();
+  launch_together({2, 2}, kBlock, sort_count<float, u32>, args);
+  launch_together({rows * 4}, kBlock, sort_starts<u32>, args);
+  for (args.pass = 0; args.pass < 4; ++args.pass) {
+    std::vector<u32> status(rows * 3 * 256);
+    u32 ticket = 0;
+    args.status = status.data(), args.ticket = &ticket;
+    args.keys_in = keys[(args.pass + 1) % 2].data(), args.keys_out = keys[args.pass % 2].data();
+    args.at_in = places[(args.pass + 1) % 2].data(), args.at_out = places[args.pass % 2].data();
+    const auto kernel = args.pass == 0   ? sort_pass<float, u32, 4, true, false>
+                        : args.pass == 3 ? sort_pass<float, u32, 4, false, true>
+                                         : sort_pass<u32, u32, 4, false, false>;
+    launch_together({rows * 3}, kBlock, kernel, args);
+  }
+  EXPECT(is_sorted_as(x, rows, length, kept, true, values, indices));
+}
+
+TEST(picking_from_sorted_rows) {
+  const float nan = std::nanf("");
+  const std::vector<float> x{1, 1, 2, 2, 2, nan, 3, 3, 3, 4, 4, 4, nan, nan, nan, nan, nan, nan};
+  std::vector<i64> order(18), at(3);
+  for (size_t i = 0; i < 18; ++i) order[i] = i64(100 + i);
+  std::vector<float> picked(3);
+  PickArgs args{x.data(), x.data(), order.data(), picked.data(), at.data(), 3, 6, 2, 0};
+  launch({1}, kBlock, pick_rows<float>, args);
+  EXPECT((at == std::vector<i64>{102, 108, 114}));
+  args.rank = 1;
+  launch({1}, kBlock, pick_rows<float>, args);
+  EXPECT((at == std::vector<i64>{105, 108, 112}) && picked[0] != picked[0]);
+  args.rank = 2;
+  launch({1}, kBlock, pick_rows<float>, args);
+  EXPECT((at == std::vector<i64>{102, 108, 112}) && picked[0] == 2);
+  std::vector<i64> partial(3 * 2 * 2);
+  const ModeArgs mode{x.data(), order.data(), picked.data(), at.data(), 3, 6, 2, partial.data()};
+  launch_together({2, 3}, kBlock, mode_runs<float>, mode);
+  launch({1}, kBlock, mode_join<float>, mode);
+  EXPECT((at == std::vector<i64>{104, 108, 117}) && picked[1] == 3);
 }

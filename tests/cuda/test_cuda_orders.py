@@ -118,3 +118,84 @@ def test_triangles():
             with no_waits():
                 got = f(300, 200, k, device="cuda")
             assert_same(got, f(300, 200, k))
+
+
+# ---- sorting ----
+
+ROWS = [(1,), (7,), (1000,), (8192,), (8193,), (1_000_003,), (20_000, 3), (300, 64), (70, 5000)]
+ROWS += [(3, 100_000), (2, 3, 4097)]
+ORDERED = [rl.float32, rl.float64, rl.int64, rl.int32, rl.float16, rl.bfloat16, rl.bool]
+ORDERED += [rl.uint8, rl.int8, rl.int16]
+
+
+def awkward(shape, dtype):
+    """Many equals, zeros of both signs, infinities and NaNs."""
+    x = rl.randint(-40, 41, shape)
+    if not dtype.is_floating_point:
+        return (x if dtype != rl.uint8 else x + 40).to(dtype)
+    x = (x / 8).to(dtype)
+    for k, v in enumerate((-0.0, 0.0, float("inf"), -float("inf"), float("nan"))):
+        x[rl.rand(shape) < 0.02 + k * 0.005] = v
+    return x
+
+
+@pytest.mark.parametrize("shape", ROWS, ids=str)
+def test_sorting_is_stable(shape):
+    rl.manual_seed(1)
+    for dtype in ORDERED if len(shape) == 1 else ORDERED[:3]:
+        x = awkward(shape, dtype)
+        y = x.cuda()
+        for descending in (False, True):
+            want = rl.sort(x, -1, descending, stable=True)
+            with no_waits():
+                got = rl.sort(y, -1, descending, stable=True)
+                order = rl.argsort(y, -1, descending)
+            assert_same(got.indices, want.indices)
+            assert_same(got.values, want.values)
+            assert_same(order, want.indices)
+
+
+def test_sorting_along_other_dims():
+    x = rl.randn(30, 500, 7)
+    for view in (x, x.transpose(0, 1), x[:, ::2]):
+        for dim in range(3):
+            got, want = rl.sort(view.cuda(), dim), rl.sort(view, dim)
+            assert_same(got.values, want.values)
+            assert_same(got.indices, want.indices)
+    for x in (rl.tensor(3.0), rl.zeros(0), rl.zeros(0, 4), rl.zeros(4, 0)):
+        got, want = x.cuda().sort(), x.sort()
+        assert_same(got.values, want.values)
+        assert_same(got.indices, want.indices)
+
+
+@pytest.mark.parametrize("dtype", [rl.float32, rl.int64, rl.bfloat16])
+def test_picking(dtype):
+    rl.manual_seed(2)
+    for shape in ((1,), (4000,), (300_001,), (600, 100), (40, 20_000)):
+        x = awkward(shape, dtype)
+        y, n = x.cuda(), x.shape[-1]
+        for k in {1, n // 2 + 1, n}:
+            for name, options in [("topk", {}), ("topk", {"largest": False}), ("kthvalue", {})]:
+                want = getattr(x, name)(k, **options)
+                with no_waits():
+                    got = getattr(y, name)(k, **options)
+                assert_same(got.indices, want.indices)
+                assert_same(got.values, want.values)
+        for f in (rl.median, rl.nanmedian, rl.mode):
+            want = f(x, -1)
+            with no_waits():
+                got = f(y, -1)
+            assert_same(got.indices, want.indices)
+            assert_same(got.values, want.values)
+        assert_same(y.median(), x.median())
+        assert_same(y.nanmedian(), x.nanmedian())
+
+
+def test_random_permutations_equal_the_cpus():
+    for n in (0, 1, 1000, 100_000):
+        rl.manual_seed(3)
+        want = rl.randperm(n)
+        rl.manual_seed(3)
+        with no_waits():
+            got = rl.randperm(n, device="cuda")
+        assert_same(got, want)

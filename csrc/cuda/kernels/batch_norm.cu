@@ -107,54 +107,63 @@ RUSH_FN bool comes_last(u32* counter, u32 blocks) {
   return last;
 }
 
+// The sums of V channels.
+template <class C, int V>
+struct PackSums {
+  Sums<C> v[V];
+  RUSH_FN void add(const PackSums& other) {
+#pragma unroll
+    for (int k = 0; k < V; ++k) v[k].first += other.v[k].first, v[k].second += other.v[k].second;
+  }
+};
+
 // Adds up over the threads with one column; lane 0 has the result. `lanes` is a power of two.
-template <class C>
-RUSH_FN Sums<C> join_lanes(Sums<C> mine, int lane, int lanes) {
-  __shared__ Sums<C> all[kThreads];
+template <class C, int V>
+RUSH_FN void join_lanes(PackSums<C, V>& mine, int lane, int lanes) {
+  __shared__ PackSums<C, V> all[kThreads];
   __syncthreads();
   all[threadIdx.x] = mine;
   const int columns = kThreads / lanes;
   for (int half = lanes / 2; half > 0; half /= 2) {
     __syncthreads();
     if (lane < half) {
-      const Sums<C> other = all[threadIdx.x + half * columns];
-      mine.first += other.first;
-      mine.second += other.second;
+      mine.add(all[threadIdx.x + half * columns]);
       all[threadIdx.x] = mine;
     }
   }
-  return mine;
 }
 
-// The block's sums of a channel into their place, and, in the last block, the channel's end.
-template <class Kind, class C>
-RUSH_FN void finish_channels(const BatchNormArgs& a, Sums<C>* mine, int width, i64 first, int lane,
+// The block's sums into their place, and, in the last block, the channels' end.
+template <class Kind, class C, int V>
+RUSH_FN void finish_channels(const BatchNormArgs& a, PackSums<C, V>& mine, i64 first, int lane,
                              int lanes) {
-  C* partial = typed<C>(a.partial);
   const bool works = first < a.channels;
+  join_lanes(mine, lane, lanes);
   if (gridDim.y > 1) {
-    if (lane == 0 && works) {
-      for (int v = 0; v < width; ++v) {
-        C* to = partial + i64(blockIdx.y) * 2 * a.channels + first + v;
-        to[0] = mine[v].first;
-        to[a.channels] = mine[v].second;
-      }
-    }
+    auto* partial = typed<PackSums<C, V>>(a.partial) + first / V;
+    const i64 packs = a.channels / V;
+    if (lane == 0 && works) partial[blockIdx.y * packs] = mine;
     if (!comes_last(a.counters + blockIdx.x, gridDim.y)) return;
-    for (int v = 0; v < width; ++v) {
-      Sums<C> sum;
-      if (works) {
-        for (i64 s = lane; s < gridDim.y; s += lanes) {
-          const C* from = partial + s * 2 * a.channels + first + v;
-          sum.first += __ldcg(from);
-          sum.second += __ldcg(from + a.channels);
+    mine = {};
+    if (works) {
+      // By volatile reads: they must not come from this processor's own cache.
+      const volatile C* from = reinterpret_cast<const C*>(partial);
+#pragma unroll 4
+      for (i64 s = lane; s < gridDim.y; s += lanes) {
+        PackSums<C, V> other;
+#pragma unroll
+        for (int k = 0; k < V; ++k) {
+          other.v[k].first = from[s * packs * 2 * V + 2 * k];
+          other.v[k].second = from[s * packs * 2 * V + 2 * k + 1];
         }
+        mine.add(other);
       }
-      mine[v] = join_lanes(sum, lane, lanes);
     }
+    join_lanes(mine, lane, lanes);
   }
   if (lane == 0 && works)
-    for (int v = 0; v < width; ++v) Kind::finish(a, first + v, mine[v]);
+#pragma unroll
+    for (int k = 0; k < V; ++k) Kind::finish(a, first + k, mine.v[k]);
 }
 
 // ---- sums ----
@@ -168,7 +177,7 @@ __global__ void __launch_bounds__(kThreads) channel_sums_last(BatchNormArgs a) {
   const bool works = first < a.channels;
   const i64 rows = a.n / a.channels, begin = i64(blockIdx.y) * a.segment;
   const i64 end = begin + a.segment < rows ? begin + a.segment : rows;
-  Sums<C> sums[V];
+  PackSums<C, V> sums;
   if (works) {
     Kind kinds[V];
 #pragma unroll
@@ -181,12 +190,10 @@ __global__ void __launch_bounds__(kThreads) channel_sums_last(BatchNormArgs a) {
       Pack<T, V> pg = px;
       if constexpr (Kind::reads > 1) pg = load_pack<V>(g + r * a.channels);
 #pragma unroll
-      for (int v = 0; v < V; ++v) kinds[v].add(sums[v], px.v[v], pg.v[v]);
+      for (int v = 0; v < V; ++v) kinds[v].add(sums.v[v], px.v[v], pg.v[v]);
     }
   }
-#pragma unroll
-  for (int v = 0; v < V; ++v) sums[v] = join_lanes(sums[v], lane, lanes);
-  finish_channels<Kind>(a, sums, V, first, lane, lanes);
+  finish_channels<Kind>(a, sums, first, lane, lanes);
 }
 
 // Contiguous. A block takes one channel (x) and a segment of its planes (y).
@@ -196,7 +203,7 @@ __global__ void __launch_bounds__(kThreads) channel_sums(BatchNormArgs a) {
   const i64 begin = i64(blockIdx.y) * a.segment;
   const i64 end = begin + a.segment < planes ? begin + a.segment : planes;
   const Kind kind(a, c);
-  Sums<C> sum;
+  PackSums<C, 1> sum;
   // The threads share the segment's planes as one range of packs.
   const u32 packs = u32(a.inner / V);
   const i64 count = (end - begin) * packs;
@@ -207,10 +214,9 @@ __global__ void __launch_bounds__(kThreads) channel_sums(BatchNormArgs a) {
     Pack<T, V> pg = px;
     if constexpr (Kind::reads > 1) pg = load_pack<V>(typed<T>(a.g) + at);
 #pragma unroll
-    for (int v = 0; v < V; ++v) kind.add(sum, px.v[v], pg.v[v]);
+    for (int v = 0; v < V; ++v) kind.add(sum.v[0], px.v[v], pg.v[v]);
   }
-  sum = join_lanes(sum, threadIdx.x, kThreads);
-  finish_channels<Kind>(a, &sum, 1, c, threadIdx.x, kThreads);
+  finish_channels<Kind>(a, sum, c, threadIdx.x, kThreads);
 }
 
 // ---- elements ----

@@ -119,8 +119,7 @@ struct Line {
     if (V > 1 && i + V <= args.length) {
       const Pack<X, V> pack = load_pack<V>(x + i);
 #pragma unroll
-      for (int k = 0; k < V; ++k)
-        to[k] = S::lift(convert<typename S::Element>(pack.v[k]), i + k);
+      for (int k = 0; k < V; ++k) to[k] = S::lift(convert<typename S::Element>(pack.v[k]), i + k);
     } else {
 #pragma unroll
       for (int k = 0; k < V; ++k) to[k] = read(i + k);

@@ -21,7 +21,8 @@ __global__ void __launch_bounds__(kThreads) triangle(TriangleArgs args, Nest<I, 
 // Elements of the triangle in the rows before r. A row has last - first columns, where the border
 // r + diagonal moves with the row until it meets a side of the matrix.
 RUSH_FN i64 clamped(i64 x, i64 lo, i64 hi) { return x < lo ? lo : (x > hi ? hi : x); }
-RUSH_FN i64 lower_columns(i64 r, i64 cols, i64 border) {  // sum of clamp(q + border, 0, cols), q < r
+RUSH_FN i64 lower_columns(i64 r, i64 cols,
+                          i64 border) {  // sum of clamp(q + border, 0, cols), q < r
   const i64 grows = clamped(-border, 0, r), full = clamped(cols - border, grows, r);
   const i64 low = grows + border, high = full + border;  // over [grows, full): low, ..., high - 1
   return (high * (high - 1) - low * (low - 1)) / 2 + (r - full) * cols;

@@ -1,4 +1,4 @@
-"""The layout that is the library's business, on a GPU. tests/test_layout.py says what it promises."""
+"""The layout that is the library's business, on a GPU; tests/test_layout.py has the promises."""
 
 import copy
 import pickle

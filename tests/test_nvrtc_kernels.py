@@ -344,6 +344,53 @@ def loss_kernels():
         yield t, [*names, f"rush::loss_join<{CPP[t]}>"]
 
 
+def embedding_kernels():
+    integers, keys = (CPP["i64"], CPP["i32"]), (CPP["u16"], CPP["u32"], CPP["u64"])
+    for t in FLOATS:
+        compute = CPP[COMPUTE[t]]
+        own, names = f"{compute}, {CPP[t]}", []
+        for ix in integers:
+            names += [f"rush::{name}<{own}, {ix}>" for name in ("embedding_bag", "bag_weights")]
+            names += [f"rush::bag_entries<{own}, {ix}, {k}>" for k in keys]
+        for k in keys:
+            names += [
+                f"rush::segment_sums<{own}, {source}, {k}, {v}>"
+                for source in dict.fromkeys((CPP[t], compute))
+                for v in (1, 2 if t == "f64" else 4)
+            ]
+        yield t, names
+    yield "index", [f"rush::embedding_rows<{w}, {ix}>" for w in WIDTHS for ix in integers]
+    yield "keys", [f"rush::embedding_keys<{ix}, {k}>" for ix in integers for k in keys]
+
+
+def resample_kernels():
+    for t in FLOATS:
+        own = f"{CPP[COMPUTE[t]]}, {CPP[t]}"
+        yield t, [f"rush::{name}<{own}>" for name in ("resample", "resample_backward", "fold")]
+    yield "bytes", [f"rush::unfold<{w}>" for w in WIDTHS]
+    yield (
+        "others",
+        [f"rush::fold<{CPP[t]}, {CPP[t]}>" for t in COMPLEX] + ["rush::fold<float, bool>"],
+    )
+
+
+def grid_sample_kernels():
+    for t in FLOATS:
+        own = f"{CPP[COMPUTE[t]]}, {CPP[t]}"
+        names = [f"rush::grid_sample{b}<{own}, {d}>" for b in ("", "_backward") for d in (2, 3)]
+        yield t, names + [f"rush::grid_{name}<{own}>" for name in ("places", "neighbours")]
+
+
+def ctc_kernels():
+    for t in ("f32", "f64"):
+        yield t, [f"rush::ctc_{name}<{CPP[t]}>" for name in ("alpha", "beta", "gradient")]
+
+
+def fractional_pool_kernels():
+    for t in FLOATS:
+        yield t, [f"rush::fractional_max_pool<{CPP[COMPUTE[t]]}, {CPP[t]}>"]
+
+
 def dropout_kernels():
     for t in FLOATS:
         ways = [("dropout", 1), ("dropout", 4), ("masked_flat", 1), ("masked_flat", pack_width(t))]
@@ -396,6 +443,26 @@ def rnn_kernels():
         yield t, [f"rush::{name}<{CPP[t]}, {CPP[COMPUTE[t]]}>" for name in names.split()]
 
 
+def attention_kernels():
+    """As csrc/cuda/attention.cpp picks tiles for types and widths."""
+    for t, exact in (("f16", "true"), ("bf16", "true"), ("f32", "true"), ("f32", "false")):
+        small = SIZES[t] == 4
+        names = []
+        for width in (32, 64, 128):
+            narrow = width <= 64
+            ahead, back = (64 if narrow or not small else 32), (32 if small else 64) // (2 - narrow)
+            for extras in ("true", "false"):
+                types = f"{CPP[t]}, {width}, "
+                rest = f"{exact}, {extras}"
+                names.append(f"rush::attention_forward<{types}{ahead}, {rest}>")
+                names.append(f"rush::attention_query_grad<{types}{back}, {rest}>")
+                parts = (0,) if narrow else (1, 2)
+                names += [
+                    f"rush::attention_key_grad<{types}{back}, {rest}, {part}>" for part in parts
+                ]
+        yield f"{t} {exact}" if t == "f32" else t, names
+
+
 FILES = {
     "copy.cu": copy_kernels,
     "cat.cu": cat_kernels,
@@ -417,6 +484,12 @@ FILES = {
     "loss.cu": loss_kernels,
     "dropout_exact.cu": dropout_kernels,
     "rnn.cu": rnn_kernels,
+    "embedding.cu": embedding_kernels,
+    "ctc.cu": ctc_kernels,
+    "fractional_pool.cu": fractional_pool_kernels,
+    "resample.cu": resample_kernels,
+    "grid_sample.cu": grid_sample_kernels,
+    "attention.cu": attention_kernels,
 }
 PARTS = 4  # of a long list, so that workers share it
 
@@ -428,7 +501,7 @@ def test_every_file_is_compiled():
 def test_every_kernel_is_compiled():
     for file, kernels in FILES.items():
         text = (KERNELS / file).read_text()
-        defined = set(re.findall(r"__global__ void.*?\b(\w+)\(\w+ args", text, re.S))
+        defined = set(re.findall(r"__global__ void.*?\b(\w+)\([\w<>]+ args", text, re.S))
         named = {re.match(r"rush::(\w+)<", n)[1] for _, names in kernels() for n in names}
         assert defined == named, file
 

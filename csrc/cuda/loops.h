@@ -40,14 +40,18 @@ enum FamilyNumber : uint8_t {
   kLossFamily,
   kDropoutFamily,
   kGroupNormFamily,
+  kEmbeddingFamily,
+  kResampleFamily,
+  kGridFamily,
+  kCtcFamily,
+  kFractionalPoolFamily,
   // Recurrent networks and attention.
   kPiecesFamily = 50,
   kCellFamily,
   kAttentionFamily,
-  kAttentionBackwardFamily,
+  kFamilyCount,
 };
-static_assert(kAttentionBackwardFamily < 64);  // launch.cpp keeps six bits for them
-
+static_assert(kFamilyCount <= 64);  // launch.cpp keeps six bits for them
 
 Number to_number(const Scalar& s);
 

@@ -24,9 +24,8 @@ std::string spell(uint64_t key) {
 constexpr KernelFamily kFamily{kLossFamily, "loss.cu", spell};
 
 void run(Kernel kernel, LossFn fn, const LossArgs& args, const Tensor& x, Grid grid) {
-  const bool packs =
-      aligned({args.x, args.target, args.g_step ? args.g : nullptr,
-               kernel == kSum ? nullptr : args.y});
+  const bool packs = aligned(
+      {args.x, args.target, args.g_step ? args.g : nullptr, kernel == kSum ? nullptr : args.y});
   launch(kFamily, kernel << 8 | uint64_t(fn) << 5 | uint64_t(packs) << 4 | uint64_t(x.dtype()),
          x.device().index, grid, {kThreads}, args);
 }
@@ -35,15 +34,15 @@ Grid grid_for(const Tensor& x) {
 }
 
 void loss(LossFn fn, const Tensor& x, const Tensor& target, double parameter, const Tensor& out) {
-  LossArgs args{x.numel(), x.data(), target.data(), nullptr, out.data(), nullptr, 0, 0, parameter,
-                1};
+  LossArgs args{x.numel(), x.data(), target.data(), nullptr, out.data(), nullptr,
+                0,         0,        parameter,     1};
   if (args.n) run(kEach, fn, args, x, grid_for(x));
 }
 
 void loss_sum(LossFn fn, const Tensor& x, const Tensor& target, double parameter, double scale,
               const Tensor& out) {
-  LossArgs args{x.numel(), x.data(), target.data(), nullptr, out.data(), nullptr, 0, 0, parameter,
-                scale};
+  LossArgs args{x.numel(), x.data(), target.data(), nullptr, out.data(), nullptr,
+                0,         0,        parameter,     scale};
   Grid grid = grid_for(x);
   if (grid.x <= 4) grid.x = 1;  // a second launch costs more
   args.blocks = i32(grid.x);
@@ -61,8 +60,8 @@ void loss_backward(LossFn fn, const Tensor& x, const Tensor& target, double para
                    const Tensor& g, double scale, const Tensor& gx) {
   if (x.numel() == 0) return;
   const i32 step = g.numel() == x.numel();
-  const LossArgs args{x.numel(), x.data(), target.data(), g.data(), gx.data(), nullptr, step, 0,
-                      parameter, scale};
+  const LossArgs args{x.numel(), x.data(), target.data(), g.data(), gx.data(), nullptr,
+                      step,      0,        parameter,     scale};
   run(kSlope, fn, args, x, grid_for(x));
 }
 

@@ -75,8 +75,8 @@ void row_norm(const Tensor& x, int64_t width, const Tensor& weight, const Tensor
   const int64_t most = held(x.dtype());
   const int team = width <= 8 * most ? 0 : width <= 32 * most ? 1 : 2;
   const bool packs = width % pack_of(x.dtype()) == 0 && aligned({args.x, args.y});
-  const RowInstance i{width <= kThreads * most ? kHeld : kRows,  centred,  team, packs,
-                      parameter_type(x, weight, bias), x.dtype()};
+  const RowInstance i{width <= kThreads * most ? kHeld : kRows, centred,  team, packs,
+                      parameter_type(x, weight, bias),          x.dtype()};
   launch(kRowFamily, i.key(), x.device().index, blocks_of_teams(args.rows, team), {kThreads}, args);
 }
 
@@ -208,8 +208,7 @@ void group_norm_backward(const Tensor& g, const Tensor& x, const Tensor& weight,
     launch(kGroupFamily, group_key(kGroupsBackward, 0, false, parameters, type), device,
            {unsigned(rows), parts_of(rows, x.numel() / rows, device)}, {kThreads}, args);
   }
-  if (gw.defined() || gb.defined())
-    join(partial, args.batch, args.channels, type, gw, gb, device);
+  if (gw.defined() || gb.defined()) join(partial, args.batch, args.channels, type, gw, gb, device);
 }
 
 const bool registered = [] {

@@ -178,8 +178,8 @@ __global__ void __launch_bounds__(kThreads) sort_count(SortArgs args) {
     for (int p = 0; p < passes; ++p) {
       const u32 own = counts[p][threadIdx.x];
       using Word = conditional<sizeof(P) == 8, unsigned long long, unsigned>;
-      Word* total = reinterpret_cast<Word*>(args.counts) +
-                    (row * passes + p) * kDigits + threadIdx.x;
+      Word* total =
+          reinterpret_cast<Word*>(args.counts) + (row * passes + p) * kDigits + threadIdx.x;
       if (own > 0) atomicAdd(total, Word(own));
     }
     __syncthreads();
@@ -270,8 +270,8 @@ __global__ void __launch_bounds__(kThreads) sort_pass(SortArgs args) {
   const DigitShare share = rank_tile(digit, place, counts);
   {
     // What fills up the last tile has the largest digit and comes last: nobody looks past it.
-    const P before = look_back(typed<P>(args.status) + row * args.tiles * kDigits, tile,
-                               share.count);
+    const P before =
+        look_back(typed<P>(args.status) + row * args.tiles * kDigits, tile, share.count);
     const P* row_starts = typed<P>(args.counts) + (row * args.passes + args.pass) * kDigits;
     starts[threadIdx.x] = P(row_starts[threadIdx.x] + before - share.start);
   }

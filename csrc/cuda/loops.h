@@ -31,10 +31,13 @@ enum FamilyNumber : uint8_t {
   kCatFamily,
   kSortFamily,
   kSelectFamily,
+  kSelectLongFamily,
   kMaskFamily,
   kSearchFamily,
   kSampleFamily,
   kDistinctFamily,
+  kBetweenFamily,
+  kSequenceFamily,
 };
 
 Number to_number(const Scalar& s);

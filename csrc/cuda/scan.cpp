@@ -30,8 +30,8 @@ struct Instance {
     return ((k << 3 | width_log) << 3 | lanes_log) << 1 | long_index;
   }
   static Instance of(uint64_t key) {
-    return {Kernel(key >> 22),       ScanFn(key >> 19 & 7),  DType(key >> 15 & 15),
-            DType(key >> 11 & 15),   DType(key >> 7 & 15),   unsigned(key >> 4 & 7),
+    return {Kernel(key >> 22),      ScanFn(key >> 19 & 7), DType(key >> 15 & 15),
+            DType(key >> 11 & 15),  DType(key >> 7 & 15),  unsigned(key >> 4 & 7),
             unsigned(key >> 1 & 7), unsigned(key & 1)};
   }
 };
@@ -40,19 +40,18 @@ std::string spell_scan(uint64_t key) {
   constexpr const char* fns[] = {"Sum", "Prod", "Max", "Min", "LogSumExp"};
   constexpr const char* kernels[] = {"rows", "tiles", "totals", "columns"};
   const Instance i = Instance::of(key);
-  std::string text = concat("rush::scan_", kernels[int(i.kernel)], "<rush::scans::",
-                            fns[int(i.fn)], "<", kernel_type(i.element), ">, ",
-                            kernel_type(i.in), ", ", kernel_type(i.out), ", ",
-                            i.long_index ? "rush::u64" : "rush::u32");
+  std::string text = concat("rush::scan_", kernels[int(i.kernel)], "<rush::scans::", fns[int(i.fn)],
+                            "<", kernel_type(i.element), ">, ", kernel_type(i.in), ", ",
+                            kernel_type(i.out), ", ", i.long_index ? "rush::u64" : "rush::u32");
   if (i.kernel == Kernel::Rows) text += concat(", ", 1 << i.width_log, ", ", 1 << i.lanes_log);
   if (i.kernel == Kernel::Tiles) text += concat(", ", 1 << i.width_log, ", ", kParts);
   return text + ">";
 }
 constexpr KernelFamily kScan{kScanFamily, "scan.cu", spell_scan};
 
-constexpr int64_t kMostAcc = 16;      // bytes of the largest running result
-constexpr int64_t kRowLimit = 1024;   // lines up to this length are a group of lanes' work
-constexpr int64_t kFewLines = 32;     // across memory, fewer than this are better cut into tiles
+constexpr int64_t kMostAcc = 16;     // bytes of the largest running result
+constexpr int64_t kRowLimit = 1024;  // lines up to this length are a group of lanes' work
+constexpr int64_t kFewLines = 32;    // across memory, fewer than this are better cut into tiles
 constexpr int64_t kShortSegment = 64;
 
 int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
@@ -65,8 +64,10 @@ unsigned pack_log(const ScanArgs& args, const Walk<3>& walk, int64_t x_size, int
   };
   bool packs = args.x_step == 1 && args.out_step == 1 && aligned(args.x, width * x_size) &&
                aligned(args.out, width * out_size);
-  for (int d = 0; packs && d < walk.dims; ++d)
-    packs = walk.strides[size_t(d)][0] % width == 0 && walk.strides[size_t(d)][1] % width == 0;
+  if (args.indices) packs = packs && args.index_step == 1 && aligned(args.indices, 16);
+  for (int d = 0; packs && d < walk.dims; ++d) {
+    for (const int64_t step : walk.strides[size_t(d)]) packs = packs && step % width == 0;
+  }
   return packs ? unsigned(std::countr_zero(uint64_t(width))) : 0;
 }
 
@@ -76,13 +77,12 @@ Tensor make_room(ScanArgs& args, Device device) {
   args.groups = ceil_div(args.tiles, kScanGroup);
   args.stretches = ceil_div(args.groups, kScanGroup);
   const int64_t per_line = args.tiles + args.groups + args.stretches;
-  const int64_t flags = (args.lines * per_line + 1 + 3) / 4 * 4;
+  const int64_t flags = (args.lines * per_line + 3) / 4 * 4;
   const int64_t flag_bytes = flags * 4;
-  const Tensor room = make_tensor(Dims{flag_bytes + args.lines * per_line * kMostAcc},
-                                  DType::UInt8, device);
+  const Tensor room =
+      make_tensor(Dims{flag_bytes + args.lines * per_line * kMostAcc}, DType::UInt8, device);
   fill(make_tensor(room.storage(), Dims{flags}, Dims{1}, 0, DType::Int32), 0);
-  args.ticket = room.data<u32>();
-  args.tile_flags = args.ticket + 1;
+  args.tile_flags = room.data<u32>();
   args.group_flags = args.tile_flags + args.lines * args.tiles;
   args.stretch_flags = args.group_flags + args.lines * args.groups;
   char* values = room.data<char>() + flag_bytes;
@@ -113,9 +113,7 @@ void scan(ScanFn fn, const Tensor& x, const Tensor& out, const Tensor* indices, 
                {x.strides()[d], out.strides()[d], indices ? indices->strides()[d] : 0});
   walk.coalesce();
   if (walk.dims > kNestDims) {  // more dims than a launch takes: through contiguous twins
-    const auto twin = [](const Tensor& t) {
-      return make_tensor(t.sizes(), t.dtype(), t.device());
-    };
+    const auto twin = [](const Tensor& t) { return make_tensor(t.sizes(), t.dtype(), t.device()); };
     const Tensor from = twin(x), to = twin(out), at = indices ? twin(*indices) : Tensor();
     copy(x, from, false);
     scan(fn, from, to, indices ? &at : nullptr, dim);
@@ -146,8 +144,8 @@ void scan(ScanFn fn, const Tensor& x, const Tensor& out, const Tensor* indices, 
   const int64_t beside = walk.dims ? std::abs(walk.strides[0][0]) : 0;
   if (args.lines >= kFewLines && beside != 0 && beside < std::abs(args.x_step)) {
     const int64_t wanted = int64_t(device_info(device).processors) * 2048;
-    const int64_t segments = std::clamp<int64_t>(
-        std::min(wanted / args.lines, args.length / kShortSegment), 1, 512);
+    const int64_t segments =
+        std::clamp<int64_t>(std::min(wanted / args.lines, args.length / kShortSegment), 1, 512);
     args.segment = ceil_div(args.length, segments);
     const Grid grid{unsigned(ceil_div(args.lines, kThreads)),
                     unsigned(ceil_div(args.length, args.segment))};

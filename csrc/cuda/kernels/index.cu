@@ -4,37 +4,16 @@
 //   result: out[i] = source[i + index[i] * stride]. Source and index have out's shape, with stride
 //   0 where they are repeated. Only the width of an element counts.
 // - A bad index reads nothing: its element becomes zero, and the fault record keeps the first
-//   offender (lowest launch, then lowest position), so that the error is the same every time. The
-//   lock is taken only by threads that would improve the record.
+//   offender.
 // - Writing may hit one place twice. `scatter`: as on the CPU, a line of writes belongs to one
 // thread
 //   and is done in order: the last write wins and sums round the same way, every time. Lines can be
 //   few and long, so `scatter_each` gives every write a thread of its own: sums are atomic and
 //   round in the order in which they happen, and of several writes to one place any may win.
 #include "cuda/kernels/element.h"
+#include "cuda/kernels/fault.h"
 
 namespace rush {
-
-RUSH_FN bool earlier(const volatile IndexFault* f, u64 launch, i64 position) {
-  return launch < f->launch || (launch == f->launch && position < f->position);
-}
-
-RUSH_FN void report(IndexFault* fault, u64 launch, i64 position, i64 value) {
-  bool done = !earlier(fault, launch, position);
-  while (!done) {
-    if (atomicCAS(&fault->lock, 0u, 1u) != 0u) continue;
-    __threadfence();
-    volatile IndexFault* f = fault;
-    if (earlier(f, launch, position)) {
-      f->launch = launch;
-      f->position = position;
-      f->value = value;
-    }
-    __threadfence();
-    atomicExch(&fault->lock, 0u);
-    done = true;
-  }
-}
 
 // The place that an index names, counted from the start; false: there is none.
 RUSH_FN bool find_place(const IndexArgs& args, i64 position, i64 index, i64& place) {
@@ -121,6 +100,15 @@ template <class T>
 using ScatterMax = ScatterExtreme<T, true>;
 template <class T>
 using ScatterMin = ScatterExtreme<T, false>;
+
+// Elements outside [lo, hi], and NaNs, are faults.
+template <class T, class I>
+__global__ void __launch_bounds__(kThreads) check_between(BetweenArgs args, Nest<I, 1> nest) {
+  for (i64 i = thread_number(); i < args.n; i += thread_count()) {
+    const double x = double(convert<opmath<T>>(typed<T>(args.x)[offsets_of(nest, I(i)).at[0]]));
+    if (!(x >= args.lo && x <= args.hi)) report(args.fault, args.launch, i, bit_cast<i64>(x));
+  }
+}
 
 // The word of 4 or 8 bytes that holds an element, for atomic updates.
 template <class T>

@@ -18,18 +18,6 @@ namespace rush {
 
 inline constexpr int kDigits = 256;
 
-// The lanes of the warp that hold the same digit.
-RUSH_FN u32 lanes_with(u32 digit) {
-  u32 same = kEveryLane;
-#pragma unroll
-  for (int b = 0; b < 8; ++b) {
-    const bool set = digit >> b & 1;
-    const u32 votes = __ballot_sync(kEveryLane, set);
-    same &= set ? votes : ~votes;
-  }
-  return same;
-}
-
 // Where the thread's items go in the tile when it is sorted by digit. counts[w][d]: afterwards,
 // where warp w's elements with digit d begin. Returns, for the digit with this thread's number, how
 // many there are and where they begin.
@@ -178,8 +166,8 @@ __global__ void __launch_bounds__(kThreads) sort_count(SortArgs args) {
     for (int p = 0; p < passes; ++p) {
       const u32 own = counts[p][threadIdx.x];
       using Word = conditional<sizeof(P) == 8, unsigned long long, unsigned>;
-      Word* total = reinterpret_cast<Word*>(args.counts) +
-                    (row * passes + p) * kDigits + threadIdx.x;
+      Word* total =
+          reinterpret_cast<Word*>(args.counts) + (row * passes + p) * kDigits + threadIdx.x;
       if (own > 0) atomicAdd(total, Word(own));
     }
     __syncthreads();
@@ -270,8 +258,8 @@ __global__ void __launch_bounds__(kThreads) sort_pass(SortArgs args) {
   const DigitShare share = rank_tile(digit, place, counts);
   {
     // What fills up the last tile has the largest digit and comes last: nobody looks past it.
-    const P before = look_back(typed<P>(args.status) + row * args.tiles * kDigits, tile,
-                               share.count);
+    const P before =
+        look_back(typed<P>(args.status) + row * args.tiles * kDigits, tile, share.count);
     const P* row_starts = typed<P>(args.counts) + (row * args.passes + args.pass) * kDigits;
     starts[threadIdx.x] = P(row_starts[threadIdx.x] + before - share.start);
   }

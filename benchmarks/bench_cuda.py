@@ -100,13 +100,71 @@ CASES += [
     }.items()
 ]
 
+NETWORK = """
+F = lib.nn.functional
+x = lib.rand(8192, 8192, device="cuda", requires_grad=True)
+g = lib.rand(8192, 8192, device="cuda")
+labels = lib.randint(0, 8192, (8192,), device="cuda")
+w, b = lib.rand(8192, device="cuda", requires_grad=True), lib.rand(8192, device="cuda")
+image = lib.rand(64, 256, 64, 64, device="cuda", requires_grad=True)
+wide = lib.rand(256, device="cuda", requires_grad=True)
+zeros_and_ones = (g > 0.5).float()
+def whole(f):
+    f()
+    lib.cuda.synchronize()
+def kept(f):
+    y = f()
+    return lambda: lib.autograd.grad(y, x, g if y.dim() else None, retain_graph=True)
+def forward(f):
+    with lib.no_grad():
+        f()
+    lib.cuda.synchronize()
+softmax_back = kept(lambda: F.softmax(x, 1))
+logs_back = kept(lambda: F.log_softmax(x, 0))
+entropy_back = kept(lambda: F.cross_entropy(x, labels))
+binary_back = kept(lambda: F.binary_cross_entropy_with_logits(x, zeros_and_ones))
+layer_back = kept(lambda: F.layer_norm(x, (8192,), w))
+drop_back = kept(lambda: F.dropout(x))
+groups = F.group_norm(image, 32, wide)
+"""
+CASES += [
+    Case(name, NETWORK, statement, 1.05)
+    for name, statement in {
+        "log_softmax": "forward(lambda: F.log_softmax(x, 1))",
+        "log_softmax, dim 0": "forward(lambda: F.log_softmax(x, 0))",
+        "softmax backward": "whole(softmax_back)",
+        "log_softmax backward, dim 0": "whole(logs_back)",
+        "cross_entropy": "forward(lambda: F.cross_entropy(x, labels))",
+        "cross_entropy backward": "whole(entropy_back)",
+        "binary_cross_entropy": (
+            "forward(lambda: F.binary_cross_entropy_with_logits(x, zeros_and_ones))"
+        ),
+        "binary_cross_entropy backward": "whole(binary_back)",
+        "mse_loss": "forward(lambda: F.mse_loss(x, g))",
+        "dropout": "forward(lambda: F.dropout(x))",
+        "dropout backward": "whole(drop_back)",
+        "layer_norm": "forward(lambda: F.layer_norm(x, (8192,), w, b))",
+        "layer_norm backward": "whole(layer_back)",
+        "group_norm": "forward(lambda: F.group_norm(image, 32, wide))",
+        "group_norm backward": (
+            "whole(lambda: lib.autograd.grad(groups, (image, wide), image, retain_graph=True))"
+        ),
+    }.items()
+]
+
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rounds", type=int, default=9)
-    parser.add_argument("--only", default="", help="the cases whose names contain one of these")
     parser.add_argument("--no-report", action="store_true", help="leave results/cuda.md alone")
+    parser.add_argument("--only", help="kinds (small, large, orders, network) or words of names")
     args = parser.parse_args()
+    kinds = {"small": SMALL, "large": LARGE, "orders": ORDERS, "network": NETWORK}
+    wanted = args.only.split(",") if args.only else []
+    cases = [
+        c for c in CASES
+        if not wanted or any(c.setup is kinds.get(word) or word in c.name for word in wanted)
+    ]  # fmt: skip
 
     import rushlight as rl
 

@@ -172,6 +172,10 @@ class Worker:
         """Seconds for `number` runs."""
         return self._ask(number=number)["seconds"]
 
+    def evaluate(self, expression: str):
+        """The value, which JSON must know, of an expression among the names of the setup."""
+        return self._ask(evaluate=expression)["value"]
+
     def close(self) -> None:
         self.process.stdin.close()
         self.process.wait()
@@ -250,7 +254,7 @@ def _work(module: str, clock: str) -> None:
 
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
-    names = {"lib": importlib.import_module(module)}
+    names = scope = {"lib": importlib.import_module(module)}
     timer = None
     for line in sys.stdin:
         request = json.loads(line)
@@ -266,6 +270,8 @@ def _work(module: str, clock: str) -> None:
                     request["statement"], timer=getattr(time, clock), globals=scope
                 )
                 timer.timeit(1)
+            elif "evaluate" in request:
+                answer["value"] = eval(request["evaluate"], scope)
             else:
                 answer["seconds"] = timer.timeit(request["number"])
         except Exception as error:

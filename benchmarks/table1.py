@@ -1,13 +1,24 @@
 """Training throughput of the six models of the PyTorch paper's Table 1, against PyTorch.
 
     python benchmarks/table1.py --peer PYTHON [--model resnet50 ncf] [--batch 16] [--threads 2]
+    python benchmarks/table1.py --peer PYTHON --channels-last --report
+    python benchmarks/table1.py --peer PYTHON --autocast bfloat16 --model resnet50
+    python benchmarks/table1.py --peer PYTHON --device cuda [--graph] [--jax PYTHON]
     python benchmarks/table1.py --peer PYTHON --check
 
 A step is whole: zero_grad, forward, loss, backward, optimiser. Each library has a process of its
 own, and the processes take turns of `--steps` steps; the figures are medians over `--rounds` turns
 with half the distance between the quartiles, and the ratio (ours : PyTorch's, above one is faster)
-is the median over neighbouring turns. `--peer` is a Python that has PyTorch; TORCH_PYTHON is its
-default, and without either only our own speed is shown.
+is the median over neighbouring turns; the ratio of the best turns stands beside it. `--peer` is a
+Python that has PyTorch; TORCH_PYTHON is its default, and without either only our own speed is
+shown. `--channels-last` adds PyTorch with memory_format=torch.channels_last set by hand.
+
+Further columns: the process's peak resident memory (on a GPU, what its allocator had reserved at
+most), the first step's time, and the share of the arithmetic limit: the operations of the
+convolutions and products of a step over the best rate at which either side multiplies matrices.
+
+`--report` writes results/table1.md (table1_cuda.md), .json, and .png where matplotlib is there; rows
+of earlier runs with other settings stay.
 
 `--check` trains both sides for ten steps from the same weights (which we save, and PyTorch loads)
 on the same batch, without dropout, since the two draw different random numbers, and fails when any
@@ -18,13 +29,15 @@ fresh ResNet-50 are two percent away from the exact ones, in either library.
 import argparse
 import json
 import os
+import shlex
 import subprocess
 import sys
 import tempfile
 import time
 from pathlib import Path
 
-from peer import SETTLE, TORCH_PYTHON, Case, Result, Side, Timing, Worker, markdown, write_report
+import table1_report as report
+from peer import SETTLE, TORCH_PYTHON, Case, Side, Worker, write_report
 from table1_models import TASKS, Training
 
 # PyTorch dies with an illegal instruction where a virtual machine only claims AMX.
@@ -33,46 +46,143 @@ PEER_ENV = {"ONEDNN_MAX_CPU_ISA": "AVX512_CORE_BF16"}
 TOLERANCE = {"float64": 1e-6, "float32": 5e-2}
 HERE = Path(__file__).parent
 SETUP = """
-import sys
+import sys, time
 sys.path.append({folder!r})
 from table1_models import Training
-training = Training(lib, {model!r}, batch={batch}, small={small}, device={device!r})
+from table1_side import *
+started = time.perf_counter()
+training = Training(lib, {model!r}, batch={batch}, small={small}, device={device!r},
+                    dtype=getattr(lib, {dtype!r}), channels_last={channels_last},
+                    autocast={autocast!r} and getattr(lib, {autocast!r}), capturable={graph})
 wait = lib.cuda.synchronize if {device!r} == "cuda" else lambda: None
+wait()
+built = time.perf_counter() - started
+started = time.perf_counter()
+training.step(); wait()
+first_step = time.perf_counter() - started
+if {graph}:
+    training.capture()
 """
 
 
 def sides_of(args):
+    """The libraries by their names in the table."""
     prelude = f"lib.set_num_threads({args.threads})"
-    sides = [Side("rushlight", prelude=prelude)]
+    sides = {"rushlight": Side("rushlight", prelude=prelude)}
     if args.peer:
-        sides.append(Side("torch", args.peer, PEER_ENV, prelude))
+        sides["torch"] = Side("torch", args.peer, PEER_ENV, prelude)
+        if getattr(args, "channels_last", False):
+            sides["torch_last"] = sides["torch"]
     return sides
 
 
+def prepared(name, side, model, args, clock):
+    """A worker that has made its first step, and what that told; no worker where it failed."""
+    setup = SETUP.format(
+        folder=str(HERE), model=model, batch=args.batch[model], small=args.small,
+        device=args.device, dtype=args.dtype[0], channels_last=name == "torch_last",
+        autocast=args.autocast, graph=args.graph,
+    )  # fmt: skip
+    # A process a model: what it cached is gone with it.
+    worker = Worker(side, args.threads, clock)
+    try:
+        worker.prepare(Case(model, setup, "training.step(); wait()"))
+        facts = {"first_step": worker.evaluate("first_step"), "built": worker.evaluate("built")}
+        return worker, facts
+    except RuntimeError as error:
+        worker.close()
+        print(f"{name} on {model}: {error}", file=sys.stderr)
+        return None, {"error": str(error)}
+
+
 def measure(model, args):
-    """Alternates the sides; a Result whose times are those of one step."""
-    setup = SETUP.format(folder=str(HERE), model=model, batch=args.batch[model], small=args.small,
-                         device=args.device)  # fmt: skip
-    case = Case(model, setup, "training.step(); wait()")
+    """Alternates the sides; a row for the report."""
     # One thread is timed by the processor's time, which other programs disturb little.
     clock = "process_time" if args.threads == 1 and args.device == "cpu" else "perf_counter"
-    # A process a model: what it cached is gone with it.
-    workers = [Worker(side, args.threads, clock) for side in sides_of(args)]
-    runs = [[] for _ in workers]
+    workers, facts = {}, {}
     try:
-        for worker in workers:
-            worker.prepare(case)
-            worker.time(2)
+        for name, side in sides_of(args).items():
+            worker, facts[name] = prepared(name, side, model, args, clock)
+            if worker:
+                workers[name] = worker
+                facts[name]["seconds"] = []
+                worker.time(2)
         for _ in range(args.rounds):
-            for worker, times in zip(workers, runs, strict=True):
+            for name, worker in workers.items():
                 time.sleep(SETTLE)
-                times.append(worker.time(args.steps) / args.steps)
+                facts[name]["seconds"].append(worker.time(args.steps) / args.steps)
+        for name, worker in workers.items():
+            facts[name]["peak_bytes"] = worker.evaluate(f"peak_bytes(lib, {args.device!r})")
+            facts[name]["version"] = worker.evaluate("str(lib.__version__)")
+        flops = workers["rushlight"].evaluate("training.flops()") if "rushlight" in workers else 0
     finally:
-        for worker in workers:
+        for worker in workers.values():
             worker.close()
-    ours, *others = map(Timing, runs)
-    modules = [side.module for side in sides_of(args)[1:]]
-    return Result(case, ours, dict(zip(modules, others, strict=True)))
+    if args.jax and model == "resnet50":
+        facts["jax"] = run_jax(args)
+    task = TASKS[model]
+    versions = {name: fact["version"] for name, fact in facts.items() if "version" in fact}
+    return {
+        "model": model,
+        "batch": args.batch[model] or task.batch,
+        "threads": args.threads,
+        "device": args.device,
+        "dtype": args.dtype[0],
+        "autocast": args.autocast,
+        "graph": args.graph,
+        "unit": task.items,
+        "items": count_items(model, args),
+        "flops": flops,
+        "versions": ", ".join(f"{report.LABELS[k]} {v}" for k, v in versions.items()),
+        "command": command_of(args, model),
+        "sides": facts,
+    }
+
+
+def peak_rate(args):
+    """Operations a second of the best matrix product of either library."""
+    kind = args.autocast or args.dtype[0]
+    rates = []
+    for side in {s.module: s for s in sides_of(args).values()}.values():
+        worker = Worker(side, args.threads)
+        try:
+            folder = str(HERE)
+            worker.prepare(
+                Case("peak", f"import sys; sys.path.append({folder!r})\n"
+                     "from table1_side import *", "pass")
+            )  # fmt: skip
+            rates.append(worker.evaluate(f"product_rate(lib, {args.device!r}, {kind!r})"))
+        except RuntimeError as error:
+            print(f"no peak rate: {error}", file=sys.stderr)
+        finally:
+            worker.close()
+    return max(rates, default=0)
+
+
+def run_jax(args):
+    """ResNet-50 in JAX, in a process of its own after the others."""
+    command = [args.jax, str(HERE / "jax_resnet50.py"), "--rounds", str(args.rounds),
+               "--steps", str(args.steps),
+               "--batch", str(args.batch["resnet50"] or TASKS["resnet50"].batch)]  # fmt: skip
+    command += ["--autocast"] if args.autocast else []
+    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    if done.returncode:
+        return {"error": done.stderr.strip().splitlines()[-1]}
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def command_of(args, model):
+    """The command that measures this row, without paths."""
+    parts = ["python benchmarks/table1.py --peer PYTHON --model", model]
+    parts += ["--batch", str(args.batch[model])] if args.batch[model] else []
+    parts += ["--threads", str(args.threads), "--steps", str(args.steps), "--rounds",
+              str(args.rounds)]  # fmt: skip
+    for name, value, default in (("device", args.device, "cpu"), ("autocast", args.autocast, None),
+                                 ("dtype", args.dtype[0], "float32")):  # fmt: skip
+        parts += [f"--{name} {value}"] if value != default else []
+    for flag in ("graph", "channels_last", "small"):
+        parts += ["--" + flag.replace("_", "-")] if getattr(args, flag) else []
+    return " ".join(parts)
 
 
 def count_items(model, args):
@@ -84,17 +194,6 @@ def count_items(model, args):
     return task.items_in(next(iter(arrays.values())))
 
 
-def row(result, args):
-    items = count_items(result.case.name, args)
-    task = TASKS[result.case.name]
-    cells = [result.case.name, str(args.batch[result.case.name] or task.batch)]
-    for timing in (result.ours, *result.peers.values()):
-        cells.append(f"{items / timing.median:,.1f} {task.items}/s ±{timing.spread * 100:.0f}%")
-    if result.ratio is not None:
-        cells.append(f"{1 / result.ratio:.2f}")
-    return cells
-
-
 def losses_of(side, model, dtype, args, weights):
     """The losses of the side's first steps, from its own process."""
     command = [side.python, __file__, "--losses", side.module, "--weights", weights]
@@ -103,17 +202,17 @@ def losses_of(side, model, dtype, args, weights):
     command += ["--small"] if args.small else []
     out = subprocess.run(command, stdout=subprocess.PIPE, text=True, env=os.environ | side.env)
     if out.returncode:
-        sys.exit(f"{side.module} failed on {model}")
+        sys.exit(f"{side.module} failed on {model}: {shlex.join(command)}")
     return json.loads(out.stdout.splitlines()[-1])
 
 
 def check(model, dtype, args):
     """Ten losses on both sides; returns a row for the table, the verdict last."""
-    ours, peer = sides_of(args)
+    sides = sides_of(args)
     with tempfile.TemporaryDirectory() as folder:
         weights = str(Path(folder) / "weights.pt")
-        a = losses_of(ours, model, dtype, args, weights)  # writes them
-        b = losses_of(peer, model, dtype, args, weights)
+        a = losses_of(sides["rushlight"], model, dtype, args, weights)  # writes them
+        b = losses_of(sides["torch"], model, dtype, args, weights)
     worst = max(abs(x - y) / abs(y) for x, y in zip(a, b, strict=True))
     verdict = "ok" if worst <= TOLERANCE[dtype] else "MISSED"
     cells = [model, dtype, f"{a[0]:.6f}", f"{a[-1]:.6f}", f"{b[-1]:.6f}", f"{worst:.0e}", verdict]
@@ -155,10 +254,15 @@ def parse(argv):
     parser.add_argument("--steps", type=int, default=2, help="in a turn")
     parser.add_argument("--rounds", type=int, default=7, help="turns of each side")
     parser.add_argument("--small", action="store_true", help="the variants that the tests use")
+    parser.add_argument("--autocast", choices=["bfloat16", "float16"], help="autocast to this type")
+    parser.add_argument("--channels-last", action="store_true", help="a third side: PyTorch with "
+                        "channels_last by hand")  # fmt: skip
+    parser.add_argument("--graph", action="store_true", help="the whole step as a CUDA graph")
+    parser.add_argument("--jax", metavar="PYTHON", help="a Python that has JAX, for resnet50")
     parser.add_argument("--check", action="store_true", help="compare losses instead of speed")
-    parser.add_argument("--dtype", nargs="+", choices=TOLERANCE, default=list(TOLERANCE),
-                        help="what --check computes in")  # fmt: skip
-    parser.add_argument("--report", action="store_true", help="write results/table1.md")
+    parser.add_argument("--dtype", nargs="+", choices=["float32", "float64", "bfloat16"],
+                        help="of the weights; for --check one or more")  # fmt: skip
+    parser.add_argument("--report", action="store_true", help="write results/table1.*")
     parser.add_argument("--losses", help=argparse.SUPPRESS)
     parser.add_argument("--weights", help=argparse.SUPPRESS)
     args = parser.parse_args(argv)
@@ -168,6 +272,11 @@ def parse(argv):
     if len(batches) != len(args.model):
         parser.error(f"{len(args.model)} models, but {len(batches)} batch sizes")
     args.batch = dict(zip(args.model, batches, strict=True))
+    args.dtype = args.dtype or (list(TOLERANCE) if args.check else ["float32"])
+    if args.graph and args.device != "cuda":
+        parser.error("--graph needs --device cuda")
+    if not args.check and not args.losses and len(args.dtype) != 1:
+        parser.error("more than one --dtype is for --check")
     return args
 
 
@@ -176,6 +285,11 @@ def check_all(args):
         sys.exit("--check needs --peer PYTHON, a Python that has PyTorch")
     checked = [check(model, dtype, args) for dtype in args.dtype for model in args.model]
     missed = [f"{model} in {dtype}" for model, dtype, *_, verdict in checked if verdict != "ok"]
+    if args.report:
+        header = ["model", "dtype", "first loss", "last loss", "PyTorch's last", "difference", ""]
+        how = "Ten steps from the same weights without dropout: the largest relative difference.\n"
+        write_report("table1_losses", "Table 1: losses against PyTorch's", how,
+                     report.markdown(header, checked))  # fmt: skip
     if missed:
         sys.exit(f"losses differ: {', '.join(missed)}")
 
@@ -186,21 +300,28 @@ def main(argv=None):
         return print_losses(args)
     if args.check:
         return check_all(args)
-    header = ["model", "batch", "rushlight"] + (["PyTorch", "ratio"] if args.peer else [])
-    rows = []
+    limit = peak_rate(args)
+    print(f"best product: {limit / 1e9:,.0f} GFLOP/s", flush=True)
+    rows, lines = [], []
     for model in args.model:
-        rows.append(row(measure(model, args), args))
-        print("  ".join(f"{cell:<24}" for cell in rows[-1]), flush=True)
+        rows.append(measure(model, args) | {"peak_flops": limit})
+        lines.append(report.cells(rows[-1]))
+        if len(lines) == 1:
+            print(" | ".join(report.header(rows[0]["sides"])))
+        print(" | ".join(lines[-1]), flush=True)
+    for side in report.peers(rows[0]):
+        good = [r for r in rows if {side, "rushlight"} <= set(report.measured(r))]
+        mean = report.geometric_mean(report.ratio(r, side) for r in good)
+        print(f"geometric mean against {report.LABELS[side]}: {mean:.2f}")
     if args.report:
+        name = "table1_cuda" if args.device == "cuda" else "table1"
         place = " on a GPU" if args.device == "cuda" else ""
         title = f"Table 1: training throughput of six models{place}"
-        clock = "processor time" if args.threads == 1 else "wall clock"
-        how = (
-            f"{args.threads} thread(s), {clock}, {args.rounds} turns of {args.steps} whole "
-            "training steps each. The ratio is ours to PyTorch's: above one we are faster.\n"
-        )
-        write_report("table1_cuda" if place else "table1", title, how, markdown(header, rows))
-    return rows
+        how = (__doc__.split("\n\n")[2] + "\n\n" + __doc__.split("\n\n")[3] + "\n").replace("`", "")
+        everything = report.merge(name, rows)
+        write_report(name, title, how, report.tables(everything))
+        report.draw(name, everything)
+    return lines
 
 
 if __name__ == "__main__":

@@ -361,11 +361,12 @@ class Training:
     """A model in training: `step()` is one whole step on one batch, always the same one."""
 
     def __init__(self, torch, name, *, batch=None, small=False, dropout=True, seed=0, dtype=None,
-                 device=None):  # fmt: skip
+                 device=None, channels_last=False, autocast=None, capturable=False):  # fmt: skip
         task = TASKS[name]
         random = np.random.default_rng(seed)
         arrays = task.inputs(batch or task.batch, small, random)
         self.torch, self.task = torch, task
+        self.device, self.autocast = device or "cpu", autocast
         self.items = task.items_in(next(iter(arrays.values())))
         self.data = {key: torch.from_numpy(array) for key, array in arrays.items()}
         torch.manual_seed(seed)
@@ -377,19 +378,90 @@ class Training:
             }
         if device is not None:
             self.model.to(device)
-            self.data = {key: t.to(device) for key, t in self.data.items()}
+            # Lengths of sequences are the host's business in either library.
+            self.data = {k: t if k == "lengths" else t.to(device) for k, t in self.data.items()}
+        if channels_last:
+            self.model.to(memory_format=torch.channels_last)
+            self.data = {
+                k: t.to(memory_format=torch.channels_last) if t.dim() == 4 else t
+                for k, t in self.data.items()
+            }
         self.optimizer = task.optimizer(torch, self.model.parameters(), small)
+        if capturable and "capturable" in self.optimizer.defaults:
+            for group in self.optimizer.param_groups:
+                group["capturable"] = True
+
+    def loss(self):
+        if self.autocast is None:
+            return self.task.loss(self.torch, self.model, self.data)
+        with self.torch.autocast(self.device, dtype=self.autocast):
+            return self.task.loss(self.torch, self.model, self.data)
 
     def step(self):
         """Returns the loss before the step."""
         self.optimizer.zero_grad()
-        loss = self.task.loss(self.torch, self.model, self.data)
+        loss = self.loss()
         loss.backward()
         self.optimizer.step()
         return loss
 
     def losses(self, steps):
         return [self.step().item() for _ in range(steps)]
+
+    def capture(self):
+        """The whole step as a CUDA graph: afterwards `step()` replays it."""
+        cuda = self.torch.cuda
+        stream = cuda.Stream()
+        stream.wait_stream(cuda.current_stream())
+        with cuda.stream(stream):
+            for _ in range(3):
+                self.step()
+        cuda.current_stream().wait_stream(stream)
+        self.optimizer.zero_grad(set_to_none=True)
+        graph = cuda.CUDAGraph()
+        with cuda.graph(graph):
+            loss = self.loss()
+            loss.backward()
+            self.optimizer.step()
+        self.graph = graph
+
+        def replay():
+            graph.replay()
+            return loss
+
+        self.step = replay
+
+    def flops(self):
+        """Floating point operations of one step's convolutions and products, from one forward.
+
+        Backward takes twice the forward's: a gradient for the weights and one for the inputs. The
+        first layer of an image model has no gradient for its inputs.
+        """
+        nn = self.torch.nn
+        counts = []
+
+        def count(module, inputs, output):
+            x = inputs[0]
+            if isinstance(module, nn.LSTM):
+                tokens = x.data.shape[0] if hasattr(x, "batch_sizes") else x.shape[0] * x.shape[1]
+                weights = sum(w.numel() for n, w in module.named_parameters() if "weight" in n)
+                multiplications = tokens * weights
+            elif isinstance(module, nn.Linear):
+                multiplications = output.numel() * module.in_features
+            else:
+                multiplications = output.numel() * module.weight[0].numel()
+            needs_input_gradient = not (isinstance(x, self.torch.Tensor) and x.dim() == 4
+                                        and x.shape[1] == 3)  # fmt: skip
+            counts.append(2 * multiplications * (3 if needs_input_gradient else 2))
+
+        layers = (nn.Conv2d, nn.Linear, nn.LSTM)
+        hooks = [m.register_forward_hook(count) for m in self.model.modules()
+                 if isinstance(m, layers)]  # fmt: skip
+        with self.torch.no_grad():
+            self.task.loss(self.torch, self.model, self.data)
+        for hook in hooks:
+            hook.remove()
+        return sum(counts)
 
 
 def fill_weights(torch, model, seed=0):

@@ -95,3 +95,9 @@ from rushlight.func import vmap
 # places.
 from rushlight._lazy import lazy_dir as __dir__
 from rushlight._lazy import lazy_getattr as __getattr__
+
+# Settings from the environment; without them config is loaded when first used.
+import os as _os
+
+if "RUSHLIGHT_CONFIG" in _os.environ:
+    from rushlight import config

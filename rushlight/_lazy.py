@@ -5,7 +5,7 @@ import sys
 
 from rushlight._missing import MissingNameError
 
-_SUBPACKAGES = """accelerator amp ao as_torch backends classes compiler cpu cuda distributed
+_SUBPACKAGES = """accelerator amp ao as_torch backends classes compiler config cpu cuda distributed
 distributions export fft func futures fx hub jit library masked mps mtia multiprocessing nested nn
 onnx ops optim overrides package profiler quantization quasirandom signal sparse torch_version types
 xpu _dynamo _inductor _jit_internal _six _subclasses

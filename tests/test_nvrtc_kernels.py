@@ -7,6 +7,7 @@ costs more to start than a kernel to add.
 """
 
 import functools
+import itertools
 import json
 import re
 import sys
@@ -321,6 +322,10 @@ def optimizer_kernels():
     text = (CSRC / "functors" / "optimizer.h").read_text()
     rules = re.findall(r"struct (\w+)[^\n]*\{[^\n]*\n  static constexpr int kStates", text)
     assert len(rules) == 15
+    text = (CSRC / "functors" / "optimizer_numbers.h").read_text()
+    numbers = re.findall(r"struct (\w+Numbers) ", text)
+    assert len(numbers) == 10
+    yield "f32", [f"rush::optimizer_numbers<rush::optimizers::{name}>" for name in numbers]
     for t in FLOATS:
         yield (
             t,
@@ -331,30 +336,184 @@ def optimizer_kernels():
         )
 
 
-def norm_kernels():
-    for t in ("f32", "f64"):
-        own, flags = CPP[t], ("true", "false")
-        names = [f"rush::row_norm<{own}, {team}, {c}>" for team in (32, 256) for c in flags]
-        names += [n.replace("row_norm<", "row_norm_backward<") for n in names]
-        names += [f"rush::row_norm_columns<{own}, {c}>" for c in flags]
-        plain = "join_pairs channel_norm channel_norm_backward channel_sums channel_sums_last"
-        yield t, [*names, *(f"rush::{name}<{own}>" for name in plain.split())]
+FLAGS = ("true", "false")
+TEAMS = (8, 32, 256)
+
+
+def softmax_kernels():
     for t in FLOATS:
-        own = f"{CPP[COMPUTE[t]]}, {CPP[t]}, {CPP[t]}"
-        yield (
-            f"softmax {t}",
-            [
-                f"rush::softmax_rows<{own}, {team}, {log}>"
-                for team in (32, 256)
-                for log in ("true", "false")
-            ],
-        )
+        own, names = f"{CPP[COMPUTE[t]]}, {CPP[t]}", []
+        for back, log in itertools.product(("", "backward_"), FLAGS):
+            start = f"rush::softmax_{back}"
+            for width in (1, pack_width(t)):
+                held = (8 if t == "f64" else 16) // width
+                names += [f"{start}held<{own}, {team}, {width}, {held}, {log}>" for team in TEAMS]
+                names += [f"{start}rows<{own}, 256, {width}, {log}>"]
+            names += [f"{start}columns<{own}, {lanes}, {log}>" for lanes in (1, 8)]
+        yield t, names
+
+
+def row_norm_kernels():
+    for t in FLOATS:
+        compute = CPP[COMPUTE[t]]
+        own, names = f"{compute}, {CPP[t]}", [f"rush::group_norm_finish<{compute}>"]
+        for w in {CPP[t], compute}:  # of the parameters
+            ways = itertools.product(TEAMS, (1, pack_width(t)), FLAGS)
+            for team, v, centred in ways:
+                held = (8 if t == "f64" else 16) // v
+                start = f"{own}, {w}, {team}, {v}"
+                names += [
+                    f"rush::row_norm_held<{start}, {held}, {centred}>",
+                    f"rush::row_norm_backward<{start}, {centred}>",
+                ]
+                names += [f"rush::row_norm<{start}, {centred}>"] if team == 256 else []
+            names += [f"rush::join_segments<{compute}, {w}>"]
+            names += [f"rush::group_norm<{own}, {w}, {v}>" for v in (1, pack_width(t))]
+            names += [f"rush::group_norm_{k}<{own}, {w}>" for k in ("apply", "backward")]
+        names += [f"rush::row_norm_columns<{own}, {centred}>" for centred in FLAGS]
+        yield t, names + [f"rush::group_norm_planes<{own}, {team}>" for team in TEAMS]
+
+
+def cross_entropy_kernels():
+    for t in FLOATS:
+        own, start = f"{CPP[COMPUTE[t]]}, {CPP[t]}", "rush::cross_entropy_"
+        rows = [f"rows<{own}, {team}, {v}>" for team in TEAMS for v in (1, pack_width(t))]
+        names = [f"{start}{back}{row}" for row in rows for back in ("", "backward_")]
+        names += [f"{start}columns<{own}, {way}>" for way in ("1, true", "8, true", "1, false")]
+        names += [f"{start}backward_columns<{own}, {scores}>" for scores in FLAGS]
+        yield t, [*names, f"{start}join<{CPP[t]}>"]
+
+
+def loss_kernels():
+    kinds = "L1 Mse SmoothL1 Huber BinaryLogits".split()
+    for t in FLOATS:
+        own = CPP[COMPUTE[t]]
+        names = [
+            f"rush::loss_{kernel}<rush::losses::{kind}<{own}>, {own}, {CPP[t]}, {width}>"
+            for kernel in ("each", "sum", "slope")
+            for kind in kinds
+            for width in (1, pack_width(t))
+        ]
+        yield t, [*names, f"rush::loss_join<{CPP[t]}>"]
+
+
+def embedding_kernels():
+    integers, keys = (CPP["i64"], CPP["i32"]), (CPP["u16"], CPP["u32"], CPP["u64"])
+    for t in FLOATS:
+        compute = CPP[COMPUTE[t]]
+        own, names = f"{compute}, {CPP[t]}", []
+        for ix in integers:
+            names += [f"rush::{name}<{own}, {ix}>" for name in ("embedding_bag", "bag_weights")]
+            names += [f"rush::bag_entries<{own}, {ix}, {k}>" for k in keys]
+        for k in keys:
+            names += [
+                f"rush::segment_sums<{own}, {source}, {k}, {v}>"
+                for source in dict.fromkeys((CPP[t], compute))
+                for v in (1, 2 if t == "f64" else 4)
+            ]
+        yield t, names
+    yield "index", [f"rush::embedding_rows<{w}, {ix}>" for w in WIDTHS for ix in integers]
+    yield "keys", [f"rush::embedding_keys<{ix}, {k}>" for ix in integers for k in keys]
+
+
+def resample_kernels():
+    for t in FLOATS:
+        own = f"{CPP[COMPUTE[t]]}, {CPP[t]}"
+        yield t, [f"rush::{name}<{own}>" for name in ("resample", "resample_backward", "fold")]
+    yield "bytes", [f"rush::unfold<{w}>" for w in WIDTHS]
+    yield (
+        "others",
+        [f"rush::fold<{CPP[t]}, {CPP[t]}>" for t in COMPLEX] + ["rush::fold<float, bool>"],
+    )
+
+
+def grid_sample_kernels():
+    for t in FLOATS:
+        own = f"{CPP[COMPUTE[t]]}, {CPP[t]}"
+        names = [f"rush::grid_sample{b}<{own}, {d}>" for b in ("", "_backward") for d in (2, 3)]
+        yield t, names + [f"rush::grid_{name}<{own}>" for name in ("places", "neighbours")]
+
+
+def ctc_kernels():
+    for t in ("f32", "f64"):
+        yield t, [f"rush::ctc_{name}<{CPP[t]}>" for name in ("alpha", "beta", "gradient")]
+
+
+def fractional_pool_kernels():
+    for t in FLOATS:
+        yield t, [f"rush::fractional_max_pool<{CPP[COMPUTE[t]]}, {CPP[t]}>"]
+
+
+def dropout_kernels():
+    for t in FLOATS:
+        ways = [("dropout", 1), ("dropout", 4), ("masked_flat", 1), ("masked_flat", pack_width(t))]
+        ways += [("masked_strided", i) for i in INDICES]
+        own = f"{CPP[COMPUTE[t]]}, {CPP[t]}"
+        yield t, [f"rush::{name}<{own}, {how}, {flag}>" for name, how in ways for flag in FLAGS]
+
+
+def batch_norm_kernels():
+    for t in FLOATS:
+        own, wide = CPP[t], CPP[COMPUTE[t]]
+        names = []
+        for params in dict.fromkeys((own, wide)):
+            for last in ("", "_last"):
+                for width in (1, 16 // SIZES[t]):
+                    for kind in ("Moments", "GradSums"):
+                        whole = f"rush::{kind}<{own}, {params}, {wide}>"
+                        names.append(f"rush::channel_sums{last}<{whole}, {own}, {wide}, {width}>")
+                    for kind in ("Normalize", "InputGrad"):
+                        whole = f"rush::{kind}<{own}, {params}, {wide}, {wide}>"
+                        names.append(f"rush::channel_map{last}<{whole}, {own}, {width}>")
+        yield t, names
+
+
+def depthwise_kernels():
+    passes = ("forward", "input_grad", "weight_grad")
+    for t in FLOATS:
+        own, wide = CPP[t], CPP[COMPUTE[t]]
+        sizes = ((3, 3, 16 // SIZES[t]), (3, 3, 1), (5, 5, 2), (7, 7, 2), (1, 3, 2))
+        names = [
+            f"rush::depthwise_{name}<{own}, {wide}, {kh}, {kw}, {width}>"
+            for name in passes
+            for kh, kw, width in sizes
+        ]
+        yield t, [*names, f"rush::depthwise_join<{own}, {wide}>"]
 
 
 def pool_kernels():
     for t in ("f32", "f64", "i64"):
         names = "max_pool max_pool_backward average_pool average_pool_backward".split()
-        yield t, [f"rush::{name}<{CPP[t]}>" for name in names]
+        counts = [(index, width) for index in INDICES for width in (1, 16 // SIZES[t])]
+        yield t, [f"rush::{name}<{CPP[t]}, {i}, {w}>" for name in names for i, w in counts]
+
+
+def rnn_kernels():
+    for w in WIDTHS:
+        yield w, [f"rush::move_pieces<{w}>"]
+    for t in FLOATS:
+        names = "lstm_cell lstm_cell_backward gru_cell gru_cell_backward"
+        yield t, [f"rush::{name}<{CPP[t]}, {CPP[COMPUTE[t]]}>" for name in names.split()]
+
+
+def attention_kernels():
+    """As csrc/cuda/attention.cpp picks tiles for types and widths."""
+    for t, exact in (("f16", "true"), ("bf16", "true"), ("f32", "true"), ("f32", "false")):
+        small = SIZES[t] == 4
+        names = []
+        for width in (32, 64, 128):
+            narrow = width <= 64
+            ahead, back = (64 if narrow or not small else 32), (32 if small else 64) // (2 - narrow)
+            for extras in ("true", "false"):
+                types = f"{CPP[t]}, {width}, "
+                rest = f"{exact}, {extras}"
+                names.append(f"rush::attention_forward<{types}{ahead}, {rest}>")
+                names.append(f"rush::attention_query_grad<{types}{back}, {rest}>")
+                parts = (0,) if narrow else (1, 2)
+                names += [
+                    f"rush::attention_key_grad<{types}{back}, {rest}, {part}>" for part in parts
+                ]
+        yield f"{t} {exact}" if t == "f32" else t, names
 
 
 FILES = {
@@ -375,8 +534,21 @@ FILES = {
     "random_exact.cu": random_kernels,
     "matmul.cu": matmul_kernels,
     "optimizer.cu": optimizer_kernels,
-    "norm.cu": norm_kernels,
+    "batch_norm.cu": batch_norm_kernels,
+    "depthwise.cu": depthwise_kernels,
     "pool.cu": pool_kernels,
+    "softmax.cu": softmax_kernels,
+    "row_norm.cu": row_norm_kernels,
+    "cross_entropy.cu": cross_entropy_kernels,
+    "loss.cu": loss_kernels,
+    "dropout_exact.cu": dropout_kernels,
+    "rnn.cu": rnn_kernels,
+    "embedding.cu": embedding_kernels,
+    "ctc.cu": ctc_kernels,
+    "fractional_pool.cu": fractional_pool_kernels,
+    "resample.cu": resample_kernels,
+    "grid_sample.cu": grid_sample_kernels,
+    "attention.cu": attention_kernels,
 }
 PARTS = 4  # of a long list, so that workers share it
 
@@ -388,7 +560,7 @@ def test_every_file_is_compiled():
 def test_every_kernel_is_compiled():
     for file, kernels in FILES.items():
         text = (KERNELS / file).read_text()
-        defined = set(re.findall(r"__global__ void.*?\b(\w+)\(\w+ args", text, re.S))
+        defined = set(re.findall(r"__global__ void.*?\b(\w+)\([\w<>]+ args", text, re.S))
         named = {re.match(r"rush::(\w+)<", n)[1] for _, names in kernels() for n in names}
         assert defined == named, file
 

@@ -3,6 +3,7 @@
 #include <array>
 
 #include "autograd/engine.h"
+#include "core/layout.h"
 #include "core/mutex.h"
 
 namespace rush {
@@ -27,9 +28,7 @@ bool same_layout(IntList sizes, IntList a, IntList b) {
 
 // One reference is the engine's.
 bool nobody_else_holds(const Tensor& g) {
-  const TensorImpl* p = g.impl();
-  return p->use_count() == 1 && p->storage->use_count() == 1 && !p->storage->read_only() &&
-         !p->base && !p->py_object;
+  return owns_memory(g) && !g.impl()->base && !g.impl()->py_object;
 }
 
 Tensor first_gradient(const Tensor& t, const Tensor& g) {

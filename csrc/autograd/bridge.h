@@ -24,7 +24,7 @@ class Bridges {
 
   Tensor cut(const Tensor& t) {
     if (!t.defined() || !is_tracked(t)) return t;
-    Tensor out = detached(t);
+    Tensor out = twin(t);
     if (forward_active()) carry_tangents(t, out);
     if (keep_graph_ && requires_grad(t)) {
       auto bridge = Ref<Node>::adopt(new Bridge(t));

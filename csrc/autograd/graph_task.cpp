@@ -5,15 +5,13 @@
 #include "autograd/anomaly.h"
 #include "autograd/hooks.h"
 #include "autograd/node_lock.h"
+#include "core/layout.h"
 
 namespace rush {
 namespace {
 
 // Does nobody else see this gradient, so that it may be written to?
-bool is_private(const Tensor& g) {
-  return g.ref()->use_count() == 1 && g.storage()->use_count() == 1 && !g.storage()->read_only() &&
-         is_dense(g.sizes(), g.strides());
-}
+bool is_private(const Tensor& g) { return owns_memory(g) && is_dense(g.sizes(), g.strides()); }
 
 // Ops with several results get zeros where nothing arrived, so that formulas need no special case.
 void fill_missing(const Node& node, SmallVector<Tensor, 1>& grads) {
@@ -27,7 +25,7 @@ void fill_missing(const Node& node, SmallVector<Tensor, 1>& grads) {
 }  // namespace
 
 GraphTask::GraphTask(const BackwardOptions& options, std::vector<Edge> inputs, bool accumulate)
-    : RunningTask(inputs.empty()),
+    : RunningTask(inputs.empty(), options.retain_graph || options.create_graph),
       options_(options),
       inputs_(std::move(inputs)),
       accumulate_(accumulate),

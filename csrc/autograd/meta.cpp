@@ -139,7 +139,7 @@ void check_in_place(const char* op, const Tensor& t, bool repeats_are_fine,
       !t.impl()->has(TensorImpl::kInference) || t_modes & kInferenceMode, ErrorKind::Runtime, op,
       "this tensor was made under inference_mode() and must not be written outside of it: nothing "
       "counts its versions. clone() it to get a normal tensor");
-  check(!t.storage()->read_only(), ErrorKind::Runtime, op,
+  check(is_arranged(t) || !t.storage()->read_only(), ErrorKind::Runtime, op,
         "this tensor wraps read-only memory; clone() it before writing");
   check(repeats_are_fine || !has_internal_overlap(t), ErrorKind::Runtime, op,
         "more than one index of this tensor (shape ", t.sizes(), ", strides ", t.strides(),

@@ -7,6 +7,7 @@
 #include "autograd/forward.h"
 #include "autograd/hooks.h"
 #include "autograd/node.h"
+#include "core/layout.h"
 #include "core/modes.h"
 #include "core/spin_lock.h"
 #include "core/tensor.h"

@@ -3,6 +3,7 @@
 #include "autograd/anomaly.h"
 #include "autograd/hooks.h"
 #include "autograd/reaper.h"
+#include "core/layout.h"
 #include "core/object_pool.h"
 
 namespace rush {
@@ -34,7 +35,7 @@ void Node::overtake(uint64_t sequence) {
 }
 
 uint32_t Node::add_result(const Tensor& t) {
-  results_.push_back(ResultMeta{t.sizes(), t.dtype(), t.device()});
+  results_.push_back(ResultMeta{t.sizes(), t.dtype(), t.device(), is_arranged(t)});
   if (anomaly_checks_nan()) [[unlikely]]
     note_forward_result(*this, t);
   return uint32_t(results_.size() - 1);

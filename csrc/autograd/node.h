@@ -32,6 +32,7 @@ struct ResultMeta {
   Dims sizes;
   DType dtype = DType::Float32;
   Device device;
+  bool arranged = false;  // it was when it was made, see core/layout.h
 };
 
 using Grads = SmallVector<Tensor, 3>;

@@ -10,8 +10,10 @@ constinit thread_local const RunningTask* t_current = nullptr;
 
 }  // namespace
 
-RunningTask::RunningTask(bool all_leaves)
-    : id_(g_next_id.fetch_add(1, std::memory_order_relaxed)), all_leaves_(all_leaves) {}
+RunningTask::RunningTask(bool all_leaves, bool keeps_graph)
+    : id_(g_next_id.fetch_add(1, std::memory_order_relaxed)),
+      all_leaves_(all_leaves),
+      keeps_graph_(keeps_graph) {}
 
 const RunningTask* RunningTask::current() { return t_current; }
 

@@ -14,11 +14,12 @@ class RUSH_API RunningTask {
   static const RunningTask* current();                   // null outside of backward
   int64_t id() const { return id_; }                     // no other pass of the process has it
   bool fills_all_leaves() const { return all_leaves_; }  // no inputs were named
+  bool keeps_graph() const { return keeps_graph_; }      // saved tensors may be asked for again
   // Will this node run, or its gradient be taken, in this pass?
   virtual bool will_run(const Node* node) const = 0;
 
  protected:
-  explicit RunningTask(bool all_leaves);
+  RunningTask(bool all_leaves, bool keeps_graph);
   ~RunningTask() = default;
 
   // Makes a task the current one for a scope.
@@ -35,7 +36,7 @@ class RUSH_API RunningTask {
 
  private:
   const int64_t id_;
-  const bool all_leaves_;
+  const bool all_leaves_, keeps_graph_;
 };
 
 }  // namespace rush

@@ -256,7 +256,8 @@ int set_data(PyObject* o, PyObject* value, void*) {
           unwrap(value).dtype());
     TensorImpl* to = unwrap(o).impl();
     const TensorImpl* from = unwrap(value).impl();
-    to->storage = from->storage;
+    settle(to);
+    to->storage = unwrap(value).storage();
     to->sizes = from->sizes;
     to->strides = from->strides;
     to->offset = from->offset;

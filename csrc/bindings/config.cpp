@@ -1,8 +1,13 @@
 // config.cpp: settings and counters of the process: threads and CPU memory.
 #include "bindings/handle.h"
+#include "bindings/tensor_object.h"
 #include "core/allocator.h"
+#include "core/cpu_features.h"
+#include "core/layout.h"
 #include "core/threads.h"
 #include "cpu/dynamic_library.h"
+#include "cpu/onednn_matmul.h"
+#include "cpu/primitive_cache.h"
 
 namespace rush::py {
 namespace {
@@ -39,9 +44,22 @@ PyObject* set_num_interop_threads_(PyObject*, PyObject* o) {
   });
 }
 
+using Counters = std::initializer_list<std::pair<const char*, int64_t>>;
+
+PyObject* dict_of(Counters rows) {
+  return guarded([&] {
+    Handle dict = Handle::steal(PyDict_New());
+    for (const auto& [name, value] : rows) {
+      const Handle number = Handle::steal(PyLong_FromLongLong(value));
+      check_status(PyDict_SetItemString(dict.get(), name, number.get()));
+    }
+    return dict.release();
+  });
+}
+
 PyObject* memory_stats(PyObject*, PyObject*) {
   const MemoryStats s = cpu_memory_stats();
-  const std::pair<const char*, int64_t> rows[] = {
+  return dict_of({
       {"allocated", s.allocated},
       {"reserved", s.reserved},
       {"peak", s.peak_allocated},
@@ -52,14 +70,6 @@ PyObject* memory_stats(PyObject*, PyObject*) {
       {"cache_hits", s.cache_hits},
       {"system_reserves", s.system_reserves},
       {"system_releases", s.system_releases},
-  };
-  return guarded([&] {
-    Handle dict = Handle::steal(PyDict_New());
-    for (const auto& [name, value] : rows) {
-      const Handle number = Handle::steal(PyLong_FromLongLong(value));
-      check_status(PyDict_SetItemString(dict.get(), name, number.get()));
-    }
-    return dict.release();
   });
 }
 
@@ -71,12 +81,73 @@ PyObject* empty_cache_(PyObject*, PyObject*) {
   empty_cache();
   return Py_NewRef(Py_None);
 }
-PyObject* set_caching(PyObject*, PyObject* o) {
+// A switch of the core, read and written: _caching_enabled(), _set_caching_enabled(on).
+template <bool (*read)()>
+PyObject* read_switch(PyObject*, PyObject*) {
+  return PyBool_FromLong(read());
+}
+template <void (*write)(bool)>
+PyObject* write_switch(PyObject*, PyObject* o) {
   return guarded([&] {
     const int on = PyObject_IsTrue(o);
     check_status(on);
-    set_caching_enabled(on);
+    write(on != 0);
     return Py_NewRef(Py_None);
+  });
+}
+
+PyObject* primitive_stats(PyObject*, PyObject*) {
+  const PrimitiveCacheStats s = primitive_cache_stats();
+  return dict_of({{"entries", s.entries},
+                  {"bytes", s.bytes},
+                  {"hits", s.hits},
+                  {"misses", s.misses},
+                  {"evictions", s.evictions}});
+}
+PyObject* primitive_limit(PyObject*, PyObject*) {
+  return PyLong_FromLongLong(primitive_cache_limit());
+}
+PyObject* set_primitive_limit(PyObject*, PyObject* o) {
+  return guarded([&] {
+    set_primitive_cache_limit(int_argument("_set_primitive_cache_limit", o));
+    return Py_NewRef(Py_None);
+  });
+}
+
+PyObject* isa(PyObject*, PyObject*) {
+  return guarded([] { return PyUnicode_FromString(isa_name(isa_level())); });
+}
+PyObject* set_isa(PyObject*, PyObject* o) {
+  const char* text = PyUnicode_AsUTF8(o);
+  if (!text) return nullptr;
+  return guarded([&] {
+    for (const IsaLevel level : {IsaLevel::Baseline, IsaLevel::Avx2, IsaLevel::Avx512}) {
+      if (std::string_view(text) != isa_name(level)) continue;
+      set_isa_level(level);
+      return Py_NewRef(Py_None);
+    }
+    fail(ErrorKind::Argument, "_set_isa_level", "expected baseline, avx2 or avx512, got '", text,
+         "'");
+  });
+}
+// The level that oneDNN was opened with; None while it is not open.
+PyObject* onednn_isa(PyObject*, PyObject*) {
+  const auto level = onednn::opened_level();
+  return level ? PyUnicode_FromString(isa_name(*level)) : Py_NewRef(Py_None);
+}
+// How an arranged tensor's memory lies (core/layout.h); None for the others. For tests.
+PyObject* arranged_strides(PyObject*, PyObject* o) {
+  return guarded([&] {
+    check(is_tensor(o), ErrorKind::ArgumentType, "_arranged_strides", "expected a tensor");
+    const Tensor& t = unwrap(o);
+    const Tensor form = arranged_form(t);
+    if (form.is_same(t)) return Py_NewRef(Py_None);
+    Handle list = Handle::steal(PyList_New(0));
+    for (const int64_t step : form.strides()) {
+      const Handle number = Handle::steal(PyLong_FromLongLong(step));
+      check_status(PyList_Append(list.get(), number.get()));
+    }
+    return PyList_AsTuple(list.get());
   });
 }
 PyObject* fail_nth(PyObject*, PyObject* o) {
@@ -111,7 +182,23 @@ PyMethodDef functions[] = {
     {"reset_peak_memory_stats", reset_peak, METH_NOARGS,
      "reset_peak_memory_stats()\n--\n\nStarts the peaks of memory_stats anew."},
     {"_empty_cpu_cache", empty_cache_, METH_NOARGS, "Gives cached CPU memory back to the system."},
-    {"_set_caching_enabled", set_caching, METH_O, "Off: every allocation is malloc's."},
+    {"_caching_enabled", read_switch<caching_enabled>, METH_NOARGS, nullptr},
+    {"_set_caching_enabled", write_switch<set_caching_enabled>, METH_O,
+     "Off: every allocation is malloc's."},
+    {"_huge_pages", read_switch<huge_pages>, METH_NOARGS, nullptr},
+    {"_set_huge_pages", write_switch<set_huge_pages>, METH_O, nullptr},
+    {"_onednn_wanted", read_switch<onednn::wanted>, METH_NOARGS, nullptr},
+    {"_set_onednn_wanted", write_switch<onednn::set_wanted>, METH_O, nullptr},
+    {"_onednn_level", onednn_isa, METH_NOARGS, nullptr},
+    {"_isa_level", isa, METH_NOARGS, nullptr},
+    {"_set_isa_level", set_isa, METH_O, nullptr},
+    {"_primitive_cache_stats", primitive_stats, METH_NOARGS, nullptr},
+    {"_primitive_cache_limit", primitive_limit, METH_NOARGS, nullptr},
+    {"_set_primitive_cache_limit", set_primitive_limit, METH_O, nullptr},
+    {"_automatic_layout", read_switch<automatic_layout>, METH_NOARGS, nullptr},
+    {"_set_automatic_layout", write_switch<set_automatic_layout>, METH_O,
+     "Whether convolutions choose how their results lie in memory."},
+    {"_arranged_strides", arranged_strides, METH_O, nullptr},
     {"_fail_nth_allocation", fail_nth, METH_O,
      "The n-th allocation from now fails, once; 0 is the next one, -1 disarms."},
     {},

@@ -7,8 +7,11 @@
 #include "bindings/autograd.h"
 #include "bindings/handle.h"
 #include "bindings/python.h"
+#include "core/layout.h"
 #include "core/modes.h"
+#include "cuda/capture.h"
 #include "cuda/device.h"
+#include "cuda/graph.h"
 #include "cuda/kernel_cache.h"
 #include "cuda/launch.h"
 #include "cuda/memory.h"
@@ -139,7 +142,7 @@ void add_streams(nb::module_& m) {
     waiting(stream->device, [&] { synchronize(stream); });
   });
   nb::class_<Event>(m, "Event")
-      .def(nb::init<bool, bool>())
+      .def(nb::init<bool, bool, bool, bool>())
       .def("record", [](Event& e, StreamKey s) { e.record(stream_of(s)); })
       .def("make_wait", [](const Event& e, StreamKey s) { e.make_wait(stream_of(s)); })
       .def("query", &Event::done)
@@ -164,13 +167,48 @@ void add_memory(nb::module_& m) {
   m.def("memory_fraction", memory_fraction);
   m.def("set_caching", set_gpu_caching);
   m.def("record_stream", [](nb::handle t, StreamKey s) {
-    record_stream(*tensor_argument("record_stream", t).storage(), stream_of(s));
+    // An arranged tensor's memory is that of its form.
+    record_stream(*arranged_form(tensor_argument("record_stream", t)).storage(), stream_of(s));
   });
   m.def("pin", pin);
   m.def("is_pinned", [](nb::handle o) {
     const Tensor& t = tensor_argument("is_pinned", o);
     return t.is_cpu() && is_pinned(*t.storage());
   });
+}
+
+void add_graphs(nb::module_& m) {
+  nb::class_<Graph>(m, "Graph")
+      .def(nb::init<bool>())
+      .def("capture_begin",
+           [](Graph& g, PoolId pool, int mode) { g.capture_begin(pool, CUcaptureMode(mode)); })
+      .def("capture_end", &Graph::capture_end)
+      .def("capture_abort", &Graph::capture_abort)
+      .def("instantiate", &Graph::instantiate)
+      .def("replay",
+           [](Graph& g) {
+             const ReleaseGil released;
+             g.replay();
+           })
+      .def("reset", &Graph::reset)
+      .def("pool", &Graph::pool)
+      .def("keep_description", &Graph::keep_description)
+      .def("description", &Graph::description)
+      .def("node_count", &Graph::node_count)
+      .def("register_generator",
+           [](Graph& g, nb::handle generator) {
+             // The Python object of the graph keeps the generator.
+             g.register_generator(std::shared_ptr<Generator>(std::shared_ptr<void>(),
+                                                             as_generator(generator.ptr())));
+           })
+      .def("debug_dump", &Graph::debug_dump);
+  m.def("new_pool_id", new_pool_id);
+  m.def("is_capturing",
+        [] { return device_count() > 0 && is_capturing_on(Device{DeviceType::CUDA}); });
+  nb::class_<BesideCapture>(m, "BesideCapture")
+      .def(nb::init<>())
+      .def("__enter__", &BesideCapture::enter)
+      .def("__exit__", [](BesideCapture& b, nb::args) { b.leave(); });
 }
 
 template <auto member>
@@ -196,6 +234,7 @@ bool init_cuda(PyObject* module) {
   add_devices(m);
   add_streams(m);
   add_memory(m);
+  add_graphs(m);
   add_setting<&Settings::matmul_tf32>(m, "matmul_tf32");
   add_setting<&Settings::convolution_tf32>(m, "convolution_tf32");
   add_setting<&Settings::cudnn_enabled>(m, "cudnn_enabled");

@@ -6,7 +6,10 @@
 #include "autograd/meta.h"
 #include "bindings/handle.h"
 #include "bindings/training.h"
+#include "core/modes.h"
+#include "cuda/capture.h"
 #include "ops/ops.h"
+#include "ops/optimizer_rules.h"
 
 namespace rush::py {
 namespace {
@@ -22,15 +25,26 @@ std::vector<PyObject*> names_in(PyObject* tuple) {
   return names;
 }
 
-std::vector<double> numbers_in(PyObject* tuple) {
-  check(PyTuple_Check(tuple), ErrorKind::Type, kName, "options must come as a tuple");
+// A group's options. Those that a GPU holds are left there, so that nobody waits for them.
+struct Options {
   std::vector<double> numbers;
-  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(tuple); ++i) {
-    numbers.push_back(PyFloat_AsDouble(PyTuple_GET_ITEM(tuple, i)));
-    if (numbers.back() == -1 && PyErr_Occurred()) throw PythonError{};
+  std::vector<OptimizerOption> on_device;
+
+  explicit Options(PyObject* tuple) {
+    check(PyTuple_Check(tuple), ErrorKind::Type, kName, "options must come as a tuple");
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(tuple); ++i) {
+      PyObject* item = PyTuple_GET_ITEM(tuple, i);
+      if (is_tensor(item) && unwrap(item).is_cuda()) {
+        const NoGradGuard no_grad;
+        on_device.push_back({int(i), cast(unwrap(item), DType::Float64)});
+        numbers.push_back(0);
+        continue;
+      }
+      numbers.push_back(PyFloat_AsDouble(item));
+      if (numbers.back() == -1 && PyErr_Occurred()) throw PythonError{};
+    }
   }
-  return numbers;
-}
+};
 
 // Appends the named tensors of one parameter's state; false when one is not there yet.
 bool collect(PyObject* state, const std::vector<PyObject*>& names, std::vector<Tensor>& to) {
@@ -66,6 +80,7 @@ PyObject* step(PyObject*, PyObject* const* args, Py_ssize_t nargs, PyObject* kwn
     states.reserve(size_t(n) * state_names.size());
     Handle missing;
     int64_t elements = 0;
+    const bool capturing = cuda::any_capture() && cuda::is_capturing_on(Device{DeviceType::CUDA});
     for (Py_ssize_t i = 0; i < n; ++i) {
       PyObject* p = PySequence_Fast_GET_ITEM(list.get(), i);
       check(is_tensor(p), ErrorKind::Type, kName, "parameter ", int64_t(i), " is not a tensor but ",
@@ -77,8 +92,12 @@ PyObject* step(PyObject*, PyObject* const* args, Py_ssize_t nargs, PyObject* kwn
         if (!state && PyErr_Occurred()) throw PythonError{};
         check(!state || PyDict_Check(state), ErrorKind::Type, kName,
               "the state of a parameter must be a dict, not ", state ? type_name(state) : "");
-        if (!state || !collect(state, scalar_names, scalars) ||
-            !collect(state, state_names, states)) {
+        const bool complete =
+            state && collect(state, scalar_names, scalars) && collect(state, state_names, states);
+        // Step counts on the host do not move on when a captured graph is replayed.
+        const bool left_behind = complete && capturing && !scalar_names.empty() &&
+                                 unwrap(p).is_cuda() && scalars.back().is_cpu();
+        if (!complete || left_behind) {
           if (!missing) missing = Handle::steal(PyList_New(0));
           check_status(PyList_Append(missing.get(), p));
           continue;
@@ -89,14 +108,17 @@ PyObject* step(PyObject*, PyObject* const* args, Py_ssize_t nargs, PyObject* kwn
       elements += params.back().numel();
     }
     if (missing) return missing.release();
-    const std::vector<double> options = numbers_in(a[5]);
+    const Options options(a[5]);
     if (params.empty()) return Py_NewRef(Py_None);
     const std::string_view rule = text_of(a[0]);
+    const auto run = [&] {
+      optimizer_step_with(rule, params, grads, scalars, states, options.numbers, options.on_device);
+    };
     if (elements >= kReleaseGil) {
       const ReleaseGil working;
-      optimizer_step(rule, params, grads, scalars, states, options);
+      run();
     } else {
-      optimizer_step(rule, params, grads, scalars, states, options);
+      run();
     }
     return Py_NewRef(Py_None);
   });

@@ -260,6 +260,13 @@ bool caching_enabled() {
   return a.caching;
 }
 
+void set_huge_pages(bool on) {
+  CpuBackend::huge_pages.store(on);
+  empty_cache();
+}
+
+bool huge_pages() { return CpuBackend::huge_pages.load(); }
+
 void fail_nth_allocation(int64_t n) {
   check_argument(n >= 0, "fail_nth_allocation", "expected a number from 0, got ", n);
   Allocator& a = allocator();

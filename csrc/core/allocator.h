@@ -33,6 +33,9 @@ RUSH_API void empty_cache();
 // Off: every allocation is malloc's, for tools that watch malloc.
 RUSH_API void set_caching_enabled(bool on);
 RUSH_API bool caching_enabled();
+// Whether memory from now on lies in huge pages. What is cached goes back to the system first.
+RUSH_API void set_huge_pages(bool on);
+RUSH_API bool huge_pages();
 // For tests: the n-th allocation from now throws OutOfMemory, once. 0 disarms.
 RUSH_API void fail_nth_allocation(int64_t n);
 

@@ -210,6 +210,7 @@ CachingPool::Block* CachingPool::reserve_segment(size_t size) {
 
 // Gives back whole segments, the largest first, until at most `keep` free bytes are left.
 void CachingPool::release_down_to(size_t keep) noexcept {
+  if (keeping_) return;
   for (int bin = kBins - 1; bin >= 0 && cached_ > keep && whole_free_ > 0; --bin) {
     for (Block *block = bins_[bin], *next; block != nullptr && cached_ > keep; block = next) {
       next = block->next;
@@ -296,6 +297,17 @@ void CachingPool::set_cache_cap(size_t nbytes) noexcept {
   std::lock_guard lock(mutex_);
   options_.cache_cap = nbytes;
   release_down_to(nbytes);
+}
+
+void CachingPool::set_keeping(bool on) noexcept {
+  std::lock_guard lock(mutex_);
+  keeping_ = on;
+  if (cached_ > options_.cache_cap) release_down_to(options_.cache_cap);
+}
+
+size_t CachingPool::reserved() noexcept {
+  std::lock_guard lock(mutex_);
+  return reserved_;
 }
 
 }  // namespace rush

@@ -77,6 +77,9 @@ class CachingPool {
 
   void release_cached() noexcept;
   void set_cache_cap(size_t nbytes) noexcept;
+  // While it keeps, nothing goes back to the backend, whatever happens: somebody has addresses.
+  void set_keeping(bool on) noexcept;
+  size_t reserved() noexcept;
 
   // For fork: the child must not inherit a pool that another thread was changing.
   void lock() noexcept { mutex_.lock(); }
@@ -130,6 +133,7 @@ class CachingPool {
   std::deque<Block> blocks_;
   Block* spare_blocks_ = nullptr;
   size_t reserved_ = 0, cached_ = 0, whole_free_ = 0;
+  bool keeping_ = false;
   std::vector<std::pair<Block*, MemoryBackend::Event>> waiting_;
 };
 

@@ -30,7 +30,8 @@ void* CpuBackend::do_reserve(size_t nbytes) noexcept {
     if (lead < kHugePage) munmap(wide + lead + nbytes, kHugePage - lead);
     p = wide + lead;
   }
-  madvise(p, nbytes, MADV_HUGEPAGE);  // a wish: where the kernel refuses, small pages serve
+  // A wish: where the kernel refuses, small pages serve. Unasked, some kernels give huge ones.
+  madvise(p, nbytes, huge_pages.load() ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);
   return p;
 }
 

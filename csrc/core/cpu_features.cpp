@@ -95,9 +95,6 @@ const Detected& detected() {
   return value;
 }
 
-// The settled level, or -1; and the lowest limit asked for so far.
-constinit std::atomic<int> g_level{-1};
-constinit std::atomic<int> g_limit{int(IsaLevel::Avx512)};
 constinit Mutex g_level_mutex{LockRank::IsaLevel};
 
 IsaLevel environment_limit() {
@@ -108,15 +105,17 @@ IsaLevel environment_limit() {
   fail(ErrorKind::Argument, "RUSHLIGHT_ISA", "expected baseline, avx2 or avx512, got '", text, "'");
 }
 
-IsaLevel settle_level() {
-  std::lock_guard lock(g_level_mutex);
-  if (int level = g_level.load(); level >= 0) return IsaLevel(level);
-  const int level = std::min({int(detected().level), int(environment_limit()), g_limit.load()});
-  g_level.store(level, std::memory_order_release);
-  return IsaLevel(level);
-}
-
 }  // namespace
+
+constinit std::atomic<int> detail::g_isa_level{-1};
+
+IsaLevel detail::settle_isa_level() {
+  std::lock_guard lock(g_level_mutex);
+  if (const int level = g_isa_level.load(); level >= 0) return IsaLevel(level);
+  const IsaLevel level = std::min(detected().level, environment_limit());
+  g_isa_level.store(int(level));
+  return level;
+}
 
 const char* isa_name(IsaLevel level) {
   switch (level) {
@@ -130,18 +129,13 @@ const char* isa_name(IsaLevel level) {
   return "unknown";
 }
 
-IsaLevel isa_level() {
-  const int level = g_level.load(std::memory_order_acquire);
-  return level >= 0 ? IsaLevel(level) : settle_level();
-}
+IsaLevel processor_isa_level() { return detected().level; }
 
-void set_isa_limit(IsaLevel limit) {
+void set_isa_level(IsaLevel level) {
+  check(level <= detected().level, ErrorKind::Argument, "set_isa_level", "the processor has ",
+        isa_name(detected().level), ", and not ", isa_name(level));
   std::lock_guard lock(g_level_mutex);
-  const int level = g_level.load();
-  check(level < 0 || level <= int(limit), ErrorKind::Runtime, "set_isa_limit",
-        "must be called before the first kernel runs; the level is already settled as ",
-        isa_name(IsaLevel(level < 0 ? 0 : level)), ", asked for ", isa_name(limit));
-  if (int(limit) < g_limit.load()) g_limit.store(int(limit));
+  detail::g_isa_level.store(int(level));
 }
 
 bool has_avx512_bf16() { return isa_level() == IsaLevel::Avx512 && detected().avx512_bf16; }

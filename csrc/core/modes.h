@@ -13,6 +13,9 @@ enum Mode : uint32_t {
   kInferenceMode = 1u << 1,
   kSavedTensorHooks = 1u << 2,  // tensors saved for backward go through the user's functions
   kForward = 1u << 3,           // forward mode: a level is entered, and tangents are to be computed
+  // Results may be arranged (core/layout.h) even where no input is: the gradient of something that
+  // was arranged.
+  kArrange = 1u << 4,
   // The bits below send a call to the boxed path with its interceptors.
   kIntercept = 1u << 8,  // at least one interceptor is installed on this thread
 };

@@ -18,6 +18,7 @@ enum class LockRank : uint8_t {
   Gradients,          // an addition to some tensor's gradient
   CudaDevices,        // a GPU is opened
   Kernels,            // a CUDA kernel is compiled or loaded
+  Primitives,         // what oneDNN compiled
   LibraryFolders,     // where oneDNN and the like are looked for
   Probe,              // code that may trap is tried out
   IsaLevel,           // the instruction set is settled

@@ -232,7 +232,7 @@ void Tensor::bump_version(const char* writer) const { version_counter()->bump(wr
 
 Tensor Tensor::alias(IntList sizes, IntList strides, int64_t offset) const {
   internal_assert(!is_batched(), "a batched tensor has no memory to alias");
-  Tensor out = make_tensor(impl_->storage, sizes, strides, offset, dtype());
+  Tensor out = make_tensor(storage(), sizes, strides, offset, dtype());
   out.impl_->version = version_counter();
   out.impl_->set(TensorImpl::kInference, impl_->has(TensorImpl::kInference));
   return out;
@@ -242,7 +242,7 @@ void set_geometry(const Tensor& t, IntList sizes, IntList strides, int64_t offse
   TensorImpl* p = t.impl();
   const int64_t n = checked_numel("resize_", sizes);
   const size_t bytes = size_t(reach(sizes, strides, offset, t.element_size()));
-  if (bytes > p->storage->nbytes()) p->storage->resize(bytes);
+  if (bytes > t.storage()->nbytes()) p->storage->resize(bytes);
   p->offset = offset;
   const Dims own_sizes(sizes), own_strides(strides);  // the arguments may be this tensor's own
   set_sizes(p, own_sizes, own_strides, n);

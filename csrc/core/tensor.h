@@ -66,8 +66,9 @@ class RUSH_API TensorImpl : public Counted<TensorImpl> {
   };
 
   Dims sizes, strides;
-  Ref<Storage> storage;
-  int64_t offset = 0;  // in elements
+  Ref<Storage> storage;      // null only while `arranged` is not
+  Ref<TensorImpl> arranged;  // see Note [Layout is ours] in core/layout.h
+  int64_t offset = 0;        // in elements
   int64_t numel = 0;
   AutogradMeta* autograd = nullptr;  // owned
   Ref<VersionCounter> version;
@@ -95,6 +96,9 @@ class RUSH_API TensorImpl : public Counted<TensorImpl> {
   ~TensorImpl() = default;
 };
 
+// Gives an arranged tensor contiguous storage. See Note [Layout is ours] in core/layout.h.
+[[gnu::cold]] RUSH_API void settle(TensorImpl* t);
+
 class RUSH_API Tensor {
  public:
   Tensor() = default;  // undefined: stands for "no tensor"
@@ -120,7 +124,11 @@ class RUSH_API Tensor {
   int64_t offset() const { return impl_->offset; }
   int64_t element_size() const { return rush::element_size(dtype()); }
   int64_t nbytes() const { return numel() * element_size(); }
-  const Ref<Storage>& storage() const { return impl_->storage; }
+  const Ref<Storage>& storage() const {
+    if (!impl_->storage.load()) [[unlikely]]
+      settle(impl_.get());
+    return impl_->storage;
+  }
   bool is_contiguous() const { return impl_->has(TensorImpl::kContiguous); }
   bool is_contiguous(MemoryFormat format) const;
   bool is_wrapped_number() const { return impl_->has(TensorImpl::kWrapped); }
@@ -132,7 +140,7 @@ class RUSH_API Tensor {
 
   // The first element's address. For kernels; callers that may write have checked read_only.
   void* data() const {
-    return static_cast<char*>(impl_->storage->data()) + impl_->offset * element_size();
+    return static_cast<char*>(storage()->data()) + impl_->offset * element_size();
   }
   template <class T>
   T* data() const {

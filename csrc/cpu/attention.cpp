@@ -20,15 +20,15 @@ constexpr int64_t kManyHeads = 16, kMostParts = 8;
 
 template <class T>
 const AttentionTable<T>& kernels() {
-  static const AttentionTable<T>* const chosen = [] {
+  static const PerIsa<const AttentionTable<T>*> chosen([]([[maybe_unused]] IsaLevel level) {
     const AttentionTable<T>* t = attention_table<Isa::baseline, T>();
 #ifdef __x86_64__
-    if (isa_level() >= IsaLevel::Avx2) t = attention_table<Isa::avx2, T>();
-    if (isa_level() >= IsaLevel::Avx512) t = attention_table<Isa::avx512, T>();
+    if (level >= IsaLevel::Avx2) t = attention_table<Isa::avx2, T>();
+    if (level >= IsaLevel::Avx512) t = attention_table<Isa::avx512, T>();
 #endif
     return t;
-  }();
-  return *chosen;
+  });
+  return *chosen.now();
 }
 
 template <class F>

@@ -15,15 +15,15 @@ namespace {
 
 template <class T>
 const CtcTable<T>& kernels() {
-  static const CtcTable<T>* const chosen = [] {
+  static const PerIsa<const CtcTable<T>*> chosen([]([[maybe_unused]] IsaLevel level) {
     const CtcTable<T>* t = ctc_table<Isa::baseline, T>();
 #ifdef __x86_64__
-    if (isa_level() >= IsaLevel::Avx2) t = ctc_table<Isa::avx2, T>();
-    if (isa_level() >= IsaLevel::Avx512) t = ctc_table<Isa::avx512, T>();
+    if (level >= IsaLevel::Avx2) t = ctc_table<Isa::avx2, T>();
+    if (level >= IsaLevel::Avx512) t = ctc_table<Isa::avx512, T>();
 #endif
     return t;
-  }();
-  return *chosen;
+  });
+  return *chosen.now();
 }
 
 template <class T>

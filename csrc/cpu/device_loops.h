@@ -20,6 +20,8 @@ struct ConvTensors;
 enum class ConvKind : uint8_t;
 enum class OptimizerRule : uint8_t;
 struct OptimizerTensor;
+struct SequenceLoops;
+struct OptimizerFormula;
 using ParamSpan = std::span<const Scalar>;
 
 // See cpu/pool.h.
@@ -33,9 +35,11 @@ struct PoolLoops {
 };
 
 // See cpu/norm.h.
+struct RunningMoments;  // cpu/norm.h
 struct NormLoops {
-  void (*batch_norm)(const Tensor& x, const Tensor& weight, const Tensor& bias, double eps,
-                     const Tensor& y, const Tensor& mean, const Tensor& var) = nullptr;
+  void (*batch_norm)(const Tensor& x, const Tensor& weight, const Tensor& bias,
+                     const RunningMoments& running, double eps, const Tensor& y, const Tensor& mean,
+                     const Tensor& var) = nullptr;
   void (*batch_norm_eval)(const Tensor& x, const Tensor& weight, const Tensor& bias,
                           const Tensor& mean, const Tensor& var, double eps,
                           const Tensor& y) = nullptr;
@@ -107,7 +111,7 @@ struct SamplingLoops {
 };
 
 // Numbers that follow from their position: out is a contiguous vector.
-struct SequenceLoops {
+struct CountingLoops {
   void (*count_up)(const Tensor& out, const Scalar& start, const Scalar& step) = nullptr;
   // From first to last, evenly; base != 0: powers of it.
   void (*spread)(const Tensor& out, complex<double> first, complex<double> last,
@@ -135,6 +139,8 @@ struct DeviceLoops {
   void (*random_int)(const Tensor& out, RandomCall, int64_t from, uint64_t range) = nullptr;
   void (*gemm)(const Tensor& a, const Tensor& b, const Tensor& out, const Scalar& alpha,
                const Scalar& beta) = nullptr;
+  // out = x @ w.T + bias for x (n, k), w (m, k), bias (m); false: not done, take another way.
+  bool (*linear)(const Tensor& x, const Tensor& w, const Tensor& bias, const Tensor& out) = nullptr;
   void (*gemv)(const Tensor& a, const Tensor& x, const Tensor& out, const Scalar& alpha,
                const Scalar& beta) = nullptr;
   void (*dot)(const Tensor& a, const Tensor& b, const Tensor& out) = nullptr;
@@ -146,8 +152,9 @@ struct DeviceLoops {
                   const IndexRange& range) = nullptr;
   void (*add_offsets)(const Tensor& offsets, const Tensor& index, int64_t size,
                       int64_t stride) = nullptr;
+  // With a formula, the tensors' numbers are not there yet.
   void (*optimizer_step)(OptimizerRule, std::span<const OptimizerTensor> tensors,
-                         Device device) = nullptr;
+                         const OptimizerFormula* formula, Device device) = nullptr;
   NormLoops norms;
   PoolLoops pools;
   // Along dim, or its logarithm; false: not done, take another way.
@@ -161,7 +168,9 @@ struct DeviceLoops {
   MaskLoops masks;
   SearchLoops searches;
   SamplingLoops sampling;
-  SequenceLoops sequences;
+  CountingLoops counting;
+  // See cpu/sequence_loops.h; null: the device has none.
+  const SequenceLoops* sequences = nullptr;
 };
 
 namespace detail {

@@ -373,18 +373,19 @@ void use(const FoldTable** tables) {
 }  // namespace
 
 const FoldTable& folds_for(DType element) {
-  static const auto tables = [] {
-    std::array<const FoldTable*, kDTypeCount> t{};
-    use<Isa::baseline, float, double, int64_t, uint64_t, bool, complex<float>, complex<double>>(
-        t.data());
+  static const PerIsa<std::array<const FoldTable*, kDTypeCount>> tables(
+      []([[maybe_unused]] IsaLevel level) {
+        std::array<const FoldTable*, kDTypeCount> t{};
+        use<Isa::baseline, float, double, int64_t, uint64_t, bool, complex<float>, complex<double>>(
+            t.data());
 #ifdef __x86_64__
-    if (isa_level() >= IsaLevel::Avx2)
-      use<Isa::avx2, float, double, int64_t, uint64_t, bool>(t.data());
-    if (isa_level() >= IsaLevel::Avx512) use<Isa::avx512, float, double>(t.data());
+        if (level >= IsaLevel::Avx2)
+          use<Isa::avx2, float, double, int64_t, uint64_t, bool>(t.data());
+        if (level >= IsaLevel::Avx512) use<Isa::avx512, float, double>(t.data());
 #endif
-    return t;
-  }();
-  return *tables[size_t(element)];
+        return t;
+      });
+  return *tables.now()[size_t(element)];
 }
 
 void run_fold(const FoldCall& call, const Tensor& x, const Tensor& out) {

@@ -20,10 +20,10 @@ GemmKernels<T> gemm_table();
 namespace {
 
 template <class T>
-GemmKernels<T> pick() {
+GemmKernels<T> pick([[maybe_unused]] IsaLevel level) {
 #if defined(__x86_64__)
-  if (isa_level() == IsaLevel::Avx512) return avx512::gemm_table<T>();
-  if (isa_level() == IsaLevel::Avx2) return avx2::gemm_table<T>();
+  if (level == IsaLevel::Avx512) return avx512::gemm_table<T>();
+  if (level == IsaLevel::Avx2) return avx2::gemm_table<T>();
 #endif
   return baseline::gemm_table<T>();
 }
@@ -32,8 +32,8 @@ GemmKernels<T> pick() {
 
 template <class T>
 const GemmKernels<T>& gemm_kernels() {
-  static const GemmKernels<T> table = pick<T>();
-  return table;
+  static const PerIsa<GemmKernels<T>> tables(pick<T>);
+  return tables.now();
 }
 
 template const GemmKernels<float>& gemm_kernels<float>();

@@ -8,15 +8,15 @@ namespace rush {
 
 template <class T>
 const LinesTable<T>& line_kernels() {
-  static const LinesTable<T>* const chosen = [] {
+  static const PerIsa<const LinesTable<T>*> chosen([]([[maybe_unused]] IsaLevel level) {
     const LinesTable<T>* t = lines_table<Isa::baseline, T>();
 #ifdef __x86_64__
-    if (isa_level() >= IsaLevel::Avx2) t = lines_table<Isa::avx2, T>();
-    if (isa_level() >= IsaLevel::Avx512) t = lines_table<Isa::avx512, T>();
+    if (level >= IsaLevel::Avx2) t = lines_table<Isa::avx2, T>();
+    if (level >= IsaLevel::Avx512) t = lines_table<Isa::avx512, T>();
 #endif
     return t;
-  }();
-  return *chosen;
+  });
+  return *chosen.now();
 }
 
 }  // namespace rush

@@ -15,15 +15,15 @@ constexpr int64_t kGrain = 16384;
 
 template <class T>
 const LossEntry<T>& kernel(LossFn fn) {
-  static const LossTable<T>* const chosen = [] {
+  static const PerIsa<const LossTable<T>*> chosen([]([[maybe_unused]] IsaLevel level) {
     const LossTable<T>* t = loss_table<Isa::baseline, T>();
 #ifdef __x86_64__
-    if (isa_level() >= IsaLevel::Avx2) t = loss_table<Isa::avx2, T>();
-    if (isa_level() >= IsaLevel::Avx512) t = loss_table<Isa::avx512, T>();
+    if (level >= IsaLevel::Avx2) t = loss_table<Isa::avx2, T>();
+    if (level >= IsaLevel::Avx512) t = loss_table<Isa::avx512, T>();
 #endif
     return t;
-  }();
-  return chosen->entries[int(fn)];
+  });
+  return chosen.now()->entries[int(fn)];
 }
 
 template <class F>

@@ -23,15 +23,15 @@ constexpr int64_t kGrain = 16384;
 
 template <class T>
 const NormTable<T>& kernels() {
-  static const NormTable<T>* const chosen = [] {
+  static const PerIsa<const NormTable<T>*> chosen([]([[maybe_unused]] IsaLevel level) {
     const NormTable<T>* t = norm_table<Isa::baseline, T>();
 #ifdef __x86_64__
-    if (isa_level() >= IsaLevel::Avx2) t = norm_table<Isa::avx2, T>();
-    if (isa_level() >= IsaLevel::Avx512) t = norm_table<Isa::avx512, T>();
+    if (level >= IsaLevel::Avx2) t = norm_table<Isa::avx2, T>();
+    if (level >= IsaLevel::Avx512) t = norm_table<Isa::avx512, T>();
 #endif
     return t;
-  }();
-  return *chosen;
+  });
+  return *chosen.now();
 }
 
 template <class F>
@@ -193,12 +193,22 @@ void gradient_sums(const Tensor& g, const Tensor& x, const Planes& p, const T* m
   });
 }
 
+// running = (1 - momentum) * running + momentum * factor * value
+template <class T>
+void move_towards(const Tensor& running, const T* value, double momentum, double factor) {
+  if (!running.defined()) return;
+  T* to = running.data<T>();
+  const T keep = T(1 - momentum), take = T(momentum), scale = T(factor);
+  for (int64_t c = 0; c < running.numel(); ++c) to[c] = keep * to[c] + take * (value[c] * scale);
+}
+
 }  // namespace
 
-void batch_norm_cpu(const Tensor& x, const Tensor& weight, const Tensor& bias, double eps,
-                    const Tensor& y, const Tensor& mean, const Tensor& var) {
+void batch_norm_cpu(const Tensor& x, const Tensor& weight, const Tensor& bias,
+                    const RunningMoments& running, double eps, const Tensor& y, const Tensor& mean,
+                    const Tensor& var) {
   if (x.is_cuda()) [[unlikely]]
-    return gpu().batch_norm(x, weight, bias, eps, y, mean, var);
+    return gpu().batch_norm(x, weight, bias, running, eps, y, mean, var);
   for_type(x, [&]<class T>() {
     const Planes p(x);
     if (channels_last(x))
@@ -206,7 +216,11 @@ void batch_norm_cpu(const Tensor& x, const Tensor& weight, const Tensor& bias, d
     else
       moments_planes<T>(x, p, mean.data<T>(), var.data<T>());
     normalize<T>(x, weight, bias, mean.data<T>(), var.data<T>(), eps, y);
+    const double n = double(p.count());
+    move_towards<T>(running.mean, mean.data<T>(), running.momentum, 1);
+    move_towards<T>(running.var, var.data<T>(), running.momentum, n / (n - 1));
   });
+  if (running.batches.defined()) ++*running.batches.data<int64_t>();
 }
 
 void batch_norm_eval_cpu(const Tensor& x, const Tensor& weight, const Tensor& bias,

@@ -2,12 +2,20 @@
 // whose functions all answer false.
 #pragma once
 
+#include <optional>
+
+#include "core/cpu_features.h"
 #include "cpu/product.h"
 
 namespace rush::onednn {
 
-// Is there a oneDNN? Opens it when first called.
+// Is there a oneDNN, and is it wanted? Opens it when first called.
 bool available();
+RUSH_API void set_wanted(bool on);
+RUSH_API bool wanted();
+
+// The instructions that oneDNN may use, settled when it was opened; none while it is not.
+RUSH_API std::optional<IsaLevel> opened_level();
 
 // Runs the product on rush::num_threads() threads, on one inside a parallel region. The operands
 // suit BLAS (see suits_blas) and c.col == 1. False: not done, take another way.

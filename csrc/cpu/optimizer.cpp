@@ -29,16 +29,16 @@ void use(Kernels& k) {
   k.lists[1] = list_kernels<isa, double>();
 }
 const Kernels& kernels() {
-  static const Kernels k = [] {
+  static const PerIsa<Kernels> k([]([[maybe_unused]] IsaLevel level) {
     Kernels found;
     use<Isa::baseline>(found);
 #ifdef __x86_64__
-    if (isa_level() >= IsaLevel::Avx2) use<Isa::avx2>(found);
-    if (isa_level() >= IsaLevel::Avx512) use<Isa::avx512>(found);
+    if (level >= IsaLevel::Avx2) use<Isa::avx2>(found);
+    if (level >= IsaLevel::Avx512) use<Isa::avx512>(found);
 #endif
     return found;
-  }();
-  return k;
+  });
+  return k.now();
 }
 
 // A 16-bit stretch, through float buffers that stay in the first-level cache.

@@ -8,12 +8,39 @@
 
 namespace rush {
 
+inline constexpr int kMaxOptimizerScalars = 3, kMaxOptimizerOptions = 8;
+
 // One parameter with its gradient and states, all flat and of one real type.
 struct OptimizerTensor {
   char* ptrs[2 + kMaxOptimizerStates];
   int64_t numel;
   DType dtype;
   double numbers[kMaxOptimizerNumbers];
+  char* scalars[kMaxOptimizerScalars];  // only with an OptimizerFormula
+};
+
+// Whose formula of functors/optimizer_numbers.h makes numbers of options and scalars.
+enum class OptimizerNumbers : uint8_t {
+  Sgd,
+  Adam,
+  NAdam,
+  RAdam,
+  Adamax,
+  Adagrad,
+  Adadelta,
+  RmsProp,
+  Rprop,
+  Asgd,
+};
+
+// A step whose numbers the device works out by itself: the parameters' scalars are there, and
+// options may be.
+struct OptimizerFormula {
+  OptimizerNumbers numbers;
+  int scalars;
+  bool wide;  // the scalars are float64, else float32
+  double options[kMaxOptimizerOptions];
+  const double* places[kMaxOptimizerOptions];  // on the device; null: the option is the number
 };
 
 // How many states a rule keeps for each parameter.

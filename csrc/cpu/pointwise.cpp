@@ -29,23 +29,24 @@ struct Tables {
     use<isa, bool, uint8_t, int8_t, int16_t, int32_t, int64_t>();
   }
 
-  Tables() {
+  Tables() = default;
+  explicit Tables([[maybe_unused]] IsaLevel level) {
     use<Isa::baseline, float, double, complex<float>, complex<double>>();
     use<Isa::baseline, uint16_t, uint32_t, uint64_t>();
     use_integers<Isa::baseline>();
 #ifdef __x86_64__
-    if (isa_level() >= IsaLevel::Avx2) {
+    if (level >= IsaLevel::Avx2) {
       use<Isa::avx2, float, double>();
       use_integers<Isa::avx2>();
     }
-    if (isa_level() >= IsaLevel::Avx512) use<Isa::avx512, float, double>();
+    if (level >= IsaLevel::Avx512) use<Isa::avx512, float, double>();
 #endif
   }
 };
 
 const Tables& tables() {
-  static const Tables picked;
-  return picked;
+  static const PerIsa<Tables> picked([](IsaLevel level) { return Tables(level); });
+  return picked.now();
 }
 
 DType compute_type(DType t) { return is_reduced_float(t) ? DType::Float32 : t; }

@@ -16,15 +16,15 @@ namespace {
 
 template <class T>
 const PoolTable<T>& kernels() {
-  static const PoolTable<T>* const chosen = [] {
+  static const PerIsa<const PoolTable<T>*> chosen([]([[maybe_unused]] IsaLevel level) {
     const PoolTable<T>* t = pool_table<Isa::baseline, T>();
 #ifdef __x86_64__
-    if (isa_level() >= IsaLevel::Avx2) t = pool_table<Isa::avx2, T>();
-    if (isa_level() >= IsaLevel::Avx512) t = pool_table<Isa::avx512, T>();
+    if (level >= IsaLevel::Avx2) t = pool_table<Isa::avx2, T>();
+    if (level >= IsaLevel::Avx512) t = pool_table<Isa::avx512, T>();
 #endif
     return t;
-  }();
-  return *chosen;
+  });
+  return *chosen.now();
 }
 
 template <class F>

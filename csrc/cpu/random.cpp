@@ -13,13 +13,10 @@ namespace {
 
 const RandomKernels& kernels() {
 #if defined(__x86_64__)
-  static const RandomKernels& chosen = isa_level() == IsaLevel::Avx512 ? avx512::random_kernels
-                                       : isa_level() == IsaLevel::Avx2 ? avx2::random_kernels
-                                                                       : baseline::random_kernels;
-  return chosen;
-#else
-  return baseline::random_kernels;
+  if (isa_level() == IsaLevel::Avx512) return avx512::random_kernels;
+  if (isa_level() == IsaLevel::Avx2) return avx2::random_kernels;
 #endif
+  return baseline::random_kernels;
 }
 
 constexpr int64_t kChunk = 4096;

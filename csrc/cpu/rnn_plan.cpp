@@ -6,15 +6,15 @@ namespace rush {
 
 template <class T>
 const RnnTable<T>& rnn_kernels() {
-  static const RnnTable<T>* const chosen = [] {
+  static const PerIsa<const RnnTable<T>*> chosen([]([[maybe_unused]] IsaLevel level) {
     const RnnTable<T>* t = rnn_table<Isa::baseline, T>();
 #ifdef __x86_64__
-    if (isa_level() >= IsaLevel::Avx2) t = rnn_table<Isa::avx2, T>();
-    if (isa_level() >= IsaLevel::Avx512) t = rnn_table<Isa::avx512, T>();
+    if (level >= IsaLevel::Avx2) t = rnn_table<Isa::avx2, T>();
+    if (level >= IsaLevel::Avx512) t = rnn_table<Isa::avx512, T>();
 #endif
     return t;
-  }();
-  return *chosen;
+  });
+  return *chosen.now();
 }
 template const RnnTable<float>& rnn_kernels();
 template const RnnTable<double>& rnn_kernels();

@@ -26,16 +26,17 @@ void use(const ScanTable** t) {
 }
 
 const ScanTable& scans_for(DType element) {
-  static const auto tables = [] {
-    std::array<const ScanTable*, kDTypeCount> t{};
-    use<Isa::baseline>(t.data());
+  static const PerIsa<std::array<const ScanTable*, kDTypeCount>> tables(
+      []([[maybe_unused]] IsaLevel level) {
+        std::array<const ScanTable*, kDTypeCount> t{};
+        use<Isa::baseline>(t.data());
 #ifdef __x86_64__
-    if (isa_level() >= IsaLevel::Avx2) use<Isa::avx2>(t.data());
-    if (isa_level() >= IsaLevel::Avx512) use<Isa::avx512>(t.data());
+        if (level >= IsaLevel::Avx2) use<Isa::avx2>(t.data());
+        if (level >= IsaLevel::Avx512) use<Isa::avx512>(t.data());
 #endif
-    return t;
-  }();
-  return *tables[size_t(element)];
+        return t;
+      });
+  return *tables.now()[size_t(element)];
 }
 
 struct ScanCall {

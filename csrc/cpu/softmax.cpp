@@ -17,15 +17,15 @@ constexpr int64_t kGrain = 8192;  // elements that are worth a thread
 
 template <class T>
 const SoftmaxTable<T>& kernels() {
-  static const SoftmaxTable<T>* const chosen = [] {
+  static const PerIsa<const SoftmaxTable<T>*> chosen([]([[maybe_unused]] IsaLevel level) {
     const SoftmaxTable<T>* t = softmax_table<Isa::baseline, T>();
 #ifdef __x86_64__
-    if (isa_level() >= IsaLevel::Avx2) t = softmax_table<Isa::avx2, T>();
-    if (isa_level() >= IsaLevel::Avx512) t = softmax_table<Isa::avx512, T>();
+    if (level >= IsaLevel::Avx2) t = softmax_table<Isa::avx2, T>();
+    if (level >= IsaLevel::Avx512) t = softmax_table<Isa::avx512, T>();
 #endif
     return t;
-  }();
-  return *chosen;
+  });
+  return *chosen.now();
 }
 
 template <class F>

@@ -3,6 +3,7 @@
 
 #include "cpu/copy.h"
 #include "cpu/device_loops.h"
+#include "cuda/graph.h"
 #include "cuda/launch.h"
 #include "cuda/loops.h"
 #include "cuda/memory.h"
@@ -100,8 +101,10 @@ void copy_on_device(const Tensor& src, const Tensor& dst) {
     walk = walk_over<2>({dst.impl(), src.impl()});
     flat = walk.dims == 0 || (walk.dims == 1 && walk.strides[0] == std::array<int64_t, 2>{1, 1});
   }
-  if (flat && src.dtype() == dst.dtype()) {
-    if (src.data() == dst.data()) return;
+  // The driver's own copy costs more to start than a kernel, and moves no faster.
+  constexpr int64_t kSmall = int64_t(1) << 20;
+  if (flat && src.dtype() == dst.dtype() && src.data() == dst.data()) return;
+  if (flat && src.dtype() == dst.dtype() && dst.nbytes() > kSmall) {
     bind(device);
     must(driver().MemcpyAsync(address(dst.data()), address(src.data()), size_t(dst.nbytes()),
                               current_stream(device)->handle),
@@ -150,7 +153,14 @@ void upload(const Tensor& host, const Tensor& dst, bool non_blocking) {
   bind(device);
   Stream* stream = current_stream(device);
   const bool pinned = is_pinned(*host.storage());
-  if (pinned && non_blocking) use_pinned(*host.storage(), stream);
+  if (Graph* graph = capture_of(stream)) [[unlikely]] {
+    check(pinned, ErrorKind::Runtime, "copy_",
+          "a copy from ordinary host memory cannot be captured into a CUDA graph: copy before the "
+          "capture, or from contiguous pinned memory (pin_memory()), which each replay reads anew");
+    graph->keep_alive(host.storage());
+    non_blocking = true;
+  } else if (pinned && non_blocking)
+    use_pinned(*host.storage(), stream);
   must(driver().MemcpyHtoDAsync(address(dst.data()), host.data(), size_t(host.nbytes()),
                                 stream->handle),
        "copy_");

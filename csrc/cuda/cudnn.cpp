@@ -31,6 +31,7 @@ Library open() {
 // A handle belongs to one thread.
 struct Handles {
   std::array<Handle, kMaxDevices> all{};
+  std::array<CUstream, kMaxDevices> streams{};
   ~Handles() {
     for (Handle h : all)
       if (h) library().Destroy(h);
@@ -51,8 +52,12 @@ Handle handle(int device) {
   bind(device);
   if (!handles) handles = std::make_unique<Handles>();
   Handle& mine = handles->all[size_t(device)];
-  if (!mine) done(l.Create(&mine), "cudnnCreate");
-  done(l.SetStream(mine, current_stream(device)->handle), "cudnnSetStream");
+  CUstream& its = handles->streams[size_t(device)];
+  if (!mine) done(l.Create(&mine), "cudnnCreate");  // on the default stream
+  if (const CUstream now = current_stream(device)->handle; now != its) {
+    done(l.SetStream(mine, now), "cudnnSetStream");
+    its = now;
+  }
   return mine;
 }
 

@@ -13,6 +13,7 @@
 #include "core/error.h"
 #include "core/mutex.h"
 #include "cpu/dynamic_library.h"
+#include "cuda/capture.h"
 #include "cuda/nvrtc.h"
 
 namespace rush::cuda {
@@ -238,6 +239,7 @@ void bind_slow(int device) {
 
 void synchronize(int device) {
   bind(check_device("synchronize", device));
+  refuse_capture("synchronize", "nothing runs that could be waited for");
   must(driver().CtxSynchronize(), "synchronize");
 }
 

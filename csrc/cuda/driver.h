@@ -18,61 +18,135 @@ using CUstream = struct CUstream_st*;
 using CUevent = struct CUevent_st*;
 using CUmodule = struct CUmod_st*;
 using CUfunction = struct CUfunc_st*;
+using CUgraph = struct CUgraph_st*;
+using CUgraphExec = struct CUgraphExec_st*;
+using CUgraphNode = struct CUgraphNode_st*;
+using CUmemHandle = unsigned long long;
 
-inline constexpr CUresult kSuccess = 0, kNotReady = 600;
+inline constexpr CUresult kSuccess = 0, kOutOfMemory = 2, kNotReady = 600;
 inline constexpr int kAttributeMajor = 75, kAttributeMinor = 76, kAttributeProcessors = 16,
                      kAttributeSharedPerBlock = 8, kAttributeSharedOptin = 97,
                      kAttributeWarpSize = 10, kAttributeThreadsPerProcessor = 39,
                      kAttributeL2Bytes = 38, kAttributeClock = 13, kAttributeIntegrated = 18,
                      kAttributePciBus = 33, kAttributePciDevice = 34, kAttributePciDomain = 50;
-inline constexpr unsigned kStreamNonBlocking = 1, kEventNoTiming = 2, kEventInterprocess = 4,
-                          kHostAllocPortable = 1;
+inline constexpr int kAttributeVirtualMemory = 102;
+inline constexpr unsigned kStreamNonBlocking = 1, kEventBlocking = 1, kEventNoTiming = 2,
+                          kEventInterprocess = 4, kEventExternal = 1, kHostAllocPortable = 1,
+                          kIpcLazyPeerAccess = 1;
+
+// What other threads may do while a stream is captured (cuStreamBeginCapture).
+enum CUcaptureMode : int { kCaptureGlobal = 0, kCaptureThreadLocal = 1, kCaptureRelaxed = 2 };
+enum CUcaptureStatus : int { kCaptureNone = 0, kCaptureActive = 1, kCaptureInvalidated = 2 };
 
 struct CUuuid {
   char bytes[16];
 };
+struct CUipcHandle {  // of memory and of events alike
+  char bytes[64];
+};
+
+// ---- virtual memory ----
+
+struct CUmemLocation {
+  int type, id;
+};
+inline constexpr int kLocationDevice = 1;
+struct CUmemProperties {
+  int type = 1;          // pinned, the only one
+  int handle_types = 0;  // how it can be sent to other processes
+  CUmemLocation location{};
+  void* windows_only = nullptr;
+  struct {
+    unsigned char compression, rdma;
+    unsigned short usage;
+    unsigned char reserved[4];
+  } flags{};
+};
+inline constexpr int kHandleFileDescriptor = 1;
+struct CUmemAccess {
+  CUmemLocation location;
+  int flags;
+};
+inline constexpr int kAccessReadWrite = 3;
 
 // X(symbol in the library, name here, parameters)
-#define RUSH_CUDA_DRIVER(X)                                                                      \
-  X(cuInit, Init, (unsigned flags))                                                              \
-  X(cuDriverGetVersion, DriverGetVersion, (int* version))                                        \
-  X(cuGetErrorName, GetErrorName, (CUresult error, const char** text))                           \
-  X(cuGetErrorString, GetErrorString, (CUresult error, const char** text))                       \
-  X(cuDeviceGetCount, DeviceGetCount, (int* count))                                              \
-  X(cuDeviceGet, DeviceGet, (CUdevice * device, int ordinal))                                    \
-  X(cuDeviceGetName, DeviceGetName, (char* name, int room, CUdevice device))                     \
-  X(cuDeviceGetUuid_v2, DeviceGetUuid, (CUuuid * uuid, CUdevice device))                         \
-  X(cuDeviceGetAttribute, DeviceGetAttribute, (int* value, int attribute, CUdevice device))      \
-  X(cuDeviceTotalMem_v2, DeviceTotalMem, (size_t* nbytes, CUdevice device))                      \
-  X(cuDeviceCanAccessPeer, DeviceCanAccessPeer, (int* can, CUdevice device, CUdevice peer))      \
-  X(cuDevicePrimaryCtxRetain, DevicePrimaryCtxRetain, (CUcontext * context, CUdevice device))    \
-  X(cuCtxSetCurrent, CtxSetCurrent, (CUcontext context))                                         \
-  X(cuCtxSynchronize, CtxSynchronize, ())                                                        \
-  X(cuMemGetInfo_v2, MemGetInfo, (size_t* free, size_t* total))                                  \
-  X(cuMemAlloc_v2, MemAlloc, (CUdeviceptr * p, size_t nbytes))                                   \
-  X(cuMemFree_v2, MemFree, (CUdeviceptr p))                                                      \
-  X(cuMemHostAlloc, MemHostAlloc, (void** p, size_t nbytes, unsigned flags))                     \
-  X(cuMemFreeHost, MemFreeHost, (void* p))                                                       \
-  X(cuMemcpyAsync, MemcpyAsync, (CUdeviceptr to, CUdeviceptr from, size_t nbytes, CUstream s))   \
-  X(cuMemcpyHtoDAsync_v2, MemcpyHtoDAsync,                                                       \
-    (CUdeviceptr to, const void* from, size_t nbytes, CUstream stream))                          \
-  X(cuMemcpyDtoHAsync_v2, MemcpyDtoHAsync,                                                       \
-    (void* to, CUdeviceptr from, size_t nbytes, CUstream stream))                                \
-  X(cuMemsetD8Async, MemsetD8Async, (CUdeviceptr p, unsigned char byte, size_t n, CUstream s))   \
-  X(cuStreamCreateWithPriority, StreamCreate, (CUstream * stream, unsigned flags, int priority)) \
-  X(cuStreamSynchronize, StreamSynchronize, (CUstream stream))                                   \
-  X(cuStreamQuery, StreamQuery, (CUstream stream))                                               \
-  X(cuStreamWaitEvent, StreamWaitEvent, (CUstream stream, CUevent event, unsigned flags))        \
-  X(cuEventCreate, EventCreate, (CUevent * event, unsigned flags))                               \
-  X(cuEventDestroy_v2, EventDestroy, (CUevent event))                                            \
-  X(cuEventRecord, EventRecord, (CUevent event, CUstream stream))                                \
-  X(cuEventQuery, EventQuery, (CUevent event))                                                   \
-  X(cuEventSynchronize, EventSynchronize, (CUevent event))                                       \
-  X(cuEventElapsedTime, EventElapsedTime, (float* milliseconds, CUevent begin, CUevent end))     \
-  X(cuModuleLoadData, ModuleLoadData, (CUmodule * module, const void* image))                    \
-  X(cuModuleGetFunction, ModuleGetFunction, (CUfunction * f, CUmodule module, const char* name)) \
-  X(cuLaunchKernel, LaunchKernel,                                                                \
-    (CUfunction f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, \
+#define RUSH_CUDA_DRIVER(X)                                                                       \
+  X(cuInit, Init, (unsigned flags))                                                               \
+  X(cuDriverGetVersion, DriverGetVersion, (int* version))                                         \
+  X(cuGetErrorName, GetErrorName, (CUresult error, const char** text))                            \
+  X(cuGetErrorString, GetErrorString, (CUresult error, const char** text))                        \
+  X(cuDeviceGetCount, DeviceGetCount, (int* count))                                               \
+  X(cuDeviceGet, DeviceGet, (CUdevice * device, int ordinal))                                     \
+  X(cuDeviceGetName, DeviceGetName, (char* name, int room, CUdevice device))                      \
+  X(cuDeviceGetUuid_v2, DeviceGetUuid, (CUuuid * uuid, CUdevice device))                          \
+  X(cuDeviceGetAttribute, DeviceGetAttribute, (int* value, int attribute, CUdevice device))       \
+  X(cuDeviceTotalMem_v2, DeviceTotalMem, (size_t* nbytes, CUdevice device))                       \
+  X(cuDeviceCanAccessPeer, DeviceCanAccessPeer, (int* can, CUdevice device, CUdevice peer))       \
+  X(cuDevicePrimaryCtxRetain, DevicePrimaryCtxRetain, (CUcontext * context, CUdevice device))     \
+  X(cuCtxSetCurrent, CtxSetCurrent, (CUcontext context))                                          \
+  X(cuCtxSynchronize, CtxSynchronize, ())                                                         \
+  X(cuMemGetInfo_v2, MemGetInfo, (size_t* free, size_t* total))                                   \
+  X(cuMemAlloc_v2, MemAlloc, (CUdeviceptr * p, size_t nbytes))                                    \
+  X(cuMemFree_v2, MemFree, (CUdeviceptr p))                                                       \
+  X(cuMemHostAlloc, MemHostAlloc, (void** p, size_t nbytes, unsigned flags))                      \
+  X(cuMemFreeHost, MemFreeHost, (void* p))                                                        \
+  X(cuMemcpyAsync, MemcpyAsync, (CUdeviceptr to, CUdeviceptr from, size_t nbytes, CUstream s))    \
+  X(cuMemcpyHtoDAsync_v2, MemcpyHtoDAsync,                                                        \
+    (CUdeviceptr to, const void* from, size_t nbytes, CUstream stream))                           \
+  X(cuMemcpyDtoHAsync_v2, MemcpyDtoHAsync,                                                        \
+    (void* to, CUdeviceptr from, size_t nbytes, CUstream stream))                                 \
+  X(cuMemsetD8Async, MemsetD8Async, (CUdeviceptr p, unsigned char byte, size_t n, CUstream s))    \
+  X(cuStreamCreateWithPriority, StreamCreate, (CUstream * stream, unsigned flags, int priority))  \
+  X(cuStreamSynchronize, StreamSynchronize, (CUstream stream))                                    \
+  X(cuStreamQuery, StreamQuery, (CUstream stream))                                                \
+  X(cuStreamWaitEvent, StreamWaitEvent, (CUstream stream, CUevent event, unsigned flags))         \
+  X(cuEventCreate, EventCreate, (CUevent * event, unsigned flags))                                \
+  X(cuEventDestroy_v2, EventDestroy, (CUevent event))                                             \
+  X(cuEventRecord, EventRecord, (CUevent event, CUstream stream))                                 \
+  X(cuEventQuery, EventQuery, (CUevent event))                                                    \
+  X(cuEventSynchronize, EventSynchronize, (CUevent event))                                        \
+  X(cuEventElapsedTime, EventElapsedTime, (float* milliseconds, CUevent begin, CUevent end))      \
+  X(cuEventRecordWithFlags, EventRecordWithFlags,                                                 \
+    (CUevent event, CUstream stream, unsigned flags))                                             \
+  X(cuStreamBeginCapture_v2, StreamBeginCapture, (CUstream stream, CUcaptureMode mode))           \
+  X(cuStreamEndCapture, StreamEndCapture, (CUstream stream, CUgraph * graph))                     \
+  X(cuStreamGetCaptureInfo, StreamGetCaptureInfo,                                                 \
+    (CUstream stream, CUcaptureStatus * status, unsigned long long* id))                          \
+  X(cuThreadExchangeStreamCaptureMode, ThreadExchangeCaptureMode, (CUcaptureMode * mode))         \
+  X(cuGraphInstantiateWithFlags, GraphInstantiate,                                                \
+    (CUgraphExec * exec, CUgraph graph, unsigned long long flags))                                \
+  X(cuGraphGetNodes, GraphGetNodes, (CUgraph graph, CUgraphNode * nodes, size_t* count))          \
+  X(cuGraphLaunch, GraphLaunch, (CUgraphExec exec, CUstream stream))                              \
+  X(cuGraphExecDestroy, GraphExecDestroy, (CUgraphExec exec))                                     \
+  X(cuGraphDestroy, GraphDestroy, (CUgraph graph))                                                \
+  X(cuGraphDebugDotPrint, GraphDebugDotPrint, (CUgraph graph, const char* path, unsigned flags))  \
+  X(cuMemGetAllocationGranularity, MemGranularity,                                                \
+    (size_t* nbytes, const CUmemProperties* properties, int option))                              \
+  X(cuMemAddressReserve, MemAddressReserve,                                                       \
+    (CUdeviceptr * p, size_t nbytes, size_t alignment, CUdeviceptr at, unsigned long long flags)) \
+  X(cuMemAddressFree, MemAddressFree, (CUdeviceptr p, size_t nbytes))                             \
+  X(cuMemCreate, MemCreate,                                                                       \
+    (CUmemHandle * handle, size_t nbytes, const CUmemProperties* properties,                      \
+     unsigned long long flags))                                                                   \
+  X(cuMemRelease, MemRelease, (CUmemHandle handle))                                               \
+  X(cuMemMap, MemMap,                                                                             \
+    (CUdeviceptr p, size_t nbytes, size_t offset, CUmemHandle handle, unsigned long long flags))  \
+  X(cuMemUnmap, MemUnmap, (CUdeviceptr p, size_t nbytes))                                         \
+  X(cuMemSetAccess, MemSetAccess,                                                                 \
+    (CUdeviceptr p, size_t nbytes, const CUmemAccess* access, size_t count))                      \
+  X(cuMemExportToShareableHandle, MemExport,                                                      \
+    (void* to, CUmemHandle handle, int type, unsigned long long flags))                           \
+  X(cuMemImportFromShareableHandle, MemImport, (CUmemHandle * handle, void* from, int type))      \
+  X(cuIpcGetEventHandle, IpcGetEventHandle, (CUipcHandle * handle, CUevent event))                \
+  X(cuIpcOpenEventHandle, IpcOpenEventHandle, (CUevent * event, CUipcHandle handle))              \
+  X(cuIpcGetMemHandle, IpcGetMemHandle, (CUipcHandle * handle, CUdeviceptr p))                    \
+  X(cuIpcOpenMemHandle_v2, IpcOpenMemHandle,                                                      \
+    (CUdeviceptr * p, CUipcHandle handle, unsigned flags))                                        \
+  X(cuIpcCloseMemHandle, IpcCloseMemHandle, (CUdeviceptr p))                                      \
+  X(cuModuleLoadData, ModuleLoadData, (CUmodule * module, const void* image))                     \
+  X(cuModuleGetFunction, ModuleGetFunction, (CUfunction * f, CUmodule module, const char* name))  \
+  X(cuLaunchKernel, LaunchKernel,                                                                 \
+    (CUfunction f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz,  \
      unsigned shared, CUstream stream, void** params, void** extra))
 
 struct Driver {

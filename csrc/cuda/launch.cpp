@@ -4,10 +4,12 @@
 #include <atomic>
 #include <bit>
 #include <cstdlib>
+#include <deque>
 
 #include "core/error.h"
 #include "core/mutex.h"
 #include "core/warn.h"
+#include "cuda/graph.h"
 #include "cuda/kernel_cache.h"
 
 namespace rush::cuda {
@@ -53,6 +55,7 @@ FunctionTable& functions() {
   std::lock_guard lock(mutex);
   if (CUfunction known = functions().find(full)) return known;  // another thread was faster
   bind(device);
+  const RelaxedCapture relaxed;
   CUmodule module = nullptr;
   must(driver().ModuleLoadData(&module, code.cubin.data()), "cuda");
   CUfunction f = nullptr;
@@ -83,7 +86,11 @@ struct Faults {
   std::atomic<bool> pending{false};
   uint64_t launches = 0;
   std::array<Checked, kRemembered> checked;
+  // Captured kernels keep their numbers from replay to replay, beyond what is remembered above.
+  std::deque<Checked> captured;
 };
+// Numbers of captured launches begin here.
+constexpr uint64_t kFirstCaptured = uint64_t(1) << 62;
 Faults& faults_of(int device) {
   static auto* all = new std::array<Faults, kMaxDevices>;
   return (*all)[size_t(device)];
@@ -104,18 +111,44 @@ CUfunction find_function(const KernelFamily& family, uint64_t key, int device) {
 
 void launch(CUfunction f, int device, Grid grid, Grid block, void** args, unsigned shared) {
   bind(device);
-  const CUstream stream = current_stream(device)->handle;
-  must(driver().LaunchKernel(f, grid.x, grid.y, grid.z, block.x, block.y, block.z, shared, stream,
-                             args, nullptr),
+  Stream* stream = current_stream(device);
+  must(driver().LaunchKernel(f, grid.x, grid.y, grid.z, block.x, block.y, block.z, shared,
+                             stream->handle, args, nullptr),
        "launch");
-  if (g_blocking.load(std::memory_order_relaxed)) [[unlikely]]
-    must(driver().StreamSynchronize(stream), "launch");
+  after_launch(stream);
+}
+
+void after_launch(Stream* stream) {
+  if (!g_blocking.load(std::memory_order_relaxed)) [[likely]]
+    return;
+  if (!is_capturing(stream)) must(driver().StreamSynchronize(stream->handle), "launch");
 }
 
 Grid blocks_for(int64_t threads, int device) {
   const int64_t wanted = (threads + kThreads - 1) / kThreads;
   const int64_t most = int64_t(device_info(device).processors) * 16;
   return {unsigned(std::max<int64_t>(1, std::min(wanted, most)))};
+}
+
+u32* stream_counters(int device) {
+  // More streams than these share theirs; sets of streams are smaller.
+  constexpr int64_t kStreams = 256;
+  static std::array<std::atomic<u32*>, kMaxDevices> all{};
+  const int64_t mine = current_stream(device)->id % kStreams;
+  if (u32* known = all[size_t(device)].load(std::memory_order_acquire)) [[likely]]
+    return known + mine * kStreamCounters;
+  static Mutex mutex{LockRank::Kernels};
+  std::lock_guard lock(mutex);
+  if (!all[size_t(device)].load()) {
+    bind(device);
+    constexpr size_t nbytes = kStreams * kStreamCounters * sizeof(u32);
+    CUdeviceptr p = 0;
+    must(driver().MemAlloc(&p, nbytes), "cuda");
+    must(driver().MemsetD8Async(p, 0, nbytes, nullptr), "cuda");
+    must(driver().StreamSynchronize(nullptr), "cuda");
+    all[size_t(device)].store(reinterpret_cast<u32*>(p), std::memory_order_release);
+  }
+  return all[size_t(device)].load() + mine * kStreamCounters;
 }
 
 const char* kernel_type(DType dtype) {
@@ -147,13 +180,19 @@ namespace {
 FaultSlot next_fault_slot(int device, const Checked& checked) {
   bind(device);
   Faults& f = faults_of(device);
+  Graph* graph = capture_of(current_stream(device));
   std::lock_guard lock(f.mutex);
   if (!f.record) {
+    const RelaxedCapture relaxed;
     CUdeviceptr p = 0;
     must(driver().MemAlloc(&p, sizeof(IndexFault)), "cuda");
     f.record = reinterpret_cast<IndexFault*>(p);
-    must(driver().MemcpyHtoDAsync(p, &kNoFault, sizeof kNoFault, nullptr), "cuda");
-    must(driver().StreamSynchronize(nullptr), "cuda");
+    upload_now(device, f.record, &kNoFault, sizeof kNoFault);
+  }
+  if (graph) {
+    graph->check_indices();
+    f.captured.push_back(checked);
+    return {f.record, kFirstCaptured + f.captured.size() - 1};
   }
   f.pending.store(true, std::memory_order_relaxed);
   f.checked[f.launches % Faults::kRemembered] = checked;
@@ -170,10 +209,13 @@ FaultSlot next_fault_slot(int device, const char* op, const char* rule) {
   return next_fault_slot(device, Checked{op, 0, 0, rule});
 }
 
+void expect_faults(int device) { faults_of(device).pending.store(true, std::memory_order_relaxed); }
+
 void raise_faults(int device) {
   Faults& f = faults_of(device);
   if (!f.pending.load(std::memory_order_relaxed)) [[likely]]
     return;
+  if (is_capturing(current_stream(device))) return;
   IndexFault found = kNoFault;
   Checked checked;
   {
@@ -184,7 +226,9 @@ void raise_faults(int device) {
     f.pending.store(false, std::memory_order_relaxed);
     if (found.launch == kNoFault.launch) return;
     must(driver().MemcpyHtoDAsync(address(f.record), &kNoFault, sizeof kNoFault, stream), "cuda");
-    if (f.launches - found.launch <= Faults::kRemembered)
+    if (found.launch >= kFirstCaptured)
+      checked = f.captured[found.launch - kFirstCaptured];
+    else if (f.launches - found.launch <= Faults::kRemembered)
       checked = f.checked[found.launch % Faults::kRemembered];
   }
   if (checked.rule)
@@ -200,8 +244,10 @@ void raise_faults(int device) {
 void set_sync_debug(SyncDebug mode) { g_sync_debug.store(mode); }
 SyncDebug sync_debug() { return g_sync_debug.load(); }
 void set_blocking(bool on) { g_blocking.store(on); }
+bool is_blocking() { return g_blocking.load(); }
 
 void note_wait(const char* what) {
+  refuse_capture(what, "the host would have to wait for the GPU, or do the work itself");
   const SyncDebug mode = g_sync_debug.load(std::memory_order_relaxed);
   if (mode == SyncDebug::Off) [[likely]]
     return;

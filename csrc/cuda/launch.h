@@ -42,6 +42,11 @@ inline constexpr int kThreads = 256;
 // Enough blocks to fill the GPU; the kernels stride over the rest.
 Grid blocks_for(int64_t threads, int device);
 
+// Counters by which a kernel's blocks agree who comes last. Those of the thread's stream: kernels
+// of one stream do not overlap, so each finds them zero and leaves them so.
+inline constexpr int64_t kStreamCounters = 4096;
+u32* stream_counters(int device);
+
 // "rush::half", as the kernels' sources say it.
 const char* kernel_type(DType dtype);
 // An unsigned integer of the same width, for kernels that only move elements.
@@ -58,6 +63,8 @@ struct FaultSlot {
 FaultSlot next_fault_slot(int device, const char* op, int64_t dim, int64_t size);
 // For elements that break a rule; the record's value holds the bits of a double.
 FaultSlot next_fault_slot(int device, const char* op, const char* rule);
+// A graph that was captured with such kernels is about to be replayed.
+void expect_faults(int device);
 // After a synchronisation: raises the fault that was recorded, if any, and clears the record.
 RUSH_API void raise_faults(int device);
 
@@ -66,9 +73,13 @@ RUSH_API void raise_faults(int device);
 enum class SyncDebug : uint8_t { Off, Warn, Error };
 RUSH_API void set_sync_debug(SyncDebug mode);
 RUSH_API SyncDebug sync_debug();
-// Called before the host waits for the device where the user did not ask for it.
+// Called before the host waits for the device where the user did not ask for it. Raises while a
+// graph is captured, since nothing runs then.
 void note_wait(const char* what);
 // Waits after every launch: slow, and errors come from the call that caused them.
 RUSH_API void set_blocking(bool on);
+RUSH_API bool is_blocking();
+// Does so, behind work that was queued without launch().
+void after_launch(Stream* stream);
 
 }  // namespace rush::cuda

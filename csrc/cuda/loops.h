@@ -22,10 +22,10 @@ enum FamilyNumber : uint8_t {
   kScatterFamily,
   kOptimizerFamily,
   kRowNormFamily,
-  kJoinPairsFamily,
-  kChannelNormFamily,
+  kBatchNormFamily,
   kSoftmaxFamily,
   kPoolFamily,
+  kDepthwiseFamily,
   kScanFamily,
   kTriangleFamily,
   kCatFamily,
@@ -37,8 +37,24 @@ enum FamilyNumber : uint8_t {
   kSampleFamily,
   kDistinctFamily,
   kBetweenFamily,
-  kSequenceFamily,
+  kCountingFamily,
+  kOptimizerNumbersFamily,
+  kCrossEntropyFamily,
+  kLossFamily,
+  kDropoutFamily,
+  kGroupNormFamily,
+  kEmbeddingFamily,
+  kResampleFamily,
+  kGridFamily,
+  kCtcFamily,
+  kFractionalPoolFamily,
+  // Recurrent networks and attention.
+  kPiecesFamily = 50,
+  kCellFamily,
+  kAttentionFamily,
+  kFamilyCount,
 };
+static_assert(kFamilyCount <= 64);  // launch.cpp keeps six bits for them
 
 Number to_number(const Scalar& s);
 

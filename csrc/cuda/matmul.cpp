@@ -1,4 +1,5 @@
-// Matrix products on GPUs: cuBLASLt for floating types, kernels/matmul.cu for integers.
+// Matrix products on GPUs: cuBLASLt for floating types, kernels/matmul.cu for integers and for what
+// is tiny.
 //
 // cuBLASLt counts columns first. A matrix whose rows lie end to end is, column by column, its
 // transpose; so out = a @ b is asked for as out^T = b^T @ a^T, and each factor is passed as it
@@ -289,12 +290,23 @@ void scale(const Tensor& out, const Scalar& beta) {
     map_binary(BinaryFn::Mul, out, wrap_number(beta), out, {}, out.dtype());
 }
 
+// So small that it costs less than finding and launching what cuBLASLt would.
+bool is_tiny(const Tensor& a, const Tensor& out) {
+  constexpr int64_t kMostSide = 64, kMostDepth = 128;
+  const size_t d = size_t(out.dim()) - 2;
+  return d == 0 && out.sizes()[0] <= kMostSide && out.sizes()[1] <= kMostSide &&
+         a.sizes()[1] <= kMostDepth;
+}
+
 void product(const Tensor& a, const Tensor& b, const Tensor& out, const Scalar& alpha,
              const Scalar& beta) {
   if (out.numel() == 0) return;
   if (a.sizes()[size_t(a.dim()) - 1] == 0 || alpha.equals(0)) return scale(out, beta);
   const bool ours = category(out.dtype()) <= Category::Integer || !lt::library().missing.empty();
   Columns ignored;
+  const bool floats = out.dtype() == DType::Float32 || out.dtype() == DType::Float64;
+  if (floats && is_tiny(a, out) && alpha.equals(1) && beta.equals(0))
+    return multiply_ourselves(a, b, out);
   if (!ours && as_columns(out, true, ignored)) return multiply(a, b, out, alpha, beta, nullptr);
   // Into a fresh result, then joined with the old one.
   const Tensor fresh = make_tensor(out.sizes(), out.dtype(), out.device());
@@ -307,6 +319,17 @@ void product(const Tensor& a, const Tensor& b, const Tensor& out, const Scalar& 
   if (beta.equals(0)) return copy(fresh, out, false);
   scale(out, beta);
   map_binary(BinaryFn::Add, out, fresh, out);
+}
+
+bool linear(const Tensor& x, const Tensor& w, const Tensor& bias, const Tensor& out) {
+  const bool served = out.dtype() == DType::Float32 || is_reduced_float(out.dtype());
+  if (!served || !lt::library().missing.empty() || bias.dtype() != out.dtype() ||
+      !bias.is_contiguous() || bias.numel() != w.sizes()[0] || alignment(bias.data()) < 16)
+    return false;
+  const Tensor turned = make_tensor(w.storage(), Dims{w.sizes()[1], w.sizes()[0]},
+                                    Dims{w.strides()[1], w.strides()[0]}, w.offset(), w.dtype());
+  multiply(x, turned, out, 1, 0, bias.data());
+  return true;
 }
 
 // A vector as a matrix of one column (or row).
@@ -329,6 +352,7 @@ void inner_product(const Tensor& a, const Tensor& b, const Tensor& out) {
 const bool registered = [] {
   DeviceLoops& loops = device_loops(DeviceType::CUDA);
   loops.gemm = product;
+  loops.linear = linear;
   loops.gemv = product_with_vector;
   loops.dot = inner_product;
   return true;

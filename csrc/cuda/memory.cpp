@@ -10,7 +10,9 @@
 #include "core/device_memory.h"
 #include "core/error.h"
 #include "core/mutex.h"
+#include "cuda/graph.h"
 #include "cuda/launch.h"
+#include "cuda/private_pool.h"
 
 namespace rush::cuda {
 namespace {
@@ -49,10 +51,12 @@ class GpuBackend final : public MemoryBackend {
     const int64_t most = limit.load(std::memory_order_relaxed);
     if (most >= 0 && reserved.load(std::memory_order_relaxed) + int64_t(nbytes) > most)
       return nullptr;
+    const RelaxedCapture relaxed;
     CUdeviceptr p = 0;
     return driver().MemAlloc(&p, nbytes) == kSuccess ? reinterpret_cast<void*>(p) : nullptr;
   }
   void do_release(void* p, size_t) noexcept override {
+    const RelaxedCapture relaxed;
     driver().MemFree(reinterpret_cast<CUdeviceptr>(p));
   }
 };
@@ -64,10 +68,14 @@ class PinnedBackend final : public MemoryBackend {
 
  protected:
   void* do_reserve(size_t nbytes) noexcept override {
+    const RelaxedCapture relaxed;
     void* p = nullptr;
     return driver().MemHostAlloc(&p, nbytes, kHostAllocPortable) == kSuccess ? p : nullptr;
   }
-  void do_release(void* p, size_t) noexcept override { driver().MemFreeHost(p); }
+  void do_release(void* p, size_t) noexcept override {
+    const RelaxedCapture relaxed;
+    driver().MemFreeHost(p);
+  }
 
  private:
   GpuBackend gpu_;  // for its points
@@ -142,6 +150,8 @@ void free_behind(CachingPool& pool, void* p, const std::vector<Stream*>& streams
   try {
     auto points = std::make_unique<Points>();
     for (Stream* s : streams) {
+      if (is_capturing(s))
+        continue;  // nothing runs there; replays keep what they need by other means
       points->push_back(std::make_unique<Event>());
       points->back()->record(s);
     }
@@ -183,18 +193,25 @@ std::string size_text(double bytes) {
 // Everything that is cached on the device goes back to the driver.
 void release_all(int device);
 
+// What a stream allocates from: while it is captured, its part of the graph's pool.
+Arena* arena_for(Stream* stream) {
+  if (Graph* graph = capture_of(stream)) [[unlikely]]
+    return &graph->pool_in_use().arena_of(stream);
+  return &stream->arena;
+}
+
 DeviceMemory::Block allocate(int device, size_t nbytes) {
   bind(device);
-  Stream* stream = current_stream(device);
-  if (nbytes == 0) return {nullptr, stream};
+  Arena* arena = arena_for(current_stream(device));
+  if (nbytes == 0) return {nullptr, arena};
   DeviceState& s = state_of(device);
   void* p = nullptr;
-  if (g_caching.load(std::memory_order_relaxed)) [[likely]] {
-    p = stream->pool.allocate(nbytes).p;
+  if (g_caching.load(std::memory_order_relaxed) || arena->owner) [[likely]] {
+    p = arena->pool.allocate(nbytes).p;
     if (!p) [[unlikely]] {
       s.retries.fetch_add(1);
       release_all(device);
-      p = stream->pool.allocate(nbytes).p;
+      p = arena->pool.allocate(nbytes).p;
     }
   } else {
     p = s.backend.reserve(CachingPool::round(nbytes));
@@ -207,13 +224,13 @@ DeviceMemory::Block allocate(int device, size_t nbytes) {
   s.blocks.add(1);
   s.total_allocated.fetch_add(rounded, std::memory_order_relaxed);
   s.allocations.fetch_add(1, std::memory_order_relaxed);
-  return {p, stream};
+  return {p, arena};
 }
 
 void free(void* p, size_t nbytes, void* home) noexcept {
   if (!p) return;
-  auto* stream = static_cast<Stream*>(home);
-  DeviceState& s = state_of(stream->device);
+  auto* arena = static_cast<Arena*>(home);
+  DeviceState& s = state_of(arena->stream->device);
   const auto rounded = int64_t(CachingPool::round(nbytes));
   s.allocated.now.fetch_sub(rounded, std::memory_order_relaxed);
   s.requested.now.fetch_sub(int64_t(nbytes), std::memory_order_relaxed);
@@ -221,12 +238,14 @@ void free(void* p, size_t nbytes, void* home) noexcept {
   s.total_freed.fetch_add(rounded, std::memory_order_relaxed);
   s.frees.fetch_add(1, std::memory_order_relaxed);
   const std::vector<Stream*> others = take_recorded(p);
-  if (!g_caching.load(std::memory_order_relaxed)) [[unlikely]] {
+  if (arena->owner) [[unlikely]] {
+    arena->owner->free(*arena, p, !others.empty());
+  } else if (!g_caching.load(std::memory_order_relaxed)) [[unlikely]] {
     s.backend.release(p, size_t(rounded));  // the driver waits for the device
   } else if (others.empty()) {
-    stream->pool.free(p);
+    arena->pool.free(p);
   } else {
-    free_behind(stream->pool, p, others);
+    free_behind(arena->pool, p, others);
   }
 }
 
@@ -242,7 +261,14 @@ void copy(void* to, const void* from, size_t nbytes, int device) {
 void write(void* to, const void* host, size_t nbytes, int device) {
   bind(device);
   if (nbytes == 0) return;
-  must(driver().MemcpyHtoDAsync(address(to), host, nbytes, current_stream(device)->handle), "copy");
+  Stream* stream = current_stream(device);
+  if (Graph* graph = capture_of(stream)) [[unlikely]] {
+    // Every replay writes the value of today.
+    const void* kept = graph->constant(host, nbytes);
+    must(driver().MemcpyAsync(address(to), address(kept), nbytes, stream->handle), "copy");
+    return;
+  }
+  must(driver().MemcpyHtoDAsync(address(to), host, nbytes, stream->handle), "copy");
 }
 
 void read(void* host, const void* from, size_t nbytes, int device) {
@@ -289,7 +315,7 @@ void release_all(int device) {
   for (int64_t id = 0;; ++id) {
     Stream* s = stream_or_null(device, id);
     if (!s) return;
-    s->pool.release_cached();
+    s->arena.pool.release_cached();
   }
 }
 
@@ -367,7 +393,8 @@ void set_gpu_caching(bool on) {
 void record_stream(const Storage& storage, Stream* stream) {
   check(storage.device().is_cuda(), ErrorKind::Device, "record_stream",
         "the tensor must be on a GPU, it is on ", storage.device());
-  if (!storage.data() || storage.is_foreign() || storage.home() == stream) return;
+  if (!storage.data() || storage.is_foreign()) return;
+  if (static_cast<const Arena*>(storage.home())->stream == stream) return;
   note_use(storage.data(), stream);
 }
 

@@ -100,7 +100,7 @@ void run(Fn fn, const std::array<const Tensor*, Inputs>& in, const Tensor& out, 
     if (!aligned) width = 1;
     const Mode mode = Mode(std::countr_zero(unsigned(width)));
     launch(kFamily<Fn, Inputs>, make_key(unsigned(fn), compute, mode, types, Inputs + 1), device,
-           blocks_for((n + width - 1) / width, device), {kThreads}, args);
+           blocks_for((n + width - 1) / width / packs_at_once(width), device), {kThreads}, args);
     return;
   }
   with_nest(walk, [&]<class I>(const Nest<I, Inputs + 1>& nest) {

@@ -2,6 +2,7 @@
 #include "cpu/random.h"
 
 #include "cpu/device_loops.h"
+#include "cuda/graph.h"
 #include "cuda/launch.h"
 #include "cuda/loops.h"
 
@@ -48,7 +49,8 @@ void random(RandomFn fn, const Tensor& out, RandomCall call, double a, double b)
   const uint32_t mask = !narrow ? ~0u : ~0u << (32 - (out.dtype() == DType::Float16 ? 11 : 8));
   into_contiguous(out, [&](const Tensor& t) {
     const int device = t.device().index;
-    const RandomArgs args{t.numel(), t.data(), call.seed, call.call, a, b, mask};
+    const RandomSource from = random_source(call, device);
+    const RandomArgs args{t.numel(), t.data(), from.seed, from.call, a, b, mask, from.state};
     const int64_t per_thread = draws_double(t.dtype()) ? 2 : 4;
     launch(kRandom, uint64_t(fn) << 4 | uint64_t(t.dtype()), device,
            blocks_for((t.numel() + per_thread - 1) / per_thread, device), {kThreads}, args);
@@ -58,7 +60,9 @@ void random(RandomFn fn, const Tensor& out, RandomCall call, double a, double b)
 void random_int(const Tensor& out, RandomCall call, int64_t from, uint64_t range) {
   into_contiguous(out, [&](const Tensor& t) {
     const int device = t.device().index;
-    const RandomIntArgs args{t.numel(), t.data(), call.seed, call.call, from, range};
+    const RandomSource source = random_source(call, device);
+    const RandomIntArgs args{t.numel(), t.data(), source.seed, source.call,
+                             from,      range,    source.state};
     launch(kRandomInt, uint64_t(t.dtype()), device, blocks_for(t.numel(), device), {kThreads},
            args);
   });

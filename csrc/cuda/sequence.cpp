@@ -11,7 +11,7 @@ namespace {
 std::string spell_sequence(uint64_t key) {
   return concat(key >> 4 ? "rush::spread<" : "rush::count_up<", kernel_type(DType(key & 15)), ">");
 }
-constexpr KernelFamily kSequence{kSequenceFamily, "sequence_exact.cu", spell_sequence};
+constexpr KernelFamily kSequence{kCountingFamily, "sequence_exact.cu", spell_sequence};
 constexpr uint64_t kCountUp = 0 << 4, kSpread = 1 << 4;
 
 void count_up(const Tensor& out, const Scalar& start, const Scalar& step) {
@@ -37,7 +37,7 @@ void spread(const Tensor& out, complex<double> first, complex<double> last, doub
 }
 
 const bool registered = [] {
-  device_loops(DeviceType::CUDA).sequences = {count_up, spread};
+  device_loops(DeviceType::CUDA).counting = {count_up, spread};
   return true;
 }();
 

@@ -7,6 +7,7 @@
 
 #include "core/error.h"
 #include "core/mutex.h"
+#include "cuda/capture.h"
 #include "cuda/memory.h"
 
 namespace rush::cuda {
@@ -17,14 +18,15 @@ namespace {
 
 constexpr int kSetSize = 32, kPriorities = 4;
 
-// Steps of 2 MiB, as the driver's own pages: see CachingPool.
-constexpr CachingPool::Options kPoolOptions{
-    .segment_round = size_t(2) << 20,
-    .first_step = size_t(2) << 20,
-    .largest_step = size_t(64) << 20,
-    .least_rest = 512,
-    .cache_cap = ~size_t(0),
-};
+// Steps of 2 MiB, as the driver's own pages: see CachingPool. Nothing that a graph has freed is
+// cached once the graph is gone.
+constexpr CachingPool::Options pool_options(bool is_private) {
+  return {.segment_round = size_t(2) << 20,
+          .first_step = size_t(2) << 20,
+          .largest_step = size_t(64) << 20,
+          .least_rest = 512,
+          .cache_cap = is_private ? 0 : ~size_t(0)};
+}
 
 struct DeviceStreams {
   std::vector<std::unique_ptr<Stream>> all;  // all[0] is the default one
@@ -63,7 +65,10 @@ struct ThreadStreams {
 }  // namespace
 
 Stream::Stream(int device, CUstream handle, int64_t id, int priority, MemoryBackend& memory)
-    : device(device), handle(handle), id(id), priority(priority), pool(memory, kPoolOptions) {}
+    : device(device), handle(handle), id(id), priority(priority), arena(this, nullptr, memory) {}
+
+Arena::Arena(Stream* stream, PrivatePool* owner, MemoryBackend& memory)
+    : stream(stream), owner(owner), pool(memory, pool_options(owner != nullptr)) {}
 
 Stream* default_stream(int device) {
   device = check_device("default_stream", device);
@@ -129,11 +134,17 @@ void set_current_stream(Stream* stream) {
 
 void synchronize(Stream* stream) {
   bind(stream->device);
+  check(!is_capturing(stream), ErrorKind::Runtime, "synchronize",
+        "the stream is being captured into a CUDA graph: nothing runs that could be waited for");
+  const RelaxedCapture relaxed;
   must(driver().StreamSynchronize(stream->handle), "synchronize");
 }
 
 bool is_done(Stream* stream) {
   bind(stream->device);
+  check(!is_capturing(stream), ErrorKind::Runtime, "Stream.query",
+        "the stream is being captured into a CUDA graph: nothing runs that could be done");
+  const RelaxedCapture relaxed;
   const CUresult result = driver().StreamQuery(stream->handle);
   if (result != kNotReady) must(result, "Stream.query");
   return result == kSuccess;
@@ -151,18 +162,23 @@ void Event::record(Stream* stream) {
     must(driver().EventCreate(&event_, flags_), "Event");
     device_ = stream->device;
   }
-  must(driver().EventRecord(event_, stream->handle), "Event.record");
+  if (external_ && is_capturing(stream))
+    must(driver().EventRecordWithFlags(event_, stream->handle, kEventExternal), "Event.record");
+  else
+    must(driver().EventRecord(event_, stream->handle), "Event.record");
 }
 
 void Event::make_wait(Stream* stream) const {
   if (!event_) return;
   bind(stream->device);
-  must(driver().StreamWaitEvent(stream->handle, event_, 0), "Event.wait");
+  const unsigned flags = external_ && is_capturing(stream) ? kEventExternal : 0;
+  must(driver().StreamWaitEvent(stream->handle, event_, flags), "Event.wait");
 }
 
 bool Event::done() const {
   if (!event_) return true;
   bind(device_);
+  const RelaxedCapture relaxed;
   const CUresult result = driver().EventQuery(event_);
   if (result != kNotReady) must(result, "Event.query");
   return result == kSuccess;
@@ -171,6 +187,7 @@ bool Event::done() const {
 void Event::wait() const {
   if (!event_) return;
   bind(device_);
+  const RelaxedCapture relaxed;
   must(driver().EventSynchronize(event_), "Event.synchronize");
 }
 

@@ -13,6 +13,17 @@
 
 namespace rush::cuda {
 
+class PrivatePool;
+class Stream;
+
+// Memory that is used again in the order of one stream: its own, or its part of a captured graph's.
+struct Arena {
+  Arena(Stream* stream, PrivatePool* owner, MemoryBackend& memory);
+  Stream* const stream;
+  PrivatePool* const owner;  // null: the stream's own
+  CachingPool pool;
+};
+
 class Stream {
  public:
   Stream(int device, CUstream handle, int64_t id, int priority, MemoryBackend& memory);
@@ -21,7 +32,7 @@ class Stream {
   const CUstream handle;  // null: the default stream
   const int64_t id;       // 0: the default stream; unique on a device
   const int priority;
-  CachingPool pool;  // memory that was first used in this stream's order
+  Arena arena;
 };
 
 RUSH_API Stream* default_stream(int device);
@@ -46,8 +57,13 @@ RUSH_API bool is_done(Stream* stream);
 // A point in a stream. Made on the device of the stream that first records it.
 class RUSH_API Event {
  public:
-  explicit Event(bool timing = false, bool interprocess = false)
-      : flags_((timing ? 0 : kEventNoTiming) | (interprocess ? kEventInterprocess : 0)) {}
+  // `blocking`: a host that waits sleeps instead of spinning. `external`: inside a captured graph
+  // it is recorded and waited for by the replays, not by the capture.
+  explicit Event(bool timing = false, bool interprocess = false, bool blocking = false,
+                 bool external = false)
+      : flags_((timing ? 0 : kEventNoTiming) | (interprocess ? kEventInterprocess : 0) |
+               (blocking ? kEventBlocking : 0)),
+        external_(external) {}
   Event(const Event&) = delete;
   ~Event();
 
@@ -61,6 +77,7 @@ class RUSH_API Event {
 
  private:
   unsigned flags_;
+  bool external_ = false;
   int device_ = -1;
   CUevent event_ = nullptr;
 };

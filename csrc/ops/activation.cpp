@@ -63,10 +63,21 @@ struct Hardtanh : Named<"hardtanh"> {
   static void run(const Tensor& x, const Scalar& lo, const Scalar& hi, const Tensor& out) {
     map_unary(UnaryFn::Hardtanh, x, out, {lo, hi});
   }
-  static constexpr uint32_t needs[] = {in(0)};
-  static Grads grad(const Ctx&, const Tensor& g, const Tensor& x, const Scalar& lo,
+  // What lies at a limit lies there before and after: the result tells, and an in-place call need
+  // not keep the input. Half types round the limits, and so must the comparison.
+  static constexpr uint32_t needs[] = {kOut};
+  static Grads grad(const Ctx& c, const Tensor& g, const Tensor&, const Scalar& lo,
                     const Scalar& hi) {
-    return {hardtanh_backward(g, x, lo, hi)};
+    const Tensor& y = c.out();
+    return {hardtanh_backward(g, y, rounded(lo, y.dtype()), rounded(hi, y.dtype()))};
+  }
+
+ private:
+  static Scalar rounded(const Scalar& limit, DType t) {
+    if (t == DType::Float16)
+      return double(float(limit.to<struct half>()));  // (`half` is an op, too)
+    if (t == DType::BFloat16) return double(float(limit.to<struct bfloat16>()));
+    return limit;
   }
 };
 

@@ -126,13 +126,13 @@ struct Mul : SameBinary<"mul", BinaryFn::Mul> {
 
 Tensor multiply_last(const Tensor& g, const Tensor& factor) {
   // One reference is the engine's, which drops it after this.
-  const bool dies = g.ref()->use_count() == 1 && g.storage()->use_count() == 1 &&
-                    !g.storage()->read_only() && g.is_contiguous();
+  const bool dies = owns_memory(g) && g.is_contiguous();
   if (!dies || grad_enabled() || t_modes & kSlowPath || g.is_meta() || op::any_tangent(g, factor))
     return g * factor;
   const Spec product = Mul::check(g, factor);
   if (product.dtype != g.dtype() || !(product.sizes == g.sizes())) return g * factor;
-  Mul::run(g, factor, g);
+  const Tensor form = arranged_form(g);
+  Mul::run(form, arranged_form(factor), form);
   return g;
 }
 

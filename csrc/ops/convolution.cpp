@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "cpu/onednn_matmul.h"
 #include "ops/op.h"
 #include "ops/operators.h"
 
@@ -51,6 +52,21 @@ Dims result_strides(const Dims& sizes, const Tensor& a, const Tensor& b) {
   return channels_last(a) || channels_last(b) ? channels_last_strides(sizes) : Dims{};
 }
 
+// Where channels-last is faster: results then lie so, whatever programs see of it (see Note [Layout
+// is ours] in core/layout.h). What has no kernels for it is left alone.
+bool prefers_last(const Tensor& x) {
+  const bool has_kernels = x.dtype() == DType::Float32 || is_reduced_float(x.dtype());
+  if (!has_kernels || x.numel() == 0) return false;
+  return x.is_cuda() ? x.dim() == 4 || x.dim() == 5
+                     : x.is_cpu() && x.dim() == 4 && onednn::available();
+}
+bool arranges_result(const Tensor& x, const Tensor& w) {
+  return automatic_layout() && prefers_last(x) && !channels_last(x) && !channels_last(w);
+}
+Dims strides_of_arranged(const Spec& spec, const Tensor& x) {
+  return automatic_layout() && prefers_last(x) ? channels_last_strides(spec.sizes) : Dims{};
+}
+
 // The first `sizes` of each spatial dim.
 Tensor cropped(Tensor x, const Dims& sizes) {
   for (uint32_t d = 2; d < sizes.size(); ++d) {
@@ -63,6 +79,7 @@ Tensor cropped(Tensor x, const Dims& sizes) {
 
 struct ConvolutionForward {
   static constexpr const char* name = "convolution";
+  static constexpr bool any_layout = true;
   static constexpr bool any_device = true;
   static Dims output_size(const Tensor& x, const Tensor& w, IntList stride, IntList padding,
                           IntList dilation) {
@@ -77,6 +94,14 @@ struct ConvolutionForward {
                     IntList padding, IntList dilation, int64_t) {
     const Dims sizes = output_size(x, w, stride, padding, dilation);
     return {sizes, x.dtype(), x.device(), result_strides(sizes, x, w)};
+  }
+  static bool arranges(const Tensor& x, const Tensor& w, const Tensor&, IntList, IntList, IntList,
+                       int64_t) {
+    return arranges_result(x, w);
+  }
+  static Dims arranged_strides(const Spec& spec, const Tensor& x, const Tensor&, const Tensor&,
+                               IntList, IntList, IntList, int64_t) {
+    return strides_of_arranged(spec, x);
   }
   static void run(const Tensor& x, const Tensor& w, const Tensor& bias, IntList stride,
                   IntList padding, IntList dilation, int64_t groups, const Tensor& out) {
@@ -101,11 +126,20 @@ struct ConvolutionForward {
 
 struct ConvolutionInputGrad {
   static constexpr const char* name = "convolution_backward";
+  static constexpr bool any_layout = true;
   static constexpr bool any_device = true;
   static Spec check(const Tensor& g, const Tensor& w, IntList input_size, IntList, IntList, IntList,
                     int64_t) {
     const Dims sizes(input_size);
     return {sizes, g.dtype(), g.device(), result_strides(sizes, g, w)};
+  }
+  static bool arranges(const Tensor& g, const Tensor& w, IntList, IntList, IntList, IntList,
+                       int64_t) {
+    return arranges_result(g, w);
+  }
+  static Dims arranged_strides(const Spec& spec, const Tensor& g, const Tensor&, IntList, IntList,
+                               IntList, IntList, int64_t) {
+    return strides_of_arranged(spec, g);
   }
   static void run(const Tensor& g, const Tensor& w, IntList input_size, IntList stride,
                   IntList padding, IntList dilation, int64_t groups, const Tensor& out) {
@@ -132,6 +166,7 @@ struct ConvolutionInputGrad {
 
 struct ConvolutionWeightGrad {
   static constexpr const char* name = "convolution_backward";
+  static constexpr bool any_layout = true;
   static constexpr bool any_device = true;
   static Spec check(const Tensor& x, const Tensor&, IntList weight_size, IntList, IntList, IntList,
                     int64_t) {

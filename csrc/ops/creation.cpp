@@ -154,7 +154,7 @@ struct ArangeStart {
 
  private:
   static void fill(const Tensor& t, const Scalar& start, const Scalar& step) {
-    if (t.is_cuda()) return device_loops(DeviceType::CUDA).sequences.count_up(t, start, step);
+    if (t.is_cuda()) return device_loops(DeviceType::CUDA).counting.count_up(t, start, step);
     dispatch_all(name, t.dtype(), [&]<typename T>() {
       if constexpr (is_complex_v<T> || std::is_same_v<T, bool>) {
         fail(ErrorKind::DType, name, "not implemented for ", dtype_of<T>, " tensors");
@@ -275,7 +275,7 @@ struct Linspace {
     Tensor t = fresh(name, Dims{steps}, spaced_type(dtype, start, end), device, pin_memory);
     const Points points{start.to<complex<double>>(), end.to<complex<double>>(), steps};
     if (t.is_cuda())
-      device_loops(DeviceType::CUDA).sequences.spread(t, points.first, points.last, 0);
+      device_loops(DeviceType::CUDA).counting.spread(t, points.first, points.last, 0);
     else
       fill_by_index(name, t, [&](int64_t i) { return points.at(i); });
     return finished(std::move(t), requires_grad);
@@ -291,7 +291,7 @@ struct Logspace {
     Tensor t = fresh(name, Dims{steps}, spaced_type(dtype, start, end), device, pin_memory);
     const Points points{start.to<complex<double>>(), end.to<complex<double>>(), steps};
     if (t.is_cuda() && base != 0) {
-      device_loops(DeviceType::CUDA).sequences.spread(t, points.first, points.last, base);
+      device_loops(DeviceType::CUDA).counting.spread(t, points.first, points.last, base);
       return finished(std::move(t), requires_grad);
     }
     fill_by_index(name, t, [&](int64_t i) -> complex<double> {
@@ -321,7 +321,7 @@ struct Range {
           " leads away from ", *end, ", starting at ", start);
     Tensor t = fresh(name, Dims{int64_t(std::floor((b - a) / d)) + 1}, dtype, device, pin_memory);
     if (t.is_cuda() && !is_integral(t.dtype())) {
-      device_loops(DeviceType::CUDA).sequences.count_up(t, a, d);
+      device_loops(DeviceType::CUDA).counting.count_up(t, a, d);
       return finished(std::move(t), requires_grad);
     }
     fill_by_index(name, t, [&](int64_t i) { return a + double(i) * d; });

@@ -3,6 +3,8 @@
 // ops takes its place.
 #include <algorithm>
 
+#include "core/shape.h"
+#include "cpu/device_nn_loops.h"
 #include "cpu/softmax.h"
 #include "ops/data.h"
 #include "ops/op.h"
@@ -32,6 +34,18 @@ Tensor weight_in(const Tensor& weight, DType dtype) {
   return contiguous_data(weight.dtype() == dtype ? weight : convert_data(weight, dtype));
 }
 
+// A 0-d target may come from the host.
+Tensor labels_on(const Tensor& out, const Tensor& target) {
+  return contiguous_data(placed(target, out.device()));
+}
+// x itself, or a copy that lies as `as` does.
+Tensor arranged(const Tensor& x, const Tensor& as) {
+  if (x.strides() == as.strides()) return x;
+  const Tensor twin = make_tensor(as.sizes(), as.strides(), x.dtype(), x.device());
+  copy_data(twin, x);
+  return twin;
+}
+
 // The formulas over ops.
 struct Composed {
   Tensor counts;   // 1 where a position counts, (batch, 1, points)
@@ -51,15 +65,25 @@ Tensor by_class(const Tensor& weight) { return reshape(weight, Dims{1, weight.nu
 
 struct CrossEntropyBackward {
   static constexpr const char* name = "cross_entropy_backward";
+  static constexpr bool any_device = true;
   static constexpr bool differentiable = false;  // only called where no graph is wanted
   static Spec check(const Tensor&, const Tensor& x, const Tensor&, const Tensor&, const Tensor&,
                     const Tensor&, int64_t, int64_t, double, bool) {
+    if (x.is_cuda()) return like(x);
     return {x.sizes(), x.dtype(), x.device()};
   }
   static void run(const Tensor& g, const Tensor& x, const Tensor& target, const Tensor& weight,
                   const Tensor& total, const Tensor& weights, int64_t reduction, int64_t ignore,
                   double smoothing, bool scores, const Tensor& out) {
     const DType type = loop_type(x.dtype());
+    if (out.is_cuda()) {
+      if (out.numel() == 0) return;
+      const Tensor from = arranged(x, out);
+      const Tensor w = weight_in(weight, type), labels = labels_on(out, target);
+      return cuda_nn_loops().cross_entropy_backward(
+          {from, labels, w, reduction, ignore, smoothing, scores}, contiguous_data(g), total,
+          weights, out);
+    }
     const Tensor gx = out.dtype() == type ? out : make_tensor(out.sizes(), type);
     const Tensor w = weight_in(weight, type), labels = contiguous_data(target);
     const double scale = reduction == kMean ? 1 / weights.item().to_double() : 1;
@@ -74,6 +98,7 @@ struct CrossEntropyForward {
   static constexpr const char* name = "cross_entropy";
   static constexpr uint32_t non_differentiable = 0b110;
   static constexpr bool may_fail = true;  // a target out of range
+  static constexpr bool any_device = true;
   static std::array<Spec, 3> check(const Tensor& x, const Tensor& target, const Tensor&,
                                    int64_t reduction, int64_t, double, bool scores) {
     const DType type = loop_type(x.dtype());
@@ -85,6 +110,12 @@ struct CrossEntropyForward {
                   int64_t ignore, double smoothing, bool scores, const Tensor& out,
                   const Tensor& total, const Tensor& weights) {
     const DType type = loop_type(x.dtype());
+    if (out.is_cuda()) {
+      const Tensor from = is_dense(x.sizes(), x.strides()) ? x : contiguous_data(x);
+      const Tensor w = weight_in(weight, type), labels = labels_on(out, target);
+      return cuda_nn_loops().cross_entropy({from, labels, w, reduction, ignore, smoothing, scores},
+                                           out, total, weights);
+    }
     const bool direct = reduction == kNone && out.dtype() == type;
     const Tensor loss = direct ? out : make_tensor(target.sizes(), type);
     const Tensor w = weight_in(weight, type), labels = contiguous_data(target);

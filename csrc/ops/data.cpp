@@ -1,5 +1,6 @@
 #include "ops/data.h"
 
+#include "core/layout.h"
 #include "cpu/copy.h"
 #include "cpu/device_loops.h"
 #include "ops/spec.h"
@@ -12,6 +13,8 @@ void copy_data(const Tensor& dst, const Tensor& src, bool non_blocking) {
           "a meta tensor has no values to copy from");
     return;
   }
+  if (is_arranged(dst) || is_arranged(src)) [[unlikely]]
+    return copy_data(arranged_form(dst), arranged_form(src), non_blocking);
   if (dst.is_cuda() || src.is_cuda()) [[unlikely]]
     device_loops(DeviceType::CUDA).copy(src, dst, non_blocking);
   else
@@ -20,6 +23,8 @@ void copy_data(const Tensor& dst, const Tensor& src, bool non_blocking) {
 
 void fill_data(const Tensor& dst, const Scalar& value) {
   if (dst.is_meta()) return;
+  if (is_arranged(dst)) [[unlikely]]
+    return fill_data(arranged_form(dst), value);
   if (dst.is_cuda()) [[unlikely]]
     device_loops(DeviceType::CUDA).fill(dst, value);
   else
@@ -27,6 +32,9 @@ void fill_data(const Tensor& dst, const Scalar& value) {
 }
 
 Tensor clone_data(const Tensor& src, MemoryFormat format) {
+  if (const Tensor form = arranged_form(src);
+      format == MemoryFormat::Preserve && !form.is_same(src))
+    return arrange(clone_data(form, format));
   Spec spec = like(src);
   if (format != MemoryFormat::Preserve)
     spec.strides = format == MemoryFormat::Contiguous ? Dims{} : strides_for(src.sizes(), format);
@@ -53,6 +61,19 @@ Tensor placed(const Tensor& src, Device device) {
   copy_data(out, src);
   return out;
 }
+
+namespace {
+
+const bool g_can_settle = [] {
+  g_contiguous_storage = [](const Tensor& form) {
+    const Tensor out = make_tensor(form.sizes(), form.dtype(), form.device());
+    copy_data(out, form);
+    return out.storage();
+  };
+  return true;
+}();
+
+}  // namespace
 
 Tensor host_data(const Tensor& src) { return src.is_cuda() ? placed(src, Device{}) : src; }
 

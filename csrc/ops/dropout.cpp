@@ -1,6 +1,8 @@
 // Dropout: random choices are kept as bool, a byte an element, and applied in one pass.
 #include "core/threads.h"
+#include "cpu/device_nn_loops.h"
 #include "cpu/lines.h"
+#include "cpu/random.h"
 #include "ops/data.h"
 #include "ops/op.h"
 #include "ops/operators.h"
@@ -9,11 +11,16 @@ namespace rush {
 
 struct MaskedScale {
   static constexpr const char* name = "dropout";
+  static constexpr bool any_device = true;
+  static constexpr bool any_layout = true;
   static Spec check(const Tensor& x, const Tensor& mask, double) {
     return {x.sizes(), x.dtype(), common_device(name, {&x, &mask}),
             is_dense(x.sizes(), x.strides()) ? x.strides() : Dims{}};
   }
   static void run(const Tensor& x, const Tensor& mask, double scale, const Tensor& out) {
+    if (out.is_cuda())
+      return cuda_nn_loops().masked(placed(x, out.device()), placed(mask, out.device()),
+                                    {1, scale, 0, 0}, out);
     // All three in one order, and in a type that has loops.
     const DType type = is_reduced_float(x.dtype()) ? DType::Float32 : x.dtype();
     auto arranged = [&](const Tensor& t, DType dtype) {
@@ -39,9 +46,52 @@ struct MaskedScale {
   }
 };
 
+// Draws the choices and applies them: y = x * scale + shift where an element is kept, floor
+// elsewhere. On a GPU that is one pass.
+struct Drop {
+  static constexpr const char* name = "dropout";
+  static constexpr bool any_device = true;
+  static constexpr uint32_t non_differentiable = 0b10;
+  static std::array<Spec, 2> check(const Tensor& x, IntList shape, double, double, double, double,
+                                   Generator*) {
+    check_dtype(is_floating(x.dtype()), name, "expects a floating point input, got ", x.dtype());
+    expand_strides(name, shape, contiguous_strides(shape), x.sizes());
+    return {like(x), Spec{Dims(shape), DType::Bool, x.device()}};
+  }
+  static void run(const Tensor& x, IntList, double p, double scale, double shift, double floor,
+                  Generator* generator, const Tensor& out, const Tensor& mask) {
+    if (out.numel() == 0) return;
+    const RandomCall call = (generator ? *generator : default_generator()).next();
+    if (!out.is_cuda()) {
+      fill_random(RandomFn::Bernoulli, mask, call, 1 - p, 0);
+      return apply(x, mask, scale, shift, floor, out);
+    }
+    const DropoutRule rule{1 - p, scale, shift, floor};
+    if (mask.sizes() == x.sizes() && x.is_contiguous() && out.is_contiguous())
+      return cuda_nn_loops().dropout(x, call, rule, out, mask);
+    fill_random(RandomFn::Bernoulli, mask, call, 1 - p, 0);
+    cuda_nn_loops().masked(x, mask, rule, out);
+  }
+  static void apply(const Tensor& x, const Tensor& mask, double scale, double shift, double floor,
+                    const Tensor& out) {
+    const NoGradGuard no_grad;
+    const DType type = is_reduced_float(x.dtype()) ? DType::Float32 : x.dtype();
+    const Tensor zero = wrap_number(0.0), kept = cast(x, type) * Scalar(scale);
+    copy_data(out, where(mask, kept + Scalar(shift), kept * zero + Scalar(floor)));
+  }
+  static constexpr uint32_t needs[] = {result(1)};
+  static Grads grad(const Ctx& c, GradSpan g, const Tensor&, IntList, double, double scale, double,
+                    double, Generator*) {
+    if (!g[0].defined()) return Grads(1);
+    return {_masked_scale(g[0], expand(c.out(1), g[0].sizes(), false), scale)};
+  }
+};
+
 struct DropoutOp {
   static constexpr const char* name = "dropout";
   static Tensor call(const Tensor& x, IntList shape, double p) {
+    if (x.is_cuda() && is_floating(x.dtype()))
+      return std::get<0>(_drop(x, shape, p, 1 / (1 - p), 0, 0, nullptr));
     const Tensor keep = empty(shape, DType::Bool, std::nullopt, x.device());
     bernoulli_(keep, 1 - p, nullptr);
     const bool looped = is_floating(x.dtype());

@@ -1,12 +1,16 @@
 #include "ops/host_run.h"
 
 #include "core/shape.h"
+#include "cuda/capture.h"
 #include "cuda/launch.h"
 #include "ops/data.h"
 
 namespace rush {
 
-HostTwins::HostTwins(const char* op) { cuda::note_wait(op); }
+HostTwins::HostTwins(const char* op) {
+  cuda::refuse_capture(op, "the op has no GPU kernel and runs on the host");
+  cuda::note_wait(op);
+}
 
 Tensor HostTwins::of(const Tensor& t) {
   if (!t.defined() || !t.is_cuda()) return t;

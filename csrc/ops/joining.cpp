@@ -22,6 +22,7 @@ DType joined_type(TensorList tensors) {
 // cat with the extent of each tensor along dim, which the gradient needs of all of them.
 struct Join {
   static constexpr const char* name = "cat";
+  static constexpr bool any_layout = true;
 
   static Spec check(TensorList tensors, int64_t dim, IntList) {
     rush::check(!tensors.empty(), ErrorKind::Argument, name,

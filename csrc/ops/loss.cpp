@@ -2,6 +2,7 @@
 // backward. Where the backward pass is itself differentiated, formulas over ops take its place.
 #include "cpu/loss.h"
 
+#include "cpu/device_nn_loops.h"
 #include "cpu/kernels/loss_tables.h"
 #include "ops/data.h"
 #include "ops/op.h"
@@ -18,6 +19,9 @@ const char* loss_name(int64_t kind) {
                                           "binary_cross_entropy_with_logits"};
   return names[kind];
 }
+
+// Contiguous, on the result's device: a 0-d tensor may come from the host.
+Tensor on(const Tensor& out, const Tensor& t) { return contiguous_data(placed(t, out.device())); }
 
 // The derivative of one element's loss by the input, over ops.
 Tensor slope(LossFn fn, const Tensor& x, const Tensor& t, double parameter) {
@@ -39,6 +43,7 @@ Tensor slope(LossFn fn, const Tensor& x, const Tensor& t, double parameter) {
 
 struct ElementLossBackward {
   static constexpr const char* name = "loss_backward";
+  static constexpr bool any_device = true;
   static constexpr bool differentiable = false;  // only called where no graph is wanted
   static Spec check(const Tensor&, const Tensor& x, const Tensor&, int64_t, double, int64_t) {
     return {x.sizes(), x.dtype(), x.device()};
@@ -46,27 +51,36 @@ struct ElementLossBackward {
   static void run(const Tensor& g, const Tensor& x, const Tensor& t, int64_t kind, double parameter,
                   int64_t reduction, const Tensor& out) {
     const double scale = reduction == kMean ? 1 / double(x.numel()) : 1;
-    loss_backward_cpu(LossFn(kind), contiguous_data(x), contiguous_data(t), parameter,
-                      contiguous_data(g), scale, out);
+    const Tensor a = on(out, x), b = on(out, t), each = on(out, g);
+    const auto loop = out.is_cuda() ? cuda_nn_loops().loss_backward : loss_backward_cpu;
+    loop(LossFn(kind), a, b, parameter, each, scale, out);
   }
 };
 
 struct ElementLoss {
   static constexpr const char* name = "loss";
+  static constexpr bool any_device = true;
   static Spec check(const Tensor& x, const Tensor& t, int64_t kind, double, int64_t reduction) {
     check_argument(kind >= 0 && kind < int64_t(LossFn::kCount), name, "unknown kind ", kind);
     check_shape(x.sizes() == t.sizes(), loss_name(kind),
                 "input and target differ in shape: ", x.sizes(), " and ", t.sizes());
-    check_dtype(
-        x.dtype() == t.dtype() && (x.dtype() == DType::Float32 || x.dtype() == DType::Float64),
-        loss_name(kind), "expected two tensors of float32 or of float64, got ", x.dtype(), " and ",
-        t.dtype());
+    const bool looped = x.dtype() == DType::Float32 || x.dtype() == DType::Float64 ||
+                        (is_floating(x.dtype()) && x.is_cuda());
+    check_dtype(x.dtype() == t.dtype() && looped, loss_name(kind),
+                "expected two tensors of float32 or of float64, got ", x.dtype(), " and ",
+                t.dtype());
     return {reduction == kNone ? x.sizes() : Dims{}, x.dtype(),
             common_device(loss_name(kind), {&x, &t})};
   }
   static void run(const Tensor& x, const Tensor& t, int64_t kind, double parameter,
                   int64_t reduction, const Tensor& out) {
-    const Tensor a = contiguous_data(x), b = contiguous_data(t);
+    const Tensor a = on(out, x), b = on(out, t);
+    if (out.is_cuda()) {
+      const LossFn fn = LossFn(kind);
+      if (reduction == kNone) return cuda_nn_loops().loss(fn, a, b, parameter, out);
+      const double scale = reduction == kMean ? 1 / double(x.numel()) : 1;
+      return cuda_nn_loops().loss_sum(fn, a, b, parameter, scale, out);
+    }
     if (reduction == kNone) return loss_cpu(LossFn(kind), a, b, parameter, out);
     const double sum = loss_sum_cpu(LossFn(kind), a, b, parameter);
     store_scalar(out.data(), out.dtype(),

@@ -9,6 +9,7 @@ namespace rush {
 
 struct Copy {
   static constexpr const char* name = "copy_";
+  static constexpr bool any_layout = true;
   static constexpr bool any_device = true;
   static constexpr bool in_place_safe = true;
   static constexpr bool refuses_overlap = false;  // x[1:] = x[:-1] means what it says, as in NumPy
@@ -30,6 +31,7 @@ struct Copy {
 
 struct Fill {
   static constexpr const char* name = "fill";
+  static constexpr bool any_layout = true;
   static constexpr bool any_device = true;
   static constexpr bool in_place_safe = true;
   static constexpr bool repeats_are_fine = true;
@@ -62,6 +64,7 @@ struct Zero {
 
 struct Clone {
   static constexpr const char* name = "clone";
+  static constexpr bool any_layout = true;
   static constexpr bool any_device = true;
   static Spec check(const Tensor& x, std::optional<MemoryFormat> format) {
     Spec spec = like(x);
@@ -91,6 +94,7 @@ struct Contiguous {
 
 struct Cast {
   static constexpr const char* name = "cast";
+  static constexpr bool any_layout = true;
   static constexpr bool any_device = true;
   static Spec check(const Tensor& x, DType dtype) { return like(x, dtype); }
   static void run(const Tensor& x, DType, const Tensor& out) { copy_data(out, x); }

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <limits>
 
+#include "cpu/device_nn_loops.h"
 #include "cpu/norm.h"
 #include "ops/data.h"
 #include "ops/op.h"
@@ -29,6 +30,28 @@ Tensor lying_like(const Tensor& x, const Tensor& g) {
   return out;
 }
 Tensor flat(const Tensor& t) { return t.defined() ? contiguous_data(t) : t; }
+
+// Half precision is too coarse for sums of squares: its statistics are taken in float32.
+DType stat_type(DType t) { return is_reduced_float(t) ? DType::Float32 : t; }
+Tensor widened(const Tensor& t) {
+  return t.defined() && is_reduced_float(t.dtype())
+             ? to(t, DType::Float32, false, false, std::nullopt)
+             : t;
+}
+Tensor narrowed(const Tensor& t, DType dtype) {
+  return t.dtype() == dtype ? t : to(t, dtype, false, false, std::nullopt);
+}
+// The GPU's kernels widen as they read.
+Tensor for_loop(const Tensor& x, const Tensor& t) { return x.is_cuda() ? t : widened(t); }
+// weight and bias in one dtype.
+struct Parameters {
+  Tensor weight, bias;
+  Parameters(const Tensor& x, const Tensor& w, const Tensor& b)
+      : weight(for_loop(x, w)), bias(for_loop(x, b)) {
+    if (weight.defined() && bias.defined() && weight.dtype() != bias.dtype())
+      weight = widened(weight), bias = widened(bias);
+  }
+};
 
 Dims channel_dims(const Tensor& x) {  // all but the channels
   Dims dims{0};
@@ -66,13 +89,23 @@ struct Composed {
 // --- batch_norm
 // -----------------------------------------------------------------------------------
 
+namespace {
+
+DType moments_type(const Tensor& x) {
+  return is_reduced_float(x.dtype()) ? DType::Float32 : x.dtype();
+}
+Spec channel_spec(const Tensor& x, DType dtype) { return {Dims{x.sizes()[1]}, dtype, x.device()}; }
+
+}  // namespace
+
 struct BatchNormBackward {
   static constexpr const char* name = "native_batch_norm_backward";
+  static constexpr bool any_layout = true;
   static constexpr bool any_device = true;
   static constexpr bool differentiable = false;  // only called where no graph is wanted
-  static std::array<Spec, 3> check(const Tensor&, const Tensor& x, const Tensor&, const Tensor&,
-                                   const Tensor&, double) {
-    const Spec vector{Dims{x.sizes()[1]}, x.dtype(), x.device()};
+  static std::array<Spec, 3> check(const Tensor&, const Tensor& x, const Tensor& weight,
+                                   const Tensor&, const Tensor&, double) {
+    const Spec vector = channel_spec(x, weight.defined() ? weight.dtype() : x.dtype());
     return {Spec{x.sizes(), x.dtype(), x.device(), image_strides(x)}, vector, vector};
   }
   static void run(const Tensor& g, const Tensor& x, const Tensor& weight, const Tensor& mean,
@@ -86,38 +119,54 @@ struct BatchNormBackward {
 
 struct BatchNorm_ {
   static constexpr const char* name = "native_batch_norm";
+  static constexpr bool any_layout = true;
   static constexpr bool any_device = true;
   static constexpr uint32_t non_differentiable = 0b110;
-  static std::array<Spec, 3> check(const Tensor& x, const Tensor&, const Tensor&, double) {
-    const Spec vector{Dims{x.sizes()[1]}, x.dtype(), x.device()};
+  static std::array<Spec, 3> check(const Tensor& x, const Tensor&, const Tensor&, const Tensor&,
+                                   const Tensor&, const Tensor&, double, double) {
+    const Spec vector = channel_spec(x, moments_type(x));
     return {Spec{x.sizes(), x.dtype(), x.device(), image_strides(x)}, vector, vector};
   }
-  static void run(const Tensor& x, const Tensor& weight, const Tensor& bias, double eps,
-                  const Tensor& out, const Tensor& mean, const Tensor& var) {
+  static void run(const Tensor& x, const Tensor& weight, const Tensor& bias,
+                  const Tensor& running_mean, const Tensor& running_var, const Tensor& batches,
+                  double momentum, double eps, const Tensor& out, const Tensor& mean,
+                  const Tensor& var) {
     if (x.numel() == 0) return fill_data(mean, 0), fill_data(var, 0);
-    batch_norm_cpu(as_image(x), flat(weight), flat(bias), eps, out, mean, var);
+    const RunningMoments running{running_mean, running_var, batches, momentum};
+    batch_norm_cpu(as_image(x), flat(weight), flat(bias), running, eps, out, mean, var);
   }
-  static constexpr uint32_t needs[] = {in(0) | in(1) | result(1) | result(2),
-                                       in(0) | in(1) | result(1) | result(2), 0};
+  static constexpr uint32_t needs[] = {
+      in(0) | in(1) | result(1) | result(2), in(0) | in(1) | result(1) | result(2), 0, 0, 0, 0};
   static Grads grad(const Ctx& c, GradSpan grads, const Tensor& x, const Tensor& weight,
-                    const Tensor&, double eps) {
+                    const Tensor&, const Tensor&, const Tensor&, const Tensor&, double,
+                    double eps) {
     const Tensor& g = grads[0];
-    if (!g.defined()) return Grads(3);
-    if (!c.wants(0) && !c.wants(1)) return {Tensor(), Tensor(), sum(g, channel_dims(g))};
+    Grads out(6);
+    if (!g.defined()) return out;
+    if (!c.wants(0) && !c.wants(1)) {
+      out[2] = sum(g, channel_dims(g));
+      return out;
+    }
     if (!grad_enabled()) {
       auto [gx, gw, gb] = _batch_norm_backward(g, x, weight, c.out(1), c.out(2), eps);
-      return {c.wants(0) ? gx : Tensor(), c.wants(1) ? gw : Tensor(), c.wants(2) ? gb : Tensor()};
+      if (c.wants(0)) out[0] = gx;
+      if (c.wants(1)) out[1] = gw;
+      if (c.wants(2)) out[2] = gb;
+      return out;
     }
-    const Composed n(x, channel_dims(x), true, eps);
-    const Tensor w = weight.defined() ? per_channel(weight, x) : weight;
-    return {c.wants(0) ? n.input_grad(scaled(g, w)) : Tensor(),
-            c.wants(1) ? sum(g * n.normal, n.dims) : Tensor(),
-            c.wants(2) ? sum(g, n.dims) : Tensor()};
+    const Composed n(widened(x), channel_dims(x), true, eps);
+    const Tensor wide = widened(g);
+    const Tensor w = weight.defined() ? per_channel(widened(weight), x) : weight;
+    if (c.wants(0)) out[0] = narrowed(n.input_grad(scaled(wide, w)), x.dtype());
+    if (c.wants(1)) out[1] = narrowed(sum(wide * n.normal, n.dims), weight.dtype());
+    if (c.wants(2)) out[2] = sum(g, n.dims);
+    return out;
   }
 };
 
 struct BatchNormEval {
   static constexpr const char* name = "native_batch_norm";
+  static constexpr bool any_layout = true;
   static constexpr bool any_device = true;
   static Spec check(const Tensor& x, const Tensor&, const Tensor&, const Tensor&, const Tensor&,
                     double) {
@@ -150,34 +199,38 @@ struct BatchNormEval {
 
 struct GroupNormBackward {
   static constexpr const char* name = "native_group_norm_backward";
+  static constexpr bool any_device = true;
   static constexpr bool differentiable = false;
-  static std::array<Spec, 3> check(const Tensor&, const Tensor& x, const Tensor&, const Tensor&,
-                                   const Tensor&, int64_t) {
-    const Spec vector{Dims{x.sizes()[1]}, x.dtype(), x.device()};
+  static std::array<Spec, 3> check(const Tensor&, const Tensor& x, const Tensor& weight,
+                                   const Tensor&, const Tensor&, int64_t) {
+    const Spec vector{Dims{x.sizes()[1]}, weight.defined() ? weight.dtype() : x.dtype(),
+                      x.device()};
     return {Spec{x.sizes(), x.dtype(), x.device()}, vector, vector};
   }
   static void run(const Tensor& g, const Tensor& x, const Tensor& weight, const Tensor& mean,
                   const Tensor& rstd, int64_t groups, const Tensor& gx, const Tensor& gw,
                   const Tensor& gb) {
     if (x.numel() == 0) return fill_data(gw, 0), fill_data(gb, 0);
-    group_norm_backward_cpu(contiguous_data(g), contiguous_data(x), flat(weight), mean, rstd,
-                            groups, gx, gw, gb);
+    const auto loop = x.is_cuda() ? cuda_nn_loops().group_norm_backward : group_norm_backward_cpu;
+    loop(contiguous_data(g), contiguous_data(x), flat(weight), mean, rstd, groups, gx, gw, gb);
   }
 };
 
 struct GroupNorm_ {
   static constexpr const char* name = "native_group_norm";
+  static constexpr bool any_device = true;
   static constexpr uint32_t non_differentiable = 0b110;
   static std::array<Spec, 3> check(const Tensor& x, const Tensor&, const Tensor&, int64_t groups,
                                    double) {
-    const Spec stats{Dims{x.sizes()[0], groups}, x.dtype(), x.device()};
+    const Spec stats{Dims{x.sizes()[0], groups}, stat_type(x.dtype()), x.device()};
     return {Spec{x.sizes(), x.dtype(), x.device(), image_strides(x)}, stats, stats};
   }
   static void run(const Tensor& x, const Tensor& weight, const Tensor& bias, int64_t groups,
                   double eps, const Tensor& out, const Tensor& mean, const Tensor& rstd) {
     if (x.numel() == 0) return fill_data(mean, 0), fill_data(rstd, 0);
     const Tensor y = out.is_contiguous() ? out : make_tensor(x.sizes(), x.dtype(), x.device());
-    group_norm_cpu(contiguous_data(x), flat(weight), flat(bias), groups, eps, y, mean, rstd);
+    const auto loop = x.is_cuda() ? cuda_nn_loops().group_norm : group_norm_cpu;
+    loop(contiguous_data(x), flat(weight), flat(bias), groups, eps, y, mean, rstd);
     if (!y.is_same(out)) copy_data(out, y);
   }
   static constexpr uint32_t needs[] = {in(0) | in(1) | result(1) | result(2),
@@ -194,11 +247,12 @@ struct GroupNorm_ {
     }
     const Dims sizes = x.sizes();
     const Dims split{sizes[0], groups, x.numel() / std::max<int64_t>(1, sizes[0] * groups)};
-    const Composed n(reshape(x, split), Dims{2}, true, eps);
-    const Tensor w = weight.defined() ? per_channel(weight, x) : weight;
-    return {c.wants(0) ? reshape(n.input_grad(reshape(scaled(g, w), split)), sizes) : Tensor(),
-            c.wants(1) ? sum(g * reshape(n.normal, sizes), dims) : Tensor(),
-            c.wants(2) ? sum(g, dims) : Tensor()};
+    const Composed n(reshape(widened(x), split), Dims{2}, true, eps);
+    const Tensor w = weight.defined() ? per_channel(widened(weight), x) : weight;
+    const Tensor wide = widened(g);
+    return {c.wants(0) ? reshape(n.input_grad(reshape(scaled(wide, w), split)), sizes) : Tensor(),
+            c.wants(1) ? sum(wide * reshape(n.normal, sizes), dims) : Tensor(),
+            c.wants(2) ? sum(wide, dims) : Tensor()};
   }
 };
 
@@ -233,9 +287,9 @@ struct RowNormBackward {
   static constexpr const char* name = "native_layer_norm_backward";
   static constexpr bool any_device = true;
   static constexpr bool differentiable = false;
-  static std::array<Spec, 3> check(const Tensor&, const Tensor& x, const Tensor&, const Tensor&,
-                                   const Tensor&, int64_t dims, bool) {
-    const Spec row{row_sizes(x, dims), x.dtype(), x.device()};
+  static std::array<Spec, 3> check(const Tensor&, const Tensor& x, const Tensor& weight,
+                                   const Tensor&, const Tensor&, int64_t dims, bool) {
+    const Spec row{row_sizes(x, dims), weight.defined() ? weight.dtype() : x.dtype(), x.device()};
     return {Spec{x.sizes(), x.dtype(), x.device()}, row, row};
   }
   static void run(const Tensor& g, const Tensor& x, const Tensor& weight, const Tensor& mean,
@@ -253,7 +307,7 @@ struct RowNorm {
   static constexpr uint32_t non_differentiable = 0b110;
   static std::array<Spec, 3> check(const Tensor& x, const Tensor&, const Tensor&, int64_t dims,
                                    bool, double) {
-    const Spec stats{stat_sizes(x, dims), x.dtype(), x.device()};
+    const Spec stats{stat_sizes(x, dims), stat_type(x.dtype()), x.device()};
     return {Spec{x.sizes(), x.dtype(), x.device()}, stats, stats};
   }
   static void run(const Tensor& x, const Tensor& weight, const Tensor& bias, int64_t dims,
@@ -274,10 +328,11 @@ struct RowNorm {
       auto [gx, gw, gb] = _row_norm_backward(g, x, weight, c.out(1), c.out(2), dims, centred);
       return {c.wants(0) ? gx : Tensor(), c.wants(1) ? gw : Tensor(), c.wants(2) ? gb : Tensor()};
     }
-    const Composed n(x, last_dims(dims), centred, eps);
-    return {c.wants(0) ? n.input_grad(scaled(g, weight)) : Tensor(),
-            c.wants(1) ? sum_leading(g * n.normal, dims) : Tensor(),
-            c.wants(2) ? sum_leading(g, dims) : Tensor()};
+    const Composed n(widened(x), last_dims(dims), centred, eps);
+    const Tensor wide = widened(g);
+    return {c.wants(0) ? n.input_grad(scaled(wide, widened(weight))) : Tensor(),
+            c.wants(1) ? sum_leading(wide * n.normal, dims) : Tensor(),
+            c.wants(2) ? sum_leading(wide, dims) : Tensor()};
   }
 };
 
@@ -285,16 +340,6 @@ struct RowNorm {
 // ------------------------------------------------------------------------------
 
 namespace {
-
-// Half precision is too coarse for sums of squares: its statistics are taken in float32.
-Tensor widened(const Tensor& t) {
-  return t.defined() && is_reduced_float(t.dtype())
-             ? to(t, DType::Float32, false, false, std::nullopt)
-             : t;
-}
-Tensor narrowed(const Tensor& t, DType dtype) {
-  return t.dtype() == dtype ? t : to(t, dtype, false, false, std::nullopt);
-}
 
 void check_parameter(const char* op, const char* what, const Tensor& x, const Tensor& t,
                      IntList sizes) {
@@ -338,32 +383,80 @@ int64_t check_rows(const char* op, const Tensor& x, IntList shape, const Tensor&
 
 }  // namespace
 
+namespace {
+
+// Whether a kernel may write it behind the back of everything that watches writes.
+bool is_plain_state(const Tensor& t, const Tensor& x, DType dtype) {
+  return !t.defined() ||
+         (t.dtype() == dtype && t.device() == x.device() && t.is_contiguous() && !requires_grad(t));
+}
+
+// Normalises by the batch's moments and moves the running ones towards them; counts the batch.
+Tensor normalize_batch(const Tensor& x, const Tensor& weight, const Tensor& bias,
+                       const Tensor& running_mean, const Tensor& running_var, const Tensor& batches,
+                       double momentum, double eps) {
+  constexpr const char* name = BatchNorm_::name;
+  // Kernels on GPUs read half types as they are; for the CPU they are widened.
+  const bool direct = x.is_cuda();
+  const Tensor wide = direct ? x : widened(x), w = direct ? weight : widened(weight),
+               b = direct ? bias : widened(bias);
+  const DType kept = running_mean.defined() ? running_mean.dtype() : wide.dtype();
+  const bool plain = !(t_modes & (kSlowPath | kForward)) && x.numel() > 0 &&
+                     (direct || kept == wide.dtype()) && is_plain_state(running_mean, x, kept) &&
+                     is_plain_state(running_var, x, kept) &&
+                     is_plain_state(batches, x, DType::Int64) &&
+                     (!w.defined() || !b.defined() || w.dtype() == b.dtype());
+  if (plain) {
+    auto [y, mean, var] =
+        _batch_norm(wide, w, b, running_mean, running_var, batches, momentum, eps);
+    for (const Tensor* t : {&running_mean, &running_var, &batches})
+      if (t->defined()) t->bump_version(name);
+    return narrowed(y, x.dtype());
+  }
+  auto [y, mean, var] = _batch_norm(wide, w, b, Tensor(), Tensor(), Tensor(), 0, eps);
+  const Tensor result = narrowed(y, x.dtype());
+  NoGradGuard no_grad;
+  if (x.numel() > 0) {
+    const double n = double(x.numel() / x.sizes()[1]);
+    move_towards(running_mean, mean, momentum);
+    if (running_var.defined()) move_towards(running_var, var * Scalar(n / (n - 1)), momentum);
+  }
+  if (batches.defined()) add_(batches, wrap_number(1));
+  return result;
+}
+
+void check_batch_norm(const char* name, const Tensor& x, const Tensor& weight, const Tensor& bias,
+                      const Tensor& running_mean, const Tensor& running_var) {
+  check_image(name, x, weight, bias);
+  check_parameter(name, "running_mean", x, running_mean, Dims{x.sizes()[1]});
+  check_parameter(name, "running_var", x, running_var, Dims{x.sizes()[1]});
+}
+
+}  // namespace
+
 struct BatchNorm {
   static constexpr const char* name = "batch_norm";
   static Tensor call(const Tensor& x, const Tensor& weight, const Tensor& bias,
                      const Tensor& running_mean, const Tensor& running_var, bool training,
                      double momentum, double eps, bool) {
-    check_image(name, x, weight, bias);
-    check_parameter(name, "running_mean", x, running_mean, Dims{x.sizes()[1]});
-    check_parameter(name, "running_var", x, running_var, Dims{x.sizes()[1]});
-    const Tensor wide = widened(x), w = widened(weight), b = widened(bias);
-    if (!training) {
-      check(running_mean.defined() && running_var.defined(), ErrorKind::Runtime, name,
-            "outside training running_mean and running_var must be given");
-      return narrowed(
-          _batch_norm_eval(wide, w, b, widened(running_mean), widened(running_var), eps),
-          x.dtype());
-    }
-    auto [y, mean, var] = _batch_norm(wide, w, b, eps);
-    if (x.numel() > 0) {
-      const double n = double(x.numel() / x.sizes()[1]);
-      move_towards(running_mean, mean, momentum);
-      if (running_var.defined()) {
-        NoGradGuard no_grad;
-        move_towards(running_var, var * Scalar(n / (n - 1)), momentum);
-      }
-    }
-    return narrowed(y, x.dtype());
+    check_batch_norm(name, x, weight, bias, running_mean, running_var);
+    if (training)
+      return normalize_batch(x, weight, bias, running_mean, running_var, Tensor(), momentum, eps);
+    check(running_mean.defined() && running_var.defined(), ErrorKind::Runtime, name,
+          "outside training running_mean and running_var must be given");
+    return narrowed(_batch_norm_eval(widened(x), widened(weight), widened(bias),
+                                     widened(running_mean), widened(running_var), eps),
+                    x.dtype());
+  }
+};
+
+struct BatchNormCounted {
+  static constexpr const char* name = "batch_norm";
+  static Tensor call(const Tensor& x, const Tensor& weight, const Tensor& bias,
+                     const Tensor& running_mean, const Tensor& running_var, const Tensor& batches,
+                     double momentum, double eps) {
+    check_batch_norm(name, x, weight, bias, running_mean, running_var);
+    return normalize_batch(x, weight, bias, running_mean, running_var, batches, momentum, eps);
   }
 };
 
@@ -380,11 +473,12 @@ struct InstanceNorm {
             "running_mean and running_var must be given when use_input_stats is False");
       return batch_norm(x, weight, bias, running_mean, running_var, false, momentum, eps, enabled);
     }
-    const Tensor wide = widened(x);
-    auto [y, mean_of, rstd] = _group_norm(wide, widened(weight), widened(bias), x.sizes()[1], eps);
+    const Tensor wide = for_loop(x, x);
+    const Parameters p(x, weight, bias);
+    auto [y, mean_of, rstd] = _group_norm(wide, p.weight, p.bias, x.sizes()[1], eps);
     if (x.numel() > 0 && (running_mean.defined() || running_var.defined())) {
       NoGradGuard no_grad;
-      const Tensor rows = flatten(wide, 2, -1);
+      const Tensor rows = flatten(widened(x), 2, -1);
       move_towards(running_mean, mean(mean_of, IntList(Dims{0}), false, std::nullopt), momentum);
       move_towards(running_var,
                    mean(var(rows, IntList(Dims{2}), Scalar(1), false), IntList(Dims{0}), false,
@@ -403,7 +497,8 @@ struct GroupNorm {
     check_shape(groups > 0 && x.sizes()[1] % groups == 0, name, x.sizes()[1],
                 " channels cannot be divided into ", groups, " groups; the input has shape ",
                 x.sizes());
-    auto [y, mean, rstd] = _group_norm(widened(x), widened(weight), widened(bias), groups, eps);
+    const Parameters p(x, weight, bias);
+    auto [y, mean, rstd] = _group_norm(for_loop(x, x), p.weight, p.bias, groups, eps);
     return narrowed(y, x.dtype());
   }
 };
@@ -416,7 +511,8 @@ struct LayerNorm {
     check_dtype(is_floating(x.dtype()), name, "not implemented for ", x.dtype(), " tensors");
     check_parameter(name, "weight", x, weight, shape);
     check_parameter(name, "bias", x, bias, shape);
-    auto [y, mean, rstd] = _row_norm(widened(x), widened(weight), widened(bias), dims, true, eps);
+    const Parameters p(x, weight, bias);
+    auto [y, mean, rstd] = _row_norm(for_loop(x, x), p.weight, p.bias, dims, true, eps);
     return narrowed(y, x.dtype());
   }
 };
@@ -431,12 +527,14 @@ struct RmsNorm {
     const double small = eps         ? *eps
                          : is_double ? std::numeric_limits<double>::epsilon()
                                      : double(std::numeric_limits<float>::epsilon());
-    const Tensor wide = widened(x), w = widened(weight);
-    if (x.is_complex() || (w.defined() && w.dtype() != wide.dtype())) {  // too rare for a kernel
+    if (x.is_complex() ||  // too rare for a kernel
+        (weight.defined() && stat_type(weight.dtype()) != stat_type(x.dtype()))) {
+      const Tensor wide = widened(x), w = widened(weight);
       const Tensor normal = wide * rsqrt(average(wide * wide, last_dims(dims)) + Scalar(small));
       return narrowed(scaled(normal, w), x.dtype());
     }
-    auto [y, mean, rstd] = _row_norm(wide, w, Tensor(), dims, false, small);
+    auto [y, mean, rstd] =
+        _row_norm(for_loop(x, x), for_loop(x, weight), Tensor(), dims, false, small);
     return narrowed(y, x.dtype());
   }
 };

@@ -15,7 +15,9 @@
 #include "autograd/bridge.h"
 #include "autograd/engine.h"
 #include "autograd/saved_tensor.h"
+#include "core/layout.h"
 #include "core/modes.h"
+#include "ops/arranged.h"
 #include "ops/host_run.h"
 #include "ops/registry.h"
 #include "ops/spec.h"
@@ -47,6 +49,7 @@ class Ctx {
   const Dims& sizes(size_t i) const { return meta(i).sizes; }
   DType dtype(size_t i) const { return meta(i).dtype; }
   Device device(size_t i) const { return meta(i).device; }
+  bool arranged(size_t i) const { return meta(i).arranged; }  // see core/layout.h
   const Tensor& out(size_t i = 0) const { return outs_[i]; }  // saved when `needs` says so
 
  private:
@@ -209,6 +212,18 @@ constexpr bool any_device() {
   if constexpr (requires { Op::any_device; }) return Op::any_device;
   return false;
 }
+// Does run() serve any order of dims in memory equally well? See ops/arranged.h.
+template <class Op>
+constexpr bool any_layout() {
+  if constexpr (requires { Op::any_layout; }) return Op::any_layout;
+  return false;
+}
+// Does grad() take undefined gradients of results that nobody used? Else they come as zeros.
+template <class Op>
+constexpr bool takes_undefined() {
+  if constexpr (requires { Op::takes_undefined; }) return Op::takes_undefined;
+  return false;
+}
 template <class Op>
 constexpr bool repeats_are_fine() {
   if constexpr (requires { Op::repeats_are_fine; }) return Op::repeats_are_fine;
@@ -284,8 +299,9 @@ uint32_t saved_mask_of(GradSpan tangents) {
 template <class Op, class... A>
 class OpNode final : public Node {
  public:
-  OpNode(uint32_t mask, const A&... args)
-      : OpNode(mask, std::index_sequence_for<A...>{}, args...) {}
+  OpNode(uint32_t mask, const A&... args) : OpNode(mask, std::index_sequence_for<A...>{}, args...) {
+    if constexpr (takes_undefined<Op>()) set_trait(kTakesUndefined);
+  }
 
   const char* name() const override { return Op::name; }
   void save_outputs(uint32_t mask, std::span<const Tensor> outs) {
@@ -533,9 +549,49 @@ void run_block(const Tensor& written, const A&... args) {
   Op::run(args...);
 }
 
+// The functional form where an input is arranged, or a result is to be: see ops/arranged.h.
+template <class Op, class... A>
+[[gnu::noinline, gnu::cold]] auto call_arranged(const A&... args) {
+  const auto seen = Op::check(args...);  // what the program will see
+  constexpr size_t n = result_count<std::remove_cvref_t<decltype(seen)>>;
+  std::array<Tensor, n> outs;
+  [&](const auto&... forms) {
+    const auto inside = Op::check(forms.get()...);
+    std::array<Dims, n> strides;
+    for (size_t i = 0; i < n; ++i) {
+      const Spec &spec = spec_at(seen, i), &free = spec_at(inside, i);
+      if constexpr (requires { Op::arranged_strides(spec, forms.get()...); })
+        strides[i] = Op::arranged_strides(spec, forms.get()...);
+      else
+        strides[i] = free.strides;
+      if constexpr (requires { Op::any_order; })
+        if (strides[i].empty()) strides[i] = order_of_arranged(spec.sizes, forms.get()...);
+      outs[i] = allocate_form(spec, strides[i]);
+    }
+    std::apply([&](const auto&... out) { run_block<Op, n>(outs[0], forms.get()..., out...); },
+               outs);
+    for (size_t i = 0; i < n; ++i) {
+      if (spec_at(seen, i).strides.empty()) outs[i] = arrange(std::move(outs[i]));
+    }
+  }(Form<A>(args)...);
+  if (any_tracked(args...)) [[unlikely]]
+    record<Op>(outs, args...);
+  if constexpr (n == 1)
+    return std::move(outs[0]);
+  else
+    return std::tuple_cat(outs);
+}
+
 // The functional form.
 template <class Op, class... A>
 auto call(const A&... args) {
+  if constexpr (any_layout<Op>()) {
+    if (any_arranged(args...)) [[unlikely]]
+      return call_arranged<Op>(args...);
+    if constexpr (requires { Op::arranges(args...); }) {
+      if (Op::arranges(args...)) return call_arranged<Op>(args...);
+    }
+  }
   const auto spec = Op::check(args...);
   constexpr size_t n = result_count<std::remove_cvref_t<decltype(spec)>>;
   if constexpr (n == 1) {
@@ -573,6 +629,30 @@ RUSH_API void write_back(const Tensor& out,
 RUSH_API void assign_in_place(const Tensor& self,
                               const Tensor& result);  // self.copy_(result), with history
 
+// self = Op(self, rest...), straight into its memory where that is safe.
+template <class Op, class... A>
+void write_in_place(const Spec& spec, const Tensor& self, const A&... rest) {
+  bool direct = in_place_safe<Op>() && !may_fail<Op>() && spec.dtype == self.dtype();
+  (visit_tensors(
+       [&](const Tensor& t) {
+         direct =
+             !(t.defined() && overlaps(Op::name, self, t, true, refuses_overlap<Op>())) && direct;
+       },
+       rest),
+   ...);
+  if (direct) [[likely]] {
+    run_block<Op, 1>(self, self, rest..., self);
+  } else {
+    const Tensor temporary = spec.allocate();
+    run_block<Op, 1>(temporary, self, rest..., temporary);
+    write_back(self, temporary);
+  }
+}
+template <class Op, class... A>
+[[gnu::noinline, gnu::cold]] void write_arranged(const Spec& spec, const A&... args) {
+  [&](const auto&... forms) { write_in_place<Op>(spec, forms.get()...); }(Form<A>(args)...);
+}
+
 template <class Op, class... A>
 const Tensor& call_inplace(const Tensor& self, const A&... rest) {
   const Spec spec = Op::check(self, rest...);
@@ -594,21 +674,14 @@ const Tensor& call_inplace(const Tensor& self, const A&... rest) {
       aside = call<Op>(self, rest...);
   }
   if (!self.is_meta()) [[likely]] {
-    bool direct = in_place_safe<Op>() && !may_fail<Op>() && spec.dtype == self.dtype();
-    (visit_tensors(
-         [&](const Tensor& t) {
-           direct =
-               !(t.defined() && overlaps(Op::name, self, t, true, refuses_overlap<Op>())) && direct;
-         },
-         rest),
-     ...);
-    if (direct) [[likely]] {
-      run_block<Op, 1>(self, self, rest..., self);
-    } else {
-      const Tensor temporary = spec.allocate();
-      run_block<Op, 1>(temporary, self, rest..., temporary);
-      write_back(self, temporary);
+    bool settled = true;
+    if constexpr (any_layout<Op>()) {
+      settled = !any_arranged(self, rest...);
+      if (!settled) [[unlikely]]
+        write_arranged<Op>(spec, self, rest...);
     }
+    if (settled) [[likely]]
+      write_in_place<Op>(spec, self, rest...);
   }
   self.bump_version(Op::name);
   if (aside.defined()) [[unlikely]]

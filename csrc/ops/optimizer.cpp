@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "cuda/capture.h"
 #include "ops/data.h"
 #include "ops/op.h"
 #include "ops/ops.h"
@@ -125,6 +126,7 @@ struct Step {
   size_t num_states;
   TensorList params, grads, scalars, states;
   const double* options;
+  const OptimizerFormula* formula;  // null: the scalars are on the host, and so is the arithmetic
 
   size_t num_scalars() const { return size_t(rule.scalars); }
   const Tensor& state(size_t i, size_t k) const { return states[i * num_states + k]; }
@@ -153,8 +155,16 @@ struct Step {
         rush::check(s.numel() == 1 && (s.is_floating() || category(s.dtype()) == Category::Integer),
                     ErrorKind::Argument, op, "parameter ", i, "'s ", k == 0 ? "step" : "scalar",
                     " must be a tensor with one real element, not ", s.sizes(), " of ", s.dtype());
-        rush::check(s.device().is_cpu() || p.is_meta(), ErrorKind::NotImplemented, op,
-                    "the step counts must be on the CPU");
+        if (formula) {
+          rush::check(s.device() == p.device() && s.dtype() == scalars[0].dtype() &&
+                          (s.dtype() == DType::Float32 || s.dtype() == DType::Float64),
+                      ErrorKind::Argument, op, "parameter ", i, " is on ", p.device(),
+                      ", its step count on ", s.device(), " as ", s.dtype(),
+                      "; step counts on a GPU must all be there, in float32 or all in float64");
+        } else {
+          rush::check(s.device().is_cpu() || p.is_meta(), ErrorKind::Device, op, "parameter ", i,
+                      " is on ", p.device(), ", its step count on ", s.device());
+        }
         check_in_place(op, s);
       }
     }
@@ -168,12 +178,29 @@ struct Step {
             grads.subspan(i, 1),
             scalars.subspan(i * num_scalars(), num_scalars()),
             states.subspan(i * num_states, num_states),
-            options};
+            options,
+            formula};
+  }
+
+  // The device works out the numbers.
+  void run_by_formula() const {
+    std::vector<OptimizerTensor> flat(params.size());
+    std::vector<std::pair<Tensor, Tensor>> write_backs;  // to, from
+    std::vector<Tensor> kept;
+    for (size_t i = 0; i < params.size(); ++i) {
+      place(i, flat[i], write_backs, kept);
+      for (size_t k = 0; k < num_scalars(); ++k)
+        flat[i].scalars[k] = scalars[i * num_scalars() + k].data<char>();
+    }
+    const Device device = params[0].device();
+    device_loops(device.type).optimizer_step(kernel, flat, formula, device);
+    for (const auto& [to, from] : write_backs) copy_data(to, from);
   }
 
   // Works out the numbers of each parameter. Most have the same step count: then the powers of the
   // last one serve again.
   void run() const {
+    if (formula) return run_by_formula();
     std::vector<OptimizerTensor> flat(params.size());
     std::vector<std::pair<Tensor, Tensor>> write_backs;  // to, from
     std::vector<Tensor> kept;
@@ -207,7 +234,7 @@ struct Step {
     }
     const Device device = params[0].device();
     if (device.is_cuda()) [[unlikely]]
-      device_loops(DeviceType::CUDA).optimizer_step(kernel, flat, device);
+      device_loops(DeviceType::CUDA).optimizer_step(kernel, flat, nullptr, device);
     else
       optimizer_step_cpu(kernel, flat);
     for (const auto& [to, from] : write_backs) copy_data(to, from);
@@ -246,31 +273,62 @@ struct Step {
 
 }  // namespace
 
+int64_t optimizer_step_with(std::string_view rule_name, TensorList params, TensorList grads,
+                            TensorList scalars, TensorList states, std::span<const double> options,
+                            std::span<const OptimizerOption> on_device) {
+  const OptimizerRuleInfo& rule = optimizer_rule(rule_name);
+  check_argument(options.size() == size_t(rule.options), rule.writer, "expected ", rule.options,
+                 " options, got ", options.size());
+  const NoGradGuard no_grad;  // the step is no part of any graph
+  const OptimizerRule kernel = rule.kernel(options.data());
+  const bool by_formula = !params.empty() && params[0].is_cuda() &&
+                          (!on_device.empty() || (!scalars.empty() && scalars[0].is_cuda()));
+  OptimizerFormula formula{};
+  if (by_formula) {
+    formula.numbers = rule.numbers;
+    formula.scalars = rule.scalars;
+    formula.wide = !scalars.empty() && scalars[0].dtype() == DType::Float64;
+    std::copy(options.begin(), options.end(), formula.options);
+    for (const OptimizerOption& o : on_device) {
+      rush::check(o.value.device() == params[0].device() && o.value.dtype() == DType::Float64 &&
+                      o.value.numel() == 1,
+                  ErrorKind::Argument, rule.writer,
+                  "an option given as a tensor must have one element, on the parameters' device");
+      formula.places[o.place] = o.value.data<double>();
+    }
+  } else {
+    check_argument(on_device.empty(), rule.writer, "an option is on ",
+                   on_device.empty() ? Device{} : on_device[0].value.device(),
+                   ", the parameters are not");
+  }
+  const Step step{rule,   kernel,         size_t(optimizer_states(kernel)), params, grads, scalars,
+                  states, options.data(), by_formula ? &formula : nullptr};
+  step.check_all();
+  rush::check(by_formula || rule.scalars == 0 || params.empty() ||
+                  !cuda::is_capturing_on(params[0].device()),
+              ErrorKind::Runtime, rule.writer,
+              "a CUDA graph is being captured, and the step counts are on the host, where replays "
+              "cannot move them on; make the optimizer with capturable=True");
+  const bool repeated = check_uses(rule.writer, params, grads, states);
+  int64_t elements = 0;
+  for (const Tensor& p : params) elements += p.numel();
+  if (!params.empty() && !params[0].is_meta()) {
+    if (repeated) {
+      for (size_t i = 0; i < params.size(); ++i) step.only(i).run();
+    } else {
+      step.run();
+    }
+  }
+  step.bump_versions();
+  return elements;
+}
+
 struct OptimizerStep {
   static constexpr const char* name = "optimizer_step";
 
-  static int64_t call(std::string_view rule_name, TensorList params, TensorList grads,
+  static int64_t call(std::string_view rule, TensorList params, TensorList grads,
                       TensorList scalars, TensorList states, std::span<const double> options) {
-    const OptimizerRuleInfo& rule = optimizer_rule(rule_name);
-    check_argument(options.size() == size_t(rule.options), rule.writer, "expected ", rule.options,
-                   " options, got ", options.size());
-    const NoGradGuard no_grad;  // the step is no part of any graph
-    const OptimizerRule kernel = rule.kernel(options.data());
-    const Step step{rule,   kernel,        size_t(optimizer_states(kernel)), params, grads, scalars,
-                    states, options.data()};
-    step.check_all();
-    const bool repeated = check_uses(rule.writer, params, grads, states);
-    int64_t elements = 0;
-    for (const Tensor& p : params) elements += p.numel();
-    if (!params.empty() && !params[0].is_meta()) {
-      if (repeated) {
-        for (size_t i = 0; i < params.size(); ++i) step.only(i).run();
-      } else {
-        step.run();
-      }
-    }
-    step.bump_versions();
-    return elements;
+    return optimizer_step_with(rule, params, grads, scalars, states, options, {});
   }
 };
 

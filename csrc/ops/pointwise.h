@@ -23,6 +23,8 @@ template <OpName N>
 struct Named {
   static constexpr const char* name = N.text;
   static constexpr bool any_device = true;  // all loops of a pointwise op are
+  static constexpr bool any_layout = true;
+  static constexpr bool any_order = true;
 };
 
 // float16 and bfloat16 are computed in float32.

@@ -1,4 +1,5 @@
 // Pools. Three internal ops over batches do the work: maxima, and averages with their adjoint.
+#include "cpu/device_nn_loops.h"
 #include "cpu/pool.h"
 
 #include <algorithm>
@@ -59,6 +60,7 @@ Tensor lying_like(bool last, const Tensor& g) {
 
 struct MaxPool {
   static constexpr const char* name = "max_pool_with_indices";
+  static constexpr bool any_layout = true;
   static constexpr bool any_device = true;
   static constexpr uint32_t non_differentiable = 0b10;
   static std::array<Spec, 2> check(const Tensor& x, IntList output, IntList, IntList, IntList,
@@ -87,14 +89,15 @@ struct MaxPool {
 
 struct MaxPoolBackward {
   static constexpr const char* name = "max_pool_with_indices_backward";
+  static constexpr bool any_layout = true;
   static constexpr bool any_device = true;
   static constexpr bool may_fail = true;
-  static Spec check(const Tensor& g, const Tensor&, IntList input_size) {
-    return image_spec(Dims(input_size), g.dtype(), g);
+  static Spec check(const Tensor& g, const Tensor& indices, IntList input_size) {
+    return image_spec(Dims(input_size), g.dtype(), channels_last(indices) ? indices : g);
   }
   static void run(const Tensor& g, const Tensor& indices, IntList, const Tensor& out) {
     if (out.numel() == 0) return;
-    const bool last = channels_last(g);
+    const bool last = channels_last(g) || channels_last(indices);
     into(out, last, [&](const Tensor& gx) {
       const bool lies_last = !gx.is_contiguous();
       max_pool_backward_cpu(lying_like(lies_last, in_loop_type(g)), lying_like(lies_last, indices),
@@ -112,6 +115,7 @@ struct MaxPoolBackward {
 
 struct FractionalMaxPool {
   static constexpr const char* name = "fractional_max_pool";
+  static constexpr bool any_device = true;
   static constexpr uint32_t non_differentiable = 0b10;
   static std::array<Spec, 2> check(const Tensor& x, IntList kernel, IntList output,
                                    const Tensor& samples) {
@@ -139,6 +143,17 @@ struct FractionalMaxPool {
   static void run(const Tensor& x, IntList kernel, IntList, const Tensor& samples,
                   const Tensor& out, const Tensor& indices) {
     if (out.numel() == 0) return;
+    if (out.is_cuda()) {
+      const auto plain = [](const Tensor& t) {
+        return t.is_contiguous() ? t : make_tensor(t.sizes(), t.dtype(), t.device());
+      };
+      const Tensor y = plain(out), i = plain(indices);
+      cuda_nn_loops().fractional_max_pool(contiguous_data(x), kernel, contiguous_data(samples), y,
+                                          i);
+      if (!y.is_same(out)) copy_data(out, y);
+      if (!i.is_same(indices)) copy_data(indices, i);
+      return;
+    }
     const Tensor image = contiguous_data(in_loop_type(x));
     into(out, false, [&](const Tensor& y) {
       into(indices, false, [&](const Tensor& i) {
@@ -155,6 +170,7 @@ struct FractionalMaxPool {
 
 struct AveragePool {
   static constexpr const char* name = "avg_pool";
+  static constexpr bool any_layout = true;
   static constexpr bool any_device = true;
   static Spec check(const Tensor& x, IntList output, IntList, IntList, IntList, bool,
                     std::optional<int64_t>) {
@@ -170,21 +186,32 @@ struct AveragePool {
   }
   static Grads grad(const Ctx& c, const Tensor& g, const Tensor&, IntList, IntList kernel,
                     IntList stride, IntList padding, bool include, std::optional<int64_t> divisor) {
+    // g may have lost the order of its dims on the way, as single points do.
+    const ModeGuard arrange(kArrange, c.arranged(0));
     return {_average_pool_backward(g, c.sizes(0), kernel, stride, padding, include, divisor)};
   }
 };
 
 struct AveragePoolBackward {
   static constexpr const char* name = "avg_pool_backward";
+  static constexpr bool any_layout = true;
   static constexpr bool any_device = true;
   static Spec check(const Tensor& g, IntList input_size, IntList, IntList, IntList, bool,
                     std::optional<int64_t>) {
     return image_spec(Dims(input_size), g.dtype(), g);
   }
+  static bool arranges(const Tensor& g, IntList input_size, IntList, IntList, IntList, bool,
+                       std::optional<int64_t>) {
+    return t_modes & kArrange && !channels_last(g) && input_size.size() >= 4 && !g.is_meta();
+  }
+  static Dims arranged_strides(const Spec& spec, const Tensor&, IntList, IntList, IntList, IntList,
+                               bool, std::optional<int64_t>) {
+    return spec.sizes.size() >= 4 ? channels_last_strides(spec.sizes) : Dims{};
+  }
   static void run(const Tensor& g, IntList, IntList kernel, IntList stride, IntList padding,
                   bool include, std::optional<int64_t> divisor, const Tensor& out) {
     if (out.numel() == 0) return;
-    into(out, channels_last(g), [&](const Tensor& gx) {
+    into(out, channels_last(g) || channels_last(out), [&](const Tensor& gx) {
       average_pool_backward_cpu(lying_like(!gx.is_contiguous(), in_loop_type(g)),
                                 {kernel, stride, padding, {}, include, divisor}, gx);
     });
@@ -290,7 +317,7 @@ Tensor adaptive_average(const char* op, int64_t dims, const Tensor& x, IntList o
   // One mean over everything: also for types without a loop.
   const bool looped = is_floating(x.dtype());
   if (one && dims > 1 && x.dim() > dims && x.numel() > 0 &&
-      (looped ? x.is_contiguous() : x.is_complex())) {
+      (looped ? x.is_contiguous() && !is_arranged(x) : x.is_complex())) {
     Dims last;
     for (int64_t d = -dims; d < 0; ++d) last.push_back(d);
     return mean(x, IntList(last), true, std::nullopt);

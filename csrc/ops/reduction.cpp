@@ -70,6 +70,7 @@ Tensor restore_dims(const Tensor& reduced, int64_t rank, const char* op,
 
 struct Sum {
   static constexpr const char* name = "sum";
+  static constexpr bool any_layout = true;
   static constexpr bool any_device = true;
   static Spec check(const Tensor& x, const std::optional<IntList>& dim, bool keepdim,
                     std::optional<DType> dtype) {
@@ -99,6 +100,7 @@ struct Nansum {
 
 struct Mean {
   static constexpr const char* name = "mean";
+  static constexpr bool any_layout = true;
   static constexpr bool any_device = true;
   static Spec check(const Tensor& x, const std::optional<IntList>& dim, bool keepdim,
                     std::optional<DType> dtype) {
@@ -207,6 +209,7 @@ struct Extreme {
 
 struct Amax : Extreme<ReduceFn::Max> {
   static constexpr const char* name = "amax";
+  static constexpr bool any_layout = true;
   static constexpr bool any_device = true;
   static Spec check(const Tensor& x, IntList dim, bool keepdim) {
     return check_as(name, x, dim, keepdim);
@@ -222,6 +225,7 @@ struct Amax : Extreme<ReduceFn::Max> {
 
 struct Amin : Extreme<ReduceFn::Min> {
   static constexpr const char* name = "amin";
+  static constexpr bool any_layout = true;
   static constexpr bool any_device = true;
   static Spec check(const Tensor& x, IntList dim, bool keepdim) {
     return check_as(name, x, dim, keepdim);

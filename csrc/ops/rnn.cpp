@@ -2,6 +2,7 @@
 #include <numeric>
 
 #include "autograd/forward.h"
+#include "cpu/device_loops.h"
 #include "ops/op.h"
 #include "ops/operators.h"
 #include "ops/rnn_layer.h"
@@ -33,7 +34,8 @@ void check_weight(const char* op, const char* what, const Tensor& t, const Dims&
 }
 
 // What holds for layers and cells: sizes that go together, one dtype, one device.
-void check_weights(const char* op, RnnMode mode, const Tensor& x, const Weights& w) {
+void check_weights(const char* op, RnnMode mode, const Tensor& x, int64_t inputs,
+                   const Weights& w) {
   check_shape(w.input.dim() == 2 && w.state.dim() == 2, op, "weights must have 2 dimensions, got ",
               w.input.sizes(), " and ", w.state.sizes());
   const int64_t gates = rnn_gates(mode), sums = w.state.sizes()[0];
@@ -44,8 +46,9 @@ void check_weights(const char* op, RnnMode mode, const Tensor& x, const Weights&
   check_weight(op, "w_hh", w.state, Dims{sums, outputs});
   if (w.project.defined()) check_weight(op, "w_hr", w.project, Dims{outputs, hidden});
   check_weight(op, "w_ih", w.input, Dims{sums, w.input.sizes()[1]});
-  check_shape(x.sizes().back() == w.input.sizes()[1], op, "w_ih of shape ", w.input.sizes(),
-              " takes inputs of size ", w.input.sizes()[1], ", got input of shape ", x.sizes());
+  check_shape(inputs == w.input.sizes()[1], op, "w_ih of shape ", w.input.sizes(),
+              " takes inputs of size ", w.input.sizes()[1], ", got inputs of size ", inputs,
+              "; the input has shape ", x.sizes());
   for (const Tensor* b : {&w.b_input, &w.b_state}) {
     if (b->defined()) check_weight(op, "a bias", *b, Dims{sums});
   }
@@ -66,15 +69,18 @@ void check_state(const char* op, const char* what, const Tensor& x, const Tensor
   common_device(op, {&x, &state});
 }
 
-// One direction of one layer: fused for floats on the CPU. Over ops for other devices and numbers,
-// and for samples and tangents, which then follow the rules of these ops.
+// Samples and tangents follow the rules of the ops that a network is composed of.
+bool needs_ops(TensorList in) {
+  for (const Tensor& t : in)
+    if (t.defined() && (t.is_batched() || (forward_active() && has_tangent(t)))) return true;
+  return false;
+}
+
+// One direction of one layer: fused for floats on the CPU, else over ops.
 std::array<Tensor, 3> run_direction(RnnMode mode, const RnnInputs& in, IntList batch_sizes,
                                     bool reverse) {
-  bool composed = in[kInput].is_cuda() || !in[kInput].is_floating();
-  for (const Tensor& t : in) {
-    if (t.defined()) composed |= t.is_batched() || (forward_active() && has_tangent(t));
-  }
-  if (composed) return composed_rnn_layer(in, mode, batch_sizes, reverse);
+  if (in[kInput].is_cuda() || !in[kInput].is_floating() || needs_ops(in))
+    return composed_rnn_layer(in, mode, batch_sizes, reverse);
   const auto [y, h, c, gates, cells, unprojected] =
       _rnn_layer(in[kInput], in[kH], in[kC], in[kWInput], in[kWState], in[kBInput], in[kBState],
                  in[kWProject], int64_t(mode), batch_sizes, reverse);
@@ -109,6 +115,51 @@ struct Results {
   Tensor output, h, c;
 };
 
+void check_all_weights(const Network& n, const Tensor& x, const std::vector<Weights>& weights) {
+  int64_t inputs = x.sizes().back();
+  for (size_t i = 0; i < weights.size(); ++i) {
+    check_weights(n.op, n.mode, x, inputs, weights[i]);
+    check_weight(n.op, "w_hh", weights[i].state, weights[0].state.sizes());
+    if (int64_t(i + 1) % n.directions() == 0) inputs = weights[i].state.sizes()[1] * n.directions();
+  }
+}
+
+// Does the device run whole networks of this kind?
+bool runs_whole(const Network& n, const Tensor& x, IntList batch_sizes, const Tensor& hx,
+                const Tensor& cx) {
+  const SequenceLoops* loops = device_loops(x.device().type).sequences;
+  if (!loops || !loops->rnn_takes || x.numel() == 0 || needs_ops(n.params)) return false;
+  const Tensor others[] = {x, hx, cx};
+  return !needs_ops(others) &&
+         loops->rnn_takes(rnn_network(x, n.params, n.mode, batch_sizes, n.has_biases, n.layers,
+                                      n.bidirectional));
+}
+
+// All layers in one go; with dropout between them, which has to draw the same numbers on every
+// device, layer by layer.
+Results run_whole(const Network& n, Tensor x, IntList batch_sizes, const Tensor& hx,
+                  const Tensor& cx) {
+  const bool drops = n.train && n.dropout > 0 && n.layers > 1;
+  const int64_t step = drops ? 1 : n.layers, states = step * n.directions();
+  const size_t params = n.params.size() / size_t(n.layers / step);
+  std::vector<Tensor> last_h, last_c;
+  for (int64_t layer = 0; layer < n.layers; layer += step) {
+    const auto part = [&](const Tensor& all) {
+      return !all.defined() || !drops ? all
+                                      : narrow(all, 0, wrap_number(layer * n.directions()), states);
+    };
+    const auto [y, h, c, reserve] =
+        _rnn_network(x, part(hx), part(cx), n.params.subspan(size_t(layer / step) * params, params),
+                     int64_t(n.mode), batch_sizes, n.has_biases, step, n.bidirectional);
+    x = drops && layer + 1 < n.layers ? drop(y, n.dropout) : y;
+    last_h.push_back(h), last_c.push_back(c);
+  }
+  const auto all = [](const std::vector<Tensor>& parts) {
+    return parts.size() == 1 ? parts[0] : cat(parts, 0);
+  };
+  return {x, all(last_h), n.mode == RnnMode::Lstm ? all(last_c) : Tensor()};
+}
+
 // All layers; x (rows, size) as in Note [Rows of a packed batch].
 Results run_network(const Network& n, Tensor x, IntList batch_sizes, const Tensor& hx,
                     const Tensor& cx) {
@@ -116,11 +167,12 @@ Results run_network(const Network& n, Tensor x, IntList batch_sizes, const Tenso
   const int64_t batch = batch_sizes[0], count = int64_t(weights.size());
   check_argument(n.dropout >= 0 && n.dropout <= 1, n.op,
                  "dropout must be a probability between 0 and 1, got ", n.dropout);
-  check_weights(n.op, n.mode, x, weights[0]);
+  check_all_weights(n, x, weights);
   const int64_t outputs = weights[0].state.sizes()[1];
   const int64_t hidden = weights[0].state.sizes()[0] / rnn_gates(n.mode);
   if (hx.defined()) check_state(n.op, "hx", x, hx, Dims{count, batch, outputs});
   if (cx.defined()) check_state(n.op, "cx", x, cx, Dims{count, batch, hidden});
+  if (runs_whole(n, x, batch_sizes, hx, cx)) return run_whole(n, x, batch_sizes, hx, cx);
   const auto state_of = [](const Tensor& all, int64_t i) {
     return all.defined() ? select(all, 0, i) : Tensor();
   };
@@ -130,8 +182,6 @@ Results run_network(const Network& n, Tensor x, IntList batch_sizes, const Tenso
     for (int64_t d = 0; d < n.directions(); ++d) {
       const int64_t i = layer * n.directions() + d;
       const Weights& w = weights[size_t(i)];
-      if (i > 0) check_weights(n.op, n.mode, x, w);
-      check_weight(n.op, "w_hh", w.state, weights[0].state.sizes());
       const auto [y, h, c] = run_direction(
           n.mode,
           {x, state_of(hx, i), state_of(cx, i), w.input, w.state, w.b_input, w.b_state, w.project},
@@ -203,12 +253,21 @@ Results run_cell(const char* op, RnnMode mode, const Tensor& x, const Tensor& hx
                  const Weights& w) {
   check_shape(x.dim() == 2, op, "input must have 2 dimensions, (batch, size), got shape ",
               x.sizes());
-  check_weights(op, mode, x, w);
+  check_weights(op, mode, x, x.sizes().back(), w);
   const int64_t batch = x.sizes()[0], hidden = w.state.sizes()[1];
   check_state(op, "hx", x, hx, Dims{batch, hidden});
   if (cx.defined()) check_state(op, "cx", x, cx, Dims{batch, hidden});
-  const auto [y, h, c] = run_direction(
-      mode, {x, hx, cx, w.input, w.state, w.b_input, w.b_state, Tensor()}, Dims{batch}, false);
+  const SequenceLoops* loops = device_loops(x.device().type).sequences;
+  const RnnInputs in = {x, hx, cx, w.input, w.state, w.b_input, w.b_state, Tensor()};
+  if (loops && loops->cell && rnn_gates(mode) > 1 && x.is_floating() && !needs_ops(in)) {
+    const Tensor sums = matmul(x, transpose(w.input, 0, 1)),
+                 state_sums = matmul(hx, transpose(w.state, 0, 1));
+    if (mode == RnnMode::Gru)
+      return {std::get<0>(_gru_gates(sums, state_sums, w.b_input, w.b_state, hx)), {}, {}};
+    const auto [h, c, kept] = _lstm_gates(sums, state_sums, w.b_input, w.b_state, cx);
+    return {h, h, c};
+  }
+  const auto [y, h, c] = run_direction(mode, in, Dims{batch}, false);
   return {y, h, c};
 }
 

@@ -1,3 +1,5 @@
+// Recurrent networks over ops.
+#include "autograd/engine.h"
 #include "ops/operators.h"
 #include "ops/rnn_layer.h"
 
@@ -78,6 +80,65 @@ std::array<Tensor, 3> composed_rnn_layer(const RnnInputs& in, RnnMode mode, IntL
   if (lstm) ended_c.push_back(state.c);
   return {count == 1 ? outputs[0] : cat(outputs, 0), joined(ended_h),
           lstm ? joined(ended_c) : Tensor()};
+}
+
+std::vector<Tensor> composed_rnn_network(TensorList in, RnnMode mode, IntList batch_sizes,
+                                         bool has_biases, int64_t layers, bool bidirectional) {
+  const int64_t directions = bidirectional ? 2 : 1, count = layers * directions;
+  const size_t each = (in.size() - 3) / size_t(count), plain = has_biases ? 4 : 2;
+  Tensor x = in[0];
+  std::vector<Tensor> last_h, last_c;
+  for (int64_t i = 0; i < count;) {
+    std::vector<Tensor> outs;
+    for (int64_t d = 0; d < directions; ++d, ++i) {
+      const Tensor* p = in.data() + 3 + size_t(i) * each;
+      const auto state = [&](const Tensor& all) {
+        return all.defined() ? select(all, 0, i) : Tensor();
+      };
+      auto [y, h, c] = composed_rnn_layer(
+          {x, state(in[1]), state(in[2]), p[0], p[1], has_biases ? p[2] : Tensor(),
+           has_biases ? p[3] : Tensor(), each > plain ? p[plain] : Tensor()},
+          mode, batch_sizes, d == 1);
+      outs.push_back(y), last_h.push_back(h), last_c.push_back(c);
+    }
+    x = outs.size() == 1 ? outs[0] : cat(outs, -1);
+  }
+  return {x, stack(last_h, 0), mode == RnnMode::Lstm ? stack(last_c, 0) : Tensor()};
+}
+
+std::vector<Tensor> composed_cell(RnnMode mode, const Tensor& input_sums, const Tensor& state_sums,
+                                  const Tensor& b_input, const Tensor& b_state,
+                                  const Tensor& before) {
+  const State s = next_state(mode, with_bias(input_sums, b_input), with_bias(state_sums, b_state),
+                             {before, before}, Tensor());
+  return mode == RnnMode::Lstm ? std::vector<Tensor>{s.h, s.c} : std::vector<Tensor>{s.h};
+}
+
+Grads composed_grads(const Ctx& c, GradSpan grads, std::vector<Tensor> in,
+                     const std::function<std::vector<Tensor>(TensorList)>& f) {
+  const bool keep_graph = grad_enabled();
+  ModeGuard grad_on(kNoGrad, false);
+  std::vector<Tensor> inputs, roots, seeds;
+  for (size_t i = 0; i < in.size(); ++i) {
+    if (!c.wants(i)) continue;
+    in[i] = alias(in[i]);
+    if (!requires_grad(in[i])) set_requires_grad(in[i], true);
+    inputs.push_back(in[i]);
+  }
+  const std::vector<Tensor> outs = f(in);
+  for (size_t i = 0; i < outs.size(); ++i) {
+    if (!grads[i].defined() || !outs[i].defined()) continue;
+    roots.push_back(outs[i]);
+    seeds.push_back(grads[i]);
+  }
+  const std::vector<Tensor> found =
+      rush::grad(roots, seeds, inputs,
+                 {.retain_graph = keep_graph, .create_graph = keep_graph, .allow_unused = true});
+  Grads out(in.size());
+  for (size_t i = 0, next = 0; i < in.size(); ++i) {
+    if (c.wants(i)) out[i] = found[next++];
+  }
+  return out;
 }
 
 }  // namespace rush

@@ -95,6 +95,7 @@ struct RnnLayerBackward {
 
 struct RnnLayer_ {
   static constexpr const char* name = "rnn";
+  static constexpr bool takes_undefined = true;
   static constexpr uint32_t non_differentiable = 0b111000;
   static std::array<Spec, 6> check(const Tensor& x, const Tensor& hx, const Tensor& cx,
                                    const Tensor& w_ih, const Tensor& w_hh, const Tensor& b_ih,
@@ -145,7 +146,14 @@ struct RnnLayer_ {
     const bool tangents =
         forward_active() && (op::any_tangent(TensorList(in)) || op::any_tangent(grads));
     if (grad_enabled() || tangents)
-      return composed_grad(c, grads, in, RnnMode(mode), batch_sizes, reverse);
+      return composed_grads(c, grads.first(3), std::vector<Tensor>(in.begin(), in.end()),
+                            [&](TensorList own) {
+                              RnnInputs each;
+                              std::copy(own.begin(), own.end(), each.begin());
+                              const std::array<Tensor, 3> outs =
+                                  composed_rnn_layer(each, RnnMode(mode), batch_sizes, reverse);
+                              return std::vector<Tensor>(outs.begin(), outs.end());
+                            });
     int64_t wanted = 0;
     for (size_t i = 0; i < 8; ++i) wanted |= int64_t(c.wants(i)) << i;
     auto found = _rnn_layer_backward(g, gh, gc, x, hx, cx, w_ih, w_hh, w_hr, c.out(0), c.out(3),
@@ -160,35 +168,6 @@ struct RnnLayer_ {
           return out;
         },
         found);
-  }
-
-  // Each argument stands for itself alone: where one was computed from another, the derivative must
-  // not flow on through it.
-  static Grads composed_grad(const Ctx& c, GradSpan grads, RnnInputs in, RnnMode mode,
-                             IntList batch_sizes, bool reverse) {
-    const bool keep_graph = grad_enabled();
-    ModeGuard grad_on(kNoGrad, false);
-    std::vector<Tensor> inputs, roots, seeds;
-    for (size_t i = 0; i < in.size(); ++i) {
-      if (!c.wants(i)) continue;
-      in[i] = alias(in[i]);
-      if (!requires_grad(in[i])) set_requires_grad(in[i], true);
-      inputs.push_back(in[i]);
-    }
-    const std::array<Tensor, 3> outs = composed_rnn_layer(in, mode, batch_sizes, reverse);
-    for (size_t i = 0; i < outs.size(); ++i) {
-      if (!grads[i].defined() || !outs[i].defined()) continue;
-      roots.push_back(outs[i]);
-      seeds.push_back(grads[i]);
-    }
-    const std::vector<Tensor> found =
-        rush::grad(roots, seeds, inputs,
-                   {.retain_graph = keep_graph, .create_graph = keep_graph, .allow_unused = true});
-    Grads out(8);
-    for (size_t i = 0, next = 0; i < in.size(); ++i) {
-      if (c.wants(i)) out[i] = found[next++];
-    }
-    return out;
   }
 };
 

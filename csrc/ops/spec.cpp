@@ -1,6 +1,7 @@
 #include "ops/spec.h"
 
 #include "core/small_vector.h"
+#include "ops/arranged.h"
 
 namespace rush {
 namespace {
@@ -106,6 +107,11 @@ Spec pointwise(std::string_view op, const Tensor& a, const Tensor& b, const Tens
             common_device(op, {&a, &b, &c})};
   choose_layout(spec, {&a, &b, &c});
   return spec;
+}
+
+Tensor op::allocate_form(const Spec& seen, const Dims& strides) {
+  if (!seen.strides.empty() || strides.empty()) return seen.allocate();
+  return make_tensor(seen.sizes, strides, seen.dtype, seen.device);
 }
 
 }  // namespace rush

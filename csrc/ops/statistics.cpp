@@ -2,6 +2,7 @@
 #include <cmath>
 
 #include "cpu/device_loops.h"
+#include "cpu/device_nn_loops.h"
 #include "cpu/reduce.h"
 #include "cpu/softmax.h"
 #include "ops/data.h"
@@ -30,6 +31,7 @@ Tensor variance_slope(const Tensor& x, const char* op, const std::optional<IntLi
 
 struct VarCorrection {
   static constexpr const char* name = "var";
+  static constexpr bool any_layout = true;
   static constexpr bool any_device = true;
   static Spec check(const Tensor& x, const std::optional<IntList>& dim,
                     const std::optional<Scalar>&, bool keepdim) {
@@ -50,6 +52,7 @@ struct VarCorrection {
 
 struct StdCorrection {
   static constexpr const char* name = "std";
+  static constexpr bool any_layout = true;
   static constexpr bool any_device = true;
   static Spec check(const Tensor& x, const std::optional<IntList>& dim,
                     const std::optional<Scalar>& c, bool keepdim) {
@@ -228,13 +231,17 @@ struct SoftmaxBackward {
   static constexpr const char* name = "softmax_backward";
   static constexpr bool differentiable = false;  // only called where no graph is wanted
   static Spec check(const Tensor& g, const Tensor& y, int64_t, bool) { return like(y, g.dtype()); }
-  static void run(const Tensor& g, const Tensor& y, int64_t, bool logarithm, const Tensor& out) {
+  static constexpr bool any_device = true;
+  static void run(const Tensor& g, const Tensor& y, int64_t dim, bool logarithm,
+                  const Tensor& out) {
+    if (out.is_cuda())
+      return cuda_nn_loops().softmax_backward(g, y, wrap_dim(name, dim, y.dim()), logarithm, out);
     softmax_backward_cpu(contiguous_data(g), contiguous_data(y), y.sizes().back(), logarithm, out);
   }
   // May backward take this way?
   static bool fits(const Tensor& g, const Tensor& y, int64_t dim) {
     return !grad_enabled() && !g.is_batched() && !y.is_batched() && y.numel() > 0 &&
-           g.dtype() == y.dtype() && is_row_wise(y, wrap_dim(name, dim, y.dim()));
+           g.dtype() == y.dtype() && (y.is_cuda() || is_row_wise(y, wrap_dim(name, dim, y.dim())));
   }
 };
 

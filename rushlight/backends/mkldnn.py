@@ -1,23 +1,33 @@
 """oneDNN, under its old name. Rushlight uses it where it is installed."""
 
+import sys
+import types
 from contextlib import contextmanager
 
+from rushlight import config
 from rushlight._missing import names_missing_from
 
 __all__ = ["flags", "is_available", "set_flags", "verbose"]
 
-enabled = True
 deterministic = False
 allow_tf32 = True
 fp32_precision = "none"
 VERBOSE_OFF, VERBOSE_ON, VERBOSE_ON_CREATION = 0, 1, 2
 
 
+class _Switches(types.ModuleType):
+    enabled = property(
+        lambda module: config.onednn, lambda module, on: setattr(config, "onednn", bool(on))
+    )
+
+
+sys.modules[__name__].__class__ = _Switches
+
+
 def is_available():
     """Whether oneDNN's library is there."""
     import glob
     import os
-    import sys
 
     folders = [os.path.join(sys.prefix, "lib"), *sys.path]
     return any(glob.glob(os.path.join(glob.escape(f), "libdnnl*.so*")) for f in folders if f)
@@ -30,15 +40,17 @@ def is_acl_available():
 
 def set_flags(_enabled=None, _deterministic=None, _allow_tf32=None, _fp32_precision="none"):
     """Sets the switches that are given; returns what they were."""
-    old = (enabled, deterministic, allow_tf32)
-    given = {"enabled": _enabled, "deterministic": _deterministic, "allow_tf32": _allow_tf32}
+    old = (config.onednn, deterministic, allow_tf32)
+    if _enabled is not None:
+        config.onednn = bool(_enabled)
+    given = {"deterministic": _deterministic, "allow_tf32": _allow_tf32}
     globals().update({name: value for name, value in given.items() if value is not None})
     return old
 
 
 @contextmanager
 def flags(enabled=False, deterministic=False, allow_tf32=True, fp32_precision="none"):
-    """The switches for the time of a with block; they are kept only."""
+    """The switches for the time of a with block; all but ``enabled`` are kept only."""
     old = set_flags(enabled, deterministic, allow_tf32)
     try:
         yield

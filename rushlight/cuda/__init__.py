@@ -34,6 +34,13 @@ from rushlight.cuda._devices import (
 from rushlight.cuda._legacy_types import TYPES as _TYPES
 from rushlight.cuda._other import *  # noqa: F403
 from rushlight.cuda._other import __all__ as _OTHER_NAMES
+from rushlight.cuda.graphs import (
+    CUDAGraph,
+    graph,
+    graph_pool_handle,
+    is_current_stream_capturing,
+    make_graphed_callables,
+)
 from rushlight.cuda.memory import (
     caching_allocator_enable,
     empty_cache,
@@ -87,6 +94,7 @@ def _is_compiled():
 
 
 __all__ = [
+    "CUDAGraph",
     "Event",
     "ExternalStream",
     "OutOfMemoryError",
@@ -110,11 +118,15 @@ __all__ = [
     "get_rng_state",
     "get_rng_state_all",
     "get_sync_debug_mode",
+    "graph",
+    "graph_pool_handle",
     "init",
     "initial_seed",
     "is_available",
+    "is_current_stream_capturing",
     "is_bf16_supported",
     "is_initialized",
+    "make_graphed_callables",
     "manual_seed",
     "manual_seed_all",
     "max_memory_allocated",

@@ -3,10 +3,10 @@ honest answer, and what is not there raises."""
 
 from rushlight.cuda._devices import current_device, get_device_capability, is_available
 
-__all__ = """CUDAGraph CUDAPluggableAllocator DeferredCudaCallError check_error clock_rate cudart
+__all__ = """CUDAPluggableAllocator DeferredCudaCallError check_error clock_rate cudart
 current_blas_handle default_generators device_memory_used get_allocator_backend get_gencode_flags
-graph graph_pool_handle ipc_collect is_current_stream_capturing is_tf32_supported list_gpu_processes
-make_graphed_callables memory_usage power_draw temperature utilization""".split()
+ipc_collect is_tf32_supported list_gpu_processes memory_usage power_draw temperature
+utilization""".split()
 
 default_generators = ()
 has_half = True
@@ -29,8 +29,8 @@ def _refusing(name):
 
 
 for _name in """cudart current_blas_handle clock_rate power_draw temperature utilization
-        memory_usage device_memory_used list_gpu_processes graph_pool_handle
-        make_graphed_callables check_error CUDAPluggableAllocator CUDAGraph graph""".split():
+        memory_usage device_memory_used list_gpu_processes check_error
+        CUDAPluggableAllocator""".split():
     globals()[_name] = _refusing(_name)
 
 
@@ -41,11 +41,6 @@ def ipc_collect():
 def is_tf32_supported():
     """Whether the GPU computes in TF32."""
     return is_available() and get_device_capability()[0] >= 8
-
-
-def is_current_stream_capturing():
-    """Whether a CUDA graph is being captured."""
-    return False
 
 
 def get_gencode_flags():

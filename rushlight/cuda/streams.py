@@ -97,7 +97,7 @@ class Event:
     """A point in a stream's work, to wait for or to measure time between."""
 
     def __init__(self, enable_timing=False, blocking=False, interprocess=False, external=False):
-        self._event = _cuda.Event(enable_timing, interprocess)
+        self._event = _cuda.Event(enable_timing, interprocess, blocking, external)
         self._timing = enable_timing
 
     def record(self, stream=None):

@@ -7,11 +7,20 @@ the states of a parameter begin.
 
 from typing import ClassVar
 
-from rushlight import _C
-from rushlight._C import Tensor
+from rushlight import _C, config
+from rushlight._C import Tensor, _cuda
 from rushlight.optim.optimizer import Optimizer, _loss_of
 
-_step = _C._optimizer_step
+_config_values = config._values
+
+
+def _step(*args):
+    """A step for all parameters at once; or a list of those whose states are missing."""
+    if _config_values["fused_optimizer"]:
+        return _C._optimizer_step(*args)
+    from rushlight.optim import _unfused
+
+    return _unfused.step(*args)
 
 
 class RuleOptimizer(Optimizer):
@@ -56,7 +65,7 @@ class RuleOptimizer(Optimizer):
         state = self.state[p]
         for key in self._scalars:
             if state.get(key) is None:
-                state[key] = number(0.0)
+                state[key] = number(0.0, p, group)
         for key in self._states(group):
             if state.get(key) is None:
                 state[key] = _C.zeros_like(p, memory_format=_C.preserve_format)
@@ -73,15 +82,33 @@ class RuleOptimizer(Optimizer):
         params = group["params"]
         missing = _step(self._rule, params, self.state, self._scalars, states, options)
         if missing is not None:
-            for p in missing:
-                self._start(p, group)
+            self._start_all(missing, group)
             _step(self._rule, params, self.state, self._scalars, states, options)
 
+    def _start_all(self, params, group):
+        """Gives parameters the states that a step asked for."""
+        if not _cuda.is_capturing():
+            for p in params:
+                self._start(p, group)
+            return
+        # States that begin inside the capture of a graph would begin anew at every replay.
+        with _cuda.BesideCapture():
+            for p in params:
+                self._start(p, group)
+                for key in self._scalars:
+                    self.state[p][key] = self.state[p][key].to(p.device)
 
-def number(value):
-    """A step count or another 0-d state."""
+
+def number(value, p=None, group=None):
+    """A step count or another 0-d state of parameter p: on its device if the group is capturable
+    (or fused), so that replays of a CUDA graph can move it on."""
     wide = _C.get_default_dtype() == _C.float64
-    return _C.tensor(value, dtype=_C.float64 if wide else _C.float32)
+    dtype = _C.float64 if wide else _C.float32
+    if p is not None and p.is_cuda and (group.get("capturable") or group.get("fused")):
+        return _C.full(
+            (), value, dtype=_C.float32 if group.get("fused") else dtype, device=p.device
+        )
+    return _C.tensor(value, dtype=dtype)
 
 
 def check(name, ok, what, value):

@@ -71,7 +71,7 @@ class Adagrad(RuleOptimizer):
 
     def _start(self, p, group):
         state = self.state[p]
-        state.setdefault("step", number(0.0))
+        state.setdefault("step", number(0.0, p, group))
         if state.get("sum") is None:
             value = self.defaults["initial_accumulator_value"]
             value = complex(value, value) if p.is_complex() else value

@@ -55,9 +55,9 @@ class ASGD(RuleOptimizer):
 
     def _start(self, p, group):
         state = self.state[p]
-        state.setdefault("step", number(0.0))
-        state.setdefault("eta", number(float(group["lr"])))
-        state.setdefault("mu", number(1.0))
+        state.setdefault("step", number(0.0, p, group))
+        state.setdefault("eta", number(float(group["lr"]), p, group))
+        state.setdefault("mu", number(1.0, p, group))
         super()._start(p, group)
 
     def _options(self, group):

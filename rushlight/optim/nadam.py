@@ -57,8 +57,8 @@ class NAdam(RuleOptimizer):
 
     def _start(self, p, group):
         state = self.state[p]
-        state.setdefault("step", number(0.0))
-        state.setdefault("mu_product", number(1.0))
+        state.setdefault("step", number(0.0, p, group))
+        state.setdefault("mu_product", number(1.0, p, group))
         super()._start(p, group)
 
     def _options(self, group):

@@ -50,7 +50,7 @@ class Rprop(RuleOptimizer):
 
     def _start(self, p, group):
         state = self.state[p]
-        state.setdefault("step", number(0.0))
+        state.setdefault("step", number(0.0, p, group))
         if state.get("prev") is None:
             state["prev"] = _C.zeros_like(p, memory_format=_C.preserve_format)
         if state.get("step_size") is None:

@@ -3,6 +3,7 @@
 from typing import ClassVar
 
 from rushlight import _C
+from rushlight._C import _cuda
 from rushlight.optim._rule import RuleOptimizer, _step, check_at_least_0, check_lr
 
 __all__ = ["SGD"]
@@ -75,6 +76,8 @@ class SGD(RuleOptimizer):
         missing = _step("sgd", params, self.state, (), states, self._options(group))
         if missing is None:
             return
+        if _cuda.is_capturing():
+            return self._capture_first(group, missing, states)
         # Those without a buffer take their first step by a rule of its own.
         new = set(missing)
         for p in missing:
@@ -82,3 +85,17 @@ class SGD(RuleOptimizer):
         old = [p for p in params if p not in new]
         _step("sgd", missing, self.state, (), states, self._options(group, first=True))
         _step("sgd", old, self.state, (), states, self._options(group))
+
+    def _capture_first(self, group, missing, states):
+        # Every replay would be the first step; from buffers of zeros the usual rule comes to the
+        # same, unless dampening is what makes the first step differ.
+        if group["dampening"] != 0:
+            raise RuntimeError(
+                "SGD.step: a CUDA graph is being captured before the first step, which differs "
+                "from later ones (dampening); take a step before the capture"
+            )
+        with _cuda.BesideCapture():
+            for p in missing:
+                buffer = _C.zeros_like(p, memory_format=_C.preserve_format)
+                self.state[p]["momentum_buffer"] = buffer
+        _step("sgd", group["params"], self.state, (), states, self._options(group))

@@ -105,6 +105,10 @@ inline unsigned __shfl_sync(unsigned, unsigned x, unsigned from, unsigned width 
   return exchange(
       x, [&](const unsigned* words) { return words[lane / width * width + from % width]; });
 }
+inline unsigned __shfl_xor_sync(unsigned, unsigned x, unsigned bits) {
+  const unsigned lane = lane_of_thread();
+  return exchange(x, [&](const unsigned* words) { return words[lane ^ bits]; });
+}
 inline unsigned __ballot_sync(unsigned, int vote) {
   return exchange(vote != 0, [](const unsigned* words) {
     unsigned bits = 0;

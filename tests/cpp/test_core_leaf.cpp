@@ -458,8 +458,10 @@ void test_generator() {
 
 void test_cpu_features() {
   in_child([] {
-    set_isa_limit(IsaLevel::Baseline);
+    set_isa_level(IsaLevel::Baseline);
     CHECK(isa_level() == IsaLevel::Baseline && !has_avx512_bf16() && !amx_usable());
+    set_isa_level(processor_isa_level());
+    CHECK(isa_level() == processor_isa_level());
   });
   in_child([] {
     setenv("RUSHLIGHT_ISA", "sse9", 1);
@@ -472,9 +474,14 @@ void test_cpu_features() {
   if (level == IsaLevel::Avx512) CHECK(__builtin_cpu_supports("avx512f"));
   if (level == IsaLevel::Avx2) CHECK(__builtin_cpu_supports("avx2"));
 #endif
-  if (level > IsaLevel::Baseline)
-    CHECK(error_of([] { set_isa_limit(IsaLevel::Baseline); }).kind() == ErrorKind::Runtime);
-  set_isa_limit(IsaLevel::Avx512);  // no lower than what is settled: fine at any time
+  if (processor_isa_level() < IsaLevel::Avx512)
+    CHECK(error_of([] { set_isa_level(IsaLevel::Avx512); }).kind() == ErrorKind::Argument);
+  const PerIsa<int> numbers([](IsaLevel l) { return int(l); });
+  for (int l = 0; l <= int(processor_isa_level()); ++l) {
+    set_isa_level(IsaLevel(l));
+    CHECK(numbers.now() == l);
+  }
+  set_isa_level(level);
   CHECK(physical_cores() >= 1 && physical_cores() <= int(sysconf(_SC_NPROCESSORS_CONF)));
   std::printf("isa %s, avx512_bf16 %d, amx %d, %d cores\n", isa_name(level), has_avx512_bf16(),
               amx_usable(), physical_cores());

@@ -1,63 +1,12 @@
 #include <algorithm>
 
 #include "cpu/kernels/loss_tables.h"
-#include "functors/math.h"
+#include "functors/loss.h"
 
 namespace rush {
 
 namespace RUSH_ISA {
 namespace {
-
-template <class T>
-T magnitude(T d) {
-  return d < 0 ? -d : d;
-}
-template <class T>
-T sign(T d) {  // NaN stays NaN
-  return d > 0 ? T(1) : d < 0 ? T(-1) : d;
-}
-
-template <class T>
-struct L1 {
-  static T value(T x, T t, T) { return magnitude(x - t); }
-  static T slope(T x, T t, T) { return sign(x - t); }
-};
-template <class T>
-struct Mse {
-  static T value(T x, T t, T) { return (x - t) * (x - t); }
-  static T slope(T x, T t, T) { return T(2) * (x - t); }
-};
-template <class T>
-struct SmoothL1 {
-  static T value(T x, T t, T beta) {
-    const T d = magnitude(x - t);
-    return d < beta ? T(0.5) * d * d / beta : d - T(0.5) * beta;
-  }
-  static T slope(T x, T t, T beta) {
-    const T d = x - t;
-    return magnitude(d) < beta ? d / beta : sign(d);
-  }
-};
-template <class T>
-struct Huber {
-  static T value(T x, T t, T delta) {
-    const T d = magnitude(x - t);
-    return d < delta ? T(0.5) * d * d : delta * (d - T(0.5) * delta);
-  }
-  static T slope(T x, T t, T delta) {
-    const T d = x - t;
-    return magnitude(d) < delta ? d : delta * sign(d);
-  }
-};
-template <class T>
-struct BinaryLogits {
-  // -(t log sigmoid(x) + (1 - t) log sigmoid(-x)), without overflow.
-  static T value(T x, T t, T) {
-    const T positive = x > 0 ? x : T(0);
-    return (positive - x * t) + math::log1p(math::exp(-magnitude(x)));
-  }
-  static T slope(T x, T t, T) { return math::sigmoid(x) - t; }
-};
 
 template <class F, class T>
 struct Loops {
@@ -92,9 +41,10 @@ struct Loops {
 };
 
 template <class T>
-constexpr LossTable<T> kTable = {{Loops<L1<T>, T>::entry, Loops<Mse<T>, T>::entry,
-                                  Loops<SmoothL1<T>, T>::entry, Loops<Huber<T>, T>::entry,
-                                  Loops<BinaryLogits<T>, T>::entry}};
+constexpr LossTable<T> kTable = {{Loops<losses::L1<T>, T>::entry, Loops<losses::Mse<T>, T>::entry,
+                                  Loops<losses::SmoothL1<T>, T>::entry,
+                                  Loops<losses::Huber<T>, T>::entry,
+                                  Loops<losses::BinaryLogits<T>, T>::entry}};
 
 }  // namespace
 }  // namespace RUSH_ISA

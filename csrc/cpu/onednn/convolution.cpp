@@ -7,41 +7,28 @@
 #include "cpu/onednn_convolution.h"
 
 #include <algorithm>
-#include <unordered_map>
 
 #include "core/storage.h"
 #include "cpu/onednn/library.h"
+#include "cpu/onednn_matmul.h"
+#include "cpu/primitive_cache.h"
 
 namespace rush::onednn {
 
 namespace {
 
-struct Key {
-  std::array<int64_t, 28> v{};
-  friend bool operator==(const Key&, const Key&) = default;
-};
-
-struct KeyHash {
-  size_t operator()(const Key& key) const {
-    uint64_t h = 0x9e3779b97f4a7c15u;
-    for (int64_t v : key.v) h = (h ^ uint64_t(v)) * 0xff51afd7ed558ccdu, h ^= h >> 32;
-    return h;
-  }
-};
-
 bool channels_last(const Tensor& x) {
   return !x.is_contiguous() && is_channels_last(x.sizes(), x.strides());
 }
 
-Key key_of(ConvKind kind, const ConvShape& s, const ConvTensors& t, int threads) {
-  Key key;
-  size_t i = 0;
+PrimitiveKey key_of(ConvKind kind, const ConvShape& s, const ConvTensors& t, int threads) {
+  PrimitiveKey key(PrimitiveKey::Convolution);
   for (int64_t v : {s.batch, s.channels, s.out_channels, s.groups, int64_t(s.dims), int64_t(kind),
                     int64_t(t.x.dtype()), int64_t(t.bias.defined()), int64_t(threads),
                     int64_t(channels_last(t.x) + 2 * channels_last(t.w) + 4 * channels_last(t.y))})
-    key.v[i++] = v;
+    key << v;
   for (const auto* list : {&s.input, &s.output, &s.kernel, &s.stride, &s.padding, &s.dilation}) {
-    for (int64_t v : *list) key.v[i++] = v;
+    for (int64_t v : *list) key << v;
   }
   return key;
 }
@@ -220,9 +207,6 @@ struct Maker {
   }
 };
 
-// See Note [oneDNN and fork]. When full, all is dropped, as for products.
-constexpr size_t kMostPrimitives = 256;
-
 // Data in the layout the primitive wants: the tensor's own, or a reordered copy.
 class Operand {
  public:
@@ -275,17 +259,13 @@ void execute(ConvKind kind, const Convolution& c, const ConvTensors& t) {
 }  // namespace
 
 bool convolve(ConvKind kind, const ConvShape& shape, const ConvTensors& t) {
-  thread_local std::unordered_map<Key, Convolution, KeyHash> cache;
-  if (!library() || shape.channels == 0 || shape.input_points() == 0) return false;
-  const Key key = key_of(kind, shape, t, prepare_threads());
-  auto found = cache.find(key);
-  if (found == cache.end()) {
-    if (cache.size() >= kMostPrimitives) cache.clear();
+  if (!available() || shape.channels == 0 || shape.input_points() == 0) return false;
+  const auto found = cached_primitive<Convolution>(key_of(kind, shape, t, prepare_threads()), [&] {
     const dnnl_data_type_t type = t.x.dtype() == DType::Float32 ? dnnl_f32 : dnnl_bf16;
-    found = cache.emplace(key, Maker{kind, shape, t, type}.make()).first;
-  }
-  if (!found->second.primitive) return false;
-  execute(kind, found->second, t);
+    return Maker{kind, shape, t, type}.make();
+  });
+  if (!found->primitive) return false;
+  execute(kind, *found, t);
   return true;
 }
 

@@ -2,10 +2,12 @@
 
 #include <omp.h>
 
-#include "core/cpu_features.h"
+#include <atomic>
+
 #include "core/error.h"
 #include "core/threads.h"
 #include "cpu/dynamic_library.h"
+#include "cpu/onednn_matmul.h"
 
 namespace rush::onednn {
 
@@ -19,6 +21,7 @@ bool get(void* library, const char* name, F& function) {
 
 bool fill(void* from, Library& t) {
   return get(from, "dnnl_set_max_cpu_isa", t.set_max_cpu_isa) && get(from, "dnnl_sgemm", t.sgemm) &&
+         get(from, "dnnl_set_primitive_cache_capacity", t.set_primitive_cache_capacity) &&
          get(from, "dnnl_engine_create", t.engine_create) &&
          get(from, "dnnl_stream_create", t.stream_create) &&
          get(from, "dnnl_stream_destroy", t.stream_destroy) &&
@@ -60,11 +63,22 @@ void limit_instructions(const Library& t) {
 
 }  // namespace
 
+namespace {
+constinit std::atomic<int> g_opened_level{-1};
+}
+
+std::optional<IsaLevel> opened_level() {
+  const int level = g_opened_level.load();
+  return level < 0 ? std::nullopt : std::optional(IsaLevel(level));
+}
+
 const Library* library() {
   static const Library* const opened = []() -> const Library* {
     static Library table{};
     if (!fill(open_library({"libdnnl.so.3"}, {"", "../.."}), table)) return nullptr;
     limit_instructions(table);
+    table.set_primitive_cache_capacity(0);
+    g_opened_level.store(int(isa_level()));
     return &table;
   }();
   return opened;

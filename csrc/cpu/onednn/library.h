@@ -5,9 +5,10 @@
 // - oneDNN is told at once which instructions it may use: AMX only where it really works, and never
 //   more than isa_level() allows.
 // - Its threads are OpenMP's; prepare_threads() tells OpenMP how many before each call.
-// - Note [oneDNN and fork]: a primitive remembers the number of threads it was made for, so caches
-//   of primitives have that number in their key; a forked child, which must not use OpenMP's lost
-//   pool, thus makes its own for one thread. Caches are thread-local: no lock can be left taken.
+// - Note [oneDNN and fork]: a primitive remembers the number of threads it was made for, so keys of
+//   the cache (cpu/primitive_cache.h) have that number; a forked child, which must not use OpenMP's
+//   lost pool, thus makes its own for one thread. oneDNN's own cache below ours is off: it would
+//   keep what ours throws out.
 #pragma once
 
 #include <oneapi/dnnl/dnnl.h>
@@ -19,6 +20,7 @@ namespace rush::onednn {
 
 struct Library {
   decltype(&dnnl_set_max_cpu_isa) set_max_cpu_isa;
+  decltype(&dnnl_set_primitive_cache_capacity) set_primitive_cache_capacity;
   decltype(&dnnl_sgemm) sgemm;
   decltype(&dnnl_engine_create) engine_create;
   decltype(&dnnl_stream_create) stream_create;

@@ -3,29 +3,18 @@
 #include "cpu/onednn_matmul.h"
 
 #include <algorithm>
-#include <array>
-#include <unordered_map>
+#include <atomic>
 
 #include "core/cpu_features.h"
 #include "core/storage.h"
 #include "cpu/onednn/library.h"
+#include "cpu/primitive_cache.h"
 
 namespace rush::onednn {
 
 namespace {
 
-struct Key {
-  std::array<int64_t, 11> v;  // sizes, strides, type of c, threads
-  friend bool operator==(const Key&, const Key&) = default;
-};
-
-struct KeyHash {
-  size_t operator()(const Key& key) const {
-    uint64_t h = 0x9e3779b97f4a7c15u;
-    for (int64_t v : key.v) h = (h ^ uint64_t(v)) * 0xff51afd7ed558ccdu, h ^= h >> 32;
-    return h;
-  }
-};
+constinit std::atomic<bool> g_wanted{true};
 
 // A primitive, with what an execution needs to name its memory.
 struct Matmul {
@@ -77,23 +66,17 @@ Handle<dnnl_memory_t> memory(const_dnnl_memory_desc_t desc, const void* data) {
   return out;
 }
 
-// See Note [oneDNN and fork]. When full, all is dropped: programs with that many shapes gain
-// nothing from keeping some of them, and oneDNN has a second cache below.
-constexpr size_t kMostPrimitives = 256;
-
 template <class C>
 bool run(int64_t m, int64_t n, int64_t k, const Matrix<const bfloat16>& a,
          const Matrix<const bfloat16>& b, const Matrix<C>& c) {
-  thread_local std::unordered_map<Key, Matmul, KeyHash> cache;
   if (!available()) return false;
   const int threads = prepare_threads();
-  const Key key{{m, n, k, a.row, a.col, b.row, b.col, c.row, c.col, type_of<C>, threads}};
-  auto found = cache.find(key);
-  if (found == cache.end()) {
-    if (cache.size() >= kMostPrimitives) cache.clear();
-    found = cache.emplace(key, make(m, n, k, a, b, c)).first;
-  }
-  const Matmul& matmul = found->second;
+  PrimitiveKey key(PrimitiveKey::Matmul);
+  for (int64_t v :
+       {m, n, k, a.row, a.col, b.row, b.col, c.row, c.col, int64_t(type_of<C>), int64_t(threads)})
+    key << v;
+  const auto found = cached_primitive<Matmul>(key, [&] { return make(m, n, k, a, b, c); });
+  const Matmul& matmul = *found;
   if (!matmul.primitive) return false;
 
   const Library& dnn = *library();
@@ -112,7 +95,11 @@ bool run(int64_t m, int64_t n, int64_t k, const Matrix<const bfloat16>& a,
 
 }  // namespace
 
-bool available() { return library() != nullptr; }
+bool available() { return wanted() && library() != nullptr; }
+
+void set_wanted(bool on) { g_wanted.store(on, std::memory_order_relaxed); }
+
+bool wanted() { return g_wanted.load(std::memory_order_relaxed); }
 
 bool has_bfloat16() { return available() && (has_avx512_bf16() || amx_usable()); }
 

@@ -45,6 +45,9 @@ struct Nest {
 
 // ---- one struct a kernel ----
 
+// Packs of V elements that a thread of a flat launch takes at a time.
+RUSH_FN constexpr int packs_at_once(int V) { return V <= 4 ? 4 : 2; }
+
 template <int Inputs>
 struct PointwiseArgs {
   i64 n;
@@ -128,12 +131,23 @@ struct ScatterArgs {
   Number alpha;
 };
 
+// Seed and call number of random numbers. In a captured graph `state` is a place on the device
+// that each replay fills: the seed, and a number to add to the call.
+struct RandomKey {
+  u64 seed, call;
+};
+RUSH_FN RandomKey random_key(u64 seed, u64 call, const u64* state) {
+  if (state) return {state[0], state[1] + call};
+  return {seed, call};
+}
+
 struct RandomArgs {
   i64 n;
   void* out;
   u64 seed, call;
   double a, b;
   u32 mask;  // bits of each word that count, for targets with fewer bits than float32
+  const u64* state = nullptr;
 };
 
 struct RandomIntArgs {
@@ -142,14 +156,17 @@ struct RandomIntArgs {
   u64 seed, call;
   i64 from;
   u64 range;  // 0 stands for 2^64
+  const u64* state = nullptr;
 };
 
-inline constexpr int kOptimizerPointers = 5, kOptimizerNumbers = 10;
+inline constexpr int kOptimizerPointers = 5, kOptimizerNumbers = 10, kOptimizerScalars = 3,
+                     kOptimizerOptions = 8;
 inline constexpr i64 kOptimizerPiece = 8192;  // elements a block takes
 struct OptimizerTarget {
   void* ptrs[kOptimizerPointers];  // the parameter, its gradient, its states
   i64 numel;
   double numbers[kOptimizerNumbers];
+  void* scalars[kOptimizerScalars];
 };
 struct OptimizerPiece {
   u32 tensor, number;
@@ -157,6 +174,13 @@ struct OptimizerPiece {
 struct OptimizerArgs {
   const OptimizerTarget* tensors;
   const OptimizerPiece* pieces;
+};
+struct OptimizerNumbersArgs {
+  OptimizerTarget* tensors;  // their numbers are written
+  i64 n;
+  double options[kOptimizerOptions];
+  const double* places[kOptimizerOptions];  // null: the option is the number
+  bool wide;                                // the scalars are float64
 };
 
 // Rows of `width`: x, y (gx in the backward pass), g; one mean and rstd a row. Absent ones are
@@ -168,38 +192,105 @@ struct RowNormArgs {
   double eps;
 };
 
+// (batch, channels, inner) contiguous; one mean and rstd a sample and group.
+struct GroupNormArgs {
+  const void *x, *g, *weight, *bias;
+  void *y, *mean, *rstd, *partial;
+  i64 batch, channels, groups, inner;
+  double eps;
+};
+
+// Rows of `width`; or columns of (outer, width, inner), counted as rows. Backward: x is the forward
+// pass's result and y the argument's gradient.
+struct SoftmaxArgs {
+  const void *x, *g;
+  void* y;
+  i64 rows, width, inner;
+};
+
+// Scores (batch, classes, points) and class indices (batch, points). Steps are in elements of the
+// scores, and of their gradient. Absent tensors are null.
+struct CrossEntropyArgs {
+  const void *x, *weight, *g;
+  const i64* target;
+  void *loss, *total, *gx;
+  double *partial, *weights;  // sums of losses and weights, a pair a block; the sum of all weights
+  i64 batch, classes, points;
+  i64 batch_step, class_step, point_step;
+  i64 ignore_index;
+  double smoothing;
+  i32 g_step;    // 0: one gradient for all positions
+  i32 blocks;    // of the launch that wrote `partial`
+  bool reduces;  // the losses are added up
+  bool mean;     // and divided by the sum of weights
+  u64 launch;
+  IndexFault* fault;
+};
+
 struct JoinPairsArgs {
   const void* partial;  // [segments][2][channels]
   void *gw, *gb;
   i64 segments, channels;
 };
 
-struct SoftmaxArgs {
-  const void* x;
-  void* y;
-  i64 rows, width;
+// (batch, channels, inner); one mean and variance a channel.
+struct BatchNormArgs {
+  i64 n, channels, inner;  // inner is 1 for channels-last
+  i64 segment;             // rows (planes) that a block adds up
+  i32 columns;             // packs side by side in a block; contiguous: threads for one plane
+  const void *x, *g, *weight, *bias, *mean, *var;
+  void *y, *mean_out, *var_out, *running_mean, *running_var, *gw, *gb;
+  i64* batches;
+  void *partial, *sums;  // [segment][channel pack], [2][channels]
+  u32* counters;         // one for each block of channels
+  double momentum, eps;
 };
 
-// (batch, channels, inner); one mean and variance a channel.
-struct ChannelNormArgs {
-  i64 n;
-  Divider<u32> channels, inner;
-  const void *x, *g, *weight, *bias, *mean, *var, *gw, *gb;
-  void *y, *partial;
-  i64 segment;
-  double eps;
+// A convolution of each channel by itself, channels-last.
+struct DepthwiseArgs {
+  const void *x, *w, *bias, *y;  // y: what the backward passes read
+  void *x_out, *w_out, *y_out, *partial;
+  i64 channels, taps, stretches;
+  u32 pixels;   // that threads go over: the outputs, or the inputs for their gradient
+  u32 segment;  // pixels a block takes
+  i32 columns;  // packs of channels side by side in a block
+  Divider<u32> in_h, in_w, out_h, out_w, stride_h, stride_w;
+  i32 stride[2], padding[2], dilation[2];
 };
 
 // Missing spatial dims have size 1 and stand in front.
+template <class I>
 struct PoolArgs {
-  i64 n;  // elements that threads take
+  i64 n;  // places that threads take
   const void* x;
   void* y;
   i64* indices;
-  i64 channels;
-  i32 in[3], out[3], kernel[3], stride[3], padding[3], dilation[3];
+  I channels;
+  Divider<I> packs, in[3], out[3];  // packs: channels, or how many packs of them
+  i32 kernel[3], stride[3], padding[3], dilation[3];
   bool channels_last, adaptive, include_pad;
   double divisor;  // 0: the window's size
+};
+
+// Losses of n pairs; g_step as above.
+struct LossArgs {
+  i64 n;
+  const void *x, *target, *g;
+  void* y;
+  double* partial;
+  i32 g_step, blocks;
+  double parameter, scale;
+};
+
+// y = x * scale + shift where an element is kept, x * 0 + floor elsewhere.
+struct DropoutArgs {
+  i64 n;
+  const void* x;
+  void* y;
+  bool* mask;
+  u64 seed, call;
+  double keep;  // the probability
+  double scale, shift, floor;
 };
 
 // out[b] = in_a[b] @ in_b[b], shapes (m, k) and (k, n); steps in elements, a batch step may be 0.
@@ -211,6 +302,43 @@ struct MatmulArgs {
   i64 out_batch, out_row, out_col;
   i64 a_batch, a_row, a_col;
   i64 b_batch, b_row, b_col;
+};
+
+inline constexpr int kMostPieces = 64;  // a launch; more take more launches
+struct PiecesArgs {
+  const void* from[kMostPieces];
+  void* to[kMostPieces];
+  i64 count[kMostPieces];  // of elements
+};
+
+// One step of a recurrent cell, forward or backward; see rnn.cu.
+struct CellArgs {
+  i64 batch, units;
+  const void *input_sums, *state_sums, *b_input, *b_state, *before;
+  void *h, *c, *kept;
+  const void *h_grad, *c_grad;
+  void *input_sums_grad, *state_sums_grad, *before_grad;
+};
+
+// From one row, head and batch to the next, in elements.
+struct HeadSteps {
+  i64 row, head, batch;
+};
+// See attention.cu; heads are counted as those of the queries.
+struct AttentionArgs {
+  const void *q, *k, *v, *mask, *g;
+  void *out, *gq, *gk, *gv;
+  float *lse, *delta;  // (batch * heads, queries)
+  HeadSteps q_steps, k_steps, v_steps, mask_steps, out_steps, g_steps, gq_steps, gk_steps, gv_steps;
+  i64 mask_col;
+  i32 queries, keys, width, value_width;
+  i32 heads, group;  // of queries; that share keys
+  i32 blocks;        // a head
+  bool causal, mask_is_bool;
+  bool aligned;            // every row starts at a multiple of 16 bytes and has a multiple of them
+  float scale;             // of scores
+  float keep, keep_scale;  // dropout keeps a weight with this probability; 1: no dropout
+  u64 seed, call;
 };
 
 }  // namespace rush

@@ -1,4 +1,7 @@
-// fault.h (NVRTC): what a kernel leaves for the host when it meets what it cannot use.
+// fault.h (NVRTC): indices out of range, noted for the host.
+//
+// The record keeps the first offender (lowest launch, then lowest position), so that the error is
+// the same every time. The lock is taken only by threads that would improve the record.
 #pragma once
 
 #include "cuda/kernels/args.h"
@@ -9,8 +12,6 @@ RUSH_FN bool earlier(const volatile IndexFault* f, u64 launch, i64 position) {
   return launch < f->launch || (launch == f->launch && position < f->position);
 }
 
-// The first offender stays (lowest launch, then lowest position), so that the error is the same
-// every time. The lock is taken only by threads that would improve the record.
 RUSH_FN void report(IndexFault* fault, u64 launch, i64 position, i64 value) {
   bool done = !earlier(fault, launch, position);
   while (!done) {

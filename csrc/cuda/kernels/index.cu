@@ -3,8 +3,7 @@
 // - Reading (gather, index_select, take, and `index` through offsets) is one kernel over the
 //   result: out[i] = source[i + index[i] * stride]. Source and index have out's shape, with stride
 //   0 where they are repeated. Only the width of an element counts.
-// - A bad index reads nothing: its element becomes zero, and the fault record keeps the first
-//   offender.
+// - A bad index reads nothing: its element becomes zero, and fault.h notes it.
 // - Writing may hit one place twice. `scatter`: as on the CPU, a line of writes belongs to one
 // thread
 //   and is done in order: the last write wins and sums round the same way, every time. Lines can be

@@ -6,6 +6,7 @@
 // - The rules are those of functors/optimizer.h, as on the CPU; half and bfloat16 compute in float.
 #include "cuda/kernels/element.h"
 #include "functors/optimizer.h"
+#include "functors/optimizer_numbers.h"
 
 namespace rush {
 
@@ -15,6 +16,36 @@ RUSH_FN Rule<C> with_numbers(const double* n) {
     return Rule<C>{C(n[i])...};
   else
     return with_numbers<Rule, C, i..., int(sizeof...(i))>(n);
+}
+
+// The numbers of every tensor, from scalars that are on the device and move on by one step. One
+// thread a tensor.
+template <class Numbers>
+__global__ void __launch_bounds__(kThreads) optimizer_numbers(OptimizerNumbersArgs args) {
+  double options[Numbers::kOptions];
+#pragma unroll
+  for (int k = 0; k < Numbers::kOptions; ++k)
+    options[k] = args.places[k] ? *args.places[k] : args.options[k];
+  for (i64 i = thread_number(); i < args.n; i += thread_count()) {
+    OptimizerTarget& t = args.tensors[i];
+    double scalars[Numbers::kScalars + 1];
+#pragma unroll
+    for (int k = 0; k < Numbers::kScalars; ++k) {
+      scalars[k] = args.wide ? *static_cast<const double*>(t.scalars[k])
+                             : double(*static_cast<const float*>(t.scalars[k]));
+    }
+    double numbers[kOptimizerNumbers] = {};
+    Numbers::prepare(options, scalars, !args.wide, numbers);
+#pragma unroll
+    for (int k = 0; k < Numbers::kScalars; ++k) {
+      if (args.wide)
+        *static_cast<double*>(t.scalars[k]) = scalars[k];
+      else
+        *static_cast<float*>(t.scalars[k]) = float(scalars[k]);
+    }
+#pragma unroll
+    for (int k = 0; k < kOptimizerNumbers; ++k) t.numbers[k] = numbers[k];
+  }
 }
 
 // T: the type of memory, C: what is computed in.

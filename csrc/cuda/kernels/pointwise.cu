@@ -6,8 +6,8 @@
 //   instantiates it. Any mix of types is possible: operands are converted as they are read.
 // - half and bfloat16 are types of memory; the compute type is float.
 // - Flat: all operands end to end, aligned to the pack; an input may also be one element, or a
-//   number that came with the launch. A pack is 16 bytes of the widest operand; a thread takes one
-//   at a time, and the last few elements go one by one.
+//   number that came with the launch. A pack is 16 bytes of the widest operand; a thread takes
+//   several at a time, so that their loads overlap, and the last few elements go one by one.
 // - Strided: anything else, through a Nest. An output may be an input, element for element.
 // - Integer division by zero does not trap here; it yields some number, as the hardware has it.
 #include "cuda/kernels/element.h"
@@ -61,31 +61,55 @@ RUSH_FN Pack<C, V> argument_pack(const PointwiseArgs<Inputs>& args, int input, i
   return out;
 }
 
-template <class F, class Out, class C, int V, class... Packs>
-RUSH_FN void apply_pack(const F& f, Out* out, const Packs&... in) {
-  Pack<Out, V> result;
+// Packs of one argument, a block's threads apart.
+template <class C, int V, int U>
+struct Packs {
+  Pack<C, V> p[U];
+};
+template <class C, int V, int U, class In, int Inputs>
+RUSH_FN Packs<C, V, U> argument_packs(const PointwiseArgs<Inputs>& args, int input, i64 first) {
+  Packs<C, V, U> out;
 #pragma unroll
-  for (int k = 0; k < V; ++k) result.v[k] = convert<Out>(f(in.v[k]...));
-  store_pack<V>(out, result);
+  for (int u = 0; u < U; ++u)
+    out.p[u] = argument_pack<C, V, In>(args, input, first + i64(u) * kThreads * V);
+  return out;
 }
 
-template <class F, class C, int V, class Out, class... In, int... i>
+template <class F, class Out, int V, int U, class... Arguments>
+RUSH_FN void apply_packs(const F& f, Out* out, const Arguments&... in) {
+#pragma unroll
+  for (int u = 0; u < U; ++u) {
+    Pack<Out, V> result;
+#pragma unroll
+    for (int k = 0; k < V; ++k) result.v[k] = convert<Out>(f(in.p[u].v[k]...));
+    store_pack<V>(out + i64(u) * kThreads * V, result);
+  }
+}
+
+template <class F, class C, int V, int U, class Out, class... In, int... i>
 RUSH_FN void flat_packs(const F& f, const PointwiseArgs<sizeof...(In)>& args, i64 first,
                         Ints<i...>) {
-  apply_pack<F, Out, C, V>(f, typed<Out>(args.out) + first,
-                           argument_pack<Argument<F, C, i>, V, In>(args, i, first)...);
+  apply_packs<F, Out, V, U>(f, typed<Out>(args.out) + first,
+                            argument_packs<Argument<F, C, i>, V, U, In>(args, i, first)...);
 }
 
 template <class F, int P, class C, int V, class Out, class... In>
 __global__ void __launch_bounds__(kThreads) pointwise_flat(PointwiseArgs<sizeof...(In)> args) {
   using Inputs = typename UpTo<sizeof...(In)>::type;
   const F f = with_params<F, P>(args.params);
-  const i64 packs = args.n / V;
-  for (i64 i = thread_number(); i < packs; i += thread_count())
-    flat_packs<F, C, V, Out, In...>(f, args, i * V, Inputs{});
+  constexpr int U = packs_at_once(V);
+  const i64 packs = args.n / V, step = i64(gridDim.x) * kThreads * U;
+  for (i64 i = i64(blockIdx.x) * kThreads * U + threadIdx.x; i < packs; i += step) {
+    if (i + (U - 1) * kThreads < packs) {
+      flat_packs<F, C, V, U, Out, In...>(f, args, i * V, Inputs{});
+    } else {
+      for (i64 k = i; k < packs; k += kThreads)
+        flat_packs<F, C, V, 1, Out, In...>(f, args, k * V, Inputs{});
+    }
+  }
   if constexpr (V > 1) {
     const i64 last = packs * V + thread_number();
-    if (last < args.n) flat_packs<F, C, 1, Out, In...>(f, args, last, Inputs{});
+    if (last < args.n) flat_packs<F, C, 1, 1, Out, In...>(f, args, last, Inputs{});
   }
 }
 

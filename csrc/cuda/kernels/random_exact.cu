@@ -40,8 +40,9 @@ template <class F, class C, class Out>
 __global__ void __launch_bounds__(kThreads) random_fill(RandomArgs args) {
   const i64 blocks = (args.n + kPerBlock<C> - 1) / kPerBlock<C>;
   const C a = C(args.a), b = C(args.b);
+  const RandomKey key = random_key(args.seed, args.call, args.state);
   for (i64 j = thread_number(); j < blocks; j += thread_count()) {
-    const Philox4 block = philox(args.seed, args.call, u64(j));
+    const Philox4 block = philox(key.seed, key.call, u64(j));
     C numbers[kPerBlock<C>];
 #pragma unroll
     for (int k = 0; k < kPerBlock<C>; ++k) numbers[k] = F{}(word_of<C>(block, k, args.mask), a, b);
@@ -69,9 +70,10 @@ template <class C, class Out, bool exponentiate>
 __global__ void __launch_bounds__(kThreads) random_normal(RandomArgs args) {
   const i64 blocks = (args.n + kPerBlock<C> - 1) / kPerBlock<C>;
   const C mean = C(args.a), std = C(args.b);
+  const RandomKey key = random_key(args.seed, args.call, args.state);
   for (i64 j = thread_number(); j < blocks; j += thread_count()) {
     C numbers[kPerBlock<C>];
-    draw_normals(philox(args.seed, args.call, u64(j)), mean, std, numbers);
+    draw_normals(philox(key.seed, key.call, u64(j)), mean, std, numbers);
     if constexpr (exponentiate)
       for (int k = 0; k < kPerBlock<C>; ++k) numbers[k] = math::exp(numbers[k]);
     write_block<Out>(args, j, numbers);
@@ -80,14 +82,15 @@ __global__ void __launch_bounds__(kThreads) random_normal(RandomArgs args) {
 
 template <class Out>
 __global__ void __launch_bounds__(kThreads) random_int(RandomIntArgs args) {
+  const RandomKey key = random_key(args.seed, args.call, args.state);
   const bool narrow = args.range != 0 && args.range <= (u64(1) << 32);
   for (i64 i = thread_number(); i < args.n; i += thread_count()) {
     u64 x;
     if (narrow) {
-      const Philox4 block = philox(args.seed, args.call, u64(i) / 2);
+      const Philox4 block = philox(key.seed, key.call, u64(i) / 2);
       x = uniform_below(args.range, philox_pair(block, int(i % 2)));
     } else {
-      x = uniform_below(args.range, philox(args.seed, args.call, u64(i)));
+      x = uniform_below(args.range, philox(key.seed, key.call, u64(i)));
     }
     typed<Out>(args.out)[i] = convert<Out>(i64(u64(args.from) + x));
   }

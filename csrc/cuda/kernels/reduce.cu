@@ -271,13 +271,23 @@ RUSH_FN typename Fold::Acc fold_stretch(const X* x, i64 begin, i64 end, int lane
   typename Fold::Acc ways[V];
 #pragma unroll
   for (int k = 0; k < V; ++k) ways[k] = Fold::blank();
-  const i64 last = begin + (end - begin) / V * V;
-  for (i64 i = begin + i64(lane) * V; i < last; i += i64(lanes) * V) {
+  const i64 last = begin + (end - begin) / V * V, next = i64(lanes) * V;
+  i64 i = begin + i64(lane) * V;
+  for (; i + (kWays - 1) * next < last; i += kWays * next) {  // several loads under way
+    Pack<X, V> packs[kWays];
+#pragma unroll
+    for (int w = 0; w < kWays; ++w) packs[w] = load_pack<V>(x + i + w * next);
+#pragma unroll
+    for (int w = 0; w < kWays; ++w)
+#pragma unroll
+      for (int k = 0; k < V; ++k) Fold::step(ways[k], convert<T>(packs[w].v[k]), i + w * next + k);
+  }
+  for (; i < last; i += next) {
     const Pack<X, V> pack = load_pack<V>(x + i);
 #pragma unroll
     for (int k = 0; k < V; ++k) Fold::step(ways[k], convert<T>(pack.v[k]), i + k);
   }
-  for (i64 i = last + lane; i < end; i += lanes) Fold::step(ways[0], convert<T>(x[i]), i);
+  for (i = last + lane; i < end; i += lanes) Fold::step(ways[0], convert<T>(x[i]), i);
 #pragma unroll
   for (int k = 1; k < V; ++k) Fold::merge(ways[0], ways[k]);
   return ways[0];

@@ -44,8 +44,11 @@ def _drop_alpha(input, shape, p, inplace):
         return input.zero_() if inplace else input * 0.0
     # Keeps mean 0 and variance 1: scale and shift after the dropped ones are set to the floor.
     scale = ((1 - p) * (1 + p * _SELU_FLOOR**2)) ** -0.5
+    shift = -scale * p * _SELU_FLOOR
+    if not inplace and input.is_floating_point():
+        return _C._drop(input, shape, p, scale, shift, shift + scale * _SELU_FLOOR)[0]
     kept = _kept(input, shape, p)
-    shift = (1 - kept).mul_(_SELU_FLOOR * scale).add_(-scale * p * _SELU_FLOOR)
+    shift = (1 - kept).mul_(_SELU_FLOOR * scale).add_(shift)
     kept = kept.mul_(scale)
     return input.mul_(kept).add_(shift) if inplace else input * kept + shift
 

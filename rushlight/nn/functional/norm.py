@@ -46,6 +46,15 @@ def batch_norm(
     )
 
 
+def batch_norm_counted(input, running_mean, running_var, weight, bias, batches, momentum, eps):
+    """batch_norm in training that counts the batch as well, in the same pass."""
+    if input.dim() >= 2:
+        _check_count("batch_norm", input.shape[0] * _points(input), "value per channel", input)
+    return _C._batch_norm_counted(
+        input, weight, bias, running_mean, running_var, batches, momentum, eps
+    )
+
+
 def instance_norm(
     input,
     running_mean=None,

@@ -3,6 +3,7 @@
 from rushlight import _C
 from rushlight.nn import functional as F
 from rushlight.nn import init
+from rushlight.nn.functional.norm import batch_norm_counted
 from rushlight.nn.modules.module import Module
 from rushlight.nn.parameter import Parameter
 
@@ -85,11 +86,22 @@ class _NormBase(Module):
 class _BatchNorm(_NormBase):
     def forward(self, input):
         self._check_input_dim(input)
+        counts = self.training and self.track_running_stats and self.num_batches_tracked is not None
+        if counts and self.momentum is not None:
+            return batch_norm_counted(
+                input,
+                self.running_mean,
+                self.running_var,
+                self.weight,
+                self.bias,
+                self.num_batches_tracked,
+                self.momentum,
+                self.eps,
+            )
         factor = 0.0 if self.momentum is None else self.momentum
-        if self.training and self.track_running_stats and self.num_batches_tracked is not None:
+        if counts:  # a plain average of all batches
             self.num_batches_tracked.add_(1)
-            if self.momentum is None:  # a plain average of all batches
-                factor = 1.0 / float(self.num_batches_tracked)
+            factor = 1.0 / float(self.num_batches_tracked)
         by_batch = self.training or (self.running_mean is None and self.running_var is None)
         move = not self.training or self.track_running_stats
         return F.batch_norm(

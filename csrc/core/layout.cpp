@@ -1,0 +1,92 @@
+#include "core/layout.h"
+
+#include <cstdlib>
+#include <mutex>
+#include <string_view>
+
+#include "core/modes.h"
+#include "core/spin_lock.h"
+
+namespace rush {
+
+Ref<Storage> (*g_contiguous_storage)(const Tensor& form) = nullptr;
+
+namespace {
+
+std::atomic<bool>& enabled() {
+  static std::atomic<bool> on = [] {
+    const char* text = std::getenv("RUSHLIGHT_AUTO_LAYOUT");
+    return !(text && std::string_view(text) == "0");
+  }();
+  return on;
+}
+
+// Guards the pointers to arranged forms.
+SpinLock& lock_of(const TensorImpl* t) {
+  static SpinLock locks[64];
+  return locks[reinterpret_cast<uintptr_t>(t) / 64 % std::size(locks)];
+}
+
+Tensor over(Ref<TensorImpl> form) {
+  TensorImpl* t = TensorImpl::create();
+  Tensor out(Ref<TensorImpl>::adopt(t));
+  t->sizes = form->sizes;
+  t->strides = contiguous_strides(form->sizes);
+  t->numel = form->numel;
+  t->dtype = form->dtype;
+  t->device = form->device;
+  t->flags = TensorImpl::kContiguous | (form->flags & TensorImpl::kInference);
+  t->arranged = std::move(form);
+  return out;
+}
+
+}  // namespace
+
+bool automatic_layout() { return enabled().load(std::memory_order_relaxed); }
+void set_automatic_layout(bool on) { enabled().store(on, std::memory_order_relaxed); }
+
+Tensor arranged_form(const Tensor& t) {
+  if (!is_arranged(t)) return t;
+  Ref<TensorImpl> form;
+  {
+    std::lock_guard lock(lock_of(t.impl()));
+    form = t.impl()->arranged;
+  }
+  return form ? Tensor(std::move(form)) : t;  // none: another thread has just settled it
+}
+
+Tensor arrange(Tensor form) {
+  if (!form.is_contiguous()) return over(form.ref());
+  form.impl()->strides = contiguous_strides(form.sizes());  // dims of size 1 had any
+  return form;
+}
+
+Tensor twin(const Tensor& t) {
+  const Tensor form = arranged_form(t);
+  if (form.is_same(t)) return t.alias();
+  Tensor out = over(form.ref());
+  out.impl()->version = t.version_counter();
+  out.impl()->set(TensorImpl::kInference, t.impl()->has(TensorImpl::kInference));
+  return out;
+}
+
+bool owns_memory(const Tensor& t) {
+  if (t.impl()->use_count() != 1) return false;
+  const TensorImpl* p = t.impl();
+  if (is_arranged(t)) {
+    if (p->arranged->use_count() != 1) return false;
+    p = p->arranged.get();
+  }
+  return p->storage->use_count() == 1 && !p->storage->read_only();
+}
+
+void settle(TensorImpl* t) {
+  const Tensor self(Ref<TensorImpl>::share(t)), form = arranged_form(self);
+  if (form.is_same(self)) return;
+  t->storage.install(g_contiguous_storage(form));
+  Ref<TensorImpl> dropped;
+  std::lock_guard lock(lock_of(t));
+  std::swap(dropped, t->arranged);  // `form` keeps it until the lock is released
+}
+
+}  // namespace rush

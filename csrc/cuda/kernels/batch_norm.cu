@@ -1,0 +1,316 @@
+// batch_norm.cu: normalisation of channels over a batch, forward and backward.
+//
+// An image is (batch, channels, inner), contiguous, or rows of channels (channels-last). Either
+// pass takes two kernels: one forms two sums for each channel, one goes over the elements.
+// - The sums are formed in segments, one a block. The block that comes last to a channel joins the
+//   segments in their order and finishes the channel: no atomics on numbers, so the same bits come
+//   out every time. Counters that tell the last block are zero before and after.
+// - T is the type of the elements, W that of weight, bias, their gradients and the running
+//   statistics, M that of the moments, C what is computed in.
+#include "cuda/kernels/element.h"
+
+namespace rush {
+
+// ---- what a channel's two sums are, and what becomes of them ----
+
+template <class C>
+struct Sums {
+  C first = 0, second = 0;
+};
+
+template <class T>
+RUSH_FN T middle(T a, T b, T c) {
+  const T low = a < b ? a : b, high = a < b ? b : a;
+  return c < low ? low : c > high ? high : c;
+}
+
+// Sums of x and of its square, both less a value that is typical for the channel: squares of what
+// lies far from zero would swallow the differences.
+template <class T, class W, class C>
+struct Moments {
+  static constexpr int reads = 1;
+  C pivot = 0;
+  RUSH_FN Moments() {}
+  RUSH_FN static C typical(const BatchNormArgs& a, i64 c) {
+    const i64 rows = a.n / a.channels;
+    C x[3];
+#pragma unroll
+    for (int k = 0; k < 3; ++k) {
+      const i64 row = rows * (3 + 2 * k) / 11;
+      const i64 at = a.inner == 1 ? row * a.channels + c
+                                  : (row / a.inner * a.channels + c) * a.inner + row % a.inner;
+      x[k] = convert<C>(typed<T>(a.x)[at]);
+    }
+    return middle(x[0], x[1], x[2]);
+  }
+  RUSH_FN Moments(const BatchNormArgs& a, i64 c) : pivot(typical(a, c)) {}
+  RUSH_FN void add(Sums<C>& to, T x, T) const {
+    const C d = convert<C>(x) - pivot;
+    to.first += d;
+    to.second += d * d;
+  }
+  RUSH_FN static void finish(const BatchNormArgs& a, i64 c, Sums<C> s) {
+    const C n = C(a.n / a.channels), shift = s.first / n;
+    const C mean = typical(a, c) + shift;
+    C var = s.second / n - shift * shift;
+    var = var < 0 ? C(0) : var;
+    typed<C>(a.mean_out)[c] = mean;
+    typed<C>(a.var_out)[c] = var;
+    const C rate = C(a.momentum);
+    if (a.running_mean) {
+      W* r = typed<W>(a.running_mean) + c;
+      *r = convert<W>((1 - rate) * convert<C>(*r) + rate * mean);
+    }
+    if (a.running_var) {
+      W* r = typed<W>(a.running_var) + c;
+      *r = convert<W>((1 - rate) * convert<C>(*r) + rate * var * (n / (n - 1)));
+    }
+    if (a.batches && c == 0) *a.batches += 1;
+  }
+};
+
+// Sums of g and of g times the centred x.
+template <class T, class W, class C>
+struct GradSums {
+  static constexpr int reads = 2;
+  C mean = 0;
+  RUSH_FN GradSums() {}
+  RUSH_FN GradSums(const BatchNormArgs& a, i64 c) : mean(typed<C>(a.mean)[c]) {}
+  RUSH_FN void add(Sums<C>& to, T x, T g) const {
+    const C wide = convert<C>(g);
+    to.first += wide;
+    to.second += wide * (convert<C>(x) - mean);
+  }
+  RUSH_FN static void finish(const BatchNormArgs& a, i64 c, Sums<C> s) {
+    const C rstd = C(1) / math::sqrt(typed<C>(a.var)[c] + C(a.eps));
+    typed<C>(a.sums)[c] = s.first;
+    typed<C>(a.sums)[a.channels + c] = s.second * rstd;
+    if (a.gb) typed<W>(a.gb)[c] = convert<W>(s.first);
+    if (a.gw) typed<W>(a.gw)[c] = convert<W>(s.second * rstd);
+  }
+};
+
+// ---- joining ----
+
+// True in all threads of the block that is the last of those that share the counter, once the
+// others' results can be seen.
+RUSH_FN bool comes_last(u32* counter, u32 blocks) {
+  __shared__ bool last;
+  __threadfence();
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    last = atomicAdd(counter, 1u) == blocks - 1;
+    if (last) *counter = 0;
+  }
+  __syncthreads();
+  __threadfence();
+  return last;
+}
+
+// The sums of V channels.
+template <class C, int V>
+struct PackSums {
+  Sums<C> v[V];
+  RUSH_FN void add(const PackSums& other) {
+#pragma unroll
+    for (int k = 0; k < V; ++k) v[k].first += other.v[k].first, v[k].second += other.v[k].second;
+  }
+};
+
+// Adds up over the threads with one column; lane 0 has the result. `lanes` is a power of two.
+template <class C, int V>
+RUSH_FN void join_lanes(PackSums<C, V>& mine, int lane, int lanes) {
+  __shared__ PackSums<C, V> all[kThreads];
+  __syncthreads();
+  all[threadIdx.x] = mine;
+  const int columns = kThreads / lanes;
+  for (int half = lanes / 2; half > 0; half /= 2) {
+    __syncthreads();
+    if (lane < half) {
+      mine.add(all[threadIdx.x + half * columns]);
+      all[threadIdx.x] = mine;
+    }
+  }
+}
+
+// The block's sums into their place, and, in the last block, the channels' end.
+template <class Kind, class C, int V>
+RUSH_FN void finish_channels(const BatchNormArgs& a, PackSums<C, V>& mine, i64 first, int lane,
+                             int lanes) {
+  const bool works = first < a.channels;
+  join_lanes(mine, lane, lanes);
+  if (gridDim.y > 1) {
+    auto* partial = typed<PackSums<C, V>>(a.partial) + first / V;
+    const i64 packs = a.channels / V;
+    if (lane == 0 && works) partial[blockIdx.y * packs] = mine;
+    if (!comes_last(a.counters + blockIdx.x, gridDim.y)) return;
+    mine = {};
+    if (works) {
+      // Past this processor's own cache, which may hold older values; several at a time.
+      constexpr int kAtOnce = 4;
+      const C* from = reinterpret_cast<const C*>(partial);
+      const i64 step = packs * 2 * V;
+      for (i64 s = lane; s < gridDim.y; s += lanes * kAtOnce) {
+        C words[kAtOnce][2 * V];
+#pragma unroll
+        for (int u = 0; u < kAtOnce; ++u)
+#pragma unroll
+          for (int k = 0; k < 2 * V; ++k)
+            words[u][k] =
+                s + u * lanes < gridDim.y ? __ldcg(from + (s + u * lanes) * step + k) : C(0);
+#pragma unroll
+        for (int u = 0; u < kAtOnce; ++u)
+#pragma unroll
+          for (int k = 0; k < V; ++k)
+            mine.v[k].first += words[u][2 * k], mine.v[k].second += words[u][2 * k + 1];
+      }
+    }
+    join_lanes(mine, lane, lanes);
+  }
+  if (lane == 0 && works)
+#pragma unroll
+    for (int k = 0; k < V; ++k) Kind::finish(a, first + k, mine.v[k]);
+}
+
+// ---- sums ----
+
+// U rows, a block's lanes apart: all are read before the first is added.
+template <class Kind, int V, int U, class T, class C>
+RUSH_FN void add_rows(const Kind (&kinds)[V], PackSums<C, V>& sums, const T* x, const T* g, i64 row,
+                      int lanes, i64 channels) {
+  Pack<T, V> px[U], pg[U];
+#pragma unroll
+  for (int u = 0; u < U; ++u) {
+    px[u] = pg[u] = load_pack<V>(x + (row + u * lanes) * channels);
+    if constexpr (Kind::reads > 1) pg[u] = load_pack<V>(g + (row + u * lanes) * channels);
+  }
+#pragma unroll
+  for (int u = 0; u < U; ++u)
+#pragma unroll
+    for (int v = 0; v < V; ++v) kinds[v].add(sums.v[v], px[u].v[v], pg[u].v[v]);
+}
+
+// Channels-last. A block takes `columns` packs of V channels (x) and a segment of the rows (y).
+template <class Kind, class T, class C, int V>
+__global__ void __launch_bounds__(kThreads) channel_sums_last(BatchNormArgs args) {
+  const int columns = args.columns, lanes = kThreads / columns;
+  const int lane = threadIdx.x / columns;
+  const i64 first = (i64(blockIdx.x) * columns + threadIdx.x % columns) * V;
+  const bool works = first < args.channels;
+  const i64 rows = args.n / args.channels, begin = i64(blockIdx.y) * args.segment;
+  const i64 end = begin + args.segment < rows ? begin + args.segment : rows;
+  PackSums<C, V> sums;
+  if (works) {
+    Kind kinds[V];
+#pragma unroll
+    for (int v = 0; v < V; ++v) kinds[v] = Kind(args, first + v);
+    const T* x = typed<T>(args.x) + first;
+    const T* g = Kind::reads > 1 ? typed<T>(args.g) + first : x;
+    constexpr int kAtOnce = 4;  // loads under way
+    i64 r = begin + lane;
+    for (; r + (kAtOnce - 1) * lanes < end; r += kAtOnce * lanes)
+      add_rows<Kind, V, kAtOnce>(kinds, sums, x, g, r, lanes, args.channels);
+    for (; r < end; r += lanes) add_rows<Kind, V, 1>(kinds, sums, x, g, r, lanes, args.channels);
+  }
+  finish_channels<Kind>(args, sums, first, lane, lanes);
+}
+
+// Contiguous. A block takes one channel (x) and a segment of its planes (y).
+template <class Kind, class T, class C, int V>
+__global__ void __launch_bounds__(kThreads) channel_sums(BatchNormArgs args) {
+  const i64 c = blockIdx.x, planes = args.n / args.channels / args.inner;
+  const i64 begin = i64(blockIdx.y) * args.segment;
+  const i64 end = begin + args.segment < planes ? begin + args.segment : planes;
+  const Kind kind(args, c);
+  PackSums<C, 1> sum;
+  // The threads share the segment's planes as one range of packs.
+  const u32 packs = u32(args.inner / V);
+  const i64 count = (end - begin) * packs;
+  for (i64 i = threadIdx.x; i < count; i += kThreads) {
+    const i64 plane = i / packs;
+    const i64 at = ((begin + plane) * args.channels + c) * args.inner + (i - plane * packs) * V;
+    const Pack<T, V> px = load_pack<V>(typed<T>(args.x) + at);
+    Pack<T, V> pg = px;
+    if constexpr (Kind::reads > 1) pg = load_pack<V>(typed<T>(args.g) + at);
+#pragma unroll
+    for (int v = 0; v < V; ++v) kind.add(sum.v[0], px.v[v], pg.v[v]);
+  }
+  finish_channels<Kind>(args, sum, c, threadIdx.x, kThreads);
+}
+
+// ---- elements ----
+
+// What an element needs of its channel.
+template <class T, class W, class M, class C>
+struct Normalize {
+  static constexpr int reads = 1;
+  C mean = 0, scale = 0, shift = 0;
+  RUSH_FN Normalize() {}
+  RUSH_FN Normalize(const BatchNormArgs& a, i64 c) {
+    mean = convert<C>(typed<M>(a.mean)[c]);
+    scale = C(1) / math::sqrt(convert<C>(typed<M>(a.var)[c]) + C(a.eps));
+    if (a.weight) scale *= convert<C>(typed<W>(a.weight)[c]);
+    if (a.bias) shift = convert<C>(typed<W>(a.bias)[c]);
+  }
+  RUSH_FN T operator()(T x, T) const { return convert<T>((convert<C>(x) - mean) * scale + shift); }
+};
+
+template <class T, class W, class M, class C>
+struct InputGrad {
+  static constexpr int reads = 2;
+  C mean = 0, scale = 0, plain = 0, along = 0;
+  RUSH_FN InputGrad() {}
+  RUSH_FN InputGrad(const BatchNormArgs& a, i64 c) {
+    const C n = C(a.n / a.channels);
+    const C rstd = C(1) / math::sqrt(convert<C>(typed<M>(a.var)[c]) + C(a.eps));
+    mean = convert<C>(typed<M>(a.mean)[c]);
+    scale = a.weight ? rstd * convert<C>(typed<W>(a.weight)[c]) : rstd;
+    plain = typed<C>(a.sums)[c] / n;
+    along = rstd * typed<C>(a.sums)[a.channels + c] / n;
+  }
+  RUSH_FN T operator()(T x, T g) const {
+    return convert<T>(scale * (convert<C>(g) - plain - (convert<C>(x) - mean) * along));
+  }
+};
+
+template <class Kind, class T, int V>
+__global__ void __launch_bounds__(kThreads) channel_map_last(BatchNormArgs args) {
+  const int columns = args.columns, lanes = kThreads / columns;
+  const i64 first = (i64(blockIdx.x) * columns + threadIdx.x % columns) * V;
+  if (first >= args.channels) return;
+  Kind kinds[V];
+#pragma unroll
+  for (int v = 0; v < V; ++v) kinds[v] = Kind(args, first + v);
+  const i64 rows = args.n / args.channels, step = i64(gridDim.y) * lanes;
+#pragma unroll 4
+  for (i64 r = i64(blockIdx.y) * lanes + threadIdx.x / columns; r < rows; r += step) {
+    const i64 at = r * args.channels + first;
+    const Pack<T, V> px = load_pack<V>(typed<T>(args.x) + at);
+    Pack<T, V> pg = px, out;
+    if constexpr (Kind::reads > 1) pg = load_pack<V>(typed<T>(args.g) + at);
+#pragma unroll
+    for (int v = 0; v < V; ++v) out.v[v] = kinds[v](px.v[v], pg.v[v]);
+    store_pack<V>(typed<T>(args.y) + at, out);
+  }
+}
+
+// Planes are numbered over the batch and the channels; `lanes` threads take one at a time.
+template <class Kind, class T, int V>
+__global__ void __launch_bounds__(kThreads) channel_map(BatchNormArgs args) {
+  const int lanes = args.columns, lane = threadIdx.x % lanes;
+  const i64 planes = args.n / args.inner, step = i64(gridDim.x) * (kThreads / lanes);
+  for (i64 p = i64(blockIdx.x) * (kThreads / lanes) + threadIdx.x / lanes; p < planes; p += step) {
+    const Kind kind(args, p % args.channels);
+    const i64 base = p * args.inner;
+    for (i64 i = lane * V; i < args.inner; i += lanes * V) {
+      const Pack<T, V> px = load_pack<V>(typed<T>(args.x) + base + i);
+      Pack<T, V> pg = px, out;
+      if constexpr (Kind::reads > 1) pg = load_pack<V>(typed<T>(args.g) + base + i);
+#pragma unroll
+      for (int v = 0; v < V; ++v) out.v[v] = kind(px.v[v], pg.v[v]);
+      store_pack<V>(typed<T>(args.y) + base + i, out);
+    }
+  }
+}
+
+}  // namespace rush

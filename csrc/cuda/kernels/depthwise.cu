@@ -1,0 +1,183 @@
+// depthwise.cu: two-dimensional convolutions of each channel by itself, channels-last.
+//
+// A thread keeps to V channels and holds their weights (or the sums for them) in registers, while
+// its block goes over a stretch of pixels; neighbours' reads overlap and come from the cache. T is
+// the type of the elements, C what is added up in, KH and KW the filter's size.
+#include "cuda/kernels/element.h"
+
+namespace rush {
+
+// The lane's place in its block, and the pixels [begin, end) that the block takes.
+struct Stretch {
+  i64 channel;  // the first of V
+  int lane, lanes;
+  u32 begin, end;
+};
+template <int V>
+RUSH_FN Stretch stretch_of(const DepthwiseArgs& a, u32 pixels) {
+  Stretch s;
+  s.channel = (i64(blockIdx.x) * a.columns + threadIdx.x % a.columns) * V;
+  s.lane = threadIdx.x / a.columns;
+  s.lanes = kThreads / a.columns;
+  s.begin = blockIdx.y * a.segment;
+  s.end = pixels - s.begin < a.segment ? pixels : s.begin + a.segment;
+  return s;
+}
+
+struct Pixel {
+  u32 batch;
+  i32 h, w;
+};
+RUSH_FN Pixel pixel_of(const Divider<u32>& height, const Divider<u32>& width, u32 i) {
+  const u32 row = width(i), batch = height(row);
+  return {batch, i32(row - batch * height.d), i32(i - row * width.d)};
+}
+
+template <class T, class C, int Taps, int V>
+RUSH_FN void load_weights(const DepthwiseArgs& a, i64 channel, C (&w)[Taps][V]) {
+#pragma unroll
+  for (int v = 0; v < V; ++v)
+#pragma unroll
+    for (int k = 0; k < Taps; ++k) w[k][v] = convert<C>(typed<T>(a.w)[(channel + v) * Taps + k]);
+}
+
+template <class T, class C, int KH, int KW, int V>
+__global__ void __launch_bounds__(kThreads) depthwise_forward(DepthwiseArgs args) {
+  const Stretch s = stretch_of<V>(args, args.pixels);
+  if (s.channel >= args.channels) return;
+  C weights[KH * KW][V], start[V];
+  load_weights<T>(args, s.channel, weights);
+#pragma unroll
+  for (int v = 0; v < V; ++v)
+    start[v] = args.bias ? convert<C>(typed<T>(args.bias)[s.channel + v]) : C(0);
+  const T* x = typed<T>(args.x) + s.channel;
+  for (u32 i = s.begin + s.lane; i < s.end; i += s.lanes) {
+    const Pixel p = pixel_of(args.out_h, args.out_w, i);
+    const i32 top = p.h * args.stride[0] - args.padding[0], left = p.w * args.stride[1] - args.padding[1];
+    C sum[V];
+#pragma unroll
+    for (int v = 0; v < V; ++v) sum[v] = start[v];
+#pragma unroll
+    for (int kh = 0; kh < KH; ++kh) {
+      const i32 h = top + kh * args.dilation[0];
+      if (u32(h) >= args.in_h.d) continue;
+      const i64 row = (i64(p.batch) * args.in_h.d + h) * args.in_w.d;
+#pragma unroll
+      for (int kw = 0; kw < KW; ++kw) {
+        const i32 w = left + kw * args.dilation[1];
+        if (u32(w) >= args.in_w.d) continue;
+        const Pack<T, V> px = load_pack<V>(x + (row + w) * args.channels);
+#pragma unroll
+        for (int v = 0; v < V; ++v) sum[v] += convert<C>(px.v[v]) * weights[kh * KW + kw][v];
+      }
+    }
+    Pack<T, V> out;
+#pragma unroll
+    for (int v = 0; v < V; ++v) out.v[v] = convert<T>(sum[v]);
+    store_pack<V>(typed<T>(args.y_out) + i64(i) * args.channels + s.channel, out);
+  }
+}
+
+// y holds the gradient of the outputs, x gets that of the inputs; pixels are the inputs'.
+template <class T, class C, int KH, int KW, int V>
+__global__ void __launch_bounds__(kThreads) depthwise_input_grad(DepthwiseArgs args) {
+  const Stretch s = stretch_of<V>(args, args.pixels);
+  if (s.channel >= args.channels) return;
+  C weights[KH * KW][V];
+  load_weights<T>(args, s.channel, weights);
+  const T* g = typed<T>(args.y) + s.channel;
+  for (u32 i = s.begin + s.lane; i < s.end; i += s.lanes) {
+    const Pixel p = pixel_of(args.in_h, args.in_w, i);
+    C sum[V] = {};
+#pragma unroll
+    for (int kh = 0; kh < KH; ++kh) {
+      const i32 from_h = p.h + args.padding[0] - kh * args.dilation[0];
+      if (from_h < 0) continue;
+      const u32 h = args.stride_h(u32(from_h));
+      if (h * args.stride_h.d != u32(from_h) || h >= args.out_h.d) continue;
+      const i64 row = (i64(p.batch) * args.out_h.d + h) * args.out_w.d;
+#pragma unroll
+      for (int kw = 0; kw < KW; ++kw) {
+        const i32 from_w = p.w + args.padding[1] - kw * args.dilation[1];
+        if (from_w < 0) continue;
+        const u32 w = args.stride_w(u32(from_w));
+        if (w * args.stride_w.d != u32(from_w) || w >= args.out_w.d) continue;
+        const Pack<T, V> pg = load_pack<V>(g + (row + w) * args.channels);
+#pragma unroll
+        for (int v = 0; v < V; ++v) sum[v] += convert<C>(pg.v[v]) * weights[kh * KW + kw][v];
+      }
+    }
+    Pack<T, V> out;
+#pragma unroll
+    for (int v = 0; v < V; ++v) out.v[v] = convert<T>(sum[v]);
+    store_pack<V>(typed<T>(args.x_out) + i64(i) * args.channels + s.channel, out);
+  }
+}
+
+// The sum over the threads with one column, in lane 0.
+template <class C>
+RUSH_FN C join_column(C mine, int lane, int lanes) {
+  __shared__ C all[kThreads];
+  __syncthreads();
+  all[threadIdx.x] = mine;
+  const int columns = kThreads / lanes;
+  for (int half = lanes / 2; half > 0; half /= 2) {
+    __syncthreads();
+    if (lane < half) all[threadIdx.x] = mine += all[threadIdx.x + half * columns];
+  }
+  return mine;
+}
+
+// A block's sums over its stretch: partial[stretch][tap][channel].
+template <class T, class C, int KH, int KW, int V>
+__global__ void __launch_bounds__(kThreads) depthwise_weight_grad(DepthwiseArgs args) {
+  const Stretch s = stretch_of<V>(args, args.pixels);
+  const bool works = s.channel < args.channels;
+  C sums[KH * KW][V] = {};
+  if (works) {
+    const T *x = typed<T>(args.x) + s.channel, *g = typed<T>(args.y) + s.channel;
+    for (u32 i = s.begin + s.lane; i < s.end; i += s.lanes) {
+      const Pixel p = pixel_of(args.out_h, args.out_w, i);
+      const i32 top = p.h * args.stride[0] - args.padding[0], left = p.w * args.stride[1] - args.padding[1];
+      const Pack<T, V> pg = load_pack<V>(g + i64(i) * args.channels);
+#pragma unroll
+      for (int kh = 0; kh < KH; ++kh) {
+        const i32 h = top + kh * args.dilation[0];
+        if (u32(h) >= args.in_h.d) continue;
+        const i64 row = (i64(p.batch) * args.in_h.d + h) * args.in_w.d;
+#pragma unroll
+        for (int kw = 0; kw < KW; ++kw) {
+          const i32 w = left + kw * args.dilation[1];
+          if (u32(w) >= args.in_w.d) continue;
+          const Pack<T, V> px = load_pack<V>(x + (row + w) * args.channels);
+#pragma unroll
+          for (int v = 0; v < V; ++v)
+            sums[kh * KW + kw][v] += convert<C>(px.v[v]) * convert<C>(pg.v[v]);
+        }
+      }
+    }
+  }
+  C* partial = typed<C>(args.partial) + i64(blockIdx.y) * (KH * KW) * args.channels + s.channel;
+#pragma unroll
+  for (int k = 0; k < KH * KW; ++k) {
+#pragma unroll
+    for (int v = 0; v < V; ++v) {
+      const C sum = join_column(sums[k][v], s.lane, s.lanes);
+      if (s.lane == 0 && works) partial[i64(k) * args.channels + v] = sum;
+    }
+  }
+}
+
+// Joins the stretches in order. A warp takes 32 channels of one tap; w is (channels, 1, KH, KW).
+template <class T, class C>
+__global__ void __launch_bounds__(kThreads) depthwise_join(DepthwiseArgs args) {
+  const i64 all = args.channels * args.taps;
+  for (i64 i = thread_number(); i < all; i += thread_count()) {
+    C sum = 0;
+    for (i64 s = 0; s < args.stretches; ++s) sum += typed<C>(args.partial)[s * all + i];
+    const i64 tap = i / args.channels, channel = i - tap * args.channels;
+    typed<T>(args.w_out)[channel * args.taps + tap] = convert<T>(sum);
+  }
+}
+
+}  // namespace rush

@@ -1,0 +1,45 @@
+// exponentials.h (NVRTC): sums of exponentials in one pass, without overflow.
+#pragma once
+
+#include "cuda/kernels/element.h"
+#include "functors/binary.h"
+
+namespace rush {
+
+// The sum of exp(x - top) beside the largest x. An infinity minus itself is no number, which is
+// what a softmax of infinities is.
+template <class C>
+struct Exponentials {
+  C top, sum;
+  static RUSH_FN Exponentials none() { return {-limits<C>::inf, C(0)}; }
+
+  template <class T, int V>
+  RUSH_FN void add(const Pack<T, V>& pack) {
+    C x[V], best = top;
+#pragma unroll
+    for (int j = 0; j < V; ++j) {
+      x[j] = convert<C>(pack.v[j]);
+      best = functors::Maximum{}(best, x[j]);
+    }
+    if (best == -limits<C>::inf) return;
+    if (!(best == top)) sum *= math::exp(top - best);
+    top = best;
+#pragma unroll
+    for (int j = 0; j < V; ++j) sum += math::exp(x[j] - top);
+  }
+  RUSH_FN C log() const { return math::isfinite(top) ? top + math::log(sum) : top; }
+};
+
+struct JoinExponentials {
+  template <class C>
+  RUSH_FN Exponentials<C> operator()(const Exponentials<C>& a, const Exponentials<C>& b) const {
+    Exponentials<C> out;
+    out.top = functors::Maximum{}(a.top, b.top);
+    const C of_a = a.top == out.top ? C(1) : math::exp(a.top - out.top);
+    const C of_b = b.top == out.top ? C(1) : math::exp(b.top - out.top);
+    out.sum = a.sum * of_a + b.sum * of_b;
+    return out;
+  }
+};
+
+}  // namespace rush

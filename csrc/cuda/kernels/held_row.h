@@ -1,0 +1,46 @@
+// held_row.h (NVRTC): rows that a team of threads keeps in its registers.
+#pragma once
+
+#include "cuda/kernels/element.h"
+
+namespace rush {
+
+// The row of this thread's team.
+template <int Team>
+RUSH_FN i64 team_row() {
+  return i64(blockIdx.x) * (kThreads / Team) + threadIdx.x / Team;
+}
+
+// The part of a row that one thread keeps.
+template <class C, class T, int Team, int V, int Held>
+struct HeldRow {
+  C v[Held * V];
+  // Calls f(k, i): v[k] .. v[k + V - 1] stand for the elements from i on.
+  template <class F>
+  static RUSH_FN void each(int lane, i64 width, F f) {
+#pragma unroll
+    for (int k = 0; k < Held; ++k) {
+      const i64 i = i64(lane + k * Team) * V;
+      if (i < width) f(k * V, i);
+    }
+  }
+  RUSH_FN void load(const T* row, int lane, i64 width) {
+    each(lane, width, [&](int k, i64 i) {
+      const Pack<T, V> pack = load_pack<V>(row + i);
+#pragma unroll
+      for (int j = 0; j < V; ++j) v[k + j] = convert<C>(pack.v[j]);
+    });
+  }
+  // row[i] = f(v[k], k)
+  template <class F>
+  RUSH_FN void store(T* row, int lane, i64 width, F f) const {
+    each(lane, width, [&](int k, i64 i) {
+      Pack<T, V> pack;
+#pragma unroll
+      for (int j = 0; j < V; ++j) pack.v[j] = convert<T>(f(v[k + j], k + j));
+      store_pack(row + i, pack);
+    });
+  }
+};
+
+}  // namespace rush

@@ -1,0 +1,284 @@
+// row_norm.cu: normalisation over rows (layer norm, and RMS norm, which is not centred) and over
+// groups of channels (group and instance norm).
+//
+// - A team of threads takes a row. A row of up to `Held` packs a thread is read once and kept in
+//   registers; a longer one is read again, which the caches serve.
+// - The sums over all rows that the backward pass needs are formed in segments, one a block, and
+//   joined in order: no atomics, so the same numbers come out every time.
+// - T is the type of x, y and their gradients, W that of weight and bias, C what is computed in and
+//   what statistics are kept in.
+#include "cuda/kernels/held_row.h"
+#include "cuda/kernels/team.h"
+#include "functors/math.h"
+
+namespace rush {
+
+// weight and bias, where there are any
+template <class C, class W>
+RUSH_FN C scaled(C v, const void* weight, const void* bias, i64 i) {
+  if (weight) v *= convert<C>(typed<W>(weight)[i]);
+  if (bias) v += convert<C>(typed<W>(bias)[i]);
+  return v;
+}
+template <class C, class W>
+RUSH_FN C weighed(C g, const void* weight, i64 i) {
+  return weight ? g * convert<C>(typed<W>(weight)[i]) : g;
+}
+
+// Calls f(element, i) for the elements of a row that are this thread's.
+template <int Team, int V, class C, class T, class F>
+RUSH_FN void read_row(const T* row, int lane, i64 width, F f) {
+  for (i64 i = i64(lane) * V; i < width; i += i64(Team) * V) {
+    const Pack<T, V> pack = load_pack<V>(row + i);
+#pragma unroll
+    for (int j = 0; j < V; ++j) f(convert<C>(pack.v[j]), i + j);
+  }
+}
+// out[i] = f(row[i], i)
+template <int Team, int V, class C, class T, class F>
+RUSH_FN void map_row(const T* row, T* out, int lane, i64 width, F f) {
+  for (i64 i = i64(lane) * V; i < width; i += i64(Team) * V) {
+    Pack<T, V> pack = load_pack<V>(row + i);
+#pragma unroll
+    for (int j = 0; j < V; ++j) pack.v[j] = convert<T>(f(convert<C>(pack.v[j]), i + j));
+    store_pack(out + i, pack);
+  }
+}
+
+template <class C>
+struct PairSum {
+  C plain, along;
+};
+struct JoinPairs {
+  template <class C>
+  RUSH_FN PairSum<C> operator()(const PairSum<C>& a, const PairSum<C>& b) const {
+    return {a.plain + b.plain, a.along + b.along};
+  }
+};
+
+// ---- rows ----
+
+template <class C, class T, class W, int Team, int V, int Held, bool centred>
+__global__ void __launch_bounds__(kThreads) row_norm_held(RowNormArgs args) {
+  const int lane = threadIdx.x % Team;
+  const i64 row = team_row<Team>(), width = row < args.rows ? args.width : 0;
+  const i64 at = (row < args.rows ? row : 0) * args.width;
+  HeldRow<C, T, Team, V, Held> x;
+  x.load(typed<T>(args.x) + at, lane, width);
+  const C n = C(args.width);
+  C mean = 0, squares = 0;
+  if constexpr (centred) {
+    C sum = 0;
+    x.each(lane, width, [&](int k, i64) {
+#pragma unroll
+      for (int j = 0; j < V; ++j) sum += x.v[k + j];
+    });
+    mean = join_team<Team>(sum, JoinSum{}) / n;
+  }
+  x.each(lane, width, [&](int k, i64) {
+#pragma unroll
+    for (int j = 0; j < V; ++j) squares += (x.v[k + j] - mean) * (x.v[k + j] - mean);
+  });
+  const C rstd = C(1) / math::sqrt(join_team<Team>(squares, JoinSum{}) / n + C(args.eps));
+  x.each(lane, width, [&](int k, i64 i) {
+#pragma unroll
+    for (int j = 0; j < V; ++j)
+      x.v[k + j] = scaled<C, W>((x.v[k + j] - mean) * rstd, args.weight, args.bias, i + j);
+  });
+  x.store(typed<T>(args.y) + at, lane, width, [](C v, int) { return v; });
+  if (lane == 0 && width > 0) {
+    if (centred) typed<C>(args.mean)[row] = mean;
+    typed<C>(args.rstd)[row] = rstd;
+  }
+}
+
+template <class C, class T, class W, int Team, int V, bool centred>
+__global__ void __launch_bounds__(kThreads) row_norm(RowNormArgs args) {
+  const int lane = threadIdx.x % Team;
+  const i64 row = team_row<Team>(), width = row < args.rows ? args.width : 0;
+  const i64 at = (row < args.rows ? row : 0) * args.width;
+  const T* x = typed<T>(args.x) + at;
+  const C n = C(args.width);
+  C mean = 0, squares = 0;
+  if constexpr (centred) {
+    C sum = 0;
+    read_row<Team, V, C>(x, lane, width, [&](C v, i64) { sum += v; });
+    mean = join_team<Team>(sum, JoinSum{}) / n;
+  }
+  read_row<Team, V, C>(x, lane, width, [&](C v, i64) { squares += (v - mean) * (v - mean); });
+  const C rstd = C(1) / math::sqrt(join_team<Team>(squares, JoinSum{}) / n + C(args.eps));
+  map_row<Team, V, C>(x, typed<T>(args.y) + at, lane, width, [&](C v, i64 i) {
+    return scaled<C, W>((v - mean) * rstd, args.weight, args.bias, i);
+  });
+  if (lane == 0 && width > 0) {
+    if (centred) typed<C>(args.mean)[row] = mean;
+    typed<C>(args.rstd)[row] = rstd;
+  }
+}
+
+template <class C, class T, class W, int Team, int V, bool centred>
+__global__ void __launch_bounds__(kThreads) row_norm_backward(RowNormArgs args) {
+  const int lane = threadIdx.x % Team;
+  const i64 row = team_row<Team>(), width = row < args.rows ? args.width : 0;
+  const i64 first = row < args.rows ? row : 0, at = first * args.width;
+  const T *x = typed<T>(args.x) + at, *g = typed<T>(args.g) + at;
+  const C mean = centred ? typed<C>(args.mean)[first] : C(0), rstd = typed<C>(args.rstd)[first];
+  PairSum<C> sum{0, 0};  // of w g, and of w g times the normalised x
+  for (i64 i = i64(lane) * V; i < width; i += i64(Team) * V) {
+    const Pack<T, V> a = load_pack<V>(x + i), b = load_pack<V>(g + i);
+#pragma unroll
+    for (int j = 0; j < V; ++j) {
+      const C wg = weighed<C, W>(convert<C>(b.v[j]), args.weight, i + j);
+      sum.plain += wg;
+      sum.along += wg * (convert<C>(a.v[j]) - mean) * rstd;
+    }
+  }
+  sum = join_team<Team>(sum, JoinPairs{});
+  const C plain = centred ? sum.plain / C(args.width) : C(0), along = sum.along / C(args.width);
+  T* gx = typed<T>(args.y) + at;
+  for (i64 i = i64(lane) * V; i < width; i += i64(Team) * V) {
+    Pack<T, V> a = load_pack<V>(x + i);
+    const Pack<T, V> b = load_pack<V>(g + i);
+#pragma unroll
+    for (int j = 0; j < V; ++j) {
+      const C wg = weighed<C, W>(convert<C>(b.v[j]), args.weight, i + j);
+      a.v[j] = convert<T>(rstd * (wg - plain - (convert<C>(a.v[j]) - mean) * rstd * along));
+    }
+    store_pack(gx + i, a);
+  }
+}
+
+// Sums of g, and of g times the normalised x, down the columns: [segment][2][width]. A block takes
+// 32 columns by 8 lanes.
+template <class C, class T, bool centred>
+__global__ void __launch_bounds__(kThreads) row_norm_columns(RowNormArgs args) {
+  constexpr int lanes = 8, columns = kThreads / lanes;
+  const i64 col = i64(blockIdx.x) * columns + threadIdx.x % columns;
+  const i64 begin = i64(blockIdx.y) * args.segment;
+  const i64 end = begin + args.segment < args.rows ? begin + args.segment : args.rows;
+  PairSum<C> sum{0, 0};
+  for (i64 r = begin + threadIdx.x / columns; r < end && col < args.width; r += lanes) {
+    const C g = convert<C>(typed<T>(args.g)[r * args.width + col]);
+    const C mean = centred ? typed<C>(args.mean)[r] : C(0);
+    const C x = convert<C>(typed<T>(args.x)[r * args.width + col]);
+    sum.plain += g;
+    sum.along += g * (x - mean) * typed<C>(args.rstd)[r];
+  }
+  sum = join_column<lanes>(sum, JoinPairs{});
+  if (threadIdx.x >= columns || col >= args.width) return;
+  C* out = typed<C>(args.partial) + i64(blockIdx.y) * 2 * args.width + col;
+  out[0] = sum.plain;
+  out[args.width] = sum.along;
+}
+
+// Joins segments in order: gb from the plain sums, gw from the others. Either may be null.
+template <class C, class W>
+__global__ void __launch_bounds__(kThreads) join_segments(JoinPairsArgs args) {
+  constexpr int lanes = 8, columns = kThreads / lanes;
+  const i64 c = i64(blockIdx.x) * columns + threadIdx.x % columns;
+  PairSum<C> sum{0, 0};
+  for (i64 s = threadIdx.x / columns; s < args.segments && c < args.channels; s += lanes) {
+    const C* part = typed<C>(args.partial) + s * 2 * args.channels + c;
+    sum = JoinPairs{}(sum, {part[0], part[args.channels]});
+  }
+  sum = join_column<lanes>(sum, JoinPairs{});
+  if (threadIdx.x >= columns || c >= args.channels) return;
+  if (args.gb) typed<W>(args.gb)[c] = convert<W>(sum.plain);
+  if (args.gw) typed<W>(args.gw)[c] = convert<W>(sum.along);
+}
+
+// ---- groups: (batch, channels, inner) contiguous; a row is one group of one sample ----
+
+// A block takes a row.
+template <class C, class T, class W, int V>
+__global__ void __launch_bounds__(kThreads) group_norm(GroupNormArgs args) {
+  const i64 row = blockIdx.x, group = row % args.groups;
+  const i64 inner = args.inner, per_group = args.channels / args.groups, width = per_group * inner;
+  const T* x = typed<T>(args.x) + row * width;
+  C sum = 0, squares = 0;
+  read_row<kThreads, V, C>(x, threadIdx.x, width, [&](C v, i64) { sum += v; });
+  const C mean = join_team<kThreads>(sum, JoinSum{}) / C(width);
+  read_row<kThreads, V, C>(x, threadIdx.x, width,
+                           [&](C v, i64) { squares += (v - mean) * (v - mean); });
+  const C rstd =
+      C(1) / math::sqrt(join_team<kThreads>(squares, JoinSum{}) / C(width) + C(args.eps));
+  const i64 first = group * per_group;
+  map_row<kThreads, V, C>(x, typed<T>(args.y) + row * width, threadIdx.x, width, [&](C v, i64 i) {
+    return scaled<C, W>((v - mean) * rstd, args.weight, args.bias, first + i / inner);
+  });
+  if (threadIdx.x == 0) {
+    typed<C>(args.mean)[row] = mean;
+    typed<C>(args.rstd)[row] = rstd;
+  }
+}
+
+// Few long rows: the means are known, and `rstd` holds variances; blockIdx.y takes a part of the
+// row. A second launch (group_norm_finish) turns them into what they are called.
+template <class C, class T, class W>
+__global__ void __launch_bounds__(kThreads) group_norm_apply(GroupNormArgs args) {
+  const i64 row = blockIdx.x, group = row % args.groups;
+  const i64 inner = args.inner, per_group = args.channels / args.groups, width = per_group * inner;
+  const C mean = typed<C>(args.mean)[row];
+  const C rstd = C(1) / math::sqrt(typed<C>(args.rstd)[row] + C(args.eps));
+  for (i64 i = i64(blockIdx.y) * kThreads + threadIdx.x; i < width;
+       i += i64(gridDim.y) * kThreads) {
+    const C v = (convert<C>(typed<T>(args.x)[row * width + i]) - mean) * rstd;
+    typed<T>(args.y)[row * width + i] =
+        convert<T>(scaled<C, W>(v, args.weight, args.bias, group * per_group + i / inner));
+  }
+}
+template <class C>
+__global__ void __launch_bounds__(kThreads) group_norm_finish(GroupNormArgs args) {
+  C* rstd = typed<C>(args.rstd);
+  for (i64 r = thread_number(); r < args.batch * args.groups; r += thread_count())
+    rstd[r] = C(1) / math::sqrt(rstd[r] + C(args.eps));
+}
+
+// Of each plane (a channel of a sample) the sums of g, and of g times the normalised x:
+// [batch][2][channels].
+template <class C, class T, int Team>
+__global__ void __launch_bounds__(kThreads) group_norm_planes(GroupNormArgs args) {
+  const int lane = threadIdx.x % Team;
+  const i64 plane = team_row<Team>();
+  const bool works = plane < args.batch * args.channels;
+  const i64 sample = works ? plane / args.channels : 0, channel = plane - sample * args.channels;
+  const i64 row = sample * args.groups + (works ? channel / (args.channels / args.groups) : 0);
+  const C mean = typed<C>(args.mean)[row], rstd = typed<C>(args.rstd)[row];
+  PairSum<C> sum{0, 0};
+  for (i64 i = lane; works && i < args.inner; i += Team) {
+    const C g = convert<C>(typed<T>(args.g)[plane * args.inner + i]);
+    sum.plain += g;
+    sum.along += g * (convert<C>(typed<T>(args.x)[plane * args.inner + i]) - mean) * rstd;
+  }
+  sum = join_team<Team>(sum, JoinPairs{});
+  if (!works || lane != 0) return;
+  C* out = typed<C>(args.partial) + sample * 2 * args.channels + channel;
+  out[0] = sum.plain;
+  out[args.channels] = sum.along;
+}
+
+// gx from the planes' sums; blockIdx.x a row, blockIdx.y a part of it.
+template <class C, class T, class W>
+__global__ void __launch_bounds__(kThreads) group_norm_backward(GroupNormArgs args) {
+  const i64 row = blockIdx.x, sample = row / args.groups, group = row - sample * args.groups;
+  const i64 inner = args.inner, per_group = args.channels / args.groups, width = per_group * inner;
+  const i64 first = group * per_group;
+  const C* part = typed<C>(args.partial) + sample * 2 * args.channels + first;
+  PairSum<C> sum{0, 0};
+  for (i64 c = threadIdx.x; c < per_group; c += kThreads) {
+    sum.plain += weighed<C, W>(part[c], args.weight, first + c);
+    sum.along += weighed<C, W>(part[args.channels + c], args.weight, first + c);
+  }
+  sum = join_team<kThreads>(sum, JoinPairs{});
+  const C plain = sum.plain / C(width), along = sum.along / C(width);
+  const C mean = typed<C>(args.mean)[row], rstd = typed<C>(args.rstd)[row];
+  for (i64 i = i64(blockIdx.y) * kThreads + threadIdx.x; i < width;
+       i += i64(gridDim.y) * kThreads) {
+    const i64 at = row * width + i;
+    const C wg = weighed<C, W>(convert<C>(typed<T>(args.g)[at]), args.weight, first + i / inner);
+    const C normal = (convert<C>(typed<T>(args.x)[at]) - mean) * rstd;
+    typed<T>(args.y)[at] = convert<T>(rstd * (wg - plain - normal * along));
+  }
+}
+
+}  // namespace rush

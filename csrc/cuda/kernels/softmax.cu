@@ -1,0 +1,175 @@
+// softmax.cu: softmax and its logarithm, forward and backward, along one dim of dense tensors.
+//
+// - Rows (the dim lies along memory): a team of threads takes a row. A row of up to `Held` packs a
+//   thread is read once and kept in registers; a longer one is read twice, the first time to find
+//   the largest number and the sum of exponentials together.
+// - Columns (the tensor is (outer, width, inner)): neighbouring threads take neighbouring columns,
+//   and `Lanes` threads share one where columns are few.
+// - T is the type of memory, C what is computed in.
+#include "cuda/kernels/exponentials.h"
+#include "cuda/kernels/held_row.h"
+#include "cuda/kernels/team.h"
+
+namespace rush {
+
+template <class C, bool log>
+struct SoftmaxOf {
+  C shift, scale;
+  RUSH_FN SoftmaxOf(const Exponentials<C>& e)
+      : shift(log ? e.top + math::log(e.sum) : e.top), scale(C(1) / e.sum) {}
+  RUSH_FN C operator()(C x) const { return log ? x - shift : math::exp(x - shift) * scale; }
+};
+
+// What a row's (column's) gradients share, and the gradient of one element.
+template <class C, bool log>
+RUSH_FN C softmax_term(C y, C g) {
+  return log ? g : g * y;
+}
+template <class C, bool log>
+RUSH_FN C softmax_slope(C y, C g, C sum) {
+  return log ? g - math::exp(y) * sum : (g - sum) * y;
+}
+
+// ---- rows ----
+
+template <class C, class T, int Team, int V, int Held, bool log>
+__global__ void __launch_bounds__(kThreads) softmax_held(SoftmaxArgs args) {
+  const int lane = threadIdx.x % Team;
+  const i64 row = team_row<Team>(), width = row < args.rows ? args.width : 0;
+  const i64 at = (row < args.rows ? row : 0) * args.width;
+  HeldRow<C, T, Team, V, Held> x;
+  x.load(typed<T>(args.x) + at, lane, width);
+  C top = -limits<C>::inf;
+  x.each(lane, width, [&](int k, i64) {
+#pragma unroll
+    for (int j = 0; j < V; ++j) top = functors::Maximum{}(top, x.v[k + j]);
+  });
+  top = join_team<Team>(top, functors::Maximum{});
+  C sum = 0;
+  x.each(lane, width, [&](int k, i64) {
+#pragma unroll
+    for (int j = 0; j < V; ++j) {
+      const C e = math::exp(x.v[k + j] - top);
+      sum += e;
+      if (!log) x.v[k + j] = e;
+    }
+  });
+  sum = join_team<Team>(sum, JoinSum{});
+  const C shift = top + math::log(sum), scale = C(1) / sum;
+  x.store(typed<T>(args.y) + at, lane, width,
+          [&](C v, int) { return log ? v - shift : v * scale; });
+}
+
+template <class C, class T, int Team, int V, bool log>
+__global__ void __launch_bounds__(kThreads) softmax_rows(SoftmaxArgs args) {
+  const int lane = threadIdx.x % Team;
+  const i64 row = team_row<Team>(), width = row < args.rows ? args.width : 0;
+  const i64 at = (row < args.rows ? row : 0) * args.width;
+  const T* x = typed<T>(args.x) + at;
+  T* y = typed<T>(args.y) + at;
+  Exponentials<C> mine = Exponentials<C>::none();
+  for (i64 i = i64(lane) * V; i < width; i += i64(Team) * V) mine.add(load_pack<V>(x + i));
+  const SoftmaxOf<C, log> result(join_team<Team>(mine, JoinExponentials{}));
+  // From the end: that part was read last and is still in a cache.
+  const i64 steps = (width + i64(Team) * V - 1) / (i64(Team) * V);
+  for (i64 k = steps - 1; k >= 0; --k) {
+    const i64 i = (k * Team + lane) * V;
+    if (i >= width) continue;
+    Pack<T, V> pack = load_pack<V>(x + i);
+#pragma unroll
+    for (int j = 0; j < V; ++j) pack.v[j] = convert<T>(result(convert<C>(pack.v[j])));
+    store_pack(y + i, pack);
+  }
+}
+
+// x: the forward pass's result, y: the gradient of its argument.
+template <class C, class T, int Team, int V, int Held, bool log>
+__global__ void __launch_bounds__(kThreads) softmax_backward_held(SoftmaxArgs args) {
+  const int lane = threadIdx.x % Team;
+  const i64 row = team_row<Team>(), width = row < args.rows ? args.width : 0;
+  const i64 at = (row < args.rows ? row : 0) * args.width;
+  HeldRow<C, T, Team, V, Held> y, g;
+  y.load(typed<T>(args.x) + at, lane, width);
+  g.load(typed<T>(args.g) + at, lane, width);
+  C sum = 0;
+  y.each(lane, width, [&](int k, i64) {
+#pragma unroll
+    for (int j = 0; j < V; ++j) sum += softmax_term<C, log>(y.v[k + j], g.v[k + j]);
+  });
+  sum = join_team<Team>(sum, JoinSum{});
+  y.store(typed<T>(args.y) + at, lane, width,
+          [&](C v, int k) { return softmax_slope<C, log>(v, g.v[k], sum); });
+}
+
+template <class C, class T, int Team, int V, bool log>
+__global__ void __launch_bounds__(kThreads) softmax_backward_rows(SoftmaxArgs args) {
+  const int lane = threadIdx.x % Team;
+  const i64 row = team_row<Team>(), width = row < args.rows ? args.width : 0;
+  const i64 at = (row < args.rows ? row : 0) * args.width;
+  const T *y = typed<T>(args.x) + at, *g = typed<T>(args.g) + at;
+  T* gx = typed<T>(args.y) + at;
+  C sum = 0;
+  for (i64 i = i64(lane) * V; i < width; i += i64(Team) * V) {
+    const Pack<T, V> a = load_pack<V>(y + i), b = load_pack<V>(g + i);
+#pragma unroll
+    for (int j = 0; j < V; ++j) sum += softmax_term<C, log>(convert<C>(a.v[j]), convert<C>(b.v[j]));
+  }
+  sum = join_team<Team>(sum, JoinSum{});
+  const i64 steps = (width + i64(Team) * V - 1) / (i64(Team) * V);
+  for (i64 k = steps - 1; k >= 0; --k) {
+    const i64 i = (k * Team + lane) * V;
+    if (i >= width) continue;
+    Pack<T, V> a = load_pack<V>(y + i);
+    const Pack<T, V> b = load_pack<V>(g + i);
+#pragma unroll
+    for (int j = 0; j < V; ++j)
+      a.v[j] = convert<T>(softmax_slope<C, log>(convert<C>(a.v[j]), convert<C>(b.v[j]), sum));
+    store_pack(gx + i, a);
+  }
+}
+
+// ---- columns ----
+
+template <int Lanes>
+struct Column {
+  static constexpr int columns = kThreads / Lanes;
+  int lane = threadIdx.x / columns;
+  i64 at;     // of its first element
+  i64 width;  // 0: there is no such column
+  RUSH_FN explicit Column(const SoftmaxArgs& args) {
+    const i64 c = i64(blockIdx.x) * columns + threadIdx.x % columns;
+    const bool works = c < args.rows;
+    const i64 outer = works ? c / args.inner : 0;
+    at = works ? outer * args.width * args.inner + (c - outer * args.inner) : 0;
+    width = works ? args.width : 0;
+  }
+};
+
+template <class C, class T, int Lanes, bool log>
+__global__ void __launch_bounds__(kThreads) softmax_columns(SoftmaxArgs args) {
+  const Column<Lanes> column(args);
+  const T* x = typed<T>(args.x) + column.at;
+  T* y = typed<T>(args.y) + column.at;
+  Exponentials<C> mine = Exponentials<C>::none();
+  for (i64 i = column.lane; i < column.width; i += Lanes) mine.add(Pack<T, 1>{{x[i * args.inner]}});
+  const SoftmaxOf<C, log> result(join_column<Lanes>(mine, JoinExponentials{}));
+  for (i64 i = column.lane; i < column.width; i += Lanes)
+    y[i * args.inner] = convert<T>(result(convert<C>(x[i * args.inner])));
+}
+
+template <class C, class T, int Lanes, bool log>
+__global__ void __launch_bounds__(kThreads) softmax_backward_columns(SoftmaxArgs args) {
+  const Column<Lanes> column(args);
+  const T *y = typed<T>(args.x) + column.at, *g = typed<T>(args.g) + column.at;
+  T* gx = typed<T>(args.y) + column.at;
+  C sum = 0;
+  for (i64 i = column.lane; i < column.width; i += Lanes)
+    sum += softmax_term<C, log>(convert<C>(y[i * args.inner]), convert<C>(g[i * args.inner]));
+  sum = join_column<Lanes>(sum, JoinSum{});
+  for (i64 i = column.lane; i < column.width; i += Lanes) {
+    const C a = convert<C>(y[i * args.inner]), b = convert<C>(g[i * args.inner]);
+    gx[i * args.inner] = convert<T>(softmax_slope<C, log>(a, b, sum));
+  }
+}
+
+}  // namespace rush

@@ -1,0 +1,125 @@
+"""Kernels over images, against the CPU: both layouts, odd sizes, half types, gradients."""
+
+import pytest
+
+import rushlight as torch
+from rushlight.nn import functional as F
+
+LAYOUTS = {"contiguous": torch.contiguous_format, "channels_last": torch.channels_last}
+TOLERANCE = {torch.float64: 1e-10, torch.float32: 2e-4, torch.float16: 2e-2, torch.bfloat16: 1e-1}
+
+
+def images(shape, dtype, layout, seed=0):
+    torch.manual_seed(seed)
+    return torch.randn(shape, dtype=torch.float64).to(dtype).contiguous(memory_format=layout)
+
+
+def assert_near(ours, reference, dtype):
+    tolerance = TOLERANCE[dtype]
+    error = (ours.cpu().double() - reference.double()).abs().max().item()
+    scale = max(1.0, reference.double().abs().max().item())
+    assert error <= tolerance * scale, (error, scale)
+
+
+def with_gradients(f, tensors, device, dtype):
+    """The result of f on the device and the gradients of its weighted sum."""
+    leaves = [t.detach().clone().to(device=device, dtype=dtype).detach() for t in tensors]
+    for leaf in leaves:
+        leaf.requires_grad_()
+    out = f(*leaves)
+    weights = torch.linspace(-1, 1, out.numel(), dtype=torch.float64).reshape(out.shape)
+    (out * weights.to(device=device, dtype=out.dtype)).sum().backward()
+    return [out.detach(), *(t.grad for t in leaves)]
+
+
+def compare(f, tensors, dtype):
+    wide = torch.float64
+    expected = with_gradients(f, tensors, "cpu", wide)
+    for ours, theirs in zip(with_gradients(f, tensors, "cuda", dtype), expected, strict=True):
+        assert_near(ours, theirs, dtype)
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("dtype", TOLERANCE, ids=str)
+@pytest.mark.parametrize("channels", [1, 3, 32, 70, 512])
+def test_batch_norm(channels, dtype, layout):
+    x = images((6, channels, 7, 9), dtype, LAYOUTS[layout])
+    weight, bias = images((2, channels), dtype, torch.contiguous_format, seed=1)
+    compare(
+        lambda x, w, b: F.batch_norm(x, None, None, w, b, training=True), [x, weight, bias], dtype
+    )
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("shape", [(64, 16, 56, 56), (4, 2050, 3, 3), (2, 5, 1, 2)])
+def test_running_moments(shape, layout):
+    x = images(shape, torch.float32, LAYOUTS[layout]) * 0.5 + 100
+    norms = [torch.nn.BatchNorm2d(shape[1], momentum=0.3, device=d) for d in ("cpu", "cuda")]
+    for norm in norms:
+        for _ in range(3):
+            norm(x.to(norm.weight.device))
+    for (name, ours), theirs in zip(norms[1].named_buffers(), norms[0].buffers(), strict=True):
+        assert torch.allclose(ours.cpu(), theirs, rtol=1e-4), name
+    assert norms[1].num_batches_tracked.item() == 3
+    assert norms[1].running_mean._version >= 3
+
+
+def test_half_images_with_float_parameters():
+    x = images((4, 8, 6, 6), torch.float16, torch.channels_last)
+    norm = torch.nn.BatchNorm2d(8)
+    expected = norm(x.float())
+    ours = torch.nn.BatchNorm2d(8).cuda()(x.cuda().requires_grad_())
+    assert ours.dtype == torch.float16
+    assert_near(ours.detach(), expected.detach(), torch.float16)
+    ours.sum().backward()
+
+
+@pytest.mark.parametrize("dtype", TOLERANCE, ids=str)
+@pytest.mark.parametrize(
+    ("kernel", "stride", "padding", "dilation"),
+    [(3, 1, 1, 1), (3, 2, 1, 1), (5, 2, 2, 1), (7, 1, 3, 1), ((1, 3), 1, (0, 2), 2), (2, 3, 0, 1)],
+)
+@pytest.mark.parametrize("channels", [3, 32, 72])
+def test_depthwise(channels, kernel, stride, padding, dilation, dtype):
+    size = kernel if isinstance(kernel, tuple) else (kernel, kernel)
+    x = images((3, channels, 13, 17), dtype, torch.channels_last)
+    weight = images((channels, 1, *size), dtype, torch.contiguous_format, seed=1)
+    bias = images((channels,), dtype, torch.contiguous_format, seed=2)
+    compare(
+        lambda x, w, b: F.conv2d(x, w, b, stride, padding, dilation, channels), [x, weight, bias],
+        dtype,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.float16], ids=str)
+@pytest.mark.parametrize("channels", [3, 64])
+def test_convolution_with_bias(channels, dtype, layout):
+    x = images((4, channels, 14, 15), dtype, LAYOUTS[layout])
+    weight = images((24, channels, 3, 3), dtype, LAYOUTS[layout], seed=1) / 10
+    bias = images((24,), dtype, torch.contiguous_format, seed=2)
+    allowed = torch.backends.cudnn.allow_tf32
+    torch.backends.cudnn.allow_tf32 = False
+    try:
+        compare(lambda x, w, b: F.conv2d(x, w, b, padding=1), [x, weight, bias], dtype)
+    finally:
+        torch.backends.cudnn.allow_tf32 = allowed
+
+
+POOLS = {
+    "max": lambda x: F.max_pool2d(x, 3, 2, 1),
+    "max dilated": lambda x: F.max_pool2d(x, 2, 1, dilation=2),
+    "average": lambda x: F.avg_pool2d(x, 3, 2, 1),
+    "average without padding": lambda x: F.avg_pool2d(x, 3, 2, 1, count_include_pad=False),
+    "adaptive": lambda x: F.adaptive_avg_pool2d(x, (3, 4)),
+    "adaptive to one": lambda x: F.adaptive_avg_pool2d(x, 1),
+    "adaptive max": lambda x: F.adaptive_max_pool2d(x, (3, 4)),
+}
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
+@pytest.mark.parametrize("channels", [3, 16])
+@pytest.mark.parametrize("pool", POOLS)
+def test_pools(pool, channels, dtype, layout):
+    compare(POOLS[pool], [images((2, channels, 11, 13), dtype, LAYOUTS[layout])], dtype)

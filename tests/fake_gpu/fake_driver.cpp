@@ -1,0 +1,520 @@
+// fake_driver.cpp: a libcuda.so.1 without a GPU, for tests of everything around the kernels.
+//
+// - Memory is the host's; copies and fills are done at once, or recorded while their stream is
+//   captured and done by each launch of the graph. Kernels do nothing.
+// - It is strict where the real one is: a call that may wait is refused while a stream is captured
+//   (and spoils the capture), memory must be mapped before it is touched, handles must be known,
+//   and nothing that is freed twice or at the wrong address goes unnoticed.
+// - FAKE_CUDA_MEMORY is the number of bytes that the device has.
+//
+// Compiled by tests/fake_gpu/conftest.py against the declarations of csrc/cuda/driver.h.
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <functional>
+#include <map>
+#include <mutex>
+#include <set>
+#include <vector>
+
+#include "cuda/driver.h"
+
+using namespace rush::cuda;
+
+namespace {
+
+constexpr CUresult kInvalidValue = 1, kInvalidHandle = 400, kCaptureUnsupported = 900,
+                   kCaptureInvalid = 901, kIllegalState = 401;
+constexpr size_t kPage = size_t(2) << 20;
+
+struct Graph {
+  std::vector<std::function<void()>> work;
+};
+
+struct Capture {
+  unsigned long long id;
+  CUcaptureMode mode;
+  Graph* graph;
+  bool spoilt = false;
+  void* owner;  // the stream that began it
+};
+
+struct FakeStream {
+  Capture* capture = nullptr;
+};
+struct FakeEvent {
+  Capture* capture = nullptr;
+  bool recorded = false;
+};
+
+std::recursive_mutex g_mutex;
+std::set<FakeStream*> g_streams;
+std::set<FakeEvent*> g_events;
+std::vector<Capture*> g_live;  // captures that are going on
+FakeStream g_default;
+unsigned long long g_next = 1;
+size_t g_used = 0;
+std::map<CUdeviceptr, size_t> g_allocations, g_ranges, g_mapped;
+std::map<void*, size_t> g_hosts;
+struct Physical {
+  int file;
+  size_t size;
+  int maps = 0;
+  bool released = false;
+};
+std::map<CUmemHandle, Physical> g_physical;
+thread_local CUcaptureMode t_mode = kCaptureGlobal;
+
+size_t total() {
+  const char* text = std::getenv("FAKE_CUDA_MEMORY");
+  return text ? std::strtoull(text, nullptr, 10) : size_t(256) << 20;
+}
+
+FakeStream* stream_of(CUstream s) {
+  auto* stream = s ? reinterpret_cast<FakeStream*>(s) : &g_default;
+  if (s && !g_streams.count(stream)) {
+    std::fprintf(stderr, "fake driver: unknown stream\n");
+    std::abort();
+  }
+  return stream;
+}
+Capture* capturing(CUstream s) { return stream_of(s)->capture; }
+
+// A call that may wait for other streams.
+CUresult unsafe() {
+  if (t_mode == kCaptureRelaxed) return kSuccess;
+  for (Capture* c : g_live) {
+    if (c->mode == kCaptureRelaxed) continue;
+    c->spoilt = true;
+    return kCaptureUnsupported;
+  }
+  return kSuccess;
+}
+
+CUresult wait_for(CUstream s) {
+  if (Capture* c = capturing(s)) {
+    c->spoilt = true;
+    return kCaptureUnsupported;
+  }
+  return kSuccess;
+}
+
+// Does it, or records it.
+CUresult queue(CUstream s, std::function<void()> work) {
+  if (Capture* c = capturing(s)) {
+    if (c->spoilt) return kCaptureInvalid;
+    c->graph->work.push_back(std::move(work));
+    return kSuccess;
+  }
+  work();
+  return kSuccess;
+}
+
+void* host(CUdeviceptr p) { return reinterpret_cast<void*>(p); }
+
+}  // namespace
+
+#define FAKE(symbol) extern "C" __attribute__((visibility("default"))) CUresult symbol
+#define LOCKED std::lock_guard<std::recursive_mutex> lock(g_mutex)
+
+FAKE(cuInit)(unsigned) { return kSuccess; }
+FAKE(cuDriverGetVersion)(int* version) {
+  *version = 13000;
+  return kSuccess;
+}
+FAKE(cuGetErrorName)(CUresult e, const char** text) {
+  *text = e == kCaptureUnsupported ? "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED" : "FAKE_ERROR";
+  return kSuccess;
+}
+FAKE(cuGetErrorString)(CUresult, const char** text) {
+  *text = "of the fake driver";
+  return kSuccess;
+}
+FAKE(cuDeviceGetCount)(int* n) {
+  *n = 1;
+  return kSuccess;
+}
+FAKE(cuDeviceGet)(CUdevice* d, int) {
+  *d = 0;
+  return kSuccess;
+}
+FAKE(cuDeviceGetName)(char* name, int room, CUdevice) {
+  std::snprintf(name, size_t(room), "Fake GPU");
+  return kSuccess;
+}
+FAKE(cuDeviceGetUuid_v2)(CUuuid* uuid, CUdevice) {
+  std::memset(uuid, 7, sizeof *uuid);
+  return kSuccess;
+}
+FAKE(cuDeviceGetAttribute)(int* value, int which, CUdevice) {
+  *value = which == kAttributeMajor                 ? 9
+           : which == kAttributeMinor               ? 0
+           : which == kAttributeProcessors          ? 4
+           : which == kAttributeWarpSize            ? 32
+           : which == kAttributeThreadsPerProcessor ? 2048
+           : which == kAttributeSharedPerBlock      ? 49152
+           : which == kAttributeSharedOptin         ? 232448
+           : which == kAttributeVirtualMemory       ? !std::getenv("FAKE_CUDA_NO_VIRTUAL_MEMORY")
+                                                    : 1;
+  return kSuccess;
+}
+FAKE(cuDeviceTotalMem_v2)(size_t* n, CUdevice) {
+  *n = total();
+  return kSuccess;
+}
+FAKE(cuDeviceCanAccessPeer)(int* can, CUdevice, CUdevice) {
+  *can = 0;
+  return kSuccess;
+}
+FAKE(cuDevicePrimaryCtxRetain)(CUcontext* c, CUdevice) {
+  *c = reinterpret_cast<CUcontext>(8);
+  return kSuccess;
+}
+FAKE(cuCtxSetCurrent)(CUcontext) { return kSuccess; }
+FAKE(cuCtxSynchronize)() {
+  LOCKED;
+  for (Capture* c : g_live) {
+    c->spoilt = true;
+    return kCaptureUnsupported;
+  }
+  return kSuccess;
+}
+
+// ---- memory ----
+
+FAKE(cuMemGetInfo_v2)(size_t* free, size_t* all) {
+  LOCKED;
+  *free = total() - g_used;
+  *all = total();
+  return kSuccess;
+}
+FAKE(cuMemAlloc_v2)(CUdeviceptr* p, size_t n) {
+  LOCKED;
+  if (CUresult r = unsafe()) return r;
+  const size_t whole = (n + kPage - 1) / kPage * kPage;
+  if (g_used + whole > total()) return kOutOfMemory;
+  void* at = std::aligned_alloc(kPage, whole);
+  std::memset(at, 0, whole);
+  g_used += whole;
+  g_allocations[*p = reinterpret_cast<CUdeviceptr>(at)] = whole;
+  return kSuccess;
+}
+FAKE(cuMemFree_v2)(CUdeviceptr p) {
+  LOCKED;
+  if (CUresult r = unsafe()) return r;
+  const auto found = g_allocations.find(p);
+  if (found == g_allocations.end()) {
+    std::fprintf(stderr, "fake driver: freed what is not allocated\n");
+    std::abort();
+  }
+  g_used -= found->second;
+  std::free(host(p));
+  g_allocations.erase(found);
+  return kSuccess;
+}
+FAKE(cuMemHostAlloc)(void** p, size_t n, unsigned) {
+  LOCKED;
+  if (CUresult r = unsafe()) return r;
+  *p = std::aligned_alloc(4096, (n + 4095) / 4096 * 4096);
+  g_hosts[*p] = n;
+  return kSuccess;
+}
+FAKE(cuMemFreeHost)(void* p) {
+  LOCKED;
+  if (CUresult r = unsafe()) return r;
+  if (!g_hosts.erase(p)) std::abort();
+  std::free(p);
+  return kSuccess;
+}
+FAKE(cuMemcpyAsync)(CUdeviceptr to, CUdeviceptr from, size_t n, CUstream s) {
+  LOCKED;
+  return queue(s, [=] { std::memmove(host(to), host(from), n); });
+}
+FAKE(cuMemcpyHtoDAsync_v2)(CUdeviceptr to, const void* from, size_t n, CUstream s) {
+  LOCKED;
+  return queue(s, [=] { std::memcpy(host(to), from, n); });
+}
+FAKE(cuMemcpyDtoHAsync_v2)(void* to, CUdeviceptr from, size_t n, CUstream s) {
+  LOCKED;
+  return queue(s, [=] { std::memcpy(to, host(from), n); });
+}
+FAKE(cuMemsetD8Async)(CUdeviceptr p, unsigned char byte, size_t n, CUstream s) {
+  LOCKED;
+  return queue(s, [=] { std::memset(host(p), byte, n); });
+}
+
+// ---- virtual memory ----
+
+FAKE(cuMemGetAllocationGranularity)(size_t* n, const CUmemProperties*, int) {
+  *n = kPage;
+  return kSuccess;
+}
+FAKE(cuMemAddressReserve)(CUdeviceptr* p, size_t n, size_t, CUdeviceptr, unsigned long long) {
+  LOCKED;
+  if (CUresult r = unsafe()) return r;
+  if (n % kPage) return kInvalidValue;
+  // Aligned by hand: mmap gives pages of 4 KiB.
+  char* at = static_cast<char*>(
+      mmap(nullptr, n + kPage, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0));
+  if (at == MAP_FAILED) return kOutOfMemory;
+  char* begin = at + (kPage - reinterpret_cast<uintptr_t>(at) % kPage) % kPage;
+  if (begin > at) munmap(at, size_t(begin - at));
+  munmap(begin + n, size_t(at + n + kPage - (begin + n)));
+  g_ranges[*p = reinterpret_cast<CUdeviceptr>(begin)] = n;
+  return kSuccess;
+}
+FAKE(cuMemAddressFree)(CUdeviceptr p, size_t n) {
+  LOCKED;
+  if (CUresult r = unsafe()) return r;
+  const auto found = g_ranges.find(p);
+  if (found == g_ranges.end() || found->second != n) return kInvalidValue;
+  for (const auto& [at, size] : g_mapped)
+    if (at >= p && at < p + n) return kIllegalState;
+  munmap(host(p), n);
+  g_ranges.erase(found);
+  return kSuccess;
+}
+FAKE(cuMemCreate)(CUmemHandle* h, size_t n, const CUmemProperties*, unsigned long long) {
+  LOCKED;
+  if (CUresult r = unsafe()) return r;
+  if (n % kPage) return kInvalidValue;
+  if (g_used + n > total()) return kOutOfMemory;
+  const int file = memfd_create("fake gpu", MFD_CLOEXEC);
+  if (ftruncate(file, off_t(n)) != 0) return kOutOfMemory;
+  g_used += n;
+  g_physical[*h = g_next++] = {file, n};
+  return kSuccess;
+}
+static void drop_physical(CUmemHandle h) {
+  Physical& p = g_physical.at(h);
+  if (!p.released || p.maps > 0) return;
+  close(p.file);
+  g_used -= p.size;
+  g_physical.erase(h);
+}
+static std::map<CUdeviceptr, CUmemHandle> g_mapping;
+FAKE(cuMemRelease)(CUmemHandle h) {
+  LOCKED;
+  if (CUresult r = unsafe()) return r;
+  if (!g_physical.count(h) || g_physical[h].released) return kInvalidHandle;
+  g_physical[h].released = true;
+  drop_physical(h);
+  return kSuccess;
+}
+FAKE(cuMemMap)(CUdeviceptr p, size_t n, size_t offset, CUmemHandle h, unsigned long long) {
+  LOCKED;
+  if (CUresult r = unsafe()) return r;
+  if (!g_physical.count(h) || n % kPage || p % kPage || offset) return kInvalidValue;
+  if (g_mapped.count(p)) return kInvalidValue;
+  bool inside = false;
+  for (const auto& [at, size] : g_ranges) inside = inside || (p >= at && p + n <= at + size);
+  if (!inside) return kInvalidValue;
+  if (mmap(host(p), n, PROT_NONE, MAP_SHARED | MAP_FIXED, g_physical[h].file, 0) == MAP_FAILED)
+    return kOutOfMemory;
+  g_mapped[p] = n;
+  g_mapping[p] = h;
+  ++g_physical[h].maps;
+  return kSuccess;
+}
+FAKE(cuMemUnmap)(CUdeviceptr p, size_t n) {
+  LOCKED;
+  if (CUresult r = unsafe()) return r;
+  size_t done = 0;
+  while (done < n) {
+    const auto found = g_mapped.find(p + done);
+    if (found == g_mapped.end() || done + found->second > n) return kInvalidValue;
+    const CUdeviceptr at = found->first;
+    const size_t size = found->second;
+    mmap(host(at), size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0);
+    const CUmemHandle h = g_mapping[at];
+    g_mapping.erase(at);
+    g_mapped.erase(found);
+    --g_physical[h].maps;
+    drop_physical(h);
+    done += size;
+  }
+  return kSuccess;
+}
+FAKE(cuMemSetAccess)(CUdeviceptr p, size_t n, const CUmemAccess*, size_t) {
+  LOCKED;
+  if (CUresult r = unsafe()) return r;
+  return mprotect(host(p), n, PROT_READ | PROT_WRITE) == 0 ? kSuccess : kInvalidValue;
+}
+FAKE(cuMemExportToShareableHandle)(void* to, CUmemHandle h, int, unsigned long long) {
+  LOCKED;
+  if (!g_physical.count(h)) return kInvalidHandle;
+  *static_cast<int*>(to) = dup(g_physical[h].file);
+  return kSuccess;
+}
+FAKE(cuMemImportFromShareableHandle)(CUmemHandle* h, void* from, int) {
+  LOCKED;
+  const int file = dup(int(reinterpret_cast<intptr_t>(from)));
+  const off_t size = lseek(file, 0, SEEK_END);
+  g_physical[*h = g_next++] = {file, size_t(size)};
+  g_used += size_t(size);
+  return kSuccess;
+}
+
+// ---- streams and events ----
+
+FAKE(cuStreamCreateWithPriority)(CUstream* s, unsigned, int) {
+  LOCKED;
+  auto* stream = new FakeStream;
+  g_streams.insert(stream);
+  *s = reinterpret_cast<CUstream>(stream);
+  return kSuccess;
+}
+FAKE(cuStreamSynchronize)(CUstream s) {
+  LOCKED;
+  return wait_for(s);
+}
+FAKE(cuStreamQuery)(CUstream s) {
+  LOCKED;
+  return wait_for(s);
+}
+FAKE(cuStreamWaitEvent)(CUstream s, CUevent e, unsigned) {
+  LOCKED;
+  auto* event = reinterpret_cast<FakeEvent*>(e);
+  if (event->capture) stream_of(s)->capture = event->capture;  // joins
+  return kSuccess;
+}
+FAKE(cuEventCreate)(CUevent* e, unsigned) {
+  LOCKED;
+  auto* event = new FakeEvent;
+  g_events.insert(event);
+  *e = reinterpret_cast<CUevent>(event);
+  return kSuccess;
+}
+FAKE(cuEventDestroy_v2)(CUevent e) {
+  LOCKED;
+  auto* event = reinterpret_cast<FakeEvent*>(e);
+  if (!g_events.erase(event)) std::abort();
+  delete event;
+  return kSuccess;
+}
+FAKE(cuEventRecord)(CUevent e, CUstream s) {
+  LOCKED;
+  auto* event = reinterpret_cast<FakeEvent*>(e);
+  event->capture = capturing(s);
+  event->recorded = true;
+  return kSuccess;
+}
+FAKE(cuEventRecordWithFlags)(CUevent e, CUstream, unsigned) {
+  LOCKED;
+  reinterpret_cast<FakeEvent*>(e)->recorded = true;
+  return kSuccess;
+}
+static CUresult event_done(CUevent e) {
+  if (CUresult r = unsafe()) return r;
+  if (Capture* c = reinterpret_cast<FakeEvent*>(e)->capture) {
+    for (Capture* live : g_live)
+      if (live == c) return kCaptureUnsupported;
+  }
+  return kSuccess;
+}
+FAKE(cuEventQuery)(CUevent e) {
+  LOCKED;
+  return event_done(e);
+}
+FAKE(cuEventSynchronize)(CUevent e) {
+  LOCKED;
+  return event_done(e);
+}
+FAKE(cuEventElapsedTime)(float* ms, CUevent, CUevent) {
+  *ms = 1;
+  return kSuccess;
+}
+
+// ---- captures and graphs ----
+
+FAKE(cuStreamBeginCapture_v2)(CUstream s, CUcaptureMode mode) {
+  LOCKED;
+  if (!s || capturing(s)) return kCaptureUnsupported;
+  auto* c = new Capture{g_next++, mode, new Graph, false, stream_of(s)};
+  stream_of(s)->capture = c;
+  g_live.push_back(c);
+  return kSuccess;
+}
+FAKE(cuStreamEndCapture)(CUstream s, CUgraph* graph) {
+  LOCKED;
+  *graph = nullptr;
+  Capture* c = capturing(s);
+  if (!c || c->owner != stream_of(s)) return kInvalidValue;
+  for (FakeStream* stream : g_streams)
+    if (stream->capture == c) stream->capture = nullptr;
+  std::erase(g_live, c);
+  if (c->spoilt) return kCaptureInvalid;
+  *graph = reinterpret_cast<CUgraph>(c->graph);
+  return kSuccess;  // (the capture's record is leaked: events may still point to it)
+}
+FAKE(cuStreamGetCaptureInfo)(CUstream s, CUcaptureStatus* status, unsigned long long* id) {
+  LOCKED;
+  Capture* c = capturing(s);
+  *status = !c ? kCaptureNone : c->spoilt ? kCaptureInvalidated : kCaptureActive;
+  if (c && id) *id = c->id;
+  return kSuccess;
+}
+FAKE(cuThreadExchangeStreamCaptureMode)(CUcaptureMode* mode) {
+  std::swap(t_mode, *mode);
+  return kSuccess;
+}
+FAKE(cuGraphInstantiateWithFlags)(CUgraphExec* exec, CUgraph graph, unsigned long long) {
+  LOCKED;
+  *exec = reinterpret_cast<CUgraphExec>(new Graph(*reinterpret_cast<Graph*>(graph)));
+  return kSuccess;
+}
+FAKE(cuGraphGetNodes)(CUgraph graph, CUgraphNode*, size_t* count) {
+  *count = reinterpret_cast<Graph*>(graph)->work.size();
+  return kSuccess;
+}
+FAKE(cuGraphLaunch)(CUgraphExec exec, CUstream s) {
+  LOCKED;
+  if (capturing(s)) return kCaptureUnsupported;
+  for (const auto& work : reinterpret_cast<Graph*>(exec)->work) work();
+  return kSuccess;
+}
+FAKE(cuGraphExecDestroy)(CUgraphExec exec) {
+  LOCKED;
+  delete reinterpret_cast<Graph*>(exec);
+  return kSuccess;
+}
+FAKE(cuGraphDestroy)(CUgraph graph) {
+  LOCKED;
+  delete reinterpret_cast<Graph*>(graph);
+  return kSuccess;
+}
+FAKE(cuGraphDebugDotPrint)(CUgraph, const char* path, unsigned) {
+  FILE* f = std::fopen(path, "w");
+  if (!f) return kInvalidValue;
+  std::fputs("digraph {}\n", f);
+  std::fclose(f);
+  return kSuccess;
+}
+
+// ---- kernels and other processes ----
+
+FAKE(cuModuleLoadData)(CUmodule* m, const void*) {
+  LOCKED;
+  if (CUresult r = unsafe()) return r;
+  *m = reinterpret_cast<CUmodule>(g_next++);
+  return kSuccess;
+}
+FAKE(cuModuleGetFunction)(CUfunction* f, CUmodule, const char*) {
+  *f = reinterpret_cast<CUfunction>(g_next++);
+  return kSuccess;
+}
+FAKE(cuFuncSetAttribute)(CUfunction, int, int) { return kSuccess; }
+FAKE(cuLaunchKernel)(CUfunction, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,
+                     unsigned, CUstream s, void**, void**) {
+  LOCKED;
+  return queue(s, [] {});
+}
+FAKE(cuIpcGetEventHandle)(CUipcHandle*, CUevent) { return kInvalidValue; }
+FAKE(cuIpcOpenEventHandle)(CUevent*, CUipcHandle) { return kInvalidValue; }
+FAKE(cuIpcGetMemHandle)(CUipcHandle*, CUdeviceptr) { return kInvalidValue; }
+FAKE(cuIpcOpenMemHandle_v2)(CUdeviceptr*, CUipcHandle, unsigned) { return kInvalidValue; }
+FAKE(cuIpcCloseMemHandle)(CUdeviceptr) { return kInvalidValue; }

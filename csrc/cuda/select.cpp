@@ -39,7 +39,11 @@ std::string spell_long(uint64_t key) {
 }
 constexpr KernelFamily kSelectLong{kSelectLongFamily, "select_long.cu", spell_long};
 
-constexpr int64_t kLongRow = 8192;    // what a block sorts is not worth searching
+// What one block sorts is searched only where so much lies there that the search's many launches do
+// not count.
+bool is_long(const Rows& rows) {
+  return rows.length > 8192 || (rows.length >= 1024 && rows.count * rows.length >= 1 << 22);
+}
 constexpr int64_t kThreadShare = 32;  // elements that a thread counts, at least
 constexpr int64_t kMostRowBlocks = 65535;
 
@@ -107,7 +111,7 @@ Tensor with_last(const Tensor& x, int64_t size, DType dtype) {
 void topk(const Tensor& x, int64_t k, bool largest, const Tensor& values, const Tensor& indices) {
   const Rows rows(x);
   if (rows.count == 0 || k == 0) return;
-  if (rows.length <= kLongRow || k > rows.length / 4)
+  if (!is_long(rows) || k > rows.length / 4)
     return sort_rows(x, largest, k, values, indices);
   LongSearch search(x, largest, 0, k - 1);
   const Tensor first = with_last(x, k, x.dtype()), stood = with_last(x, k, DType::Int64),
@@ -126,7 +130,7 @@ void topk(const Tensor& x, int64_t k, bool largest, const Tensor& values, const 
 void select(const Tensor& x, Rank rank, int64_t k, const Tensor& values, const Tensor& indices) {
   const Rows rows(x);
   if (rows.count == 0) return;
-  if (rows.length > kLongRow) return LongSearch(x, false, i32(rank), k).find(values, indices);
+  if (is_long(rows)) return LongSearch(x, false, i32(rank), k).find(values, indices);
   const Sorted sorted(x);
   const PickArgs args{x.data(),
                       sorted.values.data(),

@@ -237,8 +237,7 @@ TEST(sorting_long_rows) {
   launch_together({rows * 4}, kBlock, sort_starts<u32>, args);
   for (args.pass = 0; args.pass < 4; ++args.pass) {
     std::vector<u32> status(rows * 3 * 256);
-    u32 ticket = 0;
-    args.status = status.data(), args.ticket = &ticket;
+    args.status = status.data();
     args.keys_in = keys[(args.pass + 1) % 2].data(), args.keys_out = keys[args.pass % 2].data();
     args.at_in = places[(args.pass + 1) % 2].data(), args.at_out = places[args.pass % 2].data();
     const auto kernel = args.pass == 0   ? sort_pass<float, u32, 4, true, false>

@@ -134,12 +134,4 @@ RUSH_FN T await(const T* place, const u32* flag) {
   return bit_cast<T>(words);
 }
 
-// Blocks as they start: a block may wait for those with smaller numbers.
-RUSH_FN i64 take_ticket(u32* counter) {
-  __shared__ u32 ticket;
-  if (threadIdx.x == 0) ticket = atomicAdd(counter, 1u);
-  __syncthreads();
-  return ticket;
-}
-
 }  // namespace rush

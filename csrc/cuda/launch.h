@@ -61,6 +61,8 @@ struct FaultSlot {
   uint64_t launch;
 };
 FaultSlot next_fault_slot(int device, const char* op, int64_t dim, int64_t size);
+// For elements that break a rule; the record's value holds the bits of a double.
+FaultSlot next_fault_slot(int device, const char* op, const char* rule);
 // A graph that was captured with such kernels is about to be replayed.
 void expect_faults(int device);
 // After a synchronisation: raises the fault that was recorded, if any, and clears the record.

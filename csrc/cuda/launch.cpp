@@ -219,12 +219,16 @@ void raise_faults(int device) {
     else if (f.launches - found.launch <= Faults::kRemembered)
       checked = f.checked[found.launch % Faults::kRemembered];
   }
+  constexpr const char* late =
+      " (The GPU found it; it is reported now that the program waited for it.)";
+  check(checked.dim != kProbabilityFault, ErrorKind::Runtime, checked.op ? checked.op : "",
+        "the input must be probabilities between 0 and 1, got ", std::bit_cast<double>(found.value),
+        " at place ", found.position, ".", late);
   const std::string dim = checked.op
                               ? concat(" of dimension ", checked.dim, " with size ", checked.size)
                               : std::string();
   fail(ErrorKind::Range, checked.op ? checked.op : "", "index ", found.value, " is out of range",
-       dim, "; it is number ", found.position,
-       " of the indices. (The GPU found it; it is reported now that the program waited for it.)");
+       dim, "; it is number ", found.position, " of the indices.", late);
 }
 
 void set_sync_debug(SyncDebug mode) { g_sync_debug.store(mode); }

@@ -60,6 +60,8 @@ struct FaultSlot {
   IndexFault* record;
   uint64_t launch;
 };
+// In place of a dim: not an index was wrong but a probability, whose bits the record holds.
+inline constexpr int64_t kProbabilityFault = -1000;
 FaultSlot next_fault_slot(int device, const char* op, int64_t dim, int64_t size);
 // A graph that was captured with such kernels is about to be replayed.
 void expect_faults(int device);

@@ -447,6 +447,26 @@ def rnn_kernels():
         yield t, [f"rush::{name}<{CPP[t]}, {CPP[COMPUTE[t]]}>" for name in names.split()]
 
 
+def attention_kernels():
+    """As csrc/cuda/attention.cpp picks tiles for types and widths."""
+    for t, exact in (("f16", "true"), ("bf16", "true"), ("f32", "true"), ("f32", "false")):
+        small = SIZES[t] == 4
+        names = []
+        for width in (32, 64, 128):
+            narrow = width <= 64
+            ahead, back = (64 if narrow or not small else 32), (32 if small else 64) // (2 - narrow)
+            for extras in ("true", "false"):
+                types = f"{CPP[t]}, {width}, "
+                rest = f"{exact}, {extras}"
+                names.append(f"rush::attention_forward<{types}{ahead}, {rest}>")
+                names.append(f"rush::attention_query_grad<{types}{back}, {rest}>")
+                parts = (0,) if narrow else (1, 2)
+                names += [
+                    f"rush::attention_key_grad<{types}{back}, {rest}, {part}>" for part in parts
+                ]
+        yield f"{t} {exact}" if t == "f32" else t, names
+
+
 FILES = {
     "copy.cu": copy_kernels,
     "cat.cu": cat_kernels,
@@ -473,6 +493,7 @@ FILES = {
     "fractional_pool.cu": fractional_pool_kernels,
     "resample.cu": resample_kernels,
     "grid_sample.cu": grid_sample_kernels,
+    "attention.cu": attention_kernels,
 }
 PARTS = 4  # of a long list, so that workers share it
 
@@ -484,7 +505,7 @@ def test_every_file_is_compiled():
 def test_every_kernel_is_compiled():
     for file, kernels in FILES.items():
         text = (KERNELS / file).read_text()
-        defined = set(re.findall(r"__global__ void.*?\b(\w+)\(\w+ args", text, re.S))
+        defined = set(re.findall(r"__global__ void.*?\b(\w+)\([\w<>]+ args", text, re.S))
         named = {re.match(r"rush::(\w+)<", n)[1] for _, names in kernels() for n in names}
         assert defined == named, file
 

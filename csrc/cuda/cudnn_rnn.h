@@ -9,7 +9,7 @@ using RnnDesc = struct DnnRnn*;
 using RnnDataDesc = struct DnnRnnData*;
 using DropoutDesc = struct DnnDropout*;
 
-enum RnnAlgorithm : int { kStandardRnn = 0, kPersistStatic = 1, kPersistSmall = 3 };
+enum RnnAlgorithm : int { kStandardRnn = 0, kPersistDynamic = 2 };
 enum RnnCell : int { kRnnRelu = 0, kRnnTanh = 1, kLstm = 2, kGru = 3 };
 enum RnnBias : int { kNoBias = 0, kDoubleBias = 2 };
 enum RnnDirection : int { kOneWay = 0, kBothWays = 1 };

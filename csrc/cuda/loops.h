@@ -49,9 +49,9 @@ enum FamilyNumber : uint8_t {
   kPiecesFamily = 50,
   kCellFamily,
   kAttentionFamily,
-  kAttentionBackwardFamily,
+  kFamilyCount,
 };
-static_assert(kAttentionBackwardFamily < 64);  // launch.cpp keeps six bits for them
+static_assert(kFamilyCount <= 64);  // launch.cpp keeps six bits for them
 
 Number to_number(const Scalar& s);
 

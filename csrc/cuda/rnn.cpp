@@ -14,6 +14,9 @@
 
 namespace rush::cuda {
 
+// attention.cpp's part of the table.
+void add_attention(SequenceLoops& loops);
+
 namespace {
 
 // ---- weights ----
@@ -177,6 +180,7 @@ const bool registered = [] {
                              .rnn_backward = rnn_backward,
                              .cell = cell,
                              .cell_backward = cell_backward};
+  add_attention(loops);
   device_loops(DeviceType::CUDA).sequences = &loops;
   return true;
 }();

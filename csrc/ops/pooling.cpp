@@ -202,7 +202,7 @@ struct AveragePoolBackward {
   }
   static bool arranges(const Tensor& g, IntList input_size, IntList, IntList, IntList, bool,
                        std::optional<int64_t>) {
-    return t_modes & kArrange && g.is_contiguous() && input_size.size() >= 4 && !g.is_meta();
+    return t_modes & kArrange && !channels_last(g) && input_size.size() >= 4 && !g.is_meta();
   }
   static Dims arranged_strides(const Spec& spec, const Tensor&, IntList, IntList, IntList, IntList,
                                bool, std::optional<int64_t>) {

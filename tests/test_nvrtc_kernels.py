@@ -348,6 +348,7 @@ def softmax_kernels():
             for width in (1, pack_width(t)):
                 held = (8 if t == "f64" else 16) // width
                 names += [f"{start}held<{own}, {team}, {width}, {held}, {log}>" for team in TEAMS]
+                names += [f"{start}held<{own}, 256, {width}, {2 * held}, {log}>"]
                 names += [f"{start}rows<{own}, 256, {width}, {log}>"]
             names += [f"{start}columns<{own}, {lanes}, {log}>" for lanes in (1, 8)]
         yield t, names
@@ -366,7 +367,9 @@ def row_norm_kernels():
                     f"rush::row_norm_held<{start}, {held}, {centred}>",
                     f"rush::row_norm_backward<{start}, {centred}>",
                 ]
-                names += [f"rush::row_norm<{start}, {centred}>"] if team == 256 else []
+                if team == 256:
+                    names += [f"rush::row_norm<{start}, {centred}>"]
+                    names += [f"rush::row_norm_held<{start}, {2 * held}, {centred}>"]
             names += [f"rush::join_segments<{compute}, {w}>"]
             names += [f"rush::group_norm<{own}, {w}, {v}>" for v in (1, pack_width(t))]
             names += [f"rush::group_norm_{k}<{own}, {w}>" for k in ("apply", "backward")]
@@ -385,7 +388,7 @@ def cross_entropy_kernels():
 
 
 def loss_kernels():
-    kinds = "L1 Mse SmoothL1 Huber BinaryLogits".split()
+    kinds = "L1 Mse SmoothL1 Huber BinaryLogits Binary".split()
     for t in FLOATS:
         own = CPP[COMPUTE[t]]
         names = [
@@ -419,7 +422,8 @@ def embedding_kernels():
 def resample_kernels():
     for t in FLOATS:
         own = f"{CPP[COMPUTE[t]]}, {CPP[t]}"
-        yield t, [f"rush::{name}<{own}>" for name in ("resample", "resample_backward", "fold")]
+        names = "resample resample_image resample_backward fold".split()
+        yield t, [f"rush::{name}<{own}>" for name in names]
     yield "bytes", [f"rush::unfold<{w}>" for w in WIDTHS]
     yield (
         "others",

@@ -503,19 +503,17 @@ def rnn_kernels():
 def attention_kernels():
     """As csrc/cuda/attention.cpp picks tiles for types and widths."""
     for t, exact in (("f16", "true"), ("bf16", "true"), ("f32", "true"), ("f32", "false")):
-        small = SIZES[t] == 4
         names = []
-        for width in (32, 64, 128):
-            narrow = width <= 64
-            ahead, back = (64 if narrow or not small else 32), (32 if small else 64) // (2 - narrow)
-            for extras in ("true", "false"):
-                types = f"{CPP[t]}, {width}, "
-                rest = f"{exact}, {extras}"
+        for width in (32, 64, 128, 256)[: 4 if SIZES[t] == 2 else 3]:
+            ahead = min(64, 16384 // SIZES[t] // width)
+            back = min(128 // SIZES[t], 8192 // SIZES[t] // width)
+            for extras in ("true", "false")[:: 1 if width == 64 else 2]:
+                types, rest = f"{CPP[t]}, {width}, ", f"{exact}, {extras}"
                 names.append(f"rush::attention_forward<{types}{ahead}, {rest}>")
                 names.append(f"rush::attention_query_grad<{types}{back}, {rest}>")
-                parts = (0,) if narrow else (1, 2)
                 names += [
-                    f"rush::attention_key_grad<{types}{back}, {rest}, {part}>" for part in parts
+                    f"rush::attention_key_grad<{types}{back}, {rest}, {part}>"
+                    for part in ((0,) if width <= 64 else (1, 2))
                 ]
         yield f"{t} {exact}" if t == "f32" else t, names
 

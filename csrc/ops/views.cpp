@@ -190,8 +190,8 @@ struct AsStridedBackward {
   // The same on a GPU: every element's address is spelled out.
   static void accumulate_on_gpu(const Tensor& buffer, const Tensor& window, const Tensor& g) {
     NoGradGuard no_grad;
-    Tensor places = full(Dims(uint32_t(g.dim()), 1), window.offset(), DType::Int64, std::nullopt,
-                         g.device());
+    Tensor places =
+        full(Dims(uint32_t(g.dim()), 1), window.offset(), DType::Int64, std::nullopt, g.device());
     for (int64_t d = 0; d < g.dim(); ++d) {
       Dims along(uint32_t(g.dim()), 1);
       along[size_t(d)] = g.sizes()[size_t(d)];

@@ -193,7 +193,7 @@ def scan_kernels():
 def index_kernels():
     for w in WIDTHS:
         yield w, [f"rush::read_at<{w}, {i}>" for i in INDICES]
-    for t in FLOATS:
+    for t in (*FLOATS, *INTS, *UNSIGNED, "bool"):
         yield f"{t} between", [f"rush::check_between<{CPP[t]}, {i}>" for i in INDICES]
     for i in INDICES:
         yield i, [f"rush::add_offsets<{i}>", f"rush::check_indices<{i}>"]

@@ -117,6 +117,7 @@ struct BetweenArgs {
   i64 n;
   const void* x;
   double lo, hi;
+  bool nonzero;  // instead: anything but zero will do
   u64 launch;
   IndexFault* fault;
 };

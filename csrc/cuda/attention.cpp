@@ -95,7 +95,7 @@ int64_t count_of(IntList sizes) {
 struct Call {
   AttentionArgs args{};
   Instance instance;
-  int64_t heads = 1;       // of all batches
+  int64_t heads = 1;         // of all batches
   std::vector<Tensor> held;  // until the launch
   std::vector<std::pair<Tensor, Tensor>> moved;
 
@@ -128,8 +128,7 @@ struct Call {
     }
     int width = 32;
     while (width < std::max(args.width, args.value_width)) width *= 2;
-    instance = {q.dtype(), width,
-                q.dtype() != DType::Float32 || !settings().matmul_tf32.load(),
+    instance = {q.dtype(), width, q.dtype() != DType::Float32 || !settings().matmul_tf32.load(),
                 mask.defined() || o.dropout > 0};
   }
 

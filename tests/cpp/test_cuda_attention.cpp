@@ -48,8 +48,8 @@ Answers by_the_book(const Problem& p, const AttentionArgs& a, const Numbers& q, 
                     const Numbers& v, const Numbers& g) {
   const size_t nq = size_t(p.queries), nk = size_t(p.keys), w = size_t(p.width),
                vw = size_t(p.value_width);
-  Answers r{Numbers(g.size()), Numbers(size_t(p.heads) * nq), Numbers(q.size()),
-            Numbers(k.size()), Numbers(v.size())};
+  Answers r{Numbers(g.size()), Numbers(size_t(p.heads) * nq), Numbers(q.size()), Numbers(k.size()),
+            Numbers(v.size())};
   for (size_t h = 0; h < size_t(p.heads); ++h) {
     const size_t kh = h / size_t(p.group);
     for (size_t i = 0; i < nq; ++i) {
@@ -168,9 +168,7 @@ void run(const Problem& p, double tolerance) {
 }  // namespace
 
 // Odd sizes, several tiles.
-TEST(bfloat16_heads) {
-  run<bfloat16, 32, 64, 64, true, 0>({2, 1, 70, 81, 32, 32}, 0.02);
-}
+TEST(bfloat16_heads) { run<bfloat16, 32, 64, 64, true, 0>({2, 1, 70, 81, 32, 32}, 0.02); }
 TEST(half_heads_causal_and_shared) {
   run<half, 32, 64, 64, true, 0>({2, 2, 81, 70, 24, 32, true}, 0.004);
 }

@@ -76,8 +76,7 @@ __global__ void __launch_bounds__(kTileThreads) attention_forward(AttentionArgs 
           x = math::exp2(x - base);
           sum[r] += x;
           if (extras && args.keep < 1.0f)
-            x *= kept(args, place.number, own + lane / 4 + r * 8,
-                      key + n * 8 + lane % 4 * 2 + e);
+            x *= kept(args, place.number, own + lane / 4 + r * 8, key + n * 8 + lane % 4 * 2 + e);
         }
       }
 #pragma unroll
@@ -239,10 +238,9 @@ __global__ void __launch_bounds__(kTileThreads) attention_key_grad(AttentionArgs
         for (int e = 0; e < 4; ++e) {
           const int col = n * 8 + lane % 4 * 2 + e % 2;
           const float weight = math::exp2(p[n][e] - lse[col]);
-          const float keep =
-              extras && args.keep < 1.0f
-                  ? kept(args, place.number, query + col, own + lane / 4 + e / 2 * 8)
-                  : 1.0f;
+          const float keep = extras && args.keep < 1.0f
+                                 ? kept(args, place.number, query + col, own + lane / 4 + e / 2 * 8)
+                                 : 1.0f;
           p[n][e] = weight * keep;
           ds[n][e] = weight * (ds[n][e] * keep - delta[col]);
         }
@@ -255,8 +253,8 @@ __global__ void __launch_bounds__(kTileThreads) attention_key_grad(AttentionArgs
     store_rows<T, D>(key_grad, head_of<T>(args.gk, args.gk_steps, batch, head), args.gk_steps.row,
                      own, args.keys, args.width, args.scale, args.scale);
   if (for_values)
-    store_rows<T, D>(value_grad, head_of<T>(args.gv, args.gv_steps, batch, head),
-                     args.gv_steps.row, own, args.keys, args.value_width, 1.0f, 1.0f);
+    store_rows<T, D>(value_grad, head_of<T>(args.gv, args.gv_steps, batch, head), args.gv_steps.row,
+                     own, args.keys, args.value_width, 1.0f, 1.0f);
 }
 
 }  // namespace rush

@@ -28,7 +28,8 @@ RUSH_FN void finish_scores(float (&c)[N / 8][4], const AttentionArgs& a, const H
                            int first_row, int first_col) {
   const int lane = threadIdx.x % 32, row = first_row + lane / 4, col = first_col + lane % 4 * 2;
   const float scale = a.scale * kLog2E;
-  const int first_key = turned ? first_row : first_col, first_query = turned ? first_col : first_row;
+  const int first_key = turned ? first_row : first_col,
+            first_query = turned ? first_col : first_row;
   const int keys = turned ? kTileRows : N;
   const bool edge = first_key + keys > a.keys || (a.causal && first_key + keys - 1 > first_query);
   const i64 mask_at = place.batch * a.mask_steps.batch + place.head * a.mask_steps.head;

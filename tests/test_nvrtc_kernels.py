@@ -448,8 +448,9 @@ def attention_kernels():
     for t, exact in (("f16", "true"), ("bf16", "true"), ("f32", "true"), ("f32", "false")):
         names = []
         for width in (32, 64, 128, 256)[: 4 if SIZES[t] == 2 else 3]:
-            ahead = min(64, 16384 // SIZES[t] // width)
-            back = min(128 // SIZES[t], 8192 // SIZES[t] // width)
+            ahead, back = (
+                min(64, r // width) for r in ((8192, 4096) if t != "f32" else (2048, 2048))
+            )
             for extras in ("true", "false")[:: 1 if width == 64 else 2]:
                 types, rest = f"{CPP[t]}, {width}, ", f"{exact}, {extras}"
                 names.append(f"rush::attention_forward<{types}{ahead}, {rest}>")

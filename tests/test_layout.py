@@ -216,7 +216,7 @@ def test_the_layout_flows(name):
 
 
 def test_what_programs_ask_for_is_what_they_see():
-    last = dict(memory_format=torch.channels_last)
+    last = {"memory_format": torch.channels_last}
     x, w = image(2, 3, 6, 5), image(4, 3, 3, 3)
     y = F.conv2d(x.contiguous(**last), w)
     assert arranged(y) is None and y.is_contiguous(**last)

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "cpu/device_nn_loops.h"
+#include "cuda/graph.h"
 #include "cuda/kernels/ctc_args.h"
 #include "cuda/loops.h"
 #include "cuda/rows.h"
@@ -37,14 +38,20 @@ struct Prepared {
     all.insert(all.end(), lengths.input.begin(), lengths.input.end());
     all.insert(all.end(), lengths.target.begin(), lengths.target.end());
     all.insert(all.end(), lengths.first, lengths.first + args.batch);
-    table = make_tensor(Dims{int64_t(all.size())}, DType::Int64, x.device());
+    const size_t bytes = all.size() * sizeof(i64);
     const int device = x.device().index;
-    bind(device);
-    // The driver has copied it aside when the call returns.
-    must(driver().MemcpyHtoDAsync(reinterpret_cast<CUdeviceptr>(table.data()), all.data(),
-                                  all.size() * sizeof(i64), current_stream(device)->handle),
-         "ctc_loss");
-    args.inputs = table.data<i64>();
+    Stream* stream = current_stream(device);
+    if (Graph* graph = capture_of(stream)) [[unlikely]] {
+      args.inputs = static_cast<const i64*>(graph->constant(all.data(), bytes));
+    } else {
+      table = make_tensor(Dims{int64_t(all.size())}, DType::Int64, x.device());
+      args.inputs = table.data<i64>();
+      bind(device);
+      // The driver has copied it aside when the call returns.
+      must(driver().MemcpyHtoDAsync(reinterpret_cast<CUdeviceptr>(table.data()), all.data(), bytes,
+                                    stream->handle),
+           "ctc_loss");
+    }
     args.lengths = args.inputs + args.batch;
     args.first = args.lengths + args.batch;
   }

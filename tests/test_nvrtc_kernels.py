@@ -497,7 +497,9 @@ def rnn_kernels():
         yield w, [f"rush::move_pieces<{w}>"]
     for t in FLOATS:
         names = "lstm_cell lstm_cell_backward gru_cell gru_cell_backward"
-        yield t, [f"rush::{name}<{CPP[t]}, {CPP[COMPUTE[t]]}>" for name in names.split()]
+        cells = [f"rush::{name}<{CPP[t]}, {CPP[COMPUTE[t]]}>" for name in names.split()]
+        steps = [f"rush::lstm_step{way}<{CPP[t]}>" for way in ("", "_backward")]
+        yield t, cells + (steps if SIZES[t] >= 4 else [])
 
 
 def attention_kernels():

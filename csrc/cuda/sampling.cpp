@@ -19,12 +19,9 @@ std::string spell_sampling(uint64_t key) {
 constexpr KernelFamily kSampling{kSampleFamily, "sampling_exact.cu", spell_sampling};
 
 void queue(uint64_t key, const Tensor& a, const Tensor& b, const Tensor& out, RandomCall call) {
-  const SamplingArgs args{out.numel(),
-                          a.data<double>(),
-                          b.defined() ? b.data<double>() : nullptr,
-                          out.data<double>(),
-                          call.seed,
-                          call.call};
+  const SamplingArgs args{
+      out.numel(),        a.data<double>(), b.defined() ? b.data<double>() : nullptr,
+      out.data<double>(), call.seed,        call.call};
   const int device = out.device().index;
   launch(kSampling, key, device, blocks_for(args.n, device), {kThreads}, args);
 }

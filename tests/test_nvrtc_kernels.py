@@ -497,7 +497,9 @@ def rnn_kernels():
         yield w, [f"rush::move_pieces<{w}>"]
     for t in FLOATS:
         names = "lstm_cell lstm_cell_backward gru_cell gru_cell_backward"
-        yield t, [f"rush::{name}<{CPP[t]}, {CPP[COMPUTE[t]]}>" for name in names.split()]
+        cells = [f"rush::{name}<{CPP[t]}, {CPP[COMPUTE[t]]}>" for name in names.split()]
+        steps = [f"rush::lstm_step{way}<{CPP[t]}>" for way in ("", "_backward")]
+        yield t, cells + (steps if SIZES[t] >= 4 else [])
 
 
 def attention_kernels():
@@ -505,8 +507,9 @@ def attention_kernels():
     for t, exact in (("f16", "true"), ("bf16", "true"), ("f32", "true"), ("f32", "false")):
         names = []
         for width in (32, 64, 128, 256)[: 4 if SIZES[t] == 2 else 3]:
-            ahead = min(64, 16384 // SIZES[t] // width)
-            back = min(128 // SIZES[t], 8192 // SIZES[t] // width)
+            ahead, back = (
+                min(64, r // width) for r in ((8192, 4096) if t != "f32" else (2048, 2048))
+            )
             for extras in ("true", "false")[:: 1 if width == 64 else 2]:
                 types, rest = f"{CPP[t]}, {width}, ", f"{exact}, {extras}"
                 names.append(f"rush::attention_forward<{types}{ahead}, {rest}>")

@@ -29,9 +29,8 @@ struct Instance {
 // Keys (or queries) that pass by at a time: as many as registers and shared memory (48 KB) have
 // room for.
 int tile_rows(Kernel kernel, DType dtype, int width) {
-  const int most = kernel != kForward && dtype == DType::Float32 ? 32 : 64;
-  const int room = (kernel == kForward ? 8192 : 4096) * 2 / int(element_size(dtype));
-  return std::min(most, room / width);
+  const int room = dtype == DType::Float32 ? 2048 : kernel == kForward ? 8192 : 4096;
+  return std::min(64, room / width);
 }
 
 std::string spell(uint64_t key) {

@@ -348,6 +348,7 @@ def softmax_kernels():
             for width in (1, pack_width(t)):
                 held = (8 if t == "f64" else 16) // width
                 names += [f"{start}held<{own}, {team}, {width}, {held}, {log}>" for team in TEAMS]
+                names += [f"{start}held<{own}, 256, {width}, {2 * held}, {log}>"]
                 names += [f"{start}rows<{own}, 256, {width}, {log}>"]
             names += [f"{start}columns<{own}, {lanes}, {log}>" for lanes in (1, 8)]
         yield t, names
@@ -366,7 +367,9 @@ def row_norm_kernels():
                     f"rush::row_norm_held<{start}, {held}, {centred}>",
                     f"rush::row_norm_backward<{start}, {centred}>",
                 ]
-                names += [f"rush::row_norm<{start}, {centred}>"] if team == 256 else []
+                if team == 256:
+                    names += [f"rush::row_norm<{start}, {centred}>"]
+                    names += [f"rush::row_norm_held<{start}, {2 * held}, {centred}>"]
             names += [f"rush::join_segments<{compute}, {w}>"]
             names += [f"rush::group_norm<{own}, {w}, {v}>" for v in (1, pack_width(t))]
             names += [f"rush::group_norm_{k}<{own}, {w}>" for k in ("apply", "backward")]
@@ -385,7 +388,7 @@ def cross_entropy_kernels():
 
 
 def loss_kernels():
-    kinds = "L1 Mse SmoothL1 Huber BinaryLogits".split()
+    kinds = "L1 Mse SmoothL1 Huber BinaryLogits Binary".split()
     for t in FLOATS:
         own = CPP[COMPUTE[t]]
         names = [
@@ -419,7 +422,8 @@ def embedding_kernels():
 def resample_kernels():
     for t in FLOATS:
         own = f"{CPP[COMPUTE[t]]}, {CPP[t]}"
-        yield t, [f"rush::{name}<{own}>" for name in ("resample", "resample_backward", "fold")]
+        names = "resample resample_image resample_backward fold".split()
+        yield t, [f"rush::{name}<{own}>" for name in names]
     yield "bytes", [f"rush::unfold<{w}>" for w in WIDTHS]
     yield (
         "others",
@@ -499,19 +503,17 @@ def rnn_kernels():
 def attention_kernels():
     """As csrc/cuda/attention.cpp picks tiles for types and widths."""
     for t, exact in (("f16", "true"), ("bf16", "true"), ("f32", "true"), ("f32", "false")):
-        small = SIZES[t] == 4
         names = []
-        for width in (32, 64, 128):
-            narrow = width <= 64
-            ahead, back = (64 if narrow or not small else 32), (32 if small else 64) // (2 - narrow)
-            for extras in ("true", "false"):
-                types = f"{CPP[t]}, {width}, "
-                rest = f"{exact}, {extras}"
+        for width in (32, 64, 128, 256)[: 4 if SIZES[t] == 2 else 3]:
+            ahead = min(64, 16384 // SIZES[t] // width)
+            back = min(128 // SIZES[t], 8192 // SIZES[t] // width)
+            for extras in ("true", "false")[:: 1 if width == 64 else 2]:
+                types, rest = f"{CPP[t]}, {width}, ", f"{exact}, {extras}"
                 names.append(f"rush::attention_forward<{types}{ahead}, {rest}>")
                 names.append(f"rush::attention_query_grad<{types}{back}, {rest}>")
-                parts = (0,) if narrow else (1, 2)
                 names += [
-                    f"rush::attention_key_grad<{types}{back}, {rest}, {part}>" for part in parts
+                    f"rush::attention_key_grad<{types}{back}, {rest}, {part}>"
+                    for part in ((0,) if width <= 64 else (1, 2))
                 ]
         yield f"{t} {exact}" if t == "f32" else t, names
 

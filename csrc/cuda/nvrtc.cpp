@@ -17,8 +17,7 @@ namespace {
 
 Nvrtc open() {
   Nvrtc n;
-  const std::initializer_list<const char*> places{"nvidia/cu13/lib", "nvidia/cuda_nvrtc/lib",
-                                                      ""};
+  const std::initializer_list<const char*> places{"nvidia/cu13/lib", "nvidia/cuda_nvrtc/lib", ""};
   // It looks for its companion, of its own version, by name alone: what is open already is found.
   for (int minor = 0; minor < 10; ++minor)
     open_library({concat("libnvrtc-builtins.so.13.", minor).c_str()}, places);

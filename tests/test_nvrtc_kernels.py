@@ -19,6 +19,8 @@ sys.path.insert(0, str(ROOT / "codegen"))
 import generate
 
 KERNELS = CSRC / "cuda" / "kernels"
+EXACT = ["--fmad=false", "-DRUSH_EXACT_MATH=1"]
+EXACT += ["-D__builtin_fmod=::fmod", "-D__builtin_fmodf=::fmodf"]  # as csrc/cuda/nvrtc.cpp
 ARCHS = ("sm_80", "sm_90 optimised", "sm_100")
 
 # Types of memory -> the type they compute in; the names are the op table's.
@@ -51,7 +53,7 @@ def nvrtc():
 
 
 def compile_all(nvrtc, file, names, arch="sm_90"):
-    options = ["--fmad=false"] if file.endswith("_exact.cu") else []
+    options = EXACT if file.endswith("_exact.cu") else []
     options += [] if arch.endswith(" optimised") else ["--Ofast-compile=mid"]
     source = (KERNELS / file).read_text()
     done = nvrtc.compile(source, file, sorted(names), arch.split()[0], options)
@@ -162,6 +164,8 @@ def cat_kernels():
 def triangle_kernels():
     for w in WIDTHS:
         yield w, [f"rush::triangle<{w}, {i}>" for i in INDICES]
+    for w, v in zip(WIDTHS, (16, 8, 4, 2), strict=False):
+        yield f"{w} packs", [f"rush::triangle_packs<{w}, {v}, {i}>" for i in INDICES]
     for t in ("i32", "i64"):
         yield t, [f"rush::triangle_indices<{CPP[t]}>"]
 
@@ -181,14 +185,16 @@ def scan_kernels():
             names += [f"rush::scan_rows{kind}, {width}, 32>", f"rush::scan_rows{kind}, 1, 8>"]
             names += [f"rush::scan_tiles{kind}, {v}, 4>" for v in {1, width}]
             names += [f"rush::scan_totals{kind}>", f"rush::scan_columns{kind}>"]
-            if t == "f32":
-                names += [n.replace("rush::u32", "rush::u64") for n in names]
+        if t == "f32":
+            names += [n.replace("rush::u32", "rush::u64") for n in names]
         yield t, names
 
 
 def index_kernels():
     for w in WIDTHS:
         yield w, [f"rush::read_at<{w}, {i}>" for i in INDICES]
+    for t in FLOATS:
+        yield f"{t} between", [f"rush::check_between<{CPP[t]}, {i}>" for i in INDICES]
     for i in INDICES:
         yield i, [f"rush::add_offsets<{i}>", f"rush::check_indices<{i}>"]
     for t in CPP:
@@ -218,10 +224,57 @@ def sort_kernels():
     yield "places", [f"rush::sort_starts<{p}>" for p in ("rush::u32", "rush::u64")]
 
 
+def mask_kernels():
+    read = ("u8", "u16", "u32", "u64", *FLOATS, *COMPLEX)
+    for t in read:
+        own = [f"{CPP[t]}, {v}" for v in {1, pack_width(t)}]
+        names = [f"rush::mask_count<{x}>" for x in own]
+        yield t, [*names, *(f"rush::mask_coordinates<{x}, {i}>" for x in own for i in INDICES)]
+    for w in WIDTHS:
+        yield w, [f"rush::mask_{k}<{w}, {v}>" for k in ("select", "place") for v in (1, 16)]
+
+
+def search_kernels():
+    for t in CPP:
+        if t in COMPLEX or t == "bool":
+            continue
+        names = [f"rush::search_sorted<{CPP[t]}, {CPP[o]}>" for o in ("i64", "i32")]
+        if t in FLOATS:
+            names += [f"rush::histogram<{CPP[t]}>", f"rush::histogram_weighted<{CPP[t]}>"]
+        if t in ("i64", "f32", "f64"):
+            names += [f"rush::count_values<{CPP[t]}>"]
+        yield t, names
+
+
+def distinct_kernels():
+    for t in CPP:
+        names = [f"rush::mark_runs<{CPP[t]}>"]
+        yield t, names + ([f"rush::merge_slices<{CPP[t]}>"] if t not in COMPLEX else [])
+
+
+def sequence_kernels():
+    for t in CPP:
+        names = [f"rush::spread<{CPP[t]}>"]
+        yield t, names + ([f"rush::count_up<{CPP[t]}>"] if t not in ("bool", *COMPLEX) else [])
+
+
+def sampling_kernels():
+    for fn in ("Gamma", "Poisson", "Binomial"):
+        yield fn, [f"rush::sample<rush::samplers::{fn}>"]
+    yield "derivative", ["rush::gamma_derivative<double>"]
+
+
 def select_kernels():
     for t in CPP:
         if t not in COMPLEX:
             yield t, [f"rush::{k}<{CPP[t]}>" for k in ("pick_rows", "mode_runs", "mode_join")]
+
+
+def select_long_kernels():
+    for t in CPP:
+        if t not in COMPLEX:
+            kernels = ("count", "narrow", "tally", "find", "gather")
+            yield t, [f"rush::select_{k}<{CPP[t]}>" for k in kernels]
 
 
 def reduce_of(fold, x, out):
@@ -295,6 +348,7 @@ def softmax_kernels():
             for width in (1, pack_width(t)):
                 held = (8 if t == "f64" else 16) // width
                 names += [f"{start}held<{own}, {team}, {width}, {held}, {log}>" for team in TEAMS]
+                names += [f"{start}held<{own}, 256, {width}, {2 * held}, {log}>"]
                 names += [f"{start}rows<{own}, 256, {width}, {log}>"]
             names += [f"{start}columns<{own}, {lanes}, {log}>" for lanes in (1, 8)]
         yield t, names
@@ -313,7 +367,9 @@ def row_norm_kernels():
                     f"rush::row_norm_held<{start}, {held}, {centred}>",
                     f"rush::row_norm_backward<{start}, {centred}>",
                 ]
-                names += [f"rush::row_norm<{start}, {centred}>"] if team == 256 else []
+                if team == 256:
+                    names += [f"rush::row_norm<{start}, {centred}>"]
+                    names += [f"rush::row_norm_held<{start}, {2 * held}, {centred}>"]
             names += [f"rush::join_segments<{compute}, {w}>"]
             names += [f"rush::group_norm<{own}, {w}, {v}>" for v in (1, pack_width(t))]
             names += [f"rush::group_norm_{k}<{own}, {w}>" for k in ("apply", "backward")]
@@ -332,7 +388,7 @@ def cross_entropy_kernels():
 
 
 def loss_kernels():
-    kinds = "L1 Mse SmoothL1 Huber BinaryLogits".split()
+    kinds = "L1 Mse SmoothL1 Huber BinaryLogits Binary".split()
     for t in FLOATS:
         own = CPP[COMPUTE[t]]
         names = [
@@ -366,7 +422,8 @@ def embedding_kernels():
 def resample_kernels():
     for t in FLOATS:
         own = f"{CPP[COMPUTE[t]]}, {CPP[t]}"
-        yield t, [f"rush::{name}<{own}>" for name in ("resample", "resample_backward", "fold")]
+        names = "resample resample_image resample_backward fold".split()
+        yield t, [f"rush::{name}<{own}>" for name in names]
     yield "bytes", [f"rush::unfold<{w}>" for w in WIDTHS]
     yield (
         "others",
@@ -446,19 +503,17 @@ def rnn_kernels():
 def attention_kernels():
     """As csrc/cuda/attention.cpp picks tiles for types and widths."""
     for t, exact in (("f16", "true"), ("bf16", "true"), ("f32", "true"), ("f32", "false")):
-        small = SIZES[t] == 4
         names = []
-        for width in (32, 64, 128):
-            narrow = width <= 64
-            ahead, back = (64 if narrow or not small else 32), (32 if small else 64) // (2 - narrow)
-            for extras in ("true", "false"):
-                types = f"{CPP[t]}, {width}, "
-                rest = f"{exact}, {extras}"
+        for width in (32, 64, 128, 256)[: 4 if SIZES[t] == 2 else 3]:
+            ahead = min(64, 16384 // SIZES[t] // width)
+            back = min(128 // SIZES[t], 8192 // SIZES[t] // width)
+            for extras in ("true", "false")[:: 1 if width == 64 else 2]:
+                types, rest = f"{CPP[t]}, {width}, ", f"{exact}, {extras}"
                 names.append(f"rush::attention_forward<{types}{ahead}, {rest}>")
                 names.append(f"rush::attention_query_grad<{types}{back}, {rest}>")
-                parts = (0,) if narrow else (1, 2)
                 names += [
-                    f"rush::attention_key_grad<{types}{back}, {rest}, {part}>" for part in parts
+                    f"rush::attention_key_grad<{types}{back}, {rest}, {part}>"
+                    for part in ((0,) if width <= 64 else (1, 2))
                 ]
         yield f"{t} {exact}" if t == "f32" else t, names
 
@@ -468,7 +523,13 @@ FILES = {
     "cat.cu": cat_kernels,
     "index.cu": index_kernels,
     "scan.cu": scan_kernels,
+    "distinct.cu": distinct_kernels,
+    "mask.cu": mask_kernels,
+    "sampling_exact.cu": sampling_kernels,
+    "search.cu": search_kernels,
     "select.cu": select_kernels,
+    "select_long.cu": select_long_kernels,
+    "sequence_exact.cu": sequence_kernels,
     "sort.cu": sort_kernels,
     "triangle.cu": triangle_kernels,
     "reduce.cu": reduce_kernels,

@@ -74,7 +74,7 @@ struct OrderLoops {
   // starts[i] = 1 where slice i differs from the one before; both in the order given, if any.
   void (*mark_runs)(const Tensor& slices, int64_t count, const Tensor& order,
                     const Tensor& starts) = nullptr;
-  // order = the slices' positions, sorted; stable.
+  // The positions of the slices, sorted; stable. `order` holds 0, 1, 2, ... when it comes.
   void (*sort_slices)(const Tensor& slices, int64_t count, const Tensor& order) = nullptr;
 };
 
@@ -108,6 +108,14 @@ struct SamplingLoops {
   void (*sample)(SamplingFn, const Tensor& a, const Tensor& b, const Tensor& out,
                  RandomCall) = nullptr;
   void (*gamma_derivative)(const Tensor& a, const Tensor& x, const Tensor& out) = nullptr;
+};
+
+// Numbers that follow from their position: out is a contiguous vector.
+struct CountingLoops {
+  void (*count_up)(const Tensor& out, const Scalar& start, const Scalar& step) = nullptr;
+  // From first to last, evenly; base != 0: powers of it.
+  void (*spread)(const Tensor& out, complex<double> first, complex<double> last,
+                 double base) = nullptr;
 };
 
 // `compute` is the type the functor works in, already settled (never float16 or bfloat16).
@@ -160,6 +168,7 @@ struct DeviceLoops {
   MaskLoops masks;
   SearchLoops searches;
   SamplingLoops sampling;
+  CountingLoops counting;
   // See cpu/sequence_loops.h; null: the device has none.
   const SequenceLoops* sequences = nullptr;
 };

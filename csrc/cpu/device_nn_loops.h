@@ -80,6 +80,9 @@ struct NnLoops {
   void (*resample)(const Tensor& x, int64_t dim, const Resampling& how, const Tensor& y) = nullptr;
   void (*resample_backward)(const Tensor& g, int64_t dim, const Resampling& how,
                             const Tensor& gx) = nullptr;
+  // (batch, channels, ...), both contiguous or both channels-last; how: of three dims, missing ones
+  // in front.
+  void (*resample_image)(const Tensor& x, const Resampling* how, const Tensor& y) = nullptr;
   // Any dtype, and floating, complex or bool ones.
   void (*unfold)(const PatchShape& s, const Tensor& x, const Tensor& columns) = nullptr;
   void (*fold)(const PatchShape& s, const Tensor& columns, const Tensor& x) = nullptr;

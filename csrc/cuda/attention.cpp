@@ -26,11 +26,12 @@ struct Instance {
   }
 };
 
-// Keys that pass by at a time: as many as registers and shared memory (48 KB) have room for.
+// Keys (or queries) that pass by at a time: as many as registers and shared memory (48 KB) have
+// room for.
 int tile_rows(Kernel kernel, DType dtype, int width) {
-  const bool narrow = width <= 64, wide_type = dtype == DType::Float32;
-  if (kernel == kForward) return narrow || !wide_type ? 64 : 32;
-  return (wide_type ? 32 : 64) / (narrow ? 1 : 2);
+  const int most = kernel != kForward && dtype == DType::Float32 ? 32 : 64;
+  const int room = (kernel == kForward ? 8192 : 4096) * 2 / int(element_size(dtype));
+  return std::min(most, room / width);
 }
 
 std::string spell(uint64_t key) {
@@ -47,8 +48,8 @@ std::string spell(uint64_t key) {
 constexpr KernelFamily kAttention{kAttentionFamily, "attention.cu", spell};
 
 bool attention_takes(DType dtype, int64_t width, int64_t value_width) {
-  return (dtype == DType::Float32 || is_reduced_float(dtype)) &&
-         std::max(width, value_width) <= 128;
+  const int64_t widest = std::max(width, value_width);
+  return is_reduced_float(dtype) ? widest <= 256 : dtype == DType::Float32 && widest <= 128;
 }
 
 // ---- geometry ----
@@ -95,7 +96,7 @@ int64_t count_of(IntList sizes) {
 struct Call {
   AttentionArgs args{};
   Instance instance;
-  int64_t heads = 1;       // of all batches
+  int64_t heads = 1;         // of all batches
   std::vector<Tensor> held;  // until the launch
   std::vector<std::pair<Tensor, Tensor>> moved;
 
@@ -128,8 +129,7 @@ struct Call {
     }
     int width = 32;
     while (width < std::max(args.width, args.value_width)) width *= 2;
-    instance = {q.dtype(), width,
-                q.dtype() != DType::Float32 || !settings().matmul_tf32.load(),
+    instance = {q.dtype(), width, q.dtype() != DType::Float32 || !settings().matmul_tf32.load(),
                 mask.defined() || o.dropout > 0};
   }
 

@@ -8,12 +8,18 @@
 namespace rush::cuda {
 namespace {
 
+// As kernels/loss.cu has it.
+struct Noting {
+  u64 launch;
+  IndexFault* fault;
+};
+
 enum Kernel : uint64_t { kEach, kSum, kSlope, kJoin };
 
 // Key: kernel, loss, packs, type.
 std::string spell(uint64_t key) {
   constexpr const char* kernels[] = {"each", "sum", "slope", "join"};
-  constexpr const char* losses[] = {"L1", "Mse", "SmoothL1", "Huber", "BinaryLogits"};
+  constexpr const char* losses[] = {"L1", "Mse", "SmoothL1", "Huber", "BinaryLogits", "Binary"};
   static_assert(std::size(losses) == size_t(LossFn::kCount));
   const auto type = DType(key & 15);
   if (Kernel(key >> 8) == kJoin) return concat("rush::loss_join<", kernel_type(type), ">");
@@ -26,8 +32,15 @@ constexpr KernelFamily kFamily{kLossFamily, "loss.cu", spell};
 void run(Kernel kernel, LossFn fn, const LossArgs& args, const Tensor& x, Grid grid) {
   const bool packs = aligned(
       {args.x, args.target, args.g_step ? args.g : nullptr, kernel == kSum ? nullptr : args.y});
-  launch(kFamily, kernel << 8 | uint64_t(fn) << 5 | uint64_t(packs) << 4 | uint64_t(x.dtype()),
-         x.device().index, grid, {kThreads}, args);
+  const int device = x.device().index;
+  const uint64_t key = kernel << 8 | uint64_t(fn) << 5 | uint64_t(packs) << 4 | uint64_t(x.dtype());
+  if (kernel == kSlope) return launch(kFamily, key, device, grid, {kThreads}, args);
+  FaultSlot fault{};
+  if (fn == LossFn::Binary)
+    fault = next_fault_slot(device, "binary_cross_entropy",
+                            "the input must be probabilities between 0 and 1");
+  const Noting to{fault.launch, fault.record};
+  launch(kFamily, key, device, grid, {kThreads}, args, to);
 }
 Grid grid_for(const Tensor& x) {
   return blocks_for(x.numel() / pack_of(x.dtype()) + 1, x.device().index);

@@ -17,8 +17,7 @@ namespace {
 
 Nvrtc open() {
   Nvrtc n;
-  const std::initializer_list<const char*> places{"nvidia/cu13/lib", "nvidia/cuda_nvrtc/lib",
-                                                      ""};
+  const std::initializer_list<const char*> places{"nvidia/cu13/lib", "nvidia/cuda_nvrtc/lib", ""};
   // It looks for its companion, of its own version, by name alone: what is open already is found.
   for (int minor = 0; minor < 10; ++minor)
     open_library({concat("libnvrtc-builtins.so.13.", minor).c_str()}, places);
@@ -117,8 +116,10 @@ CompiledKernels compile_kernels(const std::string& file, std::span<const std::st
   const std::string target = "--gpu-architecture=sm_" + std::to_string(arch);
   const std::string include = "-I" + folder;
   std::vector<const char*> options = {"--std=c++20", target.c_str(), include.c_str()};
-  // Where bits must not depend on what a compiler contracts.
-  if (file.ends_with("_exact.cu")) options.push_back("--fmad=false");
+  // Where bits must not depend on what a compiler contracts, nor on whose maths it is.
+  if (file.ends_with("_exact.cu"))
+    options.insert(options.end(), {"--fmad=false", "-DRUSH_EXACT_MATH=1", "-D__builtin_fmod=::fmod",
+                                   "-D__builtin_fmodf=::fmodf"});
   done(n.nvrtcCompileProgram(owned.program, int(options.size()), options.data()),
        "nvrtcCompileProgram");
   CompiledKernels out;

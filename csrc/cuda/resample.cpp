@@ -11,7 +11,7 @@
 namespace rush::cuda {
 namespace {
 
-enum Kernel : uint64_t { kForward, kBackward, kUnfold, kFold };
+enum Kernel : uint64_t { kForward, kBackward, kUnfold, kFold, kImage };
 
 // Key: kernel, then the type (kUnfold: the log of its bytes).
 std::string spell(uint64_t key) {
@@ -21,6 +21,8 @@ std::string spell(uint64_t key) {
       return concat("rush::resample<", compute_name(type), ", ", kernel_type(type), ">");
     case kBackward:
       return concat("rush::resample_backward<", compute_name(type), ", ", kernel_type(type), ">");
+    case kImage:
+      return concat("rush::resample_image<", compute_name(type), ", ", kernel_type(type), ">");
     case kUnfold:
       return concat("rush::unfold<", kernel_bytes(1 << (key & 15)), ">");
     default:
@@ -47,6 +49,26 @@ void resample_backward(const Tensor& g, int64_t dim, const Resampling& how, cons
   run(kBackward, g, dim, how, gx);
 }
 
+void resample_image(const Tensor& x, const Resampling* how, const Tensor& y) {
+  const int device = y.device().index;
+  ResampleImageArgs args{};
+  args.x = x.data();
+  args.y = y.data();
+  for (int d = 0; d < 3; ++d) args.how[d] = how[d];
+  const int64_t planes = y.sizes()[0] * y.sizes()[1], points = y.numel() / planes;
+  args.inner = y.is_contiguous() ? 1 : y.sizes()[1];
+  args.outer = planes / args.inner;
+  args.n = points * args.inner;
+  // Blocks side by side over a plane; one thread takes several planes, so that it works out its
+  // neighbours once.
+  const int64_t across = (args.n + kThreads - 1) / kThreads;
+  const int64_t wanted = int64_t(device_info(device).processors) * 16;
+  const int64_t down = std::clamp<int64_t>(wanted / std::max<int64_t>(across, 1), 1,
+                                           std::min<int64_t>(args.outer, 65535));
+  launch(kFamily, kImage << 4 | uint64_t(y.dtype()), device, {unsigned(across), unsigned(down)},
+         {kThreads}, args);
+}
+
 void patches(Kernel kernel, uint64_t type, const PatchShape& s, const Tensor& x, const Tensor& y) {
   const int device = y.device().index;
   PatchArgs args{};
@@ -70,6 +92,7 @@ const bool registered = [] {
   NnLoops& loops = device_nn_loops(DeviceType::CUDA);
   loops.resample = resample;
   loops.resample_backward = resample_backward;
+  loops.resample_image = resample_image;
   loops.unfold = unfold;
   loops.fold = fold;
   return true;

@@ -3,7 +3,7 @@
 #include "cpu/resample.h"
 
 #include <algorithm>
-#include <cmath>
+#include <array>
 
 #include "cpu/device_nn_loops.h"
 #include "functors/resample.h"
@@ -114,6 +114,62 @@ struct ResampleBackward {
                     std::string_view mode, bool align, double scale) {
     const int64_t size = c.sizes(0)[size_t(wrap_dim(name, dim, h.dim()))];
     return {_resample(h, dim, size, mode, align, scale)};
+  }
+};
+
+struct ResampleImage {
+  static constexpr const char* name = "interpolate";
+  static constexpr bool any_device = true;
+  static Spec check(const Tensor& x, IntList size, std::string_view mode, bool,
+                    std::span<const double> scales) {
+    const int64_t dims = x.dim() - 2;
+    check_dtype(is_floating(x.dtype()), name, "not implemented for ", x.dtype(), " tensors");
+    check_shape(
+        dims >= 1 && dims <= 3 && int64_t(size.size()) == dims && int64_t(scales.size()) == dims,
+        name, "expected a size and a scale for each of one to three spatial dims, got ", size,
+        " for an input of shape ", x.sizes());
+    Dims sizes = x.sizes();
+    for (size_t d = 0; d < size.size(); ++d) {
+      check_shape(size[d] > 0 && x.sizes()[2 + d] > 0, name,
+                  "input and output sizes must be positive, got input of shape ", x.sizes(),
+                  " and size ", size);
+      sizes[2 + d] = size[d];
+    }
+    check_argument(mode_of(mode) < ResampleMode::SmoothLinear, name,
+                   "several dims at once do not go with smoothing");
+    const bool last = is_channels_last(x.sizes(), x.strides()) && x.dim() >= 4;
+    return {sizes, x.dtype(), x.device(), last ? channels_last_strides(sizes) : Dims{}};
+  }
+  static void run(const Tensor& x, IntList size, std::string_view mode, bool align,
+                  std::span<const double> scales, const Tensor& out) {
+    if (out.numel() == 0) return;
+    if (!out.is_cuda()) {  // dim by dim
+      const NoGradGuard no_grad;
+      Tensor y = x;
+      for (size_t d = 0; d < size.size(); ++d)
+        y = _resample(y, int64_t(2 + d), size[d], mode, align, scales[d]);
+      return copy_data(out, y);
+    }
+    std::array<Resampling, 3> how;
+    how.fill({1, 1, 1, false, ResampleMode::Nearest});
+    for (size_t d = 0; d < size.size(); ++d)
+      how[3 - size.size() + d] = resampling(x.sizes()[2 + d], size[d], mode, align, scales[d]);
+    const bool last = !out.is_contiguous();
+    const Dims strides = last ? channels_last_strides(x.sizes()) : contiguous_strides(x.sizes());
+    Tensor from = x;
+    if (x.strides() != strides) {
+      from = make_tensor(x.sizes(), strides, x.dtype(), x.device());
+      copy_data(from, x);
+    }
+    cuda_nn_loops().resample_image(from, how.data(), out);
+  }
+  // The adjoint, dim by dim: each result is gathered, and the same every time.
+  static Grads grad(const Ctx& c, const Tensor& g, const Tensor&, IntList, std::string_view mode,
+                    bool align, std::span<const double> scales) {
+    Tensor gx = g;
+    for (size_t d = scales.size(); d-- > 0;)
+      gx = _resample_backward(gx, int64_t(2 + d), c.sizes(0)[2 + d], mode, align, scales[d]);
+    return {gx};
   }
 };
 

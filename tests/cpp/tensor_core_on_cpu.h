@@ -6,6 +6,7 @@
 #define RUSH_TENSOR_CORE_ON_CPU
 
 #include <array>
+#include <cmath>
 #include <cstring>
 #include <type_traits>
 
@@ -84,6 +85,12 @@ void multiply_add(T, float (&c)[4], const u32 (&a)[4], u32 b0, u32 b1) {
   });
 }
 inline u32 round_to_tf32(float x) { return (bit_cast<u32>(x) + 0x1000u) & 0xffffe000u; }
+
+template <class T>
+u32 pair_of(T, float a, float b) {
+  return u32(T(a).bits) | u32(T(b).bits) << 16;
+}
+inline float quick_exp2(float x) { return std::exp2(x); }
 
 inline void copy_async(void* shared, const void* global) { std::memcpy(shared, global, 16); }
 inline void wait_for_copies() {}

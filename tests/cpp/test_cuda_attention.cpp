@@ -48,8 +48,8 @@ Answers by_the_book(const Problem& p, const AttentionArgs& a, const Numbers& q, 
                     const Numbers& v, const Numbers& g) {
   const size_t nq = size_t(p.queries), nk = size_t(p.keys), w = size_t(p.width),
                vw = size_t(p.value_width);
-  Answers r{Numbers(g.size()), Numbers(size_t(p.heads) * nq), Numbers(q.size()),
-            Numbers(k.size()), Numbers(v.size())};
+  Answers r{Numbers(g.size()), Numbers(size_t(p.heads) * nq), Numbers(q.size()), Numbers(k.size()),
+            Numbers(v.size())};
   for (size_t h = 0; h < size_t(p.heads); ++h) {
     const size_t kh = h / size_t(p.group);
     for (size_t i = 0; i < nq; ++i) {
@@ -168,9 +168,7 @@ void run(const Problem& p, double tolerance) {
 }  // namespace
 
 // Odd sizes, several tiles.
-TEST(bfloat16_heads) {
-  run<bfloat16, 32, 64, 64, true, 0>({2, 1, 70, 81, 32, 32}, 0.02);
-}
+TEST(bfloat16_heads) { run<bfloat16, 32, 64, 64, true, 0>({2, 1, 70, 81, 32, 32}, 0.02); }
 TEST(half_heads_causal_and_shared) {
   run<half, 32, 64, 64, true, 0>({2, 2, 81, 70, 24, 32, true}, 0.004);
 }
@@ -179,6 +177,7 @@ TEST(half_heads_with_masks) {
   run<half, 32, 64, 64, true, 0>({1, 1, 17, 40, 32, 32, true, 2, 0.25f}, 0.008);
 }
 TEST(half_heads_of_128) { run<half, 128, 64, 32, true, 1>({1, 1, 20, 40, 128, 96}, 0.01); }
+TEST(half_heads_of_256) { run<half, 256, 32, 16, true, 1>({1, 1, 20, 40, 200, 256}, 0.02); }
 TEST(float_heads) { run<float, 32, 64, 32, true, 0>({1, 1, 70, 81, 32, 32}, 3e-6); }
 TEST(float_heads_not_aligned_with_a_mask) {
   run<float, 32, 64, 32, true, 0>({1, 1, 18, 35, 30, 21, true, 1, 0.2f}, 3e-6);

@@ -249,15 +249,15 @@ TEST(element_losses) {
   }
   using F = losses::BinaryLogits<float>;
   LossArgs args{1027, x.data(), t.data(), nullptr, y.data(), nullptr, 0, 0, 0, 1};
-  launch({2}, kBlock, loss_each<F, float, float, 4>, args);
+  launch({2}, kBlock, loss_each<F, float, float, 4>, args, Noting{});
   EXPECT(same(y, each));
   float one = 0;
   double partial[3];
   args.y = &one, args.partial = partial, args.blocks = 3, args.scale = 0.5;
-  launch_together({3}, kBlock, loss_sum<F, float, float, 4>, args);
+  launch_together({3}, kBlock, loss_sum<F, float, float, 4>, args, Noting{});
   launch_together({1}, kBlock, loss_join<float>, args);
   EXPECT(near(one, sum / 2));
-  launch_together({1}, kBlock, loss_sum<F, float, float, 1>, args);
+  launch_together({1}, kBlock, loss_sum<F, float, float, 1>, args, Noting{});
   EXPECT(near(one, sum / 2));
   const float g = 1.5f;
   args.y = y.data(), args.g = &g;
@@ -693,4 +693,43 @@ TEST(windows_at_random_places) {
       EXPECT(y[plane * 9 + o] == most);
       EXPECT(x[plane * 42 + size_t(indices[plane * 9 + o])] == most);
     }
+}
+
+// All dims at once: as one after the other, contiguous and with the channels last.
+TEST(resampling_of_images) {
+  constexpr i64 channels = 3;
+  for (int mode = 0; mode < 4; ++mode) {
+    Resampling how[3];
+    const i64 in[] = {3, 4, 5}, out[] = {5, 7, 4};
+    for (int d = 0; d < 3; ++d)
+      how[d] = {in[d], out[d], double(in[d]) / double(out[d]), false, ResampleMode(mode)};
+    const auto x = numbers<double>(2 * channels * 60);
+    std::vector<double> want = x;
+    i64 inner = 20;
+    for (int d = 0; d < 3; ++d) {
+      std::vector<double> y(want.size() / size_t(in[d]) * size_t(out[d]));
+      launch({1}, kBlock, resample<double, double>,
+             ResampleArgs{i64(y.size()), want.data(), y.data(), inner, how[d]});
+      want.swap(y);
+      inner /= d < 2 ? in[d + 1] : 1;
+    }
+    std::vector<double> y(want.size()), last(want.size()), turned(x.size());
+    ResampleImageArgs args{140, 2 * channels, 1, x.data(), y.data(), {how[0], how[1], how[2]}};
+    launch({1, 4}, kBlock, resample_image<double, double>, args);
+    EXPECT(same(y, want, 1e-6));
+    for (size_t b = 0; b < 2; ++b)
+      for (size_t c = 0; c < channels; ++c)
+        for (size_t p = 0; p < 60; ++p)
+          turned[(b * 60 + p) * channels + c] = x[(b * channels + c) * 60 + p];
+    args.n = 140 * channels, args.outer = 2, args.inner = channels;
+    args.x = turned.data(), args.y = last.data();
+    launch({2, 1}, kBlock, resample_image<double, double>, args);
+    bool good = true;
+    for (size_t b = 0; b < 2; ++b)
+      for (size_t c = 0; c < channels; ++c)
+        for (size_t p = 0; p < 140; ++p)
+          good &=
+              near(last[(b * 140 + p) * channels + c], want[(b * channels + c) * 140 + p], 1e-9);
+    EXPECT(good);
+  }
 }

@@ -40,7 +40,7 @@ def qkv(queries, keys, width, value_width=None, lead=(2, 3), key_lead=None):
 
 
 @pytest.mark.parametrize("causal", [False, True])
-@pytest.mark.parametrize("width", [8, 32, 40, 64, 96, 128, 160])
+@pytest.mark.parametrize("width", [8, 32, 40, 64, 96, 128, 160, 256, 264])
 @pytest.mark.parametrize("dtype", TOLERANCE)
 def test_widths(dtype, width, causal):
     check(

@@ -39,7 +39,7 @@ def assert_same(f, *tensors, g=None, tolerance=1e-5):
 
 
 # Rows that are held in registers by 8, 32 and 256 threads, with and without packs, and longer ones.
-WIDTHS = (1, 7, 128, 129, 512, 1000, 1001, 4096, 4099, 50257)
+WIDTHS = (1, 7, 128, 129, 512, 1000, 1001, 4096, 4099, 8192, 50257)
 
 
 @pytest.mark.parametrize("width", WIDTHS)
@@ -408,3 +408,22 @@ def test_more_elements_than_32_bits_count():
     assert (y[-1][y[-1] != 0] / part[1][y[-1] != 0]).float().mean().item() == pytest.approx(4 / 3)
     del y
     assert F.mse_loss(x, x).item() == 0
+
+
+# ---- probabilities ----
+
+
+def test_binary_cross_entropy_does_not_wait_and_raises_late(no_waiting):
+    x = rl.rand(100, device="cuda").requires_grad_()
+    target = (rl.rand(100, device="cuda") > 0.5).float()
+    loss = F.binary_cross_entropy(x, target)
+    loss.backward()
+    rl.cuda.set_sync_debug_mode("default")
+    want = F.binary_cross_entropy(x.detach().cpu(), target.cpu()).item()
+    assert loss.item() == pytest.approx(want, rel=1e-5)
+    bad = x.detach().clone()
+    bad[7] = 1.5
+    loss = F.binary_cross_entropy(bad, target)
+    with pytest.raises(RuntimeError, match=r"between 0 and 1, got 1.5 at place 7"):
+        loss.item()
+    assert F.binary_cross_entropy(x.detach(), target).item() > 0

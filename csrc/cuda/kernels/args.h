@@ -113,6 +113,14 @@ struct IndexArgs {
   IndexFault* fault;
 };
 
+struct BetweenArgs {
+  i64 n;
+  const void* x;
+  double lo, hi;
+  u64 launch;
+  IndexFault* fault;
+};
+
 struct ScatterArgs {
   i64 lines;  // each is written by one thread, in order
   void* out;

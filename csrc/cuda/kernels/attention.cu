@@ -65,7 +65,7 @@ __global__ void __launch_bounds__(kTileThreads) attention_forward(AttentionArgs 
       here = row_max(here);
       const float next = here > top[r] ? here : top[r];
       const float base = next == minus_infinity() ? 0.0f : next;  // nothing to see yet
-      const float factor = math::exp2(top[r] - base);
+      const float factor = quick_exp2(top[r] - base);
       top[r] = next;
       sum[r] *= factor;
 #pragma unroll
@@ -73,11 +73,10 @@ __global__ void __launch_bounds__(kTileThreads) attention_forward(AttentionArgs 
 #pragma unroll
         for (int e = 0; e < 2; ++e) {
           float& x = p[n][2 * r + e];
-          x = math::exp2(x - base);
+          x = quick_exp2(x - base);
           sum[r] += x;
           if (extras && args.keep < 1.0f)
-            x *= kept(args, place.number, own + lane / 4 + r * 8,
-                      key + n * 8 + lane % 4 * 2 + e);
+            x *= kept(args, place.number, own + lane / 4 + r * 8, key + n * 8 + lane % 4 * 2 + e);
         }
       }
 #pragma unroll
@@ -97,7 +96,8 @@ __global__ void __launch_bounds__(kTileThreads) attention_forward(AttentionArgs 
           all == 0.0f ? minus_infinity() : top[r] * kLn2 + math::log(all);
   }
   store_rows<T, D>(out, head_of<T>(args.out, args.out_steps, place.batch, place.head),
-                   args.out_steps.row, own, args.queries, args.value_width, share[0], share[1]);
+                   args.out_steps.row, own, args.queries, args.value_width, args.aligned, share[0],
+                   share[1]);
 }
 
 // ---- backward ----
@@ -170,7 +170,7 @@ __global__ void __launch_bounds__(kTileThreads) attention_query_grad(AttentionAr
         if (extras && args.keep < 1.0f)
           g *= kept(args, place.number, own + lane / 4 + e / 2 * 8,
                     key + n * 8 + lane % 4 * 2 + e % 2);
-        ds[n][e] = math::exp2(p[n][e] - lse[e / 2]) * (g - delta[e / 2]);
+        ds[n][e] = quick_exp2(p[n][e] - lse[e / 2]) * (g - delta[e / 2]);
       }
     }
     multiply_by_columns<exact, N, D>(out, ds, keys);
@@ -180,7 +180,8 @@ __global__ void __launch_bounds__(kTileThreads) attention_query_grad(AttentionAr
     }
   }
   store_rows<T, D>(out, head_of<T>(args.gq, args.gq_steps, place.batch, place.head),
-                   args.gq_steps.row, own, args.queries, args.width, args.scale, args.scale);
+                   args.gq_steps.row, own, args.queries, args.width, args.aligned, args.scale,
+                   args.scale);
 }
 
 // Which of the two gradients a launch computes: wide heads leave no registers for both.
@@ -238,11 +239,10 @@ __global__ void __launch_bounds__(kTileThreads) attention_key_grad(AttentionArgs
 #pragma unroll
         for (int e = 0; e < 4; ++e) {
           const int col = n * 8 + lane % 4 * 2 + e % 2;
-          const float weight = math::exp2(p[n][e] - lse[col]);
-          const float keep =
-              extras && args.keep < 1.0f
-                  ? kept(args, place.number, query + col, own + lane / 4 + e / 2 * 8)
-                  : 1.0f;
+          const float weight = quick_exp2(p[n][e] - lse[col]);
+          const float keep = extras && args.keep < 1.0f
+                                 ? kept(args, place.number, query + col, own + lane / 4 + e / 2 * 8)
+                                 : 1.0f;
           p[n][e] = weight * keep;
           ds[n][e] = weight * (ds[n][e] * keep - delta[col]);
         }
@@ -253,10 +253,10 @@ __global__ void __launch_bounds__(kTileThreads) attention_key_grad(AttentionArgs
   }
   if (for_keys)
     store_rows<T, D>(key_grad, head_of<T>(args.gk, args.gk_steps, batch, head), args.gk_steps.row,
-                     own, args.keys, args.width, args.scale, args.scale);
+                     own, args.keys, args.width, args.aligned, args.scale, args.scale);
   if (for_values)
-    store_rows<T, D>(value_grad, head_of<T>(args.gv, args.gv_steps, batch, head),
-                     args.gv_steps.row, own, args.keys, args.value_width, 1.0f, 1.0f);
+    store_rows<T, D>(value_grad, head_of<T>(args.gv, args.gv_steps, batch, head), args.gv_steps.row,
+                     own, args.keys, args.value_width, args.aligned, 1.0f, 1.0f);
 }
 
 }  // namespace rush

@@ -28,7 +28,8 @@ RUSH_FN void finish_scores(float (&c)[N / 8][4], const AttentionArgs& a, const H
                            int first_row, int first_col) {
   const int lane = threadIdx.x % 32, row = first_row + lane / 4, col = first_col + lane % 4 * 2;
   const float scale = a.scale * kLog2E;
-  const int first_key = turned ? first_row : first_col, first_query = turned ? first_col : first_row;
+  const int first_key = turned ? first_row : first_col,
+            first_query = turned ? first_col : first_row;
   const int keys = turned ? kTileRows : N;
   const bool edge = first_key + keys > a.keys || (a.causal && first_key + keys - 1 > first_query);
   const i64 mask_at = place.batch * a.mask_steps.batch + place.head * a.mask_steps.head;
@@ -73,7 +74,7 @@ RUSH_FN float word_product(u32 a, u32 b) {
 // Rows of c, times a factor each, into rows of T.
 template <class T, int D>
 RUSH_FN void store_rows(const float (&c)[D / 8][4], T* to, i64 row_step, int first_row, int rows,
-                        int width, float factor0, float factor1) {
+                        int width, bool aligned, float factor0, float factor1) {
   const int lane = threadIdx.x % 32, t = lane % 4;
 #pragma unroll
   for (int half_of = 0; half_of < 2; ++half_of) {
@@ -84,8 +85,13 @@ RUSH_FN void store_rows(const float (&c)[D / 8][4], T* to, i64 row_step, int fir
 #pragma unroll
     for (int d = 0; d < D / 8; ++d) {
       const int col = 8 * d + 2 * t;
-      if (col < width) at[col] = T(c[d][2 * half_of] * factor);
-      if (col + 1 < width) at[col + 1] = T(c[d][2 * half_of + 1] * factor);
+      const Pack<T, 2> both{{T(c[d][2 * half_of] * factor), T(c[d][2 * half_of + 1] * factor)}};
+      if (aligned && col < width) {
+        store_pack<2>(at + col, both);
+        continue;
+      }
+      if (col < width) at[col] = both.v[0];
+      if (col + 1 < width) at[col + 1] = both.v[1];
     }
   }
 }

@@ -53,7 +53,8 @@ __global__ void __launch_bounds__(kThreads) depthwise_forward(DepthwiseArgs args
   const T* x = typed<T>(args.x) + s.channel;
   for (u32 i = s.begin + s.lane; i < s.end; i += s.lanes) {
     const Pixel p = pixel_of(args.out_h, args.out_w, i);
-    const i32 top = p.h * args.stride[0] - args.padding[0], left = p.w * args.stride[1] - args.padding[1];
+    const i32 top = p.h * args.stride[0] - args.padding[0],
+              left = p.w * args.stride[1] - args.padding[1];
     C sum[V];
 #pragma unroll
     for (int v = 0; v < V; ++v) sum[v] = start[v];
@@ -138,7 +139,8 @@ __global__ void __launch_bounds__(kThreads) depthwise_weight_grad(DepthwiseArgs 
     const T *x = typed<T>(args.x) + s.channel, *g = typed<T>(args.y) + s.channel;
     for (u32 i = s.begin + s.lane; i < s.end; i += s.lanes) {
       const Pixel p = pixel_of(args.out_h, args.out_w, i);
-      const i32 top = p.h * args.stride[0] - args.padding[0], left = p.w * args.stride[1] - args.padding[1];
+      const i32 top = p.h * args.stride[0] - args.padding[0],
+                left = p.w * args.stride[1] - args.padding[1];
       const Pack<T, V> pg = load_pack<V>(g + i64(i) * args.channels);
 #pragma unroll
       for (int kh = 0; kh < KH; ++kh) {

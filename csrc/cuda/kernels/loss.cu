@@ -2,10 +2,16 @@
 // a second launch, unless there is one block only.
 //
 // T is the type of memory, C what is computed in; V elements at a time.
+#include "cuda/kernels/fault.h"
 #include "cuda/kernels/team.h"
 #include "functors/loss.h"
 
 namespace rush {
+
+struct Noting {
+  u64 launch;
+  IndexFault* fault;
+};
 
 // W elements from i on; F is one of functors/loss.h.
 template <class F, class C, class T, int W>
@@ -14,6 +20,16 @@ struct LossAt {
   Pack<T, W> x, t;
   RUSH_FN LossAt(const LossArgs& a, i64 i)
       : args(a), x(load_pack<W>(typed<T>(a.x) + i)), t(load_pack<W>(typed<T>(a.target) + i)) {}
+  // Inputs that the loss is not made for are noted, their bits as a double.
+  RUSH_FN void check(i64 i, const Noting& to) const {
+    if constexpr (requires(C x) { F::is_valid(x); }) {
+#pragma unroll
+      for (int j = 0; j < W; ++j) {
+        const C v = convert<C>(x.v[j]);
+        if (!F::is_valid(v)) report(to.fault, to.launch, i + j, bit_cast<i64>(double(v)));
+      }
+    }
+  }
   RUSH_FN C value(int j) const {
     return F::value(convert<C>(x.v[j]), convert<C>(t.v[j]), C(args.parameter));
   }
@@ -23,8 +39,9 @@ struct LossAt {
 };
 
 template <class F, class C, class T, int W>
-RUSH_FN void write_losses(const LossArgs& args, i64 i) {
+RUSH_FN void write_losses(const LossArgs& args, i64 i, const Noting& to) {
   const LossAt<F, C, T, W> at(args, i);
+  at.check(i, to);
   Pack<T, W> y;
 #pragma unroll
   for (int j = 0; j < W; ++j) y.v[j] = convert<T>(at.value(j));
@@ -32,8 +49,9 @@ RUSH_FN void write_losses(const LossArgs& args, i64 i) {
 }
 
 template <class F, class C, class T, int W>
-RUSH_FN double sum_losses(const LossArgs& args, i64 i) {
+RUSH_FN double sum_losses(const LossArgs& args, i64 i, const Noting& to) {
   const LossAt<F, C, T, W> at(args, i);
+  at.check(i, to);
   C sum = 0;
 #pragma unroll
   for (int j = 0; j < W; ++j) sum += at.value(j);
@@ -56,22 +74,22 @@ RUSH_FN void write_slopes(const LossArgs& args, i64 i, C shared) {
 // Packs first, and what is left one by one.
 
 template <class F, class C, class T, int V>
-__global__ void __launch_bounds__(kThreads) loss_each(LossArgs args) {
+__global__ void __launch_bounds__(kThreads) loss_each(LossArgs args, Noting to) {
   const i64 packs = args.n / V;
   for (i64 p = thread_number(); p < packs; p += thread_count())
-    write_losses<F, C, T, V>(args, p * V);
+    write_losses<F, C, T, V>(args, p * V, to);
   for (i64 i = packs * V + thread_number(); i < args.n; i += thread_count())
-    write_losses<F, C, T, 1>(args, i);
+    write_losses<F, C, T, 1>(args, i, to);
 }
 
 template <class F, class C, class T, int V>
-__global__ void __launch_bounds__(kThreads) loss_sum(LossArgs args) {
+__global__ void __launch_bounds__(kThreads) loss_sum(LossArgs args, Noting to) {
   const i64 packs = args.n / V;
   double all = 0;
   for (i64 p = thread_number(); p < packs; p += thread_count())
-    all += sum_losses<F, C, T, V>(args, p * V);
+    all += sum_losses<F, C, T, V>(args, p * V, to);
   for (i64 i = packs * V + thread_number(); i < args.n; i += thread_count())
-    all += sum_losses<F, C, T, 1>(args, i);
+    all += sum_losses<F, C, T, 1>(args, i, to);
   all = join_team<kThreads>(all, JoinSum{});
   if (threadIdx.x != 0) return;
   if (gridDim.x == 1)

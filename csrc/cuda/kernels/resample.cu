@@ -21,6 +21,43 @@ __global__ void __launch_bounds__(kThreads) resample(ResampleArgs args) {
   }
 }
 
+// Up to three dims at once, none of a mode that smooths. blockIdx.y goes through the outer ones.
+template <class C, class T>
+__global__ void __launch_bounds__(kThreads) resample_image(ResampleImageArgs args) {
+  const i64 n = thread_number();
+  if (n >= args.n) return;
+  i64 rest = n / args.inner, place[3][4];
+  const i64 inner = n - rest * args.inner;
+  C weight[3][4];
+  int taps[3];
+#pragma unroll
+  for (int d = 2; d >= 0; --d) {
+    const i64 up = rest / args.how[d].out;
+    int k = 0;
+    each_tap(args.how[d], rest - up * args.how[d].out, [&](i64 at, double w) {
+      place[d][k] = at;
+      weight[d][k++] = C(w);
+    });
+    taps[d] = k;
+    rest = up;
+  }
+  const i64 height = args.how[1].in, width = args.how[2].in;
+  const i64 image = args.how[0].in * height * width * args.inner;
+  for (i64 o = blockIdx.y; o < args.outer; o += gridDim.y) {
+    const T* x = typed<T>(args.x) + o * image + inner;
+    C sum = 0;
+    for (int a = 0; a < taps[0]; ++a) {
+      for (int b = 0; b < taps[1]; ++b) {
+        const C factor = weight[0][a] * weight[1][b];
+        const i64 line = (place[0][a] * height + place[1][b]) * width;
+        for (int c = 0; c < taps[2]; ++c)
+          sum += factor * weight[2][c] * convert<C>(x[(line + place[2][c]) * args.inner]);
+      }
+    }
+    typed<T>(args.y)[o * args.n + n] = convert<T>(sum);
+  }
+}
+
 // x: the outputs' gradient, y: the inputs'.
 template <class C, class T>
 __global__ void __launch_bounds__(kThreads) resample_backward(ResampleArgs args) {

@@ -15,6 +15,15 @@ struct ResampleArgs {
   Resampling how;
 };
 
+// (outer, three dims, inner): inner is 1, or the channels where they are last; n: elements of one
+// outer of the result.
+struct ResampleImageArgs {
+  i64 n, outer, inner;
+  const void* x;
+  void* y;
+  Resampling how[3];
+};
+
 struct PatchArgs {
   i64 n;
   const void* x;

@@ -23,9 +23,7 @@ struct Tile {
   static RUSH_FN int at(int row, int chunk) {
     return row * D + (chunk ^ (row & (kChunks < 8 ? kChunks - 1 : 7))) * kChunk;
   }
-  static RUSH_FN int element(int row, int col) {
-    return at(row, col / kChunk) + col % kChunk;
-  }
+  static RUSH_FN int element(int row, int col) { return at(row, col / kChunk) + col % kChunk; }
 };
 
 // Rows first .. first + Rows of a matrix with `rows` rows of `width` elements; zeros elsewhere.
@@ -43,8 +41,7 @@ RUSH_FN void load_tile(T* tile, const T* from, i64 row_step, int first, int rows
       continue;
     }
 #pragma unroll
-    for (int k = 0; k < chunk; ++k)
-      to[k] = first + row < rows && col + k < width ? at[k] : T(0.0f);
+    for (int k = 0; k < chunk; ++k) to[k] = first + row < rows && col + k < width ? at[k] : T(0.0f);
   }
 }
 
@@ -115,11 +112,6 @@ RUSH_FN void multiply_by_rows(float (&c)[N / 8][4], const RowFragments<T, D>& a,
   }
 }
 
-template <class T>
-RUSH_FN u32 pair_of(float a, float b) {
-  return u32(T(a).bits) | u32(T(b).bits) << 16;
-}
-
 // c (16 x D) += p (16 x N) @ tile, for N rows of the tile; p as products leave it.
 template <bool exact, int N, int D, class T>
 RUSH_FN void multiply_by_columns(float (&c)[D / 8][4], const float (&p)[N / 8][4], const T* tile) {
@@ -128,9 +120,10 @@ RUSH_FN void multiply_by_columns(float (&c)[D / 8][4], const float (&p)[N / 8][4
     const int m = lane / 8, row = (m & 1) * 8 + lane % 8;
 #pragma unroll
     for (int k = 0; k < N / 16; ++k) {
-      const float(&first)[4] = p[2 * k], (&second)[4] = p[2 * k + 1];
-      const u32 a[4] = {pair_of<T>(first[0], first[1]), pair_of<T>(first[2], first[3]),
-                        pair_of<T>(second[0], second[1]), pair_of<T>(second[2], second[3])};
+      const float (&first)[4] = p[2 * k], (&second)[4] = p[2 * k + 1];
+      const T type(0.0f);
+      const u32 a[4] = {pair_of(type, first[0], first[1]), pair_of(type, first[2], first[3]),
+                        pair_of(type, second[0], second[1]), pair_of(type, second[2], second[3])};
       const Left<T, exact> left(a);
 #pragma unroll
       for (int d = 0; d < D / 16; ++d) {

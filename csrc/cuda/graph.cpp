@@ -245,6 +245,7 @@ void Graph::reset() {
     constants_->release_cached();
     constants_.reset();
     constant_blocks_.clear();
+    counters_.clear();
   }
   if (pool_) pool_->release();
   pool_ = nullptr;
@@ -291,6 +292,15 @@ void* Graph::constant(const void* bytes, size_t nbytes) {
   return p;
 }
 
+void* Graph::counters(Stream* stream, size_t nbytes) {
+  for (const auto& [known, place] : counters_)
+    if (known == stream) return place;
+  counters_.reserve(counters_.size() + 1);
+  const std::vector<char> zeros(nbytes);
+  counters_.emplace_back(stream, constant(zeros.data(), nbytes));
+  return counters_.back().second;
+}
+
 void Graph::keep_alive(Ref<Storage> storage) { kept_.push_back(std::move(storage)); }
 
 RandomSource Graph::random(const RandomCall& call) {
@@ -302,7 +312,8 @@ RandomSource Graph::random(const RandomCall& call) {
   }
   fail(ErrorKind::Runtime, kName,
        "random numbers are drawn from a generator that the graph does not know: call "
-       "graph.register_generator_state(generator) before the capture");
+       "graph.register_generator_state(generator) before the capture. (A backward pass that draws "
+       "those of its forward again, as that of attention with dropout, must be captured with it.)");
 }
 
 void Graph::register_generator(std::shared_ptr<Generator> generator) {

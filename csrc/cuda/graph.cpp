@@ -245,7 +245,6 @@ void Graph::reset() {
     constants_->release_cached();
     constants_.reset();
     constant_blocks_.clear();
-    counters_.clear();
   }
   if (pool_) pool_->release();
   pool_ = nullptr;
@@ -290,15 +289,6 @@ void* Graph::constant(const void* bytes, size_t nbytes) {
   constant_blocks_.push_back(p);
   upload_now(device_, p, bytes, nbytes);
   return p;
-}
-
-void* Graph::counters(Stream* stream, size_t nbytes) {
-  for (const auto& [known, place] : counters_)
-    if (known == stream) return place;
-  counters_.reserve(counters_.size() + 1);
-  const std::vector<char> zeros(nbytes);
-  counters_.emplace_back(stream, constant(zeros.data(), nbytes));
-  return counters_.back().second;
 }
 
 void Graph::keep_alive(Ref<Storage> storage) { kept_.push_back(std::move(storage)); }

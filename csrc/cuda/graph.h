@@ -54,8 +54,6 @@ class RUSH_API Graph {
   PrivatePool& pool_in_use() const { return *pool_; }
   // Host bytes, copied now to a place that nothing in the graph writes.
   void* constant(const void* bytes, size_t nbytes);
-  // Zeros at the first replay, of the graph's own, for what a stream of the capture counts.
-  void* counters(Stream* stream, size_t nbytes);
   // Lives as long as the graph.
   void keep_alive(Ref<Storage> storage);
   RandomSource random(const RandomCall& call);
@@ -87,7 +85,6 @@ class RUSH_API Graph {
   std::vector<Ref<Storage>> kept_;
   std::unique_ptr<CachingPool> constants_;
   std::vector<void*> constant_blocks_;
-  std::vector<std::pair<Stream*, void*>> counters_;
 };
 
 // Sends this thread's work to a stream that nobody captures, and waits for it at the end: what is

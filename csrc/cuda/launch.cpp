@@ -147,15 +147,15 @@ Grid blocks_for(int64_t threads, int device) {
   return {unsigned(std::max<int64_t>(1, std::min(wanted, most)))};
 }
 
-u32* stream_counters(int device) {
+u32* stream_counters(int device, int64_t count) {
+  if (Graph* graph = capture_of(current_stream(device))) {
+    const std::vector<u32> zeros(size_t(count), 0);
+    return static_cast<u32*>(graph->constant(zeros.data(), zeros.size() * sizeof(u32)));
+  }
   // More streams than these share theirs; sets of streams are smaller.
   constexpr int64_t kStreams = 256;
   static std::array<std::atomic<u32*>, kMaxDevices> all{};
-  Stream* stream = current_stream(device);
-  // A graph may be replayed beside whatever runs in the stream of its capture.
-  if (Graph* graph = capture_of(stream)) [[unlikely]]
-    return static_cast<u32*>(graph->counters(stream, kStreamCounters * sizeof(u32)));
-  const int64_t mine = stream->id % kStreams;
+  const int64_t mine = current_stream(device)->id % kStreams;
   if (u32* known = all[size_t(device)].load(std::memory_order_acquire)) [[likely]]
     return known + mine * kStreamCounters;
   static Mutex mutex{LockRank::Kernels};

@@ -19,6 +19,9 @@ class Compiled:
 
 class Nvrtc:
     def __init__(self, path):
+        # It looks for its companion by name alone: one that is open already is found.
+        for companion in sorted(pathlib.Path(path).parent.glob("libnvrtc-builtins.so.*")):
+            ctypes.CDLL(str(companion), ctypes.RTLD_GLOBAL)
         self.lib = ctypes.CDLL(path)
 
     @classmethod
@@ -53,6 +56,8 @@ class Nvrtc:
             for name in names:
                 self.check(lib.nvrtcAddNameExpression(program, name.encode()), name)
             flags = ["--std=c++20", f"--gpu-architecture={arch}", f"-I{include}", *options]
+            # Whether x < 0 is pointless depends on the type that a template gets.
+            flags.append("--diag-suppress=186")
             array = (ctypes.c_char_p * len(flags))(*[f.encode() for f in flags])
             code = lib.nvrtcCompileProgram(program, len(flags), array)
             log = self.log(program)

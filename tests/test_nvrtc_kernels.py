@@ -19,6 +19,8 @@ sys.path.insert(0, str(ROOT / "codegen"))
 import generate
 
 KERNELS = CSRC / "cuda" / "kernels"
+EXACT = ["--fmad=false", "-DRUSH_EXACT_MATH=1"]
+EXACT += ["-D__builtin_fmod=::fmod", "-D__builtin_fmodf=::fmodf"]  # as csrc/cuda/nvrtc.cpp
 ARCHS = ("sm_80", "sm_90 optimised", "sm_100")
 
 # Types of memory -> the type they compute in; the names are the op table's.
@@ -51,7 +53,7 @@ def nvrtc():
 
 
 def compile_all(nvrtc, file, names, arch="sm_90"):
-    options = ["--fmad=false"] if file.endswith("_exact.cu") else []
+    options = EXACT if file.endswith("_exact.cu") else []
     options += [] if arch.endswith(" optimised") else ["--Ofast-compile=mid"]
     source = (KERNELS / file).read_text()
     done = nvrtc.compile(source, file, sorted(names), arch.split()[0], options)
@@ -162,6 +164,8 @@ def cat_kernels():
 def triangle_kernels():
     for w in WIDTHS:
         yield w, [f"rush::triangle<{w}, {i}>" for i in INDICES]
+    for w, v in zip(WIDTHS, (16, 8, 4, 2), strict=False):
+        yield f"{w} packs", [f"rush::triangle_packs<{w}, {v}, {i}>" for i in INDICES]
     for t in ("i32", "i64"):
         yield t, [f"rush::triangle_indices<{CPP[t]}>"]
 
@@ -181,14 +185,16 @@ def scan_kernels():
             names += [f"rush::scan_rows{kind}, {width}, 32>", f"rush::scan_rows{kind}, 1, 8>"]
             names += [f"rush::scan_tiles{kind}, {v}, 4>" for v in {1, width}]
             names += [f"rush::scan_totals{kind}>", f"rush::scan_columns{kind}>"]
-            if t == "f32":
-                names += [n.replace("rush::u32", "rush::u64") for n in names]
+        if t == "f32":
+            names += [n.replace("rush::u32", "rush::u64") for n in names]
         yield t, names
 
 
 def index_kernels():
     for w in WIDTHS:
         yield w, [f"rush::read_at<{w}, {i}>" for i in INDICES]
+    for t in (*FLOATS, *INTS, *UNSIGNED, "bool"):
+        yield f"{t} between", [f"rush::check_between<{CPP[t]}, {i}>" for i in INDICES]
     for i in INDICES:
         yield i, [f"rush::add_offsets<{i}>", f"rush::check_indices<{i}>"]
     for t in CPP:
@@ -218,10 +224,57 @@ def sort_kernels():
     yield "places", [f"rush::sort_starts<{p}>" for p in ("rush::u32", "rush::u64")]
 
 
+def mask_kernels():
+    read = ("u8", "u16", "u32", "u64", *FLOATS, *COMPLEX)
+    for t in read:
+        own = [f"{CPP[t]}, {v}" for v in {1, pack_width(t)}]
+        names = [f"rush::mask_count<{x}>" for x in own]
+        yield t, [*names, *(f"rush::mask_coordinates<{x}, {i}>" for x in own for i in INDICES)]
+    for w in WIDTHS:
+        yield w, [f"rush::mask_{k}<{w}, {v}>" for k in ("select", "place") for v in (1, 16)]
+
+
+def search_kernels():
+    for t in CPP:
+        if t in COMPLEX or t == "bool":
+            continue
+        names = [f"rush::search_sorted<{CPP[t]}, {CPP[o]}>" for o in ("i64", "i32")]
+        if t in FLOATS:
+            names += [f"rush::histogram<{CPP[t]}>", f"rush::histogram_weighted<{CPP[t]}>"]
+        if t in ("i64", "f32", "f64"):
+            names += [f"rush::count_values<{CPP[t]}>"]
+        yield t, names
+
+
+def distinct_kernels():
+    for t in CPP:
+        names = [f"rush::mark_runs<{CPP[t]}>"]
+        yield t, names + ([f"rush::merge_slices<{CPP[t]}>"] if t not in COMPLEX else [])
+
+
+def sequence_kernels():
+    for t in CPP:
+        names = [f"rush::spread<{CPP[t]}>"]
+        yield t, names + ([f"rush::count_up<{CPP[t]}>"] if t not in ("bool", *COMPLEX) else [])
+
+
+def sampling_kernels():
+    for fn in ("Gamma", "Poisson", "Binomial"):
+        yield fn, [f"rush::sample<rush::samplers::{fn}>"]
+    yield "derivative", ["rush::gamma_derivative<double>"]
+
+
 def select_kernels():
     for t in CPP:
         if t not in COMPLEX:
             yield t, [f"rush::{k}<{CPP[t]}>" for k in ("pick_rows", "mode_runs", "mode_join")]
+
+
+def select_long_kernels():
+    for t in CPP:
+        if t not in COMPLEX:
+            kernels = ("count", "narrow", "tally", "find", "gather")
+            yield t, [f"rush::select_{k}<{CPP[t]}>" for k in kernels]
 
 
 def reduce_of(fold, x, out):
@@ -295,6 +348,7 @@ def softmax_kernels():
             for width in (1, pack_width(t)):
                 held = (8 if t == "f64" else 16) // width
                 names += [f"{start}held<{own}, {team}, {width}, {held}, {log}>" for team in TEAMS]
+                names += [f"{start}held<{own}, 256, {width}, {2 * held}, {log}>"]
                 names += [f"{start}rows<{own}, 256, {width}, {log}>"]
             names += [f"{start}columns<{own}, {lanes}, {log}>" for lanes in (1, 8)]
         yield t, names
@@ -313,7 +367,9 @@ def row_norm_kernels():
                     f"rush::row_norm_held<{start}, {held}, {centred}>",
                     f"rush::row_norm_backward<{start}, {centred}>",
                 ]
-                names += [f"rush::row_norm<{start}, {centred}>"] if team == 256 else []
+                if team == 256:
+                    names += [f"rush::row_norm<{start}, {centred}>"]
+                    names += [f"rush::row_norm_held<{start}, {2 * held}, {centred}>"]
             names += [f"rush::join_segments<{compute}, {w}>"]
             names += [f"rush::group_norm<{own}, {w}, {v}>" for v in (1, pack_width(t))]
             names += [f"rush::group_norm_{k}<{own}, {w}>" for k in ("apply", "backward")]
@@ -332,7 +388,7 @@ def cross_entropy_kernels():
 
 
 def loss_kernels():
-    kinds = "L1 Mse SmoothL1 Huber BinaryLogits".split()
+    kinds = "L1 Mse SmoothL1 Huber BinaryLogits Binary".split()
     for t in FLOATS:
         own = CPP[COMPUTE[t]]
         names = [
@@ -342,6 +398,54 @@ def loss_kernels():
             for width in (1, pack_width(t))
         ]
         yield t, [*names, f"rush::loss_join<{CPP[t]}>"]
+
+
+def embedding_kernels():
+    integers, keys = (CPP["i64"], CPP["i32"]), (CPP["u16"], CPP["u32"], CPP["u64"])
+    for t in FLOATS:
+        compute = CPP[COMPUTE[t]]
+        own, names = f"{compute}, {CPP[t]}", []
+        for ix in integers:
+            names += [f"rush::{name}<{own}, {ix}>" for name in ("embedding_bag", "bag_weights")]
+            names += [f"rush::bag_entries<{own}, {ix}, {k}>" for k in keys]
+        for k in keys:
+            names += [
+                f"rush::segment_sums<{own}, {source}, {k}, {v}>"
+                for source in dict.fromkeys((CPP[t], compute))
+                for v in (1, 2 if t == "f64" else 4)
+            ]
+        yield t, names
+    yield "index", [f"rush::embedding_rows<{w}, {ix}>" for w in WIDTHS for ix in integers]
+    yield "keys", [f"rush::embedding_keys<{ix}, {k}>" for ix in integers for k in keys]
+
+
+def resample_kernels():
+    for t in FLOATS:
+        own = f"{CPP[COMPUTE[t]]}, {CPP[t]}"
+        names = "resample resample_image resample_backward fold".split()
+        yield t, [f"rush::{name}<{own}>" for name in names]
+    yield "bytes", [f"rush::unfold<{w}>" for w in WIDTHS]
+    yield (
+        "others",
+        [f"rush::fold<{CPP[t]}, {CPP[t]}>" for t in COMPLEX] + ["rush::fold<float, bool>"],
+    )
+
+
+def grid_sample_kernels():
+    for t in FLOATS:
+        own = f"{CPP[COMPUTE[t]]}, {CPP[t]}"
+        names = [f"rush::grid_sample{b}<{own}, {d}>" for b in ("", "_backward") for d in (2, 3)]
+        yield t, names + [f"rush::grid_{name}<{own}>" for name in ("places", "neighbours")]
+
+
+def ctc_kernels():
+    for t in ("f32", "f64"):
+        yield t, [f"rush::ctc_{name}<{CPP[t]}>" for name in ("alpha", "beta", "gradient")]
+
+
+def fractional_pool_kernels():
+    for t in FLOATS:
+        yield t, [f"rush::fractional_max_pool<{CPP[COMPUTE[t]]}, {CPP[t]}>"]
 
 
 def dropout_kernels():
@@ -396,12 +500,36 @@ def rnn_kernels():
         yield t, [f"rush::{name}<{CPP[t]}, {CPP[COMPUTE[t]]}>" for name in names.split()]
 
 
+def attention_kernels():
+    """As csrc/cuda/attention.cpp picks tiles for types and widths."""
+    for t, exact in (("f16", "true"), ("bf16", "true"), ("f32", "true"), ("f32", "false")):
+        names = []
+        for width in (32, 64, 128, 256)[: 4 if SIZES[t] == 2 else 3]:
+            ahead = min(64, 16384 // SIZES[t] // width)
+            back = min(128 // SIZES[t], 8192 // SIZES[t] // width)
+            for extras in ("true", "false")[:: 1 if width == 64 else 2]:
+                types, rest = f"{CPP[t]}, {width}, ", f"{exact}, {extras}"
+                names.append(f"rush::attention_forward<{types}{ahead}, {rest}>")
+                names.append(f"rush::attention_query_grad<{types}{back}, {rest}>")
+                names += [
+                    f"rush::attention_key_grad<{types}{back}, {rest}, {part}>"
+                    for part in ((0,) if width <= 64 else (1, 2))
+                ]
+        yield f"{t} {exact}" if t == "f32" else t, names
+
+
 FILES = {
     "copy.cu": copy_kernels,
     "cat.cu": cat_kernels,
     "index.cu": index_kernels,
     "scan.cu": scan_kernels,
+    "distinct.cu": distinct_kernels,
+    "mask.cu": mask_kernels,
+    "sampling_exact.cu": sampling_kernels,
+    "search.cu": search_kernels,
     "select.cu": select_kernels,
+    "select_long.cu": select_long_kernels,
+    "sequence_exact.cu": sequence_kernels,
     "sort.cu": sort_kernels,
     "triangle.cu": triangle_kernels,
     "reduce.cu": reduce_kernels,
@@ -417,6 +545,12 @@ FILES = {
     "loss.cu": loss_kernels,
     "dropout_exact.cu": dropout_kernels,
     "rnn.cu": rnn_kernels,
+    "embedding.cu": embedding_kernels,
+    "ctc.cu": ctc_kernels,
+    "fractional_pool.cu": fractional_pool_kernels,
+    "resample.cu": resample_kernels,
+    "grid_sample.cu": grid_sample_kernels,
+    "attention.cu": attention_kernels,
 }
 PARTS = 4  # of a long list, so that workers share it
 
@@ -428,7 +562,7 @@ def test_every_file_is_compiled():
 def test_every_kernel_is_compiled():
     for file, kernels in FILES.items():
         text = (KERNELS / file).read_text()
-        defined = set(re.findall(r"__global__ void.*?\b(\w+)\(\w+ args", text, re.S))
+        defined = set(re.findall(r"__global__ void.*?\b(\w+)\([\w<>]+ args", text, re.S))
         named = {re.match(r"rush::(\w+)<", n)[1] for _, names in kernels() for n in names}
         assert defined == named, file
 

@@ -11,9 +11,7 @@ namespace rush {
 namespace {
 
 // Does nobody else see this gradient, so that it may be written to?
-bool is_private(const Tensor& g) {
-  return owns_memory(g) && is_dense(g.sizes(), g.strides());
-}
+bool is_private(const Tensor& g) { return owns_memory(g) && is_dense(g.sizes(), g.strides()); }
 
 // Ops with several results get zeros where nothing arrived, so that formulas need no special case.
 void fill_missing(const Node& node, SmallVector<Tensor, 1>& grads) {

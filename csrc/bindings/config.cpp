@@ -1,5 +1,6 @@
 // config.cpp: settings and counters of the process: threads and CPU memory.
 #include "bindings/handle.h"
+#include "bindings/tensor_object.h"
 #include "core/allocator.h"
 #include "core/cpu_features.h"
 #include "core/layout.h"
@@ -134,6 +135,21 @@ PyObject* onednn_isa(PyObject*, PyObject*) {
   const auto level = onednn::opened_level();
   return level ? PyUnicode_FromString(isa_name(*level)) : Py_NewRef(Py_None);
 }
+// How an arranged tensor's memory lies (core/layout.h); None for the others. For tests.
+PyObject* arranged_strides(PyObject*, PyObject* o) {
+  return guarded([&] {
+    check(is_tensor(o), ErrorKind::ArgumentType, "_arranged_strides", "expected a tensor");
+    const Tensor& t = unwrap(o);
+    const Tensor form = arranged_form(t);
+    if (form.is_same(t)) return Py_NewRef(Py_None);
+    Handle list = Handle::steal(PyList_New(0));
+    for (const int64_t step : form.strides()) {
+      const Handle number = Handle::steal(PyLong_FromLongLong(step));
+      check_status(PyList_Append(list.get(), number.get()));
+    }
+    return PyList_AsTuple(list.get());
+  });
+}
 PyObject* fail_nth(PyObject*, PyObject* o) {
   return guarded([&] {
     fail_nth_allocation(std::max<int64_t>(int_argument("_fail_nth_allocation", o) + 1, 0));
@@ -182,6 +198,7 @@ PyMethodDef functions[] = {
     {"_automatic_layout", read_switch<automatic_layout>, METH_NOARGS, nullptr},
     {"_set_automatic_layout", write_switch<set_automatic_layout>, METH_O,
      "Whether convolutions choose how their results lie in memory."},
+    {"_arranged_strides", arranged_strides, METH_O, nullptr},
     {"_fail_nth_allocation", fail_nth, METH_O,
      "The n-th allocation from now fails, once; 0 is the next one, -1 disarms."},
     {},

@@ -3,13 +3,17 @@
 #include <cstdlib>
 #include <mutex>
 #include <string_view>
+#include <unordered_map>
+#include <vector>
 
 #include "core/modes.h"
+#include "core/mutex.h"
 #include "core/spin_lock.h"
 
 namespace rush {
 
 Ref<Storage> (*g_contiguous_storage)(const Tensor& form) = nullptr;
+const void* (*g_recording)(Device device) = nullptr;
 
 namespace {
 
@@ -27,6 +31,15 @@ SpinLock& lock_of(const TensorImpl* t) {
   return locks[reinterpret_cast<uintptr_t>(t) / 64 % std::size(locks)];
 }
 
+struct Recorded {
+  Mutex mutex{LockRank::Recorded};
+  std::unordered_map<TensorImpl*, const void*> recording_of;
+};
+Recorded& recorded() {
+  static auto* all = new Recorded;  // tensors may outlive static objects
+  return *all;
+}
+
 Tensor over(Ref<TensorImpl> form) {
   TensorImpl* t = TensorImpl::create();
   Tensor out(Ref<TensorImpl>::adopt(t));
@@ -36,6 +49,12 @@ Tensor over(Ref<TensorImpl> form) {
   t->dtype = form->dtype;
   t->device = form->device;
   t->flags = TensorImpl::kContiguous | (form->flags & TensorImpl::kInference);
+  if (const void* recording = g_recording && form->device.is_cuda() ? g_recording(form->device)
+                                                                    : nullptr) [[unlikely]] {
+    std::lock_guard lock(recorded().mutex);
+    recorded().recording_of.emplace(t, recording);
+    t->set(TensorImpl::kRecorded, true);
+  }
   t->arranged = std::move(form);
   return out;
 }
@@ -78,6 +97,22 @@ bool owns_memory(const Tensor& t) {
     p = p->arranged.get();
   }
   return p->storage->use_count() == 1 && !p->storage->read_only();
+}
+
+void settle_recorded(const void* recording) {
+  std::vector<Tensor> alive;
+  {
+    std::lock_guard lock(recorded().mutex);
+    for (const auto& [t, made_in] : recorded().recording_of) {
+      if (made_in == recording && t->try_retain()) alive.emplace_back(Ref<TensorImpl>::adopt(t));
+    }
+  }
+  for (const Tensor& t : alive) settle(t.impl());
+}
+
+void forget_recorded(TensorImpl* t) noexcept {
+  std::lock_guard lock(recorded().mutex);
+  recorded().recording_of.erase(t);
 }
 
 void settle(TensorImpl* t) {

@@ -11,12 +11,13 @@
 //   from one convolution to the next and back again.
 // - Whoever else asks for the memory (Tensor::storage(), Tensor::data()) settles the tensor: fresh
 //   contiguous storage gets the values, and the arranged form is let go. This happens before any
-//   alias or address escapes, so a tensor with an arranged form never has an alias: views, detach(),
-//   NumPy, DLPack, pickling need not know.
+//   alias or address escapes, so a tensor with an arranged form never has an alias: views,
+//   detach(), NumPy, DLPack, pickling need not know.
 // - Tensors saved for backward are twins: tensors of their own over the same arranged form and
 //   version counter. They keep the form when the tensor itself is settled; writes to either are
 //   seen by the counter that both share.
-// - Threads: storage is installed once, by an atomic exchange, when it holds all values. The pointer
+// - Threads: storage is installed once, by an atomic exchange, when it holds all values. The
+// pointer
 //   to the arranged form is copied and dropped under a lock, and the form never changes after it
 //   was filled except by in-place ops. So any number of threads may read one tensor.
 #pragma once
@@ -41,6 +42,17 @@ RUSH_API Tensor twin(const Tensor& t);
 
 // Is `t`, of which the caller holds the only reference, also the only one to see its memory?
 RUSH_API bool owns_memory(const Tensor& t);
+
+// Note [Arranged tensors and CUDA graphs]
+// A tensor that is made while a graph is recorded gets new values with each replay. Settled after
+// the recording, it would keep those of one moment: the copy would not be part of the graph. So
+// whatever is still arranged when a recording ends is settled as its last act.
+//
+// Which recording the work of this thread on a device goes into, null for none; set by the GPU's
+// side.
+extern RUSH_API const void* (*g_recording)(Device device);
+RUSH_API void settle_recorded(const void* recording);
+void forget_recorded(TensorImpl* t) noexcept;
 
 // Contiguous storage with the values of a strided tensor; set by the ops, which can copy.
 extern RUSH_API Ref<Storage> (*g_contiguous_storage)(const Tensor& form);

@@ -4,6 +4,7 @@
 
 #include "core/batched.h"
 #include "core/device_memory.h"
+#include "core/layout.h"
 #include "core/modes.h"
 
 namespace rush {
@@ -90,6 +91,8 @@ void TensorImpl::destroy(TensorImpl* t) noexcept {
   if (t->has(kOwnsPyObject)) host_hooks().drop_py_object(t->py_object);
   if (t->vmap_level != 0) [[unlikely]]
     g_forget_batched(t);
+  if (t->has(kRecorded)) [[unlikely]]
+    forget_recorded(t);
   if (t->autograd) t->autograd->dispose();
   t->~TensorImpl();
   keep(t);

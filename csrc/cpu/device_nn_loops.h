@@ -10,11 +10,17 @@
 namespace rush {
 
 enum class LossFn : uint8_t;
+struct Sampling;    // functors/grid_sample.h
+struct CtcLengths;  // cpu/ctc.h
+struct PatchShape;  // cpu/resample.h
+struct Resampling;  // functors/resample.h
+struct Bags;  // cpu/embedding.h; here indices may be int32 too, and weights of any floating dtype
 
 // Scores (batch, classes, points), class indices (batch, points), int64. See ops/cross_entropy.cpp.
 struct CrossEntropyCall {
-  const Tensor &x, &target, &weight;  // x is dense; weight: in the type of computation, or undefined
-  int64_t reduction;                  // 0 none, 1 mean, 2 sum
+  const Tensor &x, &target,
+      &weight;        // x is dense; weight: in the type of computation, or undefined
+  int64_t reduction;  // 0 none, 1 mean, 2 sum
   int64_t ignore_index;
   double smoothing;
   bool scores;  // or log-probabilities
@@ -57,6 +63,52 @@ struct NnLoops {
   void (*group_norm_backward)(const Tensor& g, const Tensor& x, const Tensor& weight,
                               const Tensor& mean, const Tensor& rstd, int64_t groups,
                               const Tensor& gx, const Tensor& gw, const Tensor& gb) = nullptr;
+
+  // See cpu/embedding.h. A table of any dtype; indices are checked, and bad ones noted.
+  void (*embedding)(const Tensor& table, const Tensor& index, const Tensor& out) = nullptr;
+  // g is (indices, width), its rows end to end each.
+  void (*embedding_backward)(const Tensor& g, const Tensor& index, int64_t skip, bool by_count,
+                             const Tensor& gtable) = nullptr;
+  void (*embedding_bag)(const Tensor& table, const Bags& bags, const Tensor& out,
+                        const Tensor& counts, const Tensor& places) = nullptr;
+  void (*embedding_bag_backward)(const Tensor& g, const Bags& bags, const Tensor& counts,
+                                 const Tensor& gtable) = nullptr;
+  void (*embedding_bag_weights)(const Tensor& g, const Tensor& table, const Bags& bags,
+                                const Tensor& gweight) = nullptr;
+
+  // Dense tensors with one order of dims, equal but for the size of dim.
+  void (*resample)(const Tensor& x, int64_t dim, const Resampling& how, const Tensor& y) = nullptr;
+  void (*resample_backward)(const Tensor& g, int64_t dim, const Resampling& how,
+                            const Tensor& gx) = nullptr;
+  // (batch, channels, ...), both contiguous or both channels-last; how: of three dims, missing ones
+  // in front.
+  void (*resample_image)(const Tensor& x, const Resampling* how, const Tensor& y) = nullptr;
+  // Any dtype, and floating, complex or bool ones.
+  void (*unfold)(const PatchShape& s, const Tensor& x, const Tensor& columns) = nullptr;
+  void (*fold)(const PatchShape& s, const Tensor& columns, const Tensor& x) = nullptr;
+
+  // See cpu/grid_sample.h.
+  void (*grid_sample)(const Tensor& x, const Tensor& grid, const Sampling& how,
+                      const Tensor& y) = nullptr;
+  void (*grid_sample_backward)(const Tensor& g, const Tensor& x, const Tensor& grid,
+                               const Sampling& how, const Tensor& gx,
+                               const Tensor& ggrid) = nullptr;
+  void (*grid_places)(const Tensor& grid, IntList sizes, const Sampling& how, const Tensor& places,
+                      const Tensor& slopes) = nullptr;
+  // The index of the neighbour `offset` away from each place, -1 where it counts as zero.
+  void (*grid_neighbours)(const Tensor& places, int64_t size, int64_t offset, const Sampling& how,
+                          const Tensor& out) = nullptr;
+
+  // See cpu/ctc.h.
+  void (*ctc_loss)(const Tensor& log_probs, const Tensor& targets, const CtcLengths& lengths,
+                   const Tensor& loss, const Tensor& log_alpha) = nullptr;
+  void (*ctc_loss_backward)(const Tensor& log_probs, const Tensor& targets,
+                            const CtcLengths& lengths, const Tensor& loss, const Tensor& log_alpha,
+                            bool zero_infinity, const Tensor& gx) = nullptr;
+
+  // See cpu/pool.h.
+  void (*fractional_max_pool)(const Tensor& x, IntList kernel, const Tensor& samples,
+                              const Tensor& y, const Tensor& indices) = nullptr;
 };
 
 namespace detail {

@@ -16,104 +16,7 @@ constexpr int64_t kBlock = 128;  // points whose neighbours are worked out at a 
 constexpr int64_t kGrain = 8192;
 
 template <class T>
-struct Place {
-  T at, slope;
-};
-
-// x folded back at both ends of [low, low + span], as light between mirrors.
-template <class T>
-Place<T> reflect(T x, T low, T span) {
-  if (span <= 0) return {T(0), T(0)};
-  T sign = 1, rest = x - low;
-  if (rest < 0) rest = -rest, sign = -1;
-  const T times = std::floor(rest / span), extra = std::fmod(rest, span);
-  if (std::fmod(times, T(2)) == 0) return {extra + low, sign};
-  return {span - extra + low, -sign};
-}
-
-template <class T>
-Place<T> clipped(Place<T> p, int64_t size) {
-  const T last = T(size - 1);
-  if (!(p.at > 0)) return {T(0), T(0)};  // and where the grid is NaN
-  if (p.at >= last) return {last, T(0)};
-  return p;
-}
-
-template <class T>
-Place<T> padded(Place<T> p, int64_t size, const Sampling& how) {
-  if (how.padding == SamplePadding::Reflection) {
-    const Place<T> r =
-        how.align_corners ? reflect(p.at, T(0), T(size - 1)) : reflect(p.at, T(-0.5), T(size));
-    p = {r.at, p.slope * r.slope};
-  }
-  return clipped(p, size);
-}
-
-template <class T>
-Place<T> place_of(T x, int64_t size, const Sampling& how) {
-  Place<T> p;
-  if (how.align_corners)
-    p = {(x + 1) / 2 * T(size - 1), T(size - 1) / 2};
-  else
-    p = {((x + 1) * T(size) - 1) / 2, T(size) / 2};
-  if (how.padding == SamplePadding::Zeros || how.mode == SampleMode::Cubic) return p;
-  return padded(p, size, how);
-}
-
-// Far outside, and NaN: no neighbour there.
-template <class T>
-int64_t whole(T x) {
-  constexpr T far = T(int64_t(1) << 40);
-  return x > -far && x < far ? int64_t(x) : int64_t(-1) - (int64_t(1) << 40);
-}
-
-// Keys' kernel with a = -0.75 and its derivative, at the four neighbours of a point t behind the
-// second.
-template <class T>
-void cubic(T t, T* weight, T* slope) {
-  constexpr T a = T(-0.75);
-  auto near = [](T x) { return ((a + 2) * x - (a + 3)) * x * x + 1; };
-  auto far = [](T x) { return ((a * x - 5 * a) * x + 8 * a) * x - 4 * a; };
-  auto near_slope = [](T x) { return (3 * (a + 2) * x - 2 * (a + 3)) * x; };
-  auto far_slope = [](T x) { return (3 * a * x - 10 * a) * x + 8 * a; };
-  weight[0] = far(t + 1), weight[1] = near(t), weight[2] = near(1 - t), weight[3] = far(2 - t);
-  slope[0] = far_slope(t + 1), slope[1] = near_slope(t);
-  slope[2] = -near_slope(1 - t), slope[3] = -far_slope(2 - t);
-}
-
-// The neighbours of one point along one dim.
-template <class T>
-struct Neighbours {
-  int64_t place[4];
-  T weight[4], slope[4];
-  int count;
-
-  Neighbours(T x, int64_t size, const Sampling& how) {
-    const Place<T> p = place_of(x, size, how);
-    auto inside = [&](int64_t i) { return i >= 0 && i < size ? i : int64_t(-1); };
-    if (how.mode == SampleMode::Nearest) {
-      count = 1;
-      place[0] = inside(whole(std::nearbyint(p.at)));
-      weight[0] = 1, slope[0] = 0;
-      return;
-    }
-    const T low = std::floor(p.at);
-    const int64_t first = whole(low);
-    if (how.mode == SampleMode::Linear) {
-      count = 2;
-      place[0] = inside(first), place[1] = inside(first + 1);
-      weight[0] = low + 1 - p.at, weight[1] = p.at - low;
-      slope[0] = -p.slope, slope[1] = p.slope;
-      return;
-    }
-    count = 4;
-    cubic(p.at - low, weight, slope);
-    for (int k = 0; k < 4; ++k) {
-      place[k] = padded_place(first - 1 + k, size, how);
-      slope[k] *= p.slope;
-    }
-  }
-};
+using Neighbours = SampleNeighbours<T>;
 
 // The neighbours of a block of points, as places in the flattened image.
 template <class T>
@@ -185,9 +88,7 @@ struct Shape {
 }  // namespace
 
 int64_t padded_place(int64_t place, int64_t size, const Sampling& how) {
-  if (how.padding == SamplePadding::Zeros) return place >= 0 && place < size ? place : -1;
-  const Place<double> p = padded(Place<double>{double(place), 1}, size, how);
-  return std::clamp<int64_t>(int64_t(p.at), 0, size - 1);
+  return padded_whole_place(place, size, how);
 }
 
 void grid_sample_cpu(const Tensor& x, const Tensor& grid, const Sampling& how, const Tensor& y) {
@@ -293,7 +194,8 @@ void grid_places_cpu(const Tensor& grid, IntList sizes, const Sampling& how, con
   const int64_t dims = grid.sizes().back();
   for_type(grid, [&]<class T>() {
     for (int64_t i = 0; i < grid.numel(); ++i) {
-      const Place<T> p = place_of(grid.data<T>()[i], sizes[size_t(dims - 1 - i % dims)], how);
+      const SamplePlace<T> p =
+          sample_place(grid.data<T>()[i], sizes[size_t(dims - 1 - i % dims)], how);
       places.data<T>()[i] = p.at;
       slopes.data<T>()[i] = p.slope;
     }

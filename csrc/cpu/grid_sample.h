@@ -2,17 +2,9 @@
 #pragma once
 
 #include "core/tensor.h"
+#include "functors/grid_sample.h"
 
 namespace rush {
-
-enum class SampleMode : int64_t { Linear, Nearest, Cubic };
-enum class SamplePadding : int64_t { Zeros, Border, Reflection };
-
-struct Sampling {
-  SampleMode mode;
-  SamplePadding padding;
-  bool align_corners;
-};
 
 // x (batch, channels, 2 or 3 spatial dims), grid (batch, points..., 2 or 3), y (batch, channels,
 // points...); contiguous, float32 or float64.

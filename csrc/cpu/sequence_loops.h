@@ -48,8 +48,8 @@ struct CellTensors {
   Tensor h, c, kept;
 };
 struct CellGrads {
-  Tensor h, c;                               // [either]
-  Tensor input_sums, state_sums, before;     // LSTM: state_sums undefined, they are the same
+  Tensor h, c;                            // [either]
+  Tensor input_sums, state_sums, before;  // LSTM: state_sums undefined, they are the same
 };
 
 struct SequenceLoops {

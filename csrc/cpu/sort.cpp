@@ -214,8 +214,9 @@ Packed<T> kth_of(const T* x, int64_t n, int64_t k, std::vector<Packed<T>>& p) {
 }  // namespace
 
 void sort_rows(const char* op, const Tensor& x, bool descending, const Tensor& values,
-                   const Tensor& indices) {
-  if (x.is_cuda()) return device_loops(DeviceType::CUDA).orders.sort(x, descending, values, indices);
+               const Tensor& indices) {
+  if (x.is_cuda())
+    return device_loops(DeviceType::CUDA).orders.sort(x, descending, values, indices);
   if (x.numel() == 0) return;
   const Rows rows(x);
   dispatch_ordered(op, x.dtype(), [&]<typename T>() {
@@ -242,8 +243,9 @@ void sort_rows(const char* op, const Tensor& x, bool descending, const Tensor& v
 }
 
 void topk_rows(const char* op, const Tensor& x, int64_t k, bool largest, const Tensor& values,
-                   const Tensor& indices) {
-  if (x.is_cuda()) return device_loops(DeviceType::CUDA).orders.topk(x, k, largest, values, indices);
+               const Tensor& indices) {
+  if (x.is_cuda())
+    return device_loops(DeviceType::CUDA).orders.topk(x, k, largest, values, indices);
   if (x.numel() == 0 || k == 0) return;
   const Rows rows(x);
   dispatch_ordered(op, x.dtype(), [&]<typename T>() {
@@ -267,7 +269,7 @@ void topk_rows(const char* op, const Tensor& x, int64_t k, bool largest, const T
 }
 
 void select_rows(const char* op, const Tensor& x, Rank rank, int64_t k, const Tensor& values,
-                     const Tensor& indices) {
+                 const Tensor& indices) {
   if (x.is_cuda()) return device_loops(DeviceType::CUDA).orders.select(x, rank, k, values, indices);
   const Rows rows(x);
   dispatch_ordered(op, x.dtype(), [&]<typename T>() {

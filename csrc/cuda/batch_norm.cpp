@@ -37,6 +37,8 @@ constexpr KernelFamily kBatchNorm{kBatchNormFamily, "batch_norm.cu", spell};
 const void* data_of(const Tensor& t) { return t.defined() ? t.data() : nullptr; }
 DType compute_type(DType t) { return t == DType::Float64 ? t : DType::Float32; }
 
+constexpr int64_t kSumColumns = 8, kMapColumns = 32;
+
 // How the blocks divide the work.
 struct Shape {
   bool last;
@@ -45,7 +47,9 @@ struct Shape {
   int64_t tiles;    // blocks side by side
   int64_t rows;     // what segments divide: rows, or planes of a channel
 
-  Shape(const Tensor& x, const BatchNormArgs& args, const std::initializer_list<const void*>& used)
+  // `widest`: packs side by side, at most. Few, and more rows share the work of joining.
+  Shape(const Tensor& x, const BatchNormArgs& args, const std::initializer_list<const void*>& used,
+        int64_t widest)
       : last(args.inner == 1) {
     width = int(16 / x.element_size());
     const int64_t run = last ? args.channels : args.inner;
@@ -53,7 +57,7 @@ struct Shape {
     for (const void* p : used)
       while (p && reinterpret_cast<uintptr_t>(p) % uintptr_t(width * x.element_size())) width /= 2;
     const int64_t packs = (run + width - 1) / width;
-    columns = std::min<int64_t>(last ? 32 : kThreads, int64_t(std::bit_ceil(uint64_t(packs))));
+    columns = std::min<int64_t>(last ? widest : kThreads, int64_t(std::bit_ceil(uint64_t(packs))));
     tiles = last ? (packs + columns - 1) / columns : args.channels;
     rows = last ? args.n / args.channels : args.n / args.channels / args.inner;
   }
@@ -92,7 +96,7 @@ void sum_channels(Kernel kernel, BatchNormArgs& args, const Shape& shape, const 
   if (segments > 1) {
     partial = make_tensor(Dims{segments, 2, args.channels}, compute_type(x.dtype()), x.device());
     args.partial = partial.data();
-    args.counters = stream_counters(device);
+    args.counters = stream_counters(device, shape.tiles);
   }
   args.columns = i32(shape.columns);
   launch(kBatchNorm,
@@ -129,7 +133,8 @@ void normalize(const Tensor& x, const Tensor& weight, const Tensor& bias, const 
   const DType params = weight.defined() ? weight.dtype()
                        : bias.defined() ? bias.dtype()
                                         : x.dtype();
-  map_elements(kNormalize, args, Shape(x, args, {args.x, args.y}), x, params, mean.dtype());
+  map_elements(kNormalize, args, Shape(x, args, {args.x, args.y}, kMapColumns), x, params,
+               mean.dtype());
 }
 
 void batch_norm(const Tensor& x, const Tensor& weight, const Tensor& bias,
@@ -145,7 +150,7 @@ void batch_norm(const Tensor& x, const Tensor& weight, const Tensor& bias,
   const DType params = running.mean.defined()  ? running.mean.dtype()
                        : running.var.defined() ? running.var.dtype()
                                                : x.dtype();
-  sum_channels(kMoments, args, Shape(x, args, {args.x}), x, params);
+  sum_channels(kMoments, args, Shape(x, args, {args.x}, kSumColumns), x, params);
   normalize(x, weight, bias, mean, var, eps, y);
 }
 
@@ -162,11 +167,10 @@ void batch_norm_backward(const Tensor& g, const Tensor& x, const Tensor& weight,
   const Tensor sums = make_tensor(Dims{2, args.channels}, mean.dtype(), x.device());
   args.sums = sums.data();
   const DType params = gw.defined() ? gw.dtype() : gb.defined() ? gb.dtype() : x.dtype();
-  const Shape shape(x, args, {args.x, args.g, args.y});
-  sum_channels(kGradSums, args, shape, x, params);
+  sum_channels(kGradSums, args, Shape(x, args, {args.x, args.g}, kSumColumns), x, params);
   if (gx.defined())
-    map_elements(kInputGrad, args, shape, x, weight.defined() ? weight.dtype() : x.dtype(),
-                 mean.dtype());
+    map_elements(kInputGrad, args, Shape(x, args, {args.x, args.g, args.y}, kMapColumns), x,
+                 weight.defined() ? weight.dtype() : x.dtype(), mean.dtype());
 }
 
 const bool registered = [] {

@@ -1,19 +1,22 @@
 // Convolutions on GPUs, by cuDNN.
 //
 // cuDNN takes tensors that lie contiguous or channels-last, all three alike; what lies otherwise is
-// copied first. Which algorithm serves a geometry comes from cuDNN's heuristics and is kept: no
-// trial runs. Convolutions of each channel by itself, channels-last, have kernels of our own:
-// cuDNN's took 7 times as long for MobileNet's. Types that cuDNN lacks (integers, complex) run on
-// the host.
+// copied first. Which engine serves a geometry comes from cuDNN's heuristics and is kept: no trial
+// runs. Convolutions of each channel by itself, channels-last, have kernels of our own: cuDNN's
+// took 7 times as long for MobileNet's. Types that cuDNN lacks (integers, complex) run on the host.
 #include "cpu/convolution.h"
 
+#include <array>
 #include <cstring>
+#include <limits>
 #include <memory>
+#include <span>
 #include <unordered_map>
 
 #include "cpu/device_loops.h"
 #include "cpu/pointwise.h"
 #include "cuda/cudnn.h"
+#include "cuda/cudnn_graph.h"
 #include "cuda/depthwise.h"
 #include "cuda/launch.h"
 #include "cuda/loops.h"
@@ -24,7 +27,8 @@ namespace {
 
 // Everything that a plan depends on, without padding between the fields.
 struct Geometry {
-  int32_t kind, dtype, dims, groups, device, channels_last, tf32, deterministic;
+  int32_t kind, dtype, dims, groups, device, channels_last, tf32, deterministic, alignment,
+      benchmark;
   int32_t x[5], w[5], y[5], padding[3], stride[3], dilation[3];
   bool operator==(const Geometry& o) const { return std::memcmp(this, &o, sizeof o) == 0; }
 };
@@ -43,104 +47,154 @@ struct GeometryHash {
 // Two spatial dims at least: cuDNN knows no fewer.
 int spatial(const ConvShape& s) { return std::max(s.dims, 2); }
 
-// The descriptors of one geometry and the algorithm for it.
-class Plan {
+constexpr int64_t kMostWorkspace = int64_t(1) << 30;
+
+template <class I>
+std::array<I, 5> strides_of(const Geometry& g, const int32_t* sizes) {
+  std::array<I, 5> strides{};
+  const size_t rank = size_t(g.dims) + 2;
+  I step = 1;
+  if (g.channels_last) {
+    strides[1] = 1;
+    step = I(sizes[1]);
+    for (size_t d = rank - 1; d >= 2; --d) strides[d] = step, step *= I(sizes[d]);
+    strides[0] = step;
+  } else {
+    for (size_t d = rank; d-- > 0;) strides[d] = step, step *= I(sizes[d]);
+  }
+  return strides;
+}
+
+// ---- all but the bias: a graph of one operation ----
+
+enum TensorId : int64_t { kX = 1, kW, kY };
+
+dnn::Descriptor describe_tensor(const Geometry& g, TensorId id, const int32_t* sizes) {
+  const size_t rank = size_t(g.dims) + 2;
+  const std::array<int64_t, 5> wide{sizes[0], sizes[1], sizes[2], sizes[3],
+                                    rank > 4 ? sizes[4] : 1};
+  const auto strides = strides_of<int64_t>(g, sizes);
+  return dnn::tensor_descriptor(id, dnn::data_type(DType(g.dtype)), std::span(wide).first(rank),
+                                std::span(strides).first(rank), g.alignment);
+}
+
+dnn::Descriptor describe_convolution(const Geometry& g) {
+  const dnn::DataType compute = DType(g.dtype) == DType::Float64 ? dnn::kDouble : dnn::kFloat;
+  const int mode = dnn::kCrossCorrelation;
+  std::array<int64_t, 3> padding, stride, dilation;
+  for (size_t d = 0; d < 3; ++d)
+    padding[d] = g.padding[d], stride[d] = g.stride[d], dilation[d] = g.dilation[d];
+  const auto n = size_t(g.dims);
+  dnn::Descriptor conv(dnn::kConvolution);
+  conv.set(dnn::kConvCompute, dnn::kDataTypeValue, 1, &compute);
+  conv.set(dnn::kConvMode, dnn::kConvModeValue, 1, &mode);
+  conv.set(dnn::kConvSpatialDims, int64_t(n));
+  conv.set(dnn::kConvPrePadding, std::span(padding).first(n));
+  conv.set(dnn::kConvPostPadding, std::span(padding).first(n));
+  conv.set(dnn::kConvStrides, std::span(stride).first(n));
+  conv.set(dnn::kConvDilations, std::span(dilation).first(n));
+  conv.finish();
+  return conv;
+}
+
+std::vector<dnn::Plan> make_plans(const Geometry& g, size_t wanted) {
+  const dnn::Descriptor x = describe_tensor(g, kX, g.x), w = describe_tensor(g, kW, g.w),
+                        y = describe_tensor(g, kY, g.y), conv = describe_convolution(g);
+  struct Kind {
+    dnn::DescriptorKind descriptor;
+    dnn::Attribute first;
+  };
+  constexpr Kind kinds[] = {{dnn::kConvolutionForward, dnn::kForwardFirst},
+                            {dnn::kConvolutionBackwardData, dnn::kBackwardDataFirst},
+                            {dnn::kConvolutionBackwardFilter, dnn::kBackwardFilterFirst}};
+  const Kind kind = kinds[g.kind];
+  const auto attribute = [&](int i) { return dnn::Attribute(kind.first + i); };
+  dnn::Descriptor op(kind.descriptor);
+  const bool wide = DType(g.dtype) == DType::Float64;
+  const float one = 1, zero = 0;
+  const double wide_one = 1, wide_zero = 0;
+  const dnn::ValueType scalar = wide ? dnn::kDoubleValue : dnn::kFloatValue;
+  op.set(attribute(0), scalar, 1, wide ? static_cast<const void*>(&wide_one) : &one);
+  op.set(attribute(1), scalar, 1, wide ? static_cast<const void*>(&wide_zero) : &zero);
+  op.set(attribute(2), conv);
+  op.set(attribute(3), w);
+  op.set(attribute(4), x);
+  op.set(attribute(5), y);
+  op.finish();
+  const dnn::Conditions conditions{
+      .no_tensor_cores = DType(g.dtype) == DType::Float32 && !g.tf32,
+      .deterministic = g.deterministic != 0,
+      .most_workspace = kMostWorkspace,
+  };
+  return dnn::find_plans(dnn::handle(g.device), op, conditions, wanted);
+}
+
+// ---- with a bias: the older call that adds it in the same pass ----
+
+class BiasPlan {
  public:
-  explicit Plan(const Geometry& g) : g_(g) {
+  explicit BiasPlan(const Geometry& g) : g_(g) {
     const dnn::Library& l = dnn::library();
     const auto type = dnn::data_type(DType(g.dtype));
-    dnn::done(l.CreateTensor(&x), "convolution");
-    dnn::done(l.CreateTensor(&y), "convolution");
+    const int rank = g.dims + 2;
     dnn::done(l.CreateFilter(&w), "convolution");
     dnn::done(l.CreateConv(&conv), "convolution");
-    const int rank = g.dims + 2;
-    set_tensor(x, g.x, rank, type);
-    set_tensor(y, g.y, rank, type);
+    x = tensor(g.x, rank, type);
+    y = tensor(g.y, rank, type);
+    const int32_t sizes[5] = {1, g.y[1], 1, 1, 1};
+    bias = tensor(sizes, rank, type);
     const auto format = g.channels_last ? dnn::kChannelsLast : dnn::kContiguous;
     dnn::done(l.SetFilter(w, type, format, rank, g.w), "convolution");
-    const auto compute = type == dnn::kDouble ? dnn::kDouble : dnn::kFloat;
-    dnn::done(
-        l.SetConv(conv, g.dims, g.padding, g.stride, g.dilation, dnn::kCrossCorrelation, compute),
-        "convolution");
+    dnn::done(l.SetConv(conv, g.dims, g.padding, g.stride, g.dilation, dnn::kCrossCorrelation,
+                        dnn::kFloat),
+              "convolution");
     dnn::done(l.SetGroups(conv, g.groups), "convolution");
-    math = type == dnn::kHalf || type == dnn::kBFloat16 ? dnn::kTensorOp
-           : type == dnn::kFloat && !g.tf32             ? dnn::kFma
-                                                        : dnn::kDefaultMath;
+    const dnn::MathType math = type != dnn::kFloat ? dnn::kTensorOp
+                               : g.tf32            ? dnn::kDefaultMath
+                                                   : dnn::kFma;
     dnn::done(l.SetMath(conv, math), "convolution");
-    choose();
+    choose(math);
   }
-  Plan(const Plan&) = delete;
-  ~Plan() {
+  BiasPlan(const BiasPlan&) = delete;
+  ~BiasPlan() {
     const dnn::Library& l = dnn::library();
-    if (x) l.DestroyTensor(x);
-    if (y) l.DestroyTensor(y);
+    for (const dnn::TensorDesc t : {x, y, bias})
+      if (t) l.DestroyTensor(t);
     if (w) l.DestroyFilter(w);
     if (conv) l.DestroyConv(conv);
-    if (bias) l.DestroyTensor(bias);
   }
 
-  // Whether the algorithm adds a bias by itself.
-  bool takes_bias() const { return bias != nullptr; }
-
+  bool found = false;  // else the bias is added afterwards
   dnn::TensorDesc x = nullptr, y = nullptr, bias = nullptr;
   dnn::FilterDesc w = nullptr;
   dnn::ConvDesc conv = nullptr;
-  dnn::MathType math = dnn::kDefaultMath;
-  int algorithm = 0;
   size_t workspace = 0;
 
  private:
-  void set_tensor(dnn::TensorDesc desc, const int32_t* sizes, int rank, dnn::DataType type) const {
-    int strides[5];
-    int step = 1;
-    if (g_.channels_last) {
-      strides[1] = 1;
-      step = sizes[1];
-      for (int d = rank - 1; d >= 2; --d) strides[d] = step, step *= sizes[d];
-      strides[0] = step;
-    } else {
-      for (int d = rank - 1; d >= 0; --d) strides[d] = step, step *= sizes[d];
-    }
-    dnn::done(dnn::library().SetTensor(desc, type, rank, sizes, strides), "convolution");
+  dnn::TensorDesc tensor(const int32_t* sizes, int rank, dnn::DataType type) const {
+    dnn::TensorDesc desc = nullptr;
+    dnn::done(dnn::library().CreateTensor(&desc), "convolution");
+    const auto strides = strides_of<int>(g_, sizes);
+    dnn::done(dnn::library().SetTensor(desc, type, rank, sizes, strides.data()), "convolution");
+    return desc;
   }
 
-  void choose() {
+  void choose(dnn::MathType math) {
     const dnn::Library& l = dnn::library();
-    const dnn::Handle handle = dnn::handle(g_.device);
-    dnn::AlgorithmPerf found[16];
+    dnn::AlgorithmPerf all[16];
     int count = 0;
-    switch (ConvKind(g_.kind)) {
-      case ConvKind::Forward:
-        dnn::done(l.ForwardAlgorithms(handle, x, w, conv, y, 16, &count, found), "convolution");
-        break;
-      case ConvKind::InputGrad:
-        dnn::done(l.InputGradAlgorithms(handle, w, y, conv, x, 16, &count, found), "convolution");
-        break;
-      case ConvKind::WeightGrad:
-        dnn::done(l.WeightGradAlgorithms(handle, x, y, conv, w, 16, &count, found), "convolution");
-        break;
-    }
-    constexpr size_t kMostWorkspace = size_t(1) << 30;
+    dnn::done(l.ForwardAlgorithms(dnn::handle(g_.device), x, w, conv, y, 16, &count, all),
+              "convolution");
     for (int i = 0; i < count; ++i) {
-      if (found[i].status != 0 || found[i].memory > kMostWorkspace) continue;
-      if (g_.deterministic && found[i].determinism == 0) continue;
-      algorithm = found[i].algorithm;
-      workspace = found[i].memory;
+      if (all[i].status != 0 || int64_t(all[i].memory) > kMostWorkspace) continue;
+      if (all[i].algorithm != dnn::kImplicitPrecomputedGemm) return;
       // The heuristics may count on another kind of arithmetic than was asked for.
-      if (found[i].math_type != int(math) && math != dnn::kFma)
-        dnn::done(l.SetMath(conv, dnn::MathType(found[i].math_type)), "convolution");
-      prepare_bias();
+      if (all[i].math_type != int(math) && math != dnn::kFma)
+        dnn::done(l.SetMath(conv, dnn::MathType(all[i].math_type)), "convolution");
+      workspace = all[i].memory;
+      found = true;
       return;
     }
-    fail(ErrorKind::Runtime, "convolution", "cuDNN knows no way to compute it");
-  }
-  void prepare_bias() {
-    if (ConvKind(g_.kind) != ConvKind::Forward || algorithm != dnn::kImplicitPrecomputedGemm ||
-        DType(g_.dtype) == DType::Float64)
-      return;
-    dnn::done(dnn::library().CreateTensor(&bias), "convolution");
-    int32_t sizes[5] = {1, g_.y[1], 1, 1, 1};
-    set_tensor(bias, sizes, g_.dims + 2, dnn::data_type(DType(g_.dtype)));
   }
   Geometry g_;
 };
@@ -157,16 +211,21 @@ dnn::ActivationDesc identity() {
   return made;
 }
 
-// One a thread, as the handles are.
-const Plan& plan_for(const Geometry& g) {
+// ---- plans are kept, one set a thread, as the handles are ----
+
+template <class Made, class Make>
+const Made& kept(const Geometry& g, Make make) {
   constexpr size_t kMostPlans = 2048;
-  using Plans = std::unordered_map<Geometry, std::unique_ptr<Plan>, GeometryHash>;
+  using Plans = std::unordered_map<Geometry, std::unique_ptr<Made>, GeometryHash>;
   thread_local std::unique_ptr<Plans> plans;
   if (!plans) plans = std::make_unique<Plans>();
   if (const auto found = plans->find(g); found != plans->end()) return *found->second;
-  auto fresh = std::make_unique<Plan>(g);
+  auto fresh = make();
   if (plans->size() >= kMostPlans) plans->clear();
   return *plans->emplace(g, std::move(fresh)).first->second;
+}
+const BiasPlan& bias_plan_for(const Geometry& g) {
+  return kept<BiasPlan>(g, [&] { return std::make_unique<BiasPlan>(g); });
 }
 
 bool lies_channels_last(const Tensor& t) {
@@ -227,13 +286,112 @@ void convolve_on_host(ConvKind kind, const ConvShape& shape, const ConvTensors& 
   copy(written(kind, all), written(kind, original), false);
 }
 
+Geometry geometry_of(ConvKind kind, const ConvShape& shape, const ConvTensors& t, bool last) {
+  const int dims = spatial(shape);
+  const auto first = size_t(3 - dims);
+  Geometry g{};
+  g.kind = int32_t(kind);
+  g.dtype = int32_t(t.x.dtype());
+  g.dims = dims;
+  g.groups = int32_t(shape.groups);
+  g.device = t.x.device().index;
+  g.channels_last = last;
+  g.tf32 = settings().convolution_tf32.load();
+  g.deterministic = settings().cudnn_deterministic.load();
+  g.benchmark = settings().cudnn_benchmark.load();
+  g.alignment = 16;
+  for (const Tensor* x : {&t.x, &t.w, &t.y})
+    while (reinterpret_cast<uintptr_t>(x->data()) % uintptr_t(g.alignment)) g.alignment /= 2;
+  fill_sizes(t.x, dims, g.x);
+  fill_sizes(t.w, dims, g.w);
+  fill_sizes(t.y, dims, g.y);
+  for (size_t d = 0; d < size_t(dims); ++d) {
+    g.padding[d] = int32_t(shape.padding[first + d]);
+    g.stride[d] = int32_t(shape.stride[first + d]);
+    g.dilation[d] = int32_t(shape.dilation[first + d]);
+  }
+  return g;
+}
+
+Tensor workspace_for(int64_t nbytes, Device device) {
+  return nbytes ? make_tensor(Dims{nbytes}, DType::UInt8, device) : Tensor();
+}
+
+void add_bias(const Tensor& y, const Tensor& bias) {
+  Dims sizes(uint32_t(y.dim()), 1), strides(uint32_t(y.dim()), 0);
+  sizes[1] = bias.numel();
+  strides[1] = bias.dim() ? bias.strides()[0] : 0;
+  map_binary(BinaryFn::Add, y, bias.alias(sizes, strides, bias.offset()), y);
+}
+
+// The convolution and its bias in one pass; false: there is no such way. The call costs the host
+// more than a plan's, so it is for images whose second pass would cost the GPU more.
+bool convolve_with_bias(const Geometry& g, const ConvTensors& t) {
+  constexpr int64_t kWorthIt = int64_t(1) << 22;
+  if (t.y.numel() < kWorthIt || DType(g.dtype) == DType::Float64 || !t.bias.is_contiguous())
+    return false;
+  const BiasPlan& plan = bias_plan_for(g);
+  if (!plan.found) return false;
+  const Tensor workspace = workspace_for(int64_t(plan.workspace), t.x.device());
+  const float one = 1, zero = 0;
+  dnn::done(dnn::library().ForwardBias(dnn::handle(g.device), &one, plan.x, t.x.data(), plan.w,
+                                       t.w.data(), plan.conv, dnn::kImplicitPrecomputedGemm,
+                                       workspace.defined() ? workspace.data() : nullptr,
+                                       plan.workspace, &zero, plan.y, t.y.data(), plan.bias,
+                                       t.bias.data(), identity(), plan.y, t.y.data()),
+            "convolution");
+  return true;
+}
+
+void run_plan(const dnn::Plan& plan, const Geometry& g, const ConvTensors& t) {
+  const Tensor workspace = workspace_for(plan.workspace(), t.x.device());
+  constexpr int64_t ids[] = {kX, kW, kY};
+  void* const data[] = {t.x.data(), t.w.data(), t.y.data()};
+  plan.run(dnn::handle(g.device), ids, data, workspace.defined() ? workspace.data() : nullptr);
+}
+
+// backends.cudnn.benchmark: the first of its kind is run by several engines, and the fastest stays.
+size_t fastest(const std::vector<dnn::Plan>& plans, const Geometry& g, const ConvTensors& t) {
+  note_wait("cudnn.benchmark");
+  Stream* stream = current_stream(g.device);
+  size_t best = 0;
+  float least = std::numeric_limits<float>::infinity();
+  for (size_t i = 0; i < plans.size(); ++i) {
+    run_plan(plans[i], g, t);  // loads its kernels
+    for (int turn = 0; turn < 2; ++turn) {
+      Event begin(true), end(true);
+      begin.record(stream);
+      run_plan(plans[i], g, t);
+      end.record(stream);
+      end.wait();
+      const float time = begin.milliseconds_until(end);
+      if (time < least) least = time, best = i;
+    }
+  }
+  return best;
+}
+
+// One plan, or none where cuDNN has no engine for it.
+const std::vector<dnn::Plan>& plans_for(const Geometry& g, const ConvTensors& t) {
+  return kept<std::vector<dnn::Plan>>(g, [&] {
+    constexpr size_t kCandidates = 6;
+    auto plans = make_plans(g, g.benchmark ? kCandidates : 1);
+    if (plans.size() > 1) std::swap(plans[0], plans[fastest(plans, g, t)]);
+    if (plans.size() > 1) plans.erase(plans.begin() + 1, plans.end());
+    return std::make_unique<std::vector<dnn::Plan>>(std::move(plans));
+  });
+}
+
 void convolve(ConvKind kind, const ConvShape& shape, const ConvTensors& given) {
   ConvTensors t = given;
   const Tensor result = written(kind, t);
   if (!dnn::has_type(t.x.dtype()) || !has_plain_sizes(shape) || !settings().cudnn_enabled.load() ||
       !dnn::library().missing.empty())
     return convolve_on_host(kind, shape, given);
-  const bool last = lies_channels_last(t.x) || lies_channels_last(t.w) || lies_channels_last(t.y);
+  // (For doubles cuDNN has no engines that read channels-last.)
+  const bool last =
+      (lies_channels_last(t.x) || lies_channels_last(t.w) || lies_channels_last(t.y)) &&
+      (t.x.dtype() != DType::Float64 || is_depthwise(shape));
   for (Tensor* x : {&t.x, &t.w, &t.y}) {
     if (lies_right(*x, last)) continue;
     const Tensor moved = fresh_like(*x, last);
@@ -248,69 +406,13 @@ void convolve(ConvKind kind, const ConvShape& shape, const ConvTensors& given) {
     convolve_depthwise(kind, shape, t);
     return finish();
   }
-  const int device = t.x.device().index;
-  const int dims = spatial(shape), first = 3 - dims;
-  Geometry g{};
-  g.kind = int32_t(kind);
-  g.dtype = int32_t(t.x.dtype());
-  g.dims = dims;
-  g.groups = int32_t(shape.groups);
-  g.device = device;
-  g.channels_last = last;
-  g.tf32 = settings().convolution_tf32.load();
-  g.deterministic = settings().cudnn_deterministic.load();
-  fill_sizes(t.x, dims, g.x);
-  fill_sizes(t.w, dims, g.w);
-  fill_sizes(t.y, dims, g.y);
-  for (int d = 0; d < dims; ++d) {
-    g.padding[d] = int32_t(shape.padding[size_t(first + d)]);
-    g.stride[d] = int32_t(shape.stride[size_t(first + d)]);
-    g.dilation[d] = int32_t(shape.dilation[size_t(first + d)]);
-  }
-  const Plan& plan = plan_for(g);
-  const dnn::Library& l = dnn::library();
-  const dnn::Handle handle = dnn::handle(device);
-  Tensor workspace;
-  if (plan.workspace)
-    workspace = make_tensor(Dims{int64_t(plan.workspace)}, DType::UInt8, t.x.device());
-  void* room = workspace.defined() ? workspace.data() : nullptr;
-  const bool wide = t.x.dtype() == DType::Float64;
-  const float one = 1, zero = 0;
-  const double wide_one = 1, wide_zero = 0;
-  const void *alpha = wide ? static_cast<const void*>(&wide_one) : &one,
-             *beta = wide ? static_cast<const void*>(&wide_zero) : &zero;
-  bool needs_bias = kind == ConvKind::Forward && t.bias.defined();
-  switch (kind) {
-    case ConvKind::Forward:
-      if (needs_bias && plan.takes_bias() && t.bias.is_contiguous()) {
-        dnn::done(l.ForwardBias(handle, alpha, plan.x, t.x.data(), plan.w, t.w.data(), plan.conv,
-                                plan.algorithm, room, plan.workspace, beta, plan.y, t.y.data(),
-                                plan.bias, t.bias.data(), identity(), plan.y, t.y.data()),
-                  "convolution");
-        needs_bias = false;
-        break;
-      }
-      dnn::done(l.Forward(handle, alpha, plan.x, t.x.data(), plan.w, t.w.data(), plan.conv,
-                          plan.algorithm, room, plan.workspace, beta, plan.y, t.y.data()),
-                "convolution");
-      break;
-    case ConvKind::InputGrad:
-      dnn::done(l.InputGrad(handle, alpha, plan.w, t.w.data(), plan.y, t.y.data(), plan.conv,
-                            plan.algorithm, room, plan.workspace, beta, plan.x, t.x.data()),
-                "convolution");
-      break;
-    case ConvKind::WeightGrad:
-      dnn::done(l.WeightGrad(handle, alpha, plan.x, t.x.data(), plan.y, t.y.data(), plan.conv,
-                             plan.algorithm, room, plan.workspace, beta, plan.w, t.w.data()),
-                "convolution");
-      break;
-  }
-  if (needs_bias) {
-    Dims sizes(uint32_t(t.y.dim()), 1), strides(uint32_t(t.y.dim()), 0);
-    sizes[1] = t.bias.numel();
-    strides[1] = t.bias.dim() ? t.bias.strides()[0] : 0;
-    map_binary(BinaryFn::Add, t.y, t.bias.alias(sizes, strides, t.bias.offset()), t.y);
-  }
+  const Geometry g = geometry_of(kind, shape, t, last);
+  const bool adds = kind == ConvKind::Forward && t.bias.defined();
+  if (adds && convolve_with_bias(g, t)) return finish();
+  const std::vector<dnn::Plan>& plans = plans_for(g, t);
+  if (plans.empty()) return convolve_on_host(kind, shape, given);
+  run_plan(plans[0], g, t);
+  if (adds) add_bias(t.y, t.bias);
   finish();
 }
 

@@ -75,8 +75,8 @@ void cross_entropy(const CrossEntropyCall& c, const Tensor& loss, const Tensor& 
   args.loss = loss.data();
   args.total = total.data();
   args.weights = weights.data<double>();
-  const FaultSlot fault = next_fault_slot(device, c.scores ? "cross_entropy" : "nll_loss", 1,
-                                          args.classes);
+  const FaultSlot fault =
+      next_fault_slot(device, c.scores ? "cross_entropy" : "nll_loss", 1, args.classes);
   args.launch = fault.launch;
   args.fault = fault.record;
 
@@ -120,7 +120,8 @@ void cross_entropy_backward(const CrossEntropyCall& c, const Tensor& g, const Te
     return;
   }
   const int64_t across = (positions + kThreads - 1) / kThreads;
-  const int64_t wanted = int64_t(device_info(device).processors) * 16 / std::max<int64_t>(across, 1);
+  const int64_t wanted =
+      int64_t(device_info(device).processors) * 16 / std::max<int64_t>(across, 1);
   const int64_t down = std::clamp<int64_t>(wanted, 1, std::min<int64_t>(args.classes, 65535));
   launch(kFamily, key_of(kBackwardColumns, 0, false, c.scores, type), device,
          {unsigned(across), unsigned(down)}, {kThreads}, args);

@@ -15,6 +15,7 @@ using TensorDesc = struct DnnTensor*;
 using FilterDesc = struct DnnFilter*;
 using ConvDesc = struct DnnConvolution*;
 using ActivationDesc = struct DnnActivation*;
+using BackendDesc = void*;
 
 enum DataType : int { kFloat = 0, kDouble = 1, kHalf = 2, kBFloat16 = 9 };
 enum Format : int { kContiguous = 0, kChannelsLast = 1 };
@@ -24,7 +25,7 @@ inline constexpr int kIdentity = 5, kPropagateNan = 1;  // of an activation
 // The one forward algorithm that adds a bias without an activation.
 inline constexpr int kImplicitPrecomputedGemm = 1;
 
-// What the heuristics say about one algorithm; of all three kinds of convolution alike.
+// What the heuristics say about one algorithm.
 struct AlgorithmPerf {
   int algorithm, status;
   float time;
@@ -55,16 +56,14 @@ struct AlgorithmPerf {
   X(cudnnGetConvolutionForwardAlgorithm_v7, ForwardAlgorithms,                                     \
     (Handle handle, TensorDesc x, FilterDesc w, ConvDesc conv, TensorDesc y, int wanted,           \
      int* found, AlgorithmPerf* perf))                                                             \
-  X(cudnnGetConvolutionBackwardDataAlgorithm_v7, InputGradAlgorithms,                              \
-    (Handle handle, FilterDesc w, TensorDesc y, ConvDesc conv, TensorDesc x, int wanted,           \
-     int* found, AlgorithmPerf* perf))                                                             \
-  X(cudnnGetConvolutionBackwardFilterAlgorithm_v7, WeightGradAlgorithms,                           \
-    (Handle handle, TensorDesc x, TensorDesc y, ConvDesc conv, FilterDesc w, int wanted,           \
-     int* found, AlgorithmPerf* perf))                                                             \
-  X(cudnnConvolutionForward, Forward,                                                              \
-    (Handle handle, const void* alpha, TensorDesc x_desc, const void* x, FilterDesc w_desc,        \
-     const void* w, ConvDesc conv, int algorithm, void* workspace, size_t nbytes,                  \
-     const void* beta, TensorDesc y_desc, void* y))                                                \
+  X(cudnnBackendCreateDescriptor, CreateDescriptor, (int kind, BackendDesc* desc))                 \
+  X(cudnnBackendDestroyDescriptor, DestroyDescriptor, (BackendDesc desc))                          \
+  X(cudnnBackendFinalize, FinalizeDescriptor, (BackendDesc desc))                                  \
+  X(cudnnBackendSetAttribute, SetAttribute,                                                        \
+    (BackendDesc desc, int name, int type, int64_t count, const void* values))                     \
+  X(cudnnBackendGetAttribute, GetAttribute,                                                        \
+    (BackendDesc desc, int name, int type, int64_t room, int64_t* count, void* values))            \
+  X(cudnnBackendExecute, Execute, (Handle handle, BackendDesc plan, BackendDesc pack))             \
   X(cudnnCreateActivationDescriptor, CreateActivation, (ActivationDesc * desc))                    \
   X(cudnnSetActivationDescriptor, SetActivation,                                                   \
     (ActivationDesc desc, int mode, int nan, double coefficient))                                  \
@@ -72,15 +71,7 @@ struct AlgorithmPerf {
     (Handle handle, const void* alpha, TensorDesc x_desc, const void* x, FilterDesc w_desc,        \
      const void* w, ConvDesc conv, int algorithm, void* workspace, size_t nbytes,                  \
      const void* alpha2, TensorDesc z_desc, const void* z, TensorDesc bias_desc, const void* bias, \
-     ActivationDesc activation, TensorDesc y_desc, void* y))                                       \
-  X(cudnnConvolutionBackwardData, InputGrad,                                                       \
-    (Handle handle, const void* alpha, FilterDesc w_desc, const void* w, TensorDesc y_desc,        \
-     const void* y, ConvDesc conv, int algorithm, void* workspace, size_t nbytes,                  \
-     const void* beta, TensorDesc x_desc, void* x))                                                \
-  X(cudnnConvolutionBackwardFilter, WeightGrad,                                                    \
-    (Handle handle, const void* alpha, TensorDesc x_desc, const void* x, TensorDesc y_desc,        \
-     const void* y, ConvDesc conv, int algorithm, void* workspace, size_t nbytes,                  \
-     const void* beta, FilterDesc w_desc, void* w))
+     ActivationDesc activation, TensorDesc y_desc, void* y))
 
 struct Library {
 #define RUSH_MEMBER(symbol, name, params) int(*name) params = nullptr;

@@ -1,5 +1,6 @@
 // Dropout on GPUs, through kernels/dropout_exact.cu.
 #include "cpu/device_nn_loops.h"
+#include "cuda/graph.h"
 #include "cuda/loops.h"
 #include "cuda/nest.h"
 #include "cuda/rows.h"
@@ -49,14 +50,14 @@ void dropout(const Tensor& x, RandomCall call, const DropoutRule& rule, const Te
              const Tensor& mask) {
   if (y.numel() == 0) return;
   DropoutArgs args = args_for(x, mask, rule, y);
-  args.seed = call.seed;
-  args.call = call.call;
   const int device = y.device().index;
-  const bool packs =
-      aligned({x.data(), y.data()}, std::min<int64_t>(16, 4 * y.element_size())) &&
-      aligned({mask.data()}, 4);
+  const RandomSource source = random_source(call, device);
+  args.seed = source.seed;
+  args.call = source.call;
+  const bool packs = aligned({x.data(), y.data()}, std::min<int64_t>(16, 4 * y.element_size())) &&
+                     aligned({mask.data()}, 4);
   launch(kFamily, key_of(kDraw, packs, rule, y.dtype()), device,
-         blocks_for((args.n + 3) / 4, device), {kThreads}, args);
+         blocks_for((args.n + 3) / 4, device), {kThreads}, args, source.state);
 }
 
 bool alike(const Tensor& a, const Tensor& b) {

@@ -5,6 +5,7 @@
 #include <bit>
 #include <cstdlib>
 #include <deque>
+#include <vector>
 
 #include "core/error.h"
 #include "core/mutex.h"
@@ -76,6 +77,7 @@ std::atomic<SyncDebug> g_sync_debug{SyncDebug::Off};
 struct Checked {
   const char* op = nullptr;
   int64_t dim = 0, size = 0;
+  const char* rule = nullptr;  // what elements have to be, if they are no indices
 };
 
 struct Faults {
@@ -129,7 +131,11 @@ Grid blocks_for(int64_t threads, int device) {
   return {unsigned(std::max<int64_t>(1, std::min(wanted, most)))};
 }
 
-u32* stream_counters(int device) {
+u32* stream_counters(int device, int64_t count) {
+  if (Graph* graph = capture_of(current_stream(device))) {
+    const std::vector<u32> zeros(size_t(count), 0);
+    return static_cast<u32*>(graph->constant(zeros.data(), zeros.size() * sizeof(u32)));
+  }
   // More streams than these share theirs; sets of streams are smaller.
   constexpr int64_t kStreams = 256;
   static std::array<std::atomic<u32*>, kMaxDevices> all{};
@@ -175,7 +181,8 @@ const char* kernel_bytes(int64_t element_size) {
   return names[std::countr_zero(uint64_t(element_size))];
 }
 
-FaultSlot next_fault_slot(int device, const char* op, int64_t dim, int64_t size) {
+namespace {
+FaultSlot next_fault_slot(int device, const Checked& checked) {
   bind(device);
   Faults& f = faults_of(device);
   Graph* graph = capture_of(current_stream(device));
@@ -189,12 +196,22 @@ FaultSlot next_fault_slot(int device, const char* op, int64_t dim, int64_t size)
   }
   if (graph) {
     graph->check_indices();
-    f.captured.push_back({op, dim, size});
+    f.captured.push_back(checked);
     return {f.record, kFirstCaptured + f.captured.size() - 1};
   }
   f.pending.store(true, std::memory_order_relaxed);
-  f.checked[f.launches % Faults::kRemembered] = {op, dim, size};
+  f.checked[f.launches % Faults::kRemembered] = checked;
   return {f.record, f.launches++};
+}
+constexpr const char* kFoundLate =
+    ". (The GPU found it; it is reported now that the program waited for it.)";
+}  // namespace
+
+FaultSlot next_fault_slot(int device, const char* op, int64_t dim, int64_t size) {
+  return next_fault_slot(device, Checked{op, dim, size});
+}
+FaultSlot next_fault_slot(int device, const char* op, const char* rule) {
+  return next_fault_slot(device, Checked{op, 0, 0, rule});
 }
 
 void expect_faults(int device) { faults_of(device).pending.store(true, std::memory_order_relaxed); }
@@ -219,12 +236,14 @@ void raise_faults(int device) {
     else if (f.launches - found.launch <= Faults::kRemembered)
       checked = f.checked[found.launch % Faults::kRemembered];
   }
+  if (checked.rule)
+    fail(ErrorKind::Runtime, checked.op, checked.rule, ", but element number ", found.position,
+         " is ", std::bit_cast<double>(found.value), kFoundLate);
   const std::string dim = checked.op
                               ? concat(" of dimension ", checked.dim, " with size ", checked.size)
                               : std::string();
   fail(ErrorKind::Range, checked.op ? checked.op : "", "index ", found.value, " is out of range",
-       dim, "; it is number ", found.position,
-       " of the indices. (The GPU found it; it is reported now that the program waited for it.)");
+       dim, "; it is number ", found.position, " of the indices", kFoundLate);
 }
 
 void set_sync_debug(SyncDebug mode) { g_sync_debug.store(mode); }

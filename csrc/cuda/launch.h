@@ -43,9 +43,10 @@ inline constexpr int kThreads = 256;
 Grid blocks_for(int64_t threads, int device);
 
 // Counters by which a kernel's blocks agree who comes last. Those of the thread's stream: kernels
-// of one stream do not overlap, so each finds them zero and leaves them so.
+// of one stream do not overlap, so each finds them zero and leaves them so. In a captured graph,
+// which may be replayed beside anything, they are the kernel's own. At most kStreamCounters.
 inline constexpr int64_t kStreamCounters = 4096;
-u32* stream_counters(int device);
+u32* stream_counters(int device, int64_t count);
 
 // "rush::half", as the kernels' sources say it.
 const char* kernel_type(DType dtype);
@@ -61,6 +62,8 @@ struct FaultSlot {
   uint64_t launch;
 };
 FaultSlot next_fault_slot(int device, const char* op, int64_t dim, int64_t size);
+// For elements that break a rule; the record's value holds the bits of a double.
+FaultSlot next_fault_slot(int device, const char* op, const char* rule);
 // A graph that was captured with such kernels is about to be replayed.
 void expect_faults(int device);
 // After a synchronisation: raises the fault that was recorded, if any, and clears the record.

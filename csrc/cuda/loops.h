@@ -31,23 +31,30 @@ enum FamilyNumber : uint8_t {
   kCatFamily,
   kSortFamily,
   kSelectFamily,
+  kSelectLongFamily,
   kMaskFamily,
   kSearchFamily,
   kSampleFamily,
   kDistinctFamily,
+  kBetweenFamily,
+  kCountingFamily,
   kOptimizerNumbersFamily,
   kCrossEntropyFamily,
   kLossFamily,
   kDropoutFamily,
   kGroupNormFamily,
+  kEmbeddingFamily,
+  kResampleFamily,
+  kGridFamily,
+  kCtcFamily,
+  kFractionalPoolFamily,
   // Recurrent networks and attention.
   kPiecesFamily = 50,
   kCellFamily,
   kAttentionFamily,
-  kAttentionBackwardFamily,
+  kFamilyCount,
 };
-static_assert(kAttentionBackwardFamily < 64);  // launch.cpp keeps six bits for them
-
+static_assert(kFamilyCount <= 64);  // launch.cpp keeps six bits for them
 
 Number to_number(const Scalar& s);
 

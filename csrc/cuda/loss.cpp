@@ -8,12 +8,18 @@
 namespace rush::cuda {
 namespace {
 
+// As kernels/loss.cu has it.
+struct Noting {
+  u64 launch;
+  IndexFault* fault;
+};
+
 enum Kernel : uint64_t { kEach, kSum, kSlope, kJoin };
 
 // Key: kernel, loss, packs, type.
 std::string spell(uint64_t key) {
   constexpr const char* kernels[] = {"each", "sum", "slope", "join"};
-  constexpr const char* losses[] = {"L1", "Mse", "SmoothL1", "Huber", "BinaryLogits"};
+  constexpr const char* losses[] = {"L1", "Mse", "SmoothL1", "Huber", "BinaryLogits", "Binary"};
   static_assert(std::size(losses) == size_t(LossFn::kCount));
   const auto type = DType(key & 15);
   if (Kernel(key >> 8) == kJoin) return concat("rush::loss_join<", kernel_type(type), ">");
@@ -24,26 +30,32 @@ std::string spell(uint64_t key) {
 constexpr KernelFamily kFamily{kLossFamily, "loss.cu", spell};
 
 void run(Kernel kernel, LossFn fn, const LossArgs& args, const Tensor& x, Grid grid) {
-  const bool packs =
-      aligned({args.x, args.target, args.g_step ? args.g : nullptr,
-               kernel == kSum ? nullptr : args.y});
-  launch(kFamily, kernel << 8 | uint64_t(fn) << 5 | uint64_t(packs) << 4 | uint64_t(x.dtype()),
-         x.device().index, grid, {kThreads}, args);
+  const bool packs = aligned(
+      {args.x, args.target, args.g_step ? args.g : nullptr, kernel == kSum ? nullptr : args.y});
+  const int device = x.device().index;
+  const uint64_t key = kernel << 8 | uint64_t(fn) << 5 | uint64_t(packs) << 4 | uint64_t(x.dtype());
+  if (kernel == kSlope) return launch(kFamily, key, device, grid, {kThreads}, args);
+  FaultSlot fault{};
+  if (fn == LossFn::Binary)
+    fault = next_fault_slot(device, "binary_cross_entropy",
+                            "the input must be probabilities between 0 and 1");
+  const Noting to{fault.launch, fault.record};
+  launch(kFamily, key, device, grid, {kThreads}, args, to);
 }
 Grid grid_for(const Tensor& x) {
   return blocks_for(x.numel() / pack_of(x.dtype()) + 1, x.device().index);
 }
 
 void loss(LossFn fn, const Tensor& x, const Tensor& target, double parameter, const Tensor& out) {
-  LossArgs args{x.numel(), x.data(), target.data(), nullptr, out.data(), nullptr, 0, 0, parameter,
-                1};
+  LossArgs args{x.numel(), x.data(), target.data(), nullptr, out.data(), nullptr,
+                0,         0,        parameter,     1};
   if (args.n) run(kEach, fn, args, x, grid_for(x));
 }
 
 void loss_sum(LossFn fn, const Tensor& x, const Tensor& target, double parameter, double scale,
               const Tensor& out) {
-  LossArgs args{x.numel(), x.data(), target.data(), nullptr, out.data(), nullptr, 0, 0, parameter,
-                scale};
+  LossArgs args{x.numel(), x.data(), target.data(), nullptr, out.data(), nullptr,
+                0,         0,        parameter,     scale};
   Grid grid = grid_for(x);
   if (grid.x <= 4) grid.x = 1;  // a second launch costs more
   args.blocks = i32(grid.x);
@@ -61,8 +73,8 @@ void loss_backward(LossFn fn, const Tensor& x, const Tensor& target, double para
                    const Tensor& g, double scale, const Tensor& gx) {
   if (x.numel() == 0) return;
   const i32 step = g.numel() == x.numel();
-  const LossArgs args{x.numel(), x.data(), target.data(), g.data(), gx.data(), nullptr, step, 0,
-                      parameter, scale};
+  const LossArgs args{x.numel(), x.data(), target.data(), g.data(), gx.data(), nullptr,
+                      step,      0,        parameter,     scale};
   run(kSlope, fn, args, x, grid_for(x));
 }
 

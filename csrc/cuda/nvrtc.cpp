@@ -10,37 +10,18 @@
 #include "core/error.h"
 #include "core/sha256.h"
 #include "cpu/dynamic_library.h"
+#include "cuda/nvrtc_api.h"
 
 namespace rush::cuda {
 namespace {
 
-using Program = struct NvrtcProgram*;
-
-#define RUSH_NVRTC(X)                                                                          \
-  X(nvrtcVersion, (int* major, int* minor))                                                    \
-  X(nvrtcCreateProgram, (Program * program, const char* source, const char* name, int headers, \
-                         const char* const* texts, const char* const* names))                  \
-  X(nvrtcDestroyProgram, (Program * program))                                                  \
-  X(nvrtcAddNameExpression, (Program program, const char* expression))                         \
-  X(nvrtcCompileProgram, (Program program, int options, const char* const* texts))             \
-  X(nvrtcGetProgramLogSize, (Program program, size_t* size))                                   \
-  X(nvrtcGetProgramLog, (Program program, char* log))                                          \
-  X(nvrtcGetCUBINSize, (Program program, size_t* size))                                        \
-  X(nvrtcGetCUBIN, (Program program, char* cubin))                                             \
-  X(nvrtcGetLoweredName, (Program program, const char* expression, const char** name))
-
-struct Nvrtc {
-#define RUSH_MEMBER(symbol, params) int(*symbol) params = nullptr;
-  RUSH_NVRTC(RUSH_MEMBER)
-#undef RUSH_MEMBER
-  std::string missing;
-  int version = 0;
-};
-
 Nvrtc open() {
   Nvrtc n;
-  void* library = open_library({"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so"},
-                               {"nvidia/cu13/lib", "nvidia/cuda_nvrtc/lib", ""});
+  const std::initializer_list<const char*> places{"nvidia/cu13/lib", "nvidia/cuda_nvrtc/lib", ""};
+  // It looks for its companion, of its own version, by name alone: what is open already is found.
+  for (int minor = 0; minor < 10; ++minor)
+    open_library({concat("libnvrtc-builtins.so.13.", minor).c_str()}, places);
+  void* library = open_library({"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so"}, places);
   bool whole = library != nullptr;
 #define RUSH_LOAD(symbol, params)                                                    \
   n.symbol = reinterpret_cast<decltype(n.symbol)>(library_symbol(library, #symbol)); \
@@ -135,8 +116,10 @@ CompiledKernels compile_kernels(const std::string& file, std::span<const std::st
   const std::string target = "--gpu-architecture=sm_" + std::to_string(arch);
   const std::string include = "-I" + folder;
   std::vector<const char*> options = {"--std=c++20", target.c_str(), include.c_str()};
-  // Where bits must not depend on what a compiler contracts.
-  if (file.ends_with("_exact.cu")) options.push_back("--fmad=false");
+  // Where bits must not depend on what a compiler contracts, nor on whose maths it is.
+  if (file.ends_with("_exact.cu"))
+    options.insert(options.end(), {"--fmad=false", "-DRUSH_EXACT_MATH=1", "-D__builtin_fmod=::fmod",
+                                   "-D__builtin_fmodf=::fmodf"});
   done(n.nvrtcCompileProgram(owned.program, int(options.size()), options.data()),
        "nvrtcCompileProgram");
   CompiledKernels out;

@@ -14,6 +14,8 @@
 
 namespace rush::cuda {
 
+// attention.cpp's part of the table.
+void add_attention(SequenceLoops& loops);
 
 namespace {
 
@@ -88,11 +90,11 @@ void rnn_forward(const RnnNetwork& n, const RnnNetworkTensors& t) {
   const size_t room = plan.work_bytes(training);
   const Tensor work = bytes(room, n.device);
   dnn::done(dnn::rnn_library().RnnForward(
-                dnn::handle(n.device.index), plan.rnn,
-                training ? dnn::kTraining : dnn::kInference, nullptr, plan.x, t.input.data(),
-                plan.y, t.output.data(), plan.h, data_of(t.h), data_of(t.last_h), plan.c,
-                data_of(t.c), data_of(t.last_c), plan.weight_bytes(), weights.data(), room,
-                work.data(), training ? plan.reserve_bytes() : 0, data_of(t.reserve)),
+                dnn::handle(n.device.index), plan.rnn, training ? dnn::kTraining : dnn::kInference,
+                nullptr, plan.x, t.input.data(), plan.y, t.output.data(), plan.h, data_of(t.h),
+                data_of(t.last_h), plan.c, data_of(t.c), data_of(t.last_c), plan.weight_bytes(),
+                weights.data(), room, work.data(), training ? plan.reserve_bytes() : 0,
+                data_of(t.reserve)),
             "rnn");
 }
 
@@ -146,9 +148,8 @@ CellArgs cell_args(const CellTensors& t) {
 }
 
 void launch_cell(RnnMode mode, bool backward, DType dtype, const CellArgs& args, int device) {
-  launch(kCells,
-         uint64_t(backward) << 5 | uint64_t(mode == RnnMode::Gru) << 4 | uint64_t(dtype), device,
-         blocks_for(args.batch * args.units, device), {kThreads}, args);
+  launch(kCells, uint64_t(backward) << 5 | uint64_t(mode == RnnMode::Gru) << 4 | uint64_t(dtype),
+         device, blocks_for(args.batch * args.units, device), {kThreads}, args);
 }
 
 void cell(RnnMode mode, const CellTensors& t) {
@@ -179,6 +180,7 @@ const bool registered = [] {
                              .rnn_backward = rnn_backward,
                              .cell = cell,
                              .cell_backward = cell_backward};
+  add_attention(loops);
   device_loops(DeviceType::CUDA).sequences = &loops;
   return true;
 }();

@@ -53,12 +53,11 @@ RnnPlan::RnnPlan(const RnnKey& key) : key_(key) {
   const auto math = half                               ? dnn::kTensorOp
                     : type == dnn::kFloat && !key.tf32 ? dnn::kFma
                                                        : dnn::kDefaultMath;
-  const int status =
-      l.SetRnn(rnn, dnn::kStandardRnn, cell_of(RnnMode(key.mode)),
-               key.has_biases ? dnn::kDoubleBias : dnn::kNoBias,
-               key.bidirectional ? dnn::kBothWays : dnn::kOneWay, dnn::kLinearInput, type,
-               type == dnn::kDouble ? dnn::kDouble : dnn::kFloat, math, key.inputs, key.hidden,
-               key.outputs, key.layers, dropout_, 0);
+  const int status = l.SetRnn(rnn, dnn::kStandardRnn, cell_of(RnnMode(key.mode)),
+                              key.has_biases ? dnn::kDoubleBias : dnn::kNoBias,
+                              key.bidirectional ? dnn::kBothWays : dnn::kOneWay, dnn::kLinearInput,
+                              type, type == dnn::kDouble ? dnn::kDouble : dnn::kFloat, math,
+                              key.inputs, key.hidden, key.outputs, key.layers, dropout_, 0);
   refused_ = status != 0 || l.RnnWeightRoom(handle, rnn, &weight_bytes_) != 0;
   if (!refused_) find_places();
 }
@@ -104,8 +103,7 @@ void RnnPlan::find_places() {
             place(i, gates, gates, sums, key_.outputs, false);
     if (found && key_.has_biases)
       found = place(i, 0, gates, sums, 1, true) && place(i, gates, gates, sums, 1, true);
-    if (found && key_.projects)
-      found = place(i, 2 * gates, 1, key_.outputs, key_.hidden, false);
+    if (found && key_.projects) found = place(i, 2 * gates, 1, key_.outputs, key_.hidden, false);
   }
   refused_ = !found;
 }

@@ -10,9 +10,9 @@ namespace {
 
 // ---- rows ----
 
-enum RowKernel : uint64_t { kHeld, kRows, kBackward, kColumns, kJoin };
+enum RowKernel : uint64_t { kHeld, kHeldTwice, kRows, kBackward, kColumns, kJoin };
 
-// What a thread keeps of a row, in elements.
+// What a thread keeps of a row, in elements; kHeldTwice: twice that.
 int64_t held(DType t) { return t == DType::Float64 ? 8 : 16; }
 
 // Key: kernel, centred, team, packs, type of the parameters, type.
@@ -38,6 +38,8 @@ std::string spell_rows(uint64_t key) {
   switch (RowKernel(key >> 12)) {
     case kHeld:
       return concat("rush::row_norm_held<", types, held(type) / width, ", ", centred);
+    case kHeldTwice:
+      return concat("rush::row_norm_held<", types, 2 * held(type) / width, ", ", centred);
     case kRows:
       return concat("rush::row_norm<", types, centred);
     case kBackward:
@@ -75,8 +77,10 @@ void row_norm(const Tensor& x, int64_t width, const Tensor& weight, const Tensor
   const int64_t most = held(x.dtype());
   const int team = width <= 8 * most ? 0 : width <= 32 * most ? 1 : 2;
   const bool packs = width % pack_of(x.dtype()) == 0 && aligned({args.x, args.y});
-  const RowInstance i{width <= kThreads * most ? kHeld : kRows,  centred,  team, packs,
-                      parameter_type(x, weight, bias), x.dtype()};
+  const RowKernel kernel = width <= kThreads * most       ? kHeld
+                           : width <= kThreads * most * 2 ? kHeldTwice
+                                                          : kRows;
+  const RowInstance i{kernel, centred, team, packs, parameter_type(x, weight, bias), x.dtype()};
   launch(kRowFamily, i.key(), x.device().index, blocks_of_teams(args.rows, team), {kThreads}, args);
 }
 
@@ -208,8 +212,7 @@ void group_norm_backward(const Tensor& g, const Tensor& x, const Tensor& weight,
     launch(kGroupFamily, group_key(kGroupsBackward, 0, false, parameters, type), device,
            {unsigned(rows), parts_of(rows, x.numel() / rows, device)}, {kThreads}, args);
   }
-  if (gw.defined() || gb.defined())
-    join(partial, args.batch, args.channels, type, gw, gb, device);
+  if (gw.defined() || gb.defined()) join(partial, args.batch, args.channels, type, gw, gb, device);
 }
 
 const bool registered = [] {

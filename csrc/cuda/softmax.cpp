@@ -8,7 +8,7 @@
 namespace rush::cuda {
 namespace {
 
-enum class Way : uint64_t { Held, Rows, Columns };
+enum class Way : uint64_t { Held, HeldTwice, Rows, Columns };
 
 // Key: backward, log, way, team (or whether columns are shared), packs, type.
 struct Instance {
@@ -28,12 +28,12 @@ struct Instance {
   }
 };
 
-// What a thread keeps of a row, in elements.
+// What a thread keeps of a row, in elements; HeldTwice: twice that.
 int64_t held(DType t) { return t == DType::Float64 ? 8 : 16; }
 
 std::string spell(uint64_t key) {
   const Instance i = Instance::of(key);
-  constexpr const char* ways[] = {"held<", "rows<", "columns<"};
+  constexpr const char* ways[] = {"held<", "held<", "rows<", "columns<"};
   const int64_t width = i.packs ? pack_of(i.type) : 1;
   std::string how;
   if (i.way == Way::Columns)
@@ -41,7 +41,8 @@ std::string spell(uint64_t key) {
   else if (i.way == Way::Rows)
     how = concat(kTeams[i.team], ", ", width);
   else
-    how = concat(kTeams[i.team], ", ", width, ", ", held(i.type) / width);
+    how = concat(kTeams[i.team], ", ", width, ", ",
+                 (i.way == Way::Held ? 1 : 2) * held(i.type) / width);
   return concat("rush::softmax_", i.backward ? "backward_" : "", ways[int(i.way)],
                 compute_name(i.type), ", ", kernel_type(i.type), ", ", how, ", ",
                 i.log ? "true>" : "false>");
@@ -64,7 +65,9 @@ void run(bool log, const Tensor& x, const void* g, int64_t dim, const Tensor& y)
   }
   const int64_t most = held(i.type);
   i.team = args.width <= 8 * most ? 0 : args.width <= 32 * most ? 1 : 2;
-  i.way = args.width <= kThreads * most ? Way::Held : Way::Rows;
+  i.way = args.width <= kThreads * most       ? Way::Held
+          : args.width <= kThreads * most * 2 ? Way::HeldTwice
+                                              : Way::Rows;
   i.packs = args.width % pack_of(i.type) == 0 && aligned({args.x, args.g, args.y});
   launch(kSoftmax, i.key(), device, blocks_of_teams(args.rows, i.team), {kThreads}, args);
 }

@@ -56,4 +56,18 @@ struct BinaryLogits {
   static RUSH_FN T slope(T x, T t, T) { return math::sigmoid(x) - t; }
 };
 
+// Of a probability; logarithms are at least -100, and slopes at most 1e12 steep, as in PyTorch.
+template <class T>
+struct Binary {
+  static RUSH_FN T floored(T log) { return log < T(-100) ? T(-100) : log; }
+  static RUSH_FN T value(T x, T t, T) {
+    return (t - T(1)) * floored(math::log1p(-x)) - t * floored(math::log(x));
+  }
+  static RUSH_FN T slope(T x, T t, T) {
+    const T product = (T(1) - x) * x;
+    return (x - t) / (product < T(1e-12) ? T(1e-12) : product);
+  }
+  static RUSH_FN bool is_valid(T x) { return x >= T(0) && x <= T(1); }
+};
+
 }  // namespace rush::losses

@@ -1,11 +1,13 @@
-// Scaled dot-product attention. On the CPU it runs by blocks (cpu/attention.h), forward and
-// backward. Where a derivative of the backward pass, a batched gradient, forward mode or the
-// gradient of a mask is wanted, the formulas composed of ops take its place; a test holds the two
-// equal.
+// Scaled dot-product attention. It runs by blocks, forward and backward, on the CPU
+// (cpu/attention.h) and on devices that have kernels for it (cpu/sequence_loops.h). Where a
+// derivative of the backward pass, a batched gradient, forward mode or the gradient of a mask is
+// wanted, the formulas composed of ops take its place; a test holds the two equal.
 #include "cpu/attention.h"
 
 #include <cmath>
 
+#include "cpu/device_loops.h"
+#include "cpu/sequence_loops.h"
 #include "ops/data.h"
 #include "ops/op.h"
 #include "ops/operators.h"
@@ -93,6 +95,24 @@ struct Leads {
   }
 };
 
+// What the table has no place for runs on the CPU, over host copies if need be.
+const SequenceLoops* blocks_of(const Tensor& t) {
+  const SequenceLoops* loops = device_loops(t.device().type).sequences;
+  return loops && loops->attention ? loops : nullptr;
+}
+void run_blocks(const AttentionOptions& o, const Tensor& q, const Tensor& k, const Tensor& v,
+                const Tensor& mask, const Tensor& out, const Tensor& lse) {
+  const SequenceLoops* loops = blocks_of(q);
+  (loops ? loops->attention : &attention_cpu)(o, q, k, v, mask, out, lse);
+}
+void run_blocks_backward(const AttentionOptions& o, const Tensor& g, const Tensor& q,
+                         const Tensor& k, const Tensor& v, const Tensor& mask, const Tensor& out,
+                         const Tensor& lse, const Tensor& gq, const Tensor& gk, const Tensor& gv) {
+  const SequenceLoops* loops = blocks_of(q);
+  (loops ? loops->attention_backward : &attention_backward_cpu)(o, g, q, k, v, mask, out, lse, gq,
+                                                                gk, gv);
+}
+
 AttentionOptions options(double scale, bool causal, double dropout, int64_t seed, int64_t call) {
   return {scale, causal, dropout, {uint64_t(seed), uint64_t(call)}};
 }
@@ -161,8 +181,9 @@ Tensor kept_for(const Tensor& q, const Tensor& k, const Tensor& v, double dropou
                 int64_t call) {
   if (dropout <= 0) return {};
   const Dims sizes = with(Leads(q, k, v).all, rows(q), rows(k));
-  return _attention_kept(make_tensor(sizes, q.dtype(), Device(DeviceType::Meta)), dropout, seed,
-                         call);
+  return placed(
+      _attention_kept(make_tensor(sizes, q.dtype(), Device(DeviceType::Meta)), dropout, seed, call),
+      q.device());
 }
 
 Grads composed_grads(const Tensor& g, const Tensor& q, const Tensor& k, const Tensor& v,
@@ -203,6 +224,7 @@ struct AttentionKept {
 
 struct FlashAttentionBackward {
   static constexpr const char* name = "scaled_dot_product_attention_backward";
+  static constexpr bool any_device = true;
   static constexpr bool differentiable = false;  // only called where no graph is wanted
   static std::array<Spec, 3> check(const Tensor&, const Tensor& q, const Tensor& k, const Tensor& v,
                                    const Tensor&, const Tensor&, const Tensor&, double, bool,
@@ -220,16 +242,18 @@ struct FlashAttentionBackward {
                   const Tensor& gk, const Tensor& gv) {
     if (out.numel() == 0 || rows(k) == 0)
       return fill_data(gq, 0), fill_data(gk, 0), fill_data(gv, 0);
-    attention_backward_cpu(options(scale, causal, dropout, seed, call), unit_rows(g),
-                           spread(unit_rows(q), gq.sizes()), spread(unit_rows(k), gk.sizes()),
-                           spread(unit_rows(v), gv.sizes()),
-                           kernel_mask(mask, with(leading(gq), rows(q), rows(k)), q.dtype()),
-                           unit_rows(out), lse, gq, gk, gv);
+    run_blocks_backward(options(scale, causal, dropout, seed, call), unit_rows(g),
+                        spread(unit_rows(q), gq.sizes()), spread(unit_rows(k), gk.sizes()),
+                        spread(unit_rows(v), gv.sizes()),
+                        kernel_mask(mask, with(leading(gq), rows(q), rows(k)), q.dtype()),
+                        unit_rows(out), lse, gq, gk, gv);
   }
 };
 
 struct FlashAttention {
   static constexpr const char* name = "scaled_dot_product_attention";
+  static constexpr bool any_device = true;
+  static constexpr bool takes_undefined = true;
   static constexpr uint32_t non_differentiable = 0b10;
   static std::array<Spec, 2> check(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor&,
                                    double, bool, double, int64_t, int64_t) {
@@ -245,11 +269,11 @@ struct FlashAttention {
                   const Tensor& out, const Tensor& lse) {
     if (out.numel() == 0) return fill_data(lse, 0);
     const Leads lead(q, k, v);
-    attention_cpu(options(scale, causal, dropout, seed, call),
-                  spread(unit_rows(q), with(lead.all, rows(q), width(q))),
-                  spread(unit_rows(k), with(lead.keys, rows(k), width(k))),
-                  spread(unit_rows(v), with(lead.keys, rows(v), width(v))),
-                  kernel_mask(mask, with(lead.all, rows(q), rows(k)), q.dtype()), out, lse);
+    run_blocks(options(scale, causal, dropout, seed, call),
+               spread(unit_rows(q), with(lead.all, rows(q), width(q))),
+               spread(unit_rows(k), with(lead.keys, rows(k), width(k))),
+               spread(unit_rows(v), with(lead.keys, rows(v), width(v))),
+               kernel_mask(mask, with(lead.all, rows(q), rows(k)), q.dtype()), out, lse);
   }
   static constexpr uint32_t all = in(0) | in(1) | in(2) | in(3) | kOut;
   static constexpr uint32_t needs[] = {all, all, all, 0};
@@ -311,6 +335,7 @@ Tensor join_heads(const Tensor& x, bool batch_first) {
 
 struct PackedAttentionBackward {
   static constexpr const char* name = "scaled_dot_product_attention_backward";
+  static constexpr bool any_device = true;
   static constexpr bool differentiable = false;
   static Spec check(const Tensor&, const Tensor& qkv, const Tensor&, const Tensor&, const Tensor&,
                     int64_t, bool, double, bool, double, int64_t, int64_t) {
@@ -323,7 +348,7 @@ struct PackedAttentionBackward {
     const Tensor x = unit_rows(qkv), own = unit_rows(g);
     const Packed in(x, heads, batch_first, 3), one(out, heads, batch_first, 1);
     const Packed up(own, heads, batch_first, 1), down(to, heads, batch_first, 3);
-    attention_backward_cpu(
+    run_blocks_backward(
         options(scale, causal, dropout, seed, call), up.part(own, 0), in.part(x, 0), in.part(x, 1),
         in.part(x, 2),
         kernel_mask(mask, Dims{in.batch, in.heads, in.length, in.length}, qkv.dtype()),
@@ -333,6 +358,8 @@ struct PackedAttentionBackward {
 
 struct PackedAttention {
   static constexpr const char* name = "scaled_dot_product_attention";
+  static constexpr bool any_device = true;
+  static constexpr bool takes_undefined = true;
   static constexpr uint32_t non_differentiable = 0b10;
   static std::array<Spec, 2> check(const Tensor& qkv, const Tensor&, int64_t heads,
                                    bool batch_first, double, bool, double, int64_t, int64_t) {
@@ -347,10 +374,10 @@ struct PackedAttention {
     if (out.numel() == 0) return;
     const Tensor x = unit_rows(qkv);
     const Packed in(x, heads, batch_first, 3), to(out, heads, batch_first, 1);
-    attention_cpu(options(scale, causal, dropout, seed, call), in.part(x, 0), in.part(x, 1),
-                  in.part(x, 2),
-                  kernel_mask(mask, Dims{in.batch, in.heads, in.length, in.length}, qkv.dtype()),
-                  to.part(out, 0), lse);
+    run_blocks(options(scale, causal, dropout, seed, call), in.part(x, 0), in.part(x, 1),
+               in.part(x, 2),
+               kernel_mask(mask, Dims{in.batch, in.heads, in.length, in.length}, qkv.dtype()),
+               to.part(out, 0), lse);
   }
   static constexpr uint32_t needs[] = {in(0) | in(1) | kOut, 0};
   static Grads grad(const Ctx& c, GradSpan grads, const Tensor& qkv, const Tensor& mask,
@@ -465,10 +492,16 @@ void check_groups(const Tensor& q, const Tensor& k, const Tensor& v) {
 }
 
 // Must this call be made of ops that record themselves?
-bool composes(std::initializer_list<const Tensor*> tensors, const Tensor& mask) {
+bool composes(std::initializer_list<const Tensor*> tensors, const Tensor& mask, int64_t width,
+              int64_t value_width) {
   for (const Tensor* t : tensors) {
     if (!t->defined()) continue;
-    if (t->is_batched() || t->is_cuda() || (forward_active() && has_tangent(*t))) return true;
+    if (t->is_batched() || (forward_active() && has_tangent(*t))) return true;
+  }
+  const Tensor& q = **tensors.begin();
+  if (q.is_cuda()) {
+    const SequenceLoops* loops = blocks_of(q);
+    if (!loops || !loops->attention_takes(q.dtype(), width, value_width)) return true;
   }
   return mask.defined() && grad_enabled() && requires_grad(mask);
 }
@@ -522,7 +555,7 @@ struct ScaledDotProductAttention {
                 ": pass enable_gqa=True for queries that share keys");
     check_mask(q, mask, with(Leads(q, keys, values).all, rows(q), rows(k)));
     const double factor = scale.value_or(default_scale(q));
-    if (composes({&q, &k, &v, &mask}, mask))
+    if (composes({&q, &k, &v, &mask}, mask, width(q), width(v)))
       return compose_attention(q, keys, values, mask, factor, causal, dropout);
     const Random random(dropout);
     return std::get<0>(
@@ -543,7 +576,8 @@ struct SelfAttention {
                   batch = qkv.sizes()[batch_first ? 0 : 1];
     check_mask(qkv, mask, Dims{batch, heads, length, length});
     const double scale = 1 / std::sqrt(double(qkv.sizes()[2] / (3 * heads)));
-    if (composes({&qkv, &mask}, mask)) {
+    const int64_t size = qkv.sizes()[2] / (3 * heads);
+    if (composes({&qkv, &mask}, mask, size, size)) {
       Tensor part[3];
       for (int64_t i = 0; i < 3; ++i) part[i] = part_of(qkv, i, heads, batch_first);
       return join_heads(compose_attention(part[0], part[1], part[2], mask, scale, causal, dropout),
@@ -567,7 +601,7 @@ struct AttentionWithWeights {
                 ", ", k.sizes(), " and ", v.sizes());
     check_mask(q, mask, with(leading(q), rows(q), rows(k)));
     const double scale = default_scale(q);
-    if (composes({&q, &k, &v, &mask}, mask)) {
+    if (q.is_cuda() || composes({&q, &k, &v, &mask}, mask, width(q), width(v))) {
       Tensor weights;
       const Tensor out = compose_attention(q, k, v, mask, scale, causal, dropout, &weights);
       return {out, average ? mean(weights, Dims{1}, false, std::nullopt) : weights};

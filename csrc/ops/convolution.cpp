@@ -55,8 +55,7 @@ Dims result_strides(const Dims& sizes, const Tensor& a, const Tensor& b) {
 // Where channels-last is faster: results then lie so, whatever programs see of it (see Note [Layout
 // is ours] in core/layout.h). What has no kernels for it is left alone.
 bool prefers_last(const Tensor& x) {
-  const bool has_kernels =
-      x.dtype() == DType::Float32 || is_reduced_float(x.dtype());
+  const bool has_kernels = x.dtype() == DType::Float32 || is_reduced_float(x.dtype());
   if (!has_kernels || x.numel() == 0) return false;
   return x.is_cuda() ? x.dim() == 4 || x.dim() == 5
                      : x.is_cpu() && x.dim() == 4 && onednn::available();

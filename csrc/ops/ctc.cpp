@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "cpu/device_nn_loops.h"
 #include "ops/data.h"
 #include "ops/op.h"
 #include "ops/operators.h"
@@ -46,6 +47,7 @@ void check_lengths(const char* op, const char* what, IntList lengths, int64_t ba
 
 struct CtcLoss {
   static constexpr const char* name = "ctc_loss";
+  static constexpr bool any_device = true;
   static constexpr uint32_t non_differentiable = 0b10;
   static constexpr bool may_fail = true;  // a label out of range
   static std::array<Spec, 2> check(const Tensor& x, const Tensor&, IntList, IntList target_lengths,
@@ -58,8 +60,9 @@ struct CtcLoss {
                   IntList target_lengths, int64_t blank, bool, const Tensor& loss,
                   const Tensor& log_alpha) {
     const std::vector<int64_t> first = beginnings(targets, target_lengths);
-    ctc_loss_cpu(contiguous_data(x), contiguous_data(targets),
-                 {input_lengths, target_lengths, first.data(), blank}, loss, log_alpha);
+    const auto loop = x.is_cuda() ? cuda_nn_loops().ctc_loss : ctc_loss_cpu;
+    loop(contiguous_data(x), contiguous_data(placed(targets, x.device())),
+         {input_lengths, target_lengths, first.data(), blank}, loss, log_alpha);
   }
   static constexpr uint32_t needs[] = {in(0) | in(1) | kOut, 0};
   static Grads grad(const Ctx& c, GradSpan g, const Tensor& x, const Tensor& targets,
@@ -75,6 +78,7 @@ struct CtcLoss {
 
 struct CtcLossBackward {
   static constexpr const char* name = "ctc_loss_backward";
+  static constexpr bool any_device = true;
   static Spec check(const Tensor& x, const Tensor&, IntList, IntList, int64_t, bool, const Tensor&,
                     const Tensor&) {
     return {x.sizes(), x.dtype(), x.device()};
@@ -83,9 +87,9 @@ struct CtcLossBackward {
                   IntList target_lengths, int64_t blank, bool zero_infinity, const Tensor& loss,
                   const Tensor& log_alpha, const Tensor& out) {
     const std::vector<int64_t> first = beginnings(targets, target_lengths);
-    ctc_loss_backward_cpu(contiguous_data(x), contiguous_data(targets),
-                          {input_lengths, target_lengths, first.data(), blank}, loss, log_alpha,
-                          zero_infinity, out);
+    const auto loop = x.is_cuda() ? cuda_nn_loops().ctc_loss_backward : ctc_loss_backward_cpu;
+    loop(contiguous_data(x), contiguous_data(placed(targets, x.device())),
+         {input_lengths, target_lengths, first.data(), blank}, loss, log_alpha, zero_infinity, out);
   }
 };
 
@@ -130,14 +134,13 @@ Tensor ctc(const Tensor& log_probs, const Tensor& given, IntList input_lengths,
       std::get<0>(_ctc_loss(x, targets, input_lengths, target_lengths, blank, zero_infinity));
   if (zero_infinity) loss = masked_fill(loss, isposinf(loss), wrap_number(0));
   if (reduction == 1) {
-    std::vector<double> by;
     const Tensor lengths = make_tensor(Dims{batch}, x.dtype());
     for (int64_t b = 0; b < batch && !x.is_meta(); ++b) {
       const double n = double(std::max<int64_t>(target_lengths[size_t(b)], 1));
       store_scalar(static_cast<char*>(lengths.data()) + b * lengths.element_size(), lengths.dtype(),
                    Scalar(n));
     }
-    return mean(x.is_meta() ? loss : loss / lengths, std::nullopt);
+    return mean(x.is_meta() ? loss : loss / placed(lengths, x.device()), std::nullopt);
   }
   if (reduction == 2) return sum(loss, std::nullopt);
   return single ? squeeze(loss, IntList(Dims{0})) : loss;

@@ -75,9 +75,9 @@ struct Drop {
   static void apply(const Tensor& x, const Tensor& mask, double scale, double shift, double floor,
                     const Tensor& out) {
     const NoGradGuard no_grad;
-    const Tensor factor = cast(mask, out.dtype()) * Scalar(scale);
-    const Tensor rest = cast(mask, out.dtype()) * Scalar(shift - floor) + Scalar(floor);
-    copy_data(out, x * factor + rest);
+    const DType type = is_reduced_float(x.dtype()) ? DType::Float32 : x.dtype();
+    const Tensor zero = wrap_number(0.0), kept = cast(x, type) * Scalar(scale);
+    copy_data(out, where(mask, kept + Scalar(shift), kept * zero + Scalar(floor)));
   }
   static constexpr uint32_t needs[] = {result(1)};
   static Grads grad(const Ctx& c, GradSpan g, const Tensor&, IntList, double, double scale, double,

@@ -2,6 +2,7 @@
 // differentiated, formulas over ops take its place.
 #include "cpu/embedding.h"
 
+#include "cpu/device_nn_loops.h"
 #include "cpu/index.h"
 #include "ops/data.h"
 #include "ops/op.h"
@@ -49,6 +50,11 @@ struct Embedding {
   }
   static void run(const Tensor& weight, const Tensor& indices, int64_t, bool, bool,
                   const Tensor& out) {
+    if (out.is_cuda()) {
+      if (indices.numel() == 0) return;
+      const Tensor index = contiguous_data(placed(indices, out.device()));
+      return cuda_nn_loops().embedding(contiguous_data(weight), index, out);
+    }
     const IndexRange range{name, weight.sizes()[0], weight.sizes()[1], 0, false};
     const Tensor index = as_int64(indices);
     if (out.numel() == 0) return check_indices(index, range);
@@ -68,22 +74,20 @@ struct EmbeddingBackward {
   static Spec check(const Tensor& g, const Tensor&, int64_t rows, int64_t, bool) {
     return {Dims{rows, g.sizes().back()}, g.dtype(), g.device()};
   }
-  // On a GPU: rows are added where the indices say.
-  static void add_rows(const Tensor& g, const Tensor& indices, int64_t rows, int64_t padding_idx,
-                       bool by_count, const Tensor& out) {
-    if (by_count)
-      return run_on_host<EmbeddingBackward, 1>(g, indices, rows, padding_idx, by_count, out);
-    const NoGradGuard no_grad;
-    fill_data(out, 0);
+  static void run_cuda(const Tensor& g, const Tensor& indices, int64_t padding_idx, bool by_count,
+                       const Tensor& out) {
     const int64_t count = indices.numel(), width = out.sizes()[1];
-    if (count > 0)
-      index_add_(out, 0, reshape(indices, Dims{count}), reshape(g, Dims{count, width}));
-    if (padding_idx >= 0) fill_data(select(out, 0, padding_idx), 0);
+    if (count == 0) return fill_data(out, 0);
+    const NoGradGuard no_grad;
+    const Tensor rows = reshape(g, Dims{count, width});
+    const Tensor index = contiguous_data(placed(indices, out.device()));
+    cuda_nn_loops().embedding_backward(rows.strides()[1] == 1 ? rows : contiguous_data(rows), index,
+                                       padding_idx, by_count, out);
   }
-  static void run(const Tensor& g, const Tensor& indices, int64_t rows, int64_t padding_idx,
+  static void run(const Tensor& g, const Tensor& indices, int64_t, int64_t padding_idx,
                   bool by_count, const Tensor& out) {
     if (out.numel() == 0) return;
-    if (out.is_cuda()) return add_rows(g, indices, rows, padding_idx, by_count, out);
+    if (out.is_cuda()) return run_cuda(g, indices, padding_idx, by_count, out);
     into(out, [&](const Tensor& gw) {
       embedding_backward_cpu(in_loop_type(g), as_int64(indices), padding_idx, by_count, gw);
     });
@@ -113,6 +117,14 @@ Bags bags_of(const Tensor& indices, const Tensor& bounds, const Tensor& weight, 
           BagMode(mode), padding_idx};
 }
 
+// The same for a GPU, whose kernels widen as they read.
+Bags bags_on(const Tensor& out, const Tensor& indices, const Tensor& bounds, const Tensor& weight,
+             int64_t mode, int64_t padding_idx) {
+  return {contiguous_data(placed(indices, out.device())),
+          contiguous_data(placed(as_int64(bounds), out.device())),
+          weight.defined() ? contiguous_data(weight) : weight, BagMode(mode), padding_idx};
+}
+
 // The bag of each index.
 Tensor bag_numbers(const Tensor& bounds) {
   const int64_t bags = bounds.numel() - 1;
@@ -125,6 +137,7 @@ Tensor bag_numbers(const Tensor& bounds) {
 
 struct EmbeddingBag {
   static constexpr const char* name = "embedding_bag";
+  static constexpr bool any_device = true;
   static constexpr uint32_t non_differentiable = 0b110;
   static constexpr bool may_fail = true;
   static std::array<Spec, 3> check(const Tensor& weight, const Tensor& indices,
@@ -152,6 +165,10 @@ struct EmbeddingBag {
   static void run(const Tensor& weight, const Tensor& indices, const Tensor& bounds, int64_t mode,
                   const Tensor& by, int64_t padding_idx, const Tensor& out, const Tensor& counts,
                   const Tensor& places) {
+    if (out.is_cuda())
+      return cuda_nn_loops().embedding_bag(contiguous_data(weight),
+                                           bags_on(out, indices, bounds, by, mode, padding_idx),
+                                           out, counts, places);
     const Bags bags = bags_of(indices, bounds, by, mode, padding_idx);
     check_indices(bags.index, {name, weight.sizes()[0], weight.sizes()[1], 0, false});
     check_bounds(bags);
@@ -209,6 +226,7 @@ struct EmbeddingBag {
 
 struct EmbeddingBagBackward {
   static constexpr const char* name = "embedding_bag_backward";
+  static constexpr bool any_device = true;
   static constexpr bool differentiable = false;  // only called where no graph is wanted
   static Spec check(const Tensor& g, const Tensor&, const Tensor&, int64_t, const Tensor&, int64_t,
                     const Tensor&, int64_t rows) {
@@ -218,6 +236,9 @@ struct EmbeddingBagBackward {
                   const Tensor& by, int64_t padding_idx, const Tensor& counts, int64_t,
                   const Tensor& out) {
     if (out.numel() == 0) return;
+    if (out.is_cuda())
+      return cuda_nn_loops().embedding_bag_backward(
+          contiguous_data(g), bags_on(out, indices, bounds, by, mode, padding_idx), counts, out);
     into(out, [&](const Tensor& gw) {
       embedding_bag_backward_cpu(in_loop_type(g), bags_of(indices, bounds, by, mode, padding_idx),
                                  counts, gw);
@@ -227,6 +248,7 @@ struct EmbeddingBagBackward {
 
 struct EmbeddingBagWeightsBackward {
   static constexpr const char* name = "embedding_bag_backward";
+  static constexpr bool any_device = true;
   static constexpr bool differentiable = false;
   static Spec check(const Tensor& g, const Tensor&, const Tensor& indices, const Tensor&, int64_t) {
     return {indices.sizes(), g.dtype(), g.device()};
@@ -234,6 +256,10 @@ struct EmbeddingBagWeightsBackward {
   static void run(const Tensor& g, const Tensor& weight, const Tensor& indices,
                   const Tensor& bounds, int64_t padding_idx, const Tensor& out) {
     if (out.numel() == 0) return;
+    if (out.is_cuda())
+      return cuda_nn_loops().embedding_bag_weights(
+          contiguous_data(g), contiguous_data(weight),
+          bags_on(out, indices, bounds, Tensor(), 0, padding_idx), out);
     into(out, [&](const Tensor& gw) {
       // Indices in front of the first bag or behind the last one are in none.
       fill_data(gw, 0);

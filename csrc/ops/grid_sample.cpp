@@ -5,6 +5,7 @@
 #include <cmath>
 #include <vector>
 
+#include "cpu/device_nn_loops.h"
 #include "ops/data.h"
 #include "ops/op.h"
 #include "ops/operators.h"
@@ -158,6 +159,7 @@ class WrittenOut {
 
 struct GridSampler {
   static constexpr const char* name = "grid_sample";
+  static constexpr bool any_device = true;
   static Spec check(const Tensor& x, const Tensor& grid, int64_t mode, int64_t padding, bool) {
     const int64_t dims = x.dim() - 2;
     check_shape((dims == 2 || dims == 3) && grid.dim() == x.dim() && grid.sizes().back() == dims &&
@@ -188,6 +190,9 @@ struct GridSampler {
   static void run(const Tensor& x, const Tensor& grid, int64_t mode, int64_t padding, bool align,
                   const Tensor& out) {
     if (out.numel() == 0) return;
+    if (out.is_cuda())
+      return cuda_nn_loops().grid_sample(contiguous_data(x), contiguous_data(grid),
+                                         sampling(mode, padding, align), out);
     const Tensor y = like_in_loop_type(out);
     grid_sample_cpu(in_loop_type(x), in_loop_type(grid), sampling(mode, padding, align), y);
     if (!y.is_same(out)) copy_data(out, y);
@@ -205,6 +210,7 @@ struct GridSampler {
 
 struct GridSamplerBackward {
   static constexpr const char* name = "grid_sample_backward";
+  static constexpr bool any_device = true;
   static constexpr bool differentiable = false;  // only called where no graph is wanted
   static std::array<Spec, 2> check(const Tensor&, const Tensor& x, const Tensor& grid, int64_t,
                                    int64_t, bool, bool for_x, bool for_grid) {
@@ -215,6 +221,10 @@ struct GridSamplerBackward {
                   int64_t padding, bool align, bool for_x, bool for_grid, const Tensor& out_x,
                   const Tensor& out_grid) {
     if (g.numel() == 0) return fill_data(out_x, 0), fill_data(out_grid, 0);
+    if (g.is_cuda())
+      return cuda_nn_loops().grid_sample_backward(
+          contiguous_data(g), contiguous_data(x), contiguous_data(grid),
+          sampling(mode, padding, align), for_x ? out_x : Tensor(), for_grid ? out_grid : Tensor());
     const Tensor gx = like_in_loop_type(out_x), gg = like_in_loop_type(out_grid);
     grid_sample_backward_cpu(in_loop_type(g), in_loop_type(x), in_loop_type(grid),
                              sampling(mode, padding, align), for_x ? gx : Tensor(),
@@ -226,6 +236,7 @@ struct GridSamplerBackward {
 
 struct GridPlaces {
   static constexpr const char* name = "grid_sample";
+  static constexpr bool any_device = true;
   static constexpr bool differentiable = false;
   static std::array<Spec, 2> check(const Tensor& grid, IntList, int64_t, int64_t, bool) {
     const Spec spec{grid.sizes(), grid.dtype(), grid.device()};
@@ -233,6 +244,10 @@ struct GridPlaces {
   }
   static void run(const Tensor& grid, IntList sizes, int64_t mode, int64_t padding, bool align,
                   const Tensor& places, const Tensor& slopes) {
+    if (places.numel() == 0) return;
+    if (places.is_cuda())
+      return cuda_nn_loops().grid_places(contiguous_data(grid), sizes,
+                                         sampling(mode, padding, align), places, slopes);
     const Tensor p = like_in_loop_type(places), s = like_in_loop_type(slopes);
     grid_places_cpu(in_loop_type(grid), sizes, sampling(mode, padding, align), p, s);
     if (!p.is_same(places)) copy_data(places, p), copy_data(slopes, s);
@@ -241,12 +256,17 @@ struct GridPlaces {
 
 struct GridNeighbour {
   static constexpr const char* name = "grid_sample";
+  static constexpr bool any_device = true;
   static constexpr bool differentiable = false;
   static Spec check(const Tensor& places, int64_t, int64_t, int64_t, int64_t, bool) {
     return {places.sizes(), DType::Int64, places.device()};
   }
   static void run(const Tensor& places, int64_t size, int64_t offset, int64_t mode, int64_t padding,
                   bool align, const Tensor& out) {
+    if (out.numel() == 0) return;
+    if (out.is_cuda())
+      return cuda_nn_loops().grid_neighbours(contiguous_data(places), size, offset,
+                                             sampling(mode, padding, align), out);
     const Tensor p = in_loop_type(places);
     const Sampling how = sampling(mode, padding, align);
     dispatch<DType::Float32, DType::Float64>(name, p.dtype(), [&]<class T>() {

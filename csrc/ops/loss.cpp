@@ -15,8 +15,12 @@ namespace {
 constexpr int64_t kNone = 0, kMean = 1;
 
 const char* loss_name(int64_t kind) {
-  static constexpr const char* names[] = {"l1_loss", "mse_loss", "smooth_l1_loss", "huber_loss",
-                                          "binary_cross_entropy_with_logits"};
+  static constexpr const char* names[] = {"l1_loss",
+                                          "mse_loss",
+                                          "smooth_l1_loss",
+                                          "huber_loss",
+                                          "binary_cross_entropy_with_logits",
+                                          "binary_cross_entropy"};
   return names[kind];
 }
 
@@ -34,6 +38,8 @@ Tensor slope(LossFn fn, const Tensor& x, const Tensor& t, double parameter) {
       return clamp((x - t) / Scalar(parameter), Scalar(-1.0), Scalar(1.0));
     case LossFn::Huber:
       return clamp(x - t, Scalar(-parameter), Scalar(parameter));
+    case LossFn::Binary:
+      return (x - t) / clamp((Scalar(1) - x) * x, Scalar(1e-12), std::nullopt);
     default:
       return sigmoid(x) - t;
   }
@@ -91,14 +97,14 @@ struct ElementLoss {
                     double parameter, int64_t reduction) {
     const LossFn fn = LossFn(kind);
     const Scalar share(reduction == kMean ? 1 / double(x.numel()) : 1.0);
-    const bool logits = fn == LossFn::BinaryLogits;
-    Tensor gx;
-    if (!grad_enabled() && (c.wants(0) || !logits))
+    const bool logits = fn == LossFn::BinaryLogits, distance = !logits && fn != LossFn::Binary;
+    Tensor gx, gt;
+    if (!grad_enabled() && (c.wants(0) || distance))
       gx = _element_loss_backward(g, x, t, kind, parameter, reduction);
-    else if (c.wants(0) || !logits)
+    else if (c.wants(0) || distance)
       gx = slope(fn, x, t, parameter) * (g * share);
-    // Distances depend on the difference alone; the other loss is linear in the target.
-    const Tensor gt = !c.wants(1) ? Tensor() : logits ? -(x * (g * share)) : -gx;
+    // Distances depend on the difference alone; the other losses are linear in the target.
+    if (c.wants(1)) gt = distance ? -gx : (logits ? -x : log1p(-x) - log(x)) * (g * share);
     return {c.wants(0) ? gx : Tensor(), gt};
   }
 };

@@ -414,6 +414,7 @@ Tensor normalize_batch(const Tensor& x, const Tensor& weight, const Tensor& bias
     return narrowed(y, x.dtype());
   }
   auto [y, mean, var] = _batch_norm(wide, w, b, Tensor(), Tensor(), Tensor(), 0, eps);
+  const Tensor result = narrowed(y, x.dtype());
   NoGradGuard no_grad;
   if (x.numel() > 0) {
     const double n = double(x.numel() / x.sizes()[1]);
@@ -421,7 +422,7 @@ Tensor normalize_batch(const Tensor& x, const Tensor& weight, const Tensor& bias
     if (running_var.defined()) move_towards(running_var, var * Scalar(n / (n - 1)), momentum);
   }
   if (batches.defined()) add_(batches, wrap_number(1));
-  return narrowed(y, x.dtype());
+  return result;
 }
 
 void check_batch_norm(const char* name, const Tensor& x, const Tensor& weight, const Tensor& bias,

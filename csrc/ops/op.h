@@ -568,8 +568,8 @@ template <class Op, class... A>
         if (strides[i].empty()) strides[i] = order_of_arranged(spec.sizes, forms.get()...);
       outs[i] = allocate_form(spec, strides[i]);
     }
-    std::apply(
-        [&](const auto&... out) { run_block<Op, n>(outs[0], forms.get()..., out...); }, outs);
+    std::apply([&](const auto&... out) { run_block<Op, n>(outs[0], forms.get()..., out...); },
+               outs);
     for (size_t i = 0; i < n; ++i) {
       if (spec_at(seen, i).strides.empty()) outs[i] = arrange(std::move(outs[i]));
     }

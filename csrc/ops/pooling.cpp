@@ -1,4 +1,5 @@
 // Pools. Three internal ops over batches do the work: maxima, and averages with their adjoint.
+#include "cpu/device_nn_loops.h"
 #include "cpu/pool.h"
 
 #include <algorithm>
@@ -114,6 +115,7 @@ struct MaxPoolBackward {
 
 struct FractionalMaxPool {
   static constexpr const char* name = "fractional_max_pool";
+  static constexpr bool any_device = true;
   static constexpr uint32_t non_differentiable = 0b10;
   static std::array<Spec, 2> check(const Tensor& x, IntList kernel, IntList output,
                                    const Tensor& samples) {
@@ -141,6 +143,17 @@ struct FractionalMaxPool {
   static void run(const Tensor& x, IntList kernel, IntList, const Tensor& samples,
                   const Tensor& out, const Tensor& indices) {
     if (out.numel() == 0) return;
+    if (out.is_cuda()) {
+      const auto plain = [](const Tensor& t) {
+        return t.is_contiguous() ? t : make_tensor(t.sizes(), t.dtype(), t.device());
+      };
+      const Tensor y = plain(out), i = plain(indices);
+      cuda_nn_loops().fractional_max_pool(contiguous_data(x), kernel, contiguous_data(samples), y,
+                                          i);
+      if (!y.is_same(out)) copy_data(out, y);
+      if (!i.is_same(indices)) copy_data(indices, i);
+      return;
+    }
     const Tensor image = contiguous_data(in_loop_type(x));
     into(out, false, [&](const Tensor& y) {
       into(indices, false, [&](const Tensor& i) {
@@ -189,7 +202,7 @@ struct AveragePoolBackward {
   }
   static bool arranges(const Tensor& g, IntList input_size, IntList, IntList, IntList, bool,
                        std::optional<int64_t>) {
-    return t_modes & kArrange && g.is_contiguous() && input_size.size() >= 4 && !g.is_meta();
+    return t_modes & kArrange && !channels_last(g) && input_size.size() >= 4 && !g.is_meta();
   }
   static Dims arranged_strides(const Spec& spec, const Tensor&, IntList, IntList, IntList, IntList,
                                bool, std::optional<int64_t>) {

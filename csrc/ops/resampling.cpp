@@ -3,8 +3,10 @@
 #include "cpu/resample.h"
 
 #include <algorithm>
-#include <cmath>
+#include <array>
 
+#include "cpu/device_nn_loops.h"
+#include "functors/resample.h"
 #include "ops/data.h"
 #include "ops/op.h"
 #include "ops/operators.h"
@@ -13,74 +15,33 @@ namespace rush {
 
 namespace {
 
-// Keys' cubic kernel; a = -0.75 for plain interpolation, -0.5 where it also smooths.
-double cubic(double x, double a) {
-  x = std::abs(x);
-  if (x <= 1) return ((a + 2) * x - (a + 3)) * x * x + 1;
-  if (x < 2) return (((x - 5) * x + 8) * x - 4) * a;
-  return 0;
+ResampleMode mode_of(std::string_view mode) {
+  constexpr std::string_view names[] = {"nearest", "nearest-exact", "linear",
+                                        "cubic",   "smooth-linear", "smooth-cubic"};
+  const auto found = std::find(std::begin(names), std::end(names), mode);
+  check_argument(found != std::end(names), "interpolate", "unknown mode '", mode, "'");
+  return ResampleMode(found - std::begin(names));
 }
 
-class TapMaker {
- public:
-  TapMaker(int64_t in, int64_t out, bool align_corners, double scale)
-      : in_(in), out_(out), align_(align_corners) {
-    ratio_ = scale > 0 ? 1 / scale : double(in) / double(out);
-    if (align_corners) ratio_ = out > 1 ? double(in - 1) / double(out - 1) : 0;
-    taps_.start.push_back(0);
-  }
+Resampling resampling(int64_t in, int64_t out, std::string_view mode, bool align_corners,
+                      double scale) {
+  double ratio = scale > 0 ? 1 / scale : double(in) / double(out);
+  if (align_corners) ratio = out > 1 ? double(in - 1) / double(out - 1) : 0;
+  return {in, out, ratio, align_corners, mode_of(mode)};
+}
 
-  Taps make(std::string_view mode) {
-    for (int64_t i = 0; i < out_; ++i) {
-      if (mode == "nearest" || mode == "nearest-exact") {
-        const double at = (double(i) + (mode == "nearest" ? 0 : 0.5)) * ratio_;
-        // PyTorch computes the place in float32, which decides where it falls on a boundary.
-        put(int64_t(std::floor(float(at))), 1);
-      } else if (mode == "linear") {
-        const double at = std::max(place(i), 0.0), low = std::floor(at);
-        put(int64_t(low), 1 - (at - low));
-        put(int64_t(low) + 1, at - low);
-      } else if (mode == "cubic") {
-        const double at = place(i), low = std::floor(at);
-        for (int64_t k = -1; k <= 2; ++k) put(int64_t(low) + k, cubic(at - low - double(k), -0.75));
-      } else {
-        smooth(i, mode == "smooth-cubic");
-      }
-      taps_.start.push_back(int64_t(taps_.index.size()));
-    }
-    return std::move(taps_);
+Taps taps_of(const Resampling& how) {
+  Taps taps;
+  taps.start.push_back(0);
+  for (int64_t i = 0; i < how.out; ++i) {
+    each_tap(how, i, [&](int64_t index, double weight) {
+      taps.index.push_back(index);
+      taps.weight.push_back(weight);
+    });
+    taps.start.push_back(int64_t(taps.index.size()));
   }
-
- private:
-  double place(int64_t i) const {
-    return align_ ? double(i) * ratio_ : (double(i) + 0.5) * ratio_ - 0.5;
-  }
-  void put(int64_t index, double weight) {
-    taps_.index.push_back(std::clamp<int64_t>(index, 0, in_ - 1));
-    taps_.weight.push_back(weight);
-  }
-  // With antialias: the kernel is as wide as the inputs that one output stands for.
-  void smooth(int64_t i, bool is_cubic) {
-    const double wide = std::max(ratio_, 1.0), reach = (is_cubic ? 2 : 1) * wide;
-    const double centre = ratio_ * (double(i) + 0.5);
-    const int64_t first = std::max<int64_t>(int64_t(centre - reach + 0.5), 0);
-    const int64_t last = std::min<int64_t>(int64_t(centre + reach + 0.5), in_);
-    double total = 0;
-    const size_t begin = taps_.weight.size();
-    for (int64_t k = first; k < last; ++k) {
-      const double d = (double(k) - centre + 0.5) / wide;
-      const double w = is_cubic ? cubic(d, -0.5) : std::max(0.0, 1 - std::abs(d));
-      put(k, w);
-      total += w;
-    }
-    for (size_t k = begin; k < taps_.weight.size() && total != 0; ++k) taps_.weight[k] /= total;
-  }
-
-  int64_t in_, out_;
-  bool align_;
-  double ratio_;
-  Taps taps_;
-};
+  return taps;
+}
 
 Spec resized(const Tensor& x, int64_t dim, int64_t size) {
   Dims sizes = x.sizes();
@@ -92,7 +53,7 @@ Spec resized(const Tensor& x, int64_t dim, int64_t size) {
 Tensor arranged(const Tensor& x, const Tensor& y, DType type) {
   const Dims strides = preserved_strides(x.sizes(), y.strides());
   if (x.strides() == strides && x.dtype() == type) return x;
-  const Tensor out = make_tensor(x.sizes(), strides, type, {});
+  const Tensor out = make_tensor(x.sizes(), strides, type, x.device());
   copy_data(out, x);
   return out;
 }
@@ -102,6 +63,7 @@ DType loop_type(DType t) { return is_reduced_float(t) ? DType::Float32 : t; }
 
 struct Resample {
   static constexpr const char* name = "interpolate";
+  static constexpr bool any_device = true;
   static Spec check(const Tensor& x, int64_t dim, int64_t size, std::string_view, bool, double) {
     dim = wrap_dim(name, dim, x.dim());
     check_dtype(is_floating(x.dtype()), name, "not implemented for ", x.dtype(), " tensors");
@@ -114,8 +76,10 @@ struct Resample {
                   double scale, const Tensor& out) {
     if (out.numel() == 0) return;
     dim = wrap_dim(name, dim, x.dim());
+    const Resampling how = resampling(x.sizes()[size_t(dim)], size, mode, align, scale);
+    if (out.is_cuda()) return cuda_nn_loops().resample(arranged(x, out, x.dtype()), dim, how, out);
     const DType type = loop_type(x.dtype());
-    const Taps taps = TapMaker(x.sizes()[size_t(dim)], size, align, scale).make(mode);
+    const Taps taps = taps_of(how);
     const Tensor y = out.dtype() == type ? out : make_tensor(out.sizes(), out.strides(), type, {});
     resample_cpu(arranged(x, y, type), dim, taps, y);
     if (!y.is_same(out)) copy_data(out, y);
@@ -129,6 +93,7 @@ struct Resample {
 
 struct ResampleBackward {
   static constexpr const char* name = "interpolate_backward";
+  static constexpr bool any_device = true;
   static Spec check(const Tensor& g, int64_t dim, int64_t size, std::string_view, bool, double) {
     return resized(g, wrap_dim(name, dim, g.dim()), size);
   }
@@ -136,8 +101,11 @@ struct ResampleBackward {
                   double scale, const Tensor& out) {
     if (out.numel() == 0) return;
     dim = wrap_dim(name, dim, g.dim());
+    const Resampling how = resampling(size, g.sizes()[size_t(dim)], mode, align, scale);
+    if (out.is_cuda())
+      return cuda_nn_loops().resample_backward(arranged(g, out, g.dtype()), dim, how, out);
     const DType type = loop_type(g.dtype());
-    const Taps taps = TapMaker(size, g.sizes()[size_t(dim)], align, scale).make(mode);
+    const Taps taps = taps_of(how);
     const Tensor gx = out.dtype() == type ? out : make_tensor(out.sizes(), out.strides(), type, {});
     resample_backward_cpu(arranged(g, gx, type), dim, taps, gx);
     if (!gx.is_same(out)) copy_data(out, gx);
@@ -146,6 +114,62 @@ struct ResampleBackward {
                     std::string_view mode, bool align, double scale) {
     const int64_t size = c.sizes(0)[size_t(wrap_dim(name, dim, h.dim()))];
     return {_resample(h, dim, size, mode, align, scale)};
+  }
+};
+
+struct ResampleImage {
+  static constexpr const char* name = "interpolate";
+  static constexpr bool any_device = true;
+  static Spec check(const Tensor& x, IntList size, std::string_view mode, bool,
+                    std::span<const double> scales) {
+    const int64_t dims = x.dim() - 2;
+    check_dtype(is_floating(x.dtype()), name, "not implemented for ", x.dtype(), " tensors");
+    check_shape(
+        dims >= 1 && dims <= 3 && int64_t(size.size()) == dims && int64_t(scales.size()) == dims,
+        name, "expected a size and a scale for each of one to three spatial dims, got ", size,
+        " for an input of shape ", x.sizes());
+    Dims sizes = x.sizes();
+    for (size_t d = 0; d < size.size(); ++d) {
+      check_shape(size[d] > 0 && x.sizes()[2 + d] > 0, name,
+                  "input and output sizes must be positive, got input of shape ", x.sizes(),
+                  " and size ", size);
+      sizes[2 + d] = size[d];
+    }
+    check_argument(mode_of(mode) < ResampleMode::SmoothLinear, name,
+                   "several dims at once do not go with smoothing");
+    const bool last = is_channels_last(x.sizes(), x.strides()) && x.dim() >= 4;
+    return {sizes, x.dtype(), x.device(), last ? channels_last_strides(sizes) : Dims{}};
+  }
+  static void run(const Tensor& x, IntList size, std::string_view mode, bool align,
+                  std::span<const double> scales, const Tensor& out) {
+    if (out.numel() == 0) return;
+    if (!out.is_cuda()) {  // dim by dim
+      const NoGradGuard no_grad;
+      Tensor y = x;
+      for (size_t d = 0; d < size.size(); ++d)
+        y = _resample(y, int64_t(2 + d), size[d], mode, align, scales[d]);
+      return copy_data(out, y);
+    }
+    std::array<Resampling, 3> how;
+    how.fill({1, 1, 1, false, ResampleMode::Nearest});
+    for (size_t d = 0; d < size.size(); ++d)
+      how[3 - size.size() + d] = resampling(x.sizes()[2 + d], size[d], mode, align, scales[d]);
+    const bool last = !out.is_contiguous();
+    const Dims strides = last ? channels_last_strides(x.sizes()) : contiguous_strides(x.sizes());
+    Tensor from = x;
+    if (x.strides() != strides) {
+      from = make_tensor(x.sizes(), strides, x.dtype(), x.device());
+      copy_data(from, x);
+    }
+    cuda_nn_loops().resample_image(from, how.data(), out);
+  }
+  // The adjoint, dim by dim: each result is gathered, and the same every time.
+  static Grads grad(const Ctx& c, const Tensor& g, const Tensor&, IntList, std::string_view mode,
+                    bool align, std::span<const double> scales) {
+    Tensor gx = g;
+    for (size_t d = scales.size(); d-- > 0;)
+      gx = _resample_backward(gx, int64_t(2 + d), c.sizes(0)[2 + d], mode, align, scales[d]);
+    return {gx};
   }
 };
 
@@ -183,6 +207,7 @@ Dims both(const char* op, const char* what, IntList list, int64_t least) {
 
 struct UnfoldPatches {
   static constexpr const char* name = "im2col";
+  static constexpr bool any_device = true;
   static PatchShape shape(const Tensor& x, IntList kernel, IntList dilation, IntList padding,
                           IntList stride) {
     const Dims& n = x.sizes();
@@ -196,7 +221,8 @@ struct UnfoldPatches {
   }
   static void run(const Tensor& x, IntList kernel, IntList dilation, IntList padding,
                   IntList stride, const Tensor& out) {
-    unfold_cpu(shape(x, kernel, dilation, padding, stride), contiguous_data(x), out);
+    const auto loop = out.is_cuda() ? cuda_nn_loops().unfold : unfold_cpu;
+    loop(shape(x, kernel, dilation, padding, stride), contiguous_data(x), out);
   }
   static Grads grad(const Ctx& c, const Tensor& g, const Tensor&, IntList kernel, IntList dilation,
                     IntList padding, IntList stride) {
@@ -207,6 +233,7 @@ struct UnfoldPatches {
 
 struct FoldPatches {
   static constexpr const char* name = "col2im";
+  static constexpr bool any_device = true;
   static PatchShape shape(const Tensor& x, IntList output, IntList kernel, IntList dilation,
                           IntList padding, IntList stride) {
     const int64_t channels = x.sizes()[1] / (kernel[0] * kernel[1]);
@@ -227,6 +254,7 @@ struct FoldPatches {
   static void run(const Tensor& x, IntList output, IntList kernel, IntList dilation,
                   IntList padding, IntList stride, const Tensor& out) {
     const PatchShape s = shape(x, output, kernel, dilation, padding, stride);
+    if (out.is_cuda()) return cuda_nn_loops().fold(s, contiguous_data(x), out);
     if (!is_reduced_float(x.dtype()) && x.dtype() != DType::Bool)
       return fold_cpu(s, contiguous_data(x), out);
     const Tensor wide = make_tensor(out.sizes(), DType::Float32);

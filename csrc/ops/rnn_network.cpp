@@ -12,9 +12,7 @@ namespace rush {
 
 namespace {
 
-const SequenceLoops& loops_for(const Tensor& t) {
-  return *device_loops(t.device().type).sequences;
-}
+const SequenceLoops& loops_for(const Tensor& t) { return *device_loops(t.device().type).sequences; }
 
 // Is the backward pass itself differentiated, in either mode?
 bool wants_derivative(TensorList in, GradSpan grads) {
@@ -151,9 +149,10 @@ struct CellGates {
     // The state's sums differ only for the GRU's new gate.
     if (mode == RnnMode::Gru) out[1] = fresh_like(out[0]);
     if (c.wants(4)) out[4] = make_tensor(before.sizes(), before.dtype(), before.device());
-    loops_for(sums).cell_backward(mode, saved,
-                                  {ready(given[0]), mode == RnnMode::Lstm ? ready(given[1]) : Tensor(),
-                                   out[0], out[1], out[4]});
+    loops_for(sums).cell_backward(
+        mode, saved,
+        {ready(given[0]), mode == RnnMode::Lstm ? ready(given[1]) : Tensor(), out[0], out[1],
+         out[4]});
     if (mode == RnnMode::Lstm) out[1] = out[0];
     if (c.wants(2)) out[2] = sum(out[0], Dims{0});
     if (c.wants(3))

@@ -26,9 +26,8 @@ class RowResult {
  public:
   RowResult(const Tensor& out, int64_t dim)
       : place_(dim_last(out, dim)),
-        rows_(place_.is_contiguous()
-                  ? place_
-                  : make_tensor(place_.sizes(), out.dtype(), out.device())) {}
+        rows_(place_.is_contiguous() ? place_
+                                     : make_tensor(place_.sizes(), out.dtype(), out.device())) {}
   const Tensor& rows() const { return rows_; }
   void finish() const {
     if (!rows_.is_same(place_)) copy_data(place_, rows_);
@@ -150,8 +149,12 @@ std::array<Spec, 2> check_pick(const char* op, const Tensor& self, int64_t dim, 
 template <class F>
 void run_pick(const Tensor& self, int64_t dim, const Tensor& values, const Tensor& indices, F&& f) {
   if (values.numel() == 0) return;
-  const Tensor v = values.is_contiguous() ? values : make_tensor(values.sizes(), values.dtype(), values.device());
-  const Tensor i = indices.is_contiguous() ? indices : make_tensor(indices.sizes(), DType::Int64, indices.device());
+  const Tensor v = values.is_contiguous()
+                       ? values
+                       : make_tensor(values.sizes(), values.dtype(), values.device());
+  const Tensor i = indices.is_contiguous()
+                       ? indices
+                       : make_tensor(indices.sizes(), DType::Int64, indices.device());
   f(rows_of(self, dim), v, i);
   if (!v.is_same(values)) copy_data(values, v);
   if (!i.is_same(indices)) copy_data(indices, i);
@@ -253,9 +256,7 @@ struct NanmedianDim : PickByDim<NanmedianDim> {
 
 struct ModeDim : PickByDim<ModeDim> {
   static constexpr const char* name = "mode";
-  static void pick(const Tensor& x, const Tensor& v, const Tensor& i) {
-    mode_rows(name, x, v, i);
-  }
+  static void pick(const Tensor& x, const Tensor& v, const Tensor& i) { mode_rows(name, x, v, i); }
 };
 
 }  // namespace rush

@@ -2,6 +2,7 @@
 // CPU, against plain loops.
 #include "cuda_on_cpu.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <numeric>
@@ -10,8 +11,13 @@
 #include "testing.h"
 
 #include "cuda/kernels/cross_entropy.cu"
+#include "cuda/kernels/ctc.cu"
 #include "cuda/kernels/dropout_exact.cu"
+#include "cuda/kernels/embedding.cu"
+#include "cuda/kernels/fractional_pool.cu"
+#include "cuda/kernels/grid_sample.cu"
 #include "cuda/kernels/loss.cu"
+#include "cuda/kernels/resample.cu"
 #include "cuda/kernels/row_norm.cu"
 #include "cuda/kernels/softmax.cu"
 
@@ -154,9 +160,9 @@ TEST(cross_entropy_by_columns_and_rows) {
       const size_t t = size_t(counts ? target[i] : 0);
       const double w = counts ? weight[t] : 0, even = smoothing / classes;
       if (pass == 0) {
-        losses[i] = counts ? (1 - smoothing) * w * (lse - score(t)) +
-                                 even * (all_weights * lse - mixed)
-                           : 0;
+        losses[i] =
+            counts ? (1 - smoothing) * w * (lse - score(t)) + even * (all_weights * lse - mixed)
+                   : 0;
         sum += losses[i];
         weights += w;
         continue;
@@ -243,15 +249,15 @@ TEST(element_losses) {
   }
   using F = losses::BinaryLogits<float>;
   LossArgs args{1027, x.data(), t.data(), nullptr, y.data(), nullptr, 0, 0, 0, 1};
-  launch({2}, kBlock, loss_each<F, float, float, 4>, args);
+  launch({2}, kBlock, loss_each<F, float, float, 4>, args, Noting{});
   EXPECT(same(y, each));
   float one = 0;
   double partial[3];
   args.y = &one, args.partial = partial, args.blocks = 3, args.scale = 0.5;
-  launch_together({3}, kBlock, loss_sum<F, float, float, 4>, args);
+  launch_together({3}, kBlock, loss_sum<F, float, float, 4>, args, Noting{});
   launch_together({1}, kBlock, loss_join<float>, args);
   EXPECT(near(one, sum / 2));
-  launch_together({1}, kBlock, loss_sum<F, float, float, 1>, args);
+  launch_together({1}, kBlock, loss_sum<F, float, float, 1>, args, Noting{});
   EXPECT(near(one, sum / 2));
   const float g = 1.5f;
   args.y = y.data(), args.g = &g;
@@ -264,9 +270,9 @@ TEST(dropout_draws_and_applies) {
   const auto x = numbers<float>(n);
   std::vector<float> y(n), again(n);
   std::vector<char> mask(n), other(n);
-  DropoutArgs args{n, x.data(), y.data(), reinterpret_cast<bool*>(mask.data()), 77, 5, 0.7,
-                   1 / 0.7, 0, 0};
-  launch({2}, kBlock, dropout<float, float, 4, false>, args);
+  DropoutArgs args{n,       x.data(), y.data(), reinterpret_cast<bool*>(mask.data()), 77, 5, 0.7,
+                   1 / 0.7, 0,        0};
+  launch({2}, kBlock, dropout<float, float, 4, false>, args, nullptr);
   size_t kept = 0;
   bool good = true;
   for (size_t i = 0; i < n; ++i) {
@@ -277,7 +283,9 @@ TEST(dropout_draws_and_applies) {
   }
   EXPECT(good && kept > 680 && kept < 760);
   args.y = again.data(), args.mask = reinterpret_cast<bool*>(other.data());
-  launch({1}, kBlock, dropout<float, float, 1, false>, args);
+  const u64 state[] = {77, 2};  // a captured graph's: the seed, and what the calls start from
+  args.seed = 0, args.call = 3;
+  launch({1}, kBlock, dropout<float, float, 1, false>, args, state);
   EXPECT(again == y && other == mask);
   std::fill(again.begin(), again.end(), 0.0f);
   launch({1}, kBlock, masked_flat<float, float, 4, false>, args);
@@ -346,9 +354,8 @@ TEST(norms_of_rows) {
                          [](size_t i) { return i % width; });
     std::vector<float> y(x.size()), gx(x.size()), mean(rows), rstd(rows), gw(width), gb(width);
     std::vector<float> partial(2 * 2 * width);
-    RowNormArgs args{x.data(),    g.data(),    weight.data(),  bias.data(), y.data(),
-                     mean.data(), rstd.data(), partial.data(), rows,        width,
-                     10,          1e-3};
+    RowNormArgs args{x.data(),    g.data(),       weight.data(), bias.data(), y.data(), mean.data(),
+                     rstd.data(), partial.data(), rows,          width,       10,       1e-3};
     if (centred) {
       launch_together({3}, kBlock, row_norm_held<float, float, float, 32, 4, 4, true>, args);
     } else {
@@ -380,9 +387,9 @@ TEST(norms_of_groups) {
                        [](size_t i) { return i / inner % channels; });
   std::vector<half> y(x.size()), gx(x.size());
   std::vector<float> mean(6), rstd(6), gw(channels), gb(channels), partial(batch * 2 * channels);
-  GroupNormArgs args{x.data(),    g.data(),    weight.data(),  bias.data(), y.data(),
-                     mean.data(), rstd.data(), partial.data(), batch,       channels,
-                     groups,      inner,       1e-3};
+  GroupNormArgs args{x.data(),    g.data(),       weight.data(), bias.data(), y.data(), mean.data(),
+                     rstd.data(), partial.data(), batch,         channels,    groups,   inner,
+                     1e-3};
   launch_together({6}, kBlock, group_norm<float, half, float, 1>, args);
   EXPECT(same(y, want.y, 2e-3));
   args.y = gx.data();
@@ -402,4 +409,327 @@ TEST(norms_of_groups) {
   EXPECT(same(y, want.y, 2e-3));
   launch({1}, kBlock, group_norm_finish<float>, args);
   for (size_t i = 0; i < 6; ++i) EXPECT(near(again[i], rstd[i], 1e-4));
+}
+
+TEST(rows_of_a_table) {
+  const auto table = numbers<float>(5 * 6);
+  const i32 index[] = {4, 0, 7, 2};
+  std::vector<float> out(4 * 6, -1.0f);
+  IndexFault fault{~u64(0), 0, 0, 0};
+  EmbeddingArgs args{table.data(), index, out.data(), 4, 3, 5, 2, 8, &fault};
+  launch({1}, kBlock, embedding_rows<u64, i32>, args);
+  for (size_t c = 0; c < 6; ++c) {
+    EXPECT(out[c] == table[4 * 6 + c] && out[6 + c] == table[c]);
+    EXPECT(out[12 + c] == 0 && out[18 + c] == table[2 * 6 + c]);
+  }
+  EXPECT(fault.launch == 8 && fault.position == 2 && fault.value == 7);
+}
+
+namespace {
+
+// The launches of cuda/embedding.cpp: sums of rows by key, level by level.
+template <class K>
+std::vector<float> summed(const std::vector<float>& rows, size_t width, std::vector<K> keys,
+                          size_t limit, i64 chunk, bool by_count) {
+  std::vector<i64> order(keys.size());
+  std::iota(order.begin(), order.end(), i64(0));
+  std::stable_sort(order.begin(), order.end(),
+                   [&](i64 a, i64 b) { return keys[size_t(a)] < keys[size_t(b)]; });
+  std::stable_sort(keys.begin(), keys.end());
+  std::vector<float> out(limit * width), from, partial;
+  std::vector<K> next_keys;
+  std::vector<i64> counts, next_counts;
+  SegmentArgs args{};
+  args.keys = keys.data(), args.order = order.data(), args.rows = rows.data();
+  args.step = args.width = i64(width), args.n = i64(keys.size()), args.chunk = chunk;
+  args.limit = i64(limit), args.out = out.data(), args.by_count = by_count, args.across_log = 1;
+  for (;;) {
+    const size_t chunks = size_t((args.n + args.chunk - 1) / args.chunk);
+    std::vector<float> sums(chunks > 1 ? 2 * chunks * width : 0, -77.0f);
+    next_keys.assign(2 * chunks, K(0)), next_counts.assign(2 * chunks, -1);
+    args.partial = chunks > 1 ? sums.data() : nullptr;
+    args.partial_keys = next_keys.data(), args.partial_counts = next_counts.data();
+    launch({1}, kBlock, segment_sums<float, float, float, K, 2>, args);
+    if (chunks == 1) return out;
+    from.swap(sums), keys.swap(next_keys), counts.swap(next_counts);
+    args.keys = keys.data(), args.counts = counts.data(), args.rows = from.data();
+    args.order = nullptr, args.n = i64(2 * chunks), args.chunk = 8;
+  }
+}
+
+}  // namespace
+
+TEST(sums_of_rows_by_key) {
+  for (const int kinds : {1, 3, 40, 1000}) {
+    for (const size_t n : {size_t(1), size_t(8), size_t(9), size_t(700)}) {
+      const size_t width = 6, limit = 1000;
+      const auto rows = numbers<float>(n * width);
+      std::vector<u16> keys(n);
+      std::vector<double> want(limit * width), counts(limit);
+      for (size_t i = 0; i < n; ++i) {
+        keys[i] = i % 7 == 3 ? u16(limit) : u16((i * 37 + 11) % size_t(kinds));  // 3: not counted
+        if (keys[i] == limit) continue;
+        counts[keys[i]] += 1;
+        for (size_t c = 0; c < width; ++c) want[keys[i] * width + c] += rows[i * width + c];
+      }
+      EXPECT(same(summed(rows, width, keys, limit, 8, false), want, 1e-4));
+      for (size_t k = 0; k < limit; ++k)
+        for (size_t c = 0; c < width; ++c)
+          if (counts[k] > 0) want[k * width + c] /= counts[k];
+      EXPECT(same(summed(rows, width, keys, limit, 8, true), want, 1e-4));
+    }
+  }
+}
+
+TEST(bags_of_rows) {
+  const auto table = numbers<float>(6 * 5), g = numbers<float>(4 * 5, 9);
+  const i64 index[] = {0, 5, 5, 2, 1, 3, 4, 4};
+  const i64 bounds[] = {0, 3, 3, 7, 7};  // the last index is in none
+  std::vector<float> out(4 * 5), scale(8), gweight(8);
+  std::vector<i64> counts(4), places(4 * 5), bag_of(8);
+  std::vector<u16> keys(8);
+  IndexFault fault{~u64(0), 0, 0, 0};
+  BagArgs args{};
+  args.table = table.data(), args.index = index, args.bounds = bounds, args.out = out.data();
+  args.counts = counts.data(), args.places = places.data();
+  args.n = 8, args.bags = 4, args.width = 5, args.rows = 6, args.skip = 2, args.mode = 1;
+  args.across_log = 3, args.fault = &fault;
+  launch({1}, kBlock, embedding_bag<float, float, i64>, args);
+  EXPECT((counts == std::vector<i64>{3, 0, 3, 0}));
+  for (size_t c = 0; c < 5; ++c) {
+    EXPECT(near(out[c], (table[c] + 2 * table[25 + c]) / 3) && out[5 + c] == 0);
+    EXPECT(near(out[10 + c], (table[5 + c] + table[15 + c] + table[20 + c]) / 3));
+  }
+  args.keys = keys.data(), args.bag_of = bag_of.data(), args.scale = scale.data();
+  launch({1}, kBlock, bag_entries<float, float, i64, u16>, args);
+  EXPECT((keys == std::vector<u16>{0, 5, 5, 6, 1, 3, 4, 6}));
+  EXPECT(bag_of[2] == 0 && bag_of[4] == 2 && near(scale[4], 1.0 / 3));
+  args.mode = 2;
+  launch({1}, kBlock, embedding_bag<float, float, i64>, args);
+  for (size_t c = 0; c < 5; ++c) {
+    EXPECT(out[c] == std::max(table[c], table[25 + c]) && places[5 + c] == -1);
+    EXPECT(places[c] == (table[c] >= table[25 + c] ? 0 : 5));
+  }
+  args.g = g.data(), args.gweight = gweight.data();
+  launch_together({1}, kBlock, bag_weights<float, float, i64>, args);
+  for (size_t i : {0, 3, 5, 7}) {
+    double sum = 0;
+    const size_t bag = i < 3 ? 0 : 2;
+    for (size_t c = 0; c < 5; ++c) sum += double(g[bag * 5 + c]) * table[size_t(index[i]) * 5 + c];
+    EXPECT(near(gweight[i], i == 3 || i == 7 ? 0 : sum));
+  }
+}
+
+// Every mode: the backward pass is the adjoint of the forward pass, <r(x), g> = <x, r'(g)>, and a
+// constant image stays what it is.
+TEST(resampling_and_its_adjoint) {
+  constexpr i64 outer = 3, inner = 2;
+  for (const auto& [in, out] :
+       {std::pair<i64, i64>{5, 13}, {13, 5}, {1, 4}, {7, 1}, {6, 6}, {2, 40}})
+    for (int mode = 0; mode < 6; ++mode)
+      for (const bool align : {false, true}) {
+        if (align && (mode < 2 || mode > 3)) continue;
+        const double ratio =
+            align ? (out > 1 ? double(in - 1) / double(out - 1) : 0) : double(in) / double(out);
+        const Resampling how{in, out, ratio, align, ResampleMode(mode)};
+        const auto x = numbers<double>(size_t(outer * in * inner));
+        const auto g = numbers<double>(size_t(outer * out * inner), 4);
+        std::vector<double> y(g.size()), gx(x.size()), ones(x.size(), 1.0);
+        ResampleArgs args{i64(y.size()), x.data(), y.data(), inner, how};
+        launch({1}, kBlock, resample<double, double>, args);
+        launch({1}, kBlock, resample_backward<double, double>,
+               ResampleArgs{i64(gx.size()), g.data(), gx.data(), inner, how});
+        const double a = std::inner_product(y.begin(), y.end(), g.begin(), 0.0);
+        const double b = std::inner_product(x.begin(), x.end(), gx.begin(), 0.0);
+        EXPECT(near(a, b, 1e-9));
+        args.x = ones.data();
+        launch({1}, kBlock, resample<double, double>, args);
+        for (double v : y) EXPECT(near(v, 1, 1e-9));
+      }
+}
+
+TEST(patches_and_their_adjoint) {
+  PatchArgs args{};
+  args.in[0] = 7, args.in[1] = 9, args.kernel[0] = 3, args.kernel[1] = 2, args.dilation[0] = 1;
+  args.dilation[1] = 2, args.padding[0] = 1, args.padding[1] = 2, args.stride[0] = 2;
+  args.stride[1] = 3, args.out[0] = 4, args.out[1] = 4;
+  const auto x = numbers<double>(2 * 7 * 9), g = numbers<double>(2 * 6 * 16, 4);
+  std::vector<double> columns(g.size()), gx(x.size());
+  args.n = i64(columns.size()), args.x = x.data(), args.y = columns.data();
+  launch({1}, kBlock, unfold<u64>, args);
+  // Plane 1, kernel point (2, 1), output (1, 2): row 1 * 2 - 1 + 2, column 2 * 3 - 2 + 2.
+  EXPECT(columns[(6 + 5) * 16 + 6] == x[63 + 3 * 9 + 6]);
+  EXPECT(columns[0] == 0);  // in the padding
+  args.n = i64(gx.size()), args.x = g.data(), args.y = gx.data();
+  launch({1}, kBlock, fold<double, double>, args);
+  EXPECT(near(std::inner_product(columns.begin(), columns.end(), g.begin(), 0.0),
+              std::inner_product(x.begin(), x.end(), gx.begin(), 0.0), 1e-9));
+}
+
+// A grid over the elements' own places gives the image back; and the gradients of a random grid
+// are those of differences.
+TEST(images_at_points_of_a_grid) {
+  constexpr i64 h = 4, w = 5;
+  const auto x = numbers<double>(2 * h * w);
+  for (int mode = 0; mode < 3; ++mode)
+    for (int padding = 0; padding < 3; ++padding) {
+      std::vector<double> grid, y(2 * h * w);
+      for (i64 i = 0; i < h * w; ++i) {
+        grid.push_back(-1 + 2.0 * double(i % w) / (w - 1));
+        grid.push_back(-1 + 2.0 * double(i / w) / (h - 1));
+      }
+      GridArgs args{};
+      args.x = x.data(), args.grid = grid.data(), args.y = y.data();
+      args.batch = 1, args.channels = 2, args.points = h * w;
+      args.size[0] = 1, args.size[1] = h, args.size[2] = w;
+      args.how = {SampleMode(mode), SamplePadding(padding), true};
+      launch({1}, kBlock, grid_sample<double, double, 2>, args);
+      for (size_t i = 0; i < y.size(); ++i) EXPECT(near(y[i], x[i], 1e-9));
+      if (mode == 1) continue;  // jumps
+
+      grid = numbers<double>(6, 8);
+      for (double& v : grid) v *= 0.6;
+      const auto g = numbers<double>(2 * 3, 5);
+      std::vector<double> gx(x.size()), ggrid(6), moved = x;
+      args.points = 3, args.grid = grid.data(), args.g = g.data();
+      args.gx = gx.data(), args.ggrid = ggrid.data();
+      args.how.align_corners = false;
+      launch({1}, kBlock, grid_sample_backward<double, double, 2>, args);
+      const auto total = [&](const std::vector<double>& image, const std::vector<double>& at) {
+        std::vector<double> out(6);
+        args.x = image.data(), args.grid = at.data(), args.y = out.data();
+        launch({1}, kBlock, grid_sample<double, double, 2>, args);
+        return std::inner_product(out.begin(), out.end(), g.begin(), 0.0);
+      };
+      const double step = 1e-6, before = total(x, grid);
+      for (size_t i : {0, 7, 13, 31}) {
+        moved[i] += step;
+        EXPECT(near((total(moved, grid) - before) / step, gx[i], 1e-4));
+        moved[i] -= step;
+      }
+      for (size_t i = 0; i < 6; ++i) {
+        std::vector<double> other = grid;
+        other[i] += step;
+        EXPECT(near((total(x, other) - before) / step, ggrid[i], 1e-4));
+      }
+    }
+}
+
+// Against all alignments, one by one.
+TEST(alignments_of_labels) {
+  constexpr i64 steps = 5, batch = 2, classes = 4;
+  auto x = numbers<double>(size_t(steps * batch * classes));
+  for (size_t r = 0; r < x.size(); r += classes) {  // log-probabilities
+    double sum = 0;
+    for (size_t c = 0; c < classes; ++c) sum += std::exp(x[r + c]);
+    for (size_t c = 0; c < classes; ++c) x[r + c] -= std::log(sum);
+  }
+  const std::vector<i64> targets{2, 2, 1, 3}, inputs{5, 4}, lengths{3, 1}, first{0, 3};
+  const auto probability = [&](size_t b, std::vector<double>* posterior) {
+    double all = 0;
+    const size_t time = size_t(inputs[b]);
+    std::vector<size_t> path(time);
+    for (size_t code = 0; code < size_t(std::pow(classes, double(time))); ++code) {
+      double p = 1;
+      std::vector<i64> found;
+      for (size_t t = 0, rest = code; t < time; ++t, rest /= classes) {
+        path[t] = rest % classes;
+        p *= std::exp(x[(t * batch + b) * classes + path[t]]);
+        if (path[t] != 0 && (t == 0 || path[t] != path[t - 1])) found.push_back(i64(path[t]));
+      }
+      const auto begin = targets.begin() + first[b];
+      if (found != std::vector<i64>(begin, begin + lengths[b])) continue;
+      all += p;
+      for (size_t t = 0; t < time && posterior; ++t)
+        (*posterior)[(t * batch + b) * classes + path[t]] += p;
+    }
+    return all;
+  };
+  std::vector<double> alpha(batch * steps * 7), beta(alpha.size()), loss(batch), gx(x.size());
+  std::vector<i32> chains(batch * 2 * 3);
+  IndexFault fault{~u64(0), 0, 0, 0};
+  CtcArgs args{};
+  args.log_probs = x.data(), args.targets = targets.data(), args.inputs = inputs.data();
+  args.lengths = lengths.data(), args.first = first.data(), args.log_alpha = alpha.data();
+  args.log_beta = beta.data(), args.loss = loss.data(), args.gx = gx.data();
+  args.chains = chains.data(), args.blank = 0, args.steps = steps, args.batch = batch;
+  args.classes = classes, args.width = 7, args.longest = 3, args.fault = &fault;
+  launch_together({batch}, kBlock, ctc_alpha<double>, args);
+  launch_together({batch}, kBlock, ctc_beta<double>, args);
+  launch_together({steps * batch}, kBlock, ctc_gradient<double>, args);
+  std::vector<double> posterior(x.size());
+  for (size_t b = 0; b < batch; ++b) {
+    const double p = probability(b, &posterior);
+    EXPECT(near(loss[b], -std::log(p), 1e-9));
+    for (size_t t = 0; t < steps; ++t)
+      for (size_t c = 0; c < classes; ++c) {
+        const size_t at = (t * batch + b) * classes + c;
+        const bool in_time = i64(t) < inputs[b];
+        EXPECT(near(gx[at], in_time ? std::exp(x[at]) - posterior[at] / p : 0, 1e-9));
+      }
+  }
+  EXPECT(fault.launch == ~u64(0));
+}
+
+TEST(windows_at_random_places) {
+  const auto x = numbers<float>(2 * 6 * 7);
+  const float samples[] = {0.3f, 0.8f, 0.6f, 0.1f};  // x first
+  std::vector<float> y(2 * 3 * 3);
+  std::vector<i64> indices(y.size());
+  FractionalPoolArgs args{18, x.data(),  samples,   y.data(), indices.data(),
+                          2,  {1, 6, 7}, {1, 3, 3}, {1, 2, 2}};
+  launch({1}, kBlock, fractional_max_pool<float, float>, args);
+  for (size_t plane = 0; plane < 2; ++plane)
+    for (size_t o = 0; o < 9; ++o) {
+      const float sx = samples[plane * 2], sy = samples[plane * 2 + 1];
+      const auto start = [](float u, i64 in, i64 i) {
+        const float alpha = float(in - 2) / 2;
+        return i == 2 ? in - 2 : i64((float(i) + u) * alpha) - i64(u * alpha);
+      };
+      float most = -10;
+      const i64 y0 = start(sy, 6, i64(o / 3)), x0 = start(sx, 7, i64(o % 3));
+      for (i64 k = 0; k < 4; ++k)
+        most = std::max(most, x[plane * 42 + size_t((y0 + k / 2) * 7 + x0 + k % 2)]);
+      EXPECT(y[plane * 9 + o] == most);
+      EXPECT(x[plane * 42 + size_t(indices[plane * 9 + o])] == most);
+    }
+}
+
+// All dims at once: as one after the other, contiguous and with the channels last.
+TEST(resampling_of_images) {
+  constexpr i64 channels = 3;
+  for (int mode = 0; mode < 4; ++mode) {
+    Resampling how[3];
+    const i64 in[] = {3, 4, 5}, out[] = {5, 7, 4};
+    for (int d = 0; d < 3; ++d)
+      how[d] = {in[d], out[d], double(in[d]) / double(out[d]), false, ResampleMode(mode)};
+    const auto x = numbers<double>(2 * channels * 60);
+    std::vector<double> want = x;
+    i64 inner = 20;
+    for (int d = 0; d < 3; ++d) {
+      std::vector<double> y(want.size() / size_t(in[d]) * size_t(out[d]));
+      launch({1}, kBlock, resample<double, double>,
+             ResampleArgs{i64(y.size()), want.data(), y.data(), inner, how[d]});
+      want.swap(y);
+      inner /= d < 2 ? in[d + 1] : 1;
+    }
+    std::vector<double> y(want.size()), last(want.size()), turned(x.size());
+    ResampleImageArgs args{140, 2 * channels, 1, x.data(), y.data(), {how[0], how[1], how[2]}};
+    launch({1, 4}, kBlock, resample_image<double, double>, args);
+    EXPECT(same(y, want, 1e-6));
+    for (size_t b = 0; b < 2; ++b)
+      for (size_t c = 0; c < channels; ++c)
+        for (size_t p = 0; p < 60; ++p)
+          turned[(b * 60 + p) * channels + c] = x[(b * channels + c) * 60 + p];
+    args.n = 140 * channels, args.outer = 2, args.inner = channels;
+    args.x = turned.data(), args.y = last.data();
+    launch({2, 1}, kBlock, resample_image<double, double>, args);
+    bool good = true;
+    for (size_t b = 0; b < 2; ++b)
+      for (size_t c = 0; c < channels; ++c)
+        for (size_t p = 0; p < 140; ++p)
+          good &=
+              near(last[(b * 140 + p) * channels + c], want[(b * channels + c) * 140 + p], 1e-9);
+    EXPECT(good);
+  }
 }

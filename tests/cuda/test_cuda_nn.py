@@ -39,7 +39,7 @@ def assert_same(f, *tensors, g=None, tolerance=1e-5):
 
 
 # Rows that are held in registers by 8, 32 and 256 threads, with and without packs, and longer ones.
-WIDTHS = (1, 7, 128, 129, 512, 1000, 1001, 4096, 4099, 50257)
+WIDTHS = (1, 7, 128, 129, 512, 1000, 1001, 4096, 4099, 8192, 50257)
 
 
 @pytest.mark.parametrize("width", WIDTHS)
@@ -130,7 +130,8 @@ def test_dropout_has_the_bits_of_the_cpu(n, dtype):
     for f in (lambda x: F.dropout(x, 0.3), lambda x: F.alpha_dropout(x, 0.3, training=True)):
         cpu, gpu = both(f, x)
         for want, got in zip(cpu, gpu, strict=True):
-            np.testing.assert_allclose(got, want, rtol=1e-2 if dtype == "bfloat16" else 1e-6)
+            tolerance = 1e-2 if dtype == "bfloat16" else 1e-6
+            np.testing.assert_allclose(got, want, rtol=tolerance, atol=tolerance)
 
 
 def test_dropout_of_channels_and_layouts():
@@ -225,3 +226,204 @@ def test_a_training_step_does_not_wait(no_waiting):
         losses.append(loss.detach())
     rl.cuda.set_sync_debug_mode("default")
     assert losses[-1].item() < losses[0].item() / 2
+
+
+# ---- embeddings ----
+
+
+@pytest.mark.parametrize("rows, width", [(7, 1), (50, 16), (50, 13), (70_000, 64), (300, 300)])
+@pytest.mark.parametrize("n", [1, 9, 700, 5000])
+def test_the_gradient_of_a_table(rows, width, n):
+    table, index = rl.randn(rows, width), rl.randint(0, rows, (n,))
+    index[: n // 2] = index[0]  # one row gets many
+    g = rl.randn(n, width)
+    for kwargs in ({}, {"padding_idx": int(index[0])}, {"scale_grad_by_freq": True}):
+        assert_same(
+            lambda t, i, k=kwargs: F.embedding(i, t, **k), table, index, g=g, tolerance=1e-3
+        )
+    assert_same(lambda t, i: F.embedding(i.int(), t), table, index, g=g, tolerance=1e-3)
+
+
+def test_the_gradient_of_a_table_is_the_same_every_time():
+    table = rl.randn(1000, 128, device="cuda", requires_grad=True)
+    index = rl.randint(0, 10, (100_000,), device="cuda")
+    g = rl.randn(100_000, 128, device="cuda")
+    found = [rl.autograd.grad(F.embedding(index, table), table, g)[0] for _ in range(3)]
+    assert (found[0] == found[1]).all().item() and (found[0] == found[2]).all().item()
+    want = rl.zeros(1000, 128, dtype=rl.float64).index_add_(0, index.cpu(), g.cpu().double())
+    np.testing.assert_allclose(found[0].cpu().numpy(), want.numpy(), atol=2e-2)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_tables_of_half_add_up_in_float(dtype):
+    table = rl.zeros(3, 8, dtype=getattr(rl, dtype), device="cuda", requires_grad=True)
+    index = rl.zeros(6000, dtype=rl.int64, device="cuda")
+    F.embedding(index, table).sum().backward()
+    assert table.grad[0].tolist() == [6000.0 if dtype == "float16" else 5984.0] * 8
+
+
+def test_a_row_out_of_range_is_raised_when_the_program_waits(no_waiting):
+    table = rl.randn(5, 4, device="cuda", requires_grad=True)
+    index = rl.arange(7, device="cuda") - 1
+    F.embedding(index, table).sum().backward()
+    rl.cuda.set_sync_debug_mode("default")
+    with pytest.raises(IndexError, match="index -1 is out of range"):
+        rl.cuda.synchronize()
+
+
+@pytest.mark.parametrize("mode", ["sum", "mean", "max"])
+def test_bags(mode):
+    table, index = rl.randn(40, 24), rl.randint(0, 40, (300,))
+    offsets = rl.tensor([0, 5, 5, 100, 299])
+    g = rl.randn(5, 24)
+    for kwargs in ({}, {"padding_idx": int(index[2])}):
+        assert_same(
+            lambda t, i, o, k=kwargs: F.embedding_bag(i, t, o, mode=mode, **k),
+            table, index, offsets, g=g, tolerance=1e-4,
+        )  # fmt: skip
+    ends = rl.tensor([0, 5, 5, 100, 250])
+    assert_same(
+        lambda t, i, o: F.embedding_bag(i, t, o, mode=mode, include_last_offset=True),
+        table, index, ends, g=g[:4], tolerance=1e-4,
+    )  # fmt: skip
+    if mode == "sum":
+        weights = rl.randn(300)
+        assert_same(
+            lambda t, i, o, w: F.embedding_bag(i, t, o, mode=mode, per_sample_weights=w),
+            table, index, offsets, weights, g=g, tolerance=1e-4,
+        )  # fmt: skip
+
+
+def test_long_rows_are_shortened_without_waiting(no_waiting):
+    table = (rl.randn(30, 8) * 3).cuda()
+    index = rl.tensor([1, 4, 4, 7]).cuda()
+    y = F.embedding(index, table, max_norm=1.0)
+    rl.cuda.set_sync_debug_mode("default")
+    np.testing.assert_allclose(y.norm(dim=1).cpu().numpy(), 1, rtol=1e-4)
+    assert (table[2].norm() > 1.5).item()
+
+
+# ---- images ----
+
+
+@pytest.mark.parametrize(
+    "shape, size, mode",
+    [((2, 3, 10), 23, m) for m in ("nearest", "nearest-exact", "linear")]
+    + [((2, 3, 9, 11), (20, 7), m) for m in ("nearest", "nearest-exact", "bilinear", "bicubic")]
+    + [((1, 2, 4, 5, 6), (9, 3, 6), m) for m in ("nearest", "trilinear")],
+)
+def test_interpolation(shape, size, mode):
+    x = rl.randn(*shape)
+    y = F.interpolate(x, size, mode=mode)
+    g = rl.randn(*y.shape)
+    assert_same(lambda x: F.interpolate(x, size, mode=mode), x, g=g)
+    if "linear" in mode or "cubic" in mode:
+        assert_same(lambda x: F.interpolate(x, size, mode=mode, align_corners=True), x, g=g)
+    if mode in ("bilinear", "bicubic"):
+        assert_same(lambda x: F.interpolate(x, size, mode=mode, antialias=True), x, g=g)
+        last = x.to(memory_format=rl.channels_last)
+        assert_same(lambda x: F.interpolate(x, size, mode=mode), last, g=g)
+        half = F.interpolate(x.cuda().half(), size, mode=mode).float().cpu()
+        np.testing.assert_allclose(half.numpy(), y.numpy(), atol=2e-2)
+
+
+@pytest.mark.parametrize("mode", ["bilinear", "nearest", "bicubic"])
+@pytest.mark.parametrize("padding", ["zeros", "border", "reflection"])
+def test_grid_sample(mode, padding):
+    x, grid = rl.randn(3, 4, 9, 8), rl.randn(3, 5, 7, 2)
+    g = rl.randn(3, 4, 5, 7)
+    for align in (False, True):
+        assert_same(
+            lambda x, y, a=align: F.grid_sample(x, y, mode, padding, align_corners=a),
+            x, grid, g=g, tolerance=1e-4,
+        )  # fmt: skip
+    if mode != "bicubic":
+        x, grid = rl.randn(2, 3, 5, 6, 7), rl.randn(2, 4, 3, 2, 3)
+        assert_same(
+            lambda x, y: F.grid_sample(x, y, mode, padding, align_corners=False),
+            x, grid, g=rl.randn(2, 3, 4, 3, 2), tolerance=1e-4,
+        )  # fmt: skip
+
+
+def test_patches():
+    x = rl.randn(2, 3, 9, 10)
+    how = {"kernel_size": (3, 2), "dilation": (1, 2), "padding": (1, 2), "stride": (2, 3)}
+    columns = F.unfold(x, **how)
+    assert_same(lambda x: F.unfold(x, **how), x, g=rl.randn(*columns.shape))
+    assert_same(lambda c: F.fold(c, (9, 10), **how), columns, g=rl.randn(2, 3, 9, 10))
+
+
+# ---- sequences ----
+
+
+@pytest.mark.parametrize("reduction", ["none", "mean", "sum"])
+def test_ctc(reduction, no_waiting):
+    rl.cuda.set_sync_debug_mode("default")
+    steps, batch, classes = 60, 7, 30
+    x = rl.randn(steps, batch, classes).double()
+    targets = rl.randint(1, classes, (batch, 20))
+    targets[2, 5:15] = 4  # repeated
+    inputs, lengths = [60, 50, 60, 1, 3, 0, 44], [20, 1, 20, 0, 10, 0, 7]
+    for zero in (False, True):
+        found = []
+        for device in ("cpu", "cuda"):
+            at = x.to(device).requires_grad_()
+            goal = targets.to(device)
+            if device == "cuda":
+                rl.cuda.set_sync_debug_mode("error")
+            y = F.ctc_loss(
+                at.log_softmax(2), goal, inputs, lengths, reduction=reduction, zero_infinity=zero
+            )
+            y.sum().backward()
+            rl.cuda.set_sync_debug_mode("default")
+            found.append((y.detach().cpu().numpy(), at.grad.cpu().numpy()))
+        for cpu, gpu in zip(*found, strict=True):
+            np.testing.assert_allclose(gpu, cpu, rtol=1e-9, atol=1e-9)
+
+
+# ---- sizes ----
+
+
+def test_more_elements_than_32_bits_count():
+    rows, width = (1 << 16) + 3, 1 << 15
+    x = rl.empty(rows, width, dtype=rl.float16, device="cuda")
+    x.normal_()
+    part = x[-2:].clone()
+    y = F.log_softmax(x, 1)
+    np.testing.assert_allclose(
+        y[-2:].float().cpu().numpy(), F.log_softmax(part.float(), 1).cpu().numpy(), atol=2e-2
+    )
+    del y
+    labels = rl.full((rows,), width - 1, device="cuda")
+    losses = F.cross_entropy(x, labels, reduction="none")
+    np.testing.assert_allclose(
+        losses[-2:].float().cpu().numpy(),
+        F.cross_entropy(part.float(), labels[-2:], reduction="none").cpu().numpy(),
+        atol=2e-2,
+    )
+    del losses
+    y = F.dropout(x, 0.25)
+    kept = (y[-1] != 0).float().mean().item()
+    assert 0.7 < kept < 0.8
+    assert (y[-1][y[-1] != 0] / part[1][y[-1] != 0]).float().mean().item() == pytest.approx(4 / 3)
+    del y
+    assert F.mse_loss(x, x).item() == 0
+
+
+# ---- probabilities ----
+
+
+def test_binary_cross_entropy_does_not_wait_and_raises_late(no_waiting):
+    x = rl.rand(100, device="cuda").requires_grad_()
+    target = (rl.rand(100, device="cuda") > 0.5).float()
+    loss = F.binary_cross_entropy(x, target)
+    loss.backward()
+    rl.cuda.set_sync_debug_mode("default")
+    want = F.binary_cross_entropy(x.detach().cpu(), target.cpu()).item()
+    assert loss.item() == pytest.approx(want, rel=1e-5)
+    bad = x.detach().clone()
+    bad[7] = 1.5
+    loss = F.binary_cross_entropy(bad, target)
+    with pytest.raises(RuntimeError, match=r"between 0 and 1, got 1.5 at place 7"):
+        loss.item()
+    assert F.binary_cross_entropy(x.detach(), target).item() > 0

@@ -183,3 +183,12 @@ def test_binary_scores():
     total = F.binary_cross_entropy_with_logits(far, rl.tensor([1.0, 0.0]), reduction="sum")
     total.backward()
     assert float(total.detach()) == 2000 and far.grad.tolist() == [-1.0, 1.0]
+
+
+def test_binary_cross_entropy_at_the_edges_is_pytorchs():
+    x = rl.tensor([0.0, 1.0, 0.5, 0.0, 1.0], requires_grad=True)
+    t = rl.tensor([1.0, 0.0, 1.0, 0.0, 1.0])
+    loss = F.binary_cross_entropy(x, t, reduction="none")
+    assert loss.tolist() == pytest.approx([100, 100, 0.6931472, 0, 0])
+    loss.sum().backward()
+    assert x.grad.tolist() == pytest.approx([-1e12, 1e12, -2, 0, 0])

@@ -41,10 +41,10 @@ struct Loops {
 };
 
 template <class T>
-constexpr LossTable<T> kTable = {{Loops<losses::L1<T>, T>::entry, Loops<losses::Mse<T>, T>::entry,
-                                  Loops<losses::SmoothL1<T>, T>::entry,
-                                  Loops<losses::Huber<T>, T>::entry,
-                                  Loops<losses::BinaryLogits<T>, T>::entry}};
+constexpr LossTable<T> kTable = {
+    {Loops<losses::L1<T>, T>::entry, Loops<losses::Mse<T>, T>::entry,
+     Loops<losses::SmoothL1<T>, T>::entry, Loops<losses::Huber<T>, T>::entry,
+     Loops<losses::BinaryLogits<T>, T>::entry, Loops<losses::Binary<T>, T>::entry}};
 
 }  // namespace
 }  // namespace RUSH_ISA

@@ -7,7 +7,7 @@
 
 namespace rush {
 
-enum class LossFn : uint8_t { L1, Mse, SmoothL1, Huber, BinaryLogits, kCount };
+enum class LossFn : uint8_t { L1, Mse, SmoothL1, Huber, BinaryLogits, Binary, kCount };
 
 // `parameter`: beta of smooth_l1, delta of huber.
 template <class T>

@@ -113,6 +113,15 @@ struct IndexArgs {
   IndexFault* fault;
 };
 
+struct BetweenArgs {
+  i64 n;
+  const void* x;
+  double lo, hi;
+  bool nonzero;  // instead: anything but zero will do
+  u64 launch;
+  IndexFault* fault;
+};
+
 struct ScatterArgs {
   i64 lines;  // each is written by one thread, in order
   void* out;
@@ -310,6 +319,27 @@ struct CellArgs {
   void *h, *c, *kept;
   const void *h_grad, *c_grad;
   void *input_sums_grad, *state_sums_grad, *before_grad;
+};
+
+// From one row, head and batch to the next, in elements.
+struct HeadSteps {
+  i64 row, head, batch;
+};
+// See attention.cu; heads are counted as those of the queries.
+struct AttentionArgs {
+  const void *q, *k, *v, *mask, *g;
+  void *out, *gq, *gk, *gv;
+  float *lse, *delta;  // (batch * heads, queries)
+  HeadSteps q_steps, k_steps, v_steps, mask_steps, out_steps, g_steps, gq_steps, gk_steps, gv_steps;
+  i64 mask_col;
+  i32 queries, keys, width, value_width;
+  i32 heads, group;  // of queries; that share keys
+  i32 blocks;        // a head
+  bool causal, mask_is_bool;
+  bool aligned;            // every row starts at a multiple of 16 bytes and has a multiple of them
+  float scale;             // of scores
+  float keep, keep_scale;  // dropout keeps a weight with this probability; 1: no dropout
+  u64 seed, call;
 };
 
 }  // namespace rush

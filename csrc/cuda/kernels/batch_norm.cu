@@ -146,17 +146,23 @@ RUSH_FN void finish_channels(const BatchNormArgs& a, PackSums<C, V>& mine, i64 f
     if (!comes_last(a.counters + blockIdx.x, gridDim.y)) return;
     mine = {};
     if (works) {
-      // By volatile reads: they must not come from this processor's own cache.
-      const volatile C* from = reinterpret_cast<const C*>(partial);
-#pragma unroll 4
-      for (i64 s = lane; s < gridDim.y; s += lanes) {
-        PackSums<C, V> other;
+      // Past this processor's own cache, which may hold older values; several at a time.
+      constexpr int kAtOnce = 4;
+      const C* from = reinterpret_cast<const C*>(partial);
+      const i64 step = packs * 2 * V;
+      for (i64 s = lane; s < gridDim.y; s += lanes * kAtOnce) {
+        C words[kAtOnce][2 * V];
 #pragma unroll
-        for (int k = 0; k < V; ++k) {
-          other.v[k].first = from[s * packs * 2 * V + 2 * k];
-          other.v[k].second = from[s * packs * 2 * V + 2 * k + 1];
-        }
-        mine.add(other);
+        for (int u = 0; u < kAtOnce; ++u)
+#pragma unroll
+          for (int k = 0; k < 2 * V; ++k)
+            words[u][k] =
+                s + u * lanes < gridDim.y ? __ldcg(from + (s + u * lanes) * step + k) : C(0);
+#pragma unroll
+        for (int u = 0; u < kAtOnce; ++u)
+#pragma unroll
+          for (int k = 0; k < V; ++k)
+            mine.v[k].first += words[u][2 * k], mine.v[k].second += words[u][2 * k + 1];
       }
     }
     join_lanes(mine, lane, lanes);
@@ -168,55 +174,68 @@ RUSH_FN void finish_channels(const BatchNormArgs& a, PackSums<C, V>& mine, i64 f
 
 // ---- sums ----
 
+// U rows, a block's lanes apart: all are read before the first is added.
+template <class Kind, int V, int U, class T, class C>
+RUSH_FN void add_rows(const Kind (&kinds)[V], PackSums<C, V>& sums, const T* x, const T* g, i64 row,
+                      int lanes, i64 channels) {
+  Pack<T, V> px[U], pg[U];
+#pragma unroll
+  for (int u = 0; u < U; ++u) {
+    px[u] = pg[u] = load_pack<V>(x + (row + u * lanes) * channels);
+    if constexpr (Kind::reads > 1) pg[u] = load_pack<V>(g + (row + u * lanes) * channels);
+  }
+#pragma unroll
+  for (int u = 0; u < U; ++u)
+#pragma unroll
+    for (int v = 0; v < V; ++v) kinds[v].add(sums.v[v], px[u].v[v], pg[u].v[v]);
+}
+
 // Channels-last. A block takes `columns` packs of V channels (x) and a segment of the rows (y).
 template <class Kind, class T, class C, int V>
-__global__ void __launch_bounds__(kThreads) channel_sums_last(BatchNormArgs a) {
-  const int columns = a.columns, lanes = kThreads / columns;
+__global__ void __launch_bounds__(kThreads) channel_sums_last(BatchNormArgs args) {
+  const int columns = args.columns, lanes = kThreads / columns;
   const int lane = threadIdx.x / columns;
   const i64 first = (i64(blockIdx.x) * columns + threadIdx.x % columns) * V;
-  const bool works = first < a.channels;
-  const i64 rows = a.n / a.channels, begin = i64(blockIdx.y) * a.segment;
-  const i64 end = begin + a.segment < rows ? begin + a.segment : rows;
+  const bool works = first < args.channels;
+  const i64 rows = args.n / args.channels, begin = i64(blockIdx.y) * args.segment;
+  const i64 end = begin + args.segment < rows ? begin + args.segment : rows;
   PackSums<C, V> sums;
   if (works) {
     Kind kinds[V];
 #pragma unroll
-    for (int v = 0; v < V; ++v) kinds[v] = Kind(a, first + v);
-    const T* x = typed<T>(a.x) + first;
-    const T* g = Kind::reads > 1 ? typed<T>(a.g) + first : x;
-#pragma unroll 4
-    for (i64 r = begin + lane; r < end; r += lanes) {
-      const Pack<T, V> px = load_pack<V>(x + r * a.channels);
-      Pack<T, V> pg = px;
-      if constexpr (Kind::reads > 1) pg = load_pack<V>(g + r * a.channels);
-#pragma unroll
-      for (int v = 0; v < V; ++v) kinds[v].add(sums.v[v], px.v[v], pg.v[v]);
-    }
+    for (int v = 0; v < V; ++v) kinds[v] = Kind(args, first + v);
+    const T* x = typed<T>(args.x) + first;
+    const T* g = Kind::reads > 1 ? typed<T>(args.g) + first : x;
+    constexpr int kAtOnce = 4;  // loads under way
+    i64 r = begin + lane;
+    for (; r + (kAtOnce - 1) * lanes < end; r += kAtOnce * lanes)
+      add_rows<Kind, V, kAtOnce>(kinds, sums, x, g, r, lanes, args.channels);
+    for (; r < end; r += lanes) add_rows<Kind, V, 1>(kinds, sums, x, g, r, lanes, args.channels);
   }
-  finish_channels<Kind>(a, sums, first, lane, lanes);
+  finish_channels<Kind>(args, sums, first, lane, lanes);
 }
 
 // Contiguous. A block takes one channel (x) and a segment of its planes (y).
 template <class Kind, class T, class C, int V>
-__global__ void __launch_bounds__(kThreads) channel_sums(BatchNormArgs a) {
-  const i64 c = blockIdx.x, planes = a.n / a.channels / a.inner;
-  const i64 begin = i64(blockIdx.y) * a.segment;
-  const i64 end = begin + a.segment < planes ? begin + a.segment : planes;
-  const Kind kind(a, c);
+__global__ void __launch_bounds__(kThreads) channel_sums(BatchNormArgs args) {
+  const i64 c = blockIdx.x, planes = args.n / args.channels / args.inner;
+  const i64 begin = i64(blockIdx.y) * args.segment;
+  const i64 end = begin + args.segment < planes ? begin + args.segment : planes;
+  const Kind kind(args, c);
   PackSums<C, 1> sum;
   // The threads share the segment's planes as one range of packs.
-  const u32 packs = u32(a.inner / V);
+  const u32 packs = u32(args.inner / V);
   const i64 count = (end - begin) * packs;
   for (i64 i = threadIdx.x; i < count; i += kThreads) {
     const i64 plane = i / packs;
-    const i64 at = ((begin + plane) * a.channels + c) * a.inner + (i - plane * packs) * V;
-    const Pack<T, V> px = load_pack<V>(typed<T>(a.x) + at);
+    const i64 at = ((begin + plane) * args.channels + c) * args.inner + (i - plane * packs) * V;
+    const Pack<T, V> px = load_pack<V>(typed<T>(args.x) + at);
     Pack<T, V> pg = px;
-    if constexpr (Kind::reads > 1) pg = load_pack<V>(typed<T>(a.g) + at);
+    if constexpr (Kind::reads > 1) pg = load_pack<V>(typed<T>(args.g) + at);
 #pragma unroll
     for (int v = 0; v < V; ++v) kind.add(sum.v[0], px.v[v], pg.v[v]);
   }
-  finish_channels<Kind>(a, sum, c, threadIdx.x, kThreads);
+  finish_channels<Kind>(args, sum, c, threadIdx.x, kThreads);
 }
 
 // ---- elements ----
@@ -255,41 +274,41 @@ struct InputGrad {
 };
 
 template <class Kind, class T, int V>
-__global__ void __launch_bounds__(kThreads) channel_map_last(BatchNormArgs a) {
-  const int columns = a.columns, lanes = kThreads / columns;
+__global__ void __launch_bounds__(kThreads) channel_map_last(BatchNormArgs args) {
+  const int columns = args.columns, lanes = kThreads / columns;
   const i64 first = (i64(blockIdx.x) * columns + threadIdx.x % columns) * V;
-  if (first >= a.channels) return;
+  if (first >= args.channels) return;
   Kind kinds[V];
 #pragma unroll
-  for (int v = 0; v < V; ++v) kinds[v] = Kind(a, first + v);
-  const i64 rows = a.n / a.channels, step = i64(gridDim.y) * lanes;
+  for (int v = 0; v < V; ++v) kinds[v] = Kind(args, first + v);
+  const i64 rows = args.n / args.channels, step = i64(gridDim.y) * lanes;
 #pragma unroll 4
   for (i64 r = i64(blockIdx.y) * lanes + threadIdx.x / columns; r < rows; r += step) {
-    const i64 at = r * a.channels + first;
-    const Pack<T, V> px = load_pack<V>(typed<T>(a.x) + at);
+    const i64 at = r * args.channels + first;
+    const Pack<T, V> px = load_pack<V>(typed<T>(args.x) + at);
     Pack<T, V> pg = px, out;
-    if constexpr (Kind::reads > 1) pg = load_pack<V>(typed<T>(a.g) + at);
+    if constexpr (Kind::reads > 1) pg = load_pack<V>(typed<T>(args.g) + at);
 #pragma unroll
     for (int v = 0; v < V; ++v) out.v[v] = kinds[v](px.v[v], pg.v[v]);
-    store_pack<V>(typed<T>(a.y) + at, out);
+    store_pack<V>(typed<T>(args.y) + at, out);
   }
 }
 
 // Planes are numbered over the batch and the channels; `lanes` threads take one at a time.
 template <class Kind, class T, int V>
-__global__ void __launch_bounds__(kThreads) channel_map(BatchNormArgs a) {
-  const int lanes = a.columns, lane = threadIdx.x % lanes;
-  const i64 planes = a.n / a.inner, step = i64(gridDim.x) * (kThreads / lanes);
+__global__ void __launch_bounds__(kThreads) channel_map(BatchNormArgs args) {
+  const int lanes = args.columns, lane = threadIdx.x % lanes;
+  const i64 planes = args.n / args.inner, step = i64(gridDim.x) * (kThreads / lanes);
   for (i64 p = i64(blockIdx.x) * (kThreads / lanes) + threadIdx.x / lanes; p < planes; p += step) {
-    const Kind kind(a, p % a.channels);
-    const i64 base = p * a.inner;
-    for (i64 i = lane * V; i < a.inner; i += lanes * V) {
-      const Pack<T, V> px = load_pack<V>(typed<T>(a.x) + base + i);
+    const Kind kind(args, p % args.channels);
+    const i64 base = p * args.inner;
+    for (i64 i = lane * V; i < args.inner; i += lanes * V) {
+      const Pack<T, V> px = load_pack<V>(typed<T>(args.x) + base + i);
       Pack<T, V> pg = px, out;
-      if constexpr (Kind::reads > 1) pg = load_pack<V>(typed<T>(a.g) + base + i);
+      if constexpr (Kind::reads > 1) pg = load_pack<V>(typed<T>(args.g) + base + i);
 #pragma unroll
       for (int v = 0; v < V; ++v) out.v[v] = kind(px.v[v], pg.v[v]);
-      store_pack<V>(typed<T>(a.y) + base + i, out);
+      store_pack<V>(typed<T>(args.y) + base + i, out);
     }
   }
 }

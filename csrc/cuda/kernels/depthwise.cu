@@ -42,31 +42,32 @@ RUSH_FN void load_weights(const DepthwiseArgs& a, i64 channel, C (&w)[Taps][V]) 
 }
 
 template <class T, class C, int KH, int KW, int V>
-__global__ void __launch_bounds__(kThreads) depthwise_forward(DepthwiseArgs a) {
-  const Stretch s = stretch_of<V>(a, a.pixels);
-  if (s.channel >= a.channels) return;
+__global__ void __launch_bounds__(kThreads) depthwise_forward(DepthwiseArgs args) {
+  const Stretch s = stretch_of<V>(args, args.pixels);
+  if (s.channel >= args.channels) return;
   C weights[KH * KW][V], start[V];
-  load_weights<T>(a, s.channel, weights);
+  load_weights<T>(args, s.channel, weights);
 #pragma unroll
   for (int v = 0; v < V; ++v)
-    start[v] = a.bias ? convert<C>(typed<T>(a.bias)[s.channel + v]) : C(0);
-  const T* x = typed<T>(a.x) + s.channel;
+    start[v] = args.bias ? convert<C>(typed<T>(args.bias)[s.channel + v]) : C(0);
+  const T* x = typed<T>(args.x) + s.channel;
   for (u32 i = s.begin + s.lane; i < s.end; i += s.lanes) {
-    const Pixel p = pixel_of(a.out_h, a.out_w, i);
-    const i32 top = p.h * a.stride[0] - a.padding[0], left = p.w * a.stride[1] - a.padding[1];
+    const Pixel p = pixel_of(args.out_h, args.out_w, i);
+    const i32 top = p.h * args.stride[0] - args.padding[0],
+              left = p.w * args.stride[1] - args.padding[1];
     C sum[V];
 #pragma unroll
     for (int v = 0; v < V; ++v) sum[v] = start[v];
 #pragma unroll
     for (int kh = 0; kh < KH; ++kh) {
-      const i32 h = top + kh * a.dilation[0];
-      if (u32(h) >= a.in_h.d) continue;
-      const i64 row = (i64(p.batch) * a.in_h.d + h) * a.in_w.d;
+      const i32 h = top + kh * args.dilation[0];
+      if (u32(h) >= args.in_h.d) continue;
+      const i64 row = (i64(p.batch) * args.in_h.d + h) * args.in_w.d;
 #pragma unroll
       for (int kw = 0; kw < KW; ++kw) {
-        const i32 w = left + kw * a.dilation[1];
-        if (u32(w) >= a.in_w.d) continue;
-        const Pack<T, V> px = load_pack<V>(x + (row + w) * a.channels);
+        const i32 w = left + kw * args.dilation[1];
+        if (u32(w) >= args.in_w.d) continue;
+        const Pack<T, V> px = load_pack<V>(x + (row + w) * args.channels);
 #pragma unroll
         for (int v = 0; v < V; ++v) sum[v] += convert<C>(px.v[v]) * weights[kh * KW + kw][v];
       }
@@ -74,35 +75,35 @@ __global__ void __launch_bounds__(kThreads) depthwise_forward(DepthwiseArgs a) {
     Pack<T, V> out;
 #pragma unroll
     for (int v = 0; v < V; ++v) out.v[v] = convert<T>(sum[v]);
-    store_pack<V>(typed<T>(a.y_out) + i64(i) * a.channels + s.channel, out);
+    store_pack<V>(typed<T>(args.y_out) + i64(i) * args.channels + s.channel, out);
   }
 }
 
 // y holds the gradient of the outputs, x gets that of the inputs; pixels are the inputs'.
 template <class T, class C, int KH, int KW, int V>
-__global__ void __launch_bounds__(kThreads) depthwise_input_grad(DepthwiseArgs a) {
-  const Stretch s = stretch_of<V>(a, a.pixels);
-  if (s.channel >= a.channels) return;
+__global__ void __launch_bounds__(kThreads) depthwise_input_grad(DepthwiseArgs args) {
+  const Stretch s = stretch_of<V>(args, args.pixels);
+  if (s.channel >= args.channels) return;
   C weights[KH * KW][V];
-  load_weights<T>(a, s.channel, weights);
-  const T* g = typed<T>(a.y) + s.channel;
+  load_weights<T>(args, s.channel, weights);
+  const T* g = typed<T>(args.y) + s.channel;
   for (u32 i = s.begin + s.lane; i < s.end; i += s.lanes) {
-    const Pixel p = pixel_of(a.in_h, a.in_w, i);
+    const Pixel p = pixel_of(args.in_h, args.in_w, i);
     C sum[V] = {};
 #pragma unroll
     for (int kh = 0; kh < KH; ++kh) {
-      const i32 from_h = p.h + a.padding[0] - kh * a.dilation[0];
+      const i32 from_h = p.h + args.padding[0] - kh * args.dilation[0];
       if (from_h < 0) continue;
-      const u32 h = a.stride_h(u32(from_h));
-      if (h * a.stride_h.d != u32(from_h) || h >= a.out_h.d) continue;
-      const i64 row = (i64(p.batch) * a.out_h.d + h) * a.out_w.d;
+      const u32 h = args.stride_h(u32(from_h));
+      if (h * args.stride_h.d != u32(from_h) || h >= args.out_h.d) continue;
+      const i64 row = (i64(p.batch) * args.out_h.d + h) * args.out_w.d;
 #pragma unroll
       for (int kw = 0; kw < KW; ++kw) {
-        const i32 from_w = p.w + a.padding[1] - kw * a.dilation[1];
+        const i32 from_w = p.w + args.padding[1] - kw * args.dilation[1];
         if (from_w < 0) continue;
-        const u32 w = a.stride_w(u32(from_w));
-        if (w * a.stride_w.d != u32(from_w) || w >= a.out_w.d) continue;
-        const Pack<T, V> pg = load_pack<V>(g + (row + w) * a.channels);
+        const u32 w = args.stride_w(u32(from_w));
+        if (w * args.stride_w.d != u32(from_w) || w >= args.out_w.d) continue;
+        const Pack<T, V> pg = load_pack<V>(g + (row + w) * args.channels);
 #pragma unroll
         for (int v = 0; v < V; ++v) sum[v] += convert<C>(pg.v[v]) * weights[kh * KW + kw][v];
       }
@@ -110,7 +111,7 @@ __global__ void __launch_bounds__(kThreads) depthwise_input_grad(DepthwiseArgs a
     Pack<T, V> out;
 #pragma unroll
     for (int v = 0; v < V; ++v) out.v[v] = convert<T>(sum[v]);
-    store_pack<V>(typed<T>(a.x_out) + i64(i) * a.channels + s.channel, out);
+    store_pack<V>(typed<T>(args.x_out) + i64(i) * args.channels + s.channel, out);
   }
 }
 
@@ -130,26 +131,27 @@ RUSH_FN C join_column(C mine, int lane, int lanes) {
 
 // A block's sums over its stretch: partial[stretch][tap][channel].
 template <class T, class C, int KH, int KW, int V>
-__global__ void __launch_bounds__(kThreads) depthwise_weight_grad(DepthwiseArgs a) {
-  const Stretch s = stretch_of<V>(a, a.pixels);
-  const bool works = s.channel < a.channels;
+__global__ void __launch_bounds__(kThreads) depthwise_weight_grad(DepthwiseArgs args) {
+  const Stretch s = stretch_of<V>(args, args.pixels);
+  const bool works = s.channel < args.channels;
   C sums[KH * KW][V] = {};
   if (works) {
-    const T *x = typed<T>(a.x) + s.channel, *g = typed<T>(a.y) + s.channel;
+    const T *x = typed<T>(args.x) + s.channel, *g = typed<T>(args.y) + s.channel;
     for (u32 i = s.begin + s.lane; i < s.end; i += s.lanes) {
-      const Pixel p = pixel_of(a.out_h, a.out_w, i);
-      const i32 top = p.h * a.stride[0] - a.padding[0], left = p.w * a.stride[1] - a.padding[1];
-      const Pack<T, V> pg = load_pack<V>(g + i64(i) * a.channels);
+      const Pixel p = pixel_of(args.out_h, args.out_w, i);
+      const i32 top = p.h * args.stride[0] - args.padding[0],
+                left = p.w * args.stride[1] - args.padding[1];
+      const Pack<T, V> pg = load_pack<V>(g + i64(i) * args.channels);
 #pragma unroll
       for (int kh = 0; kh < KH; ++kh) {
-        const i32 h = top + kh * a.dilation[0];
-        if (u32(h) >= a.in_h.d) continue;
-        const i64 row = (i64(p.batch) * a.in_h.d + h) * a.in_w.d;
+        const i32 h = top + kh * args.dilation[0];
+        if (u32(h) >= args.in_h.d) continue;
+        const i64 row = (i64(p.batch) * args.in_h.d + h) * args.in_w.d;
 #pragma unroll
         for (int kw = 0; kw < KW; ++kw) {
-          const i32 w = left + kw * a.dilation[1];
-          if (u32(w) >= a.in_w.d) continue;
-          const Pack<T, V> px = load_pack<V>(x + (row + w) * a.channels);
+          const i32 w = left + kw * args.dilation[1];
+          if (u32(w) >= args.in_w.d) continue;
+          const Pack<T, V> px = load_pack<V>(x + (row + w) * args.channels);
 #pragma unroll
           for (int v = 0; v < V; ++v)
             sums[kh * KW + kw][v] += convert<C>(px.v[v]) * convert<C>(pg.v[v]);
@@ -157,26 +159,26 @@ __global__ void __launch_bounds__(kThreads) depthwise_weight_grad(DepthwiseArgs 
       }
     }
   }
-  C* partial = typed<C>(a.partial) + i64(blockIdx.y) * (KH * KW) * a.channels + s.channel;
+  C* partial = typed<C>(args.partial) + i64(blockIdx.y) * (KH * KW) * args.channels + s.channel;
 #pragma unroll
   for (int k = 0; k < KH * KW; ++k) {
 #pragma unroll
     for (int v = 0; v < V; ++v) {
       const C sum = join_column(sums[k][v], s.lane, s.lanes);
-      if (s.lane == 0 && works) partial[i64(k) * a.channels + v] = sum;
+      if (s.lane == 0 && works) partial[i64(k) * args.channels + v] = sum;
     }
   }
 }
 
 // Joins the stretches in order. A warp takes 32 channels of one tap; w is (channels, 1, KH, KW).
 template <class T, class C>
-__global__ void __launch_bounds__(kThreads) depthwise_join(DepthwiseArgs a) {
-  const i64 all = a.channels * a.taps;
+__global__ void __launch_bounds__(kThreads) depthwise_join(DepthwiseArgs args) {
+  const i64 all = args.channels * args.taps;
   for (i64 i = thread_number(); i < all; i += thread_count()) {
     C sum = 0;
-    for (i64 s = 0; s < a.stretches; ++s) sum += typed<C>(a.partial)[s * all + i];
-    const i64 tap = i / a.channels, channel = i - tap * a.channels;
-    typed<T>(a.w_out)[channel * a.taps + tap] = convert<T>(sum);
+    for (i64 s = 0; s < args.stretches; ++s) sum += typed<C>(args.partial)[s * all + i];
+    const i64 tap = i / args.channels, channel = i - tap * args.channels;
+    typed<T>(args.w_out)[channel * args.taps + tap] = convert<T>(sum);
   }
 }
 

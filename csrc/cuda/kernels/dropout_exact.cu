@@ -18,11 +18,12 @@ RUSH_FN C dropped(const DropoutArgs& args, C x, bool kept) {
 // A thread takes the four elements of a Philox block. V: 4, or 1 where memory is not aligned to
 // packs.
 template <class C, class T, int V, bool affine>
-__global__ void __launch_bounds__(kThreads) dropout(DropoutArgs args) {
+__global__ void __launch_bounds__(kThreads) dropout(DropoutArgs args, const u64* state) {
+  const RandomKey from = random_key(args.seed, args.call, state);
   const i64 blocks = (args.n + 3) / 4;
   const float keep = float(args.keep);
   for (i64 b = thread_number(); b < blocks; b += thread_count()) {
-    const Philox4 words = philox(args.seed, args.call, u64(b));
+    const Philox4 words = philox(from.seed, from.call, u64(b));
     Pack<bool, 4> kept;
 #pragma unroll
     for (int k = 0; k < 4; ++k)
@@ -71,8 +72,8 @@ template <class C, class T, class I, bool affine>
 __global__ void __launch_bounds__(kThreads) masked_strided(DropoutArgs args, Nest<I, 3> nest) {
   for (i64 i = thread_number(); i < args.n; i += thread_count()) {
     const Offsets<I, 3> o = offsets_of(nest, I(i));
-    typed<T>(args.y)[o.at[0]] = convert<T>(dropped<C, affine>(
-        args, convert<C>(typed<T>(args.x)[o.at[1]]), args.mask[o.at[2]]));
+    typed<T>(args.y)[o.at[0]] = convert<T>(
+        dropped<C, affine>(args, convert<C>(typed<T>(args.x)[o.at[1]]), args.mask[o.at[2]]));
   }
 }
 

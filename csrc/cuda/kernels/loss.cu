@@ -2,43 +2,94 @@
 // a second launch, unless there is one block only.
 //
 // T is the type of memory, C what is computed in; V elements at a time.
+#include "cuda/kernels/fault.h"
 #include "cuda/kernels/team.h"
 #include "functors/loss.h"
 
 namespace rush {
 
-// Calls f(i, count) for the packs and, one by one, for what is left.
-template <int V, class F>
-RUSH_FN void for_packs(i64 n, F f) {
-  const i64 packs = n / V;
-  for (i64 p = thread_number(); p < packs; p += thread_count()) f(p * V, Pack<bool, V>{});
-  if constexpr (V > 1)
-    for (i64 i = packs * V + thread_number(); i < n; i += thread_count()) f(i, Pack<bool, 1>{});
-}
+struct Noting {
+  u64 launch;
+  IndexFault* fault;
+};
 
-template <class F, class C, class T, int V>
-__global__ void __launch_bounds__(kThreads) loss_each(LossArgs args) {
-  for_packs<V>(args.n, [&]<int W>(i64 i, Pack<bool, W>) {
-    const auto x = load_pack<W>(typed<T>(args.x) + i), t = load_pack<W>(typed<T>(args.target) + i);
-    Pack<T, W> y;
+// W elements from i on; F is one of functors/loss.h.
+template <class F, class C, class T, int W>
+struct LossAt {
+  const LossArgs& args;
+  Pack<T, W> x, t;
+  RUSH_FN LossAt(const LossArgs& a, i64 i)
+      : args(a), x(load_pack<W>(typed<T>(a.x) + i)), t(load_pack<W>(typed<T>(a.target) + i)) {}
+  // Inputs that the loss is not made for are noted, their bits as a double.
+  RUSH_FN void check(i64 i, const Noting& to) const {
+    if constexpr (requires(C x) { F::is_valid(x); }) {
 #pragma unroll
-    for (int j = 0; j < W; ++j)
-      y.v[j] = convert<T>(F::value(convert<C>(x.v[j]), convert<C>(t.v[j]), C(args.parameter)));
-    store_pack(typed<T>(args.y) + i, y);
-  });
+      for (int j = 0; j < W; ++j) {
+        const C v = convert<C>(x.v[j]);
+        if (!F::is_valid(v)) report(to.fault, to.launch, i + j, bit_cast<i64>(double(v)));
+      }
+    }
+  }
+  RUSH_FN C value(int j) const {
+    return F::value(convert<C>(x.v[j]), convert<C>(t.v[j]), C(args.parameter));
+  }
+  RUSH_FN C slope(int j) const {
+    return F::slope(convert<C>(x.v[j]), convert<C>(t.v[j]), C(args.parameter));
+  }
+};
+
+template <class F, class C, class T, int W>
+RUSH_FN void write_losses(const LossArgs& args, i64 i, const Noting& to) {
+  const LossAt<F, C, T, W> at(args, i);
+  at.check(i, to);
+  Pack<T, W> y;
+#pragma unroll
+  for (int j = 0; j < W; ++j) y.v[j] = convert<T>(at.value(j));
+  store_pack(typed<T>(args.y) + i, y);
+}
+
+template <class F, class C, class T, int W>
+RUSH_FN double sum_losses(const LossArgs& args, i64 i, const Noting& to) {
+  const LossAt<F, C, T, W> at(args, i);
+  at.check(i, to);
+  C sum = 0;
+#pragma unroll
+  for (int j = 0; j < W; ++j) sum += at.value(j);
+  return double(sum);
+}
+
+template <class F, class C, class T, int W>
+RUSH_FN void write_slopes(const LossArgs& args, i64 i, C shared) {
+  const LossAt<F, C, T, W> at(args, i);
+  Pack<T, W> each{}, y;
+  if (args.g_step) each = load_pack<W>(typed<T>(args.g) + i);
+#pragma unroll
+  for (int j = 0; j < W; ++j) {
+    const C factor = args.g_step ? convert<C>(each.v[j]) * C(args.scale) : shared;
+    y.v[j] = convert<T>(at.slope(j) * factor);
+  }
+  store_pack(typed<T>(args.y) + i, y);
+}
+
+// Packs first, and what is left one by one.
+
+template <class F, class C, class T, int V>
+__global__ void __launch_bounds__(kThreads) loss_each(LossArgs args, Noting to) {
+  const i64 packs = args.n / V;
+  for (i64 p = thread_number(); p < packs; p += thread_count())
+    write_losses<F, C, T, V>(args, p * V, to);
+  for (i64 i = packs * V + thread_number(); i < args.n; i += thread_count())
+    write_losses<F, C, T, 1>(args, i, to);
 }
 
 template <class F, class C, class T, int V>
-__global__ void __launch_bounds__(kThreads) loss_sum(LossArgs args) {
+__global__ void __launch_bounds__(kThreads) loss_sum(LossArgs args, Noting to) {
+  const i64 packs = args.n / V;
   double all = 0;
-  for_packs<V>(args.n, [&]<int W>(i64 i, Pack<bool, W>) {
-    const auto x = load_pack<W>(typed<T>(args.x) + i), t = load_pack<W>(typed<T>(args.target) + i);
-    C sum = 0;
-#pragma unroll
-    for (int j = 0; j < W; ++j)
-      sum += F::value(convert<C>(x.v[j]), convert<C>(t.v[j]), C(args.parameter));
-    all += double(sum);
-  });
+  for (i64 p = thread_number(); p < packs; p += thread_count())
+    all += sum_losses<F, C, T, V>(args, p * V, to);
+  for (i64 i = packs * V + thread_number(); i < args.n; i += thread_count())
+    all += sum_losses<F, C, T, 1>(args, i, to);
   all = join_team<kThreads>(all, JoinSum{});
   if (threadIdx.x != 0) return;
   if (gridDim.x == 1)
@@ -58,20 +109,12 @@ __global__ void __launch_bounds__(kThreads) loss_join(LossArgs args) {
 // y: the gradient of x.
 template <class F, class C, class T, int V>
 __global__ void __launch_bounds__(kThreads) loss_slope(LossArgs args) {
-  const T* g = typed<T>(args.g);
-  const C parameter = C(args.parameter), scale = C(args.scale);
-  const C shared = args.g_step ? C(0) : convert<C>(*g) * scale;
-  for_packs<V>(args.n, [&]<int W>(i64 i, Pack<bool, W>) {
-    const auto x = load_pack<W>(typed<T>(args.x) + i), t = load_pack<W>(typed<T>(args.target) + i);
-    Pack<T, W> each{}, y;
-    if (args.g_step) each = load_pack<W>(g + i);
-#pragma unroll
-    for (int j = 0; j < W; ++j) {
-      const C factor = args.g_step ? convert<C>(each.v[j]) * scale : shared;
-      y.v[j] = convert<T>(F::slope(convert<C>(x.v[j]), convert<C>(t.v[j]), parameter) * factor);
-    }
-    store_pack(typed<T>(args.y) + i, y);
-  });
+  const C shared = args.g_step ? C(0) : convert<C>(*typed<T>(args.g)) * C(args.scale);
+  const i64 packs = args.n / V;
+  for (i64 p = thread_number(); p < packs; p += thread_count())
+    write_slopes<F, C, T, V>(args, p * V, shared);
+  for (i64 i = packs * V + thread_number(); i < args.n; i += thread_count())
+    write_slopes<F, C, T, 1>(args, i, shared);
 }
 
 }  // namespace rush

@@ -98,8 +98,7 @@ __global__ void __launch_bounds__(kThreads) gru_cell_backward(CellArgs args) {
     const A g = at_or_zero<T, A>(args.h_grad, i);
     const A g_fresh = g * (A(1) - update) * (A(1) - fresh * fresh);
     const A g_reset = g_fresh * sum * reset * (A(1) - reset);
-    const A g_update =
-        g * (A(typed<T>(args.before)[i]) - fresh) * update * (A(1) - update);
+    const A g_update = g * (A(typed<T>(args.before)[i]) - fresh) * update * (A(1) - update);
     T* to_in = typed<T>(args.input_sums_grad) + row * 3 * units + unit;
     T* to_state = typed<T>(args.state_sums_grad) + row * 3 * units + unit;
     to_in[0] = to_state[0] = T(g_reset);

@@ -200,7 +200,8 @@ __global__ void __launch_bounds__(kThreads) group_norm(GroupNormArgs args) {
   const C mean = join_team<kThreads>(sum, JoinSum{}) / C(width);
   read_row<kThreads, V, C>(x, threadIdx.x, width,
                            [&](C v, i64) { squares += (v - mean) * (v - mean); });
-  const C rstd = C(1) / math::sqrt(join_team<kThreads>(squares, JoinSum{}) / C(width) + C(args.eps));
+  const C rstd =
+      C(1) / math::sqrt(join_team<kThreads>(squares, JoinSum{}) / C(width) + C(args.eps));
   const i64 first = group * per_group;
   map_row<kThreads, V, C>(x, typed<T>(args.y) + row * width, threadIdx.x, width, [&](C v, i64 i) {
     return scaled<C, W>((v - mean) * rstd, args.weight, args.bias, first + i / inner);
@@ -219,10 +220,11 @@ __global__ void __launch_bounds__(kThreads) group_norm_apply(GroupNormArgs args)
   const i64 inner = args.inner, per_group = args.channels / args.groups, width = per_group * inner;
   const C mean = typed<C>(args.mean)[row];
   const C rstd = C(1) / math::sqrt(typed<C>(args.rstd)[row] + C(args.eps));
-  for (i64 i = i64(blockIdx.y) * kThreads + threadIdx.x; i < width; i += i64(gridDim.y) * kThreads) {
+  for (i64 i = i64(blockIdx.y) * kThreads + threadIdx.x; i < width;
+       i += i64(gridDim.y) * kThreads) {
     const C v = (convert<C>(typed<T>(args.x)[row * width + i]) - mean) * rstd;
-    typed<T>(args.y)[row * width + i] = convert<T>(
-        scaled<C, W>(v, args.weight, args.bias, group * per_group + i / inner));
+    typed<T>(args.y)[row * width + i] =
+        convert<T>(scaled<C, W>(v, args.weight, args.bias, group * per_group + i / inner));
   }
 }
 template <class C>
@@ -270,7 +272,8 @@ __global__ void __launch_bounds__(kThreads) group_norm_backward(GroupNormArgs ar
   sum = join_team<kThreads>(sum, JoinPairs{});
   const C plain = sum.plain / C(width), along = sum.along / C(width);
   const C mean = typed<C>(args.mean)[row], rstd = typed<C>(args.rstd)[row];
-  for (i64 i = i64(blockIdx.y) * kThreads + threadIdx.x; i < width; i += i64(gridDim.y) * kThreads) {
+  for (i64 i = i64(blockIdx.y) * kThreads + threadIdx.x; i < width;
+       i += i64(gridDim.y) * kThreads) {
     const i64 at = row * width + i;
     const C wg = weighed<C, W>(convert<C>(typed<T>(args.g)[at]), args.weight, first + i / inner);
     const C normal = (convert<C>(typed<T>(args.x)[at]) - mean) * rstd;

@@ -68,8 +68,7 @@ __global__ void __launch_bounds__(kThreads) softmax_rows(SoftmaxArgs args) {
   const T* x = typed<T>(args.x) + at;
   T* y = typed<T>(args.y) + at;
   Exponentials<C> mine = Exponentials<C>::none();
-  for (i64 i = i64(lane) * V; i < width; i += i64(Team) * V)
-    mine.add(load_pack<V>(x + i));
+  for (i64 i = i64(lane) * V; i < width; i += i64(Team) * V) mine.add(load_pack<V>(x + i));
   const SoftmaxOf<C, log> result(join_team<Team>(mine, JoinExponentials{}));
   // From the end: that part was read last and is still in a cache.
   const i64 steps = (width + i64(Team) * V - 1) / (i64(Team) * V);
@@ -113,8 +112,7 @@ __global__ void __launch_bounds__(kThreads) softmax_backward_rows(SoftmaxArgs ar
   for (i64 i = i64(lane) * V; i < width; i += i64(Team) * V) {
     const Pack<T, V> a = load_pack<V>(y + i), b = load_pack<V>(g + i);
 #pragma unroll
-    for (int j = 0; j < V; ++j)
-      sum += softmax_term<C, log>(convert<C>(a.v[j]), convert<C>(b.v[j]));
+    for (int j = 0; j < V; ++j) sum += softmax_term<C, log>(convert<C>(a.v[j]), convert<C>(b.v[j]));
   }
   sum = join_team<Team>(sum, JoinSum{});
   const i64 steps = (width + i64(Team) * V - 1) / (i64(Team) * V);
@@ -153,8 +151,7 @@ __global__ void __launch_bounds__(kThreads) softmax_columns(SoftmaxArgs args) {
   const T* x = typed<T>(args.x) + column.at;
   T* y = typed<T>(args.y) + column.at;
   Exponentials<C> mine = Exponentials<C>::none();
-  for (i64 i = column.lane; i < column.width; i += Lanes)
-    mine.add(Pack<T, 1>{{x[i * args.inner]}});
+  for (i64 i = column.lane; i < column.width; i += Lanes) mine.add(Pack<T, 1>{{x[i * args.inner]}});
   const SoftmaxOf<C, log> result(join_column<Lanes>(mine, JoinExponentials{}));
   for (i64 i = column.lane; i < column.width; i += Lanes)
     y[i * args.inner] = convert<T>(result(convert<C>(x[i * args.inner])));

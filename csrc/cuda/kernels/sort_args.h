@@ -18,12 +18,11 @@ struct SortArgs {
   Divider<u32> by_length;
   // Long rows: pass number `pass` of `passes`, each for eight bits of the key.
   i32 pass, passes;
-  i64 tiles;                   // a row
+  i64 tiles;                    // a row
   const void *keys_in, *at_in;  // sorted by the lower bits; positions in the row
   void *keys_out, *at_out;
   void* counts;  // [rows][passes][256]: elements with each digit, then where they start
   void* status;  // [rows][tiles][256] of this pass: see sort_pass
-  u32* ticket;
 };
 
 struct PickArgs {

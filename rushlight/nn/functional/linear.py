@@ -52,7 +52,8 @@ def embedding(
 
 def _shorten_rows(weight, indices, max_norm, norm_type):
     with no_grad():
-        used = indices.unique()
+        # On a GPU that would wait; rows that come twice are written twice, with the same numbers.
+        used = indices if indices.is_cuda else indices.unique()
         rows = weight.detach().index_select(0, used)
         norms = _C._vector_norm(rows, norm_type, [1], True)
         scale = (max_norm / (norms + 1e-7)).clamp(max=1.0)
@@ -148,7 +149,11 @@ def _bags(input, offsets, include_last_offset):
     if offsets.dtype not in (_C.int64, _C.int32):
         raise _C.DTypeError(f"embedding_bag: offsets must be integers, got {offsets.dtype}")
     offsets = offsets.long()
-    if offsets.numel() and int(offsets[0]) != 0:
+    if offsets.is_cuda and include_last_offset:
+        if not offsets.numel():
+            raise RuntimeError("embedding_bag: include_last_offset needs at least one offset")
+        return input, offsets
+    if not offsets.is_cuda and offsets.numel() and int(offsets[0]) != 0:
         raise RuntimeError(f"embedding_bag: the first offset must be 0, got {int(offsets[0])}")
     if include_last_offset:
         if not offsets.numel():
@@ -180,7 +185,8 @@ def one_hot(tensor, num_classes=-1):
         if num_classes <= 0:
             raise RuntimeError("one_hot: num_classes must be given for an empty tensor")
         return _C.zeros((*tensor.shape, num_classes), dtype=_C.int64, device=tensor.device)
-    if tensor.device.type != "meta":
+    # On a GPU the values are looked at where that is needed only; scatter_ finds bad ones there.
+    if tensor.device.type != "meta" and not (tensor.is_cuda and num_classes > 0):
         least, most = int(tensor.min()), int(tensor.max())
         if least < 0:
             raise RuntimeError(f"one_hot: indices must not be negative, got {least}")

@@ -107,6 +107,8 @@ def _resample(input, sizes, scales, kind, align):
     # neighbours have to be gathered one by one.
     order = sorted(range(len(sizes)), key=lambda d: (sizes[d] / max(input.shape[2 + d], 1), -d))
     result = input
+    if input.is_cuda and not kind.startswith("smooth"):
+        result, order = _C._resample_image(input, sizes, kind, align, scales), ()
     for d in order:
         same = sizes[d] == input.shape[2 + d] and scales[d] in (0, 1)
         if not same:

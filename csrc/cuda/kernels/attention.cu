@@ -1,0 +1,262 @@
+// attention.cu: softmax(q k^T * scale + mask) v by tiles: the weights exist only in registers.
+//
+// Dao, "FlashAttention-2" (2023), with a block of 4 warps, 16 rows each:
+// - forward: 64 queries; tiles of N keys and values pass by. A row keeps its maximum and its sum of
+//   exponentials so far; what was added up is brought to a new maximum when there is one. The
+//   next tile of keys is on its way while values are multiplied, and the other way round.
+// - backward, in two kernels without atomics, so that the same numbers come out every time: of the
+//   queries (a block has 64 of them, keys pass by), then of keys and values (a block has 64 keys,
+//   queries pass by). Both compute the weights again from lse, the logarithm of each row's sum.
+//   The first one also writes delta, the sums of g * out over each row, for the second.
+// - D: the width of heads, filled up to a power of two. `exact`: see tiles.h. `extras`: there is a
+//   mask or dropout.
+#include "cuda/kernels/attention.h"
+
+namespace rush {
+
+// ---- forward ----
+
+template <class T, int D, int N, bool exact, bool extras>
+__global__ void __launch_bounds__(kTileThreads) attention_forward(AttentionArgs args) {
+  constexpr int kQueries = kTileWarps * kTileRows;
+  alignas(16) __shared__ T room[2 * N * D];
+  static_assert(2 * N >= kQueries);
+  T *keys = room, *values = room + N * D;
+  const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+  const HeadPlace place(args, int(blockIdx.x / args.blocks));
+  // Under a causal mask the last queries have most to do: they begin.
+  const int first = (args.blocks - 1 - int(blockIdx.x % args.blocks)) * kQueries;
+  const int own = first + warp * kTileRows;
+  const T* q = head_of<const T>(args.q, args.q_steps, place.batch, place.head);
+  const T* k = head_of<const T>(args.k, args.k_steps, place.batch, place.head / args.group);
+  const T* v = head_of<const T>(args.v, args.v_steps, place.batch, place.head / args.group);
+
+  load_tile<T, D, kQueries>(room, q, args.q_steps.row, first, args.queries, args.width,
+                            args.aligned);
+  wait_for_copies();
+  __syncthreads();
+  RowFragments<T, D> queries;
+  queries.load(room, warp * kTileRows);
+  __syncthreads();
+
+  const int end = args.causal && first + kQueries < args.keys ? first + kQueries : args.keys;
+  float out[D / 8][4] = {};
+  float top[2] = {minus_infinity(), minus_infinity()}, sum[2] = {0, 0};
+  load_tile<T, D, N>(keys, k, args.k_steps.row, 0, args.keys, args.width, args.aligned);
+  for (int key = 0; key < end; key += N) {
+    wait_for_copies();
+    __syncthreads();
+    load_tile<T, D, N>(values, v, args.v_steps.row, key, args.keys, args.value_width, args.aligned);
+    float p[N / 8][4] = {};
+    multiply_by_rows<exact, N>(p, queries, keys);
+    finish_scores<extras, false, N>(p, args, place, own, key);
+    wait_for_copies();
+    __syncthreads();
+    if (key + N < end)
+      load_tile<T, D, N>(keys, k, args.k_steps.row, key + N, args.keys, args.width, args.aligned);
+#pragma unroll
+    for (int r = 0; r < 2; ++r) {
+      float here = minus_infinity();
+#pragma unroll
+      for (int n = 0; n < N / 8; ++n) {
+        here = p[n][2 * r] > here ? p[n][2 * r] : here;
+        here = p[n][2 * r + 1] > here ? p[n][2 * r + 1] : here;
+      }
+      here = row_max(here);
+      const float next = here > top[r] ? here : top[r];
+      const float base = next == minus_infinity() ? 0.0f : next;  // nothing to see yet
+      const float factor = quick_exp2(top[r] - base);
+      top[r] = next;
+      sum[r] *= factor;
+#pragma unroll
+      for (int n = 0; n < N / 8; ++n) {
+#pragma unroll
+        for (int e = 0; e < 2; ++e) {
+          float& x = p[n][2 * r + e];
+          x = quick_exp2(x - base);
+          sum[r] += x;
+          if (extras && args.keep < 1.0f)
+            x *= kept(args, place.number, own + lane / 4 + r * 8, key + n * 8 + lane % 4 * 2 + e);
+        }
+      }
+#pragma unroll
+      for (int d = 0; d < D / 8; ++d) out[d][2 * r] *= factor, out[d][2 * r + 1] *= factor;
+    }
+    multiply_by_columns<exact, N, D>(out, p, values);
+  }
+
+  float share[2];
+#pragma unroll
+  for (int r = 0; r < 2; ++r) {
+    const float all = row_sum(sum[r]);
+    const int query = own + lane / 4 + r * 8;
+    share[r] = all == 0.0f ? 0.0f : 1.0f / all;  // a query that may see nothing gets zeros
+    if (lane % 4 == 0 && query < args.queries)
+      args.lse[i64(place.number) * args.queries + query] =
+          all == 0.0f ? minus_infinity() : top[r] * kLn2 + math::log(all);
+  }
+  store_rows<T, D>(out, head_of<T>(args.out, args.out_steps, place.batch, place.head),
+                   args.out_steps.row, own, args.queries, args.value_width, args.aligned, share[0],
+                   share[1]);
+}
+
+// ---- backward ----
+
+// lse with base 2; rows that do not exist, or see nothing, get +inf, and so weights of 0.
+RUSH_FN float lse_of(const AttentionArgs& a, int head, int query) {
+  const float x = query < a.queries ? a.lse[i64(head) * a.queries + query] : minus_infinity();
+  return x == minus_infinity() ? -minus_infinity() : x * kLog2E;
+}
+
+template <class T, int D, int N, bool exact, bool extras>
+__global__ void __launch_bounds__(kTileThreads) attention_query_grad(AttentionArgs args) {
+  constexpr int kQueries = kTileWarps * kTileRows;
+  alignas(16) __shared__ T room[(2 * N > kQueries ? 2 * N : kQueries) * D];
+  T *keys = room, *values = room + N * D;
+  const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+  const HeadPlace place(args, int(blockIdx.x / args.blocks));
+  const int first = (args.blocks - 1 - int(blockIdx.x % args.blocks)) * kQueries;
+  const int own = first + warp * kTileRows;
+  const T* k = head_of<const T>(args.k, args.k_steps, place.batch, place.head / args.group);
+  const T* v = head_of<const T>(args.v, args.v_steps, place.batch, place.head / args.group);
+
+  const auto fetch = [&](RowFragments<T, D>& to, const void* p, const HeadSteps& steps, int width) {
+    __syncthreads();
+    load_tile<T, D, kQueries>(room, head_of<const T>(p, steps, place.batch, place.head), steps.row,
+                              first, args.queries, width, args.aligned);
+    wait_for_copies();
+    __syncthreads();
+    to.load(room, warp * kTileRows);
+  };
+  RowFragments<T, D> queries, grads;
+  float delta[2] = {0, 0}, lse[2];
+  fetch(queries, args.out, args.out_steps, args.value_width);  // the outputs, for delta
+  fetch(grads, args.g, args.g_steps, args.value_width);
+#pragma unroll
+  for (int s = 0; s < Tile<T, D>::kSteps; ++s)
+#pragma unroll
+    for (int i = 0; i < 4; ++i) delta[i % 2] += word_product<T>(queries.v[s][i], grads.v[s][i]);
+#pragma unroll
+  for (int r = 0; r < 2; ++r) {
+    delta[r] = row_sum(delta[r]);
+    const int query = own + lane / 4 + r * 8;
+    lse[r] = lse_of(args, place.number, query);
+    if (lane % 4 == 0 && query < args.queries)
+      args.delta[i64(place.number) * args.queries + query] = delta[r];
+  }
+  fetch(queries, args.q, args.q_steps, args.width);
+
+  const int end = args.causal && first + kQueries < args.keys ? first + kQueries : args.keys;
+  float out[D / 8][4] = {};
+  __syncthreads();
+  load_tile<T, D, N>(keys, k, args.k_steps.row, 0, args.keys, args.width, args.aligned);
+  load_tile<T, D, N>(values, v, args.v_steps.row, 0, args.keys, args.value_width, args.aligned);
+  for (int key = 0; key < end; key += N) {
+    wait_for_copies();
+    __syncthreads();
+    float p[N / 8][4] = {}, ds[N / 8][4] = {};
+    multiply_by_rows<exact, N>(p, queries, keys);
+    multiply_by_rows<exact, N>(ds, grads, values);
+    __syncthreads();
+    if (key + N < end)
+      load_tile<T, D, N>(values, v, args.v_steps.row, key + N, args.keys, args.value_width,
+                         args.aligned);
+    finish_scores<extras, false, N>(p, args, place, own, key);
+#pragma unroll
+    for (int n = 0; n < N / 8; ++n) {
+#pragma unroll
+      for (int e = 0; e < 4; ++e) {
+        float g = ds[n][e];
+        if (extras && args.keep < 1.0f)
+          g *= kept(args, place.number, own + lane / 4 + e / 2 * 8,
+                    key + n * 8 + lane % 4 * 2 + e % 2);
+        ds[n][e] = quick_exp2(p[n][e] - lse[e / 2]) * (g - delta[e / 2]);
+      }
+    }
+    multiply_by_columns<exact, N, D>(out, ds, keys);
+    if (key + N < end) {
+      __syncthreads();
+      load_tile<T, D, N>(keys, k, args.k_steps.row, key + N, args.keys, args.width, args.aligned);
+    }
+  }
+  store_rows<T, D>(out, head_of<T>(args.gq, args.gq_steps, place.batch, place.head),
+                   args.gq_steps.row, own, args.queries, args.width, args.aligned, args.scale,
+                   args.scale);
+}
+
+// Which of the two gradients a launch computes: wide heads leave no registers for both.
+enum AttentionPart : int { kBothParts = 0, kValuePart = 1, kKeyPart = 2 };
+
+template <class T, int D, int N, bool exact, bool extras, int part>
+__global__ void __launch_bounds__(kTileThreads) attention_key_grad(AttentionArgs args) {
+  constexpr int kKeys = kTileWarps * kTileRows;
+  constexpr bool for_keys = part != kValuePart, for_values = part != kKeyPart;
+  alignas(16) __shared__ T room[(2 * N > kKeys ? 2 * N : kKeys) * D];
+  __shared__ float lse[N], delta[N];
+  T *queries = room, *grads = room + N * D;
+  const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+  const int key_heads = args.heads / args.group, number = int(blockIdx.x / args.blocks);
+  const int batch = number / key_heads, head = number % key_heads;
+  const int first = int(blockIdx.x % args.blocks) * kKeys, own = first + warp * kTileRows;
+
+  RowFragments<T, D> keys, values;
+  const auto fetch = [&](RowFragments<T, D>& to, const void* p, const HeadSteps& steps, int width) {
+    __syncthreads();
+    load_tile<T, D, kKeys>(room, head_of<const T>(p, steps, batch, head), steps.row, first,
+                           args.keys, width, args.aligned);
+    wait_for_copies();
+    __syncthreads();
+    to.load(room, warp * kTileRows);
+  };
+  fetch(keys, args.k, args.k_steps, args.width);
+  if (for_keys) fetch(values, args.v, args.v_steps, args.value_width);
+
+  float key_grad[D / 8][4] = {}, value_grad[D / 8][4] = {};
+  for (int shared_by = 0; shared_by < args.group; ++shared_by) {
+    const HeadPlace place(args, batch * args.heads + head * args.group + shared_by);
+    const T* q = head_of<const T>(args.q, args.q_steps, place.batch, place.head);
+    const T* g = head_of<const T>(args.g, args.g_steps, place.batch, place.head);
+    for (int query = args.causal ? first / N * N : 0; query < args.queries; query += N) {
+      __syncthreads();
+      load_tile<T, D, N>(queries, q, args.q_steps.row, query, args.queries, args.width,
+                         args.aligned);
+      load_tile<T, D, N>(grads, g, args.g_steps.row, query, args.queries, args.value_width,
+                         args.aligned);
+      for (int i = threadIdx.x; i < N; i += kTileThreads) {
+        lse[i] = lse_of(args, place.number, query + i);
+        delta[i] = query + i < args.queries
+                       ? args.delta[i64(place.number) * args.queries + query + i]
+                       : 0.0f;
+      }
+      wait_for_copies();
+      __syncthreads();
+      float p[N / 8][4] = {}, ds[N / 8][4] = {};
+      multiply_by_rows<exact, N>(p, keys, queries);
+      if (for_keys) multiply_by_rows<exact, N>(ds, values, grads);
+      finish_scores<extras, true, N>(p, args, place, own, query);
+#pragma unroll
+      for (int n = 0; n < N / 8; ++n) {
+#pragma unroll
+        for (int e = 0; e < 4; ++e) {
+          const int col = n * 8 + lane % 4 * 2 + e % 2;
+          const float weight = quick_exp2(p[n][e] - lse[col]);
+          const float keep = extras && args.keep < 1.0f
+                                 ? kept(args, place.number, query + col, own + lane / 4 + e / 2 * 8)
+                                 : 1.0f;
+          p[n][e] = weight * keep;
+          ds[n][e] = weight * (ds[n][e] * keep - delta[col]);
+        }
+      }
+      if (for_values) multiply_by_columns<exact, N, D>(value_grad, p, grads);
+      if (for_keys) multiply_by_columns<exact, N, D>(key_grad, ds, queries);
+    }
+  }
+  if (for_keys)
+    store_rows<T, D>(key_grad, head_of<T>(args.gk, args.gk_steps, batch, head), args.gk_steps.row,
+                     own, args.keys, args.width, args.aligned, args.scale, args.scale);
+  if (for_values)
+    store_rows<T, D>(value_grad, head_of<T>(args.gv, args.gv_steps, batch, head), args.gv_steps.row,
+                     own, args.keys, args.value_width, args.aligned, 1.0f, 1.0f);
+}
+
+}  // namespace rush

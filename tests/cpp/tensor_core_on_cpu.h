@@ -1,0 +1,106 @@
+// tensor_core_on_cpu.h: what a warp does together, thread by thread on the CPU: every thread lays
+// down what it has, waits for the others, and works out its own part of the result from the
+// layouts that Note [Fragments] in tensor_core.h tells.
+#pragma once
+
+#define RUSH_TENSOR_CORE_ON_CPU
+
+#include <array>
+#include <cmath>
+#include <cstring>
+#include <type_traits>
+
+#include "cuda_on_cpu.h"
+
+#include "functors/types.h"
+
+namespace rush {
+
+struct WarpTable {
+  FiberBarrier barrier{32};
+  u32 words[32][8];
+  const void* rows[32];
+};
+inline std::array<WarpTable, 4> warp_tables;
+
+inline WarpTable& warp_table() { return warp_tables[threadIdx.x / 32]; }
+inline int lane_number() { return int(threadIdx.x % 32); }
+
+template <class F>
+void meet(WarpTable& w, F read) {
+  w.barrier.arrive_and_wait();
+  read();
+  w.barrier.arrive_and_wait();
+}
+
+inline void load_matrices(u32 (&r)[4], const void* row) {
+  WarpTable& w = warp_table();
+  w.rows[lane_number()] = row;
+  meet(w, [&] {
+    const int g = lane_number() / 4, t = lane_number() % 4;
+    for (int m = 0; m < 4; ++m)
+      std::memcpy(&r[m], static_cast<const char*>(w.rows[m * 8 + g]) + 4 * t, 4);
+  });
+}
+inline void load_turned(u32 (&r)[4], const void* row) {
+  WarpTable& w = warp_table();
+  w.rows[lane_number()] = row;
+  meet(w, [&] {
+    const int g = lane_number() / 4, t = lane_number() % 4;
+    for (int m = 0; m < 4; ++m) {
+      const u32 low = static_cast<const u16*>(w.rows[m * 8 + 2 * t])[g];
+      const u32 high = static_cast<const u16*>(w.rows[m * 8 + 2 * t + 1])[g];
+      r[m] = low | high << 16;
+    }
+  });
+}
+
+// Element i of a word.
+template <class T>
+float word_element(u32 word, int i) {
+  if constexpr (std::is_same_v<T, float>)
+    return bit_cast<float>(word & 0xffffe000u);  // as the tensor cores see it
+  else
+    return float(T::from_bits(u16(word >> 16 * i)));
+}
+
+template <class T>
+void multiply_add(T, float (&c)[4], const u32 (&a)[4], u32 b0, u32 b1) {
+  constexpr int each = sizeof(T) == 4 ? 1 : 2;  // elements a word
+  WarpTable& w = warp_table();
+  u32* own = w.words[lane_number()];
+  for (int i = 0; i < 4; ++i) own[i] = a[i];
+  own[4] = b0, own[5] = b1;
+  meet(w, [&] {
+    const int g = lane_number() / 4, t = lane_number() % 4;
+    for (int e = 0; e < 4; ++e) {
+      const int lower = e / 2, col = 2 * t + e % 2;
+      for (int k = 0; k < 8 * each; ++k) {
+        const int half_of = k / (4 * each), word = k % (4 * each) / each, place = k % each;
+        const float x = word_element<T>(w.words[4 * g + word][2 * half_of + lower], place);
+        const float y = word_element<T>(w.words[4 * col + word][4 + half_of], place);
+        c[e] += x * y;
+      }
+    }
+  });
+}
+inline u32 round_to_tf32(float x) { return (bit_cast<u32>(x) + 0x1000u) & 0xffffe000u; }
+
+template <class T>
+u32 pair_of(T, float a, float b) {
+  return u32(T(a).bits) | u32(T(b).bits) << 16;
+}
+inline float quick_exp2(float x) { return std::exp2(x); }
+
+inline void copy_async(void* shared, const void* global) { std::memcpy(shared, global, 16); }
+inline void wait_for_copies() {}
+
+inline float from_lane(float x, int mask) {
+  WarpTable& w = warp_table();
+  w.words[lane_number()][0] = bit_cast<u32>(x);
+  float out = 0;
+  meet(w, [&] { out = bit_cast<float>(w.words[lane_number() ^ mask][0]); });
+  return out;
+}
+
+}  // namespace rush

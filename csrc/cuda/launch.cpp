@@ -5,6 +5,7 @@
 #include <bit>
 #include <cstdlib>
 #include <deque>
+#include <vector>
 
 #include "core/error.h"
 #include "core/mutex.h"
@@ -130,7 +131,11 @@ Grid blocks_for(int64_t threads, int device) {
   return {unsigned(std::max<int64_t>(1, std::min(wanted, most)))};
 }
 
-u32* stream_counters(int device) {
+u32* stream_counters(int device, int64_t count) {
+  if (Graph* graph = capture_of(current_stream(device))) {
+    const std::vector<u32> zeros(size_t(count), 0);
+    return static_cast<u32*>(graph->constant(zeros.data(), zeros.size() * sizeof(u32)));
+  }
   // More streams than these share theirs; sets of streams are smaller.
   constexpr int64_t kStreams = 256;
   static std::array<std::atomic<u32*>, kMaxDevices> all{};

@@ -43,9 +43,10 @@ inline constexpr int kThreads = 256;
 Grid blocks_for(int64_t threads, int device);
 
 // Counters by which a kernel's blocks agree who comes last. Those of the thread's stream: kernels
-// of one stream do not overlap, so each finds them zero and leaves them so.
+// of one stream do not overlap, so each finds them zero and leaves them so. In a captured graph,
+// which may be replayed beside anything, they are the kernel's own. At most kStreamCounters.
 inline constexpr int64_t kStreamCounters = 4096;
-u32* stream_counters(int device);
+u32* stream_counters(int device, int64_t count);
 
 // "rush::half", as the kernels' sources say it.
 const char* kernel_type(DType dtype);

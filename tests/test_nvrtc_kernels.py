@@ -359,7 +359,7 @@ def softmax_kernels():
                 names += [f"{start}held<{own}, {team}, {width}, {held}, {log}>" for team in TEAMS]
                 names += [f"{start}held<{own}, 256, {width}, {2 * held}, {log}>"]
                 names += [f"{start}rows<{own}, 256, {width}, {log}>"]
-            names += [f"{start}columns<{own}, {lanes}, {log}>" for lanes in (1, 8)]
+            names += [f"{start}columns<{own}, {lanes}, {log}>" for lanes in (1, 16)]
         yield t, names
 
 
@@ -379,6 +379,9 @@ def row_norm_kernels():
                 if team == 256:
                     names += [f"rush::row_norm<{start}, {centred}>"]
                     names += [f"rush::row_norm_held<{start}, {2 * held}, {centred}>"]
+            for v, centred in itertools.product((1, pack_width(t)), FLAGS):
+                held = (8 if t == "f64" else 16) // v
+                names += [f"rush::row_norm_backward_whole<{own}, {w}, {v}, {held}, {centred}>"]
             names += [f"rush::join_segments<{compute}, {w}>"]
             names += [f"rush::group_norm<{own}, {w}, {v}>" for v in (1, pack_width(t))]
             names += [f"rush::group_norm_{k}<{own}, {w}>" for k in ("apply", "backward")]

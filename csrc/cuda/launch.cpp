@@ -5,6 +5,8 @@
 #include <bit>
 #include <cstdlib>
 #include <deque>
+#include <utility>
+#include <vector>
 
 #include "core/error.h"
 #include "core/mutex.h"
@@ -48,11 +50,20 @@ FunctionTable& functions() {
   return *table;
 }
 
+Mutex& load_mutex() {
+  static Mutex mutex{LockRank::Kernels};
+  return mutex;
+}
+// Files and expressions of what was loaded, for the warm-up's list.
+std::vector<std::pair<std::string, std::string>>& loaded() {
+  static auto* all = new std::vector<std::pair<std::string, std::string>>;
+  return *all;
+}
+
 [[gnu::noinline]] CUfunction load_function(const KernelFamily& family, uint64_t key, int device,
                                            uint64_t full) {
   const CachedKernel code = find_kernel(family.file, family.spell(key), device_info(device).arch());
-  static Mutex mutex{LockRank::Kernels};
-  std::lock_guard lock(mutex);
+  std::lock_guard lock(load_mutex());
   if (CUfunction known = functions().find(full)) return known;  // another thread was faster
   bind(device);
   const RelaxedCapture relaxed;
@@ -61,6 +72,7 @@ FunctionTable& functions() {
   CUfunction f = nullptr;
   must(driver().ModuleGetFunction(&f, module, code.name.c_str()), "cuda");
   functions().insert(full, f);
+  loaded().emplace_back(family.file, family.spell(key));
   return f;
 }
 
@@ -102,6 +114,11 @@ CUdeviceptr address(const void* p) { return reinterpret_cast<CUdeviceptr>(p); }
 
 }  // namespace
 
+std::vector<std::pair<std::string, std::string>> loaded_kernels() {
+  std::lock_guard lock(load_mutex());
+  return loaded();
+}
+
 CUfunction find_function(const KernelFamily& family, uint64_t key, int device) {
   const uint64_t full = uint64_t(family.number) << 58 | uint64_t(device + 1) << kKeyBits | key;
   if (CUfunction f = functions().find(full)) [[likely]]
@@ -130,7 +147,11 @@ Grid blocks_for(int64_t threads, int device) {
   return {unsigned(std::max<int64_t>(1, std::min(wanted, most)))};
 }
 
-u32* stream_counters(int device) {
+u32* stream_counters(int device, int64_t count) {
+  if (Graph* graph = capture_of(current_stream(device))) {
+    const std::vector<u32> zeros(size_t(count), 0);
+    return static_cast<u32*>(graph->constant(zeros.data(), zeros.size() * sizeof(u32)));
+  }
   // More streams than these share theirs; sets of streams are smaller.
   constexpr int64_t kStreams = 256;
   static std::array<std::atomic<u32*>, kMaxDevices> all{};
@@ -141,6 +162,7 @@ u32* stream_counters(int device) {
   std::lock_guard lock(mutex);
   if (!all[size_t(device)].load()) {
     bind(device);
+    const RelaxedCapture relaxed;
     constexpr size_t nbytes = kStreams * kStreamCounters * sizeof(u32);
     CUdeviceptr p = 0;
     must(driver().MemAlloc(&p, nbytes), "cuda");

@@ -3,6 +3,8 @@
 
 #include <cstdint>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "core/export.h"
 #include "core/tensor.h"
@@ -24,6 +26,9 @@ inline constexpr int kKeyBits = 50;
 // The kernel on a device; compiled, or read from the disk cache, when it is first asked for.
 CUfunction find_function(const KernelFamily& family, uint64_t key, int device);
 
+// (file, expression) of every kernel that this process has loaded.
+RUSH_API std::vector<std::pair<std::string, std::string>> loaded_kernels();
+
 struct Grid {
   unsigned x = 1, y = 1, z = 1;
 };
@@ -43,9 +48,10 @@ inline constexpr int kThreads = 256;
 Grid blocks_for(int64_t threads, int device);
 
 // Counters by which a kernel's blocks agree who comes last. Those of the thread's stream: kernels
-// of one stream do not overlap, so each finds them zero and leaves them so.
+// of one stream do not overlap, so each finds them zero and leaves them so. In a captured graph,
+// which may be replayed beside anything, they are the kernel's own. At most kStreamCounters.
 inline constexpr int64_t kStreamCounters = 4096;
-u32* stream_counters(int device);
+u32* stream_counters(int device, int64_t count);
 
 // "rush::half", as the kernels' sources say it.
 const char* kernel_type(DType dtype);

@@ -54,8 +54,8 @@ MaskArgs args_for(const Tensor& x, const Tensor& starts) {
 Grid tiles_of(const Tensor& x) { return {unsigned((x.numel() + kMaskTile - 1) / kMaskTile)}; }
 
 Tensor count(const Tensor& x) {
-  const Tensor starts = make_tensor(Dims{int64_t(x.numel() == 0 ? 0 : tiles_of(x).x) + 1},
-                                    DType::Int64, x.device());
+  const Tensor starts =
+      make_tensor(Dims{int64_t(x.numel() == 0 ? 0 : tiles_of(x).x) + 1}, DType::Int64, x.device());
   if (x.numel() == 0) {
     fill(starts, 0);
     return starts;
@@ -74,12 +74,10 @@ void write_coordinates(const Tensor& x, const Tensor& starts, const Tensor& posi
   args.stride = stride;
   args.dim_stride = dim_stride;
   const bool is_long = x.numel() >= int64_t(1) << 31;
-  const uint64_t key =
-      key_for(Kernel::Coordinates, x, uint64_t(looked_at(x.dtype())), is_long);
+  const uint64_t key = key_for(Kernel::Coordinates, x, uint64_t(looked_at(x.dtype())), is_long);
   const auto queue = [&]<class I>(MaskShape<I> shape) {
     shape.dims = i32(x.dim());
-    for (int d = 0; d < shape.dims; ++d)
-      shape.sizes[d] = Divider<I>::of(I(x.sizes()[size_t(d)]));
+    for (int d = 0; d < shape.dims; ++d) shape.sizes[d] = Divider<I>::of(I(x.sizes()[size_t(d)]));
     launch(kMask, key, x.device().index, tiles_of(x), {kThreads}, args, shape);
   };
   if (is_long)

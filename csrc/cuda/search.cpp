@@ -47,13 +47,9 @@ void search_sorted(const Tensor& sorted, const Tensor& values, const Tensor& sor
 void histogram(const Tensor& x, const Tensor& weights, const Tensor& edges, bool even,
                const Tensor& counts) {
   if (x.numel() == 0 || counts.numel() == 0) return;
-  const HistogramArgs args{x.numel(),
-                           x.data(),
-                           data_or_null(weights),
-                           edges.data<double>(),
-                           counts.data<double>(),
-                           counts.numel(),
-                           even};
+  const HistogramArgs args{
+      x.numel(),      x.data(), data_or_null(weights), edges.data<double>(), counts.data<double>(),
+      counts.numel(), even};
   const int device = x.device().index;
   launch(kSearch,
          key_for(weights.defined() ? Kernel::HistogramWeighted : Kernel::Histogram, x.dtype()),

@@ -111,8 +111,7 @@ Tensor with_last(const Tensor& x, int64_t size, DType dtype) {
 void topk(const Tensor& x, int64_t k, bool largest, const Tensor& values, const Tensor& indices) {
   const Rows rows(x);
   if (rows.count == 0 || k == 0) return;
-  if (!is_long(rows) || k > rows.length / 4)
-    return sort_rows(x, largest, k, values, indices);
+  if (!is_long(rows) || k > rows.length / 4) return sort_rows(x, largest, k, values, indices);
   LongSearch search(x, largest, 0, k - 1);
   const Tensor first = with_last(x, k, x.dtype()), stood = with_last(x, k, DType::Int64),
                order = with_last(x, k, DType::Int64);

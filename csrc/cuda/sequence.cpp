@@ -32,8 +32,8 @@ void spread(const Tensor& out, complex<double> first, complex<double> last, doub
   if (out.numel() == 0) return;
   const SpreadArgs args{out.numel(), out.data(), first.re, first.im, last.re, last.im, base};
   const int device = out.device().index;
-  launch(kSequence, kSpread | uint64_t(out.dtype()), device, blocks_for(args.n, device),
-         {kThreads}, args);
+  launch(kSequence, kSpread | uint64_t(out.dtype()), device, blocks_for(args.n, device), {kThreads},
+         args);
 }
 
 const bool registered = [] {

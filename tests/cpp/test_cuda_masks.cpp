@@ -72,8 +72,8 @@ TEST(selecting_and_placing) {
 
 TEST(searching_and_counting) {
   const std::vector<half> edges{half(-1.0f), half(0.0f), half(0.0f), half(2.0f), half(3.0f)};
-  const std::vector<half> values{half(-5.0f), half(0.0f), half(2.5f), half(3.0f), half(9.0f),
-                                 half(std::nanf(""))};
+  const std::vector<half> values{half(-5.0f), half(0.0f), half(2.5f),
+                                 half(3.0f),  half(9.0f), half(std::nanf(""))};
   std::vector<i32> at(6);
   SearchArgs args{6, edges.data(), values.data(), nullptr, at.data(), 5, 0, false};
   launch({1}, kBlock, search_sorted<half, i32>, args);

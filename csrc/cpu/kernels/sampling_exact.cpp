@@ -15,8 +15,7 @@ void each(double* out, int64_t first, int64_t n, RandomCall call, Draw draw) {
   }
 }
 
-void gamma(const double* a, const double*, double* out, int64_t first, int64_t n,
-           RandomCall call) {
+void gamma(const double* a, const double*, double* out, int64_t first, int64_t n, RandomCall call) {
   each(out, first, n, call,
        [&](int64_t i, auto& draws) { return functors::draw_gamma(a[i], draws); });
 }

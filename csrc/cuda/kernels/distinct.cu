@@ -15,7 +15,8 @@ __global__ void __launch_bounds__(kThreads) mark_runs(RunArgs args) {
     bool starts = i == 0;
     if (!starts) {
       const T* own = typed<T>(args.slices) + (args.order ? args.order[i] : i) * args.length;
-      const T* last = typed<T>(args.slices) + (args.order ? args.order[i - 1] : i - 1) * args.length;
+      const T* last =
+          typed<T>(args.slices) + (args.order ? args.order[i - 1] : i - 1) * args.length;
       for (i64 k = 0; k < args.length && !starts; ++k)
         starts = !(convert<opmath<T>>(own[k]) == convert<opmath<T>>(last[k]));
     }
@@ -26,7 +27,8 @@ __global__ void __launch_bounds__(kThreads) mark_runs(RunArgs args) {
 // Is slice a before slice b?
 template <class T>
 RUSH_FN bool comes_before(const MergeArgs& args, i64 a, i64 b) {
-  const T *x = typed<T>(args.slices) + a * args.length, *y = typed<T>(args.slices) + b * args.length;
+  const T *x = typed<T>(args.slices) + a * args.length,
+          *y = typed<T>(args.slices) + b * args.length;
   for (i64 k = 0; k < args.length; ++k) {
     const auto u = order_key(x[k]), v = order_key(y[k]);
     if (u != v) return u < v;
@@ -46,8 +48,8 @@ __global__ void __launch_bounds__(kThreads) merge_slices(MergeArgs args) {
     const i64 start = low;
     while (low < high) {
       const i64 middle = (low + high) / 2, there = args.from[middle];
-      const bool before = left ? comes_before<T>(args, there, own)
-                               : !comes_before<T>(args, own, there);
+      const bool before =
+          left ? comes_before<T>(args, there, own) : !comes_before<T>(args, own, there);
       if (before)
         low = middle + 1;
       else

@@ -85,8 +85,9 @@ RUSH_FN i64 bin_of(const HistogramArgs& args, i64 i) {
 
 template <class T>
 __global__ void __launch_bounds__(kThreads) histogram(HistogramArgs args) {
-  count_into<u32>(args.counts, args.bins, args.n, [&](i64 i) { return bin_of<T>(args, i); },
-                  [](i64) { return 1u; });
+  count_into<u32>(
+      args.counts, args.bins, args.n, [&](i64 i) { return bin_of<T>(args, i); },
+      [](i64) { return 1u; });
 }
 template <class T>
 __global__ void __launch_bounds__(kThreads) histogram_weighted(HistogramArgs args) {

@@ -16,7 +16,7 @@ struct SelectArgs {
   i64 rows, length;
   bool descending;
   i32 pass, passes;
-  i32 rank;  // as in PickArgs
+  i32 rank;     // as in PickArgs
   i64 k, kept;  // kept: of select_gather
   u64* counts;  // [rows][256]: of the next eight bits among those that match
   u64* nans;    // [rows]

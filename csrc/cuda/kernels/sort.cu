@@ -19,8 +19,8 @@ namespace rush {
 inline constexpr int kDigits = 256;
 
 // Where the thread's items go in the tile when it is sorted by digit(item). counts[w][d]:
-// afterwards, where warp w's elements with digit d begin. Returns, for the digit with this thread's number, how
-// many there are and where they begin.
+// afterwards, where warp w's elements with digit d begin. Returns, for the digit with this thread's
+// number, how many there are and where they begin.
 struct DigitShare {
   u32 count, start;
 };
@@ -163,8 +163,8 @@ __global__ void __launch_bounds__(kThreads) sort_count(SortArgs args) {
     for (int p = 0; p < passes; ++p) {
       const u32 own = counts[p][threadIdx.x];
       using Word = conditional<sizeof(P) == 8, unsigned long long, unsigned>;
-      Word* total = reinterpret_cast<Word*>(args.counts) +
-                    (row * passes + p) * kDigits + threadIdx.x;
+      Word* total =
+          reinterpret_cast<Word*>(args.counts) + (row * passes + p) * kDigits + threadIdx.x;
       if (own > 0) atomicAdd(total, Word(own));
     }
     __syncthreads();

@@ -170,6 +170,43 @@ for name, case in NETWORKS.items():
     CASES.append(Case(name, NETWORK + setup, statement, 1.05))
 
 
+SEQUENCES = """
+F = lib.nn.functional
+x = lib.rand(25, 128, 1024, device="cuda") - 0.5
+lstm = lib.nn.LSTM(1024, 1024).cuda()
+both = lib.nn.LSTM(1024, 1024, bidirectional=True).cuda()
+gru = lib.nn.GRU(256, 256, 2).cuda()
+short = lib.rand(50, 32, 256, device="cuda") - 0.5
+cell = lib.nn.LSTMCell(1024, 1024).cuda()
+def heads(dtype):
+    return [lib.randn(8, 8, 512, 64, device="cuda").to(dtype).requires_grad_() for _ in range(3)]
+f32, bf16 = heads(lib.float32), heads(lib.bfloat16)
+g32 = lib.randn(8, 8, 512, 64, device="cuda")
+g16 = g32.bfloat16()
+attend = F.scaled_dot_product_attention
+def quietly(f):
+    with lib.no_grad(): f()
+def whole(f):
+    f()
+    lib.cuda.synchronize()
+"""
+CASES += [
+    Case(name, SEQUENCES, f"whole(lambda: {statement})", 1.0)
+    for name, statement in {
+        "LSTM 1024, 25 steps, batch 128: training": "lstm(x)[0].sum().backward()",
+        "LSTM both ways: training": "both(x)[0].sum().backward()",
+        "LSTM 1024: inference": "quietly(lambda: lstm(x))",
+        "GRU 256 x 2, 50 steps, batch 32: training": "gru(short)[0].sum().backward()",
+        "LSTMCell 1024, batch 128: training": "cell(x[0])[0].sum().backward()",
+        "attention 8x64, 512, batch 8, float32": "quietly(lambda: attend(*f32))",
+        "the same: training": "attend(*f32).backward(g32)",
+        "attention in bfloat16": "quietly(lambda: attend(*bf16))",
+        "attention in bfloat16: training": "attend(*bf16).backward(g16)",
+        "causal attention in bfloat16: training": "attend(*bf16, is_causal=True).backward(g16)",
+    }.items()
+]
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rounds", type=int, default=9)

@@ -23,7 +23,8 @@ endif()
 file(GLOB kernels CONFIGURE_DEPENDS "${RUSH_CSRC}/cpu/kernels/*.cpp")
 set(exact_kernels ${kernels})
 list(FILTER exact_kernels INCLUDE REGEX "_exact\\.cpp$")
-set_source_files_properties(${exact_kernels} PROPERTIES COMPILE_OPTIONS -ffp-contract=off)
+set_source_files_properties(${exact_kernels} PROPERTIES COMPILE_OPTIONS -ffp-contract=off
+                            COMPILE_DEFINITIONS RUSH_EXACT_MATH=1)
 
 set(RUSH_KERNEL_OBJECTS)
 foreach(isa ${isas})

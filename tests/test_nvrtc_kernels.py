@@ -19,6 +19,8 @@ sys.path.insert(0, str(ROOT / "codegen"))
 import generate
 
 KERNELS = CSRC / "cuda" / "kernels"
+EXACT = ["--fmad=false", "-DRUSH_EXACT_MATH=1"]
+EXACT += ["-D__builtin_fmod=::fmod", "-D__builtin_fmodf=::fmodf"]  # as csrc/cuda/nvrtc.cpp
 ARCHS = ("sm_80", "sm_90 optimised", "sm_100")
 
 # Types of memory -> the type they compute in; the names are the op table's.
@@ -51,7 +53,7 @@ def nvrtc():
 
 
 def compile_all(nvrtc, file, names, arch="sm_90"):
-    options = ["--fmad=false"] if file.endswith("_exact.cu") else []
+    options = EXACT if file.endswith("_exact.cu") else []
     options += [] if arch.endswith(" optimised") else ["--Ofast-compile=mid"]
     source = (KERNELS / file).read_text()
     done = nvrtc.compile(source, file, sorted(names), arch.split()[0], options)
@@ -162,6 +164,8 @@ def cat_kernels():
 def triangle_kernels():
     for w in WIDTHS:
         yield w, [f"rush::triangle<{w}, {i}>" for i in INDICES]
+    for w, v in zip(WIDTHS, (16, 8, 4, 2), strict=False):
+        yield f"{w} packs", [f"rush::triangle_packs<{w}, {v}, {i}>" for i in INDICES]
     for t in ("i32", "i64"):
         yield t, [f"rush::triangle_indices<{CPP[t]}>"]
 
@@ -178,17 +182,24 @@ def scan_kernels():
             element = wide(out if fn in ("Sum", "Prod") else t)
             kind = f"<rush::scans::{fn}<{CPP[element]}>, {CPP[t]}, {CPP[out]}, rush::u32"
             width = 4 if SIZES[t] <= 4 else 16 // SIZES[t]
-            names += [f"rush::scan_rows{kind}, {width}, 32>", f"rush::scan_rows{kind}, 1, 8>"]
-            names += [f"rush::scan_tiles{kind}, {v}, 4>" for v in {1, width}]
-            names += [f"rush::scan_totals{kind}>", f"rush::scan_columns{kind}>"]
-            if t == "f32":
-                names += [n.replace("rush::u32", "rush::u64") for n in names]
+            names += [
+                f"rush::scan_rows{kind}, {width}, 32>",
+                f"rush::scan_tiles{kind}, {width}, 4>",
+            ]
+            names += [f"rush::scan_columns{kind}>"]
+            if t in ("f32", "i64", "c64"):
+                names += [f"rush::scan_rows{kind}, 1, 8>", f"rush::scan_tiles{kind}, 1, 4>"]
+                names += [f"rush::scan_totals{kind}>"]
+        if t == "f32":
+            names += [n.replace("rush::u32", "rush::u64") for n in names]
         yield t, names
 
 
 def index_kernels():
     for w in WIDTHS:
         yield w, [f"rush::read_at<{w}, {i}>" for i in INDICES]
+    for t in (*FLOATS, *INTS, *UNSIGNED, "bool"):
+        yield f"{t} between", [f"rush::check_between<{CPP[t]}, {i}>" for i in INDICES]
     for i in INDICES:
         yield i, [f"rush::add_offsets<{i}>", f"rush::check_indices<{i}>"]
     for t in CPP:
@@ -207,9 +218,13 @@ def sort_kernels():
             continue
         own, places = CPP[t], ("rush::u32", "rush::u64")
         items = 8 if SIZES[t] == 8 else 16
-        names = [f"rush::sort_blocks<{own}, {i}>" for i in (4, 8, 16, 32) if i <= 2 * items]
+        names = [f"rush::sort_blocks<{own}, {i}>" for i in (4, 2 * items)]
+        if t == "f32":
+            names += [f"rush::sort_blocks<{own}, {i}>" for i in (8, 16)]
         names += [f"rush::sort_count<{own}, {p}>" for p in places]
         for p, n in zip(places, (items, 8), strict=True):
+            if p == "rush::u64" and t not in ("u8", "f32", "u32", "u64"):
+                continue
             ends = ("true, true",) if SIZES[t] == 1 else ("true, false", "false, true")
             names += [f"rush::sort_pass<{own}, {p}, {n}, {e}>" for e in ends]
             if t in ("u32", "u64"):
@@ -218,10 +233,57 @@ def sort_kernels():
     yield "places", [f"rush::sort_starts<{p}>" for p in ("rush::u32", "rush::u64")]
 
 
+def mask_kernels():
+    read = ("u8", "u16", "u32", "u64", *FLOATS, *COMPLEX)
+    for t in read:
+        own = [f"{CPP[t]}, {v}" for v in {1, pack_width(t)}]
+        names = [f"rush::mask_count<{x}>" for x in own]
+        yield t, [*names, *(f"rush::mask_coordinates<{x}, {i}>" for x in own for i in INDICES)]
+    for w in WIDTHS:
+        yield w, [f"rush::mask_{k}<{w}, {v}>" for k in ("select", "place") for v in (1, 16)]
+
+
+def search_kernels():
+    for t in CPP:
+        if t in COMPLEX or t == "bool":
+            continue
+        names = [f"rush::search_sorted<{CPP[t]}, {CPP[o]}>" for o in ("i64", "i32")]
+        if t in FLOATS:
+            names += [f"rush::histogram<{CPP[t]}>", f"rush::histogram_weighted<{CPP[t]}>"]
+        if t in ("i64", "f32", "f64"):
+            names += [f"rush::count_values<{CPP[t]}>"]
+        yield t, names
+
+
+def distinct_kernels():
+    for t in CPP:
+        names = [f"rush::mark_runs<{CPP[t]}>"]
+        yield t, names + ([f"rush::merge_slices<{CPP[t]}>"] if t not in COMPLEX else [])
+
+
+def sequence_kernels():
+    for t in CPP:
+        names = [f"rush::spread<{CPP[t]}>"]
+        yield t, names + ([f"rush::count_up<{CPP[t]}>"] if t not in ("bool", *COMPLEX) else [])
+
+
+def sampling_kernels():
+    for fn in ("Gamma", "Poisson", "Binomial"):
+        yield fn, [f"rush::sample<rush::samplers::{fn}>"]
+    yield "derivative", ["rush::gamma_derivative<double>"]
+
+
 def select_kernels():
     for t in CPP:
         if t not in COMPLEX:
             yield t, [f"rush::{k}<{CPP[t]}>" for k in ("pick_rows", "mode_runs", "mode_join")]
+
+
+def select_long_kernels():
+    for t in CPP:
+        if t not in COMPLEX:
+            kernels = ("count", "narrow", "tally", "find", "gather")
+            yield t, [f"rush::select_{k}<{CPP[t]}>" for k in kernels]
 
 
 def reduce_of(fold, x, out):
@@ -447,25 +509,26 @@ def rnn_kernels():
         yield w, [f"rush::move_pieces<{w}>"]
     for t in FLOATS:
         names = "lstm_cell lstm_cell_backward gru_cell gru_cell_backward"
-        yield t, [f"rush::{name}<{CPP[t]}, {CPP[COMPUTE[t]]}>" for name in names.split()]
+        cells = [f"rush::{name}<{CPP[t]}, {CPP[COMPUTE[t]]}>" for name in names.split()]
+        steps = [f"rush::lstm_step{way}<{CPP[t]}>" for way in ("", "_backward")]
+        yield t, cells + (steps if SIZES[t] >= 4 else [])
 
 
 def attention_kernels():
     """As csrc/cuda/attention.cpp picks tiles for types and widths."""
     for t, exact in (("f16", "true"), ("bf16", "true"), ("f32", "true"), ("f32", "false")):
-        small = SIZES[t] == 4
         names = []
-        for width in (32, 64, 128):
-            narrow = width <= 64
-            ahead, back = (64 if narrow or not small else 32), (32 if small else 64) // (2 - narrow)
-            for extras in ("true", "false"):
-                types = f"{CPP[t]}, {width}, "
-                rest = f"{exact}, {extras}"
+        for width in (32, 64, 128, 256)[: 4 if SIZES[t] == 2 else 3]:
+            ahead, back = (
+                min(64, r // width) for r in ((8192, 4096) if t != "f32" else (2048, 2048))
+            )
+            for extras in ("true", "false")[:: 1 if width == 64 else 2]:
+                types, rest = f"{CPP[t]}, {width}, ", f"{exact}, {extras}"
                 names.append(f"rush::attention_forward<{types}{ahead}, {rest}>")
                 names.append(f"rush::attention_query_grad<{types}{back}, {rest}>")
-                parts = (0,) if narrow else (1, 2)
                 names += [
-                    f"rush::attention_key_grad<{types}{back}, {rest}, {part}>" for part in parts
+                    f"rush::attention_key_grad<{types}{back}, {rest}, {part}>"
+                    for part in ((0,) if width <= 64 else (1, 2))
                 ]
         yield f"{t} {exact}" if t == "f32" else t, names
 
@@ -475,7 +538,13 @@ FILES = {
     "cat.cu": cat_kernels,
     "index.cu": index_kernels,
     "scan.cu": scan_kernels,
+    "distinct.cu": distinct_kernels,
+    "mask.cu": mask_kernels,
+    "sampling_exact.cu": sampling_kernels,
+    "search.cu": search_kernels,
     "select.cu": select_kernels,
+    "select_long.cu": select_long_kernels,
+    "sequence_exact.cu": sequence_kernels,
     "sort.cu": sort_kernels,
     "triangle.cu": triangle_kernels,
     "reduce.cu": reduce_kernels,

@@ -11,6 +11,7 @@
 #include <algorithm>
 
 #include "autograd/meta.h"
+#include "ops/index_plan.h"
 #include "ops/ops.h"
 
 namespace rush::py {
@@ -175,6 +176,7 @@ void call_entry(const OpEntry& entry, Value* args, Value* result) {
 }
 
 Tensor gather_by(const Tensor& self, TensorList indices) {
+  if (has_gpu_mask(self, indices)) return index_by_masks(self, indices);
   static const OpEntry& entry = table_entry("index");
   Value args[2], result;
   args[0].borrow(self.impl());
@@ -184,6 +186,8 @@ Tensor gather_by(const Tensor& self, TensorList indices) {
 }
 
 void put_by(const Tensor& self, TensorList indices, const Tensor& values) {
+  if (values.dim() > 0 && has_gpu_mask(self, indices))
+    return put_by(self, without_masks(indices), values);
   static const OpEntry& entry = table_entry("index_put_");
   Value args[4], result;
   args[0].borrow(self.impl());

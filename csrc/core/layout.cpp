@@ -1,30 +1,35 @@
 #include "core/layout.h"
 
-#include <cstdlib>
+#include <atomic>
 #include <mutex>
-#include <string_view>
+#include <unordered_map>
+#include <vector>
 
-#include "core/modes.h"
+#include "core/mutex.h"
 #include "core/spin_lock.h"
 
 namespace rush {
 
 Ref<Storage> (*g_contiguous_storage)(const Tensor& form) = nullptr;
+const void* (*g_recording)(Device device) = nullptr;
 
 namespace {
 
-std::atomic<bool>& enabled() {
-  static std::atomic<bool> on = [] {
-    const char* text = std::getenv("RUSHLIGHT_AUTO_LAYOUT");
-    return !(text && std::string_view(text) == "0");
-  }();
-  return on;
-}
+constinit std::atomic<bool> g_automatic{true};
 
 // Guards the pointers to arranged forms.
 SpinLock& lock_of(const TensorImpl* t) {
   static SpinLock locks[64];
   return locks[reinterpret_cast<uintptr_t>(t) / 64 % std::size(locks)];
+}
+
+struct Recorded {
+  Mutex mutex{LockRank::Recorded};
+  std::unordered_map<TensorImpl*, const void*> recording_of;
+};
+Recorded& recorded() {
+  static auto* all = new Recorded;  // tensors may outlive static objects
+  return *all;
 }
 
 Tensor over(Ref<TensorImpl> form) {
@@ -36,14 +41,20 @@ Tensor over(Ref<TensorImpl> form) {
   t->dtype = form->dtype;
   t->device = form->device;
   t->flags = TensorImpl::kContiguous | (form->flags & TensorImpl::kInference);
+  if (const void* recording = g_recording && form->device.is_cuda() ? g_recording(form->device)
+                                                                    : nullptr) [[unlikely]] {
+    std::lock_guard lock(recorded().mutex);
+    recorded().recording_of.emplace(t, recording);
+    t->set(TensorImpl::kRecorded, true);
+  }
   t->arranged = std::move(form);
   return out;
 }
 
 }  // namespace
 
-bool automatic_layout() { return enabled().load(std::memory_order_relaxed); }
-void set_automatic_layout(bool on) { enabled().store(on, std::memory_order_relaxed); }
+bool automatic_layout() { return g_automatic.load(std::memory_order_relaxed); }
+void set_automatic_layout(bool on) { g_automatic.store(on, std::memory_order_relaxed); }
 
 Tensor arranged_form(const Tensor& t) {
   if (!is_arranged(t)) return t;
@@ -78,6 +89,22 @@ bool owns_memory(const Tensor& t) {
     p = p->arranged.get();
   }
   return p->storage->use_count() == 1 && !p->storage->read_only();
+}
+
+void settle_recorded(const void* recording) {
+  std::vector<Tensor> alive;
+  {
+    std::lock_guard lock(recorded().mutex);
+    for (const auto& [t, made_in] : recorded().recording_of) {
+      if (made_in == recording && t->try_retain()) alive.emplace_back(Ref<TensorImpl>::adopt(t));
+    }
+  }
+  for (const Tensor& t : alive) settle(t.impl());
+}
+
+void forget_recorded(TensorImpl* t) noexcept {
+  std::lock_guard lock(recorded().mutex);
+  recorded().recording_of.erase(t);
 }
 
 void settle(TensorImpl* t) {

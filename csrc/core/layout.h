@@ -26,7 +26,7 @@
 
 namespace rush {
 
-// Whether convolutions choose their layout. On unless RUSHLIGHT_AUTO_LAYOUT=0 is set.
+// Whether convolutions choose their layout: config.automatic_layout.
 RUSH_API bool automatic_layout();
 RUSH_API void set_automatic_layout(bool on);
 
@@ -42,6 +42,17 @@ RUSH_API Tensor twin(const Tensor& t);
 
 // Is `t`, of which the caller holds the only reference, also the only one to see its memory?
 RUSH_API bool owns_memory(const Tensor& t);
+
+// Note [Arranged tensors and CUDA graphs]
+// A tensor that is made while a graph is recorded gets new values with each replay. Settled after
+// the recording, it would keep those of one moment: the copy would not be part of the graph. So
+// whatever is still arranged when a recording ends is settled as its last act.
+//
+// Which recording the work of this thread on a device goes into, null for none; set by the GPU's
+// side.
+extern RUSH_API const void* (*g_recording)(Device device);
+RUSH_API void settle_recorded(const void* recording);
+void forget_recorded(TensorImpl* t) noexcept;
 
 // Contiguous storage with the values of a strided tensor; set by the ops, which can copy.
 extern RUSH_API Ref<Storage> (*g_contiguous_storage)(const Tensor& form);

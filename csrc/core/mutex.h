@@ -23,6 +23,7 @@ enum class LockRank : uint8_t {
   Probe,              // code that may trap is tried out
   IsaLevel,           // the instruction set is settled
   BatchedTensors,     // wrappers of vmap, by level
+  Recorded,           // arranged tensors of CUDA graphs
   Hooks,              // lists of hooks
   DroppedReferences,  // Python objects that wait for the GIL
   Streams,            // CUDA streams and their pools of memory

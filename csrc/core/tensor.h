@@ -63,6 +63,7 @@ class RUSH_API TensorImpl : public Counted<TensorImpl> {
     kInference = 8,     // made under inference_mode
     kNoGradView = 16,   // a view made while grad mode was off
     kRetainsGrad = 32,  // its node remembers it by a plain pointer
+    kRecorded = 64,     // arranged while a CUDA graph was recorded, see core/layout.h
   };
 
   Dims sizes, strides;
@@ -85,7 +86,7 @@ class RUSH_API TensorImpl : public Counted<TensorImpl> {
   uint16_t vmap_level = 0;  // vmap: whose samples dimension 0 of `physical` counts; 0: no wrapper
 
   bool has(Flag f) const { return flags & f; }
-  bool seen_by_pointers() const { return has(kRetainsGrad); }
+  bool seen_by_pointers() const { return flags & (kRetainsGrad | kRecorded); }
   void set(Flag f, bool on) { flags = on ? flags | f : flags & ~f; }
 
   static TensorImpl* create();  // from a thread-local free list

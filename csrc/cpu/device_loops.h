@@ -74,7 +74,7 @@ struct OrderLoops {
   // starts[i] = 1 where slice i differs from the one before; both in the order given, if any.
   void (*mark_runs)(const Tensor& slices, int64_t count, const Tensor& order,
                     const Tensor& starts) = nullptr;
-  // order = the slices' positions, sorted; stable.
+  // The positions of the slices, sorted; stable. `order` holds 0, 1, 2, ... when it comes.
   void (*sort_slices)(const Tensor& slices, int64_t count, const Tensor& order) = nullptr;
 };
 
@@ -110,6 +110,14 @@ struct SamplingLoops {
   void (*gamma_derivative)(const Tensor& a, const Tensor& x, const Tensor& out) = nullptr;
 };
 
+// Numbers that follow from their position: out is a contiguous vector.
+struct CountingLoops {
+  void (*count_up)(const Tensor& out, const Scalar& start, const Scalar& step) = nullptr;
+  // From first to last, evenly; base != 0: powers of it.
+  void (*spread)(const Tensor& out, complex<double> first, complex<double> last,
+                 double base) = nullptr;
+};
+
 // `compute` is the type the functor works in, already settled (never float16 or bfloat16).
 struct DeviceLoops {
   void (*unary)(UnaryFn, const Tensor& x, const Tensor& out, ParamSpan, DType compute) = nullptr;
@@ -140,6 +148,7 @@ struct DeviceLoops {
   // Raises "op: rule" at the next wait for an element outside [lo, hi], or a NaN.
   void (*check_between)(const Tensor& x, double lo, double hi, const char* op,
                         const char* rule) = nullptr;
+  void (*check_nonzero)(const Tensor& x, const char* op, const char* rule) = nullptr;
   void (*read_at)(const Tensor& out, const Tensor& source, const Tensor& index,
                   const IndexRange& range) = nullptr;
   void (*add_offsets)(const Tensor& offsets, const Tensor& index, int64_t size,
@@ -160,6 +169,7 @@ struct DeviceLoops {
   MaskLoops masks;
   SearchLoops searches;
   SamplingLoops sampling;
+  CountingLoops counting;
   // See cpu/sequence_loops.h; null: the device has none.
   const SequenceLoops* sequences = nullptr;
 };

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "cpu/device_loops.h"
 #include "cpu/loop_nest.h"
 #include "functors/complex.h"
 
@@ -75,6 +76,10 @@ void masked_fill_row(char* const* p, const int64_t* s, int64_t n, const void* co
 }  // namespace
 
 NonzeroCounts::NonzeroCounts(const Tensor& x) : x_(x) {
+  if (x.is_cuda()) {
+    on_device_ = device_loops(DeviceType::CUDA).masks.count(x);
+    return;
+  }
   const int64_t pieces = (x.numel() + kPiece - 1) / kPiece;
   starts_.assign(size_t(pieces) + 1, 0);
   dispatch_mask(x_, [&]<typename T>() {
@@ -91,6 +96,18 @@ NonzeroCounts::NonzeroCounts(const Tensor& x) : x_(x) {
   for (size_t i = 1; i < starts_.size(); ++i) starts_[i] += starts_[i - 1];
 }
 
+int64_t NonzeroCounts::total() const {
+  if (!on_device_.defined()) return starts_.back();
+  if (total_ < 0) {
+    const Tensor host = make_tensor(Dims{}, DType::Int64);
+    const Tensor last = make_tensor(on_device_.storage(), Dims{}, Dims{},
+                                    on_device_.offset() + on_device_.numel() - 1, DType::Int64);
+    device_loops(DeviceType::CUDA).copy(last, host, false);
+    total_ = *host.data<int64_t>();
+  }
+  return total_;
+}
+
 // f(first element, first result, results) for each piece.
 template <class F>
 void NonzeroCounts::for_pieces(F&& f) const {
@@ -100,7 +117,13 @@ void NonzeroCounts::for_pieces(F&& f) const {
   });
 }
 
-void NonzeroCounts::write_positions(int64_t* positions) const {
+void NonzeroCounts::write_positions(const Tensor& to) const {
+  if (x_.is_cuda()) {
+    const Tensor flat =
+        make_tensor(x_.storage(), Dims{x_.numel()}, Dims{1}, x_.offset(), x_.dtype());
+    return device_loops(DeviceType::CUDA).masks.write_coordinates(flat, on_device_, to, 1, 1);
+  }
+  auto* positions = to.data<int64_t>();
   dispatch_mask(x_, [&]<typename T>() {
     const T* x = x_.data<T>();
     for_pieces([&](int64_t begin, int64_t start, int64_t count) {
@@ -110,11 +133,14 @@ void NonzeroCounts::write_positions(int64_t* positions) const {
   });
 }
 
-void NonzeroCounts::write_coordinates(int64_t* positions, int64_t stride,
-                                      int64_t dim_stride) const {
+void NonzeroCounts::write_coordinates(const Tensor& to, int64_t stride, int64_t dim_stride) const {
   const int64_t dims = x_.dim();
   if (dims == 0) return;
-  if (dims == 1 && stride == 1) return write_positions(positions);
+  if (x_.is_cuda())
+    return device_loops(DeviceType::CUDA)
+        .masks.write_coordinates(x_, on_device_, to, stride, dim_stride);
+  if (dims == 1 && stride == 1) return write_positions(to);
+  auto* positions = to.data<int64_t>();
   const int64_t row = x_.sizes().back();
   dispatch_mask(x_, [&]<typename T>() {
     const T* x = x_.data<T>();
@@ -142,6 +168,7 @@ void NonzeroCounts::write_coordinates(int64_t* positions, int64_t stride,
 }
 
 void NonzeroCounts::select(const Tensor& values, const Tensor& out) const {
+  if (x_.is_cuda()) return device_loops(DeviceType::CUDA).masks.select(x_, on_device_, values, out);
   dispatch_mask(x_, [&]<typename T>() {
     if constexpr (sizeof(T) == 1) {
       const T* x = x_.data<T>();
@@ -156,7 +183,9 @@ void NonzeroCounts::select(const Tensor& values, const Tensor& out) const {
   });
 }
 
-void NonzeroCounts::place(const Tensor& source, const Tensor& out) const {
+void NonzeroCounts::place(const char* op, const Tensor& source, const Tensor& out) const {
+  if (x_.is_cuda())
+    return device_loops(DeviceType::CUDA).masks.place(op, x_, on_device_, source, out);
   dispatch_mask(x_, [&]<typename T>() {
     if constexpr (sizeof(T) == 1) {
       const T* x = x_.data<T>();

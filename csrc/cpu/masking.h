@@ -9,19 +9,23 @@
 namespace rush {
 
 // Where the elements that are not zero lie: counted once, in pieces, so that the pieces can be
-// written in parallel.
+// written in parallel. On any device; on a GPU nothing waits but total(), when it is first called.
 class NonzeroCounts {
  public:
   explicit NonzeroCounts(const Tensor& x);  // contiguous; kept
-  int64_t total() const { return starts_.back(); }
+  // Those of x, counted before by a GPU.
+  NonzeroCounts(const Tensor& x, const Tensor& on_device) : x_(x), on_device_(on_device) {}
+  int64_t total() const;
+  const Tensor& on_device() const { return on_device_; }
 
   // positions[k * stride + d * dim_stride] = coordinate d of the k-th nonzero, in row-major order.
-  void write_coordinates(int64_t* positions, int64_t stride, int64_t dim_stride) const;
-  void write_positions(int64_t* positions) const;  // in the flattened tensor
+  void write_coordinates(const Tensor& positions, int64_t stride, int64_t dim_stride) const;
+  void write_positions(const Tensor& positions) const;  // in the flattened tensor
   // out[k] = values at the k-th nonzero; values are contiguous with x's shape, of any type.
   void select(const Tensor& values, const Tensor& out) const;
-  // out = self, with the k-th nonzero place taking source[k].
-  void place(const Tensor& source, const Tensor& out) const;
+  // out = self, with the k-th nonzero place taking source[k]. There must be enough of them; on a
+  // GPU, too few are a fault, which raises later.
+  void place(const char* op, const Tensor& source, const Tensor& out) const;
 
  private:
   static constexpr int64_t kPiece = 1 << 13;
@@ -30,6 +34,8 @@ class NonzeroCounts {
 
   Tensor x_;
   std::vector<int64_t> starts_;
+  Tensor on_device_;
+  mutable int64_t total_ = -1;
 };
 
 // out = mask ? value : self; mask (bool) and self have out's shape or broadcast to it.

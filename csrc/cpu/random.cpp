@@ -1,6 +1,6 @@
 #include "cpu/random.h"
 
-#include <cmath>
+#include <algorithm>
 
 #include "core/cpu_features.h"
 #include "core/threads.h"
@@ -55,13 +55,10 @@ void fill_chunks(const Tensor& out, Draw draw) {
 void fill_random(RandomFn fn, const Tensor& out, RandomCall call, double a, double b) {
   if (out.is_cuda()) [[unlikely]]
     return device_loops(DeviceType::CUDA).random(fn, out, call, a, b);
-  const bool log_normal = fn == RandomFn::LogNormal;
-  const int k = static_cast<int>(log_normal ? RandomFn::Normal : fn);
+  const int k = static_cast<int>(fn);
   if (out.dtype() == DType::Float64 || out.dtype() == DType::Complex128) {
     fill_chunks<double>(out, [&](double* p, int64_t first, int64_t n) {
       kernels().f64[k](p, first, n, call, a, b);
-      if (log_normal)
-        for (int64_t i = 0; i < n; ++i) p[i] = std::exp(p[i]);
     });
     return;
   }
@@ -70,8 +67,6 @@ void fill_random(RandomFn fn, const Tensor& out, RandomCall call, double a, doub
   const uint32_t mask = !narrow ? ~0u : ~0u << (32 - (out.dtype() == DType::Float16 ? 11 : 8));
   fill_chunks<float>(out, [&](float* p, int64_t first, int64_t n) {
     kernels().f32[k](p, first, n, call, a, b, mask);
-    if (log_normal)
-      for (int64_t i = 0; i < n; ++i) p[i] = std::exp(p[i]);
   });
 }
 

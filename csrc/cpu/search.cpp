@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <span>
 
+#include "cpu/device_loops.h"
 #include "cpu/loop_nest.h"
 #include "functors/complex.h"
 
@@ -52,9 +54,12 @@ void find_all(const T* row, const int64_t* order, int64_t n, const T* values, in
 
 }  // namespace
 
-void search_sorted_cpu(const char* op, const Tensor& sorted, const Tensor& values,
-                       const Tensor& sorter, bool right, const Tensor& out) {
+void search_sorted(const char* op, const Tensor& sorted, const Tensor& values, const Tensor& sorter,
+                   bool right, const Tensor& out) {
   if (values.numel() == 0) return;
+  if (out.is_cuda())
+    return device_loops(DeviceType::CUDA)
+        .searches.search_sorted(sorted, values, sorter, right, out);
   const int64_t n = sorted.dim() == 0 ? 1 : sorted.sizes().back();
   const int64_t row = sorted.dim() <= 1 ? values.numel() : values.sizes().back();
   dispatch_real(op, sorted.dtype(), [&]<typename T>() {
@@ -77,11 +82,14 @@ void search_sorted_cpu(const char* op, const Tensor& sorted, const Tensor& value
   });
 }
 
-void histogram_cpu(const char* op, const Tensor& x, const Tensor& weights,
-                   const std::vector<double>& edges, bool even, std::vector<double>& out) {
-  const auto bins = int64_t(edges.size()) - 1;
-  out.assign(size_t(std::max<int64_t>(bins, 0)), 0.0);
+void histogram_into(const char* op, const Tensor& x, const Tensor& weights, const Tensor& at,
+                    bool even, const Tensor& counts) {
+  const int64_t bins = counts.numel();
   if (bins < 1) return;
+  if (x.is_cuda())
+    return device_loops(DeviceType::CUDA).searches.histogram(x, weights, at, even, counts);
+  const std::span<const double> edges(at.data<double>(), size_t(bins) + 1);
+  double* out = counts.data<double>();
   const double lo = edges.front(), hi = edges.back(), scale = double(bins) / (hi - lo);
   dispatch_floating(op, x.dtype(), [&]<typename T>() {
     const T *p = x.data<T>(), *w = weights.defined() ? weights.data<T>() : nullptr;

@@ -4,6 +4,7 @@
 #include <bit>
 
 #include "cpu/sequence_loops.h"
+#include "cuda/graph.h"
 #include "cuda/launch.h"
 #include "cuda/loops.h"
 #include "cuda/settings.h"
@@ -26,11 +27,11 @@ struct Instance {
   }
 };
 
-// Keys that pass by at a time: as many as registers and shared memory (48 KB) have room for.
+// Keys (or queries) that pass by at a time: as many as registers and shared memory (48 KB) have
+// room for.
 int tile_rows(Kernel kernel, DType dtype, int width) {
-  const bool narrow = width <= 64, wide_type = dtype == DType::Float32;
-  if (kernel == kForward) return narrow || !wide_type ? 64 : 32;
-  return (wide_type ? 32 : 64) / (narrow ? 1 : 2);
+  const int room = dtype == DType::Float32 ? 2048 : kernel == kForward ? 8192 : 4096;
+  return std::min(64, room / width);
 }
 
 std::string spell(uint64_t key) {
@@ -47,8 +48,8 @@ std::string spell(uint64_t key) {
 constexpr KernelFamily kAttention{kAttentionFamily, "attention.cu", spell};
 
 bool attention_takes(DType dtype, int64_t width, int64_t value_width) {
-  return (dtype == DType::Float32 || is_reduced_float(dtype)) &&
-         std::max(width, value_width) <= 128;
+  const int64_t widest = std::max(width, value_width);
+  return is_reduced_float(dtype) ? widest <= 256 : dtype == DType::Float32 && widest <= 128;
 }
 
 // ---- geometry ----
@@ -113,8 +114,12 @@ struct Call {
     args.scale = float(o.scale);
     args.keep = float(1 - o.dropout);
     args.keep_scale = o.dropout < 1 ? float(1 / (1 - o.dropout)) : 0.0f;
-    args.seed = o.call.seed;
-    args.call = o.call.call;
+    if (o.dropout > 0) {
+      const RandomSource source = random_source(o.call, q.device().index);
+      args.seed = source.seed;
+      args.call = source.call;
+      args.state = source.state;
+    }
     args.aligned = true;
     args.q = place(q, args.q_steps);
     args.k = place(k, args.k_steps);

@@ -96,7 +96,7 @@ void sum_channels(Kernel kernel, BatchNormArgs& args, const Shape& shape, const 
   if (segments > 1) {
     partial = make_tensor(Dims{segments, 2, args.channels}, compute_type(x.dtype()), x.device());
     args.partial = partial.data();
-    args.counters = stream_counters(device);
+    args.counters = stream_counters(device, shape.tiles);
   }
   args.columns = i32(shape.columns);
   launch(kBatchNorm,

@@ -8,6 +8,7 @@
 
 #include <array>
 #include <cstring>
+#include <limits>
 #include <memory>
 #include <span>
 #include <unordered_map>
@@ -26,7 +27,8 @@ namespace {
 
 // Everything that a plan depends on, without padding between the fields.
 struct Geometry {
-  int32_t kind, dtype, dims, groups, device, channels_last, tf32, deterministic, alignment;
+  int32_t kind, dtype, dims, groups, device, channels_last, tf32, deterministic, alignment,
+      benchmark;
   int32_t x[5], w[5], y[5], padding[3], stride[3], dilation[3];
   bool operator==(const Geometry& o) const { return std::memcmp(this, &o, sizeof o) == 0; }
 };
@@ -95,7 +97,7 @@ dnn::Descriptor describe_convolution(const Geometry& g) {
   return conv;
 }
 
-dnn::Plan make_plan(const Geometry& g) {
+std::vector<dnn::Plan> make_plans(const Geometry& g, size_t wanted) {
   const dnn::Descriptor x = describe_tensor(g, kX, g.x), w = describe_tensor(g, kW, g.w),
                         y = describe_tensor(g, kY, g.y), conv = describe_convolution(g);
   struct Kind {
@@ -124,7 +126,7 @@ dnn::Plan make_plan(const Geometry& g) {
       .deterministic = g.deterministic != 0,
       .most_workspace = kMostWorkspace,
   };
-  return dnn::Plan(dnn::handle(g.device), op, conditions);
+  return dnn::find_plans(dnn::handle(g.device), op, conditions, wanted);
 }
 
 // ---- with a bias: the older call that adds it in the same pass ----
@@ -222,9 +224,6 @@ const Made& kept(const Geometry& g, Make make) {
   if (plans->size() >= kMostPlans) plans->clear();
   return *plans->emplace(g, std::move(fresh)).first->second;
 }
-const dnn::Plan& plan_for(const Geometry& g) {
-  return kept<dnn::Plan>(g, [&] { return std::make_unique<dnn::Plan>(make_plan(g)); });
-}
 const BiasPlan& bias_plan_for(const Geometry& g) {
   return kept<BiasPlan>(g, [&] { return std::make_unique<BiasPlan>(g); });
 }
@@ -299,6 +298,7 @@ Geometry geometry_of(ConvKind kind, const ConvShape& shape, const ConvTensors& t
   g.channels_last = last;
   g.tf32 = settings().convolution_tf32.load();
   g.deterministic = settings().cudnn_deterministic.load();
+  g.benchmark = settings().cudnn_benchmark.load();
   g.alignment = 16;
   for (const Tensor* x : {&t.x, &t.w, &t.y})
     while (reinterpret_cast<uintptr_t>(x->data()) % uintptr_t(g.alignment)) g.alignment /= 2;
@@ -343,6 +343,45 @@ bool convolve_with_bias(const Geometry& g, const ConvTensors& t) {
   return true;
 }
 
+void run_plan(const dnn::Plan& plan, const Geometry& g, const ConvTensors& t) {
+  const Tensor workspace = workspace_for(plan.workspace(), t.x.device());
+  constexpr int64_t ids[] = {kX, kW, kY};
+  void* const data[] = {t.x.data(), t.w.data(), t.y.data()};
+  plan.run(dnn::handle(g.device), ids, data, workspace.defined() ? workspace.data() : nullptr);
+}
+
+// backends.cudnn.benchmark: the first of its kind is run by several engines, and the fastest stays.
+size_t fastest(const std::vector<dnn::Plan>& plans, const Geometry& g, const ConvTensors& t) {
+  note_wait("cudnn.benchmark");
+  Stream* stream = current_stream(g.device);
+  size_t best = 0;
+  float least = std::numeric_limits<float>::infinity();
+  for (size_t i = 0; i < plans.size(); ++i) {
+    run_plan(plans[i], g, t);  // loads its kernels
+    for (int turn = 0; turn < 2; ++turn) {
+      Event begin(true), end(true);
+      begin.record(stream);
+      run_plan(plans[i], g, t);
+      end.record(stream);
+      end.wait();
+      const float time = begin.milliseconds_until(end);
+      if (time < least) least = time, best = i;
+    }
+  }
+  return best;
+}
+
+// One plan, or none where cuDNN has no engine for it.
+const std::vector<dnn::Plan>& plans_for(const Geometry& g, const ConvTensors& t) {
+  return kept<std::vector<dnn::Plan>>(g, [&] {
+    constexpr size_t kCandidates = 6;
+    auto plans = make_plans(g, g.benchmark ? kCandidates : 1);
+    if (plans.size() > 1) std::swap(plans[0], plans[fastest(plans, g, t)]);
+    if (plans.size() > 1) plans.erase(plans.begin() + 1, plans.end());
+    return std::make_unique<std::vector<dnn::Plan>>(std::move(plans));
+  });
+}
+
 void convolve(ConvKind kind, const ConvShape& shape, const ConvTensors& given) {
   ConvTensors t = given;
   const Tensor result = written(kind, t);
@@ -370,12 +409,9 @@ void convolve(ConvKind kind, const ConvShape& shape, const ConvTensors& given) {
   const Geometry g = geometry_of(kind, shape, t, last);
   const bool adds = kind == ConvKind::Forward && t.bias.defined();
   if (adds && convolve_with_bias(g, t)) return finish();
-  const dnn::Plan& plan = plan_for(g);
-  if (!plan.found()) return convolve_on_host(kind, shape, given);
-  const Tensor workspace = workspace_for(plan.workspace(), t.x.device());
-  constexpr int64_t ids[] = {kX, kW, kY};
-  void* const data[] = {t.x.data(), t.w.data(), t.y.data()};
-  plan.run(dnn::handle(g.device), ids, data, workspace.defined() ? workspace.data() : nullptr);
+  const std::vector<dnn::Plan>& plans = plans_for(g, t);
+  if (plans.empty()) return convolve_on_host(kind, shape, given);
+  run_plan(plans[0], g, t);
   if (adds) add_bias(t.y, t.bias);
   finish();
 }

@@ -53,34 +53,27 @@ Descriptor tensor_descriptor(int64_t id, DataType type, std::span<const int64_t>
   return t;
 }
 
-Plan::Plan(Handle handle, const Descriptor& operation, const Conditions& conditions) {
-  Descriptor graph(kOperationGraph);
-  graph.set(kGraphHandle, handle);
-  graph.set(kGraphOps, operation);
-  if (!graph.try_to_finish()) return;
-  // Engines that compile their kernels first cost seconds: only where nothing else will do.
-  for (const bool may_compile : {false, true})
-    for (const HeuristicsMode mode : {kHeuristicsA, kHeuristicsFallback})
-      if (try_configs(handle, graph, mode, conditions, may_compile)) return;
-}
+namespace {
 
-bool Plan::try_configs(Handle handle, const Descriptor& graph, HeuristicsMode mode,
-                       const Conditions& conditions, bool may_compile) {
+void add_plans(Handle handle, const Descriptor& graph, HeuristicsMode mode,
+               const Conditions& conditions, bool may_compile, size_t wanted,
+               std::vector<Plan>& found) {
   Descriptor heuristics(kEngineHeuristics);
   heuristics.set(kHeuristicsGraph, graph);
   heuristics.set(kHeuristicsMode, kHeuristicsModeValue, 1, &mode);
-  if (!heuristics.try_to_finish()) return false;
+  if (!heuristics.try_to_finish()) return;
+  constexpr int64_t kMostConfigs = 16;
   std::vector<Descriptor> configs;
   std::vector<BackendDesc> raw;
-  for (int i = 0; i < 16; ++i) {
+  for (int64_t i = 0; i < kMostConfigs; ++i) {
     configs.emplace_back(kEngineConfig);
     raw.push_back(configs.back().raw());
   }
   int64_t count = 0;
-  if (library().GetAttribute(heuristics.raw(), kHeuristicsResults, kDescriptorValue,
-                             int64_t(raw.size()), &count, raw.data()) != 0)
-    return false;
-  for (size_t i = 0; i < size_t(std::min<int64_t>(count, 16)); ++i) {
+  if (library().GetAttribute(heuristics.raw(), kHeuristicsResults, kDescriptorValue, kMostConfigs,
+                             &count, raw.data()) != 0)
+    return;
+  for (size_t i = 0; i < size_t(std::min(count, kMostConfigs)) && found.size() < wanted; ++i) {
     Descriptor engine(kEngine);
     BackendDesc its = engine.raw();
     int64_t one = 0;
@@ -99,12 +92,27 @@ bool Plan::try_configs(Handle handle, const Descriptor& graph, HeuristicsMode mo
     plan.set(kPlanConfig, configs[i]);
     if (!plan.try_to_finish()) continue;
     const int64_t room = plan.get_int(kPlanWorkspace);
-    if (room > conditions.most_workspace) continue;
-    plan_ = std::move(plan);
-    workspace_ = room;
-    return true;
+    if (room <= conditions.most_workspace) found.emplace_back(std::move(plan), room);
   }
-  return false;
+}
+
+}  // namespace
+
+std::vector<Plan> find_plans(Handle handle, const Descriptor& operation,
+                             const Conditions& conditions, size_t wanted) {
+  std::vector<Plan> found;
+  Descriptor graph(kOperationGraph);
+  graph.set(kGraphHandle, handle);
+  graph.set(kGraphOps, operation);
+  if (!graph.try_to_finish()) return found;
+  // Engines that compile their kernels first cost seconds: only where nothing else will do.
+  for (const bool may_compile : {false, true}) {
+    for (const HeuristicsMode mode : {kHeuristicsA, kHeuristicsFallback}) {
+      add_plans(handle, graph, mode, conditions, may_compile, wanted, found);
+      if (!found.empty()) return found;
+    }
+  }
+  return found;
 }
 
 void Plan::run(Handle handle, std::span<const int64_t> ids, std::span<void* const> data,

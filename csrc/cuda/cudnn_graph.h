@@ -116,21 +116,22 @@ struct Conditions {
   int64_t most_workspace = 0;
 };
 
-// A graph of one operation, planned.
+// A graph of one operation, planned for one engine.
 class Plan {
  public:
-  // Takes the first engine of the heuristics that meets the conditions; not `found` if none does.
-  Plan(Handle handle, const Descriptor& operation, const Conditions& conditions);
-  bool found() const { return plan_.defined(); }
+  Plan(Descriptor plan, int64_t workspace) : plan_(std::move(plan)), workspace_(workspace) {}
   int64_t workspace() const { return workspace_; }
   void run(Handle handle, std::span<const int64_t> ids, std::span<void* const> data,
            void* workspace) const;
 
  private:
-  bool try_configs(Handle handle, const Descriptor& graph, HeuristicsMode mode,
-                   const Conditions& conditions, bool may_compile);
   Descriptor plan_;
-  int64_t workspace_ = 0;
+  int64_t workspace_;
 };
+
+// The first engines of the heuristics that meet the conditions, best first; at most `wanted`, none
+// when cuDNN cannot do it.
+std::vector<Plan> find_plans(Handle handle, const Descriptor& operation,
+                             const Conditions& conditions, size_t wanted);
 
 }  // namespace rush::cuda::dnn

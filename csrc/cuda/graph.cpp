@@ -3,6 +3,7 @@
 #include <array>
 
 #include "core/error.h"
+#include "core/layout.h"
 #include "core/mutex.h"
 #include "cuda/launch.h"
 #include "cuda/memory.h"
@@ -91,6 +92,16 @@ RandomSource random_source(const RandomCall& call, int device) {
   return graph->random(call);
 }
 
+// See Note [Arranged tensors and CUDA graphs].
+namespace {
+const bool g_settles = [] {
+  g_recording = [](Device device) -> const void* {
+    return any_capture() ? capture_of(current_stream(device.index)) : nullptr;
+  };
+  return true;
+}();
+}  // namespace
+
 // ---- capturing ----
 
 Graph::~Graph() { reset(); }
@@ -154,6 +165,7 @@ void Graph::capture_end() {
   bind(device_);
   check(current_stream(device_) == stream_, ErrorKind::Runtime, kName,
         "a capture must end on the stream on which it began");
+  settle_recorded(this);
   const CUresult ended = driver().StreamEndCapture(stream_->handle, &graph_);
   stop_capture();
   if (ended != kSuccess || !graph_) {
@@ -290,7 +302,8 @@ RandomSource Graph::random(const RandomCall& call) {
   }
   fail(ErrorKind::Runtime, kName,
        "random numbers are drawn from a generator that the graph does not know: call "
-       "graph.register_generator_state(generator) before the capture");
+       "graph.register_generator_state(generator) before the capture. (A backward pass that draws "
+       "those of its forward again, as that of attention with dropout, must be captured with it.)");
 }
 
 void Graph::register_generator(std::shared_ptr<Generator> generator) {

@@ -25,6 +25,10 @@ std::string spell_offsets(uint64_t key) {
 std::string spell_check(uint64_t key) {
   return concat("rush::check_indices<", index_type(key), ">");
 }
+std::string spell_between(uint64_t key) {
+  return concat("rush::check_between<", kernel_type(DType(key >> 1)), ", ", index_type(key & 1),
+                ">");
+}
 std::string spell_scatter(uint64_t key) {
   constexpr const char* fns[] = {"Set", "Add", "Mul", "Max", "Min"};
   return concat(key >> 8 & 1 ? "rush::scatter_each<" : "rush::scatter<", "rush::Scatter",
@@ -34,6 +38,7 @@ std::string spell_scatter(uint64_t key) {
 constexpr KernelFamily kRead{kReadFamily, "index.cu", spell_read};
 constexpr KernelFamily kOffsets{kOffsetsFamily, "index.cu", spell_offsets};
 constexpr KernelFamily kCheck{kCheckFamily, "index.cu", spell_check};
+constexpr KernelFamily kBetween{kBetweenFamily, "index.cu", spell_between};
 constexpr KernelFamily kScatter{kScatterFamily, "index.cu", spell_scatter};
 
 IndexArgs args_for(const IndexRange& range, const Tensor& index, const FaultSlot& fault) {
@@ -59,6 +64,32 @@ void check_all(const Tensor& index, const IndexRange& range) {
       launch(kCheck, sizeof(I) == 8, device, blocks_for(count, device), {kThreads}, args, nest);
     });
   });
+}
+
+void check_values(const Tensor& x, double lo, double hi, bool nonzero, const char* op,
+                  const char* rule) {
+  if (x.numel() == 0) return;
+  const int device = x.device().index;
+  Walk<1> walk;  // in row-major order: the position that is told is the element's number
+  for (size_t d = 0; d < x.sizes().size(); ++d) walk.add(x.sizes()[d], {x.strides()[d]});
+  walk.coalesce(false);
+  const FaultSlot fault = next_fault_slot(device, op, rule);
+  BetweenArgs args{0, nullptr, lo, hi, nonzero, fault.launch, fault.record};
+  with_nest(walk, [&]<class I>(const Nest<I, 1>& nest) {
+    walk.peel([&](const std::array<int64_t, 1>& offsets, int64_t count) {
+      args.n = count;
+      args.x = x.data<char>() + offsets[0] * x.element_size();
+      launch(kBetween, uint64_t(x.dtype()) << 1 | (sizeof(I) == 8), device,
+             blocks_for(count, device), {kThreads}, args, nest);
+    });
+  });
+}
+
+void check_between(const Tensor& x, double lo, double hi, const char* op, const char* rule) {
+  check_values(x, lo, hi, false, op, rule);
+}
+void check_nonzero(const Tensor& x, const char* op, const char* rule) {
+  check_values(x, 0, 0, true, op, rule);
 }
 
 void read_at(const Tensor& out, const Tensor& source, const Tensor& index,
@@ -135,6 +166,8 @@ void scatter(ScatterFn fn, const ScatterLines& lines, const Scalar& alpha) {
 const bool registered = [] {
   DeviceLoops& loops = device_loops(DeviceType::CUDA);
   loops.check_indices = check_all;
+  loops.check_between = check_between;
+  loops.check_nonzero = check_nonzero;
   loops.read_at = read_at;
   loops.add_offsets = add_offsets;
   loops.scatter = scatter;

@@ -5,6 +5,8 @@
 #include <bit>
 #include <cstdlib>
 #include <deque>
+#include <utility>
+#include <vector>
 
 #include "core/error.h"
 #include "core/mutex.h"
@@ -48,11 +50,20 @@ FunctionTable& functions() {
   return *table;
 }
 
+Mutex& load_mutex() {
+  static Mutex mutex{LockRank::Kernels};
+  return mutex;
+}
+// Files and expressions of what was loaded, for the warm-up's list.
+std::vector<std::pair<std::string, std::string>>& loaded() {
+  static auto* all = new std::vector<std::pair<std::string, std::string>>;
+  return *all;
+}
+
 [[gnu::noinline]] CUfunction load_function(const KernelFamily& family, uint64_t key, int device,
                                            uint64_t full) {
   const CachedKernel code = find_kernel(family.file, family.spell(key), device_info(device).arch());
-  static Mutex mutex{LockRank::Kernels};
-  std::lock_guard lock(mutex);
+  std::lock_guard lock(load_mutex());
   if (CUfunction known = functions().find(full)) return known;  // another thread was faster
   bind(device);
   const RelaxedCapture relaxed;
@@ -61,6 +72,7 @@ FunctionTable& functions() {
   CUfunction f = nullptr;
   must(driver().ModuleGetFunction(&f, module, code.name.c_str()), "cuda");
   functions().insert(full, f);
+  loaded().emplace_back(family.file, family.spell(key));
   return f;
 }
 
@@ -76,6 +88,7 @@ std::atomic<SyncDebug> g_sync_debug{SyncDebug::Off};
 struct Checked {
   const char* op = nullptr;
   int64_t dim = 0, size = 0;
+  const char* rule = nullptr;  // what elements have to be, if they are no indices
 };
 
 struct Faults {
@@ -100,6 +113,11 @@ constexpr IndexFault kNoFault{~u64(0), 0, 0, 0};
 CUdeviceptr address(const void* p) { return reinterpret_cast<CUdeviceptr>(p); }
 
 }  // namespace
+
+std::vector<std::pair<std::string, std::string>> loaded_kernels() {
+  std::lock_guard lock(load_mutex());
+  return loaded();
+}
 
 CUfunction find_function(const KernelFamily& family, uint64_t key, int device) {
   const uint64_t full = uint64_t(family.number) << 58 | uint64_t(device + 1) << kKeyBits | key;
@@ -129,7 +147,11 @@ Grid blocks_for(int64_t threads, int device) {
   return {unsigned(std::max<int64_t>(1, std::min(wanted, most)))};
 }
 
-u32* stream_counters(int device) {
+u32* stream_counters(int device, int64_t count) {
+  if (Graph* graph = capture_of(current_stream(device))) {
+    const std::vector<u32> zeros(size_t(count), 0);
+    return static_cast<u32*>(graph->constant(zeros.data(), zeros.size() * sizeof(u32)));
+  }
   // More streams than these share theirs; sets of streams are smaller.
   constexpr int64_t kStreams = 256;
   static std::array<std::atomic<u32*>, kMaxDevices> all{};
@@ -140,6 +162,7 @@ u32* stream_counters(int device) {
   std::lock_guard lock(mutex);
   if (!all[size_t(device)].load()) {
     bind(device);
+    const RelaxedCapture relaxed;
     constexpr size_t nbytes = kStreams * kStreamCounters * sizeof(u32);
     CUdeviceptr p = 0;
     must(driver().MemAlloc(&p, nbytes), "cuda");
@@ -175,7 +198,8 @@ const char* kernel_bytes(int64_t element_size) {
   return names[std::countr_zero(uint64_t(element_size))];
 }
 
-FaultSlot next_fault_slot(int device, const char* op, int64_t dim, int64_t size) {
+namespace {
+FaultSlot next_fault_slot(int device, const Checked& checked) {
   bind(device);
   Faults& f = faults_of(device);
   Graph* graph = capture_of(current_stream(device));
@@ -189,12 +213,22 @@ FaultSlot next_fault_slot(int device, const char* op, int64_t dim, int64_t size)
   }
   if (graph) {
     graph->check_indices();
-    f.captured.push_back({op, dim, size});
+    f.captured.push_back(checked);
     return {f.record, kFirstCaptured + f.captured.size() - 1};
   }
   f.pending.store(true, std::memory_order_relaxed);
-  f.checked[f.launches % Faults::kRemembered] = {op, dim, size};
+  f.checked[f.launches % Faults::kRemembered] = checked;
   return {f.record, f.launches++};
+}
+constexpr const char* kFoundLate =
+    ". (The GPU found it; it is reported now that the program waited for it.)";
+}  // namespace
+
+FaultSlot next_fault_slot(int device, const char* op, int64_t dim, int64_t size) {
+  return next_fault_slot(device, Checked{op, dim, size});
+}
+FaultSlot next_fault_slot(int device, const char* op, const char* rule) {
+  return next_fault_slot(device, Checked{op, 0, 0, rule});
 }
 
 void expect_faults(int device) { faults_of(device).pending.store(true, std::memory_order_relaxed); }
@@ -219,16 +253,14 @@ void raise_faults(int device) {
     else if (f.launches - found.launch <= Faults::kRemembered)
       checked = f.checked[found.launch % Faults::kRemembered];
   }
-  constexpr const char* late =
-      " (The GPU found it; it is reported now that the program waited for it.)";
-  check(checked.dim != kProbabilityFault, ErrorKind::Runtime, checked.op ? checked.op : "",
-        "the input must be probabilities between 0 and 1, got ", std::bit_cast<double>(found.value),
-        " at place ", found.position, ".", late);
+  if (checked.rule)
+    fail(ErrorKind::Runtime, checked.op, checked.rule, ", but element number ", found.position,
+         " is ", std::bit_cast<double>(found.value), kFoundLate);
   const std::string dim = checked.op
                               ? concat(" of dimension ", checked.dim, " with size ", checked.size)
                               : std::string();
   fail(ErrorKind::Range, checked.op ? checked.op : "", "index ", found.value, " is out of range",
-       dim, "; it is number ", found.position, " of the indices.", late);
+       dim, "; it is number ", found.position, " of the indices", kFoundLate);
 }
 
 void set_sync_debug(SyncDebug mode) { g_sync_debug.store(mode); }

@@ -3,6 +3,8 @@
 
 #include <cstdint>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "core/export.h"
 #include "core/tensor.h"
@@ -24,6 +26,9 @@ inline constexpr int kKeyBits = 50;
 // The kernel on a device; compiled, or read from the disk cache, when it is first asked for.
 CUfunction find_function(const KernelFamily& family, uint64_t key, int device);
 
+// (file, expression) of every kernel that this process has loaded.
+RUSH_API std::vector<std::pair<std::string, std::string>> loaded_kernels();
+
 struct Grid {
   unsigned x = 1, y = 1, z = 1;
 };
@@ -43,9 +48,10 @@ inline constexpr int kThreads = 256;
 Grid blocks_for(int64_t threads, int device);
 
 // Counters by which a kernel's blocks agree who comes last. Those of the thread's stream: kernels
-// of one stream do not overlap, so each finds them zero and leaves them so.
+// of one stream do not overlap, so each finds them zero and leaves them so. In a captured graph,
+// which may be replayed beside anything, they are the kernel's own. At most kStreamCounters.
 inline constexpr int64_t kStreamCounters = 4096;
-u32* stream_counters(int device);
+u32* stream_counters(int device, int64_t count);
 
 // "rush::half", as the kernels' sources say it.
 const char* kernel_type(DType dtype);
@@ -60,9 +66,9 @@ struct FaultSlot {
   IndexFault* record;
   uint64_t launch;
 };
-// In place of a dim: not an index was wrong but a probability, whose bits the record holds.
-inline constexpr int64_t kProbabilityFault = -1000;
 FaultSlot next_fault_slot(int device, const char* op, int64_t dim, int64_t size);
+// For elements that break a rule; the record's value holds the bits of a double.
+FaultSlot next_fault_slot(int device, const char* op, const char* rule);
 // A graph that was captured with such kernels is about to be replayed.
 void expect_faults(int device);
 // After a synchronisation: raises the fault that was recorded, if any, and clears the record.

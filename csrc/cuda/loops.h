@@ -31,10 +31,13 @@ enum FamilyNumber : uint8_t {
   kCatFamily,
   kSortFamily,
   kSelectFamily,
+  kSelectLongFamily,
   kMaskFamily,
   kSearchFamily,
   kSampleFamily,
   kDistinctFamily,
+  kBetweenFamily,
+  kCountingFamily,
   kOptimizerNumbersFamily,
   kCrossEntropyFamily,
   kLossFamily,
@@ -48,6 +51,7 @@ enum FamilyNumber : uint8_t {
   // Recurrent networks and attention.
   kPiecesFamily = 50,
   kCellFamily,
+  kLstmStepFamily,
   kAttentionFamily,
   kFamilyCount,
 };

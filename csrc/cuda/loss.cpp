@@ -37,7 +37,8 @@ void run(Kernel kernel, LossFn fn, const LossArgs& args, const Tensor& x, Grid g
   if (kernel == kSlope) return launch(kFamily, key, device, grid, {kThreads}, args);
   FaultSlot fault{};
   if (fn == LossFn::Binary)
-    fault = next_fault_slot(device, "binary_cross_entropy", kProbabilityFault, 0);
+    fault = next_fault_slot(device, "binary_cross_entropy",
+                            "the input must be probabilities between 0 and 1");
   const Noting to{fault.launch, fault.record};
   launch(kFamily, key, device, grid, {kThreads}, args, to);
 }

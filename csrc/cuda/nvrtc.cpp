@@ -116,8 +116,10 @@ CompiledKernels compile_kernels(const std::string& file, std::span<const std::st
   const std::string target = "--gpu-architecture=sm_" + std::to_string(arch);
   const std::string include = "-I" + folder;
   std::vector<const char*> options = {"--std=c++20", target.c_str(), include.c_str()};
-  // Where bits must not depend on what a compiler contracts.
-  if (file.ends_with("_exact.cu")) options.push_back("--fmad=false");
+  // Where bits must not depend on what a compiler contracts, nor on whose maths it is.
+  if (file.ends_with("_exact.cu"))
+    options.insert(options.end(), {"--fmad=false", "-DRUSH_EXACT_MATH=1", "-D__builtin_fmod=::fmod",
+                                   "-D__builtin_fmodf=::fmodf"});
   done(n.nvrtcCompileProgram(owned.program, int(options.size()), options.data()),
        "nvrtcCompileProgram");
   CompiledKernels out;

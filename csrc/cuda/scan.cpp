@@ -64,8 +64,10 @@ unsigned pack_log(const ScanArgs& args, const Walk<3>& walk, int64_t x_size, int
   };
   bool packs = args.x_step == 1 && args.out_step == 1 && aligned(args.x, width * x_size) &&
                aligned(args.out, width * out_size);
-  for (int d = 0; packs && d < walk.dims; ++d)
-    packs = walk.strides[size_t(d)][0] % width == 0 && walk.strides[size_t(d)][1] % width == 0;
+  if (args.indices) packs = packs && args.index_step == 1 && aligned(args.indices, 16);
+  for (int d = 0; packs && d < walk.dims; ++d) {
+    for (const int64_t step : walk.strides[size_t(d)]) packs = packs && step % width == 0;
+  }
   return packs ? unsigned(std::countr_zero(uint64_t(width))) : 0;
 }
 
@@ -75,13 +77,12 @@ Tensor make_room(ScanArgs& args, Device device) {
   args.groups = ceil_div(args.tiles, kScanGroup);
   args.stretches = ceil_div(args.groups, kScanGroup);
   const int64_t per_line = args.tiles + args.groups + args.stretches;
-  const int64_t flags = (args.lines * per_line + 1 + 3) / 4 * 4;
+  const int64_t flags = (args.lines * per_line + 3) / 4 * 4;
   const int64_t flag_bytes = flags * 4;
   const Tensor room =
       make_tensor(Dims{flag_bytes + args.lines * per_line * kMostAcc}, DType::UInt8, device);
   fill(make_tensor(room.storage(), Dims{flags}, Dims{1}, 0, DType::Int32), 0);
-  args.ticket = room.data<u32>();
-  args.tile_flags = args.ticket + 1;
+  args.tile_flags = room.data<u32>();
   args.group_flags = args.tile_flags + args.lines * args.tiles;
   args.stretch_flags = args.group_flags + args.lines * args.groups;
   char* values = room.data<char>() + flag_bytes;

@@ -77,10 +77,10 @@ void sort_long(SortArgs args, const Tensor& x) {
   args.passes = x.dtype() == DType::Bool ? 1 : i32(size);
   args.tiles = ceil_div(args.length, int64_t(kThreads) << items_log);
 
-  // Counts, the words of all passes, and their tickets: one stretch that starts as zeros.
+  // Counts, and the words of all passes: one stretch that starts as zeros.
   const int64_t n_counts = args.rows * args.passes * kDigits;
   const int64_t n_status = args.rows * args.tiles * kDigits;
-  const int64_t words = n_counts + args.passes * (n_status + 1);
+  const int64_t words = n_counts + args.passes * n_status;
   const Tensor zeros = make_tensor(Dims{words}, wide ? DType::Int64 : DType::Int32, x.device());
   fill(zeros, 0);
   const auto word = [&](int64_t i) { return zeros.data<char>() + i * place_size; };
@@ -106,7 +106,6 @@ void sort_long(SortArgs args, const Tensor& x) {
     if (!first) args.keys_in = keys[from].data(), args.at_in = places[from].data();
     if (!last) args.keys_out = keys[to].data(), args.at_out = places[to].data();
     args.status = word(n_counts + args.pass * n_status);
-    args.ticket = reinterpret_cast<u32*>(word(n_counts + args.passes * n_status + args.pass));
     const DType type = first || last ? x.dtype() : bits_type(size);
     launch(kSort, Instance{Kernel::Pass, type, wide, items_log, first, last}.key(), device,
            {unsigned(args.rows * args.tiles)}, {kThreads}, args);

@@ -13,11 +13,14 @@
 namespace rush::cuda {
 namespace {
 
-// Key: an element's width (log 2) and whether indices are long; or the index type, above bit 7.
-constexpr uint64_t kIndices = 128;
+// Key: an element's width (log 2) and whether indices are long; or the index type.
+constexpr uint64_t kIndices = 128, kPacks = 64;
 std::string spell_triangle(uint64_t key) {
   if (key & kIndices)
     return concat("rush::triangle_indices<", kernel_type(DType(key - kIndices)), ">");
+  if (const uint64_t own = key - kPacks; key & kPacks)
+    return concat("rush::triangle_packs<", kernel_bytes(1 << (own >> 1)), ", ", 16 >> (own >> 1),
+                  ", ", own & 1 ? "rush::u64" : "rush::u32", ">");
   return concat("rush::triangle<", kernel_bytes(1 << (key >> 1)), ", ",
                 key & 1 ? "rush::u64" : "rush::u32", ">");
 }
@@ -61,14 +64,27 @@ void copy_triangle(const Tensor& x, int64_t diagonal, bool upper, const Tensor& 
   }
   const int device = x.device().index;
   const int64_t far = x.sizes()[rank - 2] + x.sizes()[rank - 1];
-  const TriangleArgs args{out.numel(), out.data(), x.data(), std::clamp(diagonal, -far, far),
-                          upper};
-  const uint64_t width = uint64_t(std::countr_zero(uint64_t(x.element_size()))) << 1;
+  TriangleArgs args{out.numel(), out.data(), x.data(), std::clamp(diagonal, -far, far), upper};
+  const uint64_t size_log = uint64_t(std::countr_zero(uint64_t(x.element_size()))) << 1;
+  const int64_t width = 16 / x.element_size();
+  const auto aligned = [](const Tensor& t) {
+    return t.is_contiguous() && reinterpret_cast<uintptr_t>(t.data()) % 16 == 0;
+  };
+  if (width > 1 && x.sizes()[rank - 1] % width == 0 && aligned(x) && aligned(out)) {
+    args.n /= width;
+    const auto packs = [&]<class I>(Nest<I, 2> nest) {
+      nest.sizes[0] = Divider<I>::of(I(x.sizes()[rank - 1] / width));
+      nest.sizes[1] = Divider<I>::of(I(x.sizes()[rank - 2]));
+      launch(kTriangle, kPacks | size_log | (sizeof(I) == 8), device, blocks_for(args.n, device),
+             {kThreads}, args, nest);
+    };
+    return args.n < int64_t(1) << 31 ? packs(Nest<u32, 2>{}) : packs(Nest<u64, 2>{});
+  }
   const Grid grid = blocks_for(args.n, device);
   if (all.is_short())
-    launch(kTriangle, width, device, grid, {kThreads}, args, nest_of<u32>(x, out, batches));
+    launch(kTriangle, size_log, device, grid, {kThreads}, args, nest_of<u32>(x, out, batches));
   else
-    launch(kTriangle, width | 1, device, grid, {kThreads}, args, nest_of<u64>(x, out, batches));
+    launch(kTriangle, size_log | 1, device, grid, {kThreads}, args, nest_of<u64>(x, out, batches));
 }
 
 void triangle_indices(int64_t rows, int64_t cols, int64_t diagonal, bool upper, const Tensor& out) {

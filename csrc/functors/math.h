@@ -1,10 +1,10 @@
 // math.h: the scalar maths of every pointwise op, for float and double, on host and device.
 //
-// Host functions are ours (branch-free, so that g++ vectorises them); on the device CUDA's own are
-// called. What has no native form on either side is composed here, once.
+// Host functions are ours (branch-free, so that g++ vectorises them); the device calls CUDA's own,
+// except in *_exact.cu (RUSH_EXACT_MATH). What has no native form is composed here, once.
 #pragma once
 
-#ifdef __CUDACC_RTC__
+#if defined(__CUDACC_RTC__) && !defined(RUSH_EXACT_MATH)
 #include "math_device.h"
 #else
 #include "math_special.h"

@@ -19,7 +19,7 @@ inline constexpr bits_of<T> inf_bits =
 
 // A fused multiply-add where the target has one, else two roundings (g++ would call a slow
 // function). Use only where either answer is right; fma_exact is for when it must be fused.
-#if defined(RUSH_DEVICE) || defined(__FMA__)
+#if defined(RUSH_DEVICE) || defined(RUSH_EXACT_MATH) || defined(__FMA__)
 inline constexpr bool has_fma = true;
 #else
 inline constexpr bool has_fma = false;

@@ -36,7 +36,7 @@ class Draws {
   Philox4 block_;
 };
 
-RUSH_FN double not_a_number() { return __builtin_nan(""); }
+RUSH_FN double not_a_number() { return limits<double>::nan; }
 
 // Marsaglia and Tsang, "A simple method for generating gamma variables", 2000. Shapes below 1 are
 // drawn one higher and scaled by a power of a uniform number.

@@ -5,6 +5,7 @@
 
 #include "core/device_memory.h"
 #include "core/threads.h"
+#include "cpu/device_loops.h"
 #include "functors/complex.h"
 #include "ops/data.h"
 #include "ops/fits.h"
@@ -153,7 +154,7 @@ struct ArangeStart {
 
  private:
   static void fill(const Tensor& t, const Scalar& start, const Scalar& step) {
-    if (t.is_cuda()) return by_host(t, [&](const Tensor& twin) { fill(twin, start, step); });
+    if (t.is_cuda()) return device_loops(DeviceType::CUDA).counting.count_up(t, start, step);
     dispatch_all(name, t.dtype(), [&]<typename T>() {
       if constexpr (is_complex_v<T> || std::is_same_v<T, bool>) {
         fail(ErrorKind::DType, name, "not implemented for ", dtype_of<T>, " tensors");
@@ -273,7 +274,10 @@ struct Linspace {
     check(steps >= 0, ErrorKind::Runtime, name, "steps must not be negative, got ", steps);
     Tensor t = fresh(name, Dims{steps}, spaced_type(dtype, start, end), device, pin_memory);
     const Points points{start.to<complex<double>>(), end.to<complex<double>>(), steps};
-    fill_by_index(name, t, [&](int64_t i) { return points.at(i); });
+    if (t.is_cuda())
+      device_loops(DeviceType::CUDA).counting.spread(t, points.first, points.last, 0);
+    else
+      fill_by_index(name, t, [&](int64_t i) { return points.at(i); });
     return finished(std::move(t), requires_grad);
   }
 };
@@ -286,6 +290,10 @@ struct Logspace {
     check(steps >= 0, ErrorKind::Runtime, name, "steps must not be negative, got ", steps);
     Tensor t = fresh(name, Dims{steps}, spaced_type(dtype, start, end), device, pin_memory);
     const Points points{start.to<complex<double>>(), end.to<complex<double>>(), steps};
+    if (t.is_cuda() && base != 0) {
+      device_loops(DeviceType::CUDA).counting.spread(t, points.first, points.last, base);
+      return finished(std::move(t), requires_grad);
+    }
     fill_by_index(name, t, [&](int64_t i) -> complex<double> {
       const complex<double> e = points.at(i);
       if (e.im == 0) return {std::pow(base, e.re), 0};
@@ -312,6 +320,10 @@ struct Range {
     check((d > 0) == (b >= a) || a == b, ErrorKind::Runtime, name, "the step ", step,
           " leads away from ", *end, ", starting at ", start);
     Tensor t = fresh(name, Dims{int64_t(std::floor((b - a) / d)) + 1}, dtype, device, pin_memory);
+    if (t.is_cuda() && !is_integral(t.dtype())) {
+      device_loops(DeviceType::CUDA).counting.count_up(t, a, d);
+      return finished(std::move(t), requires_grad);
+    }
     fill_by_index(name, t, [&](int64_t i) { return a + double(i) * d; });
     return finished(std::move(t), requires_grad);
   }

@@ -3,6 +3,7 @@
 #include "core/layout.h"
 #include "cpu/copy.h"
 #include "cpu/device_loops.h"
+#include "cuda/memory.h"
 #include "ops/spec.h"
 
 namespace rush {
@@ -68,6 +69,9 @@ const bool g_can_settle = [] {
   g_contiguous_storage = [](const Tensor& form) {
     const Tensor out = make_tensor(form.sizes(), form.dtype(), form.device());
     copy_data(out, form);
+    // The program still holds the tensor and does not know that this memory goes.
+    if (form.is_cuda())
+      cuda::record_stream(*form.storage(), cuda::current_stream(form.device().index));
     return out.storage();
   };
   return true;

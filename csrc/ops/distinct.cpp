@@ -1,6 +1,8 @@
 // Distinct elements and slices: bring equal ones together, then look where a run begins.
 #include "cpu/distinct.h"
 
+#include "cpu/device_loops.h"
+#include "cpu/masking.h"
 #include "cpu/sort.h"
 #include "ops/data.h"
 #include "ops/op.h"
@@ -41,13 +43,7 @@ Tensor counts_of(const std::vector<int64_t>& starts, int64_t n) {
   return index_tensor(counts);
 }
 
-// The values decide the shapes, so the host looks at them.
-Distinct placed_all(const Distinct& d, Device device) {
-  return {placed(std::get<0>(d), device), placed(std::get<1>(d), device),
-          placed(std::get<2>(d), device)};
-}
-
-Tensor nothing() { return make_tensor(Dims{0}, DType::Int64); }
+Tensor nothing(Device device = {}) { return make_tensor(Dims{0}, DType::Int64, device); }
 
 Tensor flattened(const Tensor& x) {
   const Tensor c = contiguous_data(x);
@@ -67,18 +63,62 @@ Tensor slices_of(const char* op, const Tensor& x, int64_t d) {
   return contiguous_data(make_tensor(x.storage(), sizes, strides, x.offset(), x.dtype()));
 }
 
+// ---- on a GPU ----
+
+Tensor positions(int64_t n, Device device) {
+  return arange(Scalar(n), DType::Int64, std::nullopt, device);
+}
+
+// The runs of a sequence of n slices: which of them begin one. Counting them is the only wait.
+class GpuRuns {
+ public:
+  GpuRuns(const Tensor& slices, int64_t n, const Tensor& order)
+      : n_(n), order_(order), marks_(make_tensor(Dims{n}, DType::Bool, slices.device())) {
+    device_loops(DeviceType::CUDA).orders.mark_runs(slices, n, order, marks_);
+    const NonzeroCounts counts(marks_);
+    starts_ = make_tensor(Dims{counts.total()}, DType::Int64, slices.device());
+    counts.write_positions(starts_);
+  }
+  const Tensor& starts() const { return starts_; }
+  Tensor inverse(bool wanted, const Dims& shape) const {
+    if (!wanted) return nothing(marks_.device());
+    const Tensor run = cumsum(marks_, 0) - Scalar(1);
+    const Tensor flat = order_.defined() ? scatter(empty_like(run), 0, order_, run) : run;
+    return reshape(flat, shape);
+  }
+  Tensor counts(bool wanted) const {
+    if (!wanted) return nothing(marks_.device());
+    if (starts_.numel() == 0) return clone(starts_);
+    const Tensor end = full(Dims{1}, Scalar(n_), DType::Int64, std::nullopt, marks_.device());
+    const Tensor next[] = {slice(starts_, 0, 1, starts_.numel(), 1), end};
+    return cat(next) - starts_;
+  }
+
+ private:
+  int64_t n_;
+  Tensor order_, marks_, starts_;
+};
+
 }  // namespace
 
 struct Unique2 {
   static constexpr const char* name = "unique";
   static Distinct call(const Tensor& self, bool, bool return_inverse, bool return_counts) {
     check_has_values(name, self);
-    if (self.is_cuda())
-      return placed_all(call(host_data(self), false, return_inverse, return_counts), self.device());
-    const Tensor flat = flattened(self), values = make_tensor(flat.sizes(), self.dtype());
-    const Tensor order = return_inverse ? make_tensor(flat.sizes(), DType::Int64) : Tensor();
+    const Device device = self.device();
+    const Tensor flat = flattened(self), values = make_tensor(flat.sizes(), self.dtype(), device);
+    const Tensor order =
+        return_inverse ? make_tensor(flat.sizes(), DType::Int64, device) : Tensor();
     sort_rows(name, flat, false, values, order);
     const int64_t n = flat.numel();
+    if (self.is_cuda()) {
+      NoGradGuard no_grad;
+      const GpuRuns runs(values, n, Tensor());
+      Tensor inverse = runs.inverse(return_inverse, Dims{n});
+      if (return_inverse)
+        inverse = reshape(scatter(empty_like(inverse), 0, order, inverse), self.sizes());
+      return {index_select(values, 0, runs.starts()), inverse, runs.counts(return_counts)};
+    }
     const std::vector<int64_t> starts = run_starts_cpu(name, values, n);
     return {index_select(values, 0, index_tensor(starts)),
             return_inverse ? inverse_of(starts, n, order.data<int64_t>(), self.sizes()) : nothing(),
@@ -93,11 +133,18 @@ struct UniqueDim {
     check_has_values(name, self);
     const int64_t d = wrap_dim(name, dim, self.dim());
     check(self.dim() > 0, ErrorKind::Index, name, "a 0-d tensor has no slices");
-    if (self.is_cuda())
-      return placed_all(call(host_data(self), dim, false, return_inverse, return_counts),
-                        self.device());
     const Tensor slices = slices_of(name, self, d);
     const int64_t n = self.sizes()[size_t(d)];
+    if (self.is_cuda()) {
+      NoGradGuard no_grad;
+      check_dtype(!self.is_complex(), name, "complex numbers have no order");
+      const Tensor order = positions(n, self.device());
+      if (n > 0) device_loops(DeviceType::CUDA).orders.sort_slices(slices, n, order);
+      const GpuRuns runs(slices, n, order);
+      const Tensor picked = index_select(order, 0, runs.starts());
+      return {index_select(detach(self), d, picked), runs.inverse(return_inverse, Dims{n}),
+              runs.counts(return_counts)};
+    }
     const std::vector<int64_t> order = slice_order_cpu(name, slices, n),
                                starts = run_starts_cpu(name, slices, n, order.data());
     std::vector<int64_t> picked;
@@ -115,10 +162,15 @@ struct UniqueConsecutive {
     check_has_values(name, self);
     const int64_t d = dim ? wrap_dim(name, *dim, self.dim()) : 0;
     check(!dim || self.dim() > 0, ErrorKind::Index, name, "a 0-d tensor has no slices");
-    if (self.is_cuda())
-      return placed_all(call(host_data(self), return_inverse, return_counts, dim), self.device());
     const Tensor slices = dim ? slices_of(name, self, d) : flattened(self);
     const int64_t n = dim ? self.sizes()[size_t(d)] : self.numel();
+    if (self.is_cuda()) {
+      NoGradGuard no_grad;
+      const GpuRuns runs(slices, n, Tensor());
+      return {index_select(dim ? detach(self) : slices, d, runs.starts()),
+              runs.inverse(return_inverse, dim ? Dims{n} : self.sizes()),
+              runs.counts(return_counts)};
+    }
     const std::vector<int64_t> starts = run_starts_cpu(name, slices, n);
     return {
         index_select(dim ? detach(self) : slices, d, index_tensor(starts)),

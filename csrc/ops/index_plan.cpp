@@ -105,19 +105,18 @@ void resolve(const char* op, const Tensor& self, const Entry& e, std::vector<Sin
                    self.sizes()[size_t(e.dim)], self.strides()[size_t(e.dim)]});
     return;
   }
-  const NonzeroCounts nonzero(contiguous_data(host_data(e.tensor)));
+  const NonzeroCounts nonzero(contiguous_data(placed(e.tensor, self.device())));
   const IntList sizes = IntList(self.sizes()).subspan(size_t(e.dim), size_t(e.dims)),
                 strides = IntList(self.strides()).subspan(size_t(e.dim), size_t(e.dims));
   Dims flat;
   if (const int64_t n = numel(sizes); view_strides(sizes, strides, Dims{n}, flat)) {
-    const Tensor positions = make_tensor(Dims{nonzero.total()}, DType::Int64);
-    nonzero.write_positions(positions.data<int64_t>());
-    out.push_back({placed(positions, self.device()), e.dim, n, flat[0]});
+    const Tensor positions = make_tensor(Dims{nonzero.total()}, DType::Int64, self.device());
+    nonzero.write_positions(positions);
+    out.push_back({positions, e.dim, n, flat[0]});
     return;
   }
-  const Tensor on_host = make_tensor(Dims{e.dims, nonzero.total()}, DType::Int64);
-  nonzero.write_coordinates(on_host.data<int64_t>(), 1, nonzero.total());
-  const Tensor columns = placed(on_host, self.device());
+  const Tensor columns = make_tensor(Dims{e.dims, nonzero.total()}, DType::Int64, self.device());
+  nonzero.write_coordinates(columns, 1, nonzero.total());
   for (int64_t d = 0; d < e.dims; ++d) {
     const Tensor column = make_tensor(columns.storage(), Dims{nonzero.total()}, Dims{1},
                                       d * nonzero.total(), DType::Int64);
@@ -156,8 +155,7 @@ Dims indexed_shape(const char* op, const Tensor& self, TensorList indices) {
     const bool countable = is_mask(e.tensor) && !e.tensor.is_meta();
     join_shape(
         op, shape,
-        index_shape(op, e,
-                    countable ? NonzeroCounts(contiguous_data(host_data(e.tensor))).total() : -1));
+        index_shape(op, e, countable ? NonzeroCounts(contiguous_data(e.tensor)).total() : -1));
   }
   kept_dims(entries, self.sizes(), before, after);
   append(before, shape);

@@ -24,6 +24,13 @@ Tensor as_index(const char* op, const Tensor& index);
 // The shape of self[indices]. Counts masks, checks everything but the range of the indices.
 Dims indexed_shape(const char* op, const Tensor& self, TensorList indices);
 
+// index(self, indices) for a tensor on a GPU, where a mask has to be waited for: once, and not
+// again by the gradient. The masks are on the GPU, too.
+RUSH_API Tensor index_by_masks(const Tensor& self, TensorList indices);
+// The indices with coordinates in place of masks.
+RUSH_API std::vector<Tensor> without_masks(TensorList indices);
+RUSH_API bool has_gpu_mask(const Tensor& self, TensorList indices);
+
 // self[indices], resolved: the result is `before` dims, then the dims of the indices, then `after`.
 struct IndexPlan {
   IndexPlan(const char* op, const Tensor& self, TensorList indices);

@@ -73,7 +73,9 @@ struct IndexPut {
     const bool unknown =
         self.is_meta() && std::any_of(indices.begin(), indices.end(),
                                       [](const Tensor& t) { return t.defined() && is_mask(t); });
-    if (!unknown)
+    // One number fits everywhere; a GPU need not count for it.
+    const bool fits = values.dim() == 0 && only_mask(indices) && self.is_cuda();
+    if (!unknown && !fits)
       expand_strides(name, values.sizes(), values.strides(), indexed_shape(name, self, indices));
     return like(self);
   }
@@ -133,6 +135,54 @@ struct IndexPut {
             plan.range};
   }
 };
+
+// The elements under a mask of self's shape, which a GPU has counted.
+struct MaskedPick {
+  static constexpr const char* name = "index";
+  static constexpr bool any_device = true;
+  static Spec check(const Tensor& self, const Tensor&, const Tensor&, int64_t count) {
+    return {Dims{count}, self.dtype(), self.device()};
+  }
+  static void run(const Tensor& self, const Tensor& mask, const Tensor& starts, int64_t,
+                  const Tensor& out) {
+    NonzeroCounts(contiguous_data(mask), starts).select(contiguous_data(self), out);
+  }
+  static constexpr uint32_t needs[] = {in(1), 0, 0};
+  static Grads grad(const Ctx& c, const Tensor& g, const Tensor&, const Tensor& mask, const Tensor&,
+                    int64_t) {
+    return {masked_scatter(new_zeros(g, c.sizes(0)), mask, g), Tensor(), Tensor()};
+  }
+};
+
+bool has_gpu_mask(const Tensor& self, TensorList indices) {
+  if (!self.is_cuda() || self.is_batched()) return false;  // inside vmap: the op's own way
+  bool found = false;
+  for (const Tensor& t : indices) {
+    if (t.defined() && t.is_batched()) return false;
+    found = found || (t.defined() && t.is_cuda() && is_mask(t) && t.dim() > 0);
+  }
+  return found;
+}
+
+std::vector<Tensor> without_masks(TensorList indices) {
+  std::vector<Tensor> out;
+  for (const Tensor& t : indices) {
+    if (t.defined() && is_mask(t) && t.dim() > 0) {
+      for (Tensor& column : where(t)) out.push_back(std::move(column));
+    } else {
+      out.push_back(t);
+    }
+  }
+  return out;
+}
+
+Tensor index_by_masks(const Tensor& self, TensorList indices) {
+  const Tensor* mask = only_mask(indices);
+  if (!mask || mask->sizes() != self.sizes()) return index(self, without_masks(indices));
+  const Tensor truth = mask->dtype() == DType::Bool ? *mask : ne(*mask, wrap_number(0));
+  const NonzeroCounts counts(contiguous_data(truth));
+  return masked_pick(self, truth, counts.on_device(), counts.total());
+}
 
 namespace {
 
@@ -303,7 +353,9 @@ struct TakeAlongDim {
  private:
   // Negative indices count from the end; most callers have none.
   static Tensor counted_from_start(const Tensor& indices, int64_t size) {
-    if (indices.is_meta() || !any_negative(contiguous_data(host_data(indices)))) return indices;
+    // A GPU would have to be waited for: it counts on its own.
+    if (indices.is_meta() || (indices.is_cpu() && !any_negative(contiguous_data(indices))))
+      return indices;
     return where(lt(indices, wrap_number(0)), indices + Scalar(size), indices);
   }
   static bool any_negative(const Tensor& t) {
@@ -321,22 +373,18 @@ struct UnravelIndex {
       check(s >= 0, ErrorKind::Value, name, "sizes must not be negative, got ", shape);
     check(!indices.is_meta(), ErrorKind::NotImplemented, name, "a meta tensor has no values");
     std::vector<Tensor> coordinates(shape.size());
-    Tensor rest =
-        clone_data(convert_data(host_data(indices), DType::Int64), MemoryFormat::Contiguous);
-    auto* r = rest.data<int64_t>();
+    Tensor rest = indices.dtype() == DType::Int64 ? indices : cast(indices, DType::Int64);
     for (size_t d = shape.size(); d-- > 0;) {
       check(shape[d] > 0 || rest.numel() == 0, ErrorKind::Value, name, "shape ", shape,
             " has no elements to index");
-      coordinates[d] = make_tensor(indices.sizes(), DType::Int64);
-      auto* out = coordinates[d].data<int64_t>();
-      for (int64_t i = 0; i < rest.numel(); ++i) {
-        // Rounded towards minus infinity, so that negative positions count from the end.
-        const int64_t q = r[i] / shape[d] - (r[i] % shape[d] < 0);
-        out[i] = r[i] - q * shape[d];
-        r[i] = q;
+      if (rest.numel() == 0) {
+        coordinates[d] = clone(rest);
+        continue;
       }
+      // Rounded towards minus infinity, so that negative positions count from the end.
+      coordinates[d] = remainder(rest, wrap_number(shape[d]));
+      rest = floor_divide(rest, wrap_number(shape[d]));
     }
-    for (Tensor& c : coordinates) c = placed(c, indices.device());
     return coordinates;
   }
 };

@@ -75,13 +75,27 @@ struct Join {
     Grads grads(c.inputs());
     int64_t at = 0;
     for (size_t i = 0; i < c.inputs(); ++i) {
-      if (c.wants(i)) grads[i] = reshape(slice(g, d, at, at + extents[i], 1), c.sizes(i));
+      if (c.wants(i)) {
+        const bool copied =
+            !grad_enabled() && is_arranged(g) && c.sizes(i).size() == g.sizes().size();
+        grads[i] = copied ? part_of_arranged(g, d, at, extents[i])
+                          : reshape(slice(g, d, at, at + extents[i], 1), c.sizes(i));
+      }
       at += extents[i];
     }
     return grads;
   }
 
  private:
+  // A slice of an arranged tensor, arranged: a view would have to settle it.
+  static Tensor part_of_arranged(const Tensor& g, int64_t d, int64_t at, int64_t extent) {
+    const Tensor form = arranged_form(g);
+    Dims sizes = g.sizes();
+    sizes[size_t(d)] = extent;
+    const Tensor part =
+        form.alias(sizes, form.strides(), form.offset() + at * form.strides()[size_t(d)]);
+    return arrange(clone_data(part));
+  }
   static bool lies_flat(TensorList tensors, const Tensor& out) {
     bool flat = out.is_cpu() && out.is_contiguous();
     for (const Tensor& t : tensors) flat = flat && t.is_contiguous() && t.dtype() == out.dtype();

@@ -5,6 +5,7 @@
 #include "cpu/pointwise.h"
 #include "ops/data.h"
 #include "ops/fits.h"
+#include "ops/index_plan.h"
 #include "ops/op.h"
 #include "ops/operators.h"
 
@@ -24,10 +25,10 @@ void check_has_values(const char* op, const Tensor& x) {
 
 Tensor coordinates(const char* op, const Tensor& self) {
   check_has_values(op, self);
-  const NonzeroCounts nonzero(contiguous_data(host_data(self)));
-  Tensor out = make_tensor(Dims{nonzero.total(), self.dim()}, DType::Int64);
-  nonzero.write_coordinates(out.data<int64_t>(), self.dim(), 1);
-  return placed(out, self.device());
+  const NonzeroCounts nonzero(contiguous_data(self));
+  const Tensor out = make_tensor(Dims{nonzero.total(), self.dim()}, DType::Int64, self.device());
+  nonzero.write_coordinates(out, self.dim(), 1);
+  return out;
 }
 
 }  // namespace
@@ -65,12 +66,14 @@ struct MaskedSelect {
     Dims shape = broadcast_shapes(name, self.sizes(), mask.sizes());
     if (shape.empty()) shape = {1};
     const Tensor masks[] = {mask.sizes() == shape ? mask : expand(mask, shape)};
-    return index(self.sizes() == shape ? self : expand(self, shape), masks);
+    const Tensor whole = self.sizes() == shape ? self : expand(self, shape);
+    return has_gpu_mask(whole, masks) ? index_by_masks(whole, masks) : index(whole, masks);
   }
 };
 
 struct MaskedScatter {
   static constexpr const char* name = "masked_scatter";
+  static constexpr bool any_device = true;
   static constexpr bool in_place_safe = true;
   static Spec check(const Tensor& self, const Tensor& mask, const Tensor& source) {
     check_mask(name, self, mask);
@@ -84,11 +87,12 @@ struct MaskedScatter {
                     expand_strides(name, mask.sizes(), mask.strides(), out.sizes()), mask.offset(),
                     mask.dtype());
     const NonzeroCounts places(contiguous_data(whole));
-    rush::check(places.total() <= source.numel(), ErrorKind::Runtime, name, "the mask is true in ",
-                places.total(), " places, but the source has only ", source.numel(), " elements");
+    rush::check(out.is_cuda() || places.total() <= source.numel(), ErrorKind::Runtime, name,
+                "the mask is true in ", places.total(), " places, but the source has only ",
+                source.numel(), " elements");
     if (!out.is_same(self)) copy_data(out, self);
     const Tensor target = contiguous_data(out);
-    places.place(contiguous_data(source), target);
+    places.place(name, contiguous_data(source), target);
     if (!target.is_same(out)) copy_data(out, target);
   }
   static constexpr uint32_t needs[] = {in(1), 0, in(1)};
@@ -125,11 +129,10 @@ struct WhereNonzero {
     // A 0-d tensor counts as one with a single element.
     const Tensor x =
         condition.dim() == 0 ? condition.alias(Dims{1}, Dims{1}, condition.offset()) : condition;
-    const NonzeroCounts nonzero(contiguous_data(host_data(x)));
+    const NonzeroCounts nonzero(contiguous_data(x));
     const int64_t n = nonzero.total();
-    const Tensor on_host = make_tensor(Dims{x.dim(), n}, DType::Int64);
-    nonzero.write_coordinates(on_host.data<int64_t>(), 1, n);
-    const Tensor columns = placed(on_host, x.device());
+    const Tensor columns = make_tensor(Dims{x.dim(), n}, DType::Int64, x.device());
+    nonzero.write_coordinates(columns, 1, n);
     std::vector<Tensor> result;
     for (int64_t d = 0; d < x.dim(); ++d)
       result.push_back(make_tensor(columns.storage(), Dims{n}, Dims{1}, d * n, DType::Int64));

@@ -1,9 +1,14 @@
 // Random numbers: in-place fills over cpu/random.h, and the functions made of them.
 #include "cpu/random.h"
 
+#include <algorithm>
+#include <bit>
 #include <cmath>
 #include <limits>
 
+#include "core/threads.h"
+#include "cpu/device_loops.h"
+#include "cpu/permutation.h"
 #include "ops/creation.h"
 #include "ops/data.h"
 #include "ops/operators.h"
@@ -87,6 +92,15 @@ void check_integer_target(const char* op, const Tensor& self, int64_t from, int6
         self.dtype(), ": ", from);
   check(last >= low && last <= high, ErrorKind::Runtime, op, "to - 1 is out of bounds for ",
         self.dtype(), ": ", last);
+}
+
+// A GPU is not waited for: it tells later.
+void check_all_between(const char* op, const Tensor& x, double lo, double hi, const char* rule) {
+  if (x.is_meta() || x.numel() == 0) return;
+  if (x.is_cuda()) return device_loops(DeviceType::CUDA).check_between(x, lo, hi, op, rule);
+  const Tensor wide = cast(x, DType::Float64);
+  const Tensor inside = logical_and(ge(wide, wrap_number(lo)), le(wide, wrap_number(hi)));
+  check(all(inside).item().to<bool>(), ErrorKind::Runtime, op, rule);
 }
 
 void check_std(const char* op, double std) {
@@ -220,9 +234,7 @@ struct BernoulliTensor_ : Overwrites {
   }
   static void run(const Tensor& self, const Tensor& p, Generator* g) {
     NoGradGuard no_grad;
-    rush::check(!(any(lt(p, wrap_number(0))).item().to<bool>() ||
-                  any(gt(p, wrap_number(1))).item().to<bool>() || any(isnan(p)).item().to<bool>()),
-                ErrorKind::Runtime, name, "expects all probabilities in [0, 1]");
+    check_all_between(name, p, 0, 1, "expects all probabilities in [0, 1]");
     const Tensor u = make_tensor(
         self.sizes(), p.dtype() == DType::Float64 ? DType::Float64 : DType::Float32, self.device());
     if (u.numel() > 0) fill_random(RandomFn::Uniform, u, next_call(g), 0, 1);
@@ -345,11 +357,28 @@ struct Randperm {
     const DType t = dtype.value_or(DType::Int64);
     check_dtype(t != DType::Bool && !is_complex(t), name, "not implemented for ", t, " tensors");
     check(n <= exact_limit(t), ErrorKind::Runtime, name, "n = ", n, " does not fit ", t);
-    // Sorting random keys, rather than swapping in place, gives every device the same order.
-    const Tensor keys = fresh(name, Dims{n}, DType::Int64, device, pin);
+    // Sorting random keys, rather than swapping in place, gives every device the same order. The
+    // lowest bits of a key are its place, so that sorting the keys alone will do.
+    Tensor keys = fresh(name, Dims{n}, DType::Int64, device, pin);
     random_(keys, std::numeric_limits<int64_t>::min(), std::nullopt, g);
-    const Tensor order = argsort(keys);
-    return finished(t == DType::Int64 ? order : cast(order, t), requires_grad);
+    const int64_t mask = int64_t(std::bit_ceil(uint64_t(std::max<int64_t>(n, 1)))) - 1;
+    if (keys.is_cpu()) {
+      int64_t* key = keys.data<int64_t>();
+      const auto each = [&](auto f) {
+        parallel_for(n, 32768, [&](int64_t i, int64_t end) {
+          for (; i < end; ++i) key[i] = f(key[i], i);
+        });
+      };
+      each([mask](int64_t k, int64_t i) { return (k & ~mask) | i; });
+      sort_random_cpu(key, n);
+      each([mask](int64_t k, int64_t) { return k & mask; });
+    } else {
+      NoGradGuard no_grad;
+      const Tensor places = arange(n, DType::Int64, std::nullopt, keys.device());
+      keys = bitwise_or(bitwise_and(keys, wrap_number(~mask)), places);
+      keys = bitwise_and(std::get<0>(sort(keys, 0, false)), wrap_number(mask));
+    }
+    return finished(t == DType::Int64 ? keys : cast(keys, t), requires_grad);
   }
 };
 
@@ -359,7 +388,12 @@ struct NormalTensors {
     NoGradGuard no_grad;
     check(is_floating(std.dtype()) && is_differentiable(mean.dtype()), ErrorKind::Runtime, name,
           "mean and std must be floating, got ", mean.dtype(), " and ", std.dtype());
-    check(std.is_meta() || std.numel() == 0 || !any(lt(std, wrap_number(0))).item().to<bool>(),
+    // A NaN passes here: it makes NaNs.
+    if (std.is_cuda())
+      check_all_between(name, nan_to_num(std, 0.0), 0, limits<double>::inf,
+                        "expects all elements of std >= 0");
+    check(std.is_meta() || std.is_cuda() || std.numel() == 0 ||
+              !any(lt(std, wrap_number(0))).item().to<bool>(),
           ErrorKind::Runtime, name, "expects all elements of std >= 0");
     const Tensor z = make_tensor(broadcast_shapes(name, mean.sizes(), std.sizes()),
                                  result_type(mean, std), common_device(name, {&mean, &std}));
@@ -415,18 +449,15 @@ struct Multinomial {
       return make_tensor(sizes, DType::Int64, self.device());
     }
     const Tensor p = cast(self, self.dtype() == DType::Float64 ? DType::Float64 : DType::Float32);
-    check(
-        self.numel() == 0 || all(logical_and(isfinite(p), ge(p, wrap_number(0)))).item().to<bool>(),
-        ErrorKind::Runtime, name, "weights must be finite and not negative");
+    check_all_between(name, p, 0, limits<double>::max, "weights must be finite and not negative");
     const Tensor total = sum(p, Dims{-1}, true);
-    check(self.numel() == 0 || all(gt(total, wrap_number(0))).item().to<bool>(), ErrorKind::Runtime,
-          name, "each row needs a positive weight");
+    check_all_between(name, total, std::numeric_limits<double>::denorm_min(), limits<double>::inf,
+                      "each row needs a positive weight");
     if (!replacement) {
       // The k smallest of exponential times with these rates: a draw without replacement.
-      check(
-          all(ge(sum(gt(p, wrap_number(0)), Dims{-1}), wrap_number(num_samples))).item().to<bool>(),
-          ErrorKind::Runtime, name, "fewer than ", num_samples,
-          " categories have a positive weight");
+      const Tensor possible = cast(sum(gt(p, wrap_number(0)), Dims{-1}), DType::Float64);
+      check_all_between(name, possible, double(num_samples), limits<double>::inf,
+                        "as many categories must have a positive weight as are drawn");
       const Tensor times = like(p).allocate();
       exponential_(times, 1, g);
       return std::get<1>(topk(p / times, num_samples, -1));

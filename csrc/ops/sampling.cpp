@@ -1,6 +1,7 @@
 // Draws whose parameters differ from element to element: Poisson, binomial, gamma.
 #include "cpu/sampling.h"
 
+#include "cpu/device_loops.h"
 #include "ops/creation.h"
 #include "ops/data.h"
 #include "ops/op.h"
@@ -13,23 +14,18 @@ Tensor as_doubles(const Tensor& t, IntList sizes) {
   return contiguous_data(convert_data(expand(t, sizes), DType::Float64));
 }
 
-void check_place(const char* op, const Tensor& self) {
-  check(self.device().is_cpu() || self.is_meta(), ErrorKind::Device, op,
-        "runs on the CPU only, the tensor is on ", self.device());
-}
-
 void check_floating(const char* op, const Tensor& self) {
   check(is_floating(self.dtype()), ErrorKind::DType, op, "needs a floating tensor, got ",
         self.dtype());
 }
 
-void sample(SamplingFn fn, const Tensor& a, const Tensor& b, const Tensor& out, Generator* g) {
+void draw(SamplingFn fn, const Tensor& a, const Tensor& b, const Tensor& out, Generator* g) {
   if (out.numel() == 0) return;
   NoGradGuard no_grad;
   const RandomCall call = (g ? *g : default_generator()).next();
   const Tensor draws = make_tensor(out.sizes(), DType::Float64, out.device());
-  sample_cpu(fn, as_doubles(a, out.sizes()), b.defined() ? as_doubles(b, out.sizes()) : Tensor(),
-             draws, call);
+  sample(fn, as_doubles(a, out.sizes()), b.defined() ? as_doubles(b, out.sizes()) : Tensor(), draws,
+         call);
   copy_data(out, draws);
 }
 
@@ -48,17 +44,21 @@ double least_positive(DType t) {
 }  // namespace
 
 struct Poisson {
+  static constexpr bool any_device = true;
   static constexpr const char* name = "poisson";
   static Spec check(const Tensor& self, Generator*) {
-    check_floating(name, self), check_place(name, self);
+    check_floating(name, self);
     NoGradGuard no_grad;
-    rush::check(
-        self.is_meta() || self.numel() == 0 || all(ge(self, wrap_number(0))).item().to<bool>(),
-        ErrorKind::Runtime, name, "expects all rates >= 0");
+    const char* rule = "expects all rates >= 0";
+    if (self.is_cuda())  // not waited for: it tells later
+      device_loops(DeviceType::CUDA).check_between(self, 0, limits<double>::inf, name, rule);
+    rush::check(self.is_meta() || self.is_cuda() || self.numel() == 0 ||
+                    all(ge(self, wrap_number(0))).item().to<bool>(),
+                ErrorKind::Runtime, name, rule);
     return like(self);
   }
   static void run(const Tensor& self, Generator* g, const Tensor& out) {
-    sample(SamplingFn::Poisson, self, Tensor(), out, g);
+    draw(SamplingFn::Poisson, self, Tensor(), out, g);
   }
   static constexpr uint32_t needs[] = {0};
   static Grads grad(const Ctx&, const Tensor& g, const Tensor&, Generator*) {
@@ -67,16 +67,16 @@ struct Poisson {
 };
 
 struct Binomial {
+  static constexpr bool any_device = true;
   static constexpr const char* name = "binomial";
   static Spec check(const Tensor& count, const Tensor& prob, Generator*) {
     check_floating(name, count), check_floating(name, prob);
-    check_place(name, count), check_place(name, prob);
     rush::check(count.dtype() == prob.dtype(), ErrorKind::DType, name,
                 "count and prob must have one dtype, got ", count.dtype(), " and ", prob.dtype());
     return pointwise(name, count, prob, count.dtype());
   }
   static void run(const Tensor& count, const Tensor& prob, Generator* g, const Tensor& out) {
-    sample(SamplingFn::Binomial, count, prob, out, g);
+    draw(SamplingFn::Binomial, count, prob, out, g);
   }
   static constexpr uint32_t needs[] = {0, 0};
   static Grads grad(const Ctx& c, const Tensor& g, const Tensor&, const Tensor&, Generator*) {
@@ -85,13 +85,14 @@ struct Binomial {
 };
 
 struct StandardGamma {
+  static constexpr bool any_device = true;
   static constexpr const char* name = "_standard_gamma";
   static Spec check(const Tensor& self, Generator*) {
-    check_floating(name, self), check_place(name, self);
+    check_floating(name, self);
     return like(self);
   }
   static void run(const Tensor& self, Generator* g, const Tensor& out) {
-    sample(SamplingFn::Gamma, self, Tensor(), out, g);
+    draw(SamplingFn::Gamma, self, Tensor(), out, g);
     NoGradGuard no_grad;
     clamp_(out, Scalar(least_positive(out.dtype())), std::nullopt);
   }
@@ -102,17 +103,17 @@ struct StandardGamma {
 };
 
 struct StandardGammaGrad {
+  static constexpr bool any_device = true;
   static constexpr const char* name = "_standard_gamma_grad";
   static Spec check(const Tensor& self, const Tensor& output) {
     check_floating(name, self), check_floating(name, output);
-    check_place(name, self), check_place(name, output);
     return pointwise(name, self, output, result_type(self, output));
   }
   static void run(const Tensor& self, const Tensor& output, const Tensor& out) {
     if (out.numel() == 0) return;
     NoGradGuard no_grad;
     const Tensor found = make_tensor(out.sizes(), DType::Float64, out.device());
-    gamma_derivative_cpu(as_doubles(self, out.sizes()), as_doubles(output, out.sizes()), found);
+    gamma_derivative(as_doubles(self, out.sizes()), as_doubles(output, out.sizes()), found);
     copy_data(out, found);
   }
 };

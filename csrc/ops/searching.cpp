@@ -2,7 +2,10 @@
 #include "cpu/search.h"
 
 #include <cmath>
+#include <tuple>
 
+#include "cpu/device_loops.h"
+#include "cpu/index.h"
 #include "cpu/sort.h"
 #include "ops/data.h"
 #include "ops/op.h"
@@ -38,6 +41,7 @@ Tensor flattened(const Tensor& x) {
 
 struct Searchsorted {
   static constexpr const char* name = "searchsorted";
+  static constexpr bool any_device = true;
   static constexpr bool differentiable = false;
   static Spec check(const Tensor& sorted, const Tensor& values, bool out_int32, bool right,
                     std::optional<std::string_view> side, const Tensor& sorter) {
@@ -69,15 +73,17 @@ struct Searchsorted {
     const DType t = compared_type(sorted, values);
     const Tensor order = sorter.defined() ? contiguous_data(sorter) : Tensor();
     if (order.defined()) check_sorter(order);
-    const Tensor to = out.is_contiguous() ? out : make_tensor(out.sizes(), out.dtype());
-    search_sorted_cpu(name, converted(sorted, t), converted(values, t), order,
-                      wants_right(name, right, side), to);
+    const Tensor to =
+        out.is_contiguous() ? out : make_tensor(out.sizes(), out.dtype(), out.device());
+    search_sorted(name, converted(sorted, t), placed(converted(values, t), out.device()), order,
+                  wants_right(name, right, side), to);
     if (!to.is_same(out)) copy_data(out, to);
   }
 
  private:
   static void check_sorter(const Tensor& order) {
     const int64_t n = order.sizes().back();
+    if (order.is_cuda()) return check_indices(order, {name, n, 1, order.dim() - 1});
     for (int64_t i = 0; i < order.numel(); ++i) {
       const int64_t v = order.data<int64_t>()[i];
       rush::check(v >= 0 && v < n, ErrorKind::Range, name, "sorter holds ", v,
@@ -95,6 +101,18 @@ struct Bucketize {
   }
 };
 
+namespace {
+
+// Is the value at each place the one that was looked for?
+Tensor found_at(const Tensor& x, const Tensor& sorted, const Tensor& places, bool invert) {
+  NoGradGuard no_grad;
+  if (sorted.numel() == 0) return full(x.sizes(), invert, DType::Bool, std::nullopt, x.device());
+  const Tensor there = take(sorted, clamp(places, std::nullopt, Scalar(sorted.numel() - 1)));
+  return invert ? ne(there, x) : eq(there, x);
+}
+
+}  // namespace
+
 struct Isin {
   static constexpr const char* name = "isin";
   static Tensor call(const Tensor& elements, const Tensor& test_elements, bool, bool invert) {
@@ -106,16 +124,16 @@ struct Isin {
           ", the test elements are on ", test_elements.device());
     const Tensor out = make_tensor(elements.sizes(), DType::Bool, elements.device());
     if (out.is_meta()) return out;
-    if (elements.is_cuda() || test_elements.is_cuda())
-      return placed(call(host_data(elements), host_data(test_elements), false, invert),
-                    out.device());
     DType t = result_type(elements, test_elements);
     if (t == DType::Bool) t = DType::UInt8;
-    const Tensor x = converted(elements, t), tests = flattened(converted(test_elements, t));
-    const Tensor sorted = make_tensor(tests.sizes(), t),
-                 places = make_tensor(x.sizes(), DType::Int64);
+    const Device device = elements.is_cuda() ? elements.device() : test_elements.device();
+    const Tensor x = placed(converted(elements, t), device),
+                 tests = placed(flattened(converted(test_elements, t)), device);
+    const Tensor sorted = make_tensor(tests.sizes(), t, device),
+                 places = make_tensor(x.sizes(), DType::Int64, device);
     sort_rows(name, tests, false, sorted, Tensor());
-    search_sorted_cpu(name, sorted, x, Tensor(), false, places);
+    search_sorted(name, sorted, x, Tensor(), false, places);
+    if (device.is_cuda()) return placed(found_at(x, sorted, places, invert), out.device());
     dispatch_real(name, t, [&]<typename T>() {
       const int64_t* at = places.data<int64_t>();
       for (int64_t i = 0; i < x.numel(); ++i) {
@@ -127,6 +145,18 @@ struct Isin {
     return out;
   }
 };
+
+namespace {
+
+// The least and the largest element, read from wherever they are at once.
+std::pair<double, double> extremes_of(const Tensor& x) {
+  NoGradGuard no_grad;
+  const Tensor ends[] = {amin(x, IntList()), amax(x, IntList())};
+  const Tensor host = host_data(convert_data(stack(ends), DType::Float64));
+  return {host.data<double>()[0], host.data<double>()[1]};
+}
+
+}  // namespace
 
 struct Bincount {
   static constexpr const char* name = "bincount";
@@ -140,25 +170,22 @@ struct Bincount {
     check_shape(!weights.defined() || weights.sizes() == self.sizes(), name,
                 "weights must have the shape of the input: ",
                 weights.defined() ? weights.sizes() : Dims(), " and ", self.sizes());
-    if (self.is_cuda())
-      return placed(
-          call(host_data(self), weights.defined() ? host_data(weights) : weights, minlength),
-          self.device());
     const Tensor x = converted(self, DType::Int64);
-    const int64_t* p = x.data<int64_t>();
-    int64_t low = 0, high = -1;
-    for (int64_t i = 0; i < x.numel(); ++i) {
-      low = std::min(low, p[i]);
-      high = std::max(high, p[i]);
-    }
+    const auto [low, high] = range_of(x);
     check(low >= 0, ErrorKind::Runtime, name, "values must not be negative, got ", low);
     check(high < INT64_MAX, ErrorKind::Runtime, name, "the value ", high, " needs too many bins");
     const int64_t n = std::max(minlength, high + 1);
     const DType t = !weights.defined()                  ? DType::Int64
                     : weights.dtype() == DType::Float32 ? DType::Float32
                                                         : DType::Float64;
-    const Tensor out = make_tensor(Dims{n}, t);
+    const Tensor out = make_tensor(Dims{n}, t, self.device());
     fill_data(out, 0);
+    if (self.is_cuda()) {
+      const Tensor w = weights.defined() ? placed(converted(weights, t), self.device()) : Tensor();
+      device_loops(DeviceType::CUDA).searches.count(x, w, out);
+      return out;
+    }
+    const int64_t* p = x.data<int64_t>();
     dispatch<DType::Int64, DType::Float32, DType::Float64>(name, t, [&]<typename T>() {
       const Tensor w = weights.defined() ? converted(weights, t) : Tensor();
       const T* each = w.defined() ? w.data<T>() : nullptr;
@@ -171,6 +198,23 @@ struct Bincount {
     });
     return out;
   }
+
+ private:
+  static std::pair<int64_t, int64_t> range_of(const Tensor& x) {
+    int64_t low = 0, high = -1;
+    if (x.numel() == 0) return {low, high};
+    Tensor ends = x;
+    if (x.is_cuda()) {  // the result's size has to be waited for
+      const Tensor both[] = {amin(x, IntList()), amax(x, IntList())};
+      ends = host_data(stack(both));
+    }
+    const int64_t* p = ends.data<int64_t>();
+    for (int64_t i = 0; i < ends.numel(); ++i) {
+      low = std::min(low, p[i]);
+      high = std::max(high, p[i]);
+    }
+    return {low, high};
+  }
 };
 
 namespace {
@@ -179,16 +223,7 @@ namespace {
 // it is empty.
 std::pair<double, double> counted_range(const char* op, const Tensor& x, double lo, double hi,
                                         bool from_data) {
-  if (from_data && x.numel() > 0) {
-    lo = std::numeric_limits<double>::infinity(), hi = -lo;
-    dispatch_floating(op, x.dtype(), [&]<typename T>() {
-      for (int64_t i = 0; i < x.numel(); ++i) {
-        const double v = opmath<T>(x.data<T>()[i]);
-        lo = v < lo || v != v ? v : lo;
-        hi = v > hi || v != v ? v : hi;
-      }
-    });
-  }
+  if (from_data && x.numel() > 0) std::tie(lo, hi) = extremes_of(x);
   check(std::isfinite(lo) && std::isfinite(hi), ErrorKind::Runtime, op, "the range from ", lo,
         " to ", hi, " is not finite");
   check(lo <= hi, ErrorKind::Runtime, op, "max must not be smaller than min, got ", lo, " and ",
@@ -198,18 +233,11 @@ std::pair<double, double> counted_range(const char* op, const Tensor& x, double 
                   : std::pair(lo, hi);
 }
 
-std::vector<double> even_edges(double lo, double hi, int64_t bins) {
-  std::vector<double> edges;
+Tensor even_edges(double lo, double hi, int64_t bins, Device device) {
+  const Tensor edges = make_tensor(Dims{bins + 1}, DType::Float64);
   for (int64_t i = 0; i <= bins; ++i)
-    edges.push_back(i == bins ? hi : lo + (hi - lo) * double(i) / double(bins));
-  return edges;
-}
-
-template <class V>
-void store(const V& values, const Tensor& out) {
-  const Tensor wide = make_tensor(Dims{int64_t(values.size())}, DType::Float64);
-  std::copy(values.begin(), values.end(), wide.data<double>());
-  copy_data(out, wide);
+    edges.data<double>()[i] = i == bins ? hi : lo + (hi - lo) * double(i) / double(bins);
+  return placed(edges, device);
 }
 
 void check_histogram(const char* op, const Tensor& x, const Tensor& weight) {
@@ -221,21 +249,24 @@ void check_histogram(const char* op, const Tensor& x, const Tensor& weight) {
               "weight must have the dtype of the input: ", weight.dtype(), " and ", x.dtype());
 }
 
-void run_histogram(const char* op, const Tensor& x, const std::vector<double>& edges, bool even,
+// edges: float64.
+void run_histogram(const char* op, const Tensor& x, const Tensor& edges, bool even,
                    const Tensor& weight, bool density, const Tensor& hist) {
-  std::vector<double> counts;
-  histogram_cpu(op, contiguous_data(x), weight.defined() ? contiguous_data(weight) : Tensor(),
-                edges, even, counts);
-  double total = 0;
-  for (double c : counts) total += c;
-  for (size_t i = 0; density && i < counts.size(); ++i)
-    counts[i] /= total * (edges[i + 1] - edges[i]);
-  store(counts, hist);
+  NoGradGuard no_grad;
+  Tensor counts = make_tensor(hist.sizes(), DType::Float64, hist.device());
+  fill_data(counts, 0);
+  histogram_into(op, contiguous_data(x), weight.defined() ? contiguous_data(weight) : Tensor(),
+                 edges, even, counts);
+  if (density)
+    counts = counts / (sum(counts) * (slice(edges, 0, 1, edges.numel(), 1) -
+                                      slice(edges, 0, 0, edges.numel() - 1, 1)));
+  copy_data(hist, counts);
 }
 
 }  // namespace
 
 struct Histc {
+  static constexpr bool any_device = true;
   static constexpr const char* name = "histc";
   static constexpr bool differentiable = false;
   static constexpr bool may_fail = true;
@@ -246,14 +277,14 @@ struct Histc {
   }
   static void run(const Tensor& self, int64_t bins, const Scalar& min, const Scalar& max,
                   const Tensor& out) {
-    const Tensor x = contiguous_data(self);
     const double a = min.to_double(), b = max.to_double();
-    const auto [lo, hi] = counted_range(name, x, a, b, a == b);
-    run_histogram(name, x, even_edges(lo, hi, bins), true, Tensor(), false, out);
+    const auto [lo, hi] = counted_range(name, self, a, b, a == b);
+    run_histogram(name, self, even_edges(lo, hi, bins, self.device()), true, Tensor(), false, out);
   }
 };
 
 struct Histogram {
+  static constexpr bool any_device = true;
   static constexpr const char* name = "histogram";
   static constexpr bool differentiable = false;
   static constexpr bool may_fail = true;
@@ -268,16 +299,16 @@ struct Histogram {
   }
   static void run(const Tensor& self, int64_t bins, std::span<const double> range,
                   const Tensor& weight, bool density, const Tensor& hist, const Tensor& edges) {
-    const Tensor x = contiguous_data(self);
-    const auto [lo, hi] = counted_range(name, x, range.empty() ? 0 : range[0],
+    const auto [lo, hi] = counted_range(name, self, range.empty() ? 0 : range[0],
                                         range.empty() ? 1 : range[1], range.empty());
-    const std::vector<double> steps = even_edges(lo, hi, bins);
-    run_histogram(name, x, steps, true, weight, density, hist);
-    store(steps, edges);
+    const Tensor steps = even_edges(lo, hi, bins, self.device());
+    run_histogram(name, self, steps, true, weight, density, hist);
+    copy_data(edges, steps);
   }
 };
 
 struct HistogramEdges {
+  static constexpr bool any_device = true;
   static constexpr const char* name = "histogram";
   static constexpr bool differentiable = false;
   static std::array<Spec, 2> check(const Tensor& self, const Tensor& bins, const Tensor& weight,
@@ -292,9 +323,7 @@ struct HistogramEdges {
   }
   static void run(const Tensor& self, const Tensor& bins, const Tensor& weight, bool density,
                   const Tensor& hist, const Tensor& edges) {
-    const Tensor wide = converted(bins, DType::Float64);
-    run_histogram(name, self, {wide.data<double>(), wide.data<double>() + wide.numel()}, false,
-                  weight, density, hist);
+    run_histogram(name, self, converted(bins, DType::Float64), false, weight, density, hist);
     copy_data(edges, bins);
   }
 };

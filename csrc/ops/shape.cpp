@@ -501,7 +501,7 @@ struct RepeatInterleaveCounts {
           repeats.sizes());
     check(!repeats.is_meta(), ErrorKind::NotImplemented, name,
           "the result's size depends on the counts, which a meta tensor does not hold");
-    if (repeats.is_cuda()) return placed(call(host_data(repeats), output_size), repeats.device());
+    if (repeats.is_cuda()) return on_gpu(repeats, output_size);
     const Tensor counts = contiguous_data(
         repeats.dtype() == DType::Int64 ? repeats : convert_data(repeats, DType::Int64));
     const int64_t* c = counts.data<int64_t>();
@@ -518,6 +518,24 @@ struct RepeatInterleaveCounts {
     int64_t* o = out.data<int64_t>();
     for (int64_t i = 0; i < counts.numel(); ++i) o = std::fill_n(o, c[i], i);
     return repeats.dtype() == DType::Int64 ? out : convert_data(out, repeats.dtype());
+  }
+
+ private:
+  // Place p belongs to the first count whose running sum is above p. Only the size is waited for,
+  // where it is not given.
+  static Tensor on_gpu(const Tensor& repeats, std::optional<int64_t> output_size) {
+    NoGradGuard no_grad;
+    const Tensor ends = cumsum(repeats, 0);
+    int64_t total = output_size.value_or(0);
+    if (!output_size && repeats.numel() > 0) {
+      const Tensor facts[] = {select(ends, 0, -1), cast(amin(repeats, IntList()), DType::Int64)};
+      const Tensor host = host_data(stack(facts));
+      total = host.data<int64_t>()[0];
+      check(host.data<int64_t>()[1] >= 0, ErrorKind::Runtime, name,
+            "repeats must not be negative, got ", host.data<int64_t>()[1]);
+    }
+    const Tensor places = arange(Scalar(total), DType::Int64, std::nullopt, repeats.device());
+    return cast(searchsorted(ends, places, false, true), repeats.dtype());
   }
 };
 

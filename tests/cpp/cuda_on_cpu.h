@@ -56,7 +56,7 @@ inline FiberBarrier block_barrier;
 
 #define __global__ inline
 #define __shared__ static
-#define __launch_bounds__(threads)
+#define __launch_bounds__(...)
 
 inline void __syncthreads() { block_barrier.arrive_and_wait(); }
 inline void __threadfence() { std::atomic_thread_fence(std::memory_order_seq_cst); }

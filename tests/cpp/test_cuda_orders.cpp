@@ -11,6 +11,7 @@
 
 #include "cuda/kernels/scan.cu"
 #include "cuda/kernels/select.cu"
+#include "cuda/kernels/select_long.cu"
 #include "cuda/kernels/sort.cu"
 #include "cuda/kernels/triangle.cu"
 #include "cuda_kernels.h"
@@ -31,10 +32,10 @@ struct ScanRoom {
     tiles.resize(size_t(args.lines * args.tiles));
     groups.resize(size_t(args.lines * args.groups));
     starts.resize(size_t(args.lines * args.stretches));
-    flags.resize(tiles.size() + groups.size() + starts.size() + 1);
+    flags.resize(tiles.size() + groups.size() + starts.size());
     args.tile_sums = tiles.data(), args.group_sums = groups.data();
     args.stretch_starts = starts.data();
-    args.ticket = flags.data(), args.tile_flags = args.ticket + 1;
+    args.tile_flags = flags.data();
     args.group_flags = args.tile_flags + tiles.size();
     args.stretch_flags = args.group_flags + groups.size();
   }
@@ -149,6 +150,11 @@ TEST(triangles) {
       rows.insert(rows.end(), cols.begin(), cols.end());
       EXPECT(same);
       EXPECT(places == rows);
+      std::vector<u32> packed(x.size());
+      launch({1}, kBlock, triangle_packs<u32, 2, u64>,
+             TriangleArgs{24, packed.data(), x.data(), diagonal, upper},
+             nest_of<u64, 2>({{3, {0, 0}}, {4, {0, 0}}}));
+      EXPECT(packed == out);
     }
   }
 }
@@ -231,8 +237,7 @@ TEST(sorting_long_rows) {
   launch_together({rows * 4}, kBlock, sort_starts<u32>, args);
   for (args.pass = 0; args.pass < 4; ++args.pass) {
     std::vector<u32> status(rows * 3 * 256);
-    u32 ticket = 0;
-    args.status = status.data(), args.ticket = &ticket;
+    args.status = status.data();
     args.keys_in = keys[(args.pass + 1) % 2].data(), args.keys_out = keys[args.pass % 2].data();
     args.at_in = places[(args.pass + 1) % 2].data(), args.at_out = places[args.pass % 2].data();
     const auto kernel = args.pass == 0   ? sort_pass<float, u32, 4, true, false>
@@ -263,4 +268,52 @@ TEST(picking_from_sorted_rows) {
   launch_together({2, 3}, kBlock, mode_runs<float>, mode);
   launch({1}, kBlock, mode_join<float>, mode);
   EXPECT((at == std::vector<i64>{104, 108, 117}) && picked[1] == 3);
+}
+
+// The 700th, the median, and the 700 first of 5000, descending.
+TEST(searching_long_rows) {
+  constexpr i64 length = 5000, k = 700;
+  const auto x = shuffled(2 * length);
+  std::vector<u64> counts(2 * 256), nans(2), key(2);
+  std::vector<i64> left(2), tallies(2 * 2 * 2), indices(2 * k);
+  std::vector<float> values(2 * k);
+  SelectArgs args{};
+  args.x = x.data(), args.rows = 2, args.length = length, args.descending = true;
+  args.passes = 4, args.k = k - 1, args.kept = k, args.tiles = 2;
+  args.counts = counts.data(), args.nans = nans.data(), args.key = key.data();
+  args.left = left.data(), args.tallies = tallies.data();
+  args.values = values.data(), args.indices = indices.data();
+  const auto search = [&] {
+    std::fill(nans.begin(), nans.end(), 0);
+    for (args.pass = 0; args.pass < 4; ++args.pass) {
+      launch_together({2, 2}, kBlock, select_count<float>, args);
+      launch_together({2}, kBlock, select_narrow<float>, args);
+    }
+    launch_together({2, 2}, kBlock, select_tally<float>, args);
+    for (size_t r = 0; r < 4; ++r) tallies[2 * r + 1] += tallies[2 * r];
+  };
+  search();
+  launch_together({2, 2}, kBlock, select_gather<float>, args);
+  bool same = true;
+  for (i64 r = 0; r < 2; ++r) {
+    auto order = stable_order(x.data() + r * length, length, true);
+    order.resize(k);
+    std::sort(order.begin(), order.end());
+    for (i64 i = 0; i < k; ++i) same &= indices[size_t(r * k + i)] == order[size_t(i)];
+  }
+  EXPECT(same);
+  launch_together({2, 2}, kBlock, select_find<float>, args);
+  for (i64 r = 0; r < 2; ++r)
+    EXPECT(indices[size_t(r)] == stable_order(x.data() + r * length, length, true)[k - 1]);
+  args.descending = false;
+  for (args.rank = 1; args.rank <= 2; ++args.rank) {
+    search();
+    launch_together({2, 2}, kBlock, select_find<float>, args);
+    for (i64 r = 0; r < 2; ++r) {
+      const float* row = x.data() + r * length;
+      const i64 missing = std::count_if(row, row + length, [](float v) { return v != v; });
+      const i64 place = args.rank == 1 ? length - missing : (length - missing - 1) / 2;
+      EXPECT(indices[size_t(r)] == stable_order(row, length, false)[size_t(place)]);
+    }
+  }
 }

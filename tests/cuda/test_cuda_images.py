@@ -123,3 +123,13 @@ POOLS = {
 @pytest.mark.parametrize("pool", POOLS)
 def test_pools(pool, channels, dtype, layout):
     compare(POOLS[pool], [images((2, channels, 11, 13), dtype, LAYOUTS[layout])], dtype)
+
+
+def test_benchmarked_engines_compute_the_same():
+    x = images((4, 16, 14, 15), torch.float32, torch.channels_last)
+    weight = images((24, 16, 3, 3), torch.float32, torch.contiguous_format, seed=1) / 10
+    torch.backends.cudnn.benchmark = True
+    try:
+        compare(lambda x, w: F.conv2d(x, w, padding=1), [x, weight], torch.float32)
+    finally:
+        torch.backends.cudnn.benchmark = False

@@ -12,8 +12,7 @@ inline constexpr int kRandomFns = 7;
 inline constexpr int64_t kRandomBatch = 256;
 
 struct RandomKernels {
-  // `mask` drops low bits of each word, for targets with fewer bits than float32. Log-normals are
-  // normals, exponentiated after.
+  // `mask` drops low bits of each word, for targets with fewer bits than float32.
   void (*f32[kRandomFns])(float* out, int64_t first, int64_t n, RandomCall call, double a, double b,
                           uint32_t mask);
   void (*f64[kRandomFns])(double* out, int64_t first, int64_t n, RandomCall call, double a,

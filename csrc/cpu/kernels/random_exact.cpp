@@ -91,6 +91,19 @@ void normal_f64(double* out, int64_t first, int64_t n, RandomCall call, double m
   });
 }
 
+void log_normal_f32(float* out, int64_t first, int64_t n, RandomCall call, double mean, double std,
+                    u32 mask) {
+  normal_f32(out, first, n, call, mean, std, mask);
+#pragma omp simd
+  for (int64_t i = 0; i < n; ++i) out[i] = math::exp(out[i]);
+}
+void log_normal_f64(double* out, int64_t first, int64_t n, RandomCall call, double mean,
+                    double std) {
+  normal_f64(out, first, n, call, mean, std);
+#pragma omp simd
+  for (int64_t i = 0; i < n; ++i) out[i] = math::exp(out[i]);
+}
+
 void integers(int64_t* out, int64_t first, int64_t n, RandomCall call, int64_t from,
               uint64_t range) {
   if (range != 0 && range <= (u64(1) << 32)) {
@@ -111,12 +124,12 @@ void integers(int64_t* out, int64_t first, int64_t n, RandomCall call, int64_t f
 }  // namespace
 
 extern const RandomKernels random_kernels = {
-    {draw_f32<functors::RandomUniform>, normal_f32, nullptr, draw_f32<functors::RandomExponential>,
-     draw_f32<functors::RandomCauchy>, draw_f32<functors::RandomGeometric>,
-     draw_f32<functors::RandomBernoulli>},
-    {draw_f64<functors::RandomUniform>, normal_f64, nullptr, draw_f64<functors::RandomExponential>,
-     draw_f64<functors::RandomCauchy>, draw_f64<functors::RandomGeometric>,
-     draw_f64<functors::RandomBernoulli>},
+    {draw_f32<functors::RandomUniform>, normal_f32, log_normal_f32,
+     draw_f32<functors::RandomExponential>, draw_f32<functors::RandomCauchy>,
+     draw_f32<functors::RandomGeometric>, draw_f32<functors::RandomBernoulli>},
+    {draw_f64<functors::RandomUniform>, normal_f64, log_normal_f64,
+     draw_f64<functors::RandomExponential>, draw_f64<functors::RandomCauchy>,
+     draw_f64<functors::RandomGeometric>, draw_f64<functors::RandomBernoulli>},
     integers,
 };
 

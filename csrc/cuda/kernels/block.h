@@ -24,6 +24,22 @@ struct Words {
   u32 w[sizeof(T) / 4];
 };
 
+// Nothing that was computed from x before is kept for later: it is cheaper to compute it again than
+// to have no register for it.
+template <class T>
+RUSH_FN void forget_results_of(T& x) {
+#ifdef RUSH_DEVICE
+  if constexpr (sizeof(T) % 4 == 0) {
+    auto words = bit_cast<Words<T>>(x);
+#pragma unroll
+    for (u32& w : words.w) asm volatile("" : "+r"(w));
+    x = bit_cast<T>(words);
+  }
+#else
+  (void)x;
+#endif
+}
+
 // x of the lane `distance` below; lanes without one keep their own.
 template <class T>
 RUSH_FN T from_below(const T& x, int distance, int width = kLanes) {
@@ -39,6 +55,18 @@ RUSH_FN T from_lane(const T& x, int lane, int width = kLanes) {
 #pragma unroll
   for (u32& w : words.w) w = __shfl_sync(kEveryLane, w, lane, width);
   return bit_cast<T>(words);
+}
+
+// The lanes of the warp that hold the same digit of eight bits.
+RUSH_FN u32 lanes_with(u32 digit) {
+  u32 same = kEveryLane;
+#pragma unroll
+  for (int b = 0; b < 8; ++b) {
+    const bool set = digit >> b & 1;
+    const u32 votes = __ballot_sync(kEveryLane, set);
+    same &= set ? votes : ~votes;
+  }
+  return same;
 }
 
 // ---- running results ----
@@ -104,14 +132,6 @@ RUSH_FN T await(const T* place, const u32* flag) {
 #pragma unroll
   for (int k = 0; k < int(sizeof(T) / 4); ++k) words.w[k] = from[k];
   return bit_cast<T>(words);
-}
-
-// Blocks as they start: a block may wait for those with smaller numbers.
-RUSH_FN i64 take_ticket(u32* counter) {
-  __shared__ u32 ticket;
-  if (threadIdx.x == 0) ticket = atomicAdd(counter, 1u);
-  __syncthreads();
-  return ticket;
 }
 
 }  // namespace rush

@@ -100,6 +100,16 @@ using ScatterMax = ScatterExtreme<T, true>;
 template <class T>
 using ScatterMin = ScatterExtreme<T, false>;
 
+// Elements outside [lo, hi] and NaNs are faults; or zeros are.
+template <class T, class I>
+__global__ void __launch_bounds__(kThreads) check_between(BetweenArgs args, Nest<I, 1> nest) {
+  for (i64 i = thread_number(); i < args.n; i += thread_count()) {
+    const double x = double(convert<opmath<T>>(typed<T>(args.x)[offsets_of(nest, I(i)).at[0]]));
+    const bool fits = args.nonzero ? x != 0 : x >= args.lo && x <= args.hi;
+    if (!fits) report(args.fault, args.launch, i, bit_cast<i64>(x));
+  }
+}
+
 // The word of 4 or 8 bytes that holds an element, for atomic updates.
 template <class T>
 using WordOf = conditional<sizeof(T) == 8, unsigned long long, unsigned>;

@@ -6,9 +6,8 @@
 //   range above 2^32 takes a block a number. Normals come in pairs from neighbouring words.
 // - A thread computes one block and writes its numbers, which lie end to end in the output; any
 //   other layout goes through a contiguous twin and copy.cu.
-// - Uniform, Bernoulli, integer and float32 normal numbers equal the CPU's to the last bit (see
-//   Note [Same normals everywhere] in functors/math.h). Distributions that need log, tan or a
-//   float64 sine use the device's, which may differ in the last place.
+// - All numbers equal the CPU's to the last bit: both sides use our own maths, with multiply-adds
+//   that are fused, or not, by name (RUSH_EXACT_MATH; Note [Same normals everywhere]).
 // - Everything but float64 and complex128 is drawn in float32 and converted.
 #include "cuda/kernels/element.h"
 #include "functors/random.h"

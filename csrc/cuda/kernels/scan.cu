@@ -113,36 +113,59 @@ struct Line {
     if constexpr (requires { S::has_position; })
       if (indices) indices[i * args.index_step] = acc.index;
   }
-  // V of them from i on; V > 1: they lie end to end and are aligned.
-  template <int V>
-  RUSH_FN void read_pack(i64 i, typename S::Acc (&to)[V]) const {
-    if (V > 1 && i + V <= args.length) {
-      const Pack<X, V> pack = load_pack<V>(x + i);
-#pragma unroll
-      for (int k = 0; k < V; ++k) to[k] = S::lift(convert<typename S::Element>(pack.v[k]), i + k);
+};
+
+// V elements of a line from `first` on; V > 1: they lie end to end and are aligned. They stay as
+// they are until they are needed: registers decide how many tiles a GPU has under way.
+// `whole`: none of them lies beyond the line's end.
+template <class S, class X, class Out, int V>
+struct Piece {
+  using Acc = typename S::Acc;
+  Pack<X, V> x;
+
+  template <bool whole>
+  RUSH_FN void read(const Line<S, X, Out>& line, i64 first) {
+    if constexpr (whole && V > 1) {
+      x = load_pack<V>(line.x + first);
     } else {
 #pragma unroll
-      for (int k = 0; k < V; ++k) to[k] = read(i + k);
+      for (int k = 0; k < V; ++k)
+        if (whole || first + k < line.args.length) x.v[k] = line.x[(first + k) * line.args.x_step];
     }
   }
-  template <int V>
-  RUSH_FN void write_pack(i64 i, const typename S::Acc (&from)[V]) const {
-    if (V > 1 && i + V <= args.length) {
-      constexpr int part = V * sizeof(Out) > 16 ? int(16 / sizeof(Out)) : V;
+  template <bool whole>
+  RUSH_FN Acc at(const Line<S, X, Out>& line, i64 first, int k) const {
+    if (!whole && first + k >= line.args.length) return S::blank();
+    return S::lift(convert<typename S::Element>(x.v[k]), first + k);
+  }
+  template <bool whole>
+  RUSH_FN Acc total(const Line<S, X, Out>& line, i64 first) const {
+    Acc acc = at<whole>(line, first, 0);
 #pragma unroll
-      for (int p = 0; p < V; p += part) {
-        Pack<Out, part> pack;
+    for (int k = 1; k < V; ++k) acc = S::join(acc, at<whole>(line, first, k));
+    return acc;
+  }
+  // The running results from `acc` on.
+  template <bool whole>
+  RUSH_FN void write(const Line<S, X, Out>& line, i64 first, Acc acc) const {
+    constexpr int part = !whole ? 1 : V * sizeof(Out) > 16 ? int(16 / sizeof(Out)) : V;
+    constexpr int index_part = whole && V > 1 ? 2 : 1;
+    Pack<Out, part> out;
+    Pack<i64, index_part> places;
 #pragma unroll
-        for (int k = 0; k < part; ++k) pack.v[k] = convert<Out>(S::value(from[p + k]));
-        store_pack<part>(out + i + p, pack);
+    for (int k = 0; k < V; ++k) {
+      acc = S::join(acc, at<whole>(line, first, k));
+      if constexpr (V == 1 || !whole) {
+        line.write(first + k, acc);
+      } else {
+        out.v[k % part] = convert<Out>(S::value(acc));
+        if (k % part == part - 1) store_pack<part>(line.out + first + k + 1 - part, out);
+        if constexpr (requires { S::has_position; }) {
+          places.v[k % index_part] = acc.index;
+          if (line.indices && k % index_part == index_part - 1)
+            store_pack<index_part>(line.indices + first + k + 1 - index_part, places);
+        }
       }
-      if constexpr (requires { S::has_position; })
-        if (indices)
-#pragma unroll
-          for (int k = 0; k < V; ++k) indices[(i + k) * args.index_step] = from[k].index;
-    } else {
-#pragma unroll
-      for (int k = 0; k < V; ++k) write(i + k, from[k]);
     }
   }
 };
@@ -154,13 +177,21 @@ RUSH_FN Line<S, X, Out> line_at(const ScanArgs& args, const Nest<I, 3>& nest, i6
           args.indices ? args.indices + o.at[2] : nullptr, args};
 }
 
-template <class S, int V>
-RUSH_FN void scan_pack(typename S::Acc (&a)[V]) {
-#pragma unroll
-  for (int k = 1; k < V; ++k) a[k] = S::join(a[k - 1], a[k]);
-}
-
 // ---- lines along memory ----
+
+// One pack a lane, after `carry`; returns the carry for the next.
+template <bool whole, int V, int lanes, class S, class X, class Out>
+RUSH_FN typename S::Acc scan_stretch(const Line<S, X, Out>& line, i64 first, bool works,
+                                     const typename S::Acc& carry) {
+  using Acc = typename S::Acc;
+  Piece<S, X, Out, V> piece;
+  piece.template read<whole>(line, first);
+  const Acc upto = scan_lanes_of<S>(piece.template total<whole>(line, first), lanes);
+  const Acc below = from_below(upto, 1, lanes);
+  const Acc start = (lane_number() & (lanes - 1)) == 0 ? carry : S::join(carry, below);
+  if (works) piece.template write<whole>(line, first, start);
+  return S::join(carry, from_lane(upto, lanes - 1, lanes));
+}
 
 // `lanes` of them, a power of two up to 32, take a line.
 template <class S, class X, class Out, class I, int V, int lanes>
@@ -174,18 +205,10 @@ __global__ void __launch_bounds__(kThreads) scan_rows(ScanArgs args, Nest<I, 3> 
     const bool works = number < args.lines;
     const Line<S, X, Out> line = line_at<S, X, Out>(args, nest, works ? number : 0);
     Acc carry = S::blank();
-    for (i64 base = 0; base < args.length; base += lanes * V) {
-      Acc a[V];
-      line.template read_pack<V>(base + lane * V, a);
-      scan_pack<S>(a);
-      const Acc upto = scan_lanes_of<S>(a[V - 1], lanes);
-      const Acc below = from_below(upto, 1, lanes);
-      const Acc start = lane == 0 ? carry : S::join(carry, below);
-#pragma unroll
-      for (int k = 0; k < V; ++k) a[k] = S::join(start, a[k]);
-      if (works) line.template write_pack<V>(base + lane * V, a);
-      carry = S::join(carry, from_lane(upto, lanes - 1, lanes));
-    }
+    i64 base = 0;
+    for (; base + lanes * V <= args.length; base += lanes * V)
+      carry = scan_stretch<true, V, lanes>(line, base + lane * V, works, carry);
+    if (base < args.length) scan_stretch<false, V, lanes>(line, base + lane * V, works, carry);
   }
 }
 
@@ -226,29 +249,28 @@ RUSH_FN typename S::Acc tile_start(const ScanArgs& args, i64 number, i64 tile,
   return S::join(start, tiles_before);
 }
 
-// A tile is `parts` times a pack of V for each thread. Blocks: one a tile, lines one after another.
-template <class S, class X, class Out, class I, int V, int parts>
-__global__ void __launch_bounds__(kThreads) scan_tiles(ScanArgs args, Nest<I, 3> nest) {
+template <bool whole, int V, int parts, class S, class X, class Out>
+RUSH_FN void scan_tile(const Line<S, X, Out>& line, i64 number, i64 tile) {
   using Acc = typename S::Acc;
   __shared__ Acc sums[parts * kWarps];  // of each warp's stretches, then what lies before them
   __shared__ Acc tile_before;
-  const i64 ticket = args.tiles > 1 ? take_ticket(args.ticket) : i64(blockIdx.x);
-  const i64 number = ticket / args.tiles, tile = ticket - number * args.tiles;
-  const Line<S, X, Out> line = line_at<S, X, Out>(args, nest, number);
   const int lane = lane_number(), warp = warp_number();
   const i64 base = tile * (kThreads * V * parts) + i64(threadIdx.x) * V;
+  const auto first = [&](int p) { return base + p * (kThreads * V); };
 
-  Acc a[parts][V], below[parts];
+  Piece<S, X, Out, V> pieces[parts];
+  Acc below[parts];
 #pragma unroll
-  for (int p = 0; p < parts; ++p) line.template read_pack<V>(base + p * (kThreads * V), a[p]);
+  for (int p = 0; p < parts; ++p) pieces[p].template read<whole>(line, first(p));
 #pragma unroll
   for (int p = 0; p < parts; ++p) {
-    scan_pack<S>(a[p]);
-    const Acc upto = scan_lanes_of<S>(a[p][V - 1]);
+    const Acc upto = scan_lanes_of<S>(pieces[p].template total<whole>(line, first(p)));
     below[p] = from_below(upto, 1);
     if (lane == 0) below[p] = S::blank();
     if (lane == kLanes - 1) sums[p * kWarps + warp] = upto;
   }
+#pragma unroll
+  for (int p = 0; p < parts; ++p) forget_results_of(pieces[p].x);
   __syncthreads();
   if (warp == 0) {
     static_assert(parts * kWarps <= kLanes);
@@ -259,17 +281,26 @@ __global__ void __launch_bounds__(kThreads) scan_tiles(ScanArgs args, Nest<I, 3>
     if (lane == 0) before = S::blank();
     if (lane < parts * kWarps) sums[lane] = before;
     Acc start = S::blank();
-    if (args.tiles > 1) start = tile_start<S>(args, number, tile, total);
+    if (line.args.tiles > 1) start = tile_start<S>(line.args, number, tile, total);
     if (lane == 0) tile_before = start;
   }
   __syncthreads();
 #pragma unroll
-  for (int p = 0; p < parts; ++p) {
-    const Acc start = S::join(S::join(tile_before, sums[p * kWarps + warp]), below[p]);
-#pragma unroll
-    for (int k = 0; k < V; ++k) a[p][k] = S::join(start, a[p][k]);
-    line.template write_pack<V>(base + p * (kThreads * V), a[p]);
-  }
+  for (int p = 0; p < parts; ++p)
+    pieces[p].template write<whole>(
+        line, first(p), S::join(S::join(tile_before, sums[p * kWarps + warp]), below[p]));
+}
+
+// A tile is `parts` times a pack of V for each thread. Blocks: one a tile, lines one after another;
+// they start in the order of their numbers, so the tiles before a tile are under way.
+template <class S, class X, class Out, class I, int V, int parts>
+__global__ void __launch_bounds__(kThreads, 4) scan_tiles(ScanArgs args, Nest<I, 3> nest) {
+  const i64 number = i64(blockIdx.x) / args.tiles, tile = i64(blockIdx.x) - number * args.tiles;
+  const Line<S, X, Out> line = line_at<S, X, Out>(args, nest, number);
+  if ((tile + 1) * (kThreads * V * parts) <= args.length)
+    scan_tile<true, V, parts>(line, number, tile);
+  else
+    scan_tile<false, V, parts>(line, number, tile);
 }
 
 // ---- lines across memory ----

@@ -16,7 +16,7 @@ struct ScanArgs {
   // scan_tiles: tiles a line; what blocks leave for each other (kernels/scan.cu).
   i64 tiles, groups, stretches;
   void *tile_sums, *group_sums, *stretch_starts;
-  u32 *tile_flags, *group_flags, *stretch_flags, *ticket;
+  u32 *tile_flags, *group_flags, *stretch_flags;
   // scan_columns: elements a segment, and the totals of segments, [segments][lines].
   i64 segment;
   void* totals;

@@ -18,27 +18,14 @@ namespace rush {
 
 inline constexpr int kDigits = 256;
 
-// The lanes of the warp that hold the same digit.
-RUSH_FN u32 lanes_with(u32 digit) {
-  u32 same = kEveryLane;
-#pragma unroll
-  for (int b = 0; b < 8; ++b) {
-    const bool set = digit >> b & 1;
-    const u32 votes = __ballot_sync(kEveryLane, set);
-    same &= set ? votes : ~votes;
-  }
-  return same;
-}
-
-// Where the thread's items go in the tile when it is sorted by digit. counts[w][d]: afterwards,
-// where warp w's elements with digit d begin. Returns, for the digit with this thread's number, how
-// many there are and where they begin.
+// Where the thread's items go in the tile when it is sorted by digit(item). counts[w][d]:
+// afterwards, where warp w's elements with digit d begin. Returns, for the digit with this thread's
+// number, how many there are and where they begin.
 struct DigitShare {
   u32 count, start;
 };
-template <int items>
-RUSH_FN DigitShare rank_tile(const u32 (&digit)[items], u32 (&place)[items],
-                             u32 (&counts)[kWarps][kDigits]) {
+template <int items, class Digit>
+RUSH_FN DigitShare rank_tile(Digit digit, u32 (&place)[items], u32 (&counts)[kWarps][kDigits]) {
   const int lane = lane_number(), warp = warp_number(), t = int(threadIdx.x);
   const u32 below = (1u << lane) - 1;
   __syncthreads();  // the last pass may still read the counts
@@ -46,10 +33,11 @@ RUSH_FN DigitShare rank_tile(const u32 (&digit)[items], u32 (&place)[items],
   __syncwarp();
 #pragma unroll
   for (int j = 0; j < items; ++j) {
-    const u32 same = lanes_with(digit[j]);
-    const u32 earlier = counts[warp][digit[j]];
+    const u32 d = digit(j);
+    const u32 same = lanes_with(d);
+    const u32 earlier = counts[warp][d];
     __syncwarp();
-    if ((same & below) == 0) counts[warp][digit[j]] = earlier + __popc(same);
+    if ((same & below) == 0) counts[warp][d] = earlier + __popc(same);
     __syncwarp();
     place[j] = earlier + __popc(same & below);
   }
@@ -66,7 +54,7 @@ RUSH_FN DigitShare rank_tile(const u32 (&digit)[items], u32 (&place)[items],
   for (int w = 0; w < kWarps; ++w) counts[w][t] += share.before;
   __syncthreads();
 #pragma unroll
-  for (int j = 0; j < items; ++j) place[j] += counts[warp][digit[j]];
+  for (int j = 0; j < items; ++j) place[j] += counts[warp][digit(j)];
   return {sum, share.before};
 }
 
@@ -101,7 +89,7 @@ __global__ void __launch_bounds__(kThreads) sort_blocks(SortArgs args) {
   const K flip = args.descending ? K(~K(0)) : K(0);
 
   K key[items];
-  u32 at[items], digit[items], place[items];
+  u32 at[items], place[items];
 #pragma unroll
   for (int j = 0; j < items; ++j) {
     at[j] = u32(item_number<items>(j));
@@ -110,14 +98,11 @@ __global__ void __launch_bounds__(kThreads) sort_blocks(SortArgs args) {
   constexpr int bytes = is_bool<T> ? 1 : int(sizeof(K));
   const int passes = bytes + (rows > 1);
   for (int pass = 0; pass < passes; ++pass) {
-#pragma unroll
-    for (int j = 0; j < items; ++j) {
-      if (pass < bytes)
-        digit[j] = digit_of(key[j], pass);
-      else
-        digit[j] = at[j] < used ? args.by_length(at[j]) : kDigits - 1;
-    }
-    rank_tile(digit, place, counts);
+    if (pass < bytes)
+      rank_tile([&](int j) { return digit_of(key[j], pass); }, place, counts);
+    else
+      rank_tile([&](int j) { return at[j] < used ? args.by_length(at[j]) : u32(kDigits - 1); },
+                place, counts);
 #pragma unroll
     for (int j = 0; j < items; ++j) keys[place[j]] = key[j];
     __syncthreads();
@@ -227,7 +212,7 @@ RUSH_FN P look_back(P* status, i64 tile, u32 own) {
 // first: keys come from the input; last: values and indices go out. T is the element's type in
 // these, and the key's in between. P: u32 for rows of less than 2^30 elements, else u64.
 template <class T, class P, int items, bool first, bool last>
-__global__ void __launch_bounds__(kThreads) sort_pass(SortArgs args) {
+__global__ void __launch_bounds__(kThreads, 4) sort_pass(SortArgs args) {
   using K = KeyOf<T>;
   constexpr int tile_size = kThreads * items;
   constexpr int widest = sizeof(K) > sizeof(P) ? int(sizeof(K)) : int(sizeof(P));
@@ -237,8 +222,8 @@ __global__ void __launch_bounds__(kThreads) sort_pass(SortArgs args) {
   K* keys = reinterpret_cast<K*>(exchange);
   P* places = reinterpret_cast<P*>(exchange);
 
-  const i64 ticket = take_ticket(args.ticket);
-  const i64 row = ticket / args.tiles, tile = ticket - row * args.tiles;
+  // Blocks start in the order of their numbers, so the tiles before this one are under way.
+  const i64 row = i64(blockIdx.x) / args.tiles, tile = i64(blockIdx.x) - row * args.tiles;
   const i64 from = row * args.length, base = tile * tile_size;
   const i64 left = args.length - base;
   const int used = left < tile_size ? int(left) : tile_size;
@@ -246,7 +231,7 @@ __global__ void __launch_bounds__(kThreads) sort_pass(SortArgs args) {
   const T* x = typed<T>(args.x) + from;
 
   K key[items];
-  u32 digit[items], place[items];
+  u32 place[items];
 #pragma unroll
   for (int j = 0; j < items; ++j) {
     const int q = item_number<items>(j);
@@ -256,17 +241,8 @@ __global__ void __launch_bounds__(kThreads) sort_pass(SortArgs args) {
       key[j] = K(order_key(x[base + q]) ^ flip);
     else
       key[j] = typed<K>(args.keys_in)[from + base + q];
-    digit[j] = digit_of(key[j], args.pass);
   }
-  P at[items];
-#pragma unroll
-  for (int j = 0; j < items; ++j) {
-    const int q = item_number<items>(j);
-    if constexpr (first)
-      at[j] = P(base + q);
-    else
-      at[j] = q < used ? typed<P>(args.at_in)[from + base + q] : P(0);
-  }
+  const auto digit = [&](int j) { return digit_of(key[j], args.pass); };
   const DigitShare share = rank_tile(digit, place, counts);
   {
     // What fills up the last tile has the largest digit and comes last: nobody looks past it.
@@ -277,15 +253,26 @@ __global__ void __launch_bounds__(kThreads) sort_pass(SortArgs args) {
   }
 #pragma unroll
   for (int j = 0; j < items; ++j) keys[place[j]] = key[j];
+  P at[items];  // read while the keys are exchanged
+#pragma unroll
+  for (int j = 0; j < items; ++j) {
+    const int q = item_number<items>(j);
+    if constexpr (first)
+      at[j] = P(base + q);
+    else
+      at[j] = q < used ? typed<P>(args.at_in)[from + base + q] : P(0);
+  }
   __syncthreads();
-  P to[items];
+  // From here on a thread has the items in the order of the sorted tile.
+  const auto sorted_place = [&](int j) {
+    return P(starts[digit(j)] + P(j * kThreads + int(threadIdx.x)));
+  };
 #pragma unroll
   for (int j = 0; j < items; ++j) {
     const int q = j * kThreads + int(threadIdx.x);
     key[j] = keys[q];
-    to[j] = P(starts[digit_of(key[j], args.pass)] + P(q));
     if constexpr (!last)
-      if (q < used) typed<K>(args.keys_out)[from + i64(to[j])] = key[j];
+      if (q < used) typed<K>(args.keys_out)[from + i64(sorted_place(j))] = key[j];
   }
   __syncthreads();
 #pragma unroll
@@ -296,16 +283,17 @@ __global__ void __launch_bounds__(kThreads) sort_pass(SortArgs args) {
     const int q = j * kThreads + int(threadIdx.x);
     if (q >= used) continue;
     const P stood = places[q];
+    const i64 to = i64(sorted_place(j));
     if constexpr (last) {
-      if (i64(to[j]) >= args.kept) continue;
-      const i64 out = row * args.kept + i64(to[j]);
+      if (to >= args.kept) continue;
+      const i64 out = row * args.kept + to;
       if (args.values) {
         const K plain = K(key[j] ^ flip);
         typed<T>(args.values)[out] = is_plain_key<T>(plain) ? value_of_key<T>(plain) : x[stood];
       }
       if (args.indices) args.indices[out] = i64(stood);
     } else {
-      typed<P>(args.at_out)[from + i64(to[j])] = stood;
+      typed<P>(args.at_out)[from + to] = stood;
     }
   }
 }

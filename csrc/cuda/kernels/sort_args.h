@@ -23,7 +23,6 @@ struct SortArgs {
   void *keys_out, *at_out;
   void* counts;  // [rows][passes][256]: elements with each digit, then where they start
   void* status;  // [rows][tiles][256] of this pass: see sort_pass
-  u32* ticket;
 };
 
 struct PickArgs {

@@ -18,6 +18,26 @@ __global__ void __launch_bounds__(kThreads) triangle(TriangleArgs args, Nest<I, 
   }
 }
 
+// The same where x and out lie end to end and rows are whole packs; dim 0 counts packs.
+template <class W, int V, class I>
+__global__ void __launch_bounds__(kThreads) triangle_packs(TriangleArgs args, Nest<I, 2> nest) {
+  for (i64 i = thread_number(); i < args.n; i += thread_count()) {
+    const I line = nest.sizes[0](I(i));
+    const i64 col = i64(I(i) - line * nest.sizes[0].d) * V;
+    const i64 row = i64(line - nest.sizes[1](line) * nest.sizes[1].d);
+    const i64 beyond = col - row - args.diagonal;  // of the pack's first element
+    const bool some = args.upper ? beyond + V > 0 : beyond <= 0;
+    Pack<W, V> pack{};
+    if (some) {
+      pack = load_pack<V>(typed<W>(args.x) + i * V);
+#pragma unroll
+      for (int k = 0; k < V; ++k)
+        if (args.upper ? beyond + k < 0 : beyond + k > 0) pack.v[k] = W{};
+    }
+    store_pack<V>(typed<W>(args.out) + i * V, pack);
+  }
+}
+
 // Elements of the triangle in the rows before r. A row has last - first columns, where the border
 // r + diagonal moves with the row until it meets a side of the matrix.
 RUSH_FN i64 clamped(i64 x, i64 lo, i64 hi) { return x < lo ? lo : (x > hi ? hi : x); }

@@ -176,7 +176,7 @@ void call_entry(const OpEntry& entry, Value* args, Value* result) {
 }
 
 Tensor gather_by(const Tensor& self, TensorList indices) {
-  if (self.is_cuda() && has_gpu_mask(indices)) return index_by_masks(self, indices);
+  if (has_gpu_mask(self, indices)) return index_by_masks(self, indices);
   static const OpEntry& entry = table_entry("index");
   Value args[2], result;
   args[0].borrow(self.impl());
@@ -186,7 +186,7 @@ Tensor gather_by(const Tensor& self, TensorList indices) {
 }
 
 void put_by(const Tensor& self, TensorList indices, const Tensor& values) {
-  if (self.is_cuda() && values.dim() > 0 && has_gpu_mask(indices))
+  if (values.dim() > 0 && has_gpu_mask(self, indices))
     return put_by(self, without_masks(indices), values);
   static const OpEntry& entry = table_entry("index_put_");
   Value args[4], result;

@@ -148,6 +148,7 @@ struct DeviceLoops {
   // Raises "op: rule" at the next wait for an element outside [lo, hi], or a NaN.
   void (*check_between)(const Tensor& x, double lo, double hi, const char* op,
                         const char* rule) = nullptr;
+  void (*check_nonzero)(const Tensor& x, const char* op, const char* rule) = nullptr;
   void (*read_at)(const Tensor& out, const Tensor& source, const Tensor& index,
                   const IndexRange& range) = nullptr;
   void (*add_offsets)(const Tensor& offsets, const Tensor& index, int64_t size,

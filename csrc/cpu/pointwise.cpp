@@ -240,6 +240,14 @@ void map_unary(UnaryFn fn, const Tensor& x, const Tensor& out, Params params,
 void map_binary(BinaryFn fn, const Tensor& a, const Tensor& b, const Tensor& out, Params params,
                 std::optional<DType> compute) {
   const DType type = compute_type(compute ? *compute : result_type(a, b));
+  if (out.is_cuda() && category(type) <= Category::Integer &&
+      entry_of(tables().binary, fn, type).checks_zero) [[unlikely]] {
+    if (b.is_cuda())  // which is not waited for: it tells later
+      device_loops(DeviceType::CUDA)
+          .check_nonzero(b, "", "integers cannot be divided by zero (ZeroDivisionError)");
+    else
+      check_divisor(b, type);
+  }
   device_loops(out.device().type).binary(fn, a, b, out, span_of(params), type);
 }
 

@@ -66,14 +66,15 @@ void check_all(const Tensor& index, const IndexRange& range) {
   });
 }
 
-void check_between(const Tensor& x, double lo, double hi, const char* op, const char* rule) {
+void check_values(const Tensor& x, double lo, double hi, bool nonzero, const char* op,
+                  const char* rule) {
   if (x.numel() == 0) return;
   const int device = x.device().index;
   Walk<1> walk;  // in row-major order: the position that is told is the element's number
   for (size_t d = 0; d < x.sizes().size(); ++d) walk.add(x.sizes()[d], {x.strides()[d]});
   walk.coalesce(false);
   const FaultSlot fault = next_fault_slot(device, op, rule);
-  BetweenArgs args{0, nullptr, lo, hi, fault.launch, fault.record};
+  BetweenArgs args{0, nullptr, lo, hi, nonzero, fault.launch, fault.record};
   with_nest(walk, [&]<class I>(const Nest<I, 1>& nest) {
     walk.peel([&](const std::array<int64_t, 1>& offsets, int64_t count) {
       args.n = count;
@@ -82,6 +83,13 @@ void check_between(const Tensor& x, double lo, double hi, const char* op, const 
              blocks_for(count, device), {kThreads}, args, nest);
     });
   });
+}
+
+void check_between(const Tensor& x, double lo, double hi, const char* op, const char* rule) {
+  check_values(x, lo, hi, false, op, rule);
+}
+void check_nonzero(const Tensor& x, const char* op, const char* rule) {
+  check_values(x, 0, 0, true, op, rule);
 }
 
 void read_at(const Tensor& out, const Tensor& source, const Tensor& index,
@@ -159,6 +167,7 @@ const bool registered = [] {
   DeviceLoops& loops = device_loops(DeviceType::CUDA);
   loops.check_indices = check_all;
   loops.check_between = check_between;
+  loops.check_nonzero = check_nonzero;
   loops.read_at = read_at;
   loops.add_offsets = add_offsets;
   loops.scatter = scatter;

@@ -257,6 +257,7 @@ void multiply(const Tensor& a, const Tensor& b, const Tensor& out, const Scalar&
                 &plan.best.algorithm, workspace.defined() ? workspace.data() : nullptr,
                 plan.best.workspace, current_stream(device)->handle),
        "cublasLtMatmul");
+  after_launch(current_stream(device));
 }
 
 std::string spell_matmul(uint64_t key) {

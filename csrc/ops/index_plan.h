@@ -29,7 +29,7 @@ Dims indexed_shape(const char* op, const Tensor& self, TensorList indices);
 RUSH_API Tensor index_by_masks(const Tensor& self, TensorList indices);
 // The indices with coordinates in place of masks.
 RUSH_API std::vector<Tensor> without_masks(TensorList indices);
-RUSH_API bool has_gpu_mask(TensorList indices);
+RUSH_API bool has_gpu_mask(const Tensor& self, TensorList indices);
 
 // self[indices], resolved: the result is `before` dims, then the dims of the indices, then `after`.
 struct IndexPlan {

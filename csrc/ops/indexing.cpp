@@ -154,10 +154,14 @@ struct MaskedPick {
   }
 };
 
-bool has_gpu_mask(TensorList indices) {
-  return std::any_of(indices.begin(), indices.end(), [](const Tensor& t) {
-    return t.defined() && t.is_cuda() && is_mask(t) && t.dim() > 0;
-  });
+bool has_gpu_mask(const Tensor& self, TensorList indices) {
+  if (!self.is_cuda() || self.is_batched()) return false;  // inside vmap: the op's own way
+  bool found = false;
+  for (const Tensor& t : indices) {
+    if (t.defined() && t.is_batched()) return false;
+    found = found || (t.defined() && t.is_cuda() && is_mask(t) && t.dim() > 0);
+  }
+  return found;
 }
 
 std::vector<Tensor> without_masks(TensorList indices) {

@@ -67,7 +67,7 @@ struct MaskedSelect {
     if (shape.empty()) shape = {1};
     const Tensor masks[] = {mask.sizes() == shape ? mask : expand(mask, shape)};
     const Tensor whole = self.sizes() == shape ? self : expand(self, shape);
-    return self.is_cuda() ? index_by_masks(whole, masks) : index(whole, masks);
+    return has_gpu_mask(whole, masks) ? index_by_masks(whole, masks) : index(whole, masks);
   }
 };
 

@@ -160,7 +160,7 @@ struct AsStridedBackward {
     if (is_dense(size, stride) || !may_repeat(size, stride))
       copy_data(window, g);
     else if (g.is_cuda())
-      accumulate_on_host(buffer, window, g);
+      accumulate_on_gpu(buffer, window, g);
     else
       accumulate(window, g);
     copy_data(out, buffer.alias(self_size, self_stride, self_offset));
@@ -187,10 +187,19 @@ struct AsStridedBackward {
     }
     return false;
   }
-  static void accumulate_on_host(const Tensor& buffer, const Tensor& window, const Tensor& g) {
-    const Tensor twin = host_data(buffer);
-    accumulate(twin.alias(window.sizes(), window.strides(), window.offset()), host_data(g));
-    copy_data(buffer, twin);
+  // The same on a GPU: every element's address is spelled out.
+  static void accumulate_on_gpu(const Tensor& buffer, const Tensor& window, const Tensor& g) {
+    NoGradGuard no_grad;
+    Tensor places =
+        full(Dims(uint32_t(g.dim()), 1), window.offset(), DType::Int64, std::nullopt, g.device());
+    for (int64_t d = 0; d < g.dim(); ++d) {
+      Dims along(uint32_t(g.dim()), 1);
+      along[size_t(d)] = g.sizes()[size_t(d)];
+      const Tensor steps =
+          arange(Scalar(g.sizes()[size_t(d)]), DType::Int64, std::nullopt, g.device());
+      places = places + reshape(steps, along) * Scalar(window.strides()[size_t(d)]);
+    }
+    put_(buffer, places, contiguous_data(g), true);
   }
   // window += g where addresses repeat: element by element, in order. Rare: gradients of
   // overlapping as_strided views.

@@ -299,4 +299,24 @@ def test_refused_values_are_told_later():
     rl.multinomial(rl.tensor([0.0, 0.0], device="cuda"), 1)
     with pytest.raises(RuntimeError, match="multinomial"):
         rl.cuda.synchronize()
+    x, zero = rl.arange(4, device="cuda"), rl.tensor([1, 2, 0, 3], device="cuda")
+    for f in (rl.floor_divide, rl.remainder, rl.fmod):
+        with pytest.raises(RuntimeError, match="ZeroDivisionError"):
+            f(x, 0)
+        f(x, zero)
+        with pytest.raises(RuntimeError, match="ZeroDivisionError.*element number 2"):
+            rl.cuda.synchronize()
+        f(x.float(), zero.float())
     assert rl.ones(3, device="cuda").sum().item() == 3
+
+
+def test_gradients_of_overlapping_views():
+    x = rl.randn(20)
+    grads = []
+    for device in ("cpu", "cuda"):
+        y = x.to(device).requires_grad_()
+        (
+            y.as_strided((6, 5), (3, 1), 1) * rl.arange(30.0, device=device).view(6, 5)
+        ).sum().backward()
+        grads.append(y.grad.cpu())
+    assert rl.equal(*grads)

@@ -117,6 +117,7 @@ struct BetweenArgs {
   i64 n;
   const void* x;
   double lo, hi;
+  bool nonzero;  // instead: anything but zero will do
   u64 launch;
   IndexFault* fault;
 };
@@ -358,6 +359,7 @@ struct AttentionArgs {
   float scale;             // of scores
   float keep, keep_scale;  // dropout keeps a weight with this probability; 1: no dropout
   u64 seed, call;
+  const u64* state;  // see random_key
 };
 
 }  // namespace rush

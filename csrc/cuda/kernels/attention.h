@@ -62,7 +62,8 @@ RUSH_FN void finish_scores(float (&c)[N / 8][4], const AttentionArgs& a, const H
 // What dropout multiplies the weight of a key by. Four neighbouring keys share a block of words.
 RUSH_FN float kept(const AttentionArgs& a, int head, int query, int key) {
   const u64 row = u64(head) * u64(a.queries) + u64(query);
-  const Philox4 words = philox(a.seed, a.call, row * u64((a.keys + 3) / 4) + u64(key / 4));
+  const RandomKey from = random_key(a.seed, a.call, a.state);
+  const Philox4 words = philox(from.seed, from.call, row * u64((a.keys + 3) / 4) + u64(key / 4));
   return uniform_float(words.v[key % 4]) < a.keep ? a.keep_scale : 0.0f;
 }
 

@@ -100,12 +100,13 @@ using ScatterMax = ScatterExtreme<T, true>;
 template <class T>
 using ScatterMin = ScatterExtreme<T, false>;
 
-// Elements outside [lo, hi], and NaNs, are faults.
+// Elements outside [lo, hi] and NaNs are faults; or zeros are.
 template <class T, class I>
 __global__ void __launch_bounds__(kThreads) check_between(BetweenArgs args, Nest<I, 1> nest) {
   for (i64 i = thread_number(); i < args.n; i += thread_count()) {
     const double x = double(convert<opmath<T>>(typed<T>(args.x)[offsets_of(nest, I(i)).at[0]]));
-    if (!(x >= args.lo && x <= args.hi)) report(args.fault, args.launch, i, bit_cast<i64>(x));
+    const bool fits = args.nonzero ? x != 0 : x >= args.lo && x <= args.hi;
+    if (!fits) report(args.fault, args.launch, i, bit_cast<i64>(x));
   }
 }
 

@@ -80,9 +80,23 @@ def own_entries(row: Row) -> list[Entry]:
     return [e for e in entries_of(row) if e.name in (row.name, in_place_name(row.name))]
 
 
+# Families that no other one calls in C++: their functions stand in <family>_ops.h, so that a new
+# row does not compile everything again.
+OWN_HEADERS = ("fft", "linalg", "linalg_spectral", "special")
+
+
 def ops_header(rows) -> str:
+    rows = [row for row in rows if row.family not in OWN_HEADERS]
+    return declarations("ops.h: every operator as a C++ function.", rows)
+
+
+def family_header(family, rows) -> str:
+    return declarations(f"{family}_ops.h: the operators of {family}.yaml as C++ functions.", rows)
+
+
+def declarations(title, rows) -> str:
     lines = [
-        HEADER + "// ops.h: every operator as a C++ function.\n#pragma once\n",
+        HEADER + f"// {title}\n#pragma once\n",
         "#include <array>\n#include <limits>\n#include <optional>\n#include <string_view>",
         '#include <tuple>\n#include <vector>\n\n#include "ops/value.h"\n\nnamespace rush {\n',
     ]
@@ -223,7 +237,8 @@ class Family:
         index = {e: i for i, e in enumerate(self.entries)}
         lines = [
             HEADER + f"// Included at the end of csrc/ops/{self.name}.cpp.",
-            '#include "ops/boxing.h"\n#include "ops/op.h"\n#include "ops/ops.h"\n',
+            '#include "ops/boxing.h"\n#include "ops/op.h"\n#include "ops/ops.h"\n'
+            + (f'#include "ops/{self.name}_ops.h"\n' if self.name in OWN_HEADERS else ""),
             "namespace rush {\n",
             f"namespace table {{\nextern const OpEntry {self.name}[];\n}}\n",
         ]

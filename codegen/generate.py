@@ -24,6 +24,8 @@ def outputs(tables) -> dict[str, str]:
     for family in families:
         own = [row for row in rows if row.family == family]
         files[f"ops/{family}.inc"] = emit_ops.Family(family, own).text()
+        if family in emit_ops.OWN_HEADERS:
+            files[f"ops/{family}_ops.h"] = emit_ops.family_header(family, own)
     files["ops/registry_table.cpp"] = emit_ops.registry_table(families)
     files.update(emit_pointwise.outputs(rows))
     files.update(emit_bindings.outputs(rows))

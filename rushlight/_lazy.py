@@ -5,10 +5,10 @@ import sys
 
 from rushlight._missing import MissingNameError
 
-_SUBPACKAGES = """accelerator amp ao as_torch backends classes compiler config cpu cuda distributed
-distributions export fft func futures fx hub jit library masked mps mtia multiprocessing nested nn
-onnx ops optim overrides package profiler quantization quasirandom signal sparse torch_version types
-xpu _dynamo _inductor _jit_internal _six _subclasses
+_SUBPACKAGES = """accelerator amp ao array_api as_torch backends classes compiler config cpu cuda
+distributed distributions export fft func futures fx hub jit library masked mps mtia
+multiprocessing nested nn onnx ops optim overrides package profiler quantization quasirandom
+signal sparse torch_version types xpu _dynamo _inductor _jit_internal _six _subclasses
 __config__""".split()
 # Functions of nn.functional that PyTorch also has at the top, with the same arguments.
 _FUNCTIONS = """channel_shuffle cosine_similarity group_norm layer_norm
@@ -24,9 +24,31 @@ _ELSEWHERE = {
     "Stream": "rushlight.cuda",
     "autocast": "rushlight.amp",
     "compile": "rushlight.compiler._compile",
-    "matrix_exp": "rushlight.linalg",
-    "orgqr": "rushlight.linalg._matrix_functions",
+    "istft": "rushlight.fft._windowed",
+    "lobpcg": "rushlight.linalg._low_rank",
+    "pca_lowrank": "rushlight.linalg._low_rank",
+    "stft": "rushlight.fft._windowed",
+    "svd_lowrank": "rushlight.linalg._low_rank",
 }
+# Linear algebra by its old names.
+_ELSEWHERE |= dict.fromkeys(
+    """cholesky_inverse cholesky_solve det geqrf inverse logdet lu lu_solve lu_unpack matrix_exp
+    matrix_power orgqr ormqr pinverse qr slogdet svd triangular_solve""".split(),
+    "rushlight.linalg._old_names",
+)
+# What few programs call.
+_ELSEWHERE |= dict.fromkeys(
+    """alias_copy alpha_dropout alpha_dropout_ as_strided_scatter
+    binary_cross_entropy_with_logits conv_tbc cosine_embedding_loss dropout dropout_ eig
+    embedding_bag embedding_renorm_ empty_permuted expand_copy feature_alpha_dropout
+    feature_alpha_dropout_ feature_dropout feature_dropout_ frobenius_norm grid_sampler_2d
+    grid_sampler_3d hinge_embedding_loss histogramdd kl_div lstsq margin_ranking_loss
+    matrix_rank native_batch_norm native_dropout native_group_norm native_layer_norm
+    nonzero_static norm_except_dim nuclear_norm poisson_nll_loss segment_reduce slice_copy
+    solve symeig triplet_margin_loss unfold_copy unsafe_chunk unsafe_split
+    unsafe_split_with_sizes view_copy""".split(),
+    "rushlight._rare",
+)
 _ELSEWHERE |= dict.fromkeys(_FUNCTIONS, "rushlight.nn.functional")
 
 

@@ -6,9 +6,6 @@ COMPATIBILITY_PAGE = "docs/compatibility.md"
 
 # Whole areas that are not there, by the start of the dotted name; the longest fitting one is told.
 _AREAS = {
-    "fft": "Fourier transforms are not there yet",
-    "linalg": "of linear algebra only norms, products and Cholesky's factorization are there yet",
-    "special": "this special function is not there yet",
     "sparse": "tensors are dense: there is no sparse layout",
     "nested": "there are no nested tensors",
     "ao": "there is no quantization",

@@ -4,7 +4,7 @@ import sys
 
 from rushlight import _C, linalg, storage
 from rushlight._C import Tensor
-from rushlight._missing import not_available, unavailable_class
+from rushlight._missing import unavailable_class
 
 # ----- checks
 
@@ -102,21 +102,6 @@ def set_autocast_cpu_enabled(enabled):
 def cholesky(input, upper=False, *, out=None):
     """linalg.cholesky by its old name."""
     return linalg.cholesky(input, upper=upper, out=out)
-
-
-def cholesky_solve(B, L, upper=False, *, out=None):
-    """X with A X = B, where L is the factor of A."""
-    from rushlight._out import write_out
-
-    lower = L.mT if upper else L
-    middle = linalg.solve_triangular(lower, B, upper=False)
-    return write_out("cholesky_solve", linalg.solve_triangular(lower.mT, middle, upper=True), out)
-
-
-def cholesky_inverse(L, upper=False, *, out=None):
-    """The inverse of the matrix whose factor is L."""
-    identity = _C.eye(L.shape[-1], dtype=L.dtype, device=L.device).expand(L.shape)
-    return cholesky_solve(identity, L, upper, out=out)
 
 
 def cov(input, *, correction=1, fweights=None, aweights=None):
@@ -380,15 +365,6 @@ class AcceleratorError(RuntimeError):
 
 class FatalError(Exception):
     """An error after which the process cannot go on."""
-
-
-# ----- functions that are not there yet; they can be imported, and raise when called
-
-for _name in """det geqrf inverse logdet lobpcg lstsq lu lu_solve lu_unpack matrix_power
-        orgqr ormqr pca_lowrank pinverse qr slogdet svd svd_lowrank triangular_solve""".split():
-    globals()[_name] = not_available(_name, "factorizations and solvers are not there yet")
-for _name in ("istft", "stft"):
-    globals()[_name] = not_available(_name, "Fourier transforms are not there yet")
 
 
 # ----- lists of tensors

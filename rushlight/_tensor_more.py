@@ -101,20 +101,53 @@ def cholesky(self, upper=False):
     return linalg.cholesky(self, upper=upper)
 
 
+def _linear_algebra(name):
+    """A method that is a function of rushlight.linalg._old_names."""
+
+    def method(self, *args, **kwargs):
+        from rushlight.linalg import _old_names
+
+        return getattr(_old_names, name)(self, *args, **kwargs)
+
+    method.__name__ = name
+    method.__qualname__ = f"Tensor.{name}"
+    method.__doc__ = f"See rushlight.{name}."
+    setattr(Tensor, name, method)
+
+
+for _name in """cholesky_inverse cholesky_solve det geqrf inverse logdet lu lu_solve matrix_exp
+        matrix_power orgqr ormqr pinverse qr slogdet svd triangular_solve""".split():
+    _linear_algebra(_name)
+
+
 @_method
-def cholesky_solve(self, input2, upper=False):
-    """X with A X = self, where input2 is the factor of A."""
-    from rushlight._more import cholesky_solve as solve
+def __array_namespace__(self, *, api_version=None):
+    """The functions of the Array API standard, for libraries that take any array."""
+    from rushlight.array_api import namespace_of
 
-    return solve(self, input2, upper)
+    return namespace_of(self, api_version=api_version)
 
 
 @_method
-def cholesky_inverse(self, upper=False):
-    """The inverse of the matrix whose factor this is."""
-    from rushlight._more import cholesky_inverse as invert
+def to_device(self, device, /, *, stream=None):
+    """The Array API standard's name of ``to``."""
+    return self.to(device)
 
-    return invert(self, upper)
+
+@_method
+def stft(self, *args, **kwargs):
+    """See rushlight.stft."""
+    from rushlight.fft._windowed import stft as run
+
+    return run(self, *args, **kwargs)
+
+
+@_method
+def istft(self, *args, **kwargs):
+    """See rushlight.istft."""
+    from rushlight.fft._windowed import istft as run
+
+    return run(self, *args, **kwargs)
 
 
 @_method
@@ -177,15 +210,11 @@ class _MissingMethod:
 
 
 _MISSING = {
-    "factorizations and solvers are not there yet": """det eig geqrf inverse logdet lstsq lu
-        lu_solve matrix_exp matrix_power orgqr ormqr pinverse qr slogdet solve svd symeig
-        triangular_solve""",
     "tensors are dense: there is no sparse layout": """ccol_indices coalesce col_indices
         crow_indices dense_dim indices is_coalesced resize_as_sparse_ row_indices smm sparse_dim
         sparse_mask
         sparse_resize_ sparse_resize_and_clear_ sspaddmm to_sparse to_sparse_bsc to_sparse_bsr
         to_sparse_coo to_sparse_csc to_sparse_csr values _coalesced_ _indices _nnz _values""",
-    "Fourier transforms are not there yet": "istft stft",
     "there is no quantization": """dequantize int_repr q_per_channel_axis q_per_channel_scales
         q_per_channel_zero_points q_scale q_zero_point qscheme""",
     "there are no nested tensors": "to_padded_tensor",

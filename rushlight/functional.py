@@ -271,7 +271,10 @@ def norm(input, p="fro", dim=None, keepdim=False, out=None, dtype=None):
     """The norm of a vector's elements, or the Frobenius norm of a matrix's."""
     if isinstance(p, str):
         if p == "nuc":
-            raise NotImplementedError("norm: p='nuc' needs singular values, which are not there")
+            from rushlight import linalg
+
+            return linalg.matrix_norm(input, "nuc", (-2, -1) if dim is None else dim, keepdim,
+                                      dtype=dtype, out=out)  # fmt: skip
         if p != "fro":
             raise RuntimeError(f"norm: p must be a number, 'fro' or 'nuc', got {p!r}")
         p = 2

@@ -1,5 +1,8 @@
 """Special functions under the names of the ``special`` namespace."""
 
+# ruff: noqa: F822 -- the polynomials are made in a loop
+
+from rushlight import _C
 from rushlight._C import (
     digamma,
     erf,
@@ -12,31 +15,164 @@ from rushlight._C import (
     log_softmax,
     logit,
     logsumexp,
+    polygamma,
     sinc,
     softmax,
     xlogy,
 )
 from rushlight._C import digamma as psi
+from rushlight._C import igamma as gammainc
+from rushlight._C import igammac as gammaincc
 from rushlight._C import lgamma as gammaln
 from rushlight._C import mvlgamma as multigammaln
 from rushlight._C import round as round
 from rushlight._C import sigmoid as expit
-from rushlight._missing import names_missing_from, not_available
+from rushlight._missing import names_missing_from
 
 __all__ = [
-    "digamma", "erf", "erfc", "erfinv", "exp2", "expit", "expm1", "gammaln", "i0", "log1p",
-    "log_softmax", "logit", "logsumexp", "multigammaln", "psi", "round", "sinc", "softmax",
-    "xlogy",
+    "airy_ai", "bessel_j0", "bessel_j1", "bessel_y0", "bessel_y1", "chebyshev_polynomial_t",
+    "chebyshev_polynomial_u", "chebyshev_polynomial_v", "chebyshev_polynomial_w", "digamma", "entr",
+    "erf", "erfc", "erfcx", "erfinv", "exp2", "expit", "expm1", "gammainc", "gammaincc", "gammaln",
+    "hermite_polynomial_h", "hermite_polynomial_he", "i0", "i0e", "i1", "i1e",
+    "laguerre_polynomial_l", "legendre_polynomial_p", "log1p", "log_ndtr", "log_softmax", "logit",
+    "logsumexp", "modified_bessel_i0", "modified_bessel_i1", "modified_bessel_k0",
+    "modified_bessel_k1", "multigammaln", "ndtr", "ndtri", "polygamma", "psi", "round",
+    "scaled_modified_bessel_k0", "scaled_modified_bessel_k1", "shifted_chebyshev_polynomial_t",
+    "shifted_chebyshev_polynomial_u", "shifted_chebyshev_polynomial_v",
+    "shifted_chebyshev_polynomial_w", "sinc", "softmax", "spherical_bessel_j0", "xlog1py", "xlogy",
+    "zeta",
 ]  # fmt: skip
 
-# Names to import; calling them raises.
-for _name in """airy_ai bessel_j0 bessel_j1 bessel_y0 bessel_y1 entr erfcx gammainc gammaincc i0e i1
-        i1e log_ndtr modified_bessel_i0 modified_bessel_i1 modified_bessel_k0
-        modified_bessel_k1 ndtr ndtri polygamma scaled_modified_bessel_k0
-        scaled_modified_bessel_k1 spherical_bessel_j0 xlog1py zeta""".split():
-    if _name not in globals():
-        globals()[_name] = not_available(
-            f"special.{_name}", "this special function is not there yet"
-        )
+
+def erfcx(input, *, out=None):
+    """exp(x^2) erfc(x), which does not underflow."""
+    return _C._special_erfcx(input, out=out)
+
+
+def ndtr(input, *, out=None):
+    """The standard normal distribution up to x."""
+    return _C._special_ndtr(input, out=out)
+
+
+def log_ndtr(input, *, out=None):
+    """The logarithm of ndtr, exact far out."""
+    return _C._special_log_ndtr(input, out=out)
+
+
+def ndtri(input, *, out=None):
+    """The inverse of ndtr."""
+    return _C._special_ndtri(input, out=out)
+
+
+def entr(input, *, out=None):
+    """-x log(x), 0 at 0, -inf for negative x."""
+    return _C._special_entr(input, out=out)
+
+
+def airy_ai(input, *, out=None):
+    """Airy's function Ai."""
+    return _C._special_airy_ai(input, out=out)
+
+
+def i1(input, *, out=None):
+    """The modified Bessel function of order 1."""
+    return _C._special_i1(input, out=out)
+
+
+_J, _Y, _K, _K_SCALED, _I_SCALED = range(5)
+
+
+def i0e(input, *, out=None):
+    """exp(-|x|) i0(x)"""
+    return _C._special_bessel(input, _I_SCALED, 0, out=out)
+
+
+def i1e(input, *, out=None):
+    """exp(-|x|) i1(x)"""
+    return _C._special_bessel(input, _I_SCALED, 1, out=out)
+
+
+def bessel_j0(input, *, out=None):
+    """The Bessel function of the first kind of order 0."""
+    return _C._special_bessel(input, _J, 0, out=out)
+
+
+def bessel_j1(input, *, out=None):
+    """The Bessel function of the first kind of order 1."""
+    return _C._special_bessel(input, _J, 1, out=out)
+
+
+def bessel_y0(input, *, out=None):
+    """The Bessel function of the second kind of order 0."""
+    return _C._special_bessel(input, _Y, 0, out=out)
+
+
+def bessel_y1(input, *, out=None):
+    """The Bessel function of the second kind of order 1."""
+    return _C._special_bessel(input, _Y, 1, out=out)
+
+
+def modified_bessel_i0(input, *, out=None):
+    """The modified Bessel function of the first kind of order 0."""
+    return _C.i0(input, out=out)
+
+
+def modified_bessel_i1(input, *, out=None):
+    """The modified Bessel function of the first kind of order 1."""
+    return _C._special_i1(input, out=out)
+
+
+def modified_bessel_k0(input, *, out=None):
+    """The modified Bessel function of the second kind of order 0."""
+    return _C._special_bessel(input, _K, 0, out=out)
+
+
+def modified_bessel_k1(input, *, out=None):
+    """The modified Bessel function of the second kind of order 1."""
+    return _C._special_bessel(input, _K, 1, out=out)
+
+
+def scaled_modified_bessel_k0(input, *, out=None):
+    """exp(x) modified_bessel_k0(x)"""
+    return _C._special_bessel(input, _K_SCALED, 0, out=out)
+
+
+def scaled_modified_bessel_k1(input, *, out=None):
+    """exp(x) modified_bessel_k1(x)"""
+    return _C._special_bessel(input, _K_SCALED, 1, out=out)
+
+
+def spherical_bessel_j0(input, *, out=None):
+    """sin(x) / x"""
+    return _C.sinc(input / 3.141592653589793, out=out)
+
+
+def xlog1py(input, other, *, out=None):
+    """input * log1p(other), 0 where input is 0."""
+    return _C._special_xlog1py(input, other, out=out)
+
+
+def zeta(input, other, *, out=None):
+    """Hurwitz's zeta function, the sum of (other + k)^-input."""
+    return _C._special_zeta(input, other, out=out)
+
+
+def _polynomial(name, kind, shifted, what):
+    def polynomial(input, n, *, out=None):
+        return _C._special_polynomial(input, n, kind, shifted, out=out)
+
+    polynomial.__name__ = polynomial.__qualname__ = name
+    polynomial.__doc__ = f"The {what} polynomial of degree n."
+    globals()[name] = polynomial
+
+
+for _i, _letter in enumerate("tuvw"):
+    _kind = f"Chebyshev's {_letter.upper()}"
+    _polynomial(f"chebyshev_polynomial_{_letter}", _i, False, _kind)
+    _polynomial(f"shifted_chebyshev_polynomial_{_letter}", _i, True, f"{_kind}, of 2 x - 1:")
+_polynomial("hermite_polynomial_h", 4, False, "physicists' Hermite")
+_polynomial("hermite_polynomial_he", 5, False, "probabilists' Hermite")
+_polynomial("laguerre_polynomial_l", 6, False, "Laguerre")
+_polynomial("legendre_polynomial_p", 7, False, "Legendre")
 
 __getattr__ = names_missing_from(__name__)

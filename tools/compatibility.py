@@ -61,7 +61,7 @@ Names that exist and do less than in PyTorch:
   raises where there is no such device.
 - `backends.*`: switches are kept and change nothing on the CPU.
 - `profiler.profile`: times steps and `record_function` labels, not single operators.
-- `fx`, `onnx`, `export`, `ao.quantization`, `sparse`, `nested`, `fft`: names can be imported (and
+- `fx`, `onnx`, `export`, `ao.quantization`, `sparse`, `nested`: names can be imported (and
   classes subclassed), and raise NotImplementedError when used.
 - dtypes `float8_*`, `complex32`, `qint8`, ...: names without tensors.
 

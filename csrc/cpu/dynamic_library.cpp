@@ -1,9 +1,12 @@
 #include "cpu/dynamic_library.h"
 
+#include <dirent.h>
 #include <dlfcn.h>
 #include <unistd.h>
 
 #include <cstdlib>
+#include <cstring>
+#include <memory>
 #include <sstream>
 #include <vector>
 
@@ -69,6 +72,19 @@ void* open_library(std::initializer_list<const char*> names,
       }
   for (const char* name : names)
     if (void* library = dlopen(name, RTLD_NOW | RTLD_LOCAL)) return library;
+  return nullptr;
+}
+
+void* open_library_like(const char* place, const char* beginning) {
+  for (const std::string& folder : folders_to_search()) {
+    const std::string where = folder + "/" + place;
+    const std::unique_ptr<DIR, int (*)(DIR*)> listing(opendir(where.c_str()), closedir);
+    while (const dirent* entry = listing ? readdir(listing.get()) : nullptr) {
+      if (std::strncmp(entry->d_name, beginning, std::strlen(beginning)) != 0) continue;
+      const std::string path = where + "/" + entry->d_name;
+      if (void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL)) return library;
+    }
+  }
   return nullptr;
 }
 

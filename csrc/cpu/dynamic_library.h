@@ -22,6 +22,10 @@ RUSH_API void add_library_folder(std::string folder);
 void* open_library(std::initializer_list<const char*> names,
                    std::initializer_list<const char*> places);
 
+// Opens the first library in folder/`place` whose name begins so: wheels add a hash to the names of
+// libraries that they carry for themselves. Null when there is none.
+void* open_library_like(const char* place, const char* beginning);
+
 // The address of a symbol, or null; `library` may be null.
 void* library_symbol(void* library, const char* name);
 

@@ -24,6 +24,8 @@ struct OpenBlas {
   Gemm<double, double> dgemm = nullptr;
   Gemm<complex<float>, const void*> cgemm = nullptr;
   Gemm<complex<double>, const void*> zgemm = nullptr;
+  void* library = nullptr;
+  std::string prefix;  // of every name in it
 };
 
 template <class F>
@@ -35,6 +37,7 @@ bool get(void* library, const std::string& prefix, const char* name, F& function
 OpenBlas open() {
   void* library = open_library({"libscipy_openblas.so"}, {"", "scipy_openblas32/lib"});
   if (library == nullptr) library = open_library({"libopenblas.so.0", "libopenblas.so"}, {""});
+  if (library == nullptr) library = open_library_like("scipy.libs", "libscipy_openblas-");
   for (const char* prefix : {"scipy_", ""}) {
     OpenBlas blas;
     void (*set_threads)(int) = nullptr;
@@ -44,6 +47,8 @@ OpenBlas open() {
         get(library, prefix, "cblas_zgemm", blas.zgemm) &&
         get(library, prefix, "openblas_set_num_threads", set_threads)) {
       set_threads(1);
+      blas.library = library;
+      blas.prefix = prefix;
       return blas;
     }
   }
@@ -71,6 +76,11 @@ void call(Gemm<T, Factor> gemm, const Product<T>& p, Factor alpha, Factor beta) 
 }  // namespace
 
 bool has_openblas() { return openblas().sgemm != nullptr; }
+
+void* fortran_routine(const std::string& name) {
+  const OpenBlas& blas = openblas();
+  return library_symbol(blas.library, (blas.prefix + name + "_").c_str());
+}
 
 void openblas_gemm(const Product<float>& p) { call(openblas().sgemm, p, p.alpha, p.beta); }
 void openblas_gemm(const Product<double>& p) { call(openblas().dgemm, p, p.alpha, p.beta); }

@@ -4,12 +4,17 @@
 // would compete with OpenMP's, spin after each call, and not survive a fork.
 #pragma once
 
+#include <string>
+
 #include "cpu/product.h"
 
 namespace rush {
 
 // False when no OpenBLAS was found. Opens it when first called.
 bool has_openblas();
+
+// The address of a Fortran routine (dgetrf), or null. Its integers are 32 bits wide.
+void* fortran_routine(const std::string& name);
 
 // Runs on the calling thread. Needs has_openblas(), operands that suit_blas, c.col == 1, sizes
 // below 2^31.

@@ -21,10 +21,11 @@ def matrix_exp(A):
     halvings = _halvings(wide.detach())
     scaled = wide * (0.5**halvings).to(wide.dtype)
     result = _taylor(scaled)
-    # exp(A) = exp(A / 2^s)^(2^s), with each matrix's own s.
-    for k in range(int(halvings.max())):
-        squared = result @ result
-        result = _C.where(halvings > k, squared, result)
+    # exp(A) = exp(A / 2^s)^(2^s), with each matrix's own s. Inside vmap all samples are asked.
+    k = 0
+    while _C._first_failure((more := halvings > k).to(_C.int32)):
+        result = _C.where(more, result @ result, result)
+        k += 1
     return result.to(A.dtype)
 
 
@@ -50,46 +51,6 @@ def _taylor(A):
     for first in range(_DEGREE - 7, -1, -4):
         result = result @ fourth + block(first)
     return result
-
-
-def householder_product(A, tau, *, out=None):
-    """The first columns of the product of reflections I - tau_i v_i v_i^H.
-
-    v_i is zero above row i, one in it, and column i of A below it: the Q that a QR factorization
-    keeps in that form.
-    """
-    name = "linalg.householder_product"
-    if A.dim() < 2 or A.shape[-2] < A.shape[-1]:
-        raise RuntimeError(
-            f"{name}: A must have at least as many rows as columns, got shape {list(A.shape)}"
-        )
-    if tau.dim() != A.dim() - 1 or tau.shape[:-1] != A.shape[:-2]:
-        raise RuntimeError(
-            f"{name}: tau must have the batch dims of A and one more, got {list(tau.shape)} for A "
-            f"of shape {list(A.shape)}"
-        )
-    if tau.shape[-1] > A.shape[-1]:
-        raise RuntimeError(
-            f"{name}: tau must have at most as many elements as A has columns, got "
-            f"{tau.shape[-1]} and {A.shape[-1]}"
-        )
-    if tau.dtype != A.dtype:
-        raise RuntimeError(f"{name}: A and tau differ in dtype: {A.dtype} and {tau.dtype}")
-    rows, columns = A.shape[-2:]
-    one = _C.eye(rows, dtype=A.dtype, device=A.device)
-    vectors = A.tril(-1) + one[:, :columns]
-    result = one[:, :columns].expand(A.shape)
-    for i in reversed(range(tau.shape[-1])):
-        v = vectors[..., i : i + 1]
-        result = result - tau[..., i, None, None] * v @ (v.mH @ result)
-    if out is not None:
-        return out.resize_(result.shape).copy_(result)
-    return result.clone() if tau.shape[-1] == 0 else result
-
-
-def orgqr(input, tau, *, out=None):
-    """The old name of linalg.householder_product."""
-    return householder_product(input, tau, out=out)
 
 
 def _check_square(name, A):

@@ -4,7 +4,9 @@ from ops import (
     rows_binary,
     rows_convolution,
     rows_creation,
+    rows_fft,
     rows_indexing,
+    rows_linalg,
     rows_losses,
     rows_matmul,
     rows_normalization,
@@ -14,6 +16,7 @@ from ops import (
     rows_reduction,
     rows_rnn,
     rows_shape,
+    rows_special,
     rows_unary,
     rows_vision,
 )
@@ -33,6 +36,9 @@ FAMILIES = [
     rows_pooling,
     rows_vision,
     rows_rnn,
+    rows_linalg,
+    rows_fft,
+    rows_special,
 ]
 ROWS = [row for family in FAMILIES for row in family.ROWS]
 RANDOM_NAMES = rows_random.NAMES

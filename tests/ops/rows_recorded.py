@@ -37,6 +37,4 @@ ROWS = [
     recorded(F + "smooth_l1_loss", C(M, M), C(M, M, beta=0.5, reduction="sum")),
     recorded(F + "huber_loss", C(M, M), C(M, M, delta=0.5, reduction="none")),
     recorded("mvlgamma", C(T(3, 5, lo=2, hi=5), 2)),
-    recorded("igamma", C(T(4, lo=0.5), T(4, lo=0.5)), grad=False),
-    recorded("igammac", C(T(4, lo=0.5), T(4, lo=0.5)), grad=False),
 ]

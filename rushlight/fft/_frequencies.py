@@ -1,0 +1,48 @@
+"""Where the frequencies of a transform stand."""
+
+from rushlight import _C
+from rushlight._out import write_out
+
+
+def _spaced(values, d, dtype, device, requires_grad):
+    dtype = dtype or _C.get_default_dtype()
+    if not (dtype.is_floating_point or dtype.is_complex):
+        raise _C.DTypeError(f"fftfreq: dtype must be floating or complex, got {dtype}")
+    return (values.to(dtype) * (1.0 / d)).requires_grad_(requires_grad)
+
+
+def fftfreq(n, d=1.0, *, out=None, dtype=None, layout=None, device=None, requires_grad=False):
+    """The frequencies of fft of n samples that lie d apart, those below zero behind the others."""
+    if out is not None and dtype is None:
+        dtype = out.dtype
+    wide = _C.float64
+    rising = _C.arange((n + 1) // 2, dtype=wide, device=device)
+    falling = _C.arange(-(n // 2), 0, dtype=wide, device=device)
+    found = _spaced(_C.cat([rising, falling]), n * d, dtype, device, requires_grad)
+    return write_out("fft.fftfreq", found, out)
+
+
+def rfftfreq(n, d=1.0, *, out=None, dtype=None, layout=None, device=None, requires_grad=False):
+    """The frequencies of rfft of n samples that lie d apart."""
+    if out is not None and dtype is None:
+        dtype = out.dtype
+    rising = _C.arange(n // 2 + 1, dtype=_C.float64, device=device)
+    return write_out("fft.rfftfreq", _spaced(rising, n * d, dtype, device, requires_grad), out)
+
+
+def _shifted(input, dim, by):
+    dims = range(input.ndim) if dim is None else (dim,) if isinstance(dim, int) else tuple(dim)
+    dims = list(dims)
+    if not dims:
+        return input.clone()
+    return input.roll([by(input.shape[d]) for d in dims], dims)
+
+
+def fftshift(input, dim=None):
+    """Frequency zero moved to the middle of the dims (all by default)."""
+    return _shifted(input, dim, lambda n: n // 2)
+
+
+def ifftshift(input, dim=None):
+    """Undoes fftshift."""
+    return _shifted(input, dim, lambda n: (n + 1) // 2)

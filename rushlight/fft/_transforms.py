@@ -1,0 +1,219 @@
+"""The transforms: sizes, dims and norms here, the work in the core's three ops."""
+
+from math import prod, sqrt
+
+from rushlight import _C
+from rushlight._out import write_out
+
+_COMPLEX = {_C.float32: _C.complex64, _C.float64: _C.complex128}
+
+
+def _as_float(op, x):
+    """x with integers as the default float; half types raise, as in PyTorch on the CPU."""
+    if x.is_floating_point():
+        if x.dtype not in _COMPLEX:
+            raise _C.DTypeError(f"{op}: not implemented for {x.dtype}: convert with .float()")
+        return x
+    return x if x.is_complex() else x.to(_C.get_default_dtype())
+
+
+def _as_complex(op, x):
+    x = _as_float(op, x)
+    return x if x.is_complex() else x.to(_COMPLEX[x.dtype])
+
+
+def _as_real(op, x):
+    if x.is_complex():
+        raise _C.DTypeError(f"{op}: needs real numbers, got {x.dtype}")
+    return _as_float(op, x)
+
+
+def _scale(op, norm, count, forward):
+    if norm not in (None, "backward", "forward", "ortho"):
+        raise RuntimeError(f"{op}: norm must be 'backward', 'forward' or 'ortho', got {norm!r}")
+    if norm == "ortho":
+        return 1 / sqrt(count)
+    return 1 / count if (norm == "forward") == forward else 1.0
+
+
+def _wrapped(op, x, dim):
+    if not -x.ndim <= dim < x.ndim:
+        low, high = (-x.ndim, x.ndim - 1) if x.ndim else (-1, 0)
+        raise IndexError(f"{op}: dim {dim} is out of range (from {low} to {high})")
+    return dim % x.ndim
+
+
+def _dims(op, x, s, dim, default=None):
+    """The dims, and the sizes asked for (None: as they are)."""
+    if dim is None and default is not None:
+        dim = default
+    if isinstance(dim, int):
+        dim = (dim,)
+    if isinstance(s, int):
+        s = (s,)
+    if dim is None:
+        dims = range(x.ndim) if s is None else range(x.ndim - len(s), x.ndim)
+        if s is not None and len(s) > x.ndim:
+            raise RuntimeError(f"{op}: s has {len(s)} sizes for {x.ndim} dimensions")
+        dims = list(dims)
+    else:
+        dims = [_wrapped(op, x, d) for d in dim]
+    if len(set(dims)) != len(dims):
+        raise RuntimeError(f"{op}: dims must be unique, got {tuple(dims)}")
+    if s is not None and len(s) != len(dims):
+        raise RuntimeError(f"{op}: s has {len(s)} sizes for {len(dims)} dims")
+    return dims, [None] * len(dims) if s is None else [None if n == -1 else n for n in s]
+
+
+def _resized(op, x, dims, sizes):
+    """x cut, or filled up with zeros, along dims."""
+    pad = [0] * (2 * x.ndim)
+    for d, n in zip(dims, sizes, strict=True):
+        if n is None:
+            continue
+        if n < 1:
+            raise RuntimeError(f"{op}: a size must be at least 1, got {n}")
+        if n < x.shape[d]:
+            x = x.narrow(d, 0, n)
+        pad[2 * (x.ndim - 1 - d) + 1] = n - x.shape[d]
+    return _C.constant_pad_nd(x, pad) if any(pad) else x
+
+
+def _check_sizes(op, x, dims):
+    for d in dims:
+        if x.shape[d] < 1:
+            raise RuntimeError(f"{op}: needs at least one element along dim {d}, got shape "
+                               f"{list(x.shape)}")  # fmt: skip
+
+
+def _c2c(op, x, s, dim, norm, forward, out, default=None):
+    x = _as_complex(op, x)
+    dims, sizes = _dims(op, x, s, dim, default)
+    x = _resized(op, x, dims, sizes)
+    _check_sizes(op, x, dims)
+    count = prod(x.shape[d] for d in dims)
+    result = _C._fft_c2c(x, dims, _scale(op, norm, count, forward), forward)
+    return write_out(op, result, out)
+
+
+def _r2c(op, x, s, dim, norm, forward, out, default=None):
+    x = _as_real(op, x)
+    dims, sizes = _dims(op, x, s, dim, default)
+    if not dims:
+        raise RuntimeError(f"{op}: needs at least one dim")
+    x = _resized(op, x, dims, sizes)
+    _check_sizes(op, x, dims)
+    count = prod(x.shape[d] for d in dims)
+    result = _C._fft_r2c(x, dims, _scale(op, norm, count, forward))
+    return write_out(op, result if forward else result.conj().resolve_conj(), out)
+
+
+def _c2r(op, x, s, dim, norm, forward, out, default=None):
+    x = _as_complex(op, x)
+    dims, sizes = _dims(op, x, s, dim, default)
+    if not dims:
+        raise RuntimeError(f"{op}: needs at least one dim")
+    last = 2 * (x.shape[dims[-1]] - 1) if sizes[-1] is None else sizes[-1]
+    if last < 1:
+        raise RuntimeError(f"{op}: the result would have {last} elements along dim {dims[-1]}; "
+                           "pass its size")  # fmt: skip
+    x = _resized(op, x, dims, [*sizes[:-1], last // 2 + 1])
+    _check_sizes(op, x, dims)
+    count = prod(x.shape[d] for d in dims[:-1]) * last
+    x = x.conj() if forward else x
+    result = _C._fft_c2r(x, dims, _scale(op, norm, count, forward), last)
+    return write_out(op, result, out)
+
+
+def _one(n, dim):
+    return (None if n is None else (n,)), (dim,)
+
+
+def fft(input, n=None, dim=-1, norm=None, *, out=None):
+    """The transform along one dim, cut or filled up to n elements."""
+    return _c2c("fft.fft", input, *_one(n, dim), norm, True, out)
+
+
+def ifft(input, n=None, dim=-1, norm=None, *, out=None):
+    """The inverse of fft."""
+    return _c2c("fft.ifft", input, *_one(n, dim), norm, False, out)
+
+
+def rfft(input, n=None, dim=-1, norm=None, *, out=None):
+    """The first half of the transform of real numbers; the other half is its mirror image."""
+    return _r2c("fft.rfft", input, *_one(n, dim), norm, True, out)
+
+
+def irfft(input, n=None, dim=-1, norm=None, *, out=None):
+    """The inverse of rfft; n is the length of the result, by default an even one."""
+    return _c2r("fft.irfft", input, *_one(n, dim), norm, False, out)
+
+
+def hfft(input, n=None, dim=-1, norm=None, *, out=None):
+    """The real transform of a Hermitian sequence, given by its first half."""
+    return _c2r("fft.hfft", input, *_one(n, dim), norm, True, out)
+
+
+def ihfft(input, n=None, dim=-1, norm=None, *, out=None):
+    """The inverse of hfft."""
+    return _r2c("fft.ihfft", input, *_one(n, dim), norm, False, out)
+
+
+def fft2(input, s=None, dim=(-2, -1), norm=None, *, out=None):
+    """The transform along two dims."""
+    return _c2c("fft.fft2", input, s, dim, norm, True, out)
+
+
+def ifft2(input, s=None, dim=(-2, -1), norm=None, *, out=None):
+    """The inverse of fft2."""
+    return _c2c("fft.ifft2", input, s, dim, norm, False, out)
+
+
+def rfft2(input, s=None, dim=(-2, -1), norm=None, *, out=None):
+    """The transform of real numbers along two dims, the last one halved."""
+    return _r2c("fft.rfft2", input, s, dim, norm, True, out)
+
+
+def irfft2(input, s=None, dim=(-2, -1), norm=None, *, out=None):
+    """The inverse of rfft2."""
+    return _c2r("fft.irfft2", input, s, dim, norm, False, out)
+
+
+def hfft2(input, s=None, dim=(-2, -1), norm=None, *, out=None):
+    """The real transform of a Hermitian signal along two dims, the last one given by half."""
+    return _c2r("fft.hfft2", input, s, dim, norm, True, out)
+
+
+def ihfft2(input, s=None, dim=(-2, -1), norm=None, *, out=None):
+    """The inverse of hfft2."""
+    return _r2c("fft.ihfft2", input, s, dim, norm, False, out)
+
+
+def fftn(input, s=None, dim=None, norm=None, *, out=None):
+    """The transform along several dims (all by default)."""
+    return _c2c("fft.fftn", input, s, dim, norm, True, out)
+
+
+def ifftn(input, s=None, dim=None, norm=None, *, out=None):
+    """The inverse of fftn."""
+    return _c2c("fft.ifftn", input, s, dim, norm, False, out)
+
+
+def rfftn(input, s=None, dim=None, norm=None, *, out=None):
+    """The transform of real numbers along several dims, the last one halved."""
+    return _r2c("fft.rfftn", input, s, dim, norm, True, out)
+
+
+def irfftn(input, s=None, dim=None, norm=None, *, out=None):
+    """The inverse of rfftn."""
+    return _c2r("fft.irfftn", input, s, dim, norm, False, out)
+
+
+def hfftn(input, s=None, dim=None, norm=None, *, out=None):
+    """The real transform of a Hermitian signal along several dims, the last one given by half."""
+    return _c2r("fft.hfftn", input, s, dim, norm, True, out)
+
+
+def ihfftn(input, s=None, dim=None, norm=None, *, out=None):
+    """The inverse of hfftn."""
+    return _r2c("fft.ihfftn", input, s, dim, norm, False, out)

@@ -1,0 +1,243 @@
+"""Factors of matrices: Cholesky, LU, QR, LDL."""
+
+from rushlight import _C
+from rushlight._out import write_out
+from rushlight.linalg._results import (
+    NOT_POSITIVE,
+    SINGULAR,
+    check_info,
+    named,
+    need_matrices,
+    same_batch,
+    tracked,
+    with_out,
+)
+
+CholeskyEx = named("linalg_cholesky_ex", ("L", "info"))
+LU = named("linalg_lu", ("P", "L", "U"))
+LUFactor = named("linalg_lu_factor", ("LU", "pivots"))
+LUFactorEx = named("linalg_lu_factor_ex", ("LU", "pivots", "info"))
+LUUnpack = named("lu_unpack", ("P", "L", "U"))
+QR = named("linalg_qr", ("Q", "R"))
+LDLFactor = named("linalg_ldl_factor", ("LD", "pivots"))
+LDLFactorEx = named("linalg_ldl_factor_ex", ("LD", "pivots", "info"))
+Geqrf = named("geqrf", ("a", "tau"))
+
+
+def _factored(A, upper):
+    if not upper:
+        return _C._cholesky_ex(A)
+    need_matrices("linalg.cholesky", A=A)
+    L, info = _C._cholesky_ex(A.mH)  # whose lower triangle is A's upper one
+    return L.mH, info
+
+
+def cholesky_ex(A, *, upper=False, check_errors=False, out=None):
+    """The factor, and for each matrix 0 or the order of the first minor that is not positive."""
+    L, info = _factored(A, upper)
+    if check_errors:
+        check_info(info, "linalg.cholesky_ex", NOT_POSITIVE)
+    return with_out("linalg.cholesky_ex", CholeskyEx((L, info)), out)
+
+
+def cholesky(A, *, upper=False, out=None):
+    """L, lower triangular, with A = L L^H, of Hermitian positive definite matrices."""
+    L, info = _factored(A, upper)
+    check_info(info, "linalg.cholesky", NOT_POSITIVE)
+    return write_out("linalg.cholesky", L, out)
+
+
+def cholesky_solve(B, L, upper=False, *, out=None):
+    """X with A X = B, where L is the factor of A."""
+    need_matrices("cholesky_solve", B=B, L=L)
+    L, B = same_batch("cholesky_solve", L, B)
+    lower = L.mH if upper else L
+    middle = _C._solve_triangular(lower, B, False, False)
+    return write_out("cholesky_solve", _C._solve_triangular(lower.mH, middle, True, False), out)
+
+
+def cholesky_inverse(L, upper=False, *, out=None):
+    """The inverse of the matrix whose factor is L."""
+    need_matrices("cholesky_inverse", L=L)
+    one = _C.eye(L.shape[-1], dtype=L.dtype, device=L.device)
+    return write_out("cholesky_inverse", cholesky_solve(one, L, upper), out)
+
+
+def lu_factor_ex(A, *, pivot=True, check_errors=False, out=None):
+    """L and U in one matrix, the exchanges of rows, and where U has its first zero, or 0."""
+    result = LUFactorEx(_C._lu_factor(A, pivot))
+    if check_errors:
+        check_info(result.info, "linalg.lu_factor_ex", SINGULAR)
+    return with_out("linalg.lu_factor_ex", result, out)
+
+
+def lu_factor(A, *, pivot=True, out=None):
+    """L and U of P A = L U in one matrix, and the exchanges of rows."""
+    factors, pivots, info = _C._lu_factor(A, pivot)
+    check_info(info, "linalg.lu_factor", SINGULAR)
+    return with_out("linalg.lu_factor", LUFactor((factors, pivots)), out)
+
+
+def _triangles(factors):
+    rows, cols = factors.shape[-2:]
+    k = min(rows, cols)
+    one = _C.eye(rows, k, dtype=factors.dtype, device=factors.device)
+    return factors[..., :, :k].tril(-1) + one, factors[..., :k, :].triu()
+
+
+def _permutation(factors, pivots):
+    rows = factors.shape[-2]
+    order = _C._pivots_to_permutation(pivots, rows)
+    zero = _C.zeros(*order.shape[:-1], rows, rows, dtype=factors.dtype, device=factors.device)
+    return zero.scatter(-2, order.unsqueeze(-2), 1.0)
+
+
+def lu(A, *, pivot=True, out=None):
+    """P, L and U with A = P L U; without pivots P is empty."""
+    factors, pivots, _ = _C._lu_factor(A, pivot)
+    P = _permutation(factors, pivots) if pivot else factors.new_empty(0)
+    return with_out("linalg.lu", LU((P, *_triangles(factors))), out)
+
+
+def lu_unpack(LU_data, LU_pivots, unpack_data=True, unpack_pivots=True, *, out=None):
+    """P, L and U from what lu_factor returns; those not asked for are empty."""
+    need_matrices("lu_unpack", LU_data=LU_data)
+    empty = LU_data.new_empty(0)
+    P = _permutation(LU_data, LU_pivots) if unpack_pivots else empty
+    L, U = _triangles(LU_data) if unpack_data else (empty, empty)
+    return with_out("lu_unpack", LUUnpack((P, L, U)), out)
+
+
+def old_lu(A, pivot=True, get_infos=False, out=None):
+    """lu_factor_ex by its old name: (LU, pivots), or with get_infos (LU, pivots, infos)."""
+    found = lu_factor_ex(A, pivot=pivot)
+    found = tuple(found) if get_infos else tuple(found[:2])
+    if not get_infos:
+        check_info(_C._lu_factor(A.detach(), pivot)[2], "lu", SINGULAR)
+    if out is not None:
+        return tuple(write_out("lu", r, o) for r, o in zip(found, out, strict=True))
+    return found
+
+
+def qr(A, mode="reduced", *, out=None):
+    """Q with orthonormal columns and R upper triangular with A = Q R.
+
+    mode: 'reduced', 'complete' (a square Q), or 'r' (Q is empty).
+    """
+    if mode not in ("reduced", "complete", "r"):
+        raise RuntimeError(f"linalg.qr: mode must be 'reduced', 'complete' or 'r', got {mode!r}")
+    if mode == "r":
+        result = QR((A.new_empty(0), _C._qr_r(A)))
+    else:
+        result = QR(_C._qr(A, mode == "complete"))
+    return with_out("linalg.qr", result, out)
+
+
+def old_qr(input, some=True, *, out=None):
+    """linalg.qr by its old name."""
+    return qr(input, "reduced" if some else "complete", out=out)
+
+
+def geqrf(input, *, out=None):
+    """QR as LAPACK keeps it: R, below it the reflections, and their factors tau."""
+    return with_out("geqrf", Geqrf(_C._geqrf(input)), out)
+
+
+def ldl_factor_ex(A, *, hermitian=False, check_errors=False, out=None):
+    """The factors of symmetric (or Hermitian) matrices, and what went wrong, or 0."""
+    result = LDLFactorEx(_C._ldl_factor(A, hermitian))
+    if check_errors:
+        _check_ldl(result.info, "linalg.ldl_factor_ex")
+    return with_out("linalg.ldl_factor_ex", result, out)
+
+
+def ldl_factor(A, *, hermitian=False, out=None):
+    """The factors of symmetric (or Hermitian) matrices, as LAPACK keeps them."""
+    factors, pivots, info = _C._ldl_factor(A, hermitian)
+    _check_ldl(info, "linalg.ldl_factor")
+    return with_out("linalg.ldl_factor", LDLFactor((factors, pivots)), out)
+
+
+def _check_ldl(info, op):
+    check_info(info, op, "the matrix is singular: element # of D is zero")
+
+
+def ldl_solve(LD, pivots, B, *, hermitian=False, out=None):
+    """X with A X = B, A by its LDL factors."""
+    need_matrices("linalg.ldl_solve", LD=LD, B=B)
+    LD, B = same_batch("linalg.ldl_solve", LD, B)
+    pivots = pivots.expand(*LD.shape[:-1])
+    return write_out("linalg.ldl_solve", _C._ldl_solve(LD, pivots, B, hermitian), out)
+
+
+def householder_product(A, tau, *, out=None):
+    """The first columns of the product of reflections I - tau_i v_i v_i^H.
+
+    v_i is zero above row i, one in it, and column i of A below it: the Q that a QR factorization
+    keeps in that form.
+    """
+    name = "linalg.householder_product"
+    if A.dim() < 2 or A.shape[-2] < A.shape[-1]:
+        raise RuntimeError(
+            f"{name}: A must have at least as many rows as columns, got shape {list(A.shape)}"
+        )
+    if tau.dim() != A.dim() - 1 or tau.shape[:-1] != A.shape[:-2]:
+        raise RuntimeError(
+            f"{name}: tau must have the batch dims of A and one more, got {list(tau.shape)} for A "
+            f"of shape {list(A.shape)}"
+        )
+    if tau.shape[-1] > A.shape[-1]:
+        raise RuntimeError(
+            f"{name}: tau must have at most as many elements as A has columns, got "
+            f"{tau.shape[-1]} and {A.shape[-1]}"
+        )
+    if tau.dtype != A.dtype:
+        raise RuntimeError(f"{name}: A and tau differ in dtype: {A.dtype} and {tau.dtype}")
+    if not tracked(A, tau):
+        return write_out(name, _C._orgqr(A, tau), out)
+    rows, columns = A.shape[-2:]
+    one = _C.eye(rows, dtype=A.dtype, device=A.device)[:, :columns]
+    return write_out(name, _reflected(A, tau, one.expand(A.shape), False), out)
+
+
+def _reflected(A, tau, other, adjoint):
+    """Q other (or Q^H other), one reflection after the other."""
+    rows, columns = A.shape[-2:]
+    one = _C.eye(rows, columns, dtype=A.dtype, device=A.device)
+    vectors, result = A.tril(-1) + one, other
+    order = range(tau.shape[-1])
+    for i in order if adjoint else reversed(order):
+        v, factor = vectors[..., i : i + 1], tau[..., i, None, None]
+        result = result - (factor.conj() if adjoint else factor) * v @ (v.mH @ result)
+    return result.clone() if tau.shape[-1] == 0 else result
+
+
+def orgqr(input, tau, *, out=None):
+    """The old name of linalg.householder_product."""
+    return householder_product(input, tau, out=out)
+
+
+def ormqr(input, tau, other, left=True, transpose=False, *, out=None):
+    """Q other, Q^H other, other Q or other Q^H, with the Q that geqrf keeps as reflections."""
+    need_matrices("ormqr", input=input, other=other)
+    side = other.shape[-2 if left else -1]
+    if input.shape[-2] != side:
+        raise RuntimeError(f"ormqr: input has {input.shape[-2]} rows, and other of shape "
+                           f"{list(other.shape)} needs {side}")  # fmt: skip
+    if tau.shape[-1] > side or tau.shape[-1] > input.shape[-1]:
+        raise RuntimeError(f"ormqr: tau has {tau.shape[-1]} elements, more than the "
+                           f"{min(side, input.shape[-1])} reflections there are")  # fmt: skip
+    if tau.shape[:-1] != input.shape[:-2] or other.shape[:-2] != input.shape[:-2]:
+        raise RuntimeError(
+            "ormqr: the batch dimensions differ: shapes are "
+            f"{list(input.shape)}, {list(tau.shape)}, {list(other.shape)}"
+        )
+    if tau.dtype != input.dtype or other.dtype != input.dtype:
+        raise RuntimeError(f"ormqr: the dtypes differ: {input.dtype}, {tau.dtype}, {other.dtype}")
+    if not tracked(input, tau, other):
+        return write_out("ormqr", _C._ormqr(input, tau, other, left, transpose), out)
+    if left:
+        result = _reflected(input, tau, other, transpose)
+    else:  # other Q = (Q^H other^H)^H
+        result = _reflected(input, tau, other.mH, not transpose).mH
+    return write_out("ormqr", result, out)

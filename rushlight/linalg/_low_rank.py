@@ -1,0 +1,103 @@
+"""The few largest singular values and eigenvalues of large matrices, by random projections."""
+
+from rushlight import _C
+from rushlight.linalg._factor import qr
+from rushlight.linalg._solve import solve_triangular
+from rushlight.linalg._spectral import eigh, svd
+
+__all__ = ["lobpcg", "pca_lowrank", "svd_lowrank"]
+
+
+def _range(A, q, niter, M):
+    """Orthonormal columns that nearly span the range of A - M (Halko, Martinsson, Tropp 2009)."""
+
+    def times(x):
+        return A @ x if M is None else A @ x - M @ x
+
+    def adjoint_times(x):
+        return A.mH @ x if M is None else A.mH @ x - M.mH @ x
+
+    start = _C.randn(A.shape[-1], q, dtype=A.dtype, device=A.device)
+    Q = qr(times(start)).Q
+    for _ in range(niter):
+        Q = qr(adjoint_times(Q)).Q
+        Q = qr(times(Q)).Q
+    return Q
+
+
+def svd_lowrank(A, q=6, niter=2, M=None):
+    """U, S and V of a matrix (or of A - M) of which about the first q matter: A is nearly
+    U diag(S) V^H."""
+    rows, cols = A.shape[-2:]
+    if q is not None and not 0 <= q <= min(rows, cols):
+        raise ValueError(f"svd_lowrank: q must lie between 0 and {min(rows, cols)}, got {q}")
+    if niter < 0:
+        raise ValueError(f"svd_lowrank: niter must not be negative, got {niter}")
+    q = min(6, rows, cols) if q is None else q
+    if M is not None:
+        M = M.broadcast_to(A.shape)
+    turned = rows < cols
+    if turned:
+        A, M = A.mH, None if M is None else M.mH
+    Q = _range(A, q, niter, M)
+    B = Q.mH @ A if M is None else Q.mH @ A - Q.mH @ M
+    U, S, Vh = svd(B, full_matrices=False)
+    U, V = Q @ U, Vh.mH
+    return (V, S, U) if turned else (U, S, V)
+
+
+def pca_lowrank(A, q=None, center=True, niter=2):
+    """The first q principal components of the rows of A, by svd_lowrank of A less its mean."""
+    if not (A.is_floating_point() or A.is_complex()):
+        raise ValueError(f"pca_lowrank: needs floating numbers, got {A.dtype}")
+    rows, cols = A.shape[-2:]
+    if q is None:
+        q = min(6, rows, cols)
+    if not 0 <= q <= min(rows, cols):
+        raise ValueError(f"pca_lowrank: q must lie between 0 and {min(rows, cols)}, got {q}")
+    if niter < 0:
+        raise ValueError(f"pca_lowrank: niter must not be negative, got {niter}")
+    if not center:
+        return svd_lowrank(A, q, niter=niter)
+    return svd_lowrank(A - A.mean(-2, keepdim=True), q, niter=niter)
+
+
+def lobpcg(
+    A,
+    k=None,
+    B=None,
+    X=None,
+    n=None,
+    iK=None,
+    niter=None,
+    tol=None,
+    largest=None,
+    method=None,
+    tracker=None,
+    ortho_iparams=None,
+    ortho_fparams=None,
+    ortho_bparams=None,
+):
+    """The k largest (or smallest) eigenvalues of A x = lambda B x, and their vectors.
+
+    Matrices are dense here, so they come from the full decomposition, which is exact: the iteration
+    and its parameters have nothing to do.
+    """
+    k = (X.shape[-1] if X is not None else 1) if k is None else k
+    size = A.shape[-1]
+    if A.shape[-2] != size:
+        raise _C.ShapeError(f"lobpcg: A must be square, got shape {list(A.shape)}")
+    if not 1 <= k <= size:
+        raise ValueError(f"lobpcg: k must lie between 1 and {size}, got {k}")
+    if B is None:
+        values, vectors = eigh((A + A.mH) / 2)
+    else:  # L^-1 A L^-H y = lambda y with B = L L^H, x = L^-H y
+        from rushlight.linalg._factor import cholesky
+
+        L = cholesky(B)
+        inner = solve_triangular(L, solve_triangular(L, A, upper=False).mH, upper=False)
+        values, vectors = eigh((inner + inner.mH) / 2)
+        vectors = solve_triangular(L.mH, vectors, upper=True)
+    if largest is None or largest:
+        return values[..., size - k :].flip(-1), vectors[..., :, size - k :].flip(-1)
+    return values[..., :k], vectors[..., :, :k]

@@ -1,0 +1,120 @@
+"""Norms, condition and rank."""
+
+from math import inf
+
+from rushlight import _C
+from rushlight._out import write_out
+from rushlight.linalg._solve import _tolerances, real_dtype
+
+
+def vector_norm(x, ord=2, dim=None, keepdim=False, *, dtype=None, out=None):
+    """The norm of order `ord` of all elements or along dims."""
+    if not (x.is_floating_point() or x.is_complex()):
+        raise _C.DTypeError(f"linalg.vector_norm: needs floating or complex numbers, got {x.dtype}")
+    return _C._vector_norm(x, ord, dim, keepdim, dtype=dtype, out=out)
+
+
+def matrix_norm(A, ord="fro", dim=(-2, -1), keepdim=False, *, dtype=None, out=None):
+    """The norm of matrices: 'fro', 'nuc' (the sum of the singular values), 2 and -2 (the extreme
+    singular value), 1 and -1 (the extreme sum of a column), inf and -inf (of a row)."""
+    name = "linalg.matrix_norm"
+    if A.ndim < 2:
+        raise RuntimeError(f"{name}: needs at least 2 dims, got shape {list(A.shape)}")
+    if not (A.is_floating_point() or A.is_complex()):
+        raise _C.DTypeError(f"{name}: needs floating or complex numbers, got {A.dtype}")
+    if isinstance(ord, str) and ord not in ("fro", "nuc"):
+        raise RuntimeError(f"{name}: ord must be 'fro', 'nuc' or a number, got {ord!r}")
+    if not isinstance(dim, tuple | list) or len(dim) != 2:
+        raise RuntimeError(f"{name}: dim must name two dims, got {dim!r}")
+    if dtype is not None:
+        A = A.to(dtype)
+    for d in dim:
+        if not -A.ndim <= d < A.ndim:
+            raise IndexError(f"{name}: dim {d} is out of range (from {-A.ndim} to {A.ndim - 1})")
+    rows, columns = (d % A.ndim for d in dim)
+    if rows == columns:
+        raise RuntimeError(f"{name}: the two dims must differ, got {tuple(dim)}")
+    if ord == "fro":
+        return vector_norm(A, 2, (rows, columns), keepdim, out=out)
+    if ord in ("nuc", 2, -2):
+        from rushlight.linalg._spectral import svdvals
+
+        values = svdvals(A.movedim((rows, columns), (-2, -1)))
+        if ord == "nuc":
+            result = values.sum(-1)
+        else:
+            result = values.amax(-1) if ord == 2 else values.amin(-1)
+        if keepdim:
+            for d in sorted((rows, columns)):
+                result = result.unsqueeze(d)
+    elif ord in (1, -1, inf, -inf):
+        inner, outer = (rows, columns) if abs(ord) == 1 else (columns, rows)
+        sums = A.abs().sum(inner, keepdim=True)
+        result = sums.amax((outer,), keepdim=True) if ord > 0 else sums.amin((outer,), keepdim=True)
+        if not keepdim:
+            result = result.squeeze((rows, columns))
+    else:
+        raise RuntimeError(f"{name}: ord must be 'fro', 'nuc', 1, 2, inf or one of these with a "
+                           f"minus, got {ord!r}")  # fmt: skip
+    return write_out(name, result, out)
+
+
+def norm(A, ord=None, dim=None, keepdim=False, *, out=None, dtype=None):
+    """A matrix norm for a matrix or two dims with an order, else a vector norm."""
+    if isinstance(ord, str) or (ord is not None and (
+        (dim is None and A.ndim == 2) or (isinstance(dim, tuple | list) and len(dim) == 2)
+    )):  # fmt: skip
+        return matrix_norm(A, ord, (-2, -1) if dim is None else dim, keepdim, dtype=dtype, out=out)
+    return vector_norm(A, 2 if ord is None else ord, dim, keepdim, dtype=dtype, out=out)
+
+
+def cond(A, p=None, *, out=None):
+    """How much relative errors may grow by solving with A: norm(A) norm(A^-1)."""
+    from rushlight.linalg._solve import inv_ex
+    from rushlight.linalg._spectral import svdvals
+
+    if A.ndim < 2:
+        raise RuntimeError(f"linalg.cond: needs at least 2 dims, got shape {list(A.shape)}")
+    if p in (None, 2, -2):
+        values = svdvals(A)
+        if values.shape[-1] == 0:
+            return write_out("linalg.cond", values.new_zeros(A.shape[:-2]), out)
+        ends = values[..., 0], values[..., -1]
+        result = ends[1] / ends[0] if p == -2 else ends[0] / ends[1]
+        result = _C.where(result.isnan() & ~values.isnan().any(-1), inf, result)
+        return write_out("linalg.cond", result, out)
+    if A.shape[-1] != A.shape[-2]:
+        raise RuntimeError(f"linalg.cond: p={p!r} needs square matrices, got {list(A.shape)}")
+    inverse, info = inv_ex(A)
+    result = matrix_norm(A, p) * matrix_norm(inverse, p)
+    result = _C.where(info != 0, inf, result)
+    return write_out("linalg.cond", result.to(real_dtype(A)), out)
+
+
+def matrix_rank(A, tol=None, hermitian=False, *, atol=None, rtol=None, out=None):
+    """The number of singular values above max(atol, rtol times the largest)."""
+    from rushlight.linalg._spectral import eigvalsh, svdvals
+
+    if A.ndim < 2:
+        raise _C.ShapeError(f"linalg.matrix_rank: needs at least 2 dims, got {list(A.shape)}")
+    if tol is not None:
+        atol, rtol = tol, 0.0
+    A = A.detach()
+    values = eigvalsh(A).abs() if hermitian else svdvals(A)
+    if values.shape[-1] == 0:
+        return write_out(
+            "linalg.matrix_rank",
+            _C.zeros(A.shape[:-2], dtype=_C.int64, device=A.device),
+            out,
+        )
+    shapes = [t.shape for t in (atol, rtol) if isinstance(t, _C.Tensor)]
+    if any(s != A.shape[:-2] for s in shapes):  # tolerances may broadcast against the batch
+        from rushlight.functional import broadcast_shapes
+
+        batch = broadcast_shapes(A.shape[:-2], *shapes)
+        values = values.expand(*batch, values.shape[-1])
+        A = A.expand(*batch, *A.shape[-2:])
+    atol, rtol = _tolerances(A, atol, rtol, values.dtype)
+    limit = _C.maximum(atol, rtol * values.amax(-1))
+    rank = (values > limit.unsqueeze(-1)).sum(-1)
+    return write_out("linalg.matrix_rank", rank, out)

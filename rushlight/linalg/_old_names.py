@@ -1,0 +1,43 @@
+"""Linear algebra under the names of the package itself and of Tensor's methods."""
+
+from rushlight.linalg import det as _det
+from rushlight.linalg import inv as _inv
+from rushlight.linalg import matrix_exp, matrix_power
+from rushlight.linalg import slogdet as _slogdet
+from rushlight.linalg._factor import (
+    cholesky_inverse,
+    cholesky_solve,
+    geqrf,
+    lu_unpack,
+    orgqr,
+    ormqr,
+)
+from rushlight.linalg._factor import old_lu as lu
+from rushlight.linalg._factor import old_qr as qr
+from rushlight.linalg._results import named, with_out
+from rushlight.linalg._solve import logdet, pinverse, triangular_solve
+from rushlight.linalg._solve import old_lu_solve as lu_solve
+from rushlight.linalg._spectral import old_svd as svd
+
+__all__ = [
+    "cholesky_inverse", "cholesky_solve", "det", "geqrf", "inverse", "logdet", "lu", "lu_solve",
+    "lu_unpack", "matrix_exp", "matrix_power", "orgqr", "ormqr", "pinverse", "qr", "slogdet", "svd",
+    "triangular_solve",
+]  # fmt: skip
+
+_Slogdet = named("slogdet", ("sign", "logabsdet"))
+
+
+def inverse(input, *, out=None):
+    """linalg.inv by its old name."""
+    return _inv(input, out=out)
+
+
+def det(input):
+    """linalg.det by its old name."""
+    return _det(input)
+
+
+def slogdet(input, *, out=None):
+    """linalg.slogdet by its old name."""
+    return with_out("slogdet", _Slogdet(_slogdet(input)), out)

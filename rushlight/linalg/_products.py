@@ -1,0 +1,133 @@
+"""Products of matrices and vectors."""
+
+from itertools import pairwise
+
+from rushlight import _C
+from rushlight._out import write_out
+
+
+def matmul(input, other, *, out=None):
+    """The matrix product."""
+    return _C.matmul(input, other, out=out)
+
+
+def diagonal(A, *, offset=0, dim1=-2, dim2=-1):
+    """The diagonals of matrices."""
+    return A.diagonal(offset, dim1, dim2)
+
+
+def cross(input, other, *, dim=-1, out=None):
+    """The product of vectors in space, along a dim of size 3."""
+    if input.ndim != other.ndim:
+        raise RuntimeError("linalg.cross: expects as many dimensions on both sides, got shapes "
+                           f"{list(input.shape)} and {list(other.shape)}")  # fmt: skip
+    if not -input.ndim <= dim < input.ndim:
+        raise IndexError(f"linalg.cross: dim {dim} is out of range "
+                         f"(from {-input.ndim} to {input.ndim - 1})")  # fmt: skip
+    if input.shape[dim] != 3 or other.shape[dim] != 3:
+        raise RuntimeError(f"linalg.cross: dim {dim} must have size 3, got shapes "
+                           f"{list(input.shape)} and {list(other.shape)}")  # fmt: skip
+
+    def turned(v, by):  # y, z, x or z, x, y
+        return v.roll(-by, dim)
+
+    result = turned(input, 1) * turned(other, 2) - turned(input, 2) * turned(other, 1)
+    return write_out("linalg.cross", result, out)
+
+
+def vecdot(x, y, *, dim=-1, out=None):
+    """The inner products of vectors along a dim; the first ones are conjugated."""
+    result = (x.conj() * y).sum(dim)
+    return write_out("linalg.vecdot", result, out)
+
+
+def matrix_power(A, n, *, out=None):
+    """The n-th power of square matrices; a negative n means powers of the inverse."""
+    if A.ndim < 2 or A.shape[-1] != A.shape[-2]:
+        raise RuntimeError(f"linalg.matrix_power: needs square matrices, got {list(A.shape)}")
+    if n == 0:
+        one = _C.eye(A.shape[-1], dtype=A.dtype, device=A.device)
+        return write_out("linalg.matrix_power", one.expand(A.shape).clone(), out)
+    if n < 0:
+        from rushlight.linalg._solve import inv
+
+        A, n = inv(A), -n
+    result, square = None, A
+    while True:  # by the binary digits of n
+        if n & 1:
+            result = square if result is None else result @ square
+        n >>= 1
+        if n == 0:
+            break
+        square = square @ square
+    result = result.clone() if result is A else result
+    return write_out("linalg.matrix_power", result, out)
+
+
+def multi_dot(tensors, *, out=None):
+    """The product of several matrices, in the order that needs the fewest multiplications; the
+    first and the last may be vectors."""
+    tensors = list(tensors)
+    if len(tensors) < 2:
+        raise RuntimeError(f"linalg.multi_dot: needs at least 2 tensors, got {len(tensors)}")
+    first, last = tensors[0], tensors[-1]
+    squeeze = []
+    if first.ndim == 1:
+        tensors[0] = first.unsqueeze(0)
+        squeeze.append(0)
+    if last.ndim == 1:
+        tensors[-1] = last.unsqueeze(-1)
+        squeeze.append(-1)
+    for i, t in enumerate(tensors):
+        if t.ndim != 2:
+            raise RuntimeError(f"linalg.multi_dot: tensor {i} must be a matrix"
+                               f"{' or a vector' if i in (0, len(tensors) - 1) else ''}, got shape "
+                               f"{list(t.shape)}")  # fmt: skip
+    for i, (a, b) in enumerate(pairwise(tensors)):
+        if a.shape[1] != b.shape[0]:
+            raise RuntimeError(f"linalg.multi_dot: tensors {i} and {i + 1} do not go together: "
+                               f"shapes {list(a.shape)} and {list(b.shape)}")  # fmt: skip
+    result = _product(tensors, _best_cuts([t.shape[0] for t in tensors] + [tensors[-1].shape[1]]),
+                      0, len(tensors) - 1)  # fmt: skip
+    for d in squeeze:
+        result = result.squeeze(d)
+    return write_out("linalg.multi_dot", result, out)
+
+
+def _best_cuts(sizes):
+    """cuts[i, j]: behind which of the matrices i ... j the cheapest product is cut."""
+    count = len(sizes) - 1
+    cost, cuts = {(i, i): 0 for i in range(count)}, {}
+    for length in range(1, count):
+        for i in range(count - length):
+            j = i + length
+            cost[i, j], cuts[i, j] = min(
+                (cost[i, k] + cost[k + 1, j] + sizes[i] * sizes[k + 1] * sizes[j + 1], k)
+                for k in range(i, j)
+            )
+    return cuts
+
+
+def _product(tensors, cuts, i, j):
+    if i == j:
+        return tensors[i]
+    k = cuts[i, j]
+    return _product(tensors, cuts, i, k) @ _product(tensors, cuts, k + 1, j)
+
+
+def vander(x, N=None):
+    """Powers 0 ... N - 1 of the elements, along a new last dim."""
+    if x.ndim == 0:
+        raise RuntimeError("linalg.vander: needs at least 1 dimension, got a number")
+    n = x.shape[-1] if N is None else N
+    if n < 1:
+        raise RuntimeError(f"linalg.vander: N must be at least 1, got {n}")
+    if x.dtype == _C.bool:
+        x = x.to(_C.int64)
+    elif not (x.is_floating_point() or x.is_complex()):
+        x = x.to(_C.int64)
+    ones = _C.ones_like(x).unsqueeze(-1)
+    if n == 1:
+        return ones
+    powers = x.unsqueeze(-1).expand(*x.shape, n - 1).cumprod(-1)
+    return _C.cat([ones, powers], -1)

@@ -1,0 +1,231 @@
+"""Systems of linear equations, inverses and determinants."""
+
+import math
+
+from rushlight import _C
+from rushlight._out import write_out
+from rushlight.linalg._results import (
+    NOT_CONVERGED,
+    SINGULAR,
+    check_info,
+    is_vector_rhs,
+    named,
+    need_matrices,
+    same_batch,
+    tracked,
+    with_out,
+)
+
+SolveEx = named("linalg_solve_ex", ("result", "info"))
+InvEx = named("linalg_inv_ex", ("inverse", "info"))
+Slogdet = named("linalg_slogdet", ("sign", "logabsdet"))
+Lstsq = named("linalg_lstsq", ("solution", "residuals", "rank", "singular_values"))
+TriangularSolve = named("triangular_solve", ("solution", "cloned_coefficient"))
+
+
+def _solve(op, A, B, left):
+    need_matrices(op, A=A)
+    vector = is_vector_rhs(A, B)
+    if vector:
+        if not left:
+            raise _C.ArgumentError(f"{op}: left=False needs matrices on both sides, B is a vector")
+        B = B.unsqueeze(-1)
+    A, B = same_batch(op, A, B)
+    if left:
+        X, _, _, info = _C._solve_ex(A, B)
+    else:  # X A = B is A^T X^T = B^T
+        X, _, _, info = _C._solve_ex(A.mT, B.mT)
+        X = X.mT
+    return X.squeeze(-1) if vector else X, info
+
+
+def solve(A, B, *, left=True, out=None):
+    """X with A X = B, or X A = B with left=False; B may be a vector."""
+    X, info = _solve("linalg.solve", A, B, left)
+    check_info(info, "linalg.solve", SINGULAR)
+    return write_out("linalg.solve", X, out)
+
+
+def solve_ex(A, B, *, left=True, check_errors=False, out=None):
+    """X with A X = B, and where U of LU has its first zero, or 0."""
+    result = SolveEx(_solve("linalg.solve_ex", A, B, left))
+    if check_errors:
+        check_info(result.info, "linalg.solve_ex", SINGULAR)
+    return with_out("linalg.solve_ex", result, out)
+
+
+def solve_triangular(A, B, *, upper, left=True, unitriangular=False, out=None):
+    """X with A X = B (or X A = B with left=False), A triangular."""
+    need_matrices("linalg.solve_triangular", A=A, B=B)
+    A, B = same_batch("linalg.solve_triangular", A, B)
+    if left:
+        X = _C._solve_triangular(A, B, upper, unitriangular)
+    else:
+        X = _C._solve_triangular(A.mT, B.mT, not upper, unitriangular).mT
+    return write_out("linalg.solve_triangular", X, out)
+
+
+def triangular_solve(b, A, upper=True, transpose=False, unitriangular=False, *, out=None):
+    """X with A X = b, A triangular, and A: the old form of linalg.solve_triangular."""
+    need_matrices("triangular_solve", b=b, A=A)
+    A, b = same_batch("triangular_solve", A, b)
+    if transpose:
+        X = _C._solve_triangular(A.mT, b, not upper, unitriangular)
+    else:
+        X = _C._solve_triangular(A, b, upper, unitriangular)
+    return with_out("triangular_solve", TriangularSolve((X, A.clone())), out)
+
+
+def lu_solve(LU, pivots, B, *, left=True, adjoint=False, out=None):
+    """X with A X = B (or X A = B), A (or, with adjoint, A^H) by its LU factors."""
+    need_matrices("linalg.lu_solve", LU=LU, B=B)
+    LU, B = same_batch("linalg.lu_solve", LU, B)
+    pivots = pivots.expand(LU.shape[:-1])
+    if left:
+        X = _C._lu_solve(LU, pivots, B, adjoint)
+    else:  # X A = B is A^H X^H = B^H
+        X = _C._lu_solve(LU, pivots, B.mH, not adjoint).mH
+    return write_out("linalg.lu_solve", X, out)
+
+
+def old_lu_solve(b, LU_data, LU_pivots, *, out=None):
+    """linalg.lu_solve by its old name, with the right-hand side first."""
+    return lu_solve(LU_data, LU_pivots, b, out=out)
+
+
+def inv(A, *, out=None):
+    """The inverses of square matrices."""
+    inverse, info = _C._inv_ex(A)
+    check_info(info, "linalg.inv", SINGULAR)
+    return write_out("linalg.inv", inverse, out)
+
+
+def inv_ex(A, *, check_errors=False, out=None):
+    """The inverses, and where U of LU has its first zero, or 0."""
+    result = InvEx(_C._inv_ex(A))
+    if check_errors:
+        check_info(result.info, "linalg.inv_ex", SINGULAR)
+    return with_out("linalg.inv_ex", result, out)
+
+
+def det(A, *, out=None):
+    """The determinants of square matrices."""
+    return write_out("linalg.det", _C._det(A)[0], out)
+
+
+def slogdet(A, *, out=None):
+    """The sign of the determinants and the logarithm of their absolute value."""
+    sign, logabsdet, _, _ = _C._slogdet(A)
+    return with_out("linalg.slogdet", Slogdet((sign, logabsdet)), out)
+
+
+def logdet(input):
+    """The logarithm of the determinants; nan where they are negative."""
+    sign, logabsdet, _, _ = _C._slogdet(input)
+    if input.is_complex():
+        return sign.log() + logabsdet
+    return _C.where(sign == -1, logabsdet.new_full((), math.nan), logabsdet)
+
+
+def _tolerances(A, atol, rtol, real):
+    """atol and rtol as tensors of the batch's shape; by default rtol is eps times the longer side,
+    and 0 where an atol is given."""
+    eps = _C.finfo(real).eps * max(A.shape[-2:])
+    if rtol is None:
+        if isinstance(atol, _C.Tensor):
+            rtol = _C.where(atol > 0, 0.0, eps)
+        else:
+            rtol = eps if atol is None or atol <= 0 else 0.0
+    made = []
+    for t in (0.0 if atol is None else atol, rtol):
+        if not isinstance(t, _C.Tensor):
+            t = _C.full((), float(t), dtype=real, device=A.device)
+        made.append(t.to(real).expand(A.shape[:-2]))
+    return made
+
+
+def real_dtype(A):
+    """The dtype of A's absolute values."""
+    return {_C.complex64: _C.float32, _C.complex128: _C.float64}.get(A.dtype, A.dtype)
+
+
+def pinv(A, rcond=None, hermitian=False, *, atol=None, rtol=None, out=None):
+    """The pseudo-inverse; singular values up to max(atol, rtol times the largest) count as zero."""
+    need_matrices("linalg.pinv", A=A)
+    _need_floats("linalg.pinv", A)
+    atol, rtol = _tolerances(A, atol, rcond if rtol is None else rtol, real_dtype(A))
+    inverse, info = _C._pinv(A, atol, rtol, hermitian)
+    check_info(info, "linalg.pinv", NOT_CONVERGED)
+    return write_out("linalg.pinv", inverse, out)
+
+
+def pinverse(input, rcond=1e-15):
+    """linalg.pinv by its old name."""
+    return pinv(input, rcond)
+
+
+def _need_floats(op, A):
+    if not (A.is_floating_point() or A.is_complex()):
+        raise _C.DTypeError(f"{op}: needs floating or complex numbers, got {A.dtype}")
+
+
+def lstsq(A, B, rcond=None, *, driver=None):
+    """X for which A X is nearest to B in the sense of least squares."""
+    need_matrices("linalg.lstsq", A=A)
+    if B.ndim < 1:
+        raise _C.ShapeError("linalg.lstsq: B must have at least 1 dimension, got a number")
+    driver = "gelsy" if driver is None else driver
+    if driver not in ("gels", "gelsy", "gelsd", "gelss"):
+        raise RuntimeError(
+            f"linalg.lstsq: driver must be 'gels', 'gelsy', 'gelsd' or 'gelss', got {driver!r}"
+        )
+    vector = is_vector_rhs(A, B)
+    if vector:
+        B = B.unsqueeze(-1)
+    A, B = same_batch("linalg.lstsq", A, B)
+    rows, cols = A.shape[-2:]
+    if rcond is None:
+        rcond = _C.finfo(A.dtype).eps * max(rows, cols)
+    plain_A, plain_B = A.detach(), B.detach()
+    X, rank, singular, info = _C._lstsq(plain_A, plain_B, float(rcond), driver)
+    check_info(info, "linalg.lstsq",
+                          "the matrix does not have full rank (#): use driver='gelsd'"
+                          if driver == "gels" else NOT_CONVERGED)  # fmt: skip
+    residuals = A.new_empty(0, dtype=real_dtype(A))
+    full_rank = driver == "gels" or A.is_meta or bool((rank == cols).all())
+    if rows > cols and driver != "gelsy" and full_rank:
+        residuals = X[..., cols:, :].abs().square().sum(-2)
+    X = X[..., :cols, :]
+    if tracked(A, B):  # PyTorch's way: the gradient is that of the pseudo-inverse
+        X = pinv(A, rcond) @ B
+    if vector:
+        X = X.squeeze(-1)
+    if driver == "gels":
+        rank = _C.empty(0, dtype=_C.int64, device=A.device)
+    if driver in ("gels", "gelsy"):
+        singular = A.new_empty(0, dtype=real_dtype(A))
+    return Lstsq((X, residuals, rank, singular))
+
+
+def tensorinv(A, ind=2, *, out=None):
+    """The inverse of A as a map from its last dims to its first `ind` ones."""
+    if ind <= 0:
+        raise RuntimeError(f"linalg.tensorinv: ind must be positive, got {ind}")
+    first, last = A.shape[:ind], A.shape[ind:]
+    if math.prod(first) != math.prod(last):
+        raise RuntimeError(f"linalg.tensorinv: the first {ind} sizes and the others must have the "
+                           f"same product, got shape {list(A.shape)}")  # fmt: skip
+    inverse = inv(A.reshape(math.prod(first), math.prod(last)))
+    return write_out("linalg.tensorinv", inverse.reshape(*last, *first), out)
+
+
+def tensorsolve(A, B, dims=None, *, out=None):
+    """X with tensordot(A, X, X.ndim) = B, after the dims of A named were moved to its end."""
+    if dims is not None:
+        A = A.movedim(tuple(dims), tuple(range(A.ndim - len(dims), A.ndim)))
+    rest = A.shape[B.ndim :]
+    if math.prod(rest) != math.prod(A.shape[: B.ndim]) or B.numel() != math.prod(rest):
+        raise RuntimeError(f"linalg.tensorsolve: A of shape {list(A.shape)} does not map to B of "
+                           f"shape {list(B.shape)}: both sides need equal products")  # fmt: skip
+    X = solve(A.reshape(-1, math.prod(rest)), B.reshape(-1))
+    return write_out("linalg.tensorsolve", X.reshape(rest), out)

@@ -1,0 +1,69 @@
+"""Singular values and eigenvalues."""
+
+from rushlight import _C
+from rushlight._out import write_out
+from rushlight.linalg._results import NOT_CONVERGED, check_info, named, with_out
+
+SVD = named("linalg_svd", ("U", "S", "Vh"))
+OldSVD = named("svd", ("U", "S", "V"))
+Eig = named("linalg_eig", ("eigenvalues", "eigenvectors"))
+Eigh = named("linalg_eigh", ("eigenvalues", "eigenvectors"))
+
+
+def svd(A, full_matrices=True, *, driver=None, out=None):
+    """U, S and Vh with A = U diag(S) Vh, S falling."""
+    U, S, Vh, info = _C._svd(A, full_matrices, driver or "")
+    check_info(info, "linalg.svd", NOT_CONVERGED)
+    return with_out("linalg.svd", SVD((U, S, Vh)), out)
+
+
+def svdvals(A, *, driver=None, out=None):
+    """The singular values, falling."""
+    S, info = _C._svdvals(A, driver or "")
+    check_info(info, "linalg.svdvals", NOT_CONVERGED)
+    return write_out("linalg.svdvals", S, out)
+
+
+def old_svd(input, some=True, compute_uv=True, *, out=None):
+    """U, S and V (not its adjoint): the old form of linalg.svd."""
+    if not compute_uv:
+        rows, cols = input.shape[-2:]
+        zeros = [input.new_zeros(*input.shape[:-2], n, n) for n in (rows, cols)]
+        return with_out("svd", OldSVD((zeros[0], svdvals(input), zeros[1])), out)
+    U, S, Vh = svd(input, not some)
+    return with_out("svd", OldSVD((U, S, Vh.mH)), out)
+
+
+def _upper(op, UPLO):
+    if UPLO not in ("L", "U", "l", "u"):
+        raise RuntimeError(f"{op}: UPLO must be 'L' or 'U', got {UPLO!r}")
+    return UPLO in "Uu"
+
+
+def eigh(A, UPLO="L", *, out=None):
+    """The eigenvalues, rising, and eigenvectors of symmetric or Hermitian matrices, of which one
+    triangle is read."""
+    values, vectors, info = _C._eigh(A, _upper("linalg.eigh", UPLO))
+    check_info(info, "linalg.eigh", NOT_CONVERGED)
+    return with_out("linalg.eigh", Eigh((values, vectors)), out)
+
+
+def eigvalsh(A, UPLO="L", *, out=None):
+    """The eigenvalues of symmetric or Hermitian matrices, rising."""
+    values, info = _C._eigvalsh(A, _upper("linalg.eigvalsh", UPLO))
+    check_info(info, "linalg.eigvalsh", NOT_CONVERGED)
+    return write_out("linalg.eigvalsh", values, out)
+
+
+def eig(A, *, out=None):
+    """The complex eigenvalues and eigenvectors of square matrices."""
+    values, vectors, info = _C._eig(A)
+    check_info(info, "linalg.eig", NOT_CONVERGED)
+    return with_out("linalg.eig", Eig((values, vectors)), out)
+
+
+def eigvals(A, *, out=None):
+    """The complex eigenvalues of square matrices."""
+    values, info = _C._eigvals(A)
+    check_info(info, "linalg.eigvals", NOT_CONVERGED)
+    return write_out("linalg.eigvals", values, out)

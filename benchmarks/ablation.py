@@ -3,11 +3,11 @@
     python benchmarks/ablation.py [--model resnet50 ncf] [--threads 2] [--report]
     python benchmarks/ablation.py --device cuda --model resnet50 --batch 64
 
-One setting at a time is switched off (RUSHLIGHT_CONFIG, RUSHLIGHT_ISA) in a process of its own, which
-takes turns with a process that has the defaults. A figure is the time of a step without the setting
-over the time with it: 1.30 means that the setting saves 30% of a step, 1.00 that it does nothing
-there. The last row of the CPU's table is the data loader: an epoch of images that cost 2 ms of Python
-each, with the given number of workers and without.
+One setting at a time is switched off (RUSHLIGHT_CONFIG, RUSHLIGHT_ISA) in a process of its own,
+which takes turns with a process that has the defaults. A figure is the time of a step without the
+setting over the time with it: at 1.30 a step takes 30% longer without the setting, at 1.00 it does
+nothing there. The last row of the CPU's table is the data loader: an epoch of images that cost 2 ms
+of Python each, with the given number of workers and without.
 """
 
 import argparse

@@ -105,52 +105,69 @@ F = lib.nn.functional
 x = lib.rand(8192, 8192, device="cuda", requires_grad=True)
 g = lib.rand(8192, 8192, device="cuda")
 labels = lib.randint(0, 8192, (8192,), device="cuda")
-w, b = lib.rand(8192, device="cuda", requires_grad=True), lib.rand(8192, device="cuda")
-image = lib.rand(64, 256, 64, 64, device="cuda", requires_grad=True)
-wide = lib.rand(256, device="cuda", requires_grad=True)
-zeros_and_ones = (g > 0.5).float()
-def whole(f):
-    f()
-    lib.cuda.synchronize()
-def kept(f):
-    y = f()
-    return lambda: lib.autograd.grad(y, x, g if y.dim() else None, retain_graph=True)
+w = lib.rand(8192, device="cuda", requires_grad=True)
 def forward(f):
     with lib.no_grad():
         f()
     lib.cuda.synchronize()
-softmax_back = kept(lambda: F.softmax(x, 1))
-logs_back = kept(lambda: F.log_softmax(x, 0))
-entropy_back = kept(lambda: F.cross_entropy(x, labels))
-binary_back = kept(lambda: F.binary_cross_entropy_with_logits(x, zeros_and_ones))
-layer_back = kept(lambda: F.layer_norm(x, (8192,), w))
-drop_back = kept(lambda: F.dropout(x))
-groups = F.group_norm(image, 32, wide)
+def backward(y, *of, by=None):
+    lib.autograd.grad(y, of or x, by, retain_graph=True)
+    lib.cuda.synchronize()
 """
-CASES += [
-    Case(name, NETWORK, statement, 1.05)
-    for name, statement in {
-        "log_softmax": "forward(lambda: F.log_softmax(x, 1))",
-        "log_softmax, dim 0": "forward(lambda: F.log_softmax(x, 0))",
-        "softmax backward": "whole(softmax_back)",
-        "log_softmax backward, dim 0": "whole(logs_back)",
-        "cross_entropy": "forward(lambda: F.cross_entropy(x, labels))",
-        "cross_entropy backward": "whole(entropy_back)",
-        "binary_cross_entropy": (
-            "forward(lambda: F.binary_cross_entropy_with_logits(x, zeros_and_ones))"
-        ),
-        "binary_cross_entropy backward": "whole(binary_back)",
-        "mse_loss": "forward(lambda: F.mse_loss(x, g))",
-        "dropout": "forward(lambda: F.dropout(x))",
-        "dropout backward": "whole(drop_back)",
-        "layer_norm": "forward(lambda: F.layer_norm(x, (8192,), w, b))",
-        "layer_norm backward": "whole(layer_back)",
-        "group_norm": "forward(lambda: F.group_norm(image, 32, wide))",
-        "group_norm backward": (
-            "whole(lambda: lib.autograd.grad(groups, (image, wide), image, retain_graph=True))"
-        ),
-    }.items()
-]
+IMAGES = """
+image = lib.rand(64, 256, 64, 64, device="cuda", requires_grad=True)
+by = lib.rand(64, 256, 64, 64, device="cuda")
+channels = lib.rand(256, device="cuda", requires_grad=True)
+small = lib.rand(64, 256, 32, 32, device="cuda", requires_grad=True)
+"""
+ROWS_OF_TABLES = """
+table = lib.rand(138493, 128, device="cuda", requires_grad=True)
+index = lib.randint(0, 138493, (1 << 19,), device="cuda")
+"""
+NETWORKS = {
+    "log_softmax": "forward(lambda: F.log_softmax(x, 1))",
+    "log_softmax, dim 0": "forward(lambda: F.log_softmax(x, 0))",
+    "softmax backward": ("y = F.softmax(x, 1)", "backward(y, by=g)"),
+    "log_softmax backward, dim 0": ("y = F.log_softmax(x, 0)", "backward(y, by=g)"),
+    "cross_entropy": "forward(lambda: F.cross_entropy(x, labels))",
+    "cross_entropy backward": ("y = F.cross_entropy(x, labels)", "backward(y)"),
+    "mse_loss": "forward(lambda: F.mse_loss(x, g))",
+    "bce_with_logits": "forward(lambda: F.binary_cross_entropy_with_logits(x, g))",
+    "bce_with_logits backward": (
+        "y = F.binary_cross_entropy_with_logits(x, g)",
+        "backward(y)",
+    ),
+    "dropout": "forward(lambda: F.dropout(x))",
+    "dropout backward": ("y = F.dropout(x)", "backward(y, by=g)"),
+    "layer_norm": "forward(lambda: F.layer_norm(x, (8192,), w, w))",
+    "layer_norm backward": ("y = F.layer_norm(x, (8192,), w)", "backward(y, x, w, by=g)"),
+    "group_norm": (IMAGES, "forward(lambda: F.group_norm(image, 32, channels))"),
+    "group_norm backward": (
+        IMAGES + "y = F.group_norm(image, 32, channels)",
+        "backward(y, image, channels, by=by)",
+    ),
+    "interpolate, bilinear": (
+        IMAGES,
+        "forward(lambda: F.interpolate(small, scale_factor=2, mode='bilinear'))",
+    ),
+    "interpolate backward, bilinear": (
+        IMAGES + "y = F.interpolate(small, scale_factor=2, mode='bilinear')",
+        "backward(y, small, by=by)",
+    ),
+    "interpolate, nearest": (IMAGES, "forward(lambda: F.interpolate(small, scale_factor=2))"),
+    "embedding, 512k of 128": (ROWS_OF_TABLES, "forward(lambda: F.embedding(index, table))"),
+    "embedding backward": (
+        ROWS_OF_TABLES + "y = F.embedding(index, table)\nby = lib.rand_like(y)",
+        "backward(y, table, by=by)",
+    ),
+    "embedding_bag": (
+        ROWS_OF_TABLES + "bags = index.view(-1, 8)",
+        "forward(lambda: F.embedding_bag(bags, table, mode='mean'))",
+    ),
+}
+for name, case in NETWORKS.items():
+    setup, statement = case if isinstance(case, tuple) else ("", case)
+    CASES.append(Case(name, NETWORK + setup, statement, 1.05))
 
 
 SEQUENCES = """
@@ -200,7 +217,7 @@ def main() -> int:
     wanted = args.only.split(",") if args.only else []
     cases = [
         c for c in CASES
-        if not wanted or any(c.setup is kinds.get(word) or word in c.name for word in wanted)
+        if not wanted or any(c.setup.startswith(kinds.get(word, "?")) or word in c.name for word in wanted)
     ]  # fmt: skip
 
     import rushlight as rl

@@ -2,10 +2,10 @@
 
     python benchmarks/jax_resnet50.py --batch 64 [--steps 5] [--rounds 5] [--autocast]
 
-Plain jax.numpy and jax.lax, NHWC as JAX prefers it, the same sizes, loss and SGD with momentum and
-weight decay as table1_models.py. The last line of the output is JSON: seconds of a step by turn, the
-first step's time with its compilation, the peak of the device's memory. `--autocast` computes
-convolutions and products in bfloat16.
+Plain jax.numpy and jax.lax, NHWC as JAX prefers it, the same sizes, loss and SGD with momentum
+and weight decay as table1_models.py. The last line of the output is JSON: seconds of a step by
+turn, the first step's time with its compilation, the peak of the device's memory. `--autocast`
+computes convolutions and products in bfloat16.
 """
 
 import argparse

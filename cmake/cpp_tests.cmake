@@ -12,8 +12,8 @@ foreach(source ${test_sources})
   get_filename_component(name "${source}" NAME_WE)
   add_executable(${name} "${source}")
   rush_target(${name})
-  if(name STREQUAL "test_core_leaf")
-    # It looks into the allocator and the pool, which the library does not export.
+  if(name MATCHES "^test_(core_leaf|caching_pool)$")
+    # They look into the allocator and the pool, which the library does not export.
     target_sources(${name} PRIVATE ${core_sources})
     target_link_libraries(${name} PRIVATE Threads::Threads OpenMP::OpenMP_CXX ${CMAKE_DL_LIBS})
   elseif(name STREQUAL "test_mutex")

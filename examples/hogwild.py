@@ -1,6 +1,6 @@
 """Hogwild: several processes train one model in shared memory, without locks.
 
-    python examples/hogwild.py [--processes 2] [--epochs 4] [--compare]
+    python examples/hogwild.py [--processes 2] [--epochs 4] [--compare] [--device cuda]
 
 Each process goes through the whole training set in its own order, computes gradients on its own
 batches and applies them to the weights that all of them share. Updates may overwrite one another;
@@ -8,6 +8,7 @@ with most of them far apart that does no harm (Niu et al., "HOGWILD!: A lock-fre
 parallelizing stochastic gradient descent", 2011). The data are scikit-learn's handwritten digits.
 
 --compare also trains with one process and says how much more samples a second the others bring.
+With --device cuda the model is in the GPU's memory, which the processes share as well.
 """
 
 import argparse
@@ -55,6 +56,7 @@ def train(rank, model, data, options, losses, ready):
     for epoch in range(options.epochs):
         total = 0.0
         for images, labels in loader:
+            images, labels = images.to(options.device), labels.to(options.device)
             loss = F.cross_entropy(model(images), labels)
             optimizer.zero_grad()
             loss.backward()
@@ -65,14 +67,15 @@ def train(rank, model, data, options, losses, ready):
 
 def accuracy(model, data):
     with torch.no_grad():
-        images, labels = data.tensors
+        device = next(model.parameters()).device
+        images, labels = (t.to(device) for t in data.tensors)
         return (model(images).argmax(1) == labels).float().mean().item()
 
 
 def run(processes, data, options):
     """Trains a fresh model. Returns it, the losses (process, epoch), and samples a second."""
     torch.manual_seed(options.seed)
-    model = Net().share_memory()
+    model = Net().to(options.device).share_memory()
     losses = torch.zeros(processes, options.epochs).share_memory_()
     context = mp.get_context(options.start_method)
     ready = context.Barrier(processes + 1)
@@ -99,6 +102,7 @@ def main():
     parser.add_argument("--lr", type=float, default=0.05)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--start-method", choices=["fork", "spawn", "forkserver"], default="spawn")
+    parser.add_argument("--device", default="cpu", help="where the model is: cpu or cuda")
     parser.add_argument("--compare", action="store_true", help="also train with one process")
     options = parser.parse_args()
 

@@ -66,7 +66,8 @@ def __reduce_ex__(self, protocol):
     if not self.is_leaf and self.requires_grad:
         # As PyTorch does: the values travel, the graph stays.
         self = self.detach().requires_grad_()
-    host = self if self.device.type in ("cpu", "meta") else self.cpu()
+    stays = self.device.type in ("cpu", "meta") or _utils.sending.keeps_gpu
+    host = self if stays else self.cpu()
     args = (
         host.untyped_storage() if self.device.type != "meta" else None,
         self.dtype,
@@ -140,8 +141,8 @@ def share_memory_(self):
 
 @_method
 def is_shared(self):
-    """True when other processes see the same memory."""
-    return self.untyped_storage().is_shared()
+    """True when other processes see the same memory, or can: all memory of GPUs can be sent."""
+    return self.device.type == "cuda" or self.untyped_storage().is_shared()
 
 
 Tensor.type = _type  # under its own name it would hide the builtin from the functions above

@@ -1,11 +1,20 @@
 """What pickled tensors call when they come back. The names are part of the file format."""
 
+import threading
+
 from rushlight import _C
 
 
 def tensor_from_storage(storage, dtype, offset, size, stride):
     """A tensor over the bytes of a storage; raises when the geometry does not fit them."""
     return _C._tensor_from_storage(storage, dtype, offset, size, stride)
+
+
+class _Sending(threading.local):
+    keeps_gpu = False  # pickled tensors bring their storage on the GPU, not a copy of it
+
+
+sending = _Sending()
 
 
 def rebuild_tensor(storage, dtype, offset, size, stride, requires_grad, device):

@@ -211,6 +211,23 @@ for _setting in [
         "Bytes that these may take; beyond that the least recently used ones go.",
         _C._primitive_cache_limit, _C._set_primitive_cache_limit,
     ),
+    Setting(
+        "cuda_caching_allocator", bool,
+        "Freed GPU memory is kept for the next tensor; off: every allocation is the driver's, which"
+        " waits for the GPU. Can be changed while no tensor is there.",
+        _C._cuda.is_caching, _C._cuda.set_caching,
+    ),
+    Setting(
+        "cuda_expandable_segments", bool,
+        "Pools of GPU memory grow by virtual memory, without gaps; off: by segments. For pools that"
+        " have no memory yet.",
+        _C._cuda.expandable_segments, _C._cuda.set_expandable_segments,
+    ),
+    Setting(
+        "cuda_blocking", bool,
+        "The host waits after every op on a GPU: errors come from the call that caused them.",
+        _C._cuda.is_blocking, _C._cuda.set_blocking,
+    ),
 ]:  # fmt: skip
     register(_setting)
 

@@ -87,7 +87,8 @@ class TypedStorage:
         return self
 
     def share_memory_(self):
-        _C._share_storage(self._untyped_storage)
+        if self._untyped_storage.device.type != "cuda":
+            _C._share_storage(self._untyped_storage)
         return self
 
     def _to(self, dtype):

@@ -256,6 +256,23 @@ def test_dims_of_size_one(sizes):
     np.testing.assert_array_equal(z.numpy(), meant.numpy())
 
 
+@pytest.mark.parametrize("sizes", [(2, 64, 9, 9), (3, 80, 7, 7), (5, 64, 1, 1), (2, 100, 1, 6)])
+def test_kernels_of_one_point(sizes):
+    x = F.conv2d(image(*sizes), torch.eye(sizes[1]).view(sizes[1], sizes[1], 1, 1))
+    w = image(70, sizes[1], 1, 1, seed=1).requires_grad_()
+    x.requires_grad_()
+    g = image(sizes[0], 70, *sizes[2:], seed=2)
+    y = F.conv2d(x, w)
+    y.backward(g)
+    a, b, c = (t.detach().double().numpy() for t in (x, w[:, :, 0, 0], g))
+    for seen, meant in (
+        (y, np.einsum("nchw,kc->nkhw", a, b)),
+        (x.grad, np.einsum("nkhw,kc->nchw", c, b)),
+        (w.grad[:, :, 0, 0], np.einsum("nkhw,nchw->kc", c, a)),
+    ):
+        np.testing.assert_allclose(seen.detach().numpy(), meant, rtol=1e-4, atol=2e-4)
+
+
 # --- gradients ----------------------------------------------------------------------------------
 
 

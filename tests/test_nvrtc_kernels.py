@@ -182,9 +182,14 @@ def scan_kernels():
             element = wide(out if fn in ("Sum", "Prod") else t)
             kind = f"<rush::scans::{fn}<{CPP[element]}>, {CPP[t]}, {CPP[out]}, rush::u32"
             width = 4 if SIZES[t] <= 4 else 16 // SIZES[t]
-            names += [f"rush::scan_rows{kind}, {width}, 32>", f"rush::scan_rows{kind}, 1, 8>"]
-            names += [f"rush::scan_tiles{kind}, {v}, 4>" for v in {1, width}]
-            names += [f"rush::scan_totals{kind}>", f"rush::scan_columns{kind}>"]
+            names += [
+                f"rush::scan_rows{kind}, {width}, 32>",
+                f"rush::scan_tiles{kind}, {width}, 4>",
+            ]
+            names += [f"rush::scan_columns{kind}>"]
+            if t in ("f32", "i64", "c64"):
+                names += [f"rush::scan_rows{kind}, 1, 8>", f"rush::scan_tiles{kind}, 1, 4>"]
+                names += [f"rush::scan_totals{kind}>"]
         if t == "f32":
             names += [n.replace("rush::u32", "rush::u64") for n in names]
         yield t, names
@@ -213,9 +218,13 @@ def sort_kernels():
             continue
         own, places = CPP[t], ("rush::u32", "rush::u64")
         items = 8 if SIZES[t] == 8 else 16
-        names = [f"rush::sort_blocks<{own}, {i}>" for i in (4, 8, 16, 32) if i <= 2 * items]
+        names = [f"rush::sort_blocks<{own}, {i}>" for i in (4, 2 * items)]
+        if t == "f32":
+            names += [f"rush::sort_blocks<{own}, {i}>" for i in (8, 16)]
         names += [f"rush::sort_count<{own}, {p}>" for p in places]
         for p, n in zip(places, (items, 8), strict=True):
+            if p == "rush::u64" and t not in ("u8", "f32", "u32", "u64"):
+                continue
             ends = ("true, true",) if SIZES[t] == 1 else ("true, false", "false, true")
             names += [f"rush::sort_pass<{own}, {p}, {n}, {e}>" for e in ends]
             if t in ("u32", "u64"):
@@ -350,7 +359,7 @@ def softmax_kernels():
                 names += [f"{start}held<{own}, {team}, {width}, {held}, {log}>" for team in TEAMS]
                 names += [f"{start}held<{own}, 256, {width}, {2 * held}, {log}>"]
                 names += [f"{start}rows<{own}, 256, {width}, {log}>"]
-            names += [f"{start}columns<{own}, {lanes}, {log}>" for lanes in (1, 8)]
+            names += [f"{start}columns<{own}, {lanes}, {log}>" for lanes in (1, 16)]
         yield t, names
 
 
@@ -370,6 +379,9 @@ def row_norm_kernels():
                 if team == 256:
                     names += [f"rush::row_norm<{start}, {centred}>"]
                     names += [f"rush::row_norm_held<{start}, {2 * held}, {centred}>"]
+            for v, centred in itertools.product((1, pack_width(t)), FLAGS):
+                held = (8 if t == "f64" else 16) // v
+                names += [f"rush::row_norm_backward_whole<{own}, {w}, {v}, {held}, {centred}>"]
             names += [f"rush::join_segments<{compute}, {w}>"]
             names += [f"rush::group_norm<{own}, {w}, {v}>" for v in (1, pack_width(t))]
             names += [f"rush::group_norm_{k}<{own}, {w}>" for k in ("apply", "backward")]
@@ -497,7 +509,9 @@ def rnn_kernels():
         yield w, [f"rush::move_pieces<{w}>"]
     for t in FLOATS:
         names = "lstm_cell lstm_cell_backward gru_cell gru_cell_backward"
-        yield t, [f"rush::{name}<{CPP[t]}, {CPP[COMPUTE[t]]}>" for name in names.split()]
+        cells = [f"rush::{name}<{CPP[t]}, {CPP[COMPUTE[t]]}>" for name in names.split()]
+        steps = [f"rush::lstm_step{way}<{CPP[t]}>" for way in ("", "_backward")]
+        yield t, cells + (steps if SIZES[t] >= 4 else [])
 
 
 def attention_kernels():
@@ -505,8 +519,9 @@ def attention_kernels():
     for t, exact in (("f16", "true"), ("bf16", "true"), ("f32", "true"), ("f32", "false")):
         names = []
         for width in (32, 64, 128, 256)[: 4 if SIZES[t] == 2 else 3]:
-            ahead = min(64, 16384 // SIZES[t] // width)
-            back = min(128 // SIZES[t], 8192 // SIZES[t] // width)
+            ahead, back = (
+                min(64, r // width) for r in ((8192, 4096) if t != "f32" else (2048, 2048))
+            )
             for extras in ("true", "false")[:: 1 if width == 64 else 2]:
                 types, rest = f"{CPP[t]}, {width}, ", f"{exact}, {extras}"
                 names.append(f"rush::attention_forward<{types}{ahead}, {rest}>")

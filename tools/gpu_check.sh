@@ -2,6 +2,7 @@
 # Builds Rushlight without network or oneDNN and runs the GPU tests, then the GPU benchmarks.
 #
 #   tools/gpu_check.sh [folder for results]
+#   SANITIZE=1 tools/gpu_check.sh    also runs the kernels under NVIDIA's compute-sanitizer (slow)
 #
 # Needs: an NVIDIA GPU with its driver, CUDA's libraries (wheels or system), g++, CMake, Ninja, and a
 # Python with nanobind, PyYAML, NumPy, pytest and hypothesis (PYTHON names it).
@@ -18,8 +19,20 @@ cmake -S . -B "$BUILD" -G Ninja -DPython_EXECUTABLE="$(command -v "$PYTHON")" \
 ninja -C "$BUILD" > "$OUT/build.log" 2>&1 || { grep -E "error|FAILED" "$OUT/build.log"; exit 1; }
 
 export PYTHONPATH=$PWD
+if [ "${SANITIZE:-0}" = 1 ]; then
+  # Reads and writes outside of memory, races in shared memory, barriers that not all threads reach: on a
+  # share of the op tests (all of them would take hours), and on streams, graphs and the allocator.
+  SANITIZER=$(command -v compute-sanitizer || ls -d /usr/local/cuda*/bin/compute-sanitizer | tail -1)
+  for tool in memcheck racecheck synccheck; do
+    RUSHLIGHT_TEST_PART=${SANITIZE_PART:-0/40} "$SANITIZER" --tool "$tool" --error-exitcode 9 \
+      --print-limit 20 --target-processes application-only \
+      "$PYTHON" -m pytest tests/cuda -q -p no:cacheprovider -k "not sharing and not loader" \
+      2>&1 | tee "$OUT/sanitize_$tool.log" | tail -30
+  done
+fi
 "$PYTHON" -m pytest tests/cuda -q -p no:cacheprovider 2>&1 | tee "$OUT/tests.log"
 # With TORCH_PYTHON, a Python that has PyTorch, its times stand beside ours.
 "$PYTHON" benchmarks/bench_cuda.py 2>&1 | tee "$OUT/ops.log"
 "$PYTHON" benchmarks/table1.py --device cuda ${TORCH_PYTHON:+--peer "$TORCH_PYTHON"} \
   --model alexnet vgg19 resnet50 mobilenet_v2 ncf --steps 5 --rounds 5 2>&1 | tee "$OUT/models.log"
+"$PYTHON" benchmarks/cuda_timeline.py --report --out "$OUT" 2>&1 | tee "$OUT/timeline.log"

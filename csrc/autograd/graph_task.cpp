@@ -41,11 +41,7 @@ std::vector<Tensor> GraphTask::run(const std::vector<Edge>& roots, std::vector<T
   ModeGuard mode(kNoGrad, !options_.create_graph);
   count_dependencies(roots);
   if (!inputs_.empty()) mark_needed(roots);
-  for (size_t i = 0; i < roots.size(); ++i) {
-    const Edge& e = roots[i];
-    deliver(states_[table_.find(e.node.get())], e.slot,
-            fit_gradient(std::move(seeds[i]), e.node->results()[e.slot], "backward"));
-  }
+  for (size_t i = 0; i < roots.size(); ++i) deliver_seed(roots[i], std::move(seeds[i]));
   seeds.clear();
   for (uint32_t n = 0; n < roots_; ++n) make_ready_if_complete(n);
   while (!ready_.empty()) {
@@ -54,7 +50,30 @@ std::vector<Tensor> GraphTask::run(const std::vector<Edge>& roots, std::vector<T
     ready_.pop_back();
     run_node(next);
   }
+  if (streams_.several()) [[unlikely]]
+    streams_.join();
   return std::move(captured_);
+}
+
+void GraphTask::deliver_seed(const Edge& root, Tensor seed) {
+  NodeState& s = states_[table_.find(root.node.get())];
+  const ResultMeta& meta = root.node->results()[root.slot];
+  if (!streams_.several()) [[likely]]
+    return deliver(s, root.slot, fit_gradient(std::move(seed), meta, "backward"));
+  cuda::Stream* to = streams_.at(*root.node, seed);
+  streams_.hand_over(seed, streams_.callers_for(seed), to);
+  const TaskStreams::Scope scope(to);
+  deliver(s, root.slot, fit_gradient(std::move(seed), meta, "backward"));
+}
+
+void GraphTask::pass_on(Node& from, NodeState& target, uint32_t slot, Tensor grad) {
+  const ResultMeta& meta = target.node->results()[slot];
+  if (!streams_.several()) [[likely]]
+    return deliver(target, slot, fit_gradient(std::move(grad), meta, from.name()));
+  cuda::Stream* to = streams_.at(*target.node, grad);
+  streams_.hand_over(grad, streams_.of(from), to);
+  const TaskStreams::Scope scope(to);
+  deliver(target, slot, fit_gradient(std::move(grad), meta, from.name()));
 }
 
 uint32_t GraphTask::state_number(Node* node) {
@@ -73,6 +92,7 @@ void GraphTask::count_dependencies(const std::vector<Edge>& roots) {
   roots_ = table_.count();  // one given twice counts once
   // New nodes join at the end, so walking the list visits all.
   for (uint32_t n = 0; n < states_.size(); ++n) {
+    streams_.see(*states_[n].node);
     for (const Edge& e : states_[n].node->edges()) {
       if (e) ++states_[state_number(e.node.get())].dependencies;
     }
@@ -193,6 +213,7 @@ Grads GraphTask::apply_watched(Node& node, SmallVector<Tensor, 1> incoming,
 void GraphTask::run_node(uint32_t number) {
   NodeState& s = states_[number];
   Node& node = *s.node;
+  const TaskStreams::Scope scope(streams_.several() ? streams_.of(node) : nullptr);
   // As in PyTorch, a gradient that is asked for is taken before the hooks where the node runs as
   // well, and after them where it does not.
   if (!s.runs && node.extras() && !s.grads.empty()) run_gradient_hooks(node, s.grads);
@@ -218,11 +239,7 @@ void GraphTask::run_node(uint32_t number) {
   for (size_t i = 0; i < edges.size(); ++i) {
     if (!wanted[i]) continue;
     NodeState& target = states_[targets[i]];
-    if (i < out.size() && out[i].defined()) {
-      const uint32_t slot = edges[i].slot;
-      deliver(target, slot,
-              fit_gradient(std::move(out[i]), target.node->results()[slot], node.name()));
-    }
+    if (i < out.size() && out[i].defined()) pass_on(node, target, edges[i].slot, std::move(out[i]));
     --target.dependencies;
     make_ready_if_complete(targets[i]);
   }

@@ -11,6 +11,7 @@
 #include "autograd/engine.h"
 #include "autograd/node_table.h"
 #include "autograd/running_task.h"
+#include "autograd/task_streams.h"
 
 namespace rush {
 
@@ -53,6 +54,8 @@ class GraphTask final : private RunningTask {
   void count_dependencies(const std::vector<Edge>& roots);
   void mark_needed(const std::vector<Edge>& roots);
   void deliver(NodeState& state, uint32_t slot, Tensor grad);
+  void pass_on(Node& from, NodeState& target, uint32_t slot, Tensor grad);
+  void deliver_seed(const Edge& root, Tensor seed);
   void make_ready_if_complete(uint32_t number);
   void run_node(uint32_t number);
   void capture(const NodeState& state);
@@ -68,6 +71,7 @@ class GraphTask final : private RunningTask {
   std::vector<Capture> captures_;  // by input
   std::vector<Tensor> captured_;   // by input
   std::vector<Ready> ready_;       // a heap
+  TaskStreams streams_;
 };
 
 }  // namespace rush

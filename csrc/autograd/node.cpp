@@ -3,6 +3,7 @@
 #include "autograd/anomaly.h"
 #include "autograd/hooks.h"
 #include "autograd/reaper.h"
+#include "autograd/task_streams.h"
 #include "core/layout.h"
 #include "core/object_pool.h"
 
@@ -18,7 +19,10 @@ Node::Node() : sequence_(t_next_sequence++) {
     note_forward_call(*this);
 }
 
-Node::~Node() { delete extras(); }
+Node::~Node() {
+  forget_stream(*this);
+  delete extras();
+}
 
 NodeExtras& Node::make_extras() {
   NodeExtras* known = extras();
@@ -36,6 +40,8 @@ void Node::overtake(uint64_t sequence) {
 
 uint32_t Node::add_result(const Tensor& t) {
   results_.push_back(ResultMeta{t.sizes(), t.dtype(), t.device(), is_arranged(t)});
+  if (t.is_cuda()) [[unlikely]]
+    note_stream(*this, t.device().index);
   if (anomaly_checks_nan()) [[unlikely]]
     note_forward_result(*this, t);
   return uint32_t(results_.size() - 1);

@@ -1,4 +1,5 @@
 // construct.cpp: tensor(), as_tensor(), asarray(), the legacy Tensor(...) and tolist().
+#include "bindings/cuda_arrays.h"
 #include "bindings/literal.h"
 
 #include "autograd/meta.h"
@@ -78,11 +79,21 @@ PyObject* tensor(PyObject*, PyObject* const* args, Py_ssize_t n, PyObject* kwnam
   });
 }
 
+// Python's own containers and numbers: nobody need ask them for memory.
+bool is_plain(PyObject* o) {
+  return PyList_CheckExact(o) || PyTuple_CheckExact(o) || PyFloat_CheckExact(o) ||
+         PyLong_CheckExact(o) || PyBool_Check(o);
+}
+
 // The data's own memory where it has some, else a fresh tensor.
 Tensor shared_tensor(const char* function, PyObject* data, std::optional<DType> dtype,
                      std::optional<Device> device) {
   if (is_tensor(data)) return converted(unwrap(data), dtype, device);
-  if (!is_numpy_array(data)) return fresh_tensor(function, data, dtype, device);
+  if (!is_numpy_array(data)) {
+    if (!is_plain(data) && has_cuda_array(data))
+      return converted(tensor_from_cuda_array(data), dtype, device);
+    return fresh_tensor(function, data, dtype, device);
+  }
   return converted(tensor_from_array(data, true), dtype, device.value_or(default_device()));
 }
 
@@ -103,6 +114,7 @@ Tensor over_memory(PyObject* o, std::optional<DType> dtype) {
   if (optional_attribute(o, "__dlpack__")) {
     return tensor_from_dlpack(o, std::nullopt, std::nullopt);
   }
+  if (!is_plain(o) && has_cuda_array(o)) return tensor_from_cuda_array(o);
   if (PyObject_CheckBuffer(o) && !PyUnicode_Check(o) && !is_numpy_scalar(o)) {
     return tensor_over_buffer("asarray", o, dtype.value_or(default_dtype()), -1, 0);
   }

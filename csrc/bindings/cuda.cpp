@@ -5,12 +5,15 @@
 #include <nanobind/stl/string.h>
 
 #include "bindings/autograd.h"
+#include "bindings/cuda_arrays.h"
+#include "bindings/cuda_memory.h"
 #include "bindings/handle.h"
 #include "bindings/python.h"
 #include "core/layout.h"
 #include "core/modes.h"
 #include "cuda/capture.h"
 #include "cuda/device.h"
+#include "cuda/foreign.h"
 #include "cuda/graph.h"
 #include "cuda/kernel_cache.h"
 #include "cuda/launch.h"
@@ -33,6 +36,7 @@ void waiting(int device, F wait) {
     const ReleaseGil released;
     wait();
   }
+  release_passed();
   raise_faults(device);
 }
 
@@ -55,31 +59,6 @@ nb::dict properties(int device) {
   d["pci_domain_id"] = i.pci_domain;
   d["pci_bus_id"] = i.pci_bus;
   d["pci_device_id"] = i.pci_device;
-  return d;
-}
-
-nb::dict memory_counters(int device) {
-  const GpuMemoryStats s = gpu_memory_stats(device);
-  const std::pair<const char*, int64_t> rows[] = {
-      {"allocated", s.allocated},
-      {"peak_allocated", s.peak_allocated},
-      {"reserved", s.reserved},
-      {"peak_reserved", s.peak_reserved},
-      {"requested", s.requested},
-      {"peak_requested", s.peak_requested},
-      {"live_blocks", s.live_blocks},
-      {"peak_blocks", s.peak_blocks},
-      {"total_allocated", s.total_allocated},
-      {"total_freed", s.total_freed},
-      {"allocations", s.allocations},
-      {"frees", s.frees},
-      {"driver_allocations", s.driver_allocations},
-      {"driver_frees", s.driver_frees},
-      {"retries", s.retries},
-      {"out_of_memory", s.out_of_memory},
-  };
-  nb::dict d;
-  for (const auto& [name, value] : rows) d[name] = value;
   return d;
 }
 
@@ -156,16 +135,10 @@ void add_streams(nb::module_& m) {
   m.def("set_sync_debug", [](int mode) { set_sync_debug(SyncDebug(mode)); });
   m.def("sync_debug", [] { return int(sync_debug()); });
   m.def("set_blocking", set_blocking);
+  m.def("is_blocking", is_blocking);
 }
 
-void add_memory(nb::module_& m) {
-  m.def("memory_counters", memory_counters);
-  m.def("reset_peaks", reset_gpu_peaks);
-  m.def("reset_totals", reset_gpu_totals);
-  m.def("empty_cache", empty_gpu_cache);
-  m.def("set_memory_fraction", set_memory_fraction);
-  m.def("memory_fraction", memory_fraction);
-  m.def("set_caching", set_gpu_caching);
+void add_storage(nb::module_& m) {
   m.def("record_stream", [](nb::handle t, StreamKey s) {
     // An arranged tensor's memory is that of its form.
     record_stream(*arranged_form(tensor_argument("record_stream", t)).storage(), stream_of(s));
@@ -233,7 +206,9 @@ bool init_cuda(PyObject* module) {
   nb::module_ m = nb::borrow<nb::module_>(module).def_submodule("_cuda");
   add_devices(m);
   add_streams(m);
-  add_memory(m);
+  add_cuda_memory(m);
+  add_cuda_ipc(m);
+  add_storage(m);
   add_graphs(m);
   add_setting<&Settings::matmul_tf32>(m, "matmul_tf32");
   add_setting<&Settings::convolution_tf32>(m, "convolution_tf32");
@@ -243,12 +218,18 @@ bool init_cuda(PyObject* module) {
   m.def("cudnn_version", cudnn_version);
   m.def("nvrtc_missing", nvrtc_missing);
   m.def("nvrtc_version", nvrtc_version);
+  m.def("loaded_kernels", [] {
+    nb::list out;
+    for (const auto& [file, expression] : loaded_kernels())
+      out.append(nb::make_tuple(file, expression));
+    return out;
+  });
   m.def("kernel_cache_folder", KernelCache::default_folder);
   m.def("find_kernel", [](const std::string& file, const std::string& expression, int arch) {
     const CachedKernel k = find_kernel(file, expression, arch);
     return nb::make_tuple(k.name, nb::bytes(k.cubin.data(), k.cubin.size()));
   });
-  return true;
+  return init_cuda_arrays();
 }
 
 }  // namespace rush::py

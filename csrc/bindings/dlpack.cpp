@@ -8,6 +8,8 @@
 #include <cstring>
 
 #include "autograd/meta.h"
+#include "cuda/device.h"
+#include "cuda/foreign.h"
 #include "ops/ops.h"
 
 namespace rush::py {
@@ -182,6 +184,19 @@ void check_dl_device(const Tensor& t, PyObject* wanted) {
   }
 }
 
+// The consumer's stream waits for ours. As the array API has it: None means the default stream, -1
+// that the consumer needs no order, and 0 could mean two things.
+void order_consumer(const Tensor& t, PyObject* stream) {
+  int64_t token = 1;
+  if (given(stream)) {
+    check(int_from_python(stream, token), ErrorKind::Type, "__dlpack__",
+          "stream must be None or an int, not ", type_name(stream));
+    check(token != 0, ErrorKind::Argument, "__dlpack__",
+          "stream 0 is ambiguous: 1 is the default stream, 2 the thread's own");
+  }
+  if (token != -1) cuda::make_foreign_wait(t.device().index, token);
+}
+
 PyObject* dlpack(PyObject* self, PyObject* const* args, Py_ssize_t n, PyObject* kwnames) {
   return guarded([&] {
     static constexpr const char* names[] = {"stream", "max_version", "dl_device", "copy"};
@@ -193,6 +208,7 @@ PyObject* dlpack(PyObject* self, PyObject* const* args, Py_ssize_t n, PyObject* 
     check(!t.is_cpu() || !given(a[0]), ErrorKind::Argument, "__dlpack__",
           "stream must be None for a tensor on the CPU");
     check_dl_device(t, a[2]);
+    if (t.is_cuda()) order_consumer(t, a[0]);
     return export_tensor(t, wants_versioned(a[1]), a[3] == Py_True);
   });
 }
@@ -212,12 +228,21 @@ PyObject* to_dlpack(PyObject*, PyObject* o) {
 }
 
 template <class M>
-void release_managed(void* context) noexcept {
+void delete_managed(void* context) {
   auto* managed = static_cast<M*>(context);
   // The producer may be Python code.
   with_gil([&] {
     if (managed->deleter) managed->deleter(managed);
   });
+}
+
+template <class M>
+void release_managed(void* context) noexcept {
+  const dl::Device device = static_cast<M*>(context)->array.device;
+  if (device.type == dl::kCUDA)
+    cuda::release_when_passed(device.id, delete_managed<M>, context);
+  else
+    delete_managed<M>(context);
 }
 
 Tensor tensor_over(const dl::Array& array, Storage::Deleter deleter, void* context,
@@ -278,11 +303,25 @@ Handle ask_producer(PyObject* o, std::optional<Device> device, std::optional<boo
     const Handle pair = Handle::steal(Py_BuildValue("(ii)", d.type, d.id));
     check_status(PyDict_SetItemString(keywords.get(), "dl_device", pair.get()));
   }
+  // A producer on a GPU makes our stream wait for its own.
+  Handle stream;
+  if (const Handle place = optional_attribute(o, "__dlpack_device__")) {
+    const Handle pair = Handle::steal(PyObject_CallNoArgs(place.get()));
+    int type = 0, id = 0;
+    if (!PyArg_ParseTuple(pair.get(), "ii", &type, &id)) throw PythonError{};
+    if (type == dl::kCUDA || type == dl::kCUDAManaged) {
+      cuda::release_passed();
+      const int index = cuda::check_device("from_dlpack", id);
+      stream = Handle::steal(PyLong_FromLongLong(cuda::stream_token(index)));
+      check_status(PyDict_SetItemString(keywords.get(), "stream", stream.get()));
+    }
+  }
   const Handle empty = Handle::steal(PyTuple_New(0));
   PyObject* capsule = PyObject_Call(method.get(), empty.get(), keywords.get());
   if (!capsule && PyErr_ExceptionMatches(PyExc_TypeError) && !copy && !device) {
     PyErr_Clear();
-    capsule = PyObject_CallNoArgs(method.get());
+    check_status(PyDict_DelItemString(keywords.get(), "max_version"));
+    capsule = PyObject_Call(method.get(), empty.get(), keywords.get());
   }
   return Handle::steal(capsule);
 }

@@ -2,6 +2,7 @@
 // which is what PyTorch raises, so that `except RuntimeError` in existing programs still works.
 #include <algorithm>
 #include <array>
+#include <cstring>
 #include <new>
 
 #include "bindings/carried_error.h"
@@ -77,11 +78,24 @@ PyObject* make_class(const Row& row) {
   return made;
 }
 
+// The text of an error about a full GPU, with a table of what fills it; made by Python.
+PyObject* explained(const char* text) noexcept {
+  PyObject* module = PyImport_ImportModule("rushlight.cuda._out_of_memory");
+  PyObject* longer = module ? PyObject_CallMethod(module, "explain", "s", text) : nullptr;
+  Py_XDECREF(module);
+  if (longer) return longer;
+  PyErr_Clear();
+  return PyUnicode_FromString(text);
+}
+
 // Plain classes say nothing about who raised them; a mark tells nn.Module that it was an op.
 void raise_kind(ErrorKind kind, const char* text) noexcept {
   PyErr_Clear();  // a parser may have left the exception that this one explains
   PyObject* cls = g_classes[size_t(kind)];
-  PyObject* error = PyObject_CallFunction(cls, "s", text);
+  const bool is_gpu = kind == ErrorKind::OutOfMemory && std::strstr(text, "CUDA out of memory");
+  PyObject* message = is_gpu ? explained(text) : PyUnicode_FromString(text);
+  PyObject* error = message ? PyObject_CallOneArg(cls, message) : nullptr;
+  Py_XDECREF(message);
   if (!error) return;  // the exception that this one raised stands instead
   if (PyObject_SetAttrString(error, "_rushlight_op", Py_True) < 0) PyErr_Clear();
   PyErr_SetObject(cls, error);

@@ -12,14 +12,29 @@ namespace rush {
 
 void* MemoryBackend::reserve(size_t nbytes) noexcept {
   void* p = do_reserve(nbytes);
-  if (p == nullptr) return nullptr;
+  if (p != nullptr) count_reserved(nbytes);
+  return p;
+}
+
+void MemoryBackend::count_reserved(size_t nbytes) noexcept {
   reserves.fetch_add(1, std::memory_order_relaxed);
   const int64_t now =
       reserved.fetch_add(int64_t(nbytes), std::memory_order_relaxed) + int64_t(nbytes);
   int64_t peak = peak_reserved.load(std::memory_order_relaxed);
   while (now > peak && !peak_reserved.compare_exchange_weak(peak, now)) {
   }
-  return p;
+}
+
+MemoryBackend::Piece MemoryBackend::map(void* p, size_t nbytes) noexcept {
+  const Piece piece = do_map(p, nbytes);
+  if (piece != 0) count_reserved(nbytes);
+  return piece;
+}
+
+void MemoryBackend::unmap(void* p, size_t nbytes, Piece piece) noexcept {
+  do_unmap(p, nbytes, piece);
+  releases.fetch_add(1, std::memory_order_relaxed);
+  reserved.fetch_sub(int64_t(nbytes), std::memory_order_relaxed);
 }
 
 void MemoryBackend::release(void* p, size_t nbytes) noexcept {
@@ -69,6 +84,14 @@ CachingPool::Block* CachingPool::Table::take(void* p) noexcept {
   slots_[gap] = nullptr;
   --used_;
   return found;
+}
+
+CachingPool::Block* CachingPool::Table::find(const void* p) const noexcept {
+  if (slots_.empty()) return nullptr;
+  const size_t mask = slots_.size() - 1;
+  size_t at = home(p);
+  while (slots_[at] != nullptr && slots_[at]->p != p) at = (at + 1) & mask;
+  return slots_[at];
 }
 
 // ---- Free lists --------------------------------------------------------------------------------
@@ -175,7 +198,8 @@ void CachingPool::free_block(Block* block) noexcept {
     block = left;
   }
   put_free(block);
-  if (cached_ > options_.cache_cap && whole_free_ > 0) release_down_to(options_.cache_cap);
+  if (cached_ > options_.cache_cap && (whole_free_ > 0 || granule_ > 0))
+    release_down_to(options_.cache_cap);
 }
 
 // ---- Segments ----------------------------------------------------------------------------------
@@ -208,9 +232,23 @@ CachingPool::Block* CachingPool::reserve_segment(size_t size) {
   return block;
 }
 
-// Gives back whole segments, the largest first, until at most `keep` free bytes are left.
+// Gives back whole segments (or pieces), the largest first, until at most `keep` free bytes are
+// left.
 void CachingPool::release_down_to(size_t keep) noexcept {
   if (keeping_) return;
+  if (granule_ > 0) {
+    bool quiet = false;
+    for (int bin = kBins - 1; bin >= 0 && cached_ > keep; --bin) {
+      for (Block *block = bins_[bin], *next; block != nullptr && cached_ > keep; block = next) {
+        next = block->next;
+        if (block->size < granule_) continue;
+        if (!quiet && !backend_.quiesce()) return;
+        quiet = true;
+        take_away(block);
+      }
+    }
+    return;
+  }
   for (int bin = kBins - 1; bin >= 0 && cached_ > keep && whole_free_ > 0; --bin) {
     for (Block *block = bins_[bin], *next; block != nullptr && cached_ > keep; block = next) {
       next = block->next;
@@ -220,6 +258,212 @@ void CachingPool::release_down_to(size_t keep) noexcept {
       reserved_ -= block->size;
       drop_block(block);
     }
+  }
+}
+
+// ---- Virtual memory ----------------------------------------------------------------------------
+
+bool CachingPool::is_growable() noexcept {
+  if (!growth_known_ && options_.range > 0) granule_ = backend_.granule();
+  growth_known_ = true;
+  return granule_ > 0;
+}
+
+CachingPool::~CachingPool() {
+  for (const auto& [p, record] : pieces_) backend_.unmap(p, record.size, record.piece);
+  for (const auto& [p, nbytes] : ranges_) backend_.release_range(p, nbytes);
+}
+
+// A free block of that size where there was none: memory is put behind the first hole that has room
+// for it, together with the free blocks beside it.
+CachingPool::Block* CachingPool::grow(size_t size) {
+  const auto try_holes = [&]() -> Block* {
+    for (size_t i = 0; i < holes_.size(); ++i) {
+      Block* hole = holes_[i];
+      size_t room = hole->size;
+      if (hole->before != nullptr && hole->before->free) room += hole->before->size;
+      if (hole->after != nullptr && hole->after->free) room += hole->after->size;
+      if (room < size) continue;
+      return grow_at(hole, size);
+    }
+    const size_t nbytes = std::max(options_.range, (size + granule_ - 1) / granule_ * granule_);
+    ranges_.reserve(ranges_.size() + 1);
+    holes_.reserve(holes_.size() + 1);
+    Block* hole = make_block();
+    void* p = backend_.reserve_range(nbytes);
+    if (p == nullptr) {
+      drop_block(hole);
+      return nullptr;
+    }
+    ranges_.emplace_back(p, nbytes);
+    hole->p = static_cast<char*>(p);
+    hole->size = nbytes;
+    hole->hole = true;
+    add_hole(hole);
+    return grow_at(hole, size);
+  };
+  if (Block* block = try_holes()) return block;
+  collect_passed(/*wait=*/true);
+  if (Block* block = find(size)) {  // what waited for other streams
+    remove_free(block);
+    return block;
+  }
+  release_down_to(0);
+  return try_holes();
+}
+
+// All or nothing. Pieces are small while there is little memory, so that a small program reserves
+// little; later they save calls of the driver.
+bool CachingPool::map_pieces(char* p, size_t nbytes) noexcept {
+  size_t largest = granule_;
+  while (largest < options_.largest_step / 2 && largest * 16 <= reserved_ + nbytes) largest *= 2;
+  size_t done = 0;
+  while (done < nbytes) {
+    const size_t n = std::min(largest, nbytes - done);
+    const MemoryBackend::Piece piece = backend_.map(p + done, n);
+    if (piece == 0) break;
+    try {
+      static std::atomic<uint64_t> serials{0};
+      pieces_.emplace(p + done, PieceRecord{n, piece, ++serials});
+    } catch (const std::bad_alloc&) {
+      backend_.unmap(p + done, n, piece);
+      break;
+    }
+    done += n;
+  }
+  if (done == nbytes) {
+    reserved_ += nbytes;
+    return true;
+  }
+  for (auto at = pieces_.lower_bound(p); at != pieces_.end() && at->first < p + done;) {
+    backend_.unmap(at->first, at->second.size, at->second.piece);
+    at = pieces_.erase(at);
+  }
+  return false;
+}
+
+CachingPool::Block* CachingPool::grow_at(Block* hole, size_t size) {
+  Block* left = hole->before != nullptr && hole->before->free ? hole->before : nullptr;
+  const size_t least = size - (left != nullptr ? left->size : 0);
+  const auto rounded = [&](size_t n) { return (n + granule_ - 1) / granule_ * granule_; };
+  // Not more than the hole has: the rest is free behind it.
+  const size_t need = std::min(rounded(least), hole->size);
+  const size_t step =
+      rounded(std::clamp(reserved_ / 8, options_.first_step, options_.largest_step));
+  const size_t wanted = std::min(std::max(need, step), hole->size);
+  Block* block = left != nullptr ? left : make_block();
+  size_t got = 0;
+  if (map_pieces(hole->p, wanted))
+    got = wanted;
+  else if (need < wanted && map_pieces(hole->p, need))
+    got = need;
+  if (got == 0) {
+    if (left == nullptr) drop_block(block);
+    return nullptr;
+  }
+  if (left != nullptr) {
+    remove_free(left);
+    left->size += got;
+  } else {
+    block->p = hole->p;
+    block->size = got;
+    block->before = hole->before;
+    block->after = hole;
+    if (hole->before != nullptr) hole->before->after = block;
+    hole->before = block;
+  }
+  hole->p += got;
+  hole->size -= got;
+  if (hole->size == 0) {
+    block->after = hole->after;
+    if (hole->after != nullptr) hole->after->before = block;
+    drop_hole(hole);
+    if (Block* right = block->after; right != nullptr && right->free) {
+      remove_free(right);
+      absorb(block, right);
+    }
+  }
+  return block;
+}
+
+// In the order of addresses, so that low ones are filled first. The caller has made room.
+void CachingPool::add_hole(Block* hole) noexcept {
+  const auto place = std::lower_bound(holes_.begin(), holes_.end(), hole,
+                                      [](const Block* a, const Block* b) { return a->p < b->p; });
+  holes_.insert(place, hole);
+}
+
+void CachingPool::drop_hole(Block* hole) noexcept {
+  holes_.erase(std::find(holes_.begin(), holes_.end(), hole));
+  drop_block(hole);
+}
+
+// Takes the memory of all whole pieces of a free block away; what is left over at its ends stays.
+void CachingPool::take_away(Block* block) noexcept {
+  auto first = pieces_.lower_bound(block->p);
+  auto last = first;
+  char* const end = block->p + block->size;
+  char* stop = nullptr;
+  while (last != pieces_.end() && last->first + last->second.size <= end) {
+    stop = last->first + last->second.size;
+    ++last;
+  }
+  if (first == last) return;
+  char* const start = first->first;
+  Block *hole = nullptr, *tail = nullptr;
+  try {
+    holes_.reserve(holes_.size() + 1);
+    hole = make_block();
+    tail = make_block();
+  } catch (const std::bad_alloc&) {
+    if (hole != nullptr) drop_block(hole);
+    return;
+  }
+  remove_free(block);
+  for (auto at = first; at != last; ++at)
+    backend_.unmap(at->first, at->second.size, at->second.piece);
+  pieces_.erase(first, last);
+  reserved_ -= size_t(stop - start);
+  // block | hole | tail, of which block and tail may be empty.
+  hole->p = start;
+  hole->size = size_t(stop - start);
+  hole->hole = true;
+  hole->before = block;
+  hole->after = block->after;
+  if (hole->after != nullptr) hole->after->before = hole;
+  block->after = hole;
+  add_hole(hole);
+  if (stop < end) {
+    tail->p = stop;
+    tail->size = size_t(end - stop);
+    tail->before = hole;
+    tail->after = hole->after;
+    if (tail->after != nullptr) tail->after->before = tail;
+    hole->after = tail;
+    put_free(tail);
+  } else {
+    drop_block(tail);
+  }
+  if (start > block->p) {
+    block->size = size_t(start - block->p);
+    put_free(block);
+  } else {
+    hole->before = block->before;
+    if (hole->before != nullptr) hole->before->after = hole;
+    drop_block(block);
+  }
+  // Holes side by side are one.
+  if (Block* right = hole->after; right != nullptr && right->hole) {
+    hole->size += right->size;
+    hole->after = right->after;
+    if (hole->after != nullptr) hole->after->before = hole;
+    drop_hole(right);
+  }
+  if (Block* left = hole->before; left != nullptr && left->hole) {
+    left->size += hole->size;
+    left->after = hole->after;
+    if (left->after != nullptr) left->after->before = left;
+    drop_hole(hole);
   }
 }
 
@@ -239,7 +483,8 @@ void CachingPool::collect_passed(bool wait) noexcept {
 
 // ---- The interface -----------------------------------------------------------------------------
 
-CachingPool::Allocation CachingPool::allocate(size_t nbytes) noexcept try {
+CachingPool::Allocation CachingPool::allocate(size_t nbytes, uint8_t label,
+                                              SourcePoint source) noexcept try {
   const size_t size = round(std::max<size_t>(nbytes, 1));
   std::lock_guard lock(mutex_);
   if (!waiting_.empty()) collect_passed(/*wait=*/false);
@@ -249,7 +494,7 @@ CachingPool::Allocation CachingPool::allocate(size_t nbytes) noexcept try {
   Block* block = find(size);
   const bool fresh = block == nullptr;
   if (fresh) {
-    block = reserve_segment(size);
+    block = is_growable() ? grow(size) : reserve_segment(size);
   } else {
     remove_free(block);
   }
@@ -262,6 +507,9 @@ CachingPool::Allocation CachingPool::allocate(size_t nbytes) noexcept try {
   } else {
     drop_block(rest);
   }
+  block->requested = nbytes;
+  block->label = label;
+  block->source = source;
   live_.insert(block);
   return {block->p, fresh};
 } catch (const std::bad_alloc&) {
@@ -303,6 +551,58 @@ void CachingPool::set_keeping(bool on) noexcept {
   std::lock_guard lock(mutex_);
   keeping_ = on;
   if (cached_ > options_.cache_cap) release_down_to(options_.cache_cap);
+}
+
+std::vector<CachingPool::SegmentInfo> CachingPool::snapshot() {
+  std::lock_guard lock(mutex_);
+  std::vector<std::pair<const Block*, State>> all;
+  for (const Block* block : live_.slots())
+    if (block != nullptr) all.emplace_back(block, State::Live);
+  for (const auto& [block, event] : waiting_) all.emplace_back(block, State::Waiting);
+  for (const Block* head : bins_)
+    for (const Block* block = head; block != nullptr; block = block->next)
+      all.emplace_back(block, State::Free);
+  std::sort(all.begin(), all.end(),
+            [](const auto& a, const auto& b) { return a.first->p < b.first->p; });
+  std::vector<SegmentInfo> segments;
+  const Block* previous = nullptr;
+  for (const auto& [block, state] : all) {
+    if (previous == nullptr || previous->after != block)
+      segments.push_back({block->p, 0, granule_ > 0, {}});
+    segments.back().size += block->size;
+    const bool in_use = state != State::Free;
+    segments.back().blocks.push_back({block->p, block->size, in_use ? block->requested : 0, state,
+                                      in_use ? block->label : uint8_t(0),
+                                      in_use ? block->source : SourcePoint{}});
+    previous = block;
+  }
+  return segments;
+}
+
+std::vector<CachingPool::PieceInfo> CachingPool::pieces_behind(const void* p, size_t nbytes) {
+  std::lock_guard lock(mutex_);
+  std::vector<PieceInfo> found;
+  char* const begin = static_cast<char*>(const_cast<void*>(p));
+  auto at = pieces_.upper_bound(begin);
+  if (at == pieces_.begin()) return found;
+  for (--at; at != pieces_.end() && at->first < begin + nbytes; ++at)
+    found.push_back({at->first, at->second.size, at->second.piece, at->second.serial});
+  return found;
+}
+
+std::pair<char*, size_t> CachingPool::segment_of(const void* p) {
+  std::lock_guard lock(mutex_);
+  for (const auto& [begin, size] : ranges_) {
+    char* const start = static_cast<char*>(begin);
+    if (p >= start && p < start + size) return {start, size};
+  }
+  const Block* block = live_.find(p);
+  if (block == nullptr) return {nullptr, 0};
+  while (block->before != nullptr) block = block->before;
+  char* const begin = block->p;
+  size_t size = 0;
+  for (; block != nullptr; block = block->after) size += block->size;
+  return {begin, size};
 }
 
 size_t CachingPool::reserved() noexcept {

@@ -10,6 +10,10 @@
 // - Segments grow step by step: a small program reserves little, a large one asks seldom.
 // - Freed bytes are kept up to a cap. When the backend has no more, everything free is released and
 //   the request tried again; only then it fails.
+// - Where the backend has virtual memory (GPUs), there are no segments: memory is put behind one
+//   range of addresses piece by piece, at its first hole that is large enough, and taken away again
+//   wherever whole pieces are free. Free blocks and new memory then lie side by side, so lengths
+//   that change all the time do not leave gaps that nothing fits into.
 // - One lock a pool. Where that hurts, the caller puts thread-local lists in front (allocator.cpp)
 //   or makes one pool a stream (CUDA). The pool never touches the memory itself: it may not be ours
 //   to touch.
@@ -20,10 +24,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <map>
 #include <utility>
 #include <vector>
 
 #include "core/mutex.h"
+#include "core/source.h"
 
 namespace rush {
 
@@ -36,6 +42,21 @@ class MemoryBackend {
   void* reserve(size_t nbytes) noexcept;
   void release(void* p, size_t nbytes) noexcept;
 
+  // ---- virtual memory ----
+
+  // Pieces are multiples of this; 0: there are only whole segments.
+  virtual size_t granule() noexcept { return 0; }
+  // Addresses without memory behind them; null when there are none left.
+  virtual void* reserve_range(size_t) noexcept { return nullptr; }
+  virtual void release_range(void*, size_t) noexcept {}
+  // Puts a piece of memory there; what it returns takes it away again. 0: there is no more.
+  using Piece = uint64_t;
+  Piece map(void* p, size_t nbytes) noexcept;
+  void unmap(void* p, size_t nbytes, Piece piece) noexcept;
+  // Waits until nobody uses memory that was freed, before some of it is taken away. False: that
+  // cannot be waited for now, so nothing may be taken away.
+  virtual bool quiesce() noexcept { return true; }
+
   // Has the device passed the event? Memory that only the host uses is free when it is freed.
   virtual bool done(Event) noexcept { return true; }
   virtual void wait(Event) noexcept {}
@@ -46,6 +67,11 @@ class MemoryBackend {
   ~MemoryBackend() = default;
   virtual void* do_reserve(size_t nbytes) noexcept = 0;
   virtual void do_release(void* p, size_t nbytes) noexcept = 0;
+  virtual Piece do_map(void*, size_t) noexcept { return 0; }
+  virtual void do_unmap(void*, size_t, Piece) noexcept {}
+
+ private:
+  void count_reserved(size_t nbytes) noexcept;
 };
 
 class CachingPool {
@@ -58,11 +84,13 @@ class CachingPool {
     size_t largest_step;   // ... up to this. Larger requests get a segment of their own
     size_t least_rest;     // a rest below this stays with its block
     size_t cache_cap;      // free bytes beyond this are released as soon as a segment is whole
+    size_t range = 0;  // addresses reserved at a time, where there is virtual memory; 0: segments
   };
 
   CachingPool(MemoryBackend& backend, const Options& options)
       : backend_(backend), options_(options) {}
   CachingPool(const CachingPool&) = delete;
+  ~CachingPool();
 
   static size_t round(size_t nbytes) { return (nbytes + kRound - 1) / kRound * kRound; }
 
@@ -70,7 +98,8 @@ class CachingPool {
     void* p;     // null: no memory left, even after releasing what was cached
     bool fresh;  // a segment was reserved for it
   };
-  Allocation allocate(size_t nbytes) noexcept;
+  // `label` and `source` come back in the snapshot.
+  Allocation allocate(size_t nbytes, uint8_t label = 0, SourcePoint source = {}) noexcept;
   void free(void* p) noexcept;
   // Frees once the device has passed `event`; until then nobody gets the block.
   void free_after(void* p, MemoryBackend::Event event) noexcept;
@@ -80,6 +109,34 @@ class CachingPool {
   // While it keeps, nothing goes back to the backend, whatever happens: somebody has addresses.
   void set_keeping(bool on) noexcept;
   size_t reserved() noexcept;
+
+  enum class State : uint8_t { Free, Live, Waiting };  // Waiting: freed, a device still uses it
+  struct BlockInfo {
+    const char* p;
+    size_t size, requested;
+    State state;
+    uint8_t label;
+    SourcePoint source;
+  };
+  struct SegmentInfo {  // memory end to end
+    const char* p;
+    size_t size;
+    bool expandable;
+    std::vector<BlockInfo> blocks;
+  };
+  std::vector<SegmentInfo> snapshot();
+
+  // The pieces of virtual memory behind [p, p + nbytes), to send them to another process; empty
+  // where p lies in a segment.
+  struct PieceInfo {
+    char* p;
+    size_t size;
+    MemoryBackend::Piece piece;
+    uint64_t serial;  // no other piece of the process ever has it
+  };
+  std::vector<PieceInfo> pieces_behind(const void* p, size_t nbytes);
+  // The segment, or the range of addresses, in which the live block p lies.
+  std::pair<char*, size_t> segment_of(const void* p);
 
   // For fork: the child must not inherit a pool that another thread was changing.
   void lock() noexcept { mutex_.lock(); }
@@ -91,7 +148,11 @@ class CachingPool {
     size_t size = 0;
     Block *before = nullptr, *after = nullptr;   // neighbours in the segment
     Block *previous = nullptr, *next = nullptr;  // in the list of free blocks of like size
+    size_t requested = 0;
+    SourcePoint source;
     bool free = false;
+    bool hole = false;  // addresses of a range without memory
+    uint8_t label = 0;
     bool whole() const { return before == nullptr && after == nullptr; }
   };
 
@@ -101,6 +162,8 @@ class CachingPool {
     void make_room();  // may throw; insert then does not
     void insert(Block* block) noexcept;
     Block* take(void* p) noexcept;
+    Block* find(const void* p) const noexcept;
+    const std::vector<Block*>& slots() const { return slots_; }
 
    private:
     size_t home(const void* p) const noexcept;
@@ -113,6 +176,14 @@ class CachingPool {
 
   Block* find(size_t size) noexcept;
   Block* reserve_segment(size_t size);
+  // ---- virtual memory ----
+  bool is_growable() noexcept;
+  Block* grow(size_t size);
+  Block* grow_at(Block* hole, size_t size);
+  bool map_pieces(char* p, size_t nbytes) noexcept;
+  void take_away(Block* block) noexcept;
+  void add_hole(Block* hole) noexcept;
+  void drop_hole(Block* hole) noexcept;
   size_t next_segment_size(size_t size) const noexcept;
   void split(Block* block, size_t size, Block* rest) noexcept;
   void put_free(Block* block) noexcept;
@@ -134,6 +205,16 @@ class CachingPool {
   Block* spare_blocks_ = nullptr;
   size_t reserved_ = 0, cached_ = 0, whole_free_ = 0;
   bool keeping_ = false;
+  bool growth_known_ = false;
+  size_t granule_ = 0;  // of pieces; 0: the pool has segments
+  std::vector<std::pair<void*, size_t>> ranges_;
+  std::vector<Block*> holes_;
+  struct PieceRecord {
+    size_t size;
+    MemoryBackend::Piece piece;
+    uint64_t serial;
+  };
+  std::map<char*, PieceRecord> pieces_;
   std::vector<std::pair<Block*, MemoryBackend::Event>> waiting_;
 };
 

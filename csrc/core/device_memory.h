@@ -5,6 +5,8 @@
 #include <cstddef>
 
 #include "core/device.h"
+#include "core/dtype.h"
+#include "core/shape.h"
 #include "core/storage.h"
 
 namespace rush {
@@ -22,7 +24,11 @@ struct DeviceMemory {
   void (*read)(void* host, const void* from, size_t nbytes, int device) = nullptr;  // waits
   Ref<Storage> (*pinned)(size_t nbytes) = nullptr;  // host memory that a GPU can read by itself
   int (*resolve)(int index) = nullptr;  // -1 becomes the current device; others must exist
+  // What lies in a large block, for the error when memory runs out.
+  void (*describe)(void* p, IntList sizes, DType dtype) = nullptr;
 };
+// Blocks from here on are described.
+inline constexpr size_t kDescribedBytes = size_t(1) << 20;
 
 RUSH_API DeviceMemory& cuda_memory();
 

@@ -1,12 +1,10 @@
 #include "core/layout.h"
 
-#include <cstdlib>
+#include <atomic>
 #include <mutex>
-#include <string_view>
 #include <unordered_map>
 #include <vector>
 
-#include "core/modes.h"
 #include "core/mutex.h"
 #include "core/spin_lock.h"
 
@@ -17,13 +15,7 @@ const void* (*g_recording)(Device device) = nullptr;
 
 namespace {
 
-std::atomic<bool>& enabled() {
-  static std::atomic<bool> on = [] {
-    const char* text = std::getenv("RUSHLIGHT_AUTO_LAYOUT");
-    return !(text && std::string_view(text) == "0");
-  }();
-  return on;
-}
+constinit std::atomic<bool> g_automatic{true};
 
 // Guards the pointers to arranged forms.
 SpinLock& lock_of(const TensorImpl* t) {
@@ -61,8 +53,8 @@ Tensor over(Ref<TensorImpl> form) {
 
 }  // namespace
 
-bool automatic_layout() { return enabled().load(std::memory_order_relaxed); }
-void set_automatic_layout(bool on) { enabled().store(on, std::memory_order_relaxed); }
+bool automatic_layout() { return g_automatic.load(std::memory_order_relaxed); }
+void set_automatic_layout(bool on) { g_automatic.store(on, std::memory_order_relaxed); }
 
 Tensor arranged_form(const Tensor& t) {
   if (!is_arranged(t)) return t;

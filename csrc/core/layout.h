@@ -26,7 +26,7 @@
 
 namespace rush {
 
-// Whether convolutions choose their layout. On unless RUSHLIGHT_AUTO_LAYOUT=0 is set.
+// Whether convolutions choose their layout: config.automatic_layout.
 RUSH_API bool automatic_layout();
 RUSH_API void set_automatic_layout(bool on);
 

@@ -63,6 +63,11 @@ void set_sizes(TensorImpl* t, IntList sizes, IntList strides, int64_t n) {
   t->set(TensorImpl::kContiguous, is_contiguous(sizes, strides));
 }
 
+void describe(const TensorImpl& t) {
+  if (t.storage->nbytes() >= kDescribedBytes)
+    cuda_memory().describe(t.storage->data(), t.sizes, t.dtype);
+}
+
 // Bytes of storage that a geometry reaches.
 int64_t reach(IntList sizes, IntList strides, int64_t offset, int64_t item) {
   int64_t last = offset, step = 0, bytes = 0;
@@ -132,13 +137,18 @@ Tensor make_tensor(IntList sizes, DType dtype, Device device) {
     step *= std::max<int64_t>(sizes[i], 1);
   }
   t->flags = TensorImpl::kContiguous | birth_flags();
+  if (t->device.is_cuda()) [[unlikely]]
+    describe(*t);
   return out;
 }
 
 Tensor make_tensor(IntList sizes, IntList strides, DType dtype, Device device) {
   checked_numel("empty_strided", sizes);
   const int64_t bytes = reach(sizes, strides, 0, element_size(dtype));
-  return make_tensor(Storage::allocate(device, size_t(bytes)), sizes, strides, 0, dtype);
+  Tensor out = make_tensor(Storage::allocate(device, size_t(bytes)), sizes, strides, 0, dtype);
+  if (device.is_cuda()) [[unlikely]]
+    describe(*out.impl());
+  return out;
 }
 
 void store_scalar(void* p, DType dtype, const Scalar& s) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cstdlib>
 #include <cstring>
 
 #include "core/cpu_features.h"
@@ -71,6 +72,15 @@ constexpr ConvertTable kConvert = make(std::make_integer_sequence<int, kTypes * 
 void convert_row(char* const* ptrs, const int64_t* strides, int64_t n, const void* context) {
   const ConvertFn fn = *static_cast<const ConvertFn*>(context);
   fn(ptrs[0], strides[0], ptrs[1], strides[1], n);
+}
+
+// One side runs backwards.
+void reverse_row(char* const* ptrs, const int64_t* strides, int64_t n, const void*) {
+  const int64_t item = std::abs(strides[0]);
+  const bool read_backwards = strides[1] < 0;
+  char* dst = read_backwards ? ptrs[0] : ptrs[0] - (n - 1) * item;
+  const char* src = read_backwards ? ptrs[1] : ptrs[1] + (n - 1) * item;
+  byte_kernels().reverse[std::countr_zero(uint64_t(item))](dst, src, n);
 }
 
 // The dim along which the source lies end to end while the destination does along dim 0; -1: none.
@@ -149,8 +159,7 @@ const bool registered = [] {
 ConvertFn convert_fn(DType from, DType to) { return kConvert.fn[int(from)][int(to)]; }
 
 void stream_bytes(char* dst, const char* src, int64_t nbytes) {
-  static const auto stream = byte_kernels().stream;
-  stream(dst, src, nbytes);
+  byte_kernels().stream(dst, src, nbytes);
 }
 
 void copy_bytes(void* dst, const void* src, int64_t nbytes) {
@@ -193,6 +202,9 @@ void copy_cpu(const Tensor& src, const Tensor& dst) {
   const int across = same ? transposed_dim(nest, item) : -1;
   if (across > 0) {
     copy_transposed(nest, across, item);
+  } else if (same && std::abs(nest.strides[0][0]) == item &&
+             nest.strides[0][1] == -nest.strides[0][0]) {
+    nest.run_parallel(reverse_row, nullptr);
   } else {
     nest.run_parallel(convert_row, &fn);
   }

@@ -48,8 +48,10 @@ int64_t rows_worth_a_thread(int64_t width) {
   return std::max<int64_t>(1, kGrain / std::max<int64_t>(width, 1));
 }
 
+// Do the channels of a point lie end to end? Where each has one point only, they do anyway.
 bool channels_last(const Tensor& x) {
-  return !x.is_contiguous() && is_channels_last(x.sizes(), x.strides());
+  if (x.is_contiguous()) return x.numel() == x.sizes()[0] * x.sizes()[1];
+  return is_channels_last(x.sizes(), x.strides());
 }
 
 // An image batch as (batch, channels, points).
@@ -352,18 +354,8 @@ void row_norm_cpu(const Tensor& x, int64_t width, const Tensor& weight, const Te
     const T* w = weight.defined() ? weight.data<T>() : ones.data();
     const T* b = bias.defined() ? bias.data<T>() : zeros.data();
     parallel_for(rstd.numel(), rows_worth_a_thread(width), [&](int64_t i, int64_t end) {
-      for (; i < end; ++i) {
-        const T* from = x.data<T>() + i * width;
-        double m = 0, m2;
-        if (centred)
-          kernels<T>().moments(from, width, &m, &m2);
-        else
-          kernels<T>().squares(from, width, &m2);
-        const T r = T(1 / std::sqrt(m2 / double(width) + eps));
-        mean.data<T>()[i] = T(m);
-        rstd.data<T>()[i] = r;
-        kernels<T>().row(from, y.data<T>() + i * width, width, T(m), r, w, b);
-      }
+      kernels<T>().rows(x.data<T>() + i * width, y.data<T>() + i * width, end - i, width, w, b,
+                        centred, eps, mean.data<T>() + i, rstd.data<T>() + i);
     });
   });
 }

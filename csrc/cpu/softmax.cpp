@@ -89,11 +89,39 @@ class Positions {
 };
 
 void check_targets(const char* op, const CrossEntropy& c) {
-  for (int64_t i = 0; i < c.batch * c.points; ++i) {
+  const int64_t n = c.batch * c.points;
+  bool good = true;
+  for (int64_t i = 0; i < n; ++i) {
+    const int64_t t = c.target[i];
+    good &= (uint64_t(t) < uint64_t(c.classes)) | (t == c.ignore_index);
+  }
+  for (int64_t i = 0; i < n && !good; ++i) {
     const int64_t t = c.target[i];
     check((t >= 0 && t < c.classes) || t == c.ignore_index, ErrorKind::Index, op, "target ", t,
           " is out of range for ", c.classes, " classes");
   }
+}
+
+// The weights of all targets that count, added up.
+template <class T>
+double weights_of_targets(const Positions<T>& p, int64_t n) {
+  if (!p.class_weights()) {
+    int64_t count = 0;
+    for (int64_t i = 0; i < n; ++i) count += p.counts(i);
+    return double(count);
+  }
+  double all = 0;
+  for (int64_t i = 0; i < n; ++i) all += p.counts(i) ? double(p.weight(i)) : 0;
+  return all;
+}
+
+// The loss of one position: `scores` are those of its classes, `step` apart.
+template <class T>
+T loss_at(const Positions<T>& p, const CrossEntropy& c, int64_t i, const T* scores, int64_t step,
+          T sum, T mean) {
+  if (!p.counts(i)) return 0;
+  const T sharp = p.sharp() * p.weight(i) * (sum - scores[c.target[i] * step]);
+  return c.smoothing > 0 ? sharp + p.by_class() * (p.all_weights() * sum - mean) : sharp;
 }
 
 }  // namespace
@@ -108,35 +136,43 @@ double cross_entropy_cpu(const char* op, const CrossEntropy& c, const Tensor& x,
     T* to = loss.data<T>();
     T* sums = total.defined() ? total.data<T>() : nullptr;
     const bool smooth = c.smoothing > 0;
+    all = weights_of_targets(p, c.batch * c.points);
+    if (c.points == 1) {
+      for_rows(c.batch, sums || smooth ? c.classes : 1, [&](int64_t i) {
+        const T* scores = from + i * c.classes;
+        if (sums) sums[i] = kernels<T>().log_sum_exp(scores, c.classes);
+        const T mean =
+            smooth ? kernels<T>().weighted_sum(scores, p.class_weights(), c.classes) : T(0);
+        to[i] = loss_at(p, c, i, scores, 1, sums ? sums[i] : T(0), mean);
+      });
+      return;
+    }
     const int64_t blocks = (c.points + kColumns - 1) / kColumns;
     for_rows(c.batch * blocks, c.classes * std::min(c.points, kColumns), [&](int64_t job) {
       const int64_t b = job / blocks, first = job % blocks * kColumns;
       const int64_t n = std::min(kColumns, c.points - first), at = b * c.points + first;
       const T* scores = from + b * c.classes * c.points + first;
-      if (sums && c.points == 1)
-        sums[at] = kernels<T>().log_sum_exp(scores, c.classes);
-      else if (sums)
-        kernels<T>().column_log_sum_exp(scores, c.classes, c.points, n, sums + at);
-      T mean[kColumns] = {};  // over the classes, for the smoothing
-      if (smooth && c.points == 1)
-        mean[0] = kernels<T>().weighted_sum(scores, p.class_weights(), c.classes);
-      else if (smooth)
+      if (sums) kernels<T>().column_log_sum_exp(scores, c.classes, c.points, n, sums + at);
+      T mean[kColumns];  // over the classes, for the smoothing
+      if (smooth) {
+        std::fill_n(mean, n, T(0));
         for (int64_t k = 0; k < c.classes; ++k) {
           const T weight = p.class_weights() ? p.class_weights()[k] : T(1);
           line_kernels<T>().add(mean, scores + k * c.points, weight, n);
         }
-      for (int64_t i = 0; i < n; ++i) {
-        if (!p.counts(at + i)) {
-          to[at + i] = 0;
-          continue;
-        }
-        const T sum = sums ? sums[at + i] : T(0);
-        T value = p.sharp() * p.weight(at + i) * (sum - scores[c.target[at + i] * c.points + i]);
-        if (smooth) value += p.by_class() * (p.all_weights() * sum - mean[i]);
-        to[at + i] = value;
       }
+      for (int64_t i = 0; i < n; ++i)
+        to[at + i] = loss_at(p, c, at + i, scores + i, c.points, sums ? sums[at + i] : T(0),
+                             smooth ? mean[i] : T(0));
     });
-    for (int64_t i = 0; i < c.batch * c.points; ++i) all += p.counts(i) ? double(p.weight(i)) : 0;
+  });
+  return all;
+}
+
+double sum_of_losses_cpu(const Tensor& loss) {
+  double all = 0;
+  for_type(loss, [&]<class T>() {
+    all = double(kernels<T>().weighted_sum(loss.data<T>(), nullptr, loss.numel()));
   });
   return all;
 }

@@ -23,6 +23,7 @@ struct CrossEntropy {
 // out of range.
 double cross_entropy_cpu(const char* op, const CrossEntropy& c, const Tensor& x, const Tensor& loss,
                          const Tensor& total);
+double sum_of_losses_cpu(const Tensor& loss);
 // gx for the gradient of each position's loss, g[i * step] * scale.
 void cross_entropy_backward_cpu(const CrossEntropy& c, const Tensor& x, const Tensor& total,
                                 const Tensor& g, int64_t step, double scale, const Tensor& gx);

@@ -4,6 +4,7 @@
 #include <bit>
 
 #include "cpu/sequence_loops.h"
+#include "cuda/graph.h"
 #include "cuda/launch.h"
 #include "cuda/loops.h"
 #include "cuda/settings.h"
@@ -29,9 +30,8 @@ struct Instance {
 // Keys (or queries) that pass by at a time: as many as registers and shared memory (48 KB) have
 // room for.
 int tile_rows(Kernel kernel, DType dtype, int width) {
-  const int most = kernel != kForward && dtype == DType::Float32 ? 32 : 64;
-  const int room = (kernel == kForward ? 8192 : 4096) * 2 / int(element_size(dtype));
-  return std::min(most, room / width);
+  const int room = dtype == DType::Float32 ? 2048 : kernel == kForward ? 8192 : 4096;
+  return std::min(64, room / width);
 }
 
 std::string spell(uint64_t key) {
@@ -114,8 +114,12 @@ struct Call {
     args.scale = float(o.scale);
     args.keep = float(1 - o.dropout);
     args.keep_scale = o.dropout < 1 ? float(1 / (1 - o.dropout)) : 0.0f;
-    args.seed = o.call.seed;
-    args.call = o.call.call;
+    if (o.dropout > 0) {
+      const RandomSource source = random_source(o.call, q.device().index);
+      args.seed = source.seed;
+      args.call = source.call;
+      args.state = source.state;
+    }
     args.aligned = true;
     args.q = place(q, args.q_steps);
     args.k = place(k, args.k_steps);

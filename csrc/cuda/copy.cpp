@@ -147,20 +147,39 @@ Tensor packed(const Tensor& t) {
   return out;
 }
 
-// One type, both contiguous.
-void upload(const Tensor& host, const Tensor& dst, bool non_blocking) {
+// Can nobody but this call see the tensor, such as the numbers of tensor([1, 2], device="cuda")?
+bool is_unseen(const Tensor& t) {
+  return t.impl()->py_object == nullptr && t.storage()->use_count() == 1;
+}
+
+// While a graph is captured: from pinned memory, which each replay reads anew; numbers that nobody
+// can change any more are constants of the graph.
+void capture_upload(Graph& graph, const Tensor& host, const Tensor& dst, bool constant,
+                    Stream* stream) {
+  const size_t nbytes = size_t(host.nbytes());
+  if (is_pinned(*host.storage())) {
+    graph.keep_alive(host.storage());
+    must(driver().MemcpyHtoDAsync(address(dst.data()), host.data(), nbytes, stream->handle),
+         "copy_");
+    return;
+  }
+  check(constant, ErrorKind::Runtime, "copy_",
+        "a copy from ordinary host memory cannot be captured into a CUDA graph: copy before the "
+        "capture, or from contiguous pinned memory (pin_memory()), which each replay reads anew");
+  must(driver().MemcpyAsync(address(dst.data()), address(graph.constant(host.data(), nbytes)),
+                            nbytes, stream->handle),
+       "copy_");
+}
+
+// One type, both contiguous. `constant`: nobody can change the host's values any more.
+void upload(const Tensor& host, const Tensor& dst, bool non_blocking, bool constant) {
   const int device = dst.device().index;
   bind(device);
   Stream* stream = current_stream(device);
+  if (Graph* graph = capture_of(stream)) [[unlikely]]
+    return capture_upload(*graph, host, dst, constant, stream);
   const bool pinned = is_pinned(*host.storage());
-  if (Graph* graph = capture_of(stream)) [[unlikely]] {
-    check(pinned, ErrorKind::Runtime, "copy_",
-          "a copy from ordinary host memory cannot be captured into a CUDA graph: copy before the "
-          "capture, or from contiguous pinned memory (pin_memory()), which each replay reads anew");
-    graph->keep_alive(host.storage());
-    non_blocking = true;
-  } else if (pinned && non_blocking)
-    use_pinned(*host.storage(), stream);
+  if (pinned && non_blocking) use_pinned(*host.storage(), stream);
   must(driver().MemcpyHtoDAsync(address(dst.data()), host.data(), size_t(host.nbytes()),
                                 stream->handle),
        "copy_");
@@ -170,12 +189,13 @@ void upload(const Tensor& host, const Tensor& dst, bool non_blocking) {
 
 void copy_to_device(const Tensor& src, const Tensor& dst, bool non_blocking) {
   const Tensor host = packed(src);
+  const bool constant = is_unseen(src);
   if (dst.is_contiguous() && dst.dtype() == host.dtype() && dst.sizes() == host.sizes()) {
-    upload(host, dst, non_blocking);
+    upload(host, dst, non_blocking, constant);
     return;
   }
   const Tensor arrived = make_tensor(host.sizes(), host.dtype(), dst.device());
-  upload(host, arrived, non_blocking);
+  upload(host, arrived, non_blocking, constant);
   copy_on_device(arrived, dst);
 }
 

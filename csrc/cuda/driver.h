@@ -137,6 +137,7 @@ inline constexpr int kAccessReadWrite = 3;
   X(cuMemExportToShareableHandle, MemExport,                                                      \
     (void* to, CUmemHandle handle, int type, unsigned long long flags))                           \
   X(cuMemImportFromShareableHandle, MemImport, (CUmemHandle * handle, void* from, int type))      \
+  X(cuPointerGetAttribute, PointerGetAttribute, (void* data, int attribute, CUdeviceptr p))       \
   X(cuIpcGetEventHandle, IpcGetEventHandle, (CUipcHandle * handle, CUevent event))                \
   X(cuIpcOpenEventHandle, IpcOpenEventHandle, (CUevent * event, CUipcHandle handle))              \
   X(cuIpcGetMemHandle, IpcGetMemHandle, (CUipcHandle * handle, CUdeviceptr p))                    \

@@ -302,7 +302,8 @@ RandomSource Graph::random(const RandomCall& call) {
   }
   fail(ErrorKind::Runtime, kName,
        "random numbers are drawn from a generator that the graph does not know: call "
-       "graph.register_generator_state(generator) before the capture");
+       "graph.register_generator_state(generator) before the capture. (A backward pass that draws "
+       "those of its forward again, as that of attention with dropout, must be captured with it.)");
 }
 
 void Graph::register_generator(std::shared_ptr<Generator> generator) {

@@ -5,6 +5,7 @@
 #include <bit>
 #include <cstdlib>
 #include <deque>
+#include <utility>
 #include <vector>
 
 #include "core/error.h"
@@ -49,11 +50,20 @@ FunctionTable& functions() {
   return *table;
 }
 
+Mutex& load_mutex() {
+  static Mutex mutex{LockRank::Kernels};
+  return mutex;
+}
+// Files and expressions of what was loaded, for the warm-up's list.
+std::vector<std::pair<std::string, std::string>>& loaded() {
+  static auto* all = new std::vector<std::pair<std::string, std::string>>;
+  return *all;
+}
+
 [[gnu::noinline]] CUfunction load_function(const KernelFamily& family, uint64_t key, int device,
                                            uint64_t full) {
   const CachedKernel code = find_kernel(family.file, family.spell(key), device_info(device).arch());
-  static Mutex mutex{LockRank::Kernels};
-  std::lock_guard lock(mutex);
+  std::lock_guard lock(load_mutex());
   if (CUfunction known = functions().find(full)) return known;  // another thread was faster
   bind(device);
   const RelaxedCapture relaxed;
@@ -62,6 +72,7 @@ FunctionTable& functions() {
   CUfunction f = nullptr;
   must(driver().ModuleGetFunction(&f, module, code.name.c_str()), "cuda");
   functions().insert(full, f);
+  loaded().emplace_back(family.file, family.spell(key));
   return f;
 }
 
@@ -102,6 +113,11 @@ constexpr IndexFault kNoFault{~u64(0), 0, 0, 0};
 CUdeviceptr address(const void* p) { return reinterpret_cast<CUdeviceptr>(p); }
 
 }  // namespace
+
+std::vector<std::pair<std::string, std::string>> loaded_kernels() {
+  std::lock_guard lock(load_mutex());
+  return loaded();
+}
 
 CUfunction find_function(const KernelFamily& family, uint64_t key, int device) {
   const uint64_t full = uint64_t(family.number) << 58 | uint64_t(device + 1) << kKeyBits | key;
@@ -146,6 +162,7 @@ u32* stream_counters(int device, int64_t count) {
   std::lock_guard lock(mutex);
   if (!all[size_t(device)].load()) {
     bind(device);
+    const RelaxedCapture relaxed;
     constexpr size_t nbytes = kStreams * kStreamCounters * sizeof(u32);
     CUdeviceptr p = 0;
     must(driver().MemAlloc(&p, nbytes), "cuda");

@@ -3,6 +3,8 @@
 
 #include <cstdint>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "core/export.h"
 #include "core/tensor.h"
@@ -23,6 +25,9 @@ inline constexpr int kKeyBits = 50;
 
 // The kernel on a device; compiled, or read from the disk cache, when it is first asked for.
 CUfunction find_function(const KernelFamily& family, uint64_t key, int device);
+
+// (file, expression) of every kernel that this process has loaded.
+RUSH_API std::vector<std::pair<std::string, std::string>> loaded_kernels();
 
 struct Grid {
   unsigned x = 1, y = 1, z = 1;

@@ -51,6 +51,7 @@ enum FamilyNumber : uint8_t {
   // Recurrent networks and attention.
   kPiecesFamily = 50,
   kCellFamily,
+  kLstmStepFamily,
   kAttentionFamily,
   kFamilyCount,
 };

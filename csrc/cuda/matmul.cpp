@@ -18,6 +18,7 @@
 #include "cuda/cublas.h"
 #include "cuda/launch.h"
 #include "cuda/loops.h"
+#include "cuda/matmul.h"
 #include "cuda/settings.h"
 
 namespace rush::cuda {
@@ -210,7 +211,8 @@ Tensor packed(const Tensor& t) {
 
 // out = beta * out + alpha * a @ b for floating types; bias (n), if any, is added to every row.
 void multiply(const Tensor& a, const Tensor& b, const Tensor& out, const Scalar& alpha,
-              const Scalar& beta, const void* bias) {
+              const Scalar& beta, const void* bias,
+              bool tf32 = settings().matmul_tf32.load(std::memory_order_relaxed)) {
   Columns c;
   as_columns(out, true, c);
   const bool swapped = !c.transposed;  // out's rows lie end to end: compute out^T = b^T @ a^T
@@ -239,7 +241,7 @@ void multiply(const Tensor& a, const Tensor& b, const Tensor& out, const Scalar&
       .align_b = alignment(right.data),
       .align_c = alignment(c.data),
       .device = device,
-      .tf32 = settings().matmul_tf32,
+      .tf32 = tf32,
       .has_bias = bias != nullptr,
   };
   bind(device);
@@ -255,6 +257,7 @@ void multiply(const Tensor& a, const Tensor& b, const Tensor& out, const Scalar&
                 &plan.best.algorithm, workspace.defined() ? workspace.data() : nullptr,
                 plan.best.workspace, current_stream(device)->handle),
        "cublasLtMatmul");
+  after_launch(current_stream(device));
 }
 
 std::string spell_matmul(uint64_t key) {
@@ -359,4 +362,9 @@ const bool registered = [] {
 }();
 
 }  // namespace
+
+void multiply_matrices(const Tensor& a, const Tensor& b, const Tensor& out, bool add, bool tf32) {
+  multiply(a, b, out, 1, add ? 1 : 0, nullptr, tf32);
+}
+
 }  // namespace rush::cuda

@@ -9,96 +9,37 @@
 
 #include "core/device_memory.h"
 #include "core/error.h"
+#include "core/modes.h"
 #include "core/mutex.h"
+#include "core/spin_lock.h"
 #include "cuda/graph.h"
 #include "cuda/launch.h"
+#include "cuda/memory_backend.h"
+#include "cuda/memory_report.h"
 #include "cuda/private_pool.h"
 
 namespace rush::cuda {
 namespace {
 
-// ---- backends ----
-
-// Points that freed memory waits for. An Event of the pool is a pointer to a list of them.
-using Points = std::vector<std::unique_ptr<Event>>;
-
-class GpuBackend final : public MemoryBackend {
- public:
-  int device = 0;
-  std::atomic<int64_t> limit{-1};  // bytes; -1: the whole device
-
-  bool done(MemoryBackend::Event e) noexcept override {
-    auto* points = reinterpret_cast<Points*>(e);
-    try {
-      for (const auto& p : *points)
-        if (!p->done()) return false;
-    } catch (const Error&) {  // a device that failed finishes nothing more
-    }
-    delete points;
-    return true;
-  }
-  void wait(MemoryBackend::Event e) noexcept override {
-    auto* points = reinterpret_cast<Points*>(e);
-    try {
-      for (const auto& p : *points) p->wait();
-    } catch (const Error&) {
-    }
-    delete points;
-  }
-
- protected:
-  void* do_reserve(size_t nbytes) noexcept override {
-    const int64_t most = limit.load(std::memory_order_relaxed);
-    if (most >= 0 && reserved.load(std::memory_order_relaxed) + int64_t(nbytes) > most)
-      return nullptr;
-    const RelaxedCapture relaxed;
-    CUdeviceptr p = 0;
-    return driver().MemAlloc(&p, nbytes) == kSuccess ? reinterpret_cast<void*>(p) : nullptr;
-  }
-  void do_release(void* p, size_t) noexcept override {
-    const RelaxedCapture relaxed;
-    driver().MemFree(reinterpret_cast<CUdeviceptr>(p));
-  }
-};
-
-class PinnedBackend final : public MemoryBackend {
- public:
-  bool done(MemoryBackend::Event e) noexcept override { return gpu_.done(e); }
-  void wait(MemoryBackend::Event e) noexcept override { gpu_.wait(e); }
-
- protected:
-  void* do_reserve(size_t nbytes) noexcept override {
-    const RelaxedCapture relaxed;
-    void* p = nullptr;
-    return driver().MemHostAlloc(&p, nbytes, kHostAllocPortable) == kSuccess ? p : nullptr;
-  }
-  void do_release(void* p, size_t) noexcept override {
-    const RelaxedCapture relaxed;
-    driver().MemFreeHost(p);
-  }
-
- private:
-  GpuBackend gpu_;  // for its points
-};
-
-// A level with its highest value.
-struct Level {
-  std::atomic<int64_t> now{0}, peak{0};
-  void add(int64_t n) {
-    const int64_t after = now.fetch_add(n, std::memory_order_relaxed) + n;
-    int64_t high = peak.load(std::memory_order_relaxed);
-    while (after > high && !peak.compare_exchange_weak(high, after, std::memory_order_relaxed)) {
-    }
-  }
-  void reset() { peak.store(now.load()); }
-};
-
 struct DeviceState {
   GpuBackend backend;
-  Level allocated, requested, blocks;
-  std::atomic<int64_t> total_allocated{0}, total_freed{0}, allocations{0}, frees{0}, retries{0},
-      failures{0};
+  // A handful of counters that change together: one byte guards them all.
+  SpinLock counting;
+  PoolStat blocks, allocated, requested;
+  std::atomic<int64_t> retries{0}, failures{0};
   std::atomic<double> fraction{1.0};
+
+  void count(size_t nbytes, bool fresh) noexcept {
+    const auto rounded = int64_t(CachingPool::round(nbytes));
+    const int which = nbytes > kSmallBlock ? 1 : 2;
+    counting.lock();
+    for (const int k : {0, which}) {
+      blocks[size_t(k)].change(1, fresh);
+      allocated[size_t(k)].change(rounded, fresh);
+      requested[size_t(k)].change(int64_t(nbytes), fresh);
+    }
+    counting.unlock();
+  }
 };
 
 // Never destroyed: blocks are freed until the very end of the process.
@@ -161,34 +102,14 @@ void free_behind(CachingPool& pool, void* p, const std::vector<Stream*>& streams
   }
 }
 
-// ---- the table of the core ----
-
-std::string size_text(double bytes) {
-  const char* units[] = {"bytes", "KiB", "MiB", "GiB", "TiB"};
-  int unit = 0;
-  while (bytes >= 1024 && unit < 4) bytes /= 1024, ++unit;
-  char text[32];
-  std::snprintf(text, sizeof text, unit ? "%.2f %s" : "%.0f %s", bytes, units[unit]);
-  return text;
-}
-
-[[noreturn]] void fail_out_of_memory(int device, size_t nbytes) {
+[[noreturn]] void out_of_memory(int device, size_t nbytes) {
   DeviceState& s = state_of(device);
   s.failures.fetch_add(1);
-  const auto [free, total] = memory_info(device);
-  const int64_t allocated = s.allocated.now.load(), reserved = s.backend.reserved.load();
-  const double share = s.fraction.load();
-  std::string limit;
-  if (share < 1)
-    limit = concat(" This process may use ", size_text(share * double(total)),
-                   " (set_per_process_memory_fraction).");
-  fail(ErrorKind::OutOfMemory, "", "CUDA out of memory. Tried to allocate ",
-       size_text(double(nbytes)), " on cuda:", device, ", which has ", size_text(double(total)),
-       ", of which ", size_text(double(free)), " are free.", limit, " This process holds ",
-       size_text(double(allocated)), " in tensors, and ", size_text(double(reserved - allocated)),
-       " reserved but not in use. Try a smaller batch, autocast, checkpointing, or drop references "
-       "to tensors that are no longer needed");
+  fail_out_of_memory(
+      {device, nbytes, s.allocated[0].current, s.backend.reserved.load(), s.fraction.load()});
 }
+
+// ---- the table of the core ----
 
 // Everything that is cached on the device goes back to the driver.
 void release_all(int device);
@@ -207,23 +128,20 @@ DeviceMemory::Block allocate(int device, size_t nbytes) {
   DeviceState& s = state_of(device);
   void* p = nullptr;
   if (g_caching.load(std::memory_order_relaxed) || arena->owner) [[likely]] {
-    p = arena->pool.allocate(nbytes).p;
+    const uint8_t label = grad_enabled() ? kRecording : 0;
+    const SourcePoint source = nbytes >= kDescribedBytes ? source_here() : SourcePoint{};
+    p = arena->pool.allocate(nbytes, label, source).p;
     if (!p) [[unlikely]] {
       s.retries.fetch_add(1);
       release_all(device);
-      p = arena->pool.allocate(nbytes).p;
+      p = arena->pool.allocate(nbytes, label, source).p;
     }
   } else {
     p = s.backend.reserve(CachingPool::round(nbytes));
   }
   if (!p) [[unlikely]]
-    fail_out_of_memory(device, nbytes);
-  const auto rounded = int64_t(CachingPool::round(nbytes));
-  s.allocated.add(rounded);
-  s.requested.add(int64_t(nbytes));
-  s.blocks.add(1);
-  s.total_allocated.fetch_add(rounded, std::memory_order_relaxed);
-  s.allocations.fetch_add(1, std::memory_order_relaxed);
+    out_of_memory(device, nbytes);
+  s.count(nbytes, true);
   return {p, arena};
 }
 
@@ -231,17 +149,13 @@ void free(void* p, size_t nbytes, void* home) noexcept {
   if (!p) return;
   auto* arena = static_cast<Arena*>(home);
   DeviceState& s = state_of(arena->stream->device);
-  const auto rounded = int64_t(CachingPool::round(nbytes));
-  s.allocated.now.fetch_sub(rounded, std::memory_order_relaxed);
-  s.requested.now.fetch_sub(int64_t(nbytes), std::memory_order_relaxed);
-  s.blocks.now.fetch_sub(1, std::memory_order_relaxed);
-  s.total_freed.fetch_add(rounded, std::memory_order_relaxed);
-  s.frees.fetch_add(1, std::memory_order_relaxed);
+  s.count(nbytes, false);
+  if (nbytes >= kDescribedBytes) forget_description(p);
   const std::vector<Stream*> others = take_recorded(p);
   if (arena->owner) [[unlikely]] {
     arena->owner->free(*arena, p, !others.empty());
   } else if (!g_caching.load(std::memory_order_relaxed)) [[unlikely]] {
-    s.backend.release(p, size_t(rounded));  // the driver waits for the device
+    s.backend.release(p, CachingPool::round(nbytes));  // the driver waits for the device
   } else if (others.empty()) {
     arena->pool.free(p);
   } else {
@@ -281,9 +195,14 @@ void read(void* host, const void* from, size_t nbytes, int device) {
 }
 
 const bool registered = [] {
-  cuda_memory() = {allocate, free, copy, write, read, allocate_pinned, [](int index) {
-                     return check_device("cuda", index);
-                   }};
+  cuda_memory() = {.allocate = allocate,
+                   .free = free,
+                   .copy = copy,
+                   .write = write,
+                   .read = read,
+                   .pinned = allocate_pinned,
+                   .resolve = [](int index) { return check_device("cuda", index); },
+                   .describe = describe_block};
   return true;
 }();
 
@@ -324,35 +243,35 @@ void release_all(int device) {
 MemoryBackend& device_memory_backend(int device) { return state_of(device).backend; }
 
 GpuMemoryStats gpu_memory_stats(int device) {
-  const DeviceState& s = state_of(check_device("memory_stats", device));
-  return {.allocated = s.allocated.now,
-          .peak_allocated = s.allocated.peak,
-          .reserved = s.backend.reserved,
-          .peak_reserved = s.backend.peak_reserved,
-          .requested = s.requested.now,
-          .peak_requested = s.requested.peak,
-          .live_blocks = s.blocks.now,
-          .peak_blocks = s.blocks.peak,
-          .total_allocated = s.total_allocated,
-          .total_freed = s.total_freed,
-          .allocations = s.allocations,
-          .frees = s.frees,
-          .driver_allocations = s.backend.reserves,
-          .driver_frees = s.backend.releases,
-          .retries = s.retries,
-          .out_of_memory = s.failures};
+  DeviceState& s = state_of(check_device("memory_stats", device));
+  s.counting.lock();
+  GpuMemoryStats out{.blocks = s.blocks, .allocated = s.allocated, .requested = s.requested};
+  s.counting.unlock();
+  out.reserved = s.backend.reserved;
+  out.peak_reserved = s.backend.peak_reserved;
+  out.driver_allocations = s.backend.reserves;
+  out.driver_frees = s.backend.releases;
+  out.retries = s.retries;
+  out.out_of_memory = s.failures;
+  return out;
 }
 
 void reset_gpu_peaks(int device) {
   DeviceState& s = state_of(check_device("reset_peak_memory_stats", device));
-  for (Level* level : {&s.allocated, &s.requested, &s.blocks}) level->reset();
+  s.counting.lock();
+  for (PoolStat* stats : {&s.blocks, &s.allocated, &s.requested})
+    for (MemoryStat& stat : *stats) stat.peak = stat.current;
+  s.counting.unlock();
   s.backend.peak_reserved.store(s.backend.reserved.load());
 }
 
 void reset_gpu_totals(int device) {
   DeviceState& s = state_of(check_device("reset_accumulated_memory_stats", device));
-  for (auto* total : {&s.total_allocated, &s.total_freed, &s.allocations, &s.frees, &s.retries,
-                      &s.failures, &s.backend.reserves, &s.backend.releases})
+  s.counting.lock();
+  for (PoolStat* stats : {&s.blocks, &s.allocated, &s.requested})
+    for (MemoryStat& stat : *stats) stat.gained = stat.lost = 0;
+  s.counting.unlock();
+  for (auto* total : {&s.retries, &s.failures, &s.backend.reserves, &s.backend.releases})
     total->store(0);
 }
 
@@ -382,13 +301,23 @@ double memory_fraction(int device) {
 
 void set_gpu_caching(bool on) {
   for (int device = 0; device < kMaxDevices; ++device) {
-    check(state_of(device).blocks.now.load() == 0, ErrorKind::Runtime, "caching_allocator_enable",
+    check(state_of(device).blocks[0].current == 0, ErrorKind::Runtime, "caching_allocator_enable",
           "tensors are alive on cuda:", device,
           ": the allocator can be switched only while there are none");
   }
   empty_gpu_cache();
   g_caching.store(on);
 }
+
+bool gpu_caching() { return g_caching.load(); }
+
+PinnedMemoryStats pinned_memory_stats() {
+  const PinnedBackend& b = pinned().backend;
+  return {b.reserved, b.peak_reserved, b.reserves, b.releases};
+}
+
+void set_expandable_segments(bool on) { g_expandable.store(on); }
+bool expandable_segments() { return g_expandable.load(); }
 
 void record_stream(const Storage& storage, Stream* stream) {
   check(storage.device().is_cuda(), ErrorKind::Device, "record_stream",

@@ -6,6 +6,7 @@
 // device has given back what it caches.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 
@@ -18,10 +19,23 @@ namespace rush::cuda {
 
 MemoryBackend& device_memory_backend(int device);
 
+// Blocks up to here count as PyTorch's small pool in the statistics.
+inline constexpr size_t kSmallBlock = size_t(1) << 20;
+
+struct MemoryStat {
+  int64_t current = 0, peak = 0, gained = 0, lost = 0;
+  void change(int64_t n, bool up) {
+    current += up ? n : -n;
+    (up ? gained : lost) += n;
+    if (current > peak) peak = current;
+  }
+};
+using PoolStat = std::array<MemoryStat, 3>;  // all, large blocks, small blocks
+
 struct GpuMemoryStats {
-  int64_t allocated, peak_allocated, reserved, peak_reserved, requested, peak_requested,
-      live_blocks, peak_blocks, total_allocated, total_freed, allocations, frees,
-      driver_allocations, driver_frees, retries, out_of_memory;
+  PoolStat blocks, allocated, requested;
+  int64_t reserved = 0, peak_reserved = 0, driver_allocations = 0, driver_frees = 0, retries = 0,
+          out_of_memory = 0;
 };
 RUSH_API GpuMemoryStats gpu_memory_stats(int device);
 RUSH_API void reset_gpu_peaks(int device);
@@ -32,9 +46,19 @@ RUSH_API void set_memory_fraction(int device, double fraction);
 RUSH_API double memory_fraction(int device);
 // Off: every block comes from the driver and goes back to it. Only while nothing is allocated.
 RUSH_API void set_gpu_caching(bool on);
+RUSH_API bool gpu_caching();
+
+// Whether pools that have no memory yet will grow by virtual memory; off: by segments.
+RUSH_API void set_expandable_segments(bool on);
+RUSH_API bool expandable_segments();
 
 // The block is used by another stream, too: it is not handed out again before that is done.
 RUSH_API void record_stream(const Storage& storage, Stream* stream);
+
+struct PinnedMemoryStats {
+  int64_t reserved, peak_reserved, reserves, releases;
+};
+RUSH_API PinnedMemoryStats pinned_memory_stats();
 
 // Host memory that a copy can run from and to by itself.
 RUSH_API Ref<Storage> allocate_pinned(size_t nbytes);

@@ -65,6 +65,13 @@ Arena& PrivatePool::arena_of(Stream* stream) {
   return *arenas_.back();
 }
 
+void PrivatePool::for_each_arena(const std::function<void(Arena&, PoolId)>& f) {
+  Registry& r = registry();
+  std::lock_guard lock(r.mutex);
+  for (const auto& [key, pool] : r.pools)
+    for (const auto& arena : pool->arenas_) f(*arena, pool->id_);
+}
+
 void PrivatePool::begin_capture() {
   std::lock_guard lock(registry().mutex);
   ++captures_;

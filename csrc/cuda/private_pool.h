@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -34,6 +35,9 @@ class PrivatePool {
   // `elsewhere`: streams other than the arena's have used the block. Nobody can tell when they are
   // done before the capture is.
   void free(Arena& arena, void* p, bool elsewhere) noexcept;
+
+  // f(arena, id) for what all pools have.
+  static void for_each_arena(const std::function<void(Arena&, PoolId)>& f);
 
  private:
   PrivatePool(PoolId id, int device) : id_(id), device_(device) {}

@@ -1,4 +1,5 @@
-// Recurrent networks on GPUs, by cuDNN; the steps of cells by kernels/rnn.cu.
+// Recurrent networks on GPUs, by cuDNN; float LSTMs by lstm.cpp, the steps of cells by
+// kernels/rnn.cu.
 //
 // cuDNN wants all parameters side by side in one buffer. They are gathered by one launch a call,
 // and gradients go back the same way: a small part of the time of a step, and no second copy of
@@ -9,6 +10,7 @@
 #include "cpu/sequence_loops.h"
 #include "cuda/launch.h"
 #include "cuda/loops.h"
+#include "cuda/lstm.h"
 #include "cuda/rnn_plan.h"
 #include "cuda/settings.h"
 
@@ -70,6 +72,7 @@ Tensor gather_weights(const RnnPlan& plan, std::span<const Tensor> params, Devic
 // ---- networks ----
 
 bool rnn_takes(const RnnNetwork& n) {
+  if (lstm_takes(n)) return true;
   if (!dnn::has_type(n.dtype) || !settings().cudnn_enabled.load() ||
       !dnn::rnn_library().missing.empty())
     return false;
@@ -79,11 +82,14 @@ bool rnn_takes(const RnnNetwork& n) {
   return !rnn_plan(n).refused();
 }
 
-int64_t rnn_reserve(const RnnNetwork& n) { return int64_t(rnn_plan(n).reserve_bytes()); }
+int64_t rnn_reserve(const RnnNetwork& n) {
+  return lstm_takes(n) ? lstm_reserve(n) : int64_t(rnn_plan(n).reserve_bytes());
+}
 
 void* data_of(const Tensor& t) { return t.defined() && t.numel() > 0 ? t.data() : nullptr; }
 
 void rnn_forward(const RnnNetwork& n, const RnnNetworkTensors& t) {
+  if (lstm_takes(n)) return lstm_forward(n, t);
   const RnnPlan& plan = rnn_plan(n);
   const bool training = data_of(t.reserve) != nullptr;
   const Tensor weights = gather_weights(plan, t.params, n.device);
@@ -99,6 +105,7 @@ void rnn_forward(const RnnNetwork& n, const RnnNetworkTensors& t) {
 }
 
 void rnn_backward(const RnnNetwork& n, const RnnNetworkTensors& t, const RnnNetworkGrads& g) {
+  if (lstm_takes(n)) return lstm_backward(n, t, g);
   const RnnPlan& plan = rnn_plan(n);
   const dnn::RnnLibrary& l = dnn::rnn_library();
   const Tensor weights = gather_weights(plan, t.params, n.device);

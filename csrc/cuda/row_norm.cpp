@@ -10,7 +10,7 @@ namespace {
 
 // ---- rows ----
 
-enum RowKernel : uint64_t { kHeld, kHeldTwice, kRows, kBackward, kColumns, kJoin };
+enum RowKernel : uint64_t { kHeld, kHeldTwice, kRows, kBackward, kWhole, kColumns, kJoin };
 
 // What a thread keeps of a row, in elements; kHeldTwice: twice that.
 int64_t held(DType t) { return t == DType::Float64 ? 8 : 16; }
@@ -44,6 +44,9 @@ std::string spell_rows(uint64_t key) {
       return concat("rush::row_norm<", types, centred);
     case kBackward:
       return concat("rush::row_norm_backward<", types, centred);
+    case kWhole:
+      return concat("rush::row_norm_backward_whole<", own, kernel_type(weight), ", ", width, ", ",
+                    held(type) / width, ", ", centred);
     case kColumns:
       return concat("rush::row_norm_columns<", own, centred);
     default:
@@ -100,10 +103,22 @@ void row_norm_backward(const Tensor& g, const Tensor& x, int64_t width, const Te
   args.g = g.data();
   const int device = x.device().index;
   const DType type = x.dtype(), parameters = parameter_type(x, weight, gw);
+  const bool packs = width % pack_of(type) == 0 && aligned({args.x, args.g, data_or_null(gx)});
+  const int64_t blocks = std::min(args.rows, int64_t(device_info(device).processors) * 4);
+  // Rows that a block holds, and enough of them to keep the GPU busy that way.
+  const bool whole = gx.defined() && (gw.defined() || gb.defined()) && width > 512 &&
+                     width <= kThreads * held(type) && args.rows >= blocks;
+  if (whole) {
+    const Tensor partial = make_tensor(Dims{blocks, 2, width}, compute_dtype(type), x.device());
+    args.partial = partial.data();
+    args.y = gx.data();
+    launch(kRowFamily, RowInstance{kWhole, centred, 0, packs, parameters, type}.key(), device,
+           {unsigned(blocks)}, {kThreads}, args);
+    return join(partial, blocks, width, type, gw, gb, device);
+  }
   if (gx.defined()) {
     args.y = gx.data();
     const int team = width <= 128 ? 0 : width <= 1024 ? 1 : 2;
-    const bool packs = width % pack_of(type) == 0 && aligned({args.x, args.g, args.y});
     launch(kRowFamily, RowInstance{kBackward, centred, team, packs, parameters, type}.key(), device,
            blocks_of_teams(args.rows, team), {kThreads}, args);
   }

@@ -2,6 +2,7 @@
 #include "cpu/sampling.h"
 
 #include "cpu/device_loops.h"
+#include "cuda/graph.h"
 #include "cuda/kernels/sampling_args.h"
 #include "cuda/launch.h"
 #include "cuda/loops.h"
@@ -19,10 +20,12 @@ std::string spell_sampling(uint64_t key) {
 constexpr KernelFamily kSampling{kSampleFamily, "sampling_exact.cu", spell_sampling};
 
 void queue(uint64_t key, const Tensor& a, const Tensor& b, const Tensor& out, RandomCall call) {
+  const int device = out.device().index;
+  const RandomSource source = key == kDerivative ? RandomSource{} : random_source(call, device);
   const SamplingArgs args{
       out.numel(),        a.data<double>(), b.defined() ? b.data<double>() : nullptr,
-      out.data<double>(), call.seed,        call.call};
-  const int device = out.device().index;
+      out.data<double>(), source.seed,      source.call,
+      source.state};
   launch(kSampling, key, device, blocks_for(args.n, device), {kThreads}, args);
 }
 

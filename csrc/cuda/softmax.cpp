@@ -28,6 +28,9 @@ struct Instance {
   }
 };
 
+// Threads that share a column where columns are few.
+constexpr int kLanes = 16;
+
 // What a thread keeps of a row, in elements; HeldTwice: twice that.
 int64_t held(DType t) { return t == DType::Float64 ? 8 : 16; }
 
@@ -37,7 +40,7 @@ std::string spell(uint64_t key) {
   const int64_t width = i.packs ? pack_of(i.type) : 1;
   std::string how;
   if (i.way == Way::Columns)
-    how = concat(i.team ? 8 : 1);
+    how = concat(i.team ? kLanes : 1);
   else if (i.way == Way::Rows)
     how = concat(kTeams[i.team], ", ", width);
   else
@@ -58,7 +61,7 @@ void run(bool log, const Tensor& x, const void* g, int64_t dim, const Tensor& y)
   Instance i{g != nullptr, log, Way::Columns, 0, false, x.dtype()};
   if (args.inner > 1) {
     i.team = args.width > 8 && few_columns(args.rows, device);
-    const int64_t columns = kThreads / (i.team ? 8 : 1);
+    const int64_t columns = kThreads / (i.team ? kLanes : 1);
     launch(kSoftmax, i.key(), device, {unsigned((args.rows + columns - 1) / columns)}, {kThreads},
            args);
     return;

@@ -19,13 +19,14 @@ namespace {
 constexpr int kSetSize = 32, kPriorities = 4;
 
 // Steps of 2 MiB, as the driver's own pages: see CachingPool. Nothing that a graph has freed is
-// cached once the graph is gone.
+// cached once the graph is gone. Addresses are plenty: 128 TiB.
 constexpr CachingPool::Options pool_options(bool is_private) {
   return {.segment_round = size_t(2) << 20,
           .first_step = size_t(2) << 20,
           .largest_step = size_t(64) << 20,
           .least_rest = 512,
-          .cache_cap = is_private ? 0 : ~size_t(0)};
+          .cache_cap = is_private ? 0 : ~size_t(0),
+          .range = size_t(is_private ? 32 : 256) << 30};
 }
 
 struct DeviceStreams {

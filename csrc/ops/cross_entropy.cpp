@@ -125,10 +125,7 @@ struct CrossEntropyForward {
     *weights.data<double>() = all;
     if (direct) return;
     if (reduction == kNone) return copy_data(out, loss);
-    double sum = 0;
-    dispatch<DType::Float32, DType::Float64>(name, type, [&]<class T>() {
-      for (int64_t i = 0; i < loss.numel(); ++i) sum += double(loss.data<T>()[i]);
-    });
+    const double sum = sum_of_losses_cpu(loss);
     store_scalar(out.data(), out.dtype(), Scalar(reduction == kMean ? sum / all : sum));
   }
 

@@ -149,9 +149,10 @@ Tensor ctc(const Tensor& log_probs, const Tensor& given, IntList input_lengths,
 std::vector<int64_t> as_list(const char* what, const Tensor& t) {
   check(is_integral(t.dtype()), ErrorKind::Runtime, "ctc_loss", what, " must be integers, got ",
         t.dtype());
-  check(t.dim() <= 1 && t.is_cpu() && !t.is_batched(), ErrorKind::Runtime, "ctc_loss", what,
-        " must be a vector on the CPU, got shape ", t.sizes(), " on ", t.device());
-  const Tensor flat = contiguous_data(convert_data(t, DType::Int64));
+  check(t.dim() <= 1 && !t.is_meta() && !t.is_batched(), ErrorKind::Runtime, "ctc_loss", what,
+        " must be a vector, got shape ", t.sizes(), " on ", t.device());
+  // The host needs them: on a GPU, they are waited for.
+  const Tensor flat = contiguous_data(convert_data(host_data(t), DType::Int64));
   return {flat.data<int64_t>(), flat.data<int64_t>() + flat.numel()};
 }
 

@@ -181,12 +181,20 @@ struct BatchNormEval {
                                        in(0) | in(1) | in(3) | in(4)};
   static Grads grad(const Ctx& c, const Tensor& g, const Tensor& x, const Tensor& weight,
                     const Tensor&, const Tensor& mean, const Tensor& var, double eps) {
+    Grads out(5);
     const Dims dims = channel_dims(g);
     const Tensor rstd = rsqrt(var + Scalar(eps)), scale = scaled(rstd, weight);
-    Grads out(5);
     if (c.wants(0)) out[0] = g * per_channel(scale, g);
-    if (c.wants(1)) out[1] = sum(g * (x - per_channel(mean, g)), dims) * rstd;
-    if (c.wants(2)) out[2] = sum(g, dims);
+    if (!grad_enabled() && c.wants(1) && c.wants(2) && mean.is_contiguous() &&
+        var.is_contiguous()) {
+      // The same sums as in training, from one pass over both.
+      auto [unused, gw, gb] = _batch_norm_backward(g, x, weight, mean, var, eps);
+      out[1] = gw;
+      out[2] = gb;
+    } else {
+      if (c.wants(1)) out[1] = sum(g * (x - per_channel(mean, g)), dims) * rstd;
+      if (c.wants(2)) out[2] = sum(g, dims);
+    }
     if (c.wants(3)) out[3] = -(sum(g, dims) * scale);
     if (c.wants(4))
       out[4] = sum(g * (x - per_channel(mean, g)), dims) * scale * rstd * rstd * Scalar(-0.5);

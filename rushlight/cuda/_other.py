@@ -35,7 +35,12 @@ for _name in """cudart current_blas_handle clock_rate power_draw temperature uti
 
 
 def ipc_collect():
-    """Nothing to do: memory shared with other processes is freed when they let it go."""
+    """Frees memory that was sent to other processes and that none of them holds any more."""
+    import sys
+
+    sharing = sys.modules.get("rushlight.multiprocessing._cuda_sharing")
+    if sharing is not None:
+        sharing.collect()
 
 
 def is_tf32_supported():

@@ -1,12 +1,20 @@
 """Memory of GPUs: how much is in use, and giving it back."""
 
+import re
+
+from rushlight import _C
 from rushlight._C import _cuda
 from rushlight._missing import names_missing_from
-from rushlight.cuda._devices import _index, is_available
+from rushlight.cuda._devices import _index, device_count, is_available
 
 
 def _counters(device):
     return _cuda.memory_counters(_index(device))
+
+
+def _level(name, which, device):
+    """The current (0) or highest (1) bytes of a counter."""
+    return _counters(device)[name][0][which] if is_available() else 0
 
 
 def _counter(name, device):
@@ -15,12 +23,12 @@ def _counter(name, device):
 
 def memory_allocated(device=None):
     """Bytes that live tensors hold; 0 without a GPU."""
-    return _counter("allocated", device)
+    return _level("allocated", 0, device)
 
 
 def max_memory_allocated(device=None):
     """The most bytes that live tensors held since the peaks were reset."""
-    return _counter("peak_allocated", device)
+    return _level("allocated", 1, device)
 
 
 def memory_reserved(device=None):
@@ -37,34 +45,49 @@ memory_cached = memory_reserved
 max_memory_cached = max_memory_reserved
 
 
+_COUNTS = ("current", "peak", "allocated", "freed")
+_POOLS = ("all", "large_pool", "small_pool")
+
+
 def memory_stats_as_nested_dict(device=None):
-    """The allocator's counters with PyTorch's names, as dicts of dicts."""
+    """The allocator's counters with PyTorch's names, as dicts of dicts. Blocks up to 1 MiB count as
+    the small pool; they come from the same memory as the others."""
     if not is_available():
         return {}
     c = _counters(device)
 
-    def levels(now, peak, gained=0, lost=0):
-        counts = {"current": now, "peak": peak, "allocated": gained, "freed": lost}
-        return {"all": counts, "large_pool": counts, "small_pool": dict.fromkeys(counts, 0)}
+    def pools(counts):
+        return {
+            pool: dict(zip(_COUNTS, stat, strict=True))
+            for pool, stat in zip(_POOLS, counts, strict=True)
+        }
 
-    segments = c["driver_allocations"] - c["driver_frees"]
-    cached = c["reserved"] - c["allocated"]
+    def whole(*counts):  # what has no size classes
+        return pools([counts, counts, (0, 0, 0, 0)])
+
+    gained, lost = c["driver_allocations"], c["driver_frees"]
+    cached = c["reserved"] - c["allocated"][0][0]
+    none = dict.fromkeys(_COUNTS, 0)
     return {
-        "allocated_bytes": levels(
-            c["allocated"], c["peak_allocated"], c["total_allocated"], c["total_freed"]
-        ),
-        "requested_bytes": levels(c["requested"], c["peak_requested"]),
-        "reserved_bytes": levels(c["reserved"], c["peak_reserved"]),
-        "active_bytes": levels(c["allocated"], c["peak_allocated"]),
-        "inactive_split_bytes": levels(cached, cached),
-        "allocation": levels(c["live_blocks"], c["peak_blocks"], c["allocations"], c["frees"]),
-        "active": levels(c["live_blocks"], c["peak_blocks"], c["allocations"], c["frees"]),
-        "segment": levels(segments, segments, c["driver_allocations"], c["driver_frees"]),
+        "allocation": pools(c["blocks"]),
+        "segment": whole(gained - lost, gained, gained, lost),
+        "active": pools(c["blocks"]),
+        "inactive_split": whole(*(none.values())),
+        "allocated_bytes": pools(c["allocated"]),
+        "reserved_bytes": whole(c["reserved"], c["peak_reserved"], c["peak_reserved"],
+                                c["peak_reserved"] - c["reserved"]),
+        "active_bytes": pools(c["allocated"]),
+        "inactive_split_bytes": whole(cached, cached, 0, 0),
+        "requested_bytes": pools(c["requested"]),
+        "oversize_allocations": dict(none),
+        "oversize_segments": dict(none),
+        "max_split_size": -1,
         "num_alloc_retries": c["retries"],
         "num_ooms": c["out_of_memory"],
-        "num_device_alloc": c["driver_allocations"],
-        "num_device_free": c["driver_frees"],
-    }
+        "num_sync_all_streams": 0,
+        "num_device_alloc": gained,
+        "num_device_free": lost,
+    }  # fmt: skip
 
 
 def memory_stats(device=None):
@@ -130,26 +153,105 @@ def reset_accumulated_memory_stats(device=None):
         _cuda.reset_totals(_index(device))
 
 
+def _frames(source):
+    """A source line ("train.py:12 in step: y = x + 1") as PyTorch's frames."""
+    found = re.match(r"(.*?):(\d+)(?: in ([^:]*))?", source or "")
+    if not found:
+        return []
+    name, line, function = found.groups()
+    return [{"filename": name, "line": int(line), "name": function or ""}]
+
+
 def memory_snapshot(mempool_id=None):
-    """A list of the allocator's segments. Not kept: empty."""
-    return []
+    """The allocator's segments with their blocks, as PyTorch lists them. Blocks of a MiB and more
+    have the line that made them as their one frame."""
+    if not is_available() or not _cuda.is_initialized():
+        return []
+    segments = []
+    for s in _cuda.snapshot():
+        if mempool_id is not None and s["segment_pool_id"] != tuple(mempool_id):
+            continue
+        used = [b for b in s["blocks"] if b["state"] != "inactive"]
+        for b in s["blocks"]:
+            b["frames"] = _frames(b.pop("source"))
+        live = [b for b in used if b["state"] == "active_allocated"]
+        segments.append({
+            **s,
+            "allocated_size": sum(b["size"] for b in live),
+            "active_size": sum(b["size"] for b in used),
+            "requested_size": sum(b["requested_size"] for b in live),
+            "segment_type": "large",
+            "frames": [],
+        })  # fmt: skip
+    return sorted(segments, key=lambda s: (s["device"], s["address"]))
 
 
-def _record_memory_history(*args, **kwargs):
-    """Histories of memory are not recorded."""
+def _record_memory_history(enabled="all", *args, **kwargs):
+    """Accepted: the lines that made large blocks are always known (memory_snapshot); a history of
+    what was freed is not kept."""
 
 
 def _snapshot(device=None):
-    """The history of memory: empty."""
-    return {"segments": [], "device_traces": []}
+    """The state of memory, as PyTorch's visualiser reads it; without a history."""
+    index = None if device is None else _index(device)
+    segments = [s for s in memory_snapshot() if index is None or s["device"] == index]
+    traces = [[] for _ in range(device_count())]
+    return {"segments": segments, "device_traces": traces, "allocator_settings": {}}
 
 
 def _dump_snapshot(filename="dump_snapshot.pickle"):
-    """Writes the history of memory: an empty one."""
+    """Writes the state of memory as a pickle."""
     import pickle
 
     with open(filename, "wb") as file:
         pickle.dump(_snapshot(), file)
+
+
+_given_out = {}  # blocks of caching_allocator_alloc, by address
+
+
+def caching_allocator_alloc(size, device=None, stream=None):
+    """Memory from the allocator for other libraries: its address. caching_allocator_delete frees
+    it."""
+    from rushlight.cuda.streams import ExternalStream, Stream, StreamContext
+
+    if isinstance(stream, int):
+        stream = ExternalStream(stream, device) if stream else None
+    if stream is not None and not isinstance(stream, Stream):
+        raise TypeError(
+            "caching_allocator_alloc: the stream must be a Stream or its handle as an int, not "
+            f"{type(stream).__name__}"
+        )
+    with StreamContext(stream):
+        block = _C.empty(
+            max(int(size), 1), dtype=_C.uint8, device=_C.device("cuda", _index(device))
+        )
+    _given_out[block.data_ptr()] = block
+    return block.data_ptr()
+
+
+def caching_allocator_delete(mem_ptr):
+    """Frees what caching_allocator_alloc gave."""
+    if _given_out.pop(mem_ptr, None) is None:
+        raise RuntimeError(
+            f"caching_allocator_delete: {mem_ptr:#x} is not a block of caching_allocator_alloc"
+        )
+
+
+def host_memory_stats():
+    """Counters of pinned host memory with PyTorch's names."""
+    if not is_available():
+        return {}
+    reserved, peak, gained, lost = _cuda.host_counters()
+    return {
+        "reserved_bytes.all.current": reserved,
+        "reserved_bytes.all.peak": peak,
+        "segment.all.current": gained - lost,
+        "segment.all.allocated": gained,
+        "segment.all.freed": lost,
+        "num_host_alloc": gained,
+        "num_host_free": lost,
+    }
 
 
 def empty_cache():

@@ -14,7 +14,7 @@ import sys
 import threading
 from multiprocessing.reduction import ForkingPickler
 
-from rushlight import _C
+from rushlight import _C, _utils
 from rushlight._C import Tensor, UntypedStorage
 
 __all__ = ["Carrier", "Delivery", "init_reductions", "reduce_storage", "reduce_tensor"]
@@ -42,6 +42,8 @@ class Carrier:
     def __init__(self):
         self._slots = {}  # id of an arena -> which descriptor of the message
         self._storages = []  # keep the arenas until the message is sent
+        self._cancels = []
+        self._owned = []
         self.descriptors = []
 
     def __enter__(self):
@@ -58,6 +60,9 @@ class Carrier:
         for storage, by_name in self._storages:
             _C._shared_cancel(storage, by_name)
         self._storages.clear()
+        for undo in self._cancels:
+            undo()
+        self._cancels.clear()
 
     def slot_for(self, arena, descriptor):
         if arena not in self._slots:
@@ -69,6 +74,18 @@ class Carrier:
 
     def keep(self, storage, by_name):
         self._storages.append((storage, by_name))
+
+    def on_cancel(self, undo):
+        """Calls undo() if the message is not sent."""
+        self._cancels.append(undo)
+
+    def own(self, descriptor):
+        """Closes the descriptor with the message, sent or not."""
+        self._owned.append(descriptor)
+
+    def __del__(self):
+        for descriptor in self._owned:
+            os.close(descriptor)
 
 
 class Delivery:
@@ -87,12 +104,17 @@ class Delivery:
             if descriptor >= 0:
                 os.close(descriptor)
 
-    def take(self, slot):
+    def look(self, slot):
+        """The descriptor, which stays ours."""
         if slot >= len(self._descriptors):
             raise RuntimeError(
                 "a tensor was sent from a process, but the file descriptor of its memory did not "
                 "arrive: this process has too many open files (see ulimit -n)"
             )
+        return self._descriptors[slot]
+
+    def take(self, slot):
+        self.look(slot)
         descriptor, self._descriptors[slot] = self._descriptors[slot], -1
         return descriptor
 
@@ -100,7 +122,9 @@ class Delivery:
 def reduce_storage(storage):
     """An UntypedStorage as a message: shared memory, and where it is."""
     if storage.device.type == "cuda":
-        raise cuda_error()
+        from rushlight.multiprocessing import _cuda_sharing
+
+        return _cuda_sharing.reduce(storage, _this_thread.carrier)
     if storage.device.type != "cpu":
         raise RuntimeError(f"storages on {storage.device} cannot be sent to another process")
     _C._share_storage(storage)
@@ -133,6 +157,16 @@ def rebuild_storage(arena, offset, nbytes, descriptor, name, slot, pid):
     return _C._shared_receive(arena, offset, nbytes, found, name, True)
 
 
+def taken_descriptor(slot):
+    """The descriptor in a slot of the message that is being unpickled; Delivery closes it."""
+    delivery = _this_thread.delivery
+    if delivery is None:
+        raise RuntimeError(
+            "a message with a tensor was read by other means than the channel it came through"
+        )
+    return delivery.look(slot)
+
+
 def _descriptor_of(pid, descriptor):
     try:
         return os.open(f"/proc/{pid}/fd/{descriptor}", os.O_RDWR | os.O_CLOEXEC)
@@ -145,31 +179,30 @@ def _descriptor_of(pid, descriptor):
         ) from None
 
 
-def cuda_error():
-    """Sharing GPU memory by IPC handles would begin here."""
-    return NotImplementedError(
-        "CUDA tensors cannot be sent to another process yet: send tensor.cpu() instead"
-    )
-
-
 def _check_leaf(tensor):
     if tensor.requires_grad and not tensor.is_leaf:
         raise RuntimeError(
             "a tensor that requires grad and is the result of an operation cannot be sent to "
             "another process, because its graph cannot go with it: send tensor.detach()"
         )
-    if tensor.device.type == "cuda":
-        raise cuda_error()
 
 
 def reduce_tensor(tensor):
     """A tensor as a message. A gradient goes along if it is in shared memory itself."""
     _check_leaf(tensor)
-    plain = tensor.__reduce_ex__(2)
+    plain = _with_storage_on_gpu(tensor) if tensor.is_cuda else tensor.__reduce_ex__(2)
     grad = tensor.grad if tensor.is_leaf else None
-    if grad is None or not grad.is_shared():
+    if grad is None or grad.is_cuda or not grad.is_shared():
         return plain
     return _with_grad, (*plain[:2], grad)
+
+
+def _with_storage_on_gpu(tensor):
+    before, _utils.sending.keeps_gpu = _utils.sending.keeps_gpu, True
+    try:
+        return tensor.__reduce_ex__(2)
+    finally:
+        _utils.sending.keeps_gpu = before
 
 
 def _with_grad(rebuild, arguments, grad):

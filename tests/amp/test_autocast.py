@@ -199,3 +199,40 @@ def test_custom_function(cast_inputs):
     low = rl.bfloat16 if cast_inputs is None else rl.float32
     assert seen == [(low, rl.float32), low]
     assert a.grad is not None
+
+
+@pytest.mark.parametrize("dtype", [rl.bfloat16, rl.float16])
+@pytest.mark.parametrize("training", [True, False])
+def test_every_norm_hands_the_gradient_on(dtype, training):
+    """A cast at a norm's end that nobody recorded would cut the graph without a word."""
+    nn = rl.nn
+    norms = [nn.BatchNorm2d(4), nn.GroupNorm(2, 4), nn.InstanceNorm2d(4, affine=True),
+             nn.InstanceNorm2d(4, affine=True, track_running_stats=True),
+             nn.LayerNorm((4, 6, 6)), nn.RMSNorm((4, 6, 6))]  # fmt: skip
+    for norm in norms:
+        norm.train(training)
+        conv = nn.Conv2d(3, 4, 3)
+        with rl.autocast("cpu", dtype=dtype):
+            out = norm(conv(rl.randn(2, 3, 8, 8)))
+        assert out.requires_grad, norm
+        (out.float() * rl.randn(2, 4, 6, 6)).sum().backward()
+        for p in (*conv.parameters(), *norm.parameters()):
+            assert p.grad is not None and p.grad.isfinite().all(), norm
+        assert norm.weight.grad.abs().sum() > 0 and conv.weight.grad.abs().sum() > 0, norm
+
+
+def test_an_autocast_step_of_every_model_reaches_every_parameter():
+    import sys
+    from pathlib import Path
+
+    folder = str(Path(__file__).resolve().parents[2] / "benchmarks")
+    sys.path.insert(0, folder)
+    try:
+        from table1_models import TASKS, Training
+    finally:
+        sys.path.remove(folder)
+    for name in TASKS:
+        training = Training(rl, name, batch=2, small=True, autocast=rl.bfloat16)
+        training.loss().backward()
+        for key, p in training.model.named_parameters():
+            assert p.grad is not None and p.grad.isfinite().all(), f"{name}: {key}"

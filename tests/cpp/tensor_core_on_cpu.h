@@ -8,7 +8,6 @@
 #include <array>
 #include <cmath>
 #include <cstring>
-#include <type_traits>
 
 #include "cuda_on_cpu.h"
 
@@ -55,18 +54,13 @@ inline void load_turned(u32 (&r)[4], const void* row) {
   });
 }
 
-// Element i of a word.
 template <class T>
 float word_element(u32 word, int i) {
-  if constexpr (std::is_same_v<T, float>)
-    return bit_cast<float>(word & 0xffffe000u);  // as the tensor cores see it
-  else
-    return float(T::from_bits(u16(word >> 16 * i)));
+  return float(T::from_bits(u16(word >> 16 * i)));
 }
 
 template <class T>
 void multiply_add(T, float (&c)[4], const u32 (&a)[4], u32 b0, u32 b1) {
-  constexpr int each = sizeof(T) == 4 ? 1 : 2;  // elements a word
   WarpTable& w = warp_table();
   u32* own = w.words[lane_number()];
   for (int i = 0; i < 4; ++i) own[i] = a[i];
@@ -75,8 +69,8 @@ void multiply_add(T, float (&c)[4], const u32 (&a)[4], u32 b0, u32 b1) {
     const int g = lane_number() / 4, t = lane_number() % 4;
     for (int e = 0; e < 4; ++e) {
       const int lower = e / 2, col = 2 * t + e % 2;
-      for (int k = 0; k < 8 * each; ++k) {
-        const int half_of = k / (4 * each), word = k % (4 * each) / each, place = k % each;
+      for (int k = 0; k < 16; ++k) {
+        const int half_of = k / 8, word = k % 8 / 2, place = k % 2;
         const float x = word_element<T>(w.words[4 * g + word][2 * half_of + lower], place);
         const float y = word_element<T>(w.words[4 * col + word][4 + half_of], place);
         c[e] += x * y;
@@ -84,7 +78,6 @@ void multiply_add(T, float (&c)[4], const u32 (&a)[4], u32 b0, u32 b1) {
     }
   });
 }
-inline u32 round_to_tf32(float x) { return (bit_cast<u32>(x) + 0x1000u) & 0xffffe000u; }
 
 template <class T>
 u32 pair_of(T, float a, float b) {

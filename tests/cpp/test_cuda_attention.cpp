@@ -178,9 +178,9 @@ TEST(half_heads_with_masks) {
 }
 TEST(half_heads_of_128) { run<half, 128, 64, 32, true, 1>({1, 1, 20, 40, 128, 96}, 0.01); }
 TEST(half_heads_of_256) { run<half, 256, 32, 16, true, 1>({1, 1, 20, 40, 200, 256}, 0.02); }
-TEST(float_heads) { run<float, 32, 64, 32, true, 0>({1, 1, 70, 81, 32, 32}, 3e-6); }
+TEST(float_heads) { run<float, 32, 64, 64, true, 0>({1, 1, 70, 81, 32, 32}, 3e-6); }
 TEST(float_heads_not_aligned_with_a_mask) {
-  run<float, 32, 64, 32, true, 0>({1, 1, 18, 35, 30, 21, true, 1, 0.2f}, 3e-6);
+  run<float, 32, 64, 64, true, 0>({1, 1, 18, 35, 30, 21, true, 1, 0.2f}, 3e-6);
 }
-TEST(float_heads_rounded) { run<float, 64, 64, 32, false, 0>({1, 1, 20, 33, 64, 64}, 0.01); }
-TEST(float_heads_of_128) { run<float, 128, 32, 16, true, 1>({1, 1, 20, 20, 100, 128}, 1e-5); }
+TEST(float_heads_rounded) { run<float, 64, 32, 32, false, 0>({1, 1, 20, 33, 64, 64}, 4e-4); }
+TEST(float_heads_of_128) { run<float, 128, 16, 16, true, 1>({1, 1, 20, 20, 100, 128}, 1e-5); }

@@ -111,12 +111,12 @@ TEST(softmax_of_columns) {
   const PlainSoftmax want(x, g, 21, 45, true);
   std::vector<double> y(x.size()), gx(x.size());
   const SoftmaxArgs args{x.data(), nullptr, y.data(), 90, 21, 45};
-  launch_together({3}, kBlock, softmax_columns<double, double, 8, true>, args);
+  launch_together({6}, kBlock, softmax_columns<double, double, 16, true>, args);
   EXPECT(same(y, want.y));
   launch_together({1}, kBlock, softmax_columns<double, double, 1, true>, args);
   EXPECT(same(y, want.y));
   const SoftmaxArgs back{y.data(), g.data(), gx.data(), 90, 21, 45};
-  launch_together({3}, kBlock, softmax_backward_columns<double, double, 8, true>, back);
+  launch_together({6}, kBlock, softmax_backward_columns<double, double, 16, true>, back);
   EXPECT(same(gx, want.gx));
 }
 
@@ -358,6 +358,8 @@ TEST(norms_of_rows) {
                      rstd.data(), partial.data(), rows,          width,       10,       1e-3};
     if (centred) {
       launch_together({3}, kBlock, row_norm_held<float, float, float, 32, 4, 4, true>, args);
+      EXPECT(same(y, want.y));
+      launch_together({rows}, kBlock, row_norm<float, float, float, 256, 4, true>, args);
     } else {
       launch_together({rows}, kBlock, row_norm<float, float, float, 256, 1, false>, args);
     }
@@ -373,6 +375,16 @@ TEST(norms_of_rows) {
     EXPECT(same(gx, want.gx, 1e-4));
     launch_together({10}, kBlock, join_segments<float, float>,
                     JoinPairsArgs{partial.data(), gw.data(), gb.data(), 2, width});
+    EXPECT(same(gw, want.gw, 1e-4) && same(gb, want.gb, 1e-4));
+    std::fill(gx.begin(), gx.end(), 0.0f);
+    if (centred)
+      launch_together({2}, kBlock, row_norm_backward_whole<float, float, float, 4, 4, true>, args);
+    else
+      launch_together({2}, kBlock, row_norm_backward_whole<float, float, float, 1, 16, false>,
+                      args);
+    launch_together({10}, kBlock, join_segments<float, float>,
+                    JoinPairsArgs{partial.data(), gw.data(), gb.data(), 2, width});
+    EXPECT(same(gx, want.gx, 1e-4));
     EXPECT(same(gw, want.gw, 1e-4) && same(gb, want.gb, 1e-4));
   }
 }

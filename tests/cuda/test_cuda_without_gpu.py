@@ -1,6 +1,7 @@
 """What holds on machines without a GPU, too: asking for one, and the cache of compiled kernels."""
 
 import os
+import pathlib
 import subprocess
 import sys
 
@@ -91,3 +92,29 @@ def test_several_processes_share_a_cache(tmp_path):
     ]
     assert [p.communicate(timeout=120)[0].strip() for p in many] == ["True"] * 4
     assert len(list(tmp_path.iterdir())) == 1
+
+
+@needs_nvrtc
+def test_kernels_are_compiled_beforehand(tmp_path):
+    from rushlight.cuda import warmup
+
+    kernels = warmup.read_list(warmup.KERNELS)
+    sources = pathlib.Path(rl.__file__).parent / "lib" / "csrc" / "cuda" / "kernels"
+    assert len(kernels) > 10 and len(set(kernels)) == len(kernels)
+    assert all((sources / file).exists() and "rush::" in name for file, name in kernels)
+    few = tmp_path / "few.txt"
+    few.write_text("# a list\n" + "".join(f"{a}\t{b}\n" for a, b in kernels[:3]))
+    command = [sys.executable, "-m", "rushlight.cuda.warmup", "--kernels", str(few), "--jobs", "2"]
+    env = {**os.environ, "RUSHLIGHT_KERNEL_CACHE": str(tmp_path / "cache")}
+    done = subprocess.run(
+        [*command, "--arch", "90", "80"], env=env, capture_output=True, text=True, timeout=300
+    )
+    assert done.returncode == 0 and done.stdout.startswith("6 kernels in"), done.stderr
+    assert len(list((tmp_path / "cache").iterdir())) == 6
+    few.write_text("copy.cu\trush::no_such_kernel<float>\n")
+    done = subprocess.run(
+        [*command, "--arch", "90"], env=env, capture_output=True, text=True, timeout=300
+    )
+    assert done.returncode == 1 and "no_such_kernel" in done.stderr
+    listed = subprocess.run([*command, "--list"], capture_output=True, text=True, timeout=300)
+    assert listed.stdout == "copy.cu\trush::no_such_kernel<float>\n"

@@ -518,3 +518,7 @@ FAKE(cuIpcOpenEventHandle)(CUevent*, CUipcHandle) { return kInvalidValue; }
 FAKE(cuIpcGetMemHandle)(CUipcHandle*, CUdeviceptr) { return kInvalidValue; }
 FAKE(cuIpcOpenMemHandle_v2)(CUdeviceptr*, CUipcHandle, unsigned) { return kInvalidValue; }
 FAKE(cuIpcCloseMemHandle)(CUdeviceptr) { return kInvalidValue; }
+FAKE(cuPointerGetAttribute)(void* data, int, CUdeviceptr) {
+  *static_cast<int*>(data) = 0;
+  return kSuccess;
+}

@@ -56,6 +56,14 @@ void fill(char* dst, const char* value, int64_t n) {
   for (int64_t i = 0; i < n; ++i) to[i] = v;
 }
 
+template <class T>
+void reverse(char* dst, const char* src, int64_t n) {
+  T* to = reinterpret_cast<T*>(dst);
+  const T* from = reinterpret_cast<const T*>(src);
+#pragma omp simd
+  for (int64_t i = 0; i < n; ++i) to[i] = from[-i];
+}
+
 // A tile of this many rows and columns; a micro block fills whole cache lines of the destination.
 template <class T>
 void block_scalar(char* dst, int64_t dst_row, const char* src, int64_t src_row, int64_t rows,
@@ -140,6 +148,8 @@ void transpose(char* dst, int64_t dst_row, const char* src, int64_t src_row, int
 constinit const ByteKernels byte_kernels = {
     stream,
     {fill<uint8_t>, fill<uint16_t>, fill<uint32_t>, fill<uint64_t>, fill<complex<double>>},
+    {reverse<uint8_t>, reverse<uint16_t>, reverse<uint32_t>, reverse<uint64_t>,
+     reverse<complex<double>>},
     {transpose<uint8_t>, transpose<uint16_t>, transpose<uint32_t>, transpose<uint64_t>,
      transpose<complex<double>>}};
 

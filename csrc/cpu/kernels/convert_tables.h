@@ -19,6 +19,8 @@ struct ByteKernels {
   void (*stream)(char* dst, const char* src, int64_t nbytes);
   // n times the same element, end to end; by log2 of the width.
   void (*fill[5])(char* dst, const char* value, int64_t n);
+  // dst[i] = src[-i], by log2 of the width.
+  void (*reverse[5])(char* dst, const char* src, int64_t n);
   // dst[i][j] = src[j][i]; row strides in bytes, elements end to end on both sides; by log2 of the
   // width.
   void (*transpose[5])(char* dst, int64_t dst_row, const char* src, int64_t src_row, int64_t rows,

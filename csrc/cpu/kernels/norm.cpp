@@ -12,25 +12,29 @@ constexpr int64_t kPiece = 2048;
 
 template <class T>
 struct Norm {
+  // Of at most kPiece elements; by is 1 / n.
+  static void piece_moments(const T* x, int64_t n, double by, double* mean, double* m2) {
+    T sum = 0, squares = 0, rest = 0;  // rest: what rounding the centre left over
+#pragma omp simd reduction(+ : sum)
+    for (int64_t i = 0; i < n; ++i) sum += x[i];
+    const T centre = T(double(sum) * by);
+#pragma omp simd reduction(+ : squares, rest)
+    for (int64_t i = 0; i < n; ++i) {
+      const T d = x[i] - centre;
+      squares += d * d;
+      rest += d;
+    }
+    *mean = double(centre) + double(rest) * by;
+    *m2 = double(squares) - double(rest) * double(rest) * by;
+  }
+
   // Each piece's own moments, joined by Chan's formula: one pass over memory, no cancellation.
   static void moments(const T* x, int64_t n, double* mean, double* m2) {
     double all_mean = 0, all_m2 = 0;
     for (int64_t at = 0; at < n; at += kPiece) {
       const int64_t m = std::min(kPiece, n - at);
-      const T* p = x + at;
-      T sum = 0, squares = 0;
-#pragma omp simd reduction(+ : sum)
-      for (int64_t i = 0; i < m; ++i) sum += p[i];
-      const T centre = sum / T(m);
-      T rest = 0;  // what rounding the centre left over
-#pragma omp simd reduction(+ : squares, rest)
-      for (int64_t i = 0; i < m; ++i) {
-        const T d = p[i] - centre;
-        squares += d * d;
-        rest += d;
-      }
-      const double piece = double(centre) + double(rest) / double(m);
-      const double part = double(squares) - double(rest) * double(rest) / double(m);
+      double piece, part;
+      piece_moments(x + at, m, 1 / double(m), &piece, &part);
       const double delta = piece - all_mean, share = double(m) / double(at + m);
       all_mean += delta * share;
       all_m2 += part + delta * delta * double(at) * share;
@@ -83,6 +87,25 @@ struct Norm {
   static void row(const T* x, T* y, int64_t n, T mean, T rstd, const T* w, const T* b) {
 #pragma omp simd
     for (int64_t i = 0; i < n; ++i) y[i] = (x[i] - mean) * rstd * w[i] + b[i];
+  }
+
+  // Rows, each normalised by its own moments; in one call, for most rows are short.
+  static void rows(const T* x, T* y, int64_t count, int64_t n, const T* w, const T* b, bool centred,
+                   double eps, T* mean, T* rstd) {
+    const double by = 1 / double(n);
+    for (int64_t i = 0; i < count; ++i, x += n, y += n) {
+      double m = 0, m2;
+      if (centred && n <= kPiece)
+        piece_moments(x, n, by, &m, &m2);
+      else if (centred)
+        moments(x, n, &m, &m2);
+      else
+        squares(x, n, &m2);
+      const T r = T(1 / __builtin_sqrt(m2 * by + eps));
+      mean[i] = T(m);
+      rstd[i] = r;
+      row(x, y, n, T(m), r, w, b);
+    }
   }
 
   static void row_sums(const T* g, const T* x, const T* w, int64_t n, T mean, double* sum_g,
@@ -158,7 +181,7 @@ struct Norm {
   }
 
   static constexpr NormTable<T> table = {
-      moments,      squares,     plane,     plane_sums, plane_backward,     row,          row_sums,
+      moments,      squares,     plane,     plane_sums, plane_backward,     rows,         row_sums,
       row_backward, row_weights, last_sums, last,       last_backward_sums, last_backward};
 };
 

@@ -24,8 +24,10 @@ struct NormTable {
   // gx = a * g + b * (x - mean) + c
   void (*plane_backward)(const T* g, const T* x, T* gx, int64_t n, T mean, T a, T b, T c);
 
-  // y = (x - mean) * rstd * w + b, with w and b by element.
-  void (*row)(const T* x, T* y, int64_t n, T mean, T rstd, const T* w, const T* b);
+  // y = (x - mean) * rstd * w + b, with w and b by element, mean and rstd those of each row of n.
+  // Without `centred` the mean is taken for 0.
+  void (*rows)(const T* x, T* y, int64_t count, int64_t n, const T* w, const T* b, bool centred,
+               double eps, T* mean, T* rstd);
   // Sums of g * w and of g * w * (x - mean).
   void (*row_sums)(const T* g, const T* x, const T* w, int64_t n, T mean, double* sum_g,
                    double* sum_gx);

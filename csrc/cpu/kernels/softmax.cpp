@@ -26,20 +26,50 @@ struct Softmax {
     return most == -limits<T>::inf || most == limits<T>::inf ? T(0) : most;
   }
 
+  // Note [Short rows]
+  // The compiler finishes a vector loop with single elements, each of which costs a whole
+  // exponential: more than the vectors before it, where rows are short. So the last elements of a
+  // row go through a buffer of one vector; what is beyond them there is -inf, whose exponential
+  // is 0.
+  static constexpr int64_t kVector = 64 / int64_t(sizeof(T));
+  struct Tail {
+    alignas(64) T v[kVector];
+    int64_t n;
+    Tail(const T* x, int64_t count) : n(count) {
+      for (int64_t i = 0; i < kVector; ++i) v[i] = -limits<T>::inf;
+      std::copy_n(x, n, v);
+    }
+    void put(T* y) const { std::copy_n(v, n, y); }
+  };
+
+  // The sum of e^(x - shift) over at most kPiece elements, which are put into y if there is one.
+  template <bool keep>
+  static T exponentials(const T* x, T* y, int64_t n, T shift) {
+    const int64_t whole = n / kVector * kVector;
+    T sum = 0;
+#pragma omp simd reduction(+ : sum)
+    for (int64_t i = 0; i < whole; ++i) {
+      const T e = math::exp(x[i] - shift);
+      if constexpr (keep) y[i] = e;
+      sum += e;
+    }
+    if (whole == n) return sum;
+    Tail last(x + whole, n - whole);
+    T rest = 0;
+#pragma omp simd reduction(+ : rest)
+    for (int64_t i = 0; i < kVector; ++i) {
+      last.v[i] = math::exp(last.v[i] - shift);
+      rest += last.v[i];
+    }
+    if constexpr (keep) last.put(y + whole);
+    return sum + rest;
+  }
+
   static void softmax(const T* x, T* y, int64_t n) {
     const T most = largest(x, n);
     double all = 0;
-    for (int64_t at = 0; at < n; at += kPiece) {
-      const int64_t end = std::min(at + kPiece, n);
-      T sum = 0;
-#pragma omp simd reduction(+ : sum)
-      for (int64_t i = at; i < end; ++i) {
-        const T e = math::exp(x[i] - most);
-        y[i] = e;
-        sum += e;
-      }
-      all += double(sum);
-    }
+    for (int64_t at = 0; at < n; at += kPiece)
+      all += double(exponentials<true>(x + at, y + at, std::min(kPiece, n - at), most));
     const T by = T(1 / all);
 #pragma omp simd
     for (int64_t i = 0; i < n; ++i) y[i] = y[i] * by;
@@ -48,13 +78,8 @@ struct Softmax {
   static T log_sum_exp(const T* x, int64_t n) {
     const T shift = shift_for(largest(x, n));
     double all = 0;
-    for (int64_t at = 0; at < n; at += kPiece) {
-      const int64_t end = std::min(at + kPiece, n);
-      T sum = 0;
-#pragma omp simd reduction(+ : sum)
-      for (int64_t i = at; i < end; ++i) sum += math::exp(x[i] - shift);
-      all += double(sum);
-    }
+    for (int64_t at = 0; at < n; at += kPiece)
+      all += double(exponentials<false>(x + at, nullptr, std::min(kPiece, n - at), shift));
     return T(math::log(all)) + shift;
   }
 
@@ -72,8 +97,14 @@ struct Softmax {
 
   static void log_softmax_backward(const T* g, const T* y, T* gx, int64_t n) {
     const T total = weighted_sum(g, nullptr, n);
+    const int64_t whole = n / kVector * kVector;
 #pragma omp simd
-    for (int64_t i = 0; i < n; ++i) gx[i] = g[i] - math::exp(y[i]) * total;
+    for (int64_t i = 0; i < whole; ++i) gx[i] = g[i] - math::exp(y[i]) * total;
+    if (whole == n) return;
+    Tail last(y + whole, n - whole);
+#pragma omp simd
+    for (int64_t i = 0; i < kVector; ++i) last.v[i] = math::exp(last.v[i]) * total;
+    for (int64_t i = whole; i < n; ++i) gx[i] = g[i] - last.v[i - whole];
   }
 
   static T weighted_sum(const T* x, const T* w, int64_t n) {
@@ -94,13 +125,20 @@ struct Softmax {
   }
 
   static void scaled_softmax(const T* x, T* y, int64_t n, T shift, T a, T b, const T* w) {
-    if (w && b != 0) {
+    const int64_t whole = n / kVector * kVector;
+    const bool weighted = w && b != 0;
+    if (weighted) {
 #pragma omp simd
-      for (int64_t i = 0; i < n; ++i) y[i] = a * math::exp(x[i] - shift) - b * w[i];
+      for (int64_t i = 0; i < whole; ++i) y[i] = a * math::exp(x[i] - shift) - b * w[i];
     } else {
 #pragma omp simd
-      for (int64_t i = 0; i < n; ++i) y[i] = a * math::exp(x[i] - shift) - b;
+      for (int64_t i = 0; i < whole; ++i) y[i] = a * math::exp(x[i] - shift) - b;
     }
+    if (whole == n) return;
+    Tail last(x + whole, n - whole);
+#pragma omp simd
+    for (int64_t i = 0; i < kVector; ++i) last.v[i] = a * math::exp(last.v[i] - shift);
+    for (int64_t i = whole; i < n; ++i) y[i] = last.v[i - whole] - (weighted ? b * w[i] : b);
   }
 
   static void column_log_sum_exp(const T* x, int64_t classes, int64_t stride, int64_t n, T* out) {

@@ -321,6 +321,25 @@ struct CellArgs {
   void *input_sums_grad, *state_sums_grad, *before_grad;
 };
 
+// One step of an LSTM inside a sequence; see rnn.cu.
+struct LstmStepArgs {
+  i64 rows, units;
+  void* sums;  // (rows, 4 * units); gates afterwards
+  const void *b_input, *b_state;
+  void *h, *c;            // (rows, units): the states, before and after
+  void* out;              // h again, `out_step` from row to row
+  void *kept_h, *kept_c;  // the states before; null: no backward will come
+  i64 out_step;
+};
+struct LstmStepGradArgs {
+  i64 rows, units;
+  void* gates;  // their gradients afterwards
+  const void *kept_c, *out_grad;
+  i64 out_step;
+  const void* h_grad;  // of the state after the step
+  void* c_grad;        // of the state after it, then before it
+};
+
 // From one row, head and batch to the next, in elements.
 struct HeadSteps {
   i64 row, head, batch;
@@ -340,6 +359,7 @@ struct AttentionArgs {
   float scale;             // of scores
   float keep, keep_scale;  // dropout keeps a weight with this probability; 1: no dropout
   u64 seed, call;
+  const u64* state;  // see random_key
 };
 
 }  // namespace rush

@@ -8,8 +8,8 @@
 //   queries (a block has 64 of them, keys pass by), then of keys and values (a block has 64 keys,
 //   queries pass by). Both compute the weights again from lse, the logarithm of each row's sum.
 //   The first one also writes delta, the sums of g * out over each row, for the second.
-// - D: the width of heads, filled up to a power of two. `exact`: see tiles.h. `extras`: there is a
-//   mask or dropout.
+// - D: the width of heads, filled up to a power of two. `exact`: see Note [Parts of a float].
+//   `extras`: there is a mask or dropout.
 #include "cuda/kernels/attention.h"
 
 namespace rush {
@@ -18,42 +18,39 @@ namespace rush {
 
 template <class T, int D, int N, bool exact, bool extras>
 __global__ void __launch_bounds__(kTileThreads) attention_forward(AttentionArgs args) {
-  constexpr int kQueries = kTileWarps * kTileRows;
-  alignas(16) __shared__ T room[2 * N * D];
-  static_assert(2 * N >= kQueries);
-  T *keys = room, *values = room + N * D;
+  constexpr int kQueries = kTileWarps * kTileRows, kRoom = Parts<T, exact>::kCount * N * D;
+  using E = typename Parts<T, exact>::Element;
+  alignas(16) __shared__ E room[2 * kRoom];
+  E *keys = room, *values = room + kRoom;
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
   const HeadPlace place(args, int(blockIdx.x / args.blocks));
   // Under a causal mask the last queries have most to do: they begin.
   const int first = (args.blocks - 1 - int(blockIdx.x % args.blocks)) * kQueries;
-  const int own = first + warp * kTileRows;
-  const T* q = head_of<const T>(args.q, args.q_steps, place.batch, place.head);
-  const T* k = head_of<const T>(args.k, args.k_steps, place.batch, place.head / args.group);
-  const T* v = head_of<const T>(args.v, args.v_steps, place.batch, place.head / args.group);
+  const int own = first + warp * kTileRows, key_head = place.head / args.group;
+  const auto k =
+      rows_of<T>(args, args.k, args.k_steps, place.batch, key_head, args.keys, args.width);
+  const auto v =
+      rows_of<T>(args, args.v, args.v_steps, place.batch, key_head, args.keys, args.value_width);
 
-  load_tile<T, D, kQueries>(room, q, args.q_steps.row, first, args.queries, args.width,
-                            args.aligned);
-  wait_for_copies();
-  __syncthreads();
-  RowFragments<T, D> queries;
-  queries.load(room, warp * kTileRows);
-  __syncthreads();
-
+  load_tile<T, exact, D, N>(keys, k, 0);
+  RowFragments<T, exact, D> queries;
+  queries.load(
+      rows_of<T>(args, args.q, args.q_steps, place.batch, place.head, args.queries, args.width),
+      own);
   const int end = args.causal && first + kQueries < args.keys ? first + kQueries : args.keys;
   float out[D / 8][4] = {};
   float top[2] = {minus_infinity(), minus_infinity()}, sum[2] = {0, 0};
-  load_tile<T, D, N>(keys, k, args.k_steps.row, 0, args.keys, args.width, args.aligned);
+#pragma unroll 1
   for (int key = 0; key < end; key += N) {
     wait_for_copies();
     __syncthreads();
-    load_tile<T, D, N>(values, v, args.v_steps.row, key, args.keys, args.value_width, args.aligned);
+    load_tile<T, exact, D, N>(values, v, key);
     float p[N / 8][4] = {};
-    multiply_by_rows<exact, N>(p, queries, keys);
+    multiply_by_rows<N>(p, queries, keys);
     finish_scores<extras, false, N>(p, args, place, own, key);
     wait_for_copies();
     __syncthreads();
-    if (key + N < end)
-      load_tile<T, D, N>(keys, k, args.k_steps.row, key + N, args.keys, args.width, args.aligned);
+    if (key + N < end) load_tile<T, exact, D, N>(keys, k, key + N);
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
       float here = minus_infinity();
@@ -82,7 +79,7 @@ __global__ void __launch_bounds__(kTileThreads) attention_forward(AttentionArgs 
 #pragma unroll
       for (int d = 0; d < D / 8; ++d) out[d][2 * r] *= factor, out[d][2 * r + 1] *= factor;
     }
-    multiply_by_columns<exact, N, D>(out, p, values);
+    multiply_by_columns<T, exact, N, D>(out, p, values);
   }
 
   float share[2];
@@ -110,57 +107,49 @@ RUSH_FN float lse_of(const AttentionArgs& a, int head, int query) {
 
 template <class T, int D, int N, bool exact, bool extras>
 __global__ void __launch_bounds__(kTileThreads) attention_query_grad(AttentionArgs args) {
-  constexpr int kQueries = kTileWarps * kTileRows;
-  alignas(16) __shared__ T room[(2 * N > kQueries ? 2 * N : kQueries) * D];
-  T *keys = room, *values = room + N * D;
+  constexpr int kQueries = kTileWarps * kTileRows, kRoom = Parts<T, exact>::kCount * N * D;
+  using E = typename Parts<T, exact>::Element;
+  alignas(16) __shared__ E room[2 * kRoom];
+  E *keys = room, *values = room + kRoom;
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
   const HeadPlace place(args, int(blockIdx.x / args.blocks));
   const int first = (args.blocks - 1 - int(blockIdx.x % args.blocks)) * kQueries;
-  const int own = first + warp * kTileRows;
-  const T* k = head_of<const T>(args.k, args.k_steps, place.batch, place.head / args.group);
-  const T* v = head_of<const T>(args.v, args.v_steps, place.batch, place.head / args.group);
-
-  const auto fetch = [&](RowFragments<T, D>& to, const void* p, const HeadSteps& steps, int width) {
-    __syncthreads();
-    load_tile<T, D, kQueries>(room, head_of<const T>(p, steps, place.batch, place.head), steps.row,
-                              first, args.queries, width, args.aligned);
-    wait_for_copies();
-    __syncthreads();
-    to.load(room, warp * kTileRows);
+  const int own = first + warp * kTileRows, key_head = place.head / args.group;
+  const auto k =
+      rows_of<T>(args, args.k, args.k_steps, place.batch, key_head, args.keys, args.width);
+  const auto v =
+      rows_of<T>(args, args.v, args.v_steps, place.batch, key_head, args.keys, args.value_width);
+  const auto of_queries = [&](const void* p, const HeadSteps& steps, int width) {
+    return rows_of<T>(args, p, steps, place.batch, place.head, args.queries, width);
   };
-  RowFragments<T, D> queries, grads;
-  float delta[2] = {0, 0}, lse[2];
-  fetch(queries, args.out, args.out_steps, args.value_width);  // the outputs, for delta
-  fetch(grads, args.g, args.g_steps, args.value_width);
-#pragma unroll
-  for (int s = 0; s < Tile<T, D>::kSteps; ++s)
-#pragma unroll
-    for (int i = 0; i < 4; ++i) delta[i % 2] += word_product<T>(queries.v[s][i], grads.v[s][i]);
+
+  load_tile<T, exact, D, N>(keys, k, 0);
+  load_tile<T, exact, D, N>(values, v, 0);
+  RowFragments<T, exact, D> queries, grads;
+  queries.load(of_queries(args.q, args.q_steps, args.width), own);
+  grads.load(of_queries(args.g, args.g_steps, args.value_width), own);
+  float delta[2], lse[2];
+  row_products<T, D>(of_queries(args.out, args.out_steps, args.value_width),
+                     of_queries(args.g, args.g_steps, args.value_width), own, delta);
 #pragma unroll
   for (int r = 0; r < 2; ++r) {
-    delta[r] = row_sum(delta[r]);
     const int query = own + lane / 4 + r * 8;
     lse[r] = lse_of(args, place.number, query);
     if (lane % 4 == 0 && query < args.queries)
       args.delta[i64(place.number) * args.queries + query] = delta[r];
   }
-  fetch(queries, args.q, args.q_steps, args.width);
 
   const int end = args.causal && first + kQueries < args.keys ? first + kQueries : args.keys;
   float out[D / 8][4] = {};
-  __syncthreads();
-  load_tile<T, D, N>(keys, k, args.k_steps.row, 0, args.keys, args.width, args.aligned);
-  load_tile<T, D, N>(values, v, args.v_steps.row, 0, args.keys, args.value_width, args.aligned);
+#pragma unroll 1
   for (int key = 0; key < end; key += N) {
     wait_for_copies();
     __syncthreads();
     float p[N / 8][4] = {}, ds[N / 8][4] = {};
-    multiply_by_rows<exact, N>(p, queries, keys);
-    multiply_by_rows<exact, N>(ds, grads, values);
+    multiply_by_rows<N>(p, queries, keys);
+    multiply_by_rows<N>(ds, grads, values);
     __syncthreads();
-    if (key + N < end)
-      load_tile<T, D, N>(values, v, args.v_steps.row, key + N, args.keys, args.value_width,
-                         args.aligned);
+    if (key + N < end) load_tile<T, exact, D, N>(values, v, key + N);
     finish_scores<extras, false, N>(p, args, place, own, key);
 #pragma unroll
     for (int n = 0; n < N / 8; ++n) {
@@ -173,10 +162,10 @@ __global__ void __launch_bounds__(kTileThreads) attention_query_grad(AttentionAr
         ds[n][e] = quick_exp2(p[n][e] - lse[e / 2]) * (g - delta[e / 2]);
       }
     }
-    multiply_by_columns<exact, N, D>(out, ds, keys);
+    multiply_by_columns<T, exact, N, D>(out, ds, keys);
     if (key + N < end) {
       __syncthreads();
-      load_tile<T, D, N>(keys, k, args.k_steps.row, key + N, args.keys, args.width, args.aligned);
+      load_tile<T, exact, D, N>(keys, k, key + N);
     }
   }
   store_rows<T, D>(out, head_of<T>(args.gq, args.gq_steps, place.batch, place.head),
@@ -191,37 +180,34 @@ template <class T, int D, int N, bool exact, bool extras, int part>
 __global__ void __launch_bounds__(kTileThreads) attention_key_grad(AttentionArgs args) {
   constexpr int kKeys = kTileWarps * kTileRows;
   constexpr bool for_keys = part != kValuePart, for_values = part != kKeyPart;
-  alignas(16) __shared__ T room[(2 * N > kKeys ? 2 * N : kKeys) * D];
+  constexpr int kRoom = Parts<T, exact>::kCount * N * D;
+  using E = typename Parts<T, exact>::Element;
+  alignas(16) __shared__ E room[2 * kRoom];
   __shared__ float lse[N], delta[N];
-  T *queries = room, *grads = room + N * D;
+  E *queries = room, *grads = room + kRoom;
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
   const int key_heads = args.heads / args.group, number = int(blockIdx.x / args.blocks);
   const int batch = number / key_heads, head = number % key_heads;
   const int first = int(blockIdx.x % args.blocks) * kKeys, own = first + warp * kTileRows;
 
-  RowFragments<T, D> keys, values;
-  const auto fetch = [&](RowFragments<T, D>& to, const void* p, const HeadSteps& steps, int width) {
-    __syncthreads();
-    load_tile<T, D, kKeys>(room, head_of<const T>(p, steps, batch, head), steps.row, first,
-                           args.keys, width, args.aligned);
-    wait_for_copies();
-    __syncthreads();
-    to.load(room, warp * kTileRows);
-  };
-  fetch(keys, args.k, args.k_steps, args.width);
-  if (for_keys) fetch(values, args.v, args.v_steps, args.value_width);
+  RowFragments<T, exact, D> keys, values;
+  keys.load(rows_of<T>(args, args.k, args.k_steps, batch, head, args.keys, args.width), own);
+  if (for_keys)
+    values.load(rows_of<T>(args, args.v, args.v_steps, batch, head, args.keys, args.value_width),
+                own);
 
   float key_grad[D / 8][4] = {}, value_grad[D / 8][4] = {};
   for (int shared_by = 0; shared_by < args.group; ++shared_by) {
     const HeadPlace place(args, batch * args.heads + head * args.group + shared_by);
-    const T* q = head_of<const T>(args.q, args.q_steps, place.batch, place.head);
-    const T* g = head_of<const T>(args.g, args.g_steps, place.batch, place.head);
+    const auto q =
+        rows_of<T>(args, args.q, args.q_steps, place.batch, place.head, args.queries, args.width);
+    const auto g = rows_of<T>(args, args.g, args.g_steps, place.batch, place.head, args.queries,
+                              args.value_width);
+#pragma unroll 1
     for (int query = args.causal ? first / N * N : 0; query < args.queries; query += N) {
       __syncthreads();
-      load_tile<T, D, N>(queries, q, args.q_steps.row, query, args.queries, args.width,
-                         args.aligned);
-      load_tile<T, D, N>(grads, g, args.g_steps.row, query, args.queries, args.value_width,
-                         args.aligned);
+      load_tile<T, exact, D, N>(queries, q, query);
+      load_tile<T, exact, D, N>(grads, g, query);
       for (int i = threadIdx.x; i < N; i += kTileThreads) {
         lse[i] = lse_of(args, place.number, query + i);
         delta[i] = query + i < args.queries
@@ -231,8 +217,8 @@ __global__ void __launch_bounds__(kTileThreads) attention_key_grad(AttentionArgs
       wait_for_copies();
       __syncthreads();
       float p[N / 8][4] = {}, ds[N / 8][4] = {};
-      multiply_by_rows<exact, N>(p, keys, queries);
-      if (for_keys) multiply_by_rows<exact, N>(ds, values, grads);
+      multiply_by_rows<N>(p, keys, queries);
+      if (for_keys) multiply_by_rows<N>(ds, values, grads);
       finish_scores<extras, true, N>(p, args, place, own, query);
 #pragma unroll
       for (int n = 0; n < N / 8; ++n) {
@@ -247,8 +233,8 @@ __global__ void __launch_bounds__(kTileThreads) attention_key_grad(AttentionArgs
           ds[n][e] = weight * (ds[n][e] * keep - delta[col]);
         }
       }
-      if (for_values) multiply_by_columns<exact, N, D>(value_grad, p, grads);
-      if (for_keys) multiply_by_columns<exact, N, D>(key_grad, ds, queries);
+      if (for_values) multiply_by_columns<T, exact, N, D>(value_grad, p, grads);
+      if (for_keys) multiply_by_columns<T, exact, N, D>(key_grad, ds, queries);
     }
   }
   if (for_keys)

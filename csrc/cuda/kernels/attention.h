@@ -10,8 +10,14 @@ inline constexpr float kLog2E = 0x1.715476p+0f, kLn2 = 0x1.62e43p-1f;
 RUSH_FN float minus_infinity() { return bit_cast<float>(0xff800000u); }
 
 template <class T>
-RUSH_FN T* head_of(const void* p, const HeadSteps& s, int batch, int head) {
-  return static_cast<T*>(const_cast<void*>(p)) + batch * s.batch + head * s.head;
+RUSH_FN T* head_of(void* p, const HeadSteps& s, int batch, int head) {
+  return static_cast<T*>(p) + batch * s.batch + head * s.head;
+}
+template <class T>
+RUSH_FN GlobalRows<T> rows_of(const AttentionArgs& a, const void* p, const HeadSteps& s, int batch,
+                              int head, int rows, int width) {
+  return {static_cast<const T*>(p) + batch * s.batch + head * s.head, s.row, rows, width,
+          a.aligned};
 }
 
 // One head of the queries, and what belongs to it.
@@ -56,18 +62,25 @@ RUSH_FN void finish_scores(float (&c)[N / 8][4], const AttentionArgs& a, const H
 // What dropout multiplies the weight of a key by. Four neighbouring keys share a block of words.
 RUSH_FN float kept(const AttentionArgs& a, int head, int query, int key) {
   const u64 row = u64(head) * u64(a.queries) + u64(query);
-  const Philox4 words = philox(a.seed, a.call, row * u64((a.keys + 3) / 4) + u64(key / 4));
+  const RandomKey from = random_key(a.seed, a.call, a.state);
+  const Philox4 words = philox(from.seed, from.call, row * u64((a.keys + 3) / 4) + u64(key / 4));
   return uniform_float(words.v[key % 4]) < a.keep ? a.keep_scale : 0.0f;
 }
 
-// Two words of elements, multiplied element by element and added up.
-template <class T>
-RUSH_FN float word_product(u32 a, u32 b) {
-  if constexpr (sizeof(T) == 4) {
-    return bit_cast<float>(a) * bit_cast<float>(b);
-  } else {
-    return float(T::from_bits(u16(a))) * float(T::from_bits(u16(b))) +
-           float(T::from_bits(u16(a >> 16))) * float(T::from_bits(u16(b >> 16)));
+// The sums of x * y over two rows of the warp's sixteen: lane / 4, and that plus 8.
+template <class T, int D>
+RUSH_FN void row_products(const GlobalRows<T>& x, const GlobalRows<T>& y, int first,
+                          float (&sum)[2]) {
+  const int lane = threadIdx.x % 32;
+#pragma unroll
+  for (int r = 0; r < 2; ++r) {
+    float own = 0;
+    for (int col = lane % 4 * 2; col < D; col += 8) {
+      const Pack<T, 2> a = x.pair(first + lane / 4 + r * 8, col);
+      const Pack<T, 2> b = y.pair(first + lane / 4 + r * 8, col);
+      own += float(a.v[0]) * float(b.v[0]) + float(a.v[1]) * float(b.v[1]);
+    }
+    sum[r] = row_sum(own);
   }
 }
 

@@ -148,7 +148,17 @@ __global__ void __launch_bounds__(kThreads) cross_entropy_columns(CrossEntropyAr
     const bool works = position < positions;
     const T* x = typed<T>(args.x) + start_of(args, works ? position : 0);
     ClassSums<C> sums = ClassSums<C>::none();
-    for (i64 k = lane; works && reads && k < args.classes; k += Lanes) {
+    constexpr int ahead = 4;  // classes that are on their way at a time
+    i64 k = works && reads ? lane : args.classes;
+    for (; k + i64(ahead - 1) * Lanes < args.classes; k += i64(ahead) * Lanes) {
+      Pack<T, ahead> pack;
+#pragma unroll
+      for (int j = 0; j < ahead; ++j) pack.v[j] = x[(k + j * Lanes) * args.class_step];
+      if constexpr (scores) sums.exponentials.add(pack);
+      if (args.smoothing > 0)
+        for (int j = 0; j < ahead; ++j) sums.weigh(args, k + j * Lanes, convert<C>(pack.v[j]));
+    }
+    for (; k < args.classes; k += Lanes) {
       const T score = x[k * args.class_step];
       if constexpr (scores) sums.exponentials.add(Pack<T, 1>{{score}});
       if (args.smoothing > 0) sums.weigh(args, k, convert<C>(score));
@@ -230,6 +240,7 @@ __global__ void __launch_bounds__(kThreads) cross_entropy_backward_columns(Cross
   if (position >= args.batch * args.points) return;
   const i64 start = start_of(args, position);
   const Slope<C, T, scores> slope(args, position, weights);
+#pragma unroll 4
   for (i64 k = blockIdx.y; k < args.classes; k += gridDim.y) {
     const i64 at = start + k * args.class_step;
     typed<T>(args.gx)[at] = slope.at(args, k, scores ? typed<T>(args.x)[at] : T(0.0f));

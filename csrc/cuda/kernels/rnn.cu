@@ -109,4 +109,54 @@ __global__ void __launch_bounds__(kThreads) gru_cell_backward(CellArgs args) {
   }
 }
 
+// ---- sequences ----
+
+template <class T>
+__global__ void __launch_bounds__(kThreads) lstm_step(LstmStepArgs args) {
+  const i64 units = args.units;
+  for (i64 i = thread_number(); i < args.rows * units; i += thread_count()) {
+    const i64 row = i / units, unit = i - row * units;
+    T* sums = typed<T>(args.sums) + row * 4 * units + unit;
+    T gate[4];
+#pragma unroll
+    for (int k = 0; k < 4; ++k) {
+      const i64 bias = k * units + unit;
+      const T sum = sums[k * units] + at_or_zero<T, T>(args.b_input, bias) +
+                    at_or_zero<T, T>(args.b_state, bias);
+      gate[k] = k == 2 ? math::tanh(sum) : gate_sigmoid(sum);
+    }
+    const T before = typed<T>(args.c)[i];
+    const T c = gate[1] * before + gate[0] * gate[2], h = gate[3] * math::tanh(c);
+    if (args.kept_c) {
+#pragma unroll
+      for (int k = 0; k < 4; ++k) sums[k * units] = gate[k];
+      typed<T>(args.kept_c)[i] = before;
+      typed<T>(args.kept_h)[i] = typed<T>(args.h)[i];
+    }
+    typed<T>(args.c)[i] = c;
+    typed<T>(args.h)[i] = h;
+    typed<T>(args.out)[row * args.out_step + unit] = h;
+  }
+}
+
+template <class T>
+__global__ void __launch_bounds__(kThreads) lstm_step_backward(LstmStepGradArgs args) {
+  const i64 units = args.units;
+  for (i64 i = thread_number(); i < args.rows * units; i += thread_count()) {
+    const i64 row = i / units, unit = i - row * units;
+    T* gates = typed<T>(args.gates) + row * 4 * units + unit;
+    const T in = gates[0], forget = gates[units], fresh = gates[2 * units], out = gates[3 * units];
+    const T before = typed<T>(args.kept_c)[i];
+    const T squashed = math::tanh(forget * before + in * fresh);
+    const T gh =
+        typed<T>(args.h_grad)[i] + at_or_zero<T, T>(args.out_grad, row * args.out_step + unit);
+    const T gc = typed<T>(args.c_grad)[i] + gh * out * (T(1) - squashed * squashed);
+    gates[0] = gc * fresh * in * (T(1) - in);
+    gates[units] = gc * before * forget * (T(1) - forget);
+    gates[2 * units] = gc * in * (T(1) - fresh * fresh);
+    gates[3 * units] = gh * squashed * out * (T(1) - out);
+    typed<T>(args.c_grad)[i] = gc * forget;
+  }
+}
+
 }  // namespace rush

@@ -56,6 +56,40 @@ struct JoinPairs {
   }
 };
 
+// Count, mean and squared deviations, found in one pass; joined by Chan's formula.
+template <class C>
+struct RowMoments {
+  C n, mean, squares;
+  static RUSH_FN RowMoments none() { return {C(0), C(0), C(0)}; }
+
+  template <class T, int V>
+  RUSH_FN void add(const Pack<T, V>& pack) {
+    C x[V], sum = 0, own = 0;
+#pragma unroll
+    for (int j = 0; j < V; ++j) sum += x[j] = convert<C>(pack.v[j]);
+    const C middle = sum / C(V);
+#pragma unroll
+    for (int j = 0; j < V; ++j) own += (x[j] - middle) * (x[j] - middle);
+    const C all = n + C(V), gap = middle - mean, share = C(V) / all;
+    mean += gap * share;
+    squares += own + gap * gap * n * share;
+    n = all;
+  }
+};
+struct JoinMoments {
+  template <class C>
+  RUSH_FN RowMoments<C> operator()(const RowMoments<C>& a, const RowMoments<C>& b) const {
+    const C n = a.n + b.n, share = n > C(0) ? b.n / n : C(0), gap = b.mean - a.mean;
+    return {n, a.mean + gap * share, a.squares + b.squares + gap * gap * a.n * share};
+  }
+};
+template <int Team, int V, class C, class T>
+RUSH_FN RowMoments<C> moments_of_row(const T* row, int lane, i64 width) {
+  RowMoments<C> own = RowMoments<C>::none();
+  for (i64 i = i64(lane) * V; i < width; i += i64(Team) * V) own.add(load_pack<V>(row + i));
+  return join_team<Team>(own, JoinMoments{});
+}
+
 // ---- rows ----
 
 template <class C, class T, class W, int Team, int V, int Held, bool centred>
@@ -101,12 +135,13 @@ __global__ void __launch_bounds__(kThreads) row_norm(RowNormArgs args) {
   const C n = C(args.width);
   C mean = 0, squares = 0;
   if constexpr (centred) {
-    C sum = 0;
-    read_row<Team, V, C>(x, lane, width, [&](C v, i64) { sum += v; });
-    mean = join_team<Team>(sum, JoinSum{}) / n;
+    const RowMoments<C> moments = moments_of_row<Team, V, C>(x, lane, width);
+    mean = moments.mean, squares = moments.squares;
+  } else {
+    read_row<Team, V, C>(x, lane, width, [&](C v, i64) { squares += v * v; });
+    squares = join_team<Team>(squares, JoinSum{});
   }
-  read_row<Team, V, C>(x, lane, width, [&](C v, i64) { squares += (v - mean) * (v - mean); });
-  const C rstd = C(1) / math::sqrt(join_team<Team>(squares, JoinSum{}) / n + C(args.eps));
+  const C rstd = C(1) / math::sqrt(squares / n + C(args.eps));
   map_row<Team, V, C>(x, typed<T>(args.y) + at, lane, width, [&](C v, i64 i) {
     return scaled<C, W>((v - mean) * rstd, args.weight, args.bias, i);
   });
@@ -146,6 +181,47 @@ __global__ void __launch_bounds__(kThreads) row_norm_backward(RowNormArgs args) 
     }
     store_pack(gx + i, a);
   }
+}
+
+// The same with the sums down the columns: a block goes through rows, and its threads keep the sums
+// of their own columns: [block][2][width]. x and g are read once.
+template <class C, class T, class W, int V, int Held, bool centred>
+__global__ void __launch_bounds__(kThreads) row_norm_backward_whole(RowNormArgs args) {
+  const int lane = threadIdx.x;
+  using Row = HeldRow<C, T, kThreads, V, Held>;
+  C plain_sums[Held * V] = {}, along_sums[Held * V] = {};
+  for (i64 row = blockIdx.x; row < args.rows; row += gridDim.x) {
+    const i64 at = row * args.width;
+    const C mean = centred ? typed<C>(args.mean)[row] : C(0), rstd = typed<C>(args.rstd)[row];
+    Row x, g;
+    x.load(typed<T>(args.x) + at, lane, args.width);
+    g.load(typed<T>(args.g) + at, lane, args.width);
+    PairSum<C> sum{0, 0};
+    Row::each(lane, args.width, [&](int k, i64 i) {
+#pragma unroll
+      for (int j = 0; j < V; ++j) {
+        C &normal = x.v[k + j], &own = g.v[k + j];
+        normal = (normal - mean) * rstd;
+        plain_sums[k + j] += own;
+        along_sums[k + j] += own * normal;
+        own = weighed<C, W>(own, args.weight, i + j);
+        sum.plain += own;
+        sum.along += own * normal;
+      }
+    });
+    sum = join_team<kThreads>(sum, JoinPairs{});
+    const C plain = centred ? sum.plain / C(args.width) : C(0), along = sum.along / C(args.width);
+    x.store(typed<T>(args.y) + at, lane, args.width,
+            [&](C normal, int k) { return rstd * (g.v[k] - plain - normal * along); });
+  }
+  C* out = typed<C>(args.partial) + i64(blockIdx.x) * 2 * args.width;
+  Row::each(lane, args.width, [&](int k, i64 i) {
+#pragma unroll
+    for (int j = 0; j < V; ++j) {
+      out[i + j] = plain_sums[k + j];
+      out[args.width + i + j] = along_sums[k + j];
+    }
+  });
 }
 
 // Sums of g, and of g times the normalised x, down the columns: [segment][2][width]. A block takes
@@ -195,13 +271,9 @@ __global__ void __launch_bounds__(kThreads) group_norm(GroupNormArgs args) {
   const i64 row = blockIdx.x, group = row % args.groups;
   const i64 inner = args.inner, per_group = args.channels / args.groups, width = per_group * inner;
   const T* x = typed<T>(args.x) + row * width;
-  C sum = 0, squares = 0;
-  read_row<kThreads, V, C>(x, threadIdx.x, width, [&](C v, i64) { sum += v; });
-  const C mean = join_team<kThreads>(sum, JoinSum{}) / C(width);
-  read_row<kThreads, V, C>(x, threadIdx.x, width,
-                           [&](C v, i64) { squares += (v - mean) * (v - mean); });
-  const C rstd =
-      C(1) / math::sqrt(join_team<kThreads>(squares, JoinSum{}) / C(width) + C(args.eps));
+  const RowMoments<C> moments = moments_of_row<kThreads, V, C>(x, threadIdx.x, width);
+  const C mean = moments.mean;
+  const C rstd = C(1) / math::sqrt(moments.squares / C(width) + C(args.eps));
   const i64 first = group * per_group;
   map_row<kThreads, V, C>(x, typed<T>(args.y) + row * width, threadIdx.x, width, [&](C v, i64 i) {
     return scaled<C, W>((v - mean) * rstd, args.weight, args.bias, first + i / inner);

@@ -10,6 +10,7 @@ struct SamplingArgs {
   const double *a, *b;
   double* out;
   u64 seed, call;
+  const u64* state;  // see random_key
 };
 
 }  // namespace rush

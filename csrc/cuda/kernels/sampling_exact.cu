@@ -25,8 +25,9 @@ struct Binomial {
 
 template <class Sampler>
 __global__ void __launch_bounds__(kThreads) sample(SamplingArgs args) {
+  const RandomKey key = random_key(args.seed, args.call, args.state);
   for (i64 i = thread_number(); i < args.n; i += thread_count()) {
-    functors::Draws draws(args.seed, args.call, u64(i));
+    functors::Draws draws(key.seed, key.call, u64(i));
     args.out[i] = Sampler::draw(args, i, draws);
   }
 }

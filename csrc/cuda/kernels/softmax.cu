@@ -145,16 +145,27 @@ struct Column {
   }
 };
 
+// Elements of a column that are on their way at a time.
+inline constexpr int kAhead = 8;
+
 template <class C, class T, int Lanes, bool log>
 __global__ void __launch_bounds__(kThreads) softmax_columns(SoftmaxArgs args) {
   const Column<Lanes> column(args);
   const T* x = typed<T>(args.x) + column.at;
   T* y = typed<T>(args.y) + column.at;
   Exponentials<C> mine = Exponentials<C>::none();
-  for (i64 i = column.lane; i < column.width; i += Lanes) mine.add(Pack<T, 1>{{x[i * args.inner]}});
+  i64 i = column.lane;
+  for (; i + i64(kAhead - 1) * Lanes < column.width; i += i64(kAhead) * Lanes) {
+    Pack<T, kAhead> pack;
+#pragma unroll
+    for (int k = 0; k < kAhead; ++k) pack.v[k] = x[(i + k * Lanes) * args.inner];
+    mine.add(pack);
+  }
+  for (; i < column.width; i += Lanes) mine.add(Pack<T, 1>{{x[i * args.inner]}});
   const SoftmaxOf<C, log> result(join_column<Lanes>(mine, JoinExponentials{}));
-  for (i64 i = column.lane; i < column.width; i += Lanes)
-    y[i * args.inner] = convert<T>(result(convert<C>(x[i * args.inner])));
+#pragma unroll 4
+  for (i64 k = column.lane; k < column.width; k += Lanes)
+    y[k * args.inner] = convert<T>(result(convert<C>(x[k * args.inner])));
 }
 
 template <class C, class T, int Lanes, bool log>
@@ -163,9 +174,12 @@ __global__ void __launch_bounds__(kThreads) softmax_backward_columns(SoftmaxArgs
   const T *y = typed<T>(args.x) + column.at, *g = typed<T>(args.g) + column.at;
   T* gx = typed<T>(args.y) + column.at;
   C sum = 0;
+#pragma unroll 4
   for (i64 i = column.lane; i < column.width; i += Lanes)
-    sum += softmax_term<C, log>(convert<C>(y[i * args.inner]), convert<C>(g[i * args.inner]));
+    sum += softmax_term<C, log>(log ? C(0) : convert<C>(y[i * args.inner]),
+                                convert<C>(g[i * args.inner]));
   sum = join_column<Lanes>(sum, JoinSum{});
+#pragma unroll 4
   for (i64 i = column.lane; i < column.width; i += Lanes) {
     const C a = convert<C>(y[i * args.inner]), b = convert<C>(g[i * args.inner]);
     gx[i * args.inner] = convert<T>(softmax_slope<C, log>(a, b, sum));

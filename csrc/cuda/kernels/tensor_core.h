@@ -2,9 +2,9 @@
 //
 // Note [Fragments]
 // Thread 4 * g + t of a warp holds, of
-// - a (16 x 16 of two bytes, or 16 x 8 floats), as four words: rows g and g + 8 of the first half
-//   of the columns, then of the second; of each the t-th word;
-// - b (the contraction x 8 columns), two words: column g, the t-th word of either half;
+// - a (16 x 16 numbers of two bytes), as four words: rows g and g + 8 of the first half of the
+//   columns, then of the second; of each the t-th word;
+// - b (16 x 8), two words: column g, the t-th word of either half of the rows;
 // - c (16 x 8 floats): row g, columns 2t and 2t + 1, then row g + 8.
 // tests/cpp/tensor_core_on_cpu.h has the same functions for the tests.
 #pragma once
@@ -44,19 +44,6 @@ RUSH_FN void multiply_add(bfloat16, float (&c)[4], const u32 (&a)[4], u32 b0, u3
       : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
-// Floats with 10 bits of mantissa.
-RUSH_FN void multiply_add(float, float (&c)[4], const u32 (&a)[4], u32 b0, u32 b1) {
-  asm("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, "
-      "{%8, %9}, {%0, %1, %2, %3};"
-      : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
-      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
-}
-RUSH_FN u32 round_to_tf32(float x) {
-  u32 r;
-  asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(r) : "f"(x));
-  return r;
-}
-
 // Two numbers in one word, the first one below.
 RUSH_FN u32 pair_of(half, float a, float b) {
   u32 r;

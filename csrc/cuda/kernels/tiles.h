@@ -3,9 +3,11 @@
 // A tile has rows of D elements in chunks of 16 bytes; chunk c of row r lies at place c ^ (r % 8),
 // so that the eight rows of a matrix are read from different banks.
 //
-// float32 is multiplied by tensor cores that round to 10 bits of mantissa. For `exact` products
-// each number is split into two such parts, and three of the four partial products are added up:
-// what is lost is as small as float32's own rounding.
+// Note [Parts of a float]
+// Tensor cores multiply numbers of 16 bits. A float32 is taken apart into bfloat16 numbers, each
+// the rounded rest of those before, and the products of the larger parts are added up: three parts
+// (six products) keep float32's 24 bits, two parts (three products) keep 16, more than the 11 of
+// TF32. A tile then has one plane for each part.
 #pragma once
 
 #include "cuda/kernels/element.h"
@@ -14,140 +16,188 @@
 namespace rush {
 
 inline constexpr int kTileThreads = 128, kTileWarps = kTileThreads / 32, kTileRows = 16;
+inline constexpr int kChunk = 8;  // elements of a tile
 
-template <class T, int D>
-struct Tile {
-  static constexpr int kChunk = 16 / int(sizeof(T)), kChunks = D / kChunk;
-  static constexpr int kStep = 2 * kChunk, kSteps = D / kStep;  // of one product's contraction
-
-  static RUSH_FN int at(int row, int chunk) {
-    return row * D + (chunk ^ (row & (kChunks < 8 ? kChunks - 1 : 7))) * kChunk;
-  }
-  static RUSH_FN int element(int row, int col) { return at(row, col / kChunk) + col % kChunk; }
+template <class T, bool exact>
+struct Parts {
+  using Element = T;
+  static constexpr int kCount = 1;
+};
+template <bool exact>
+struct Parts<float, exact> {
+  using Element = bfloat16;
+  static constexpr int kCount = exact ? 3 : 2;
 };
 
-// Rows first .. first + Rows of a matrix with `rows` rows of `width` elements; zeros elsewhere.
-template <class T, int D, int Rows>
-RUSH_FN void load_tile(T* tile, const T* from, i64 row_step, int first, int rows, int width,
-                       bool aligned) {
-  using Shape = Tile<T, D>;
-  constexpr int chunk = Shape::kChunk;
-  for (int i = threadIdx.x; i < Rows * Shape::kChunks; i += kTileThreads) {
-    const int row = i / Shape::kChunks, col = i % Shape::kChunks * chunk;
-    T* to = tile + Shape::at(row, col / chunk);
-    const T* at = from + (first + row) * row_step + col;
-    if (aligned && first + row < rows && col < width) {
-      copy_async(to, at);
-      continue;
-    }
+// Two neighbours, in parts.
+template <class E, int Count>
+RUSH_FN void take_apart(float x, float y, u32 (&word)[Count]) {
 #pragma unroll
-    for (int k = 0; k < chunk; ++k) to[k] = first + row < rows && col + k < width ? at[k] : T(0.0f);
+  for (int i = 0; i < Count; ++i) {
+    word[i] = pair_of(E(0.0f), x, y);
+    if (i + 1 == Count) break;
+    x -= float(E::from_bits(u16(word[i])));
+    y -= float(E::from_bits(u16(word[i] >> 16)));
+  }
+}
+
+template <int D>
+RUSH_FN int tile_place(int row, int chunk) {
+  constexpr int chunks = D / kChunk;
+  return row * D + (chunk ^ (row & (chunks < 8 ? chunks - 1 : 7))) * kChunk;
+}
+
+// ---- from global memory ----
+
+// Rows of a matrix in global memory; elements outside of it are zero. `aligned`: every row starts
+// at a multiple of 16 bytes, and has a multiple of them.
+template <class T>
+struct GlobalRows {
+  const T* data;
+  i64 step;
+  int rows, width;
+  bool aligned;
+
+  RUSH_FN T at(int row, int col) const {
+    return row < rows && col < width ? data[row * step + col] : T(0.0f);
+  }
+  // Elements col and col + 1, col even.
+  RUSH_FN Pack<T, 2> pair(int row, int col) const {
+    if (aligned && row < rows && col < width) return load_pack<2>(data + row * step + col);
+    return {{at(row, col), at(row, col + 1)}};
+  }
+};
+
+// Rows first .. first + Rows as a tile.
+template <class T, bool exact, int D, int Rows>
+RUSH_FN void load_tile(typename Parts<T, exact>::Element* tile, const GlobalRows<T>& from,
+                       int first) {
+  constexpr int count = Parts<T, exact>::kCount;
+  constexpr int chunks = D / kChunk;
+#pragma unroll 1
+  for (int i = threadIdx.x; i < Rows * chunks; i += kTileThreads) {
+    const int row = i / chunks, chunk = i % chunks, col = chunk * kChunk;
+    auto* to = tile + tile_place<D>(row, chunk);
+    const bool whole = from.aligned && first + row < from.rows && col < from.width;
+    const T* at = from.data + (first + row) * from.step + col;
+    if constexpr (sizeof(T) == 2) {
+      if (whole) {
+        copy_async(to, at);
+      } else {
+        Pack<T, kChunk> values;
+        for (int k = 0; k < kChunk; ++k) values.v[k] = from.at(first + row, col + k);
+        store_pack<kChunk>(to, values);
+      }
+    } else {
+      Pack<float, 4> halves[2];
+#pragma unroll
+      for (int h = 0; h < 2; ++h) {
+        // A row may end between the two: its width is a multiple of four.
+        if (whole && col + 4 * h < from.width)
+          halves[h] = load_pack<4>(at + 4 * h);
+        else
+          for (int k = 0; k < 4; ++k) halves[h].v[k] = from.at(first + row, col + 4 * h + k);
+      }
+      Pack<u32, 4> planes[count];
+#pragma unroll
+      for (int k = 0; k < 4; ++k) {
+        u32 words[count];
+        const float (&v)[4] = halves[k / 2].v;
+        take_apart<bfloat16, count>(v[k % 2 * 2], v[k % 2 * 2 + 1], words);
+#pragma unroll
+        for (int p = 0; p < count; ++p) planes[p].v[k] = words[p];
+      }
+#pragma unroll
+      for (int p = 0; p < count; ++p)
+        store_pack<4>(reinterpret_cast<u32*>(to + p * Rows * D), planes[p]);
+    }
   }
 }
 
 // ---- factors ----
 
-// A warp's sixteen rows of a tile, all columns.
-template <class T, int D>
+// A warp's sixteen rows, all columns, as left factors; see Note [Fragments].
+template <class T, bool exact, int D>
 struct RowFragments {
-  u32 v[Tile<T, D>::kSteps][4];
+  using E = typename Parts<T, exact>::Element;
+  static constexpr int kCount = Parts<T, exact>::kCount;
+  u32 v[D / 16][kCount][4];
 
-  RUSH_FN void load(const T* tile, int first_row) {
-    const int lane = threadIdx.x % 32, m = lane / 8, row = first_row + (m & 1) * 8 + lane % 8;
+  RUSH_FN void load(const GlobalRows<T>& from, int first) {
+    const int lane = threadIdx.x % 32, row = first + lane / 4, col = lane % 4 * 2;
 #pragma unroll
-    for (int k = 0; k < Tile<T, D>::kSteps; ++k)
-      load_matrices(v[k], tile + Tile<T, D>::at(row, 2 * k + m / 2));
-  }
-};
-
-// The left factor of one product, in one part or two.
-template <class T, bool exact>
-struct Left {
-  u32 v[4];
-  RUSH_FN explicit Left(const u32 (&a)[4]) {
-    for (int i = 0; i < 4; ++i) v[i] = a[i];
-  }
-  RUSH_FN void times(float (&c)[4], u32 b0, u32 b1) const { multiply_add(T(0.0f), c, v, b0, b1); }
-};
-template <bool exact>
-struct Left<float, exact> {
-  u32 high[4], low[4];
-  RUSH_FN explicit Left(const u32 (&a)[4]) {
+    for (int k = 0; k < D / 16; ++k) {
 #pragma unroll
-    for (int i = 0; i < 4; ++i) split(a[i], high[i], low[i]);
-  }
-  RUSH_FN void times(float (&c)[4], u32 b0, u32 b1) const {
-    u32 h0, h1, l0, l1;
-    split(b0, h0, l0);
-    split(b1, h1, l1);
-    if constexpr (exact) {
-      multiply_add(0.0f, c, low, h0, h1);
-      multiply_add(0.0f, c, high, l0, l1);
+      for (int i = 0; i < 4; ++i) {
+        const Pack<T, 2> both = from.pair(row + i % 2 * 8, 16 * k + i / 2 * 8 + col);
+        u32 words[kCount];
+        take_apart<E, kCount>(float(both.v[0]), float(both.v[1]), words);
+#pragma unroll
+        for (int p = 0; p < kCount; ++p) v[k][p][i] = words[p];
+      }
     }
-    multiply_add(0.0f, c, high, h0, h1);
-  }
-  static RUSH_FN void split(u32 x, u32& high, u32& low) {
-    const float whole = bit_cast<float>(x);
-    high = round_to_tf32(whole);
-    low = exact ? round_to_tf32(whole - bit_cast<float>(high)) : 0;
   }
 };
+
+// c += the product of two factors in parts; the smallest products first.
+template <class E, int Count>
+RUSH_FN void multiply_parts(float (&c)[4], const u32 (&a)[Count][4], const u32 (&b)[Count][4],
+                            int first) {
+#pragma unroll
+  for (int order = Count - 1; order >= 0; --order)
+#pragma unroll
+    for (int i = 0; i <= order; ++i)
+      multiply_add(E(0.0f), c, a[i], b[order - i][first], b[order - i][first + 1]);
+}
 
 // ---- products ----
 
 // c (16 x N) += a @ tile^T, for N rows of the tile.
-template <bool exact, int N, class T, int D>
-RUSH_FN void multiply_by_rows(float (&c)[N / 8][4], const RowFragments<T, D>& a, const T* tile) {
+template <int N, class T, bool exact, int D>
+RUSH_FN void multiply_by_rows(float (&c)[N / 8][4], const RowFragments<T, exact, D>& a,
+                              const typename Parts<T, exact>::Element* tile) {
+  using E = typename Parts<T, exact>::Element;
+  constexpr int count = Parts<T, exact>::kCount;
   const int lane = threadIdx.x % 32, m = lane / 8, row = m / 2 * 8 + lane % 8;
 #pragma unroll
-  for (int k = 0; k < Tile<T, D>::kSteps; ++k) {
-    const Left<T, exact> left(a.v[k]);
+  for (int k = 0; k < D / 16; ++k) {
 #pragma unroll
     for (int n = 0; n < N / 16; ++n) {
-      u32 b[4];
-      load_matrices(b, tile + Tile<T, D>::at(n * 16 + row, 2 * k + (m & 1)));
-      left.times(c[2 * n], b[0], b[1]);
-      left.times(c[2 * n + 1], b[2], b[3]);
+      u32 b[count][4];
+      const E* at = tile + tile_place<D>(n * 16 + row, 2 * k + (m & 1));
+#pragma unroll
+      for (int p = 0; p < count; ++p) load_matrices(b[p], at + p * N * D);
+      multiply_parts<E, count>(c[2 * n], a.v[k], b, 0);
+      multiply_parts<E, count>(c[2 * n + 1], a.v[k], b, 2);
     }
   }
 }
 
 // c (16 x D) += p (16 x N) @ tile, for N rows of the tile; p as products leave it.
-template <bool exact, int N, int D, class T>
-RUSH_FN void multiply_by_columns(float (&c)[D / 8][4], const float (&p)[N / 8][4], const T* tile) {
-  const int lane = threadIdx.x % 32;
-  if constexpr (sizeof(T) == 2) {
-    const int m = lane / 8, row = (m & 1) * 8 + lane % 8;
+template <class T, bool exact, int N, int D>
+RUSH_FN void multiply_by_columns(float (&c)[D / 8][4], const float (&p)[N / 8][4],
+                                 const typename Parts<T, exact>::Element* tile) {
+  using E = typename Parts<T, exact>::Element;
+  constexpr int count = Parts<T, exact>::kCount;
+  const int lane = threadIdx.x % 32, m = lane / 8, row = (m & 1) * 8 + lane % 8;
 #pragma unroll
-    for (int k = 0; k < N / 16; ++k) {
-      const float (&first)[4] = p[2 * k], (&second)[4] = p[2 * k + 1];
-      const T type(0.0f);
-      const u32 a[4] = {pair_of(type, first[0], first[1]), pair_of(type, first[2], first[3]),
-                        pair_of(type, second[0], second[1]), pair_of(type, second[2], second[3])};
-      const Left<T, exact> left(a);
+  for (int k = 0; k < N / 16; ++k) {
+    u32 a[count][4];
 #pragma unroll
-      for (int d = 0; d < D / 16; ++d) {
-        u32 b[4];
-        load_turned(b, tile + Tile<T, D>::at(k * 16 + row, 2 * d + m / 2));
-        left.times(c[2 * d], b[0], b[1]);
-        left.times(c[2 * d + 1], b[2], b[3]);
-      }
+    for (int i = 0; i < 4; ++i) {
+      u32 words[count];
+      take_apart<E, count>(p[2 * k + i / 2][i % 2 * 2], p[2 * k + i / 2][i % 2 * 2 + 1], words);
+#pragma unroll
+      for (int q = 0; q < count; ++q) a[q][i] = words[q];
     }
-  } else {
-    // Of floats no transposed matrices can be loaded. Which row a place of the contraction stands
-    // for is free, as long as both factors agree: here place t is row 2t and place t + 4 row
-    // 2t + 1, as the threads hold p.
-    const int g = lane / 4, t = lane % 4;
 #pragma unroll
-    for (int k = 0; k < N / 8; ++k) {
-      const u32 a[4] = {bit_cast<u32>(p[k][0]), bit_cast<u32>(p[k][2]), bit_cast<u32>(p[k][1]),
-                        bit_cast<u32>(p[k][3])};
-      const Left<T, exact> left(a);
-      const int row = 8 * k + 2 * t;
+    for (int d = 0; d < D / 16; ++d) {
+      u32 b[count][4];
+      const E* at = tile + tile_place<D>(k * 16 + row, 2 * d + m / 2);
 #pragma unroll
-      for (int d = 0; d < D / 8; ++d)
-        left.times(c[d], bit_cast<u32>(tile[Tile<T, D>::element(row, 8 * d + g)]),
-                   bit_cast<u32>(tile[Tile<T, D>::element(row + 1, 8 * d + g)]));
+      for (int q = 0; q < count; ++q) load_turned(b[q], at + q * N * D);
+      multiply_parts<E, count>(c[2 * d], a, b, 0);
+      multiply_parts<E, count>(c[2 * d + 1], a, b, 2);
     }
   }
 }

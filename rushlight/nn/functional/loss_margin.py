@@ -107,7 +107,12 @@ def multi_margin_loss(
         raise _C.ShapeError(
             f"multi_margin_loss: the weight must have {classes} numbers, got {weight.shape[0]}"
         )
-    if labels.numel() and (int(labels.min()) < 0 or int(labels.max()) >= classes):
+    # (On a GPU, gather finds bad ones, and raises when the program waits.)
+    if (
+        labels.numel()
+        and not labels.is_cuda
+        and (int(labels.min()) < 0 or int(labels.max()) >= classes)
+    ):
         raise _C.RangeError(f"multi_margin_loss: a target is out of range for {classes} classes")
     column = labels.unsqueeze(1)
     gap = (margin - scores.gather(1, column) + scores).clamp(min=0)
@@ -136,7 +141,11 @@ def multilabel_margin_loss(input, target, size_average=None, reduce=None, reduct
     scores = input.reshape(1, -1) if single else input
     labels = target.reshape(1, -1) if single else target
     classes = scores.shape[1]
-    if labels.numel() and (int(labels.min()) < -1 or int(labels.max()) >= classes):
+    if (
+        labels.numel()
+        and not labels.is_cuda
+        and (int(labels.min()) < -1 or int(labels.max()) >= classes)
+    ):
         raise _C.RangeError(
             f"multilabel_margin_loss: a target is out of range for {classes} classes"
         )

@@ -1,0 +1,12 @@
+// matmul.h: products for other files of this folder.
+#pragma once
+
+#include "core/tensor.h"
+
+namespace rush::cuda {
+
+// out (+)= a @ b: matrices of a floating type, rows of out end to end; with or without TF32,
+// whatever the setting for products says.
+void multiply_matrices(const Tensor& a, const Tensor& b, const Tensor& out, bool add, bool tf32);
+
+}  // namespace rush::cuda

@@ -1,0 +1,51 @@
+"""Runs programs over a driver without a GPU (fake_driver.cpp): memory, streams, captures and
+processes work as on a real one, kernels do nothing."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from rushlight._C import _cuda
+
+HERE = Path(__file__).parent
+ROOT = HERE.parents[1]
+
+
+@pytest.fixture(scope="session")
+def fake_folder(tmp_path_factory):
+    compiler = shutil.which("g++")
+    if compiler is None or _cuda.nvrtc_missing():
+        pytest.skip(f"needs g++ and NVRTC: {_cuda.nvrtc_missing()}")
+    folder = tmp_path_factory.mktemp("fake_gpu")
+    # Not libcuda.so.1: NVRTC would open that itself, and miss what it wants of a real one.
+    command = [compiler, "-std=c++20", "-O1", "-g", "-shared", "-fPIC", f"-I{ROOT / 'csrc'}",
+               str(HERE / "fake_driver.cpp"), "-o", str(folder / "libcuda.so")]  # fmt: skip
+    subprocess.run(command, check=True)
+    return folder
+
+
+@pytest.fixture
+def run(fake_folder):
+    """run(code, NAME=value, ...): what a program printed, line by line."""
+
+    def run_program(code, timeout=300, **env):
+        path = os.environ.get("LD_LIBRARY_PATH", "")
+        env = {
+            **os.environ,
+            "LD_LIBRARY_PATH": f"{fake_folder}:{path}",
+            "PYTHONPATH": str(ROOT),
+            "CUDA_VISIBLE_DEVICES": "0",
+            **{k: str(v) for k, v in env.items()},
+        }
+        done = subprocess.run(
+            [sys.executable, "-c", "import rushlight as rl\nfrom rushlight import cuda\n" + code],
+            capture_output=True, text=True, timeout=timeout, env=env,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr
+        return done.stdout.splitlines()
+
+    return run_program

@@ -168,7 +168,8 @@ def kernel_source():
                 f"  using R = decltype(f({', '.join(args)}));\n"
                 f"  static_cast<R*>(y)[i] = f({', '.join(args)});\n}}\n"
             )
-    includes = '#include "functors/activation.h"\n#include "functors/random.h"\n'
+    headers = ("activation", "random", "special")
+    includes = "".join(f'#include "functors/{name}.h"\n' for name in headers)
     return (
         includes
         + "using namespace rush;\nusing namespace rush::functors;\n"

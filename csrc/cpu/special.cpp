@@ -1,8 +1,8 @@
 #include "cpu/special.h"
 
 #include "core/threads.h"
+#include "functors/binary.h"
 #include "functors/special.h"
-#include "functors/unary.h"
 
 namespace rush {
 namespace {

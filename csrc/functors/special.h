@@ -60,12 +60,6 @@ struct Bessel {
   }
 };
 
-struct Xlog1py {
-  template <class T>
-  RUSH_FN T operator()(T x, T y) const {
-    return math::xlog1py(x, y);
-  }
-};
 struct Zeta {
   template <class T>
   RUSH_FN T operator()(T s, T q) const {

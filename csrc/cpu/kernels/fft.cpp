@@ -5,43 +5,56 @@ namespace rush {
 namespace RUSH_ISA {
 namespace {
 
+// Whole vectors by name: g++ does not vectorise a loop whose body holds small arrays.
+#if defined(__AVX512F__)
+constexpr int kBytes = 64;
+#elif defined(__AVX2__)
+constexpr int kBytes = 32;
+#else
+constexpr int kBytes = 16;
+#endif
 template <class T>
-struct Complex {
-  T re, im;
+struct VectorOf {
+  typedef T type __attribute__((vector_size(kBytes)));
 };
-template <class T>
-inline Complex<T> operator+(Complex<T> a, Complex<T> b) {
+
+// V is a number or a vector of them, R the number.
+template <class V>
+struct Complex {
+  V re, im;
+};
+template <class V>
+inline Complex<V> operator+(Complex<V> a, Complex<V> b) {
   return {a.re + b.re, a.im + b.im};
 }
-template <class T>
-inline Complex<T> operator-(Complex<T> a, Complex<T> b) {
+template <class V>
+inline Complex<V> operator-(Complex<V> a, Complex<V> b) {
   return {a.re - b.re, a.im - b.im};
 }
-template <class T>
-inline Complex<T> operator*(Complex<T> a, T b) {
+template <class V>
+inline Complex<V> over_i(Complex<V> a) {  // times -i
+  return {a.im, -a.re};
+}
+template <class V, class R>
+inline Complex<V> scaled(Complex<V> a, R b) {
   return {a.re * b, a.im * b};
 }
-template <class T>
-inline Complex<T> operator*(Complex<T> a, Complex<T> b) {
+template <class V, class R>
+inline Complex<V> turned_by(Complex<V> a, Complex<R> b) {
   return {a.re * b.re - a.im * b.im, a.re * b.im + a.im * b.re};
-}
-template <class T>
-inline Complex<T> over_i(Complex<T> a) {  // times -i
-  return {a.im, -a.re};
 }
 
 // DFTs of a few elements, in place.
-template <int radix, class T>
-inline void dft(Complex<T>* x) {
-  using C = Complex<T>;
+template <int radix, class R, class V>
+inline void dft(Complex<V>* x) {
+  using C = Complex<V>;
   if constexpr (radix == 2) {
     const C a = x[0], b = x[1];
     x[0] = a + b;
     x[1] = a - b;
   } else if constexpr (radix == 3) {
-    constexpr T half_root = T(0.86602540378443864676);
-    const C sum = x[1] + x[2], turned = over_i(x[1] - x[2]) * half_root;
-    const C middle = x[0] - sum * T(0.5);
+    const C sum = x[1] + x[2], turned = scaled(over_i(x[1] - x[2]), R(0.86602540378443864676));
+    const C middle = x[0] - scaled(sum, R(0.5));
     x[0] = x[0] + sum;
     x[1] = middle + turned;
     x[2] = middle - turned;
@@ -52,11 +65,11 @@ inline void dft(Complex<T>* x) {
     x[2] = a - c;
     x[3] = b - d;
   } else if constexpr (radix == 5) {
-    constexpr T c1 = T(0.30901699437494742410), c2 = T(-0.80901699437494742410);
-    constexpr T s1 = T(0.95105651629515357212), s2 = T(0.58778525229247312917);
+    constexpr R c1 = R(0.30901699437494742410), c2 = R(-0.80901699437494742410);
+    constexpr R s1 = R(0.95105651629515357212), s2 = R(0.58778525229247312917);
     const C a = x[1] + x[4], b = x[2] + x[3], c = over_i(x[1] - x[4]), d = over_i(x[2] - x[3]);
-    const C p = x[0] + a * c1 + b * c2, q = x[0] + a * c2 + b * c1;
-    const C r = c * s1 + d * s2, s = c * s2 - d * s1;
+    const C p = x[0] + scaled(a, c1) + scaled(b, c2), q = x[0] + scaled(a, c2) + scaled(b, c1);
+    const C r = scaled(c, s1) + scaled(d, s2), s = scaled(c, s2) - scaled(d, s1);
     x[0] = x[0] + a + b;
     x[1] = p + r;
     x[2] = q + s;
@@ -64,15 +77,14 @@ inline void dft(Complex<T>* x) {
     x[4] = p - r;
   } else {
     static_assert(radix == 8);
-    constexpr T half_root = T(0.70710678118654752440);
+    constexpr R half_root = R(0.70710678118654752440);
     C even[4] = {x[0] + x[4], x[1] + x[5], x[2] + x[6], x[3] + x[7]};
-    C odd[4] = {x[0] - x[4], x[1] - x[5], over_i(x[2] - x[6]), x[3] - x[7]};
-    odd[1] = C{odd[1].re + odd[1].im, odd[1].im - odd[1].re} * half_root;
-    odd[3] = C{odd[3].im - odd[3].re, -odd[3].re - odd[3].im} * half_root;
-    dft<4>(even);
-    // odd[2] is already turned by -i: this is dft<4> of what is turned by the eighth roots
-    const C a = odd[0] + odd[2], b = odd[0] - odd[2], c = odd[1] + odd[3],
-            d = over_i(odd[1] - odd[3]);
+    const C o0 = x[0] - x[4], o1 = x[1] - x[5], o2 = over_i(x[2] - x[6]), o3 = x[3] - x[7];
+    // the odd ones turned by the eighth roots of one
+    const C t1 = scaled(C{o1.re + o1.im, o1.im - o1.re}, half_root);
+    const C t3 = scaled(C{o3.im - o3.re, -(o3.re + o3.im)}, half_root);
+    dft<4, R>(even);
+    const C a = o0 + o2, b = o0 - o2, c = t1 + t3, d = over_i(t1 - t3);
     x[0] = even[0];
     x[2] = even[1];
     x[4] = even[2];
@@ -84,26 +96,46 @@ inline void dft(Complex<T>* x) {
   }
 }
 
+template <class V, class T>
+inline V load(const T* p) {
+  V v;
+  __builtin_memcpy(&v, p, sizeof(V));
+  return v;
+}
+template <class V, class T>
+inline void store(T* p, V v) {
+  __builtin_memcpy(p, &v, sizeof(V));
+}
+
+template <int radix, bool turned, class V, class T>
+inline void butterfly(const T* xr, const T* xi, T* yr, T* yi, int64_t apart, int64_t inner,
+                      const Complex<T>* w) {
+  Complex<V> x[radix];
+  for (int k = 0; k < radix; ++k) x[k] = {load<V>(xr + k * apart), load<V>(xi + k * apart)};
+  dft<radix, T>(x);
+  if constexpr (turned) {
+    for (int k = 1; k < radix; ++k) x[k] = turned_by(x[k], w[k]);
+  }
+  for (int k = 0; k < radix; ++k) {
+    store(yr + k * inner, x[k].re);
+    store(yi + k * inner, x[k].im);
+  }
+}
+
 template <int radix, bool turned, class T>
 void butterflies(const T* xr, const T* xi, T* yr, T* yi, int64_t apart, int64_t inner,
                  const T* twiddles) {
+  using V = typename VectorOf<T>::type;
+  constexpr int64_t width = kBytes / int64_t(sizeof(T));
   Complex<T> w[radix];
   if constexpr (turned) {
     for (int k = 1; k < radix; ++k) w[k] = {twiddles[2 * k - 2], twiddles[2 * k - 1]};
   }
-#pragma omp simd
-  for (int64_t i = 0; i < inner; ++i) {
-    Complex<T> x[radix];
-    for (int k = 0; k < radix; ++k) x[k] = {xr[k * apart + i], xi[k * apart + i]};
-    dft<radix>(x);
-    if constexpr (turned) {
-      for (int k = 1; k < radix; ++k) x[k] = x[k] * w[k];
-    }
-    for (int k = 0; k < radix; ++k) {
-      yr[k * inner + i] = x[k].re;
-      yi[k * inner + i] = x[k].im;
-    }
-  }
+  int64_t i = 0;
+  for (; i + width <= inner; i += width)
+    butterfly<radix, turned, V>(xr + i, xi + i, yr + i, yi + i, apart, inner, w);
+  for (; i < inner; ++i)
+    butterfly<radix, turned, T>(xr + i, xi + i, yr + i, yi + i, apart, inner, w);
 }
 
 template <int radix, class T>

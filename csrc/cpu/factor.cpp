@@ -57,7 +57,10 @@ struct Buffer {
   Matrix<T> matrix() { return {data.data(), ld, 1}; }
   T* get() { return data.data(); }
   T* spare() { return data.data() + rows * ld; }  // one row more
-  void load(const Matrix<T>& from) { copy_matrix(from, matrix(), rows, cols); }
+  void load(const Matrix<T>& from) {
+    if (from.col != 1) return copy_matrix(from, matrix(), rows, cols);
+    for (int64_t i = 0; i < rows; ++i) std::copy_n(from.at(i, 0), cols, get() + i * ld);
+  }
   int64_t rows, cols, ld;
   std::vector<T> data;
 };

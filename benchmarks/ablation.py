@@ -35,6 +35,7 @@ CPU = {
 }
 CUDA = {
     "caching allocator off": {"RUSHLIGHT_CONFIG": "cuda_caching_allocator=off"},
+    "expandable segments off": {"RUSHLIGHT_CONFIG": "cuda_expandable_segments=off"},
     "every op synchronised": {"RUSHLIGHT_CUDA_BLOCKING": "1"},
     "automatic layout off": {"RUSHLIGHT_CONFIG": "automatic_layout=off"},
     "fused optimiser off": {"RUSHLIGHT_CONFIG": "fused_optimizer=off"},

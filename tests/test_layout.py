@@ -7,7 +7,10 @@ memory of its own. Everything else here is what a user can write.
 
 import copy
 import io
+import os
 import pickle
+import subprocess
+import sys
 import threading
 
 import numpy as np
@@ -648,3 +651,27 @@ def test_backward_beside_a_thread_that_looks():
     with torch.config.patch(automatic_layout=False):
         F.max_pool2d(torch.tanh(F.conv2d(x, w)), 2).square().sum().backward()
     np.testing.assert_allclose(given.numpy(), w.grad.numpy(), rtol=1e-3, atol=1e-3)
+
+
+@pytest.mark.parametrize("isa", ["avx2", "native"])
+def test_strided_points_read_only_their_own_memory(isa):
+    """Weights' gradients of 1x1 kernels with a stride, while freed memory holds other numbers."""
+    program = """
+import rushlight as torch
+from rushlight.nn import functional as F
+for channels in (1, 2, 3, 5):
+    x, w = torch.randn(2, channels, 8, 8), torch.randn(4, channels, 1, 1)
+    seen = []
+    for junk in (1e6, -3e5, 7e6):
+        for size in (6, 16, 64, 128, 256, 512, 1024):
+            torch.full((size,), junk)  # and freed
+        leaf = w.clone().requires_grad_()
+        F.conv2d(x, leaf, stride=2).square().sum().backward()
+        seen.append(leaf.grad)
+    exact = w.double().requires_grad_()
+    F.conv2d(x.double(), exact, stride=2).square().sum().backward()
+    for grad in seen:
+        assert torch.allclose(grad.double(), exact.grad, rtol=1e-4, atol=1e-3), channels
+"""
+    limits = {"ONEDNN_MAX_CPU_ISA": "AVX2", "RUSHLIGHT_ISA": "avx2"} if isa == "avx2" else {}
+    subprocess.run([sys.executable, "-c", program], env=os.environ | limits, check=True)

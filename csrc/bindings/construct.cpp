@@ -34,7 +34,7 @@ Tensor from_literal(const char* function, PyObject* data, std::optional<DType> d
   if (device.is_meta()) return make_tensor(literal.sizes, t, device);
   const Tensor out = make_tensor(literal.sizes, t);
   fill_literal(function, data, out);
-  return converted(out, std::nullopt, device);
+  return device.is_cpu() ? out : copied(out, t, device);
 }
 
 // Fresh memory whatever the data is.

@@ -1,14 +1,14 @@
 // convolution.cpp: who computes a convolution, and in which layout.
 //
 //   float32, bfloat16   oneDNN, for contiguous and channels-last tensors alike; some float32 ones
-//   as
-//                       products of matrices
+//                       as products of matrices
 //   float16             converted to float32 and back, since few processors compute in it
 //   float64 and others  our own products over unfolded patches, contiguous; narrow integers as
 //                       int64, which wraps around to the same bits
 #include "cpu/convolution.h"
 
 #include <algorithm>
+#include <array>
 
 #include "cpu/copy.h"
 #include "cpu/device_loops.h"
@@ -105,6 +105,35 @@ bool through_product(ConvKind kind, const ConvShape& s, const ConvTensors& t) {
   return true;
 }
 
+// A kernel of one point that skips points: it is one that skips none, over the points that are
+// read. oneDNN would gather these itself, but its scratch memory is too small when channels that
+// lie last do not fill its vectors: the weights' gradient held whatever lay beside it.
+bool through_points(ConvKind kind, const ConvShape& s, const ConvTensors& t) {
+  constexpr std::array<int64_t, 3> ones{1, 1, 1}, none{};
+  const auto last = [](const Tensor& x) {
+    return !x.is_contiguous() && is_channels_last(x.sizes(), x.strides());
+  };
+  if (s.kernel_points() != 1 || s.stride == ones || s.padding != none || t.x.dim() != 4 ||
+      !(last(t.x) || last(t.y)))
+    return false;
+  ConvShape inner = s;
+  inner.input = s.output;
+  inner.stride = ones;
+  const Dims sizes{s.batch, s.channels, s.output[1], s.output[2]}, of = t.x.strides();
+  const Tensor read = make_tensor(t.x.storage(), sizes,
+                                  Dims{of[0], of[1], of[2] * s.stride[1], of[3] * s.stride[2]},
+                                  t.x.offset(), t.x.dtype());
+  ConvTensors u = t;
+  u.x = make_tensor(sizes, channels_last_strides(sizes), t.x.dtype(), {});
+  if (kind != ConvKind::InputGrad) copy_cpu(read, u.x);
+  convolve(kind, inner, u);
+  if (kind == ConvKind::InputGrad) {
+    fill_cpu(t.x, 0);
+    copy_cpu(u.x, read);
+  }
+  return true;
+}
+
 }  // namespace
 
 void convolve(ConvKind kind, const ConvShape& shape, const ConvTensors& t) {
@@ -116,7 +145,9 @@ void convolve(ConvKind kind, const ConvShape& shape, const ConvTensors& t) {
     return loops.fill(result, 0);
   if (result.is_cuda()) [[unlikely]]
     return loops.convolve(kind, shape, t);
-  if (through_product(kind, shape, t) || through_onednn(kind, shape, t)) return;
+  if (through_points(kind, shape, t) || through_product(kind, shape, t) ||
+      through_onednn(kind, shape, t))
+    return;
   const DType dtype = is_reduced_float(t.x.dtype()) ? DType::Float32
                       : is_integral(t.x.dtype())    ? DType::Int64
                                                     : t.x.dtype();

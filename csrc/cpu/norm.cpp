@@ -369,29 +369,25 @@ void row_norm_backward_cpu(const Tensor& g, const Tensor& x, int64_t width, cons
     const std::vector<T> ones(weight.defined() ? 0 : size_t(width), T(1));
     const T* w = weight.defined() ? weight.data<T>() : ones.data();
     const int64_t rows = rstd.numel();
-    if (gx.defined()) {
-      parallel_for(rows, rows_worth_a_thread(width), [&](int64_t i, int64_t end) {
-        for (; i < end; ++i) {
-          const int64_t at = i * width;
-          const T m = mean.data<T>()[i];
-          const double r = double(rstd.data<T>()[i]), n = double(width);
-          double a, b;
-          kernels<T>().row_sums(g.data<T>() + at, x.data<T>() + at, w, width, m, &a, &b);
-          kernels<T>().row_backward(g.data<T>() + at, x.data<T>() + at, w, gx.data<T>() + at, width,
-                                    m, T(r), T(-r * r * r * b / n), T(centred ? -r * a / n : 0));
-        }
-      });
+    const auto run = [&](int64_t i, int64_t count, T* to_w, T* to_b) {
+      const int64_t at = i * width;
+      kernels<T>().rows_backward(g.data<T>() + at, x.data<T>() + at, w,
+                                 gx.defined() ? gx.data<T>() + at : nullptr, count, width,
+                                 mean.data<T>() + i, rstd.data<T>() + i, centred, to_w, to_b);
+    };
+    if (!gw.defined() && !gb.defined()) {
+      parallel_for(rows, rows_worth_a_thread(width),
+                   [&](int64_t i, int64_t end) { run(i, end - i, nullptr, nullptr); });
+      return;
     }
-    if (!gw.defined() && !gb.defined()) return;
     // Blocks of rows have sums of their own, added up in order.
-    const int64_t block = std::max<int64_t>(256, rows / 64), blocks = (rows + block - 1) / block;
+    const int64_t block = std::max(rows_worth_a_thread(width), rows / 64);
+    const int64_t blocks = (rows + block - 1) / block;
     std::vector<T> parts(size_t(2 * blocks * width), T(0));
     parallel_for(blocks, rows_worth_a_thread(block * width), [&](int64_t i, int64_t end) {
       for (; i < end; ++i) {
         T* at = parts.data() + 2 * i * width;
-        for (int64_t r = i * block; r < std::min(rows, (i + 1) * block); ++r)
-          kernels<T>().row_weights(g.data<T>() + r * width, x.data<T>() + r * width, width,
-                                   mean.data<T>()[r], rstd.data<T>()[r], at, at + width);
+        run(i * block, std::min(rows - i * block, block), at, at + width);
       }
     });
     for (int64_t k = 0; k < width; ++k) {

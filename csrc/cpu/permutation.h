@@ -1,12 +1,13 @@
-// permutation.h: putting random keys into order, which is how a random permutation is made.
+// permutation.h: a random permutation from random keys.
 #pragma once
 
 #include <cstdint>
 
 namespace rush {
 
-// Sorts n numbers whose upper bits are uniformly random, the sign included: much faster than a sort
-// that knows nothing. Right for any numbers, slow for others.
-void sort_random_cpu(int64_t* keys, int64_t n);
+// The order of n random numbers, smallest first, in place of them: keys[i] becomes the place of the
+// i-th smallest. Of a key only the bits above those that a place needs count; equal ones stay in
+// order. Much faster than a sort that does not know its keys to be uniform.
+void permutation_from_keys_cpu(int64_t* keys, int64_t n);
 
 }  // namespace rush

@@ -138,12 +138,15 @@ double cross_entropy_cpu(const char* op, const CrossEntropy& c, const Tensor& x,
     const bool smooth = c.smoothing > 0;
     all = weights_of_targets(p, c.batch * c.points);
     if (c.points == 1) {
-      for_rows(c.batch, sums || smooth ? c.classes : 1, [&](int64_t i) {
-        const T* scores = from + i * c.classes;
-        if (sums) sums[i] = kernels<T>().log_sum_exp(scores, c.classes);
-        const T mean =
-            smooth ? kernels<T>().weighted_sum(scores, p.class_weights(), c.classes) : T(0);
-        to[i] = loss_at(p, c, i, scores, 1, sums ? sums[i] : T(0), mean);
+      const int64_t grain = kGrain / std::max<int64_t>(1, sums || smooth ? c.classes : 1);
+      parallel_for(c.batch, std::max<int64_t>(1, grain), [&](int64_t i, int64_t end) {
+        if (sums) kernels<T>().log_sum_exp(from + i * c.classes, end - i, c.classes, sums + i);
+        for (; i < end; ++i) {
+          const T* scores = from + i * c.classes;
+          const T mean =
+              smooth ? kernels<T>().weighted_sum(scores, p.class_weights(), c.classes) : T(0);
+          to[i] = loss_at(p, c, i, scores, 1, sums ? sums[i] : T(0), mean);
+        }
       });
       return;
     }

@@ -10,6 +10,7 @@
 #include "cuda/lstm.h"
 
 #include "cpu/reduce.h"
+#include "cuda/cublas.h"
 #include "cuda/launch.h"
 #include "cuda/loops.h"
 #include "cuda/matmul.h"
@@ -185,7 +186,9 @@ void backward_direction(const Frame& f, const Reserve& r, int64_t layer, int64_t
 }  // namespace
 
 bool lstm_takes(const RnnNetwork& n) {
-  return n.mode == RnnMode::Lstm && !n.projects && !is_reduced_float(n.dtype);
+  return n.mode == RnnMode::Lstm && !n.projects &&
+         (n.dtype == DType::Float32 || n.dtype == DType::Float64) &&
+         n.batch_sizes[0] * n.hidden * 8 < int64_t(1) << 31 && lt::library().missing.empty();
 }
 
 int64_t lstm_reserve(const RnnNetwork& n) {

@@ -6,7 +6,6 @@
 #include <cmath>
 #include <limits>
 
-#include "core/threads.h"
 #include "cpu/device_loops.h"
 #include "cpu/permutation.h"
 #include "ops/creation.h"
@@ -361,19 +360,11 @@ struct Randperm {
     // lowest bits of a key are its place, so that sorting the keys alone will do.
     Tensor keys = fresh(name, Dims{n}, DType::Int64, device, pin);
     random_(keys, std::numeric_limits<int64_t>::min(), std::nullopt, g);
-    const int64_t mask = int64_t(std::bit_ceil(uint64_t(std::max<int64_t>(n, 1)))) - 1;
     if (keys.is_cpu()) {
-      int64_t* key = keys.data<int64_t>();
-      const auto each = [&](auto f) {
-        parallel_for(n, 32768, [&](int64_t i, int64_t end) {
-          for (; i < end; ++i) key[i] = f(key[i], i);
-        });
-      };
-      each([mask](int64_t k, int64_t i) { return (k & ~mask) | i; });
-      sort_random_cpu(key, n);
-      each([mask](int64_t k, int64_t) { return k & mask; });
+      permutation_from_keys_cpu(keys.data<int64_t>(), n);
     } else {
       NoGradGuard no_grad;
+      const int64_t mask = int64_t(std::bit_ceil(uint64_t(std::max<int64_t>(n, 1)))) - 1;
       const Tensor places = arange(n, DType::Int64, std::nullopt, keys.device());
       keys = bitwise_or(bitwise_and(keys, wrap_number(~mask)), places);
       keys = bitwise_and(std::get<0>(sort(keys, 0, false)), wrap_number(mask));

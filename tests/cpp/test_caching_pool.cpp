@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <map>
 #include <random>
+#include <thread>
 #include <vector>
 
 #include "core/caching_pool.h"
@@ -282,4 +283,32 @@ TEST(blocks_never_overlap_whatever_happens) {
   }
   pool.release_cached();
   EXPECT(backend.reserved == 0 && backend.faults == 0);
+}
+
+TEST(threads_share_a_pool) {
+  PretendVirtual backend;
+  backend.room = int64_t(400 * kMiB);
+  CachingPool pool(backend, options());
+  std::vector<std::thread> threads;
+  for (unsigned seed = 0; seed < 4; ++seed) {
+    threads.emplace_back([&pool, seed] {
+      std::mt19937 random(seed);
+      std::vector<char*> mine;
+      for (int step = 0; step < 3000; ++step) {
+        if (random() % 2 || mine.empty()) {
+          if (char* p = at(pool, 1 + random() % (3 * kMiB))) mine.push_back(p);
+        } else {
+          std::swap(mine[random() % mine.size()], mine.back());
+          pool.free(mine.back());
+          mine.pop_back();
+        }
+        if (step % 500 == 0) pool.release_cached();
+        if (step % 700 == 0) pool.snapshot();
+      }
+      for (char* p : mine) pool.free(p);
+    });
+  }
+  for (std::thread& t : threads) t.join();
+  pool.release_cached();
+  EXPECT(backend.reserved == 0 && pool.reserved() == 0 && backend.faults == 0);
 }

@@ -113,7 +113,7 @@ TEST(lstm_step_is_the_cell) {
   Cell t(4);
   launch({1}, {kThreads}, lstm_cell<double, double>, t.args());
   Numbers sums(t.in.size()), h = random_numbers(kCells, 8), c = t.before, out(2 * kCells),
-                              kept_h(kCells), kept_c(kCells);
+                             kept_h(kCells), kept_c(kCells);
   for (size_t i = 0; i < sums.size(); ++i) sums[i] = t.in[i] + t.state[i];
   const Numbers old_h = h;
   LstmStepArgs a{};

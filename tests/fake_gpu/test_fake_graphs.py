@@ -3,7 +3,8 @@
 
 def test_copies_are_replayed(run):
     out = run("""
-s = rl.zeros(4, device="cuda")
+n = 2**19    # large copies are the driver's; kernels do nothing here
+s = rl.zeros(n, device="cuda")
 g = cuda.CUDAGraph()
 with cuda.graph(g):
     t = s.clone()
@@ -11,12 +12,11 @@ with cuda.graph(g):
     constant = rl.tensor(7.0, device="cuda")
 print(cuda.is_current_stream_capturing())
 for k in (1.0, 2.0):
-    s.copy_(rl.full((4,), k))
+    s.copy_(rl.full((n,), k))
     g.replay()
-    print(t.tolist(), zeros.tolist(), constant.item())
+    print(set(t.tolist()), zeros.tolist(), constant.item())
 """)
-    assert out == ["False", "[1.0, 1.0, 1.0, 1.0] [0.0, 0.0, 0.0] 7.0",
-                   "[2.0, 2.0, 2.0, 2.0] [0.0, 0.0, 0.0] 7.0"]  # fmt: skip
+    assert out == ["False", "{1.0} [0.0, 0.0, 0.0] 7.0", "{2.0} [0.0, 0.0, 0.0] 7.0"]
 
 
 def test_what_waits_is_refused_and_the_program_goes_on(run):

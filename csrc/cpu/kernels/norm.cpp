@@ -142,6 +142,23 @@ struct Norm {
     }
   }
 
+  // All gradients of rows, each row while it lies in the cache; gx, gw and gb may be null.
+  static void rows_backward(const T* g, const T* x, const T* w, T* gx, int64_t count, int64_t n,
+                            const T* mean, const T* rstd, bool centred, T* gw, T* gb) {
+    const double by = 1 / double(n);
+    for (int64_t i = 0; i < count; ++i, g += n, x += n) {
+      if (gx) {
+        double a, b;
+        row_sums(g, x, w, n, mean[i], &a, &b);
+        const double r = double(rstd[i]);
+        row_backward(g, x, w, gx, n, mean[i], T(r), T(-r * r * r * b * by),
+                     T(centred ? -r * a * by : 0));
+        gx += n;
+      }
+      if (gw) row_weights(g, x, n, mean[i], rstd[i], gw, gb);
+    }
+  }
+
   static void last_sums(const T* x, int64_t rows, int64_t n, const T* shift, T* sum, T* square) {
     for (int64_t r = 0; r < rows; ++r, x += n) {
 #pragma omp simd
@@ -181,8 +198,8 @@ struct Norm {
   }
 
   static constexpr NormTable<T> table = {
-      moments,      squares,     plane,     plane_sums, plane_backward,     rows,         row_sums,
-      row_backward, row_weights, last_sums, last,       last_backward_sums, last_backward};
+      moments,       squares,   plane, plane_sums,         plane_backward, rows,
+      rows_backward, last_sums, last,  last_backward_sums, last_backward};
 };
 
 }  // namespace

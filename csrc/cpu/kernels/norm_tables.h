@@ -28,13 +28,9 @@ struct NormTable {
   // Without `centred` the mean is taken for 0.
   void (*rows)(const T* x, T* y, int64_t count, int64_t n, const T* w, const T* b, bool centred,
                double eps, T* mean, T* rstd);
-  // Sums of g * w and of g * w * (x - mean).
-  void (*row_sums)(const T* g, const T* x, const T* w, int64_t n, T mean, double* sum_g,
-                   double* sum_gx);
-  // gx = a * g * w + b * (x - mean) + c
-  void (*row_backward)(const T* g, const T* x, const T* w, T* gx, int64_t n, T mean, T a, T b, T c);
-  // gw += g * (x - mean) * rstd, gb += g; by element.
-  void (*row_weights)(const T* g, const T* x, int64_t n, T mean, T rstd, T* gw, T* gb);
+  // gx, and gw += g * (x - mean) * rstd, gb += g by element; either may be null, gw and gb both.
+  void (*rows_backward)(const T* g, const T* x, const T* w, T* gx, int64_t count, int64_t n,
+                        const T* mean, const T* rstd, bool centred, T* gw, T* gb);
 
   // Channels last: `rows` rows of n channels, all numbers by channel.
   // sum += x - shift, square += (x - shift)^2

@@ -116,6 +116,15 @@ void integers(int64_t* out, int64_t first, int64_t n, RandomCall call, int64_t f
     });
     return;
   }
+  if (range == 0) {  // all 64 bits, one block a number as below
+    Words words;
+    for (int64_t at = 0; at < n; at += kBlocks) {
+      draw_words(words, call, u64(first + at));
+      const int count = n - at < kBlocks ? int(n - at) : kBlocks;
+      for (int j = 0; j < count; ++j) out[at + j] = int64_t(u64(from) + pair_of(words, 1, j));
+    }
+    return;
+  }
   for (int64_t i = 0; i < n; ++i)
     out[i] =
         int64_t(u64(from) + uniform_below(range, philox(call.seed, call.call, u64(first + i))));

@@ -14,11 +14,18 @@ constexpr int64_t kPiece = 4096;
 
 template <class T>
 struct Softmax {
+  static constexpr int64_t kVector = 64 / int64_t(sizeof(T));
+
   // NaN is passed over here; it comes back through the sum of exponentials.
   static T largest(const T* x, int64_t n) {
     T most = -limits<T>::inf;
+    const int64_t whole = n < kVector ? n : n / kVector * kVector;
 #pragma omp simd reduction(max : most)
-    for (int64_t i = 0; i < n; ++i) most = x[i] > most ? x[i] : most;
+    for (int64_t i = 0; i < whole; ++i) most = x[i] > most ? x[i] : most;
+    if (whole == n) return most;
+    x += n - kVector;  // some of them once more
+#pragma omp simd reduction(max : most)
+    for (int64_t i = 0; i < kVector; ++i) most = x[i] > most ? x[i] : most;
     return most;
   }
   // Where the largest is infinite, differences from it would be NaN.
@@ -28,25 +35,27 @@ struct Softmax {
 
   // Note [Short rows]
   // The compiler finishes a vector loop with single elements, each of which costs a whole
-  // exponential: more than the vectors before it, where rows are short. So the last elements of a
-  // row go through a buffer of one vector; what is beyond them there is -inf, whose exponential
-  // is 0.
-  static constexpr int64_t kVector = 64 / int64_t(sizeof(T));
+  // exponential: more than the vectors before it, where rows are short. So the last vector of a row
+  // ends with the row and begins inside the one before; elements that were there already count 0.
+  // Rows shorter than a vector, and rows that are overwritten, go through a buffer that is filled
+  // up with -inf, whose exponential is 0.
   struct Tail {
     alignas(64) T v[kVector];
     int64_t n;
     Tail(const T* x, int64_t count) : n(count) {
       for (int64_t i = 0; i < kVector; ++i) v[i] = -limits<T>::inf;
-      std::copy_n(x, n, v);
+      for (int64_t i = 0; i < n; ++i) v[i] = x[i];
     }
-    void put(T* y) const { std::copy_n(v, n, y); }
+    void put(T* y) const {
+      for (int64_t i = 0; i < n; ++i) y[i] = v[i];
+    }
   };
 
   // The sum of e^(x - shift) over at most kPiece elements, which are put into y if there is one.
   template <bool keep>
   static T exponentials(const T* x, T* y, int64_t n, T shift) {
     const int64_t whole = n / kVector * kVector;
-    T sum = 0;
+    T sum = 0, rest = 0;
 #pragma omp simd reduction(+ : sum)
     for (int64_t i = 0; i < whole; ++i) {
       const T e = math::exp(x[i] - shift);
@@ -54,8 +63,17 @@ struct Softmax {
       sum += e;
     }
     if (whole == n) return sum;
+    if (whole > 0 && !keep) {
+      const int64_t seen = kVector - (n - whole);
+      x += n - kVector;
+#pragma omp simd reduction(+ : rest)
+      for (int64_t i = 0; i < kVector; ++i) {
+        const T e = math::exp(x[i] - shift);
+        rest += i < seen ? T(0) : e;
+      }
+      return sum + rest;
+    }
     Tail last(x + whole, n - whole);
-    T rest = 0;
 #pragma omp simd reduction(+ : rest)
     for (int64_t i = 0; i < kVector; ++i) {
       last.v[i] = math::exp(last.v[i] - shift);
@@ -75,16 +93,34 @@ struct Softmax {
     for (int64_t i = 0; i < n; ++i) y[i] = y[i] * by;
   }
 
-  static T log_sum_exp(const T* x, int64_t n) {
-    const T shift = shift_for(largest(x, n));
+  static double sum_of_exponentials(const T* x, int64_t n, T shift) {
     double all = 0;
     for (int64_t at = 0; at < n; at += kPiece)
       all += double(exponentials<false>(x + at, nullptr, std::min(kPiece, n - at), shift));
-    return T(math::log(all)) + shift;
+    return all;
+  }
+
+  // Some rows at a time, so that their logarithms are one vector's work.
+  static void log_sum_exp(const T* x, int64_t rows, int64_t n, T* out) {
+    constexpr int64_t kRows = 32;
+    T sums[kRows], shifts[kRows];
+    for (int64_t first = 0; first < rows; first += kRows) {
+      const int64_t count = std::min(kRows, rows - first);
+      for (int64_t r = 0; r < count; ++r, x += n) {
+        shifts[r] = shift_for(largest(x, n));
+        sums[r] = T(sum_of_exponentials(x, n, shifts[r]));
+      }
+      std::fill(sums + count, sums + kRows, T(1));
+      std::fill(shifts + count, shifts + kRows, T(0));
+#pragma omp simd
+      for (int64_t r = 0; r < kRows; ++r) sums[r] = math::log(sums[r]) + shifts[r];
+      std::copy_n(sums, count, out + first);
+    }
   }
 
   static void log_softmax(const T* x, T* y, int64_t n) {
-    const T total = log_sum_exp(x, n);
+    const T shift = shift_for(largest(x, n));
+    const T total = T(math::log(sum_of_exponentials(x, n, shift))) + shift;
 #pragma omp simd
     for (int64_t i = 0; i < n; ++i) y[i] = x[i] - total;
   }
@@ -126,19 +162,25 @@ struct Softmax {
 
   static void scaled_softmax(const T* x, T* y, int64_t n, T shift, T a, T b, const T* w) {
     const int64_t whole = n / kVector * kVector;
-    const bool weighted = w && b != 0;
-    if (weighted) {
-#pragma omp simd
-      for (int64_t i = 0; i < whole; ++i) y[i] = a * math::exp(x[i] - shift) - b * w[i];
-    } else {
-#pragma omp simd
-      for (int64_t i = 0; i < whole; ++i) y[i] = a * math::exp(x[i] - shift) - b;
-    }
+    scale_from(x, y, whole, shift, a, b, w);
     if (whole == n) return;
-    Tail last(x + whole, n - whole);
+    if (whole > 0) {
+      const int64_t at = n - kVector;
+      return scale_from(x + at, y + at, kVector, shift, a, b, w ? w + at : w);
+    }
+    Tail last(x, n);
 #pragma omp simd
     for (int64_t i = 0; i < kVector; ++i) last.v[i] = a * math::exp(last.v[i] - shift);
-    for (int64_t i = whole; i < n; ++i) y[i] = last.v[i - whole] - (weighted ? b * w[i] : b);
+    for (int64_t i = 0; i < n; ++i) y[i] = last.v[i] - (w ? b * w[i] : b);
+  }
+  static void scale_from(const T* x, T* y, int64_t n, T shift, T a, T b, const T* w) {
+    if (w && b != 0) {
+#pragma omp simd
+      for (int64_t i = 0; i < n; ++i) y[i] = a * math::exp(x[i] - shift) - b * w[i];
+    } else {
+#pragma omp simd
+      for (int64_t i = 0; i < n; ++i) y[i] = a * math::exp(x[i] - shift) - b;
+    }
   }
 
   static void column_log_sum_exp(const T* x, int64_t classes, int64_t stride, int64_t n, T* out) {

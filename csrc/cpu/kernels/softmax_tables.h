@@ -22,11 +22,11 @@ struct SoftmaxTable {
   void (*softmax_backward)(const T* g, const T* y, T* gx, int64_t n);
   // gx = g - e^y sum g; gx may be g.
   void (*log_softmax_backward)(const T* g, const T* y, T* gx, int64_t n);
-  // log(sum e^x)
-  T (*log_sum_exp)(const T* x, int64_t n);
+  // log(sum e^x) of rows that lie end to end
+  void (*log_sum_exp)(const T* x, int64_t rows, int64_t n, T* out);
   // sum w x; w may be null: all ones.
   T (*weighted_sum)(const T* x, const T* w, int64_t n);
-  // y = a e^(x - shift) - b w; w may be null: all ones.
+  // y = a e^(x - shift) - b w; w may be null: all ones. y is not x.
   void (*scaled_softmax)(const T* x, T* y, int64_t n, T shift, T a, T b, const T* w);
 
   void (*column_log_sum_exp)(const T* x, int64_t classes, int64_t stride, int64_t n, T* out);

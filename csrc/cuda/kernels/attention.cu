@@ -16,8 +16,15 @@ namespace rush {
 
 // ---- forward ----
 
+// Four blocks a processor where registers allow it: a usual batch of heads then runs in one wave.
+template <class T, int D>
+inline constexpr int kForwardBlocks = D > 64           ? 2
+                                      : sizeof(T) == 2 ? 4
+                                                       : 3;
+
 template <class T, int D, int N, bool exact, bool extras>
-__global__ void __launch_bounds__(kTileThreads) attention_forward(AttentionArgs args) {
+__global__ void __launch_bounds__(kTileThreads, (kForwardBlocks<T, D>))
+    attention_forward(AttentionArgs args) {
   constexpr int kQueries = kTileWarps * kTileRows, kRoom = Parts<T, exact>::kCount * N * D;
   using E = typename Parts<T, exact>::Element;
   alignas(16) __shared__ E room[2 * kRoom];

@@ -109,13 +109,13 @@ __global__ void __launch_bounds__(kThreads) gru_cell_backward(CellArgs args) {
   }
 }
 
-// ---- sequences ----
+// ---- sequences: the host sees to it that 32 bits are enough ----
 
 template <class T>
 __global__ void __launch_bounds__(kThreads) lstm_step(LstmStepArgs args) {
-  const i64 units = args.units;
-  for (i64 i = thread_number(); i < args.rows * units; i += thread_count()) {
-    const i64 row = i / units, unit = i - row * units;
+  const u32 units = u32(args.units), n = u32(args.rows) * units;
+  for (u32 i = u32(thread_number()); i < n; i += u32(thread_count())) {
+    const u32 row = i / units, unit = i - row * units;
     T* sums = typed<T>(args.sums) + row * 4 * units + unit;
     T gate[4];
 #pragma unroll
@@ -141,9 +141,9 @@ __global__ void __launch_bounds__(kThreads) lstm_step(LstmStepArgs args) {
 
 template <class T>
 __global__ void __launch_bounds__(kThreads) lstm_step_backward(LstmStepGradArgs args) {
-  const i64 units = args.units;
-  for (i64 i = thread_number(); i < args.rows * units; i += thread_count()) {
-    const i64 row = i / units, unit = i - row * units;
+  const u32 units = u32(args.units), n = u32(args.rows) * units;
+  for (u32 i = u32(thread_number()); i < n; i += u32(thread_count())) {
+    const u32 row = i / units, unit = i - row * units;
     T* gates = typed<T>(args.gates) + row * 4 * units + unit;
     const T in = gates[0], forget = gates[units], fresh = gates[2 * units], out = gates[3 * units];
     const T before = typed<T>(args.kept_c)[i];

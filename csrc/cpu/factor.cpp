@@ -57,7 +57,10 @@ struct Buffer {
   Matrix<T> matrix() { return {data.data(), ld, 1}; }
   T* get() { return data.data(); }
   T* spare() { return data.data() + rows * ld; }  // one row more
-  void load(const Matrix<T>& from) { copy_matrix(from, matrix(), rows, cols); }
+  void load(const Matrix<T>& from) {
+    if (from.col != 1) return copy_matrix(from, matrix(), rows, cols);
+    for (int64_t i = 0; i < rows; ++i) std::copy_n(from.at(i, 0), cols, get() + i * ld);
+  }
   int64_t rows, cols, ld;
   std::vector<T> data;
 };
@@ -108,10 +111,18 @@ void cholesky_cpu(const char* op, const Tensor& a, bool upper, const Tensor& out
         if (own) {
           Buffer<T> u(n, n);
           for (int64_t m = begin; m < end; ++m) {
-            u.load(upper ? from[m] : from[m].transposed());
+            // Only one triangle is read, and the other one of the result is zero.
+            const Matrix<T> a_upper = upper ? from[m] : from[m].transposed();
+            for (int64_t i = 0; i < n; ++i)
+              for (int64_t j = i; j < n; ++j) u.get()[i * u.ld + j] = *a_upper.at(i, j);
             found[m] = small_kernels<T>().cholesky(u.get(), n, u.ld, u.spare());
-            copy_matrix(u.matrix(), upper ? to[m] : to[m].transposed(), n, n);
-            zero_triangle(to[m], n, !upper);
+            for (int64_t i = 0; i < n; ++i) {
+              T* row = to[m].at(i, 0);  // contiguous
+              for (int64_t j = 0; j < n; ++j) {
+                const bool kept = upper ? j >= i : j <= i;
+                row[j] = kept ? u.get()[std::min(i, j) * u.ld + std::max(i, j)] : T(0);
+              }
+            }
           }
           return;
         }

@@ -40,7 +40,9 @@ struct Small {
         T most = math::fabs(a[k * ld + k]);
         for (int64_t i = k + 1; i < m; ++i) {
           const T size = math::fabs(a[i * ld + k]);
-          if (size > most) most = size, best = i;
+          const bool larger = size > most;  // no branch: nobody could predict it
+          most = larger ? size : most;
+          best = larger ? i : best;
         }
       }
       pivots[k] = int32_t(best + 1);
@@ -77,15 +79,22 @@ struct Small {
 
   static void solve(const T* a, int64_t row_step, int64_t col_step, int64_t n, bool upper,
                     bool unit, T* b, int64_t ldb) {
-    for (int64_t step = 0; step < n; ++step) {
-      const int64_t i = upper ? n - 1 - step : step;
-      T* bi = b + i * ldb;
-      const int64_t begin = upper ? i + 1 : 0, end = upper ? n : i;
-      for (int64_t k = begin; k < end; ++k)
-        subtract(bi, b + k * ldb, a[i * row_step + k * col_step], 0, ldb);
-      if (unit) continue;
-      const T divisor = a[i * (row_step + col_step)];
-      for (int64_t j = 0; j < ldb; ++j) bi[j] /= divisor;
+    for (int64_t at = 0; at < ldb; at += kRowStep) {
+      for (int64_t step = 0; step < n; ++step) {
+        const int64_t i = upper ? n - 1 - step : step;
+        T* bi = b + i * ldb + at;
+        const int64_t begin = upper ? i + 1 : 0, end = upper ? n : i;
+        T sum[kRowStep] = {};  // in a register: through memory each step would wait for the last
+        for (int64_t k = begin; k < end; ++k) {
+          const T factor = a[i * row_step + k * col_step];
+          const T* bk = b + k * ldb + at;
+#pragma omp simd
+          for (int64_t j = 0; j < kRowStep; ++j) sum[j] += factor * bk[j];
+        }
+        const T divisor = unit ? T(1) : a[i * (row_step + col_step)];
+#pragma omp simd
+        for (int64_t j = 0; j < kRowStep; ++j) bi[j] = (bi[j] - sum[j]) / divisor;
+      }
     }
   }
 

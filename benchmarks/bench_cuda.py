@@ -1,6 +1,6 @@
 """Ops on a GPU: what the host spends on a small one, how long the GPU takes for a large one.
 
-    TORCH_PYTHON=path/to/python python benchmarks/bench_cuda.py [--rounds 9] [--only cat,sort] [--no-report]
+    TORCH_PYTHON=path/to/python python benchmarks/bench_cuda.py [--rounds 9] [--only cat,sort]
 
 Small ops are queued 200 at a time and not waited for in the timed part: the time is the host's.
 Bar: half of PyTorch's. Large ones (256 MB of float32) are waited for; bar: 1.05.
@@ -217,7 +217,8 @@ def main() -> int:
     wanted = args.only.split(",") if args.only else []
     cases = [
         c for c in CASES
-        if not wanted or any(c.setup.startswith(kinds.get(word, "?")) or word in c.name for word in wanted)
+        if not wanted
+        or any(c.setup.startswith(kinds.get(word, "?")) or word in c.name for word in wanted)
     ]  # fmt: skip
 
     import rushlight as rl

@@ -165,7 +165,7 @@ def run_jax(args):
                "--steps", str(args.steps),
                "--batch", str(args.batch["resnet50"] or TASKS["resnet50"].batch)]  # fmt: skip
     command += ["--autocast"] if args.autocast else []
-    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode:
         return {"error": done.stderr.strip().splitlines()[-1]}
     return json.loads(done.stdout.splitlines()[-1])

@@ -103,7 +103,10 @@ def test_register():
 
 
 def test_environment():
-    show = "import rushlight as r; print(r.get_num_threads(), r.config.huge_pages, r.config.fused_optimizer)"
+    show = (
+        "import rushlight as r; c = r.config; "
+        "print(r.get_num_threads(), c.huge_pages, c.fused_optimizer)"
+    )
     done = run(show, RUSHLIGHT_CONFIG=" threads=1, huge_pages=off,fused_optimizer=0 ")
     assert done.stdout.split() == ["1", "False", "False"], done.stderr
     for wrong in ("threads", "thread=2", "threads=many", "huge_pages=perhaps"):
@@ -127,8 +130,8 @@ results = []
 for level in levels + levels[::-1]:
     config.vectorization = level
     assert config.vectorization == level
-    parts = [x.exp(), x.exp().sum(), x.tanh(), x.exp().cumsum(0), x.softmax(0), m @ m.t(), m.double() @ m.t().double(),
-             rl.nn.functional.layer_norm(m, (48,)), rl.nn.functional.gelu(x), x.half().float()]
+    parts = [x.exp(), x.exp().sum(), x.tanh(), x.exp().cumsum(0), x.softmax(0),
+             m @ m.t(), m.double() @ m.t().double(), rl.nn.functional.layer_norm(m, (48,)), rl.nn.functional.gelu(x), x.half().float()]
     results.append(rl.cat([p.double().flatten() for p in parts]))
 assert all(rl.allclose(r, results[0], rtol=1e-4, atol=1e-5) for r in results)
 if len(levels) > 1:  # different instructions, different roundings: the switch does something

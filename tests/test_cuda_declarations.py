@@ -24,7 +24,8 @@ template <class A, class B> constexpr bool fits() {
     using Other = std::remove_cv_t<Y>;
     if constexpr (std::is_const_v<X> != std::is_const_v<Y>) return false;
     else if constexpr (std::is_void_v<X> || std::is_void_v<Y>) return std::is_same_v<Bare, Other>;
-    else if constexpr (!Complete<X> || !Complete<Y>) return std::is_class_v<X> && std::is_class_v<Y>;
+    else if constexpr (!Complete<X> || !Complete<Y>)
+      return std::is_class_v<X> && std::is_class_v<Y>;
     else return fits<Bare, Other>();
   } else if constexpr (std::is_floating_point_v<A> || std::is_floating_point_v<B>) {
     return std::is_same_v<A, B>;
@@ -85,14 +86,15 @@ kAttributeSharedOptin CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN
 kAttributeWarpSize CU_DEVICE_ATTRIBUTE_WARP_SIZE
 kAttributeThreadsPerProcessor CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR
 kAttributeL2Bytes CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE | kAttributeClock CU_DEVICE_ATTRIBUTE_CLOCK_RATE
-kAttributeIntegrated CU_DEVICE_ATTRIBUTE_INTEGRATED | kAttributePciBus CU_DEVICE_ATTRIBUTE_PCI_BUS_ID
+kAttributeIntegrated CU_DEVICE_ATTRIBUTE_INTEGRATED |
+kAttributePciBus CU_DEVICE_ATTRIBUTE_PCI_BUS_ID
 kAttributePciDevice CU_DEVICE_ATTRIBUTE_PCI_DEVICE_ID
 kAttributePciDomain CU_DEVICE_ATTRIBUTE_PCI_DOMAIN_ID | kStreamNonBlocking CU_STREAM_NON_BLOCKING
 kEventNoTiming CU_EVENT_DISABLE_TIMING | kEventInterprocess CU_EVENT_INTERPROCESS
 kHostAllocPortable CU_MEMHOSTALLOC_PORTABLE
 """
 
-# NVIDIA's header, ours, our namespace, the list of functions, the struct that holds them, constants.
+# NVIDIA's header, ours, our namespace, the list of functions, the struct holding them, constants.
 LIBRARIES = {
     "driver": ("cuda.h", "driver.h", "rush::cuda", "RUSH_CUDA_DRIVER", "Driver", DRIVER),
     "nvrtc": ("nvrtc.h", "nvrtc_api.h", "rush::cuda", "RUSH_NVRTC", "Nvrtc", ""),
@@ -148,7 +150,8 @@ def test_declarations(tmp_path, library):
             COMPARE,
             f"using Holder = {space}::{holder};",
             f"#define CHECK{named} \\",
-            f"  static_assert(agree(decltype(Holder::{member}){{}}, decltype(&::symbol){{}}), #symbol);",
+            f"  static_assert(agree(decltype(Holder::{member}){{}}, decltype(&::symbol){{}}),"
+            " #symbol);",
             f"{functions}(CHECK)",
             *checks,
         ]
@@ -162,7 +165,8 @@ def test_a_wrong_declaration_is_found(tmp_path):
         pytest.skip("no g++")
     right = "int (*)(void*, const float*, int)"
     for wrong in ("int (*)(void*, float*, int)", "int (*)(void*, const float*, long)",
-                  "int (*)(void*, const double*, int)", "int (*)(void*, const float*)"):  # fmt: skip
+                  "int (*)(void*, const double*, int)",
+                  "int (*)(void*, const float*)"):  # fmt: skip
         source = tmp_path / "wrong.cpp"
         source.write_text(
             f"{COMPARE}\nusing A = {right}; using B = {wrong};\n"

@@ -1,7 +1,7 @@
 """The rules of csrc/functors/optimizer.h over tensor ops: what a step is without fusion.
 
 Used while ``rushlight.config.fused_optimizer`` is off; a test holds both forms equal. One parameter
-at a time, each formula in the order of the fused one. ``o`` are the options of the rule in the order
+at a time, each formula in the order of the fused one. ``o`` are the rule's options in the order
 of csrc/ops/optimizer_rules.cpp, ``s`` its 0-d states.
 """
 

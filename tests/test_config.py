@@ -130,8 +130,11 @@ results = []
 for level in levels + levels[::-1]:
     config.vectorization = level
     assert config.vectorization == level
-    parts = [x.exp(), x.exp().sum(), x.tanh(), x.exp().cumsum(0), x.softmax(0),
-             m @ m.t(), m.double() @ m.t().double(), rl.nn.functional.layer_norm(m, (48,)), rl.nn.functional.gelu(x), x.half().float()]
+    parts = [
+        x.exp(), x.exp().sum(), x.tanh(), x.exp().cumsum(0), x.softmax(0), x.half().float(),
+        m @ m.t(), m.double() @ m.t().double(), rl.nn.functional.layer_norm(m, (48,)),
+        rl.nn.functional.gelu(x),
+    ]
     results.append(rl.cat([p.double().flatten() for p in parts]))
 assert all(rl.allclose(r, results[0], rtol=1e-4, atol=1e-5) for r in results)
 if len(levels) > 1:  # different instructions, different roundings: the switch does something

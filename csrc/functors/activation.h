@@ -94,13 +94,17 @@ struct LogSigmoidBackward {
 struct Silu {
   template <class T>
   RUSH_FN T operator()(T x) const {
-    return x * math::sigmoid(x);
+    if constexpr (is_complex_v<T>)
+      return x * math::sigmoid(x);
+    else
+      return math::silu(x);
   }
 };
 struct SiluBackward {
   template <class T>
   RUSH_FN T operator()(T g, T x) const {
-    const T s = math::sigmoid(x);
+    const T e = math::exp_negative(-math::fabs(x));
+    const T s = (x >= T(0) ? T(1) : e) / (T(1) + e);
     return g * s * (T(1) + x * (T(1) - s));
   }
 };

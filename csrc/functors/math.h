@@ -22,6 +22,13 @@ RUSH_FN T sigmoid(T x) {
   return (x >= T(0) ? T(1) : e) / (T(1) + e);  // nan flows through e
 }
 
+// x sigmoid(x); what would be denormal is 0.
+template <class T>
+RUSH_FN T silu(T x) {
+  const T e = exp_negative(-fabs(x));
+  return (x >= T(0) ? x : x * e) / (T(1) + e);
+}
+
 template <class T>
 RUSH_FN T logit(T x) {
   return log(x / (T(1) - x));

@@ -47,6 +47,11 @@ RUSH_FORWARD2(fmod)
 RUSH_FN float i0(float x) { return ::cyl_bessel_i0f(x); }
 RUSH_FN double i0(double x) { return ::cyl_bessel_i0(x); }
 
+template <class T>
+RUSH_FN T exp_negative(T x) {
+  return exp(x);
+}
+
 // The standard normal distribution up to x, and its density there.
 template <class T>
 struct Normal {

@@ -21,14 +21,12 @@ RUSH_FN double erf_small(double z) {
               0x1.05ffd737c6602p-34);
 }
 // (1 + 2x) e^(x^2) erfc(x), for all x >= 0 that matter, in t = (x - k) / (x + k).
-RUSH_FN float erfc_scaled(float x) {
-  const float t = (x - 2.0f) / (x + 2.0f);
+RUSH_FN float erfc_scaled_at(float t) {
   return poly(t, 0x1.46e80ep+0f, -0x1.7bf5e8p-4f, -0x1.5407cap-3f, 0x1.4ff9e4p-3f, -0x1.bc2892p-5f,
               -0x1.071ca2p-7f, 0x1.1d86a2p-7f, 0x1.47b620p-10f, -0x1.776da8p-10f, -0x1.a586f8p-12f,
               0x1.78b5e8p-13f, 0x1.639072p-14f);
 }
-RUSH_FN double erfc_scaled(double x) {
-  const double t = (x - 4.0) / (x + 4.0);
+RUSH_FN double erfc_scaled_at(double t) {
   return poly(
       t, 0x1.3ba5916e9fd7fp+0, -0x1.1df1ad154a28fp-3, 0x1.f7f5df66fd7e6p-7, 0x1.16ecefcfa5400p-4,
       -0x1.9ddb23c3e924bp-4, 0x1.7fee004e113a0p-4, -0x1.0fb06dfe46db3p-4, 0x1.3079edf6ae2ebp-5,
@@ -38,6 +36,8 @@ RUSH_FN double erfc_scaled(double x) {
       -0x1.483e5f2f13f5cp-26, -0x1.1d56405fb00c0p-26, 0x1.cfaa94405e761p-30, 0x1.210c970eb46d4p-29,
       0x1.401609bf915e2p-32);
 }
+RUSH_FN float erfc_scaled(float x) { return erfc_scaled_at((x - 2.0f) / (x + 2.0f)); }
+RUSH_FN double erfc_scaled(double x) { return erfc_scaled_at((x - 4.0) / (x + 4.0)); }
 template <class T>
 RUSH_FN T erfc_positive(T a0) {  // a0 >= 0 or nan
   constexpr T top = is_same<T, float> ? T(11) : T(28);
@@ -54,11 +54,13 @@ struct Normal {
 };
 template <class T>
 RUSH_FN Normal<T> normal(T x) {
-  constexpr T top = is_same<T, float> ? T(11) : T(28);
+  constexpr T top = is_same<T, float> ? T(11) : T(28), k = is_same<T, float> ? T(2) : T(4);
   const T a0 = fabs(x) * T(0.70710678118654752440), a = a0 > top ? top : a0;
   const Pair<T> q = two_prod(a, a);
-  const T rough = exp_any(-q.hi), e = fma(-q.lo, rough, rough);
-  const T tail = T(0.5) * e * (erfc_scaled(a) / fma(T(2), a, T(1)));
+  const T rough = exp_negative(-q.hi), e = fma(-q.lo, rough, rough);
+  // erfc_scaled((a - k) / (a + k)) / (2a + 1), by one division for both.
+  const T u = fma(T(2), a, T(1)), v = a + k, by = T(1) / (u * v);
+  const T tail = (T(0.5) * e) * (erfc_scaled_at((a - k) * (u * by)) * (v * by));
   return {x < T(0) ? tail : T(1) - tail, e * T(0.39894228040143267794)};  // 1 / sqrt(2 pi)
 }
 template <class T>

@@ -185,3 +185,17 @@ def test_forms():
     assert special.hermite_polynomial_h(x, rl.tensor(-1)).abs().max() == 0
     for name in special.__all__:
         assert callable(getattr(special, name)), name
+
+
+def test_polygamma_of_large_numbers_returns_at_once():
+    # At a large -x a sum over all terms up to zero would never end.
+    x = rl.tensor([-0.5, -1.5, -10.25, -100.25, 0.5, 3.0], dtype=rl.float64)
+    for n in (1, 2, 3, 6):
+        want = [float(mpmath.polygamma(n, v)) for v in x.tolist()]
+        np.testing.assert_allclose(rl.polygamma(n, x).numpy(), want, rtol=1e-12)
+    assert rl.polygamma(2, rl.tensor(-1e15, dtype=rl.float64)).item() == -np.inf
+    assert rl.polygamma(3, rl.tensor(-1e12 - 0.5, dtype=rl.float64)).item() == pytest.approx(
+        194.81818206800486
+    )
+    assert rl.polygamma(1, rl.tensor(3e300, dtype=rl.float64)).item() == pytest.approx(1 / 3e300)
+    rl.polygamma(10**12, x)

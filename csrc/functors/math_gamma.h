@@ -1,4 +1,4 @@
-// math_gamma.h: the incomplete gamma functions, zeta, and the normal distribution's tails and
+// math_gamma.h: the incomplete gamma functions and the normal distribution's tails and
 // quantiles. In double; float goes through it.
 #pragma once
 
@@ -68,48 +68,6 @@ RUSH_FN double ndtri(double p) {
     if (fabs(step) < 1e-15 * fabs(z)) break;
   }
   return p < 0.5 ? z : -z;
-}
-
-// ---- zeta ----
-
-// The sum of (x + k)^-s for x > 0, s > 1: terms, then Euler and Maclaurin's rest.
-RUSH_FN double zeta_positive(double s, double x) {
-  double sum = 0.0;
-  const double first = pow(x, -s);
-  if (first == 0.0 || isinf(first)) return first;
-  for (int k = 0; k < 4096 && x < 10.0 + (s < 40.0 ? s : 40.0); ++k, x += 1.0) {
-    const double term = pow(x, -s);
-    sum += term;
-    if (term < 1e-18 * sum) return sum;
-  }
-  const double p = pow(x, -s), w = 1.0 / (x * x);
-  double rest = p * (x / (s - 1.0) + 0.5), term = p * s / x;
-  // B2j / (2j)!
-  const double b[] = {1.0 / 12,          -1.0 / 720,
-                      1.0 / 30240,       -1.0 / 1209600,
-                      1.0 / 47900160,    -691.0 / 1307674368000,
-                      1.0 / 74724249600, -3617.0 / 10670622842880000};
-  for (int j = 0; j < 8; ++j) {
-    const double more = b[j] * term;
-    rest += more;
-    if (fabs(more) < 1e-18 * fabs(sum + rest)) break;
-    term *= (s + 2 * j + 1) * (s + 2 * j + 2) * w;
-  }
-  return sum + rest;
-}
-// Hurwitz's zeta function. Left of zero only integers s have a real value: there the terms mirror
-// those on the right.
-RUSH_FN double zeta(double s, double q) {
-  if (isnan(s) || isnan(q)) return limits<double>::nan;
-  if (s == 1.0) return limits<double>::inf;
-  if (s < 1.0) return limits<double>::nan;
-  if (q > 0.0)
-    return isinf(s) ? (q < 1.0 ? limits<double>::inf : q == 1.0 ? 1.0 : 0.0) : zeta_positive(s, q);
-  if (q == floor(q)) return limits<double>::inf;
-  if (s != floor(s)) return limits<double>::nan;
-  const double up = q - floor(q), down = 1.0 - up;  // the nearest terms on both sides of zero
-  const double left = zeta_positive(s, down) - zeta_positive(s, 1.0 - q);
-  return (fmod(s, 2.0) == 0.0 ? left : -left) + zeta_positive(s, up);
 }
 
 // ---- incomplete gamma functions ----

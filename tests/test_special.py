@@ -192,7 +192,7 @@ def test_polygamma_of_large_numbers_returns_at_once():
     x = rl.tensor([-0.5, -1.5, -10.25, -100.25, 0.5, 3.0], dtype=rl.float64)
     for n in (1, 2, 3, 6):
         want = [float(mpmath.polygamma(n, v)) for v in x.tolist()]
-        np.testing.assert_allclose(rl.polygamma(n, x).numpy(), want, rtol=1e-12)
+        np.testing.assert_allclose(rl.polygamma(n, x).numpy(), want, rtol=1e-10)
     assert rl.polygamma(2, rl.tensor(-1e15, dtype=rl.float64)).item() == -np.inf
     assert rl.polygamma(3, rl.tensor(-1e12 - 0.5, dtype=rl.float64)).item() == pytest.approx(
         194.81818206800486

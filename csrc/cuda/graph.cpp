@@ -322,7 +322,9 @@ BesideCapture::~BesideCapture() = default;
 void BesideCapture::enter() {
   device_ = check_device(kName, -1);
   before_ = current_stream(device_);
-  set_current_stream(stream_from_set(device_, 0));
+  Stream* beside = stream_from_set(device_, 0);
+  while (is_capturing(beside)) beside = stream_from_set(device_, 0);  // the set is used in turns
+  set_current_stream(beside);
   relaxed_ = std::make_unique<RelaxedCapture>();
 }
 

@@ -87,9 +87,10 @@ struct MaskedScatter {
                     expand_strides(name, mask.sizes(), mask.strides(), out.sizes()), mask.offset(),
                     mask.dtype());
     const NonzeroCounts places(contiguous_data(whole));
-    rush::check(out.is_cuda() || places.total() <= source.numel(), ErrorKind::Runtime, name,
-                "the mask is true in ", places.total(), " places, but the source has only ",
-                source.numel(), " elements");
+    if (!out.is_cuda())  // there total() would wait for the GPU, which checks by itself
+      rush::check(places.total() <= source.numel(), ErrorKind::Runtime, name,
+                  "the mask is true in ", places.total(), " places, but the source has only ",
+                  source.numel(), " elements");
     if (!out.is_same(self)) copy_data(out, self);
     const Tensor target = contiguous_data(out);
     places.place(name, contiguous_data(source), target);

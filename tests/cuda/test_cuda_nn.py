@@ -424,6 +424,6 @@ def test_binary_cross_entropy_does_not_wait_and_raises_late(no_waiting):
     bad = x.detach().clone()
     bad[7] = 1.5
     loss = F.binary_cross_entropy(bad, target)
-    with pytest.raises(RuntimeError, match=r"between 0 and 1, got 1.5 at place 7"):
+    with pytest.raises(RuntimeError, match=r"between 0 and 1, but element number 7 is 1.5"):
         loss.item()
     assert F.binary_cross_entropy(x.detach(), target).item() > 0

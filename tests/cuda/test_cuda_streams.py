@@ -124,6 +124,7 @@ def test_dlpack_keeps_the_order_of_streams():
             x.fill_(1)
             with torch.cuda.stream(theirs):
                 got = torch.from_dlpack(x).sum()  # their stream waits for ours
+        theirs.synchronize()
         assert got.item() == 1 << 22
         with torch.cuda.stream(theirs):
             t = torch.zeros(1 << 22, device="cuda")

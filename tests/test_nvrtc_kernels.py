@@ -602,3 +602,13 @@ def test_kernels(nvrtc, file, part):
 @pytest.mark.parametrize("file", FILES)
 def test_kernels_one_type(nvrtc, file, arch):
     compile_all(nvrtc, file, fewest(dict(FILES[file]())), arch)
+
+
+def test_every_kernel_begins_by_waiting():
+    """See Note [Early launches] in csrc/cuda/kernels/early.h."""
+    count = 0
+    for path in sorted((CSRC / "cuda" / "kernels").iterdir()):
+        for body in re.findall(r"^[^/\n]*__global__[^{]*\{\s*([^\n]*)", path.read_text(), re.M):
+            assert body == "after_earlier();", f"{path.name}: a kernel begins with {body}"
+            count += 1
+    assert count > 100

@@ -2,6 +2,7 @@
 
 from rushlight import _C
 from rushlight._C import Tensor
+from rushlight._public import publish
 
 
 def _steps(op, y, x, dx, dim):
@@ -48,9 +49,6 @@ def cumulative_trapezoid(y, x=None, *, dx=None, dim=-1):
     """The integral up to each point but the first."""
     areas, dim = _areas("cumulative_trapezoid", y, x, dx, dim)
     return areas.cumsum(dim)
-
-
-trapz = trapezoid
 
 
 def gradient(input, *, spacing=1, dim=None, edge_order=1):
@@ -115,3 +113,7 @@ def _derivative(f, dim, spacing, edge_order):
         bend = (at(slopes, -1) - at(slopes, -2)) / (at(steps, -1) + at(steps, -2))
         parts[-1] = at(slopes, -1) + bend * at(steps, -1)
     return _C.cat(parts, dim)
+
+
+publish(globals(), "", ["cumulative_trapezoid", "gradient", "trapezoid"])
+trapz = trapezoid

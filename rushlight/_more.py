@@ -5,6 +5,7 @@ import sys
 from rushlight import _C, linalg, storage
 from rushlight._C import Tensor
 from rushlight._missing import unavailable_class
+from rushlight._public import publish
 
 # ----- checks
 
@@ -464,3 +465,6 @@ def __getattr__(name):
 
 # Private functions of PyTorch's that are ours too.
 _FROM_CORE = ("_standard_gamma", "_standard_gamma_grad")
+
+
+publish(globals(), "", ["cholesky", "corrcoef", "cov", "kaiser_window", "renorm"])

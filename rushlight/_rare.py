@@ -4,6 +4,7 @@ which say what to use."""
 import math
 
 from rushlight import _C
+from rushlight._public import publish
 
 _REDUCTIONS = ("none", "mean", "sum")
 
@@ -415,3 +416,10 @@ lstsq = _removed("lstsq", "linalg.lstsq, whose arguments are the other way round
 matrix_rank = _removed("matrix_rank", "linalg.matrix_rank")
 solve = _removed("solve", "linalg.solve, whose arguments are the other way round")
 symeig = _removed("symeig", "linalg.eigh or linalg.eigvalsh")
+
+publish(
+    globals(),
+    "",
+    """as_strided_scatter empty_permuted frobenius_norm histogramdd nonzero_static norm_except_dim
+    nuclear_norm segment_reduce unsafe_chunk unsafe_split unsafe_split_with_sizes""".split(),
+)

@@ -3,6 +3,7 @@
 from math import pi
 
 from rushlight import _C
+from rushlight._public import publish
 
 
 def _window(op, length, periodic, shape, dtype, layout, device, pin_memory, requires_grad):
@@ -49,3 +50,6 @@ def bartlett_window(window_length, periodic=True, *, dtype=None, layout=None, de
     """Bartlett's window, a triangle."""
     return _window("bartlett_window", window_length, periodic, lambda t: 1 - (2 * t - 1).abs(),
                    dtype, layout, device, pin_memory, requires_grad)  # fmt: skip
+
+
+publish(globals(), "", ["bartlett_window", "blackman_window", "hamming_window", "hann_window"])

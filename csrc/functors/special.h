@@ -3,6 +3,7 @@
 
 #include "math_bessel.h"
 #include "math_gamma.h"
+#include "math_polynomial.h"
 
 namespace rush::functors {
 
@@ -80,7 +81,7 @@ struct Igammac {
 };
 
 // Orthogonal polynomials of degree n (0 for a negative one), by their recurrences; Chebyshev's
-// inside [-1, 1] by angles where n is large.
+// inside [-1, 1] by angles, and all of very large degree without a loop.
 enum PolynomialKind {
   kChebyshevT,
   kChebyshevU,
@@ -104,6 +105,11 @@ struct Polynomial {
     if (n == 0.0) return T(1);
     if (k <= kChebyshevW && n > 8.0 && math::fabs(x) <= 1.0)
       return static_cast<T>(by_angle(k, x, n));
+    if (n >= math::kLargeDegree) {
+      if (k == kLegendreP) return static_cast<T>(math::legendre_large(n, x));
+      if (k == kLaguerreL) return static_cast<T>(math::laguerre_large(n, x));
+      return static_cast<T>(math::chebyshev_outside(k, n, x));
+    }
     double before = 1.0, here = first(k, x);
     for (double j = 1.0; j < n; j += 1.0) {
       const double next = step(k, x, j, before, here);

@@ -1,6 +1,7 @@
 """The few largest singular values and eigenvalues of large matrices, by random projections."""
 
 from rushlight import _C
+from rushlight._public import publish
 from rushlight.linalg._factor import qr
 from rushlight.linalg._solve import solve_triangular
 from rushlight.linalg._spectral import eigh, svd
@@ -101,3 +102,6 @@ def lobpcg(
     if largest is None or largest:
         return values[..., size - k :].flip(-1), vectors[..., :, size - k :].flip(-1)
     return values[..., :k], vectors[..., :, :k]
+
+
+publish(globals(), "", __all__)

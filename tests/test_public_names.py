@@ -4,6 +4,7 @@ a __torch_function__, and modes, take them over."""
 import copy
 import inspect
 import pickle
+from typing import ClassVar
 
 import pytest
 
@@ -106,7 +107,7 @@ def test_errors_of_the_program_stay():
 class Tagged(rl.Tensor):
     """Notes which functions it was asked about."""
 
-    seen = []
+    seen: ClassVar = []
 
     @classmethod
     def __torch_function__(cls, func, types, args=(), kwargs=None):
@@ -144,7 +145,7 @@ def test_modes_see_every_call():
         with Noting() as inner:
             y = rl.linalg.det(x + 1)
         x[0] = 2.0
-        -x
+        _ = -x
     rl.ones(1)
     assert inner.names == ["__add__", "det"]
     # what the inner one ran went to the outer one, and what happens inside det too

@@ -1,4 +1,6 @@
-"""The Array API standard (2025.12, and so 2024.12) over Rushlight's tensors: what ``__array_namespace__`` returns.
+"""The Array API standard, 2025.12 and 2024.12, over Rushlight's tensors.
+
+This is what ``__array_namespace__`` returns.
 
 The functions have the standard's names, its ``axis`` and ``keepdims`` spellings and its rules, and
 work on ordinary tensors. ``Tensor.size`` stays PyTorch's method; ``prod(x.shape)`` is the number of

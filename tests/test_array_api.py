@@ -32,8 +32,8 @@ isin unique_all unique_counts unique_inverse unique_values argsort sort
 cumulative_prod cumulative_sum max mean min prod std sum var all any diff
 __array_namespace_info__ __array_api_version__""".split()
 LINALG = """cholesky cross det diagonal eig eigh eigvals eigvalsh inv matmul matrix_norm
-matrix_power matrix_rank matrix_transpose outer pinv qr slogdet solve svd svdvals tensordot trace vecdot
-vector_norm""".split()
+matrix_power matrix_rank matrix_transpose outer pinv qr slogdet solve svd svdvals tensordot trace
+vecdot vector_norm""".split()
 FFT = """fft fftfreq fftn fftshift hfft ifft ifftn ifftshift ihfft irfft irfftn rfft rfftfreq
 rfftn""".split()
 

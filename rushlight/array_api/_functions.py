@@ -15,9 +15,9 @@ __all__ = [
     "broadcast_to", "can_cast", "concat", "count_nonzero", "cumulative_prod", "cumulative_sum",
     "diff", "expand_dims", "finfo", "flip", "iinfo", "isdtype", "isin", "matmul",
     "matrix_transpose", "max", "mean", "min", "moveaxis", "nonzero", "permute_dims", "prod",
-    "repeat", "reshape", "result_type", "roll", "searchsorted", "sort", "squeeze", "stack", "std", "sum", "take",
-    "take_along_axis", "tensordot", "tile", "unique_all", "unique_counts", "unique_inverse", "unique_values",
-    "unstack", "var", "vecdot", "where",
+    "repeat", "reshape", "result_type", "roll", "searchsorted", "sort", "squeeze", "stack", "std",
+    "sum", "take", "take_along_axis", "tensordot", "tile", "unique_all", "unique_counts",
+    "unique_inverse", "unique_values", "unstack", "var", "vecdot", "where",
 ]  # fmt: skip
 
 # ----- dtypes

@@ -152,6 +152,8 @@ def renorm(input, p, dim, maxnorm, *, out=None):
     """The slices along dim, those with a larger norm scaled down to maxnorm."""
     from rushlight._out import write_out
 
+    if input.ndim < 2:
+        raise RuntimeError(f"renorm: needs at least 2 dimensions, got shape {list(input.shape)}")
     others = [d for d in range(input.ndim) if d != dim % input.ndim]
     norms = linalg.vector_norm(input, p, others, keepdim=True)
     scale = _C.where(norms > maxnorm, maxnorm / (norms + 1e-7), _C.ones_like(norms))

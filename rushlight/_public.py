@@ -8,11 +8,17 @@ from rushlight import _C
 
 _published = set()  # names of functions that stand in front of the texts of errors
 
-# Parameters that take tensors, by their names.
+# Parameters that take tensors, and those that take ints, by their names.
 _TENSORS = frozenset(
-    """A B X L LU LD LU_data LU_pivots pivots tau b input other self tensor x y x1 x2 window data
-    boundaries sorted_sequence weight mat1 mat2 vec""".split()
+    """A B X L LU LD LU_data LU_pivots pivots tau b input input2 input3 other self tensor x y x1 x2
+    window data boundaries sorted_sequence weight mat1 mat2 vec""".split()
 )
+_INTS = frozenset(
+    "n k offset N ind r n_fft hop_length win_length window_length dim edge_order".split()
+)
+_LISTS_OF_INTS = ("dim", "s")
+_HELPERS = frozenset(["pad"])  # names that are nowhere else to be found
+_NUMBERS_TOO = ("ord", "p")  # whose default is a text
 
 
 def publish(namespace, space, names):
@@ -49,6 +55,9 @@ def public(name, function):
 
 def _spoken(name, function, error, args, kwargs):
     """The error with the public name in front of its text."""
+    wrong = _wrong_argument(name, function, args, kwargs)
+    if wrong is not None:
+        return wrong
     text = str(error.args[0]) if len(error.args) == 1 else ""
     if type(error) in (TypeError, AttributeError) and not hasattr(error, "_rushlight_op"):
         return _about_types(name, function, error, text, args, kwargs)
@@ -63,12 +72,54 @@ def _spoken(name, function, error, args, kwargs):
     return error
 
 
+def _wrong_argument(name, function, args, kwargs):
+    """A TypeError about the first argument whose type cannot be right, whatever else was found."""
+    import inspect
+
+    try:
+        signature = inspect.signature(function)
+        given = signature.bind(*args, **kwargs).arguments
+    except (TypeError, ValueError):
+        return None
+    for parameter, value in given.items():
+        default = signature.parameters[parameter].default
+        kind = None
+        if value is default:
+            continue
+        if type(default) is bool and type(value) is not bool:
+            kind = "bool"
+        elif type(default) is str and parameter not in _NUMBERS_TOO and not isinstance(value, str):
+            kind = "str"
+        elif parameter in _INTS and not isinstance(value, tuple | list | _C.Tensor):
+            if type(value) is int and not -(2**63) <= value < 2**63:
+                return _C.IntOverflowError(
+                    f"{name}: argument '{parameter}' must fit into 64 bits, got {value}"
+                )
+            if value is None or not hasattr(value, "__index__") or isinstance(value, bool):
+                kind = "int"
+        elif parameter in _LISTS_OF_INTS and (isinstance(value, str) or (
+            isinstance(value, tuple | list) and any(not hasattr(v, "__index__") for v in value)
+        )):  # fmt: skip
+            kind = "list of ints"
+        if kind is not None:
+            return _C.ArgumentTypeError(
+                f"{name}: argument '{parameter}' must be {kind}, not {type(value).__name__}. "
+                f"Accepted: {_signature(name, function)}"
+            )
+    return None
+
+
 def _without_names(text):
     """The text without the names of functions at its start."""
     while True:
         first, colon, rest = text.partition(": ")
         first = first.removesuffix("()")
-        known = first in _published or first in _C.__dict__ or hasattr(_C.Tensor, first)
+        known = (
+            first in _published
+            or first in _HELPERS
+            or first in _C.__dict__
+            or hasattr(_C.Tensor, first)
+        )
         ours = first.startswith(("_", "linalg.", "fft.", "special.")) and " " not in first
         if not (colon and (known or ours)):
             return text

@@ -203,7 +203,10 @@ def native_batch_norm(input, weight, bias, running_mean, running_var, training, 
 
 def frobenius_norm(input, dim=(), keepdim=False, *, out=None):
     """The root of the sum of squares."""
-    return _C._vector_norm(input, 2, tuple(dim) or None, keepdim, out=out)
+    dims = (dim,) if isinstance(dim, int) else tuple(dim)
+    if len(dims) > 2:
+        raise RuntimeError(f"frobenius_norm: dim must name at most two dims, got {dim!r}")
+    return _C._vector_norm(input, 2, dims or None, keepdim, out=out)
 
 
 def nuclear_norm(input, dim=(-2, -1), keepdim=False, *, out=None):
@@ -265,9 +268,9 @@ def unsafe_chunk(input, chunks, dim=0):
     return input.chunk(chunks, dim)
 
 
-def unsafe_split(tensor, split_size, dim=0):
+def unsafe_split(input, split_size, dim=0):
     """split."""
-    return tensor.split(split_size, dim)
+    return input.split(split_size, dim)
 
 
 def unsafe_split_with_sizes(input, split_sizes, dim=0):

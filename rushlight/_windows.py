@@ -8,6 +8,8 @@ from rushlight._public import publish
 
 def _window(op, length, periodic, shape, dtype, layout, device, pin_memory, requires_grad):
     """Samples of shape(phase) for phases from 0 to 1; a periodic window leaves the last one out."""
+    if isinstance(length, float | bool):
+        raise TypeError(f"{op}: window_length must be int, not {type(length).__name__}")
     if length < 0:
         raise RuntimeError(f"{op}: window_length must not be negative, got {length}")
     dtype = _C.get_default_dtype() if dtype is None else dtype

@@ -110,6 +110,9 @@ struct Polynomial {
       if (k == kLaguerreL) return static_cast<T>(math::laguerre_large(n, x));
       return static_cast<T>(math::chebyshev_outside(k, n, x));
     }
+    if (k == kLaguerreL) return static_cast<T>(laguerre(n, x));
+    if (k == kLegendreP && math::fabs(x) > 0.5) return static_cast<T>(legendre(n, x));
+    if (k <= kChebyshevW && n > 64.0) return static_cast<T>(math::chebyshev_outside(k, n, x));
     double before = 1.0, here = first(k, x);
     for (double j = 1.0; j < n; j += 1.0) {
       const double next = step(k, x, j, before, here);
@@ -121,6 +124,25 @@ struct Polynomial {
   }
 
  private:
+  // Laguerre's and, near 1, Legendre's by their differences: neighbours are nearly equal there, and
+  // the plain recurrences lose n^2 roundings.
+  RUSH_FN static double laguerre(double n, double x) {
+    double step = -x, here = 1.0 - x;
+    for (double j = 1.0; j < n && math::isfinite(here); j += 1.0) {
+      step = (j * step - x * here) / (j + 1.0);
+      here += step;
+    }
+    return here;
+  }
+  RUSH_FN static double legendre(double n, double x) {
+    const double a = math::fabs(x), d = a - 1.0;
+    double step = d, here = a;
+    for (double j = 1.0; j < n && math::isfinite(here); j += 1.0) {
+      step = ((j + j + 1.0) * d * here + j * step) / (j + 1.0);
+      here += step;
+    }
+    return x < 0.0 && math::fmod(n, 2.0) != 0.0 ? -here : here;
+  }
   RUSH_FN static double first(int k, double x) {
     switch (k) {
       case kChebyshevU:
@@ -131,8 +153,6 @@ struct Polynomial {
         return x + x + 1.0;
       case kHermiteH:
         return x + x;
-      case kLaguerreL:
-        return 1.0 - x;
       default:
         return x;
     }
@@ -143,8 +163,6 @@ struct Polynomial {
         return 2.0 * (x * here - j * before);
       case kHermiteHe:
         return x * here - j * before;
-      case kLaguerreL:
-        return ((j + j + 1.0 - x) * here - j * before) / (j + 1.0);
       case kLegendreP:
         return ((j + j + 1.0) * x * here - j * before) / (j + 1.0);
       default:

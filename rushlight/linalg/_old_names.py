@@ -11,8 +11,8 @@ from rushlight.linalg._factor import (
 )
 from rushlight.linalg._factor import old_lu as lu
 from rushlight.linalg._factor import old_qr as qr
-from rushlight.linalg._matrix_functions import matrix_exp
-from rushlight.linalg._products import matrix_power
+from rushlight.linalg._matrix_functions import matrix_exp as _matrix_exp
+from rushlight.linalg._products import matrix_power as _matrix_power
 from rushlight.linalg._results import named, with_out
 from rushlight.linalg._solve import det as _det
 from rushlight.linalg._solve import inv as _inv
@@ -38,6 +38,16 @@ def inverse(input, *, out=None):
 def det(input):
     """linalg.det by its old name."""
     return _det(input)
+
+
+def matrix_exp(input):
+    """linalg.matrix_exp by its old name."""
+    return _matrix_exp(input)
+
+
+def matrix_power(input, n, *, out=None):
+    """linalg.matrix_power by its old name."""
+    return _matrix_power(input, n, out=out)
 
 
 def slogdet(input, *, out=None):

@@ -455,8 +455,9 @@ struct Geqrf {
 struct Orgqr {
   static constexpr const char* name = "linalg.householder_product";
   static constexpr bool differentiable = false;  // only called where no graph is wanted
-  static Spec check(const Tensor& A, const Tensor&) {
+  static Spec check(const Tensor& A, const Tensor& tau) {
     check_matrices(name, A);
+    common_device(name, {&A, &tau});
     return by_columns(A, A.size(-2), A.size(-1));
   }
   static void run(const Tensor& A, const Tensor& tau, const Tensor& out) {
@@ -467,8 +468,9 @@ struct Orgqr {
 struct Ormqr {
   static constexpr const char* name = "ormqr";
   static constexpr bool differentiable = false;  // only called where no graph is wanted
-  static Spec check(const Tensor& A, const Tensor&, const Tensor& other, bool, bool) {
+  static Spec check(const Tensor& A, const Tensor& tau, const Tensor& other, bool, bool) {
     check_matrices(name, A, "input");
+    common_device(name, {&A, &tau, &other});
     return by_columns(other, other.size(-2), other.size(-1));
   }
   static void run(const Tensor& A, const Tensor& tau, const Tensor& other, bool left,

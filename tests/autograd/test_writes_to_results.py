@@ -1,6 +1,6 @@
 """Programs write to the result of an op before backward; that must work where PyTorch allows it.
 
-Which results a gradient reads was compared with PyTorch 2.13: these are the ones that it leaves free.
+Which results a gradient reads was compared with PyTorch 2.13: it leaves these free.
 """
 
 import pytest

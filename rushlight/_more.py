@@ -54,6 +54,18 @@ def _check_not_implemented(cond, message=None):
     _check_with(NotImplementedError, cond, message)
 
 
+def _check_tensor_all_with(error_type, cond, message=None):
+    """Raises error_type(message()) unless all elements of cond hold."""
+    if not isinstance(cond, Tensor):
+        raise TypeError(f"_check_tensor_all: cond must be a tensor, got {type(cond).__name__}")
+    _check_with(error_type, bool(cond.all()), message)
+
+
+def _check_tensor_all(cond, message=None):
+    """Raises RuntimeError(message()) unless all elements of cond hold."""
+    _check_tensor_all_with(RuntimeError, cond, message)
+
+
 def _check_is_size(i, message=None, *, max=None):
     """Raises unless i is a size."""
     _check(i >= 0, message)
@@ -397,6 +409,14 @@ def _foreach(name):
                 strict=True,
             )
         ]
+    if op in ("maximum_", "minimum_"):
+        choose = getattr(Tensor, "clamp_min_" if op == "maximum_" else "clamp_max_")
+
+        def run_maximum(self, other):
+            for a, b in zip(self, _items(other, len(self)), strict=True):
+                choose(a, b)
+
+        return run_maximum
     if not hasattr(Tensor, op):
         return None
     method = getattr(Tensor, op)

@@ -349,7 +349,7 @@ struct SlogdetLu {
         });
   }
   static constexpr uint32_t non_differentiable = 1u << 2 | 1u << 3;
-  static constexpr uint32_t needs[] = {in(0) | kOut};
+  static constexpr uint32_t needs[] = {in(0) | result(0) | result(2) | result(3)};
   // With w = tr(A^-1 dA): d logabsdet = Re w, d sign = i Im(w) sign.
   static Grads grad(const Ctx& c, GradSpan g, const Tensor& A) {
     Tensor h = g[1];

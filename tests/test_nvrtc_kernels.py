@@ -152,7 +152,11 @@ def copy_kernels():
     for w in WIDTHS:
         yield (
             w,
-            [f"rush::copy_turned<{w}>", *(f"rush::copy_strided<{w}, {w}, {i}>" for i in INDICES)],
+            [
+                f"rush::copy_turned<{w}>",
+                *(f"rush::copy_narrow<{w}, {flag}>" for flag in FLAGS),
+                *(f"rush::copy_strided<{w}, {w}, {i}>" for i in INDICES),
+            ],
         )
 
 
@@ -481,6 +485,10 @@ def batch_norm_kernels():
                     for kind in ("Normalize", "InputGrad"):
                         whole = f"rush::{kind}<{own}, {params}, {wide}, {wide}>"
                         names.append(f"rush::channel_map{last}<{whole}, {own}, {width}>")
+            for width in (1, 16 // SIZES[t]):
+                for kind in ("Forward", "Backward"):
+                    whole = f"rush::{kind}<{own}, {params}, {wide}>"
+                    names.append(f"rush::channel_norm_last<{whole}, {own}, {wide}, {width}>")
         yield t, names
 
 

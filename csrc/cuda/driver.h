@@ -148,7 +148,10 @@ inline constexpr int kAccessReadWrite = 3;
   X(cuModuleGetFunction, ModuleGetFunction, (CUfunction * f, CUmodule module, const char* name))  \
   X(cuLaunchKernel, LaunchKernel,                                                                 \
     (CUfunction f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz,  \
-     unsigned shared, CUstream stream, void** params, void** extra))
+     unsigned shared, CUstream stream, void** params, void** extra))                              \
+  X(cuLaunchCooperativeKernel, LaunchCooperativeKernel,                                           \
+    (CUfunction f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz,  \
+     unsigned shared, CUstream stream, void** params))
 
 struct Driver {
 #define RUSH_MEMBER(symbol, name, params) CUresult(*name) params = nullptr;

@@ -135,6 +135,15 @@ void launch(CUfunction f, int device, Grid grid, Grid block, void** args, unsign
   after_launch(stream);
 }
 
+void launch_together(CUfunction f, int device, Grid grid, Grid block, void** args) {
+  bind(device);
+  Stream* stream = current_stream(device);
+  must(driver().LaunchCooperativeKernel(f, grid.x, grid.y, grid.z, block.x, block.y, block.z, 0,
+                                        stream->handle, args),
+       "launch");
+  after_launch(stream);
+}
+
 void after_launch(Stream* stream) {
   if (!g_blocking.load(std::memory_order_relaxed)) [[likely]]
     return;

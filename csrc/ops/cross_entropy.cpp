@@ -97,6 +97,7 @@ struct CrossEntropyBackward {
 struct CrossEntropyForward {
   static constexpr const char* name = "cross_entropy";
   static constexpr uint32_t non_differentiable = 0b110;
+  static constexpr bool takes_undefined = true;
   static constexpr bool may_fail = true;  // a target out of range
   static constexpr bool any_device = true;
   static std::array<Spec, 3> check(const Tensor& x, const Tensor& target, const Tensor&,

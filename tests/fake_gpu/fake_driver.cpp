@@ -513,6 +513,11 @@ FAKE(cuLaunchKernel)(CUfunction, unsigned, unsigned, unsigned, unsigned, unsigne
   LOCKED;
   return queue(s, [] {});
 }
+FAKE(cuLaunchCooperativeKernel)(CUfunction, unsigned, unsigned, unsigned, unsigned, unsigned,
+                                unsigned, unsigned, CUstream s, void**) {
+  LOCKED;
+  return queue(s, [] {});
+}
 FAKE(cuIpcGetEventHandle)(CUipcHandle*, CUevent) { return kInvalidValue; }
 FAKE(cuIpcOpenEventHandle)(CUevent*, CUipcHandle) { return kInvalidValue; }
 FAKE(cuIpcGetMemHandle)(CUipcHandle*, CUdeviceptr) { return kInvalidValue; }

@@ -73,6 +73,7 @@ struct FillArgs {
 
 // Matrices that lie across each other: out[b][i][j] = in[b][j][i], out contiguous along j and in
 // along i; steps in elements.
+inline constexpr int kNarrowMost = 16, kNarrowRun = 128;
 struct TurnArgs {
   void* out;
   const void* in;
@@ -235,6 +236,8 @@ struct JoinPairsArgs {
 };
 
 // (batch, channels, inner); one mean and variance a channel.
+inline constexpr int kNormColumns = 8;  // packs side by side, at most, where channels are added up
+inline constexpr int kNormBlocks = 3;   // that each processor runs at once of the kernels that wait
 struct BatchNormArgs {
   i64 n, channels, inner;  // inner is 1 for channels-last
   i64 segment;             // rows (planes) that a block adds up
@@ -243,7 +246,7 @@ struct BatchNormArgs {
   void *y, *mean_out, *var_out, *running_mean, *running_var, *gw, *gb;
   i64* batches;
   void *partial, *sums;  // [segment][channel pack], [2][channels]
-  u32* counters;         // one for each block of channels
+  u32* counters;         // one for each block of channels; two where blocks wait
   double momentum, eps;
 };
 

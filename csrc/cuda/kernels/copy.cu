@@ -57,6 +57,39 @@ __global__ void __launch_bounds__(kThreads) copy_turned(TurnArgs args) {
   }
 }
 
+// The same where one of the two dims is short: a filter's taps, an image's few channels. `narrow`
+// says whose: the input's inner one (apart = true) or the output's. That side is one run of memory,
+// of which a block takes kNarrowRun places of the other dim; blocks: x over those, z over batches.
+template <class W, bool apart>
+__global__ void __launch_bounds__(kThreads) copy_narrow(TurnArgs args) {
+  __shared__ W tile[kNarrowRun * kNarrowMost];
+  const int few = int(apart ? args.rows : args.cols);
+  const i64 wide = apart ? args.cols : args.rows, begin = i64(blockIdx.x) * kNarrowRun;
+  const int run = int(wide - begin < kNarrowRun ? wide - begin : i64(kNarrowRun));
+  for (i64 b = blockIdx.z; b < args.batches; b += gridDim.z) {
+    const W* in = typed<W>(args.in) + b * args.in_batch;
+    W* out = typed<W>(args.out) + b * args.out_batch;
+    if constexpr (apart) {
+      for (int k = threadIdx.x; k < run * few; k += kThreads) tile[k] = in[begin * few + k];
+    } else {
+      for (int k = threadIdx.x; k < kNarrowRun * few; k += kThreads) {
+        const int at = k % kNarrowRun, which = k / kNarrowRun;
+        if (at < run) tile[at * few + which] = in[which * args.in_row + begin + at];
+      }
+    }
+    __syncthreads();
+    if constexpr (apart) {
+      for (int k = threadIdx.x; k < kNarrowRun * few; k += kThreads) {
+        const int at = k % kNarrowRun, which = k / kNarrowRun;
+        if (at < run) out[which * args.out_row + begin + at] = tile[at * few + which];
+      }
+    } else {
+      for (int k = threadIdx.x; k < run * few; k += kThreads) out[begin * few + k] = tile[k];
+    }
+    __syncthreads();
+  }
+}
+
 template <class T>
 RUSH_FN T filling(const Number& value) {
   return convert<T>(value_of<opmath<T>>(value));

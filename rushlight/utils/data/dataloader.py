@@ -465,7 +465,8 @@ class _MultiProcessingDataLoaderIter(_BaseDataLoaderIter):
                 self._turn += 1
             worker = self._turn % self._num_workers
             self._turn += 1
-        self._asked.append(number)
+        if self._in_order:
+            self._asked.append(number)
         self._under_way[number] = worker
         self._pool.ask(worker, number, keys)
 

@@ -5,6 +5,9 @@ import itertools
 import multiprocessing
 import operator
 import os
+import signal
+import threading
+import time
 import warnings
 import weakref
 from typing import Generic, TypeVar
@@ -555,5 +558,18 @@ class _MultiProcessingDataLoaderIter(_BaseDataLoaderIter):
     def __del__(self):
         try:
             self._shutdown_workers()
+        except KeyboardInterrupt:
+            _interrupt_soon()
         except Exception:
             pass  # the interpreter is ending, and the workers end with it
+
+
+def _interrupt_soon():
+    """Ctrl-C came while an iterator was dropped, where Python swallows exceptions: it comes again
+    when that is over."""
+
+    def interrupt():
+        time.sleep(0.05)
+        signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
+
+    threading.Thread(target=interrupt, daemon=True, name="rushlight-interrupt").start()

@@ -172,7 +172,7 @@ Tensor exportable(const Tensor& t, bool force) {
     const Handle plain = Handle::steal(wrap(rush::detached(t)));
     return unwrap(Handle::steal(PyObject_CallMethod(plain.get(), "cpu", nullptr)).get());
   }
-  check(!rush::requires_grad(t), ErrorKind::Runtime, "numpy",
+  check(!grad_enabled() || !rush::requires_grad(t), ErrorKind::Runtime, "numpy",
         "can't call numpy() on a tensor that requires grad: use tensor.detach().numpy()");
   check(t.is_cpu(), ErrorKind::Type, "numpy", "can't convert a tensor on ", t.device(),
         " to numpy: use tensor.cpu() to copy it to host memory first");

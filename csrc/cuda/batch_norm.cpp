@@ -64,7 +64,7 @@ struct Shape {
     const int64_t packs = (run + width - 1) / width;
     columns = std::min<int64_t>(last ? widest : kThreads, int64_t(std::bit_ceil(uint64_t(packs))));
     tiles = last ? (packs + columns - 1) / columns : args.channels;
-    rows = last ? args.n / args.channels : args.n / args.channels / args.inner;
+    rows = last ? args.rows : args.rows / args.inner;
   }
   int64_t lanes() const { return kThreads / columns; }
 };
@@ -83,6 +83,7 @@ BatchNormArgs args_for(const Tensor& x, const Tensor& weight, double eps) {
   BatchNormArgs args{};
   args.n = x.numel();
   args.channels = x.sizes()[1];
+  args.rows = args.n / args.channels;
   args.inner = x.is_contiguous() ? x.numel() / x.sizes()[0] / args.channels : 1;
   args.x = x.data();
   args.weight = data_of(weight);

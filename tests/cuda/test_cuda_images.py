@@ -151,7 +151,7 @@ def test_batch_norm_in_one_launch(shape, dtype):
         with torch.no_grad():
             norm.weight.copy_(torch.linspace(0.5, 1.5, shape[1]))
         last = {"memory_format": torch.channels_last}
-        y = x.to(device).contiguous(**last).requires_grad_()
+        y = x.to(device, copy=True).contiguous(**last).requires_grad_()
         out = norm(y)
         out.backward(g.to(device).contiguous(**last))
         named = (out, y.grad, norm.weight.grad, norm.bias.grad, norm.running_mean, norm.running_var)

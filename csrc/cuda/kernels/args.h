@@ -6,6 +6,7 @@
 //   signed, so a negative stride works.
 #pragma once
 
+#include "cuda/kernels/early.h"
 #include "functors/number.h"
 
 namespace rush {
@@ -239,9 +240,10 @@ struct JoinPairsArgs {
 inline constexpr int kNormColumns = 8;  // packs side by side, at most, where channels are added up
 inline constexpr int kNormBlocks = 3;   // that each processor runs at once of the kernels that wait
 struct BatchNormArgs {
-  i64 n, channels, inner;  // inner is 1 for channels-last
-  i64 segment;             // rows (planes) that a block adds up
-  i32 columns;             // packs side by side in a block; contiguous: threads for one plane
+  i64 n, channels, rows;  // elements, channels, elements of a channel
+  i64 inner;              // 1 for channels-last
+  i64 segment;            // rows (planes) that a block adds up
+  i32 columns;            // packs side by side in a block; contiguous: threads for one plane
   const void *x, *g, *weight, *bias, *mean, *var;
   void *y, *mean_out, *var_out, *running_mean, *running_var, *gw, *gb;
   i64* batches;

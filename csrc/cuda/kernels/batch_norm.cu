@@ -33,11 +33,10 @@ struct Moments {
   C pivot = 0;
   RUSH_FN Moments() {}
   RUSH_FN static C typical(const BatchNormArgs& a, i64 c) {
-    const i64 rows = a.n / a.channels;
     C x[3];
 #pragma unroll
     for (int k = 0; k < 3; ++k) {
-      const i64 row = rows * (3 + 2 * k) / 11;
+      const i64 row = a.rows * (3 + 2 * k) / 11;
       const i64 at = a.inner == 1 ? row * a.channels + c
                                   : (row / a.inner * a.channels + c) * a.inner + row % a.inner;
       x[k] = convert<C>(typed<T>(a.x)[at]);
@@ -54,14 +53,14 @@ struct Moments {
     C mean, var;
   };
   RUSH_FN Result result(const BatchNormArgs& a, Sums<C> s) const {
-    const C n = C(a.n / a.channels), shift = s.first / n, var = s.second / n - shift * shift;
+    const C n = C(a.rows), shift = s.first / n, var = s.second / n - shift * shift;
     return {pivot + shift, var < 0 ? C(0) : var};
   }
   RUSH_FN void finish(const BatchNormArgs& a, i64 c, Sums<C> s) const {
     const auto [mean, var] = result(a, s);
     typed<C>(a.mean_out)[c] = mean;
     typed<C>(a.var_out)[c] = var;
-    const C n = C(a.n / a.channels), rate = C(a.momentum);
+    const C n = C(a.rows), rate = C(a.momentum);
     if (a.running_mean) {
       W* r = typed<W>(a.running_mean) + c;
       *r = convert<W>((1 - rate) * convert<C>(*r) + rate * mean);
@@ -227,10 +226,11 @@ RUSH_FN PackSums<C, V> sum_rows(const BatchNormArgs& args, Kind (&kinds)[V], i64
 // Channels-last. A block takes `columns` packs of V channels (x) and a segment of the rows (y).
 template <class Kind, class T, class C, int V>
 __global__ void __launch_bounds__(kThreads) channel_sums_last(BatchNormArgs args) {
+  after_earlier();
   const int columns = args.columns, lanes = kThreads / columns;
   const int lane = threadIdx.x / columns;
   const i64 first = (i64(blockIdx.x) * columns + threadIdx.x % columns) * V;
-  const i64 rows = args.n / args.channels, begin = i64(blockIdx.y) * args.segment;
+  const i64 rows = args.rows, begin = i64(blockIdx.y) * args.segment;
   const i64 end = begin + args.segment < rows ? begin + args.segment : rows;
   Kind kinds[V];
   PackSums<C, V> sums = sum_rows<Kind, T, C, V>(args, kinds, first, begin, end, lane, lanes);
@@ -240,7 +240,8 @@ __global__ void __launch_bounds__(kThreads) channel_sums_last(BatchNormArgs args
 // Contiguous. A block takes one channel (x) and a segment of its planes (y).
 template <class Kind, class T, class C, int V>
 __global__ void __launch_bounds__(kThreads) channel_sums(BatchNormArgs args) {
-  const i64 c = blockIdx.x, planes = args.n / args.channels / args.inner;
+  after_earlier();
+  const i64 c = blockIdx.x, planes = args.rows / args.inner;
   const i64 begin = i64(blockIdx.y) * args.segment;
   const i64 end = begin + args.segment < planes ? begin + args.segment : planes;
   const Kind kinds[] = {Kind(args, c)};
@@ -287,7 +288,7 @@ struct InputGrad {
   RUSH_FN InputGrad(const BatchNormArgs& a, i64 c)
       : InputGrad(a, c, typed<C>(a.sums)[c], typed<C>(a.sums)[a.channels + c]) {}
   RUSH_FN InputGrad(const BatchNormArgs& a, i64 c, C gb, C gw) {
-    const C n = C(a.n / a.channels);
+    const C n = C(a.rows);
     const C rstd = C(1) / math::sqrt(convert<C>(typed<M>(a.var)[c]) + C(a.eps));
     mean = convert<C>(typed<M>(a.mean)[c]);
     scale = a.weight ? rstd * convert<C>(typed<W>(a.weight)[c]) : rstd;
@@ -312,13 +313,14 @@ RUSH_FN void map_pack(const BatchNormArgs& args, const Kind (&kinds)[V], i64 at)
 
 template <class Kind, class T, int V>
 __global__ void __launch_bounds__(kThreads) channel_map_last(BatchNormArgs args) {
+  after_earlier();
   const int columns = args.columns, lanes = kThreads / columns;
   const i64 first = (i64(blockIdx.x) * columns + threadIdx.x % columns) * V;
   if (first >= args.channels) return;
   Kind kinds[V];
 #pragma unroll
   for (int v = 0; v < V; ++v) kinds[v] = Kind(args, first + v);
-  const i64 rows = args.n / args.channels, step = i64(gridDim.y) * lanes;
+  const i64 rows = args.rows, step = i64(gridDim.y) * lanes;
 #pragma unroll 4
   for (i64 r = i64(blockIdx.y) * lanes + threadIdx.x / columns; r < rows; r += step)
     map_pack<V, T>(args, kinds, r * args.channels + first);
@@ -362,10 +364,11 @@ struct Backward {
 // Channels-last, blocks as in channel_sums_last.
 template <class Pass, class T, class C, int V>
 __global__ void __launch_bounds__(kThreads, kNormBlocks) channel_norm_last(BatchNormArgs args) {
+  after_earlier();
   const int columns = args.columns, lanes = kThreads / columns;
   const int lane = threadIdx.x / columns, column = threadIdx.x % columns;
   const i64 first = (i64(blockIdx.x) * columns + column) * V;
-  const i64 rows = args.n / args.channels, begin = i64(blockIdx.y) * args.segment;
+  const i64 rows = args.rows, begin = i64(blockIdx.y) * args.segment;
   const i64 end = begin + args.segment < rows ? begin + args.segment : rows;
   const bool works = first < args.channels;
   typename Pass::Sum kinds[V];
@@ -397,6 +400,7 @@ __global__ void __launch_bounds__(kThreads, kNormBlocks) channel_norm_last(Batch
 // Planes are numbered over the batch and the channels; `lanes` threads take one at a time.
 template <class Kind, class T, int V>
 __global__ void __launch_bounds__(kThreads) channel_map(BatchNormArgs args) {
+  after_earlier();
   const int lanes = args.columns, lane = threadIdx.x % lanes;
   const i64 planes = args.n / args.inner, step = i64(gridDim.x) * (kThreads / lanes);
   for (i64 p = i64(blockIdx.x) * (kThreads / lanes) + threadIdx.x / lanes; p < planes; p += step) {

@@ -5,6 +5,7 @@ import sys
 from rushlight import _C, linalg, storage
 from rushlight._C import Tensor
 from rushlight._missing import unavailable_class
+from rushlight._public import publish
 
 # ----- checks
 
@@ -163,6 +164,8 @@ def renorm(input, p, dim, maxnorm, *, out=None):
     """The slices along dim, those with a larger norm scaled down to maxnorm."""
     from rushlight._out import write_out
 
+    if input.ndim < 2:
+        raise RuntimeError(f"renorm: needs at least 2 dimensions, got shape {list(input.shape)}")
     others = [d for d in range(input.ndim) if d != dim % input.ndim]
     norms = linalg.vector_norm(input, p, others, keepdim=True)
     scale = _C.where(norms > maxnorm, maxnorm / (norms + 1e-7), _C.ones_like(norms))
@@ -484,3 +487,6 @@ def __getattr__(name):
 
 # Private functions of PyTorch's that are ours too.
 _FROM_CORE = ("_standard_gamma", "_standard_gamma_grad")
+
+
+publish(globals(), "", ["cholesky", "corrcoef", "cov", "kaiser_window", "renorm"])

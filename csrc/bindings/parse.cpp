@@ -243,7 +243,7 @@ bool Parser::convert(const ArgSpec& spec, PyObject* o, Value& v) {
       return true;
     case ArgKind::Int: {
       int64_t i;
-      if (!integer(o, i)) return false;
+      if (PyBool_Check(o) || !integer(o, i)) return false;  // True is no number here
       v.set(i);
       return true;
     }

@@ -2,6 +2,7 @@
 
 from rushlight import _C
 from rushlight._C import Tensor
+from rushlight._public import publish
 
 
 def _steps(op, y, x, dx, dim):
@@ -50,9 +51,6 @@ def cumulative_trapezoid(y, x=None, *, dx=None, dim=-1):
     return areas.cumsum(dim)
 
 
-trapz = trapezoid
-
-
 def gradient(input, *, spacing=1, dim=None, edge_order=1):
     """Derivatives along each dim by differences of second order; of edge_order at the ends.
 
@@ -64,6 +62,8 @@ def gradient(input, *, spacing=1, dim=None, edge_order=1):
     dims = [_checked(input, d) for d in dims]
     if len(set(dims)) != len(dims):
         raise RuntimeError(f"gradient: a dim appears twice in {dims}")
+    if spacing is None:
+        spacing = 1
     if isinstance(spacing, Tensor) and spacing.ndim > 0:
         spacing = [spacing]
     if not isinstance(spacing, list | tuple):
@@ -86,6 +86,21 @@ def _checked(input, d):
     return d % input.ndim
 
 
+def _even_derivative(f, dim, h, edge_order):
+    """The derivative along a dim whose points lie h apart."""
+    n = f.shape[dim]
+
+    def at(start, length=1):
+        return f.narrow(dim, start if start >= 0 else n + start, length)
+
+    first, last = (at(1) - at(0)) / h, (at(-1) - at(-2)) / h
+    if edge_order == 2:  # a parabola through the three points at each end
+        first = (-1.5 * at(0) + 2 * at(1) - 0.5 * at(2)) / h
+        last = (1.5 * at(-1) - 2 * at(-2) + 0.5 * at(-3)) / h
+    middle = [(at(2, n - 2) - at(0, n - 2)) / (2 * h)] if n > 2 else []
+    return _C.cat([first, *middle, last], dim)
+
+
 def _derivative(f, dim, spacing, edge_order):
     n = f.shape[dim]
     if isinstance(spacing, Tensor) and spacing.ndim > 0:
@@ -94,7 +109,7 @@ def _derivative(f, dim, spacing, edge_order):
                                f"{list(spacing.shape)}")  # fmt: skip
         steps = spacing.diff().reshape([-1 if k == dim else 1 for k in range(f.ndim)])
     else:
-        steps = _C.ones([n - 1 if k == dim else 1 for k in range(f.ndim)], dtype=f.dtype) * spacing
+        return _even_derivative(f, dim, spacing, edge_order)
     slopes = f.diff(dim=dim) / steps  # between neighbours
 
     def at(t, start, length=1):
@@ -115,3 +130,7 @@ def _derivative(f, dim, spacing, edge_order):
         bend = (at(slopes, -1) - at(slopes, -2)) / (at(steps, -1) + at(steps, -2))
         parts[-1] = at(slopes, -1) + bend * at(steps, -1)
     return _C.cat(parts, dim)
+
+
+publish(globals(), "", ["cumulative_trapezoid", "gradient", "trapezoid"])
+trapz = trapezoid

@@ -5,6 +5,7 @@ import sys
 from rushlight import _C, linalg, storage
 from rushlight._C import Tensor
 from rushlight._missing import unavailable_class
+from rushlight._public import publish
 
 # ----- checks
 
@@ -51,6 +52,18 @@ def _check_type(cond, message=None):
 def _check_not_implemented(cond, message=None):
     """Raises NotImplementedError(message()) unless cond."""
     _check_with(NotImplementedError, cond, message)
+
+
+def _check_tensor_all_with(error_type, cond, message=None):
+    """Raises error_type(message()) unless all elements of cond hold."""
+    if not isinstance(cond, Tensor):
+        raise TypeError(f"_check_tensor_all: cond must be a tensor, got {type(cond).__name__}")
+    _check_with(error_type, bool(cond.all()), message)
+
+
+def _check_tensor_all(cond, message=None):
+    """Raises RuntimeError(message()) unless all elements of cond hold."""
+    _check_tensor_all_with(RuntimeError, cond, message)
 
 
 def _check_is_size(i, message=None, *, max=None):
@@ -151,6 +164,8 @@ def renorm(input, p, dim, maxnorm, *, out=None):
     """The slices along dim, those with a larger norm scaled down to maxnorm."""
     from rushlight._out import write_out
 
+    if input.ndim < 2:
+        raise RuntimeError(f"renorm: needs at least 2 dimensions, got shape {list(input.shape)}")
     others = [d for d in range(input.ndim) if d != dim % input.ndim]
     norms = linalg.vector_norm(input, p, others, keepdim=True)
     scale = _C.where(norms > maxnorm, maxnorm / (norms + 1e-7), _C.ones_like(norms))
@@ -394,6 +409,14 @@ def _foreach(name):
                 strict=True,
             )
         ]
+    if op in ("maximum_", "minimum_"):
+        choose = getattr(Tensor, "clamp_min_" if op == "maximum_" else "clamp_max_")
+
+        def run_maximum(self, other):
+            for a, b in zip(self, _items(other, len(self)), strict=True):
+                choose(a, b)
+
+        return run_maximum
     if not hasattr(Tensor, op):
         return None
     method = getattr(Tensor, op)
@@ -464,3 +487,6 @@ def __getattr__(name):
 
 # Private functions of PyTorch's that are ours too.
 _FROM_CORE = ("_standard_gamma", "_standard_gamma_grad")
+
+
+publish(globals(), "", ["cholesky", "corrcoef", "cov", "kaiser_window", "renorm"])

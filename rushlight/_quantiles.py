@@ -4,6 +4,7 @@ from rushlight import _C
 from rushlight._autocast import by_policy
 from rushlight._C import Tensor
 from rushlight._out import write_out
+from rushlight._public import publish
 
 _INTERPOLATIONS = ("linear", "lower", "higher", "midpoint", "nearest")
 
@@ -84,5 +85,6 @@ def _method(function):
     setattr(Tensor, function.__name__, method)
 
 
+publish(globals(), "", ["nanquantile", "quantile"])
 _method(quantile)
 _method(nanquantile)

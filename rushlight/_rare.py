@@ -4,6 +4,7 @@ which say what to use."""
 import math
 
 from rushlight import _C
+from rushlight._public import publish
 
 _REDUCTIONS = ("none", "mean", "sum")
 
@@ -202,7 +203,10 @@ def native_batch_norm(input, weight, bias, running_mean, running_var, training, 
 
 def frobenius_norm(input, dim=(), keepdim=False, *, out=None):
     """The root of the sum of squares."""
-    return _C._vector_norm(input, 2, tuple(dim) or None, keepdim, out=out)
+    dims = (dim,) if isinstance(dim, int) else tuple(dim)
+    if len(dims) > 2:
+        raise RuntimeError(f"frobenius_norm: dim must name at most two dims, got {dim!r}")
+    return _C._vector_norm(input, 2, dims or None, keepdim, out=out)
 
 
 def nuclear_norm(input, dim=(-2, -1), keepdim=False, *, out=None):
@@ -264,9 +268,9 @@ def unsafe_chunk(input, chunks, dim=0):
     return input.chunk(chunks, dim)
 
 
-def unsafe_split(tensor, split_size, dim=0):
+def unsafe_split(input, split_size, dim=0):
     """split."""
-    return tensor.split(split_size, dim)
+    return input.split(split_size, dim)
 
 
 def unsafe_split_with_sizes(input, split_sizes, dim=0):
@@ -415,3 +419,10 @@ lstsq = _removed("lstsq", "linalg.lstsq, whose arguments are the other way round
 matrix_rank = _removed("matrix_rank", "linalg.matrix_rank")
 solve = _removed("solve", "linalg.solve, whose arguments are the other way round")
 symeig = _removed("symeig", "linalg.eigh or linalg.eigvalsh")
+
+publish(
+    globals(),
+    "",
+    """as_strided_scatter empty_permuted frobenius_norm histogramdd nonzero_static norm_except_dim
+    nuclear_norm segment_reduce unsafe_chunk unsafe_split unsafe_split_with_sizes""".split(),
+)

@@ -3,10 +3,13 @@
 from math import pi
 
 from rushlight import _C
+from rushlight._public import publish
 
 
 def _window(op, length, periodic, shape, dtype, layout, device, pin_memory, requires_grad):
     """Samples of shape(phase) for phases from 0 to 1; a periodic window leaves the last one out."""
+    if isinstance(length, float | bool):
+        raise TypeError(f"{op}: window_length must be int, not {type(length).__name__}")
     if length < 0:
         raise RuntimeError(f"{op}: window_length must not be negative, got {length}")
     dtype = _C.get_default_dtype() if dtype is None else dtype
@@ -49,3 +52,6 @@ def bartlett_window(window_length, periodic=True, *, dtype=None, layout=None, de
     """Bartlett's window, a triangle."""
     return _window("bartlett_window", window_length, periodic, lambda t: 1 - (2 * t - 1).abs(),
                    dtype, layout, device, pin_memory, requires_grad)  # fmt: skip
+
+
+publish(globals(), "", ["bartlett_window", "blackman_window", "hamming_window", "hann_window"])

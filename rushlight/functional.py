@@ -1,11 +1,10 @@
 """Functions over tensors that are written in Python, and the methods that go with them."""
 
-from itertools import combinations as _choose
-from itertools import combinations_with_replacement as _choose_again
-from math import inf, prod
+from math import inf, lgamma, log, prod
 
 from rushlight import _C
 from rushlight._C import Size, Tensor
+from rushlight._public import publish
 
 __all__ = [
     "atleast_1d", "atleast_2d", "atleast_3d", "block_diag", "broadcast_shapes",
@@ -194,11 +193,25 @@ def combinations(input, r=2, with_replacement=False):
     if r < 0:
         raise RuntimeError(f"combinations: r must not be negative, got {r}")
     if r == 0:
-        return _C.empty(0, dtype=input.dtype)
-    rows = list((_choose_again if with_replacement else _choose)(range(input.numel()), r))
-    if not rows:
-        return _C.empty(0, r, dtype=input.dtype)
-    return input[_C.tensor(rows)]
+        return input.new_empty(0)
+    n = input.numel()
+    if n == 0 or (r > n and not with_replacement):
+        return input.new_empty((0, r))
+    pool = n + r - 1 if with_replacement else n
+    size = lgamma(pool + 1) - lgamma(r + 1) - lgamma(pool - r + 1) + log(r)
+    if size > 40 * log(2):
+        raise _C.OutOfMemoryError(f"combinations: {r} of {n} elements can be chosen in about "
+                                  f"e^{size - log(r):.0f} ways, too many for memory")  # fmt: skip
+    # A column after the other: each row is repeated for every element that may follow its last.
+    step = 0 if with_replacement else 1
+    chosen = _C.arange(n if with_replacement else n - r + 1, device=input.device).unsqueeze(1)
+    for column in range(1, r):
+        following = chosen[:, -1] + step
+        counts = (n if with_replacement else n - r + 1 + column) - following
+        row = _C.repeat_interleave(counts)
+        place = _C.arange(row.numel(), device=input.device) - (counts.cumsum(0) - counts)[row]
+        chosen = _C.cat([chosen[row], (following[row] + place).unsqueeze(1)], 1)
+    return input[chosen]
 
 
 Tensor.combinations = combinations
@@ -250,7 +263,18 @@ def tensordot(a, b, dims=2, out=None):
                                f"{list(a.shape)} and {list(b.shape)}")  # fmt: skip
         dims_a, dims_b = list(range(a.ndim - dims, a.ndim)), list(range(dims))
     else:
-        dims_a, dims_b = ([d] if isinstance(d, int) else list(d) for d in dims)
+        try:
+            dims_a, dims_b = ([d] if isinstance(d, int) else list(d) for d in dims)
+        except ValueError:
+            raise RuntimeError("tensordot: dims must be an int or a list of dims for each tensor, "
+                               f"got {dims!r}") from None  # fmt: skip
+    # A size of 1 stands for all of the other's elements: it is as if those were added up first.
+    for i, j in zip(dims_a, dims_b, strict=False):
+        if -a.ndim <= i < a.ndim and -b.ndim <= j < b.ndim and a.shape[i] != b.shape[j]:
+            if a.shape[i] == 1:
+                b = b.sum(j, keepdim=True)
+            elif b.shape[j] == 1:
+                a = a.sum(i, keepdim=True)
     return _C._tensordot(a, b, dims_a, dims_b, out=out)
 
 
@@ -351,11 +375,16 @@ def cdist(x1, x2, p=2.0, compute_mode="use_mm_for_euclid_dist_if_necessary"):
     if x1.shape[-1] != x2.shape[-1]:
         raise RuntimeError("cdist: rows must have equal lengths, got shapes "
                            f"{list(x1.shape)} and {list(x2.shape)}")  # fmt: skip
-    if p < 0:
+    if not p >= 0:
         raise RuntimeError(f"cdist: p must not be negative, got {p}")
+    p = float(p)
     large = x1.shape[-2] > 25 or x2.shape[-2] > 25
     if p == 2 and (compute_mode == modes[1] or (compute_mode == modes[0] and large)):
         squares = (x1 * x1).sum(-1, True) + (x2 * x2).sum(-1, True).mT
         return (squares - 2 * (x1 @ x2.mT)).clamp_min(0).sqrt()
     difference = x1.unsqueeze(-2) - x2.unsqueeze(-3)
     return _C._vector_norm(difference, inf if p == inf else p, -1)
+
+
+# nonzero and split call one operator, which names itself.
+publish(globals(), "", [name for name in __all__ if name not in ("nonzero", "split")])

@@ -2,9 +2,11 @@
 
 from rushlight import _C
 from rushlight._C import Tensor
-from rushlight._missing import not_available, unavailable_class
+from rushlight._missing import not_available
 
 __all__ = [
+    "BaseTorchFunctionMode",
+    "TorchFunctionMode",
     "handle_torch_function",
     "has_torch_function",
     "is_tensor_like",
@@ -97,9 +99,39 @@ def resolve_name(f):
     return f"{module}.{name}" if module else name
 
 
-_WHY = "calls are not intercepted by modes; give a Tensor subclass a __torch_function__ instead"
-TorchFunctionMode = unavailable_class("TorchFunctionMode", __name__, _WHY)
-BaseTorchFunctionMode = unavailable_class("BaseTorchFunctionMode", __name__, _WHY)
+class TorchFunctionMode:
+    """A with block whose calls, in this thread, all go to the object's __torch_function__.
+
+    While it runs, the next mode further out is the one that is asked.
+    """
+
+    def __init__(self):
+        pass
+
+    def __torch_function__(self, func, types, args=(), kwargs=None):
+        raise NotImplementedError(f"{type(self).__name__} has no __torch_function__")
+
+    def __enter__(self):
+        _C._push_torch_function_mode(self)
+        return self
+
+    def __exit__(self, *error):
+        _C._pop_torch_function_mode()
+
+    @classmethod
+    def push(cls, *args, **kwargs):
+        """The class called: the old way to write it."""
+        return cls(*args, **kwargs)
+
+
+class BaseTorchFunctionMode(TorchFunctionMode):
+    """A mode that runs every call as it is."""
+
+    def __torch_function__(self, func, types, args=(), kwargs=None):
+        return func(*args, **(kwargs or {}))
+
+
+_WHY = "there is no list of all functions; a TorchFunctionMode sees them as they are called"
 get_overridable_functions = not_available("overrides.get_overridable_functions", _WHY)
 get_testing_overrides = not_available("overrides.get_testing_overrides", _WHY)
 

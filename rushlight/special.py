@@ -28,6 +28,7 @@ from rushlight._C import mvlgamma as multigammaln
 from rushlight._C import round as round
 from rushlight._C import sigmoid as expit
 from rushlight._missing import names_missing_from
+from rushlight._public import publish
 
 __all__ = [
     "airy_ai", "bessel_j0", "bessel_j1", "bessel_y0", "bessel_y1", "chebyshev_polynomial_t",
@@ -176,3 +177,5 @@ _polynomial("laguerre_polynomial_l", 6, False, "Laguerre")
 _polynomial("legendre_polynomial_p", 7, False, "Legendre")
 
 __getattr__ = names_missing_from(__name__)
+
+publish(globals(), "special", __all__)

@@ -12,11 +12,11 @@ import pytest
 import rushlight as rl
 from rushlight import array_api as xp
 
-# Every name of the standard, 2024.12.
+# Every name of the standard, 2025.12.
 NAMES = """e inf nan newaxis pi
 arange asarray empty empty_like eye from_dlpack full full_like linspace meshgrid ones ones_like tril
 triu zeros zeros_like
-astype broadcast_arrays broadcast_to can_cast finfo iinfo isdtype result_type
+astype broadcast_arrays broadcast_shapes broadcast_to can_cast finfo iinfo isdtype result_type
 bool int8 int16 int32 int64 uint8 uint16 uint32 uint64 float32 float64 complex64 complex128
 abs acos acosh add asin asinh atan atan2 atanh bitwise_and bitwise_left_shift bitwise_invert
 bitwise_or bitwise_right_shift bitwise_xor ceil clip conj copysign cos cosh divide equal exp expm1
@@ -28,19 +28,22 @@ subtract tan tanh trunc
 take take_along_axis matmul matrix_transpose tensordot vecdot
 concat expand_dims flip moveaxis permute_dims repeat reshape roll squeeze stack tile unstack
 argmax argmin count_nonzero nonzero searchsorted where
-unique_all unique_counts unique_inverse unique_values argsort sort
+isin unique_all unique_counts unique_inverse unique_values argsort sort
 cumulative_prod cumulative_sum max mean min prod std sum var all any diff
 __array_namespace_info__ __array_api_version__""".split()
-LINALG = """cholesky cross det diagonal eigh eigvalsh inv matmul matrix_norm matrix_power
-matrix_rank matrix_transpose outer pinv qr slogdet solve svd svdvals tensordot trace vecdot
-vector_norm""".split()
+LINALG = """cholesky cross det diagonal eig eigh eigvals eigvalsh inv matmul matrix_norm
+matrix_power matrix_rank matrix_transpose outer pinv qr slogdet solve svd svdvals tensordot trace
+vecdot vector_norm""".split()
 FFT = """fft fftfreq fftn fftshift hfft ifft ifftn ifftshift ihfft irfft irfftn rfft rfftfreq
 rfftn""".split()
 
 
 def test_names():
     x = rl.ones(2)
-    assert x.__array_namespace__() is xp and x.__array_namespace__(api_version="2023.12") is xp
+    assert x.__array_namespace__() is xp
+    for version in ("2023.12", "2024.12", "2025.12"):
+        assert x.__array_namespace__(api_version=version) is xp
+    assert xp.__array_api_version__ == "2025.12"
     with pytest.raises(ValueError, match="2099"):
         x.__array_namespace__(api_version="2099.12")
     assert [n for n in NAMES if not hasattr(xp, n)] == []

@@ -152,7 +152,11 @@ def copy_kernels():
     for w in WIDTHS:
         yield (
             w,
-            [f"rush::copy_turned<{w}>", *(f"rush::copy_strided<{w}, {w}, {i}>" for i in INDICES)],
+            [
+                f"rush::copy_turned<{w}>",
+                *(f"rush::copy_narrow<{w}, {flag}>" for flag in FLAGS),
+                *(f"rush::copy_strided<{w}, {w}, {i}>" for i in INDICES),
+            ],
         )
 
 
@@ -481,6 +485,10 @@ def batch_norm_kernels():
                     for kind in ("Normalize", "InputGrad"):
                         whole = f"rush::{kind}<{own}, {params}, {wide}, {wide}>"
                         names.append(f"rush::channel_map{last}<{whole}, {own}, {width}>")
+            for width in (1, 16 // SIZES[t]):
+                for kind in ("Forward", "Backward"):
+                    whole = f"rush::{kind}<{own}, {params}, {wide}>"
+                    names.append(f"rush::channel_norm_last<{whole}, {own}, {wide}, {width}>")
         yield t, names
 
 
@@ -621,3 +629,13 @@ def test_kernels(nvrtc, file, part):
 @pytest.mark.parametrize("file", FILES)
 def test_kernels_one_type(nvrtc, file, arch):
     compile_all(nvrtc, file, fewest(dict(FILES[file]())), arch)
+
+
+def test_every_kernel_begins_by_waiting():
+    """See Note [Early launches] in csrc/cuda/kernels/early.h."""
+    count = 0
+    for path in sorted((CSRC / "cuda" / "kernels").iterdir()):
+        for body in re.findall(r"^[^/\n]*__global__[^{]*\{\s*([^\n]*)", path.read_text(), re.M):
+            assert body == "after_earlier();", f"{path.name}: a kernel begins with {body}"
+            count += 1
+    assert count > 100

@@ -433,6 +433,12 @@ PyObject* tensor_getitem(PyObject* self, PyObject* index) noexcept {
 int tensor_setitem(PyObject* self, PyObject* index, PyObject* value) noexcept {
   return guarded_int([&] {
     check(value, ErrorKind::Type, "", "elements of a tensor cannot be deleted");
+    if (g_overrides_exist) [[unlikely]] {
+      if (PyObject* result = operator_override("__setitem__", self, index, value)) {
+        Py_DECREF(result);
+        return 0;
+      }
+    }
     set(unwrap(self), index, value);
     return 0;
   });

@@ -11,6 +11,10 @@ namespace {
 PyObject* g_disabled = nullptr;  // the marker function
 PyObject* g_module = nullptr;
 thread_local int t_disabled = 0;  // inside Tensor's own __torch_function__
+// Objects entered by overrides.TorchFunctionMode, the innermost last; made when first needed.
+thread_local std::vector<PyObject*>* t_modes = nullptr;
+
+bool in_mode() { return t_modes && !t_modes->empty(); }
 
 // Does this object take over the ops that get it?
 bool overrides(PyObject* o) {
@@ -48,12 +52,31 @@ std::vector<PyObject*> find_overrides(const PythonCall& call) {
   return found;
 }
 
+// Takes the innermost mode off while its __torch_function__ runs, so that the calls it makes go to
+// the next one.
+class WithoutInnermost {
+ public:
+  WithoutInnermost() : mode_(t_modes->back()) { t_modes->pop_back(); }
+  ~WithoutInnermost() { t_modes->push_back(mode_); }
+  PyObject* mode() const { return mode_; }
+
+ private:
+  PyObject* mode_;
+};
+
 PyObject* ask(const std::vector<PyObject*>& found, PyObject* function, PyObject* args,
               PyObject* kwargs) {
   const Handle types = Handle::steal(PyTuple_New(Py_ssize_t(found.size())));
   for (size_t i = 0; i < found.size(); ++i) {
     PyTuple_SET_ITEM(types.get(), Py_ssize_t(i),
                      Py_NewRef(reinterpret_cast<PyObject*>(Py_TYPE(found[i]))));
+  }
+  if (in_mode()) {
+    const WithoutInnermost guard;
+    const Handle f = Handle::steal(PyObject_GetAttrString(guard.mode(), "__torch_function__"));
+    Handle result = Handle::steal(
+        PyObject_CallFunctionObjArgs(f.get(), function, types.get(), args, kwargs, nullptr));
+    if (result.get() != Py_NotImplemented) return result.release();
   }
   for (PyObject* o : found) {
     const Handle f = Handle::steal(PyObject_GetAttrString(o, "__torch_function__"));
@@ -93,6 +116,14 @@ Handle as_class(Handle result, PyTypeObject* cls) {
     Tensor own = t;
     own.impl()->py_object = nullptr;
     return Handle::steal(wrap_as(cls, own));
+  }
+  if (PyTuple_Check(result.get()) && !PyTuple_CheckExact(result.get())) {  // a named one
+    Handle items = Handle::steal(PySequence_List(result.get()));
+    const Handle type =
+        Handle::maybe(Py_NewRef(reinterpret_cast<PyObject*>(Py_TYPE(result.get()))));
+    result = Handle();
+    items = as_class(std::move(items), cls);
+    return Handle::steal(PyObject_CallOneArg(type.get(), items.get()));
   }
   if (!PyTuple_CheckExact(result.get()) && !PyList_CheckExact(result.get())) return result;
   for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(result.get()); ++i) {
@@ -153,7 +184,71 @@ PyObject* leave_off(PyObject*, PyObject*) {
   return Py_NewRef(Py_None);
 }
 
+// The objects to ask among the arguments of a function that is written in Python. Nobody is asked
+// while subclasses count as plain tensors, but for modes.
+std::vector<PyObject*> asked(PyObject* args, PyObject* kwargs) {
+  std::vector<PyObject*> found;
+  if (t_disabled > 0) return found;
+  const auto look = [&](PyObject* o) {
+    note(found, o);
+    if (!PyTuple_CheckExact(o) && !PyList_CheckExact(o)) return;
+    for (Py_ssize_t j = 0; j < PySequence_Fast_GET_SIZE(o); ++j) {
+      note(found, PySequence_Fast_GET_ITEM(o, j));
+    }
+  };
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(args); ++i) look(PyTuple_GET_ITEM(args, i));
+  PyObject *key, *value;
+  Py_ssize_t at = 0;
+  while (PyDict_Next(kwargs, &at, &key, &value)) look(value);
+  return found;
+}
+
+// _is_overridden(args, kwargs): does a mode, or one of the arguments, take over the call?
+PyObject* is_overridden(PyObject*, PyObject* const* given, Py_ssize_t nargs) {
+  return guarded([&] {
+    check(nargs == 2 && PyTuple_Check(given[0]) && PyDict_Check(given[1]), ErrorKind::Type,
+          "_is_overridden", "expected (tuple, dict)");
+    return Py_NewRef(in_mode() || !asked(given[0], given[1]).empty() ? Py_True : Py_False);
+  });
+}
+// _ask_overrides(function, args, kwargs): what they return for it.
+PyObject* ask_overrides(PyObject*, PyObject* const* given, Py_ssize_t nargs) {
+  return guarded([&] {
+    check(nargs == 3 && PyTuple_Check(given[1]) && PyDict_Check(given[2]), ErrorKind::Type,
+          "_ask_overrides", "expected (function, tuple, dict)");
+    return ask(asked(given[1], given[2]), given[0], given[1], given[2]);
+  });
+}
+
+PyObject* push_mode(PyObject*, PyObject* mode) {
+  if (!t_modes) t_modes = new std::vector<PyObject*>;
+  t_modes->push_back(Py_NewRef(mode));
+  g_overrides_exist = true;
+  return Py_NewRef(Py_None);
+}
+PyObject* pop_mode(PyObject*, PyObject*) {
+  if (!in_mode()) {
+    PyErr_SetString(PyExc_RuntimeError, "TorchFunctionMode: no mode is entered in this thread");
+    return nullptr;
+  }
+  PyObject* mode = t_modes->back();
+  t_modes->pop_back();
+  return mode;
+}
+PyObject* modes_entered(PyObject*, PyObject*) {
+  PyObject* list = PyList_New(0);
+  for (size_t i = 0; list && t_modes && i < t_modes->size(); ++i) {
+    if (PyList_Append(list, (*t_modes)[i]) < 0) Py_CLEAR(list);
+  }
+  return list;
+}
+
 PyMethodDef functions[] = {
+    {"_is_overridden", as_method(is_overridden), METH_FASTCALL, nullptr},
+    {"_ask_overrides", as_method(ask_overrides), METH_FASTCALL, nullptr},
+    {"_push_torch_function_mode", push_mode, METH_O, nullptr},
+    {"_pop_torch_function_mode", pop_mode, METH_NOARGS, nullptr},
+    {"_torch_function_modes", modes_entered, METH_NOARGS, nullptr},
     {"_enter_torch_function_off", enter_off, METH_NOARGS, nullptr},
     {"_leave_torch_function_off", leave_off, METH_NOARGS, nullptr},
     {"_disabled_torch_function_impl", as_method(disabled_torch_function), METH_FASTCALL, nullptr},
@@ -171,24 +266,26 @@ int note_subclass(PyTypeObject* type) {
 }
 
 PyObject* torch_function_result(std::span<const OpEntry> overloads, const PythonCall& call) {
-  if (t_disabled > 0) return nullptr;
-  const auto found = find_overrides(call);
-  return found.empty() ? nullptr : ask_for_op(found, overloads, call);
+  std::vector<PyObject*> found;
+  if (t_disabled == 0) found = find_overrides(call);
+  return found.empty() && !in_mode() ? nullptr : ask_for_op(found, overloads, call);
 }
 
 PyObject* last_resort_override(std::span<const OpEntry> overloads, const PythonCall& call) {
   return torch_function_result(overloads, call);
 }
 
-PyObject* operator_override(const char* method, PyObject* a, PyObject* b) {
-  if (t_disabled > 0) return nullptr;
+PyObject* operator_override(const char* method, PyObject* a, PyObject* b, PyObject* c) {
   std::vector<PyObject*> found;
-  note(found, a);
-  if (b) note(found, b);
-  if (found.empty()) return nullptr;
+  if (t_disabled == 0) {
+    note(found, a);
+    if (b) note(found, b);
+    if (c) note(found, c);
+  }
+  if (found.empty() && !in_mode()) return nullptr;
   const Handle function =
       Handle::steal(PyObject_GetAttrString(reinterpret_cast<PyObject*>(TensorType), method));
-  const Handle args = Handle::steal(b ? PyTuple_Pack(2, a, b) : PyTuple_Pack(1, a));
+  const Handle args = Handle::steal(PyTuple_Pack(c ? 3 : b ? 2 : 1, a, b, c));
   const Handle kwargs = Handle::steal(PyDict_New());
   return ask(found, function.get(), args.get(), kwargs.get());
 }

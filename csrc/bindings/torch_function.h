@@ -2,7 +2,8 @@
 //
 // As in PyTorch: a subclass of Tensor inherits Tensor's own, which runs the op and turns plain
 // tensors among the results into the subclass; `__torch_function__ = _disabled_torch_function_impl`
-// leaves the subclass out (Parameter does); any other class may define one, too.
+// leaves the subclass out (Parameter does); any other class may define one, too. A mode
+// (overrides.TorchFunctionMode) that is entered in a thread gets all its calls, before the classes.
 // Until such a class exists, the cost is one test of a flag.
 #pragma once
 
@@ -17,7 +18,7 @@ int note_subclass(PyTypeObject* type);
 // The result of an override; null when no argument has one. Throws PythonError.
 PyObject* torch_function_result(std::span<const OpEntry> overloads, const PythonCall& call);
 // The same for the operators of Python: `method` is "__add__"; args as that method takes them.
-PyObject* operator_override(const char* method, PyObject* a, PyObject* b);
+PyObject* operator_override(const char* method, PyObject* a, PyObject* b, PyObject* c = nullptr);
 
 inline PyObject* try_torch_function(std::span<const OpEntry> overloads, const PythonCall& call) {
   if (!g_overrides_exist) [[likely]]

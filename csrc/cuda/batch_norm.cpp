@@ -9,7 +9,7 @@
 namespace rush::cuda {
 namespace {
 
-enum Kernel : uint64_t { kMoments, kGradSums, kNormalize, kInputGrad };
+enum Kernel : uint64_t { kMoments, kGradSums, kNormalize, kInputGrad, kForward, kBackward };
 
 // A key: kernel, whether channels lie last, the pack's width as a power of two, then the types of
 // moments, parameters and elements.
@@ -23,21 +23,26 @@ std::string spell(uint64_t key) {
   const int width = 1 << (key >> 12 & 15);
   const bool last = key >> 16 & 1;
   const char* c = t == DType::Float64 ? "double" : "float";
-  constexpr const char* kinds[] = {"Moments", "GradSums", "Normalize", "InputGrad"};
+  constexpr const char* kinds[] = {"Moments",   "GradSums", "Normalize",
+                                   "InputGrad", "Forward",  "Backward"};
   const auto kernel = Kernel(key >> 17);
-  const bool sums = kernel <= kGradSums;
+  const bool map = kernel == kNormalize || kernel == kInputGrad;
   std::string kind = concat("rush::", kinds[kernel], "<", kernel_type(t), ", ", kernel_type(w));
-  if (!sums) kind += concat(", ", kernel_type(m));
+  if (map) kind += concat(", ", kernel_type(m));
   kind += concat(", ", c, ">");
-  return concat("rush::channel_", sums ? "sums" : "map", last ? "_last<" : "<", kind, ", ",
-                kernel_type(t), sums ? concat(", ", c) : std::string(), ", ", width, ">");
+  return concat("rush::channel_",
+                map                   ? "map"
+                : kernel <= kGradSums ? "sums"
+                                      : "norm",
+                last ? "_last<" : "<", kind, ", ", kernel_type(t),
+                map ? std::string() : concat(", ", c), ", ", width, ">");
 }
 constexpr KernelFamily kBatchNorm{kBatchNormFamily, "batch_norm.cu", spell};
 
 const void* data_of(const Tensor& t) { return t.defined() ? t.data() : nullptr; }
 DType compute_type(DType t) { return t == DType::Float64 ? t : DType::Float32; }
 
-constexpr int64_t kSumColumns = 8, kMapColumns = 32;
+constexpr int64_t kMapColumns = 32;
 
 // How the blocks divide the work.
 struct Shape {
@@ -59,16 +64,16 @@ struct Shape {
     const int64_t packs = (run + width - 1) / width;
     columns = std::min<int64_t>(last ? widest : kThreads, int64_t(std::bit_ceil(uint64_t(packs))));
     tiles = last ? (packs + columns - 1) / columns : args.channels;
-    rows = last ? args.n / args.channels : args.n / args.channels / args.inner;
+    rows = last ? args.rows : args.rows / args.inner;
   }
   int64_t lanes() const { return kThreads / columns; }
 };
 
 // Rows in a segment: enough segments to fill the GPU, each worth a block's while.
-int64_t segment_length(const Shape& s, const BatchNormArgs& args, int device) {
-  const int64_t blocks = int64_t(device_info(device).processors) * 3;
+int64_t segment_length(const Shape& s, const BatchNormArgs& args, int device, int64_t rounds) {
+  const int64_t blocks = int64_t(device_info(device).processors) * kNormBlocks;
   const int64_t wanted = std::max<int64_t>(1, blocks / s.tiles);
-  const int64_t least = s.last ? s.lanes() * 8 : std::max<int64_t>(1, 4096 / args.inner);
+  const int64_t least = s.last ? s.lanes() * rounds : std::max<int64_t>(1, 4096 / args.inner);
   const int64_t most = std::max<int64_t>(1, s.rows / least);
   const int64_t segments = std::clamp<int64_t>(wanted, 1, std::min<int64_t>(most, 65535));
   return (s.rows + segments - 1) / segments;
@@ -78,6 +83,7 @@ BatchNormArgs args_for(const Tensor& x, const Tensor& weight, double eps) {
   BatchNormArgs args{};
   args.n = x.numel();
   args.channels = x.sizes()[1];
+  args.rows = args.n / args.channels;
   args.inner = x.is_contiguous() ? x.numel() / x.sizes()[0] / args.channels : 1;
   args.x = x.data();
   args.weight = data_of(weight);
@@ -88,7 +94,7 @@ BatchNormArgs args_for(const Tensor& x, const Tensor& weight, double eps) {
 void sum_channels(Kernel kernel, BatchNormArgs& args, const Shape& shape, const Tensor& x,
                   DType params) {
   const int device = x.device().index;
-  args.segment = segment_length(shape, args, device);
+  args.segment = segment_length(shape, args, device, 8);
   const bool countable = shape.tiles <= kStreamCounters;
   if (!countable) args.segment = shape.rows;
   const int64_t segments = (shape.rows + args.segment - 1) / args.segment;
@@ -102,6 +108,31 @@ void sum_channels(Kernel kernel, BatchNormArgs& args, const Shape& shape, const 
   launch(kBatchNorm,
          make_key(kernel, shape.last, shape.width, compute_type(x.dtype()), params, x.dtype()),
          device, {unsigned(shape.tiles), unsigned(segments)}, {kThreads}, args);
+}
+
+// Does one kernel for the whole pass pay? Its second look at the elements should find them in the
+// GPU's cache, and all its blocks have to run at once.
+bool fits_one_launch(const Shape& shape, const Tensor& x, int64_t bytes) {
+  constexpr int64_t kMost = int64_t(32) << 20;
+  return shape.last && bytes <= kMost && 2 * shape.tiles <= kStreamCounters &&
+         shape.tiles <= int64_t(device_info(x.device().index).processors) * kNormBlocks;
+}
+
+void norm_at_once(Kernel kernel, BatchNormArgs& args, const Shape& shape, const Tensor& x,
+                  DType params) {
+  const int device = x.device().index;
+  args.segment = segment_length(shape, args, device, 4);
+  const int64_t segments = (shape.rows + args.segment - 1) / args.segment;
+  Tensor partial;
+  if (segments > 1) {
+    partial = make_tensor(Dims{segments, 2, args.channels}, compute_type(x.dtype()), x.device());
+    args.partial = partial.data();
+    args.counters = stream_counters(device, 2 * shape.tiles);
+  }
+  args.columns = i32(shape.columns);
+  launch_together(kBatchNorm,
+                  make_key(kernel, true, shape.width, compute_type(x.dtype()), params, x.dtype()),
+                  device, {unsigned(shape.tiles), unsigned(segments)}, {kThreads}, args);
 }
 
 void map_elements(Kernel kernel, BatchNormArgs& args, const Shape& shape, const Tensor& x,
@@ -150,7 +181,15 @@ void batch_norm(const Tensor& x, const Tensor& weight, const Tensor& bias,
   const DType params = running.mean.defined()  ? running.mean.dtype()
                        : running.var.defined() ? running.var.dtype()
                                                : x.dtype();
-  sum_channels(kMoments, args, Shape(x, args, {args.x}, kSumColumns), x, params);
+  const DType affine = weight.defined() ? weight.dtype() : bias.defined() ? bias.dtype() : params;
+  if (affine == params) {
+    args.bias = data_of(bias);
+    args.y = y.data();
+    const Shape whole(x, args, {args.x, args.y}, kNormColumns);
+    if (fits_one_launch(whole, x, x.numel() * x.element_size()))
+      return norm_at_once(kForward, args, whole, x, params);
+  }
+  sum_channels(kMoments, args, Shape(x, args, {args.x}, kNormColumns), x, params);
   normalize(x, weight, bias, mean, var, eps, y);
 }
 
@@ -164,10 +203,16 @@ void batch_norm_backward(const Tensor& g, const Tensor& x, const Tensor& weight,
   args.gw = const_cast<void*>(data_of(gw));
   args.gb = const_cast<void*>(data_of(gb));
   args.y = const_cast<void*>(data_of(gx));
+  const DType params = gw.defined() ? gw.dtype() : gb.defined() ? gb.dtype() : x.dtype();
   const Tensor sums = make_tensor(Dims{2, args.channels}, mean.dtype(), x.device());
   args.sums = sums.data();
-  const DType params = gw.defined() ? gw.dtype() : gb.defined() ? gb.dtype() : x.dtype();
-  sum_channels(kGradSums, args, Shape(x, args, {args.x, args.g}, kSumColumns), x, params);
+  if (gx.defined() && (!weight.defined() || weight.dtype() == params) &&
+      mean.dtype() == compute_type(x.dtype())) {
+    const Shape whole(x, args, {args.x, args.g, args.y}, kNormColumns);
+    if (fits_one_launch(whole, x, 2 * x.numel() * x.element_size()))
+      return norm_at_once(kBackward, args, whole, x, params);
+  }
+  sum_channels(kGradSums, args, Shape(x, args, {args.x, args.g}, kNormColumns), x, params);
   if (gx.defined())
     map_elements(kInputGrad, args, Shape(x, args, {args.x, args.g, args.y}, kMapColumns), x,
                  weight.defined() ? weight.dtype() : x.dtype(), mean.dtype());

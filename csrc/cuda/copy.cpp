@@ -39,8 +39,11 @@ std::string spell_fill(uint64_t key) {
   return concat(mode < kShort ? "rush::fill_flat<" : "rush::fill_strided<",
                 kernel_type(DType(key & 15)), ", ", how(mode), ">");
 }
+constexpr uint64_t kNarrow = 32, kApart = 64;  // beside an element's bytes
 std::string spell_turn(uint64_t key) {
-  return concat("rush::copy_turned<", kernel_bytes(int64_t(key)), ">");
+  const char* element = kernel_bytes(int64_t(key & 31));
+  if (key < kNarrow) return concat("rush::copy_turned<", element, ">");
+  return concat("rush::copy_narrow<", element, key & kApart ? ", true>" : ", false>");
 }
 constexpr KernelFamily kCopy{kCopyFamily, "copy.cu", spell_copy};
 constexpr KernelFamily kFill{kFillFamily, "copy.cu", spell_fill};
@@ -71,7 +74,6 @@ bool copy_turned(const Walk<2>& walk, const Tensor& src, const Tensor& dst) {
     if (walk.strides[size_t(d)][1] == 1) across = d;
   if (across == 0) return false;
   const auto r = size_t(across), b = walk.dims == 3 ? size_t(3 - across) : size_t(0);
-  if (walk.sizes[0] < 8 || walk.sizes[r] < 8) return false;
   TurnArgs args{};
   args.out = dst.data();
   args.in = src.data();
@@ -82,11 +84,22 @@ bool copy_turned(const Walk<2>& walk, const Tensor& src, const Tensor& dst) {
   args.in_row = walk.strides[0][1];
   args.out_batch = b ? walk.strides[b][0] : 0;
   args.in_batch = b ? walk.strides[b][1] : 0;
+  const auto width = uint64_t(dst.element_size());
+  const int device = dst.device().index;
+  const bool apart = args.rows <= kNarrowMost && args.in_row == args.rows;
+  if (apart || (args.cols <= kNarrowMost && args.out_row == args.cols)) {
+    const int64_t runs = ((apart ? args.cols : args.rows) + kNarrowRun - 1) / kNarrowRun;
+    if (runs > INT32_MAX) return false;
+    const Grid grid{unsigned(runs), 1, unsigned(std::min<int64_t>(args.batches, 65535))};
+    launch(kTurn, width | kNarrow | (apart ? kApart : 0), device, grid, {kThreads}, args);
+    return true;
+  }
+  if (args.rows < 8 || args.cols < 8) return false;
   const int64_t across_tiles = (args.rows + 31) / 32;
   if (across_tiles > 65535) return false;
   const Grid grid{unsigned((args.cols + 31) / 32), unsigned(across_tiles),
                   unsigned(std::min<int64_t>(args.batches, 65535))};
-  launch(kTurn, uint64_t(dst.element_size()), dst.device().index, grid, {kThreads}, args);
+  launch(kTurn, width, device, grid, {kThreads}, args);
   return true;
 }
 

@@ -42,6 +42,15 @@ void launch(const KernelFamily& family, uint64_t key, int device, Grid grid, Gri
   launch(find_function(family, key, device), device, grid, block, pointers);
 }
 
+// The same for a kernel whose blocks wait for each other: they run all at once, or not at all.
+void launch_together(CUfunction f, int device, Grid grid, Grid block, void** args);
+template <class Args>
+void launch_together(const KernelFamily& family, uint64_t key, int device, Grid grid, Grid block,
+                     Args args) {
+  void* pointers[] = {&args};
+  launch_together(find_function(family, key, device), device, grid, block, pointers);
+}
+
 // Threads a block of every elementwise kernel (kernels/element.h).
 inline constexpr int kThreads = 256;
 // Enough blocks to fill the GPU; the kernels stride over the rest.

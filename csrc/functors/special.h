@@ -3,6 +3,7 @@
 
 #include "math_bessel.h"
 #include "math_gamma.h"
+#include "math_polynomial.h"
 
 namespace rush::functors {
 
@@ -80,7 +81,7 @@ struct Igammac {
 };
 
 // Orthogonal polynomials of degree n (0 for a negative one), by their recurrences; Chebyshev's
-// inside [-1, 1] by angles where n is large.
+// inside [-1, 1] by angles, and all of very large degree without a loop.
 enum PolynomialKind {
   kChebyshevT,
   kChebyshevU,
@@ -104,6 +105,14 @@ struct Polynomial {
     if (n == 0.0) return T(1);
     if (k <= kChebyshevW && n > 8.0 && math::fabs(x) <= 1.0)
       return static_cast<T>(by_angle(k, x, n));
+    if (n >= math::kLargeDegree) {
+      if (k == kLegendreP) return static_cast<T>(math::legendre_large(n, x));
+      if (k == kLaguerreL) return static_cast<T>(math::laguerre_large(n, x));
+      return static_cast<T>(math::chebyshev_outside(k, n, x));
+    }
+    if (k == kLaguerreL) return static_cast<T>(laguerre(n, x));
+    if (k == kLegendreP && math::fabs(x) > 0.5) return static_cast<T>(legendre(n, x));
+    if (k <= kChebyshevW && n > 64.0) return static_cast<T>(math::chebyshev_outside(k, n, x));
     double before = 1.0, here = first(k, x);
     for (double j = 1.0; j < n; j += 1.0) {
       const double next = step(k, x, j, before, here);
@@ -115,6 +124,25 @@ struct Polynomial {
   }
 
  private:
+  // Laguerre's and, near 1, Legendre's by their differences: neighbours are nearly equal there, and
+  // the plain recurrences lose n^2 roundings.
+  RUSH_FN static double laguerre(double n, double x) {
+    double step = -x, here = 1.0 - x;
+    for (double j = 1.0; j < n && math::isfinite(here); j += 1.0) {
+      step = (j * step - x * here) / (j + 1.0);
+      here += step;
+    }
+    return here;
+  }
+  RUSH_FN static double legendre(double n, double x) {
+    const double a = math::fabs(x), d = a - 1.0;
+    double step = d, here = a;
+    for (double j = 1.0; j < n && math::isfinite(here); j += 1.0) {
+      step = ((j + j + 1.0) * d * here + j * step) / (j + 1.0);
+      here += step;
+    }
+    return x < 0.0 && math::fmod(n, 2.0) != 0.0 ? -here : here;
+  }
   RUSH_FN static double first(int k, double x) {
     switch (k) {
       case kChebyshevU:
@@ -125,8 +153,6 @@ struct Polynomial {
         return x + x + 1.0;
       case kHermiteH:
         return x + x;
-      case kLaguerreL:
-        return 1.0 - x;
       default:
         return x;
     }
@@ -137,8 +163,6 @@ struct Polynomial {
         return 2.0 * (x * here - j * before);
       case kHermiteHe:
         return x * here - j * before;
-      case kLaguerreL:
-        return ((j + j + 1.0 - x) * here - j * before) / (j + 1.0);
       case kLegendreP:
         return ((j + j + 1.0) * x * here - j * before) / (j + 1.0);
       default:

@@ -97,6 +97,7 @@ struct CrossEntropyBackward {
 struct CrossEntropyForward {
   static constexpr const char* name = "cross_entropy";
   static constexpr uint32_t non_differentiable = 0b110;
+  static constexpr bool takes_undefined = true;
   static constexpr bool may_fail = true;  // a target out of range
   static constexpr bool any_device = true;
   static std::array<Spec, 3> check(const Tensor& x, const Tensor& target, const Tensor&,
@@ -129,8 +130,9 @@ struct CrossEntropyForward {
     store_scalar(out.data(), out.dtype(), Scalar(reduction == kMean ? sum / all : sum));
   }
 
-  static constexpr uint32_t needs[] = {in(0) | in(1) | in(2) | kOut, 0,
-                                       in(0) | in(1) | in(2) | kOut};
+  // Not the loss itself: programs scale it in place (loss *= share) before backward.
+  static constexpr uint32_t kRead = in(0) | in(1) | in(2) | result(1) | result(2);
+  static constexpr uint32_t needs[] = {kRead, 0, kRead};
   static Grads grad(const Ctx& c, GradSpan grads, const Tensor& x, const Tensor& target,
                     const Tensor& weight, int64_t reduction, int64_t ignore, double smoothing,
                     bool scores) {

@@ -119,8 +119,21 @@ Tensor triangle_indices(const char* op, bool upper, int64_t rows, int64_t cols, 
   const int64_t shift = std::clamp(offset, -rows - 1, cols + 1);
   auto first = [&](int64_t r) { return upper ? std::clamp<int64_t>(r + shift, 0, cols) : 0; };
   auto last = [&](int64_t r) { return upper ? cols : std::clamp<int64_t>(r + shift + 1, 0, cols); };
-  int64_t n = 0;
-  for (int64_t r = 0; r < rows; ++r) n += last(r) - first(r);
+  // Rows [begin, end) have elements; among them the lengths change by one a row up to `full`.
+  const int64_t begin = upper ? 0 : std::clamp<int64_t>(-shift, 0, rows);
+  const int64_t end = upper ? std::clamp<int64_t>(cols - shift, 0, rows) : rows;
+  const int64_t full = upper ? std::clamp<int64_t>(-shift, begin, std::max(begin, end))
+                             : std::clamp<int64_t>(cols - shift, begin, std::max(begin, end));
+  const auto sum = [&](int64_t from, int64_t to) {  // of lengths that change by one
+    return from >= to
+               ? 0.0
+               : 0.5 * double(to - from) *
+                     (double(last(from) - first(from)) + double(last(to - 1) - first(to - 1)));
+  };
+  const double total = sum(begin, full) + sum(full, end);
+  check(total < 0x1p52, ErrorKind::Runtime, op, "there would be ", total,
+        " indices, too many to address");
+  const auto n = int64_t(total);
   const Tensor out = fresh(op, Dims{2, n}, t, device, pin_memory);
   if (out.is_meta()) return out;
   if (out.is_cuda()) {
@@ -130,7 +143,7 @@ Tensor triangle_indices(const char* op, bool upper, int64_t rows, int64_t cols, 
   dispatch<DType::Int64, DType::Int32>(op, t, [&]<typename T>() {
     T* row = out.data<T>();
     T* col = row + n;
-    for (int64_t r = 0; r < rows; ++r) {
+    for (int64_t r = begin; r < end; ++r) {
       for (int64_t c = first(r); c < last(r); ++c) *row++ = T(r), *col++ = T(c);
     }
   });

@@ -428,7 +428,7 @@ struct SlogdetLu {
         });
   }
   static constexpr uint32_t non_differentiable = 1u << 2 | 1u << 3;
-  static constexpr uint32_t needs[] = {in(0) | kOut};
+  static constexpr uint32_t needs[] = {in(0) | result(0) | result(2) | result(3)};
   // With w = tr(A^-1 dA): d logabsdet = Re w, d sign = i Im(w) sign.
   static Grads grad(const Ctx& c, GradSpan g, const Tensor& A) {
     Tensor h = g[1];
@@ -571,8 +571,9 @@ struct Orgqr {
   static constexpr const char* name = "linalg.householder_product";
   static constexpr bool any_device = true;
   static constexpr bool differentiable = false;  // only called where no graph is wanted
-  static Spec check(const Tensor& A, const Tensor&) {
+  static Spec check(const Tensor& A, const Tensor& tau) {
     check_matrices(name, A);
+    common_device(name, {&A, &tau});
     return by_columns(A, A.size(-2), A.size(-1));
   }
   static void run(const Tensor& A, const Tensor& tau, const Tensor& out) {
@@ -586,8 +587,9 @@ struct Ormqr {
   static constexpr const char* name = "ormqr";
   static constexpr bool any_device = true;
   static constexpr bool differentiable = false;  // only called where no graph is wanted
-  static Spec check(const Tensor& A, const Tensor&, const Tensor& other, bool, bool) {
+  static Spec check(const Tensor& A, const Tensor& tau, const Tensor& other, bool, bool) {
     check_matrices(name, A, "input");
+    common_device(name, {&A, &tau, &other});
     return by_columns(other, other.size(-2), other.size(-1));
   }
   static void run(const Tensor& A, const Tensor& tau, const Tensor& other, bool left,

@@ -122,6 +122,7 @@ struct BatchNorm_ {
   static constexpr bool any_layout = true;
   static constexpr bool any_device = true;
   static constexpr uint32_t non_differentiable = 0b110;
+  static constexpr bool takes_undefined = true;
   static std::array<Spec, 3> check(const Tensor& x, const Tensor&, const Tensor&, const Tensor&,
                                    const Tensor&, const Tensor&, double, double) {
     const Spec vector = channel_spec(x, moments_type(x));
@@ -228,6 +229,7 @@ struct GroupNorm_ {
   static constexpr const char* name = "native_group_norm";
   static constexpr bool any_device = true;
   static constexpr uint32_t non_differentiable = 0b110;
+  static constexpr bool takes_undefined = true;
   static std::array<Spec, 3> check(const Tensor& x, const Tensor&, const Tensor&, int64_t groups,
                                    double) {
     const Spec stats{Dims{x.sizes()[0], groups}, stat_type(x.dtype()), x.device()};
@@ -313,6 +315,7 @@ struct RowNorm {
   static constexpr const char* name = "native_layer_norm";
   static constexpr bool any_device = true;
   static constexpr uint32_t non_differentiable = 0b110;
+  static constexpr bool takes_undefined = true;
   static std::array<Spec, 3> check(const Tensor& x, const Tensor&, const Tensor&, int64_t dims,
                                    bool, double) {
     const Spec stats{stat_sizes(x, dims), stat_type(x.dtype()), x.device()};

@@ -439,6 +439,8 @@ struct Multinomial {
       sizes[sizes.size() - 1] = num_samples;
       return make_tensor(sizes, DType::Int64, self.device());
     }
+    if (self.numel() == 0 && self.dim() == 2 && self.size(0) == 0)
+      return make_tensor(Dims{0, num_samples}, DType::Int64, self.device());
     const Tensor p = cast(self, self.dtype() == DType::Float64 ? DType::Float64 : DType::Float32);
     check_all_between(name, p, 0, limits<double>::max, "weights must be finite and not negative");
     const Tensor total = sum(p, Dims{-1}, true);

@@ -68,6 +68,12 @@ struct Mvlgamma : Named<"mvlgamma"> {
     check(p >= 1, ErrorKind::Runtime, name, "the dimension p must be at least 1, got ", p);
     check(!x.is_complex(), ErrorKind::DType, name, "not implemented for ", x.dtype(), " tensors");
     Tensor sum = lgamma(x) + 0.25 * double(p) * double(p - 1) * kLogPi;
+    if (p > 32) {  // as one tensor, so that an absurd p runs out of memory and not of time
+      const DType wide = float_type(x.dtype());
+      const Tensor halves =
+          arange(Scalar(int64_t{1}), Scalar(p), Scalar(int64_t{1}), wide, {}, x.device()) * 0.5;
+      return sum + rush::sum(lgamma(unsqueeze(x, -1) - halves), Dims{-1});
+    }
     for (int64_t i = 1; i < p; ++i) sum = sum + lgamma(x - 0.5 * double(i));
     return sum;
   }

@@ -1,4 +1,6 @@
-"""The Array API standard (2024.12) over Rushlight's tensors: what ``__array_namespace__`` returns.
+"""The Array API standard, 2025.12 and 2024.12, over Rushlight's tensors.
+
+This is what ``__array_namespace__`` returns.
 
 The functions have the standard's names, its ``axis`` and ``keepdims`` spellings and its rules, and
 work on ordinary tensors. ``Tensor.size`` stays PyTorch's method; ``prod(x.shape)`` is the number of
@@ -31,7 +33,7 @@ from rushlight.array_api._elementwise import *
 from rushlight.array_api._functions import *
 from rushlight.array_api._info import __array_namespace_info__
 
-__array_api_version__ = "2024.12"
+__array_api_version__ = "2025.12"
 newaxis = None
 DTYPES = (bool, int8, int16, int32, int64, uint8, uint16, uint32, uint64, float32, float64,
           complex64, complex128)  # fmt: skip
@@ -48,9 +50,9 @@ def namespace_of(tensor, *, api_version=None):
     """Tensor.__array_namespace__: this module."""
     import sys
 
-    if api_version not in (None, "2021.12", "2022.12", "2023.12", "2024.12"):
+    if api_version not in (None, "2021.12", "2022.12", "2023.12", "2024.12", "2025.12"):
         raise ValueError(f"__array_namespace__: version {api_version!r} of the Array API standard "
-                         "is not supported; 2021.12 to 2024.12 are")  # fmt: skip
+                         "is not supported; 2021.12 to 2025.12 are")  # fmt: skip
     return sys.modules[__name__]
 
 

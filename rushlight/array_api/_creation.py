@@ -116,7 +116,7 @@ def meshgrid(*arrays, indexing="xy"):
     """Coordinates of a grid."""
     from rushlight.functional import meshgrid as run
 
-    return list(run(*arrays, indexing=indexing))
+    return tuple(run(*arrays, indexing=indexing))
 
 
 def ones(shape, *, dtype=None, device=None):

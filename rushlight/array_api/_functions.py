@@ -11,13 +11,13 @@ from rushlight.linalg import matmul as _matmul
 from rushlight.linalg import vecdot as _vecdot
 
 __all__ = [
-    "all", "any", "argmax", "argmin", "argsort", "astype", "broadcast_arrays", "broadcast_to",
-    "can_cast", "concat", "count_nonzero", "cumulative_prod", "cumulative_sum", "diff",
-    "expand_dims", "finfo", "flip", "iinfo", "isdtype", "matmul", "matrix_transpose", "max", "mean",
-    "min", "moveaxis", "nonzero", "permute_dims", "prod", "repeat", "reshape", "result_type",
-    "roll", "searchsorted", "sort", "squeeze", "stack", "std", "sum", "take", "take_along_axis",
-    "tensordot", "tile", "unique_all", "unique_counts", "unique_inverse", "unique_values",
-    "unstack", "var", "vecdot", "where",
+    "all", "any", "argmax", "argmin", "argsort", "astype", "broadcast_arrays", "broadcast_shapes",
+    "broadcast_to", "can_cast", "concat", "count_nonzero", "cumulative_prod", "cumulative_sum",
+    "diff", "expand_dims", "finfo", "flip", "iinfo", "isdtype", "isin", "matmul",
+    "matrix_transpose", "max", "mean", "min", "moveaxis", "nonzero", "permute_dims", "prod",
+    "repeat", "reshape", "result_type", "roll", "searchsorted", "sort", "squeeze", "stack", "std",
+    "sum", "take", "take_along_axis", "tensordot", "tile", "unique_all", "unique_counts",
+    "unique_inverse", "unique_values", "unstack", "var", "vecdot", "where",
 ]  # fmt: skip
 
 # ----- dtypes
@@ -81,7 +81,14 @@ def broadcast_arrays(*arrays):
     """All arrays in their common shape."""
     from rushlight.functional import broadcast_tensors
 
-    return list(broadcast_tensors(*arrays))
+    return tuple(broadcast_tensors(*arrays))
+
+
+def broadcast_shapes(*shapes):
+    """The shape that arrays of these shapes broadcast to."""
+    from rushlight.functional import broadcast_shapes as run
+
+    return tuple(run(*shapes)) if shapes else ()
 
 
 def broadcast_to(x, /, shape):
@@ -98,11 +105,18 @@ def concat(arrays, /, *, axis=0):
 
 
 def expand_dims(x, /, *, axis=0):
-    """A new axis of size 1."""
-    axes = sorted(_axis % (x.ndim + 1) for _axis in [axis]) if isinstance(axis, int) else None
-    if isinstance(axis, int) and not -x.ndim - 1 <= axis <= x.ndim:
-        raise IndexError(f"expand_dims: axis {axis} is out of range for {x.ndim} dimensions")
-    return x.unsqueeze(axes[0])
+    """New axes of size 1; several are places in the result."""
+    axes = (axis,) if isinstance(axis, int) else tuple(axis)
+    ndim = x.ndim + len(axes)
+    for a in axes:
+        if not -ndim <= a < ndim:
+            raise IndexError(f"expand_dims: axis {a} is out of range for {ndim} dimensions")
+    places = {a % ndim for a in axes}
+    if len(places) != len(axes):
+        raise ValueError(f"expand_dims: an axis is named twice: {axes}")
+    for a in sorted(places):
+        x = x.unsqueeze(a)
+    return x
 
 
 def flip(x, /, *, axis=None):
@@ -320,8 +334,14 @@ def nonzero(x, /):
 
 
 def searchsorted(x1, x2, /, *, side="left", sorter=None):
-    """Where elements of x2 go into the sorted x1."""
-    return _C.searchsorted(x1, x2, side=side, sorter=sorter)
+    """Where elements of x2 (or one number) go into the sorted x1."""
+    return _C.searchsorted(*promoted(x1, x2), side=side, sorter=sorter)
+
+
+def isin(x1, x2, /, *, invert=False):
+    """Which elements of x1 are among those of x2; one of them may be a number."""
+    x1, x2 = promoted(x1, x2)
+    return _C.isin(x1, x2, invert=invert)
 
 
 def where(condition, x1, x2, /):

@@ -57,7 +57,7 @@ class _Info:
         from rushlight import cuda
 
         gpus = [_C.device("cuda", i) for i in range(cuda.device_count())]
-        return [_C.device("cpu"), *gpus]
+        return (_C.device("cpu"), *gpus)
 
 
 def __array_namespace_info__():

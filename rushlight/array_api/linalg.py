@@ -4,14 +4,27 @@ from rushlight import linalg as _linalg
 from rushlight.array_api._elementwise import promoted
 from rushlight.array_api._functions import matmul, matrix_transpose, tensordot, vecdot
 from rushlight.linalg import cholesky as _cholesky
-from rushlight.linalg import det, eigh, eigvalsh, inv, matrix_power, qr, slogdet, svdvals
+from rushlight.linalg import (
+    det,
+    eig,
+    eigh,
+    eigvals,
+    eigvalsh,
+    inv,
+    matrix_power,
+    qr,
+    slogdet,
+    svdvals,
+)
 
 __all__ = [
     "cholesky",
     "cross",
     "det",
     "diagonal",
+    "eig",
     "eigh",
+    "eigvals",
     "eigvalsh",
     "inv",
     "matmul",

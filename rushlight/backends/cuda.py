@@ -1,11 +1,13 @@
 """Switches of the CUDA libraries, and of attention's kernels."""
 
 from contextlib import contextmanager
+from typing import NamedTuple
 
 from rushlight._C import _cuda
 from rushlight._missing import names_missing_from
 
 __all__ = [
+    "SDPAParams",
     "allow_fp16_bf16_reduction_math_sdp",
     "can_use_efficient_attention",
     "can_use_flash_attention",
@@ -152,6 +154,18 @@ def allow_fp16_bf16_reduction_math_sdp(enabled):
 def fp16_bf16_reduction_math_sdp_allowed():
     """What allow_fp16_bf16_reduction_math_sdp was told."""
     return _reduction_math
+
+
+class SDPAParams(NamedTuple):
+    """The arguments of scaled_dot_product_attention, for the questions below."""
+
+    query: object
+    key: object
+    value: object
+    attn_mask: object
+    dropout: float
+    is_causal: bool
+    enable_gqa: bool = False
 
 
 def is_flash_attention_available():

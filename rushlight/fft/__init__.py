@@ -2,6 +2,7 @@
 
 from rushlight._C import Tensor  # PyTorch's module has it too
 from rushlight._missing import names_missing_from
+from rushlight._public import publish
 from rushlight.fft._frequencies import fftfreq, fftshift, ifftshift, rfftfreq
 from rushlight.fft._transforms import (
     fft,
@@ -51,3 +52,5 @@ __all__ = [
 ]  # fmt: skip
 
 __getattr__ = names_missing_from(__name__)
+
+publish(globals(), "fft", __all__)

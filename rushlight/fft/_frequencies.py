@@ -1,5 +1,7 @@
 """Where the frequencies of a transform stand."""
 
+from math import inf
+
 from rushlight import _C
 from rushlight._out import write_out
 
@@ -8,7 +10,7 @@ def _spaced(values, d, dtype, device, requires_grad):
     dtype = dtype or _C.get_default_dtype()
     if not (dtype.is_floating_point or dtype.is_complex):
         raise _C.DTypeError(f"fftfreq: dtype must be floating or complex, got {dtype}")
-    return (values.to(dtype) * (1.0 / d)).requires_grad_(requires_grad)
+    return (values.to(dtype) * (1.0 / d if d else inf)).requires_grad_(requires_grad)
 
 
 def fftfreq(n, d=1.0, *, out=None, dtype=None, layout=None, device=None, requires_grad=False):
@@ -31,6 +33,8 @@ def rfftfreq(n, d=1.0, *, out=None, dtype=None, layout=None, device=None, requir
 
 
 def _shifted(input, dim, by):
+    if isinstance(dim, _C.Tensor) and dim.ndim == 0:
+        dim = int(dim)
     dims = range(input.ndim) if dim is None else (dim,) if isinstance(dim, int) else tuple(dim)
     dims = list(dims)
     if not dims:

@@ -126,6 +126,8 @@ def _c2r(op, x, s, dim, norm, forward, out, default=None):
 
 
 def _one(n, dim):
+    if n is not None and n < 1:  # -1 stands for "as it is" among several sizes only
+        raise RuntimeError(f"fft.fft: a size must be at least 1, got {n}")
     return (None if n is None else (n,)), (dim,)
 
 

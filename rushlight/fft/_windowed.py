@@ -1,6 +1,7 @@
 """Transforms of overlapping windows, and back."""
 
 from rushlight import _C
+from rushlight._public import publish
 from rushlight.fft._transforms import fft, ifft, irfft, rfft
 
 __all__ = ["istft", "stft"]
@@ -127,3 +128,6 @@ def _overlapped(frames, hop, total):
     ).reshape(-1)
     zero = _C.zeros(batch, total, dtype=frames.dtype, device=frames.device)
     return zero.index_add(1, at, frames.reshape(batch, count * n))
+
+
+publish(globals(), "", __all__)

@@ -5,6 +5,7 @@ OpenBLAS (the wheel scipy-openblas32), opened when first needed.
 """
 
 from rushlight._missing import names_missing_from
+from rushlight._public import publish
 from rushlight.linalg._factor import (
     cholesky,
     cholesky_ex,
@@ -55,3 +56,5 @@ __all__ = [
 ]  # fmt: skip
 
 __getattr__ = names_missing_from(__name__)
+
+publish(globals(), "linalg", __all__)

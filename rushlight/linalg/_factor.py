@@ -47,20 +47,27 @@ def cholesky(A, *, upper=False, out=None):
     return write_out("linalg.cholesky", L, out)
 
 
-def cholesky_solve(B, L, upper=False, *, out=None):
-    """X with A X = B, where L is the factor of A."""
-    need_matrices("cholesky_solve", B=B, L=L)
-    L, B = same_batch("cholesky_solve", L, B)
+def cholesky_solve(input, input2, upper=False, *, out=None):
+    """X with A X = input, where input2 is the factor of A."""
+    need_matrices("cholesky_solve", input=input, input2=input2)
+    L, B = same_batch("cholesky_solve", input2, input)
     lower = L.mH if upper else L
     middle = _C._solve_triangular(lower, B, False, False)
     return write_out("cholesky_solve", _C._solve_triangular(lower.mH, middle, True, False), out)
 
 
-def cholesky_inverse(L, upper=False, *, out=None):
-    """The inverse of the matrix whose factor is L."""
-    need_matrices("cholesky_inverse", L=L)
-    one = _C.eye(L.shape[-1], dtype=L.dtype, device=L.device)
-    return write_out("cholesky_inverse", cholesky_solve(one, L, upper), out)
+def cholesky_inverse(input, upper=False, *, out=None):
+    """The inverse of the matrix whose factor is input."""
+    need_matrices("cholesky_inverse", input=input)
+    zero = (input.detach().diagonal(0, -2, -1) == 0).to(_C.int32)
+    place = zero.argmax(-1).to(_C.int32) + 1 if zero.shape[-1] else zero.sum(-1)
+    check_info(
+        place * zero.any(-1),
+        "cholesky_inverse",
+        "the matrix is singular: element # on the diagonal of its factor is zero",
+    )
+    one = _C.eye(input.shape[-1], dtype=input.dtype, device=input.device)
+    return write_out("cholesky_inverse", cholesky_solve(one, input, upper), out)
 
 
 def lu_factor_ex(A, *, pivot=True, check_errors=False, out=None):
@@ -103,6 +110,8 @@ def lu_unpack(LU_data, LU_pivots, unpack_data=True, unpack_pivots=True, *, out=N
     """P, L and U from what lu_factor returns; those not asked for are empty."""
     need_matrices("lu_unpack", LU_data=LU_data)
     empty = LU_data.new_empty(0)
+    if LU_pivots.ndim + 1 != LU_data.ndim:
+        LU_pivots = LU_pivots.expand(*LU_data.shape[:-2], LU_pivots.shape[-1])
     P = _permutation(LU_data, LU_pivots) if unpack_pivots else empty
     L, U = _triangles(LU_data) if unpack_data else (empty, empty)
     return with_out("lu_unpack", LUUnpack((P, L, U)), out)
@@ -212,21 +221,23 @@ def _reflected(A, tau, other, adjoint):
     return result.clone() if tau.shape[-1] == 0 else result
 
 
-def orgqr(input, tau, *, out=None):
+def orgqr(input, input2, *, out=None):
     """The old name of linalg.householder_product."""
-    return householder_product(input, tau, out=out)
+    return householder_product(input, input2, out=out)
 
 
-def ormqr(input, tau, other, left=True, transpose=False, *, out=None):
-    """Q other, Q^H other, other Q or other Q^H, with the Q that geqrf keeps as reflections."""
+def ormqr(input, input2, input3, left=True, transpose=False, *, out=None):
+    """Q input3, Q^H input3, input3 Q or input3 Q^H, with the Q that geqrf keeps as reflections in
+    input and their factors input2."""
+    tau, other = input2, input3
     need_matrices("ormqr", input=input, other=other)
     side = other.shape[-2 if left else -1]
     if input.shape[-2] != side:
         raise RuntimeError(f"ormqr: input has {input.shape[-2]} rows, and other of shape "
                            f"{list(other.shape)} needs {side}")  # fmt: skip
-    if tau.shape[-1] > side or tau.shape[-1] > input.shape[-1]:
-        raise RuntimeError(f"ormqr: tau has {tau.shape[-1]} elements, more than the "
-                           f"{min(side, input.shape[-1])} reflections there are")  # fmt: skip
+    if tau.ndim < 1 or tau.shape[-1] != min(side, input.shape[-1]):
+        raise RuntimeError(f"ormqr: tau must have {min(side, input.shape[-1])} elements, one for "
+                           f"each reflection, got shape {list(tau.shape)}")  # fmt: skip
     if tau.shape[:-1] != input.shape[:-2] or other.shape[:-2] != input.shape[:-2]:
         raise RuntimeError(
             "ormqr: the batch dimensions differ: shapes are "

@@ -1,6 +1,7 @@
 """The few largest singular values and eigenvalues of large matrices, by random projections."""
 
 from rushlight import _C
+from rushlight._public import publish
 from rushlight.linalg._factor import qr
 from rushlight.linalg._solve import solve_triangular
 from rushlight.linalg._spectral import eigh, svd
@@ -29,11 +30,9 @@ def svd_lowrank(A, q=6, niter=2, M=None):
     """U, S and V of a matrix (or of A - M) of which about the first q matter: A is nearly
     U diag(S) V^H."""
     rows, cols = A.shape[-2:]
-    if q is not None and not 0 <= q <= min(rows, cols):
-        raise ValueError(f"svd_lowrank: q must lie between 0 and {min(rows, cols)}, got {q}")
-    if niter < 0:
-        raise ValueError(f"svd_lowrank: niter must not be negative, got {niter}")
-    q = min(6, rows, cols) if q is None else q
+    if q is not None and q < 0:
+        raise _C.ArgumentError(f"svd_lowrank: q must not be negative, got {q}")
+    q = min(6 if q is None else int(q), rows, cols)
     if M is not None:
         M = M.broadcast_to(A.shape)
     turned = rows < cols
@@ -101,3 +100,6 @@ def lobpcg(
     if largest is None or largest:
         return values[..., size - k :].flip(-1), vectors[..., :, size - k :].flip(-1)
     return values[..., :k], vectors[..., :, :k]
+
+
+publish(globals(), "", __all__)

@@ -40,7 +40,7 @@ def matrix_norm(A, ord="fro", dim=(-2, -1), keepdim=False, *, dtype=None, out=No
         from rushlight.linalg._spectral import svdvals
 
         values = svdvals(A.movedim((rows, columns), (-2, -1)))
-        if ord == "nuc":
+        if ord == "nuc" or (ord == 2 and values.shape[-1] == 0):
             result = values.sum(-1)
         else:
             result = values.amax(-1) if ord == 2 else values.amin(-1)
@@ -50,7 +50,12 @@ def matrix_norm(A, ord="fro", dim=(-2, -1), keepdim=False, *, dtype=None, out=No
     elif ord in (1, -1, inf, -inf):
         inner, outer = (rows, columns) if abs(ord) == 1 else (columns, rows)
         sums = A.abs().sum(inner, keepdim=True)
-        result = sums.amax((outer,), keepdim=True) if ord > 0 else sums.amin((outer,), keepdim=True)
+        if ord > 0 and A.shape[outer] == 0:
+            result = sums.sum((outer,), keepdim=True)
+        elif ord > 0:
+            result = sums.amax((outer,), keepdim=True)
+        else:
+            result = sums.amin((outer,), keepdim=True)
         if not keepdim:
             result = result.squeeze((rows, columns))
     else:
@@ -61,6 +66,8 @@ def matrix_norm(A, ord="fro", dim=(-2, -1), keepdim=False, *, dtype=None, out=No
 
 def norm(A, ord=None, dim=None, keepdim=False, *, out=None, dtype=None):
     """A matrix norm for a matrix or two dims with an order, else a vector norm."""
+    if isinstance(dim, tuple | list) and len(dim) not in (1, 2):
+        raise RuntimeError(f"linalg.norm: dim must name one or two dims, got {dim!r}")
     if isinstance(ord, str) or (ord is not None and (
         (dim is None and A.ndim == 2) or (isinstance(dim, tuple | list) and len(dim) == 2)
     )):  # fmt: skip
@@ -81,8 +88,9 @@ def cond(A, p=None, *, out=None):
             return write_out("linalg.cond", values.new_zeros(A.shape[:-2]), out)
         ends = values[..., 0], values[..., -1]
         result = ends[1] / ends[0] if p == -2 else ends[0] / ends[1]
-        result = _C.where(result.isnan() & ~values.isnan().any(-1), inf, result)
         return write_out("linalg.cond", result, out)
+    if A.numel() == 0 and not isinstance(p, str):
+        return write_out("linalg.cond", A.new_zeros(A.shape[:-2], dtype=real_dtype(A)), out)
     if A.shape[-1] != A.shape[-2]:
         raise RuntimeError(f"linalg.cond: p={p!r} needs square matrices, got {list(A.shape)}")
     inverse, info = inv_ex(A)

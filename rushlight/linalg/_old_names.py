@@ -1,9 +1,6 @@
 """Linear algebra under the names of the package itself and of Tensor's methods."""
 
-from rushlight.linalg import det as _det
-from rushlight.linalg import inv as _inv
-from rushlight.linalg import matrix_exp, matrix_power
-from rushlight.linalg import slogdet as _slogdet
+from rushlight._public import publish
 from rushlight.linalg._factor import (
     cholesky_inverse,
     cholesky_solve,
@@ -14,9 +11,14 @@ from rushlight.linalg._factor import (
 )
 from rushlight.linalg._factor import old_lu as lu
 from rushlight.linalg._factor import old_qr as qr
+from rushlight.linalg._matrix_functions import matrix_exp as _matrix_exp
+from rushlight.linalg._products import matrix_power as _matrix_power
 from rushlight.linalg._results import named, with_out
+from rushlight.linalg._solve import det as _det
+from rushlight.linalg._solve import inv as _inv
 from rushlight.linalg._solve import logdet, pinverse, triangular_solve
 from rushlight.linalg._solve import old_lu_solve as lu_solve
+from rushlight.linalg._solve import slogdet as _slogdet
 from rushlight.linalg._spectral import old_svd as svd
 
 __all__ = [
@@ -38,6 +40,19 @@ def det(input):
     return _det(input)
 
 
+def matrix_exp(input):
+    """linalg.matrix_exp by its old name."""
+    return _matrix_exp(input)
+
+
+def matrix_power(input, n, *, out=None):
+    """linalg.matrix_power by its old name."""
+    return _matrix_power(input, n, out=out)
+
+
 def slogdet(input, *, out=None):
     """linalg.slogdet by its old name."""
     return with_out("slogdet", _Slogdet(_slogdet(input)), out)
+
+
+publish(globals(), "", __all__)

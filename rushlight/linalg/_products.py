@@ -37,6 +37,14 @@ def cross(input, other, *, dim=-1, out=None):
 
 def vecdot(x, y, *, dim=-1, out=None):
     """The inner products of vectors along a dim; the first ones are conjugated."""
+    if not isinstance(y, _C.Tensor):
+        raise TypeError(f"linalg.vecdot: argument 'y' must be Tensor, not {type(y).__name__}")
+    if not (x.is_floating_point() or x.is_complex()):
+        raise _C.DTypeError(f"linalg.vecdot: needs floating or complex numbers, got {x.dtype}")
+    if x.dtype != y.dtype:
+        raise _C.DTypeError(f"linalg.vecdot: the dtypes differ: {x.dtype} and {y.dtype}")
+    if not isinstance(dim, int):
+        raise TypeError(f"linalg.vecdot: argument 'dim' must be int, not {type(dim).__name__}")
     result = (x.conj() * y).sum(dim)
     return write_out("linalg.vecdot", result, out)
 
@@ -45,6 +53,8 @@ def matrix_power(A, n, *, out=None):
     """The n-th power of square matrices; a negative n means powers of the inverse."""
     if A.ndim < 2 or A.shape[-1] != A.shape[-2]:
         raise RuntimeError(f"linalg.matrix_power: needs square matrices, got {list(A.shape)}")
+    if n != int(n) or not -(2**63) <= n < 2**63:
+        raise _C.IntOverflowError(f"linalg.matrix_power: n must be an int of 64 bits, got {n}")
     if n == 0:
         one = _C.eye(A.shape[-1], dtype=A.dtype, device=A.device)
         return write_out("linalg.matrix_power", one.expand(A.shape).clone(), out)
@@ -117,17 +127,14 @@ def _product(tensors, cuts, i, j):
 
 def vander(x, N=None):
     """Powers 0 ... N - 1 of the elements, along a new last dim."""
-    if x.ndim == 0:
-        raise RuntimeError("linalg.vander: needs at least 1 dimension, got a number")
+    x = x.reshape(1) if x.ndim == 0 else x
     n = x.shape[-1] if N is None else N
-    if n < 1:
-        raise RuntimeError(f"linalg.vander: N must be at least 1, got {n}")
-    if x.dtype == _C.bool:
-        x = x.to(_C.int64)
-    elif not (x.is_floating_point() or x.is_complex()):
+    if n <= 1:
+        raise RuntimeError(f"linalg.vander: N must be greater than 1, got {n}")
+    if x.dtype in (_C.bool, _C.float16, _C.bfloat16):
+        raise _C.DTypeError(f"linalg.vander: not implemented for {x.dtype} tensors")
+    if not (x.is_floating_point() or x.is_complex()):
         x = x.to(_C.int64)
     ones = _C.ones_like(x).unsqueeze(-1)
-    if n == 1:
-        return ones
     powers = x.unsqueeze(-1).expand(*x.shape, n - 1).cumprod(-1)
     return _C.cat([ones, powers], -1)

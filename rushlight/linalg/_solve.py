@@ -4,6 +4,7 @@ import math
 
 from rushlight import _C
 from rushlight._out import write_out
+from rushlight.functional import broadcast_shapes
 from rushlight.linalg._results import (
     NOT_CONVERGED,
     SINGULAR,
@@ -30,12 +31,17 @@ def _solve(op, A, B, left):
         if not left:
             raise _C.ArgumentError(f"{op}: left=False needs matrices on both sides, B is a vector")
         B = B.unsqueeze(-1)
+    own_batch = A.shape[:-2]
     A, B = same_batch(op, A, B)
     if left:
         X, _, _, info = _C._solve_ex(A, B)
     else:  # X A = B is A^T X^T = B^T
         X, _, _, info = _C._solve_ex(A.mT, B.mT)
         X = X.mT
+    if info.shape != own_batch:  # one a matrix, however often it was used
+        extra = info.ndim - len(own_batch)
+        kept = [0] * extra + [slice(1) if n == 1 else slice(None) for n in own_batch]
+        info = info[tuple(kept)] if info.numel() else info.new_zeros(own_batch)
     return X.squeeze(-1) if vector else X, info
 
 
@@ -65,10 +71,10 @@ def solve_triangular(A, B, *, upper, left=True, unitriangular=False, out=None):
     return write_out("linalg.solve_triangular", X, out)
 
 
-def triangular_solve(b, A, upper=True, transpose=False, unitriangular=False, *, out=None):
-    """X with A X = b, A triangular, and A: the old form of linalg.solve_triangular."""
-    need_matrices("triangular_solve", b=b, A=A)
-    A, b = same_batch("triangular_solve", A, b)
+def triangular_solve(input, A, upper=True, transpose=False, unitriangular=False, *, out=None):
+    """X with A X = input, A triangular, and A: the old form of linalg.solve_triangular."""
+    need_matrices("triangular_solve", input=input, A=A)
+    A, b = same_batch("triangular_solve", A, input)
     if transpose:
         X = _C._solve_triangular(A.mT, b, not upper, unitriangular)
     else:
@@ -88,9 +94,9 @@ def lu_solve(LU, pivots, B, *, left=True, adjoint=False, out=None):
     return write_out("linalg.lu_solve", X, out)
 
 
-def old_lu_solve(b, LU_data, LU_pivots, *, out=None):
+def old_lu_solve(input, LU_data, LU_pivots, *, out=None):
     """linalg.lu_solve by its old name, with the right-hand side first."""
-    return lu_solve(LU_data, LU_pivots, b, out=out)
+    return lu_solve(LU_data, LU_pivots, input, out=out)
 
 
 def inv(A, *, out=None):
@@ -153,6 +159,10 @@ def pinv(A, rcond=None, hermitian=False, *, atol=None, rtol=None, out=None):
     """The pseudo-inverse; singular values up to max(atol, rtol times the largest) count as zero."""
     need_matrices("linalg.pinv", A=A)
     _need_floats("linalg.pinv", A)
+    shapes = [t.shape for t in (atol, rtol, rcond) if isinstance(t, _C.Tensor)]
+    if any(s != A.shape[:-2] for s in shapes):  # tolerances may broadcast against the batch
+        batch = broadcast_shapes(A.shape[:-2], *shapes)
+        A = A.expand(*batch, *A.shape[-2:])
     atol, rtol = _tolerances(A, atol, rcond if rtol is None else rtol, real_dtype(A))
     inverse, info = _C._pinv(A, atol, rtol, hermitian)
     check_info(info, "linalg.pinv", NOT_CONVERGED)

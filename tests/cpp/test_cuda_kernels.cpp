@@ -89,6 +89,25 @@ TEST(copy_turned) {
   EXPECT(same);
 }
 
+// (2, 150, 9) to (2, 9, 150) and back: more than one run, the last one short.
+TEST(copy_narrow) {
+  const size_t wide = 150, few = 9, image = wide * few;
+  const auto x = counted<u16>(2 * image);
+  std::vector<u16> out(x.size()), back(x.size());
+  const Dim3 grid{2, 1, 2};
+  launch_together(grid, kBlock, rush::copy_narrow<u16, true>,
+                  TurnArgs{out.data(), x.data(), 2, few, wide, wide, image, few, image});
+  bool same = true;
+  for (size_t b = 0; b < 2; ++b)
+    for (size_t i = 0; i < few; ++i)
+      for (size_t j = 0; j < wide; ++j)
+        same &= out[b * image + i * wide + j] == x[b * image + j * few + i];
+  EXPECT(same);
+  launch_together(grid, kBlock, rush::copy_narrow<u16, false>,
+                  TurnArgs{back.data(), out.data(), 2, wide, few, few, image, wide, image});
+  EXPECT(back == x);
+}
+
 TEST(cat_along_the_middle) {
   const std::vector<u16> a{1, 2, 3, 4}, b{5, 6};
   std::vector<u16> out(6);

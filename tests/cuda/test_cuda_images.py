@@ -133,3 +133,46 @@ def test_benchmarked_engines_compute_the_same():
         compare(lambda x, w: F.conv2d(x, w, padding=1), [x, weight], torch.float32)
     finally:
         torch.backends.cudnn.benchmark = False
+
+
+@pytest.mark.parametrize("dtype", TOLERANCE)
+@pytest.mark.parametrize(
+    "shape", [(8, 64, 28, 28), (2, 2048, 7, 7), (3, 12, 5, 5), (4, 6, 9, 3), (64, 256, 1, 1)]
+)
+def test_batch_norm_in_one_launch(shape, dtype):
+    torch.manual_seed(3)
+    x = (torch.randn(shape) * 2 + 5).to(dtype)
+    g = torch.randn(shape).to(dtype)
+    results = []
+    for device in ("cpu", "cuda", "cuda"):
+        norm = torch.nn.BatchNorm2d(shape[1], device=device)
+        if dtype == torch.float64:
+            norm.double()
+        with torch.no_grad():
+            norm.weight.copy_(torch.linspace(0.5, 1.5, shape[1]))
+        last = {"memory_format": torch.channels_last}
+        y = x.to(device, copy=True).contiguous(**last).requires_grad_()
+        out = norm(y)
+        out.backward(g.to(device).contiguous(**last))
+        named = (out, y.grad, norm.weight.grad, norm.bias.grad, norm.running_mean, norm.running_var)
+        results.append([t.detach().cpu() for t in named])
+    want, got, again = results
+    for w, a, b in zip(want, got, again, strict=True):
+        assert torch.equal(a, b)  # no sum depends on which block came first
+        assert_near(a, w, dtype)
+
+
+def test_batch_norms_that_wait_share_the_gpu():
+    # Blocks that wait for each other, from two streams: all of a kernel run, or none.
+    x = torch.randn(8, 64, 56, 56, device="cuda").contiguous(memory_format=torch.channels_last)
+    norm = torch.nn.BatchNorm2d(64, device="cuda")
+    want = norm(x)
+    torch.cuda.synchronize()
+    streams = [torch.cuda.Stream() for _ in range(3)]
+    results = []
+    for _ in range(30):
+        for stream in streams:
+            with torch.cuda.stream(stream):
+                results.append(F.batch_norm(x, None, None, training=True))
+    torch.cuda.synchronize()
+    assert all(torch.equal(r, want) for r in results)

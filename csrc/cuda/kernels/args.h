@@ -6,6 +6,7 @@
 //   signed, so a negative stride works.
 #pragma once
 
+#include "cuda/kernels/early.h"
 #include "functors/number.h"
 
 namespace rush {
@@ -73,6 +74,7 @@ struct FillArgs {
 
 // Matrices that lie across each other: out[b][i][j] = in[b][j][i], out contiguous along j and in
 // along i; steps in elements.
+inline constexpr int kNarrowMost = 16, kNarrowRun = 128;
 struct TurnArgs {
   void* out;
   const void* in;
@@ -235,15 +237,18 @@ struct JoinPairsArgs {
 };
 
 // (batch, channels, inner); one mean and variance a channel.
+inline constexpr int kNormColumns = 8;  // packs side by side, at most, where channels are added up
+inline constexpr int kNormBlocks = 3;   // that each processor runs at once of the kernels that wait
 struct BatchNormArgs {
-  i64 n, channels, inner;  // inner is 1 for channels-last
-  i64 segment;             // rows (planes) that a block adds up
-  i32 columns;             // packs side by side in a block; contiguous: threads for one plane
+  i64 n, channels, rows;  // elements, channels, elements of a channel
+  i64 inner;              // 1 for channels-last
+  i64 segment;            // rows (planes) that a block adds up
+  i32 columns;            // packs side by side in a block; contiguous: threads for one plane
   const void *x, *g, *weight, *bias, *mean, *var;
   void *y, *mean_out, *var_out, *running_mean, *running_var, *gw, *gb;
   i64* batches;
   void *partial, *sums;  // [segment][channel pack], [2][channels]
-  u32* counters;         // one for each block of channels
+  u32* counters;         // one for each block of channels; two where blocks wait
   double momentum, eps;
 };
 

@@ -232,7 +232,8 @@ def pdist(input, p=2.0):
         raise _C.ShapeError(f"pdist: the input must have 2 dims, got shape {list(input.shape)}")
     if not input.is_floating_point():
         raise _C.DTypeError(f"pdist: expects floating point rows, got {input.dtype}")
-    if p < 0:
+    p = float(p)
+    if not p >= 0:
         raise RuntimeError(f"pdist: p must not be negative, got {p}")
     first, second = _C.triu_indices(*[input.shape[0]] * 2, 1, device=input.device)
     return (input.index_select(0, first) - input.index_select(0, second)).norm(p, 1)

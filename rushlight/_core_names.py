@@ -25,6 +25,7 @@ def _false(*args, **kwargs):
 
 
 _NAMES = {
+    "_current_graph_task_id": _C._current_graph_task,
     "_nn": SimpleNamespace(_parse_to=_parse_to),
     "_log_api_usage_once": _nothing,
     "_log_api_usage_metadata": _nothing,

@@ -1,10 +1,194 @@
-"""Masked tensors: not there. The names can be found, and raise when called."""
+"""Reductions and normalisations that leave masked elements out: ``mask`` is true where an element
+counts. Masked tensors as a class are not there."""
 
+from math import inf, nan
+
+from rushlight import _C
 from rushlight._missing import absent
+from rushlight._public import publish
 
+_FUNCTIONS = """amax amin argmax argmin cumprod cumsum log_softmax logaddexp logsumexp mean median
+norm normalize prod softmax softmin std sum var""".split()
+
+
+def _dims(x, dim):
+    if dim is None or (isinstance(dim, tuple | list) and not dim):
+        return tuple(range(x.ndim))
+    dims, rank = (dim,) if isinstance(dim, int) else tuple(dim), max(x.ndim, 1)
+    for d in dims:
+        if not -rank <= d < rank:
+            raise IndexError(f"dim {d} is out of range for {x.ndim} dimensions")
+    return tuple(d % rank for d in dims if x.ndim)
+
+
+def _masked(input, mask, fill, dtype=None):
+    """input with `fill` where the mask is false."""
+    if dtype is not None:
+        input = input.to(dtype)
+    if mask is None:
+        return input
+    if not isinstance(mask, _C.Tensor) or mask.dtype != _C.bool:
+        raise TypeError("mask must be a bool tensor")
+    return _C.where(mask, input, _C.full((), fill, dtype=input.dtype, device=input.device))
+
+
+def _lowest(input):
+    if input.is_floating_point():
+        return -inf
+    return 0 if input.dtype == _C.bool else _C.iinfo(input.dtype).min
+
+
+def _highest(input):
+    if input.is_floating_point():
+        return inf
+    return 1 if input.dtype == _C.bool else _C.iinfo(input.dtype).max
+
+
+def _counts(input, mask, dims, keepdim):
+    """How many elements count along the dims."""
+    ones = _C.ones_like(input, dtype=_C.int64) if mask is None else mask.expand(input.shape)
+    return ones.to(_C.int64).sum(dims, keepdim=keepdim)
+
+
+def _sum_dtype(input, dtype):
+    wide = not (input.is_floating_point() or input.is_complex())
+    return _C.int64 if dtype is None and wide else dtype
+
+
+def sum(input, dim=None, *, keepdim=False, dtype=None, mask=None):
+    """The sum of the elements that count; 0 where there is none."""
+    filled = _masked(input, mask, 0, _sum_dtype(input, dtype))
+    return filled.sum(_dims(input, dim), keepdim=keepdim)
+
+
+def prod(input, dim=None, *, keepdim=False, dtype=None, mask=None):
+    """The product of the elements that count; 1 where there is none."""
+    result = _masked(input, mask, 1, _sum_dtype(input, dtype))
+    for d in sorted(_dims(input, dim), reverse=True):
+        result = result.prod(d, keepdim=keepdim)
+    return result
+
+
+def cumsum(input, dim, *, dtype=None, mask=None):
+    """Sums so far; what is masked adds nothing."""
+    return _masked(input, mask, 0, _sum_dtype(input, dtype)).cumsum(dim)
+
+
+def cumprod(input, dim, *, dtype=None, mask=None):
+    """Products so far; what is masked multiplies by 1."""
+    return _masked(input, mask, 1, _sum_dtype(input, dtype)).cumprod(dim)
+
+
+def amax(input, dim=None, *, keepdim=False, dtype=None, mask=None):
+    """The largest element that counts; the lowest number where there is none."""
+    return _masked(input, mask, _lowest(input), dtype).amax(_dims(input, dim), keepdim=keepdim)
+
+
+def amin(input, dim=None, *, keepdim=False, dtype=None, mask=None):
+    """The smallest element that counts; the highest number where there is none."""
+    return _masked(input, mask, _highest(input), dtype).amin(_dims(input, dim), keepdim=keepdim)
+
+
+def argmax(input, dim=None, *, keepdim=False, dtype=None, mask=None):
+    """Where the largest element that counts is, in PyTorch's way in the input's dtype."""
+    found = _masked(input, mask, _lowest(input), dtype).argmax(dim, keepdim=keepdim)
+    return found.to(dtype or input.dtype)
+
+
+def argmin(input, dim=None, *, keepdim=False, dtype=None, mask=None):
+    """Where the smallest element that counts is, in PyTorch's way in the input's dtype."""
+    found = _masked(input, mask, _highest(input), dtype).argmin(dim, keepdim=keepdim)
+    return found.to(dtype or input.dtype)
+
+
+def mean(input, dim=None, *, keepdim=False, dtype=None, mask=None):
+    """The mean of the elements that count; nan where there is none."""
+    dims = _dims(input, dim)
+    total = sum(input, dims, keepdim=keepdim, dtype=dtype or input.dtype, mask=mask)
+    if not (total.is_floating_point() or total.is_complex()):
+        raise ValueError(f"masked.mean: needs floating or complex numbers, got {total.dtype}")
+    return total / _counts(input, mask, dims, keepdim)
+
+
+def median(input, dim=-1, *, keepdim=False, dtype=None, mask=None):
+    """The lower median of the elements that count."""
+    return _masked(input, mask, nan, dtype).nanmedian(dim, keepdim=keepdim).values
+
+
+def _variance(input, dim, unbiased, correction, keepdim, dtype, mask):
+    if unbiased is not None and correction is not None:
+        raise ValueError("only one of unbiased and correction may be given")
+    if correction is None:
+        correction = 0 if unbiased is False else 1
+    dims = _dims(input, dim)
+    if dtype is None and not (input.is_floating_point() or input.is_complex()):
+        dtype = _C.float32
+    x = input if dtype is None else input.to(dtype)
+    count = _counts(x, mask, dims, True)
+    centre = sum(x, dims, keepdim=True, mask=mask) / count
+    squares = (x - centre).abs().square() if x.is_complex() else (x - centre).square()
+    total = sum(squares, dims, keepdim=keepdim, mask=mask)
+    left = (_counts(x, mask, dims, keepdim) - correction).clamp(min=0)
+    return total / left
+
+
+def var(input, dim=None, unbiased=None, *, correction=None, keepdim=False, dtype=None, mask=None):
+    """The variance of the elements that count."""
+    return _variance(input, dim, unbiased, correction, keepdim, dtype, mask)
+
+
+def std(input, dim=None, unbiased=None, *, correction=None, keepdim=False, dtype=None, mask=None):
+    """The standard deviation of the elements that count."""
+    return _variance(input, dim, unbiased, correction, keepdim, dtype, mask).sqrt()
+
+
+def norm(input, ord=2.0, dim=None, *, keepdim=False, dtype=None, mask=None):
+    """The vector norm of the elements that count."""
+    fill = inf if ord == -inf or (ord is not None and ord < 0) else 0.0
+    filled = _masked(input, mask, fill, dtype)
+    return _C._vector_norm(filled, 2.0 if ord is None else ord, _dims(input, dim), keepdim)
+
+
+def normalize(input, ord, dim, *, eps=1e-12, dtype=None, mask=None):
+    """input over its norm along dim."""
+    filled = _masked(input, mask, 0, dtype)
+    size = norm(input, ord, dim, keepdim=True, dtype=dtype, mask=mask)
+    return filled / size.clamp(min=eps)
+
+
+def softmax(input, dim, *, dtype=None, mask=None):
+    """softmax over the elements that count; the others get 0."""
+    return _masked(input, mask, -inf, dtype).softmax(dim)
+
+
+def log_softmax(input, dim, *, dtype=None, mask=None):
+    """The logarithm of softmax over the elements that count."""
+    return _masked(input, mask, -inf, dtype).log_softmax(dim)
+
+
+def softmin(input, dim, *, dtype=None, mask=None):
+    """softmax of the negated elements that count."""
+    return (-_masked(input, mask, inf, dtype)).softmax(dim)
+
+
+def logsumexp(input, dim, *, keepdim=False, dtype=None, mask=None):
+    """log(sum(exp)) of the elements that count; -inf where there is none."""
+    return _masked(input, mask, -inf, dtype).logsumexp(_dims(input, dim), keepdim=keepdim)
+
+
+def logaddexp(input, other, *, dtype=None, input_mask=None, other_mask=None):
+    """log(exp(input) + exp(other)); what is masked adds nothing."""
+    return _C.logaddexp(
+        _masked(input, input_mask, -inf, dtype), _masked(other, other_mask, -inf, dtype)
+    )
+
+
+publish(globals(), "masked", _FUNCTIONS)
+__all__ = list(_FUNCTIONS)
 absent(
     globals(),
-    "there are no masked tensors; use where and masked_fill",
+    "there are no masked tensors; the functions of rushlight.masked take a mask, and where and "
+    "masked_fill put values in",
     classes="MaskedTensor",
     functions="as_masked_tensor is_masked_tensor masked_tensor",
 )

@@ -34,7 +34,6 @@ OPS = {
     "x.add_(y)": ("out.add_(y)", 3),
     "x + row": ("rl.add(x, row, out=out)", 2),
     "x + column": ("rl.add(x, column, out=out)", 2),
-    "x + y.T": ("rl.add(x, y.T, out=out)", 3),
     "where(x > y)": ("rl.where(mask, x, y)", 3.25),
     "addcmul": ("rl.addcmul(out, x, y, out=out)", 4),
     "lerp": ("rl.lerp(x, y, 0.3, out=out)", 3),

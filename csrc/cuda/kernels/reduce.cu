@@ -140,17 +140,20 @@ struct LogSumExp {
     acc = {top, acc.sum * mine + x.sum * theirs};
   }
   static RUSH_FN void step(Acc& acc, T x, i64) { merge(acc, {x, E(1)}); }
+  // A NaN is not seen by the comparisons, and spoils the sum.
   template <int n>
-  static RUSH_FN void chunk(Acc& acc, const T (&x)[n]) {
+  static RUSH_FN void chunk(Acc& acc, const T (&x)[n], i64, i64) {
     E top = acc.top;
 #pragma unroll
-    for (int k = 0; k < n; ++k) top = functors::Maximum{}(top, x[k]);
+    for (int k = 0; k < n; ++k) top = x[k] > top ? x[k] : top;
     if (top != acc.top) acc = {top, acc.sum * math::exp(acc.top - top)};
+    const E shift = math::isinf(top) ? E(0) : top;
 #pragma unroll
-    for (int k = 0; k < n; ++k) acc.sum += x[k] == top ? E(1) : math::exp(x[k] - top);
+    for (int k = 0; k < n; ++k) acc.sum += math::exp(x[k] - shift);
   }
   static RUSH_FN T finish(const Acc& acc, double) {
-    return math::isfinite(acc.top) ? acc.top + math::log(acc.sum) : acc.top;
+    if (math::isfinite(acc.top)) return acc.top + math::log(acc.sum);
+    return math::isnan(acc.sum) ? acc.sum : acc.top;
   }
 };
 
@@ -172,7 +175,7 @@ struct Spread {
     acc.deviations += gap * (x - acc.mean);
   }
   template <int n>
-  static RUSH_FN void chunk(Acc& acc, const T (&x)[n]) {
+  static RUSH_FN void chunk(Acc& acc, const T (&x)[n], i64, i64) {
     Acc few{E(n), x[0], E(0)};
 #pragma unroll
     for (int k = 1; k < n; ++k) few.mean += x[k];
@@ -223,6 +226,17 @@ struct ArgExtreme {
     const bool better = largest ? x > acc.value : x < acc.value;
     const bool wins = better || math::isnan(x) || acc.index == limits<i64>::max;
     if (wins && !math::isnan(acc.value)) acc = {x, i};
+  }
+  template <int n>
+  static RUSH_FN void chunk(Acc& acc, const T (&x)[n], i64 first, i64 apart) {
+    T value = x[0];
+    int at = 0;
+#pragma unroll
+    for (int k = 1; k < n; ++k) {
+      const bool better = largest ? x[k] > value : x[k] < value;
+      if (better || (math::isnan(x[k]) && !math::isnan(value))) value = x[k], at = k;
+    }
+    step(acc, value, first + at * apart);
   }
 };
 template <class E>
@@ -275,8 +289,8 @@ RUSH_FN void write_result(const ReduceArgs& args, const Place& place,
 template <class Fold, int n>
 RUSH_FN void fold_few(typename Fold::Acc* acc, bool one_each, const typename Fold::T (&x)[n],
                       i64 first, i64 apart) {
-  if constexpr (requires { Fold::chunk(*acc, x); }) {
-    Fold::chunk(*acc, x);
+  if constexpr (requires { Fold::chunk(*acc, x, first, apart); }) {
+    Fold::chunk(*acc, x, first, apart);
   } else {
 #pragma unroll
     for (int k = 0; k < n; ++k) Fold::step(acc[one_each ? k : 0], x[k], first + k * apart);

@@ -34,7 +34,7 @@ def pad(input, pad, mode="constant", value=None):
         if mode == "circular" and min(before, after) < 0:  # the circle is what the cut leaves
             first, last = max(-before, 0), input.shape[dim] - max(-after, 0)
             input = input.narrow(dim, first, last - first)
-            _check_widths(dim, last - first, before, after, mode)
+            _check_widths(dim, last - first, max(before, 0), max(after, 0), mode)
     if mode == "circular":
         pad = [max(n, 0) for n in pad]
     if input.device.type == "cpu":

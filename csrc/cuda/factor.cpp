@@ -242,6 +242,61 @@ void permutation(const char* op, const Tensor& pivots, int64_t rows, const Tenso
   launch(kMatrices, kPermutation, device, blocks_for(args.count, device), {kThreads}, args);
 }
 
+// ---- LDL ----
+
+// ld holds the matrices, lower triangles, by columns.
+void ldl_factor(const char* op, const Tensor& ld, const Tensor& pivots, const Tensor& info) {
+  check_sizes(op, ld);
+  const Batch b(ld);
+  const auto n = int(b.rows);
+  const Device device = ld.device();
+  const solver::Session& s = session(op, device.index);
+  by_type(op, ld, [&]<class T>() {
+    const solver::Typed<T>& l = library().of<T>();
+    int size = 0;
+    done(op, l.SytrfSize(s.handle, n, ld.data<T>(), n, &size), "cusolverDnsytrf_bufferSize");
+    Workspace w(size_t(size) * sizeof(T), 0, device);
+    for (int64_t m = 0; m < b.count; ++m)
+      done(op,
+           l.Sytrf(s.handle, solver::kLower, n, ld.data<T>() + m * b.step(), n,
+                   pivots.data<int32_t>() + m * n, static_cast<T*>(w.device.data()), size,
+                   info.data<int32_t>() + m),
+           "cusolverDnsytrf");
+  });
+  after_launch(current_stream(device.index));
+}
+
+void ldl_solve(const char* op, const Tensor& ld, const Tensor& pivots, const Tensor& b,
+               const Tensor& x) {
+  check_sizes(op, ld);
+  const Batch to(x), factors(ld);
+  const int64_t n = to.rows, cols = to.cols;
+  const Device device = x.device();
+  copy(b, x, false);
+  const Tensor own = lies_by_columns(ld) ? ld : by_columns_copy(ld);
+  const solver::Session& s = session(op, device.index);
+  const solver::DataType type = solver::data_type(x.dtype());
+  const Tensor wide = make_tensor(pivots.sizes(), DType::Int64, device);
+  copy(pivots, wide, false);
+  const Tensor ignored = make_tensor(Dims{1}, DType::Int32, device);
+  by_type(op, x, [&]<class T>() {
+    size_t on_device = 0, on_host = 0;
+    done(op,
+         library().SytrsSize(s.handle, solver::kLower, n, cols, type, own.data(), n,
+                             wide.data<int64_t>(), type, x.data(), n, &on_device, &on_host),
+         "cusolverDnXsytrs_bufferSize");
+    Workspace w(on_device, on_host, device);
+    for (int64_t m = 0; m < to.count; ++m)
+      done(op,
+           library().Sytrs(s.handle, solver::kLower, n, cols, type,
+                           own.data<T>() + m * factors.step(), n, wide.data<int64_t>() + m * n,
+                           type, x.data<T>() + m * to.step(), n, w.device.data(), on_device,
+                           w.host.data(), on_host, ignored.data<int32_t>()),
+           "cusolverDnXsytrs");
+  });
+  after_launch(current_stream(device.index));
+}
+
 // ---- QR ----
 
 void geqrf(const char* op, const Tensor& a, const Tensor& out, const Tensor& tau) {
@@ -361,6 +416,8 @@ const bool registered = [] {
   loops.lu_factor = lu_factor;
   loops.lu_solve = lu_solve;
   loops.permutation = permutation;
+  loops.ldl_factor = ldl_factor;
+  loops.ldl_solve = ldl_solve;
   loops.geqrf = geqrf;
   loops.orgqr = orgqr;
   loops.ormqr = ormqr;

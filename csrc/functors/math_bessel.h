@@ -112,7 +112,9 @@ RUSH_FN double bessel_i_scaled(int order, double x) {
   if (a < 30.0) {
     const double u = 0.25 * a * a;
     double sum = 1.0;
-    for (int k = 80; k > 0; --k) sum = fma(u / (double(k) * (k + order)), sum, 1.0);
+    // the terms behind are below 1e-20 of the sum
+    for (int k = 12 + static_cast<int>(1.6 * a); k > 0; --k)
+      sum = fma(u / (double(k) * (k + order)), sum, 1.0);
     y = (order == 0 ? sum : 0.5 * a * sum) * exp(-a);
   } else {
     const double mu = order == 0 ? 0.0 : 4.0;

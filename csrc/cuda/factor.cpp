@@ -2,7 +2,9 @@
 // large matrices and by the batched functions of cuBLAS and cuSOLVER for many small ones.
 #include "cpu/device_loops.h"
 #include "cpu/device_math_loops.h"
+#include "cpu/pointwise.h"
 #include "cuda/kernels/matrices_args.h"
+#include "cuda/matmul.h"
 #include "cuda/matrices.h"
 
 namespace rush::cuda {
@@ -374,6 +376,37 @@ void orgqr(const char* op, const Tensor& a, const Tensor& tau, const Tensor& out
   after_launch(current_stream(device.index));
 }
 
+// The same for many small ones: Q as a whole, and a product.
+void multiply_by_q(const Tensor& a, const Tensor& tau, const Tensor& c, bool left, bool transpose,
+                   const Tensor& out) {
+  const Batch to(out);
+  const int64_t side = a.size(-2), k = tau.size(-1);
+  const auto flat = [&](const Tensor& t, int64_t cols) {
+    return make_tensor(t.storage(), Dims{to.count, t.size(-2), cols},
+                       Dims{t.size(-2) * t.size(-1), t.stride(-2), t.stride(-1)}, t.offset(),
+                       t.dtype());
+  };
+  Tensor q =
+      make_tensor(Dims{to.count, side, side}, Dims{side * side, 1, side}, a.dtype(), a.device());
+  const Tensor reflections =
+      make_tensor(q.storage(), Dims{to.count, side, k}, q.strides(), q.offset(), q.dtype());
+  copy(flat(a, k), reflections, false);
+  const FormQArgs args{to.count, side, side, k, q.data(), tau.data()};
+  launch(kMatrices, uint64_t(q.dtype()), q.device().index,
+         {unsigned(std::min<int64_t>(to.count, 65535))}, {kThreads}, args);
+  if (transpose) {
+    const Tensor turned =
+        make_tensor(q.storage(), q.sizes(), Dims{side * side, side, 1}, q.offset(), q.dtype());
+    q = turned;
+    if (is_complex(q.dtype())) {
+      q = make_tensor(turned.sizes(), turned.dtype(), turned.device());
+      map_unary(UnaryFn::Conj, turned, q);
+    }
+  }
+  const Tensor other = flat(c, c.size(-1));
+  multiply_matrices(left ? q : other, left ? other : q, flat(out, to.cols), false, false);
+}
+
 void ormqr(const char* op, const Tensor& a, const Tensor& tau, const Tensor& c, bool left,
            bool transpose, const Tensor& out) {
   check_sizes(op, a);
@@ -381,6 +414,7 @@ void ormqr(const char* op, const Tensor& a, const Tensor& tau, const Tensor& c, 
   const Batch b(out);
   const int64_t k = tau.size(-1), rows_a = a.size(-2), step_a = rows_a * a.size(-1);
   const Device device = out.device();
+  if (k > 0 && b.count > 1 && rows_a <= 256) return multiply_by_q(a, tau, c, left, transpose, out);
   copy(c, out, false);
   if (k == 0) return;
   const Tensor own = lies_by_columns(a) ? a : by_columns_copy(a);

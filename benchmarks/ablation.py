@@ -1,6 +1,6 @@
 """What each setting of rushlight.config contributes to the speed of each model of Table 1.
 
-    python benchmarks/ablation.py [--model resnet50 ncf] [--threads 2] [--report]
+    python benchmarks/ablation.py [--model resnet50 ncf] [--batch 2 2048] [--threads 2] [--report]
     python benchmarks/ablation.py --device cuda --model resnet50 --batch 64
 
 One setting at a time is switched off (RUSHLIGHT_CONFIG, RUSHLIGHT_ISA) in a process of its own,
@@ -27,6 +27,7 @@ CPU = {
     "huge pages off": {"RUSHLIGHT_CONFIG": "huge_pages=off"},
     "automatic layout off": {"RUSHLIGHT_CONFIG": "automatic_layout=off"},
     "primitive cache off": {"RUSHLIGHT_CONFIG": "primitive_cache=off"},
+    "kept weights off": {"RUSHLIGHT_CONFIG": "weight_layouts=off"},
     "oneDNN off": {"RUSHLIGHT_CONFIG": "onednn=off"},
     "fused optimiser off": {"RUSHLIGHT_CONFIG": "fused_optimizer=off"},
     "one thread": {"RUSHLIGHT_CONFIG": "threads=1"},
@@ -114,8 +115,8 @@ def known_settings(device):
 def contributions(model, variants, args):
     """Ratio by variant for one model."""
     setup = SETUP.format(
-        folder=str(HERE), model=model, batch=args.batch, small=args.small, device=args.device,
-        dtype="float32", channels_last=False, autocast=None, graph=False,
+        folder=str(HERE), model=model, batch=args.batch[model], small=args.small,
+        device=args.device, dtype="float32", channels_last=False, autocast=None, graph=False,
     )  # fmt: skip
     case = Case(model, setup, "training.step(); wait()")
     default = start(case, {}, args)
@@ -154,7 +155,8 @@ def loader_contribution(args):
 def main(argv=None):
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--model", nargs="+", choices=TASKS, default=list(TASKS))
-    parser.add_argument("--batch", type=int, help="for all models; by default table1.py's")
+    parser.add_argument("--batch", type=int, nargs="+", help="one for all models, or one for each; "
+                        "by default table1.py's")  # fmt: skip
     parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
     parser.add_argument("--only", nargs="+", help="variants whose names contain one of these")
@@ -164,6 +166,12 @@ def main(argv=None):
     parser.add_argument("--small", action="store_true", help="the variants that the tests use")
     parser.add_argument("--report", action="store_true", help="write results/ablation.md")
     args = parser.parse_args(argv)
+    batches = args.batch or [None]
+    if len(batches) == 1:
+        batches *= len(args.model)
+    if len(batches) != len(args.model):
+        parser.error(f"{len(args.model)} models, but {len(batches)} batch sizes")
+    given, args.batch = args.batch, dict(zip(args.model, batches, strict=True))
 
     variants = known_settings(args.device)
     if args.only:
@@ -186,7 +194,7 @@ def main(argv=None):
             f"of {args.steps} steps, alternated. `python benchmarks/ablation.py --threads "
             f"{args.threads} --rounds {args.rounds} --steps {args.steps}"
             + (f" --device {args.device}" if args.device != "cpu" else "")
-            + (f" --batch {args.batch}" if args.batch else "")
+            + (f" --batch {' '.join(map(str, given))}" if given else "")
             + "`\n"
         )
         tail = []

@@ -17,8 +17,8 @@ Further columns: the process's peak resident memory (on a GPU, what its allocato
 most), the first step's time, and the share of the arithmetic limit: the operations of the
 convolutions and products of a step over the best rate at which either side multiplies matrices.
 
-`--report` writes results/table1.md (table1_cuda.md), .json, and .png where matplotlib is there;
-rows of earlier runs with other settings stay.
+`--report` writes results/table1.md (table1_cuda.md, table1_bfloat16.md), .json, and .png where
+matplotlib is there; rows of earlier runs with other settings stay.
 
 `--check` trains both sides for ten steps from the same weights (which we save, and PyTorch loads)
 on the same batch, without dropout, since the two draw different random numbers, and fails when any
@@ -316,6 +316,8 @@ def main(argv=None):
     if args.report:
         name = "table1_cuda" if args.device == "cuda" else "table1"
         place = " on a GPU" if args.device == "cuda" else ""
+        if args.autocast and not place:
+            name, place = f"table1_{args.autocast}", f" under autocast to {args.autocast}"
         title = f"Table 1: training throughput of six models{place}"
         how = (__doc__.split("\n\n")[2] + "\n\n" + __doc__.split("\n\n")[3] + "\n").replace("`", "")
         everything = report.merge(name, rows)

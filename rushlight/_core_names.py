@@ -24,15 +24,32 @@ def _false(*args, **kwargs):
     return False
 
 
+def _get_accelerator(check=None):
+    """The kind of device that programs should use: a GPU where there is one."""
+    from rushlight import accelerator
+
+    return accelerator.current_accelerator() or _C.device("cpu")
+
+
+def _get_default_device():
+    """The device of new tensors, as a string."""
+    import rushlight
+
+    return str(rushlight.get_default_device())
+
+
 _NAMES = {
     "_current_graph_task_id": _C._current_graph_task,
+    "_get_accelerator": _get_accelerator,
+    "_get_default_device": _get_default_device,
     "_nn": SimpleNamespace(_parse_to=_parse_to),
     "_log_api_usage_once": _nothing,
     "_log_api_usage_metadata": _nothing,
     "_get_tracing_state": _nothing,
     "_cuda_clearCublasWorkspaces": _nothing,
     "_jit_clear_class_registry": _nothing,
-    "_functorch": SimpleNamespace(),
+    "_functorch": SimpleNamespace(is_legacy_batchedtensor=_false),
+    "_are_functorch_transforms_active": lambda: _C._vmap_level() > 0,
     "_TensorBase": _C.Tensor,
     "TensorBase": _C.Tensor,
     "DisableTorchFunction": None,
@@ -44,7 +61,9 @@ _jit_override_can_fuse_on_cpu _jit_set_texpr_fuser_enabled _jit_set_nvfuser_enab
 _jit_set_bailout_depth _jit_set_num_profiled_runs _jit_texpr_set_fallback_allowed
 _debug_set_autodiff_subgraph_inlining _jit_set_fusion_strategy _jit_set_nvfuser_single_node_mode
 _jit_set_inline_everything_mode _jit_set_emit_hooks _jit_pass_inline _set_graph_executor_optimize
-_is_tracing _jit_nvfuser_enabled _get_privateuse1_backend_name _has_cuda _has_distributed""".split()
+_is_tracing _jit_can_fuse_on_cpu _jit_can_fuse_on_gpu _jit_set_nvfuser_guard_mode
+_set_math_sdp_allow_fp16_bf16_reduction
+_jit_nvfuser_enabled _get_privateuse1_backend_name _has_cuda _has_distributed""".split()
 
 
 class _DispatchKeys(type):

@@ -9,7 +9,7 @@ _SUBPACKAGES = """accelerator amp ao array_api as_torch backends classes compile
 distributed distributions export fft func futures fx hub jit library masked mps mtia
 multiprocessing nested nn onnx ops optim overrides package profiler quantization quasirandom
 signal sparse torch_version types xpu _dynamo _inductor _jit_internal _six _subclasses
-__config__""".split()
+_higher_order_ops _prims_common __config__""".split()
 # Functions of nn.functional that PyTorch also has at the top, with the same arguments.
 _FUNCTIONS = """channel_shuffle cosine_similarity group_norm layer_norm
 native_channel_shuffle pairwise_distance pdist pixel_shuffle pixel_unshuffle rms_norm
@@ -48,6 +48,13 @@ _ELSEWHERE |= dict.fromkeys(
     solve symeig triplet_margin_loss unfold_copy unsafe_chunk unsafe_split
     unsafe_split_with_sizes view_copy""".split(),
     "rushlight._rare",
+)
+_ELSEWHERE |= dict.fromkeys(
+    """_cast_Byte _cast_Char _cast_Double _cast_Float _cast_Half _cast_Int _cast_Long _cast_Short
+    _convert_indices_from_coo_to_csr _convert_indices_from_csr_to_coo _grouped_mm
+    _log_softmax_backward_data _sample_dirichlet _scaled_mm _segment_reduce _shape_as_tensor
+    _softmax_backward_data dsmm hsmm""".split(),
+    "rushlight._private_ops",
 )
 _ELSEWHERE |= dict.fromkeys(_FUNCTIONS, "rushlight.nn.functional")
 

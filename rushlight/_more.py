@@ -54,6 +54,18 @@ def _check_not_implemented(cond, message=None):
     _check_with(NotImplementedError, cond, message)
 
 
+def _check_tensor_all_with(error_type, cond, message=None):
+    """Raises error_type(message()) unless all elements of cond hold."""
+    if not isinstance(cond, Tensor):
+        raise TypeError(f"_check_tensor_all: cond must be a tensor, got {type(cond).__name__}")
+    _check_with(error_type, bool(cond.all()), message)
+
+
+def _check_tensor_all(cond, message=None):
+    """Raises RuntimeError(message()) unless all elements of cond hold."""
+    _check_tensor_all_with(RuntimeError, cond, message)
+
+
 def _check_is_size(i, message=None, *, max=None):
     """Raises unless i is a size."""
     _check(i >= 0, message)

@@ -211,8 +211,8 @@ def tangent_suffix(t):
     return [] if tangent is None else [f"tangent={tangent!r}"]
 
 
-def _str(t):
-    """repr(t)."""
+def _str(t, contents=None):
+    """repr(t); `contents` stands for its values."""
     if level := rushlight._C._batch_level(t):
         return f"BatchedTensor(lvl={level}, bdim=0, value={rushlight._C._batch_value(t)!r})"
     plain = type(t) is rushlight.Tensor or getattr(t, "_is_param", False)
@@ -230,13 +230,25 @@ def _str(t):
     else:
         if not dtype_is_obvious(t.dtype):
             suffixes.append(f"dtype={t.dtype}")
-        text = values_text(t.detach(), len(prefix))
+        text = values_text(t.detach(), len(prefix)) if contents is None else contents
     return join_suffixes(prefix + text, suffixes + graph_suffix(t) + tangent_suffix(t), len(prefix))
 
 
 def _tensor_str(t, indent):
     """The values as they stand in the repr; PyTorch's private name for it."""
     return values_text(t.detach(), indent)
+
+
+def _str_intern(t, *, tensor_contents=None):
+    """repr(t), with other text for the values; PyTorch's private name for it."""
+    return _str(t, tensor_contents)
+
+
+def _add_suffixes(tensor_str, suffixes, indent, force_newline):
+    """The text with its suffixes and the closing bracket; PyTorch's private name for it."""
+    if not force_newline:
+        return join_suffixes(tensor_str, suffixes, indent)
+    return ",\n".join([tensor_str, *(" " * indent + suffix for suffix in suffixes)]) + ")"
 
 
 def __getattr__(name):

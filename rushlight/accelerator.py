@@ -11,7 +11,15 @@ __all__ = [
     "device_count",
     "device_index",
     "empty_cache",
+    "get_memory_info",
     "is_available",
+    "max_memory_allocated",
+    "max_memory_reserved",
+    "memory_allocated",
+    "memory_reserved",
+    "memory_stats",
+    "reset_accumulated_memory_stats",
+    "reset_peak_memory_stats",
     "set_device_idx",
     "set_device_index",
     "set_stream",
@@ -83,6 +91,51 @@ def empty_cache():
     """Gives cached memory back to the accelerator; does nothing without one."""
     if is_available():
         _cuda().empty_cache()
+
+
+def _memory(name, device_index):
+    _needed(name)
+    return getattr(_cuda(), name)(device_index)
+
+
+def memory_allocated(device_index=None, /):
+    """Bytes that tensors on the accelerator take."""
+    return _memory("memory_allocated", device_index)
+
+
+def max_memory_allocated(device_index=None, /):
+    """The most that memory_allocated has been."""
+    return _memory("max_memory_allocated", device_index)
+
+
+def memory_reserved(device_index=None, /):
+    """Bytes that the allocator holds, in use or not."""
+    return _memory("memory_reserved", device_index)
+
+
+def max_memory_reserved(device_index=None, /):
+    """The most that memory_reserved has been."""
+    return _memory("max_memory_reserved", device_index)
+
+
+def memory_stats(device_index=None, /):
+    """What the allocator counts, by name; empty without an accelerator."""
+    return _cuda().memory_stats(device_index) if is_available() else {}
+
+
+def get_memory_info(device_index=None, /):
+    """(free, total) bytes of the accelerator's memory."""
+    return _memory("mem_get_info", device_index)
+
+
+def reset_peak_memory_stats(device_index=None, /):
+    """Starts the maxima anew."""
+    return _memory("reset_peak_memory_stats", device_index)
+
+
+def reset_accumulated_memory_stats(device_index=None, /):
+    """Starts the running counts anew."""
+    return _memory("reset_accumulated_memory_stats", device_index)
 
 
 class device_index:

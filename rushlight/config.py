@@ -25,6 +25,7 @@ __all__ = [
     "describe",
     "patch",
     "primitive_cache_stats",
+    "weight_layout_stats",
     "register",
     "reset",
     "settings",
@@ -153,6 +154,11 @@ def primitive_cache_stats():
     return _C._primitive_cache_stats()
 
 
+def weight_layout_stats():
+    """Weights kept in oneDNN's layouts: copies and their bytes now, hits and fills so far."""
+    return _C._weight_layout_stats()
+
+
 def _set_vectorization(level):
     _C._set_isa_level(level)
     opened = _C._onednn_level()
@@ -210,6 +216,12 @@ for _setting in [
         "primitive_cache_limit", int,
         "Bytes that these may take; beyond that the least recently used ones go.",
         _C._primitive_cache_limit, _C._set_primitive_cache_limit,
+    ),
+    Setting(
+        "weight_layouts", bool,
+        "Weights of convolutions are kept in oneDNN's layouts until they change; off: they are"
+        " brought there at every call.",
+        _C._weight_layouts, _C._set_weight_layouts,
     ),
     Setting(
         "cuda_caching_allocator", bool,

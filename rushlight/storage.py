@@ -182,7 +182,7 @@ def _from_buffer(cls, buffer, byte_order="native", count=-1, offset=0, *, dtype=
 
 def _make_class(name, dtype):
     space = {"dtype": dtype, "is_cuda": False, "is_sparse": False, "__module__": "rushlight"}
-    space["from_buffer"] = classmethod(_from_buffer)
+    space["from_buffer"] = space["_from_buffer"] = classmethod(_from_buffer)
     space["__doc__"] = f"Storages of {dtype}."
     return _LegacyStorageMeta(name, (), space)
 

@@ -197,3 +197,33 @@ def test_named_results():
     )
     back = pickle.loads(pickle.dumps(result))
     assert type(back) is type(result) and back.values.tolist() == [5, 3]
+
+
+def test_a_tensor_is_a_tensor_before_it_is_a_number():
+    """Where one overload takes a tensor and another a number, one element does not decide."""
+    one, zero = rl.tensor([3]), rl.tensor([0])
+    assert rl.equal(rl.max(one, zero), one)
+    assert rl.equal(rl.min(one, zero), zero)
+    assert rl.equal(one.max(rl.tensor(5)), rl.tensor([5]))
+    assert rl.equal(rl.tensor(3).min(rl.tensor(0)), rl.tensor(0))
+    assert rl.max(one, 0).values == 3
+    limit = rl.tensor(0.5, requires_grad=True)
+    for y in (
+        rl.clamp(rl.zeros(3), min=limit),
+        rl.zeros(3).clamp(limit),
+        rl.zeros(3).clamp_min(limit),
+        rl.zeros(3).clip(min=limit),
+    ):
+        assert rl.autograd.grad(y.sum(), limit)[0] == 3
+
+
+def test_a_number_with_a_gradient_is_refused():
+    """Read as a plain number it would lose its gradient without a word."""
+    slope = rl.tensor(0.5, requires_grad=True)
+    with pytest.raises(TypeError, match="negative_slope"):
+        rl.nn.functional.leaky_relu(rl.zeros(3), slope)
+    with pytest.raises(TypeError):
+        rl.add(rl.zeros(3), rl.zeros(3), alpha=slope)
+    with pytest.raises(TypeError):
+        rl.full((2,), slope)
+    rl.nn.functional.leaky_relu(rl.zeros(3), slope.detach())

@@ -76,6 +76,17 @@ kAlignmentC CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES
 kAlignmentD CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES
 kDefaultEpilogue CUBLASLT_EPILOGUE_DEFAULT | kBiasEpilogue CUBLASLT_EPILOGUE_BIAS
 """
+CUFFT = """
+kR32F CUDA_R_32F | kR64F CUDA_R_64F | kC32F CUDA_C_32F | kC64F CUDA_C_64F
+kForward CUFFT_FORWARD | kInverse CUFFT_INVERSE
+"""
+SOLVER = """
+kR32F CUDA_R_32F | kR64F CUDA_R_64F | kC32F CUDA_C_32F | kC64F CUDA_C_64F
+kLeft CUBLAS_SIDE_LEFT | kRight CUBLAS_SIDE_RIGHT | kLower CUBLAS_FILL_MODE_LOWER
+kUpper CUBLAS_FILL_MODE_UPPER | kNone CUBLAS_OP_N | kTranspose CUBLAS_OP_T
+kAdjoint CUBLAS_OP_C | kNonUnit CUBLAS_DIAG_NON_UNIT | kUnit CUBLAS_DIAG_UNIT
+kNoVectors CUSOLVER_EIG_MODE_NOVECTOR | kWithVectors CUSOLVER_EIG_MODE_VECTOR
+"""
 DRIVER = """
 kSuccess CUDA_SUCCESS | kNotReady CUDA_ERROR_NOT_READY
 kAttributeMajor CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR
@@ -90,6 +101,8 @@ kAttributeIntegrated CU_DEVICE_ATTRIBUTE_INTEGRATED |
 kAttributePciBus CU_DEVICE_ATTRIBUTE_PCI_BUS_ID
 kAttributePciDevice CU_DEVICE_ATTRIBUTE_PCI_DEVICE_ID
 kAttributePciDomain CU_DEVICE_ATTRIBUTE_PCI_DOMAIN_ID | kStreamNonBlocking CU_STREAM_NON_BLOCKING
+kLaunchCooperative CU_LAUNCH_ATTRIBUTE_COOPERATIVE
+kLaunchProgrammatic CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION
 kEventNoTiming CU_EVENT_DISABLE_TIMING | kEventInterprocess CU_EVENT_INTERPROCESS
 kHostAllocPortable CU_MEMHOSTALLOC_PORTABLE
 """
@@ -103,6 +116,23 @@ LIBRARIES = {
     "cudnn rnn": (
         "cudnn.h", "cudnn_rnn.h", "rush::cuda::dnn", "RUSH_CUDNN_RNN", "RnnLibrary", CUDNN_RNN
     ),
+    "cufft": ("cufftXt.h", "cufft.h", "rush::cuda::fft", "RUSH_CUFFT", "Library", CUFFT),
+    **{
+        name: ("cusolverDn.h", "solver_api.h", "rush::cuda::solver", functions, holder, SOLVER)
+        for name, functions, holder in (
+            ("cublas", "RUSH_CUBLAS", "BlasLibrary"),
+            ("cusolver", "RUSH_CUSOLVER", "Library"),
+            ("new cusolver", "RUSH_CUSOLVER_NEW", "Library"),
+            ("cublas float", "RUSH_CUBLAS_S", "Typed<float>"),
+            ("cublas double", "RUSH_CUBLAS_D", "Typed<double>"),
+            ("cublas complex", "RUSH_CUBLAS_C", "Typed<rush::complex<float>>"),
+            ("cublas double complex", "RUSH_CUBLAS_Z", "Typed<rush::complex<double>>"),
+            ("cusolver float", "RUSH_CUSOLVER_S", "Typed<float>"),
+            ("cusolver double", "RUSH_CUSOLVER_D", "Typed<double>"),
+            ("cusolver complex", "RUSH_CUSOLVER_C", "Typed<rush::complex<float>>"),
+            ("cusolver double complex", "RUSH_CUSOLVER_Z", "Typed<rush::complex<double>>"),
+        )
+    },
 }  # fmt: skip
 
 
@@ -145,6 +175,7 @@ def test_declarations(tmp_path, library):
             # Old versions of functions stay in the driver under their first names; with this the
             # header does not rename them to the newest.
             "#define __CUDA_API_VERSION_INTERNAL",
+            "#include <cublas_v2.h>" if "cublas" in library and "Lt" not in library else "",
             f"#include <{header}>",
             f'#include "{CSRC}/cuda/{own}"',
             COMPARE,

@@ -141,6 +141,7 @@ void check_in_place(const char* op, const Tensor& t, bool repeats_are_fine,
       "counts its versions. clone() it to get a normal tensor");
   check(is_arranged(t) || !t.storage()->read_only(), ErrorKind::Runtime, op,
         "this tensor wraps read-only memory; clone() it before writing");
+  if (!is_arranged(t)) t.storage()->note_write();  // and again by bump_version(), when it is done
   check(repeats_are_fine || !has_internal_overlap(t), ErrorKind::Runtime, op,
         "more than one index of this tensor (shape ", t.sizes(), ", strides ", t.strides(),
         ") refers to one memory location, as after expand(); clone() it before writing");

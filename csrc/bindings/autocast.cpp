@@ -13,10 +13,21 @@ DeviceType device_type(const char* function, PyObject* o) {
   check(PyUnicode_Check(o), ErrorKind::ArgumentType, function,
         "device_type must be a str such as 'cpu', not ", type_name(o));
   const std::string_view text = text_of(o);
-  if (text == "cpu") return DeviceType::CPU;
-  if (text == "cuda") return DeviceType::CUDA;
+  const std::string_view kind = text.substr(0, text.find(':'));
+  if (kind == "cpu") return DeviceType::CPU;
+  if (kind == "cuda") return DeviceType::CUDA;
   fail(ErrorKind::Runtime, function, "autocast knows the device types 'cpu' and 'cuda', not '",
        text, "'");
+}
+
+// Programs ask about every kind of device that PyTorch has; there autocast is off.
+bool is_of_another_kind(PyObject* o) {
+  if (!o || !PyUnicode_Check(o)) return false;
+  const std::string_view text = text_of(o);
+  for (const char* kind : {"mps", "xpu", "hpu", "mtia", "ipu", "xla", "maia", "privateuseone"}) {
+    if (text.substr(0, text.find(':')) == kind) return true;
+  }
+  return false;
 }
 
 bool flag(const char* function, PyObject* o) {
@@ -31,7 +42,8 @@ PyObject* is_enabled(PyObject*, PyObject* const* args, Py_ssize_t n, PyObject* k
     constexpr const char* names[] = {"device_type"};
     PyObject* a[1];
     parse_arguments({"is_autocast_enabled", names, 1, 0}, args, n, kwnames, a);
-    return PyBool_FromLong(autocast_enabled(device_type("is_autocast_enabled", a[0])));
+    return PyBool_FromLong(!is_of_another_kind(a[0]) &&
+                           autocast_enabled(device_type("is_autocast_enabled", a[0])));
   });
 }
 
@@ -42,6 +54,7 @@ PyObject* set_enabled(PyObject*, PyObject* const* args, Py_ssize_t n, PyObject* 
     constexpr const char* names[] = {"device_type", "enabled"};
     PyObject* a[2];
     parse_arguments({function, names, 2, 1}, args, n, kwnames, a);
+    if (a[1] && is_of_another_kind(a[0]) && !flag(function, a[1])) return none();
     if (a[1])
       set_autocast_enabled(device_type(function, a[0]), flag(function, a[1]));
     else
@@ -55,6 +68,7 @@ PyObject* get_dtype(PyObject*, PyObject* const* args, Py_ssize_t n, PyObject* kw
     constexpr const char* names[] = {"device_type"};
     PyObject* a[1];
     parse_arguments({"get_autocast_dtype", names, 1, 1}, args, n, kwnames, a);
+    if (is_of_another_kind(a[0])) return wrap(DType::Float16);
     return wrap(autocast_dtype(device_type("get_autocast_dtype", a[0])));
   });
 }

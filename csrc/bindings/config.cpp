@@ -8,6 +8,7 @@
 #include "cpu/dynamic_library.h"
 #include "cpu/onednn_matmul.h"
 #include "cpu/primitive_cache.h"
+#include "cpu/weight_layouts.h"
 
 namespace rush::py {
 namespace {
@@ -114,6 +115,11 @@ PyObject* set_primitive_limit(PyObject*, PyObject* o) {
   });
 }
 
+PyObject* weight_stats(PyObject*, PyObject*) {
+  const WeightLayoutStats s = weight_layout_stats();
+  return dict_of({{"copies", s.copies}, {"bytes", s.bytes}, {"hits", s.hits}, {"fills", s.fills}});
+}
+
 PyObject* isa(PyObject*, PyObject*) {
   return guarded([] { return PyUnicode_FromString(isa_name(isa_level())); });
 }
@@ -195,6 +201,9 @@ PyMethodDef functions[] = {
     {"_primitive_cache_stats", primitive_stats, METH_NOARGS, nullptr},
     {"_primitive_cache_limit", primitive_limit, METH_NOARGS, nullptr},
     {"_set_primitive_cache_limit", set_primitive_limit, METH_O, nullptr},
+    {"_weight_layouts", read_switch<keeps_weight_layouts>, METH_NOARGS, nullptr},
+    {"_set_weight_layouts", write_switch<set_keeps_weight_layouts>, METH_O, nullptr},
+    {"_weight_layout_stats", weight_stats, METH_NOARGS, nullptr},
     {"_automatic_layout", read_switch<automatic_layout>, METH_NOARGS, nullptr},
     {"_set_automatic_layout", write_switch<set_automatic_layout>, METH_O,
      "Whether convolutions choose how their results lie in memory."},

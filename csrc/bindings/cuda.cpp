@@ -12,6 +12,7 @@
 #include "core/layout.h"
 #include "core/modes.h"
 #include "cuda/capture.h"
+#include "cuda/cufft.h"
 #include "cuda/device.h"
 #include "cuda/foreign.h"
 #include "cuda/graph.h"
@@ -216,6 +217,10 @@ bool init_cuda(PyObject* module) {
   add_setting<&Settings::cudnn_benchmark>(m, "cudnn_benchmark");
   add_setting<&Settings::cudnn_deterministic>(m, "cudnn_deterministic");
   m.def("cudnn_version", cudnn_version);
+  m.def("fft_plans", [](int device) { return fft_plan_counts(device).plans; });
+  m.def("most_fft_plans", [](int device) { return fft_plan_counts(device).most; });
+  m.def("set_most_fft_plans", set_most_fft_plans);
+  m.def("clear_fft_plans", clear_fft_plans);
   m.def("nvrtc_missing", nvrtc_missing);
   m.def("nvrtc_version", nvrtc_version);
   m.def("loaded_kernels", [] {

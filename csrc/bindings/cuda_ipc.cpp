@@ -10,6 +10,7 @@
 #include "bindings/processes.h"
 #include "bindings/python.h"
 #include "cuda/ipc.h"
+#include "cuda/memory.h"
 
 namespace rush::py {
 namespace {
@@ -41,6 +42,19 @@ void call_released(void* context) {
     if (!result) PyErr_WriteUnraisable(function);
     Py_XDECREF(result);
     Py_DECREF(function);
+  });
+}
+
+// Called when an allocation is about to fail: memory that no receiver holds any more is freed.
+PyObject* g_collect = nullptr;
+void collect_sent() {
+  with_gil([] {
+    PyObject *kind, *value, *trace;
+    PyErr_Fetch(&kind, &value, &trace);
+    PyObject* result = PyObject_CallNoArgs(g_collect);
+    if (!result) PyErr_WriteUnraisable(g_collect);
+    Py_XDECREF(result);
+    PyErr_Restore(kind, value, trace);
   });
 }
 
@@ -80,6 +94,10 @@ void add_cuda_ipc(nb::module_& m) {
   m.def("share", share);
   m.def("receive", receive);
   m.def("has_piece", has_piece);
+  m.def("collect_with", [](nb::handle function) {
+    if (!g_collect) g_collect = Py_NewRef(function.ptr());
+    set_reclaimer(collect_sent);
+  });
   m.def("is_received", [](nb::handle s) { return is_received(*storage_from_python(s.ptr())); });
   m.def("cell_add", [](nb::handle t, int64_t i, int64_t n) { return cell(t, i).fetch_add(n) + n; });
   m.def("cell_swap", [](nb::handle t, int64_t i, int64_t from, int64_t to) {

@@ -135,6 +135,7 @@ int memory_getbuffer(PyObject* self, Py_buffer* view, int flags) {
   int64_t last = 0;
   for (int64_t i = 0; i < t.dim(); ++i) last += (t.sizes()[i] - 1) * t.strides()[i];
   const int64_t bytes = t.numel() == 0 ? 0 : (last + 1) * t.element_size();
+  t.storage()->lend();
   return PyBuffer_FillInfo(view, self, t.data(), bytes, t.storage()->read_only(), flags);
 }
 
@@ -171,7 +172,7 @@ Tensor exportable(const Tensor& t, bool force) {
     const Handle plain = Handle::steal(wrap(rush::detached(t)));
     return unwrap(Handle::steal(PyObject_CallMethod(plain.get(), "cpu", nullptr)).get());
   }
-  check(!rush::requires_grad(t), ErrorKind::Runtime, "numpy",
+  check(!grad_enabled() || !rush::requires_grad(t), ErrorKind::Runtime, "numpy",
         "can't call numpy() on a tensor that requires grad: use tensor.detach().numpy()");
   check(t.is_cpu(), ErrorKind::Type, "numpy", "can't convert a tensor on ", t.device(),
         " to numpy: use tensor.cpu() to copy it to host memory first");

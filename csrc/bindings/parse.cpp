@@ -2,6 +2,7 @@
 
 #include <cstring>
 
+#include "autograd/meta.h"
 #include "bindings/handle.h"
 
 namespace rush::py {
@@ -154,7 +155,8 @@ bool Parser::convert_scalar(PyObject* o, Scalar& s) {
   if (scalar_from_python(o, s)) return true;
   if (!is_tensor(o)) return false;
   const Tensor& t = unwrap(o);
-  if (t.dim() != 0 || t.is_meta()) return false;
+  // Its gradient would be lost without a word.
+  if (t.dim() != 0 || t.is_meta() || requires_grad(t)) return false;
   s = t.item();
   return true;
 }

@@ -9,6 +9,7 @@ namespace rush::py {
 bool init_sample_seeder(PyObject* module);
 bool init_shared_memory(PyObject* module);
 bool init_packed_bytes(PyObject* module);
+bool init_borrowed_values(PyObject* module);
 
 // UntypedStorage objects, for files other than their own.
 bool is_storage(PyObject* o);

@@ -32,6 +32,7 @@ uint8_t* bytes_of(PyObject* o) {
 uint8_t* writable_bytes(PyObject* o) {
   check(!storage_of(o)->read_only(), ErrorKind::Runtime, "UntypedStorage",
         "the memory is read-only");
+  storage_of(o)->lend();
   return bytes_of(o);
 }
 
@@ -75,6 +76,7 @@ PyObject* storage_item(PyObject* self, PyObject* key) {
       check(step == 1, ErrorKind::Runtime, "UntypedStorage", "slices must have step 1, got ", step);
       const Py_ssize_t n = PySlice_AdjustIndices(size, &start, &stop, step);
       // A part of the same bytes, which keeps the whole alive.
+      storage_of(self)->lend();
       auto* whole = Ref<Storage>(storage_of(self)).detach();
       return wrap_storage(Storage::wrap(
           bytes_of(self) + start, size_t(n), whole->device(),
@@ -114,6 +116,9 @@ int storage_set_item(PyObject* self, PyObject* key, PyObject* value) {
   });
 }
 
+// Set while memory goes to our own readers and writers of files: see own_memory.
+thread_local bool t_for_ourselves = false;
+
 int storage_getbuffer(PyObject* self, Py_buffer* view, int flags) {
   const Ref<Storage>& s = storage_of(self);
   if (!s->device().is_cpu()) {
@@ -121,6 +126,7 @@ int storage_getbuffer(PyObject* self, Py_buffer* view, int flags) {
     PyErr_SetString(PyExc_BufferError, "only storages on the CPU have a buffer");
     return -1;
   }
+  if (!t_for_ourselves) s->lend();
   return PyBuffer_FillInfo(view, self, s->data(), Py_ssize_t(s->nbytes()), s->read_only(), flags);
 }
 
@@ -135,6 +141,7 @@ PyObject* storage_repr(PyObject* self) {
 PyObject* nbytes(PyObject* self, PyObject*) { return PyLong_FromSsize_t(storage_length(self)); }
 PyObject* element_size_(PyObject*, PyObject*) { return PyLong_FromLong(1); }
 PyObject* data_ptr(PyObject* self, PyObject*) {
+  storage_of(self)->lend();
   return PyLong_FromVoidPtr(storage_of(self)->data());
 }
 PyObject* identity(PyObject* self, void*) { return PyLong_FromVoidPtr(storage_of(self).get()); }
@@ -283,6 +290,20 @@ PyObject* tensor_from_storage(PyObject*, PyObject* args) {
   });
 }
 
+// A storage's memory for saving and loading, which is over before anybody else sees the view; so
+// the storage is not lent (see Note [Watched storages]), and saving a model does not slow it down.
+PyObject* own_memory(PyObject*, PyObject* o) {
+  return guarded([&] {
+    check(is_storage(o), ErrorKind::Type, "_own_memory", "expected an UntypedStorage, got ",
+          type_name(o));
+    t_for_ourselves = true;
+    PyObject* view = PyMemoryView_FromObject(o);
+    t_for_ourselves = false;
+    storage_of(o)->note_write();  // of whoever fills it
+    return view;
+  });
+}
+
 PyMethodDef tensor_methods_[] = {
     {"untyped_storage", untyped_storage, METH_NOARGS,
      "untyped_storage($self, /)\n--\n\nThe bytes under the tensor."},
@@ -290,6 +311,7 @@ PyMethodDef tensor_methods_[] = {
 };
 PyMethodDef functions[] = {
     {"_tensor_from_storage", tensor_from_storage, METH_VARARGS, nullptr},
+    {"_own_memory", own_memory, METH_O, nullptr},
     {},
 };
 

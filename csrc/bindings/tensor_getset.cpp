@@ -25,6 +25,7 @@ PyObject* get_is_cpu(PyObject* o, void*) { return PyBool_FromLong(unwrap(o).is_c
 PyObject* get_is_cuda(PyObject* o, void*) { return PyBool_FromLong(unwrap(o).is_cuda()); }
 PyObject* get_is_meta(PyObject* o, void*) { return PyBool_FromLong(unwrap(o).is_meta()); }
 PyObject* get_false(PyObject*, void*) { return Py_NewRef(Py_False); }
+PyObject* get_cdata(PyObject* o, void*) { return PyLong_FromVoidPtr(unwrap(o).impl()); }
 PyObject* get_version(PyObject* o, void*) {
   return guarded([&] {
     check(!unwrap(o).impl()->has(TensorImpl::kInference), ErrorKind::Runtime, "_version",
@@ -118,6 +119,7 @@ PyGetSetDef tensor_getset[] = {
     {"is_quantized", get_false, nullptr, "Always False.", nullptr},
     {"is_nested", get_false, nullptr, "Always False.", nullptr},
     {"is_mkldnn", get_false, nullptr, "Always False.", nullptr},
+    {"_cdata", get_cdata, nullptr, "A number that tells tensor objects apart.", nullptr},
     {"_version", get_version, nullptr, "How often the memory was written in place.", nullptr},
     {"_base", get_base, nullptr, "The tensor that this one is a view of, or None.", nullptr},
     {"requires_grad", get_requires_grad, set_requires_grad_, "Whether operations are recorded.",

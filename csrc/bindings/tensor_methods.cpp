@@ -47,8 +47,9 @@ PyObject* element_size(PyObject* o, PyObject*) {
 PyObject* storage_offset(PyObject* o, PyObject*) { return PyLong_FromLongLong(unwrap(o).offset()); }
 PyObject* data_ptr(PyObject* o, PyObject*) {
   const Tensor& t = unwrap(o);
-  const bool empty = t.is_meta() || t.is_batched() || t.numel() == 0;
-  return PyLong_FromVoidPtr(empty ? nullptr : t.data());
+  if (t.is_meta() || t.is_batched() || t.numel() == 0) return PyLong_FromVoidPtr(nullptr);
+  t.storage()->lend();
+  return PyLong_FromVoidPtr(t.data());
 }
 
 PyObject* is_contiguous(PyObject* o, PyObject* const* args, Py_ssize_t n, PyObject* kwnames) {

@@ -67,7 +67,10 @@ Tensor arranged_form(const Tensor& t) {
 }
 
 Tensor arrange(Tensor form) {
-  if (!form.is_contiguous()) return over(form.ref());
+  if (!form.is_contiguous()) {
+    form.storage()->lend();  // see Note [Watched storages]
+    return over(form.ref());
+  }
   form.impl()->strides = contiguous_strides(form.sizes());  // dims of size 1 had any
   return form;
 }

@@ -19,6 +19,7 @@ enum class LockRank : uint8_t {
   CudaDevices,        // a GPU is opened
   Kernels,            // a CUDA kernel is compiled or loaded
   Primitives,         // what oneDNN compiled
+  WeightLayouts,      // weights in oneDNN's layouts
   LibraryFolders,     // where oneDNN and the like are looked for
   Probe,              // code that may trap is tried out
   IsaLevel,           // the instruction set is settled

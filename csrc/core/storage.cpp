@@ -81,6 +81,7 @@ void Storage::resize(size_t nbytes) {
         "this storage is shared between processes and cannot be resized");
   check(!is_foreign(), ErrorKind::Runtime, "resize_",
         "this storage wraps memory of another library and cannot be resized");
+  note_write();
   if (device_.is_meta()) {
     nbytes_ = nbytes;
     return;
@@ -128,6 +129,7 @@ void Storage::move_to_shared(void* data, Deleter deleter, void* context) noexcep
 
 void Storage::destroy(Storage* s) noexcept {
   const size_t block = kHeader + (s->inline_data_ ? s->nbytes_ : s->inline_bytes_);
+  delete s->extra;
   s->free_data();
   s->~Storage();
   cpu_free(s, block);

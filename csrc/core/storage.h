@@ -1,7 +1,22 @@
 // storage.h: a counted block of bytes. Small CPU blocks sit right behind their header, one
 // allocation for both.
+//
+// Note [Watched storages]
+// Whoever keeps what it computed from a storage's contents (weights in another layout, see
+// cpu/weight_layouts.h) has to know when they change. So it watches the storage: from then on
+// `writes()` counts.
+// - All writers say so through Tensor::bump_version(): in-place ops, out=, optimisers; also those
+//   that write through `.data` or detach(), whose version counters are others. They say so after
+//   the write, so contents that were read at a count hold as long as the count does. In-place ops
+//   also say so before, in case they fail halfway.
+// - Memory that can be written to without us cannot be watched: another library's, shared between
+//   processes, or lent: its address was given out (data_ptr(), NumPy, DLPack, buffers). A storage
+//   that was lent once stays so.
+// - The hidden forms of arranged tensors (core/layout.h) count as lent: their tensors' writes do
+//   not lead to them.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 
@@ -10,6 +25,11 @@
 #include "core/intrusive.h"
 
 namespace rush {
+
+// What hangs on a storage and goes with it.
+struct StorageExtra {
+  virtual ~StorageExtra() = default;
+};
 
 class RUSH_API Storage : public Counted<Storage> {
  public:
@@ -42,6 +62,24 @@ class RUSH_API Storage : public Counted<Storage> {
   void move_to_shared(void* data, Deleter deleter, void* context) noexcept;
   void mark_shared() { shared_ = true; }
 
+  // See Note [Watched storages].
+  bool can_be_watched() const {
+    return device_.is_cpu() && !shared_ && !deleter_ && !lent_.load(std::memory_order_acquire);
+  }
+  // Starts counting, and returns the count so far. Before the contents are read.
+  uint32_t watch() {
+    watched_.store(true);
+    return writes();
+  }
+  uint32_t writes() const { return writes_.load(); }
+  void note_write() {
+    if (watched_.load()) [[unlikely]]
+      writes_.fetch_add(1);
+  }
+  void lend() { lent_.store(true, std::memory_order_release); }
+  // Guarded by whoever uses it.
+  StorageExtra* extra = nullptr;  // owned
+
   static void destroy(Storage* s) noexcept;
 
  private:
@@ -58,7 +96,10 @@ class RUSH_API Storage : public Counted<Storage> {
   bool read_only_ = false;
   bool shared_ = false;
   bool inline_data_ = false;   // data_ follows this header in one block
+  std::atomic<bool> watched_{false};
+  std::atomic<bool> lent_{false};
   uint32_t inline_bytes_ = 0;  // room behind the header that a resize left unused
+  std::atomic<uint32_t> writes_{0};
 };
 
 }  // namespace rush

@@ -241,7 +241,10 @@ const Ref<VersionCounter>& Tensor::version_counter() const {
   return impl_->version;
 }
 
-void Tensor::bump_version(const char* writer) const { version_counter()->bump(writer); }
+void Tensor::bump_version(const char* writer) const {
+  version_counter()->bump(writer);
+  if (Storage* s = impl_->storage.load()) s->note_write();
+}
 
 Tensor Tensor::alias(IntList sizes, IntList strides, int64_t offset) const {
   internal_assert(!is_batched(), "a batched tensor has no memory to alias");

@@ -41,7 +41,7 @@ class VersionCounter : public Counted<VersionCounter> {
   void bump(const char* writer) {
     writer_.store(writer, std::memory_order_relaxed);
     written_at_.store(source_here(), std::memory_order_relaxed);
-    count_.fetch_add(1, std::memory_order_acq_rel);
+    count_.fetch_add(1);  // sequentially consistent: see Note [Watched storages]
   }
   // The op that wrote last, or null, and where the user called it.
   const char* writer() const { return writer_.load(std::memory_order_relaxed); }
@@ -139,7 +139,8 @@ class RUSH_API Tensor {
   bool is_batched() const { return impl_->vmap_level != 0; }
   MemoryFormat suggest_memory_format() const;
 
-  // The first element's address. For kernels; callers that may write have checked read_only.
+  // The first element's address. For kernels; callers that may write have checked read_only, and
+  // say so afterwards by bump_version(); whoever hands the address out lends the storage.
   void* data() const {
     return static_cast<char*>(storage()->data()) + impl_->offset * element_size();
   }

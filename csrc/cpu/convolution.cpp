@@ -10,11 +10,13 @@
 #include <algorithm>
 #include <array>
 
+#include "core/modes.h"
 #include "cpu/copy.h"
 #include "cpu/device_loops.h"
 #include "cpu/gemm.h"
 #include "cpu/onednn_convolution.h"
 #include "cpu/onednn_matmul.h"
+#include "cpu/weight_layouts.h"
 
 namespace rush {
 
@@ -60,8 +62,16 @@ bool with_tensors(ConvKind kind, ConvTensors t, DType dtype, bool contiguous, F&
   return true;
 }
 
+// oneDNN fills whole vectors with the channels of an image, however few there are. The gradient of
+// a photograph took it three times as long as products over patches do (`bench_choices.py`).
+bool has_few_channels(ConvKind kind, const ConvShape& s, const ConvTensors& t) {
+  return kind == ConvKind::InputGrad && s.groups == 1 && s.channels <= 4 &&
+         t.x.dtype() == DType::Float32;
+}
+
 bool through_onednn(ConvKind kind, const ConvShape& s, const ConvTensors& t) {
   const DType dtype = t.x.dtype();
+  if (has_few_channels(kind, s, t)) return false;
   const bool direct =
       dtype == DType::Float32 || (dtype == DType::BFloat16 && onednn::has_bfloat16());
   if (!direct && !is_reduced_float(dtype)) return false;
@@ -79,9 +89,15 @@ bool lies_last(const Tensor& x) {
   return either || (x.dim() == 4 && is_channels_last(x.sizes(), x.strides()));
 }
 
+// Will a weight that is used without recording be kept in another layout?
+bool is_kept(const Tensor& w) {
+  return !grad_enabled() && keeps_weight_layouts() && w.storage()->can_be_watched();
+}
+
 // A kernel of one point, channels-last: a product of matrices. Backward it took 15% less time than
 // oneDNN's convolutions on the shapes of ResNet-50, which need their weights in another layout;
-// forward only small images gain. Narrow ones are oneDNN's.
+// forward only small images gain, and not where the weight is kept as oneDNN wants it. Narrow ones
+// are oneDNN's.
 bool through_product(ConvKind kind, const ConvShape& s, const ConvTensors& t) {
   constexpr int64_t kWide = 64, kSmallImage = 64;
   if (t.x.dtype() != DType::Float32 || s.groups != 1 || !s.is_pointwise() || t.bias.defined())
@@ -89,7 +105,7 @@ bool through_product(ConvKind kind, const ConvShape& s, const ConvTensors& t) {
   if (std::min(s.channels, s.out_channels) < kWide || !lies_last(t.x) || !lies_last(t.y) ||
       !t.w.is_contiguous())
     return false;
-  if (kind == ConvKind::Forward && s.output_points() > kSmallImage) return false;
+  if (kind == ConvKind::Forward && (s.output_points() > kSmallImage || is_kept(t.w))) return false;
   const Tensor x = as_matrix(t.x, s.channels), y = as_matrix(t.y, s.out_channels),
                w = as_matrix(t.w, s.channels);
   const auto turned = [](const Tensor& m) {

@@ -121,6 +121,36 @@ void copy_transposed(const LoopNest& nest, int across, int64_t item) {
       });
 }
 
+// Rows of a few elements cost more than what is in them. So where the next dim is longer, rows run
+// along that one, in pieces that stay in the first-level cache from one to the next.
+constexpr int64_t kShortRow = 8, kPiece = 256;
+
+void copy_short_rows(LoopNest nest, const ConvertFn& fn) {
+  std::swap(nest.sizes[0], nest.sizes[1]);
+  std::swap(nest.strides[0], nest.strides[1]);
+  const int64_t n = nest.sizes[0], rest = n % kPiece, whole = n - rest;
+  if (n > kPiece && nest.dims < int(kMaxDims)) {
+    if (rest > 0) {
+      LoopNest tail = nest;
+      for (int i = 0; i < 2; ++i) tail.base[i] += whole * nest.strides[0][i];
+      tail.sizes[0] = rest;
+      tail.numel = nest.numel / n * rest;
+      tail.run_parallel(convert_row, &fn);
+    }
+    // The pieces are a dim of their own, outside of the short one.
+    for (int d = nest.dims; d > 2; --d) {
+      nest.sizes[d] = nest.sizes[d - 1];
+      std::copy_n(nest.strides[d - 1], 2, nest.strides[d]);
+    }
+    nest.sizes[2] = whole / kPiece;
+    for (int i = 0; i < 2; ++i) nest.strides[2][i] = nest.strides[0][i] * kPiece;
+    nest.sizes[0] = kPiece;
+    nest.numel = nest.numel / n * whole;
+    ++nest.dims;
+  }
+  nest.run_parallel(convert_row, &fn);
+}
+
 struct FillContext {
   int64_t item;
   const char* pattern;  // kPattern bytes of the value over and over
@@ -205,6 +235,8 @@ void copy_cpu(const Tensor& src, const Tensor& dst) {
   } else if (same && std::abs(nest.strides[0][0]) == item &&
              nest.strides[0][1] == -nest.strides[0][0]) {
     nest.run_parallel(reverse_row, nullptr);
+  } else if (nest.dims > 1 && nest.sizes[0] < kShortRow && nest.sizes[1] >= 2 * kShortRow) {
+    copy_short_rows(nest, fn);
   } else {
     nest.run_parallel(convert_row, &fn);
   }

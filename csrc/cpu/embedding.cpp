@@ -42,9 +42,15 @@ void embedding_bag_cpu(const Tensor& table, const Bags& bags, const Tensor& out,
         T* y = out.data<T>() + b * width;
         int64_t* place = bags.mode == BagMode::Max ? places.data<int64_t>() + b * width : nullptr;
         int64_t count = 0;
-        std::fill_n(y, width, T(0));
+        if (!place && bags.skip < 0) {
+          count = bounds[b + 1] - bounds[b];
+          lines.sum_rows(y, rows, index + bounds[b], weight ? weight + bounds[b] : nullptr, count,
+                         width);
+        } else {
+          std::fill_n(y, width, T(0));
+        }
         if (place) std::fill_n(place, width, int64_t(-1));
-        for (int64_t i = bounds[b]; i < bounds[b + 1]; ++i) {
+        for (int64_t i = bounds[b] + count; i < bounds[b + 1]; ++i) {
           if (index[i] == bags.skip) continue;
           const T* row = rows + index[i] * width;
           if (!place) {

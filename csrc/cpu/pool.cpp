@@ -141,7 +141,6 @@ void max_pool_backward_cpu(const Tensor& g, const Tensor& indices, const Tensor&
   const Plan plan(gx, g, PoolWindows{});
   const int64_t* places = indices.data<int64_t>();
   std::atomic<bool> inside = true;
-  if (plan.call.channels_last) fill_cpu(gx, 0);
   for_type(gx, [&]<class T>() {
     plan.run(true, [&](int64_t begin, int64_t end) {
       if (!kernels<T>().max_backward(plan.call, g.data<T>(), places, gx.data<T>(), begin, end))
@@ -156,7 +155,6 @@ void average_pool_backward_cpu(const Tensor& g, const PoolWindows& windows, cons
   if (g.is_cuda()) [[unlikely]]
     return gpu().average_backward(g, windows, gx);
   const Plan plan(gx, g, windows);
-  if (plan.call.channels_last) fill_cpu(gx, 0);
   for_type(gx, [&]<class T>() {
     plan.run(true, [&](int64_t begin, int64_t end) {
       kernels<T>().average_backward(plan.call, g.data<T>(), gx.data<T>(), begin, end);

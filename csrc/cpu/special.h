@@ -6,7 +6,7 @@
 
 namespace rush {
 
-enum class SpecialFn {
+enum class SpecialFn : uint8_t {
   Erfcx,
   Ndtr,
   LogNdtr,

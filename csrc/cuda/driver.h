@@ -69,6 +69,23 @@ struct CUmemAccess {
 };
 inline constexpr int kAccessReadWrite = 3;
 
+// ---- launches ----
+
+struct CUlaunchAttribute {
+  int id, padding;
+  union {
+    char room[64];
+    int on;
+  };
+};
+inline constexpr int kLaunchCooperative = 2, kLaunchProgrammatic = 6;
+struct CUlaunchConfig {
+  unsigned grid_x, grid_y, grid_z, block_x, block_y, block_z, shared_bytes;
+  CUstream stream;
+  const CUlaunchAttribute* attributes;
+  unsigned attribute_count;
+};
+
 // X(symbol in the library, name here, parameters)
 #define RUSH_CUDA_DRIVER(X)                                                                       \
   X(cuInit, Init, (unsigned flags))                                                               \
@@ -146,12 +163,8 @@ inline constexpr int kAccessReadWrite = 3;
   X(cuIpcCloseMemHandle, IpcCloseMemHandle, (CUdeviceptr p))                                      \
   X(cuModuleLoadData, ModuleLoadData, (CUmodule * module, const void* image))                     \
   X(cuModuleGetFunction, ModuleGetFunction, (CUfunction * f, CUmodule module, const char* name))  \
-  X(cuLaunchKernel, LaunchKernel,                                                                 \
-    (CUfunction f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz,  \
-     unsigned shared, CUstream stream, void** params, void** extra))                              \
-  X(cuLaunchCooperativeKernel, LaunchCooperativeKernel,                                           \
-    (CUfunction f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz,  \
-     unsigned shared, CUstream stream, void** params))
+  X(cuLaunchKernelEx, LaunchKernelEx,                                                             \
+    (const CUlaunchConfig* config, CUfunction f, void** params, void** extra))
 
 struct Driver {
 #define RUSH_MEMBER(symbol, name, params) CUresult(*name) params = nullptr;

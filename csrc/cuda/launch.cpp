@@ -5,6 +5,7 @@
 #include <bit>
 #include <cstdlib>
 #include <deque>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -126,22 +127,33 @@ CUfunction find_function(const KernelFamily& family, uint64_t key, int device) {
   return load_function(family, key, device, full);
 }
 
-void launch(CUfunction f, int device, Grid grid, Grid block, void** args, unsigned shared) {
+namespace {
+
+void queue(CUfunction f, int device, Grid grid, Grid block, void** args, unsigned shared,
+           std::span<const CUlaunchAttribute> attributes) {
   bind(device);
   Stream* stream = current_stream(device);
-  must(driver().LaunchKernel(f, grid.x, grid.y, grid.z, block.x, block.y, block.z, shared,
-                             stream->handle, args, nullptr),
-       "launch");
+  const CUlaunchConfig config{
+      grid.x,  grid.y, grid.z,         block.x,           block.y,
+      block.z, shared, stream->handle, attributes.data(), unsigned(attributes.size())};
+  must(driver().LaunchKernelEx(&config, f, args, nullptr), "launch");
   after_launch(stream);
 }
 
+constexpr CUlaunchAttribute kTogether[] = {{kLaunchCooperative, 0, {.on = 1}}};
+// See Note [Early launches]; older GPUs know none.
+constexpr CUlaunchAttribute kEarly[] = {{kLaunchProgrammatic, 0, {.on = 1}}};
+
+}  // namespace
+
+void launch(CUfunction f, int device, Grid grid, Grid block, void** args, unsigned shared) {
+  const std::span<const CUlaunchAttribute> early(kEarly);
+  queue(f, device, grid, block, args, shared,
+        device_info(device).major >= 9 ? early : early.first(0));
+}
+
 void launch_together(CUfunction f, int device, Grid grid, Grid block, void** args) {
-  bind(device);
-  Stream* stream = current_stream(device);
-  must(driver().LaunchCooperativeKernel(f, grid.x, grid.y, grid.z, block.x, block.y, block.z, 0,
-                                        stream->handle, args),
-       "launch");
-  after_launch(stream);
+  queue(f, device, grid, block, args, 0, kTogether);
 }
 
 void after_launch(Stream* stream) {

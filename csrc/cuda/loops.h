@@ -53,6 +53,8 @@ enum FamilyNumber : uint8_t {
   kCellFamily,
   kLstmStepFamily,
   kAttentionFamily,
+  kSpecialFamily,
+  kMatricesFamily,
   kFamilyCount,
 };
 static_assert(kFamilyCount <= 64);  // launch.cpp keeps six bits for them

@@ -53,6 +53,7 @@ DeviceState& state_of(int device) {
 }
 
 std::atomic<bool> g_caching{true};
+std::atomic<void (*)()> g_reclaim{nullptr};
 
 // ---- blocks that several streams use ----
 
@@ -133,6 +134,11 @@ DeviceMemory::Block allocate(int device, size_t nbytes) {
     p = arena->pool.allocate(nbytes, label, source).p;
     if (!p) [[unlikely]] {
       s.retries.fetch_add(1);
+      release_all(device);
+      p = arena->pool.allocate(nbytes, label, source).p;
+    }
+    if (const auto reclaim = g_reclaim.load(); !p && reclaim) [[unlikely]] {
+      reclaim();
       release_all(device);
       p = arena->pool.allocate(nbytes, label, source).p;
     }
@@ -284,6 +290,8 @@ void empty_gpu_cache() {
   }
   pinned().pool.release_cached();
 }
+
+void set_reclaimer(void (*reclaim)()) { g_reclaim.store(reclaim); }
 
 void set_memory_fraction(int device, double fraction) {
   device = check_device("set_per_process_memory_fraction", device);

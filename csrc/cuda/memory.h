@@ -3,7 +3,7 @@
 // One CachingPool a stream: what a stream frees, it may use again at once, since its work runs in
 // order. A block that other streams read as well (record_stream) waits for them. The driver is
 // asked for memory only when no pool of the stream has any, and asked again after every pool of the
-// device has given back what it caches.
+// device has given back what it caches, and after the reclaimer has freed what it can.
 #pragma once
 
 #include <array>
@@ -41,6 +41,8 @@ RUSH_API GpuMemoryStats gpu_memory_stats(int device);
 RUSH_API void reset_gpu_peaks(int device);
 RUSH_API void reset_gpu_totals(int device);
 RUSH_API void empty_gpu_cache();
+// What is called before an allocation fails: it frees blocks that are only kept for others.
+RUSH_API void set_reclaimer(void (*reclaim)());
 // At most this part of the device's memory may be reserved.
 RUSH_API void set_memory_fraction(int device, double fraction);
 RUSH_API double memory_fraction(int device);

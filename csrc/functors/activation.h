@@ -108,6 +108,19 @@ struct SiluBackward {
     return g * s * (T(1) + x * (T(1) - s));
   }
 };
+struct Glu {
+  template <class T>
+  RUSH_FN T operator()(T x, T gate) const {
+    const T e = math::exp_negative(-math::fabs(gate));
+    return (gate >= T(0) ? x : x * e) / (T(1) + e);
+  }
+};
+struct Prelu {
+  template <class T>
+  RUSH_FN T operator()(T x, T weight) const {
+    return x > T(0) ? x : x * weight;
+  }
+};
 template <class T>
 struct Softplus {
   T beta, threshold;

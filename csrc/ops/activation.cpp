@@ -225,6 +225,23 @@ struct Hardshrink : Named<"hardshrink"> {
   }
 };
 
+struct PreluKernel : SameBinary<"prelu", BinaryFn::Prelu> {
+  static constexpr uint32_t needs[] = {in(0) | in(1), in(0)};
+  static Grads grad(const Ctx& c, const Tensor& g, const Tensor& x, const Tensor& w) {
+    const Tensor above = gt(x, wrap_number(0));
+    return {c.wants(0) ? where(above, g, g * w) : Tensor(),
+            c.wants(1) ? zero_where(above, g * x) : Tensor()};
+  }
+};
+
+struct GluKernel : SameBinary<"glu", BinaryFn::Glu> {
+  static constexpr uint32_t needs[] = {in(1), in(0) | in(1)};
+  static Grads grad(const Ctx& c, const Tensor& g, const Tensor& x, const Tensor& gate) {
+    return {c.wants(0) ? _glu(g, gate) : Tensor(),
+            c.wants(1) ? sigmoid_backward(g * x, sigmoid(gate)) : Tensor()};
+  }
+};
+
 struct Prelu : Named<"prelu"> {
   static Tensor call(const Tensor& x, const Tensor& weight) {
     check_dtype(x.dtype() == weight.dtype(), name, "self and weight must have one dtype, they are ",
@@ -243,7 +260,7 @@ struct Prelu : Named<"prelu"> {
     } else if (weight.dim() == 1 && x.dim() == 0) {
       w = reshape(weight, Dims{});
     }
-    return where(gt(x, wrap_number(0)), x, x * w);
+    return _prelu(x, w);
   }
 };
 

@@ -133,6 +133,7 @@ Tensor multiply_last(const Tensor& g, const Tensor& factor) {
   if (product.dtype != g.dtype() || !(product.sizes == g.sizes())) return g * factor;
   const Tensor form = arranged_form(g);
   Mul::run(form, arranged_form(factor), form);
+  form.storage()->note_write();  // no version: nobody else has seen this tensor, or will
   return g;
 }
 

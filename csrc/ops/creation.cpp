@@ -164,7 +164,21 @@ struct ArangeStart {
         const Wide first = start.to<Wide>(), each = step.to<Wide>();
         T* out = t.data<T>();
         parallel_for(t.numel(), 32768, [&](int64_t begin, int64_t end) {
-          for (int64_t i = begin; i < end; ++i) out[i] = T(opmath<T>(first + Wide(i) * each));
+          int64_t i = begin;
+          if constexpr (std::is_integral_v<T>) {
+            // Additions only: plain vectors do not multiply 64 bits.
+            constexpr int64_t kStep = 8;
+            uint64_t at[kStep];
+            for (int64_t k = 0; k < kStep; ++k)
+              at[k] = uint64_t(first) + uint64_t(begin + k) * uint64_t(each);
+            for (; i + kStep <= end; i += kStep) {
+              for (int64_t k = 0; k < kStep; ++k) {
+                out[i + k] = T(at[k]);
+                at[k] += uint64_t(each) * kStep;
+              }
+            }
+          }
+          for (; i < end; ++i) out[i] = T(opmath<T>(first + Wide(i) * each));
         });
       }
     });

@@ -130,8 +130,9 @@ struct CrossEntropyForward {
     store_scalar(out.data(), out.dtype(), Scalar(reduction == kMean ? sum / all : sum));
   }
 
-  static constexpr uint32_t needs[] = {in(0) | in(1) | in(2) | kOut, 0,
-                                       in(0) | in(1) | in(2) | kOut};
+  // Not the loss itself: programs scale it in place (loss *= share) before backward.
+  static constexpr uint32_t kRead = in(0) | in(1) | in(2) | result(1) | result(2);
+  static constexpr uint32_t needs[] = {kRead, 0, kRead};
   static Grads grad(const Ctx& c, GradSpan grads, const Tensor& x, const Tensor& target,
                     const Tensor& weight, int64_t reduction, int64_t ignore, double smoothing,
                     bool scores) {

@@ -184,7 +184,8 @@ struct EmbeddingBag {
                   " indices, got ", at[b], " before ", at[b + 1]);
   }
 
-  static constexpr uint32_t needs[] = {in(1) | in(2) | in(3) | kOut, 0, 0, in(0) | in(1) | in(2)};
+  static constexpr uint32_t needs[] = {in(1) | in(2) | in(3) | result(1) | result(2), 0, 0,
+                                       in(0) | in(1) | in(2)};
   static Grads grad(const Ctx& c, GradSpan grads, const Tensor& weight, const Tensor& indices,
                     const Tensor& bounds, int64_t mode, const Tensor& by, int64_t padding_idx) {
     const Tensor& g = grads[0];

@@ -1,6 +1,7 @@
 // Fourier transforms. Sizes, norms and the public names are Python's (rushlight/fft).
 #include "cpu/fft.h"
 
+#include "cpu/device_math_loops.h"
 #include "ops/data.h"
 #include "ops/fft_ops.h"
 #include "ops/op.h"
@@ -36,12 +37,16 @@ Tensor last_dim_moved(const Tensor& x, int64_t d) { return transpose(x, d, x.dim
 
 struct FftComplex {
   static constexpr const char* name = "fft";
+  static constexpr bool any_device = true;
   static Spec check(const Tensor& self, IntList dim, double, bool) {
     check_type(name, self, true);
     wrapped_dims(name, self, dim);
     return {self.sizes(), self.dtype(), self.device()};
   }
   static void run(const Tensor& self, IntList dim, double scale, bool forward, const Tensor& out) {
+    if (out.is_cuda())
+      return cuda_math_loops().fourier.complex(self, out, wrapped_dims(name, self, dim), scale,
+                                               forward);
     const Tensor to = out.is_contiguous() ? out : make_tensor(out.sizes(), out.dtype());
     if (dim.empty())
       copy_data(to, self);
@@ -58,6 +63,7 @@ struct FftComplex {
 
 struct FftReal {
   static constexpr const char* name = "rfft";
+  static constexpr bool any_device = true;
   static Spec check(const Tensor& self, IntList dim, double) {
     check_type(name, self, false);
     rush::check(!dim.empty(), ErrorKind::Runtime, name, "needs at least one dim");
@@ -68,6 +74,7 @@ struct FftReal {
   }
   static void run(const Tensor& self, IntList dim, double scale, const Tensor& out) {
     const Dims d = wrapped_dims(name, self, dim);
+    if (out.is_cuda()) return cuda_math_loops().fourier.real(self, out, d, scale);
     const int64_t last = d.back();
     const Tensor turned = last_dim_moved(out, last);
     const Tensor to = turned.is_contiguous() ? turned : make_tensor(turned.sizes(), turned.dtype());
@@ -91,6 +98,7 @@ struct FftReal {
 
 struct FftHermitian {
   static constexpr const char* name = "irfft";
+  static constexpr bool any_device = true;
   static Spec check(const Tensor& self, IntList dim, double, int64_t n) {
     check_type(name, self, true);
     rush::check(!dim.empty(), ErrorKind::Runtime, name, "needs at least one dim");
@@ -104,6 +112,7 @@ struct FftHermitian {
   }
   static void run(const Tensor& self, IntList dim, double scale, int64_t, const Tensor& out) {
     const Dims d = wrapped_dims(name, self, dim);
+    if (out.is_cuda()) return cuda_math_loops().fourier.hermitian(self, out, d, scale);
     const int64_t last = d.back();
     Tensor from = contiguous_data(last_dim_moved(self, last));
     Dims others;

@@ -4,6 +4,7 @@
 #include <numeric>
 #include <string>
 
+#include "cpu/device_loops.h"
 #include "cpu/factor.h"
 #include "functors/complex.h"
 #include "ops/linalg_ops.h"
@@ -34,6 +35,13 @@ void check_same_batch(const char* op, const Tensor& a, const Tensor& b, int64_t 
 
 Tensor readable_matrices(const Tensor& a) { return is_matrix_batch(a) ? a : contiguous_data(a); }
 
+FiniteMatrices::FiniteMatrices(const Tensor& given) : a(given) {
+  const NoGradGuard no_grad;
+  const Tensor lost = logical_not(all(isfinite(given), Dims{-2, -1}, false));
+  a = masked_fill(given, as_column(as_column(lost)), wrap_number(0));
+  bad = neg(to(lost, DType::Int32));
+}
+
 // Raising is left to Python, whose LinAlgError it is. Inside vmap all samples are looked at.
 struct FirstFailure {
   static constexpr const char* name = "_first_failure";
@@ -50,6 +58,18 @@ struct FirstFailure {
 };
 
 namespace {
+
+void factor_lu(const char* op, const Tensor& A, bool pivot, const Tensor& LU, const Tensor& pivots,
+               const Tensor& info) {
+  if (!LU.is_cuda()) return lu_factor_cpu(op, readable_matrices(A), pivot, LU, pivots, info);
+  if (A.numel() == 0) return fill_data(info, 0);
+  gpu_matrices().lu_factor(op, readable_matrices(A), pivot, LU, pivots, info);
+}
+void solve_lu(const char* op, const Tensor& LU, const Tensor& pivots, const Tensor& B, bool adjoint,
+              const Tensor& X) {
+  if (!X.is_cuda()) return lu_solve_cpu(op, LU, pivots, readable_matrices(B), adjoint, X);
+  if (X.numel() != 0) gpu_matrices().lu_solve(op, LU, pivots, readable_matrices(B), adjoint, X);
+}
 
 // The rows of x go back to where the pivots took them from: P x.
 Tensor put_back(const Tensor& x, const Tensor& pivots) {
@@ -71,6 +91,7 @@ Tensor unit_lower(const Tensor& LU) {
 
 struct LuFactor {
   static constexpr const char* name = "linalg.lu_factor";
+  static constexpr bool any_device = true;
   static std::array<Spec, 3> check(const Tensor& A, bool) {
     check_matrices(name, A);
     const int64_t k = std::min(A.size(-1), A.size(-2));
@@ -79,7 +100,7 @@ struct LuFactor {
   }
   static void run(const Tensor& A, bool pivot, const Tensor& LU, const Tensor& pivots,
                   const Tensor& info) {
-    lu_factor_cpu(name, readable_matrices(A), pivot, ByColumns(LU), pivots, info);
+    factor_lu(name, A, pivot, ByColumns(LU), pivots, info);
   }
   static constexpr uint32_t non_differentiable = 1u << 1 | 1u << 2;
   static constexpr uint32_t needs[] = {result(0) | result(1)};
@@ -113,6 +134,7 @@ struct LuFactor {
 
 struct PivotsToPermutation {
   static constexpr const char* name = "_pivots_to_permutation";
+  static constexpr bool any_device = true;
   static constexpr bool differentiable = false;
   static Spec check(const Tensor& pivots, int64_t rows) {
     rush::check(pivots.dtype() == DType::Int32, ErrorKind::DType, "lu_unpack",
@@ -127,6 +149,12 @@ struct PivotsToPermutation {
   static void run(const Tensor& pivots, int64_t rows, const Tensor& out) {
     if (out.numel() == 0) return;
     const Tensor p = contiguous_data(pivots);
+    if (out.is_cuda()) {
+      const Tensor whole = out.is_contiguous() ? out : clone_data(out, MemoryFormat::Contiguous);
+      gpu_matrices().permutation("lu_unpack", p, rows, whole);
+      if (!whole.is_same(out)) copy_data(out, whole);
+      return;
+    }
     const Tensor to = out.is_contiguous() ? out : make_tensor(out.sizes(), out.dtype());
     const int64_t k = p.size(-1);
     for (int64_t m = 0; m < out.numel() / rows; ++m) {
@@ -146,6 +174,7 @@ struct PivotsToPermutation {
 
 struct LuSolve {
   static constexpr const char* name = "linalg.lu_solve";
+  static constexpr bool any_device = true;
   static Spec check(const Tensor& LU, const Tensor& pivots, const Tensor& B, bool) {
     check_square_matrices(name, LU, "LU");
     check_matrices(name, B, "B");
@@ -162,9 +191,15 @@ struct LuSolve {
   static constexpr bool may_fail = true;
   static void run(const Tensor& LU, const Tensor& pivots, const Tensor& B, bool adjoint,
                   const Tensor& out) {
-    const Tensor p = contiguous_data(pivots);
+    Tensor p = contiguous_data(pivots);
     const int64_t n = LU.size(-1);
-    for (int64_t i = 0; i < p.numel(); ++i)
+    if (out.is_cuda()) {  // found out later, and harmless until then
+      device_loops(DeviceType::CUDA)
+          .check_between(p, 1, double(n), name, "pivots must lie between 1 and the number of rows");
+      const NoGradGuard no_grad;
+      p = clamp(p, Scalar(1), Scalar(n));
+    }
+    for (int64_t i = 0; !out.is_cuda() && i < p.numel(); ++i)
       rush::check(p.data<int32_t>()[i] >= 1 && p.data<int32_t>()[i] <= n, ErrorKind::Runtime, name,
                   "pivots must lie between 1 and ", n, ", got ", p.data<int32_t>()[i]);
     Tensor by_col = LU;
@@ -172,7 +207,7 @@ struct LuSolve {
       by_col = make_tensor(LU.sizes(), by_column_strides(LU.sizes()), LU.dtype(), LU.device());
       copy_data(by_col, LU);
     }
-    lu_solve_cpu(name, by_col, p, readable_matrices(B), adjoint, ByColumns(out));
+    solve_lu(name, by_col, p, B, adjoint, ByColumns(out));
   }
   static constexpr uint32_t needs[] = {in(0) | in(1) | kOut, 0, in(0) | in(1)};
   static Grads grad(const Ctx& c, const Tensor& g, const Tensor& LU, const Tensor& pivots,
@@ -202,6 +237,7 @@ Tensor adjoint_solve(const Tensor& A, const Tensor& LU, const Tensor& pivots, co
 
 struct SolveEx {
   static constexpr const char* name = "linalg.solve";
+  static constexpr bool any_device = true;
   static std::array<Spec, 4> check(const Tensor& A, const Tensor& B) {
     check_square_matrices(name, A);
     check_matrices(name, B, "B");
@@ -213,8 +249,11 @@ struct SolveEx {
   }
   static void run(const Tensor& A, const Tensor& B, const Tensor& X, const Tensor& LU,
                   const Tensor& pivots, const Tensor& info) {
-    solve_cpu(name, readable_matrices(A), readable_matrices(B), ByColumns(X), ByColumns(LU), pivots,
-              info);
+    const ByColumns x(X), factors(LU);
+    if (!X.is_cuda())
+      return solve_cpu(name, readable_matrices(A), readable_matrices(B), x, factors, pivots, info);
+    factor_lu(name, A, true, factors, pivots, info);
+    solve_lu(name, factors, pivots, B, false, x);
   }
   static constexpr uint32_t non_differentiable = 1u << 1 | 1u << 2 | 1u << 3;
   static constexpr uint32_t kFactors = in(0) | result(1) | result(2);
@@ -228,12 +267,20 @@ struct SolveEx {
 
 struct InvEx {
   static constexpr const char* name = "linalg.inv";
+  static constexpr bool any_device = true;
   static std::array<Spec, 2> check(const Tensor& A) {
     check_square_matrices(name, A);
     return {by_columns(A, A.size(-2), A.size(-1)), a_number(A, DType::Int32)};
   }
   static void run(const Tensor& A, const Tensor& inverse, const Tensor& info) {
-    inverse_cpu(name, readable_matrices(A), ByColumns(inverse), info);
+    const ByColumns out(inverse);
+    if (!inverse.is_cuda()) return inverse_cpu(name, readable_matrices(A), out, info);
+    const int64_t n = A.size(-1);
+    const Tensor factors = by_columns(A, n, n).allocate();
+    const Tensor pivots = a_vector(A, n, DType::Int32).allocate();
+    factor_lu(name, A, true, factors, pivots, info);
+    const Tensor one = eye(n, n, A.dtype(), {}, A.device());
+    solve_lu(name, factors, pivots, expand(one, A.sizes()), false, out);
   }
   static constexpr uint32_t non_differentiable = 1u << 1;
   static constexpr uint32_t needs[] = {result(0)};
@@ -259,6 +306,25 @@ void for_diagonals(const Tensor& LU, const Tensor& pivots, F&& f) {
   }
 }
 
+// For GPUs: the diagonals of the LU factors, of which the first is negated where rows were
+// exchanged an odd number of times.
+Tensor signed_diagonals(const char* op, const Tensor& A, const Tensor& LU, const Tensor& pivots) {
+  const Tensor info = a_number(A, DType::Int32).allocate();
+  {
+    const ByColumns factors(LU);
+    factor_lu(op, A, true, factors, pivots, info);
+  }
+  const int64_t n = A.size(-1);
+  const Tensor d = main_diagonal(LU);
+  if (n == 0) return d;
+  const Tensor places = arange(Scalar(1), Scalar(n + 1), Scalar(1), DType::Int32, {}, A.device());
+  const Tensor odd =
+      remainder(sum(ne(pivots, places), Dims{-1}, true, DType::Int64), wrap_number(2));
+  const Tensor first = columns(d, 0, 1) * (1 - odd * 2);
+  const Tensor parts[] = {first, columns(d, 1, n)};
+  return cat(TensorList(parts), -1);
+}
+
 // The adjugate's adjoint, U diag(products of the other singular values) V^H det(U V^H): what the
 // gradient of det is where A has no inverse.
 Tensor cofactors(const Tensor& A) {
@@ -275,12 +341,17 @@ Tensor cofactors(const Tensor& A) {
 
 struct DetLu {
   static constexpr const char* name = "linalg.det";
+  static constexpr bool any_device = true;
   static std::array<Spec, 3> check(const Tensor& A) {
     check_square_matrices(name, A);
     return {a_number(A, A.dtype()), by_columns(A, A.size(-2), A.size(-1)),
             a_vector(A, A.size(-1), DType::Int32)};
   }
   static void run(const Tensor& A, const Tensor& det, const Tensor& LU, const Tensor& pivots) {
+    if (det.is_cuda()) {
+      const NoGradGuard no_grad;
+      return copy_data(det, prod(signed_diagonals(name, A, LU, pivots), -1, false));
+    }
     const Tensor info = make_tensor(det.sizes(), DType::Int32);
     const ByColumns factors(LU);
     lu_factor_cpu(name, readable_matrices(A), true, factors, pivots, info);
@@ -314,6 +385,7 @@ struct DetLu {
 
 struct SlogdetLu {
   static constexpr const char* name = "linalg.slogdet";
+  static constexpr bool any_device = true;
   static std::array<Spec, 4> check(const Tensor& A) {
     check_square_matrices(name, A);
     return {a_number(A, A.dtype()), a_number(A, to_real(A.dtype())),
@@ -321,6 +393,13 @@ struct SlogdetLu {
   }
   static void run(const Tensor& A, const Tensor& sign, const Tensor& logabs, const Tensor& LU,
                   const Tensor& pivots) {
+    if (sign.is_cuda()) {
+      const NoGradGuard no_grad;
+      const Tensor d = signed_diagonals(name, A, LU, pivots);
+      const Tensor directions = A.is_complex() ? sgn(d) : where(isnan(d), d, sgn(d));
+      copy_data(sign, prod(directions, -1, false));
+      return copy_data(logabs, sum(log(abs(d)), Dims{-1}, false, std::nullopt));
+    }
     const Tensor info = make_tensor(sign.sizes(), DType::Int32);
     const ByColumns factors(LU);
     lu_factor_cpu(name, readable_matrices(A), true, factors, pivots, info);
@@ -349,7 +428,7 @@ struct SlogdetLu {
         });
   }
   static constexpr uint32_t non_differentiable = 1u << 2 | 1u << 3;
-  static constexpr uint32_t needs[] = {in(0) | kOut};
+  static constexpr uint32_t needs[] = {in(0) | result(0) | result(2) | result(3)};
   // With w = tr(A^-1 dA): d logabsdet = Re w, d sign = i Im(w) sign.
   static Grads grad(const Ctx& c, GradSpan g, const Tensor& A) {
     Tensor h = g[1];
@@ -389,15 +468,45 @@ Tensor qr_gradient(const Tensor& Q, const Tensor& R, const Tensor& gQ, const Ten
 
 }  // namespace
 
+namespace {
+
+// Reflections on a GPU, and R of them where it is wanted; Q of q_cols columns where that is.
+void factor_qr(const char* op, const Tensor& A, const Tensor& Q, const Tensor& R) {
+  const NoGradGuard no_grad;
+  const int64_t m = A.size(-2), n = A.size(-1), k = std::min(m, n);
+  const bool none = A.numel() == 0;
+  const Tensor a = by_columns(A, m, n).allocate(), tau = a_vector(A, k, A.dtype()).allocate();
+  if (!none) gpu_matrices().geqrf(op, readable_matrices(A), a, tau);
+  if (R.numel() != 0) {
+    if (none)
+      fill_data(R, 0);
+    else
+      copy_data(rows(R, 0, std::min(m, R.size(-2))), triu(rows(a, 0, R.size(-2)), 0));
+  }
+  if (!Q.defined() || Q.numel() == 0) return;
+  const int64_t width = Q.size(-1);
+  if (width <= n) return gpu_matrices().orgqr(op, columns(a, 0, width), tau, Q);
+  // More columns than A has: their beginning does not matter.
+  const Tensor wide = by_columns(A, m, width).allocate();
+  fill_data(wide, 0);
+  if (!none) copy_data(columns(wide, 0, n), a);
+  gpu_matrices().orgqr(op, wide, tau, Q);
+}
+
+}  // namespace
+
 struct QrFactor {
   static constexpr const char* name = "linalg.qr";
+  static constexpr bool any_device = true;
   static std::array<Spec, 2> check(const Tensor& A, bool complete) {
     check_matrices(name, A);
     const int64_t m = A.size(-2), n = A.size(-1), k = complete ? m : std::min(m, n);
     return {by_columns(A, m, k), by_columns(A, k, n)};
   }
   static void run(const Tensor& A, bool, const Tensor& Q, const Tensor& R) {
-    qr_cpu(name, readable_matrices(A), ByColumns(Q), ByColumns(R));
+    const ByColumns q(Q), r(R);
+    if (R.is_cuda()) return factor_qr(name, A, q, r);
+    qr_cpu(name, readable_matrices(A), q, r);
   }
   static constexpr uint32_t needs[] = {kOut};
   // A = [X Y] with a square or tall X: Q R1 = X, and R2 = Q^H Y.
@@ -427,12 +536,15 @@ struct QrFactor {
 
 struct QrR {
   static constexpr const char* name = "linalg.qr";
+  static constexpr bool any_device = true;
   static Spec check(const Tensor& A) {
     check_matrices(name, A);
     return by_columns(A, std::min(A.size(-1), A.size(-2)), A.size(-1));
   }
   static void run(const Tensor& A, const Tensor& R) {
-    qr_cpu(name, readable_matrices(A), Tensor(), ByColumns(R));
+    const ByColumns r(R);
+    if (R.is_cuda()) return factor_qr(name, A, Tensor(), r);
+    qr_cpu(name, readable_matrices(A), Tensor(), r);
   }
   static Grads grad(const Ctx&, const Tensor&, const Tensor&) {
     fail(ErrorKind::Runtime, name,
@@ -442,18 +554,22 @@ struct QrR {
 
 struct Geqrf {
   static constexpr const char* name = "geqrf";
+  static constexpr bool any_device = true;
   static std::array<Spec, 2> check(const Tensor& A) {
     check_matrices(name, A, "input");
     return {by_columns(A, A.size(-2), A.size(-1)),
             a_vector(A, std::min(A.size(-1), A.size(-2)), A.dtype())};
   }
   static void run(const Tensor& A, const Tensor& a, const Tensor& tau) {
-    geqrf_cpu(name, readable_matrices(A), ByColumns(a), tau);
+    const ByColumns out(a);
+    if (!a.is_cuda()) return geqrf_cpu(name, readable_matrices(A), out, tau);
+    if (A.numel() != 0) gpu_matrices().geqrf(name, readable_matrices(A), out, tau);
   }
 };
 
 struct Orgqr {
   static constexpr const char* name = "linalg.householder_product";
+  static constexpr bool any_device = true;
   static constexpr bool differentiable = false;  // only called where no graph is wanted
   static Spec check(const Tensor& A, const Tensor& tau) {
     check_matrices(name, A);
@@ -461,12 +577,15 @@ struct Orgqr {
     return by_columns(A, A.size(-2), A.size(-1));
   }
   static void run(const Tensor& A, const Tensor& tau, const Tensor& out) {
-    orgqr_cpu(name, readable_matrices(A), contiguous_data(tau), ByColumns(out));
+    const ByColumns q(out);
+    if (!out.is_cuda()) return orgqr_cpu(name, readable_matrices(A), contiguous_data(tau), q);
+    if (out.numel() != 0) gpu_matrices().orgqr(name, readable_matrices(A), contiguous_data(tau), q);
   }
 };
 
 struct Ormqr {
   static constexpr const char* name = "ormqr";
+  static constexpr bool any_device = true;
   static constexpr bool differentiable = false;  // only called where no graph is wanted
   static Spec check(const Tensor& A, const Tensor& tau, const Tensor& other, bool, bool) {
     check_matrices(name, A, "input");
@@ -475,8 +594,10 @@ struct Ormqr {
   }
   static void run(const Tensor& A, const Tensor& tau, const Tensor& other, bool left,
                   bool transpose, const Tensor& out) {
-    ormqr_cpu(name, readable_matrices(A), contiguous_data(tau), readable_matrices(other), left,
-              transpose, ByColumns(out));
+    const Tensor a = readable_matrices(A), t = contiguous_data(tau), c = readable_matrices(other);
+    const ByColumns to(out);
+    if (!out.is_cuda()) return ormqr_cpu(name, a, t, c, left, transpose, to);
+    if (out.numel() != 0) gpu_matrices().ormqr(name, a, t, c, left, transpose, to);
   }
 };
 

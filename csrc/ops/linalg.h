@@ -1,6 +1,7 @@
 // linalg.h: what the blocks of linear algebra share.
 #pragma once
 
+#include "cpu/device_math_loops.h"
 #include "cpu/matrices.h"
 #include "ops/data.h"
 #include "ops/op.h"
@@ -51,6 +52,15 @@ class ByColumns {
  private:
   const Tensor& out_;
   Tensor own_;
+};
+
+// The GPU's functions.
+inline const MatrixLoops& gpu_matrices() { return cuda_math_loops().matrices; }
+// Matrices on a GPU with zeros in place of those that hold inf or nan, for functions that would not
+// end well; `bad` says which, as -1 or 0.
+struct FiniteMatrices {
+  Tensor a, bad;
+  explicit FiniteMatrices(const Tensor& a);
 };
 
 inline Tensor mH(const Tensor& t) { return adjoint(t); }

@@ -26,10 +26,101 @@ void check_driver(const char* op, std::string_view driver) {
         "'");
 }
 
+void add_data(const Tensor& to, const Tensor& more) {
+  const NoGradGuard no_grad;
+  copy_data(to, to + more);
+}
+
+// On a GPU. U and Vh lie by columns, or are undefined.
+void factor_svd(const char* op, const Tensor& A, std::string_view driver, const Tensor& U,
+                const Tensor& S, const Tensor& Vh, const Tensor& info) {
+  fill_data(info, 0);
+  if (A.numel() == 0) {  // no singular values; all vectors are those of the identity
+    for (const Tensor* t : {&U, &Vh})
+      if (t->defined() && t->numel() != 0)
+        copy_data(*t, eye(t->size(-2), t->size(-1), A.dtype(), {}, A.device()));
+    return;
+  }
+  const FiniteMatrices finite(A);
+  gpu_matrices().svd(op, readable_matrices(finite.a), driver, U, S, Vh, info);
+  add_data(info, finite.bad);
+}
+
+// On a GPU. Vectors lie by columns, or are undefined.
+void factor_eigh(const char* op, const Tensor& A, bool upper, const Tensor& values,
+                 const Tensor& vectors, const Tensor& info) {
+  fill_data(info, 0);
+  if (A.numel() == 0) return;
+  const NoGradGuard no_grad;
+  const FiniteMatrices finite(upper ? triu(A, 0) : tril(A, 0));  // only one triangle is read
+  const Tensor v = vectors.defined() ? vectors : by_columns(A, A.size(-2), A.size(-1)).allocate();
+  copy_data(v, finite.a);
+  gpu_matrices().eigh(op, v, upper, vectors.defined(), values, info);
+  add_data(info, finite.bad);
+}
+
+// On a GPU, if its library can; false otherwise.
+bool factor_eig(const char* op, const Tensor& A, const Tensor& values, const Tensor& vectors,
+                const Tensor& info) {
+  fill_data(info, 0);
+  if (A.numel() == 0) return true;
+  const NoGradGuard no_grad;
+  const FiniteMatrices finite(A);
+  const int64_t n = A.size(-1);
+  const Tensor a = by_columns(A, n, n).allocate();
+  copy_data(a, finite.a);
+  const bool real_vectors = vectors.defined() && !A.is_complex();
+  const Tensor v = real_vectors ? by_columns(A, n, n).allocate() : vectors;
+  if (!gpu_matrices().eig(op, a, values, v, info)) return false;
+  add_data(info, finite.bad);
+  if (!real_vectors) return true;
+  // Two columns for two conjugate vectors: the real parts and the imaginary ones.
+  const Tensor zero = mul(columns(v, 0, 1), wrap_number(0));
+  const Tensor before[] = {zero, columns(v, 0, n - 1)}, after[] = {columns(v, 1, n), zero};
+  const Tensor sign = as_row(imag(values));
+  const Tensor first = gt(sign, wrap_number(0)), second = lt(sign, wrap_number(0));
+  const Tensor re = where(second, cat(TensorList(before), -1), v);
+  const Tensor im =
+      where(first, cat(TensorList(after), -1), where(second, neg(v), mul(v, wrap_number(0))));
+  copy_data(vectors, make_complex(re, im));
+  return true;
+}
+
+// On a GPU, for matrices of full rank. X has rows for both sides; below the solution stands what of
+// B is outside of A's range.
+void solve_least_squares(const char* op, const Tensor& A, const Tensor& B, const Tensor& X,
+                         const Tensor& info) {
+  const NoGradGuard no_grad;
+  const int64_t m = A.size(-2), n = A.size(-1), k = std::min(m, n);
+  const Tensor given = m >= n ? A : mH(A);
+  const Tensor a = by_columns(A, given.size(-2), k).allocate();
+  const Tensor tau = a_vector(A, k, A.dtype()).allocate();
+  const FiniteMatrices finite(given), right(B);
+  gpu_matrices().geqrf(op, readable_matrices(finite.a), a, tau);
+  const Tensor R = triu(rows(a, 0, k), 0);
+  const Tensor y = by_columns(X, X.size(-2), X.size(-1)).allocate();
+  if (m >= n) {  // A = Q R: R x is the upper part of Q^H B
+    gpu_matrices().ormqr(op, a, tau, readable_matrices(right.a), true, true, y);
+    copy_data(X, y);
+    copy_data(rows(X, 0, n), _solve_triangular(R, rows(y, 0, n), true, false));
+  } else {  // A^H = Q R: x = Q R^-H B is the shortest
+    fill_data(y, 0);
+    copy_data(rows(y, 0, m), _solve_triangular(mH(R), right.a, false, false));
+    gpu_matrices().ormqr(op, a, tau, y, true, false, ByColumns(X));
+  }
+  // The first zero on the diagonal, as LAPACK says it.
+  const Tensor zeros = eq(main_diagonal(R), wrap_number(0));
+  const Tensor place = argmax(to(zeros, DType::Int32), -1, false) + 1;
+  const Tensor found = where(any(zeros, Dims{-1}, false), place, wrap_number(0));
+  const Tensor bad = minimum(finite.bad, right.bad);
+  copy_data(info, where(lt(bad, wrap_number(0)), to(bad, found.dtype()), found));
+}
+
 }  // namespace
 
 struct SvdFactor {
   static constexpr const char* name = "linalg.svd";
+  static constexpr bool any_device = true;
   static std::array<Spec, 4> check(const Tensor& A, bool full, std::string_view driver) {
     check_matrices(name, A);
     check_driver(name, driver);
@@ -39,7 +130,9 @@ struct SvdFactor {
   }
   static void run(const Tensor& A, bool, std::string_view driver, const Tensor& U, const Tensor& S,
                   const Tensor& Vh, const Tensor& info) {
-    svd_cpu(name, readable_matrices(A), driver, ByColumns(U), S, ByColumns(Vh), info);
+    const ByColumns u(U), vh(Vh);
+    if (S.is_cuda()) return factor_svd(name, A, driver, u, S, vh, info);
+    svd_cpu(name, readable_matrices(A), driver, u, S, vh, info);
   }
   static constexpr uint32_t non_differentiable = 1u << 3;
   static constexpr uint32_t needs[] = {result(0) | result(1) | result(2)};
@@ -97,6 +190,7 @@ struct SvdFactor {
 
 struct SvdValues {
   static constexpr const char* name = "linalg.svdvals";
+  static constexpr bool any_device = true;
   static std::array<Spec, 2> check(const Tensor& A, std::string_view driver) {
     check_matrices(name, A);
     check_driver(name, driver);
@@ -104,6 +198,7 @@ struct SvdValues {
             a_number(A, DType::Int32)};
   }
   static void run(const Tensor& A, std::string_view driver, const Tensor& S, const Tensor& info) {
+    if (S.is_cuda()) return factor_svd(name, A, driver, Tensor(), S, Tensor(), info);
     svd_cpu(name, readable_matrices(A), driver, Tensor(), S, Tensor(), info);
   }
   static constexpr uint32_t non_differentiable = 1u << 1;
@@ -117,6 +212,7 @@ struct SvdValues {
 
 struct EighFactor {
   static constexpr const char* name = "linalg.eigh";
+  static constexpr bool any_device = true;
   static std::array<Spec, 3> check(const Tensor& A, bool) {
     check_square_matrices(name, A);
     return {a_vector(A, A.size(-1), to_real(A.dtype())), by_columns(A, A.size(-2), A.size(-1)),
@@ -124,7 +220,9 @@ struct EighFactor {
   }
   static void run(const Tensor& A, bool upper, const Tensor& values, const Tensor& vectors,
                   const Tensor& info) {
-    eigh_cpu(name, readable_matrices(A), upper, values, ByColumns(vectors), info);
+    const ByColumns v(vectors);
+    if (values.is_cuda()) return factor_eigh(name, A, upper, values, v, info);
+    eigh_cpu(name, readable_matrices(A), upper, values, v, info);
   }
   static constexpr uint32_t non_differentiable = 1u << 2;
   static constexpr uint32_t needs[] = {result(0) | result(1)};
@@ -149,11 +247,13 @@ struct EighFactor {
 
 struct EighValues {
   static constexpr const char* name = "linalg.eigvalsh";
+  static constexpr bool any_device = true;
   static std::array<Spec, 2> check(const Tensor& A, bool) {
     check_square_matrices(name, A);
     return {a_vector(A, A.size(-1), to_real(A.dtype())), a_number(A, DType::Int32)};
   }
   static void run(const Tensor& A, bool upper, const Tensor& values, const Tensor& info) {
+    if (values.is_cuda()) return factor_eigh(name, A, upper, values, Tensor(), info);
     eigh_cpu(name, readable_matrices(A), upper, values, Tensor(), info);
   }
   static constexpr uint32_t non_differentiable = 1u << 1;
@@ -191,6 +291,7 @@ Tensor eig_gradient(const char* op, const Tensor& A, const Tensor& L, const Tens
 
 struct EigFactor {
   static constexpr const char* name = "linalg.eig";
+  static constexpr bool any_device = true;
   static std::array<Spec, 3> check(const Tensor& A) {
     check_square_matrices(name, A);
     const DType t = to_complex(A.dtype());
@@ -199,7 +300,9 @@ struct EigFactor {
   }
   static void run(const Tensor& A, const Tensor& values, const Tensor& vectors,
                   const Tensor& info) {
-    eig_cpu(name, readable_matrices(A), values, ByColumns(vectors), info);
+    const ByColumns v(vectors);
+    if (!values.is_cuda()) return eig_cpu(name, readable_matrices(A), values, v, info);
+    if (!factor_eig(name, A, values, v, info)) run_on_host<EigFactor, 3>(A, values, vectors, info);
   }
   static constexpr uint32_t non_differentiable = 1u << 2;
   static constexpr uint32_t needs[] = {in(0) | result(0) | result(1)};
@@ -211,12 +314,14 @@ struct EigFactor {
 
 struct EigValues {
   static constexpr const char* name = "linalg.eigvals";
+  static constexpr bool any_device = true;
   static std::array<Spec, 2> check(const Tensor& A) {
     check_square_matrices(name, A);
     return {a_vector(A, A.size(-1), to_complex(A.dtype())), a_number(A, DType::Int32)};
   }
   static void run(const Tensor& A, const Tensor& values, const Tensor& info) {
-    eig_cpu(name, readable_matrices(A), values, Tensor(), info);
+    if (!values.is_cuda()) return eig_cpu(name, readable_matrices(A), values, Tensor(), info);
+    if (!factor_eig(name, A, values, Tensor(), info)) run_on_host<EigValues, 2>(A, values, info);
   }
   static constexpr uint32_t non_differentiable = 1u << 1;
   static constexpr uint32_t needs[] = {in(0)};
@@ -229,6 +334,7 @@ struct EigValues {
 
 struct LeastSquaresFactor {
   static constexpr const char* name = "linalg.lstsq";
+  static constexpr bool any_device = true;
   static constexpr bool differentiable = false;  // only called where no graph is wanted
   static std::array<Spec, 4> check(const Tensor& A, const Tensor& B, double, std::string_view d) {
     check_matrices(name, A);
@@ -244,7 +350,13 @@ struct LeastSquaresFactor {
   }
   static void run(const Tensor& A, const Tensor& B, double rcond, std::string_view driver,
                   const Tensor& X, const Tensor& rank, const Tensor& singular, const Tensor& info) {
+    if (X.is_cuda() && (driver != "gels" || A.numel() == 0 || B.numel() == 0))
+      return run_on_host<LeastSquaresFactor, 4>(A, B, rcond, driver, X, rank, singular, info);
     const ByColumns x(X);
+    if (X.is_cuda()) {
+      fill_data(rank, std::min(A.size(-2), A.size(-1)));
+      return solve_least_squares(name, A, B, x, info);
+    }
     copy_data(slice(x, -2, 0, B.size(-2)), B);
     least_squares_cpu(name, readable_matrices(A), x, rcond, driver, rank, singular, info);
   }

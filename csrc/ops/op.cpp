@@ -19,6 +19,7 @@ void prepare_out(const char* op, const Tensor& out, const Spec& spec) {
   check(out.device() == spec.device, ErrorKind::Device, op, "out is on ", out.device(),
         ", the inputs are on ", spec.device);
   check(!out.storage()->read_only(), ErrorKind::Runtime, op, "out wraps read-only memory");
+  out.storage()->note_write();  // and again by bump_version(), when it is done
   check(!out.impl()->has(TensorImpl::kInference) || t_modes & kInferenceMode, ErrorKind::Runtime,
         op,
         "out was made under inference_mode() and must not be written outside of it; clone() it");

@@ -22,7 +22,20 @@ namespace {
 
 bool before(const OpEntry& a, const OpEntry& b) { return std::strcmp(a.name, b.name) < 0; }
 
-// Overloads keep the order of the table: the first that fits is called.
+// Does a take a tensor where b, the same so far, takes a number? A tensor of one element can stand
+// for a number, so b would catch what was meant for a: max(x, other) is not max(x, dim).
+bool takes_tensor_for_number(const OpEntry& a, const OpEntry& b) {
+  for (size_t i = 0; i < std::min(a.args.size(), b.args.size()); ++i) {
+    const ArgKind x = a.args[i].kind, y = b.args[i].kind;
+    if (x == y) continue;
+    return x == ArgKind::Tensor &&
+           (y == ArgKind::Scalar || y == ArgKind::Int || y == ArgKind::Float);
+  }
+  return false;
+}
+
+// The first overload that fits is called. They keep the order of the table, except that tensors
+// are tried before numbers.
 std::vector<OpEntry> sorted_table() {
   std::vector<OpEntry> all;
   table::for_each_family(
@@ -32,6 +45,12 @@ std::vector<OpEntry> sorted_table() {
       },
       &all);
   std::stable_sort(all.begin(), all.end(), before);
+  for (auto entry = all.begin(); entry != all.end(); ++entry) {
+    const auto first = std::lower_bound(all.begin(), entry, *entry, before);
+    const auto later = std::find_if(
+        first, entry, [&](const OpEntry& other) { return takes_tensor_for_number(*entry, other); });
+    if (later != entry) std::rotate(later, entry, entry + 1);
+  }
   return all;
 }
 

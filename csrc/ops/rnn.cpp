@@ -193,6 +193,8 @@ Results run_network(const Network& n, Tensor x, IntList batch_sizes, const Tenso
     x = outs.size() == 1 ? outs[0] : cat(outs, -1);
     if (n.train && n.dropout > 0 && layer + 1 < n.layers) x = drop(x, n.dropout);
   }
+  // The gradient of the last layer reads its output, and programs write to theirs (out += x).
+  if (n.directions() == 1 && grad_enabled() && requires_grad(x)) x = clone(x, std::nullopt);
   const auto all = [](const std::vector<Tensor>& states) {
     return states.size() == 1 ? unsqueeze(states[0], 0) : stack(states, 0);
   };
@@ -268,7 +270,7 @@ Results run_cell(const char* op, RnnMode mode, const Tensor& x, const Tensor& hx
     return {h, h, c};
   }
   const auto [y, h, c] = run_direction(mode, in, Dims{batch}, false);
-  return {y, h, c};
+  return {h, h, c};  // not y, which the gradient reads: programs write to a cell's results
 }
 
 }  // namespace

@@ -135,7 +135,8 @@ struct RnnLayer_ {
     copy_data(c, to[2]);
   }
 
-  static constexpr uint32_t needs[] = {0xff | kOut};
+  // Not the last states: programs write to them between steps (h *= mask).
+  static constexpr uint32_t needs[] = {0xff | result(0) | result(3) | result(4) | result(5)};
   static Grads grad(const Ctx& c, GradSpan grads, const Tensor& x, const Tensor& hx,
                     const Tensor& cx, const Tensor& w_ih, const Tensor& w_hh, const Tensor& b_ih,
                     const Tensor& b_hh, const Tensor& w_hr, int64_t mode, IntList batch_sizes,

@@ -415,6 +415,31 @@ struct Rot90 {
   }
 };
 
+struct RollAlong {
+  static constexpr const char* name = "roll";
+  static constexpr bool any_device = true;
+  static Spec check(const Tensor& x, int64_t, int64_t) {
+    return {x.sizes(), x.dtype(), x.device()};
+  }
+  static void run(const Tensor& x, int64_t shift, int64_t dim, const Tensor& out) {
+    const int64_t n = extent(x, dim);
+    if (x.numel() == 0) return;
+    const int64_t cut = ((n - shift % n) % n + n) % n;  // this one comes first
+    copy_data(part(out, dim, 0, n - cut), part(x, dim, cut, n));
+    if (cut > 0) copy_data(part(out, dim, n - cut, n), part(x, dim, 0, cut));
+  }
+  static Grads grad(const Ctx&, const Tensor& g, const Tensor&, int64_t shift, int64_t dim) {
+    return {_roll(g, -(shift % std::max<int64_t>(1, extent(g, dim))), dim)};
+  }
+
+ private:
+  static Tensor part(const Tensor& t, int64_t dim, int64_t from, int64_t to) {
+    Dims sizes(t.sizes());
+    sizes[size_t(dim)] = to - from;
+    return t.alias(sizes, t.strides(), t.offset() + from * t.strides()[size_t(dim)]);
+  }
+};
+
 struct Roll {
   static constexpr const char* name = "roll";
   static Tensor call(const Tensor& x, IntList shifts, IntList dims) {
@@ -434,10 +459,7 @@ struct Roll {
  private:
   static Tensor along(const Tensor& x, int64_t shift, int64_t dim) {
     if (x.numel() == 0 || x.dim() == 0) return clone(x);
-    const int64_t n = extent(x, dim), cut = ((n - shift % n) % n + n) % n;
-    if (cut == 0) return clone(x);
-    const Tensor halves[] = {slice(x, dim, cut, n, 1), slice(x, dim, 0, cut, 1)};
-    return cat(halves, dim);
+    return _roll(x, shift, dim);
   }
 };
 
@@ -602,34 +624,6 @@ struct ColumnStack {
     for (const Tensor& t : tensors)
       columns.push_back(t.dim() <= 1 ? reshape(t, Dims{t.numel(), 1}) : t);
     return hstack(columns);
-  }
-};
-
-struct ConstantPadNd {
-  static constexpr const char* name = "constant_pad_nd";
-  static Tensor call(const Tensor& x, IntList pad, const Scalar& value) {
-    check(pad.size() % 2 == 0, ErrorKind::Runtime, name, "pad needs pairs of widths, got ", pad);
-    check(int64_t(pad.size()) <= 2 * x.dim(), ErrorKind::Runtime, name, "pad ", pad,
-          " names more dimensions than shape ", x.sizes(), " has");
-    Dims sizes(x.sizes());
-    Tensor source = x;
-    for (size_t i = 0; i < pad.size() / 2; ++i) {
-      const size_t d = sizes.size() - 1 - i;
-      sizes[d] += pad[2 * i] + pad[2 * i + 1];
-      check(sizes[d] >= 0, ErrorKind::Runtime, name, "pad ", pad, " makes dimension ", int64_t(d),
-            " of shape ", x.sizes(), " negative");
-      source = slice(source, int64_t(d), std::max<int64_t>(0, -pad[2 * i]),
-                     x.sizes()[d] - std::max<int64_t>(0, -pad[2 * i + 1]), 1);
-    }
-    const Tensor out = new_full(x, sizes, value);
-    Tensor window = out;
-    for (size_t i = 0; i < pad.size() / 2; ++i) {
-      const size_t d = sizes.size() - 1 - i;
-      const int64_t at = std::max<int64_t>(0, pad[2 * i]);
-      window = slice(window, int64_t(d), at, at + source.sizes()[d], 1);
-    }
-    copy_(window, source);
-    return out;
   }
 };
 

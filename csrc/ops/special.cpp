@@ -1,6 +1,7 @@
 // Special functions of the namespace `special`, and the incomplete gamma functions.
 #include "cpu/special.h"
 
+#include "cpu/device_math_loops.h"
 #include "ops/data.h"
 #include "ops/pointwise.h"
 #include "ops/special_ops.h"
@@ -19,24 +20,39 @@ template <class F>
 void written(const Tensor& out, F&& f) {
   const DType wide = compute_type(out.dtype());
   if (out.is_contiguous() && wide == out.dtype()) return f(out, wide);
-  const Tensor own = make_tensor(out.sizes(), wide);
+  const Tensor own = make_tensor(out.sizes(), wide, out.device());
   f(own, wide);
   copy_data(out, own);
 }
-Tensor readable(const Tensor& x, IntList sizes, DType wide) {
+Tensor readable(const Tensor& x, const Tensor& out, DType wide) {
   const NoGradGuard no_grad;
-  return contiguous_data(expand(convert_data(x, wide), sizes));
+  const Tensor own = x.dtype() == wide ? x : convert_data(x, wide);
+  return contiguous_data(expand(placed(own, out.device()), out.sizes()));
+}
+
+void compute(SpecialFn fn, const Tensor& x, const Tensor& out, double first = 0,
+             double second = 0) {
+  written(out, [&](const Tensor& to, DType wide) {
+    const Tensor from = readable(x, out, wide);
+    if (to.is_cuda()) return cuda_math_loops().special(fn, from, from, to, first, second);
+    special_cpu(fn, from, to, first, second);
+  });
+}
+void compute(SpecialFn fn, const Tensor& x, const Tensor& y, const Tensor& out, double first = 0,
+             double second = 0) {
+  written(out, [&](const Tensor& to, DType wide) {
+    const Tensor a = readable(x, out, wide), b = readable(y, out, wide);
+    if (to.is_cuda()) return cuda_math_loops().special(fn, a, b, to, first, second);
+    special_cpu(fn, a, b, to, first, second);
+  });
 }
 
 template <OpName N, SpecialFn fn>
 struct SpecialUnary {
   static constexpr const char* name = N.text;
   static Spec check(const Tensor& x) { return like(x, checked_type(name, x.dtype())); }
-  static void run(const Tensor& x, const Tensor& out) {
-    written(out, [&](const Tensor& to, DType wide) {
-      special_cpu(fn, readable(x, x.sizes(), wide), to);
-    });
-  }
+  static constexpr bool any_device = true;
+  static void run(const Tensor& x, const Tensor& out) { compute(fn, x, out); }
 };
 template <OpName N, SpecialFn fn>
 struct SpecialBinary {
@@ -44,11 +60,8 @@ struct SpecialBinary {
   static Spec check(const Tensor& a, const Tensor& b) {
     return pointwise(name, a, b, checked_type(name, result_type(a, b)));
   }
-  static void run(const Tensor& a, const Tensor& b, const Tensor& out) {
-    written(out, [&](const Tensor& to, DType wide) {
-      special_cpu(fn, readable(a, out.sizes(), wide), readable(b, out.sizes(), wide), to);
-    });
-  }
+  static constexpr bool any_device = true;
+  static void run(const Tensor& a, const Tensor& b, const Tensor& out) { compute(fn, a, b, out); }
 };
 
 constexpr double kTwoOverSqrtPi = 1.12837916709551257390, kSqrtTwoPi = 2.50662827463100050242;
@@ -121,10 +134,9 @@ struct SpecialBessel {
         ErrorKind::Argument, name, "there is no kind ", kind, " of order ", order);
     return like(x, checked_type(name, x.dtype()));
   }
+  static constexpr bool any_device = true;
   static void run(const Tensor& x, int64_t kind, int64_t order, const Tensor& out) {
-    written(out, [&](const Tensor& to, DType wide) {
-      special_cpu(SpecialFn::Bessel, readable(x, x.sizes(), wide), to, double(kind), double(order));
-    });
+    compute(SpecialFn::Bessel, x, out, double(kind), double(order));
   }
   static constexpr uint32_t needs[] = {in(0) | kOut};
   static Grads grad(const Ctx& c, const Tensor& g, const Tensor& x, int64_t kind, int64_t order) {
@@ -177,11 +189,9 @@ struct SpecialPolynomial {
   static Spec check(const Tensor& x, const Tensor& n, int64_t, bool) {
     return pointwise(name, x, n, checked_type(name, result_type(x, n)));
   }
+  static constexpr bool any_device = true;
   static void run(const Tensor& x, const Tensor& n, int64_t kind, bool shifted, const Tensor& out) {
-    written(out, [&](const Tensor& to, DType wide) {
-      special_cpu(SpecialFn::Polynomial, readable(x, out.sizes(), wide),
-                  readable(n, out.sizes(), wide), to, double(kind), shifted ? 1.0 : 0.0);
-    });
+    compute(SpecialFn::Polynomial, x, n, out, double(kind), shifted ? 1.0 : 0.0);
   }
 };
 

@@ -7,13 +7,19 @@ namespace rush {
 
 struct CholeskyEx {
   static constexpr const char* name = "linalg.cholesky";
+  static constexpr bool any_device = true;
   static std::array<Spec, 2> check(const Tensor& self) {
     check_square_matrices(name, self);
     return {Spec{self.sizes(), self.dtype(), self.device()}, a_number(self, DType::Int32)};
   }
   static void run(const Tensor& self, const Tensor& L, const Tensor& info) {
-    const Tensor out = L.is_contiguous() ? L : make_tensor(L.sizes(), L.dtype());
-    cholesky_cpu(name, readable_matrices(self), false, out, info);
+    const Tensor out = L.is_contiguous() ? L : make_tensor(L.sizes(), L.dtype(), L.device());
+    if (!L.is_cuda())
+      cholesky_cpu(name, readable_matrices(self), false, out, info);
+    else if (L.numel() == 0)
+      fill_data(info, 0);
+    else
+      gpu_matrices().cholesky(name, readable_matrices(self), false, out, info);
     if (!out.is_same(L)) copy_data(L, out);
   }
   static constexpr uint32_t non_differentiable = 1u << 1;
@@ -31,6 +37,7 @@ struct CholeskyEx {
 
 struct SolveTriangular {
   static constexpr const char* name = "linalg.solve_triangular";
+  static constexpr bool any_device = true;
   static Spec check(const Tensor& A, const Tensor& B, bool, bool) {
     check_square_matrices(name, A);
     check_matrices(name, B, "B");
@@ -40,9 +47,13 @@ struct SolveTriangular {
     return {B.sizes(), B.dtype(), B.device()};
   }
   static void run(const Tensor& A, const Tensor& B, bool upper, bool unit, const Tensor& out) {
-    const Tensor x = out.is_contiguous() ? out : make_tensor(out.sizes(), out.dtype());
+    const Tensor x =
+        out.is_contiguous() ? out : make_tensor(out.sizes(), out.dtype(), out.device());
     copy_data(x, B);
-    solve_triangular_cpu(name, readable_matrices(A), upper, unit, x);
+    if (!x.is_cuda())
+      solve_triangular_cpu(name, readable_matrices(A), upper, unit, x);
+    else if (x.numel() != 0)
+      gpu_matrices().solve_triangular(name, readable_matrices(A), upper, unit, x);
     if (!x.is_same(out)) copy_data(out, x);
   }
   static constexpr uint32_t needs[] = {in(0) | kOut, in(0)};

@@ -500,7 +500,7 @@ Rules make_rules() {
   add_all(r, align, {"copy"});
   add_all(r, same,
           {"detach", "alias", "view_as_real", "view_as_complex", "cast", "zero_", "view.dtype",
-           "detach_", "tril", "triu", "frexp"});
+           "detach_", "tril", "triu", "frexp", "constant_pad_nd", "_pad_from_inside"});
   add_all(r, same_without_format, {"clone", "zeros_like", "ones_like", "full_like", "empty_like"});
   add_all(r, made_contiguous, {"contiguous"});
   add_all(r, sample_by_sample, {"isin", "unravel_index", "ctc_loss.tensors"});
@@ -514,7 +514,7 @@ Rules make_rules() {
            "cumsum",     "cumprod",        "cummax",         "cummin",         "logsumexp_real",
            "sort",       "topk",           "kthvalue",       "mode",           "logcumsumexp_real",
            "median.dim", "nanmedian.dim",  "var.correction", "std.correction", "_vector_norm",
-           "softmax_as", "log_softmax_as", "flip",           "argsort"});
+           "softmax_as", "log_softmax_as", "flip",           "argsort",        "_roll"});
   add_all(r, taken_along_dim, {"take_along_dim"});
   add_all(r, arg_along_dim, {"argmax", "argmin"});
   add_all(r, median_of_all, {"median", "nanmedian"});

@@ -14,6 +14,7 @@ class TorchModule(ModuleType):
         super().__init__("torch", rushlight.__doc__)
         own = {"__version__": torch_version.__version__, "version": torch_version, "__path__": []}
         own["__file__"] = rushlight.__file__
+        own["torch"] = self  # `from torch import torch` is written now and then
         self.__dict__.update(own)
 
     def __getattr__(self, name):  # called for names that are not in the module's own dict

@@ -1,11 +1,13 @@
 """Switches of the CUDA libraries, and of attention's kernels."""
 
 from contextlib import contextmanager
+from typing import NamedTuple
 
 from rushlight._C import _cuda
 from rushlight._missing import names_missing_from
 
 __all__ = [
+    "SDPAParams",
     "allow_fp16_bf16_reduction_math_sdp",
     "can_use_efficient_attention",
     "can_use_flash_attention",
@@ -46,16 +48,50 @@ class _Matmul:
 
 
 class _PlanCache:
-    """FFT plans; none are kept."""
+    """The FFT plans that are kept for a device: ``size``, ``max_size``, ``clear()``.
 
-    size = 0
-    max_size = 4096
+    cufft_plan_cache itself speaks of the current device, cufft_plan_cache[i] of another.
+    """
+
+    def __init__(self, device=None):
+        object.__setattr__(self, "_device", device)
+
+    def _index(self):
+        return _cuda.current_device() if self._device is None else self._device
+
+    @property
+    def size(self):
+        return _cuda.fft_plans(self._index())
+
+    @property
+    def max_size(self):
+        return _cuda.most_fft_plans(self._index())
+
+    @max_size.setter
+    def max_size(self, value):
+        if value < 0:
+            raise ValueError(f"cufft_plan_cache: max_size must not be negative, got {value}")
+        if _cuda.device_count() == 0:
+            raise RuntimeError(f"cufft_plan_cache: there is no GPU: {_cuda.why_unavailable()}")
+        _cuda.set_most_fft_plans(self._index(), int(value))
 
     def clear(self):
-        pass
+        if self.size:
+            _cuda.clear_fft_plans(self._index())
+
+    def __setattr__(self, name, value):
+        if name != "max_size":
+            raise RuntimeError(f"cufft_plan_cache: {name} can only be read")
+        object.__setattr__(self, name, value)
 
     def __getitem__(self, device):
-        return self
+        from rushlight.cuda import device_count
+
+        index = getattr(device, "index", device)
+        index = _cuda.current_device() if index is None else index
+        if not 0 <= index < max(1, device_count()):
+            raise RuntimeError(f"cufft_plan_cache: there is no device {index}")
+        return _PlanCache(index)
 
 
 matmul = _Matmul()
@@ -118,6 +154,18 @@ def allow_fp16_bf16_reduction_math_sdp(enabled):
 def fp16_bf16_reduction_math_sdp_allowed():
     """What allow_fp16_bf16_reduction_math_sdp was told."""
     return _reduction_math
+
+
+class SDPAParams(NamedTuple):
+    """The arguments of scaled_dot_product_attention, for the questions below."""
+
+    query: object
+    key: object
+    value: object
+    attn_mask: object
+    dropout: float
+    is_causal: bool
+    enable_gqa: bool = False
 
 
 def is_flash_attention_available():

@@ -165,4 +165,10 @@ __all__ = [
     *_OTHER_NAMES,
 ]
 
-__getattr__ = names_missing_from(__name__)
+_missing = names_missing_from(__name__)
+
+
+def __getattr__(name):
+    if name == "_initialized":  # PyTorch's variable behind is_initialized
+        return is_initialized()
+    return _missing(name)

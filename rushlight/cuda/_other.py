@@ -36,11 +36,9 @@ for _name in """cudart current_blas_handle clock_rate power_draw temperature uti
 
 def ipc_collect():
     """Frees memory that was sent to other processes and that none of them holds any more."""
-    import sys
+    from rushlight.cuda.memory import _collect_sent
 
-    sharing = sys.modules.get("rushlight.multiprocessing._cuda_sharing")
-    if sharing is not None:
-        sharing.collect()
+    _collect_sent()
 
 
 def is_tf32_supported():

@@ -1,6 +1,7 @@
 """Memory of GPUs: how much is in use, and giving it back."""
 
 import re
+import sys
 
 from rushlight import _C
 from rushlight._C import _cuda
@@ -8,7 +9,15 @@ from rushlight._missing import names_missing_from
 from rushlight.cuda._devices import _index, device_count, is_available
 
 
+def _collect_sent():
+    """Frees memory that was sent to other processes and that none of them holds any more."""
+    sharing = sys.modules.get("rushlight.multiprocessing._cuda_sharing")
+    if sharing is not None:
+        sharing.collect()
+
+
 def _counters(device):
+    _collect_sent()
     return _cuda.memory_counters(_index(device))
 
 
@@ -168,6 +177,7 @@ def memory_snapshot(mempool_id=None):
     if not is_available() or not _cuda.is_initialized():
         return []
     segments = []
+    _collect_sent()
     for s in _cuda.snapshot():
         if mempool_id is not None and s["segment_pool_id"] != tuple(mempool_id):
             continue
@@ -256,6 +266,7 @@ def host_memory_stats():
 
 def empty_cache():
     """Gives cached memory back to the driver, for other programs to use."""
+    _collect_sent()
     _cuda.empty_cache()
 
 

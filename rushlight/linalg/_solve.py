@@ -184,7 +184,8 @@ def lstsq(A, B, rcond=None, *, driver=None):
     need_matrices("linalg.lstsq", A=A)
     if B.ndim < 1:
         raise _C.ShapeError("linalg.lstsq: B must have at least 1 dimension, got a number")
-    driver = "gelsy" if driver is None else driver
+    if driver is None:  # of full rank is all that a GPU takes
+        driver = "gels" if A.is_cuda else "gelsy"
     if driver not in ("gels", "gelsy", "gelsd", "gelss"):
         raise RuntimeError(
             f"linalg.lstsq: driver must be 'gels', 'gelsy', 'gelsd' or 'gelss', got {driver!r}"

@@ -43,17 +43,20 @@ def _read_mark(pid):
     return int(fields[19]) << _START_SHIFT | pid
 
 
-def _is_alive(mark):
-    return _read_mark(mark & (1 << _START_SHIFT) - 1) == mark
+def _is_alive(mark, known):
+    if mark not in known:
+        known[mark] = _read_mark(mark & (1 << _START_SHIFT) - 1) == mark
+    return known[mark]
 
 
-def _holders(record):
-    """How many messages and processes hold the storage; those that ended are struck out."""
+def _holders(record, known):
+    """How many messages and processes hold the storage; those that ended are struck out. `known`
+    says of which processes it was seen already whether they live."""
     numbers = record.tolist()
     held = numbers[_IN_FLIGHT]
     for i in _SLOTS:
         mark, count = numbers[i], numbers[i + 1]
-        if mark and count and not _is_alive(mark):
+        if mark and count and not _is_alive(mark, known):
             _cuda.cell_add(record, i + 1, -count)
             _cuda.cell_swap(record, i, mark, 0)
         else:
@@ -73,11 +76,18 @@ def _slot_of_this_process(record):
 
 
 def collect():
-    """Lets go of what no other process holds any more."""
+    """Lets go of what no other process holds any more. Called with every message, whenever somebody
+    asks how much memory is in use, and before an allocation fails."""
+    if not _sent:
+        return
+    known = {}
     with _lock:
-        done = [key for key, (_, record) in _sent.items() if _holders(record) <= 0]
+        done = [key for key, (_, record) in _sent.items() if _holders(record, known) <= 0]
         dropped = [_sent.pop(key) for key in done]
     del dropped  # outside of the lock: the memory goes back to the allocator
+
+
+_cuda.collect_with(collect)
 
 
 def reduce(storage, carrier):

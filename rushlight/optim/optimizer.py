@@ -236,6 +236,13 @@ class Optimizer:
                 raise ValueError(f"{name}: group {i} has {len(theirs['params'])} parameters in "
                                  f"the state dict and {len(ours['params'])} here")  # fmt: skip
 
+    @staticmethod
+    def _group_tensors_by_device_and_dtype(tensorlistlist, with_indices=False):
+        """Lists of tensors split by device and dtype; custom optimisers call it."""
+        from rushlight.utils._foreach_utils import _group_tensors_by_device_and_dtype
+
+        return _group_tensors_by_device_and_dtype(tensorlistlist, with_indices)
+
     def zero_grad(self, set_to_none=True):
         """Drops the gradients, or fills them with zeros."""
         for group in self.param_groups:

@@ -120,6 +120,11 @@ def _milliseconds(microseconds):
     return f"{microseconds / 1000:>12.3f}ms"
 
 
+def _default_schedule_fn(_):
+    """Every step is recorded."""
+    return ProfilerAction.RECORD
+
+
 class profile:
     """Times a with block, or the steps of a loop, and what record_function names inside.
 
@@ -143,7 +148,7 @@ class profile:
         use_cuda=None,
         custom_trace_id_callback=None,
     ):
-        self._schedule = schedule or (lambda step: ProfilerAction.RECORD)
+        self._schedule = schedule or _default_schedule_fn
         self.on_trace_ready = on_trace_ready
         self.step_num = 0
         self.current_action = self._schedule(0)

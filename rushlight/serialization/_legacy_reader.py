@@ -140,7 +140,8 @@ def _view(views, root, metadata):
         return root
     if key not in views:
         item = root.element_size()
-        part = bytes_of(root.untyped())[offset * item : (offset + numel) * item]
+        # Two storages over one memory: by the buffer, which says so.
+        part = memoryview(root.untyped())[offset * item : (offset + numel) * item]
         shared = _C.frombuffer(part, dtype=_C.uint8).untyped_storage()
         views[key] = TypedStorage(wrap_storage=shared, dtype=root.dtype)
     return views[key]

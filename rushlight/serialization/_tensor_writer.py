@@ -57,8 +57,10 @@ class SavedStorage:
         there = min(self.nbytes, self.storage.nbytes() - self.start)
         if there <= 0:
             return memoryview(b"")
+        if self.storage.device.type == "cpu":
+            return _C._own_memory(self.storage)[self.start : self.start + there]
         whole = _C._tensor_from_storage(self.storage, _C.uint8, self.start, (there,), (1,))
-        return memoryview(whole if whole.device.type == "cpu" else whole.cpu())
+        return memoryview(whole.cpu())
 
 
 class TensorWriter(PickleWriter):

@@ -508,15 +508,9 @@ FAKE(cuModuleGetFunction)(CUfunction* f, CUmodule, const char*) {
   return kSuccess;
 }
 FAKE(cuFuncSetAttribute)(CUfunction, int, int) { return kSuccess; }
-FAKE(cuLaunchKernel)(CUfunction, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,
-                     unsigned, CUstream s, void**, void**) {
+FAKE(cuLaunchKernelEx)(const CUlaunchConfig* config, CUfunction, void**, void**) {
   LOCKED;
-  return queue(s, [] {});
-}
-FAKE(cuLaunchCooperativeKernel)(CUfunction, unsigned, unsigned, unsigned, unsigned, unsigned,
-                                unsigned, unsigned, CUstream s, void**) {
-  LOCKED;
-  return queue(s, [] {});
+  return queue(config->stream, [] {});
 }
 FAKE(cuIpcGetEventHandle)(CUipcHandle*, CUevent) { return kInvalidValue; }
 FAKE(cuIpcOpenEventHandle)(CUevent*, CUipcHandle) { return kInvalidValue; }

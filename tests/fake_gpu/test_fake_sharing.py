@@ -196,3 +196,48 @@ except RuntimeError as error:
     print("graph" in str(error))
 """)  # fmt: skip
     assert out == ["True", "True", "True"]
+
+
+TAKE = """
+def take(inbox, outbox):
+    x = inbox.get(timeout=100)
+    outbox.put(x.numel())
+"""
+
+
+def test_memory_is_free_when_the_receiver_has_ended(run, tmp_path):
+    """Nobody has to call ipc_collect for it."""
+    out = program(
+        run, tmp_path, TAKE, """
+inbox, outbox = ctx.Queue(), ctx.Queue()
+p = ctx.Process(target=take, args=(inbox, outbox)); p.start()
+x = rl.zeros(1000, device="cuda")
+inbox.put(x)
+outbox.get(timeout=100)
+p.join()
+print(cuda.memory_allocated() > 0)
+del x
+print(cuda.memory_allocated(), cuda.memory_stats()["allocation.all.current"])
+""")  # fmt: skip
+    assert out == ["True", "0 0"]
+
+
+def test_memory_that_was_sent_is_found_before_an_allocation_fails(run, tmp_path):
+    out = program(
+        run, tmp_path, TAKE, """
+inbox, outbox = ctx.Queue(), ctx.Queue()
+p = ctx.Process(target=take, args=(inbox, outbox)); p.start()
+x = rl.zeros(10_000_000, device="cuda")
+cuda.set_per_process_memory_fraction(70e6 / cuda.get_device_properties(0).total_memory)
+inbox.put(x)
+outbox.get(timeout=100)
+try:
+    rl.zeros(10_000_000, device="cuda")
+except rl.OutOfMemoryError:
+    print("full")
+p.join()
+del x
+y = rl.zeros(10_000_000, device="cuda")
+print(y.numel())
+""")  # fmt: skip
+    assert out == ["full", "10000000"]

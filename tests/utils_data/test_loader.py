@@ -90,6 +90,16 @@ def test_shuffling():
     assert next(iter(loader)).tolist() == first
 
 
+def test_arguments_that_are_refused_when_a_pass_begins():
+    with pytest.raises(AssertionError, match="timeout == 0"):
+        iter(DataLoader(range(3), timeout=1))
+    with pytest.raises(AssertionError, match="prefetch_factor must be greater than 0"):
+        iter(DataLoader(range(3), num_workers=1, prefetch_factor=0))
+    with pytest.raises(TypeError, match="num_workers must be an int"):
+        DataLoader(range(3), num_workers=1.0)
+    assert len(list(DataLoader(range(3), num_workers=True))) == 3
+
+
 @pytest.mark.parametrize(
     "kwargs, text",
     [

@@ -1,8 +1,12 @@
 """What goes wrong in workers: exceptions, signals, timeouts, Ctrl-C, lost parents; and objects that
 only __main__ has."""
 
+import builtins
+import gc
 import os
 import signal
+import sys
+import threading
 import time
 
 import pytest
@@ -105,6 +109,67 @@ def test_exceptions_of_streams_and_collation():
         list(DataLoader(Ragged(), 2, sampler=[0, 3, 2, 5], num_workers=1))
     text = str(caught.value)
     assert "['x']" in text and "sample 2 is [2]" in text and "sample 5 is [3]" in text
+
+
+class Stubborn(Exception):
+    """Wants a keyword, and prints nothing else."""
+
+    def __init__(self, *, must):
+        self.must, self.lock = must, threading.Lock()
+
+    def __str__(self):
+        return f"must={self.must}"
+
+    @property
+    def fixed(self):
+        return 5
+
+
+def raise_group():
+    raise builtins.ExceptionGroup("several", [ValueError("a"), OddError(1, 2)])
+
+
+@pytest.mark.parametrize(
+    "fail, kind, attributes",
+    [
+        (
+            lambda: open("/no/such/file"),
+            FileNotFoundError,
+            {"errno": 2, "filename": "/no/such/file"},
+        ),
+        (lambda: b"\xff".decode(), UnicodeDecodeError, {"start": 0, "object": b"\xff"}),
+        (lambda: __import__("no_such"), ModuleNotFoundError, {"name": "no_such"}),
+        (lambda: compile("1 +", "made.py", "eval"), SyntaxError, {"filename": "made.py"}),
+        (lambda: (_ for _ in ()).throw(Stubborn(must=3)), Stubborn, {"must": 3, "fixed": 5}),
+    ],
+)
+def test_exceptions_keep_what_they_know(fail, kind, attributes):
+    with pytest.raises(kind) as caught:
+        list(DataLoader(Failing(fail), batch_size=3, num_workers=1))
+    assert {name: getattr(caught.value, name) for name in attributes} == attributes
+    assert caught.value.sample_index == 7 and "for sample 7" in str(caught.value)
+
+
+@pytest.mark.skipif(sys.version_info < (3, 11), reason="there are no exception groups")
+def test_exception_groups():
+    with pytest.raises(builtins.ExceptionGroup, match="for sample 7") as caught:
+        list(DataLoader(Failing(raise_group), batch_size=3, num_workers=1))
+    assert [type(e) for e in caught.value.exceptions] == [ValueError]  # the other cannot be sent
+
+
+def test_persistent_workers_end_with_the_loader():
+    gc.disable()
+    try:
+        before = set(torch.multiprocessing.active_children())
+        loader = DataLoader(range(4), num_workers=2, persistent_workers=True)
+        assert len(list(loader)) == 4
+        del loader
+        assert set(torch.multiprocessing.active_children()) == before
+        # An iterator without its loader goes on.
+        batches = iter(DataLoader(range(4), num_workers=1, persistent_workers=True))
+        assert [b.item() for b in batches] == [0, 1, 2, 3]
+    finally:
+        gc.enable()
 
 
 @pytest.mark.parametrize("number, name", [(signal.SIGKILL, "SIGKILL"), (signal.SIGTERM, "SIGTERM")])

@@ -15,6 +15,40 @@ struct Lines {
 #pragma omp simd
     for (int64_t i = 0; i < n; ++i) y[i] += a * x[i];
   }
+  // Some vectors of the result at a time stay in registers while all rows go by.
+  typedef T Vector __attribute__((vector_size(64), aligned(alignof(T)), may_alias));
+  static constexpr int64_t kVector = 64 / int64_t(sizeof(T));
+  template <int Vectors>
+  static void sum_part(T* y, const T* table, const int64_t* index, const T* weight, int64_t n,
+                       int64_t width) {
+    Vector sum[Vectors] = {};
+    for (int64_t i = 0; i < n; ++i) {
+      const auto* row = reinterpret_cast<const Vector*>(table + index[i] * width);
+      if (weight) {
+#pragma GCC unroll 16
+        for (int v = 0; v < Vectors; ++v) sum[v] += weight[i] * row[v];
+      } else {
+#pragma GCC unroll 16
+        for (int v = 0; v < Vectors; ++v) sum[v] += row[v];
+      }
+    }
+#pragma GCC unroll 16
+    for (int v = 0; v < Vectors; ++v) reinterpret_cast<Vector*>(y)[v] = sum[v];
+  }
+  static void sum_rows(T* y, const T* table, const int64_t* index, const T* weight, int64_t n,
+                       int64_t width) {
+    int64_t at = 0;
+    for (; at + 8 * kVector <= width; at += 8 * kVector)
+      sum_part<8>(y + at, table + at, index, weight, n, width);
+    for (; at + kVector <= width; at += kVector)
+      sum_part<1>(y + at, table + at, index, weight, n, width);
+    for (int64_t k = at; k < width; ++k) y[k] = 0;
+    for (int64_t i = 0; i < n && at < width; ++i) {
+      const T* row = table + index[i] * width;
+      const T w = weight ? weight[i] : T(1);
+      for (int64_t k = at; k < width; ++k) y[k] += w * row[k];
+    }
+  }
   static void masked_scale(T* y, const T* x, const uint8_t* keep, T scale, int64_t n) {
 #pragma omp simd
     for (int64_t i = 0; i < n; ++i) y[i] = x[i] * (T(keep[i]) * scale);
@@ -75,8 +109,15 @@ struct Lines {
 #pragma omp simd
     for (int64_t i = 0; i < n; ++i) y[i] += times_found(g[i], x, place[i]);
   }
-  static constexpr LinesTable<T> table = {
-      scale, add, masked_scale, dot, largest, gather_any<false>, gather_any<true>, gather_products};
+  static constexpr LinesTable<T> table = {scale,
+                                          add,
+                                          sum_rows,
+                                          masked_scale,
+                                          dot,
+                                          largest,
+                                          gather_any<false>,
+                                          gather_any<true>,
+                                          gather_products};
 };
 
 }  // namespace

@@ -13,6 +13,9 @@ struct LinesTable {
   // y = a x, y += a x
   void (*scale)(T* y, const T* x, T a, int64_t n);
   void (*add)(T* y, const T* x, T a, int64_t n);
+  // y = the sum of n rows of a table, times their weights where there are any.
+  void (*sum_rows)(T* y, const T* table, const int64_t* index, const T* weight, int64_t n,
+                   int64_t width);
   // y = x times scale where keep is 1, times 0 where it is 0.
   void (*masked_scale)(T* y, const T* x, const uint8_t* keep, T scale, int64_t n);
   T (*dot)(const T* x, const T* y, int64_t n);

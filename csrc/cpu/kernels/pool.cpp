@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <limits>
 #include <type_traits>
+#include <vector>
 
 #include "cpu/kernels/pool_tables.h"
 
@@ -248,14 +249,22 @@ struct Pool {
     }
   }
 
-  // The image, first channel and number of channels of a channels-last backward job.
+  // The image, first channel and number of channels of a channels-last backward job. Its gradient
+  // is cleared bit by bit, just ahead of the sums: a pass of its own would go through memory once
+  // more.
   struct Block {
-    int64_t image, channel, count;
-    Block(const PoolCall& c, int64_t job) {
+    int64_t image, channel, count, channels, points;
+    int64_t cleared = 0;  // points
+    T* to;
+    Block(const PoolCall& c, int64_t job, T* gx) : channels(c.channels), points(c.in_points()) {
       const int64_t blocks = (c.channels + kPoolBlock - 1) / kPoolBlock;
       image = job / blocks;
       channel = job % blocks * kPoolBlock;
       count = std::min(kPoolBlock, c.channels - channel);
+      to = gx + image * points * channels + channel;
+    }
+    void clear_up_to(int64_t end) {
+      for (; cleared < end; ++cleared) std::fill_n(to + cleared * channels, count, T(0));
     }
   };
 
@@ -277,84 +286,118 @@ struct Pool {
         }
         continue;
       }
-      const Block b(c, job);
-      T* to = gx + b.image * c.in_points() * c.channels + b.channel;
-      for (int64_t i = 0; i < c.out_points(); ++i) {
-        const int64_t at = (b.image * c.out_points() + i) * c.channels + b.channel;
-        for (int64_t k = 0; k < b.count; ++k) {
-          const uint64_t place = uint64_t(indices[at + k]);
-          if (place < area) [[likely]]
-            to[int64_t(place) * c.channels + k] += g[at + k];
-          else
-            inside = false;
+      Block b(c, job, gx);
+      const int64_t start = b.image * c.out_points() * c.channels + b.channel;
+      for (int64_t first = 0; first < c.out_points(); first += c.axis[2].out) {
+        int64_t most = -1;
+        for (int64_t i = first; i < first + c.axis[2].out; ++i) {
+          const int64_t* places = indices + start + i * c.channels;
+#pragma omp simd reduction(max : most)
+          for (int64_t k = 0; k < b.count; ++k) most = places[k] > most ? places[k] : most;
+        }
+        b.clear_up_to(std::min(most + 1, b.points));
+        for (int64_t i = first; i < first + c.axis[2].out; ++i) {
+          const int64_t at = start + i * c.channels;
+          for (int64_t k = 0; k < b.count; ++k) {
+            const uint64_t place = uint64_t(indices[at + k]);
+            if (place < area) [[likely]]
+              b.to[int64_t(place) * c.channels + k] += g[at + k];
+            else
+              inside = false;
+          }
         }
       }
+      b.clear_up_to(b.points);
     }
     return inside;
   }
 
+  // What the outputs of one row give to each of the input rows that they see.
   static void spread_one(const PoolCall& c, const T* from, int64_t oz, int64_t oy, int64_t ox,
-                         T* gx) {
+                         T* line) {
     const PoolAxis& row = c.axis[2];
     const T share = from[ox] / factor(c, oz, oy, ox);
-    for_rows(c, oz, oy, [&](int64_t line) {
-      T* to = gx + line;
 #pragma omp simd
-      for (int64_t i = row.first[ox]; i < row.last[ox]; ++i) to[i] += share;
-    });
+    for (int64_t i = row.first[ox]; i < row.last[ox]; ++i) line[i] += share;
   }
   template <int S>
   static void spread_stretch(const PoolCall& c, const T* from, int64_t oz, int64_t oy, int64_t ox,
-                             int64_t n, T* gx) {
+                             int64_t n, T* line) {
     const PoolAxis& row = c.axis[2];
     const int64_t stride = S ? S : row.stride;
     const T by = factor(c, oz, oy, ox);
+    T* to = line + row.first[ox];
+    if (S == 2 && row.taps == 2) {
+#pragma omp simd
+      for (int64_t i = 0; i < n; ++i) {
+        const T share = from[i] / by;
+        to[2 * i] += share;
+        to[2 * i + 1] += share;
+      }
+      return;
+    }
     T share[kRun];
 #pragma omp simd
     for (int64_t i = 0; i < n; ++i) share[i] = from[i] / by;
-    for_rows(c, oz, oy, [&](int64_t line) {
-      T* to = gx + line + row.first[ox];
-      if (S == 2 && row.taps == 2) {
+    for (int64_t k = 0; k < row.taps; ++k) {
 #pragma omp simd
-        for (int64_t i = 0; i < n; ++i) {
-          to[2 * i] += share[i];
-          to[2 * i + 1] += share[i];
-        }
-        return;
-      }
-      for (int64_t k = 0; k < row.taps; ++k) {
-#pragma omp simd
-        for (int64_t i = 0; i < n; ++i) to[i * stride + k] += share[i];
-      }
-    });
+      for (int64_t i = 0; i < n; ++i) to[i * stride + k] += share[i];
+    }
+  }
+  static void spread_row(const PoolCall& c, const T* from, int64_t oz, int64_t oy, T* line) {
+    std::fill_n(line, c.axis[2].in, T(0));
+    for_stretches(
+        c.axis[2],
+        [&]<int S>(int64_t ox, int64_t n) {
+          if (n == 1)
+            spread_one(c, from, oz, oy, ox, line);
+          else
+            spread_stretch<S>(c, from + ox, oz, oy, ox, n, line);
+        },
+        [&](int64_t ox) { spread_one(c, from, oz, oy, ox, line); });
+  }
+
+  // Does every input belong to just one window?
+  static bool parts(const PoolAxis& a) {
+    int64_t at = 0;
+    for (int64_t i = 0; i < a.out; at = a.last[i++]) {
+      if (a.first[i] != at) return false;
+    }
+    return at == a.in;
   }
 
   static void average_backward(const PoolCall& c, const T* g, T* gx, int64_t begin, int64_t end) {
     const PoolAxis& row = c.axis[2];
+    const bool direct = parts(c.axis[0]) && parts(c.axis[1]);
+    std::vector<T> line(size_t(c.channels_last ? 0 : row.in));
     for (int64_t job = begin; job < end; ++job) {
       if (!c.channels_last) {
         T* to = gx + job * c.in_points();
-        std::fill_n(to, c.in_points(), T(0));
+        if (!direct) std::fill_n(to, c.in_points(), T(0));
         for (int64_t oz = 0; oz < c.axis[0].out; ++oz) {
           for (int64_t oy = 0; oy < c.axis[1].out; ++oy) {
-            const T* from = g + job * c.out_points() + (oz * c.axis[1].out + oy) * row.out;
-            for_stretches(
-                row,
-                [&]<int S>(int64_t ox, int64_t n) {
-                  if (n == 1)
-                    spread_one(c, from, oz, oy, ox, to);
-                  else
-                    spread_stretch<S>(c, from + ox, oz, oy, ox, n, to);
-                },
-                [&](int64_t ox) { spread_one(c, from, oz, oy, ox, to); });
+            spread_row(c, g + job * c.out_points() + (oz * c.axis[1].out + oy) * row.out, oz, oy,
+                       line.data());
+            for_rows(c, oz, oy, [&](int64_t at) {
+              T* sum = to + at;
+              const T* more = line.data();
+              if (direct) {
+                std::copy_n(more, row.in, sum);
+              } else {
+#pragma omp simd
+                for (int64_t i = 0; i < row.in; ++i) sum[i] += more[i];
+              }
+            });
           }
         }
         continue;
       }
-      const Block b(c, job);
+      Block b(c, job, gx);
       const T* from = g + b.image * c.out_points() * c.channels + b.channel;
-      T* to = gx + b.image * c.in_points() * c.channels + b.channel;
+      T* to = b.to;
       for_outputs(c, [&](int64_t at, int64_t oz, int64_t oy, int64_t ox) {
+        if (ox == 0 && c.axis[0].last[oz] > 0)
+          b.clear_up_to(((c.axis[0].last[oz] - 1) * c.axis[1].in + c.axis[1].last[oy]) * row.in);
         const T by = factor(c, oz, oy, ox);
         T share[kPoolBlock];
         for (int64_t k = 0; k < b.count; ++k) share[k] = from[at * c.channels + k] / by;
@@ -364,6 +407,7 @@ struct Pool {
             for (int64_t k = 0; k < b.count; ++k) to[i * c.channels + k] += share[k];
         });
       });
+      b.clear_up_to(b.points);
     }
   }
 

@@ -33,7 +33,7 @@ template <class T>
 struct PoolTable {
   void (*max)(const PoolCall&, const T* x, T* y, int64_t* indices, int64_t begin, int64_t end);
   void (*average)(const PoolCall&, const T* x, T* y, int64_t begin, int64_t end);
-  // gx is overwritten where it is contiguous, else it holds zeros. False: an index lies outside.
+  // gx is overwritten. False: an index lies outside.
   bool (*max_backward)(const PoolCall&, const T* g, const int64_t* indices, T* gx, int64_t begin,
                        int64_t end);
   void (*average_backward)(const PoolCall&, const T* g, T* gx, int64_t begin, int64_t end);

@@ -51,14 +51,24 @@ struct Softmax {
     }
   };
 
+  // e^x for what a row holds less its largest element. Where that one is +inf and the shift is 0
+  // instead, only `any` will do.
+  template <bool any>
+  static T exponential(T x) {
+    if constexpr (any)
+      return math::exp(x);
+    else
+      return math::exp_negative(x);
+  }
+
   // The sum of e^(x - shift) over at most kPiece elements, which are put into y if there is one.
-  template <bool keep>
+  template <bool keep, bool any = false>
   static T exponentials(const T* x, T* y, int64_t n, T shift) {
     const int64_t whole = n / kVector * kVector;
     T sum = 0, rest = 0;
 #pragma omp simd reduction(+ : sum)
     for (int64_t i = 0; i < whole; ++i) {
-      const T e = math::exp(x[i] - shift);
+      const T e = exponential<any>(x[i] - shift);
       if constexpr (keep) y[i] = e;
       sum += e;
     }
@@ -68,7 +78,7 @@ struct Softmax {
       x += n - kVector;
 #pragma omp simd reduction(+ : rest)
       for (int64_t i = 0; i < kVector; ++i) {
-        const T e = math::exp(x[i] - shift);
+        const T e = exponential<any>(x[i] - shift);
         rest += i < seen ? T(0) : e;
       }
       return sum + rest;
@@ -76,7 +86,7 @@ struct Softmax {
     Tail last(x + whole, n - whole);
 #pragma omp simd reduction(+ : rest)
     for (int64_t i = 0; i < kVector; ++i) {
-      last.v[i] = math::exp(last.v[i] - shift);
+      last.v[i] = exponential<any>(last.v[i] - shift);
       rest += last.v[i];
     }
     if constexpr (keep) last.put(y + whole);
@@ -93,11 +103,20 @@ struct Softmax {
     for (int64_t i = 0; i < n; ++i) y[i] = y[i] * by;
   }
 
+  template <bool any>
   static double sum_of_exponentials(const T* x, int64_t n, T shift) {
     double all = 0;
     for (int64_t at = 0; at < n; at += kPiece)
-      all += double(exponentials<false>(x + at, nullptr, std::min(kPiece, n - at), shift));
+      all += double(exponentials<false, any>(x + at, nullptr, std::min(kPiece, n - at), shift));
     return all;
+  }
+  // Less the largest, which goes to shift.
+  static double sum_of_exponentials(const T* x, int64_t n, T* shift) {
+    const T most = largest(x, n);
+    *shift = shift_for(most);
+    if (most == limits<T>::inf) [[unlikely]]
+      return sum_of_exponentials<true>(x, n, *shift);
+    return sum_of_exponentials<false>(x, n, *shift);
   }
 
   // Some rows at a time, so that their logarithms are one vector's work.
@@ -107,8 +126,7 @@ struct Softmax {
     for (int64_t first = 0; first < rows; first += kRows) {
       const int64_t count = std::min(kRows, rows - first);
       for (int64_t r = 0; r < count; ++r, x += n) {
-        shifts[r] = shift_for(largest(x, n));
-        sums[r] = T(sum_of_exponentials(x, n, shifts[r]));
+        sums[r] = T(sum_of_exponentials(x, n, shifts + r));
       }
       std::fill(sums + count, sums + kRows, T(1));
       std::fill(shifts + count, shifts + kRows, T(0));
@@ -119,8 +137,9 @@ struct Softmax {
   }
 
   static void log_softmax(const T* x, T* y, int64_t n) {
-    const T shift = shift_for(largest(x, n));
-    const T total = T(math::log(sum_of_exponentials(x, n, shift))) + shift;
+    T shift;
+    const T sum = T(sum_of_exponentials(x, n, &shift));
+    const T total = math::log(sum) + shift;
 #pragma omp simd
     for (int64_t i = 0; i < n; ++i) y[i] = x[i] - total;
   }
@@ -135,11 +154,11 @@ struct Softmax {
     const T total = weighted_sum(g, nullptr, n);
     const int64_t whole = n / kVector * kVector;
 #pragma omp simd
-    for (int64_t i = 0; i < whole; ++i) gx[i] = g[i] - math::exp(y[i]) * total;
+    for (int64_t i = 0; i < whole; ++i) gx[i] = g[i] - math::exp_negative(y[i]) * total;
     if (whole == n) return;
     Tail last(y + whole, n - whole);
 #pragma omp simd
-    for (int64_t i = 0; i < kVector; ++i) last.v[i] = math::exp(last.v[i]) * total;
+    for (int64_t i = 0; i < kVector; ++i) last.v[i] = math::exp_negative(last.v[i]) * total;
     for (int64_t i = whole; i < n; ++i) gx[i] = g[i] - last.v[i - whole];
   }
 
@@ -170,16 +189,16 @@ struct Softmax {
     }
     Tail last(x, n);
 #pragma omp simd
-    for (int64_t i = 0; i < kVector; ++i) last.v[i] = a * math::exp(last.v[i] - shift);
+    for (int64_t i = 0; i < kVector; ++i) last.v[i] = a * math::exp_negative(last.v[i] - shift);
     for (int64_t i = 0; i < n; ++i) y[i] = last.v[i] - (w ? b * w[i] : b);
   }
   static void scale_from(const T* x, T* y, int64_t n, T shift, T a, T b, const T* w) {
     if (w && b != 0) {
 #pragma omp simd
-      for (int64_t i = 0; i < n; ++i) y[i] = a * math::exp(x[i] - shift) - b * w[i];
+      for (int64_t i = 0; i < n; ++i) y[i] = a * math::exp_negative(x[i] - shift) - b * w[i];
     } else {
 #pragma omp simd
-      for (int64_t i = 0; i < n; ++i) y[i] = a * math::exp(x[i] - shift) - b;
+      for (int64_t i = 0; i < n; ++i) y[i] = a * math::exp_negative(x[i] - shift) - b;
     }
   }
 
@@ -193,13 +212,16 @@ struct Softmax {
     }
 #pragma omp simd
     for (int64_t i = 0; i < n; ++i) {
+      sum[i] = most[i] == limits<T>::inf ? limits<T>::inf : T(0);
       most[i] = fabs(most[i]) == limits<T>::inf ? T(0) : most[i];
-      sum[i] = 0;
     }
     for (int64_t c = 0; c < classes; ++c) {
       const T* row = x + c * stride;
 #pragma omp simd
-      for (int64_t i = 0; i < n; ++i) sum[i] += math::exp(row[i] - most[i]);
+      for (int64_t i = 0; i < n; ++i) {
+        const T d = row[i] - most[i];
+        sum[i] += math::exp_negative(d > T(0) ? T(0) : d);  // above 0 only where the sum is inf
+      }
     }
 #pragma omp simd
     for (int64_t i = 0; i < n; ++i) out[i] = math::log(sum[i]) + most[i];
@@ -208,7 +230,7 @@ struct Softmax {
   static void column_scaled_softmax(const T* x, T* y, int64_t n, const T* shift, const T* a, T w,
                                     const T* b) {
 #pragma omp simd
-    for (int64_t i = 0; i < n; ++i) y[i] = a[i] * math::exp(x[i] - shift[i]) - w * b[i];
+    for (int64_t i = 0; i < n; ++i) y[i] = a[i] * math::exp_negative(x[i] - shift[i]) - w * b[i];
   }
 
   static T fabs(T x) { return x < 0 ? -x : x; }

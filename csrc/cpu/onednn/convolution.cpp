@@ -2,16 +2,18 @@
 //
 // - Channels-last tensors are taken as they are. For contiguous ones oneDNN chooses a layout of its
 //   own (blocked channels, mostly), and reorders carry the tensors there and back; weights always
-//   take oneDNN's choice.
+//   take oneDNN's choice, and are kept in it (cpu/weight_layouts.h).
 // - Primitives and their reorders are compiled when made, so they are kept by shape.
 #include "cpu/onednn_convolution.h"
 
 #include <algorithm>
 
+#include "core/modes.h"
 #include "core/storage.h"
 #include "cpu/onednn/library.h"
 #include "cpu/onednn_matmul.h"
 #include "cpu/primitive_cache.h"
+#include "cpu/weight_layouts.h"
 
 namespace rush::onednn {
 
@@ -70,6 +72,29 @@ Ref<Storage> scratch(const_dnnl_memory_desc_t desc) {
   return Storage::allocate({}, std::max<size_t>(bytes_of(desc), 1));
 }
 
+// All that tells a layout in blocks from others of its kind; none for layouts of other kinds.
+WeightLayout described(const_dnnl_memory_desc_t desc) {
+  const Library& dnn = *library();
+  WeightLayout out;
+  bool known = true;
+  const auto ask = [&]<class V>(dnnl_query_t what, V value) {
+    known = known && dnn.memory_desc_query(desc, what, &value) == dnnl_success;
+    return value;
+  };
+  if (ask(dnnl_query_format_kind, dnnl_format_kind_undef) != dnnl_blocked || !known) return out;
+  const int dims = ask(dnnl_query_ndims_s32, 0), blocks = ask(dnnl_query_inner_nblks_s32, 0);
+  out = {dims, blocks, ask(dnnl_query_data_type, dnnl_data_type_undef),
+         ask(dnnl_query_submemory_offset_s64, int64_t{0})};
+  for (const auto what : {dnnl_query_dims, dnnl_query_padded_dims, dnnl_query_padded_offsets,
+                          dnnl_query_strides, dnnl_query_inner_blks, dnnl_query_inner_idxs}) {
+    const bool of_blocks = what == dnnl_query_inner_blks || what == dnnl_query_inner_idxs;
+    const auto* numbers = ask(what, static_cast<const dnnl_dims_t*>(nullptr));
+    if (!known || !numbers) return {};
+    out.insert(out.end(), *numbers, *numbers + (of_blocks ? blocks : dims));
+  }
+  return out;
+}
+
 // One tensor of a convolution: as the user has it, as the primitive wants it, and the reorder
 // between the two, none where they agree.
 struct Port {
@@ -108,6 +133,7 @@ struct Port {
 
 struct Convolution {
   Port x, w, bias, y;
+  WeightLayout weight_layout;  // that w.reorder leads to
   Handle<dnnl_primitive_desc_t> desc;
   Handle<dnnl_primitive_t> primitive;  // none: oneDNN cannot do this one
   const_dnnl_memory_desc_t scratchpad = nullptr;
@@ -162,6 +188,7 @@ struct Maker {
         kind == ConvKind::WeightGrad);
     out.y.settle(md(kind == ConvKind::Forward ? dnnl_query_dst_md : dnnl_query_diff_dst_md),
                  kind == ConvKind::Forward);
+    if (out.w.reorder && kind != ConvKind::WeightGrad) out.weight_layout = described(out.w.wanted);
     out.scratchpad = md(dnnl_query_scratchpad_md);
     check_status(library()->primitive_create(&out.primitive.out(), out.desc.get()),
                  "making a convolution");
@@ -220,6 +247,24 @@ class Operand {
     }
     memory_ = memory(port.wanted, data_);
   }
+  // A weight that is only read. It is kept in the wanted layout where it will be asked for again:
+  // at once where nothing is recorded (but backward is not the place to begin).
+  Operand(const Convolution& c, const Tensor& t, ConvKind kind)
+      : port_(c.w), tensor_(t), written_(false) {
+    data_ = t.data();
+    if (port_.reorder) {
+      const bool at_once = kind == ConvKind::Forward && !grad_enabled();
+      copy_ = weight_in_layout(
+          t, c.weight_layout, bytes_of(port_.wanted), at_once,
+          [](void* to, const void* operand) {
+            const auto& o = *static_cast<const Operand*>(operand);
+            o.port_.run_reorder(o.tensor_.data(), to, false);
+          },
+          this);
+      data_ = copy_->data();
+    }
+    memory_ = memory(port_.wanted, data_);
+  }
   dnnl_memory_t get() const { return memory_.get(); }
   void finish() const {
     if (written_ && port_.reorder) port_.run_reorder(data_, tensor_.data(), true);
@@ -236,7 +281,7 @@ class Operand {
 
 void execute(ConvKind kind, const Convolution& c, const ConvTensors& t) {
   const Operand x(c.x, t.x, kind == ConvKind::InputGrad);
-  const Operand w(c.w, t.w, kind == ConvKind::WeightGrad);
+  const Operand w = kind == ConvKind::WeightGrad ? Operand(c.w, t.w, true) : Operand(c, t.w, kind);
   const Operand y(c.y, t.y, kind == ConvKind::Forward);
   const Ref<Storage> pad = scratch(c.scratchpad);
   const auto pad_memory = memory(c.scratchpad, pad->data());

@@ -42,6 +42,7 @@ bool fill(void* from, Library& t) {
          get(from, "dnnl_matmul_primitive_desc_create", t.matmul_primitive_desc_create) &&
          get(from, "dnnl_memory_desc_create_with_tag", t.memory_desc_create_with_tag) &&
          get(from, "dnnl_memory_desc_equal", t.memory_desc_equal) &&
+         get(from, "dnnl_memory_desc_query", t.memory_desc_query) &&
          get(from, "dnnl_reorder_primitive_desc_create", t.reorder_primitive_desc_create) &&
          get(from, "dnnl_convolution_forward_primitive_desc_create",
              t.convolution_forward_primitive_desc_create) &&

@@ -41,6 +41,7 @@ struct Library {
   decltype(&dnnl_matmul_primitive_desc_create) matmul_primitive_desc_create;
   decltype(&dnnl_memory_desc_create_with_tag) memory_desc_create_with_tag;
   decltype(&dnnl_memory_desc_equal) memory_desc_equal;
+  decltype(&dnnl_memory_desc_query) memory_desc_query;
   decltype(&dnnl_reorder_primitive_desc_create) reorder_primitive_desc_create;
   decltype(&dnnl_convolution_forward_primitive_desc_create)
       convolution_forward_primitive_desc_create;

@@ -6,6 +6,7 @@
 //   signed, so a negative stride works.
 #pragma once
 
+#include "cuda/kernels/early.h"
 #include "functors/number.h"
 
 namespace rush {

@@ -25,6 +25,7 @@ inline constexpr int kForwardBlocks = D > 64           ? 2
 template <class T, int D, int N, bool exact, bool extras>
 __global__ void __launch_bounds__(kTileThreads, (kForwardBlocks<T, D>))
     attention_forward(AttentionArgs args) {
+  after_earlier();
   constexpr int kQueries = kTileWarps * kTileRows, kRoom = Parts<T, exact>::kCount * N * D;
   using E = typename Parts<T, exact>::Element;
   alignas(16) __shared__ E room[2 * kRoom];
@@ -114,6 +115,7 @@ RUSH_FN float lse_of(const AttentionArgs& a, int head, int query) {
 
 template <class T, int D, int N, bool exact, bool extras>
 __global__ void __launch_bounds__(kTileThreads) attention_query_grad(AttentionArgs args) {
+  after_earlier();
   constexpr int kQueries = kTileWarps * kTileRows, kRoom = Parts<T, exact>::kCount * N * D;
   using E = typename Parts<T, exact>::Element;
   alignas(16) __shared__ E room[2 * kRoom];
@@ -185,6 +187,7 @@ enum AttentionPart : int { kBothParts = 0, kValuePart = 1, kKeyPart = 2 };
 
 template <class T, int D, int N, bool exact, bool extras, int part>
 __global__ void __launch_bounds__(kTileThreads) attention_key_grad(AttentionArgs args) {
+  after_earlier();
   constexpr int kKeys = kTileWarps * kTileRows;
   constexpr bool for_keys = part != kValuePart, for_values = part != kKeyPart;
   constexpr int kRoom = Parts<T, exact>::kCount * N * D;

@@ -226,6 +226,7 @@ RUSH_FN PackSums<C, V> sum_rows(const BatchNormArgs& args, Kind (&kinds)[V], i64
 // Channels-last. A block takes `columns` packs of V channels (x) and a segment of the rows (y).
 template <class Kind, class T, class C, int V>
 __global__ void __launch_bounds__(kThreads) channel_sums_last(BatchNormArgs args) {
+  after_earlier();
   const int columns = args.columns, lanes = kThreads / columns;
   const int lane = threadIdx.x / columns;
   const i64 first = (i64(blockIdx.x) * columns + threadIdx.x % columns) * V;
@@ -239,6 +240,7 @@ __global__ void __launch_bounds__(kThreads) channel_sums_last(BatchNormArgs args
 // Contiguous. A block takes one channel (x) and a segment of its planes (y).
 template <class Kind, class T, class C, int V>
 __global__ void __launch_bounds__(kThreads) channel_sums(BatchNormArgs args) {
+  after_earlier();
   const i64 c = blockIdx.x, planes = args.rows / args.inner;
   const i64 begin = i64(blockIdx.y) * args.segment;
   const i64 end = begin + args.segment < planes ? begin + args.segment : planes;
@@ -311,6 +313,7 @@ RUSH_FN void map_pack(const BatchNormArgs& args, const Kind (&kinds)[V], i64 at)
 
 template <class Kind, class T, int V>
 __global__ void __launch_bounds__(kThreads) channel_map_last(BatchNormArgs args) {
+  after_earlier();
   const int columns = args.columns, lanes = kThreads / columns;
   const i64 first = (i64(blockIdx.x) * columns + threadIdx.x % columns) * V;
   if (first >= args.channels) return;
@@ -361,6 +364,7 @@ struct Backward {
 // Channels-last, blocks as in channel_sums_last.
 template <class Pass, class T, class C, int V>
 __global__ void __launch_bounds__(kThreads, kNormBlocks) channel_norm_last(BatchNormArgs args) {
+  after_earlier();
   const int columns = args.columns, lanes = kThreads / columns;
   const int lane = threadIdx.x / columns, column = threadIdx.x % columns;
   const i64 first = (i64(blockIdx.x) * columns + column) * V;
@@ -396,6 +400,7 @@ __global__ void __launch_bounds__(kThreads, kNormBlocks) channel_norm_last(Batch
 // Planes are numbered over the batch and the channels; `lanes` threads take one at a time.
 template <class Kind, class T, int V>
 __global__ void __launch_bounds__(kThreads) channel_map(BatchNormArgs args) {
+  after_earlier();
   const int lanes = args.columns, lane = threadIdx.x % lanes;
   const i64 planes = args.n / args.inner, step = i64(gridDim.x) * (kThreads / lanes);
   for (i64 p = i64(blockIdx.x) * (kThreads / lanes) + threadIdx.x / lanes; p < planes; p += step) {

@@ -11,6 +11,7 @@ namespace rush {
 
 template <class W, class I>
 __global__ void __launch_bounds__(kThreads) cat(CatArgs args) {
+  after_earlier();
   const int k = blockIdx.y;
   const W* in = typed<W>(args.in[k]);
   W* out = typed<W>(args.out) + args.place[k];

@@ -13,6 +13,7 @@ namespace rush {
 
 template <class To, class From, int V>
 __global__ void __launch_bounds__(kThreads) copy_flat(CopyArgs args) {
+  after_earlier();
   const From* in = typed<From>(args.in);
   To* out = typed<To>(args.out);
   const i64 packs = args.n / V;
@@ -29,6 +30,7 @@ __global__ void __launch_bounds__(kThreads) copy_flat(CopyArgs args) {
 
 template <class To, class From, class I>
 __global__ void __launch_bounds__(kThreads) copy_strided(CopyArgs args, Nest<I, 2> nest) {
+  after_earlier();
   for (i64 i = thread_number(); i < args.n; i += thread_count()) {
     const Offsets<I, 2> o = offsets_of(nest, I(i));
     typed<To>(args.out)[o.at[0]] = convert<To>(typed<From>(args.in)[o.at[1]]);
@@ -40,6 +42,7 @@ inline constexpr int kTurn = 32, kTurnRows = kThreads / kTurn;
 // Blocks: x over tiles of columns, y over tiles of rows, z over batches.
 template <class W>
 __global__ void __launch_bounds__(kThreads) copy_turned(TurnArgs args) {
+  after_earlier();
   __shared__ W tile[kTurn][kTurn + 1];
   const int lane = threadIdx.x % kTurn, first = threadIdx.x / kTurn;
   const i64 row = i64(blockIdx.y) * kTurn, col = i64(blockIdx.x) * kTurn;
@@ -62,6 +65,7 @@ __global__ void __launch_bounds__(kThreads) copy_turned(TurnArgs args) {
 // of which a block takes kNarrowRun places of the other dim; blocks: x over those, z over batches.
 template <class W, bool apart>
 __global__ void __launch_bounds__(kThreads) copy_narrow(TurnArgs args) {
+  after_earlier();
   __shared__ W tile[kNarrowRun * kNarrowMost];
   const int few = int(apart ? args.rows : args.cols);
   const i64 wide = apart ? args.cols : args.rows, begin = i64(blockIdx.x) * kNarrowRun;
@@ -97,6 +101,7 @@ RUSH_FN T filling(const Number& value) {
 
 template <class T, int V>
 __global__ void __launch_bounds__(kThreads) fill_flat(FillArgs args) {
+  after_earlier();
   const T x = filling<T>(args.value);
   T* out = typed<T>(args.out);
   Pack<T, V> pack;
@@ -110,6 +115,7 @@ __global__ void __launch_bounds__(kThreads) fill_flat(FillArgs args) {
 
 template <class T, class I>
 __global__ void __launch_bounds__(kThreads) fill_strided(FillArgs args, Nest<I, 1> nest) {
+  after_earlier();
   const T x = filling<T>(args.value);
   for (i64 i = thread_number(); i < args.n; i += thread_count())
     typed<T>(args.out)[offsets_of(nest, I(i)).at[0]] = x;

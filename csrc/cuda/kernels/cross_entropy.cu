@@ -114,6 +114,7 @@ RUSH_FN void finish_block(const CrossEntropyArgs& args, LossSums all) {
 
 template <class C, class T, int Team, int V>
 __global__ void __launch_bounds__(kThreads) cross_entropy_rows(CrossEntropyArgs args) {
+  after_earlier();
   constexpr int teams = kThreads / Team;
   const int lane = threadIdx.x % Team;
   const i64 positions = args.batch * args.points;
@@ -137,6 +138,7 @@ __global__ void __launch_bounds__(kThreads) cross_entropy_rows(CrossEntropyArgs 
 
 template <class C, class T, int Lanes, bool scores>
 __global__ void __launch_bounds__(kThreads) cross_entropy_columns(CrossEntropyArgs args) {
+  after_earlier();
   constexpr int columns = kThreads / Lanes;
   const int lane = threadIdx.x / columns;
   const i64 positions = args.batch * args.points;
@@ -172,6 +174,7 @@ __global__ void __launch_bounds__(kThreads) cross_entropy_columns(CrossEntropyAr
 // The second launch, one block: the sums of the first one's.
 template <class T>
 __global__ void __launch_bounds__(kThreads) cross_entropy_join(CrossEntropyArgs args) {
+  after_earlier();
   LossSums all{0, 0};
   for (int b = threadIdx.x; b < args.blocks; b += kThreads)
     all = JoinLossSums{}(all, {args.partial[2 * b], args.partial[2 * b + 1]});
@@ -218,6 +221,7 @@ RUSH_FN C sum_of_weights(const CrossEntropyArgs& args) {
 
 template <class C, class T, int Team, int V>
 __global__ void __launch_bounds__(kThreads) cross_entropy_backward_rows(CrossEntropyArgs args) {
+  after_earlier();
   const C weights = sum_of_weights<C>(args);
   const int lane = threadIdx.x % Team;
   const i64 position = i64(blockIdx.x) * (kThreads / Team) + threadIdx.x / Team;
@@ -235,6 +239,7 @@ __global__ void __launch_bounds__(kThreads) cross_entropy_backward_rows(CrossEnt
 // blockIdx.y: a share of the classes.
 template <class C, class T, bool scores>
 __global__ void __launch_bounds__(kThreads) cross_entropy_backward_columns(CrossEntropyArgs args) {
+  after_earlier();
   const C weights = sum_of_weights<C>(args);
   const i64 position = thread_number();
   if (position >= args.batch * args.points) return;

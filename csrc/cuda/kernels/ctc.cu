@@ -44,6 +44,7 @@ struct CtcStates {
 
 template <class C>
 __global__ void __launch_bounds__(kThreads) ctc_alpha(CtcArgs args) {
+  after_earlier();
   const CtcStates<C> states(args, blockIdx.x);
   const C never = -limits<C>::inf;
   for (i64 i = threadIdx.x; i < states.count / 2; i += kThreads)
@@ -72,6 +73,7 @@ __global__ void __launch_bounds__(kThreads) ctc_alpha(CtcArgs args) {
 
 template <class C>
 __global__ void __launch_bounds__(kThreads) ctc_beta(CtcArgs args) {
+  after_earlier();
   const CtcStates<C> states(args, blockIdx.x);
   const C never = -limits<C>::inf;
   const i64 n = states.count;
@@ -101,6 +103,7 @@ __global__ void __launch_bounds__(kThreads) ctc_beta(CtcArgs args) {
 // A block for each step and sample.
 template <class C>
 __global__ void __launch_bounds__(kThreads) ctc_gradient(CtcArgs args) {
+  after_earlier();
   const i64 t = i64(blockIdx.x) / args.batch, b = i64(blockIdx.x) - t * args.batch;
   const CtcStates<C> states(args, b);
   const C never = -limits<C>::inf, nll = typed<C>(args.loss)[b];

@@ -43,6 +43,7 @@ RUSH_FN void load_weights(const DepthwiseArgs& a, i64 channel, C (&w)[Taps][V]) 
 
 template <class T, class C, int KH, int KW, int V>
 __global__ void __launch_bounds__(kThreads) depthwise_forward(DepthwiseArgs args) {
+  after_earlier();
   const Stretch s = stretch_of<V>(args, args.pixels);
   if (s.channel >= args.channels) return;
   C weights[KH * KW][V], start[V];
@@ -82,6 +83,7 @@ __global__ void __launch_bounds__(kThreads) depthwise_forward(DepthwiseArgs args
 // y holds the gradient of the outputs, x gets that of the inputs; pixels are the inputs'.
 template <class T, class C, int KH, int KW, int V>
 __global__ void __launch_bounds__(kThreads) depthwise_input_grad(DepthwiseArgs args) {
+  after_earlier();
   const Stretch s = stretch_of<V>(args, args.pixels);
   if (s.channel >= args.channels) return;
   C weights[KH * KW][V];
@@ -132,6 +134,7 @@ RUSH_FN C join_column(C mine, int lane, int lanes) {
 // A block's sums over its stretch: partial[stretch][tap][channel].
 template <class T, class C, int KH, int KW, int V>
 __global__ void __launch_bounds__(kThreads) depthwise_weight_grad(DepthwiseArgs args) {
+  after_earlier();
   const Stretch s = stretch_of<V>(args, args.pixels);
   const bool works = s.channel < args.channels;
   C sums[KH * KW][V] = {};
@@ -173,6 +176,7 @@ __global__ void __launch_bounds__(kThreads) depthwise_weight_grad(DepthwiseArgs 
 // Joins the stretches in order. A warp takes 32 channels of one tap; w is (channels, 1, KH, KW).
 template <class T, class C>
 __global__ void __launch_bounds__(kThreads) depthwise_join(DepthwiseArgs args) {
+  after_earlier();
   const i64 all = args.channels * args.taps;
   for (i64 i = thread_number(); i < all; i += thread_count()) {
     C sum = 0;

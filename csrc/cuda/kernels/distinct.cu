@@ -11,6 +11,7 @@ namespace rush {
 
 template <class T>
 __global__ void __launch_bounds__(kThreads) mark_runs(RunArgs args) {
+  after_earlier();
   for (i64 i = thread_number(); i < args.count; i += thread_count()) {
     bool starts = i == 0;
     if (!starts) {
@@ -38,6 +39,7 @@ RUSH_FN bool comes_before(const MergeArgs& args, i64 a, i64 b) {
 
 template <class T>
 __global__ void __launch_bounds__(kThreads) merge_slices(MergeArgs args) {
+  after_earlier();
   for (i64 i = thread_number(); i < args.count; i += thread_count()) {
     const i64 run = i / args.width, begin = run * args.width, own = args.from[i];
     const bool left = run % 2 == 0;

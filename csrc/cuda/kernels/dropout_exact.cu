@@ -19,6 +19,7 @@ RUSH_FN C dropped(const DropoutArgs& args, C x, bool kept) {
 // packs.
 template <class C, class T, int V, bool affine>
 __global__ void __launch_bounds__(kThreads) dropout(DropoutArgs args, const u64* state) {
+  after_earlier();
   const RandomKey from = random_key(args.seed, args.call, state);
   const i64 blocks = (args.n + 3) / 4;
   const float keep = float(args.keep);
@@ -53,6 +54,7 @@ __global__ void __launch_bounds__(kThreads) dropout(DropoutArgs args, const u64*
 // Choices that are known: the operands lie alike, and are aligned to packs.
 template <class C, class T, int V, bool affine>
 __global__ void __launch_bounds__(kThreads) masked_flat(DropoutArgs args) {
+  after_earlier();
   const i64 packs = args.n / V;
   for (i64 p = thread_number(); p < packs; p += thread_count()) {
     Pack<T, V> pack = load_pack<V>(typed<T>(args.x) + p * V);
@@ -70,6 +72,7 @@ __global__ void __launch_bounds__(kThreads) masked_flat(DropoutArgs args) {
 // Any layout, a mask that is repeated too. Operands: y, x, mask.
 template <class C, class T, class I, bool affine>
 __global__ void __launch_bounds__(kThreads) masked_strided(DropoutArgs args, Nest<I, 3> nest) {
+  after_earlier();
   for (i64 i = thread_number(); i < args.n; i += thread_count()) {
     const Offsets<I, 3> o = offsets_of(nest, I(i));
     typed<T>(args.y)[o.at[0]] = convert<T>(

@@ -33,6 +33,7 @@ RUSH_FN bool row_at(const Args& args, i64 i, bool reports, i64& row) {
 // W: bytes that travel together.
 template <class W, class Ix>
 __global__ void __launch_bounds__(kThreads) embedding_rows(EmbeddingArgs args) {
+  after_earlier();
   const RowSeat seat(args.across_log);
   for (i64 i = seat.row; i < args.n; i += seat.rows) {
     i64 row;
@@ -55,6 +56,7 @@ RUSH_FN void bounds_of(const BagArgs& args, i64 bag, bool reports, i64& begin, i
 
 template <class C, class T, class Ix>
 __global__ void __launch_bounds__(kThreads) embedding_bag(BagArgs args) {
+  after_earlier();
   const RowSeat seat(args.across_log);
   const T* table = typed<T>(args.table);
   for (i64 bag = seat.row; bag < args.bags; bag += seat.rows) {
@@ -100,6 +102,7 @@ RUSH_FN i64 bag_of_index(const BagArgs& args, i64 i) {
 
 template <class C, class T, class Ix, class K>
 __global__ void __launch_bounds__(kThreads) bag_entries(BagArgs args) {
+  after_earlier();
   for (i64 i = thread_number(); i < args.n; i += thread_count()) {
     const i64 bag = bag_of_index(args, i), row = i64(typed<Ix>(args.index)[i]);
     const bool counts = bag >= 0 && row >= 0 && row < args.rows && row != args.skip;
@@ -117,6 +120,7 @@ __global__ void __launch_bounds__(kThreads) bag_entries(BagArgs args) {
 // gweight[i] = g[bag of i] . table[index[i]]; a warp for each.
 template <class C, class T, class Ix>
 __global__ void __launch_bounds__(kThreads) bag_weights(BagArgs args) {
+  after_earlier();
   const int lane = threadIdx.x % 32;
   const i64 i = (i64(blockIdx.x) * kThreads + threadIdx.x) / 32;
   C sum = 0;
@@ -136,6 +140,7 @@ __global__ void __launch_bounds__(kThreads) bag_weights(BagArgs args) {
 // Keys to sort by: the indices, or `rows` for those that do not count.
 template <class Ix, class K>
 __global__ void __launch_bounds__(kThreads) embedding_keys(BagArgs args) {
+  after_earlier();
   for (i64 i = thread_number(); i < args.n; i += thread_count()) {
     const i64 row = i64(typed<Ix>(args.index)[i]);
     const bool counts = row >= 0 && row < args.rows && row != args.skip;
@@ -146,6 +151,7 @@ __global__ void __launch_bounds__(kThreads) embedding_keys(BagArgs args) {
 // S: the source's type: T in the first launch, C in the next ones.
 template <class C, class T, class S, class K, int V>
 __global__ void __launch_bounds__(kThreads) segment_sums(SegmentArgs args) {
+  after_earlier();
   constexpr int kAhead = 4;  // rows that are on their way at a time
   const RowSeat seat(args.across_log);
   const i64 chunks = (args.n + args.chunk - 1) / args.chunk;

@@ -16,6 +16,7 @@ RUSH_FN i64 window_start(C sample, i64 in, i64 out, i64 kernel, i64 i) {
 
 template <class C, class T>
 __global__ void __launch_bounds__(kThreads) fractional_max_pool(FractionalPoolArgs args) {
+  after_earlier();
   const i64 points = args.out[0] * args.out[1] * args.out[2];
   const i64 area = args.in[0] * args.in[1] * args.in[2];
   for (i64 n = thread_number(); n < args.n; n += thread_count()) {

@@ -35,6 +35,7 @@ struct PointNeighbours {
 
 template <class C, class T, int Dims>
 __global__ void __launch_bounds__(kThreads) grid_sample(GridArgs args) {
+  after_earlier();
   const i64 area = args.size[0] * args.size[1] * args.size[2];
   for (i64 n = thread_number(); n < args.batch * args.points; n += thread_count()) {
     const i64 b = n / args.points, p = n - b * args.points;
@@ -52,6 +53,7 @@ __global__ void __launch_bounds__(kThreads) grid_sample(GridArgs args) {
 
 template <class C, class T, int Dims>
 __global__ void __launch_bounds__(kThreads) grid_sample_backward(GridArgs args) {
+  after_earlier();
   const i64 area = args.size[0] * args.size[1] * args.size[2];
   for (i64 n = thread_number(); n < args.batch * args.points; n += thread_count()) {
     const i64 b = n / args.points, p = n - b * args.points;
@@ -79,6 +81,7 @@ __global__ void __launch_bounds__(kThreads) grid_sample_backward(GridArgs args) 
 
 template <class C, class T>
 __global__ void __launch_bounds__(kThreads) grid_places(GridPlaceArgs args) {
+  after_earlier();
   for (i64 n = thread_number(); n < args.n; n += thread_count()) {
     const C x = convert<C>(typed<T>(args.in)[n]);
     const SamplePlace<C> p = sample_place(x, args.size[n % args.dims], args.how);
@@ -90,6 +93,7 @@ __global__ void __launch_bounds__(kThreads) grid_places(GridPlaceArgs args) {
 // The neighbour `offset` away from a place, or -1 where it counts as zero.
 template <class C, class T>
 __global__ void __launch_bounds__(kThreads) grid_neighbours(GridPlaceArgs args) {
+  after_earlier();
   for (i64 n = thread_number(); n < args.n; n += thread_count()) {
     const C at = convert<C>(typed<T>(args.in)[n]);
     const C whole = args.how.mode == SampleMode::Nearest ? math::round(at) : math::floor(at);

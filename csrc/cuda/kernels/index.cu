@@ -28,6 +28,7 @@ RUSH_FN bool find_place(const IndexArgs& args, i64 position, i64 index, i64& pla
 // Operands: out, source, index.
 template <class W, class I>
 __global__ void __launch_bounds__(kThreads) read_at(IndexArgs args, Nest<I, 3> nest) {
+  after_earlier();
   for (i64 i = thread_number(); i < args.n; i += thread_count()) {
     const Offsets<I, 3> o = offsets_of(nest, I(i));
     i64 place = 0;
@@ -41,6 +42,7 @@ __global__ void __launch_bounds__(kThreads) read_at(IndexArgs args, Nest<I, 3> n
 // offsets[i] += index[i] * stride: several index tensors add up to one. Operands: offsets, index.
 template <class I>
 __global__ void __launch_bounds__(kThreads) add_offsets(IndexArgs args, Nest<I, 2> nest) {
+  after_earlier();
   for (i64 i = thread_number(); i < args.n; i += thread_count()) {
     const Offsets<I, 2> o = offsets_of(nest, I(i));
     i64 place = 0;
@@ -52,6 +54,7 @@ __global__ void __launch_bounds__(kThreads) add_offsets(IndexArgs args, Nest<I, 
 // Before a write, so that nothing is written when an index is bad; the writes test the record.
 template <class I>
 __global__ void __launch_bounds__(kThreads) check_indices(IndexArgs args, Nest<I, 1> nest) {
+  after_earlier();
   for (i64 i = thread_number(); i < args.n; i += thread_count()) {
     i64 place = 0;
     find_place(args, i, args.index[offsets_of(nest, I(i)).at[0]], place);
@@ -103,6 +106,7 @@ using ScatterMin = ScatterExtreme<T, false>;
 // Elements outside [lo, hi] and NaNs are faults; or zeros are.
 template <class T, class I>
 __global__ void __launch_bounds__(kThreads) check_between(BetweenArgs args, Nest<I, 1> nest) {
+  after_earlier();
   for (i64 i = thread_number(); i < args.n; i += thread_count()) {
     const double x = double(convert<opmath<T>>(typed<T>(args.x)[offsets_of(nest, I(i)).at[0]]));
     const bool fits = args.nonzero ? x != 0 : x >= args.lo && x <= args.hi;
@@ -154,6 +158,7 @@ RUSH_FN void update(T& to, T from, opmath<T> alpha) {
 template <template <class> class Fn, class T, class I>
 __global__ void __launch_bounds__(kThreads)
     scatter_each(ScatterArgs args, Nest<I, 3> nest, const IndexFault* fault) {
+  after_earlier();
   if (fault->launch != ~u64(0)) return;
   const opmath<T> alpha = value_of<opmath<T>>(args.alpha);
   const i64 n = args.lines * args.length;
@@ -172,6 +177,7 @@ __global__ void __launch_bounds__(kThreads)
 template <template <class> class Fn, class T, class I>
 __global__ void __launch_bounds__(kThreads)
     scatter(ScatterArgs args, Nest<I, 3> nest, const IndexFault* fault) {
+  after_earlier();
   if (fault->launch != ~u64(0)) return;
   const opmath<T> alpha = value_of<opmath<T>>(args.alpha);
   const Fn<T> fn{};

@@ -75,6 +75,7 @@ RUSH_FN void write_slopes(const LossArgs& args, i64 i, C shared) {
 
 template <class F, class C, class T, int V>
 __global__ void __launch_bounds__(kThreads) loss_each(LossArgs args, Noting to) {
+  after_earlier();
   const i64 packs = args.n / V;
   for (i64 p = thread_number(); p < packs; p += thread_count())
     write_losses<F, C, T, V>(args, p * V, to);
@@ -84,6 +85,7 @@ __global__ void __launch_bounds__(kThreads) loss_each(LossArgs args, Noting to) 
 
 template <class F, class C, class T, int V>
 __global__ void __launch_bounds__(kThreads) loss_sum(LossArgs args, Noting to) {
+  after_earlier();
   const i64 packs = args.n / V;
   double all = 0;
   for (i64 p = thread_number(); p < packs; p += thread_count())
@@ -100,6 +102,7 @@ __global__ void __launch_bounds__(kThreads) loss_sum(LossArgs args, Noting to) {
 
 template <class T>
 __global__ void __launch_bounds__(kThreads) loss_join(LossArgs args) {
+  after_earlier();
   double all = 0;
   for (int b = threadIdx.x; b < args.blocks; b += kThreads) all += args.partial[b];
   all = join_team<kThreads>(all, JoinSum{});
@@ -109,6 +112,7 @@ __global__ void __launch_bounds__(kThreads) loss_join(LossArgs args) {
 // y: the gradient of x.
 template <class F, class C, class T, int V>
 __global__ void __launch_bounds__(kThreads) loss_slope(LossArgs args) {
+  after_earlier();
   const C shared = args.g_step ? C(0) : convert<C>(*typed<T>(args.g)) * C(args.scale);
   const i64 packs = args.n / V;
   for (i64 p = thread_number(); p < packs; p += thread_count())

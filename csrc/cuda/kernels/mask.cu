@@ -42,6 +42,7 @@ RUSH_FN u32 nonzero_bits(const T* x, i64 first, i64 n) {
 
 template <class T, int V>
 __global__ void __launch_bounds__(kThreads) mask_count(MaskArgs args) {
+  after_earlier();
   const i64 first = i64(blockIdx.x) * kMaskTile + i64(threadIdx.x) * kMaskItems;
   const u32 own = u32(__popc(nonzero_bits<T, V>(typed<T>(args.x), first, args.n)));
   const Share<u32> share = share_of_block(own);
@@ -69,6 +70,7 @@ RUSH_FN void each_nonzero(const MaskArgs& args, F f) {
 
 template <class T, int V, class I>
 __global__ void __launch_bounds__(kThreads) mask_coordinates(MaskArgs args, MaskShape<I> shape) {
+  after_earlier();
   each_nonzero<T, V>(args, [&](i64 number, i64 position) {
     i64* to = args.positions + number * args.stride;
     I rest = I(position);
@@ -84,6 +86,7 @@ __global__ void __launch_bounds__(kThreads) mask_coordinates(MaskArgs args, Mask
 // W: the width of the values. The mask is read as bytes.
 template <class W, int V>
 __global__ void __launch_bounds__(kThreads) mask_select(MaskArgs args) {
+  after_earlier();
   each_nonzero<u8, V>(args, [&](i64 number, i64 position) {
     typed<W>(args.out)[number] = typed<W>(args.from)[position];
   });
@@ -91,6 +94,7 @@ __global__ void __launch_bounds__(kThreads) mask_select(MaskArgs args) {
 
 template <class W, int V>
 __global__ void __launch_bounds__(kThreads) mask_place(MaskArgs args) {
+  after_earlier();
   each_nonzero<u8, V>(args, [&](i64 number, i64 position) {
     if (number < args.room)
       typed<W>(args.out)[position] = typed<W>(args.from)[number];

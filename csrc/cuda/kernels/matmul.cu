@@ -26,6 +26,7 @@ static_assert(kSide * kSide == kThreads);
 
 template <class T>
 __global__ void __launch_bounds__(kThreads) matmul(MatmulArgs args) {
+  after_earlier();
   using A = typename AccumulatorOf<T>::type;
   __shared__ A left[kDepth][kTile + 1];
   __shared__ A right[kDepth][kTile + 1];

@@ -22,6 +22,7 @@ RUSH_FN Rule<C> with_numbers(const double* n) {
 // thread a tensor.
 template <class Numbers>
 __global__ void __launch_bounds__(kThreads) optimizer_numbers(OptimizerNumbersArgs args) {
+  after_earlier();
   double options[Numbers::kOptions];
 #pragma unroll
   for (int k = 0; k < Numbers::kOptions; ++k)
@@ -51,6 +52,7 @@ __global__ void __launch_bounds__(kThreads) optimizer_numbers(OptimizerNumbersAr
 // T: the type of memory, C: what is computed in.
 template <template <class> class Rule, class T, class C>
 __global__ void __launch_bounds__(kThreads) optimizer_step(OptimizerArgs args) {
+  after_earlier();
   const OptimizerPiece piece = args.pieces[blockIdx.x];
   const OptimizerTarget& t = args.tensors[piece.tensor];
   const Rule<C> rule = with_numbers<Rule, C>(t.numbers);

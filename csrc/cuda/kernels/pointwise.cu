@@ -95,6 +95,7 @@ RUSH_FN void flat_packs(const F& f, const PointwiseArgs<sizeof...(In)>& args, i6
 
 template <class F, int P, class C, int V, class Out, class... In>
 __global__ void __launch_bounds__(kThreads) pointwise_flat(PointwiseArgs<sizeof...(In)> args) {
+  after_earlier();
   using Inputs = typename UpTo<sizeof...(In)>::type;
   const F f = with_params<F, P>(args.params);
   constexpr int U = packs_at_once(V);
@@ -129,6 +130,7 @@ RUSH_FN void strided_element(const F& f, const PointwiseArgs<sizeof...(In)>& arg
 template <class F, int P, class C, class I, class Out, class... In>
 __global__ void __launch_bounds__(kThreads)
     pointwise_strided(PointwiseArgs<sizeof...(In)> args, Nest<I, sizeof...(In) + 1> nest) {
+  after_earlier();
   using Inputs = typename UpTo<sizeof...(In)>::type;
   const F f = with_params<F, P>(args.params);
   for (i64 i = thread_number(); i < args.n; i += thread_count())

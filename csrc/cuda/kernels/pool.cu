@@ -61,6 +61,7 @@ RUSH_FN Window window_of(const PoolArgs<I>& args, int d, i32 o) {
 
 template <class T, class I, int V>
 __global__ void __launch_bounds__(kThreads) max_pool(PoolArgs<I> args) {
+  after_earlier();
   const T* x = typed<T>(args.x);
   for (i64 i = thread_number(); i < args.n; i += thread_count()) {
     const Point<I> p = point_of<I, V>(args, args.out, I(i));
@@ -104,6 +105,7 @@ RUSH_FN void add_to(T* to, T x) {
 // x: the outputs' gradient, y: the inputs', zero before.
 template <class T, class I, int V>
 __global__ void __launch_bounds__(kThreads) max_pool_backward(PoolArgs<I> args) {
+  after_earlier();
   const i64 points = i64(args.in[0].d) * args.in[1].d * args.in[2].d;
   for (i64 i = thread_number(); i < args.n; i += thread_count()) {
     const Point<I> p = point_of<I, V>(args, args.out, I(i));
@@ -127,6 +129,7 @@ RUSH_FN T divide(T sum, i64 count, double divisor) {
 
 template <class T, class I, int V>
 __global__ void __launch_bounds__(kThreads) average_pool(PoolArgs<I> args) {
+  after_earlier();
   const T* x = typed<T>(args.x);
   for (i64 i = thread_number(); i < args.n; i += thread_count()) {
     const Point<I> p = point_of<I, V>(args, args.out, I(i));
@@ -170,6 +173,7 @@ RUSH_FN void covering(const PoolArgs<I>& args, int d, i32 i, i32& first, i32& la
 // x: the outputs' gradient, y: the inputs'.
 template <class T, class I, int V>
 __global__ void __launch_bounds__(kThreads) average_pool_backward(PoolArgs<I> args) {
+  after_earlier();
   for (i64 i = thread_number(); i < args.n; i += thread_count()) {
     const Point<I> p = point_of<I, V>(args, args.in, I(i));
     i32 first[3], last[3];

@@ -38,6 +38,7 @@ RUSH_FN void write_block(const RandomArgs& args, i64 block, const C* numbers) {
 // F: RandomUniform, RandomBernoulli, ... C: float, or double for float64 and complex128.
 template <class F, class C, class Out>
 __global__ void __launch_bounds__(kThreads) random_fill(RandomArgs args) {
+  after_earlier();
   const i64 blocks = (args.n + kPerBlock<C> - 1) / kPerBlock<C>;
   const C a = C(args.a), b = C(args.b);
   const RandomKey key = random_key(args.seed, args.call, args.state);
@@ -68,6 +69,7 @@ RUSH_FN void draw_normals(const Philox4& block, C mean, C std, C* numbers) {
 
 template <class C, class Out, bool exponentiate>
 __global__ void __launch_bounds__(kThreads) random_normal(RandomArgs args) {
+  after_earlier();
   const i64 blocks = (args.n + kPerBlock<C> - 1) / kPerBlock<C>;
   const C mean = C(args.a), std = C(args.b);
   const RandomKey key = random_key(args.seed, args.call, args.state);
@@ -82,6 +84,7 @@ __global__ void __launch_bounds__(kThreads) random_normal(RandomArgs args) {
 
 template <class Out>
 __global__ void __launch_bounds__(kThreads) random_int(RandomIntArgs args) {
+  after_earlier();
   const RandomKey key = random_key(args.seed, args.call, args.state);
   const bool narrow = args.range != 0 && args.range <= (u64(1) << 32);
   for (i64 i = thread_number(); i < args.n; i += thread_count()) {

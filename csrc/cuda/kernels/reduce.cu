@@ -297,6 +297,7 @@ RUSH_FN typename Fold::Acc fold_stretch(const X* x, i64 begin, i64 end, int lane
 template <class Fold, class X, class Out, class I, int V, bool across>
 __global__ void __launch_bounds__(kThreads)
     reduce(ReduceArgs args, Nest<I, 3> kept, Nest<I, 1> folded) {
+  after_earlier();
   const Seat<across> seat;
   const bool works = seat.output < args.outputs;
   const Offsets<I, 3> place = offsets_of(kept, I(works ? seat.output : 0));
@@ -325,6 +326,7 @@ __global__ void __launch_bounds__(kThreads)
 // The second launch: the segments of each output, in the same tree.
 template <class Fold, class X, class Out, class I>
 __global__ void __launch_bounds__(kThreads) reduce_merge(ReduceArgs args, Nest<I, 3> kept) {
+  after_earlier();
   const Seat<false> seat;
   const bool works = seat.output < args.outputs;
   typename Fold::Acc acc = Fold::blank();

@@ -9,6 +9,7 @@ namespace rush {
 // (outer, in, inner) -> (outer, out, inner)
 template <class C, class T>
 __global__ void __launch_bounds__(kThreads) resample(ResampleArgs args) {
+  after_earlier();
   const T* x = typed<T>(args.x);
   for (i64 n = thread_number(); n < args.n; n += thread_count()) {
     const i64 line = n / args.inner, outer = line / args.how.out;
@@ -24,6 +25,7 @@ __global__ void __launch_bounds__(kThreads) resample(ResampleArgs args) {
 // Up to three dims at once, none of a mode that smooths. blockIdx.y goes through the outer ones.
 template <class C, class T>
 __global__ void __launch_bounds__(kThreads) resample_image(ResampleImageArgs args) {
+  after_earlier();
   const i64 n = thread_number();
   if (n >= args.n) return;
   i64 rest = n / args.inner, place[3][4];
@@ -61,6 +63,7 @@ __global__ void __launch_bounds__(kThreads) resample_image(ResampleImageArgs arg
 // x: the outputs' gradient, y: the inputs'.
 template <class C, class T>
 __global__ void __launch_bounds__(kThreads) resample_backward(ResampleArgs args) {
+  after_earlier();
   const T* g = typed<T>(args.x);
   for (i64 n = thread_number(); n < args.n; n += thread_count()) {
     const i64 line = n / args.inner, outer = line / args.how.in;
@@ -82,6 +85,7 @@ __global__ void __launch_bounds__(kThreads) resample_backward(ResampleArgs args)
 
 template <class W>
 __global__ void __launch_bounds__(kThreads) unfold(PatchArgs args) {
+  after_earlier();
   const i64 points = args.out[0] * args.out[1], kernel = args.kernel[0] * args.kernel[1];
   for (i64 n = thread_number(); n < args.n; n += thread_count()) {
     const i64 row = n / points, o = n - row * points, plane = row / kernel,
@@ -99,6 +103,7 @@ __global__ void __launch_bounds__(kThreads) unfold(PatchArgs args) {
 // Adds up the columns' elements that were made of one element.
 template <class C, class T>
 __global__ void __launch_bounds__(kThreads) fold(PatchArgs args) {
+  after_earlier();
   const i64 points = args.out[0] * args.out[1];
   for (i64 n = thread_number(); n < args.n; n += thread_count()) {
     const i64 line = n / args.in[1], x = n - line * args.in[1];

@@ -10,6 +10,7 @@ namespace rush {
 
 template <class W>
 __global__ void __launch_bounds__(kThreads) move_pieces(PiecesArgs args) {
+  after_earlier();
   const W* from = typed<W>(args.from[blockIdx.y]);
   W* to = typed<W>(args.to[blockIdx.y]);
   const i64 n = args.count[blockIdx.y];
@@ -30,6 +31,7 @@ RUSH_FN A at_or_zero(const void* p, i64 i) {
 
 template <class T, class A>
 __global__ void __launch_bounds__(kThreads) lstm_cell(CellArgs args) {
+  after_earlier();
   const i64 units = args.units;
   for (i64 i = thread_number(); i < args.batch * units; i += thread_count()) {
     const i64 row = i / units, unit = i - row * units;
@@ -50,6 +52,7 @@ __global__ void __launch_bounds__(kThreads) lstm_cell(CellArgs args) {
 
 template <class T, class A>
 __global__ void __launch_bounds__(kThreads) lstm_cell_backward(CellArgs args) {
+  after_earlier();
   const i64 units = args.units;
   for (i64 i = thread_number(); i < args.batch * units; i += thread_count()) {
     const i64 row = i / units, unit = i - row * units, first = row * 4 * units + unit;
@@ -69,6 +72,7 @@ __global__ void __launch_bounds__(kThreads) lstm_cell_backward(CellArgs args) {
 
 template <class T, class A>
 __global__ void __launch_bounds__(kThreads) gru_cell(CellArgs args) {
+  after_earlier();
   const i64 units = args.units;
   for (i64 i = thread_number(); i < args.batch * units; i += thread_count()) {
     const i64 row = i / units, unit = i - row * units;
@@ -90,6 +94,7 @@ __global__ void __launch_bounds__(kThreads) gru_cell(CellArgs args) {
 
 template <class T, class A>
 __global__ void __launch_bounds__(kThreads) gru_cell_backward(CellArgs args) {
+  after_earlier();
   const i64 units = args.units;
   for (i64 i = thread_number(); i < args.batch * units; i += thread_count()) {
     const i64 row = i / units, unit = i - row * units;
@@ -113,6 +118,7 @@ __global__ void __launch_bounds__(kThreads) gru_cell_backward(CellArgs args) {
 
 template <class T>
 __global__ void __launch_bounds__(kThreads) lstm_step(LstmStepArgs args) {
+  after_earlier();
   const u32 units = u32(args.units), n = u32(args.rows) * units;
   for (u32 i = u32(thread_number()); i < n; i += u32(thread_count())) {
     const u32 row = i / units, unit = i - row * units;
@@ -141,6 +147,7 @@ __global__ void __launch_bounds__(kThreads) lstm_step(LstmStepArgs args) {
 
 template <class T>
 __global__ void __launch_bounds__(kThreads) lstm_step_backward(LstmStepGradArgs args) {
+  after_earlier();
   const u32 units = u32(args.units), n = u32(args.rows) * units;
   for (u32 i = u32(thread_number()); i < n; i += u32(thread_count())) {
     const u32 row = i / units, unit = i - row * units;

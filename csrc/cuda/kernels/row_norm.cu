@@ -94,6 +94,7 @@ RUSH_FN RowMoments<C> moments_of_row(const T* row, int lane, i64 width) {
 
 template <class C, class T, class W, int Team, int V, int Held, bool centred>
 __global__ void __launch_bounds__(kThreads) row_norm_held(RowNormArgs args) {
+  after_earlier();
   const int lane = threadIdx.x % Team;
   const i64 row = team_row<Team>(), width = row < args.rows ? args.width : 0;
   const i64 at = (row < args.rows ? row : 0) * args.width;
@@ -128,6 +129,7 @@ __global__ void __launch_bounds__(kThreads) row_norm_held(RowNormArgs args) {
 
 template <class C, class T, class W, int Team, int V, bool centred>
 __global__ void __launch_bounds__(kThreads) row_norm(RowNormArgs args) {
+  after_earlier();
   const int lane = threadIdx.x % Team;
   const i64 row = team_row<Team>(), width = row < args.rows ? args.width : 0;
   const i64 at = (row < args.rows ? row : 0) * args.width;
@@ -153,6 +155,7 @@ __global__ void __launch_bounds__(kThreads) row_norm(RowNormArgs args) {
 
 template <class C, class T, class W, int Team, int V, bool centred>
 __global__ void __launch_bounds__(kThreads) row_norm_backward(RowNormArgs args) {
+  after_earlier();
   const int lane = threadIdx.x % Team;
   const i64 row = team_row<Team>(), width = row < args.rows ? args.width : 0;
   const i64 first = row < args.rows ? row : 0, at = first * args.width;
@@ -187,6 +190,7 @@ __global__ void __launch_bounds__(kThreads) row_norm_backward(RowNormArgs args) 
 // of their own columns: [block][2][width]. x and g are read once.
 template <class C, class T, class W, int V, int Held, bool centred>
 __global__ void __launch_bounds__(kThreads) row_norm_backward_whole(RowNormArgs args) {
+  after_earlier();
   const int lane = threadIdx.x;
   using Row = HeldRow<C, T, kThreads, V, Held>;
   C plain_sums[Held * V] = {}, along_sums[Held * V] = {};
@@ -228,6 +232,7 @@ __global__ void __launch_bounds__(kThreads) row_norm_backward_whole(RowNormArgs 
 // 32 columns by 8 lanes.
 template <class C, class T, bool centred>
 __global__ void __launch_bounds__(kThreads) row_norm_columns(RowNormArgs args) {
+  after_earlier();
   constexpr int lanes = 8, columns = kThreads / lanes;
   const i64 col = i64(blockIdx.x) * columns + threadIdx.x % columns;
   const i64 begin = i64(blockIdx.y) * args.segment;
@@ -250,6 +255,7 @@ __global__ void __launch_bounds__(kThreads) row_norm_columns(RowNormArgs args) {
 // Joins segments in order: gb from the plain sums, gw from the others. Either may be null.
 template <class C, class W>
 __global__ void __launch_bounds__(kThreads) join_segments(JoinPairsArgs args) {
+  after_earlier();
   constexpr int lanes = 8, columns = kThreads / lanes;
   const i64 c = i64(blockIdx.x) * columns + threadIdx.x % columns;
   PairSum<C> sum{0, 0};
@@ -268,6 +274,7 @@ __global__ void __launch_bounds__(kThreads) join_segments(JoinPairsArgs args) {
 // A block takes a row.
 template <class C, class T, class W, int V>
 __global__ void __launch_bounds__(kThreads) group_norm(GroupNormArgs args) {
+  after_earlier();
   const i64 row = blockIdx.x, group = row % args.groups;
   const i64 inner = args.inner, per_group = args.channels / args.groups, width = per_group * inner;
   const T* x = typed<T>(args.x) + row * width;
@@ -288,6 +295,7 @@ __global__ void __launch_bounds__(kThreads) group_norm(GroupNormArgs args) {
 // row. A second launch (group_norm_finish) turns them into what they are called.
 template <class C, class T, class W>
 __global__ void __launch_bounds__(kThreads) group_norm_apply(GroupNormArgs args) {
+  after_earlier();
   const i64 row = blockIdx.x, group = row % args.groups;
   const i64 inner = args.inner, per_group = args.channels / args.groups, width = per_group * inner;
   const C mean = typed<C>(args.mean)[row];
@@ -301,6 +309,7 @@ __global__ void __launch_bounds__(kThreads) group_norm_apply(GroupNormArgs args)
 }
 template <class C>
 __global__ void __launch_bounds__(kThreads) group_norm_finish(GroupNormArgs args) {
+  after_earlier();
   C* rstd = typed<C>(args.rstd);
   for (i64 r = thread_number(); r < args.batch * args.groups; r += thread_count())
     rstd[r] = C(1) / math::sqrt(rstd[r] + C(args.eps));
@@ -310,6 +319,7 @@ __global__ void __launch_bounds__(kThreads) group_norm_finish(GroupNormArgs args
 // [batch][2][channels].
 template <class C, class T, int Team>
 __global__ void __launch_bounds__(kThreads) group_norm_planes(GroupNormArgs args) {
+  after_earlier();
   const int lane = threadIdx.x % Team;
   const i64 plane = team_row<Team>();
   const bool works = plane < args.batch * args.channels;
@@ -332,6 +342,7 @@ __global__ void __launch_bounds__(kThreads) group_norm_planes(GroupNormArgs args
 // gx from the planes' sums; blockIdx.x a row, blockIdx.y a part of it.
 template <class C, class T, class W>
 __global__ void __launch_bounds__(kThreads) group_norm_backward(GroupNormArgs args) {
+  after_earlier();
   const i64 row = blockIdx.x, sample = row / args.groups, group = row - sample * args.groups;
   const i64 inner = args.inner, per_group = args.channels / args.groups, width = per_group * inner;
   const i64 first = group * per_group;

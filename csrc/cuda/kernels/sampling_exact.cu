@@ -25,6 +25,7 @@ struct Binomial {
 
 template <class Sampler>
 __global__ void __launch_bounds__(kThreads) sample(SamplingArgs args) {
+  after_earlier();
   const RandomKey key = random_key(args.seed, args.call, args.state);
   for (i64 i = thread_number(); i < args.n; i += thread_count()) {
     functors::Draws draws(key.seed, key.call, u64(i));
@@ -35,6 +36,7 @@ __global__ void __launch_bounds__(kThreads) sample(SamplingArgs args) {
 // (A template, as every kernel is: it is named by its instance.)
 template <class T>
 __global__ void __launch_bounds__(kThreads) gamma_derivative(SamplingArgs args) {
+  after_earlier();
   for (i64 i = thread_number(); i < args.n; i += thread_count())
     args.out[i] = T(functors::gamma_draw_derivative(args.a[i], args.b[i]));
 }

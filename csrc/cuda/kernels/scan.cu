@@ -196,6 +196,7 @@ RUSH_FN typename S::Acc scan_stretch(const Line<S, X, Out>& line, i64 first, boo
 // `lanes` of them, a power of two up to 32, take a line.
 template <class S, class X, class Out, class I, int V, int lanes>
 __global__ void __launch_bounds__(kThreads) scan_rows(ScanArgs args, Nest<I, 3> nest) {
+  after_earlier();
   using Acc = typename S::Acc;
   constexpr int at_once = kThreads / lanes;
   const int lane = int(threadIdx.x) % lanes;
@@ -295,6 +296,7 @@ RUSH_FN void scan_tile(const Line<S, X, Out>& line, i64 number, i64 tile) {
 // they start in the order of their numbers, so the tiles before a tile are under way.
 template <class S, class X, class Out, class I, int V, int parts>
 __global__ void __launch_bounds__(kThreads, 4) scan_tiles(ScanArgs args, Nest<I, 3> nest) {
+  after_earlier();
   const i64 number = i64(blockIdx.x) / args.tiles, tile = i64(blockIdx.x) - number * args.tiles;
   const Line<S, X, Out> line = line_at<S, X, Out>(args, nest, number);
   if ((tile + 1) * (kThreads * V * parts) <= args.length)
@@ -310,6 +312,7 @@ inline constexpr int kAhead = 8;  // elements read before they are needed
 // Blocks: x over lines, y over segments.
 template <class S, class X, class Out, class I>
 __global__ void __launch_bounds__(kThreads) scan_totals(ScanArgs args, Nest<I, 3> nest) {
+  after_earlier();
   const i64 number = thread_number();
   if (number >= args.lines) return;
   const Line<S, X, Out> line = line_at<S, X, Out>(args, nest, number);
@@ -327,6 +330,7 @@ __global__ void __launch_bounds__(kThreads) scan_totals(ScanArgs args, Nest<I, 3
 
 template <class S, class X, class Out, class I>
 __global__ void __launch_bounds__(kThreads) scan_columns(ScanArgs args, Nest<I, 3> nest) {
+  after_earlier();
   const i64 number = thread_number();
   if (number >= args.lines) return;
   const Line<S, X, Out> line = line_at<S, X, Out>(args, nest, number);

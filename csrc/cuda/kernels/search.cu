@@ -9,6 +9,7 @@ namespace rush {
 
 template <class T, class Out>
 __global__ void __launch_bounds__(kThreads) search_sorted(SearchArgs args) {
+  after_earlier();
   using C = opmath<T>;
   for (i64 i = thread_number(); i < args.n; i += thread_count()) {
     const i64 first = args.row > 0 ? i / args.row * args.length : 0;
@@ -85,12 +86,14 @@ RUSH_FN i64 bin_of(const HistogramArgs& args, i64 i) {
 
 template <class T>
 __global__ void __launch_bounds__(kThreads) histogram(HistogramArgs args) {
+  after_earlier();
   count_into<u32>(
       args.counts, args.bins, args.n, [&](i64 i) { return bin_of<T>(args, i); },
       [](i64) { return 1u; });
 }
 template <class T>
 __global__ void __launch_bounds__(kThreads) histogram_weighted(HistogramArgs args) {
+  after_earlier();
   count_into<double>(
       args.counts, args.bins, args.n, [&](i64 i) { return bin_of<T>(args, i); },
       [&](i64 i) { return double(convert<opmath<T>>(typed<T>(args.weights)[i])); });
@@ -99,6 +102,7 @@ __global__ void __launch_bounds__(kThreads) histogram_weighted(HistogramArgs arg
 // T: of the counts. i64 counts come without weights.
 template <class T>
 __global__ void __launch_bounds__(kThreads) count_values(CountArgs args) {
+  after_earlier();
   const auto bin = [&](i64 i) { return args.x[i]; };
   if constexpr (is_int<T>)
     count_into<u32>(typed<unsigned long long>(args.counts), args.bins, args.n, bin,

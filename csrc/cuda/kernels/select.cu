@@ -8,6 +8,7 @@ namespace rush {
 // A thread a row. NaNs stand at the end.
 template <class T>
 __global__ void __launch_bounds__(kThreads) pick_rows(PickArgs args) {
+  after_earlier();
   for (i64 row = thread_number(); row < args.rows; row += thread_count()) {
     const T* sorted = typed<T>(args.sorted) + row * args.length;
     i64 place = args.k;
@@ -43,6 +44,7 @@ RUSH_FN Run longer(const Run& a, const Run& b) {
 // Blocks: x over segments of the row, y over rows.
 template <class T>
 __global__ void __launch_bounds__(kThreads) mode_runs(ModeArgs args) {
+  after_earlier();
   __shared__ Run runs[kThreads];
   const i64 share = (args.length + args.segments - 1) / args.segments;
   for (i64 row = blockIdx.y; row < args.rows; row += gridDim.y) {
@@ -83,6 +85,7 @@ __global__ void __launch_bounds__(kThreads) mode_runs(ModeArgs args) {
 
 template <class T>
 __global__ void __launch_bounds__(kThreads) mode_join(ModeArgs args) {
+  after_earlier();
   for (i64 row = thread_number(); row < args.rows; row += thread_count()) {
     Run best{0, 0};
     for (i64 s = 0; s < args.segments; ++s) {

@@ -21,6 +21,7 @@ RUSH_FN KeyOf<T> key_at(const SelectArgs& args, const T* x, i64 i) {
 // Blocks: x over the row, y over rows.
 template <class T>
 __global__ void __launch_bounds__(kThreads) select_count(SelectArgs args) {
+  after_earlier();
   using K = KeyOf<T>;
   __shared__ u32 counts[256];
   __shared__ u32 nans;
@@ -68,6 +69,7 @@ RUSH_FN i64 wanted_place(const SelectArgs& args, i64 row) {
 // A block a row.
 template <class T>
 __global__ void __launch_bounds__(kThreads) select_narrow(SelectArgs args) {
+  after_earlier();
   const int shift = 8 * (args.passes - 1 - args.pass);
   const i64 row = blockIdx.x;
   u64* counts = args.counts + row * 256;
@@ -101,6 +103,7 @@ RUSH_FN Picks picks_of(const SelectArgs& args, const T* x, i64 first, u64 wanted
 // Blocks: x a tile, y over rows.
 template <class T>
 __global__ void __launch_bounds__(kThreads) select_tally(SelectArgs args) {
+  after_earlier();
   for (i64 row = blockIdx.y; row < args.rows; row += gridDim.y) {
     const T* x = typed<T>(args.x) + row * args.length;
     const i64 first = i64(blockIdx.x) * kSelectTile + i64(threadIdx.x) * kSelectItems;
@@ -129,6 +132,7 @@ RUSH_FN Before before_thread(const SelectArgs& args, i64 row, const Picks& picks
 
 template <class T>
 __global__ void __launch_bounds__(kThreads) select_find(SelectArgs args) {
+  after_earlier();
   for (i64 row = blockIdx.y; row < args.rows; row += gridDim.y) {
     const T* x = typed<T>(args.x) + row * args.length;
     const i64* upto = args.tallies + row * 2 * args.tiles + args.tiles + blockIdx.x;
@@ -150,6 +154,7 @@ __global__ void __launch_bounds__(kThreads) select_find(SelectArgs args) {
 // The k first, in the order of their positions: values and positions to [rows][k].
 template <class T>
 __global__ void __launch_bounds__(kThreads) select_gather(SelectArgs args) {
+  after_earlier();
   for (i64 row = blockIdx.y; row < args.rows; row += gridDim.y) {
     const T* x = typed<T>(args.x) + row * args.length;
     const i64 needed = args.left[row] + 1;  // of the equals

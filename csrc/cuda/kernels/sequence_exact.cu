@@ -9,6 +9,7 @@ namespace rush {
 
 template <class T>
 __global__ void __launch_bounds__(kThreads) count_up(CountUpArgs args) {
+  after_earlier();
   for (i64 i = thread_number(); i < args.n; i += thread_count()) {
     if constexpr (is_integral_v<T>)
       typed<T>(args.out)[i] = T(i64(u64(args.whole_first) + u64(i) * u64(args.whole_step)));
@@ -28,6 +29,7 @@ RUSH_FN complex<double> point_at(const SpreadArgs& args, i64 i) {
 
 template <class T>
 __global__ void __launch_bounds__(kThreads) spread(SpreadArgs args) {
+  after_earlier();
   for (i64 i = thread_number(); i < args.n; i += thread_count()) {
     complex<double> z = point_at(args, i);
     if (args.base != 0) {

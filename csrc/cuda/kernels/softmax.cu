@@ -34,6 +34,7 @@ RUSH_FN C softmax_slope(C y, C g, C sum) {
 
 template <class C, class T, int Team, int V, int Held, bool log>
 __global__ void __launch_bounds__(kThreads) softmax_held(SoftmaxArgs args) {
+  after_earlier();
   const int lane = threadIdx.x % Team;
   const i64 row = team_row<Team>(), width = row < args.rows ? args.width : 0;
   const i64 at = (row < args.rows ? row : 0) * args.width;
@@ -62,6 +63,7 @@ __global__ void __launch_bounds__(kThreads) softmax_held(SoftmaxArgs args) {
 
 template <class C, class T, int Team, int V, bool log>
 __global__ void __launch_bounds__(kThreads) softmax_rows(SoftmaxArgs args) {
+  after_earlier();
   const int lane = threadIdx.x % Team;
   const i64 row = team_row<Team>(), width = row < args.rows ? args.width : 0;
   const i64 at = (row < args.rows ? row : 0) * args.width;
@@ -85,6 +87,7 @@ __global__ void __launch_bounds__(kThreads) softmax_rows(SoftmaxArgs args) {
 // x: the forward pass's result, y: the gradient of its argument.
 template <class C, class T, int Team, int V, int Held, bool log>
 __global__ void __launch_bounds__(kThreads) softmax_backward_held(SoftmaxArgs args) {
+  after_earlier();
   const int lane = threadIdx.x % Team;
   const i64 row = team_row<Team>(), width = row < args.rows ? args.width : 0;
   const i64 at = (row < args.rows ? row : 0) * args.width;
@@ -103,6 +106,7 @@ __global__ void __launch_bounds__(kThreads) softmax_backward_held(SoftmaxArgs ar
 
 template <class C, class T, int Team, int V, bool log>
 __global__ void __launch_bounds__(kThreads) softmax_backward_rows(SoftmaxArgs args) {
+  after_earlier();
   const int lane = threadIdx.x % Team;
   const i64 row = team_row<Team>(), width = row < args.rows ? args.width : 0;
   const i64 at = (row < args.rows ? row : 0) * args.width;
@@ -150,6 +154,7 @@ inline constexpr int kAhead = 8;
 
 template <class C, class T, int Lanes, bool log>
 __global__ void __launch_bounds__(kThreads) softmax_columns(SoftmaxArgs args) {
+  after_earlier();
   const Column<Lanes> column(args);
   const T* x = typed<T>(args.x) + column.at;
   T* y = typed<T>(args.y) + column.at;
@@ -170,6 +175,7 @@ __global__ void __launch_bounds__(kThreads) softmax_columns(SoftmaxArgs args) {
 
 template <class C, class T, int Lanes, bool log>
 __global__ void __launch_bounds__(kThreads) softmax_backward_columns(SoftmaxArgs args) {
+  after_earlier();
   const Column<Lanes> column(args);
   const T *y = typed<T>(args.x) + column.at, *g = typed<T>(args.g) + column.at;
   T* gx = typed<T>(args.y) + column.at;

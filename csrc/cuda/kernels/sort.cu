@@ -73,6 +73,7 @@ RUSH_FN u32 digit_of(K key, int pass) {
 
 template <class T, int items>
 __global__ void __launch_bounds__(kThreads) sort_blocks(SortArgs args) {
+  after_earlier();
   using K = KeyOf<T>;
   constexpr int tile = kThreads * items;
   constexpr int room = tile * (sizeof(K) > 2 ? int(sizeof(K)) : 2);
@@ -135,6 +136,7 @@ __global__ void __launch_bounds__(kThreads) sort_blocks(SortArgs args) {
 // Blocks: x over the row, y over rows.
 template <class T, class P>
 __global__ void __launch_bounds__(kThreads) sort_count(SortArgs args) {
+  after_earlier();
   using K = KeyOf<T>;
   constexpr int passes = is_bool<T> ? 1 : int(sizeof(K));
   __shared__ u32 counts[passes][kDigits];
@@ -174,6 +176,7 @@ __global__ void __launch_bounds__(kThreads) sort_count(SortArgs args) {
 // A block for the counts of one pass of one row.
 template <class P>
 __global__ void __launch_bounds__(kThreads) sort_starts(SortArgs args) {
+  after_earlier();
   P* counts = typed<P>(args.counts) + i64(blockIdx.x) * kDigits;
   const P own = counts[threadIdx.x];
   const Share<P> share = share_of_block(own);
@@ -213,6 +216,7 @@ RUSH_FN P look_back(P* status, i64 tile, u32 own) {
 // these, and the key's in between. P: u32 for rows of less than 2^30 elements, else u64.
 template <class T, class P, int items, bool first, bool last>
 __global__ void __launch_bounds__(kThreads, 4) sort_pass(SortArgs args) {
+  after_earlier();
   using K = KeyOf<T>;
   constexpr int tile_size = kThreads * items;
   constexpr int widest = sizeof(K) > sizeof(P) ? int(sizeof(K)) : int(sizeof(P));

@@ -7,6 +7,7 @@ namespace rush {
 // Operands: out, x. Dim 0 of the nest is the column, dim 1 the row. Out may be x.
 template <class W, class I>
 __global__ void __launch_bounds__(kThreads) triangle(TriangleArgs args, Nest<I, 2> nest) {
+  after_earlier();
   for (i64 i = thread_number(); i < args.n; i += thread_count()) {
     const Offsets<I, 2> o = offsets_of(nest, I(i));
     const I line = nest.sizes[0](I(i)), col = I(i) - line * nest.sizes[0].d;
@@ -21,6 +22,7 @@ __global__ void __launch_bounds__(kThreads) triangle(TriangleArgs args, Nest<I, 
 // The same where x and out lie end to end and rows are whole packs; dim 0 counts packs.
 template <class W, int V, class I>
 __global__ void __launch_bounds__(kThreads) triangle_packs(TriangleArgs args, Nest<I, 2> nest) {
+  after_earlier();
   for (i64 i = thread_number(); i < args.n; i += thread_count()) {
     const I line = nest.sizes[0](I(i));
     const i64 col = i64(I(i) - line * nest.sizes[0].d) * V;
@@ -54,6 +56,7 @@ RUSH_FN i64 elements_before(const TriangleIndexArgs& args, i64 r) {
 
 template <class T>
 __global__ void __launch_bounds__(kThreads) triangle_indices(TriangleIndexArgs args) {
+  after_earlier();
   for (i64 i = thread_number(); i < args.n; i += thread_count()) {
     i64 low = 0, high = args.rows - 1;  // the last row that begins at or before i
     while (low < high) {

@@ -12,7 +12,7 @@ from rushlight.func import vmap
 __all__ = """AuxOutput AuxRequest BlockMask FlexKernelOptions and_masks create_block_mask
 create_mask flex_attention noop_mask or_masks""".split()
 
-_BLOCK = 128
+_DEFAULT_SPARSE_BLOCK_SIZE = _BLOCK = 128  # the first name is PyTorch's, which programs import
 FlexKernelOptions = dict
 
 

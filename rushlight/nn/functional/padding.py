@@ -29,12 +29,16 @@ def pad(input, pad, mode="constant", value=None):
             f"got {tuple(pad)} for shape {list(input.shape)}"
         )
     for i in range(count):
+        dim = input.ndim - 1 - i
+        _check_widths(dim, input.shape[dim], pad[2 * i], pad[2 * i + 1], mode)
+    if input.device.type == "cpu":
+        return _C._pad_from_inside(input, pad, _MODES.index(mode) - 1)
+    for i in range(count):
         input = _extend(input, input.ndim - 1 - i, pad[2 * i], pad[2 * i + 1], mode)
     return input
 
 
-def _extend(input, dim, before, after, mode):
-    size = input.shape[dim]
+def _check_widths(dim, size, before, after, mode):
     most = {"reflect": size - 1, "circular": size}.get(mode)
     if most is not None and max(before, after) > most:
         raise RuntimeError(
@@ -43,6 +47,10 @@ def _extend(input, dim, before, after, mode):
         )
     if size + before + after <= 0 or size == 0:
         raise RuntimeError(f"pad: {before} and {after} leave nothing of dim {dim} of size {size}")
+
+
+def _extend(input, dim, before, after, mode):
+    size = input.shape[dim]
     if before == 0 and after == 0:
         return input
     # Where each element of the result comes from.

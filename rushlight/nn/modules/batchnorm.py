@@ -141,3 +141,11 @@ class BatchNorm3d(_BatchNorm):
 
     def _check_input_dim(self, input):
         _check_dims(input, (5,))
+
+
+def __getattr__(name):
+    if name == "SyncBatchNorm":  # PyTorch keeps it here
+        from rushlight.nn.modules.sync_batchnorm import SyncBatchNorm
+
+        return SyncBatchNorm
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -47,6 +47,9 @@ def _activation(activation):
     return getattr(F, activation)
 
 
+_get_activation_fn = _activation  # PyTorch's name, which programs import
+
+
 def _clones(module, count):
     return ModuleList([copy.deepcopy(module) for _ in range(count)])
 

@@ -2,8 +2,10 @@
 
 import itertools
 import multiprocessing
+import operator
 import os
 import warnings
+import weakref
 from typing import Generic, TypeVar
 
 from rushlight.utils.data import _utils
@@ -65,6 +67,7 @@ class DataLoader(Generic[_T_co]):
         pin_memory_device="",
         in_order=True,
     ):
+        num_workers = _count("num_workers", num_workers)
         _check_worker_arguments(num_workers, timeout, prefetch_factor, persistent_workers)
         self.dataset = dataset
         self.num_workers = num_workers
@@ -204,6 +207,15 @@ def _workers_of_next_pass(loader):
     return loader.num_workers
 
 
+def _count(name, value):
+    try:
+        return operator.index(value)
+    except TypeError:
+        raise TypeError(
+            f"DataLoader: {name} must be an int, got {value!r} ({type(value).__name__})"
+        ) from None
+
+
 def _check_worker_arguments(num_workers, timeout, prefetch_factor, persistent_workers):
     if num_workers < 0:
         raise ValueError(
@@ -262,7 +274,10 @@ class _BaseDataLoaderIter:
     """One pass over the batches."""
 
     def __init__(self, loader):
-        self._loader = loader
+        # A loader holds the iterator of its persistent workers. If that held the loader in turn,
+        # nobody but the garbage collector would end them.
+        self._loader = weakref.ref(loader)
+        self._index_sampler = loader._index_sampler
         self._dataset = loader.dataset
         self._dataset_kind = loader._dataset_kind
         self._auto_collation = loader._auto_collation
@@ -289,7 +304,7 @@ class _BaseDataLoaderIter:
         return self
 
     def __len__(self):
-        return len(self._loader._index_sampler)
+        return len(self._index_sampler)
 
     def __next__(self):
         try:
@@ -298,8 +313,9 @@ class _BaseDataLoaderIter:
             self._epoch.finished = True
             raise
         self._epoch.yielded += 1
-        asked = self._loader._length_asked
-        if asked is not None and self._epoch.yielded > len(self._loader):
+        loader = self._loader()
+        asked = None if loader is None else loader._length_asked
+        if asked is not None and self._epoch.yielded > len(loader):
             warnings.warn(
                 f"Length of IterableDataset {self._dataset} was reported to be {asked} (when "
                 f"accessing len(dataloader)), but {self._epoch.yielded} samples have been fetched. "
@@ -328,6 +344,15 @@ def _can_pin():
 
 class _SingleProcessDataLoaderIter(_BaseDataLoaderIter):
     """Batches made where they are used."""
+
+    def __init__(self, loader):
+        # (A state of a stream that was saved without workers runs here, whatever the loader has.)
+        if loader.timeout != 0 and loader.num_workers == 0:
+            raise AssertionError(
+                "DataLoader requires timeout == 0 without workers: nobody can break off a dataset "
+                f"that runs in the same process (timeout={loader.timeout}, num_workers=0)"
+            )
+        super().__init__(loader)
 
     def _begin(self, loader):
         super()._begin(loader)
@@ -369,11 +394,17 @@ class _MultiProcessingDataLoaderIter(_BaseDataLoaderIter):
     def __init__(self, loader):
         from rushlight.utils.data._utils.pool import WorkerPool
 
+        if loader.prefetch_factor is not None and loader.prefetch_factor <= 0:
+            raise AssertionError(
+                "DataLoader: prefetch_factor must be greater than 0 for workers to have something "
+                f"to do, got {loader.prefetch_factor}"
+            )
         self._pool = None
         self._pinning = None
         self._serial = 0  # which pass; answers to an earlier one are dropped
         super().__init__(loader)
         self._in_order = loader.in_order
+        self._persistent_workers = loader.persistent_workers
         self._prefetch = loader.prefetch_factor or 2
         self._pool = WorkerPool(loader, self._num_workers, self._base_seed)
         self._start_pass()
@@ -495,7 +526,7 @@ class _MultiProcessingDataLoaderIter(_BaseDataLoaderIter):
 
     def _finish_pass(self):
         # Where batches are pinned this is that thread, and some of them are still to be handed out.
-        if not self._loader.persistent_workers:
+        if not self._persistent_workers:
             pool, self._pool = self._pool, None
             pool.close()
 

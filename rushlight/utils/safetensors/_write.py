@@ -68,8 +68,7 @@ def _bytes_of(tensor):
     if n == 0:
         return b""
     start = tensor.storage_offset() * tensor.element_size()
-    storage = tensor.untyped_storage()
-    return memoryview(_C._tensor_from_storage(storage, _C.uint8, start, (n,), (1,)))
+    return _C._own_memory(tensor.untyped_storage())[start : start + n]
 
 
 def byte_range(tensor):

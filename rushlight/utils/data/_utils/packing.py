@@ -1,415 +1,213 @@
-"""Large lists and dicts of a dataset, packed into shared memory before workers start.
+"""What is done about large lists and dicts of a dataset before workers start; packed.py says why.
 
-Every Python object has a count of its users inside it. A worker that only reads a list of a million
-strings writes a million counts, and so gets its own copy of every page they are on. So such
-containers are packed once into memory without objects, which all processes share, and values are
-made when they are asked for. A packed list is still a list to isinstance, and to all that goes
-through its methods; when somebody changes it, it becomes an ordinary one.
+- A container that only the dataset holds is packed, once, and replaced where the dataset has it.
+- One that the program holds as well stays as it is: a packed one would be a second copy, and would
+  not hear of changes to the first. A worker that is forked borrows it. To a process that is started
+  afresh a packed copy goes.
+
+Note [Who holds a container]
+The search below finds every place in the dataset where a container is. If its reference count says
+that there are no others, nobody will miss it. Packing frees nothing, either, when the values are
+in use elsewhere, so that counts as being held.
 """
 
-import collections.abc
-import operator
+import copyreg
+import itertools
 import pathlib
-from itertools import islice
+import sys
+import types
 
 import rushlight
-from rushlight import _C
+from rushlight.utils.data._utils.packed import LEAST, PackedDict, PackedList, borrowed, packed
 
-__all__ = ["PackedDict", "PackedList", "pack_dataset"]
+__all__ = ["Containers"]
 
-# Smaller containers cost less than the attention they would get.
-LEAST = 10_000
 _MOST_VISITED = 100_000
+_SAMPLED = 64
+_PLAIN = (str, bytes, int, float, complex, bool, type(None), tuple, pathlib.PurePath)
 
 
-class _Numbers:
-    """ints or floats, as an array."""
+class _Found:
+    """A large container, and where it is."""
 
-    def __init__(self, tensor, kind):
-        self._tensor, self._kind = tensor, kind
-        self._values = memoryview(tensor.detach())
+    def __init__(self, value):
+        self.value = value
+        self.places = []
+        self.outside = False  # it is (also) where the dataset's code finds it, not the dataset
 
-    def __len__(self):
-        return len(self._values)
-
-    def __getitem__(self, i):
-        return self._kind(self._values[i])
-
-    def __iter__(self):
-        return map(self._kind, self._values)
-
-    def __reduce__(self):
-        return _Numbers, (self._tensor, self._kind)
-
-
-class _Values:
-    """Strings, paths, or other plain values."""
-
-    def __init__(self, storage, text, kind):
-        self._storage, self._text, self._kind = storage, text, kind
-        self._values = _C._PackedValues(storage, text)
-        self.find = self._values.find
-
-    def __len__(self):
-        return len(self._values)
-
-    def __getitem__(self, i):
-        value = self._values[i]
-        return value if self._kind is None else self._kind(value)
-
-    def __iter__(self):
-        values = iter(self._values)
-        return values if self._kind is None else map(self._kind, values)
-
-    def __reduce__(self):
-        return _Values, (self._storage, self._text, self._kind)
-
-
-def _pack(values, first, with_index=False):
-    """The packed values, or None where one of them is not plain."""
-    kind = type(first)
-    if kind in (int, float) and not with_index and all(type(v) is kind for v in values):
-        try:
-            dtype = rushlight.int64 if kind is int else rushlight.float64
-            return _Numbers(rushlight.tensor(list(values), dtype=dtype).share_memory_(), kind)
-        except (OverflowError, RuntimeError):
-            pass  # ints of more than 64 bits
-    if isinstance(first, pathlib.PurePath):
-        if not all(type(v) is kind for v in values):
-            return None
-        return _Values(_C._pack_values(map(_text_of, values), True, with_index), True, kind)
-    text = kind is str
-    storage = _C._pack_values(values, text, with_index)
-    if storage is None and text:
-        text, storage = False, _C._pack_values(values, False, with_index)
-    return None if storage is None else _Values(storage, text, None)
-
-
-def _text_of(path):
-    """str(path), without the copy that the path would keep in itself."""
-    had_it = hasattr(path, "_str")
-    text = str(path)
-    if not had_it:
-        try:
-            del path._str
-        except AttributeError:
-            pass
-    return text
-
-
-def _read(name):
-    """A method of list or dict that only reads, called on an ordinary copy."""
-
-    def method(self, *args, **kwargs):
-        return getattr(self._ordinary(), name)(*args, **kwargs)
-
-    method.__name__ = name
-    return method
-
-
-def _write(base, name):
-    """A method that changes: the container becomes an ordinary one first."""
-    original = getattr(base, name)
-
-    def method(self, *args, **kwargs):
-        self._unpack()
-        return original(self, *args, **kwargs)
-
-    method.__name__ = name
-    return method
-
-
-class PackedList(list):
-    """A list whose values lie in shared memory until somebody changes it."""
-
-    __slots__ = ("_packed",)
-
-    def __init__(self, packed):
-        super().__init__()
-        self._packed = packed
-
-    def _ordinary(self):
-        """The values as an ordinary list."""
-        return list.copy(self) if self._packed is None else list(self._packed)
-
-    def _unpack(self):
-        if self._packed is not None:
-            values, self._packed = list(self._packed), None
-            list.extend(self, values)
-
-    def __len__(self):
-        return list.__len__(self) if self._packed is None else len(self._packed)
-
-    def __iter__(self):
-        return list.__iter__(self) if self._packed is None else iter(self._packed)
-
-    def __getitem__(self, index):
-        packed = self._packed
-        if packed is None:
-            return list.__getitem__(self, index)
-        if isinstance(index, slice):
-            return [packed[i] for i in range(*index.indices(len(packed)))]
-        try:
-            index = operator.index(index)
-        except TypeError:
-            raise TypeError(
-                f"list indices must be integers or slices, not {type(index).__name__}"
-            ) from None
-        size = len(packed)
-        if index < 0:
-            index += size
-        if not 0 <= index < size:
-            raise IndexError("list index out of range")
-        return packed[index]
-
-    def __reversed__(self):
-        return (self[i] for i in range(len(self) - 1, -1, -1))
-
-    def __contains__(self, value):
-        return any(v is value or v == value for v in self)
-
-    def __eq__(self, other):
-        if not isinstance(other, list):
-            return NotImplemented
-        return len(self) == len(other) and all(map(operator.eq, self, other))
-
-    def __ne__(self, other):
-        equal = self.__eq__(other)
-        return equal if equal is NotImplemented else not equal
-
-    def __lt__(self, other):
-        return self._ordinary() < list(other) if isinstance(other, list) else NotImplemented
-
-    def __le__(self, other):
-        return self._ordinary() <= list(other) if isinstance(other, list) else NotImplemented
-
-    def __gt__(self, other):
-        return self._ordinary() > list(other) if isinstance(other, list) else NotImplemented
-
-    def __ge__(self, other):
-        return self._ordinary() >= list(other) if isinstance(other, list) else NotImplemented
-
-    def __add__(self, other):
-        if not isinstance(other, list):
-            return NotImplemented
-        return [*self, *other]
-
-    def __radd__(self, other):
-        if not isinstance(other, list):
-            return NotImplemented
-        return [*other, *self]
-
-    def copy(self):
-        return self._ordinary()
-
-    def __reduce_ex__(self, protocol):
-        # To another process of ours the shared memory goes; to a file the values.
-        if self._packed is not None and _shares():
-            return PackedList, (self._packed,)
-        return list, (), None, iter(self)
-
-    __hash__ = None
-    __mul__ = __rmul__ = _read("__mul__")
-    __repr__, __str__ = _read("__repr__"), _read("__repr__")
-    index, count = _read("index"), _read("count")
-
-
-for _name in (
-    "append", "extend", "insert", "pop", "remove", "clear", "sort", "reverse", "__setitem__",
-    "__delitem__", "__iadd__", "__imul__",
-):  # fmt: skip
-    setattr(PackedList, _name, _write(list, _name))
-
-
-class PackedDict(dict):
-    """A dict whose keys and values lie in shared memory until somebody changes it."""
-
-    __slots__ = ("_keys", "_packed")
-
-    def __init__(self, keys, values):
-        super().__init__()
-        self._hold(keys, values)
-
-    def _hold(self, keys, values):
-        self._keys, self._packed = keys, values
-        # C code that looks for an empty dict before it asks for the items must not find one.
-        dict.__setitem__(self, PackedDict, None)
-
-    def _ordinary(self):
-        if self._packed is None:
-            return dict.copy(self)
-        return dict(zip(self._keys, self._packed, strict=True))
-
-    def _unpack(self):
-        if self._packed is not None:
-            values, self._packed, self._keys = self._ordinary(), None, None
-            dict.clear(self)
-            dict.update(self, values)
-
-    def _place(self, key):
-        if type(key) is not str:
-            hash(key)  # a TypeError for what is no key
-            if not isinstance(key, str):
-                return -1
-            key = str(key)
-        return self._keys.find(key)
-
-    def __len__(self):
-        return dict.__len__(self) if self._packed is None else len(self._packed)
-
-    def __iter__(self):
-        return dict.__iter__(self) if self._packed is None else iter(self._keys)
-
-    def __reversed__(self):
-        return reversed(self._ordinary())
-
-    def __contains__(self, key):
-        return dict.__contains__(self, key) if self._packed is None else self._place(key) >= 0
-
-    def __getitem__(self, key):
-        if self._packed is None:
-            return dict.__getitem__(self, key)
-        place = self._place(key)
-        if place < 0:
-            raise KeyError(key)
-        return self._packed[place]
-
-    def get(self, key, default=None):
-        if self._packed is None:
-            return dict.get(self, key, default)
-        place = self._place(key)
-        return default if place < 0 else self._packed[place]
-
-    def keys(self):
-        return collections.abc.KeysView(self)
-
-    def values(self):
-        return _ValuesView(self)
-
-    def items(self):
-        return _ItemsView(self)
-
-    def __eq__(self, other):
-        if not isinstance(other, dict):
-            return NotImplemented
-        if len(self) != len(other):
+    def is_held(self):
+        """See Note [Who holds a container]."""
+        if not _is_large(self.value):
             return False
-        missing = object()
-        return all(other.get(key, missing) == value for key, value in self.items())
+        return self.outside or _holders(self) > len(self.places) or _is_in_use(self.value)
 
-    def __ne__(self, other):
-        equal = self.__eq__(other)
-        return equal if equal is NotImplemented else not equal
-
-    def copy(self):
-        return self._ordinary()
-
-    def __or__(self, other):
-        return self._ordinary() | other
-
-    def __ror__(self, other):
-        return other | self._ordinary() if isinstance(other, dict) else NotImplemented
-
-    def __reduce_ex__(self, protocol):
-        if self._packed is not None and _shares():
-            return PackedDict, (self._keys, self._packed)
-        return dict, (), None, None, iter(self.items())
-
-    __hash__ = None
-    __repr__, __str__ = _read("__repr__"), _read("__repr__")
+    def put(self, instead):
+        for owner, place in self.places:
+            _put(owner, place, instead)
 
 
-for _name in (
-    "update", "pop", "popitem", "clear", "setdefault", "__setitem__", "__delitem__", "__ior__",
-):  # fmt: skip
-    setattr(PackedDict, _name, _write(dict, _name))
+class Containers:
+    """The large containers of a worker's Setup."""
+
+    def __init__(self, setup, forks):
+        self._found = {}  # id -> _Found
+        self._search(setup, forks)
+        self._held = []
+        self._packed = None  # what goes to fresh processes instead
+        while self._found:  # what is packed goes at once
+            _, found = self._found.popitem()
+            instead = found.value if found.is_held() else packed(found.value)
+            if instead is not found.value:
+                found.put(instead)
+            elif _is_large(instead) and (not forks or _is_worth_borrowing(instead)):
+                self._held.append(found)
+            del found, instead
+
+    def borrow(self):
+        """In a worker that was forked: reads what the main process holds."""
+        for found in self._held:
+            found.put(borrowed(found.value))
+
+    def __enter__(self):
+        """While a Setup is pickled: puts packed copies of what the program holds in its place."""
+        if self._packed is None:
+            self._packed = [packed(found.value) for found in self._held]
+        for found, instead in zip(self._held, self._packed, strict=True):
+            found.put(instead)
+        return self
+
+    def __exit__(self, *_):
+        for found in self._held:
+            found.put(found.value)
+
+    def _search(self, setup, forks):
+        seen, waiting = {id(setup)}, [setup]
+        while waiting and len(seen) < _MOST_VISITED:
+            owner = waiting.pop()
+            for place, value in _parts(owner):
+                if _is_large(value) or type(value) in (PackedList, PackedDict):
+                    self._note(owner, place, value)
+                elif id(value) in seen:
+                    continue
+                elif _may_hold(value):
+                    seen.add(id(value))
+                    waiting.append(value)
+                elif forks and type(value) is types.FunctionType:
+                    seen.add(id(value))
+                    self._search_code(value)
+            # Where code finds things is a process's own: only a forked one has the same.
+            for kind in type(owner).__mro__ if forks else ():
+                if id(kind) not in seen:
+                    seen.add(id(kind))
+                    self._search_class(kind)
+
+    def _note(self, owner, place, value, outside=False):
+        found = self._found.setdefault(id(value), _Found(value))
+        found.places.append((owner, place))
+        found.outside |= outside
+
+    def _search_class(self, kind):
+        """Containers that methods of a class find as globals, or in the class."""
+        if str(kind.__module__).partition(".")[0] in ("builtins", "rushlight", "typing"):
+            return
+        for name, value in vars(kind).items():
+            if type(value) in (staticmethod, classmethod):
+                value = value.__func__
+            if type(value) is types.FunctionType:
+                self._search_code(value)
+            elif _is_large(value):
+                self._note(kind, name, value, outside=True)
+
+    def _search_code(self, function):
+        known = function.__globals__
+        for name in _names_in(function.__code__) & known.keys():
+            if _is_large(known[name]):
+                self._note(known, name, known[name], outside=True)
+        for cell in function.__closure__ or ():
+            try:
+                value = cell.cell_contents
+            except ValueError:
+                continue  # it has no value yet
+            if _is_large(value):
+                self._note(cell, "cell_contents", value, outside=True)
 
 
-class _ValuesView(collections.abc.ValuesView):
-    def __iter__(self):
-        owner = self._mapping
-        return iter(dict.values(owner)) if owner._packed is None else iter(owner._packed)
+def _names_in(code):
+    names = set(code.co_names)
+    for constant in code.co_consts:
+        if isinstance(constant, types.CodeType):
+            names |= _names_in(constant)
+    return names
 
 
-class _ItemsView(collections.abc.ItemsView):
-    def __iter__(self):
-        owner = self._mapping
-        if owner._packed is None:
-            return iter(dict.items(owner))
-        return zip(owner._keys, owner._packed, strict=True)
+def _is_large(value):
+    return type(value) in (list, dict) and len(value) >= LEAST
 
 
-def _shares():
-    """Is this being pickled for another process?"""
-    from rushlight.multiprocessing import reductions
-
-    return reductions.is_sending()
+def _holders(found):
+    """How many references there are to a container besides our own."""
+    return sys.getrefcount(found.value) - _OWN_REFERENCES
 
 
-def _packed_list(values):
-    packed = _pack(values, values[0])
-    return None if packed is None else PackedList(packed)
+def _own_references():
+    return _holders(_Found([]))
 
 
-def _packed_dict(values):
-    first = next(iter(values))
-    if type(first) is not str or not all(type(key) is str for key in values):
-        return None
-    contents = _pack(values.values(), next(iter(values.values())))
-    keys = None if contents is None else _pack(values.keys(), first, with_index=True)
-    return None if keys is None else PackedDict(keys, contents)
+_OWN_REFERENCES = 0
+_OWN_REFERENCES = _own_references()
 
 
-def packed(value):
-    """A packed container in place of a large ordinary one; otherwise the value itself."""
-    kind = type(value)
-    if kind is list and len(value) >= LEAST:
-        found = _packed_list(value)
-    elif kind is dict and len(value) >= LEAST:
-        found = _packed_dict(value)
-    elif kind in (PackedList, PackedDict) and value._packed is None and len(value) >= LEAST:
-        # It was changed since: packed again where it is.
-        found = (_packed_list if kind is PackedList else _packed_dict)(value._ordinary())
-        if found is not None:
-            kind.__base__.clear(value)
-            value._packed = found._packed
-            if kind is PackedDict:
-                value._hold(found._keys, found._packed)
-        return value
-    else:
-        return value
-    return value if found is None else found
+def _some(values):
+    """Some of the values of a list, from all over it, or of the keys of a dict. Only those are
+    touched: other workers may share the pages of the rest."""
+    if type(values) is not list:
+        return list(itertools.islice(values, _SAMPLED))
+    return [values[i] for i in range(0, len(values), max(1, len(values) // _SAMPLED))]
 
 
-def pack_dataset(dataset):
-    """Replaces large containers of plain values by packed ones: attributes of the dataset, of
-    datasets inside it, and of other objects that it holds."""
-    seen, waiting = {id(dataset)}, [dataset]
-    replaced = {}  # id of an ordinary container -> it and the packed one
-    while waiting and len(seen) < _MOST_VISITED:
-        owner = waiting.pop()
-        for place, value in list(_parts(owner)):
-            if id(value) in replaced:
-                _put(owner, place, replaced[id(value)][1])
-                continue
-            instead = packed(value)
-            if instead is not value:
-                replaced[id(value)] = value, instead
-                _put(owner, place, instead)
-            elif id(value) not in seen and _may_hold(value):
-                seen.add(id(value))
-                waiting.append(value)
+def _in_use(sample):
+    """How many of the values, or keys, others hold as well. Numbers are made when asked for, and
+    what is never freed has a count beyond all others."""
+    count = 0
+    for i in range(len(sample)):
+        if type(sample[i]) not in (int, float, bool, type(None)):
+            count += _IN_SAMPLE < sys.getrefcount(sample[i]) < 1 << 29
+    return count
+
+
+def _references_in_sample():
+    values = [object()]
+    sample = _some(values)
+    return sys.getrefcount(sample[0])
+
+
+_IN_SAMPLE = _references_in_sample()
+
+
+def _is_in_use(values):
+    """Do others hold most of the values? Then packing the container frees little."""
+    sample = _some(values)
+    return 2 * _in_use(sample) > len(sample)
+
+
+def _is_worth_borrowing(values):
+    sample = _some(values.values() if type(values) is dict else values)
+    return 2 * sum(isinstance(value, _PLAIN) for value in sample) > len(sample)
 
 
 def _may_hold(value):
     kind = type(value)
     if kind in (list, tuple, dict):
         return len(value) < LEAST
-    if isinstance(value, type) or callable(getattr(value, "__code__", None)):
+    if isinstance(value, type | types.ModuleType | types.FunctionType | rushlight.Tensor):
         return False
-    if kind.__module__ in ("builtins", "numpy") or isinstance(value, rushlight.Tensor):
+    if kind.__module__ in ("builtins", "numpy"):
         return False
-    return hasattr(value, "__dict__") and not isinstance(value, type(collections))
+    return hasattr(value, "__dict__") or bool(_slots(kind))
+
+
+def _slots(kind):
+    return copyreg._slotnames(kind) if hasattr(kind, "__slots__") else ()
 
 
 def _parts(owner):
@@ -417,12 +215,24 @@ def _parts(owner):
     if isinstance(owner, list | tuple):
         return enumerate(owner)
     if isinstance(owner, dict):
-        return owner.items()
-    return islice(getattr(owner, "__dict__", {}).items(), LEAST)
+        return list(owner.items())
+    parts = list(itertools.islice(getattr(owner, "__dict__", {}).items(), LEAST))
+    for name in _slots(type(owner)):
+        try:
+            parts.append((name, getattr(owner, name)))
+        except AttributeError:
+            pass  # nothing was put there
+    return parts
 
 
 def _put(owner, place, value):
     if isinstance(owner, list | dict):
         owner[place] = value
-    elif not isinstance(owner, tuple):
+    elif isinstance(owner, tuple):
+        rushlight._C._replace_in_tuple(owner, place, value)
+    elif isinstance(owner, type):
+        setattr(owner, place, value)
+    elif place in getattr(owner, "__dict__", ()):
         owner.__dict__[place] = value
+    else:
+        object.__setattr__(owner, place, value)

@@ -50,7 +50,6 @@ class WorkerPool:
         self._workers = []
         self._by_descriptor = {}
         self._closed = False
-        packing.pack_dataset(loader.dataset)
         setup = worker.Setup(
             dataset=loader.dataset,
             is_iterable=loader._is_iterable,
@@ -65,19 +64,23 @@ class WorkerPool:
         context = loader.multiprocessing_context
         method = None if context is None else context.get_start_method()
         try:
-            self._start(setup, _contexts.get_context(method))
+            context = _contexts.get_context(method)
+            forks = context.get_start_method() == "fork"
+            containers = packing.Containers(setup, forks)
+            (self._fork if forks else self._spawn)(setup, containers, context)
         except BaseException:
             self.close(hurry=True)
             raise
 
-    def _start(self, setup, context):
-        if context.get_start_method() == "fork":
-            for worker_id in range(self.size):
-                own, other = _channels.pipe()
-                args = (setup, worker_id, other, [*_main_ends, own])
-                self._add(own, other, context.Process(target=worker.run_forked, args=args))
-            return
-        pack, hide_main = _packer(setup)
+    def _fork(self, setup, containers, context):
+        for worker_id in range(self.size):
+            own, other = _channels.pipe()
+            args = (setup, containers, worker_id, other, [*_main_ends, own])
+            self._add(own, other, context.Process(target=worker.run_forked, args=args))
+
+    def _spawn(self, setup, containers, context):
+        with containers:
+            pack, hide_main = _packer(setup)
         with _main_is_hidden(hide_main):
             for worker_id in range(self.size):
                 own, other = _channels.pipe()
@@ -85,8 +88,10 @@ class WorkerPool:
                 self._add(own, other, context.Process(target=worker.run_spawned, args=args))
         # Once all of them are on their way: each takes its time to get there.
         for remote in self._workers:
+            with containers:
+                message = pack(setup)
             try:
-                remote.connection.send_packed(*pack(setup))
+                remote.connection.send_packed(*message)
             except (BrokenPipeError, ConnectionResetError):
                 self._report_death(remote)
 

@@ -75,6 +75,18 @@ def _set_other_states(states):
         numpy.random.set_state(tuple(states[1]))
 
 
+def _going_on(first, keys):
+    """The keys in `first`, then the rest. Only next is called: there are samplers that begin anew
+    whenever iter is, though they are iterators already."""
+    yield from first
+    while True:
+        try:
+            key = next(keys)
+        except StopIteration:
+            return
+        yield key
+
+
 class Epoch:
     """One pass over the data: its seed, its order and how far it got."""
 
@@ -86,7 +98,7 @@ class Epoch:
         self.seed = _draw_seed(loader.generator)
         # Many samplers draw when the first key is asked for: that belongs to the beginning.
         keys = iter(loader._index_sampler)
-        self.keys = itertools.chain(list(itertools.islice(keys, 1)), keys)
+        self.keys = _going_on(list(itertools.islice(keys, 1)), keys)
         self.yielded = 0
         self.finished = False
 

@@ -56,10 +56,11 @@ class Setup:
     progress: object  # a shared tensor: for each worker the batch and the place it is at
 
 
-def run_forked(setup, worker_id, connection, to_close):
+def run_forked(setup, containers, worker_id, connection, to_close):
     """The beginning of a worker that was forked."""
     # Objects of the main process stay where they are: touching them would copy their pages.
     gc.freeze()
+    containers.borrow()
     for other in to_close:
         other.close()
     _run(setup, worker_id, connection)

@@ -1,0 +1,7 @@
+#include "cpu/device_math_loops.h"
+
+namespace rush {
+
+constinit MathLoops detail::g_cuda_math_loops = {};
+
+}  // namespace rush

@@ -100,6 +100,40 @@ CASES += [
     }.items()
 ]
 
+MATRICES = """
+few = lib.rand(256, 256, device="cuda") + 4 * lib.eye(256, device="cuda")
+many = lib.rand(1000, 16, 16, device="cuda") + 4 * lib.eye(16, device="cuda")
+few_positive, many_positive = few @ few.mT, many @ many.mT
+wave = lib.rand(1 << 20, device="cuda").to(lib.complex64)
+images = lib.rand(64, 1024, 1024, device="cuda")
+m = lib.rand(1 << 22, device="cuda") + 0.1
+def whole(f):
+    f()
+    lib.cuda.synchronize()
+"""
+CASES += [
+    Case(f"{name}, {size}", MATRICES, f"whole(lambda: lib.linalg.{call})", 1.05)
+    for size, a, p in (("256", "few", "few_positive"), ("1000 of 16", "many", "many_positive"))
+    for name, call in {
+        "cholesky": f"cholesky({p})",
+        "solve": f"solve({a}, {a})",
+        "inv": f"inv({a})",
+        "qr": f"qr({a})",
+        "svd": f"svd({a})",
+        "eigh": f"eigh({p})",
+    }.items()
+] + [
+    Case(name, MATRICES, f"whole(lambda: {statement})", 1.05)
+    for name, statement in {
+        "fft, 2^20": "lib.fft.fft(wave)",
+        "rfft2, 64 of 1024 x 1024": "lib.fft.rfft2(images)",
+        "fft of columns, 64 of 1024 x 1024": "lib.fft.fft(images, dim=1)",
+        "log_ndtr, 4M": "lib.special.log_ndtr(m)",
+        "gammainc, 4M": "lib.special.gammainc(m, m)",
+        "i1e, 4M": "lib.special.i1e(m)",
+    }.items()
+]
+
 NETWORK = """
 F = lib.nn.functional
 x = lib.rand(8192, 8192, device="cuda", requires_grad=True)

@@ -53,7 +53,7 @@ _ELSEWHERE |= dict.fromkeys(
     """_cast_Byte _cast_Char _cast_Double _cast_Float _cast_Half _cast_Int _cast_Long _cast_Short
     _convert_indices_from_coo_to_csr _convert_indices_from_csr_to_coo _grouped_mm
     _log_softmax_backward_data _sample_dirichlet _scaled_mm _segment_reduce _shape_as_tensor
-    _softmax_backward_data dsmm hsmm""".split(),
+    _softmax_backward_data dsmm hsmm spmm""".split(),
     "rushlight._private_ops",
 )
 _ELSEWHERE |= dict.fromkeys(_FUNCTIONS, "rushlight.nn.functional")

@@ -409,6 +409,14 @@ def _foreach(name):
                 strict=True,
             )
         ]
+    if op in ("maximum_", "minimum_"):
+        choose = getattr(Tensor, "clamp_min_" if op == "maximum_" else "clamp_max_")
+
+        def run_maximum(self, other):
+            for a, b in zip(self, _items(other, len(self)), strict=True):
+                choose(a, b)
+
+        return run_maximum
     method = getattr(Tensor, op, None)
     if method is None and op.endswith("_") and hasattr(Tensor, op[:-1]):
         plain = getattr(Tensor, op[:-1])

@@ -74,6 +74,11 @@ def dsmm(input, mat2):
     return _C.mm(input, mat2)
 
 
+def spmm(input, mat2):
+    """mm; the first may be sparse in PyTorch."""
+    return _C.mm(input, mat2)
+
+
 def hsmm(input, mat2):
     """mm; the first may be sparse in PyTorch."""
     return _C.mm(input, mat2)

@@ -32,6 +32,9 @@ class TypedStorage:
     def size(self):
         return self.nbytes() // self.dtype.itemsize
 
+    def __sizeof__(self):
+        return object.__sizeof__(self) + self.nbytes()
+
     def nbytes(self):
         return self._untyped_storage.nbytes()
 

@@ -139,6 +139,9 @@ PyObject* storage_repr(PyObject* self) {
 }
 
 PyObject* nbytes(PyObject* self, PyObject*) { return PyLong_FromSsize_t(storage_length(self)); }
+PyObject* sizeof_(PyObject* self, PyObject*) {
+  return PyLong_FromSsize_t(Py_TYPE(self)->tp_basicsize + storage_length(self));
+}
 PyObject* element_size_(PyObject*, PyObject*) { return PyLong_FromLong(1); }
 PyObject* data_ptr(PyObject* self, PyObject*) {
   storage_of(self)->lend();
@@ -211,6 +214,7 @@ PyObject* storage_reduce(PyObject* self, PyObject*) {
 
 PyMethodDef methods[] = {
     {"nbytes", nbytes, METH_NOARGS, "The number of bytes."},
+    {"__sizeof__", sizeof_, METH_NOARGS, "The bytes of the object and of its memory."},
     {"size", nbytes, METH_NOARGS, "The number of bytes."},
     {"element_size", element_size_, METH_NOARGS, "1."},
     {"data_ptr", data_ptr, METH_NOARGS, "The address of the first byte."},

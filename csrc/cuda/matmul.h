@@ -5,7 +5,7 @@
 
 namespace rush::cuda {
 
-// out (+)= a @ b: matrices of a floating type, rows of out end to end; with or without TF32,
+// out (+)= a @ b: matrices of a floating type, or batches of them; with or without TF32,
 // whatever the setting for products says.
 void multiply_matrices(const Tensor& a, const Tensor& b, const Tensor& out, bool add, bool tf32);
 

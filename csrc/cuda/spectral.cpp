@@ -5,6 +5,7 @@
 #include "cpu/device_loops.h"
 #include "cpu/device_math_loops.h"
 #include "cpu/pointwise.h"
+#include "cuda/matmul.h"
 #include "cuda/matrices.h"
 
 namespace rush::cuda {
@@ -87,6 +88,40 @@ void jacobi_batched(const Svd& c) {
     copy(corner(u, m, c.u.size(2)), part(c.u), false);
     write_adjoint(corner(v, n, c.vh.size(1)), part(c.vh));
   });
+}
+
+// Many matrices with one short side: A = Q R (or A^H is), and the singular values are those of the
+// small R.
+template <class T>
+void jacobi_of_factors(const Svd& c) {
+  const bool turned = c.rows < c.cols;
+  const int64_t m = std::max(c.rows, c.cols), n = c.k;
+  const MatrixLoops& loops = cuda_math_loops().matrices;
+  Tensor tall = c.a;
+  if (turned) write_adjoint(c.a, tall = columns_of(c.count, m, n, c.a));
+  const Tensor factors = columns_of(c.count, m, n, c.a), r = columns_of(c.count, n, n, c.a);
+  const Tensor tau = make_tensor(Dims{c.count, n}, c.a.dtype(), c.device);
+  loops.geqrf(c.op, tall, factors, tau);
+  device_loops(DeviceType::CUDA).triangles.copy(corner(factors, n, n), 0, true, r);
+  Svd inner = c;
+  inner.a = r;
+  inner.rows = inner.cols = n;
+  if (c.vectors) {
+    inner.u = columns_of(c.count, n, n, c.a);
+    inner.vh = columns_of(c.count, n, n, c.a);
+  }
+  jacobi_batched<T>(inner);
+  if (!c.vectors) return;
+  const Tensor q = columns_of(c.count, m, n, c.a);
+  loops.orgqr(c.op, factors, tau, q);
+  const Tensor long_side = turned ? columns_of(c.count, m, n, c.a) : c.u;
+  multiply_matrices(q, inner.u, long_side, false, false);  // never in TF32
+  if (turned) {
+    write_adjoint(inner.vh, c.u);
+    write_adjoint(long_side, c.vh);
+  } else {
+    copy(inner.vh, c.vh, false);
+  }
 }
 
 template <class T>
@@ -176,6 +211,8 @@ void svd(const char* op, const Tensor& a, std::string_view driver, const Tensor&
     }
     if (c.count > 1 && std::max(c.rows, c.cols) <= kSmallSide)
       jacobi_batched<T>(c);
+    else if (c.count > 1 && c.k <= kSmallSide && c.thin)
+      jacobi_of_factors<T>(c);
     else
       jacobi<T>(c);
     after_launch(current_stream(c.device.index));

@@ -167,15 +167,13 @@ struct ArangeStart {
           int64_t i = begin;
           if constexpr (std::is_integral_v<T>) {
             // Additions only: plain vectors do not multiply 64 bits.
-            constexpr int64_t kStep = 8;
-            uint64_t at[kStep];
-            for (int64_t k = 0; k < kStep; ++k)
-              at[k] = uint64_t(first) + uint64_t(begin + k) * uint64_t(each);
-            for (; i + kStep <= end; i += kStep) {
-              for (int64_t k = 0; k < kStep; ++k) {
-                out[i + k] = T(at[k]);
-                at[k] += uint64_t(each) * kStep;
-              }
+            const uint64_t by = uint64_t(each);
+            uint64_t at = uint64_t(first) + uint64_t(begin) * by;
+            for (; i + 4 <= end; i += 4, at += 4 * by) {
+              out[i] = T(at);
+              out[i + 1] = T(at + by);
+              out[i + 2] = T(at + 2 * by);
+              out[i + 3] = T(at + 3 * by);
             }
           }
           for (; i < end; ++i) out[i] = T(opmath<T>(first + Wide(i) * each));

@@ -163,7 +163,7 @@ def check_output_leaves(outputs, where):
 
 
 def vjp(func, *primals, has_aux=False):
-    """``(func(*primals), vjp_fn)``: ``vjp_fn(cotangents)`` gives the gradients of the primals.
+    """``(func(*primals), vjp_fn)``: ``vjp_fn(cotangents)`` gives the primals' gradients, a tuple.
 
     With ``has_aux`` the function returns (output, aux), and so does vjp: (output, vjp_fn, aux).
     """
@@ -191,8 +191,7 @@ def vjp(func, *primals, has_aux=False):
                     f"{where}: an output has shape {tuple(y.shape)}, its cotangent has shape "
                     f"{tuple(v.shape)}"
                 )
-        grads = tree_unflatten(recorded.pull(given, retain_graph=True), in_spec)
-        return grads if len(primals) > 1 else grads[0]
+        return tuple(tree_unflatten(recorded.pull(given, retain_graph=True), in_spec))
 
     released = recorded.release(outputs)
     return (released, vjp_fn, recorded.release(aux)) if has_aux else (released, vjp_fn)

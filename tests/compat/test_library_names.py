@@ -6,6 +6,7 @@ torch_geometric, ...) and looking each name up.
 
 import importlib
 import math
+import sys
 
 import numpy as np
 import pytest
@@ -151,3 +152,15 @@ def test_a_sampler_that_begins_anew_is_asked_to_once(workers):
         rl.arange(5), batch_sampler=_BeginsAnew(batches), num_workers=workers
     )
     assert [batch.tolist() for batch in loader] == batches
+
+
+def test_a_storage_says_how_much_memory_it_takes():
+    small, large = (rl.zeros(n).untyped_storage() for n in (1, 1000))
+    assert sys.getsizeof(large) - sys.getsizeof(small) == 4 * 999
+    assert sys.getsizeof(rl.zeros(1000).storage()) >= 4000
+
+
+def test_products_by_the_names_for_sparse_matrices():
+    a, b = rl.randn(2, 3), rl.randn(3, 2)
+    assert rl.equal(rl.spmm(a, b), a @ b)
+    assert rl.equal(rl.dsmm(a, b), a @ b)

@@ -42,7 +42,7 @@ TEST(writes_through_other_tensors_count) {
   const Tensor w = weight();
   negated(w);
   const Tensor other = make_tensor(w.storage(), Dims{4}, Dims{2}, 0, DType::Float32);
-  fill_(other, Scalar(5));  // its version counter is its own
+  fill_(other, wrap_number(5));  // its version counter is its own
   EXPECT(first(negated(w)) == -5);
 }
 
@@ -116,7 +116,7 @@ TEST(readers_and_a_writer) {
     });
   }
   for (int i = 2; i < 2000; ++i) {
-    fill_(w, Scalar(i));
+    fill_(w, wrap_number(i));
     written = float(i);
   }
   stop = true;

@@ -355,21 +355,22 @@ def test_the_switch(kept):
 
 
 def test_grouped_transposed_and_half():
+    def all_three(w):
+        return (
+            F.conv2d(IMAGE, w, padding=1, groups=4),
+            F.conv_transpose2d(IMAGE, w, groups=4),
+            F.conv2d(IMAGE.bfloat16(), w.bfloat16(), padding=1, groups=4),
+        )
+
+    w = fresh_weight(32, 8, 3, 3)
     with torch.no_grad():
-        for _ in range(2):
-            w = fresh_weight(32, 8, 3, 3)
-            for _ in range(2):
-                y = F.conv2d(IMAGE, w, padding=1, groups=4)
-                z = F.conv_transpose2d(IMAGE, w, groups=4)
-                h = F.conv2d(IMAGE.bfloat16(), w.bfloat16(), padding=1, groups=4)
-                w += 1
+        for _ in range(3):
+            found = [all_three(w), all_three(w)]
             with config.patch(weight_layouts=False):
-                w -= 1
-                same = {"rtol": 0, "atol": 0}
-                torch.testing.assert_close(y, F.conv2d(IMAGE, w, padding=1, groups=4), **same)
-                torch.testing.assert_close(z, F.conv_transpose2d(IMAGE, w, groups=4), **same)
-                half = F.conv2d(IMAGE.bfloat16(), w.bfloat16(), padding=1, groups=4)
-                torch.testing.assert_close(h, half, **same)
+                plain = all_three(w.clone())
+            for results in found:
+                torch.testing.assert_close(results, plain, rtol=0, atol=0)
+            w += 1
 
 
 def test_threads_that_read_and_one_that_writes():

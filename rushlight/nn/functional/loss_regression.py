@@ -157,9 +157,7 @@ def gaussian_nll_loss(input, target, var, full=False, eps=1e-6, reduction="mean"
         if var.shape != input.shape:
             if input.dim() and input.shape[:-1] == var.shape:
                 var = var.unsqueeze(-1)
-            elif not (input.shape[:-1] == var.shape[:-1] and var.dim() and var.shape[-1] == 1) and (
-                not _broadcasts(var.shape, input.shape)
-            ):
+            elif not (input.shape[:-1] == var.shape[:-1] and var.dim() and var.shape[-1] == 1):
                 raise ValueError(
                     f"gaussian_nll_loss: var of shape {list(var.shape)} does not fit the input of "
                     f"shape {list(input.shape)}"
@@ -179,13 +177,6 @@ def gaussian_nll_loss(input, target, var, full=False, eps=1e-6, reduction="mean"
     if full:
         loss = loss + 0.5 * math.log(2 * math.pi)
     return _reduce("gaussian_nll_loss", loss, reduction)
-
-
-def _broadcasts(shape, full):
-    if len(shape) > len(full):
-        return False
-    pairs = zip(reversed(shape), reversed(full), strict=False)
-    return all(a in (1, b) for a, b in pairs)
 
 
 _reduce = reduce  # the losses have an argument of that name

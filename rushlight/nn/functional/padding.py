@@ -53,6 +53,11 @@ def _extend(input, dim, before, after, mode):
     size = input.shape[dim]
     if before == 0 and after == 0:
         return input
+    if mode == "circular" and min(before, after) < 0:  # the circle is what is left after the cut
+        first, last = max(-before, 0), size - max(-after, 0)
+        return _extend(
+            input.narrow(dim, first, last - first), dim, max(before, 0), max(after, 0), mode
+        )
     # Where each element of the result comes from.
     place = _C.arange(-before, size + after, device=input.device)
     if mode == "replicate":

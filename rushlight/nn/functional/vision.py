@@ -110,7 +110,9 @@ def _resample(input, sizes, scales, kind, align):
     if input.is_cuda and not kind.startswith("smooth"):
         result, order = _C._resample_image(input, sizes, kind, align, scales), ()
     for d in order:
-        same = sizes[d] == input.shape[2 + d] and scales[d] in (0, 1)
+        # Smooth kernels leave a dim that keeps its size alone, whatever the scale says.
+        smooth = kind.startswith("smooth")
+        same = sizes[d] == input.shape[2 + d] and (smooth or scales[d] in (0, 1))
         if not same:
             result = _C._resample(result, 2 + d, sizes[d], kind, align, scales[d])
     if was == _C.uint8:

@@ -4,6 +4,7 @@ import warnings
 
 from rushlight.nn import functional as F
 from rushlight.nn.functional import _Reduction
+from rushlight.nn.modules.distance import PairwiseDistance
 from rushlight.nn.modules.module import Module
 
 __all__ = """BCELoss BCEWithLogitsLoss CTCLoss CosineEmbeddingLoss CrossEntropyLoss
@@ -364,7 +365,7 @@ class TripletMarginWithDistanceLoss(_Loss):
                 f"TripletMarginWithDistanceLoss: margin must be positive, got {margin}"
             )
         self.distance_function = (
-            F.pairwise_distance if distance_function is None else distance_function
+            PairwiseDistance() if distance_function is None else distance_function
         )
         self.margin = margin
         self.swap = swap

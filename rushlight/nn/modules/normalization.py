@@ -158,16 +158,28 @@ class LocalResponseNorm(Module):
         return f"{self.size}, alpha={self.alpha}, beta={self.beta}, k={self.k}"
 
 
-class CrossMapLRN2d(LocalResponseNorm):
-    """The older LocalResponseNorm of (N, C, H, W): its window is always symmetric."""
+class CrossMapLRN2d(Module):
+    """The older LocalResponseNorm of (N, C, H, W), kept for the models that were trained with it.
+
+    The window is PyTorch's: channels behind it are taken off the sum, except for the very first,
+    which stays in all sums.
+    """
 
     def __init__(self, size, alpha=1e-4, beta=0.75, k=1):
-        super().__init__(size, alpha, beta, k)
+        super().__init__()
+        self.size, self.alpha, self.beta, self.k = size, alpha, beta, k
 
     def forward(self, input):
         if input.dim() != 4:
             raise ValueError(f"CrossMapLRN2d: expects 4 dims, got {list(input.shape)}")
-        window = 2 * ((self.size + 1) // 2) - 1
-        # It still divides by the size that was asked for.
-        alpha = self.alpha * window / self.size
-        return F.local_response_norm(input, window, alpha, self.beta, self.k)
+        channels, reach = input.shape[1], (self.size - 1) // 2 + 1
+        running = input.square().cumsum(1)
+        last = (_C.arange(channels, device=input.device) + reach - 1).clamp_max(channels - 1)
+        sums = running.index_select(1, last)
+        if channels > reach + 1:  # from channel reach + 1 on, those from 1 on are taken off again
+            dropped = running[:, 1 : channels - reach] - running[:, :1]
+            sums = _C.cat([sums[:, : reach + 1], sums[:, reach + 1 :] - dropped], 1)
+        return input / (self.k + self.alpha / self.size * sums) ** self.beta
+
+    def extra_repr(self):
+        return f"{self.size}, alpha={self.alpha}, beta={self.beta}, k={self.k}"

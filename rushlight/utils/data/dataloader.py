@@ -1,5 +1,6 @@
 """DataLoader: batches of a dataset, shuffled, collated, by other processes if asked for."""
 
+import collections
 import itertools
 import multiprocessing
 import operator
@@ -291,7 +292,6 @@ class _BaseDataLoaderIter:
     def _begin(self, loader):
         self._epoch = loader._next_epoch()
         self._base_seed = self._epoch.seed
-        self._sampler_iter = self._epoch.keys
 
     def _reset(self, loader):
         self._begin(loader)
@@ -312,7 +312,6 @@ class _BaseDataLoaderIter:
         except StopIteration:
             self._epoch.finished = True
             raise
-        self._epoch.yielded += 1
         loader = self._loader()
         asked = None if loader is None else loader._length_asked
         if asked is not None and self._epoch.yielded > len(loader):
@@ -357,6 +356,8 @@ class _SingleProcessDataLoaderIter(_BaseDataLoaderIter):
     def _begin(self, loader):
         super()._begin(loader)
         self._randomness = Randomness(self._base_seed)
+        # A stream that is taken up has to be run through again.
+        self._to_skip = self._epoch.by_worker[0] if loader._is_iterable else 0
         with self._randomness:
             self._fetcher = _DatasetKind.create_fetcher(
                 self._dataset_kind,
@@ -366,16 +367,20 @@ class _SingleProcessDataLoaderIter(_BaseDataLoaderIter):
                 self._drop_last,
                 self._randomness,
             )
-            if self._dataset_kind == _DatasetKind.Iterable:
-                for number in range(self._epoch.yielded):
-                    self._fetcher.fetch(number, next(self._sampler_iter))
 
     def _next_data(self):
-        keys = next(self._sampler_iter)
+        number, keys = self._epoch.draw()
         with self._randomness:
             try:
-                data = self._fetcher.fetch(self._epoch.yielded, keys)
+                if self._to_skip:
+                    to_skip, self._to_skip = self._to_skip, 0
+                    self._fetcher.skip(to_skip, keys)
+                data = self._fetcher.fetch(number, keys)
+                self._epoch.hand_out(number)
+            except StopIteration:
+                raise
             except Exception as error:
+                self._epoch.hand_out(number)
                 key = self._fetcher.failed_at
                 if key is not NO_SAMPLE and hasattr(error, "add_note"):
                     error.add_note(f"(raised by the dataset for sample {key!r})")
@@ -429,20 +434,19 @@ class _MultiProcessingDataLoaderIter(_BaseDataLoaderIter):
 
     def _start_pass(self):
         self._serial += 1
-        iterable = self._dataset_kind == _DatasetKind.Iterable
-        # A stream has to be run through again; of other datasets the sampler skips the keys.
-        self._to_drop = self._epoch.yielded if iterable else 0
-        self._next_number = 0 if iterable else self._epoch.yielded
-        self._awaited = self._next_number
         self._under_way = {}  # number -> worker
         self._arrived = {}  # number -> answer
-        self._turn = 0
+        self._asked = collections.deque()  # numbers, in the order in which they are handed out
         self._keys_left = True
-        self._pool.begin_epoch(self._serial, self._base_seed)
+        epoch, iterable = self._epoch, self._dataset_kind == _DatasetKind.Iterable
+        # A stream has to be run through again; of other datasets the sampler skips the keys.
+        done = epoch.by_worker if iterable else [0] * self._num_workers
+        self._turn = epoch.turn if iterable else 0
+        self._pool.begin_epoch(self._serial, self._base_seed, done)
         for _ in range(self._prefetch * self._num_workers):
             self._ask_for_one()
         if self._pin_memory:
-            self._pinning = _utils.pin_memory.PinningThread(self._next_unpinned)
+            self._pinning = _utils.pin_memory.PinningThread(self._next_pinned)
 
     def _ask_for_one(self, worker=None):
         """Asks for the next batch, if there is one and someone to make it."""
@@ -452,7 +456,7 @@ class _MultiProcessingDataLoaderIter(_BaseDataLoaderIter):
         if not active:
             return
         try:
-            keys = next(self._sampler_iter)
+            number, keys = self._epoch.draw()
         except StopIteration:
             self._keys_left = False
             return
@@ -461,17 +465,26 @@ class _MultiProcessingDataLoaderIter(_BaseDataLoaderIter):
                 self._turn += 1
             worker = self._turn % self._num_workers
             self._turn += 1
-        number = self._next_number
-        self._next_number += 1
+        self._asked.append(number)
         self._under_way[number] = worker
-        self._pool.ask(worker, number, keys, number >= self._to_drop)
+        self._pool.ask(worker, number, keys)
 
     def _next_data(self):
-        if self._pinning is not None:
-            return self._pinning.next()
-        return self._next_unpinned()
+        answer = self._next_answer() if self._pinning is None else self._pinning.next()
+        kind, number, value, worker = answer
+        self._epoch.hand_out(number, worker)
+        if kind == "error":
+            raise value.exception()
+        return value
 
-    def _next_unpinned(self):
+    def _next_pinned(self):
+        kind, number, value, worker = self._next_answer()
+        if kind == "data":
+            value = _utils.pin_memory.pin_memory(value)
+        return kind, number, value, worker
+
+    def _next_answer(self):
+        """The next batch, or the error in its place."""
         if self._pool is None:
             raise StopIteration
         try:
@@ -483,31 +496,23 @@ class _MultiProcessingDataLoaderIter(_BaseDataLoaderIter):
                         raise StopIteration
                     self._bring_in()
                     continue
-                kind, number, value, worker = answer
+                kind, _, _, worker = answer
                 self._ask_for_one(None if self._in_order else worker)
-                if kind == "error":
-                    value.reraise()
-                if kind == "data" and number >= self._to_drop:
-                    return value
+                if kind != "end":
+                    return answer
         except (KeyboardInterrupt, SystemExit):
             self._shutdown_workers(hurry=True)
             raise
 
     def _take_answer(self):
         """The next answer to hand out that is here, or None."""
+        if not self._arrived:
+            return None
         if not self._in_order:
-            if not self._arrived:
-                return None
             return self._arrived.pop(next(iter(self._arrived)))
-        while self._awaited < self._next_number:
-            number = self._awaited
-            if number in self._arrived:
-                self._awaited += 1
-                return self._arrived.pop(number)
-            if number in self._under_way:
-                return None
-            self._awaited += 1
-        return None
+        if self._asked[0] not in self._arrived:
+            return None
+        return self._arrived.pop(self._asked.popleft())
 
     def _bring_in(self):
         answers = self._pool.answers(self._timeout)

@@ -2,9 +2,14 @@
 those of ``__main__``, where a notebook or a script without a file has everything.
 
 A function goes as its code, its closure and the globals it names; a class as its attributes. What
-can be imported goes by name, as usual, and tensors go through shared memory.
+can be imported goes by name, as usual, and tensors go through shared memory. Classes are in
+class_by_value.py.
 """
 
+import builtins
+import dataclasses
+import dis
+import functools
 import importlib
 import io
 import marshal
@@ -15,6 +20,7 @@ import typing
 from multiprocessing.reduction import ForkingPickler
 
 from rushlight.multiprocessing.reductions import Carrier
+from rushlight.utils.data._utils.class_by_value import reduce_class
 
 __all__ = ["dumps"]
 
@@ -45,10 +51,21 @@ class _ByValuePickler(ForkingPickler):
         if kind is types.FunctionType:
             return NotImplemented if _importable(obj) else _reduce_function(obj)
         if isinstance(obj, type):
-            builtin = obj.__module__ == "builtins"
-            return NotImplemented if builtin or _importable(obj) else _reduce_class(obj)
+            if obj.__module__ == "builtins":
+                return _reduce_builtin_type(obj)
+            return NotImplemented if _importable(obj) else reduce_class(obj)
         reduce = _REDUCERS.get(kind)
         return NotImplemented if reduce is None else reduce(obj)
+
+
+def _reduce_builtin_type(kind):
+    """Types of the interpreter that have no name among the builtins are in the module types."""
+    if getattr(builtins, kind.__name__, None) is kind:
+        return NotImplemented
+    for name, value in vars(types).items():
+        if value is kind:
+            return getattr, (types, name)
+    return NotImplemented
 
 
 def _reduce_code(code):
@@ -78,20 +95,54 @@ def _importable_typevar(variable):
     )
 
 
+def _proxy(mapping):
+    return types.MappingProxyType(mapping)
+
+
+def _reduce_cached_property(prop):
+    return _cached_property, (prop.func, prop.attrname)
+
+
+def _cached_property(function, name):
+    prop = functools.cached_property(function)
+    if name is not None:
+        prop.__set_name__(None, name)
+    return prop
+
+
+def _reduce_cached_function(function):
+    if _importable(function):
+        return NotImplemented
+    return _cached_function, (function.__wrapped__, function.cache_parameters())
+
+
+def _cached_function(function, parameters):
+    return functools.lru_cache(**parameters)(function)
+
+
 _REDUCERS = {
     types.CodeType: _reduce_code,
     types.ModuleType: _reduce_module,
-    types.MappingProxyType: lambda proxy: (types.MappingProxyType, (dict(proxy),)),
+    types.MappingProxyType: lambda proxy: (_proxy, (dict(proxy),)),
     property: lambda p: (property, (p.fget, p.fset, p.fdel, p.__doc__)),
     staticmethod: lambda m: (staticmethod, (m.__func__,)),
     classmethod: lambda m: (classmethod, (m.__func__,)),
     typing.TypeVar: _reduce_typevar,
+    functools.cached_property: _reduce_cached_property,
+    functools._lru_cache_wrapper: _reduce_cached_function,
+    # What fields of dataclasses are compared with by identity has a name there.
+    type(dataclasses.MISSING): lambda _: "MISSING",
+    type(dataclasses.KW_ONLY): lambda _: "KW_ONLY",
+    type(dataclasses._FIELD): lambda kind: kind.name,
 }
+
+_GLOBAL_CODES = {"LOAD_GLOBAL", "STORE_GLOBAL", "DELETE_GLOBAL", "LOAD_NAME",
+                 "LOAD_FROM_DICT_OR_GLOBALS"}  # fmt: skip
 
 
 def _names_in(code):
     """The global names that code uses, also in the functions inside it."""
-    names = set(code.co_names)
+    names = {i.argval for i in dis.get_instructions(code) if i.opname in _GLOBAL_CODES}
     for constant in code.co_consts:
         if isinstance(constant, types.CodeType):
             names |= _names_in(constant)
@@ -107,6 +158,8 @@ def _reduce_function(function):
         "defaults": function.__defaults__,
         "kwdefaults": function.__kwdefaults__,
         "dict": function.__dict__,
+        "annotations": function.__annotations__,
+        "doc": function.__doc__,
         "qualname": function.__qualname__,
     }
     base = (code, function.__module__, function.__name__)
@@ -155,46 +208,7 @@ def _fill_function(function, state):
     function.__defaults__ = state["defaults"]
     function.__kwdefaults__ = state["kwdefaults"]
     function.__dict__.update(state["dict"])
+    function.__annotations__ = state["annotations"]
+    function.__doc__ = state["doc"]
     function.__qualname__ = state["qualname"]
     return function
-
-
-_NOT_COPIED = {"__dict__", "__weakref__", "__module__", "__qualname__", "_abc_impl", "__class__"}
-
-
-def _reduce_class(cls):
-    slots = cls.__dict__.get("__slots__")
-    members = set(slots or ()) if not isinstance(slots, str) else {slots}
-    attributes = {
-        name: value
-        for name, value in cls.__dict__.items()
-        if name not in _NOT_COPIED and name not in members
-    }
-    base = (type(cls), cls.__name__, cls.__qualname__, cls.__module__, cls.__bases__, slots)
-    return _make_class, base, attributes, None, None, _fill_class
-
-
-def _make_class(meta, name, qualname, module, bases, slots):
-    def body(namespace):
-        namespace["__module__"] = module
-        namespace["__qualname__"] = qualname
-        if slots is not None:
-            namespace["__slots__"] = slots
-
-    keywords = {} if meta is type else {"metaclass": meta}
-    cls = types.new_class(name, bases, keywords, body)
-    # Instances that go back are pickled by name, so the name has to lead here.
-    if module == "__main__" and qualname == name:
-        setattr(sys.modules["__main__"], name, cls)
-    return cls
-
-
-def _fill_class(cls, attributes):
-    for name, value in attributes.items():
-        if name != "__slots__":
-            setattr(cls, name, value)
-    if getattr(cls, "__abstractmethods__", None):
-        import abc
-
-        abc.update_abstractmethods(cls)
-    return cls

@@ -100,12 +100,25 @@ class IterableFetcher:
         self._auto_collation = auto_collation
         self._collate_fn = collate_fn
         self._drop_last = drop_last
+        self._batches = 0
         self._taken = 0
         self.failed_at = NO_SAMPLE
 
-    def fetch(self, number, keys):
+    def skip(self, count, keys):
+        """Passes over batches, and errors, that were handed out before."""
+        for _ in range(count):
+            try:
+                self.fetch(None, keys)
+            except StopIteration:
+                raise
+            except Exception:
+                pass
+
+    def fetch(self, _, keys):
         """The next batch, as long as ``keys``; StopIteration after the last."""
-        self._randomness.for_batch(number)
+        # By the batches of this stream: the numbers it gets depend on how fast others are.
+        self._randomness.for_batch(self._batches)
+        self._batches += 1
         if not self._auto_collation:
             return self._collate_fn(next(self._samples))
         batch = list(itertools.islice(self._samples, len(keys)))

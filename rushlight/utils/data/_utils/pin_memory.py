@@ -46,7 +46,7 @@ def _rebuilt(container, values):
 
 
 class PinningThread:
-    """Fetches batches and pins them, a few ahead of the one that is used."""
+    """Fetches pinned batches, a few ahead of the one that is used."""
 
     def __init__(self, fetch, ahead=2):
         self._fetch = fetch
@@ -58,7 +58,7 @@ class PinningThread:
     def _run(self):
         while not self._stopped:
             try:
-                batch, error = pin_memory(self._fetch()), None
+                batch, error = self._fetch(), None
             except BaseException as raised:
                 batch, error = None, raised
             while not self._stopped:

@@ -113,16 +113,17 @@ class WorkerPool:
     def __getitem__(self, worker_id):
         return self._workers[worker_id]
 
-    def begin_epoch(self, serial, seed):
-        for remote in self._workers:
+    def begin_epoch(self, serial, seed, done):
+        """done: how many batches of its stream each worker has to pass over."""
+        for remote, count in zip(self._workers, done, strict=True):
             remote.active = True
             remote.asked.clear()
-            remote.outbox.post(("epoch", serial, seed))
+            remote.outbox.post(("epoch", serial, seed, count))
 
-    def ask(self, worker_id, number, keys, wanted):
+    def ask(self, worker_id, number, keys):
         remote = self._workers[worker_id]
         remote.asked[number] = keys
-        remote.outbox.post(("fetch", number, keys, wanted))
+        remote.outbox.post(("fetch", number, keys))
 
     def active(self):
         return [i for i, remote in enumerate(self._workers) if remote.active]

@@ -3,6 +3,10 @@
 The order of the samples comes from generators, so an epoch is described by their state when it
 began and by the number of batches handed out. Taking it up again puts that state back for a
 moment, asks the sampler for the same order, and passes over what was done.
+
+Two things cannot be found again that way, so they are written down: what a sampler that is not ours
+has drawn ahead for workers, since it may draw from generators that the program uses, too; and which
+batches are missing where they come in any order.
 """
 
 import itertools
@@ -19,7 +23,7 @@ from rushlight.utils.data.sampler import (
     WeightedRandomSampler,
 )
 
-VERSION = 1
+VERSION = 2
 _OURS = (
     BatchSampler, DistributedSampler, RandomSampler, SequentialSampler, SubsetRandomSampler,
     WeightedRandomSampler,
@@ -98,9 +102,34 @@ class Epoch:
         self.seed = _draw_seed(loader.generator)
         # Many samplers draw when the first key is asked for: that belongs to the beginning.
         keys = iter(loader._index_sampler)
-        self.keys = _going_on(list(itertools.islice(keys, 1)), keys)
+        self._keys = _going_on(list(itertools.islice(keys, 1)), keys)
+        self._drawn = 0
+        self._waiting = {}  # batches that were asked for and not handed out: number -> keys
+        self._again = []  # of those, when the epoch is taken up: what is to be asked for again
+        self._writes_waiting = self._others_before is not None or not loader.in_order
+        self._writes_waiting &= not loader._is_iterable
+        self.by_worker = [0] * max(1, self.num_workers)  # batches handed out
+        self.turn = 0  # whose batch of a stream comes next
         self.yielded = 0
         self.finished = False
+
+    def draw(self):
+        """The next batch to ask for: its number and keys."""
+        if self._again:
+            number, keys = self._again.pop(0)
+        else:
+            keys = next(self._keys)
+            number = self._drawn
+            self._drawn += 1
+        self._waiting[number] = keys
+        return number, keys
+
+    def hand_out(self, number, worker=0):
+        """Batch `number` goes to the program, or the error in its place does."""
+        self._waiting.pop(number, None)
+        self.yielded += 1
+        self.by_worker[worker] += 1
+        self.turn = (worker + 1) % len(self.by_worker)
 
     @classmethod
     def resumed(cls, loader, state):
@@ -121,23 +150,38 @@ class Epoch:
             _set_sampler_epoch(loader, state["sampler_epoch"])
         epoch = cls(loader)
         epoch.yielded = state["yielded"]
-        epoch.num_workers = state["num_workers"]
-        if not loader._is_iterable:
-            done = list(itertools.islice(epoch.keys, epoch.yielded))
-            if len(done) < epoch.yielded:
-                raise ValueError(
-                    f"load_state_dict: {epoch.yielded} batches were done, but the sampler ends "
-                    f"after {len(done)}: it is not the one that the state comes from"
-                )
+        if loader._is_iterable:
+            epoch.num_workers = state["num_workers"]
+            epoch.by_worker, epoch.turn = list(state["by_worker"]), state["turn"]
+        else:
+            epoch._pass_over(state)
         # The order may have come from the default generator, but the program goes on with it.
         _set_state(rushlight.default_generator, now)
         if others_now is not None:
             _set_other_states(others_now)
         return epoch
 
+    def _pass_over(self, state):
+        waiting = state["waiting"]
+        self._drawn = self.yielded + (0 if waiting is None else len(waiting))
+        found = sum(1 for _ in itertools.islice(self._keys, self._drawn))
+        if found < self._drawn:
+            raise ValueError(
+                f"load_state_dict: {self.yielded} batches were done, but the sampler ends "
+                f"after {found}: it is not the one that the state comes from"
+            )
+        self._again = [] if waiting is None else [(number, keys) for number, keys in waiting]
+
     def state(self):
+        waiting = None
+        if self._writes_waiting:
+            waiting = [*self._waiting.items(), *self._again]
+            waiting = [[number, keys] for number, keys in sorted(waiting, key=lambda w: w[0])]
         return {
             "yielded": self.yielded,
+            "waiting": waiting,
+            "by_worker": self.by_worker[:],
+            "turn": self.turn,
             "generators": self._before,
             "others": self._others_before,
             "sampler_epoch": self._sampler_epoch,
@@ -174,6 +218,7 @@ def loader_state(loader):
         "batch_size": loader.batch_size,
         "epoch": inside,
         "generators": [_state(g) for g in _generators(loader)],
+        "others": _other_states(loader),
     }
 
 
@@ -196,4 +241,6 @@ def load_loader_state(loader, state):
     for generator, saved in zip(generators, state["generators"], strict=True):
         if generator is not rushlight.default_generator or loader.generator is None:
             _set_state(generator, saved)
+    if state["others"] is not None and _other_states(loader) is not None:
+        _set_other_states(state["others"])
     return state["epoch"]

@@ -151,7 +151,7 @@ class _Worker:
             else:
                 self._fetch(*message[1:])
 
-    def _begin_epoch(self, serial, seed):
+    def _begin_epoch(self, serial, seed, done):
         from rushlight.utils.data._utils.failures import Failure
         from rushlight.utils.data._utils.fetch import _DatasetKind
         from rushlight.utils.data._utils.seeding import Randomness
@@ -162,7 +162,7 @@ class _Worker:
         self._randomness = Randomness(seed + (self._id if setup.is_iterable else 0))
         self._randomness.start_batch()
         kind = _DatasetKind.Iterable if setup.is_iterable else _DatasetKind.Map
-        self._ended = False
+        self._ended, self._to_skip = False, done
         try:
             self._fetcher = _DatasetKind.create_fetcher(
                 kind, setup.dataset, setup.auto_collation, setup.collate_fn, setup.drop_last,
@@ -172,7 +172,7 @@ class _Worker:
         except Exception as error:
             self._broken = Failure(error, self._where)
 
-    def _fetch(self, number, keys, wanted):
+    def _fetch(self, number, keys):
         from rushlight.utils.data._utils.failures import Failure
 
         self._progress[0], self._progress[1] = number, -1
@@ -185,8 +185,10 @@ class _Worker:
             return
         try:
             self._randomness.start_batch()
-            data = self._fetcher.fetch(number, keys)
-            self._answer("data", number, data if wanted else None)
+            if self._to_skip:
+                to_skip, self._to_skip = self._to_skip, 0
+                self._fetcher.skip(to_skip, keys)
+            self._answer("data", number, self._fetcher.fetch(number, keys))
         except (EOFError, ConnectionError) as error:
             if self._gone():
                 raise
@@ -196,7 +198,6 @@ class _Worker:
                 self._ended = True
                 self._answer("end", number, None)
                 return
-            self._ended = self._setup.is_iterable
             self._answer("error", number, Failure(error, self._where, self._fetcher.failed_at))
 
     def _gone(self):

@@ -117,9 +117,10 @@ void max_pool_cpu(const Tensor& x, const PoolWindows& windows, const Tensor& y,
   if (x.is_cuda()) [[unlikely]]
     return gpu().max(x, windows, y, indices);
   const Plan plan(x, y, windows);
+  int64_t* places = indices.defined() ? indices.data<int64_t>() : nullptr;
   for_type(x, [&]<class T>() {
     plan.run(false, [&](int64_t begin, int64_t end) {
-      kernels<T>().max(plan.call, x.data<T>(), y.data<T>(), indices.data<int64_t>(), begin, end);
+      kernels<T>().max(plan.call, x.data<T>(), y.data<T>(), places, begin, end);
     });
   });
 }

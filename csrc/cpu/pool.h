@@ -15,6 +15,7 @@ struct PoolWindows {
 };
 
 // float32, float64 or int64; x contiguous or channels-last, the others lie like it.
+// Without indices, an undefined tensor, only the values are worked out.
 void max_pool_cpu(const Tensor& x, const PoolWindows& windows, const Tensor& y,
                   const Tensor& indices);
 void average_pool_cpu(const Tensor& x, const PoolWindows& windows, const Tensor& y);

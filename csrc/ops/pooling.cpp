@@ -87,6 +87,30 @@ struct MaxPool {
   }
 };
 
+// Without places: for results of which nobody wants a gradient. They are twice the values' bytes.
+struct MaxPoolValues {
+  static constexpr const char* name = MaxPool::name;
+  static constexpr bool any_layout = true;
+  static constexpr bool any_device = true;
+  static constexpr bool differentiable = false;
+  static Spec check(const Tensor& x, IntList output, IntList, IntList, IntList, IntList) {
+    return image_spec(pooled_sizes(x, output), x.dtype(), x);
+  }
+  static void run(const Tensor& x, IntList, IntList kernel, IntList stride, IntList padding,
+                  IntList dilation, const Tensor& out) {
+    if (out.numel() == 0) return;
+    const Tensor image = in_loop_type(as_image(x));
+    into(out, !image.is_contiguous(), [&](const Tensor& y) {
+      max_pool_cpu(image, {kernel, stride, padding, dilation, true, {}}, y, Tensor());
+    });
+  }
+  // Where nobody looks on, either.
+  static bool will_do(const Tensor& x) {
+    return x.is_cpu() && !x.is_batched() && !(t_modes & (kSlowPath | kForward)) &&
+           !(grad_enabled() && requires_grad(x));
+  }
+};
+
 struct MaxPoolBackward {
   static constexpr const char* name = "max_pool_with_indices_backward";
   static constexpr bool any_layout = true;
@@ -293,6 +317,17 @@ Pair max_any(const char* op, int64_t dims, const Tensor& x, IntList kernel, IntL
   });
 }
 
+Tensor max_values(const char* op, int64_t dims, const Tensor& x, IntList kernel, IntList stride,
+                  IntList padding, IntList dilation, bool ceil_mode) {
+  if (!MaxPoolValues::will_do(x))
+    return std::get<0>(max_any(op, dims, x, kernel, stride, padding, dilation, ceil_mode));
+  const Windows w(op, dims, x, kernel, stride, padding, dilation, ceil_mode);
+  return as_batch(dims, x, [&](const Tensor& b) {
+    return op::call<MaxPoolValues>(b, IntList(w.output), IntList(w.kernel), IntList(w.stride),
+                                   IntList(w.padding), IntList(w.dilation));
+  });
+}
+
 Tensor average_any(const char* op, int64_t dims, const Tensor& x, IntList kernel, IntList stride,
                    IntList padding, bool ceil_mode, bool include, std::optional<int64_t> divisor) {
   const Windows w(op, dims, x, kernel, stride, padding, Dims{1}, ceil_mode);
@@ -336,7 +371,7 @@ struct MaxPool1d {
   static constexpr const char* name = "max_pool1d";
   static Tensor call(const Tensor& x, IntList kernel, IntList stride, IntList padding,
                      IntList dilation, bool ceil_mode) {
-    return std::get<0>(max_any(name, 1, x, kernel, stride, padding, dilation, ceil_mode));
+    return max_values(name, 1, x, kernel, stride, padding, dilation, ceil_mode);
   }
 };
 struct MaxPool1dWithIndices {
@@ -370,7 +405,7 @@ struct MaxPool2d {
   static constexpr const char* name = "max_pool2d";
   static Tensor call(const Tensor& x, IntList kernel, IntList stride, IntList padding,
                      IntList dilation, bool ceil_mode) {
-    return std::get<0>(max_any(name, 2, x, kernel, stride, padding, dilation, ceil_mode));
+    return max_values(name, 2, x, kernel, stride, padding, dilation, ceil_mode);
   }
 };
 struct MaxPool2dWithIndices {
@@ -404,7 +439,7 @@ struct MaxPool3d {
   static constexpr const char* name = "max_pool3d";
   static Tensor call(const Tensor& x, IntList kernel, IntList stride, IntList padding,
                      IntList dilation, bool ceil_mode) {
-    return std::get<0>(max_any(name, 3, x, kernel, stride, padding, dilation, ceil_mode));
+    return max_values(name, 3, x, kernel, stride, padding, dilation, ceil_mode);
   }
 };
 struct MaxPool3dWithIndices {

@@ -59,7 +59,15 @@ struct Pool {
 
   static void max(const PoolCall& c, const T* x, T* y, int64_t* indices, int64_t begin,
                   int64_t end) {
-    if (c.channels_last) return max_last(c, x, y, indices, begin, end);
+    if (indices)
+      max_of<true>(c, x, y, indices, begin, end);
+    else
+      max_of<false>(c, x, y, indices, begin, end);
+  }
+  template <bool Places>
+  static void max_of(const PoolCall& c, const T* x, T* y, int64_t* indices, int64_t begin,
+                     int64_t end) {
+    if (c.channels_last) return max_last<Places>(c, x, y, indices, begin, end);
     const PoolAxis& row = c.axis[2];
     const bool small = c.in_points() < (int64_t(1) << 31);
     for (int64_t plane = begin; plane < end; ++plane) {
@@ -67,12 +75,14 @@ struct Pool {
       for (int64_t oz = 0; oz < c.axis[0].out; ++oz) {
         for (int64_t oy = 0; oy < c.axis[1].out; ++oy) {
           const int64_t at = plane * c.out_points() + (oz * c.axis[1].out + oy) * row.out;
-          auto one = [&](int64_t ox) { max_at(c, from, oz, oy, ox, y + at, indices + at); };
+          int64_t* places = Places ? indices + at : nullptr;
+          auto one = [&](int64_t ox) { max_at<Places>(c, from, oz, oy, ox, y + at, places); };
           if (small) {
             for_stretches(
                 row,
                 [&]<int S>(int64_t ox, int64_t n) {
-                  max_stretch<S>(c, from, oz, oy, ox, n, y + at + ox, indices + at + ox);
+                  max_stretch<S, Places>(c, from, oz, oy, ox, n, y + at + ox,
+                                         Places ? places + ox : nullptr);
                 },
                 one);
           } else {
@@ -87,6 +97,7 @@ struct Pool {
     return (c.axis[0].first[oz] * c.axis[1].in + c.axis[1].first[oy]) * c.axis[2].in +
            c.axis[2].first[ox];
   }
+  template <bool Places>
   static void max_at(const PoolCall& c, const T* from, int64_t oz, int64_t oy, int64_t ox, T* y,
                      int64_t* indices) {
     const PoolAxis& row = c.axis[2];
@@ -101,21 +112,21 @@ struct Pool {
       }
     });
     y[ox] = best;
-    indices[ox] = where;
+    if constexpr (Places) indices[ox] = where;
   }
-  template <int S>
+  template <int S, bool Places>
   static void max_stretch(const PoolCall& c, const T* from, int64_t oz, int64_t oy, int64_t ox,
                           int64_t n, T* y, int64_t* indices) {
     using Place = std::conditional_t<sizeof(T) == 8, int64_t, int32_t>;  // one width in a loop
     const PoolAxis& row = c.axis[2];
     const int64_t stride = S ? S : row.stride;
     T best[kRun];
-    Place where[kRun];
-    const Place start = Place(corner(c, oz, oy, ox));
+    [[maybe_unused]] Place where[kRun];
+    [[maybe_unused]] const Place start = Place(corner(c, oz, oy, ox));
 #pragma omp simd
     for (int64_t i = 0; i < n; ++i) {
       best[i] = lowest();
-      where[i] = Place(start + i * stride);
+      if constexpr (Places) where[i] = Place(start + i * stride);
     }
     for_rows(c, oz, oy, [&](int64_t line) {
       for (int64_t k = 0; k < row.taps; ++k) {
@@ -126,15 +137,19 @@ struct Pool {
           const T v = p[i * stride];
           const bool better = (v > best[i]) | (v != v);
           best[i] = better ? v : best[i];
-          where[i] = better ? Place(first + Place(i) * Place(stride)) : where[i];
+          if constexpr (Places)
+            where[i] = better ? Place(first + Place(i) * Place(stride)) : where[i];
         }
       }
     });
     std::copy_n(best, n, y);
+    if constexpr (Places) {
 #pragma omp simd
-    for (int64_t i = 0; i < n; ++i) indices[i] = where[i];
+      for (int64_t i = 0; i < n; ++i) indices[i] = where[i];
+    }
   }
 
+  template <bool Places>
   static void max_last(const PoolCall& c, const T* x, T* y, int64_t* indices, int64_t begin,
                        int64_t end) {
     const PoolAxis& row = c.axis[2];
@@ -144,11 +159,9 @@ struct Pool {
       const T* from = x + job / rows * c.in_points() * n;
       for (int64_t ox = 0; ox < row.out; ++ox) {
         T* to = y + (job * row.out + ox) * n;
-        int64_t* place = indices + (job * row.out + ox) * n;
-        const int64_t start =
-            (c.axis[0].first[oz] * c.axis[1].in + c.axis[1].first[oy]) * row.in + row.first[ox];
+        [[maybe_unused]] int64_t* place = Places ? indices + (job * row.out + ox) * n : nullptr;
         std::fill_n(to, n, lowest());
-        std::fill_n(place, n, start);
+        if constexpr (Places) std::fill_n(place, n, corner(c, oz, oy, ox));
         for_rows(c, oz, oy, [&](int64_t line) {
           for (int64_t i = line + row.first[ox]; i < line + row.last[ox]; i += row.step) {
             const T* at = from + i * n;
@@ -157,7 +170,7 @@ struct Pool {
               const T v = at[k];
               const bool better = v > to[k] || v != v;
               to[k] = better ? v : to[k];
-              place[k] = better ? i : place[k];
+              if constexpr (Places) place[k] = better ? i : place[k];
             }
           }
         });

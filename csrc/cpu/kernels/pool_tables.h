@@ -31,6 +31,7 @@ inline constexpr int64_t kPoolBlock = 32;
 
 template <class T>
 struct PoolTable {
+  // Without indices where they are null.
   void (*max)(const PoolCall&, const T* x, T* y, int64_t* indices, int64_t begin, int64_t end);
   void (*average)(const PoolCall&, const T* x, T* y, int64_t begin, int64_t end);
   // gx is overwritten. False: an index lies outside.

@@ -16,6 +16,8 @@ _WITH_INDICES = {
     2: _C._max_pool2d_with_indices,
     3: _C._max_pool3d_with_indices,
 }
+# Where nobody wants a gradient they leave the indices out.
+_VALUES = {1: _C.max_pool1d, 2: _C.max_pool2d, 3: _C.max_pool3d}
 
 
 def _max_pool(dims):
@@ -40,8 +42,9 @@ def _max_pool(dims):
         ceil_mode=False,
         return_indices=False,
     ):
-        pair = with_indices(input, kernel_size, stride, padding, dilation, ceil_mode)
-        return pair if return_indices else pair[0]
+        pool = _WITH_INDICES[dims] if return_indices else _VALUES[dims]
+        stride = () if stride is None else stride
+        return pool(input, kernel_size, stride, padding, dilation, ceil_mode)
 
     max_pool.__name__ = max_pool.__qualname__ = f"max_pool{dims}d"
     max_pool.__doc__ = (

@@ -17,16 +17,20 @@ def _checked(op, input, q, dim, interpolation):
     if interpolation not in _INTERPOLATIONS:
         raise RuntimeError(f"{op}: interpolation must be one of {_INTERPOLATIONS}, "
                            f"got {interpolation!r}")  # fmt: skip
+    known = q
     if not isinstance(q, Tensor):
-        q = _C.tensor(q, dtype=input.dtype, device=input.device)
+        known = _C.tensor(q, dtype=input.dtype)
+        q = _C.full((), q, dtype=input.dtype, device=input.device) if known.ndim == 0 else (
+            known.to(input.device))  # fmt: skip
     if q.ndim > 1:
         raise RuntimeError(f"{op}: q must be a number or a vector, got shape {list(q.shape)}")
     if q.dtype != input.dtype:
         raise _C.DTypeError(f"{op}: q is {q.dtype}, the input is {input.dtype}")
     if q.device != input.device:
         raise _C.DeviceError(f"{op}: q is on {q.device}, the input is on {input.device}")
-    if not q.is_meta and not bool(((q >= 0) & (q <= 1)).all()):
-        raise RuntimeError(f"{op}: q must lie in [0, 1], got {q.tolist()}")
+    # A GPU is not waited for: there the index that comes of it is found out of range later.
+    if not (known.is_meta or known.is_cuda) and not bool(((known >= 0) & (known <= 1)).all()):
+        raise RuntimeError(f"{op}: q must lie in [0, 1], got {known.tolist()}")
     rank = max(input.ndim, 1)
     if dim is not None and not -rank <= dim < rank:
         raise IndexError(f"{op}: dim {dim} is out of range (from {-rank} to {rank - 1})")

@@ -199,3 +199,16 @@ def test_random_permutations_equal_the_cpus():
         with no_waits():
             got = rl.randperm(n, device="cuda")
         assert_same(got, want)
+
+
+def test_quantiles_do_not_wait():
+    x = rl.rand(50, 40, device="cuda")
+    q = rl.tensor([0.1, 0.5], device="cuda")
+    with no_waits():
+        got = [x.quantile(0.3, 1), x.nanquantile(q, 0), x.quantile(q)]
+    host = x.cpu()
+    want = [host.quantile(0.3, 1), host.nanquantile(q.cpu(), 0), host.quantile(q.cpu())]
+    for g, w in zip(got, want, strict=True):
+        assert rl.allclose(g.cpu(), w)
+    with pytest.raises(RuntimeError, match="q must lie in"):
+        x.quantile(1.5)

@@ -102,3 +102,7 @@ class UninitializedBuffer(UninitializedTensorMixin, Tensor):
                 self.requires_grad, self.data.device, self.data.dtype, self.persistent
             )
         return memo[id(self)]
+
+
+for _class in (UninitializedTensorMixin, UninitializedParameter, UninitializedBuffer):
+    _class.__module__ = "rushlight.nn.parameter"  # where PyTorch has them, for pickled modules

@@ -4,6 +4,7 @@ from rushlight import _C
 from rushlight.nn import functional as F
 from rushlight.nn import init
 from rushlight.nn.functional.norm import batch_norm_counted
+from rushlight.nn.modules._homes import getattr_of
 from rushlight.nn.modules.module import Module
 from rushlight.nn.parameter import Parameter
 
@@ -143,9 +144,12 @@ class BatchNorm3d(_BatchNorm):
         _check_dims(input, (5,))
 
 
+_lazy_ones = getattr_of(__name__)
+
+
 def __getattr__(name):
     if name == "SyncBatchNorm":  # PyTorch keeps it here
         from rushlight.nn.modules.sync_batchnorm import SyncBatchNorm
 
         return SyncBatchNorm
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return _lazy_ones(name)

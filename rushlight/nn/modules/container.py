@@ -4,6 +4,7 @@ import operator
 import warnings
 from collections.abc import Iterable, Mapping
 
+from rushlight.nn.modules._homes import getattr_of
 from rushlight.nn.modules._tree import _addindent
 from rushlight.nn.modules.module import Module
 from rushlight.nn.modules.parameter_container import ParameterDict, ParameterList
@@ -304,3 +305,6 @@ def key_value_pairs(name, given):
             raise ValueError(f"{name}: element {i} must be a pair, has length {len(pair)}")
         pairs.append(pair)
     return pairs
+
+
+__getattr__ = getattr_of(__name__)

@@ -5,6 +5,7 @@ import math
 from rushlight import _C
 from rushlight.nn import functional as F
 from rushlight.nn import init
+from rushlight.nn.modules._homes import getattr_of
 from rushlight.nn.modules.module import Module
 from rushlight.nn.parameter import Parameter
 
@@ -103,9 +104,22 @@ out_channels kernel_size""".split()
             text += f", padding_mode={self.padding_mode}"
         return text
 
+    @property
+    def _reversed_padding_repeated_twice(self):
+        """The widths for nn.functional.pad; subclasses written for PyTorch read them."""
+        if isinstance(self.padding, str):
+            return list(self._border()) if self.padding == "same" else [0] * (2 * self.dims)
+        return [p for p in reversed(self.padding) for _ in range(2)]
+
+    def __getstate__(self):
+        # PyTorch, which may read the file, keeps these widths.
+        widths = self._reversed_padding_repeated_twice
+        return self.__dict__ | {"_reversed_padding_repeated_twice": widths}
+
     def __setstate__(self, state):
         super().__setstate__(state)
         self.__dict__.setdefault("padding_mode", "zeros")
+        self.__dict__.pop("_reversed_padding_repeated_twice", None)  # derived here
 
 
 class _Conv(_ConvNd):
@@ -242,3 +256,6 @@ class ConvTranspose3d(_ConvTransposeNd):
     """The gradient of Conv3d as a layer."""
 
     dims, _convolve = 3, staticmethod(F.conv_transpose3d)
+
+
+__getattr__ = getattr_of(__name__)

@@ -3,6 +3,7 @@
 import warnings
 
 from rushlight.nn import functional as F
+from rushlight.nn.modules._homes import getattr_of
 from rushlight.nn.modules.batchnorm import _check_dims, _NormBase
 
 __all__ = ["InstanceNorm1d", "InstanceNorm2d", "InstanceNorm3d"]
@@ -105,3 +106,6 @@ class InstanceNorm3d(_InstanceNorm):
 
     def _check_input_dim(self, input):
         _check_dims(input, (4, 5))
+
+
+__getattr__ = getattr_of(__name__)

@@ -2,6 +2,7 @@
 
 from rushlight.nn._uninitialized import UninitializedParameter
 from rushlight.nn.modules import conv
+from rushlight.nn.modules._homes import live_in
 from rushlight.nn.modules.lazy import LazyModuleMixin
 
 __all__ = """LazyConv1d LazyConv2d LazyConv3d LazyConvTranspose1d LazyConvTranspose2d
@@ -108,3 +109,7 @@ LazyConv3d = _lazy(conv.Conv3d)
 LazyConvTranspose1d = _lazy(conv.ConvTranspose1d)
 LazyConvTranspose2d = _lazy(conv.ConvTranspose2d)
 LazyConvTranspose3d = _lazy(conv.ConvTranspose3d)
+
+
+live_in("conv", LazyConv1d, LazyConv2d, LazyConv3d)
+live_in("conv", LazyConvTranspose1d, LazyConvTranspose2d, LazyConvTranspose3d)

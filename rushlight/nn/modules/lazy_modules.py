@@ -1,6 +1,7 @@
 """The lazy versions of modules. Loaded when first asked for, see nn/_uninitialized.py."""
 
 from rushlight.nn._uninitialized import UninitializedBuffer, UninitializedParameter
+from rushlight.nn.modules._homes import live_in
 from rushlight.nn.modules.batchnorm import BatchNorm1d, BatchNorm2d, BatchNorm3d
 from rushlight.nn.modules.instancenorm import InstanceNorm1d, InstanceNorm2d, InstanceNorm3d
 from rushlight.nn.modules.lazy import LazyModuleMixin
@@ -96,3 +97,8 @@ LazyBatchNorm3d = _lazy(BatchNorm3d)
 LazyInstanceNorm1d = _lazy(InstanceNorm1d)
 LazyInstanceNorm2d = _lazy(InstanceNorm2d)
 LazyInstanceNorm3d = _lazy(InstanceNorm3d)
+
+
+live_in("linear", LazyLinear)
+live_in("batchnorm", LazyBatchNorm1d, LazyBatchNorm2d, LazyBatchNorm3d)
+live_in("instancenorm", LazyInstanceNorm1d, LazyInstanceNorm2d, LazyInstanceNorm3d)

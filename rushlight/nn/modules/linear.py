@@ -5,6 +5,7 @@ import math
 from rushlight import _C
 from rushlight.nn import functional as F
 from rushlight.nn import init
+from rushlight.nn.modules._homes import getattr_of
 from rushlight.nn.modules.module import Module
 from rushlight.nn.parameter import Parameter
 
@@ -103,3 +104,6 @@ class Bilinear(Module):
             f"in1_features={self.in1_features}, in2_features={self.in2_features}, "
             f"out_features={self.out_features}, bias={self.bias is not None}"
         )
+
+
+__getattr__ = getattr_of(__name__)

@@ -4,6 +4,7 @@ import operator
 from collections.abc import Iterable
 
 from rushlight._C import Tensor
+from rushlight.nn.modules._homes import live_in
 from rushlight.nn.modules._tree import _addindent
 from rushlight.nn.modules.module import Module
 from rushlight.nn.parameter import Parameter
@@ -214,3 +215,6 @@ class ParameterDict(Module):
     def __ior__(self, other):
         self.update(other)
         return self
+
+
+live_in("container", ParameterDict, ParameterList)

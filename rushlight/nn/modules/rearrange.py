@@ -1,6 +1,7 @@
 """Rearrangements of channels and space, as modules."""
 
 from rushlight.nn import functional as F
+from rushlight.nn.modules._homes import live_in
 from rushlight.nn.modules.module import Module
 
 __all__ = ["ChannelShuffle", "PixelShuffle", "PixelUnshuffle"]
@@ -52,3 +53,7 @@ class ChannelShuffle(Module):
 
     def extra_repr(self):
         return f"groups={self.groups}"
+
+
+live_in("channelshuffle", ChannelShuffle)
+live_in("pixelshuffle", PixelShuffle, PixelUnshuffle)

@@ -247,6 +247,13 @@ proj_size""".split()
                 parts.append(f"{name}={value}")
         return ", ".join(parts)
 
+    def __getstate__(self):
+        # PyTorch, which may read the file, keeps the list of weights as well.
+        weights = [self._parameters.get(name) for name in self._flat_weights_names]
+        if any(w is None for w in weights):
+            return self.__dict__
+        return self.__dict__ | {"_flat_weights": weights}
+
     def __setstate__(self, state):
         super().__setstate__(state)
         self.__dict__.setdefault("proj_size", 0)

@@ -1,5 +1,6 @@
 """Batch normalisation over the batches of all processes."""
 
+from rushlight.nn.modules._homes import live_in
 from rushlight.nn.modules.batchnorm import BatchNorm1d, BatchNorm2d, BatchNorm3d, _BatchNorm
 
 __all__ = ["SyncBatchNorm"]
@@ -54,3 +55,6 @@ class SyncBatchNorm(_BatchNorm):
         for name, child in module.named_children():
             result.add_module(name, cls.convert_sync_batchnorm(child, process_group))
         return result
+
+
+live_in("batchnorm", SyncBatchNorm)

@@ -1,6 +1,7 @@
 """Upsampling, and images as patches, as layers."""
 
 from rushlight.nn import functional as F
+from rushlight.nn.modules._homes import live_in
 from rushlight.nn.modules.module import Module
 
 __all__ = ["Fold", "Unfold", "Upsample", "UpsamplingBilinear2d", "UpsamplingNearest2d"]
@@ -101,3 +102,7 @@ class Unfold(Module):
             f"kernel_size={self.kernel_size}, dilation={self.dilation}, padding={self.padding}, "
             f"stride={self.stride}"
         )
+
+
+live_in("fold", Fold, Unfold)
+live_in("upsampling", Upsample, UpsamplingBilinear2d, UpsamplingNearest2d)

@@ -36,6 +36,9 @@ __all__ = [
     "StepLR",
 ]
 
+for _name in __all__:  # where PyTorch has them, so that pickled schedulers can be exchanged
+    globals()[_name].__module__ = __name__
+
 EPOCH_DEPRECATION_WARNING = (
     "scheduler.step(epoch) is deprecated; call scheduler.step() after optimizer.step()"
 )

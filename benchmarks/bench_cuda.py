@@ -245,9 +245,12 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--no-report", action="store_true", help="leave results/cuda.md alone")
-    parser.add_argument("--only", help="kinds (small, large, orders, network) or words of names")
+    parser.add_argument(
+        "--only", help="kinds (small, large, orders, network, sequences) or words of names"
+    )
     args = parser.parse_args()
-    kinds = {"small": SMALL, "large": LARGE, "orders": ORDERS, "network": NETWORK}
+    kinds = {"small": SMALL, "large": LARGE, "orders": ORDERS, "network": NETWORK,
+             "sequences": SEQUENCES}  # fmt: skip
     wanted = args.only.split(",") if args.only else []
     cases = [
         c for c in CASES
@@ -261,7 +264,6 @@ def main() -> int:
         sys.exit(f"no GPU: {rl.cuda.why_unavailable()}")
     sides = [Side("rushlight")] + ([Side("torch", TORCH_PYTHON)] if TORCH_PYTHON else [])
     rows = []
-    cases = [c for c in CASES if any(word in c.name for word in args.only.split(","))]
     for result in compare(cases, sides, rounds=args.rounds):
         print(result, flush=True)
         per = 200 if result.case.setup is SMALL else 1

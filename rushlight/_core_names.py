@@ -41,6 +41,7 @@ def _get_default_device():
 _NAMES = {
     "_get_accelerator": _get_accelerator,
     "_get_default_device": _get_default_device,
+    "_current_graph_task_id": _C._current_graph_task,
     "_nn": SimpleNamespace(_parse_to=_parse_to),
     "_log_api_usage_once": _nothing,
     "_log_api_usage_metadata": _nothing,

@@ -6,15 +6,17 @@ COMPATIBILITY_PAGE = "docs/compatibility.md"
 
 # Whole areas that are not there, by the start of the dotted name; the longest fitting one is told.
 _AREAS = {
-    "sparse": "tensors are dense: there is no sparse layout",
-    "nested": "there are no nested tensors",
-    "ao": "there is no quantization",
-    "quantization": "there is no quantization",
-    "onnx": "models cannot be exported to ONNX",
-    "fx": "programs run eagerly and are not traced into graphs",
-    "export": "programs run eagerly and are not traced into graphs",
-    "_inductor": "programs run eagerly: there is no compiler",
-    "_dynamo": "programs run eagerly: there is no compiler",
+    "sparse": "tensors are dense: there is no sparse layout; index_add_, scatter and masks work "
+    "with few elements",
+    "nested": "there are no nested tensors; nn.utils.rnn.pad_sequence makes one of several",
+    "ao": "there is no quantization; float16, bfloat16 and autocast are there",
+    "quantization": "there is no quantization; float16, bfloat16 and autocast are there",
+    "onnx": "models cannot be exported to ONNX; save and load keep a model",
+    "fx": "programs run eagerly and are not traced into graphs; overrides.TorchFunctionMode sees "
+    "every call",
+    "export": "programs run eagerly and are not traced into graphs; save and load keep a model",
+    "_inductor": "programs run eagerly: there is no compiler; compile() returns the function",
+    "_dynamo": "programs run eagerly: there is no compiler; compile() returns the function",
     "distributed": "training runs in one process: there is no distributed package yet",
     "cuda": "this part of the CUDA interface is not there",
 }

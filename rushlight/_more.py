@@ -417,9 +417,15 @@ def _foreach(name):
                 choose(a, b)
 
         return run_maximum
-    if not hasattr(Tensor, op):
+    method = getattr(Tensor, op, None)
+    if method is None and op.endswith("_") and hasattr(Tensor, op[:-1]):
+        plain = getattr(Tensor, op[:-1])
+
+        def method(a, *args, **kwargs):
+            return a.copy_(plain(a, *args, **kwargs))
+
+    if method is None:
         return None
-    method = getattr(Tensor, op)
     if op.rstrip("_") in ("addcmul", "addcdiv"):
 
         def run(self, tensor1, tensor2, value=1):
@@ -473,6 +479,14 @@ def _copying(name):
 
 def __getattr__(name):
     found = None
+    if name.startswith("_") and not name.startswith("_foreach_"):
+        import importlib
+
+        private = vars(importlib.import_module("rushlight._private_functions"))
+        if not name.startswith("__") and getattr(private.get(name), "__module__", "") == (
+            "rushlight._private_functions"
+        ):
+            return private[name]
     if name.startswith("_foreach_"):
         found = _foreach(name)
     elif name.endswith("_copy"):

@@ -180,6 +180,90 @@ def renorm_(self, p, dim, maxnorm):
     return self.copy_(self.renorm(p, dim, maxnorm))
 
 
+def _rare_method(name):
+    """A method that is a function of rushlight._rare."""
+
+    def method(self, *args, **kwargs):
+        from rushlight import _rare
+
+        return getattr(_rare, name)(self, *args, **kwargs)
+
+    method.__name__ = name
+    method.__qualname__ = f"Tensor.{name}"
+    method.__doc__ = f"See rushlight.{name}."
+    setattr(Tensor, name, method)
+
+
+for _name in "as_strided_scatter nonzero_static unsafe_split_with_sizes".split():
+    _rare_method(_name)
+
+
+def _private_method(name):
+    """A method that is a function of rushlight._private_functions."""
+
+    def method(self, *args, **kwargs):
+        from rushlight import _private_functions
+
+        return getattr(_private_functions, name)(self, *args, **kwargs)
+
+    method.__name__ = name
+    method.__qualname__ = f"Tensor.{name}"
+    setattr(Tensor, name, method)
+
+
+for _name in """_addmm_activation _conj _conj_physical _is_all_true _is_any_true _is_zerotensor
+        _neg_view""".split():
+    _private_method(_name)
+
+
+@property
+def _grad_dtype(self):
+    """The dtype that .grad has: the tensor's own."""
+    return self.dtype
+
+
+@_grad_dtype.setter
+def _grad_dtype(self, dtype):
+    if dtype is not None and dtype != self.dtype:
+        raise NotImplementedError(f"grad_dtype: a gradient has the dtype of its tensor, "
+                                  f"{self.dtype}; convert .grad with .to({dtype})")  # fmt: skip
+
+
+Tensor.grad_dtype = _grad_dtype
+
+
+@_method
+def __setstate__(self, state):
+    """Takes over what a pickled tensor held; files older than PyTorch 0.4 call it."""
+    if self.requires_grad and not self.is_leaf:
+        raise RuntimeError("__setstate__: only leaves of the graph take over a state")
+    if len(state) == 4:  # without requires_grad and hooks: a plain tensor
+        self.set_(*state)
+        return
+    self.set_(*state[:-2] if len(state) == 6 else state[0])
+    self.requires_grad_(state[-2] if len(state) == 6 else state[1])
+
+
+@_method
+def lstsq(self, other):
+    """Removed by PyTorch."""
+    raise RuntimeError("lstsq: PyTorch removed this method; use linalg.lstsq, whose arguments are "
+                       "the other way round")  # fmt: skip
+
+
+for _name, _instead in {
+    "eig": "linalg.eig",
+    "symeig": "linalg.eigh",
+    "solve": "linalg.solve",
+}.items():
+
+    def _removed(self, *args, _name=_name, _instead=_instead, **kwargs):
+        raise RuntimeError(f"{_name}: PyTorch removed this method; use {_instead}")
+
+    _removed.__name__ = _name
+    setattr(Tensor, _name, _removed)
+
+
 def _refuse_device(kind):
     def move(self, device=None, non_blocking=False, memory_format=_C.preserve_format):
         raise _C.DeviceError(
@@ -210,14 +294,17 @@ class _MissingMethod:
 
 
 _MISSING = {
-    "tensors are dense: there is no sparse layout": """ccol_indices coalesce col_indices
+    "tensors are dense: there is no sparse layout; nonzero() gives indices, boolean masks and "
+    "index_add_ work with few elements": """ccol_indices coalesce col_indices
         crow_indices dense_dim indices is_coalesced resize_as_sparse_ row_indices smm sparse_dim
         sparse_mask
         sparse_resize_ sparse_resize_and_clear_ sspaddmm to_sparse to_sparse_bsc to_sparse_bsr
         to_sparse_coo to_sparse_csc to_sparse_csr values _coalesced_ _indices _nnz _values""",
-    "there is no quantization": """dequantize int_repr q_per_channel_axis q_per_channel_scales
+    "there is no quantization; float16 and bfloat16 are the small types": """dequantize int_repr q_per_channel_axis q_per_channel_scales
         q_per_channel_zero_points q_scale q_zero_point qscheme""",
-    "there are no nested tensors": "to_padded_tensor",
+    "there are no nested tensors; pad with nn.utils.rnn.pad_sequence": "to_padded_tensor",
+    "wrapper subclasses are not there; subclass Tensor and give it a "
+    "__torch_function__": "_make_wrapper_subclass",
     "the dtype complex32 is not there": "chalf",
     "its layout is not there": "to_mkldnn",
 }

@@ -1,202 +1,194 @@
-"""Reductions that pass over elements whose mask is False. There are no masked tensors: those names
-can be found, and raise when called."""
+"""Reductions and normalisations that leave masked elements out: ``mask`` is true where an element
+counts. Masked tensors as a class are not there."""
 
-import math
+from math import inf, nan
 
-import rushlight
 from rushlight import _C
 from rushlight._missing import absent
+from rushlight._public import publish
 
-__all__ = """amax amin argmax argmin cumprod cumsum log_softmax logaddexp logsumexp mean median norm
-normalize prod softmax softmin std sum var""".split()
-
-
-def _lowest(dtype):
-    """What loses every comparison."""
-    if dtype == _C.bool:
-        return False
-    return -math.inf if dtype.is_floating_point else rushlight.iinfo(dtype).min
+_FUNCTIONS = """amax amin argmax argmin cumprod cumsum log_softmax logaddexp logsumexp mean median
+norm normalize prod softmax softmin std sum var""".split()
 
 
-def _highest(dtype):
-    if dtype == _C.bool:
-        return True
-    return math.inf if dtype.is_floating_point else rushlight.iinfo(dtype).max
+def _dims(x, dim):
+    if dim is None or (isinstance(dim, tuple | list) and not dim):
+        return tuple(range(x.ndim))
+    dims, rank = (dim,) if isinstance(dim, int) else tuple(dim), max(x.ndim, 1)
+    for d in dims:
+        if not -rank <= d < rank:
+            raise IndexError(f"dim {d} is out of range for {x.ndim} dimensions")
+    return tuple(d % rank for d in dims if x.ndim)
 
 
-def _filled(input, mask, value):
-    """input with `value` where the mask is False."""
+def _masked(input, mask, fill, dtype=None):
+    """input with `fill` where the mask is false."""
+    if dtype is not None:
+        input = input.to(dtype)
     if mask is None:
         return input
-    if mask.dtype != _C.bool:
-        mask = mask.bool()
-    return _C.where(mask, input, _C.tensor(value, dtype=input.dtype, device=input.device))
+    if not isinstance(mask, _C.Tensor) or mask.dtype != _C.bool:
+        raise TypeError("mask must be a bool tensor")
+    return _C.where(mask, input, _C.full((), fill, dtype=input.dtype, device=input.device))
 
 
-def _dims(input, dim):
-    if dim is None or dim == ():
-        return tuple(range(input.dim()))
-    return (dim,) if isinstance(dim, int) else tuple(dim)
+def _lowest(input):
+    if input.is_floating_point():
+        return -inf
+    return 0 if input.dtype == _C.bool else _C.iinfo(input.dtype).min
 
 
-def _summed_dtype(input, dtype):
-    """Integers are summed as int64."""
-    if dtype is not None:
-        return dtype
-    return input.dtype if input.is_floating_point() or input.is_complex() else _C.int64
+def _highest(input):
+    if input.is_floating_point():
+        return inf
+    return 1 if input.dtype == _C.bool else _C.iinfo(input.dtype).max
 
 
-def _count(input, dims, keepdim, mask):
-    ones = _filled(_C.ones(input.shape, dtype=_C.int64, device=input.device), mask, 0)
-    return ones.sum(dims, keepdim=keepdim)
+def _counts(input, mask, dims, keepdim):
+    """How many elements count along the dims."""
+    ones = _C.ones_like(input, dtype=_C.int64) if mask is None else mask.expand(input.shape)
+    return ones.to(_C.int64).sum(dims, keepdim=keepdim)
+
+
+def _sum_dtype(input, dtype):
+    wide = not (input.is_floating_point() or input.is_complex())
+    return _C.int64 if dtype is None and wide else dtype
 
 
 def sum(input, dim=None, *, keepdim=False, dtype=None, mask=None):
-    """The sum over dim of what the mask leaves; 0 where it leaves nothing."""
-    wide = input.to(_summed_dtype(input, dtype))
-    return _filled(wide, mask, 0).sum(_dims(input, dim), keepdim=keepdim)
+    """The sum of the elements that count; 0 where there is none."""
+    filled = _masked(input, mask, 0, _sum_dtype(input, dtype))
+    return filled.sum(_dims(input, dim), keepdim=keepdim)
 
 
 def prod(input, dim=None, *, keepdim=False, dtype=None, mask=None):
-    """The product over dim of what the mask leaves; 1 where it leaves nothing."""
-    out = _filled(input.to(_summed_dtype(input, dtype)), mask, 1)
-    for d in sorted((d % max(input.dim(), 1) for d in _dims(input, dim)), reverse=True):
-        out = out.prod(d, keepdim=keepdim)
-    return out
-
-
-def amax(input, dim=None, *, keepdim=False, dtype=None, mask=None):
-    """The largest element over dim of what the mask leaves."""
-    x = input if dtype is None else input.to(dtype)
-    return _filled(x, mask, _lowest(x.dtype)).amax(_dims(input, dim), keepdim=keepdim)
-
-
-def amin(input, dim=None, *, keepdim=False, dtype=None, mask=None):
-    """The smallest element over dim of what the mask leaves."""
-    x = input if dtype is None else input.to(dtype)
-    return _filled(x, mask, _highest(x.dtype)).amin(_dims(input, dim), keepdim=keepdim)
-
-
-def argmax(input, dim=None, *, keepdim=False, dtype=None, mask=None):
-    """Where the largest element lies among what the mask leaves, as a number of the input's dtype
-    (as in PyTorch)."""
-    x = input if dtype is None else input.to(dtype)
-    return _filled(x, mask, _lowest(x.dtype)).argmax(dim, keepdim=keepdim).to(x.dtype)
-
-
-def argmin(input, dim=None, *, keepdim=False, dtype=None, mask=None):
-    """Where the smallest element lies among what the mask leaves, as a number of the input's dtype
-    (as in PyTorch)."""
-    x = input if dtype is None else input.to(dtype)
-    return _filled(x, mask, _highest(x.dtype)).argmin(dim, keepdim=keepdim).to(x.dtype)
-
-
-def logsumexp(input, dim=None, *, keepdim=False, dtype=None, mask=None):
-    """log(sum(exp)) over dim of what the mask leaves; -inf where it leaves nothing."""
-    x = input if dtype is None else input.to(dtype)
-    if not x.is_floating_point():
-        x = x.to(rushlight.get_default_dtype())
-    return _filled(x, mask, -math.inf).logsumexp(_dims(input, dim), keepdim=keepdim)
-
-
-def mean(input, dim=None, *, keepdim=False, dtype=None, mask=None):
-    """The mean over dim of what the mask leaves; NaN where it leaves nothing."""
-    x = input if dtype is None else input.to(dtype)
-    if not (x.is_floating_point() or x.is_complex()):
-        raise TypeError(f"masked.mean: expects floating or complex numbers, got {x.dtype}")
-    total = sum(x, dim, keepdim=keepdim, mask=mask)
-    return total / _count(input, _dims(input, dim), keepdim, mask)
-
-
-def _variance(name, input, dim, unbiased, correction, keepdim, dtype, mask):
-    if unbiased is not None and correction is not None:
-        raise ValueError(f"masked.{name}: give unbiased or correction, not both")
-    if correction is None:
-        correction = 1 if unbiased is None else int(unbiased)
-    x = input if dtype is None else input.to(dtype)
-    if not (x.is_floating_point() or x.is_complex()):
-        x = x.to(rushlight.get_default_dtype())
-    dims = _dims(input, dim)
-    away = x - mean(x, dims, keepdim=True, mask=mask)
-    squares = (away * away.conj()).real if x.is_complex() else away.square()
-    free = (_count(input, dims, keepdim, mask) - correction).clamp_min(0)
-    return sum(squares, dims, keepdim=keepdim, mask=mask) / free
-
-
-def var(input, dim=None, unbiased=None, *, correction=None, keepdim=False, dtype=None, mask=None):
-    """The variance over dim of what the mask leaves."""
-    return _variance("var", input, dim, unbiased, correction, keepdim, dtype, mask)
-
-
-def std(input, dim=None, unbiased=None, *, correction=None, keepdim=False, dtype=None, mask=None):
-    """The standard deviation over dim of what the mask leaves."""
-    return _variance("std", input, dim, unbiased, correction, keepdim, dtype, mask).sqrt()
-
-
-def norm(input, ord=2.0, dim=None, *, keepdim=False, dtype=None, mask=None):
-    """The vector norm over dim of what the mask leaves."""
-    ord = 2.0 if ord is None else ord
-    x = input if dtype is None else input.to(dtype)
-    nothing = math.inf if ord == -math.inf or ord < 0 else 0
-    return rushlight.linalg.vector_norm(
-        _filled(x, mask, nothing), ord, _dims(input, dim), keepdim=keepdim
-    )
-
-
-def median(input, dim=-1, *, keepdim=False, dtype=None, mask=None):
-    """The lower median over dim of what the mask leaves; NaN where it leaves nothing."""
-    x = input if dtype is None else input.to(dtype)
-    if not x.is_floating_point():
-        raise TypeError(f"masked.median: expects floating numbers, got {x.dtype}")
-    if mask is None:
-        return x.median(dim, keepdim=keepdim).values
-    return _filled(x, mask, math.nan).nanmedian(dim, keepdim=keepdim).values
+    """The product of the elements that count; 1 where there is none."""
+    result = _masked(input, mask, 1, _sum_dtype(input, dtype))
+    for d in sorted(_dims(input, dim), reverse=True):
+        result = result.prod(d, keepdim=keepdim)
+    return result
 
 
 def cumsum(input, dim, *, dtype=None, mask=None):
-    """Running sums along dim of what the mask leaves."""
-    return _filled(input.to(_summed_dtype(input, dtype)), mask, 0).cumsum(dim)
+    """Sums so far; what is masked adds nothing."""
+    return _masked(input, mask, 0, _sum_dtype(input, dtype)).cumsum(dim)
 
 
 def cumprod(input, dim, *, dtype=None, mask=None):
-    """Running products along dim of what the mask leaves."""
-    return _filled(input.to(_summed_dtype(input, dtype)), mask, 1).cumprod(dim)
+    """Products so far; what is masked multiplies by 1."""
+    return _masked(input, mask, 1, _sum_dtype(input, dtype)).cumprod(dim)
 
 
-def softmax(input, dim, *, dtype=None, mask=None):
-    """softmax along dim of what the mask leaves; 0 elsewhere."""
+def amax(input, dim=None, *, keepdim=False, dtype=None, mask=None):
+    """The largest element that counts; the lowest number where there is none."""
+    return _masked(input, mask, _lowest(input), dtype).amax(_dims(input, dim), keepdim=keepdim)
+
+
+def amin(input, dim=None, *, keepdim=False, dtype=None, mask=None):
+    """The smallest element that counts; the highest number where there is none."""
+    return _masked(input, mask, _highest(input), dtype).amin(_dims(input, dim), keepdim=keepdim)
+
+
+def argmax(input, dim=None, *, keepdim=False, dtype=None, mask=None):
+    """Where the largest element that counts is, in PyTorch's way in the input's dtype."""
+    found = _masked(input, mask, _lowest(input), dtype).argmax(dim, keepdim=keepdim)
+    return found.to(dtype or input.dtype)
+
+
+def argmin(input, dim=None, *, keepdim=False, dtype=None, mask=None):
+    """Where the smallest element that counts is, in PyTorch's way in the input's dtype."""
+    found = _masked(input, mask, _highest(input), dtype).argmin(dim, keepdim=keepdim)
+    return found.to(dtype or input.dtype)
+
+
+def mean(input, dim=None, *, keepdim=False, dtype=None, mask=None):
+    """The mean of the elements that count; nan where there is none."""
+    dims = _dims(input, dim)
+    total = sum(input, dims, keepdim=keepdim, dtype=dtype or input.dtype, mask=mask)
+    if not (total.is_floating_point() or total.is_complex()):
+        raise ValueError(f"masked.mean: needs floating or complex numbers, got {total.dtype}")
+    return total / _counts(input, mask, dims, keepdim)
+
+
+def median(input, dim=-1, *, keepdim=False, dtype=None, mask=None):
+    """The lower median of the elements that count."""
+    return _masked(input, mask, nan, dtype).nanmedian(dim, keepdim=keepdim).values
+
+
+def _variance(input, dim, unbiased, correction, keepdim, dtype, mask):
+    if unbiased is not None and correction is not None:
+        raise ValueError("only one of unbiased and correction may be given")
+    if correction is None:
+        correction = 0 if unbiased is False else 1
+    dims = _dims(input, dim)
+    if dtype is None and not (input.is_floating_point() or input.is_complex()):
+        dtype = _C.float32
     x = input if dtype is None else input.to(dtype)
-    return _filled(x, mask, -math.inf).softmax(dim)
+    count = _counts(x, mask, dims, True)
+    centre = sum(x, dims, keepdim=True, mask=mask) / count
+    squares = (x - centre).abs().square() if x.is_complex() else (x - centre).square()
+    total = sum(squares, dims, keepdim=keepdim, mask=mask)
+    left = (_counts(x, mask, dims, keepdim) - correction).clamp(min=0)
+    return total / left
 
 
-def log_softmax(input, dim, *, dtype=None, mask=None):
-    """log_softmax along dim of what the mask leaves; -inf elsewhere."""
-    x = input if dtype is None else input.to(dtype)
-    return _filled(x, mask, -math.inf).log_softmax(dim)
+def var(input, dim=None, unbiased=None, *, correction=None, keepdim=False, dtype=None, mask=None):
+    """The variance of the elements that count."""
+    return _variance(input, dim, unbiased, correction, keepdim, dtype, mask)
 
 
-def softmin(input, dim, *, dtype=None, mask=None):
-    """softmax of the negated input along dim."""
-    x = input if dtype is None else input.to(dtype)
-    return _filled(-x, mask, -math.inf).softmax(dim)
+def std(input, dim=None, unbiased=None, *, correction=None, keepdim=False, dtype=None, mask=None):
+    """The standard deviation of the elements that count."""
+    return _variance(input, dim, unbiased, correction, keepdim, dtype, mask).sqrt()
+
+
+def norm(input, ord=2.0, dim=None, *, keepdim=False, dtype=None, mask=None):
+    """The vector norm of the elements that count."""
+    fill = inf if ord == -inf or (ord is not None and ord < 0) else 0.0
+    filled = _masked(input, mask, fill, dtype)
+    return _C._vector_norm(filled, 2.0 if ord is None else ord, _dims(input, dim), keepdim)
 
 
 def normalize(input, ord, dim, *, eps=1e-12, dtype=None, mask=None):
-    """What the mask leaves divided by its norm along dim, which is at least eps; 0 elsewhere."""
-    x = input if dtype is None else input.to(dtype)
-    length = norm(x, ord, dim, keepdim=True, mask=mask).clamp_min(eps)
-    return _filled(x, mask, 0) / length
+    """input over its norm along dim."""
+    filled = _masked(input, mask, 0, dtype)
+    size = norm(input, ord, dim, keepdim=True, dtype=dtype, mask=mask)
+    return filled / size.clamp(min=eps)
+
+
+def softmax(input, dim, *, dtype=None, mask=None):
+    """softmax over the elements that count; the others get 0."""
+    return _masked(input, mask, -inf, dtype).softmax(dim)
+
+
+def log_softmax(input, dim, *, dtype=None, mask=None):
+    """The logarithm of softmax over the elements that count."""
+    return _masked(input, mask, -inf, dtype).log_softmax(dim)
+
+
+def softmin(input, dim, *, dtype=None, mask=None):
+    """softmax of the negated elements that count."""
+    return (-_masked(input, mask, inf, dtype)).softmax(dim)
+
+
+def logsumexp(input, dim, *, keepdim=False, dtype=None, mask=None):
+    """log(sum(exp)) of the elements that count; -inf where there is none."""
+    return _masked(input, mask, -inf, dtype).logsumexp(_dims(input, dim), keepdim=keepdim)
 
 
 def logaddexp(input, other, *, dtype=None, input_mask=None, other_mask=None):
-    """log(exp(input) + exp(other)); what a mask leaves out counts as -inf."""
-    a, b = (x if dtype is None else x.to(dtype) for x in (input, other))
-    return _C.logaddexp(_filled(a, input_mask, -math.inf), _filled(b, other_mask, -math.inf))
+    """log(exp(input) + exp(other)); what is masked adds nothing."""
+    return _C.logaddexp(
+        _masked(input, input_mask, -inf, dtype), _masked(other, other_mask, -inf, dtype)
+    )
 
 
+publish(globals(), "masked", _FUNCTIONS)
+__all__ = list(_FUNCTIONS)
 absent(
     globals(),
-    "there are no masked tensors; use where and masked_fill",
+    "there are no masked tensors; the functions of rushlight.masked take a mask, and where and "
+    "masked_fill put values in",
     classes="MaskedTensor",
     functions="as_masked_tensor is_masked_tensor masked_tensor",
 )

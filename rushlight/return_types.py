@@ -4,10 +4,23 @@ from rushlight import _C
 
 
 def __getattr__(name):
+    import importlib
+
+    if name in ("qr", "svd", "slogdet", "lu_unpack", "triangular_solve"):
+        importlib.import_module("rushlight.linalg._old_names")
+    base = name.removesuffix("_out")  # PyTorch has classes of their own for the forms with out=
     try:
-        return _C._return_types[name]
+        return _C._return_types[base]
     except KeyError:
         raise AttributeError(f"module 'rushlight.return_types' has no attribute {name!r}") from None
+
+
+def pytree_register_structseq(cls):
+    """Makes a class of named tuples a container of utils._pytree; those here are containers."""
+    from rushlight.utils import _pytree
+
+    if cls not in _pytree.SUPPORTED_NODES:
+        _pytree.register_pytree_node(cls, lambda x: (list(x), None), lambda xs, _: cls(xs))
 
 
 def __dir__():

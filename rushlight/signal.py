@@ -1,28 +1,126 @@
-"""Signal processing: the windows of the package under their old names."""
+"""Signal processing: windows, symmetric ones by default."""
 
+from math import pi
 from types import SimpleNamespace
 
-from rushlight import _windows
+from rushlight import _C
 from rushlight._missing import names_missing_from
+from rushlight._public import public
 
 
-def _as_signal_window(make):
-    def window(M, *, sym=True, dtype=None, layout=None, device=None, requires_grad=False):
-        kwargs = {} if layout is None else {"layout": layout}
-        return make(
-            M, periodic=not sym, dtype=dtype, device=device, requires_grad=requires_grad, **kwargs
-        )
+def _window(op, M, sym, shape, dtype=None, layout=None, device=None, requires_grad=False):
+    """shape(k, n) at the points k = 0 ... M - 1 of n + 1; one that is not symmetric leaves the last
+    one out."""
+    if M < 0:
+        raise ValueError(f"{op}: M must not be negative, got {M}")
+    dtype = _C.get_default_dtype() if dtype is None else dtype
+    if not dtype.is_floating_point or dtype not in (_C.float32, _C.float64):
+        raise ValueError(f"{op}: needs float32 or float64, got {dtype}")
+    if M <= 1:
+        return _C.ones(M, dtype=dtype, device=device, requires_grad=requires_grad)
+    # Samples are computed in double and rounded once.
+    k = _C.arange(M, dtype=_C.float64, device=device)
+    return shape(k, M - 1 if sym else M).to(dtype).requires_grad_(requires_grad)
 
-    window.__name__ = window.__qualname__ = make.__name__.removesuffix("_window")
-    window.__doc__ = make.__doc__
-    return window
+
+def exponential(M, *, center=None, tau=1.0, sym=True, dtype=None, layout=None, device=None,
+                requires_grad=False):  # fmt: skip
+    """exp(-|k - center| / tau)."""
+    if tau <= 0:
+        raise ValueError(f"signal.windows.exponential: tau must be positive, got {tau}")
+    if sym and center is not None:
+        raise ValueError("signal.windows.exponential: center needs sym=False")
+
+    def shape(k, n):
+        return (-(k - (n / 2 if center is None else center)).abs() / tau).exp()
+
+    return _window("signal.windows.exponential", M, sym, shape, dtype, layout, device,
+                   requires_grad)  # fmt: skip
 
 
+def cosine(M, *, sym=True, dtype=None, layout=None, device=None, requires_grad=False):
+    """Half a period of a sine."""
+    return _window("signal.windows.cosine", M, sym, lambda k, n: (pi * (k + 0.5) / (n + 1)).sin(),
+                   dtype, layout, device, requires_grad)  # fmt: skip
+
+
+def gaussian(M, *, std=1.0, sym=True, dtype=None, layout=None, device=None, requires_grad=False):
+    """exp(-(k - middle)^2 / (2 std^2))."""
+    if std <= 0:
+        raise ValueError(f"signal.windows.gaussian: std must be positive, got {std}")
+    return _window("signal.windows.gaussian", M, sym,
+                   lambda k, n: (-0.5 * ((k - n / 2) / std).square()).exp(),
+                   dtype, layout, device, requires_grad)  # fmt: skip
+
+
+def kaiser(M, *, beta=12.0, sym=True, dtype=None, layout=None, device=None, requires_grad=False):
+    """A ratio of Bessel functions."""
+    if beta < 0:
+        raise ValueError(f"signal.windows.kaiser: beta must not be negative, got {beta}")
+
+    def shape(k, n):
+        at = 2 * k / n - 1
+        top = _C.i0(beta * (1 - at * at).clamp(min=0).sqrt())
+        return top / _C.i0(_C.full((), float(beta), dtype=_C.float64, device=k.device))
+
+    return _window("signal.windows.kaiser", M, sym, shape, dtype, layout, device, requires_grad)
+
+
+def general_cosine(M, *, a, sym=True, dtype=None, layout=None, device=None, requires_grad=False):
+    """The sum of (-1)^i a[i] cos(2 pi i k / n)."""
+    if not isinstance(a, tuple | list):
+        raise TypeError(f"signal.windows.general_cosine: a must be a list, got {type(a).__name__}")
+    if not a:
+        raise ValueError("signal.windows.general_cosine: a must not be empty")
+
+    def shape(k, n):
+        terms = [(-1) ** i * c * (2 * pi * i * k / n).cos() for i, c in enumerate(a)]
+        return sum(terms[1:], terms[0])
+
+    return _window("signal.windows.general_cosine", M, sym, shape, dtype, layout, device,
+                   requires_grad)  # fmt: skip
+
+
+def general_hamming(M, *, alpha=0.54, sym=True, dtype=None, layout=None, device=None,
+                    requires_grad=False):  # fmt: skip
+    """alpha - (1 - alpha) cos(2 pi k / n)."""
+    return general_cosine(M, a=[alpha, 1.0 - alpha], sym=sym, dtype=dtype, layout=layout,
+                          device=device, requires_grad=requires_grad)  # fmt: skip
+
+
+def hamming(M, *, sym=True, dtype=None, layout=None, device=None, requires_grad=False):
+    """Hamming's window."""
+    return general_hamming(M, sym=sym, dtype=dtype, layout=layout, device=device,
+                           requires_grad=requires_grad)  # fmt: skip
+
+
+def hann(M, *, sym=True, dtype=None, layout=None, device=None, requires_grad=False):
+    """Hann's window, a squared sine."""
+    return general_hamming(M, alpha=0.5, sym=sym, dtype=dtype, layout=layout, device=device,
+                           requires_grad=requires_grad)  # fmt: skip
+
+
+def blackman(M, *, sym=True, dtype=None, layout=None, device=None, requires_grad=False):
+    """Blackman's window."""
+    return general_cosine(M, a=[0.42, 0.5, 0.08], sym=sym, dtype=dtype, layout=layout,
+                          device=device, requires_grad=requires_grad)  # fmt: skip
+
+
+def nuttall(M, *, sym=True, dtype=None, layout=None, device=None, requires_grad=False):
+    """Nuttall's window of four terms."""
+    return general_cosine(M, a=[0.3635819, 0.4891775, 0.1365995, 0.0106411], sym=sym, dtype=dtype,
+                          layout=layout, device=device, requires_grad=requires_grad)  # fmt: skip
+
+
+def bartlett(M, *, sym=True, dtype=None, layout=None, device=None, requires_grad=False):
+    """Bartlett's window, a triangle."""
+    return _window("signal.windows.bartlett", M, sym, lambda k, n: 1 - (2 * k / n - 1).abs(),
+                   dtype, layout, device, requires_grad)  # fmt: skip
+
+
+_WINDOWS = (bartlett, blackman, cosine, exponential, gaussian, general_cosine, general_hamming,
+            hamming, hann, kaiser, nuttall)  # fmt: skip
 windows = SimpleNamespace(
-    bartlett=_as_signal_window(_windows.bartlett_window),
-    blackman=_as_signal_window(_windows.blackman_window),
-    hamming=_as_signal_window(_windows.hamming_window),
-    hann=_as_signal_window(_windows.hann_window),
+    **{f.__name__: public(f"signal.windows.{f.__name__}", f) for f in _WINDOWS}
 )
-
 __getattr__ = names_missing_from(__name__)

@@ -80,7 +80,7 @@ def i1(input, *, out=None):
     return _C._special_i1(input, out=out)
 
 
-_J, _Y, _K, _K_SCALED, _I_SCALED = range(5)
+_J, _Y, _K, _K_SCALED, _I_SCALED, _SPHERICAL = range(6)
 
 
 def i0e(input, *, out=None):
@@ -145,7 +145,7 @@ def scaled_modified_bessel_k1(input, *, out=None):
 
 def spherical_bessel_j0(input, *, out=None):
     """sin(x) / x"""
-    return _C.sinc(input / 3.141592653589793, out=out)
+    return _C._special_bessel(input, _SPHERICAL, 0, out=out)
 
 
 def xlog1py(input, other, *, out=None):

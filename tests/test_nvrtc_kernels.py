@@ -126,6 +126,7 @@ def test_pointwise_mixed_types_and_long_indices(nvrtc):
     names = [
         f"rush::pointwise_strided<{add}, float, rush::u64, rush::half, rush::u8, rush::bfloat16>",
         f"rush::pointwise_flat<{add}, float, 2, double, float, rush::i64>",
+        f"rush::pointwise_rows<{add}, float, 4, float, float, rush::bfloat16>",
         "rush::pointwise_flat<rush::functors::AddAlpha<double>, 1, double, 1, double, bool, float>",
     ]
     compile_all(nvrtc, "pointwise.cu", names)
@@ -298,6 +299,7 @@ def reduce_of(fold, x, out):
     if x in ("f32", "f16", "i64", "c64"):
         yield f"rush::reduce<{types}, rush::u64, 1, false>"
         yield f"rush::reduce<{types}, rush::u32, {pack_width(x)}, false>"
+        yield f"rush::reduce_columns<{types}, rush::u32, {pack_width(x)}>"
 
 
 def reduce_kernels():

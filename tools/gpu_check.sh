@@ -33,6 +33,7 @@ fi
 "$PYTHON" -m pytest tests/cuda -q -p no:cacheprovider 2>&1 | tee "$OUT/tests.log"
 # With TORCH_PYTHON, a Python that has PyTorch, its times stand beside ours.
 "$PYTHON" benchmarks/bench_cuda.py 2>&1 | tee "$OUT/ops.log"
+"$PYTHON" benchmarks/cuda_bandwidth.py 2>&1 | tee "$OUT/bandwidth.log"
 "$PYTHON" benchmarks/table1.py --device cuda ${TORCH_PYTHON:+--peer "$TORCH_PYTHON"} \
   --model alexnet vgg19 resnet50 mobilenet_v2 ncf --steps 5 --rounds 5 2>&1 | tee "$OUT/models.log"
 "$PYTHON" benchmarks/cuda_timeline.py --report --out "$OUT" 2>&1 | tee "$OUT/timeline.log"

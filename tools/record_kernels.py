@@ -26,7 +26,7 @@ from table1_models import TASKS, Training
 name = {model!r}
 if name in TASKS:
     training = Training(rl, name, batch={batch}, small={small}, device="cuda",
-                        autocast={autocast!r} and getattr(rl, {autocast!r}))
+                        autocast=getattr(rl, {autocast!r}) if {autocast!r} else None)
     for _ in range(2):
         loss = training.step()
     loss.item()

@@ -50,8 +50,10 @@ std::vector<Tensor> GraphTask::run(const std::vector<Edge>& roots, std::vector<T
     ready_.pop_back();
     run_node(next);
   }
+  running_ = nullptr;
   if (streams_.several()) [[unlikely]]
     streams_.join();
+  run_callbacks();
   return std::move(captured_);
 }
 
@@ -214,6 +216,7 @@ void GraphTask::run_node(uint32_t number) {
   NodeState& s = states_[number];
   Node& node = *s.node;
   const TaskStreams::Scope scope(streams_.several() ? streams_.of(node) : nullptr);
+  running_ = &node;
   // As in PyTorch, a gradient that is asked for is taken before the hooks where the node runs as
   // well, and after them where it does not.
   if (!s.runs && node.extras() && !s.grads.empty()) run_gradient_hooks(node, s.grads);

@@ -15,6 +15,13 @@ RunningTask::RunningTask(bool all_leaves, bool keeps_graph)
       all_leaves_(all_leaves),
       keeps_graph_(keeps_graph) {}
 
+void RunningTask::run_callbacks() const {
+  for (size_t i = 0; i < at_end_.size(); ++i) {  // one may add another
+    const std::function<void()> callback = std::move(at_end_[i]);
+    callback();
+  }
+}
+
 const RunningTask* RunningTask::current() { return t_current; }
 
 RunningTask::Scope::Scope(const RunningTask* task) : outer_(t_current) { t_current = task; }

@@ -1,6 +1,7 @@
 // graph.cpp: the graph and a running backward, as rushlight.autograd.graph asks about them.
 #include "autograd/engine.h"
 #include "autograd/running_task.h"
+#include "bindings/carried_error.h"
 #include "bindings/node_object.h"
 
 namespace rush::py {
@@ -84,6 +85,29 @@ PyObject* current_graph_task(PyObject*, PyObject*) {
   return PyLong_FromLongLong(task ? task->id() : -1);
 }
 
+// The node that runs now on this thread, or None.
+PyObject* current_node(PyObject*, PyObject*) {
+  return guarded([&] {
+    const RunningTask* task = RunningTask::current();
+    Node* node = task ? task->running_node() : nullptr;
+    return node ? wrap_node(Ref<Node>::share(node)) : Py_NewRef(Py_None);
+  });
+}
+
+// _queue_callback(f): f() when the backward that runs on this thread is done.
+PyObject* queue_callback(PyObject*, PyObject* f) {
+  return guarded([&] {
+    const RunningTask* task = RunningTask::current();
+    check(task, ErrorKind::Runtime, "queue_callback",
+          "final callbacks can only be installed while backward runs");
+    check(PyCallable_Check(f), ErrorKind::Type, "queue_callback", "expected a function, not ",
+          type_name(f));
+    const auto held = std::make_shared<PyRef>(f);
+    task->at_end([held] { call_python([&] { Handle::steal(PyObject_CallNoArgs(held->get())); }); });
+    return Py_NewRef(Py_None);
+  });
+}
+
 PyObject* will_run(PyObject*, PyObject* o) {
   return guarded([&] {
     check(is_node(o), ErrorKind::Type, "_will_run", "expected a node, not ", type_name(o));
@@ -103,6 +127,8 @@ PyMethodDef functions[] = {
     {"_bump_version", bump_version, METH_O, nullptr},
     {"_grad_of_edges", as_method(grad_of_edges), METH_FASTCALL, nullptr},
     {"_current_graph_task", current_graph_task, METH_NOARGS, nullptr},
+    {"_current_autograd_node", current_node, METH_NOARGS, nullptr},
+    {"_queue_callback", queue_callback, METH_O, nullptr},
     {"_will_run", will_run, METH_O, nullptr},
     {"_is_checkpoint_valid", is_checkpoint_valid, METH_NOARGS, nullptr},
     {},

@@ -10,7 +10,7 @@ namespace rush::cuda {
 namespace {
 
 // How the operands lie; in a key, and in the kernel's name.
-enum Mode : unsigned { kFlat1, kFlat2, kFlat4, kFlat8, kFlat16, kShort, kLong };
+enum Mode : unsigned { kFlat1, kFlat2, kFlat4, kFlat8, kFlat16, kShort, kLong, kRows };
 
 // A key: functor, compute type, mode, then the types of output and inputs.
 uint64_t make_key(unsigned fn, DType compute, Mode mode, const DType* types, int operands) {
@@ -21,6 +21,13 @@ uint64_t make_key(unsigned fn, DType compute, Mode mode, const DType* types, int
   return key;
 }
 
+// Elements a pack, 16 bytes of the widest operand.
+int pack_width(const DType* types, int operands) {
+  int64_t widest = 1;
+  for (int i = 0; i < operands; ++i) widest = std::max(widest, element_size(types[i]));
+  return int(16 / widest);
+}
+
 template <class Fn, int Inputs>
 std::string spell(uint64_t key) {
   DType types[Inputs + 1];
@@ -28,12 +35,16 @@ std::string spell(uint64_t key) {
   const unsigned mode = key & 7;
   const DType compute = DType(key >> 3 & 15);
   const FnInfo& fn = info(Fn(key >> 7));
-  std::string text = concat(mode < kShort ? "rush::pointwise_flat<" : "rush::pointwise_strided<",
-                            "rush::functors::", fn.name);
+  constexpr const char* kinds[] = {"strided", "strided", "rows"};
+  std::string text = concat("rush::pointwise_", mode < kShort ? "flat" : kinds[mode - kShort],
+                            "<rush::functors::", fn.name);
   // Functors with numbers of their own are templates over the type they compute in.
   if (fn.params) text += concat("<", kernel_type(compute), ">");
   text += concat(", ", int(fn.params), ", ", kernel_type(compute), ", ");
-  text += mode == kShort ? "rush::u32" : mode == kLong ? "rush::u64" : std::to_string(1 << mode);
+  text += mode == kShort  ? "rush::u32"
+          : mode == kLong ? "rush::u64"
+          : mode == kRows ? std::to_string(pack_width(types, Inputs + 1))
+                          : std::to_string(1 << mode);
   for (const DType t : types) text += concat(", ", kernel_type(t));
   return text + ">";
 }
@@ -43,6 +54,35 @@ constexpr KernelFamily kFamily{uint8_t(Inputs), "pointwise.cu", spell<Fn, Inputs
 
 bool is_aligned(const void* p, int64_t bytes) {
   return (reinterpret_cast<uintptr_t>(p) & uintptr_t(bytes - 1)) == 0;
+}
+
+// Can all operands be taken in packs along the innermost dim? Each moves by one there, aligned, or
+// not at all; the latter are marked in `single`. Then `walk` goes over packs.
+template <int Inputs>
+bool by_packs(Walk<Inputs + 1>& walk, PointwiseArgs<Inputs>& args, const DType* types) {
+  const int width = pack_width(types, Inputs + 1);
+  if (width == 1 || walk.dims > kNestDims || !walk.is_short() || walk.sizes[0] % width ||
+      walk.strides[0][0] != 1)
+    return false;
+  unsigned single = 0;
+  for (int i = 0; i <= Inputs; ++i) {
+    if (i > 0 && (args.given >> (i - 1) & 1)) continue;
+    const auto o = size_t(i);
+    if (i > 0 && walk.strides[0][o] == 0) {
+      single |= 1u << (i - 1);
+      continue;
+    }
+    if (walk.strides[0][o] != 1) return false;
+    if (!is_aligned(i ? args.in[i - 1] : args.out, width * element_size(types[i]))) return false;
+    for (int d = 1; d < walk.dims; ++d)
+      if (walk.strides[size_t(d)][o] % width) return false;
+  }
+  args.single = single;
+  args.n /= width;
+  walk.numel /= width;
+  walk.sizes[0] /= width;
+  for (int64_t& step : walk.strides[0]) step *= width;
+  return true;
 }
 
 template <class Fn, int Inputs>
@@ -101,6 +141,11 @@ void run(Fn fn, const std::array<const Tensor*, Inputs>& in, const Tensor& out, 
     const Mode mode = Mode(std::countr_zero(unsigned(width)));
     launch(kFamily<Fn, Inputs>, make_key(unsigned(fn), compute, mode, types, Inputs + 1), device,
            blocks_for((n + width - 1) / width / packs_at_once(width), device), {kThreads}, args);
+    return;
+  }
+  if (by_packs<Inputs>(walk, args, types)) {
+    launch(kFamily<Fn, Inputs>, make_key(unsigned(fn), compute, kRows, types, Inputs + 1), device,
+           blocks_for(args.n, device), {kThreads}, args, walk.template nest<u32>());
     return;
   }
   with_nest(walk, [&]<class I>(const Nest<I, Inputs + 1>& nest) {

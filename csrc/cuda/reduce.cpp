@@ -75,6 +75,8 @@ struct Instance {
 
 std::string spell_reduce(uint64_t key) {
   const Instance i = Instance::of(key);
+  if (i.across && i.width_log)
+    return concat("rush::reduce_columns<", i.types(), ", ", 1 << i.width_log, ">");
   return concat("rush::reduce<", i.types(), ", ", 1 << i.width_log, ", ",
                 i.across ? "true" : "false", ">");
 }
@@ -84,8 +86,8 @@ std::string spell_merge(uint64_t key) {
 constexpr KernelFamily kReduce{kReduceFamily, "reduce.cu", spell_reduce};
 constexpr KernelFamily kMerge{kMergeFamily, "reduce.cu", spell_merge};
 
-constexpr int64_t kMostAcc = 24;     // bytes of the largest running result: Moments<double>
-constexpr int64_t kLaneShare = 256;  // elements a lane folds before its segment ends
+constexpr int64_t kMostAcc = 24;    // bytes of the largest running result: Moments<double>
+constexpr int64_t kLaneShare = 64;  // elements (packs) a lane folds before its segment ends
 constexpr int64_t kMostSegments = 65535;
 
 int64_t power_above(int64_t n, int64_t most) {
@@ -137,24 +139,33 @@ void run(Fold fold, DType type, const Tensor& x, const Outputs& to, bool ordered
 
   Grid block;
   int64_t lanes, at_once;
+  const int64_t width = 16 / x.element_size();
+  bool packs = width > 1 && (reinterpret_cast<uintptr_t>(args.in) & 15) == 0;
   if (instance.across) {
-    at_once = power_above(args.outputs, args.n >= 64 ? 32 : kThreads);
+    // Neighbouring outputs in packs, aligned for every element.
+    packs = packs && beside == 1 && kept.strides[0][0] == 1 && kept.sizes[0] % width == 0 &&
+            args.n >= 64;
+    for (int d = 1; packs && d < kept.dims; ++d) packs = kept.strides[size_t(d)][0] % width == 0;
+    for (int d = 0; packs && d < folded.dims; ++d)
+      packs = folded.strides[size_t(d)][0] % width == 0;
+    const int64_t places = packs ? args.outputs / width : args.outputs;
+    at_once = power_above(places, args.n >= 64 ? 32 : kThreads);
     lanes = kThreads / at_once;
     block = {unsigned(at_once), unsigned(lanes)};
+    if (packs) at_once *= width;
   } else {
     lanes = power_above(args.n, kThreads);
     at_once = kThreads / lanes;
     block = {unsigned(lanes), unsigned(at_once)};
     // One stretch for each output, aligned for every one of them.
-    const int64_t width = 16 / x.element_size();
-    bool packs = width > 1 && folded.dims == 1 && along == 1 && args.n >= width * 32 &&
-                 (reinterpret_cast<uintptr_t>(args.in) & 15) == 0;
+    packs = packs && folded.dims == 1 && folded.strides[0][0] == 1 && args.n >= width * 32;
     for (int d = 0; packs && d < kept.dims; ++d) packs = kept.strides[size_t(d)][0] % width == 0;
-    if (packs) instance.width_log = unsigned(std::countr_zero(uint64_t(width)));
   }
+  if (packs) instance.width_log = unsigned(std::countr_zero(uint64_t(width)));
   args.segment = std::max<int64_t>(args.n, 1);
   args.segments = 1;
-  const int64_t share = lanes * kLaneShare << instance.width_log;
+  const bool stretched = packs && !instance.across;
+  const int64_t share = lanes * kLaneShare << (stretched ? instance.width_log : 0);
   if (args.n > share) {
     const int64_t segments = std::min((args.n + share - 1) / share, kMostSegments);
     args.segment = (args.n + segments - 1) / segments;

@@ -31,7 +31,8 @@ RUSH_FN T silu(T x) {
 
 template <class T>
 RUSH_FN T logit(T x) {
-  return log(x / (T(1) - x));
+  const T d = x - T(0.5), rest = T(1) - x;  // near a half the quotient is near 1
+  return fabs(d) < T(0.2) ? log1p((d + d) / rest) : log(x / rest);
 }
 
 template <class T>
@@ -65,8 +66,10 @@ RUSH_FN T entr(T x) {
 // sin(pi x) / (pi x)
 template <class T>
 RUSH_FN T sinc(T x) {
-  const T p = fma(pi<T>, x, x == T(0) ? T(0x1p-100) : T(0));  // sin(p) / p is 1 for the tiny p
-  return sin(p) / p;
+  // The sine has period 2: the nearest integer goes first, exactly.
+  const T n = round(x), tiny = x == T(0) ? T(0x1p-100) : T(0);  // sin(p) / p is 1 for the tiny p
+  const T s = sin(fma(pi<T>, x - n, tiny)), p = fma(pi<T>, x, tiny);
+  return (n == T(2) * round(T(0.5) * n) ? s : -s) / p;
 }
 
 // Python's %: the sign of the divisor.
@@ -96,7 +99,17 @@ RUSH_FN double digamma_positive(double x) {
   const double w = 1.0 / y, z = w * w;
   const double s = z * poly(z, 1.0 / 12, -1.0 / 120, 1.0 / 252, -1.0 / 240, 1.0 / 132,
                             -691.0 / 32760, 1.0 / 12, -3617.0 / 8160);
-  return (log(y) - 0.5 * w) - s - p / q;
+  // Around its zero by Taylor's series there.
+  const double d = (x - 0x1.762d86356be3fp+0) - 0x1.b86a722197829p-54;
+  const double near =
+      d * poly(d, 0x1.ef72bc8ee38acp-1, -0x1.c563b54aa1a35p-2, 0x1.08b4294d50381p-2,
+               -0x1.4fc1317257da8p-3, 0x1.b9a5b6370f3abp-4, -0x1.27baba261cc2cp-4,
+               0x1.8fce02b239ca7p-5, -0x1.0fa7ec36a7d8fp-5, 0x1.723d6807edcc0p-6,
+               -0x1.f970508e1b6a2p-7, 0x1.5955caaa962f3p-7, -0x1.d828079282eb8p-8,
+               0x1.42e1acf81d8dcp-8, -0x1.b9afc7cee8a14p-9, 0x1.2e23345f79aafp-9,
+               -0x1.9d626f71d1f7ap-10, 0x1.1acebbd761089p-10, -0x1.82f6345c65b35p-11,
+               0x1.08bdae1a261d4p-11, -0x1.6a3fddea11304p-12, 0x1.efacab6fb8985p-13);
+  return fabs(d) < 0.2 ? near : (log(y) - 0.5 * w) - s - p / q;
 }
 RUSH_FN double digamma(double x) {
   const double g = digamma_positive(x < 0.0 ? 1.0 - x : x);
@@ -111,9 +124,10 @@ RUSH_FN float digamma(float x) { return static_cast<float>(digamma(static_cast<d
 // The sum of (x + k)^-s for x > 0, s > 1: terms, then Euler and Maclaurin's rest.
 RUSH_FN double zeta_positive(double s, double x) {
   double sum = 0.0;
+  if (x > 1e18 * s) return pow(x, 1.0 - s) / (s - 1.0);  // the integral alone
   const double first = pow(x, -s);
   if (first == 0.0 || isinf(first)) return first;
-  for (int k = 0; k < 4096 && x < 10.0 + (s < 40.0 ? s : 40.0); ++k, x += 1.0) {
+  for (int k = 0; k < 4096 && x < 10.0 + s; ++k, x += 1.0) {
     const double term = pow(x, -s);
     sum += term;
     if (term < 1e-18 * sum) return sum;
@@ -143,7 +157,7 @@ RUSH_FN double zeta(double s, double q) {
     return isinf(s) ? (q < 1.0 ? limits<double>::inf : q == 1.0 ? 1.0 : 0.0) : zeta_positive(s, q);
   if (q == floor(q)) return limits<double>::inf;
   if (s != floor(s)) return limits<double>::nan;
-  const double up = q - floor(q), down = 1.0 - up;  // the nearest terms on both sides of zero
+  const double up = q - floor(q), down = ceil(q) - q;  // the nearest terms on both sides of zero
   const double left = zeta_positive(s, down) - zeta_positive(s, 1.0 - q);
   return (fmod(s, 2.0) == 0.0 ? left : -left) + zeta_positive(s, up);
 }
@@ -151,7 +165,10 @@ RUSH_FN double zeta(double s, double q) {
 RUSH_FN double polygamma(double n, double x) {
   if (isnan(x)) return x;
   if (isinf(x)) return x > 0.0 ? 0.0 : limits<double>::nan;
-  const double z = zeta(n + 1.0, x), factorial = exp(lgamma(n + 1.0));
+  double factorial = 1.0;
+  for (double k = 2.0; k <= n && n <= 30.0; k += 1.0) factorial *= k;
+  if (n > 30.0) factorial = exp(lgamma(n + 1.0));
+  const double z = zeta(n + 1.0, x);
   return fmod(n, 2.0) == 0.0 ? -factorial * z : factorial * z;
 }
 

@@ -158,7 +158,8 @@ RUSH_FN double bessel_k(int order, double x, bool scaled) {
   if (isnan(x)) return x;
   if (x < 0.0) return limits<double>::nan;
   if (x == 0.0) return limits<double>::inf;
-  if (isinf(x)) return 0.0;
+  if (isinf(x) || (!scaled && x > 800.0)) return 0.0;
+  if (x > 1e17) return sqrt(pi<double> / (2.0 * x));  // the fraction is 1
   if (x > 2.0) {
     const KPair found = bessel_k_fraction(0.0, x);
     const double k = order == 0 ? found.k : found.next;

@@ -39,7 +39,7 @@ struct AiryAi {
 };
 
 // The kinds are those of ops/special.cpp.
-enum BesselKind { kBesselJ, kBesselY, kBesselK, kBesselKScaled, kBesselIScaled };
+enum BesselKind { kBesselJ, kBesselY, kBesselK, kBesselKScaled, kBesselIScaled, kBesselSpherical };
 template <class T>
 struct Bessel {
   double kind, order;
@@ -55,6 +55,8 @@ struct Bessel {
         return static_cast<T>(math::bessel_k(n, a, false));
       case kBesselKScaled:
         return static_cast<T>(math::bessel_k(n, a, true));
+      case kBesselSpherical:
+        return static_cast<T>(a == 0.0 ? 1.0 : math::isinf(a) ? 0.0 : math::sin(a) / a);
       default:
         return static_cast<T>(math::bessel_i_scaled(n, a));
     }
@@ -70,13 +72,15 @@ struct Zeta {
 struct Igamma {
   template <class T>
   RUSH_FN T operator()(T a, T x) const {
-    return static_cast<T>(math::igamma_parts(static_cast<double>(a), static_cast<double>(x)).p);
+    return static_cast<T>(
+        math::igamma_parts<is_same<T, float>>(static_cast<double>(a), static_cast<double>(x)).p);
   }
 };
 struct Igammac {
   template <class T>
   RUSH_FN T operator()(T a, T x) const {
-    return static_cast<T>(math::igamma_parts(static_cast<double>(a), static_cast<double>(x)).q);
+    return static_cast<T>(
+        math::igamma_parts<is_same<T, float>>(static_cast<double>(a), static_cast<double>(x)).q);
   }
 };
 

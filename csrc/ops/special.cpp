@@ -119,7 +119,7 @@ struct SpecialAiryAi : SpecialUnary<"special.airy_ai", SpecialFn::AiryAi> {};
 namespace {
 
 // The kinds of the functor.
-enum { kJ, kY, kK, kKScaled, kIScaled };
+enum { kJ, kY, kK, kKScaled, kIScaled, kSpherical };
 Tensor bessel(const Tensor& x, int64_t kind, int64_t order) {
   return _special_bessel(x, kind, order);
 }
@@ -129,8 +129,9 @@ Tensor bessel(const Tensor& x, int64_t kind, int64_t order) {
 struct SpecialBessel {
   static constexpr const char* name = "special.bessel";
   static Spec check(const Tensor& x, int64_t kind, int64_t order) {
-    rush::check(kind >= kJ && kind <= kIScaled && (order == 0 || order == 1), ErrorKind::Argument,
-                name, "there is no kind ", kind, " of order ", order);
+    rush::check(
+        kind >= kJ && kind <= kSpherical && (order == 0 || (order == 1 && kind != kSpherical)),
+        ErrorKind::Argument, name, "there is no kind ", kind, " of order ", order);
     return like(x, checked_type(name, x.dtype()));
   }
   static constexpr bool any_device = true;
@@ -140,6 +141,15 @@ struct SpecialBessel {
   static constexpr uint32_t needs[] = {in(0) | kOut};
   static Grads grad(const Ctx& c, const Tensor& g, const Tensor& x, int64_t kind, int64_t order) {
     const Tensor& y = c.out();
+    if (kind == kSpherical) {  // (cos(x) - sin(x) / x) / x, by its series near 0
+      const Tensor z = square(x), small = lt(abs(x), wrap_number(0.5));
+      const Tensor series =
+          x * (((((z * (1.0 / 518918400) - 1.0 / 3991680) * z + 1.0 / 45360) * z - 1.0 / 840) * z +
+                1.0 / 30) *
+                   z -
+               1.0 / 3);
+      return {g * where(small, series, (cos(x) - y) / x)};
+    }
     const Tensor other = bessel(x, kind, 1 - order);
     // f / x tends to 1/2 (J, and I scaled) at 0
     const auto over_x = [&] {

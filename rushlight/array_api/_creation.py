@@ -23,6 +23,10 @@ __all__ = [
 ]
 
 
+# Dtypes that are made from others.
+_CASTS = (_C.uint16, _C.uint32, _C.uint64, _C.complex64, _C.complex128)
+
+
 def _shape(shape):
     return (shape,) if isinstance(shape, int) else tuple(shape)
 
@@ -61,6 +65,8 @@ def arange(start, /, stop=None, step=1, *, dtype=None, device=None):
         whole = all(isinstance(x, int) for x in (start, stop, step))
         default = _C.int64 if whole else _C.get_default_dtype()
         return _C.empty(0, dtype=dtype or default, device=device)
+    if dtype in _CASTS:
+        return _C.arange(start, stop, step, device=device).to(dtype)
     return _C.arange(start, stop, step, dtype=dtype, device=device)
 
 
@@ -107,6 +113,9 @@ def full_like(x, /, fill_value, *, dtype=None, device=None):
 
 def linspace(start, stop, /, num, *, dtype=None, device=None, endpoint=True):
     """num evenly spaced values from start to stop."""
+    if dtype in _CASTS and not dtype.is_complex:
+        return linspace(start, stop, num, dtype=_C.float64, device=device,
+                        endpoint=endpoint).to(dtype)  # fmt: skip
     if endpoint:
         return _C.linspace(start, stop, num, dtype=dtype, device=device)
     return _C.linspace(start, stop, num + 1, dtype=dtype, device=device)[:-1]

@@ -2,6 +2,8 @@
 
 from rushlight import _C
 from rushlight._C import Tensor
+from rushlight.array_api import _unsigned
+from rushlight.array_api._unsigned import promote
 
 _UNARY = {
     name: name
@@ -31,7 +33,7 @@ def promoted(*arrays):
         raise TypeError("at least one argument must be a tensor")
     dtype = tensors[0].dtype
     for t in tensors[1:]:
-        dtype = _C.promote_types(dtype, t.dtype)
+        dtype = promote(dtype, t.dtype)
     made = []
     for a in arrays:
         if not isinstance(a, Tensor):
@@ -44,7 +46,7 @@ def promoted(*arrays):
         made.append(a)
     common = made[0].dtype
     for a in made[1:]:
-        common = _C.promote_types(common, a.dtype)
+        common = promote(common, a.dtype)
     return [a.to(common) for a in made]
 
 
@@ -52,7 +54,8 @@ def _unary(name, core):
     f = getattr(_C, core)
 
     def function(x, /):
-        return f(x)
+        found = _unsigned.unary(name, x) if x.dtype in _unsigned.WIDE else None
+        return f(x) if found is None else found
 
     function.__name__ = function.__qualname__ = name
     function.__doc__ = f"{name} of each element."
@@ -63,7 +66,9 @@ def _binary(name, core):
     f = getattr(_C, core)
 
     def function(x1, x2, /):
-        return f(*promoted(x1, x2))
+        x1, x2 = promoted(x1, x2)
+        found = _unsigned.binary(name, x1, x2) if x1.dtype in _unsigned.WIDE else None
+        return f(x1, x2) if found is None else found
 
     function.__name__ = function.__qualname__ = name
     function.__doc__ = f"{name} of each pair of elements."
@@ -98,17 +103,26 @@ globals()["round"] = _round
 
 def clip(x, /, min=None, max=None):
     """x within [min, max], in x's dtype."""
-    for bound in (min, max):
-        if bound is not None and not isinstance(bound, Tensor):
-            continue
     result = x
     if min is not None:
-        low = min if isinstance(min, Tensor) else _C.full((), min, dtype=x.dtype, device=x.device)
-        result = _C.maximum(result, low.to(x.dtype))
+        result = globals()["maximum"](result, _bound(min, x))
     if max is not None:
-        high = max if isinstance(max, Tensor) else _C.full((), max, dtype=x.dtype, device=x.device)
-        result = _C.minimum(result, high.to(x.dtype))
+        result = globals()["minimum"](result, _bound(max, x))
     return x.clone() if result is x else result
+
+
+def _bound(bound, x):
+    """A bound of clip in x's dtype; what lies outside its range bounds nothing."""
+    if not isinstance(bound, Tensor):
+        return _C.full((), bound, dtype=x.dtype, device=x.device)
+    if bound.dtype == x.dtype or x.dtype.is_floating_point or bound.dtype.is_floating_point:
+        return bound.to(x.dtype)
+    if bound.dtype == _C.uint64:  # as large as int64 can tell
+        wide = _unsigned.to_int64(bound)
+        bound = _C.where(wide < 0, _C.iinfo(_C.int64).max, wide)
+    low, high = _C.iinfo(x.dtype).min, _C.iinfo(x.dtype).max
+    inside = bound.to(_C.int64).clamp(low, high if high < 2**63 else None)
+    return inside.to(x.dtype)
 
 
 def conj(x, /):
@@ -128,10 +142,12 @@ def imag(x, /):
 
 def sign(x, /):
     """-1, 0 or 1; of complex numbers x / |x|; nan stays nan."""
+    if x.dtype in _unsigned.WIDE:
+        return _unsigned.unary("sign", x)
     found = _C.sgn(x)
     return _C.where(x.isnan(), x, found) if x.is_floating_point() else found
 
 
 def square(x, /):
     """x times x, in x's dtype."""
-    return x * x
+    return _unsigned.unary("square", x) if x.dtype in _unsigned.WIDE else x * x

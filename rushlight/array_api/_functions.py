@@ -5,6 +5,7 @@ from collections import namedtuple
 
 from rushlight import _C
 from rushlight._C import Tensor
+from rushlight.array_api import _unsigned
 from rushlight.array_api._elementwise import promoted
 from rushlight.array_api._info import dtypes_of_kind
 from rushlight.linalg import matmul as _matmul
@@ -33,9 +34,12 @@ def astype(x, dtype, /, *, copy=True, device=None):
 def can_cast(from_, to, /):
     """Whether values of one dtype are kept by the other under promotion."""
     from_ = from_.dtype if isinstance(from_, Tensor) else from_
+    kinds = ("bool", "integral", ("real floating", "complex floating"))
+    if not builtins.any(isdtype(from_, k) and isdtype(to, k) for k in kinds):
+        return False  # the standard promotes within a kind only
     try:
-        return _C.promote_types(from_, to) == to
-    except RuntimeError:
+        return _unsigned.promote(from_, to) == to
+    except TypeError:
         return False
 
 
@@ -67,7 +71,7 @@ def result_type(*arrays_and_dtypes):
         raise ValueError("result_type: at least one array or dtype is needed")
     found = dtypes[0]
     for d in dtypes[1:]:
-        found = _C.promote_types(found, d)
+        found = _unsigned.promote(found, d)
     for n in numbers:
         if isinstance(n, complex) and not found.is_complex:
             found = _C.complex128 if found == _C.float64 else _C.complex64
@@ -189,20 +193,30 @@ def matrix_transpose(x, /):
 
 def matmul(x1, x2, /):
     """The matrix product."""
-    return _matmul(*promoted(x1, x2))
+    return _as_integers(_matmul, *promoted(x1, x2))
+
+
+def _as_integers(f, x1, x2):
+    """f of two tensors, wide unsigned ones by way of int64."""
+    if x1.dtype not in _unsigned.WIDE:
+        return f(x1, x2)
+    found = f(_unsigned.to_int64(x1), _unsigned.to_int64(x2))
+    return _unsigned.from_int64(found, x1.dtype)
 
 
 def tensordot(x1, x2, /, *, axes=2):
     """Sums of products over axes."""
     from rushlight.functional import tensordot as run
 
-    return run(*promoted(x1, x2), dims=axes)
+    return _as_integers(lambda a, b: run(a, b, dims=axes), *promoted(x1, x2))
 
 
 def vecdot(x1, x2, /, *, axis=-1):
     """Inner products along an axis; the first operand is conjugated."""
     x1, x2 = promoted(x1, x2)
-    return _vecdot(x1, x2, dim=axis)
+    if x1.is_floating_point() or x1.is_complex():
+        return _vecdot(x1, x2, dim=axis)
+    return _as_integers(lambda a, b: (a * b).sum(axis, dtype=a.dtype), x1, x2)
 
 
 # ----- reductions
@@ -226,10 +240,10 @@ def _wide(x, dtype):
 def sum(x, /, *, axis=None, dtype=None, keepdims=False):
     """The sum along axes."""
     wide = _wide(x, dtype)
-    if wide == _C.uint64:
-        return x.to(_C.int64).sum(_axes(axis), keepdim=keepdims).to(wide)
     if axis == ():
         return x.to(wide)
+    if wide == _C.uint64:
+        return x.to(_C.int64).sum(_axes(axis), keepdim=keepdims).to(wide)
     return x.sum(_axes(axis), keepdim=keepdims, dtype=wide)
 
 
@@ -250,11 +264,17 @@ def mean(x, /, *, axis=None, keepdims=False):
 
 def var(x, /, *, axis=None, correction=0.0, keepdims=False):
     """The variance along axes."""
+    if axis == ():
+        return (
+            (x - x) / builtins.max(1.0 - correction, 0.0) if correction != 1 else x * float("nan")
+        )
     return _C.var(x, _axes(axis), correction=correction, keepdim=keepdims)
 
 
 def std(x, /, *, axis=None, correction=0.0, keepdims=False):
     """The standard deviation along axes."""
+    if axis == ():
+        return var(x, axis=(), correction=correction)
     return _C.std(x, _axes(axis), correction=correction, keepdim=keepdims)
 
 
@@ -310,7 +330,10 @@ def cumulative_prod(x, /, *, axis=None, dtype=None, include_initial=False):
 
 def diff(x, /, *, axis=-1, n=1, prepend=None, append=None):
     """Differences of neighbours."""
-    return _C.diff(x, n, axis, prepend, append)
+    if x.dtype not in _unsigned.WIDE:
+        return _C.diff(x, n, axis, prepend, append)
+    ends = [None if t is None else _unsigned.to_int64(t) for t in (prepend, append)]
+    return _unsigned.from_int64(_C.diff(_unsigned.to_int64(x), n, axis, *ends), x.dtype)
 
 
 # ----- searching and sorting
@@ -335,12 +358,17 @@ def nonzero(x, /):
 
 def searchsorted(x1, x2, /, *, side="left", sorter=None):
     """Where elements of x2 (or one number) go into the sorted x1."""
-    return _C.searchsorted(*promoted(x1, x2), side=side, sorter=sorter)
+    x1, x2 = promoted(x1, x2)
+    if x1.dtype in _unsigned.WIDE:
+        x1, x2 = _unsigned.ordered(x1), _unsigned.ordered(x2)
+    return _C.searchsorted(x1, x2, side=side, sorter=sorter)
 
 
 def isin(x1, x2, /, *, invert=False):
     """Which elements of x1 are among those of x2; one of them may be a number."""
     x1, x2 = promoted(x1, x2)
+    if x1.dtype in _unsigned.WIDE:
+        x1, x2 = _unsigned.to_int64(x1), _unsigned.to_int64(x2)
     return _C.isin(x1, x2, invert=invert)
 
 
@@ -392,7 +420,11 @@ _Inverse = namedtuple("unique_inverse_result", "values inverse_indices")
 def unique_all(x, /):
     """The distinct values, where each is first, which each element is, and how many there are."""
     flat = x.reshape(-1)
-    order = flat.argsort(stable=True)
+    if flat.is_complex():  # by the real parts, then by the imaginary ones
+        order = flat.imag.argsort(stable=True)
+        order = order[flat.real[order].argsort(stable=True)]
+    else:
+        order = flat.argsort(stable=True)
     ordered = flat[order]
     first = _C.ones_like(ordered, dtype=_C.bool)
     first[1:] = ordered[1:] != ordered[:-1]

@@ -1,6 +1,7 @@
 """The standard's linear algebra: rushlight.linalg with its names."""
 
 from rushlight import linalg as _linalg
+from rushlight.array_api._elementwise import multiply as _multiply
 from rushlight.array_api._elementwise import promoted
 from rushlight.array_api._functions import matmul, matrix_transpose, tensordot, vecdot
 from rushlight.linalg import cholesky as _cholesky
@@ -53,7 +54,11 @@ def cholesky(x, /, *, upper=False):
 
 def cross(x1, x2, /, *, axis=-1):
     """The product of vectors in space."""
-    return _linalg.cross(*promoted(x1, x2), dim=axis)
+    x1, x2 = promoted(x1, x2)
+    missing = x1.ndim - x2.ndim  # the fewer dims are filled up with ones
+    x1 = x1.reshape(*[1] * max(-missing, 0), *x1.shape)
+    x2 = x2.reshape(*[1] * max(missing, 0), *x2.shape)
+    return _linalg.cross(x1, x2, dim=axis)
 
 
 def diagonal(x, /, *, offset=0):
@@ -74,7 +79,7 @@ def matrix_rank(x, /, *, rtol=None):
 def outer(x1, x2, /):
     """All products of two vectors' elements."""
     x1, x2 = promoted(x1, x2)
-    return x1.unsqueeze(-1) * x2.unsqueeze(0)
+    return _multiply(x1.unsqueeze(-1), x2.unsqueeze(0))
 
 
 def pinv(x, /, *, rtol=None):

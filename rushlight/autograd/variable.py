@@ -9,8 +9,22 @@ class _VariableMeta(type):
         return isinstance(other, Tensor)
 
 
+class _Engine:
+    """What programs reach by ``Variable._execution_engine``: the engine that runs backward."""
+
+    def queue_callback(self, callback):
+        """Calls a function when the backward pass that runs now is over."""
+        _C._queue_callback(callback)
+
+    def is_checkpoint_valid(self):
+        """Whether a reentrant checkpoint may run in this backward pass."""
+        return _C._is_checkpoint_valid()
+
+
 class Variable(metaclass=_VariableMeta):
     """``Variable(tensor, requires_grad)`` gives a tensor; every tensor is an instance."""
+
+    _execution_engine = _Engine()
 
     def __new__(cls, data=None, requires_grad=False, volatile=None):
         if data is None:

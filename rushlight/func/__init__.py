@@ -2,7 +2,11 @@
 
 from rushlight._missing import names_missing_from
 from rushlight.func._forward import hessian, jacfwd, jvp, linearize
-from rushlight.func._modules import functional_call, stack_module_state
+from rushlight.func._modules import (
+    functional_call,
+    replace_all_batch_norm_modules_,
+    stack_module_state,
+)
 from rushlight.func._reverse import grad, grad_and_value, jacrev, vjp
 from rushlight.func._vmap import vmap
 
@@ -16,6 +20,7 @@ __all__ = [
     "jacrev",
     "jvp",
     "linearize",
+    "replace_all_batch_norm_modules_",
     "stack_module_state",
     "vjp",
     "vmap",

@@ -161,3 +161,15 @@ def stack_module_state(models):
         return out
 
     return stacked("named_parameters"), stacked("named_buffers")
+
+
+def replace_all_batch_norm_modules_(root):
+    """Takes the running statistics out of every batch norm below a module, in place: with them a
+    module has state that transforms of functions cannot follow. Returns the module."""
+    from rushlight.nn.modules.batchnorm import _BatchNorm
+
+    for module in root.modules():
+        if isinstance(module, _BatchNorm):
+            module.track_running_stats = False
+            module.running_mean = module.running_var = module.num_batches_tracked = None
+    return root

@@ -10,7 +10,7 @@ from rushlight.linalg._factor import (
     ormqr,
 )
 from rushlight.linalg._factor import old_lu as lu
-from rushlight.linalg._factor import old_qr as qr
+from rushlight.linalg._factor import old_qr as _qr
 from rushlight.linalg._matrix_functions import matrix_exp as _matrix_exp
 from rushlight.linalg._products import matrix_power as _matrix_power
 from rushlight.linalg._results import named, with_out
@@ -28,6 +28,7 @@ __all__ = [
 ]  # fmt: skip
 
 _Slogdet = named("slogdet", ("sign", "logabsdet"))
+_QR = named("qr", ("Q", "R"))
 
 
 def inverse(input, *, out=None):
@@ -48,6 +49,11 @@ def matrix_exp(input):
 def matrix_power(input, n, *, out=None):
     """linalg.matrix_power by its old name."""
     return _matrix_power(input, n, out=out)
+
+
+def qr(input, some=True, *, out=None):
+    """linalg.qr by its old name."""
+    return _QR(_qr(input, some, out=out))
 
 
 def slogdet(input, *, out=None):

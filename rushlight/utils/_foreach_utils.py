@@ -20,3 +20,13 @@ def _get_foreach_kernels_supported_devices():
 
 def _get_fused_kernels_supported_devices():
     return ["cpu", "cuda"]
+
+
+def _has_foreach_support(tensors, device):
+    """Whether the loops over lists of tensors serve these."""
+    return _device_has_foreach_support(device)
+
+
+def _device_has_foreach_support(device):
+    """Whether the loops over lists of tensors serve this device."""
+    return device.type in _get_foreach_kernels_supported_devices()

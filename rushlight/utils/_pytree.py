@@ -285,3 +285,49 @@ def __getattr__(name):
     if name.startswith("__") or not hasattr(_pytree_paths, name):
         return submodule_or_raise(__name__, name)
     return getattr(_pytree_paths, name)
+
+
+def arg_tree_leaves(*args, **kwargs):
+    """The leaves of the arguments of a call."""
+    return [*tree_leaves(args), *tree_leaves(kwargs)]
+
+
+def tree_is_leaf(tree, is_leaf=None):
+    """Whether something is no container."""
+    return (
+        (is_leaf is not None and is_leaf(tree))
+        or tree_leaves(tree) == [tree]
+        and not isinstance(tree, tuple(SUPPORTED_NODES))
+    )
+
+
+def register_constant(cls):
+    """Makes objects of a class parts of the structure, which have no leaves."""
+    register_pytree_node(cls, lambda x: ([], x), lambda _, x: x)
+
+
+def is_namedtuple_class(cls):
+    """Whether a class was made by namedtuple()."""
+    fields = getattr(cls, "_fields", None)
+    named = isinstance(fields, tuple) and all(isinstance(f, str) for f in fields)
+    return isinstance(cls, type) and issubclass(cls, tuple) and named
+
+
+def is_namedtuple(obj):
+    """Whether an object, or a class, is a named tuple."""
+    return is_namedtuple_class(obj if isinstance(obj, type) else type(obj))
+
+
+def is_structseq_class(cls):
+    """Whether a class is one of the results of operators (or of Python) with named items."""
+    return isinstance(cls, type) and issubclass(cls, tuple) and hasattr(cls, "n_sequence_fields")
+
+
+def is_structseq(obj):
+    """Whether an object, or a class, is such a result."""
+    return is_structseq_class(obj if isinstance(obj, type) else type(obj))
+
+
+def is_structseq_instance(obj):
+    """Whether an object is such a result."""
+    return is_structseq_class(type(obj))

@@ -12,6 +12,7 @@ Two ways, chosen by ``use_reentrant``:
 """
 
 import contextlib
+import enum
 import itertools
 import traceback
 import warnings
@@ -20,6 +21,7 @@ import weakref
 from rushlight import _C
 from rushlight import random as _random
 from rushlight._C import Tensor
+from rushlight._missing import not_available
 from rushlight.autograd import _engine, graph
 from rushlight.autograd.function import Function
 from rushlight.autograd.grad_mode import enable_grad, no_grad
@@ -28,6 +30,7 @@ from rushlight.utils._pytree import tree_map as tree_map  # programs import it f
 __all__ = [
     "CheckpointError",
     "CheckpointFunction",
+    "CheckpointPolicy",
     "check_backward_validity",
     "checkpoint",
     "checkpoint_sequential",
@@ -42,6 +45,24 @@ __all__ = [
 
 class CheckpointError(RuntimeError):
     """The second run of a checkpointed function did not do what the first one did."""
+
+
+class CheckpointPolicy(enum.Enum):
+    """What a selective checkpoint does with the result of an operator."""
+
+    MUST_SAVE = 0
+    PREFER_SAVE = 1
+    MUST_RECOMPUTE = 2
+    PREFER_RECOMPUTE = 3
+    MUST_CPU_OFFLOAD = 4
+
+
+create_selective_checkpoint_contexts = not_available(
+    "utils.checkpoint.create_selective_checkpoint_contexts",
+    "a checkpoint keeps its inputs and nothing else",
+    "put checkpoint() around smaller parts, or use autograd.graph.saved_tensors_hooks to say what "
+    "happens to each tensor",
+)
 
 
 def noop_context_fn():

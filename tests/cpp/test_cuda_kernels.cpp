@@ -59,6 +59,18 @@ TEST(pointwise_strided) {
   EXPECT(same);
 }
 
+// A row and a column added to (6, 8), in packs; the column does not move along a row.
+TEST(pointwise_rows) {
+  const auto row = counted<float>(8), column = counted<float>(6, 50);
+  std::vector<float> out(48);
+  PointwiseArgs<2> args{12, out.data(), {row.data(), column.data()}, 0b10, 0, {}, {}};
+  launch({1}, kBlock, pointwise_rows<functors::Add, 0, float, 4, float, float, float>, args,
+         nest_of<u32, 3>({{2, {4, 4, 0}}, {6, {8, 0, 1}}}));
+  bool same = true;
+  for (size_t i = 0; i < 48; ++i) same &= out[i] == row[i % 8] + column[i / 8];
+  EXPECT(same);
+}
+
 TEST(copies_and_fills) {
   const std::vector<float> x{1.9f, -1.0f, std::nanf(""), 300.0f, -0.0f};
   std::vector<u8> bytes(5);
@@ -149,6 +161,13 @@ TEST(sums) {
   for (size_t j = 0; j < 300; ++j) same &= out[j] == float(columns[j]);
   EXPECT(same);
 
+  std::vector<float> halves(600);
+  args = {x.data(), out.data(), nullptr, halves.data(), 300, 7, 4, 2, 7};
+  launch_together({3, 2}, {32, 8}, reduce_columns<S, float, float, u32, 4>, args,
+                  nest_of<u32, 3>({{300, {1, 1, 0}}}), nest_of<u32, 1>({{7, {300}}}));
+  for (size_t j = 0; j < 300; ++j) same &= halves[j] + halves[300 + j] == float(columns[j]);
+  EXPECT(same);
+
   std::vector<float> partial(3);
   args = {x.data(), out.data(), nullptr, partial.data(), 1, 2100, 800, 3, 2100};
   launch_together({1, 3}, {256, 1}, reduce<S, float, float, u32, 1, false>, args,
@@ -175,6 +194,40 @@ TEST(winners) {
   launch_together({1}, {32, 8}, reduce<folds::All, half, bool, u32, 8, false>, truth,
                   nest_of<u32, 3>({{2, {40, 1, 1}}}), nest_of<u32, 1>({{40, {1}}}));
   EXPECT(any[0] && any[1]);
+}
+
+// Variances and logarithms of sums of exponentials, in chunks, over columns and rows of (90, 8).
+TEST(chunks) {
+  auto x = counted<float>(720, 97);
+  for (float& v : x) v = v / 16 + 100;
+  x[8 * 40] = -std::numeric_limits<float>::infinity();  // column 0 alone
+  for (size_t i = 0; i < 90; ++i) x[i * 8 + 1] = -std::numeric_limits<float>::infinity();
+  x[8 * 50 + 2] = std::numeric_limits<float>::infinity();
+  x[8 * 30 + 3] = x[8 * 31 + 2] = std::nanf("");
+  x[8 * 20 + 4] = std::numeric_limits<float>::infinity();
+  std::vector<float> sums(8), vars(8);
+  using L = folds::LogSumExp<float>;
+  using V = folds::Var<float>;
+  const ReduceArgs args{x.data(), sums.data(), nullptr, nullptr, 8, 90, 90, 1, 89};
+  const auto kept = nest_of<u32, 3>({{8, {1, 1, 0}}});
+  const auto folded = nest_of<u32, 1>({{90, {8}}});
+  launch_together({1}, {2, 128}, reduce_columns<L, float, float, u32, 4>, args, kept, folded);
+  ReduceArgs spread = args;
+  spread.out = vars.data();
+  launch_together({1}, {2, 4}, reduce_columns<V, float, float, u32, 4>, spread, kept, folded);
+  for (size_t j = 0; j < 8; ++j) {
+    double sum = 0, mean = 0, var = 0;
+    for (size_t i = 0; i < 90; ++i) {
+      sum += std::exp(double(x[i * 8 + j]) - 106);
+      mean += double(x[i * 8 + j]) / 90;
+    }
+    for (size_t i = 0; i < 90; ++i) var += std::pow(double(x[i * 8 + j]) - mean, 2) / 89;
+    if (j == 1) EXPECT(std::isinf(sums[j]) && sums[j] < 0);
+    if (j == 2 || j == 3) EXPECT(std::isnan(sums[j]));
+    if (j == 4) EXPECT(std::isinf(sums[j]) && sums[j] > 0);
+    if (j == 0 || j > 4) EXPECT(std::abs(sums[j] - (std::log(sum) + 106)) < 1e-4);
+    if (j > 4) EXPECT(std::abs(vars[j] - var) < 1e-4 * var);
+  }
 }
 
 TEST(reading_at_indices) {

@@ -10,6 +10,7 @@ namespace rush {
 // are reported by a check of their own.
 template <class T>
 __global__ void __launch_bounds__(kThreads) permutation(PermutationArgs args) {
+  after_earlier();
   for (i64 m = thread_number(); m < args.count; m += thread_count()) {
     T* row = args.out + m * args.rows;
     const i32* pivots = args.pivots + m * args.exchanges;
@@ -36,6 +37,7 @@ RUSH_FN T conjugate(T x) {
 // behind it, a warp for a column, and then becomes a column of Q itself. A block for each matrix.
 template <class T>
 __global__ void __launch_bounds__(kThreads) form_q(FormQArgs args) {
+  after_earlier();
   const int lane = lane_number(), warp = warp_number();
   const i64 rows = args.rows, k = args.reflections;
   for (i64 m = blockIdx.x; m < args.count; m += gridDim.x) {

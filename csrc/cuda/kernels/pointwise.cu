@@ -8,6 +8,7 @@
 // - Flat: all operands end to end, aligned to the pack; an input may also be one element, or a
 //   number that came with the launch. A pack is 16 bytes of the widest operand; a thread takes
 //   several at a time, so that their loads overlap, and the last few elements go one by one.
+// - Rows: a Nest of packs; the operands move by one along the innermost dim, or not at all.
 // - Strided: anything else, through a Nest. An output may be an input, element for element.
 // - Integer division by zero does not trap here; it yields some number, as the hardware has it.
 #include "cuda/kernels/element.h"
@@ -112,6 +113,42 @@ __global__ void __launch_bounds__(kThreads) pointwise_flat(PointwiseArgs<sizeof.
     const i64 last = packs * V + thread_number();
     if (last < args.n) flat_packs<F, C, 1, 1, Out, In...>(f, args, last, Inputs{});
   }
+}
+
+// A pack of arguments along a row: at an offset, or V times what is there.
+template <class C, int V, class In, int Inputs>
+RUSH_FN Packs<C, V, 1> row_pack(const PointwiseArgs<Inputs>& args, int input, i64 offset) {
+  Packs<C, V, 1> out;
+  const bool given = (args.given >> input) & 1, single = (args.single >> input) & 1;
+  if (given | single) {
+    const C x =
+        given ? value_of<C>(args.numbers[input]) : convert<C>(typed<In>(args.in[input])[offset]);
+#pragma unroll
+    for (int k = 0; k < V; ++k) out.p[0].v[k] = x;
+  } else {
+    const Pack<In, V> raw = load_pack<V>(typed<In>(args.in[input]) + offset);
+#pragma unroll
+    for (int k = 0; k < V; ++k) out.p[0].v[k] = convert<C>(raw.v[k]);
+  }
+  return out;
+}
+
+template <class F, class C, int V, class Out, class... In, class Where, int... i>
+RUSH_FN void rows_element(const F& f, const PointwiseArgs<sizeof...(In)>& args, const Where& o,
+                          Ints<i...>) {
+  apply_packs<F, Out, V, 1>(f, typed<Out>(args.out) + o.at[0],
+                            row_pack<Argument<F, C, i>, V, In>(args, i, o.at[i + 1])...);
+}
+
+template <class F, int P, class C, int V, class Out, class... In>
+__global__ void __launch_bounds__(kThreads)
+    pointwise_rows(PointwiseArgs<sizeof...(In)> args, Nest<u32, sizeof...(In) + 1> nest) {
+  after_earlier();
+  using Inputs = typename UpTo<sizeof...(In)>::type;
+  const F f = with_params<F, P>(args.params);
+#pragma unroll 2
+  for (i64 i = thread_number(); i < args.n; i += thread_count())
+    rows_element<F, C, V, Out, In...>(f, args, offsets_of(nest, u32(i)), Inputs{});
 }
 
 template <class C, class In, int Inputs>

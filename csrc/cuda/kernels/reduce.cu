@@ -11,7 +11,8 @@
 //   give the same bits, every time.
 // - A lane keeps kWays running results side by side, so that loads overlap and a long sum rounds
 //   like a tree: the host keeps a lane's share of a segment in the hundreds.
-// - V > 1: the folded elements of an output are one stretch, aligned to the pack.
+// - V > 1: the folded elements of an output are one stretch, aligned to the pack; reduce_columns:
+//   neighbouring outputs are, and a thread works for V of them.
 // - Sums and products compute in the output's type (half and bfloat16: float, integers: int64),
 //   max and min in the input's. Positions count in the order of the folded nest, so the host keeps
 //   its dims in row-major order for arg reductions.
@@ -22,7 +23,8 @@ namespace rush {
 
 namespace folds {
 
-// A fold: T is what an element is converted to, Acc the running result.
+// A fold: T is what an element is converted to, Acc the running result. Some take several elements
+// in a row (chunk) for less than one by one (step).
 template <class E>
 struct Sum {
   using T = E;
@@ -138,8 +140,20 @@ struct LogSumExp {
     acc = {top, acc.sum * mine + x.sum * theirs};
   }
   static RUSH_FN void step(Acc& acc, T x, i64) { merge(acc, {x, E(1)}); }
+  // A NaN is not seen by the comparisons, and spoils the sum.
+  template <int n>
+  static RUSH_FN void chunk(Acc& acc, const T (&x)[n], i64, i64) {
+    E top = acc.top;
+#pragma unroll
+    for (int k = 0; k < n; ++k) top = x[k] > top ? x[k] : top;
+    if (top != acc.top) acc = {top, acc.sum * math::exp(acc.top - top)};
+    const E shift = math::isinf(top) ? E(0) : top;
+#pragma unroll
+    for (int k = 0; k < n; ++k) acc.sum += math::exp(x[k] - shift);
+  }
   static RUSH_FN T finish(const Acc& acc, double) {
-    return math::isfinite(acc.top) ? acc.top + math::log(acc.sum) : acc.top;
+    if (math::isfinite(acc.top)) return acc.top + math::log(acc.sum);
+    return math::isnan(acc.sum) ? acc.sum : acc.top;
   }
 };
 
@@ -159,6 +173,16 @@ struct Spread {
     const E gap = x - acc.mean;
     acc.mean += gap / acc.n;
     acc.deviations += gap * (x - acc.mean);
+  }
+  template <int n>
+  static RUSH_FN void chunk(Acc& acc, const T (&x)[n], i64, i64) {
+    Acc few{E(n), x[0], E(0)};
+#pragma unroll
+    for (int k = 1; k < n; ++k) few.mean += x[k];
+    few.mean *= E(1) / E(n);
+#pragma unroll
+    for (int k = 0; k < n; ++k) few.deviations += (x[k] - few.mean) * (x[k] - few.mean);
+    merge(acc, few);
   }
   static RUSH_FN void merge(Acc& acc, const Acc& x) {
     if (x.n == E(0)) return;
@@ -197,7 +221,23 @@ struct ArgExtreme {
     const bool same = x.value == acc.value || (nan && old_nan);
     if ((!old_nan && (nan || better)) || (same && x.index < acc.index)) acc = x;
   }
-  static RUSH_FN void step(Acc& acc, T x, i64 i) { merge(acc, {x, i}); }
+  // Positions come in their order: of equals the one at hand stays.
+  static RUSH_FN void step(Acc& acc, T x, i64 i) {
+    const bool better = largest ? x > acc.value : x < acc.value;
+    const bool wins = better || math::isnan(x) || acc.index == limits<i64>::max;
+    if (wins && !math::isnan(acc.value)) acc = {x, i};
+  }
+  template <int n>
+  static RUSH_FN void chunk(Acc& acc, const T (&x)[n], i64 first, i64 apart) {
+    T value = x[0];
+    int at = 0;
+#pragma unroll
+    for (int k = 1; k < n; ++k) {
+      const bool better = largest ? x[k] > value : x[k] < value;
+      if (better || (math::isnan(x[k]) && !math::isnan(value))) value = x[k], at = k;
+    }
+    step(acc, value, first + at * apart);
+  }
 };
 template <class E>
 using ArgMax = ArgExtreme<E, true>;
@@ -244,6 +284,19 @@ RUSH_FN void write_result(const ReduceArgs& args, const Place& place,
   }
 }
 
+// Some elements of one output, apart by `apart` from `first` on, into `acc`, or into a running
+// result for each.
+template <class Fold, int n>
+RUSH_FN void fold_few(typename Fold::Acc* acc, bool one_each, const typename Fold::T (&x)[n],
+                      i64 first, i64 apart) {
+  if constexpr (requires { Fold::chunk(*acc, x, first, apart); }) {
+    Fold::chunk(*acc, x, first, apart);
+  } else {
+#pragma unroll
+    for (int k = 0; k < n; ++k) Fold::step(acc[one_each ? k : 0], x[k], first + k * apart);
+  }
+}
+
 // Elements [begin, end) of one output, dealt out to the lanes. at(i) reads element i.
 template <class Fold, class At>
 RUSH_FN typename Fold::Acc fold_lane(i64 begin, i64 end, int lane, int lanes, At at) {
@@ -255,8 +308,7 @@ RUSH_FN typename Fold::Acc fold_lane(i64 begin, i64 end, int lane, int lanes, At
     typename Fold::T x[kWays];
 #pragma unroll
     for (int w = 0; w < kWays; ++w) x[w] = at(i + i64(w) * lanes);
-#pragma unroll
-    for (int w = 0; w < kWays; ++w) Fold::step(ways[w], x[w], i + i64(w) * lanes);
+    fold_few<Fold>(ways, true, x, i, lanes);
   }
   for (; i < end; i += lanes) Fold::step(ways[0], at(i), i);
 #pragma unroll
@@ -278,9 +330,12 @@ RUSH_FN typename Fold::Acc fold_stretch(const X* x, i64 begin, i64 end, int lane
 #pragma unroll
     for (int w = 0; w < kWays; ++w) packs[w] = load_pack<V>(x + i + w * next);
 #pragma unroll
-    for (int w = 0; w < kWays; ++w)
+    for (int w = 0; w < kWays; ++w) {
+      T few[V];
 #pragma unroll
-      for (int k = 0; k < V; ++k) Fold::step(ways[k], convert<T>(packs[w].v[k]), i + w * next + k);
+      for (int k = 0; k < V; ++k) few[k] = convert<T>(packs[w].v[k]);
+      fold_few<Fold>(ways, true, few, i + w * next, 1);
+    }
   }
   for (; i < last; i += next) {
     const Pack<X, V> pack = load_pack<V>(x + i);
@@ -320,6 +375,54 @@ __global__ void __launch_bounds__(kThreads)
     typed<typename Fold::Acc>(args.partial)[i64(blockIdx.y) * args.outputs + seat.output] = acc;
   } else {
     write_result<Fold, X, Out>(args, place, acc);
+  }
+}
+
+// Kept dims along memory, V outputs a thread, which share its loads. Threads as in `across`.
+template <class Fold, class X, class Out, class I, int V>
+__global__ void __launch_bounds__(kThreads)
+    reduce_columns(ReduceArgs args, Nest<I, 3> kept, Nest<I, 1> folded) {
+  after_earlier();
+  using T = typename Fold::T;
+  const Seat<true> seat;
+  const i64 first = seat.output * V;
+  const bool works = first < args.outputs;
+  const i64 begin = i64(blockIdx.y) * args.segment;
+  const i64 end = begin + args.segment < args.n ? begin + args.segment : args.n;
+  typename Fold::Acc acc[V];
+#pragma unroll
+  for (int v = 0; v < V; ++v) acc[v] = Fold::blank();
+  if (works) {
+    const X* x = typed<X>(args.in) + offsets_of(kept, I(first)).at[0];
+    i64 i = begin + seat.lane;
+    for (; i + i64(kWays - 1) * seat.lanes < end; i += i64(kWays) * seat.lanes) {
+      Pack<X, V> packs[kWays];
+#pragma unroll
+      for (int w = 0; w < kWays; ++w)
+        packs[w] = load_pack<V>(x + offsets_of(folded, I(i + i64(w) * seat.lanes)).at[0]);
+#pragma unroll
+      for (int v = 0; v < V; ++v) {
+        T few[kWays];
+#pragma unroll
+        for (int w = 0; w < kWays; ++w) few[w] = convert<T>(packs[w].v[v]);
+        fold_few<Fold>(acc + v, false, few, i, seat.lanes);
+      }
+    }
+    for (; i < end; i += seat.lanes) {
+      const Pack<X, V> pack = load_pack<V>(x + offsets_of(folded, I(i)).at[0]);
+#pragma unroll
+      for (int v = 0; v < V; ++v) Fold::step(acc[v], convert<T>(pack.v[v]), i);
+    }
+  }
+#pragma unroll
+  for (int v = 0; v < V; ++v) {
+    if (v > 0) __syncthreads();
+    const typename Fold::Acc joined = join_lanes<Fold>(seat, acc[v]);
+    if (!works || seat.lane != 0) continue;
+    if (args.segments > 1)
+      typed<typename Fold::Acc>(args.partial)[i64(blockIdx.y) * args.outputs + first + v] = joined;
+    else
+      write_result<Fold, X, Out>(args, offsets_of(kept, I(first + v)), joined);
   }
 }
 

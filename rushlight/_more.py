@@ -261,6 +261,8 @@ def get_device_module(device=None):
 
 def is_same_size(input, other):
     """Whether both have the same shape."""
+    if not isinstance(other, Tensor):
+        raise TypeError(f"is_same_size: other must be a tensor, got {type(other).__name__}")
     return input.shape == other.shape
 
 

@@ -300,7 +300,8 @@ _MISSING = {
         sparse_mask
         sparse_resize_ sparse_resize_and_clear_ sspaddmm to_sparse to_sparse_bsc to_sparse_bsr
         to_sparse_coo to_sparse_csc to_sparse_csr values _coalesced_ _indices _nnz _values""",
-    "there is no quantization; float16 and bfloat16 are the small types": """dequantize int_repr q_per_channel_axis q_per_channel_scales
+    "there is no quantization; float16 and bfloat16 are the small types": """dequantize int_repr
+        q_per_channel_axis q_per_channel_scales
         q_per_channel_zero_points q_scale q_zero_point qscheme""",
     "there are no nested tensors; pad with nn.utils.rnn.pad_sequence": "to_padded_tensor",
     "wrapper subclasses are not there; subclass Tensor and give it a "

@@ -267,3 +267,50 @@ def test_others():
     with pytest.raises(TypeError):
         rl.sort(rl.ones(2, 2), dim=True)
     np.testing.assert_allclose(rl.frobenius_norm(rl.ones(2, 2), dim=0), [math.sqrt(2)] * 2)
+
+
+# ----- distinct elements and sorting of integers, whose keys are narrowed
+
+
+@pytest.mark.parametrize("kind", ["int64", "int32", "int16", "int8", "uint8", "uint32", "uint64"])
+@pytest.mark.parametrize("spread", [1, 100, 10**6, 2**40, 2**62])
+def test_sort_and_unique_of_integers(kind, spread):
+    info = np.iinfo(kind)
+    low, high = max(info.min, -spread), min(info.max, spread)
+    rng = np.random.RandomState(0)
+    a = rng.randint(low, high, 5000, dtype=kind)
+    a[::97] = info.max if spread > 2**32 else high
+    if spread > 2**60:
+        a[::89] = info.min
+    x = rl.from_numpy(a)
+    for descending in (False, True):
+        values, indices = rl.sort(x, descending=descending, stable=True)
+        order = np.argsort(a if not descending else info.max - a.astype(object), kind="stable")
+        np.testing.assert_array_equal(values.numpy(), a[order])
+        np.testing.assert_array_equal(indices.numpy(), order)
+    want, inverse, counts = np.unique(a, return_inverse=True, return_counts=True)
+    np.testing.assert_array_equal(rl.unique(x).numpy(), want)
+    got, number = rl.unique(x, return_counts=True)
+    np.testing.assert_array_equal(got.numpy(), want)
+    np.testing.assert_array_equal(number.numpy(), counts)
+    np.testing.assert_array_equal(rl.unique(x, return_inverse=True)[1].numpy(), inverse)
+
+
+@pytest.mark.parametrize("kind", ["float32", "float64", "int64", "bool", "complex64", "float16"])
+def test_unique_consecutive(kind):
+    rng = np.random.RandomState(1)
+    a = np.repeat(rng.randint(0, 2, 2000), rng.randint(1, 4, 2000)).astype(kind)
+    if kind.startswith("float"):
+        a[5:9] = np.nan
+        a[20:24] = [0.0, -0.0, -0.0, 0.0]
+    x = rl.from_numpy(a)
+    begins = np.concatenate([[True], ~(a[1:] == a[:-1])])
+    values, inverse, counts = rl.unique_consecutive(x, return_inverse=True, return_counts=True)
+    assert values.numpy().tobytes() == a[begins].tobytes(), "the first of each run, bit by bit"
+    np.testing.assert_array_equal(inverse.numpy(), np.cumsum(begins) - 1)
+    np.testing.assert_array_equal(
+        counts.numpy(), np.diff(np.append(np.flatnonzero(begins), len(a)))
+    )
+    np.testing.assert_array_equal(rl.unique_consecutive(x).numpy(), a[begins])
+    assert rl.unique_consecutive(x[:0]).shape == (0,)
+    assert rl.unique_consecutive(x.reshape(1, -1), return_inverse=True)[1].shape == (1, len(a))

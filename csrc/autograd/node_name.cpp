@@ -20,6 +20,14 @@ constexpr Renamed kRenamed[] = {
     {"broadcast_to", "ExpandBackward0"},
     {"reshape", "ViewBackward0"},
     {"flatten", "ViewBackward0"},
+    {"cross_entropy", "NllLossBackward0"},
+    {"square", "PowBackward0"},
+    {"prelu", "PreluKernelBackward0"},
+    {"swapaxes", "TransposeBackward0"},
+    {"swapdims", "TransposeBackward0"},
+    {"linalg.inv", "LinalgInvExBackward0"},
+    {"linalg.cholesky", "LinalgCholeskyExBackward0"},
+    {"linalg.solve", "LinalgSolveExBackward0"},
 };
 
 // PyTorch numbers the overloads of an op. A node does not know its overload, but the number of its
@@ -34,13 +42,14 @@ char overload_digit(std::string_view op, const Node& node) {
   return '0';
 }
 
-// Every letter that no other letter precedes becomes a capital, underscores go: log1p -> Log1P.
+// Every letter that no other letter precedes becomes a capital, underscores and dots go:
+// log1p -> Log1P, linalg.det -> LinalgDet.
 std::string title(std::string_view op) {
   std::string out;
   bool inside = false;
   for (const char c : op) {
     const auto u = static_cast<unsigned char>(c);
-    if (c != '_') out += inside ? c : char(std::toupper(u));
+    if (c != '_' && c != '.') out += inside ? c : char(std::toupper(u));
     inside = std::isalpha(u);
   }
   return out;
@@ -53,6 +62,8 @@ std::string node_name(const Node& node) {
   const bool is_public =
       op.empty() || std::isupper(static_cast<unsigned char>(op[0])) || op.ends_with("Backward");
   if (is_public) return std::string(op);
+  if (op == "linear")  // with a bias, or without
+    return node.edges().size() > 2 && node.edges()[2] ? "AddmmBackward0" : "MmBackward0";
   for (const Renamed& r : kRenamed) {
     if (r.op == op) return std::string(r.public_name);
   }

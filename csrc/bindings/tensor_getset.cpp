@@ -52,6 +52,7 @@ PyObject* get_T(PyObject* o, void*) {
 }
 
 PyObject* swap_last_two(const char* name, PyObject* o) {
+  if (unwrap(o).dim() == 0) return get_T(o, nullptr);
   check(unwrap(o).dim() >= 2, ErrorKind::Runtime, name,
         "needs at least two dimensions, this tensor has shape ", unwrap(o).sizes());
   const Handle a = Handle::steal(PyLong_FromLong(-2)), b = Handle::steal(PyLong_FromLong(-1));

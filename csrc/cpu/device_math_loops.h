@@ -36,6 +36,11 @@ struct MatrixLoops {
   // Where rows went that were exchanged one after the other; pivots count from 1.
   void (*permutation)(const char* op, const Tensor& pivots, int64_t rows,
                       const Tensor& out) = nullptr;
+  // Of symmetric matrices. ld holds them, by columns, and becomes their factors.
+  void (*ldl_factor)(const char* op, const Tensor& ld, const Tensor& pivots,
+                     const Tensor& info) = nullptr;
+  void (*ldl_solve)(const char* op, const Tensor& ld, const Tensor& pivots, const Tensor& b,
+                    const Tensor& x) = nullptr;
   void (*geqrf)(const char* op, const Tensor& a, const Tensor& out, const Tensor& tau) = nullptr;
   void (*orgqr)(const char* op, const Tensor& a, const Tensor& tau, const Tensor& out) = nullptr;
   void (*ormqr)(const char* op, const Tensor& a, const Tensor& tau, const Tensor& c, bool left,

@@ -1,6 +1,7 @@
 #include "cpu/distinct.h"
 
 #include <algorithm>
+#include <cstring>
 #include <numeric>
 
 #include "cpu/loop_nest.h"
@@ -44,6 +45,44 @@ std::vector<int64_t> run_starts_cpu(const char* op, const Tensor& x, int64_t cou
   });
   for (const auto& part : parts) starts.insert(starts.end(), part.begin(), part.end());
   return starts;
+}
+
+Tensor first_of_runs_cpu(const char* op, const Tensor& x, const Tensor& inverse, Tensor* counts) {
+  const int64_t n = x.numel();
+  if (n == 0) {
+    if (counts) *counts = make_tensor(Dims{0}, DType::Int64);
+    return make_tensor(Dims{0}, x.dtype());
+  }
+  const Tensor kept = make_tensor(Dims{n}, x.dtype());
+  const Tensor starts = counts ? make_tensor(Dims{n}, DType::Int64) : Tensor();
+  int64_t runs = 0;
+  dispatch_storage(op, x.dtype(), [&]<typename T>() {
+    const T* p = x.data<T>();
+    T* out = kept.data<T>();
+    int64_t* run_of = inverse.defined() ? inverse.data<int64_t>() : nullptr;
+    int64_t* start = counts ? starts.data<int64_t>() : nullptr;
+    // Without branches: the run's first element is written again for each of its others.
+    T first = p[0];
+    int64_t at = 0, run = 0;
+    for (int64_t i = 0; i < n; ++i) {
+      const bool begins = i > 0 && !(opmath<T>(p[i]) == opmath<T>(p[i - 1]));
+      run += begins;
+      first = begins ? p[i] : first;
+      out[run] = first;
+      if (run_of) run_of[i] = run;
+      if (start) start[run] = at = begins ? i : at;
+    }
+    runs = run + 1;
+  });
+  const Tensor values = make_tensor(Dims{runs}, x.dtype());
+  std::memcpy(values.data(), kept.data(), size_t(runs * element_size(x.dtype())));
+  if (counts) {
+    *counts = make_tensor(Dims{runs}, DType::Int64);
+    const int64_t* start = starts.data<int64_t>();
+    for (int64_t i = 0; i < runs; ++i)
+      counts->data<int64_t>()[i] = (i + 1 < runs ? start[i + 1] : n) - start[i];
+  }
+  return values;
 }
 
 std::vector<int64_t> slice_order_cpu(const char* op, const Tensor& x, int64_t count) {

@@ -18,4 +18,8 @@ std::vector<int64_t> run_starts_cpu(const char* op, const Tensor& x, int64_t cou
 // sequence.
 std::vector<int64_t> slice_order_cpu(const char* op, const Tensor& x, int64_t count);
 
+// The first elements of runs of equal ones in a contiguous vector, in one pass. The run of each
+// element and the length of each run are written where asked for.
+Tensor first_of_runs_cpu(const char* op, const Tensor& x, const Tensor& inverse, Tensor* counts);
+
 }  // namespace rush

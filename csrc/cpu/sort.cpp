@@ -97,6 +97,45 @@ Packed<T>* sort_packed(Packed<T>* p, Room<Packed<T>>& room, int64_t n) {
   return radix_sort(p, room.get(n), n, kPositionBits<T>, int(sizeof(T)));
 }
 
+// The smallest key of a row, and how far the others reach.
+template <class T>
+std::pair<KeyOf<T>, KeyOf<T>> key_range(const T* x, int64_t n) {
+  KeyOf<T> low = order_key(x[0]), high = low;
+  for (int64_t i = 1; i < n; ++i) {
+    const KeyOf<T> key = order_key(x[i]);
+    low = std::min(low, key);
+    high = std::max(high, key);
+  }
+  return {low, KeyOf<T>(high - low)};
+}
+
+// Long integers mostly lie close together: their distances from the smallest fit into half a word,
+// beside the positions. False where they do not.
+template <class T>
+bool sort_narrow_row(const T* x, int64_t n, bool descending, Room<uint64_t>& room,
+                     Room<uint64_t>& room2, T* values, int64_t* indices) {
+  if (n < 1024 || n > int64_t(UINT32_MAX)) return false;
+  const auto [low, range] = key_range(x, n);
+  if (range > UINT32_MAX) return false;
+  const uint32_t flip = descending ? ~uint32_t(0) : 0;
+  uint64_t* p = room.get(n);
+  parallel_for(n, kGrain, [&, low = low](int64_t b, int64_t e) {
+    for (int64_t i = b; i < e; ++i)
+      p[i] = uint64_t(uint32_t(order_key(x[i]) - low) ^ flip) << 32 | uint64_t(i);
+  });
+  p = radix_sort(p, room2.get(n), n, 32, 4);
+  parallel_for(n, kGrain, [&, low = low](int64_t b, int64_t e) {
+    if (values) {
+      for (int64_t i = b; i < e; ++i)
+        values[i] = value_of_key<T>(KeyOf<T>(low + (uint32_t(p[i] >> 32) ^ flip)));
+    }
+    if (indices) {
+      for (int64_t i = b; i < e; ++i) indices[i] = int64_t(uint32_t(p[i]));
+    }
+  });
+  return true;
+}
+
 template <class T>
 T* at_row(const Tensor& t, int64_t row, int64_t length) {
   return t.defined() ? t.data<T>() + row * length : nullptr;
@@ -224,6 +263,13 @@ void sort_rows(const char* op, const Tensor& x, bool descending, const Tensor& v
     const auto flip = KeyFlip<T>(descending ? ~KeyFlip<T>(0) : 0);
     auto one = [&](int64_t r, Room<Packed<T>>& room, Room<Packed<T>>& room2) {
       const T* row = x.data<T>() + r * rows.length;
+      if constexpr (sizeof(T) == 8 && !is_float_like<T>) {
+        Room<uint64_t> narrow, narrow2;
+        if (sort_narrow_row(row, rows.length, descending, narrow, narrow2,
+                            at_row<T>(values, r, rows.length),
+                            at_row<int64_t>(indices, r, rows.length)))
+          return;
+      }
       Packed<T>* p = room.get(rows.length);
       pack_row(row, rows.length, flip, p);
       unpack_row(row, sort_packed<T>(p, room2, rows.length), rows.length, flip,
@@ -240,6 +286,34 @@ void sort_rows(const char* op, const Tensor& x, bool descending, const Tensor& v
                    for (int64_t r = begin; r < end; ++r) one(r, room, room2);
                  });
   });
+}
+
+bool sort_integers(const Tensor& x, const Tensor& values) {
+  if (x.is_cuda() || !is_integral(x.dtype()) || x.numel() < 1024) return false;
+  dispatch<DType::Int64, DType::Int32, DType::UInt8, DType::Int8, DType::Int16, DType::UInt16,
+           DType::UInt32, DType::UInt64>("unique", x.dtype(), [&]<typename T>() {
+    const T* from = x.data<T>();
+    T* to = values.data<T>();
+    const int64_t n = x.numel();
+    // K: an unsigned integer that holds all distances from the smallest key
+    auto run = [&]<class K>(KeyOf<T> low, int bytes) {
+      Room<K> room, room2;
+      K* p = room.get(n + 8);
+      parallel_for(n, kGrain, [&](int64_t b, int64_t e) {
+        for (int64_t i = b; i < e; ++i) p[i] = K(order_key(from[i]) - low);
+      });
+      p = radix_sort(p, room2.get(n + 8), n, 0, bytes);
+      parallel_for(n, kGrain, [&](int64_t b, int64_t e) {
+        for (int64_t i = b; i < e; ++i) to[i] = value_of_key<T>(KeyOf<T>(low + p[i]));
+      });
+    };
+    const auto [low, range] = key_range(from, n);
+    if (uint64_t(range) > UINT32_MAX)
+      run.template operator()<uint64_t>(low, 8);
+    else
+      run.template operator()<uint32_t>(low, 4);
+  });
+  return true;
 }
 
 void topk_rows(const char* op, const Tensor& x, int64_t k, bool largest, const Tensor& values,

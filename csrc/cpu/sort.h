@@ -9,6 +9,9 @@ namespace rush {
 // Stable. Either output may be undefined. NaN counts as the largest.
 void sort_rows(const char* op, const Tensor& x, bool descending, const Tensor& values,
                const Tensor& indices);
+// The elements of a contiguous vector of integers in rising order, without positions; false where
+// that is no faster than sort_rows.
+bool sort_integers(const Tensor& x, const Tensor& values);
 
 // The k largest (or smallest) of each row in order; of equals, those that come first.
 void topk_rows(const char* op, const Tensor& x, int64_t k, bool largest, const Tensor& values,

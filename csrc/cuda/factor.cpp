@@ -2,7 +2,9 @@
 // large matrices and by the batched functions of cuBLAS and cuSOLVER for many small ones.
 #include "cpu/device_loops.h"
 #include "cpu/device_math_loops.h"
+#include "cpu/pointwise.h"
 #include "cuda/kernels/matrices_args.h"
+#include "cuda/matmul.h"
 #include "cuda/matrices.h"
 
 namespace rush::cuda {
@@ -242,6 +244,61 @@ void permutation(const char* op, const Tensor& pivots, int64_t rows, const Tenso
   launch(kMatrices, kPermutation, device, blocks_for(args.count, device), {kThreads}, args);
 }
 
+// ---- LDL ----
+
+// ld holds the matrices, lower triangles, by columns.
+void ldl_factor(const char* op, const Tensor& ld, const Tensor& pivots, const Tensor& info) {
+  check_sizes(op, ld);
+  const Batch b(ld);
+  const auto n = int(b.rows);
+  const Device device = ld.device();
+  const solver::Session& s = session(op, device.index);
+  by_type(op, ld, [&]<class T>() {
+    const solver::Typed<T>& l = library().of<T>();
+    int size = 0;
+    done(op, l.SytrfSize(s.handle, n, ld.data<T>(), n, &size), "cusolverDnsytrf_bufferSize");
+    Workspace w(size_t(size) * sizeof(T), 0, device);
+    for (int64_t m = 0; m < b.count; ++m)
+      done(op,
+           l.Sytrf(s.handle, solver::kLower, n, ld.data<T>() + m * b.step(), n,
+                   pivots.data<int32_t>() + m * n, static_cast<T*>(w.device.data()), size,
+                   info.data<int32_t>() + m),
+           "cusolverDnsytrf");
+  });
+  after_launch(current_stream(device.index));
+}
+
+void ldl_solve(const char* op, const Tensor& ld, const Tensor& pivots, const Tensor& b,
+               const Tensor& x) {
+  check_sizes(op, ld);
+  const Batch to(x), factors(ld);
+  const int64_t n = to.rows, cols = to.cols;
+  const Device device = x.device();
+  copy(b, x, false);
+  const Tensor own = lies_by_columns(ld) ? ld : by_columns_copy(ld);
+  const solver::Session& s = session(op, device.index);
+  const solver::DataType type = solver::data_type(x.dtype());
+  const Tensor wide = make_tensor(pivots.sizes(), DType::Int64, device);
+  copy(pivots, wide, false);
+  const Tensor ignored = make_tensor(Dims{1}, DType::Int32, device);
+  by_type(op, x, [&]<class T>() {
+    size_t on_device = 0, on_host = 0;
+    done(op,
+         library().SytrsSize(s.handle, solver::kLower, n, cols, type, own.data(), n,
+                             wide.data<int64_t>(), type, x.data(), n, &on_device, &on_host),
+         "cusolverDnXsytrs_bufferSize");
+    Workspace w(on_device, on_host, device);
+    for (int64_t m = 0; m < to.count; ++m)
+      done(op,
+           library().Sytrs(s.handle, solver::kLower, n, cols, type,
+                           own.data<T>() + m * factors.step(), n, wide.data<int64_t>() + m * n,
+                           type, x.data<T>() + m * to.step(), n, w.device.data(), on_device,
+                           w.host.data(), on_host, ignored.data<int32_t>()),
+           "cusolverDnXsytrs");
+  });
+  after_launch(current_stream(device.index));
+}
+
 // ---- QR ----
 
 void geqrf(const char* op, const Tensor& a, const Tensor& out, const Tensor& tau) {
@@ -319,6 +376,37 @@ void orgqr(const char* op, const Tensor& a, const Tensor& tau, const Tensor& out
   after_launch(current_stream(device.index));
 }
 
+// The same for many small ones: Q as a whole, and a product.
+void multiply_by_q(const Tensor& a, const Tensor& tau, const Tensor& c, bool left, bool transpose,
+                   const Tensor& out) {
+  const Batch to(out);
+  const int64_t side = a.size(-2), k = tau.size(-1);
+  const auto flat = [&](const Tensor& t, int64_t cols) {
+    return make_tensor(t.storage(), Dims{to.count, t.size(-2), cols},
+                       Dims{t.size(-2) * t.size(-1), t.stride(-2), t.stride(-1)}, t.offset(),
+                       t.dtype());
+  };
+  Tensor q =
+      make_tensor(Dims{to.count, side, side}, Dims{side * side, 1, side}, a.dtype(), a.device());
+  const Tensor reflections =
+      make_tensor(q.storage(), Dims{to.count, side, k}, q.strides(), q.offset(), q.dtype());
+  copy(flat(a, k), reflections, false);
+  const FormQArgs args{to.count, side, side, k, q.data(), tau.data()};
+  launch(kMatrices, uint64_t(q.dtype()), q.device().index,
+         {unsigned(std::min<int64_t>(to.count, 65535))}, {kThreads}, args);
+  if (transpose) {
+    const Tensor turned =
+        make_tensor(q.storage(), q.sizes(), Dims{side * side, side, 1}, q.offset(), q.dtype());
+    q = turned;
+    if (is_complex(q.dtype())) {
+      q = make_tensor(turned.sizes(), turned.dtype(), turned.device());
+      map_unary(UnaryFn::Conj, turned, q);
+    }
+  }
+  const Tensor other = flat(c, c.size(-1));
+  multiply_matrices(left ? q : other, left ? other : q, flat(out, to.cols), false, false);
+}
+
 void ormqr(const char* op, const Tensor& a, const Tensor& tau, const Tensor& c, bool left,
            bool transpose, const Tensor& out) {
   check_sizes(op, a);
@@ -326,6 +414,7 @@ void ormqr(const char* op, const Tensor& a, const Tensor& tau, const Tensor& c, 
   const Batch b(out);
   const int64_t k = tau.size(-1), rows_a = a.size(-2), step_a = rows_a * a.size(-1);
   const Device device = out.device();
+  if (k > 0 && b.count > 1 && rows_a <= 256) return multiply_by_q(a, tau, c, left, transpose, out);
   copy(c, out, false);
   if (k == 0) return;
   const Tensor own = lies_by_columns(a) ? a : by_columns_copy(a);
@@ -361,6 +450,8 @@ const bool registered = [] {
   loops.lu_factor = lu_factor;
   loops.lu_solve = lu_solve;
   loops.permutation = permutation;
+  loops.ldl_factor = ldl_factor;
+  loops.ldl_solve = ldl_solve;
   loops.geqrf = geqrf;
   loops.orgqr = orgqr;
   loops.ormqr = ormqr;

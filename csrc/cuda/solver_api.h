@@ -96,6 +96,14 @@ enum Vectors : int { kNoVectors = 0, kWithVectors = 1 };
     (Handle handle, Params params, signed char u_job, signed char v_job, int64_t m, int64_t n,     \
      DataType type, void* a, int64_t lda, DataType s_type, void* s, DataType u_type, void* u,      \
      int64_t ldu, DataType v_type, void* vh, int64_t ldv, DataType compute, void* device,          \
+     size_t device_bytes, void* host, size_t host_bytes, int* info))                               \
+  X(cusolverDnXsytrs_bufferSize, SytrsSize,                                                        \
+    (Handle handle, Triangle uplo, int64_t n, int64_t cols, DataType type, const void* a,          \
+     int64_t lda, const int64_t* pivots, DataType b_type, void* b, int64_t ldb, size_t* device,    \
+     size_t* host))                                                                                \
+  X(cusolverDnXsytrs, Sytrs,                                                                       \
+    (Handle handle, Triangle uplo, int64_t n, int64_t cols, DataType type, const void* a,          \
+     int64_t lda, const int64_t* pivots, DataType b_type, void* b, int64_t ldb, void* device,      \
      size_t device_bytes, void* host, size_t host_bytes, int* info))
 
 // Those that older versions do not have: null there.
@@ -134,6 +142,10 @@ enum Vectors : int { kNoVectors = 0, kWithVectors = 1 };
   X(cusolverDn##L##ORMQR, Ormqr,                                                                   \
     (Handle handle, Side side, Operation trans, int m, int n, int k, const T* a, int lda,          \
      const T* tau, T* c, int ldc, T* work, int size, int* info))                                   \
+  X(cusolverDn##L##sytrf_bufferSize, SytrfSize, (Handle handle, int n, T* a, int lda, int* size))  \
+  X(cusolverDn##L##sytrf, Sytrf,                                                                   \
+    (Handle handle, Triangle uplo, int n, T* a, int lda, int* pivots, T* work, int size,           \
+     int* info))                                                                                   \
   X(cusolverDn##L##gesvdj_bufferSize, GesvdjSize,                                                  \
     (Handle handle, Vectors job, int thin, int m, int n, const T* a, int lda, const R* s,          \
      const T* u, int ldu, const T* v, int ldv, int* size, Jacobi how))                             \

@@ -39,7 +39,8 @@ RUSH_FN BesselPair bessel_far(int order, double x) {
 
 // The power series, for 0 < x <= 1.
 RUSH_FN BesselPair bessel_near(int order, double x) {
-  const double u = 0.25 * x * x, half_log = log(0.5 * x);
+  const double u = 0.25 * x * x,
+               half_log = x < 1e-300 ? log(x) - 0x1.62e42fefa39efp-1 : log(0.5 * x);
   double j = 0.0, rest = 0.0, term = order == 0 ? 1.0 : 0.5 * x;
   double harmonic = 0.0;  // H_k
   for (int k = 0; k < 16; ++k) {
@@ -111,7 +112,9 @@ RUSH_FN double bessel_i_scaled(int order, double x) {
   if (a < 30.0) {
     const double u = 0.25 * a * a;
     double sum = 1.0;
-    for (int k = 80; k > 0; --k) sum = fma(u / (double(k) * (k + order)), sum, 1.0);
+    // the terms behind are below 1e-20 of the sum
+    for (int k = 12 + static_cast<int>(1.6 * a); k > 0; --k)
+      sum = fma(u / (double(k) * (k + order)), sum, 1.0);
     y = (order == 0 ? sum : 0.5 * a * sum) * exp(-a);
   } else {
     const double mu = order == 0 ? 0.0 : 4.0;
@@ -129,8 +132,18 @@ RUSH_FN double bessel_i_scaled(int order, double x) {
 struct KPair {
   double k, next;  // of order nu and nu + 1
 };
+// 1 + (m - 1) / 8x + (m - 1)(m - 9) / 2! (8x)^2 + ..., m = 4 nu^2, for x so large that three terms
+// do.
+RUSH_FN double bessel_k_far(double nu, double x) {
+  const double m = 4.0 * nu * nu, y = 0.125 / x;
+  return 1.0 + (m - 1.0) * y * (1.0 + (m - 9.0) * y * (0.5 + (m - 25.0) * y / 6.0));
+}
 // e^x K(x) for x >= 1 or so, by Temme's sum and the continued fraction of Thompson and Barnett.
 RUSH_FN KPair bessel_k_fraction(double nu, double x) {
+  if (x > 1e4) {  // where the fraction's terms may overflow
+    const double k = sqrt(pi<double> / 2.0 / x);
+    return {k * bessel_k_far(nu, x), k * bessel_k_far(nu + 1.0, x)};
+  }
   const double a1 = 0.25 - nu * nu;
   double b = 2.0 * (1.0 + x), d = 1.0 / b, step = d, fraction = d;
   double before = 0.0, last = 1.0, a = -a1, c = a1, q = a1;
@@ -165,7 +178,8 @@ RUSH_FN double bessel_k(int order, double x, bool scaled) {
     const double k = order == 0 ? found.k : found.next;
     return scaled ? k : k * exp(-x);
   }
-  const double u = 0.25 * x * x, half_log = log(0.5 * x);
+  const double u = 0.25 * x * x,
+               half_log = x < 1e-300 ? log(x) - 0x1.62e42fefa39efp-1 : log(0.5 * x);
   double i = 0.0, rest = 0.0, term = order == 0 ? 1.0 : 0.5 * x, harmonic = 0.0;
   for (int k = 0; k < 20; ++k) {
     if (k > 0) {
@@ -180,6 +194,11 @@ RUSH_FN double bessel_k(int order, double x, bool scaled) {
   return scaled ? k * exp(x) : k;
 }
 
+// a - root^2, exactly.
+RUSH_FN double square_rest(double root, double a) {
+  const Pair<double> square = two_prod(root, root);
+  return (a - square.hi) - square.lo;
+}
 // Airy's function Ai: y'' = x y. Taylor series from the nearest integer, where value and slope are
 // known; K of order 1/3 to the right, an asymptotic series to the left.
 RUSH_FN double airy_ai(double x) {
@@ -187,12 +206,12 @@ RUSH_FN double airy_ai(double x) {
   if (isinf(x)) return 0.0;
   // z = 2/3 |x|^(3/2) is a phase, or an exponent: it is kept to twice the digits.
   const double a = fabs(x), root = sqrt(a),
-               root_lo = a > 0.0 ? fma(-root, root, a) / (2.0 * root) : 0.0;
+               root_lo = a > 0.0 ? square_rest(root, a) / (2.0 * root) : 0.0;
   const Pair<double> cube = two_prod(a, root);
   const double third = 0x1.5555555555555p-1;
   const Pair<double> product = two_prod(cube.hi, third);
   const double z = product.hi, z_lo = product.lo + cube.hi * 0x1.5555555555555p-55 +
-                                      third * fma(a, root_lo, cube.lo);
+                                      third * (a * root_lo + cube.lo);
   if (x > 2.0) {
     if (z > 760.0) return 0.0;
     const double e = exp(-z);
@@ -214,7 +233,8 @@ RUSH_FN double airy_ai(double x) {
       if (term < 1e-18) break;
     }
     // cos and sin of z - pi / 4, times sqrt(2)
-    const double c0 = cos(z), s0 = sin(z), c = fma(-z_lo, s0, c0), s = fma(z_lo, c0, s0);
+    const double c0 = cos(z), s0 = sin(z), c1 = cos(z_lo), s1 = sin(z_lo);
+    const double c = c0 * c1 - s0 * s1, s = s0 * c1 + c0 * s1;
     const double cosine = c + s, sine = s - c;
     return (cosine * even + sine * odd) / sqrt(2.0 * pi<double> * sqrt(a));
   }

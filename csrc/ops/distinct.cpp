@@ -109,7 +109,7 @@ struct Unique2 {
     const Tensor flat = flattened(self), values = make_tensor(flat.sizes(), self.dtype(), device);
     const Tensor order =
         return_inverse ? make_tensor(flat.sizes(), DType::Int64, device) : Tensor();
-    sort_rows(name, flat, false, values, order);
+    if (return_inverse || !sort_integers(flat, values)) sort_rows(name, flat, false, values, order);
     const int64_t n = flat.numel();
     if (self.is_cuda()) {
       NoGradGuard no_grad;
@@ -118,6 +118,12 @@ struct Unique2 {
       if (return_inverse)
         inverse = reshape(scatter(empty_like(inverse), 0, order, inverse), self.sizes());
       return {index_select(values, 0, runs.starts()), inverse, runs.counts(return_counts)};
+    }
+    if (!return_inverse) {
+      Tensor counts = nothing();
+      const Tensor found =
+          first_of_runs_cpu(name, values, Tensor(), return_counts ? &counts : nullptr);
+      return {found, nothing(), counts};
     }
     const std::vector<int64_t> starts = run_starts_cpu(name, values, n);
     return {index_select(values, 0, index_tensor(starts)),
@@ -170,6 +176,13 @@ struct UniqueConsecutive {
       return {index_select(dim ? detach(self) : slices, d, runs.starts()),
               runs.inverse(return_inverse, dim ? Dims{n} : self.sizes()),
               runs.counts(return_counts)};
+    }
+    if (!dim) {
+      const Tensor inverse = return_inverse ? make_tensor(self.sizes(), DType::Int64) : Tensor();
+      Tensor counts = nothing();
+      const Tensor found =
+          first_of_runs_cpu(name, slices, inverse, return_counts ? &counts : nullptr);
+      return {found, return_inverse ? inverse : nothing(), counts};
     }
     const std::vector<int64_t> starts = run_starts_cpu(name, slices, n);
     return {

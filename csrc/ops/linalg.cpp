@@ -1,6 +1,7 @@
 // Factors of matrices by elimination and reflections, the systems they solve, and determinants.
 #include "ops/linalg.h"
 
+#include <cmath>
 #include <numeric>
 #include <string>
 
@@ -603,6 +604,7 @@ struct Ormqr {
 
 struct LdlFactor {
   static constexpr const char* name = "linalg.ldl_factor";
+  static constexpr bool any_device = true;
   static std::array<Spec, 3> check(const Tensor& A, bool) {
     check_square_matrices(name, A);
     return {by_columns(A, A.size(-2), A.size(-1)), a_vector(A, A.size(-1), DType::Int32),
@@ -610,12 +612,22 @@ struct LdlFactor {
   }
   static void run(const Tensor& A, bool hermitian, const Tensor& LD, const Tensor& pivots,
                   const Tensor& info) {
-    ldl_factor_cpu(name, readable_matrices(A), hermitian, ByColumns(LD), pivots, info);
+    if (!LD.is_cuda())
+      return ldl_factor_cpu(name, readable_matrices(A), hermitian, ByColumns(LD), pivots, info);
+    // cuSOLVER knows symmetric matrices only.
+    if (hermitian && A.is_complex())
+      return run_on_host<LdlFactor, 3>(A, hermitian, LD, pivots, info);
+    if (A.numel() == 0) return fill_data(info, 0);
+    const NoGradGuard no_grad;
+    const ByColumns factors(LD);
+    copy_data(factors, tril(A, 0));
+    gpu_matrices().ldl_factor(name, factors, pivots, info);
   }
 };
 
 struct LdlSolve {
   static constexpr const char* name = "linalg.ldl_solve";
+  static constexpr bool any_device = true;
   static Spec check(const Tensor& LD, const Tensor& pivots, const Tensor& B, bool) {
     check_square_matrices(name, LD, "LD");
     check_matrices(name, B, "B");
@@ -631,8 +643,22 @@ struct LdlSolve {
   static constexpr bool may_fail = true;
   static void run(const Tensor& LD, const Tensor& pivots, const Tensor& B, bool hermitian,
                   const Tensor& out) {
-    const Tensor p = contiguous_data(pivots);
+    Tensor p = contiguous_data(pivots);
     const int64_t n = LD.size(-1);
+    if (out.is_cuda()) {
+      if (hermitian && B.is_complex())
+        return run_on_host<LdlSolve, 1>(LD, pivots, B, hermitian, out);
+      if (out.numel() == 0) return;
+      const NoGradGuard no_grad;
+      const Tensor size = abs(p);
+      device_loops(DeviceType::CUDA)
+          .check_between(size, 1, double(n), name,
+                         "pivots must lie between 1 and the number of rows, in size");
+      const Tensor within = clamp(size, Scalar(1), Scalar(n));  // harmless until that is told
+      p = where(lt(p, wrap_number(0)), neg(within), within);
+      const ByColumns x(out);
+      return gpu_matrices().ldl_solve(name, readable_matrices(LD), p, readable_matrices(B), x);
+    }
     for (int64_t i = 0; i < p.numel(); ++i) {
       const int64_t v = std::abs(int64_t(p.data<int32_t>()[i]));
       rush::check(v >= 1 && v <= n, ErrorKind::Runtime, name, "pivots must lie between 1 and ", n,

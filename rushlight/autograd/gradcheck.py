@@ -72,8 +72,8 @@ def _check_output_types(outputs):
 
 
 def _flat_real(t):
-    """The numbers of a tensor as one real vector: real parts, then imaginary parts."""
-    t = t.detach()
+    """The numbers of a tensor as one real vector, on the host: real parts, then imaginary parts."""
+    t = t.detach().cpu()
     if not t.is_complex():
         return t.reshape(-1)
     return rushlight.cat([t.real.reshape(-1), t.imag.reshape(-1)])
@@ -84,11 +84,11 @@ def _real_size(t):
 
 
 def _from_flat_real(flat, like):
-    """The inverse of _flat_real."""
-    if not like.is_complex():
-        return flat.to(like.dtype).reshape(like.shape)
-    n = like.numel()
-    return rushlight.complex(flat[:n], flat[n:]).to(like.dtype).reshape(like.shape)
+    """The inverse of _flat_real, where `like` is."""
+    if like.is_complex():
+        n = like.numel()
+        flat = rushlight.complex(flat[:n], flat[n:])
+    return flat.to(like.dtype).reshape(like.shape).to(like.device)
 
 
 # --- three ways to a derivative -------------------------------------------------------------------

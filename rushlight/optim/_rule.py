@@ -32,10 +32,10 @@ class RuleOptimizer(Optimizer):
 
     def __init__(self, params, defaults):
         name = type(self).__name__
-        if defaults.get("differentiable"):
-            raise NotImplementedError(
-                f"{name}: differentiable=True is not supported: the step runs in one fused pass "
-                "that records nothing. Write the update with tensor operations instead"
+        if defaults.get("differentiable") and (defaults.get("foreach") or defaults.get("fused")):
+            raise RuntimeError(
+                f"{name}: differentiable=True does not go with foreach=True or fused=True, whose "
+                "steps are not recorded"
             )
         if defaults.get("fused") and defaults.get("foreach"):
             raise RuntimeError(f"{name}: 'fused' and 'foreach' cannot both be True")
@@ -79,11 +79,26 @@ class RuleOptimizer(Optimizer):
 
     def _step_group(self, group):
         states, options = self._states(group), self._options(group)
-        params = group["params"]
-        missing = _step(self._rule, params, self.state, self._scalars, states, options)
+        params, step = group["params"], self._step_of(group)
+        missing = step(self._rule, params, self.state, self._scalars, states, options)
         if missing is not None:
             self._start_all(missing, group)
-            _step(self._rule, params, self.state, self._scalars, states, options)
+            step(self._rule, params, self.state, self._scalars, states, options)
+
+    def _step_of(self, group):
+        """The function that takes a step; one that is recorded for a differentiable group."""
+        if not group.get("differentiable"):
+            return _step
+        from rushlight.optim import _unfused
+
+        for key, value in group.items():
+            for v in value if isinstance(value, tuple) else (value,):
+                if isinstance(v, Tensor) and v.requires_grad:
+                    raise NotImplementedError(
+                        f"{type(self).__name__}: options are used as numbers: {key} requires grad "
+                        "and would get none. Write the update with tensor operations instead"
+                    )
+        return _unfused.recorded_step
 
     def _start_all(self, params, group):
         """Gives parameters the states that a step asked for."""

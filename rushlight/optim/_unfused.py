@@ -1,14 +1,15 @@
 """The rules of csrc/functors/optimizer.h over tensor ops: what a step is without fusion.
 
-Used while ``rushlight.config.fused_optimizer`` is off; a test holds both forms equal. One parameter
-at a time, each formula in the order of the fused one. ``o`` are the rule's options in the order
-of csrc/ops/optimizer_rules.cpp, ``s`` its 0-d states.
+Used while ``rushlight.config.fused_optimizer`` is off, where a test holds both forms equal, and for
+steps that are differentiated: nothing that an op keeps is written to. One parameter at a time,
+each formula in the order of the fused one. ``o`` are the rule's options in the order of
+csrc/ops/optimizer_rules.cpp, ``s`` its 0-d states.
 """
 
 import math
 
 from rushlight import _C
-from rushlight.autograd import no_grad
+from rushlight.autograd import enable_grad, no_grad
 
 
 def _pull(p, g, maximize, decay):
@@ -41,10 +42,10 @@ def _adam(p, g, o, s, states):
     mean, square, *largest = states
     _moments(g, mean, square, beta1, beta2)
     if amsgrad:
-        square = _C.maximum(largest[0], square, out=largest[0])
+        square = largest[0].copy_(_C.maximum(largest[0].clone(), square))
     if decoupled:
         p.mul_(1 - lr * decay)
-    below = square.sqrt().div_(math.sqrt(1 - beta2**step)).add_(eps)
+    below = square.sqrt() / math.sqrt(1 - beta2**step) + eps
     p.addcdiv_(mean, below, value=-lr / (1 - beta1**step))
 
 
@@ -59,7 +60,7 @@ def _nadam(p, g, o, s, states):
     _moments(g, mean, square, beta1, beta2)
     if decoupled:
         p.mul_(1 - lr * decay)
-    below = (square / (1 - beta2**step)).sqrt_().add_(eps)
+    below = (square / (1 - beta2**step)).sqrt() + eps
     p.addcdiv_(g, below, value=-lr * (1 - mu) / (1 - product))
     p.addcdiv_(mean, below, value=-lr * after / (1 - product * after))
 
@@ -80,7 +81,7 @@ def _radam(p, g, o, s, states):
         p.add_(mean, alpha=rate)
         return
     share = (length - 4) * (length - 2) * most / ((most - 4) * (most - 2) * length)
-    below = square.sqrt().add_(eps)
+    below = square.sqrt() + eps
     p.addcdiv_(mean, below, value=rate * math.sqrt(share) * math.sqrt(correction))
 
 
@@ -90,7 +91,7 @@ def _adamax(p, g, o, s, states):
     g = _pull(p, g, maximize, decay)
     mean, norm = states
     mean.lerp_(g, 1 - beta1)
-    _C.maximum(norm.mul_(beta2), g.abs().add_(eps), out=norm)
+    norm.copy_(_C.maximum(norm * beta2, g.abs() + eps))
     p.addcdiv_(mean, norm, value=-lr / (1 - beta1**step))
 
 
@@ -100,7 +101,7 @@ def _adagrad(p, g, o, s, states):
     g = _pull(p, g, maximize, decay)
     (total,) = states
     total.addcmul_(g, g)
-    p.addcdiv_(g, total.sqrt().add_(eps), value=-lr / (1 + (step - 1) * lr_decay))
+    p.addcdiv_(g, total.sqrt() + eps, value=-lr / (1 + (step - 1) * lr_decay))
 
 
 def _adadelta(p, g, o, s, states):
@@ -109,7 +110,7 @@ def _adadelta(p, g, o, s, states):
     g = _pull(p, g, maximize, decay)
     square, moved = states
     square.mul_(rho).addcmul_(g, g, value=1 - rho)
-    delta = (moved + eps).sqrt_().div_((square + eps).sqrt_()).mul_(g)
+    delta = (moved + eps).sqrt() / (square + eps).sqrt() * g
     moved.mul_(rho).addcmul_(delta, delta, value=1 - rho)
     p.add_(delta, alpha=-lr)
 
@@ -122,9 +123,9 @@ def _rmsprop(p, g, o, s, states):
     square.mul_(alpha).addcmul_(g, g, value=1 - alpha)
     if centered:
         mean = more[-1].lerp_(g, 1 - alpha)
-        below = square.addcmul(mean, mean, value=-1).sqrt_().add_(eps)
+        below = square.addcmul(mean, mean, value=-1).sqrt() + eps
     else:
-        below = square.sqrt().add_(eps)
+        below = square.sqrt() + eps
     if momentum > 0:
         p.add_(more[0].mul_(momentum).addcdiv_(g, below), alpha=-lr)
     else:
@@ -137,8 +138,8 @@ def _rprop(p, g, o, s, states):
     g = -g if maximize else g
     previous, size = states
     agreement = g * previous
-    factor = _C.where(agreement > 0, grow, _C.where(agreement < 0, shrink, 1.0))
-    size.mul_(factor.to(size.dtype)).clamp_(least, most)
+    factor = _C.ones_like(size).masked_fill_(agreement > 0, grow)
+    size.mul_(factor.masked_fill_(agreement < 0, shrink)).clamp_(least, most)
     previous.copy_(g.masked_fill(agreement < 0, 0))
     p.addcmul_(previous.sign(), size, value=-1)
 
@@ -152,7 +153,7 @@ def _asgd(p, g, o, s, states):
     if mu == 1:
         average.copy_(p)
     else:
-        average.add_((p - average).mul_(mu))
+        average.add_(p - average, alpha=mu)
     s[1].fill_(lr / (1 + lambd * lr * step) ** alpha)
     s[2].fill_(1 / max(1.0, step - t0))
 
@@ -164,9 +165,20 @@ _RULES = {
 }  # fmt: skip
 
 
-@no_grad()
 def step(rule, params, state, scalar_names, state_names, options):
     """As _C._optimizer_step: a step, or a list of the parameters whose states are missing."""
+    with no_grad():
+        return _step(rule, params, state, scalar_names, state_names, options, recorded=False)
+
+
+def recorded_step(rule, params, state, scalar_names, state_names, options):
+    """A step that gradients flow through (differentiable=True): parameters are not leaves, and
+    states are new tensors after every step, since earlier ones are read by the backward pass."""
+    with enable_grad():
+        return _step(rule, params, state, scalar_names, state_names, options, recorded=True)
+
+
+def _step(rule, params, state, scalar_names, state_names, options, recorded):
     with_grad = [p for p in params if p.grad is not None]
     needed = (*scalar_names, *state_names)
     missing = [p for p in with_grad if any(state.get(p, {}).get(k) is None for k in needed)]
@@ -175,7 +187,12 @@ def step(rule, params, state, scalar_names, state_names, options):
     options = [float(o) for o in options]
     for p in with_grad:
         own = state[p] if needed else {}
-        full = [p.detach(), p.grad.detach(), *(own[k] for k in state_names)]
+        if recorded:
+            own.update({k: own[k].clone() for k in state_names})
+            full = [p, p.grad]
+        else:
+            full = [p.detach(), p.grad.detach()]
+        full += [own[k] for k in state_names]
         if p.is_complex():  # each part is a number of its own
             full = [_C.view_as_real(t) for t in full]
         _RULES[rule](full[0], full[1], options, [own[k] for k in scalar_names], full[2:])

@@ -73,7 +73,8 @@ class SGD(RuleOptimizer):
 
     def _step_group(self, group):
         params, states = group["params"], self._states(group)
-        missing = _step("sgd", params, self.state, (), states, self._options(group))
+        step = self._step_of(group)
+        missing = step("sgd", params, self.state, (), states, self._options(group))
         if missing is None:
             return
         if _cuda.is_capturing():
@@ -83,8 +84,8 @@ class SGD(RuleOptimizer):
         for p in missing:
             self.state[p]["momentum_buffer"] = _C.empty_like(p, memory_format=_C.preserve_format)
         old = [p for p in params if p not in new]
-        _step("sgd", missing, self.state, (), states, self._options(group, first=True))
-        _step("sgd", old, self.state, (), states, self._options(group))
+        step("sgd", missing, self.state, (), states, self._options(group, first=True))
+        step("sgd", old, self.state, (), states, self._options(group))
 
     def _capture_first(self, group, missing, states):
         # Every replay would be the first step; from buffers of zeros the usual rule comes to the

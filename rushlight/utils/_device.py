@@ -10,9 +10,9 @@ def _device_constructors():
     import rushlight as rl
 
     names = """arange asarray as_tensor bartlett_window blackman_window empty empty_permuted
-    empty_strided eye fft.fftfreq fft.rfftfreq full hamming_window hann_window kaiser_window linspace
-    logspace ones rand randint randn randperm range scalar_tensor tensor tril_indices triu_indices
-    zeros""".split()
+    empty_strided eye fft.fftfreq fft.rfftfreq full hamming_window hann_window kaiser_window
+    linspace logspace ones rand randint randn randperm range scalar_tensor tensor tril_indices
+    triu_indices zeros""".split()
     found = set()
     for name in names:
         owner, _, last = name.rpartition(".")

@@ -294,10 +294,8 @@ def arg_tree_leaves(*args, **kwargs):
 
 def tree_is_leaf(tree, is_leaf=None):
     """Whether something is no container."""
-    return (
-        (is_leaf is not None and is_leaf(tree))
-        or tree_leaves(tree) == [tree]
-        and not isinstance(tree, tuple(SUPPORTED_NODES))
+    return (is_leaf is not None and is_leaf(tree)) or (
+        tree_leaves(tree) == [tree] and not isinstance(tree, tuple(SUPPORTED_NODES))
     )
 
 

@@ -22,6 +22,13 @@ def test_a_circle_closes_behind_what_is_cut_off(widths, expected):
     assert F.pad(x, widths, "circular").flatten().tolist() == expected
 
 
+@pytest.mark.parametrize(("mode", "dims"), [("linear", 1), ("bilinear", 2), ("trilinear", 3)])
+def test_a_scale_that_keeps_the_size_keeps_the_values(mode, dims):
+    x = rl.arange(3.0**dims).view(1, 1, *[3] * dims) ** 1.5
+    assert rl.equal(F.interpolate(x, scale_factor=1.3, mode=mode), x)
+    assert rl.equal(F.interpolate(x, scale_factor=1.0, mode=mode), x)
+
+
 @pytest.mark.parametrize("mode", ["bilinear", "bicubic"])
 def test_antialias_leaves_a_dim_of_the_same_size_alone(mode):
     x = rl.arange(18.0).view(1, 1, 3, 6) ** 1.5

@@ -214,8 +214,6 @@ def test_options_out_of_range(cls, options):
 
 
 def test_what_is_not_supported_says_so():
-    with pytest.raises(NotImplementedError, match="differentiable"):
-        optim.Adam([parameter(2)], differentiable=True)
     with pytest.raises(NotImplementedError, match="sparse"):
         optim.SparseAdam([parameter(2)])
     with pytest.raises(RuntimeError, match="fused"):

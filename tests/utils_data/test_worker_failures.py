@@ -272,6 +272,57 @@ def test_ctrl_c(busy, after, method, persistent):
     assert took < 10, took
 
 
+STARTING = (
+    HEADER
+    + """
+class Names(Dataset):
+    def __init__(self):
+        self.names = [str(i) for i in range(100_000)]
+
+    def __len__(self):
+        return 100
+
+    def __getitem__(self, i):
+        time.sleep(0.01)
+        return i
+
+if __name__ == "__main__":
+    print("now", flush=True)
+    while True:
+        for batch in DataLoader(Names(), 4, num_workers=2, multiprocessing_context="METHOD"):
+            break
+"""
+)
+
+
+@pytest.mark.parametrize("delay", [0.01, 0.1, 0.3, 0.7])
+@pytest.mark.parametrize("method", ["fork", "spawn"])
+def test_ctrl_c_while_workers_come_and_go(method, delay):
+    script = scripts.Script(STARTING.replace("METHOD", method))
+    assert script.process.stdout.readline() == "now\n"
+    time.sleep(delay)
+    script.interrupt()
+    _, err, code = script.finish(30)
+    assert err.count("Traceback") == 1 and "KeyboardInterrupt" in err, err
+    assert code != 0 and script.left_behind == []
+
+
+def test_ctrl_c_is_not_lost_when_an_iterator_is_dropped(monkeypatch):
+    """Python swallows what is raised there."""
+    batches = iter(DataLoader(range(8), num_workers=1))
+    next(batches)
+    shut_down = type(batches)._shutdown_workers
+
+    def interrupted(self):
+        shut_down(self)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(type(batches), "_shutdown_workers", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        del batches
+        time.sleep(20)
+
+
 def test_workers_end_with_a_killed_parent():
     script = scripts.Script(
         HEADER

@@ -29,13 +29,14 @@ def pad(input, pad, mode="constant", value=None):
             f"got {tuple(pad)} for shape {list(input.shape)}"
         )
     for i in range(count):
-        dim = input.ndim - 1 - i
-        _check_widths(dim, input.shape[dim], pad[2 * i], pad[2 * i + 1], mode)
-    if mode == "circular" and min(pad) < 0:  # the circle is what is left after the cut
-        for i in range(count):
-            dim, first, last = input.ndim - 1 - i, max(-pad[2 * i], 0), max(-pad[2 * i + 1], 0)
-            input = input.narrow(dim, first, input.shape[dim] - first - last)
-        pad = [max(width, 0) for width in pad]
+        dim, before, after = input.ndim - 1 - i, pad[2 * i], pad[2 * i + 1]
+        _check_widths(dim, input.shape[dim], before, after, mode)
+        if mode == "circular" and min(before, after) < 0:  # the circle is what the cut leaves
+            first, last = max(-before, 0), input.shape[dim] - max(-after, 0)
+            input = input.narrow(dim, first, last - first)
+            _check_widths(dim, last - first, max(before, 0), max(after, 0), mode)
+    if mode == "circular":
+        pad = [max(n, 0) for n in pad]
     if input.device.type == "cpu":
         return _C._pad_from_inside(input, pad, _MODES.index(mode) - 1)
     for i in range(count):

@@ -106,13 +106,15 @@ def _resample(input, sizes, scales, kind, align):
     # The dim that shrinks most first: less work for the others. Of equals the last one, where
     # neighbours have to be gathered one by one.
     order = sorted(range(len(sizes)), key=lambda d: (sizes[d] / max(input.shape[2 + d], 1), -d))
+    if kind in ("linear", "smooth-linear", "smooth-cubic"):
+        # These leave a dim that keeps its size alone, whatever the scale says.
+        kept = [n == m for n, m in zip(sizes, input.shape[2:], strict=True)]
+        scales = [0.0 if k else s for k, s in zip(kept, scales, strict=True)]
     result = input
     if input.is_cuda and not kind.startswith("smooth"):
         result, order = _C._resample_image(input, sizes, kind, align, scales), ()
     for d in order:
-        # Smooth kernels leave a dim that keeps its size alone, whatever the scale says.
-        smooth = kind.startswith("smooth")
-        same = sizes[d] == input.shape[2 + d] and (smooth or scales[d] in (0, 1))
+        same = sizes[d] == input.shape[2 + d] and scales[d] in (0, 1)
         if not same:
             result = _C._resample(result, 2 + d, sizes[d], kind, align, scales[d])
     if was == _C.uint8:

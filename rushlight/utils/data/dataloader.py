@@ -5,6 +5,9 @@ import itertools
 import multiprocessing
 import operator
 import os
+import signal
+import threading
+import time
 import warnings
 import weakref
 from typing import Generic, TypeVar
@@ -465,7 +468,8 @@ class _MultiProcessingDataLoaderIter(_BaseDataLoaderIter):
                 self._turn += 1
             worker = self._turn % self._num_workers
             self._turn += 1
-        self._asked.append(number)
+        if self._in_order:
+            self._asked.append(number)
         self._under_way[number] = worker
         self._pool.ask(worker, number, keys)
 
@@ -554,5 +558,18 @@ class _MultiProcessingDataLoaderIter(_BaseDataLoaderIter):
     def __del__(self):
         try:
             self._shutdown_workers()
+        except KeyboardInterrupt:
+            _interrupt_soon()
         except Exception:
             pass  # the interpreter is ending, and the workers end with it
+
+
+def _interrupt_soon():
+    """Ctrl-C came while an iterator was dropped, where Python swallows exceptions: it comes again
+    when that is over."""
+
+    def interrupt():
+        time.sleep(0.05)
+        signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
+
+    threading.Thread(target=interrupt, daemon=True, name="rushlight-interrupt").start()

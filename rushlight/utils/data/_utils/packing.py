@@ -11,6 +11,7 @@ that there are no others, nobody will miss it. Packing frees nothing, either, wh
 in use elsewhere, so that counts as being held.
 """
 
+import contextlib
 import copyreg
 import itertools
 import pathlib
@@ -66,7 +67,9 @@ class Containers:
     def borrow(self):
         """In a worker that was forked: reads what the main process holds."""
         for found in self._held:
-            found.put(borrowed(found.value))
+            # A class may refuse: then its list stays an ordinary one.
+            with contextlib.suppress(Exception):
+                found.put(borrowed(found.value))
 
     def __enter__(self):
         """While a Setup is pickled: puts packed copies of what the program holds in its place."""

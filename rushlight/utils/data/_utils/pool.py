@@ -1,11 +1,14 @@
 """The worker processes of one loader, seen from the main process."""
 
+import contextlib
 import os
 import select
+import signal
 import socket
 import sys
 import time
 import types
+from multiprocessing import resource_tracker
 
 import rushlight
 from rushlight.multiprocessing import _channels, _contexts
@@ -97,18 +100,19 @@ class WorkerPool:
 
     def _add(self, own, other, process):
         process.daemon = True
-        try:
-            process.start()
-        except BaseException:
-            own.close()
-            raise
-        finally:
-            other.close()
-        _main_ends.add(own)
-        remote = _Remote(process, own)
-        self._workers.append(remote)
-        self._by_descriptor[own.fileno()] = remote
-        self._poll.register(own.fileno(), select.POLLIN)
+        with _interrupts_wait(process):
+            try:
+                process.start()
+            except BaseException:
+                own.close()
+                raise
+            finally:
+                other.close()
+            _main_ends.add(own)
+            remote = _Remote(process, own)
+            self._workers.append(remote)
+            self._by_descriptor[own.fileno()] = remote
+            self._poll.register(own.fileno(), select.POLLIN)
 
     def __getitem__(self, worker_id):
         return self._workers[worker_id]
@@ -184,16 +188,40 @@ class WorkerPool:
         for remote in self._workers:
             _main_ends.discard(remote.connection)
             remote.hang_up()
-        deadline = time.monotonic() + (0.1 if hurry else 0.5)
-        for remote in self._workers:
-            remote.process.join(max(0, deadline - time.monotonic()))
-        for signal_it in ("terminate", "kill"):
-            left = [r.process for r in self._workers if r.process.is_alive()]
-            for process in left:
-                getattr(process, signal_it)()
-            deadline = time.monotonic() + 0.5
-            for process in left:
-                process.join(max(0, deadline - time.monotonic()))
+        processes = [remote.process for remote in self._workers]
+        try:
+            _join(processes, 0.1 if hurry else 0.5)
+            for process in processes:
+                if process.is_alive():
+                    process.terminate()
+            _join(processes, 0.5)
+        finally:  # also when Ctrl-C comes meanwhile
+            for process in processes:
+                if process.is_alive():
+                    process.kill()
+            _join(processes, 0.5)
+
+
+def _join(processes, seconds):
+    deadline = time.monotonic() + seconds
+    for process in processes:
+        process.join(max(0, deadline - time.monotonic()))
+
+
+@contextlib.contextmanager
+def _interrupts_wait(process):
+    """While a worker is started: Ctrl-C is for the main process. A worker begins with the signal
+    held back, and ignores it when it has come so far."""
+    if process._start_method == "forkserver":  # whose children are not ours to begin
+        yield
+        return
+    if process._start_method == "spawn":
+        resource_tracker.ensure_running()  # which lets the signal through when it starts
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _packer(setup):

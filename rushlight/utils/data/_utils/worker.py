@@ -82,6 +82,7 @@ def run_spawned(worker_id, connection):
 
 def _run(setup, worker_id, connection):
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     _end_with_parent()
     worker = _Worker(setup, worker_id, connection)

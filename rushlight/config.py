@@ -25,10 +25,10 @@ __all__ = [
     "describe",
     "patch",
     "primitive_cache_stats",
-    "weight_layout_stats",
     "register",
     "reset",
     "settings",
+    "weight_layout_stats",
 ]
 
 ENVIRONMENT = "RUSHLIGHT_CONFIG"

@@ -20,6 +20,7 @@
 #include "cuda/depthwise.h"
 #include "cuda/launch.h"
 #include "cuda/loops.h"
+#include "cuda/plan_hash.h"
 #include "cuda/settings.h"
 
 namespace rush::cuda {
@@ -32,18 +33,6 @@ struct Geometry {
   int32_t x[5], w[5], y[5], padding[3], stride[3], dilation[3];
   bool operator==(const Geometry& o) const { return std::memcmp(this, &o, sizeof o) == 0; }
 };
-struct GeometryHash {
-  size_t operator()(const Geometry& g) const {
-    uint64_t h = 1469598103934665603ull;
-    const auto* words = reinterpret_cast<const uint32_t*>(&g);
-    for (size_t i = 0; i < sizeof g / 4; ++i) {
-      h = (h ^ words[i]) * 0x9E3779B97F4A7C15ull;
-      h ^= h >> 29;
-    }
-    return size_t(h);
-  }
-};
-
 // Two spatial dims at least: cuDNN knows no fewer.
 int spatial(const ConvShape& s) { return std::max(s.dims, 2); }
 
@@ -216,7 +205,7 @@ dnn::ActivationDesc identity() {
 template <class Made, class Make>
 const Made& kept(const Geometry& g, Make make) {
   constexpr size_t kMostPlans = 2048;
-  using Plans = std::unordered_map<Geometry, std::unique_ptr<Made>, GeometryHash>;
+  using Plans = std::unordered_map<Geometry, std::unique_ptr<Made>, PlanHash>;
   thread_local std::unique_ptr<Plans> plans;
   if (!plans) plans = std::make_unique<Plans>();
   if (const auto found = plans->find(g); found != plans->end()) return *found->second;

@@ -24,6 +24,7 @@
 #include "cuda/cufft.h"
 #include "cuda/launch.h"
 #include "cuda/loops.h"
+#include "cuda/plan_hash.h"
 
 namespace rush::cuda {
 namespace {
@@ -56,16 +57,6 @@ struct Geometry {
   bool operator==(const Geometry&) const = default;
 };
 static_assert(std::has_unique_object_representations_v<Geometry>);
-struct GeometryHash {
-  size_t operator()(const Geometry& g) const {
-    uint64_t h = 1469598103934665603ull;
-    const auto* words = reinterpret_cast<const uint64_t*>(&g);
-    for (size_t i = 0; i < sizeof g / 8; ++i)
-      h = (h ^ words[i]) * 0x9E3779B97F4A7C15ull, h ^= h >> 29;
-    return size_t(h);
-  }
-};
-
 struct Plan {
   Mutex mutex{LockRank::Kernels};  // stream, memory and launch belong together
   fft::Handle handle = 0;
@@ -166,7 +157,7 @@ class Plans {
 
   Mutex mutex_{LockRank::CudaDevices};
   std::list<Entry> plans_;
-  std::unordered_map<Geometry, std::list<Entry>::iterator, GeometryHash> places_;
+  std::unordered_map<Geometry, std::list<Entry>::iterator, PlanHash> places_;
   int64_t most_ = 4096;
 };
 

@@ -19,6 +19,7 @@
 #include "cuda/launch.h"
 #include "cuda/loops.h"
 #include "cuda/matmul.h"
+#include "cuda/plan_hash.h"
 #include "cuda/settings.h"
 
 namespace rush::cuda {
@@ -38,16 +39,6 @@ struct Geometry {
   bool operator==(const Geometry& o) const { return std::memcmp(this, &o, sizeof o) == 0; }
 };
 static_assert(std::has_unique_object_representations_v<Geometry>);
-
-struct GeometryHash {
-  size_t operator()(const Geometry& g) const {
-    uint64_t h = 1469598103934665603ull;
-    const auto* words = reinterpret_cast<const uint64_t*>(&g);
-    for (size_t i = 0; i < sizeof g / 8; ++i)
-      h = (h ^ words[i]) * 0x9E3779B97F4A7C15ull, h ^= h >> 29;
-    return size_t(h);
-  }
-};
 
 lt::DataType data_type(DType t) {
   switch (t) {
@@ -141,10 +132,9 @@ struct Plan {
 // One a thread: a plan's bias pointer is set for each call, and nothing is locked.
 const Plan& plan_for(const Geometry& g) {
   constexpr size_t kMostPlans = 2048;
-  thread_local std::unique_ptr<std::unordered_map<Geometry, std::unique_ptr<Plan>, GeometryHash>>
-      plans;
+  thread_local std::unique_ptr<std::unordered_map<Geometry, std::unique_ptr<Plan>, PlanHash>> plans;
   if (!plans)
-    plans = std::make_unique<std::unordered_map<Geometry, std::unique_ptr<Plan>, GeometryHash>>();
+    plans = std::make_unique<std::unordered_map<Geometry, std::unique_ptr<Plan>, PlanHash>>();
   if (const auto found = plans->find(g); found != plans->end()) return *found->second;
   auto fresh = std::make_unique<Plan>(g);
   if (plans->size() >= kMostPlans) plans->clear();

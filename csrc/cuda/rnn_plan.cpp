@@ -5,20 +5,11 @@
 #include <unordered_map>
 
 #include "core/error.h"
+#include "cuda/plan_hash.h"
 #include "cuda/settings.h"
 
 namespace rush::cuda {
 namespace {
-
-struct KeyHash {
-  size_t operator()(const RnnKey& k) const {
-    uint64_t h = 1469598103934665603ull;
-    const auto* words = reinterpret_cast<const uint32_t*>(&k);
-    for (size_t i = 0; i < sizeof k / 4; ++i)
-      h = (h ^ words[i]) * 0x9E3779B97F4A7C15ull, h ^= h >> 29;
-    return size_t(h);
-  }
-};
 
 dnn::RnnCell cell_of(RnnMode mode) {
   switch (mode) {
@@ -142,7 +133,7 @@ void RnnPlan::set_lengths(IntList batch_sizes) {
 
 RnnPlan& rnn_plan(const RnnNetwork& n) {
   constexpr size_t kMostPlans = 256;
-  using Plans = std::unordered_map<RnnKey, std::unique_ptr<RnnPlan>, KeyHash>;
+  using Plans = std::unordered_map<RnnKey, std::unique_ptr<RnnPlan>, PlanHash>;
   thread_local std::unique_ptr<Plans> plans;
   if (!plans) plans = std::make_unique<Plans>();
   const RnnKey key{.mode = int32_t(n.mode),

@@ -1,6 +1,6 @@
 """How near do pointwise ops and reductions come to a copy's bandwidth on a GPU?
 
-    python benchmarks/cuda_bandwidth.py [--rounds 7] [--no-report]
+    python benchmarks/cuda_bandwidth.py [--rounds 7] [--only argmax,sum] [--no-report]
 
 Each runs over 256 MB of float32. What it has to read and write, over its time on the GPU, is its
 bandwidth; a copy of the same tensor, timed beside it in the same turn, gives the measure. Bar: 85%.
@@ -59,6 +59,7 @@ def gpu_time(run):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--only", help="words of names; no report is written then")
     parser.add_argument("--no-report", action="store_true")
     args = parser.parse_args()
     rl.manual_seed(0)
@@ -68,7 +69,10 @@ def main():
     scope["bits"] = rl.zeros(2 * N, 2 * N, dtype=rl.bool, device="cuda")
     copy = eval("lambda: out.copy_(x)", scope)
     rows, missed = [], 0
+    wanted = args.only.split(",") if args.only else [""]
     for name, (statement, tensors) in OPS.items():
+        if not any(word in name for word in wanted):
+            continue
         run = eval(f"lambda: {statement}", scope)
         with rl.no_grad():
             gpu_time(run), gpu_time(copy)
@@ -83,7 +87,7 @@ def main():
             f"{name:24} {speed:8,.0f} GB/s {100 * share:5.0f}% of a copy {rows[-1][-1]}", flush=True
         )
     print(f"{missed} of {len(rows)} below 85%")
-    if not args.no_report:
+    if not (args.no_report or args.only):
         write_report(
             "cuda_bandwidth", f"Bandwidth of ops over 256 MB on {rl.cuda.get_device_name()}",
             f"`cuda_bandwidth.py --rounds {args.rounds}`. Bar: 85% of a copy's.\n",

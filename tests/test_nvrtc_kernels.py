@@ -295,11 +295,13 @@ def reduce_of(fold, x, out):
     types = f"rush::folds::{fold}, {CPP[x]}, {CPP[out]}"
     yield f"rush::reduce<{types}, rush::u32, 1, false>"
     yield f"rush::reduce<{types}, rush::u32, 1, true>"
-    yield f"rush::reduce_merge<{types}, rush::u32>"
-    if x in ("f32", "f16", "i64", "c64"):
+    yield f"rush::reduce_merge<{types}, rush::u32, false>"
+    yield f"rush::reduce_merge<{types}, rush::u32, true>"
+    if x in ("f32", "f16", "i64", "c64", "bool"):
         yield f"rush::reduce<{types}, rush::u64, 1, false>"
         yield f"rush::reduce<{types}, rush::u32, {pack_width(x)}, false>"
-        yield f"rush::reduce_columns<{types}, rush::u32, {pack_width(x)}>"
+        yield f"rush::reduce_columns<{types}, rush::u32, {pack_width(x)}, true>"
+        yield f"rush::reduce_columns<{types}, rush::u32, {pack_width(x)}, false>"
 
 
 def reduce_kernels():
@@ -330,7 +332,8 @@ def random_kernels():
 
 def matmul_kernels():
     for t in (*INTS, *FLOATS, *COMPLEX):
-        yield t, [f"rush::matmul<{CPP[t]}>"]
+        small = [f"rush::matmul_small<{CPP[t]}>"] if t in FLOATS else []
+        yield t, [f"rush::matmul<{CPP[t]}>", *small]
 
 
 def optimizer_kernels():

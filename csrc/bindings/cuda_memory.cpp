@@ -1,6 +1,9 @@
 // cuda_memory.cpp: the GPU allocator's counters, snapshots and settings.
 #include "bindings/cuda_memory.h"
 
+#include <nanobind/stl/pair.h>
+#include <nanobind/stl/vector.h>
+
 #include "bindings/python.h"
 #include "core/source.h"
 #include "cuda/memory.h"
@@ -65,6 +68,7 @@ nb::list snapshot() {
     s["stream"] = segment.stream;
     s["is_expandable"] = segment.memory.expandable;
     s["segment_pool_id"] = nb::make_tuple(segment.pool.first, segment.pool.second);
+    s["segment_type"] = segment.small ? "small" : "large";
     s["blocks"] = blocks;
     out.append(s);
   }
@@ -95,6 +99,10 @@ void add_cuda_memory(nb::module_& m) {
   m.def("reset_peaks", reset_gpu_peaks);
   m.def("reset_totals", reset_gpu_totals);
   m.def("empty_cache", empty_gpu_cache);
+  nb::class_<LastingMemory>(m, "LastingMemory")
+      .def(nb::init<std::vector<std::pair<int, size_t>>>())
+      .def("__enter__", &LastingMemory::enter)
+      .def("__exit__", [](LastingMemory& m, nb::args) { m.leave(); });
   m.def("set_memory_fraction", set_memory_fraction);
   m.def("memory_fraction", memory_fraction);
   m.def("set_caching", set_gpu_caching);

@@ -312,6 +312,29 @@ CachingPool::Block* CachingPool::grow(size_t size) {
   return try_holes();
 }
 
+// A free block for one of those that room was made for: what is still to come fills the end of the
+// last free block, in its order.
+CachingPool::Block* CachingPool::find_lasting(size_t size) {
+  Block* last = last_free();
+  if (last == nullptr || last->size < size || room_ < size) return nullptr;
+  if (last->size > room_) {
+    Block* end = make_block();
+    remove_free(last);
+    split(last, last->size - room_, end);
+    put_free(last);
+    last = end;
+  }
+  room_ -= size;
+  return last;
+}
+
+// The free block behind which there is no memory, if there is one.
+CachingPool::Block* CachingPool::last_free() const noexcept {
+  if (holes_.empty()) return nullptr;
+  Block* last = holes_.back()->before;
+  return last != nullptr && last->free ? last : nullptr;
+}
+
 // All or nothing. Pieces are small while there is little memory, so that a small program reserves
 // little; later they save calls of the driver.
 bool CachingPool::map_pieces(char* p, size_t nbytes) noexcept {
@@ -484,14 +507,15 @@ void CachingPool::collect_passed(bool wait) noexcept {
 // ---- The interface -----------------------------------------------------------------------------
 
 CachingPool::Allocation CachingPool::allocate(size_t nbytes, uint8_t label,
-                                              SourcePoint source) noexcept try {
+                                              SourcePoint source, bool lasting) noexcept try {
   const size_t size = round(std::max<size_t>(nbytes, 1));
   std::lock_guard lock(mutex_);
   if (!waiting_.empty()) collect_passed(/*wait=*/false);
   // Whatever can throw comes before the first change.
   live_.make_room();
   Block* rest = make_block();
-  Block* block = find(size);
+  Block* block = lasting ? find_lasting(size) : nullptr;
+  if (block == nullptr) block = find(size);
   const bool fresh = block == nullptr;
   if (fresh) {
     block = is_growable() ? grow(size) : reserve_segment(size);
@@ -533,6 +557,16 @@ void CachingPool::free_after(void* p, MemoryBackend::Event event) noexcept {
     backend_.wait(event);
     free_block(block);
   }
+}
+
+void CachingPool::make_room(size_t nbytes, bool grow) noexcept try {
+  std::lock_guard lock(mutex_);
+  room_ = nbytes;
+  if (!grow || nbytes == 0 || !is_growable() || holes_.empty()) return;
+  const Block* last = last_free();
+  if (Block* block = grow_at(holes_.back(), nbytes + (last != nullptr ? last->size : 0)))
+    put_free(block);
+} catch (const std::bad_alloc&) {  // then it grows when it has to
 }
 
 void CachingPool::release_cached() noexcept {

@@ -98,12 +98,18 @@ class CachingPool {
     void* p;     // null: no memory left, even after releasing what was cached
     bool fresh;  // a segment was reserved for it
   };
-  // `label` and `source` come back in the snapshot.
-  Allocation allocate(size_t nbytes, uint8_t label = 0, SourcePoint source = {}) noexcept;
+  // `label` and `source` come back in the snapshot. `lasting`: it is one of those that room was made
+  // for, and goes there.
+  Allocation allocate(size_t nbytes, uint8_t label = 0, SourcePoint source = {},
+                      bool lasting = false) noexcept;
   void free(void* p) noexcept;
   // Frees once the device has passed `event`; until then nobody gets the block.
   void free_after(void* p, MemoryBackend::Event event) noexcept;
 
+  // Blocks of so many bytes in all will come and live on. Where there is virtual memory, they go
+  // behind everything else and leave the free blocks before them whole; if it has to `grow` for
+  // them, and the backend has as much, it does so now.
+  void make_room(size_t nbytes, bool grow) noexcept;
   void release_cached() noexcept;
   void set_cache_cap(size_t nbytes) noexcept;
   // While it keeps, nothing goes back to the backend, whatever happens: somebody has addresses.
@@ -175,6 +181,8 @@ class CachingPool {
   static int bin_of(size_t size) noexcept;
 
   Block* find(size_t size) noexcept;
+  Block* find_lasting(size_t size);
+  Block* last_free() const noexcept;
   Block* reserve_segment(size_t size);
   // ---- virtual memory ----
   bool is_growable() noexcept;
@@ -204,6 +212,7 @@ class CachingPool {
   std::deque<Block> blocks_;
   Block* spare_blocks_ = nullptr;
   size_t reserved_ = 0, cached_ = 0, whole_free_ = 0;
+  size_t room_ = 0;  // bytes of lasting blocks that are to come
   bool keeping_ = false;
   bool growth_known_ = false;
   size_t granule_ = 0;  // of pieces; 0: the pool has segments

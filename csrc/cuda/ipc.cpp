@@ -207,10 +207,11 @@ SharedBlock share_block(const Storage& storage) {
   b.device = device;
   b.nbytes = storage.nbytes();
   if (b.nbytes == 0) return b;
-  const auto [base, size] = arena->pool.segment_of(storage.data());
+  CachingPool& pool = arena->pool_for(storage.nbytes());
+  const auto [base, size] = pool.segment_of(storage.data());
   b.range = reinterpret_cast<uint64_t>(base);
   b.offset = uint64_t(static_cast<char*>(storage.data()) - base);
-  for (const auto& piece : arena->pool.pieces_behind(storage.data(), storage.nbytes())) {
+  for (const auto& piece : pool.pieces_behind(storage.data(), storage.nbytes())) {
     int descriptor = -1;
     const CUresult done = driver().MemExport(&descriptor, piece.piece, kHandleFileDescriptor, 0);
     if (done != kSuccess) {

@@ -1,5 +1,5 @@
 // Matrix products on GPUs: cuBLASLt for floating types, kernels/matmul.cu for integers and for what
-// is tiny.
+// is small.
 //
 // cuBLASLt counts columns first. A matrix whose rows lie end to end is, column by column, its
 // transpose; so out = a @ b is asked for as out^T = b^T @ a^T, and each factor is passed as it
@@ -250,12 +250,14 @@ void multiply(const Tensor& a, const Tensor& b, const Tensor& out, const Scalar&
   after_launch(current_stream(device));
 }
 
+constexpr uint64_t kSmall = 16;  // beside the type
 std::string spell_matmul(uint64_t key) {
-  return concat("rush::matmul<", kernel_type(DType(key)), ">");
+  return concat("rush::matmul", key & kSmall ? "_small<" : "<", kernel_type(DType(key % kSmall)),
+                ">");
 }
 constexpr KernelFamily kMatmul{kMatmulFamily, "matmul.cu", spell_matmul};
 
-void multiply_ourselves(const Tensor& a, const Tensor& b, const Tensor& out) {
+MatmulArgs arguments(const Tensor& a, const Tensor& b, const Tensor& out) {
   const size_t d = size_t(out.dim()) - 2;
   MatmulArgs args{};
   args.out = out.data();
@@ -270,9 +272,31 @@ void multiply_ourselves(const Tensor& a, const Tensor& b, const Tensor& out) {
   args.out_row = out.strides()[d], args.out_col = out.strides()[d + 1];
   args.a_row = a.strides()[d], args.a_col = a.strides()[d + 1];
   args.b_row = b.strides()[d], args.b_col = b.strides()[d + 1];
-  const Grid grid{unsigned((args.n + 63) / 64), unsigned((args.m + 63) / 64),
-                  unsigned(std::min<int64_t>(args.batches, 65535))};
-  launch(kMatmul, uint64_t(out.dtype()), out.device().index, grid, {kThreads}, args);
+  return args;
+}
+
+Grid tiles(const MatmulArgs& args, int64_t side) {
+  return {unsigned((args.n + side - 1) / side), unsigned((args.m + side - 1) / side),
+          unsigned(std::min<int64_t>(args.batches, 65535))};
+}
+
+void multiply_ourselves(const Tensor& a, const Tensor& b, const Tensor& out) {
+  const MatmulArgs args = arguments(a, b, out);
+  launch(kMatmul, uint64_t(out.dtype()), out.device().index, tiles(args, 64), {kThreads}, args);
+}
+
+// False unless it is so small that it costs less than what cuBLASLt would for finding and launching.
+bool multiply_small(const Tensor& a, const Tensor& b, const Tensor& out, const void* bias) {
+  constexpr int64_t kMostTiles = 128;
+  if (!is_floating(out.dtype()) || a.sizes().back() > kSmallDepth) return false;
+  MatmulArgs args = arguments(a, b, out);
+  args.bias = bias;
+  if (args.batches > kMostTiles || args.m > kMostTiles * 16 || args.n > kMostTiles * 16)
+    return false;
+  const Grid grid = tiles(args, 16);
+  if (int64_t(grid.x) * grid.y * grid.z > kMostTiles) return false;
+  launch(kMatmul, uint64_t(out.dtype()) | kSmall, out.device().index, grid, {kThreads}, args);
+  return true;
 }
 
 // out = beta * out, when there is nothing to add up.
@@ -283,23 +307,13 @@ void scale(const Tensor& out, const Scalar& beta) {
     map_binary(BinaryFn::Mul, out, wrap_number(beta), out, {}, out.dtype());
 }
 
-// So small that it costs less than finding and launching what cuBLASLt would.
-bool is_tiny(const Tensor& a, const Tensor& out) {
-  constexpr int64_t kMostSide = 64, kMostDepth = 128;
-  const size_t d = size_t(out.dim()) - 2;
-  return d == 0 && out.sizes()[0] <= kMostSide && out.sizes()[1] <= kMostSide &&
-         a.sizes()[1] <= kMostDepth;
-}
-
 void product(const Tensor& a, const Tensor& b, const Tensor& out, const Scalar& alpha,
              const Scalar& beta) {
   if (out.numel() == 0) return;
   if (a.sizes()[size_t(a.dim()) - 1] == 0 || alpha.equals(0)) return scale(out, beta);
   const bool ours = category(out.dtype()) <= Category::Integer || !lt::library().missing.empty();
   Columns ignored;
-  const bool floats = out.dtype() == DType::Float32 || out.dtype() == DType::Float64;
-  if (floats && is_tiny(a, out) && alpha.equals(1) && beta.equals(0))
-    return multiply_ourselves(a, b, out);
+  if (alpha.equals(1) && beta.equals(0) && multiply_small(a, b, out, nullptr)) return;
   if (!ours && as_columns(out, true, ignored)) return multiply(a, b, out, alpha, beta, nullptr);
   // Into a fresh result, then joined with the old one.
   const Tensor fresh = make_tensor(out.sizes(), out.dtype(), out.device());
@@ -316,11 +330,13 @@ void product(const Tensor& a, const Tensor& b, const Tensor& out, const Scalar& 
 
 bool linear(const Tensor& x, const Tensor& w, const Tensor& bias, const Tensor& out) {
   const bool served = out.dtype() == DType::Float32 || is_reduced_float(out.dtype());
-  if (!served || !lt::library().missing.empty() || bias.dtype() != out.dtype() ||
-      !bias.is_contiguous() || bias.numel() != w.sizes()[0] || alignment(bias.data()) < 16)
+  if (!served || bias.dtype() != out.dtype() || !bias.is_contiguous() ||
+      bias.numel() != w.sizes()[0])
     return false;
   const Tensor turned = make_tensor(w.storage(), Dims{w.sizes()[1], w.sizes()[0]},
                                     Dims{w.strides()[1], w.strides()[0]}, w.offset(), w.dtype());
+  if (multiply_small(x, turned, out, bias.data())) return true;
+  if (!lt::library().missing.empty() || alignment(bias.data()) < 16) return false;
   multiply(x, turned, out, 1, 0, bias.data());
   return true;
 }

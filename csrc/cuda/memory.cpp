@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <map>
 #include <memory>
 #include <unordered_map>
 #include <vector>
@@ -31,7 +32,7 @@ struct DeviceState {
 
   void count(size_t nbytes, bool fresh) noexcept {
     const auto rounded = int64_t(CachingPool::round(nbytes));
-    const int which = nbytes > kSmallBlock ? 1 : 2;
+    const int which = nbytes > Arena::kSmall ? 1 : 2;
     counting.lock();
     for (const int k : {0, which}) {
       blocks[size_t(k)].change(1, fresh);
@@ -53,6 +54,7 @@ DeviceState& state_of(int device) {
 }
 
 std::atomic<bool> g_caching{true};
+constinit thread_local bool t_lasting [[gnu::tls_model("initial-exec")]] = false;
 std::atomic<void (*)()> g_reclaim{nullptr};
 
 // ---- blocks that several streams use ----
@@ -131,16 +133,18 @@ DeviceMemory::Block allocate(int device, size_t nbytes) {
   if (g_caching.load(std::memory_order_relaxed) || arena->owner) [[likely]] {
     const uint8_t label = grad_enabled() ? kRecording : 0;
     const SourcePoint source = nbytes >= kDescribedBytes ? source_here() : SourcePoint{};
-    p = arena->pool.allocate(nbytes, label, source).p;
+    CachingPool& pool = arena->pool_for(nbytes);
+    const auto take = [&] { return pool.allocate(nbytes, label, source, t_lasting).p; };
+    p = take();
     if (!p) [[unlikely]] {
       s.retries.fetch_add(1);
       release_all(device);
-      p = arena->pool.allocate(nbytes, label, source).p;
+      p = take();
     }
     if (const auto reclaim = g_reclaim.load(); !p && reclaim) [[unlikely]] {
       reclaim();
       release_all(device);
-      p = arena->pool.allocate(nbytes, label, source).p;
+      p = take();
     }
   } else {
     p = s.backend.reserve(CachingPool::round(nbytes));
@@ -158,14 +162,15 @@ void free(void* p, size_t nbytes, void* home) noexcept {
   s.count(nbytes, false);
   if (nbytes >= kDescribedBytes) forget_description(p);
   const std::vector<Stream*> others = take_recorded(p);
+  CachingPool& pool = arena->pool_for(nbytes);
   if (arena->owner) [[unlikely]] {
-    arena->owner->free(*arena, p, !others.empty());
+    arena->owner->free(pool, p, !others.empty());
   } else if (!g_caching.load(std::memory_order_relaxed)) [[unlikely]] {
     s.backend.release(p, CachingPool::round(nbytes));  // the driver waits for the device
   } else if (others.empty()) {
-    arena->pool.free(p);
+    pool.free(p);
   } else {
-    free_behind(arena->pool, p, others);
+    free_behind(pool, p, others);
   }
 }
 
@@ -240,7 +245,7 @@ void release_all(int device) {
   for (int64_t id = 0;; ++id) {
     Stream* s = stream_or_null(device, id);
     if (!s) return;
-    s->arena.pool.release_cached();
+    s->arena.release_cached();
   }
 }
 
@@ -290,6 +295,31 @@ void empty_gpu_cache() {
   }
   pinned().pool.release_cached();
 }
+
+void LastingMemory::enter() {
+  struct Sums {
+    size_t small = 0, large = 0;
+  };
+  std::map<int, Sums> sums;
+  for (const auto& [device, nbytes] : sizes_) {
+    Sums& s = sums[check_device("LastingMemory", device)];
+    (nbytes <= Arena::kSmall ? s.small : s.large) += CachingPool::round(nbytes);
+  }
+  for (const auto& [device, sum] : sums) {
+    bind(device);
+    Arena* arena = arena_for(current_stream(device));
+    if (!gpu_caching() || arena->owner) continue;
+    DeviceState& s = state_of(device);
+    s.counting.lock();
+    const int64_t peak = s.allocated[0].peak;
+    s.counting.unlock();
+    const bool grow = s.backend.reserved.load() < peak + int64_t(sum.small + sum.large);
+    arena->small.make_room(sum.small, grow);
+    arena->large.make_room(sum.large, grow);
+  }
+  t_lasting = true;
+}
+void LastingMemory::leave() { t_lasting = false; }
 
 void set_reclaimer(void (*reclaim)()) { g_reclaim.store(reclaim); }
 

@@ -9,6 +9,8 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <utility>
+#include <vector>
 
 #include "core/caching_pool.h"
 #include "core/export.h"
@@ -18,9 +20,6 @@
 namespace rush::cuda {
 
 MemoryBackend& device_memory_backend(int device);
-
-// Blocks up to here count as PyTorch's small pool in the statistics.
-inline constexpr size_t kSmallBlock = size_t(1) << 20;
 
 struct MemoryStat {
   int64_t current = 0, peak = 0, gained = 0, lost = 0;
@@ -41,6 +40,18 @@ RUSH_API GpuMemoryStats gpu_memory_stats(int device);
 RUSH_API void reset_gpu_peaks(int device);
 RUSH_API void reset_gpu_totals(int device);
 RUSH_API void empty_gpu_cache();
+// Between enter() and leave() this thread allocates what will live on (an optimiser's states, born at
+// the end of the first iteration). Unless the most that was ever in use fits beside them, the pools
+// of the current streams grow first, so that the next iteration finds all of its memory as it was.
+class RUSH_API LastingMemory {
+ public:
+  explicit LastingMemory(std::vector<std::pair<int, size_t>> sizes) : sizes_(std::move(sizes)) {}
+  void enter();
+  void leave();
+
+ private:
+  std::vector<std::pair<int, size_t>> sizes_;  // device and bytes of each
+};
 // What is called before an allocation fails: it frees blocks that are only kept for others.
 RUSH_API void set_reclaimer(void (*reclaim)());
 // At most this part of the device's memory may be reserved.

@@ -44,8 +44,9 @@ std::vector<GpuSegment> gpu_memory_snapshot() {
   std::vector<GpuSegment> out;
   if (!is_initialized()) return out;
   const auto add = [&](Arena& arena, PoolId pool) {
-    for (auto& segment : arena.pool.snapshot())
-      out.push_back({std::move(segment), arena.stream->device, arena.stream->id, pool});
+    for (const bool small : {true, false})
+      for (auto& segment : (small ? arena.small : arena.large).snapshot())
+        out.push_back({std::move(segment), arena.stream->device, arena.stream->id, pool, small});
   };
   for (int device = 0; device < device_count(); ++device) {
     for (int64_t id = 0; Stream* stream = stream_or_null(device, id); ++id)

@@ -23,6 +23,7 @@ struct GpuSegment {
   int device;
   int64_t stream;
   std::pair<int64_t, int64_t> pool;  // (0, 0): the stream's own
+  bool small;                        // of blocks up to Arena::kSmall
 };
 RUSH_API std::vector<GpuSegment> gpu_memory_snapshot();
 

@@ -32,7 +32,7 @@ PrivatePool* PrivatePool::acquire(PoolId id, int device) {
   PrivatePool*& place = r.pools[{device, id}];
   if (!place) place = new PrivatePool(id, device);
   if (place->users_++ == 0)
-    for (const auto& arena : place->arenas_) arena->pool.set_keeping(true);
+    for (const auto& arena : place->arenas_) arena->set_keeping(true);
   return place;
 }
 
@@ -42,7 +42,7 @@ void PrivatePool::release() {
   {
     std::lock_guard lock(r.mutex);
     if (--users_ > 0) return;
-    for (const auto& arena : arenas_) arena->pool.set_keeping(false);
+    for (const auto& arena : arenas_) arena->set_keeping(false);
     spent = is_spent();
     if (spent) r.pools.erase({device_, id_});
   }
@@ -52,7 +52,7 @@ void PrivatePool::release() {
 bool PrivatePool::is_spent() noexcept {
   if (users_ > 0) return false;
   for (const auto& arena : arenas_)
-    if (arena->pool.reserved() > 0) return false;
+    if (arena->small.reserved() + arena->large.reserved() > 0) return false;
   return true;
 }
 
@@ -61,7 +61,7 @@ Arena& PrivatePool::arena_of(Stream* stream) {
   for (const auto& arena : arenas_)
     if (arena->stream == stream) return *arena;
   arenas_.push_back(std::make_unique<Arena>(stream, this, device_memory_backend(device_)));
-  arenas_.back()->pool.set_keeping(true);
+  arenas_.back()->set_keeping(true);
   return *arenas_.back();
 }
 
@@ -80,23 +80,23 @@ void PrivatePool::begin_capture() {
 void PrivatePool::end_capture() {
   std::lock_guard lock(registry().mutex);
   if (--captures_ > 0) return;
-  for (const auto& [arena, p] : held_) arena->pool.free(p);
+  for (const auto& [pool, p] : held_) pool->free(p);
   held_.clear();
 }
 
-void PrivatePool::free(Arena& arena, void* p, bool elsewhere) noexcept {
+void PrivatePool::free(CachingPool& pool, void* p, bool elsewhere) noexcept {
   Registry& r = registry();
   bool spent = false;
   {
     std::lock_guard lock(r.mutex);
     if (elsewhere && captures_ > 0) {
       try {
-        held_.emplace_back(&arena, p);
+        held_.emplace_back(&pool, p);
       } catch (const std::bad_alloc&) {  // it stays allocated, rather than being used too early
       }
       return;
     }
-    arena.pool.free(p);
+    pool.free(p);
     spent = is_spent();
     if (spent) r.pools.erase({device_, id_});
   }

@@ -32,9 +32,9 @@ class PrivatePool {
   Arena& arena_of(Stream* stream);
   void begin_capture();
   void end_capture();
-  // `elsewhere`: streams other than the arena's have used the block. Nobody can tell when they are
+  // `elsewhere`: streams other than the pool's have used the block. Nobody can tell when they are
   // done before the capture is.
-  void free(Arena& arena, void* p, bool elsewhere) noexcept;
+  void free(CachingPool& pool, void* p, bool elsewhere) noexcept;
 
   // f(arena, id) for what all pools have.
   static void for_each_arena(const std::function<void(Arena&, PoolId)>& f);
@@ -48,7 +48,7 @@ class PrivatePool {
   const int device_;
   int users_ = 0, captures_ = 0;
   std::vector<std::unique_ptr<Arena>> arenas_;
-  std::vector<std::pair<Arena*, void*>> held_;
+  std::vector<std::pair<CachingPool*, void*>> held_;
 };
 
 }  // namespace rush::cuda

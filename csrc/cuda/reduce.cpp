@@ -39,30 +39,26 @@ constexpr const char* kFoldNames[] = {"Sum",   "Mean",  "Prod",         "Max",  
 
 bool has_type(Fold f) { return f != Fold::Any && f != Fold::All && f != Fold::CountNonzero; }
 
-// Key: fold, its type, input, output, pack width (log 2), long indices, across.
+// Key: fold, its type, input, output, pack width (log 2), long indices, across, straight.
 struct Instance {
   Fold fold;
   DType type, in, out;
-  unsigned width_log, long_index, across;
+  unsigned width_log, long_index, across, straight;
 
   uint64_t key() const {
-    return (
-        (((((uint64_t(fold) << 4 | unsigned(type)) << 4 | unsigned(in)) << 4 | unsigned(out)) << 3 |
-          width_log)
-             << 1 |
-         long_index)
-            << 1 |
-        across);
+    return uint64_t(fold) << 18 | uint64_t(type) << 14 | uint64_t(in) << 10 | uint64_t(out) << 6 |
+           width_log << 3 | long_index << 2 | across << 1 | straight;
   }
   static Instance of(uint64_t key) {
     Instance i;
-    i.across = key & 1;
-    i.long_index = key >> 1 & 1;
-    i.width_log = key >> 2 & 7;
-    i.out = DType(key >> 5 & 15);
-    i.in = DType(key >> 9 & 15);
-    i.type = DType(key >> 13 & 15);
-    i.fold = Fold(key >> 17);
+    i.straight = key & 1;
+    i.across = key >> 1 & 1;
+    i.long_index = key >> 2 & 1;
+    i.width_log = key >> 3 & 7;
+    i.out = DType(key >> 6 & 15);
+    i.in = DType(key >> 10 & 15);
+    i.type = DType(key >> 14 & 15);
+    i.fold = Fold(key >> 18);
     return i;
   }
   std::string types() const {
@@ -76,19 +72,32 @@ struct Instance {
 std::string spell_reduce(uint64_t key) {
   const Instance i = Instance::of(key);
   if (i.across && i.width_log)
-    return concat("rush::reduce_columns<", i.types(), ", ", 1 << i.width_log, ">");
+    return concat("rush::reduce_columns<", i.types(), ", ", 1 << i.width_log, ", ",
+                  i.straight ? "true" : "false", ">");
   return concat("rush::reduce<", i.types(), ", ", 1 << i.width_log, ", ",
                 i.across ? "true" : "false", ">");
 }
 std::string spell_merge(uint64_t key) {
-  return concat("rush::reduce_merge<", Instance::of(key).types(), ">");
+  const Instance i = Instance::of(key);
+  return concat("rush::reduce_merge<", i.types(), ", ", i.across ? "true" : "false", ">");
 }
 constexpr KernelFamily kReduce{kReduceFamily, "reduce.cu", spell_reduce};
 constexpr KernelFamily kMerge{kMergeFamily, "reduce.cu", spell_merge};
 
-constexpr int64_t kMostAcc = 24;    // bytes of the largest running result: Moments<double>
-constexpr int64_t kLaneShare = 64;  // elements (packs) a lane folds before its segment ends
+constexpr int64_t kMostAcc = 24;  // bytes of the largest running result: Moments<double>
 constexpr int64_t kMostSegments = 65535;
+// Elements (packs) that a lane folds before its segment ends: fewer are not worth a segment, more
+// would round a sum badly.
+constexpr int64_t kLeastShare = 32, kMostShare = 512;
+
+// In how many segments n elements an output are folded, by `blocks` blocks a segment: so that all run
+// at the same time, if a lane's share lets them.
+int64_t segments_for(int64_t n, int64_t lanes, int64_t blocks, int device) {
+  const auto at_least = [&](int64_t share) { return (n + lanes * share - 1) / (lanes * share); };
+  const int64_t room = int64_t(device_info(device).processors) * kReduceBlocks / blocks;
+  const int64_t fewest = std::max<int64_t>(1, at_least(kMostShare));
+  return std::min(std::clamp(room, fewest, std::max(fewest, at_least(kLeastShare))), kMostSegments);
+}
 
 int64_t power_above(int64_t n, int64_t most) {
   return std::min<int64_t>(most, int64_t(std::bit_ceil(uint64_t(std::max<int64_t>(n, 1)))));
@@ -131,7 +140,7 @@ void run(Fold fold, DType type, const Tensor& x, const Outputs& to, bool ordered
   args.n = folded.numel;
   args.count = to.count;
 
-  Instance instance{fold, type, x.dtype(), out.dtype(), 0, 0, 0};
+  Instance instance{fold, type, x.dtype(), out.dtype(), 0, 0, 0, 0};
   instance.long_index = !(kept.is_short() && folded.is_short());
   const int64_t along = folded.dims ? std::abs(folded.strides[0][0]) : 0;
   const int64_t beside = kept.dims ? std::abs(kept.strides[0][0]) : 0;
@@ -164,10 +173,12 @@ void run(Fold fold, DType type, const Tensor& x, const Outputs& to, bool ordered
   if (packs) instance.width_log = unsigned(std::countr_zero(uint64_t(width)));
   args.segment = std::max<int64_t>(args.n, 1);
   args.segments = 1;
+  instance.straight = packs && instance.across && folded.dims == 1;
   const bool stretched = packs && !instance.across;
-  const int64_t share = lanes * kLaneShare << (stretched ? instance.width_log : 0);
-  if (args.n > share) {
-    const int64_t segments = std::min((args.n + share - 1) / share, kMostSegments);
+  const int64_t blocks = (args.outputs + at_once - 1) / at_once;
+  const int64_t segments =
+      segments_for(args.n, lanes << (stretched ? instance.width_log : 0), blocks, device);
+  if (segments > 1) {
     args.segment = (args.n + segments - 1) / segments;
     const int64_t unit = int64_t(1) << instance.width_log;
     args.segment = (args.segment + unit - 1) / unit * unit;
@@ -178,16 +189,19 @@ void run(Fold fold, DType type, const Tensor& x, const Outputs& to, bool ordered
     partial = make_tensor(Dims{args.segments, args.outputs, kMostAcc}, DType::UInt8, x.device());
     args.partial = partial.data();
   }
-  const Grid grid{unsigned((args.outputs + at_once - 1) / at_once), unsigned(args.segments)};
+  const Grid grid{unsigned(blocks), unsigned(args.segments)};
   const auto both = [&]<class I>(const Nest<I, 3>& nest) {
     launch(kReduce, instance.key(), device, grid, block, args, nest, folded.template nest<I>());
     if (args.segments == 1) return;
-    const int64_t merging = power_above(args.segments, kThreads);
-    const int64_t outputs = kThreads / merging;
     Instance merge = instance;
-    merge.width_log = merge.across = 0;
+    merge.width_log = merge.straight = 0;
+    merge.across = args.outputs >= 32;
+    const int64_t merging = power_above(args.segments, merge.across ? kThreads / 32 : kThreads);
+    const int64_t outputs = kThreads / merging;
+    Grid merge_block{unsigned(merging), unsigned(outputs)};
+    if (merge.across) std::swap(merge_block.x, merge_block.y);
     launch(kMerge, merge.key(), device, {unsigned((args.outputs + outputs - 1) / outputs)},
-           {unsigned(merging), unsigned(outputs)}, args, nest);
+           merge_block, args, nest);
   };
   if (instance.long_index)
     both(kept.template nest<u64>());

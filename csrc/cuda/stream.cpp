@@ -69,7 +69,20 @@ Stream::Stream(int device, CUstream handle, int64_t id, int priority, MemoryBack
     : device(device), handle(handle), id(id), priority(priority), arena(this, nullptr, memory) {}
 
 Arena::Arena(Stream* stream, PrivatePool* owner, MemoryBackend& memory)
-    : stream(stream), owner(owner), pool(memory, pool_options(owner != nullptr)) {}
+    : stream(stream),
+      owner(owner),
+      small(memory, pool_options(owner != nullptr)),
+      large(memory, pool_options(owner != nullptr)) {}
+
+void Arena::set_keeping(bool on) noexcept {
+  small.set_keeping(on);
+  large.set_keeping(on);
+}
+
+void Arena::release_cached() noexcept {
+  small.release_cached();
+  large.release_cached();
+}
 
 Stream* default_stream(int device) {
   device = check_device("default_stream", device);

@@ -18,10 +18,18 @@ class Stream;
 
 // Memory that is used again in the order of one stream: its own, or its part of a captured graph's.
 struct Arena {
+  // Blocks up to here lie apart from larger ones: a loss that somebody keeps must not stand in the
+  // middle of the memory that the next iteration's activations need.
+  static constexpr size_t kSmall = size_t(1) << 20;
+
   Arena(Stream* stream, PrivatePool* owner, MemoryBackend& memory);
+  CachingPool& pool_for(size_t nbytes) { return nbytes <= kSmall ? small : large; }
+  void set_keeping(bool on) noexcept;
+  void release_cached() noexcept;
+
   Stream* const stream;
   PrivatePool* const owner;  // null: the stream's own
-  CachingPool pool;
+  CachingPool small, large;
 };
 
 class Stream {

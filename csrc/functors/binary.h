@@ -208,7 +208,7 @@ struct Fmax {  // nan loses
   template <class T>
   RUSH_FN T operator()(T a, T b) const {
     if constexpr (is_float<T>)
-      return (a > b) | math::isnan(b) ? a : b;
+      return math::fmax(a, b);
     else
       return a > b ? a : b;
   }

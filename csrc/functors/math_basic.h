@@ -64,6 +64,10 @@ RUSH_FN bool isnan(T x) {
     return false;
 }
 template <class T>
+RUSH_FN T fmax(T a, T b) {  // NaN loses
+  return (a > b) | isnan(b) ? a : b;
+}
+template <class T>
 RUSH_FN T fabs(T x) {
   return from_bits<T>(to_bits(x) & ~sign_mask<T>);
 }

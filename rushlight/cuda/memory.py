@@ -190,7 +190,6 @@ def memory_snapshot(mempool_id=None):
             "allocated_size": sum(b["size"] for b in live),
             "active_size": sum(b["size"] for b in used),
             "requested_size": sum(b["requested_size"] for b in live),
-            "segment_type": "large",
             "frames": [],
         })  # fmt: skip
     return sorted(segments, key=lambda s: (s["device"], s["address"]))

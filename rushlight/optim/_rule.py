@@ -100,11 +100,17 @@ class RuleOptimizer(Optimizer):
                     )
         return _unfused.recorded_step
 
+    def _lasting(self, params, group):
+        """Where states begin: GPUs keep apart from them what a step needs beside them."""
+        sizes = [(p.device.index, p.nbytes) for p in params if p.is_cuda]
+        return _cuda.LastingMemory(sizes * len(self._states(group)))
+
     def _start_all(self, params, group):
         """Gives parameters the states that a step asked for."""
         if not _cuda.is_capturing():
-            for p in params:
-                self._start(p, group)
+            with self._lasting(params, group):
+                for p in params:
+                    self._start(p, group)
             return
         # States that begin inside the capture of a graph would begin anew at every replay.
         with _cuda.BesideCapture():

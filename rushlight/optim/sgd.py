@@ -81,8 +81,10 @@ class SGD(RuleOptimizer):
             return self._capture_first(group, missing, states)
         # Those without a buffer take their first step by a rule of its own.
         new = set(missing)
-        for p in missing:
-            self.state[p]["momentum_buffer"] = _C.empty_like(p, memory_format=_C.preserve_format)
+        with self._lasting(missing, group):
+            for p in missing:
+                buffer = _C.empty_like(p, memory_format=_C.preserve_format)
+                self.state[p]["momentum_buffer"] = buffer
         old = [p for p in params if p not in new]
         step("sgd", missing, self.state, (), states, self._options(group, first=True))
         step("sgd", old, self.state, (), states, self._options(group))

@@ -115,6 +115,29 @@ TEST(growing_meets_what_is_free) {
   EXPECT(backend.faults == 0);
 }
 
+// What is born late takes the memory of what came before; room made for it lets that come again.
+TEST(room_is_made_ahead) {
+  for (const bool ahead : {false, true}) {
+    PretendVirtual backend;
+    CachingPool pool(backend, options());
+    const auto iteration = [&] {
+      std::vector<void*> work;
+      for (size_t n = 1; n < 9; ++n) work.push_back(at(pool, n * kMiB));
+      for (void* p : work) pool.free(p);
+    };
+    iteration();
+    if (ahead) pool.make_room(20 * kMiB, true);
+    for (int k = 0; k < 20; ++k) EXPECT(pool.allocate(kMiB, 0, {}, ahead).p != nullptr);
+    const int64_t before = backend.reserves;
+    iteration();
+    EXPECT((backend.reserves == before) == ahead);
+  }
+  PretendVirtual backend;
+  CachingPool empty(backend, options());
+  empty.make_room(kMiB, true);  // nothing to stand behind
+  EXPECT(empty.reserved() == 0);
+}
+
 TEST(whole_pieces_are_given_back_from_the_middle) {
   PretendVirtual backend;
   CachingPool pool(backend, options());

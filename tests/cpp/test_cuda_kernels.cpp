@@ -163,7 +163,7 @@ TEST(sums) {
 
   std::vector<float> halves(600);
   args = {x.data(), out.data(), nullptr, halves.data(), 300, 7, 4, 2, 7};
-  launch_together({3, 2}, {32, 8}, reduce_columns<S, float, float, u32, 4>, args,
+  launch_together({3, 2}, {32, 8}, reduce_columns<S, float, float, u32, 4, true>, args,
                   nest_of<u32, 3>({{300, {1, 1, 0}}}), nest_of<u32, 1>({{7, {300}}}));
   for (size_t j = 0; j < 300; ++j) same &= halves[j] + halves[300 + j] == float(columns[j]);
   EXPECT(same);
@@ -172,7 +172,7 @@ TEST(sums) {
   args = {x.data(), out.data(), nullptr, partial.data(), 1, 2100, 800, 3, 2100};
   launch_together({1, 3}, {256, 1}, reduce<S, float, float, u32, 1, false>, args,
                   nest_of<u32, 3>({}), nest_of<u32, 1>({{2100, {1}}}));
-  launch_together({1}, {32, 8}, reduce_merge<S, float, float, u32>, args, nest_of<u32, 3>({}));
+  launch_together({1}, {32, 8}, reduce_merge<S, float, float, u32, false>, args, nest_of<u32, 3>({}));
   EXPECT(out[0] == float(total));
 }
 
@@ -196,6 +196,67 @@ TEST(winners) {
   EXPECT(any[0] && any[1]);
 }
 
+// The same in chunks: along memory in packs, and across it for four columns a thread.
+TEST(winners_of_chunks) {
+  constexpr float kInf = std::numeric_limits<float>::infinity();
+  const auto check = [](const std::vector<float>& x) {
+    const size_t n = x.size() / 8;
+    std::vector<float> columns(x.size());
+    for (size_t i = 0; i < x.size(); ++i) columns[i % n * 8 + i / n] = x[i];
+    i64 rows_at[8], columns_at[8];
+    float rows_best[8], columns_best[8];
+    const ReduceArgs along{x.data(), rows_at, rows_best, nullptr, 8, i64(n), i64(n), 1, 0};
+    launch_together({2}, {64, 4}, reduce<folds::ArgMin<float>, float, i64, u32, 4, false>, along,
+                    nest_of<u32, 3>({{8, {u32(n), 1, 1}}}), nest_of<u32, 1>({{u32(n), {1}}}));
+    const ReduceArgs across{columns.data(), columns_at, columns_best, nullptr, 8,
+                            i64(n),         i64(n),     1,            0};
+    launch_together({1}, {2, 128}, reduce_columns<folds::ArgMin<float>, float, i64, u32, 4, true>, across,
+                    nest_of<u32, 3>({{8, {1, 1, 1}}}), nest_of<u32, 1>({{u32(n), {8}}}));
+    for (size_t row = 0; row < 8; ++row) {
+      size_t best = 0;
+      const float* r = x.data() + row * n;
+      for (size_t i = 1; i < n; ++i)
+        if (!std::isnan(r[best]) && (std::isnan(r[i]) || r[i] < r[best])) best = i;
+      EXPECT(rows_at[row] == i64(best) && columns_at[row] == i64(best));
+      EXPECT(r[best] == rows_best[row] || std::isnan(rows_best[row]));
+      EXPECT(r[best] == columns_best[row] || std::isnan(columns_best[row]));
+    }
+  };
+  auto x = counted<float>(8 * 1300, 97);
+  check(x);
+  for (size_t i = 0; i < 1300; ++i) x[i] = kInf, x[1300 + i] = i < 700 ? kInf : 5.0f;
+  x[2 * 1300 + 1299] = x[3 * 1300 + 777] = x[3 * 1300 + 779] = std::nanf("");
+  check(x);
+}
+
+// Truth and counts of bytes, a word at a time.
+TEST(truth_of_bytes) {
+  for (size_t zero : {size_t(0), size_t(7), size_t(4111), size_t(4112)}) {
+    std::vector<u8> x(4112);
+    for (size_t i = 0; i < x.size(); ++i) x[i] = u8(i % 255 + 1);
+    if (zero < x.size()) x[zero] = 0;
+    bool all = false;
+    i64 count = 0;
+    ReduceArgs args{x.data(), &all, nullptr, nullptr, 1, i64(x.size()), i64(x.size()), 1, 0};
+    const auto one = nest_of<u32, 3>({});
+    const auto folded = nest_of<u32, 1>({{u32(x.size()), {1}}});
+    launch_together({1}, {64, 1}, reduce<folds::All, u8, bool, u32, 16, false>, args, one, folded);
+    EXPECT(all == (zero == x.size()));
+    args.out = &count;
+    launch_together({1}, {64, 1}, reduce<folds::CountNonzero, u8, i64, u32, 16, false>, args, one,
+                    folded);
+    EXPECT(count == i64(x.size()) - (zero < x.size()));
+    std::fill(x.begin(), x.end(), u8(0));
+    bool any = true;
+    args.out = &any;
+    launch_together({1}, {64, 1}, reduce<folds::Any, u8, bool, u32, 16, false>, args, one, folded);
+    EXPECT(!any);
+    if (zero < x.size()) x[zero] = 1;
+    launch_together({1}, {64, 1}, reduce<folds::Any, u8, bool, u32, 16, false>, args, one, folded);
+    EXPECT(any == (zero < x.size()));
+  }
+}
+
 // Variances and logarithms of sums of exponentials, in chunks, over columns and rows of (90, 8).
 TEST(chunks) {
   auto x = counted<float>(720, 97);
@@ -211,10 +272,10 @@ TEST(chunks) {
   const ReduceArgs args{x.data(), sums.data(), nullptr, nullptr, 8, 90, 90, 1, 89};
   const auto kept = nest_of<u32, 3>({{8, {1, 1, 0}}});
   const auto folded = nest_of<u32, 1>({{90, {8}}});
-  launch_together({1}, {2, 128}, reduce_columns<L, float, float, u32, 4>, args, kept, folded);
+  launch_together({1}, {2, 128}, reduce_columns<L, float, float, u32, 4, true>, args, kept, folded);
   ReduceArgs spread = args;
   spread.out = vars.data();
-  launch_together({1}, {2, 4}, reduce_columns<V, float, float, u32, 4>, spread, kept, folded);
+  launch_together({1}, {2, 4}, reduce_columns<V, float, float, u32, 4, false>, spread, kept, folded);
   for (size_t j = 0; j < 8; ++j) {
     double sum = 0, mean = 0, var = 0;
     for (size_t i = 0; i < 90; ++i) {
@@ -290,8 +351,8 @@ TEST(random_numbers_equal_the_cpus) {
 TEST(products) {
   const auto a = counted<i16>(2 * 1400, 100), b = counted<i16>(660, 90);
   std::vector<i16> out(2 * 70 * 33);
-  const MatmulArgs args{out.data(), a.data(), b.data(), 2, 70, 33, 20, 70 * 33,
-                        33,         1,        1400,     1, 70, 0,  33, 1};
+  MatmulArgs args{out.data(), a.data(), b.data(), nullptr, 2,  70, 33, 20, 70 * 33,
+                  33,         1,        1400,     1,       70, 0,  33, 1};
   launch_together({1, 2, 1}, kBlock, matmul<i16>, args);
   bool same = true;
   for (size_t batch = 0; batch < 2; ++batch)
@@ -301,5 +362,18 @@ TEST(products) {
         for (size_t k = 0; k < 20; ++k) sum += a[batch * 1400 + k * 70 + i] * b[k * 33 + j];
         same &= out[batch * 2310 + i * 33 + j] == i16(sum);
       }
+  EXPECT(same);
+
+  const std::vector<float> fa(a.begin(), a.end()), fb(b.begin(), b.end());
+  const auto bias = counted<float>(33, 7);
+  std::vector<float> sums(2 * 70 * 33);
+  args.out = sums.data(), args.a = fa.data(), args.b = fb.data(), args.bias = bias.data();
+  launch_together({3, 5, 2}, kBlock, matmul_small<float>, args);
+  for (size_t i = 0; i < sums.size(); ++i) {
+    const size_t batch = i / 2310, row = i % 2310 / 33, col = i % 33;
+    float sum = bias[col];
+    for (size_t k = 0; k < 20; ++k) sum += fa[batch * 1400 + k * 70 + row] * fb[k * 33 + col];
+    same &= sums[i] == sum;
+  }
   EXPECT(same);
 }

@@ -40,6 +40,42 @@ print("Memory of cuda:0" in cuda.memory_summary())
     assert out == ["True", "512 3", "400 2", "512 True", "512 True", "True", "True"]
 
 
+def test_small_blocks_that_stay_do_not_stand_in_the_way_of_large_ones(run):
+    out = run("""
+kept = []
+def iteration():
+    work = [rl.empty(n << 20, dtype=rl.uint8, device="cuda") for n in (3, 5, 7)]
+    kept.append(rl.zeros(2, device="cuda"))  # a loss, say
+    work = [rl.empty(n << 20, dtype=rl.uint8, device="cuda") for n in (9, 4)]
+iteration()
+reserved = cuda.memory_reserved()
+for _ in range(20):
+    iteration()
+print(cuda.memory_reserved() == reserved)
+kinds = {s["segment_type"]: s["allocated_size"] for s in cuda.memory_snapshot()}
+print(kinds["small"], kinds["large"])
+""")
+    assert out == ["True", f"{21 * 512} 0"]
+
+
+@pytest.mark.parametrize("optimizer", ["SGD(params, momentum=0.9)", "Adam(params)", "Rprop(params)"])
+def test_no_driver_calls_after_the_first_step_of_an_optimizer(run, optimizer):
+    """Though its states are born at the end of the first and take memory that the step had used."""
+    out = run(f"""
+model = rl.nn.Sequential(*(rl.nn.Linear(500, 500) for _ in range(12))).to("cuda")
+params = list(model.parameters())
+x = rl.rand(1500, 500, device="cuda")
+optimizer = rl.optim.{optimizer}
+for step in range(4):
+    before = cuda.memory_stats()["num_device_alloc"]
+    optimizer.zero_grad()
+    model(x).tanh().mean().backward()
+    optimizer.step()
+    print(cuda.memory_stats()["num_device_alloc"] - before > 0)
+""")
+    assert out == ["True", "False", "False", "False"]
+
+
 @pytest.mark.parametrize("expandable", ["on", "off"])
 def test_no_driver_calls_after_the_first_iteration(run, expandable):
     out = run(

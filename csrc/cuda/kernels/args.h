@@ -82,6 +82,9 @@ struct TurnArgs {
   i64 out_row, out_batch, in_row, in_batch;
 };
 
+// Blocks of a reduction that a processor has room for: the compiler keeps registers to that.
+inline constexpr int kReduceBlocks = 5;
+
 // A kept dim is one that the output has; `n` elements are folded into each of `outputs`.
 struct ReduceArgs {
   const void* in;
@@ -300,10 +303,12 @@ struct DropoutArgs {
 };
 
 // out[b] = in_a[b] @ in_b[b], shapes (m, k) and (k, n); steps in elements, a batch step may be 0.
+inline constexpr int kSmallDepth = 128;  // the deepest product that matmul_small takes
 struct MatmulArgs {
   void* out;
   const void* a;
   const void* b;
+  const void* bias;  // n numbers, added to every row (matmul_small), or null
   i64 batches, m, n, k;
   i64 out_batch, out_row, out_col;
   i64 a_batch, a_row, a_col;

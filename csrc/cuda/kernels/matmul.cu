@@ -1,7 +1,10 @@
-// matmul.cu: matrix products for the types that cuBLAS lacks, and where cuBLAS is missing.
+// matmul.cu: matrix products for the types that cuBLAS lacks, where cuBLAS is missing, and where
+// calling it costs more than the product.
 //
-// - A block computes a tile of 64 by 64 of the output, a thread 4 by 4 of it, from tiles of both
+// - matmul: a block computes a tile of 64 by 64 of the output, a thread 4 by 4 of it, from tiles of both
 //   factors in shared memory, 16 deep. Ragged edges read as zero.
+// - matmul_small: a block computes 16 by 16, a thread one number, with all of k in shared memory: it
+//   waits for memory once, and 64 by 64 keep sixteen processors busy instead of one.
 // - Any strides, so that transposed factors need no copy; batch steps may be 0 (broadcast).
 // - Sums are in a type of enough width: float for half and bfloat16, unsigned integers that wrap.
 // - The order of the sum is fixed: same numbers every time.
@@ -63,6 +66,34 @@ __global__ void __launch_bounds__(kThreads) matmul(MatmulArgs args) {
       }
     }
   }
+}
+
+inline constexpr int kSmallSide = 16;
+static_assert(kSmallSide * kSmallSide == kThreads && kSmallDepth % kSmallSide == 0);
+
+template <class T>
+__global__ void __launch_bounds__(kThreads) matmul_small(MatmulArgs args) {
+  after_earlier();
+  using A = typename AccumulatorOf<T>::type;
+  __shared__ A left[kSmallSide][kSmallDepth + 1];
+  __shared__ A right[kSmallDepth][kSmallSide];
+  const int tx = threadIdx.x % kSmallSide, ty = threadIdx.x / kSmallSide, depth = int(args.k);
+  const i64 row = i64(blockIdx.y) * kSmallSide + ty, col = i64(blockIdx.x) * kSmallSide + tx;
+  const T* a = typed<T>(args.a) + blockIdx.z * args.a_batch + row * args.a_row;
+  const T* b = typed<T>(args.b) + blockIdx.z * args.b_batch + col * args.b_col;
+#pragma unroll
+  for (int s = 0; s < kSmallDepth / kSmallSide; ++s) {
+    const int ka = s * kSmallSide + tx, kb = s * kSmallSide + ty;
+    if (ka < depth) left[ty][ka] = row < args.m ? A(a[ka * args.a_col]) : A(0);
+    if (kb < depth) right[kb][tx] = col < args.n ? A(b[kb * args.b_row]) : A(0);
+  }
+  __syncthreads();
+  if (row >= args.m || col >= args.n) return;
+  A sum = 0;
+#pragma unroll 16
+  for (int k = 0; k < depth; ++k) sum += left[ty][k] * right[k][tx];
+  if (args.bias) sum += A(typed<T>(args.bias)[col]);
+  (typed<T>(args.out) + blockIdx.z * args.out_batch)[row * args.out_row + col * args.out_col] = T(sum);
 }
 
 }  // namespace rush

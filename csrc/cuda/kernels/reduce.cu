@@ -7,8 +7,8 @@
 //   Either way neighbouring threads read neighbouring elements. Lanes are a power of two.
 // - Few outputs, many elements: the folded range is cut into segments, a block each (blockIdx.y);
 //   their results go to `partial`, and reduce_merge, a second launch, folds those. Segments follow
-//   from the shape alone, lanes are joined by a fixed tree, nothing is atomic: the same numbers
-//   give the same bits, every time.
+//   from the shape and the GPU alone, lanes are joined by a fixed tree, nothing is atomic: the same
+//   numbers give the same bits, every time.
 // - A lane keeps kWays running results side by side, so that loads overlap and a long sum rounds
 //   like a tree: the host keeps a lane's share of a segment in the hundreds.
 // - V > 1: the folded elements of an output are one stretch, aligned to the pack; reduce_columns:
@@ -16,7 +16,7 @@
 // - Sums and products compute in the output's type (half and bfloat16: float, integers: int64),
 //   max and min in the input's. Positions count in the order of the folded nest, so the host keeps
 //   its dims in row-major order for arg reductions.
-#include "cuda/kernels/element.h"
+#include "cuda/kernels/team.h"
 #include "functors/binary.h"
 
 namespace rush {
@@ -24,7 +24,7 @@ namespace rush {
 namespace folds {
 
 // A fold: T is what an element is converted to, Acc the running result. Some take several elements
-// in a row (chunk) for less than one by one (step).
+// in a row (chunk) for less than one by one (step), or all elements of a word (word).
 template <class E>
 struct Sum {
   using T = E;
@@ -77,12 +77,21 @@ using Max = Extreme<E, true>;
 template <class E>
 using Min = Extreme<E, false>;
 
+// The highest bit of each byte that is not zero.
+RUSH_FN u32 nonzero_bytes(u32 word) {
+  constexpr u32 kLow = 0x7f7f7f7fu;
+  return (((word & kLow) + kLow) | word) & ~kLow;
+}
+
 template <bool any>
 struct Truth {
   using T = bool;
   using Acc = bool;
   static RUSH_FN Acc blank() { return !any; }
   static RUSH_FN void step(Acc& acc, T x, i64) { acc = any ? acc | x : acc & x; }
+  static RUSH_FN void word(Acc& acc, u32 bytes) {
+    step(acc, any ? bytes != 0 : nonzero_bytes(bytes) == 0x80808080u, 0);
+  }
   static RUSH_FN void merge(Acc& acc, const Acc& other) { step(acc, other, 0); }
   static RUSH_FN T finish(const Acc& acc, double) { return acc; }
 };
@@ -94,6 +103,7 @@ struct CountNonzero {
   using Acc = i64;
   static RUSH_FN Acc blank() { return 0; }
   static RUSH_FN void step(Acc& acc, T x, i64) { acc += x; }
+  static RUSH_FN void word(Acc& acc, u32 bytes) { acc += __popc(nonzero_bytes(bytes)); }
   static RUSH_FN void merge(Acc& acc, const Acc& other) { acc += other; }
   static RUSH_FN i64 finish(const Acc& acc, double) { return acc; }
 };
@@ -140,16 +150,18 @@ struct LogSumExp {
     acc = {top, acc.sum * mine + x.sum * theirs};
   }
   static RUSH_FN void step(Acc& acc, T x, i64) { merge(acc, {x, E(1)}); }
-  // A NaN is not seen by the comparisons, and spoils the sum.
+  // A NaN is not seen by the maximum, and spoils the sum. Powers of two are cheaper than those of e,
+  // and as good here: what the product rounds off counts less the smaller the power is.
   template <int n>
   static RUSH_FN void chunk(Acc& acc, const T (&x)[n], i64, i64) {
+    constexpr E kPerE = E(1.4426950408889634074);
     E top = acc.top;
 #pragma unroll
-    for (int k = 0; k < n; ++k) top = x[k] > top ? x[k] : top;
-    if (top != acc.top) acc = {top, acc.sum * math::exp(acc.top - top)};
+    for (int k = 0; k < n; ++k) top = math::fmax(top, x[k]);
+    if (top != acc.top) acc = {top, acc.sum * math::exp2((acc.top - top) * kPerE)};
     const E shift = math::isinf(top) ? E(0) : top;
 #pragma unroll
-    for (int k = 0; k < n; ++k) acc.sum += math::exp(x[k] - shift);
+    for (int k = 0; k < n; ++k) acc.sum += math::exp2((x[k] - shift) * kPerE);
   }
   static RUSH_FN T finish(const Acc& acc, double) {
     if (math::isfinite(acc.top)) return acc.top + math::log(acc.sum);
@@ -213,7 +225,7 @@ template <class E, bool largest>
 struct ArgExtreme {
   using T = E;
   using Acc = Winner<E>;
-  static constexpr bool has_position = true;
+  static constexpr bool kPositions = true;
   static RUSH_FN Acc blank() { return {weakest<T, largest>(), limits<i64>::max}; }
   static RUSH_FN void merge(Acc& acc, const Acc& x) {
     const bool nan = math::isnan(x.value), old_nan = math::isnan(acc.value);
@@ -221,11 +233,10 @@ struct ArgExtreme {
     const bool same = x.value == acc.value || (nan && old_nan);
     if ((!old_nan && (nan || better)) || (same && x.index < acc.index)) acc = x;
   }
-  // Positions come in their order: of equals the one at hand stays.
+  // Positions come in their order: of equals the one at hand stays. (Only NaN is not worse either.)
   static RUSH_FN void step(Acc& acc, T x, i64 i) {
-    const bool better = largest ? x > acc.value : x < acc.value;
-    const bool wins = better || math::isnan(x) || acc.index == limits<i64>::max;
-    if (wins && !math::isnan(acc.value)) acc = {x, i};
+    const bool worse = largest ? x <= acc.value : x >= acc.value;
+    if ((!worse || acc.index == limits<i64>::max) && !math::isnan(acc.value)) acc = {x, i};
   }
   template <int n>
   static RUSH_FN void chunk(Acc& acc, const T (&x)[n], i64 first, i64 apart) {
@@ -233,8 +244,8 @@ struct ArgExtreme {
     int at = 0;
 #pragma unroll
     for (int k = 1; k < n; ++k) {
-      const bool better = largest ? x[k] > value : x[k] < value;
-      if (better || (math::isnan(x[k]) && !math::isnan(value))) value = x[k], at = k;
+      const bool worse = largest ? x[k] <= value : x[k] >= value;
+      if (!worse && !math::isnan(value)) value = x[k], at = k;
     }
     step(acc, value, first + at * apart);
   }
@@ -248,6 +259,9 @@ using ArgMin = ArgExtreme<E, false>;
 
 inline constexpr int kWays = 4;
 
+template <class Fold>
+inline constexpr bool has_positions = requires { Fold::kPositions; };
+
 // Which output this thread works for, and as which of its lanes.
 template <bool across>
 struct Seat {
@@ -257,24 +271,66 @@ struct Seat {
       i64(blockIdx.x) * (across ? blockDim.x : blockDim.y) + (across ? threadIdx.x : threadIdx.y);
 };
 
-// The results of an output's lanes, joined; lane 0 has the answer.
-template <class Fold, bool across>
-RUSH_FN typename Fold::Acc join_lanes(const Seat<across>& seat, typename Fold::Acc acc) {
-  __shared__ typename Fold::Acc all[kThreads];
+// The results of an output's lanes, joined; lane 0 has the answer. Lanes that are neighbours pass
+// them from register to register.
+template <class Fold>
+RUSH_FN typename Fold::Acc join_neighbours(const Seat<false>& seat, typename Fold::Acc acc) {
+  using Acc = typename Fold::Acc;
+  constexpr int kWarp = 32;
+  const int slot = threadIdx.y * blockDim.x + threadIdx.x;
+  const auto join = [&](int lanes) {
+    for (int half = lanes / 2; half > 0; half /= 2) Fold::merge(acc, from_neighbour(acc, half));
+  };
+  join(seat.lanes < kWarp ? seat.lanes : kWarp);
+  if (seat.lanes <= kWarp) return acc;
+  __shared__ Acc warps[kThreads / kWarp];
+  if (slot % kWarp == 0) warps[slot / kWarp] = acc;
+  __syncthreads();
+  const int count = seat.lanes / kWarp;
+  if (seat.lane < count) acc = warps[slot / kWarp + seat.lane];
+  join(count);
+  return acc;
+}
+
+// Others, through shared memory: those of n outputs a thread.
+template <class Fold, bool across, int n>
+RUSH_FN void join_in_memory(const Seat<across>& seat, typename Fold::Acc* acc) {
+  using Acc = typename Fold::Acc;
+  constexpr int kRoom = 16384 / (kThreads * int(sizeof(Acc)));
+  constexpr int kAtOnce = n <= kRoom ? n : n / 2 <= kRoom ? n / 2 : n / 4;
+  __shared__ Acc all[kAtOnce][kThreads];
   const int slot = threadIdx.y * blockDim.x + threadIdx.x;
   const int next = across ? blockDim.x : 1;  // from a lane to the next
-  all[slot] = acc;
-  for (int half = seat.lanes / 2; half > 0; half /= 2) {
-    __syncthreads();
-    if (seat.lane < half) Fold::merge(all[slot], all[slot + half * next]);
+#pragma unroll
+  for (int first = 0; first < n; first += kAtOnce) {
+    if (first > 0) __syncthreads();  // the room may still be read
+#pragma unroll
+    for (int k = 0; k < kAtOnce; ++k) all[k][slot] = acc[first + k];
+    for (int half = seat.lanes / 2; half > 0; half /= 2) {
+      __syncthreads();
+      if (seat.lane < half) {
+#pragma unroll
+        for (int k = 0; k < kAtOnce; ++k) Fold::merge(all[k][slot], all[k][slot + half * next]);
+      }
+    }
+#pragma unroll
+    for (int k = 0; k < kAtOnce; ++k) acc[first + k] = all[k][slot];
   }
-  return all[slot];
+}
+
+template <class Fold, bool across>
+RUSH_FN typename Fold::Acc join_lanes(const Seat<across>& seat, typename Fold::Acc acc) {
+  if constexpr (!across && sizeof(acc) % 4 == 0)
+    return join_neighbours<Fold>(seat, acc);
+  else
+    join_in_memory<Fold, across, 1>(seat, &acc);
+  return acc;
 }
 
 template <class Fold, class X, class Out, class Place>
 RUSH_FN void write_result(const ReduceArgs& args, const Place& place,
                           const typename Fold::Acc& acc) {
-  if constexpr (requires { Fold::has_position; }) {
+  if constexpr (has_positions<Fold>) {
     typed<Out>(args.out)[place.at[1]] = convert<Out>(acc.index);
     if (args.second) typed<X>(args.second)[place.at[2]] = convert<X>(acc.value);
   } else {
@@ -284,12 +340,18 @@ RUSH_FN void write_result(const ReduceArgs& args, const Place& place,
   }
 }
 
+// How many running results take turns, when there are n: those that take chunks need one.
+template <class Fold, int n>
+inline constexpr int kTurns = requires(typename Fold::Acc& acc, const typename Fold::T (&x)[n]) {
+  Fold::chunk(acc, x, i64(0), i64(0));
+} ? 1 : n;
+
 // Some elements of one output, apart by `apart` from `first` on, into `acc`, or into a running
 // result for each.
 template <class Fold, int n>
 RUSH_FN void fold_few(typename Fold::Acc* acc, bool one_each, const typename Fold::T (&x)[n],
                       i64 first, i64 apart) {
-  if constexpr (requires { Fold::chunk(*acc, x, first, apart); }) {
+  if constexpr (kTurns<Fold, n> == 1) {
     Fold::chunk(*acc, x, first, apart);
   } else {
 #pragma unroll
@@ -297,12 +359,24 @@ RUSH_FN void fold_few(typename Fold::Acc* acc, bool one_each, const typename Fol
   }
 }
 
+// All elements of a pack of bytes, a word at a time.
+template <class Fold, class X, int V>
+RUSH_FN void fold_words(typename Fold::Acc& acc, const Pack<X, V>& pack) {
+  struct Words {
+    u32 w[V / 4];
+  };
+  const Words words = bit_cast<Words>(pack);
+#pragma unroll
+  for (int k = 0; k < V / 4; ++k) Fold::word(acc, words.w[k]);
+}
+
 // Elements [begin, end) of one output, dealt out to the lanes. at(i) reads element i.
 template <class Fold, class At>
 RUSH_FN typename Fold::Acc fold_lane(i64 begin, i64 end, int lane, int lanes, At at) {
-  typename Fold::Acc ways[kWays];
+  constexpr int kResults = kTurns<Fold, kWays>;
+  typename Fold::Acc ways[kResults];
 #pragma unroll
-  for (int w = 0; w < kWays; ++w) ways[w] = Fold::blank();
+  for (int w = 0; w < kResults; ++w) ways[w] = Fold::blank();
   i64 i = begin + lane;
   for (; i + i64(kWays - 1) * lanes < end; i += i64(kWays) * lanes) {
     typename Fold::T x[kWays];
@@ -312,7 +386,7 @@ RUSH_FN typename Fold::Acc fold_lane(i64 begin, i64 end, int lane, int lanes, At
   }
   for (; i < end; i += lanes) Fold::step(ways[0], at(i), i);
 #pragma unroll
-  for (int w = 1; w < kWays; ++w) Fold::merge(ways[0], ways[w]);
+  for (int w = 1; w < kResults; ++w) Fold::merge(ways[0], ways[w]);
   return ways[0];
 }
 
@@ -320,37 +394,45 @@ RUSH_FN typename Fold::Acc fold_lane(i64 begin, i64 end, int lane, int lanes, At
 template <class Fold, int V, class X>
 RUSH_FN typename Fold::Acc fold_stretch(const X* x, i64 begin, i64 end, int lane, int lanes) {
   using T = typename Fold::T;
-  typename Fold::Acc ways[V];
+  constexpr int kResults = kTurns<Fold, V>;
+  typename Fold::Acc ways[kResults];
 #pragma unroll
-  for (int k = 0; k < V; ++k) ways[k] = Fold::blank();
+  for (int k = 0; k < kResults; ++k) ways[k] = Fold::blank();
+  const auto fold_pack = [&](const Pack<X, V>& pack, i64 first) {
+    T few[V];
+#pragma unroll
+    for (int k = 0; k < V; ++k) few[k] = convert<T>(pack.v[k]);
+    fold_few<Fold>(ways, true, few, first, 1);
+  };
   const i64 last = begin + (end - begin) / V * V, next = i64(lanes) * V;
   i64 i = begin + i64(lane) * V;
   for (; i + (kWays - 1) * next < last; i += kWays * next) {  // several loads under way
     Pack<X, V> packs[kWays];
 #pragma unroll
     for (int w = 0; w < kWays; ++w) packs[w] = load_pack<V>(x + i + w * next);
+    if constexpr (kResults == 1 && !has_positions<Fold> && kWays * V <= 16) {
+      T all[kWays * V];
 #pragma unroll
-    for (int w = 0; w < kWays; ++w) {
-      T few[V];
+      for (int k = 0; k < kWays * V; ++k) all[k] = convert<T>(packs[k / V].v[k % V]);
+      Fold::chunk(ways[0], all, i, 0);
+    } else if constexpr (sizeof(X) == 1 && requires { Fold::word(ways[0], 0u); }) {
 #pragma unroll
-      for (int k = 0; k < V; ++k) few[k] = convert<T>(packs[w].v[k]);
-      fold_few<Fold>(ways, true, few, i + w * next, 1);
+      for (int w = 0; w < kWays; ++w) fold_words<Fold>(ways[w], packs[w]);
+    } else {
+#pragma unroll
+      for (int w = 0; w < kWays; ++w) fold_pack(packs[w], i + w * next);
     }
   }
-  for (; i < last; i += next) {
-    const Pack<X, V> pack = load_pack<V>(x + i);
-#pragma unroll
-    for (int k = 0; k < V; ++k) Fold::step(ways[k], convert<T>(pack.v[k]), i + k);
-  }
+  for (; i < last; i += next) fold_pack(load_pack<V>(x + i), i);
   for (i = last + lane; i < end; i += lanes) Fold::step(ways[0], convert<T>(x[i]), i);
 #pragma unroll
-  for (int k = 1; k < V; ++k) Fold::merge(ways[0], ways[k]);
+  for (int k = 1; k < kResults; ++k) Fold::merge(ways[0], ways[k]);
   return ways[0];
 }
 
 // Operands of the kept nest: in, out, second; of the folded nest: in.
 template <class Fold, class X, class Out, class I, int V, bool across>
-__global__ void __launch_bounds__(kThreads)
+__global__ void __launch_bounds__(kThreads, kReduceBlocks)
     reduce(ReduceArgs args, Nest<I, 3> kept, Nest<I, 1> folded) {
   after_earlier();
   const Seat<across> seat;
@@ -379,8 +461,9 @@ __global__ void __launch_bounds__(kThreads)
 }
 
 // Kept dims along memory, V outputs a thread, which share its loads. Threads as in `across`.
-template <class Fold, class X, class Out, class I, int V>
-__global__ void __launch_bounds__(kThreads)
+// straight: the folded dims are one.
+template <class Fold, class X, class Out, class I, int V, bool straight>
+__global__ void __launch_bounds__(kThreads, kReduceBlocks)
     reduce_columns(ReduceArgs args, Nest<I, 3> kept, Nest<I, 1> folded) {
   after_earlier();
   using T = typename Fold::T;
@@ -394,12 +477,16 @@ __global__ void __launch_bounds__(kThreads)
   for (int v = 0; v < V; ++v) acc[v] = Fold::blank();
   if (works) {
     const X* x = typed<X>(args.in) + offsets_of(kept, I(first)).at[0];
+    const auto pack_at = [&](i64 i) {
+      if constexpr (!straight) return load_pack<V>(x + offsets_of(folded, I(i)).at[0]);
+      using Signed = conditional<sizeof(I) == 4, i32, i64>;
+      return load_pack<V>(x + Signed(I(i) * folded.strides[0][0]));
+    };
     i64 i = begin + seat.lane;
     for (; i + i64(kWays - 1) * seat.lanes < end; i += i64(kWays) * seat.lanes) {
       Pack<X, V> packs[kWays];
 #pragma unroll
-      for (int w = 0; w < kWays; ++w)
-        packs[w] = load_pack<V>(x + offsets_of(folded, I(i + i64(w) * seat.lanes)).at[0]);
+      for (int w = 0; w < kWays; ++w) packs[w] = pack_at(i + i64(w) * seat.lanes);
 #pragma unroll
       for (int v = 0; v < V; ++v) {
         T few[kWays];
@@ -409,28 +496,28 @@ __global__ void __launch_bounds__(kThreads)
       }
     }
     for (; i < end; i += seat.lanes) {
-      const Pack<X, V> pack = load_pack<V>(x + offsets_of(folded, I(i)).at[0]);
+      const Pack<X, V> pack = pack_at(i);
 #pragma unroll
       for (int v = 0; v < V; ++v) Fold::step(acc[v], convert<T>(pack.v[v]), i);
     }
   }
+  join_in_memory<Fold, true, V>(seat, acc);
+  if (!works || seat.lane != 0) return;
 #pragma unroll
   for (int v = 0; v < V; ++v) {
-    if (v > 0) __syncthreads();
-    const typename Fold::Acc joined = join_lanes<Fold>(seat, acc[v]);
-    if (!works || seat.lane != 0) continue;
     if (args.segments > 1)
-      typed<typename Fold::Acc>(args.partial)[i64(blockIdx.y) * args.outputs + first + v] = joined;
+      typed<typename Fold::Acc>(args.partial)[i64(blockIdx.y) * args.outputs + first + v] = acc[v];
     else
-      write_result<Fold, X, Out>(args, offsets_of(kept, I(first + v)), joined);
+      write_result<Fold, X, Out>(args, offsets_of(kept, I(first + v)), acc[v]);
   }
 }
 
-// The second launch: the segments of each output, in the same tree.
-template <class Fold, class X, class Out, class I>
+// The second launch: the segments of each output. `across`: there are many outputs, and threads that
+// are neighbours work for different ones.
+template <class Fold, class X, class Out, class I, bool across>
 __global__ void __launch_bounds__(kThreads) reduce_merge(ReduceArgs args, Nest<I, 3> kept) {
   after_earlier();
-  const Seat<false> seat;
+  const Seat<across> seat;
   const bool works = seat.output < args.outputs;
   typename Fold::Acc acc = Fold::blank();
   for (int s = seat.lane; works && s < args.segments; s += seat.lanes)

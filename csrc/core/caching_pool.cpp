@@ -188,6 +188,8 @@ void CachingPool::absorb(Block* left, Block* right) noexcept {
 }
 
 void CachingPool::free_block(Block* block) noexcept {
+  if (block->lasting) lasting_ -= block->size;
+  block->lasting = false;
   if (Block* right = block->after; right != nullptr && right->free) {
     remove_free(right);
     absorb(block, right);
@@ -235,6 +237,7 @@ CachingPool::Block* CachingPool::reserve_segment(size_t size) {
 // Gives back whole segments (or pieces), the largest first, until at most `keep` free bytes are
 // left.
 void CachingPool::release_down_to(size_t keep) noexcept {
+  added_ = std::min(added_, lasting_);
   if (keeping_) return;
   if (granule_ > 0) {
     bool quiet = false;
@@ -515,7 +518,8 @@ CachingPool::Allocation CachingPool::allocate(size_t nbytes, uint8_t label,
   live_.make_room();
   Block* rest = make_block();
   Block* block = lasting ? find_lasting(size) : nullptr;
-  if (block == nullptr) block = find(size);
+  lasting = block != nullptr;
+  if (!lasting) block = find(size);
   const bool fresh = block == nullptr;
   if (fresh) {
     block = is_growable() ? grow(size) : reserve_segment(size);
@@ -532,6 +536,8 @@ CachingPool::Allocation CachingPool::allocate(size_t nbytes, uint8_t label,
     drop_block(rest);
   }
   block->requested = nbytes;
+  block->lasting = lasting;
+  if (lasting) lasting_ += block->size;
   block->label = label;
   block->source = source;
   live_.insert(block);
@@ -559,13 +565,16 @@ void CachingPool::free_after(void* p, MemoryBackend::Event event) noexcept {
   }
 }
 
-void CachingPool::make_room(size_t nbytes, bool grow) noexcept try {
+void CachingPool::make_room(size_t nbytes) noexcept try {
   std::lock_guard lock(mutex_);
   room_ = nbytes;
-  if (!grow || nbytes == 0 || !is_growable() || holes_.empty()) return;
+  if (lasting_ + nbytes <= added_ || !is_growable() || holes_.empty()) return;
+  const size_t missing = lasting_ + nbytes - added_;
   const Block* last = last_free();
-  if (Block* block = grow_at(holes_.back(), nbytes + (last != nullptr ? last->size : 0)))
-    put_free(block);
+  Block* block = grow_at(holes_.back(), missing + (last != nullptr ? last->size : 0));
+  if (block == nullptr) return;
+  put_free(block);
+  added_ += missing;
 } catch (const std::bad_alloc&) {  // then it grows when it has to
 }
 

@@ -107,9 +107,9 @@ class CachingPool {
   void free_after(void* p, MemoryBackend::Event event) noexcept;
 
   // Blocks of so many bytes in all will come and live on. Where there is virtual memory, they go
-  // behind everything else and leave the free blocks before them whole; if it has to `grow` for
-  // them, and the backend has as much, it does so now.
-  void make_room(size_t nbytes, bool grow) noexcept;
+  // behind everything else, into memory that is added for them now, if the backend has as much: what
+  // was enough before is enough beside them.
+  void make_room(size_t nbytes) noexcept;
   void release_cached() noexcept;
   void set_cache_cap(size_t nbytes) noexcept;
   // While it keeps, nothing goes back to the backend, whatever happens: somebody has addresses.
@@ -156,7 +156,7 @@ class CachingPool {
     Block *previous = nullptr, *next = nullptr;  // in the list of free blocks of like size
     size_t requested = 0;
     SourcePoint source;
-    bool free = false;
+    bool free = false, lasting = false;
     bool hole = false;  // addresses of a range without memory
     uint8_t label = 0;
     bool whole() const { return before == nullptr && after == nullptr; }
@@ -212,7 +212,8 @@ class CachingPool {
   std::deque<Block> blocks_;
   Block* spare_blocks_ = nullptr;
   size_t reserved_ = 0, cached_ = 0, whole_free_ = 0;
-  size_t room_ = 0;  // bytes of lasting blocks that are to come
+  // Bytes of lasting blocks: those that are to come, those that live, what was added for them.
+  size_t room_ = 0, lasting_ = 0, added_ = 0;
   bool keeping_ = false;
   bool growth_known_ = false;
   size_t granule_ = 0;  // of pieces; 0: the pool has segments

@@ -309,13 +309,8 @@ void LastingMemory::enter() {
     bind(device);
     Arena* arena = arena_for(current_stream(device));
     if (!gpu_caching() || arena->owner) continue;
-    DeviceState& s = state_of(device);
-    s.counting.lock();
-    const int64_t peak = s.allocated[0].peak;
-    s.counting.unlock();
-    const bool grow = s.backend.reserved.load() < peak + int64_t(sum.small + sum.large);
-    arena->small.make_room(sum.small, grow);
-    arena->large.make_room(sum.large, grow);
+    arena->small.make_room(sum.small);
+    arena->large.make_room(sum.large);
   }
   t_lasting = true;
 }

@@ -126,15 +126,26 @@ TEST(room_is_made_ahead) {
       for (void* p : work) pool.free(p);
     };
     iteration();
-    if (ahead) pool.make_room(20 * kMiB, true);
+    if (ahead) pool.make_room(20 * kMiB);
     for (int k = 0; k < 20; ++k) EXPECT(pool.allocate(kMiB, 0, {}, ahead).p != nullptr);
     const int64_t before = backend.reserves;
     iteration();
     EXPECT((backend.reserves == before) == ahead);
   }
+  // Those that follow, when the first are gone, find the room that was made for them.
+  PretendVirtual again;
+  CachingPool pool(again, options());
+  pool.free(at(pool, 9 * kMiB));
+  for (int round = 0; round < 5; ++round) {
+    pool.make_room(6 * kMiB);
+    const auto a = pool.allocate(2 * kMiB, 0, {}, true).p, b = pool.allocate(4 * kMiB, 0, {}, true).p;
+    EXPECT(again.reserved == int64_t(16 * kMiB) && b == static_cast<char*>(a) + 2 * kMiB);
+    pool.free(a);
+    pool.free(b);
+  }
   PretendVirtual backend;
   CachingPool empty(backend, options());
-  empty.make_room(kMiB, true);  // nothing to stand behind
+  empty.make_room(kMiB);  // nothing to stand behind
   EXPECT(empty.reserved() == 0);
 }
 

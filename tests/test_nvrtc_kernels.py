@@ -443,8 +443,11 @@ def embedding_kernels():
 def resample_kernels():
     for t in FLOATS:
         own = f"{CPP[COMPUTE[t]]}, {CPP[t]}"
-        names = "resample resample_image resample_backward fold".split()
-        yield t, [f"rush::{name}<{own}>" for name in names]
+        images = [f"rush::resample_image<{own}, {k}, {deep}>" for k, deep in
+                  ((1, "false"), (1, "true"), (2, "false"), (2, "true"), (4, "false"))]  # fmt: skip
+        yield t, [f"rush::resample<{own}>", f"rush::fold<{own}>", *images]
+    for c in ("float", "double"):
+        yield c, [f"rush::resample_table<{c}, {backward}>" for backward in ("false", "true")]
     yield "bytes", [f"rush::unfold<{w}>" for w in WIDTHS]
     yield (
         "others",

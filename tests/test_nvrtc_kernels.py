@@ -284,6 +284,12 @@ def select_kernels():
             yield t, [f"rush::{k}<{CPP[t]}>" for k in ("pick_rows", "mode_runs", "mode_join")]
 
 
+def select_rows_kernels():
+    for t in CPP:
+        if t not in COMPLEX and SIZES[t] <= 4:
+            yield t, [f"rush::select_rows<{CPP[t]}, {items}>" for items in (4, 8, 16, 32)]
+
+
 def select_long_kernels():
     for t in CPP:
         if t not in COMPLEX:
@@ -585,6 +591,7 @@ FILES = {
     "search.cu": search_kernels,
     "select.cu": select_kernels,
     "select_long.cu": select_long_kernels,
+    "select_rows.cu": select_rows_kernels,
     "sequence_exact.cu": sequence_kernels,
     "sort.cu": sort_kernels,
     "triangle.cu": triangle_kernels,

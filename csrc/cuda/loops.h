@@ -32,6 +32,7 @@ enum FamilyNumber : uint8_t {
   kSortFamily,
   kSelectFamily,
   kSelectLongFamily,
+  kSelectRowsFamily,
   kMaskFamily,
   kSearchFamily,
   kSampleFamily,

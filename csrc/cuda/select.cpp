@@ -1,5 +1,6 @@
 // The largest, the k-th, the median and the most frequent of rows on GPUs: sorted first, then
-// picked by kernels/select.cu; long rows are searched by kernels/select_long.cu instead.
+// picked by kernels/select.cu. Rows that a block has room for are searched by kernels/select_rows.cu
+// instead, longer ones by kernels/select_long.cu.
 #include "cpu/device_loops.h"
 #include "cpu/index.h"
 #include "cpu/scan.h"
@@ -29,6 +30,40 @@ struct Sorted {
     sort_rows(x, false, Rows(x).length, values, order);
   }
 };
+
+// ---- rows that fit into a block's registers ----
+
+constexpr int64_t kShortRow = 256;  // sorted faster than searched
+constexpr int64_t kMostItems = 32;
+// Key: the logarithm of the elements a thread, then the type.
+std::string spell_rows(uint64_t key) {
+  return concat("rush::select_rows<", kernel_type(DType(key & 15)), ", ", 1 << (key >> 4), ">");
+}
+constexpr KernelFamily kSelectRows{kSelectRowsFamily, "select_rows.cu", spell_rows};
+
+// kept 0: the k-th alone. False: not for these rows.
+bool search_rows(const Tensor& x, bool descending, int32_t rank, int64_t k, int64_t kept,
+                 const Tensor& values, const Tensor& indices) {
+  const Rows rows(x);
+  if (x.element_size() > 4 || rows.length <= kShortRow || rows.length > kMostItems * kThreads ||
+      kept > std::min<int64_t>(kMostKept, rows.length / 4))
+    return false;
+  uint64_t log = 2;
+  while ((kThreads << log) < rows.length) ++log;
+  SelectArgs args{};
+  args.x = x.data();
+  args.rows = rows.count;
+  args.length = rows.length;
+  args.descending = descending;
+  args.rank = rank;
+  args.k = k;
+  args.kept = kept;
+  args.values = values.defined() ? values.data() : nullptr;
+  args.indices = indices.defined() ? indices.data<i64>() : nullptr;
+  const Grid grid{unsigned(std::min<int64_t>(rows.count, INT32_MAX))};
+  launch(kSelectRows, log << 4 | uint64_t(x.dtype()), x.device().index, grid, {kThreads}, args);
+  return true;
+}
 
 // ---- long rows ----
 
@@ -111,6 +146,7 @@ Tensor with_last(const Tensor& x, int64_t size, DType dtype) {
 void topk(const Tensor& x, int64_t k, bool largest, const Tensor& values, const Tensor& indices) {
   const Rows rows(x);
   if (rows.count == 0 || k == 0) return;
+  if (search_rows(x, largest, 0, k - 1, k, values, indices)) return;
   if (!is_long(rows) || k > rows.length / 4) return sort_rows(x, largest, k, values, indices);
   LongSearch search(x, largest, 0, k - 1);
   const Tensor first = with_last(x, k, x.dtype()), stood = with_last(x, k, DType::Int64),
@@ -129,6 +165,7 @@ void topk(const Tensor& x, int64_t k, bool largest, const Tensor& values, const 
 void select(const Tensor& x, Rank rank, int64_t k, const Tensor& values, const Tensor& indices) {
   const Rows rows(x);
   if (rows.count == 0) return;
+  if (search_rows(x, false, i32(rank), k, 0, values, indices)) return;
   if (is_long(rows)) return LongSearch(x, false, i32(rank), k).find(values, indices);
   const Sorted sorted(x);
   const PickArgs args{x.data(),

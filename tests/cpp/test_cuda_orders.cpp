@@ -12,6 +12,7 @@
 #include "cuda/kernels/scan.cu"
 #include "cuda/kernels/select.cu"
 #include "cuda/kernels/select_long.cu"
+#include "cuda/kernels/select_rows.cu"
 #include "cuda/kernels/sort.cu"
 #include "cuda/kernels/triangle.cu"
 #include "cuda_kernels.h"
@@ -268,6 +269,48 @@ TEST(picking_from_sorted_rows) {
   launch_together({2, 3}, kBlock, mode_runs<float>, mode);
   launch({1}, kBlock, mode_join<float>, mode);
   EXPECT((at == std::vector<i64>{104, 108, 117}) && picked[1] == 3);
+}
+
+// The 40th, the medians and the 40 first of rows that a block holds, with many equals.
+TEST(searching_rows_in_a_block) {
+  constexpr i64 length = 1000, k = 40;
+  auto x = shuffled(3 * length);
+  for (i64 i = 0; i < length; ++i) x[size_t(2 * length + i)] = float(i % 3);
+  std::vector<i64> indices(3 * k);
+  std::vector<float> values(3 * k);
+  SelectArgs args{};
+  args.x = x.data(), args.rows = 3, args.length = length, args.k = k - 1;
+  args.values = values.data(), args.indices = indices.data();
+  for (const bool descending : {false, true}) {
+    args.descending = descending, args.kept = k;
+    launch_together({2}, kBlock, select_rows<float, 4>, args);
+    bool same = true;
+    for (i64 r = 0; r < 3; ++r) {
+      const auto order = stable_order(x.data() + r * length, length, descending);
+      for (i64 i = 0; i < k; ++i) {
+        const size_t at = size_t(r * k + i);
+        const float want = x[size_t(r * length + order[size_t(i)])];
+        same &= indices[at] == order[size_t(i)] &&
+                (values[at] == want || (values[at] != values[at] && want != want));
+      }
+    }
+    EXPECT(same);
+    args.kept = 0;
+    launch_together({3}, kBlock, select_rows<float, 8>, args);
+    for (i64 r = 0; r < 3; ++r)
+      EXPECT(indices[size_t(r)] == stable_order(x.data() + r * length, length, descending)[k - 1]);
+  }
+  args.descending = false;
+  for (args.rank = 1; args.rank <= 2; ++args.rank) {
+    launch_together({3}, kBlock, select_rows<float, 4>, args);
+    for (i64 r = 0; r < 3; ++r) {
+      const float* row = x.data() + r * length;
+      const i64 missing = std::count_if(row, row + length, [](float v) { return v != v; });
+      const i64 place =
+          args.rank == 1 && missing ? length - missing : (length - missing - 1) / 2;
+      EXPECT(indices[size_t(r)] == stable_order(row, length, false)[size_t(place)]);
+    }
+  }
 }
 
 // The 700th, the median, and the 700 first of 5000, descending.

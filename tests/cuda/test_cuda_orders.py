@@ -171,10 +171,10 @@ def test_sorting_along_other_dims():
 @pytest.mark.parametrize("dtype", [rl.float32, rl.int64, rl.bfloat16])
 def test_picking(dtype):
     rl.manual_seed(2)
-    for shape in ((1,), (4000,), (300_001,), (600, 100), (40, 20_000)):
+    for shape in ((1,), (4000,), (300_001,), (600, 100), (5, 257), (40, 8192), (40, 20_000)):
         x = awkward(shape, dtype)
         y, n = x.cuda(), x.shape[-1]
-        for k in {1, n // 2 + 1, n}:
+        for k in {1, n // 5 + 1, n // 2 + 1, n}:
             for name, options in [("topk", {}), ("topk", {"largest": False}), ("kthvalue", {})]:
                 want = getattr(x, name)(k, **options)
                 with no_waits():

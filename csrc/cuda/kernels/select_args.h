@@ -1,14 +1,15 @@
-// select_args.h: the arguments of select_long.cu.
+// select_args.h: the arguments of select_long.cu and select_rows.cu.
 #pragma once
 
 #include "cuda/kernels/args.h"
 
 namespace rush {
 
+inline constexpr int kMostKept = 2048;  // that select_rows sorts
 inline constexpr int kSelectItems = 16;
 inline constexpr i64 kSelectTile = 256 * kSelectItems;
 
-// Rows of `length`, end to end. The wanted element is found by its key, eight bits at a time from
+// Rows of `length`, end to end. In long rows the wanted element is found by its key, eight bits at a time from
 // the top; `key` and `left` (how many of those that match so far come before it) say how far that
 // has come.
 struct SelectArgs {
@@ -17,7 +18,7 @@ struct SelectArgs {
   bool descending;
   i32 pass, passes;
   i32 rank;     // as in PickArgs
-  i64 k, kept;  // kept: of select_gather
+  i64 k, kept;  // kept: how many are gathered
   u64* counts;  // [rows][256]: of the next eight bits among those that match
   u64* nans;    // [rows]
   u64* key;     // [rows]

@@ -6,17 +6,9 @@
 // - select_tally counts in each tile the smaller keys and the same ones; summed up (scan.cu), they
 //   tell select_find where the element stands, and select_gather where each of the k first goes.
 //   Those stay in the order of their positions: a stable sort then does the rest.
-#include "cuda/kernels/block.h"
-#include "cuda/kernels/select_args.h"
-#include "functors/order_keys.h"
+#include "cuda/kernels/select.h"
 
 namespace rush {
-
-template <class T>
-RUSH_FN KeyOf<T> key_at(const SelectArgs& args, const T* x, i64 i) {
-  const KeyOf<T> key = order_key(x[i]);
-  return args.descending ? KeyOf<T>(~key) : key;
-}
 
 // Blocks: x over the row, y over rows.
 template <class T>
@@ -57,15 +49,6 @@ __global__ void __launch_bounds__(kThreads) select_count(SelectArgs args) {
   }
 }
 
-// Which place of the sorted row is wanted. NaNs stand at the end.
-RUSH_FN i64 wanted_place(const SelectArgs& args, i64 row) {
-  if (args.rank == 0) return args.k;
-  const i64 numbers = args.length - i64(args.nans[row]);
-  const bool whole = args.rank == 1 || numbers == 0;
-  if (whole && numbers < args.length) return numbers;
-  return ((whole ? args.length : numbers) - 1) / 2;
-}
-
 // A block a row.
 template <class T>
 __global__ void __launch_bounds__(kThreads) select_narrow(SelectArgs args) {
@@ -74,7 +57,7 @@ __global__ void __launch_bounds__(kThreads) select_narrow(SelectArgs args) {
   const i64 row = blockIdx.x;
   u64* counts = args.counts + row * 256;
   const u64 own = counts[threadIdx.x];
-  const i64 left = args.pass == 0 ? wanted_place(args, row) : args.left[row];
+  const i64 left = args.pass == 0 ? wanted_place(args, i64(args.nans[row])) : args.left[row];
   const Share<u64> share = share_of_block(own);  // (all have read before one writes)
   counts[threadIdx.x] = 0;
   if (i64(share.before) <= left && left < i64(share.before + own)) {

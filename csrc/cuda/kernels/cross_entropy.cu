@@ -124,7 +124,17 @@ __global__ void __launch_bounds__(kThreads) cross_entropy_rows(CrossEntropyArgs 
     const bool works = position < positions;
     const T* x = typed<T>(args.x) + start_of(args, works ? position : 0);
     ClassSums<C> sums = ClassSums<C>::none();
-    for (i64 i = i64(lane) * V; works && i < args.classes; i += i64(Team) * V) {
+    constexpr i64 kStep = i64(Team) * V;
+    constexpr int kAtOnce = 16 / V;  // packs whose loads are under way together
+    i64 i = i64(lane) * V;
+    for (; works && args.smoothing <= 0 && i + (kAtOnce - 1) * kStep < args.classes;
+         i += kAtOnce * kStep) {
+      Pack<T, V> packs[kAtOnce];
+#pragma unroll
+      for (int k = 0; k < kAtOnce; ++k) packs[k] = load_pack<V>(x + i + k * kStep);
+      sums.exponentials.add(packs);
+    }
+    for (; works && i < args.classes; i += kStep) {
       const Pack<T, V> pack = load_pack<V>(x + i);
       sums.exponentials.add(pack);
       if (args.smoothing > 0)

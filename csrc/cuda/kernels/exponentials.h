@@ -13,19 +13,24 @@ struct Exponentials {
   C top, sum;
   static RUSH_FN Exponentials none() { return {-limits<C>::inf, C(0)}; }
 
-  template <class T, int V>
-  RUSH_FN void add(const Pack<T, V>& pack) {
-    C x[V], best = top;
+  template <class T, int V, int n>
+  RUSH_FN void add(const Pack<T, V> (&packs)[n]) {
+    C x[n * V], best = top;
 #pragma unroll
-    for (int j = 0; j < V; ++j) {
-      x[j] = convert<C>(pack.v[j]);
+    for (int j = 0; j < n * V; ++j) {
+      x[j] = convert<C>(packs[j / V].v[j % V]);
       best = functors::Maximum{}(best, x[j]);
     }
     if (best == -limits<C>::inf) return;
     if (!(best == top)) sum *= math::exp(top - best);
     top = best;
 #pragma unroll
-    for (int j = 0; j < V; ++j) sum += math::exp(x[j] - top);
+    for (int j = 0; j < n * V; ++j) sum += math::exp(x[j] - top);
+  }
+  template <class T, int V>
+  RUSH_FN void add(const Pack<T, V>& pack) {
+    const Pack<T, V> packs[1] = {pack};
+    add(packs);
   }
   RUSH_FN C log() const { return math::isfinite(top) ? top + math::log(sum) : top; }
 };

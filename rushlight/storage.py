@@ -8,6 +8,83 @@ __all__ = ["TypedStorage", "UntypedStorage"]
 _int = int  # TypedStorage has a method of this name
 
 
+def _bytes_of(storage):
+    return _C._tensor_from_storage(storage, _C.uint8, 0, (storage.nbytes(),), (1,))
+
+
+_copy_on_the_host, _fill_on_the_host = UntypedStorage.copy_, UntypedStorage.fill_
+_list_on_the_host = UntypedStorage.tolist
+
+
+def _method(function):
+    setattr(UntypedStorage, function.__name__, function)
+
+
+@_method
+def to(self, *, device, non_blocking=False):
+    """The bytes on a device: itself if they are there."""
+    there = _bytes_of(self).to(device, non_blocking=non_blocking)
+    return self if there.device == self.device else there.untyped_storage()
+
+
+@_method
+def cpu(self):
+    """The bytes on the CPU."""
+    return self.to(device="cpu")
+
+
+@_method
+def cuda(self, device=None, non_blocking=False):
+    """The bytes on a GPU, by default the current one."""
+    there = _bytes_of(self).cuda(device, non_blocking)
+    return self if there.device == self.device else there.untyped_storage()
+
+
+@_method
+def pin_memory(self, device="cuda"):
+    """The bytes in memory that a GPU reads directly."""
+    return self if self.is_pinned() else _bytes_of(self).pin_memory().untyped_storage()
+
+
+@_method
+def is_pinned(self, device="cuda"):
+    """Is the memory pinned?"""
+    return _bytes_of(self).is_pinned()
+
+
+@_method
+def share_memory_(self):
+    """Moves the bytes to where other processes can map them. (Those of GPUs can be sent as is.)"""
+    if not self.is_cuda:
+        _C._share_storage(self)
+    return self
+
+
+@_method
+def copy_(self, source, non_blocking=False):
+    """Copies the bytes of another storage."""
+    on_hosts = isinstance(source, UntypedStorage) and not (self.is_cuda or source.is_cuda)
+    if on_hosts or not isinstance(source, UntypedStorage) or len(self) != len(source):
+        return _copy_on_the_host(self, source, non_blocking)  # raises where it cannot
+    _bytes_of(self).copy_(_bytes_of(source), non_blocking)
+    return self
+
+
+@_method
+def fill_(self, value):
+    """Sets every byte."""
+    if not self.is_cuda:
+        return _fill_on_the_host(self, value)
+    _bytes_of(self).fill_(value)
+    return self
+
+
+@_method
+def tolist(self):
+    """The bytes as a list of ints."""
+    return _list_on_the_host(self.cpu())
+
+
 class TypedStorage:
     """The elements of a storage, all of one dtype."""
 
@@ -79,7 +156,7 @@ class TypedStorage:
         return self
 
     def copy_(self, source, non_blocking=False):
-        self._tensor().copy_(source._tensor())
+        self._tensor().copy_(source._tensor(), non_blocking)
         return self
 
     def clone(self):
@@ -90,8 +167,7 @@ class TypedStorage:
         return self
 
     def share_memory_(self):
-        if self._untyped_storage.device.type != "cuda":
-            _C._share_storage(self._untyped_storage)
+        self._untyped_storage.share_memory_()
         return self
 
     def _to(self, dtype):
@@ -119,8 +195,21 @@ class TypedStorage:
     def bool(self):
         return self._to(_C.bool)
 
+    def _wrapping(self, storage):
+        same = storage is self._untyped_storage
+        return self if same else TypedStorage(wrap_storage=storage, dtype=self.dtype)
+
     def cpu(self):
-        return self
+        return self._wrapping(self._untyped_storage.cpu())
+
+    def cuda(self, device=None, non_blocking=False):
+        return self._wrapping(self._untyped_storage.cuda(device, non_blocking))
+
+    def to(self, *, device, non_blocking=False):
+        return self._wrapping(self._untyped_storage.to(device=device, non_blocking=non_blocking))
+
+    def pin_memory(self, device="cuda"):
+        return self._wrapping(self._untyped_storage.pin_memory(device))
 
     def type(self, dtype=None):
         prefix = next(k for k, v in _NAMES.items() if getattr(_C, v) == self.dtype)

@@ -155,7 +155,6 @@ PyObject* is_cuda(PyObject* self, void*) {
 PyObject* is_shared(PyObject* self, PyObject*) {
   return PyBool_FromLong(storage_of(self)->is_shared());
 }
-PyObject* always_false(PyObject*, PyObject*) { Py_RETURN_FALSE; }
 PyObject* untyped(PyObject* self, PyObject*) { return Py_NewRef(self); }
 
 PyObject* clone_storage(PyObject* self, PyObject*) {
@@ -225,7 +224,6 @@ PyMethodDef methods[] = {
     {"tolist", to_list, METH_NOARGS, "The bytes as a list of ints."},
     {"untyped", untyped, METH_NOARGS, "Itself."},
     {"is_shared", is_shared, METH_NOARGS, "Is the memory shared between processes?"},
-    {"is_pinned", always_false, METH_VARARGS, "Is the memory pinned?"},
     {"__reduce__", storage_reduce, METH_NOARGS, nullptr},
     {},
 };

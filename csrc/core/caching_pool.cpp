@@ -509,8 +509,8 @@ void CachingPool::collect_passed(bool wait) noexcept {
 
 // ---- The interface -----------------------------------------------------------------------------
 
-CachingPool::Allocation CachingPool::allocate(size_t nbytes, uint8_t label,
-                                              SourcePoint source, bool lasting) noexcept try {
+CachingPool::Allocation CachingPool::allocate(size_t nbytes, uint8_t label, SourcePoint source,
+                                              bool lasting) noexcept try {
   const size_t size = round(std::max<size_t>(nbytes, 1));
   std::lock_guard lock(mutex_);
   if (!waiting_.empty()) collect_passed(/*wait=*/false);

@@ -98,8 +98,8 @@ class CachingPool {
     void* p;     // null: no memory left, even after releasing what was cached
     bool fresh;  // a segment was reserved for it
   };
-  // `label` and `source` come back in the snapshot. `lasting`: it is one of those that room was made
-  // for, and goes there.
+  // `label` and `source` come back in the snapshot. `lasting`: it is one of those that room was
+  // made for, and goes there.
   Allocation allocate(size_t nbytes, uint8_t label = 0, SourcePoint source = {},
                       bool lasting = false) noexcept;
   void free(void* p) noexcept;
@@ -107,8 +107,8 @@ class CachingPool {
   void free_after(void* p, MemoryBackend::Event event) noexcept;
 
   // Blocks of so many bytes in all will come and live on. Where there is virtual memory, they go
-  // behind everything else, into memory that is added for them now, if the backend has as much: what
-  // was enough before is enough beside them.
+  // behind everything else, into memory that is added for them now, if the backend has as much:
+  // what was enough before is enough beside them.
   void make_room(size_t nbytes) noexcept;
   void release_cached() noexcept;
   void set_cache_cap(size_t nbytes) noexcept;

@@ -285,7 +285,8 @@ void multiply_ourselves(const Tensor& a, const Tensor& b, const Tensor& out) {
   launch(kMatmul, uint64_t(out.dtype()), out.device().index, tiles(args, 64), {kThreads}, args);
 }
 
-// False unless it is so small that it costs less than what cuBLASLt would for finding and launching.
+// False unless it is so small that it costs less than what cuBLASLt would for finding and
+// launching.
 bool multiply_small(const Tensor& a, const Tensor& b, const Tensor& out, const void* bias) {
   constexpr int64_t kMostTiles = 128;
   if (!is_floating(out.dtype()) || a.sizes().back() > kSmallDepth) return false;

@@ -40,9 +40,9 @@ RUSH_API GpuMemoryStats gpu_memory_stats(int device);
 RUSH_API void reset_gpu_peaks(int device);
 RUSH_API void reset_gpu_totals(int device);
 RUSH_API void empty_gpu_cache();
-// Between enter() and leave() this thread allocates what will live on (an optimiser's states, born at
-// the end of the first iteration). The pools of the current streams grow for them first, so that the
-// next iteration finds all of its memory as it was.
+// Between enter() and leave() this thread allocates what will live on (an optimiser's states, born
+// at the end of the first iteration). The pools of the current streams grow for them first, so that
+// the next iteration finds all of its memory as it was.
 class RUSH_API LastingMemory {
  public:
   explicit LastingMemory(std::vector<std::pair<int, size_t>> sizes) : sizes_(std::move(sizes)) {}

@@ -90,8 +90,8 @@ constexpr int64_t kMostSegments = 65535;
 // would round a sum badly.
 constexpr int64_t kLeastShare = 32, kMostShare = 512;
 
-// In how many segments n elements an output are folded, by `blocks` blocks a segment: so that all run
-// at the same time, if a lane's share lets them.
+// In how many segments n elements an output are folded, by `blocks` blocks a segment: so that all
+// run at the same time, if a lane's share lets them.
 int64_t segments_for(int64_t n, int64_t lanes, int64_t blocks, int device) {
   const auto at_least = [&](int64_t share) { return (n + lanes * share - 1) / (lanes * share); };
   const int64_t room = int64_t(device_info(device).processors) * kReduceBlocks / blocks;

@@ -1,6 +1,6 @@
 // The largest, the k-th, the median and the most frequent of rows on GPUs: sorted first, then
-// picked by kernels/select.cu. Rows that a block has room for are searched by kernels/select_rows.cu
-// instead, longer ones by kernels/select_long.cu.
+// picked by kernels/select.cu. Rows that a block has room for are searched by
+// kernels/select_rows.cu instead, longer ones by kernels/select_long.cu.
 #include "cpu/device_loops.h"
 #include "cpu/index.h"
 #include "cpu/scan.h"

@@ -134,16 +134,10 @@ struct Step {
   void check_all() const {
     const char* op = rule.writer;
     const size_t n = params.size();
-    check_argument(
-        grads.size() == n && scalars.size() == n * num_scalars() && states.size() == n * num_states,
-        op, n, " parameters need as many gradients, ", num_scalars(), " scalars and ", num_states,
-        " states each; got ", grads.size(), ", ", scalars.size(), " and ", states.size());
     for (size_t i = 0; i < n; ++i) {
       const Tensor& p = params[i];
       check_dtype(p.is_floating() || p.is_complex(), op, "parameter ", i, " is ", p.dtype(),
                   "; only floating and complex tensors can be optimised");
-      rush::check(p.device() == params[0].device(), ErrorKind::Device, op, "parameter ", i,
-                  " is on ", p.device(), ", parameter 0 on ", params[0].device());
       check_in_place(op, p);
       check_fits(op, "gradient", i, p, grads[i]);
       for (size_t k = 0; k < num_states; ++k) {
@@ -271,15 +265,51 @@ struct Step {
   }
 };
 
-}  // namespace
+// The parameters of one device with what belongs to them, and options where that device has them.
+struct DevicePart {
+  std::vector<Tensor> params, grads, scalars, states;
+  std::vector<double> options;
+  std::vector<OptimizerOption> on_device;
 
-int64_t optimizer_step_with(std::string_view rule_name, TensorList params, TensorList grads,
-                            TensorList scalars, TensorList states, std::span<const double> options,
-                            std::span<const OptimizerOption> on_device) {
-  const OptimizerRuleInfo& rule = optimizer_rule(rule_name);
-  check_argument(options.size() == size_t(rule.options), rule.writer, "expected ", rule.options,
-                 " options, got ", options.size());
-  const NoGradGuard no_grad;  // the step is no part of any graph
+  void move_option(const OptimizerOption& o) {
+    if (params[0].is_cuda())
+      on_device.push_back({o.place, to(o.value, params[0].device())});
+    else
+      options[size_t(o.place)] = o.value.item().to_double();
+  }
+};
+
+std::vector<DevicePart> split_by_device(const OptimizerRuleInfo& rule, size_t num_states,
+                                        TensorList params, TensorList grads, TensorList scalars,
+                                        TensorList states, std::span<const double> options,
+                                        std::span<const OptimizerOption> on_device) {
+  std::vector<DevicePart> parts;
+  const auto part_of = [&](const Tensor& p) -> DevicePart& {
+    for (DevicePart& part : parts)
+      if (part.params[0].device() == p.device()) return part;
+    parts.emplace_back().options.assign(options.begin(), options.end());
+    return parts.back();
+  };
+  const auto append = [](std::vector<Tensor>& to, TensorList from) {
+    to.insert(to.end(), from.begin(), from.end());
+  };
+  const size_t each = size_t(rule.scalars);
+  for (size_t i = 0; i < params.size(); ++i) {
+    DevicePart& part = part_of(params[i]);
+    part.params.push_back(params[i]);
+    part.grads.push_back(grads[i]);
+    append(part.scalars, scalars.subspan(i * each, each));
+    append(part.states, states.subspan(i * num_states, num_states));
+  }
+  for (DevicePart& part : parts)
+    for (const OptimizerOption& o : on_device) part.move_option(o);
+  return parts;
+}
+
+// A step for the parameters of one device.
+int64_t step_on_device(const OptimizerRuleInfo& rule, TensorList params, TensorList grads,
+                       TensorList scalars, TensorList states, std::span<const double> options,
+                       std::span<const OptimizerOption> on_device) {
   const OptimizerRule kernel = rule.kernel(options.data());
   const bool by_formula = !params.empty() && params[0].is_cuda() &&
                           (!on_device.empty() || (!scalars.empty() && scalars[0].is_cuda()));
@@ -320,6 +350,33 @@ int64_t optimizer_step_with(std::string_view rule_name, TensorList params, Tenso
     }
   }
   step.bump_versions();
+  return elements;
+}
+
+}  // namespace
+
+int64_t optimizer_step_with(std::string_view rule_name, TensorList params, TensorList grads,
+                            TensorList scalars, TensorList states, std::span<const double> options,
+                            std::span<const OptimizerOption> on_device) {
+  const OptimizerRuleInfo& rule = optimizer_rule(rule_name);
+  check_argument(options.size() == size_t(rule.options), rule.writer, "expected ", rule.options,
+                 " options, got ", options.size());
+  const size_t n = params.size(),
+               num_states = size_t(optimizer_states(rule.kernel(options.data())));
+  const size_t num_scalars = size_t(rule.scalars);
+  check_argument(
+      grads.size() == n && scalars.size() == n * num_scalars && states.size() == n * num_states,
+      rule.writer, n, " parameters need as many gradients, ", num_scalars, " scalars and ",
+      num_states, " states each; got ", grads.size(), ", ", scalars.size(), " and ", states.size());
+  const NoGradGuard no_grad;  // the step is no part of any graph
+  const auto elsewhere = [&](const Tensor& p) { return p.device() != params[0].device(); };
+  if (std::none_of(params.begin(), params.end(), elsewhere)) [[likely]]
+    return step_on_device(rule, params, grads, scalars, states, options, on_device);
+  int64_t elements = 0;
+  for (const DevicePart& part :
+       split_by_device(rule, num_states, params, grads, scalars, states, options, on_device))
+    elements += step_on_device(rule, part.params, part.grads, part.scalars, part.states,
+                               part.options, part.on_device);
   return elements;
 }
 
@@ -373,7 +430,13 @@ class FlatList {
   bool repeated_ = false;
 };
 
-bool on_gpu(TensorList tensors) { return !tensors.empty() && tensors[0].is_cuda(); }
+bool on_gpu(TensorList tensors) {
+  return std::any_of(tensors.begin(), tensors.end(), [](const Tensor& t) { return t.is_cuda(); });
+}
+// x where t is.
+Tensor beside(const Tensor& x, const Tensor& t) {
+  return x.device() == t.device() ? x : to(x, t.device());
+}
 
 double read_number(const char* op, const Tensor& t) {
   rush::check(t.numel() == 1 && t.is_cpu(), ErrorKind::Argument, op,
@@ -396,7 +459,8 @@ struct ListNorm {
     const NoGradGuard no_grad;
     if (on_gpu(tensors)) {
       std::vector<Tensor> norms;
-      for (const Tensor& t : magnitudes) norms.push_back(cast(_vector_norm(t, ord), dtype));
+      for (const Tensor& t : magnitudes)
+        norms.push_back(beside(cast(_vector_norm(t, ord), dtype), tensors[0]));
       return _vector_norm(stack(norms), ord);
     }
     const FlatList flat(name, magnitudes, false);
@@ -409,7 +473,7 @@ struct ListScale {
   static int64_t call(TensorList tensors, const Tensor& scale) {
     const NoGradGuard no_grad;
     if (on_gpu(tensors)) {  // without waiting for the factor
-      for (const Tensor& t : tensors) mul_(t, scale);
+      for (const Tensor& t : tensors) mul_(t, beside(scale, t));
       return int64_t(tensors.size());
     }
     const double factor = read_number(name, scale);
@@ -426,10 +490,10 @@ struct ListUnscale {
     const NoGradGuard no_grad;
     if (on_gpu(tensors)) {
       for (const Tensor& t : tensors) {
-        const Tensor bad = logical_not(all(isfinite(t)));
+        const Tensor bad = beside(logical_not(all(isfinite(t))), found_inf);
         copy_(found_inf,
               maximum(found_inf, expand(cast(bad, found_inf.dtype()), found_inf.sizes())));
-        mul_(t, inv_scale);
+        mul_(t, beside(inv_scale, t));
       }
       return int64_t(tensors.size());
     }

@@ -171,4 +171,8 @@ _missing = names_missing_from(__name__)
 def __getattr__(name):
     if name == "_initialized":  # PyTorch's variable behind is_initialized
         return is_initialized()
+    if name == "default_generators":  # one generator serves all devices: see random.py
+        from rushlight.random import default_generator
+
+        return (default_generator,) * device_count()
     return _missing(name)

@@ -4,11 +4,10 @@ honest answer, and what is not there raises."""
 from rushlight.cuda._devices import current_device, get_device_capability, is_available
 
 __all__ = """CUDAPluggableAllocator DeferredCudaCallError check_error clock_rate cudart
-current_blas_handle default_generators device_memory_used get_allocator_backend get_gencode_flags
+current_blas_handle device_memory_used get_allocator_backend get_gencode_flags
 ipc_collect is_tf32_supported list_gpu_processes memory_usage power_draw temperature
 utilization""".split()
 
-default_generators = ()
 has_half = True
 
 

@@ -138,7 +138,8 @@ TEST(room_is_made_ahead) {
   pool.free(at(pool, 9 * kMiB));
   for (int round = 0; round < 5; ++round) {
     pool.make_room(6 * kMiB);
-    const auto a = pool.allocate(2 * kMiB, 0, {}, true).p, b = pool.allocate(4 * kMiB, 0, {}, true).p;
+    const auto a = pool.allocate(2 * kMiB, 0, {}, true).p,
+               b = pool.allocate(4 * kMiB, 0, {}, true).p;
     EXPECT(again.reserved == int64_t(16 * kMiB) && b == static_cast<char*>(a) + 2 * kMiB);
     pool.free(a);
     pool.free(b);

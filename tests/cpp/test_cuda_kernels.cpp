@@ -172,7 +172,8 @@ TEST(sums) {
   args = {x.data(), out.data(), nullptr, partial.data(), 1, 2100, 800, 3, 2100};
   launch_together({1, 3}, {256, 1}, reduce<S, float, float, u32, 1, false>, args,
                   nest_of<u32, 3>({}), nest_of<u32, 1>({{2100, {1}}}));
-  launch_together({1}, {32, 8}, reduce_merge<S, float, float, u32, false>, args, nest_of<u32, 3>({}));
+  launch_together({1}, {32, 8}, reduce_merge<S, float, float, u32, false>, args,
+                  nest_of<u32, 3>({}));
   EXPECT(out[0] == float(total));
 }
 
@@ -208,10 +209,10 @@ TEST(winners_of_chunks) {
     const ReduceArgs along{x.data(), rows_at, rows_best, nullptr, 8, i64(n), i64(n), 1, 0};
     launch_together({2}, {64, 4}, reduce<folds::ArgMin<float>, float, i64, u32, 4, false>, along,
                     nest_of<u32, 3>({{8, {u32(n), 1, 1}}}), nest_of<u32, 1>({{u32(n), {1}}}));
-    const ReduceArgs across{columns.data(), columns_at, columns_best, nullptr, 8,
-                            i64(n),         i64(n),     1,            0};
-    launch_together({1}, {2, 128}, reduce_columns<folds::ArgMin<float>, float, i64, u32, 4, true>, across,
-                    nest_of<u32, 3>({{8, {1, 1, 1}}}), nest_of<u32, 1>({{u32(n), {8}}}));
+    const ReduceArgs across{
+        columns.data(), columns_at, columns_best, nullptr, 8, i64(n), i64(n), 1, 0};
+    launch_together({1}, {2, 128}, reduce_columns<folds::ArgMin<float>, float, i64, u32, 4, true>,
+                    across, nest_of<u32, 3>({{8, {1, 1, 1}}}), nest_of<u32, 1>({{u32(n), {8}}}));
     for (size_t row = 0; row < 8; ++row) {
       size_t best = 0;
       const float* r = x.data() + row * n;
@@ -275,7 +276,8 @@ TEST(chunks) {
   launch_together({1}, {2, 128}, reduce_columns<L, float, float, u32, 4, true>, args, kept, folded);
   ReduceArgs spread = args;
   spread.out = vars.data();
-  launch_together({1}, {2, 4}, reduce_columns<V, float, float, u32, 4, false>, spread, kept, folded);
+  launch_together({1}, {2, 4}, reduce_columns<V, float, float, u32, 4, false>, spread, kept,
+                  folded);
   for (size_t j = 0; j < 8; ++j) {
     double sum = 0, mean = 0, var = 0;
     for (size_t i = 0; i < 90; ++i) {

@@ -306,8 +306,7 @@ TEST(searching_rows_in_a_block) {
     for (i64 r = 0; r < 3; ++r) {
       const float* row = x.data() + r * length;
       const i64 missing = std::count_if(row, row + length, [](float v) { return v != v; });
-      const i64 place =
-          args.rank == 1 && missing ? length - missing : (length - missing - 1) / 2;
+      const i64 place = args.rank == 1 && missing ? length - missing : (length - missing - 1) / 2;
       EXPECT(indices[size_t(r)] == stable_order(row, length, false)[size_t(place)]);
     }
   }

@@ -5,13 +5,17 @@
 // - It is strict where the real one is: a call that may wait is refused while a stream is captured
 //   (and spoils the capture), memory must be mapped before it is touched, handles must be known,
 //   and nothing that is freed twice or at the wrong address goes unnoticed.
-// - FAKE_CUDA_MEMORY is the number of bytes that the device has.
+// - FAKE_CUDA_MEMORY is the number of bytes that a device has, FAKE_CUDA_DEVICES how many there
+// are.
+//   Kernels and fills go to streams of the device whose context is current, events are recorded in
+//   streams of their own device, as the real one has it.
 //
 // Compiled by tests/fake_gpu/conftest.py against the declarations of csrc/cuda/driver.h.
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <array>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -27,8 +31,8 @@ using namespace rush::cuda;
 
 namespace {
 
-constexpr CUresult kInvalidValue = 1, kInvalidHandle = 400, kCaptureUnsupported = 900,
-                   kCaptureInvalid = 901, kIllegalState = 401;
+constexpr CUresult kInvalidValue = 1, kInvalidDevice = 101, kInvalidHandle = 400,
+                   kCaptureUnsupported = 900, kCaptureInvalid = 901, kIllegalState = 401;
 constexpr size_t kPage = size_t(2) << 20;
 
 struct Graph {
@@ -44,9 +48,11 @@ struct Capture {
 };
 
 struct FakeStream {
+  int device = 0;
   Capture* capture = nullptr;
 };
 struct FakeEvent {
+  int device = 0;
   Capture* capture = nullptr;
   bool recorded = false;
 };
@@ -55,14 +61,27 @@ std::recursive_mutex g_mutex;
 std::set<FakeStream*> g_streams;
 std::set<FakeEvent*> g_events;
 std::vector<Capture*> g_live;  // captures that are going on
-FakeStream g_default;
+constexpr int kMost = 8;
+thread_local int t_device = 0;  // whose context is current
+std::array<FakeStream, kMost> g_defaults = [] {
+  std::array<FakeStream, kMost> all;
+  for (int d = 0; d < kMost; ++d) all[size_t(d)].device = d;
+  return all;
+}();
 unsigned long long g_next = 1;
-size_t g_used = 0;
-std::map<CUdeviceptr, size_t> g_allocations, g_ranges, g_mapped;
+std::array<size_t, kMost> g_used{};
+struct Allocation {
+  size_t size;
+  int device;
+};
+std::map<CUdeviceptr, Allocation> g_allocations;
+std::map<CUdeviceptr, size_t> g_ranges, g_mapped;
+std::map<unsigned long long, int> g_modules;  // and functions: their devices
 std::map<void*, size_t> g_hosts;
 struct Physical {
   int file;
   size_t size;
+  int device;
   int maps = 0;
   bool released = false;
 };
@@ -74,8 +93,14 @@ size_t total() {
   return text ? std::strtoull(text, nullptr, 10) : size_t(256) << 20;
 }
 
+int devices() {
+  const char* text = std::getenv("FAKE_CUDA_DEVICES");
+  return text ? std::atoi(text) : 1;
+}
+size_t& used() { return g_used[size_t(t_device)]; }
+
 FakeStream* stream_of(CUstream s) {
-  auto* stream = s ? reinterpret_cast<FakeStream*>(s) : &g_default;
+  auto* stream = s ? reinterpret_cast<FakeStream*>(s) : &g_defaults[size_t(t_device)];
   if (s && !g_streams.count(stream)) {
     std::fprintf(stderr, "fake driver: unknown stream\n");
     std::abort();
@@ -135,19 +160,20 @@ FAKE(cuGetErrorString)(CUresult, const char** text) {
   return kSuccess;
 }
 FAKE(cuDeviceGetCount)(int* n) {
-  *n = 1;
+  *n = devices();
   return kSuccess;
 }
-FAKE(cuDeviceGet)(CUdevice* d, int) {
-  *d = 0;
+FAKE(cuDeviceGet)(CUdevice* d, int number) {
+  if (number < 0 || number >= devices()) return kInvalidDevice;
+  *d = number;
   return kSuccess;
 }
 FAKE(cuDeviceGetName)(char* name, int room, CUdevice) {
   std::snprintf(name, size_t(room), "Fake GPU");
   return kSuccess;
 }
-FAKE(cuDeviceGetUuid_v2)(CUuuid* uuid, CUdevice) {
-  std::memset(uuid, 7, sizeof *uuid);
+FAKE(cuDeviceGetUuid_v2)(CUuuid* uuid, CUdevice d) {
+  std::memset(uuid, 7 + d, sizeof *uuid);
   return kSuccess;
 }
 FAKE(cuDeviceGetAttribute)(int* value, int which, CUdevice) {
@@ -170,11 +196,14 @@ FAKE(cuDeviceCanAccessPeer)(int* can, CUdevice, CUdevice) {
   *can = 0;
   return kSuccess;
 }
-FAKE(cuDevicePrimaryCtxRetain)(CUcontext* c, CUdevice) {
-  *c = reinterpret_cast<CUcontext>(8);
+FAKE(cuDevicePrimaryCtxRetain)(CUcontext* c, CUdevice d) {
+  *c = reinterpret_cast<CUcontext>(uintptr_t(8 + d));
   return kSuccess;
 }
-FAKE(cuCtxSetCurrent)(CUcontext) { return kSuccess; }
+FAKE(cuCtxSetCurrent)(CUcontext c) {
+  t_device = int(reinterpret_cast<uintptr_t>(c)) - 8;
+  return kSuccess;
+}
 FAKE(cuCtxSynchronize)() {
   LOCKED;
   for (Capture* c : g_live) {
@@ -188,7 +217,7 @@ FAKE(cuCtxSynchronize)() {
 
 FAKE(cuMemGetInfo_v2)(size_t* free, size_t* all) {
   LOCKED;
-  *free = total() - g_used;
+  *free = total() - used();
   *all = total();
   return kSuccess;
 }
@@ -196,11 +225,11 @@ FAKE(cuMemAlloc_v2)(CUdeviceptr* p, size_t n) {
   LOCKED;
   if (CUresult r = unsafe()) return r;
   const size_t whole = (n + kPage - 1) / kPage * kPage;
-  if (g_used + whole > total()) return kOutOfMemory;
+  if (used() + whole > total()) return kOutOfMemory;
   void* at = std::aligned_alloc(kPage, whole);
   std::memset(at, 0, whole);
-  g_used += whole;
-  g_allocations[*p = reinterpret_cast<CUdeviceptr>(at)] = whole;
+  used() += whole;
+  g_allocations[*p = reinterpret_cast<CUdeviceptr>(at)] = {whole, t_device};
   return kSuccess;
 }
 FAKE(cuMemFree_v2)(CUdeviceptr p) {
@@ -211,7 +240,7 @@ FAKE(cuMemFree_v2)(CUdeviceptr p) {
     std::fprintf(stderr, "fake driver: freed what is not allocated\n");
     std::abort();
   }
-  g_used -= found->second;
+  g_used[size_t(found->second.device)] -= found->second.size;
   std::free(host(p));
   g_allocations.erase(found);
   return kSuccess;
@@ -244,6 +273,7 @@ FAKE(cuMemcpyDtoHAsync_v2)(void* to, CUdeviceptr from, size_t n, CUstream s) {
 }
 FAKE(cuMemsetD8Async)(CUdeviceptr p, unsigned char byte, size_t n, CUstream s) {
   LOCKED;
+  if (stream_of(s)->device != t_device) return kInvalidHandle;
   return queue(s, [=] { std::memset(host(p), byte, n); });
 }
 
@@ -278,22 +308,23 @@ FAKE(cuMemAddressFree)(CUdeviceptr p, size_t n) {
   g_ranges.erase(found);
   return kSuccess;
 }
-FAKE(cuMemCreate)(CUmemHandle* h, size_t n, const CUmemProperties*, unsigned long long) {
+FAKE(cuMemCreate)(CUmemHandle* h, size_t n, const CUmemProperties* how, unsigned long long) {
   LOCKED;
   if (CUresult r = unsafe()) return r;
   if (n % kPage) return kInvalidValue;
-  if (g_used + n > total()) return kOutOfMemory;
+  const int device = how->location.id;
+  if (g_used[size_t(device)] + n > total()) return kOutOfMemory;
   const int file = memfd_create("fake gpu", MFD_CLOEXEC);
   if (ftruncate(file, off_t(n)) != 0) return kOutOfMemory;
-  g_used += n;
-  g_physical[*h = g_next++] = {file, n};
+  g_used[size_t(device)] += n;
+  g_physical[*h = g_next++] = {file, n, device};
   return kSuccess;
 }
 static void drop_physical(CUmemHandle h) {
   Physical& p = g_physical.at(h);
   if (!p.released || p.maps > 0) return;
   close(p.file);
-  g_used -= p.size;
+  g_used[size_t(p.device)] -= p.size;
   g_physical.erase(h);
 }
 static std::map<CUdeviceptr, CUmemHandle> g_mapping;
@@ -354,8 +385,8 @@ FAKE(cuMemImportFromShareableHandle)(CUmemHandle* h, void* from, int) {
   LOCKED;
   const int file = dup(int(reinterpret_cast<intptr_t>(from)));
   const off_t size = lseek(file, 0, SEEK_END);
-  g_physical[*h = g_next++] = {file, size_t(size)};
-  g_used += size_t(size);
+  g_physical[*h = g_next++] = {file, size_t(size), t_device};
+  used() += size_t(size);
   return kSuccess;
 }
 
@@ -363,7 +394,7 @@ FAKE(cuMemImportFromShareableHandle)(CUmemHandle* h, void* from, int) {
 
 FAKE(cuStreamCreateWithPriority)(CUstream* s, unsigned, int) {
   LOCKED;
-  auto* stream = new FakeStream;
+  auto* stream = new FakeStream{t_device};
   g_streams.insert(stream);
   *s = reinterpret_cast<CUstream>(stream);
   return kSuccess;
@@ -384,7 +415,7 @@ FAKE(cuStreamWaitEvent)(CUstream s, CUevent e, unsigned) {
 }
 FAKE(cuEventCreate)(CUevent* e, unsigned) {
   LOCKED;
-  auto* event = new FakeEvent;
+  auto* event = new FakeEvent{t_device};
   g_events.insert(event);
   *e = reinterpret_cast<CUevent>(event);
   return kSuccess;
@@ -399,6 +430,7 @@ FAKE(cuEventDestroy_v2)(CUevent e) {
 FAKE(cuEventRecord)(CUevent e, CUstream s) {
   LOCKED;
   auto* event = reinterpret_cast<FakeEvent*>(e);
+  if (event->device != stream_of(s)->device) return kInvalidHandle;
   event->capture = capturing(s);
   event->recorded = true;
   return kSuccess;
@@ -424,7 +456,10 @@ FAKE(cuEventSynchronize)(CUevent e) {
   LOCKED;
   return event_done(e);
 }
-FAKE(cuEventElapsedTime)(float* ms, CUevent, CUevent) {
+FAKE(cuEventElapsedTime)(float* ms, CUevent a, CUevent b) {
+  LOCKED;
+  if (reinterpret_cast<FakeEvent*>(a)->device != reinterpret_cast<FakeEvent*>(b)->device)
+    return kInvalidHandle;
   *ms = 1;
   return kSuccess;
 }
@@ -500,16 +535,21 @@ FAKE(cuGraphDebugDotPrint)(CUgraph, const char* path, unsigned) {
 FAKE(cuModuleLoadData)(CUmodule* m, const void*) {
   LOCKED;
   if (CUresult r = unsafe()) return r;
+  g_modules[g_next] = t_device;
   *m = reinterpret_cast<CUmodule>(g_next++);
   return kSuccess;
 }
-FAKE(cuModuleGetFunction)(CUfunction* f, CUmodule, const char*) {
+FAKE(cuModuleGetFunction)(CUfunction* f, CUmodule m, const char*) {
+  LOCKED;
+  g_modules[g_next] = g_modules.at(reinterpret_cast<unsigned long long>(m));
   *f = reinterpret_cast<CUfunction>(g_next++);
   return kSuccess;
 }
 FAKE(cuFuncSetAttribute)(CUfunction, int, int) { return kSuccess; }
-FAKE(cuLaunchKernelEx)(const CUlaunchConfig* config, CUfunction, void**, void**) {
+FAKE(cuLaunchKernelEx)(const CUlaunchConfig* config, CUfunction f, void**, void**) {
   LOCKED;
+  if (stream_of(config->stream)->device != t_device) return kInvalidHandle;
+  if (g_modules.at(reinterpret_cast<unsigned long long>(f)) != t_device) return kInvalidHandle;
   return queue(config->stream, [] {});
 }
 FAKE(cuIpcGetEventHandle)(CUipcHandle*, CUevent) { return kInvalidValue; }
@@ -517,7 +557,12 @@ FAKE(cuIpcOpenEventHandle)(CUevent*, CUipcHandle) { return kInvalidValue; }
 FAKE(cuIpcGetMemHandle)(CUipcHandle*, CUdeviceptr) { return kInvalidValue; }
 FAKE(cuIpcOpenMemHandle_v2)(CUdeviceptr*, CUipcHandle, unsigned) { return kInvalidValue; }
 FAKE(cuIpcCloseMemHandle)(CUdeviceptr) { return kInvalidValue; }
-FAKE(cuPointerGetAttribute)(void* data, int, CUdeviceptr) {
-  *static_cast<int*>(data) = 0;
+FAKE(cuPointerGetAttribute)(void* data, int, CUdeviceptr p) {
+  LOCKED;
+  int& device = *static_cast<int*>(data) = 0;
+  for (const auto& [at, a] : g_allocations)
+    if (p >= at && p < at + a.size) device = a.device;
+  for (const auto& [at, size] : g_mapped)
+    if (p >= at && p < at + size) device = g_physical.at(g_mapping.at(at)).device;
   return kSuccess;
 }

@@ -58,7 +58,9 @@ print(kinds["small"], kinds["large"])
     assert out == ["True", f"{21 * 512} 0"]
 
 
-@pytest.mark.parametrize("optimizer", ["SGD(params, momentum=0.9)", "Adam(params)", "Rprop(params)"])
+@pytest.mark.parametrize(
+    "optimizer", ["SGD(params, momentum=0.9)", "Adam(params)", "Rprop(params)"]
+)
 def test_no_driver_calls_after_the_first_step_of_an_optimizer(run, optimizer):
     """Though its states are born at the end of the first and take memory that the step had used."""
     out = run(f"""

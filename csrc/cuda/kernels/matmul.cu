@@ -1,9 +1,11 @@
 // matmul.cu: matrix products for the types that cuBLAS lacks, where cuBLAS is missing, and where
 // calling it costs more than the product.
 //
-// - matmul: a block computes a tile of 64 by 64 of the output, a thread 4 by 4 of it, from tiles of both
+// - matmul: a block computes a tile of 64 by 64 of the output, a thread 4 by 4 of it, from tiles of
+// both
 //   factors in shared memory, 16 deep. Ragged edges read as zero.
-// - matmul_small: a block computes 16 by 16, a thread one number, with all of k in shared memory: it
+// - matmul_small: a block computes 16 by 16, a thread one number, with all of k in shared memory:
+// it
 //   waits for memory once, and 64 by 64 keep sixteen processors busy instead of one.
 // - Any strides, so that transposed factors need no copy; batch steps may be 0 (broadcast).
 // - Sums are in a type of enough width: float for half and bfloat16, unsigned integers that wrap.
@@ -93,7 +95,8 @@ __global__ void __launch_bounds__(kThreads) matmul_small(MatmulArgs args) {
 #pragma unroll 16
   for (int k = 0; k < depth; ++k) sum += left[ty][k] * right[k][tx];
   if (args.bias) sum += A(typed<T>(args.bias)[col]);
-  (typed<T>(args.out) + blockIdx.z * args.out_batch)[row * args.out_row + col * args.out_col] = T(sum);
+  (typed<T>(args.out) + blockIdx.z * args.out_batch)[row * args.out_row + col * args.out_col] =
+      T(sum);
 }
 
 }  // namespace rush

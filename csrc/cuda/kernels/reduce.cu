@@ -150,8 +150,8 @@ struct LogSumExp {
     acc = {top, acc.sum * mine + x.sum * theirs};
   }
   static RUSH_FN void step(Acc& acc, T x, i64) { merge(acc, {x, E(1)}); }
-  // A NaN is not seen by the maximum, and spoils the sum. Powers of two are cheaper than those of e,
-  // and as good here: what the product rounds off counts less the smaller the power is.
+  // A NaN is not seen by the maximum, and spoils the sum. Powers of two are cheaper than those of
+  // e, and as good here: what the product rounds off counts less the smaller the power is.
   template <int n>
   static RUSH_FN void chunk(Acc& acc, const T (&x)[n], i64, i64) {
     constexpr E kPerE = E(1.4426950408889634074);
@@ -512,8 +512,8 @@ __global__ void __launch_bounds__(kThreads, kReduceBlocks)
   }
 }
 
-// The second launch: the segments of each output. `across`: there are many outputs, and threads that
-// are neighbours work for different ones.
+// The second launch: the segments of each output. `across`: there are many outputs, and threads
+// that are neighbours work for different ones.
 template <class Fold, class X, class Out, class I, bool across>
 __global__ void __launch_bounds__(kThreads) reduce_merge(ReduceArgs args, Nest<I, 3> kept) {
   after_earlier();

@@ -1,6 +1,6 @@
 // resample.cu: weighted sums of neighbours along one dim, and their adjoint; patches of images and
-// theirs. Every element of a result is gathered from what it is made of: nothing is atomic. T is the
-// type of memory, C what is computed in.
+// theirs. Every element of a result is gathered from what it is made of: nothing is atomic. T is
+// the type of memory, C what is computed in.
 //
 // - Weights take dozens of instructions in double. A thread has one place of the image and goes
 //   through many images, so that it works them out once (resample_image), or they come from a table
@@ -47,8 +47,8 @@ __global__ void __launch_bounds__(kThreads) resample_table(ResampleTableArgs arg
   }
 }
 
-// n images, `step` from each other: x is where the first neighbour lies in the first one, y where its
-// result goes.
+// n images, `step` from each other: x is where the first neighbour lies in the first one, y where
+// its result goes.
 template <int n, class C, class T>
 RUSH_FN void gather(const ResampleArgs& args, const T* x, T* y, const C* weights, int count,
                     i64 step) {

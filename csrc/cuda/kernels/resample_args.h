@@ -20,7 +20,8 @@ RUSH_FN i64 most_taps(const Resampling& how, bool backward) {
   const i64 size = backward ? how.out : how.in;
   const double reach = how.mode <= ResampleMode::NearestExact ? 0.5 : how.reach();
   const double span = (backward ? 2 * reach / how.ratio : 2 * reach) + 2;
-  // Outputs that lie beyond the last input (a scale that does not fit the sizes) are all made of it.
+  // Outputs that lie beyond the last input (a scale that does not fit the sizes) are all made of
+  // it.
   const bool all = backward && (how.ratio <= 0 || how.place(how.out - 1) > double(how.in));
   return all || span > double(size) ? size : i64(span);
 }
@@ -29,8 +30,8 @@ struct ResampleTableArgs {
   ResampleTable table;
   Resampling how;
 };
-// (outer, in, inner) -> (outer, rows of the table, inner), of which `points` belong to an outer one;
-// a block takes `side` of these at a time when they are small.
+// (outer, in, inner) -> (outer, rows of the table, inner), of which `points` belong to an outer
+// one; a block takes `side` of these at a time when they are small.
 struct ResampleArgs {
   const void* x;
   void* y;

@@ -9,9 +9,9 @@ inline constexpr int kMostKept = 2048;  // that select_rows sorts
 inline constexpr int kSelectItems = 16;
 inline constexpr i64 kSelectTile = 256 * kSelectItems;
 
-// Rows of `length`, end to end. In long rows the wanted element is found by its key, eight bits at a time from
-// the top; `key` and `left` (how many of those that match so far come before it) say how far that
-// has come.
+// Rows of `length`, end to end. In long rows the wanted element is found by its key, eight bits at
+// a time from the top; `key` and `left` (how many of those that match so far come before it) say
+// how far that has come.
 struct SelectArgs {
   const void* x;
   i64 rows, length;

@@ -3,6 +3,7 @@
 #include "cpu/device_loops.h"
 
 #include <algorithm>
+#include <limits>
 #include <vector>
 
 #include "cuda/capture.h"
@@ -486,15 +487,20 @@ struct ListScale {
 
 struct ListUnscale {
   static constexpr const char* name = "_list_unscale_";
+  static constexpr double kInfinity = std::numeric_limits<double>::infinity();
   static int64_t call(TensorList tensors, const Tensor& found_inf, const Tensor& inv_scale) {
     const NoGradGuard no_grad;
     if (on_gpu(tensors)) {
+      // The largest magnitude of each shows what is not finite, in one launch a tensor.
+      std::vector<Tensor> largest;
       for (const Tensor& t : tensors) {
-        const Tensor bad = beside(logical_not(all(isfinite(t))), found_inf);
-        copy_(found_inf,
-              maximum(found_inf, expand(cast(bad, found_inf.dtype()), found_inf.sizes())));
+        if (t.numel() > 0)
+          largest.push_back(beside(cast(_vector_norm(t, kInfinity), DType::Float64), found_inf));
         mul_(t, beside(inv_scale, t));
       }
+      if (largest.empty()) return int64_t(tensors.size());
+      const Tensor bad = cast(logical_not(all(isfinite(stack(largest)))), found_inf.dtype());
+      copy_(found_inf, maximum(found_inf, expand(bad, found_inf.sizes())));
       return int64_t(tensors.size());
     }
     const double factor = read_number(name, inv_scale);

@@ -101,8 +101,6 @@ def test_data_parallel():
     wrapped = nn.DataParallel(model)
     assert wrapped.module is model and rl.equal(wrapped(rl.ones(1, 2)), model(rl.ones(1, 2)))
     assert list(wrapped.state_dict()) == ["module.0.weight", "module.0.bias"]
-    with pytest.raises(NotImplementedError, match="several devices"):
-        nn.DataParallel(model, device_ids=[0, 1])
     with pytest.raises(ValueError, match="no process group"):
         nn.parallel.DistributedDataParallel(model)
     parts = nn.parallel.scatter((rl.ones(4, 2), {"a": rl.ones(2), "b": 3}), ["cpu", "cpu"])

@@ -218,3 +218,64 @@ with rl.random.fork_rng(devices=[0, 1]):
     pairs = "cuda:1 True cuda:0 True cuda:0 True cpu True cuda:0 True"
     storages = "cpu False cuda:0 True [0, 64] True cuda:1 [0.0, 1.0, 2.0] cuda:0 False True"
     assert out == f"{pairs} {storages} 1 1 2 2 1 cuda:1"
+
+
+def test_batches_are_cut_for_all_devices(run_on_two):
+    out = run_on_two("""
+seen = []
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer, self.norm = nn.Linear(4, 2), nn.BatchNorm1d(2)
+    def forward(self, x, extra=None):
+        seen.append((on(x), on(self.layer.weight), on(self.norm.running_mean), len(x),
+                     cuda.current_device()))
+        return self.norm(self.layer(x)), {"extra": extra}
+net = nn.DataParallel(Net().to("cuda:0"))
+y, rest = net(rl.rand(5, 4), extra=rl.rand(5, device="cuda:0"))
+print(sorted(seen), tuple(y.shape), on(y), tuple(rest["extra"].shape), net.device_ids)
+y.sum().backward()
+print(on(net.module.layer.weight.grad), on(net.module.norm.weight.grad))
+net.eval()
+print(len(seen), net(rl.rand(1, 4).cuda())[0].shape[0], len(seen), on(net.module.norm.running_mean))
+try:
+    nn.DataParallel(Net().to("cuda:1"))(rl.rand(2, 4))
+except RuntimeError as error:
+    print("on cuda:0" in str(error) and "cuda:1" in str(error))
+try:
+    nn.DataParallel(Net(), device_ids=[0, 5])
+except RuntimeError as error:
+    print("cuda:5" in str(error))
+one = nn.DataParallel(Net(), device_ids=[1], output_device=1).eval()
+print(on(one(rl.rand(3, 4))[0]), on(one.module.layer.weight))
+other = nn.DataParallel(Net().to("cuda:1"), device_ids=[1, 0], output_device=0).eval()
+print(on(other(rl.rand(3, 4))[0]))
+with rl.no_grad():
+    print(net(rl.rand(4, 4))[0].requires_grad)
+""")
+    assert out == (
+        "[(0, 0, 0, 3, 0), (1, 1, 1, 2, 1)] (5, 2) 0 (5,) [0, 1] 0 0 2 1 3 0 True True 1 1 0 False"
+    )
+
+
+def test_copies_between_devices(run_on_two):
+    out = run_on_two("""
+comm = cuda.comm
+x = rl.arange(6.0).reshape(3, 2).cuda()
+copies = comm.broadcast(x, [0, 1])
+print([on(t) for t in copies], copies[1].tolist() == x.tolist())
+print([on(t[1]) for t in comm.broadcast_coalesced([x, x], [0, 1])])
+parts = comm.scatter(x, [0, 1], [1, 2])
+print([t.tolist() for t in parts], on(parts[1]), [len(t) for t in comm.scatter(x)])
+print(tuple(comm.gather(parts, destination=1).shape), on(comm.gather(parts, destination=1)))
+print(on(comm.reduce_add(comm.broadcast(x, [1, 0]), 1)), len(comm.reduce_add_coalesced([[x], [x]])))
+for call in (lambda: comm.broadcast(x), lambda: comm.reduce_add([x, x[:1]])):
+    try:
+        call()
+    except (RuntimeError, ValueError) as error:
+        print(str(error).partition(":")[0])
+""")
+    assert out == (
+        "[0, 1] True [0, 1] [[[0.0, 1.0]], [[2.0, 3.0], [4.0, 5.0]]] 1 [2, 1] (3, 2) 1 1 1 "
+        "broadcast reduce_add"
+    )

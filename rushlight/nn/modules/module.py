@@ -168,6 +168,13 @@ class Module(ModuleTree, ModuleState, ModuleConversion, ModuleHooks):
 
     # ---- attributes
 
+    def _replicate_for_data_parallel(self):
+        """A copy whose parameters, buffers and parts nn.parallel.replicate fills in."""
+        replica = self.__new__(type(self))
+        own = {"_parameters": {}, "_buffers": {}, "_modules": {}, "_is_replica": True}
+        replica.__dict__.update(self.__dict__, **own)
+        return replica
+
     def __getattr__(self, name):
         own = self.__dict__
         try:

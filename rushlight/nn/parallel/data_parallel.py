@@ -1,44 +1,94 @@
-"""DataParallel: a batch cut into pieces for several devices."""
+"""DataParallel: each batch cut into pieces for the GPUs of this machine."""
 
-from rushlight import _C
+from itertools import chain
+
 from rushlight.nn.modules import Module
+from rushlight.nn.parallel.parallel_apply import parallel_apply
+from rushlight.nn.parallel.replicate import _as_device, replicate
+from rushlight.nn.parallel.scatter_gather import gather, scatter_kwargs
 
 __all__ = ["DataParallel", "data_parallel"]
 
 
-def _check_devices(device_ids):
-    """One device, or none named: the model runs where it is."""
-    if device_ids is not None and len({str(d) for d in device_ids}) > 1:
-        raise NotImplementedError(
-            f"DataParallel: a batch is not cut for several devices ({list(device_ids)}) yet; give "
-            "one device"
-        )
+def _gpus(device_ids):
+    """The devices that are meant: all of them by default, none on a machine without."""
+    from rushlight import cuda
+
+    if not cuda.is_available():
+        return []
+    ids = range(cuda.device_count()) if device_ids is None else device_ids
+    devices = [_as_device(d) for d in ids]
+    for device in devices:
+        cuda.get_device_properties(device)  # raises where there is no such device
+    return devices
+
+
+def _check_places(module, device):
+    for tensor in chain(module.parameters(), module.buffers()):
+        if tensor.device != device:
+            raise RuntimeError(
+                f"DataParallel: the module must have its parameters and buffers on {device}, the "
+                f"first of its devices, but one of them is on {tensor.device}; call "
+                f"module.to({str(device)!r}) before"
+            )
 
 
 class DataParallel(Module):
-    """Calls the module it holds, on the one device there is; `.module` is the module, and the names
-    in its state_dict begin with "module."."""
+    """Cuts each batch along ``dim`` for several GPUs, has a copy of the module compute each piece
+    in a thread of its own, and joins the results on ``output_device``. The module itself, which
+    gets all gradients, lives on the first of ``device_ids`` (by default all GPUs) and is `.module`.
+
+    On a machine without a GPU it calls the module. DistributedDataParallel, a process for each
+    device, is what PyTorch recommends for speed."""
 
     def __init__(self, module, device_ids=None, output_device=None, dim=0):
         super().__init__()
-        from rushlight import cuda
-
-        _check_devices(device_ids)
         self.module = module
         self.dim = dim
-        self.device_ids = []
-        self.output_device = output_device
-        if cuda.is_available() and device_ids is not None:
-            self.device_ids = [
-                _C.device("cuda", d) if isinstance(d, int) else d for d in device_ids
-            ]
+        devices = _gpus(device_ids)
+        self.device_ids = [d.index for d in devices]
+        self.output_device = None
+        if not devices:
+            return
+        self.src_device_obj = devices[0]
+        chosen = devices[0] if output_device is None else _as_device(output_device)
+        self.output_device = chosen.index
+        if len(devices) == 1:
+            self.module.to(self.src_device_obj)
 
     def forward(self, *inputs, **kwargs):
-        return self.module(*inputs, **kwargs)
+        if not self.device_ids:
+            return self.module(*inputs, **kwargs)
+        _check_places(self.module, self.src_device_obj)
+        inputs, kwargs = self.scatter(inputs, kwargs, self.device_ids)
+        if not inputs and not kwargs:  # called without anything to cut
+            inputs, kwargs = ((),), ({},)
+        if len(self.device_ids) == 1:
+            return self.module(*inputs[0], **kwargs[0])
+        replicas = self.replicate(self.module, self.device_ids[: len(inputs)])
+        return self.gather(self.parallel_apply(replicas, inputs, kwargs), self.output_device)
+
+    def replicate(self, module, device_ids):
+        """The module once for each device."""
+        from rushlight import is_grad_enabled
+
+        return replicate(module, device_ids, not is_grad_enabled())
+
+    def scatter(self, inputs, kwargs, device_ids):
+        """Arguments, cut for the devices."""
+        return scatter_kwargs(inputs, kwargs, device_ids, dim=self.dim)
+
+    def parallel_apply(self, replicas, inputs, kwargs):
+        """What the copies make of their pieces."""
+        return parallel_apply(replicas, inputs, kwargs, self.device_ids[: len(replicas)])
+
+    def gather(self, outputs, output_device):
+        """Results, joined on one device."""
+        return gather(outputs, output_device, dim=self.dim)
 
 
 def data_parallel(module, inputs, device_ids=None, output_device=None, dim=0, module_kwargs=None):
-    """module(*inputs), on the one device there is."""
-    _check_devices(device_ids)
+    """module(*inputs), with the batch cut for several GPUs: DataParallel as a function."""
     inputs = inputs if isinstance(inputs, tuple) else () if inputs is None else (inputs,)
-    return module(*inputs, **(module_kwargs or {}))
+    parallel = DataParallel(module, device_ids, output_device, dim)
+    return parallel(*inputs, **(module_kwargs or {}))

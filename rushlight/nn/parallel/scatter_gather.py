@@ -1,5 +1,7 @@
 """Cutting batches for devices, and putting results together."""
 
+import warnings
+
 from rushlight import _C
 
 __all__ = ["gather", "scatter", "scatter_kwargs"]
@@ -12,7 +14,10 @@ def scatter(inputs, target_gpus, dim=0):
     def pieces(x):
         if isinstance(x, _C.Tensor):
             parts = x.chunk(len(devices), dim)
-            return [part.to(device) for part, device in zip(parts, devices, strict=False)]
+            return [
+                part.to(device, non_blocking=True)
+                for part, device in zip(parts, devices, strict=False)
+            ]
         if isinstance(x, tuple) and hasattr(x, "_fields"):
             return [type(x)(*items) for items in zip(*map(pieces, x), strict=False)]
         if isinstance(x, tuple | list) and x:
@@ -44,8 +49,11 @@ def gather(outputs, target_device, dim=0):
     first = outputs[0]
     if isinstance(first, _C.Tensor):
         place = _devices([target_device])[0]
-        parts = [(t.unsqueeze(0) if t.ndim == 0 else t).to(place) for t in outputs]
-        return _C.cat(parts, dim)
+        if all(t.ndim == 0 for t in outputs) and dim == 0:
+            warnings.warn("gather: numbers have no dim 0 to be joined along: they become a vector",
+                          stacklevel=2)  # fmt: skip
+            outputs = [t.unsqueeze(0) for t in outputs]
+        return _C.cat([t.to(place, non_blocking=True) for t in outputs], dim)
     if first is None:
         return None
     if isinstance(first, dict):

@@ -66,9 +66,10 @@ class RUSH_API Storage : public Counted<Storage> {
   bool can_be_watched() const {
     return device_.is_cpu() && !shared_ && !deleter_ && !lent_.load(std::memory_order_acquire);
   }
-  // Starts counting, and returns the count so far. Before the contents are read.
+  // Starts counting, and returns the count so far. What is read afterwards cannot be read before:
+  // an exchange orders that, a store would not.
   uint32_t watch() {
-    watched_.store(true);
+    watched_.exchange(true);
     return writes();
   }
   uint32_t writes() const { return writes_.load(); }
@@ -95,7 +96,7 @@ class RUSH_API Storage : public Counted<Storage> {
   Device device_;
   bool read_only_ = false;
   bool shared_ = false;
-  bool inline_data_ = false;   // data_ follows this header in one block
+  bool inline_data_ = false;  // data_ follows this header in one block
   std::atomic<bool> watched_{false};
   std::atomic<bool> lent_{false};
   uint32_t inline_bytes_ = 0;  // room behind the header that a resize left unused

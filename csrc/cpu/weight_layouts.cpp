@@ -129,7 +129,6 @@ Ref<Storage> weight_in_layout(const Tensor& weight, const WeightLayout& layout, 
   bool again = at_once;
   if (kept) {
     writes = weight.storage()->watch();
-    std::atomic_thread_fence(std::memory_order_seq_cst);  // only then the contents are read
     const Found found = find(weight, layout, writes);
     if (found.data) {
       g_hits.fetch_add(1, std::memory_order_relaxed);

@@ -91,6 +91,11 @@ def _get_device_index(device, optional=False, allow_cpu=False):
     return 0 if index is None else index
 
 
+def _as_device(device):
+    """A device; a number means a GPU."""
+    return _C.device("cuda", device) if isinstance(device, int) else _C.device(device)
+
+
 def _get_available_device_type():
     """The kind of GPU: "cuda" or None."""
     from rushlight import cuda

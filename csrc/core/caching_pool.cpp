@@ -568,7 +568,7 @@ void CachingPool::free_after(void* p, MemoryBackend::Event event) noexcept {
 void CachingPool::make_room(size_t nbytes) noexcept try {
   std::lock_guard lock(mutex_);
   room_ = nbytes;
-  if (lasting_ + nbytes <= added_ || !is_growable() || holes_.empty()) return;
+  if (nbytes == 0 || lasting_ + nbytes <= added_ || !is_growable() || holes_.empty()) return;
   const size_t missing = lasting_ + nbytes - added_;
   const Block* last = last_free();
   Block* block = grow_at(holes_.back(), missing + (last != nullptr ? last->size : 0));

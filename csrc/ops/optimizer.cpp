@@ -120,6 +120,21 @@ void check_fits(const char* op, const char* what, size_t i, const Tensor& p, con
               p.device(), ", its ", what, " on ", t.device());
 }
 
+void check_operands(const char* op, TensorList params, TensorList grads, TensorList states,
+                    size_t num_states) {
+  for (size_t i = 0; i < params.size(); ++i) {
+    const Tensor& p = params[i];
+    check_dtype(p.is_floating() || p.is_complex(), op, "parameter ", i, " is ", p.dtype(),
+                "; only floating and complex tensors can be optimised");
+    check_in_place(op, p);
+    check_fits(op, "gradient", i, p, grads[i]);
+    for (const Tensor& state : states.subspan(i * num_states, num_states)) {
+      check_fits(op, "state", i, p, state);
+      check_in_place(op, state);
+    }
+  }
+}
+
 // One call's arguments, checked.
 struct Step {
   const OptimizerRuleInfo& rule;
@@ -132,19 +147,10 @@ struct Step {
   size_t num_scalars() const { return size_t(rule.scalars); }
   const Tensor& state(size_t i, size_t k) const { return states[i * num_states + k]; }
 
-  void check_all() const {
+  void check_scalars() const {
     const char* op = rule.writer;
-    const size_t n = params.size();
-    for (size_t i = 0; i < n; ++i) {
+    for (size_t i = 0; i < params.size(); ++i) {
       const Tensor& p = params[i];
-      check_dtype(p.is_floating() || p.is_complex(), op, "parameter ", i, " is ", p.dtype(),
-                  "; only floating and complex tensors can be optimised");
-      check_in_place(op, p);
-      check_fits(op, "gradient", i, p, grads[i]);
-      for (size_t k = 0; k < num_states; ++k) {
-        check_fits(op, "state", i, p, state(i, k));
-        check_in_place(op, state(i, k));
-      }
       for (size_t k = 0; k < num_scalars(); ++k) {
         const Tensor& s = scalars[i * num_scalars() + k];
         rush::check(s.numel() == 1 && (s.is_floating() || category(s.dtype()) == Category::Integer),
@@ -334,7 +340,7 @@ int64_t step_on_device(const OptimizerRuleInfo& rule, TensorList params, TensorL
   }
   const Step step{rule,   kernel,         size_t(optimizer_states(kernel)), params, grads, scalars,
                   states, options.data(), by_formula ? &formula : nullptr};
-  step.check_all();
+  step.check_scalars();
   rush::check(by_formula || rule.scalars == 0 || params.empty() ||
                   !cuda::is_capturing_on(params[0].device()),
               ErrorKind::Runtime, rule.writer,
@@ -370,6 +376,7 @@ int64_t optimizer_step_with(std::string_view rule_name, TensorList params, Tenso
       rule.writer, n, " parameters need as many gradients, ", num_scalars, " scalars and ",
       num_states, " states each; got ", grads.size(), ", ", scalars.size(), " and ", states.size());
   const NoGradGuard no_grad;  // the step is no part of any graph
+  check_operands(rule.writer, params, grads, states, num_states);  // before anything changes
   const auto elsewhere = [&](const Tensor& p) { return p.device() != params[0].device(); };
   if (std::none_of(params.begin(), params.end(), elsewhere)) [[likely]]
     return step_on_device(rule, params, grads, scalars, states, options, on_device);

@@ -1,13 +1,10 @@
 """Moving tensors between GPUs: copies in the order of the devices' current streams."""
 
 from rushlight import _C
+from rushlight._utils import _as_device
 from rushlight.cuda._devices import current_device, device_count
 
 __all__ = """broadcast broadcast_coalesced gather reduce_add reduce_add_coalesced scatter""".split()
-
-
-def _device(device):
-    return _C.device("cuda", device) if isinstance(device, int) else _C.device(device)
 
 
 def _one_of(name, devices, out):
@@ -20,13 +17,13 @@ def broadcast(tensor, devices=None, *, out=None):
     _one_of("broadcast", devices, out)
     if out is not None:
         return tuple(o.copy_(tensor, non_blocking=True) for o in out)
-    return tuple(tensor.to(_device(d), non_blocking=True) for d in devices)
+    return tuple(tensor.to(_as_device(d), non_blocking=True) for d in devices)
 
 
 def broadcast_coalesced(tensors, devices, buffer_size=10485760):
     """The tensors on each device, a tuple a device. (Copies of any size are queued as they are:
     ``buffer_size`` is accepted.)"""
-    return [tuple(t.to(_device(d), non_blocking=True) for t in tensors) for d in devices]
+    return [tuple(t.to(_as_device(d), non_blocking=True) for t in tensors) for d in devices]
 
 
 def reduce_add(inputs, destination=None):
@@ -40,7 +37,7 @@ def reduce_add(inputs, destination=None):
                 f"reduce_add: tensor {i} has shape {tuple(t.shape)}, tensor 0 "
                 f"{tuple(inputs[0].shape)}"
             )
-    device = _device(current_device() if destination is None else destination)
+    device = _as_device(current_device() if destination is None else destination)
     total = inputs[0].to(device, copy=True)
     for t in inputs[1:]:
         total += t.to(device, non_blocking=True)
@@ -67,7 +64,7 @@ def scatter(tensor, devices=None, chunk_sizes=None, dim=0, streams=None, *, out=
     else:
         parts = tensor.split(list(chunk_sizes), dim)
     return tuple(
-        part.to(_device(d), non_blocking=True) for part, d in zip(parts, devices, strict=False)
+        part.to(_as_device(d), non_blocking=True) for part, d in zip(parts, devices, strict=False)
     )
 
 
@@ -78,6 +75,6 @@ def gather(tensors, dim=0, destination=None, *, out=None):
     if out is not None:
         device = out.device
     else:
-        device = _device(current_device() if destination is None else destination)
+        device = _as_device(current_device() if destination is None else destination)
     parts = [t.to(device, non_blocking=True) for t in tensors]
     return _C.cat(parts, dim, out=out) if out is not None else _C.cat(parts, dim)

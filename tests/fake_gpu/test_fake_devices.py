@@ -193,6 +193,22 @@ for make in (rl.optim.AdamW, lambda p: rl.optim.SGD(p, lr=0.1, momentum=0.9, nes
     assert out == "True True"
 
 
+def test_a_step_that_cannot_be_taken_changes_nothing_on_any_device(run_on_two):
+    out = run_on_two("""
+here, there = nn.Parameter(rl.ones(3)), nn.Parameter(rl.ones(2, device="cuda:1"))
+optimizer = rl.optim.Adam([here, there])
+for _ in range(2):
+    here.grad, there.grad = rl.ones(3), rl.ones(2, device="cuda:1")
+    before = here.tolist()
+    try:
+        optimizer.step()
+        optimizer.state[there]["exp_avg"] = rl.zeros(5, device="cuda:1")
+    except RuntimeError as error:
+        print("parameter 1" in str(error), here.tolist() == before)
+""")
+    assert out == "True True"
+
+
 def test_saving_and_random_states(run_on_two):
     out = run_on_two("""
 x = rl.arange(3.0).to("cuda:1")

@@ -76,7 +76,7 @@ def test_what_a_copy_raises_is_raised_with_its_number():
             raise KeyError("lost")
         return x
 
-    with pytest.raises(KeyError, match="replica 1"):
+    with pytest.raises(KeyError, match="replica 1 on device cpu"):
         parallel.parallel_apply([fails, fails], [rl.zeros(2), rl.ones(5)])
     with pytest.raises(ValueError, match="2 modules, but 1 inputs"):
         parallel.parallel_apply([fails, fails], [rl.zeros(2)])
@@ -89,6 +89,8 @@ def test_cutting_and_joining():
     assert cut[0]["none"] is None
     joined = parallel.gather([{"a": (rl.ones(1, 2),)}, {"a": (rl.zeros(2, 2),)}], "cpu")
     assert joined["a"][0].tolist() == [[1, 1], [0, 0], [0, 0]]
+    with pytest.raises(ValueError, match="no outputs"):
+        parallel.gather([], "cpu")
     with pytest.warns(UserWarning, match="become a vector"):
         assert parallel.gather([rl.tensor(1.0), rl.tensor(2.0)], "cpu").tolist() == [1, 2]
 

@@ -1,12 +1,10 @@
 // matmul.cu: matrix products for the types that cuBLAS lacks, where cuBLAS is missing, and where
 // calling it costs more than the product.
 //
-// - matmul: a block computes a tile of 64 by 64 of the output, a thread 4 by 4 of it, from tiles of
-// both
-//   factors in shared memory, 16 deep. Ragged edges read as zero.
-// - matmul_small: a block computes 16 by 16, a thread one number, with all of k in shared memory:
-// it
-//   waits for memory once, and 64 by 64 keep sixteen processors busy instead of one.
+// - matmul: a block computes a tile of 64 by 64 of the output, a thread 4 by 4 of it, from tiles
+//   of both factors in shared memory, 16 deep. Ragged edges read as zero.
+// - matmul_small: a block computes 16 by 16, a thread one number, with all of k in shared memory.
+//   It waits for memory once, and 64 by 64 keep sixteen processors busy instead of one.
 // - Any strides, so that transposed factors need no copy; batch steps may be 0 (broadcast).
 // - Sums are in a type of enough width: float for half and bfloat16, unsigned integers that wrap.
 // - The order of the sum is fixed: same numbers every time.

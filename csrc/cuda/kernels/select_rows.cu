@@ -1,12 +1,10 @@
 // select_rows.cu: the k-th of a row, or the k first in their order, by one block that has the whole
 // row in its registers.
 //
-// - The wanted key is found bit by bit from the top: a bit is set when not too many keys are
-// smaller
-//   then. A step is a comparison an element and one sum over the block; nothing is counted by
-//   digit, so it does not matter how the values are distributed.
-// - Of equal keys the first ones count: the position of the last that does is found in the same
-// way.
+// - The wanted key is found bit by bit from the top: a bit is set unless too many keys would then
+//   be smaller. A step is a comparison an element and one sum over the block; nothing is counted
+//   by digit, so it does not matter how the values are distributed.
+// - Of equal keys the first ones count: where the last of those stands is found in the same way.
 // - The k first are gathered in any order and sorted by key and position.
 // - Element i belongs to thread i % kThreads. Behind the row's end stand keys above all others.
 #include "cuda/kernels/select.h"

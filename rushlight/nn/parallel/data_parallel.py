@@ -2,9 +2,10 @@
 
 from itertools import chain
 
+from rushlight._utils import _as_device
 from rushlight.nn.modules import Module
 from rushlight.nn.parallel.parallel_apply import parallel_apply
-from rushlight.nn.parallel.replicate import _as_device, replicate
+from rushlight.nn.parallel.replicate import replicate
 from rushlight.nn.parallel.scatter_gather import gather, scatter_kwargs
 
 __all__ = ["DataParallel", "data_parallel"]

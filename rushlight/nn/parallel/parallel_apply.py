@@ -4,7 +4,7 @@ import sys
 import threading
 
 from rushlight import _C
-from rushlight._utils import ExceptionWrapper
+from rushlight._utils import ExceptionWrapper, _as_device
 
 __all__ = ["get_a_var", "parallel_apply"]
 
@@ -41,7 +41,7 @@ def parallel_apply(modules, inputs, kwargs_tup=None, devices=None):
             with settings:
                 results[i] = calls[i].run()
         except BaseException:
-            where = f"in replica {i} on device {devices[i]}"
+            where = f"in replica {i} on device {calls[i].device}"
             results[i] = ExceptionWrapper(sys.exc_info(), where=where)
 
     threads = [threading.Thread(target=work, args=(i,)) for i in range(count)]
@@ -65,19 +65,18 @@ class _Call:
         if device is None:
             tensor = get_a_var((self._args, kwargs))
             device = _C.device("cpu") if tensor is None else tensor.device
-        self._device = _C.device("cuda", device) if isinstance(device, int) else _C.device(device)
-        self._stream = None
-        if self._device.type == "cuda":
+        self.device, self._stream = _as_device(device), None
+        if self.device.type == "cuda":
             from rushlight import cuda
 
-            self._stream = cuda.current_stream(self._device)
+            self._stream = cuda.current_stream(self.device)
 
     def run(self):
         if self._stream is None:
             return self._module(*self._args, **self._kwargs)
         from rushlight import cuda
 
-        with cuda.device(self._device), cuda.stream(self._stream):
+        with cuda.stream(self._stream):  # and its device
             return self._module(*self._args, **self._kwargs)
 
 

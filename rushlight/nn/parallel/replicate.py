@@ -1,6 +1,6 @@
 """Copies of a model on several devices that learn as one."""
 
-from rushlight import _C
+from rushlight._utils import _as_device
 
 __all__ = ["replicate"]
 
@@ -11,10 +11,6 @@ def replicate(network, devices, detach=False):
     are the buffers."""
     modules = list(network.modules())
     return [_copy_on(_as_device(d), network, modules, detach) for d in devices]
-
-
-def _as_device(device):
-    return _C.device("cuda", device) if isinstance(device, int) else _C.device(device)
 
 
 def _copy_on(device, network, modules, detach):

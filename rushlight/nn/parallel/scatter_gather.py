@@ -3,13 +3,14 @@
 import warnings
 
 from rushlight import _C
+from rushlight._utils import _as_device
 
 __all__ = ["gather", "scatter", "scatter_kwargs"]
 
 
 def scatter(inputs, target_gpus, dim=0):
     """The inputs cut along dim, one piece a device; what is no tensor goes to all."""
-    devices = _devices(target_gpus)
+    devices = [_as_device(d) for d in target_gpus]
 
     def pieces(x):
         if isinstance(x, _C.Tensor):
@@ -30,10 +31,6 @@ def scatter(inputs, target_gpus, dim=0):
     return pieces(inputs)
 
 
-def _devices(gpus):
-    return [_C.device("cuda", g) if isinstance(g, int) else _C.device(g) for g in gpus]
-
-
 def scatter_kwargs(inputs, kwargs, target_gpus, dim=0):
     """scatter for positional and named arguments."""
     cut = scatter(inputs, target_gpus, dim) if inputs else []
@@ -46,9 +43,11 @@ def scatter_kwargs(inputs, kwargs, target_gpus, dim=0):
 
 def gather(outputs, target_device, dim=0):
     """The outputs of several devices as one, along dim."""
+    if not outputs:
+        raise ValueError("gather: there are no outputs to join")
     first = outputs[0]
     if isinstance(first, _C.Tensor):
-        place = _devices([target_device])[0]
+        place = _as_device(target_device)
         if all(t.ndim == 0 for t in outputs) and dim == 0:
             warnings.warn("gather: numbers have no dim 0 to be joined along: they become a vector",
                           stacklevel=2)  # fmt: skip

@@ -136,8 +136,7 @@ def _about_types(name, function, error, text, args, kwargs):
     last = error.__traceback__
     while last.tb_next is not None:
         last = last.tb_next
-    folder = __file__.removesuffix("_public.py")
-    if not last.tb_frame.f_code.co_filename.startswith(folder):
+    if not _C._is_package_file(last.tb_frame.f_code.co_filename):
         return error
     import inspect
 

@@ -39,11 +39,11 @@ void drop_waiting_references() noexcept {
 }
 
 void drop_reference(PyObject* o) noexcept {
-  if (python_is_gone()) return;  // the process ends; nobody will miss it
-  if (PyGILState_Check()) {
+  if (holds_gil()) {
     Py_DECREF(o);
     return;
   }
+  if (python_is_gone()) return;  // the process ends; nobody will miss it
   Queue& q = queue();
   bool first;
   {

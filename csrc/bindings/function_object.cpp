@@ -29,6 +29,7 @@ int function_traverse(PyObject* o, visitproc visit, void* arg) {
   Py_VISIT(self->saved_for_forward);
   Py_VISIT(self->dirty_tensors);
   Py_VISIT(self->non_differentiable);
+  if (g_threads_without_gil > 0) return 0;  // Note [Collections beside running threads]
   const Ref<Node>& node = self->base.node;
   return node && node->use_count() == 1 ? traverse_node(*node, visit, arg) : 0;
 }

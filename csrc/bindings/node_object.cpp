@@ -34,6 +34,7 @@ void node_dealloc(PyObject* o) {
 
 int node_traverse(PyObject* o, visitproc visit, void* arg) {
   Py_VISIT(Py_TYPE(o));
+  if (g_threads_without_gil > 0) return 0;  // Note [Collections beside running threads]
   const Ref<Node>& node = as_node_object(o)->node;
   return node && node->use_count() == 1 ? traverse_node(*node, visit, arg) : 0;
 }

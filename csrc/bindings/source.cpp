@@ -41,19 +41,23 @@ std::unordered_map<PyCodeObject*, uint32_t>& numbers() {
   static auto* map = new std::unordered_map<PyCodeObject*, uint32_t>;
   return *map;
 }
+// The folder that holds this package, with a slash at the end.
 std::string& package_folder() {
   static auto* folder = new std::string;
   return *folder;
 }
+// The one judge of what is ours: a program's own folder may be called rushlight, too.
+bool is_package_file(PyObject* path) {
+  const char* text = PyUnicode_AsUTF8(path);
+  if (!text) PyErr_Clear();  // a lone surrogate: no file of ours has one in its name
+  const std::string& folder = package_folder();
+  return text && !folder.empty() && std::string_view(text).starts_with(folder);
+}
 
 [[gnu::noinline]] uint32_t number_of_new(PyCodeObject* code) {
   if (codes().size() >= kMaxCodes) return 0;
-  const char* file = PyUnicode_AsUTF8(code->co_filename);
-  if (!file) PyErr_Clear();
-  const std::string& folder = package_folder();
-  const bool ours = file && !folder.empty() && std::string_view(file).starts_with(folder);
   Py_INCREF(code);
-  codes().push_back({code, ours});
+  codes().push_back({code, is_package_file(code->co_filename)});
   return numbers()[code] = uint32_t(codes().size() - 1);
 }
 
@@ -280,13 +284,25 @@ PyObject* set_source_lines(PyObject*, PyObject* way) {
   });
 }
 
+// _is_package_file(path) -> bool: is it a source file of this package, as code objects name it?
+PyObject* is_package_file_(PyObject*, PyObject* path) {
+  return guarded([&] {
+    check(PyUnicode_Check(path), ErrorKind::Type, "_is_package_file", "expected a str, got ",
+          type_name(path));
+    return PyBool_FromLong(is_package_file(path));
+  });
+}
+
 PyMethodDef functions[] = {
+    {"_is_package_file", is_package_file_, METH_O, nullptr},
     {"_source_here", source_here_, METH_NOARGS, nullptr},
     {"_set_source_lines", set_source_lines, METH_O, nullptr},
     {},
 };
 
 }  // namespace
+
+bool runs_without_gil() { return t_is_fixed; }
 
 FixedSource::FixedSource(bool fixed) : saved_(t_fixed), was_fixed_(t_is_fixed) {
   if (fixed) t_fixed = here();

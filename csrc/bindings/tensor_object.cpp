@@ -13,7 +13,7 @@
 // metaclass
 //   gives every subclass a dealloc of ours.
 // - Everything here happens with the GIL held. A tensor may die on any thread, with any lock of the
-//   core released: drop_py_object takes the GIL.
+//   core released: return_to_wrapper takes the GIL.
 //
 // A wrapper is not tracked by the cyclic collector until it has a __dict__, or a hook, or comes out
 // of a custom Function: it cannot be in a cycle.
@@ -71,8 +71,8 @@ bool hand_to_tensor(PyObject* self) {
   }
   Py_SET_REFCNT(self, 1);
   impl->set(TensorImpl::kOwnsPyObject, true);
-  // Others may drop the tensor at this moment, so this may be the last count; then `drop` runs
-  // here.
+  // Others may drop the tensor at this moment, so this may be the last count; then it comes back at
+  // once, through return_to_wrapper.
   impl->release();
   return true;
 }
@@ -139,6 +139,7 @@ int meta_init(PyObject* cls, PyObject* args, PyObject* kwargs) {
 
 int tensor_traverse(PyObject* self, visitproc visit, void* arg) {
   Py_VISIT(Py_TYPE(self));
+  if (g_threads_without_gil > 0) return 0;  // Note [Collections beside running threads]
   // While C++ holds the tensor, the wrapper may come back: what it refers to is not garbage.
   const TensorImpl* impl = cast(self)->tensor.impl();
   if (impl && impl->py_object == self && impl->use_count() > 1) return 0;
@@ -174,12 +175,14 @@ int set_dict(PyObject* self, PyObject* value, void* context) {
   return status;
 }
 
-// The core's hook: the tensor dies, and with it the wrapper that it owned.
-void drop(void* py_object) noexcept {
-  with_gil([&] {  // when the process ends, nobody will miss it
-    auto* self = static_cast<PyObject*>(py_object);
-    std::move(cast(self)->tensor).detach_impl();  // it held no count
-    Py_DECREF(self);
+// The core's hook, see HostHooks. A wrapper may have been found through a weak reference or
+// gc.get_objects(); and its __del__ may look at the tensor. Where the GIL cannot be had, both stay
+// as they are, see Note [Objects that die while the interpreter ends].
+void return_to_wrapper(TensorImpl* impl) noexcept {
+  with_gil([&] {
+    impl->retain();
+    impl->set(TensorImpl::kOwnsPyObject, false);
+    Py_DECREF(static_cast<PyObject*>(impl->py_object));
   });
 }
 
@@ -309,7 +312,7 @@ bool init_tensor(PyObject* module) {
   resolve_ops();
   if (!make_meta_type() || !make_tensor_type(module)) return false;
   resolve_operators();
-  host_hooks().drop_py_object = drop;
+  host_hooks().return_to_wrapper = return_to_wrapper;
   PyObject* priority = PyLong_FromLong(1000);  // NumPy leaves `array * tensor` to us
   if (!priority) return false;
   auto* type = reinterpret_cast<PyObject*>(TensorType);

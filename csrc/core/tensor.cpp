@@ -92,8 +92,7 @@ TensorImpl* TensorImpl::create() {
 }
 
 void TensorImpl::destroy(TensorImpl* t) noexcept {
-  // The wrapper goes first: its destructor may still look at the tensor's fields.
-  if (t->has(kOwnsPyObject)) host_hooks().drop_py_object(t->py_object);
+  if (t->has(kOwnsPyObject)) return host_hooks().return_to_wrapper(t);
   if (t->vmap_level != 0) [[unlikely]]
     g_forget_batched(t);
   if (t->has(kRecorded)) [[unlikely]]

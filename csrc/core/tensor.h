@@ -206,7 +206,9 @@ RUSH_API bool has_internal_overlap(const Tensor& t);  // two indices, one addres
 
 // Hooks the bindings install so that the core can drop a Python wrapper without knowing Python.
 struct HostHooks {
-  void (*drop_py_object)(void* py_object) noexcept = nullptr;
+  // The last count of a tensor that owns its wrapper has gone. The wrapper owns the tensor again,
+  // and both go when Python lets go of the wrapper: at once, unless somebody found it meanwhile.
+  void (*return_to_wrapper)(TensorImpl* t) noexcept = nullptr;
 };
 RUSH_API HostHooks& host_hooks();
 

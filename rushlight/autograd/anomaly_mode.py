@@ -7,8 +7,6 @@ from rushlight import _C
 
 __all__ = ["detect_anomaly", "set_detect_anomaly"]
 
-_PACKAGE = __name__.partition(".")[0]
-
 
 class set_detect_anomaly:
     """Switches anomaly detection on or off: at once, or for a with block."""
@@ -64,7 +62,7 @@ def _warn_of_call(node, lines):
 def _users_frame():
     """The innermost frame that is not ours."""
     for frame in reversed(traceback.extract_stack()):
-        if f"/{_PACKAGE}/" not in frame.filename.replace("\\", "/"):
+        if not _C._is_package_file(frame.filename):
             return frame
     return None
 

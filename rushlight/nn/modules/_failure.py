@@ -7,6 +7,8 @@ the calls under way reads the frames of the traceback: each call's frame holds i
 import itertools
 import sys
 
+from rushlight import _C
+
 _MARK = "_rushlight_module_path"
 
 
@@ -62,8 +64,8 @@ def _is_ours(error):
     step = error.__traceback__
     while step.tb_next is not None:
         step = step.tb_next
-    name = step.tb_frame.f_globals.get("__name__", "")
-    return step.tb_frame.f_code.co_name != "__call__" and name.partition(".")[0] == "rushlight"
+    code = step.tb_frame.f_code
+    return code.co_name != "__call__" and _C._is_package_file(code.co_filename)
 
 
 def _write(error, text):

@@ -2,6 +2,7 @@
 processes can hang neither itself nor the suite, and leaves nobody behind."""
 
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -22,7 +23,9 @@ class Script:
         self.path = os.path.join(self._folder.name, "script.py")
         with open(self.path, "w") as file:
             file.write(source)
-        command = f"exec {sys.executable} " + ("-" if stdin else self.path)
+        command = f"exec {shlex.quote(sys.executable)} " + (
+            "-" if stdin else shlex.quote(self.path)
+        )
         self.process = subprocess.Popen(
             ["bash", "-c", f"{before}\n{command}"],
             stdin=open(self.path) if stdin else subprocess.DEVNULL,

@@ -32,12 +32,27 @@ RUSH_API void parallel_run(int64_t n, int64_t grain, RangeFn fn, void* context);
 
 }  // namespace detail
 
-// True inside the body of a parallel_for that was really split.
+// True inside the body of a parallel_for that was really split, whoever runs its pieces.
 inline bool in_parallel_region() { return detail::t_in_parallel; }
+
+// In this scope loops run on the calling thread alone, and libraries that use OpenMP do, too: they
+// are left no more threads than they find inside a loop that is shared.
+class RUSH_API OneThread {
+ public:
+  OneThread();
+  ~OneThread();
+  OneThread(const OneThread&) = delete;
+  OneThread& operator=(const OneThread&) = delete;
+
+ private:
+  bool was_parallel_;
+  int libraries_;
+};
 
 // Calls f(begin, end) over pieces that cover [0, n) once each, at most one piece a `grain`
 // elements. Serial (one call) when n <= grain, with one thread, when nested, and in a forked child.
-// An exception in f is rethrown here, after every thread has stopped.
+// An exception in f is rethrown here, after every thread has stopped. On a busy machine the calling
+// thread may do all pieces of a small loop, see Note [Threads that do not run] in threads.cpp.
 // Boundaries depend on the number of threads, so what f computes for an element must not depend on
 // them: that is how results stay bit-equal for any number of threads.
 template <class F>

@@ -30,6 +30,9 @@ constexpr int64_t kWorkPerThread = 64 * 64 * 64;
 // Below this we widen to float ourselves. Measured: 1.3 us at 32^3, 4.1 at 48^3, where oneDNN's
 // bfloat16 takes 2.7; oneDNN was not timed below that.
 constexpr int64_t kSmallBfloat16 = 40 * 40 * 40;
+// Up to this we cut a product for oneDNN, so that it need not wait for threads that do not run; see
+// Note [Threads that do not run] in core/threads.cpp.
+constexpr int64_t kCutByUs = 20'000'000;
 // Below this, packing strided operands ourselves beats copying them for a library.
 constexpr int64_t kSmallStrided = 64 * 64 * 64;
 
@@ -163,6 +166,8 @@ void multiply_type(const Product<float>& p) {
     const double small = serial ? 100.0 * 100 * 100 : 80.0 * 80 * 80;
     if (work(q) <= small && fits_openblas(q)) return openblas_gemm(q);
     if (q.n <= 8 && fits_openblas(q)) return by_openblas(q);
+    if (!serial && work(q) <= kCutByUs && onednn::available())
+      return in_pieces(q, [](const Product<float>& piece) { onednn::gemm(piece); });
     if (!onednn::gemm(q)) by_openblas(q);
   });
 }

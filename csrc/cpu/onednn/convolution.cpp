@@ -7,9 +7,14 @@
 #include "cpu/onednn_convolution.h"
 
 #include <algorithm>
+#include <atomic>
+#include <memory>
+#include <optional>
+#include <vector>
 
 #include "core/modes.h"
 #include "core/storage.h"
+#include "core/threads.h"
 #include "cpu/onednn/library.h"
 #include "cpu/onednn_matmul.h"
 #include "cpu/primitive_cache.h"
@@ -247,23 +252,11 @@ class Operand {
     }
     memory_ = memory(port.wanted, data_);
   }
-  // A weight that is only read. It is kept in the wanted layout where it will be asked for again:
-  // at once where nothing is recorded (but backward is not the place to begin).
-  Operand(const Convolution& c, const Tensor& t, ConvKind kind)
-      : port_(c.w), tensor_(t), written_(false) {
-    data_ = t.data();
-    if (port_.reorder) {
-      const bool at_once = kind == ConvKind::Forward && !grad_enabled();
-      copy_ = weight_in_layout(
-          t, c.weight_layout, bytes_of(port_.wanted), at_once,
-          [](void* to, const void* operand) {
-            const auto& o = *static_cast<const Operand*>(operand);
-            o.port_.run_reorder(o.tensor_.data(), to, false);
-          },
-          this);
-      data_ = copy_->data();
-    }
-    memory_ = memory(port_.wanted, data_);
+  // Only read, and in that layout already; null: it is as it was given.
+  Operand(const Port& port, const Tensor& t, Ref<Storage> in_layout)
+      : port_(port), tensor_(t), written_(false), copy_(std::move(in_layout)) {
+    data_ = copy_ ? copy_->data() : t.data();
+    memory_ = memory(port.wanted, data_);
   }
   dnnl_memory_t get() const { return memory_.get(); }
   void finish() const {
@@ -279,9 +272,30 @@ class Operand {
   Handle<dnnl_memory_t> memory_;
 };
 
-void execute(ConvKind kind, const Convolution& c, const ConvTensors& t) {
+// A weight that is only read, in the layout that the primitive wants; null where it has it. It is
+// kept in that layout where it will be asked for again: at once where nothing is recorded (but
+// backward is not the place to begin).
+Ref<Storage> laid_out(const Convolution& c, const Tensor& weight, ConvKind kind) {
+  if (kind == ConvKind::WeightGrad || !c.w.reorder) return {};
+  struct Source {
+    const Port& port;
+    const void* data;
+  } source{c.w, weight.data()};
+  const bool at_once = kind == ConvKind::Forward && !grad_enabled();
+  return weight_in_layout(
+      weight, c.weight_layout, bytes_of(c.w.wanted), at_once,
+      [](void* to, const void* from) {
+        const auto& s = *static_cast<const Source*>(from);
+        s.port.run_reorder(s.data, to, false);
+      },
+      &source);
+}
+
+// weight: see laid_out.
+void execute(ConvKind kind, const Convolution& c, const ConvTensors& t, Ref<Storage> weight) {
   const Operand x(c.x, t.x, kind == ConvKind::InputGrad);
-  const Operand w = kind == ConvKind::WeightGrad ? Operand(c.w, t.w, true) : Operand(c, t.w, kind);
+  const Operand w =
+      kind == ConvKind::WeightGrad ? Operand(c.w, t.w, true) : Operand(c.w, t.w, std::move(weight));
   const Operand y(c.y, t.y, kind == ConvKind::Forward);
   const Ref<Storage> pad = scratch(c.scratchpad);
   const auto pad_memory = memory(c.scratchpad, pad->data());
@@ -301,17 +315,122 @@ void execute(ConvKind kind, const Convolution& c, const ConvTensors& t) {
   x.finish(), w.finish(), y.finish();
 }
 
+// The primitive for as many threads as oneDNN is given here; null: oneDNN cannot do this one.
+std::shared_ptr<const Convolution> primitive_of(ConvKind kind, const ConvShape& shape,
+                                                const ConvTensors& t) {
+  auto found = cached_primitive<Convolution>(key_of(kind, shape, t, prepare_threads()), [&] {
+    const dnnl_data_type_t type = t.x.dtype() == DType::Float32 ? dnnl_f32 : dnnl_bf16;
+    return Maker{kind, shape, t, type}.make();
+  });
+  return found->primitive ? found : nullptr;
+}
+
+bool convolve_whole(ConvKind kind, const ConvShape& shape, const ConvTensors& t) {
+  const auto found = primitive_of(kind, shape, t);
+  if (found) execute(kind, *found, t, laid_out(*found, t.w, kind));
+  return found != nullptr;
+}
+
+// Some images of the batch.
+Tensor images(const Tensor& x, int64_t begin, int64_t end) {
+  Dims sizes = x.sizes();
+  sizes[0] = end - begin;
+  return make_tensor(x.storage(), sizes, x.strides(), x.offset() + begin * x.strides()[0],
+                     x.dtype());
+}
+
+Tensor like(const Tensor& x) { return make_tensor(x.sizes(), x.strides(), x.dtype(), {}); }
+
+void add(const Tensor& part, const Tensor& to) {
+  const auto* from = part.data<float>();
+  auto* sum = to.data<float>();
+  for (int64_t i = 0; i < part.numel(); ++i) sum[i] += from[i];  // both lie end to end
+}
+
+// A small convolution is cut into as many parts of the batch as there are threads, and each runs on
+// one of them. So parallel_for decides whether the others are worth waiting for, see
+// Note [Threads that do not run] in core/threads.cpp, which oneDNN's own teams do not ask.
+class Parts {
+ public:
+  Parts(ConvKind kind, const ConvShape& shape, const ConvTensors& t, int64_t count)
+      : kind_(kind), shape_(shape), tensors_(t), count_(count) {}
+
+  bool run() {
+    {
+      const OneThread as_in_parts;
+      first_ = primitive_of(kind_, shape_of(0), tensors_of(0));
+      if (!first_) return false;
+      weight_ = laid_out(*first_, tensors_.w, kind_);
+    }
+    for (int64_t i = 1; i < count_ && kind_ == ConvKind::WeightGrad; ++i)
+      sums_.push_back(like(tensors_.w));
+    std::atomic<bool> done{true};
+    parallel_for(count_, 1, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i)
+        if (!run_part(i)) done.store(false, std::memory_order_relaxed);
+    });
+    for (const Tensor& part : sums_) add(part, tensors_.w);
+    return done;
+  }
+
+ private:
+  int64_t bound(int64_t i) const { return i * shape_.batch / count_; }
+  ConvShape shape_of(int64_t i) const {
+    ConvShape shape = shape_;
+    shape.batch = bound(i + 1) - bound(i);
+    return shape;
+  }
+  ConvTensors tensors_of(int64_t i) const {
+    ConvTensors t = tensors_;
+    t.x = images(t.x, bound(i), bound(i + 1));
+    t.y = images(t.y, bound(i), bound(i + 1));
+    if (kind_ == ConvKind::WeightGrad && i > 0) t.w = sums_[size_t(i - 1)];
+    return t;
+  }
+  bool run_part(int64_t i) const {
+    const ConvTensors t = tensors_of(i);
+    const auto found = i == 0 ? first_ : primitive_of(kind_, shape_of(i), t);
+    if (!found) return false;
+    // Parts differ by one image at most, but that may change what oneDNN prefers.
+    const bool shared = found == first_ || (!found->weight_layout.empty() &&
+                                            found->weight_layout == first_->weight_layout);
+    execute(kind_, *found, t, shared ? weight_ : laid_out(*found, t.w, kind_));
+    return true;
+  }
+
+  ConvKind kind_;
+  const ConvShape& shape_;
+  const ConvTensors& tensors_;
+  int64_t count_;
+  std::shared_ptr<const Convolution> first_;
+  Ref<Storage> weight_;       // as the first part wants it
+  std::vector<Tensor> sums_;  // of the weight's gradient, from the second part on
+};
+
+// In multiply-adds. A part should take longer than waking a thread does, and beyond a few
+// milliseconds a wait is little beside the work.
+constexpr double kLeastPart = 1e6, kSmall = 2e8;
+
+// 0: it is for oneDNN to share the work.
+int64_t parts_of(ConvKind kind, const ConvShape& s, const ConvTensors& t, int threads) {
+  if (threads == 1 || (kind == ConvKind::WeightGrad && t.w.dtype() != DType::Float32)) return 0;
+  const double work = double(s.batch) * double(s.output_points()) * double(s.out_channels) *
+                      double(s.group_channels()) * double(s.kernel_points());
+  if (work > kSmall) return 0;
+  const auto worthwhile = int64_t(work / kLeastPart);
+  if (worthwhile <= 1) return 1;
+  return s.batch == 1 ? 0 : std::min<int64_t>({worthwhile, threads, s.batch});
+}
+
 }  // namespace
 
 bool convolve(ConvKind kind, const ConvShape& shape, const ConvTensors& t) {
   if (!available() || shape.channels == 0 || shape.input_points() == 0) return false;
-  const auto found = cached_primitive<Convolution>(key_of(kind, shape, t, prepare_threads()), [&] {
-    const dnnl_data_type_t type = t.x.dtype() == DType::Float32 ? dnnl_f32 : dnnl_bf16;
-    return Maker{kind, shape, t, type}.make();
-  });
-  if (!found->primitive) return false;
-  execute(kind, *found, t);
-  return true;
+  const int64_t parts = parts_of(kind, shape, t, in_parallel_region() ? 1 : num_threads());
+  if (parts > 1) return Parts(kind, shape, t, parts).run();
+  std::optional<OneThread> serial;
+  if (parts == 1) serial.emplace();
+  return convolve_whole(kind, shape, t);
 }
 
 }  // namespace rush::onednn

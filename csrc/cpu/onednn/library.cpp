@@ -109,8 +109,7 @@ dnnl_stream_t stream() {
 }
 
 int prepare_threads() {
-  if (in_parallel_region() || omp_in_parallel()) return 1;
-  const int wanted = num_threads();
+  const int wanted = in_parallel_region() || omp_in_parallel() ? 1 : num_threads();
   if (omp_get_max_threads() != wanted) omp_set_num_threads(wanted);
   return wanted;
 }

@@ -1,0 +1,117 @@
+// Small loops do not wait for threads that do not run: Note [Threads that do not run] in
+// core/threads.cpp. Here a thread is late because its piece sleeps.
+#include <atomic>
+#include <chrono>
+#include <cstring>
+#include <ctime>
+#include <stdexcept>
+#include <thread>
+#include <vector>
+
+#include "core/threads.h"
+#include "ops/ops.h"
+#include "testing.h"
+
+using namespace rush;
+using namespace std::chrono_literals;
+
+namespace {
+
+// Runs a small loop on two threads and says whether another thread did a piece of it.
+bool is_shared(std::chrono::milliseconds late = 0ms, int64_t n = 2) {
+  const auto caller = std::this_thread::get_id();
+  std::atomic<bool> shared{false};
+  std::atomic<int64_t> sum{0};
+  parallel_for(n, 1, [&](int64_t begin, int64_t end) {
+    EXPECT(in_parallel_region());
+    if (std::this_thread::get_id() != caller) {
+      shared = true;
+      if (late > 0ms) std::this_thread::sleep_for(late);
+    }
+    for (int64_t i = begin; i < end; ++i) sum += i;
+  });
+  EXPECT(sum == n * (n - 1) / 2);
+  EXPECT(!in_parallel_region());
+  return shared;
+}
+
+// Loops are shared from here on, also on a machine that is busy itself: nobody rests for longer.
+void wait_until_shared() {
+  for (int i = 0; i < 40 && !is_shared(); ++i) std::this_thread::sleep_for(100ms);
+}
+void make_late() {
+  set_num_threads(2);
+  wait_until_shared();
+  while (!is_shared(20ms)) std::this_thread::sleep_for(100ms);
+}
+
+std::vector<float> values(const Tensor& t) {
+  const Tensor flat = contiguous(t);
+  return {flat.data<float>(), flat.data<float>() + flat.numel()};
+}
+
+}  // namespace
+
+TEST(a_late_thread_is_not_waited_for_again) {
+  make_late();
+  for (int i = 0; i < 10; ++i) EXPECT(!is_shared());
+}
+
+TEST(long_loops_are_shared_all_the_same) {
+  make_late();
+  EXPECT(is_shared(0ms, 1000));
+}
+
+TEST(after_a_rest_loops_are_shared_again) {
+  make_late();
+  EXPECT(!is_shared());
+  std::this_thread::sleep_for(1100ms);
+  EXPECT(is_shared());
+}
+
+TEST(a_loop_that_turns_out_long_ends_the_rest) {
+  make_late();
+  std::atomic<int64_t> turns{0};
+  parallel_for(2, 1, [&](int64_t, int64_t) {  // 30 ms of the process's time, whatever else runs
+    const std::clock_t start = std::clock();
+    while (std::clock() - start < CLOCKS_PER_SEC * 3 / 100) ++turns;
+  });
+  EXPECT(is_shared());
+}
+
+TEST(errors_leave_a_loop_that_one_thread_runs) {
+  make_late();
+  const auto failing = [] {
+    parallel_for(2, 1, [](int64_t begin, int64_t) {
+      if (begin == 1) throw std::runtime_error("piece 1");
+    });
+  };
+  EXPECT(testing::message_of(failing) == "piece 1");
+  EXPECT(!in_parallel_region());
+}
+
+TEST(results_do_not_depend_on_the_load) {
+  set_num_threads(2);
+  const Tensor x = randn(Dims{33, 16, 12, 12}), w = randn(Dims{32, 16, 3, 3});
+  const Tensor a = randn(Dims{300, 200}), b = randn(Dims{200, 250});
+  const auto results = [&] {
+    std::vector<std::vector<float>> out;
+    const Dims one{1, 1};
+    const Tensor y = conv2d(x, w, {}, one, one, one, 1);
+    out.push_back(values(y));
+    out.push_back(values(_convolution_input_grad(y, w, x.sizes(), one, one, one, 1)));
+    out.push_back(values(_convolution_weight_grad(x, y, w.sizes(), one, one, one, 1)));
+    out.push_back(values(matmul(a, b)));
+    out.push_back(values(sum(x)));
+    return out;
+  };
+  wait_until_shared();
+  const auto shared = results();
+  make_late();
+  const auto alone = results();
+  EXPECT(!is_shared());
+  for (size_t i = 0; i < shared.size(); ++i) {
+    EXPECT(shared[i].size() == alone[i].size());
+    EXPECT(std::memcmp(shared[i].data(), alone[i].data(), shared[i].size() * sizeof(float)) == 0);
+  }
+}

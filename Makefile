@@ -17,7 +17,9 @@ SHELL := bash
 .DEFAULT_GOAL := build
 .PHONY: build demo test test-cpp test-python sanitize sanitize-threads bench wheel lint format clean help
 
-BIN := $(abspath $(VENV))/bin
+# Paths may hold spaces: they are quoted wherever they are used, and make's own functions on file
+# names, which take a space for the end of a name, are not used on them.
+BIN := $(if $(filter /%,$(VENV)),$(VENV),$(CURDIR)/$(VENV))/bin
 BUILD := build/dev
 SANITIZE := build/sanitize
 export PYTHONPATH := $(CURDIR)
@@ -27,36 +29,36 @@ export PYTHONPATH := $(CURDIR)
 DEPS := $(VENV)/.deps-$(firstword $(shell cksum < pyproject.toml))
 
 $(DEPS):
-	@[ -x $(BIN)/python ] || { echo "== Making $(VENV) with $(PYTHON)"; $(PYTHON) -m venv $(VENV); }
+	@[ -x "$(BIN)/python" ] || { echo "== Making $(VENV) with $(PYTHON)"; $(PYTHON) -m venv "$(VENV)"; }
 	@echo "== Installing what pyproject.toml asks for"
-	@$(BIN)/python tools/requirements.py build run test > $(VENV)/requirements.txt
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -r $(VENV)/requirements.txt
-	@rm -f $(VENV)/.deps-*
+	@"$(BIN)/python" tools/requirements.py build run test > "$(VENV)/requirements.txt"
+	@"$(BIN)/python" -m pip install --quiet --disable-pip-version-check -r "$(VENV)/requirements.txt"
+	@rm -f "$(VENV)"/.deps-*
 	@# Lets $(VENV)/bin/python import the package from anywhere.
-	@$(BIN)/python -c 'import sysconfig; open(sysconfig.get_path("purelib") + "/rushlight_dev.pth", "w").write("$(CURDIR)\n")'
-	@touch $@
+	@"$(BIN)/python" tools/link_checkout.py "$(CURDIR)"
+	@touch "$@"
 
 # $(call configure,folder,flags,targets): builds, and runs CMake before when the folder is new, or was made for another Python
 # or other flags. Ninja runs it again when a CMake file or the list of sources changes.
 define configure
-	@id="$$($(BIN)/python -VV) $(BIN) $(2) $(CMAKE_ARGS)"; \
+	@id="$$("$(BIN)/python" -VV) $(BIN) $(2) $(CMAKE_ARGS)"; \
 	if [ "$$(cat $(1)/.configured 2>/dev/null)" != "$$id" ]; then \
 	  rm -rf $(1); \
-	  PATH="$(BIN):$$PATH" $(BIN)/cmake -S . -B $(1) -G Ninja -DCMAKE_MAKE_PROGRAM=$(BIN)/ninja \
-	    -DPython_EXECUTABLE=$(BIN)/python -DRUSHLIGHT_TESTS=ON -DRUSHLIGHT_WERROR=ON $(2) $(CMAKE_ARGS); \
+	  PATH="$(BIN):$$PATH" "$(BIN)/cmake" -S . -B $(1) -G Ninja "-DCMAKE_MAKE_PROGRAM=$(BIN)/ninja" \
+	    "-DPython_EXECUTABLE=$(BIN)/python" -DRUSHLIGHT_TESTS=ON -DRUSHLIGHT_WERROR=ON $(2) $(CMAKE_ARGS); \
 	  echo "$$id" > $(1)/.configured; \
 	fi
-	@$(BIN)/ninja -C $(1) -j$(JOBS) $(3)
+	@"$(BIN)/ninja" -C $(1) -j$(JOBS) $(3)
 endef
 
 build: $(DEPS)
 	$(call configure,$(BUILD),-DRUSHLIGHT_INPLACE=ON)
 
 demo: build
-	@$(BIN)/python examples/digits.py
+	@"$(BIN)/python" examples/digits.py
 
-CPP_TESTS = $(BIN)/ctest -j$(JOBS) --output-on-failure --no-tests=error --test-dir
-PYTHON_TESTS = $(BIN)/pytest -q tests $(ARGS)
+CPP_TESTS = "$(BIN)/ctest" -j$(JOBS) --output-on-failure --no-tests=error --test-dir
+PYTHON_TESTS = "$(BIN)/pytest" -q tests $(ARGS)
 
 # C++ first: when the core is broken, its own tests say so best.
 test: build
@@ -74,13 +76,13 @@ test-python: build
 SITE := $(CURDIR)/$(SANITIZE)/site
 SANITIZE_ENV = LD_PRELOAD="$$($(CXX) -print-file-name=libasan.so) $$($(CXX) -print-file-name=libubsan.so)" \
 	ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1 UBSAN_OPTIONS=print_stacktrace=1 \
-	GLIBC_TUNABLES=glibc.rtld.optional_static_tls=16384 PYTHONMALLOC=malloc PYTHONPATH=$(SITE)
+	GLIBC_TUNABLES=glibc.rtld.optional_static_tls=16384 PYTHONMALLOC=malloc PYTHONPATH="$(SITE)"
 
 sanitize: $(DEPS)
 	$(call configure,$(SANITIZE),-DRUSHLIGHT_SANITIZE='address;undefined' -DRUSHLIGHT_DEBUG=ON)
-	@rm -rf $(SITE) && mkdir -p $(SITE)
-	@tar --exclude='*.so' --exclude=__pycache__ -cf - rushlight | tar -C $(SITE) -xf -
-	@$(BIN)/cmake --install $(SANITIZE) --prefix $(SITE) > /dev/null
+	@rm -rf "$(SITE)" && mkdir -p "$(SITE)"
+	@tar --exclude='*.so' --exclude=__pycache__ -cf - rushlight | tar -C "$(SITE)" -xf -
+	@"$(BIN)/cmake" --install $(SANITIZE) --prefix "$(SITE)" > /dev/null
 	@$(CPP_TESTS) $(SANITIZE)
 	@$(SANITIZE_ENV) $(PYTHON_TESTS) -m native -p no:cacheprovider
 
@@ -96,30 +98,30 @@ sanitize-threads: $(DEPS)
 bench: build
 	@for script in benchmarks/bench_*.py; do \
 	  [ -e "$$script" ] || { echo "There are no benchmarks"; exit 1; }; \
-	  echo "== $$script"; TORCH_PYTHON="$(TORCH_PYTHON)" $(BIN)/python $$script; \
+	  echo "== $$script"; TORCH_PYTHON="$(TORCH_PYTHON)" "$(BIN)/python" $$script; \
 	done
 
 # What `pip install .` would build, without the network; fails when it has grown over 15 MB.
 wheel: $(DEPS)
-	@rm -rf dist && PATH="$(BIN):$$PATH" $(BIN)/python -m pip wheel --quiet --no-build-isolation --no-deps -w dist .
+	@rm -rf dist && PATH="$(BIN):$$PATH" "$(BIN)/python" -m pip wheel --quiet --no-build-isolation --no-deps -w dist .
 	@for file in dist/*.whl; do \
 	  size=$$(wc -c < $$file); echo "== $$file: $$((size / 1000)) kB"; [ $$size -le 15000000 ]; \
 	done
 
 $(VENV)/.lint: $(DEPS)
-	@$(BIN)/python tools/requirements.py dev > $(VENV)/requirements-dev.txt
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -r $(VENV)/requirements-dev.txt
-	@touch $@
+	@"$(BIN)/python" tools/requirements.py dev > "$(VENV)/requirements-dev.txt"
+	@"$(BIN)/python" -m pip install --quiet --disable-pip-version-check -r "$(VENV)/requirements-dev.txt"
+	@touch "$@"
 
 CXX_FILES = $$(git ls-files '*.cpp' '*.h' '*.cu')
 
 lint: $(VENV)/.lint
-	@$(BIN)/ruff check . && $(BIN)/ruff format --check .
-	@$(BIN)/clang-format --dry-run --Werror $(CXX_FILES)
+	@"$(BIN)/ruff" check . && "$(BIN)/ruff" format --check .
+	@"$(BIN)/clang-format" --dry-run --Werror $(CXX_FILES)
 
 format: $(VENV)/.lint
-	@$(BIN)/ruff check --fix-only --quiet . && $(BIN)/ruff format --quiet .
-	@$(BIN)/clang-format -i $(CXX_FILES)
+	@"$(BIN)/ruff" check --fix-only --quiet . && "$(BIN)/ruff" format --quiet .
+	@"$(BIN)/clang-format" -i $(CXX_FILES)
 
 clean:
 	@rm -rf build dist rushlight/*.so rushlight/lib

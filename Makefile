@@ -2,12 +2,14 @@
 #
 #   PYTHON=python3.12     the interpreter for a new .venv
 #   VENV=path             another environment (its interpreter must match the build)
+#   TESTS="tests/nn"      files and folders of tests instead of all
 #   ARGS="-k sum -x"      more arguments for pytest
 #   TORCH_PYTHON=path     a Python with PyTorch, for `make bench`
 
 PYTHON ?= python3
 VENV ?= .venv
 JOBS ?= $(shell nproc 2>/dev/null || echo 2)
+TESTS ?= tests
 ARGS ?=
 CMAKE_ARGS ?=
 TORCH_PYTHON ?=
@@ -58,7 +60,7 @@ demo: build
 	@"$(BIN)/python" examples/digits.py
 
 CPP_TESTS = "$(BIN)/ctest" -j$(JOBS) --output-on-failure --no-tests=error --test-dir
-PYTHON_TESTS = "$(BIN)/pytest" -q tests $(ARGS)
+PYTHON_TESTS = "$(BIN)/pytest" -q $(TESTS) $(ARGS)
 
 # C++ first: when the core is broken, its own tests say so best.
 test: build

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <cstdlib>
 #include <exception>
 #include <fstream>
@@ -15,6 +16,8 @@
 
 #include "core/cpu_features.h"
 #include "core/error.h"
+#include "core/futex.h"
+#include "core/interrupt.h"
 
 namespace rush {
 
@@ -105,26 +108,86 @@ void after_fork_in_child() {
 // serial, or many children would start as many pools.
 [[gnu::constructor]] void watch_forks() { pthread_atfork(nullptr, nullptr, after_fork_in_child); }
 
+// Runs [begin, end) in steps of at least a grain and at most some ten milliseconds, asking for
+// interrupts between them. Nobody to ask for: in one.
+void run_in_steps(detail::RangeFn fn, void* context, int64_t begin, int64_t end, int64_t step) {
+  using namespace std::chrono_literals;
+  if (end - begin <= step || !is_interruptible()) return fn(context, begin, end);
+  const int64_t least = step;
+  auto last = InterruptClock::now();
+  while (true) {
+    const int64_t stop = end - begin <= step + step / 2 ? end : begin + step;
+    fn(context, begin, stop);
+    if (stop == end) return;
+    begin = stop;
+    const auto now = InterruptClock::now();
+    check_interrupt(now);
+    if (now - last < 10ms)
+      step *= 2;
+    else if (now - last > 50ms)
+      step = std::max(least, step / 2);
+    last = now;
+  }
+}
+
 // What the threads of one loop share.
 struct Job {
   detail::RangeFn fn;
   void* context;
-  int64_t n, piece;
+  int64_t n, piece, step;
   std::atomic<bool> failed{false};
   std::exception_ptr error{};
+  std::atomic<int> done{0};  // threads besides the first that have finished
+  std::atomic<bool> waiting{false};
 
   // Thread `id` of `count` takes every count-th piece: right even when fewer threads came.
   void run(int id, int count) noexcept {
     detail::t_in_parallel = true;
-    for (int64_t begin = id * piece; begin < n; begin += count * piece) {
-      if (failed.load(std::memory_order_relaxed)) break;
-      try {
-        fn(context, begin, std::min(n, begin + piece));
-      } catch (...) {
-        if (!failed.exchange(true)) error = std::current_exception();
+    {
+      const StopScope stop(&failed);
+      for (int64_t begin = id * piece; begin < n; begin += count * piece) {
+        if (failed.load(std::memory_order_relaxed)) break;
+        try {
+          run_in_steps(fn, context, begin, std::min(n, begin + piece), step);
+        } catch (const LoopStopped&) {
+          break;
+        } catch (...) {
+          if (!failed.exchange(true)) error = std::current_exception();
+        }
       }
     }
     detail::t_in_parallel = false;
+    if (id != 0)
+      finish(count);
+    else
+      wait(count);
+  }
+
+  void finish(int count) noexcept {
+    if (done.fetch_add(1) + 2 == count && waiting.load()) wake_waiting(done);
+  }
+
+  // The first thread is the one that can be interrupted, and in libgomp's barrier it would not be:
+  // it joins that only once the others are about to. Loops are mostly shared evenly, so it looks
+  // busily at first, as the barrier does.
+  void wait(int count) noexcept {
+    using namespace std::chrono_literals;
+    if (!is_interruptible()) return;
+    const auto over = [&] { return done.load() + 1 >= count; };
+    for (int looks = 0; looks < 1000; ++looks) {
+      if (over()) return;
+    }
+    const auto begin = InterruptClock::now();
+    while (InterruptClock::now() - begin < 5ms) {
+      if (over()) return;
+      std::this_thread::yield();
+    }
+    waiting = true;
+    wait_interruptibly(failed, error, [&](auto limit) {
+      const int seen = done.load();
+      if (seen + 1 < count) wait_for_change(done, seen, limit);
+      return over();
+    });
   }
 };
 
@@ -170,18 +233,24 @@ void set_num_interop_threads(int n) {
   g_interop_threads.store(n, std::memory_order_relaxed);
 }
 
-void detail::parallel_run(int64_t n, int64_t grain, RangeFn fn, void* context) {
-  const int64_t most = (n - 1) / std::max<int64_t>(grain, 1) + 1;
-  const int threads = int(std::min<int64_t>(num_threads(), most));
-  if (threads <= 1) {
-    fn(context, 0, n);
-    return;
-  }
-  Job job{.fn = fn, .context = context, .n = n, .piece = (n - 1) / threads + 1};
+void detail::parallel_run(int64_t n, int64_t grain, bool whole, RangeFn fn, void* context) {
+  check_interrupt();
   // Long loops run over elements: pieces of whole cache lines and vectors. Short ones may run over
   // rows, which are better shared evenly.
-  const int64_t whole = job.piece >= 1024 ? 64 : job.piece >= 256 ? 16 : 1;
-  job.piece = (job.piece + whole - 1) / whole * whole;
+  const auto rounded = [](int64_t count) {
+    const int64_t unit = count >= 1024 ? 64 : count >= 256 ? 16 : 1;
+    return (count + unit - 1) / unit * unit;
+  };
+  const int64_t step = whole ? n : rounded(std::max<int64_t>(grain, 1));
+  if (t_in_parallel) return run_in_steps(fn, context, 0, n, step);
+  const int64_t most = (n - 1) / std::max<int64_t>(grain, 1) + 1;
+  const int threads = int(std::min<int64_t>(num_threads(), most));
+  if (threads <= 1) return run_in_steps(fn, context, 0, n, step);
+  Job job{.fn = fn,
+          .context = context,
+          .n = n,
+          .piece = rounded((n - 1) / threads + 1),
+          .step = step};
   run_team(job, threads);
   if (job.error) std::rethrow_exception(job.error);
 }

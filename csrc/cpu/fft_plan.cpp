@@ -4,6 +4,7 @@
 #include <unordered_map>
 
 #include "core/error.h"
+#include "core/interrupt.h"
 #include "core/mutex.h"
 #include "cpu/fft_rows.h"
 
@@ -11,6 +12,7 @@ namespace rush {
 namespace {
 
 constexpr int64_t kLargestPrime = 47;
+constexpr int64_t kPerLook = 1 << 15;  // roots between looks for an interrupt
 // Beyond this, the two parts of a long row could not be done by plain passes.
 constexpr int64_t kLongest = int64_t(1) << 28;
 
@@ -94,6 +96,7 @@ FftPlan<T>::FftPlan(int64_t length) : n(length), smooth(true) {
   check(n <= kLongest, ErrorKind::Runtime, "fft", "transforms of more than ", kLongest,
         " elements are not possible, got ", n);
   for (const int64_t p : prime_factors(n)) smooth = smooth && p <= kLargestPrime;
+  InterruptCounter interrupts(kPerLook);
   if (smooth && n <= kLongestLanes && n > 1) {
     int64_t left = n;
     for (const int64_t r : radices(n)) {
@@ -101,6 +104,7 @@ FftPlan<T>::FftPlan(int64_t length) : n(length), smooth(true) {
       pass.twiddles.reserve(size_t(2 * pass.m * (r - 1)));
       for (int64_t p = 0; p < pass.m; ++p)
         for (int64_t k = 1; k < r; ++k) {
+          interrupts.add();
           const Root w = root(p * k, left);
           pass.twiddles.push_back(T(w.re));
           pass.twiddles.push_back(T(w.im));
@@ -125,6 +129,7 @@ FftPlan<T>::FftPlan(int64_t length) : n(length), smooth(true) {
       turn_re.resize(size_t(n)), turn_im.resize(size_t(n));
       for (int64_t i = 0; i < n1; ++i)
         for (int64_t j = 0; j < n2; ++j) {
+          interrupts.add();
           const Root w = root(i * j, n);
           turn_re[size_t(i * n2 + j)] = T(w.re);
           turn_im[size_t(i * n2 + j)] = T(w.im);

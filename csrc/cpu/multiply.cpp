@@ -44,9 +44,9 @@ void in_pieces(const Product<T>& p, F&& run) {
   const double line = work(p) / double(std::max(p.m, p.n));  // multiply-adds of one row or column
   const int64_t grain = std::max<int64_t>(16, int64_t(kWorkPerThread / std::max(line, 1.0)));
   if (p.m >= p.n)
-    parallel_for(p.m, grain, [&](int64_t begin, int64_t end) { run(p.rows(begin, end)); });
+    parallel_for_whole(p.m, grain, [&](int64_t begin, int64_t end) { run(p.rows(begin, end)); });
   else
-    parallel_for(p.n, grain, [&](int64_t begin, int64_t end) { run(p.columns(begin, end)); });
+    parallel_for_whole(p.n, grain, [&](int64_t begin, int64_t end) { run(p.columns(begin, end)); });
 }
 
 template <class T>

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "core/interrupt.h"
 #include "core/threads.h"
 #include "cpu/lines.h"
 #include "cpu/product.h"
@@ -122,8 +123,10 @@ void resample_backward_cpu(const Tensor& g, int64_t dim, const Taps& taps, const
         T* image = gx.data<T>() + o * to.size * inner;
         const T* lines = g.data<T>() + o * from.size * inner;
         std::fill_n(image, to.size * inner, T(0));
+        InterruptCounter interrupts(1 << 18);
         for (int64_t i = 0; i < from.size; ++i) {
           const int64_t stop = taps.start[size_t(i + 1)];
+          interrupts.add((stop - taps.start[size_t(i)]) * inner);
           for (int64_t k = taps.start[size_t(i)]; k < stop; ++k) {
             T* row = image + taps.index[size_t(k)] * inner;
             if (inner == 1)

@@ -18,6 +18,7 @@
 #include "core/error.h"
 #include "core/futex.h"
 #include "core/interrupt.h"
+#include "core/signal_stack.h"
 
 namespace rush {
 
@@ -142,6 +143,7 @@ struct Job {
 
   // Thread `id` of `count` takes every count-th piece: right even when fewer threads came.
   void run(int id, int count) noexcept {
+    if (id != 0) ensure_signal_stack();  // oneDNN will use this thread, too
     detail::t_in_parallel = true;
     {
       const StopScope stop(&failed);

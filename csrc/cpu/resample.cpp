@@ -71,7 +71,9 @@ void resample_rows(const T* x, int64_t in, const Taps& taps, T* y, int64_t out, 
                                         equal.count, out, out);
         continue;
       }
+      InterruptCounter interrupts(1 << 17);
       for (int64_t i = 0; i < out; ++i) {
+        interrupts.add();
         T sum = 0;
         for (int64_t k = taps.start[size_t(i)]; k < taps.start[size_t(i + 1)]; ++k)
           sum += weight[size_t(k)] * from[taps.index[size_t(k)]];
@@ -146,9 +148,11 @@ namespace {
 template <class F>
 void for_patch_rows(const PatchShape& s, int64_t plane, F&& f) {
   const int64_t points = s.out[0] * s.out[1];
+  InterruptCounter interrupts(1 << 18);
   for (int64_t k = 0; k < s.kernel[0] * s.kernel[1]; ++k) {
     const int64_t ky = k / s.kernel[1] * s.dilation[0], kx = k % s.kernel[1] * s.dilation[1];
     for (int64_t oy = 0; oy < s.out[0]; ++oy) {
+      interrupts.add(s.out[1]);
       const int64_t iy = oy * s.stride[0] - s.padding[0] + ky;
       f((plane * s.kernel[0] * s.kernel[1] + k) * points + oy * s.out[1],
         iy >= 0 && iy < s.in[0] ? (plane * s.in[0] + iy) * s.in[1] : -1, kx - s.padding[1]);

@@ -34,8 +34,7 @@ bool init_interrupt(PyObject*) {
            const Handle hook = Handle::steal(PyObject_GetAttrString(os.get(), "register_at_fork"));
            const Handle named = Handle::steal(PyCFunction_New(&g_after_fork, nullptr));
            const Handle none = Handle::steal(PyTuple_New(0));
-           const Handle when =
-               Handle::steal(Py_BuildValue("{s:O}", "after_in_child", named.get()));
+           const Handle when = Handle::steal(Py_BuildValue("{s:O}", "after_in_child", named.get()));
            Handle::steal(PyObject_Call(hook.get(), none.get(), when.get()));
            set_interrupt_thread(thread);
            set_interrupt_poll(run_signal_handlers);

@@ -6,16 +6,16 @@
 // loop that may take long, once per some milliseconds of work. On the one thread that may run
 // handlers it asks at most every kInterruptInterval, through a function of the bindings (the core
 // knows no Python); what the handler raises leaves from there as a C++ exception. On the threads of
-// a parallel loop it looks whether another one has failed, and leaves as LoopStopped, which the loop
-// catches. Everywhere else it does nothing.
+// a parallel loop it looks whether another one has failed, and leaves as LoopStopped, which the
+// loop catches. Everywhere else it does nothing.
 //
 // - parallel_for runs its pieces in steps and asks between them, so a loop whose elements are
 //   short needs nothing more. What runs long inside one element, or outside of parallel_for, uses
 //   in_steps, or calls check_interrupt itself.
 // - A handler is arbitrary Python, and may compute: no lock of the core may be held (use
 //   HoldInterrupts with one), and no thread-local state may be half-changed.
-// - A result that is being computed is dropped. What is written in place, or given as out=, stays as
-//   far as it was written.
+// - A result that is being computed is dropped. What is written in place, or given as out=, stays
+//   as far as it was written.
 // - A destructor must not compute: it could not throw.
 #pragma once
 

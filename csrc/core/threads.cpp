@@ -248,11 +248,8 @@ void detail::parallel_run(int64_t n, int64_t grain, bool whole, RangeFn fn, void
   const int64_t most = (n - 1) / std::max<int64_t>(grain, 1) + 1;
   const int threads = int(std::min<int64_t>(num_threads(), most));
   if (threads <= 1) return run_in_steps(fn, context, 0, n, step);
-  Job job{.fn = fn,
-          .context = context,
-          .n = n,
-          .piece = rounded((n - 1) / threads + 1),
-          .step = step};
+  Job job{
+      .fn = fn, .context = context, .n = n, .piece = rounded((n - 1) / threads + 1), .step = step};
   run_team(job, threads);
   if (job.error) std::rethrow_exception(job.error);
 }

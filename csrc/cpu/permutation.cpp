@@ -8,8 +8,8 @@
 #include <bit>
 #include <vector>
 
-#include "core/storage.h"
 #include "core/interrupt.h"
+#include "core/storage.h"
 #include "core/threads.h"
 
 namespace rush {

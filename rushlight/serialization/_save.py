@@ -6,8 +6,8 @@ import sys
 
 from rushlight.serialization._atomic import replacing
 from rushlight.serialization._options import data_is_skipped, get_crc32_options
-from rushlight.serialization._pieces import PIECE
 from rushlight.serialization._pickle_writer import PickleWriter
+from rushlight.serialization._pieces import PIECE
 from rushlight.serialization._tensor_writer import TensorWriter
 from rushlight.serialization._zip_writer import ALIGNMENT, ZipWriter
 

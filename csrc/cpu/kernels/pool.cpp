@@ -24,8 +24,8 @@ struct Pool {
 
   // What a row of outputs reads, about.
   static int64_t row_work(const PoolCall& c, int64_t z, int64_t y) {
-    const int64_t rows = (c.axis[0].last[z] - c.axis[0].first[z]) *
-                         (c.axis[1].last[y] - c.axis[1].first[y]);
+    const int64_t rows =
+        (c.axis[0].last[z] - c.axis[0].first[z]) * (c.axis[1].last[y] - c.axis[1].first[y]);
     return 1 + rows * c.axis[2].out * std::max<int64_t>(c.axis[2].taps, 1);
   }
 

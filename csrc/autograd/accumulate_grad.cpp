@@ -3,6 +3,7 @@
 #include <array>
 
 #include "autograd/engine.h"
+#include "core/interrupt.h"
 #include "core/layout.h"
 #include "core/mutex.h"
 
@@ -97,6 +98,7 @@ void accumulate_grad(const Tensor& t, const Tensor& g) {
   if (grad_enabled()) return accumulate_with_history(t, g);
   Tensor dropped, sum;
   std::lock_guard lock(adding_to(t));
+  const HoldInterrupts hold;  // a handler may call backward: for this lock, too
   sum = grad_of(t);
   if (sum.defined())
     engine_ops().add_in_place(sum, g);

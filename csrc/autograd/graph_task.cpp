@@ -5,6 +5,7 @@
 #include "autograd/anomaly.h"
 #include "autograd/hooks.h"
 #include "autograd/node_lock.h"
+#include "core/interrupt.h"
 #include "core/layout.h"
 
 namespace rush {
@@ -12,6 +13,9 @@ namespace {
 
 // Does nobody else see this gradient, so that it may be written to?
 bool is_private(const Tensor& g) { return owns_memory(g) && is_dense(g.sizes(), g.strides()); }
+
+// Steps of a walk over the graph, and nodes run, that take about a millisecond.
+constexpr int64_t kStepsPerLook = 16384, kNodesPerLook = 256;
 
 // Ops with several results get zeros where nothing arrived, so that formulas need no special case.
 void fill_missing(const Node& node, SmallVector<Tensor, 1>& grads) {
@@ -44,7 +48,9 @@ std::vector<Tensor> GraphTask::run(const std::vector<Edge>& roots, std::vector<T
   for (size_t i = 0; i < roots.size(); ++i) deliver_seed(roots[i], std::move(seeds[i]));
   seeds.clear();
   for (uint32_t n = 0; n < roots_; ++n) make_ready_if_complete(n);
+  InterruptCounter interrupts(kNodesPerLook);
   while (!ready_.empty()) {
+    interrupts.add();
     std::pop_heap(ready_.begin(), ready_.end());
     const uint32_t next = ready_.back().number;
     ready_.pop_back();
@@ -92,8 +98,10 @@ void GraphTask::count_dependencies(const std::vector<Edge>& roots) {
   ready_.reserve(8);
   for (const Edge& e : roots) state_number(e.node.get());
   roots_ = table_.count();  // one given twice counts once
+  InterruptCounter interrupts(kStepsPerLook);
   // New nodes join at the end, so walking the list visits all.
   for (uint32_t n = 0; n < states_.size(); ++n) {
+    interrupts.add();
     streams_.see(*states_[n].node);
     for (const Edge& e : states_[n].node->edges()) {
       if (e) ++states_[state_number(e.node.get())].dependencies;
@@ -120,6 +128,7 @@ void GraphTask::mark_needed(const std::vector<Edge>& roots) {
     size_t next_edge;
   };
   std::vector<Frame> path;
+  InterruptCounter interrupts(kStepsPerLook);
   auto enter = [&](uint32_t n) {
     if (std::exchange(states_[n].walked, true)) return;
     path.push_back({n, 0});
@@ -127,6 +136,7 @@ void GraphTask::mark_needed(const std::vector<Edge>& roots) {
   for (const Edge& root : roots) {
     enter(table_.find(root.node.get()));
     while (!path.empty()) {
+      interrupts.add();
       Frame& f = path.back();
       NodeState& s = states_[f.number];
       const auto& edges = s.node->edges();

@@ -1,6 +1,7 @@
 // autograd.cpp: gradients from Python: a tensor's properties, grad mode, backward, graph nodes.
 #include "bindings/autograd.h"
 
+#include <atomic>
 #include <exception>
 #include <optional>
 #include <thread>
@@ -9,6 +10,8 @@
 #include "bindings/gil.h"
 #include "bindings/handle.h"
 #include "bindings/node_object.h"
+#include "core/futex.h"
+#include "core/interrupt.h"
 #include "ops/ops.h"
 #include "ops/vmap.h"
 
@@ -79,18 +82,31 @@ std::vector<Tensor> gradients_argument(const char* function, const char* name, P
 void run_on_python_thread(void (*body)(void*), void* context) {
   std::optional<ReleaseGil> waiting;
   if (PyGILState_Check()) waiting.emplace();
-  std::exception_ptr error;
+  std::exception_ptr error, interrupt;
   PyObject *type = nullptr, *value = nullptr, *trace = nullptr;
-  std::thread([&] {
-    const TakeGil gil;
-    try {
-      const ReleaseGil working;
-      body(context);
-    } catch (...) {
-      error = std::current_exception();
+  std::atomic<bool> stop{false};
+  std::atomic<int> done{0};
+  std::thread thread([&] {
+    {
+      const TakeGil gil;
+      try {
+        const ReleaseGil working;
+        const StopScope scope(&stop);
+        body(context);
+      } catch (...) {
+        error = std::current_exception();
+      }
+      PyErr_Fetch(&type, &value, &trace);
     }
-    PyErr_Fetch(&type, &value, &trace);
-  }).join();
+    done = 1;
+    wake_waiting(done);
+  });
+  wait_interruptibly(stop, interrupt, [&](auto limit) {
+    if (!done) wait_for_change(done, 0, limit);
+    return done != 0;
+  });
+  thread.join();
+  if (interrupt) std::rethrow_exception(interrupt);
   if (type) {
     const TakeGil gil;
     PyErr_Restore(type, value, trace);

@@ -3,6 +3,7 @@
 #include "bindings/literal.h"
 
 #include "autograd/meta.h"
+#include "core/interrupt.h"
 #include "ops/fits.h"
 #include "ops/ops.h"
 
@@ -249,12 +250,13 @@ PyObject* number_to_python(T v) {
 }
 
 template <class T>
-Handle list_of(const Tensor& t, const T* at, int64_t dim) {
+Handle list_of(const Tensor& t, const T* at, int64_t dim, InterruptCounter& interrupts) {
   if (dim == t.dim()) return Handle::steal(number_to_python(*at));
   const int64_t n = t.sizes()[dim], step = t.strides()[dim];
   Handle out = Handle::steal(PyList_New(n));
   for (int64_t i = 0; i < n; ++i) {
-    PyList_SET_ITEM(out.get(), i, list_of(t, at + i * step, dim + 1).release());
+    interrupts.add();
+    PyList_SET_ITEM(out.get(), i, list_of(t, at + i * step, dim + 1, interrupts).release());
   }
   return out;
 }
@@ -279,7 +281,8 @@ PyObject* tensor_to_list(const Tensor& t) {
         "a tensor on the meta device has no values");
   const Tensor host = converted(t, std::nullopt, Device{});
   return dispatch_storage("tolist", host.dtype(), [&]<typename T>() {
-    return list_of(host, host.data<const T>(), 0).release();
+    InterruptCounter interrupts(1 << 16);
+    return list_of(host, host.data<const T>(), 0, interrupts).release();
   });
 }
 

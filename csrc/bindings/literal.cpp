@@ -9,10 +9,13 @@
 #include <cmath>
 #include <limits>
 
+#include "core/interrupt.h"
 #include "ops/ops.h"
 
 namespace rush::py {
 namespace {
+
+constexpr int64_t kPerLook = 1 << 16;  // items between looks for an interrupt, a power of two
 
 // Where in the nested data the walk is, for messages.
 struct Place {
@@ -90,7 +93,10 @@ class Inspector {
                 sizes_[depth], " at dim ", depth, ", got length ", items.size(), " (", place_, ")");
     const bool innermost = depth + 1 == sizes_.size();
     place_.depth = int(depth) + 1;
+    interrupts_.add(items.size());
     for (Py_ssize_t i = 0; i < items.size(); ++i) {
+      if (i % kPerLook == kPerLook - 1) [[unlikely]]
+        check_interrupt();
       PyObject* item = items[i];
       if (innermost && PyFloat_CheckExact(item)) {
         has_float_ = true;
@@ -175,6 +181,7 @@ class Inspector {
   Place place_;
   bool has_int_ = false, has_float_ = false, has_complex_ = false;
   std::optional<DType> dtype_;
+  InterruptCounter interrupts_{kPerLook};
 };
 
 [[noreturn]] void overflow(const char* function, DType t, PyObject* o) {
@@ -275,8 +282,13 @@ class Filler {
     const Items items(o);
     const Py_ssize_t n = out_.sizes()[depth];
     const bool innermost = depth + 1 == out_.sizes().size();
+    interrupts_.add(n);
     check_unchanged(items.size() == n);
     for (Py_ssize_t i = 0; i < n; ++i) {
+      if (i % kPerLook == kPerLook - 1) [[unlikely]] {
+        check_interrupt();
+        check_unchanged(items.size() == n);
+      }
       PyObject* item = items[i];
       if (innermost && (PyFloat_CheckExact(item) || PyLong_CheckExact(item))) {
         *at_++ = item_from<T>(function_, item);
@@ -289,7 +301,7 @@ class Filler {
   }
 
  private:
-  // A user's __float__ may run while we read, and change the very list it stands in.
+  // A user's __float__ or signal handler may run while we read, and change the very list.
   void check_unchanged(bool same) const {
     check(same, ErrorKind::Runtime, function_, "the data changed while it was read");
   }
@@ -307,6 +319,7 @@ class Filler {
   const char* function_;
   const Tensor& out_;
   T* at_;
+  InterruptCounter interrupts_{kPerLook};
 };
 
 }  // namespace

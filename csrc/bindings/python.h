@@ -94,6 +94,7 @@ bool init_anomaly(PyObject* module);
 bool init_write_observer(PyObject* module);
 bool init_graph(PyObject* module);
 bool init_config(PyObject* module);
+bool init_interrupt(PyObject* module);
 bool init_source(PyObject* module);
 bool init_cuda(PyObject* module);
 

@@ -184,9 +184,14 @@ void share(Storage& storage) {
     r.storages[{place.arena->id(), place.offset}] = &storage;
   }
   const char* from = static_cast<const char*>(storage.data());
-  parallel_for(int64_t(storage.nbytes()), int64_t{4} << 20, [&](int64_t begin, int64_t end) {
-    block->arena->fill(block->offset + size_t(begin), from + begin, size_t(end - begin));
-  });
+  try {
+    parallel_for(int64_t(storage.nbytes()), int64_t{4} << 20, [&](int64_t begin, int64_t end) {
+      block->arena->fill(block->offset + size_t(begin), from + begin, size_t(end - begin));
+    });
+  } catch (...) {
+    drop_block(block.release());
+    throw;
+  }
   char* to = block->arena->at(block->offset);
   storage.move_to_shared(to, drop_block, block.release());
 }

@@ -28,7 +28,15 @@ namespace detail {
 RUSH_API extern constinit thread_local bool t_in_parallel [[gnu::tls_model("initial-exec")]];
 
 using RangeFn = void (*)(void* context, int64_t begin, int64_t end);
-RUSH_API void parallel_run(int64_t n, int64_t grain, RangeFn fn, void* context);
+RUSH_API void parallel_run(int64_t n, int64_t grain, bool whole, RangeFn fn, void* context);
+
+template <class F>
+void parallel(int64_t n, int64_t grain, bool whole, F& f) {
+  parallel_run(
+      n, grain, whole,
+      [](void* context, int64_t begin, int64_t end) { (*static_cast<F*>(context))(begin, end); },
+      const_cast<void*>(static_cast<const void*>(std::addressof(f))));
+}
 
 }  // namespace detail
 
@@ -49,24 +57,33 @@ class RUSH_API OneThread {
   int libraries_;
 };
 
-// Calls f(begin, end) over pieces that cover [0, n) once each, at most one piece a `grain`
-// elements. Serial (one call) when n <= grain, with one thread, when nested, and in a forked child.
+// Calls f(begin, end) over pieces that cover [0, n) once each, at most one piece per `grain`
+// elements. Serial when n <= grain (then with one call), with one thread, when nested, and in a
+// forked child. Between the pieces of a thread it can be interrupted (core/interrupt.h): pieces
+// begin small and grow to some ten milliseconds, so a call of f should do little but its elements.
+// Where it does much (packs an operand, say), parallel_for_whole gives each thread one piece only.
 // An exception in f is rethrown here, after every thread has stopped. On a busy machine the calling
-// thread may do all pieces of a small loop, see Note [Threads that do not run] in threads.cpp.
+// thread may do all pieces of a small loop, see Note [Threads that do not run] in parallel.cpp.
 // Boundaries depend on the number of threads, so what f computes for an element must not depend on
 // them: that is how results stay bit-equal for any number of threads.
 template <class F>
 void parallel_for(int64_t n, int64_t grain, F&& f) {
   if (n <= 0) return;
+  if (n <= grain || n == 1) {
+    f(int64_t{0}, n);
+    return;
+  }
+  detail::parallel(n, grain, false, f);
+}
+
+template <class F>
+void parallel_for_whole(int64_t n, int64_t grain, F&& f) {
+  if (n <= 0) return;
   if (n <= grain || n == 1 || detail::t_in_parallel) {
     f(int64_t{0}, n);
     return;
   }
-  using Fn = std::remove_reference_t<F>;
-  detail::parallel_run(
-      n, grain,
-      [](void* context, int64_t begin, int64_t end) { (*static_cast<Fn*>(context))(begin, end); },
-      const_cast<void*>(static_cast<const void*>(std::addressof(f))));
+  detail::parallel(n, grain, true, f);
 }
 
 }  // namespace rush

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "core/cpu_features.h"
+#include "core/interrupt.h"
 #include "core/threads.h"
 #include "cpu/kernels/ctc_tables.h"
 
@@ -25,6 +26,8 @@ const CtcTable<T>& kernels() {
   });
   return *chosen.now();
 }
+
+constexpr int64_t kPerLook = 1 << 16;  // states between looks for an interrupt
 
 template <class T>
 constexpr T kImpossible = -std::numeric_limits<T>::infinity();
@@ -96,7 +99,9 @@ void ctc_loss_cpu(const Tensor& x, const Tensor& targets, const CtcLengths& leng
         // Before the first step the path stands in front of the first blank and label.
         std::vector<T> row(size_t(n) + 2, kImpossible<T>);
         T* before = row.data() + 2;
+        InterruptCounter interrupts(kPerLook);
         for (int64_t t = 0; t < states.time; ++t) {
+          interrupts.add(n);
           T* now = out + t * width;
           const T* emit = states.emitted(t);
           if (t == 0) {
@@ -137,7 +142,9 @@ void ctc_loss_backward_cpu(const Tensor& x, const Tensor& targets, const CtcLeng
         const size_t size = size_t(n);
         std::vector<T> row(size + 2, kImpossible<T>), now(size), share(size);
         T* after = row.data();
+        InterruptCounter interrupts(kPerLook);
         for (int64_t t = states.time - 1; t >= 0; --t) {
+          interrupts.add(n + classes);
           const T* emit = states.emitted(t);
           if (t == states.time - 1) {
             std::fill_n(now.data(), n, kImpossible<T>);

@@ -4,12 +4,15 @@
 #include <cstring>
 #include <numeric>
 
+#include "core/interrupt.h"
 #include "cpu/loop_nest.h"
 #include "cpu/order_keys.h"
 #include "functors/complex.h"
 
 namespace rush {
 namespace {
+
+constexpr int64_t kPerLook = 1 << 18;  // elements between looks for an interrupt
 
 template <class T>
 bool differ(const T* a, const T* b, int64_t n) {
@@ -34,7 +37,9 @@ std::vector<int64_t> run_starts_cpu(const char* op, const Tensor& x, int64_t cou
       for (int64_t part = first; part < last; ++part) {
         std::vector<int64_t>& out = parts[size_t(part)];
         const int64_t end = std::min(count, (part + 1) * kPiece);
+        InterruptCounter interrupts(kPerLook);
         for (int64_t i = part * kPiece; i < end; ++i) {
+          interrupts.add(length);
           if (i > 0 && !differ(p + (order ? order[i] : i) * length,
                                p + (order ? order[i - 1] : i - 1) * length, length))
             continue;
@@ -64,14 +69,16 @@ Tensor first_of_runs_cpu(const char* op, const Tensor& x, const Tensor& inverse,
     // Without branches: the run's first element is written again for each of its others.
     T first = p[0];
     int64_t at = 0, run = 0;
-    for (int64_t i = 0; i < n; ++i) {
-      const bool begins = i > 0 && !(opmath<T>(p[i]) == opmath<T>(p[i - 1]));
-      run += begins;
-      first = begins ? p[i] : first;
-      out[run] = first;
-      if (run_of) run_of[i] = run;
-      if (start) start[run] = at = begins ? i : at;
-    }
+    in_steps(n, kPerLook, [&](int64_t i, int64_t end) {
+      for (; i < end; ++i) {
+        const bool begins = i > 0 && !(opmath<T>(p[i]) == opmath<T>(p[i - 1]));
+        run += begins;
+        first = begins ? p[i] : first;
+        out[run] = first;
+        if (run_of) run_of[i] = run;
+        if (start) start[run] = at = begins ? i : at;
+      }
+    });
     runs = run + 1;
   });
   const Tensor values = make_tensor(Dims{runs}, x.dtype());
@@ -79,8 +86,10 @@ Tensor first_of_runs_cpu(const char* op, const Tensor& x, const Tensor& inverse,
   if (counts) {
     *counts = make_tensor(Dims{runs}, DType::Int64);
     const int64_t* start = starts.data<int64_t>();
-    for (int64_t i = 0; i < runs; ++i)
-      counts->data<int64_t>()[i] = (i + 1 < runs ? start[i + 1] : n) - start[i];
+    in_steps(runs, kPerLook, [&](int64_t i, int64_t end) {
+      for (; i < end; ++i)
+        counts->data<int64_t>()[i] = (i + 1 < runs ? start[i + 1] : n) - start[i];
+    });
   }
   return values;
 }
@@ -94,7 +103,9 @@ std::vector<int64_t> slice_order_cpu(const char* op, const Tensor& x, int64_t co
            DType::BFloat16, DType::Bool, DType::UInt8, DType::Int8, DType::Int16, DType::UInt16,
            DType::UInt32, DType::UInt64>(op, x.dtype(), [&]<typename T>() {
     const T* p = x.data<T>();
+    InterruptCounter interrupts(kPerLook);
     std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) {
+      interrupts.add(16);  // mostly the first elements differ already
       for (int64_t i = 0; i < length; ++i) {
         const auto u = order_key(p[a * length + i]), v = order_key(p[b * length + i]);
         if (u != v) return u < v;

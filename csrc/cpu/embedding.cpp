@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "core/interrupt.h"
 #include "core/threads.h"
 #include "cpu/lines.h"
 
@@ -11,6 +12,7 @@ namespace rush {
 namespace {
 
 constexpr int64_t kGrain = 16384;
+constexpr int64_t kPerLook = 1 << 18;  // numbers between looks for an interrupt
 
 template <class F>
 void for_type(const Tensor& x, F&& f) {
@@ -22,7 +24,7 @@ void for_type(const Tensor& x, F&& f) {
 template <class F>
 void by_rows(int64_t rows, int64_t work, F&& f) {
   const int64_t threads = std::clamp<int64_t>(work / kGrain, 1, num_threads());
-  parallel_for(rows, (rows + threads - 1) / threads, std::forward<F>(f));
+  parallel_for_whole(rows, (rows + threads - 1) / threads, std::forward<F>(f));
 }
 
 }  // namespace
@@ -81,7 +83,9 @@ void embedding_bag_backward_cpu(const Tensor& g, const Bags& bags, const Tensor&
     by_rows(gtable.sizes()[0], gtable.numel() + bags.index.numel() * width,
             [&](int64_t first, int64_t end) {
               std::fill_n(to + first * width, (end - first) * width, T(0));
+              InterruptCounter interrupts(kPerLook);
               for (int64_t b = 0; b < bags.size(); ++b) {
+                interrupts.add(1 + (bounds[b + 1] - bounds[b]) * width);
                 const int64_t count = counts.data<int64_t>()[b];
                 const T share = bags.mode == BagMode::Mean && count > 1 ? T(1) / T(count) : T(1);
                 for (int64_t i = bounds[b]; i < bounds[b + 1]; ++i) {
@@ -127,7 +131,9 @@ void embedding_backward_cpu(const Tensor& g, const Tensor& index, int64_t skip, 
     T* to = gtable.data<T>();
     by_rows(rows, gtable.numel() + n * width, [&](int64_t first, int64_t end) {
       std::fill_n(to + first * width, (end - first) * width, T(0));
+      InterruptCounter interrupts(kPerLook);
       for (int64_t i = 0; i < n; ++i) {
+        interrupts.add(width);
         if (at[i] < first || at[i] >= end || at[i] == skip) continue;
         const T share = by_count ? T(1) / T(counts[size_t(at[i])]) : T(1);
         line_kernels<T>().add(to + at[i] * width, g.data<T>() + i * width, share, width);

@@ -2,12 +2,15 @@
 
 #include <algorithm>
 
+#include "core/interrupt.h"
 #include "core/threads.h"
 #include "cpu/fft_rows.h"
 #include "cpu/scratch.h"
 
 namespace rush {
 namespace {
+
+constexpr int64_t kPerLook = 1 << 18;  // elements between looks for an interrupt
 
 // One image of the batch, all its dims one after the other: it stays in the cache meanwhile.
 template <class T>
@@ -94,15 +97,17 @@ void real_fft_cpu(const Tensor& in, const Tensor& out, double scale) {
         const T re = z[0], im = z[1];
         z[0] = re + im, z[1] = 0;
         z[2 * half] = re - im, z[2 * half + 1] = 0;
-        for (int64_t k = 1; k <= half / 2; ++k) {
-          T *a = z + 2 * k, *b = z + 2 * (half - k);
-          const T sr = T(0.5) * (a[0] + b[0]), si = T(0.5) * (a[1] - b[1]);
-          const T dr = T(0.5) * (a[1] + b[1]), di = T(0.5) * (b[0] - a[0]);  // over 2i
-          const T wr = roots[size_t(2 * k)], wi = roots[size_t(2 * k + 1)];
-          const T tr = dr * wr - di * wi, ti = dr * wi + di * wr;
-          a[0] = sr + tr, a[1] = si + ti;
-          b[0] = sr - tr, b[1] = ti - si;
-        }
+        in_steps(half / 2, kPerLook, [&](int64_t begin, int64_t end) {
+          for (int64_t k = begin + 1; k <= end; ++k) {
+            T *a = z + 2 * k, *b = z + 2 * (half - k);
+            const T sr = T(0.5) * (a[0] + b[0]), si = T(0.5) * (a[1] - b[1]);
+            const T dr = T(0.5) * (a[1] + b[1]), di = T(0.5) * (b[0] - a[0]);  // over 2i
+            const T wr = roots[size_t(2 * k)], wi = roots[size_t(2 * k + 1)];
+            const T tr = dr * wr - di * wi, ti = dr * wi + di * wr;
+            a[0] = sr + tr, a[1] = si + ti;
+            b[0] = sr - tr, b[1] = ti - si;
+          }
+        });
       }
     };
     count < num_threads() ? run(0, count) : parallel_for(count, grain, run);
@@ -144,15 +149,17 @@ void hermitian_fft_cpu(const Tensor& in, const Tensor& out, double scale) {
         T* z = to + i * n;
         z[0] = x[0] + x[2 * half];
         z[1] = x[0] - x[2 * half];
-        for (int64_t k = 1; k <= half / 2; ++k) {
-          const T *a = x + 2 * k, *b = x + 2 * (half - k);
-          const T sr = a[0] + b[0], si = a[1] - b[1], dr = a[0] - b[0], di = a[1] + b[1];
-          const T wr = roots[size_t(2 * k)], wi = -roots[size_t(2 * k + 1)];
-          const T tr = dr * wr - di * wi, ti = dr * wi + di * wr;  // times i: (-ti, tr)
-          T *c = z + 2 * k, *d = z + 2 * (half - k);
-          d[0] = sr + ti, d[1] = tr - si;
-          c[0] = sr - ti, c[1] = si + tr;
-        }
+        in_steps(half / 2, kPerLook, [&](int64_t begin, int64_t end) {
+          for (int64_t k = begin + 1; k <= end; ++k) {
+            const T *a = x + 2 * k, *b = x + 2 * (half - k);
+            const T sr = a[0] + b[0], si = a[1] - b[1], dr = a[0] - b[0], di = a[1] + b[1];
+            const T wr = roots[size_t(2 * k)], wi = -roots[size_t(2 * k + 1)];
+            const T tr = dr * wr - di * wi, ti = dr * wi + di * wr;  // times i: (-ti, tr)
+            T *c = z + 2 * k, *d = z + 2 * (half - k);
+            d[0] = sr + ti, d[1] = tr - si;
+            c[0] = sr - ti, c[1] = si + tr;
+          }
+        });
         fft_row(*plan, z, z, false, T(scale));
       }
     };

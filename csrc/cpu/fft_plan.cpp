@@ -4,6 +4,7 @@
 #include <unordered_map>
 
 #include "core/error.h"
+#include "core/interrupt.h"
 #include "core/mutex.h"
 #include "cpu/fft_rows.h"
 
@@ -11,6 +12,7 @@ namespace rush {
 namespace {
 
 constexpr int64_t kLargestPrime = 47;
+constexpr int64_t kPerLook = 1 << 15;  // roots between looks for an interrupt
 // Beyond this, the two parts of a long row could not be done by plain passes.
 constexpr int64_t kLongest = int64_t(1) << 28;
 
@@ -94,6 +96,7 @@ FftPlan<T>::FftPlan(int64_t length) : n(length), smooth(true) {
   check(n <= kLongest, ErrorKind::Runtime, "fft", "transforms of more than ", kLongest,
         " elements are not possible, got ", n);
   for (const int64_t p : prime_factors(n)) smooth = smooth && p <= kLargestPrime;
+  InterruptCounter interrupts(kPerLook);
   if (smooth && n <= kLongestLanes && n > 1) {
     int64_t left = n;
     for (const int64_t r : radices(n)) {
@@ -101,6 +104,7 @@ FftPlan<T>::FftPlan(int64_t length) : n(length), smooth(true) {
       pass.twiddles.reserve(size_t(2 * pass.m * (r - 1)));
       for (int64_t p = 0; p < pass.m; ++p)
         for (int64_t k = 1; k < r; ++k) {
+          interrupts.add();
           const Root w = root(p * k, left);
           pass.twiddles.push_back(T(w.re));
           pass.twiddles.push_back(T(w.im));
@@ -125,6 +129,7 @@ FftPlan<T>::FftPlan(int64_t length) : n(length), smooth(true) {
       turn_re.resize(size_t(n)), turn_im.resize(size_t(n));
       for (int64_t i = 0; i < n1; ++i)
         for (int64_t j = 0; j < n2; ++j) {
+          interrupts.add();
           const Root w = root(i * j, n);
           turn_re[size_t(i * n2 + j)] = T(w.re);
           turn_im[size_t(i * n2 + j)] = T(w.im);
@@ -179,21 +184,24 @@ std::shared_ptr<const FftPlan<T>> fft_plan(int64_t n) {
 template <class T>
 std::shared_ptr<const std::vector<T>> real_fft_roots(int64_t n) {
   Cache<T>& c = cache<T>();
-  std::lock_guard lock(c.mutex);
-  auto& found = c.roots[n];
-  if (!found) {
-    auto made = std::make_shared<std::vector<T>>();
-    for (int64_t k = 0; k <= n / 4; ++k) {
-      const Root w = root(k, n);
-      made->push_back(T(w.re));
-      made->push_back(T(w.im));
-    }
-    const auto keep = std::shared_ptr<const std::vector<T>>(std::move(made));
-    c.bytes += keep->size() * sizeof(T);
-    if (c.bytes > kMostBytes) c.roots.clear(), c.plans.clear(), c.bytes = 0;
-    return c.roots[n] = keep;
+  {
+    std::lock_guard lock(c.mutex);
+    if (const auto it = c.roots.find(n); it != c.roots.end()) return it->second;
   }
-  return found;
+  auto made = std::make_shared<std::vector<T>>();  // without the lock: it may be interrupted
+  made->reserve(size_t(2 * (n / 4 + 1)));
+  InterruptCounter interrupts(kPerLook);
+  for (int64_t k = 0; k <= n / 4; ++k) {
+    interrupts.add();
+    const Root w = root(k, n);
+    made->push_back(T(w.re));
+    made->push_back(T(w.im));
+  }
+  const size_t bytes = made->size() * sizeof(T);
+  std::lock_guard lock(c.mutex);
+  if (c.bytes + bytes > kMostBytes) c.plans.clear(), c.roots.clear(), c.bytes = 0;
+  if (c.roots.emplace(n, made).second) c.bytes += bytes;
+  return made;
 }
 template std::shared_ptr<const std::vector<float>> real_fft_roots(int64_t);
 template std::shared_ptr<const std::vector<double>> real_fft_roots(int64_t);
@@ -204,7 +212,9 @@ void make_convolution(FftPlan<T>& plan) {
   plan.convolution = fft_plan<T>(m);
   plan.chirp_re.resize(size_t(n)), plan.chirp_im.resize(size_t(n));
   std::vector<T> kernel(size_t(2 * m), T(0));
+  InterruptCounter interrupts(kPerLook);
   for (int64_t k = 0; k < n; ++k) {
+    interrupts.add();
     const int64_t square = int64_t(__int128(k) * k % (2 * n));
     const Root w = root(square, 2 * n);
     plan.chirp_re[size_t(k)] = T(w.re);

@@ -3,6 +3,7 @@
 #include <cstring>
 #include <vector>
 
+#include "core/interrupt.h"
 #include "cpu/copy.h"
 #include "cpu/fold.h"
 #include "cpu/loop_nest.h"
@@ -15,6 +16,7 @@ namespace {
 constexpr int64_t kChunk = 4096;     // elements looked through at a time
 constexpr int64_t kSegment = 65536;  // see Note [Segments do not depend on threads]
 constexpr int64_t kColumnChunk = 1024;
+constexpr int64_t kPerLook = 1 << 20;  // elements between looks for an interrupt
 
 struct Best {
   alignas(8) char value[8];
@@ -31,7 +33,9 @@ struct ArgCall {
   // The best of [begin, end) of the row at x.
   void search(const char* x, int64_t begin, int64_t end, Best& best) const {
     alignas(64) char buffer[kChunk * 8];
+    InterruptCounter interrupts(kPerLook);
     for (int64_t i = begin; i < end; i += kChunk) {
+      interrupts.add(kChunk);
       const int64_t m = std::min(kChunk, end - i);
       const char* from = x + i * stride;
       if (!direct || stride != item) {
@@ -51,11 +55,15 @@ struct ArgCall {
     alignas(64) char buffer[kColumnChunk * 8];
     bring(values, element, x, item, n);
     std::fill_n(indices, n, 0);
+    InterruptCounter interrupts(kPerLook);
     if (direct) {
-      kernel->columns(x, stride, length, n, values, indices, 0);
+      in_steps(length, std::max<int64_t>(1, kPerLook / n), [&](int64_t begin, int64_t end) {
+        kernel->columns(x + begin * stride, stride, end - begin, n, values, indices, begin);
+      });
       return;
     }
     for (int64_t r = 1; r < length; ++r) {
+      interrupts.add(n);
       bring(buffer, element, x + r * stride, item, n);
       kernel->columns(buffer, 0, 1, n, values, indices, r);
     }
@@ -138,9 +146,9 @@ void cpu_reduce_arg(ReduceFn fn, const Tensor& x, const Tensor& values, const Te
   const Tensor rest = without_dim(x, dim);
   const int64_t grain = std::max<int64_t>(1, kGrain / call.length);
   if (values.defined()) {
-    loop({indices, rest, values}, arg_row, &call, grain);
+    loop_lines({indices, rest, values}, arg_row, &call, grain);
   } else {
-    loop({indices, rest}, arg_row, &call, grain);
+    loop_lines({indices, rest}, arg_row, &call, grain);
   }
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "core/interrupt.h"
 #include "core/threads.h"
 #include "cpu/device_loops.h"
 #include "cpu/gemm_kernels.h"
@@ -99,7 +100,10 @@ void multiply_batch(const Batch<T>& batch) {
   const double work = double(p.m) * double(p.n) * double(p.k);
   const bool uneven = batch.count < 4 * num_threads() && batch.count % num_threads() != 0;
   const auto run = [&](int64_t begin, int64_t end) {
-    for (int64_t i = begin; i < end; ++i) Multiply<T>::product(batch.at(i));
+    for (int64_t i = begin; i < end; ++i) {
+      if (i > begin && work > kWorkPerThread) check_interrupt();
+      Multiply<T>::product(batch.at(i));
+    }
   };
   if (work > kLarge || (uneven && work > 4 * kWorkPerThread)) return run(0, batch.count);
   parallel_for(batch.count, std::max<int64_t>(1, int64_t(kWorkPerThread / work)), run);

@@ -5,6 +5,7 @@
 #include <limits>
 #include <vector>
 
+#include "core/interrupt.h"
 #include "core/threads.h"
 #include "cpu/lines.h"
 
@@ -128,8 +129,10 @@ void image_gradient(const Shape& s, const T* g, const T* grid, const Sampling& h
       const int64_t b = job / parts, c0 = job % parts * share;
       const int64_t c1 = std::min(c0 + share, s.channels);
       std::fill_n(gx + (b * s.channels + c0) * s.area, (c1 - c0) * s.area, T(0));
+      InterruptCounter interrupts(1 << 18);
       for (int64_t first = 0; first < s.points; first += kBlock) {
         const int64_t n = std::min(kBlock, s.points - first);
+        interrupts.add(n * (c1 - c0));
         taps[0].fill(grid + (b * s.points + first) * s.dims, n, s.sizes, how, false);
         for (int64_t c = c0; c < c1; ++c) {
           const T* from = g + (b * s.channels + c) * s.points + first;

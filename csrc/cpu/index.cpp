@@ -1,7 +1,9 @@
 #include "cpu/index.h"
 
+#include <algorithm>
 #include <cstring>
 
+#include "core/interrupt.h"
 #include "cpu/device_loops.h"
 #include "cpu/loop_nest.h"
 #include "cpu/pointwise.h"
@@ -85,6 +87,7 @@ void check_row(char* const* p, const int64_t* s, int64_t n, const void* context)
 
 // Slices lie anywhere in memory: ask for the one that is needed this many slices later.
 constexpr int64_t kAhead = 16;
+constexpr int64_t kPerLook = 1 << 18;  // elements between looks for an interrupt
 
 template <class Copy>
 void copy_each(char* out, const char* source, const int64_t* index, int64_t n, int64_t row,
@@ -204,23 +207,25 @@ void scatter_row(char* const* p, const int64_t* s, int64_t n, const void* contex
     const int64_t i = at<int64_t>(p[1], bytes);
     return (i < 0 ? i + size : i) * step;
   };
+  InterruptCounter interrupts(kPerLook);
   if (n == 1 || s[0] > step) {  // lines lie one after the other
+    // The places are far from each other: they are asked for early.
+    const bool far = size > (1 << 20) / std::max<int64_t>(step, 1);
     for (int64_t k = 0; k < n; ++k) {
       char *dst = p[0] + k * s[0], *src = p[2] + k * s[2];
-      int64_t j = 0;
-      if (size >
-          (1 << 20) / std::max<int64_t>(
-                          step, 1)) {  // the places are far from each other: ask for them early
-        for (; j < c.lines.length - kAhead; ++j) {
+      in_steps(c.lines.length, kPerLook, [&](int64_t j, int64_t end) {
+        for (; far && j < std::min(end, c.lines.length - kAhead); ++j) {
           __builtin_prefetch(dst + offset(k * s[1] + (j + kAhead) * index_step), 1);
           combine(at<T>(dst, offset(k * s[1] + j * index_step)), at<T>(src, j * src_step));
         }
-      }
-      for (; j < c.lines.length; ++j)
-        combine(at<T>(dst, offset(k * s[1] + j * index_step)), at<T>(src, j * src_step));
+        for (; j < end; ++j)
+          combine(at<T>(dst, offset(k * s[1] + j * index_step)), at<T>(src, j * src_step));
+      });
+      interrupts.add(c.lines.length);
     }
   } else {  // lines lie side by side: across them first
     for (int64_t j = 0; j < c.lines.length; ++j) {
+      interrupts.add(n);
       char* src = p[2] + j * src_step;
       if (s[1] == 0) {
         char* dst = p[0] + offset(j * index_step);
@@ -264,8 +269,8 @@ void run_lines(const LinesContext& c) {
   const ScatterLines& l = c.lines;
   const LoopOperand operands[] = {l.dst, l.index, l.src};
   const LoopNest nest(operands);
-  nest.run_parallel(scatter_row<fn, T>, &c,
-                    std::max<int64_t>(1, kGrain / std::max<int64_t>(1, l.length)));
+  nest.run_lines(scatter_row<fn, T>, &c,
+                 std::max<int64_t>(1, kGrain / std::max<int64_t>(1, l.length)));
 }
 
 const DeviceLoops& gpu() { return device_loops(DeviceType::CUDA); }

@@ -95,11 +95,11 @@ void LoopNest::run(int64_t begin, int64_t end, RowFn fn, const void* context) co
   }
 }
 
-void loop(std::span<const LoopOperand> ops, RowFn fn, const void* context, int64_t grain) {
+void loop(std::span<const LoopOperand> ops, RowFn fn, const void* context) {
   const int64_t n = ops[0].geometry->numel;
   if (n == 0) return;
   if (!is_flat(ops)) {
-    LoopNest(ops).run_parallel(fn, context, grain);
+    LoopNest(ops).run_parallel(fn, context);
     return;
   }
   int64_t strides[kMaxOperands];
@@ -108,11 +108,11 @@ void loop(std::span<const LoopOperand> ops, RowFn fn, const void* context, int64
     ptrs[i] = ops[i].data;
     strides[i] = i == 0 || (ops[i].geometry && ops[i].geometry->numel != 1) ? ops[i].item() : 0;
   }
-  if (n <= grain) {
+  if (n <= kGrain) {
     fn(ptrs, strides, n, context);
     return;
   }
-  parallel_for(n, grain, [&](int64_t begin, int64_t end) {
+  parallel_for(n, kGrain, [&](int64_t begin, int64_t end) {
     char* at[kMaxOperands];
     for (size_t i = 0; i < ops.size(); ++i) at[i] = ptrs[i] + begin * strides[i];
     fn(at, strides, end - begin, context);

@@ -57,6 +57,11 @@ struct LoopNest {
   void run_parallel(RowFn fn, const void* context, int64_t grain = kGrain) const {
     parallel_for(numel, grain, [&](int64_t b, int64_t e) { run(b, e, fn, context); });
   }
+  // For rows of elements that stand for whole lines: fn works across many of them at once, so a
+  // thread's are not cut into steps, and fn asks for interrupts itself (core/interrupt.h).
+  void run_lines(RowFn fn, const void* context, int64_t grain) const {
+    parallel_for_whole(numel, grain, [&](int64_t b, int64_t e) { run(b, e, fn, context); });
+  }
 
  private:
   void build(IntList shape, std::span<const LoopOperand> ops);
@@ -75,10 +80,14 @@ inline bool is_flat(std::span<const LoopOperand> ops) {
 }
 
 // Runs fn over all operands, flat where possible, in parallel above the grain.
-void loop(std::span<const LoopOperand> ops, RowFn fn, const void* context, int64_t grain = kGrain);
-inline void loop(std::initializer_list<LoopOperand> ops, RowFn fn, const void* context,
-                 int64_t grain = kGrain) {
-  loop(std::span(ops.begin(), ops.size()), fn, context, grain);
+void loop(std::span<const LoopOperand> ops, RowFn fn, const void* context);
+inline void loop(std::initializer_list<LoopOperand> ops, RowFn fn, const void* context) {
+  loop(std::span(ops.begin(), ops.size()), fn, context);
+}
+// The same over elements that stand for lines, see LoopNest::run_lines.
+inline void loop_lines(std::initializer_list<LoopOperand> ops, RowFn fn, const void* context,
+                       int64_t grain) {
+  LoopNest(std::span(ops.begin(), ops.size())).run_lines(fn, context, grain);
 }
 
 }  // namespace rush

@@ -31,7 +31,7 @@ constexpr int64_t kWorkPerThread = 64 * 64 * 64;
 // bfloat16 takes 2.7; oneDNN was not timed below that.
 constexpr int64_t kSmallBfloat16 = 40 * 40 * 40;
 // Up to this we cut a product for oneDNN, so that it need not wait for threads that do not run; see
-// Note [Threads that do not run] in core/threads.cpp.
+// Note [Threads that do not run] in core/parallel.cpp.
 constexpr int64_t kCutByUs = 20'000'000;
 // Below this, packing strided operands ourselves beats copying them for a library.
 constexpr int64_t kSmallStrided = 64 * 64 * 64;
@@ -47,9 +47,9 @@ void in_pieces(const Product<T>& p, F&& run) {
   const double line = work(p) / double(std::max(p.m, p.n));  // multiply-adds of one row or column
   const int64_t grain = std::max<int64_t>(16, int64_t(kWorkPerThread / std::max(line, 1.0)));
   if (p.m >= p.n)
-    parallel_for(p.m, grain, [&](int64_t begin, int64_t end) { run(p.rows(begin, end)); });
+    parallel_for_whole(p.m, grain, [&](int64_t begin, int64_t end) { run(p.rows(begin, end)); });
   else
-    parallel_for(p.n, grain, [&](int64_t begin, int64_t end) { run(p.columns(begin, end)); });
+    parallel_for_whole(p.n, grain, [&](int64_t begin, int64_t end) { run(p.columns(begin, end)); });
 }
 
 template <class T>

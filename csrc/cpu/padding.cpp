@@ -4,6 +4,7 @@
 #include <cstring>
 #include <vector>
 
+#include "core/interrupt.h"
 #include "core/threads.h"
 
 namespace rush {
@@ -45,8 +46,11 @@ void pad_all(const T* x, T* out, int64_t count, const Extent (&e)[3], PadMode mo
                    const int64_t image = p / e[2].out * e[2].in + e[2].place(mode, p % e[2].out);
                    const T* from = x + image * e[1].in * e[0].in;
                    T* to = out + p * e[1].out * e[0].out;
-                   for (int64_t h = 0; h < e[1].out; ++h, to += e[0].out)
+                   InterruptCounter interrupts(1 << 20);
+                   for (int64_t h = 0; h < e[1].out; ++h, to += e[0].out) {
+                     interrupts.add(e[0].out);
                      pad_row(from + e[1].place(mode, h) * e[0].in, to, row, e[0].before);
+                   }
                  }
                });
 }

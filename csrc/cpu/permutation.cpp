@@ -8,6 +8,7 @@
 #include <bit>
 #include <vector>
 
+#include "core/interrupt.h"
 #include "core/storage.h"
 #include "core/threads.h"
 
@@ -18,6 +19,7 @@ namespace {
 constexpr int64_t kCached = 1 << 15;  // keys that stay in the second-level cache with their copy
 constexpr int kMostPartBits = 10;  // parts of a pass over memory: not too many places to write to
 constexpr int64_t kWorthInserting = 64;
+constexpr int64_t kPerLook = 1 << 18;  // keys between looks for an interrupt
 
 uint64_t place_mask(int64_t n) { return std::bit_ceil(uint64_t(std::max<int64_t>(n, 1))) - 1; }
 
@@ -69,7 +71,9 @@ void order_in_parts(uint64_t* keys, int64_t n, uint64_t mask, uint64_t* space) {
     });
   };
   each_share([&](int64_t* count, int64_t i, int64_t end) {
-    for (; i < end; ++i) ++count[part(keys[i])];
+    in_steps(end - i, kPerLook, [&](int64_t k, int64_t stop) {
+      for (; k < stop; ++k) ++count[part(keys[i + k])];
+    });
   });
   int64_t sum = 0;
   for (int64_t p = 0; p < parts; ++p) {
@@ -81,7 +85,9 @@ void order_in_parts(uint64_t* keys, int64_t n, uint64_t mask, uint64_t* space) {
     }
   }
   each_share([&](int64_t* place, int64_t i, int64_t end) {
-    for (; i < end; ++i) space[place[part(keys[i])]++] = keys[i];
+    in_steps(end - i, kPerLook, [&](int64_t k, int64_t stop) {
+      for (; k < stop; ++k) space[place[part(keys[i + k])]++] = keys[i + k];
+    });
   });
   parallel_for(parts, std::max<int64_t>(1, kCached * parts / n), [&](int64_t p, int64_t end) {
     std::vector<uint32_t> ends;

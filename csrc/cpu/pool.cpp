@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "core/cpu_features.h"
+#include "core/interrupt.h"
 #include "core/threads.h"
 #include "cpu/copy.h"
 #include "cpu/device_loops.h"
@@ -200,7 +201,9 @@ void fractional_max_pool_cpu(const Tensor& x, IntList kernel, const Tensor& samp
           window_starts(samples.data<T>()[size_t(p) * dims + (dims == 2 ? 1 - d : d)], in[skip + d],
                         out[skip + d], window[skip + d], starts[skip + d].data());
         const T* from = x.data<T>() + p * area;
+        InterruptCounter interrupts((1 << 18) / (window[0] * window[1] * window[2]) + 1);
         for (int64_t at = 0; at < points; ++at) {
+          interrupts.add();
           const int64_t z0 = starts[0][size_t(at / (out[1] * out[2]))],
                         y0 = starts[1][size_t(at / out[2] % out[1])],
                         x0 = starts[2][size_t(at % out[2])];

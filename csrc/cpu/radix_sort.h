@@ -11,10 +11,12 @@
 #include <cstring>
 #include <vector>
 
+#include "core/interrupt.h"
 #include "core/threads.h"
 
 namespace rush {
 
+inline constexpr int64_t kRadixStep = 1 << 18;  // elements between looks for an interrupt
 inline constexpr int64_t kRadixPiece =
     1 << 17;  // elements below which a second thread is not worth it
 
@@ -28,7 +30,9 @@ inline uint8_t digit(P p, int shift) {
 // The elements of one piece to their bins; `next` holds each bin's next place and is used up.
 template <class P>
 void move_to_bins(const P* from, P* to, int64_t n, int shift, Counts& next) {
-  for (int64_t i = 0; i < n; ++i) to[next[digit(from[i], shift)]++] = from[i];
+  in_steps(n, kRadixStep, [&](int64_t i, int64_t end) {
+    for (; i < end; ++i) to[next[digit(from[i], shift)]++] = from[i];
+  });
 }
 
 // Sorts a[0, n) by the `bytes` bytes from bit `shift` on, using b as room; returns where the result
@@ -45,9 +49,12 @@ P* radix_sort(P* a, P* b, int64_t n, int shift, int bytes) {
     for (int64_t piece = first; piece < last; ++piece) {
       Counts* own = &counts[size_t(piece * bytes)];
       for (int k = 0; k < bytes; ++k) own[k].fill(0);
-      for (int64_t i = start(piece); i < start(piece + 1); ++i) {
-        for (int k = 0; k < bytes; ++k) ++own[k][digit(a[i], shift + 8 * k)];
-      }
+      const P* from = a + start(piece);
+      in_steps(start(piece + 1) - start(piece), kRadixStep, [&](int64_t i, int64_t end) {
+        for (; i < end; ++i) {
+          for (int k = 0; k < bytes; ++k) ++own[k][digit(from[i], shift + 8 * k)];
+        }
+      });
     }
   });
   bool moved = false;
@@ -61,9 +68,12 @@ P* radix_sort(P* a, P* b, int64_t n, int shift, int bytes) {
     if (pieces > 1 && moved) {
       parallel_for(pieces, 1, [&](int64_t first, int64_t last) {
         for (int64_t piece = first; piece < last; ++piece) {
-          next[size_t(piece)].fill(0);
-          for (int64_t i = start(piece); i < start(piece + 1); ++i)
-            ++next[size_t(piece)][digit(a[i], at)];
+          Counts& own = next[size_t(piece)];
+          own.fill(0);
+          const P* from = a + start(piece);
+          in_steps(start(piece + 1) - start(piece), kRadixStep, [&](int64_t i, int64_t end) {
+            for (; i < end; ++i) ++own[digit(from[i], at)];
+          });
         }
       });
     } else {

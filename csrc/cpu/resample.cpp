@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "core/interrupt.h"
 #include "core/threads.h"
 #include "cpu/lines.h"
 #include "cpu/product.h"
@@ -70,7 +71,9 @@ void resample_rows(const T* x, int64_t in, const Taps& taps, T* y, int64_t out, 
                                         equal.count, out, out);
         continue;
       }
+      InterruptCounter interrupts(1 << 17);
       for (int64_t i = 0; i < out; ++i) {
+        interrupts.add();
         T sum = 0;
         for (int64_t k = taps.start[size_t(i)]; k < taps.start[size_t(i + 1)]; ++k)
           sum += weight[size_t(k)] * from[taps.index[size_t(k)]];
@@ -122,8 +125,10 @@ void resample_backward_cpu(const Tensor& g, int64_t dim, const Taps& taps, const
         T* image = gx.data<T>() + o * to.size * inner;
         const T* lines = g.data<T>() + o * from.size * inner;
         std::fill_n(image, to.size * inner, T(0));
+        InterruptCounter interrupts(1 << 18);
         for (int64_t i = 0; i < from.size; ++i) {
           const int64_t stop = taps.start[size_t(i + 1)];
+          interrupts.add((stop - taps.start[size_t(i)]) * inner);
           for (int64_t k = taps.start[size_t(i)]; k < stop; ++k) {
             T* row = image + taps.index[size_t(k)] * inner;
             if (inner == 1)
@@ -143,9 +148,11 @@ namespace {
 template <class F>
 void for_patch_rows(const PatchShape& s, int64_t plane, F&& f) {
   const int64_t points = s.out[0] * s.out[1];
+  InterruptCounter interrupts(1 << 18);
   for (int64_t k = 0; k < s.kernel[0] * s.kernel[1]; ++k) {
     const int64_t ky = k / s.kernel[1] * s.dilation[0], kx = k % s.kernel[1] * s.dilation[1];
     for (int64_t oy = 0; oy < s.out[0]; ++oy) {
+      interrupts.add(s.out[1]);
       const int64_t iy = oy * s.stride[0] - s.padding[0] + ky;
       f((plane * s.kernel[0] * s.kernel[1] + k) * points + oy * s.out[1],
         iy >= 0 && iy < s.in[0] ? (plane * s.in[0] + iy) * s.in[1] : -1, kx - s.padding[1]);

@@ -2,6 +2,7 @@
 //
 // The steps backwards give the gradients of all sums (of every row, gate and unit). What is left
 // needs no order in time: the gradients of inputs and weights are one large product each.
+#include "core/interrupt.h"
 #include "cpu/rnn_plan.h"
 
 namespace rush {
@@ -141,7 +142,11 @@ struct SequencesBack {
   int64_t row(int64_t s) const { return f.steps.first[size_t(s)] + begin; }
 
   void run() {
-    for (int64_t s = f.steps.count() - 1; s >= -1; --s) step(s);
+    InterruptCounter interrupts(16);
+    for (int64_t s = f.steps.count() - 1; s >= -1; --s) {
+      interrupts.add();
+      step(s);
+    }
   }
 
   // Step -1: the first step is done, and what flows back from it goes to the initial state.

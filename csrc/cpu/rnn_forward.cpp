@@ -2,6 +2,7 @@
 //
 // The input's products do not wait for the states, so they are done for some steps at once; their
 // sums stay in the cache until the steps add what comes from the state and run the gates.
+#include "core/interrupt.h"
 #include "cpu/rnn_plan.h"
 
 namespace rush {
@@ -97,11 +98,15 @@ struct Sequences {
   }
 
   void run() {
+    InterruptCounter interrupts(16);
     for (int64_t s = 0; s < f.steps.count(); s += together) {
       const int64_t stop = std::min(s + together, f.steps.count());
       multiply_inputs(s, stop);
       int64_t at = 0;  // the row of sums
-      for (int64_t t = s; t < stop; at += active(t), ++t) step(t, at);
+      for (int64_t t = s; t < stop; at += active(t), ++t) {
+        interrupts.add();
+        step(t, at);
+      }
     }
     finish(0, active(f.steps.count() - 1));
   }

@@ -112,7 +112,7 @@ void for_blocks(int64_t blocks, bool share, int64_t step, F&& run) {
       for (int64_t b = end; b-- > begin;) run(b);
   };
   if (share)
-    parallel_for(blocks, 1, range);
+    parallel_for_whole(blocks, 1, range);
   else
     range(0, blocks);
 }

@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "core/cpu_features.h"
+#include "core/interrupt.h"
 #include "cpu/copy.h"
 #include "cpu/device_loops.h"
 #include "cpu/fold.h"
@@ -15,6 +16,7 @@ namespace rush {
 namespace {
 
 constexpr int64_t kChunk = 1024;
+constexpr int64_t kPerLook = 1 << 20;  // elements between looks for an interrupt
 
 template <Isa isa>
 void use(const ScanTable** t) {
@@ -73,6 +75,7 @@ void scan_lines(char* const* ptrs, const int64_t* strides, int64_t n, const void
   char* const indices = call.with_indices ? ptrs[2] : nullptr;
   const int64_t across = call.with_indices ? strides[2] : 0;
   alignas(64) char accs[kChunk * 32];
+  InterruptCounter interrupts(kPerLook);
   if (n >= 4 && strides[1] == call.x_item && call.x_stride != call.x_item) {
     for (int64_t c = 0; c < n; c += kChunk) {
       const int64_t m = std::min(kChunk, n - c);
@@ -82,6 +85,7 @@ void scan_lines(char* const* ptrs, const int64_t* strides, int64_t n, const void
         stretch(call, k.columns, ptrs[0] + c * strides[0] + r * call.out_stride, strides[0],
                 ptrs[1] + c * strides[1] + r * call.x_stride, strides[1],
                 indices + c * across + r * call.index_stride, across, m, accs, r);
+        interrupts.add(m);
       }
     }
     return;
@@ -93,6 +97,7 @@ void scan_lines(char* const* ptrs, const int64_t* strides, int64_t n, const void
               ptrs[1] + i * strides[1] + p * call.x_stride, call.x_stride,
               indices + i * across + p * call.index_stride, call.index_stride,
               std::min(kChunk, call.length - p), accs, p);
+      interrupts.add(kChunk);
     }
   }
 }
@@ -146,9 +151,9 @@ void cpu_scan(ScanFn fn, const Tensor& x, const Tensor& out, const Tensor* indic
   const Tensor o = first_along(out, dim), i = first_along(x, dim);
   const int64_t grain = std::max({int64_t(1), kGrain / call.length, columns_grain(out, dim)});
   if (indices) {
-    loop({o, i, first_along(*indices, dim)}, scan_lines, &call, grain);
+    loop_lines({o, i, first_along(*indices, dim)}, scan_lines, &call, grain);
   } else {
-    loop({o, i}, scan_lines, &call, grain);
+    loop_lines({o, i}, scan_lines, &call, grain);
   }
 }
 

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <span>
 
+#include "core/interrupt.h"
 #include "cpu/device_loops.h"
 #include "cpu/loop_nest.h"
 #include "functors/complex.h"
@@ -93,23 +94,25 @@ void histogram_into(const char* op, const Tensor& x, const Tensor& weights, cons
   const double lo = edges.front(), hi = edges.back(), scale = double(bins) / (hi - lo);
   dispatch_floating(op, x.dtype(), [&]<typename T>() {
     const T *p = x.data<T>(), *w = weights.defined() ? weights.data<T>() : nullptr;
-    for (int64_t i = 0; i < x.numel(); ++i) {
-      const double v = opmath<T>(p[i]);
-      if (!(v >= lo && v <= hi)) continue;
-      int64_t bin;
-      if (even) {
-        bin = std::min(int64_t((v - lo) * scale), bins - 1);
-        // Rounding may have put it one bin beside the edges that users see.
-        if (bin > 0 && v < edges[size_t(bin)])
-          --bin;
-        else if (bin + 1 < bins && v >= edges[size_t(bin) + 1])
-          ++bin;
-      } else {
-        bin = std::min<int64_t>(std::upper_bound(edges.begin(), edges.end(), v) - edges.begin() - 1,
-                                bins - 1);
+    in_steps(x.numel(), 1 << 18, [&](int64_t i, int64_t end) {
+      for (; i < end; ++i) {
+        const double v = opmath<T>(p[i]);
+        if (!(v >= lo && v <= hi)) continue;
+        int64_t bin;
+        if (even) {
+          bin = std::min(int64_t((v - lo) * scale), bins - 1);
+          // Rounding may have put it one bin beside the edges that users see.
+          if (bin > 0 && v < edges[size_t(bin)])
+            --bin;
+          else if (bin + 1 < bins && v >= edges[size_t(bin) + 1])
+            ++bin;
+        } else {
+          bin = std::min<int64_t>(
+              std::upper_bound(edges.begin(), edges.end(), v) - edges.begin() - 1, bins - 1);
+        }
+        out[size_t(bin)] += w ? double(opmath<T>(w[i])) : 1.0;
       }
-      out[size_t(bin)] += w ? double(opmath<T>(w[i])) : 1.0;
-    }
+    });
   });
 }
 

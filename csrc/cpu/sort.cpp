@@ -2,6 +2,7 @@
 
 #include <vector>
 
+#include "core/interrupt.h"
 #include "cpu/device_loops.h"
 #include "cpu/loop_nest.h"
 #include "cpu/order_keys.h"
@@ -37,6 +38,32 @@ struct Rows {
                  });
   }
 };
+
+constexpr int64_t kPerLook = 1 << 20;  // elements between looks for an interrupt
+
+// Less, for long rows in the standard library's hands: asks for interrupts as it compares.
+template <class P>
+struct InterruptibleLess {
+  InterruptCounter& counter;
+  bool operator()(P a, P b) const {
+    counter.add();
+    return a < b;
+  }
+};
+
+// std::sort and std::nth_element, which in long rows can be interrupted.
+template <class P>
+void sort_few(P* begin, P* end) {
+  InterruptCounter counter(kPerLook);
+  if (end - begin < kPerLook) return std::sort(begin, end);
+  std::sort(begin, end, InterruptibleLess<P>{counter});
+}
+template <class P>
+void partition_at(P* begin, P* nth, P* end) {
+  InterruptCounter counter(kPerLook);
+  if (end - begin < kPerLook) return std::nth_element(begin, nth, end);
+  std::nth_element(begin, nth, end, InterruptibleLess<P>{counter});
+}
 
 template <class T>
 using KeyFlip = KeyOf<T>;  // all ones turns the order round
@@ -101,11 +128,15 @@ Packed<T>* sort_packed(Packed<T>* p, Room<Packed<T>>& room, int64_t n) {
 template <class T>
 std::pair<KeyOf<T>, KeyOf<T>> key_range(const T* x, int64_t n) {
   KeyOf<T> low = order_key(x[0]), high = low;
-  for (int64_t i = 1; i < n; ++i) {
-    const KeyOf<T> key = order_key(x[i]);
-    low = std::min(low, key);
-    high = std::max(high, key);
-  }
+  in_steps(n, kPerLook, [&](int64_t i, int64_t end) {
+    KeyOf<T> least = low, most = high;
+    for (; i < end; ++i) {
+      const KeyOf<T> key = order_key(x[i]);
+      least = std::min(least, key);
+      most = std::max(most, key);
+    }
+    low = least, high = most;
+  });
   return {low, KeyOf<T>(high - low)};
 }
 
@@ -154,14 +185,17 @@ void each_below(const T* x, int64_t begin, int64_t end, KeyFlip<T> flip, KeyOf<T
   auto offer = [&](int64_t i) {
     if (key(i) < bar) bar = take(pack<T>(key(i), i));
   };
-  for (; begin + piece <= end; begin += piece) {
-    unsigned below = 0;
+  in_steps(end - begin, kPerLook, [&](int64_t first, int64_t last) {
+    int64_t i = begin + first;
+    for (; i + piece <= begin + last; i += piece) {
+      unsigned below = 0;
 #pragma omp simd reduction(| : below)
-    for (int64_t j = 0; j < piece; ++j) below |= key(begin + j) < bar;
-    if (!below) continue;
-    for (int64_t j = 0; j < piece; ++j) offer(begin + j);
-  }
-  for (; begin < end; ++begin) offer(begin);
+      for (int64_t j = 0; j < piece; ++j) below |= key(i + j) < bar;
+      if (!below) continue;
+      for (int64_t j = 0; j < piece; ++j) offer(i + j);
+    }
+    for (; i < begin + last; ++i) offer(i);
+  });
 }
 
 // Leaves the k smallest of x's packed elements in p[0, k): a few are kept sorted, so that the bar
@@ -177,7 +211,7 @@ void smallest_of(const T* x, int64_t begin, int64_t end, int64_t k, KeyFlip<T> f
   for (int64_t i = begin; i < first; ++i) p.push_back(pack<T>(KeyOf<T>(order_key(x[i]) ^ flip), i));
   if (k == 0 || int64_t(p.size()) < k) return;
   auto keep_k = [&] {
-    std::nth_element(p.begin(), p.begin() + k - 1, p.end());
+    partition_at(p.data(), p.data() + k - 1, p.data() + p.size());
     p.resize(size_t(k));
     return key_part<T>(p.back());
   };
@@ -220,10 +254,11 @@ void topk_row(const T* x, int64_t n, int64_t k, KeyFlip<T> flip, T* values, int6
   });
   std::vector<Packed<T>>& all = best[0];
   for (size_t i = 1; i < best.size(); ++i) all.insert(all.end(), best[i].begin(), best[i].end());
-  if (int64_t(all.size()) > k) std::nth_element(all.begin(), all.begin() + k - 1, all.end());
+  if (int64_t(all.size()) > k)
+    partition_at(all.data(), all.data() + k - 1, all.data() + all.size());
   // Selection has shuffled them: the radix sort, which keeps equal keys as it finds them, would not
   // bring the positions in order.
-  std::sort(all.begin(), all.begin() + k);
+  sort_few(all.data(), all.data() + k);
   unpack_row(x, all.data(), k, flip, values, indices);
 }
 
@@ -237,16 +272,20 @@ Packed<T> kth_of(const T* x, int64_t n, int64_t k, std::vector<Packed<T>>& p) {
     for (int64_t i = 0; i < n; ++i) p.push_back(pack<T>(order_key(x[i]), i));
   } else {
     std::vector<int64_t> counts(size_t(1) << (bits - shift), 0);
-    for (int64_t i = 0; i < n; ++i) ++counts[size_t(order_key(x[i]) >> shift)];
+    in_steps(n, kPerLook, [&](int64_t i, int64_t end) {
+      for (; i < end; ++i) ++counts[size_t(order_key(x[i]) >> shift)];
+    });
     size_t bin = 0;
     while (k >= counts[bin]) k -= counts[bin++];
     p.reserve(size_t(counts[bin]));
-    for (int64_t i = 0; i < n; ++i) {
-      const KeyOf<T> key = order_key(x[i]);
-      if (size_t(key >> shift) == bin) p.push_back(pack<T>(key, i));
-    }
+    in_steps(n, kPerLook, [&](int64_t i, int64_t end) {
+      for (; i < end; ++i) {
+        const KeyOf<T> key = order_key(x[i]);
+        if (size_t(key >> shift) == bin) p.push_back(pack<T>(key, i));
+      }
+    });
   }
-  std::nth_element(p.begin(), p.begin() + k, p.end());
+  partition_at(p.data(), p.data() + k, p.data() + p.size());
   return p[size_t(k)];
 }
 
@@ -353,11 +392,13 @@ void select_rows(const char* op, const Tensor& x, Rank rank, int64_t k, const Te
       int64_t at = rank == Rank::Kth ? k : (rows.length - 1) / 2, nan = -1;
       if (rank != Rank::Kth) {
         int64_t nans = 0;
-        for (int64_t i = 0; is_float_like<T> && i < rows.length; ++i) {
-          if (!is_nan_value(row[i])) continue;
-          if (nan < 0) nan = i;
-          ++nans;
-        }
+        in_steps(is_float_like<T> ? rows.length : 0, kPerLook, [&](int64_t i, int64_t end) {
+          for (; i < end; ++i) {
+            if (!is_nan_value(row[i])) continue;
+            if (nan < 0) nan = i;
+            ++nans;
+          }
+        });
         if (rank == Rank::NanMedian && nans < rows.length) {
           nan = -1;
           at = (rows.length - nans - 1) / 2;
@@ -383,10 +424,13 @@ void mode_rows(const char* op, const Tensor& x, const Tensor& values, const Tens
       pack_row(row, rows.length, KeyFlip<T>(0), p);
       p = sort_packed<T>(p, room2, rows.length);
       int64_t best = 0, best_count = 0;
-      for (int64_t i = 0, begin = 0; i < rows.length; ++i) {
-        if (key_part<T>(p[i]) != key_part<T>(p[begin])) begin = i;
-        if (i - begin + 1 > best_count) best = i, best_count = i - begin + 1;
-      }
+      int64_t begin = 0;
+      in_steps(rows.length, kPerLook, [&](int64_t i, int64_t end) {
+        for (; i < end; ++i) {
+          if (key_part<T>(p[i]) != key_part<T>(p[begin])) begin = i;
+          if (i - begin + 1 > best_count) best = i, best_count = i - begin + 1;
+        }
+      });
       values.data<T>()[r] = unpack(row, p[best], KeyFlip<T>(0));
       indices.data<int64_t>()[r] = position_part<T>(p[best]);
     });

@@ -1,4 +1,5 @@
 // Diagonals and triangles of matrices; copies of self with a part replaced.
+#include "core/interrupt.h"
 #include "cpu/device_loops.h"
 #include "cpu/triangle.h"
 #include "ops/creation.h"
@@ -143,7 +144,9 @@ Tensor triangle_indices(const char* op, bool upper, int64_t rows, int64_t cols, 
   dispatch<DType::Int64, DType::Int32>(op, t, [&]<typename T>() {
     T* row = out.data<T>();
     T* col = row + n;
+    InterruptCounter interrupts(1 << 18);
     for (int64_t r = begin; r < end; ++r) {
+      interrupts.add(1 + last(r) - first(r));
       for (int64_t c = first(r); c < last(r); ++c) *row++ = T(r), *col++ = T(c);
     }
   });

@@ -1,6 +1,7 @@
 // Distinct elements and slices: bring equal ones together, then look where a run begins.
 #include "cpu/distinct.h"
 
+#include "core/interrupt.h"
 #include "cpu/device_loops.h"
 #include "cpu/masking.h"
 #include "cpu/sort.h"
@@ -29,8 +30,10 @@ Tensor inverse_of(const std::vector<int64_t>& starts, int64_t n, const int64_t* 
                   const Dims& shape) {
   Tensor out = make_tensor(shape, DType::Int64);
   auto* p = out.data<int64_t>();
+  InterruptCounter interrupts(1 << 18);
   for (size_t run = 0; run < starts.size(); ++run) {
     const int64_t end = run + 1 < starts.size() ? starts[run + 1] : n;
+    interrupts.add(end - starts[run]);
     for (int64_t i = starts[run]; i < end; ++i) p[order ? order[i] : i] = int64_t(run);
   }
   return out;

@@ -1,4 +1,5 @@
 // Joining and splitting tensors.
+#include "core/interrupt.h"
 #include "cpu/copy.h"
 #include "cpu/device_loops.h"
 #include "ops/data.h"
@@ -58,7 +59,9 @@ struct Join {
     if (out.numel() > 0 && lies_flat(tensors, out))
       return join_rows_cpu(tensors, numel(IntList(out.sizes()).first(d)), out);
     int64_t at = 0;
+    InterruptCounter interrupts(1 << 12);
     for (const Tensor& t : tensors) {
+      interrupts.add();
       if (t.numel() == 0) {
         if (t.dim() == out.dim()) at += t.sizes()[d];
         continue;

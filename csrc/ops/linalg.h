@@ -1,6 +1,8 @@
 // linalg.h: what the blocks of linear algebra share.
 #pragma once
 
+#include <exception>
+
 #include "cpu/device_math_loops.h"
 #include "cpu/matrices.h"
 #include "ops/data.h"
@@ -34,7 +36,7 @@ inline Spec a_number(const Tensor& a, DType dtype) { return {batch_of(a), dtype,
 // The tensor itself where the loops can read it, else a copy that they can.
 Tensor readable_matrices(const Tensor& a);
 // An output that lies by columns, whatever the one it stands for does (host copies of a GPU's
-// tensors are contiguous). Written back at the end of the scope.
+// tensors are contiguous). Written back at the end of the scope, unless an exception ends it.
 class ByColumns {
  public:
   explicit ByColumns(const Tensor& out) : out_(out), own_(out) {
@@ -43,7 +45,7 @@ class ByColumns {
       own_ = make_tensor(out.sizes(), strides, out.dtype(), out.device());
   }
   ~ByColumns() noexcept(false) {
-    if (!own_.is_same(out_)) copy_data(out_, own_);
+    if (!own_.is_same(out_) && std::uncaught_exceptions() == exceptions_) copy_data(out_, own_);
   }
   ByColumns(const ByColumns&) = delete;
   ByColumns& operator=(const ByColumns&) = delete;
@@ -52,6 +54,7 @@ class ByColumns {
  private:
   const Tensor& out_;
   Tensor own_;
+  const int exceptions_ = std::uncaught_exceptions();
 };
 
 // The GPU's functions.

@@ -653,6 +653,22 @@ template <class Op, class... A>
   [&](const auto&... forms) { write_in_place<Op>(spec, forms.get()...); }(Form<A>(args)...);
 }
 
+// Runs f, which writes to the tensors, and counts that: also where an interrupt
+// (core/interrupt.h) ends it halfway.
+template <class F>
+void write_counted(const char* op, std::span<const Tensor> written, F&& f) {
+  const auto count = [&] {
+    for (const Tensor& t : written) t.bump_version(op);
+  };
+  try {
+    f();
+  } catch (...) {
+    count();
+    throw;
+  }
+  count();
+}
+
 template <class Op, class... A>
 const Tensor& call_inplace(const Tensor& self, const A&... rest) {
   const Spec spec = Op::check(self, rest...);
@@ -673,17 +689,15 @@ const Tensor& call_inplace(const Tensor& self, const A&... rest) {
     if (tracked && forward_active() && any_tangent(self, rest...)) [[unlikely]]
       aside = call<Op>(self, rest...);
   }
-  if (!self.is_meta()) [[likely]] {
-    bool settled = true;
+  write_counted(Op::name, {&self, 1}, [&] {
+    if (self.is_meta()) [[unlikely]]
+      return;
     if constexpr (any_layout<Op>()) {
-      settled = !any_arranged(self, rest...);
-      if (!settled) [[unlikely]]
-        write_arranged<Op>(spec, self, rest...);
+      if (any_arranged(self, rest...)) [[unlikely]]
+        return write_arranged<Op>(spec, self, rest...);
     }
-    if (settled) [[likely]]
-      write_in_place<Op>(spec, self, rest...);
-  }
-  self.bump_version(Op::name);
+    write_in_place<Op>(spec, self, rest...);
+  });
   if (aside.defined()) [[unlikely]]
     take_tangents(self, aside);
   if (records) [[unlikely]] {
@@ -737,8 +751,9 @@ auto call_out(const std::array<Tensor, N>& outs, const A&... args) {
   if constexpr (requires { Op::check_out(outs[0]); })
     Op::check_out(outs[0]);  // what only this form refuses
   for (size_t i = 0; i < N; ++i) prepare_out(Op::name, outs[i], specs[i]);
-  if (!outs[0].is_meta()) detail::run_into<Op>(outs, specs, args...);
-  for (const Tensor& out : outs) out.bump_version(Op::name);
+  write_counted(Op::name, outs, [&] {
+    if (!outs[0].is_meta()) detail::run_into<Op>(outs, specs, args...);
+  });
   return std::tuple_cat(outs);
 }
 template <class Op, class... A>
@@ -801,8 +816,7 @@ const Tensor& compose_out(const Tensor& out, const A&... args) {
     (visit_tensors([&](const Tensor& t) { refuse_any_overlap(Op::name, out, t); }, args), ...);
   const Tensor result = Op::call(args...);
   prepare_out(Op::name, out, Spec{result.sizes(), result.dtype(), result.device()});
-  write_back(out, result);
-  out.bump_version(Op::name);
+  write_counted(Op::name, {&out, 1}, [&] { write_back(out, result); });
   return out;
 }
 template <class Op, size_t N, class... A>
@@ -814,10 +828,8 @@ auto compose_out(const std::array<Tensor, N>& outs, const A&... args) {
   for (size_t i = 0; i < N; ++i)
     prepare_out(Op::name, outs[i],
                 Spec{results[i].sizes(), results[i].dtype(), results[i].device()});
-  for (size_t i = 0; i < N; ++i) {
-    write_back(outs[i], results[i]);
-    outs[i].bump_version(Op::name);
-  }
+  for (size_t i = 0; i < N; ++i)
+    write_counted(Op::name, {&outs[i], 1}, [&] { write_back(outs[i], results[i]); });
   return std::tuple_cat(outs);
 }
 
@@ -837,9 +849,10 @@ const Tensor& mutate(const Tensor& self, const A&... rest) {
     for (int level = 1; level <= visible_forward_level(); ++level)
       old.push_back(tangent_at(self, level));
   }
-  if (!self.is_meta()) [[likely]]
-    run_block<Op, 0>(self, self, rest...);
-  self.bump_version(Op::name);
+  write_counted(Op::name, {&self, 1}, [&] {
+    if (!self.is_meta()) [[likely]]
+      run_block<Op, 0>(self, self, rest...);
+  });
   if (records) rebase_history(self, Ref<Node>::share(node.get()));
   for (size_t i = 0; i < old.size(); ++i) {
     if (!old[i].defined()) continue;

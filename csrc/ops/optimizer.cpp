@@ -4,8 +4,10 @@
 
 #include <algorithm>
 #include <limits>
+#include <optional>
 #include <vector>
 
+#include "core/interrupt.h"
 #include "cuda/capture.h"
 #include "ops/data.h"
 #include "ops/op.h"
@@ -349,12 +351,22 @@ int64_t step_on_device(const OptimizerRuleInfo& rule, TensorList params, TensorL
   const bool repeated = check_uses(rule.writer, params, grads, states);
   int64_t elements = 0;
   for (const Tensor& p : params) elements += p.numel();
-  if (!params.empty() && !params[0].is_meta()) {
-    if (repeated) {
-      for (size_t i = 0; i < params.size(); ++i) step.only(i).run();
-    } else {
-      step.run();
+  // A model whose parameters are of two different steps is worth little, and who catches Ctrl-C
+  // often saves it: a step that takes well under a second is taken as a whole.
+  constexpr int64_t most_whole = int64_t{1} << 27;
+  std::optional<HoldInterrupts> whole;
+  if (elements <= most_whole) whole.emplace();
+  try {
+    if (!params.empty() && !params[0].is_meta()) {
+      if (repeated) {
+        for (size_t i = 0; i < params.size(); ++i) step.only(i).run();
+      } else {
+        step.run();
+      }
     }
+  } catch (...) {  // interrupted halfway
+    step.bump_versions();
+    throw;
   }
   step.bump_versions();
   return elements;
@@ -421,8 +433,13 @@ class FlatList {
   // Calls f with all of them at once; one after the other where a tensor stands there twice.
   template <class F>
   void pass(F&& f) const {
-    if (!repeated_) return f(get());
-    for (size_t i = 0; i < flat_.size(); ++i) f(get().subspan(i, 1));
+    try {
+      if (!repeated_) return f(get());
+      for (size_t i = 0; i < flat_.size(); ++i) f(get().subspan(i, 1));
+    } catch (...) {  // interrupted halfway
+      for (const Tensor& t : tensors_) t.bump_version(op_);
+      throw;
+    }
   }
   void written() {
     for (const auto& [to, from] : write_backs_) copy_data(to, from);

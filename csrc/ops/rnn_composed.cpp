@@ -1,5 +1,6 @@
 // Recurrent networks over ops.
 #include "autograd/engine.h"
+#include "core/interrupt.h"
 #include "ops/operators.h"
 #include "ops/rnn_layer.h"
 
@@ -64,6 +65,7 @@ std::array<Tensor, 3> composed_rnn_layer(const RnnInputs& in, RnnMode mode, IntL
   State state;
   int64_t before = 0;
   for (int64_t s = 0; s < count; ++s) {
+    check_interrupt();
     const int64_t now = steps.active[size_t(s)], first = steps.first[size_t(s)];
     if (now < before) {
       ended_h.push_back(rows_of(state.h, now, before));

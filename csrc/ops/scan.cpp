@@ -1,6 +1,7 @@
 // Running sums, products and extremes along a dim. Loops are in cpu/scan.*.
 #include "cpu/scan.h"
 
+#include "core/interrupt.h"
 #include "ops/data.h"
 #include "ops/op.h"
 #include "ops/operators.h"
@@ -74,6 +75,7 @@ struct Cumprod {
     std::vector<Tensor> slopes;
     const int64_t n = x.sizes()[size_t(d)];
     for (int64_t k = 0; k < n; ++k) {
+      check_interrupt();
       const Tensor before =
           k == 0 ? ones_like(slice(x, d, 0, 1, 1)) : prod(slice(x, d, 0, k, 1), d, true);
       const Tensor parts[] = {before, slice(x, d, k + 1, n, 1)};

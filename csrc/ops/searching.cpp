@@ -4,15 +4,20 @@
 #include <cmath>
 #include <tuple>
 
+#include "core/interrupt.h"
 #include "cpu/device_loops.h"
 #include "cpu/index.h"
+#include "cpu/loop_nest.h"
 #include "cpu/sort.h"
 #include "ops/data.h"
 #include "ops/op.h"
 #include "ops/operators.h"
 
 namespace rush {
+
 namespace {
+
+constexpr int64_t kPerLook = 1 << 18;  // elements between looks for an interrupt
 
 bool wants_right(const char* op, bool right, std::optional<std::string_view> side) {
   if (!side) return right;
@@ -84,11 +89,12 @@ struct Searchsorted {
   static void check_sorter(const Tensor& order) {
     const int64_t n = order.sizes().back();
     if (order.is_cuda()) return check_indices(order, {name, n, 1, order.dim() - 1});
-    for (int64_t i = 0; i < order.numel(); ++i) {
-      const int64_t v = order.data<int64_t>()[i];
-      rush::check(v >= 0 && v < n, ErrorKind::Range, name, "sorter holds ", v,
-                  ", which is out of bounds for a last dimension of size ", n);
-    }
+    const int64_t* p = order.data<int64_t>();
+    in_steps(order.numel(), kPerLook, [&](int64_t i, int64_t end) {
+      for (; i < end; ++i)
+        rush::check(p[i] >= 0 && p[i] < n, ErrorKind::Range, name, "sorter holds ", p[i],
+                    ", which is out of bounds for a last dimension of size ", n);
+    });
   }
 };
 
@@ -136,11 +142,13 @@ struct Isin {
     if (device.is_cuda()) return placed(found_at(x, sorted, places, invert), out.device());
     dispatch_real(name, t, [&]<typename T>() {
       const int64_t* at = places.data<int64_t>();
-      for (int64_t i = 0; i < x.numel(); ++i) {
-        const bool found = at[i] < sorted.numel() &&
-                           opmath<T>(sorted.data<T>()[at[i]]) == opmath<T>(x.data<T>()[i]);
-        out.data<bool>()[i] = found != invert;
-      }
+      parallel_for(x.numel(), kGrain, [&](int64_t i, int64_t end) {
+        for (; i < end; ++i) {
+          const bool found = at[i] < sorted.numel() &&
+                             opmath<T>(sorted.data<T>()[at[i]]) == opmath<T>(x.data<T>()[i]);
+          out.data<bool>()[i] = found != invert;
+        }
+      });
     });
     return out;
   }
@@ -190,11 +198,13 @@ struct Bincount {
       const Tensor w = weights.defined() ? converted(weights, t) : Tensor();
       const T* each = w.defined() ? w.data<T>() : nullptr;
       T* counts = out.data<T>();
-      if (each) {
-        for (int64_t i = 0; i < x.numel(); ++i) counts[p[i]] += each[i];
-      } else {
-        for (int64_t i = 0; i < x.numel(); ++i) counts[p[i]] += T(1);
-      }
+      in_steps(x.numel(), kPerLook, [&](int64_t i, int64_t end) {
+        if (each) {
+          for (; i < end; ++i) counts[p[i]] += each[i];
+        } else {
+          for (; i < end; ++i) counts[p[i]] += T(1);
+        }
+      });
     });
     return out;
   }
@@ -209,10 +219,12 @@ struct Bincount {
       ends = host_data(stack(both));
     }
     const int64_t* p = ends.data<int64_t>();
-    for (int64_t i = 0; i < ends.numel(); ++i) {
-      low = std::min(low, p[i]);
-      high = std::max(high, p[i]);
-    }
+    in_steps(ends.numel(), kPerLook, [&](int64_t i, int64_t end) {
+      for (; i < end; ++i) {
+        low = std::min(low, p[i]);
+        high = std::max(high, p[i]);
+      }
+    });
     return {low, high};
   }
 };

@@ -5,6 +5,7 @@
 
 #include "autograd/forward.h"
 #include "core/batched.h"
+#include "core/interrupt.h"
 #include "core/modes.h"
 #include "core/mutex.h"
 #include "ops/boxing.h"
@@ -429,6 +430,7 @@ void BatchedCall::loop(Generator* repeat) {
   const uint64_t start = repeat ? repeat->offset() : 0;
   Gathered gathered(entry);
   for (int64_t s = 0; s < size; ++s) {
+    check_interrupt();
     std::vector<Value> sample;
     for (size_t i = 0; i < count(); ++i) {
       sample.push_back(copy_of(args_[i]));

@@ -7,6 +7,7 @@ import sys
 from rushlight.serialization._atomic import replacing
 from rushlight.serialization._options import data_is_skipped, get_crc32_options
 from rushlight.serialization._pickle_writer import PickleWriter
+from rushlight.serialization._pieces import PIECE
 from rushlight.serialization._tensor_writer import TensorWriter
 from rushlight.serialization._zip_writer import ALIGNMENT, ZipWriter
 
@@ -69,7 +70,8 @@ def _write_legacy(file, writer, without_byteorder):
     for saved in writer.storages.values():
         data = saved.data()
         file.write(struct.pack("<q", saved.numel()))
-        file.write(data)
+        for begin in range(0, len(data), PIECE):
+            file.write(data[begin : begin + PIECE])
         file.write(bytes(saved.nbytes - len(data)))
 
 

@@ -2,6 +2,8 @@
 
 import io
 
+from rushlight.serialization._pieces import PIECE
+
 
 class FileSource:
     """A seekable file object, from where it stands."""
@@ -35,7 +37,7 @@ class FileSource:
         self._file.seek(self._start + offset)
         done = 0
         while done < len(target):
-            n = self._file.readinto(target[done:])
+            n = self._file.readinto(target[done : done + PIECE])
             if not n:
                 raise truncated(offset + len(target), offset + done)
             done += n

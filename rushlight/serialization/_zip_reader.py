@@ -9,6 +9,8 @@ extracted to the disk; names that only make sense there are refused.
 import struct
 import zlib
 
+from rushlight.serialization._pieces import checksum
+
 _END = b"PK\x05\x06"
 _END64_LOCATOR = b"PK\x06\x07"
 _END64 = b"PK\x06\x06"
@@ -165,7 +167,7 @@ class ZipReader:
 
     def _verify(self, record, data):
         # PyTorch leaves checksums out, as zero, when it is told to.
-        if self._check_crc and record.crc and zlib.crc32(data) != record.crc:
+        if self._check_crc and record.crc and checksum(data) != record.crc:
             raise broken(
                 f"the bytes of {record.name!r} do not match their checksum "
                 "(serialization.set_crc32_options(False) would read them as they are)"

@@ -7,13 +7,14 @@ record's bytes lies in an extra field of its header, as in PyTorch's files.
 import struct
 import zlib
 
+from rushlight.serialization._pieces import PIECE, checksum
+
 ALIGNMENT = 64
 _PAD_FIELD = b"FB"
 _UTF8 = 1 << 11
 _MAX32 = 0xFFFFFFFF
 _MAX16 = 0xFFFF
 _DATE_1980 = (1 << 5) | 1  # the first day that zip can name
-_PIECE = 1 << 24  # bytes given to one write
 
 
 class ZipWriter:
@@ -28,8 +29,8 @@ class ZipWriter:
         self._position += len(view)
         while len(view):
             # A raw file may take less than it is given; a buffered one takes all.
-            taken = self._file.write(view[:_PIECE])
-            taken = min(len(view), _PIECE) if taken is None else taken
+            taken = self._file.write(view[:PIECE])
+            taken = min(len(view), PIECE) if taken is None else taken
             if taken <= 0:
                 raise OSError("save: the file object takes no more bytes")
             view = view[taken:]
@@ -38,7 +39,7 @@ class ZipWriter:
         """One record: the bytes of `data`, and zeros after them."""
         data, tail = memoryview(data).cast("B"), bytes(padding)
         size, start = len(data) + padding, self._position
-        crc = zlib.crc32(tail, zlib.crc32(data)) if self._with_crc else 0
+        crc = zlib.crc32(tail, checksum(data)) if self._with_crc else 0
         encoded = name.encode()
         large = size >= _MAX32
         extra = struct.pack("<HHQQ", 1, 16, size, size) if large else b""

@@ -1,5 +1,5 @@
 // Small loops do not wait for threads that do not run: Note [Threads that do not run] in
-// core/threads.cpp. Here a thread is late because its piece sleeps.
+// core/parallel.cpp. Here a thread is late because its piece sleeps.
 #include <atomic>
 #include <chrono>
 #include <cstring>

@@ -252,12 +252,12 @@ assert torch.ones(5_000_000).share_memory_().sum().item() == 5_000_000
     if subprocess.run(["unshare", "-m", "true"], capture_output=True, check=False).returncode != 0:
         pytest.skip("needs the right to mount")
     mount = "mount -t tmpfs -o size=1m tmpfs /dev/shm || exit 3"
-    inner = f"unshare -m bash -c '{mount}; exec {sys.executable} \"$0\"'"
+    inner = f'{mount}; exec "$0" "$1"'
     with tempfile.NamedTemporaryFile("w", suffix=".py") as file:
         file.write(source)
         file.flush()
         done = subprocess.run(
-            ["bash", "-c", f"{inner} {file.name}"],
+            ["unshare", "-m", "bash", "-c", inner, sys.executable, file.name],
             capture_output=True, text=True, timeout=scripts.LIMIT, check=False,
         )  # fmt: skip
     assert done.returncode == 0 and "/dev/shm" in done.stdout, (done.stdout, done.stderr)

@@ -5,6 +5,7 @@
 //   packed into panels of the accumulator's type, which settles strides, half types and narrow
 //   integers at once; sums stay in a tile of the accumulator's type until all of k is done.
 // - A sum's order depends on k alone, so cutting c among threads does not change a bit of it.
+#include "core/interrupt.h"
 #include "cpu/gemm_kernels.h"
 #include "cpu/kernels/gemm_vector.h"
 
@@ -172,6 +173,7 @@ void multiply_tile(const Product<T>& p, typename Shape<Accumulator<T>>::R* scrat
   typename S::R* const sums = b + kColumns * kDepth * S::parts;
   constexpr int64_t stride = kColumns * S::parts;
   for (int64_t k = 0; k < p.k; k += kDepth) {
+    if (k > 0) check_interrupt();
     const int64_t depth = p.k - k < kDepth ? p.k - k : kDepth;
     pack<S::MR>(p.m, depth, p.a.at(0, k), p.a.row, p.a.col, a);
     pack<S::NR>(p.n, depth, p.b.at(k, 0), p.b.col, p.b.row, b);
@@ -204,8 +206,10 @@ void blocked(const Product<T>& p, void* scratch) {
   using R = typename Shape<Accumulator<T>>::R;
   for (int64_t j = 0; j < p.n; j += kColumns) {
     const Product<T> strip = p.columns(j, p.n - j < kColumns ? p.n : j + kColumns);
-    for (int64_t i = 0; i < p.m; i += kRows)
+    for (int64_t i = 0; i < p.m; i += kRows) {
+      if (i + j > 0) check_interrupt();
       multiply_tile(strip.rows(i, p.m - i < kRows ? p.m : i + kRows), static_cast<R*>(scratch));
+    }
   }
 }
 

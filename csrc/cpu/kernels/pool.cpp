@@ -3,12 +3,16 @@
 #include <type_traits>
 #include <vector>
 
+#include "core/interrupt.h"
 #include "cpu/kernels/pool_tables.h"
 
 namespace rush {
 
 namespace RUSH_ISA {
 namespace {
+
+// Rows of outputs between looks for an interrupt, counted in elements that they may read.
+constexpr int64_t kPerLook = 1 << 20;
 
 // Averages of float32 add up in float32: windows are small.
 template <class T>
@@ -18,13 +22,23 @@ struct Pool {
     return std::numeric_limits<T>::min();
   }
 
+  // What a row of outputs reads, about.
+  static int64_t row_work(const PoolCall& c, int64_t z, int64_t y) {
+    const int64_t rows =
+        (c.axis[0].last[z] - c.axis[0].first[z]) * (c.axis[1].last[y] - c.axis[1].first[y]);
+    return 1 + rows * c.axis[2].out * std::max<int64_t>(c.axis[2].taps, 1);
+  }
+
   // f(output place, z, y, x) for the outputs of one plane.
   template <class F>
   static void for_outputs(const PoolCall& c, F&& f) {
     int64_t at = 0;
+    InterruptCounter interrupts(kPerLook / kPoolBlock);
     for (int64_t z = 0; z < c.axis[0].out; ++z)
-      for (int64_t y = 0; y < c.axis[1].out; ++y)
+      for (int64_t y = 0; y < c.axis[1].out; ++y) {
+        interrupts.add(row_work(c, z, y));
         for (int64_t x = 0; x < c.axis[2].out; ++x) f(at++, z, y, x);
+      }
   }
   // f(start of a row of the plane, iz, iy) for the rows that a window sees.
   template <class F>
@@ -70,10 +84,12 @@ struct Pool {
     if (c.channels_last) return max_last<Places>(c, x, y, indices, begin, end);
     const PoolAxis& row = c.axis[2];
     const bool small = c.in_points() < (int64_t(1) << 31);
+    InterruptCounter interrupts(kPerLook);
     for (int64_t plane = begin; plane < end; ++plane) {
       const T* from = x + plane * c.in_points();
       for (int64_t oz = 0; oz < c.axis[0].out; ++oz) {
         for (int64_t oy = 0; oy < c.axis[1].out; ++oy) {
+          interrupts.add(row_work(c, oz, oy));
           const int64_t at = plane * c.out_points() + (oz * c.axis[1].out + oy) * row.out;
           int64_t* places = Places ? indices + at : nullptr;
           auto one = [&](int64_t ox) { max_at<Places>(c, from, oz, oy, ox, y + at, places); };
@@ -181,10 +197,12 @@ struct Pool {
   static void average(const PoolCall& c, const T* x, T* y, int64_t begin, int64_t end) {
     if (c.channels_last) return average_last(c, x, y, begin, end);
     const PoolAxis& row = c.axis[2];
+    InterruptCounter interrupts(kPerLook);
     for (int64_t plane = begin; plane < end; ++plane) {
       const T* from = x + plane * c.in_points();
       for (int64_t oz = 0; oz < c.axis[0].out; ++oz) {
         for (int64_t oy = 0; oy < c.axis[1].out; ++oy) {
+          interrupts.add(row_work(c, oz, oy));
           T* to = y + plane * c.out_points() + (oz * c.axis[1].out + oy) * row.out;
           for_stretches(
               row,
@@ -285,23 +303,27 @@ struct Pool {
                            int64_t begin, int64_t end) {
     const uint64_t area = uint64_t(c.in_points());
     bool inside = true;
+    InterruptCounter interrupts(kPerLook / kPoolBlock);
     for (int64_t job = begin; job < end; ++job) {
       if (!c.channels_last) {
         const int64_t at = job * c.out_points();
         T* to = gx + job * c.in_points();
         std::fill_n(to, c.in_points(), T(0));
-        for (int64_t i = 0; i < c.out_points(); ++i) {
-          const uint64_t place = uint64_t(indices[at + i]);
-          if (place < area) [[likely]]
-            to[place] += g[at + i];
-          else
-            inside = false;
-        }
+        in_steps(c.out_points(), kPerLook, [&](int64_t i, int64_t stop) {
+          for (; i < stop; ++i) {
+            const uint64_t place = uint64_t(indices[at + i]);
+            if (place < area) [[likely]]
+              to[place] += g[at + i];
+            else
+              inside = false;
+          }
+        });
         continue;
       }
       Block b(c, job, gx);
       const int64_t start = b.image * c.out_points() * c.channels + b.channel;
       for (int64_t first = 0; first < c.out_points(); first += c.axis[2].out) {
+        interrupts.add(c.axis[2].out);
         int64_t most = -1;
         for (int64_t i = first; i < first + c.axis[2].out; ++i) {
           const int64_t* places = indices + start + i * c.channels;
@@ -383,12 +405,14 @@ struct Pool {
     const PoolAxis& row = c.axis[2];
     const bool direct = parts(c.axis[0]) && parts(c.axis[1]);
     std::vector<T> line(size_t(c.channels_last ? 0 : row.in));
+    InterruptCounter interrupts(kPerLook);
     for (int64_t job = begin; job < end; ++job) {
       if (!c.channels_last) {
         T* to = gx + job * c.in_points();
         if (!direct) std::fill_n(to, c.in_points(), T(0));
         for (int64_t oz = 0; oz < c.axis[0].out; ++oz) {
           for (int64_t oy = 0; oy < c.axis[1].out; ++oy) {
+            interrupts.add(row_work(c, oz, oy));
             spread_row(c, g + job * c.out_points() + (oz * c.axis[1].out + oy) * row.out, oz, oy,
                        line.data());
             for_rows(c, oz, oy, [&](int64_t at) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "core/interrupt.h"
 #include "functors/math.h"
 
 namespace rush {
@@ -11,6 +12,7 @@ namespace {
 
 // Sums of float32 are taken in float32 over pieces of this many elements, in double across them.
 constexpr int64_t kPiece = 4096;
+constexpr int64_t kPerLook = 1 << 20;  // elements between looks for an interrupt
 
 template <class T>
 struct Softmax {
@@ -18,6 +20,14 @@ struct Softmax {
 
   // NaN is passed over here; it comes back through the sum of exponentials.
   static T largest(const T* x, int64_t n) {
+    T most = -limits<T>::inf;
+    in_steps(n, kPerLook, [&](int64_t begin, int64_t end) {
+      const T part = largest_of(x + begin, end - begin);
+      most = part > most ? part : most;
+    });
+    return most;
+  }
+  static T largest_of(const T* x, int64_t n) {
     T most = -limits<T>::inf;
     const int64_t whole = n < kVector ? n : n / kVector * kVector;
 #pragma omp simd reduction(max : most)
@@ -96,18 +106,24 @@ struct Softmax {
   static void softmax(const T* x, T* y, int64_t n) {
     const T most = largest(x, n);
     double all = 0;
-    for (int64_t at = 0; at < n; at += kPiece)
-      all += double(exponentials<true>(x + at, y + at, std::min(kPiece, n - at), most));
+    in_steps(n, kPerLook, [&](int64_t at, int64_t end) {
+      for (; at < end; at += kPiece)
+        all += double(exponentials<true>(x + at, y + at, std::min(kPiece, end - at), most));
+    });
     const T by = T(1 / all);
+    in_steps(n, kPerLook, [&](int64_t begin, int64_t end) {
 #pragma omp simd
-    for (int64_t i = 0; i < n; ++i) y[i] = y[i] * by;
+      for (int64_t i = begin; i < end; ++i) y[i] = y[i] * by;
+    });
   }
 
   template <bool any>
   static double sum_of_exponentials(const T* x, int64_t n, T shift) {
     double all = 0;
-    for (int64_t at = 0; at < n; at += kPiece)
-      all += double(exponentials<false, any>(x + at, nullptr, std::min(kPiece, n - at), shift));
+    in_steps(n, kPerLook, [&](int64_t at, int64_t end) {
+      for (; at < end; at += kPiece)
+        all += double(exponentials<false, any>(x + at, nullptr, std::min(kPiece, end - at), shift));
+    });
     return all;
   }
   // Less the largest, which goes to shift.
@@ -140,21 +156,27 @@ struct Softmax {
     T shift;
     const T sum = T(sum_of_exponentials(x, n, &shift));
     const T total = math::log(sum) + shift;
+    in_steps(n, kPerLook, [&](int64_t begin, int64_t end) {
 #pragma omp simd
-    for (int64_t i = 0; i < n; ++i) y[i] = x[i] - total;
+      for (int64_t i = begin; i < end; ++i) y[i] = x[i] - total;
+    });
   }
 
   static void softmax_backward(const T* g, const T* y, T* gx, int64_t n) {
     const T total = weighted_sum(g, y, n);
+    in_steps(n, kPerLook, [&](int64_t begin, int64_t end) {
 #pragma omp simd
-    for (int64_t i = 0; i < n; ++i) gx[i] = y[i] * (g[i] - total);
+      for (int64_t i = begin; i < end; ++i) gx[i] = y[i] * (g[i] - total);
+    });
   }
 
   static void log_softmax_backward(const T* g, const T* y, T* gx, int64_t n) {
     const T total = weighted_sum(g, nullptr, n);
     const int64_t whole = n / kVector * kVector;
+    in_steps(whole, kPerLook, [&](int64_t begin, int64_t end) {
 #pragma omp simd
-    for (int64_t i = 0; i < whole; ++i) gx[i] = g[i] - math::exp_negative(y[i]) * total;
+      for (int64_t i = begin; i < end; ++i) gx[i] = g[i] - math::exp_negative(y[i]) * total;
+    });
     if (whole == n) return;
     Tail last(y + whole, n - whole);
 #pragma omp simd
@@ -164,7 +186,9 @@ struct Softmax {
 
   static T weighted_sum(const T* x, const T* w, int64_t n) {
     double all = 0;
+    InterruptCounter interrupts(kPerLook);
     for (int64_t at = 0; at < n; at += kPiece) {
+      interrupts.add(kPiece);
       const int64_t end = std::min(at + kPiece, n);
       T sum = 0;
       if (w) {

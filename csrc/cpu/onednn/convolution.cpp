@@ -349,7 +349,7 @@ void add(const Tensor& part, const Tensor& to) {
 
 // A small convolution is cut into as many parts of the batch as there are threads, and each runs on
 // one of them. So parallel_for decides whether the others are worth waiting for, see
-// Note [Threads that do not run] in core/threads.cpp, which oneDNN's own teams do not ask.
+// Note [Threads that do not run] in core/parallel.cpp, which oneDNN's own teams do not ask.
 class Parts {
  public:
   Parts(ConvKind kind, const ConvShape& shape, const ConvTensors& t, int64_t count)

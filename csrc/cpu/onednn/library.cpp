@@ -5,6 +5,7 @@
 #include <atomic>
 
 #include "core/error.h"
+#include "core/signal_stack.h"
 #include "core/threads.h"
 #include "cpu/dynamic_library.h"
 #include "cpu/onednn_matmul.h"
@@ -109,6 +110,7 @@ dnnl_stream_t stream() {
 }
 
 int prepare_threads() {
+  ensure_signal_stack();
   const int wanted = in_parallel_region() || omp_in_parallel() ? 1 : num_threads();
   if (omp_get_max_threads() != wanted) omp_set_num_threads(wanted);
   return wanted;

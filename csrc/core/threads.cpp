@@ -113,7 +113,9 @@ void after_fork_in_child() {
 // interrupts between them. Nobody to ask for: in one.
 void run_in_steps(detail::RangeFn fn, void* context, int64_t begin, int64_t end, int64_t step) {
   using namespace std::chrono_literals;
-  if (end - begin <= step || !is_interruptible()) return fn(context, begin, end);
+  // A few grains are done soon; one element of a grain of 1 may be a long row.
+  const int64_t short_enough = step > 1 ? 4 * step : 1;
+  if (end - begin <= short_enough || !is_interruptible()) return fn(context, begin, end);
   const int64_t least = step;
   auto last = InterruptClock::now();
   while (true) {
@@ -140,6 +142,7 @@ struct Job {
   std::exception_ptr error{};
   std::atomic<int> done{0};  // threads besides the first that have finished
   std::atomic<bool> waiting{false};
+  InterruptClock::time_point begin = InterruptClock::now();
 
   // Thread `id` of `count` takes every count-th piece: right even when fewer threads came.
   void run(int id, int count) noexcept {
@@ -170,20 +173,12 @@ struct Job {
   }
 
   // The first thread is the one that can be interrupted, and in libgomp's barrier it would not be:
-  // it joins that only once the others are about to. Loops are mostly shared evenly, so it looks
-  // busily at first, as the barrier does.
+  // in a long loop it joins that only once the others are about to. A short one is over soon,
+  // and the barrier knows best how to wait for it.
   void wait(int count) noexcept {
     using namespace std::chrono_literals;
-    if (!is_interruptible()) return;
+    if (!is_interruptible() || InterruptClock::now() - begin < 20ms) return;
     const auto over = [&] { return done.load() + 1 >= count; };
-    for (int looks = 0; looks < 1000; ++looks) {
-      if (over()) return;
-    }
-    const auto begin = InterruptClock::now();
-    while (InterruptClock::now() - begin < 5ms) {
-      if (over()) return;
-      std::this_thread::yield();
-    }
     waiting = true;
     wait_interruptibly(failed, error, [&](auto limit) {
       const int seen = done.load();

@@ -61,6 +61,8 @@ def long_call(make, n):
         call = make(n)
         whole = timed(call)
         if whole >= WHOLE:
+            whole = min(whole, timed(call))  # now the memory has been touched
+        if whole >= WHOLE:
             return call, whole
         n *= 2
 
@@ -261,6 +263,7 @@ want = (x @ x).sum()
 signal.setitimer(signal.ITIMER_REAL, 0.01, 0.01)
 while len(seen) < 60:
     assert rl.equal((x @ x).sum(), want)
+signal.setitimer(signal.ITIMER_REAL, 0)
 """
 
 

@@ -57,7 +57,9 @@ void learn_from_team(int64_t own, int64_t waited, int64_t time) {
 // Runs [begin, end) in steps of at least a grain and at most some ten milliseconds, asking for
 // interrupts between them. Nobody to ask for: in one.
 void run_in_steps(detail::RangeFn fn, void* context, int64_t begin, int64_t end, int64_t step) {
-  if (end - begin <= step || !is_interruptible()) return fn(context, begin, end);
+  // A few grains are done soon; one element of a grain of 1 may be a long row.
+  const int64_t short_enough = step > 1 ? 4 * step : 1;
+  if (end - begin <= short_enough || !is_interruptible()) return fn(context, begin, end);
   const int64_t least = step;
   auto last = InterruptClock::now();
   while (true) {
@@ -115,19 +117,11 @@ struct Job {
   }
 
   // The first thread is the one that can be interrupted, and in libgomp's barrier it would not be:
-  // it joins that only once the others are about to. Loops are mostly shared evenly, so it looks
-  // busily at first, as the barrier does.
+  // in a long loop it joins that only once the others are about to. A short one is over soon,
+  // and the barrier knows best how to wait for it.
   void wait(int count) noexcept {
+    if (own < 5 * kLong || !is_interruptible()) return;
     const auto over = [&] { return done.load() + 1 >= count; };
-    if (over() || !is_interruptible()) return;
-    for (int looks = 0; looks < 1000; ++looks) {
-      if (over()) return;
-    }
-    const auto begin = InterruptClock::now();
-    while (InterruptClock::now() - begin < 5ms) {
-      if (over()) return;
-      std::this_thread::yield();
-    }
     waiting = true;
     wait_interruptibly(failed, error, [&](auto limit) {
       const int seen = done.load();

@@ -424,6 +424,7 @@ class _MultiProcessingDataLoaderIter(_BaseDataLoaderIter):
 
     def _reset(self, loader):
         self._stop_pinning()
+        self._leave_lost_workers()
         if self._pool is None:
             self.__init__(loader)
             return
@@ -434,6 +435,18 @@ class _MultiProcessingDataLoaderIter(_BaseDataLoaderIter):
 
             self._pool = WorkerPool(loader, self._num_workers, self._base_seed)
         self._start_pass()
+
+    def _leave_lost_workers(self):
+        """Workers that are gone, whether that was reported or happened while they were idle, do
+        not end the loader: the next pass begins with new ones."""
+        if self._pool is None:
+            return
+        if not self._pool.closed:
+            lost = self._pool.lost()
+            if lost is None:
+                return
+            warnings.warn(f"{lost} The workers are started again.", stacklevel=4)
+        self._shutdown_workers(hurry=True)
 
     def _start_pass(self):
         self._serial += 1

@@ -9,19 +9,16 @@ constexpr size_t kNoEdge = SIZE_MAX;
 
 bool is_tensors(ArgKind k) { return k == ArgKind::Tensor || k == ArgKind::Tensors; }
 
-// The row that the call belongs to: a name and the kinds of its arguments stand for one C++
-// function, so there is at most one.
+// The row that the call belongs to. Its aliases differ in their names only; its in-place form, the
+// only one of some, does not name the results.
 const OpEntry* entry_of(const KeptCall& call) {
-  for (const OpEntry& entry : find_ops(call.op)) {
-    if (entry.form == Form::Out) continue;
-    const bool fits = std::ranges::equal(
-        entry.args, call.arguments, [](const ArgSpec& spec, const KeptArgument& argument) {
-          return spec.kind == argument.kind ||
-                 (spec.kind == ArgKind::Operand && argument.kind == ArgKind::Tensor);
-        });
-    if (fits) return &entry;
+  const OpEntry* in_place = nullptr;
+  for (const OpEntry& entry : all_ops()) {
+    if (entry.block != call.block) continue;
+    if (entry.form == Form::Functional) return &entry;
+    if (entry.form == Form::InPlace) in_place = &entry;
   }
-  return nullptr;
+  return in_place;
 }
 
 std::vector<std::string> result_names(const OpEntry* entry, size_t count) {
@@ -57,6 +54,8 @@ std::vector<SavedName> saved_names(const Node& node, const KeptCall& call) {
   const OpEntry* entry = call.names ? nullptr : entry_of(call);
   std::vector<SavedName> names;
   if (!entry && !call.names) return names;
+  internal_assert(!entry || entry->args.size() == call.arguments.size(),
+                  "a node keeps other arguments than its row has");
   uint32_t tensor_bit = 1;
   size_t edge = 0;
   for (size_t i = 0; i < call.arguments.size(); ++i) {

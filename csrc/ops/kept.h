@@ -21,7 +21,7 @@ struct KeptArgument {
 
 // What a node keeps of its call. Good while nobody releases what the node saved: see NodeLock.
 struct KeptCall {
-  const char* op = "";
+  const void* block = nullptr;         // block_id of the op's block
   const char* const* names = nullptr;  // of the arguments, where the table has no such call
   uint32_t needs = 0;                  // what any of the gradients may read, as in Op::needs
   std::vector<KeptArgument> arguments;

@@ -266,7 +266,7 @@ class OpNode final : public Node {
   }
 
   bool show_kept(KeptCall& to) override {
-    to.op = Op::name;
+    to.block = &block_id<Op>;
     if constexpr (requires { Op::arguments; }) to.names = Op::arguments;
     if constexpr (HasNeeds<Op>) {
       for (const uint32_t bits : Op::needs) to.needs |= bits;

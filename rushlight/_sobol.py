@@ -81,7 +81,9 @@ def points(directions, first, last):
         for place in range(gray.bit_length()):
             if gray >> place & 1:
                 to_add ^= columns[place]
-        out[start - first : stop - first] = table[start - block * size : stop - block * size] ^ to_add
+        out[start - first : stop - first] = (
+            table[start - block * size : stop - block * size] ^ to_add
+        )
     return out
 
 

@@ -10,7 +10,8 @@ import threading
 import time
 import warnings
 import weakref
-from typing import Generic, TypeVar
+from collections.abc import Callable
+from typing import Any, Generic, TypeVar
 
 from rushlight.utils.data import _utils
 from rushlight.utils.data._utils import resume
@@ -29,6 +30,10 @@ from rushlight.utils.data.sampler import (
 __all__ = ["DataLoader", "default_collate", "default_convert", "get_worker_info"]
 
 _T_co = TypeVar("_T_co", covariant=True)
+# PyTorch's names for the types of two arguments, which libraries import for their own signatures.
+_T = TypeVar("_T")
+_worker_init_fn_t = Callable[[int], None]
+_collate_fn_t = Callable[[list[_T]], Any]
 
 
 class _InfiniteConstantSampler(Sampler):

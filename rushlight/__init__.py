@@ -27,7 +27,7 @@ def _core_getattr(name):
 
 
 _C.__getattr__ = _core_getattr
-_C.__path__ = [__path__[0] + "/_core"]  # modules below torch._C
+_C.__path__ = [__file__.removesuffix("__init__.py") + "_core"]  # modules below torch._C
 
 # The wheels of oneDNN and OpenBLAS lie beside this package, or in the environment's own folder.
 import sys as _sys

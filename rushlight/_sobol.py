@@ -19,7 +19,7 @@ _SCRAMBLED_AT_ONCE = 1024  # dimensions; each takes a matrix of 30 * 30
 
 @functools.cache
 def _table():
-    """Polynomials and initial numbers, by degree: [(degree, polynomials, [m_1, m_2, ...]), ...]. See
+    """Polynomials and initial numbers, by degree: [(degree, polynomials, [m_1, ...]), ...]. See
     Note [The file of direction numbers] in tools/make_sobol_directions.py."""
     data = zlib.decompress(Path(__file__).with_name("sobol_directions.bin").read_bytes())
     at = 0
@@ -64,9 +64,9 @@ def direction_numbers(dimension):
 def points(directions, first, last):
     """Points first to last - 1, without a shift, a row each.
 
-    Number k is the sum (without carry) of the directions of the ones in k ^ (k >> 1). In a block of
-    2**b points only the last b digits of k change, and the blocks differ by one number each: a table
-    of one block, and what to add, make all of them."""
+    Number k is the sum (without carry) of the directions of the ones in k ^ (k >> 1). In a block
+    of 2**b points only the last b digits of k change, and the blocks differ by one number each: a
+    table of one block, and what to add, make all of them."""
     columns = directions.t().to(_C.int32)  # half the memory to go through
     out = _C.empty((last - first, directions.shape[0]), dtype=_C.int32)
     if last == first:
@@ -97,9 +97,9 @@ def _first_block(columns, digits):
 
 
 def scrambled(directions, generator):
-    """Direction numbers times a random matrix for each dimension, and random shifts. The matrices are
-    lower triangular with ones in the diagonal, so that a digit depends on those before it and all
-    intervals of 2**-k stay as evenly filled as they were."""
+    """Direction numbers times a random matrix for each dimension, and random shifts. The matrices
+    are lower triangular with ones in the diagonal, so that a digit depends on those before it and
+    all intervals of 2**-k stay as evenly filled as they were."""
     places = _C.arange(BITS - 1, -1, -1)
 
     def bits(shape):

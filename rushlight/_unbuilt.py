@@ -11,7 +11,7 @@ _WHAT_TO_DO = "run `make build` in the checkout, or `pip install .` to install t
 
 
 def explained(error, folder=None):
-    """An ImportError that says what is missing and what to run; the error itself if all is there."""
+    """An ImportError that says what is missing and what to run; the error if all is there."""
     folder = Path(__file__).parent if folder is None else Path(folder)
     built = sorted(p.name for p in folder.glob("_C.*") if p.suffix in (".so", ".pyd"))
     if not built:

@@ -9,9 +9,9 @@ __all__ = ["SobolEngine"]
 class SobolEngine:
     """Draws points of a Sobol sequence in [0, 1)**dimension, for dimensions up to 21201.
 
-    With ``scramble`` the points are a random one of the equally even sets of points (a linear matrix
-    scramble and a digital shift), the same for the same ``seed``. After ``2**m`` points the set is at
-    its most even: draw_base2 helps to stay there."""
+    With ``scramble`` the points are a random one of the equally even sets of points (a linear
+    matrix scramble and a digital shift), the same for the same ``seed``. After ``2**m`` points the
+    set is at its most even: draw_base2 helps to stay there."""
 
     MAXBIT = BITS
     MAXDIM = DIMENSIONS
@@ -49,14 +49,14 @@ class SobolEngine:
         return out.resize_(result.shape).copy_(result)
 
     def draw_base2(self, m, out=None, dtype=None):
-        """The next ``2**m`` points; raises where the points so far and these are no power of two."""
+        """The next ``2**m`` points; raises where they and those before are no power of two."""
         n = 2**m
         total = self.num_generated + n
         if total & (total - 1):
             raise ValueError(
-                "draw_base2: the points of a Sobol sequence are at their most even when their number "
-                f"is a power of two; {self.num_generated} were drawn, and {n} more make {total}. Use "
-                "draw for any number, or reset first"
+                "draw_base2: the points of a Sobol sequence are at their most even when their "
+                f"number is a power of two; {self.num_generated} were drawn, and {n} more make "
+                f"{total}. Use draw for any number, or reset first"
             )
         return self.draw(n, out, dtype)
 
@@ -79,8 +79,8 @@ class SobolEngine:
             raise ValueError(f"{name}: the number of points must not be negative, got {n}")
         if last > 2**self.MAXBIT:
             raise ValueError(
-                f"{name}: the sequence has 2**{self.MAXBIT} points; {first} were drawn, and {n} more "
-                "are too many"
+                f"{name}: the sequence has 2**{self.MAXBIT} points; {first} were drawn, and {n} "
+                "more are too many"
             )
         self.num_generated = last
         return first, last

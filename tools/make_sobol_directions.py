@@ -1,18 +1,18 @@
-"""Writes rushlight/sobol_directions.bin: the direction numbers of Sobol sequences by S. Joe and F. Y. Kuo.
+"""Writes rushlight/sobol_directions.bin: direction numbers of Sobol sequences, by Joe and Kuo.
 
     python tools/make_sobol_directions.py new-joe-kuo-6.21201
     python tools/make_sobol_directions.py scipy/stats/_sobol_direction_numbers.npz
 
-The first is the authors' file (web.maths.unsw.edu.au/~fkuo/sobol), the second SciPy's copy of it: both
-give the same bytes. rushlight/sobol_directions.license is the authors' licence.
+The first is the authors' file (web.maths.unsw.edu.au/~fkuo/sobol), the second SciPy's copy of it:
+both give the same bytes. rushlight/sobol_directions.license is the authors' licence.
 
 Note [The file of direction numbers]
-A dimension has a primitive polynomial of degree s and odd numbers m_1 < 2, ..., m_s < 2**s; the first
-dimension has none. Dimensions stand in the order of their degrees. The file, compressed by zlib, holds
-one column after the other, as little-endian uint32: how many dimensions there are of each degree 1 to
-18, then the polynomials (without the outer ones, which are always there), then (m_i - 1) / 2 for
-i = 2, 3, ..., each of those dimensions that have so many. Of a column the lowest bytes come first, then
-the second ones, and so on: high bytes are mostly zero, and compress.
+A dimension has a primitive polynomial of degree s and odd numbers m_1 < 2, ..., m_s < 2**s; the
+first dimension has none. Dimensions stand in the order of their degrees. The file, compressed by
+zlib, holds one column after the other, as little-endian uint32: how many dimensions there are of
+each degree 1 to 18, then the polynomials (without the outer ones, which are always there), then
+(m_i - 1) / 2 for i = 2, 3, ..., each of those dimensions that have so many. Of a column the lowest
+bytes come first, then the second ones, and so on: high bytes are mostly zero, and compress.
 """
 
 import itertools

@@ -1,7 +1,7 @@
 """The classes of scripted and traced things.
 
-script and trace give back what they were given. A module remembers that it went through them, so that
-what a scripted one can do besides (save) says why it cannot here."""
+script and trace give back what they were given. It is remembered what went through them, so that
+what a scripted module can do besides (save) says why it cannot here."""
 
 import types
 import weakref
@@ -17,7 +17,7 @@ _scripted = weakref.WeakSet()
 
 
 def scripted(obj):
-    """The object itself; a module or function can then be asked for what only scripted ones have."""
+    """The object itself; it can then be asked for what only scripted ones have."""
     if isinstance(obj, Module):
         _scripted.update(obj.modules())
     elif isinstance(obj, types.FunctionType) and not hasattr(obj, "save"):

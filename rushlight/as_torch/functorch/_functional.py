@@ -67,11 +67,9 @@ def combine_state_for_ensemble(models):
     if len(models) == 0:
         raise RuntimeError("combine_state_for_ensemble: expected at least one model")
     if any(model.training != models[0].training for model in models):
-        raise RuntimeError(
-            "combine_state_for_ensemble: all models must have the same training mode"
-        )
+        raise RuntimeError("combine_state_for_ensemble: the models must have one training mode")
     if any(type(model) is not type(models[0]) for model in models):
-        raise RuntimeError("combine_state_for_ensemble: all models must be of the same class")
+        raise RuntimeError("combine_state_for_ensemble: the models must be of one class")
     made, _, _ = make_functional_with_buffers(models[0])
     params, buffers = stack_module_state(list(models))
     stacked = tuple(params[name].detach() for name in made.param_names)

@@ -10,8 +10,8 @@ __all__ = ["implicit_replication"]
 
 @contextlib.contextmanager
 def implicit_replication():
-    """Inside, tensors count as replicated where they meet distributed ones. As there are none, all is
-    as it was."""
+    """Inside, tensors count as replicated where they meet distributed ones. As there are none, all
+    is as it was."""
     yield
 
 

@@ -1,4 +1,4 @@
-"""What DataParallel of PyTorch is made of, as functions that can be differentiated; over cuda.comm."""
+"""What PyTorch makes DataParallel of, as functions with gradients; over cuda.comm."""
 
 from rushlight._utils import _as_device
 from rushlight.autograd import Function

@@ -7,12 +7,12 @@
 # The core: dtypes, Tensor, device, Size, Generator, ..., and every operator of the table.
 try:
     from rushlight import _C
+    from rushlight._C import __version__  # (the stubs' folder alone can be imported too)
 except ImportError as _error:
     from rushlight._unbuilt import explained as _explained
 
     raise _explained(_error) from None
 from rushlight._C import *
-from rushlight._C import __version__
 
 
 globals().update(_C._unsupported_dtypes)  # float8_e4m3fn, qint8, ...: names without tensors

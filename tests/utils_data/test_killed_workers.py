@@ -161,7 +161,7 @@ def test_nothing_is_left_over(method):
         counts.append(descriptors())
     assert len(set(counts)) == 1, counts
     del loader
-    assert set(torch.multiprocessing.active_children()) == before
+    assert set(torch.multiprocessing.active_children()) <= before
 
 
 def test_a_closed_connection_has_no_socket():

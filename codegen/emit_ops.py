@@ -226,6 +226,7 @@ class Family:
             "doc": c_string(row.doc),
             "args": f"{{args_{row_index}, {n}}}" if n else "{}",
             "boxed": boxed(entry),
+            "block": f"&block_id<{row.struct}>",
         }
         return "    {" + ",\n     ".join(f".{k} = {v}" for k, v in fields.items()) + "},"
 

@@ -5,9 +5,14 @@
 # Keep this file a list of names, by section; code lives in the modules it names.
 
 # The core: dtypes, Tensor, device, Size, Generator, ..., and every operator of the table.
-from rushlight import _C
+try:
+    from rushlight import _C
+    from rushlight._C import __version__  # (the stubs' folder alone can be imported too)
+except ImportError as _error:
+    from rushlight._unbuilt import explained as _explained
+
+    raise _explained(_error) from None
 from rushlight._C import *
-from rushlight._C import __version__
 
 
 globals().update(_C._unsupported_dtypes)  # float8_e4m3fn, qint8, ...: names without tensors
@@ -22,6 +27,7 @@ def _core_getattr(name):
 
 
 _C.__getattr__ = _core_getattr
+_C.__path__ = [__file__.removesuffix("__init__.py") + "_core"]  # modules below torch._C
 
 # The wheels of oneDNN and OpenBLAS lie beside this package, or in the environment's own folder.
 import sys as _sys

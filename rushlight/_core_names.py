@@ -5,7 +5,7 @@ import functools
 from types import SimpleNamespace
 
 from rushlight import _C
-from rushlight._missing import MissingNameError, unavailable_class
+from rushlight._missing import submodule_or_raise, unavailable_class
 
 
 def _parse_to(*args, **kwargs):
@@ -48,7 +48,6 @@ _NAMES = {
     "_get_tracing_state": _nothing,
     "_cuda_clearCublasWorkspaces": _nothing,
     "_jit_clear_class_registry": _nothing,
-    "_functorch": SimpleNamespace(is_legacy_batchedtensor=_false),
     "_are_functorch_transforms_active": lambda: _C._vmap_level() > 0,
     "_TensorBase": _C.Tensor,
     "TensorBase": _C.Tensor,
@@ -131,4 +130,4 @@ def core_getattr(name):
         return _NAMES[name]
     if name in _SWITCHES:
         return _false
-    raise MissingNameError("rushlight._C", name)
+    return submodule_or_raise("rushlight._C", name)

@@ -30,7 +30,7 @@ SavedTensor::SavedTensor(const Tensor& t) : version_(t.defined() ? t.version() :
     if (forward_active()) carry_tangents(t, data_);
   }
   if (t_modes & kSavedTensorHooks && !t.is_wrapped_number()) [[unlikely]]
-    pack();
+    pack_in_scope();
 }
 
 SavedTensor SavedTensor::output(const Tensor& t, uint32_t slot) {
@@ -42,16 +42,18 @@ SavedTensor SavedTensor::output(const Tensor& t, uint32_t slot) {
   s.slot_ = slot;
   s.is_output_ = true;
   if (t_modes & kSavedTensorHooks) [[unlikely]]
-    s.pack();
+    s.pack_in_scope();
   return s;
 }
 
-void SavedTensor::pack() {
-  const Ref<SavedTensorHooks> hooks = current_saved_tensor_hooks();
-  if (!hooks) return;
+void SavedTensor::pack_in_scope() {
+  if (const Ref<SavedTensorHooks> hooks = current_saved_tensor_hooks()) pack(*hooks);
+}
+
+void SavedTensor::pack(SavedTensorHooks& hooks) {
   // The bytes may go elsewhere, so the way back to a leaf is kept apart from them.
   if (is_original_) grad_fn_ = AccumulateGrad::of(data_);
-  packed_ = hooks->pack(twin(data_));
+  packed_ = hooks.pack(twin(data_));
   data_ = Tensor();
   is_original_ = false;
 }

@@ -23,9 +23,15 @@ class RUSH_API SavedTensor {
   // Whether the history is tied to it again; formulas that record nothing do not need it.
   Tensor unpack(const Node* owner, bool with_history) const;
   void reset() { *this = SavedTensor(), released_ = true; }
+  bool released() const { return released_; }
+
+  // Hands the bytes to these functions, as those of a saved_tensors_hooks scope are given them.
+  void pack(SavedTensorHooks& hooks);
+  const Tensor& bytes() const { return data_; }                // undefined once they are packed
+  const Ref<PackedTensor>& packed() const { return packed_; }  // null unless they are
 
  private:
-  void pack();  // hands the bytes to the user's functions
+  void pack_in_scope();
 
   Tensor data_;               // detached unless the input was a leaf
   Ref<PackedTensor> packed_;  // in place of data_

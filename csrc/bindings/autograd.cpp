@@ -206,8 +206,27 @@ int set_requires_grad_(PyObject* o, PyObject* value, void*) {
   });
 }
 
+namespace {
+
+// Backward leaves nothing there, and who reads it mostly believes that it does.
+[[gnu::cold]] void warn_no_leaf() {
+  check_status(PyErr_WarnEx(
+      PyExc_UserWarning,
+      "grad: the .grad of a tensor that is not a leaf was read, and backward() does not fill it. "
+      "Call retain_grad() on the tensor before backward() to have its gradient, or read the .grad "
+      "of the leaf that was meant.",
+      1));
+}
+
+}  // namespace
+
 PyObject* get_grad(PyObject* o, void*) {
-  return guarded([&] { return wrap(grad_of(unwrap(o))); });
+  return guarded([&] {
+    const Tensor& t = unwrap(o);
+    Tensor grad = grad_of(t);
+    if (!grad.defined() && is_tracked(t) && !retains_grad(t) && !is_leaf(t)) warn_no_leaf();
+    return wrap(std::move(grad));
+  });
 }
 int set_grad(PyObject* o, PyObject* value, void*) {
   return guarded_int([&] {
@@ -360,7 +379,8 @@ bool init_autograd(PyObject* module) {
   set_thread_runner(run_on_python_thread);
   return PyModule_AddFunctions(module, functions) == 0 && init_hooks(module) &&
          init_nodes(module) && init_functions(module) && init_saved_tensor_hooks(module) &&
-         init_anomaly(module) && init_write_observer(module) && init_graph(module);
+         init_saved_values(module) && init_anomaly(module) && init_write_observer(module) &&
+         init_graph(module);
 }
 
 }  // namespace rush::py

@@ -38,6 +38,12 @@ Tensor from_literal(const char* function, PyObject* data, std::optional<DType> d
   return device.is_cpu() ? out : copied(out, t, device);
 }
 
+// Python's own containers and numbers: nobody need ask them for memory.
+bool is_plain(PyObject* o) {
+  return PyList_CheckExact(o) || PyTuple_CheckExact(o) || PyFloat_CheckExact(o) ||
+         PyLong_CheckExact(o) || PyBool_Check(o);
+}
+
 // Fresh memory whatever the data is.
 Tensor fresh_tensor(const char* function, PyObject* data, std::optional<DType> dtype,
                     std::optional<Device> device) {
@@ -46,9 +52,15 @@ Tensor fresh_tensor(const char* function, PyObject* data, std::optional<DType> d
     return copied(t, dtype.value_or(t.dtype()), device.value_or(t.device()));
   }
   const Device place = device.value_or(default_device());
-  if (is_numpy_array(data)) {
-    const Tensor t = tensor_from_array(data, false);
-    return copied(t, dtype.value_or(t.dtype()), place);
+  if (!is_plain(data)) {
+    if (has_cuda_array(data)) {
+      const Tensor t = tensor_from_cuda_array(data);
+      return copied(t, dtype.value_or(t.dtype()), device.value_or(t.device()));
+    }
+    if (const Handle array = array_of(data)) {
+      const Tensor t = tensor_from_array(array.get(), false);
+      return copied(t, dtype.value_or(t.dtype()), place);
+    }
   }
   check(!PyUnicode_Check(data) && !PyBytes_Check(data), ErrorKind::Type, function,
         "invalid data type '", type_name(data), "': tensors hold numbers");
@@ -78,12 +90,6 @@ PyObject* tensor(PyObject*, PyObject* const* args, Py_ssize_t n, PyObject* kwnam
                                     device_argument("tensor", a[2]));
     return finish(out, bool_argument("tensor", "requires_grad", a[3], false));
   });
-}
-
-// Python's own containers and numbers: nobody need ask them for memory.
-bool is_plain(PyObject* o) {
-  return PyList_CheckExact(o) || PyTuple_CheckExact(o) || PyFloat_CheckExact(o) ||
-         PyLong_CheckExact(o) || PyBool_Check(o);
 }
 
 // The data's own memory where it has some, else a fresh tensor.

@@ -76,6 +76,24 @@ Handle FunctionNode::saved_tensors() const {
   return tuple;
 }
 
+size_t FunctionNode::saved_count() const {
+  std::lock_guard guard(lock_);
+  return saved_.size();
+}
+
+SavedTensor FunctionNode::saved(size_t i) const {
+  SavedTensor found;
+  std::lock_guard guard(lock_);
+  if (i < saved_.size()) return saved_[i];
+  found.reset();
+  return found;
+}
+
+void FunctionNode::set_saved(size_t i, SavedTensor saved) {
+  std::lock_guard guard(lock_);
+  if (i < saved_.size()) std::swap(saved_[i], saved);  // the old one dies unlocked
+}
+
 Grads FunctionNode::apply(GradSpan grads, std::span<const bool>) {
   return call_python([&] {
     const Handle result = call_backward(grads);

@@ -48,6 +48,10 @@ class FunctionNode final : public NodeWithObject {
   void save(const Tensor& t);
   void save_output(const Tensor& t, uint32_t slot);
   Handle saved_tensors() const;  // a tuple; checks versions
+  // One of them, for those who show it; a released one when all are.
+  size_t saved_count() const;
+  SavedTensor saved(size_t i) const;
+  void set_saved(size_t i, SavedTensor saved);
 
  private:
   void release_saved() override;

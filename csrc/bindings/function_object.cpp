@@ -4,6 +4,7 @@
 
 #include "autograd/engine.h"
 #include "bindings/function_node.h"
+#include "bindings/saved_values.h"
 #include "ops/ops.h"
 
 namespace rush::py {
@@ -347,6 +348,14 @@ PyObject* get_saved_tensors(PyObject* o, void*) {
   });
 }
 
+PyObject* get_raw_saved_tensors(PyObject* o, void*) {
+  return guarded([&] {
+    const Ref<Node>& node = as_node_object(o)->node;
+    if (!node) return PyTuple_New(0);
+    return raw_saved_tensors(node, static_cast<FunctionNode*>(node.get())->saved_count());
+  });
+}
+
 PyMethodDef type_methods[] = {
     {"__init_subclass__", as_method(function_init_subclass),
      METH_CLASS | METH_VARARGS | METH_KEYWORDS, nullptr},
@@ -354,6 +363,8 @@ PyMethodDef type_methods[] = {
 };
 PyGetSetDef type_getset[] = {
     {"saved_tensors", get_saved_tensors, nullptr, "What save_for_backward() was given.", nullptr},
+    {"_raw_saved_tensors", get_raw_saved_tensors, nullptr,
+     "The same as SavedTensor objects, which take hooks.", nullptr},
     {"__dict__", PyObject_GenericGetDict, PyObject_GenericSetDict, nullptr, nullptr},
     {},
 };

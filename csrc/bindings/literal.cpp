@@ -69,8 +69,8 @@ class Inspector {
   void find_sizes(PyObject* data) {
     Handle at = Handle::borrow(data);
     while (at) {
-      if (is_numpy_array(at.get())) {
-        const Tensor block = tensor_from_array(at.get(), false);
+      if (const Handle array = array_of(at.get())) {
+        const Tensor block = tensor_from_array(array.get(), false);
         for (int64_t s : block.sizes()) sizes_.push_back(s);
         return;
       }
@@ -84,7 +84,8 @@ class Inspector {
   }
 
   void visit(PyObject* o, uint32_t depth) {
-    if (is_numpy_array(o)) return visit_block(tensor_from_array(o, false), depth);
+    if (const Handle array = array_of(o))
+      return visit_block(tensor_from_array(array.get(), false), depth);
     if (depth == sizes_.size()) return visit_number(o);
     check(is_nested(o), is_text(o) ? ErrorKind::Value : ErrorKind::Type, function_, place_,
           " is a ", type_name(o), ", expected a sequence of length ", sizes_[depth]);
@@ -274,7 +275,7 @@ class Filler {
       : function_(function), out_(out), at_(out.data<T>()) {}
 
   void visit(PyObject* o, uint32_t depth) {
-    if (is_numpy_array(o)) return copy_block(o, depth);
+    if (const Handle array = array_of(o)) return copy_block(array.get(), depth);
     if (depth == out_.sizes().size()) {
       *at_++ = item_from<T>(function_, o);
       return;

@@ -19,6 +19,10 @@ void fill_literal(const char* function, PyObject* data, const Tensor& out);
 bool is_numpy_array(PyObject* o);
 bool is_numpy_scalar(PyObject* o);
 std::optional<DType> dtype_from_numpy(PyObject* numpy_dtype);
+// An array as it is, and whatever shows itself as one (a pandas Series, an image) as its array.
+// Null where there is none, or one of elements that no dtype fits: such data may still be a
+// sequence.
+Handle array_of(PyObject* o);
 // A tensor over the array's memory. `warn`: say so when the array is read-only.
 Tensor tensor_from_array(PyObject* array, bool warn);
 // A new array over the tensor's memory (which must be on the CPU and free of gradients).

@@ -13,6 +13,7 @@
 
 #include "autograd/accumulate_grad.h"
 #include "autograd/node_name.h"
+#include "bindings/saved_values.h"
 
 namespace rush::py {
 
@@ -58,6 +59,34 @@ PyObject* node_repr(PyObject* o) {
   const char* dot = std::strrchr(Py_TYPE(o)->tp_name, '.');
   return PyUnicode_FromFormat("<%s object at %p>", dot ? dot + 1 : Py_TYPE(o)->tp_name,
                               static_cast<void*>(o));
+}
+
+// What a node has saved depends on its call, and several kinds of call may share a type.
+PyObject* node_getattro(PyObject* o, PyObject* name) {
+  PyObject* found = PyObject_GenericGetAttr(o, name);
+  const Ref<Node>& node = as_node_object(o)->node;
+  if (found || !node || !PyErr_ExceptionMatches(PyExc_AttributeError)) return found;
+  PyObject *type, *value, *traceback;
+  PyErr_Fetch(&type, &value, &traceback);
+  found = guarded([&] { return saved_attribute(node, text_of(name)); });
+  if (!found && !PyErr_Occurred()) {
+    PyErr_Restore(type, value, traceback);
+    return nullptr;
+  }
+  Py_XDECREF(type), Py_XDECREF(value), Py_XDECREF(traceback);
+  return found;
+}
+
+PyObject* node_dir(PyObject* o, PyObject*) {
+  return guarded([&]() -> PyObject* {
+    const auto* base = reinterpret_cast<PyObject*>(&PyBaseObject_Type);
+    Handle names =
+        Handle::steal(PyObject_CallMethod(const_cast<PyObject*>(base), "__dir__", "O", o));
+    const Ref<Node>& node = as_node_object(o)->node;
+    if (!node) return names.release();
+    const Handle saved = Handle::steal(saved_attributes(node));
+    return PySequence_InPlaceConcat(names.get(), saved.get());
+  });
 }
 
 PyObject* node_next(PyObject* o, void*) {
@@ -135,6 +164,7 @@ PyMethodDef methods[] = {
     {"register_prehook", node_register_prehook, METH_O,
      "register_prehook($self, fn, /)\n--\n\nCalls fn(grad_outputs) before the node runs; what it "
      "returns, unless None, replaces them."},
+    {"__dir__", node_dir, METH_NOARGS, "__dir__($self)\n--\n\nAll names, saved values included."},
     {"_sequence_nr", node_sequence, METH_NOARGS,
      "_sequence_nr($self)\n--\n\nA number that grows with each node recorded on a thread."},
     {},
@@ -154,6 +184,7 @@ PyType_Slot slots[] = {
     {Py_tp_traverse, reinterpret_cast<void*>(node_traverse)},
     {Py_tp_clear, reinterpret_cast<void*>(node_clear)},
     {Py_tp_repr, reinterpret_cast<void*>(node_repr)},
+    {Py_tp_getattro, reinterpret_cast<void*>(node_getattro)},
     {Py_tp_methods, methods},
     {Py_tp_getset, getset},
     {Py_tp_members, members},

@@ -261,6 +261,21 @@ std::optional<DType> dtype_from_numpy(PyObject* dtype) {
   return std::nullopt;
 }
 
+Handle array_of(PyObject* o) {
+  if (is_numpy_array(o)) return Handle::borrow(o);
+  if (PyList_Check(o) || PyTuple_Check(o) || PyFloat_Check(o) || PyLong_Check(o) ||
+      PyUnicode_Check(o) || PyBytes_Check(o) || is_tensor(o) || is_numpy_scalar(o))
+    return {};
+  // NumPy's protocols belong to classes, as all special methods do.
+  auto* type = reinterpret_cast<PyObject*>(Py_TYPE(o));
+  if (!optional_attribute(type, "__array__") && !optional_attribute(type, "__array_interface__"))
+    return {};
+  Handle array =
+      Handle::steal(PyObject_CallMethod(required_numpy().module.get(), "asarray", "O", o));
+  const Handle dtype = Handle::steal(PyObject_GetAttrString(array.get(), "dtype"));
+  return dtype_from_numpy(dtype.get()) ? array : Handle();
+}
+
 Tensor tensor_from_array(PyObject* array, bool warn) {
   const Handle dtype = Handle::steal(PyObject_GetAttrString(array, "dtype"));
   check(is_native(dtype.get()), ErrorKind::Value, "from_numpy",

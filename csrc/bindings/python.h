@@ -90,6 +90,7 @@ bool init_hooks(PyObject* module);
 bool init_nodes(PyObject* module);
 bool init_functions(PyObject* module);
 bool init_saved_tensor_hooks(PyObject* module);
+bool init_saved_values(PyObject* module);
 bool init_anomaly(PyObject* module);
 bool init_write_observer(PyObject* module);
 bool init_graph(PyObject* module);

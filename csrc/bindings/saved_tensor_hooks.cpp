@@ -1,6 +1,5 @@
 // saved_tensor_hooks.cpp: Python's pack and unpack functions for what is saved for backward.
-#include "autograd/saved_hooks.h"
-#include "bindings/carried_error.h"
+#include "bindings/saved_values.h"
 
 namespace rush::py {
 namespace {
@@ -16,6 +15,8 @@ class Packed final : public PackedTensor {
       return Tensor(unwrap(t.get()));
     });
   }
+  PyObject* packed() const { return packed_.get(); }
+  PyObject* unpack_hook() const { return unpack_.get(); }
 
  private:
   PyRef unpack_, packed_;
@@ -41,9 +42,7 @@ class Hooks final : public SavedTensorHooks {
 
 PyObject* push(PyObject*, PyObject* const* args, Py_ssize_t n) {
   return guarded([&] {
-    check(n == 2 && PyCallable_Check(args[0]) && PyCallable_Check(args[1]), ErrorKind::Type,
-          "saved_tensors_hooks", "expected two callables: pack_hook and unpack_hook");
-    push_saved_tensor_hooks(Ref<SavedTensorHooks>::adopt(new Hooks(args[0], args[1])));
+    push_saved_tensor_hooks(hooks_from_python("saved_tensors_hooks", args, n));
     return Py_NewRef(Py_None);
   });
 }
@@ -84,6 +83,20 @@ PyMethodDef functions[] = {
 };
 
 }  // namespace
+
+Ref<SavedTensorHooks> hooks_from_python(const char* function, PyObject* const* args, Py_ssize_t n) {
+  check(n == 2 && PyCallable_Check(args[0]) && PyCallable_Check(args[1]), ErrorKind::Type, function,
+        "expected two callables: pack_hook and unpack_hook");
+  return Ref<SavedTensorHooks>::adopt(new Hooks(args[0], args[1]));
+}
+
+// All that is ever packed is packed by Hooks.
+PyObject* packed_object(const PackedTensor& packed) {
+  return static_cast<const Packed&>(packed).packed();
+}
+PyObject* unpack_hook_of(const PackedTensor& packed) {
+  return static_cast<const Packed&>(packed).unpack_hook();
+}
 
 bool init_saved_tensor_hooks(PyObject* module) {
   return PyModule_AddFunctions(module, functions) == 0;

@@ -14,11 +14,11 @@
 
 #include "autograd/bridge.h"
 #include "autograd/engine.h"
-#include "autograd/saved_tensor.h"
 #include "core/layout.h"
 #include "core/modes.h"
 #include "ops/arranged.h"
 #include "ops/host_run.h"
+#include "ops/kept.h"
 #include "ops/registry.h"
 #include "ops/spec.h"
 
@@ -75,85 +75,6 @@ class Jvp {
 };
 
 namespace op {
-
-// How each kind of argument is kept for backward, and given back to `grad`.
-template <class A>
-struct Kept {
-  using Arg = A;
-  A value;
-  explicit Kept(const A& a, bool) : value(a) {}
-  A get(const Node*) const { return value; }
-  void release() {}
-};
-template <>
-struct Kept<Tensor> {
-  SavedTensor value;
-  Kept(const Tensor& t, bool save) {
-    if (save) value = SavedTensor(t);
-  }
-  Tensor get(const Node* n) const { return value.unpack(n); }
-  void release() {
-    if (value.defined()) value.reset();
-  }
-};
-template <>
-struct Kept<TensorList> {
-  std::vector<SavedTensor> value;
-  mutable std::vector<Tensor> unpacked;
-  Kept(TensorList ts, bool save) {
-    if (save) {
-      for (const Tensor& t : ts) value.emplace_back(t);
-    }
-  }
-  TensorList get(const Node* n) const {
-    unpacked.clear();
-    for (const SavedTensor& s : value) unpacked.push_back(s.unpack(n));
-    return unpacked;
-  }
-  void release() {
-    unpacked.clear();
-    for (SavedTensor& s : value) s.reset();
-  }
-};
-template <>
-struct Kept<IntList> {
-  SmallVector<int64_t, 4> value;  // not Dims: cat has as many extents as tensors
-  Kept(IntList v, bool) {
-    value.reserve(v.size());
-    for (int64_t x : v) value.push_back(x);
-  }
-  IntList get(const Node*) const { return value; }
-  void release() {}
-};
-template <>
-struct Kept<std::optional<IntList>> {
-  std::optional<Dims> value;
-  Kept(const std::optional<IntList>& v, bool) : value(v ? std::optional<Dims>(*v) : std::nullopt) {}
-  std::optional<IntList> get(const Node*) const {
-    return value ? std::optional<IntList>(*value) : std::nullopt;
-  }
-  void release() {}
-};
-template <>
-struct Kept<std::span<const double>> {
-  std::vector<double> value;
-  Kept(std::span<const double> v, bool) : value(v.begin(), v.end()) {}
-  std::span<const double> get(const Node*) const { return value; }
-  void release() {}
-};
-template <>
-struct Kept<std::string_view> {
-  std::string value;
-  Kept(std::string_view v, bool) : value(v) {}
-  std::string_view get(const Node*) const { return value; }
-  void release() {}
-};
-template <>
-struct Kept<Generator*> {
-  Kept(Generator*, bool) {}
-  Generator* get(const Node*) const { return nullptr; }
-  void release() {}
-};
 
 template <class T>
 struct FunctionTraits;
@@ -342,6 +263,17 @@ class OpNode final : public Node {
   void release_saved() override {
     std::apply([](Kept<A>&... kept) { (kept.release(), ...); }, kept_);
     for (SavedTensor& s : outs_) s.reset();
+  }
+
+  bool show_kept(KeptCall& to) override {
+    to.block = &block_id<Op>;
+    if constexpr (requires { Op::arguments; }) to.names = Op::arguments;
+    if constexpr (HasNeeds<Op>) {
+      for (const uint32_t bits : Op::needs) to.needs |= bits;
+    }
+    std::apply([&](Kept<A>&... kept) { (to.add(kind_of<A>, kept), ...); }, kept_);
+    to.results = outs_;
+    return true;
   }
 
  private:

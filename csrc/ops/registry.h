@@ -67,7 +67,12 @@ struct OpEntry {
   // Reads args (as many as `args`), writes results. Throws rush::Error. The results of in-place and
   // out forms borrow the argument: whoever keeps them longer than the arguments takes a count.
   void (*boxed)(Value* args, Value* results);
+  const void* block;  // the address of block_id of the row's block: which nodes are this row's
 };
+
+// Each block of csrc/ops has an address of its own here.
+template <class Op>
+inline constexpr char block_id = 0;
 
 RUSH_API std::span<const OpEntry> all_ops();
 // The overloads of a name, adjacent in the table; empty when there is none.

@@ -15,6 +15,7 @@ int64_t extent(const Tensor& x, int64_t d) { return x.sizes()[size_t(d)]; }
 // own would make one of the whole size, and n pieces n of them.
 struct Cut {
   static constexpr const char* name = "split";
+  static constexpr const char* arguments[] = {"self", "split_sizes", "dim"};  // it is no row
   static Grads grad(const Ctx& c, GradSpan grads, const Tensor&, IntList extents, int64_t dim) {
     return {cat(filled(c, grads, extents, dim, true), dim)};
   }
@@ -40,6 +41,7 @@ struct Cut {
 };
 struct CutApart {  // dim is gone
   static constexpr const char* name = "unbind";
+  static constexpr const char* const* arguments = Cut::arguments;
   static Grads grad(const Ctx& c, GradSpan grads, const Tensor&, IntList extents, int64_t dim) {
     return {stack(Cut::filled(c, grads, extents, dim, false), dim)};
   }

@@ -55,7 +55,7 @@ def uninstall():
 
     sys.meta_path.remove(_finder)
     _finder = None
-    for name in [n for n in sys.modules if n == "torch" or n.startswith("torch.")]:
+    for name in [n for n in sys.modules if n.partition(".")[0] in ("torch", "functorch")]:
         del sys.modules[name]
     print_names_of("rushlight")
     forget_children()

@@ -12,7 +12,9 @@ _HOMES = {"torch.version": "rushlight.as_torch.version"}
 
 
 def home_of(fullname):
-    """The name of ours for a name of torch's."""
+    """The name of ours for a name of torch's, or of functorch's, which is part of it."""
+    if fullname.partition(".")[0] == "functorch":
+        return "rushlight.as_torch." + fullname
     return _HOMES.get(fullname) or "rushlight" + fullname.removeprefix("torch")
 
 
@@ -42,7 +44,7 @@ class TorchFinder(MetaPathFinder):
     def find_spec(self, fullname, path=None, target=None):
         if fullname == "torch":
             return ModuleSpec(fullname, _TopLoader(), origin="rushlight", is_package=True)
-        if not fullname.startswith("torch."):
+        if fullname.partition(".")[0] not in ("torch", "functorch"):
             return None
         home = home_of(fullname)
         if _exists(home):

@@ -14,6 +14,7 @@ from rushlight.jit._modules import (
     ScriptModule,
     TopLevelTracedModule,
     TracedModule,
+    scripted,
     trace,
     trace_module,
 )
@@ -77,7 +78,7 @@ class Error(RuntimeError):
 
 def script(obj=None, optimize=None, _frames_up=0, _rcb=None, example_inputs=None):
     """The function, class or module itself: it runs eagerly."""
-    return script if obj is None else obj
+    return script if obj is None else scripted(obj)
 
 
 def script_if_tracing(fn):

@@ -1,4 +1,10 @@
-"""The classes of scripted and traced things."""
+"""The classes of scripted and traced things.
+
+script and trace give back what they were given. It is remembered what went through them, so that
+what a scripted module can do besides (save) says why it cannot here."""
+
+import types
+import weakref
 
 from rushlight._missing import not_available
 from rushlight.nn import Module
@@ -7,10 +13,32 @@ _SAVED = "TorchScript files need a compiler, which is not there yet"
 _INSTEAD = "save a state_dict with rushlight.save and load it into the module"
 
 
+_scripted = weakref.WeakSet()
+
+
+def scripted(obj):
+    """The object itself; it can then be asked for what only scripted ones have."""
+    if isinstance(obj, Module):
+        _scripted.update(obj.modules())
+    elif isinstance(obj, types.FunctionType) and not hasattr(obj, "save"):
+        obj.save, obj.save_to_buffer = ScriptModule.save, ScriptModule.save_to_buffer
+    return obj
+
+
+def scripted_method(module, name):
+    """A method that scripted modules have and others have not; None where it is no such name."""
+    found = vars(ScriptModule).get(name) if module in _scripted else None
+    return found.__get__(module) if isinstance(found, types.FunctionType) else None
+
+
 class ScriptModule(Module):
     """A module to subclass; its methods are Python."""
 
     save = not_available("ScriptModule.save", _SAVED, _INSTEAD)
+    save_to_buffer = not_available("ScriptModule.save_to_buffer", _SAVED, _INSTEAD)
+    _save_for_lite_interpreter = not_available(
+        "ScriptModule._save_for_lite_interpreter", _SAVED, _INSTEAD
+    )
 
     @property
     def code(self):
@@ -69,11 +97,11 @@ def trace(
             func(**example_inputs)
         elif example_inputs is not None:
             func(example_inputs)
-    return func
+    return scripted(func)
 
 
 def trace_module(mod, inputs, **_):
     """The module itself, after one call of each method with its example inputs."""
     for name, example in inputs.items():
         trace(mod if name == "forward" else getattr(mod, name), example)
-    return mod
+    return scripted(mod)

@@ -86,6 +86,7 @@ class SharingConnection(connection.Connection):
         return self._recv(size)
 
     def _socket(self):
+        self._check_closed()  # a socket of descriptor None would be a new one
         return socket.socket(socket.AF_UNIX, socket.SOCK_STREAM, 0, fileno=self._handle)
 
     def _write(self, data, descriptors):

@@ -1,5 +1,7 @@
 """Wrong uses of autograd: PyTorch's exception class, a text that says what to do, nothing lost."""
 
+import warnings
+
 import pytest
 
 import rushlight as torch
@@ -223,3 +225,38 @@ def test_raises(case):
 
 def test_at_least_forty():
     assert len(CASES) >= 40
+
+
+def grad_warnings(read):
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        read()
+    assert all(issubclass(w.category, UserWarning) for w in seen)
+    return [str(w.message) for w in seen]
+
+
+def test_reading_the_grad_of_a_non_leaf_warns():
+    x = torch.ones(2, requires_grad=True)
+    y = x * 2
+    assert "retain_grad()" in grad_warnings(lambda: y.grad)[0]
+    assert len(grad_warnings(lambda: (y.grad, y.grad))) == 2  # the user's filters count them
+    view = x[0]
+    assert len(grad_warnings(lambda: view.grad)) == 1
+    with pytest.raises(UserWarning), warnings.catch_warnings():
+        warnings.simplefilter("error")
+        y.grad  # noqa: B018 -- reading warns
+
+
+def test_reading_other_grads_does_not_warn():
+    x = torch.ones(2, requires_grad=True)
+    kept = x * 2
+    kept.retain_grad()
+    assigned = x * 3
+    assigned.grad = torch.ones(2)
+    with torch.no_grad():
+        outside = x * 2
+    for t in (x, torch.ones(2), kept, assigned, outside, x.detach(), kept.detach()):
+        assert grad_warnings(lambda t=t: t.grad) == []
+    kept.sum().backward()
+    assert grad_warnings(lambda: (x.grad, kept.grad)) == []
+    assert grad_warnings(lambda: (repr(kept), repr(x * 2))) == []

@@ -101,3 +101,61 @@ def test_batch_norms_without_state():
     assert not list(net.named_buffers())
     x = rl.randn(8, 2)
     assert abs(net.eval()(x).mean().item()) < 1e-5
+
+
+def test_modules_below_the_core():
+    from rushlight._C import _autograd, _functorch
+
+    assert rl._C._functorch is _functorch and not _functorch.is_batchedtensor(rl.ones(2))
+    node = (rl.ones(2, requires_grad=True) * 2).grad_fn
+    assert isinstance(node._raw_saved_other, _autograd.SavedTensor)
+    with pytest.raises(AttributeError, match="not in Rushlight"):
+        _functorch.dump_tensor  # noqa: B018 -- reading raises
+
+
+def test_implicit_replication():
+    """Opacus imports it for its optimiser."""
+    from rushlight.distributed._tensor.experimental import implicit_replication
+    from rushlight.distributed.tensor import experimental
+
+    with implicit_replication():
+        assert rl.ones(2).sum().item() == 2
+    assert implicit_replication is experimental.implicit_replication
+    with pytest.raises(NotImplementedError):
+        experimental.local_map(None)
+
+
+def test_types_of_the_loader():
+    from rushlight.utils.data.dataloader import _collate_fn_t, _worker_init_fn_t
+
+    assert callable(_collate_fn_t) and callable(_worker_init_fn_t)
+
+
+def scripted_function(x):
+    return x
+
+
+@pytest.mark.parametrize("through", ["script", "trace"])
+def test_saving_what_was_scripted(through, tmp_path):
+    def make(obj):
+        return rl.jit.script(obj) if through == "script" else rl.jit.trace(obj, (rl.ones(1, 2),))
+
+    model = rl.nn.Sequential(rl.nn.Linear(2, 2))
+    assert not hasattr(model, "save")
+    scripted = make(model)
+    for part in (scripted, scripted[0], make(scripted_function)):
+        for name in ("save", "save_to_buffer"):
+            with pytest.raises(NotImplementedError, match="state_dict"):
+                getattr(part, name)(str(tmp_path / "model.pt"))
+    with pytest.raises(AttributeError):
+        scripted.nothing  # noqa: B018 -- reading raises
+    pickle.loads(pickle.dumps(scripted))
+
+    class Own(rl.nn.Module):
+        def forward(self, x):
+            return x
+
+        def save(self, path):
+            return path
+
+    assert make(Own()).save("here") == "here"

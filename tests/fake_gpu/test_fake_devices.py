@@ -295,3 +295,43 @@ for call in (lambda: comm.broadcast(x), lambda: comm.reduce_add([x, x[:1]])):
         "[0, 1] True [0, 1] [[[0.0, 1.0]], [[2.0, 3.0], [4.0, 5.0]]] 1 [2, 1] (3, 2) 1 1 1 "
         "broadcast reduce_add"
     )
+
+
+def test_functions_of_data_parallel(run_on_two):
+    """nn.parallel._functions; sums are a kernel's work, which is not done here."""
+    out = run_on_two("""
+from rushlight.nn.parallel._functions import Broadcast, Gather, ReduceAddCoalesced, Scatter
+x = rl.arange(6.0).reshape(3, 2).cuda().requires_grad_()
+y = rl.ones(2).cuda()
+copies = Broadcast.apply([0, 1], x, y)
+print([on(t) for t in copies], [t.requires_grad for t in copies], copies[2].tolist() == x.tolist())
+ones = [rl.ones_like(copies[i]) for i in (0, 2)]
+(grad,) = rl.autograd.grad([copies[0], copies[2]], x, ones)
+print(on(grad), tuple(grad.shape))
+parts = Scatter.apply([0, 1], [1, 2], 0, x)
+print([t.tolist() for t in parts], [on(t) for t in parts])
+(grad,) = rl.autograd.grad(parts, x, [rl.zeros_like(t) for t in parts])
+print(on(grad), tuple(grad.shape))
+host = rl.arange(4.0).requires_grad_()
+(grad,) = rl.autograd.grad(Scatter.apply([0, 1], None, 0, host)[1], host, rl.ones(2).to("cuda:1"))
+print(on(grad), tuple(grad.shape))
+joined = Gather.apply(1, 0, *parts)
+print(on(joined), tuple(joined.shape), joined.grad_fn.name())
+(grad,) = rl.autograd.grad(joined, x, rl.ones(3, 2).to("cuda:1"))
+print(on(grad), tuple(grad.shape))
+numbers = Gather.apply(0, 0, x.sum(), x.to("cuda:1").sum())
+print(tuple(numbers.shape), tuple(rl.autograd.grad(numbers.sum(), x)[0].shape))
+print([on(t) for t in ReduceAddCoalesced.apply(1, 2, x, y, copies[2], copies[3])])
+for call in (lambda: Broadcast.apply([0], rl.ones(1)), lambda: Gather.apply(0, 0, rl.ones(1))):
+    try:
+        call()
+    except AssertionError as error:
+        print(error)
+""")
+    assert out == (
+        "[0, 0, 1, 1] [True, False, True, False] True 0 (3, 2) "
+        "[[[0.0, 1.0]], [[2.0, 3.0], [4.0, 5.0]]] [0, 1] 0 (3, 2) None (4,) 1 (3, 2) "
+        "GatherBackward 0 (3, 2) (2,) (3, 2) [1, 1] "
+        "Broadcast: tensors must be on a GPU, number 0 is not "
+        "Gather: tensors must be on a GPU, number 0 is not"
+    )

@@ -2,6 +2,8 @@
 what is tested is the thread around it."""
 
 import collections
+import os
+import signal
 
 import pytest
 
@@ -66,3 +68,15 @@ def test_state_counts_what_was_handed_out(pinned):
     other = DataLoader(range(30), 3)
     other.load_state_dict(loader.state_dict())
     assert next(iter(other)).tolist() == [6, 7, 8]
+
+
+def test_a_killed_worker(pinned):
+    loader = DataLoader(range(40), 2, num_workers=2, pin_memory=True, persistent_workers=True)
+    assert len(list(loader)) == 20
+    batches = iter(loader)
+    victim = loader._iterator._pool._workers[0].process.pid
+    os.kill(victim, signal.SIGKILL)
+    for _ in range(2):  # said again to those who ask again
+        with pytest.raises(RuntimeError, match=f"pid {victim}.*SIGKILL"):
+            list(batches)
+    assert len(list(loader)) == 20

@@ -10,7 +10,8 @@ import threading
 import time
 import warnings
 import weakref
-from typing import Generic, TypeVar
+from collections.abc import Callable
+from typing import Any, Generic, TypeVar
 
 from rushlight.utils.data import _utils
 from rushlight.utils.data._utils import resume
@@ -29,6 +30,10 @@ from rushlight.utils.data.sampler import (
 __all__ = ["DataLoader", "default_collate", "default_convert", "get_worker_info"]
 
 _T_co = TypeVar("_T_co", covariant=True)
+# PyTorch's names for the types of two arguments, which libraries import for their own signatures.
+_T = TypeVar("_T")
+_worker_init_fn_t = Callable[[int], None]
+_collate_fn_t = Callable[[list[_T]], Any]
 
 
 class _InfiniteConstantSampler(Sampler):
@@ -424,6 +429,7 @@ class _MultiProcessingDataLoaderIter(_BaseDataLoaderIter):
 
     def _reset(self, loader):
         self._stop_pinning()
+        self._leave_lost_workers()
         if self._pool is None:
             self.__init__(loader)
             return
@@ -434,6 +440,18 @@ class _MultiProcessingDataLoaderIter(_BaseDataLoaderIter):
 
             self._pool = WorkerPool(loader, self._num_workers, self._base_seed)
         self._start_pass()
+
+    def _leave_lost_workers(self):
+        """Workers that are gone, whether that was reported or happened while they were idle, do
+        not end the loader: the next pass begins with new ones."""
+        if self._pool is None:
+            return
+        if not self._pool.closed:
+            lost = self._pool.lost()
+            if lost is None:
+                return
+            warnings.warn(f"{lost} The workers are started again.", stacklevel=4)
+        self._shutdown_workers(hurry=True)
 
     def _start_pass(self):
         self._serial += 1

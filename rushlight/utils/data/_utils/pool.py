@@ -53,6 +53,7 @@ class WorkerPool:
         self._workers = []
         self._by_descriptor = {}
         self._closed = False
+        self._failure = None  # what ended it, for those who ask again
         setup = worker.Setup(
             dataset=loader.dataset,
             is_iterable=loader._is_iterable,
@@ -119,12 +120,14 @@ class WorkerPool:
 
     def begin_epoch(self, serial, seed, done):
         """done: how many batches of its stream each worker has to pass over."""
+        self._check_open()
         for remote, count in zip(self._workers, done, strict=True):
             remote.active = True
             remote.asked.clear()
             remote.outbox.post(("epoch", serial, seed, count))
 
     def ask(self, worker_id, number, keys):
+        self._check_open()
         remote = self._workers[worker_id]
         remote.asked[number] = keys
         remote.outbox.post(("fetch", number, keys))
@@ -135,6 +138,7 @@ class WorkerPool:
     def answers(self, timeout):
         """(worker, message) of those that have answered; none when the time is over. Raises when
         a worker is gone."""
+        self._check_open()
         deadline = None if not timeout else time.monotonic() + timeout
         while True:
             wait = None
@@ -153,19 +157,53 @@ class WorkerPool:
     def _read(self, remote):
         try:
             message = remote.connection.recv()
-        except (EOFError, ConnectionError, OSError):
+        except (EOFError, OSError):
             self._report_death(remote)
         if message[0] == "broken":
-            self.close(hurry=True)
-            message[1].reraise()
+            self._fail(message[1].exception)
         return self._workers.index(remote), message
 
+    def _check_open(self):
+        if self._failure is not None:
+            raise self._failure()
+        if self._closed:
+            raise RuntimeError("DataLoader: the workers of this iterator were stopped")
+
+    def _fail(self, failure):
+        """Ends all workers, and raises what failure() makes, now and whenever it is asked again."""
+        if not self._closed:  # else the end is what somebody wanted
+            self._failure = failure
+            self.close(hurry=True)
+        self._check_open()
+
     def _report_death(self, remote):
-        process = remote.process
-        process.join(2)
-        text = failures.death_message(process.pid, process.exitcode, self._doing(remote))
-        self.close(hurry=True)
-        raise RuntimeError(text)
+        text = "" if self._closed else self._death(remote)
+        self._fail(lambda: RuntimeError(text))
+
+    def _death(self, remote):
+        """What happened to a worker that is gone, and to the others that are."""
+        remote.process.join(2)
+        gone = [r for r in self._workers if r is remote or not r.process.is_alive()]
+        texts = [
+            failures.death_message(
+                r.process.pid,
+                r.process.exitcode,
+                f"{self._doing(r)}; it was worker {self._workers.index(r)} of {self.size}",
+            )
+            for r in sorted(gone, key=lambda r: r is not remote)
+        ]
+        return " ".join(dict.fromkeys(texts))
+
+    @property
+    def closed(self):
+        return self._closed
+
+    def lost(self):
+        """What happened to a worker that is gone, or None. Called between passes."""
+        for remote in self._workers:
+            if not remote.process.is_alive():
+                return self._death(remote)
+        return None
 
     def _doing(self, remote):
         """Which sample the worker was at, as it wrote before it made it."""
@@ -200,6 +238,9 @@ class WorkerPool:
                 if process.is_alive():
                     process.kill()
             _join(processes, 0.5)
+            for process in processes:
+                with contextlib.suppress(ValueError):  # it would not die
+                    process.close()  # its descriptors: an exception's frames may keep the object
 
 
 def _join(processes, seconds):

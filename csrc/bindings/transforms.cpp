@@ -192,12 +192,11 @@ Tensor under_batches(const Tensor& t, F&& f) {
   return add_batch(under_batches(without_batch(t, level), f), level);
 }
 
-// A tensor to differentiate by: the same values, a place of its own in the graph, one value for
-// every sample of the vmap levels around.
+// A tensor to differentiate by: the same values, a place of its own in the graph.
 PyObject* grad_input(PyObject*, PyObject* o) {
   return guarded([&] {
-    const Tensor t = materialize_batch(tensor_argument("grad", "input", o));
-    return wrap(under_batches(t, [](const Tensor& x) {
+    differentiate_samples();
+    return wrap(under_batches(tensor_argument("grad", "input", o), [](const Tensor& x) {
       check(is_differentiable(x.dtype()), ErrorKind::Runtime, "grad",
             "only floating and complex tensors can be differentiated by, this one is ", x.dtype());
       Tensor out = requires_grad(x) ? plain_alias(x) : detached(x);

@@ -9,6 +9,8 @@
 #include "core/mutex.h"
 #include "ops/boxing.h"
 #include "ops/ops.h"
+#include "ops/vmap_ops.h"
+#include "ops/vmap_rules.h"
 
 namespace rush {
 namespace {
@@ -17,7 +19,7 @@ namespace {
 struct Wrappers {
   Mutex mutex{LockRank::BatchedTensors};
   std::unordered_map<TensorImpl*, uint64_t> all;  // with the id of the level each belongs to
-  uint64_t next_id = 0;
+  uint64_t next_id = 1;
 };
 Wrappers& wrappers() {
   static auto* w = new Wrappers;  // never freed: tensors may die at exit
@@ -29,6 +31,7 @@ struct Level {
   Randomness randomness;
   bool linear;
   uint64_t id;                    // of this level among those of all threads
+  bool differentiated;            // see Note [Inputs that samples share]
   std::vector<TensorImpl*> made;  // wrappers of this level; some of them are gone
 
   bool owns(TensorImpl* t) const {
@@ -79,6 +82,11 @@ bool is_random(const OpEntry& entry) {
   return false;
 }
 
+// See Note [Inputs that samples share].
+bool is_spread(const Tensor& t, int level) {
+  return vmap().levels[size_t(level - 1)].differentiated && grad_enabled() && requires_grad(t);
+}
+
 // Tangents may be batched where their tensor is not: next to batched arguments the tensor is then
 // taken as batched, too.
 bool has_batched_tangent(const Tensor& t, int level) {
@@ -105,7 +113,7 @@ int enter_vmap(int64_t size, Randomness randomness, bool linear) {
   if (v.levels.empty()) push_interceptor(&v);
   {
     const std::lock_guard lock(wrappers().mutex);
-    v.levels.push_back({size, randomness, linear, wrappers().next_id++, {}});
+    v.levels.push_back({size, randomness, linear, wrappers().next_id++, false, {}});
   }
   v.active = v.levels.size();
   return int(v.levels.size());
@@ -132,6 +140,21 @@ void exit_vmap() {
 
 int vmap_level() { return int(vmap().active); }
 int64_t vmap_size(int level) { return vmap().levels[size_t(level - 1)].size; }
+uint64_t vmap_id(int level) { return level == 0 ? 0 : vmap().levels[size_t(level - 1)].id; }
+
+int vmap_level_of(uint64_t id) {
+  const std::vector<Level>& levels = vmap().levels;
+  for (size_t i = 0; i < levels.size(); ++i) {
+    if (levels[i].id == id) return int(i) + 1;
+  }
+  return 0;
+}
+
+void differentiate_samples() {
+  for (size_t i = 0; i < vmap().active; ++i) {
+    if (!vmap().levels[i].linear) vmap().levels[i].differentiated = true;
+  }
+}
 
 Tensor add_batch(const Tensor& physical, int level) {
   const IntList sizes = IntList(physical.sizes()).subspan(1);
@@ -168,9 +191,8 @@ Tensor with_all_samples(const Tensor& t, int level) {
     const Tensor inner = with_all_samples(Tensor(t.impl()->physical), level);
     return add_batch(transpose(inner, 0, 1), t.impl()->vmap_level);
   }
-  Dims sizes{vmap_size(level)};
-  for (const int64_t s : t.sizes()) sizes.push_back(s);
-  Tensor out = expand(t, sizes);
+  Tensor out = is_spread(t, level) ? _spread_samples(t, 0, vmap_size(level), int64_t(vmap_id(level)))
+                                   : expand(t, with_first(vmap_size(level), t.sizes()));
   // A tangent that has its own samples keeps them.
   for (int k = visible_forward_level(); k > 0; --k) {
     const Tensor tangent = tangent_at(t, k);
@@ -186,64 +208,10 @@ Tensor with_all_samples(const Tensor& t, int level) {
   return out;
 }
 
-Tensor materialize_batch(const Tensor& t) {
-  // From the outside in: below the wrapper of level k everything has the samples of levels < k.
-  auto at_levels = [](auto&& self, const Tensor& x, int levels) -> Tensor {
-    if (levels == 0) return x;
-    if (vmap().levels[size_t(levels - 1)].linear && x.impl()->vmap_level != levels)
-      return self(self, x, levels - 1);
-    const Tensor samples = with_all_samples(x, levels);
-    return add_batch(self(self, samples, levels - 1), levels);
-  };
-  return at_levels(at_levels, t, vmap_level());
-}
-
 Tensor innermost(const Tensor& t) {
   Tensor x = t;
   while (x.defined() && x.is_batched()) x = Tensor(x.impl()->physical);
   return x;
-}
-
-std::vector<Tensor> batched_grad(std::span<const Tensor> roots, std::span<const Tensor> grads,
-                                 std::span<const Tensor> inputs, const BackwardOptions& options) {
-  int level = 0;
-  for (const Tensor& t : roots) level = std::max<int>(level, t.impl()->vmap_level);
-  for (const Tensor& t : inputs) level = std::max<int>(level, t.impl()->vmap_level);
-  if (level == 0) return grad(roots, grads, inputs, options);
-  std::vector<Tensor> own_roots, own_grads, own_inputs;
-  for (const Tensor& t : inputs) {
-    check(t.impl()->vmap_level == level, ErrorKind::Runtime, "grad",
-          "inside vmap, an input (shape ", t.sizes(),
-          ") is shared by all samples, so it has no gradient for each of them; use func.grad or "
-          "func.vjp, which give every sample its own");
-    own_inputs.push_back(Tensor(t.impl()->physical));
-  }
-  for (size_t i = 0; i < roots.size(); ++i) {
-    // What has no samples cannot depend on inputs that have.
-    if (roots[i].impl()->vmap_level != level) continue;
-    own_roots.push_back(Tensor(roots[i].impl()->physical));
-    if (i < grads.size() && grads[i].defined()) {
-      check_shape(grads[i].sizes() == roots[i].sizes(), "grad", "the gradient has shape ",
-                  grads[i].sizes(), ", its tensor has shape ", roots[i].sizes());
-      own_grads.push_back(with_all_samples(grads[i], level));
-    } else {
-      check(roots[i].numel() == 1 && !roots[i].is_complex(), ErrorKind::Runtime, "grad",
-            "grad can be created implicitly only for real scalar outputs; this tensor has shape ",
-            roots[i].sizes(), " in each sample: pass grad_outputs");
-      own_grads.push_back(ones_like(own_roots.back()));
-    }
-  }
-  std::vector<Tensor> found(inputs.size());
-  if (own_roots.empty())
-    check(options.allow_unused, ErrorKind::Runtime, "grad",
-          "the inputs were not used in the graph of the outputs. Pass allow_unused=True if that "
-          "is meant");
-  else
-    found = batched_grad(own_roots, own_grads, own_inputs, options);
-  for (Tensor& g : found) {
-    if (g.defined()) g = add_batch_below(g, level);
-  }
-  return found;
 }
 
 // --- calls ---------------------------------------------------------------------------------------
@@ -459,6 +427,43 @@ void BatchedCall::loop(Generator* repeat) {
 
 namespace {
 
+// The arguments, where some without samples of the level have to be seen with them: those whose
+// tangents have samples, and those that are differentiated for each sample. Else empty.
+std::vector<Value> lift(const OpEntry& entry, const Value* args, int level, bool spread) {
+  const bool forward = forward_active();
+  std::vector<Value> out;
+  if (!forward && !(grad_enabled() && vmap().levels[size_t(level - 1)].differentiated)) return out;
+  auto wanted = [&](const Tensor& t) {
+    if (!t.defined() || t.impl()->vmap_level == level) return false;
+    return (forward && has_batched_tangent(t, level)) || (spread && is_spread(t, level));
+  };
+  auto lifted = [&](const Tensor& t) {
+    return wanted(t) ? add_batch(with_all_samples(t, level), level) : t;
+  };
+  for (size_t i = 0; i < entry.args.size(); ++i) {
+    bool any = false;
+    visit(args[i], [&](const Tensor& t) { any |= wanted(t); });
+    if (!any) continue;
+    if (entry.form == Form::InPlace && i == 0) {
+      check(!forward || !has_batched_tangent(args[0].tensor(), level), ErrorKind::Runtime,
+            entry.name,
+            "inside vmap, self has no samples of its own, but its tangent has; clone() it first");
+      continue;  // the call is refused
+    }
+    if (out.empty()) {
+      for (size_t k = 0; k < entry.args.size(); ++k) out.push_back(copy_of(args[k]));
+    }
+    if (args[i].tag() == Value::Tag::Tensor) {
+      out[i].own(lifted(args[i].tensor()));
+    } else {
+      std::vector<Tensor> list;
+      for (const Tensor& t : args[i].tensors()) list.push_back(lifted(t));
+      out[i].own(std::move(list));
+    }
+  }
+  return out;
+}
+
 class LevelsUnder {
  public:
   LevelsUnder(size_t& active, size_t now) : active_(active), saved_(active) { active = now; }
@@ -486,22 +491,10 @@ void Vmap::call(const OpEntry& entry, Value* args, Value* results) {
         "the shape of the result depends on the data, so it differs from sample to sample; vmap "
         "cannot batch it");
   const ActiveAgain again(this);
-  // Arguments whose tangents have samples of their own.
-  std::vector<Value> lifted;
-  if (forward_active()) {
-    for (size_t i = 0; i < entry.args.size(); ++i) {
-      if (args[i].tag() != Value::Tag::Tensor) continue;
-      const Tensor t = args[i].tensor();
-      if (t.impl()->vmap_level == level || !has_batched_tangent(t, level)) continue;
-      check(!(entry.form == Form::InPlace && i == 0), ErrorKind::Runtime, entry.name,
-            "inside vmap, self has no samples of its own, but its tangent has; clone() it first");
-      if (lifted.empty()) {
-        for (size_t k = 0; k < entry.args.size(); ++k) lifted.push_back(copy_of(args[k]));
-      }
-      lifted[i].own(add_batch(with_all_samples(t, level), level));
-    }
-    if (!lifted.empty()) args = lifted.data();
-  }
+  const BatchingRule rule = batching_rule(entry);
+  const bool as_it_is = !rule && entry.kind == OpKind::Composite;
+  const std::vector<Value> lifted = lift(entry, args, level, !as_it_is);
+  if (!lifted.empty()) args = const_cast<Value*>(lifted.data());
   if (entry.form == Form::InPlace && entry.args[0].kind == ArgKind::Tensor) {
     check(args[0].tensor().impl()->vmap_level == level, ErrorKind::Runtime, entry.name,
           "vmap: in-place operations on a tensor that is not batched over cannot take a batched "
@@ -510,13 +503,9 @@ void Vmap::call(const OpEntry& entry, Value* args, Value* results) {
           ") has room for one sample only. Use the out-of-place form, or make self with a *_like "
           "or new_* function of a batched tensor");
   }
-  if (const BatchingRule rule = batching_rule(entry)) {
-    BatchedCall c(entry, args, results, level);
-    return rule(c);
-  }
-  if (entry.kind == OpKind::Composite) return run_under(this, entry, args, results);
+  if (as_it_is) return run_under(this, entry, args, results);
   BatchedCall c(entry, args, results, level);
-  c.loop();
+  rule ? rule(c) : c.loop();
 }
 
 void Vmap::call_random(const OpEntry& entry, Value* args, Value* results) {

@@ -2,27 +2,14 @@
 // physical tensor has its samples in dimension 0.
 #include <algorithm>
 #include <cstring>
-#include <unordered_map>
 #include <unordered_set>
 
 #include "ops/operators.h"
 #include "ops/vmap.h"
+#include "ops/vmap_rules.h"
 
 namespace rush {
 namespace {
-
-// [B, s...] as [B, 1, ..., s...], so that a sample has `rank` dimensions.
-Tensor padded(const Tensor& physical, int64_t rank) {
-  Tensor out = physical;
-  while (out.dim() - 1 < rank) out = unsqueeze(out, 1);
-  return out;
-}
-
-Dims with_first(int64_t first, IntList rest) {
-  Dims out{first};
-  for (const int64_t x : rest) out.push_back(x);
-  return out;
-}
 
 // --- elementwise ---------------------------------------------------------------------------------
 
@@ -486,12 +473,6 @@ void indexed(BatchedCall& c) {
 
 // --- the table -----------------------------------------------------------------------------------
 
-using Rules = std::unordered_map<std::string, BatchingRule>;
-
-void add_all(Rules& rules, BatchingRule rule, std::initializer_list<const char*> names) {
-  for (const char* name : names) rules.emplace(name, rule);
-}
-
 Rules make_rules() {
   Rules r;
   add_all(r, pointwise,
@@ -542,6 +523,7 @@ Rules make_rules() {
           {"gather", "scatter", "scatter.value", "scatter_add", "scatter_reduce"});
   add_all(r, selected, {"index_select"});
   add_all(r, indexed, {"index"});
+  add_convolution_rules(r);
   return r;
 }
 

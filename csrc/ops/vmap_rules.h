@@ -1,0 +1,32 @@
+// vmap_rules.h: what the files with batching rules share.
+#pragma once
+
+#include <string>
+#include <unordered_map>
+
+#include "ops/ops.h"
+#include "ops/vmap.h"
+
+namespace rush {
+
+using Rules = std::unordered_map<std::string, BatchingRule>;
+
+inline void add_all(Rules& rules, BatchingRule rule, std::initializer_list<const char*> names) {
+  for (const char* name : names) rules.emplace(name, rule);
+}
+void add_convolution_rules(Rules& rules);
+
+// [B, s...] as [B, 1, ..., s...], so that a sample has `rank` dimensions.
+inline Tensor padded(const Tensor& physical, int64_t rank) {
+  Tensor out = physical;
+  while (out.dim() - 1 < rank) out = unsqueeze(out, 1);
+  return out;
+}
+
+inline Dims with_first(int64_t first, IntList rest) {
+  Dims out{first};
+  for (const int64_t x : rest) out.push_back(x);
+  return out;
+}
+
+}  // namespace rush

@@ -14,37 +14,6 @@
 namespace rush {
 namespace {
 
-// [B, ..., s, ...], s the size of a sample's dimension `dim`, which holds `outer` blocks: the
-// samples go inside of these, as [..., outer * B * s / outer, ...].
-Tensor folded(const Tensor& t, int64_t dim, int64_t outer = 1) {
-  const Dims sizes = t.sizes();
-  Tensor out = t;
-  if (outer > 1) {
-    Dims split(sizes);
-    split[size_t(dim + 1)] = sizes[size_t(dim + 1)] / outer;
-    split.insert(uint32_t(dim + 1), outer);
-    out = movedim(reshape(t, split), Dims{0}, Dims{dim + 1});
-  } else if (dim > 0) {
-    out = movedim(t, Dims{0}, Dims{dim});
-  }
-  Dims joined = Dims(IntList(sizes).subspan(1));
-  joined[size_t(dim)] *= sizes[0];
-  return reshape(out, joined);
-}
-
-// The way back.
-Tensor unfolded(const Tensor& t, int64_t samples, int64_t dim, int64_t outer = 1) {
-  Dims split = t.sizes(), sizes = split;
-  const int64_t one = samples > 0 ? split[size_t(dim)] / samples : 0;
-  sizes[size_t(dim)] = one;
-  split[size_t(dim)] = one / outer;
-  split.insert(uint32_t(dim), samples);
-  if (outer > 1) split.insert(uint32_t(dim), outer);
-  const Tensor parts = movedim(reshape(t, split), Dims{outer > 1 ? dim + 1 : dim}, Dims{0});
-  if (outer == 1) return parts;
-  return reshape(parts, with_first(samples, sizes));
-}
-
 // An operand of a convolution. What all samples share though it has them, as a repeated weight in
 // backward, is taken as shared, unless a derivative has to tell its samples apart.
 struct Side {

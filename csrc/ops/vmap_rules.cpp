@@ -298,67 +298,6 @@ void unsqueeze_in_place(BatchedCall& c) {
   adopt(c, unsqueeze(c.physical(0), wrap_dim("unsqueeze_", c.given(1).integer(), rank + 1) + 1));
 }
 
-// --- products of matrices ------------------------------------------------------------------------
-
-void matrix_product(BatchedCall& c) { c.finish(matmul(c.physical(0), c.physical(1))); }
-
-void matrix_vector(BatchedCall& c) {
-  c.finish(squeeze(matmul(c.physical(0), unsqueeze(c.physical(1), -1)), Dims{-1}));
-}
-
-void vector_product(BatchedCall& c) {
-  const Tensor row = unsqueeze(c.physical(0), -2), column = unsqueeze(c.physical(1), -1);
-  c.finish(squeeze(matmul(row, column), Dims{-2, -1}));
-}
-
-// beta * self + alpha * (a @ b)
-void add_product(BatchedCall& c) {
-  const int64_t rank = c.logical(1).dim();
-  const Scalar beta = c.given(3).scalar(), alpha = c.given(4).scalar();
-  Tensor product = matmul(c.physical(1), c.physical(2));
-  if (!c.is_batched(1) && !c.is_batched(2)) product = unsqueeze(product, 0);
-  auto is_number = [](const Scalar& s, double x) {
-    const auto z = s.to<complex<double>>();
-    return z.re == x && z.im == 0;
-  };
-  if (!is_number(alpha, 1)) product = product * alpha;
-  if (is_number(beta, 0)) {
-    const Dims sizes = with_first(c.size, IntList(product.sizes()).subspan(1));
-    return c.finish(expand(product, sizes));
-  }
-  const Tensor self = c.is_batched(0) ? padded(c.physical(0), rank) : c.logical(0);
-  c.finish(self * beta + product);
-}
-
-// input @ weight.T + bias. Samples of the input alone are so many more rows.
-void linear_map(BatchedCall& c) {
-  const bool bias = c.is_tensor(2), own_weight = c.is_batched(1),
-             own_bias = bias && c.is_batched(2);
-  if (!own_weight && !own_bias) return c.run();
-  Tensor x = c.physical(0), w = c.physical(1), out;
-  if (!own_weight) {
-    out = linear(x, w, Tensor());
-  } else if (c.logical(1).dim() == 1) {
-    // One output: a product of each row with its sample's weight.
-    const bool row = c.logical(0).dim() == 1;
-    w = padded(unsqueeze(w, -1), c.logical(0).dim());
-    out = squeeze(matmul(row ? unsqueeze(x, -2) : x, w), Dims{-1});
-    if (row) out = squeeze(out, Dims{-1});
-  } else {
-    // Rows of one sample as a matrix.
-    Dims sizes = c.logical(0).sizes(),
-         rows{c.logical(0).numel() / std::max<int64_t>(1, sizes.back()), sizes.back()};
-    if (sizes.back() == 0) rows[0] = numel(IntList(sizes).first(sizes.size() - 1));
-    x = reshape(x, c.is_batched(0) ? with_first(c.size, rows) : rows);
-    sizes[sizes.size() - 1] = c.logical(1).sizes()[0];
-    out = reshape(matmul(x, transpose(w, 1, 2)), with_first(c.size, sizes));
-  }
-  if (!bias) return c.finish(out);
-  const bool samples = own_weight || c.is_batched(0);
-  if (!samples) out = unsqueeze(out, 0);
-  c.finish(out + (own_bias ? padded(c.physical(2), out.dim() - 1) : c.logical(2)));
-}
-
 // --- joining and indexing ------------------------------------------------------------------------
 
 void joined(BatchedCall& c) {
@@ -513,16 +452,12 @@ Rules make_rules() {
   add_all(r, t_in_place, {"t_"});
   add_all(r, unsqueeze_in_place, {"unsqueeze_"});
   add_all(r, squeeze_in_place, {"squeeze_", "squeeze_.dim"});
-  add_all(r, matrix_product, {"mm", "bmm"});
-  add_all(r, matrix_vector, {"mv"});
-  add_all(r, vector_product, {"dot"});
-  add_all(r, add_product, {"addmm", "baddbmm"});
-  add_all(r, linear_map, {"linear"});
   add_all(r, joined, {"join"});
   add_all(r, all_batched_along_dim,
           {"gather", "scatter", "scatter.value", "scatter_add", "scatter_reduce"});
   add_all(r, selected, {"index_select"});
   add_all(r, indexed, {"index"});
+  add_product_rules(r);
   add_convolution_rules(r);
   return r;
 }

@@ -14,6 +14,7 @@ using Rules = std::unordered_map<std::string, BatchingRule>;
 inline void add_all(Rules& rules, BatchingRule rule, std::initializer_list<const char*> names) {
   for (const char* name : names) rules.emplace(name, rule);
 }
+void add_product_rules(Rules& rules);
 void add_convolution_rules(Rules& rules);
 
 // [B, s...] as [B, 1, ..., s...], so that a sample has `rank` dimensions.
@@ -28,5 +29,11 @@ inline Dims with_first(int64_t first, IntList rest) {
   for (const int64_t x : rest) out.push_back(x);
   return out;
 }
+
+// [B, ..., s, ...], s the size of a sample's dimension `dim`, which holds `outer` blocks: the
+// samples go inside of these, as [..., outer * B * s / outer, ...].
+Tensor folded(const Tensor& t, int64_t dim, int64_t outer = 1);
+// The way back.
+Tensor unfolded(const Tensor& t, int64_t samples, int64_t dim, int64_t outer = 1);
 
 }  // namespace rush

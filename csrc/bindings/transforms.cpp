@@ -182,6 +182,18 @@ PyObject* batch_value(PyObject*, PyObject* o) {
   });
 }
 
+// _vmap_sample_loops() -> {op: how often it ran sample by sample since the last call}
+PyObject* vmap_sample_loops(PyObject*, PyObject*) {
+  return guarded([&] {
+    Handle out = Handle::steal(PyDict_New());
+    for (const auto& [name, count] : take_sample_loops()) {
+      const Handle value = Handle::steal(PyLong_FromLongLong(count));
+      PyDict_SetItemString(out.get(), name.c_str(), value.get());
+    }
+    return out.release();
+  });
+}
+
 // --- reverse mode --------------------------------------------------------------------------------
 
 // t under its wrappers, changed by f.
@@ -269,6 +281,7 @@ PyMethodDef functions[] = {
     {"_vmap_level", vmap_level_, METH_NOARGS, nullptr},
     {"_vmap_add", as_method(vmap_add), kFastcall, nullptr},
     {"_vmap_remove", as_method(vmap_remove), kFastcall, nullptr},
+    {"_vmap_sample_loops", vmap_sample_loops, METH_NOARGS, nullptr},
     {"_batch_level", batch_level, METH_O, nullptr},
     {"_batch_value", batch_value, METH_O, nullptr},
     {"_grad_input", grad_input, METH_O, nullptr},

@@ -2,6 +2,7 @@
 
 #include <mutex>
 #include <unordered_map>
+#include <utility>
 
 #include "autograd/forward.h"
 #include "core/batched.h"
@@ -382,6 +383,13 @@ void BatchedCall::run() {
   }
 }
 
+void BatchedCall::run(const std::function<Tensor(const Tensor&, size_t)>& seen) {
+  std::array<Value, kMaxResults> out;
+  entry.boxed(next_.data(), out.data());
+  for (size_t i = 0; i < entry.num_results; ++i)
+    results_[i].own(add_batch(seen(out[i].tensor(), i), level));
+}
+
 void BatchedCall::finish(Tensor physical_result) {
   if (in_place()) {
     copy_(physical(0), physical_result);
@@ -391,9 +399,13 @@ void BatchedCall::finish(Tensor physical_result) {
   results_[0].own(add_batch(physical_result, level));
 }
 
+static thread_local std::map<std::string, int64_t> t_sample_loops;
+std::map<std::string, int64_t> take_sample_loops() { return std::exchange(t_sample_loops, {}); }
+
 void BatchedCall::loop(Generator* repeat) {
   check(size > 0, ErrorKind::Runtime, entry.name,
         "vmap over no samples: this op runs sample by sample, so its result's shape is unknown");
+  ++t_sample_loops[entry.name];
   const uint64_t start = repeat ? repeat->offset() : 0;
   Gathered gathered(entry);
   for (int64_t s = 0; s < size; ++s) {

@@ -22,7 +22,10 @@
 // a derivative that is taken after the level was left, it is the sum.
 #pragma once
 
+#include <functional>
+#include <map>
 #include <memory>
+#include <string>
 
 #include "autograd/engine.h"
 #include "core/generator.h"
@@ -62,6 +65,9 @@ RUSH_API std::vector<Tensor> batched_grad(std::span<const Tensor> roots,
                                           const BackwardOptions& options,
                                           bool for_each_sample);
 
+// How often this thread ran each op sample by sample, for want of a rule, since it last asked.
+RUSH_API std::map<std::string, int64_t> take_sample_loops();
+
 // A call with wrappers of `level` among its arguments, for the rules.
 class BatchedCall {
  public:
@@ -89,6 +95,8 @@ class BatchedCall {
   void clear(size_t i) { next_[i].clear(); }
   // Runs the op on them and wraps the results.
   void run();
+  // The same where a result is first seen otherwise.
+  void run(const std::function<Tensor(const Tensor&, size_t)>& seen);
   // The result, when the rule has computed it with other ops. In place: written into self.
   void finish(Tensor physical_result);
   void finish_unbatched(Tensor result) { results_[0].own(std::move(result)); }

@@ -40,8 +40,6 @@ struct Window {
         groups(c.given(first + 3).integer()) {}
 };
 
-Tensor repeated(const Tensor& t, int64_t size) { return expand(t, with_first(size, t.sizes())); }
-
 // y[images, out] from x[images, in] and w[out, in / groups]
 void forward(BatchedCall& c) {
   if (c.size == 0) return c.loop();

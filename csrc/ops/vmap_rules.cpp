@@ -434,7 +434,8 @@ Rules make_rules() {
            "cumsum",     "cumprod",        "cummax",         "cummin",         "logsumexp_real",
            "sort",       "topk",           "kthvalue",       "mode",           "logcumsumexp_real",
            "median.dim", "nanmedian.dim",  "var.correction", "std.correction", "_vector_norm",
-           "softmax_as", "log_softmax_as", "flip",           "argsort",        "_roll"});
+           "softmax_as", "log_softmax_as", "flip",           "argsort",        "_roll",
+           "_resample",  "_resample_backward"});
   add_all(r, taken_along_dim, {"take_along_dim"});
   add_all(r, arg_along_dim, {"argmax", "argmin"});
   add_all(r, median_of_all, {"median", "nanmedian"});
@@ -459,6 +460,7 @@ Rules make_rules() {
   add_all(r, indexed, {"index"});
   add_product_rules(r);
   add_convolution_rules(r);
+  add_image_rules(r);
   return r;
 }
 

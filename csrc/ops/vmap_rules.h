@@ -16,6 +16,7 @@ inline void add_all(Rules& rules, BatchingRule rule, std::initializer_list<const
 }
 void add_product_rules(Rules& rules);
 void add_convolution_rules(Rules& rules);
+void add_image_rules(Rules& rules);
 
 // [B, s...] as [B, 1, ..., s...], so that a sample has `rank` dimensions.
 inline Tensor padded(const Tensor& physical, int64_t rank) {
@@ -28,6 +29,10 @@ inline Dims with_first(int64_t first, IntList rest) {
   Dims out{first};
   for (const int64_t x : rest) out.push_back(x);
   return out;
+}
+
+inline Tensor repeated(const Tensor& t, int64_t size) {
+  return expand(t, with_first(size, t.sizes()));
 }
 
 // [B, ..., s, ...], s the size of a sample's dimension `dim`, which holds `outer` blocks: the

@@ -88,12 +88,19 @@ bool is_spread(const Tensor& t, int level) {
   return vmap().levels[size_t(level - 1)].differentiated && grad_enabled() && requires_grad(t);
 }
 
+// A wrapper of that level, or one of a level above over it.
+bool has_samples(const Tensor& t, int level) {
+  const TensorImpl* x = t.impl();
+  while (x->vmap_level > level) x = x->physical.get();
+  return x->vmap_level == level;
+}
+
 // Tangents may be batched where their tensor is not: next to batched arguments the tensor is then
 // taken as batched, too.
 bool has_batched_tangent(const Tensor& t, int level) {
   for (int k = visible_forward_level(); k > 0; --k) {
     const Tensor tangent = tangent_at(t, k);
-    if (tangent.defined() && tangent.impl()->vmap_level == level) return true;
+    if (tangent.defined() && has_samples(tangent, level)) return true;
   }
   return false;
 }
@@ -197,14 +204,17 @@ Tensor with_all_samples(const Tensor& t, int level) {
   // A tangent that has its own samples keeps them.
   for (int k = visible_forward_level(); k > 0; --k) {
     const Tensor tangent = tangent_at(t, k);
-    if (!tangent.defined() || tangent.impl()->vmap_level != level) continue;
+    if (!tangent.defined() || !has_samples(tangent, level)) continue;
+    const Tensor own = with_all_samples(tangent, level);
     if (out.impl()->base) {
       const LevelsBelow below(k);
-      Tensor bare = alias(out);
+      // See Note [Tangents of views]: where addresses repeat, views keep tangents of their own, and
+      // a tangent that is a wrapper itself cannot be viewed like memory.
+      Tensor bare = own.is_batched() ? clone(out) : alias(out);
       bare.impl()->base = nullptr;
       out = bare;
     }
-    set_own_tangent(out, k, Tensor(tangent.impl()->physical));
+    set_own_tangent(out, k, own);
   }
   return out;
 }
@@ -505,8 +515,8 @@ void Vmap::call(const OpEntry& entry, Value* args, Value* results) {
   const ActiveAgain again(this);
   const BatchingRule rule = batching_rule(entry);
   const bool as_it_is = !rule && entry.kind == OpKind::Composite;
-  const std::vector<Value> lifted = lift(entry, args, level, !as_it_is);
-  if (!lifted.empty()) args = const_cast<Value*>(lifted.data());
+  std::vector<Value> lifted = lift(entry, args, level, !as_it_is);
+  if (!lifted.empty()) args = lifted.data();
   if (entry.form == Form::InPlace && entry.args[0].kind == ArgKind::Tensor) {
     check(args[0].tensor().impl()->vmap_level == level, ErrorKind::Runtime, entry.name,
           "vmap: in-place operations on a tensor that is not batched over cannot take a batched "
@@ -530,8 +540,12 @@ void Vmap::call_random(const OpEntry& entry, Value* args, Value* results) {
   bool batched = false;
   for (size_t i = 0; i < entry.args.size(); ++i)
     visit(args[i], [&](const Tensor& t) { batched |= t.impl()->vmap_level == level; });
+  const bool one_draw = l.randomness == Randomness::Same && !batched;
+  std::vector<Value> lifted;
+  if (!one_draw) lifted = lift(entry, args, level, true);
+  if (!lifted.empty()) args = lifted.data();
   const LevelsUnder guard(active, active - 1);
-  if (l.randomness == Randomness::Same && !batched) return entry.boxed(args, results);
+  if (one_draw) return entry.boxed(args, results);
   check(entry.form != Form::InPlace || batched, ErrorKind::Runtime, entry.name,
         "vmap: cannot draw different numbers in place into a tensor that is not batched");
   check(entry.form != Form::Out, ErrorKind::Runtime, entry.name,

@@ -30,7 +30,7 @@ void more_channels(BatchedCall& c) {
   }
   for (size_t i = 0; i < c.count(); ++i) {
     if (!c.is_tensor(i)) continue;
-    c.set(i, folded(c.all_samples(i), c.logical(i).dim() > 1 ? 1 : 0));
+    c.set(i, contiguous(folded(c.all_samples(i), c.logical(i).dim() > 1 ? 1 : 0)));
   }
   if (const int i = c.find("groups"); i >= 0)
     c.set(size_t(i), c.given(size_t(i)).integer() * c.size);
@@ -86,8 +86,8 @@ void row_norm_backward(BatchedCall& c) {
   }
   c.set(0, g);
   c.set(1, x);
-  c.set(3, c.all_samples(3));
-  c.set(4, c.all_samples(4));
+  c.set(3, contiguous(c.all_samples(3)));  // as forward left them
+  c.set(4, contiguous(c.all_samples(4)));
   c.run([&](const Tensor& t, size_t i) { return i == 0 ? t : i == 1 ? weight_grad : bias_grad; });
 }
 

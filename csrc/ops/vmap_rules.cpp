@@ -61,6 +61,14 @@ void pointwise(BatchedCall& c) {
 
 void same(BatchedCall& c) { c.run(); }
 
+// Tensors of the same sizes, which do not broadcast.
+void side_by_side(BatchedCall& c) {
+  for (size_t i = 0; i < c.count(); ++i) {
+    if (c.is_tensor(i)) c.set(i, c.all_samples(i));
+  }
+  c.run();
+}
+
 // A layout asked for one sample says nothing about the physical tensor.
 void same_without_format(BatchedCall& c) {
   if (const int i = c.find("memory_format"); i >= 0) c.clear(size_t(i));
@@ -216,6 +224,11 @@ void reshaped(BatchedCall& c) {
   if (free >= 0 && known > 0 && self.numel() % known == 0)
     sizes[size_t(free)] = self.numel() / known;
   c.set(1, std::move(sizes));
+  c.run();
+}
+
+void spread(BatchedCall& c) {
+  c.set(1, c.given(1).integer() + 1);
   c.run();
 }
 
@@ -416,7 +429,8 @@ Rules make_rules() {
   Rules r;
   add_all(r, pointwise,
           {"add.alpha_first", "sub.alpha_first", "addcmul.value_first", "addcdiv.value_first",
-           "complex", "where.self", "_masked_scale"});
+           "complex", "where.self"});
+  add_all(r, side_by_side, {"_masked_scale"});
   add_all(r, align, {"copy"});
   add_all(r, same,
           {"detach", "alias", "view_as_real", "view_as_complex", "cast", "zero_", "view.dtype",
@@ -446,6 +460,7 @@ Rules make_rules() {
   add_all(r, permute_dims, {"permute"});
   add_all(r, reshaped, {"view", "reshape"});
   add_all(r, expanded, {"expand"});
+  add_all(r, spread, {"_spread_samples"});
   add_all(r, by_geometry, {"as_strided", "view_by_geometry"});
   add_all(r, new_like, {"new_empty", "new_zeros", "new_ones", "new_full"});
   add_all(r, new_strided, {"new_empty_strided"});

@@ -80,8 +80,8 @@ def own_entries(row: Row) -> list[Entry]:
     return [e for e in entries_of(row) if e.name in (row.name, in_place_name(row.name))]
 
 
-# Families that no other one calls in C++ (or hardly any): their functions stand in <family>_ops.h, so that a new
-# row does not compile everything again.
+# Families that no other one calls in C++, or hardly any: their functions stand in <family>_ops.h,
+# so that a new row does not compile everything again.
 OWN_HEADERS = ("fft", "linalg", "linalg_spectral", "special", "vmap")
 
 

@@ -125,8 +125,8 @@ PyObject* backward_(PyObject*, PyObject* const* args, Py_ssize_t nargs, PyObject
 // _grad(outputs, inputs, grad_outputs, retain_graph, create_graph, allow_unused, for_each_sample)
 PyObject* grad_(PyObject*, PyObject* const* args, Py_ssize_t nargs, PyObject* kwnames) {
   return guarded([&] {
-    constexpr const char* names[] = {"outputs",      "inputs",       "grad_outputs",
-                                     "retain_graph", "create_graph", "allow_unused",
+    constexpr const char* names[] = {"outputs",        "inputs",       "grad_outputs",
+                                     "retain_graph",   "create_graph", "allow_unused",
                                      "for_each_sample"};
     PyObject* a[7];
     parse_arguments({"grad", names, 7, 2}, args, nargs, kwnames, a);

@@ -41,8 +41,8 @@ RUSH_API int enter_vmap(int64_t size, Randomness randomness, bool linear = false
 RUSH_API void exit_vmap();
 RUSH_API int vmap_level();  // the innermost level, 0 outside vmap
 RUSH_API int64_t vmap_size(int level);
-uint64_t vmap_id(int level);       // no two levels, now or later, have the same; 0 for level 0
-int vmap_level_of(uint64_t id);    // 0 when it was left
+uint64_t vmap_id(int level);     // no two levels, now or later, have the same; 0 for level 0
+int vmap_level_of(uint64_t id);  // 0 when it was left
 
 // A wrapper of `physical`, whose dimension 0 counts the samples of `level`.
 RUSH_API Tensor add_batch(const Tensor& physical, int level);
@@ -62,8 +62,7 @@ RUSH_API void differentiate_samples();
 RUSH_API std::vector<Tensor> batched_grad(std::span<const Tensor> roots,
                                           std::span<const Tensor> grads,
                                           std::span<const Tensor> inputs,
-                                          const BackwardOptions& options,
-                                          bool for_each_sample);
+                                          const BackwardOptions& options, bool for_each_sample);
 
 // How often this thread ran each op sample by sample, for want of a rule, since it last asked.
 RUSH_API std::map<std::string, int64_t> take_sample_loops();

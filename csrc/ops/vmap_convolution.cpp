@@ -60,8 +60,8 @@ void forward(BatchedCall& c) {
     return c.finish(unfolded(y, c.size, 1, outer));
   }
   const bool own_bias = has_bias && c.is_batched(2);
-  const Tensor y = run(x.batched ? folded(x.t, 0) : x.t, w.t, own_bias ? Tensor() : bias_of(c),
-                       at.groups);
+  const Tensor y =
+      run(x.batched ? folded(x.t, 0) : x.t, w.t, own_bias ? Tensor() : bias_of(c), at.groups);
   Tensor out = x.batched ? unfolded(y, c.size, 0) : unsqueeze(y, 0);
   if (own_bias) {
     Dims sizes(uint32_t(out.dim()), 1);
@@ -109,8 +109,7 @@ void weight_grad(BatchedCall& c) {
   }
   if (y.batched) {
     sizes[0] *= c.size;
-    return c.finish(
-        unfolded(run(x.t, folded(y.t, 1, at.groups), at.groups), c.size, 0, at.groups));
+    return c.finish(unfolded(run(x.t, folded(y.t, 1, at.groups), at.groups), c.size, 0, at.groups));
   }
   if (!x.batched) return c.finish(repeated(run(x.t, y.t, at.groups), c.size));
   sizes[1] *= c.size;

@@ -23,7 +23,8 @@ struct SpreadSamples {
 };
 
 std::vector<Tensor> batched_grad(std::span<const Tensor> roots, std::span<const Tensor> grads,
-                                 std::span<const Tensor> inputs, const BackwardOptions& options, bool for_each_sample) {
+                                 std::span<const Tensor> inputs, const BackwardOptions& options,
+                                 bool for_each_sample) {
   int level = 0;
   for (const Tensor& t : roots) level = std::max<int>(level, t.impl()->vmap_level);
   for (const Tensor& t : inputs) level = std::max<int>(level, t.impl()->vmap_level);
@@ -33,8 +34,8 @@ std::vector<Tensor> batched_grad(std::span<const Tensor> roots, std::span<const 
   for (const Tensor& t : inputs) {
     const bool own = t.impl()->vmap_level == level;
     shared |= !own;
-    check(own || for_each_sample, ErrorKind::Runtime, "grad",
-          "inside vmap, an input (shape ", t.sizes(),
+    check(own || for_each_sample, ErrorKind::Runtime, "grad", "inside vmap, an input (shape ",
+          t.sizes(),
           ") is shared by all samples, so it has no gradient for each of them; use func.grad or "
           "func.vjp, which give every sample its own");
     own_inputs.push_back(without_batch(t, level));

@@ -120,8 +120,8 @@ void linear_map(BatchedCall& c) {
     // The gradient of a factor on the left lies as the factor does: where the weight is the larger
     // one, it stands there.
     const bool few = c.is_batched(0) && rows[0] <= c.logical(1).sizes()[0];
-    const Tensor product = few ? transpose(matmul(w, transpose(x, 1, 2)), 1, 2)
-                               : matmul(x, transpose(w, 1, 2));
+    const Tensor product =
+        few ? transpose(matmul(w, transpose(x, 1, 2)), 1, 2) : matmul(x, transpose(w, 1, 2));
     out = reshape(product, with_first(c.size, sizes));
   }
   if (!bias) return c.finish(out);

@@ -272,45 +272,6 @@ void new_strided(BatchedCall& c) {
   c.run();
 }
 
-// The wrapper itself gets another geometry.
-void adopt(BatchedCall& c, const Tensor& physical) {
-  TensorImpl* self = c.logical(0).impl();
-  const Tensor fresh = add_batch(physical, c.level);
-  self->physical = physical.ref();
-  self->sizes = fresh.impl()->sizes;
-  self->strides = fresh.impl()->strides;
-  self->offset = fresh.impl()->offset;
-  self->set(TensorImpl::kContiguous, fresh.impl()->has(TensorImpl::kContiguous));
-}
-void transpose_in_place(BatchedCall& c) {
-  const int64_t rank = c.logical(0).dim();
-  if (rank == 0) return;
-  adopt(c, transpose(c.physical(0), wrap_dim("transpose_", c.given(1).integer(), rank) + 1,
-                     wrap_dim("transpose_", c.given(2).integer(), rank) + 1));
-}
-void t_in_place(BatchedCall& c) {
-  const int64_t rank = c.logical(0).dim();
-  check(rank <= 2, ErrorKind::Runtime, "t_", "expects a tensor of at most 2 dimensions");
-  if (rank == 2) adopt(c, transpose(c.physical(0), 1, 2));
-}
-void squeeze_in_place(BatchedCall& c) {
-  Dims ones;
-  const int64_t rank = c.logical(0).dim();
-  auto add = [&](int64_t d) {
-    if (rank > 0 && c.logical(0).sizes()[size_t(d)] == 1) ones.push_back(d + 1);
-  };
-  if (c.count() > 1) {
-    for (const int64_t d : c.given(1).ints()) add(wrap_dim("squeeze_", d, rank));
-  } else {
-    for (int64_t d = 0; d < rank; ++d) add(d);
-  }
-  if (!ones.empty()) adopt(c, squeeze(c.physical(0), ones));
-}
-void unsqueeze_in_place(BatchedCall& c) {
-  const int64_t rank = c.logical(0).dim();
-  adopt(c, unsqueeze(c.physical(0), wrap_dim("unsqueeze_", c.given(1).integer(), rank + 1) + 1));
-}
-
 // --- joining and indexing ------------------------------------------------------------------------
 
 void joined(BatchedCall& c) {
@@ -442,14 +403,14 @@ Rules make_rules() {
   add_all(r, refused, {"resize_", "resize_as_", "as_strided_", "set_"});
   add_all(r, fill, {"fill"});
   add_all(r, masked_fill, {"masked_fill"});
-  add_all(r, along_dims,
-          {"sum",        "mean",           "amax",           "amin",           "any",
-           "all",        "prod.dim",       "max.dim",        "min.dim",        "count_nonzero",
-           "cumsum",     "cumprod",        "cummax",         "cummin",         "logsumexp_real",
-           "sort",       "topk",           "kthvalue",       "mode",           "logcumsumexp_real",
-           "median.dim", "nanmedian.dim",  "var.correction", "std.correction", "_vector_norm",
-           "softmax_as", "log_softmax_as", "flip",           "argsort",        "_roll",
-           "_resample",  "_resample_backward"});
+  add_all(r, along_dims, {"sum",          "mean",          "amax",           "amin",
+                          "any",          "all",           "prod.dim",       "max.dim",
+                          "min.dim",      "count_nonzero", "cumsum",         "cumprod",
+                          "cummax",       "cummin",        "logsumexp_real", "sort",
+                          "topk",         "kthvalue",      "mode",           "logcumsumexp_real",
+                          "median.dim",   "nanmedian.dim", "var.correction", "std.correction",
+                          "_vector_norm", "softmax_as",    "log_softmax_as", "flip",
+                          "argsort",      "_roll",         "_resample",      "_resample_backward"});
   add_all(r, taken_along_dim, {"take_along_dim"});
   add_all(r, arg_along_dim, {"argmax", "argmin"});
   add_all(r, median_of_all, {"median", "nanmedian"});
@@ -464,10 +425,6 @@ Rules make_rules() {
   add_all(r, by_geometry, {"as_strided", "view_by_geometry"});
   add_all(r, new_like, {"new_empty", "new_zeros", "new_ones", "new_full"});
   add_all(r, new_strided, {"new_empty_strided"});
-  add_all(r, transpose_in_place, {"transpose_"});
-  add_all(r, t_in_place, {"t_"});
-  add_all(r, unsqueeze_in_place, {"unsqueeze_"});
-  add_all(r, squeeze_in_place, {"squeeze_", "squeeze_.dim"});
   add_all(r, joined, {"join"});
   add_all(r, all_batched_along_dim,
           {"gather", "scatter", "scatter.value", "scatter_add", "scatter_reduce"});
@@ -476,6 +433,7 @@ Rules make_rules() {
   add_product_rules(r);
   add_convolution_rules(r);
   add_image_rules(r);
+  add_in_place_view_rules(r);
   return r;
 }
 

@@ -9,6 +9,20 @@
 
 namespace rush {
 
+// The tensors of an argument.
+template <class F>
+void visit(const Value& v, F&& f) {
+  if (v.tag() == Value::Tag::Tensor) f(v.tensor());
+  if (v.tag() == Value::Tag::Tensors) {
+    for (const Tensor& t : v.tensors()) {
+      if (t.defined()) f(t);
+    }
+  }
+}
+
+// The same argument once more; what it borrows stays borrowed.
+Value copy_of(const Value& v);
+
 using Rules = std::unordered_map<std::string, BatchingRule>;
 
 inline void add_all(Rules& rules, BatchingRule rule, std::initializer_list<const char*> names) {
@@ -17,6 +31,7 @@ inline void add_all(Rules& rules, BatchingRule rule, std::initializer_list<const
 void add_product_rules(Rules& rules);
 void add_convolution_rules(Rules& rules);
 void add_image_rules(Rules& rules);
+void add_in_place_view_rules(Rules& rules);
 
 // [B, s...] as [B, 1, ..., s...], so that a sample has `rank` dimensions.
 inline Tensor padded(const Tensor& physical, int64_t rank) {

@@ -80,9 +80,9 @@ def own_entries(row: Row) -> list[Entry]:
     return [e for e in entries_of(row) if e.name in (row.name, in_place_name(row.name))]
 
 
-# Families that no other one calls in C++: their functions stand in <family>_ops.h, so that a new
-# row does not compile everything again.
-OWN_HEADERS = ("fft", "linalg", "linalg_spectral", "special")
+# Families that no other one calls in C++, or hardly any: their functions stand in <family>_ops.h,
+# so that a new row does not compile everything again.
+OWN_HEADERS = ("fft", "linalg", "linalg_spectral", "special", "vmap")
 
 
 def ops_header(rows) -> str:

@@ -138,15 +138,17 @@ PyObject* backward_(PyObject*, PyObject* const* args, Py_ssize_t nargs, PyObject
   });
 }
 
-// _grad(outputs, inputs, grad_outputs, retain_graph, create_graph, allow_unused) -> tuple
+// _grad(outputs, inputs, grad_outputs, retain_graph, create_graph, allow_unused, for_each_sample)
 PyObject* grad_(PyObject*, PyObject* const* args, Py_ssize_t nargs, PyObject* kwnames) {
   return guarded([&] {
-    constexpr const char* names[] = {"outputs",      "inputs",       "grad_outputs",
-                                     "retain_graph", "create_graph", "allow_unused"};
-    PyObject* a[6];
-    parse_arguments({"grad", names, 6, 2}, args, nargs, kwnames, a);
+    constexpr const char* names[] = {"outputs",        "inputs",       "grad_outputs",
+                                     "retain_graph",   "create_graph", "allow_unused",
+                                     "for_each_sample"};
+    PyObject* a[7];
+    parse_arguments({"grad", names, 7, 2}, args, nargs, kwnames, a);
     BackwardOptions options = options_of("grad", a[3], a[4]);
     options.allow_unused = flag_argument("grad", "allow_unused", a[5], false);
+    const bool for_each_sample = flag_argument("grad", "for_each_sample", a[6], false);
     const auto roots = tensors_argument("grad", "outputs", a[0]);
     const auto inputs = tensors_argument("grad", "inputs", a[1]);
     check(!inputs.empty(), ErrorKind::Runtime, "grad", "'inputs' is empty");
@@ -154,7 +156,7 @@ PyObject* grad_(PyObject*, PyObject* const* args, Py_ssize_t nargs, PyObject* kw
     std::vector<Tensor> found;
     {
       const ReleaseGilForGraph guard;
-      found = batched_grad(roots, grads, inputs, options);
+      found = batched_grad(roots, grads, inputs, options, for_each_sample);
     }
     Handle result = Handle::steal(PyTuple_New(Py_ssize_t(found.size())));
     for (size_t i = 0; i < found.size(); ++i) {

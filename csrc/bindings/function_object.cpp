@@ -79,19 +79,20 @@ class Call {
   Call(PyObject* cls, PyObject* args) : cls_(cls), args_(args) {
     const Py_ssize_t n = PyTuple_GET_SIZE(args);
     Handle needs = Handle::steal(PyTuple_New(n));
+    bool batched = false;
     for (Py_ssize_t i = 0; i < n; ++i) {
       PyObject* item = PyTuple_GET_ITEM(args, i);
       is_tensor_.push_back(is_tensor(item));
       const bool need = is_tensor_.back() && requires_grad(unwrap(item));
       records_ |= need;
       has_tangent_ |= is_tensor_.back() && forward_active() && has_tangent(unwrap(item));
-      check(!(need && unwrap(item).is_batched()) || !grad_enabled(), ErrorKind::NotImplemented,
-            "apply",
-            "a custom Function cannot be differentiated inside vmap; write it with ordinary "
-            "operations there");
+      batched |= is_tensor_.back() && unwrap(item).is_batched();
       PyTuple_SET_ITEM(needs.get(), i, Py_NewRef(need ? Py_True : Py_False));
     }
     records_ = records_ && grad_enabled();
+    check(!(records_ && batched), ErrorKind::NotImplemented, "apply",
+          "a custom Function cannot be differentiated inside vmap; write it with ordinary "
+          "operations there");
     const Handle type = Handle::steal(PyObject_GetAttrString(cls, "_backward_cls"));
     check(PyType_Check(type.get()) &&
               PyType_IsSubtype(reinterpret_cast<PyTypeObject*>(type.get()), FunctionType),

@@ -182,6 +182,18 @@ PyObject* batch_value(PyObject*, PyObject* o) {
   });
 }
 
+// _vmap_sample_loops() -> {op: how often it ran sample by sample since the last call}
+PyObject* vmap_sample_loops(PyObject*, PyObject*) {
+  return guarded([&] {
+    Handle out = Handle::steal(PyDict_New());
+    for (const auto& [name, count] : take_sample_loops()) {
+      const Handle value = Handle::steal(PyLong_FromLongLong(count));
+      PyDict_SetItemString(out.get(), name.c_str(), value.get());
+    }
+    return out.release();
+  });
+}
+
 // --- reverse mode --------------------------------------------------------------------------------
 
 // t under its wrappers, changed by f.
@@ -192,12 +204,11 @@ Tensor under_batches(const Tensor& t, F&& f) {
   return add_batch(under_batches(without_batch(t, level), f), level);
 }
 
-// A tensor to differentiate by: the same values, a place of its own in the graph, one value for
-// every sample of the vmap levels around.
+// A tensor to differentiate by: the same values, a place of its own in the graph.
 PyObject* grad_input(PyObject*, PyObject* o) {
   return guarded([&] {
-    const Tensor t = materialize_batch(tensor_argument("grad", "input", o));
-    return wrap(under_batches(t, [](const Tensor& x) {
+    differentiate_samples();
+    return wrap(under_batches(tensor_argument("grad", "input", o), [](const Tensor& x) {
       check(is_differentiable(x.dtype()), ErrorKind::Runtime, "grad",
             "only floating and complex tensors can be differentiated by, this one is ", x.dtype());
       Tensor out = requires_grad(x) ? plain_alias(x) : detached(x);
@@ -270,6 +281,7 @@ PyMethodDef functions[] = {
     {"_vmap_level", vmap_level_, METH_NOARGS, nullptr},
     {"_vmap_add", as_method(vmap_add), kFastcall, nullptr},
     {"_vmap_remove", as_method(vmap_remove), kFastcall, nullptr},
+    {"_vmap_sample_loops", vmap_sample_loops, METH_NOARGS, nullptr},
     {"_batch_level", batch_level, METH_O, nullptr},
     {"_batch_value", batch_value, METH_O, nullptr},
     {"_grad_input", grad_input, METH_O, nullptr},

@@ -75,6 +75,15 @@ Tensor cropped(Tensor x, const Dims& sizes) {
   return x;
 }
 
+// The tangent of f(a, b), which is linear in both.
+template <class F>
+Tensor product_rule(const Jvp& j, const Tensor& a, const Tensor& b, F&& f) {
+  const Tensor &da = j.tangent(0), &db = j.tangent(1);
+  if (!da.defined()) return f(a, db);
+  if (!db.defined()) return f(da, b);
+  return f(da, b) + f(a, db);
+}
+
 }  // namespace
 
 struct ConvolutionForward {
@@ -122,6 +131,19 @@ struct ConvolutionForward {
                        : Tensor(),
             c.wants(2) ? sum(g, points) : Tensor()};
   }
+  static Tensor jvp(const Jvp& j, const Tensor& x, const Tensor& w, const Tensor&, IntList stride,
+                    IntList padding, IntList dilation, int64_t groups) {
+    const Tensor &dx = j.tangent(0), &dw = j.tangent(1), &dbias = j.tangent(2);
+    const auto run = [&](const Tensor& a, const Tensor& b, const Tensor& c) {
+      return _convolution_forward(a, b, c, stride, padding, dilation, groups);
+    };
+    if (dx.defined() && dw.defined()) return run(dx, w, Tensor()) + run(x, dw, dbias);
+    if (dw.defined()) return run(x, dw, dbias);
+    if (dx.defined()) return run(dx, w, dbias);
+    Dims shape(uint32_t(x.dim() - 1), 1);
+    shape[0] = dbias.sizes()[0];
+    return expand(reshape(dbias, shape), j.out().sizes());
+  }
 };
 
 struct ConvolutionInputGrad {
@@ -162,6 +184,12 @@ struct ConvolutionInputGrad {
           _convolution_weight_grad(h, conjugate(g), c.sizes(1), stride, padding, dilation, groups);
     return out;
   }
+  static Tensor jvp(const Jvp& j, const Tensor& g, const Tensor& w, IntList input_size,
+                    IntList stride, IntList padding, IntList dilation, int64_t groups) {
+    return product_rule(j, g, w, [&](const Tensor& a, const Tensor& b) {
+      return _convolution_input_grad(a, b, input_size, stride, padding, dilation, groups);
+    });
+  }
 };
 
 struct ConvolutionWeightGrad {
@@ -190,6 +218,12 @@ struct ConvolutionWeightGrad {
           _convolution_forward(conjugate(x), h, Tensor(), stride, padding, dilation, groups),
           c.sizes(1));
     return out;
+  }
+  static Tensor jvp(const Jvp& j, const Tensor& x, const Tensor& g, IntList weight_size,
+                    IntList stride, IntList padding, IntList dilation, int64_t groups) {
+    return product_rule(j, x, g, [&](const Tensor& a, const Tensor& b) {
+      return _convolution_weight_grad(a, b, weight_size, stride, padding, dilation, groups);
+    });
   }
 };
 

@@ -6,6 +6,7 @@
 #include "ops/data.h"
 #include "ops/op.h"
 #include "ops/operators.h"
+#include "ops/vmap.h"
 
 namespace rush {
 
@@ -92,8 +93,11 @@ struct DropoutOp {
   static Tensor call(const Tensor& x, IntList shape, double p) {
     if (x.is_cuda() && is_floating(x.dtype()))
       return std::get<0>(_drop(x, shape, p, 1 / (1 - p), 0, 0, nullptr));
-    const Tensor keep = empty(shape, DType::Bool, std::nullopt, x.device());
-    bernoulli_(keep, 1 - p, nullptr);
+    Tensor keep = empty(shape, DType::Bool, std::nullopt, x.device());
+    if (vmap_level() == 0)
+      bernoulli_(keep, 1 - p, nullptr);
+    else
+      keep = bernoulli(keep, 1 - p, nullptr);  // a new tensor may have choices for each sample
     const bool looped = is_floating(x.dtype());
     if (looped && equal(shape, x.sizes())) return _masked_scale(x, keep, 1 / (1 - p));
     // Whole channels, and complex numbers: the factor is small or rare.

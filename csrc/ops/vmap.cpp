@@ -2,14 +2,16 @@
 
 #include <mutex>
 #include <unordered_map>
+#include <utility>
 
 #include "autograd/forward.h"
 #include "core/batched.h"
-#include "core/interrupt.h"
 #include "core/modes.h"
 #include "core/mutex.h"
 #include "ops/boxing.h"
 #include "ops/ops.h"
+#include "ops/vmap_ops.h"
+#include "ops/vmap_rules.h"
 
 namespace rush {
 namespace {
@@ -18,7 +20,7 @@ namespace {
 struct Wrappers {
   Mutex mutex{LockRank::BatchedTensors};
   std::unordered_map<TensorImpl*, uint64_t> all;  // with the id of the level each belongs to
-  uint64_t next_id = 0;
+  uint64_t next_id = 1;
 };
 Wrappers& wrappers() {
   static auto* w = new Wrappers;  // never freed: tensors may die at exit
@@ -30,6 +32,7 @@ struct Level {
   Randomness randomness;
   bool linear;
   uint64_t id;                    // of this level among those of all threads
+  bool differentiated;            // see Note [Inputs that samples share]
   std::vector<TensorImpl*> made;  // wrappers of this level; some of them are gone
 
   bool owns(TensorImpl* t) const {
@@ -63,16 +66,6 @@ void empty_out(TensorImpl* t) {
   t->device = Device{DeviceType::Meta};
 }
 
-template <class F>
-void visit(const Value& v, F&& f) {
-  if (v.tag() == Value::Tag::Tensor) f(v.tensor());
-  if (v.tag() == Value::Tag::Tensors) {
-    for (const Tensor& t : v.tensors()) {
-      if (t.defined()) f(t);
-    }
-  }
-}
-
 bool is_random(const OpEntry& entry) {
   for (const ArgSpec& a : entry.args) {
     if (a.kind == ArgKind::Generator) return true;
@@ -80,12 +73,24 @@ bool is_random(const OpEntry& entry) {
   return false;
 }
 
+// See Note [Inputs that samples share].
+bool is_spread(const Tensor& t, int level) {
+  return vmap().levels[size_t(level - 1)].differentiated && grad_enabled() && requires_grad(t);
+}
+
+// A wrapper of that level, or one of a level above over it.
+bool has_samples(const Tensor& t, int level) {
+  const TensorImpl* x = t.impl();
+  while (x->vmap_level > level) x = x->physical.get();
+  return x->vmap_level == level;
+}
+
 // Tangents may be batched where their tensor is not: next to batched arguments the tensor is then
 // taken as batched, too.
 bool has_batched_tangent(const Tensor& t, int level) {
   for (int k = visible_forward_level(); k > 0; --k) {
     const Tensor tangent = tangent_at(t, k);
-    if (tangent.defined() && tangent.impl()->vmap_level == level) return true;
+    if (tangent.defined() && has_samples(tangent, level)) return true;
   }
   return false;
 }
@@ -106,7 +111,7 @@ int enter_vmap(int64_t size, Randomness randomness, bool linear) {
   if (v.levels.empty()) push_interceptor(&v);
   {
     const std::lock_guard lock(wrappers().mutex);
-    v.levels.push_back({size, randomness, linear, wrappers().next_id++, {}});
+    v.levels.push_back({size, randomness, linear, wrappers().next_id++, false, {}});
   }
   v.active = v.levels.size();
   return int(v.levels.size());
@@ -133,6 +138,21 @@ void exit_vmap() {
 
 int vmap_level() { return int(vmap().active); }
 int64_t vmap_size(int level) { return vmap().levels[size_t(level - 1)].size; }
+uint64_t vmap_id(int level) { return level == 0 ? 0 : vmap().levels[size_t(level - 1)].id; }
+
+int vmap_level_of(uint64_t id) {
+  const std::vector<Level>& levels = vmap().levels;
+  for (size_t i = 0; i < levels.size(); ++i) {
+    if (levels[i].id == id) return int(i) + 1;
+  }
+  return 0;
+}
+
+void differentiate_samples() {
+  for (size_t i = 0; i < vmap().active; ++i) {
+    if (!vmap().levels[i].linear) vmap().levels[i].differentiated = true;
+  }
+}
 
 Tensor add_batch(const Tensor& physical, int level) {
   const IntList sizes = IntList(physical.sizes()).subspan(1);
@@ -169,34 +189,25 @@ Tensor with_all_samples(const Tensor& t, int level) {
     const Tensor inner = with_all_samples(Tensor(t.impl()->physical), level);
     return add_batch(transpose(inner, 0, 1), t.impl()->vmap_level);
   }
-  Dims sizes{vmap_size(level)};
-  for (const int64_t s : t.sizes()) sizes.push_back(s);
-  Tensor out = expand(t, sizes);
+  Tensor out = is_spread(t, level)
+                   ? _spread_samples(t, 0, vmap_size(level), int64_t(vmap_id(level)))
+                   : expand(t, with_first(vmap_size(level), t.sizes()));
   // A tangent that has its own samples keeps them.
   for (int k = visible_forward_level(); k > 0; --k) {
     const Tensor tangent = tangent_at(t, k);
-    if (!tangent.defined() || tangent.impl()->vmap_level != level) continue;
+    if (!tangent.defined() || !has_samples(tangent, level)) continue;
+    const Tensor own = with_all_samples(tangent, level);
     if (out.impl()->base) {
       const LevelsBelow below(k);
-      Tensor bare = alias(out);
+      // See Note [Tangents of views]: where addresses repeat, views keep tangents of their own, and
+      // a tangent that is a wrapper itself cannot be viewed like memory.
+      Tensor bare = own.is_batched() ? clone(out) : alias(out);
       bare.impl()->base = nullptr;
       out = bare;
     }
-    set_own_tangent(out, k, Tensor(tangent.impl()->physical));
+    set_own_tangent(out, k, own);
   }
   return out;
-}
-
-Tensor materialize_batch(const Tensor& t) {
-  // From the outside in: below the wrapper of level k everything has the samples of levels < k.
-  auto at_levels = [](auto&& self, const Tensor& x, int levels) -> Tensor {
-    if (levels == 0) return x;
-    if (vmap().levels[size_t(levels - 1)].linear && x.impl()->vmap_level != levels)
-      return self(self, x, levels - 1);
-    const Tensor samples = with_all_samples(x, levels);
-    return add_batch(self(self, samples, levels - 1), levels);
-  };
-  return at_levels(at_levels, t, vmap_level());
 }
 
 Tensor innermost(const Tensor& t) {
@@ -205,261 +216,46 @@ Tensor innermost(const Tensor& t) {
   return x;
 }
 
-std::vector<Tensor> batched_grad(std::span<const Tensor> roots, std::span<const Tensor> grads,
-                                 std::span<const Tensor> inputs, const BackwardOptions& options) {
-  int level = 0;
-  for (const Tensor& t : roots) level = std::max<int>(level, t.impl()->vmap_level);
-  for (const Tensor& t : inputs) level = std::max<int>(level, t.impl()->vmap_level);
-  if (level == 0) return grad(roots, grads, inputs, options);
-  std::vector<Tensor> own_roots, own_grads, own_inputs;
-  for (const Tensor& t : inputs) {
-    check(t.impl()->vmap_level == level, ErrorKind::Runtime, "grad",
-          "inside vmap, an input (shape ", t.sizes(),
-          ") is shared by all samples, so it has no gradient for each of them; use func.grad or "
-          "func.vjp, which give every sample its own");
-    own_inputs.push_back(Tensor(t.impl()->physical));
-  }
-  for (size_t i = 0; i < roots.size(); ++i) {
-    // What has no samples cannot depend on inputs that have.
-    if (roots[i].impl()->vmap_level != level) continue;
-    own_roots.push_back(Tensor(roots[i].impl()->physical));
-    if (i < grads.size() && grads[i].defined()) {
-      check_shape(grads[i].sizes() == roots[i].sizes(), "grad", "the gradient has shape ",
-                  grads[i].sizes(), ", its tensor has shape ", roots[i].sizes());
-      own_grads.push_back(with_all_samples(grads[i], level));
-    } else {
-      check(roots[i].numel() == 1 && !roots[i].is_complex(), ErrorKind::Runtime, "grad",
-            "grad can be created implicitly only for real scalar outputs; this tensor has shape ",
-            roots[i].sizes(), " in each sample: pass grad_outputs");
-      own_grads.push_back(ones_like(own_roots.back()));
-    }
-  }
-  std::vector<Tensor> found(inputs.size());
-  if (own_roots.empty())
-    check(options.allow_unused, ErrorKind::Runtime, "grad",
-          "the inputs were not used in the graph of the outputs. Pass allow_unused=True if that "
-          "is meant");
-  else
-    found = batched_grad(own_roots, own_grads, own_inputs, options);
-  for (Tensor& g : found) {
-    if (g.defined()) g = add_batch_below(g, level);
-  }
-  return found;
-}
-
-// --- calls ---------------------------------------------------------------------------------------
-
-namespace {
-
-// The same argument once more; what it borrows stays borrowed.
-Value copy_of(const Value& v) {
-  Value out;
-  switch (v.tag()) {
-    case Value::Tag::None:
-      break;
-    case Value::Tag::Tensor:
-      out.borrow(v.tensor().impl());
-      break;
-    case Value::Tag::Tensors:
-      out.borrow(v.tensors());
-      break;
-    case Value::Tag::Scalar:
-      out.set(v.scalar());
-      break;
-    case Value::Tag::Int:
-      out.set(v.integer());
-      break;
-    case Value::Tag::Ints:
-      out.borrow(v.ints());
-      break;
-    case Value::Tag::Float:
-      out.set(v.real());
-      break;
-    case Value::Tag::Floats:
-      out.borrow(v.floats());
-      break;
-    case Value::Tag::Bool:
-      out.set(v.boolean());
-      break;
-    case Value::Tag::String:
-      out.borrow(v.string());
-      break;
-    case Value::Tag::DType:
-      out.set(v.dtype());
-      break;
-    case Value::Tag::Device:
-      out.set(v.device());
-      break;
-    case Value::Tag::Layout:
-      out.set(v.layout());
-      break;
-    case Value::Tag::MemoryFormat:
-      out.set(v.memory_format());
-      break;
-    case Value::Tag::Generator:
-      out.borrow(v.generator());
-      break;
-  }
-  return out;
-}
-
-void wrap_result(Value& v, int level) {
-  if (v.tag() == Value::Tag::Tensor) {
-    v.own(add_batch(Tensor(v.tensor()), level));
-  } else if (v.tag() == Value::Tag::Tensors) {
-    std::vector<Tensor> list;
-    for (const Tensor& t : v.tensors()) list.push_back(add_batch(t, level));
-    v.own(std::move(list));
-  }
-}
-
-// The results of one sample after the other, gathered.
-class Gathered {
- public:
-  explicit Gathered(const OpEntry& entry) : entry_(entry), columns_(entry.num_results) {}
-
-  void add(std::array<Value, kMaxResults>& row) {
-    for (size_t i = 0; i < columns_.size(); ++i) {
-      Column& c = columns_[i];
-      if (row[i].is_none()) continue;
-      check(row[i].tag() == Value::Tag::Tensor || row[i].tag() == Value::Tag::Tensors,
-            ErrorKind::Runtime, entry_.name,
-            "inside vmap the result would be one Python number a sample, not one number");
-      c.is_list = row[i].tag() == Value::Tag::Tensors;
-      c.samples.emplace_back();
-      visit(row[i], [&](const Tensor& t) { c.samples.back().push_back(t); });
-    }
-  }
-  void store(Value* results, int level) {
-    for (size_t i = 0; i < columns_.size(); ++i) {
-      const Column& c = columns_[i];
-      if (c.samples.empty()) continue;
-      std::vector<Tensor> items;
-      for (size_t k = 0; k < c.samples[0].size(); ++k) {
-        std::vector<Tensor> column;
-        for (const auto& sample : c.samples) {
-          check(k < sample.size() && sample[k].sizes() == c.samples[0][k].sizes(),
-                ErrorKind::Runtime, entry_.name,
-                "the samples' results have different shapes; vmap needs equal ones");
-          column.push_back(sample[k]);
-        }
-        items.push_back(add_batch(stack(column, 0), level));
-      }
-      if (c.is_list)
-        results[i].own(std::move(items));
-      else
-        results[i].own(items[0]);
-    }
-  }
-
- private:
-  struct Column {
-    bool is_list = false;
-    std::vector<std::vector<Tensor>> samples;
-  };
-  const OpEntry& entry_;
-  std::vector<Column> columns_;
-};
-
-}  // namespace
-
-BatchedCall::BatchedCall(const OpEntry& e, Value* args, Value* results, int l)
-    : entry(e), level(l), size(vmap_size(l)), args_(args), results_(results) {
-  for (size_t i = 0; i < count(); ++i) {
-    next_.push_back(copy_of(args[i]));
-    if (is_tensor(i)) next_[i].own(physical(i));
-    if (args[i].tag() == Value::Tag::Tensors) {
-      std::vector<Tensor> list;
-      for (const Tensor& t : args[i].tensors()) list.push_back(without_batch(t, level));
-      next_[i].own(std::move(list));
-    }
-  }
-}
-
-bool BatchedCall::is_batched(size_t i) const {
-  bool any = false;
-  visit(args_[i], [&](const Tensor& t) { any |= t.impl()->vmap_level == level; });
-  return any;
-}
-
-int BatchedCall::find(std::string_view name) const {
-  for (size_t i = 0; i < count(); ++i) {
-    if (entry.args[i].name == name) return int(i);
-  }
-  return -1;
-}
-
-void BatchedCall::set(size_t i, Tensor t) {
-  if (t.defined())
-    next_[i].own(std::move(t));
-  else
-    next_[i].clear();
-}
-
-void BatchedCall::set(size_t i, Dims values) {
-  ints_.push_back(std::make_unique<Dims>(std::move(values)));
-  next_[i].clear();
-  next_[i].borrow(IntList(*ints_.back()));
-}
-
-void BatchedCall::run() {
-  std::array<Value, kMaxResults> out;
-  entry.boxed(next_.data(), out.data());
-  if (in_place()) {
-    results_[0].borrow(args_[0].tensor().impl());
-    return;
-  }
-  for (size_t i = 0; i < entry.num_results; ++i) {
-    wrap_result(out[i], level);
-    results_[i] = std::move(out[i]);
-  }
-}
-
-void BatchedCall::finish(Tensor physical_result) {
-  if (in_place()) {
-    copy_(physical(0), physical_result);
-    results_[0].borrow(args_[0].tensor().impl());
-    return;
-  }
-  results_[0].own(add_batch(physical_result, level));
-}
-
-void BatchedCall::loop(Generator* repeat) {
-  check(size > 0, ErrorKind::Runtime, entry.name,
-        "vmap over no samples: this op runs sample by sample, so its result's shape is unknown");
-  const uint64_t start = repeat ? repeat->offset() : 0;
-  Gathered gathered(entry);
-  for (int64_t s = 0; s < size; ++s) {
-    check_interrupt();
-    std::vector<Value> sample;
-    for (size_t i = 0; i < count(); ++i) {
-      sample.push_back(copy_of(args_[i]));
-      if (!is_batched(i)) continue;
-      if (is_tensor(i)) {
-        sample[i].own(select(physical(i), 0, s));
-        continue;
-      }
-      std::vector<Tensor> list;
-      for (const Tensor& t : args_[i].tensors()) {
-        const bool own = t.defined() && t.impl()->vmap_level == level;
-        list.push_back(own ? select(without_batch(t, level), 0, s) : t);
-      }
-      sample[i].own(std::move(list));
-    }
-    std::array<Value, kMaxResults> out;
-    if (repeat) repeat->set_offset(start);
-    entry.boxed(sample.data(), out.data());
-    if (!in_place()) gathered.add(out);
-  }
-  if (in_place())
-    results_[0].borrow(args_[0].tensor().impl());
-  else
-    gathered.store(results_, level);
-}
-
 // --- the interceptor -----------------------------------------------------------------------------
 
 namespace {
+
+// The arguments, where some without samples of the level have to be seen with them: those whose
+// tangents have samples, and those that are differentiated for each sample. Else empty.
+std::vector<Value> lift(const OpEntry& entry, const Value* args, int level, bool spread) {
+  const bool forward = forward_active();
+  std::vector<Value> out;
+  if (!forward && !(grad_enabled() && vmap().levels[size_t(level - 1)].differentiated)) return out;
+  auto wanted = [&](const Tensor& t) {
+    if (!t.defined() || t.impl()->vmap_level == level) return false;
+    return (forward && has_batched_tangent(t, level)) || (spread && is_spread(t, level));
+  };
+  auto lifted = [&](const Tensor& t) {
+    return wanted(t) ? add_batch(with_all_samples(t, level), level) : t;
+  };
+  for (size_t i = 0; i < entry.args.size(); ++i) {
+    bool any = false;
+    visit(args[i], [&](const Tensor& t) { any |= wanted(t); });
+    if (!any) continue;
+    if (entry.form == Form::InPlace && i == 0) {
+      check(!forward || !has_batched_tangent(args[0].tensor(), level), ErrorKind::Runtime,
+            entry.name,
+            "inside vmap, self has no samples of its own, but its tangent has; clone() it first");
+      continue;  // the call is refused
+    }
+    if (out.empty()) {
+      for (size_t k = 0; k < entry.args.size(); ++k) out.push_back(copy_of(args[k]));
+    }
+    if (args[i].tag() == Value::Tag::Tensor) {
+      out[i].own(lifted(args[i].tensor()));
+    } else {
+      std::vector<Tensor> list;
+      for (const Tensor& t : args[i].tensors()) list.push_back(lifted(t));
+      out[i].own(std::move(list));
+    }
+  }
+  return out;
+}
 
 class LevelsUnder {
  public:
@@ -488,22 +284,10 @@ void Vmap::call(const OpEntry& entry, Value* args, Value* results) {
         "the shape of the result depends on the data, so it differs from sample to sample; vmap "
         "cannot batch it");
   const ActiveAgain again(this);
-  // Arguments whose tangents have samples of their own.
-  std::vector<Value> lifted;
-  if (forward_active()) {
-    for (size_t i = 0; i < entry.args.size(); ++i) {
-      if (args[i].tag() != Value::Tag::Tensor) continue;
-      const Tensor t = args[i].tensor();
-      if (t.impl()->vmap_level == level || !has_batched_tangent(t, level)) continue;
-      check(!(entry.form == Form::InPlace && i == 0), ErrorKind::Runtime, entry.name,
-            "inside vmap, self has no samples of its own, but its tangent has; clone() it first");
-      if (lifted.empty()) {
-        for (size_t k = 0; k < entry.args.size(); ++k) lifted.push_back(copy_of(args[k]));
-      }
-      lifted[i].own(add_batch(with_all_samples(t, level), level));
-    }
-    if (!lifted.empty()) args = lifted.data();
-  }
+  const BatchingRule rule = batching_rule(entry);
+  const bool as_it_is = !rule && entry.kind == OpKind::Composite;
+  std::vector<Value> lifted = lift(entry, args, level, !as_it_is);
+  if (!lifted.empty()) args = lifted.data();
   if (entry.form == Form::InPlace && entry.args[0].kind == ArgKind::Tensor) {
     check(args[0].tensor().impl()->vmap_level == level, ErrorKind::Runtime, entry.name,
           "vmap: in-place operations on a tensor that is not batched over cannot take a batched "
@@ -512,13 +296,9 @@ void Vmap::call(const OpEntry& entry, Value* args, Value* results) {
           ") has room for one sample only. Use the out-of-place form, or make self with a *_like "
           "or new_* function of a batched tensor");
   }
-  if (const BatchingRule rule = batching_rule(entry)) {
-    BatchedCall c(entry, args, results, level);
-    return rule(c);
-  }
-  if (entry.kind == OpKind::Composite) return run_under(this, entry, args, results);
+  if (as_it_is) return run_under(this, entry, args, results);
   BatchedCall c(entry, args, results, level);
-  c.loop();
+  rule ? rule(c) : c.loop();
 }
 
 void Vmap::call_random(const OpEntry& entry, Value* args, Value* results) {
@@ -531,8 +311,12 @@ void Vmap::call_random(const OpEntry& entry, Value* args, Value* results) {
   bool batched = false;
   for (size_t i = 0; i < entry.args.size(); ++i)
     visit(args[i], [&](const Tensor& t) { batched |= t.impl()->vmap_level == level; });
+  const bool one_draw = l.randomness == Randomness::Same && !batched;
+  std::vector<Value> lifted;
+  if (!one_draw) lifted = lift(entry, args, level, true);
+  if (!lifted.empty()) args = lifted.data();
   const LevelsUnder guard(active, active - 1);
-  if (l.randomness == Randomness::Same && !batched) return entry.boxed(args, results);
+  if (one_draw) return entry.boxed(args, results);
   check(entry.form != Form::InPlace || batched, ErrorKind::Runtime, entry.name,
         "vmap: cannot draw different numbers in place into a tensor that is not batched");
   check(entry.form != Form::Out, ErrorKind::Runtime, entry.name,

@@ -12,9 +12,20 @@
 //   wrappers. What has no rule runs sample by sample: slow, and right.
 // - Autograd records the physical calls. A wrapper has no graph of its own.
 // - A wrapper that outlives its level becomes a tensor without values (on the meta device).
+//
+// Note [Inputs that samples share]
+// func.grad inside vmap gives every sample a gradient of its own, though all of them may share the
+// input: the parameters, where gradients are asked for each sample. Such an input stays one tensor,
+// and what is computed from it alone is computed once. Where it meets a tensor that has samples, it
+// is repeated (`_spread_samples`, a view), and backward does not sum there as it does for expand:
+// the gradient is wrapped. So a gradient has samples of those levels only that it depends on. For
+// a derivative that is taken after the level was left, it is the sum.
 #pragma once
 
+#include <functional>
+#include <map>
 #include <memory>
+#include <string>
 
 #include "autograd/engine.h"
 #include "core/generator.h"
@@ -30,6 +41,8 @@ RUSH_API int enter_vmap(int64_t size, Randomness randomness, bool linear = false
 RUSH_API void exit_vmap();
 RUSH_API int vmap_level();  // the innermost level, 0 outside vmap
 RUSH_API int64_t vmap_size(int level);
+uint64_t vmap_id(int level);     // no two levels, now or later, have the same; 0 for level 0
+int vmap_level_of(uint64_t id);  // 0 when it was left
 
 // A wrapper of `physical`, whose dimension 0 counts the samples of `level`.
 RUSH_API Tensor add_batch(const Tensor& physical, int level);
@@ -39,16 +52,20 @@ RUSH_API Tensor add_batch_below(const Tensor& t, int level);
 RUSH_API Tensor without_batch(const Tensor& t, int level);
 // As above, but what is no wrapper of that level is repeated for every sample.
 RUSH_API Tensor with_all_samples(const Tensor& t, int level);
-// A wrapper at every active level that is not linear, over one physical tensor that has all
-// samples.
-RUSH_API Tensor materialize_batch(const Tensor& t);
 // The tensor under all wrappers.
 RUSH_API Tensor innermost(const Tensor& t);
-// grad() of autograd/engine.h, for roots and inputs that may be wrappers.
+// From now on the samples of the active levels have derivatives of their own, see Note [Inputs that
+// samples share].
+RUSH_API void differentiate_samples();
+// grad() of autograd/engine.h, for roots and inputs that may be wrappers. for_each_sample: since
+// the inputs were made, the samples of all levels of the roots have had derivatives of their own.
 RUSH_API std::vector<Tensor> batched_grad(std::span<const Tensor> roots,
                                           std::span<const Tensor> grads,
                                           std::span<const Tensor> inputs,
-                                          const BackwardOptions& options);
+                                          const BackwardOptions& options, bool for_each_sample);
+
+// How often this thread ran each op sample by sample, for want of a rule, since it last asked.
+RUSH_API std::map<std::string, int64_t> take_sample_loops();
 
 // A call with wrappers of `level` among its arguments, for the rules.
 class BatchedCall {
@@ -77,6 +94,8 @@ class BatchedCall {
   void clear(size_t i) { next_[i].clear(); }
   // Runs the op on them and wraps the results.
   void run();
+  // The same where a result is first seen otherwise.
+  void run(const std::function<Tensor(const Tensor&, size_t)>& seen);
   // The result, when the rule has computed it with other ops. In place: written into self.
   void finish(Tensor physical_result);
   void finish_unbatched(Tensor result) { results_[0].own(std::move(result)); }

@@ -2,27 +2,14 @@
 // physical tensor has its samples in dimension 0.
 #include <algorithm>
 #include <cstring>
-#include <unordered_map>
 #include <unordered_set>
 
 #include "ops/operators.h"
 #include "ops/vmap.h"
+#include "ops/vmap_rules.h"
 
 namespace rush {
 namespace {
-
-// [B, s...] as [B, 1, ..., s...], so that a sample has `rank` dimensions.
-Tensor padded(const Tensor& physical, int64_t rank) {
-  Tensor out = physical;
-  while (out.dim() - 1 < rank) out = unsqueeze(out, 1);
-  return out;
-}
-
-Dims with_first(int64_t first, IntList rest) {
-  Dims out{first};
-  for (const int64_t x : rest) out.push_back(x);
-  return out;
-}
 
 // --- elementwise ---------------------------------------------------------------------------------
 
@@ -73,6 +60,14 @@ void pointwise(BatchedCall& c) {
 }
 
 void same(BatchedCall& c) { c.run(); }
+
+// Tensors of the same sizes, which do not broadcast.
+void side_by_side(BatchedCall& c) {
+  for (size_t i = 0; i < c.count(); ++i) {
+    if (c.is_tensor(i)) c.set(i, c.all_samples(i));
+  }
+  c.run();
+}
 
 // A layout asked for one sample says nothing about the physical tensor.
 void same_without_format(BatchedCall& c) {
@@ -232,6 +227,11 @@ void reshaped(BatchedCall& c) {
   c.run();
 }
 
+void spread(BatchedCall& c) {
+  c.set(1, c.given(1).integer() + 1);
+  c.run();
+}
+
 void expanded(BatchedCall& c) {
   const IntList sizes = c.given(1).ints();
   const int64_t rank = c.logical(0).dim();
@@ -270,106 +270,6 @@ void new_strided(BatchedCall& c) {
   c.set(1, with_first(c.size, sizes));
   c.set(2, with_first(reach, strides));
   c.run();
-}
-
-// The wrapper itself gets another geometry.
-void adopt(BatchedCall& c, const Tensor& physical) {
-  TensorImpl* self = c.logical(0).impl();
-  const Tensor fresh = add_batch(physical, c.level);
-  self->physical = physical.ref();
-  self->sizes = fresh.impl()->sizes;
-  self->strides = fresh.impl()->strides;
-  self->offset = fresh.impl()->offset;
-  self->set(TensorImpl::kContiguous, fresh.impl()->has(TensorImpl::kContiguous));
-}
-void transpose_in_place(BatchedCall& c) {
-  const int64_t rank = c.logical(0).dim();
-  if (rank == 0) return;
-  adopt(c, transpose(c.physical(0), wrap_dim("transpose_", c.given(1).integer(), rank) + 1,
-                     wrap_dim("transpose_", c.given(2).integer(), rank) + 1));
-}
-void t_in_place(BatchedCall& c) {
-  const int64_t rank = c.logical(0).dim();
-  check(rank <= 2, ErrorKind::Runtime, "t_", "expects a tensor of at most 2 dimensions");
-  if (rank == 2) adopt(c, transpose(c.physical(0), 1, 2));
-}
-void squeeze_in_place(BatchedCall& c) {
-  Dims ones;
-  const int64_t rank = c.logical(0).dim();
-  auto add = [&](int64_t d) {
-    if (rank > 0 && c.logical(0).sizes()[size_t(d)] == 1) ones.push_back(d + 1);
-  };
-  if (c.count() > 1) {
-    for (const int64_t d : c.given(1).ints()) add(wrap_dim("squeeze_", d, rank));
-  } else {
-    for (int64_t d = 0; d < rank; ++d) add(d);
-  }
-  if (!ones.empty()) adopt(c, squeeze(c.physical(0), ones));
-}
-void unsqueeze_in_place(BatchedCall& c) {
-  const int64_t rank = c.logical(0).dim();
-  adopt(c, unsqueeze(c.physical(0), wrap_dim("unsqueeze_", c.given(1).integer(), rank + 1) + 1));
-}
-
-// --- products of matrices ------------------------------------------------------------------------
-
-void matrix_product(BatchedCall& c) { c.finish(matmul(c.physical(0), c.physical(1))); }
-
-void matrix_vector(BatchedCall& c) {
-  c.finish(squeeze(matmul(c.physical(0), unsqueeze(c.physical(1), -1)), Dims{-1}));
-}
-
-void vector_product(BatchedCall& c) {
-  const Tensor row = unsqueeze(c.physical(0), -2), column = unsqueeze(c.physical(1), -1);
-  c.finish(squeeze(matmul(row, column), Dims{-2, -1}));
-}
-
-// beta * self + alpha * (a @ b)
-void add_product(BatchedCall& c) {
-  const int64_t rank = c.logical(1).dim();
-  const Scalar beta = c.given(3).scalar(), alpha = c.given(4).scalar();
-  Tensor product = matmul(c.physical(1), c.physical(2));
-  if (!c.is_batched(1) && !c.is_batched(2)) product = unsqueeze(product, 0);
-  auto is_number = [](const Scalar& s, double x) {
-    const auto z = s.to<complex<double>>();
-    return z.re == x && z.im == 0;
-  };
-  if (!is_number(alpha, 1)) product = product * alpha;
-  if (is_number(beta, 0)) {
-    const Dims sizes = with_first(c.size, IntList(product.sizes()).subspan(1));
-    return c.finish(expand(product, sizes));
-  }
-  const Tensor self = c.is_batched(0) ? padded(c.physical(0), rank) : c.logical(0);
-  c.finish(self * beta + product);
-}
-
-// input @ weight.T + bias. Samples of the input alone are so many more rows.
-void linear_map(BatchedCall& c) {
-  const bool bias = c.is_tensor(2), own_weight = c.is_batched(1),
-             own_bias = bias && c.is_batched(2);
-  if (!own_weight && !own_bias) return c.run();
-  Tensor x = c.physical(0), w = c.physical(1), out;
-  if (!own_weight) {
-    out = linear(x, w, Tensor());
-  } else if (c.logical(1).dim() == 1) {
-    // One output: a product of each row with its sample's weight.
-    const bool row = c.logical(0).dim() == 1;
-    w = padded(unsqueeze(w, -1), c.logical(0).dim());
-    out = squeeze(matmul(row ? unsqueeze(x, -2) : x, w), Dims{-1});
-    if (row) out = squeeze(out, Dims{-1});
-  } else {
-    // Rows of one sample as a matrix.
-    Dims sizes = c.logical(0).sizes(),
-         rows{c.logical(0).numel() / std::max<int64_t>(1, sizes.back()), sizes.back()};
-    if (sizes.back() == 0) rows[0] = numel(IntList(sizes).first(sizes.size() - 1));
-    x = reshape(x, c.is_batched(0) ? with_first(c.size, rows) : rows);
-    sizes[sizes.size() - 1] = c.logical(1).sizes()[0];
-    out = reshape(matmul(x, transpose(w, 1, 2)), with_first(c.size, sizes));
-  }
-  if (!bias) return c.finish(out);
-  const bool samples = own_weight || c.is_batched(0);
-  if (!samples) out = unsqueeze(out, 0);
-  c.finish(out + (own_bias ? padded(c.physical(2), out.dim() - 1) : c.logical(2)));
 }
 
 // --- joining and indexing ------------------------------------------------------------------------
@@ -486,17 +386,12 @@ void indexed(BatchedCall& c) {
 
 // --- the table -----------------------------------------------------------------------------------
 
-using Rules = std::unordered_map<std::string, BatchingRule>;
-
-void add_all(Rules& rules, BatchingRule rule, std::initializer_list<const char*> names) {
-  for (const char* name : names) rules.emplace(name, rule);
-}
-
 Rules make_rules() {
   Rules r;
   add_all(r, pointwise,
           {"add.alpha_first", "sub.alpha_first", "addcmul.value_first", "addcdiv.value_first",
-           "complex", "where.self", "_masked_scale"});
+           "complex", "where.self"});
+  add_all(r, side_by_side, {"_masked_scale"});
   add_all(r, align, {"copy"});
   add_all(r, same,
           {"detach", "alias", "view_as_real", "view_as_complex", "cast", "zero_", "view.dtype",
@@ -508,13 +403,14 @@ Rules make_rules() {
   add_all(r, refused, {"resize_", "resize_as_", "as_strided_", "set_"});
   add_all(r, fill, {"fill"});
   add_all(r, masked_fill, {"masked_fill"});
-  add_all(r, along_dims,
-          {"sum",        "mean",           "amax",           "amin",           "any",
-           "all",        "prod.dim",       "max.dim",        "min.dim",        "count_nonzero",
-           "cumsum",     "cumprod",        "cummax",         "cummin",         "logsumexp_real",
-           "sort",       "topk",           "kthvalue",       "mode",           "logcumsumexp_real",
-           "median.dim", "nanmedian.dim",  "var.correction", "std.correction", "_vector_norm",
-           "softmax_as", "log_softmax_as", "flip",           "argsort",        "_roll"});
+  add_all(r, along_dims, {"sum",          "mean",          "amax",           "amin",
+                          "any",          "all",           "prod.dim",       "max.dim",
+                          "min.dim",      "count_nonzero", "cumsum",         "cumprod",
+                          "cummax",       "cummin",        "logsumexp_real", "sort",
+                          "topk",         "kthvalue",      "mode",           "logcumsumexp_real",
+                          "median.dim",   "nanmedian.dim", "var.correction", "std.correction",
+                          "_vector_norm", "softmax_as",    "log_softmax_as", "flip",
+                          "argsort",      "_roll",         "_resample",      "_resample_backward"});
   add_all(r, taken_along_dim, {"take_along_dim"});
   add_all(r, arg_along_dim, {"argmax", "argmin"});
   add_all(r, median_of_all, {"median", "nanmedian"});
@@ -525,23 +421,19 @@ Rules make_rules() {
   add_all(r, permute_dims, {"permute"});
   add_all(r, reshaped, {"view", "reshape"});
   add_all(r, expanded, {"expand"});
+  add_all(r, spread, {"_spread_samples"});
   add_all(r, by_geometry, {"as_strided", "view_by_geometry"});
   add_all(r, new_like, {"new_empty", "new_zeros", "new_ones", "new_full"});
   add_all(r, new_strided, {"new_empty_strided"});
-  add_all(r, transpose_in_place, {"transpose_"});
-  add_all(r, t_in_place, {"t_"});
-  add_all(r, unsqueeze_in_place, {"unsqueeze_"});
-  add_all(r, squeeze_in_place, {"squeeze_", "squeeze_.dim"});
-  add_all(r, matrix_product, {"mm", "bmm"});
-  add_all(r, matrix_vector, {"mv"});
-  add_all(r, vector_product, {"dot"});
-  add_all(r, add_product, {"addmm", "baddbmm"});
-  add_all(r, linear_map, {"linear"});
   add_all(r, joined, {"join"});
   add_all(r, all_batched_along_dim,
           {"gather", "scatter", "scatter.value", "scatter_add", "scatter_reduce"});
   add_all(r, selected, {"index_select"});
   add_all(r, indexed, {"index"});
+  add_product_rules(r);
+  add_convolution_rules(r);
+  add_image_rules(r);
+  add_in_place_view_rules(r);
   return r;
 }
 

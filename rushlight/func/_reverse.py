@@ -72,6 +72,7 @@ class Recorded:
                 retain_graph or create,
                 create,
                 True,
+                True,
             )
         return [
             rushlight.zeros_like(x) if g is None else g

@@ -153,20 +153,32 @@ class LeafSpec(TreeSpec):
 _LEAF = LeafSpec()
 
 
+# The walks below are no functions within functions: one that calls itself by name is a cycle, and
+# would keep the leaves until the next garbage collection.
+def _flatten_into(leaves, x, is_leaf):
+    node = None if is_leaf is not None and is_leaf(x) else _node(x)
+    if node is None:
+        leaves.append(x)
+        return _LEAF
+    children, context = node.flatten(x)
+    specs = tuple(_flatten_into(leaves, child, is_leaf) for child in children)
+    return TreeSpec(type(x), context, specs, sum(s.num_leaves for s in specs))
+
+
 def tree_flatten(tree, is_leaf=None):
     """The leaves, in order, and the TreeSpec that puts them back."""
     leaves = []
+    return leaves, _flatten_into(leaves, tree, is_leaf)
 
-    def walk(x):
-        node = None if is_leaf is not None and is_leaf(x) else _node(x)
-        if node is None:
-            leaves.append(x)
-            return _LEAF
-        children, context = node.flatten(x)
-        specs = tuple(walk(child) for child in children)
-        return TreeSpec(type(x), context, specs, sum(s.num_leaves for s in specs))
 
-    return leaves, walk(tree)
+def _build(spec, rest):
+    if spec.is_leaf():
+        return next(rest)
+    children = [_build(child, rest) for child in spec.children_specs]
+    node = SUPPORTED_NODES.get(spec.type)
+    if node is None:
+        node = _RESULT if _is_result_tuple(spec.type) else _NAMED
+    return node.unflatten(children, spec.context)
 
 
 def tree_unflatten(leaves, treespec):
@@ -178,18 +190,7 @@ def tree_unflatten(leaves, treespec):
         raise ValueError(
             f"tree_unflatten: the spec has {treespec.num_leaves} leaves, {len(leaves)} were given"
         )
-    rest = iter(leaves)
-
-    def build(spec):
-        if spec.is_leaf():
-            return next(rest)
-        children = [build(child) for child in spec.children_specs]
-        node = SUPPORTED_NODES.get(spec.type)
-        if node is None:
-            node = _RESULT if _is_result_tuple(spec.type) else _NAMED
-        return node.unflatten(children, spec.context)
-
-    return build(treespec)
+    return _build(treespec, iter(leaves))
 
 
 def tree_leaves(tree, is_leaf=None):

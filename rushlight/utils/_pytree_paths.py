@@ -54,24 +54,24 @@ def _keys(x, count):
     return [SequenceKey(i) for i in range(count)]
 
 
+def _find_leaves(found, x, path, is_leaf):
+    node = None if is_leaf is not None and is_leaf(x) else _pytree._node(x)
+    if node is None:
+        found.append((path, x))
+        return
+    if node.with_keys is not None:
+        pairs, _ = node.with_keys(x)
+    else:
+        children, _ = node.flatten(x)
+        pairs = list(zip(_keys(x, len(children)), children, strict=True))
+    for key, child in pairs:
+        _find_leaves(found, child, (*path, key), is_leaf)
+
+
 def tree_flatten_with_path(tree, is_leaf=None):
     """[(path, leaf), ...] and the TreeSpec."""
     found = []
-
-    def walk(x, path):
-        node = None if is_leaf is not None and is_leaf(x) else _pytree._node(x)
-        if node is None:
-            found.append((path, x))
-            return
-        if node.with_keys is not None:
-            pairs, _ = node.with_keys(x)
-        else:
-            children, _ = node.flatten(x)
-            pairs = list(zip(_keys(x, len(children)), children, strict=True))
-        for key, child in pairs:
-            walk(child, (*path, key))
-
-    walk(tree, ())
+    _find_leaves(found, tree, (), is_leaf)
     return found, tree_flatten(tree, is_leaf)[1]
 
 

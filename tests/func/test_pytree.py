@@ -1,5 +1,7 @@
 """Trees: flatten, put back, map."""
 
+import gc
+import weakref
 from collections import OrderedDict, defaultdict, deque, namedtuple
 
 import pytest
@@ -59,3 +61,25 @@ def test_registration():
     assert pytree.tree_leaves([Box([1, 2])]) == [1, 2]
     with pytest.raises(ValueError):
         pytree.register_pytree_node(Box, None, None)
+
+
+def test_leaves_are_let_go():
+    """No call leaves a cycle behind that would hold the leaves until a garbage collection."""
+
+    class Leaf:
+        pass
+
+    gc.disable()
+    try:
+        for use in (
+            lambda tree: pytree.tree_map(lambda x: x, tree),
+            lambda tree: pytree.tree_unflatten(*pytree.tree_flatten(tree)),
+            lambda tree: pytree.tree_map_with_path(lambda path, x: x, tree),
+        ):
+            leaf = Leaf()
+            gone = weakref.ref(leaf)
+            use({"a": [leaf, (leaf,)]})
+            del leaf
+            assert gone() is None
+    finally:
+        gc.enable()

@@ -1,6 +1,7 @@
 """Functions of PyTorch's that begin with an underscore and that libraries call all the same."""
 
 from rushlight import _C
+from rushlight._out import write_out
 from rushlight._missing import not_available
 
 __all__ = []
@@ -47,7 +48,7 @@ def _convert_indices_from_coo_to_csr(input, size, *, out_int32=False, out=None):
     """Where each of `size` rows begins and ends in a sorted list of row numbers."""
     rows = _C.arange(size + 1, dtype=input.dtype, device=input.device)
     bounds = _C.searchsorted(input.contiguous(), rows, out_int32=out_int32)
-    return bounds if out is None else out.copy_(bounds)
+    return write_out("_convert_indices_from_coo_to_csr", bounds, out)
 
 
 def _convert_indices_from_csr_to_coo(
@@ -59,7 +60,7 @@ def _convert_indices_from_csr_to_coo(
     rows = rows.repeat_interleave(crow_indices.diff())
     pair = (col_indices.to(dtype), rows) if transpose else (rows, col_indices.to(dtype))
     found = _C.stack(pair)
-    return found if out is None else out.copy_(found)
+    return write_out("_convert_indices_from_csr_to_coo", found, out)
 
 
 def _segment_reduce(*args, **kwargs):

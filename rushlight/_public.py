@@ -55,6 +55,8 @@ def public(name, function):
 
 def _spoken(name, function, error, args, kwargs):
     """The error with the public name in front of its text."""
+    if isinstance(error, Warning):  # made an error by the program: no argument is at fault
+        return error
     wrong = _wrong_argument(name, function, args, kwargs)
     if wrong is not None:
         return wrong

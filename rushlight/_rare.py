@@ -4,6 +4,7 @@ which say what to use."""
 import math
 
 from rushlight import _C
+from rushlight._out import write_out
 from rushlight._public import publish
 
 _REDUCTIONS = ("none", "mean", "sum")
@@ -300,7 +301,7 @@ def nonzero_static(input, *, size, fill_value=-1, out=None):
     if found.shape[0] < size:
         rest = found.new_full((size - found.shape[0], found.shape[1]), fill_value)
         found = _C.cat([found, rest])
-    return found if out is None else out.resize_(found.shape).copy_(found)
+    return write_out("nonzero_static", found, out)
 
 
 # ----- statistics

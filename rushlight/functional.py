@@ -4,6 +4,7 @@ from math import inf, lgamma, log, prod
 
 from rushlight import _C
 from rushlight._C import Size, Tensor
+from rushlight._out import write_out
 from rushlight._public import publish
 
 __all__ = [
@@ -284,7 +285,7 @@ def chain_matmul(*matrices, out=None):
     if not matrices:
         raise RuntimeError("chain_matmul: expects at least one matrix")
     if len(matrices) == 1:
-        return matrices[0]
+        return write_out("chain_matmul", matrices[0], out)
     product = matrices[0]
     for m in matrices[1:-1]:
         product = _C.mm(product, m)

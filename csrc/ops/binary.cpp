@@ -146,6 +146,7 @@ struct Div : FloatBinary<"div", BinaryFn::Div> {
 };
 
 struct DivMode : Named<"div"> {
+  static constexpr bool in_place_safe = true;
   static Tensor call(const Tensor& a, const Tensor& b, std::optional<std::string_view> mode) {
     if (!mode) return div(a, b);
     if (*mode == "trunc") return div_trunc(a, b);
@@ -242,6 +243,7 @@ struct Pow : SameBinary<"pow", BinaryFn::Pow>, PowerGrads {
 };
 
 struct PowScalar : Named<"pow"> {
+  static constexpr bool in_place_safe = true;
   static Tensor call(const Scalar& a, const Tensor& b) { return pow(wrap_number(a), b); }
 };
 
@@ -263,6 +265,7 @@ struct FloatPower : Named<"float_power">, PowerGrads {
 };
 
 struct FloatPowerScalar : Named<"float_power"> {
+  static constexpr bool in_place_safe = true;
   static Tensor call(const Scalar& a, const Tensor& b) { return float_power(wrap_number(a), b); }
 };
 

@@ -134,6 +134,7 @@ struct Xlogy : FloatBinary<"xlogy", BinaryFn::Xlogy> {
 };
 
 struct XlogyScalar : Named<"xlogy"> {
+  static constexpr bool in_place_safe = true;
   static Tensor call(const Scalar& x, const Tensor& y) { return xlogy(wrap_number(x), y); }
 };
 
@@ -148,6 +149,7 @@ struct Heaviside
 };
 
 struct Ldexp : Named<"ldexp"> {
+  static constexpr bool in_place_safe = true;
   // An integer exponent takes no part in promotion; the power is computed wide, so that it does not
   // overflow before x.
   static Tensor call(const Tensor& x, const Tensor& exponent) {

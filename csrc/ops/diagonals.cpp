@@ -92,6 +92,7 @@ struct Triangle {
   static constexpr bool any_device = true;
   static constexpr bool in_place_safe = true;
   static constexpr const char* name = upper ? "triu" : "tril";
+  static constexpr bool refuses_overlap = false;
   static Spec check(const Tensor& self, int64_t) {
     check_shape(self.dim() >= 2, name, "needs at least 2 dimensions, got shape ", self.sizes());
     return {self.sizes(), self.dtype(), self.device()};

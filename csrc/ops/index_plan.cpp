@@ -47,6 +47,8 @@ std::vector<Entry> entries_of(const char* op, const Tensor& self, TensorList ind
   }
   check_index(dim <= self.dim(), op, "too many indices: shape ", self.sizes(), " has ", self.dim(),
               " dimensions, ", dim, " were indexed");
+  check(!entries.empty(), ErrorKind::Range, op, "at least one index must be a tensor, got ",
+        indices.empty() ? "none" : "None only");
   return entries;
 }
 

@@ -63,6 +63,7 @@ struct IndexPut {
   static constexpr const char* name = "index_put";
   static constexpr bool any_device = true;
   static constexpr bool in_place_safe = true;
+  static constexpr bool refuses_sharing = true;
   static Spec check(const Tensor& self, TensorList indices, const Tensor& values, bool) {
     check_dtype(values.dtype() == self.dtype(), name, "the values are ", values.dtype(),
                 ", the tensor is ", self.dtype(), ": they must be the same");
@@ -204,6 +205,7 @@ struct IndexSelect {
   static constexpr const char* name = "index_select";
   static constexpr bool any_device = true;
   static constexpr bool may_fail = true;
+  static constexpr bool refuses_sharing = true;
   static Spec check(const Tensor& self, int64_t dim, const Tensor& index) {
     check_index(index.dim() <= 1, name, "index must be a vector, got shape ", index.sizes());
     check_index_type(name, self, index);
@@ -243,6 +245,7 @@ struct Gather {
   static constexpr const char* name = "gather";
   static constexpr bool any_device = true;
   static constexpr bool may_fail = true;
+  static constexpr bool refuses_sharing = true;
   static Spec check(const Tensor& self, int64_t dim, const Tensor& index, bool) {
     check_index_type(name, self, index);
     const int64_t d = wrap_dim(name, dim, self.dim());
@@ -277,6 +280,7 @@ struct Take {
   static constexpr const char* name = "take";
   static constexpr bool any_device = true;
   static constexpr bool may_fail = true;
+  static constexpr bool refuses_sharing = true;
   static Spec check(const Tensor& self, const Tensor& index) {
     check_index_type(name, self, index);
     return {index.sizes(), self.dtype(), self.device()};
@@ -296,6 +300,7 @@ struct Put {
   static constexpr const char* name = "put";
   static constexpr bool any_device = true;
   static constexpr bool in_place_safe = true;
+  static constexpr bool refuses_sharing = true;
   static Spec check(const Tensor& self, const Tensor& index, const Tensor& source, bool) {
     check_index_type(name, self, index);
     check_dtype(source.dtype() == self.dtype(), name, "source is ", source.dtype(),
@@ -328,6 +333,7 @@ struct Put {
 
 struct TakeAlongDim {
   static constexpr const char* name = "take_along_dim";
+  static constexpr bool refuses_sharing = true;
   static Tensor call(const Tensor& self, const Tensor& indices, std::optional<int64_t> dim) {
     check_dtype(indices.dtype() == DType::Int64, name, "indices must be int64, got ",
                 indices.dtype());

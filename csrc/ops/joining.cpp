@@ -115,7 +115,7 @@ struct Join {
 
 struct Cat {
   static constexpr const char* name = "cat";
-  static constexpr bool refuses_overlap = true;
+  static constexpr bool refuses_sharing = true;
   static Tensor call(TensorList tensors, int64_t dim) {
     check(!tensors.empty(), ErrorKind::Argument, name, "expected a non-empty list of tensors");
     int64_t rank = 1;
@@ -131,6 +131,7 @@ struct Cat {
 
 struct Stack {
   static constexpr const char* name = "stack";
+  static constexpr bool refuses_sharing = true;
   static Tensor call(TensorList tensors, int64_t dim) {
     check(!tensors.empty(), ErrorKind::Argument, name, "expected a non-empty list of tensors");
     const int64_t d = wrap_dim(name, dim, tensors[0].dim() + 1);

@@ -60,6 +60,7 @@ struct MaskedFill {
 
 struct MaskedSelect {
   static constexpr const char* name = "masked_select";
+  static constexpr bool refuses_sharing = true;
   static Tensor call(const Tensor& self, const Tensor& mask) {
     check_mask(name, self, mask);
     check_has_values(name, self);
@@ -75,6 +76,7 @@ struct MaskedScatter {
   static constexpr const char* name = "masked_scatter";
   static constexpr bool any_device = true;
   static constexpr bool in_place_safe = true;
+  static constexpr bool reads_across = true;
   static Spec check(const Tensor& self, const Tensor& mask, const Tensor& source) {
     check_mask(name, self, mask);
     check_dtype(source.dtype() == self.dtype(), name, "the tensor is ", self.dtype(),

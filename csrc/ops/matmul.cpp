@@ -133,6 +133,7 @@ struct Vdot {
 
 struct Inner {
   static constexpr const char* name = "inner";
+  static constexpr bool refuses_overlap = true;
   static Tensor call(const Tensor& a, const Tensor& b) {
     if (a.dim() == 0 || b.dim() == 0) return a * b;
     check_shape(a.sizes().back() == b.sizes().back(), name,
@@ -143,6 +144,7 @@ struct Inner {
 
 struct Outer {
   static constexpr const char* name = "outer";
+  static constexpr bool in_place_safe = true;
   static Tensor call(const Tensor& a, const Tensor& b) {
     check(a.dim() == 1 && b.dim() == 1, ErrorKind::Runtime, name,
           "expects two vectors, got shapes ", a.sizes(), " and ", b.sizes());
@@ -196,6 +198,7 @@ struct Addmm {
   static constexpr const char* name = "addmm";
   static constexpr bool any_device = true;
   static constexpr bool in_place_safe = true;
+  static constexpr bool reads_across = true;
   static Spec check(const Tensor& self, const Tensor& a, const Tensor& b, const Scalar& beta,
                     const Scalar& alpha) {
     check_matrices(name, a, b);
@@ -223,6 +226,7 @@ struct Baddbmm {
   static constexpr const char* name = "baddbmm";
   static constexpr bool any_device = true;
   static constexpr bool in_place_safe = true;
+  static constexpr bool reads_across = true;
   static Spec check(const Tensor& self, const Tensor& a, const Tensor& b, const Scalar& beta,
                     const Scalar& alpha) {
     check_batches(name, a, b, ErrorKind::Range);  // PyTorch looks the third dim up first
@@ -262,6 +266,8 @@ Tensor blend(const char* op, const Tensor& self, const Tensor& product, const Sc
 
 struct Addmv {
   static constexpr const char* name = "addmv";
+  static constexpr bool in_place_safe = true;
+  static constexpr bool reads_across = true;
   static Tensor call(const Tensor& self, const Tensor& a, const Tensor& x, const Scalar& beta,
                      const Scalar& alpha) {
     return blend(name, self, mv(a, x), beta, alpha);
@@ -270,6 +276,7 @@ struct Addmv {
 
 struct Addr {
   static constexpr const char* name = "addr";
+  static constexpr bool in_place_safe = true;
   static Tensor call(const Tensor& self, const Tensor& a, const Tensor& b, const Scalar& beta,
                      const Scalar& alpha) {
     if (self.dtype() == DType::Bool && a.dtype() == DType::Bool && b.dtype() == DType::Bool) {
@@ -282,6 +289,8 @@ struct Addr {
 
 struct Addbmm {
   static constexpr const char* name = "addbmm";
+  static constexpr bool in_place_safe = true;
+  static constexpr bool reads_across = true;
   static Tensor call(const Tensor& self, const Tensor& a, const Tensor& b, const Scalar& beta,
                      const Scalar& alpha) {
     return blend(name, self, sum(bmm(a, b), Dims{0}, false, self.dtype()), beta, alpha);
@@ -337,6 +346,7 @@ struct Einsum {
 
 struct Kron {
   static constexpr const char* name = "kron";
+  static constexpr bool refuses_sharing = true;
   static Tensor call(const Tensor& a, const Tensor& b) {
     const int64_t rank = std::max(a.dim(), b.dim());
     Dims shape_a, shape_b, shape;

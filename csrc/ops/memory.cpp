@@ -219,6 +219,24 @@ struct ToBool : ToDtype<DType::Bool> {};
 struct ToComplex64 : ToDtype<DType::Complex64> {};
 struct ToComplex128 : ToDtype<DType::Complex128> {};
 
+struct WriteOut {
+  static constexpr const char* name = "_write_out";
+  static std::vector<Tensor> call(TensorList results, TensorList outs, std::string_view op) {
+    const std::string named(op);
+    check(results.size() == outs.size(), ErrorKind::ArgumentType, named, "out must hold ",
+          results.size(), " tensors, got ", outs.size());
+    bool batched = false;
+    for (TensorList list : {results, outs})
+      for (const Tensor& t : list) batched = batched || t.is_batched();
+    check(!batched, ErrorKind::Runtime, named, "out= is not supported inside vmap; use the result");
+    op::check_no_grad_for_out(named.c_str(), grad_enabled() && (op::any_requires_grad(results) ||
+                                                                op::any_requires_grad(outs)));
+    std::vector<Tensor> own(results.begin(), results.end());
+    op::write_outs(named.c_str(), "copy_", outs, own);
+    return {outs.begin(), outs.end()};
+  }
+};
+
 }  // namespace rush
 
 #include "ops/memory.inc"

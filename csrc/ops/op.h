@@ -3,7 +3,7 @@
 //
 // Each form is a template over the block. The good path of op::call is: check, allocate, run, one
 // test whether autograd may care. Everything about gradients stands in record() and its kin, out of
-// line.
+// line. The out= forms stand in ops/out_form.h.
 #pragma once
 
 #include <concepts>
@@ -16,6 +16,7 @@
 #include "autograd/engine.h"
 #include "core/layout.h"
 #include "core/modes.h"
+#include "ops/aliasing.h"
 #include "ops/arranged.h"
 #include "ops/host_run.h"
 #include "ops/kept.h"
@@ -110,22 +111,9 @@ template <class Op>
 concept Overwrites = requires { &Op::check; } && std::is_void_v<ResultOf<decltype(&Op::check)>>;
 
 template <class Op>
-constexpr bool in_place_safe() {
-  if constexpr (requires { Op::in_place_safe; }) return Op::in_place_safe;
-  return false;
-}
-template <class Op>
 constexpr bool may_fail() {
   if constexpr (requires { Op::may_fail; }) return Op::may_fail;
   return false;
-}
-// Are outputs that overlap an input refused? By default where run() may read and write one tensor,
-// but not two that overlap in part: PyTorch raises there, and a program that gets by without a copy
-// would be a surprise. The others work on a copy.
-template <class Op>
-constexpr bool refuses_overlap() {
-  if constexpr (requires { Op::refuses_overlap; }) return Op::refuses_overlap;
-  return in_place_safe<Op>();
 }
 // Does run() work wherever its tensors are? See ops/host_run.h.
 template <class Op>
@@ -546,32 +534,33 @@ auto call(const A&... args) {
 
 // May the result of this spec be written into t in place? Raises otherwise.
 RUSH_API void check_in_place_result(const char* op, const Tensor& t, const Spec& spec);
-// Brings `out` to the result's shape (resizing an empty or wrongly shaped one) after checking dtype
-// and device.
-RUSH_API void prepare_out(const char* op, const Tensor& out, const Spec& spec);
-RUSH_API void warn_resized_out(const char* op, const Tensor& out, const Spec& spec);
 RUSH_API void check_no_grad_for_out(const char* op, bool any_requires_grad);
-// Can run() write straight into `out`: right dtype, no input that overlaps it other than exactly?
-// Raises when the overlap is partial and `refuse` is set.
-RUSH_API bool overlaps(const char* op, const Tensor& out, const Tensor& input, bool exact_is_fine,
-                       bool refuse);
-RUSH_API void refuse_any_overlap(const char* op, const Tensor& out, const Tensor& input);
 RUSH_API void write_back(const Tensor& out,
                          const Tensor& result);  // the bytes of result into out, without history
 RUSH_API void assign_in_place(const Tensor& self,
                               const Tensor& result);  // self.copy_(result), with history
 
-// self = Op(self, rest...), straight into its memory where that is safe.
+// Must an op be computed aside, because self shares memory with an argument other than itself?
+// Looks at all of them: one may be refused.
 template <class Op, class... A>
-void write_in_place(const Spec& spec, const Tensor& self, const A&... rest) {
-  bool direct = in_place_safe<Op>() && !may_fail<Op>() && spec.dtype == self.dtype();
+bool arguments_share(const Tensor& self, const A&... rest) {
+  [[maybe_unused]] constexpr SharingRules rules = sharing_rules<Op>(1);
+  bool aside = false;
   (visit_tensors(
        [&](const Tensor& t) {
-         direct =
-             !(t.defined() && overlaps(Op::name, self, t, true, refuses_overlap<Op>())) && direct;
+         aside = must_compute_aside(Op::name, self, self.sizes(), t, rules) || aside;
        },
        rest),
    ...);
+  return aside;
+}
+
+// self = Op(self, rest...), straight into its memory where that is safe.
+template <class Op, class... A>
+void write_in_place(const Spec& spec, const Tensor& self, const A&... rest) {
+  const bool aside = arguments_share<Op>(self, rest...);
+  const bool direct =
+      in_place_safe<Op>() && !may_fail<Op>() && spec.dtype == self.dtype() && !aside;
   if (direct) [[likely]] {
     run_block<Op, 1>(self, self, rest..., self);
   } else {
@@ -586,7 +575,7 @@ template <class Op, class... A>
 }
 
 // Runs f, which writes to the tensors, and counts that: also where an interrupt
-// (core/interrupt.h) ends it halfway.
+// (core/interrupt.h) ends it halfway. A block that raises has written nothing, see `may_fail`.
 template <class F>
 void write_counted(const char* op, std::span<const Tensor> written, F&& f) {
   const auto count = [&] {
@@ -594,6 +583,8 @@ void write_counted(const char* op, std::span<const Tensor> written, F&& f) {
   };
   try {
     f();
+  } catch (const Error&) {
+    throw;
   } catch (...) {
     count();
     throw;
@@ -642,58 +633,6 @@ const Tensor& call_inplace(const Tensor& self, const A&... rest) {
   return self;
 }
 
-namespace detail {
-template <class Op, size_t N, class... A>
-void run_into(const std::array<Tensor, N>& outs, const std::array<Spec, N>& specs,
-              const A&... args) {
-  bool direct = !may_fail<Op>();
-  for (size_t i = 0; i < N; ++i) {
-    direct = direct && outs[i].dtype() == specs[i].dtype && !has_internal_overlap(outs[i]);
-    (visit_tensors(
-         [&](const Tensor& t) {
-           direct = !(t.defined() &&
-                      overlaps(Op::name, outs[i], t, in_place_safe<Op>(), refuses_overlap<Op>())) &&
-                    direct;
-         },
-         args),
-     ...);
-  }
-  if (direct) {
-    std::apply([&](const auto&... out) { run_block<Op, N>(outs[0], args..., out...); }, outs);
-    return;
-  }
-  std::array<Tensor, N> temporaries;
-  for (size_t i = 0; i < N; ++i) temporaries[i] = specs[i].allocate();
-  std::apply([&](const auto&... out) { run_block<Op, N>(temporaries[0], args..., out...); },
-             temporaries);
-  for (size_t i = 0; i < N; ++i) write_back(outs[i], temporaries[i]);
-}
-}  // namespace detail
-
-template <class Op, size_t N, class... A>
-auto call_out(const std::array<Tensor, N>& outs, const A&... args) {
-  const auto checked = Op::check(args...);
-  std::array<Spec, N> specs;
-  if constexpr (N == 1)
-    specs[0] = checked;
-  else
-    specs = checked;
-  check_no_grad_for_out(Op::name, grad_enabled() && (any_requires_grad(args...) ||
-                                                     any_requires_grad(TensorList(outs))));
-  if constexpr (requires { Op::check_out(outs[0]); })
-    Op::check_out(outs[0]);  // what only this form refuses
-  for (size_t i = 0; i < N; ++i) prepare_out(Op::name, outs[i], specs[i]);
-  write_counted(Op::name, outs, [&] {
-    if (!outs[0].is_meta()) detail::run_into<Op>(outs, specs, args...);
-  });
-  return std::tuple_cat(outs);
-}
-template <class Op, class... A>
-const Tensor& call_out(const Tensor& out, const A&... args) {
-  call_out<Op>(std::array<Tensor, 1>{out}, args...);
-  return out;
-}
-
 // See Note [Tangents of views]: most views need none of their own.
 template <class Op, class... A>
 Tensor call_view(const Tensor& self, const A&... rest);
@@ -732,6 +671,7 @@ auto compose(const A&... args) {
 template <class Op, class... A>
 const Tensor& compose_inplace(const Tensor& self, const A&... rest) {
   check_in_place(Op::name, self, false, any_tracked(rest...) && any_requires_grad(rest...));
+  if constexpr (refuses_overlap<Op>() || refuses_sharing<Op>()) arguments_share<Op>(self, rest...);
   // What the steps save of self must outlive the write at the end.
   const bool records = is_tracked(self) && grad_enabled() && requires_grad(self);
   const Tensor before = records && !self.is_meta() ? write_target_copy(self) : self;
@@ -740,31 +680,6 @@ const Tensor& compose_inplace(const Tensor& self, const A&... rest) {
   assign_in_place(self, result);
   return self;
 }
-template <class Op, class... A>
-const Tensor& compose_out(const Tensor& out, const A&... args) {
-  check_no_grad_for_out(Op::name,
-                        grad_enabled() && (any_requires_grad(args...) || requires_grad(out)));
-  if constexpr (refuses_overlap<Op>())
-    (visit_tensors([&](const Tensor& t) { refuse_any_overlap(Op::name, out, t); }, args), ...);
-  const Tensor result = Op::call(args...);
-  prepare_out(Op::name, out, Spec{result.sizes(), result.dtype(), result.device()});
-  write_counted(Op::name, {&out, 1}, [&] { write_back(out, result); });
-  return out;
-}
-template <class Op, size_t N, class... A>
-auto compose_out(const std::array<Tensor, N>& outs, const A&... args) {
-  check_no_grad_for_out(Op::name, grad_enabled() && (any_requires_grad(args...) ||
-                                                     any_requires_grad(TensorList(outs))));
-  const auto results =
-      std::apply([](const auto&... r) { return std::array<Tensor, N>{r...}; }, Op::call(args...));
-  for (size_t i = 0; i < N; ++i)
-    prepare_out(Op::name, outs[i],
-                Spec{results[i].sizes(), results[i].dtype(), results[i].device()});
-  for (size_t i = 0; i < N; ++i)
-    write_counted(Op::name, {&outs[i], 1}, [&] { write_back(outs[i], results[i]); });
-  return std::tuple_cat(outs);
-}
-
 // Ops that exist only in place (uniform_): check(self, ...) returns nothing, run(self, ...)
 // overwrites self. The old value is gone, so the gradient of self is zero unless the block has a
 // `grad`.
@@ -773,6 +688,11 @@ const Tensor& mutate(const Tensor& self, const A&... rest) {
   Op::check(self, rest...);
   const bool tracked = any_tracked(self, rest...);
   check_in_place(Op::name, self, repeats_are_fine<Op>());
+  // Arguments that are tensors are read element by element (bernoulli_).
+  [[maybe_unused]] constexpr SharingRules rules{.exact_is_fine = true, .refuses_part = true};
+  (visit_tensors(
+       [&](const Tensor& t) { must_compute_aside(Op::name, self, self.sizes(), t, rules); }, rest),
+   ...);
   const bool records = tracked && grad_enabled() && requires_grad(self);
   Ref<OpNode<Op, Tensor, A...>> node;
   if (records) node = make_inplace_node<Op>(self, rest...);

@@ -241,6 +241,7 @@ struct Amin : Extreme<ReduceFn::Min> {
 
 struct Aminmax {
   static constexpr const char* name = "aminmax";
+  static constexpr bool refuses_overlap = true;
   static std::tuple<Tensor, Tensor> call(const Tensor& x, std::optional<int64_t> dim,
                                          bool keepdim) {
     const IntList dims = dim ? IntList(&*dim, 1) : IntList{};
@@ -286,6 +287,7 @@ struct ExtremeDim {
 struct MaxDim : ExtremeDim<ReduceFn::Max> {
   static constexpr const char* name = "max";
   static constexpr bool any_device = true;
+  static constexpr bool refuses_overlap = true;
   static std::array<Spec, 2> check(const Tensor& x, int64_t dim, bool keepdim) {
     return check_as(name, x, dim, keepdim);
   }
@@ -301,6 +303,7 @@ struct MaxDim : ExtremeDim<ReduceFn::Max> {
 struct MinDim : ExtremeDim<ReduceFn::Min> {
   static constexpr const char* name = "min";
   static constexpr bool any_device = true;
+  static constexpr bool refuses_overlap = true;
   static std::array<Spec, 2> check(const Tensor& x, int64_t dim, bool keepdim) {
     return check_as(name, x, dim, keepdim);
   }
@@ -331,10 +334,12 @@ struct Min {
 };
 struct MaxOther {
   static constexpr const char* name = "max";
+  static constexpr bool in_place_safe = true;
   static Tensor call(const Tensor& a, const Tensor& b) { return maximum(a, b); }
 };
 struct MinOther {
   static constexpr const char* name = "min";
+  static constexpr bool in_place_safe = true;
   static Tensor call(const Tensor& a, const Tensor& b) { return minimum(a, b); }
 };
 

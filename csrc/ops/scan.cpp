@@ -38,6 +38,7 @@ void check_ordered(const char* op, const Tensor& x) {
 struct Cumsum {
   static constexpr const char* name = "cumsum";
   static constexpr bool any_device = true;
+  static constexpr bool refuses_overlap = true;
   static void check_in_place(const Tensor& x, const Spec& spec) { check_own_dtype(name, x, spec); }
   static Spec check(const Tensor& x, int64_t dim, std::optional<DType> dtype) {
     return scan_spec(name, x, dim, dtype);
@@ -54,6 +55,7 @@ struct Cumsum {
 struct Cumprod {
   static constexpr const char* name = "cumprod";
   static constexpr bool any_device = true;
+  static constexpr bool refuses_overlap = true;
   static void check_in_place(const Tensor& x, const Spec& spec) { check_own_dtype(name, x, spec); }
   static Spec check(const Tensor& x, int64_t dim, std::optional<DType> dtype) {
     return scan_spec(name, x, dim, dtype);
@@ -185,6 +187,7 @@ struct LogcumsumexpReal {
 
 struct Logcumsumexp {
   static constexpr const char* name = "logcumsumexp";
+  static constexpr bool refuses_overlap = true;
   static Tensor call(const Tensor& x, int64_t dim) {
     if (!x.is_complex() || x.numel() == 0)
       return x.is_complex() ? clone(x) : logcumsumexp_real(x, dim);

@@ -108,6 +108,7 @@ struct ScatterSrc {
   static constexpr const char* name = "scatter";
   static constexpr bool any_device = true;
   static constexpr bool in_place_safe = true;
+  static constexpr bool refuses_sharing = true;
   static Spec check(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& src) {
     return check_scatter(name, self, dim, index, &src);
   }
@@ -127,6 +128,7 @@ struct ScatterValue {
   static constexpr const char* name = "scatter";
   static constexpr bool any_device = true;
   static constexpr bool in_place_safe = true;
+  static constexpr bool refuses_sharing = true;
   static Spec check(const Tensor& self, int64_t dim, const Tensor& index, const Scalar& value) {
     check_fits(name, self.dtype(), value);
     return check_scatter(name, self, dim, index, nullptr);
@@ -146,6 +148,7 @@ struct ScatterAdd {
   static constexpr const char* name = "scatter_add";
   static constexpr bool any_device = true;
   static constexpr bool in_place_safe = true;
+  static constexpr bool refuses_sharing = true;
   static Spec check(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& src) {
     return check_scatter(name, self, dim, index, &src);
   }
@@ -172,6 +175,8 @@ const char* long_name(const char* op, std::string_view reduce) {
 
 struct ScatterReduceByName {
   static constexpr const char* name = "scatter";
+  static constexpr bool in_place_safe = true;
+  static constexpr bool refuses_sharing = true;
   static Tensor call(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& src,
                      std::string_view reduce) {
     return scatter_reduce(self, dim, index, src, long_name(name, reduce), true);
@@ -180,6 +185,8 @@ struct ScatterReduceByName {
 
 struct ScatterValueReduce {
   static constexpr const char* name = "scatter";
+  static constexpr bool in_place_safe = true;
+  static constexpr bool refuses_sharing = true;
   static Tensor call(const Tensor& self, int64_t dim, const Tensor& index, const Scalar& value,
                      std::string_view reduce) {
     const char* fn = long_name(name, reduce);
@@ -303,6 +310,7 @@ struct ScatterReduce {
   static constexpr const char* name = "scatter_reduce";
   static constexpr bool any_device = true;
   static constexpr bool in_place_safe = true;
+  static constexpr bool refuses_sharing = true;
   static Spec check(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& src,
                     std::string_view reduce, bool) {
     Fold(name, reduce, self.dtype(), true);
@@ -383,6 +391,7 @@ struct IndexAdd {
   static constexpr const char* name = "index_add";
   static constexpr bool any_device = true;
   static constexpr bool in_place_safe = true;
+  static constexpr bool refuses_sharing = true;
   static Spec check(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& source,
                     const Scalar& alpha) {
     check_slices(name, self, dim, index, source);
@@ -405,6 +414,7 @@ struct IndexCopy {
   static constexpr const char* name = "index_copy";
   static constexpr bool any_device = true;
   static constexpr bool in_place_safe = true;
+  static constexpr bool refuses_sharing = true;
   static Spec check(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& source) {
     check_slices(name, self, dim, index, source);
     return {self.sizes(), self.dtype(), self.device()};
@@ -425,6 +435,7 @@ struct IndexFill {
   static constexpr const char* name = "index_fill";
   static constexpr bool any_device = true;
   static constexpr bool in_place_safe = true;
+  static constexpr bool refuses_sharing = true;
   static Spec check(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& value) {
     rush::check(index.dtype() == DType::Int64 || index.dtype() == DType::Int32, ErrorKind::Range,
                 name, "index must be int64 or int32, got ", index.dtype());
@@ -456,6 +467,7 @@ struct IndexReduce {
   static constexpr const char* name = "index_reduce";
   static constexpr bool any_device = true;
   static constexpr bool in_place_safe = true;
+  static constexpr bool refuses_sharing = true;
   static Spec check(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& source,
                     std::string_view reduce, bool) {
     check_slices(name, self, dim, index, source);

@@ -58,6 +58,15 @@ void share_history(const Tensor& x, std::vector<Tensor>& parts, IntList extents,
   }
 }
 
+// A list of so many tensors fits into memory? Asked before the first is made: pieces may be empty, so
+// the tensor itself does not bound their number.
+void check_pieces(const char* op, int64_t count, int64_t extent) {
+  constexpr int64_t kMostEmpty = 1 << 24, kMost = int64_t(1) << 31;
+  check(count <= kMost && count - extent <= kMostEmpty, ErrorKind::OutOfMemory, op, count,
+        " pieces of a dimension of size ", extent, " need about ",
+        double(count) * double(sizeof(TensorImpl)) / 1e9, " GB for their descriptions alone");
+}
+
 std::vector<Tensor> pieces(const Tensor& x, int64_t dim, IntList ends) {
   std::vector<Tensor> out;
   out.reserve(ends.size());
@@ -215,8 +224,9 @@ struct Split {
           "split_size 0 is only possible for a dimension of size 0, this one has ", n);
     Dims none{0};
     if (split_size == 0) return pieces(x, d, none);
+    check_pieces(name, n / split_size, n);
     std::vector<int64_t> ends;
-    for (int64_t at = split_size; at < n; at += split_size) ends.push_back(at);
+    for (int64_t left = n; left > split_size; left -= split_size) ends.push_back(n - left + split_size);
     ends.push_back(n);
     return pieces(x, d, ends);
   }
@@ -228,13 +238,16 @@ struct SplitWithSizes {
     check(x.dim() > 0, ErrorKind::Runtime, name, "a 0-d tensor cannot be split");
     const int64_t d = wrap_dim(name, dim, x.dim());
     std::vector<int64_t> ends;
-    int64_t at = 0;
+    int64_t left = extent(x, d);
     for (int64_t s : sizes) {
       check(s >= 0, ErrorKind::Runtime, name, "sizes must not be negative, got ", sizes);
-      ends.push_back(at += s);
+      check_shape(s <= left, name, "the sizes ", sizes, " add up to more than the ", extent(x, d),
+                  " of dimension ", d);
+      left -= s;
+      ends.push_back(extent(x, d) - left);
     }
-    check_shape(at == extent(x, d), name, "the sizes ", sizes, " add up to ", at, ", dimension ", d,
-                " has size ", extent(x, d));
+    check_shape(left == 0, name, "the sizes ", sizes, " add up to ", extent(x, d) - left,
+                ", dimension ", d, " has size ", extent(x, d));
     return pieces(x, d, ends);
   }
 };
@@ -248,9 +261,11 @@ struct Chunk {
   static std::vector<Tensor> call(const Tensor& x, int64_t chunks, int64_t dim) {
     check(x.dim() > 0, ErrorKind::Runtime, name, "a 0-d tensor cannot be cut into chunks");
     check(chunks > 0, ErrorKind::Runtime, name, "chunks must be positive, got ", chunks);
-    const int64_t n = extent(x, wrap_dim(name, dim, x.dim())), size = (n + chunks - 1) / chunks;
-    if (size == 0) return split(x, Dims(uint32_t(std::min<int64_t>(chunks, kMaxDims)), 0), dim);
-    return split(x, size, dim);
+    const int64_t n = extent(x, wrap_dim(name, dim, x.dim())),
+                  size = n / chunks + (n % chunks != 0);
+    if (size > 0) return split(x, size, dim);
+    check_pieces(name, chunks, n);
+    return split(x, std::vector<int64_t>(size_t(chunks), 0), dim);
   }
 };
 
@@ -260,6 +275,7 @@ struct TensorSplit {
     check(x.dim() > 0, ErrorKind::Runtime, name, "a 0-d tensor cannot be split");
     check(sections > 0, ErrorKind::Runtime, name, "sections must be positive, got ", sections);
     const int64_t d = wrap_dim(name, dim, x.dim()), n = extent(x, d);
+    check_pieces(name, sections, n);
     std::vector<int64_t> ends;
     for (int64_t i = 1, at = 0; i <= sections; ++i)
       ends.push_back(at += n / sections + (i <= n % sections));
@@ -341,6 +357,7 @@ struct Unbind {
   static std::vector<Tensor> call(const Tensor& x, int64_t dim) {
     check_index(x.dim() > 0, name, "a 0-d tensor has no dim to unbind");
     const int64_t d = wrap_dim(name, dim, x.dim()), n = extent(x, d);
+    check_pieces(name, n, n);
     std::vector<Tensor> out;
     out.reserve(size_t(n));
     for (int64_t i = 0; i < n; ++i) out.push_back(select(x, d, i));
@@ -598,6 +615,7 @@ std::vector<Tensor> at_least(TensorList tensors, int rank) {
 
 struct Hstack {
   static constexpr const char* name = "hstack";
+  static constexpr bool refuses_sharing = true;
   static Tensor call(TensorList tensors) {
     check(!tensors.empty(), ErrorKind::Runtime, name, "expected a non-empty list of tensors");
     const std::vector<Tensor> rows = at_least(tensors, 1);
@@ -606,6 +624,7 @@ struct Hstack {
 };
 struct Vstack {
   static constexpr const char* name = "vstack";
+  static constexpr bool refuses_sharing = true;
   static Tensor call(TensorList tensors) {
     check(!tensors.empty(), ErrorKind::Runtime, name, "expected a non-empty list of tensors");
     return cat(at_least(tensors, 2), 0);
@@ -613,6 +632,7 @@ struct Vstack {
 };
 struct Dstack {
   static constexpr const char* name = "dstack";
+  static constexpr bool refuses_sharing = true;
   static Tensor call(TensorList tensors) {
     check(!tensors.empty(), ErrorKind::Runtime, name, "expected a non-empty list of tensors");
     return cat(at_least(tensors, 3), 2);
@@ -620,6 +640,7 @@ struct Dstack {
 };
 struct ColumnStack {
   static constexpr const char* name = "column_stack";
+  static constexpr bool refuses_sharing = true;
   static Tensor call(TensorList tensors) {
     check(!tensors.empty(), ErrorKind::Runtime, name, "expected a non-empty list of tensors");
     std::vector<Tensor> columns;
@@ -631,6 +652,7 @@ struct ColumnStack {
 
 struct Diff {
   static constexpr const char* name = "diff";
+  static constexpr bool refuses_overlap = true;
   static Tensor call(const Tensor& x, int64_t n, int64_t dim, const Tensor& prepend,
                      const Tensor& append) {
     check(x.dim() > 0, ErrorKind::Runtime, name, "needs at least one dimension");

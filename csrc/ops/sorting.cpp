@@ -70,6 +70,7 @@ Grads scatter_back(const Ctx& c, const Tensor& g, int64_t dim, bool restore_dim 
 struct Sort {
   static constexpr const char* name = "sort";
   static constexpr bool any_device = true;
+  static constexpr bool refuses_overlap = true;
   static std::array<Spec, 2> check(const Tensor& self, int64_t dim, bool, std::optional<bool>) {
     check_ordered(name, self);
     wrap_dim(name, dim, self.dim());
@@ -106,12 +107,14 @@ struct Argsort {
 
 struct Msort {
   static constexpr const char* name = "msort";
+  static constexpr bool refuses_overlap = true;
   static Tensor call(const Tensor& self) { return std::get<0>(sort(self, 0)); }
 };
 
 struct Topk {
   static constexpr const char* name = "topk";
   static constexpr bool any_device = true;
+  static constexpr bool refuses_overlap = true;
   static std::array<Spec, 2> check(const Tensor& self, int64_t k, int64_t dim, bool, bool) {
     check_ordered(name, self);
     const int64_t d = wrap_dim(name, dim, self.dim());
@@ -163,6 +166,7 @@ void run_pick(const Tensor& self, int64_t dim, const Tensor& values, const Tenso
 template <class Block>
 struct PickByDim {
   static constexpr bool any_device = true;
+  static constexpr bool refuses_overlap = true;
   static std::array<Spec, 2> check(const Tensor& self, int64_t dim, bool keepdim) {
     return check_pick(Block::name, self, dim, keepdim);
   }
@@ -209,6 +213,7 @@ struct PickOfAll {
 struct Kthvalue {
   static constexpr const char* name = "kthvalue";
   static constexpr bool any_device = true;
+  static constexpr bool refuses_sharing = true;
   static std::array<Spec, 2> check(const Tensor& self, int64_t k, int64_t dim, bool keepdim) {
     const std::array<Spec, 2> specs = check_pick(name, self, dim, keepdim);
     const int64_t d = wrap_dim(name, dim, self.dim());

@@ -50,6 +50,7 @@ void compute(SpecialFn fn, const Tensor& x, const Tensor& y, const Tensor& out, 
 template <OpName N, SpecialFn fn>
 struct SpecialUnary {
   static constexpr const char* name = N.text;
+  static constexpr bool refuses_overlap = true;
   static Spec check(const Tensor& x) { return like(x, checked_type(name, x.dtype())); }
   static constexpr bool any_device = true;
   static void run(const Tensor& x, const Tensor& out) { compute(fn, x, out); }
@@ -57,6 +58,7 @@ struct SpecialUnary {
 template <OpName N, SpecialFn fn>
 struct SpecialBinary {
   static constexpr const char* name = N.text;
+  static constexpr bool refuses_overlap = true;
   static Spec check(const Tensor& a, const Tensor& b) {
     return pointwise(name, a, b, checked_type(name, result_type(a, b)));
   }
@@ -79,6 +81,7 @@ struct SpecialErfcx : SpecialUnary<"special.erfcx", SpecialFn::Erfcx> {
 };
 
 struct SpecialNdtr : SpecialUnary<"special.ndtr", SpecialFn::Ndtr> {
+  static constexpr bool refuses_overlap = false;
   static constexpr uint32_t needs[] = {in(0)};
   static Grads grad(const Ctx&, const Tensor& g, const Tensor& x) {
     return {g * (gauss(x) * (1 / kSqrtTwoPi))};
@@ -128,6 +131,7 @@ Tensor bessel(const Tensor& x, int64_t kind, int64_t order) {
 
 struct SpecialBessel {
   static constexpr const char* name = "special.bessel";
+  static constexpr bool refuses_overlap = true;
   static Spec check(const Tensor& x, int64_t kind, int64_t order) {
     rush::check(
         kind >= kJ && kind <= kSpherical && (order == 0 || (order == 1 && kind != kSpherical)),
@@ -186,6 +190,7 @@ struct SpecialZeta : SpecialBinary<"special.zeta", SpecialFn::Zeta> {
 
 struct SpecialPolynomial {
   static constexpr const char* name = "special.polynomial";
+  static constexpr bool refuses_overlap = true;
   static Spec check(const Tensor& x, const Tensor& n, int64_t, bool) {
     return pointwise(name, x, n, checked_type(name, result_type(x, n)));
   }

@@ -138,19 +138,23 @@ struct ClampTensor : Named<"clamp"> {
 };
 
 struct ClampMin : Named<"clamp_min"> {
+  static constexpr bool in_place_safe = true;
   static Tensor call(const Tensor& x, const Scalar& lo) {
     return clamp(x, lo, std::optional<Scalar>());
   }
 };
 struct ClampMinTensor : Named<"clamp_min"> {
+  static constexpr bool in_place_safe = true;
   static Tensor call(const Tensor& x, const Tensor& lo) { return clamp(x, lo, Tensor()); }
 };
 struct ClampMax : Named<"clamp_max"> {
+  static constexpr bool in_place_safe = true;
   static Tensor call(const Tensor& x, const Scalar& hi) {
     return clamp(x, std::optional<Scalar>(), hi);
   }
 };
 struct ClampMaxTensor : Named<"clamp_max"> {
+  static constexpr bool in_place_safe = true;
   static Tensor call(const Tensor& x, const Tensor& hi) { return clamp(x, Tensor(), hi); }
 };
 

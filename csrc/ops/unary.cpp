@@ -227,6 +227,7 @@ struct NanToNum : Named<"nan_to_num"> {
 };
 
 struct Frexp : Named<"frexp"> {
+  static constexpr bool refuses_overlap = true;
   static constexpr uint32_t non_differentiable = 1u << 1;
   static std::array<Spec, 2> check(const Tensor& x) {
     check_dtype(x.is_floating(), name,

@@ -1,7 +1,7 @@
 """Factors of matrices: Cholesky, LU, QR, LDL."""
 
 from rushlight import _C
-from rushlight._out import write_out
+from rushlight._out import write_out, write_outs
 from rushlight.linalg._results import (
     NOT_POSITIVE,
     SINGULAR,
@@ -123,9 +123,7 @@ def old_lu(A, pivot=True, get_infos=False, out=None):
     found = tuple(found) if get_infos else tuple(found[:2])
     if not get_infos:
         check_info(_C._lu_factor(A.detach(), pivot)[2], "lu", SINGULAR)
-    if out is not None:
-        return tuple(write_out("lu", r, o) for r, o in zip(found, out, strict=True))
-    return found
+    return write_outs("lu", found, out)
 
 
 def qr(A, mode="reduced", *, out=None):

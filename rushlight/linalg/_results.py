@@ -3,7 +3,7 @@
 from operator import itemgetter
 
 from rushlight import _C
-from rushlight._out import write_out
+from rushlight._out import write_outs
 from rushlight.functional import broadcast_shapes
 
 
@@ -46,11 +46,7 @@ def check_info(info, op, failure):
 
 def with_out(op, result, out):
     """The named results, or those in ``out`` after they were written there."""
-    if out is None:
-        return result
-    if len(out) != len(result):
-        raise _C.ArgumentTypeError(f"{op}: out must hold {len(result)} tensors, got {len(out)}")
-    return type(result)(write_out(op, r, o) for r, o in zip(result, out, strict=True))
+    return result if out is None else type(result)(write_outs(op, result, out))
 
 
 def tracked(*tensors):

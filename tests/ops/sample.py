@@ -125,7 +125,7 @@ class OpSample:
 ORACLE = "oracle"
 RESULTS = {
     k: json.loads(p.read_text()) if (p := TESTS / "oracle" / f"{k}.json").exists() else {}
-    for k in ("ops", "values")
+    for k in ("ops", "values", "sharing")
 }
 
 
@@ -392,13 +392,29 @@ def base_name(name):
     return name.split(".")[0].rstrip("_") or name
 
 
-def table_names():
-    """Base names of the ops that users can call, or None while there is no table."""
+FUNC = r"""^- func:\s*['"]?([\w.]+)\s*\("""
+
+
+def table_rows():
+    """The text of each row of the op table."""
     files = sorted((TESTS.parent / "csrc" / "ops").glob("*.yaml"))
     rows = re.split(r"^(?=- func:)", "\n".join(f.read_text() for f in files), flags=re.MULTILINE)
-    public = "\n".join(r for r in rows if "forms: internal" not in r)
-    names = re.findall(r"""^- func:\s*['"]?([\w.]+)\s*\(""", public, re.MULTILINE)
-    return {base_name(n) for n in names} if files else None
+    return [r for r in rows if r.startswith("- func:")]
+
+
+def table_names():
+    """Base names of the ops that users can call, or None while there is no table."""
+    public = [r for r in table_rows() if "forms: internal" not in r]
+    return {base_name(re.search(FUNC, r)[1]) for r in public} or None
+
+
+def out_names():
+    """Base names of the ops that users can call with out=, by the table."""
+    found = set()
+    for row in table_rows():
+        if re.search(r"^  forms:.*\bout\b", row, re.MULTILINE):
+            found.add(base_name(re.search(FUNC, row)[1]))
+    return {n for n in found if not n.startswith("_")}
 
 
 def row_names(rows):

@@ -355,6 +355,40 @@ def make_subgradients():
     write("subgradients", {name_of(case): gradients(torch, case) for case in CASES})
 
 
+# --- sharing.json: outputs that share memory with inputs, where PyTorch refuses -------------------
+
+
+def make_sharing():
+    """Per form (o ut, i n-place) and call: the cases that raise; with a ? where the reason is
+    another one than shared memory."""
+    from ops import rows, sample, sharing
+
+    cases = {"o": sharing.out_cases, "i": sharing.in_place_cases}
+    found = {}
+    for row in (r for r in rows.ROWS if r.name in sample.RESULTS["ops"]):
+        dtype, calls = sample.main_dtype(row), range(len(row.calls))
+        kept = {
+            form: [
+                " ".join(key + how for key, case in of(row, i, dtype) if (how := refusal(case)))
+                if form in sample.forms(row, i) else ""
+                for i in calls
+            ]
+            for form, of in cases.items()
+        }  # fmt: skip
+        kept = {form: brief(keys) for form, keys in kept.items() if any(keys)}
+        if kept:
+            found[row.name] = kept
+    write("sharing", found)
+
+
+def refusal(case):
+    try:
+        case.call()
+    except Exception as error:
+        about_memory = "single memory location" in str(error) or "broadcast shape" in str(error)
+        return "!" if about_memory else "?"
+
+
 MAKERS = {
     "ops": make_ops,
     "promotion": make_promotion,
@@ -362,6 +396,7 @@ MAKERS = {
     "exceptions": make_exceptions,
     "repr": make_repr,
     "values": make_values,
+    "sharing": make_sharing,
     "subgradients": make_subgradients,
 }
 

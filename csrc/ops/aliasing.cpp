@@ -1,9 +1,8 @@
 #include "ops/aliasing.h"
 
-#include <vector>
-
 #include "core/layout.h"
 #include "core/modes.h"
+#include "core/small_vector.h"
 #include "core/warn.h"
 #include "ops/data.h"
 
@@ -28,10 +27,11 @@ void check_out(const char* op, const Tensor& out, const Spec& spec) {
         "out was made under inference_mode() and must not be written outside of it; clone() it");
   check(!has_internal_overlap(out), ErrorKind::Runtime, op,
         "more than one index of out refers to one memory location, as after expand()");
-  if (out.sizes() == spec.sizes) return;
   const Storage& memory = *out.storage();
-  if (!memory.is_foreign() && !memory.is_shared()) return;
-  check(size_t((out.offset() + numel(spec.sizes)) * out.element_size()) <= memory.nbytes(),
+  if (!memory.is_foreign() && !memory.is_shared()) [[likely]]
+    return;
+  check(out.sizes() == spec.sizes ||
+        size_t((out.offset() + numel(spec.sizes)) * out.element_size()) <= memory.nbytes(),
         ErrorKind::Runtime, op, "out, of shape ", out.sizes(), ", cannot be resized to ",
         spec.sizes, ": its memory belongs to another library or is shared between processes");
 }
@@ -82,13 +82,14 @@ bool look_at_sharing(const char* op, const Tensor& out, const Dims& sizes, const
 }
 
 void check_outs(const char* op, std::span<const Tensor> outs, std::span<const Spec> specs) {
-  for (size_t i = 0; i < outs.size(); ++i) check_out(op, outs[i], specs[i]);
+  for (size_t i = 0; i < outs.size(); ++i) {
+    check_out(op, outs[i], specs[i]);
+    outs[i].storage()->note_write();  // and again by bump_version(), when it is done
+  }
   if (outs.size() > 1) check_outs_are_apart(op, outs, specs);
-  // Noted before the write and, by bump_version(), after it.
-  for (const Tensor& out : outs) out.storage()->note_write();
 }
 
-void resize_outs(const char* op, std::span<const Tensor> outs, std::span<const Spec> specs) {
+void resize_wrong_outs(const char* op, std::span<const Tensor> outs, std::span<const Spec> specs) {
   // A warning may be an error for the program: all of them come before the first change.
   for (size_t i = 0; i < outs.size(); ++i) {
     if (outs[i].numel() == 0 || outs[i].sizes() == specs[i].sizes) continue;
@@ -103,9 +104,10 @@ void resize_outs(const char* op, std::span<const Tensor> outs, std::span<const S
 
 void write_outs(const char* op, const char* writer, std::span<const Tensor> outs,
                 std::span<Tensor> results) {
-  std::vector<Spec> specs;
+  SmallVector<Spec, 2> specs;
   for (const Tensor& r : results) specs.push_back({r.sizes(), r.dtype(), r.device()});
-  check_outs(op, outs, specs);
+  const std::span<const Spec> wanted(specs.data(), specs.size());
+  check_outs(op, outs, wanted);
   // A result may be an input, or a view of one, and so be the output as well.
   for (size_t j = 0; j < results.size(); ++j) {
     if (is_arranged(results[j]) || results[j].is_meta()) continue;
@@ -118,7 +120,7 @@ void write_outs(const char* op, const char* writer, std::span<const Tensor> outs
     }
     if (spoilt) results[j] = clone_data(results[j]);
   }
-  resize_outs(op, outs, specs);
+  resize_outs(op, outs, wanted);
   for (size_t i = 0; i < outs.size(); ++i) {
     outs[i].bump_version(writer);  // before: an interrupt may end the copy halfway
     copy_data(outs[i], results[i]);

@@ -74,8 +74,14 @@ inline bool must_compute_aside(const char* op, const Tensor& out, const Dims& si
 // element of memory once, no two outputs in one place? Raises otherwise; changes nothing.
 RUSH_API void check_outs(const char* op, std::span<const Tensor> outs, std::span<const Spec> specs);
 // Brings the outputs to the results' sizes, with a warning for each that held something.
-RUSH_API void resize_outs(const char* op, std::span<const Tensor> outs,
-                          std::span<const Spec> specs);
+RUSH_API void resize_wrong_outs(const char* op, std::span<const Tensor> outs,
+                                std::span<const Spec> specs);
+inline void resize_outs(const char* op, std::span<const Tensor> outs, std::span<const Spec> specs) {
+  bool fit = true;
+  for (size_t i = 0; i < outs.size(); ++i) fit = fit && outs[i].sizes() == specs[i].sizes;
+  if (!fit) [[unlikely]]
+    resize_wrong_outs(op, outs, specs);
+}
 // Writes finished results, which may be views of anything, into the outputs, by the same rules.
 // `writer` lives as long as the program.
 RUSH_API void write_outs(const char* op, const char* writer, std::span<const Tensor> outs,

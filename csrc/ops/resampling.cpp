@@ -191,15 +191,17 @@ PatchShape patch_shape(const char* op, int64_t planes, int64_t h, int64_t w, Int
                 reach, " elements, but the padded image has only ", s.in[d] + 2 * s.padding[d],
                 " in dim ", d);
   }
+  checked_numel(op, Dims{planes, s.kernel[0], s.kernel[1], s.out[0], s.out[1]});
   return s;
 }
 
+// Sizes of images and kernels fit into 31 bits, so that products of two of them fit into 64.
 Dims both(const char* op, const char* what, IntList list, int64_t least) {
   check_shape(list.size() == 1 || list.size() == 2, op, what, " must be one or two numbers, got ",
               list);
   for (int64_t v : list)
-    check_argument(v >= least && v <= (int64_t(1) << 40), op, what, " must be ",
-                   least > 0 ? "positive" : "at least 0", ", got ", list);
+    check_argument(v >= least && v < (int64_t(1) << 31), op, what, " must be ",
+                   least > 0 ? "positive" : "at least 0", " and below 2^31, got ", list);
   return Dims{list[0], list.back()};
 }
 

@@ -138,6 +138,7 @@ struct Job {
   detail::RangeFn fn;
   void* context;
   int64_t n, piece, step;
+  bool interruptible;  // is the thread that called parallel_for?
   std::atomic<bool> failed{false};
   std::exception_ptr error{};
   std::atomic<int> done{0};  // threads besides the first that have finished
@@ -149,7 +150,7 @@ struct Job {
     if (id != 0) ensure_signal_stack();  // oneDNN will use this thread, too
     detail::t_in_parallel = true;
     {
-      const StopScope stop(&failed);
+      const StopScope stop(interruptible ? &failed : nullptr);
       for (int64_t begin = id * piece; begin < n; begin += count * piece) {
         if (failed.load(std::memory_order_relaxed)) break;
         try {
@@ -177,7 +178,7 @@ struct Job {
   // and the barrier knows best how to wait for it.
   void wait(int count) noexcept {
     using namespace std::chrono_literals;
-    if (!is_interruptible() || InterruptClock::now() - begin < 20ms) return;
+    if (!interruptible || InterruptClock::now() - begin < 20ms) return;
     const auto over = [&] { return done.load() + 1 >= count; };
     waiting = true;
     wait_interruptibly(failed, error, [&](auto limit) {
@@ -238,13 +239,18 @@ void detail::parallel_run(int64_t n, int64_t grain, bool whole, RangeFn fn, void
     const int64_t unit = count >= 1024 ? 64 : count >= 256 ? 16 : 1;
     return (count + unit - 1) / unit * unit;
   };
-  const int64_t step = whole ? n : rounded(std::max<int64_t>(grain, 1));
+  const bool interruptible = is_interruptible();
+  const int64_t step = whole || !interruptible ? n : rounded(std::max<int64_t>(grain, 1));
   if (t_in_parallel) return run_in_steps(fn, context, 0, n, step);
   const int64_t most = (n - 1) / std::max<int64_t>(grain, 1) + 1;
   const int threads = int(std::min<int64_t>(num_threads(), most));
   if (threads <= 1) return run_in_steps(fn, context, 0, n, step);
-  Job job{
-      .fn = fn, .context = context, .n = n, .piece = rounded((n - 1) / threads + 1), .step = step};
+  Job job{.fn = fn,
+          .context = context,
+          .n = n,
+          .piece = rounded((n - 1) / threads + 1),
+          .step = step,
+          .interruptible = interruptible};
   run_team(job, threads);
   if (job.error) std::rethrow_exception(job.error);
 }

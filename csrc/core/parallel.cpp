@@ -82,6 +82,7 @@ struct Job {
   detail::RangeFn fn;
   void* context;
   int64_t n, piece, step;
+  bool interruptible;  // is the thread that called parallel_for?
   int64_t own = 0;  // the time that thread 0, which is the caller, took for its part
   std::atomic<bool> failed{false};
   std::exception_ptr error{};
@@ -94,7 +95,7 @@ struct Job {
     const bool nested = std::exchange(detail::t_in_parallel, true);
     const int64_t start = id == 0 ? now() : 0;
     {
-      const StopScope stop(&failed);
+      const StopScope stop(interruptible ? &failed : nullptr);
       for (int64_t begin = id * piece; begin < n; begin += count * piece) {
         if (failed.load(std::memory_order_relaxed)) break;
         try {
@@ -120,7 +121,7 @@ struct Job {
   // in a long loop it joins that only once the others are about to. A short one is over soon,
   // and the barrier knows best how to wait for it.
   void wait(int count) noexcept {
-    if (own < 5 * kLong || !is_interruptible()) return;
+    if (own < 5 * kLong || !interruptible) return;
     const auto over = [&] { return done.load() + 1 >= count; };
     waiting = true;
     wait_interruptibly(failed, error, [&](auto limit) {
@@ -184,13 +185,18 @@ OneThread::~OneThread() {
 
 void detail::parallel_run(int64_t n, int64_t grain, bool whole, RangeFn fn, void* context) {
   check_interrupt();
-  const int64_t step = whole ? n : rounded(std::max<int64_t>(grain, 1));
+  const bool interruptible = is_interruptible();
+  const int64_t step = whole || !interruptible ? n : rounded(std::max<int64_t>(grain, 1));
   if (t_in_parallel) return run_in_steps(fn, context, 0, n, step);
   const int64_t most = (n - 1) / std::max<int64_t>(grain, 1) + 1;
   const int threads = int(std::min<int64_t>(num_threads(), most));
   if (threads <= 1) return run_in_steps(fn, context, 0, n, step);
-  Job job{
-      .fn = fn, .context = context, .n = n, .piece = rounded((n - 1) / threads + 1), .step = step};
+  Job job{.fn = fn,
+          .context = context,
+          .n = n,
+          .piece = rounded((n - 1) / threads + 1),
+          .step = step,
+          .interruptible = interruptible};
   const int64_t start = now();
   if (most < kManyGrains && start < g_alone_until.load(std::memory_order_relaxed)) [[unlikely]] {
     run_alone(job);

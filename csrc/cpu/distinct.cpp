@@ -22,6 +22,37 @@ bool differ(const T* a, const T* b, int64_t n) {
   return false;
 }
 
+// Where a walk along runs of equal elements is: the run's first element, its place, its number.
+template <class T>
+struct RunState {
+  T first;
+  int64_t at = 0, run = 0;
+};
+
+// Elements [i, end). Without branches: the run's first element is written again for each of its
+// others.
+template <bool Inverse, bool Starts, class T>
+void follow_runs(const T* p, int64_t i, int64_t end, T* out, int64_t* run_of, int64_t* start,
+                 RunState<T>& state) {
+  T first = state.first;
+  int64_t at = state.at, run = state.run;
+  if (i == 0) {
+    out[0] = first;
+    if (Inverse) run_of[0] = 0;
+    if (Starts) start[0] = 0;
+    ++i;
+  }
+  for (; i < end; ++i) {
+    const bool begins = !(opmath<T>(p[i]) == opmath<T>(p[i - 1]));
+    run += begins;
+    first = begins ? p[i] : first;
+    out[run] = first;
+    if (Inverse) run_of[i] = run;
+    if (Starts) start[run] = at = begins ? i : at;
+  }
+  state = {first, at, run};
+}
+
 }  // namespace
 
 std::vector<int64_t> run_starts_cpu(const char* op, const Tensor& x, int64_t count,
@@ -66,20 +97,13 @@ Tensor first_of_runs_cpu(const char* op, const Tensor& x, const Tensor& inverse,
     T* out = kept.data<T>();
     int64_t* run_of = inverse.defined() ? inverse.data<int64_t>() : nullptr;
     int64_t* start = counts ? starts.data<int64_t>() : nullptr;
-    // Without branches: the run's first element is written again for each of its others.
-    T first = p[0];
-    int64_t at = 0, run = 0;
-    in_steps(n, kPerLook, [&](int64_t i, int64_t end) {
-      for (; i < end; ++i) {
-        const bool begins = i > 0 && !(opmath<T>(p[i]) == opmath<T>(p[i - 1]));
-        run += begins;
-        first = begins ? p[i] : first;
-        out[run] = first;
-        if (run_of) run_of[i] = run;
-        if (start) start[run] = at = begins ? i : at;
-      }
-    });
-    runs = run + 1;
+    RunState<T> state{p[0]};
+    const auto follow = run_of
+                            ? (start ? follow_runs<true, true, T> : follow_runs<true, false, T>)
+                            : (start ? follow_runs<false, true, T> : follow_runs<false, false, T>);
+    in_steps(n, kPerLook,
+             [&](int64_t i, int64_t end) { follow(p, i, end, out, run_of, start, state); });
+    runs = state.run + 1;
   });
   const Tensor values = make_tensor(Dims{runs}, x.dtype());
   std::memcpy(values.data(), kept.data(), size_t(runs * element_size(x.dtype())));

@@ -1,12 +1,14 @@
 // test_core_leaf.cpp: allocator, threads, Philox, generator, CPU features. No framework: CHECK
 // prints and the program exits non-zero. Run it under -fsanitize=address,undefined and =thread as
 // well.
+#include <pthread.h>
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
@@ -21,6 +23,7 @@
 #include "core/cpu_features.h"
 #include "core/error.h"
 #include "core/generator.h"
+#include "core/interrupt.h"
 #include "core/threads.h"
 #include "functors/philox.h"
 
@@ -369,6 +372,34 @@ void test_parallel_for() {
   CHECK(error_of([&] { parallel_for(1000, 1, throwing); }).message() == "body: the last piece");
   CHECK(!in_parallel_region());
   CHECK(error_of([] { set_num_threads(0); }).kind() == ErrorKind::Argument);
+
+  // With somebody to ask: in steps that cover everything once, and left early when told to.
+  static std::atomic<bool> wanted{false};
+  set_interrupt_poll([] {
+    if (wanted) fail(ErrorKind::Runtime, "poll", "interrupted");
+  });
+  set_interrupt_thread(uintptr_t(pthread_self()));
+  for (int threads : {1, 4}) {
+    set_num_threads(threads);
+    wanted = false;
+    std::vector<std::atomic<int>> seen(4097);
+    parallel_for(4097, 1, [&](int64_t i, int64_t end) {
+      for (; i < end; ++i) ++seen[size_t(i)];
+    });
+    for (const auto& count : seen) CHECK(count == 1);
+    wanted = true;
+    std::atomic<int> done{0};
+    const auto slow = [&](int64_t i, int64_t end) {
+      for (; i < end; ++i, ++done) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    };
+    CHECK(error_of([&] { parallel_for(2000, 1, slow); }).message() == "poll: interrupted");
+    CHECK(done < 2000 && !in_parallel_region());
+    const HoldInterrupts hold;
+    parallel_for(64, 1, slow);  // not now
+  }
+  set_interrupt_poll(nullptr);
+  set_interrupt_thread(0);
+  set_num_threads(4);
   CHECK(error_of([] { set_num_interop_threads(-1); }).kind() == ErrorKind::Argument);
   set_num_interop_threads(3);
   CHECK(num_interop_threads() == 3);

@@ -1,8 +1,8 @@
 """Functions of PyTorch's that begin with an underscore and that libraries call all the same."""
 
 from rushlight import _C
-from rushlight._out import write_out
 from rushlight._missing import not_available
+from rushlight._out import write_out
 
 __all__ = []
 

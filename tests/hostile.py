@@ -5,7 +5,8 @@
 - Each int of each call of the rows in tests/ops is replaced by each hostile one; so is each int
   parameter in the table's schemas, over tensors of a few shapes.
 - The number of a call is written before it runs: who reads the output knows which one hung, was
-  killed or crashed. Python exceptions are fine, and so is an answer.
+  killed or crashed. Python exceptions are fine, and so is an answer; but not an exception that comes
+  when memory is full: sizes are looked at before the first loop.
 """
 
 import inspect
@@ -20,15 +21,16 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT), str(ROOT / "tests"), str(ROOT / "codegen")]
 
 import schema  # noqa: E402
-
-import rushlight as rl  # noqa: E402
 from ops import rows  # noqa: E402
 from ops.sample import Inputs, collected, main_dtype, run  # noqa: E402
+
+import rushlight as rl  # noqa: E402
 from rushlight import _public  # noqa: E402
 
 HOSTILE = (2**31, 2**32 + 1, 2**40, 2**62, 2**63 - 1, -(2**63), -(2**31))
 MEMORY = 1 << 29  # beyond what the interpreter and the library use
 SECONDS = 5
+FILLED = 100_000  # KiB of memory that a call which fails may have touched
 
 
 def is_int(x):
@@ -60,8 +62,9 @@ def row_calls():
             for name, value in given.items():
                 for place in places(value):
                     for hostile in HOSTILE:
-                        yield f"{row.name} call {i} {name}{list(place)} = {hostile}", from_row(
-                            row, i, dtype, name, place, hostile
+                        yield (
+                            f"{row.name} call {i} {name}{list(place)} = {hostile}",
+                            from_row(row, i, dtype, name, place, hostile),
                         )
 
 
@@ -132,7 +135,11 @@ def python_calls():
         for name, function in sorted(vars(module).items()):
             parameters = parameters_of(name, function, module)
             for p in parameters:
-                if p.name in _public._TENSORS or type(p.default) in (str, bool) or p.kind in VARIADIC:
+                if (
+                    p.name in _public._TENSORS
+                    or type(p.default) in (str, bool)
+                    or p.kind in VARIADIC
+                ):
                     continue
                 for shape in TENSORS:
                     for hostile in HOSTILE:
@@ -189,12 +196,16 @@ def main(seed=0, count=None, first=0):
             continue
         print(n, what, flush=True)
         signal.alarm(SECONDS)
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         try:
             call()
-        except (Exception, MemoryError) as error:
+        except Exception as error:
             # A fault of ours is no answer to a bad argument.
             if isinstance(error, rl._C.InternalError):
                 raise
+            touched = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
+            if touched > FILLED:
+                raise SystemExit(f"ran away over {touched} KiB of memory: {error}") from None
     signal.alarm(0)
     print("done", len(calls), flush=True)
 

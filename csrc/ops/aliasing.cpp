@@ -31,7 +31,7 @@ void check_out(const char* op, const Tensor& out, const Spec& spec) {
   if (!memory.is_foreign() && !memory.is_shared()) [[likely]]
     return;
   check(out.sizes() == spec.sizes ||
-        size_t((out.offset() + numel(spec.sizes)) * out.element_size()) <= memory.nbytes(),
+            size_t((out.offset() + numel(spec.sizes)) * out.element_size()) <= memory.nbytes(),
         ErrorKind::Runtime, op, "out, of shape ", out.sizes(), ", cannot be resized to ",
         spec.sizes, ": its memory belongs to another library or is shared between processes");
 }
@@ -73,8 +73,9 @@ bool look_at_sharing(const char* op, const Tensor& out, const Dims& sizes, const
   const bool resized = !(out.sizes() == sizes);
   if ((o == Overlap::Full && rules.refuses_any) || (o == Overlap::Partial && rules.refuses_part))
     fail_sharing(op, out, input);
-  if (!resized) return o == Overlap::Partial || o == Overlap::Unknown ||
-                       (o == Overlap::Full && !rules.exact_is_fine);
+  if (!resized)
+    return o == Overlap::Partial || o == Overlap::Unknown ||
+           (o == Overlap::Full && !rules.exact_is_fine);
   check_shape(!(out.is_same(input) && rules.refuses_resize), op, "out is also an input, of shape ",
               out.sizes(), ", and cannot be resized to the result's shape ", sizes);
   // A larger output may grow over the input, or move the storage of both.

@@ -2,8 +2,10 @@
 // that write into a user's tensor, before anything is resized or written.
 //
 // - Most blocks compute aside and copy: right whatever is shared.
-// - `in_place_safe`: run() may write over self itself, element by element. What shares some elements
-//   only raises (`refuses_overlap`), as in PyTorch. A composite says so for the sake of these rules.
+// - `in_place_safe`: run() may write over self itself, element by element. What shares some
+// elements
+//   only raises (`refuses_overlap`), as in PyTorch. A composite says so for the sake of these
+//   rules.
 // - `reads_across`: of such a block, the inputs other than self are read elsewhere than where the
 //   output is written at that time (addmm, scatter), so they must not be the output either.
 // - `refuses_sharing`: any shared element raises, except where out is self and in_place_safe says
@@ -19,9 +21,9 @@ constexpr bool in_place_safe() {
   if constexpr (requires { Op::in_place_safe; }) return Op::in_place_safe;
   return false;
 }
-// Does an output raise that shares some, but not all of its elements with an input? By default where
-// run() may read and write one tensor, but not two that overlap: PyTorch raises there, and a program
-// that gets by without a copy would be a surprise.
+// Does an output raise that shares some, but not all of its elements with an input? By default
+// where run() may read and write one tensor, but not two that overlap: PyTorch raises there, and a
+// program that gets by without a copy would be a surprise.
 template <class Op>
 constexpr bool refuses_overlap() {
   if constexpr (requires { Op::refuses_overlap; }) return Op::refuses_overlap;
@@ -41,7 +43,7 @@ constexpr bool reads_across() {
 // What a block allows between its output and one input.
 struct SharingRules {
   bool exact_is_fine = false;  // run() may write over the input itself
-  bool refuses_part = false;  // raise where they share some elements, instead of computing aside
+  bool refuses_part = false;   // raise where they share some elements, instead of computing aside
   bool refuses_any = false;
   bool refuses_resize = false;  // raise where the output is the input and has another shape
 };

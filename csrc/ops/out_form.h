@@ -78,8 +78,8 @@ auto compose_out(const std::array<Tensor, N>& outs, const A&... args) {
   if constexpr (N == 1)
     results[0] = Op::call(args...);
   else
-    results = std::apply([](const auto&... r) { return std::array<Tensor, N>{r...}; },
-                         Op::call(args...));
+    results =
+        std::apply([](const auto&... r) { return std::array<Tensor, N>{r...}; }, Op::call(args...));
   if constexpr (refuses_overlap<Op>() || refuses_sharing<Op>()) {
     std::array<Spec, N> specs;
     for (size_t i = 0; i < N; ++i) specs[i].sizes = results[i].sizes();

@@ -58,8 +58,8 @@ void share_history(const Tensor& x, std::vector<Tensor>& parts, IntList extents,
   }
 }
 
-// A list of so many tensors fits into memory? Asked before the first is made: pieces may be empty, so
-// the tensor itself does not bound their number.
+// A list of so many tensors fits into memory? Asked before the first is made: pieces may be empty,
+// so the tensor itself does not bound their number.
 void check_pieces(const char* op, int64_t count, int64_t extent) {
   constexpr int64_t kMostEmpty = 1 << 24, kMost = int64_t(1) << 31;
   check(count <= kMost && count - extent <= kMostEmpty, ErrorKind::OutOfMemory, op, count,
@@ -226,7 +226,8 @@ struct Split {
     if (split_size == 0) return pieces(x, d, none);
     check_pieces(name, n / split_size, n);
     std::vector<int64_t> ends;
-    for (int64_t left = n; left > split_size; left -= split_size) ends.push_back(n - left + split_size);
+    for (int64_t left = n; left > split_size; left -= split_size)
+      ends.push_back(n - left + split_size);
     ends.push_back(n);
     return pieces(x, d, ends);
   }

@@ -238,7 +238,8 @@ class Family:
         index = {e: i for i, e in enumerate(self.entries)}
         lines = [
             HEADER + f"// Included at the end of csrc/ops/{self.name}.cpp.",
-            '#include "ops/boxing.h"\n#include "ops/op.h"\n#include "ops/ops.h"\n#include "ops/out_form.h"\n'
+            '#include "ops/boxing.h"\n#include "ops/op.h"\n#include "ops/ops.h"\n'
+            + '#include "ops/out_form.h"\n'
             + (f'#include "ops/{self.name}_ops.h"\n' if self.name in OWN_HEADERS else ""),
             "namespace rush {\n",
             f"namespace table {{\nextern const OpEntry {self.name}[];\n}}\n",

@@ -5,8 +5,8 @@
 - Each int of each call of the rows in tests/ops is replaced by each hostile one; so is each int
   parameter in the table's schemas, over tensors of a few shapes.
 - The number of a call is written before it runs: who reads the output knows which one hung, was
-  killed or crashed. Python exceptions are fine, and so is an answer; but not an exception that comes
-  when memory is full: sizes are looked at before the first loop.
+  killed or crashed. Python exceptions are fine, and so is an answer; but not an exception that
+  comes when memory is full: sizes are looked at before the first loop.
 """
 
 import inspect

@@ -168,3 +168,19 @@ def test_products_and_scatters_whose_other_argument_is_self():
     p.bernoulli_(p)
     with pytest.raises(RuntimeError, match="memory"):
         p[1:].bernoulli_(p[:-1])
+
+
+@pytest.mark.skipif(PEER, reason="draws into what it reads")
+def test_draws_into_their_own_input():
+    calls = (rl.bernoulli, lambda p, **kw: rl.normal(p, p, **kw),
+             lambda p, **kw: rl.normal(p, **kw),
+             lambda p, **kw: rl.normal(2.0, p, **kw))  # fmt: skip
+    for f in calls:
+        rl.manual_seed(3)
+        p = rl.full((3, 4), 0.5)
+        want = f(p)
+        rl.manual_seed(3)
+        assert f(p, out=p) is p and p.equal(want)
+    weights = rl.tensor([1, 2, 3])
+    with pytest.raises(RuntimeError):
+        rl.multinomial(weights.float(), 2, out=weights.expand(2, 3))

@@ -2,10 +2,8 @@
 // that write into a user's tensor, before anything is resized or written.
 //
 // - Most blocks compute aside and copy: right whatever is shared.
-// - `in_place_safe`: run() may write over self itself, element by element. What shares some
-// elements
-//   only raises (`refuses_overlap`), as in PyTorch. A composite says so for the sake of these
-//   rules.
+// - `in_place_safe`: run() may write over self itself, element by element. What shares only some
+//   elements raises (`refuses_overlap`), as in PyTorch. A composite says it for these rules alone.
 // - `reads_across`: of such a block, the inputs other than self are read elsewhere than where the
 //   output is written at that time (addmm, scatter), so they must not be the output either.
 // - `refuses_sharing`: any shared element raises, except where out is self and in_place_safe says

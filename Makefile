@@ -64,14 +64,14 @@ PYTHON_TESTS = "$(BIN)/pytest" -q $(TESTS) $(ARGS)
 
 # C++ first: when the core is broken, its own tests say so best.
 test: build
-	@start=$$SECONDS; $(CPP_TESTS) $(BUILD); middle=$$SECONDS; $(PYTHON_TESTS) -n $(JOBS); \
+	@start=$$SECONDS; $(CPP_TESTS) $(BUILD); middle=$$SECONDS; $(PYTHON_TESTS) -n $(JOBS) --dist worksteal; \
 	echo "== C++ tests $$((middle - start)) s, Python tests $$((SECONDS - middle)) s"
 
 test-cpp: build
 	@$(CPP_TESTS) $(BUILD)
 
 test-python: build
-	@$(PYTHON_TESTS) -n $(JOBS)
+	@$(PYTHON_TESTS) -n $(JOBS) --dist worksteal
 
 # A second copy of the package in the build folder, under ASan and UBSan. The interpreter is not
 # instrumented, so their runtimes are loaded before it, and its own leaks are not ours to report.

@@ -1,7 +1,6 @@
-// parallel.cpp: the loop behind parallel_for: who runs which piece, when nobody is waited for, and how
-// a loop is left in the middle.
+// parallel.cpp: the loop behind parallel_for: who runs which piece, when nobody is waited for, and
+// how a loop is left in the middle.
 #include <omp.h>
-#include <time.h>
 
 #include <algorithm>
 #include <atomic>
@@ -27,18 +26,34 @@ using namespace std::chrono_literals;
 // stand in the kernel's queue for many milliseconds, while the loop takes microseconds. So each
 // shared loop compares how long the calling thread had to wait for the others with what they did
 // for it, which is as much as its own part. What was lost over some loops is a debt; once it is
-// large, small loops run on the calling thread alone for kRest times as long, so that trying again
-// costs a few percent at the most. The parts stay the same, so results do not depend on the load.
-// Loops that take long share their work even then: a wait is little beside the work, and more
-// threads get more of a busy machine.
+// large, small loops run on the calling thread alone, for a multiple of the debt that doubles each
+// time the others are late again at once: so one hiccup costs little, and under a lasting load it
+// costs little to look whether it has gone. The parts stay the same, so results do not depend on
+// the load. Loops that take long share their work even then: a wait is little beside the work, and
+// more threads get more of a busy machine.
 constexpr int64_t kMicrosecond = 1000;          // of the steady clock
 constexpr int64_t kDebt = 300 * kMicrosecond;   // waking a thread that sleeps takes up to 100
 constexpr int64_t kLong = 4000 * kMicrosecond;  // about the slice of time that Linux gives
-constexpr int64_t kRest = 40, kLongestRest = 1'000'000 * kMicrosecond;
-constexpr int64_t kManyGrains = 256;  // a grain is some 10 us of work
-constinit std::atomic<int64_t> g_debt{0}, g_alone_until{0};
+constexpr int64_t kLeastRest = 16;              // times the debt
+constexpr int64_t kLongestRest = 1'000'000 * kMicrosecond;
+constexpr int64_t kTrial = 50'000 * kMicrosecond;  // who is on time for so long is late anew
+constexpr int64_t kManyGrains = 256;               // a grain is some 10 us of work
+constexpr int kConvincing =
+    4;  // loops in a row that took long: the kernel did not just hold them up
+
+constinit std::atomic<int64_t> g_debt{0}, g_alone_until{0}, g_rest{kLeastRest};
+constinit std::atomic<int> g_long_alone{0};
 
 int64_t now() { return std::chrono::steady_clock::now().time_since_epoch().count(); }
+
+void rest(int64_t debt, int64_t time) {
+  const bool again = time - g_alone_until.load(std::memory_order_relaxed) < kTrial;
+  const int64_t longer = 2 * g_rest.load(std::memory_order_relaxed);
+  const int64_t times = again ? std::min(longer, kLongestRest / kDebt) : kLeastRest;
+  g_rest.store(times, std::memory_order_relaxed);
+  g_alone_until.store(time + std::min(times * debt, kLongestRest), std::memory_order_relaxed);
+  g_debt.store(0, std::memory_order_relaxed);
+}
 
 // own: what the caller's part took; waited: for the others, before it and after it.
 void learn_from_team(int64_t own, int64_t waited, int64_t time) {
@@ -46,11 +61,19 @@ void learn_from_team(int64_t own, int64_t waited, int64_t time) {
   if (waited <= own && before == 0) [[likely]]
     return;
   const int64_t debt = own < kLong ? std::max<int64_t>(0, before + waited - own) : 0;
-  if (debt > kDebt) {
-    g_alone_until.store(time + std::min(kRest * debt, kLongestRest), std::memory_order_relaxed);
-    g_debt.store(0, std::memory_order_relaxed);
-  } else {
+  if (debt > kDebt)
+    rest(debt, time);
+  else
     g_debt.store(debt, std::memory_order_relaxed);
+}
+
+// Small loops were meant. Long ones had better be shared.
+void learn_from_one(int64_t own) {
+  if (own < kLong) [[likely]] {
+    g_long_alone.store(0, std::memory_order_relaxed);
+  } else if (g_long_alone.fetch_add(1, std::memory_order_relaxed) + 1 == kConvincing) {
+    g_alone_until.store(0, std::memory_order_relaxed);
+    g_long_alone.store(0, std::memory_order_relaxed);
   }
 }
 
@@ -83,7 +106,7 @@ struct Job {
   void* context;
   int64_t n, piece, step;
   bool interruptible;  // is the thread that called parallel_for?
-  int64_t own = 0;  // the time that thread 0, which is the caller, took for its part
+  int64_t own = 0;     // the time that thread 0, which is the caller, took for its part
   std::atomic<bool> failed{false};
   std::exception_ptr error{};
   std::atomic<int> done{0};  // threads besides the first that have finished
@@ -132,21 +155,9 @@ struct Job {
   }
 };
 
-// The time that this thread really ran.
-int64_t processor_time() {
-  timespec t{};
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
-  return t.tv_sec * 1'000'000'000 + t.tv_nsec;
-}
-
 void run_alone(Job& job) {
-  const int64_t start = processor_time();
-  {
-    const OneThread serial;
-    job.run(0, 1);
-  }
-  // It was no small loop. The next one like it had better be shared.
-  if (processor_time() - start > kLong) g_alone_until.store(0, std::memory_order_relaxed);
+  const OneThread serial;
+  job.run(0, 1);
 }
 
 #if defined(__SANITIZE_THREAD__)
@@ -200,6 +211,7 @@ void detail::parallel_run(int64_t n, int64_t grain, bool whole, RangeFn fn, void
   const int64_t start = now();
   if (most < kManyGrains && start < g_alone_until.load(std::memory_order_relaxed)) [[unlikely]] {
     run_alone(job);
+    learn_from_one(job.own);
   } else {
     run_team(job, threads);
     const int64_t end = now();

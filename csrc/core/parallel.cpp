@@ -24,24 +24,27 @@ using namespace std::chrono_literals;
 // Note [Threads that do not run]
 // A shared loop ends when the last of its threads has done its part. On a busy machine a thread may
 // stand in the kernel's queue for many milliseconds, while the loop takes microseconds. So each
-// shared loop compares how long the calling thread had to wait for the others with what they did
-// for it, which is as much as its own part. What was lost over some loops is a debt; once it is
-// large, small loops run on the calling thread alone, for a multiple of the debt that doubles each
-// time the others are late again at once: so one hiccup costs little, and under a lasting load it
-// costs little to look whether it has gone. The parts stay the same, so results do not depend on
-// the load. Loops that take long share their work even then: a wait is little beside the work, and
-// more threads get more of a busy machine.
+// shared loop compares how long the calling thread had to wait because others began late with what
+// they did for it, which is as much as its own part. (One that is held up in the middle of its part
+// cannot be told from one whose part takes longer; but it begins late soon enough.) What was lost
+// over some loops is a debt; once it is large, small loops run on the calling thread alone, for a
+// multiple of the debt that doubles each time the others are late again at once: so one hiccup
+// costs little, and under a lasting load it costs little to look whether it has gone. The parts
+// stay the same, so results do not depend on the load. Loops that take long share their work even
+// then: a wait is little beside the work, and more threads get more of a busy machine.
 constexpr int64_t kMicrosecond = 1000;          // of the steady clock
-constexpr int64_t kDebt = 300 * kMicrosecond;   // waking a thread that sleeps takes up to 100
+constexpr int64_t kDebt = 1000 * kMicrosecond;  // waking a thread that sleeps takes up to 100
 constexpr int64_t kLong = 4000 * kMicrosecond;  // about the slice of time that Linux gives
 constexpr int64_t kLeastRest = 16;              // times the debt
-constexpr int64_t kLongestRest = 1'000'000 * kMicrosecond;
+constexpr int64_t kLongestRest = 2'000'000 * kMicrosecond;
 constexpr int64_t kTrial = 50'000 * kMicrosecond;  // who is on time for so long is late anew
 constexpr int64_t kManyGrains = 256;               // a grain is some 10 us of work
-constexpr int kConvincing =
-    4;  // loops in a row that took long: the kernel did not just hold them up
+constexpr int kConvincing = 4;  // loops in a row that took long, and were not just held up
 
-constinit std::atomic<int64_t> g_debt{0}, g_alone_until{0}, g_rest{kLeastRest};
+// Threads that had nothing to do for so long sleep, and may take a millisecond to wake up.
+constexpr int64_t kAsleep = 20'000 * kMicrosecond;
+
+constinit std::atomic<int64_t> g_debt{0}, g_alone_until{0}, g_rest{kLeastRest}, g_last_team{0};
 constinit std::atomic<int> g_long_alone{0};
 
 int64_t now() { return std::chrono::steady_clock::now().time_since_epoch().count(); }
@@ -53,18 +56,6 @@ void rest(int64_t debt, int64_t time) {
   g_rest.store(times, std::memory_order_relaxed);
   g_alone_until.store(time + std::min(times * debt, kLongestRest), std::memory_order_relaxed);
   g_debt.store(0, std::memory_order_relaxed);
-}
-
-// own: what the caller's part took; waited: for the others, before it and after it.
-void learn_from_team(int64_t own, int64_t waited, int64_t time) {
-  const int64_t before = g_debt.load(std::memory_order_relaxed);
-  if (waited <= own && before == 0) [[likely]]
-    return;
-  const int64_t debt = own < kLong ? std::max<int64_t>(0, before + waited - own) : 0;
-  if (debt > kDebt)
-    rest(debt, time);
-  else
-    g_debt.store(debt, std::memory_order_relaxed);
 }
 
 // Small loops were meant. Long ones had better be shared.
@@ -80,9 +71,9 @@ void learn_from_one(int64_t own) {
 // Runs [begin, end) in steps of at least a grain and at most some ten milliseconds, asking for
 // interrupts between them. Nobody to ask for: in one.
 void run_in_steps(detail::RangeFn fn, void* context, int64_t begin, int64_t end, int64_t step) {
-  // A few grains are done soon; one element of a grain of 1 may be a long row.
-  const int64_t short_enough = step > 1 ? 4 * step : 1;
-  if (end - begin <= short_enough || !is_interruptible()) return fn(context, begin, end);
+  // Some grains are done soon; one element of a grain of 1 may be a long row.
+  if (step > 1) step *= 64;
+  if (end - begin <= step || !is_interruptible()) return fn(context, begin, end);
   const int64_t least = step;
   auto last = InterruptClock::now();
   while (true) {
@@ -107,6 +98,7 @@ struct Job {
   int64_t n, piece, step;
   bool interruptible;  // is the thread that called parallel_for?
   int64_t own = 0;     // the time that thread 0, which is the caller, took for its part
+  std::atomic<int64_t> last_start{0};  // when the last of the others began
   std::atomic<bool> failed{false};
   std::exception_ptr error{};
   std::atomic<int> done{0};  // threads besides the first that have finished
@@ -116,7 +108,8 @@ struct Job {
   void run(int id, int count) noexcept {
     if (id != 0) ensure_signal_stack();  // oneDNN will use this thread, too
     const bool nested = std::exchange(detail::t_in_parallel, true);
-    const int64_t start = id == 0 ? now() : 0;
+    const int64_t start = now();
+    if (id != 0) note_start(start);
     {
       const StopScope stop(interruptible ? &failed : nullptr);
       for (int64_t begin = id * piece; begin < n; begin += count * piece) {
@@ -134,6 +127,13 @@ struct Job {
     if (id != 0) return finish(count);
     own = now() - start;
     wait(count);
+  }
+
+  void note_start(int64_t time) noexcept {
+    int64_t seen = last_start.load(std::memory_order_relaxed);
+    while (seen < time &&
+           !last_start.compare_exchange_weak(seen, time, std::memory_order_relaxed)) {
+    }
   }
 
   void finish(int count) noexcept {
@@ -185,6 +185,17 @@ int64_t rounded(int64_t count) {
 
 }  // namespace
 
+void detail::learn_from_team(int64_t own, int64_t waited, int64_t time) {
+  const int64_t before = g_debt.load(std::memory_order_relaxed);
+  if (waited <= own && before == 0) [[likely]]
+    return;
+  const int64_t debt = own < kLong ? std::max<int64_t>(0, before + waited - own) : 0;
+  if (debt > kDebt)
+    rest(debt, time);
+  else
+    g_debt.store(debt, std::memory_order_relaxed);
+}
+
 OneThread::OneThread()
     : was_parallel_(std::exchange(detail::t_in_parallel, true)), libraries_(omp_get_max_threads()) {
   omp_set_num_threads(1);
@@ -215,7 +226,9 @@ void detail::parallel_run(int64_t n, int64_t grain, bool whole, RangeFn fn, void
   } else {
     run_team(job, threads);
     const int64_t end = now();
-    learn_from_team(job.own, end - start - job.own, end);
+    const int64_t late = job.last_start.load(std::memory_order_relaxed) - start;
+    if (start - g_last_team.exchange(end, std::memory_order_relaxed) < kAsleep)
+      learn_from_team(job.own, std::min(late, end - start - job.own), end);
   }
   if (job.error) std::rethrow_exception(job.error);
 }

@@ -30,6 +30,10 @@ RUSH_API extern constinit thread_local bool t_in_parallel [[gnu::tls_model("init
 using RangeFn = void (*)(void* context, int64_t begin, int64_t end);
 RUSH_API void parallel_run(int64_t n, int64_t grain, bool whole, RangeFn fn, void* context);
 
+// After each shared loop (parallel.cpp), and in tests: the calling thread took `own` for its part,
+// and waited for others who began late. Nanoseconds of the steady clock.
+RUSH_API void learn_from_team(int64_t own, int64_t waited, int64_t time);
+
 template <class F>
 void parallel(int64_t n, int64_t grain, bool whole, F& f) {
   parallel_run(

@@ -166,7 +166,9 @@ void multiply_type(const Product<float>& p) {
     const double small = serial ? 100.0 * 100 * 100 : 80.0 * 80 * 80;
     if (work(q) <= small && fits_openblas(q)) return openblas_gemm(q);
     if (q.n <= 8 && fits_openblas(q)) return by_openblas(q);
-    if (!serial && work(q) <= kCutByUs && onednn::available())
+    // (Narrow products of long rows are better cut along k, which oneDNN does by itself.)
+    const bool wide = 32 * std::max(q.m, q.n) >= q.k;
+    if (!serial && wide && work(q) <= kCutByUs && onednn::available())
       return in_pieces(q, [](const Product<float>& piece) { onednn::gemm(piece); });
     if (!onednn::gemm(q)) by_openblas(q);
   });

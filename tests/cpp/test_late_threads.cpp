@@ -1,5 +1,5 @@
 // Small loops do not wait for threads that do not run: Note [Threads that do not run] in
-// core/parallel.cpp. Here a thread is late because its piece sleeps.
+// core/parallel.cpp. Here loops are told that threads were late.
 #include <atomic>
 #include <chrono>
 #include <cstring>
@@ -17,16 +17,13 @@ using namespace std::chrono_literals;
 namespace {
 
 // Runs a small loop on two threads and says whether another thread did a piece of it.
-bool is_shared(std::chrono::milliseconds late = 0ms, int64_t n = 2) {
+bool is_shared(int64_t n = 2) {
   const auto caller = std::this_thread::get_id();
   std::atomic<bool> shared{false};
   std::atomic<int64_t> sum{0};
   parallel_for(n, 1, [&](int64_t begin, int64_t end) {
     EXPECT(in_parallel_region());
-    if (std::this_thread::get_id() != caller) {
-      shared = true;
-      if (late > 0ms) std::this_thread::sleep_for(late);
-    }
+    if (std::this_thread::get_id() != caller) shared = true;
     for (int64_t i = begin; i < end; ++i) sum += i;
   });
   EXPECT(sum == n * (n - 1) / 2);
@@ -34,14 +31,19 @@ bool is_shared(std::chrono::milliseconds late = 0ms, int64_t n = 2) {
   return shared;
 }
 
+void learn(std::chrono::nanoseconds own, std::chrono::nanoseconds waited) {
+  const auto time = std::chrono::steady_clock::now().time_since_epoch();
+  detail::learn_from_team(own.count(), waited.count(), time.count());
+}
+
 // Loops are shared from here on, also on a machine that is busy itself: nobody rests for longer.
 void wait_until_shared() {
+  set_num_threads(2);
   for (int i = 0; i < 40 && !is_shared(); ++i) std::this_thread::sleep_for(100ms);
 }
 void make_late() {
-  set_num_threads(2);
   wait_until_shared();
-  while (!is_shared(20ms)) std::this_thread::sleep_for(100ms);
+  learn(10us, 100ms);
 }
 
 std::vector<float> values(const Tensor& t) {
@@ -56,15 +58,29 @@ TEST(a_late_thread_is_not_waited_for_again) {
   for (int i = 0; i < 10; ++i) EXPECT(!is_shared());
 }
 
+TEST(small_delays_add_up_and_are_paid_back) {
+  wait_until_shared();
+  for (int i = 0; i < 100; ++i) learn(100us, 50us);  // as much is won as is lost
+  EXPECT(is_shared());
+  for (int i = 0; i < 100; ++i) learn(10us, 500us);
+  EXPECT(!is_shared());
+}
+
+TEST(a_wait_beside_long_work_does_not_count) {
+  wait_until_shared();
+  learn(50ms, 100ms);
+  EXPECT(is_shared());
+}
+
 TEST(long_loops_are_shared_all_the_same) {
   make_late();
-  EXPECT(is_shared(0ms, 1000));
+  EXPECT(is_shared(1000));
 }
 
 TEST(after_a_rest_loops_are_shared_again) {
   make_late();
   EXPECT(!is_shared());
-  std::this_thread::sleep_for(1100ms);
+  std::this_thread::sleep_for(2100ms);
   EXPECT(is_shared());
 }
 
@@ -92,7 +108,6 @@ TEST(errors_leave_a_loop_that_one_thread_runs) {
 }
 
 TEST(results_do_not_depend_on_the_load) {
-  set_num_threads(2);
   const Tensor x = randn(Dims{33, 16, 12, 12}), w = randn(Dims{32, 16, 3, 3});
   const Tensor a = randn(Dims{300, 200}), b = randn(Dims{200, 250});
   const auto results = [&] {

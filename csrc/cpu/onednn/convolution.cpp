@@ -419,7 +419,10 @@ int64_t parts_of(ConvKind kind, const ConvShape& s, const ConvTensors& t, int th
   if (work > kSmall) return 0;
   const auto worthwhile = int64_t(work / kLeastPart);
   if (worthwhile <= 1) return 1;
-  return s.batch == 1 ? 0 : std::min<int64_t>({worthwhile, threads, s.batch});
+  const int64_t parts = std::min<int64_t>({worthwhile, threads, s.batch});
+  // Three images are shared badly among two threads; oneDNN also cuts channels.
+  const int64_t longest = (s.batch + parts - 1) / parts * parts;
+  return 16 * (longest - s.batch) > s.batch || parts == 1 ? 0 : parts;
 }
 
 }  // namespace

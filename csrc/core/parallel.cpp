@@ -41,8 +41,8 @@ constexpr int64_t kTrial = 50'000 * kMicrosecond;  // who is on time for so long
 constexpr int64_t kManyGrains = 256;               // a grain is some 10 us of work
 constexpr int kConvincing = 4;  // loops in a row that took long, and were not just held up
 
-// Threads that had nothing to do for so long sleep, and may take a millisecond to wake up.
-constexpr int64_t kAsleep = 20'000 * kMicrosecond;
+// Threads that had nothing to do for so long sleep, and may take so long to wake up.
+constexpr int64_t kAsleep = 20'000 * kMicrosecond, kWakingUp = 2000 * kMicrosecond;
 
 constinit std::atomic<int64_t> g_debt{0}, g_alone_until{0}, g_rest{kLeastRest}, g_last_team{0};
 constinit std::atomic<int> g_long_alone{0};
@@ -227,8 +227,9 @@ void detail::parallel_run(int64_t n, int64_t grain, bool whole, RangeFn fn, void
     run_team(job, threads);
     const int64_t end = now();
     const int64_t late = job.last_start.load(std::memory_order_relaxed) - start;
-    if (start - g_last_team.exchange(end, std::memory_order_relaxed) < kAsleep)
-      learn_from_team(job.own, std::min(late, end - start - job.own), end);
+    const bool asleep = start - g_last_team.exchange(end, std::memory_order_relaxed) > kAsleep;
+    const int64_t waited = std::min(late, end - start - job.own);
+    learn_from_team(job.own, asleep ? waited - kWakingUp : waited, end);
   }
   if (job.error) std::rethrow_exception(job.error);
 }

@@ -1,9 +1,9 @@
 """A small network that trains beside other programs: do its threads still help it?
 
-    python benchmarks/busy_machine.py [--loads 0 1 2 8] [--rounds 5] [--seconds 3] [--peer PYTHON] [--report]
+    python benchmarks/busy_machine.py [--loads 0 1 2 8] [--rounds 5] [--seconds 3] [--report]
 
-A load is a number of other programs that use all the time they get. Each round trains a network of the
-size of examples/digits.py on one thread and on all, in processes of their own, in turns.
+A load is a number of other programs that use all the time they get. Each round trains a network of
+the size of examples/digits.py on one thread and on all, in processes of their own, in turns.
 Bar: under each load, all threads make at least 0.9 of the steps of the better of the two.
 """
 

@@ -1,4 +1,4 @@
-"""Lets the interpreter that runs this import the package from a checkout: link_checkout.py FOLDER"""
+"""Lets the interpreter that runs this import the package from FOLDER: link_checkout.py FOLDER"""
 
 import pathlib
 import sys

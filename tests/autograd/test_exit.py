@@ -1,4 +1,4 @@
-"""The end of a process: graphs, hooks, subclasses and threads that are still there must not harm it.
+"""The end of a process: graphs, hooks, subclasses and threads that are still there do no harm.
 
 Each program runs in a process of its own with Python's checks of its memory on, and must exit
 as it says, with nothing on standard error.

@@ -38,7 +38,7 @@ def network(layers):
 """
 
 
-def run(program, code=0, out="end\n"):
+def check_exit(program, code=0, out="end\n"):
     under_asan = "asan" in os.environ.get("LD_PRELOAD", "")  # it has an allocator of its own
     done = subprocess.run(
         [sys.executable, "-c", START + textwrap.dedent(program)],
@@ -257,7 +257,7 @@ PROGRAMS = {
 
 @pytest.mark.parametrize("program", PROGRAMS.values(), ids=PROGRAMS.keys())
 def test_exits_with_zero(program):
-    run(textwrap.dedent(program) + "\nprint('end')\n")
+    check_exit(textwrap.dedent(program) + "\nprint('end')\n")
 
 
 # A module's globals are cleared one by one; names that start with an underscore come first.
@@ -277,11 +277,11 @@ def test_globals_die_in_any_order(order):
     }
     lines = [f"made[{name!r}] = {value}" for name, value in values.items()]
     lines += [f"_{name} = made[{name!r}]" for name in order]
-    run("\n".join(["made = {}", *lines, "del made", "print('end')"]))
+    check_exit("\n".join(["made = {}", *lines, "del made", "print('end')"]))
 
 
 def test_os_exit():
-    run("""
+    check_exit("""
         y = network(500)(rl.rand(2, 4))
         threading.Thread(target=lambda: [y.sum().backward(retain_graph=True) for _ in range(10**9)],
                          daemon=True).start()
@@ -296,7 +296,7 @@ def test_os_exit():
     "hook", ["y.register_hook", "y.grad_fn.register_hook", "y.grad_fn.register_prehook"]
 )
 def test_sys_exit_in_a_hook(hook, code):
-    run(
+    check_exit(
         f"""
         m = network(300)
         y = m(rl.rand(2, 4))
@@ -310,7 +310,7 @@ def test_sys_exit_in_a_hook(hook, code):
 
 
 def test_sys_exit_in_a_custom_backward():
-    run("""
+    check_exit("""
         class Leave(Double):
             @staticmethod
             def backward(ctx, g):
@@ -323,7 +323,7 @@ def test_sys_exit_in_a_custom_backward():
 
 def test_a_wrapper_outlives_the_graph_that_held_it():
     """Memory debugging walks gc.get_objects(); what it finds must stay usable."""
-    run("""
+    check_exit("""
         class Weight(nn.Parameter):
             pass
         w = Weight(rl.arange(4.0))
@@ -343,7 +343,7 @@ def test_a_wrapper_outlives_the_graph_that_held_it():
 
 def test_collections_beside_running_threads_lose_nothing():
     """Attributes and hooks must survive collections that run while another thread is in an op."""
-    run("""
+    check_exit("""
         import sys
         sys.setswitchinterval(1e-5)
         class Weight(nn.Parameter):
@@ -378,7 +378,7 @@ def test_collections_beside_running_threads_lose_nothing():
 
 
 def test_cycles_are_collected_in_a_forked_child_of_a_threaded_process():
-    run("""
+    check_exit("""
         x = rl.ones(200_000, requires_grad=True)
         def work():
             while True:

@@ -36,24 +36,14 @@ void learn(std::chrono::nanoseconds own, std::chrono::nanoseconds waited) {
   detail::learn_from_team(own.count(), waited.count(), time.count());
 }
 
-// Loops are shared from here on, also on a machine that is busy itself: nobody rests for longer.
-void wait_until_shared() {
+// Two seconds are the longest rest. No loop may run meanwhile: on a machine that is busy it would
+// find its threads late, and begin another rest.
+void let_the_rest_end() {
   set_num_threads(2);
-  for (int i = 0; i < 40 && !is_shared(); ++i) std::this_thread::sleep_for(100ms);
-}
-// Is a loop shared after f()? Tried often: where tests run side by side, a thread may really be
-// late.
-template <class F>
-bool is_shared_after(F&& f) {
-  for (int i = 0; i < 20; ++i) {
-    wait_until_shared();
-    f();
-    if (is_shared()) return true;
-  }
-  return false;
+  std::this_thread::sleep_for(2100ms);
 }
 void make_late() {
-  wait_until_shared();
+  set_num_threads(2);
   learn(10us, 100ms);
 }
 
@@ -70,15 +60,17 @@ TEST(a_late_thread_is_not_waited_for_again) {
 }
 
 TEST(small_delays_add_up_and_are_paid_back) {
-  EXPECT(is_shared_after([] {
-    for (int i = 0; i < 100; ++i) learn(100us, 50us);  // more is won than is lost
-  }));
+  let_the_rest_end();
+  for (int i = 0; i < 100; ++i) learn(100us, 50us);  // more is won than is lost
+  EXPECT(is_shared());
   for (int i = 0; i < 100; ++i) learn(10us, 500us);
   EXPECT(!is_shared());
 }
 
 TEST(a_wait_beside_long_work_does_not_count) {
-  EXPECT(is_shared_after([] { learn(50ms, 100ms); }));
+  let_the_rest_end();
+  learn(50ms, 100ms);
+  EXPECT(is_shared());
 }
 
 TEST(long_loops_are_shared_all_the_same) {
@@ -89,7 +81,7 @@ TEST(long_loops_are_shared_all_the_same) {
 TEST(after_a_rest_loops_are_shared_again) {
   make_late();
   EXPECT(!is_shared());
-  std::this_thread::sleep_for(2100ms);
+  let_the_rest_end();
   EXPECT(is_shared());
 }
 
@@ -130,7 +122,7 @@ TEST(results_do_not_depend_on_the_load) {
     out.push_back(values(sum(x)));
     return out;
   };
-  wait_until_shared();
+  let_the_rest_end();
   const auto shared = results();
   make_late();
   const auto alone = results();

@@ -1,9 +1,9 @@
 // signal_stack.h: a stack of its own for the handlers of signals.
 //
 // Note [Signals in oneDNN]
-// oneDNN's sgemm for AVX-512 computes with its stack pointer inside a buffer that it allocated. A
-// handler that runs on the thread's stack (as it does unless told otherwise) then writes over
-// whatever lies before that buffer: Ctrl-C, a timer or a child that ended corrupts the heap. Python
+// A signal during oneDNN's sgemm for AVX-512 corrupted the heap (backtraces end in its driver), and
+// does not on a thread with an alternate stack: it seems to compute with its stack pointer inside a
+// buffer, so that a handler on the thread's stack writes over whatever lies before it. Python
 // installs its handlers with SA_ONSTACK, so on a thread that has an alternate stack they run there.
 // Handlers that other C code installs without that flag stay a risk.
 #pragma once

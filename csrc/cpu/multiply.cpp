@@ -3,9 +3,9 @@
 //   up to 16 x 16 x 16          our own `tiny` kernel (complex: up to 6), no call into a library
 //   one row or one column       our own gemv
 //   float32                     OpenBLAS or oneDNN; see the table below
-//   float64, complex            OpenBLAS, cut into one piece a thread
+//   float64, complex            OpenBLAS, cut into one piece per thread
 //   bfloat16, float16           oneDNN where the processor has bfloat16; else float32 in blocks
-//   integers, or no library     our own `blocked` kernel, cut into one piece a thread
+//   integers, or no library     our own `blocked` kernel, cut into one piece per thread
 //
 // Libraries want one unit stride in each operand and rows of c end to end. with_blas_operands
 // brings a product into that form: by reading transposes as such, and by copying only what has to

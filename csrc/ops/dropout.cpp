@@ -1,4 +1,4 @@
-// Dropout: random choices are kept as bool, a byte an element, and applied in one pass.
+// Dropout: random choices are kept as bool, one byte per element, and applied in one pass.
 #include "core/threads.h"
 #include "cpu/device_nn_loops.h"
 #include "cpu/lines.h"

@@ -17,7 +17,7 @@
 namespace rush {
 namespace {
 
-// Notices tensors that share a storage, at the cost of a hash a tensor.
+// Notices tensors that share a storage, at the cost of one hash per tensor.
 class StorageSet {
  public:
   explicit StorageSet(size_t most) {
@@ -515,7 +515,7 @@ struct ListUnscale {
   static int64_t call(TensorList tensors, const Tensor& found_inf, const Tensor& inv_scale) {
     const NoGradGuard no_grad;
     if (on_gpu(tensors)) {
-      // The largest magnitude of each shows what is not finite, in one launch a tensor.
+      // The largest magnitude of each shows what is not finite, in one launch per tensor.
       std::vector<Tensor> largest;
       for (const Tensor& t : tensors) {
         if (t.numel() > 0)

@@ -23,6 +23,10 @@ import rushlight as rl
 
 ROWS = [r for r in collected(rows.ROWS) if r.grad and r.values and facts(r)["grad"]]
 
+# What an argument of an op can be.
+KINDS = (type(None), bool, int, float, complex, str, tuple, list)
+KINDS += (rl.Tensor, rl.dtype, rl.device, rl.layout, rl.memory_format, rl.Generator)
+
 
 def saved(node):
     return {name for name in dir(node) if name.startswith("_saved_")}
@@ -206,9 +210,14 @@ def test_every_op(row):
         nodes = [t.grad_fn for t in results if isinstance(t, rl.Tensor) and t.grad_fn]
         for _ in range(4):
             for node in nodes:
-                for name in dir(node):
-                    if name.startswith(("_saved_", "_raw_saved_")):
-                        getattr(node, name)
+                names = saved(node)
+                raw = {name for name in dir(node) if name.startswith("_raw_saved_")}
+                assert {name.removeprefix("_raw") for name in raw} <= names
+                for name in names:
+                    value = getattr(node, name)
+                    assert isinstance(value, KINDS), (name, type(value))
+                    if f"_raw{name}" in raw and isinstance(value, rl.Tensor):
+                        assert getattr(node, f"_raw{name}").unpack().shape == value.shape
             nodes = [edge for node in nodes[:3] for edge, _ in node.next_functions if edge]
 
 

@@ -21,13 +21,18 @@ chalf = _C._unsupported_dtypes["complex32"]
 
 # PyTorch's private names for parts of the core, and the error for those that are not here.
 def _core_getattr(name):
-    from rushlight._core_names import core_getattr
+    from rushlight._names.core import core_getattr
 
     return core_getattr(name)
 
 
 _C.__getattr__ = _core_getattr
 _C.__path__ = [__file__.removesuffix("__init__.py") + "_core"]  # modules below torch._C
+
+# Modules that consist of names that are absent, and have no files.
+from rushlight._names import import_hook as _import_hook
+
+_import_hook.install()
 
 # The wheels of oneDNN and OpenBLAS lie beside this package, or in the environment's own folder.
 import sys as _sys
@@ -37,8 +42,8 @@ _C._add_library_folder(
 )
 
 # Methods of Tensor written in Python, and the legacy types FloatTensor, LongTensor, ...
-from rushlight import _tensor, _tensor_memory, _tensor_more
-from rushlight._legacy import TYPES as _legacy_types
+from rushlight import _tensor
+from rushlight._tensor.legacy_types import TYPES as _legacy_types
 from rushlight.storage import CLASSES as _storage_classes_by_name, TypedStorage
 
 globals().update(_legacy_types)
@@ -46,29 +51,36 @@ globals().update(_storage_classes_by_name)
 
 # Functions whose kind of result depends on their arguments.
 from rushlight.functional import *
-from rushlight._calculus import cumulative_trapezoid, gradient, trapezoid, trapz
-from rushlight._quantiles import nanquantile, quantile
-from rushlight._windows import bartlett_window, blackman_window, hamming_window, hann_window
+from rushlight._functions.calculus import cumulative_trapezoid, gradient, trapezoid, trapz
+from rushlight._functions.quantiles import nanquantile, quantile
+from rushlight._functions.windows import (
+    bartlett_window,
+    blackman_window,
+    hamming_window,
+    hann_window,
+    kaiser_window,
+)
 
 # Questions about objects.
-from rushlight._api import (
-    get_float32_matmul_precision,
+from rushlight._functions.questions import (
     is_complex,
     is_floating_point,
     is_signed,
     is_storage,
     is_tensor,
     numel,
-    set_default_tensor_type,
-    set_float32_matmul_precision,
     typename,
 )
 
-from rushlight._determinism import (
+# Settings of the whole process.
+from rushlight._functions.settings import (
     are_deterministic_algorithms_enabled,
     get_deterministic_debug_mode,
+    get_float32_matmul_precision,
     is_deterministic_algorithms_warn_only_enabled,
+    set_default_tensor_type,
     set_deterministic_debug_mode,
+    set_float32_matmul_precision,
     use_deterministic_algorithms,
 )
 
@@ -86,10 +98,10 @@ from rushlight.autograd import enable_grad, inference_mode, no_grad, set_grad_en
 # Saving and loading.
 from rushlight.serialization import load, save
 
-# Functions that PyTorch has only in nn.functional.
-for _name in """elu elu_ gelu gelu_ hardsigmoid hardsigmoid_ hardswish hardswish_ hardtanh hardtanh_
-leaky_relu leaky_relu_ linear log_sigmoid mish mish_ relu6 relu6_ scaled_dot_product_attention silu
-silu_ softplus softshrink softsign tanhshrink""".split():
+# Operators that are public elsewhere only.
+from rushlight._names.op_places import NOT_AT_TOP as _NOT_AT_TOP
+
+for _name in _NOT_AT_TOP:
     del globals()[_name]
 
 # Subpackages that are always there.
@@ -97,10 +109,19 @@ from rushlight import autograd, func, linalg, random, return_types, special, sto
 from rushlight import serialization, utils, version
 from rushlight.func import vmap
 
-# nn, optim and amp are loaded when first used, and with nn the functions that PyTorch has in both
-# places.
-from rushlight._lazy import lazy_dir as __dir__
-from rushlight._lazy import lazy_getattr as __getattr__
+
+# nn, optim and amp are loaded when first used, and so are functions that few programs call.
+def __getattr__(name):
+    from rushlight._names.lazy import lazy_getattr
+
+    return lazy_getattr(name)
+
+
+def __dir__():
+    from rushlight._names.lazy import lazy_dir
+
+    return lazy_dir()
+
 
 # Settings from the environment; without them config is loaded when first used.
 import os as _os

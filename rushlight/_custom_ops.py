@@ -1,6 +1,6 @@
 """The old place of rushlight.library."""
 
-from rushlight._missing import names_missing_from
+from rushlight._names.missing import names_missing_from
 from rushlight.library import custom_op as custom_op
 from rushlight.library import get_ctx as get_ctx
 from rushlight.library import impl as impl

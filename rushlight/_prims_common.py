@@ -1,7 +1,7 @@
 """Questions about dtypes, dims and strides, by PyTorch's names for its own use."""
 
 from rushlight import _C
-from rushlight._missing import names_missing_from
+from rushlight._names.missing import names_missing_from
 
 __all__ = []
 

@@ -1,7 +1,7 @@
 """The accelerator of the machine, whatever its kind: a CUDA device, or none."""
 
 from rushlight import _C
-from rushlight._missing import names_missing_from
+from rushlight._names.missing import names_missing_from
 
 __all__ = [
     "current_accelerator",

@@ -1,16 +1,7 @@
 """Classes that C++ extensions of PyTorch register: there are none."""
 
-from rushlight._missing import names_missing_from
+from rushlight._names.missing import fill
 
 loaded_libraries = set()
 
-
-def load_library(path):
-    """Loads classes from a shared library."""
-    raise NotImplementedError(
-        f"classes.load_library: {path} is written against PyTorch's C++ interface, which Rushlight "
-        "does not have"
-    )
-
-
-__getattr__ = names_missing_from(__name__)
+fill(globals())

@@ -4,8 +4,8 @@ from math import inf, lgamma, log, prod
 
 from rushlight import _C
 from rushlight._C import Size, Tensor
-from rushlight._out import write_out
-from rushlight._public import publish
+from rushlight._functions.out import write_out
+from rushlight._names.publish import publish
 
 __all__ = [
     "atleast_1d", "atleast_2d", "atleast_3d", "block_diag", "broadcast_shapes",

@@ -2,7 +2,7 @@
 
 import threading
 
-from rushlight._missing import names_missing_from
+from rushlight._names.missing import names_missing_from
 
 __all__ = ["Future", "collect_all", "wait_all"]
 

@@ -14,7 +14,7 @@ import warnings
 import zipfile
 from urllib.parse import unquote, urlparse
 
-from rushlight._missing import names_missing_from
+from rushlight._names.missing import names_missing_from
 
 __all__ = [
     "download_url_to_file",

@@ -3,7 +3,7 @@
 import functools
 
 from rushlight import _C
-from rushlight._missing import not_available
+from rushlight._names.missing import fill, not_available
 from rushlight.autograd import Function
 
 __all__ = [
@@ -14,7 +14,6 @@ __all__ = [
     "fallthrough_kernel",
     "get_ctx",
     "impl",
-    "opcheck",
     "register_autocast",
     "register_autograd",
     "register_fake",
@@ -193,9 +192,6 @@ def fallthrough_kernel():
     raise NotImplementedError("library.fallthrough_kernel: operators have one kernel a device")
 
 
-opcheck = not_available("library.opcheck", "custom operators are plain Python functions here")
-
-
 class Library:
     """A namespace of operators: define(schema), impl(name, function)."""
 
@@ -220,3 +216,6 @@ class Library:
     def _destroy(self):
         for name in [n for n in _registered if n.startswith(f"{self.ns}::")]:
             del _registered[name]
+
+
+fill(globals())

@@ -4,8 +4,8 @@ counts. Masked tensors as a class are not there."""
 from math import inf, nan
 
 from rushlight import _C
-from rushlight._missing import absent
-from rushlight._public import publish
+from rushlight._names.missing import fill
+from rushlight._names.publish import publish
 
 _FUNCTIONS = """amax amin argmax argmin cumprod cumsum log_softmax logaddexp logsumexp mean median
 norm normalize prod softmax softmin std sum var""".split()
@@ -185,10 +185,4 @@ def logaddexp(input, other, *, dtype=None, input_mask=None, other_mask=None):
 
 publish(globals(), "masked", _FUNCTIONS)
 __all__ = list(_FUNCTIONS)
-absent(
-    globals(),
-    "there are no masked tensors; the functions of rushlight.masked take a mask, and where and "
-    "masked_fill put values in",
-    classes="MaskedTensor",
-    functions="as_masked_tensor is_masked_tensor masked_tensor",
-)
+fill(globals())

@@ -5,7 +5,7 @@ import functools
 import sys
 from types import ModuleType
 
-from rushlight._missing import COMPATIBILITY_PAGE, not_available
+from rushlight._names.missing import COMPATIBILITY_PAGE, not_available
 
 
 class LibraryError(OSError, NotImplementedError):

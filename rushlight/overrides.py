@@ -2,7 +2,7 @@
 
 from rushlight import _C
 from rushlight._C import Tensor
-from rushlight._missing import not_available
+from rushlight._names.missing import fill
 
 __all__ = [
     "BaseTorchFunctionMode",
@@ -131,11 +131,6 @@ class BaseTorchFunctionMode(TorchFunctionMode):
         return func(*args, **(kwargs or {}))
 
 
-_WHY = "there is no list of all functions; a TorchFunctionMode sees them as they are called"
-get_overridable_functions = not_available("overrides.get_overridable_functions", _WHY)
-get_testing_overrides = not_available("overrides.get_testing_overrides", _WHY)
-
-
 class DisableTorchFunctionSubclass:
     """A with block in which subclasses of Tensor count as plain tensors."""
 
@@ -144,3 +139,6 @@ class DisableTorchFunctionSubclass:
 
     def __exit__(self, *error):
         _C._leave_torch_function_off()
+
+
+fill(globals())

@@ -4,7 +4,7 @@ from contextlib import contextmanager
 
 from rushlight._C import default_generator as default_generator
 from rushlight._C import get_rng_state, initial_seed, manual_seed, seed, set_rng_state
-from rushlight._missing import names_missing_from
+from rushlight._names.missing import names_missing_from
 
 __all__ = ["fork_rng", "get_rng_state", "initial_seed", "manual_seed", "seed", "set_rng_state"]
 

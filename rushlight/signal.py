@@ -4,8 +4,8 @@ from math import pi
 from types import SimpleNamespace
 
 from rushlight import _C
-from rushlight._missing import names_missing_from
-from rushlight._public import public
+from rushlight._names.missing import names_missing_from
+from rushlight._names.publish import public
 
 
 def _window(op, M, sym, shape, dtype=None, layout=None, device=None, requires_grad=False):

@@ -27,8 +27,8 @@ from rushlight._C import lgamma as gammaln
 from rushlight._C import mvlgamma as multigammaln
 from rushlight._C import round as round
 from rushlight._C import sigmoid as expit
-from rushlight._missing import names_missing_from
-from rushlight._public import publish
+from rushlight._names.missing import names_missing_from
+from rushlight._names.publish import publish
 
 __all__ = [
     "airy_ai", "bessel_j0", "bessel_j1", "bessel_y0", "bessel_y1", "chebyshev_polynomial_t",

@@ -25,7 +25,7 @@ from ops import rows  # noqa: E402
 from ops.sample import Inputs, collected, main_dtype, run  # noqa: E402
 
 import rushlight as rl  # noqa: E402
-from rushlight import _public  # noqa: E402
+from rushlight._names import publish  # noqa: E402
 
 HOSTILE = (2**31, 2**32 + 1, 2**40, 2**62, 2**63 - 1, -(2**63), -(2**31))
 MEMORY = 1 << 29  # beyond what the interpreter and the library use
@@ -136,7 +136,7 @@ def python_calls():
             parameters = parameters_of(name, function, module)
             for p in parameters:
                 if (
-                    p.name in _public._TENSORS
+                    p.name in publish._TENSORS
                     or type(p.default) in (str, bool)
                     or p.kind in VARIADIC
                 ):
@@ -157,8 +157,8 @@ def parameters_of(name, function, module):
     found = list(inspect.signature(function).parameters.values())
     if getattr(function, "__unavailable__", None):
         return []
-    about_tensors = name in _public._published or name.endswith("_window") or (
-        found and found[0].name in _public._TENSORS
+    about_tensors = name in publish._published or name.endswith("_window") or (
+        found and found[0].name in publish._TENSORS
     )  # fmt: skip
     return found if module is not rl or about_tensors else []
 
@@ -170,7 +170,7 @@ def from_signature(function, parameters, which, shape, hostile):
             if p.name == which:
                 given[p.name] = hostile
             elif p.default is p.empty and p.kind not in VARIADIC:
-                number = p.name in _public._INTS
+                number = p.name in publish._INTS
                 given[p.name] = 1 if number else rl.ones(shape)
         function(**given)
 

@@ -66,7 +66,15 @@ Names that exist and do less than in PyTorch:
 - dtypes `float8_*`, `complex32`, `qint8`, ...: names without tensors.
 
 "raises" below: the name can be imported, and says when used why it is not supported.
-"""
+
+## Why, what to use, and when to expect it
+
+What the errors say. The table behind it is in `rushlight/_names/absent.py`; names that can be
+imported are in `absent_names.py`.
+
+| why | what to use | when |
+| --- | --- | --- |
+{reasons}"""
 
 
 def read_names():
@@ -155,6 +163,14 @@ def short(name):
     return "." + name[7:] if name.startswith("Tensor.") else name.removeprefix("torch.")
 
 
+def reasons():
+    """Rows of the table of reasons."""
+    from rushlight._names.absent import REASONS
+
+    rows = sorted(dict.fromkeys(REASONS.values()))
+    return "".join(f"| {why} | {instead or '-'} | {release} |\n" for why, instead, release in rows)
+
+
 def page():
     """The page as text."""
     made, names = instances(), read_names()
@@ -176,7 +192,7 @@ def page():
         cells = (cell([(area, tier)]) for tier in (1, 2, 3))
         text += f"| {area} | {' | '.join(cells)} |\n"
     cells = (cell([(area, tier) for area in AREAS]) for tier in (1, 2, 3))
-    text += f"| **all** | {' | '.join(cells)} |\n{NOTES}"
+    text += f"| **all** | {' | '.join(cells)} |\n{NOTES.format(reasons=reasons())}"
     for tier, title in ((1, "Tier 1"), (2, "Tier 2"), (3, "Tier 3")):
         text += f"\n## {title}: what is not there\n\n"
         rows = [

@@ -1,7 +1,7 @@
 """torch._C._autograd: classes of the graph."""
 
 from rushlight import _C
-from rushlight._missing import names_missing_from
+from rushlight._names.missing import names_missing_from
 
 SavedTensor = _C._SavedTensor
 

@@ -4,7 +4,7 @@ only wrappers here: grad and jvp work on tensors as they are."""
 import enum
 
 from rushlight import _C
-from rushlight._missing import names_missing_from
+from rushlight._names.missing import names_missing_from
 
 TransformType = enum.Enum("TransformType", "Torch Vmap Grad Jvp Functionalize", start=0)
 RandomnessType = enum.Enum("RandomnessType", "Error Same Different", start=0)

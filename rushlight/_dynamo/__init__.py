@@ -1,7 +1,7 @@
 """Names of PyTorch's tracer that programs touch. Nothing is traced: see rushlight.compiler."""
 
 from rushlight._dynamo import config as config
-from rushlight._missing import submodule_or_raise
+from rushlight._names.missing import names_missing_from
 from rushlight.compiler import (
     allow_in_graph,
     assume_constant_result,
@@ -73,14 +73,5 @@ def register_backend(compiler_fn=None, name=None, tags=()):
     return (lambda function: function) if compiler_fn is None else compiler_fn
 
 
-def explain(fn, *args, **kwargs):
-    """What would be compiled."""
-    raise NotImplementedError("_dynamo.explain: programs run eagerly, nothing is compiled")
-
-
-def __getattr__(name):
-    if name == "OptimizedModule":  # needs nn, which is loaded late
-        from rushlight._dynamo.eval_frame import OptimizedModule
-
-        return OptimizedModule
-    return submodule_or_raise(__name__, name)
+# OptimizedModule needs nn, which is loaded late.
+__getattr__ = names_missing_from(__name__, {"OptimizedModule": "rushlight._dynamo.eval_frame"})

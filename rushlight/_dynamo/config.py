@@ -1,6 +1,6 @@
 """Settings of PyTorch's tracer: kept, without effect."""
 
-from rushlight._settings import make_settings
+from rushlight._names.settings import make_settings
 
 cache_size_limit = 8
 recompile_limit = 8

@@ -2,7 +2,7 @@
 
 from collections import Counter, defaultdict
 
-from rushlight._missing import names_missing_from
+from rushlight._names.missing import names_missing_from
 
 counters = defaultdict(Counter)
 

@@ -1,5 +1,5 @@
 """torch.cond, by its long name."""
 
-from rushlight._more import cond as cond
+from rushlight._functions.control_flow import cond as cond
 
 __all__ = ["cond"]

@@ -1,5 +1,5 @@
 """torch.while_loop, by its long name."""
 
-from rushlight._more import while_loop as while_loop
+from rushlight._functions.control_flow import while_loop as while_loop
 
 __all__ = ["while_loop"]

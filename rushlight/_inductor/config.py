@@ -1,5 +1,5 @@
 """Settings of PyTorch's code generator: kept, without effect."""
 
-from rushlight._settings import make_settings
+from rushlight._names.settings import make_settings
 
 make_settings(__name__)

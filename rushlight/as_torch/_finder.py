@@ -6,7 +6,8 @@ import sys
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 
-from rushlight._missing import COMPATIBILITY_PAGE, why_missing
+from rushlight._names.absent import why_missing
+from rushlight._names.missing import COMPATIBILITY_PAGE
 
 _HOMES = {"torch.version": "rushlight.as_torch.version"}
 

@@ -3,7 +3,7 @@
 from types import ModuleType
 
 import rushlight
-from rushlight import _missing
+from rushlight._names.missing import MissingNameError
 from rushlight.as_torch import version as torch_version
 
 
@@ -20,10 +20,10 @@ class TorchModule(ModuleType):
     def __getattr__(self, name):  # called for names that are not in the module's own dict
         try:
             value = getattr(rushlight, name)
-        except _missing.MissingNameError:
+        except MissingNameError:
             raise
         except AttributeError:
-            raise _missing.MissingNameError("rushlight", name) from None
+            raise MissingNameError("rushlight", name) from None
         if not name.startswith("__"):
             self.__dict__[name] = value  # the next access is as quick as in any module
         return value

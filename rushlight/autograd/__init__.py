@@ -1,8 +1,8 @@
 """Gradients of recorded programs: backward, grad, and what one can hang onto the graph."""
 
 from rushlight import _C
-from rushlight._missing import submodule_or_raise
-from rushlight.autograd import anomaly_mode, forward_ad, function, functional, grad_mode, graph
+from rushlight._names.missing import submodule_or_raise
+from rushlight.autograd import anomaly_mode, forward_ad, function, grad_mode, graph
 from rushlight.autograd._engine import backward, grad
 from rushlight.autograd.anomaly_mode import detect_anomaly, set_detect_anomaly
 from rushlight.autograd.function import Function

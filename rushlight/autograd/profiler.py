@@ -2,7 +2,7 @@
 
 import contextlib
 
-from rushlight._missing import names_missing_from
+from rushlight._names.missing import names_missing_from
 from rushlight.profiler import profiler as _profiler
 from rushlight.profiler.profiler import EventList, record_function
 

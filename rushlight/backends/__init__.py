@@ -3,7 +3,7 @@ nothing, since the hardware or the library that they speak of is not there."""
 
 from contextlib import contextmanager
 
-from rushlight._missing import names_missing_from
+from rushlight._names.missing import names_missing_from
 from rushlight.backends import cpu as cpu
 from rushlight.backends import cuda as cuda
 from rushlight.backends import cudnn as cudnn

@@ -1,6 +1,6 @@
 """What the CPU at hand can do."""
 
-from rushlight._missing import names_missing_from
+from rushlight._names.missing import names_missing_from
 
 __all__ = ["get_cpu_capability"]
 

@@ -4,7 +4,7 @@ from contextlib import contextmanager
 from typing import NamedTuple
 
 from rushlight._C import _cuda
-from rushlight._missing import names_missing_from
+from rushlight._names.missing import names_missing_from
 
 __all__ = [
     "SDPAParams",

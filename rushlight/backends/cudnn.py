@@ -5,7 +5,7 @@ import types
 from contextlib import contextmanager
 
 from rushlight._C import _cuda
-from rushlight._missing import names_missing_from
+from rushlight._names.missing import names_missing_from
 
 __all__ = ["flags", "is_acceptable", "is_available", "set_flags", "version"]
 

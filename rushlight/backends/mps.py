@@ -1,6 +1,6 @@
 """Apple's GPUs: not supported."""
 
-from rushlight._missing import names_missing_from
+from rushlight._names.missing import names_missing_from
 
 __all__ = ["is_available", "is_built", "is_macos13_or_newer", "is_macos_or_newer"]
 

@@ -1,6 +1,6 @@
 """OpenMP: the threads of CPU kernels."""
 
-from rushlight._missing import names_missing_from
+from rushlight._names.missing import names_missing_from
 
 __all__ = ["is_available"]
 

@@ -1,6 +1,6 @@
 """The order of einsum's products. The switches are kept; products go from left to right."""
 
-from rushlight._missing import names_missing_from
+from rushlight._names.missing import names_missing_from
 
 __all__ = ["get_opt_einsum", "is_available"]
 

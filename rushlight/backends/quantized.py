@@ -1,6 +1,6 @@
 """Engines of quantized operators: there are none."""
 
-from rushlight._missing import names_missing_from
+from rushlight._names.missing import names_missing_from
 
 engine = "none"
 supported_engines = ["none"]

@@ -3,7 +3,7 @@ module is told changes what a program computes."""
 
 from contextlib import contextmanager
 
-from rushlight._missing import names_missing_from
+from rushlight._names.missing import names_missing_from
 from rushlight.compiler import config as config
 from rushlight.compiler._compile import compile as compile
 

@@ -1,6 +1,6 @@
 """The CPU as a device among others."""
 
-from rushlight._missing import names_missing_from
+from rushlight._names.missing import names_missing_from
 from rushlight.cpu import amp
 
 __all__ = ["amp", "current_device", "device_count", "is_available", "set_device", "synchronize"]

@@ -5,7 +5,7 @@ is made when the first tensor goes there. `why_unavailable()` says what is missi
 """
 
 from rushlight import _C
-from rushlight._missing import names_missing_from
+from rushlight._names.missing import fill, names_missing_from
 
 # These import names from above.
 from rushlight.cuda import amp as amp
@@ -23,17 +23,17 @@ from rushlight.cuda._devices import (
     get_device_capability,
     get_device_name,
     get_device_properties,
+    get_gencode_flags,
     init,
     is_available,
     is_bf16_supported,
     is_initialized,
+    is_tf32_supported,
     set_device,
     synchronize,
     why_unavailable,
 )
 from rushlight.cuda._legacy_types import TYPES as _TYPES
-from rushlight.cuda._other import *  # noqa: F403
-from rushlight.cuda._other import __all__ as _OTHER_NAMES
 from rushlight.cuda.graphs import (
     CUDAGraph,
     graph,
@@ -46,8 +46,10 @@ from rushlight.cuda.memory import (
     caching_allocator_delete,
     caching_allocator_enable,
     empty_cache,
+    get_allocator_backend,
     get_per_process_memory_fraction,
     host_memory_stats,
+    ipc_collect,
     max_memory_allocated,
     max_memory_cached,
     max_memory_reserved,
@@ -93,12 +95,20 @@ OutOfMemoryError = _C.OutOfMemoryError
 globals().update(_TYPES)  # FloatTensor, LongTensor, ...
 
 
+has_half = True
+
+
+class DeferredCudaCallError(Exception):
+    """An error in a call that had to wait for CUDA's start."""
+
+
 def _is_compiled():
     return True  # every build serves GPUs
 
 
 __all__ = [
     "CUDAGraph",
+    "DeferredCudaCallError",
     "Event",
     "ExternalStream",
     "OutOfMemoryError",
@@ -116,10 +126,12 @@ __all__ = [
     "device_count",
     "device_of",
     "empty_cache",
+    "get_allocator_backend",
     "get_arch_list",
     "get_device_capability",
     "get_device_name",
     "get_device_properties",
+    "get_gencode_flags",
     "get_per_process_memory_fraction",
     "get_rng_state",
     "get_rng_state_all",
@@ -129,10 +141,12 @@ __all__ = [
     "host_memory_stats",
     "init",
     "initial_seed",
+    "ipc_collect",
     "is_available",
-    "is_current_stream_capturing",
     "is_bf16_supported",
+    "is_current_stream_capturing",
     "is_initialized",
+    "is_tf32_supported",
     "make_graphed_callables",
     "manual_seed",
     "manual_seed_all",
@@ -162,9 +176,9 @@ __all__ = [
     "stream",
     "synchronize",
     "why_unavailable",
-    *_OTHER_NAMES,
 ]
 
+fill(globals())
 _missing = names_missing_from(__name__)
 
 

@@ -124,6 +124,16 @@ def is_bf16_supported(including_emulation=True):
     return is_available() and (including_emulation or get_device_capability()[0] >= 8)
 
 
+def is_tf32_supported():
+    """Whether the GPU computes in TF32."""
+    return is_available() and get_device_capability()[0] >= 8
+
+
+def get_gencode_flags():
+    """Flags of nvcc for the kernels: none, they are compiled when first used."""
+    return ""
+
+
 def can_device_access_peer(device, peer_device):
     """Can a GPU read the memory of another one?"""
     return _cuda.can_access_peer(_index(device), _index(peer_device))

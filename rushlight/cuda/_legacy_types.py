@@ -1,6 +1,7 @@
 """cuda.FloatTensor and its relatives: old names for a dtype on a GPU."""
 
-from rushlight import _C, _legacy
+from rushlight import _C
+from rushlight._tensor import legacy_types
 
 
 def _typed(name, dtype):
@@ -18,4 +19,4 @@ def _typed(name, dtype):
     return Meta(name, (), {"dtype": dtype, "is_cuda": True, "__module__": "rushlight.cuda"})
 
 
-TYPES = {name: _typed(name, cls.dtype) for name, cls in _legacy.TYPES.items()}
+TYPES = {name: _typed(name, cls.dtype) for name, cls in legacy_types.TYPES.items()}

@@ -5,7 +5,7 @@ import sys
 
 from rushlight import _C
 from rushlight._C import _cuda
-from rushlight._missing import names_missing_from
+from rushlight._names.missing import names_missing_from
 from rushlight.cuda._devices import _index, device_count, is_available
 
 
@@ -288,6 +288,16 @@ def caching_allocator_enable(value=True):
     """Off: every tensor's memory comes from the driver and goes back to it. Only while no tensor is
     on a GPU."""
     _cuda.set_caching(bool(value))
+
+
+def get_allocator_backend():
+    """The allocator of GPU memory."""
+    return "native"
+
+
+def ipc_collect():
+    """Frees memory that was sent to other processes and that none of them holds any more."""
+    _collect_sent()
 
 
 __getattr__ = names_missing_from(__name__)

@@ -4,7 +4,8 @@ processes raises, and says so."""
 
 import enum
 
-from rushlight._missing import absent
+from rushlight._names.absent import REASONS
+from rushlight._names.missing import fill
 
 __all__ = [
     "Backend",
@@ -25,7 +26,7 @@ __all__ = [
     "reduce_op",
 ]
 
-WHY = "training runs in one process: there is no distributed package yet"
+WHY = REASONS["one process"][0]
 
 
 class DistError(RuntimeError):
@@ -133,22 +134,4 @@ class group:
     WORLD = None
 
 
-absent(
-    globals(),
-    WHY,
-    classes="""AllToAllOptions AllreduceCoalescedOptions AllreduceOptions BackendConfig
-    BarrierOptions BroadcastOptions BuiltinCommHookType DeviceMesh FileStore
-    GatherOptions GradBucket HashStore Logger P2POp PrefixStore ProcessGroup
-    ProcessGroupGloo ReduceOptions ReduceScatterOptions Reducer ScatterOptions Store
-    TCPStore Work""",
-    functions="""_all_gather_base _reduce_scatter_base all_gather all_gather_coalesced
-    all_gather_into_tensor all_gather_object all_gather_single all_reduce
-    all_reduce_coalesced all_to_all all_to_all_single batch_isend_irecv broadcast
-    broadcast_object_list destroy_process_group gather gather_object get_backend_config
-    get_default_backend_for_device get_global_rank get_group_rank get_node_local_rank
-    get_pg_count get_process_group_ranks init_device_mesh init_process_group irecv isend
-    monitored_barrier new_group new_subgroups new_subgroups_by_enumeration record_comm
-    recv recv_object_list reduce reduce_scatter reduce_scatter_single
-    reduce_scatter_tensor register_rendezvous_handler rendezvous scatter
-    scatter_object_list send send_object_list shrink_group split_group""",
-)
+fill(globals())

@@ -1,7 +1,7 @@
 """Distributions to draw from, with densities, entropies and divergences. docs/distributions.md is
 the guide."""
 
-from rushlight._missing import names_missing_from
+from rushlight._names.missing import names_missing_from
 from rushlight.distributions import constraints as constraints
 from rushlight.distributions import kl as kl
 from rushlight.distributions import transforms as transforms

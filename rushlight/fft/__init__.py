@@ -1,8 +1,8 @@
 """Fourier transforms of real and complex tensors, in one or more dims."""
 
 from rushlight._C import Tensor  # PyTorch's module has it too
-from rushlight._missing import names_missing_from
-from rushlight._public import publish
+from rushlight._names.missing import names_missing_from
+from rushlight._names.publish import publish
 from rushlight.fft._frequencies import fftfreq, fftshift, ifftshift, rfftfreq
 from rushlight.fft._transforms import (
     fft,

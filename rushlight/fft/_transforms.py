@@ -3,7 +3,7 @@
 from math import prod, sqrt
 
 from rushlight import _C
-from rushlight._out import write_out
+from rushlight._functions.out import write_out
 
 _COMPLEX = {_C.float32: _C.complex64, _C.float64: _C.complex128}
 

@@ -1,7 +1,7 @@
 """Transforms of overlapping windows, and back."""
 
 from rushlight import _C
-from rushlight._public import publish
+from rushlight._names.publish import publish
 from rushlight.fft._transforms import fft, ifft, irfft, rfft
 
 __all__ = ["istft", "stft"]

@@ -1,6 +1,6 @@
 """Transforms of functions: derivatives, batching, and modules as functions. See docs/func.md."""
 
-from rushlight._missing import names_missing_from
+from rushlight._names.missing import names_missing_from
 from rushlight.func._forward import hessian, jacfwd, jvp, linearize
 from rushlight.func._modules import (
     functional_call,

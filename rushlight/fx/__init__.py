@@ -1,7 +1,7 @@
 """torch.fx's names. Programs are not traced into graphs: classes may be named and subclassed, wrap
 leaves functions as they are, and tracing raises."""
 
-from rushlight._missing import absent
+from rushlight._names.missing import fill
 
 __all__ = ["map_arg", "wrap"]
 
@@ -21,9 +21,4 @@ def map_arg(a, fn):
     return a
 
 
-absent(
-    globals(),
-    "programs run eagerly and are not traced into graphs",
-    classes="CodeGen Graph GraphModule Interpreter Node Proxy Tracer Transformer",
-    functions="replace_pattern symbolic_trace",
-)
+fill(globals())

@@ -5,7 +5,7 @@ import contextlib
 import warnings
 from typing import Final
 
-from rushlight._missing import names_missing_from, not_available
+from rushlight._names.missing import fill
 from rushlight.futures import Future
 from rushlight.jit import annotations as annotations
 from rushlight.jit._modules import (
@@ -41,12 +41,9 @@ __all__ = [
     "is_scripting",
     "is_tracing",
     "isinstance",
-    "last_executed_optimized_graph",
-    "load",
     "onednn_fusion_enabled",
     "optimize_for_inference",
     "optimized_execution",
-    "save",
     "script",
     "script_if_tracing",
     "script_method",
@@ -194,13 +191,6 @@ def onednn_fusion_enabled():
     return False
 
 
-_SAVED = "TorchScript files need a compiler, which is not there yet"
-_INSTEAD = "save a state_dict with rushlight.save and load it into the module"
-save = not_available("jit.save", _SAVED, _INSTEAD)
-load = not_available("jit.load", _SAVED, _INSTEAD)
-_get_trace_graph = not_available("jit._get_trace_graph", "programs are not traced")
-last_executed_optimized_graph = not_available("jit.last_executed_optimized_graph", _SAVED)
-
 # What else programs switch off before they measure.
 _state = type(
     "_state", (), {"disable": staticmethod(lambda: None), "enable": staticmethod(lambda: None)}
@@ -229,4 +219,4 @@ class ScriptWarning(Warning):
     """PyTorch's warning about scripted code; never given."""
 
 
-__getattr__ = names_missing_from(__name__)
+fill(globals())

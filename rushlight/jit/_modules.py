@@ -6,12 +6,11 @@ what a scripted module can do besides (save) says why it cannot here."""
 import types
 import weakref
 
-from rushlight._missing import not_available
+from rushlight._names.absent import explained
+from rushlight._names.missing import not_available
 from rushlight.nn import Module
 
-_SAVED = "TorchScript files need a compiler, which is not there yet"
-_INSTEAD = "save a state_dict with rushlight.save and load it into the module"
-
+_WHY = explained("TorchScript")
 
 _scripted = weakref.WeakSet()
 
@@ -34,11 +33,9 @@ def scripted_method(module, name):
 class ScriptModule(Module):
     """A module to subclass; its methods are Python."""
 
-    save = not_available("ScriptModule.save", _SAVED, _INSTEAD)
-    save_to_buffer = not_available("ScriptModule.save_to_buffer", _SAVED, _INSTEAD)
-    _save_for_lite_interpreter = not_available(
-        "ScriptModule._save_for_lite_interpreter", _SAVED, _INSTEAD
-    )
+    save = not_available("ScriptModule.save", _WHY)
+    save_to_buffer = not_available("ScriptModule.save_to_buffer", _WHY)
+    _save_for_lite_interpreter = not_available("ScriptModule._save_for_lite_interpreter", _WHY)
 
     @property
     def code(self):

@@ -4,8 +4,8 @@ All functions take batches of matrices in the last two dims, real or complex. LA
 OpenBLAS (the wheel scipy-openblas32), opened when first needed.
 """
 
-from rushlight._missing import names_missing_from
-from rushlight._public import publish
+from rushlight._names.missing import names_missing_from
+from rushlight._names.publish import publish
 from rushlight.linalg._factor import (
     cholesky,
     cholesky_ex,

@@ -1,7 +1,7 @@
 """Factors of matrices: Cholesky, LU, QR, LDL."""
 
 from rushlight import _C
-from rushlight._out import write_out, write_outs
+from rushlight._functions.out import write_out, write_outs
 from rushlight.linalg._results import (
     NOT_POSITIVE,
     SINGULAR,

@@ -1,7 +1,7 @@
 """The few largest singular values and eigenvalues of large matrices, by random projections."""
 
 from rushlight import _C
-from rushlight._public import publish
+from rushlight._names.publish import publish
 from rushlight.linalg._factor import qr
 from rushlight.linalg._solve import solve_triangular
 from rushlight.linalg._spectral import eigh, svd

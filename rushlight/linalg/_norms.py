@@ -3,7 +3,7 @@
 from math import inf
 
 from rushlight import _C
-from rushlight._out import write_out
+from rushlight._functions.out import write_out
 from rushlight.linalg._solve import _tolerances, real_dtype
 
 

@@ -1,6 +1,7 @@
 """Linear algebra under the names of the package itself and of Tensor's methods."""
 
-from rushlight._public import publish
+from rushlight._names.publish import publish
+from rushlight.linalg._factor import cholesky as _cholesky
 from rushlight.linalg._factor import (
     cholesky_inverse,
     cholesky_solve,
@@ -22,13 +23,18 @@ from rushlight.linalg._solve import slogdet as _slogdet
 from rushlight.linalg._spectral import old_svd as svd
 
 __all__ = [
-    "cholesky_inverse", "cholesky_solve", "det", "geqrf", "inverse", "logdet", "lu", "lu_solve",
-    "lu_unpack", "matrix_exp", "matrix_power", "orgqr", "ormqr", "pinverse", "qr", "slogdet", "svd",
-    "triangular_solve",
+    "cholesky", "cholesky_inverse", "cholesky_solve", "det", "geqrf", "inverse", "logdet", "lu",
+    "lu_solve", "lu_unpack", "matrix_exp", "matrix_power", "orgqr", "ormqr", "pinverse", "qr",
+    "slogdet", "svd", "triangular_solve",
 ]  # fmt: skip
 
 _Slogdet = named("slogdet", ("sign", "logabsdet"))
 _QR = named("qr", ("Q", "R"))
+
+
+def cholesky(input, upper=False, *, out=None):
+    """linalg.cholesky by its old name."""
+    return _cholesky(input, upper=upper, out=out)
 
 
 def inverse(input, *, out=None):

@@ -3,7 +3,7 @@
 from itertools import pairwise
 
 from rushlight import _C
-from rushlight._out import write_out
+from rushlight._functions.out import write_out
 
 
 def matmul(input, other, *, out=None):

@@ -3,7 +3,7 @@
 from operator import itemgetter
 
 from rushlight import _C
-from rushlight._out import write_outs
+from rushlight._functions.out import write_outs
 from rushlight.functional import broadcast_shapes
 
 

@@ -3,7 +3,7 @@
 import math
 
 from rushlight import _C
-from rushlight._out import write_out
+from rushlight._functions.out import write_out
 from rushlight.functional import broadcast_shapes
 from rushlight.linalg._results import (
     NOT_CONVERGED,

@@ -1,7 +1,7 @@
 """Singular values and eigenvalues."""
 
 from rushlight import _C
-from rushlight._out import write_out
+from rushlight._functions.out import write_out
 from rushlight.linalg._results import NOT_CONVERGED, check_info, named, with_out
 
 SVD = named("linalg_svd", ("U", "S", "Vh"))

@@ -1,6 +1,6 @@
 """Neural networks: modules, their functions, parameters and initialisation."""
 
-from rushlight._missing import submodule_or_raise
+from rushlight._names.missing import submodule_or_raise
 from rushlight.nn import attention as attention
 from rushlight.nn import functional as functional
 from rushlight.nn import grad as grad

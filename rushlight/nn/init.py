@@ -5,7 +5,7 @@ import math
 import warnings
 
 from rushlight import _C
-from rushlight._missing import names_missing_from
+from rushlight._names.missing import names_missing_from
 from rushlight.autograd import no_grad
 
 __all__ = """calculate_gain constant constant_ dirac dirac_ eye eye_ kaiming_normal kaiming_normal_

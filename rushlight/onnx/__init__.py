@@ -3,7 +3,7 @@ works."""
 
 import enum
 
-from rushlight._missing import absent
+from rushlight._names.missing import fill
 
 __all__ = ["OperatorExportTypes", "TrainingMode", "is_in_onnx_export"]
 
@@ -43,9 +43,4 @@ def unregister_custom_op_symbolic(symbolic_name, opset_version):
     """Does nothing."""
 
 
-absent(
-    globals(),
-    "models cannot be exported to ONNX",
-    classes="ExportOptions ONNXProgram ONNXRuntimeOptions OnnxExporterError",
-    functions="dynamo_export export select_model_mode_for_export",
-)
+fill(globals())

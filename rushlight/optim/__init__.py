@@ -1,6 +1,6 @@
 """Optimisers, and schedules for their learning rates."""
 
-from rushlight._missing import names_missing_from
+from rushlight._names.missing import names_missing_from
 from rushlight.optim import lr_scheduler, swa_utils
 from rushlight.optim._adafactor import Adafactor
 from rushlight.optim._muon import Muon

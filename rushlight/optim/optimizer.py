@@ -6,8 +6,9 @@ from collections import OrderedDict, defaultdict
 from copy import deepcopy
 from itertools import chain
 
-from rushlight import _C, _api
+from rushlight import _C
 from rushlight._C import Tensor
+from rushlight._functions.questions import typename
 from rushlight.autograd import enable_grad, no_grad
 from rushlight.utils.hooks import RemovableHandle
 
@@ -273,7 +274,7 @@ class Optimizer:
         for param in param_group["params"]:
             if not isinstance(param, Tensor):
                 raise TypeError(f"{name}: only tensors can be optimised, "
-                                f"not {_api.typename(param)}")  # fmt: skip
+                                f"not {typename(param)}")  # fmt: skip
             differentiable = self.defaults.get("differentiable", None)
             if not differentiable and not (param.is_leaf or param.retains_grad):
                 raise ValueError(f"{name}: a parameter of shape {tuple(param.shape)} is no leaf "
@@ -348,7 +349,7 @@ def _loss_of(closure):
 
 def __getattr__(name):
     # Names that custom optimisers written for PyTorch import.
-    from rushlight._missing import submodule_or_raise
+    from rushlight._names.missing import submodule_or_raise
     from rushlight.optim import _pytorch_names
 
     if name.startswith("__") or not hasattr(_pytorch_names, name):

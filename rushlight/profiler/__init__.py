@@ -1,12 +1,11 @@
 """torch.profiler's names. Times of operators are not recorded yet: profile keeps the time of the
 block and of record_function's labels, which is what it reports."""
 
-from rushlight._missing import names_missing_from, not_available
+from rushlight._names.missing import fill
 from rushlight.profiler._schedule import ProfilerAction, ProfilerActivity, schedule
 from rushlight.profiler.profiler import profile, record_function, tensorboard_trace_handler
 
 __all__ = [
-    "ExecutionTraceObserver",
     "ProfilerAction",
     "ProfilerActivity",
     "kineto_available",
@@ -28,8 +27,4 @@ def supported_activities():
     return {ProfilerActivity.CPU}
 
 
-ExecutionTraceObserver = not_available(
-    "profiler.ExecutionTraceObserver", "operators are not recorded yet"
-)
-
-__getattr__ = names_missing_from(__name__)
+fill(globals())

@@ -5,7 +5,7 @@ import pickle
 from collections.abc import Callable
 
 from rushlight._C import device
-from rushlight._missing import names_missing_from
+from rushlight._names.missing import names_missing_from
 from rushlight.serialization._options import (
     LoadEndianness,
     get_crc32_options,

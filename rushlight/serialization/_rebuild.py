@@ -12,7 +12,7 @@ from collections import Counter, OrderedDict
 
 from rushlight import _C
 from rushlight._C import Tensor, UntypedStorage
-from rushlight._legacy import TYPES as LEGACY_TENSORS
+from rushlight._tensor.legacy_types import TYPES as LEGACY_TENSORS
 from rushlight.serialization import _names
 from rushlight.serialization._pickle_reader import Global
 from rushlight.storage import TypedStorage

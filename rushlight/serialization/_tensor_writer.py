@@ -12,7 +12,7 @@ from collections import OrderedDict
 
 from rushlight import _C
 from rushlight._C import Tensor, UntypedStorage
-from rushlight._tensor import _attributes
+from rushlight._tensor.copying import _attributes
 from rushlight.serialization._devices import location_tag
 from rushlight.serialization._names import STORAGE_OF_DTYPE, last_part
 from rushlight.serialization._pickle_writer import Later, PickleWriter

@@ -1,14 +1,12 @@
 """Tools around tensors."""
 
-from rushlight._missing import MissingNameError, submodule_or_raise
+from rushlight._names.missing import MissingNameError, submodule_or_raise
 from rushlight.utils import checkpoint as checkpoint
-from rushlight.utils import dlpack as dlpack
 from rushlight.utils import hooks as hooks
-from rushlight.utils import safetensors as safetensors
 
 # Loaded when first used.
 _SUBMODULES = """_pytree backend_registration benchmark bottleneck collect_env cpp_extension data
-deterministic file_baton flop_counter mobile_optimizer model_zoo serialization
+deterministic dlpack file_baton flop_counter mobile_optimizer model_zoo safetensors serialization
 tensorboard""".split()
 
 

@@ -280,7 +280,7 @@ PyTree = Context = object  # for annotations
 
 def __getattr__(name):
     # Paths are asked for rarely.
-    from rushlight._missing import submodule_or_raise
+    from rushlight._names.missing import submodule_or_raise
     from rushlight.utils import _pytree_paths
 
     if name.startswith("__") or not hasattr(_pytree_paths, name):

@@ -21,7 +21,7 @@ import weakref
 from rushlight import _C
 from rushlight import random as _random
 from rushlight._C import Tensor
-from rushlight._missing import not_available
+from rushlight._names.missing import names_missing_from
 from rushlight.autograd import _engine, graph
 from rushlight.autograd.function import Function
 from rushlight.autograd.grad_mode import enable_grad, no_grad
@@ -55,14 +55,6 @@ class CheckpointPolicy(enum.Enum):
     MUST_RECOMPUTE = 2
     PREFER_RECOMPUTE = 3
     MUST_CPU_OFFLOAD = 4
-
-
-create_selective_checkpoint_contexts = not_available(
-    "utils.checkpoint.create_selective_checkpoint_contexts",
-    "a checkpoint keeps its inputs and nothing else",
-    "put checkpoint() around smaller parts, or use autograd.graph.saved_tensors_hooks to say what "
-    "happens to each tensor",
-)
 
 
 def noop_context_fn():
@@ -424,3 +416,6 @@ def checkpoint_sequential(functions, segments, input, use_reentrant=None, **kwar
         input = checkpoint(run, input, use_reentrant=use_reentrant, preserve_rng_state=preserve)
         start += size
     return chain(start, len(functions))(input)
+
+
+__getattr__ = names_missing_from(__name__)

@@ -3,18 +3,13 @@ does not have, so none can be built. setup.py files may be read."""
 
 import os
 
-from rushlight._missing import absent
+from rushlight._names.missing import fill
 
 CUDA_HOME = os.environ.get("CUDA_HOME") or os.environ.get("CUDA_PATH")
 ROCM_HOME = None
 CUDNN_HOME = None
 SYCL_HOME = None
 IS_HIP_EXTENSION = False
-
-_WHY = (
-    "C++ and CUDA extensions are written against PyTorch's C++ interface, which Rushlight does not "
-    "have; write the operator in Python (autograd.Function, library.custom_op)"
-)
 
 
 def is_ninja_available():
@@ -34,10 +29,4 @@ def library_paths(device_type="cpu", torch_include_dirs=True, cross_target_platf
     return []
 
 
-absent(
-    globals(),
-    _WHY,
-    classes="BuildExtension",
-    functions="""CUDAExtension CppExtension SyclExtension check_compiler_abi_compatibility
-    get_compiler_abi_compatibility_and_version load load_inline verify_ninja_availability""",
-)
+fill(globals())

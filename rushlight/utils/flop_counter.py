@@ -6,7 +6,7 @@ a model forms itself (`a @ b`) are not seen.
 
 from collections import defaultdict
 
-from rushlight._missing import names_missing_from
+from rushlight._names.missing import names_missing_from
 
 __all__ = ["FlopCounterMode", "register_flop_formula"]
 

@@ -1,6 +1,6 @@
 """`import functorch`: the package from which torch.func came, with its older names."""
 
-from rushlight._missing import names_missing_from, not_available
+from rushlight._names.missing import fill
 from rushlight.as_torch.functorch._functional import (
     FunctionalModule,
     FunctionalModuleWithBuffers,
@@ -33,11 +33,8 @@ __all__ = [
     "jvp",
     "make_functional",
     "make_functional_with_buffers",
-    "make_fx",
     "vjp",
     "vmap",
 ]
 
-make_fx = not_available("functorch.make_fx", "programs run eagerly and are not traced into graphs")
-
-__getattr__ = names_missing_from(__name__)
+fill(globals())

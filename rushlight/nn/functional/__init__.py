@@ -1,7 +1,7 @@
 """Functions of neural networks."""
 
-from rushlight._missing import names_missing_from
-from rushlight._private_ops import grouped_mm
+from rushlight._functions.products import grouped_mm
+from rushlight._names.missing import names_missing_from
 from rushlight.nn.functional import _reduction as _Reduction
 from rushlight.nn.functional.activation import *
 from rushlight.nn.functional.attention import *

@@ -1,6 +1,6 @@
 """All modules, one topic a file."""
 
-from rushlight._missing import submodule_or_raise
+from rushlight._names.missing import submodule_or_raise
 from rushlight.nn.modules.activation import *
 from rushlight.nn.modules.adaptive import *
 from rushlight.nn.modules.batchnorm import *

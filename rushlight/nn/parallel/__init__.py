@@ -1,6 +1,6 @@
 """Models on several devices. On one device a model is itself."""
 
-from rushlight._missing import names_missing_from
+from rushlight._names.missing import names_missing_from
 from rushlight.nn.parallel.data_parallel import DataParallel, data_parallel
 from rushlight.nn.parallel.distributed import DistributedDataParallel
 from rushlight.nn.parallel.parallel_apply import parallel_apply

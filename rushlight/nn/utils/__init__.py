@@ -1,6 +1,6 @@
 """Tools around modules and their parameters."""
 
-from rushlight._missing import names_missing_from
+from rushlight._names.missing import names_missing_from
 from rushlight.nn.utils import parametrizations as parametrizations
 from rushlight.nn.utils import parametrize as parametrize
 from rushlight.nn.utils import prune as prune

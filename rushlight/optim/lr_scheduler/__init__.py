@@ -1,6 +1,6 @@
 """Schedules for learning rates: call ``scheduler.step()`` after ``optimizer.step()``."""
 
-from rushlight._missing import names_missing_from
+from rushlight._names.missing import names_missing_from
 from rushlight.optim.lr_scheduler.base import LRScheduler, _LRScheduler  # noqa: F401 -- the old name
 from rushlight.optim.lr_scheduler.combined import ChainedScheduler, SequentialLR
 from rushlight.optim.lr_scheduler.cosine import CosineAnnealingLR, CosineAnnealingWarmRestarts

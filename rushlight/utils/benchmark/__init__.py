@@ -1,6 +1,6 @@
 """Timing pieces of code: Timer, and Compare to lay results side by side."""
 
-from rushlight._missing import names_missing_from
+from rushlight._names.missing import names_missing_from
 from rushlight.utils.benchmark._compare import Compare
 from rushlight.utils.benchmark._measurement import Measurement, TaskSpec, select_unit
 from rushlight.utils.benchmark._timer import Language, Timer, timer

@@ -8,7 +8,7 @@ except ImportError as _error:
         "`pip install tensorboard`"
     ) from _error
 
-from rushlight._missing import names_missing_from
+from rushlight._names.missing import names_missing_from
 from rushlight.utils.tensorboard.writer import FileWriter, SummaryWriter
 
 __all__ = ["FileWriter", "RecordWriter", "SummaryWriter"]

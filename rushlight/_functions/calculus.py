@@ -1,0 +1,136 @@
+"""Numerical derivatives and integrals along a dim."""
+
+from rushlight import _C
+from rushlight._C import Tensor
+from rushlight._names.publish import publish
+
+
+def _steps(op, y, x, dx, dim):
+    """(the distances between neighbours, as a number or a tensor that broadcasts; the dim)."""
+    if x is not None and dx is not None:
+        raise RuntimeError(f"{op}: give x or dx, not both")
+    if y.ndim == 0:
+        raise RuntimeError(f"{op}: needs at least one dimension")
+    if not -y.ndim <= dim < y.ndim:
+        raise IndexError(f"{op}: dim {dim} is out of range for {y.ndim} dimensions "
+                         f"(from {-y.ndim} to {y.ndim - 1})")  # fmt: skip
+    dim %= y.ndim
+    if x is None:
+        return 1 if dx is None else dx, dim
+    if x.ndim == 0:
+        raise RuntimeError(f"{op}: x needs at least one dimension")
+    if x.ndim == 1:
+        if x.numel() != y.shape[dim]:
+            raise RuntimeError(
+                f"{op}: x has {x.numel()} points, y has {y.shape[dim]} along dim {dim}"
+            )
+        return x.diff().reshape([-1 if k == dim else 1 for k in range(y.ndim)]), dim
+    x = x.reshape([1] * (y.ndim - x.ndim) + list(x.shape))
+    return x.diff(dim=dim), dim
+
+
+def _areas(op, y, x, dx, dim):
+    step, dim = _steps(op, y, x, dx, dim)
+    n = y.shape[dim]
+    if n == 0:
+        return y * 0.5, dim
+    if y.dtype == _C.bool:
+        raise _C.DTypeError(f"{op}: not implemented for bool tensors")
+    return (y.narrow(dim, 0, n - 1) + y.narrow(dim, 1, n - 1)) * step / 2, dim
+
+
+def trapezoid(y, x=None, *, dx=None, dim=-1):
+    """The integral along dim by the trapezoidal rule, over the points x or with steps of dx."""
+    areas, dim = _areas("trapezoid", y, x, dx, dim)
+    return areas.sum(dim)
+
+
+def cumulative_trapezoid(y, x=None, *, dx=None, dim=-1):
+    """The integral up to each point but the first."""
+    areas, dim = _areas("cumulative_trapezoid", y, x, dx, dim)
+    return areas.cumsum(dim)
+
+
+def gradient(input, *, spacing=1, dim=None, edge_order=1):
+    """Derivatives along each dim by differences of second order; of edge_order at the ends.
+
+    `spacing` is one distance for all dims, one for each, or the coordinates along each.
+    """
+    if edge_order not in (1, 2):
+        raise RuntimeError(f"gradient: edge_order must be 1 or 2, got {edge_order}")
+    dims = range(input.ndim) if dim is None else [dim] if isinstance(dim, int) else list(dim)
+    dims = [_checked(input, d) for d in dims]
+    if len(set(dims)) != len(dims):
+        raise RuntimeError(f"gradient: a dim appears twice in {dims}")
+    if spacing is None:
+        spacing = 1
+    if isinstance(spacing, Tensor) and spacing.ndim > 0:
+        spacing = [spacing]
+    if not isinstance(spacing, list | tuple):
+        spacing = [spacing] * len(dims)
+    if len(spacing) != len(dims):
+        raise RuntimeError(f"gradient: {len(dims)} dims need as many spacings, got {len(spacing)}")
+    for d in dims:
+        if input.shape[d] < edge_order + 1:
+            raise RuntimeError(f"gradient: dim {d} needs at least {edge_order + 1} elements, "
+                               f"got shape {list(input.shape)}")  # fmt: skip
+    if not (input.is_floating_point() or input.is_complex()):
+        input = input.to(_C.get_default_dtype())
+    return tuple(_derivative(input, d, h, edge_order) for d, h in zip(dims, spacing, strict=True))
+
+
+def _checked(input, d):
+    if not -input.ndim <= d < input.ndim:
+        raise IndexError(f"gradient: dim {d} is out of range for {input.ndim} dimensions "
+                         f"(from {-input.ndim} to {input.ndim - 1})")  # fmt: skip
+    return d % input.ndim
+
+
+def _even_derivative(f, dim, h, edge_order):
+    """The derivative along a dim whose points lie h apart."""
+    n = f.shape[dim]
+
+    def at(start, length=1):
+        return f.narrow(dim, start if start >= 0 else n + start, length)
+
+    first, last = (at(1) - at(0)) / h, (at(-1) - at(-2)) / h
+    if edge_order == 2:  # a parabola through the three points at each end
+        first = (-1.5 * at(0) + 2 * at(1) - 0.5 * at(2)) / h
+        last = (1.5 * at(-1) - 2 * at(-2) + 0.5 * at(-3)) / h
+    middle = [(at(2, n - 2) - at(0, n - 2)) / (2 * h)] if n > 2 else []
+    return _C.cat([first, *middle, last], dim)
+
+
+def _derivative(f, dim, spacing, edge_order):
+    n = f.shape[dim]
+    if isinstance(spacing, Tensor) and spacing.ndim > 0:
+        if spacing.ndim != 1 or spacing.numel() != n:
+            raise RuntimeError(f"gradient: dim {dim} has {n} elements, its coordinates have shape "
+                               f"{list(spacing.shape)}")  # fmt: skip
+        steps = spacing.diff().reshape([-1 if k == dim else 1 for k in range(f.ndim)])
+    else:
+        return _even_derivative(f, dim, spacing, edge_order)
+    slopes = f.diff(dim=dim) / steps  # between neighbours
+
+    def at(t, start, length=1):
+        return t.narrow(dim, start if start >= 0 else t.shape[dim] + start, length)
+
+    parts = [at(slopes, 0)]
+    if n > 2:
+        # The mean of both slopes, each weighted with the step on the other side.
+        before, after = at(steps, 0, n - 2), at(steps, 1, n - 2)
+        parts.append(
+            (at(slopes, 0, n - 2) * after + at(slopes, 1, n - 2) * before) / (before + after)
+        )
+    parts.append(at(slopes, -1))
+    if edge_order == 2:
+        # A parabola through the three points at each end.
+        bend = (at(slopes, 1) - at(slopes, 0)) / (at(steps, 0) + at(steps, 1))
+        parts[0] = at(slopes, 0) - bend * at(steps, 0)
+        bend = (at(slopes, -1) - at(slopes, -2)) / (at(steps, -1) + at(steps, -2))
+        parts[-1] = at(slopes, -1) + bend * at(steps, -1)
+    return _C.cat(parts, dim)
+
+
+publish(globals(), "", ["cumulative_trapezoid", "gradient", "trapezoid"])
+trapz = trapezoid

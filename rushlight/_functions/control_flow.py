@@ -1,0 +1,22 @@
+"""Control flow as functions of functions; everything runs eagerly."""
+
+__all__ = ["_disable_dynamo", "cond", "while_loop"]
+
+
+def cond(pred, true_fn, false_fn, operands=()):
+    """true_fn(*operands) if pred else false_fn(*operands)."""
+    return (true_fn if bool(pred) else false_fn)(*operands)
+
+
+def while_loop(cond_fn, body_fn, carried_inputs):
+    """Calls body_fn on what it returned before, as long as cond_fn holds."""
+    carried = tuple(carried_inputs)
+    while bool(cond_fn(*carried)):
+        result = body_fn(*carried)
+        carried = tuple(result) if isinstance(result, tuple | list) else (result,)
+    return carried
+
+
+def _disable_dynamo(fn=None, recursive=True):
+    """The function itself."""
+    return (lambda function: function) if fn is None else fn

@@ -1,0 +1,124 @@
+"""Views in memory of their own, and pieces that PyTorch does not track as views."""
+
+from rushlight import _C
+from rushlight._C import Tensor
+from rushlight._functions.out import write_out, write_outs
+from rushlight._names.publish import publish
+
+__all__ = [
+    "_conj",
+    "_conj_physical",
+    "_make_dual_copy",
+    "_neg_view",
+    "alias_copy",
+    "as_strided_copy",
+    "as_strided_scatter",
+    "detach_copy",
+    "diagonal_copy",
+    "expand_copy",
+    "narrow_copy",
+    "permute_copy",
+    "select_copy",
+    "slice_copy",
+    "split_copy",
+    "split_with_sizes_copy",
+    "squeeze_copy",
+    "t_copy",
+    "transpose_copy",
+    "unbind_copy",
+    "unfold_copy",
+    "unsafe_chunk",
+    "unsafe_split",
+    "unsafe_split_with_sizes",
+    "unsqueeze_copy",
+    "view_as_complex_copy",
+    "view_as_real_copy",
+    "view_copy",
+]
+
+
+def _copied(name, view):
+    """The function that gives copies of what a function of views gives."""
+
+    def copied(*args, out=None, **kwargs):
+        found = view(*args, **kwargs)
+        if isinstance(found, tuple | list):
+            return write_outs(name, tuple(v.clone() for v in found), out)
+        return write_out(name, found.clone(memory_format=_C.contiguous_format), out)
+
+    copied.__name__ = copied.__qualname__ = name
+    copied.__doc__ = f"{name.removesuffix('_copy')}, in memory of its own."
+    return copied
+
+
+def _slice(input, dim=0, start=None, end=None, step=1):
+    index = [slice(None)] * input.ndim
+    index[dim] = slice(start, end, step)
+    return input[tuple(index)]
+
+
+alias_copy = _copied("alias_copy", lambda input: input)
+expand_copy = _copied("expand_copy", Tensor.expand)
+slice_copy = _copied("slice_copy", _slice)
+unfold_copy = _copied("unfold_copy", Tensor.unfold)
+view_copy = _copied("view_copy", Tensor.view)
+split_with_sizes_copy = _copied("split_with_sizes_copy", Tensor.split)
+split_copy = _copied("split_copy", Tensor.split)
+_make_dual_copy = _copied("_make_dual_copy", _C._make_dual)
+as_strided_copy = _copied("as_strided_copy", _C.as_strided)
+detach_copy = _copied("detach_copy", _C.detach)
+diagonal_copy = _copied("diagonal_copy", _C.diagonal)
+narrow_copy = _copied("narrow_copy", _C.narrow)
+permute_copy = _copied("permute_copy", _C.permute)
+select_copy = _copied("select_copy", _C.select)
+squeeze_copy = _copied("squeeze_copy", _C.squeeze)
+t_copy = _copied("t_copy", _C.t)
+transpose_copy = _copied("transpose_copy", _C.transpose)
+unbind_copy = _copied("unbind_copy", _C.unbind)
+unsqueeze_copy = _copied("unsqueeze_copy", _C.unsqueeze)
+view_as_complex_copy = _copied("view_as_complex_copy", _C.view_as_complex)
+view_as_real_copy = _copied("view_as_real_copy", _C.view_as_real)
+
+
+def as_strided_scatter(input, src, size, stride, storage_offset=None):
+    """input with src written into its view of that geometry."""
+    result = input.clone(memory_format=_C.contiguous_format)
+    result.as_strided(size, stride, storage_offset or 0).copy_(src)
+    return result
+
+
+def unsafe_chunk(input, chunks, dim=0):
+    """chunk."""
+    return input.chunk(chunks, dim)
+
+
+def unsafe_split(input, split_size, dim=0):
+    """split."""
+    return input.split(split_size, dim)
+
+
+def unsafe_split_with_sizes(input, split_sizes, dim=0):
+    """split into the given sizes."""
+    return input.split(list(split_sizes), dim)
+
+
+def _conj(self):
+    """conj."""
+    return self.conj()
+
+
+def _conj_physical(self):
+    """The conjugate in memory of its own."""
+    return self.conj().resolve_conj()
+
+
+def _neg_view(self):
+    """-self."""
+    return -self
+
+
+publish(
+    globals(),
+    "",
+    "as_strided_scatter unsafe_chunk unsafe_split unsafe_split_with_sizes".split(),
+)

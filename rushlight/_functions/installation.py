@@ -1,0 +1,52 @@
+"""Facts about this build and its files."""
+
+from rushlight.storage import _from_file
+
+__all__ = [
+    "AcceleratorError",
+    "FatalError",
+    "compiled_with_cxx11_abi",
+    "from_file",
+    "get_file_path",
+    "has_cuda",
+    "has_cudnn",
+    "has_lapack",
+    "has_mkl",
+    "has_mkldnn",
+    "has_mps",
+    "has_openmp",
+    "has_spectral",
+    "is_vulkan_available",
+]
+
+
+from_file = _from_file
+has_lapack = has_openmp = True
+has_mkl = has_spectral = has_cuda = has_mps = has_cudnn = has_mkldnn = False
+
+
+def compiled_with_cxx11_abi():
+    """Which C++ strings the library uses: today's."""
+    return True
+
+
+def get_file_path(*path_components):
+    """A path inside the package's folder."""
+    import os
+
+    import rushlight
+
+    return os.path.join(os.path.dirname(rushlight.__file__), *path_components)
+
+
+def is_vulkan_available():
+    """Whether Vulkan devices are there: no."""
+    return False
+
+
+class AcceleratorError(RuntimeError):
+    """An error that a GPU reports."""
+
+
+class FatalError(Exception):
+    """An error after which the process cannot go on."""

@@ -1,0 +1,161 @@
+"""Layers of nn.functional under the names of the package, whose options are numbers."""
+
+from rushlight import _C
+
+
+def _functional():
+    from rushlight.nn import functional  # nn is loaded when first used
+
+    return functional
+
+
+__all__ = [
+    "_pack_padded_sequence",
+    "alpha_dropout",
+    "alpha_dropout_",
+    "conv_tbc",
+    "dropout",
+    "dropout_",
+    "embedding_bag",
+    "feature_alpha_dropout",
+    "feature_alpha_dropout_",
+    "feature_dropout",
+    "feature_dropout_",
+    "grid_sampler_2d",
+    "grid_sampler_3d",
+    "native_batch_norm",
+    "native_dropout",
+    "native_group_norm",
+    "native_layer_norm",
+]
+
+
+def dropout(input, p, train):
+    """nn.functional.dropout."""
+    return _functional().dropout(input, p, train)
+
+
+def dropout_(input, p, train):
+    """nn.functional.dropout in place."""
+    return _functional().dropout(input, p, train, inplace=True)
+
+
+def alpha_dropout(input, p, train):
+    """nn.functional.alpha_dropout."""
+    return _functional().alpha_dropout(input, p, train)
+
+
+def alpha_dropout_(input, p, train):
+    """nn.functional.alpha_dropout in place."""
+    return input.copy_(_functional().alpha_dropout(input, p, train))
+
+
+def feature_alpha_dropout(input, p, train):
+    """nn.functional.feature_alpha_dropout."""
+    return _functional().feature_alpha_dropout(input, p, train)
+
+
+def feature_alpha_dropout_(input, p, train):
+    """nn.functional.feature_alpha_dropout in place."""
+    return input.copy_(_functional().feature_alpha_dropout(input, p, train))
+
+
+def feature_dropout(input, p, train):
+    """Whole channels (dim 1) set to zero with probability p, the others scaled up."""
+    if not train or p == 0 or input.numel() == 0:
+        return input.clone()
+    if not 0 <= p <= 1:
+        raise ValueError(f"feature_dropout: p must lie between 0 and 1, got {p}")
+    shape = [*input.shape[:2], *(1 for _ in input.shape[2:])]
+    keep = _C.rand(shape, device=input.device) >= p
+    return input * keep * (1 / (1 - p) if p < 1 else 0.0)
+
+
+def feature_dropout_(input, p, train):
+    """feature_dropout in place."""
+    return input.copy_(feature_dropout(input, p, train))
+
+
+def native_dropout(input, p, train):
+    """Dropout's result, and which elements were kept."""
+    if train is False:
+        return input.clone(), _C.ones_like(input, dtype=_C.bool)
+    keep = _C.rand(input.shape, device=input.device) >= p
+    scale = 0.0 if p == 1 else 1 / (1 - p)
+    return input * keep * scale, keep
+
+
+def embedding_bag(
+    weight,
+    indices,
+    offsets,
+    scale_grad_by_freq=False,
+    mode=0,
+    sparse=False,
+    per_sample_weights=None,
+    include_last_offset=False,
+    padding_idx=None,
+):
+    """nn.functional.embedding_bag's result first; what PyTorch keeps for backward is empty here."""
+    result = _functional().embedding_bag(
+        indices, weight, offsets, scale_grad_by_freq=scale_grad_by_freq,
+        mode=("sum", "mean", "max")[mode], sparse=sparse, per_sample_weights=per_sample_weights,
+        include_last_offset=include_last_offset, padding_idx=padding_idx,
+    )  # fmt: skip
+    empty = _C.empty(0, dtype=_C.int64, device=weight.device)
+    return result, empty, empty, empty
+
+
+def conv_tbc(input, weight, bias, pad=0):
+    """A convolution over (time, batch, channel), with weights (kernel, in, out)."""
+    moved = input.permute(1, 2, 0)
+    result = _functional().conv1d(moved, weight.permute(2, 1, 0), bias, padding=pad)
+    return result.permute(2, 0, 1)
+
+
+def grid_sampler_2d(input, grid, interpolation_mode, padding_mode, align_corners):
+    """nn.functional.grid_sample with its options as numbers."""
+    return _functional().grid_sample(
+        input, grid, ("bilinear", "nearest", "bicubic")[interpolation_mode],
+        ("zeros", "border", "reflection")[padding_mode], align_corners,
+    )  # fmt: skip
+
+
+grid_sampler_3d = grid_sampler_2d
+
+
+def native_layer_norm(input, normalized_shape, weight, bias, eps):
+    """layer_norm, and the mean and 1 / deviation of each row."""
+    dims = tuple(range(input.ndim - len(normalized_shape), input.ndim))
+    variance, mean = _C.var_mean(input, dims, correction=0, keepdim=True)
+    result = _functional().layer_norm(input, normalized_shape, weight, bias, eps)
+    return result, mean, (variance + eps).rsqrt()
+
+
+def native_group_norm(input, weight, bias, N, C, HxW, group, eps):
+    """group_norm, and the mean and 1 / deviation of each group."""
+    grouped = input.reshape(N, group, -1)
+    variance, mean = _C.var_mean(grouped, 2, correction=0)
+    result = _functional().group_norm(input, group, weight, bias, eps)
+    return result, mean, (variance + eps).rsqrt()
+
+
+def native_batch_norm(input, weight, bias, running_mean, running_var, training, momentum, eps):
+    """batch_norm, and the mean and 1 / deviation it used."""
+    dims = [d for d in range(input.ndim) if d != 1]
+    result = _functional().batch_norm(
+        input, running_mean, running_var, weight, bias, training, momentum, eps
+    )
+    if not training:
+        empty = input.new_empty(0)
+        return result, empty, empty
+    variance, mean = _C.var_mean(input, dims, correction=0)
+    return result, mean, (variance + eps).rsqrt()
+
+
+def _pack_padded_sequence(input, lengths, batch_first):
+    """The data and the batch sizes of a packed sequence."""
+    from rushlight.nn.utils.rnn import pack_padded_sequence
+
+    packed = pack_padded_sequence(input, lengths, batch_first)
+    return packed.data, packed.batch_sizes

@@ -1,0 +1,70 @@
+"""Norms under names of their own, and what is scaled by them."""
+
+from rushlight import _C, linalg
+from rushlight._functions.out import write_out
+from rushlight._names.publish import publish
+
+__all__ = [
+    "_euclidean_dist",
+    "_weight_norm",
+    "embedding_renorm_",
+    "frobenius_norm",
+    "norm_except_dim",
+    "nuclear_norm",
+    "renorm",
+]
+
+
+def frobenius_norm(input, dim=(), keepdim=False, *, out=None):
+    """The root of the sum of squares."""
+    dims = (dim,) if isinstance(dim, int) else tuple(dim)
+    if len(dims) > 2:
+        raise RuntimeError(f"frobenius_norm: dim must name at most two dims, got {dim!r}")
+    return _C._vector_norm(input, 2, dims or None, keepdim, out=out)
+
+
+def nuclear_norm(input, dim=(-2, -1), keepdim=False, *, out=None):
+    """The sum of the singular values."""
+    return linalg.matrix_norm(input, "nuc", dim, keepdim, out=out)
+
+
+def norm_except_dim(v, pow=2, dim=0):
+    """The norm over all dims but one."""
+    if dim == -1:
+        return _C._vector_norm(v, pow)
+    return _C._vector_norm(v, pow, [d for d in range(v.ndim) if d != dim % v.ndim], True)
+
+
+def renorm(input, p, dim, maxnorm, *, out=None):
+    """The slices along dim, those with a larger norm scaled down to maxnorm."""
+    if input.ndim < 2:
+        raise RuntimeError(f"renorm: needs at least 2 dimensions, got shape {list(input.shape)}")
+    others = [d for d in range(input.ndim) if d != dim % input.ndim]
+    norms = linalg.vector_norm(input, p, others, keepdim=True)
+    scale = _C.where(norms > maxnorm, maxnorm / (norms + 1e-7), _C.ones_like(norms))
+    return write_out("renorm", input * scale, out)
+
+
+def embedding_renorm_(input, indices, max_norm, norm_type):
+    """Scales down the rows that are named and whose norm is larger than max_norm."""
+    rows = indices.reshape(-1).unique()
+    found = input.detach().index_select(0, rows)
+    norms = _C._vector_norm(found, norm_type, (1,), True)
+    scale = _C.where(norms > max_norm, max_norm / (norms + 1e-7), _C.ones_like(norms))
+    input.detach().index_copy_(0, rows, found * scale)
+    return input
+
+
+def _weight_norm(v, g, dim=0):
+    """v * (g / norm of v over all dims but one)."""
+    return v * (g / norm_except_dim(v, 2, dim))
+
+
+def _euclidean_dist(x1, x2):
+    """The distances of every two rows."""
+    from rushlight.functional import cdist
+
+    return cdist(x1, x2, 2.0, "use_mm_for_euclid_dist")
+
+
+publish(globals(), "", ["frobenius_norm", "norm_except_dim", "nuclear_norm", "renorm"])

@@ -1,0 +1,94 @@
+"""Small questions about objects that PyTorch answers with functions of the package."""
+
+from rushlight import _C
+from rushlight._C import Tensor, UntypedStorage
+from rushlight.storage import TypedStorage
+
+__all__ = [
+    "get_device",
+    "get_device_module",
+    "is_complex",
+    "is_distributed",
+    "is_floating_point",
+    "is_inference",
+    "is_same_size",
+    "is_signed",
+    "is_storage",
+    "is_tensor",
+    "numel",
+    "typename",
+]
+
+
+def is_tensor(obj, /):
+    """True for tensors, of whatever subclass."""
+    return isinstance(obj, Tensor)
+
+
+def is_storage(obj, /):
+    """True for the memory objects of tensors."""
+    return isinstance(obj, UntypedStorage | TypedStorage)
+
+
+def is_floating_point(input):
+    """True when the tensor holds real floating-point numbers."""
+    return input.is_floating_point()
+
+
+def is_complex(input):
+    """True when the tensor holds complex numbers."""
+    return input.is_complex()
+
+
+def is_signed(input):
+    """True when the dtype has negative numbers."""
+    return input.is_signed()
+
+
+def numel(input):
+    """The number of elements."""
+    return input.numel()
+
+
+def typename(obj, /):
+    """The name of an object's type, with its module; the legacy name for tensors."""
+    if isinstance(obj, Tensor):
+        return obj.type()
+    cls = obj if isinstance(obj, type) or hasattr(obj, "__qualname__") else type(obj)
+    module = getattr(cls, "__module__", None)
+    name = getattr(cls, "__qualname__", str(cls))
+    return name if module in (None, "builtins") else f"{module}.{name}"
+
+
+def get_device(input):
+    """The number of the tensor's GPU; -1 for the CPU."""
+    return input.get_device()
+
+
+def get_device_module(device=None):
+    """The module of a kind of device: rushlight.cuda for "cuda"."""
+    import importlib
+
+    kind = "cuda" if device is None else _C.device(device).type
+    if device is None:
+        from rushlight import cuda
+
+        kind = "cuda" if cuda.is_available() else "cpu"
+    return importlib.import_module(f"rushlight.{kind}")
+
+
+def is_same_size(input, other):
+    """Whether both have the same shape."""
+    if not isinstance(other, Tensor):
+        raise TypeError(f"is_same_size: other must be a tensor, got {type(other).__name__}")
+    return input.shape == other.shape
+
+
+def is_distributed(input):
+    """False: a tensor lies in one process."""
+    return False
+
+
+def is_inference(input):
+    """Whether the tensor was made in inference mode."""
+    return input.is_inference()

@@ -1,0 +1,112 @@
+"""Settings that a program makes for the whole process.
+
+Rushlight's CPU operators give the same bits in every run with the same number of threads, so those
+about repeatable results change nothing on the CPU. They are kept, so that a program finds what it
+set, and so that operators of other devices can ask.
+"""
+
+from rushlight import _C
+
+_MODES = {"default": 0, "warn": 1, "error": 2}
+_mode = 0  # one of the numbers above
+_matmul_precision = "highest"
+_warn_always = False
+
+
+__all__ = [
+    "are_deterministic_algorithms_enabled",
+    "get_deterministic_debug_mode",
+    "get_float32_matmul_precision",
+    "is_deterministic_algorithms_warn_only_enabled",
+    "is_warn_always_enabled",
+    "set_anomaly_enabled",
+    "set_default_tensor_type",
+    "set_deterministic_debug_mode",
+    "set_float32_matmul_precision",
+    "set_flush_denormal",
+    "set_warn_always",
+    "use_deterministic_algorithms",
+]
+
+
+def use_deterministic_algorithms(mode, *, warn_only=False):
+    """Asks for repeatable results: an operator that has none raises (or warns, with warn_only)."""
+    if not isinstance(mode, bool):
+        raise _C.ArgumentTypeError(
+            f"use_deterministic_algorithms: mode must be a bool, not {mode!r}"
+        )
+    global _mode
+    _mode = (1 if warn_only else 2) if mode else 0
+
+
+def are_deterministic_algorithms_enabled():
+    """Whether use_deterministic_algorithms(True) was asked for."""
+    return _mode != 0
+
+
+def is_deterministic_algorithms_warn_only_enabled():
+    """Whether an operator without repeatable results should only warn."""
+    return _mode == 1
+
+
+def set_deterministic_debug_mode(debug_mode):
+    """The same setting as a word or a number: 'default' (0), 'warn' (1) or 'error' (2)."""
+    number = _MODES.get(debug_mode) if isinstance(debug_mode, str) else debug_mode
+    if number not in (0, 1, 2):
+        raise RuntimeError("set_deterministic_debug_mode: expected 'default', 'warn', 'error' or "
+                           f"0, 1, 2, got {debug_mode!r}")  # fmt: skip
+    global _mode
+    _mode = int(number)
+
+
+def get_deterministic_debug_mode():
+    """0: default, 1: warn, 2: error."""
+    return _mode
+
+
+def set_float32_matmul_precision(precision):
+    """How exact float32 matrix products must be: 'highest', 'high' or 'medium'.
+
+    On the CPU all of them compute in full float32; on GPUs all but 'highest' use TF32.
+    """
+    global _matmul_precision
+    if precision not in ("highest", "high", "medium"):
+        raise RuntimeError("set_float32_matmul_precision: expected 'highest', 'high' or "
+                           f"'medium', got {precision!r}")  # fmt: skip
+    _matmul_precision = precision
+    _C._cuda.set_matmul_tf32(precision != "highest")
+
+
+def get_float32_matmul_precision():
+    """What set_float32_matmul_precision was told."""
+    return _matmul_precision
+
+
+def set_default_tensor_type(t, /):
+    """The old form of set_default_dtype."""
+    from rushlight._tensor.legacy_types import dtype_of_typename
+
+    _C.set_default_dtype(dtype_of_typename(t))
+
+
+def is_warn_always_enabled():
+    """Whether warnings repeat."""
+    return _warn_always
+
+
+def set_warn_always(b, /):
+    """Whether warnings repeat; kept only."""
+    global _warn_always
+    _warn_always = bool(b)
+
+
+def set_flush_denormal(mode, /):
+    """Whether tiny numbers become zero; False says that this is not supported."""
+    return False
+
+
+def set_anomaly_enabled(mode, check_nan=True):
+    """autograd.set_detect_anomaly."""
+    from rushlight.autograd import set_detect_anomaly
+
+    set_detect_anomaly(mode, check_nan)

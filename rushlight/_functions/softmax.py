@@ -1,0 +1,51 @@
+"""Forms of softmax that PyTorch keeps behind an underscore and programs call all the same."""
+
+from rushlight import _C
+
+__all__ = [
+    "_log_softmax",
+    "_log_softmax_backward_data",
+    "_masked_softmax",
+    "_safe_softmax",
+    "_softmax",
+    "_softmax_backward_data",
+]
+
+
+def _softmax(self, dim, half_to_float):
+    """softmax, in float32 for float16 when asked."""
+    return self.softmax(dim, dtype=_C.float32 if half_to_float else None)
+
+
+def _log_softmax(self, dim, half_to_float):
+    """log_softmax, in float32 for float16 when asked."""
+    return self.log_softmax(dim, dtype=_C.float32 if half_to_float else None)
+
+
+def _in_dtype_of_input(grad, input_dtype):
+    """A softmax in float32 of a half tensor has a half gradient; others keep their own dtype."""
+    return grad.to(input_dtype) if input_dtype in (_C.float16, _C.bfloat16) else grad
+
+
+def _softmax_backward_data(grad_output, output, dim, input_dtype):
+    """The gradient of softmax, from its result."""
+    product = grad_output * output
+    grad = product - output * product.sum(dim, keepdim=True)
+    return _in_dtype_of_input(grad, input_dtype)
+
+
+def _log_softmax_backward_data(grad_output, output, dim, input_dtype):
+    """The gradient of log_softmax, from its result."""
+    grad = grad_output - output.exp() * grad_output.sum(dim, keepdim=True)
+    return _in_dtype_of_input(grad, input_dtype)
+
+
+def _safe_softmax(self, dim, dtype=None):
+    """softmax that gives zeros, not nan, for rows of -inf."""
+    found = self.softmax(dim, dtype=dtype)
+    return found.masked_fill((self == -float("inf")).all(dim, keepdim=True), 0.0)
+
+
+def _masked_softmax(self, mask, dim=None, mask_type=None):
+    """softmax over the elements whose mask is false."""
+    return self.masked_fill(mask, -float("inf")).softmax(-1 if dim is None else dim)

@@ -1,0 +1,156 @@
+"""Covariances, histograms and reductions of pieces."""
+
+import math
+
+from rushlight import _C
+from rushlight._C import Tensor
+from rushlight._names.publish import publish
+
+__all__ = ["_segment_reduce", "corrcoef", "cov", "histogramdd", "segment_reduce"]
+
+
+def cov(input, *, correction=1, fweights=None, aweights=None):
+    """The covariance matrix of variables in rows and observations in columns."""
+    if input.ndim > 2:
+        raise _C.ShapeError(f"cov: expected at most two dimensions, got shape {list(input.shape)}")
+    if input.dtype == _C.bool:
+        raise _C.DTypeError("cov: not implemented for bool tensors")
+    x = input.reshape(1, -1) if input.ndim < 2 else input
+    if not (x.is_floating_point() or x.is_complex()):
+        x = x.to(_C.get_default_dtype())
+    count = x.shape[1]
+    weights = None
+    for given in (fweights, aweights):
+        if given is not None:
+            weights = given if weights is None else weights * given
+    if weights is None:
+        mean, total = x.mean(1, keepdim=True), count
+        factor = total - correction
+    else:
+        weights = weights.to(x.real.dtype if x.is_complex() else x.dtype)
+        total = weights.sum()
+        mean = (x * weights).sum(1, keepdim=True) / total
+        factor = total - correction
+        if aweights is not None:
+            factor = total - correction * (weights * aweights).sum() / total
+    centred = x - mean
+    scaled = centred if weights is None else centred * weights
+    factor = factor.clamp(min=0) if isinstance(factor, Tensor) else max(factor, 0)
+    divided = scaled @ centred.conj().T / factor
+    return divided.squeeze()
+
+
+def corrcoef(input):
+    """The correlations of variables in rows."""
+    c = cov(input)
+    if c.ndim == 0:
+        return c / c
+    deviations = c.diagonal().real.sqrt() if c.is_complex() else c.diagonal().sqrt()
+    found = c / deviations[:, None] / deviations[None, :]
+    if not found.is_complex():
+        return found.clamp(-1, 1)
+    return _C.complex(found.real.clamp(-1, 1), found.imag.clamp(-1, 1))
+
+
+def histogramdd(input, bins, range=None, *, weight=None, density=False):
+    """A histogram over the rows of input (..., n): the counts, and the edges of each dim."""
+    from rushlight.linalg._results import named
+
+    if not input.is_floating_point():
+        raise RuntimeError(f"histogramdd: needs floating numbers, got {input.dtype}")
+    if input.ndim < 2:
+        raise RuntimeError(f"histogramdd: needs at least 2 dimensions, got {list(input.shape)}")
+    n = input.shape[-1]
+    points = input.reshape(-1, n)
+    if isinstance(bins, int):
+        bins = [bins] * n
+    bins = list(bins)
+    if len(bins) != n:
+        raise RuntimeError(
+            f"histogramdd: bins must be one for each of the {n} dims, got {len(bins)}"
+        )
+    if isinstance(bins[0], _C.Tensor):
+        if range is not None:
+            raise TypeError("histogramdd: range goes with numbers of bins, not with edges")
+        edges = [b.to(input.dtype) for b in bins]
+    else:
+        if range is not None and len(range) != 2 * n:
+            raise RuntimeError(f"histogramdd: range needs {2 * n} numbers, got {len(range)}")
+        edges = []
+        for d, count in enumerate(bins):
+            if count <= 0:
+                raise RuntimeError(f"histogramdd: bins must be positive, got {count}")
+            if range is not None:
+                low, high = range[2 * d], range[2 * d + 1]
+            elif points.shape[0]:
+                low, high = points[:, d].min().item(), points[:, d].max().item()
+            else:
+                low, high = 0.0, 1.0
+            if not (math.isfinite(low) and math.isfinite(high)):
+                raise RuntimeError(
+                    f"histogramdd: the range [{low}, {high}] of dim {d} is not finite"
+                )
+            if low > high:
+                raise RuntimeError(f"histogramdd: the range [{low}, {high}] of dim {d} is reversed")
+            if low == high:
+                low, high = low - 0.5, high + 0.5
+            edges.append(_C.linspace(low, high, count + 1, dtype=input.dtype, device=input.device))
+    shape = [e.numel() - 1 for e in edges]
+    place = _C.zeros(points.shape[0], dtype=_C.int64, device=input.device)
+    inside = _C.ones(points.shape[0], dtype=_C.bool, device=input.device)
+    for d, e in enumerate(edges):
+        x = points[:, d].contiguous()
+        at = _C.searchsorted(e, x, right=True) - 1
+        at = _C.where(x == e[-1], shape[d] - 1, at)  # the last bin has both edges
+        inside &= (x >= e[0]) & (x <= e[-1])
+        place = place * shape[d] + at.clamp(0, shape[d] - 1)
+    amount = _C.ones_like(points[:, 0]) if weight is None else weight.reshape(-1).to(input.dtype)
+    counts = _C.zeros(math.prod(shape), dtype=input.dtype, device=input.device)
+    counts = counts.index_add(0, place[inside], amount[inside]).reshape(shape)
+    if density:
+        counts = counts / counts.sum()
+        for d, e in enumerate(edges):
+            counts = counts / e.diff().reshape([-1 if k == d else 1 for k, _ in enumerate(edges)])
+    kind = _C._return_types.get("histogramdd") or named("histogramdd", ("hist", "bin_edges"))
+    return kind((counts, tuple(edges)))
+
+
+def segment_reduce(data, reduce, *, lengths=None, indices=None, offsets=None, axis=0, unsafe=False,
+                   initial=None):  # fmt: skip
+    """Sums, means, extremes or products of consecutive pieces of the first dim."""
+    if reduce not in ("sum", "mean", "max", "min", "prod"):
+        raise RuntimeError(
+            f"segment_reduce: reduce must be sum, mean, max, min or prod, got {reduce!r}"
+        )
+    if axis != 0:
+        raise RuntimeError(f"segment_reduce: only axis 0 is there, got {axis}")
+    if lengths is None and offsets is None:
+        raise RuntimeError("segment_reduce: lengths or offsets must be given")
+    sizes = (lengths if lengths is not None else offsets.diff()).tolist()
+    empty = {"sum": 0.0, "prod": 1.0, "max": -math.inf, "min": math.inf, "mean": math.nan}[reduce]
+    pieces = []
+    for piece in data.split(sizes, 0):
+        if piece.shape[0] == 0:
+            value = empty if initial is None else initial
+            pieces.append(_C.full(data.shape[1:], value, dtype=data.dtype, device=data.device))
+            continue
+        if reduce in ("max", "min"):
+            found = piece.amax(0) if reduce == "max" else piece.amin(0)
+            if initial is not None:
+                found = found.clamp_min(initial) if reduce == "max" else found.clamp_max(initial)
+        elif reduce == "prod":
+            found = piece.prod(0) * (1 if initial is None else initial)
+        else:
+            found = piece.sum(0) + (0 if initial is None else initial)
+            if reduce == "mean":
+                found = found / piece.shape[0]
+        pieces.append(found)
+    return _C.stack(pieces)
+
+
+def _segment_reduce(*args, **kwargs):
+    """segment_reduce."""
+    return segment_reduce(*args, **kwargs)
+
+
+publish(globals(), "", ["corrcoef", "cov", "histogramdd", "segment_reduce"])

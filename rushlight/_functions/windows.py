@@ -1,0 +1,71 @@
+"""Windows for signal processing."""
+
+from math import pi
+
+from rushlight import _C
+from rushlight._names.publish import publish
+
+
+def _window(op, length, periodic, shape, dtype, layout, device, pin_memory, requires_grad):
+    """Samples of shape(phase) for phases from 0 to 1; a periodic window leaves the last one out."""
+    if isinstance(length, float | bool):
+        raise TypeError(f"{op}: window_length must be int, not {type(length).__name__}")
+    if length < 0:
+        raise RuntimeError(f"{op}: window_length must not be negative, got {length}")
+    dtype = _C.get_default_dtype() if dtype is None else dtype
+    options = {"dtype": dtype, "layout": layout, "device": device, "pin_memory": pin_memory}
+    if length <= 1:
+        return _C.ones(length, **options, requires_grad=requires_grad)
+    if not dtype.is_floating_point:
+        raise _C.DTypeError(f"{op}: needs a floating dtype, got {dtype}")
+    # Samples are computed in double and rounded once.
+    wide = {**options, "dtype": _C.float64}
+    phase = _C.arange(length, **wide) / (length if periodic else length - 1)
+    return shape(phase).to(dtype).requires_grad_(requires_grad)
+
+
+def hann_window(window_length, periodic=True, *, dtype=None, layout=None, device=None,
+                pin_memory=False, requires_grad=False):  # fmt: skip
+    """Hann's window, half a period of a squared sine."""
+    return _window("hann_window", window_length, periodic, lambda t: 0.5 - 0.5 * (2 * pi * t).cos(),
+                   dtype, layout, device, pin_memory, requires_grad)  # fmt: skip
+
+
+def hamming_window(window_length, periodic=True, alpha=0.54, beta=0.46, *, dtype=None, layout=None,
+                   device=None, pin_memory=False, requires_grad=False):  # fmt: skip
+    """Hamming's window, alpha - beta * cos(2 pi t)."""
+    return _window("hamming_window", window_length, periodic,
+                   lambda t: alpha - beta * (2 * pi * t).cos(),
+                   dtype, layout, device, pin_memory, requires_grad)  # fmt: skip
+
+
+def blackman_window(window_length, periodic=True, *, dtype=None, layout=None, device=None,
+                    pin_memory=False, requires_grad=False):  # fmt: skip
+    """Blackman's window, a sum of two cosines."""
+    return _window("blackman_window", window_length, periodic,
+                   lambda t: 0.42 - 0.5 * (2 * pi * t).cos() + 0.08 * (4 * pi * t).cos(),
+                   dtype, layout, device, pin_memory, requires_grad)  # fmt: skip
+
+
+def bartlett_window(window_length, periodic=True, *, dtype=None, layout=None, device=None,
+                    pin_memory=False, requires_grad=False):  # fmt: skip
+    """Bartlett's window, a triangle."""
+    return _window("bartlett_window", window_length, periodic, lambda t: 1 - (2 * t - 1).abs(),
+                   dtype, layout, device, pin_memory, requires_grad)  # fmt: skip
+
+
+def kaiser_window(window_length, periodic=True, beta=12.0, *, dtype=None, layout=None, device=None,
+                  pin_memory=False, requires_grad=False):  # fmt: skip
+    """Kaiser's window: a ratio of Bessel functions."""
+    n = window_length + (1 if periodic else 0)
+    if window_length <= 1:
+        return _C.ones(window_length, dtype=dtype, device=device, requires_grad=requires_grad)
+    at = _C.linspace(-1, 1, n, dtype=_C.float64, device=device)
+    shape = _C.i0(beta * (1 - at * at).clamp(min=0).sqrt()) / _C.i0(
+        _C.tensor(float(beta), dtype=_C.float64)
+    )
+    window = shape[:window_length].to(dtype or _C.get_default_dtype())
+    return window.requires_grad_(requires_grad)
+
+
+publish(globals(), "", ["bartlett_window", "blackman_window", "hamming_window", "hann_window"])

@@ -1,0 +1,237 @@
+"""Why names of PyTorch's are not here: reason, nearest alternative, and what releases will bring.
+
+This is the part of the table that is small; absent_names.py lists the names that can be imported
+all the same, with one of these reasons each.
+"""
+
+PLANNED = "planned for a later release"
+NOT_PLANNED = "not planned"
+
+# Reason, alternative ("" where there is none), and when to expect it.
+REASONS = {
+    "bottleneck": (
+        "programs are not profiled from the command line",
+        "use Python's cProfile, or rushlight.profiler",
+        NOT_PLANNED,
+    ),
+    "compiled graphs": ("programs are not compiled into graphs", "", NOT_PLANNED),
+    "compiler": (
+        "programs run eagerly: there is no compiler, nothing is compiled",
+        "compile() returns the function",
+        PLANNED,
+    ),
+    "complex32": ("the dtype complex32 is not there", "complex64 is", NOT_PLANNED),
+    "CUDA interface": ("this part of the CUDA interface is not there", "", NOT_PLANNED),
+    "CUDA's own handles": (
+        "objects of CUDA's libraries are not handed out",
+        "streams, events and graphs are in rushlight.cuda",
+        NOT_PLANNED,
+    ),
+    "device reports": (
+        "the driver's measurements are not read",
+        "nvidia-smi shows them, cuda.mem_get_info the memory",
+        NOT_PLANNED,
+    ),
+    "dispatch modes": (
+        "calls are not intercepted by modes below autograd",
+        "give a Tensor subclass a __torch_function__, or use overrides.TorchFunctionMode",
+        NOT_PLANNED,
+    ),
+    "export": (
+        "programs run eagerly and are not traced into graphs",
+        "save and load keep a model",
+        PLANNED,
+    ),
+    "extensions": (
+        "C++ and CUDA extensions are written against PyTorch's C++ interface, which Rushlight does "
+        "not have",
+        "write the operator in Python (autograd.Function, library.custom_op)",
+        PLANNED,
+    ),
+    "fake tensors": (
+        "programs are not traced",
+        'tensors without memory have device="meta"',
+        NOT_PLANNED,
+    ),
+    "files": (
+        "the parts of files are not shown",
+        "files are read and written by rushlight.load and rushlight.save",
+        NOT_PLANNED,
+    ),
+    "float8": ("there are no tensors of 8-bit floats", "float16 and bfloat16 are", NOT_PLANNED),
+    "graphs": (
+        "programs run eagerly and are not traced into graphs",
+        "overrides.TorchFunctionMode sees every call",
+        NOT_PLANNED,
+    ),
+    "list of functions": (
+        "there is no list of all functions",
+        "a TorchFunctionMode sees them as they are called",
+        NOT_PLANNED,
+    ),
+    "masked tensors": (
+        "there are no masked tensors",
+        "the functions of rushlight.masked take a mask, and where and masked_fill put values in",
+        NOT_PLANNED,
+    ),
+    "mkldnn": ("its layout is not there", "operators choose oneDNN's layouts inside", NOT_PLANNED),
+    "nccl": (
+        "collectives of several processes are not there",
+        "nn.DataParallel uses the GPUs of one process",
+        PLANNED,
+    ),
+    "nested tensors": (
+        "there are no nested tensors",
+        "pad the sequences (nn.utils.rnn.pad_sequence)",
+        NOT_PLANNED,
+    ),
+    "new devices": (
+        "kinds of devices cannot be added",
+        'there are "cpu", "cuda" and "meta"',
+        NOT_PLANNED,
+    ),
+    "one process": (
+        "training runs in one process: there is no distributed package yet",
+        "nn.DataParallel uses the GPUs of one process",
+        PLANNED,
+    ),
+    "onnx": ("models cannot be exported to ONNX", "save and load keep a model", PLANNED),
+    "opcheck": (
+        "custom operators are plain Python functions here",
+        "autograd.gradcheck tests their gradients",
+        NOT_PLANNED,
+    ),
+    "packages": (
+        "models are not packed with their code",
+        "save and load keep a model, hub.load fetches code",
+        NOT_PLANNED,
+    ),
+    "phones": ("models are not prepared for phones", "save and load keep a model", NOT_PLANNED),
+    "profiler": (
+        "operators are not recorded yet",
+        "profiler.profile times steps and record_function labels",
+        PLANNED,
+    ),
+    "quantization": (
+        "there is no quantization",
+        "float16, bfloat16 and autocast are there",
+        NOT_PLANNED,
+    ),
+    "selective checkpoints": (
+        "a checkpoint keeps its inputs and nothing else",
+        "put checkpoint() around smaller parts, or use autograd.graph.saved_tensors_hooks to say "
+        "what happens to each tensor",
+        NOT_PLANNED,
+    ),
+    "sharding": (
+        "training runs in one process: there is no distributed package yet, and models are not "
+        "split over processes",
+        "nn.DataParallel uses the GPUs of one process, utils.checkpoint saves memory",
+        NOT_PLANNED,
+    ),
+    "sparse": (
+        "tensors are dense: there is no sparse layout",
+        "nonzero() gives indices; index_add_, scatter and masks work with few elements",
+        NOT_PLANNED,
+    ),
+    "TorchScript": (
+        "TorchScript files need a compiler, which is not there yet",
+        "save a state_dict with rushlight.save and load it into the module",
+        PLANNED,
+    ),
+    "wrapper subclasses": (
+        "wrapper subclasses are not there",
+        "subclass Tensor and give it a __torch_function__",
+        NOT_PLANNED,
+    ),
+}
+
+# Whole areas, by the start of the dotted name; the longest fitting one is told.
+AREAS = {
+    "_dynamo": "compiler",
+    "_inductor": "compiler",
+    "_subclasses": "fake tensors",
+    "ao": "quantization",
+    "cuda": "CUDA interface",
+    "distributed": "one process",
+    "distributed._composable": "sharding",
+    "distributed._shard": "sharding",
+    "distributed._tensor": "sharding",
+    "distributed.checkpoint": "sharding",
+    "distributed.device_mesh": "sharding",
+    "distributed.elastic": "sharding",
+    "distributed.fsdp": "sharding",
+    "distributed.pipelining": "sharding",
+    "distributed.tensor": "sharding",
+    "export": "export",
+    "fx": "graphs",
+    "nested": "nested tensors",
+    "onnx": "onnx",
+    "package": "packages",
+    "quantization": "quantization",
+    "sparse": "sparse",
+    "utils.cpp_extension": "extensions",
+}
+
+# Modules that consist of absent names: they have no files, import_hook.py makes them.
+MODULES = frozenset(
+    """_subclasses _subclasses.fake_tensor cuda.nccl distributed._composable
+    distributed._composable.fsdp distributed._functional_collectives distributed._shard
+    distributed._shard.sharded_tensor distributed._tensor distributed._tensor.device_mesh
+    distributed._tensor.experimental distributed._tensor.placement_types distributed.algorithms
+    distributed.algorithms._checkpoint distributed.algorithms._checkpoint.checkpoint_wrapper
+    distributed.algorithms.ddp_comm_hooks distributed.algorithms.ddp_comm_hooks.default_hooks
+    distributed.algorithms.join distributed.checkpoint distributed.checkpoint.default_planner
+    distributed.checkpoint.metadata distributed.checkpoint.optimizer
+    distributed.checkpoint.state_dict distributed.checkpoint.stateful distributed.device_mesh
+    distributed.distributed_c10d distributed.elastic distributed.elastic.multiprocessing
+    distributed.elastic.multiprocessing.errors distributed.fsdp distributed.fsdp.api
+    distributed.fsdp.fully_sharded_data_parallel distributed.fsdp.sharded_grad_scaler
+    distributed.fsdp.wrap distributed.nn distributed.nn.functional distributed.optim
+    distributed.pipelining distributed.rpc distributed.tensor distributed.tensor.experimental
+    distributed.tensor.parallel distributed.tensor.parallel.style distributed.tensor.placement_types
+    export fx._symbolic_trace fx.experimental fx.experimental.proxy_tensor fx.graph fx.graph_module
+    fx.node fx.proxy mps mtia nested onnx.symbolic_opset10 onnx.symbolic_opset11
+    onnx.symbolic_opset12 onnx.symbolic_opset13 onnx.symbolic_opset9 onnx.utils package quantization
+    sparse utils._python_dispatch utils.backend_registration utils.bottleneck
+    utils.mobile_optimizer xpu""".split()
+)
+
+# Methods and attributes of Tensor; hasattr is false for them.
+METHODS = {
+    "sparse": """ccol_indices coalesce col_indices crow_indices dense_dim indices is_coalesced
+        resize_as_sparse_ row_indices smm sparse_dim sparse_mask sparse_resize_
+        sparse_resize_and_clear_ sspaddmm to_sparse to_sparse_bsc to_sparse_bsr to_sparse_coo
+        to_sparse_csc to_sparse_csr values _coalesced_ _indices _nnz _values""",
+    "quantization": """dequantize int_repr q_per_channel_axis q_per_channel_scales
+        q_per_channel_zero_points q_scale q_zero_point qscheme""",
+    "nested tensors": "to_padded_tensor",
+    "wrapper subclasses": "_make_wrapper_subclass",
+    "complex32": "chalf",
+    "mkldnn": "to_mkldnn",
+}
+
+# What PyTorch removed, and what to use. They are functions of the package and, but for
+# matrix_rank, methods of Tensor.
+REMOVED = {
+    "eig": "linalg.eig or linalg.eigvals",
+    "lstsq": "linalg.lstsq, whose arguments are the other way round",
+    "matrix_rank": "linalg.matrix_rank",
+    "solve": "linalg.solve, whose arguments are the other way round",
+    "symeig": "linalg.eigh or linalg.eigvalsh",
+}
+
+
+def explained(reason):
+    """A reason as text: why, what to use, and when to expect it."""
+    why, instead, release = REASONS[reason]
+    return "; ".join(part for part in (why, instead, release) if part)
+
+
+def why_missing(dotted):
+    """Why a name below the package (such as "sparse.mm") is not there, or ''."""
+    while dotted:
+        if dotted in AREAS:
+            return explained(AREAS[dotted])
+        dotted = dotted.rpartition(".")[0]
+    return ""

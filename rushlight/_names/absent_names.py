@@ -1,0 +1,375 @@
+"""The names of PyTorch's that can be imported and raise when they are used.
+
+Programs import them and go on without, ask isinstance of the classes, or derive from them. Modules
+that consist of such names have no files (absent.MODULES): import_hook.py makes them of this table.
+"""
+
+# Module below the package, reason (see absent.py), classes, functions.
+ROWS = (
+    ("", "files", "PyTorchFileReader PyTorchFileWriter", ""),
+    ("", "float8", "", "_scaled_mm"),
+    (
+        "",
+        "sparse",
+        "",
+        """sparse_bsc_tensor sparse_bsr_tensor sparse_compressed_tensor sparse_coo_tensor
+        sparse_csc_tensor sparse_csr_tensor""",
+    ),
+    (
+        "_C",
+        "compiled graphs",
+        """Argument Block ClassType DictType FloatType Graph IntType ListType Node ScriptFunction
+        ScriptModule TensorType TupleType Type Use Value""",
+        "",
+    ),
+    ("_dynamo", "compiler", "", "explain"),
+    ("_subclasses.fake_tensor", "fake tensors", "FakeTensor FakeTensorMode", ""),
+    (
+        "ao.quantization",
+        "quantization",
+        """AffineQuantizedObserverBase FakeQuantize FakeQuantizeBase FixedQParamsFakeQuantize
+        FixedQParamsObserver FusedMovingAvgObsFakeQuantize Granularity HistogramObserver
+        MappingType MinMaxObserver MovingAverageMinMaxObserver
+        MovingAveragePerChannelMinMaxObserver NoopObserver ObserverBase PerAxis PerBlock
+        PerChannelMinMaxObserver PerGroup PerRow PerTensor PerToken PlaceholderObserver QConfig
+        QConfigDynamic QConfigMapping QuantType QuantWrapper RecordingObserver
+        ReuseInputObserver TorchAODType UniformQuantizationObserverBase ZeroPointDomain
+        default_debug_observer default_placeholder_observer default_reuse_input_observer""",
+        """ObserverOrFakeQuantize QConfigAny add_quant_dequant convert convert_dynamic_jit
+        convert_jit default_affine_fixed_qparams_fake_quant
+        default_affine_fixed_qparams_observer default_dynamic_fake_quant
+        default_dynamic_quant_observer default_embedding_fake_quant
+        default_embedding_fake_quant_4bit default_eval_fn default_fake_quant
+        default_fixed_qparams_range_0to1_fake_quant default_fixed_qparams_range_0to1_observer
+        default_fixed_qparams_range_neg1to1_fake_quant
+        default_fixed_qparams_range_neg1to1_observer default_float_qparams_observer
+        default_float_qparams_observer_4bit default_fused_act_fake_quant
+        default_fused_per_channel_wt_fake_quant default_fused_wt_fake_quant
+        default_histogram_fake_quant default_histogram_observer default_observer
+        default_per_channel_weight_fake_quant default_per_channel_weight_observer
+        default_symmetric_fixed_qparams_fake_quant default_symmetric_fixed_qparams_observer
+        default_weight_fake_quant default_weight_observer disable_fake_quant disable_observer
+        enable_fake_quant enable_observer fuse_conv_bn fuse_conv_bn_jit fuse_conv_bn_relu
+        fuse_convtranspose_bn fuse_linear_bn fuse_modules fuse_modules_qat
+        fused_per_channel_wt_fake_quant_range_neg_127_to_127
+        fused_wt_fake_quant_range_neg_127_to_127 get_block_size
+        get_default_compare_output_module_list get_default_custom_config_dict
+        get_default_dynamic_quant_module_mappings
+        get_default_dynamic_sparse_quant_module_mappings
+        get_default_float_to_quantized_operator_mappings get_default_qat_module_mappings
+        get_default_qat_qconfig get_default_qat_qconfig_dict get_default_qat_qconfig_mapping
+        get_default_qconfig get_default_qconfig_dict get_default_qconfig_mapping
+        get_default_qconfig_propagation_list get_default_static_quant_module_mappings
+        get_default_static_quant_reference_module_mappings
+        get_default_static_sparse_quant_module_mappings get_dynamic_quant_module_class
+        get_embedding_qat_module_mappings get_embedding_static_quant_module_mappings
+        get_fuser_method get_fuser_method_new get_observer_state_dict get_quantized_operator
+        get_static_quant_module_class load_observer_state_dict no_observer_set
+        per_channel_weight_observer_range_neg_127_to_127 prepare prepare_dynamic_jit prepare_jit
+        prepare_qat propagate_qconfig_ qconfig_equals quantize quantize_dynamic
+        quantize_dynamic_jit quantize_jit quantize_qat script_qconfig script_qconfig_dict
+        swap_module weight_observer_range_neg_127_to_127""",
+    ),
+    ("as_torch.functorch", "graphs", "", "make_fx"),
+    ("classes", "extensions", "", "load_library"),
+    (
+        "cuda",
+        "CUDA's own handles",
+        "",
+        "CUDAPluggableAllocator check_error cudart current_blas_handle",
+    ),
+    (
+        "cuda",
+        "device reports",
+        "",
+        """clock_rate device_memory_used list_gpu_processes memory_usage power_draw temperature
+        utilization""",
+    ),
+    ("cuda.nccl", "nccl", "", "all_gather all_reduce broadcast reduce reduce_scatter unique_id"),
+    (
+        "distributed",
+        "one process",
+        """AllToAllOptions AllreduceCoalescedOptions AllreduceOptions BackendConfig BarrierOptions
+        BroadcastOptions BuiltinCommHookType DeviceMesh FileStore GatherOptions GradBucket
+        HashStore Logger P2POp PrefixStore ProcessGroup ProcessGroupGloo ReduceOptions
+        ReduceScatterOptions Reducer ScatterOptions Store TCPStore Work""",
+        """_all_gather_base _reduce_scatter_base all_gather all_gather_coalesced
+        all_gather_into_tensor all_gather_object all_gather_single all_reduce
+        all_reduce_coalesced all_to_all all_to_all_single batch_isend_irecv broadcast
+        broadcast_object_list destroy_process_group gather gather_object get_backend_config
+        get_default_backend_for_device get_global_rank get_group_rank get_node_local_rank
+        get_pg_count get_process_group_ranks init_device_mesh init_process_group irecv isend
+        monitored_barrier new_group new_subgroups new_subgroups_by_enumeration record_comm recv
+        recv_object_list reduce reduce_scatter reduce_scatter_single reduce_scatter_tensor
+        register_rendezvous_handler rendezvous scatter scatter_object_list send send_object_list
+        shrink_group split_group""",
+    ),
+    ("distributed._composable", "sharding", "", "checkpoint contract fully_shard replicate"),
+    (
+        "distributed._functional_collectives",
+        "sharding",
+        "AsyncCollectiveTensor",
+        """all_gather_into_tensor_coalesced all_gather_single all_gather_tensor
+        all_gather_tensor_autograd all_reduce all_reduce_coalesced all_to_all_single
+        all_to_all_single_autograd broadcast permute_tensor reduce_scatter_tensor
+        reduce_scatter_tensor_autograd reduce_scatter_tensor_coalesced wait_tensor""",
+    ),
+    ("distributed._shard.sharded_tensor", "sharding", "Shard ShardedTensor", ""),
+    (
+        "distributed.algorithms.ddp_comm_hooks",
+        "one process",
+        "DDPCommHookType",
+        "register_ddp_comm_hook",
+    ),
+    (
+        "distributed.algorithms.ddp_comm_hooks.default_hooks",
+        "one process",
+        "",
+        """allreduce_hook bf16_compress_hook bf16_compress_wrapper fp16_compress_hook
+        fp16_compress_wrapper""",
+    ),
+    ("distributed.algorithms.join", "one process", "Join JoinHook Joinable", ""),
+    (
+        "distributed.checkpoint",
+        "sharding",
+        """BytesStorageMetadata CheckpointException ChunkStorageMetadata DefaultLoadPlanner
+        DefaultSavePlanner FileSystemReader FileSystemWriter HuggingFaceStorageReader
+        HuggingFaceStorageWriter LoadPlan LoadPlanner Metadata ReadItem SavePlan SavePlanner
+        StorageReader StorageWriter TensorStorageMetadata WriteItem""",
+        "async_save load load_sharded_optimizer_state_dict load_state_dict save save_state_dict",
+    ),
+    (
+        "distributed.checkpoint.metadata",
+        "sharding",
+        """BytesStorageMetadata ChunkStorageMetadata MetadataIndex TensorProperties
+        TensorStorageMetadata""",
+        "",
+    ),
+    ("distributed.checkpoint.optimizer", "sharding", "", "load_sharded_optimizer_state_dict"),
+    (
+        "distributed.checkpoint.state_dict",
+        "sharding",
+        "StateDictOptions",
+        """get_model_state_dict get_optimizer_state_dict get_state_dict set_model_state_dict
+        set_optimizer_state_dict set_state_dict""",
+    ),
+    ("distributed.checkpoint.stateful", "sharding", "Stateful", ""),
+    (
+        "distributed.distributed_c10d",
+        "one process",
+        "PrefixStore Store",
+        """_coalescing_manager _find_pg_by_ranks_and_tag _get_default_group _get_default_store""",
+    ),
+    (
+        "distributed.fsdp",
+        "sharding",
+        """CPUOffload CPUOffloadPolicy FSDPModule FullOptimStateDictConfig FullStateDictConfig
+        FullyShardedDataParallel LocalOptimStateDictConfig LocalStateDictConfig MixedPrecision
+        MixedPrecisionPolicy OffloadPolicy OptimStateDictConfig ShardedOptimStateDictConfig
+        ShardedStateDictConfig StateDictConfig StateDictSettings UnshardHandle""",
+        "fully_shard register_fsdp_forward_method",
+    ),
+    ("distributed.fsdp.sharded_grad_scaler", "sharding", "ShardedGradScaler", ""),
+    (
+        "distributed.fsdp.wrap",
+        "sharding",
+        "CustomPolicy ModuleWrapPolicy",
+        """always_wrap_policy enable_wrap lambda_auto_wrap_policy size_based_auto_wrap_policy
+        transformer_auto_wrap_policy wrap""",
+    ),
+    ("distributed.nn", "one process", "RemoteModule", "all_gather all_reduce"),
+    (
+        "distributed.nn.functional",
+        "one process",
+        "",
+        "all_gather all_reduce all_to_all broadcast reduce reduce_scatter",
+    ),
+    (
+        "distributed.optim",
+        "sharding",
+        "DistributedOptimizer PostLocalSGDOptimizer ZeroRedundancyOptimizer",
+        "as_functional_optim",
+    ),
+    (
+        "distributed.pipelining",
+        "sharding",
+        """Pipe PipelineStage Schedule1F1B ScheduleDualPipeV ScheduleGPipe ScheduleInterleaved1F1B
+        ScheduleInterleavedZeroBubble ScheduleLoopedBFS ScheduleZBVZeroBubble SplitPoint""",
+        "build_stage pipe_split pipeline",
+    ),
+    (
+        "distributed.rpc",
+        "one process",
+        "BackendType RRef TensorPipeRpcBackendOptions",
+        """get_worker_info init_rpc method_factory remote rpc_async rpc_sync shutdown""",
+    ),
+    (
+        "distributed.tensor",
+        "sharding",
+        "DTensor Partial Placement Replicate Shard",
+        "distribute_module distribute_tensor empty full ones rand randn zeros",
+    ),
+    (
+        "distributed.tensor.experimental",
+        "sharding",
+        "",
+        "context_parallel local_map register_sharding",
+    ),
+    (
+        "distributed.tensor.parallel",
+        "sharding",
+        """ColwiseParallel ParallelStyle PrepareModuleInput PrepareModuleInputOutput
+        PrepareModuleOutput RowwiseParallel SequenceParallel""",
+        "loss_parallel parallelize_module",
+    ),
+    (
+        "export",
+        "export",
+        """AdditionalInputs CustomDecompTable Dim ExportBackwardSignature ExportGraphSignature
+        ExportedProgram FlatArgsAdapter ModuleCallEntry ModuleCallSignature ShapesCollection
+        UnflattenedModule""",
+        "default_decompositions dims draft_export export load register_dataclass save unflatten",
+    ),
+    (
+        "fx",
+        "graphs",
+        "CodeGen Graph GraphModule Interpreter Node Proxy Tracer Transformer",
+        "replace_pattern symbolic_trace",
+    ),
+    ("fx._symbolic_trace", "graphs", "ProxyableClassMeta", ""),
+    ("fx.experimental.proxy_tensor", "graphs", "ProxyTorchDispatchMode", "make_fx"),
+    ("fx.graph", "graphs", "PythonCode", ""),
+    ("fx.node", "graphs", "Argument Target", ""),
+    (
+        "fx.proxy",
+        "graphs",
+        """Attribute GraphAppendingTracer MetaProxy ParameterProxy Scope ScopeContextManager
+        TraceError TracerBase""",
+        "",
+    ),
+    ("jit", "TorchScript", "", "last_executed_optimized_graph load save"),
+    ("jit", "graphs", "", "_get_trace_graph"),
+    ("library", "opcheck", "", "opcheck"),
+    ("masked", "masked tensors", "MaskedTensor", "as_masked_tensor is_masked_tensor masked_tensor"),
+    (
+        "nested",
+        "nested tensors",
+        "",
+        """as_nested_tensor masked_select narrow nested_tensor nested_tensor_from_jagged
+        to_padded_tensor""",
+    ),
+    (
+        "onnx",
+        "onnx",
+        "ExportOptions ONNXProgram ONNXRuntimeOptions OnnxExporterError",
+        "dynamo_export export select_model_mode_for_export",
+    ),
+    ("onnx.symbolic_opset10", "onnx", "", "cast expand gather select squeeze unsqueeze"),
+    ("onnx.symbolic_opset11", "onnx", "", "cast expand gather select squeeze unsqueeze"),
+    ("onnx.symbolic_opset12", "onnx", "", "cast expand gather select squeeze unsqueeze"),
+    ("onnx.symbolic_opset13", "onnx", "", "cast expand gather select squeeze unsqueeze"),
+    ("onnx.symbolic_opset9", "onnx", "", "cast expand gather select squeeze unsqueeze"),
+    ("overrides", "list of functions", "", "get_overridable_functions get_testing_overrides"),
+    ("package", "packages", "PackageExporter PackageImporter", ""),
+    ("profiler", "profiler", "", "ExecutionTraceObserver"),
+    (
+        "sparse",
+        "sparse",
+        """BoolTensor ByteTensor CharTensor DoubleTensor FloatTensor HalfTensor IntTensor
+        LongTensor ShortTensor SparseSemiStructuredTensor""",
+        """addmm as_sparse_gradcheck log_softmax mm sampled_addmm softmax spdiags spsolve sum
+        to_sparse_semi_structured""",
+    ),
+    ("utils._python_dispatch", "dispatch modes", "TorchDispatchMode", ""),
+    (
+        "utils.backend_registration",
+        "new devices",
+        "",
+        "generate_methods_for_privateuse1_backend rename_privateuse1_backend",
+    ),
+    ("utils.bottleneck", "bottleneck", "", "main"),
+    ("utils.checkpoint", "selective checkpoints", "", "create_selective_checkpoint_contexts"),
+    (
+        "utils.cpp_extension",
+        "extensions",
+        "BuildExtension",
+        """CUDAExtension CppExtension SyclExtension check_compiler_abi_compatibility
+        get_compiler_abi_compatibility_and_version load load_inline verify_ninja_availability""",
+    ),
+    ("utils.mobile_optimizer", "phones", "", "optimize_for_mobile"),
+)
+
+# Exceptions among the classes, for `except` clauses.
+ERRORS = {
+    "distributed.checkpoint.CheckpointException": BaseException,
+    "fx.proxy.TraceError": ValueError,
+    "onnx.OnnxExporterError": RuntimeError,
+}
+
+# Names of these modules that stand elsewhere: module, where they are, which ("*": its __all__).
+ALIASES = (
+    ("_subclasses", "_subclasses.fake_tensor", "FakeTensor FakeTensorMode"),
+    (
+        "distributed._composable.fsdp",
+        "distributed.fsdp",
+        "CPUOffloadPolicy FSDPModule MixedPrecisionPolicy OffloadPolicy fully_shard",
+    ),
+    ("distributed._tensor", "distributed.tensor", "*"),
+    ("distributed._tensor.device_mesh", "distributed", "DeviceMesh init_device_mesh"),
+    ("distributed._tensor.experimental", "distributed.tensor.experimental", "*"),
+    ("distributed._tensor.placement_types", "distributed.tensor", "*"),
+    (
+        "distributed.algorithms._checkpoint.checkpoint_wrapper",
+        "distributed._checkpoint_wrapper",
+        "*",
+    ),
+    (
+        "distributed.checkpoint.default_planner",
+        "distributed.checkpoint",
+        "DefaultLoadPlanner DefaultSavePlanner",
+    ),
+    ("distributed.checkpoint.metadata", "distributed.checkpoint", "Metadata"),
+    ("distributed.device_mesh", "distributed", "DeviceMesh init_device_mesh"),
+    (
+        "distributed.distributed_c10d",
+        "distributed",
+        """Backend GroupMember ProcessGroup ReduceOp Work all_gather all_gather_object all_reduce
+        barrier broadcast get_backend get_global_rank get_process_group_ranks get_rank
+        get_world_size group init_process_group is_initialized new_group""",
+    ),
+    ("distributed.elastic.multiprocessing.errors", "distributed._one_process", "record"),
+    (
+        "distributed.fsdp",
+        "distributed._fsdp_choices",
+        "BackwardPrefetch OptimStateKeyType ShardingStrategy StateDictType",
+    ),
+    ("distributed.fsdp.api", "distributed.fsdp", "*"),
+    ("distributed.fsdp.fully_sharded_data_parallel", "distributed.fsdp", "*"),
+    ("distributed.tensor", "distributed", "DeviceMesh init_device_mesh"),
+    ("distributed.tensor.experimental", "distributed._one_process", "implicit_replication"),
+    ("distributed.tensor.parallel.style", "distributed.tensor.parallel", "*"),
+    (
+        "distributed.tensor.placement_types",
+        "distributed.tensor",
+        "Partial Placement Replicate Shard",
+    ),
+    ("fx._symbolic_trace", "fx", "Tracer symbolic_trace wrap"),
+    ("fx.graph", "fx", "CodeGen Graph"),
+    ("fx.graph_module", "fx", "GraphModule"),
+    ("fx.node", "fx", "Node"),
+    ("fx.proxy", "fx", "Proxy"),
+    ("onnx.utils", "onnx", "export is_in_onnx_export register_custom_op_symbolic"),
+    ("quantization", "ao.quantization", "*"),
+)
+
+# Questions that have an answer all the same: what the function of that name returns.
+ANSWERS = {
+    "_subclasses.fake_tensor.is_fake": False,
+    "cuda.nccl.is_available": False,
+    "cuda.nccl.version": (0, 0, 0),
+    "fx.experimental.proxy_tensor.get_proxy_mode": None,
+    "utils._python_dispatch.is_traceable_wrapper_subclass": False,
+}
+
+# Kinds of devices that are not supported, which have the questions of no_device.py.
+DEVICES = {"mps": "Apple GPU", "mtia": "MTIA accelerator", "xpu": "Intel GPU"}

@@ -1,0 +1,32 @@
+"""Methods of Tensor that are written in Python, by topic."""
+
+from rushlight._C import Tensor
+
+
+def method(function):
+    """Makes a function a method of Tensor."""
+    setattr(Tensor, function.__name__, function)
+    return function
+
+
+def methods_of(module, names):
+    """Makes functions of a module, which is imported when one of them is called, methods."""
+    for name in names.split():
+        setattr(Tensor, name, _calling(module, name))
+
+
+def _calling(module, name):
+    def run(self, *args, **kwargs):
+        import importlib
+
+        return getattr(importlib.import_module(module), name)(self, *args, **kwargs)
+
+    run.__name__ = name
+    run.__qualname__ = f"Tensor.{name}"
+    run.__doc__ = f"See rushlight.{name}."
+    return run
+
+
+# These import names from above.
+from rushlight._tensor import attributes, composites, memory  # noqa: E402, F401
+from rushlight._tensor.copying import _rebuild_from_type_v2 as _rebuild_from_type_v2  # noqa: E402

@@ -1,0 +1,107 @@
+"""What kind of tensor it is: attributes and questions, its old type, and those of PyTorch's that
+are absent."""
+
+from rushlight import _C
+from rushlight._C import Tensor
+from rushlight._names.absent import METHODS, explained
+from rushlight._names.missing import COMPATIBILITY_PAGE
+from rushlight._tensor import method
+from rushlight._tensor.legacy_types import dtype_of_typename, typename_of
+
+
+def _type(self, dtype=None, non_blocking=False):
+    """The legacy name of the tensor's type, or the tensor converted to a dtype."""
+    if dtype is None:
+        return typename_of(self.dtype, self.device)
+    if not isinstance(dtype, _C.dtype):
+        dtype = dtype_of_typename(dtype)
+    return self if dtype == self.dtype else self.to(dtype)
+
+
+Tensor.type = _type  # under its own name it would hide the builtin
+
+
+def _always(value, doc):
+    return property(lambda self: value, doc=doc)
+
+
+for _name in "is_ipu is_maia is_mps is_mtia is_sparse_csr is_vulkan is_xla is_xpu".split():
+    setattr(Tensor, _name, _always(False, "False: there are no such tensors."))
+Tensor._backward_hooks = _always(None, "Hooks are kept by the core.")
+
+
+@method
+def is_distributed(self):
+    """False: a tensor lies in one process."""
+    return False
+
+
+@method
+def is_same_size(self, other):
+    """Whether both have the same shape."""
+    return self.shape == other.shape
+
+
+@method
+def dim_order(self, ambiguity_check=False):
+    """The dimensions from the outermost to the innermost in memory."""
+    return tuple(sorted(range(self.ndim), key=lambda d: -self.stride(d)))
+
+
+@property
+def _grad_dtype(self):
+    """The dtype that .grad has: the tensor's own."""
+    return self.dtype
+
+
+@_grad_dtype.setter
+def _grad_dtype(self, dtype):
+    if dtype is not None and dtype != self.dtype:
+        raise NotImplementedError(f"grad_dtype: a gradient has the dtype of its tensor, "
+                                  f"{self.dtype}; convert .grad with .to({dtype})")  # fmt: skip
+
+
+Tensor.grad_dtype = _grad_dtype
+
+
+def _listed(self):
+    return sorted({*dir(type(self)), *getattr(self, "__dict__", {})})
+
+
+_listed.__name__ = "__dir__"
+Tensor.__dir__ = _listed  # under its own name it would be the module's
+
+
+@method
+def __array_wrap__(self, array, context=None, return_scalar=False):
+    """What NumPy's functions call on their result."""
+    return _C.from_numpy(array) if array.ndim or not return_scalar else _C.as_tensor(array)
+
+
+@method
+def __array_namespace__(self, *, api_version=None):
+    """The functions of the Array API standard, for libraries that take any array."""
+    from rushlight.array_api import namespace_of
+
+    return namespace_of(self, api_version=api_version)
+
+
+class _AbsentMethod:
+    """Raises an AttributeError that tells more than Python's own, so hasattr stays false."""
+
+    def __init__(self, name, reason):
+        self.name, self.reason = name, reason
+
+    def __get__(self, instance, owner):
+        raise AttributeError(
+            f"'Tensor' object has no attribute '{self.name}': Rushlight does not have it "
+            f"({explained(self.reason)}). {COMPATIBILITY_PAGE} lists what is there",
+            name=self.name,
+            obj=None,
+        )
+
+
+for _reason, _names in METHODS.items():
+    for _name in _names.split():
+        if not hasattr(Tensor, _name):
+            setattr(Tensor, _name, _AbsentMethod(_name, _reason))

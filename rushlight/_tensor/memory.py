@@ -1,0 +1,169 @@
+"""Methods of Tensor about memory and devices, and the element-wise ones that call back into
+Python."""
+
+from rushlight import _C, _utils
+from rushlight._C import Tensor, UntypedStorage
+from rushlight._tensor import method
+from rushlight.storage import TypedStorage
+
+
+@method
+def storage(self):
+    """The elements under the tensor, as PyTorch's old TypedStorage."""
+    return TypedStorage(wrap_storage=self.untyped_storage(), dtype=self.dtype)
+
+
+@method
+def storage_type(self):
+    """The class of the tensor's storage."""
+    return TypedStorage
+
+
+@method
+def _typed_storage(self):
+    return self.storage()
+
+
+@method
+def const_data_ptr(self):
+    """The address of the first element."""
+    return self.data_ptr()
+
+
+@method
+def share_memory_(self):
+    """Moves the memory under the tensor, in place, to where other processes can map it."""
+    if self.device.type != "cuda":
+        _C._share_storage(self.untyped_storage())
+    return self
+
+
+@method
+def is_shared(self):
+    """True when other processes see the same memory, or can: all memory of GPUs can be sent."""
+    return self.device.type == "cuda" or self.untyped_storage().is_shared()
+
+
+@method
+def cuda(self, device=None, non_blocking=False, memory_format=_C.preserve_format):
+    """A copy on a CUDA device; raises where there is none."""
+    target = _C.device("cuda") if device is None else _C.device(device)
+    if target.type != "cuda":
+        raise _C.DeviceError(f"cuda: expected a CUDA device, got {target}")
+    return self.to(target, non_blocking=non_blocking, memory_format=memory_format)
+
+
+@method
+def pin_memory(self, device=None):
+    """A copy in memory that a CUDA device reads directly; needs such a device."""
+    return _C._cuda.pin(self)
+
+
+@method
+def is_pinned(self, device=None):
+    """Whether the memory is pinned for a CUDA device."""
+    return _C._cuda.is_pinned(self)
+
+
+@method
+def record_stream(self, stream):
+    """Tells the allocator that a stream uses this tensor, too: its memory waits for that stream."""
+    if not self.is_cuda:
+        raise _C.DeviceError(
+            f"record_stream: needs a tensor on a CUDA device, this one is on {self.device}"
+        )
+    _C._cuda.record_stream(self, stream._key)
+
+
+@method
+def set_(self, source=None, storage_offset=0, size=None, stride=None):
+    """Puts the memory of a tensor or storage under this tensor, in the given geometry."""
+    if source is None:
+        found = _C.empty(0, dtype=self.dtype, device=self.device)
+    elif isinstance(source, Tensor):
+        if source.dtype != self.dtype:
+            raise _C.DTypeError(f"set_: the source is {source.dtype}, this tensor is {self.dtype}")
+        found = source.detach()
+        if size is not None:
+            strides = _C.empty(size, device="meta").stride() if stride is None else stride
+            found = found.as_strided(size, strides, storage_offset)
+    elif isinstance(source, UntypedStorage | TypedStorage):
+        found = _over_storage(self, source, storage_offset, size, stride)
+    else:
+        raise TypeError(f"set_: expected a tensor or a storage, got {type(source).__name__}")
+    self.data = found
+    return self
+
+
+def _over_storage(self, source, offset, size, stride):
+    if isinstance(source, TypedStorage):
+        if source.dtype != self.dtype:
+            raise _C.DTypeError(
+                f"set_: the storage holds {source.dtype}, this tensor is {self.dtype}"
+            )
+        source = source.untyped()
+    if size is None:
+        size = (source.nbytes() // self.element_size(),)
+    if stride is None:
+        stride = _C.empty(size, device="meta").stride()
+    return _utils.tensor_from_storage(source, self.dtype, offset, size, stride)
+
+
+@method
+def is_set_to(self, tensor):
+    """Whether both tensors have the same geometry over the same memory."""
+    same_memory = self.untyped_storage()._cdata == tensor.untyped_storage()._cdata
+    return (
+        same_memory
+        and self.storage_offset() == tensor.storage_offset()
+        and self.shape == tensor.shape
+        and self.stride() == tensor.stride()
+    )
+
+
+def _call_per_element(op, self, function, *others):
+    if self.requires_grad:
+        raise RuntimeError(
+            f"{op}: a tensor that requires grad cannot be written by a Python function"
+        )
+    columns = [t.detach().expand(self.shape).reshape(-1).tolist() for t in (self, *others)]
+    values = [function(*row) for row in zip(*columns, strict=True)]
+    return self.copy_(_C.tensor(values, dtype=self.dtype).view(self.shape))
+
+
+@method
+def apply_(self, callable):
+    """Replaces each element by callable(element). Slow: Python runs for every one."""
+    return _call_per_element("apply_", self, callable)
+
+
+@method
+def map_(self, tensor, callable):
+    """Replaces each element by callable(element, element of tensor)."""
+    return _call_per_element("map_", self, callable, tensor)
+
+
+@method
+def map2_(self, x, y, callable):
+    """Replaces each element by callable(element, element of x, element of y)."""
+    return _call_per_element("map2_", self, callable, x, y)
+
+
+@method
+def to_device(self, device, /, *, stream=None):
+    """The Array API standard's name of ``to``."""
+    return self.to(device)
+
+
+def _refuse_device(kind):
+    def move(self, device=None, non_blocking=False, memory_format=_C.preserve_format):
+        raise _C.DeviceError(
+            f"{kind}: there is no such device; this Rushlight has the CPU and CUDA"
+        )
+
+    move.__name__ = kind
+    return move
+
+
+for _name in "xpu ipu mtia".split():
+    setattr(Tensor, _name, _refuse_device(_name))

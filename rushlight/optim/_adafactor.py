@@ -2,7 +2,7 @@
 
 from rushlight import _C
 from rushlight.autograd import no_grad
-from rushlight.optim._rule import check, check_at_least_0, check_lr, number
+from rushlight.optim._rule import check, check_at_least_0, check_lr, number, options
 from rushlight.optim.optimizer import Optimizer, _loss_of
 
 __all__ = ["Adafactor"]
@@ -29,16 +29,8 @@ class Adafactor(Optimizer):
         check("Adafactor", eps[1] >= 0.0, "eps[1] must be at least 0", eps[1])
         check("Adafactor", d >= 1.0, "d must be at least 1", d)
         check_at_least_0("Adafactor", weight_decay=weight_decay)
-        defaults = {
-            "lr": lr,
-            "beta2_decay": beta2_decay,
-            "eps": eps,
-            "d": d,
-            "weight_decay": weight_decay,
-            "foreach": foreach,
-            "maximize": maximize,
-        }
-        super().__init__(params, defaults)
+        names = "lr beta2_decay eps d weight_decay foreach maximize"
+        super().__init__(params, options(locals(), names))
 
     def __setstate__(self, state):
         super().__setstate__(state)

@@ -4,7 +4,7 @@ import math
 
 from rushlight import _C
 from rushlight.autograd import no_grad
-from rushlight.optim._rule import check_at_least_0, check_lr
+from rushlight.optim._rule import check_at_least_0, check_lr, options
 from rushlight.optim.optimizer import Optimizer, _loss_of
 
 __all__ = ["Muon"]
@@ -49,17 +49,8 @@ class Muon(Optimizer):
         if adjust_lr_fn not in _LR_ADJUSTMENTS:
             raise ValueError("Muon: adjust_lr_fn must be None, 'original' or 'match_rms_adamw', "
                              f"not {adjust_lr_fn!r}")  # fmt: skip
-        defaults = {
-            "lr": lr,
-            "weight_decay": weight_decay,
-            "momentum": momentum,
-            "nesterov": nesterov,
-            "ns_coefficients": ns_coefficients,
-            "eps": eps,
-            "ns_steps": ns_steps,
-            "adjust_lr_fn": adjust_lr_fn,
-        }
-        super().__init__(params, defaults)
+        names = "lr weight_decay momentum nesterov ns_coefficients eps ns_steps adjust_lr_fn"
+        super().__init__(params, options(locals(), names))
         for group in self.param_groups:
             for p in group["params"]:
                 if p.ndim != 2:

@@ -13,6 +13,9 @@ from rushlight.optim.optimizer import Optimizer, _loss_of
 
 _config_values = config._values
 
+# Options of nearly every optimiser that came late to PyTorch; older checkpoints lack them.
+SWITCHES = {"foreach": None, "maximize": False, "differentiable": False, "capturable": False}
+
 
 def _step(*args):
     """A step for all parameters at once; or a list of those whose states are missing."""
@@ -27,6 +30,7 @@ class RuleOptimizer(Optimizer):
     """Base of the optimisers that run by a rule."""
 
     _rule = ""  # the rule's name in csrc/ops/optimizer_rules.cpp
+    _numbers = ()  # the options that the rule gets, in its order; of pairs both numbers
     _scalars = ("step",)  # 0-d states
     _late_options: ClassVar = {}  # options that checkpoints of older versions lack
 
@@ -58,7 +62,11 @@ class RuleOptimizer(Optimizer):
 
     def _options(self, group):
         """The numbers of the rule, in its order."""
-        raise NotImplementedError
+        found = []
+        for name in self._numbers:
+            value = group[name]
+            found += value if isinstance(value, tuple | list) else (value,)
+        return tuple(found)
 
     def _start(self, p, group):
         """Gives a parameter those states that it does not have yet."""
@@ -118,6 +126,11 @@ class RuleOptimizer(Optimizer):
                 self._start(p, group)
                 for key in self._scalars:
                     self.state[p][key] = self.state[p][key].to(p.device)
+
+
+def options(given, names):
+    """{name: value} of an optimiser's arguments, in PyTorch's order of them."""
+    return {name: given[name] for name in names.split()}
 
 
 def number(value, p=None, group=None):

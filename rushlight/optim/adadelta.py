@@ -2,7 +2,14 @@
 
 from typing import ClassVar
 
-from rushlight.optim._rule import RuleOptimizer, check, check_at_least_0, check_lr
+from rushlight.optim._rule import (
+    SWITCHES,
+    RuleOptimizer,
+    check,
+    check_at_least_0,
+    check_lr,
+    options,
+)
 
 __all__ = ["Adadelta"]
 
@@ -11,12 +18,8 @@ class Adadelta(RuleOptimizer):
     """Scales steps by the ratio of the running sizes of past steps and gradients."""
 
     _rule = "adadelta"
-    _late_options: ClassVar = {
-        "foreach": None,
-        "maximize": False,
-        "differentiable": False,
-        "capturable": False,
-    }
+    _numbers = ("lr", "rho", "eps", "weight_decay", "maximize")
+    _late_options: ClassVar = SWITCHES
 
     def __init__(
         self,
@@ -34,26 +37,8 @@ class Adadelta(RuleOptimizer):
         check_lr("Adadelta", lr)
         check("Adadelta", 0.0 <= rho <= 1.0, "rho must be in [0, 1]", rho)
         check_at_least_0("Adadelta", eps=eps, weight_decay=weight_decay)
-        defaults = {
-            "lr": lr,
-            "rho": rho,
-            "eps": eps,
-            "weight_decay": weight_decay,
-            "maximize": maximize,
-            "capturable": capturable,
-            "foreach": foreach,
-            "differentiable": differentiable,
-        }
-        super().__init__(params, defaults)
+        names = "lr rho eps weight_decay maximize capturable foreach differentiable"
+        super().__init__(params, options(locals(), names))
 
     def _states(self, group):
         return ("square_avg", "acc_delta")
-
-    def _options(self, group):
-        return (
-            group["lr"],
-            group["rho"],
-            group["eps"],
-            group["weight_decay"],
-            group["maximize"],
-        )

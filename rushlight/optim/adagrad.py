@@ -3,7 +3,7 @@
 from typing import ClassVar
 
 from rushlight import _C
-from rushlight.optim._rule import RuleOptimizer, check_at_least_0, check_lr, number
+from rushlight.optim._rule import RuleOptimizer, check_at_least_0, check_lr, number, options
 
 __all__ = ["Adagrad"]
 
@@ -15,6 +15,7 @@ class Adagrad(RuleOptimizer):
     """
 
     _rule = "adagrad"
+    _numbers = ("lr", "lr_decay", "weight_decay", "eps", "maximize")
     _late_options: ClassVar = {
         "foreach": None,
         "maximize": False,
@@ -44,18 +45,9 @@ class Adagrad(RuleOptimizer):
             initial_accumulator_value=initial_accumulator_value,
             eps=eps,
         )
-        defaults = {
-            "lr": lr,
-            "lr_decay": lr_decay,
-            "eps": eps,
-            "weight_decay": weight_decay,
-            "initial_accumulator_value": initial_accumulator_value,
-            "foreach": foreach,
-            "maximize": maximize,
-            "differentiable": differentiable,
-            "fused": fused,
-        }
-        super().__init__(params, defaults)
+        names = """lr lr_decay eps weight_decay initial_accumulator_value foreach maximize
+        differentiable fused"""
+        super().__init__(params, options(locals(), names))
         for group in self.param_groups:
             for p in group["params"]:
                 self._start(p, group)
@@ -76,12 +68,3 @@ class Adagrad(RuleOptimizer):
             value = self.defaults["initial_accumulator_value"]
             value = complex(value, value) if p.is_complex() else value
             state["sum"] = _C.full_like(p, value, memory_format=_C.preserve_format)
-
-    def _options(self, group):
-        return (
-            group["lr"],
-            group["lr_decay"],
-            group["weight_decay"],
-            group["eps"],
-            group["maximize"],
-        )

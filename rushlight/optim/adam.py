@@ -3,7 +3,14 @@
 from typing import ClassVar
 
 from rushlight._C import Tensor
-from rushlight.optim._rule import RuleOptimizer, check_at_least_0, check_betas, check_lr
+from rushlight.optim._rule import (
+    SWITCHES,
+    RuleOptimizer,
+    check_at_least_0,
+    check_betas,
+    check_lr,
+    options,
+)
 
 __all__ = ["Adam"]
 
@@ -34,12 +41,18 @@ class Adam(RuleOptimizer):
     """
 
     _rule = "adam"
+    _numbers = (
+        "lr",
+        "betas",
+        "eps",
+        "weight_decay",
+        "amsgrad",
+        "maximize",
+        "decoupled_weight_decay",
+    )
     _late_options: ClassVar = {
+        **SWITCHES,
         "amsgrad": False,
-        "maximize": False,
-        "foreach": None,
-        "capturable": False,
-        "differentiable": False,
         "decoupled_weight_decay": False,
         "fused": None,
     }
@@ -65,35 +78,12 @@ class Adam(RuleOptimizer):
         check_at_least_0(name, eps=eps, weight_decay=weight_decay)
         check_betas(name, betas)
         _check_tensors(name, lr, betas, foreach, capturable)
-        defaults = {
-            "lr": lr,
-            "betas": tuple(b.squeeze() if isinstance(b, Tensor) else b for b in betas),
-            "eps": eps,
-            "weight_decay": weight_decay,
-            "amsgrad": amsgrad,
-            "maximize": maximize,
-            "foreach": foreach,
-            "capturable": capturable,
-            "differentiable": differentiable,
-            "fused": fused,
-            "decoupled_weight_decay": decoupled_weight_decay,
-        }
-        super().__init__(params, defaults)
+        betas = tuple(b.squeeze() if isinstance(b, Tensor) else b for b in betas)
+        names = """lr betas eps weight_decay amsgrad maximize foreach capturable differentiable
+        fused decoupled_weight_decay"""
+        super().__init__(params, options(locals(), names))
 
     def _states(self, group):
         if group["amsgrad"]:
             return ("exp_avg", "exp_avg_sq", "max_exp_avg_sq")
         return ("exp_avg", "exp_avg_sq")
-
-    def _options(self, group):
-        beta1, beta2 = group["betas"]
-        return (
-            group["lr"],
-            beta1,
-            beta2,
-            group["eps"],
-            group["weight_decay"],
-            group["amsgrad"],
-            group["maximize"],
-            group["decoupled_weight_decay"],
-        )

@@ -2,7 +2,14 @@
 
 from typing import ClassVar
 
-from rushlight.optim._rule import RuleOptimizer, check_at_least_0, check_betas, check_lr
+from rushlight.optim._rule import (
+    SWITCHES,
+    RuleOptimizer,
+    check_at_least_0,
+    check_betas,
+    check_lr,
+    options,
+)
 
 __all__ = ["Adamax"]
 
@@ -11,12 +18,8 @@ class Adamax(RuleOptimizer):
     """Adam with a decaying maximum of the gradient's magnitude in place of its mean square."""
 
     _rule = "adamax"
-    _late_options: ClassVar = {
-        "maximize": False,
-        "foreach": None,
-        "capturable": False,
-        "differentiable": False,
-    }
+    _numbers = ("lr", "betas", "eps", "weight_decay", "maximize")
+    _late_options: ClassVar = SWITCHES
 
     def __init__(
         self,
@@ -34,28 +37,8 @@ class Adamax(RuleOptimizer):
         check_lr("Adamax", lr)
         check_at_least_0("Adamax", eps=eps, weight_decay=weight_decay)
         check_betas("Adamax", betas)
-        defaults = {
-            "lr": lr,
-            "betas": betas,
-            "eps": eps,
-            "weight_decay": weight_decay,
-            "foreach": foreach,
-            "maximize": maximize,
-            "differentiable": differentiable,
-            "capturable": capturable,
-        }
-        super().__init__(params, defaults)
+        names = "lr betas eps weight_decay foreach maximize differentiable capturable"
+        super().__init__(params, options(locals(), names))
 
     def _states(self, group):
         return ("exp_avg", "exp_inf")
-
-    def _options(self, group):
-        beta1, beta2 = group["betas"]
-        return (
-            group["lr"],
-            beta1,
-            beta2,
-            group["eps"],
-            group["weight_decay"],
-            group["maximize"],
-        )

@@ -2,7 +2,14 @@
 
 from typing import ClassVar
 
-from rushlight.optim._rule import RuleOptimizer, check_at_least_0, check_lr, number
+from rushlight.optim._rule import (
+    SWITCHES,
+    RuleOptimizer,
+    check_at_least_0,
+    check_lr,
+    number,
+    options,
+)
 
 __all__ = ["ASGD"]
 
@@ -14,13 +21,9 @@ class ASGD(RuleOptimizer):
     """
 
     _rule = "asgd"
+    _numbers = ("lr", "lambd", "alpha", "t0", "weight_decay", "maximize")
     _scalars = ("step", "eta", "mu")
-    _late_options: ClassVar = {
-        "foreach": None,
-        "maximize": False,
-        "differentiable": False,
-        "capturable": False,
-    }
+    _late_options: ClassVar = SWITCHES
 
     def __init__(
         self,
@@ -37,18 +40,8 @@ class ASGD(RuleOptimizer):
     ):
         check_lr("ASGD", lr)
         check_at_least_0("ASGD", weight_decay=weight_decay)
-        defaults = {
-            "lr": lr,
-            "lambd": lambd,
-            "alpha": alpha,
-            "t0": t0,
-            "weight_decay": weight_decay,
-            "foreach": foreach,
-            "maximize": maximize,
-            "differentiable": differentiable,
-            "capturable": capturable,
-        }
-        super().__init__(params, defaults)
+        names = "lr lambd alpha t0 weight_decay foreach maximize differentiable capturable"
+        super().__init__(params, options(locals(), names))
 
     def _states(self, group):
         return ("ax",)
@@ -59,13 +52,3 @@ class ASGD(RuleOptimizer):
         state.setdefault("eta", number(float(group["lr"]), p, group))
         state.setdefault("mu", number(1.0, p, group))
         super()._start(p, group)
-
-    def _options(self, group):
-        return (
-            group["lr"],
-            group["lambd"],
-            group["alpha"],
-            group["t0"],
-            group["weight_decay"],
-            group["maximize"],
-        )

@@ -2,7 +2,15 @@
 
 from typing import ClassVar
 
-from rushlight.optim._rule import RuleOptimizer, check_at_least_0, check_betas, check_lr, number
+from rushlight.optim._rule import (
+    SWITCHES,
+    RuleOptimizer,
+    check_at_least_0,
+    check_betas,
+    check_lr,
+    number,
+    options,
+)
 
 __all__ = ["NAdam"]
 
@@ -11,14 +19,17 @@ class NAdam(RuleOptimizer):
     """Adam with Nesterov's momentum, which grows by ``momentum_decay`` from step to step."""
 
     _rule = "nadam"
+    _numbers = (
+        "lr",
+        "betas",
+        "eps",
+        "weight_decay",
+        "momentum_decay",
+        "decoupled_weight_decay",
+        "maximize",
+    )
     _scalars = ("step", "mu_product")
-    _late_options: ClassVar = {
-        "maximize": False,
-        "foreach": None,
-        "capturable": False,
-        "differentiable": False,
-        "decoupled_weight_decay": False,
-    }
+    _late_options: ClassVar = {**SWITCHES, "decoupled_weight_decay": False}
 
     def __init__(
         self,
@@ -38,19 +49,9 @@ class NAdam(RuleOptimizer):
         check_lr("NAdam", lr)
         check_at_least_0("NAdam", eps=eps, weight_decay=weight_decay, momentum_decay=momentum_decay)
         check_betas("NAdam", betas)
-        defaults = {
-            "lr": lr,
-            "betas": betas,
-            "eps": eps,
-            "weight_decay": weight_decay,
-            "momentum_decay": momentum_decay,
-            "decoupled_weight_decay": decoupled_weight_decay,
-            "maximize": maximize,
-            "foreach": foreach,
-            "capturable": capturable,
-            "differentiable": differentiable,
-        }
-        super().__init__(params, defaults)
+        names = """lr betas eps weight_decay momentum_decay decoupled_weight_decay maximize foreach
+        capturable differentiable"""
+        super().__init__(params, options(locals(), names))
 
     def _states(self, group):
         return ("exp_avg", "exp_avg_sq")
@@ -60,16 +61,3 @@ class NAdam(RuleOptimizer):
         state.setdefault("step", number(0.0, p, group))
         state.setdefault("mu_product", number(1.0, p, group))
         super()._start(p, group)
-
-    def _options(self, group):
-        beta1, beta2 = group["betas"]
-        return (
-            group["lr"],
-            beta1,
-            beta2,
-            group["eps"],
-            group["weight_decay"],
-            group["momentum_decay"],
-            group["decoupled_weight_decay"],
-            group["maximize"],
-        )

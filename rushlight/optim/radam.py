@@ -2,7 +2,14 @@
 
 from typing import ClassVar
 
-from rushlight.optim._rule import RuleOptimizer, check_at_least_0, check_betas, check_lr
+from rushlight.optim._rule import (
+    SWITCHES,
+    RuleOptimizer,
+    check_at_least_0,
+    check_betas,
+    check_lr,
+    options,
+)
 
 __all__ = ["RAdam"]
 
@@ -11,13 +18,8 @@ class RAdam(RuleOptimizer):
     """Adam that waits with its adaptive rate until its variance can be told."""
 
     _rule = "radam"
-    _late_options: ClassVar = {
-        "maximize": False,
-        "foreach": None,
-        "capturable": False,
-        "differentiable": False,
-        "decoupled_weight_decay": False,
-    }
+    _numbers = ("lr", "betas", "eps", "weight_decay", "decoupled_weight_decay", "maximize")
+    _late_options: ClassVar = {**SWITCHES, "decoupled_weight_decay": False}
 
     def __init__(
         self,
@@ -36,30 +38,9 @@ class RAdam(RuleOptimizer):
         check_lr("RAdam", lr)
         check_at_least_0("RAdam", eps=eps, weight_decay=weight_decay)
         check_betas("RAdam", betas)
-        defaults = {
-            "lr": lr,
-            "betas": betas,
-            "eps": eps,
-            "weight_decay": weight_decay,
-            "maximize": maximize,
-            "foreach": foreach,
-            "capturable": capturable,
-            "decoupled_weight_decay": decoupled_weight_decay,
-            "differentiable": differentiable,
-        }
-        super().__init__(params, defaults)
+        names = """lr betas eps weight_decay maximize foreach capturable decoupled_weight_decay
+        differentiable"""
+        super().__init__(params, options(locals(), names))
 
     def _states(self, group):
         return ("exp_avg", "exp_avg_sq")
-
-    def _options(self, group):
-        beta1, beta2 = group["betas"]
-        return (
-            group["lr"],
-            beta1,
-            beta2,
-            group["eps"],
-            group["weight_decay"],
-            group["decoupled_weight_decay"],
-            group["maximize"],
-        )

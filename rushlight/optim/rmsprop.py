@@ -2,7 +2,7 @@
 
 from typing import ClassVar
 
-from rushlight.optim._rule import RuleOptimizer, check_at_least_0, check_lr
+from rushlight.optim._rule import SWITCHES, RuleOptimizer, check_at_least_0, check_lr, options
 
 __all__ = ["RMSprop"]
 
@@ -11,14 +11,8 @@ class RMSprop(RuleOptimizer):
     """Divides by the root of the mean square of the gradient, or of its variance (``centered``)."""
 
     _rule = "rmsprop"
-    _late_options: ClassVar = {
-        "momentum": 0,
-        "centered": False,
-        "foreach": None,
-        "maximize": False,
-        "differentiable": False,
-        "capturable": False,
-    }
+    _numbers = ("lr", "alpha", "eps", "weight_decay", "momentum", "centered", "maximize")
+    _late_options: ClassVar = {**SWITCHES, "momentum": 0, "centered": False}
 
     def __init__(
         self,
@@ -38,32 +32,12 @@ class RMSprop(RuleOptimizer):
         check_at_least_0(
             "RMSprop", eps=eps, momentum=momentum, weight_decay=weight_decay, alpha=alpha
         )
-        defaults = {
-            "lr": lr,
-            "momentum": momentum,
-            "alpha": alpha,
-            "eps": eps,
-            "centered": centered,
-            "weight_decay": weight_decay,
-            "capturable": capturable,
-            "foreach": foreach,
-            "maximize": maximize,
-            "differentiable": differentiable,
-        }
-        super().__init__(params, defaults)
+        names = (
+            "lr momentum alpha eps centered weight_decay capturable foreach maximize differentiable"
+        )
+        super().__init__(params, options(locals(), names))
 
     def _states(self, group):
         centered = ("grad_avg",) if group["centered"] else ()
         momentum = ("momentum_buffer",) if group["momentum"] > 0 else ()
         return ("square_avg", *momentum, *centered)
-
-    def _options(self, group):
-        return (
-            group["lr"],
-            group["alpha"],
-            group["eps"],
-            group["weight_decay"],
-            group["momentum"],
-            group["centered"],
-            group["maximize"],
-        )

@@ -3,7 +3,7 @@
 from typing import ClassVar
 
 from rushlight import _C
-from rushlight.optim._rule import RuleOptimizer, check, check_lr, number
+from rushlight.optim._rule import SWITCHES, RuleOptimizer, check, check_lr, number, options
 
 __all__ = ["Rprop"]
 
@@ -12,12 +12,7 @@ class Rprop(RuleOptimizer):
     """Steps by the gradient's sign, with a size a element that grows while the sign holds."""
 
     _rule = "rprop"
-    _late_options: ClassVar = {
-        "foreach": None,
-        "maximize": False,
-        "differentiable": False,
-        "capturable": False,
-    }
+    _late_options: ClassVar = SWITCHES
 
     def __init__(
         self,
@@ -34,16 +29,8 @@ class Rprop(RuleOptimizer):
         check_lr("Rprop", lr)
         check("Rprop", 0.0 < etas[0] < 1.0 < etas[1], "etas must be 0 < etas[0] < 1 < etas[1]",
               tuple(etas))  # fmt: skip
-        defaults = {
-            "lr": lr,
-            "etas": etas,
-            "step_sizes": step_sizes,
-            "foreach": foreach,
-            "maximize": maximize,
-            "differentiable": differentiable,
-            "capturable": capturable,
-        }
-        super().__init__(params, defaults)
+        names = "lr etas step_sizes foreach maximize differentiable capturable"
+        super().__init__(params, options(locals(), names))
 
     def _states(self, group):
         return ("prev", "step_size")

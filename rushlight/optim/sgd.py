@@ -4,7 +4,7 @@ from typing import ClassVar
 
 from rushlight import _C
 from rushlight._C import _cuda
-from rushlight.optim._rule import RuleOptimizer, _step, check_at_least_0, check_lr
+from rushlight.optim._rule import RuleOptimizer, _step, check_at_least_0, check_lr, options
 
 __all__ = ["SGD"]
 
@@ -44,18 +44,8 @@ class SGD(RuleOptimizer):
         if nesterov and (momentum <= 0 or dampening != 0):
             raise ValueError("SGD: nesterov needs a momentum above 0 and no dampening, got "
                              f"momentum {momentum} and dampening {dampening}")  # fmt: skip
-        defaults = {
-            "lr": lr,
-            "momentum": momentum,
-            "dampening": dampening,
-            "weight_decay": weight_decay,
-            "nesterov": nesterov,
-            "maximize": maximize,
-            "foreach": foreach,
-            "differentiable": differentiable,
-            "fused": fused,
-        }
-        super().__init__(params, defaults)
+        names = "lr momentum dampening weight_decay nesterov maximize foreach differentiable fused"
+        super().__init__(params, options(locals(), names))
 
     def _states(self, group):
         return ("momentum_buffer",) if group["momentum"] != 0 else ()

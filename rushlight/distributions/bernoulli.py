@@ -4,20 +4,15 @@ from rushlight import _C
 from rushlight._C import Size
 from rushlight.autograd import no_grad
 from rushlight.distributions import constraints
+from rushlight.distributions._binary_parameter import BinaryParameter
 from rushlight.distributions.exp_family import ExponentialFamily
-from rushlight.distributions.utils import (
-    _is_number,
-    broadcast_all,
-    lazy_property,
-    logits_to_probs,
-    probs_to_logits,
-)
+from rushlight.distributions.utils import broadcast_all
 from rushlight.nn.functional import binary_cross_entropy_with_logits
 
 __all__ = ["Bernoulli"]
 
 
-class Bernoulli(ExponentialFamily):
+class Bernoulli(BinaryParameter, ExponentialFamily):
     """1 with probability `probs` (or log-odds `logits`), else 0."""
 
     arg_constraints = {  # noqa: RUF012
@@ -29,34 +24,11 @@ class Bernoulli(ExponentialFamily):
     _mean_carrier_measure = 0
 
     def __init__(self, probs=None, logits=None, validate_args=None):
-        if (probs is None) == (logits is None):
-            raise ValueError("Bernoulli: give either `probs` or `logits`, but not both")
-        if probs is not None:
-            (self.probs,) = broadcast_all(probs)
-        else:
-            (self.logits,) = broadcast_all(logits)
-        self._param = self.logits if probs is None else self.probs
-        given = logits if probs is None else probs
-        shape = Size() if _is_number(given) else self._param.size()
+        shape = self._take("Bernoulli", probs, logits)
         super().__init__(shape, validate_args=validate_args)
 
     def expand(self, batch_shape, _instance=None):
         return self._expanded(Bernoulli, batch_shape, _instance, ("probs", "logits", "_param"))
-
-    def _new(self, *args, **kwargs):
-        return self._param.new(*args, **kwargs)
-
-    @lazy_property
-    def logits(self):
-        return probs_to_logits(self.probs, is_binary=True)
-
-    @lazy_property
-    def probs(self):
-        return logits_to_probs(self.logits, is_binary=True)
-
-    @property
-    def param_shape(self):
-        return self._param.size()
 
     @property
     def mean(self):

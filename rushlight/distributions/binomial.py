@@ -4,13 +4,8 @@ from rushlight import _C
 from rushlight._C import Size
 from rushlight.autograd import no_grad
 from rushlight.distributions import constraints
+from rushlight.distributions._binary_parameter import BinaryParameter
 from rushlight.distributions.distribution import Distribution
-from rushlight.distributions.utils import (
-    broadcast_all,
-    lazy_property,
-    logits_to_probs,
-    probs_to_logits,
-)
 
 __all__ = ["Binomial"]
 
@@ -20,7 +15,7 @@ def _clamp_by_zero(x):
     return (x.clamp(min=0) + x - x.clamp(max=0)) / 2
 
 
-class Binomial(Distribution):
+class Binomial(BinaryParameter, Distribution):
     """Successes out of `total_count` trials, each of probability `probs`."""
 
     arg_constraints = {  # noqa: RUF012
@@ -31,23 +26,12 @@ class Binomial(Distribution):
     has_enumerate_support = True
 
     def __init__(self, total_count=1, probs=None, logits=None, validate_args=None):
-        if (probs is None) == (logits is None):
-            raise ValueError("Binomial: give either `probs` or `logits`, but not both")
-        if probs is not None:
-            self.total_count, self.probs = broadcast_all(total_count, probs)
-            self.total_count = self.total_count.type_as(self.probs)
-        else:
-            self.total_count, self.logits = broadcast_all(total_count, logits)
-            self.total_count = self.total_count.type_as(self.logits)
-        self._param = self.logits if probs is None else self.probs
-        super().__init__(self._param.size(), validate_args=validate_args)
+        shape = self._take("Binomial", probs, logits, total_count)
+        super().__init__(shape, validate_args=validate_args)
 
     def expand(self, batch_shape, _instance=None):
         names = ("total_count", "probs", "logits", "_param")
         return self._expanded(Binomial, batch_shape, _instance, names)
-
-    def _new(self, *args, **kwargs):
-        return self._param.new(*args, **kwargs)
 
     @constraints.dependent_property(is_discrete=True, event_dim=0)
     def support(self):
@@ -64,18 +48,6 @@ class Binomial(Distribution):
     @property
     def variance(self):
         return self.total_count * self.probs * (1 - self.probs)
-
-    @lazy_property
-    def logits(self):
-        return probs_to_logits(self.probs, is_binary=True)
-
-    @lazy_property
-    def probs(self):
-        return logits_to_probs(self.logits, is_binary=True)
-
-    @property
-    def param_shape(self):
-        return self._param.size()
 
     def sample(self, sample_shape=Size()):  # noqa: B008
         shape = self._extended_shape(sample_shape)

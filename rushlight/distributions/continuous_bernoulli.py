@@ -5,21 +5,15 @@ import math
 from rushlight import _C
 from rushlight._C import Size
 from rushlight.distributions import constraints
+from rushlight.distributions._binary_parameter import BinaryParameter
 from rushlight.distributions.exp_family import ExponentialFamily
-from rushlight.distributions.utils import (
-    _is_number,
-    broadcast_all,
-    clamp_probs,
-    lazy_property,
-    logits_to_probs,
-    probs_to_logits,
-)
+from rushlight.distributions.utils import broadcast_all, clamp_probs, lazy_property, logits_to_probs
 from rushlight.nn.functional import binary_cross_entropy_with_logits
 
 __all__ = ["ContinuousBernoulli"]
 
 
-class ContinuousBernoulli(ExponentialFamily):
+class ContinuousBernoulli(BinaryParameter, ExponentialFamily):
     """On [0, 1], with a density proportional to probs^x (1 - probs)^(1 - x)."""
 
     arg_constraints = {  # noqa: RUF012
@@ -31,20 +25,13 @@ class ContinuousBernoulli(ExponentialFamily):
     _mean_carrier_measure = 0
 
     def __init__(self, probs=None, logits=None, lims=(0.499, 0.501), validate_args=None):
-        if (probs is None) == (logits is None):
-            raise ValueError("ContinuousBernoulli: give either `probs` or `logits`, but not both")
+        shape = self._take("ContinuousBernoulli", probs, logits)
         if probs is not None:
-            (self.probs,) = broadcast_all(probs)
             if validate_args is not None and not bool(
                 constraints.unit_interval.check(self.probs).all()
             ):
                 raise ValueError("ContinuousBernoulli: probs must lie in [0, 1]")
-            self.probs = clamp_probs(self.probs)
-        else:
-            (self.logits,) = broadcast_all(logits)
-        self._param = self.logits if probs is None else self.probs
-        given = logits if probs is None else probs
-        shape = Size() if _is_number(given) else self._param.size()
+            self.probs = self._param = clamp_probs(self.probs)
         self._lims = lims
         super().__init__(shape, validate_args=validate_args)
 
@@ -53,9 +40,6 @@ class ContinuousBernoulli(ExponentialFamily):
         new = self._expanded(ContinuousBernoulli, batch_shape, _instance, names)
         new._lims = self._lims
         return new
-
-    def _new(self, *args, **kwargs):
-        return self._param.new(*args, **kwargs)
 
     # Formulas divide by 1 - 2 probs: near one half a Taylor series takes over.
 
@@ -93,16 +77,8 @@ class ContinuousBernoulli(ExponentialFamily):
         return _C.where(self._away(), exact, 1.0 / 12.0 - (1.0 / 15.0 - 128.0 / 945.0 * x) * x)
 
     @lazy_property
-    def logits(self):
-        return probs_to_logits(self.probs, is_binary=True)
-
-    @lazy_property
     def probs(self):
         return clamp_probs(logits_to_probs(self.logits, is_binary=True))
-
-    @property
-    def param_shape(self):
-        return self._param.size()
 
     def rsample(self, sample_shape=Size()):  # noqa: B008
         shape = self._extended_shape(sample_shape)

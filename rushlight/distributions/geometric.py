@@ -4,20 +4,15 @@ from rushlight import _C
 from rushlight._C import Size
 from rushlight.autograd import no_grad
 from rushlight.distributions import constraints
+from rushlight.distributions._binary_parameter import BinaryParameter
 from rushlight.distributions.distribution import Distribution
-from rushlight.distributions.utils import (
-    _is_number,
-    broadcast_all,
-    lazy_property,
-    logits_to_probs,
-    probs_to_logits,
-)
+from rushlight.distributions.utils import broadcast_all
 from rushlight.nn.functional import binary_cross_entropy_with_logits
 
 __all__ = ["Geometric"]
 
 
-class Geometric(Distribution):
+class Geometric(BinaryParameter, Distribution):
     """Failures before the first success of probability `probs`: 0, 1, 2, ..."""
 
     arg_constraints = {  # noqa: RUF012
@@ -27,21 +22,13 @@ class Geometric(Distribution):
     support = constraints.nonnegative_integer
 
     def __init__(self, probs=None, logits=None, validate_args=None):
-        if (probs is None) == (logits is None):
-            raise ValueError("Geometric: give either `probs` or `logits`, but not both")
-        if probs is not None:
-            (self.probs,) = broadcast_all(probs)
-        else:
-            (self.logits,) = broadcast_all(logits)
-        given = logits if probs is None else probs
-        own = self.logits if probs is None else self.probs
-        shape = Size() if _is_number(given) else own.size()
+        shape = self._take("Geometric", probs, logits)
         super().__init__(shape, validate_args=validate_args)
         if self._validate_args and probs is not None and not bool((self.probs > 0).all()):
             raise ValueError(f"Geometric: all probs must be positive, got {self.probs}")
 
     def expand(self, batch_shape, _instance=None):
-        return self._expanded(Geometric, batch_shape, _instance, ("probs", "logits"))
+        return self._expanded(Geometric, batch_shape, _instance, ("probs", "logits", "_param"))
 
     @property
     def mean(self):
@@ -54,14 +41,6 @@ class Geometric(Distribution):
     @property
     def variance(self):
         return (1.0 / self.probs - 1.0) / self.probs
-
-    @lazy_property
-    def logits(self):
-        return probs_to_logits(self.probs, is_binary=True)
-
-    @lazy_property
-    def probs(self):
-        return logits_to_probs(self.logits, is_binary=True)
 
     def sample(self, sample_shape=Size()):  # noqa: B008
         shape = self._extended_shape(sample_shape)

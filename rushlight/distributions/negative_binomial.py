@@ -4,20 +4,16 @@ from rushlight import _C
 from rushlight._C import Size
 from rushlight.autograd import no_grad
 from rushlight.distributions import constraints
+from rushlight.distributions._binary_parameter import BinaryParameter
 from rushlight.distributions.distribution import Distribution
 from rushlight.distributions.gamma import Gamma
-from rushlight.distributions.utils import (
-    broadcast_all,
-    lazy_property,
-    logits_to_probs,
-    probs_to_logits,
-)
+from rushlight.distributions.utils import lazy_property
 from rushlight.nn import functional as F
 
 __all__ = ["NegativeBinomial"]
 
 
-class NegativeBinomial(Distribution):
+class NegativeBinomial(BinaryParameter, Distribution):
     """Successes of probability `probs` before `total_count` failures."""
 
     arg_constraints = {  # noqa: RUF012
@@ -28,23 +24,12 @@ class NegativeBinomial(Distribution):
     support = constraints.nonnegative_integer
 
     def __init__(self, total_count, probs=None, logits=None, validate_args=None):
-        if (probs is None) == (logits is None):
-            raise ValueError("NegativeBinomial: give either `probs` or `logits`, but not both")
-        if probs is not None:
-            self.total_count, self.probs = broadcast_all(total_count, probs)
-            self.total_count = self.total_count.type_as(self.probs)
-        else:
-            self.total_count, self.logits = broadcast_all(total_count, logits)
-            self.total_count = self.total_count.type_as(self.logits)
-        self._param = self.logits if probs is None else self.probs
-        super().__init__(self._param.size(), validate_args=validate_args)
+        shape = self._take("NegativeBinomial", probs, logits, total_count)
+        super().__init__(shape, validate_args=validate_args)
 
     def expand(self, batch_shape, _instance=None):
         names = ("total_count", "probs", "logits", "_param")
         return self._expanded(NegativeBinomial, batch_shape, _instance, names)
-
-    def _new(self, *args, **kwargs):
-        return self._param.new(*args, **kwargs)
 
     @property
     def mean(self):
@@ -57,18 +42,6 @@ class NegativeBinomial(Distribution):
     @property
     def variance(self):
         return self.mean / _C.sigmoid(-self.logits)
-
-    @lazy_property
-    def logits(self):
-        return probs_to_logits(self.probs, is_binary=True)
-
-    @lazy_property
-    def probs(self):
-        return logits_to_probs(self.logits, is_binary=True)
-
-    @property
-    def param_shape(self):
-        return self._param.size()
 
     @lazy_property
     def _gamma(self):

@@ -3,22 +3,16 @@
 from rushlight import _C
 from rushlight._C import Size
 from rushlight.distributions import constraints
+from rushlight.distributions._binary_parameter import BinaryParameter
 from rushlight.distributions.distribution import Distribution
 from rushlight.distributions.transformed_distribution import TransformedDistribution
 from rushlight.distributions.transforms import SigmoidTransform
-from rushlight.distributions.utils import (
-    _is_number,
-    broadcast_all,
-    clamp_probs,
-    lazy_property,
-    logits_to_probs,
-    probs_to_logits,
-)
+from rushlight.distributions.utils import broadcast_all, clamp_probs
 
 __all__ = ["LogitRelaxedBernoulli", "RelaxedBernoulli"]
 
 
-class LogitRelaxedBernoulli(Distribution):
+class LogitRelaxedBernoulli(BinaryParameter, Distribution):
     """The log-odds of RelaxedBernoulli's draws."""
 
     arg_constraints = {  # noqa: RUF012
@@ -30,15 +24,7 @@ class LogitRelaxedBernoulli(Distribution):
 
     def __init__(self, temperature, probs=None, logits=None, validate_args=None):
         self.temperature = temperature
-        if (probs is None) == (logits is None):
-            raise ValueError("RelaxedBernoulli: give either `probs` or `logits`, but not both")
-        if probs is not None:
-            (self.probs,) = broadcast_all(probs)
-        else:
-            (self.logits,) = broadcast_all(logits)
-        self._param = self.logits if probs is None else self.probs
-        given = logits if probs is None else probs
-        shape = Size() if _is_number(given) else self._param.size()
+        shape = self._take("RelaxedBernoulli", probs, logits)
         super().__init__(shape, validate_args=validate_args)
 
     def expand(self, batch_shape, _instance=None):
@@ -46,21 +32,6 @@ class LogitRelaxedBernoulli(Distribution):
         new = self._expanded(LogitRelaxedBernoulli, batch_shape, _instance, names)
         new.temperature = self.temperature
         return new
-
-    def _new(self, *args, **kwargs):
-        return self._param.new(*args, **kwargs)
-
-    @lazy_property
-    def logits(self):
-        return probs_to_logits(self.probs, is_binary=True)
-
-    @lazy_property
-    def probs(self):
-        return logits_to_probs(self.logits, is_binary=True)
-
-    @property
-    def param_shape(self):
-        return self._param.size()
 
     def rsample(self, sample_shape=Size()):  # noqa: B008
         shape = self._extended_shape(sample_shape)

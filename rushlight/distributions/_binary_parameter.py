@@ -1,0 +1,43 @@
+"""What distributions over yes and no share: a parameter that is a probability or its log-odds."""
+
+from rushlight._C import Size
+from rushlight.distributions.utils import (
+    _is_number,
+    broadcast_all,
+    lazy_property,
+    logits_to_probs,
+    probs_to_logits,
+)
+
+
+class BinaryParameter:
+    """`probs` or `logits`: one is given, the other follows from it."""
+
+    def _take(self, name, probs, logits, total_count=None):
+        """Keeps what was given, of the same shape as the number of trials; returns the shape of
+        the batch."""
+        if (probs is None) == (logits is None):
+            raise ValueError(f"{name}: give either `probs` or `logits`, but not both")
+        given = logits if probs is None else probs
+        if total_count is None:
+            (self._param,) = broadcast_all(given)
+        else:
+            self.total_count, self._param = broadcast_all(total_count, given)
+            self.total_count = self.total_count.type_as(self._param)
+        setattr(self, "logits" if probs is None else "probs", self._param)
+        return Size() if total_count is None and _is_number(given) else self._param.size()
+
+    def _new(self, *args, **kwargs):
+        return self._param.new(*args, **kwargs)
+
+    @lazy_property
+    def logits(self):
+        return probs_to_logits(self.probs, is_binary=True)
+
+    @lazy_property
+    def probs(self):
+        return logits_to_probs(self.logits, is_binary=True)
+
+    @property
+    def param_shape(self):
+        return self._param.size()

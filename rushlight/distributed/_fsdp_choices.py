@@ -1,29 +1,16 @@
 """The choices of distributed.fsdp that programs name in default arguments."""
 
-import enum
+from enum import Enum
 
 __all__ = ["BackwardPrefetch", "OptimStateKeyType", "ShardingStrategy", "StateDictType"]
 
-
-class ShardingStrategy(enum.Enum):
-    FULL_SHARD = 1
-    SHARD_GRAD_OP = 2
-    NO_SHARD = 3
-    HYBRID_SHARD = 4
-    _HYBRID_SHARD_ZERO2 = 5
-
-
-class BackwardPrefetch(enum.Enum):
-    BACKWARD_PRE = 1
-    BACKWARD_POST = 2
-
-
-class StateDictType(enum.Enum):
-    FULL_STATE_DICT = 1
-    LOCAL_STATE_DICT = 2
-    SHARDED_STATE_DICT = 3
-
-
-class OptimStateKeyType(enum.Enum):
-    PARAM_NAME = 1
-    PARAM_ID = 2
+ShardingStrategy = Enum(
+    "ShardingStrategy",
+    "FULL_SHARD SHARD_GRAD_OP NO_SHARD HYBRID_SHARD _HYBRID_SHARD_ZERO2",
+    module=__name__,
+)
+BackwardPrefetch = Enum("BackwardPrefetch", "BACKWARD_PRE BACKWARD_POST", module=__name__)
+StateDictType = Enum(
+    "StateDictType", "FULL_STATE_DICT LOCAL_STATE_DICT SHARDED_STATE_DICT", module=__name__
+)
+OptimStateKeyType = Enum("OptimStateKeyType", "PARAM_NAME PARAM_ID", module=__name__)

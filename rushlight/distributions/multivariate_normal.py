@@ -2,11 +2,15 @@
 
 import math
 
-from rushlight import _C, linalg
+from rushlight import linalg
 from rushlight._C import Size
 from rushlight.distributions import constraints
+from rushlight.distributions._covariance import CovarianceParameter
+from rushlight.distributions._covariance import (
+    _precision_to_scale_tril as _precision_to_scale_tril,
+)  # PyTorch's place of it
 from rushlight.distributions.distribution import Distribution
-from rushlight.distributions.utils import _standard_normal, lazy_property
+from rushlight.distributions.utils import _standard_normal
 
 __all__ = ["MultivariateNormal"]
 
@@ -26,22 +30,7 @@ def _batch_mahalanobis(bL, bx):
     return solved.pow(2).sum((-2, -1))
 
 
-def _precision_to_scale_tril(P):
-    """L with L L^T = P^-1, without inverting P."""
-    Lf = linalg.cholesky(_C.flip(P, (-2, -1)))
-    L_inv = _C.flip(Lf, (-2, -1)).mT
-    eye = _C.eye(P.shape[-1], dtype=P.dtype, device=P.device)
-    return linalg.solve_triangular(L_inv, eye, upper=False)
-
-
-def _inverse_from_factor(L):
-    """(L L^T)^-1."""
-    eye = _C.eye(L.shape[-1], dtype=L.dtype, device=L.device).expand(L.shape)
-    half = linalg.solve_triangular(L, eye, upper=False)
-    return half.mT @ half
-
-
-class MultivariateNormal(Distribution):
+class MultivariateNormal(CovarianceParameter, Distribution):
     """Mean `loc`, and one of covariance_matrix, precision_matrix, scale_tril (its lower factor)."""
 
     arg_constraints = {  # noqa: RUF012
@@ -63,30 +52,17 @@ class MultivariateNormal(Distribution):
     ):
         if loc.dim() < 1:
             raise ValueError("MultivariateNormal: loc must have at least one dimension")
-        given = {
-            "covariance_matrix": covariance_matrix,
-            "precision_matrix": precision_matrix,
-            "scale_tril": scale_tril,
-        }
-        given = {name: value for name, value in given.items() if value is not None}
-        if len(given) != 1:
-            raise ValueError(
-                "MultivariateNormal: give exactly one of covariance_matrix, precision_matrix and "
-                f"scale_tril, got {list(given) or 'none'}"
-            )
-        ((name, matrix),) = given.items()
-        if matrix.dim() < 2:
-            raise ValueError(f"MultivariateNormal: {name} must have at least two dimensions")
+        name, matrix = self._one_of(
+            "MultivariateNormal",
+            covariance_matrix=covariance_matrix,
+            precision_matrix=precision_matrix,
+            scale_tril=scale_tril,
+        )
         batch = Size(_broadcast_shapes(matrix.shape[:-2], loc.shape[:-1]))
         setattr(self, name, matrix.expand((*batch, *matrix.shape[-2:])))
         self.loc = loc.expand((*batch, loc.shape[-1]))
         super().__init__(batch, self.loc.shape[-1:], validate_args=validate_args)
-        if scale_tril is not None:
-            self._unbroadcasted_scale_tril = scale_tril
-        elif covariance_matrix is not None:
-            self._unbroadcasted_scale_tril = linalg.cholesky(covariance_matrix)
-        else:
-            self._unbroadcasted_scale_tril = _precision_to_scale_tril(precision_matrix)
+        self._keep_factor(name, matrix)
 
     def expand(self, batch_shape, _instance=None):
         names = ("loc", "covariance_matrix", "precision_matrix", "scale_tril")
@@ -94,22 +70,6 @@ class MultivariateNormal(Distribution):
         new = self._expanded(MultivariateNormal, batch_shape, _instance, names, event)
         new._unbroadcasted_scale_tril = self._unbroadcasted_scale_tril
         return new
-
-    def _expand_matrix(self, matrix):
-        return matrix.expand((*self._batch_shape, *self._event_shape, *self._event_shape))
-
-    @lazy_property
-    def scale_tril(self):
-        return self._expand_matrix(self._unbroadcasted_scale_tril)
-
-    @lazy_property
-    def covariance_matrix(self):
-        L = self._unbroadcasted_scale_tril
-        return self._expand_matrix(L @ L.mT)
-
-    @lazy_property
-    def precision_matrix(self):
-        return self._expand_matrix(_inverse_from_factor(self._unbroadcasted_scale_tril))
 
     @property
     def mean(self):

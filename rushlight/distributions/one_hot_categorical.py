@@ -3,6 +3,7 @@
 from rushlight import _C
 from rushlight._C import Size
 from rushlight.distributions import constraints
+from rushlight.distributions._over_categories import OverCategories
 from rushlight.distributions.categorical import Categorical
 from rushlight.distributions.distribution import Distribution
 from rushlight.nn.functional import one_hot
@@ -10,7 +11,7 @@ from rushlight.nn.functional import one_hot
 __all__ = ["OneHotCategorical", "OneHotCategoricalStraightThrough"]
 
 
-class OneHotCategorical(Distribution):
+class OneHotCategorical(OverCategories, Distribution):
     """Vectors of zeros with one 1, at the place that Categorical draws."""
 
     arg_constraints = {  # noqa: RUF012
@@ -32,21 +33,6 @@ class OneHotCategorical(Distribution):
         new._validate_args = self._validate_args
         return new
 
-    def _new(self, *args, **kwargs):
-        return self._categorical._new(*args, **kwargs)
-
-    @property
-    def _param(self):
-        return self._categorical._param
-
-    @property
-    def probs(self):
-        return self._categorical.probs
-
-    @property
-    def logits(self):
-        return self._categorical.logits
-
     @property
     def mean(self):
         return self._categorical.probs
@@ -58,10 +44,6 @@ class OneHotCategorical(Distribution):
     @property
     def variance(self):
         return self.probs * (1 - self.probs)
-
-    @property
-    def param_shape(self):
-        return self._categorical.param_shape
 
     def sample(self, sample_shape=Size()):  # noqa: B008
         draws = self._categorical.sample(Size(sample_shape))

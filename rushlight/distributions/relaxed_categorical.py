@@ -5,6 +5,7 @@ import math
 from rushlight import _C
 from rushlight._C import Size
 from rushlight.distributions import constraints
+from rushlight.distributions._over_categories import OverCategories
 from rushlight.distributions.categorical import Categorical
 from rushlight.distributions.distribution import Distribution
 from rushlight.distributions.transformed_distribution import TransformedDistribution
@@ -14,7 +15,7 @@ from rushlight.distributions.utils import broadcast_all, clamp_probs
 __all__ = ["ExpRelaxedCategorical", "RelaxedOneHotCategorical"]
 
 
-class ExpRelaxedCategorical(Distribution):
+class ExpRelaxedCategorical(OverCategories, Distribution):
     """The logarithm of RelaxedOneHotCategorical's draws."""
 
     arg_constraints = {  # noqa: RUF012
@@ -42,21 +43,6 @@ class ExpRelaxedCategorical(Distribution):
         )
         new._validate_args = self._validate_args
         return new
-
-    def _new(self, *args, **kwargs):
-        return self._categorical._new(*args, **kwargs)
-
-    @property
-    def param_shape(self):
-        return self._categorical.param_shape
-
-    @property
-    def logits(self):
-        return self._categorical.logits
-
-    @property
-    def probs(self):
-        return self._categorical.probs
 
     def rsample(self, sample_shape=Size()):  # noqa: B008
         shape = self._extended_shape(sample_shape)

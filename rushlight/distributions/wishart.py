@@ -5,18 +5,14 @@ import math
 from rushlight import _C, linalg
 from rushlight._C import Size
 from rushlight.distributions import constraints
+from rushlight.distributions._covariance import CovarianceParameter
 from rushlight.distributions.exp_family import ExponentialFamily
-from rushlight.distributions.multivariate_normal import (
-    _broadcast_shapes,
-    _inverse_from_factor,
-    _precision_to_scale_tril,
-)
-from rushlight.distributions.utils import lazy_property
+from rushlight.distributions.multivariate_normal import _broadcast_shapes
 
 __all__ = ["Wishart"]
 
 
-class Wishart(ExponentialFamily):
+class Wishart(CovarianceParameter, ExponentialFamily):
     """Sums of `df` outer products of normal vectors with this covariance; df above p - 1."""
 
     arg_constraints = {  # noqa: RUF012
@@ -37,19 +33,12 @@ class Wishart(ExponentialFamily):
         scale_tril=None,
         validate_args=None,
     ):
-        given = {
-            "covariance_matrix": covariance_matrix,
-            "precision_matrix": precision_matrix,
-            "scale_tril": scale_tril,
-        }
-        given = {name: value for name, value in given.items() if value is not None}
-        if len(given) != 1:
-            raise ValueError(
-                "Wishart: give exactly one of covariance_matrix, precision_matrix and scale_tril"
-            )
-        ((name, matrix),) = given.items()
-        if matrix.dim() < 2:
-            raise ValueError(f"Wishart: {name} must have at least two dimensions")
+        name, matrix = self._one_of(
+            "Wishart",
+            covariance_matrix=covariance_matrix,
+            precision_matrix=precision_matrix,
+            scale_tril=scale_tril,
+        )
         df = df if isinstance(df, _C.Tensor) else _C.tensor(float(df), dtype=matrix.dtype)
         batch = Size(_broadcast_shapes(matrix.shape[:-2], df.shape))
         event = matrix.shape[-2:]
@@ -58,12 +47,7 @@ class Wishart(ExponentialFamily):
         setattr(self, name, matrix.expand((*batch, *event)))
         self.df = df.expand(batch)
         super().__init__(batch, event, validate_args=validate_args)
-        if scale_tril is not None:
-            self._unbroadcasted_scale_tril = scale_tril
-        elif covariance_matrix is not None:
-            self._unbroadcasted_scale_tril = linalg.cholesky(covariance_matrix)
-        else:
-            self._unbroadcasted_scale_tril = _precision_to_scale_tril(precision_matrix)
+        self._keep_factor(name, matrix)
 
     def expand(self, batch_shape, _instance=None):
         names = ("covariance_matrix", "precision_matrix", "scale_tril", "df")
@@ -71,22 +55,6 @@ class Wishart(ExponentialFamily):
         new = self._expanded(Wishart, batch_shape, _instance, names, event)
         new._unbroadcasted_scale_tril = self._unbroadcasted_scale_tril
         return new
-
-    def _expand_matrix(self, matrix):
-        return matrix.expand(self._batch_shape + self._event_shape)
-
-    @lazy_property
-    def scale_tril(self):
-        return self._expand_matrix(self._unbroadcasted_scale_tril)
-
-    @lazy_property
-    def covariance_matrix(self):
-        L = self._unbroadcasted_scale_tril
-        return self._expand_matrix(L @ L.mT)
-
-    @lazy_property
-    def precision_matrix(self):
-        return self._expand_matrix(_inverse_from_factor(self._unbroadcasted_scale_tril))
 
     @property
     def mean(self):

@@ -62,7 +62,14 @@ class MaxPool3d(_MaxPool):
     _pool = staticmethod(F.max_pool3d)
 
 
-class _MaxUnpool(Module):
+class _Windows(Module):
+    """Modules that say which windows they take."""
+
+    def extra_repr(self):
+        return f"kernel_size={self.kernel_size}, stride={self.stride}, padding={self.padding}"
+
+
+class _MaxUnpool(_Windows):
     def __init__(self, kernel_size, stride=None, padding=0):
         super().__init__()
         self.kernel_size = _tuple(kernel_size, self._dims)
@@ -73,9 +80,6 @@ class _MaxUnpool(Module):
         return self._unpool(
             input, indices, self.kernel_size, self.stride, self.padding, output_size
         )
-
-    def extra_repr(self):
-        return f"kernel_size={self.kernel_size}, stride={self.stride}, padding={self.padding}"
 
 
 class MaxUnpool1d(_MaxUnpool):
@@ -96,7 +100,7 @@ class MaxUnpool3d(_MaxUnpool):
     _dims, _unpool = 3, staticmethod(F.max_unpool3d)
 
 
-class AvgPool1d(Module):
+class AvgPool1d(_Windows):
     """The average of each window of (N, C, L)."""
 
     __constants__ = "kernel_size stride padding ceil_mode count_include_pad".split()
@@ -115,11 +119,8 @@ class AvgPool1d(Module):
         return F.avg_pool1d(input, self.kernel_size, self.stride, self.padding, self.ceil_mode,
                             self.count_include_pad)  # fmt: skip
 
-    def extra_repr(self):
-        return f"kernel_size={self.kernel_size}, stride={self.stride}, padding={self.padding}"
 
-
-class _AvgPool(Module):
+class _AvgPool(_Windows):
     __constants__ = """kernel_size stride padding ceil_mode count_include_pad
 divisor_override""".split()
 
@@ -143,9 +144,6 @@ divisor_override""".split()
     def forward(self, input):
         return self._pool(input, self.kernel_size, self.stride, self.padding, self.ceil_mode,
                           self.count_include_pad, self.divisor_override)  # fmt: skip
-
-    def extra_repr(self):
-        return f"kernel_size={self.kernel_size}, stride={self.stride}, padding={self.padding}"
 
 
 class AvgPool2d(_AvgPool):

@@ -54,10 +54,41 @@ def _clones(module, count):
     return ModuleList([copy.deepcopy(module) for _ in range(count)])
 
 
-class TransformerEncoderLayer(Module):
-    """Self-attention, then two linear maps, each with dropout, a residual and a norm."""
+class _Layer(Module):
+    """What the layers of encoders and decoders share."""
 
     __constants__ = ("norm_first",)
+
+    def __setstate__(self, state):
+        super().__setstate__(state)
+        if not hasattr(self, "activation"):  # saved when relu was the only one
+            self.activation = F.relu
+
+    def _sa_block(self, x, attn_mask, key_padding_mask, is_causal=False):
+        x = _attended(self.self_attn, x, x, attn_mask, key_padding_mask, is_causal)
+        return self.dropout1(x)
+
+
+def _attended(attention, x, memory, attn_mask, key_padding_mask, is_causal):
+    return attention(
+        x,
+        memory,
+        memory,
+        attn_mask=attn_mask,
+        key_padding_mask=key_padding_mask,
+        need_weights=False,
+        is_causal=is_causal,
+    )[0]
+
+
+def _length_for(layers, x):
+    """The length of the sequences that layers get."""
+    attention = getattr(layers[0], "self_attn", None) if len(layers) else None
+    return _length(x, getattr(attention, "batch_first", False))
+
+
+class TransformerEncoderLayer(_Layer):
+    """Self-attention, then two linear maps, each with dropout, a residual and a norm."""
 
     def __init__(
         self,
@@ -88,11 +119,6 @@ class TransformerEncoderLayer(Module):
         self.dropout2 = Dropout(dropout)
         self.activation = _activation(activation)
 
-    def __setstate__(self, state):
-        super().__setstate__(state)
-        if not hasattr(self, "activation"):  # saved when relu was the only one
-            self.activation = F.relu
-
     def forward(self, src, src_mask=None, src_key_padding_mask=None, is_causal=False):
         x = src
         if self.norm_first:
@@ -101,27 +127,13 @@ class TransformerEncoderLayer(Module):
         x = self.norm1(x + self._sa_block(x, src_mask, src_key_padding_mask, is_causal))
         return self.norm2(x + self._ff_block(x))
 
-    def _sa_block(self, x, attn_mask, key_padding_mask, is_causal=False):
-        x = self.self_attn(
-            x,
-            x,
-            x,
-            attn_mask=attn_mask,
-            key_padding_mask=key_padding_mask,
-            need_weights=False,
-            is_causal=is_causal,
-        )[0]
-        return self.dropout1(x)
-
     def _ff_block(self, x):
         x = self.linear2(self.dropout(self.activation(self.linear1(x))))
         return self.dropout2(x)
 
 
-class TransformerDecoderLayer(Module):
+class TransformerDecoderLayer(_Layer):
     """Self-attention, attention to the memory, two linear maps; as TransformerEncoderLayer."""
-
-    __constants__ = ("norm_first",)
 
     def __init__(
         self,
@@ -157,11 +169,6 @@ class TransformerDecoderLayer(Module):
         self.dropout3 = Dropout(dropout)
         self.activation = _activation(activation)
 
-    def __setstate__(self, state):
-        super().__setstate__(state)
-        if not hasattr(self, "activation"):
-            self.activation = F.relu
-
     def forward(
         self,
         tgt,
@@ -184,28 +191,8 @@ class TransformerDecoderLayer(Module):
         x = self.norm2(x + self._mha_block(x, *other))
         return self.norm3(x + self._ff_block(x))
 
-    def _sa_block(self, x, attn_mask, key_padding_mask, is_causal=False):
-        x = self.self_attn(
-            x,
-            x,
-            x,
-            attn_mask=attn_mask,
-            key_padding_mask=key_padding_mask,
-            is_causal=is_causal,
-            need_weights=False,
-        )[0]
-        return self.dropout1(x)
-
     def _mha_block(self, x, mem, attn_mask, key_padding_mask, is_causal=False):
-        x = self.multihead_attn(
-            x,
-            mem,
-            mem,
-            attn_mask=attn_mask,
-            key_padding_mask=key_padding_mask,
-            is_causal=is_causal,
-            need_weights=False,
-        )[0]
+        x = _attended(self.multihead_attn, x, mem, attn_mask, key_padding_mask, is_causal)
         return self.dropout2(x)
 
     def _ff_block(self, x):
@@ -234,9 +221,7 @@ class TransformerEncoder(Module):
         self.mask_check = mask_check
 
     def forward(self, src, mask=None, src_key_padding_mask=None, is_causal=None):
-        attention = getattr(self.layers[0], "self_attn", None) if len(self.layers) else None
-        length = _length(src, getattr(attention, "batch_first", False))
-        is_causal = _is_causal(mask, is_causal, length)
+        is_causal = _is_causal(mask, is_causal, _length_for(self.layers, src))
         for layer in self.layers:
             src = layer(
                 src,
@@ -269,9 +254,7 @@ class TransformerDecoder(Module):
         tgt_is_causal=None,
         memory_is_causal=False,
     ):
-        attention = getattr(self.layers[0], "self_attn", None) if len(self.layers) else None
-        length = _length(tgt, getattr(attention, "batch_first", False))
-        tgt_is_causal = _is_causal(tgt_mask, tgt_is_causal, length)
+        tgt_is_causal = _is_causal(tgt_mask, tgt_is_causal, _length_for(self.layers, tgt))
         for layer in self.layers:
             tgt = layer(
                 tgt,

@@ -5,15 +5,20 @@ import sys
 from types import ModuleType
 
 
+def _new_group(owner, name):
+    """A group of settings that nobody has named before."""
+    if name.startswith("__"):
+        raise AttributeError(name)
+    group = _Group()
+    setattr(owner, name, group)
+    return group
+
+
 class _Settings(ModuleType):
     """A module whose attributes may all be read and set; unset ones are settings too."""
 
     def __getattr__(self, name):
-        if name.startswith("__"):
-            raise AttributeError(name)
-        group = _Group()
-        setattr(self, name, group)
-        return group
+        return _new_group(self, name)
 
     @contextlib.contextmanager
     def patch(self, *args, **changes):
@@ -32,11 +37,7 @@ class _Group:
     """Settings with a name in common, such as triton.cudagraphs; false while nothing is set."""
 
     def __getattr__(self, name):
-        if name.startswith("__"):
-            raise AttributeError(name)
-        group = _Group()
-        setattr(self, name, group)
-        return group
+        return _new_group(self, name)
 
     def __bool__(self):
         return False

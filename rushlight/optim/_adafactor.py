@@ -1,14 +1,12 @@
 """Adafactor: second moments of matrices kept as a row and a column."""
 
 from rushlight import _C
-from rushlight.autograd import no_grad
-from rushlight.optim._rule import check, check_at_least_0, check_lr, number, options
-from rushlight.optim.optimizer import Optimizer, _loss_of
+from rushlight.optim._rule import EachParameter, check, check_at_least_0, check_lr, number, options
 
 __all__ = ["Adafactor"]
 
 
-class Adafactor(Optimizer):
+class Adafactor(EachParameter):
     """Steps relative to the size of the parameter, with memory linear in rows and columns."""
 
     def __init__(
@@ -36,16 +34,6 @@ class Adafactor(Optimizer):
         super().__setstate__(state)
         for group in self.param_groups:
             group.setdefault("foreach", None)
-
-    @no_grad()
-    def step(self, closure=None):
-        """Updates the parameters; ``closure`` computes the loss anew and returns it."""
-        loss = _loss_of(closure)
-        for group in self.param_groups:
-            for p in group["params"]:
-                if p.grad is not None:
-                    self._step_one(p, group)
-        return loss
 
     def _start(self, grad, state):
         state["step"] = number(0.0)

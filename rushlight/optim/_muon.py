@@ -3,9 +3,7 @@
 import math
 
 from rushlight import _C
-from rushlight.autograd import no_grad
-from rushlight.optim._rule import check_at_least_0, check_lr, options
-from rushlight.optim.optimizer import Optimizer, _loss_of
+from rushlight.optim._rule import EachParameter, check_at_least_0, check_lr, options
 
 __all__ = ["Muon"]
 
@@ -29,7 +27,7 @@ def _orthogonal(matrix, coefficients, steps, eps):
     return x.T if tall else x
 
 
-class Muon(Optimizer):
+class Muon(EachParameter):
     """Momentum with orthogonalised steps, for the matrices inside a network."""
 
     def __init__(
@@ -56,16 +54,6 @@ class Muon(Optimizer):
                 if p.ndim != 2:
                     raise ValueError("Muon: parameters must have two dims, got one of shape "
                                      f"{tuple(p.shape)}; use AdamW for the others")  # fmt: skip
-
-    @no_grad()
-    def step(self, closure=None):
-        """Updates the parameters; ``closure`` computes the loss anew and returns it."""
-        loss = _loss_of(closure)
-        for group in self.param_groups:
-            for p in group["params"]:
-                if p.grad is not None:
-                    self._step_one(p, group)
-        return loss
 
     def _step_one(self, p, group):
         if p.is_complex():

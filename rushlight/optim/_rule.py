@@ -9,6 +9,7 @@ from typing import ClassVar
 
 from rushlight import _C, config
 from rushlight._C import Tensor, _cuda
+from rushlight.autograd import no_grad
 from rushlight.optim.optimizer import Optimizer, _loss_of
 
 _config_values = config._values
@@ -126,6 +127,20 @@ class RuleOptimizer(Optimizer):
                 self._start(p, group)
                 for key in self._scalars:
                     self.state[p][key] = self.state[p][key].to(p.device)
+
+
+class EachParameter(Optimizer):
+    """Base of the optimisers that update one parameter after the other, by `_step_one`."""
+
+    @no_grad()
+    def step(self, closure=None):
+        """Updates the parameters; ``closure`` computes the loss anew and returns it."""
+        loss = _loss_of(closure)
+        for group in self.param_groups:
+            for p in group["params"]:
+                if p.grad is not None:
+                    self._step_one(p, group)
+        return loss
 
 
 def options(given, names):

@@ -37,22 +37,19 @@ def _check_eval(*modules):
         raise AssertionError("fusion is for evaluation: call eval() on both modules first")
 
 
+def _numbers_of(op, bn):
+    """What a batch normalisation computes with."""
+    if bn.running_mean is None or bn.running_var is None:
+        raise AssertionError(f"{op}: the batch norm has no running statistics")
+    return bn.running_mean, bn.running_var, bn.eps, bn.weight, bn.bias
+
+
 def fuse_conv_bn_eval(conv, bn, transpose=False):
     """A copy of the convolution that does the batch normalisation too."""
     _check_eval(conv, bn)
     fused = copy.deepcopy(conv)
-    if bn.running_mean is None or bn.running_var is None:
-        raise AssertionError("fuse_conv_bn_eval: the batch norm has no running statistics")
-    fused.weight, fused.bias = fuse_conv_bn_weights(
-        fused.weight,
-        fused.bias,
-        bn.running_mean,
-        bn.running_var,
-        bn.eps,
-        bn.weight,
-        bn.bias,
-        transpose,
-    )
+    numbers = _numbers_of("fuse_conv_bn_eval", bn)
+    fused.weight, fused.bias = fuse_conv_bn_weights(fused.weight, fused.bias, *numbers, transpose)
     return fused
 
 
@@ -65,15 +62,6 @@ def fuse_linear_bn_eval(linear, bn):
             f"fuse_linear_bn_eval: {linear.out_features} features do not fit a batch norm of "
             f"{bn.num_features}"
         )
-    if bn.running_mean is None or bn.running_var is None:
-        raise AssertionError("fuse_linear_bn_eval: the batch norm has no running statistics")
-    fused.weight, fused.bias = fuse_linear_bn_weights(
-        fused.weight,
-        fused.bias,
-        bn.running_mean,
-        bn.running_var,
-        bn.eps,
-        bn.weight,
-        bn.bias,
-    )
+    numbers = _numbers_of("fuse_linear_bn_eval", bn)
+    fused.weight, fused.bias = fuse_linear_bn_weights(fused.weight, fused.bias, *numbers)
     return fused

@@ -164,8 +164,8 @@ class Identity(BasePruningMethod):
         return super().apply(module, name)
 
 
-class RandomUnstructured(BasePruningMethod):
-    """Elements at random; amount is a number of them, or a share from 0 to 1."""
+class _Unstructured(BasePruningMethod):
+    """Single elements, which `_chosen(t, count)` names."""
 
     PRUNING_TYPE = "unstructured"
 
@@ -177,30 +177,26 @@ class RandomUnstructured(BasePruningMethod):
         count = _count(self.amount, t.nelement())
         mask = default_mask.clone(memory_format=_C.contiguous_format)
         if count:
-            mask.view(-1)[_C.rand_like(t.detach()).view(-1).topk(count).indices] = 0
+            mask.view(-1)[self._chosen(t.detach(), count)] = 0
         return mask
+
+
+class RandomUnstructured(_Unstructured):
+    """Elements at random; amount is a number of them, or a share from 0 to 1."""
+
+    def _chosen(self, t, count):
+        return _C.rand_like(t).view(-1).topk(count).indices
 
     @classmethod
     def apply(cls, module, name, amount):
         return super().apply(module, name, amount=amount)
 
 
-class L1Unstructured(BasePruningMethod):
+class L1Unstructured(_Unstructured):
     """The elements of least magnitude; amount is a number of them, or a share from 0 to 1."""
 
-    PRUNING_TYPE = "unstructured"
-
-    def __init__(self, amount):
-        _validate_pruning_amount_init(amount)
-        self.amount = amount
-
-    def compute_mask(self, t, default_mask):
-        count = _count(self.amount, t.nelement())
-        mask = default_mask.clone(memory_format=_C.contiguous_format)
-        if count:
-            smallest = t.detach().abs().reshape(-1).topk(count, largest=False)
-            mask.view(-1)[smallest.indices] = 0
-        return mask
+    def _chosen(self, t, count):
+        return t.abs().reshape(-1).topk(count, largest=False).indices
 
     @classmethod
     def apply(cls, module, name, amount, importance_scores=None):

@@ -113,7 +113,7 @@ def methods_cpp(rows) -> str:
     names = by_name(rows)
     listed = "".join(f'    "{name}",\n' for name in names)
     return f"""{HEADER}// methods.cpp: one small function a name; the parser does the rest.
-#include "bindings/dispatch.h"
+#include "bindings/call/dispatch.h"
 
 namespace rush::py {{
 namespace {{

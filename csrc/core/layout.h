@@ -7,7 +7,8 @@
 // program can reach. Its sizes, strides and flags are those of a contiguous tensor, and so is
 // everything that can be asked of it.
 //
-// - Ops that say `any_layout` (ops/op.h) read, write and return arranged forms, so the layout flows
+// - Ops that say `any_layout` (ops/framework/op.h) read, write and return arranged forms, so the
+// layout flows
 //   from one convolution to the next and back again.
 // - Whoever else asks for the memory (Tensor::storage(), Tensor::data()) settles the tensor: fresh
 //   contiguous storage gets the values, and the arranged form is let go. This happens before any

@@ -32,7 +32,7 @@ def collect(rows):
 
 
 def type_mask(types) -> str:
-    """One bit a dtype, in the order of DType in csrc/core/dtype.h."""
+    """One bit per dtype, in the order of DType in csrc/core/dtype.h."""
     return hex(sum(1 << DTYPES.index(d) for t in types for d in COMPUTES[t]))
 
 

@@ -77,6 +77,12 @@ def test_the_index_lists_every_page(folder):
     assert not {p.name for p in index.parent.glob("*.md")} - listed - {"README.md"}
 
 
+def test_every_benchmark_is_listed():
+    page = (ROOT / "benchmarks" / "README.md").read_text()
+    listed = set(re.findall(r"^\| `(\w+\.py)`", page, re.MULTILINE))
+    assert not {p.name for p in (ROOT / "benchmarks").glob("bench_*.py")} - listed
+
+
 # ---- files ----
 
 A_FILE = re.compile(r"[\w.<>*\-/]+\.(h|cpp|cu|py|pyi|md|yaml|yml|cmake|sh|json)|\w+/[\w/]+\.\*")

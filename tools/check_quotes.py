@@ -36,16 +36,17 @@ def sections(text):
 
 
 def rows(text, title):
-    """The lines of a file of results that a title names."""
+    """What the lines of a file of results that a title names say beyond it."""
     section, _, row = title.rpartition(" > ")
     for headings, line in sections(text):
         if not any(heading.startswith(section) for heading in headings):
             continue
         if line.startswith("|"):
-            if (line.strip("| ").replace("`", "") + " | ").startswith(row + " | "):
-                yield line
+            cells = line.strip("| ").replace("`", "") + " | "
+            if cells.startswith(row + " | "):
+                yield cells.removeprefix(row + " | ")
         elif row and line.startswith(row):
-            yield line
+            yield line.removeprefix(row)
 
 
 def faults(page):

@@ -83,7 +83,7 @@ def prepared(name, side, model, args, clock):
         device=args.device, dtype=args.dtype[0], channels_last=name == "torch_last",
         autocast=args.autocast, graph=args.graph,
     )  # fmt: skip
-    # A process a model: what it cached is gone with it.
+    # One process per model: what it cached is gone with it.
     worker = Worker(side, args.threads, clock)
     try:
         worker.prepare(Case(model, setup, "training.step(); wait()"))
@@ -140,7 +140,7 @@ def measure(model, args):
 
 
 def peak_rate(args):
-    """Operations a second of the best matrix product of either library."""
+    """Operations per second of the best matrix product of either library."""
     kind = args.autocast or args.dtype[0]
     rates = []
     for side in {s.module: s for s in sides_of(args).values()}.values():

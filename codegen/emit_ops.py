@@ -197,7 +197,7 @@ class Family:
         return "    {" + ", ".join(fields) + "},"
 
     def arg_arrays(self):
-        """One array a row, with `out` at its end when there is one: the other forms read fewer."""
+        """One array per row, `out` at its end when there is one: the other forms read fewer."""
         lines = []
         for i, row in enumerate(self.rows):
             args = with_out(row).args if "out" in row.forms else row.args

@@ -1,14 +1,12 @@
 // pointwise.h: out[i] = f(x[i], ...) for every functor of the op table, on any device.
 //
 // - The compute type is the promoted type of the inputs (float16 and bfloat16 compute in float32),
-// or
-//   the one given; operands of another type are converted on the way, in small chunks. So a caller
-//   need not cast: `map_unary(UnaryFn::Exp, int_tensor, out, {}, DType::Float32)` is enough.
+//   or the one given; operands of another type are converted on the way, in small chunks. So a
+//   caller need not cast: `map_unary(UnaryFn::Exp, int_tensor, out, {}, DType::Float32)` is enough.
 // - The table entry says what comes out (the compute type, bool, or the real type of a complex
-// one); an
-//   `out` of another type is converted into, too.
+//   one); an `out` of another type is converted into, too.
 // - Inputs broadcast to out's shape. An input may be `out` itself; other overlap is the caller's to
-// refuse.
+//   refuse.
 #pragma once
 
 #include <initializer_list>

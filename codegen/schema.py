@@ -10,7 +10,7 @@ from pathlib import Path
 
 import yaml
 
-# How the table spells a type -> the ArgKind of csrc/ops/registry.h.
+# How the table spells a type -> the ArgKind of csrc/ops/framework/registry.h.
 ARG_KINDS = {
     "Tensor": "Tensor",
     "Operand": "Operand",
@@ -50,7 +50,7 @@ MEMORY_FORMATS = {
     "channels_last": "ChannelsLast",
     "channels_last_3d": "ChannelsLast3d",
 }
-MAX_ARGS = 32  # kMaxArgs of csrc/bindings/parse.h
+MAX_ARGS = 32  # kMaxArgs of csrc/bindings/call/parse.h
 
 IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 FUNC = re.compile(r"(\w+)(?:\.(\w+))?\s*\((.*)\)\s*->\s*(.+)\Z", re.S)

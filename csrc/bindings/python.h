@@ -5,7 +5,7 @@
 #include <Python.h>
 #include <structmember.h>
 
-#include "ops/registry.h"
+#include "ops/framework/registry.h"
 
 namespace rush::py {
 
@@ -101,4 +101,4 @@ bool init_cuda(PyObject* module);
 
 }  // namespace rush::py
 
-#include "bindings/tensor_object.h"
+#include "bindings/tensor/tensor_object.h"

@@ -2,8 +2,8 @@
 
 #include "core/layout.h"
 #include "cpu/copy/copy.h"
-#include "cuda/runtime/memory.h"
 #include "device/loops.h"
+#include "device/runtime.h"
 #include "ops/framework/spec.h"
 
 namespace rush {
@@ -70,8 +70,8 @@ const bool g_can_settle = [] {
     const Tensor out = make_tensor(form.sizes(), form.dtype(), form.device());
     copy_data(out, form);
     // The program still holds the tensor and does not know that this memory goes.
-    if (form.is_cuda())
-      cuda::record_stream(*form.storage(), cuda::current_stream(form.device().index));
+    if (const DeviceRuntime& runtime = device_runtime(form); runtime.record_stream)
+      runtime.record_stream(*form.storage(), runtime.current_stream(form.device()));
     return out.storage();
   };
   return true;
@@ -79,6 +79,8 @@ const bool g_can_settle = [] {
 
 }  // namespace
 
-Tensor host_data(const Tensor& src) { return src.is_cuda() ? placed(src, Device{}) : src; }
+Tensor host_data(const Tensor& src) {
+  return device_traits(src).separate_memory ? placed(src, Device{}) : src;
+}
 
 }  // namespace rush

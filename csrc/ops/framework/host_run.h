@@ -1,4 +1,4 @@
-// host_run.h: ops that have no GPU kernel of their own run on the host, over copies.
+// host_run.h: ops that a device has no kernels for run on the host, over copies.
 //
 // Slow, and it waits for the GPU (set_sync_debug_mode tells), but every op works on every device
 // from its first day. A block whose run() only calls what is made for all devices (map_unary,
@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "device/runtime.h"
 #include "ops/framework/value.h"
 
 namespace rush {
@@ -15,7 +16,7 @@ namespace rush {
 // The host copies of one call's tensors. A tensor that is passed twice has one copy.
 class RUSH_API HostTwins {
  public:
-  explicit HostTwins(const char* op);
+  explicit HostTwins(const char* op) : op_(op) {}
   Tensor of(const Tensor& t);
   std::vector<Tensor> of(TensorList ts);
   template <class A>
@@ -26,6 +27,7 @@ class RUSH_API HostTwins {
   void write_back(const Tensor& t) const;
 
  private:
+  const char* op_;
   std::vector<std::pair<Tensor, Tensor>> pairs_;  // original, copy
 };
 

@@ -68,7 +68,7 @@ void GraphTask::deliver_seed(const Edge& root, Tensor seed) {
   const ResultMeta& meta = root.node->results()[root.slot];
   if (!streams_.several()) [[likely]]
     return deliver(s, root.slot, fit_gradient(std::move(seed), meta, "backward"));
-  cuda::Stream* to = streams_.at(*root.node, seed);
+  DeviceStream* to = streams_.at(*root.node, seed);
   streams_.hand_over(seed, streams_.callers_for(seed), to);
   const TaskStreams::Scope scope(to);
   deliver(s, root.slot, fit_gradient(std::move(seed), meta, "backward"));
@@ -78,7 +78,7 @@ void GraphTask::pass_on(Node& from, NodeState& target, uint32_t slot, Tensor gra
   const ResultMeta& meta = target.node->results()[slot];
   if (!streams_.several()) [[likely]]
     return deliver(target, slot, fit_gradient(std::move(grad), meta, from.name()));
-  cuda::Stream* to = streams_.at(*target.node, grad);
+  DeviceStream* to = streams_.at(*target.node, grad);
   streams_.hand_over(grad, streams_.of(from), to);
   const TaskStreams::Scope scope(to);
   deliver(target, slot, fit_gradient(std::move(grad), meta, from.name()));

@@ -40,8 +40,8 @@ void Node::overtake(uint64_t sequence) {
 
 uint32_t Node::add_result(const Tensor& t) {
   results_.push_back(ResultMeta{t.sizes(), t.dtype(), t.device(), is_arranged(t)});
-  if (t.is_cuda()) [[unlikely]]
-    note_stream(*this, t.device().index);
+  if (device_traits(t).asynchronous) [[unlikely]]
+    note_stream(*this, t.device());
   if (anomaly_checks_nan()) [[unlikely]]
     note_forward_result(*this, t);
   return uint32_t(results_.size() - 1);

@@ -4,8 +4,6 @@
 #include <unordered_map>
 
 #include "core/mutex.h"
-#include "cuda/runtime/memory.h"
-#include "cuda/runtime/stream.h"
 
 namespace rush {
 
@@ -32,8 +30,8 @@ int64_t stream_id(const Node& node) {
 
 }  // namespace
 
-void note_stream(const Node& node, int device) {
-  const int64_t id = cuda::current_stream(device)->id;
+void note_stream(const Node& node, Device device) {
+  const int64_t id = device_runtime(device).current_stream(device)->id;
   if (id == 0) return;
   Noted& n = noted();
   std::lock_guard lock(n.mutex);
@@ -48,59 +46,54 @@ void forget_stream_slow(const Node& node) noexcept {
 }
 
 // The caller's stream does not change during the pass, but this thread's does.
-cuda::Stream* TaskStreams::callers(int device) const {
+DeviceStream* TaskStreams::callers(Device device) const {
   for (const auto& [known, stream] : callers_)
     if (known == device) return stream;
-  callers_.emplace_back(device, cuda::current_stream(device));
+  callers_.emplace_back(device, device_runtime(device).current_stream(device));
   return callers_.back().second;
 }
 
-void TaskStreams::see_gpu(const Node& node) {
-  const int device = device_of(node);
-  cuda::Stream* mine = callers(device);
+void TaskStreams::see_queued(const Node& node, Device device) {
+  DeviceStream* mine = callers(device);
   if (node.sequence() == kLeafSequence || stream_id(node) == mine->id) return;
   several_ = true;
-  cuda::Stream* stream = cuda::stream_by_id(device, stream_id(node));
+  DeviceStream* stream = device_runtime(device).stream_by_id(device, stream_id(node));
   if (std::find(used_.begin(), used_.end(), stream) == used_.end()) used_.push_back(stream);
 }
 
-cuda::Stream* TaskStreams::of(const Node& node) const {
-  const int device = device_of(node);
-  if (device < 0) return nullptr;
-  if (node.sequence() == kLeafSequence) return callers(device);
-  return cuda::stream_by_id(device, stream_id(node));
+DeviceStream* TaskStreams::of(const Node& node) const {
+  const ResultMeta* result = queued_result(node);
+  if (!result) return nullptr;
+  if (node.sequence() == kLeafSequence) return callers(result->device);
+  return device_runtime(result->device).stream_by_id(result->device, stream_id(node));
 }
 
-cuda::Stream* TaskStreams::at(const Node& node, const Tensor& grad) const {
-  if (!grad.is_cuda()) return nullptr;
-  cuda::Stream* stream = of(node);
-  return stream ? stream : callers(grad.device().index);
+DeviceStream* TaskStreams::at(const Node& node, const Tensor& grad) const {
+  if (!device_traits(grad).asynchronous) return nullptr;
+  DeviceStream* stream = of(node);
+  return stream ? stream : callers(grad.device());
 }
 
-void TaskStreams::hand_over(const Tensor& grad, cuda::Stream* from, cuda::Stream* to) {
+void TaskStreams::hand_over(const Tensor& grad, DeviceStream* from, DeviceStream* to) {
   if (!from || !to || from == to) return;
-  cuda::Event made;
-  made.record(from);
-  made.make_wait(to);
-  if (grad.is_cuda() && grad.storage()->home()) cuda::record_stream(*grad.storage(), to);
+  device_runtime(to->place).wait_for(to, from);
+  if (device_traits(grad).asynchronous && grad.storage()->home())
+    device_runtime(grad).record_stream(*grad.storage(), to);
 }
 
 void TaskStreams::join() {
-  for (cuda::Stream* stream : used_) {
-    cuda::Event end;
-    end.record(stream);
-    end.make_wait(callers(stream->device));
-  }
+  for (DeviceStream* stream : used_)
+    device_runtime(stream->place).wait_for(callers(stream->place), stream);
 }
 
-TaskStreams::Scope::Scope(cuda::Stream* stream) {
+TaskStreams::Scope::Scope(DeviceStream* stream) {
   if (!stream) return;
-  before_ = cuda::current_stream(stream->device);
-  cuda::set_current_stream(stream);
+  before_ = device_runtime(stream->place).current_stream(stream->place);
+  device_runtime(stream->place).set_current_stream(stream);
 }
 
 TaskStreams::Scope::~Scope() {
-  if (before_) cuda::set_current_stream(before_);
+  if (before_) device_runtime(before_->place).set_current_stream(before_);
 }
 
 }  // namespace rush

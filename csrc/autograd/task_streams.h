@@ -14,16 +14,13 @@
 #include <vector>
 
 #include "autograd/node.h"
+#include "device/runtime.h"
 
 namespace rush {
 
-namespace cuda {
-class Stream;
-}
-
 // Remembers in which stream the node's op runs, unless it is the default one: few programs use
 // others, so that lies in a table beside the nodes.
-void note_stream(const Node& node, int device);
+void note_stream(const Node& node, Device device);
 void forget_stream_slow(const Node& node) noexcept;
 extern std::atomic<int64_t> g_noted_streams;  // nodes in the table
 inline void forget_stream(const Node& node) noexcept {
@@ -34,46 +31,46 @@ inline void forget_stream(const Node& node) noexcept {
 class TaskStreams {
  public:
   void see(const Node& node) {
-    if (device_of(node) >= 0) [[unlikely]]
-      see_gpu(node);
+    if (const ResultMeta* result = queued_result(node)) [[unlikely]]
+      see_queued(node, result->device);
   }
   bool several() const { return several_; }
   // Where the node runs; null: on the host, or nothing special.
-  cuda::Stream* of(const Node& node) const;
+  DeviceStream* of(const Node& node) const;
   // Where what arrives at the node is added up.
-  cuda::Stream* at(const Node& node, const Tensor& grad) const;
+  DeviceStream* at(const Node& node, const Tensor& grad) const;
   // The caller's stream on the gradient's device.
-  cuda::Stream* callers_for(const Tensor& grad) const {
-    return grad.is_cuda() ? callers(grad.device().index) : nullptr;
+  DeviceStream* callers_for(const Tensor& grad) const {
+    return device_traits(grad).asynchronous ? callers(grad.device()) : nullptr;
   }
   // `to` waits for what made the gradient in `from`, and the memory for both.
-  void hand_over(const Tensor& grad, cuda::Stream* from, cuda::Stream* to);
+  void hand_over(const Tensor& grad, DeviceStream* from, DeviceStream* to);
   // The caller waits for all streams.
   void join();
 
   // Sends this thread's work to a stream; null: leaves it where it is.
   class Scope {
    public:
-    explicit Scope(cuda::Stream* stream);
+    explicit Scope(DeviceStream* stream);
     ~Scope();
     Scope(const Scope&) = delete;
 
    private:
-    cuda::Stream* before_ = nullptr;
+    DeviceStream* before_ = nullptr;
   };
 
  private:
-  // The GPU on which the op ran; -1: the host.
-  static int device_of(const Node& node) {
+  // A result on the device in whose stream the op ran; null: it ran on the host.
+  static const ResultMeta* queued_result(const Node& node) {
     for (const ResultMeta& m : node.results())
-      if (m.device.is_cuda()) return m.device.index;
-    return -1;
+      if (device_traits(m.device).asynchronous) return &m;
+    return nullptr;
   }
-  void see_gpu(const Node& node);
-  cuda::Stream* callers(int device) const;
+  void see_queued(const Node& node, Device device);
+  DeviceStream* callers(Device device) const;
   bool several_ = false;
-  std::vector<cuda::Stream*> used_;
-  mutable std::vector<std::pair<int, cuda::Stream*>> callers_;
+  std::vector<DeviceStream*> used_;
+  mutable std::vector<std::pair<Device, DeviceStream*>> callers_;
 };
 
 }  // namespace rush

@@ -1,4 +1,4 @@
-// math.h: the seam between linear algebra, Fourier transforms, special functions and
+// math.h: the seam between linear algebra, Fourier transforms and
 // devices (see device_loops.h). The CPU's own loops are called by their names.
 #pragma once
 
@@ -7,8 +7,6 @@
 #include "core/tensor.h"
 
 namespace rush {
-
-enum class SpecialFn : uint8_t;  // cpu/pointwise/special.h
 
 // Tensors may lie in any way. Dims are not negative, and none is there twice.
 struct FourierLoops {
@@ -60,9 +58,6 @@ struct MatrixLoops {
 struct MathLoops {
   FourierLoops fourier;
   MatrixLoops matrices;
-  // As special_cpu (cpu/pointwise/special.h); functions of one argument do not look at y.
-  void (*special)(SpecialFn, const Tensor& x, const Tensor& y, const Tensor& out, double first,
-                  double second) = nullptr;
 };
 
 namespace detail {

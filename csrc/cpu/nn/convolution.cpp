@@ -16,6 +16,7 @@
 #include "cpu/nn/weight_layouts.h"
 #include "cpu/vendor/onednn_convolution.h"
 #include "cpu/vendor/onednn_matmul.h"
+#include "device/copy.h"
 #include "device/loops.h"
 
 namespace rush {
@@ -158,7 +159,7 @@ void convolve(ConvKind kind, const ConvShape& shape, const ConvTensors& t) {
   if (result.numel() == 0) return;
   const DeviceLoops& loops = device_loops(result.device().type);
   if (kind == ConvKind::WeightGrad && (shape.batch == 0 || shape.output_points() == 0))
-    return loops.fill(result, 0);
+    return copy_loops(result).fill(result, 0);
   if (result.is_cuda()) [[unlikely]]
     return loops.convolve(kind, shape, t);
   if (through_points(kind, shape, t) || through_product(kind, shape, t) ||

@@ -13,7 +13,6 @@
 #include <unordered_map>
 
 #include "cpu/linalg/gemm.h"
-#include "cpu/pointwise/pointwise.h"
 #include "cuda/linalg/matmul.h"
 #include "cuda/runtime/launch.h"
 #include "cuda/runtime/loops.h"
@@ -21,6 +20,7 @@
 #include "cuda/vendor/cublas.h"
 #include "cuda/vendor/plan_hash.h"
 #include "device/loops.h"
+#include "device/pointwise.h"
 
 namespace rush::cuda {
 namespace {

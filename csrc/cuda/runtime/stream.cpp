@@ -66,7 +66,11 @@ struct ThreadStreams {
 }  // namespace
 
 Stream::Stream(int device, CUstream handle, int64_t id, int priority, MemoryBackend& memory)
-    : device(device), handle(handle), id(id), priority(priority), arena(this, nullptr, memory) {}
+    : DeviceStream{Device{DeviceType::CUDA, int8_t(device)}, id},
+      device(device),
+      handle(handle),
+      priority(priority),
+      arena(this, nullptr, memory) {}
 
 Arena::Arena(Stream* stream, PrivatePool* owner, MemoryBackend& memory)
     : stream(stream),

@@ -10,6 +10,7 @@
 #include "core/caching_pool.h"
 #include "core/export.h"
 #include "cuda/runtime/device.h"
+#include "device/stream.h"
 
 namespace rush::cuda {
 
@@ -32,13 +33,12 @@ struct Arena {
   CachingPool small, large;
 };
 
-class Stream {
+class Stream : public DeviceStream {
  public:
   Stream(int device, CUstream handle, int64_t id, int priority, MemoryBackend& memory);
 
   const int device;
   const CUstream handle;  // null: the default stream
-  const int64_t id;       // 0: the default stream; unique on a device
   const int priority;
   Arena arena;
 };

@@ -1,21 +1,21 @@
 #include "ops/framework/host_run.h"
 
 #include "core/shape.h"
-#include "cuda/runtime/capture.h"
-#include "cuda/runtime/launch.h"
+#include "device/runtime.h"
 #include "ops/framework/data.h"
 
 namespace rush {
 
-HostTwins::HostTwins(const char* op) {
-  cuda::refuse_capture(op, "the op has no GPU kernel and runs on the host");
-  cuda::note_wait(op);
-}
+bool needs_host_copy(const Tensor& t) { return device_traits(t).separate_memory; }
 
 Tensor HostTwins::of(const Tensor& t) {
-  if (!t.defined() || !t.is_cuda()) return t;
+  if (!t.defined() || !needs_host_copy(t)) return t;
   for (const auto& [original, copy] : pairs_)
     if (original.is_same(t)) return copy;
+  if (pairs_.empty()) {
+    device_runtime(t).refuse_capture(op_, "the op has no GPU kernel and runs on the host");
+    device_runtime(t).note_wait(op_);
+  }
   // Blocks may count on the layout of their results, so it is kept where it is a dense one.
   const Tensor twin = is_dense(t.sizes(), t.strides())
                           ? make_tensor(t.sizes(), t.strides(), t.dtype(), Device{})

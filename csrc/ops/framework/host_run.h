@@ -1,4 +1,4 @@
-// host_run.h: ops that have no GPU kernel of their own run on the host, over copies.
+// host_run.h: ops that a device has no kernels for run on the host, over copies.
 //
 // Slow, and it waits for the GPU (set_sync_debug_mode tells), but every op works on every device
 // from its first day. A block whose run() only calls what is made for all devices (map_unary,
@@ -15,7 +15,7 @@ namespace rush {
 // The host copies of one call's tensors. A tensor that is passed twice has one copy.
 class RUSH_API HostTwins {
  public:
-  explicit HostTwins(const char* op);
+  explicit HostTwins(const char* op) : op_(op) {}
   Tensor of(const Tensor& t);
   std::vector<Tensor> of(TensorList ts);
   template <class A>
@@ -26,8 +26,12 @@ class RUSH_API HostTwins {
   void write_back(const Tensor& t) const;
 
  private:
+  const char* op_;
   std::vector<std::pair<Tensor, Tensor>> pairs_;  // original, copy
 };
+
+// Is t where the host cannot read it?
+RUSH_API bool needs_host_copy(const Tensor& t);
 
 // Runs a block over host copies; the last `Results` arguments are written (0: the first one).
 template <class Op, size_t Results, class... A>

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "cpu/linalg/factorizations.h"
-#include "device/loops.h"
+#include "device/index.h"
 #include "functors/complex.h"
 #include "ops/linalg_ops.h"
 #include "ops/linalg_spectral_ops.h"
@@ -195,8 +195,8 @@ struct LuSolve {
     Tensor p = contiguous_data(pivots);
     const int64_t n = LU.size(-1);
     if (out.is_cuda()) {  // found out later, and harmless until then
-      device_loops(DeviceType::CUDA)
-          .check_between(p, 1, double(n), name, "pivots must lie between 1 and the number of rows");
+      index_loops(p).check_between(p, 1, double(n), name,
+                                   "pivots must lie between 1 and the number of rows");
       const NoGradGuard no_grad;
       p = clamp(p, Scalar(1), Scalar(n));
     }
@@ -651,9 +651,8 @@ struct LdlSolve {
       if (out.numel() == 0) return;
       const NoGradGuard no_grad;
       const Tensor size = abs(p);
-      device_loops(DeviceType::CUDA)
-          .check_between(size, 1, double(n), name,
-                         "pivots must lie between 1 and the number of rows, in size");
+      index_loops(size).check_between(size, 1, double(n), name,
+                                      "pivots must lie between 1 and the number of rows, in size");
       const Tensor within = clamp(size, Scalar(1), Scalar(n));  // harmless until that is told
       p = where(lt(p, wrap_number(0)), neg(within), within);
       const ByColumns x(out);

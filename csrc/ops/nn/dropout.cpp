@@ -1,8 +1,8 @@
 // Dropout: random choices are kept as bool, one byte per element, and applied in one pass.
 #include "core/threads.h"
 #include "cpu/lines.h"
-#include "cpu/random/random.h"
 #include "device/nn.h"
+#include "device/random.h"
 #include "ops/framework/data.h"
 #include "ops/framework/op.h"
 #include "ops/framework/operators.h"
@@ -64,13 +64,13 @@ struct Drop {
     if (out.numel() == 0) return;
     const RandomCall call = (generator ? *generator : default_generator()).next();
     if (!out.is_cuda()) {
-      fill_random(RandomFn::Bernoulli, mask, call, 1 - p, 0);
+      random_loops(mask).fill(RandomFn::Bernoulli, mask, call, 1 - p, 0);
       return apply(x, mask, scale, shift, floor, out);
     }
     const DropoutRule rule{1 - p, scale, shift, floor};
     if (mask.sizes() == x.sizes() && x.is_contiguous() && out.is_contiguous())
       return cuda_nn_loops().dropout(x, call, rule, out, mask);
-    fill_random(RandomFn::Bernoulli, mask, call, 1 - p, 0);
+    random_loops(mask).fill(RandomFn::Bernoulli, mask, call, 1 - p, 0);
     cuda_nn_loops().masked(x, mask, rule, out);
   }
   static void apply(const Tensor& x, const Tensor& mask, double scale, double shift, double floor,

@@ -2,7 +2,7 @@
 // differentiated, formulas over ops take its place.
 #include "cpu/nn/embedding.h"
 
-#include "cpu/index/index.h"
+#include "device/index.h"
 #include "device/nn.h"
 #include "ops/framework/data.h"
 #include "ops/framework/op.h"
@@ -58,8 +58,8 @@ struct Embedding {
     const IndexRange range{name, weight.sizes()[0], weight.sizes()[1], 0, false};
     const Tensor index = as_int64(indices);
     if (out.numel() == 0) return check_indices(index, range);
-    copy_slices_cpu(out, contiguous_data(weight), contiguous_data(index), 1,
-                    weight.sizes()[1] * weight.element_size(), range);
+    index_loops(out).copy_slices(out, contiguous_data(weight), contiguous_data(index), 1,
+                                 weight.sizes()[1] * weight.element_size(), range);
   }
   static constexpr uint32_t needs[] = {in(1), 0};
   static Grads grad(const Ctx& c, const Tensor& g, const Tensor&, const Tensor& indices,

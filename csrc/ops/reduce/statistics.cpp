@@ -2,9 +2,9 @@
 #include <cmath>
 
 #include "cpu/nn/softmax.h"
-#include "cpu/reduce/reduce.h"
 #include "device/loops.h"
 #include "device/nn.h"
+#include "device/reduce.h"
 #include "ops/framework/data.h"
 #include "ops/pointwise/pointwise.h"
 #include "ops/reduce/reduction.h"

@@ -1,7 +1,12 @@
 """Bernoulli's distribution."""
 
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
 from rushlight import _C
-from rushlight._C import Size
+from rushlight._C import Size, Tensor
 from rushlight.autograd import no_grad
 from rushlight.distributions import constraints
 from rushlight.distributions.exp_family import ExponentialFamily
@@ -13,6 +18,7 @@ from rushlight.distributions.utils import (
     probs_to_logits,
 )
 from rushlight.nn.functional import binary_cross_entropy_with_logits
+from rushlight.types import Self
 
 __all__ = ["Bernoulli"]
 
@@ -28,19 +34,24 @@ class Bernoulli(ExponentialFamily):
     has_enumerate_support = True
     _mean_carrier_measure = 0
 
-    def __init__(self, probs=None, logits=None, validate_args=None):
+    def __init__(
+        self,
+        probs: Tensor | int | float | bool | None = None,
+        logits: Tensor | int | float | bool | None = None,
+        validate_args: bool | None = None,
+    ) -> None:
         if (probs is None) == (logits is None):
             raise ValueError("Bernoulli: give either `probs` or `logits`, but not both")
         if probs is not None:
             (self.probs,) = broadcast_all(probs)
         else:
-            (self.logits,) = broadcast_all(logits)
+            (self.logits,) = broadcast_all(logits)  # type: ignore[arg-type]
         self._param = self.logits if probs is None else self.probs
         given = logits if probs is None else probs
         shape = Size() if _is_number(given) else self._param.size()
         super().__init__(shape, validate_args=validate_args)
 
-    def expand(self, batch_shape, _instance=None):
+    def expand(self, batch_shape: Sequence[int], _instance: Any = None) -> Self:
         return self._expanded(Bernoulli, batch_shape, _instance, ("probs", "logits", "_param"))
 
     def _new(self, *args, **kwargs):
@@ -55,37 +66,37 @@ class Bernoulli(ExponentialFamily):
         return logits_to_probs(self.logits, is_binary=True)
 
     @property
-    def param_shape(self):
+    def param_shape(self) -> Size:
         return self._param.size()
 
     @property
-    def mean(self):
+    def mean(self) -> Tensor:
         return self.probs
 
     @property
-    def mode(self):
+    def mode(self) -> Tensor:
         mode = (self.probs >= 0.5).to(self.probs)
         return _C.where(self.probs == 0.5, float("nan"), mode)
 
     @property
-    def variance(self):
+    def variance(self) -> Tensor:
         return self.probs * (1 - self.probs)
 
-    def sample(self, sample_shape=Size()):  # noqa: B008
+    def sample(self, sample_shape: Sequence[int] = Size()) -> Tensor:
         shape = self._extended_shape(sample_shape)
         with no_grad():
             return _C.bernoulli(self.probs.expand(shape))
 
-    def log_prob(self, value):
+    def log_prob(self, value: Tensor) -> Tensor:
         if self._validate_args:
             self._validate_sample(value)
         logits, value = broadcast_all(self.logits, value)
         return -binary_cross_entropy_with_logits(logits, value, reduction="none")
 
-    def entropy(self):
+    def entropy(self) -> Tensor:
         return binary_cross_entropy_with_logits(self.logits, self.probs, reduction="none")
 
-    def enumerate_support(self, expand=True):
+    def enumerate_support(self, expand: bool = True) -> Tensor:
         values = _C.arange(2, dtype=self._param.dtype, device=self._param.device)
         values = values.view((-1, *(1,) * len(self._batch_shape)))
         return values.expand((-1, *self._batch_shape)) if expand else values

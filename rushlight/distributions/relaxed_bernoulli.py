@@ -1,7 +1,12 @@
 """Bernoulli's distribution made continuous (Maddison et al., 2016; Jang et al., 2016)."""
 
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
 from rushlight import _C
-from rushlight._C import Size
+from rushlight._C import Size, Tensor
 from rushlight.distributions import constraints
 from rushlight.distributions.distribution import Distribution
 from rushlight.distributions.transformed_distribution import TransformedDistribution
@@ -14,6 +19,7 @@ from rushlight.distributions.utils import (
     logits_to_probs,
     probs_to_logits,
 )
+from rushlight.types import Self
 
 __all__ = ["LogitRelaxedBernoulli", "RelaxedBernoulli"]
 
@@ -28,20 +34,26 @@ class LogitRelaxedBernoulli(Distribution):
     support = constraints.real
     has_rsample = True
 
-    def __init__(self, temperature, probs=None, logits=None, validate_args=None):
+    def __init__(
+        self,
+        temperature: Tensor,
+        probs: Tensor | int | float | bool | None = None,
+        logits: Tensor | int | float | bool | None = None,
+        validate_args: bool | None = None,
+    ) -> None:
         self.temperature = temperature
         if (probs is None) == (logits is None):
             raise ValueError("RelaxedBernoulli: give either `probs` or `logits`, but not both")
         if probs is not None:
             (self.probs,) = broadcast_all(probs)
         else:
-            (self.logits,) = broadcast_all(logits)
+            (self.logits,) = broadcast_all(logits)  # type: ignore[arg-type]
         self._param = self.logits if probs is None else self.probs
         given = logits if probs is None else probs
         shape = Size() if _is_number(given) else self._param.size()
         super().__init__(shape, validate_args=validate_args)
 
-    def expand(self, batch_shape, _instance=None):
+    def expand(self, batch_shape: Sequence[int], _instance: Any = None) -> Self:
         names = ("probs", "logits", "_param")
         new = self._expanded(LogitRelaxedBernoulli, batch_shape, _instance, names)
         new.temperature = self.temperature
@@ -59,17 +71,17 @@ class LogitRelaxedBernoulli(Distribution):
         return logits_to_probs(self.logits, is_binary=True)
 
     @property
-    def param_shape(self):
+    def param_shape(self) -> Size:
         return self._param.size()
 
-    def rsample(self, sample_shape=Size()):  # noqa: B008
+    def rsample(self, sample_shape: Sequence[int] = Size()) -> Tensor:
         shape = self._extended_shape(sample_shape)
         probs = clamp_probs(self.probs.expand(shape))
         u = clamp_probs(_C.rand(shape, dtype=probs.dtype, device=probs.device))
         noise = u.log() - (-u).log1p()
         return (noise + probs.log() - (-probs).log1p()) / self.temperature
 
-    def log_prob(self, value):
+    def log_prob(self, value: Tensor) -> Tensor:
         if self._validate_args:
             self._validate_sample(value)
         logits, value = broadcast_all(self.logits, value)
@@ -88,21 +100,27 @@ class RelaxedBernoulli(TransformedDistribution):
     support = constraints.unit_interval
     has_rsample = True
 
-    def __init__(self, temperature, probs=None, logits=None, validate_args=None):
+    def __init__(
+        self,
+        temperature: Tensor,
+        probs: Tensor | int | float | bool | None = None,
+        logits: Tensor | int | float | bool | None = None,
+        validate_args: bool | None = None,
+    ) -> None:
         base = LogitRelaxedBernoulli(temperature, probs, logits)
         super().__init__(base, SigmoidTransform(), validate_args=validate_args)
 
-    def expand(self, batch_shape, _instance=None):
+    def expand(self, batch_shape: Sequence[int], _instance: Any = None) -> Self:
         return super().expand(batch_shape, self._get_checked_instance(RelaxedBernoulli, _instance))
 
     @property
-    def temperature(self):
+    def temperature(self) -> Tensor:
         return self.base_dist.temperature
 
     @property
-    def logits(self):
+    def logits(self) -> Tensor:
         return self.base_dist.logits
 
     @property
-    def probs(self):
+    def probs(self) -> Tensor:
         return self.base_dist.probs

@@ -12,7 +12,10 @@ file(MAKE_DIRECTORY "${RUSH_GENERATED_DIR}")
 
 if(EXISTS "${generator}")
   file(GLOB tables CONFIGURE_DEPENDS "${RUSH_CSRC}/ops/*/*.yaml")
-  file(GLOB generator_sources CONFIGURE_DEPENDS "${CMAKE_CURRENT_SOURCE_DIR}/codegen/*.py")
+  file(GLOB generator_sources CONFIGURE_DEPENDS "${CMAKE_CURRENT_SOURCE_DIR}/codegen/*.py"
+                                                "${CMAKE_CURRENT_SOURCE_DIR}/codegen/*.pyi")
+  # It runs after the build, see stubs.cmake.
+  list(FILTER generator_sources EXCLUDE REGEX "public_stubs.py$")
   set(generate "${Python_EXECUTABLE}" "${generator}" --table ${tables} --out "${RUSH_GENERATED_DIR}")
   execute_process(
     COMMAND ${generate} --list

@@ -1,39 +1,9 @@
-"""The Python side of the ops: bindings/methods.cpp with its docstrings, and the type stub."""
+"""The Python side of the ops: bindings/methods.cpp with its docstrings."""
 
 import keyword
-from pathlib import Path
 
 from emit_ops import HEADER, c_string, entries_of, is_method
-from schema import TableError, with_out
-
-STUB_START = Path(__file__).with_name("stub_start.pyi")
-# With an underscore where Tensor has an attribute or method of the same name.
-STUB_TYPES = {
-    "Tensor": "Tensor",
-    "Operand": "Tensor | Number",
-    "Tensors": "Sequence[Tensor]",
-    "Scalar": "Number",
-    "Int": "_int",
-    "Ints": "Sequence[_int]",
-    "Float": "_float",
-    "Floats": "Sequence[_float]",
-    "Bool": "_bool",
-    "String": "str",
-    "DType": "_dtype",
-    "Device": "DeviceLike",
-    "Layout": "_layout",
-    "MemoryFormat": "_memory_format",
-    "Generator": "Generator",
-}
-STUB_RESULTS = {
-    "Tensor": "Tensor",
-    "Tensor[]": "tuple[Tensor, ...]",
-    "Scalar": "Number",
-    "bool": "_bool",
-    "int": "_int",
-    "float": "_float",
-    "DType": "_dtype",
-}
+from schema import with_out
 
 
 def by_name(rows):
@@ -66,38 +36,49 @@ def shown_name(arg, form):
     return "input" if arg.name == "self" and form == "function" else arg.name
 
 
-def text_signature(entry, form):
-    """What `help` shows and `inspect.signature` reads."""
+def text_signature(entry, form, parsed=False):
+    """The call as `help` shows it; parsed: as `inspect.signature` reads it, where a default is a
+    constant or the name of one, and a keyword is no name."""
     parts, star = (["$self"] if form == "method" else []), False
     for arg in call_args(entry, form):
+        name = shown_name(arg, form)
+        if entry.row.varargs and arg.kind == "Ints" and not star:
+            star = True
+            parts.append(f"*{name}")
+            continue
         if arg.keyword_only and not star:
             star = True
             parts.append("*")
-        name = shown_name(arg, form)
-        parts.append(name if arg.default is None else f"{name}={python_default(arg)}")
+        by_place = parsed and keyword.iskeyword(name)
+        name += "_" if by_place else ""
+        parts.append(name if arg.default is None else f"{name}={python_default(arg, parsed)}")
+        parts += ["/"] if by_place else []
     return f"{entry.name}({', '.join(parts)})"
 
 
-def python_default(arg):
+def python_default(arg, parsed):
     text = arg.default
+    if text == "None":
+        return text
     if text in ("inf", "-inf", "nan"):
-        return f"float('{text}')"
+        return text.replace("inf", "rushlight.inf").replace("nan", "rushlight.nan")
     if arg.kind in ("DType", "MemoryFormat"):
-        return f"rushlight.{text}"
+        return "..." if parsed else f"rushlight.{text}"
     return text
 
 
 def docstring(entries, form):
+    """The signature with the most arguments, which stands for all; and all of them where there are
+    several, or where it cannot show a default."""
     shown = visible(entries, form)
-    first = shown[0]
-    signatures = [text_signature(e, form) for e in shown]
-    simple = len(shown) == 1 and "rushlight." not in signatures[0] and "float(" not in signatures[0]
-    docs = list(dict.fromkeys(e.row.doc for e in shown))
-    if simple and not any(keyword.iskeyword(a.name) for a in first.row.args):
-        return f"{signatures[0]}\n--\n\n{docs[0]}"
-    return "\n".join(s.replace("$self, ", "").replace("$self", "") for s in signatures) + (
-        "\n\n" + "\n".join(docs)
-    )
+    fullest = max(shown, key=lambda e: (len(call_args(e, form)), e.row.varargs))
+    parsed = text_signature(fullest, form, parsed=True)
+    signatures = list(dict.fromkeys(text_signature(e, form) for e in shown))
+    body = "\n".join(dict.fromkeys(e.row.doc for e in shown))
+    if signatures != [parsed]:
+        calls = (s.replace("$self, ", "").replace("$self", "") for s in signatures)
+        body = "\n".join(calls) + "\n\n" + body
+    return f"{parsed}\n--\n\n{body}"
 
 
 def method_table(names, form):
@@ -162,56 +143,5 @@ void resolve_ops() {{
 """
 
 
-def stub_type(arg, varargs=False):
-    text = STUB_TYPES[arg.kind]
-    if arg.kind == "Ints" and (arg.count or varargs):
-        text = "_int | " + text
-    if arg.holes:
-        text = "Sequence[Tensor | None]"
-    return text + " | None" if arg.optional else text
-
-
-def stub_def(entry, form, overloaded, indent):
-    parts, star = (["self"] if form == "method" else []), False
-    for arg in call_args(entry, form):
-        name = shown_name(arg, form)
-        varargs = entry.row.varargs and arg.kind == "Ints" and not star
-        if varargs:
-            star = True
-            parts.append(f"*{name}: _int | Sequence[_int]")
-            continue
-        if arg.keyword_only and not star:
-            star = True
-            parts.append("*")
-        if keyword.iskeyword(name):
-            name += "_"
-        default = "" if arg.default is None else " = ..."
-        parts.append(f"{name}: {stub_type(arg)}{default}")
-    results = [STUB_RESULTS[r] for r in entry.row.results]
-    result = results[0] if len(results) == 1 else f"tuple[{', '.join(results)}]"
-    pad = " " * indent
-    head = f"{pad}@overload\n" if overloaded else ""
-    return f"{head}{pad}def {entry.name}({', '.join(parts)}) -> {result}: ...\n"
-
-
-def stub(rows) -> str:
-    names = by_name(rows)
-
-    def block(form, indent):
-        text = ""
-        for name, entries in names.items():
-            shown = visible(entries, form)
-            if not keyword.iskeyword(name):
-                text += "".join(stub_def(e, form, len(shown) > 1, indent) for e in shown)
-        return text
-
-    start = STUB_START.read_text()
-    for mark in ("    # <methods>\n", "# <functions>\n"):
-        if mark not in start:
-            raise TableError(f"{STUB_START.name}: the line '{mark.strip()}' is missing")
-    start = start.replace("    # <methods>\n", block("method", 4))
-    return start.replace("# <functions>\n", block("function", 0))
-
-
 def outputs(rows) -> dict[str, str]:
-    return {"bindings/methods.cpp": methods_cpp(rows), "rushlight/_C/__init__.pyi": stub(rows)}
+    return {"bindings/methods.cpp": methods_cpp(rows)}

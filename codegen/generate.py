@@ -13,6 +13,7 @@ from pathlib import Path
 import emit_bindings
 import emit_ops
 import emit_pointwise
+import emit_stubs
 from schema import TableError, load_all
 
 
@@ -29,6 +30,7 @@ def outputs(tables) -> dict[str, str]:
     files["ops/registry_table.cpp"] = emit_ops.registry_table(families)
     files.update(emit_pointwise.outputs(rows))
     files.update(emit_bindings.outputs(rows))
+    files.update(emit_stubs.outputs(rows))
     return files
 
 

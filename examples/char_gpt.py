@@ -113,9 +113,10 @@ class Text:
 @torch.no_grad()
 def test_loss(model, text, size, rounds=10):
     model.eval()
-    total = sum(loss_of(model, *text.batch("test", size, model.context)) for _ in range(rounds))
+    batches = [text.batch("test", size, model.context) for _ in range(rounds)]
+    losses = torch.stack([loss_of(model, *batch) for batch in batches])
     model.train()
-    return (total / rounds).item()
+    return losses.mean().item()
 
 
 def loss_of(model, codes, following):
@@ -131,7 +132,7 @@ def make_optimizer(model, rate):
 
 
 def main(argv=None):
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=str(__doc__).splitlines()[0])
     parser.add_argument("--text", type=Path, default=TALES)
     parser.add_argument("--steps", type=int, default=1500)
     parser.add_argument("--batch", type=int, default=32)

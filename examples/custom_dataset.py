@@ -98,7 +98,7 @@ class Listener(nn.Module):
 
 
 def main(argv=None):
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=str(__doc__).splitlines()[0])
     parser.add_argument("--folder", type=Path, default=Path("runs/signals"))
     parser.add_argument("--count", type=int, default=1500, help="recordings to make")
     parser.add_argument("--epochs", type=int, default=10)

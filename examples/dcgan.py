@@ -125,7 +125,7 @@ def save_grid(images, path, columns=10):
 
 
 def main(argv=None):
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=str(__doc__).splitlines()[0])
     parser.add_argument("--epochs", type=int, default=60)
     parser.add_argument("--steps", type=int, help="stop after so many steps")
     parser.add_argument("--batch", type=int, default=64)
@@ -135,7 +135,8 @@ def main(argv=None):
     args.out.mkdir(parents=True, exist_ok=True)
     torch.manual_seed(args.seed)
 
-    images = torch.from_numpy(load_digits().images).float().unsqueeze(1) / 8 - 1
+    pixels, _ = load_digits(return_X_y=True)
+    images = torch.from_numpy(pixels).float().view(-1, 1, 8, 8) / 8 - 1
     game = Game()
     fixed = torch.randn(50, game.noise, 1, 1)
     losses = []

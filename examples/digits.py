@@ -49,9 +49,9 @@ class Net(nn.Module):
 
 def load_data(seed):
     """Images of (1, 8, 8) with values in [0, 1], and labels; a training and a test set."""
-    digits = load_digits()
-    images = torch.from_numpy(digits.images).float().unsqueeze(1) / 16
-    labels = torch.from_numpy(digits.target).long()
+    pixels, target = load_digits(return_X_y=True)
+    images = torch.from_numpy(pixels).float().view(-1, 1, 8, 8) / 16
+    labels = torch.from_numpy(target).long()
     order = torch.randperm(len(labels), generator=torch.Generator().manual_seed(seed))
     test, train = order[: len(order) // 4], order[len(order) // 4 :]
     return (images[train], labels[train]), (images[test], labels[test])
@@ -106,7 +106,8 @@ def draw(path, losses, tests, images, labels, probabilities):
     import matplotlib.pyplot as plt
 
     figure = plt.figure(figsize=(11, 5.6), layout="constrained")
-    curves, digits = figure.subfigures(2, 1, height_ratios=(5, 2))
+    rows = figure.add_gridspec(2, 1, height_ratios=(5, 2))
+    curves, digits = figure.add_subfigure(rows[0]), figure.add_subfigure(rows[1])
     left, right = curves.subplots(1, 2)
     epochs = range(1, len(tests) + 1)
     steps = [(i + 1) * len(tests) / len(losses) for i in range(len(losses))]
@@ -150,7 +151,7 @@ def save_and_check(path, model, accuracy, images):
 
 
 def main(argv=None):
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=str(__doc__).splitlines()[0])
     parser.add_argument("--epochs", type=int, default=25)
     parser.add_argument("--batch", type=int, default=32)
     parser.add_argument("--rate", type=float, default=4e-3)

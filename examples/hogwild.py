@@ -38,9 +38,9 @@ class Net(nn.Module):
 
 def load_data():
     """A training and a test set of images (1, 8, 8) and labels, in shared memory."""
-    digits = load_digits()
-    images = torch.from_numpy(digits.images).float().unsqueeze(1) / 16
-    labels = torch.from_numpy(digits.target).long()
+    pixels, target = load_digits(return_X_y=True)
+    images = torch.from_numpy(pixels).float().view(-1, 1, 8, 8) / 16
+    labels = torch.from_numpy(target).long()
     order = torch.randperm(len(labels), generator=torch.Generator().manual_seed(0))
     parts = order[450:], order[:450]
     return [TensorDataset(*(t[part].share_memory_() for t in (images, labels))) for part in parts]
@@ -95,7 +95,7 @@ def run(processes, data, options):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=str(__doc__).splitlines()[0])
     parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--epochs", type=int, default=4)
     parser.add_argument("--batch-size", type=int, default=16)

@@ -73,7 +73,7 @@ def hit_rate(model, held_out, unseen, top=10):
 
 
 def main(argv=None):
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=str(__doc__).splitlines()[0])
     parser.add_argument("--users", type=int, default=1000)
     parser.add_argument("--items", type=int, default=500)
     parser.add_argument("--seen", type=int, default=40, help="items that each user has seen")

@@ -105,7 +105,7 @@ def learn(model, optimizer, states, actions, returns):
 
 
 def main(argv=None):
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=str(__doc__).splitlines()[0])
     parser.add_argument("--rounds", type=int, default=100, help="updates of the policy")
     parser.add_argument("--episodes", type=int, default=8, help="played for each update")
     parser.add_argument("--discount", type=float, default=0.99)

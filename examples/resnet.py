@@ -148,7 +148,7 @@ def accuracy(model, images, labels, batch):
 
 
 def main(argv=None):
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=str(__doc__).splitlines()[0])
     parser.add_argument("--images", type=Path, help="a folder with a folder of pictures a class")
     parser.add_argument("--count", type=int, default=1000, help="how many images to make")
     parser.add_argument("--classes", type=int, default=10, help="of the made images")
@@ -177,7 +177,7 @@ def main(argv=None):
         model.parameters(), lr=args.rate, momentum=0.9, weight_decay=1e-4, nesterov=True
     )
     schedule = optim.lr_scheduler.CosineAnnealingLR(optimizer, steps)
-    losses = []
+    losses, held_out = [], 0.0
     with tqdm(total=steps, unit="step") as bar:
         for _ in range(args.epochs):
             model.train()

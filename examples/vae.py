@@ -82,7 +82,7 @@ def draw(model, images, labels, latent, path):
 
 
 def main(argv=None):
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=str(__doc__).splitlines()[0])
     parser.add_argument("--latent", type=int, default=2, help="at least two")
     parser.add_argument("--epochs", type=int, default=60)
     parser.add_argument("--batch", type=int, default=64)
@@ -92,8 +92,8 @@ def main(argv=None):
     args.out.mkdir(parents=True, exist_ok=True)
     torch.manual_seed(args.seed)
 
-    digits = load_digits()
-    images = torch.from_numpy(digits.data).float() / 16
+    pixels, labels = load_digits(return_X_y=True)
+    images = torch.from_numpy(pixels).float() / 16
     model = VAE(latent=args.latent)
     optimizer = optim.Adam(model.parameters(), lr=2e-3)
     losses = []
@@ -110,7 +110,7 @@ def main(argv=None):
                 total += loss.item() * len(batch)
             losses.append(total / len(images))
             bar.set_postfix(negative_elbo=f"{losses[-1]:.2f}")
-    draw(model, images, digits.target, args.latent, args.out / "vae.png")
+    draw(model, images, labels, args.latent, args.out / "vae.png")
     print(f"picture: {args.out / 'vae.png'}")
     return losses
 

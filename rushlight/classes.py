@@ -1,5 +1,7 @@
 """Classes that C++ extensions of PyTorch register: there are none."""
 
+from __future__ import annotations
+
 from rushlight._names.missing import fill
 
 loaded_libraries = set()

@@ -9,11 +9,13 @@ They change speed and memory, never results beyond rounding. docs/config.md list
 ``print(rushlight.config.describe())``. A part of the library adds its own with ``register``.
 """
 
+from __future__ import annotations
+
 import contextlib
 import os
 import sys
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
@@ -52,7 +54,7 @@ class Setting:
     read: Callable[[], Any] | None = None
     write: Callable[[Any], None] | None = None
 
-    def checked(self, value):
+    def checked(self, value: Any) -> Any:
         """The value, if the setting can have it; texts as they come from the environment too."""
         if self.kind is bool:
             if isinstance(value, str):
@@ -80,7 +82,7 @@ _values: dict[str, Any] = {}  # of the settings that lie in Python
 _defaults: dict[str, Any] = {}
 
 
-def register(setting, default=None):
+def register(setting: Any, default: Any = None) -> None:
     """Adds a setting; ``default`` is for those whose value lies in Python."""
     if setting.name in _settings:
         raise ValueError(f"config.register: there is a setting of the name {setting.name!r}")
@@ -89,7 +91,7 @@ def register(setting, default=None):
     _settings[setting.name] = setting
 
 
-def value_of(name):
+def value_of(name: str) -> Any:
     """The value of a setting, by name."""
     if name not in _settings:
         raise AttributeError(
@@ -110,12 +112,12 @@ def _assign(name, value):
         _values[name] = value
 
 
-def settings():
+def settings() -> Any:
     """All settings by name, with their values now."""
     return {name: value_of(name) for name in _settings}
 
 
-def reset(*names):
+def reset(*names: Any) -> None:
     """Gives these settings, or all, the values that they had when the program began."""
     for name in names or list(_defaults):
         value_of(name)
@@ -124,7 +126,7 @@ def reset(*names):
 
 
 @contextlib.contextmanager
-def patch(**changes):
+def patch(**changes: Any) -> Iterator[Any]:
     """Other settings for the time of a with block, or of a function that it decorates.
 
     They hold for the whole process: other threads see them as well.
@@ -142,19 +144,19 @@ def patch(**changes):
             _assign(name, old[name])
 
 
-def describe():
+def describe() -> Any:
     """A text with every setting, its value and what it does."""
     rows = [(f"{name} = {value!r}", _settings[name].doc) for name, value in settings().items()]
     width = max(len(left) for left, _ in rows)
     return "\n".join(f"{left:<{width}}  {doc}" for left, doc in rows)
 
 
-def primitive_cache_stats():
+def primitive_cache_stats() -> Any:
     """Counters of the cache of oneDNN's primitives: entries, bytes, hits, misses, evictions."""
     return _C._primitive_cache_stats()
 
 
-def weight_layout_stats():
+def weight_layout_stats() -> Any:
     """Weights kept in oneDNN's layouts: copies and their bytes now, hits and fills so far."""
     return _C._weight_layout_stats()
 
@@ -265,18 +267,18 @@ if hasattr(_C, "_set_automatic_layout"):
 class _ConfigModule(ModuleType):
     """Settings are attributes of the module."""
 
-    def __getattr__(self, name):
+    def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
         return value_of(name)
 
-    def __setattr__(self, name, value):
+    def __setattr__(self, name: str, value: Any) -> None:
         if name in globals() or name.startswith("__"):
             super().__setattr__(name, value)
         else:
             _assign(name, value)
 
-    def __dir__(self):
+    def __dir__(self) -> list[Any]:
         return sorted({*super().__dir__(), *_settings})
 
 

@@ -1,11 +1,16 @@
 """Functions over tensors that are written in Python, and the methods that go with them."""
 
+from __future__ import annotations
+
+from collections.abc import Sequence
 from math import inf, lgamma, log, prod
+from typing import Any
 
 from rushlight import _C
 from rushlight._C import Size, Tensor
 from rushlight._functions.out import write_out
 from rushlight._names.publish import publish
+from rushlight.types import _dtype
 
 __all__ = [
     "atleast_1d", "atleast_2d", "atleast_3d", "block_diag", "broadcast_shapes",
@@ -15,7 +20,7 @@ __all__ = [
 ]  # fmt: skip
 
 
-def nonzero(input, *, out=None, as_tuple=False):
+def nonzero(input: Tensor, *, out: Tensor | None = None, as_tuple: bool = False) -> Any:
     """The coordinates of the elements that are not zero: one row each, or one tensor a dim."""
     if not as_tuple:
         return _C.nonzero(input, out=out)
@@ -33,30 +38,40 @@ def _asked_for(results, return_inverse, return_counts):
     return (output, counts) if return_counts else output
 
 
-def unique(input, sorted=True, return_inverse=False, return_counts=False, dim=None):
+def unique(
+    input: Tensor,
+    sorted: bool = True,
+    return_inverse: bool = False,
+    return_counts: bool = False,
+    dim: int | None = None,
+) -> Any:
     """The distinct elements (or slices along dim) in order, with what else was asked for."""
     if dim is None:
-        results = _C._unique2(input, sorted, return_inverse, return_counts)
+        results: tuple[Tensor, Tensor, Tensor] = _C._unique2(
+            input, sorted, return_inverse, return_counts
+        )
     else:
         results = _C._unique_dim(input, dim, sorted, return_inverse, return_counts)
     return _asked_for(results, return_inverse, return_counts)
 
 
-def unique_consecutive(input, return_inverse=False, return_counts=False, dim=None):
+def unique_consecutive(
+    input: Tensor, return_inverse: bool = False, return_counts: bool = False, dim: int | None = None
+) -> Any:
     """The input without repetitions of the element (or slice) before it."""
     results = _C._unique_consecutive(input, return_inverse, return_counts, dim)
     return _asked_for(results, return_inverse, return_counts)
 
 
-def _nonzero_method(self, *, as_tuple=False):
+def _nonzero_method(self: Tensor, *, as_tuple: bool = False) -> Any:
     """The coordinates of the elements that are not zero: one row each, or one tensor a dim."""
     return nonzero(self, as_tuple=as_tuple)
 
 
 _nonzero_method.__name__ = "nonzero"
-Tensor.nonzero = _nonzero_method
-Tensor.unique = unique
-Tensor.unique_consecutive = unique_consecutive
+Tensor.nonzero = _nonzero_method  # type: ignore[method-assign]
+Tensor.unique = unique  # type: ignore[assignment, method-assign]
+Tensor.unique_consecutive = unique_consecutive  # type: ignore[assignment, method-assign]
 
 
 def _tensors(args, op):
@@ -68,7 +83,7 @@ def _tensors(args, op):
     return list(items)
 
 
-def broadcast_shapes(*shapes):
+def broadcast_shapes(*shapes: Any) -> Size:
     """The shape that tensors of these shapes broadcast to."""
     return _broadcast("broadcast_shapes", shapes)
 
@@ -92,14 +107,14 @@ def _broadcast(op, shapes):
     return Size(result)
 
 
-def broadcast_tensors(*tensors):
+def broadcast_tensors(*tensors: Tensor) -> tuple[Tensor, ...]:
     """All tensors expanded to their common shape."""
     tensors = _tensors(tensors, "broadcast_tensors")
     shape = _broadcast("broadcast_tensors", [t.shape for t in tensors])
     return tuple(t.expand(shape) for t in tensors)
 
 
-def meshgrid(*tensors, indexing=None):
+def meshgrid(*tensors: Tensor, indexing: str | None = None) -> tuple[Tensor, ...]:
     """Coordinates of a grid: one tensor an axis, all of the grid's shape."""
     tensors = _tensors(tensors, "meshgrid")
     if not tensors:
@@ -139,22 +154,22 @@ def _at_least(tensors, rank, op):
     return tuple(lift(t) for t in _tensors(tensors, op))
 
 
-def atleast_1d(*tensors):
+def atleast_1d(*tensors: Tensor) -> Any:
     """Tensors with at least one dim."""
     return _at_least(tensors, 1, "atleast_1d")
 
 
-def atleast_2d(*tensors):
+def atleast_2d(*tensors: Tensor) -> Any:
     """Tensors with at least two dims."""
     return _at_least(tensors, 2, "atleast_2d")
 
 
-def atleast_3d(*tensors):
+def atleast_3d(*tensors: Tensor) -> Any:
     """Tensors with at least three dims."""
     return _at_least(tensors, 3, "atleast_3d")
 
 
-def block_diag(*tensors):
+def block_diag(*tensors: Tensor) -> Tensor:
     """Matrices along the diagonal of a larger one, zeros elsewhere."""
     if not tensors:
         return _C.empty(1, 0)
@@ -174,7 +189,7 @@ def block_diag(*tensors):
     return _C.cat(rows, 0)
 
 
-def cartesian_prod(*tensors):
+def cartesian_prod(*tensors: Tensor) -> Tensor:
     """All tuples with one element from each vector, as rows."""
     tensors = _tensors(tensors, "cartesian_prod")
     if not tensors:
@@ -187,7 +202,7 @@ def cartesian_prod(*tensors):
     return _C.stack([g.reshape(-1) for g in meshgrid(*tensors, indexing="ij")], 1)
 
 
-def combinations(input, r=2, with_replacement=False):
+def combinations(input: Tensor, r: int = 2, with_replacement: bool = False) -> Tensor:
     """All choices of r elements of a vector, as rows."""
     if input.ndim != 1:
         raise RuntimeError(f"combinations: expects a vector, got shape {list(input.shape)}")
@@ -215,10 +230,10 @@ def combinations(input, r=2, with_replacement=False):
     return input[chosen]
 
 
-Tensor.combinations = combinations
+Tensor.combinations = combinations  # type: ignore[assignment, method-assign]
 
 
-def einsum(*args):
+def einsum(*args: Any) -> Tensor:
     """Sums of products in Einstein's notation: einsum("ij,jk->ik", a, b), or with lists of ints."""
     if not args:
         raise ValueError("einsum: expects an equation and operands")
@@ -252,7 +267,7 @@ def _einsum_sublists(args):
     return _C._einsum(equation, _tensors(operands, "einsum"))
 
 
-def tensordot(a, b, dims=2, out=None):
+def tensordot(a: Tensor, b: Tensor, dims: int = 2, out: Tensor | None = None) -> Tensor:
     """Contracts dims of a with dims of b: their number, or a list of dims for each."""
     if isinstance(dims, Tensor):
         dims = dims.tolist() if dims.ndim else dims.item()
@@ -279,7 +294,7 @@ def tensordot(a, b, dims=2, out=None):
     return _C._tensordot(a, b, dims_a, dims_b, out=out)
 
 
-def chain_matmul(*matrices, out=None):
+def chain_matmul(*matrices: Any, out: Tensor | None = None) -> Tensor:
     """The product of several matrices."""
     matrices = _tensors(matrices, "chain_matmul")
     if not matrices:
@@ -292,7 +307,14 @@ def chain_matmul(*matrices, out=None):
     return _C.mm(product, matrices[-1], out=out)
 
 
-def norm(input, p="fro", dim=None, keepdim=False, out=None, dtype=None):
+def norm(
+    input: Tensor,
+    p: float | str | None = "fro",
+    dim: int | Sequence[int] | None = None,
+    keepdim: bool = False,
+    out: Tensor | None = None,
+    dtype: _dtype | None = None,
+) -> Tensor:
     """The norm of a vector's elements, or the Frobenius norm of a matrix's."""
     if isinstance(p, str):
         if p == "nuc":
@@ -308,16 +330,24 @@ def norm(input, p="fro", dim=None, keepdim=False, out=None, dtype=None):
     return _C._vector_norm(input, p, dim, keepdim, dtype=dtype, out=out)
 
 
-def _norm_method(self, p="fro", dim=None, keepdim=False, dtype=None):
+def _norm_method(
+    self: Tensor,
+    p: float | str | None = "fro",
+    dim: int | Sequence[int] | None = None,
+    keepdim: bool = False,
+    dtype: _dtype | None = None,
+) -> Tensor:
     """The norm of the elements along the given dims; see rushlight.norm."""
     return norm(self, p, dim, keepdim, dtype=dtype)
 
 
 _norm_method.__name__ = "norm"
-Tensor.norm = _norm_method
+Tensor.norm = _norm_method  # type: ignore[method-assign]
 
 
-def cross(input, other, dim=None, *, out=None):
+def cross(
+    input: Tensor, other: Tensor, dim: int | None = None, *, out: Tensor | None = None
+) -> Tensor:
     """The product of vectors in space, along dim or the first dim of size 3."""
     from rushlight import linalg
 
@@ -328,21 +358,23 @@ def cross(input, other, dim=None, *, out=None):
     return linalg.cross(input, other, dim=dim, out=out)
 
 
-def _cross_method(self, other, dim=None):
+def _cross_method(self: Tensor, other: Tensor, dim: int | None = None) -> Tensor:
     """The product of vectors in space; see rushlight.cross."""
     return cross(self, other, dim)
 
 
 _cross_method.__name__ = "cross"
-Tensor.cross = _cross_method
+Tensor.cross = _cross_method  # type: ignore[method-assign]
 
 
-def split(tensor, split_size_or_sections, dim=0):
+def split(
+    tensor: Tensor, split_size_or_sections: int | Sequence[int], dim: int = 0
+) -> tuple[Tensor, ...]:
     """Pieces of one size, or of the given sizes, along dim."""
     return Tensor.split(tensor, split_size_or_sections, dim)
 
 
-def unravel_index(indices, shape):
+def unravel_index(indices: Tensor, shape: int | Sequence[int] | Size) -> tuple[Tensor, ...]:
     """The coordinates, one tensor a dim, of elements counted in row-major order."""
     if isinstance(shape, Tensor):
         shape = shape.tolist()
@@ -362,7 +394,12 @@ def unravel_index(indices, shape):
     return tuple(reversed(found))
 
 
-def cdist(x1, x2, p=2.0, compute_mode="use_mm_for_euclid_dist_if_necessary"):
+def cdist(
+    x1: Tensor,
+    x2: Tensor,
+    p: float = 2.0,
+    compute_mode: str = "use_mm_for_euclid_dist_if_necessary",
+) -> Tensor:
     """Distances between all rows of x1 and all rows of x2."""
     modes = ("use_mm_for_euclid_dist_if_necessary", "use_mm_for_euclid_dist",
              "donot_use_mm_for_euclid_dist")  # fmt: skip

@@ -1,8 +1,13 @@
 """Results that are there later."""
 
+from __future__ import annotations
+
 import threading
+from collections.abc import Callable, Sequence
+from typing import Any
 
 from rushlight._names.missing import names_missing_from
+from rushlight.types import Device, Self
 
 __all__ = ["Future", "collect_all", "wait_all"]
 
@@ -10,24 +15,24 @@ __all__ = ["Future", "collect_all", "wait_all"]
 class Future:
     """A result that one thread sets and others wait for."""
 
-    def __init__(self, *, devices=None):
+    def __init__(self, *, devices: list[int | str | Device] | None = None) -> None:
         self._event = threading.Event()
         self._lock = threading.Lock()
         self._callbacks = []
         self._value = self._error = None
 
-    def done(self):
+    def done(self) -> bool:
         """Whether the result, or an error, is there."""
         return self._event.is_set()
 
-    def wait(self):
+    def wait(self) -> Any:
         """Waits for the result; raises if there was an error instead."""
         self._event.wait()
         if self._error is not None:
             raise self._error
         return self._value
 
-    def value(self):
+    def value(self) -> Any:
         """The result, which must be there."""
         if not self.done():
             raise RuntimeError("Future.value: there is no result yet; call wait()")
@@ -43,17 +48,17 @@ class Future:
         for callback in callbacks:
             callback(self)
 
-    def set_result(self, result):
+    def set_result(self, result: Any) -> None:
         """Sets the result and calls what waits for it."""
         self._finish(result, None)
 
-    def set_exception(self, result):
+    def set_exception(self, result: Self) -> None:
         """Sets an error in the result's place."""
         if not isinstance(result, Exception):
             raise AssertionError(f"set_exception: {result!r} is no Exception")
         self._finish(None, result)
 
-    def add_done_callback(self, callback):
+    def add_done_callback(self, callback: Callable[[Future], None]) -> None:
         """Calls callback(future) when the result is there."""
         with self._lock:
             if not self._event.is_set():
@@ -61,7 +66,7 @@ class Future:
                 return
         callback(self)
 
-    def then(self, callback):
+    def then(self, callback: Callable[..., Any]) -> Any:
         """A future of callback(self)."""
         after = Future()
 
@@ -76,11 +81,11 @@ class Future:
         self.add_done_callback(run)
         return after
 
-    def __class_getitem__(cls, item):
+    def __class_getitem__(cls, item: Any) -> Any:
         return cls
 
 
-def collect_all(futures):
+def collect_all(futures: Sequence[Future]) -> Future:
     """A future of the list of futures, done when all of them are."""
     both, left, lock = Future(), [len(futures)], threading.Lock()
     if not futures:
@@ -98,7 +103,7 @@ def collect_all(futures):
     return both
 
 
-def wait_all(futures):
+def wait_all(futures: Sequence[Future]) -> list:
     """The results of all, in order."""
     return [future.wait() for future in collect_all(futures).wait()]
 

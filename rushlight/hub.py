@@ -1,6 +1,8 @@
 """Weights and models from elsewhere: from files, from folders, and from the network if there is
 one."""
 
+from __future__ import annotations
+
 import hashlib
 import importlib.util
 import os
@@ -12,9 +14,18 @@ import urllib.error
 import urllib.request
 import warnings
 import zipfile
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import unquote, urlparse
 
+from rushlight._C import UntypedStorage
 from rushlight._names.missing import names_missing_from
+from rushlight.types import Device, Self
+
+if TYPE_CHECKING:
+    import builtins
+
+    from rushlight.nn.modules.module import Module
 
 __all__ = [
     "download_url_to_file",
@@ -40,12 +51,12 @@ def _get_torch_home():
     return os.path.expanduser(os.getenv(ENV_TORCH_HOME, os.path.join(cache, "torch")))
 
 
-def get_dir():
+def get_dir() -> str:
     """The folder for what is fetched: set_dir's, else $TORCH_HOME/hub, else ~/.cache/torch/hub."""
     return os.path.join(_get_torch_home(), "hub") if _hub_dir is None else _hub_dir
 
 
-def set_dir(d):
+def set_dir(d: str | os.PathLike) -> None:
     """Sets the folder for what is fetched."""
     global _hub_dir
     _hub_dir = os.path.expanduser(d)
@@ -71,22 +82,22 @@ def _open(url):
 class _NoBar:
     """In tqdm's place when it is not installed: shows nothing."""
 
-    def __init__(self, iterable=(), *args, **kwargs):
+    def __init__(self, iterable: tuple[Any, ...] = (), *args: Any, **kwargs: Any) -> None:
         self._iterable = iterable
 
-    def __iter__(self):
+    def __iter__(self) -> Iterator[Any]:
         return iter(self._iterable)
 
-    def update(self, n=1):
+    def update(self, n: int = 1) -> None:
         pass
 
-    def close(self):
+    def close(self) -> None:
         pass
 
-    def __enter__(self):
+    def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *error):
+    def __exit__(self, *error: object) -> Literal[False]:
         return False
 
 
@@ -95,7 +106,9 @@ def _progress_bar(total, progress):
     return bar(total=total, disable=not progress, unit="B", unit_scale=True, unit_divisor=1024)
 
 
-def download_url_to_file(url, dst, hash_prefix=None, progress=True):
+def download_url_to_file(
+    url: str, dst: str, hash_prefix: str | None = None, progress: bool = True
+) -> None:
     """Fetches a file (http:, https: or file:) to a path, and checks the start of its SHA-256.
 
     The path gets the whole file or nothing.
@@ -139,14 +152,18 @@ def _local_path(url):
 
 
 def load_state_dict_from_url(
-    url,
-    model_dir=None,
-    map_location=None,
-    progress=True,
-    check_hash=False,
-    file_name=None,
-    weights_only=False,
-):
+    url: str,
+    model_dir: str | None = None,
+    map_location: Callable[[UntypedStorage, str], UntypedStorage]
+    | Device
+    | str
+    | dict[str, str]
+    | None = None,
+    progress: bool = True,
+    check_hash: bool = False,
+    file_name: str | None = None,
+    weights_only: bool = False,
+) -> dict[str, Any]:
     """Loads what is saved at an address, fetched once and kept in model_dir (by default the folder
     "checkpoints" of get_dir()).
 
@@ -257,16 +274,16 @@ def _folder_of(repo, source, force_reload, verbose, skip_validation):
 
 
 def load(
-    repo_or_dir,
-    model,
-    *args,
-    source="github",
-    trust_repo=None,
-    force_reload=False,
-    verbose=True,
-    skip_validation=False,
-    **kwargs,
-):
+    repo_or_dir: str,
+    model: Module,
+    *args: Any,
+    source: str = "github",
+    trust_repo: bool | str | None = None,
+    force_reload: bool = False,
+    verbose: bool = True,
+    skip_validation: bool = False,
+    **kwargs: Any,
+) -> Any:
     """Calls `model` of the hubconf.py of a folder (source="local") or of a GitHub repository.
 
     This runs code of others: load only what you trust.
@@ -284,14 +301,14 @@ def load(
 
 
 def list(
-    github,
-    force_reload=False,
-    skip_validation=False,
-    trust_repo=None,
-    verbose=True,
+    github: str,
+    force_reload: bool = False,
+    skip_validation: bool = False,
+    trust_repo: bool | str | None = None,
+    verbose: bool = True,
     *,
-    source="github",
-):
+    source: str = "github",
+) -> builtins.list[str]:
     """The models of a repository's (or folder's) hubconf.py."""
     if os.path.isdir(os.path.expanduser(github)):
         source = "local"
@@ -301,8 +318,14 @@ def list(
 
 
 def help(
-    github, model, force_reload=False, skip_validation=False, trust_repo=None, *, source="github"
-):
+    github: str,
+    model: Module,
+    force_reload: bool = False,
+    skip_validation: bool = False,
+    trust_repo: bool | str | None = None,
+    *,
+    source: str = "github",
+) -> str | None:
     """The docstring of a model."""
     if os.path.isdir(os.path.expanduser(github)):
         source = "local"
@@ -310,7 +333,7 @@ def help(
     return _callable(_entry_points(os.path.abspath(os.path.expanduser(folder))), model).__doc__
 
 
-def __getattr__(name):
+def __getattr__(name: str) -> Any:
     if name == "tqdm":
         try:
             from tqdm import tqdm

@@ -1,10 +1,15 @@
 """Custom operators in Python: a function, its gradient, and what it is called."""
 
+from __future__ import annotations
+
 import functools
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NoReturn
 
 from rushlight import _C
 from rushlight._names.missing import fill, not_available
 from rushlight.autograd import Function
+from rushlight.types import Self, _dtype
 
 __all__ = [
     "CustomOpDef",
@@ -29,24 +34,26 @@ _registered = {}  # "namespace::name" -> CustomOpDef
 class CustomOpDef:
     """A custom operator; calling it runs its function, and its gradient if it has one."""
 
-    def __init__(self, name, function, mutates_args=()):
+    def __init__(
+        self, name: str, function: Callable[..., Any], mutates_args: tuple[Any, ...] = ()
+    ) -> None:
         self._qualname = name
         self._function = function
         self._kernels = {}
         self._fake = self._function_class = None
         functools.update_wrapper(self, function)
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return f"<CustomOpDef({self._qualname})>"
 
-    def __call__(self, *args, **kwargs):
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
         args, kwargs = self._bound(args, kwargs)
         if self._function_class is not None:
             return self._function_class.apply(*args)
         return self._run(*args, **kwargs)
 
     @property
-    def default(self):
+    def default(self) -> Self:
         return self
 
     def _bound(self, args, kwargs):
@@ -66,7 +73,9 @@ class CustomOpDef:
             return self._fake(*args, **kwargs)
         return self._kernels.get(kind, self._function)(*args, **kwargs)
 
-    def register_kernel(self, device_types, fn=None, /):
+    def register_kernel(
+        self, device_types: str | Sequence[str] | None, fn: Callable | None = None, /
+    ) -> Callable:
         """The function for some kinds of device."""
         kinds = [device_types] if isinstance(device_types, str) else device_types
 
@@ -76,7 +85,7 @@ class CustomOpDef:
 
         return register if fn is None else register(fn)
 
-    def register_fake(self, fn=None, /):
+    def register_fake(self, fn: Callable | None = None, /) -> Callable:
         """The function that gives shapes only, for meta tensors."""
 
         def register(function):
@@ -85,14 +94,16 @@ class CustomOpDef:
 
         return register if fn is None else register(fn)
 
-    def register_vmap(self, func=None):
+    def register_vmap(self, func: Callable | None = None) -> Any:
         """Kept out of use: vmap runs the function sample by sample."""
         return (lambda function: function) if func is None else func
 
-    def register_autocast(self, device_type, cast_inputs):
+    def register_autocast(self, device_type: str, cast_inputs: _dtype) -> None:
         """Not needed: the function sees what it is given."""
 
-    def register_autograd(self, backward, /, *, setup_context=None):
+    def register_autograd(
+        self, backward: Callable, /, *, setup_context: Callable | None = None
+    ) -> None:
         """The gradient: backward(ctx, *grads), and setup_context(ctx, inputs, output) before it."""
         run = self._run
 
@@ -105,10 +116,19 @@ class CustomOpDef:
 
         body = {"forward": staticmethod(forward), "setup_context": staticmethod(set_up)}
         body["backward"] = staticmethod(backward)
-        self._function_class = type(self._qualname.replace("::", "_"), (Function,), body)
+        self._function_class = type(self._qualname.replace("::", "_"), (Function,), body)  # type: ignore[assignment]
 
 
-def custom_op(name, fn=None, /, *, mutates_args=(), device_types=None, schema=None, tags=None):
+def custom_op(
+    name: str,
+    fn: Callable | None = None,
+    /,
+    *,
+    mutates_args: str | Iterable[str] = (),
+    device_types: str | Sequence[str] | None = None,
+    schema: str | None = None,
+    tags: Any = None,
+) -> Callable:
     """Makes an operator of a function: `@custom_op("mylib::name", mutates_args=())`."""
 
     def make(function):
@@ -122,7 +142,7 @@ def custom_op(name, fn=None, /, *, mutates_args=(), device_types=None, schema=No
 triton_op = custom_op
 
 
-def wrap_triton(triton_kernel, /):
+def wrap_triton(triton_kernel: Callable, /) -> Any:
     """The kernel itself."""
     return triton_kernel
 
@@ -136,12 +156,27 @@ def _find(op):
     return _registered[name]
 
 
-def register_kernel(op, device_types, func=None, /, *, lib=None):
+def register_kernel(
+    op: Any,
+    device_types: str | Sequence[str] | None,
+    func: Callable | None = None,
+    /,
+    *,
+    lib: Library | None = None,
+) -> Any:
     """The operator's function for some kinds of device."""
     return _find(op).register_kernel(device_types, func)
 
 
-def register_fake(op, func=None, /, *, lib=None, _stacklevel=1, allow_override=False):
+def register_fake(
+    op: Any,
+    func: Callable | None = None,
+    /,
+    *,
+    lib: Library | None = None,
+    _stacklevel: int = 1,
+    allow_override: bool = False,
+) -> Any:
     """The function that gives the operator's shapes only."""
     return _find(op).register_fake(func)
 
@@ -149,21 +184,27 @@ def register_fake(op, func=None, /, *, lib=None, _stacklevel=1, allow_override=F
 impl_abstract = register_fake
 
 
-def register_autograd(op, backward, /, *, setup_context=None, lib=None):
+def register_autograd(
+    op: Any, backward: Callable, /, *, setup_context: Callable | None = None, lib: Any = None
+) -> None:
     """The operator's gradient."""
     _find(op).register_autograd(backward, setup_context=setup_context)
 
 
-def register_autocast(op, device_type, cast_inputs, /, *, lib=None):
+def register_autocast(
+    op: Any, device_type: str, cast_inputs: _dtype, /, *, lib: Library | None = None
+) -> None:
     """Not needed: the operator's function sees what it is given."""
 
 
-def register_vmap(op, func=None, /, *, lib=None):
+def register_vmap(op: Any, func: Callable | None = None, /, *, lib: Any = None) -> Any:
     """Kept out of use: vmap runs the function sample by sample."""
     return _find(op).register_vmap(func)
 
 
-def define(qualname, schema=None, *, lib=None, tags=()):
+def define(
+    qualname: Any, schema: str | None = None, *, lib: Any = None, tags: tuple[Any, ...] = ()
+) -> Any:
     """Names an operator; its function comes with impl. Usable as a decorator."""
     if callable(schema):
         return custom_op(qualname, schema)
@@ -171,7 +212,13 @@ def define(qualname, schema=None, *, lib=None, tags=()):
     return lambda function: impl(qualname, "cpu", function)
 
 
-def impl(qualname, types="cpu", func=None, *, lib=None):
+def impl(
+    qualname: str,
+    types: str | Sequence[str] = "cpu",
+    func: Callable[..., Any] | None = None,
+    *,
+    lib: Library | None = None,
+) -> object:
     """The function of an operator that define named."""
 
     def register(function):
@@ -182,12 +229,12 @@ def impl(qualname, types="cpu", func=None, *, lib=None):
     return register if func is None else register(func)
 
 
-def get_ctx():
+def get_ctx() -> NoReturn:
     """What register_fake's functions ask for sizes that depend on data."""
     raise NotImplementedError("library.get_ctx: shapes that depend on data cannot be told ahead")
 
 
-def fallthrough_kernel():
+def fallthrough_kernel() -> NoReturn:
     """A kernel that leaves the work to the next one."""
     raise NotImplementedError("library.fallthrough_kernel: operators have one kernel a device")
 
@@ -195,16 +242,26 @@ def fallthrough_kernel():
 class Library:
     """A namespace of operators: define(schema), impl(name, function)."""
 
-    def __init__(self, ns, kind, dispatch_key=""):
+    def __init__(self, ns: Any, kind: Any, dispatch_key: str = "") -> None:
         self.ns, self.kind = ns, kind
 
-    def define(self, schema, alias_analysis="", *, tags=()):
+    def define(
+        self, schema: str | None, alias_analysis: str = "", *, tags: tuple[Any, ...] = ()
+    ) -> Any:
         """Names an operator by its schema; returns the name."""
-        name = schema.partition("(")[0].strip()
+        name = schema.partition("(")[0].strip()  # type: ignore[union-attr]
         _find(f"{self.ns}::{name}")
         return name
 
-    def impl(self, op_name, fn, dispatch_key="", *, with_keyset=False, allow_override=False):
+    def impl(
+        self,
+        op_name: Any,
+        fn: Callable[..., Any],
+        dispatch_key: str = "",
+        *,
+        with_keyset: bool = False,
+        allow_override: bool = False,
+    ) -> None:
         """The function of an operator."""
         name = str(op_name)
         name = name if "::" in name else f"{self.ns}::{name}"

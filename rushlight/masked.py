@@ -1,11 +1,15 @@
 """Reductions and normalisations that leave masked elements out: ``mask`` is true where an element
 counts. Masked tensors as a class are not there."""
 
+from __future__ import annotations
+
 from math import inf, nan
 
 from rushlight import _C
+from rushlight._C import Tensor
 from rushlight._names.missing import fill
 from rushlight._names.publish import publish
+from rushlight.types import _dtype
 
 _FUNCTIONS = """amax amin argmax argmin cumprod cumsum log_softmax logaddexp logsumexp mean median
 norm normalize prod softmax softmin std sum var""".split()
@@ -55,13 +59,27 @@ def _sum_dtype(input, dtype):
     return _C.int64 if dtype is None and wide else dtype
 
 
-def sum(input, dim=None, *, keepdim=False, dtype=None, mask=None):
+def sum(
+    input: Tensor,
+    dim: int | tuple[int, ...] | None = None,
+    *,
+    keepdim: bool = False,
+    dtype: _dtype | None = None,
+    mask: Tensor | None = None,
+) -> Tensor:
     """The sum of the elements that count; 0 where there is none."""
     filled = _masked(input, mask, 0, _sum_dtype(input, dtype))
     return filled.sum(_dims(input, dim), keepdim=keepdim)
 
 
-def prod(input, dim=None, *, keepdim=False, dtype=None, mask=None):
+def prod(
+    input: Tensor,
+    dim: int | tuple[int, ...] | None = None,
+    *,
+    keepdim: bool = False,
+    dtype: _dtype | None = None,
+    mask: Tensor | None = None,
+) -> Tensor:
     """The product of the elements that count; 1 where there is none."""
     result = _masked(input, mask, 1, _sum_dtype(input, dtype))
     for d in sorted(_dims(input, dim), reverse=True):
@@ -69,39 +87,78 @@ def prod(input, dim=None, *, keepdim=False, dtype=None, mask=None):
     return result
 
 
-def cumsum(input, dim, *, dtype=None, mask=None):
+def cumsum(
+    input: Tensor, dim: int, *, dtype: _dtype | None = None, mask: Tensor | None = None
+) -> Tensor:
     """Sums so far; what is masked adds nothing."""
     return _masked(input, mask, 0, _sum_dtype(input, dtype)).cumsum(dim)
 
 
-def cumprod(input, dim, *, dtype=None, mask=None):
+def cumprod(
+    input: Tensor, dim: int, *, dtype: _dtype | None = None, mask: Tensor | None = None
+) -> Tensor:
     """Products so far; what is masked multiplies by 1."""
     return _masked(input, mask, 1, _sum_dtype(input, dtype)).cumprod(dim)
 
 
-def amax(input, dim=None, *, keepdim=False, dtype=None, mask=None):
+def amax(
+    input: Tensor,
+    dim: int | tuple[int, ...] | None = None,
+    *,
+    keepdim: bool = False,
+    dtype: _dtype | None = None,
+    mask: Tensor | None = None,
+) -> Tensor:
     """The largest element that counts; the lowest number where there is none."""
     return _masked(input, mask, _lowest(input), dtype).amax(_dims(input, dim), keepdim=keepdim)
 
 
-def amin(input, dim=None, *, keepdim=False, dtype=None, mask=None):
+def amin(
+    input: Tensor,
+    dim: int | tuple[int, ...] | None = None,
+    *,
+    keepdim: bool = False,
+    dtype: _dtype | None = None,
+    mask: Tensor | None = None,
+) -> Tensor:
     """The smallest element that counts; the highest number where there is none."""
     return _masked(input, mask, _highest(input), dtype).amin(_dims(input, dim), keepdim=keepdim)
 
 
-def argmax(input, dim=None, *, keepdim=False, dtype=None, mask=None):
+def argmax(
+    input: Tensor,
+    dim: int | None = None,
+    *,
+    keepdim: bool = False,
+    dtype: _dtype | None = None,
+    mask: Tensor | None = None,
+) -> Tensor:
     """Where the largest element that counts is, in PyTorch's way in the input's dtype."""
     found = _masked(input, mask, _lowest(input), dtype).argmax(dim, keepdim=keepdim)
     return found.to(dtype or input.dtype)
 
 
-def argmin(input, dim=None, *, keepdim=False, dtype=None, mask=None):
+def argmin(
+    input: Tensor,
+    dim: int | None = None,
+    *,
+    keepdim: bool = False,
+    dtype: _dtype | None = None,
+    mask: Tensor | None = None,
+) -> Tensor:
     """Where the smallest element that counts is, in PyTorch's way in the input's dtype."""
     found = _masked(input, mask, _highest(input), dtype).argmin(dim, keepdim=keepdim)
     return found.to(dtype or input.dtype)
 
 
-def mean(input, dim=None, *, keepdim=False, dtype=None, mask=None):
+def mean(
+    input: Tensor,
+    dim: int | tuple[int, ...] | None = None,
+    *,
+    keepdim: bool = False,
+    dtype: _dtype | None = None,
+    mask: Tensor | None = None,
+) -> Tensor:
     """The mean of the elements that count; nan where there is none."""
     dims = _dims(input, dim)
     total = sum(input, dims, keepdim=keepdim, dtype=dtype or input.dtype, mask=mask)
@@ -110,7 +167,14 @@ def mean(input, dim=None, *, keepdim=False, dtype=None, mask=None):
     return total / _counts(input, mask, dims, keepdim)
 
 
-def median(input, dim=-1, *, keepdim=False, dtype=None, mask=None):
+def median(
+    input: Tensor,
+    dim: int = -1,
+    *,
+    keepdim: bool = False,
+    dtype: _dtype | None = None,
+    mask: Tensor | None = None,
+) -> Tensor:
     """The lower median of the elements that count."""
     return _masked(input, mask, nan, dtype).nanmedian(dim, keepdim=keepdim).values
 
@@ -132,51 +196,105 @@ def _variance(input, dim, unbiased, correction, keepdim, dtype, mask):
     return total / left
 
 
-def var(input, dim=None, unbiased=None, *, correction=None, keepdim=False, dtype=None, mask=None):
+def var(
+    input: Tensor,
+    dim: int | tuple[int, ...] | None = None,
+    unbiased: bool | None = None,
+    *,
+    correction: int | float | None = None,
+    keepdim: bool = False,
+    dtype: _dtype | None = None,
+    mask: Tensor | None = None,
+) -> Tensor:
     """The variance of the elements that count."""
     return _variance(input, dim, unbiased, correction, keepdim, dtype, mask)
 
 
-def std(input, dim=None, unbiased=None, *, correction=None, keepdim=False, dtype=None, mask=None):
+def std(
+    input: Tensor,
+    dim: int | tuple[int, ...] | None = None,
+    unbiased: bool | None = None,
+    *,
+    correction: int | None = None,
+    keepdim: bool = False,
+    dtype: _dtype | None = None,
+    mask: Tensor | None = None,
+) -> Tensor:
     """The standard deviation of the elements that count."""
     return _variance(input, dim, unbiased, correction, keepdim, dtype, mask).sqrt()
 
 
-def norm(input, ord=2.0, dim=None, *, keepdim=False, dtype=None, mask=None):
+def norm(
+    input: Tensor,
+    ord: float | None = 2.0,
+    dim: int | tuple[int, ...] | None = None,
+    *,
+    keepdim: bool = False,
+    dtype: _dtype | None = None,
+    mask: Tensor | None = None,
+) -> Tensor:
     """The vector norm of the elements that count."""
     fill = inf if ord == -inf or (ord is not None and ord < 0) else 0.0
     filled = _masked(input, mask, fill, dtype)
     return _C._vector_norm(filled, 2.0 if ord is None else ord, _dims(input, dim), keepdim)
 
 
-def normalize(input, ord, dim, *, eps=1e-12, dtype=None, mask=None):
+def normalize(
+    input: Tensor,
+    ord: float,
+    dim: int,
+    *,
+    eps: float = 1e-12,
+    dtype: _dtype | None = None,
+    mask: Tensor | None = None,
+) -> Tensor:
     """input over its norm along dim."""
     filled = _masked(input, mask, 0, dtype)
     size = norm(input, ord, dim, keepdim=True, dtype=dtype, mask=mask)
     return filled / size.clamp(min=eps)
 
 
-def softmax(input, dim, *, dtype=None, mask=None):
+def softmax(
+    input: Tensor, dim: int, *, dtype: _dtype | None = None, mask: Tensor | None = None
+) -> Tensor:
     """softmax over the elements that count; the others get 0."""
     return _masked(input, mask, -inf, dtype).softmax(dim)
 
 
-def log_softmax(input, dim, *, dtype=None, mask=None):
+def log_softmax(
+    input: Tensor, dim: int, *, dtype: _dtype | None = None, mask: Tensor | None = None
+) -> Tensor:
     """The logarithm of softmax over the elements that count."""
     return _masked(input, mask, -inf, dtype).log_softmax(dim)
 
 
-def softmin(input, dim, *, dtype=None, mask=None):
+def softmin(
+    input: Tensor, dim: int, *, dtype: _dtype | None = None, mask: Tensor | None = None
+) -> Tensor:
     """softmax of the negated elements that count."""
     return (-_masked(input, mask, inf, dtype)).softmax(dim)
 
 
-def logsumexp(input, dim, *, keepdim=False, dtype=None, mask=None):
+def logsumexp(
+    input: Tensor,
+    dim: int | tuple[int, ...] | None,
+    *,
+    keepdim: bool = False,
+    dtype: _dtype | None = None,
+    mask: Tensor | None = None,
+) -> Tensor:
     """log(sum(exp)) of the elements that count; -inf where there is none."""
     return _masked(input, mask, -inf, dtype).logsumexp(_dims(input, dim), keepdim=keepdim)
 
 
-def logaddexp(input, other, *, dtype=None, input_mask=None, other_mask=None):
+def logaddexp(
+    input: Tensor,
+    other: Tensor,
+    *,
+    dtype: _dtype | None = None,
+    input_mask: Tensor | None = None,
+    other_mask: Tensor | None = None,
+) -> Tensor:
     """log(exp(input) + exp(other)); what is masked adds nothing."""
     return _C.logaddexp(
         _masked(input, input_mask, -inf, dtype), _masked(other, other_mask, -inf, dtype)

@@ -1,11 +1,16 @@
 """Operators by namespace, as `torch.ops.mylib.myop`: those registered with rushlight.library, and
 under `aten` those of the package."""
 
+from __future__ import annotations
+
 import functools
 import sys
+from collections.abc import Callable
 from types import ModuleType
+from typing import Any
 
 from rushlight._names.missing import COMPATIBILITY_PAGE, not_available
+from rushlight.types import FileLike, Self
 
 
 class LibraryError(OSError, NotImplementedError):
@@ -15,10 +20,10 @@ class LibraryError(OSError, NotImplementedError):
 class _Namespace:
     """The operators of one library."""
 
-    def __init__(self, name):
+    def __init__(self, name: str) -> None:
         self._name = name
 
-    def __getattr__(self, name):
+    def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
         from rushlight import library
@@ -37,18 +42,18 @@ class _Namespace:
 class _Overloads:
     """An operator of the package; its overloads (`.default`, `.Tensor`) are all itself."""
 
-    def __init__(self, name, function):
+    def __init__(self, name: str, function: Callable[..., Any]) -> None:
         self.__name__, self._function = name, function
 
-    def __call__(self, *args, **kwargs):
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return self._function(*args, **kwargs)
 
-    def __getattr__(self, name):
+    def __getattr__(self, name: str) -> Self:
         if name.startswith("__"):
             raise AttributeError(name)
         return self
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return f"<OpOverloadPacket(op='aten.{self.__name__}')>"
 
 
@@ -67,14 +72,14 @@ def _of_the_package(name):
 
 
 class _Ops(ModuleType):
-    def __getattr__(self, name):
+    def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
         namespace = _Namespace(name)
         setattr(self, name, namespace)
         return namespace
 
-    def load_library(self, path):
+    def load_library(self, path: FileLike) -> Any:
         """Loads operators from a shared library."""
         raise LibraryError(
             f"ops.load_library: {path} is written against PyTorch's C++ interface, which Rushlight "

@@ -1,8 +1,14 @@
 """Tools for classes with __torch_function__."""
 
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
 from rushlight import _C
 from rushlight._C import Tensor
 from rushlight._names.missing import fill
+from rushlight.types import Self
 
 __all__ = [
     "BaseTorchFunctionMode",
@@ -14,17 +20,17 @@ __all__ = [
 ]
 
 
-def has_torch_function(relevant_args):
+def has_torch_function(relevant_args: Any) -> bool:
     """Whether one of the arguments has a __torch_function__ of its own."""
     return any(_overrides(type(arg)) for arg in relevant_args)
 
 
-def has_torch_function_unary(arg):
+def has_torch_function_unary(arg: Any) -> Any:
     """has_torch_function for one argument."""
     return _overrides(type(arg))
 
 
-def has_torch_function_variadic(*args):
+def has_torch_function_variadic(*args: Any) -> Any:
     """has_torch_function with the arguments spelled out."""
     return has_torch_function(args)
 
@@ -39,7 +45,9 @@ def _overrides(cls):
     return own is not getattr(default, "__func__", default) and own is not disabled
 
 
-def handle_torch_function(public_api, relevant_args, *args, **kwargs):
+def handle_torch_function(
+    public_api: Any, relevant_args: Iterable[Any], *args: Any, **kwargs: Any
+) -> Any:
     """Calls the __torch_function__ of the arguments, the most derived class first."""
     found = []
     for arg in relevant_args:
@@ -59,23 +67,23 @@ def handle_torch_function(public_api, relevant_args, *args, **kwargs):
     )
 
 
-def is_tensor_like(inp):
+def is_tensor_like(inp: Any) -> bool:
     """A tensor, or something that stands in for one."""
     return type(inp) is Tensor or hasattr(inp, "__torch_function__")
 
 
-def is_tensor_method_or_property(func):
+def is_tensor_method_or_property(func: Callable) -> bool:
     """Whether a function is a method of Tensor or the getter of one of its attributes."""
     name = getattr(func, "__name__", "")
     return name == "__get__" or getattr(Tensor, name, None) is func
 
 
-def get_default_nowrap_functions():
+def get_default_nowrap_functions() -> set[Callable]:
     """Functions whose results keep their type; none here."""
     return set()
 
 
-def wrap_torch_function(dispatcher):
+def wrap_torch_function(dispatcher: Any) -> Any:
     """Makes a Python function ask the __torch_function__ of the arguments dispatcher returns."""
     import functools
 
@@ -92,7 +100,7 @@ def wrap_torch_function(dispatcher):
     return decorate
 
 
-def resolve_name(f):
+def resolve_name(f: Any) -> Any:
     """The dotted name of a function."""
     module = getattr(f, "__module__", None)
     name = getattr(f, "__qualname__", getattr(f, "__name__", str(f)))
@@ -105,21 +113,23 @@ class TorchFunctionMode:
     While it runs, the next mode further out is the one that is asked.
     """
 
-    def __init__(self):
+    def __init__(self) -> None:
         pass
 
-    def __torch_function__(self, func, types, args=(), kwargs=None):
+    def __torch_function__(
+        self, func: Callable[..., Any], types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
         raise NotImplementedError(f"{type(self).__name__} has no __torch_function__")
 
-    def __enter__(self):
+    def __enter__(self) -> Self:
         _C._push_torch_function_mode(self)
         return self
 
-    def __exit__(self, *error):
+    def __exit__(self, *error: object) -> None:
         _C._pop_torch_function_mode()
 
     @classmethod
-    def push(cls, *args, **kwargs):
+    def push(cls, *args: Any, **kwargs: Any) -> Any:
         """The class called: the old way to write it."""
         return cls(*args, **kwargs)
 
@@ -127,17 +137,19 @@ class TorchFunctionMode:
 class BaseTorchFunctionMode(TorchFunctionMode):
     """A mode that runs every call as it is."""
 
-    def __torch_function__(self, func, types, args=(), kwargs=None):
+    def __torch_function__(
+        self, func: Callable[..., Any], types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
         return func(*args, **(kwargs or {}))
 
 
 class DisableTorchFunctionSubclass:
     """A with block in which subclasses of Tensor count as plain tensors."""
 
-    def __enter__(self):
+    def __enter__(self) -> None:
         _C._enter_torch_function_off()
 
-    def __exit__(self, *error):
+    def __exit__(self, *error: object) -> None:
         _C._leave_torch_function_off()
 
 

@@ -1,7 +1,13 @@
 """Sobol sequences: points that fill the unit cube more evenly than random ones."""
 
+from __future__ import annotations
+
+from typing import Any
+
 import rushlight
+from rushlight._C import Tensor
 from rushlight._sobol import BITS, DIMENSIONS, direction_numbers, points, scrambled
+from rushlight.types import Self, _dtype
 
 __all__ = ["SobolEngine"]
 
@@ -16,7 +22,7 @@ class SobolEngine:
     MAXBIT = BITS
     MAXDIM = DIMENSIONS
 
-    def __init__(self, dimension, scramble=False, seed=None):
+    def __init__(self, dimension: Any, scramble: bool = False, seed: int | None = None) -> None:
         if not 1 <= dimension <= self.MAXDIM:
             raise ValueError(
                 f"SobolEngine: dimension must be from 1 to {self.MAXDIM}, got {dimension}"
@@ -34,7 +40,7 @@ class SobolEngine:
             self.sobolstate, self.shift = scrambled(self.sobolstate, generator)
         self.reset()
 
-    def draw(self, n=1, out=None, dtype=None):
+    def draw(self, n: int = 1, out: Tensor | None = None, dtype: _dtype | None = None) -> Tensor:
         """The next ``n`` points, a row each; into ``out`` where it is given."""
         dtype = dtype or rushlight.get_default_dtype()
         first, last = self._advance("draw", n)
@@ -48,7 +54,7 @@ class SobolEngine:
             return result
         return out.resize_(result.shape).copy_(result)
 
-    def draw_base2(self, m, out=None, dtype=None):
+    def draw_base2(self, m: int, out: Tensor | None = None, dtype: _dtype | None = None) -> Tensor:
         """The next ``2**m`` points; raises where they and those before are no power of two."""
         n = 2**m
         total = self.num_generated + n
@@ -60,13 +66,13 @@ class SobolEngine:
             )
         return self.draw(n, out, dtype)
 
-    def reset(self):
+    def reset(self) -> Self:
         """Begins at the first point again."""
         self.quasi = self.shift.clone()
         self.num_generated = 0
         return self
 
-    def fast_forward(self, n):
+    def fast_forward(self, n: int) -> Self:
         """Passes over ``n`` points."""
         _, last = self._advance("fast_forward", n)
         if last:
@@ -85,7 +91,7 @@ class SobolEngine:
         self.num_generated = last
         return first, last
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         parts = [f"dimension={self.dimension}"]
         if self.scramble:
             parts.append("scramble=True")

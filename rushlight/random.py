@@ -1,6 +1,10 @@
 """The default generator of random numbers: seeding it, and keeping its state."""
 
+from __future__ import annotations
+
+from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 from rushlight._C import default_generator as default_generator
 from rushlight._C import get_rng_state, initial_seed, manual_seed, seed, set_rng_state
@@ -11,12 +15,12 @@ __all__ = ["fork_rng", "get_rng_state", "initial_seed", "manual_seed", "seed", "
 
 @contextmanager
 def fork_rng(
-    devices=None,
-    enabled=True,
-    _caller="fork_rng",
-    _devices_kw="devices",
-    device_type="cpu",
-):
+    devices: Any = None,
+    enabled: bool = True,
+    _caller: str = "fork_rng",
+    _devices_kw: str = "devices",
+    device_type: str = "cpu",
+) -> Iterator[Any]:
     """Draws and seeds inside the with block leave no trace on the generator after it.
 
     `devices` names the devices besides the CPU, of which there are none.

@@ -1,9 +1,13 @@
 """The named tuples that operators with several results return: return_types.max, ..."""
 
+from __future__ import annotations
+
+from typing import Any
+
 from rushlight import _C
 
 
-def __getattr__(name):
+def __getattr__(name: str) -> Any:
     import importlib
 
     if name in ("qr", "svd", "slogdet", "lu_unpack", "triangular_solve"):
@@ -15,7 +19,7 @@ def __getattr__(name):
         raise AttributeError(f"module 'rushlight.return_types' has no attribute {name!r}") from None
 
 
-def pytree_register_structseq(cls):
+def pytree_register_structseq(cls: type) -> None:
     """Makes a class of named tuples a container of utils._pytree; those here are containers."""
     from rushlight.utils import _pytree
 
@@ -23,5 +27,5 @@ def pytree_register_structseq(cls):
         _pytree.register_pytree_node(cls, lambda x: (list(x), None), lambda xs, _: cls(xs))
 
 
-def __dir__():
+def __dir__() -> list[Any]:
     return sorted(_C._return_types)

@@ -1,11 +1,16 @@
 """Signal processing: windows, symmetric ones by default."""
 
+from __future__ import annotations
+
+from collections.abc import Iterable
 from math import pi
 from types import SimpleNamespace
 
 from rushlight import _C
+from rushlight._C import Tensor, layout
 from rushlight._names.missing import names_missing_from
 from rushlight._names.publish import public
+from rushlight.types import Device, _dtype
 
 
 def _window(op, M, sym, shape, dtype=None, layout=None, device=None, requires_grad=False):
@@ -23,8 +28,17 @@ def _window(op, M, sym, shape, dtype=None, layout=None, device=None, requires_gr
     return shape(k, M - 1 if sym else M).to(dtype).requires_grad_(requires_grad)
 
 
-def exponential(M, *, center=None, tau=1.0, sym=True, dtype=None, layout=None, device=None,
-                requires_grad=False):  # fmt: skip
+def exponential(
+    M: int,
+    *,
+    center: bool | None = None,
+    tau: float = 1.0,
+    sym: bool = True,
+    dtype: _dtype | None = None,
+    layout: layout | None = None,
+    device: Device = None,
+    requires_grad: bool = False,
+) -> Tensor:
     """exp(-|k - center| / tau)."""
     if tau <= 0:
         raise ValueError(f"signal.windows.exponential: tau must be positive, got {tau}")
@@ -38,13 +52,30 @@ def exponential(M, *, center=None, tau=1.0, sym=True, dtype=None, layout=None, d
                    requires_grad)  # fmt: skip
 
 
-def cosine(M, *, sym=True, dtype=None, layout=None, device=None, requires_grad=False):
+def cosine(
+    M: int,
+    *,
+    sym: bool = True,
+    dtype: _dtype | None = None,
+    layout: layout | None = None,
+    device: Device = None,
+    requires_grad: bool = False,
+) -> Tensor:
     """Half a period of a sine."""
     return _window("signal.windows.cosine", M, sym, lambda k, n: (pi * (k + 0.5) / (n + 1)).sin(),
                    dtype, layout, device, requires_grad)  # fmt: skip
 
 
-def gaussian(M, *, std=1.0, sym=True, dtype=None, layout=None, device=None, requires_grad=False):
+def gaussian(
+    M: int,
+    *,
+    std: float = 1.0,
+    sym: bool = True,
+    dtype: _dtype | None = None,
+    layout: layout | None = None,
+    device: Device = None,
+    requires_grad: bool = False,
+) -> Tensor:
     """exp(-(k - middle)^2 / (2 std^2))."""
     if std <= 0:
         raise ValueError(f"signal.windows.gaussian: std must be positive, got {std}")
@@ -53,7 +84,16 @@ def gaussian(M, *, std=1.0, sym=True, dtype=None, layout=None, device=None, requ
                    dtype, layout, device, requires_grad)  # fmt: skip
 
 
-def kaiser(M, *, beta=12.0, sym=True, dtype=None, layout=None, device=None, requires_grad=False):
+def kaiser(
+    M: int,
+    *,
+    beta: float = 12.0,
+    sym: bool = True,
+    dtype: _dtype | None = None,
+    layout: layout | None = None,
+    device: Device = None,
+    requires_grad: bool = False,
+) -> Tensor:
     """A ratio of Bessel functions."""
     if beta < 0:
         raise ValueError(f"signal.windows.kaiser: beta must not be negative, got {beta}")
@@ -66,7 +106,16 @@ def kaiser(M, *, beta=12.0, sym=True, dtype=None, layout=None, device=None, requ
     return _window("signal.windows.kaiser", M, sym, shape, dtype, layout, device, requires_grad)
 
 
-def general_cosine(M, *, a, sym=True, dtype=None, layout=None, device=None, requires_grad=False):
+def general_cosine(
+    M: int,
+    *,
+    a: Iterable[float],
+    sym: bool = True,
+    dtype: _dtype | None = None,
+    layout: layout | None = None,
+    device: Device = None,
+    requires_grad: bool = False,
+) -> Tensor:
     """The sum of (-1)^i a[i] cos(2 pi i k / n)."""
     if not isinstance(a, tuple | list):
         raise TypeError(f"signal.windows.general_cosine: a must be a list, got {type(a).__name__}")
@@ -81,38 +130,86 @@ def general_cosine(M, *, a, sym=True, dtype=None, layout=None, device=None, requ
                    requires_grad)  # fmt: skip
 
 
-def general_hamming(M, *, alpha=0.54, sym=True, dtype=None, layout=None, device=None,
-                    requires_grad=False):  # fmt: skip
+def general_hamming(
+    M: int,
+    *,
+    alpha: float = 0.54,
+    sym: bool = True,
+    dtype: _dtype | None = None,
+    layout: layout | None = None,
+    device: Device = None,
+    requires_grad: bool = False,
+) -> Tensor:
     """alpha - (1 - alpha) cos(2 pi k / n)."""
     return general_cosine(M, a=[alpha, 1.0 - alpha], sym=sym, dtype=dtype, layout=layout,
                           device=device, requires_grad=requires_grad)  # fmt: skip
 
 
-def hamming(M, *, sym=True, dtype=None, layout=None, device=None, requires_grad=False):
+def hamming(
+    M: int,
+    *,
+    sym: bool = True,
+    dtype: _dtype | None = None,
+    layout: layout | None = None,
+    device: Device = None,
+    requires_grad: bool = False,
+) -> Tensor:
     """Hamming's window."""
     return general_hamming(M, sym=sym, dtype=dtype, layout=layout, device=device,
                            requires_grad=requires_grad)  # fmt: skip
 
 
-def hann(M, *, sym=True, dtype=None, layout=None, device=None, requires_grad=False):
+def hann(
+    M: int,
+    *,
+    sym: bool = True,
+    dtype: _dtype | None = None,
+    layout: layout | None = None,
+    device: Device = None,
+    requires_grad: bool = False,
+) -> Tensor:
     """Hann's window, a squared sine."""
     return general_hamming(M, alpha=0.5, sym=sym, dtype=dtype, layout=layout, device=device,
                            requires_grad=requires_grad)  # fmt: skip
 
 
-def blackman(M, *, sym=True, dtype=None, layout=None, device=None, requires_grad=False):
+def blackman(
+    M: int,
+    *,
+    sym: bool = True,
+    dtype: _dtype | None = None,
+    layout: layout | None = None,
+    device: Device = None,
+    requires_grad: bool = False,
+) -> Tensor:
     """Blackman's window."""
     return general_cosine(M, a=[0.42, 0.5, 0.08], sym=sym, dtype=dtype, layout=layout,
                           device=device, requires_grad=requires_grad)  # fmt: skip
 
 
-def nuttall(M, *, sym=True, dtype=None, layout=None, device=None, requires_grad=False):
+def nuttall(
+    M: int,
+    *,
+    sym: bool = True,
+    dtype: _dtype | None = None,
+    layout: layout | None = None,
+    device: Device = None,
+    requires_grad: bool = False,
+) -> Tensor:
     """Nuttall's window of four terms."""
     return general_cosine(M, a=[0.3635819, 0.4891775, 0.1365995, 0.0106411], sym=sym, dtype=dtype,
                           layout=layout, device=device, requires_grad=requires_grad)  # fmt: skip
 
 
-def bartlett(M, *, sym=True, dtype=None, layout=None, device=None, requires_grad=False):
+def bartlett(
+    M: int,
+    *,
+    sym: bool = True,
+    dtype: _dtype | None = None,
+    layout: layout | None = None,
+    device: Device = None,
+    requires_grad: bool = False,
+) -> Tensor:
     """Bartlett's window, a triangle."""
     return _window("signal.windows.bartlett", M, sym, lambda k, n: 1 - (2 * k / n - 1).abs(),
                    dtype, layout, device, requires_grad)  # fmt: skip

@@ -1,7 +1,14 @@
 """Storages: the memory under tensors. TypedStorage is PyTorch's old view of it, by elements."""
 
+from __future__ import annotations
+
+import builtins
+from collections.abc import Iterator
+from typing import Any
+
 from rushlight import _C
 from rushlight._C import UntypedStorage
+from rushlight.types import Device, FileLike, Self, _dtype
 
 __all__ = ["TypedStorage", "UntypedStorage"]
 
@@ -21,39 +28,39 @@ def _method(function):
 
 
 @_method
-def to(self, *, device, non_blocking=False):
+def to(self: Any, *, device: Device, non_blocking: bool = False) -> Any:
     """The bytes on a device: itself if they are there."""
     there = _bytes_of(self).to(device, non_blocking=non_blocking)
     return self if there.device == self.device else there.untyped_storage()
 
 
 @_method
-def cpu(self):
+def cpu(self: Any) -> Any:
     """The bytes on the CPU."""
     return self.to(device="cpu")
 
 
 @_method
-def cuda(self, device=None, non_blocking=False):
+def cuda(self: Any, device: Device = None, non_blocking: bool = False) -> Any:
     """The bytes on a GPU, by default the current one."""
     there = _bytes_of(self).cuda(device, non_blocking)
     return self if there.device == self.device else there.untyped_storage()
 
 
 @_method
-def pin_memory(self, device="cuda"):
+def pin_memory(self: Any, device: Device = "cuda") -> Any:
     """The bytes in memory that a GPU reads directly."""
     return self if self.is_pinned() else _bytes_of(self).pin_memory().untyped_storage()
 
 
 @_method
-def is_pinned(self, device="cuda"):
+def is_pinned(self: Any, device: Device = "cuda") -> Any:
     """Is the memory pinned?"""
     return _bytes_of(self).is_pinned()
 
 
 @_method
-def share_memory_(self):
+def share_memory_(self: Any) -> Any:
     """Moves the bytes to where other processes can map them. (Those of GPUs can be sent as is.)"""
     if not self.is_cuda:
         _C._share_storage(self)
@@ -61,7 +68,7 @@ def share_memory_(self):
 
 
 @_method
-def copy_(self, source, non_blocking=False):
+def copy_(self: Any, source: Any, non_blocking: bool = False) -> Any:
     """Copies the bytes of another storage."""
     on_hosts = isinstance(source, UntypedStorage) and not (self.is_cuda or source.is_cuda)
     if on_hosts or not isinstance(source, UntypedStorage) or len(self) != len(source):
@@ -71,7 +78,7 @@ def copy_(self, source, non_blocking=False):
 
 
 @_method
-def fill_(self, value):
+def fill_(self: Any, value: Any) -> Any:
     """Sets every byte."""
     if not self.is_cuda:
         return _fill_on_the_host(self, value)
@@ -80,7 +87,7 @@ def fill_(self, value):
 
 
 @_method
-def tolist(self):
+def tolist(self: Any) -> list[Any]:
     """The bytes as a list of ints."""
     return _list_on_the_host(self.cpu())
 
@@ -88,7 +95,13 @@ def tolist(self):
 class TypedStorage:
     """The elements of a storage, all of one dtype."""
 
-    def __init__(self, *args, wrap_storage=None, dtype=None, device=None):
+    def __init__(
+        self,
+        *args: Any,
+        wrap_storage: Any = None,
+        dtype: _dtype | None = None,
+        device: Device = None,
+    ) -> None:
         self.dtype = _C.get_default_dtype() if dtype is None else dtype
         if wrap_storage is not None:
             self._untyped_storage = wrap_storage
@@ -97,76 +110,78 @@ class TypedStorage:
             self._untyped_storage = values.untyped_storage()
         else:
             nbytes = (args[0] if args else 0) * self.dtype.itemsize
-            self._untyped_storage = UntypedStorage(nbytes, device=device)
+            self._untyped_storage = UntypedStorage(
+                nbytes, device="cpu" if device is None else device
+            )
 
     def _tensor(self):
         n = self.size()
         return _C._tensor_from_storage(self._untyped_storage, self.dtype, 0, (n,), (1,))
 
-    def untyped(self):
+    def untyped(self) -> Any:
         return self._untyped_storage
 
-    def size(self):
+    def size(self) -> builtins.int:
         return self.nbytes() // self.dtype.itemsize
 
-    def __sizeof__(self):
+    def __sizeof__(self) -> Any:
         return object.__sizeof__(self) + self.nbytes()
 
-    def nbytes(self):
+    def nbytes(self) -> builtins.int:
         return self._untyped_storage.nbytes()
 
-    def element_size(self):
+    def element_size(self) -> builtins.int:
         return self.dtype.itemsize
 
-    def data_ptr(self):
+    def data_ptr(self) -> builtins.int:
         return self._untyped_storage.data_ptr()
 
     @property
-    def device(self):
+    def device(self) -> Any:
         return self._untyped_storage.device
 
     @property
-    def is_cuda(self):
+    def is_cuda(self) -> builtins.bool:
         return self._untyped_storage.is_cuda
 
     @property
     def _cdata(self):
         return self._untyped_storage._cdata
 
-    def __len__(self):
+    def __len__(self) -> builtins.int:
         return self.size()
 
-    def __getitem__(self, index):
+    def __getitem__(self, index: Any) -> Any:
         part = self._tensor()[index]
         if not isinstance(index, slice):
             return part.item()
         return TypedStorage(wrap_storage=part.clone().untyped_storage(), dtype=self.dtype)
 
-    def __setitem__(self, index, value):
+    def __setitem__(self, index: Any, value: Any) -> None:
         self._tensor()[index] = value
 
-    def __iter__(self):
+    def __iter__(self) -> Iterator[Any]:
         return iter(self.tolist())
 
-    def tolist(self):
+    def tolist(self) -> list[Any]:
         return self._tensor().tolist()
 
-    def fill_(self, value):
+    def fill_(self, value: Any) -> Self:
         self._tensor().fill_(value)
         return self
 
-    def copy_(self, source, non_blocking=False):
+    def copy_(self, source: Self, non_blocking: builtins.bool | None = False) -> Self:
         self._tensor().copy_(source._tensor(), non_blocking)
         return self
 
-    def clone(self):
+    def clone(self) -> Any:
         return TypedStorage(wrap_storage=self._untyped_storage.clone(), dtype=self.dtype)
 
-    def resize_(self, size):
+    def resize_(self, size: builtins.int) -> Self:
         self._untyped_storage.resize_(size * self.dtype.itemsize)
         return self
 
-    def share_memory_(self):
+    def share_memory_(self) -> Self:
         self._untyped_storage.share_memory_()
         return self
 
@@ -174,60 +189,60 @@ class TypedStorage:
         values = self._tensor().to(dtype, copy=True)
         return TypedStorage(wrap_storage=values.untyped_storage(), dtype=dtype)
 
-    def float(self):
+    def float(self) -> Any:
         return self._to(_C.float32)
 
-    def double(self):
+    def double(self) -> Any:
         return self._to(_C.float64)
 
-    def half(self):
+    def half(self) -> Any:
         return self._to(_C.float16)
 
-    def long(self):
+    def long(self) -> Any:
         return self._to(_C.int64)
 
-    def int(self):
+    def int(self) -> Any:
         return self._to(_C.int32)
 
-    def byte(self):
+    def byte(self) -> Any:
         return self._to(_C.uint8)
 
-    def bool(self):
+    def bool(self) -> Any:
         return self._to(_C.bool)
 
     def _wrapping(self, storage):
         same = storage is self._untyped_storage
         return self if same else TypedStorage(wrap_storage=storage, dtype=self.dtype)
 
-    def cpu(self):
+    def cpu(self) -> Any:
         return self._wrapping(self._untyped_storage.cpu())
 
-    def cuda(self, device=None, non_blocking=False):
+    def cuda(self, device: Device = None, non_blocking: builtins.bool = False) -> Self:
         return self._wrapping(self._untyped_storage.cuda(device, non_blocking))
 
-    def to(self, *, device, non_blocking=False):
+    def to(self, *, device: Device, non_blocking: builtins.bool = False) -> Self:
         return self._wrapping(self._untyped_storage.to(device=device, non_blocking=non_blocking))
 
-    def pin_memory(self, device="cuda"):
+    def pin_memory(self, device: Device = "cuda") -> Any:
         return self._wrapping(self._untyped_storage.pin_memory(device))
 
-    def type(self, dtype=None):
+    def type(self, dtype: str | None = None) -> Any:
         prefix = next(k for k, v in _NAMES.items() if getattr(_C, v) == self.dtype)
         return f"rushlight.{prefix}Storage" if dtype is None else self._to(dtype)
 
-    def pickle_storage_type(self):
+    def pickle_storage_type(self) -> Any:
         return next(f"{k}Storage" for k, v in _NAMES.items() if getattr(_C, v) == self.dtype)
 
-    def is_shared(self):
+    def is_shared(self) -> Any:
         return self._untyped_storage.is_shared()
 
-    def is_pinned(self):
+    def is_pinned(self) -> Any:
         return self._untyped_storage.is_pinned()
 
-    def __reduce__(self):
+    def __reduce__(self) -> tuple[Any, ...]:
         return _typed, (self._untyped_storage, self.dtype)
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         values = "\n".join(f" {v}" for v in self.tolist())
         about = f"dtype={self.dtype}, device={self.device}"
         return f"{values}\n[rushlight.storage.TypedStorage({about}) of size {len(self)}]"
@@ -240,16 +255,30 @@ def _typed(storage, dtype):
 class _LegacyStorageMeta(type):
     """FloatStorage and its relatives make TypedStorages of one dtype."""
 
-    def __call__(cls, *args, wrap_storage=None, device=None, dtype=None):
+    def __call__(
+        cls,
+        *args: Any,
+        wrap_storage: Any = None,
+        device: Device = None,
+        dtype: _dtype | None = None,
+    ) -> Any:
         if wrap_storage is not None:
             args = ()
-        return TypedStorage(*args, wrap_storage=wrap_storage, dtype=cls.dtype, device=device)
+        return TypedStorage(*args, wrap_storage=wrap_storage, dtype=cls.dtype, device=device)  # type: ignore[attr-defined]
 
-    def __instancecheck__(cls, instance):
-        return isinstance(instance, TypedStorage) and instance.dtype == cls.dtype
+    def __instancecheck__(cls, instance: Any) -> bool:
+        return isinstance(instance, TypedStorage) and instance.dtype == cls.dtype  # type: ignore[attr-defined]
 
 
-def _from_buffer(cls, buffer, byte_order="native", count=-1, offset=0, *, dtype=None):
+def _from_buffer(
+    cls: Any,
+    buffer: Any,
+    byte_order: str = "native",
+    count: int = -1,
+    offset: int = 0,
+    *,
+    dtype: _dtype | None = None,
+) -> Any:
     """A storage with a copy of a buffer's bytes (from offset on, count elements)."""
     import sys
 
@@ -305,7 +334,7 @@ def _load_from_bytes(b):
     return load(io.BytesIO(b), weights_only=False)
 
 
-def map_file(filename, shared=False, nbytes=0):
+def map_file(filename: FileLike, shared: bool = False, nbytes: int = 0) -> Any:
     """A storage over the bytes of a file, mapped into memory.
 
     With shared=True writes reach the file, which is made (or made longer) if nbytes asks for more
@@ -340,7 +369,7 @@ def _from_file(filename, shared=False, size=0, *, dtype=None, layout=None, devic
     return found.requires_grad_(requires_grad)
 
 
-def _legacy_from_file(cls, filename, shared=False, size=0):
+def _legacy_from_file(cls: Any, filename: str, shared: bool = False, size: int = 0) -> TypedStorage:
     """A storage of `size` elements over a file."""
     return TypedStorage(
         wrap_storage=map_file(filename, shared, size * cls.dtype.itemsize), dtype=cls.dtype
@@ -349,4 +378,4 @@ def _legacy_from_file(cls, filename, shared=False, size=0):
 
 for _class in CLASSES.values():
     _class.from_file = classmethod(_legacy_from_file)
-UntypedStorage.from_file = staticmethod(map_file)
+UntypedStorage.from_file = staticmethod(map_file)  # type: ignore[method-assign]

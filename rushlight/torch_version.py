@@ -1,6 +1,9 @@
 """A version string that compares as a version."""
 
+from __future__ import annotations
+
 import re
+from typing import Any
 
 __all__ = ["TorchVersion"]
 
@@ -37,20 +40,20 @@ class TorchVersion(str):
             return NotImplemented
         return compare(_key(self), _key(other))
 
-    def __lt__(self, other):
+    def __lt__(self, other: Any) -> bool:
         return self._compare(other, lambda a, b: a < b)
 
-    def __le__(self, other):
+    def __le__(self, other: Any) -> bool:
         return self._compare(other, lambda a, b: a <= b)
 
-    def __gt__(self, other):
+    def __gt__(self, other: Any) -> bool:
         return self._compare(other, lambda a, b: a > b)
 
-    def __ge__(self, other):
+    def __ge__(self, other: Any) -> bool:
         return self._compare(other, lambda a, b: a >= b)
 
-    def __eq__(self, other):
+    def __eq__(self, other: object) -> bool:
         return self._compare(other, lambda a, b: a == b)
 
-    def __ne__(self, other):
+    def __ne__(self, other: object) -> bool:
         return self._compare(other, lambda a, b: a != b)

@@ -141,9 +141,12 @@ def test_bindings_and_stub(files):
     assert '"add(input, other, *, alpha=1, out=None)\\n--\\n\\nAdds alpha times other."' in methods
     assert '"add($self, other, *, alpha=1)\\n--' in methods
     stub = files["rushlight/_C/__init__.pyi"]
-    assert "    def add(self, other: Tensor | Number, *, alpha: Number = ...) -> Tensor" in stub
-    assert "def where(condition: Tensor, input: Tensor, other: Tensor | Number) -> Tensor" in stub
-    assert "def view(self, *size: _int | Sequence[_int]) -> Tensor" in stub
+    assert "    def add(self, other: Tensor | _Number, *, alpha: _Number = 1) -> Tensor:" in stub
+    assert '        """Adds alpha times other."""' in stub
+    assert "def where(condition: Tensor, input: Tensor, other: Tensor | _Number) -> Tensor:" in stub
+    for size in ("*size: _int", "size: Sequence[_int]"):
+        assert f"    @overload\n    def view(self, {size}) -> Tensor:" in stub
+    assert "out: tuple[Tensor, ...] | None = None) -> _return_types.max:" in stub
     compile(stub, "stub", "exec")
 
 

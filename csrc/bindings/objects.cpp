@@ -62,8 +62,10 @@ PyGetSetDef dtype_attributes[] = {
 };
 PyMethodDef dtype_methods[] = {
     {"__reduce__", constant_reduce, METH_NOARGS, nullptr},
-    {"to_real", dtype_to_real, METH_NOARGS, "The real dtype of the same precision."},
-    {"to_complex", dtype_to_complex, METH_NOARGS, "The complex dtype of the same precision."},
+    {"to_real", dtype_to_real, METH_NOARGS,
+     "to_real($self, /)\n--\n\nThe real dtype of the same precision."},
+    {"to_complex", dtype_to_complex, METH_NOARGS,
+     "to_complex($self, /)\n--\n\nThe complex dtype of the same precision."},
     {},
 };
 PyMethodDef constant_methods[] = {

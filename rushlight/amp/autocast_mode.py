@@ -4,12 +4,17 @@ What happens to an operator's arguments is decided in csrc/ops/autocast/autocast
 switches.
 """
 
+from __future__ import annotations
+
 import collections.abc
 import functools
 import warnings
+from collections.abc import Callable
+from typing import Any, Literal
 
 from rushlight import _C
 from rushlight._C import Tensor
+from rushlight.types import Self, _dtype
 
 __all__ = ["autocast", "autocast_decorator", "custom_bwd", "custom_fwd", "is_autocast_available"]
 
@@ -17,7 +22,7 @@ _DEVICES = ("cpu", "cuda")
 _DTYPES = (_C.bfloat16, _C.float16)
 
 
-def is_autocast_available(device_type):
+def is_autocast_available(device_type: str) -> bool:
     """Does autocast know this kind of device?"""
     if not isinstance(device_type, str):
         raise TypeError("is_autocast_available: device_type must be a str, "
@@ -31,7 +36,7 @@ def _cuda_is_available():
     return cuda.is_available()
 
 
-def autocast_decorator(autocast_instance, func):
+def autocast_decorator(autocast_instance: Any, func: Callable[..., Any]) -> Any:
     """func, called inside the region."""
 
     @functools.wraps(func)
@@ -50,7 +55,13 @@ class autocast:
     once a region, unless ``cache_enabled=False``.
     """
 
-    def __init__(self, device_type, dtype=None, enabled=True, cache_enabled=None):
+    def __init__(
+        self,
+        device_type: str,
+        dtype: _dtype | None = None,
+        enabled: bool = True,
+        cache_enabled: bool | None = None,
+    ) -> None:
         if not isinstance(device_type, str):
             raise ValueError("autocast: device_type must be a str such as 'cpu', "
                              f"not {type(device_type).__name__}")  # fmt: skip
@@ -73,7 +84,7 @@ class autocast:
         self._enabled = bool(enabled)
         self._before = []  # one object may be entered several times, inside itself too
 
-    def __enter__(self):
+    def __enter__(self) -> Self:
         self._before.append(
             (
                 _C.is_autocast_enabled(self.device),
@@ -87,7 +98,7 @@ class autocast:
         _C.autocast_increment_nesting()
         return self
 
-    def __exit__(self, *error):
+    def __exit__(self, *error: object) -> Literal[False]:
         if _C.autocast_decrement_nesting() == 0:
             _C.clear_autocast_cache()
         enabled, dtype, cache = self._before.pop()
@@ -96,7 +107,7 @@ class autocast:
         _C.set_autocast_cache_enabled(cache)
         return False
 
-    def __call__(self, func):
+    def __call__(self, func: Callable[..., Any]) -> Any:
         if not callable(func):
             raise TypeError(f"autocast: expected a function to decorate, not {type(func).__name__};"
                             " to open a region, write 'with autocast(...):'")  # fmt: skip
@@ -130,7 +141,9 @@ def _check_device_type(name, device_type):
                          f"not {type(device_type).__name__}")  # fmt: skip
 
 
-def custom_fwd(fwd=None, *, device_type, cast_inputs=None):
+def custom_fwd(
+    fwd: Callable[..., Any] | None = None, *, device_type: str, cast_inputs: _dtype | None = None
+) -> Any:
     """For the forward of a custom Function.
 
     Remembers for custom_bwd whether autocast was on. With ``cast_inputs``, forward runs without
@@ -157,7 +170,7 @@ def custom_fwd(fwd=None, *, device_type, cast_inputs=None):
     return decorated
 
 
-def custom_bwd(bwd=None, *, device_type):
+def custom_bwd(bwd: Callable[..., Any] | None = None, *, device_type: str) -> Any:
     """For the backward of a custom Function: runs it with autocast as forward had it."""
     _check_device_type("custom_bwd", device_type)
     if bwd is None:

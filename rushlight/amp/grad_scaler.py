@@ -1,13 +1,19 @@
 """Scaling of gradients, so that small ones survive in float16."""
 
+from __future__ import annotations
+
 import collections.abc
 import warnings
 from collections import defaultdict
 from enum import Enum
+from typing import TYPE_CHECKING, Any
 
 from rushlight import _C
 from rushlight._C import Tensor
 from rushlight.autograd import no_grad
+
+if TYPE_CHECKING:
+    from rushlight.optim.optimizer import Optimizer
 
 __all__ = ["GradScaler", "OptState"]
 
@@ -34,13 +40,13 @@ class GradScaler:
 
     def __init__(
         self,
-        device="cuda",
-        init_scale=2.0**16,
-        growth_factor=2.0,
-        backoff_factor=0.5,
-        growth_interval=2000,
-        enabled=True,
-    ):
+        device: str = "cuda",
+        init_scale: float = 2.0**16,
+        growth_factor: float = 2.0,
+        backoff_factor: float = 0.5,
+        growth_interval: int = 2000,
+        enabled: bool = True,
+    ) -> None:
         self._device = device
         self._enabled = enabled
         if enabled and device == "cuda":
@@ -58,12 +64,12 @@ class GradScaler:
             raise AssertionError("GradScaler: backoff_factor must be below 1, "
                                  f"got {backoff_factor}")  # fmt: skip
         self._init_scale = init_scale
-        self._scale = None
+        self._scale: Any = None
         self._growth_factor = growth_factor
         self._backoff_factor = backoff_factor
         self._growth_interval = growth_interval
         self._init_growth_tracker = 0
-        self._growth_tracker = None
+        self._growth_tracker: Any = None
         self._per_optimizer_states = defaultdict(_fresh_state)
 
     def _check_started(self, function):
@@ -76,7 +82,7 @@ class GradScaler:
         self._scale = _C.full((), self._init_scale, dtype=_C.float32, device=device)
         self._growth_tracker = _C.full((), self._init_growth_tracker, dtype=_C.int32, device=device)
 
-    def scale(self, outputs):
+    def scale(self, outputs: Any) -> Any:
         """The tensor, or tensors in containers, times the factor."""
         if not self._enabled:
             return outputs
@@ -108,7 +114,7 @@ class GradScaler:
             _C._list_unscale_(grads, found[device], inv_scale.to(device))
         return found
 
-    def unscale_(self, optimizer):
+    def unscale_(self, optimizer: Optimizer) -> None:
         """Takes the factor out of the gradients, for whoever looks at them before step()."""
         if not self._enabled:
             return
@@ -124,7 +130,7 @@ class GradScaler:
         state["found_inf_per_device"] = self._unscale_grads_(optimizer, inv_scale, found_inf, False)
         state["stage"] = OptState.UNSCALED
 
-    def step(self, optimizer, *args, **kwargs):
+    def step(self, optimizer: Optimizer, *args: Any, **kwargs: Any) -> float | None:
         """optimizer.step(), unless a gradient is not finite."""
         if not self._enabled:
             return optimizer.step(*args, **kwargs)
@@ -147,7 +153,7 @@ class GradScaler:
         return result
 
     @no_grad()
-    def update(self, new_scale=None):
+    def update(self, new_scale: float | Tensor | None = None) -> None:
         """Adapts the factor to what the steps have found, or sets it."""
         if not self._enabled:
             return
@@ -192,33 +198,33 @@ class GradScaler:
                                  )  # fmt: skip
         self._scale.copy_(new_scale.reshape(()))
 
-    def get_scale(self):
+    def get_scale(self) -> float:
         """The factor; 1.0 when the scaler is off."""
         if not self._enabled:
             return 1.0
         return self._init_scale if self._scale is None else self._scale.item()
 
-    def get_growth_factor(self):
+    def get_growth_factor(self) -> float:
         """What the factor is multiplied by when it grows."""
         return self._growth_factor
 
-    def set_growth_factor(self, new_factor):
+    def set_growth_factor(self, new_factor: float) -> None:
         """Sets what the factor is multiplied by when it grows."""
         self._growth_factor = new_factor
 
-    def get_backoff_factor(self):
+    def get_backoff_factor(self) -> float:
         """What the factor is multiplied by when it shrinks."""
         return self._backoff_factor
 
-    def set_backoff_factor(self, new_factor):
+    def set_backoff_factor(self, new_factor: float) -> None:
         """Sets what the factor is multiplied by when it shrinks."""
         self._backoff_factor = new_factor
 
-    def get_growth_interval(self):
+    def get_growth_interval(self) -> int:
         """How many good steps in a row let the factor grow."""
         return self._growth_interval
 
-    def set_growth_interval(self, new_interval):
+    def set_growth_interval(self, new_interval: int) -> None:
         """Sets how many good steps in a row let the factor grow."""
         self._growth_interval = new_interval
 
@@ -229,11 +235,11 @@ class GradScaler:
             return self._init_growth_tracker
         return int(self._growth_tracker)
 
-    def is_enabled(self):
+    def is_enabled(self) -> bool:
         """Does the scaler do anything?"""
         return self._enabled
 
-    def state_dict(self):
+    def state_dict(self) -> dict[str, Any]:
         """The factor and its rules, as plain numbers; empty when the scaler is off."""
         if not self._enabled:
             return {}
@@ -245,7 +251,7 @@ class GradScaler:
             "_growth_tracker": self._get_growth_tracker(),
         }
 
-    def load_state_dict(self, state_dict):
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Takes over what state_dict() gave."""
         if not self._enabled:
             return
@@ -261,7 +267,7 @@ class GradScaler:
             self._scale.fill_(state_dict["scale"])
             self._growth_tracker.fill_(state_dict["_growth_tracker"])
 
-    def __getstate__(self):
+    def __getstate__(self) -> dict[str, Any]:
         state = self.__dict__.copy()
         if self._enabled:
             if self._per_optimizer_states:
@@ -273,7 +279,7 @@ class GradScaler:
             state["_growth_tracker"] = None
         return state
 
-    def __setstate__(self, state):
+    def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
 
     def _check_inf_per_device(self, optimizer):

@@ -7,12 +7,15 @@ work on ordinary tensors. ``Tensor.size`` stays PyTorch's method; ``prod(x.shape
 elements.
 """
 
-# ruff: noqa: F401, F403 -- a namespace of names
+from __future__ import annotations
 
+# ruff: noqa: F401, F403 -- a namespace of names
 from math import e, inf, nan, pi
+from typing import TYPE_CHECKING, Any
 
 from rushlight import _C
 from rushlight._C import (
+    Tensor,
     bool,
     complex64,
     complex128,
@@ -46,7 +49,7 @@ __all__ = sorted(
 )  # fmt: skip
 
 
-def namespace_of(tensor, *, api_version=None):
+def namespace_of(tensor: Tensor, *, api_version: Any = None) -> Any:
     """Tensor.__array_namespace__: this module."""
     import sys
 

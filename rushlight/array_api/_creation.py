@@ -1,7 +1,13 @@
 """New arrays."""
 
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
 from rushlight import _C
 from rushlight._C import Tensor
+from rushlight.types import Device, Number, _dtype
 
 __all__ = [
     "arange",
@@ -31,7 +37,9 @@ def _shape(shape):
     return (shape,) if isinstance(shape, int) else tuple(shape)
 
 
-def asarray(obj, /, *, dtype=None, device=None, copy=None):
+def asarray(
+    obj: Any, /, *, dtype: _dtype | None = None, device: Device = None, copy: bool | None = None
+) -> Tensor:
     """A tensor with the values of obj; copy=False raises where its memory cannot be shared."""
     if isinstance(obj, Tensor):
         moved = obj.to(device=device or obj.device, dtype=dtype or obj.dtype)
@@ -57,7 +65,15 @@ def _has_buffer(obj):
     return True
 
 
-def arange(start, /, stop=None, step=1, *, dtype=None, device=None):
+def arange(
+    start: int,
+    /,
+    stop: Number | None = None,
+    step: int = 1,
+    *,
+    dtype: _dtype | None = None,
+    device: Device = None,
+) -> Tensor:
     """start, start + step, ... below stop."""
     if stop is None:
         start, stop = 0, start
@@ -70,17 +86,25 @@ def arange(start, /, stop=None, step=1, *, dtype=None, device=None):
     return _C.arange(start, stop, step, dtype=dtype, device=device)
 
 
-def empty(shape, *, dtype=None, device=None):
+def empty(shape: Sequence[int], *, dtype: _dtype | None = None, device: Device = None) -> Tensor:
     """Uninitialised."""
     return _C.empty(_shape(shape), dtype=dtype, device=device)
 
 
-def empty_like(x, /, *, dtype=None, device=None):
+def empty_like(x: Tensor, /, *, dtype: _dtype | None = None, device: Device = None) -> Tensor:
     """Uninitialised, with x's shape."""
     return _C.empty_like(x, dtype=dtype, device=device)
 
 
-def eye(n_rows, n_cols=None, /, *, k=0, dtype=None, device=None):
+def eye(
+    n_rows: Any,
+    n_cols: Any = None,
+    /,
+    *,
+    k: int = 0,
+    dtype: _dtype | None = None,
+    device: Device = None,
+) -> Tensor:
     """Ones on the k-th diagonal."""
     n_cols = n_rows if n_cols is None else n_cols
     result = _C.zeros(n_rows, n_cols, dtype=dtype, device=device)
@@ -89,7 +113,7 @@ def eye(n_rows, n_cols=None, /, *, k=0, dtype=None, device=None):
     return result
 
 
-def from_dlpack(x, /, *, device=None, copy=None):
+def from_dlpack(x: Tensor, /, *, device: Device = None, copy: bool | None = None) -> Tensor:
     """A tensor over the memory of x."""
     import rushlight
 
@@ -101,17 +125,30 @@ def from_dlpack(x, /, *, device=None, copy=None):
     return result.clone() if copy else result
 
 
-def full(shape, fill_value, *, dtype=None, device=None):
+def full(
+    shape: Sequence[int], fill_value: Number, *, dtype: _dtype | None = None, device: Device = None
+) -> Tensor:
     """One value everywhere."""
     return _C.full(_shape(shape), fill_value, dtype=dtype, device=device)
 
 
-def full_like(x, /, fill_value, *, dtype=None, device=None):
+def full_like(
+    x: Tensor, /, fill_value: Number, *, dtype: _dtype | None = None, device: Device = None
+) -> Tensor:
     """One value everywhere, with x's shape."""
     return _C.full_like(x, fill_value, dtype=dtype, device=device)
 
 
-def linspace(start, stop, /, num, *, dtype=None, device=None, endpoint=True):
+def linspace(
+    start: int,
+    stop: Number,
+    /,
+    num: Any,
+    *,
+    dtype: _dtype | None = None,
+    device: Device = None,
+    endpoint: bool = True,
+) -> Tensor:
     """num evenly spaced values from start to stop."""
     if dtype in _CASTS and not dtype.is_complex:
         return linspace(start, stop, num, dtype=_C.float64, device=device,
@@ -121,38 +158,38 @@ def linspace(start, stop, /, num, *, dtype=None, device=None, endpoint=True):
     return _C.linspace(start, stop, num + 1, dtype=dtype, device=device)[:-1]
 
 
-def meshgrid(*arrays, indexing="xy"):
+def meshgrid(*arrays: Tensor, indexing: str = "xy") -> tuple[Tensor, ...]:
     """Coordinates of a grid."""
     from rushlight.functional import meshgrid as run
 
     return tuple(run(*arrays, indexing=indexing))
 
 
-def ones(shape, *, dtype=None, device=None):
+def ones(shape: Sequence[int], *, dtype: _dtype | None = None, device: Device = None) -> Tensor:
     """Ones."""
     return _C.ones(_shape(shape), dtype=dtype, device=device)
 
 
-def ones_like(x, /, *, dtype=None, device=None):
+def ones_like(x: Tensor, /, *, dtype: _dtype | None = None, device: Device = None) -> Tensor:
     """Ones, with x's shape."""
     return _C.ones_like(x, dtype=dtype, device=device)
 
 
-def tril(x, /, *, k=0):
+def tril(x: Tensor, /, *, k: int = 0) -> Tensor:
     """The lower triangles."""
     return _C.tril(x, k)
 
 
-def triu(x, /, *, k=0):
+def triu(x: Tensor, /, *, k: int = 0) -> Tensor:
     """The upper triangles."""
     return _C.triu(x, k)
 
 
-def zeros(shape, *, dtype=None, device=None):
+def zeros(shape: Sequence[int], *, dtype: _dtype | None = None, device: Device = None) -> Tensor:
     """Zeros."""
     return _C.zeros(_shape(shape), dtype=dtype, device=device)
 
 
-def zeros_like(x, /, *, dtype=None, device=None):
+def zeros_like(x: Tensor, /, *, dtype: _dtype | None = None, device: Device = None) -> Tensor:
     """Zeros, with x's shape."""
     return _C.zeros_like(x, dtype=dtype, device=device)

@@ -1,5 +1,9 @@
 """Functions of single elements: the core's, by the standard's names and rules of promotion."""
 
+from __future__ import annotations
+
+from typing import Any
+
 from rushlight import _C
 from rushlight._C import Tensor
 from rushlight.array_api import _unsigned
@@ -26,7 +30,7 @@ _SAME_FOR_INTEGERS = ("ceil", "floor", "trunc", "round")
 __all__ = [*_UNARY, *_BINARY, *_SAME_FOR_INTEGERS, "clip", "conj", "imag", "real", "sign", "square"]
 
 
-def promoted(*arrays):
+def promoted(*arrays: Tensor) -> list[Tensor]:
     """Numbers become 0-d tensors of the other operand's dtype; 0-d tensors count as all others."""
     tensors = [a for a in arrays if isinstance(a, Tensor)]
     if not tensors:
@@ -53,7 +57,7 @@ def promoted(*arrays):
 def _unary(name, core):
     f = getattr(_C, core)
 
-    def function(x, /):
+    def function(x: Tensor, /) -> Tensor:
         found = _unsigned.unary(name, x) if x.dtype in _unsigned.WIDE else None
         return f(x) if found is None else found
 
@@ -65,7 +69,7 @@ def _unary(name, core):
 def _binary(name, core):
     f = getattr(_C, core)
 
-    def function(x1, x2, /):
+    def function(x1: Any, x2: Any, /) -> Tensor:
         x1, x2 = promoted(x1, x2)
         found = _unsigned.binary(name, x1, x2) if x1.dtype in _unsigned.WIDE else None
         return f(x1, x2) if found is None else found
@@ -78,7 +82,7 @@ def _binary(name, core):
 def _whole(name):
     f = getattr(_C, name)
 
-    def function(x, /):
+    def function(x: Tensor, /) -> Tensor:
         return f(x) if x.is_floating_point() or x.is_complex() else x.clone()
 
     function.__name__ = function.__qualname__ = name
@@ -91,7 +95,7 @@ globals().update({name: _binary(name, core) for name, core in _BINARY.items()})
 globals().update({name: _whole(name) for name in _SAME_FOR_INTEGERS})
 
 
-def _round(x, /):
+def _round(x: Tensor, /) -> Tensor:
     """Each part to the nearest integer, ties to even."""
     if x.is_complex():
         return _C.complex(x.real.round(), x.imag.round())
@@ -101,7 +105,7 @@ def _round(x, /):
 globals()["round"] = _round
 
 
-def clip(x, /, min=None, max=None):
+def clip(x: Tensor, /, min: Any = None, max: Any = None) -> Tensor:
     """x within [min, max], in x's dtype."""
     result = x
     if min is not None:
@@ -125,22 +129,22 @@ def _bound(bound, x):
     return inside.to(x.dtype)
 
 
-def conj(x, /):
+def conj(x: Tensor, /) -> Tensor:
     """The conjugate of each element."""
     return x.conj().resolve_conj()
 
 
-def real(x, /):
+def real(x: Tensor, /) -> Tensor:
     """The real part."""
     return x.real if x.is_complex() else x
 
 
-def imag(x, /):
+def imag(x: Tensor, /) -> Tensor:
     """The imaginary part."""
     return x.imag if x.is_complex() else _C.zeros_like(x)
 
 
-def sign(x, /):
+def sign(x: Tensor, /) -> Tensor:
     """-1, 0 or 1; of complex numbers x / |x|; nan stays nan."""
     if x.dtype in _unsigned.WIDE:
         return _unsigned.unary("sign", x)
@@ -148,6 +152,6 @@ def sign(x, /):
     return _C.where(x.isnan(), x, found) if x.is_floating_point() else found
 
 
-def square(x, /):
+def square(x: Tensor, /) -> Tensor:
     """x times x, in x's dtype."""
     return _unsigned.unary("square", x) if x.dtype in _unsigned.WIDE else x * x

@@ -1,7 +1,11 @@
 """Dtypes, shapes, reductions, searching, sorting and sets."""
 
+from __future__ import annotations
+
 import builtins
 from collections import namedtuple
+from collections.abc import Sequence
+from typing import Any
 
 from rushlight import _C
 from rushlight._C import Tensor
@@ -10,6 +14,7 @@ from rushlight.array_api._elementwise import promoted
 from rushlight.array_api._info import dtypes_of_kind
 from rushlight.linalg import matmul as _matmul
 from rushlight.linalg import vecdot as _vecdot
+from rushlight.types import Device, _dtype
 
 __all__ = [
     "all", "any", "argmax", "argmin", "argsort", "astype", "broadcast_arrays", "broadcast_shapes",
@@ -24,14 +29,16 @@ __all__ = [
 # ----- dtypes
 
 
-def astype(x, dtype, /, *, copy=True, device=None):
+def astype(
+    x: Tensor, dtype: _dtype | None, /, *, copy: bool = True, device: Device = None
+) -> Tensor:
     """x in another dtype; a copy unless copy is False and nothing has to change."""
-    if x.is_complex() and not dtype.is_complex and dtype != _C.bool:
+    if x.is_complex() and not dtype.is_complex and dtype != _C.bool:  # type: ignore[union-attr]
         raise TypeError(f"astype: complex numbers do not become {dtype}; take real(x) first")
     return x.to(device=device or x.device, dtype=dtype, copy=copy)
 
 
-def can_cast(from_, to, /):
+def can_cast(from_: Any, to: Any, /) -> bool:
     """Whether values of one dtype are kept by the other under promotion."""
     from_ = from_.dtype if isinstance(from_, Tensor) else from_
     kinds = ("bool", "integral", ("real floating", "complex floating"))
@@ -43,17 +50,17 @@ def can_cast(from_, to, /):
         return False
 
 
-def finfo(type, /):
+def finfo(type: Any, /) -> _C.finfo:
     """Limits of a floating dtype."""
     return _C.finfo(type.dtype if isinstance(type, Tensor) else type)
 
 
-def iinfo(type, /):
+def iinfo(type: Any, /) -> _C.iinfo:
     """Limits of an integer dtype."""
     return _C.iinfo(type.dtype if isinstance(type, Tensor) else type)
 
 
-def isdtype(dtype, kind):
+def isdtype(dtype: _dtype | None, kind: Any) -> bool:
     """Whether a dtype is of a kind, or one of several."""
     if isinstance(kind, tuple):
         return builtins.any(isdtype(dtype, k) for k in kind)
@@ -62,7 +69,7 @@ def isdtype(dtype, kind):
     return dtype == kind
 
 
-def result_type(*arrays_and_dtypes):
+def result_type(*arrays_and_dtypes: Any) -> _dtype:
     """The dtype that these promote to."""
     dtypes = [a.dtype if isinstance(a, Tensor) else a for a in arrays_and_dtypes]
     numbers = [a for a in dtypes if isinstance(a, bool | int | float | complex)]
@@ -81,26 +88,26 @@ def result_type(*arrays_and_dtypes):
 # ----- shapes
 
 
-def broadcast_arrays(*arrays):
+def broadcast_arrays(*arrays: Tensor) -> tuple[Tensor, ...]:
     """All arrays in their common shape."""
     from rushlight.functional import broadcast_tensors
 
     return tuple(broadcast_tensors(*arrays))
 
 
-def broadcast_shapes(*shapes):
+def broadcast_shapes(*shapes: Any) -> tuple[int, ...]:
     """The shape that arrays of these shapes broadcast to."""
     from rushlight.functional import broadcast_shapes as run
 
     return tuple(run(*shapes)) if shapes else ()
 
 
-def broadcast_to(x, /, shape):
+def broadcast_to(x: Tensor, /, shape: Sequence[int]) -> Tensor:
     """x in a larger shape."""
     return x.broadcast_to(tuple(shape))
 
 
-def concat(arrays, /, *, axis=0):
+def concat(arrays: Sequence[Tensor], /, *, axis: int | None = 0) -> Tensor:
     """Arrays one after the other."""
     arrays = promoted(*arrays)
     if axis is None:
@@ -108,9 +115,9 @@ def concat(arrays, /, *, axis=0):
     return _C.cat(arrays, axis)
 
 
-def expand_dims(x, /, *, axis=0):
+def expand_dims(x: Tensor, /, *, axis: int | Sequence[int] | None = 0) -> Tensor:
     """New axes of size 1; several are places in the result."""
-    axes = (axis,) if isinstance(axis, int) else tuple(axis)
+    axes = (axis,) if isinstance(axis, int) else tuple(axis)  # type: ignore[arg-type]
     ndim = x.ndim + len(axes)
     for a in axes:
         if not -ndim <= a < ndim:
@@ -123,28 +130,28 @@ def expand_dims(x, /, *, axis=0):
     return x
 
 
-def flip(x, /, *, axis=None):
+def flip(x: Tensor, /, *, axis: int | Sequence[int] | None = None) -> Tensor:
     """The order of elements turned round."""
     axes = range(x.ndim) if axis is None else (axis,) if isinstance(axis, int) else axis
     return _C.flip(x, tuple(axes))
 
 
-def moveaxis(x, source, destination, /):
+def moveaxis(x: Tensor, source: Any, destination: int | Sequence[int], /) -> Tensor:
     """Axes moved to other places."""
     return x.movedim(source, destination)
 
 
-def permute_dims(x, /, axes):
+def permute_dims(x: Tensor, /, axes: Sequence[int]) -> Tensor:
     """The axes in another order."""
     return x.permute(tuple(axes))
 
 
-def repeat(x, repeats, /, *, axis=None):
+def repeat(x: Tensor, repeats: Any, /, *, axis: int | None = None) -> Tensor:
     """Each element several times."""
     return x.repeat_interleave(repeats, axis)
 
 
-def reshape(x, /, shape, *, copy=None):
+def reshape(x: Tensor, /, shape: Sequence[int], *, copy: bool | None = None) -> Tensor:
     """Another shape; copy=False raises where the memory does not allow it."""
     shape = tuple(shape)
     if copy is False:
@@ -152,14 +159,14 @@ def reshape(x, /, shape, *, copy=None):
     return x.clone().reshape(shape) if copy else x.reshape(shape)
 
 
-def roll(x, /, shift, *, axis=None):
+def roll(x: Tensor, /, shift: Any, *, axis: int | Sequence[int] | None = None) -> Tensor:
     """Elements moved round."""
     return _C.roll(x, shift, [] if axis is None else axis)
 
 
-def squeeze(x, /, axis):
+def squeeze(x: Tensor, /, axis: int | Sequence[int] | None) -> Tensor:
     """Axes of size 1 taken away."""
-    axes = (axis,) if isinstance(axis, int) else tuple(axis)
+    axes = (axis,) if isinstance(axis, int) else tuple(axis)  # type: ignore[arg-type]
     for a in axes:
         if not -x.ndim <= a < x.ndim:
             raise IndexError(f"squeeze: axis {a} is out of range for {x.ndim} dimensions")
@@ -168,22 +175,22 @@ def squeeze(x, /, axis):
     return x.squeeze(axes)
 
 
-def stack(arrays, /, *, axis=0):
+def stack(arrays: Sequence[Tensor], /, *, axis: int = 0) -> Tensor:
     """Arrays along a new axis."""
     return _C.stack(promoted(*arrays), axis)
 
 
-def tile(x, repetitions, /):
+def tile(x: Tensor, repetitions: Any, /) -> Tensor:
     """x several times along each axis."""
     return x.tile(tuple(repetitions))
 
 
-def unstack(x, /, *, axis=0):
+def unstack(x: Tensor, /, *, axis: int = 0) -> tuple[Tensor, ...]:
     """The slices along an axis."""
     return tuple(x.unbind(axis))
 
 
-def matrix_transpose(x, /):
+def matrix_transpose(x: Tensor, /) -> Tensor:
     """The last two axes exchanged."""
     return x.mT
 
@@ -191,7 +198,7 @@ def matrix_transpose(x, /):
 # ----- products
 
 
-def matmul(x1, x2, /):
+def matmul(x1: Tensor, x2: Tensor, /) -> Tensor:
     """The matrix product."""
     return _as_integers(_matmul, *promoted(x1, x2))
 
@@ -204,18 +211,18 @@ def _as_integers(f, x1, x2):
     return _unsigned.from_int64(found, x1.dtype)
 
 
-def tensordot(x1, x2, /, *, axes=2):
+def tensordot(x1: Tensor, x2: Tensor, /, *, axes: int | Sequence[Sequence[int]] = 2) -> Tensor:
     """Sums of products over axes."""
     from rushlight.functional import tensordot as run
 
-    return _as_integers(lambda a, b: run(a, b, dims=axes), *promoted(x1, x2))
+    return _as_integers(lambda a, b: run(a, b, dims=axes), *promoted(x1, x2))  # type: ignore[arg-type]
 
 
-def vecdot(x1, x2, /, *, axis=-1):
+def vecdot(x1: Tensor, x2: Tensor, /, *, axis: int | Sequence[int] | None = -1) -> Tensor:
     """Inner products along an axis; the first operand is conjugated."""
     x1, x2 = promoted(x1, x2)
     if x1.is_floating_point() or x1.is_complex():
-        return _vecdot(x1, x2, dim=axis)
+        return _vecdot(x1, x2, dim=axis)  # type: ignore[arg-type]
     return _as_integers(lambda a, b: (a * b).sum(axis, dtype=a.dtype), x1, x2)
 
 
@@ -237,7 +244,14 @@ def _wide(x, dtype):
     return _C.int64
 
 
-def sum(x, /, *, axis=None, dtype=None, keepdims=False):
+def sum(
+    x: Tensor,
+    /,
+    *,
+    axis: int | Sequence[int] | None = None,
+    dtype: _dtype | None = None,
+    keepdims: bool = False,
+) -> Tensor:
     """The sum along axes."""
     wide = _wide(x, dtype)
     if axis == ():
@@ -247,7 +261,14 @@ def sum(x, /, *, axis=None, dtype=None, keepdims=False):
     return x.sum(_axes(axis), keepdim=keepdims, dtype=wide)
 
 
-def prod(x, /, *, axis=None, dtype=None, keepdims=False):
+def prod(
+    x: Tensor,
+    /,
+    *,
+    axis: int | Sequence[int] | None = None,
+    dtype: _dtype | None = None,
+    keepdims: bool = False,
+) -> Tensor:
     """The product along axes."""
     wide = _wide(x, dtype)
     result = x.to(_C.int64 if wide == _C.uint64 else wide)
@@ -257,12 +278,21 @@ def prod(x, /, *, axis=None, dtype=None, keepdims=False):
     return result.to(wide)
 
 
-def mean(x, /, *, axis=None, keepdims=False):
+def mean(
+    x: Tensor, /, *, axis: int | Sequence[int] | None = None, keepdims: bool = False
+) -> Tensor:
     """The mean along axes."""
     return x if axis == () else x.mean(_axes(axis), keepdim=keepdims)
 
 
-def var(x, /, *, axis=None, correction=0.0, keepdims=False):
+def var(
+    x: Tensor,
+    /,
+    *,
+    axis: int | Sequence[int] | None = None,
+    correction: float = 0.0,
+    keepdims: bool = False,
+) -> Tensor:
     """The variance along axes."""
     if axis == ():
         return (
@@ -271,34 +301,43 @@ def var(x, /, *, axis=None, correction=0.0, keepdims=False):
     return _C.var(x, _axes(axis), correction=correction, keepdim=keepdims)
 
 
-def std(x, /, *, axis=None, correction=0.0, keepdims=False):
+def std(
+    x: Tensor,
+    /,
+    *,
+    axis: int | Sequence[int] | None = None,
+    correction: float = 0.0,
+    keepdims: bool = False,
+) -> Tensor:
     """The standard deviation along axes."""
     if axis == ():
         return var(x, axis=(), correction=correction)
     return _C.std(x, _axes(axis), correction=correction, keepdim=keepdims)
 
 
-def max(x, /, *, axis=None, keepdims=False):
+def max(x: Tensor, /, *, axis: int | Sequence[int] | None = None, keepdims: bool = False) -> Tensor:
     """The largest element along axes."""
     return x if axis == () else x.amax(() if axis is None else _axes(axis), keepdim=keepdims)
 
 
-def min(x, /, *, axis=None, keepdims=False):
+def min(x: Tensor, /, *, axis: int | Sequence[int] | None = None, keepdims: bool = False) -> Tensor:
     """The smallest element along axes."""
     return x if axis == () else x.amin(() if axis is None else _axes(axis), keepdim=keepdims)
 
 
-def all(x, /, *, axis=None, keepdims=False):
+def all(x: Tensor, /, *, axis: int | Sequence[int] | None = None, keepdims: bool = False) -> Tensor:
     """Whether all elements along axes are true."""
     return x.to(_C.bool) if axis == () else x.to(_C.bool).all(_axes(axis), keepdim=keepdims)
 
 
-def any(x, /, *, axis=None, keepdims=False):
+def any(x: Tensor, /, *, axis: int | Sequence[int] | None = None, keepdims: bool = False) -> Tensor:
     """Whether any element along axes is true."""
     return x.to(_C.bool) if axis == () else x.to(_C.bool).any(_axes(axis), keepdim=keepdims)
 
 
-def count_nonzero(x, /, *, axis=None, keepdims=False):
+def count_nonzero(
+    x: Tensor, /, *, axis: int | Sequence[int] | None = None, keepdims: bool = False
+) -> Tensor:
     """How many elements along axes are not zero."""
     if axis == ():
         return (x != 0).to(_C.int64)
@@ -318,17 +357,39 @@ def _cumulative(f, x, axis, dtype, include_initial, first):
     return found
 
 
-def cumulative_sum(x, /, *, axis=None, dtype=None, include_initial=False):
+def cumulative_sum(
+    x: Tensor,
+    /,
+    *,
+    axis: int | Sequence[int] | None = None,
+    dtype: _dtype | None = None,
+    include_initial: bool = False,
+) -> Tensor:
     """Sums of the elements so far."""
     return _cumulative(_C.cumsum, x, axis, dtype, include_initial, 0)
 
 
-def cumulative_prod(x, /, *, axis=None, dtype=None, include_initial=False):
+def cumulative_prod(
+    x: Tensor,
+    /,
+    *,
+    axis: int | Sequence[int] | None = None,
+    dtype: _dtype | None = None,
+    include_initial: bool = False,
+) -> Tensor:
     """Products of the elements so far."""
     return _cumulative(_C.cumprod, x, axis, dtype, include_initial, 1)
 
 
-def diff(x, /, *, axis=-1, n=1, prepend=None, append=None):
+def diff(
+    x: Tensor,
+    /,
+    *,
+    axis: int = -1,
+    n: int = 1,
+    prepend: Any = None,
+    append: Any = None,
+) -> Tensor:
     """Differences of neighbours."""
     if x.dtype not in _unsigned.WIDE:
         return _C.diff(x, n, axis, prepend, append)
@@ -339,24 +400,24 @@ def diff(x, /, *, axis=-1, n=1, prepend=None, append=None):
 # ----- searching and sorting
 
 
-def argmax(x, /, *, axis=None, keepdims=False):
+def argmax(x: Tensor, /, *, axis: int | None = None, keepdims: bool = False) -> Tensor:
     """Where the largest element is."""
     return x.argmax(axis, keepdim=keepdims)
 
 
-def argmin(x, /, *, axis=None, keepdims=False):
+def argmin(x: Tensor, /, *, axis: int | None = None, keepdims: bool = False) -> Tensor:
     """Where the smallest element is."""
     return x.argmin(axis, keepdim=keepdims)
 
 
-def nonzero(x, /):
+def nonzero(x: Tensor, /) -> tuple[Tensor, ...]:
     """Where the elements are not zero, one tensor an axis."""
     if x.ndim == 0:
         raise ValueError("nonzero: a 0-d tensor has no axes")
     return tuple(x.nonzero().unbind(1))
 
 
-def searchsorted(x1, x2, /, *, side="left", sorter=None):
+def searchsorted(x1: Tensor, x2: Tensor, /, *, side: str = "left", sorter: Any = None) -> Tensor:
     """Where elements of x2 (or one number) go into the sorted x1."""
     x1, x2 = promoted(x1, x2)
     if x1.dtype in _unsigned.WIDE:
@@ -364,7 +425,7 @@ def searchsorted(x1, x2, /, *, side="left", sorter=None):
     return _C.searchsorted(x1, x2, side=side, sorter=sorter)
 
 
-def isin(x1, x2, /, *, invert=False):
+def isin(x1: Tensor, x2: Tensor, /, *, invert: bool = False) -> Tensor:
     """Which elements of x1 are among those of x2; one of them may be a number."""
     x1, x2 = promoted(x1, x2)
     if x1.dtype in _unsigned.WIDE:
@@ -372,24 +433,38 @@ def isin(x1, x2, /, *, invert=False):
     return _C.isin(x1, x2, invert=invert)
 
 
-def where(condition, x1, x2, /):
+def where(condition: Any, x1: Tensor, x2: Tensor, /) -> Tensor:
     """x1 where the condition holds, else x2."""
     if not isinstance(x1, Tensor) and not isinstance(x2, Tensor):
         return _C.where(condition, x1, x2)
-    return _C.where(condition, *promoted(x1, x2))
+    return _C.where(condition, *promoted(x1, x2))  # type: ignore[return-value]
 
 
-def argsort(x, /, *, axis=-1, descending=False, stable=True):
+def argsort(
+    x: Tensor,
+    /,
+    *,
+    axis: int = -1,
+    descending: bool = False,
+    stable: bool = True,
+) -> Tensor:
     """The order that sorts."""
     return x.argsort(dim=axis, descending=descending, stable=stable)
 
 
-def sort(x, /, *, axis=-1, descending=False, stable=True):
+def sort(
+    x: Tensor,
+    /,
+    *,
+    axis: int = -1,
+    descending: bool = False,
+    stable: bool = True,
+) -> Tensor:
     """Sorted along an axis."""
     return _C.sort(x, dim=axis, descending=descending, stable=stable)[0]
 
 
-def take(x, indices, /, *, axis=None):
+def take(x: Tensor, indices: Any, /, *, axis: int | None = None) -> Tensor:
     """Slices at the indices along an axis."""
     if axis is None:
         if x.ndim != 1:
@@ -399,7 +474,7 @@ def take(x, indices, /, *, axis=None):
     return x.index_select(axis, _C.where(indices < 0, indices + n, indices))
 
 
-def take_along_axis(x, indices, /, *, axis=-1):
+def take_along_axis(x: Tensor, indices: Any, /, *, axis: int = -1) -> Tensor:
     """Elements at the indices along an axis."""
     n = x.shape[axis]
     wrapped = _C.where(indices < 0, indices + n, indices)
@@ -412,12 +487,12 @@ def take_along_axis(x, indices, /, *, axis=-1):
 
 # ----- sets: nan differs from nan, so each is kept
 
-_All = namedtuple("unique_all_result", "values indices inverse_indices counts")
-_Counts = namedtuple("unique_counts_result", "values counts")
-_Inverse = namedtuple("unique_inverse_result", "values inverse_indices")
+_All = namedtuple("unique_all_result", "values indices inverse_indices counts")  # type: ignore[name-match]
+_Counts = namedtuple("unique_counts_result", "values counts")  # type: ignore[name-match]
+_Inverse = namedtuple("unique_inverse_result", "values inverse_indices")  # type: ignore[name-match]
 
 
-def unique_all(x, /):
+def unique_all(x: Tensor, /) -> _All:
     """The distinct values, where each is first, which each element is, and how many there are."""
     flat = x.reshape(-1)
     if flat.is_complex():  # by the real parts, then by the imaginary ones
@@ -435,18 +510,18 @@ def unique_all(x, /):
     return _All(ordered[places], order[places], inverse.reshape(x.shape), ends - places)
 
 
-def unique_counts(x, /):
+def unique_counts(x: Tensor, /) -> _Counts:
     """The distinct values, and how many there are of each."""
     found = unique_all(x)
     return _Counts(found.values, found.counts)
 
 
-def unique_inverse(x, /):
+def unique_inverse(x: Tensor, /) -> _Inverse:
     """The distinct values, and which of them each element is."""
     found = unique_all(x)
     return _Inverse(found.values, found.inverse_indices)
 
 
-def unique_values(x, /):
+def unique_values(x: Tensor, /) -> Tensor:
     """The distinct values."""
     return unique_all(x).values

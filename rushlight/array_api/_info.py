@@ -1,6 +1,13 @@
 """What a program may ask the namespace about itself."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from rushlight import _C
+
+if TYPE_CHECKING:
+    pass
 
 _KINDS = {
     "bool": ("bool",),
@@ -60,6 +67,6 @@ class _Info:
         return (_C.device("cpu"), *gpus)
 
 
-def __array_namespace_info__():
+def __array_namespace_info__() -> _Info:
     """An object that answers questions about the namespace."""
     return _Info()

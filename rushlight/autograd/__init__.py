@@ -1,5 +1,9 @@
 """Gradients of recorded programs: backward, grad, and what one can hang onto the graph."""
 
+from __future__ import annotations
+
+from typing import Any, Literal
+
 from rushlight import _C
 from rushlight._names.missing import submodule_or_raise
 from rushlight.autograd import anomaly_mode, forward_ad, function, grad_mode, graph
@@ -14,6 +18,7 @@ from rushlight.autograd.grad_mode import (
 )
 from rushlight.autograd.gradcheck import GradcheckError, gradcheck, gradgradcheck
 from rushlight.autograd.variable import Variable, variable
+from rushlight.types import Self
 
 __all__ = [
     "Function",
@@ -47,17 +52,17 @@ def _is_checkpoint_valid():
 class set_multithreading_enabled:
     """Whether backward may use several threads; kept for with blocks, without effect."""
 
-    def __init__(self, mode):
+    def __init__(self, mode: bool) -> None:
         self.mode = mode
 
-    def __enter__(self):
+    def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *error):
+    def __exit__(self, *error: object) -> Literal[False]:
         return False
 
 
-def is_multithreading_enabled():
+def is_multithreading_enabled() -> bool:
     """Whether backward may use several threads."""
     return True
 
@@ -67,7 +72,7 @@ def _profiler_enabled():
     return False
 
 
-def __getattr__(name):
+def __getattr__(name: str) -> Any:
     if name == "profiler":
         import importlib
 

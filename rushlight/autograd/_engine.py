@@ -1,7 +1,10 @@
 """The two ways to ask for gradients; the work is done by the C++ engine."""
 
+from __future__ import annotations
+
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from rushlight import _C
 from rushlight._C import Tensor
@@ -53,7 +56,13 @@ def _grad_of_edges(outputs, inputs, grads, retain_graph, create_graph, allow_unu
                              create_graph, allow_unused)  # fmt: skip
 
 
-def backward(tensors, grad_tensors=None, retain_graph=None, create_graph=False, inputs=None):
+def backward(
+    tensors: Sequence[Tensor],
+    grad_tensors: Tensor | Sequence[Tensor | None] | None = None,
+    retain_graph: bool | None = None,
+    create_graph: bool = False,
+    inputs: Any = None,
+) -> None:
     """Adds the gradients of ``tensors`` to the ``.grad`` of the leaves they depend on.
 
     ``grad_tensors`` are the gradients of ``tensors`` themselves; None stands for one, and is only
@@ -95,16 +104,16 @@ def _batched_grad(outputs, inputs, grads, retain_graph, create_graph, allow_unus
 
 
 def grad(
-    outputs,
-    inputs,
-    grad_outputs=None,
-    retain_graph=None,
-    create_graph=False,
-    only_inputs=True,
-    allow_unused=None,
-    is_grads_batched=False,
-    materialize_grads=False,
-):
+    outputs: Any,
+    inputs: Any,
+    grad_outputs: Tensor | Sequence[Tensor | None] | None = None,
+    retain_graph: bool | None = None,
+    create_graph: bool = False,
+    only_inputs: bool = True,
+    allow_unused: bool | None = None,
+    is_grads_batched: bool = False,
+    materialize_grads: bool = False,
+) -> tuple[Tensor, ...] | dict[str, Tensor]:
     """The gradients of ``outputs`` with respect to ``inputs``, as a tuple (a dict for a dict).
 
     No ``.grad`` changes. An input that the outputs do not depend on is an error, or with

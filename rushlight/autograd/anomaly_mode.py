@@ -1,5 +1,7 @@
 """Looking for the operation that made a NaN, or that fails in backward."""
 
+from __future__ import annotations
+
 import traceback
 import warnings
 
@@ -11,15 +13,15 @@ __all__ = ["detect_anomaly", "set_detect_anomaly"]
 class set_detect_anomaly:
     """Switches anomaly detection on or off: at once, or for a with block."""
 
-    def __init__(self, mode, check_nan=True):
+    def __init__(self, mode: bool, check_nan: bool = True) -> None:
         self.prev = _C.is_anomaly_enabled()
         self.prev_check_nan = _C.is_anomaly_check_nan_enabled()
         _C._set_anomaly(mode, check_nan)
 
-    def __enter__(self):
+    def __enter__(self) -> None:
         pass
 
-    def __exit__(self, *error):
+    def __exit__(self, *error: object) -> None:
         _C._set_anomaly(self.prev, self.prev_check_nan)
 
 
@@ -32,17 +34,17 @@ class detect_anomaly:
     it to find a fault.
     """
 
-    def __init__(self, check_nan=True):
+    def __init__(self, check_nan: bool = True) -> None:
         self.prev = _C.is_anomaly_enabled()
         self.prev_check_nan = _C.is_anomaly_check_nan_enabled()
         self.check_nan = check_nan
         warnings.warn("Anomaly Detection has been enabled. It makes programs slow; use it to find "
                       "a fault.", stacklevel=2)  # fmt: skip
 
-    def __enter__(self):
+    def __enter__(self) -> None:
         _C._set_anomaly(True, self.check_nan)
 
-    def __exit__(self, *error):
+    def __exit__(self, *error: object) -> None:
         _C._set_anomaly(self.prev, self.prev_check_nan)
 
 

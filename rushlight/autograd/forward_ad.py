@@ -5,11 +5,14 @@ with forward_ad.dual_level():
     jvp = forward_ad.unpack_dual(y).tangent
 """
 
-from typing import NamedTuple
+from __future__ import annotations
+
+from typing import Any, NamedTuple
 
 from rushlight import _C
 from rushlight._C import Tensor
 from rushlight.autograd.grad_mode import _Switch
+from rushlight.types import Self
 
 __all__ = [
     "UnpackedDualTensor", "dual_level", "enter_dual_level", "exit_dual_level", "make_dual",
@@ -28,7 +31,7 @@ class UnpackedDualTensor(NamedTuple):
     tangent: Tensor | None
 
 
-def enter_dual_level():
+def enter_dual_level() -> Any:
     """Starts a level; tangents live until it is left. Better use ``with dual_level()``."""
     if _user_levels:
         raise RuntimeError(
@@ -39,7 +42,7 @@ def enter_dual_level():
     return len(_user_levels) - 1
 
 
-def exit_dual_level(*, level=None):
+def exit_dual_level(*, level: int | None = None) -> None:
     """Leaves the level: every tangent made in it disappears."""
     if not _user_levels:
         raise RuntimeError("exit_dual_level: no level was entered")
@@ -64,7 +67,7 @@ def _core_level(function, level):
     return _user_levels[level]
 
 
-def make_dual(tensor, tangent, *, level=None):
+def make_dual(tensor: Tensor, tangent: Any, *, level: int | None = None) -> Any:
     """A tensor with the values of ``tensor`` that carries ``tangent``."""
     for name, value in (("tensor", tensor), ("tangent", tangent)):
         if not isinstance(value, Tensor):
@@ -77,7 +80,7 @@ def make_dual(tensor, tangent, *, level=None):
     return _C._make_dual(tensor, tangent, core)
 
 
-def unpack_dual(tensor, *, level=None):
+def unpack_dual(tensor: Tensor, *, level: int | None = None) -> Any:
     """The value and the tangent of a dual tensor; the tangent is None where there is none."""
     if not isinstance(tensor, Tensor):
         raise TypeError(f"unpack_dual: expected a Tensor, not {type(tensor).__name__}")
@@ -90,29 +93,29 @@ def unpack_dual(tensor, *, level=None):
 class dual_level(_Switch):
     """A level of forward mode for a block, or for every call of a decorated function."""
 
-    def __enter__(self):
+    def __enter__(self) -> Self:
         return enter_dual_level()
 
-    def __exit__(self, *error):
+    def __exit__(self, *error: object) -> None:
         exit_dual_level()
 
 
 class set_fwd_grad_enabled(_Switch):
     """Switches forward mode on or off: at once, or for a block or function."""
 
-    def __init__(self, mode):
+    def __init__(self, mode: bool) -> None:
         self.prev = _C._is_fwd_grad_enabled()
         self.mode = bool(mode)
         _C._set_fwd_grad_enabled(self.mode)
 
-    def __call__(self, function):
+    def __call__(self, function: Any) -> Any:
         _C._set_fwd_grad_enabled(self.prev)
         return super().__call__(function)
 
-    def __enter__(self):
+    def __enter__(self) -> None:
         _C._set_fwd_grad_enabled(self.mode)
 
-    def __exit__(self, *error):
+    def __exit__(self, *error: object) -> None:
         _C._set_fwd_grad_enabled(self.prev)
 
     def _fresh(self):

@@ -1,8 +1,12 @@
 """Custom Functions: a forward in plain Python with a gradient of one's own."""
 
+from __future__ import annotations
+
 import functools
 import inspect
 import warnings
+from collections.abc import Callable
+from typing import Any
 
 from rushlight import _C
 from rushlight._C import Tensor
@@ -19,7 +23,7 @@ __all__ = [
 class FunctionCtx:
     """What forward() is given to leave things for backward(); any attribute may be set on it."""
 
-    def save_for_backward(self, *tensors):
+    def save_for_backward(self, *tensors: Tensor) -> None:
         """Keeps tensors, inputs and outputs among them, for ``ctx.saved_tensors`` in backward.
 
         Call it at most once. Kept this way, a tensor is checked for in-place writes, makes no
@@ -27,7 +31,7 @@ class FunctionCtx:
         """
         self.to_save = tensors
 
-    def save_for_forward(self, *tensors):
+    def save_for_forward(self, *tensors: Tensor) -> None:
         """Keeps tensors for ``ctx.saved_tensors`` in jvp."""
         for tensor in tensors:
             if tensor is not None and not isinstance(tensor, Tensor):
@@ -36,19 +40,19 @@ class FunctionCtx:
                                 "ctx")  # fmt: skip
         self.saved_for_forward = tensors
 
-    def mark_dirty(self, *args):
+    def mark_dirty(self, *args: Tensor) -> None:
         """Says which arguments forward() changed in place; all of them must be returned."""
         self.dirty_tensors = args
 
-    def mark_non_differentiable(self, *args):
+    def mark_non_differentiable(self, *args: Tensor) -> None:
         """Says which outputs have no gradient; backward still gets zeros for them."""
         self.non_differentiable = args
 
-    def set_materialize_grads(self, value):
+    def set_materialize_grads(self, value: bool) -> None:
         """With False, gradients that do not exist come as None instead of as zeros."""
         self.materialize_grads = value
 
-    def mark_shared_storage(self, *pairs):
+    def mark_shared_storage(self, *pairs: Any) -> None:
         warnings.warn("mark_shared_storage: outputs that share memory with inputs are found "
                       "without it; remove the call", FutureWarning, stacklevel=2)  # fmt: skip
 
@@ -60,10 +64,10 @@ class _HookMixin:
     pass
 
 
-class BackwardCFunction(_C._FunctionBase, FunctionCtx, _HookMixin):
+class BackwardCFunction(_C._FunctionBase, FunctionCtx, _HookMixin):  # type: ignore[misc, valid-type]
     """The ctx of a Function, and at the same time the node of its call in the graph."""
 
-    def apply(self, *args):
+    def apply(self, *args: Any) -> Any:
         """Runs the user's backward (or vjp); the engine calls it."""
         cls = self._forward_cls
         own_vjp = cls.vjp is not Function.vjp
@@ -74,7 +78,7 @@ class BackwardCFunction(_C._FunctionBase, FunctionCtx, _HookMixin):
             )
         return (cls.vjp if own_vjp else cls.backward)(self, *args)
 
-    def apply_jvp(self, *args):
+    def apply_jvp(self, *args: Any) -> Any:
         """Runs the user's jvp."""
         return self._forward_cls.jvp(self, *args)
 
@@ -82,12 +86,17 @@ class BackwardCFunction(_C._FunctionBase, FunctionCtx, _HookMixin):
 class FunctionMeta(type):
     """Gives each Function the class of its nodes, named after it."""
 
-    def __init__(cls, name, bases, attrs):
+    def __init__(cls, name: str, bases: Any, attrs: Any) -> None:
         cls._backward_cls = type(name + "Backward", (BackwardCFunction,), {"_forward_cls": cls})
         own = getattr(cls, "setup_context", None)
         base = globals().get("Function")
         cls._uses_setup_context = base is not None and own is not base.setup_context
         super().__init__(name, bases, attrs)
+
+
+def _any_number(function: Callable[..., Any]) -> Callable[..., Any]:
+    """To type checkers: a subclass may write the method with as many arguments as it needs."""
+    return function
 
 
 class Function(metaclass=FunctionMeta):
@@ -101,28 +110,29 @@ class Function(metaclass=FunctionMeta):
 
     generate_vmap_rule = False
 
-    def __init__(self, *args, **kwargs):
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
         warnings.warn(f"{type(self).__name__} should not be instantiated: its methods are static, "
                       "call apply() on the class", DeprecationWarning, stacklevel=2)  # fmt: skip
 
-    def __call__(self, *args, **kwargs):
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
         raise RuntimeError(
             f"{type(self).__name__}: Functions with a non-static forward are not supported; make "
             f"forward and backward static methods and call {type(self).__name__}.apply(...)"
         )
 
     @staticmethod
-    def forward(*args, **kwargs):
+    def forward(*args: Any, **kwargs: Any) -> Any:
         """Computes the results; nothing is recorded inside."""
         raise NotImplementedError("autograd.Function: the subclass must implement forward")
 
     @staticmethod
-    def setup_context(ctx, inputs, output):
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> Any:
         """Fills ctx after a forward() that does not take it."""
         raise NotImplementedError("autograd.Function: setup_context is not implemented")
 
     @staticmethod
-    def backward(ctx, *grad_outputs):
+    @_any_number
+    def backward(ctx: Any, *grad_outputs: Any) -> Any:
         """From the gradients of the outputs to those of the arguments."""
         raise NotImplementedError(
             "autograd.Function: the subclass must implement backward (or vjp) to be differentiated "
@@ -133,14 +143,16 @@ class Function(metaclass=FunctionMeta):
     vjp = backward
 
     @staticmethod
-    def jvp(ctx, *grad_inputs):
+    @_any_number
+    def jvp(ctx: Any, *grad_inputs: Any) -> Any:
         """From the tangents of the arguments to those of the outputs."""
         raise NotImplementedError(
             "autograd.Function: the subclass must implement jvp to be used in forward mode"
         )
 
     @staticmethod
-    def vmap(info, in_dims, *args):
+    @_any_number
+    def vmap(info: Any, in_dims: Any, *args: Any) -> Any:
         """What vmap() runs in place of forward: returns the output and its batch dimensions."""
         raise NotImplementedError(
             "autograd.Function: to be used under vmap, implement the vmap static method or set "
@@ -148,7 +160,7 @@ class Function(metaclass=FunctionMeta):
         )
 
     @classmethod
-    def apply(cls, *args, **kwargs):
+    def apply(cls, *args: Any, **kwargs: Any) -> Any:
         """Runs forward() and records the call."""
         if cls._uses_setup_context:
             args = _positional(cls.forward, args, kwargs)
@@ -169,19 +181,19 @@ class _Undifferentiable(Function):
     """Passes tensors through, and raises when somebody differentiates them."""
 
     @staticmethod
-    def forward(ctx, what, *tensors):
+    def forward(ctx: Any, what: Any, *tensors: Tensor) -> Any:
         ctx.what = what
         return tensors
 
     @staticmethod
-    def backward(ctx, *grads):
+    def backward(ctx: Any, *grads: Any) -> Any:
         raise RuntimeError(
             f"{ctx.what}: marked with @once_differentiable, so its gradient cannot be "
             "differentiated again"
         )
 
 
-def once_differentiable(fn):
+def once_differentiable(fn: Callable[..., Any]) -> Any:
     """Decorates a backward that is not written with differentiable operations.
 
     It runs without recording, and differentiating its results raises.
@@ -216,6 +228,6 @@ def once_differentiable(fn):
 class InplaceFunction(Function):
     """A Function that may be told to work in place; PyTorch's old base class."""
 
-    def __init__(self, inplace=False):
+    def __init__(self, inplace: bool = False) -> None:
         super().__init__()
         self.inplace = inplace

@@ -3,6 +3,11 @@
 These take the function and the point together; rushlight.func has the same as transforms.
 """
 
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
 import rushlight
 from rushlight import _C
 from rushlight._C import Tensor
@@ -100,7 +105,13 @@ def _filled(grads, inputs, strict, create_graph, where, what="the output"):
     return tuple(out)
 
 
-def vjp(func, inputs, v=None, create_graph=False, strict=False):
+def vjp(
+    func: Callable[..., Any],
+    inputs: Any,
+    v: Any = None,
+    create_graph: bool = False,
+    strict: bool = False,
+) -> Any:
     """``(func(*inputs), v-weighted gradients of the inputs)``."""
     where = "vjp"
     with enable_grad():
@@ -119,7 +130,13 @@ def vjp(func, inputs, v=None, create_graph=False, strict=False):
     )
 
 
-def jvp(func, inputs, v=None, create_graph=False, strict=False):
+def jvp(
+    func: Callable[..., Any],
+    inputs: Any,
+    v: Any = None,
+    create_graph: bool = False,
+    strict: bool = False,
+) -> Any:
     """``(func(*inputs), derivative of the outputs along v)``, by reverse mode twice."""
     where = "jvp"
     with enable_grad():
@@ -175,8 +192,13 @@ def _jacobian_rows(outputs, inputs, create_graph, strict, vectorize, where):
 
 
 def jacobian(
-    func, inputs, create_graph=False, strict=False, vectorize=False, strategy="reverse-mode"
-):
+    func: Callable[..., Any],
+    inputs: Any,
+    create_graph: bool = False,
+    strict: bool = False,
+    vectorize: bool = False,
+    strategy: str = "reverse-mode",
+) -> Any:
     """The Jacobian of ``func``: a tensor, or tuples by output and by input."""
     where = "jacobian"
     if strategy not in ("forward-mode", "reverse-mode"):
@@ -238,13 +260,13 @@ def _scalar_output(func, where):
 
 
 def hessian(
-    func,
-    inputs,
-    create_graph=False,
-    strict=False,
-    vectorize=False,
-    outer_jacobian_strategy="reverse-mode",
-):
+    func: Callable[..., Any],
+    inputs: Any,
+    create_graph: bool = False,
+    strict: bool = False,
+    vectorize: bool = False,
+    outer_jacobian_strategy: str = "reverse-mode",
+) -> Any:
     """The second derivatives of ``func``, which returns one number."""
     where = "hessian"
     is_inputs_tuple, given = _as_tuple(inputs, where, "inputs")
@@ -268,12 +290,24 @@ def hessian(
     return result if is_inputs_tuple else result[0][0]
 
 
-def vhp(func, inputs, v=None, create_graph=False, strict=False):
+def vhp(
+    func: Callable[..., Any],
+    inputs: Any,
+    v: Any = None,
+    create_graph: bool = False,
+    strict: bool = False,
+) -> Any:
     """``(func(*inputs), v @ Hessian)``."""
     return _hessian_product("vhp", func, inputs, v, create_graph, strict, twice=False)
 
 
-def hvp(func, inputs, v=None, create_graph=False, strict=False):
+def hvp(
+    func: Callable[..., Any],
+    inputs: Any,
+    v: Any = None,
+    create_graph: bool = False,
+    strict: bool = False,
+) -> Any:
     """``(func(*inputs), Hessian @ v)``; vhp costs less, and a Hessian is symmetric."""
     return _hessian_product("hvp", func, inputs, v, create_graph, strict, twice=True)
 

@@ -1,16 +1,24 @@
 """Switches for recording, as context managers and decorators."""
 
+from __future__ import annotations
+
 import functools
 import inspect
 import warnings
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from rushlight import _C
+from rushlight.types import Self
+
+if TYPE_CHECKING:
+    _F = TypeVar("_F", bound=Callable[..., Any])
 
 
 class _Switch:
     """Sets a mode for a block, or for every call of a decorated function."""
 
-    def __call__(self, function):
+    def __call__(self, function: _F) -> _F:
         if inspect.isclass(function):
             warnings.warn(f"{type(self).__name__} on a class holds for the making of its objects "
                           "only; decorate the methods", FutureWarning, stacklevel=2)  # fmt: skip
@@ -22,7 +30,7 @@ class _Switch:
             with self._fresh():
                 return function(*args, **kwargs)
 
-        return wrapped
+        return wrapped  # type: ignore[return-value]  # it stands for the function
 
     def _wrap_generator(self, function):
         # The mode holds while the generator runs, not while its caller does.
@@ -57,51 +65,59 @@ class _Switch:
 class no_grad(_Switch):
     """Nothing is recorded inside."""
 
-    def __new__(cls, function=None):
+    @overload
+    def __new__(cls, function: None = None) -> Self: ...
+    @overload
+    def __new__(cls, function: _F) -> _F: ...  # type: ignore[misc]  # @no_grad without a call
+    def __new__(cls, function: Any = None) -> Any:
         switch = super().__new__(cls)
         return switch if function is None else switch(function)
 
-    def __enter__(self):
+    def __enter__(self) -> None:
         self._previous = _C.is_grad_enabled()
         _C._set_grad_enabled(False)
 
-    def __exit__(self, *error):
+    def __exit__(self, *error: object) -> None:
         _C._set_grad_enabled(self._previous)
 
 
 class enable_grad(_Switch):
     """Recording is on inside, whatever was outside."""
 
-    def __new__(cls, function=None):
+    @overload
+    def __new__(cls, function: None = None) -> Self: ...
+    @overload
+    def __new__(cls, function: _F) -> _F: ...  # type: ignore[misc]  # @no_grad without a call
+    def __new__(cls, function: Any = None) -> Any:
         switch = super().__new__(cls)
         return switch if function is None else switch(function)
 
-    def __enter__(self):
+    def __enter__(self) -> None:
         self._previous = _C.is_grad_enabled()
         _C._set_grad_enabled(True)
 
-    def __exit__(self, *error):
+    def __exit__(self, *error: object) -> None:
         _C._set_grad_enabled(self._previous)
 
 
 class set_grad_enabled(_Switch):
     """Switches recording on or off: at once, or for a block or function."""
 
-    def __init__(self, mode):
+    def __init__(self, mode: bool) -> None:
         if not isinstance(mode, bool):
             raise TypeError(f"set_grad_enabled: 'mode' must be a bool, not {type(mode).__name__}")
         self._previous = _C.is_grad_enabled()
         self.mode = mode
         _C._set_grad_enabled(mode)
 
-    def __call__(self, function):
+    def __call__(self, function: _F) -> _F:
         _C._set_grad_enabled(self._previous)
         return super().__call__(function)
 
-    def __enter__(self):
+    def __enter__(self) -> None:
         _C._set_grad_enabled(self.mode)
 
-    def __exit__(self, *error):
+    def __exit__(self, *error: object) -> None:
         _C._set_grad_enabled(self._previous)
 
     def _fresh(self):
@@ -114,17 +130,17 @@ class set_grad_enabled(_Switch):
 class inference_mode(_Switch):
     """Recording is off inside, and what is made there never joins a graph."""
 
-    def __new__(cls, mode=True):
+    def __new__(cls, mode: Any = True) -> Any:
         switch = super().__new__(cls)
         if isinstance(mode, bool):
             return switch
-        switch.__init__()
+        switch.__init__()  # type: ignore[misc]
         return switch(mode)
 
-    def __init__(self, mode=True):
+    def __init__(self, mode: bool = True) -> None:
         self.mode = mode if isinstance(mode, bool) else True
 
-    def __enter__(self):
+    def __enter__(self) -> None:
         self._previous = (
             _C.is_inference_mode_enabled(), _C.is_grad_enabled(), _C._is_fwd_grad_enabled()
         )  # fmt: skip
@@ -133,7 +149,7 @@ class inference_mode(_Switch):
         if self.mode:
             _C._set_fwd_grad_enabled(False)
 
-    def __exit__(self, *error):
+    def __exit__(self, *error: object) -> None:
         inference, grad, forward = self._previous
         _C._set_inference_mode(inference)
         _C._set_grad_enabled(grad)

@@ -8,8 +8,12 @@ real and along its imaginary part, a complex output is seen as two real ones.
 - Fast mode compares one random projection, u^T J v, of each.
 """
 
+from __future__ import annotations
+
 import math
 import warnings
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import rushlight
 from rushlight import _C
@@ -173,7 +177,15 @@ def _unit(n, k):
 class _Check:
     """One call of gradcheck: the function, the point and the tolerances."""
 
-    def __init__(self, func, inputs, eps, atol, rtol, nondet_tol):
+    def __init__(
+        self,
+        func: Callable[..., Any],
+        inputs: Any,
+        eps: float,
+        atol: float | Tensor | None,
+        rtol: float | Tensor | None,
+        nondet_tol: Any,
+    ) -> None:
         self.func, self.inputs = func, inputs
         self.eps, self.atol, self.rtol, self.nondet_tol = eps, atol, rtol, nondet_tol
         self.places = [i for i, x in enumerate(inputs) if isinstance(x, Tensor) and x.requires_grad]
@@ -185,7 +197,7 @@ class _Check:
 
     # slow mode
 
-    def numerical_jacobian(self, place):
+    def numerical_jacobian(self, place: Any) -> Any:
         """For each output a matrix: a row for each real number of the input."""
         x = self.inputs[place]
         rows = [
@@ -194,7 +206,7 @@ class _Check:
         ]
         return self._matrices(rows, x)
 
-    def forward_jacobian(self, place):
+    def forward_jacobian(self, place: Any) -> Any:
         x = self.inputs[place]
         rows = [
             _forward(self.func, self.inputs, place, _unit(_real_size(x), k))
@@ -207,7 +219,7 @@ class _Check:
             return [rushlight.zeros(0, _real_size(y)) for y in self.outputs]
         return [rushlight.stack(column) for column in zip(*rows, strict=True)]
 
-    def backward_jacobian(self, output):
+    def backward_jacobian(self, output: Tensor) -> Any:
         """For each input a matrix, laid out as the numerical one."""
         rows = []
         for j in range(_real_size(output)):
@@ -226,7 +238,7 @@ class _Check:
             return [rushlight.zeros(_real_size(x), 0) for x in self.wanted]
         return [rushlight.stack(column, 1) for column in zip(*rows, strict=True)]
 
-    def compare_slowly(self, backward, forward):
+    def compare_slowly(self, backward: bool, forward: bool) -> None:
         numerical = [self.numerical_jacobian(p) for p in self.places]
         if backward:
             for o, y in enumerate(self.outputs):
@@ -251,7 +263,7 @@ class _Check:
         norm = math.sqrt(float((v * v).sum()))
         return v / norm if norm > 0 else v
 
-    def compare_fast(self, backward, forward):
+    def compare_fast(self, backward: bool, forward: bool) -> None:
         us = [self._direction(_real_size(x), 2 * i + 1) for i, x in enumerate(self.wanted)]
         vs = [self._direction(_real_size(y), 2 * o) for o, y in enumerate(self.outputs)]
         numerical = [
@@ -259,7 +271,7 @@ class _Check:
             for x, u in zip(self.wanted, us, strict=True)
         ]
         # A sum of n terms, each within atol, may be off by the sum of their weights.
-        atols = [[self.atol * max(1.0, float(u.sum()) * float(v.sum())) for v in vs] for u in us]
+        atols = [[self.atol * max(1.0, float(u.sum()) * float(v.sum())) for v in vs] for u in us]  # type: ignore[operator]
         for o, (y, v) in enumerate(zip(self.outputs, vs, strict=True)):
             if not (backward and y.requires_grad):
                 continue
@@ -305,7 +317,7 @@ class _Check:
 
     # rules beside the values
 
-    def check_grad_types(self, check_dtypes):
+    def check_grad_types(self, check_dtypes: Any) -> None:
         for y in self.outputs:
             if not y.requires_grad:
                 continue
@@ -315,16 +327,16 @@ class _Check:
             for p, x, g in zip(self.places, self.wanted, grads, strict=True):
                 if g is None:
                     continue
-                if tuple(g.shape) != tuple(x.shape):
+                if tuple(g.shape) != tuple(x.shape):  # type: ignore[attr-defined]
                     raise GradcheckError(
-                        f"grad has shape {tuple(g.shape)}, but input {p} has {tuple(x.shape)}"
+                        f"grad has shape {tuple(g.shape)}, but input {p} has {tuple(x.shape)}"  # type: ignore[attr-defined]
                     )
-                if check_dtypes and g.dtype != x.dtype:
+                if check_dtypes and g.dtype != x.dtype:  # type: ignore[attr-defined]
                     raise GradcheckError(
-                        f"Gradient has dtype mismatch: {g.dtype} for input {p} of {x.dtype}"
+                        f"Gradient has dtype mismatch: {g.dtype} for input {p} of {x.dtype}"  # type: ignore[attr-defined]
                     )
 
-    def check_undefined(self):
+    def check_undefined(self) -> None:
         """A gradient that is missing must mean the same as one of zeros."""
         tracked = [y for y in self.outputs if y.requires_grad]
         if len(tracked) < 2:
@@ -346,7 +358,7 @@ class _Check:
                         f"for the others it is {full}"
                     )
 
-    def check_undefined_tangents(self):
+    def check_undefined_tangents(self) -> None:
         """A missing tangent must mean the same as zeros."""
         if len(self.places) < 2:
             return
@@ -361,7 +373,7 @@ class _Check:
                         f"and with zeros for the other inputs {b}"
                     )
 
-    def check_batched(self):
+    def check_batched(self) -> None:
         """Several gradients at once must equal one after the other."""
         for o, y in enumerate(self.outputs):
             if not y.requires_grad:
@@ -390,7 +402,7 @@ class _Check:
                         f"computed one after the other, {want}"
                     )
 
-    def check_batched_forward(self):
+    def check_batched_forward(self) -> None:
         for p in self.places:
             x = self.inputs[p]
             rows = [self._direction(_real_size(x), 100 + k) for k in range(2)]
@@ -420,23 +432,23 @@ class _Check:
 
 
 def gradcheck(
-    func,
-    inputs,
+    func: Callable[..., Tensor | Sequence[Tensor]],
+    inputs: Tensor | Sequence[Tensor],
     *,
-    eps=1e-6,
-    atol=1e-5,
-    rtol=1e-3,
-    raise_exception=True,
-    nondet_tol=0.0,
-    check_undefined_grad=True,
-    check_grad_dtypes=False,
-    check_batched_grad=False,
-    check_batched_forward_grad=False,
-    check_forward_ad=False,
-    check_backward_ad=True,
-    fast_mode=False,
-    masked=None,
-):
+    eps: float = 1e-6,
+    atol: float = 1e-5,
+    rtol: float = 1e-3,
+    raise_exception: bool = True,
+    nondet_tol: float = 0.0,
+    check_undefined_grad: bool = True,
+    check_grad_dtypes: bool = False,
+    check_batched_grad: bool = False,
+    check_batched_forward_grad: bool = False,
+    check_forward_ad: bool = False,
+    check_backward_ad: bool = True,
+    fast_mode: bool = False,
+    masked: bool | None = None,
+) -> bool:
     """Compares the derivatives of ``func`` at ``inputs`` with central differences.
 
     Returns True, or raises GradcheckError (returns False with ``raise_exception=False``). Inputs
@@ -488,24 +500,24 @@ def _random_like(y, non_contiguous):
 
 
 def gradgradcheck(
-    func,
-    inputs,
-    grad_outputs=None,
+    func: Callable[..., Tensor | Sequence[Tensor]],
+    inputs: Tensor | Sequence[Tensor],
+    grad_outputs: Tensor | Sequence[Tensor | None] | None = None,
     *,
-    eps=1e-6,
-    atol=1e-5,
-    rtol=1e-3,
-    gen_non_contig_grad_outputs=False,
-    raise_exception=True,
-    nondet_tol=0.0,
-    check_undefined_grad=True,
-    check_grad_dtypes=False,
-    check_batched_grad=False,
-    check_fwd_over_rev=False,
-    check_rev_over_rev=True,
-    fast_mode=False,
-    masked=None,
-):
+    eps: float = 1e-6,
+    atol: float = 1e-5,
+    rtol: float = 1e-3,
+    gen_non_contig_grad_outputs: bool = False,
+    raise_exception: bool = True,
+    nondet_tol: float = 0.0,
+    check_undefined_grad: bool = True,
+    check_grad_dtypes: bool = False,
+    check_batched_grad: bool = False,
+    check_fwd_over_rev: bool = False,
+    check_rev_over_rev: bool = True,
+    fast_mode: bool = False,
+    masked: bool | None = None,
+) -> bool:
     """Checks second derivatives: gradcheck of the gradients of ``func``.
 
     ``grad_outputs`` are the weights of the outputs, random ones by default.

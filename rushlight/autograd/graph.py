@@ -1,13 +1,17 @@
 """Looking at the graph from Python, and stepping into it: nodes, edges, hooks on saved tensors."""
 
+from __future__ import annotations
+
 import contextlib
 import threading
 import weakref
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, Literal, NamedTuple
 
 from rushlight import _C
 from rushlight._C import Tensor
 from rushlight._C import _Node as Node
+from rushlight.types import Self
 
 __all__ = [
     "GradientEdge",
@@ -25,12 +29,12 @@ __all__ = [
 class GradientEdge(NamedTuple):
     """Where a tensor's gradient goes: a result of a node. autograd.grad takes it for the tensor."""
 
-    node: Node
+    node: Any
     output_nr: int
-    ownership_token: Node | None = None
+    ownership_token: Any = None
 
 
-def get_gradient_edge(tensor):
+def get_gradient_edge(tensor: Tensor) -> GradientEdge:
     """The edge that autograd would follow for this tensor."""
     if not isinstance(tensor, Tensor):
         raise TypeError(f"get_gradient_edge: expected a Tensor, not {type(tensor).__name__}")
@@ -39,7 +43,7 @@ def get_gradient_edge(tensor):
     return GradientEdge(*_C._gradient_edge(tensor))
 
 
-def increment_version(tensor):
+def increment_version(tensor: Tensor | Iterable[Tensor]) -> None:
     """Tells autograd that the memory of a tensor, or of several, was written behind its back."""
     for t in (tensor,) if isinstance(tensor, Tensor) else tensor:
         _C._bump_version(t)
@@ -53,21 +57,23 @@ class saved_tensors_hooks:
     values. The innermost pair counts.
     """
 
-    def __init__(self, pack_hook, unpack_hook):
+    def __init__(
+        self, pack_hook: Callable[[Tensor], Any], unpack_hook: Callable[[Any], Tensor]
+    ) -> None:
         self.pack_hook = pack_hook
         self.unpack_hook = unpack_hook
 
-    def __enter__(self):
+    def __enter__(self) -> None:
         _C._push_saved_tensors_hooks(self.pack_hook, self.unpack_hook)
 
-    def __exit__(self, *error):
+    def __exit__(self, *error: object) -> None:
         _C._pop_saved_tensors_hooks()
 
 
 class save_on_cpu(saved_tensors_hooks):
     """Inside, saved tensors wait for backward in the CPU's memory."""
 
-    def __init__(self, pin_memory=False, device_type="cuda"):
+    def __init__(self, pin_memory: bool = False, device_type: str = "cuda") -> None:
         def pack(tensor):
             if not pin_memory:
                 return tensor.device, tensor.cpu()
@@ -85,7 +91,7 @@ class save_on_cpu(saved_tensors_hooks):
 
 
 @contextlib.contextmanager
-def disable_saved_tensors_hooks(error_message):
+def disable_saved_tensors_hooks(error_message: str) -> Iterator[Any]:
     """Inside, saved_tensors_hooks raises an error with this text."""
     before = _C._saved_tensors_hooks_refusal()
     try:
@@ -98,21 +104,26 @@ def disable_saved_tensors_hooks(error_message):
 class _MultiHandle:
     """Removes several hooks at once."""
 
-    def __init__(self, handles):
+    def __init__(self, handles: Sequence[Any]) -> None:
         self.handles = tuple(handles)
 
-    def remove(self):
+    def remove(self) -> None:
         for handle in self.handles:
             handle.remove()
 
-    def __enter__(self):
+    def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *error):
+    def __exit__(self, *error: object) -> None:
         self.remove()
 
 
-def register_multi_grad_hook(tensors, fn, *, mode="all"):
+def register_multi_grad_hook(
+    tensors: Sequence[Tensor],
+    fn: Callable[[Sequence[Tensor | None]], None] | Callable[[Tensor], None],
+    *,
+    mode: Literal["all", "any"] = "all",
+) -> _MultiHandle:
     """Calls ``fn`` once a backward when the gradients of several tensors are there.
 
     With mode "all", fn gets a list of gradients, None for those that this backward does not
@@ -165,24 +176,24 @@ class _SavedCopies:
     """What allow_mutation_on_saved_tensors knows: saved tensors by storage, copies of overwritten
     ones."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         self.saved = weakref.WeakSet()
 
-    def clear(self):
+    def clear(self) -> None:
         self.saved.clear()
 
 
 class _Saved:
     """One saved tensor: itself until somebody writes to its memory, then a copy made before."""
 
-    def __init__(self, tensor):
+    def __init__(self, tensor: Tensor) -> None:
         self.tensor = tensor
-        self.storage = tensor.untyped_storage()._cdata
+        self.storage = tensor.untyped_storage()._cdata  # type: ignore[attr-defined]
         self.copied = False
 
 
 @contextlib.contextmanager
-def allow_mutation_on_saved_tensors():
+def allow_mutation_on_saved_tensors() -> Iterator[Any]:
     """Inside, tensors saved for backward may be overwritten: they are copied first.
 
     Backward must run inside as well. Yields an object whose clear() forgets what was saved.

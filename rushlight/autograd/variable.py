@@ -1,22 +1,27 @@
 """Variable, PyTorch's first name for a tensor that is recorded: today another name of Tensor."""
 
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
 from rushlight import _C
 from rushlight._C import Tensor
 
 
 class _VariableMeta(type):
-    def __instancecheck__(cls, other):
+    def __instancecheck__(cls, other: Tensor) -> bool:
         return isinstance(other, Tensor)
 
 
 class _Engine:
     """What programs reach by ``Variable._execution_engine``: the engine that runs backward."""
 
-    def queue_callback(self, callback):
+    def queue_callback(self, callback: Callable[..., Any]) -> None:
         """Calls a function when the backward pass that runs now is over."""
         _C._queue_callback(callback)
 
-    def is_checkpoint_valid(self):
+    def is_checkpoint_valid(self) -> Any:
         """Whether a reentrant checkpoint may run in this backward pass."""
         return _C._is_checkpoint_valid()
 
@@ -26,7 +31,9 @@ class Variable(metaclass=_VariableMeta):
 
     _execution_engine = _Engine()
 
-    def __new__(cls, data=None, requires_grad=False, volatile=None):
+    def __new__(  # type: ignore[misc]
+        cls, data: Any = None, requires_grad: bool = False, volatile: Any = None
+    ) -> Tensor:
         if data is None:
             data = _C.empty(0)
         if not isinstance(data, Tensor):
@@ -34,6 +41,6 @@ class Variable(metaclass=_VariableMeta):
         return data.detach().requires_grad_(requires_grad)
 
 
-def variable(data, requires_grad=False):
+def variable(data: Any, requires_grad: bool = False) -> Any:
     """The function form that old programs use."""
     return Variable(data, requires_grad)

@@ -1,6 +1,8 @@
 """Switches of the libraries under PyTorch. Programs set them; here they are kept and change
 nothing, since the hardware or the library that they speak of is not there."""
 
+from __future__ import annotations
+
 from contextlib import contextmanager
 
 from rushlight._names.missing import names_missing_from
@@ -19,7 +21,7 @@ fp32_precision = "none"
 __all__ = ["cpu", "cuda", "cudnn", "mkl", "mkldnn", "mps", "openmp", "opt_einsum", "quantized"]
 
 
-def disable_global_flags():
+def disable_global_flags() -> None:
     """Leaves only the context managers to change the switches; there is nothing to lock here."""
 
 

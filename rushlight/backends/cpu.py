@@ -1,11 +1,13 @@
 """What the CPU at hand can do."""
 
+from __future__ import annotations
+
 from rushlight._names.missing import names_missing_from
 
 __all__ = ["get_cpu_capability"]
 
 
-def get_cpu_capability():
+def get_cpu_capability() -> str:
     """The widest instructions that kernels use: 'AVX512', 'AVX2' or 'DEFAULT'."""
     try:
         with open("/proc/cpuinfo") as file:

@@ -1,10 +1,14 @@
 """Switches of the CUDA libraries, and of attention's kernels."""
 
+from __future__ import annotations
+
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from rushlight._C import _cuda
 from rushlight._names.missing import names_missing_from
+from rushlight.types import Device
 
 __all__ = [
     "SDPAParams",
@@ -33,14 +37,14 @@ class _Matmul:
     """Switches of matrix products on GPUs: any attribute may be set, and is kept."""
 
     @property
-    def allow_tf32(self):
+    def allow_tf32(self) -> Any:
         return _cuda.get_matmul_tf32()
 
     @allow_tf32.setter
     def allow_tf32(self, value):
         _cuda.set_matmul_tf32(bool(value))
 
-    def __init__(self):
+    def __init__(self) -> None:
         self.allow_fp16_reduced_precision_reduction = True
         self.allow_bf16_reduced_precision_reduction = True
         self.allow_fp16_accumulation = False
@@ -53,18 +57,18 @@ class _PlanCache:
     cufft_plan_cache itself speaks of the current device, cufft_plan_cache[i] of another.
     """
 
-    def __init__(self, device=None):
+    def __init__(self, device: Device = None) -> None:
         object.__setattr__(self, "_device", device)
 
     def _index(self):
         return _cuda.current_device() if self._device is None else self._device
 
     @property
-    def size(self):
+    def size(self) -> int:
         return _cuda.fft_plans(self._index())
 
     @property
-    def max_size(self):
+    def max_size(self) -> Any:
         return _cuda.most_fft_plans(self._index())
 
     @max_size.setter
@@ -75,16 +79,16 @@ class _PlanCache:
             raise RuntimeError(f"cufft_plan_cache: there is no GPU: {_cuda.why_unavailable()}")
         _cuda.set_most_fft_plans(self._index(), int(value))
 
-    def clear(self):
+    def clear(self) -> None:
         if self.size:
             _cuda.clear_fft_plans(self._index())
 
-    def __setattr__(self, name, value):
+    def __setattr__(self, name: str, value: Any) -> None:
         if name != "max_size":
             raise RuntimeError(f"cufft_plan_cache: {name} can only be read")
         object.__setattr__(self, name, value)
 
-    def __getitem__(self, device):
+    def __getitem__(self, device: Any) -> Any:
         from rushlight.cuda import device_count
 
         index = getattr(device, "index", device)
@@ -100,58 +104,58 @@ _kernels = {"flash": True, "math": True, "mem_efficient": True, "cudnn": True}
 _reduction_math = False
 
 
-def is_built():
+def is_built() -> bool:
     """Whether the build has CUDA: every one does."""
     return True
 
 
-def flash_sdp_enabled():
+def flash_sdp_enabled() -> bool:
     """Whether attention may use FlashAttention's kernel."""
     return _kernels["flash"]
 
 
-def enable_flash_sdp(enabled):
+def enable_flash_sdp(enabled: bool) -> None:
     """Allows or forbids FlashAttention's kernel."""
     _kernels["flash"] = bool(enabled)
 
 
-def math_sdp_enabled():
+def math_sdp_enabled() -> bool:
     """Whether attention may be computed step by step."""
     return _kernels["math"]
 
 
-def enable_math_sdp(enabled):
+def enable_math_sdp(enabled: bool) -> None:
     """Allows or forbids computing attention step by step."""
     _kernels["math"] = bool(enabled)
 
 
-def mem_efficient_sdp_enabled():
+def mem_efficient_sdp_enabled() -> bool:
     """Whether attention may use the kernel that saves memory."""
     return _kernels["mem_efficient"]
 
 
-def enable_mem_efficient_sdp(enabled):
+def enable_mem_efficient_sdp(enabled: bool) -> None:
     """Allows or forbids the kernel that saves memory."""
     _kernels["mem_efficient"] = bool(enabled)
 
 
-def cudnn_sdp_enabled():
+def cudnn_sdp_enabled() -> bool:
     """Whether attention may use cuDNN's kernel."""
     return _kernels["cudnn"]
 
 
-def enable_cudnn_sdp(enabled):
+def enable_cudnn_sdp(enabled: bool) -> None:
     """Allows or forbids cuDNN's kernel."""
     _kernels["cudnn"] = bool(enabled)
 
 
-def allow_fp16_bf16_reduction_math_sdp(enabled):
+def allow_fp16_bf16_reduction_math_sdp(enabled: bool) -> None:
     """Whether attention step by step may sum in 16 bits; kept only."""
     global _reduction_math
     _reduction_math = bool(enabled)
 
 
-def fp16_bf16_reduction_math_sdp_allowed():
+def fp16_bf16_reduction_math_sdp_allowed() -> Any:
     """What allow_fp16_bf16_reduction_math_sdp was told."""
     return _reduction_math
 
@@ -168,17 +172,17 @@ class SDPAParams(NamedTuple):
     enable_gqa: bool = False
 
 
-def is_flash_attention_available():
+def is_flash_attention_available() -> bool:
     """Whether the build has FlashAttention's kernel for GPUs."""
     return False
 
 
-def can_use_flash_attention(params, debug=False):
+def can_use_flash_attention(params: Any, debug: bool = False) -> bool:
     """Whether FlashAttention's kernel for GPUs would take the arguments."""
     return False
 
 
-def can_use_efficient_attention(params, debug=False):
+def can_use_efficient_attention(params: Any, debug: bool = False) -> bool:
     """Whether the GPU kernel that saves memory would take the arguments."""
     return False
 
@@ -187,7 +191,12 @@ can_use_cudnn_attention = can_use_efficient_attention
 
 
 @contextmanager
-def sdp_kernel(enable_flash=True, enable_math=True, enable_mem_efficient=True, enable_cudnn=True):
+def sdp_kernel(
+    enable_flash: bool = True,
+    enable_math: bool = True,
+    enable_mem_efficient: bool = True,
+    enable_cudnn: bool = True,
+) -> Iterator[Any]:
     """The kernels that attention may use in the with block."""
     old = dict(_kernels)
     _kernels.update(
@@ -202,12 +211,12 @@ def sdp_kernel(enable_flash=True, enable_math=True, enable_mem_efficient=True, e
         _kernels.update(old)
 
 
-def preferred_linalg_library(backend=None):
+def preferred_linalg_library(backend: Any = None) -> Any:
     """Which library does linear algebra on GPUs; asked and kept as 'default'."""
     return "default" if backend is None else backend
 
 
-def preferred_blas_library(backend=None):
+def preferred_blas_library(backend: Any = None) -> Any:
     """Which library multiplies matrices on GPUs."""
     return "default" if backend is None else backend
 

@@ -1,10 +1,14 @@
 """Switches of cuDNN. `backends.cudnn.benchmark = True` reaches the library as it is written."""
 
+from __future__ import annotations
+
 import sys
 import types
+from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
-from rushlight._C import _cuda
+from rushlight._C import Tensor, _cuda
 from rushlight._names.missing import names_missing_from
 
 __all__ = ["flags", "is_acceptable", "is_available", "set_flags", "version"]
@@ -31,29 +35,29 @@ _module = sys.modules[__name__]
 _module.__class__ = _Switches
 
 
-def is_available():
+def is_available() -> bool:
     """Whether there is a GPU with cuDNN."""
     return _cuda.device_count() > 0 and version() is not None
 
 
-def version():
+def version() -> Any:
     """cuDNN's version as an int, 91000 for 9.10; None without it."""
     return _cuda.cudnn_version() or None
 
 
-def is_acceptable(tensor):
+def is_acceptable(tensor: Tensor) -> Any:
     """Whether cuDNN would take the tensor."""
     return tensor.is_cuda and _module.enabled and tensor.is_floating_point()
 
 
 def set_flags(
-    _enabled=None,
-    _benchmark=None,
-    _benchmark_limit=None,
-    _deterministic=None,
-    _allow_tf32=None,
-    _fp32_precision="none",
-):
+    _enabled: Any = None,
+    _benchmark: Any = None,
+    _benchmark_limit: Any = None,
+    _deterministic: Any = None,
+    _allow_tf32: Any = None,
+    _fp32_precision: str = "none",
+) -> Any:
     """Sets the switches that are given; returns what they were."""
     given = {
         "enabled": _enabled,
@@ -71,13 +75,13 @@ def set_flags(
 
 @contextmanager
 def flags(
-    enabled=False,
-    benchmark=False,
-    benchmark_limit=10,
-    deterministic=False,
-    allow_tf32=True,
-    fp32_precision="none",
-):
+    enabled: bool = False,
+    benchmark: bool = False,
+    benchmark_limit: int = 10,
+    deterministic: bool = False,
+    allow_tf32: bool = True,
+    fp32_precision: str = "none",
+) -> Iterator[Any]:
     """The switches for the time of a with block."""
     old = set_flags(enabled, benchmark, benchmark_limit, deterministic, allow_tf32)
     try:

@@ -1,11 +1,16 @@
 """oneDNN, under its old name. Rushlight uses it where it is installed."""
 
+from __future__ import annotations
+
 import sys
 import types
+from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any, Literal
 
 from rushlight import config
 from rushlight._names.missing import names_missing_from
+from rushlight.types import Self
 
 __all__ = ["flags", "is_available", "set_flags", "verbose"]
 
@@ -17,14 +22,15 @@ VERBOSE_OFF, VERBOSE_ON, VERBOSE_ON_CREATION = 0, 1, 2
 
 class _Switches(types.ModuleType):
     enabled = property(
-        lambda module: config.onednn, lambda module, on: setattr(config, "onednn", bool(on))
+        lambda module: config.onednn,  # type: ignore[attr-defined]
+        lambda module, on: setattr(config, "onednn", bool(on)),
     )
 
 
 sys.modules[__name__].__class__ = _Switches
 
 
-def is_available():
+def is_available() -> bool:
     """Whether oneDNN's library is there."""
     import glob
     import os
@@ -33,23 +39,33 @@ def is_available():
     return any(glob.glob(os.path.join(glob.escape(f), "libdnnl*.so*")) for f in folders if f)
 
 
-def is_acl_available():
+def is_acl_available() -> bool:
     """Whether oneDNN was built for the Arm Compute Library."""
     return False
 
 
-def set_flags(_enabled=None, _deterministic=None, _allow_tf32=None, _fp32_precision="none"):
+def set_flags(
+    _enabled: Any = None,
+    _deterministic: Any = None,
+    _allow_tf32: Any = None,
+    _fp32_precision: str = "none",
+) -> Any:
     """Sets the switches that are given; returns what they were."""
-    old = (config.onednn, deterministic, allow_tf32)
+    old = (config.onednn, deterministic, allow_tf32)  # type: ignore[attr-defined]
     if _enabled is not None:
-        config.onednn = bool(_enabled)
+        config.onednn = bool(_enabled)  # type: ignore[attr-defined]
     given = {"deterministic": _deterministic, "allow_tf32": _allow_tf32}
     globals().update({name: value for name, value in given.items() if value is not None})
     return old
 
 
 @contextmanager
-def flags(enabled=False, deterministic=False, allow_tf32=True, fp32_precision="none"):
+def flags(
+    enabled: bool = False,
+    deterministic: bool = False,
+    allow_tf32: bool = True,
+    fp32_precision: str = "none",
+) -> Iterator[Any]:
     """The switches for the time of a with block; all but ``enabled`` are kept only."""
     old = set_flags(enabled, deterministic, allow_tf32)
     try:
@@ -61,13 +77,13 @@ def flags(enabled=False, deterministic=False, allow_tf32=True, fp32_precision="n
 class verbose:
     """A with block in which PyTorch's oneDNN prints what it does; here it stays silent."""
 
-    def __init__(self, level):
+    def __init__(self, level: int) -> None:
         self.level = level
 
-    def __enter__(self):
+    def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *error):
+    def __exit__(self, *error: object) -> Literal[False]:
         return False
 
 

@@ -1,5 +1,9 @@
 """The order of einsum's products. The switches are kept; products go from left to right."""
 
+from __future__ import annotations
+
+from typing import Any
+
 from rushlight._names.missing import names_missing_from
 
 __all__ = ["get_opt_einsum", "is_available"]
@@ -8,12 +12,12 @@ enabled = False
 strategy = None
 
 
-def is_available():
+def is_available() -> bool:
     """Whether the opt_einsum package is used."""
     return False
 
 
-def get_opt_einsum():
+def get_opt_einsum() -> Any:
     """The opt_einsum package; None, as it is not used."""
     return None
 

@@ -1,11 +1,16 @@
 """torch.compiler's names. Programs run eagerly: there is no compiler yet, so nothing that this
 module is told changes what a program computes."""
 
+from __future__ import annotations
+
+from collections.abc import Callable
 from contextlib import contextmanager
+from typing import Any, Literal
 
 from rushlight._names.missing import names_missing_from
 from rushlight.compiler import config as config
 from rushlight.compiler._compile import compile as compile
+from rushlight.types import Self
 
 __all__ = [
     "allow_in_graph",
@@ -24,7 +29,7 @@ __all__ = [
 ]
 
 
-def is_compiling():
+def is_compiling() -> bool:
     """Whether the code runs inside the compiler: never."""
     return False
 
@@ -32,27 +37,31 @@ def is_compiling():
 is_dynamo_compiling = is_exporting = is_compiling
 
 
-def disable(fn=None, recursive=True, *, reason=None):
+def disable(
+    fn: Callable[..., Any] | None = None, recursive: bool = True, *, reason: Any = None
+) -> Any:
     """Keeps a function out of the compiler; usable with and without parentheses."""
     return (lambda function: function) if fn is None else fn
 
 
-def allow_in_graph(fn):
+def allow_in_graph(fn: Callable[..., Any]) -> Any:
     """The function itself."""
     return fn
 
 
-def assume_constant_result(fn):
+def assume_constant_result(fn: Callable[..., Any]) -> Any:
     """The function itself."""
     return fn
 
 
-def substitute_in_graph(original_fn, *, can_constant_fold_through=False, **_):
+def substitute_in_graph(
+    original_fn: Any, *, can_constant_fold_through: bool = False, **_: Any
+) -> Any:
     """A decorator that leaves the function as it is."""
     return lambda function: function
 
 
-def wrap_numpy(fn):
+def wrap_numpy(fn: Callable[..., Any]) -> Any:
     """The function, with tensors for the NumPy arrays that it takes and returns."""
     import functools
 
@@ -73,15 +82,15 @@ def wrap_numpy(fn):
     return wrapped
 
 
-def reset():
+def reset() -> None:
     """Forgets what was compiled: nothing."""
 
 
-def cudagraph_mark_step_begin():
+def cudagraph_mark_step_begin() -> None:
     """Marks the start of a step for CUDA graphs, which are not used."""
 
 
-def list_backends(exclude_tags=("debug", "experimental")):
+def list_backends(exclude_tags: tuple[Any, ...] = ("debug", "experimental")) -> list[str]:
     """The names that compile(backend=...) takes besides callables."""
     return ["eager"]
 
@@ -90,16 +99,22 @@ class set_stance:
     """What to do about compiling, from now on or in a with block or a decorated function; code runs
     eagerly in every stance."""
 
-    def __init__(self, stance="default", *, skip_guard_eval_unsafe=False, force_backend=None):
+    def __init__(
+        self,
+        stance: str = "default",
+        *,
+        skip_guard_eval_unsafe: bool = False,
+        force_backend: Any = None,
+    ) -> None:
         self.stance = stance
 
-    def __enter__(self):
+    def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *error):
+    def __exit__(self, *error: object) -> Literal[False]:
         return False
 
-    def __call__(self, fn):
+    def __call__(self, fn: Callable[..., Any]) -> Any:
         return fn
 
 

@@ -1,22 +1,29 @@
 """compile: the program as it is."""
 
+from __future__ import annotations
+
 import functools
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 from rushlight import _C
 
+if TYPE_CHECKING:
+    from rushlight.nn.modules.module import Module
+
 
 def compile(
-    model=None,
+    model: Module | None = None,
     *,
-    fullgraph=False,
-    dynamic=None,
-    backend="inductor",
-    mode=None,
-    options=None,
-    disable=False,
-    name=None,
-    **_,
-):
+    fullgraph: bool = False,
+    dynamic: bool | None = None,
+    backend: str | Callable | None = "inductor",
+    mode: str | None = None,
+    options: dict[str, str | int | bool | Callable] | None = None,
+    disable: bool = False,
+    name: str | None = None,
+    **_: Any,
+) -> Any:
     """Returns the function or module to be called in the model's place: it runs eagerly.
 
     As in PyTorch, a module comes back wrapped: its parameters are the module's own, and the names

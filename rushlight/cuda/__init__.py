@@ -4,6 +4,10 @@ Importing this, and asking whether there is a GPU, touches none: libraries are o
 is made when the first tensor goes there. `why_unavailable()` says what is missing.
 """
 
+from __future__ import annotations
+
+from typing import Any
+
 from rushlight import _C
 from rushlight._names.missing import fill, names_missing_from
 
@@ -182,7 +186,7 @@ fill(globals())
 _missing = names_missing_from(__name__)
 
 
-def __getattr__(name):
+def __getattr__(name: str) -> Any:
     if name == "_initialized":  # PyTorch's variable behind is_initialized
         return is_initialized()
     if name == "default_generators":  # one generator serves all devices: see random.py

@@ -1,9 +1,13 @@
 """The GPUs of this machine: how many, what they are, which one is meant."""
 
+from __future__ import annotations
+
 from types import SimpleNamespace
+from typing import Any, Literal
 
 from rushlight import _C
 from rushlight._C import _cuda
+from rushlight.types import Device, Self
 
 
 def _index(device, optional=True):
@@ -18,44 +22,44 @@ def _index(device, optional=True):
     return current_device() if place.index is None else _cuda.check_device(place.index)
 
 
-def is_available():
+def is_available() -> bool:
     """Can tensors live on a GPU? If not, why_unavailable() says why."""
     return _cuda.device_count() > 0
 
 
-def why_unavailable():
+def why_unavailable() -> Any:
     """What keeps tensors from a GPU and what to do about it; None when nothing does."""
     return None if is_available() else _cuda.why_unavailable()
 
 
-def device_count():
+def device_count() -> int:
     """How many GPUs this process may use."""
     return _cuda.device_count()
 
 
-def init():
+def init() -> None:
     """Opens the current GPU. Never needed: the first tensor there does it."""
     _cuda.initialize()
 
 
-def is_initialized():
+def is_initialized() -> Any:
     """Has this process opened a GPU?"""
     return _cuda.is_initialized()
 
 
-def current_device():
+def current_device() -> int:
     """The number of the GPU that "cuda" means."""
     _cuda.check_device(-1)
     return _cuda.current_device()
 
 
-def set_device(device):
+def set_device(device: Device | str | int) -> None:
     """Makes a GPU the one that "cuda" means, for this thread. A negative number is ignored."""
     if not isinstance(device, int) or device >= 0:
         _cuda.set_device(_index(device))
 
 
-def synchronize(device=None):
+def synchronize(device: Device | str | int | None = None) -> None:
     """Waits until everything queued on the GPU is done."""
     _cuda.synchronize(_index(device))
 
@@ -63,18 +67,18 @@ def synchronize(device=None):
 class device:
     """Makes a GPU the current one inside a with block. None or a negative number: no change."""
 
-    def __init__(self, device):
+    def __init__(self, device: Any) -> None:
         ignored = device is None or (isinstance(device, int) and device < 0)
         self.idx = -1 if ignored else _index(device)
         self.prev_idx = -1
 
-    def __enter__(self):
+    def __enter__(self) -> Self:
         if self.idx >= 0:
             self.prev_idx = current_device()
             _cuda.set_device(self.idx)
         return self
 
-    def __exit__(self, *error):
+    def __exit__(self, *error: object) -> Literal[False]:
         if self.idx >= 0:
             _cuda.set_device(self.prev_idx)
         return False
@@ -83,7 +87,7 @@ class device:
 class device_of(device):
     """Makes the GPU of a tensor the current one inside a with block."""
 
-    def __init__(self, obj):
+    def __init__(self, obj: Any) -> None:
         super().__init__(obj.get_device() if obj.is_cuda else -1)
 
 
@@ -97,43 +101,43 @@ class _DeviceProperties(SimpleNamespace):
         )
 
 
-def get_device_properties(device=None):
+def get_device_properties(device: Device | str | int | None = None) -> Any:
     """Name, compute capability, memory and sizes of a GPU."""
     return _DeviceProperties(**_cuda.properties(_index(device)))
 
 
-def get_device_name(device=None):
+def get_device_name(device: Device | str | int | None = None) -> str:
     """The name of a GPU, such as "NVIDIA H200"."""
     return get_device_properties(device).name
 
 
-def get_device_capability(device=None):
+def get_device_capability(device: Device | str | int | None = None) -> tuple[int, int]:
     """The compute capability of a GPU as (major, minor)."""
     found = get_device_properties(device)
     return found.major, found.minor
 
 
-def get_arch_list():
+def get_arch_list() -> list[str]:
     """The architectures that kernels are compiled for: those of the GPUs at hand."""
     archs = {get_device_capability(i) for i in range(device_count())}
     return [f"sm_{major}{minor}" for major, minor in sorted(archs)]
 
 
-def is_bf16_supported(including_emulation=True):
+def is_bf16_supported(including_emulation: bool = True) -> Any:
     """Can the GPU compute in bfloat16?"""
     return is_available() and (including_emulation or get_device_capability()[0] >= 8)
 
 
-def is_tf32_supported():
+def is_tf32_supported() -> bool:
     """Whether the GPU computes in TF32."""
     return is_available() and get_device_capability()[0] >= 8
 
 
-def get_gencode_flags():
+def get_gencode_flags() -> str:
     """Flags of nvcc for the kernels: none, they are compiled when first used."""
     return ""
 
 
-def can_device_access_peer(device, peer_device):
+def can_device_access_peer(device: Device | str | int, peer_device: Device | str | int) -> bool:
     """Can a GPU read the memory of another one?"""
     return _cuda.can_access_peer(_index(device), _index(peer_device))

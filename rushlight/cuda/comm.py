@@ -1,10 +1,18 @@
 """Moving tensors between GPUs: copies in the order of the devices' current streams."""
 
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
 from rushlight import _C
+from rushlight._C import Tensor
 from rushlight._utils import _as_device
 from rushlight.cuda._devices import current_device, device_count
 
-__all__ = """broadcast broadcast_coalesced gather reduce_add reduce_add_coalesced scatter""".split()
+__all__ = [
+    "broadcast", "broadcast_coalesced", "gather", "reduce_add", "reduce_add_coalesced", "scatter",
+]  # fmt: skip
 
 
 def _one_of(name, devices, out):
@@ -12,7 +20,7 @@ def _one_of(name, devices, out):
         raise RuntimeError(f"{name}: give either devices or out, not both and not neither")
 
 
-def broadcast(tensor, devices=None, *, out=None):
+def broadcast(tensor: Tensor, devices: Any = None, *, out: Tensor | None = None) -> Any:
     """The tensor on each device: itself where it is, copies elsewhere; or copied into ``out``."""
     _one_of("broadcast", devices, out)
     if out is not None:
@@ -20,13 +28,15 @@ def broadcast(tensor, devices=None, *, out=None):
     return tuple(tensor.to(_as_device(d), non_blocking=True) for d in devices)
 
 
-def broadcast_coalesced(tensors, devices, buffer_size=10485760):
+def broadcast_coalesced(
+    tensors: Sequence[Tensor], devices: Any, buffer_size: int = 10485760
+) -> Any:
     """The tensors on each device, a tuple a device. (Copies of any size are queued as they are:
     ``buffer_size`` is accepted.)"""
     return [tuple(t.to(_as_device(d), non_blocking=True) for t in tensors) for d in devices]
 
 
-def reduce_add(inputs, destination=None):
+def reduce_add(inputs: Any, destination: dict[str, Any] | None = None) -> Any:
     """The sum of tensors of one shape, on one device."""
     inputs = list(inputs)
     if not inputs:
@@ -44,12 +54,22 @@ def reduce_add(inputs, destination=None):
     return total
 
 
-def reduce_add_coalesced(inputs, destination=None, buffer_size=10485760):
+def reduce_add_coalesced(
+    inputs: Any, destination: dict[str, Any] | None = None, buffer_size: int = 10485760
+) -> Any:
     """reduce_add for lists of tensors: the first ones of all lists, the second ones, ..."""
     return tuple(reduce_add(each, destination) for each in zip(*inputs, strict=True))
 
 
-def scatter(tensor, devices=None, chunk_sizes=None, dim=0, streams=None, *, out=None):
+def scatter(
+    tensor: Tensor,
+    devices: Any = None,
+    chunk_sizes: Any = None,
+    dim: int = 0,
+    streams: Any = None,
+    *,
+    out: Tensor | None = None,
+) -> Any:
     """The tensor cut along dim, a piece for each device (or for each of ``out``)."""
     if out is not None:
         _one_of("scatter", devices, out)
@@ -68,7 +88,13 @@ def scatter(tensor, devices=None, chunk_sizes=None, dim=0, streams=None, *, out=
     )
 
 
-def gather(tensors, dim=0, destination=None, *, out=None):
+def gather(
+    tensors: Sequence[Tensor],
+    dim: int = 0,
+    destination: dict[str, Any] | None = None,
+    *,
+    out: Tensor | None = None,
+) -> Any:
     """The tensors joined along dim on one device, by default the current one."""
     if out is not None and destination is not None:
         raise RuntimeError("gather: give either destination or out, not both")

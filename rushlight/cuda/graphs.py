@@ -11,10 +11,15 @@ kernel) raises. Random numbers are new ones in every replay, those that the prog
 drawn without a graph.
 """
 
+from __future__ import annotations
+
 import gc
+from collections.abc import Callable, Sequence
+from types import TracebackType
+from typing import Any, Literal
 
 from rushlight import _C
-from rushlight._C import _cuda
+from rushlight._C import Generator, Tensor, _cuda
 from rushlight.cuda._devices import synchronize
 from rushlight.cuda.memory import empty_cache
 from rushlight.cuda.streams import Stream, StreamContext, current_stream
@@ -30,12 +35,12 @@ __all__ = [
 _MODES = {"global": 0, "thread_local": 1, "relaxed": 2}
 
 
-def is_current_stream_capturing():
+def is_current_stream_capturing() -> bool:
     """Whether this thread's stream is being captured into a graph."""
     return _cuda.is_capturing()
 
 
-def graph_pool_handle():
+def graph_pool_handle() -> Any:
     """A name for memory that several graphs share: pass it as `pool` to each capture."""
     return _cuda.new_pool_id()
 
@@ -43,11 +48,11 @@ def graph_pool_handle():
 class CUDAGraph:
     """GPU work that was recorded. ``keep_graph`` keeps the driver's description of it."""
 
-    def __init__(self, keep_graph=False):
+    def __init__(self, keep_graph: bool = False) -> None:
         self._graph = _cuda.Graph(keep_graph)
         self._generators = []
 
-    def capture_begin(self, pool=None, capture_error_mode="global"):
+    def capture_begin(self, pool: Any | None = None, capture_error_mode: str = "global") -> None:
         """Records this thread's work on the current stream from here on.
 
         ``pool`` names memory to share: that of ``graph_pool_handle()`` or of another graph's
@@ -63,41 +68,41 @@ class CUDAGraph:
             )
         self._graph.capture_begin((0, 0) if pool is None else tuple(pool), mode)
 
-    def capture_end(self):
+    def capture_end(self) -> None:
         """Ends the recording; the graph can be replayed."""
         self._graph.capture_end()
 
-    def instantiate(self):
+    def instantiate(self) -> None:
         """Makes a graph with ``keep_graph`` ready for replay; replay() does it by itself."""
         self._graph.instantiate()
 
-    def replay(self):
+    def replay(self) -> None:
         """Runs what was recorded, on the current stream."""
         self._graph.replay()
 
-    def reset(self):
+    def reset(self) -> None:
         """Drops what was recorded, and the memory that nothing else uses."""
         self._graph.reset()
         self._generators.clear()
 
-    def pool(self):
+    def pool(self) -> Any:
         """The name of the graph's memory, for other graphs that are to share it."""
         return self._graph.pool()
 
-    def register_generator_state(self, generator):
+    def register_generator_state(self, generator: Generator | None) -> None:
         """Lets ops draw from another generator than the default one while capturing."""
         self._graph.register_generator(generator)
         self._generators.append(generator)
 
-    def enable_debug_mode(self):
+    def enable_debug_mode(self) -> None:
         """Keeps what debug_dump() writes; call it before the capture."""
         self._graph.keep_description()
 
-    def debug_dump(self, debug_path):
+    def debug_dump(self, debug_path: str) -> None:
         """Writes the graph as a DOT file."""
         self._graph.debug_dump(str(debug_path))
 
-    def raw_cuda_graph(self):
+    def raw_cuda_graph(self) -> int:
         """The driver's handle (cudaGraph_t) as an int; needs ``keep_graph=True``."""
         return self._graph.description()
 
@@ -107,10 +112,16 @@ class graph:
 
     default_capture_stream = None
 
-    def __init__(self, cuda_graph, pool=None, stream=None, capture_error_mode="global"):
+    def __init__(
+        self,
+        cuda_graph: Any,
+        pool: Any | None = None,
+        stream: Stream | None = None,
+        capture_error_mode: str = "global",
+    ) -> None:
         if stream is None:
             if graph.default_capture_stream is None:
-                graph.default_capture_stream = Stream()
+                graph.default_capture_stream = Stream()  # type: ignore[assignment]
             stream = graph.default_capture_stream
         self.pool = pool
         self.capture_stream = stream
@@ -118,7 +129,7 @@ class graph:
         self.cuda_graph = cuda_graph
         self.capture_error_mode = capture_error_mode
 
-    def __enter__(self):
+    def __enter__(self) -> None:
         # What is queued must not be captured, and memory should be free for the graph's pool.
         synchronize()
         gc.collect()
@@ -130,7 +141,12 @@ class graph:
             self.stream_ctx.__exit__(None, None, None)
             raise
 
-    def __exit__(self, kind, error, traceback):
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> Literal[False]:
         try:
             if kind is None:
                 self.cuda_graph.capture_end()
@@ -153,10 +169,10 @@ def _flat(tree):
 class _Captured:
     """A callable with its graphs: static inputs, outputs and gradients."""
 
-    def __init__(self, function, sample_args):
+    def __init__(self, function: Callable[..., Any], sample_args: Any) -> None:
         from rushlight.nn import Module
 
-        self.function = function
+        self.function: Any = function
         self.is_module = isinstance(function, Module)
         self.args, self.args_spec = _flat(sample_args)
         for arg in self.args:
@@ -165,12 +181,12 @@ class _Captured:
                     "make_graphed_callables: in the beta API, sample_args for each callable must "
                     f"contain only tensors, not {type(arg).__name__}"
                 )
-        self.params = tuple(function.parameters()) if self.is_module else ()
+        self.params = tuple(self.function.parameters()) if self.is_module else ()  # type: ignore[attr-defined]
         self.surface = (*self.args, *self.params)
-        self.training = self.is_module and function.training
+        self.training = self.is_module and self.function.training  # type: ignore[attr-defined]
         self.forward_graph, self.backward_graph = CUDAGraph(), CUDAGraph()
 
-    def check_module(self):
+    def check_module(self) -> None:
         f = self.function
         if not self.is_module:
             return
@@ -186,10 +202,10 @@ class _Captured:
                 "no gradients for them"
             )
 
-    def wanted(self, tensors):
+    def wanted(self, tensors: Sequence[Tensor]) -> Any:
         return tuple(t for t in tensors if t.requires_grad)
 
-    def gradients(self, outputs, grad_outputs, allow_unused):
+    def gradients(self, outputs: Any, grad_outputs: Any, allow_unused: bool) -> Any:
         from rushlight.autograd import grad
 
         inputs, outputs = self.wanted(self.surface), self.wanted(outputs)
@@ -203,18 +219,18 @@ class _Captured:
             allow_unused=allow_unused,
         )
 
-    def warm_up(self, iterations, sample_args, allow_unused):
+    def warm_up(self, iterations: Any, sample_args: Any, allow_unused: bool) -> None:
         for _ in range(iterations):
             outputs, _ = _flat(self.function(*sample_args))
             ones = tuple(_C.ones_like(o) for o in self.wanted(outputs))
             self.gradients(outputs, ones, allow_unused)
 
-    def capture_forward(self, sample_args, pool):
+    def capture_forward(self, sample_args: Any, pool: Any) -> None:
         with graph(self.forward_graph, pool=pool):
             outputs = self.function(*sample_args)
         self.outputs, self.outputs_spec = _flat(outputs)
 
-    def capture_backward(self, pool, allow_unused):
+    def capture_backward(self, pool: Any, allow_unused: bool) -> None:
         self.grad_outputs = tuple(
             _C.empty_like(o) if o.requires_grad else None for o in self.outputs
         )
@@ -231,7 +247,7 @@ class _Captured:
             for t in self.surface
         )
 
-    def make(self):
+    def make(self) -> Any:
         from rushlight.autograd import Function
         from rushlight.utils import _pytree
 
@@ -285,8 +301,12 @@ def _graphed_module(captured):
 
 
 def make_graphed_callables(
-    callables, sample_args, num_warmup_iters=3, allow_unused_input=False, pool=None
-):
+    callables: Any,
+    sample_args: tuple[Tensor, ...] | tuple[tuple[Tensor, ...], ...],
+    num_warmup_iters: int = 3,
+    allow_unused_input: bool = False,
+    pool: Any | None = None,
+) -> Any:
     """Callables (modules or functions) whose forward and backward passes are graphs.
 
     ``sample_args`` is a tuple of tensors for each, whose shapes, dtypes and requires_grad are

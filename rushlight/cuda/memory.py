@@ -1,12 +1,16 @@
 """Memory of GPUs: how much is in use, and giving it back."""
 
+from __future__ import annotations
+
 import re
 import sys
+from typing import Any
 
 from rushlight import _C
 from rushlight._C import _cuda
 from rushlight._names.missing import names_missing_from
 from rushlight.cuda._devices import _index, device_count, is_available
+from rushlight.types import Device
 
 
 def _collect_sent():
@@ -30,22 +34,22 @@ def _counter(name, device):
     return _counters(device)[name] if is_available() else 0
 
 
-def memory_allocated(device=None):
+def memory_allocated(device: Device = None) -> int:
     """Bytes that live tensors hold; 0 without a GPU."""
     return _level("allocated", 0, device)
 
 
-def max_memory_allocated(device=None):
+def max_memory_allocated(device: Device = None) -> int:
     """The most bytes that live tensors held since the peaks were reset."""
     return _level("allocated", 1, device)
 
 
-def memory_reserved(device=None):
+def memory_reserved(device: Device = None) -> int:
     """Bytes that the allocator has from the driver, in use or cached."""
     return _counter("reserved", device)
 
 
-def max_memory_reserved(device=None):
+def max_memory_reserved(device: Device = None) -> int:
     """The most bytes that the allocator had from the driver since the peaks were reset."""
     return _counter("peak_reserved", device)
 
@@ -58,7 +62,7 @@ _COUNTS = ("current", "peak", "allocated", "freed")
 _POOLS = ("all", "large_pool", "small_pool")
 
 
-def memory_stats_as_nested_dict(device=None):
+def memory_stats_as_nested_dict(device: Device = None) -> dict[str, Any]:
     """The allocator's counters with PyTorch's names, as dicts of dicts. Blocks up to 1 MiB count as
     the small pool; they come from the same memory as the others."""
     if not is_available():
@@ -99,7 +103,7 @@ def memory_stats_as_nested_dict(device=None):
     }  # fmt: skip
 
 
-def memory_stats(device=None):
+def memory_stats(device: Device = None) -> dict[str, Any]:
     """The allocator's counters with PyTorch's names, such as "allocated_bytes.all.peak"."""
 
     def flat(prefix, value):
@@ -120,7 +124,7 @@ def _size(n):
     return f"{n:.2f} GiB"
 
 
-def memory_summary(device=None, abbreviated=False):
+def memory_summary(device: Device = None, abbreviated: bool = False) -> str:
     """A table of the allocator's counters."""
     if not is_available():
         return "no CUDA device is available"
@@ -146,7 +150,7 @@ def memory_summary(device=None, abbreviated=False):
     return "\n".join(lines)
 
 
-def reset_peak_memory_stats(device=None):
+def reset_peak_memory_stats(device: Device = None) -> None:
     """Starts the peaks anew."""
     if is_available():
         _cuda.reset_peaks(_index(device))
@@ -156,7 +160,7 @@ reset_max_memory_allocated = reset_peak_memory_stats
 reset_max_memory_cached = reset_peak_memory_stats
 
 
-def reset_accumulated_memory_stats(device=None):
+def reset_accumulated_memory_stats(device: Device = None) -> None:
     """Starts the totals anew."""
     if is_available():
         _cuda.reset_totals(_index(device))
@@ -171,7 +175,7 @@ def _frames(source):
     return [{"filename": name, "line": int(line), "name": function or ""}]
 
 
-def memory_snapshot(mempool_id=None):
+def memory_snapshot(mempool_id: Any = None) -> Any:
     """The allocator's segments with their blocks, as PyTorch lists them. Blocks of a MiB and more
     have the line that made them as their one frame."""
     if not is_available() or not _cuda.is_initialized():
@@ -219,7 +223,7 @@ def _dump_snapshot(filename="dump_snapshot.pickle"):
 _given_out = {}  # blocks of caching_allocator_alloc, by address
 
 
-def caching_allocator_alloc(size, device=None, stream=None):
+def caching_allocator_alloc(size: int, device: Device = None, stream: Any = None) -> Any:
     """Memory from the allocator for other libraries: its address. caching_allocator_delete frees
     it."""
     from rushlight.cuda.streams import ExternalStream, Stream, StreamContext
@@ -239,7 +243,7 @@ def caching_allocator_alloc(size, device=None, stream=None):
     return block.data_ptr()
 
 
-def caching_allocator_delete(mem_ptr):
+def caching_allocator_delete(mem_ptr: Any) -> None:
     """Frees what caching_allocator_alloc gave."""
     if _given_out.pop(mem_ptr, None) is None:
         raise RuntimeError(
@@ -247,7 +251,7 @@ def caching_allocator_delete(mem_ptr):
         )
 
 
-def host_memory_stats():
+def host_memory_stats() -> dict[str, Any]:
     """Counters of pinned host memory with PyTorch's names."""
     if not is_available():
         return {}
@@ -263,28 +267,28 @@ def host_memory_stats():
     }
 
 
-def empty_cache():
+def empty_cache() -> None:
     """Gives cached memory back to the driver, for other programs to use."""
     _collect_sent()
     _cuda.empty_cache()
 
 
-def mem_get_info(device=None):
+def mem_get_info(device: Device = None) -> tuple[int, int]:
     """Free and total bytes of a GPU, as the driver counts them."""
     return _cuda.memory_info(_index(device))
 
 
-def set_per_process_memory_fraction(fraction, device=None):
+def set_per_process_memory_fraction(fraction: Any, device: Device = None) -> None:
     """Lets this process reserve at most a fraction of a GPU's memory."""
     _cuda.set_memory_fraction(_index(device), float(fraction))
 
 
-def get_per_process_memory_fraction(device=None):
+def get_per_process_memory_fraction(device: Device = None) -> float:
     """The fraction set by set_per_process_memory_fraction."""
     return _cuda.memory_fraction(_index(device))
 
 
-def caching_allocator_enable(value=True):
+def caching_allocator_enable(value: bool = True) -> None:
     """Off: every tensor's memory comes from the driver and goes back to it. Only while no tensor is
     on a GPU."""
     _cuda.set_caching(bool(value))

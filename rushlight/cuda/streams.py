@@ -1,87 +1,92 @@
 """Streams (queues of work on a GPU) and events (points in them)."""
 
+from __future__ import annotations
+
+from typing import Any, Literal
+
 from rushlight import _C
 from rushlight._C import _cuda
 from rushlight.cuda._devices import _index
+from rushlight.types import Device, Self
 
 
 class Stream:
     """A queue of work on a GPU. Work in one stream runs in order, that of several side by side."""
 
-    def __init__(self, device=None, priority=0, **given):
+    def __init__(self, device: Device = None, priority: int = 0, **given: Any) -> None:
         key = given.pop("_key", None)
         if given:
             raise TypeError(f"Stream: unexpected argument '{next(iter(given))}'")
         self._key = key or _cuda.new_stream(_index(device), priority)
 
     @property
-    def device(self):
+    def device(self) -> Any:
         """The GPU of the stream."""
         return _C.device("cuda", self._key[0])
 
     @property
-    def device_index(self):
+    def device_index(self) -> Any:
         return self._key[0]
 
     @property
-    def stream_id(self):
+    def stream_id(self) -> Any:
         return self._key[1]
 
     @property
-    def device_type(self):
+    def device_type(self) -> int:
         return 1
 
     @property
-    def cuda_stream(self):
+    def cuda_stream(self) -> Any:
         """The driver's handle, as an int."""
         return _cuda.stream_handle(self._key)
 
     @property
-    def priority(self):
+    def priority(self) -> Any:
         return _cuda.stream_priority(self._key)
 
     @staticmethod
-    def priority_range():
+    def priority_range() -> Any:
         """The lowest and the highest priority; lower numbers go first."""
         return 0, -3
 
-    def query(self):
+    def query(self) -> bool:
         """Is everything queued so far done?"""
         return _cuda.stream_query(self._key)
 
-    def synchronize(self):
+    def synchronize(self) -> None:
         """Waits until everything queued so far is done."""
         _cuda.stream_synchronize(self._key)
 
-    def wait_event(self, event):
+    def wait_event(self, event: Event) -> None:
         """Later work of this stream waits for the event."""
         event._event.make_wait(self._key)
 
-    def wait_stream(self, stream):
+    def wait_stream(self, stream: Stream) -> None:
         """Later work of this stream waits for what the other one has queued so far."""
         self.wait_event(stream.record_event())
 
-    def record_event(self, event=None):
+    def record_event(self, event: Event | None = None) -> Any:
         """Puts an event behind what is queued so far."""
         event = Event() if event is None else event
         event.record(self)
         return event
 
-    def __eq__(self, other):
+    def __eq__(self, other: object) -> bool:
         return isinstance(other, Stream) and self._key == other._key
 
-    def __hash__(self):
+    def __hash__(self) -> int:
         return hash(self._key)
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return f"<rushlight.cuda.Stream device={self.device} cuda_stream={self.cuda_stream:#x}>"
 
-    def __enter__(self):
+    def __enter__(self) -> Self:
         self._contexts = [*getattr(self, "_contexts", []), StreamContext(self)]
         self._contexts[-1].__enter__()
         return self
 
-    def __exit__(self, *error):
+    def __exit__(self, *error: object) -> Literal[False]:
         self._contexts.pop().__exit__(*error)
         return False
 
@@ -89,63 +94,69 @@ class Stream:
 class ExternalStream(Stream):
     """A stream that somebody else made, by the driver's handle; they keep it alive."""
 
-    def __init__(self, stream_ptr, device=None):
+    def __init__(self, stream_ptr: Any, device: Device = None) -> None:
         super().__init__(_key=_cuda.external_stream(_index(device), stream_ptr))
 
 
 class Event:
     """A point in a stream's work, to wait for or to measure time between."""
 
-    def __init__(self, enable_timing=False, blocking=False, interprocess=False, external=False):
+    def __init__(
+        self,
+        enable_timing: bool = False,
+        blocking: bool = False,
+        interprocess: bool = False,
+        external: bool = False,
+    ) -> None:
         self._event = _cuda.Event(enable_timing, interprocess, blocking, external)
         self._timing = enable_timing
 
-    def record(self, stream=None):
+    def record(self, stream: Stream | None = None) -> None:
         """Marks the point behind what the stream (the current one) has queued so far."""
         stream = current_stream() if stream is None else stream
         self._event.record(stream._key)
 
-    def wait(self, stream=None):
+    def wait(self, stream: Stream | None = None) -> None:
         """Later work of the stream (the current one) waits for the point."""
         self._event.make_wait((current_stream() if stream is None else stream)._key)
 
-    def query(self):
+    def query(self) -> bool:
         """Is the point passed? True if nothing was recorded."""
         return self._event.query()
 
-    def synchronize(self):
+    def synchronize(self) -> None:
         """Waits for the point."""
         self._event.synchronize()
 
-    def elapsed_time(self, end_event):
+    def elapsed_time(self, end_event: Event) -> float:
         """Milliseconds from this event to a later one; both need enable_timing=True."""
         return self._event.elapsed_time(end_event._event)
 
     @property
-    def cuda_event(self):
+    def cuda_event(self) -> Any:
         """The driver's handle, as an int; 0 before the first record."""
         return self._event.handle()
 
     @property
-    def device(self):
+    def device(self) -> Any:
         index = self._event.device()
         return None if index < 0 else _C.device("cuda", index)
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return f"<rushlight.cuda.Event {self.cuda_event:#x}>"
 
 
-def current_stream(device=None):
+def current_stream(device: Device | str | int | None = None) -> Stream:
     """The stream that this thread's ops on a GPU go to."""
     return Stream(_key=_cuda.current_stream(_index(device)))
 
 
-def default_stream(device=None):
+def default_stream(device: Device | str | int | None = None) -> Stream:
     """The stream that ops go to unless another one is chosen."""
     return Stream(_key=_cuda.default_stream(_index(device)))
 
 
-def set_stream(stream):
+def set_stream(stream: Stream) -> None:
     """Sends this thread's ops to a stream from now on; `with stream(...)` is better. None: no
     change."""
     if stream is not None:
@@ -155,17 +166,17 @@ def set_stream(stream):
 class StreamContext:
     """Sends ops to a stream inside a with block, and makes its GPU the current one."""
 
-    def __init__(self, stream):
+    def __init__(self, stream: Any) -> None:
         self.stream = stream
 
-    def __enter__(self):
+    def __enter__(self) -> None:
         if self.stream is not None:
             index = self.stream.device_index
             self._before = _cuda.current_device(), _cuda.current_stream(index)
             _cuda.set_device(index)
             _cuda.set_stream(self.stream._key)
 
-    def __exit__(self, *error):
+    def __exit__(self, *error: object) -> Literal[False]:
         if self.stream is not None:
             index, key = self._before
             _cuda.set_stream(key)
@@ -173,7 +184,7 @@ class StreamContext:
         return False
 
 
-def stream(stream):
+def stream(stream: Any) -> Any:
     """`with stream(s):` sends the ops inside to s. None: no change."""
     return StreamContext(stream)
 
@@ -181,7 +192,7 @@ def stream(stream):
 _SYNC_MODES = ("default", "warn", "error")
 
 
-def set_sync_debug_mode(debug_mode):
+def set_sync_debug_mode(debug_mode: int | str) -> None:
     """What happens when an op makes the host wait for the GPU: "default" (nothing), "warn", "error"
     (or 0, 1, 2)."""
     if debug_mode in _SYNC_MODES:
@@ -193,6 +204,6 @@ def set_sync_debug_mode(debug_mode):
     _cuda.set_sync_debug(debug_mode)
 
 
-def get_sync_debug_mode():
+def get_sync_debug_mode() -> int:
     """The mode set by set_sync_debug_mode, as a number."""
     return _cuda.sync_debug()

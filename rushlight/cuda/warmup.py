@@ -15,6 +15,8 @@ recommenders use in float32, float16 and bfloat16, with the common optimisers. A
 needs records its own: ``rushlight.cuda.warmup.record("kernels.txt")`` at its end.
 """
 
+from __future__ import annotations
+
 import argparse
 import concurrent.futures
 import multiprocessing
@@ -22,13 +24,15 @@ import os
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 from rushlight._C import _cuda
+from rushlight.types import FileLike
 
 KERNELS = Path(__file__).with_name("warmup_kernels.txt")
 
 
-def read_list(path):
+def read_list(path: FileLike) -> Any:
     """(file, expression) pairs from a list: one a line, with a tab between."""
     lines = Path(path).read_text().splitlines()
     pairs = [tuple(line.split("\t")) for line in lines if line and not line.startswith("#")]
@@ -38,7 +42,7 @@ def read_list(path):
     return pairs
 
 
-def record(path):
+def record(path: FileLike) -> int:
     """Adds the kernels that this process has used to a list; makes the list if there is none."""
     path = Path(path)
     known = set(read_list(path)) if path.exists() else set()
@@ -47,7 +51,7 @@ def record(path):
     return len(used)
 
 
-def compile_one(job):
+def compile_one(job: Any) -> str | None:
     """Compiles one kernel into the cache; what went wrong, or None."""
     file, expression, arch = job
     try:
@@ -57,7 +61,7 @@ def compile_one(job):
     return None
 
 
-def archs_here():
+def archs_here() -> list[Any]:
     """The architectures of this machine's GPUs."""
     from rushlight import cuda
 
@@ -69,7 +73,7 @@ def archs_here():
     return sorted(major * 10 + minor for major, minor in found)
 
 
-def warm_up(kernels, archs, jobs=None, progress=True):
+def warm_up(kernels: Any, archs: Any, jobs: Any = None, progress: bool = True) -> Any:
     """Compiles all kernels for all architectures. Returns the errors."""
     if _cuda.nvrtc_missing():
         raise SystemExit(_cuda.nvrtc_missing())
@@ -95,7 +99,7 @@ def warm_up(kernels, archs, jobs=None, progress=True):
     return errors
 
 
-def main(argv=None):
+def main(argv: Any = None) -> Any:
     parser = argparse.ArgumentParser(
         prog="python -m rushlight.cuda.warmup", description=__doc__.splitlines()[0]
     )

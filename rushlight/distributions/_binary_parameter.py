@@ -1,5 +1,7 @@
 """What distributions over yes and no share: a parameter that is a probability or its log-odds."""
 
+from __future__ import annotations
+
 from rushlight._C import Size
 from rushlight.distributions.utils import (
     _is_number,
@@ -39,5 +41,5 @@ class BinaryParameter:
         return logits_to_probs(self.logits, is_binary=True)
 
     @property
-    def param_shape(self):
+    def param_shape(self) -> Size:
         return self._param.size()

@@ -1,6 +1,11 @@
 """Special functions of distributions that are not operators yet."""
 
+from __future__ import annotations
+
+from typing import Any
+
 from rushlight import _C
+from rushlight._C import Tensor
 from rushlight.autograd import Function
 from rushlight.autograd.function import once_differentiable
 
@@ -75,7 +80,7 @@ def _C_broadcast(*tensors):
     return broadcast_tensors(*tensors)
 
 
-def gammainc(a, x):
+def gammainc(a: Tensor, x: Tensor) -> Any:
     """P(a, x), the regularised lower incomplete gamma function; differentiable once."""
     return _GammaInc.apply(a, x)
 
@@ -101,7 +106,7 @@ def _polynomial(coefficients, y):
     return result
 
 
-def log_bessel_i(order, x):
+def log_bessel_i(order: int, x: Tensor) -> Any:
     """log I0(x) or log I1(x), x >= 0."""
     y = (x / 3.75) ** 2
     small = _polynomial(_SMALL[order], y)

@@ -1,11 +1,20 @@
 """The binomial distribution."""
 
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
 from rushlight import _C
-from rushlight._C import Size
+from rushlight._C import Size, Tensor
 from rushlight.autograd import no_grad
 from rushlight.distributions import constraints
 from rushlight.distributions._binary_parameter import BinaryParameter
 from rushlight.distributions.distribution import Distribution
+from rushlight.types import Self
+
+if TYPE_CHECKING:
+    from rushlight.distributions.constraints import Constraint
 
 __all__ = ["Binomial"]
 
@@ -25,36 +34,42 @@ class Binomial(BinaryParameter, Distribution):
     }
     has_enumerate_support = True
 
-    def __init__(self, total_count=1, probs=None, logits=None, validate_args=None):
+    def __init__(
+        self,
+        total_count: Tensor | int = 1,
+        probs: Tensor | None = None,
+        logits: Tensor | None = None,
+        validate_args: bool | None = None,
+    ) -> None:
         shape = self._take("Binomial", probs, logits, total_count)
         super().__init__(shape, validate_args=validate_args)
 
-    def expand(self, batch_shape, _instance=None):
+    def expand(self, batch_shape: Sequence[int], _instance: Any = None) -> Self:
         names = ("total_count", "probs", "logits", "_param")
         return self._expanded(Binomial, batch_shape, _instance, names)
 
     @constraints.dependent_property(is_discrete=True, event_dim=0)
-    def support(self):
+    def support(self) -> Constraint:
         return constraints.integer_interval(0, self.total_count)
 
     @property
-    def mean(self):
+    def mean(self) -> Tensor:
         return self.total_count * self.probs
 
     @property
-    def mode(self):
+    def mode(self) -> Tensor:
         return ((self.total_count + 1) * self.probs).floor().clamp(max=self.total_count)
 
     @property
-    def variance(self):
+    def variance(self) -> Tensor:
         return self.total_count * self.probs * (1 - self.probs)
 
-    def sample(self, sample_shape=Size()):  # noqa: B008
+    def sample(self, sample_shape: Sequence[int] = Size()) -> Tensor:
         shape = self._extended_shape(sample_shape)
         with no_grad():
             return _C.binomial(self.total_count.expand(shape), self.probs.expand(shape))
 
-    def log_prob(self, value):
+    def log_prob(self, value: Tensor) -> Tensor:
         if self._validate_args:
             self._validate_sample(value)
         n = self.total_count
@@ -63,14 +78,14 @@ class Binomial(BinaryParameter, Distribution):
         normalizer = n * _clamp_by_zero(self.logits) + n * _C.log1p(_C.exp(-self.logits.abs()))
         return value * self.logits + log_choices - normalizer
 
-    def entropy(self):
+    def entropy(self) -> Tensor:
         total = int(self.total_count.max())
         if not bool((self.total_count == total).all()):
             raise NotImplementedError("Binomial.entropy: total_count must be the same for all")
         log_prob = self.log_prob(self.enumerate_support(False))
         return -(_C.exp(log_prob) * log_prob).sum(0)
 
-    def enumerate_support(self, expand=True):
+    def enumerate_support(self, expand: bool = True) -> Tensor:
         total = int(self.total_count.max())
         if not bool((self.total_count == total).all()):
             raise NotImplementedError(

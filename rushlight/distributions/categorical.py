@@ -1,11 +1,20 @@
 """The categorical distribution."""
 
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
 from rushlight import _C
-from rushlight._C import Size
+from rushlight._C import Size, Tensor
 from rushlight.autograd import no_grad
 from rushlight.distributions import constraints
 from rushlight.distributions.distribution import Distribution
 from rushlight.distributions.utils import lazy_property, logits_to_probs, probs_to_logits
+from rushlight.types import Self
+
+if TYPE_CHECKING:
+    from rushlight.distributions.constraints import Constraint
 
 __all__ = ["Categorical"]
 
@@ -20,22 +29,27 @@ class Categorical(Distribution):
     }
     has_enumerate_support = True
 
-    def __init__(self, probs=None, logits=None, validate_args=None):
+    def __init__(
+        self,
+        probs: Tensor | None = None,
+        logits: Tensor | None = None,
+        validate_args: bool | None = None,
+    ) -> None:
         if (probs is None) == (logits is None):
             raise ValueError("Categorical: give either `probs` or `logits`, but not both")
         given = logits if probs is None else probs
-        if given.dim() < 1:
+        if given.dim() < 1:  # type: ignore[union-attr]
             name = "logits" if probs is None else "probs"
             raise ValueError(f"Categorical: `{name}` must have at least one dimension")
         if probs is not None:
             self.probs = probs / probs.sum(-1, keepdim=True)
         else:
-            self.logits = logits - logits.logsumexp(-1, keepdim=True)
+            self.logits = logits - logits.logsumexp(-1, keepdim=True)  # type: ignore[operator, union-attr]
         self._param = self.logits if probs is None else self.probs
         self._num_events = self._param.size()[-1]
         super().__init__(self._param.size()[:-1], validate_args=validate_args)
 
-    def expand(self, batch_shape, _instance=None):
+    def expand(self, batch_shape: Sequence[int], _instance: Any = None) -> Self:
         names = ("probs", "logits", "_param")
         new = self._expanded(Categorical, batch_shape, _instance, names, dict.fromkeys(names, 1))
         new._num_events = self._num_events
@@ -45,7 +59,7 @@ class Categorical(Distribution):
         return self._param.new(*args, **kwargs)
 
     @constraints.dependent_property(is_discrete=True, event_dim=0)
-    def support(self):
+    def support(self) -> Constraint:
         return constraints.integer_interval(0, self._num_events - 1)
 
     @lazy_property
@@ -57,24 +71,24 @@ class Categorical(Distribution):
         return logits_to_probs(self.logits)
 
     @property
-    def param_shape(self):
+    def param_shape(self) -> Size:
         return self._param.size()
 
     @property
-    def mean(self):
+    def mean(self) -> Tensor:
         return _C.full(
             self._extended_shape(), float("nan"), dtype=self.probs.dtype, device=self.probs.device
         )
 
     @property
-    def mode(self):
+    def mode(self) -> Tensor:
         return self.probs.argmax(dim=-1)
 
     @property
-    def variance(self):
+    def variance(self) -> Tensor:
         return self.mean
 
-    def sample(self, sample_shape=Size()):  # noqa: B008
+    def sample(self, sample_shape: Sequence[int] = Size()) -> Tensor:
         sample_shape = Size(sample_shape)
         with no_grad():
             rows = self.probs.reshape(-1, self._num_events)
@@ -83,7 +97,7 @@ class Categorical(Distribution):
                 draws = draws[:0]
             return draws.reshape(self._extended_shape(sample_shape))
 
-    def log_prob(self, value):
+    def log_prob(self, value: Tensor) -> Tensor:
         if self._validate_args:
             self._validate_sample(value)
         value = value.long().unsqueeze(-1)
@@ -92,12 +106,12 @@ class Categorical(Distribution):
         value, log_pmf = broadcast_tensors(value, self.logits)
         return log_pmf.gather(-1, value[..., :1]).squeeze(-1)
 
-    def entropy(self):
+    def entropy(self) -> Tensor:
         lowest = _C.finfo(self.logits.dtype).min
         logits = self.logits.clamp(min=lowest)
         return -(logits * self.probs).sum(-1)
 
-    def enumerate_support(self, expand=True):
+    def enumerate_support(self, expand: bool = True) -> Tensor:
         values = _C.arange(self._num_events, dtype=_C.long, device=self._param.device)
         values = values.view((-1, *(1,) * len(self._batch_shape)))
         return values.expand((-1, *self._batch_shape)) if expand else values

@@ -1,12 +1,17 @@
 """Cauchy's distribution."""
 
+from __future__ import annotations
+
 import math
+from collections.abc import Sequence
+from typing import Any
 
 from rushlight import _C
-from rushlight._C import Size
+from rushlight._C import Size, Tensor
 from rushlight.distributions import constraints
 from rushlight.distributions.distribution import Distribution
 from rushlight.distributions.utils import broadcast_all
+from rushlight.types import Self
 
 __all__ = ["Cauchy"]
 
@@ -18,47 +23,49 @@ class Cauchy(Distribution):
     support = constraints.real
     has_rsample = True
 
-    def __init__(self, loc, scale, validate_args=None):
+    def __init__(
+        self, loc: Tensor | float, scale: Tensor | float, validate_args: bool | None = None
+    ) -> None:
         self.loc, self.scale = broadcast_all(loc, scale)
         super().__init__(self.loc.shape, validate_args=validate_args)
 
-    def expand(self, batch_shape, _instance=None):
+    def expand(self, batch_shape: Sequence[int], _instance: Any = None) -> Self:
         return self._expanded(Cauchy, batch_shape, _instance, ("loc", "scale"))
 
     @property
-    def mean(self):
+    def mean(self) -> Tensor:
         return _C.full(
             self._extended_shape(), math.nan, dtype=self.loc.dtype, device=self.loc.device
         )
 
     @property
-    def mode(self):
+    def mode(self) -> Tensor:
         return self.loc
 
     @property
-    def variance(self):
+    def variance(self) -> Tensor:
         return _C.full(
             self._extended_shape(), math.inf, dtype=self.loc.dtype, device=self.loc.device
         )
 
-    def rsample(self, sample_shape=Size()):  # noqa: B008
+    def rsample(self, sample_shape: Sequence[int] = Size()) -> Tensor:
         shape = self._extended_shape(sample_shape)
         noise = _C.empty(shape, dtype=self.loc.dtype, device=self.loc.device).cauchy_()
         return self.loc + noise * self.scale
 
-    def log_prob(self, value):
+    def log_prob(self, value: Tensor) -> Tensor:
         if self._validate_args:
             self._validate_sample(value)
         z = (value - self.loc) / self.scale
         return -math.log(math.pi) - self.scale.log() - (z**2).log1p()
 
-    def cdf(self, value):
+    def cdf(self, value: Tensor) -> Tensor:
         if self._validate_args:
             self._validate_sample(value)
         return _C.atan((value - self.loc) / self.scale) / math.pi + 0.5
 
-    def icdf(self, value):
+    def icdf(self, value: Tensor) -> Tensor:
         return _C.tan(math.pi * (value - 0.5)) * self.scale + self.loc
 
-    def entropy(self):
+    def entropy(self) -> Tensor:
         return math.log(4 * math.pi) + self.scale.log()

@@ -1,6 +1,13 @@
 """From constraints to transforms: how to get from any numbers to numbers that satisfy one."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
 from rushlight.distributions import constraints, transforms
+
+if TYPE_CHECKING:
+    from rushlight.distributions.constraints import Constraint
 
 __all__ = ["ConstraintRegistry", "biject_to", "transform_to"]
 
@@ -8,11 +15,11 @@ __all__ = ["ConstraintRegistry", "biject_to", "transform_to"]
 class ConstraintRegistry:
     """Makers of transforms by the class of constraint."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         self._registry = {}
         super().__init__()
 
-    def register(self, constraint, factory=None):
+    def register(self, constraint: Constraint | type[Constraint], factory: Any = None) -> Any:
         """Adds a maker, a function of the constraint; usable as a decorator."""
         if factory is None:
             return lambda factory: self.register(constraint, factory)
@@ -23,7 +30,7 @@ class ConstraintRegistry:
         self._registry[constraint] = factory
         return factory
 
-    def __call__(self, constraint):
+    def __call__(self, constraint: Constraint) -> Any:
         """A transform whose results satisfy the constraint."""
         factory = self._registry.get(type(constraint))
         if factory is None:

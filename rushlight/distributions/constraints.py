@@ -1,6 +1,12 @@
 """Constraints: which values a parameter or a draw may have."""
 
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
 from rushlight import _C
+from rushlight._C import Tensor
 
 __all__ = [
     "boolean",
@@ -41,47 +47,59 @@ __all__ = [
 class Constraint:
     """A set of values. `event_dim` dims belong to one value: 0 for numbers, 1 for vectors."""
 
-    is_discrete = False
-    event_dim = 0
+    if TYPE_CHECKING:  # read-only, since subclasses may compute them
 
-    def check(self, value):
+        @property
+        def is_discrete(self) -> bool: ...
+        @property
+        def event_dim(self) -> int: ...
+
+    else:
+        is_discrete = False
+        event_dim = 0
+
+    def check(self, value: Tensor) -> Tensor:
         """For each value, whether it lies in the set."""
         raise NotImplementedError
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return type(self).__name__[1:] + "()"
 
 
 class _Dependent(Constraint):
     """A set that depends on other parameters; nothing is checked against it."""
 
-    def __init__(self, *, is_discrete=NotImplemented, event_dim=NotImplemented):
+    def __init__(
+        self, *, is_discrete: Any = NotImplemented, event_dim: Any = NotImplemented
+    ) -> None:
         self._is_discrete, self._event_dim = is_discrete, event_dim
         super().__init__()
 
     @property
-    def is_discrete(self):
+    def is_discrete(self) -> bool:
         if self._is_discrete is NotImplemented:
             raise NotImplementedError("is_discrete depends on the parameters")
         return self._is_discrete
 
     @property
-    def event_dim(self):
+    def event_dim(self) -> int:
         if self._event_dim is NotImplemented:
             raise NotImplementedError("event_dim depends on the parameters")
         return self._event_dim
 
-    def __call__(self, *, is_discrete=NotImplemented, event_dim=NotImplemented):
+    def __call__(
+        self, *, is_discrete: Any = NotImplemented, event_dim: Any = NotImplemented
+    ) -> Any:
         """The same with what is known about it."""
         is_discrete = self._is_discrete if is_discrete is NotImplemented else is_discrete
         event_dim = self._event_dim if event_dim is NotImplemented else event_dim
         return _Dependent(is_discrete=is_discrete, event_dim=event_dim)
 
-    def check(self, x):
+    def check(self, x: Tensor) -> Tensor:
         raise ValueError("a constraint that depends on parameters cannot be checked")
 
 
-def is_dependent(constraint):
+def is_dependent(constraint: Constraint) -> bool:
     """Whether the set depends on other parameters."""
     return isinstance(constraint, _Dependent)
 
@@ -89,18 +107,24 @@ def is_dependent(constraint):
 class _DependentProperty(property, _Dependent):
     """A property of a distribution that gives a constraint; on the class it is `dependent`."""
 
-    def __init__(self, fn=None, *, is_discrete=NotImplemented, event_dim=NotImplemented):
+    def __init__(
+        self,
+        fn: Callable[..., Any] | None = None,
+        *,
+        is_discrete: Any = NotImplemented,
+        event_dim: Any = NotImplemented,
+    ) -> None:
         super().__init__(fn)
         self._is_discrete, self._event_dim = is_discrete, event_dim
 
-    def __call__(self, fn):
+    def __call__(self, fn: Callable[..., Any]) -> Any:  # type: ignore[override]
         return _DependentProperty(fn, is_discrete=self._is_discrete, event_dim=self._event_dim)
 
 
 class _IndependentConstraint(Constraint):
     """All elements of the last dims lie in the base set."""
 
-    def __init__(self, base_constraint, reinterpreted_batch_ndims):
+    def __init__(self, base_constraint: Constraint, reinterpreted_batch_ndims: Any) -> None:
         if not isinstance(base_constraint, Constraint):
             raise AssertionError(f"independent: {base_constraint!r} is no Constraint")
         if not isinstance(reinterpreted_batch_ndims, int) or reinterpreted_batch_ndims < 0:
@@ -110,14 +134,14 @@ class _IndependentConstraint(Constraint):
         super().__init__()
 
     @property
-    def is_discrete(self):
+    def is_discrete(self) -> bool:
         return self.base_constraint.is_discrete
 
     @property
-    def event_dim(self):
+    def event_dim(self) -> int:
         return self.base_constraint.event_dim + self.reinterpreted_batch_ndims
 
-    def check(self, value):
+    def check(self, value: Tensor) -> Tensor:
         result = self.base_constraint.check(value)
         if result.dim() < self.reinterpreted_batch_ndims:
             expected = self.base_constraint.event_dim + self.reinterpreted_batch_ndims
@@ -125,28 +149,28 @@ class _IndependentConstraint(Constraint):
         shape = result.shape[: result.dim() - self.reinterpreted_batch_ndims]
         return result.reshape((*shape, -1)).all(-1)
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return f"IndependentConstraint({self.base_constraint!r}, {self.reinterpreted_batch_ndims})"
 
 
 class MixtureSameFamilyConstraint(Constraint):
     """What a mixture's draws satisfy: the constraint of its components."""
 
-    def __init__(self, base_constraint):
+    def __init__(self, base_constraint: Constraint) -> None:
         if not isinstance(base_constraint, Constraint):
             raise AssertionError(f"{base_constraint!r} is no Constraint")
         self.base_constraint = base_constraint
         super().__init__()
 
     @property
-    def is_discrete(self):
+    def is_discrete(self) -> bool:
         return self.base_constraint.is_discrete
 
     @property
-    def event_dim(self):
+    def event_dim(self) -> int:
         return self.base_constraint.event_dim
 
-    def check(self, value):
+    def check(self, value: Tensor) -> Tensor:
         """Checks every component and takes the value that all of them allow."""
         unsqueezed = value.unsqueeze(-1 - self.event_dim)
         result = self.base_constraint.check(unsqueezed)
@@ -155,14 +179,14 @@ class MixtureSameFamilyConstraint(Constraint):
         kept = value.dim() - self.event_dim
         return result.reshape((*result.shape[:kept], -1)).all(-1)
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return f"MixtureSameFamilyConstraint({self.base_constraint!r})"
 
 
 class _Boolean(Constraint):
     is_discrete = True
 
-    def check(self, value):
+    def check(self, value: Tensor) -> Tensor:
         return (value == 0) | (value == 1)
 
 
@@ -170,7 +194,7 @@ class _OneHot(Constraint):
     is_discrete = True
     event_dim = 1
 
-    def check(self, value):
+    def check(self, value: Tensor) -> Tensor:
         is_boolean = (value == 0) | (value == 1)
         return is_boolean.all(-1) & value.sum(-1).eq(1)
 
@@ -178,9 +202,12 @@ class _OneHot(Constraint):
 class _Bounded(Constraint):
     """Numbers between bounds, which may be tensors; a subclass says which."""
 
-    _names = ("lower_bound", "upper_bound")
+    _names: tuple[str, ...] = ("lower_bound", "upper_bound")
+    if TYPE_CHECKING:  # those of _names
+        lower_bound: Any
+        upper_bound: Any
 
-    def __init__(self, *bounds, **named):
+    def __init__(self, *bounds: Any, **named: Any) -> None:
         given = dict(zip(self._names, bounds, strict=False)) | named
         if set(given) != set(self._names) or len(bounds) + len(named) != len(self._names):
             raise TypeError(f"{type(self).__name__[1:]}: expected {', '.join(self._names)}")
@@ -188,7 +215,7 @@ class _Bounded(Constraint):
             setattr(self, name, given[name])
         super().__init__()
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         bounds = ", ".join(f"{name}={getattr(self, name)}" for name in self._names)
         return f"{type(self).__name__[1:]}({bounds})"
 
@@ -196,7 +223,7 @@ class _Bounded(Constraint):
 class _IntegerInterval(_Bounded):
     is_discrete = True
 
-    def check(self, value):
+    def check(self, value: Tensor) -> Tensor:
         return (value % 1 == 0) & (self.lower_bound <= value) & (value <= self.upper_bound)
 
 
@@ -204,7 +231,7 @@ class _IntegerLessThan(_Bounded):
     is_discrete = True
     _names = ("upper_bound",)
 
-    def check(self, value):
+    def check(self, value: Tensor) -> Tensor:
         return (value % 1 == 0) & (value <= self.upper_bound)
 
 
@@ -212,48 +239,48 @@ class _IntegerGreaterThan(_Bounded):
     is_discrete = True
     _names = ("lower_bound",)
 
-    def check(self, value):
+    def check(self, value: Tensor) -> Tensor:
         return (value % 1 == 0) & (value >= self.lower_bound)
 
 
 class _Real(Constraint):
-    def check(self, value):
+    def check(self, value: Tensor) -> Tensor:
         return value == value  # all but NaN
 
 
 class _GreaterThan(_Bounded):
     _names = ("lower_bound",)
 
-    def check(self, value):
+    def check(self, value: Tensor) -> Tensor:
         return self.lower_bound < value
 
 
 class _GreaterThanEq(_Bounded):
     _names = ("lower_bound",)
 
-    def check(self, value):
+    def check(self, value: Tensor) -> Tensor:
         return self.lower_bound <= value
 
 
 class _LessThan(_Bounded):
     _names = ("upper_bound",)
 
-    def check(self, value):
+    def check(self, value: Tensor) -> Tensor:
         return value < self.upper_bound
 
 
 class _Interval(_Bounded):
-    def check(self, value):
+    def check(self, value: Tensor) -> Tensor:
         return (self.lower_bound <= value) & (value <= self.upper_bound)
 
 
 class _HalfOpenInterval(_Bounded):
-    def check(self, value):
+    def check(self, value: Tensor) -> Tensor:
         return (self.lower_bound <= value) & (value < self.upper_bound)
 
 
 class _OpenInterval(_Bounded):
-    def check(self, value):
+    def check(self, value: Tensor) -> Tensor:
         return (self.lower_bound < value) & (value < self.upper_bound)
 
 
@@ -262,7 +289,7 @@ class _Simplex(Constraint):
 
     event_dim = 1
 
-    def check(self, value):
+    def check(self, value: Tensor) -> Tensor:
         return (value >= 0).all(-1) & ((value.sum(-1) - 1).abs() < 1e-6)
 
 
@@ -272,24 +299,24 @@ class _Multinomial(Constraint):
     is_discrete = True
     event_dim = 1
 
-    def __init__(self, upper_bound):
+    def __init__(self, upper_bound: Any) -> None:
         self.upper_bound = upper_bound
 
-    def check(self, x):
+    def check(self, x: Tensor) -> Tensor:
         return (x >= 0).all(-1) & (x.sum(-1) <= self.upper_bound)
 
 
 class _LowerTriangular(Constraint):
     event_dim = 2
 
-    def check(self, value):
+    def check(self, value: Tensor) -> Tensor:
         return (value.tril() == value).flatten(-2).all(-1)
 
 
 class _LowerCholesky(Constraint):
     event_dim = 2
 
-    def check(self, value):
+    def check(self, value: Tensor) -> Tensor:
         is_lower = (value.tril() == value).flatten(-2).all(-1)
         return is_lower & (value.diagonal(dim1=-2, dim2=-1) > 0).all(-1)
 
@@ -299,7 +326,7 @@ class _CorrCholesky(Constraint):
 
     event_dim = 2
 
-    def check(self, value):
+    def check(self, value: Tensor) -> Tensor:
         slack = _C.finfo(value.dtype).eps * value.shape[-1] * 10
         lengths = (value * value).sum(-1)
         return ((lengths - 1).abs() <= slack).all(-1) & lower_cholesky.check(value)
@@ -308,13 +335,13 @@ class _CorrCholesky(Constraint):
 class _Square(Constraint):
     event_dim = 2
 
-    def check(self, value):
+    def check(self, value: Tensor) -> Tensor:
         is_square = value.shape[-2] == value.shape[-1]
         return _C.full(value.shape[:-2], is_square, dtype=_C.bool, device=value.device)
 
 
 class _Symmetric(_Square):
-    def check(self, value):
+    def check(self, value: Tensor) -> Tensor:
         is_square = super().check(value)
         if not is_square.all():
             return is_square
@@ -322,7 +349,7 @@ class _Symmetric(_Square):
 
 
 class _PositiveSemidefinite(_Symmetric):
-    def check(self, value):
+    def check(self, value: Tensor) -> Tensor:
         is_symmetric = super().check(value)
         if not is_symmetric.all():
             return is_symmetric
@@ -333,7 +360,7 @@ class _PositiveSemidefinite(_Symmetric):
 
 
 class _PositiveDefinite(_Symmetric):
-    def check(self, value):
+    def check(self, value: Tensor) -> Tensor:
         is_symmetric = super().check(value)
         if not is_symmetric.all():
             return is_symmetric
@@ -343,29 +370,29 @@ class _PositiveDefinite(_Symmetric):
 class _Sequence(Constraint):
     """Constraints for the parts of a tensor along a dim."""
 
-    def __init__(self, cseq, dim=0):
+    def __init__(self, cseq: Sequence[Constraint], dim: int = 0) -> None:
         if not all(isinstance(c, Constraint) for c in cseq):
             raise AssertionError("every part needs a Constraint")
         self.cseq, self.dim = list(cseq), dim
         super().__init__()
 
     @property
-    def is_discrete(self):
+    def is_discrete(self) -> bool:
         return any(c.is_discrete for c in self.cseq)
 
 
 class _Cat(_Sequence):
-    def __init__(self, cseq, dim=0, lengths=None):
+    def __init__(self, cseq: Sequence[Constraint], dim: int = 0, lengths: Any = None) -> None:
         super().__init__(cseq, dim)
         self.lengths = [1] * len(self.cseq) if lengths is None else list(lengths)
         if len(self.lengths) != len(self.cseq):
             raise AssertionError("as many lengths as constraints are needed")
 
     @property
-    def event_dim(self):
+    def event_dim(self) -> int:
         return max(c.event_dim for c in self.cseq)
 
-    def check(self, value):
+    def check(self, value: Tensor) -> Tensor:
         if not -value.dim() <= self.dim < value.dim():
             raise AssertionError(f"dim {self.dim} is out of range")
         checks, start = [], 0
@@ -377,11 +404,11 @@ class _Cat(_Sequence):
 
 class _Stack(_Sequence):
     @property
-    def event_dim(self):
+    def event_dim(self) -> int:
         dim = max(c.event_dim for c in self.cseq)
         return dim + 1 if self.dim + dim < 0 else dim
 
-    def check(self, value):
+    def check(self, value: Tensor) -> Tensor:
         if not -value.dim() <= self.dim < value.dim():
             raise AssertionError(f"dim {self.dim} is out of range")
         parts = (value.select(self.dim, i) for i in range(value.size(self.dim)))

@@ -1,14 +1,19 @@
 """The continuous Bernoulli distribution (Loaiza-Ganem and Cunningham, 2019)."""
 
+from __future__ import annotations
+
 import math
+from collections.abc import Sequence
+from typing import Any
 
 from rushlight import _C
-from rushlight._C import Size
+from rushlight._C import Size, Tensor
 from rushlight.distributions import constraints
 from rushlight.distributions._binary_parameter import BinaryParameter
 from rushlight.distributions.exp_family import ExponentialFamily
 from rushlight.distributions.utils import broadcast_all, clamp_probs, lazy_property, logits_to_probs
 from rushlight.nn.functional import binary_cross_entropy_with_logits
+from rushlight.types import Self
 
 __all__ = ["ContinuousBernoulli"]
 
@@ -24,7 +29,13 @@ class ContinuousBernoulli(BinaryParameter, ExponentialFamily):
     has_rsample = True
     _mean_carrier_measure = 0
 
-    def __init__(self, probs=None, logits=None, lims=(0.499, 0.501), validate_args=None):
+    def __init__(
+        self,
+        probs: Tensor | int | float | bool | None = None,
+        logits: Tensor | int | float | bool | None = None,
+        lims: tuple[float, float] = (0.499, 0.501),
+        validate_args: bool | None = None,
+    ) -> None:
         shape = self._take("ContinuousBernoulli", probs, logits)
         if probs is not None:
             if validate_args is not None and not bool(
@@ -35,7 +46,7 @@ class ContinuousBernoulli(BinaryParameter, ExponentialFamily):
         self._lims = lims
         super().__init__(shape, validate_args=validate_args)
 
-    def expand(self, batch_shape, _instance=None):
+    def expand(self, batch_shape: Sequence[int], _instance: Any = None) -> Self:
         names = ("probs", "logits", "_param")
         new = self._expanded(ContinuousBernoulli, batch_shape, _instance, names)
         new._lims = self._lims
@@ -59,18 +70,18 @@ class ContinuousBernoulli(BinaryParameter, ExponentialFamily):
         return _C.where(self._away(), exact, math.log(2.0) + (4.0 / 3.0 + 104.0 / 45.0 * x) * x)
 
     @property
-    def mean(self):
+    def mean(self) -> Tensor:
         p = self._safe_probs()
         exact = p / (2.0 * p - 1.0) + 1.0 / (_C.log1p(-p) - _C.log(p))
         x = self.probs - 0.5
         return _C.where(self._away(), exact, 0.5 + (1.0 / 3.0 + 16.0 / 45.0 * x.pow(2)) * x)
 
     @property
-    def stddev(self):
+    def stddev(self) -> Tensor:
         return _C.sqrt(self.variance)
 
     @property
-    def variance(self):
+    def variance(self) -> Tensor:
         p = self._safe_probs()
         exact = p * (p - 1.0) / (1.0 - 2.0 * p).pow(2) + 1.0 / (_C.log1p(-p) - _C.log(p)).pow(2)
         x = (self.probs - 0.5).pow(2)
@@ -80,18 +91,18 @@ class ContinuousBernoulli(BinaryParameter, ExponentialFamily):
     def probs(self):
         return clamp_probs(logits_to_probs(self.logits, is_binary=True))
 
-    def rsample(self, sample_shape=Size()):  # noqa: B008
+    def rsample(self, sample_shape: Sequence[int] = Size()) -> Tensor:
         shape = self._extended_shape(sample_shape)
         return self.icdf(_C.rand(shape, dtype=self.probs.dtype, device=self.probs.device))
 
-    def log_prob(self, value):
+    def log_prob(self, value: Tensor) -> Tensor:
         if self._validate_args:
             self._validate_sample(value)
         logits, value = broadcast_all(self.logits, value)
         likelihood = -binary_cross_entropy_with_logits(logits, value, reduction="none")
         return likelihood + self._cont_bern_log_norm()
 
-    def cdf(self, value):
+    def cdf(self, value: Tensor) -> Tensor:
         if self._validate_args:
             self._validate_sample(value)
         p = self._safe_probs()
@@ -100,12 +111,12 @@ class ContinuousBernoulli(BinaryParameter, ExponentialFamily):
         return _C.where(value <= 0.0, _C.zeros_like(value),
                         _C.where(value >= 1.0, _C.ones_like(value), inside))  # fmt: skip
 
-    def icdf(self, value):
+    def icdf(self, value: Tensor) -> Tensor:
         p = self._safe_probs()
         exact = (_C.log1p(-p + value * (2.0 * p - 1.0)) - _C.log1p(-p)) / (_C.log(p) - _C.log1p(-p))
         return _C.where(self._away(), exact, value)
 
-    def entropy(self):
+    def entropy(self) -> Tensor:
         log0, log1 = _C.log1p(-self.probs), _C.log(self.probs)
         return self.mean * (log0 - log1) - self._cont_bern_log_norm() - log0
 

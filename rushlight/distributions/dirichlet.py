@@ -1,8 +1,15 @@
 """Dirichlet's distribution."""
 
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
 from rushlight import _C
+from rushlight._C import Tensor
 from rushlight.distributions import constraints
 from rushlight.distributions.exp_family import ExponentialFamily
+from rushlight.types import Self
 
 __all__ = ["Dirichlet"]
 
@@ -16,37 +23,37 @@ class Dirichlet(ExponentialFamily):
     support = constraints.simplex
     has_rsample = True
 
-    def __init__(self, concentration, validate_args=None):
+    def __init__(self, concentration: Tensor, validate_args: bool | None = None) -> None:
         if concentration.dim() < 1:
             raise ValueError("Dirichlet: `concentration` must have at least one dimension")
         self.concentration = concentration
         shape = concentration.shape
         super().__init__(shape[:-1], shape[-1:], validate_args=validate_args)
 
-    def expand(self, batch_shape, _instance=None):
+    def expand(self, batch_shape: Sequence[int], _instance: Any = None) -> Self:
         return self._expanded(
             Dirichlet, batch_shape, _instance, ("concentration",), {"concentration": 1}
         )
 
-    def rsample(self, sample_shape=()):
+    def rsample(self, sample_shape: Sequence[int] = ()) -> Tensor:
         shape = self._extended_shape(sample_shape)
         # Independent gamma numbers, divided by their sum. In float64: with small concentrations
         # nearly all of them are tiny.
         draws = _C._standard_gamma(self.concentration.expand(shape).double())
         return (draws / draws.sum(-1, keepdim=True)).to(self.concentration.dtype)
 
-    def log_prob(self, value):
+    def log_prob(self, value: Tensor) -> Tensor:
         if self._validate_args:
             self._validate_sample(value)
         a = self.concentration
         return _C.xlogy(a - 1, value).sum(-1) + _C.lgamma(a.sum(-1)) - _C.lgamma(a).sum(-1)
 
     @property
-    def mean(self):
+    def mean(self) -> Tensor:
         return self.concentration / self.concentration.sum(-1, True)
 
     @property
-    def mode(self):
+    def mode(self) -> Tensor:
         """A corner, as PyTorch chooses the first one, where no concentration is above 1."""
         above = (self.concentration - 1).clamp(min=0)
         mode = above / above.sum(-1, True)
@@ -56,12 +63,12 @@ class Dirichlet(ExponentialFamily):
         return _C.where(corner.unsqueeze(-1), largest, mode)
 
     @property
-    def variance(self):
+    def variance(self) -> Tensor:
         a = self.concentration
         total = a.sum(-1, True)
         return a * (total - a) / (total.pow(2) * (total + 1))
 
-    def entropy(self):
+    def entropy(self) -> Tensor:
         a = self.concentration
         k, total = a.size(-1), a.sum(-1)
         return (

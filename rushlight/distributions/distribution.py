@@ -1,12 +1,20 @@
 """The base class of distributions."""
 
+from __future__ import annotations
+
 import warnings
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 from rushlight import _C
 from rushlight._C import Size, Tensor
 from rushlight.autograd import no_grad
 from rushlight.distributions import constraints
 from rushlight.distributions.utils import lazy_property
+from rushlight.types import Self
+
+if TYPE_CHECKING:
+    from rushlight.distributions.constraints import Constraint
 
 __all__ = ["Distribution"]
 
@@ -14,18 +22,31 @@ __all__ = ["Distribution"]
 class Distribution:
     """A distribution, or a batch of them: batch_shape many, each over values of event_shape."""
 
-    has_rsample = False
-    has_enumerate_support = False
+    if TYPE_CHECKING:  # read-only, since subclasses may compute them
+
+        @property
+        def has_rsample(self) -> bool: ...
+        @property
+        def has_enumerate_support(self) -> bool: ...
+
+    else:
+        has_rsample = False
+        has_enumerate_support = False
     _validate_args = __debug__
 
     @staticmethod
-    def set_default_validate_args(value):
+    def set_default_validate_args(value: bool) -> None:
         """Whether arguments are checked where a distribution is not told."""
         if value not in (True, False):
             raise ValueError(f"set_default_validate_args: expected a bool, got {value!r}")
         Distribution._validate_args = value
 
-    def __init__(self, batch_shape=Size(), event_shape=Size(), validate_args=None):  # noqa: B008
+    def __init__(
+        self,
+        batch_shape: Sequence[int] = Size(),
+        event_shape: Sequence[int] = Size(),
+        validate_args: bool | None = None,
+    ) -> None:
         self._batch_shape, self._event_shape = Size(batch_shape), Size(event_shape)
         if validate_args is not None:
             self._validate_args = validate_args
@@ -54,85 +75,85 @@ class Distribution:
                     f"invalid values:\n{value}"
                 )
 
-    def expand(self, batch_shape, _instance=None):
+    def expand(self, batch_shape: Sequence[int], _instance: Any = None) -> Self:
         """The distribution with its parameters expanded to another batch shape."""
         raise NotImplementedError
 
     @property
-    def batch_shape(self):
+    def batch_shape(self) -> Size:
         """The shape of the batch: how many distributions."""
         return self._batch_shape
 
     @property
-    def event_shape(self):
+    def event_shape(self) -> Size:
         """The shape of one draw of one distribution."""
         return self._event_shape
 
     @property
-    def arg_constraints(self):
+    def arg_constraints(self) -> dict[str, Constraint]:
         """The constraint of each parameter, by name."""
         raise NotImplementedError
 
     @property
-    def support(self):
+    def support(self) -> Any:
         """The constraint that draws satisfy."""
         raise NotImplementedError
 
     @property
-    def mean(self):
+    def mean(self) -> Tensor:
         """The mean."""
         raise NotImplementedError
 
     @property
-    def mode(self):
+    def mode(self) -> Tensor:
         """The most likely value."""
         raise NotImplementedError(f"{type(self)} does not implement mode")
 
     @property
-    def variance(self):
+    def variance(self) -> Tensor:
         """The variance."""
         raise NotImplementedError
 
     @property
-    def stddev(self):
+    def stddev(self) -> Tensor:
         """The standard deviation."""
         return self.variance.sqrt()
 
-    def sample(self, sample_shape=Size()):  # noqa: B008
+    def sample(self, sample_shape: Sequence[int] = Size()) -> Tensor:
         """Draws, without a gradient."""
         with no_grad():
             return self.rsample(sample_shape)
 
-    def rsample(self, sample_shape=Size()):  # noqa: B008
+    def rsample(self, sample_shape: Sequence[int] = Size()) -> Tensor:
         """Draws through which gradients flow to the parameters."""
         raise NotImplementedError
 
-    def sample_n(self, n):
+    def sample_n(self, n: int) -> Tensor:
         """n draws; the old form of sample((n,))."""
         warnings.warn("sample_n(n) is deprecated; call sample((n,))", UserWarning, stacklevel=2)
         return self.sample(Size((n,)))
 
-    def log_prob(self, value):
+    def log_prob(self, value: Tensor) -> Tensor:
         """The logarithm of the density (or probability) at a value."""
         raise NotImplementedError
 
-    def cdf(self, value):
+    def cdf(self, value: Tensor) -> Tensor:
         """The probability of a draw at most the value."""
         raise NotImplementedError
 
-    def icdf(self, value):
+    def icdf(self, value: Tensor) -> Tensor:
         """The value below which a draw falls with this probability."""
         raise NotImplementedError
 
-    def enumerate_support(self, expand=True):
+    def enumerate_support(self, expand: bool = True) -> Tensor:
         """All values of a discrete distribution, along a new first dim."""
         raise NotImplementedError
 
-    def entropy(self):
+    def entropy(self) -> Tensor:
         """The entropy, in nats."""
         raise NotImplementedError
 
-    def perplexity(self):
+    def perplexity(self) -> Tensor:
         """exp of the entropy."""
         return _C.exp(self.entropy())
 
@@ -190,7 +211,7 @@ class Distribution:
         new._validate_args = self._validate_args
         return new
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         names = [k for k in self.arg_constraints if k in self.__dict__]
         parts = []
         for name in names:

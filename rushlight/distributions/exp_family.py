@@ -1,5 +1,8 @@
 """Distributions of the exponential family."""
 
+from __future__ import annotations
+
+from rushlight._C import Tensor
 from rushlight.autograd import grad
 from rushlight.distributions.distribution import Distribution
 
@@ -23,7 +26,7 @@ class ExponentialFamily(Distribution):
         """The mean of h(x)."""
         raise NotImplementedError
 
-    def entropy(self):
+    def entropy(self) -> Tensor:
         """A(n) - n . A'(n) - E[h(x)], by automatic differentiation."""
         result = -self._mean_carrier_measure
         naturals = [p.detach().requires_grad_() for p in self._natural_params]

@@ -1,11 +1,17 @@
 """The F-distribution of Fisher and Snedecor."""
 
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
 from rushlight import _C
-from rushlight._C import Size
+from rushlight._C import Size, Tensor
 from rushlight.distributions import constraints
 from rushlight.distributions.distribution import Distribution
 from rushlight.distributions.gamma import Gamma
 from rushlight.distributions.utils import broadcast_all
+from rushlight.types import Self
 
 __all__ = ["FisherSnedecor"]
 
@@ -17,39 +23,41 @@ class FisherSnedecor(Distribution):
     support = constraints.positive
     has_rsample = True
 
-    def __init__(self, df1, df2, validate_args=None):
+    def __init__(
+        self, df1: Tensor | float, df2: Tensor | float, validate_args: bool | None = None
+    ) -> None:
         self.df1, self.df2 = broadcast_all(df1, df2)
         self._gamma1 = Gamma(self.df1 * 0.5, self.df1)
         self._gamma2 = Gamma(self.df2 * 0.5, self.df2)
         super().__init__(self.df1.size(), validate_args=validate_args)
 
-    def expand(self, batch_shape, _instance=None):
+    def expand(self, batch_shape: Sequence[int], _instance: Any = None) -> Self:
         new = self._expanded(FisherSnedecor, batch_shape, _instance, ("df1", "df2"))
         new._gamma1 = self._gamma1.expand(batch_shape)
         new._gamma2 = self._gamma2.expand(batch_shape)
         return new
 
     @property
-    def mean(self):
+    def mean(self) -> Tensor:
         return _C.where(self.df2 > 2, self.df2 / (self.df2 - 2), float("nan"))
 
     @property
-    def mode(self):
+    def mode(self) -> Tensor:
         mode = (self.df1 - 2) / self.df1 * self.df2 / (self.df2 + 2)
         return _C.where(self.df1 > 2, mode, float("nan"))
 
     @property
-    def variance(self):
+    def variance(self) -> Tensor:
         d1, d2 = self.df1, self.df2
         found = 2 * d2.pow(2) * (d1 + d2 - 2) / (d1 * (d2 - 2).pow(2) * (d2 - 4))
         return _C.where(d2 > 4, found, float("nan"))
 
-    def rsample(self, sample_shape=Size()):  # noqa: B008
+    def rsample(self, sample_shape: Sequence[int] = Size()) -> Tensor:
         shape = Size(sample_shape)
         top, bottom = self._gamma1.rsample(shape), self._gamma2.rsample(shape)
         return top / bottom.clamp(min=_C.finfo(bottom.dtype).tiny)
 
-    def log_prob(self, value):
+    def log_prob(self, value: Tensor) -> Tensor:
         if self._validate_args:
             self._validate_sample(value)
         half1, half2 = self.df1 * 0.5, self.df2 * 0.5

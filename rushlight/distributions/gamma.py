@@ -1,11 +1,17 @@
 """The gamma distribution."""
 
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
 from rushlight import _C
-from rushlight._C import Size
+from rushlight._C import Size, Tensor
 from rushlight.distributions import constraints
 from rushlight.distributions._special import gammainc
 from rushlight.distributions.exp_family import ExponentialFamily
 from rushlight.distributions.utils import broadcast_all
+from rushlight.types import Self
 
 __all__ = ["Gamma"]
 
@@ -21,44 +27,46 @@ class Gamma(ExponentialFamily):
     has_rsample = True
     _mean_carrier_measure = 0
 
-    def __init__(self, concentration, rate, validate_args=None):
+    def __init__(
+        self, concentration: Tensor | float, rate: Tensor | float, validate_args: bool | None = None
+    ) -> None:
         self.concentration, self.rate = broadcast_all(concentration, rate)
         super().__init__(self.concentration.shape, validate_args=validate_args)
 
     @property
-    def mean(self):
+    def mean(self) -> Tensor:
         return self.concentration / self.rate
 
     @property
-    def mode(self):
+    def mode(self) -> Tensor:
         return ((self.concentration - 1) / self.rate).clamp(min=0)
 
     @property
-    def variance(self):
+    def variance(self) -> Tensor:
         return self.concentration / self.rate.pow(2)
 
-    def expand(self, batch_shape, _instance=None):
+    def expand(self, batch_shape: Sequence[int], _instance: Any = None) -> Self:
         return self._expanded(Gamma, batch_shape, _instance, ("concentration", "rate"))
 
-    def rsample(self, sample_shape=Size()):  # noqa: B008
+    def rsample(self, sample_shape: Sequence[int] = Size()) -> Tensor:
         shape = self._extended_shape(sample_shape)
         draws = _C._standard_gamma(self.concentration.expand(shape)) / self.rate.expand(shape)
         # Never zero: the logarithm of a draw must exist.
         return draws.clamp(min=_C.finfo(draws.dtype).tiny)
 
-    def log_prob(self, value):
+    def log_prob(self, value: Tensor) -> Tensor:
         value = _C.as_tensor(value, dtype=self.rate.dtype, device=self.rate.device)
         if self._validate_args:
             self._validate_sample(value)
         a, rate = self.concentration, self.rate
         return _C.xlogy(a, rate) + _C.xlogy(a - 1, value) - rate * value - _C.lgamma(a)
 
-    def cdf(self, value):
+    def cdf(self, value: Tensor) -> Tensor:
         if self._validate_args:
             self._validate_sample(value)
         return gammainc(self.concentration, self.rate * value)
 
-    def entropy(self):
+    def entropy(self) -> Tensor:
         a = self.concentration
         return a - _C.log(self.rate) + _C.lgamma(a) + (1 - a) * _C.digamma(a)
 

@@ -1,10 +1,19 @@
 """The generalized Pareto distribution."""
 
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
 from rushlight import _C
-from rushlight._C import Size
+from rushlight._C import Size, Tensor
 from rushlight.distributions import constraints
 from rushlight.distributions.distribution import Distribution
 from rushlight.distributions.utils import broadcast_all
+from rushlight.types import Self
+
+if TYPE_CHECKING:
+    from rushlight.distributions.constraints import Constraint
 
 __all__ = ["GeneralizedPareto"]
 
@@ -19,11 +28,13 @@ class GeneralizedPareto(Distribution):
     }
     has_rsample = True
 
-    def __init__(self, loc, scale, concentration, validate_args=None):
+    def __init__(
+        self, loc: Tensor, scale: Tensor, concentration: Tensor, validate_args: bool | None = None
+    ) -> None:
         self.loc, self.scale, self.concentration = broadcast_all(loc, scale, concentration)
         super().__init__(self.loc.shape, validate_args=validate_args)
 
-    def expand(self, batch_shape, _instance=None):
+    def expand(self, batch_shape: Sequence[int], _instance: Any = None) -> Self:
         names = ("loc", "scale", "concentration")
         return self._expanded(GeneralizedPareto, batch_shape, _instance, names)
 
@@ -35,11 +46,11 @@ class GeneralizedPareto(Distribution):
             self._is_exponential(), _C.ones_like(self.concentration), self.concentration
         )
 
-    def rsample(self, sample_shape=Size()):  # noqa: B008
+    def rsample(self, sample_shape: Sequence[int] = Size()) -> Tensor:
         shape = self._extended_shape(sample_shape)
         return self.icdf(_C.rand(shape, dtype=self.loc.dtype, device=self.loc.device))
 
-    def log_prob(self, value):
+    def log_prob(self, value: Tensor) -> Tensor:
         if self._validate_args:
             self._validate_sample(value)
         z = (value - self.loc) / self.scale
@@ -47,43 +58,43 @@ class GeneralizedPareto(Distribution):
         general = -(1 + 1 / k) * _C.log1p(k * z)
         return _C.where(self._is_exponential(), -z, general) - self.scale.log()
 
-    def log_survival_function(self, value):
+    def log_survival_function(self, value: Tensor) -> Any:
         """log of the probability of a draw above the value."""
         z = (value - self.loc) / self.scale
         k = self._safe_concentration()
         return _C.where(self._is_exponential(), -z, -_C.log1p(k * z) / k)
 
-    def cdf(self, value):
+    def cdf(self, value: Tensor) -> Tensor:
         if self._validate_args:
             self._validate_sample(value)
         return 1 - _C.exp(self.log_survival_function(value))
 
-    def icdf(self, value):
+    def icdf(self, value: Tensor) -> Tensor:
         k = self._safe_concentration()
         general = _C.expm1(-k * _C.log1p(-value)) / k
         exponential = -_C.log1p(-value)
         return self.loc + self.scale * _C.where(self._is_exponential(), exponential, general)
 
     @property
-    def mean(self):
+    def mean(self) -> Tensor:
         k = self.concentration
         return _C.where(k < 1, self.loc + self.scale / (1 - k), float("inf"))
 
     @property
-    def variance(self):
+    def variance(self) -> Tensor:
         k = self.concentration
         found = self.scale.pow(2) / ((1 - k).pow(2) * (1 - 2 * k))
         return _C.where(k < 0.5, found, float("inf"))
 
     @property
-    def mode(self):
+    def mode(self) -> Tensor:
         return self.loc
 
-    def entropy(self):
+    def entropy(self) -> Tensor:
         return (self.scale.log() + self.concentration + 1).expand(self._batch_shape)
 
     @constraints.dependent_property(is_discrete=False, event_dim=0)
-    def support(self):
+    def support(self) -> Constraint:
         bound = self.loc - self.scale / self._safe_concentration()
         if bool((self.concentration < 0).all()):
             return constraints.interval(self.loc, bound)

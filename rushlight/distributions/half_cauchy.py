@@ -1,10 +1,16 @@
 """The half-Cauchy distribution."""
 
+from __future__ import annotations
+
 import math
+from collections.abc import Sequence
+from typing import Any
 
 from rushlight import _C
+from rushlight._C import Tensor
 from rushlight.distributions._half import Half
 from rushlight.distributions.cauchy import Cauchy
+from rushlight.types import Self
 
 __all__ = ["HalfCauchy"]
 
@@ -14,17 +20,17 @@ class HalfCauchy(Half):
 
     _whole = Cauchy
 
-    def expand(self, batch_shape, _instance=None):
+    def expand(self, batch_shape: Sequence[int], _instance: Any = None) -> Self:
         return super().expand(batch_shape, self._get_checked_instance(HalfCauchy, _instance))
 
     @property
-    def mean(self):
+    def mean(self) -> Tensor:
         return _C.full_like(self.scale, math.inf)
 
     @property
-    def variance(self):
+    def variance(self) -> Tensor:
         return self.base_dist.variance
 
-    def log_prob(self, value):
+    def log_prob(self, value: Tensor) -> Tensor:
         value = _C.as_tensor(value, dtype=self.scale.dtype, device=self.scale.device)
         return super().log_prob(value)

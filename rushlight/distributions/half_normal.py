@@ -1,9 +1,15 @@
 """The half-normal distribution."""
 
-import math
+from __future__ import annotations
 
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from rushlight._C import Tensor
 from rushlight.distributions._half import Half
 from rushlight.distributions.normal import Normal
+from rushlight.types import Self
 
 __all__ = ["HalfNormal"]
 
@@ -13,13 +19,13 @@ class HalfNormal(Half):
 
     _whole = Normal
 
-    def expand(self, batch_shape, _instance=None):
+    def expand(self, batch_shape: Sequence[int], _instance: Any = None) -> Self:
         return super().expand(batch_shape, self._get_checked_instance(HalfNormal, _instance))
 
     @property
-    def mean(self):
+    def mean(self) -> Tensor:
         return self.scale * math.sqrt(2 / math.pi)
 
     @property
-    def variance(self):
+    def variance(self) -> Tensor:
         return self.scale.pow(2) * (1 - 2 / math.pi)

@@ -1,10 +1,17 @@
 """The inverse gamma distribution."""
 
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
 from rushlight import _C
+from rushlight._C import Tensor
 from rushlight.distributions import constraints
 from rushlight.distributions.gamma import Gamma
 from rushlight.distributions.transformed_distribution import TransformedDistribution
 from rushlight.distributions.transforms import PowerTransform
+from rushlight.types import Self
 
 __all__ = ["InverseGamma"]
 
@@ -19,37 +26,39 @@ class InverseGamma(TransformedDistribution):
     support = constraints.positive
     has_rsample = True
 
-    def __init__(self, concentration, rate, validate_args=None):
+    def __init__(
+        self, concentration: Tensor | float, rate: Tensor | float, validate_args: bool | None = None
+    ) -> None:
         base = Gamma(concentration, rate, validate_args=validate_args)
         power = PowerTransform(-base.rate.new_ones(()))
         super().__init__(base, power, validate_args=validate_args)
 
-    def expand(self, batch_shape, _instance=None):
+    def expand(self, batch_shape: Sequence[int], _instance: Any = None) -> Self:
         return super().expand(batch_shape, self._get_checked_instance(InverseGamma, _instance))
 
     @property
-    def concentration(self):
+    def concentration(self) -> Tensor:
         return self.base_dist.concentration
 
     @property
-    def rate(self):
+    def rate(self) -> Tensor:
         return self.base_dist.rate
 
     @property
-    def mean(self):
+    def mean(self) -> Tensor:
         found = self.rate / (self.concentration - 1)
         return _C.where(self.concentration > 1, found, float("inf"))
 
     @property
-    def mode(self):
+    def mode(self) -> Tensor:
         return self.rate / (self.concentration + 1)
 
     @property
-    def variance(self):
+    def variance(self) -> Tensor:
         a = self.concentration
         found = self.rate.square() / ((a - 1).square() * (a - 2))
         return _C.where(a > 2, found, float("inf"))
 
-    def entropy(self):
+    def entropy(self) -> Tensor:
         a = self.concentration
         return a + self.rate.log() + a.lgamma() - (1 + a) * a.digamma()

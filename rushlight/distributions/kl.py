@@ -1,8 +1,12 @@
 """Kullback-Leibler divergences, by the classes of the two distributions."""
 
+from __future__ import annotations
+
 import math
+from typing import TYPE_CHECKING, Any
 
 from rushlight import _C, linalg
+from rushlight._C import Tensor
 from rushlight.distributions.bernoulli import Bernoulli
 from rushlight.distributions.beta import Beta
 from rushlight.distributions.binomial import Binomial
@@ -28,13 +32,16 @@ from rushlight.distributions.transformed_distribution import TransformedDistribu
 from rushlight.distributions.uniform import Uniform
 from rushlight.distributions.utils import _sum_rightmost, euler_constant
 
+if TYPE_CHECKING:
+    from rushlight.distributions.distribution import Distribution
+
 __all__ = ["kl_divergence", "register_kl"]
 
 _KL_REGISTRY = {}  # (class of p, class of q) -> function
 _KL_MEMOIZE = {}
 
 
-def register_kl(type_p, type_q):
+def register_kl(type_p: Any, type_q: Any) -> Any:
     """A decorator: the function is KL(p || q) for these classes and their subclasses."""
     for cls in (type_p, type_q):
         if not isinstance(cls, type):
@@ -71,7 +78,7 @@ def _find(type_p, type_q):
     return _KL_REGISTRY[by_p]
 
 
-def kl_divergence(p, q):
+def kl_divergence(p: Distribution, q: Distribution) -> Tensor:
     """KL(p || q), for each distribution of the batch."""
     key = type(p), type(q)
     if key not in _KL_MEMOIZE:

@@ -1,11 +1,18 @@
 """Kumaraswamy's distribution."""
 
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
 from rushlight import _C
+from rushlight._C import Tensor
 from rushlight.distributions import constraints
 from rushlight.distributions.transformed_distribution import TransformedDistribution
 from rushlight.distributions.transforms import AffineTransform, PowerTransform
 from rushlight.distributions.uniform import Uniform
 from rushlight.distributions.utils import broadcast_all, euler_constant
+from rushlight.types import Self
 
 __all__ = ["Kumaraswamy"]
 
@@ -25,7 +32,12 @@ class Kumaraswamy(TransformedDistribution):
     support = constraints.unit_interval
     has_rsample = True
 
-    def __init__(self, concentration1, concentration0, validate_args=None):
+    def __init__(
+        self,
+        concentration1: Tensor | float,
+        concentration0: Tensor | float,
+        validate_args: bool | None = None,
+    ) -> None:
         self.concentration1, self.concentration0 = broadcast_all(concentration1, concentration0)
         base = Uniform(
             _C.full_like(self.concentration0, 0),
@@ -39,27 +51,27 @@ class Kumaraswamy(TransformedDistribution):
         ]
         super().__init__(base, transforms, validate_args=validate_args)
 
-    def expand(self, batch_shape, _instance=None):
+    def expand(self, batch_shape: Sequence[int], _instance: Any = None) -> Self:
         new = self._get_checked_instance(Kumaraswamy, _instance)
         new.concentration1 = self.concentration1.expand(batch_shape)
         new.concentration0 = self.concentration0.expand(batch_shape)
         return super().expand(batch_shape, new)
 
     @property
-    def mean(self):
+    def mean(self) -> Tensor:
         return _moment(self.concentration1, self.concentration0, 1)
 
     @property
-    def mode(self):
+    def mode(self) -> Tensor:
         a, b = self.concentration1, self.concentration0
         mode = ((a - 1) / (a * b - 1)) ** a.reciprocal()
         return _C.where((a < 1) | (b < 1), float("nan"), mode)
 
     @property
-    def variance(self):
+    def variance(self) -> Tensor:
         return _moment(self.concentration1, self.concentration0, 2) - self.mean.pow(2)
 
-    def entropy(self):
+    def entropy(self) -> Tensor:
         a, b = self.concentration1, self.concentration0
         harmonic = _C.digamma(b + 1) + euler_constant
         return (1 - b.reciprocal()) + (1 - a.reciprocal()) * harmonic - _C.log(a) - _C.log(b)

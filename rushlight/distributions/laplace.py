@@ -1,10 +1,16 @@
 """Laplace's distribution."""
 
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
 from rushlight import _C
-from rushlight._C import Size
+from rushlight._C import Size, Tensor
 from rushlight.distributions import constraints
 from rushlight.distributions.distribution import Distribution
 from rushlight.distributions.utils import broadcast_all
+from rushlight.types import Self
 
 __all__ = ["Laplace"]
 
@@ -16,49 +22,51 @@ class Laplace(Distribution):
     support = constraints.real
     has_rsample = True
 
-    def __init__(self, loc, scale, validate_args=None):
+    def __init__(
+        self, loc: Tensor | float, scale: Tensor | float, validate_args: bool | None = None
+    ) -> None:
         self.loc, self.scale = broadcast_all(loc, scale)
         super().__init__(self.loc.shape, validate_args=validate_args)
 
     @property
-    def mean(self):
+    def mean(self) -> Tensor:
         return self.loc
 
     @property
-    def mode(self):
+    def mode(self) -> Tensor:
         return self.loc
 
     @property
-    def variance(self):
+    def variance(self) -> Tensor:
         return 2 * self.scale.pow(2)
 
     @property
-    def stddev(self):
+    def stddev(self) -> Tensor:
         return 2**0.5 * self.scale
 
-    def expand(self, batch_shape, _instance=None):
+    def expand(self, batch_shape: Sequence[int], _instance: Any = None) -> Self:
         return self._expanded(Laplace, batch_shape, _instance, ("loc", "scale"))
 
-    def rsample(self, sample_shape=Size()):  # noqa: B008
+    def rsample(self, sample_shape: Sequence[int] = Size()) -> Tensor:
         shape = self._extended_shape(sample_shape)
         eps = _C.finfo(self.loc.dtype).eps
         u = _C.empty(shape, dtype=self.loc.dtype, device=self.loc.device).uniform_(eps - 1, 1)
         return self.loc - self.scale * u.sign() * _C.log1p(-u.abs())
 
-    def log_prob(self, value):
+    def log_prob(self, value: Tensor) -> Tensor:
         if self._validate_args:
             self._validate_sample(value)
         return -_C.log(2 * self.scale) - _C.abs(value - self.loc) / self.scale
 
-    def cdf(self, value):
+    def cdf(self, value: Tensor) -> Tensor:
         if self._validate_args:
             self._validate_sample(value)
         away = value - self.loc
         return 0.5 - 0.5 * away.sign() * _C.expm1(-away.abs() / self.scale)
 
-    def icdf(self, value):
+    def icdf(self, value: Tensor) -> Tensor:
         term = value - 0.5
         return self.loc - self.scale * term.sign() * _C.log1p(-2 * term.abs())
 
-    def entropy(self):
+    def entropy(self) -> Tensor:
         return 1 + _C.log(2 * self.scale)

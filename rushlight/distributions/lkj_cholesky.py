@@ -1,14 +1,19 @@
 """The distribution of Lewandowski, Kurowicka and Joe over correlation matrices."""
 
+from __future__ import annotations
+
 import math
+from collections.abc import Sequence
+from typing import Any
 
 from rushlight import _C
-from rushlight._C import Size
+from rushlight._C import Size, Tensor
 from rushlight.autograd import no_grad
 from rushlight.distributions import constraints
 from rushlight.distributions.beta import Beta
 from rushlight.distributions.distribution import Distribution
 from rushlight.distributions.utils import broadcast_all
+from rushlight.types import Self
 
 __all__ = ["LKJCholesky"]
 
@@ -20,7 +25,9 @@ class LKJCholesky(Distribution):
     arg_constraints = {"concentration": constraints.positive}  # noqa: RUF012
     support = constraints.corr_cholesky
 
-    def __init__(self, dim, concentration=1.0, validate_args=None):
+    def __init__(
+        self, dim: int, concentration: Tensor | float = 1.0, validate_args: bool | None = None
+    ) -> None:
         if dim < 2:
             raise ValueError(f"LKJCholesky: dim must be an int of at least 2, got {dim}")
         self.dim = dim
@@ -35,13 +42,13 @@ class LKJCholesky(Distribution):
         self._beta = Beta(offset + 0.5, marginal.unsqueeze(-1) - 0.5 * offset)
         super().__init__(batch, event, validate_args)
 
-    def expand(self, batch_shape, _instance=None):
+    def expand(self, batch_shape: Sequence[int], _instance: Any = None) -> Self:
         new = self._expanded(LKJCholesky, batch_shape, _instance, ("concentration",))
         new.dim = self.dim
         new._beta = self._beta.expand((*Size(batch_shape), self.dim))
         return new
 
-    def sample(self, sample_shape=Size()):  # noqa: B008
+    def sample(self, sample_shape: Sequence[int] = Size()) -> Tensor:
         with no_grad():
             squared = self._beta.sample(sample_shape).unsqueeze(-1)
             shape = self._extended_shape(sample_shape)
@@ -53,7 +60,7 @@ class LKJCholesky(Distribution):
             diagonal = (1 - w.pow(2).sum(-1)).clamp(min=eps).sqrt()
             return w + _C.diag_embed(diagonal)
 
-    def log_prob(self, value):
+    def log_prob(self, value: Tensor) -> Tensor:
         if self._validate_args:
             self._validate_sample(value)
         diagonal = value.diagonal(dim1=-1, dim2=-2)[..., 1:]

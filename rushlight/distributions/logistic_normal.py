@@ -1,10 +1,17 @@
 """The logistic-normal distribution."""
 
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from rushlight._C import Tensor
 from rushlight.distributions import constraints
 from rushlight.distributions.independent import Independent
 from rushlight.distributions.normal import Normal
 from rushlight.distributions.transformed_distribution import TransformedDistribution
 from rushlight.distributions.transforms import StickBreakingTransform
+from rushlight.types import Self
 
 __all__ = ["LogisticNormal"]
 
@@ -16,21 +23,23 @@ class LogisticNormal(TransformedDistribution):
     support = constraints.simplex
     has_rsample = True
 
-    def __init__(self, loc, scale, validate_args=None):
+    def __init__(
+        self, loc: Tensor | float, scale: Tensor | float, validate_args: bool | None = None
+    ) -> None:
         base = Normal(loc, scale, validate_args=validate_args)
         if not base.batch_shape:
             base = base.expand([1])
         super().__init__(base, StickBreakingTransform(), validate_args=validate_args)
 
-    def expand(self, batch_shape, _instance=None):
+    def expand(self, batch_shape: Sequence[int], _instance: Any = None) -> Self:
         return super().expand(batch_shape, self._get_checked_instance(LogisticNormal, _instance))
 
     @property
-    def loc(self):
+    def loc(self) -> Tensor:
         base = self.base_dist
-        return base.base_dist.loc if isinstance(base, Independent) else base.loc
+        return base.base_dist.loc if isinstance(base, Independent) else base.loc  # type: ignore[attr-defined]
 
     @property
-    def scale(self):
+    def scale(self) -> Tensor:
         base = self.base_dist
-        return base.base_dist.scale if isinstance(base, Independent) else base.scale
+        return base.base_dist.scale if isinstance(base, Independent) else base.scale  # type: ignore[attr-defined]

@@ -1,13 +1,18 @@
 """The normal distribution of vectors whose covariance is a diagonal plus a matrix of low rank."""
 
+from __future__ import annotations
+
 import math
+from collections.abc import Sequence
+from typing import Any
 
 from rushlight import _C, linalg
-from rushlight._C import Size
+from rushlight._C import Size, Tensor
 from rushlight.distributions import constraints
 from rushlight.distributions.distribution import Distribution
 from rushlight.distributions.multivariate_normal import _batch_mahalanobis, _broadcast_shapes
 from rushlight.distributions.utils import _standard_normal, lazy_property
+from rushlight.types import Self
 
 __all__ = ["LowRankMultivariateNormal"]
 
@@ -41,7 +46,9 @@ class LowRankMultivariateNormal(Distribution):
     support = constraints.real_vector
     has_rsample = True
 
-    def __init__(self, loc, cov_factor, cov_diag, validate_args=None):
+    def __init__(
+        self, loc: Tensor, cov_factor: Tensor, cov_diag: Tensor, validate_args: bool | None = None
+    ) -> None:
         if loc.dim() < 1 or cov_factor.dim() < 2 or cov_diag.dim() < 1:
             raise ValueError(
                 "LowRankMultivariateNormal: loc and cov_diag must be vectors, cov_factor a matrix, "
@@ -60,17 +67,17 @@ class LowRankMultivariateNormal(Distribution):
         self._capacitance = _capacitance_tril(self.cov_factor, self.cov_diag)
         super().__init__(batch, event, validate_args=validate_args)
 
-    def expand(self, batch_shape, _instance=None):
+    def expand(self, batch_shape: Sequence[int], _instance: Any = None) -> Self:
         names = ("loc", "cov_diag", "cov_factor", "_capacitance")
         event = dict(zip(names, (1, 1, 2, 2), strict=True))
         return self._expanded(LowRankMultivariateNormal, batch_shape, _instance, names, event)
 
     @property
-    def mean(self):
+    def mean(self) -> Tensor:
         return self.loc
 
     @property
-    def mode(self):
+    def mode(self) -> Tensor:
         return self.loc
 
     @lazy_property
@@ -91,7 +98,7 @@ class LowRankMultivariateNormal(Distribution):
         half = linalg.solve_triangular(self._capacitance, scaled, upper=False)
         return _C.diag_embed(self.cov_diag.reciprocal()) - half.mT @ half
 
-    def rsample(self, sample_shape=Size()):  # noqa: B008
+    def rsample(self, sample_shape: Sequence[int] = Size()) -> Tensor:
         shape = self._extended_shape(sample_shape)
         options = {"dtype": self.loc.dtype, "device": self.loc.device}
         small = _standard_normal((*shape[:-1], self.cov_factor.shape[-1]), **options)
@@ -99,7 +106,7 @@ class LowRankMultivariateNormal(Distribution):
         shared = (self.cov_factor @ small.unsqueeze(-1)).squeeze(-1)
         return self.loc + shared + self.cov_diag.sqrt() * own
 
-    def log_prob(self, value):
+    def log_prob(self, value: Tensor) -> Tensor:
         if self._validate_args:
             self._validate_sample(value)
         diff = value - self.loc
@@ -107,7 +114,7 @@ class LowRankMultivariateNormal(Distribution):
         log_det = _log_det(self.cov_diag, self._capacitance)
         return -0.5 * (self._event_shape[0] * math.log(2 * math.pi) + log_det + distance)
 
-    def entropy(self):
+    def entropy(self) -> Tensor:
         log_det = _log_det(self.cov_diag, self._capacitance)
         half = 0.5 * (self._event_shape[0] * (1.0 + math.log(2 * math.pi)) + log_det)
         return half.expand(self._batch_shape)

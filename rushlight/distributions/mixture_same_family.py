@@ -1,11 +1,20 @@
 """Mixtures."""
 
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
 from rushlight import _C
-from rushlight._C import Size
+from rushlight._C import Size, Tensor
 from rushlight.autograd import no_grad
 from rushlight.distributions import constraints
 from rushlight.distributions.categorical import Categorical
 from rushlight.distributions.distribution import Distribution
+from rushlight.types import Self
+
+if TYPE_CHECKING:
+    from rushlight.distributions.constraints import Constraint
 
 __all__ = ["MixtureSameFamily"]
 
@@ -16,7 +25,12 @@ class MixtureSameFamily(Distribution):
     arg_constraints = {}  # noqa: RUF012
     has_rsample = False
 
-    def __init__(self, mixture_distribution, component_distribution, validate_args=None):
+    def __init__(
+        self,
+        mixture_distribution: Categorical,
+        component_distribution: Distribution,
+        validate_args: bool | None = None,
+    ) -> None:
         self._mixture_distribution = mixture_distribution
         self._component_distribution = component_distribution
         if not isinstance(mixture_distribution, Categorical):
@@ -38,7 +52,7 @@ class MixtureSameFamily(Distribution):
         self._event_ndims = len(event_shape)
         super().__init__(parts[:-1], event_shape, validate_args=validate_args)
 
-    def expand(self, batch_shape, _instance=None):
+    def expand(self, batch_shape: Sequence[int], _instance: Any = None) -> Self:
         batch_shape = Size(batch_shape)
         new = self._get_checked_instance(MixtureSameFamily, _instance)
         parts = batch_shape + Size((self._num_component,))
@@ -50,15 +64,15 @@ class MixtureSameFamily(Distribution):
         return new
 
     @constraints.dependent_property
-    def support(self):
+    def support(self) -> Constraint:
         return constraints.mixture_same_family(self._component_distribution.support)
 
     @property
-    def mixture_distribution(self):
+    def mixture_distribution(self) -> Categorical:
         return self._mixture_distribution
 
     @property
-    def component_distribution(self):
+    def component_distribution(self) -> Distribution:
         return self._component_distribution
 
     def _weights(self):
@@ -66,21 +80,21 @@ class MixtureSameFamily(Distribution):
         return probs.reshape((*probs.shape, *(1,) * self._event_ndims))
 
     @property
-    def mean(self):
+    def mean(self) -> Tensor:
         return (self._weights() * self.component_distribution.mean).sum(-1 - self._event_ndims)
 
     @property
-    def variance(self):
+    def variance(self) -> Tensor:
         dim = -1 - self._event_ndims
         inside = (self._weights() * self.component_distribution.variance).sum(dim)
         away = self.component_distribution.mean - self.mean.unsqueeze(dim)
         return inside + (self._weights() * away.pow(2)).sum(dim)
 
-    def cdf(self, x):
+    def cdf(self, x: Tensor) -> Tensor:
         x = self._pad(x)
         return (self.component_distribution.cdf(x) * self.mixture_distribution.probs).sum(-1)
 
-    def log_prob(self, x):
+    def log_prob(self, x: Tensor) -> Tensor:
         if self._validate_args:
             self._validate_sample(x)
         log_prob = self.component_distribution.log_prob(self._pad(x))
@@ -88,7 +102,7 @@ class MixtureSameFamily(Distribution):
         log_weights = log_weights - log_weights.logsumexp(-1, keepdim=True)
         return (log_prob + log_weights).logsumexp(-1)
 
-    def sample(self, sample_shape=Size()):  # noqa: B008
+    def sample(self, sample_shape: Sequence[int] = Size()) -> Tensor:
         sample_shape = Size(sample_shape)
         with no_grad():
             dim = len(sample_shape) + len(self.batch_shape)
@@ -102,7 +116,7 @@ class MixtureSameFamily(Distribution):
     def _pad(self, x):
         return x.unsqueeze(-1 - self._event_ndims)
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return (
             f"MixtureSameFamily(\n  {self.mixture_distribution},\n  {self.component_distribution})"
         )

@@ -1,12 +1,21 @@
 """The multinomial distribution."""
 
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
 from rushlight import _C
-from rushlight._C import Size
+from rushlight._C import Size, Tensor
 from rushlight.distributions import constraints
 from rushlight.distributions.binomial import Binomial
 from rushlight.distributions.categorical import Categorical
 from rushlight.distributions.distribution import Distribution
 from rushlight.distributions.utils import broadcast_all
+from rushlight.types import Self
+
+if TYPE_CHECKING:
+    from rushlight.distributions.constraints import Constraint
 
 __all__ = ["Multinomial"]
 
@@ -19,7 +28,13 @@ class Multinomial(Distribution):
         "logits": constraints.real_vector,
     }
 
-    def __init__(self, total_count=1, probs=None, logits=None, validate_args=None):
+    def __init__(
+        self,
+        total_count: int = 1,
+        probs: Tensor | None = None,
+        logits: Tensor | None = None,
+        validate_args: bool | None = None,
+    ) -> None:
         if not isinstance(total_count, int):
             raise NotImplementedError("Multinomial: total_count must be one int")
         self.total_count = total_count
@@ -32,14 +47,14 @@ class Multinomial(Distribution):
         )
 
     @property
-    def mean(self):
+    def mean(self) -> Tensor:
         return self.probs * self.total_count
 
     @property
-    def variance(self):
+    def variance(self) -> Tensor:
         return self.total_count * self.probs * (1 - self.probs)
 
-    def expand(self, batch_shape, _instance=None):
+    def expand(self, batch_shape: Sequence[int], _instance: Any = None) -> Self:
         new = self._get_checked_instance(Multinomial, _instance)
         new.total_count = self.total_count
         new._categorical = self._categorical.expand(batch_shape)
@@ -52,22 +67,22 @@ class Multinomial(Distribution):
         return self._categorical._new(*args, **kwargs)
 
     @constraints.dependent_property(is_discrete=True, event_dim=1)
-    def support(self):
+    def support(self) -> Constraint:
         return constraints.multinomial(self.total_count)
 
     @property
-    def logits(self):
+    def logits(self) -> Tensor:
         return self._categorical.logits
 
     @property
-    def probs(self):
+    def probs(self) -> Tensor:
         return self._categorical.probs
 
     @property
-    def param_shape(self):
+    def param_shape(self) -> Size:
         return self._categorical.param_shape
 
-    def sample(self, sample_shape=Size()):  # noqa: B008
+    def sample(self, sample_shape: Sequence[int] = Size()) -> Tensor:
         shape = Size(sample_shape)
         draws = self._categorical.sample(Size((self.total_count,)) + shape)
         # Counts along the first dim, which goes.
@@ -76,14 +91,14 @@ class Multinomial(Distribution):
         counts.scatter_add_(-1, places, _C.ones_like(places, dtype=counts.dtype))
         return counts
 
-    def entropy(self):
+    def entropy(self) -> Tensor:
         n = _C.tensor(float(self.total_count), dtype=self.probs.dtype)
         support = self._binomial.enumerate_support(expand=False)[1:]
         weights = _C.exp(self._binomial.log_prob(support))
         expected = (weights * _C.lgamma(support + 1)).sum((0, -1))
         return n * self._categorical.entropy() - _C.lgamma(n + 1) + expected
 
-    def log_prob(self, value):
+    def log_prob(self, value: Tensor) -> Tensor:
         if self._validate_args:
             self._validate_sample(value)
         logits, value = broadcast_all(self.logits, value)

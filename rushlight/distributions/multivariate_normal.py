@@ -1,9 +1,13 @@
 """The normal distribution of vectors."""
 
+from __future__ import annotations
+
 import math
+from collections.abc import Sequence
+from typing import Any
 
 from rushlight import linalg
-from rushlight._C import Size
+from rushlight._C import Size, Tensor
 from rushlight.distributions import constraints
 from rushlight.distributions._covariance import CovarianceParameter
 from rushlight.distributions._covariance import (
@@ -11,6 +15,7 @@ from rushlight.distributions._covariance import (
 )  # PyTorch's place of it
 from rushlight.distributions.distribution import Distribution
 from rushlight.distributions.utils import _standard_normal
+from rushlight.types import Self
 
 __all__ = ["MultivariateNormal"]
 
@@ -44,12 +49,12 @@ class MultivariateNormal(CovarianceParameter, Distribution):
 
     def __init__(
         self,
-        loc,
-        covariance_matrix=None,
-        precision_matrix=None,
-        scale_tril=None,
-        validate_args=None,
-    ):
+        loc: Tensor,
+        covariance_matrix: Tensor | None = None,
+        precision_matrix: Tensor | None = None,
+        scale_tril: Tensor | None = None,
+        validate_args: bool | None = None,
+    ) -> None:
         if loc.dim() < 1:
             raise ValueError("MultivariateNormal: loc must have at least one dimension")
         name, matrix = self._one_of(
@@ -64,7 +69,7 @@ class MultivariateNormal(CovarianceParameter, Distribution):
         super().__init__(batch, self.loc.shape[-1:], validate_args=validate_args)
         self._keep_factor(name, matrix)
 
-    def expand(self, batch_shape, _instance=None):
+    def expand(self, batch_shape: Sequence[int], _instance: Any = None) -> Self:
         names = ("loc", "covariance_matrix", "precision_matrix", "scale_tril")
         event = dict(zip(names, (1, 2, 2, 2), strict=True))
         new = self._expanded(MultivariateNormal, batch_shape, _instance, names, event)
@@ -72,19 +77,19 @@ class MultivariateNormal(CovarianceParameter, Distribution):
         return new
 
     @property
-    def mean(self):
+    def mean(self) -> Tensor:
         return self.loc
 
     @property
-    def mode(self):
+    def mode(self) -> Tensor:
         return self.loc
 
     @property
-    def variance(self):
+    def variance(self) -> Tensor:
         squares = self._unbroadcasted_scale_tril.pow(2).sum(-1)
         return squares.expand(self._batch_shape + self._event_shape)
 
-    def rsample(self, sample_shape=Size()):  # noqa: B008
+    def rsample(self, sample_shape: Sequence[int] = Size()) -> Tensor:
         shape = self._extended_shape(sample_shape)
         noise = _standard_normal(shape, dtype=self.loc.dtype, device=self.loc.device)
         return self.loc + (self._unbroadcasted_scale_tril @ noise.unsqueeze(-1)).squeeze(-1)
@@ -92,13 +97,13 @@ class MultivariateNormal(CovarianceParameter, Distribution):
     def _half_log_det(self):
         return self._unbroadcasted_scale_tril.diagonal(dim1=-2, dim2=-1).log().sum(-1)
 
-    def log_prob(self, value):
+    def log_prob(self, value: Tensor) -> Tensor:
         if self._validate_args:
             self._validate_sample(value)
         distance = _batch_mahalanobis(self._unbroadcasted_scale_tril, value - self.loc)
         constant = self._event_shape[0] * math.log(2 * math.pi)
         return -0.5 * (constant + distance) - self._half_log_det()
 
-    def entropy(self):
+    def entropy(self) -> Tensor:
         half = 0.5 * self._event_shape[0] * (1.0 + math.log(2 * math.pi)) + self._half_log_det()
         return half.expand(self._batch_shape)

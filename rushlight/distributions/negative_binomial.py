@@ -1,7 +1,12 @@
 """The negative binomial distribution."""
 
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
 from rushlight import _C
-from rushlight._C import Size
+from rushlight._C import Size, Tensor
 from rushlight.autograd import no_grad
 from rushlight.distributions import constraints
 from rushlight.distributions._binary_parameter import BinaryParameter
@@ -9,6 +14,7 @@ from rushlight.distributions.distribution import Distribution
 from rushlight.distributions.gamma import Gamma
 from rushlight.distributions.utils import lazy_property
 from rushlight.nn import functional as F
+from rushlight.types import Self
 
 __all__ = ["NegativeBinomial"]
 
@@ -23,35 +29,41 @@ class NegativeBinomial(BinaryParameter, Distribution):
     }
     support = constraints.nonnegative_integer
 
-    def __init__(self, total_count, probs=None, logits=None, validate_args=None):
+    def __init__(
+        self,
+        total_count: Tensor | float,
+        probs: Tensor | None = None,
+        logits: Tensor | None = None,
+        validate_args: bool | None = None,
+    ) -> None:
         shape = self._take("NegativeBinomial", probs, logits, total_count)
         super().__init__(shape, validate_args=validate_args)
 
-    def expand(self, batch_shape, _instance=None):
+    def expand(self, batch_shape: Sequence[int], _instance: Any = None) -> Self:
         names = ("total_count", "probs", "logits", "_param")
         return self._expanded(NegativeBinomial, batch_shape, _instance, names)
 
     @property
-    def mean(self):
+    def mean(self) -> Tensor:
         return self.total_count * _C.exp(self.logits)
 
     @property
-    def mode(self):
+    def mode(self) -> Tensor:
         return ((self.total_count - 1) * self.logits.exp()).floor().clamp(min=0.0)
 
     @property
-    def variance(self):
+    def variance(self) -> Tensor:
         return self.mean / _C.sigmoid(-self.logits)
 
     @lazy_property
     def _gamma(self):
         return Gamma(self.total_count, _C.exp(-self.logits), validate_args=False)
 
-    def sample(self, sample_shape=Size()):  # noqa: B008
+    def sample(self, sample_shape: Sequence[int] = Size()) -> Tensor:
         with no_grad():
             return _C.poisson(self._gamma.sample(sample_shape))
 
-    def log_prob(self, value):
+    def log_prob(self, value: Tensor) -> Tensor:
         if self._validate_args:
             self._validate_sample(value)
         n = self.total_count

@@ -1,12 +1,18 @@
 """The categorical distribution over unit vectors."""
 
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
 from rushlight import _C
-from rushlight._C import Size
+from rushlight._C import Size, Tensor
 from rushlight.distributions import constraints
 from rushlight.distributions._over_categories import OverCategories
 from rushlight.distributions.categorical import Categorical
 from rushlight.distributions.distribution import Distribution
 from rushlight.nn.functional import one_hot
+from rushlight.types import Self
 
 __all__ = ["OneHotCategorical", "OneHotCategoricalStraightThrough"]
 
@@ -21,12 +27,17 @@ class OneHotCategorical(OverCategories, Distribution):
     support = constraints.one_hot
     has_enumerate_support = True
 
-    def __init__(self, probs=None, logits=None, validate_args=None):
+    def __init__(
+        self,
+        probs: Tensor | None = None,
+        logits: Tensor | None = None,
+        validate_args: bool | None = None,
+    ) -> None:
         self._categorical = Categorical(probs, logits)
         shape = self._categorical.param_shape
         super().__init__(self._categorical.batch_shape, shape[-1:], validate_args=validate_args)
 
-    def expand(self, batch_shape, _instance=None):
+    def expand(self, batch_shape: Sequence[int], _instance: Any = None) -> Self:
         new = self._get_checked_instance(OneHotCategorical, _instance)
         new._categorical = self._categorical.expand(batch_shape)
         super(OneHotCategorical, new).__init__(batch_shape, self.event_shape, validate_args=False)
@@ -34,30 +45,30 @@ class OneHotCategorical(OverCategories, Distribution):
         return new
 
     @property
-    def mean(self):
+    def mean(self) -> Tensor:
         return self._categorical.probs
 
     @property
-    def mode(self):
+    def mode(self) -> Tensor:
         return one_hot(self.probs.argmax(-1), self.probs.shape[-1]).to(self.probs)
 
     @property
-    def variance(self):
+    def variance(self) -> Tensor:
         return self.probs * (1 - self.probs)
 
-    def sample(self, sample_shape=Size()):  # noqa: B008
+    def sample(self, sample_shape: Sequence[int] = Size()) -> Tensor:
         draws = self._categorical.sample(Size(sample_shape))
         return one_hot(draws, self._categorical._num_events).to(self.probs)
 
-    def log_prob(self, value):
+    def log_prob(self, value: Tensor) -> Tensor:
         if self._validate_args:
             self._validate_sample(value)
         return self._categorical.log_prob(value.max(-1)[1])
 
-    def entropy(self):
+    def entropy(self) -> Tensor:
         return self._categorical.entropy()
 
-    def enumerate_support(self, expand=True):
+    def enumerate_support(self, expand: bool = True) -> Tensor:
         n = self.event_shape[0]
         values = _C.eye(n, dtype=self._param.dtype, device=self._param.device)
         values = values.view((n, *(1,) * len(self.batch_shape), n))
@@ -69,6 +80,6 @@ class OneHotCategoricalStraightThrough(OneHotCategorical):
 
     has_rsample = True
 
-    def rsample(self, sample_shape=Size()):  # noqa: B008
+    def rsample(self, sample_shape: Sequence[int] = Size()) -> Tensor:
         draws = self.sample(sample_shape)
         return draws + (self._categorical.probs - self._categorical.probs.detach())

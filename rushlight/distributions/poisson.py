@@ -1,11 +1,17 @@
 """Poisson's distribution."""
 
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
 from rushlight import _C
-from rushlight._C import Size
+from rushlight._C import Size, Tensor
 from rushlight.autograd import no_grad
 from rushlight.distributions import constraints
 from rushlight.distributions.exp_family import ExponentialFamily
 from rushlight.distributions.utils import _is_number, broadcast_all
+from rushlight.types import Self
 
 __all__ = ["Poisson"]
 
@@ -16,32 +22,34 @@ class Poisson(ExponentialFamily):
     arg_constraints = {"rate": constraints.nonnegative}  # noqa: RUF012
     support = constraints.nonnegative_integer
 
-    def __init__(self, rate, validate_args=None):
+    def __init__(
+        self, rate: Tensor | int | float | bool, validate_args: bool | None = None
+    ) -> None:
         (self.rate,) = broadcast_all(rate)
         shape = Size() if _is_number(rate) else self.rate.size()
         super().__init__(shape, validate_args=validate_args)
 
     @property
-    def mean(self):
+    def mean(self) -> Tensor:
         return self.rate
 
     @property
-    def mode(self):
+    def mode(self) -> Tensor:
         return self.rate.floor()
 
     @property
-    def variance(self):
+    def variance(self) -> Tensor:
         return self.rate
 
-    def expand(self, batch_shape, _instance=None):
+    def expand(self, batch_shape: Sequence[int], _instance: Any = None) -> Self:
         return self._expanded(Poisson, batch_shape, _instance, ("rate",))
 
-    def sample(self, sample_shape=Size()):  # noqa: B008
+    def sample(self, sample_shape: Sequence[int] = Size()) -> Tensor:
         shape = self._extended_shape(sample_shape)
         with no_grad():
             return _C.poisson(self.rate.expand(shape))
 
-    def log_prob(self, value):
+    def log_prob(self, value: Tensor) -> Tensor:
         if self._validate_args:
             self._validate_sample(value)
         rate, value = broadcast_all(self.rate, value)

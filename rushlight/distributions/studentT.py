@@ -1,13 +1,18 @@
 """Student's t-distribution."""
 
+from __future__ import annotations
+
 import math
+from collections.abc import Sequence
+from typing import Any
 
 from rushlight import _C
-from rushlight._C import Size
+from rushlight._C import Size, Tensor
 from rushlight.distributions import constraints
 from rushlight.distributions.chi2 import Chi2
 from rushlight.distributions.distribution import Distribution
 from rushlight.distributions.utils import _standard_normal, broadcast_all
+from rushlight.types import Self
 
 __all__ = ["StudentT"]
 
@@ -23,37 +28,43 @@ class StudentT(Distribution):
     support = constraints.real
     has_rsample = True
 
-    def __init__(self, df, loc=0.0, scale=1.0, validate_args=None):
+    def __init__(
+        self,
+        df: Tensor | float,
+        loc: Tensor | float = 0.0,
+        scale: Tensor | float = 1.0,
+        validate_args: bool | None = None,
+    ) -> None:
         self.df, self.loc, self.scale = broadcast_all(df, loc, scale)
         self._chi2 = Chi2(self.df)
         super().__init__(self.df.size(), validate_args=validate_args)
 
-    def expand(self, batch_shape, _instance=None):
+    def expand(self, batch_shape: Sequence[int], _instance: Any = None) -> Self:
         new = self._expanded(StudentT, batch_shape, _instance, ("df", "loc", "scale"))
         new._chi2 = self._chi2.expand(batch_shape)
         return new
 
     @property
-    def mean(self):
+    def mean(self) -> Tensor:
         return _C.where(self.df <= 1, math.nan, self.loc)
 
     @property
-    def mode(self):
+    def mode(self) -> Tensor:
         return self.loc
 
     @property
-    def variance(self):
+    def variance(self) -> Tensor:
         df = self.df
         found = _C.where(df > 2, self.scale.pow(2) * df / (df - 2), math.inf)
         return _C.where(df <= 1, math.nan, found)
 
-    def rsample(self, sample_shape=Size()):  # noqa: B008
+    def rsample(self, sample_shape: Sequence[int] = Size()) -> Tensor:
         shape = self._extended_shape(sample_shape)
         x = _standard_normal(shape, dtype=self.df.dtype, device=self.df.device)
         z = self._chi2.rsample(sample_shape)
         return self.loc + self.scale * (x * _C.rsqrt(z / self.df))
 
-    def log_prob(self, value):
+    def log_prob(self, value: Tensor) -> Tensor:
         if self._validate_args:
             self._validate_sample(value)
         y = (value - self.loc) / self.scale
@@ -63,7 +74,7 @@ class StudentT(Distribution):
         )  # fmt: skip
         return -0.5 * (self.df + 1.0) * _C.log1p(y**2.0 / self.df) - normalizer
 
-    def entropy(self):
+    def entropy(self) -> Tensor:
         df = self.df
         log_beta = _C.lgamma(0.5 * df) + math.lgamma(0.5) - _C.lgamma(0.5 * (df + 1))
         slope = _C.digamma(0.5 * (df + 1)) - _C.digamma(0.5 * df)

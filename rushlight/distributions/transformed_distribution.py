@@ -1,12 +1,21 @@
 """A distribution pushed through transforms."""
 
-from rushlight._C import Size
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from rushlight._C import Size, Tensor
 from rushlight.autograd import no_grad
 from rushlight.distributions import constraints
 from rushlight.distributions.distribution import Distribution
 from rushlight.distributions.independent import Independent
 from rushlight.distributions.transforms import ComposeTransform, Transform
 from rushlight.distributions.utils import _sum_rightmost
+from rushlight.types import Self
+
+if TYPE_CHECKING:
+    from rushlight.distributions.constraints import Constraint
 
 __all__ = ["TransformedDistribution"]
 
@@ -16,7 +25,12 @@ class TransformedDistribution(Distribution):
 
     arg_constraints = {}  # noqa: RUF012
 
-    def __init__(self, base_distribution, transforms, validate_args=None):
+    def __init__(
+        self,
+        base_distribution: Distribution,
+        transforms: Transform | list[Transform],
+        validate_args: bool | None = None,
+    ) -> None:
         if isinstance(transforms, Transform):
             self.transforms = [transforms]
         elif isinstance(transforms, list) and all(isinstance(t, Transform) for t in transforms):
@@ -42,13 +56,13 @@ class TransformedDistribution(Distribution):
         moved = transform.domain.event_dim - base_event_dim
         if moved > 0:
             base_distribution = Independent(base_distribution, moved)
-        self.base_dist = base_distribution
+        self.base_dist: Any = base_distribution
         change = transform.codomain.event_dim - transform.domain.event_dim
         event_dim = max(transform.codomain.event_dim, base_event_dim + change)
         cut = len(shape) - event_dim
         super().__init__(shape[:cut], shape[cut:], validate_args=validate_args)
 
-    def expand(self, batch_shape, _instance=None):
+    def expand(self, batch_shape: Sequence[int], _instance: Any = None) -> Self:
         new = self._get_checked_instance(TransformedDistribution, _instance)
         batch_shape = Size(batch_shape)
         shape = batch_shape + self.event_shape
@@ -64,7 +78,7 @@ class TransformedDistribution(Distribution):
         return new
 
     @constraints.dependent_property(is_discrete=False)
-    def support(self):
+    def support(self) -> Constraint:
         if not self.transforms:
             return self.base_dist.support
         found = self.transforms[-1].codomain
@@ -72,23 +86,23 @@ class TransformedDistribution(Distribution):
         return constraints.independent(found, missing) if missing > 0 else found
 
     @property
-    def has_rsample(self):
+    def has_rsample(self) -> bool:
         return self.base_dist.has_rsample
 
-    def sample(self, sample_shape=Size()):  # noqa: B008
+    def sample(self, sample_shape: Sequence[int] = Size()) -> Tensor:
         with no_grad():
             x = self.base_dist.sample(sample_shape)
             for transform in self.transforms:
                 x = transform(x)
             return x
 
-    def rsample(self, sample_shape=Size()):  # noqa: B008
+    def rsample(self, sample_shape: Sequence[int] = Size()) -> Tensor:
         x = self.base_dist.rsample(sample_shape)
         for transform in self.transforms:
             x = transform(x)
         return x
 
-    def log_prob(self, value):
+    def log_prob(self, value: Tensor) -> Tensor:
         if self._validate_args:
             self._validate_sample(value)
         event_dim, log_prob, y = len(self.event_shape), 0.0, value
@@ -110,14 +124,14 @@ class TransformedDistribution(Distribution):
             return value
         return sign * (value - 0.5) + 0.5
 
-    def cdf(self, value):
+    def cdf(self, value: Tensor) -> Tensor:
         for transform in self.transforms[::-1]:
             value = transform.inv(value)
         if self._validate_args:
             self.base_dist._validate_sample(value)
         return self._monotonize_cdf(self.base_dist.cdf(value))
 
-    def icdf(self, value):
+    def icdf(self, value: Tensor) -> Tensor:
         value = self.base_dist.icdf(self._monotonize_cdf(value))
         for transform in self.transforms:
             value = transform(value)

@@ -1,11 +1,20 @@
 """Invertible maps with known Jacobians."""
 
+from __future__ import annotations
+
 import weakref
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 from rushlight import _C
+from rushlight._C import Size, Tensor
 from rushlight.distributions import constraints
+from rushlight.distributions.distribution import Distribution
 from rushlight.distributions.utils import _sum_rightmost
 from rushlight.nn import functional as F
+
+if TYPE_CHECKING:
+    from rushlight.distributions.constraints import Constraint
 
 __all__ = [
     "AbsTransform",
@@ -36,31 +45,41 @@ class Transform:
     log_abs_det_jacobian, and says domain and codomain; with bijective = True and sign (-1 or 1)
     a monotone one says so."""
 
-    bijective = False
-    domain = constraints.real
-    codomain = constraints.real
+    if TYPE_CHECKING:  # read-only, since subclasses may compute them
 
-    def __init__(self, cache_size=0):
+        @property
+        def bijective(self) -> bool: ...
+        @property
+        def domain(self) -> Constraint: ...
+        @property
+        def codomain(self) -> Constraint: ...
+
+    else:
+        bijective = False
+        domain = constraints.real
+        codomain = constraints.real
+
+    def __init__(self, cache_size: int = 0) -> None:
         if cache_size not in (0, 1):
             raise ValueError(f"Transform: cache_size must be 0 or 1, got {cache_size}")
         self._cache_size = cache_size
-        self._inv = None  # a weak reference to the inverse
-        self._cached_x_y = (None, None)
+        self._inv: Any = None  # a weak reference to the inverse
+        self._cached_x_y: tuple[Any, Any] = (None, None)
         super().__init__()
 
-    def __getstate__(self):
+    def __getstate__(self) -> Any:
         state = self.__dict__.copy()
         state["_inv"] = None
         return state
 
     @property
-    def event_dim(self):
+    def event_dim(self) -> int:
         if self.domain.event_dim == self.codomain.event_dim:
             return self.domain.event_dim
         raise ValueError("the transform changes the number of dims; ask domain or codomain")
 
     @property
-    def inv(self):
+    def inv(self) -> Transform:
         """The inverse; its own inverse is this transform."""
         found = None if self._inv is None else self._inv()
         if found is None:
@@ -69,11 +88,11 @@ class Transform:
         return found
 
     @property
-    def sign(self):
+    def sign(self) -> int | Tensor:
         """1 where the map rises, -1 where it falls."""
         raise NotImplementedError
 
-    def with_cache(self, cache_size=1):
+    def with_cache(self, cache_size: int = 1) -> Transform:
         """The transform with another cache: 1 keeps the last x and y, so that the inverse of a
         fresh y is exactly its x."""
         if self._cache_size == cache_size:
@@ -82,15 +101,15 @@ class Transform:
             return type(self)(cache_size=cache_size)
         raise NotImplementedError(f"{type(self)}.with_cache is not implemented")
 
-    def __eq__(self, other):
+    def __eq__(self, other: object) -> bool:
         return self is other
 
-    def __ne__(self, other):
+    def __ne__(self, other: object) -> bool:
         return not self.__eq__(other)
 
     __hash__ = object.__hash__
 
-    def __call__(self, x):
+    def __call__(self, x: Tensor) -> Any:
         if self._cache_size == 0:
             return self._call(x)
         x_old, y_old = self._cached_x_y
@@ -118,90 +137,90 @@ class Transform:
         """x of y."""
         raise NotImplementedError
 
-    def log_abs_det_jacobian(self, x, y):
+    def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
         """log |dy/dx|."""
         raise NotImplementedError
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return type(self).__name__ + "()"
 
-    def forward_shape(self, shape):
+    def forward_shape(self, shape: Sequence[int]) -> Sequence[int]:
         """The shape of y for a shape of x."""
         return shape
 
-    def inverse_shape(self, shape):
+    def inverse_shape(self, shape: Sequence[int]) -> Sequence[int]:
         """The shape of x for a shape of y."""
         return shape
 
 
 class _InverseTransform(Transform):
-    def __init__(self, transform):
+    def __init__(self, transform: Transform) -> None:
         super().__init__(cache_size=transform._cache_size)
         self._inv = transform  # a strong reference: the inverse keeps its transform
 
     @property
-    def domain(self):
+    def domain(self) -> Constraint:
         return self._inv.codomain
 
     @property
-    def codomain(self):
+    def codomain(self) -> Constraint:
         return self._inv.domain
 
     @property
-    def bijective(self):
+    def bijective(self) -> bool:
         return self._inv.bijective
 
     @property
-    def sign(self):
+    def sign(self) -> int:
         return self._inv.sign
 
     @property
-    def inv(self):
+    def inv(self) -> Transform:
         return self._inv
 
-    def __getstate__(self):
+    def __getstate__(self) -> Any:
         return self.__dict__.copy()
 
-    def with_cache(self, cache_size=1):
+    def with_cache(self, cache_size: int = 1) -> Transform:
         return self.inv.with_cache(cache_size).inv
 
-    def __eq__(self, other):
+    def __eq__(self, other: object) -> bool:
         return isinstance(other, _InverseTransform) and self._inv == other._inv
 
     __hash__ = object.__hash__
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return f"{type(self).__name__}({self._inv!r})"
 
-    def __call__(self, x):
+    def __call__(self, x: Tensor) -> Any:
         return self._inv._inv_call(x)
 
-    def log_abs_det_jacobian(self, x, y):
+    def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
         return -self._inv.log_abs_det_jacobian(y, x)
 
-    def forward_shape(self, shape):
+    def forward_shape(self, shape: Sequence[int]) -> Sequence[int]:
         return self._inv.inverse_shape(shape)
 
-    def inverse_shape(self, shape):
+    def inverse_shape(self, shape: Sequence[int]) -> Sequence[int]:
         return self._inv.forward_shape(shape)
 
 
 class ComposeTransform(Transform):
     """Several transforms, the first one first."""
 
-    def __init__(self, parts, cache_size=0):
+    def __init__(self, parts: list[Transform], cache_size: int = 0) -> None:
         if cache_size:
             parts = [part.with_cache(cache_size) for part in parts]
         super().__init__(cache_size=cache_size)
         self.parts = parts
 
-    def __eq__(self, other):
+    def __eq__(self, other: object) -> bool:
         return isinstance(other, ComposeTransform) and self.parts == other.parts
 
     __hash__ = object.__hash__
 
     @property
-    def domain(self):
+    def domain(self) -> Constraint:
         if not self.parts:
             return constraints.real
         found = self.parts[0].domain
@@ -214,7 +233,7 @@ class ComposeTransform(Transform):
         return found
 
     @property
-    def codomain(self):
+    def codomain(self) -> Constraint:
         if not self.parts:
             return constraints.real
         found = self.parts[-1].codomain
@@ -227,18 +246,18 @@ class ComposeTransform(Transform):
         return found
 
     @property
-    def bijective(self):
+    def bijective(self) -> bool:
         return all(p.bijective for p in self.parts)
 
     @property
-    def sign(self):
+    def sign(self) -> Any:
         sign = 1
         for part in self.parts:
             sign = sign * part.sign
         return sign
 
     @property
-    def inv(self):
+    def inv(self) -> Transform:
         found = None if self._inv is None else self._inv()
         if found is None:
             found = ComposeTransform([p.inv for p in reversed(self.parts)])
@@ -246,15 +265,15 @@ class ComposeTransform(Transform):
             found._inv = weakref.ref(self)
         return found
 
-    def with_cache(self, cache_size=1):
+    def with_cache(self, cache_size: int = 1) -> Transform:
         return self if self._cache_size == cache_size else ComposeTransform(self.parts, cache_size)
 
-    def __call__(self, x):
+    def __call__(self, x: Tensor) -> Any:
         for part in self.parts:
             x = part(x)
         return x
 
-    def log_abs_det_jacobian(self, x, y):
+    def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
         if not self.parts:
             return _C.zeros_like(x)
         values = [x]
@@ -266,19 +285,19 @@ class ComposeTransform(Transform):
             jacobian = part.log_abs_det_jacobian(before, after)
             total = total + _sum_rightmost(jacobian, event_dim - part.domain.event_dim)
             event_dim += part.codomain.event_dim - part.domain.event_dim
-        return total
+        return total  # type: ignore[return-value]
 
-    def forward_shape(self, shape):
+    def forward_shape(self, shape: Sequence[int]) -> Sequence[int]:
         for part in self.parts:
             shape = part.forward_shape(shape)
         return shape
 
-    def inverse_shape(self, shape):
+    def inverse_shape(self, shape: Sequence[int]) -> Sequence[int]:
         for part in reversed(self.parts):
             shape = part.inverse_shape(shape)
         return shape
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         parts = ",\n    ".join(repr(p) for p in self.parts)
         return f"{type(self).__name__}(\n    {parts}\n)"
 
@@ -289,12 +308,14 @@ identity_transform = ComposeTransform([])
 class IndependentTransform(Transform):
     """A transform with batch dims as dims of one event."""
 
-    def __init__(self, base_transform, reinterpreted_batch_ndims, cache_size=0):
+    def __init__(
+        self, base_transform: Transform, reinterpreted_batch_ndims: int, cache_size: int = 0
+    ) -> None:
         super().__init__(cache_size=cache_size)
         self.base_transform = base_transform.with_cache(cache_size)
         self.reinterpreted_batch_ndims = reinterpreted_batch_ndims
 
-    def with_cache(self, cache_size=1):
+    def with_cache(self, cache_size: int = 1) -> Transform:
         if self._cache_size == cache_size:
             return self
         return IndependentTransform(
@@ -302,20 +323,20 @@ class IndependentTransform(Transform):
         )
 
     @property
-    def domain(self):
+    def domain(self) -> Constraint:
         return constraints.independent(self.base_transform.domain, self.reinterpreted_batch_ndims)
 
     @property
-    def codomain(self):
+    def codomain(self) -> Constraint:
         return constraints.independent(self.base_transform.codomain, self.reinterpreted_batch_ndims)
 
     @property
-    def bijective(self):
+    def bijective(self) -> bool:
         return self.base_transform.bijective
 
     @property
-    def sign(self):
-        return self.base_transform.sign
+    def sign(self) -> int:
+        return self.base_transform.sign  # type: ignore[return-value]
 
     def _call(self, x):
         if x.dim() < self.domain.event_dim:
@@ -327,17 +348,17 @@ class IndependentTransform(Transform):
             raise ValueError("IndependentTransform: too few dimensions on input")
         return self.base_transform.inv(y)
 
-    def log_abs_det_jacobian(self, x, y):
+    def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
         found = self.base_transform.log_abs_det_jacobian(x, y)
         return _sum_rightmost(found, self.reinterpreted_batch_ndims)
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return f"{type(self).__name__}({self.base_transform!r}, {self.reinterpreted_batch_ndims})"
 
-    def forward_shape(self, shape):
+    def forward_shape(self, shape: Sequence[int]) -> Sequence[int]:
         return self.base_transform.forward_shape(shape)
 
-    def inverse_shape(self, shape):
+    def inverse_shape(self, shape: Sequence[int]) -> Sequence[int]:
         return self.base_transform.inverse_shape(shape)
 
 
@@ -346,7 +367,7 @@ class ReshapeTransform(Transform):
 
     bijective = True
 
-    def __init__(self, in_shape, out_shape, cache_size=0):
+    def __init__(self, in_shape: Size, out_shape: Size, cache_size: int = 0) -> None:
         self.in_shape, self.out_shape = _C.Size(in_shape), _C.Size(out_shape)
         if self.in_shape.numel() != self.out_shape.numel():
             raise ValueError(
@@ -355,14 +376,14 @@ class ReshapeTransform(Transform):
         super().__init__(cache_size=cache_size)
 
     @constraints.dependent_property
-    def domain(self):
+    def domain(self) -> Constraint:
         return constraints.independent(constraints.real, len(self.in_shape))
 
     @constraints.dependent_property
-    def codomain(self):
+    def codomain(self) -> Constraint:
         return constraints.independent(constraints.real, len(self.out_shape))
 
-    def with_cache(self, cache_size=1):
+    def with_cache(self, cache_size: int = 1) -> Transform:
         if self._cache_size == cache_size:
             return self
         return ReshapeTransform(self.in_shape, self.out_shape, cache_size=cache_size)
@@ -375,7 +396,7 @@ class ReshapeTransform(Transform):
         batch = y.shape[: y.dim() - len(self.out_shape)]
         return y.reshape(batch + self.in_shape)
 
-    def log_abs_det_jacobian(self, x, y):
+    def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
         return x.new_zeros(x.shape[: x.dim() - len(self.in_shape)])
 
     def _changed(self, shape, old, new):
@@ -384,10 +405,10 @@ class ReshapeTransform(Transform):
             raise ValueError(f"ReshapeTransform: shape {list(shape)} does not end with {list(old)}")
         return _C.Size(shape[:cut]) + new
 
-    def forward_shape(self, shape):
+    def forward_shape(self, shape: Sequence[int]) -> Sequence[int]:
         return self._changed(shape, self.in_shape, self.out_shape)
 
-    def inverse_shape(self, shape):
+    def inverse_shape(self, shape: Sequence[int]) -> Sequence[int]:
         return self._changed(shape, self.out_shape, self.in_shape)
 
 
@@ -397,7 +418,7 @@ class _SameKind(Transform):
     bijective = True
     sign = +1
 
-    def __eq__(self, other):
+    def __eq__(self, other: object) -> bool:
         return isinstance(other, type(self))
 
     __hash__ = object.__hash__
@@ -414,7 +435,7 @@ class ExpTransform(_SameKind):
     def _inverse(self, y):
         return y.log()
 
-    def log_abs_det_jacobian(self, x, y):
+    def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
         return x
 
 
@@ -424,18 +445,18 @@ class PowerTransform(Transform):
     domain = codomain = constraints.positive
     bijective = True
 
-    def __init__(self, exponent, cache_size=0):
+    def __init__(self, exponent: Tensor, cache_size: int = 0) -> None:
         super().__init__(cache_size=cache_size)
         self.exponent = exponent if isinstance(exponent, _C.Tensor) else _C.tensor(float(exponent))
 
-    def with_cache(self, cache_size=1):
+    def with_cache(self, cache_size: int = 1) -> Transform:
         return self if self._cache_size == cache_size else PowerTransform(self.exponent, cache_size)
 
     @property
-    def sign(self):
+    def sign(self) -> Any:
         return self.exponent.sign()
 
-    def __eq__(self, other):
+    def __eq__(self, other: object) -> bool:
         return isinstance(other, PowerTransform) and bool(self.exponent.eq(other.exponent).all())
 
     __hash__ = object.__hash__
@@ -446,10 +467,10 @@ class PowerTransform(Transform):
     def _inverse(self, y):
         return y.pow(1 / self.exponent)
 
-    def log_abs_det_jacobian(self, x, y):
+    def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
         return (self.exponent * y / x).abs().log()
 
-    def forward_shape(self, shape):
+    def forward_shape(self, shape: Sequence[int]) -> Sequence[int]:
         return _broadcast_shapes(shape, self.exponent.shape)
 
     inverse_shape = forward_shape
@@ -475,7 +496,7 @@ class SigmoidTransform(_SameKind):
         y = y.clamp(min=limits.tiny, max=1.0 - limits.eps)
         return y.log() - (-y).log1p()
 
-    def log_abs_det_jacobian(self, x, y):
+    def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
         return -F.softplus(-x) - F.softplus(x)
 
 
@@ -490,7 +511,7 @@ class SoftplusTransform(_SameKind):
     def _inverse(self, y):
         return (-y).expm1().neg().log() + y
 
-    def log_abs_det_jacobian(self, x, y):
+    def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
         return -F.softplus(-x)
 
 
@@ -505,7 +526,7 @@ class TanhTransform(_SameKind):
     def _inverse(self, y):
         return y.atanh()
 
-    def log_abs_det_jacobian(self, x, y):
+    def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
         # log(1 - tanh(x)^2) = 2 (log 2 - x - softplus(-2 x))
         return 2.0 * (0.6931471805599453 - x - F.softplus(-2.0 * x))
 
@@ -516,7 +537,7 @@ class AbsTransform(Transform):
     domain = constraints.real
     codomain = constraints.positive
 
-    def __eq__(self, other):
+    def __eq__(self, other: object) -> bool:
         return isinstance(other, AbsTransform)
 
     __hash__ = object.__hash__
@@ -533,16 +554,18 @@ class AffineTransform(Transform):
 
     bijective = True
 
-    def __init__(self, loc, scale, event_dim=0, cache_size=0):
+    def __init__(
+        self, loc: Tensor | float, scale: Tensor | float, event_dim: int = 0, cache_size: int = 0
+    ) -> None:
         super().__init__(cache_size=cache_size)
         self.loc, self.scale, self._event_dim = loc, scale, event_dim
 
     @property
-    def event_dim(self):
+    def event_dim(self) -> int:
         return self._event_dim
 
     @constraints.dependent_property(is_discrete=False)
-    def domain(self):
+    def domain(self) -> Constraint:
         return (
             constraints.independent(constraints.real, self.event_dim)
             if self.event_dim
@@ -550,15 +573,15 @@ class AffineTransform(Transform):
         )
 
     @constraints.dependent_property(is_discrete=False)
-    def codomain(self):
+    def codomain(self) -> Constraint:
         return self.domain
 
-    def with_cache(self, cache_size=1):
+    def with_cache(self, cache_size: int = 1) -> Transform:
         if self._cache_size == cache_size:
             return self
         return AffineTransform(self.loc, self.scale, self.event_dim, cache_size=cache_size)
 
-    def __eq__(self, other):
+    def __eq__(self, other: object) -> bool:
         return isinstance(other, AffineTransform) and all(
             _equal(getattr(self, name), getattr(other, name)) for name in ("loc", "scale")
         )
@@ -566,7 +589,7 @@ class AffineTransform(Transform):
     __hash__ = object.__hash__
 
     @property
-    def sign(self):
+    def sign(self) -> Tensor | int:
         if isinstance(self.scale, int | float):
             return 1 if self.scale > 0 else -1 if self.scale < 0 else 0
         return self.scale.sign()
@@ -577,7 +600,7 @@ class AffineTransform(Transform):
     def _inverse(self, y):
         return (y - self.loc) / self.scale
 
-    def log_abs_det_jacobian(self, x, y):
+    def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
         import math
 
         if isinstance(self.scale, int | float):
@@ -595,10 +618,10 @@ class AffineTransform(Transform):
         sizes = [getattr(v, "shape", ()) for v in (self.loc, self.scale)]
         return _broadcast_shapes(shape, *sizes)
 
-    def forward_shape(self, shape):
+    def forward_shape(self, shape: Sequence[int]) -> Sequence[int]:
         return self._widened(shape)
 
-    def inverse_shape(self, shape):
+    def inverse_shape(self, shape: Sequence[int]) -> Sequence[int]:
         return self._widened(shape)
 
 
@@ -636,7 +659,7 @@ class CorrCholeskyTransform(Transform):
         t = values / lengths
         return (t.log1p() - t.neg().log1p()) / 2
 
-    def log_abs_det_jacobian(self, x, y, intermediates=None):
+    def log_abs_det_jacobian(self, x: Tensor, y: Tensor, intermediates: Any = None) -> Tensor:
         left = 1 - (y * y).cumsum(-1)
         from rushlight.distributions.utils import tril_matrix_to_vec
 
@@ -644,7 +667,7 @@ class CorrCholeskyTransform(Transform):
         tanh = -2 * (x + F.softplus(-2 * x) - 0.6931471805599453).sum(-1)
         return stick + tanh
 
-    def forward_shape(self, shape):
+    def forward_shape(self, shape: Sequence[int]) -> Sequence[int]:
         if len(shape) < 1:
             raise ValueError("CorrCholeskyTransform: too few dimensions on input")
         count = shape[-1]
@@ -653,7 +676,7 @@ class CorrCholeskyTransform(Transform):
             raise ValueError(f"CorrCholeskyTransform: {count} numbers fill no triangle")
         return (*shape[:-1], n, n)
 
-    def inverse_shape(self, shape):
+    def inverse_shape(self, shape: Sequence[int]) -> Sequence[int]:
         if len(shape) < 2 or shape[-2] != shape[-1]:
             raise ValueError("CorrCholeskyTransform: expected square matrices")
         n = shape[-1]
@@ -666,7 +689,7 @@ class SoftmaxTransform(Transform):
     domain = constraints.real_vector
     codomain = constraints.simplex
 
-    def __eq__(self, other):
+    def __eq__(self, other: object) -> bool:
         return isinstance(other, SoftmaxTransform)
 
     __hash__ = object.__hash__
@@ -677,7 +700,7 @@ class SoftmaxTransform(Transform):
     def _inverse(self, y):
         return y.log()
 
-    def forward_shape(self, shape):
+    def forward_shape(self, shape: Sequence[int]) -> Sequence[int]:
         if len(shape) < 1:
             raise ValueError("SoftmaxTransform: too few dimensions on input")
         return shape
@@ -692,7 +715,7 @@ class StickBreakingTransform(Transform):
     codomain = constraints.simplex
     bijective = True
 
-    def __eq__(self, other):
+    def __eq__(self, other: object) -> bool:
         return isinstance(other, StickBreakingTransform)
 
     __hash__ = object.__hash__
@@ -714,17 +737,17 @@ class StickBreakingTransform(Transform):
         left = left.clamp(min=_C.finfo(y.dtype).tiny)
         return cut.log() - left.log() + offset.log()
 
-    def log_abs_det_jacobian(self, x, y):
+    def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
         offset = x.shape[-1] + 1 - self._offset(None, x)
         x = x - offset.log()
         return (-x + F.logsigmoid(x) + y[..., :-1].log()).sum(-1)
 
-    def forward_shape(self, shape):
+    def forward_shape(self, shape: Sequence[int]) -> Sequence[int]:
         if len(shape) < 1:
             raise ValueError("StickBreakingTransform: too few dimensions on input")
         return (*shape[:-1], shape[-1] + 1)
 
-    def inverse_shape(self, shape):
+    def inverse_shape(self, shape: Sequence[int]) -> Sequence[int]:
         if len(shape) < 1:
             raise ValueError("StickBreakingTransform: too few dimensions on input")
         return (*shape[:-1], shape[-1] - 1)
@@ -736,7 +759,7 @@ class LowerCholeskyTransform(Transform):
     domain = constraints.independent(constraints.real, 2)
     codomain = constraints.lower_cholesky
 
-    def __eq__(self, other):
+    def __eq__(self, other: object) -> bool:
         return isinstance(other, LowerCholeskyTransform)
 
     __hash__ = object.__hash__
@@ -754,7 +777,7 @@ class PositiveDefiniteTransform(Transform):
     domain = constraints.independent(constraints.real, 2)
     codomain = constraints.positive_definite
 
-    def __eq__(self, other):
+    def __eq__(self, other: object) -> bool:
         return isinstance(other, PositiveDefiniteTransform)
 
     __hash__ = object.__hash__
@@ -772,7 +795,13 @@ class PositiveDefiniteTransform(Transform):
 class CatTransform(Transform):
     """Several transforms, each on a part of a tensor along a dim."""
 
-    def __init__(self, tseq, dim=0, lengths=None, cache_size=0):
+    def __init__(
+        self,
+        tseq: Sequence[Transform],
+        dim: int = 0,
+        lengths: Sequence[int] | None = None,
+        cache_size: int = 0,
+    ) -> None:
         super().__init__(cache_size=cache_size)
         self.transforms = [t.with_cache(cache_size) for t in tseq]
         self.lengths = [1] * len(self.transforms) if lengths is None else list(lengths)
@@ -781,14 +810,14 @@ class CatTransform(Transform):
         self.dim = dim
 
     @property
-    def event_dim(self):
+    def event_dim(self) -> Any:
         return max(t.event_dim for t in self.transforms)
 
     @property
-    def length(self):
+    def length(self) -> Any:
         return sum(self.lengths)
 
-    def with_cache(self, cache_size=1):
+    def with_cache(self, cache_size: int = 1) -> Transform:
         if self._cache_size == cache_size:
             return self
         return CatTransform(self.transforms, self.dim, self.lengths, cache_size)
@@ -804,7 +833,7 @@ class CatTransform(Transform):
         pairs = zip(self.transforms, self._parts(y), strict=True)
         return _C.cat([t.inv(part) for t, part in pairs], self.dim)
 
-    def log_abs_det_jacobian(self, x, y):
+    def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
         found = []
         for t, xs, ys in zip(self.transforms, self._parts(x), self._parts(y), strict=True):
             jacobian = t.log_abs_det_jacobian(xs, ys)
@@ -814,27 +843,27 @@ class CatTransform(Transform):
         return _C.cat(found, dim) if dim < 0 else sum(found)
 
     @property
-    def bijective(self):
+    def bijective(self) -> bool:
         return all(t.bijective for t in self.transforms)
 
     @constraints.dependent_property
-    def domain(self):
+    def domain(self) -> Constraint:
         return constraints.cat([t.domain for t in self.transforms], self.dim, self.lengths)
 
     @constraints.dependent_property
-    def codomain(self):
+    def codomain(self) -> Constraint:
         return constraints.cat([t.codomain for t in self.transforms], self.dim, self.lengths)
 
 
 class StackTransform(Transform):
     """Several transforms, each on a slice of a tensor along a dim."""
 
-    def __init__(self, tseq, dim=0, cache_size=0):
+    def __init__(self, tseq: Sequence[Transform], dim: int = 0, cache_size: int = 0) -> None:
         super().__init__(cache_size=cache_size)
         self.transforms = [t.with_cache(cache_size) for t in tseq]
         self.dim = dim
 
-    def with_cache(self, cache_size=1):
+    def with_cache(self, cache_size: int = 1) -> Transform:
         if self._cache_size == cache_size:
             return self
         return StackTransform(self.transforms, self.dim, cache_size)
@@ -852,20 +881,20 @@ class StackTransform(Transform):
         pairs = zip(self.transforms, self._slices(y), strict=True)
         return _C.stack([t.inv(part) for t, part in pairs], self.dim)
 
-    def log_abs_det_jacobian(self, x, y):
+    def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
         rows = zip(self.transforms, self._slices(x), self._slices(y), strict=True)
         return _C.stack([t.log_abs_det_jacobian(xs, ys) for t, xs, ys in rows], self.dim)
 
     @property
-    def bijective(self):
+    def bijective(self) -> bool:
         return all(t.bijective for t in self.transforms)
 
     @constraints.dependent_property
-    def domain(self):
+    def domain(self) -> Constraint:
         return constraints.stack([t.domain for t in self.transforms], self.dim)
 
     @constraints.dependent_property
-    def codomain(self):
+    def codomain(self) -> Constraint:
         return constraints.stack([t.codomain for t in self.transforms], self.dim)
 
 
@@ -876,12 +905,12 @@ class CumulativeDistributionTransform(Transform):
     codomain = constraints.unit_interval
     sign = +1
 
-    def __init__(self, distribution, cache_size=0):
+    def __init__(self, distribution: Distribution, cache_size: int = 0) -> None:
         super().__init__(cache_size=cache_size)
         self.distribution = distribution
 
     @property
-    def domain(self):
+    def domain(self) -> Any:
         return self.distribution.support
 
     def _call(self, x):
@@ -890,10 +919,10 @@ class CumulativeDistributionTransform(Transform):
     def _inverse(self, y):
         return self.distribution.icdf(y)
 
-    def log_abs_det_jacobian(self, x, y):
+    def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
         return self.distribution.log_prob(x)
 
-    def with_cache(self, cache_size=1):
+    def with_cache(self, cache_size: int = 1) -> Transform:
         if self._cache_size == cache_size:
             return self
         return CumulativeDistributionTransform(self.distribution, cache_size=cache_size)

@@ -1,6 +1,9 @@
 """Small tools of distributions."""
 
+from __future__ import annotations
+
 from functools import update_wrapper
+from typing import Any
 
 from rushlight import _C
 from rushlight._C import Tensor
@@ -23,7 +26,7 @@ def _is_number(x):
     return isinstance(x, int | float | complex) and not isinstance(x, Tensor)
 
 
-def broadcast_all(*values):
+def broadcast_all(*values: Tensor | int | float | bool) -> tuple[Tensor, ...]:
     """The values as tensors of one shape; numbers take the tensors' dtype and device."""
     if not all(isinstance(v, Tensor) or _is_number(v) for v in values):
         kinds = [type(v).__name__ for v in values]
@@ -55,18 +58,18 @@ def _sum_rightmost(value, dim):
     return value.reshape((*value.shape[: value.dim() - dim], -1)).sum(-1)
 
 
-def logits_to_probs(logits, is_binary=False):
+def logits_to_probs(logits: Tensor, is_binary: bool = False) -> Tensor:
     """Probabilities from log-odds (binary) or unnormalised log-probabilities."""
     return _C.sigmoid(logits) if is_binary else F.softmax(logits, dim=-1)
 
 
-def clamp_probs(probs):
+def clamp_probs(probs: Tensor) -> Tensor:
     """Probabilities kept away from 0 and 1, where logarithms end."""
     eps = _C.finfo(probs.dtype).eps
     return probs.clamp(min=eps, max=1 - eps)
 
 
-def probs_to_logits(probs, is_binary=False):
+def probs_to_logits(probs: Tensor, is_binary: bool = False) -> Tensor:
     """Log-odds (binary) or log-probabilities."""
     clamped = clamp_probs(probs)
     return _C.log(clamped) - _C.log1p(-clamped) if is_binary else _C.log(clamped)
@@ -75,11 +78,11 @@ def probs_to_logits(probs, is_binary=False):
 class lazy_property:
     """An attribute that is computed at its first use and then kept."""
 
-    def __init__(self, wrapped):
+    def __init__(self, wrapped: Any) -> None:
         self.wrapped = wrapped
-        update_wrapper(self, wrapped)
+        update_wrapper(self, wrapped)  # type: ignore[arg-type]  # for name and docstring only
 
-    def __get__(self, instance, obj_type=None):
+    def __get__(self, instance: Any, obj_type: Any = None) -> Any:
         if instance is None:
             return _lazy_property_and_property(self.wrapped)
         from rushlight.autograd import enable_grad
@@ -93,11 +96,11 @@ class lazy_property:
 class _lazy_property_and_property(lazy_property, property):
     """What the class shows: documentation, for subclasses that read it."""
 
-    def __init__(self, wrapped):
+    def __init__(self, wrapped: Any) -> None:
         property.__init__(self, wrapped)
 
 
-def tril_matrix_to_vec(mat, diag=0):
+def tril_matrix_to_vec(mat: Tensor, diag: int = 0) -> Tensor:
     """The lower triangle's elements, row by row."""
     n = mat.shape[-1]
     if not -n <= diag < n:
@@ -106,7 +109,7 @@ def tril_matrix_to_vec(mat, diag=0):
     return mat[..., rows, columns]
 
 
-def vec_to_tril_matrix(vec, diag=0):
+def vec_to_tril_matrix(vec: Tensor, diag: int = 0) -> Tensor:
     """The matrix whose lower triangle holds the elements, row by row."""
     count = vec.shape[-1]
     # count = n (n + 1) / 2 for diag 0; the root of the general equation

@@ -1,14 +1,19 @@
 """The distribution of von Mises, on the circle."""
 
+from __future__ import annotations
+
 import math
+from collections.abc import Sequence
+from typing import Any
 
 from rushlight import _C
-from rushlight._C import Size
+from rushlight._C import Size, Tensor
 from rushlight.autograd import no_grad
 from rushlight.distributions import constraints
 from rushlight.distributions._special import log_bessel_i
 from rushlight.distributions.distribution import Distribution
 from rushlight.distributions.utils import broadcast_all, lazy_property
+from rushlight.types import Self
 
 __all__ = ["VonMises"]
 
@@ -23,11 +28,13 @@ class VonMises(Distribution):
     support = constraints.real
     has_rsample = False
 
-    def __init__(self, loc, concentration, validate_args=None):
+    def __init__(
+        self, loc: Tensor, concentration: Tensor, validate_args: bool | None = None
+    ) -> None:
         self.loc, self.concentration = broadcast_all(loc, concentration)
         super().__init__(self.loc.shape, validate_args=validate_args)
 
-    def log_prob(self, value):
+    def log_prob(self, value: Tensor) -> Tensor:
         if self._validate_args:
             self._validate_sample(value)
         log_prob = self.concentration * _C.cos(value - self.loc)
@@ -42,7 +49,7 @@ class VonMises(Distribution):
         # For tiny kappa the formula loses its digits; this is its Taylor series.
         return _C.where(kappa < 1e-5, 1 / kappa + kappa, general)
 
-    def sample(self, sample_shape=Size()):  # noqa: B008
+    def sample(self, sample_shape: Sequence[int] = Size()) -> Tensor:
         """Rejection from a wrapped Cauchy (Best and Fisher, 1979)."""
         shape = self._extended_shape(sample_shape)
         with no_grad():
@@ -60,15 +67,15 @@ class VonMises(Distribution):
                 done = done | accept
             return ((x + math.pi + loc) % (2 * math.pi) - math.pi).to(self.loc.dtype)
 
-    def expand(self, batch_shape, _instance=None):
+    def expand(self, batch_shape: Sequence[int], _instance: Any = None) -> Self:
         return self._expanded(VonMises, batch_shape, _instance, ("loc", "concentration"))
 
     @property
-    def mean(self):
+    def mean(self) -> Tensor:
         return self.loc
 
     @property
-    def mode(self):
+    def mode(self) -> Tensor:
         return self.loc
 
     @lazy_property

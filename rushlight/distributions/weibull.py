@@ -1,11 +1,18 @@
 """Weibull's distribution."""
 
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
 from rushlight import _C
+from rushlight._C import Tensor
 from rushlight.distributions import constraints
 from rushlight.distributions.exponential import Exponential
 from rushlight.distributions.transformed_distribution import TransformedDistribution
 from rushlight.distributions.transforms import AffineTransform, PowerTransform
 from rushlight.distributions.utils import broadcast_all, euler_constant
+from rushlight.types import Self
 
 __all__ = ["Weibull"]
 
@@ -19,7 +26,12 @@ class Weibull(TransformedDistribution):
     }
     support = constraints.positive
 
-    def __init__(self, scale, concentration, validate_args=None):
+    def __init__(
+        self,
+        scale: Tensor | float,
+        concentration: Tensor | float,
+        validate_args: bool | None = None,
+    ) -> None:
         self.scale, self.concentration = broadcast_all(scale, concentration)
         self.concentration_reciprocal = self.concentration.reciprocal()
         base = Exponential(_C.ones_like(self.scale), validate_args=validate_args)
@@ -29,7 +41,7 @@ class Weibull(TransformedDistribution):
         ]
         super().__init__(base, transforms, validate_args=validate_args)
 
-    def expand(self, batch_shape, _instance=None):
+    def expand(self, batch_shape: Sequence[int], _instance: Any = None) -> Self:
         new = self._get_checked_instance(Weibull, _instance)
         new.scale = self.scale.expand(batch_shape)
         new.concentration = self.concentration.expand(batch_shape)
@@ -37,20 +49,20 @@ class Weibull(TransformedDistribution):
         return super().expand(batch_shape, new)
 
     @property
-    def mean(self):
+    def mean(self) -> Tensor:
         return self.scale * _C.exp(_C.lgamma(1 + self.concentration_reciprocal))
 
     @property
-    def mode(self):
+    def mode(self) -> Tensor:
         part = ((self.concentration - 1) / self.concentration).clamp(min=0)
         return self.scale * part ** self.concentration.reciprocal()
 
     @property
-    def variance(self):
+    def variance(self) -> Tensor:
         first = 2 * _C.lgamma(1 + self.concentration_reciprocal)
         second = _C.lgamma(1 + 2 * self.concentration_reciprocal)
         return self.scale.pow(2) * (_C.exp(second) - _C.exp(first))
 
-    def entropy(self):
+    def entropy(self) -> Tensor:
         inverse = self.concentration_reciprocal
         return euler_constant * (1 - inverse) + _C.log(self.scale * inverse) + 1

@@ -1,13 +1,18 @@
 """Wishart's distribution of positive definite matrices."""
 
+from __future__ import annotations
+
 import math
+from collections.abc import Sequence
+from typing import Any
 
 from rushlight import _C, linalg
-from rushlight._C import Size
+from rushlight._C import Size, Tensor
 from rushlight.distributions import constraints
 from rushlight.distributions._covariance import CovarianceParameter
 from rushlight.distributions.exp_family import ExponentialFamily
 from rushlight.distributions.multivariate_normal import _broadcast_shapes
+from rushlight.types import Self
 
 __all__ = ["Wishart"]
 
@@ -27,12 +32,12 @@ class Wishart(CovarianceParameter, ExponentialFamily):
 
     def __init__(
         self,
-        df,
-        covariance_matrix=None,
-        precision_matrix=None,
-        scale_tril=None,
-        validate_args=None,
-    ):
+        df: Tensor | int | float | bool,
+        covariance_matrix: Tensor | None = None,
+        precision_matrix: Tensor | None = None,
+        scale_tril: Tensor | None = None,
+        validate_args: bool | None = None,
+    ) -> None:
         name, matrix = self._one_of(
             "Wishart",
             covariance_matrix=covariance_matrix,
@@ -49,7 +54,7 @@ class Wishart(CovarianceParameter, ExponentialFamily):
         super().__init__(batch, event, validate_args=validate_args)
         self._keep_factor(name, matrix)
 
-    def expand(self, batch_shape, _instance=None):
+    def expand(self, batch_shape: Sequence[int], _instance: Any = None) -> Self:
         names = ("covariance_matrix", "precision_matrix", "scale_tril", "df")
         event = dict(zip(names, (2, 2, 2, 0), strict=True))
         new = self._expanded(Wishart, batch_shape, _instance, names, event)
@@ -57,23 +62,27 @@ class Wishart(CovarianceParameter, ExponentialFamily):
         return new
 
     @property
-    def mean(self):
+    def mean(self) -> Tensor:
         return self.df[..., None, None] * self.covariance_matrix
 
     @property
-    def mode(self):
+    def mode(self) -> Tensor:
         factor = self.df - self.covariance_matrix.shape[-1] - 1
         factor = _C.where(factor <= 0, float("nan"), factor)
         return factor[..., None, None] * self.covariance_matrix
 
     @property
-    def variance(self):
+    def variance(self) -> Tensor:
         V = self.covariance_matrix
         diagonal = V.diagonal(dim1=-2, dim2=-1)
         outer = diagonal.unsqueeze(-1) * diagonal.unsqueeze(-2)
         return self.df[..., None, None] * (V.pow(2) + outer)
 
-    def rsample(self, sample_shape=Size(), max_try_correction=None):  # noqa: B008
+    def rsample(
+        self,
+        sample_shape: Sequence[int] = Size(),
+        max_try_correction: Any = None,
+    ) -> Tensor:
         """Bartlett's decomposition: a triangle of normal numbers with a chi diagonal."""
         sample_shape = Size(sample_shape)
         p = self._event_shape[-1]
@@ -88,7 +97,7 @@ class Wishart(CovarianceParameter, ExponentialFamily):
     def _log_det(self, L):
         return 2 * L.diagonal(dim1=-2, dim2=-1).log().sum(-1)
 
-    def log_prob(self, value):
+    def log_prob(self, value: Tensor) -> Tensor:
         if self._validate_args:
             self._validate_sample(value)
         nu, p = self.df, self._event_shape[-1]
@@ -101,7 +110,7 @@ class Wishart(CovarianceParameter, ExponentialFamily):
             + (nu - p - 1) / 2 * self._log_det(own) - trace / 2
         )  # fmt: skip
 
-    def entropy(self):
+    def entropy(self) -> Tensor:
         nu, p = self.df, self._event_shape[-1]
         offsets = _C.arange(p, dtype=nu.dtype, device=nu.device)
         digammas = _C.digamma((nu.unsqueeze(-1) - offsets) / 2).sum(-1)

@@ -1,9 +1,14 @@
 """Where the frequencies of a transform stand."""
 
+from __future__ import annotations
+
+from collections.abc import Sequence
 from math import inf
 
 from rushlight import _C
+from rushlight._C import Tensor, layout
 from rushlight._functions.out import write_out
+from rushlight.types import Device, _dtype
 
 
 def _spaced(values, d, dtype, device, requires_grad):
@@ -13,7 +18,16 @@ def _spaced(values, d, dtype, device, requires_grad):
     return (values.to(dtype) * (1.0 / d if d else inf)).requires_grad_(requires_grad)
 
 
-def fftfreq(n, d=1.0, *, out=None, dtype=None, layout=None, device=None, requires_grad=False):
+def fftfreq(
+    n: int,
+    d: float = 1.0,
+    *,
+    out: Tensor | None = None,
+    dtype: _dtype | None = None,
+    layout: layout | None = None,
+    device: Device = None,
+    requires_grad: bool = False,
+) -> Tensor:
     """The frequencies of fft of n samples that lie d apart, those below zero behind the others."""
     if out is not None and dtype is None:
         dtype = out.dtype
@@ -24,7 +38,16 @@ def fftfreq(n, d=1.0, *, out=None, dtype=None, layout=None, device=None, require
     return write_out("fft.fftfreq", found, out)
 
 
-def rfftfreq(n, d=1.0, *, out=None, dtype=None, layout=None, device=None, requires_grad=False):
+def rfftfreq(
+    n: int,
+    d: float = 1.0,
+    *,
+    out: Tensor | None = None,
+    dtype: _dtype | None = None,
+    layout: layout | None = None,
+    device: Device = None,
+    requires_grad: bool = False,
+) -> Tensor:
     """The frequencies of rfft of n samples that lie d apart."""
     if out is not None and dtype is None:
         dtype = out.dtype
@@ -42,11 +65,11 @@ def _shifted(input, dim, by):
     return input.roll([by(input.shape[d]) for d in dims], dims)
 
 
-def fftshift(input, dim=None):
+def fftshift(input: Tensor, dim: int | Sequence[int] | None = None) -> Tensor:
     """Frequency zero moved to the middle of the dims (all by default)."""
     return _shifted(input, dim, lambda n: n // 2)
 
 
-def ifftshift(input, dim=None):
+def ifftshift(input: Tensor, dim: int | Sequence[int] | None = None) -> Tensor:
     """Undoes fftshift."""
     return _shifted(input, dim, lambda n: (n + 1) // 2)

@@ -1,8 +1,13 @@
 """The transforms: sizes, dims and norms here, the work in the core's three ops."""
 
+from __future__ import annotations
+
+from collections.abc import Sequence
 from math import prod, sqrt
+from typing import Any
 
 from rushlight import _C
+from rushlight._C import Tensor
 from rushlight._functions.out import write_out
 
 _COMPLEX = {_C.float32: _C.complex64, _C.float64: _C.complex128}
@@ -125,97 +130,223 @@ def _c2r(op, x, s, dim, norm, forward, out, default=None):
     return write_out(op, result, out)
 
 
-def _one(n, dim):
+def _one(n: int | None, dim: int) -> tuple[Any, tuple[int]]:
     if n is not None and n < 1:  # -1 stands for "as it is" among several sizes only
         raise RuntimeError(f"fft.fft: a size must be at least 1, got {n}")
     return (None if n is None else (n,)), (dim,)
 
 
-def fft(input, n=None, dim=-1, norm=None, *, out=None):
+def fft(
+    input: Tensor,
+    n: int | None = None,
+    dim: int | Sequence[int] | None = -1,
+    norm: str | None = None,
+    *,
+    out: Tensor | None = None,
+) -> Tensor:
     """The transform along one dim, cut or filled up to n elements."""
-    return _c2c("fft.fft", input, *_one(n, dim), norm, True, out)
+    return _c2c("fft.fft", input, *_one(n, dim), norm, True, out)  # type: ignore[arg-type]
 
 
-def ifft(input, n=None, dim=-1, norm=None, *, out=None):
+def ifft(
+    input: Tensor,
+    n: int | None = None,
+    dim: int | Sequence[int] | None = -1,
+    norm: str | None = None,
+    *,
+    out: Tensor | None = None,
+) -> Tensor:
     """The inverse of fft."""
-    return _c2c("fft.ifft", input, *_one(n, dim), norm, False, out)
+    return _c2c("fft.ifft", input, *_one(n, dim), norm, False, out)  # type: ignore[arg-type]
 
 
-def rfft(input, n=None, dim=-1, norm=None, *, out=None):
+def rfft(
+    input: Tensor,
+    n: int | None = None,
+    dim: int | Sequence[int] | None = -1,
+    norm: str | None = None,
+    *,
+    out: Tensor | None = None,
+) -> Tensor:
     """The first half of the transform of real numbers; the other half is its mirror image."""
-    return _r2c("fft.rfft", input, *_one(n, dim), norm, True, out)
+    return _r2c("fft.rfft", input, *_one(n, dim), norm, True, out)  # type: ignore[arg-type]
 
 
-def irfft(input, n=None, dim=-1, norm=None, *, out=None):
+def irfft(
+    input: Tensor,
+    n: int | None = None,
+    dim: int | Sequence[int] | None = -1,
+    norm: str | None = None,
+    *,
+    out: Tensor | None = None,
+) -> Tensor:
     """The inverse of rfft; n is the length of the result, by default an even one."""
-    return _c2r("fft.irfft", input, *_one(n, dim), norm, False, out)
+    return _c2r("fft.irfft", input, *_one(n, dim), norm, False, out)  # type: ignore[arg-type]
 
 
-def hfft(input, n=None, dim=-1, norm=None, *, out=None):
+def hfft(
+    input: Tensor,
+    n: int | None = None,
+    dim: int | Sequence[int] | None = -1,
+    norm: str | None = None,
+    *,
+    out: Tensor | None = None,
+) -> Tensor:
     """The real transform of a Hermitian sequence, given by its first half."""
-    return _c2r("fft.hfft", input, *_one(n, dim), norm, True, out)
+    return _c2r("fft.hfft", input, *_one(n, dim), norm, True, out)  # type: ignore[arg-type]
 
 
-def ihfft(input, n=None, dim=-1, norm=None, *, out=None):
+def ihfft(
+    input: Tensor,
+    n: int | None = None,
+    dim: int | Sequence[int] | None = -1,
+    norm: str | None = None,
+    *,
+    out: Tensor | None = None,
+) -> Tensor:
     """The inverse of hfft."""
-    return _r2c("fft.ihfft", input, *_one(n, dim), norm, False, out)
+    return _r2c("fft.ihfft", input, *_one(n, dim), norm, False, out)  # type: ignore[arg-type]
 
 
-def fft2(input, s=None, dim=(-2, -1), norm=None, *, out=None):
+def fft2(
+    input: Tensor,
+    s: Sequence[int] | None = None,
+    dim: int | Sequence[int] | None = (-2, -1),
+    norm: str | None = None,
+    *,
+    out: Tensor | None = None,
+) -> Tensor:
     """The transform along two dims."""
     return _c2c("fft.fft2", input, s, dim, norm, True, out)
 
 
-def ifft2(input, s=None, dim=(-2, -1), norm=None, *, out=None):
+def ifft2(
+    input: Tensor,
+    s: Sequence[int] | None = None,
+    dim: int | Sequence[int] | None = (-2, -1),
+    norm: str | None = None,
+    *,
+    out: Tensor | None = None,
+) -> Tensor:
     """The inverse of fft2."""
     return _c2c("fft.ifft2", input, s, dim, norm, False, out)
 
 
-def rfft2(input, s=None, dim=(-2, -1), norm=None, *, out=None):
+def rfft2(
+    input: Tensor,
+    s: Sequence[int] | None = None,
+    dim: int | Sequence[int] | None = (-2, -1),
+    norm: str | None = None,
+    *,
+    out: Tensor | None = None,
+) -> Tensor:
     """The transform of real numbers along two dims, the last one halved."""
     return _r2c("fft.rfft2", input, s, dim, norm, True, out)
 
 
-def irfft2(input, s=None, dim=(-2, -1), norm=None, *, out=None):
+def irfft2(
+    input: Tensor,
+    s: Sequence[int] | None = None,
+    dim: int | Sequence[int] | None = (-2, -1),
+    norm: str | None = None,
+    *,
+    out: Tensor | None = None,
+) -> Tensor:
     """The inverse of rfft2."""
     return _c2r("fft.irfft2", input, s, dim, norm, False, out)
 
 
-def hfft2(input, s=None, dim=(-2, -1), norm=None, *, out=None):
+def hfft2(
+    input: Tensor,
+    s: Sequence[int] | None = None,
+    dim: int | Sequence[int] | None = (-2, -1),
+    norm: str | None = None,
+    *,
+    out: Tensor | None = None,
+) -> Tensor:
     """The real transform of a Hermitian signal along two dims, the last one given by half."""
     return _c2r("fft.hfft2", input, s, dim, norm, True, out)
 
 
-def ihfft2(input, s=None, dim=(-2, -1), norm=None, *, out=None):
+def ihfft2(
+    input: Tensor,
+    s: Sequence[int] | None = None,
+    dim: int | Sequence[int] | None = (-2, -1),
+    norm: str | None = None,
+    *,
+    out: Tensor | None = None,
+) -> Tensor:
     """The inverse of hfft2."""
     return _r2c("fft.ihfft2", input, s, dim, norm, False, out)
 
 
-def fftn(input, s=None, dim=None, norm=None, *, out=None):
+def fftn(
+    input: Tensor,
+    s: Sequence[int] | None = None,
+    dim: int | Sequence[int] | None = None,
+    norm: str | None = None,
+    *,
+    out: Tensor | None = None,
+) -> Tensor:
     """The transform along several dims (all by default)."""
     return _c2c("fft.fftn", input, s, dim, norm, True, out)
 
 
-def ifftn(input, s=None, dim=None, norm=None, *, out=None):
+def ifftn(
+    input: Tensor,
+    s: Sequence[int] | None = None,
+    dim: int | Sequence[int] | None = None,
+    norm: str | None = None,
+    *,
+    out: Tensor | None = None,
+) -> Tensor:
     """The inverse of fftn."""
     return _c2c("fft.ifftn", input, s, dim, norm, False, out)
 
 
-def rfftn(input, s=None, dim=None, norm=None, *, out=None):
+def rfftn(
+    input: Tensor,
+    s: Sequence[int] | None = None,
+    dim: int | Sequence[int] | None = None,
+    norm: str | None = None,
+    *,
+    out: Tensor | None = None,
+) -> Tensor:
     """The transform of real numbers along several dims, the last one halved."""
     return _r2c("fft.rfftn", input, s, dim, norm, True, out)
 
 
-def irfftn(input, s=None, dim=None, norm=None, *, out=None):
+def irfftn(
+    input: Tensor,
+    s: Sequence[int] | None = None,
+    dim: int | Sequence[int] | None = None,
+    norm: str | None = None,
+    *,
+    out: Tensor | None = None,
+) -> Tensor:
     """The inverse of rfftn."""
     return _c2r("fft.irfftn", input, s, dim, norm, False, out)
 
 
-def hfftn(input, s=None, dim=None, norm=None, *, out=None):
+def hfftn(
+    input: Tensor,
+    s: Sequence[int] | None = None,
+    dim: int | Sequence[int] | None = None,
+    norm: str | None = None,
+    *,
+    out: Tensor | None = None,
+) -> Tensor:
     """The real transform of a Hermitian signal along several dims, the last one given by half."""
     return _c2r("fft.hfftn", input, s, dim, norm, True, out)
 
 
-def ihfftn(input, s=None, dim=None, norm=None, *, out=None):
+def ihfftn(
+    input: Tensor,
+    s: Sequence[int] | None = None,
+    dim: int | Sequence[int] | None = None,
+    norm: str | None = None,
+    *,
+    out: Tensor | None = None,
+) -> Tensor:
     """The inverse of hfftn."""
     return _r2c("fft.ihfftn", input, s, dim, norm, False, out)

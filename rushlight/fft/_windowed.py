@@ -1,6 +1,9 @@
 """Transforms of overlapping windows, and back."""
 
+from __future__ import annotations
+
 from rushlight import _C
+from rushlight._C import Tensor
 from rushlight._names.publish import publish
 from rushlight.fft._transforms import fft, ifft, irfft, rfft
 
@@ -31,9 +34,19 @@ def _lengths(op, n_fft, hop_length, win_length):
     return hop, win
 
 
-def stft(input, n_fft, hop_length=None, win_length=None, window=None, center=True,
-         pad_mode="reflect", normalized=False, onesided=None, return_complex=None,
-         align_to_window=None):  # fmt: skip
+def stft(
+    input: Tensor,
+    n_fft: int,
+    hop_length: int | None = None,
+    win_length: int | None = None,
+    window: Tensor | None = None,
+    center: bool = True,
+    pad_mode: str = "reflect",
+    normalized: bool = False,
+    onesided: bool | None = None,
+    return_complex: bool | None = None,
+    align_to_window: bool | None = None,
+) -> Tensor:
     """The transforms of windows that lie hop_length samples apart: (..., frequency, time)."""
     if not (input.is_floating_point() or input.is_complex()):
         raise RuntimeError(f"stft: needs floating or complex samples, got {input.dtype}")
@@ -72,8 +85,18 @@ def stft(input, n_fft, hop_length=None, win_length=None, window=None, center=Tru
     return result if return_complex else _C.view_as_real(result)
 
 
-def istft(input, n_fft, hop_length=None, win_length=None, window=None, center=True,
-          normalized=False, onesided=None, length=None, return_complex=False):  # fmt: skip
+def istft(
+    input: Tensor,
+    n_fft: int,
+    hop_length: int | None = None,
+    win_length: int | None = None,
+    window: Tensor | None = None,
+    center: bool = True,
+    normalized: bool = False,
+    onesided: bool | None = None,
+    length: int | None = None,
+    return_complex: bool | None = False,
+) -> Tensor:
     """The signal from its windows' transforms: windows are put together with overlap, and divided
     by the sum of the squared windows."""
     if not input.is_complex():

@@ -1,5 +1,10 @@
 """Transforms of functions: derivatives, batching, and modules as functions. See docs/func.md."""
 
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
 from rushlight._names.missing import names_missing_from
 from rushlight.func._forward import hessian, jacfwd, jvp, linearize
 from rushlight.func._modules import (
@@ -27,7 +32,7 @@ __all__ = [
 ]
 
 
-def functionalize(func, *, remove="mutations"):
+def functionalize(func: Callable[..., Any], *, remove: str = "mutations") -> Callable[..., Any]:
     """Not there: Rushlight's transforms take functions that write in place as they are."""
     raise NotImplementedError(
         "functionalize: not supported; vmap, grad and jvp accept functions with in-place operations"

@@ -1,7 +1,11 @@
 """Transforms in forward mode: jvp, jacfwd, and hessian, which uses both."""
 
+from __future__ import annotations
+
 import contextlib
 import functools
+from collections.abc import Callable
+from typing import Any
 
 import rushlight
 from rushlight import _C
@@ -53,7 +57,14 @@ def push(func, primals, tangents, has_aux, strict, where):
     return tree_unflatten(values, spec), tree_unflatten(derivatives, spec), aux
 
 
-def jvp(func, primals, tangents, *, strict=False, has_aux=False):
+def jvp(
+    func: Callable[..., Any],
+    primals: Any,
+    tangents: Any,
+    *,
+    strict: bool = False,
+    has_aux: bool = False,
+) -> tuple[Any, Any] | tuple[Any, Any, Any]:
     """``(func(*primals), derivative along tangents)``, and aux when the function returns one."""
     where = f"jvp({_name(func)})"
     for name, value in (("primals", primals), ("tangents", tangents)):
@@ -79,7 +90,14 @@ def jvp(func, primals, tangents, *, strict=False, has_aux=False):
     return (outputs, derivatives, aux) if has_aux else (outputs, derivatives)
 
 
-def jacfwd(func, argnums=0, has_aux=False, *, chunk_size=None, randomness="error"):
+def jacfwd(
+    func: Callable[..., Any],
+    argnums: int | tuple[int, ...] = 0,
+    has_aux: bool = False,
+    *,
+    chunk_size: int | None = None,
+    randomness: str = "error",
+) -> Callable[..., Any]:
     """A function that returns the Jacobian of ``func``, column by column in forward mode.
 
     The result is that of ``jacrev``; forward mode is the better choice when there are more outputs
@@ -129,12 +147,12 @@ def jacfwd(func, argnums=0, has_aux=False, *, chunk_size=None, randomness="error
     return wrapper
 
 
-def hessian(func, argnums=0):
+def hessian(func: Callable[..., Any], argnums: int | tuple[int, ...] = 0) -> Callable[..., Any]:
     """A function that returns the second derivatives of ``func``: forward over reverse."""
     return jacfwd(jacrev(func, argnums), argnums)
 
 
-def linearize(func, *primals):
+def linearize(func: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[..., Any]]:
     """``(func(*primals), jvp_fn)``: ``jvp_fn(*tangents)`` is the derivative at the primals.
 
     The function runs again for each call of jvp_fn, at the same primals.

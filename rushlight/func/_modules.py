@@ -4,10 +4,18 @@ Written to a protocol: anything with ``named_parameters``, ``named_buffers`` and
 hold the tensors will do.
 """
 
+from __future__ import annotations
+
 import contextlib
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 import rushlight
 from rushlight._C import Tensor
+
+if TYPE_CHECKING:
+    from rushlight.nn.modules.container import ModuleList
+    from rushlight.nn.modules.module import Module
 
 
 def _owner(module, name):
@@ -84,8 +92,14 @@ def _with_ties(given, known):
 
 
 def functional_call(
-    module, parameter_and_buffer_dicts, args=None, kwargs=None, *, tie_weights=True, strict=False
-):
+    module: Module,
+    parameter_and_buffer_dicts: dict[str, Tensor] | Sequence[dict[str, Tensor]],
+    args: Any = None,
+    kwargs: dict[str, Any] | None = None,
+    *,
+    tie_weights: bool = True,
+    strict: bool = False,
+) -> Any:
     """Calls ``module`` with other tensors in place of its parameters and buffers."""
     if isinstance(parameter_and_buffer_dicts, dict):
         given = parameter_and_buffer_dicts
@@ -134,7 +148,9 @@ def functional_call(
     return result
 
 
-def stack_module_state(models):
+def stack_module_state(
+    models: Sequence[Module] | ModuleList,
+) -> tuple[dict[str, Any], dict[str, Any]]:
     """The parameters and the buffers of alike modules, each stacked: two dicts."""
     models = list(models)
     if not models:
@@ -163,7 +179,7 @@ def stack_module_state(models):
     return stacked("named_parameters"), stacked("named_buffers")
 
 
-def replace_all_batch_norm_modules_(root):
+def replace_all_batch_norm_modules_(root: Module) -> Module:
     """Takes the running statistics out of every batch norm below a module, in place: with them a
     module has state that transforms of functions cannot follow. Returns the module."""
     from rushlight.nn.modules.batchnorm import _BatchNorm

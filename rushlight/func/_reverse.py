@@ -1,6 +1,10 @@
 """Transforms in reverse mode: grad, vjp, jacrev."""
 
+from __future__ import annotations
+
 import functools
+from collections.abc import Callable
+from typing import Any
 
 import rushlight
 from rushlight import _C
@@ -104,7 +108,9 @@ def split_aux(outputs, has_aux, where):
     return outputs
 
 
-def grad_and_value(func, argnums=0, has_aux=False):
+def grad_and_value(
+    func: Callable[..., Any], argnums: int | tuple[int, ...] = 0, has_aux: bool = False
+) -> Any:
     """Like ``grad``, but returns (gradient, value), or (gradient, (value, aux))."""
 
     @functools.wraps(func)
@@ -135,7 +141,9 @@ def grad_and_value(func, argnums=0, has_aux=False):
     return wrapper
 
 
-def grad(func, argnums=0, has_aux=False):
+def grad(
+    func: Callable[..., Any], argnums: int | tuple[int, ...] = 0, has_aux: bool = False
+) -> Any:
     """A function that returns the gradient of ``func``, which must return a scalar tensor.
 
     ``argnums`` says by which positional inputs (an int, or a tuple of ints); with ``has_aux`` the
@@ -163,7 +171,9 @@ def check_output_leaves(outputs, where):
     return flat, spec
 
 
-def vjp(func, *primals, has_aux=False):
+def vjp(
+    func: Callable[..., Any], *primals: Any, has_aux: bool = False
+) -> tuple[Any, Callable[..., Any]] | tuple[Any, Callable[..., Any], Any]:
     """``(func(*primals), vjp_fn)``: ``vjp_fn(cotangents)`` gives the primals' gradients, a tuple.
 
     With ``has_aux`` the function returns (output, aux), and so does vjp: (output, vjp_fn, aux).
@@ -210,7 +220,14 @@ def basis_of(flat):
     return out
 
 
-def jacrev(func, argnums=0, *, has_aux=False, chunk_size=None, _preallocate_and_copy=False):
+def jacrev(
+    func: Callable[..., Any],
+    argnums: int | tuple[int, ...] = 0,
+    *,
+    has_aux: bool = False,
+    chunk_size: int | None = None,
+    _preallocate_and_copy: bool = False,
+) -> Callable[..., Any]:
     """A function that returns the Jacobian of ``func``, row by row in reverse mode.
 
     The result has, for every output and every input of ``argnums``, a tensor of shape

@@ -1,7 +1,11 @@
 """vmap: a function of one sample becomes a function of many."""
 
+from __future__ import annotations
+
 import contextlib
 import functools
+from collections.abc import Callable
+from typing import Any
 
 import rushlight
 from rushlight import _C
@@ -216,7 +220,15 @@ def _run_chunks(func, in_dims, out_dims, randomness, chunk_size, args, kwargs, l
     return tree_unflatten(joined, out_spec)
 
 
-def vmap(func, in_dims=0, out_dims=0, randomness="error", *, chunk_size=None, _linear=False):
+def vmap(
+    func: Callable[..., Any],
+    in_dims: int | tuple[Any, ...] | None = 0,
+    out_dims: int | tuple[Any, ...] | None = 0,
+    randomness: str = "error",
+    *,
+    chunk_size: int | None = None,
+    _linear: bool = False,
+) -> Any:
     """A function that runs ``func`` on every sample at once.
 
     ``in_dims`` says which dimension of each input counts the samples (None: the input is shared),

@@ -1,6 +1,11 @@
 """Factors of matrices: Cholesky, LU, QR, LDL."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from rushlight import _C
+from rushlight._C import Tensor
 from rushlight._functions.out import write_out, write_outs
 from rushlight.linalg._results import (
     NOT_POSITIVE,
@@ -12,6 +17,9 @@ from rushlight.linalg._results import (
     tracked,
     with_out,
 )
+
+if TYPE_CHECKING:
+    from rushlight import return_types
 
 CholeskyEx = named("linalg_cholesky_ex", ("L", "info"))
 LU = named("linalg_lu", ("P", "L", "U"))
@@ -32,7 +40,9 @@ def _factored(A, upper):
     return L.mH, info
 
 
-def cholesky_ex(A, *, upper=False, check_errors=False, out=None):
+def cholesky_ex(
+    A: Tensor, *, upper: bool = False, check_errors: bool = False, out: Tensor | None = None
+) -> return_types.linalg_cholesky_ex:
     """The factor, and for each matrix 0 or the order of the first minor that is not positive."""
     L, info = _factored(A, upper)
     if check_errors:
@@ -40,14 +50,16 @@ def cholesky_ex(A, *, upper=False, check_errors=False, out=None):
     return with_out("linalg.cholesky_ex", CholeskyEx((L, info)), out)
 
 
-def cholesky(A, *, upper=False, out=None):
+def cholesky(A: Tensor, *, upper: bool = False, out: Tensor | None = None) -> Tensor:
     """L, lower triangular, with A = L L^H, of Hermitian positive definite matrices."""
     L, info = _factored(A, upper)
     check_info(info, "linalg.cholesky", NOT_POSITIVE)
     return write_out("linalg.cholesky", L, out)
 
 
-def cholesky_solve(input, input2, upper=False, *, out=None):
+def cholesky_solve(
+    input: Tensor, input2: Tensor, upper: bool = False, *, out: Tensor | None = None
+) -> Tensor:
     """X with A X = input, where input2 is the factor of A."""
     need_matrices("cholesky_solve", input=input, input2=input2)
     L, B = same_batch("cholesky_solve", input2, input)
@@ -56,7 +68,7 @@ def cholesky_solve(input, input2, upper=False, *, out=None):
     return write_out("cholesky_solve", _C._solve_triangular(lower.mH, middle, True, False), out)
 
 
-def cholesky_inverse(input, upper=False, *, out=None):
+def cholesky_inverse(input: Tensor, upper: bool = False, *, out: Tensor | None = None) -> Tensor:
     """The inverse of the matrix whose factor is input."""
     need_matrices("cholesky_inverse", input=input)
     zero = (input.detach().diagonal(0, -2, -1) == 0).to(_C.int32)
@@ -70,7 +82,9 @@ def cholesky_inverse(input, upper=False, *, out=None):
     return write_out("cholesky_inverse", cholesky_solve(one, input, upper), out)
 
 
-def lu_factor_ex(A, *, pivot=True, check_errors=False, out=None):
+def lu_factor_ex(
+    A: Tensor, *, pivot: bool = True, check_errors: bool = False, out: Tensor | None = None
+) -> return_types.linalg_lu_factor_ex:
     """L and U in one matrix, the exchanges of rows, and where U has its first zero, or 0."""
     result = LUFactorEx(_C._lu_factor(A, pivot))
     if check_errors:
@@ -78,7 +92,9 @@ def lu_factor_ex(A, *, pivot=True, check_errors=False, out=None):
     return with_out("linalg.lu_factor_ex", result, out)
 
 
-def lu_factor(A, *, pivot=True, out=None):
+def lu_factor(
+    A: Tensor, *, pivot: bool = True, out: Tensor | None = None
+) -> return_types.linalg_lu_factor:
     """L and U of P A = L U in one matrix, and the exchanges of rows."""
     factors, pivots, info = _C._lu_factor(A, pivot)
     check_info(info, "linalg.lu_factor", SINGULAR)
@@ -99,14 +115,21 @@ def _permutation(factors, pivots):
     return zero.scatter(-2, order.unsqueeze(-2), 1.0)
 
 
-def lu(A, *, pivot=True, out=None):
+def lu(A: Tensor, *, pivot: bool = True, out: Tensor | None = None) -> return_types.linalg_lu:
     """P, L and U with A = P L U; without pivots P is empty."""
     factors, pivots, _ = _C._lu_factor(A, pivot)
     P = _permutation(factors, pivots) if pivot else factors.new_empty(0)
     return with_out("linalg.lu", LU((P, *_triangles(factors))), out)
 
 
-def lu_unpack(LU_data, LU_pivots, unpack_data=True, unpack_pivots=True, *, out=None):
+def lu_unpack(
+    LU_data: Tensor,
+    LU_pivots: Tensor,
+    unpack_data: bool = True,
+    unpack_pivots: bool = True,
+    *,
+    out: Tensor | None = None,
+) -> Tensor:
     """P, L and U from what lu_factor returns; those not asked for are empty."""
     need_matrices("lu_unpack", LU_data=LU_data)
     empty = LU_data.new_empty(0)
@@ -117,7 +140,9 @@ def lu_unpack(LU_data, LU_pivots, unpack_data=True, unpack_pivots=True, *, out=N
     return with_out("lu_unpack", LUUnpack((P, L, U)), out)
 
 
-def old_lu(A, pivot=True, get_infos=False, out=None):
+def old_lu(
+    A: Tensor, pivot: bool = True, get_infos: bool = False, out: Tensor | None = None
+) -> Tensor:
     """lu_factor_ex by its old name: (LU, pivots), or with get_infos (LU, pivots, infos)."""
     found = lu_factor_ex(A, pivot=pivot)
     found = tuple(found) if get_infos else tuple(found[:2])
@@ -126,7 +151,7 @@ def old_lu(A, pivot=True, get_infos=False, out=None):
     return write_outs("lu", found, out)
 
 
-def qr(A, mode="reduced", *, out=None):
+def qr(A: Tensor, mode: str = "reduced", *, out: Tensor | None = None) -> return_types.linalg_qr:
     """Q with orthonormal columns and R upper triangular with A = Q R.
 
     mode: 'reduced', 'complete' (a square Q), or 'r' (Q is empty).
@@ -145,12 +170,14 @@ def old_qr(input, some=True, *, out=None):
     return qr(input, "reduced" if some else "complete", out=out)
 
 
-def geqrf(input, *, out=None):
+def geqrf(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """QR as LAPACK keeps it: R, below it the reflections, and their factors tau."""
     return with_out("geqrf", Geqrf(_C._geqrf(input)), out)
 
 
-def ldl_factor_ex(A, *, hermitian=False, check_errors=False, out=None):
+def ldl_factor_ex(
+    A: Tensor, *, hermitian: bool = False, check_errors: bool = False, out: Tensor | None = None
+) -> return_types.linalg_ldl_factor_ex:
     """The factors of symmetric (or Hermitian) matrices, and what went wrong, or 0."""
     result = LDLFactorEx(_C._ldl_factor(A, hermitian))
     if check_errors:
@@ -158,7 +185,9 @@ def ldl_factor_ex(A, *, hermitian=False, check_errors=False, out=None):
     return with_out("linalg.ldl_factor_ex", result, out)
 
 
-def ldl_factor(A, *, hermitian=False, out=None):
+def ldl_factor(
+    A: Tensor, *, hermitian: bool = False, out: Tensor | None = None
+) -> return_types.linalg_ldl_factor:
     """The factors of symmetric (or Hermitian) matrices, as LAPACK keeps them."""
     factors, pivots, info = _C._ldl_factor(A, hermitian)
     _check_ldl(info, "linalg.ldl_factor")
@@ -169,7 +198,9 @@ def _check_ldl(info, op):
     check_info(info, op, "the matrix is singular: element # of D is zero")
 
 
-def ldl_solve(LD, pivots, B, *, hermitian=False, out=None):
+def ldl_solve(
+    LD: Tensor, pivots: Tensor, B: Tensor, *, hermitian: bool = False, out: Tensor | None = None
+) -> Tensor:
     """X with A X = B, A by its LDL factors."""
     need_matrices("linalg.ldl_solve", LD=LD, B=B)
     LD, B = same_batch("linalg.ldl_solve", LD, B)
@@ -177,7 +208,7 @@ def ldl_solve(LD, pivots, B, *, hermitian=False, out=None):
     return write_out("linalg.ldl_solve", _C._ldl_solve(LD, pivots, B, hermitian), out)
 
 
-def householder_product(A, tau, *, out=None):
+def householder_product(A: Tensor, tau: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The first columns of the product of reflections I - tau_i v_i v_i^H.
 
     v_i is zero above row i, one in it, and column i of A below it: the Q that a QR factorization
@@ -219,12 +250,20 @@ def _reflected(A, tau, other, adjoint):
     return result.clone() if tau.shape[-1] == 0 else result
 
 
-def orgqr(input, input2, *, out=None):
+def orgqr(input: Tensor, input2: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The old name of linalg.householder_product."""
     return householder_product(input, input2, out=out)
 
 
-def ormqr(input, input2, input3, left=True, transpose=False, *, out=None):
+def ormqr(
+    input: Tensor,
+    input2: Tensor,
+    input3: Tensor,
+    left: bool = True,
+    transpose: bool = False,
+    *,
+    out: Tensor | None = None,
+) -> Tensor:
     """Q input3, Q^H input3, input3 Q or input3 Q^H, with the Q that geqrf keeps as reflections in
     input and their factors input2."""
     tau, other = input2, input3

@@ -1,6 +1,12 @@
 """The few largest singular values and eigenvalues of large matrices, by random projections."""
 
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
 from rushlight import _C
+from rushlight._C import Tensor
 from rushlight._names.publish import publish
 from rushlight.linalg._factor import qr
 from rushlight.linalg._solve import solve_triangular
@@ -26,7 +32,9 @@ def _range(A, q, niter, M):
     return Q
 
 
-def svd_lowrank(A, q=6, niter=2, M=None):
+def svd_lowrank(
+    A: Tensor, q: int | None = 6, niter: int | None = 2, M: Tensor | None = None
+) -> tuple[Tensor, Tensor, Tensor]:
     """U, S and V of a matrix (or of A - M) of which about the first q matter: A is nearly
     U diag(S) V^H."""
     rows, cols = A.shape[-2:]
@@ -45,7 +53,9 @@ def svd_lowrank(A, q=6, niter=2, M=None):
     return (V, S, U) if turned else (U, S, V)
 
 
-def pca_lowrank(A, q=None, center=True, niter=2):
+def pca_lowrank(
+    A: Tensor, q: int | None = None, center: bool = True, niter: int = 2
+) -> tuple[Tensor, Tensor, Tensor]:
     """The first q principal components of the rows of A, by svd_lowrank of A less its mean."""
     if not (A.is_floating_point() or A.is_complex()):
         raise ValueError(f"pca_lowrank: needs floating numbers, got {A.dtype}")
@@ -62,21 +72,21 @@ def pca_lowrank(A, q=None, center=True, niter=2):
 
 
 def lobpcg(
-    A,
-    k=None,
-    B=None,
-    X=None,
-    n=None,
-    iK=None,
-    niter=None,
-    tol=None,
-    largest=None,
-    method=None,
-    tracker=None,
-    ortho_iparams=None,
-    ortho_fparams=None,
-    ortho_bparams=None,
-):
+    A: Tensor,
+    k: int | None = None,
+    B: Tensor | None = None,
+    X: Tensor | None = None,
+    n: int | None = None,
+    iK: Tensor | None = None,
+    niter: int | None = None,
+    tol: float | None = None,
+    largest: bool | None = None,
+    method: str | None = None,
+    tracker: Callable[..., Any] | None = None,
+    ortho_iparams: dict[str, int] | None = None,
+    ortho_fparams: dict[str, float] | None = None,
+    ortho_bparams: dict[str, bool] | None = None,
+) -> tuple[Tensor, Tensor]:
     """The k largest (or smallest) eigenvalues of A x = lambda B x, and their vectors.
 
     Matrices are dense here, so they come from the full decomposition, which is exact: the iteration

@@ -1,15 +1,18 @@
 """Functions of matrices that are made of products alone."""
 
+from __future__ import annotations
+
 import math
 
 from rushlight import _C
+from rushlight._C import Tensor
 from rushlight.autograd import no_grad
 
 # exp of a matrix of norm at most 1/2: x^16 / 16! is below half a unit in the last place of float64.
 _DEGREE, _NORM = 15, 0.5
 
 
-def matrix_exp(A):
+def matrix_exp(A: Tensor) -> Tensor:
     """The exponential of square matrices: the sum of A^k / k!."""
     _check_square("linalg.matrix_exp", A)
     size = A.shape[-1]

@@ -1,20 +1,42 @@
 """Norms, condition and rank."""
 
+from __future__ import annotations
+
+from collections.abc import Sequence
 from math import inf
+from typing import Any
 
 from rushlight import _C
+from rushlight._C import Tensor
 from rushlight._functions.out import write_out
 from rushlight.linalg._solve import _tolerances, real_dtype
+from rushlight.types import _dtype
 
 
-def vector_norm(x, ord=2, dim=None, keepdim=False, *, dtype=None, out=None):
+def vector_norm(
+    x: Tensor,
+    ord: float | str | None = 2,
+    dim: int | Sequence[int] | None = None,
+    keepdim: bool = False,
+    *,
+    dtype: _dtype | None = None,
+    out: Tensor | None = None,
+) -> Tensor:
     """The norm of order `ord` of all elements or along dims."""
     if not (x.is_floating_point() or x.is_complex()):
         raise _C.DTypeError(f"linalg.vector_norm: needs floating or complex numbers, got {x.dtype}")
-    return _C._vector_norm(x, ord, dim, keepdim, dtype=dtype, out=out)
+    return _C._vector_norm(x, ord, dim, keepdim, dtype=dtype, out=out)  # type: ignore[arg-type]
 
 
-def matrix_norm(A, ord="fro", dim=(-2, -1), keepdim=False, *, dtype=None, out=None):
+def matrix_norm(
+    A: Tensor,
+    ord: float | str | None = "fro",
+    dim: int | Sequence[int] | None = (-2, -1),
+    keepdim: bool = False,
+    *,
+    dtype: _dtype | None = None,
+    out: Tensor | None = None,
+) -> Tensor:
     """The norm of matrices: 'fro', 'nuc' (the sum of the singular values), 2 and -2 (the extreme
     singular value), 1 and -1 (the extreme sum of a column), inf and -inf (of a row)."""
     name = "linalg.matrix_norm"
@@ -64,7 +86,15 @@ def matrix_norm(A, ord="fro", dim=(-2, -1), keepdim=False, *, dtype=None, out=No
     return write_out(name, result, out)
 
 
-def norm(A, ord=None, dim=None, keepdim=False, *, out=None, dtype=None):
+def norm(
+    A: Tensor,
+    ord: float | str | None = None,
+    dim: int | Sequence[int] | None = None,
+    keepdim: bool = False,
+    *,
+    out: Tensor | None = None,
+    dtype: _dtype | None = None,
+) -> Tensor:
     """A matrix norm for a matrix or two dims with an order, else a vector norm."""
     if isinstance(dim, tuple | list) and len(dim) not in (1, 2):
         raise RuntimeError(f"linalg.norm: dim must name one or two dims, got {dim!r}")
@@ -75,7 +105,7 @@ def norm(A, ord=None, dim=None, keepdim=False, *, out=None, dtype=None):
     return vector_norm(A, 2 if ord is None else ord, dim, keepdim, dtype=dtype, out=out)
 
 
-def cond(A, p=None, *, out=None):
+def cond(A: Tensor, p: float | None = None, *, out: Tensor | None = None) -> Tensor:
     """How much relative errors may grow by solving with A: norm(A) norm(A^-1)."""
     from rushlight.linalg._solve import inv_ex
     from rushlight.linalg._spectral import svdvals
@@ -99,7 +129,15 @@ def cond(A, p=None, *, out=None):
     return write_out("linalg.cond", result.to(real_dtype(A)), out)
 
 
-def matrix_rank(A, tol=None, hermitian=False, *, atol=None, rtol=None, out=None):
+def matrix_rank(
+    A: Tensor,
+    tol: Any = None,
+    hermitian: bool = False,
+    *,
+    atol: float | Tensor | None = None,
+    rtol: float | Tensor | None = None,
+    out: Tensor | None = None,
+) -> Tensor:
     """The number of singular values above max(atol, rtol times the largest)."""
     from rushlight.linalg._spectral import eigvalsh, svdvals
 

@@ -1,5 +1,10 @@
 """Linear algebra under the names of the package itself and of Tensor's methods."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rushlight._C import Tensor
 from rushlight._names.publish import publish
 from rushlight.linalg._factor import cholesky as _cholesky
 from rushlight.linalg._factor import (
@@ -22,6 +27,9 @@ from rushlight.linalg._solve import old_lu_solve as lu_solve
 from rushlight.linalg._solve import slogdet as _slogdet
 from rushlight.linalg._spectral import old_svd as svd
 
+if TYPE_CHECKING:
+    from rushlight import return_types
+
 __all__ = [
     "cholesky", "cholesky_inverse", "cholesky_solve", "det", "geqrf", "inverse", "logdet", "lu",
     "lu_solve", "lu_unpack", "matrix_exp", "matrix_power", "orgqr", "ormqr", "pinverse", "qr",
@@ -32,37 +40,37 @@ _Slogdet = named("slogdet", ("sign", "logabsdet"))
 _QR = named("qr", ("Q", "R"))
 
 
-def cholesky(input, upper=False, *, out=None):
+def cholesky(input: Tensor, upper: bool = False, *, out: Tensor | None = None) -> Tensor:
     """linalg.cholesky by its old name."""
     return _cholesky(input, upper=upper, out=out)
 
 
-def inverse(input, *, out=None):
+def inverse(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """linalg.inv by its old name."""
     return _inv(input, out=out)
 
 
-def det(input):
+def det(input: Tensor) -> Tensor:
     """linalg.det by its old name."""
     return _det(input)
 
 
-def matrix_exp(input):
+def matrix_exp(input: Tensor) -> Tensor:
     """linalg.matrix_exp by its old name."""
     return _matrix_exp(input)
 
 
-def matrix_power(input, n, *, out=None):
+def matrix_power(input: Tensor, n: int, *, out: Tensor | None = None) -> Tensor:
     """linalg.matrix_power by its old name."""
     return _matrix_power(input, n, out=out)
 
 
-def qr(input, some=True, *, out=None):
+def qr(input: Tensor, some: bool = True, *, out: Tensor | None = None) -> return_types.qr:
     """linalg.qr by its old name."""
     return _QR(_qr(input, some, out=out))
 
 
-def slogdet(input, *, out=None):
+def slogdet(input: Tensor, *, out: Tensor | None = None) -> return_types.slogdet:
     """linalg.slogdet by its old name."""
     return with_out("slogdet", _Slogdet(_slogdet(input)), out)
 

@@ -1,22 +1,27 @@
 """Products of matrices and vectors."""
 
+from __future__ import annotations
+
+from collections.abc import Sequence
 from itertools import pairwise
+from typing import Any
 
 from rushlight import _C
+from rushlight._C import Tensor
 from rushlight._functions.out import write_out
 
 
-def matmul(input, other, *, out=None):
+def matmul(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The matrix product."""
     return _C.matmul(input, other, out=out)
 
 
-def diagonal(A, *, offset=0, dim1=-2, dim2=-1):
+def diagonal(A: Tensor, *, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Tensor:
     """The diagonals of matrices."""
     return A.diagonal(offset, dim1, dim2)
 
 
-def cross(input, other, *, dim=-1, out=None):
+def cross(input: Tensor, other: Tensor, *, dim: int = -1, out: Tensor | None = None) -> Tensor:
     """The product of vectors in space, along a dim of size 3."""
     if input.ndim != other.ndim:
         raise RuntimeError("linalg.cross: expects as many dimensions on both sides, got shapes "
@@ -35,7 +40,7 @@ def cross(input, other, *, dim=-1, out=None):
     return write_out("linalg.cross", result, out)
 
 
-def vecdot(x, y, *, dim=-1, out=None):
+def vecdot(x: Tensor, y: Tensor, *, dim: int = -1, out: Tensor | None = None) -> Tensor:
     """The inner products of vectors along a dim; the first ones are conjugated."""
     if not isinstance(y, _C.Tensor):
         raise TypeError(f"linalg.vecdot: argument 'y' must be Tensor, not {type(y).__name__}")
@@ -49,7 +54,7 @@ def vecdot(x, y, *, dim=-1, out=None):
     return write_out("linalg.vecdot", result, out)
 
 
-def matrix_power(A, n, *, out=None):
+def matrix_power(A: Tensor, n: int, *, out: Tensor | None = None) -> Tensor:
     """The n-th power of square matrices; a negative n means powers of the inverse."""
     if A.ndim < 2 or A.shape[-1] != A.shape[-2]:
         raise RuntimeError(f"linalg.matrix_power: needs square matrices, got {list(A.shape)}")
@@ -74,7 +79,7 @@ def matrix_power(A, n, *, out=None):
     return write_out("linalg.matrix_power", result, out)
 
 
-def multi_dot(tensors, *, out=None):
+def multi_dot(tensors: Sequence[Tensor], *, out: Tensor | None = None) -> Tensor:
     """The product of several matrices, in the order that needs the fewest multiplications; the
     first and the last may be vectors."""
     tensors = list(tensors)
@@ -125,7 +130,7 @@ def _product(tensors, cuts, i, j):
     return _product(tensors, cuts, i, k) @ _product(tensors, cuts, k + 1, j)
 
 
-def vander(x, N=None):
+def vander(x: Tensor, N: Any = None) -> Tensor:
     """Powers 0 ... N - 1 of the elements, along a new last dim."""
     x = x.reshape(1) if x.ndim == 0 else x
     n = x.shape[-1] if N is None else N

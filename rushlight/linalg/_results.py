@@ -20,7 +20,7 @@ class _Named(tuple):
     __slots__ = ()
     _names = ()
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         items = ",\n".join(f"{n}={x!r}" for n, x in zip(self._names, self, strict=True))
         return f"rushlight.return_types.{type(self).__name__}(\n{items})"
 

@@ -1,8 +1,12 @@
 """Systems of linear equations, inverses and determinants."""
 
+from __future__ import annotations
+
 import math
+from typing import TYPE_CHECKING, Any
 
 from rushlight import _C
+from rushlight._C import Tensor
 from rushlight._functions.out import write_out
 from rushlight.functional import broadcast_shapes
 from rushlight.linalg._results import (
@@ -16,6 +20,9 @@ from rushlight.linalg._results import (
     tracked,
     with_out,
 )
+
+if TYPE_CHECKING:
+    from rushlight import return_types
 
 SolveEx = named("linalg_solve_ex", ("result", "info"))
 InvEx = named("linalg_inv_ex", ("inverse", "info"))
@@ -45,14 +52,21 @@ def _solve(op, A, B, left):
     return X.squeeze(-1) if vector else X, info
 
 
-def solve(A, B, *, left=True, out=None):
+def solve(A: Tensor, B: Tensor, *, left: bool = True, out: Tensor | None = None) -> Tensor:
     """X with A X = B, or X A = B with left=False; B may be a vector."""
     X, info = _solve("linalg.solve", A, B, left)
     check_info(info, "linalg.solve", SINGULAR)
     return write_out("linalg.solve", X, out)
 
 
-def solve_ex(A, B, *, left=True, check_errors=False, out=None):
+def solve_ex(
+    A: Tensor,
+    B: Tensor,
+    *,
+    left: bool = True,
+    check_errors: bool = False,
+    out: Tensor | None = None,
+) -> return_types.linalg_solve_ex:
     """X with A X = B, and where U of LU has its first zero, or 0."""
     result = SolveEx(_solve("linalg.solve_ex", A, B, left))
     if check_errors:
@@ -60,7 +74,15 @@ def solve_ex(A, B, *, left=True, check_errors=False, out=None):
     return with_out("linalg.solve_ex", result, out)
 
 
-def solve_triangular(A, B, *, upper, left=True, unitriangular=False, out=None):
+def solve_triangular(
+    A: Tensor,
+    B: Tensor,
+    *,
+    upper: bool,
+    left: bool = True,
+    unitriangular: bool = False,
+    out: Tensor | None = None,
+) -> Tensor:
     """X with A X = B (or X A = B with left=False), A triangular."""
     need_matrices("linalg.solve_triangular", A=A, B=B)
     A, B = same_batch("linalg.solve_triangular", A, B)
@@ -71,7 +93,15 @@ def solve_triangular(A, B, *, upper, left=True, unitriangular=False, out=None):
     return write_out("linalg.solve_triangular", X, out)
 
 
-def triangular_solve(input, A, upper=True, transpose=False, unitriangular=False, *, out=None):
+def triangular_solve(
+    input: Tensor,
+    A: Tensor,
+    upper: bool = True,
+    transpose: bool = False,
+    unitriangular: bool = False,
+    *,
+    out: Tensor | None = None,
+) -> Tensor:
     """X with A X = input, A triangular, and A: the old form of linalg.solve_triangular."""
     need_matrices("triangular_solve", input=input, A=A)
     A, b = same_batch("triangular_solve", A, input)
@@ -82,7 +112,15 @@ def triangular_solve(input, A, upper=True, transpose=False, unitriangular=False,
     return with_out("triangular_solve", TriangularSolve((X, A.clone())), out)
 
 
-def lu_solve(LU, pivots, B, *, left=True, adjoint=False, out=None):
+def lu_solve(
+    LU: Tensor,
+    pivots: Tensor,
+    B: Tensor,
+    *,
+    left: bool = True,
+    adjoint: bool = False,
+    out: Tensor | None = None,
+) -> Tensor:
     """X with A X = B (or X A = B), A (or, with adjoint, A^H) by its LU factors."""
     need_matrices("linalg.lu_solve", LU=LU, B=B)
     LU, B = same_batch("linalg.lu_solve", LU, B)
@@ -94,19 +132,23 @@ def lu_solve(LU, pivots, B, *, left=True, adjoint=False, out=None):
     return write_out("linalg.lu_solve", X, out)
 
 
-def old_lu_solve(input, LU_data, LU_pivots, *, out=None):
+def old_lu_solve(
+    input: Tensor, LU_data: Tensor, LU_pivots: Tensor, *, out: Tensor | None = None
+) -> Tensor:
     """linalg.lu_solve by its old name, with the right-hand side first."""
     return lu_solve(LU_data, LU_pivots, input, out=out)
 
 
-def inv(A, *, out=None):
+def inv(A: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The inverses of square matrices."""
     inverse, info = _C._inv_ex(A)
     check_info(info, "linalg.inv", SINGULAR)
     return write_out("linalg.inv", inverse, out)
 
 
-def inv_ex(A, *, check_errors=False, out=None):
+def inv_ex(
+    A: Tensor, *, check_errors: bool = False, out: Tensor | None = None
+) -> return_types.linalg_inv_ex:
     """The inverses, and where U of LU has its first zero, or 0."""
     result = InvEx(_C._inv_ex(A))
     if check_errors:
@@ -114,18 +156,18 @@ def inv_ex(A, *, check_errors=False, out=None):
     return with_out("linalg.inv_ex", result, out)
 
 
-def det(A, *, out=None):
+def det(A: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The determinants of square matrices."""
     return write_out("linalg.det", _C._det(A)[0], out)
 
 
-def slogdet(A, *, out=None):
+def slogdet(A: Tensor, *, out: Tensor | None = None) -> return_types.linalg_slogdet:
     """The sign of the determinants and the logarithm of their absolute value."""
     sign, logabsdet, _, _ = _C._slogdet(A)
     return with_out("linalg.slogdet", Slogdet((sign, logabsdet)), out)
 
 
-def logdet(input):
+def logdet(input: Tensor) -> Tensor:
     """The logarithm of the determinants; nan where they are negative."""
     sign, logabsdet, _, _ = _C._slogdet(input)
     if input.is_complex():
@@ -155,7 +197,15 @@ def real_dtype(A):
     return {_C.complex64: _C.float32, _C.complex128: _C.float64}.get(A.dtype, A.dtype)
 
 
-def pinv(A, rcond=None, hermitian=False, *, atol=None, rtol=None, out=None):
+def pinv(
+    A: Tensor,
+    rcond: float | Tensor | None = None,
+    hermitian: bool = False,
+    *,
+    atol: float | Tensor | None = None,
+    rtol: float | Tensor | None = None,
+    out: Tensor | None = None,
+) -> Tensor:
     """The pseudo-inverse; singular values up to max(atol, rtol times the largest) count as zero."""
     need_matrices("linalg.pinv", A=A)
     _need_floats("linalg.pinv", A)
@@ -169,7 +219,7 @@ def pinv(A, rcond=None, hermitian=False, *, atol=None, rtol=None, out=None):
     return write_out("linalg.pinv", inverse, out)
 
 
-def pinverse(input, rcond=1e-15):
+def pinverse(input: Tensor, rcond: float | Tensor | None = 1e-15) -> Tensor:
     """linalg.pinv by its old name."""
     return pinv(input, rcond)
 
@@ -179,7 +229,9 @@ def _need_floats(op, A):
         raise _C.DTypeError(f"{op}: needs floating or complex numbers, got {A.dtype}")
 
 
-def lstsq(A, B, rcond=None, *, driver=None):
+def lstsq(
+    A: Tensor, B: Tensor, rcond: float | Tensor | None = None, *, driver: str | None = None
+) -> return_types.linalg_lstsq:
     """X for which A X is nearest to B in the sense of least squares."""
     need_matrices("linalg.lstsq", A=A)
     if B.ndim < 1:
@@ -218,7 +270,7 @@ def lstsq(A, B, rcond=None, *, driver=None):
     return Lstsq((X, residuals, rank, singular))
 
 
-def tensorinv(A, ind=2, *, out=None):
+def tensorinv(A: Tensor, ind: int = 2, *, out: Tensor | None = None) -> Tensor:
     """The inverse of A as a map from its last dims to its first `ind` ones."""
     if ind <= 0:
         raise RuntimeError(f"linalg.tensorinv: ind must be positive, got {ind}")
@@ -230,7 +282,7 @@ def tensorinv(A, ind=2, *, out=None):
     return write_out("linalg.tensorinv", inverse.reshape(*last, *first), out)
 
 
-def tensorsolve(A, B, dims=None, *, out=None):
+def tensorsolve(A: Tensor, B: Tensor, dims: Any = None, *, out: Tensor | None = None) -> Tensor:
     """X with tensordot(A, X, X.ndim) = B, after the dims of A named were moved to its end."""
     if dims is not None:
         A = A.movedim(tuple(dims), tuple(range(A.ndim - len(dims), A.ndim)))

@@ -1,8 +1,16 @@
 """Singular values and eigenvalues."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from rushlight import _C
+from rushlight._C import Tensor
 from rushlight._functions.out import write_out
 from rushlight.linalg._results import NOT_CONVERGED, check_info, named, with_out
+
+if TYPE_CHECKING:
+    from rushlight import return_types
 
 SVD = named("linalg_svd", ("U", "S", "Vh"))
 OldSVD = named("svd", ("U", "S", "V"))
@@ -10,21 +18,25 @@ Eig = named("linalg_eig", ("eigenvalues", "eigenvectors"))
 Eigh = named("linalg_eigh", ("eigenvalues", "eigenvectors"))
 
 
-def svd(A, full_matrices=True, *, driver=None, out=None):
+def svd(
+    A: Tensor, full_matrices: bool = True, *, driver: str | None = None, out: Tensor | None = None
+) -> return_types.linalg_svd:
     """U, S and Vh with A = U diag(S) Vh, S falling."""
     U, S, Vh, info = _C._svd(A, full_matrices, driver or "")
     check_info(info, "linalg.svd", NOT_CONVERGED)
     return with_out("linalg.svd", SVD((U, S, Vh)), out)
 
 
-def svdvals(A, *, driver=None, out=None):
+def svdvals(A: Tensor, *, driver: str | None = None, out: Tensor | None = None) -> Tensor:
     """The singular values, falling."""
     S, info = _C._svdvals(A, driver or "")
     check_info(info, "linalg.svdvals", NOT_CONVERGED)
     return write_out("linalg.svdvals", S, out)
 
 
-def old_svd(input, some=True, compute_uv=True, *, out=None):
+def old_svd(
+    input: Tensor, some: bool = True, compute_uv: bool = True, *, out: Tensor | None = None
+) -> Tensor:
     """U, S and V (not its adjoint): the old form of linalg.svd."""
     if not compute_uv:
         rows, cols = input.shape[-2:]
@@ -40,7 +52,7 @@ def _upper(op, UPLO):
     return UPLO in "Uu"
 
 
-def eigh(A, UPLO="L", *, out=None):
+def eigh(A: Tensor, UPLO: str = "L", *, out: Tensor | None = None) -> return_types.linalg_eigh:
     """The eigenvalues, rising, and eigenvectors of symmetric or Hermitian matrices, of which one
     triangle is read."""
     values, vectors, info = _C._eigh(A, _upper("linalg.eigh", UPLO))
@@ -48,21 +60,21 @@ def eigh(A, UPLO="L", *, out=None):
     return with_out("linalg.eigh", Eigh((values, vectors)), out)
 
 
-def eigvalsh(A, UPLO="L", *, out=None):
+def eigvalsh(A: Tensor, UPLO: str = "L", *, out: Tensor | None = None) -> Tensor:
     """The eigenvalues of symmetric or Hermitian matrices, rising."""
     values, info = _C._eigvalsh(A, _upper("linalg.eigvalsh", UPLO))
     check_info(info, "linalg.eigvalsh", NOT_CONVERGED)
     return write_out("linalg.eigvalsh", values, out)
 
 
-def eig(A, *, out=None):
+def eig(A: Tensor, *, out: Tensor | None = None) -> return_types.linalg_eig:
     """The complex eigenvalues and eigenvectors of square matrices."""
     values, vectors, info = _C._eig(A)
     check_info(info, "linalg.eig", NOT_CONVERGED)
     return with_out("linalg.eig", Eig((values, vectors)), out)
 
 
-def eigvals(A, *, out=None):
+def eigvals(A: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The complex eigenvalues of square matrices."""
     values, info = _C._eigvals(A)
     check_info(info, "linalg.eigvals", NOT_CONVERGED)

@@ -4,9 +4,11 @@ A tensor that is sent moves to shared memory and stays one tensor: every process
 writes. docs/multiprocessing.md is the guide.
 """
 
+from __future__ import annotations
+
 import atexit
 import multiprocessing
-from multiprocessing import *  # noqa: F403
+from typing import TYPE_CHECKING
 
 from rushlight import _C
 from rushlight.multiprocessing import _contexts
@@ -20,6 +22,45 @@ from rushlight.multiprocessing.spawn import (
     spawn,
     start_processes,
 )
+
+if TYPE_CHECKING:  # without the names that are our own below
+    from multiprocessing import (  # noqa: F401
+        Array,
+        AuthenticationError,
+        Barrier,
+        BoundedSemaphore,
+        BufferTooShort,
+        Condition,
+        Event,
+        Lock,
+        Manager,
+        Process,
+        ProcessError,
+        RawArray,
+        RawValue,
+        RLock,
+        Semaphore,
+        TimeoutError,
+        Value,
+        active_children,
+        allow_connection_pickling,
+        cpu_count,
+        current_process,
+        freeze_support,
+        get_all_start_methods,
+        get_logger,
+        get_start_method,
+        log_to_stderr,
+        parent_process,
+        reducer,
+        set_executable,
+        set_forkserver_preload,
+        set_start_method,
+    )
+    from typing import Any
+else:
+    for _name in set(multiprocessing.__all__) - {"get_context"}:
+        globals()[_name] = getattr(multiprocessing, _name)
 
 __all__ = [
     *multiprocessing.__all__,
@@ -39,23 +80,28 @@ init_reductions()
 atexit.register(_C._release_shared_memory)
 
 
-def Pipe(duplex=True):
+def Pipe(duplex: bool = True) -> Any:
     return get_context().Pipe(duplex)
 
 
-def Queue(maxsize=0):
+def Queue(maxsize: int = 0) -> Any:
     return get_context().Queue(maxsize)
 
 
-def JoinableQueue(maxsize=0):
+def JoinableQueue(maxsize: int = 0) -> Any:
     return get_context().JoinableQueue(maxsize)
 
 
-def SimpleQueue():
+def SimpleQueue() -> Any:
     return get_context().SimpleQueue()
 
 
-def Pool(processes=None, initializer=None, initargs=(), maxtasksperchild=None):
+def Pool(
+    processes: Any = None,
+    initializer: Any = None,
+    initargs: tuple[Any, ...] = (),
+    maxtasksperchild: Any = None,
+) -> Any:
     return get_context().Pool(processes, initializer, initargs, maxtasksperchild)
 
 
@@ -66,12 +112,12 @@ for _function in (Pipe, Queue, JoinableQueue, SimpleQueue, Pool):
 _STRATEGIES = ("file_descriptor", "file_system")
 
 
-def get_all_sharing_strategies():
+def get_all_sharing_strategies() -> Any:
     """The names that set_sharing_strategy knows."""
     return set(_STRATEGIES)
 
 
-def set_sharing_strategy(new_strategy):
+def set_sharing_strategy(new_strategy: Any) -> None:
     """Where memory that is shared from now on lies: behind file descriptors without a name, which
     the kernel frees by itself, or in files in /dev/shm, which others can open by name."""
     if new_strategy not in _STRATEGIES:
@@ -81,6 +127,6 @@ def set_sharing_strategy(new_strategy):
     _C._named_arenas(new_strategy == "file_system")
 
 
-def get_sharing_strategy():
+def get_sharing_strategy() -> Any:
     """The strategy in use."""
     return _STRATEGIES[_C._named_arenas(None)]

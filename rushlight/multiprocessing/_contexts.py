@@ -1,7 +1,10 @@
 """Contexts of multiprocessing whose channels carry tensors."""
 
+from __future__ import annotations
+
 import multiprocessing
 from multiprocessing import context as standard
+from typing import Any
 
 
 class SharingContext:
@@ -54,7 +57,7 @@ class ForkServerContext(SharingContext, standard.ForkServerContext):
 _CONTEXTS = {"fork": ForkContext(), "spawn": SpawnContext(), "forkserver": ForkServerContext()}
 
 
-def get_context(method=None):
+def get_context(method: str | None = None) -> Any:
     """The context of a start method, or of the current one."""
     if method is None:
         method = multiprocessing.get_start_method()

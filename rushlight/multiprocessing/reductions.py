@@ -9,13 +9,18 @@ a Manager, carry bytes only. Messages there name the sender's process and descri
 the arena, and the sender keeps the arena until they were read.
 """
 
+from __future__ import annotations
+
 import os
 import sys
 import threading
 from multiprocessing.reduction import ForkingPickler
+from types import TracebackType
+from typing import Any
 
 from rushlight import _C, _utils
 from rushlight._C import Tensor, UntypedStorage
+from rushlight.types import Self
 
 __all__ = ["Carrier", "Delivery", "init_reductions", "reduce_storage", "reduce_tensor"]
 
@@ -24,14 +29,14 @@ _MOST_DESCRIPTORS = 200
 
 
 class _Thread(threading.local):
-    carrier = None
-    delivery = None
+    carrier: Any = None
+    delivery: Any = None
 
 
 _this_thread = _Thread()
 
 
-def is_sending():
+def is_sending() -> bool:
     """Is this thread pickling a message for a process that shares memory with this one?"""
     return _this_thread.carrier is not None
 
@@ -39,23 +44,28 @@ def is_sending():
 class Carrier:
     """While a message is pickled: collects the arenas whose descriptors go with it."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         self._slots = {}  # id of an arena -> which descriptor of the message
         self._storages = []  # keep the arenas until the message is sent
         self._cancels = []
         self._owned = []
         self.descriptors = []
 
-    def __enter__(self):
+    def __enter__(self) -> Self:
         self._outer, _this_thread.carrier = _this_thread.carrier, self
         return self
 
-    def __exit__(self, kind, value, traceback):
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        value: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
         _this_thread.carrier = self._outer
         if kind is not None:
             self.cancel()
 
-    def cancel(self):
+    def cancel(self) -> None:
         """The message is not sent."""
         for storage, by_name in self._storages:
             _C._shared_cancel(storage, by_name)
@@ -64,7 +74,7 @@ class Carrier:
             undo()
         self._cancels.clear()
 
-    def slot_for(self, arena, descriptor):
+    def slot_for(self, arena: Any, descriptor: Any) -> Any:
         if arena not in self._slots:
             if len(self.descriptors) == _MOST_DESCRIPTORS:
                 return -1
@@ -72,18 +82,18 @@ class Carrier:
             self.descriptors.append(descriptor)
         return self._slots[arena]
 
-    def keep(self, storage, by_name):
+    def keep(self, storage: UntypedStorage, by_name: Any) -> None:
         self._storages.append((storage, by_name))
 
-    def on_cancel(self, undo):
+    def on_cancel(self, undo: Any) -> None:
         """Calls undo() if the message is not sent."""
         self._cancels.append(undo)
 
-    def own(self, descriptor):
+    def own(self, descriptor: Any) -> None:
         """Closes the descriptor with the message, sent or not."""
         self._owned.append(descriptor)
 
-    def __del__(self):
+    def __del__(self) -> None:
         for descriptor in self._owned:
             os.close(descriptor)
 
@@ -91,20 +101,20 @@ class Carrier:
 class Delivery:
     """While a message is unpickled: the descriptors that came with it."""
 
-    def __init__(self, descriptors):
+    def __init__(self, descriptors: Any) -> None:
         self._descriptors = list(descriptors)
 
-    def __enter__(self):
+    def __enter__(self) -> Self:
         self._outer, _this_thread.delivery = _this_thread.delivery, self
         return self
 
-    def __exit__(self, *_):
+    def __exit__(self, *_: object) -> None:
         _this_thread.delivery = self._outer
         for descriptor in self._descriptors:
             if descriptor >= 0:
                 os.close(descriptor)
 
-    def look(self, slot):
+    def look(self, slot: Any) -> Any:
         """The descriptor, which stays ours."""
         if slot >= len(self._descriptors):
             raise RuntimeError(
@@ -113,13 +123,13 @@ class Delivery:
             )
         return self._descriptors[slot]
 
-    def take(self, slot):
+    def take(self, slot: Any) -> Any:
         self.look(slot)
         descriptor, self._descriptors[slot] = self._descriptors[slot], -1
         return descriptor
 
 
-def reduce_storage(storage):
+def reduce_storage(storage: UntypedStorage) -> Any:
     """An UntypedStorage as a message: shared memory, and where it is."""
     if storage.device.type == "cuda":
         from rushlight.multiprocessing import _cuda_sharing
@@ -141,7 +151,9 @@ def reduce_storage(storage):
     return rebuild_storage, (*place, slot, os.getpid())
 
 
-def rebuild_storage(arena, offset, nbytes, descriptor, name, slot, pid):
+def rebuild_storage(
+    arena: Any, offset: int, nbytes: int, descriptor: Any, name: str, slot: Any, pid: int
+) -> Any:
     """The storage that another process sent."""
     if slot >= 0:
         delivery = _this_thread.delivery
@@ -157,7 +169,7 @@ def rebuild_storage(arena, offset, nbytes, descriptor, name, slot, pid):
     return _C._shared_receive(arena, offset, nbytes, found, name, True)
 
 
-def taken_descriptor(slot):
+def taken_descriptor(slot: Any) -> Any:
     """The descriptor in a slot of the message that is being unpickled; Delivery closes it."""
     delivery = _this_thread.delivery
     if delivery is None:
@@ -187,7 +199,7 @@ def _check_leaf(tensor):
         )
 
 
-def reduce_tensor(tensor):
+def reduce_tensor(tensor: Tensor) -> Any:
     """A tensor as a message. A gradient goes along if it is in shared memory itself."""
     _check_leaf(tensor)
     plain = _with_storage_on_gpu(tensor) if tensor.is_cuda else tensor.__reduce_ex__(2)
@@ -211,7 +223,7 @@ def _with_grad(rebuild, arguments, grad):
     return tensor
 
 
-def init_reductions():
+def init_reductions() -> None:
     """Registers them for everything that pickles by multiprocessing's own pickler."""
     ForkingPickler.register(UntypedStorage, reduce_storage)
     ForkingPickler.register(Tensor, reduce_tensor)

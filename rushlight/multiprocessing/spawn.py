@@ -1,5 +1,7 @@
 """spawn and start_processes: the same function in several processes, failing together."""
 
+from __future__ import annotations
+
 import ctypes
 import multiprocessing.connection
 import os
@@ -7,6 +9,8 @@ import signal
 import sys
 import time
 import traceback
+from collections.abc import Callable
+from typing import Any
 
 from rushlight.multiprocessing._contexts import get_context
 
@@ -26,32 +30,39 @@ _PR_SET_PDEATHSIG = 1
 class ProcessException(Exception):
     """One of several processes failed."""
 
-    def __init__(self, msg, error_index, pid):
+    def __init__(self, msg: str, error_index: int, pid: int) -> None:
         super().__init__(msg)
         self.msg = msg
         self.error_index = error_index
         self.error_pid = pid
 
-    def __reduce__(self):
+    def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self.msg, self.error_index, self.error_pid)
 
 
 class ProcessRaisedException(ProcessException):
     """It raised an exception; the text holds its traceback."""
 
-    def __init__(self, msg, error_index, error_pid):
+    def __init__(self, msg: str, error_index: int, error_pid: int) -> None:
         super().__init__(msg, error_index, error_pid)
 
 
 class ProcessExitedException(ProcessException):
     """It ended by a signal, or with an exit code other than 0."""
 
-    def __init__(self, msg, error_index, error_pid, exit_code, signal_name=None):
+    def __init__(
+        self,
+        msg: str,
+        error_index: int,
+        error_pid: int,
+        exit_code: int,
+        signal_name: str | None = None,
+    ) -> None:
         super().__init__(msg, error_index, error_pid)
         self.exit_code = exit_code
         self.signal_name = signal_name
 
-    def __reduce__(self):
+    def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (
             self.msg, self.error_index, self.error_pid, self.exit_code, self.signal_name,
         )  # fmt: skip
@@ -74,15 +85,15 @@ def _run(function, index, args, errors, parent):
 class ProcessContext:
     """Processes that were started together."""
 
-    def __init__(self, processes, errors):
+    def __init__(self, processes: Any, errors: Any) -> None:
         self.processes = processes
         self._errors = errors
         self._running = {process.sentinel: i for i, process in enumerate(processes)}
 
-    def pids(self):
+    def pids(self) -> Any:
         return [int(process.pid) for process in self.processes]
 
-    def join(self, timeout=None, grace_period=None):
+    def join(self, timeout: float | None = None, grace_period: float | None = None) -> bool:  # type: ignore[return]
         """Waits until a process ends. True when all have ended well; when one fails, the others are
         stopped (after grace_period seconds) and its error is raised."""
         if not self._running:
@@ -149,7 +160,14 @@ class SpawnContext(ProcessContext):
     """PyTorch's older name."""
 
 
-def start_processes(fn, args=(), nprocs=1, join=True, daemon=False, start_method="spawn"):
+def start_processes(
+    fn: Callable[..., Any],
+    args: Any = (),
+    nprocs: int = 1,
+    join: bool = True,
+    daemon: bool = False,
+    start_method: str = "spawn",
+) -> Any:
     """Calls ``fn(i, *args)`` in ``nprocs`` processes. With join, waits for all of them; otherwise
     returns a ProcessContext."""
     context = get_context(start_method)
@@ -171,6 +189,13 @@ def start_processes(fn, args=(), nprocs=1, join=True, daemon=False, start_method
     return None
 
 
-def spawn(fn, args=(), nprocs=1, join=True, daemon=False, start_method="spawn"):
+def spawn(
+    fn: Callable[..., Any],
+    args: Any = (),
+    nprocs: int = 1,
+    join: bool = True,
+    daemon: bool = False,
+    start_method: str = "spawn",
+) -> Any:
     """Calls ``fn(i, *args)`` in ``nprocs`` fresh processes, and waits for them."""
     return start_processes(fn, args, nprocs, join, daemon, start_method)

@@ -1,5 +1,9 @@
 """Neural networks: modules, their functions, parameters and initialisation."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
 from rushlight._names.missing import submodule_or_raise
 from rushlight.nn import attention as attention
 from rushlight.nn import functional as functional
@@ -13,7 +17,7 @@ from rushlight.nn.parameter import Buffer as Buffer
 from rushlight.nn.parameter import Parameter as Parameter
 
 
-def __getattr__(name):
+def __getattr__(name: str) -> Any:
     # Lazy modules and parameters are loaded when first asked for, see nn/_uninitialized.py.
     if name in modules._LAZY:
         return getattr(modules, name)
@@ -27,5 +31,5 @@ def __getattr__(name):
     return submodule_or_raise(__name__, name)
 
 
-def __dir__():
+def __dir__() -> list[Any]:
     return sorted({*globals(), *modules._LAZY, *parameter._LAZY, "DataParallel", "parallel"})

@@ -4,9 +4,15 @@ They are loaded only when asked for: a class with a __torch_function__ of its ow
 look at the class of every argument of every operation from then on.
 """
 
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, SupportsIndex
+
 from rushlight import _C
 from rushlight._C import Tensor
 from rushlight.nn.parameter import Parameter
+from rushlight.types import Device, Self, _dtype
 
 # What may be asked of a tensor without a shape.
 _ALLOWED = frozenset(
@@ -19,37 +25,45 @@ class UninitializedTensorMixin:
     """A tensor without a shape; ``materialize`` gives it one, and its final class."""
 
     _is_uninitialized = True
+    if TYPE_CHECKING:  # what the tensor classes beside it bring
+        cls_to_become: ClassVar[type[Tensor]]
+        data: Tensor
+        requires_grad: bool
 
-    def materialize(self, shape, device=None, dtype=None):
+    def materialize(
+        self, shape: Sequence[int], device: Device = None, dtype: _dtype | None = None
+    ) -> None:
         """Makes the tensor an ordinary one of this shape, with memory that holds anything."""
         device = self.data.device if device is None else device
         dtype = self.data.dtype if dtype is None else dtype
         self.data = _C.empty(shape, device=device, dtype=dtype)
-        self.__class__ = self.cls_to_become
+        self.__class__ = self.cls_to_become  # type: ignore[assignment]
 
     @property
-    def shape(self):
+    def shape(self) -> Any:
         raise RuntimeError(
             "an uninitialized parameter or buffer has no shape yet; run a forward pass, or call "
             "materialize(shape), before its shape is needed (load_state_dict into a module that "
             "is not lazy needs it too)"
         )
 
-    def share_memory_(self):
+    def share_memory_(self) -> Any:
         raise RuntimeError(
             "share_memory_: an uninitialized parameter or buffer has no memory to share; run a "
             "forward pass first"
         )
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return f"<{type(self).__name__}>"
 
-    def __reduce_ex__(self, protocol):
+    def __reduce_ex__(self, protocol: SupportsIndex) -> Any:
         args = (type(self), self.requires_grad, self.data.device, self.data.dtype)
         return _rebuild_uninitialized, args
 
     @classmethod
-    def __torch_function__(cls, func, types, args=(), kwargs=None):
+    def __torch_function__(
+        cls, func: Callable[..., Any], types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
         name = getattr(func, "__name__", "")
         if name in _ALLOWED or type(func).__name__ == "method-wrapper" or name == "__get__":
             return _C._disabled_torch_function_impl(func, types, args, kwargs or {})
@@ -68,11 +82,13 @@ class UninitializedParameter(UninitializedTensorMixin, Parameter):
 
     cls_to_become = Parameter
 
-    def __new__(cls, requires_grad=True, device=None, dtype=None):
+    def __new__(
+        cls, requires_grad: bool = True, device: Device = None, dtype: _dtype | None = None
+    ) -> Self:
         data = _C.empty(0, device=device, dtype=dtype)
         return Tensor._make_subclass(cls, data, requires_grad)
 
-    def __deepcopy__(self, memo):
+    def __deepcopy__(self, memo: Any) -> Self:
         if id(self) not in memo:
             memo[id(self)] = type(self)(self.requires_grad, self.data.device, self.data.dtype)
         return memo[id(self)]
@@ -88,15 +104,23 @@ class UninitializedBuffer(UninitializedTensorMixin, Tensor):
     """A buffer whose shape is not known yet."""
 
     cls_to_become = LearntBuffer
+    if TYPE_CHECKING:
+        persistent: bool
 
-    def __new__(cls, requires_grad=False, device=None, dtype=None, persistent=True):
+    def __new__(
+        cls,
+        requires_grad: bool = False,
+        device: Device = None,
+        dtype: _dtype | None = None,
+        persistent: bool = True,
+    ) -> Self:
         data = _C.empty(0, device=device, dtype=dtype)
-        out = Tensor._make_subclass(cls, data, requires_grad)
+        out: Any = Tensor._make_subclass(cls, data, requires_grad)
         out.persistent = persistent
         out._is_buffer = True
         return out
 
-    def __deepcopy__(self, memo):
+    def __deepcopy__(self, memo: Any) -> Self:
         if id(self) not in memo:
             memo[id(self)] = type(self)(
                 self.requires_grad, self.data.device, self.data.dtype, self.persistent

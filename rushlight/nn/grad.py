@@ -1,10 +1,17 @@
 """Gradients of convolutions by themselves, given the gradient of the result."""
 
+from __future__ import annotations
+
+from collections.abc import Sequence
+
 from rushlight import _C
+from rushlight._C import Tensor
 from rushlight.autograd import enable_grad, grad
 
-__all__ = """conv1d_input conv1d_weight conv2d_input conv2d_weight conv3d_input
-conv3d_weight""".split()
+__all__ = [
+    "conv1d_input", "conv1d_weight", "conv2d_input", "conv2d_weight", "conv3d_input",
+    "conv3d_weight",
+]  # fmt: skip
 
 
 def _by(convolution, wanted, sizes, other, grad_output, options):
@@ -17,37 +24,85 @@ def _by(convolution, wanted, sizes, other, grad_output, options):
         return grad(out, zeros, grad_output, create_graph=again)[0]
 
 
-def conv1d_input(input_size, weight, grad_output, stride=1, padding=0, dilation=1, groups=1):
+def conv1d_input(
+    input_size: Sequence[int],
+    weight: Tensor,
+    grad_output: Tensor,
+    stride: int | Sequence[int] = 1,
+    padding: int | Sequence[int] = 0,
+    dilation: int | Sequence[int] = 1,
+    groups: int = 1,
+) -> Tensor:
     """The gradient of conv1d by its input."""
     options = (stride, padding, dilation, groups)
     return _by(_C.conv1d, "input", input_size, weight, grad_output, options)
 
 
-def conv1d_weight(input, weight_size, grad_output, stride=1, padding=0, dilation=1, groups=1):
+def conv1d_weight(
+    input: Tensor,
+    weight_size: Sequence[int],
+    grad_output: Tensor,
+    stride: int | Sequence[int] = 1,
+    padding: int | Sequence[int] = 0,
+    dilation: int | Sequence[int] = 1,
+    groups: int = 1,
+) -> Tensor:
     """The gradient of conv1d by its weight."""
     options = (stride, padding, dilation, groups)
     return _by(_C.conv1d, "weight", weight_size, input, grad_output, options)
 
 
-def conv2d_input(input_size, weight, grad_output, stride=1, padding=0, dilation=1, groups=1):
+def conv2d_input(
+    input_size: Sequence[int],
+    weight: Tensor,
+    grad_output: Tensor,
+    stride: int | Sequence[int] = 1,
+    padding: int | Sequence[int] = 0,
+    dilation: int | Sequence[int] = 1,
+    groups: int = 1,
+) -> Tensor:
     """The gradient of conv2d by its input."""
     options = (stride, padding, dilation, groups)
     return _by(_C.conv2d, "input", input_size, weight, grad_output, options)
 
 
-def conv2d_weight(input, weight_size, grad_output, stride=1, padding=0, dilation=1, groups=1):
+def conv2d_weight(
+    input: Tensor,
+    weight_size: Sequence[int],
+    grad_output: Tensor,
+    stride: int | Sequence[int] = 1,
+    padding: int | Sequence[int] = 0,
+    dilation: int | Sequence[int] = 1,
+    groups: int = 1,
+) -> Tensor:
     """The gradient of conv2d by its weight."""
     options = (stride, padding, dilation, groups)
     return _by(_C.conv2d, "weight", weight_size, input, grad_output, options)
 
 
-def conv3d_input(input_size, weight, grad_output, stride=1, padding=0, dilation=1, groups=1):
+def conv3d_input(
+    input_size: Sequence[int],
+    weight: Tensor,
+    grad_output: Tensor,
+    stride: int | Sequence[int] = 1,
+    padding: int | Sequence[int] = 0,
+    dilation: int | Sequence[int] = 1,
+    groups: int = 1,
+) -> Tensor:
     """The gradient of conv3d by its input."""
     options = (stride, padding, dilation, groups)
     return _by(_C.conv3d, "input", input_size, weight, grad_output, options)
 
 
-def conv3d_weight(input, weight_size, grad_output, stride=1, padding=0, dilation=1, groups=1):
+def conv3d_weight(
+    input: Tensor,
+    weight_size: Sequence[int],
+    grad_output: Tensor,
+    stride: int | Sequence[int] = 1,
+    padding: int | Sequence[int] = 0,
+    dilation: int | Sequence[int] = 1,
+    groups: int = 1,
+) -> Tensor:
     """The gradient of conv3d by its weight."""
     options = (stride, padding, dilation, groups)
     return _by(_C.conv3d, "weight", weight_size, input, grad_output, options)

@@ -1,23 +1,45 @@
 """Ways to fill parameters before training. All work in place, record nothing, return the tensor."""
 
+from __future__ import annotations
+
 import functools
 import math
 import warnings
+from typing import Literal
 
 from rushlight import _C
+from rushlight._C import Generator, Tensor
 from rushlight._names.missing import names_missing_from
 from rushlight.autograd import no_grad
 
-__all__ = """calculate_gain constant constant_ dirac dirac_ eye eye_ kaiming_normal kaiming_normal_
-kaiming_uniform kaiming_uniform_ normal normal_ ones_ orthogonal orthogonal_ sparse sparse_
-trunc_normal_ uniform uniform_ xavier_normal xavier_normal_ xavier_uniform xavier_uniform_
-zeros_""".split()
+__all__ = [
+    "calculate_gain", "constant", "constant_", "dirac", "dirac_", "eye", "eye_", "kaiming_normal",
+    "kaiming_normal_", "kaiming_uniform", "kaiming_uniform_", "normal", "normal_", "ones_",
+    "orthogonal", "orthogonal_", "sparse", "sparse_", "trunc_normal_", "uniform", "uniform_",
+    "xavier_normal", "xavier_normal_", "xavier_uniform", "xavier_uniform_", "zeros_",
+]  # fmt: skip
 
 _LINEAR = ("linear", "conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d",
            "conv_transpose3d", "sigmoid")  # fmt: skip
 
 
-def calculate_gain(nonlinearity, param=None):
+def calculate_gain(
+    nonlinearity: Literal[
+        "linear",
+        "conv1d",
+        "conv2d",
+        "conv3d",
+        "conv_transpose1d",
+        "conv_transpose2d",
+        "conv_transpose3d",
+        "sigmoid",
+        "tanh",
+        "relu",
+        "leaky_relu",
+        "selu",
+    ],
+    param: int | float | None = None,
+) -> float:
     """The factor on the standard deviation that a nonlinearity asks for."""
     if nonlinearity in _LINEAR:
         return 1
@@ -57,19 +79,30 @@ def _calculate_correct_fan(tensor, mode):
 
 
 @no_grad()
-def uniform_(tensor, a=0.0, b=1.0, generator=None):
+def uniform_(
+    tensor: Tensor, a: float = 0.0, b: float = 1.0, generator: Generator | None = None
+) -> Tensor:
     """Uniform numbers in [a, b)."""
     return tensor.uniform_(a, b, generator=generator)
 
 
 @no_grad()
-def normal_(tensor, mean=0.0, std=1.0, generator=None):
+def normal_(
+    tensor: Tensor, mean: float = 0.0, std: float = 1.0, generator: Generator | None = None
+) -> Tensor:
     """Normal numbers."""
     return tensor.normal_(mean, std, generator=generator)
 
 
 @no_grad()
-def trunc_normal_(tensor, mean=0.0, std=1.0, a=-2.0, b=2.0, generator=None):
+def trunc_normal_(
+    tensor: Tensor,
+    mean: float = 0.0,
+    std: float = 1.0,
+    a: float = -2.0,
+    b: float = 2.0,
+    generator: Generator | None = None,
+) -> Tensor:
     """Normal numbers, but only those between a and b."""
     if mean < a - 2 * std or mean > b + 2 * std:
         warnings.warn(
@@ -91,25 +124,25 @@ def trunc_normal_(tensor, mean=0.0, std=1.0, a=-2.0, b=2.0, generator=None):
 
 
 @no_grad()
-def constant_(tensor, val):
+def constant_(tensor: Tensor, val: float) -> Tensor:
     """One value everywhere."""
     return tensor.fill_(val)
 
 
 @no_grad()
-def ones_(tensor):
+def ones_(tensor: Tensor) -> Tensor:
     """Ones."""
     return tensor.fill_(1.0)
 
 
 @no_grad()
-def zeros_(tensor):
+def zeros_(tensor: Tensor) -> Tensor:
     """Zeros."""
     return tensor.zero_()
 
 
 @no_grad()
-def eye_(tensor):
+def eye_(tensor: Tensor) -> Tensor:
     """The identity matrix, as far as it goes."""
     if tensor.dim() != 2:
         raise ValueError(f"eye_: expects a tensor of 2 dims, got {list(tensor.shape)}")
@@ -117,7 +150,7 @@ def eye_(tensor):
 
 
 @no_grad()
-def dirac_(tensor, groups=1):
+def dirac_(tensor: Tensor, groups: int = 1) -> Tensor:
     """Convolution weights that pass as many input channels through as they can."""
     if tensor.dim() not in (3, 4, 5):
         raise ValueError(f"dirac_: expects a tensor of 3, 4 or 5 dims, got {list(tensor.shape)}")
@@ -130,7 +163,8 @@ def dirac_(tensor, groups=1):
     tensor.zero_()
     for group in range(groups):
         for d in range(min(out_of_group, tensor.shape[1])):
-            tensor[(group * out_of_group + d, d, *middle)] = 1
+            place = (group * out_of_group + d, d, *middle)
+            tensor[place] = 1
     return tensor
 
 
@@ -139,13 +173,15 @@ def _xavier_std(tensor, gain):
     return gain * math.sqrt(2.0 / (fan_in + fan_out))
 
 
-def xavier_uniform_(tensor, gain=1.0, generator=None):
+def xavier_uniform_(
+    tensor: Tensor, gain: float = 1.0, generator: Generator | None = None
+) -> Tensor:
     """Uniform numbers whose variance is gain^2 * 2 / (fan_in + fan_out) (Glorot)."""
     bound = math.sqrt(3.0) * _xavier_std(tensor, gain)
     return uniform_(tensor, -bound, bound, generator)
 
 
-def xavier_normal_(tensor, gain=1.0, generator=None):
+def xavier_normal_(tensor: Tensor, gain: float = 1.0, generator: Generator | None = None) -> Tensor:
     """Normal numbers whose variance is gain^2 * 2 / (fan_in + fan_out) (Glorot)."""
     return normal_(tensor, 0.0, _xavier_std(tensor, gain), generator)
 
@@ -158,8 +194,25 @@ def _is_empty(tensor):
 
 
 def kaiming_uniform_(
-    tensor, a=0, mode="fan_in", nonlinearity="leaky_relu", generator=None
-):  # fmt: skip
+    tensor: Tensor,
+    a: float = 0,
+    mode: Literal["fan_in", "fan_out"] = "fan_in",
+    nonlinearity: Literal[
+        "linear",
+        "conv1d",
+        "conv2d",
+        "conv3d",
+        "conv_transpose1d",
+        "conv_transpose2d",
+        "conv_transpose3d",
+        "sigmoid",
+        "tanh",
+        "relu",
+        "leaky_relu",
+        "selu",
+    ] = "leaky_relu",
+    generator: Generator | None = None,
+) -> Tensor:
     """Uniform numbers whose variance is gain^2 / fan (He)."""
     if _is_empty(tensor):
         return tensor
@@ -168,7 +221,26 @@ def kaiming_uniform_(
     return uniform_(tensor, -bound, bound, generator)
 
 
-def kaiming_normal_(tensor, a=0, mode="fan_in", nonlinearity="leaky_relu", generator=None):
+def kaiming_normal_(
+    tensor: Tensor,
+    a: float = 0,
+    mode: Literal["fan_in", "fan_out"] = "fan_in",
+    nonlinearity: Literal[
+        "linear",
+        "conv1d",
+        "conv2d",
+        "conv3d",
+        "conv_transpose1d",
+        "conv_transpose2d",
+        "conv_transpose3d",
+        "sigmoid",
+        "tanh",
+        "relu",
+        "leaky_relu",
+        "selu",
+    ] = "leaky_relu",
+    generator: Generator | None = None,
+) -> Tensor:
     """Normal numbers whose variance is gain^2 / fan (He)."""
     if _is_empty(tensor):
         return tensor
@@ -177,7 +249,7 @@ def kaiming_normal_(tensor, a=0, mode="fan_in", nonlinearity="leaky_relu", gener
 
 
 @no_grad()
-def orthogonal_(tensor, gain=1, generator=None):
+def orthogonal_(tensor: Tensor, gain: float = 1, generator: Generator | None = None) -> Tensor:
     """A random (semi-)orthogonal matrix; further dims count as columns."""
     if tensor.dim() < 2:
         raise ValueError(f"orthogonal_: expects 2 or more dims, got {list(tensor.shape)}")
@@ -221,7 +293,9 @@ def _orthonormal_columns(a):
 
 
 @no_grad()
-def sparse_(tensor, sparsity, std=0.01, generator=None):
+def sparse_(
+    tensor: Tensor, sparsity: float, std: float = 0.01, generator: Generator | None = None
+) -> Tensor:
     """Normal numbers, with a fraction `sparsity` of each column set to zero."""
     if tensor.dim() != 2:
         raise ValueError(f"sparse_: expects a tensor of 2 dims, got {list(tensor.shape)}")

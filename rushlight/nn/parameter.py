@@ -1,15 +1,19 @@
 """Tensors that modules own: Parameter and Buffer, and those whose shape is not known yet."""
 
+from __future__ import annotations
+
 import sys
+from typing import Any, SupportsIndex
 
 from rushlight import _C
 from rushlight._C import Tensor
+from rushlight.types import Self
 
 __all__ = ["Buffer", "Parameter", "UninitializedBuffer", "UninitializedParameter", "is_lazy"]  # noqa: F822
 
 
-class _ParameterMeta(_C._TensorMeta):
-    def __instancecheck__(cls, instance):
+class _ParameterMeta(_C._TensorMeta):  # type: ignore[misc, valid-type]
+    def __instancecheck__(cls, instance: Any) -> bool:
         # A tensor of a user's own class stays of that class when it becomes a parameter.
         if type.__instancecheck__(cls, instance):
             return True
@@ -25,7 +29,7 @@ class Parameter(Tensor, metaclass=_ParameterMeta):
     # Results of operations are plain tensors.
     __torch_function__ = _C._disabled_torch_function_impl
 
-    def __new__(cls, data=None, requires_grad=True):
+    def __new__(cls, data: Any = None, requires_grad: bool = True) -> Self:
         if data is None:
             data = _C.empty(0)
         kind = type(data)
@@ -33,16 +37,17 @@ class Parameter(Tensor, metaclass=_ParameterMeta):
             return Tensor._make_subclass(cls, data, requires_grad)
         if not isinstance(data, Tensor):
             raise TypeError(f"Parameter: data must be a tensor, got {kind.__name__}")
-        own = data.detach().requires_grad_(requires_grad)
+        own: Any = data.detach().requires_grad_(requires_grad)
         if type(own) is not kind:
             raise RuntimeError(
                 f"Parameter: detach() of a {kind.__name__} gave a {type(own).__name__}; a tensor "
                 "class whose detach() changes the class cannot become a parameter"
             )
-        own._is_param = True
-        return own
+        made: Any = own  # of the class of the data, which need not be ours
+        made._is_param = True
+        return made
 
-    def __deepcopy__(self, memo):
+    def __deepcopy__(self, memo: Any) -> Self:
         if id(self) in memo:
             return memo[id(self)]
         out = type(self)(
@@ -51,10 +56,10 @@ class Parameter(Tensor, metaclass=_ParameterMeta):
         memo[id(self)] = out
         return out
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return "Parameter containing:\n" + super().__repr__()
 
-    def __reduce_ex__(self, protocol):
+    def __reduce_ex__(self, protocol: SupportsIndex) -> Any:
         state = getattr(self, "__dict__", None) or None
         return rebuild_parameter, (type(self), self.data, self.requires_grad, state)
 
@@ -65,7 +70,7 @@ if _reductions is not None:
     _reductions.ForkingPickler.register(Parameter, _reductions.reduce_tensor)
 
 
-def rebuild_parameter(cls, data, requires_grad, state=None):
+def rebuild_parameter(cls: type, data: Any, requires_grad: bool, state: Any = None) -> Any:
     """What a pickled parameter calls when it comes back."""
     out = cls(data, requires_grad)
     for name, value in (state or {}).items():
@@ -78,8 +83,8 @@ def _rebuild_torch_parameter(data, requires_grad, backward_hooks, state=None):
     return rebuild_parameter(Parameter, data, requires_grad, state)
 
 
-class _BufferMeta(_C._TensorMeta):
-    def __instancecheck__(cls, instance):
+class _BufferMeta(_C._TensorMeta):  # type: ignore[misc, valid-type]
+    def __instancecheck__(cls, instance: Any) -> bool:
         if type.__instancecheck__(cls, instance):
             return True
         return cls is Buffer and isinstance(instance, Tensor) and hasattr(instance, "_is_buffer")
@@ -90,16 +95,17 @@ class Buffer(Tensor, metaclass=_BufferMeta):
 
     __torch_function__ = _C._disabled_torch_function_impl
 
-    def __new__(cls, data=None, *, persistent=True):
+    def __new__(cls, data: Any = None, *, persistent: bool = True) -> Self:
         if data is None:
             data = _C.empty(0)
         out = data.detach().requires_grad_(data.requires_grad)
-        out.persistent = persistent
-        out._is_buffer = True
-        return out
+        made: Any = out
+        made.persistent = persistent
+        made._is_buffer = True
+        return made
 
 
-def is_lazy(tensor):
+def is_lazy(tensor: Tensor) -> bool:
     """Is this a parameter or buffer whose shape is not known yet?"""
     return getattr(type(tensor), "_is_uninitialized", False)
 
@@ -108,7 +114,7 @@ def is_lazy(tensor):
 _LAZY = ("UninitializedBuffer", "UninitializedParameter", "UninitializedTensorMixin")
 
 
-def __getattr__(name):
+def __getattr__(name: str) -> Any:
     if name not in _LAZY:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from rushlight.nn import _uninitialized
@@ -118,5 +124,5 @@ def __getattr__(name):
     return globals()[name]
 
 
-def __dir__():
+def __dir__() -> list[Any]:
     return sorted({*globals(), *_LAZY})

@@ -1,6 +1,12 @@
 """Adafactor: second moments of matrices kept as a row and a column."""
 
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
 from rushlight import _C
+from rushlight._C import Tensor
 from rushlight.optim._rule import EachParameter, check, check_at_least_0, check_lr, number, options
 
 __all__ = ["Adafactor"]
@@ -11,16 +17,16 @@ class Adafactor(EachParameter):
 
     def __init__(
         self,
-        params,
-        lr=1e-2,
-        beta2_decay=-0.8,
-        eps=(None, 1e-3),
-        d=1.0,
-        weight_decay=0.0,
+        params: Iterable[Tensor] | Iterable[dict[str, Any]] | Iterable[tuple[str, Tensor]],
+        lr: float | Tensor = 1e-2,
+        beta2_decay: float = -0.8,
+        eps: tuple[float | None, float] = (None, 1e-3),
+        d: float = 1.0,
+        weight_decay: float = 0.0,
         *,
-        foreach=None,
-        maximize=False,
-    ):
+        foreach: bool | None = None,
+        maximize: bool = False,
+    ) -> None:
         check_lr("Adafactor", lr)
         check("Adafactor", beta2_decay <= 0.0, "beta2_decay must be at most 0", beta2_decay)
         check("Adafactor", eps[0] is None or eps[0] >= 0.0, "eps[0] must be at least 0", eps[0])
@@ -30,7 +36,7 @@ class Adafactor(EachParameter):
         names = "lr beta2_decay eps d weight_decay foreach maximize"
         super().__init__(params, options(locals(), names))
 
-    def __setstate__(self, state):
+    def __setstate__(self, state: Any) -> None:
         super().__setstate__(state)
         for group in self.param_groups:
             group.setdefault("foreach", None)

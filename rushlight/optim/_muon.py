@@ -1,8 +1,13 @@
 """Muon: momentum whose direction is made orthogonal."""
 
+from __future__ import annotations
+
 import math
+from collections.abc import Iterable
+from typing import Any
 
 from rushlight import _C
+from rushlight._C import Tensor
 from rushlight.optim._rule import EachParameter, check_at_least_0, check_lr, options
 
 __all__ = ["Muon"]
@@ -32,16 +37,16 @@ class Muon(EachParameter):
 
     def __init__(
         self,
-        params,
-        lr=1e-3,
-        weight_decay=0.1,
-        momentum=0.95,
-        nesterov=True,
-        ns_coefficients=(3.4445, -4.7750, 2.0315),
-        eps=1e-7,
-        ns_steps=5,
-        adjust_lr_fn=None,
-    ):
+        params: Iterable[Tensor] | Iterable[dict[str, Any]] | Iterable[tuple[str, Tensor]],
+        lr: float = 1e-3,
+        weight_decay: float = 0.1,
+        momentum: float = 0.95,
+        nesterov: bool = True,
+        ns_coefficients: tuple[float, float, float] = (3.4445, -4.7750, 2.0315),
+        eps: float = 1e-7,
+        ns_steps: int = 5,
+        adjust_lr_fn: str | None = None,
+    ) -> None:
         check_lr("Muon", lr)
         check_at_least_0("Muon", momentum=momentum, weight_decay=weight_decay)
         if adjust_lr_fn not in _LR_ADJUSTMENTS:

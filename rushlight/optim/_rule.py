@@ -5,7 +5,10 @@ csrc/ops/optim/optimizer_rules.cpp. A class here says which options a rule gets,
 how the states of a parameter begin.
 """
 
-from typing import ClassVar
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, ClassVar
 
 from rushlight import _C, config
 from rushlight._C import Tensor, _cuda
@@ -31,11 +34,17 @@ class RuleOptimizer(Optimizer):
     """Base of the optimisers that run by a rule."""
 
     _rule = ""  # the rule's name in csrc/ops/optim/optimizer_rules.cpp
-    _numbers = ()  # the options that the rule gets, in its order; of pairs both numbers
-    _scalars = ("step",)  # 0-d states
+    _numbers: tuple[
+        str, ...
+    ] = ()  # the options that the rule gets, in its order; of pairs both numbers
+    _scalars: tuple[str, ...] = ("step",)  # 0-d states
     _late_options: ClassVar = {}  # options that checkpoints of older versions lack
 
-    def __init__(self, params, defaults):
+    def __init__(
+        self,
+        params: Iterable[Tensor] | Iterable[dict[str, Any]] | Iterable[tuple[str, Tensor]],
+        defaults: Any,
+    ) -> None:
         name = type(self).__name__
         if defaults.get("differentiable") and (defaults.get("foreach") or defaults.get("fused")):
             raise RuntimeError(
@@ -46,7 +55,7 @@ class RuleOptimizer(Optimizer):
             raise RuntimeError(f"{name}: 'fused' and 'foreach' cannot both be True")
         super().__init__(params, defaults)
 
-    def __setstate__(self, state):
+    def __setstate__(self, state: Any) -> None:
         super().__setstate__(state)
         for group in self.param_groups:
             for key, value in self._late_options.items():
@@ -79,7 +88,7 @@ class RuleOptimizer(Optimizer):
             if state.get(key) is None:
                 state[key] = _C.zeros_like(p, memory_format=_C.preserve_format)
 
-    def step(self, closure=None):
+    def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """Updates the parameters; ``closure`` computes the loss anew and returns it."""
         loss = _loss_of(closure)
         for group in self.param_groups:
@@ -133,7 +142,7 @@ class EachParameter(Optimizer):
     """Base of the optimisers that update one parameter after the other, by `_step_one`."""
 
     @no_grad()
-    def step(self, closure=None):
+    def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """Updates the parameters; ``closure`` computes the loss anew and returns it."""
         loss = _loss_of(closure)
         for group in self.param_groups:
@@ -143,12 +152,12 @@ class EachParameter(Optimizer):
         return loss
 
 
-def options(given, names):
+def options(given: dict[str, Any], names: str) -> dict[str, Any]:
     """{name: value} of an optimiser's arguments, in PyTorch's order of them."""
     return {name: given[name] for name in names.split()}
 
 
-def number(value, p=None, group=None):
+def number(value: Any, p: Tensor | None = None, group: Any = None) -> Any:
     """A step count or another 0-d state of parameter p: on its device if the group is capturable
     (or fused), so that replays of a CUDA graph can move it on."""
     wide = _C.get_default_dtype() == _C.float64
@@ -160,13 +169,13 @@ def number(value, p=None, group=None):
     return _C.tensor(value, dtype=dtype)
 
 
-def check(name, ok, what, value):
+def check(name: str, ok: Any, what: Any, value: Any) -> None:
     """Raises when an option is out of its range; nan is out of every range."""
     if not ok:
         raise ValueError(f"{name}: {what}, got {value}")
 
 
-def check_lr(name, lr):
+def check_lr(name: str, lr: Any) -> None:
     """Learning rates are numbers or tensors with one element, and not negative."""
     if isinstance(lr, Tensor) and lr.numel() != 1:
         raise ValueError(f"{name}: a tensor as lr must have one element, "
@@ -174,13 +183,13 @@ def check_lr(name, lr):
     check(name, lr >= 0.0, "lr must be at least 0", lr)
 
 
-def check_betas(name, betas):
+def check_betas(name: str, betas: Any) -> None:
     """Decay rates of running averages lie in [0, 1)."""
     for i in range(2):
         check(name, 0.0 <= betas[i] < 1.0, f"betas[{i}] must be in [0, 1)", betas[i])
 
 
-def check_at_least_0(name, **options):
+def check_at_least_0(name: str, **options: Any) -> None:
     """Options that must not be negative."""
     for key, value in options.items():
         check(name, value >= 0.0, f"{key} must be at least 0", value)

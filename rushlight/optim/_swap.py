@@ -1,11 +1,22 @@
 """Other parameters and another state in an optimiser for a while."""
 
+from __future__ import annotations
+
 from collections import defaultdict
+from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from rushlight._C import Tensor
+
+if TYPE_CHECKING:
+    from rushlight.optim.optimizer import Optimizer
 
 
 @contextmanager
-def swap_in_optimizer_params_and_state(optimizer, swapin_parameters, swapin_optim_state):
+def swap_in_optimizer_params_and_state(
+    optimizer: Optimizer, swapin_parameters: dict[str, Tensor], swapin_optim_state: dict[str, Any]
+) -> Iterator[Any]:
     """Within the context the optimiser works on these parameters, by this state.
 
     swapin_parameters: a dict of tensors in the order of the optimiser's own; swapin_optim_state:

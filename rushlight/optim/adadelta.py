@@ -1,7 +1,11 @@
 """Adadelta."""
 
-from typing import ClassVar
+from __future__ import annotations
 
+from collections.abc import Iterable
+from typing import Any, ClassVar
+
+from rushlight._C import Tensor
 from rushlight.optim._rule import (
     SWITCHES,
     RuleOptimizer,
@@ -23,17 +27,17 @@ class Adadelta(RuleOptimizer):
 
     def __init__(
         self,
-        params,
-        lr=1.0,
-        rho=0.9,
-        eps=1e-6,
-        weight_decay=0,
-        foreach=None,
+        params: Iterable[Tensor] | Iterable[dict[str, Any]] | Iterable[tuple[str, Tensor]],
+        lr: float | Tensor = 1.0,
+        rho: float = 0.9,
+        eps: float = 1e-6,
+        weight_decay: float = 0,
+        foreach: bool | None = None,
         *,
-        capturable=False,
-        maximize=False,
-        differentiable=False,
-    ):
+        capturable: bool = False,
+        maximize: bool = False,
+        differentiable: bool = False,
+    ) -> None:
         check_lr("Adadelta", lr)
         check("Adadelta", 0.0 <= rho <= 1.0, "rho must be in [0, 1]", rho)
         check_at_least_0("Adadelta", eps=eps, weight_decay=weight_decay)

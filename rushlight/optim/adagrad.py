@@ -1,8 +1,12 @@
 """Adagrad."""
 
-from typing import ClassVar
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, ClassVar
 
 from rushlight import _C
+from rushlight._C import Tensor
 from rushlight.optim._rule import RuleOptimizer, check_at_least_0, check_lr, number, options
 
 __all__ = ["Adagrad"]
@@ -25,18 +29,18 @@ class Adagrad(RuleOptimizer):
 
     def __init__(
         self,
-        params,
-        lr=1e-2,
-        lr_decay=0,
-        weight_decay=0,
-        initial_accumulator_value=0,
-        eps=1e-10,
-        foreach=None,
+        params: Iterable[Tensor] | Iterable[dict[str, Any]] | Iterable[tuple[str, Tensor]],
+        lr: float | Tensor = 1e-2,
+        lr_decay: float = 0,
+        weight_decay: float = 0,
+        initial_accumulator_value: float = 0,
+        eps: float = 1e-10,
+        foreach: bool | None = None,
         *,
-        maximize=False,
-        differentiable=False,
-        fused=None,
-    ):
+        maximize: bool = False,
+        differentiable: bool = False,
+        fused: bool | None = None,
+    ) -> None:
         check_lr("Adagrad", lr)
         check_at_least_0(
             "Adagrad",
@@ -52,7 +56,7 @@ class Adagrad(RuleOptimizer):
             for p in group["params"]:
                 self._start(p, group)
 
-    def share_memory(self):
+    def share_memory(self) -> None:
         """Moves the sums into memory that other processes can share."""
         for group in self.param_groups:
             for p in group["params"]:

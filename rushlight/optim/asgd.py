@@ -1,7 +1,11 @@
 """Averaged stochastic gradient descent."""
 
-from typing import ClassVar
+from __future__ import annotations
 
+from collections.abc import Iterable
+from typing import Any, ClassVar
+
+from rushlight._C import Tensor
 from rushlight.optim._rule import (
     SWITCHES,
     RuleOptimizer,
@@ -27,17 +31,17 @@ class ASGD(RuleOptimizer):
 
     def __init__(
         self,
-        params,
-        lr=1e-2,
-        lambd=1e-4,
-        alpha=0.75,
-        t0=1e6,
-        weight_decay=0,
-        foreach=None,
-        maximize=False,
-        differentiable=False,
-        capturable=False,
-    ):
+        params: Iterable[Tensor] | Iterable[dict[str, Any]] | Iterable[tuple[str, Tensor]],
+        lr: float | Tensor = 1e-2,
+        lambd: float = 1e-4,
+        alpha: float = 0.75,
+        t0: float = 1e6,
+        weight_decay: float = 0,
+        foreach: bool | None = None,
+        maximize: bool = False,
+        differentiable: bool = False,
+        capturable: bool = False,
+    ) -> None:
         check_lr("ASGD", lr)
         check_at_least_0("ASGD", weight_decay=weight_decay)
         names = "lr lambd alpha t0 weight_decay foreach maximize differentiable capturable"

@@ -1,7 +1,11 @@
 """L-BFGS: a quasi-Newton method with limited memory."""
 
+from __future__ import annotations
+
 import math
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from typing import Any
 
 from rushlight import _C
 from rushlight._C import Tensor
@@ -44,7 +48,7 @@ def _cubic_minimum(a, b, low, high):
 class _LineSearch:
     """Finds a step that satisfies the strong Wolfe conditions: first a bracket, then inside it."""
 
-    def __init__(self, evaluate, start, reach, max_trials):
+    def __init__(self, evaluate: Any, start: _Point, reach: Any, max_trials: Any) -> None:
         self.evaluate = evaluate  # t -> _Point
         self.start = start
         self.reach = reach  # the largest component of the direction
@@ -61,7 +65,7 @@ class _LineSearch:
     def _is_flat(self, point):
         return abs(point.slope) <= -_CURVATURE * self.start.slope
 
-    def search(self, t):
+    def search(self, t: float) -> Any:
         """The accepted point, and the number of evaluations."""
         bracket, done = self._bracket(t)
         evaluations = self.trials + 1
@@ -129,15 +133,15 @@ class LBFGS(Optimizer):
 
     def __init__(
         self,
-        params,
-        lr=1,
-        max_iter=20,
-        max_eval=None,
-        tolerance_grad=1e-7,
-        tolerance_change=1e-9,
-        history_size=100,
-        line_search_fn=None,
-    ):
+        params: Iterable[Tensor] | Iterable[dict[str, Any]] | Iterable[tuple[str, Tensor]],
+        lr: float | Tensor = 1,
+        max_iter: int = 20,
+        max_eval: int | None = None,
+        tolerance_grad: float = 1e-7,
+        tolerance_change: float = 1e-9,
+        history_size: int = 100,
+        line_search_fn: str | None = None,
+    ) -> None:
         check_lr("LBFGS", lr)
         defaults = {
             "lr": lr,
@@ -211,7 +215,7 @@ class LBFGS(Optimizer):
         return d
 
     @no_grad()
-    def step(self, closure):
+    def step(self, closure: Callable[[], Any]) -> Any:  # type: ignore[override]
         """Up to ``max_iter`` iterations; returns the loss before them."""
         closure = enable_grad()(closure)
         group = self.param_groups[0]

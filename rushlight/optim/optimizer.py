@@ -1,15 +1,20 @@
 """The base class of all optimisers: parameter groups, hooks, saved states."""
 
+from __future__ import annotations
+
 import functools
 import warnings
 from collections import OrderedDict, defaultdict
+from collections.abc import Callable, Iterable
 from copy import deepcopy
 from itertools import chain
+from typing import TYPE_CHECKING, Any
 
 from rushlight import _C
 from rushlight._C import Tensor
 from rushlight._functions.questions import typename
 from rushlight.autograd import enable_grad, no_grad
+from rushlight.types import Self
 from rushlight.utils.hooks import RemovableHandle
 
 __all__ = [
@@ -26,7 +31,7 @@ _global_post_hooks = OrderedDict()
 class _Required:
     """Stands for a default that every group has to give itself."""
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return "<required parameter>"
 
 
@@ -34,12 +39,18 @@ required = _Required()
 _RequiredParameter = _Required
 
 
-def register_optimizer_step_pre_hook(hook):
+def register_optimizer_step_pre_hook(
+    hook: Callable[
+        [Optimizer, tuple[Any, ...], dict[str, Any]], tuple[tuple[Any, ...], dict[str, Any]] | None
+    ],
+) -> RemovableHandle:
     """Calls hook(optimizer, args, kwargs) before every step of every optimiser."""
     return _add_hook(_global_pre_hooks, hook)
 
 
-def register_optimizer_step_post_hook(hook):
+def register_optimizer_step_post_hook(
+    hook: Callable[[Optimizer, tuple[Any, ...], dict[str, Any]], None],
+) -> RemovableHandle:
     """Calls hook(optimizer, args, kwargs) after every step of every optimiser."""
     return _add_hook(_global_post_hooks, hook)
 
@@ -85,7 +96,19 @@ class Optimizer:
     A subclass calls ``super().__init__(params, defaults)`` and defines ``step``.
     """
 
-    def __init__(self, params, defaults):
+    if TYPE_CHECKING:  # made by name in __init__
+        _optimizer_step_pre_hooks: OrderedDict[int, Callable[..., Any]]
+        _optimizer_step_post_hooks: OrderedDict[int, Callable[..., Any]]
+        _optimizer_state_dict_pre_hooks: OrderedDict[int, Callable[..., Any]]
+        _optimizer_state_dict_post_hooks: OrderedDict[int, Callable[..., Any]]
+        _optimizer_load_state_dict_pre_hooks: OrderedDict[int, Callable[..., Any]]
+        _optimizer_load_state_dict_post_hooks: OrderedDict[int, Callable[..., Any]]
+
+    def __init__(
+        self,
+        params: Iterable[Tensor] | Iterable[dict[str, Any]] | Iterable[tuple[str, Tensor]],
+        defaults: dict[str, Any],
+    ) -> None:
         self.defaults = defaults
         for name in _HOOKS:
             setattr(self, name, OrderedDict())
@@ -93,9 +116,9 @@ class Optimizer:
         if isinstance(params, Tensor):
             raise TypeError(f"{type(self).__name__}: 'params' must be an iterable of tensors or "
                             "dicts, not a tensor; put it into a list")  # fmt: skip
-        self.state = defaultdict(dict)
-        self.param_groups = []
-        groups = list(params)
+        self.state: defaultdict[Tensor, Any] = defaultdict(dict)
+        self.param_groups: list[dict[str, Any]] = []
+        groups: list[Any] = list(params)
         if not groups:
             raise ValueError(f"{type(self).__name__}: there are no parameters to optimise: "
                              "'params' is empty (an iterator may have been used up)")  # fmt: skip
@@ -104,21 +127,21 @@ class Optimizer:
         for group in groups:
             self.add_param_group(group)
 
-    def __getstate__(self):
+    def __getstate__(self) -> dict[str, Any]:
         return {
             "defaults": self.defaults,
             "state": self.state,
             "param_groups": self.param_groups,
         }
 
-    def __setstate__(self, state):
+    def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
         for name in _HOOKS:
             self.__dict__.setdefault(name, OrderedDict())
         self._patch_step_function()
         self.defaults.setdefault("differentiable", False)
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         lines = [type(self).__name__ + " ("]
         for i, group in enumerate(self.param_groups):
             lines += [""] * (i > 0) + [f"Parameter Group {i}"]
@@ -135,7 +158,7 @@ class Optimizer:
             cls.step.hooked = True
 
     @staticmethod
-    def profile_hook_step(step):
+    def profile_hook_step(step: Callable[..., Any]) -> Any:
         """step with the hooks around it."""
 
         @functools.wraps(step)
@@ -151,31 +174,50 @@ class Optimizer:
 
         return hooked_step
 
-    def register_step_pre_hook(self, hook):
+    def register_step_pre_hook(
+        self,
+        hook: Callable[
+            [Self, tuple[Any, ...], dict[str, Any]], tuple[tuple[Any, ...], dict[str, Any]] | None
+        ],
+    ) -> RemovableHandle:
         """Calls hook(optimizer, args, kwargs) before each step; it may return new ones."""
         return _add_hook(self._optimizer_step_pre_hooks, hook)
 
-    def register_step_post_hook(self, hook):
+    def register_step_post_hook(
+        self, hook: Callable[[Self, tuple[Any, ...], dict[str, Any]], None]
+    ) -> RemovableHandle:
         """Calls hook(optimizer, args, kwargs) after each step."""
         return _add_hook(self._optimizer_step_post_hooks, hook)
 
-    def register_state_dict_pre_hook(self, hook, prepend=False):
+    def register_state_dict_pre_hook(
+        self, hook: Callable[[Optimizer], None], prepend: bool = False
+    ) -> RemovableHandle:
         """Calls hook(optimizer) before state_dict()."""
         return _add_hook(self._optimizer_state_dict_pre_hooks, hook, prepend)
 
-    def register_state_dict_post_hook(self, hook, prepend=False):
+    def register_state_dict_post_hook(
+        self,
+        hook: Callable[[Optimizer, dict[str, Any]], dict[str, Any] | None],
+        prepend: bool = False,
+    ) -> RemovableHandle:
         """Calls hook(optimizer, state_dict) after state_dict(); it may return another one."""
         return _add_hook(self._optimizer_state_dict_post_hooks, hook, prepend)
 
-    def register_load_state_dict_pre_hook(self, hook, prepend=False):
+    def register_load_state_dict_pre_hook(
+        self,
+        hook: Callable[[Optimizer, dict[str, Any]], dict[str, Any] | None],
+        prepend: bool = False,
+    ) -> RemovableHandle:
         """Calls hook(optimizer, state_dict) before loading; it may return another one."""
         return _add_hook(self._optimizer_load_state_dict_pre_hooks, hook, prepend)
 
-    def register_load_state_dict_post_hook(self, hook, prepend=False):
+    def register_load_state_dict_post_hook(
+        self, hook: Callable[[Optimizer], None], prepend: bool = False
+    ) -> RemovableHandle:
         """Calls hook(optimizer) after loading."""
         return _add_hook(self._optimizer_load_state_dict_post_hooks, hook, prepend)
 
-    def state_dict(self):
+    def state_dict(self) -> dict[str, Any]:
         """The states and options, with numbers in place of the parameters."""
         for hook in self._optimizer_state_dict_pre_hooks.values():
             hook(self)
@@ -201,7 +243,7 @@ class Optimizer:
         return result
 
     @no_grad()
-    def load_state_dict(self, state_dict):
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Takes over what state_dict() gave. Parameters are matched by their order."""
         state_dict = state_dict.copy()
         for hook in self._optimizer_load_state_dict_pre_hooks.values():
@@ -244,7 +286,7 @@ class Optimizer:
 
         return _group_tensors_by_device_and_dtype(tensorlistlist, with_indices)
 
-    def zero_grad(self, set_to_none=True):
+    def zero_grad(self, set_to_none: bool = True) -> None:
         """Drops the gradients, or fills them with zeros."""
         for group in self.param_groups:
             if set_to_none:
@@ -260,11 +302,11 @@ class Optimizer:
                     grad.requires_grad_(False)
                 grad.zero_()
 
-    def step(self, closure=None):
+    def step(self, closure: Callable[[], float] | None = None) -> float | None:
         """Updates the parameters; ``closure`` computes the loss anew and returns it."""
         raise NotImplementedError(f"{type(self).__name__}.step: a subclass must define it")
 
-    def add_param_group(self, param_group):
+    def add_param_group(self, param_group: dict[str, Any]) -> None:
         """Adds a dict with ``params`` and those options that differ from the defaults."""
         name = type(self).__name__
         if not isinstance(param_group, dict):
@@ -347,7 +389,7 @@ def _loss_of(closure):
         return closure()
 
 
-def __getattr__(name):
+def __getattr__(name: str) -> Any:
     # Names that custom optimisers written for PyTorch import.
     from rushlight._names.missing import submodule_or_raise
     from rushlight.optim import _pytorch_names

@@ -1,7 +1,11 @@
 """Rectified Adam."""
 
-from typing import ClassVar
+from __future__ import annotations
 
+from collections.abc import Iterable
+from typing import Any, ClassVar
+
+from rushlight._C import Tensor
 from rushlight.optim._rule import (
     SWITCHES,
     RuleOptimizer,
@@ -23,18 +27,18 @@ class RAdam(RuleOptimizer):
 
     def __init__(
         self,
-        params,
-        lr=1e-3,
-        betas=(0.9, 0.999),
-        eps=1e-8,
-        weight_decay=0,
-        decoupled_weight_decay=False,
+        params: Iterable[Tensor] | Iterable[dict[str, Any]] | Iterable[tuple[str, Tensor]],
+        lr: float | Tensor = 1e-3,
+        betas: tuple[float, float] = (0.9, 0.999),
+        eps: float = 1e-8,
+        weight_decay: float = 0,
+        decoupled_weight_decay: bool = False,
         *,
-        foreach=None,
-        maximize=False,
-        capturable=False,
-        differentiable=False,
-    ):
+        foreach: bool | None = None,
+        maximize: bool = False,
+        capturable: bool = False,
+        differentiable: bool = False,
+    ) -> None:
         check_lr("RAdam", lr)
         check_at_least_0("RAdam", eps=eps, weight_decay=weight_decay)
         check_betas("RAdam", betas)

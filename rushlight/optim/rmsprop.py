@@ -1,7 +1,11 @@
 """RMSprop."""
 
-from typing import ClassVar
+from __future__ import annotations
 
+from collections.abc import Iterable
+from typing import Any, ClassVar
+
+from rushlight._C import Tensor
 from rushlight.optim._rule import SWITCHES, RuleOptimizer, check_at_least_0, check_lr, options
 
 __all__ = ["RMSprop"]
@@ -16,18 +20,18 @@ class RMSprop(RuleOptimizer):
 
     def __init__(
         self,
-        params,
-        lr=1e-2,
-        alpha=0.99,
-        eps=1e-8,
-        weight_decay=0,
-        momentum=0,
-        centered=False,
-        capturable=False,
-        foreach=None,
-        maximize=False,
-        differentiable=False,
-    ):
+        params: Iterable[Tensor] | Iterable[dict[str, Any]] | Iterable[tuple[str, Tensor]],
+        lr: float | Tensor = 1e-2,
+        alpha: float = 0.99,
+        eps: float = 1e-8,
+        weight_decay: float = 0,
+        momentum: float = 0,
+        centered: bool = False,
+        capturable: bool = False,
+        foreach: bool | None = None,
+        maximize: bool = False,
+        differentiable: bool = False,
+    ) -> None:
         check_lr("RMSprop", lr)
         check_at_least_0(
             "RMSprop", eps=eps, momentum=momentum, weight_decay=weight_decay, alpha=alpha

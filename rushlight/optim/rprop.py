@@ -1,8 +1,12 @@
 """Resilient backpropagation."""
 
-from typing import ClassVar
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, ClassVar
 
 from rushlight import _C
+from rushlight._C import Tensor
 from rushlight.optim._rule import SWITCHES, RuleOptimizer, check, check_lr, number, options
 
 __all__ = ["Rprop"]
@@ -16,16 +20,16 @@ class Rprop(RuleOptimizer):
 
     def __init__(
         self,
-        params,
-        lr=1e-2,
-        etas=(0.5, 1.2),
-        step_sizes=(1e-6, 50),
+        params: Iterable[Tensor] | Iterable[dict[str, Any]] | Iterable[tuple[str, Tensor]],
+        lr: float | Tensor = 1e-2,
+        etas: tuple[float, float] = (0.5, 1.2),
+        step_sizes: tuple[float, float] = (1e-6, 50),
         *,
-        capturable=False,
-        foreach=None,
-        maximize=False,
-        differentiable=False,
-    ):
+        capturable: bool = False,
+        foreach: bool | None = None,
+        maximize: bool = False,
+        differentiable: bool = False,
+    ) -> None:
         check_lr("Rprop", lr)
         check("Rprop", 0.0 < etas[0] < 1.0 < etas[1], "etas must be 0 < etas[0] < 1 < etas[1]",
               tuple(etas))  # fmt: skip

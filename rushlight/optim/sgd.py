@@ -1,9 +1,12 @@
 """Stochastic gradient descent."""
 
-from typing import ClassVar
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, ClassVar
 
 from rushlight import _C
-from rushlight._C import _cuda
+from rushlight._C import Tensor, _cuda
 from rushlight.optim._rule import RuleOptimizer, _step, check_at_least_0, check_lr, options
 
 __all__ = ["SGD"]
@@ -27,18 +30,18 @@ class SGD(RuleOptimizer):
 
     def __init__(
         self,
-        params,
-        lr=1e-3,
-        momentum=0,
-        dampening=0,
-        weight_decay=0,
-        nesterov=False,
+        params: Iterable[Tensor] | Iterable[dict[str, Any]] | Iterable[tuple[str, Tensor]],
+        lr: float | Tensor = 1e-3,
+        momentum: float = 0,
+        dampening: float = 0,
+        weight_decay: float | Tensor = 0,
+        nesterov: bool = False,
         *,
-        maximize=False,
-        foreach=None,
-        differentiable=False,
-        fused=None,
-    ):
+        maximize: bool = False,
+        foreach: bool | None = None,
+        differentiable: bool = False,
+        fused: bool | None = None,
+    ) -> None:
         check_lr("SGD", lr)
         check_at_least_0("SGD", momentum=momentum, weight_decay=weight_decay)
         if nesterov and (momentum <= 0 or dampening != 0):

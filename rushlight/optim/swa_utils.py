@@ -1,12 +1,20 @@
 """Averages of weights: stochastic weight averaging, and exponential moving averages."""
 
+from __future__ import annotations
+
 import itertools
 import math
+from collections.abc import Callable, Iterable
 from copy import deepcopy
+from typing import Any, Literal
 
 from rushlight import _C
+from rushlight._C import Tensor
 from rushlight.autograd import no_grad
+from rushlight.nn.modules.module import Module
 from rushlight.optim.lr_scheduler.base import LRScheduler, per_group
+from rushlight.optim.optimizer import Optimizer
+from rushlight.types import Device
 
 __all__ = [  # noqa: F822 -- AveragedModel is made when first asked for
     "SWALR",
@@ -32,7 +40,7 @@ def _move_towards(averages, values, weight):
             average.copy_(average * (1 - weight) + value * weight)
 
 
-def get_ema_multi_avg_fn(decay=0.999):
+def get_ema_multi_avg_fn(decay: float = 0.999) -> Any:
     """An exponential moving average, for lists of tensors."""
     _check_decay("get_ema_multi_avg_fn", decay)
 
@@ -43,7 +51,7 @@ def get_ema_multi_avg_fn(decay=0.999):
     return ema_update
 
 
-def get_swa_multi_avg_fn():
+def get_swa_multi_avg_fn() -> Any:
     """The mean of all so far, for lists of tensors."""
 
     @no_grad()
@@ -54,7 +62,7 @@ def get_swa_multi_avg_fn():
     return swa_update
 
 
-def get_ema_avg_fn(decay=0.999):
+def get_ema_avg_fn(decay: float = 0.999) -> Any:
     """An exponential moving average, for one tensor."""
     _check_decay("get_ema_avg_fn", decay)
 
@@ -65,7 +73,7 @@ def get_ema_avg_fn(decay=0.999):
     return ema_update
 
 
-def get_swa_avg_fn():
+def get_swa_avg_fn() -> Any:
     """The mean of all so far, for one tensor."""
 
     @no_grad()
@@ -82,7 +90,14 @@ def _averaged_model():
     class AveragedModel(Module):
         """A copy of a model whose parameters are averages of the model's."""
 
-        def __init__(self, model, device=None, avg_fn=None, multi_avg_fn=None, use_buffers=False):
+        def __init__(
+            self,
+            model: Module,
+            device: Device = None,
+            avg_fn: Callable[..., Tensor] | None = None,
+            multi_avg_fn: Callable[..., None] | None = None,
+            use_buffers: bool = False,
+        ) -> None:
             super().__init__()
             if avg_fn is not None and multi_avg_fn is not None:
                 raise AssertionError("AveragedModel: give avg_fn or multi_avg_fn, not both")
@@ -94,12 +109,12 @@ def _averaged_model():
             self.multi_avg_fn = multi_avg_fn
             self.use_buffers = use_buffers
 
-        def forward(self, *args, **kwargs):
+        def forward(self, *args: Any, **kwargs: Any) -> Any:
             """What the averaged model makes of its input."""
             return self.module(*args, **kwargs)
 
         @no_grad()
-        def update_parameters(self, model):
+        def update_parameters(self, model: Module) -> None:
             """Takes the model's present parameters into the averages."""
             ours, theirs = self._pairs(model)
             if int(self.n_averaged) == 0:
@@ -141,7 +156,7 @@ def _by_device_and_dtype(ours, theirs):
     return groups.values()
 
 
-def __getattr__(name):
+def __getattr__(name: str) -> Any:
     if name == "AveragedModel":
         globals()[name] = _averaged_model()
         return globals()[name]
@@ -149,7 +164,7 @@ def __getattr__(name):
 
 
 @no_grad()
-def update_bn(loader, model, device=None):
+def update_bn(loader: Iterable[Any], model: Module, device: int | Device | None = None) -> None:
     """Computes the running statistics of all batch norms anew, from one pass over the loader.
 
     A batch that is a list or tuple counts by its first element.
@@ -177,7 +192,14 @@ def update_bn(loader, model, device=None):
 class SWALR(LRScheduler):
     """From the present rate to ``swa_lr`` in ``anneal_epochs`` epochs, and constant from there."""
 
-    def __init__(self, optimizer, swa_lr, anneal_epochs=10, anneal_strategy="cos", last_epoch=-1):
+    def __init__(
+        self,
+        optimizer: Optimizer,
+        swa_lr: float,
+        anneal_epochs: int = 10,
+        anneal_strategy: Literal["cos", "linear"] = "cos",
+        last_epoch: int = -1,
+    ) -> None:
         for lr, group in zip(
             per_group("SWALR: swa_lr", optimizer, swa_lr), optimizer.param_groups, strict=True
         ):
@@ -192,11 +214,11 @@ class SWALR(LRScheduler):
         self.anneal_epochs = anneal_epochs
         super().__init__(optimizer, last_epoch)
 
-    def anneal_func(self, t):
+    def anneal_func(self, t: Tensor) -> Any:
         """How much of the way is done at the fraction t of the time."""
         return t if self._anneal_strategy == "linear" else (1 - math.cos(math.pi * t)) / 2
 
-    def get_lr(self):
+    def get_lr(self) -> Any:
         """The rates after the present step."""
         self._check_caller()
         step = self._step_count - 1

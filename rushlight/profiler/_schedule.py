@@ -1,6 +1,9 @@
 """When to record: by step."""
 
+from __future__ import annotations
+
 import enum
+from collections.abc import Callable
 
 __all__ = ["ProfilerAction", "ProfilerActivity", "schedule"]
 
@@ -25,7 +28,15 @@ class ProfilerAction(enum.Enum):
     RECORD_AND_SAVE = 3
 
 
-def schedule(*, wait, warmup, active, repeat=0, skip_first=0, skip_first_wait=0):
+def schedule(
+    *,
+    wait: int,
+    warmup: int,
+    active: int,
+    repeat: int = 0,
+    skip_first: int = 0,
+    skip_first_wait: int = 0,
+) -> Callable:
     """The action of each step: skip_first, then cycles of wait, warmup and active steps."""
 
     def action(step):

@@ -1,10 +1,13 @@
 """Saving and loading, in PyTorch's file format. docs/saving.md is the guide."""
 
+from __future__ import annotations
+
 import os
 import pickle
 from collections.abc import Callable
+from typing import IO, Any
 
-from rushlight._C import device
+from rushlight._C import UntypedStorage, device
 from rushlight._names.missing import names_missing_from
 from rushlight.serialization._options import (
     LoadEndianness,
@@ -22,6 +25,7 @@ from rushlight.serialization._safe_globals import (
     get_safe_globals,
     safe_globals,
 )
+from rushlight.types import Device
 
 __all__ = [
     "LoadEndianness",
@@ -62,13 +66,13 @@ class SourceChangeWarning(Warning):
 
 
 def save(
-    obj,
-    f,
-    pickle_module=pickle,
-    pickle_protocol=2,
-    _use_new_zipfile_serialization=True,
-    _disable_byteorder_record=False,
-):
+    obj: object,
+    f: str | os.PathLike[str] | IO[bytes],
+    pickle_module: Any = pickle,
+    pickle_protocol: int = 2,
+    _use_new_zipfile_serialization: bool = True,
+    _disable_byteorder_record: bool = False,
+) -> None:
     """Saves an object to a path or a file opened for writing.
 
     A path gets the whole file or, if anything fails, keeps what it had. Of the storages under
@@ -83,14 +87,18 @@ def save(
 
 
 def load(
-    f,
-    map_location=None,
-    pickle_module=None,
+    f: str | os.PathLike[str] | IO[bytes],
+    map_location: Callable[[UntypedStorage, str], UntypedStorage]
+    | Device
+    | str
+    | dict[str, str]
+    | None = None,
+    pickle_module: Any = None,
     *,
-    weights_only=None,
-    mmap=None,
-    **pickle_load_args,
-):
+    weights_only: bool | None = None,
+    mmap: bool | None = None,
+    **pickle_load_args: Any,
+) -> Any:
     """Loads what save, here or in PyTorch, wrote.
 
     Nothing in the file is run, and only known types come out of it (see add_safe_globals), unless
@@ -101,14 +109,14 @@ def load(
     return run(f, map_location, pickle_module, weights_only, mmap, pickle_load_args)
 
 
-def get_unsafe_globals_in_checkpoint(f):
+def get_unsafe_globals_in_checkpoint(f: str | os.PathLike[str] | IO[bytes]) -> list[str]:
     """The names in a file that load would refuse, without loading it."""
     from rushlight.serialization._load import unsafe_globals as run
 
     return run(f)
 
 
-def register_package(priority, tagger, deserializer):
+def register_package(priority: int, tagger: Any, deserializer: Any) -> None:
     """Adds a kind of location: tagger(storage) names it, deserializer(storage, location) moves a
     storage there; both return None for what is not theirs. Lower priorities are asked first."""
     from rushlight.serialization._devices import register_package as run
@@ -116,21 +124,21 @@ def register_package(priority, tagger, deserializer):
     run(priority, tagger, deserializer)
 
 
-def location_tag(storage):
+def location_tag(storage: UntypedStorage) -> Any:
     """The name that a file has for the place of a storage, such as 'cpu'."""
     from rushlight.serialization._devices import location_tag as run
 
     return run(storage)
 
 
-def default_restore_location(storage, location):
+def default_restore_location(storage: UntypedStorage, location: str) -> Any:
     """The storage at the place that a file names."""
     from rushlight.serialization._devices import default_restore_location as run
 
     return run(storage, location)
 
 
-def validate_cuda_device(location):
+def validate_cuda_device(location: str) -> Any:
     """The index of a CUDA location; raises where there is no such device."""
     from rushlight.serialization._devices import validate_cuda_device as run
 
@@ -144,7 +152,7 @@ def _get_layout(name):
     return layout(name)
 
 
-def normalize_storage_type(storage_type):
+def normalize_storage_type(storage_type: Any) -> Any:
     """The class of storages, whatever the device."""
     return storage_type
 

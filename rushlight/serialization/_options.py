@@ -1,8 +1,11 @@
 """Settings of save and load that hold for the whole process."""
 
+from __future__ import annotations
+
 import enum
 import mmap as _mmap_flags_only
 import threading
+from typing import Any
 
 
 class LoadEndianness(enum.Enum):
@@ -14,7 +17,7 @@ class LoadEndianness(enum.Enum):
 
 
 class _Settings:
-    endianness = None
+    endianness: Any = None
     crc32 = True
     mmap_flags = _mmap_flags_only.MAP_PRIVATE
 
@@ -23,12 +26,12 @@ _settings = _Settings()
 _this_thread = threading.local()
 
 
-def get_default_load_endianness():
+def get_default_load_endianness() -> Any:
     """The byte order assumed for files without a mark; None stands for little."""
     return _settings.endianness
 
 
-def set_default_load_endianness(endianness):
+def set_default_load_endianness(endianness: Any) -> None:
     """Sets the byte order assumed for files without a mark."""
     if endianness is not None and not isinstance(endianness, LoadEndianness):
         raise TypeError(
@@ -38,18 +41,18 @@ def set_default_load_endianness(endianness):
     _settings.endianness = endianness
 
 
-def get_crc32_options():
+def get_crc32_options() -> bool:
     """Whether checksums are written and checked."""
     return _settings.crc32
 
 
-def set_crc32_options(compute_crc32):
+def set_crc32_options(compute_crc32: bool) -> None:
     """Whether save writes checksums and load checks them. Files without them cannot be opened by
     zip tools, and damage to them is not noticed."""
     _settings.crc32 = bool(compute_crc32)
 
 
-def get_default_mmap_options():
+def get_default_mmap_options() -> int | None:
     """The flag that load(mmap=True) maps files with."""
     return _settings.mmap_flags
 
@@ -61,7 +64,7 @@ class set_default_mmap_options:
     file.
     """
 
-    def __init__(self, flags):
+    def __init__(self, flags: int) -> None:
         if flags not in (_mmap_flags_only.MAP_PRIVATE, _mmap_flags_only.MAP_SHARED):
             raise ValueError(
                 "set_default_mmap_options: expected mmap.MAP_PRIVATE or mmap.MAP_SHARED, "
@@ -70,10 +73,10 @@ class set_default_mmap_options:
         self.prev = _settings.mmap_flags
         _settings.mmap_flags = flags
 
-    def __enter__(self):
+    def __enter__(self) -> None:
         pass
 
-    def __exit__(self, *error):
+    def __exit__(self, *error: object) -> None:
         _settings.mmap_flags = self.prev
 
 
@@ -81,14 +84,14 @@ class skip_data:
     """A context in which save leaves room for the bytes of storages without writing them, and load
     makes storages without reading them."""
 
-    def __init__(self, materialize_fake_tensors=False):
+    def __init__(self, materialize_fake_tensors: bool = False) -> None:
         self.materialize_fake_tensors = materialize_fake_tensors
 
-    def __enter__(self):
+    def __enter__(self) -> None:
         self._before = getattr(_this_thread, "skip_data", False)
         _this_thread.skip_data = True
 
-    def __exit__(self, *error):
+    def __exit__(self, *error: object) -> None:
         _this_thread.skip_data = self._before
 
 

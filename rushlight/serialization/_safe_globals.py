@@ -1,5 +1,9 @@
 """The user's additions to what load accepts in a file."""
 
+from __future__ import annotations
+
+from collections.abc import Callable
+
 _allowed = set()
 
 
@@ -24,7 +28,7 @@ def _checked(safe_globals):
     return set(safe_globals)
 
 
-def add_safe_globals(safe_globals):
+def add_safe_globals(safe_globals: list[Callable | tuple[Callable, str]]) -> None:
     """Lets load use these classes and functions when a file names them.
 
     An entry is a class or function, or a tuple of one and the full name that it has in the file.
@@ -33,12 +37,12 @@ def add_safe_globals(safe_globals):
     _allowed.update(_checked(safe_globals))
 
 
-def get_safe_globals():
+def get_safe_globals() -> list[Callable | tuple[Callable, str]]:
     """What add_safe_globals was given so far."""
     return list(_allowed)
 
 
-def clear_safe_globals():
+def clear_safe_globals() -> None:
     """Forgets everything that add_safe_globals was given."""
     _allowed.clear()
 
@@ -46,14 +50,14 @@ def clear_safe_globals():
 class safe_globals:
     """A context in which load may use the given classes and functions."""
 
-    def __init__(self, safe_globals):
+    def __init__(self, safe_globals: list[Callable | tuple[Callable, str]]) -> None:
         self.safe_globals = safe_globals
 
-    def __enter__(self):
+    def __enter__(self) -> None:
         self._new = _checked(self.safe_globals) - _allowed
         _allowed.update(self._new)
 
-    def __exit__(self, *error):
+    def __exit__(self, *error: object) -> None:
         _allowed.difference_update(self._new)
 
 

@@ -4,8 +4,11 @@ Values are tensors, NumPy arrays, numbers, and sequences and mappings of them. A
 with its place in them, how many elements differ, and the largest one.
 """
 
-from collections.abc import Mapping, Sequence
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
 from numbers import Number
+from typing import Any
 
 from rushlight import _C
 from rushlight._C import Tensor
@@ -27,19 +30,19 @@ class _Options:
 
 
 def assert_close(
-    actual,
-    expected,
+    actual: Any,
+    expected: Any,
     *,
-    allow_subclasses=True,
-    rtol=None,
-    atol=None,
-    equal_nan=False,
-    check_device=True,
-    check_dtype=True,
-    check_layout=True,
-    check_stride=False,
-    msg=None,
-):
+    allow_subclasses: bool = True,
+    rtol: float | None = None,
+    atol: float | None = None,
+    equal_nan: bool = False,
+    check_device: bool = True,
+    check_dtype: bool = True,
+    check_layout: bool = True,
+    check_stride: bool = False,
+    msg: str | Callable[[str], str] | None = None,
+) -> None:
     """Raises AssertionError unless |actual - expected| <= atol + rtol * |expected| everywhere.
 
     Without rtol and atol, the tolerances of the dtype hold, of the less exact one if they differ.
@@ -57,7 +60,14 @@ def assert_close(
         raise AssertionError(str(error) if text is None else text) from None
 
 
-def assert_allclose(actual, expected, rtol=None, atol=None, equal_nan=True, msg=""):
+def assert_allclose(
+    actual: Any,
+    expected: Any,
+    rtol: float | None = None,
+    atol: float | None = None,
+    equal_nan: bool = True,
+    msg: str = "",
+) -> None:
     """The old form of assert_close, which looks at the values only."""
     if rtol is None and atol is None:
         actual, expected = _C.as_tensor(actual), _C.as_tensor(expected)

@@ -1,19 +1,25 @@
 """Random tensors for tests."""
 
+from __future__ import annotations
+
+from typing import Any
+
 from rushlight import _C
+from rushlight._C import Tensor, memory_format
+from rushlight.types import Device, _dtype
 
 
 def make_tensor(
-    *shape,
-    dtype,
-    device="cpu",
-    low=None,
-    high=None,
-    requires_grad=False,
-    noncontiguous=False,
-    exclude_zero=False,
-    memory_format=None,
-):
+    *shape: Any,
+    dtype: _dtype,
+    device: str | Device = "cpu",
+    low: float | None = None,
+    high: float | None = None,
+    requires_grad: bool = False,
+    noncontiguous: bool = False,
+    exclude_zero: bool = False,
+    memory_format: memory_format | None = None,
+) -> Tensor:
     """Uniform numbers from [low, high): by default (-9, 9), for uint8 (0, 10), or bools."""
     shape = tuple(shape[0]) if len(shape) == 1 and not isinstance(shape[0], int) else shape
     low_default, high_default = (

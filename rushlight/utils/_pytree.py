@@ -4,8 +4,12 @@ Lists, tuples (named ones too), dicts, OrderedDicts, defaultdicts and deques are
 whatever is not registered is a leaf. ``register_pytree_node`` adds a type.
 """
 
+from __future__ import annotations
+
 from collections import OrderedDict, defaultdict, deque, namedtuple
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 
 @dataclass(frozen=True)
@@ -15,7 +19,7 @@ class _Node:
     with_keys: object = None  # container -> ([(key, child), ...], context), or None
 
 
-SUPPORTED_NODES = {}
+SUPPORTED_NODES: dict[type, Any] = {}
 
 
 def register_pytree_node(cls, flatten_fn, unflatten_fn, *, flatten_with_keys_fn=None, **_):
@@ -201,7 +205,9 @@ def tree_structure(tree, is_leaf=None):
     return tree_flatten(tree, is_leaf)[1]
 
 
-def tree_map(func, tree, *rests, is_leaf=None):
+def tree_map(
+    func: Callable[..., Any], tree: Any, *rests: Any, is_leaf: Callable[[Any], bool] | None = None
+) -> Any:
     """``func`` of every leaf (and of the leaves of ``rests`` at the same places)."""
     leaves, spec = tree_flatten(tree, is_leaf)
     columns = [leaves, *(spec.flatten_up_to(r) for r in rests)]

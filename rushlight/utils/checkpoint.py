@@ -11,12 +11,16 @@ Two ways, chosen by ``use_reentrant``:
   themselves, and works with backward() without ``inputs`` only.
 """
 
+from __future__ import annotations
+
 import contextlib
 import enum
 import itertools
 import traceback
 import warnings
 import weakref
+from collections.abc import Callable, Iterable
+from typing import Any
 
 from rushlight import _C
 from rushlight import random as _random
@@ -57,7 +61,7 @@ class CheckpointPolicy(enum.Enum):
     MUST_CPU_OFFLOAD = 4
 
 
-def noop_context_fn():
+def noop_context_fn() -> Any:
     """The default context_fn: nothing around forward, nothing around the second run."""
     return contextlib.nullcontext(), contextlib.nullcontext()
 
@@ -69,37 +73,37 @@ _early_stop = True
 class _Setting:
     """A module-wide switch for a with block."""
 
-    def __init__(self, name, value):
+    def __init__(self, name: str, value: Any) -> None:
         self.name, self.value = name, value
 
-    def __enter__(self):
+    def __enter__(self) -> None:
         self.before = globals()[self.name]
         globals()[self.name] = self.value
 
-    def __exit__(self, *error):
+    def __exit__(self, *error: object) -> None:
         globals()[self.name] = self.before
 
 
-def set_checkpoint_debug_enabled(enabled):
+def set_checkpoint_debug_enabled(enabled: bool | None) -> Any:
     """Inside a with block, checkpoints run with debug=enabled whatever they were given."""
     return _Setting("_debug", enabled)
 
 
-def set_checkpoint_early_stop(enable):
+def set_checkpoint_early_stop(enable: bool) -> Any:
     """Inside a with block, whether second runs stop once everything needed is there."""
     return _Setting("_early_stop", enable)
 
 
-def get_device_states(*args):
+def get_device_states(*args: Any) -> tuple[list[int], list[Tensor]]:
     """The generators of the devices of some tensors; Rushlight has one generator for all."""
     return [], []
 
 
-def set_device_states(devices, states, *, device_type=None):
+def set_device_states(devices: Any, states: Any, *, device_type: Any = None) -> None:
     """Restores what get_device_states returned."""
 
 
-def detach_variable(inputs):
+def detach_variable(inputs: tuple[Any, ...]) -> tuple[Tensor, ...]:
     """The same arguments, tensors cut off from their graph but requiring gradients as before."""
     if not isinstance(inputs, tuple):
         raise RuntimeError("detach_variable: only a tuple of tensors is supported, not "
@@ -109,7 +113,7 @@ def detach_variable(inputs):
     )
 
 
-def check_backward_validity(inputs):
+def check_backward_validity(inputs: Iterable[Any]) -> None:
     """Warns when no argument requires a gradient: a reentrant checkpoint then has none."""
     if not any(isinstance(x, Tensor) and x.requires_grad for x in inputs):
         warnings.warn("checkpoint: none of the inputs requires a gradient; gradients will be None",
@@ -159,7 +163,7 @@ class CheckpointFunction(Function):
     """Runs a function without recording, and again with recording in backward."""
 
     @staticmethod
-    def forward(ctx, run_function, preserve_rng_state, *args):
+    def forward(ctx: Any, run_function: Any, preserve_rng_state: Any, *args: Any) -> Any:
         check_backward_validity(args)
         ctx.run_function = run_function
         ctx.rng_state = _C.get_rng_state() if preserve_rng_state else None
@@ -171,7 +175,7 @@ class CheckpointFunction(Function):
             return run_function(*args)
 
     @staticmethod
-    def backward(ctx, *grads):
+    def backward(ctx: Any, *grads: Any) -> Any:
         if not _C._is_checkpoint_valid():
             raise RuntimeError(
                 "checkpoint: use_reentrant=True works with backward() without inputs= only, not "
@@ -206,26 +210,26 @@ class _SaveInputs(Function):
     pair of saved-tensor hooks) takes care of them as of every saved tensor."""
 
     @staticmethod
-    def forward(ctx, hook, *tensors):
+    def forward(ctx: Any, hook: Callable[..., Any], *tensors: Tensor) -> Any:
         ctx.save_for_backward(*tensors)
-        return hook.clone()
+        return hook.clone()  # type: ignore[attr-defined]
 
     @staticmethod
-    def backward(ctx, grad):
+    def backward(ctx: Any, grad: Tensor | None) -> Any:
         raise AssertionError("this node is only a place for saved tensors")
 
 
 class _Arguments:
     """The arguments of a checkpointed call, tensors kept through _SaveInputs."""
 
-    def __init__(self, args, kwargs):
+    def __init__(self, args: Any, kwargs: Any) -> None:
         self.rest = [None if isinstance(a, Tensor) else a for a in args]
         self.kwargs = kwargs
         self.tensor_at = [i for i, a in enumerate(args) if isinstance(a, Tensor)]
         hook = _C.empty(0).requires_grad_()
         self.node = _SaveInputs.apply(hook, *(args[i] for i in self.tensor_at)).grad_fn
 
-    def get(self):
+    def get(self) -> Any:
         args = list(self.rest)
         for i, tensor in zip(self.tensor_at, self.node.saved_tensors, strict=True):
             args[i] = tensor
@@ -235,7 +239,7 @@ class _Arguments:
 class _Place:
     """Stands for one saved tensor; holds it, by backward, between the second run and its use."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         self.tensors = {}
 
 
@@ -249,7 +253,7 @@ _fresh_ids = itertools.count(-2, -1)  # for reads outside of a backward
 class _Frame:
     """One checkpointed call."""
 
-    def __init__(self, run_again, early_stop, check, debug):
+    def __init__(self, run_again: Any, early_stop: Any, check: Any, debug: Any) -> None:
         self.run_again = run_again
         self.early_stop = early_stop
         self.check = check
@@ -259,17 +263,17 @@ class _Frame:
         self.again = {}  # by backward: metadata of those saved in the second run
         self.stopped = {}
 
-    def describe(self, tensor):
+    def describe(self, tensor: Tensor) -> Any:
         stack = "".join(traceback.format_stack()[:-3]) if self.debug else None
         return (tuple(tensor.shape), tensor.dtype, tensor.device), stack
 
-    def pack(self, tensor):
+    def pack(self, tensor: Tensor) -> Any:
         place = _Place()
         self.places.append(weakref.ref(place))
         self.saved.append(self.describe(tensor))
         return place
 
-    def unpack(self, place):
+    def unpack(self, place: Any) -> Any:
         task = _C._current_graph_task()
         task = next(_fresh_ids) if task < 0 else task
         if task not in place.tensors:  # the first one that is read, or read once more
@@ -278,7 +282,7 @@ class _Frame:
             self.again.pop(task, None)
         return place.tensors.pop(task)
 
-    def recompute(self, task):
+    def recompute(self, task: Any) -> None:
         again = self.again[task] = []
 
         def pack(tensor):
@@ -300,7 +304,7 @@ class _Frame:
         ):
             self.run_again()
 
-    def compare(self, task):
+    def compare(self, task: Any) -> None:
         again = self.again[task]
         if len(again) != len(self.saved):
             raise CheckpointError(
@@ -320,7 +324,7 @@ class _Frame:
                 "the first:\n" + "\n".join(lines) + self.advice(again)
             )
 
-    def advice(self, again):
+    def advice(self, again: Any) -> Any:
         if not self.debug:
             return "\nPass debug=True to see the operations that saved them."
         parts = []
@@ -357,15 +361,15 @@ def _without_reentry(function, args, kwargs, preserve, context_fn, determinism_c
 
 
 def checkpoint(
-    function,
-    *args,
-    use_reentrant=None,
-    context_fn=noop_context_fn,
-    determinism_check="default",
-    debug=False,
-    early_stop=True,
-    **kwargs,
-):
+    function: Callable[..., Any],
+    *args: Any,
+    use_reentrant: bool | None = None,
+    context_fn: Any = noop_context_fn,
+    determinism_check: str = "default",
+    debug: bool = False,
+    early_stop: bool = True,
+    **kwargs: Any,
+) -> Any:
     """``function(*args, **kwargs)``, keeping its arguments only and running it again in backward.
 
     ``preserve_rng_state=True`` (the default) gives the second run the same random numbers.
@@ -390,7 +394,9 @@ def checkpoint(
     return CheckpointFunction.apply(function, preserve, *args)
 
 
-def checkpoint_sequential(functions, segments, input, use_reentrant=None, **kwargs):
+def checkpoint_sequential(
+    functions: Any, segments: Any, input: Tensor, use_reentrant: Any = None, **kwargs: Any
+) -> Any:
     """Runs functions one after the other, in segments; all but the last are checkpointed."""
     if use_reentrant is None:
         warnings.warn("checkpoint_sequential: pass use_reentrant explicitly; False is recommended, "

@@ -1,20 +1,23 @@
 """What a bug report should say about the machine."""
 
+from __future__ import annotations
+
 import platform
 import subprocess
 import sys
+from typing import Any
 
 __all__ = ["get_env_info", "get_pretty_env_info", "main", "run"]
 
 
-def run(command):
+def run(command: Any) -> Any:
     """Runs a command; its exit status, output and errors."""
     shell = isinstance(command, str)
     done = subprocess.run(command, capture_output=True, text=True, shell=shell, check=False)
     return done.returncode, done.stdout.strip(), done.stderr.strip()
 
 
-def get_env_info():
+def get_env_info() -> Any:
     """The facts as a dict."""
     import importlib.metadata
 
@@ -49,7 +52,7 @@ def _cpu_name():
         return platform.processor()
 
 
-def get_nvidia_driver_version(run_lambda=run):
+def get_nvidia_driver_version(run_lambda: Any = run) -> Any:
     """The version of the GPU driver, or None."""
     try:
         status, out, _ = run_lambda(
@@ -60,12 +63,12 @@ def get_nvidia_driver_version(run_lambda=run):
     return out.split("\n")[0] if status == 0 and out else None
 
 
-def get_pretty_env_info():
+def get_pretty_env_info() -> Any:
     """The facts as text."""
     return "\n".join(f"{name}: {value}" for name, value in get_env_info().items())
 
 
-def main():
+def main() -> None:
     """Prints the facts."""
     print(get_pretty_env_info())
 

@@ -4,14 +4,20 @@ Linear layers, convolutions, recurrent layers and the like are counted, forward 
 a model forms itself (`a @ b`) are not seen.
 """
 
-from collections import defaultdict
+from __future__ import annotations
 
+from collections import defaultdict
+from typing import Any, Literal
+
+from rushlight._C import Tensor
 from rushlight._names.missing import names_missing_from
+from rushlight.nn.modules.module import Module
+from rushlight.types import Self
 
 __all__ = ["FlopCounterMode", "register_flop_formula"]
 
 
-def register_flop_formula(targets, get_raw=False):
+def register_flop_formula(targets: Tensor, get_raw: bool = False) -> Any:
     """A decorator that leaves the function as it is: operators are not counted one by one."""
     return lambda function: function
 
@@ -19,12 +25,18 @@ def register_flop_formula(targets, get_raw=False):
 class FlopCounterMode:
     """Counts in a with block; get_total_flops() afterwards, or the table that it prints."""
 
-    def __init__(self, mods=None, depth=2, display=True, custom_mapping=None):
+    def __init__(
+        self,
+        mods: Module | list[Module] | None = None,
+        depth: int = 2,
+        display: bool = True,
+        custom_mapping: dict[Any, Any] | None = None,
+    ) -> None:
         self.depth, self.display = depth, display
         self._counts = {}
-        self._handle = None
+        self._handle: Any = None
 
-    def __enter__(self):
+    def __enter__(self) -> Self:
         from rushlight.nn.modules._summary import _multiply_adds
         from rushlight.nn.modules.module import register_module_forward_hook
 
@@ -38,21 +50,21 @@ class FlopCounterMode:
         self._handle = register_module_forward_hook(note)
         return self
 
-    def __exit__(self, *error):
+    def __exit__(self, *error: object) -> Literal[False]:
         self._handle.remove()
         if self.display and error[0] is None:
             print(self.get_table())
         return False
 
-    def get_total_flops(self):
+    def get_total_flops(self) -> int:
         """The number of operations."""
         return sum(self._counts.values())
 
-    def get_flop_counts(self):
+    def get_flop_counts(self) -> dict[str, dict[Any, int]]:
         """The numbers by kind of layer, under the name that PyTorch gives the whole model."""
         return {"Global": dict(self._counts)}
 
-    def get_table(self, depth=None):
+    def get_table(self, depth: Any = None) -> Any:
         """The numbers as text."""
         total = self.get_total_flops()
         rows = [("Layer", "FLOP", "% Total"), ("Global", f"{total:,}", "100.00%")]

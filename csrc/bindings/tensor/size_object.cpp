@@ -85,7 +85,7 @@ PyObject* size_add(PyObject* a, PyObject* b) {
 }
 
 PyMethodDef methods[] = {
-    {"numel", size_numel, METH_NOARGS, "The product of the sizes."},
+    {"numel", size_numel, METH_NOARGS, "numel($self, /)\n--\n\nThe product of the sizes."},
     {"__reduce__", size_reduce, METH_NOARGS, nullptr},
     {},
 };

@@ -1,9 +1,14 @@
 """Old spellings of rushlight.amp for GPUs."""
 
+from __future__ import annotations
+
 import functools
 import warnings
+from collections.abc import Callable
+from typing import Any
 
 from rushlight import _C, amp
+from rushlight.types import _dtype
 
 __all__ = ["GradScaler", "autocast", "custom_bwd", "custom_fwd"]
 
@@ -11,7 +16,9 @@ __all__ = ["GradScaler", "autocast", "custom_bwd", "custom_fwd"]
 class autocast(amp.autocast):
     """amp.autocast("cuda", ...)."""
 
-    def __init__(self, enabled=True, dtype=_C.float16, cache_enabled=True):
+    def __init__(
+        self, enabled: bool = True, dtype: _dtype = _C.float16, cache_enabled: bool = True
+    ) -> None:
         warnings.warn("cuda.amp.autocast(...) is deprecated; write amp.autocast('cuda', ...)",
                       FutureWarning, stacklevel=2)  # fmt: skip
         super().__init__("cuda", dtype=dtype, enabled=enabled, cache_enabled=cache_enabled)
@@ -22,12 +29,12 @@ class GradScaler(amp.GradScaler):
 
     def __init__(
         self,
-        init_scale=2.0**16,
-        growth_factor=2.0,
-        backoff_factor=0.5,
-        growth_interval=2000,
-        enabled=True,
-    ):
+        init_scale: float = 2.0**16,
+        growth_factor: float = 2.0,
+        backoff_factor: float = 0.5,
+        growth_interval: int = 2000,
+        enabled: bool = True,
+    ) -> None:
         warnings.warn("cuda.amp.GradScaler(...) is deprecated; write amp.GradScaler('cuda', ...)",
                       FutureWarning, stacklevel=2)  # fmt: skip
         super().__init__(
@@ -35,7 +42,7 @@ class GradScaler(amp.GradScaler):
         )
 
 
-def custom_fwd(fwd=None, *, cast_inputs=None):
+def custom_fwd(fwd: Callable[..., Any] | None = None, *, cast_inputs: Any = None) -> Any:
     """amp.custom_fwd(..., device_type="cuda")."""
     warnings.warn("cuda.amp.custom_fwd is deprecated; write amp.custom_fwd(device_type='cuda')",
                   FutureWarning, stacklevel=2)  # fmt: skip
@@ -43,7 +50,7 @@ def custom_fwd(fwd=None, *, cast_inputs=None):
     return decorate if fwd is None else decorate(fwd)
 
 
-def custom_bwd(bwd):
+def custom_bwd(bwd: Callable[..., Any]) -> Any:
     """amp.custom_bwd(device_type="cuda")."""
     warnings.warn("cuda.amp.custom_bwd is deprecated; write amp.custom_bwd(device_type='cuda')",
                   FutureWarning, stacklevel=2)  # fmt: skip

@@ -1,7 +1,11 @@
 """Which kernel attention uses, and masks that know what they are."""
 
+from __future__ import annotations
+
 import contextlib
 import enum
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
 
 __all__ = ["WARN_FOR_UNFUSED_KERNELS", "SDPBackend", "sdpa_kernel"]
 
@@ -28,7 +32,7 @@ _chosen = [
 
 
 @contextlib.contextmanager
-def sdpa_kernel(backends, set_priority=False):
+def sdpa_kernel(backends: Any, set_priority: bool = False) -> Iterator[Any]:
     """Takes note of the wish. There is one kernel a device, which serves all cases."""
     global _chosen
     wanted = [backends] if isinstance(backends, SDPBackend) else backends

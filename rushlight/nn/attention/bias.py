@@ -1,9 +1,14 @@
 """Causal masks for scaled_dot_product_attention that need no memory."""
 
+from __future__ import annotations
+
 import enum
 import warnings
+from collections.abc import Callable
+from typing import Any
 
 from rushlight import _C
+from rushlight.types import Self
 
 __all__ = ["CausalBias", "CausalVariant", "causal_lower_right", "causal_upper_left"]
 
@@ -18,13 +23,13 @@ class CausalVariant(enum.IntEnum):
 class CausalBias(_C.Tensor):
     """A causal mask; pass it as attn_mask. Anything else sees it as the bool mask it stands for."""
 
-    def __new__(cls, variant, seq_len_q, seq_len_kv):
+    def __new__(cls, variant: Any, seq_len_q: Any, seq_len_kv: Any) -> Self:
         if not isinstance(variant, CausalVariant):
             raise AssertionError(f"CausalBias: expects a CausalVariant, got {variant!r}")
         shape = _C.ones((), dtype=_C.bool).expand(seq_len_q, seq_len_kv)
         return _C.Tensor._make_subclass(cls, shape)
 
-    def __init__(self, variant, seq_len_q, seq_len_kv):
+    def __init__(self, variant: Any, seq_len_q: int, seq_len_kv: int) -> None:
         self.variant = variant
         self.seq_len_q = seq_len_q
         self.seq_len_kv = seq_len_kv
@@ -70,23 +75,25 @@ class CausalBias(_C.Tensor):
         )
 
     @classmethod
-    def __torch_function__(cls, func, types, args=(), kwargs=None):
+    def __torch_function__(
+        cls, func: Callable[..., Any], types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
         if func is _C.scaled_dot_product_attention:
             return cls._dispatch(*args, **(kwargs or {}))
         return super().__torch_function__(func, types, args, kwargs)
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return repr(self._materialize())
 
 
-def causal_upper_left(*size):
+def causal_upper_left(*size: Any) -> Any:
     """Query i sees the keys 0 to i, counted from the start: scores of shape `size`."""
     if len(size) != 2:
         raise AssertionError(f"causal_upper_left: expects two lengths, got {size}")
     return CausalBias(CausalVariant.UPPER_LEFT, *size)
 
 
-def causal_lower_right(*size):
+def causal_lower_right(*size: Any) -> Any:
     """The last query sees all keys, the one before all but the last one, and so on."""
     if len(size) != 2:
         raise AssertionError(f"causal_lower_right: expects two lengths, got {size}")

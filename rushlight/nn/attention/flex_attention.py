@@ -3,14 +3,21 @@
 Scores are computed as a whole: a block mask saves no work here, it only hides.
 """
 
+from __future__ import annotations
+
 import math
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 from rushlight import _C
+from rushlight._C import Tensor
 from rushlight.func import vmap
+from rushlight.types import Device, Self
 
-__all__ = """AuxOutput AuxRequest BlockMask FlexKernelOptions and_masks create_block_mask
-create_mask flex_attention noop_mask or_masks""".split()
+__all__ = [
+    "AuxOutput", "AuxRequest", "BlockMask", "FlexKernelOptions", "and_masks", "create_block_mask",
+    "create_mask", "flex_attention", "noop_mask", "or_masks",
+]  # fmt: skip
 
 _DEFAULT_SPARSE_BLOCK_SIZE = _BLOCK = 128  # the first name is PyTorch's, which programs import
 FlexKernelOptions = dict
@@ -30,7 +37,7 @@ class AuxOutput(NamedTuple):
     max_scores: object = None
 
 
-def noop_mask(batch, head, token_q, token_kv):
+def noop_mask(batch: Tensor, head: Tensor, token_q: Tensor, token_kv: Tensor) -> Tensor:
     """Hides nothing."""
     return batch.new_ones(size=(), dtype=_C.bool, device=batch.device)
 
@@ -48,12 +55,16 @@ def _all_of(mask_mods, join, start):
     return mask_mod
 
 
-def or_masks(*mask_mods):
+def or_masks(
+    *mask_mods: Callable[[Tensor, Tensor, Tensor, Tensor], Tensor],
+) -> Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]:
     """True where one of the functions is."""
     return _all_of(mask_mods, lambda a, b: a | b, False)
 
 
-def and_masks(*mask_mods):
+def and_masks(
+    *mask_mods: Callable[[Tensor, Tensor, Tensor, Tensor], Tensor],
+) -> Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]:
     """True where all of the functions are."""
     return _all_of(mask_mods, lambda a, b: a & b, True)
 
@@ -70,7 +81,9 @@ def _over_indices(f, batch, heads, queries, keys, device, scores=None):
     return f(*(() if scores is None else (scores,)), *indices)
 
 
-def create_mask(mod_fn, B, H, Q_LEN, KV_LEN, device=None):
+def create_mask(
+    mod_fn: Any, B: int | None, H: int | None, Q_LEN: int, KV_LEN: int, device: Device = None
+) -> Tensor:
     """The bool mask (B, H, Q_LEN, KV_LEN) of a mask function, or the bias of a score function."""
     batch, heads = 1 if B is None else B, 1 if H is None else H
     arguments = mod_fn.__code__.co_argcount if hasattr(mod_fn, "__code__") else 4
@@ -87,18 +100,18 @@ class BlockMask:
 
     def __init__(
         self,
-        seq_lengths,
-        kv_num_blocks,
-        kv_indices,
-        full_kv_num_blocks=None,
-        full_kv_indices=None,
-        q_num_blocks=None,
-        q_indices=None,
-        full_q_num_blocks=None,
-        full_q_indices=None,
-        BLOCK_SIZE=(_BLOCK, _BLOCK),
-        mask_mod=noop_mask,
-    ):
+        seq_lengths: tuple[int, int],
+        kv_num_blocks: Tensor,
+        kv_indices: Tensor,
+        full_kv_num_blocks: Tensor | None = None,
+        full_kv_indices: Tensor | None = None,
+        q_num_blocks: Tensor | None = None,
+        q_indices: Tensor | None = None,
+        full_q_num_blocks: Tensor | None = None,
+        full_q_indices: Tensor | None = None,
+        BLOCK_SIZE: tuple[int, int] = (_BLOCK, _BLOCK),
+        mask_mod: Callable[[Tensor, Tensor, Tensor, Tensor], Tensor] = noop_mask,
+    ) -> None:
         if kv_indices.dim() < 2:
             raise RuntimeError("BlockMask: kv_indices must have at least 2 dims")
         self.seq_lengths = seq_lengths
@@ -116,15 +129,15 @@ class BlockMask:
     @classmethod
     def from_kv_blocks(
         cls,
-        kv_num_blocks,
-        kv_indices,
-        full_kv_num_blocks=None,
-        full_kv_indices=None,
-        BLOCK_SIZE=_BLOCK,
-        mask_mod=None,
-        seq_lengths=None,
-        compute_q_blocks=True,
-    ):
+        kv_num_blocks: Tensor,
+        kv_indices: Tensor,
+        full_kv_num_blocks: Tensor | None = None,
+        full_kv_indices: Tensor | None = None,
+        BLOCK_SIZE: int | tuple[int, int] = _BLOCK,
+        mask_mod: Callable[[Tensor, Tensor, Tensor, Tensor], Tensor] | None = None,
+        seq_lengths: tuple[int, int] | None = None,
+        compute_q_blocks: bool = True,
+    ) -> Self:
         """From lists of the key blocks that each query block sees."""
         size = (BLOCK_SIZE, BLOCK_SIZE) if isinstance(BLOCK_SIZE, int) else tuple(BLOCK_SIZE)
         blocks = kv_indices.shape
@@ -135,7 +148,7 @@ class BlockMask:
             q = _listed(_dense(kv_num_blocks, kv_indices).transpose(-1, -2))
             if full_kv_num_blocks is not None:
                 full_q = _listed(_dense(full_kv_num_blocks, full_kv_indices).transpose(-1, -2))
-        return cls(
+        return cls(  # type: ignore[misc]
             seq_lengths,
             kv_num_blocks,
             kv_indices,
@@ -143,37 +156,37 @@ class BlockMask:
             full_kv_indices,
             *q,
             *full_q,
-            BLOCK_SIZE=size,
+            BLOCK_SIZE=size,  # type: ignore[arg-type]
             mask_mod=noop_mask if mask_mod is None else mask_mod,
         )
 
     @property
-    def shape(self):
+    def shape(self) -> tuple[int, ...]:
         return (*self.kv_indices.shape[:-2], *self.seq_lengths)
 
-    def numel(self):
+    def numel(self) -> int:
         """Elements of the mask."""
         return math.prod(self.shape)
 
-    def to_dense(self):
+    def to_dense(self) -> Tensor:
         """1 for every block that is seen at all."""
         seen = _dense(self.kv_num_blocks, self.kv_indices)
         if self.full_kv_num_blocks is not None:
             seen = seen | _dense(self.full_kv_num_blocks, self.full_kv_indices)
         return seen.int()
 
-    def sparsity(self):
+    def sparsity(self) -> float:
         """The share of elements in hidden blocks, in percent."""
         seen = int(self.to_dense().sum()) * self.BLOCK_SIZE[0] * self.BLOCK_SIZE[1]
         return 100 * (1 - seen / self.numel())
 
-    def as_tuple(self, flatten=True):
+    def as_tuple(self, flatten: bool = True) -> tuple[Any, ...]:
         """All parts, as PyTorch orders them."""
         size = tuple(self.BLOCK_SIZE) if flatten else (self.BLOCK_SIZE,)
         lengths = tuple(self.seq_lengths) if flatten else (self.seq_lengths,)
         return (*lengths, *(getattr(self, n) for n in _PARTS), *size, self.mask_mod)
 
-    def to(self, device):
+    def to(self, device: Device | str) -> BlockMask:
         """The same mask on another device."""
         moved = {n: getattr(self, n) for n in _PARTS}
         moved = {n: None if t is None else t.to(device) for n, t in moved.items()}
@@ -181,7 +194,7 @@ class BlockMask:
             self.seq_lengths, **moved, BLOCK_SIZE=self.BLOCK_SIZE, mask_mod=self.mask_mod
         )
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         parts = ", ".join(f"{n}={s}" for n, s in zip("BHQK", self.shape, strict=False))
         return f"BlockMask({parts}, block={self.BLOCK_SIZE}, sparsity={self.sparsity():.2f}%)"
 
@@ -204,16 +217,16 @@ def _dense(count, indices):
 
 
 def create_block_mask(
-    mask_mod,
-    B,
-    H,
-    Q_LEN,
-    KV_LEN,
-    device=None,
-    BLOCK_SIZE=_BLOCK,
-    _compile=False,
-    separate_full_blocks=True,
-):
+    mask_mod: Callable[[Tensor, Tensor, Tensor, Tensor], Tensor],
+    B: int | None,
+    H: int | None,
+    Q_LEN: int,
+    KV_LEN: int,
+    device: Device = None,
+    BLOCK_SIZE: int | tuple[int, int] = _BLOCK,
+    _compile: bool = False,
+    separate_full_blocks: bool = True,
+) -> BlockMask:
     """The block mask of a mask function (b, h, q_idx, kv_idx) -> bool."""
     size = (BLOCK_SIZE, BLOCK_SIZE) if isinstance(BLOCK_SIZE, int) else tuple(BLOCK_SIZE)
     mask = create_mask(mask_mod, B, H, Q_LEN, KV_LEN, device)
@@ -228,7 +241,7 @@ def create_block_mask(
     if separate_full_blocks:
         part = part & ~full
         full_blocks = _listed(full)
-    return BlockMask.from_kv_blocks(
+    return BlockMask.from_kv_blocks(  # type: ignore[call-arg, misc]
         *_listed(part), *full_blocks, size, mask_mod, seq_lengths=(Q_LEN, KV_LEN)
     )
 
@@ -250,18 +263,18 @@ def _check_block_mask(block_mask, query, key):
 
 
 def flex_attention(
-    query,
-    key,
-    value,
-    score_mod=None,
-    block_mask=None,
-    scale=None,
-    enable_gqa=False,
-    return_lse=False,
-    kernel_options=None,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    score_mod: Any = None,
+    block_mask: BlockMask | None = None,
+    scale: float | None = None,
+    enable_gqa: bool = False,
+    return_lse: bool = False,
+    kernel_options: Any = None,
     *,
-    return_aux=None,
-):
+    return_aux: Any = None,
+) -> Any:
     """softmax(score_mod(query @ key.T * scale)) @ value, where block_mask lets a query look.
 
     score_mod(score, b, h, q_idx, kv_idx) is called as if for one score, and may use other tensors.
@@ -293,7 +306,7 @@ def flex_attention(
     if block_mask is not None:
         _check_block_mask(block_mask, query, key)
         made = (1 if n == 1 else m for n, m in zip(block_mask.shape, (batch, heads), strict=False))
-        mask = create_mask(block_mask.mask_mod, *made, queries, keys, query.device)
+        mask = create_mask(block_mask.mask_mod, *made, queries, keys, query.device)  # type: ignore[call-arg]
         wide = wide.masked_fill(~mask, float("-inf"))
     blind = wide.isneginf().all(-1, keepdim=True)
     weights = wide.masked_fill(blind, 0.0).softmax(-1).masked_fill(blind, 0.0)

@@ -1,8 +1,12 @@
 """How losses are reduced: 'none', 'mean', 'sum', and the two flags of old that said the same."""
 
+from __future__ import annotations
+
 import warnings
+from typing import Any
 
 from rushlight import _C
+from rushlight._C import Tensor
 
 _KINDS = ("none", "mean", "sum")
 _ENUM = {"none": 0, "mean": 1, "sum": 2}
@@ -14,7 +18,9 @@ def get_enum(reduction):
     return _ENUM[reduction]
 
 
-def fused_loss(kind, input, target, parameter, reduction):
+def fused_loss(
+    kind: Any, input: Tensor, target: Tensor, parameter: Any, reduction: str
+) -> Tensor | None:
     """The loss in one pass (see csrc/ops/nn/loss.cpp), or None where it has no loop for that."""
     dtype = input.dtype
     looped = dtype in (_C.float32, _C.float64) or (input.is_cuda and input.is_floating_point())
@@ -25,12 +31,12 @@ def fused_loss(kind, input, target, parameter, reduction):
     return _C._element_loss(input, target, kind, parameter, _ENUM[reduction])
 
 
-def check_reduction(name, reduction):
+def check_reduction(name: str, reduction: str) -> None:
     if reduction not in _KINDS:
         raise ValueError(f"{name}: reduction must be 'none', 'mean' or 'sum', got {reduction!r}")
 
 
-def reduce(name, loss, reduction):
+def reduce(name: str, loss: Any, reduction: str) -> Tensor:
     """The loss of each element, their mean or their sum."""
     if reduction == "mean":
         return loss.mean()
@@ -52,12 +58,12 @@ def legacy_get_string(size_average, reduce, emit_warning=True):
     return found
 
 
-def resolve(size_average, reduce, reduction):
+def resolve(size_average: bool | None, reduce: bool | None, reduction: str) -> str:
     if size_average is None and reduce is None:
         return reduction
     return legacy_get_string(size_average, reduce)
 
 
-def check_floating(name, tensor):
+def check_floating(name: str, tensor: Tensor) -> None:
     if not (tensor.is_floating_point() or tensor.is_complex()):
         raise _C.DTypeError(f"{name}: expects a floating point input, got {tensor.dtype}")

@@ -1,8 +1,11 @@
 """Activations. The kernels are operators of the table; here they get PyTorch's arguments."""
 
+from __future__ import annotations
+
 import warnings
 
 from rushlight import _C
+from rushlight._C import Tensor
 from rushlight._C import elu_ as elu_
 from rushlight._C import gelu as gelu
 from rushlight._C import hardshrink as hardshrink
@@ -17,32 +20,38 @@ from rushlight._C import softsign as softsign
 from rushlight._C import tanh as tanh
 from rushlight._C import tanhshrink as tanhshrink
 from rushlight._C import threshold_ as threshold_
+from rushlight.types import _dtype
 
-__all__ = """celu celu_ elu elu_ gelu glu gumbel_softmax hardshrink hardsigmoid hardswish hardtanh
-hardtanh_ leaky_relu leaky_relu_ log_softmax logsigmoid mish prelu relu relu6 relu_ rrelu rrelu_
-selu selu_ sigmoid silu softmax softmin softplus softshrink softsign tanh tanhshrink threshold
-threshold_""".split()
+__all__ = [
+    "celu", "celu_", "elu", "elu_", "gelu", "glu", "gumbel_softmax", "hardshrink", "hardsigmoid",
+    "hardswish", "hardtanh", "hardtanh_", "leaky_relu", "leaky_relu_", "log_softmax", "logsigmoid",
+    "mish", "prelu", "relu", "relu6", "relu_", "rrelu", "rrelu_", "selu", "selu_", "sigmoid",
+    "silu", "softmax", "softmin", "softplus", "softshrink", "softsign", "tanh", "tanhshrink",
+    "threshold", "threshold_",
+]  # fmt: skip
 
 _relu, _relu_ = _C.relu, _C.relu_
 logsigmoid = _C.log_sigmoid
 
 
-def relu(input, inplace=False):
+def relu(input: Tensor, inplace: bool = False) -> Tensor:
     """max(x, 0)."""
     return _relu_(input) if inplace else _relu(input)
 
 
-def relu6(input, inplace=False):
+def relu6(input: Tensor, inplace: bool = False) -> Tensor:
     """x between 0 and 6."""
     return _C.hardtanh_(input, 0, 6) if inplace else _C.relu6(input)
 
 
-def threshold(input, threshold, value, inplace=False):
+def threshold(input: Tensor, threshold: float, value: float, inplace: bool = False) -> Tensor:
     """x where it is above the threshold, value elsewhere."""
     return (_C.threshold_ if inplace else _C.threshold)(input, threshold, value)
 
 
-def hardtanh(input, min_val=-1.0, max_val=1.0, inplace=False):
+def hardtanh(
+    input: Tensor, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False
+) -> Tensor:
     """x between min_val and max_val."""
     if min_val > max_val:
         raise ValueError(f"hardtanh: min_val {min_val} is greater than max_val {max_val}")
@@ -51,7 +60,7 @@ def hardtanh(input, min_val=-1.0, max_val=1.0, inplace=False):
     return (_C.hardtanh_ if inplace else _C.hardtanh)(input, min_val, max_val)
 
 
-def elu(input, alpha=1.0, inplace=False):
+def elu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
     """x above zero, alpha * (exp(x) - 1) below."""
     return (_C.elu_ if inplace else _C.elu)(input, alpha)
 
@@ -60,47 +69,47 @@ def elu(input, alpha=1.0, inplace=False):
 _SELU_ALPHA, _SELU_SCALE = 1.6732632423543772848170429916717, 1.0507009873554804934193349852946
 
 
-def selu_(input):
+def selu_(input: Tensor) -> Tensor:
     """selu in place."""
     return _C.elu_(input, _SELU_ALPHA, _SELU_SCALE)
 
 
-def selu(input, inplace=False):
+def selu(input: Tensor, inplace: bool = False) -> Tensor:
     """elu with the numbers that keep mean 0 and variance 1."""
     return selu_(input) if inplace else _C.selu(input)
 
 
-def celu_(input, alpha=1.0):
+def celu_(input: Tensor, alpha: float = 1.0) -> Tensor:
     """celu in place."""
     return _C.elu_(input, alpha, 1, 1 / alpha)
 
 
-def celu(input, alpha=1.0, inplace=False):
+def celu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
     """x above zero, alpha * (exp(x / alpha) - 1) below."""
     return celu_(input, alpha) if inplace else _C.celu(input, alpha)
 
 
-def leaky_relu(input, negative_slope=0.01, inplace=False):
+def leaky_relu(input: Tensor, negative_slope: float = 0.01, inplace: bool = False) -> Tensor:
     """x above zero, x * negative_slope below."""
     return (_C.leaky_relu_ if inplace else _C.leaky_relu)(input, negative_slope)
 
 
-def silu(input, inplace=False):
+def silu(input: Tensor, inplace: bool = False) -> Tensor:
     """x * sigmoid(x)."""
     return _C.silu_(input) if inplace else _C.silu(input)
 
 
-def mish(input, inplace=False):
+def mish(input: Tensor, inplace: bool = False) -> Tensor:
     """x * tanh(softplus(x))."""
     return _C.mish_(input) if inplace else _C.mish(input)
 
 
-def hardsigmoid(input, inplace=False):
+def hardsigmoid(input: Tensor, inplace: bool = False) -> Tensor:
     """clamp(x + 3, 0, 6) / 6."""
     return _C.hardsigmoid_(input) if inplace else _C.hardsigmoid(input)
 
 
-def hardswish(input, inplace=False):
+def hardswish(input: Tensor, inplace: bool = False) -> Tensor:
     """x * clamp(x + 3, 0, 6) / 6."""
     return _C.hardswish_(input) if inplace else _C.hardswish(input)
 
@@ -110,7 +119,13 @@ def _check_rrelu(lower, upper):
         raise RuntimeError(f"rrelu: lower {lower} is greater than upper {upper}")
 
 
-def rrelu(input, lower=1.0 / 8, upper=1.0 / 3, training=False, inplace=False):
+def rrelu(
+    input: Tensor,
+    lower: float = 1.0 / 8,
+    upper: float = 1.0 / 3,
+    training: bool = False,
+    inplace: bool = False,
+) -> Tensor:
     """x above zero, x times a slope below: random in [lower, upper] a element when training."""
     _check_rrelu(lower, upper)
     if not training:
@@ -120,12 +135,14 @@ def rrelu(input, lower=1.0 / 8, upper=1.0 / 3, training=False, inplace=False):
     return input.mul_(factor) if inplace else input * factor
 
 
-def rrelu_(input, lower=1.0 / 8, upper=1.0 / 3, training=False):
+def rrelu_(
+    input: Tensor, lower: float = 1.0 / 8, upper: float = 1.0 / 3, training: bool = False
+) -> Tensor:
     """rrelu in place."""
     return rrelu(input, lower, upper, training, True)
 
 
-def glu(input, dim=-1):
+def glu(input: Tensor, dim: int = -1) -> Tensor:
     """The first half along dim times the sigmoid of the second half."""
     if input.dim() == 0:
         raise RuntimeError("glu: a 0-d tensor has no halves")
@@ -147,28 +164,36 @@ def _implicit_dim(name, ndim, stacklevel):
     return 0 if ndim in (0, 1, 3) else 1
 
 
-def softmax(input, dim=None, _stacklevel=3, dtype=None):
+def softmax(
+    input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: _dtype | None = None
+) -> Tensor:
     """exp(x) / sum of exp(x) along dim."""
     if dim is None:
         dim = _implicit_dim("softmax", input.dim(), _stacklevel)
     return _C.softmax(input, dim, dtype)
 
 
-def softmin(input, dim=None, _stacklevel=3, dtype=None):
+def softmin(
+    input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: _dtype | None = None
+) -> Tensor:
     """softmax of -x."""
     if dim is None:
         dim = _implicit_dim("softmin", input.dim(), _stacklevel)
     return _C.softmax(-input, dim, dtype)
 
 
-def log_softmax(input, dim=None, _stacklevel=3, dtype=None):
+def log_softmax(
+    input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: _dtype | None = None
+) -> Tensor:
     """The logarithm of softmax, without overflow."""
     if dim is None:
         dim = _implicit_dim("log_softmax", input.dim(), _stacklevel)
     return _C.log_softmax(input, dim, dtype)
 
 
-def gumbel_softmax(logits, tau=1, hard=False, eps=1e-10, dim=-1):
+def gumbel_softmax(
+    logits: Tensor, tau: float = 1, hard: bool = False, eps: float = 1e-10, dim: int = -1
+) -> Tensor:
     """A sample of the relaxed categorical distribution; hard: one-hot, with the soft gradient."""
     if eps != 1e-10:
         warnings.warn("gumbel_softmax: eps has no effect and is deprecated", stacklevel=2)

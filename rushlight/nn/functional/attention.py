@@ -1,8 +1,12 @@
 """Attention: the op itself (csrc/ops/nn/attention.cpp), and many heads of it with projections."""
 
+from __future__ import annotations
+
 import warnings
+from typing import Any
 
 from rushlight import _C
+from rushlight._C import Tensor
 from rushlight.nn.functional.padding import pad
 
 __all__ = ["multi_head_attention_forward", "scaled_dot_product_attention"]
@@ -108,10 +112,10 @@ def _projected(query, key, value, weight, bias):
 class _Masks:
     """The two masks while keys are added at the end: everybody may look at those."""
 
-    def __init__(self, attn_mask, key_padding_mask):
+    def __init__(self, attn_mask: Any, key_padding_mask: Any) -> None:
         self.attn, self.padding = attn_mask, key_padding_mask
 
-    def add_key(self):
+    def add_key(self) -> None:
         if self.attn is not None:
             self.attn = pad(self.attn, (0, 1))
         if self.padding is not None:
@@ -269,32 +273,32 @@ def _check_padding(key_padding_mask, batch, keys):
 
 
 def multi_head_attention_forward(
-    query,
-    key,
-    value,
-    embed_dim_to_check,
-    num_heads,
-    in_proj_weight,
-    in_proj_bias,
-    bias_k,
-    bias_v,
-    add_zero_attn,
-    dropout_p,
-    out_proj_weight,
-    out_proj_bias,
-    training=True,
-    key_padding_mask=None,
-    need_weights=True,
-    attn_mask=None,
-    use_separate_proj_weight=False,
-    q_proj_weight=None,
-    k_proj_weight=None,
-    v_proj_weight=None,
-    static_k=None,
-    static_v=None,
-    average_attn_weights=True,
-    is_causal=False,
-):
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    embed_dim_to_check: int,
+    num_heads: int,
+    in_proj_weight: Tensor | None,
+    in_proj_bias: Tensor | None,
+    bias_k: Tensor | None,
+    bias_v: Tensor | None,
+    add_zero_attn: bool,
+    dropout_p: float,
+    out_proj_weight: Tensor,
+    out_proj_bias: Tensor | None,
+    training: bool = True,
+    key_padding_mask: Tensor | None = None,
+    need_weights: bool = True,
+    attn_mask: Tensor | None = None,
+    use_separate_proj_weight: bool = False,
+    q_proj_weight: Tensor | None = None,
+    k_proj_weight: Tensor | None = None,
+    v_proj_weight: Tensor | None = None,
+    static_k: Tensor | None = None,
+    static_v: Tensor | None = None,
+    average_attn_weights: bool = True,
+    is_causal: bool = False,
+) -> tuple[Tensor, Tensor | None]:
     """Attention of several heads over projected inputs: (output, weights or None).
 
     Inputs are (length, batch, features) or (length, features). In masks True, or -inf, means: do

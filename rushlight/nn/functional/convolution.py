@@ -1,9 +1,14 @@
 """Convolutions: the ops themselves, see csrc/ops/nn/convolution.cpp."""
 
-from rushlight import _C
+from __future__ import annotations
 
-__all__ = """conv1d conv2d conv3d conv_tbc conv_transpose1d conv_transpose2d
-conv_transpose3d""".split()
+from rushlight import _C
+from rushlight._C import Tensor
+
+__all__ = [
+    "conv1d", "conv2d", "conv3d", "conv_tbc", "conv_transpose1d", "conv_transpose2d",
+    "conv_transpose3d",
+]  # fmt: skip
 
 conv1d = _C.conv1d
 conv2d = _C.conv2d
@@ -13,7 +18,7 @@ conv_transpose2d = _C.conv_transpose2d
 conv_transpose3d = _C.conv_transpose3d
 
 
-def conv_tbc(input, weight, bias, pad=0):
+def conv_tbc(input: Tensor, weight: Tensor, bias: Tensor, pad: int = 0) -> Tensor:
     """conv1d of (time, batch, channels), with a weight (width, in, out)."""
     if input.dim() != 3 or weight.dim() != 3 or bias.dim() != 1:
         raise _C.ShapeError(

@@ -1,10 +1,15 @@
 """Dropout: parts of the input become zero at random while training."""
 
+from __future__ import annotations
+
 import warnings
 
 from rushlight import _C
+from rushlight._C import Tensor
 
-__all__ = """alpha_dropout dropout dropout1d dropout2d dropout3d feature_alpha_dropout""".split()
+__all__ = [
+    "alpha_dropout", "dropout", "dropout1d", "dropout2d", "dropout3d", "feature_alpha_dropout",
+]  # fmt: skip
 
 # What selu tends to for large negative inputs; alpha dropout puts it where others put zero.
 _SELU_FLOOR = -1.7580993408473766
@@ -61,7 +66,7 @@ def _per_channel(input):
     return (*input.shape[:2], *[1] * (input.dim() - 2))
 
 
-def dropout(input, p=0.5, training=True, inplace=False):
+def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
     """Zeroes elements with probability p and scales the others by 1 / (1 - p)."""
     _check_probability("dropout", p)
     if not training:
@@ -69,7 +74,9 @@ def dropout(input, p=0.5, training=True, inplace=False):
     return _drop(input, input.shape, p, inplace)
 
 
-def alpha_dropout(input, p=0.5, training=False, inplace=False):
+def alpha_dropout(
+    input: Tensor, p: float = 0.5, training: bool = False, inplace: bool = False
+) -> Tensor:
     """Dropout that keeps mean and variance of what selu gives."""
     _check_probability("alpha_dropout", p)
     if not training:
@@ -77,7 +84,9 @@ def alpha_dropout(input, p=0.5, training=False, inplace=False):
     return _drop_alpha(input, input.shape, p, inplace)
 
 
-def feature_alpha_dropout(input, p=0.5, training=False, inplace=False):
+def feature_alpha_dropout(
+    input: Tensor, p: float = 0.5, training: bool = False, inplace: bool = False
+) -> Tensor:
     """alpha_dropout of whole channels."""
     _check_probability("feature_alpha_dropout", p)
     if not training:
@@ -107,12 +116,16 @@ def _drop_channels(name, input, p, training, inplace, spatial):
     return _drop(input, _per_channel(input), p, inplace)
 
 
-def dropout1d(input, p=0.5, training=True, inplace=False):
+def dropout1d(
+    input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False
+) -> Tensor:
     """Dropout of whole channels of (N, C, L) or (C, L)."""
     return _drop_channels("dropout1d", input, p, training, inplace, 1)
 
 
-def dropout2d(input, p=0.5, training=True, inplace=False):
+def dropout2d(
+    input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False
+) -> Tensor:
     """Dropout of whole channels of (N, C, H, W); with 3 dims, of (N, C, L)."""
     if input.dim() == 3:
         warnings.warn(
@@ -123,6 +136,8 @@ def dropout2d(input, p=0.5, training=True, inplace=False):
     return _drop_channels("dropout2d", input, p, training, inplace, 2)
 
 
-def dropout3d(input, p=0.5, training=True, inplace=False):
+def dropout3d(
+    input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False
+) -> Tensor:
     """Dropout of whole channels of (N, C, D, H, W) or (C, D, H, W)."""
     return _drop_channels("dropout3d", input, p, training, inplace, 3)

@@ -1,27 +1,32 @@
 """Linear maps, look-ups and distances."""
 
+from __future__ import annotations
+
 import warnings
 
 from rushlight import _C
+from rushlight._C import Tensor
 from rushlight.autograd import no_grad
 from rushlight.functional import broadcast_tensors
 
-__all__ = """bilinear cosine_similarity embedding embedding_bag linear normalize one_hot
-pairwise_distance pdist""".split()
+__all__ = [
+    "bilinear", "cosine_similarity", "embedding", "embedding_bag", "linear", "normalize", "one_hot",
+    "pairwise_distance", "pdist",
+]  # fmt: skip
 
 linear = _C.linear
 bilinear = _C.bilinear
 
 
 def embedding(
-    input,
-    weight,
-    padding_idx=None,
-    max_norm=None,
-    norm_type=2.0,
-    scale_grad_by_freq=False,
-    sparse=False,
-):
+    input: Tensor,
+    weight: Tensor,
+    padding_idx: int | None = None,
+    max_norm: float | None = None,
+    norm_type: float = 2.0,
+    scale_grad_by_freq: bool = False,
+    sparse: bool = False,
+) -> Tensor:
     """Rows of weight by index. The row padding_idx gets no gradient.
 
     max_norm: rows that are looked up and longer than this are shortened first, in place.
@@ -64,18 +69,18 @@ _BAG_MODES = {"sum": 0, "mean": 1, "max": 2}
 
 
 def embedding_bag(
-    input,
-    weight,
-    offsets=None,
-    max_norm=None,
-    norm_type=2,
-    scale_grad_by_freq=False,
-    mode="mean",
-    sparse=False,
-    per_sample_weights=None,
-    include_last_offset=False,
-    padding_idx=None,
-):
+    input: Tensor,
+    weight: Tensor,
+    offsets: Tensor | None = None,
+    max_norm: float | None = None,
+    norm_type: float = 2,
+    scale_grad_by_freq: bool = False,
+    mode: str = "mean",
+    sparse: bool = False,
+    per_sample_weights: Tensor | None = None,
+    include_last_offset: bool = False,
+    padding_idx: int | None = None,
+) -> Tensor:
     """Sums, means or maxima of rows of weight, bag by bag.
 
     A 2-d input has one bag a row; of a 1-d one, bag b starts at offsets[b]. Indices equal to
@@ -177,7 +182,7 @@ def _bag_by_frequency(input, weight, bounds, mode, per_sample_weights, padding_i
     )[0]
 
 
-def one_hot(tensor, num_classes=-1):
+def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
     """A new last dim with one 1 at the index that the tensor holds."""
     if tensor.dtype != _C.int64:
         raise _C.DTypeError(f"one_hot: indices must be int64, got {tensor.dtype}")
@@ -202,13 +207,15 @@ def one_hot(tensor, num_classes=-1):
     return out.scatter_(-1, tensor.unsqueeze(-1), 1)
 
 
-def normalize(input, p=2.0, dim=1, eps=1e-12, out=None):
+def normalize(
+    input: Tensor, p: float = 2.0, dim: int = 1, eps: float = 1e-12, out: Tensor | None = None
+) -> Tensor:
     """x divided by its p-norm along dim, or by eps where that is smaller."""
     length = input.norm(p, dim, keepdim=True).clamp_min(eps).expand_as(input)
     return input / length if out is None else _C.div(input, length, out=out)
 
 
-def cosine_similarity(x1, x2, dim=1, eps=1e-8):
+def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -> Tensor:
     """The cosine of the angle between vectors along dim; lengths below eps count as eps."""
     kind = _C.promote_types(x1.dtype, x2.dtype)
     if not (kind.is_floating_point or kind.is_complex):
@@ -221,12 +228,14 @@ def cosine_similarity(x1, x2, dim=1, eps=1e-8):
     return (first * second).sum(dim)
 
 
-def pairwise_distance(x1, x2, p=2.0, eps=1e-6, keepdim=False):
+def pairwise_distance(
+    x1: Tensor, x2: Tensor, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False
+) -> Tensor:
     """The p-norm of x1 - x2 + eps over the last dim."""
     return (x1 - x2 + eps).norm(p, -1, keepdim)
 
 
-def pdist(input, p=2.0):
+def pdist(input: Tensor, p: float = 2.0) -> Tensor:
     """The p-norm distance of every two rows, those of the first row first."""
     if input.dim() != 2:
         raise _C.ShapeError(f"pdist: the input must have 2 dims, got shape {list(input.shape)}")
@@ -235,5 +244,5 @@ def pdist(input, p=2.0):
     p = float(p)
     if not p >= 0:
         raise RuntimeError(f"pdist: p must not be negative, got {p}")
-    first, second = _C.triu_indices(*[input.shape[0]] * 2, 1, device=input.device)
+    first, second = _C.triu_indices(input.shape[0], input.shape[0], 1, device=input.device)
     return (input.index_select(0, first) - input.index_select(0, second)).norm(p, 1)

@@ -1,7 +1,10 @@
 """Losses of classifiers."""
 
+from __future__ import annotations
+
 from rushlight import _C
 from rushlight._autocast import by_policy
+from rushlight._C import Tensor
 from rushlight.nn.functional._reduction import (
     _ENUM,
     check_floating,
@@ -11,20 +14,22 @@ from rushlight.nn.functional._reduction import (
 )
 from rushlight.nn.functional._reduction import reduce as _reduce
 
-__all__ = """binary_cross_entropy binary_cross_entropy_with_logits cross_entropy ctc_loss
-multilabel_soft_margin_loss nll_loss""".split()
+__all__ = [
+    "binary_cross_entropy", "binary_cross_entropy_with_logits", "cross_entropy", "ctc_loss",
+    "multilabel_soft_margin_loss", "nll_loss",
+]  # fmt: skip
 
 
 @by_policy
 def nll_loss(
-    input,
-    target,
-    weight=None,
-    size_average=None,
-    ignore_index=-100,
-    reduce=None,
-    reduction="mean",
-):
+    input: Tensor,
+    target: Tensor,
+    weight: Tensor | None = None,
+    size_average: bool | None = None,
+    ignore_index: int = -100,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+) -> Tensor:
     """Minus the log-probability that the input gives to the target class."""
     reduction = resolve(size_average, reduce, reduction)
     check_reduction("nll_loss", reduction)
@@ -33,15 +38,15 @@ def nll_loss(
 
 @by_policy
 def cross_entropy(
-    input,
-    target,
-    weight=None,
-    size_average=None,
-    ignore_index=-100,
-    reduce=None,
-    reduction="mean",
-    label_smoothing=0.0,
-):
+    input: Tensor,
+    target: Tensor,
+    weight: Tensor | None = None,
+    size_average: bool | None = None,
+    ignore_index: int = -100,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+    label_smoothing: float = 0.0,
+) -> Tensor:
     """nll_loss of log_softmax; the target holds class indices, or a probability for each class."""
     reduction = resolve(size_average, reduce, reduction)
     check_reduction("cross_entropy", reduction)
@@ -92,8 +97,13 @@ def _soft_cross_entropy(input, target, weight, ignore_index, reduction, label_sm
 
 @by_policy
 def binary_cross_entropy(
-    input, target, weight=None, size_average=None, reduce=None, reduction="mean"
-):
+    input: Tensor,
+    target: Tensor,
+    weight: Tensor | None = None,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+) -> Tensor:
     """-(target log input + (1 - target) log(1 - input)); logarithms are at least -100."""
     reduction = resolve(size_average, reduce, reduction)
     check_reduction("binary_cross_entropy", reduction)
@@ -124,7 +134,7 @@ def binary_cross_entropy(
             return loss
     was = input.dtype
     wide = _C.float32 if was in (_C.float16, _C.bfloat16) and not input.is_cuda else was
-    loss = fused_loss(5, input.to(wide), target.to(wide), 0.0, "none").to(was)
+    loss = fused_loss(5, input.to(wide), target.to(wide), 0.0, "none").to(was)  # type: ignore[union-attr]
     if weight is not None:
         loss = loss * weight
     return _reduce("binary_cross_entropy", loss, reduction)
@@ -132,14 +142,14 @@ def binary_cross_entropy(
 
 @by_policy
 def binary_cross_entropy_with_logits(
-    input,
-    target,
-    weight=None,
-    size_average=None,
-    reduce=None,
-    reduction="mean",
-    pos_weight=None,
-):
+    input: Tensor,
+    target: Tensor,
+    weight: Tensor | None = None,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+    pos_weight: Tensor | None = None,
+) -> Tensor:
     """binary_cross_entropy of sigmoid(input), computed without overflow."""
     reduction = resolve(size_average, reduce, reduction)
     check_reduction("binary_cross_entropy_with_logits", reduction)
@@ -167,8 +177,13 @@ def binary_cross_entropy_with_logits(
 
 
 def multilabel_soft_margin_loss(
-    input, target, weight=None, size_average=None, reduce=None, reduction="mean"
-):
+    input: Tensor,
+    target: Tensor,
+    weight: Tensor | None = None,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+) -> Tensor:
     """The mean over classes of the binary cross entropy of each, from raw scores."""
     reduction = resolve(size_average, reduce, reduction)
     check_reduction("multilabel_soft_margin_loss", reduction)
@@ -181,14 +196,14 @@ def multilabel_soft_margin_loss(
 
 @by_policy
 def ctc_loss(
-    log_probs,
-    targets,
-    input_lengths,
-    target_lengths,
-    blank=0,
-    reduction="mean",
-    zero_infinity=False,
-):
+    log_probs: Tensor,
+    targets: Tensor,
+    input_lengths: Tensor,
+    target_lengths: Tensor,
+    blank: int = 0,
+    reduction: str = "mean",
+    zero_infinity: bool = False,
+) -> Tensor:
     """Minus the log-probability of label sequences, summed over their alignments with time.
 
     log_probs is (T, N, C) or (T, C); targets is (N, S), or all labels end to end. 'mean' divides

@@ -1,20 +1,32 @@
 """Losses that ask for a distance between scores."""
 
+from __future__ import annotations
+
+from collections.abc import Callable
+
 from rushlight import _C
 from rushlight._autocast import by_policy
+from rushlight._C import Tensor
 from rushlight.nn.functional._reduction import check_reduction, resolve
 from rushlight.nn.functional._reduction import reduce as _reduce
 from rushlight.nn.functional.linear import pairwise_distance
 
-__all__ = """cosine_embedding_loss hinge_embedding_loss margin_ranking_loss multi_margin_loss
-multilabel_margin_loss soft_margin_loss triplet_margin_loss
-triplet_margin_with_distance_loss""".split()
+__all__ = [
+    "cosine_embedding_loss", "hinge_embedding_loss", "margin_ranking_loss", "multi_margin_loss",
+    "multilabel_margin_loss", "soft_margin_loss", "triplet_margin_loss",
+    "triplet_margin_with_distance_loss",
+]  # fmt: skip
 
 
 @by_policy
 def hinge_embedding_loss(
-    input, target, margin=1.0, size_average=None, reduce=None, reduction="mean"
-):
+    input: Tensor,
+    target: Tensor,
+    margin: float = 1.0,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+) -> Tensor:
     """x where the target is 1, max(0, margin - x) where it is -1."""
     reduction = resolve(size_average, reduce, reduction)
     check_reduction("hinge_embedding_loss", reduction)
@@ -25,8 +37,14 @@ def hinge_embedding_loss(
 
 @by_policy
 def cosine_embedding_loss(
-    input1, input2, target, margin=0, size_average=None, reduce=None, reduction="mean"
-):
+    input1: Tensor,
+    input2: Tensor,
+    target: Tensor,
+    margin: float = 0,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+) -> Tensor:
     """1 - cos where the target is 1, max(0, cos - margin) where it is -1."""
     reduction = resolve(size_average, reduce, reduction)
     check_reduction("cosine_embedding_loss", reduction)
@@ -54,8 +72,14 @@ def cosine_embedding_loss(
 
 @by_policy
 def margin_ranking_loss(
-    input1, input2, target, margin=0, size_average=None, reduce=None, reduction="mean"
-):
+    input1: Tensor,
+    input2: Tensor,
+    target: Tensor,
+    margin: float = 0,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+) -> Tensor:
     """max(0, -target * (input1 - input2) + margin)."""
     reduction = resolve(size_average, reduce, reduction)
     check_reduction("margin_ranking_loss", reduction)
@@ -69,7 +93,13 @@ def margin_ranking_loss(
 
 
 @by_policy
-def soft_margin_loss(input, target, size_average=None, reduce=None, reduction="mean"):
+def soft_margin_loss(
+    input: Tensor,
+    target: Tensor,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+) -> Tensor:
     """log(1 + exp(-target * x))."""
     reduction = resolve(size_average, reduce, reduction)
     check_reduction("soft_margin_loss", reduction)
@@ -78,15 +108,15 @@ def soft_margin_loss(input, target, size_average=None, reduce=None, reduction="m
 
 @by_policy
 def multi_margin_loss(
-    input,
-    target,
-    p=1,
-    margin=1.0,
-    weight=None,
-    size_average=None,
-    reduce=None,
-    reduction="mean",
-):
+    input: Tensor,
+    target: Tensor,
+    p: int = 1,
+    margin: float = 1.0,
+    weight: Tensor | None = None,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+) -> Tensor:
     """Mean over classes j of max(0, margin - x[y] + x[j])^p, y the target, j not y."""
     reduction = resolve(size_average, reduce, reduction)
     check_reduction("multi_margin_loss", reduction)
@@ -125,7 +155,13 @@ def multi_margin_loss(
 
 
 @by_policy
-def multilabel_margin_loss(input, target, size_average=None, reduce=None, reduction="mean"):
+def multilabel_margin_loss(
+    input: Tensor,
+    target: Tensor,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+) -> Tensor:
     """Sum over targets j and other classes i of max(0, 1 - (x[j] - x[i])), by the class count.
 
     A row of the target lists classes; the first -1 ends it.
@@ -160,17 +196,17 @@ def multilabel_margin_loss(input, target, size_average=None, reduce=None, reduct
 
 @by_policy
 def triplet_margin_loss(
-    anchor,
-    positive,
-    negative,
-    margin=1.0,
-    p=2,
-    eps=1e-6,
-    swap=False,
-    size_average=None,
-    reduce=None,
-    reduction="mean",
-):
+    anchor: Tensor,
+    positive: Tensor,
+    negative: Tensor,
+    margin: float = 1.0,
+    p: float = 2,
+    eps: float = 1e-6,
+    swap: bool = False,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+) -> Tensor:
     """max(0, |anchor - positive| - |anchor - negative| + margin), in p-norms."""
     reduction = resolve(size_average, reduce, reduction)
     return _triplet(
@@ -184,15 +220,15 @@ def triplet_margin_loss(
 
 
 def triplet_margin_with_distance_loss(
-    anchor,
-    positive,
-    negative,
+    anchor: Tensor,
+    positive: Tensor,
+    negative: Tensor,
     *,
-    distance_function=None,
-    margin=1.0,
-    swap=False,
-    reduction="mean",
-):
+    distance_function: Callable[[Tensor, Tensor], Tensor] | None = None,
+    margin: float = 1.0,
+    swap: bool = False,
+    reduction: str = "mean",
+) -> Tensor:
     """triplet_margin_loss with another distance."""
     distance = pairwise_distance if distance_function is None else distance_function
     return _triplet(

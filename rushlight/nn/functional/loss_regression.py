@@ -1,5 +1,7 @@
 """Losses that compare numbers with numbers."""
 
+from __future__ import annotations
+
 import math
 import warnings
 
@@ -16,8 +18,10 @@ from rushlight.nn.functional._reduction import (
     resolve,
 )
 
-__all__ = """gaussian_nll_loss huber_loss kl_div l1_loss mse_loss poisson_nll_loss
-smooth_l1_loss""".split()
+__all__ = [
+    "gaussian_nll_loss", "huber_loss", "kl_div", "l1_loss", "mse_loss", "poisson_nll_loss",
+    "smooth_l1_loss",
+]  # fmt: skip
 
 
 def _same_size(name, input, target):
@@ -49,8 +53,13 @@ def _weighted(name, loss, weight, reduction, by_weight=True):
 
 @by_policy
 def l1_loss(
-    input, target, size_average=None, reduce=None, reduction="mean", weight=None
-):  # fmt: skip
+    input: Tensor,
+    target: Tensor,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+    weight: Tensor | None = None,
+) -> Tensor:
     """|input - target|."""
     reduction = resolve(size_average, reduce, reduction)
     input, target = _same_size("l1_loss", input, target)
@@ -60,7 +69,14 @@ def l1_loss(
 
 
 @by_policy
-def mse_loss(input, target, size_average=None, reduce=None, reduction="mean", weight=None):
+def mse_loss(
+    input: Tensor,
+    target: Tensor,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+    weight: Tensor | None = None,
+) -> Tensor:
     """(input - target)^2."""
     reduction = resolve(size_average, reduce, reduction)
     check_reduction("mse_loss", reduction)
@@ -73,8 +89,13 @@ def mse_loss(input, target, size_average=None, reduce=None, reduction="mean", we
 
 @by_policy
 def smooth_l1_loss(
-    input, target, size_average=None, reduce=None, reduction="mean", beta=1.0
-):  # fmt: skip
+    input: Tensor,
+    target: Tensor,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+    beta: float = 1.0,
+) -> Tensor:
     """Squares below beta, absolute values above, joined smoothly."""
     reduction = resolve(size_average, reduce, reduction)
     input, target = _same_size("smooth_l1_loss", input, target)
@@ -92,7 +113,13 @@ def smooth_l1_loss(
 
 
 @by_policy
-def huber_loss(input, target, reduction="mean", delta=1.0, weight=None):
+def huber_loss(
+    input: Tensor,
+    target: Tensor,
+    reduction: str = "mean",
+    delta: float = 1.0,
+    weight: Tensor | None = None,
+) -> Tensor:
     """delta times smooth_l1_loss with beta = delta."""
     input, target = _same_size("huber_loss", input, target)
     if delta <= 0:
@@ -107,8 +134,13 @@ def huber_loss(input, target, reduction="mean", delta=1.0, weight=None):
 
 @by_policy
 def kl_div(
-    input, target, size_average=None, reduce=None, reduction="mean", log_target=False
-):  # fmt: skip
+    input: Tensor,
+    target: Tensor,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+    log_target: bool = False,
+) -> Tensor:
     """target * (log target - input): input holds log-probabilities, target too if log_target."""
     if size_average is not None or reduce is not None:
         reduction = resolve(size_average, reduce, reduction)
@@ -129,15 +161,15 @@ def kl_div(
 
 @by_policy
 def poisson_nll_loss(
-    input,
-    target,
-    log_input=True,
-    full=False,
-    size_average=None,
-    eps=1e-8,
-    reduce=None,
-    reduction="mean",
-):
+    input: Tensor,
+    target: Tensor,
+    log_input: bool = True,
+    full: bool = False,
+    size_average: bool | None = None,
+    eps: float = 1e-8,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+) -> Tensor:
     """-log of Poisson's probability of target at rate input (its logarithm if log_input)."""
     reduction = resolve(size_average, reduce, reduction)
     check_reduction("poisson_nll_loss", reduction)
@@ -151,7 +183,14 @@ def poisson_nll_loss(
     return _reduce("poisson_nll_loss", loss, reduction)
 
 
-def gaussian_nll_loss(input, target, var, full=False, eps=1e-6, reduction="mean"):
+def gaussian_nll_loss(
+    input: Tensor,
+    target: Tensor,
+    var: Tensor | float,
+    full: bool = False,
+    eps: float = 1e-6,
+    reduction: str = "mean",
+) -> Tensor:
     """-log of the normal density of target at mean input and variance var (at least eps)."""
     if isinstance(var, Tensor):
         if var.shape != input.shape:

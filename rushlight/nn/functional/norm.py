@@ -3,10 +3,17 @@
 The work is done by the fused ops of csrc/ops/nn/normalization.cpp.
 """
 
+from __future__ import annotations
+
+from typing import Any
+
 from rushlight import _C
+from rushlight._C import Tensor
 from rushlight.nn.functional.padding import pad
 
-__all__ = """batch_norm group_norm instance_norm layer_norm local_response_norm rms_norm""".split()
+__all__ = [
+    "batch_norm", "group_norm", "instance_norm", "layer_norm", "local_response_norm", "rms_norm",
+]  # fmt: skip
 
 
 def _check_count(name, count, what, input):
@@ -26,15 +33,15 @@ def _points(input):
 
 
 def batch_norm(
-    input,
-    running_mean,
-    running_var,
-    weight=None,
-    bias=None,
-    training=False,
-    momentum=0.1,
-    eps=1e-5,
-):
+    input: Tensor,
+    running_mean: Tensor | None,
+    running_var: Tensor | None,
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    training: bool = False,
+    momentum: float = 0.1,
+    eps: float = 1e-5,
+) -> Tensor:
     """Normalises each channel over the batch and all that follows the channel dim.
 
     When training, by the batch's own mean and variance, which move the running ones; else by these.
@@ -46,7 +53,16 @@ def batch_norm(
     )
 
 
-def batch_norm_counted(input, running_mean, running_var, weight, bias, batches, momentum, eps):
+def batch_norm_counted(
+    input: Tensor,
+    running_mean: Tensor,
+    running_var: Tensor,
+    weight: Tensor,
+    bias: Tensor | None,
+    batches: Any,
+    momentum: Any,
+    eps: float,
+) -> Tensor:
     """batch_norm in training that counts the batch as well, in the same pass."""
     if input.dim() >= 2:
         _check_count("batch_norm", input.shape[0] * _points(input), "value per channel", input)
@@ -56,15 +72,15 @@ def batch_norm_counted(input, running_mean, running_var, weight, bias, batches, 
 
 
 def instance_norm(
-    input,
-    running_mean=None,
-    running_var=None,
-    weight=None,
-    bias=None,
-    use_input_stats=True,
-    momentum=0.1,
-    eps=1e-5,
-):
+    input: Tensor,
+    running_mean: Tensor | None = None,
+    running_var: Tensor | None = None,
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    use_input_stats: bool = True,
+    momentum: float = 0.1,
+    eps: float = 1e-5,
+) -> Tensor:
     """Normalises each channel of each sample."""
     if use_input_stats and input.dim() >= 2:
         _check_count("instance_norm", _points(input), "spatial element", input)
@@ -73,7 +89,13 @@ def instance_norm(
     )
 
 
-def group_norm(input, num_groups, weight=None, bias=None, eps=1e-5):
+def group_norm(
+    input: Tensor,
+    num_groups: int,
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    eps: float = 1e-5,
+) -> Tensor:
     """Normalises each sample over groups of channels and all that follows."""
     if input.dim() >= 2 and num_groups > 0:
         count = input.shape[0] * input.shape[1] // num_groups * _points(input)
@@ -81,7 +103,9 @@ def group_norm(input, num_groups, weight=None, bias=None, eps=1e-5):
     return _C.group_norm(input, num_groups, weight, bias, eps)
 
 
-def local_response_norm(input, size, alpha=1e-4, beta=0.75, k=1.0):
+def local_response_norm(
+    input: Tensor, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0
+) -> Tensor:
     """x / (k + alpha * mean of x^2 over `size` neighbouring channels) ^ beta."""
     dims = input.dim()
     if dims < 3:

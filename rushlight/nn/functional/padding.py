@@ -1,13 +1,20 @@
 """Functions of neural networks."""
 
+from __future__ import annotations
+
+from collections.abc import Sequence
+
 from rushlight import _C
+from rushlight._C import Tensor
 
 __all__ = ["pad"]
 
 _MODES = ("constant", "reflect", "replicate", "circular")
 
 
-def pad(input, pad, mode="constant", value=None):
+def pad(
+    input: Tensor, pad: Sequence[int], mode: str = "constant", value: float | None = None
+) -> Tensor:
     """Borders around the last dims: pairs of widths, from the last dim on.
 
     mode 'constant' fills them with value; 'reflect' mirrors at the edge, without repeating it,

@@ -1,15 +1,23 @@
 """Pools: the largest element, the average or the norm of windows."""
 
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
 from rushlight import _C
 from rushlight._autocast import by_policy
+from rushlight._C import Tensor
 
-__all__ = """adaptive_avg_pool1d adaptive_avg_pool2d adaptive_avg_pool3d adaptive_max_pool1d
-adaptive_max_pool1d_with_indices adaptive_max_pool2d adaptive_max_pool2d_with_indices
-adaptive_max_pool3d adaptive_max_pool3d_with_indices avg_pool1d avg_pool2d avg_pool3d
-fractional_max_pool2d fractional_max_pool2d_with_indices fractional_max_pool3d
-fractional_max_pool3d_with_indices lp_pool1d lp_pool2d lp_pool3d max_pool1d max_pool1d_with_indices
-max_pool2d max_pool2d_with_indices
-max_pool3d max_pool3d_with_indices max_unpool1d max_unpool2d max_unpool3d""".split()
+__all__ = [
+    "adaptive_avg_pool1d", "adaptive_avg_pool2d", "adaptive_avg_pool3d", "adaptive_max_pool1d",
+    "adaptive_max_pool1d_with_indices", "adaptive_max_pool2d", "adaptive_max_pool2d_with_indices",
+    "adaptive_max_pool3d", "adaptive_max_pool3d_with_indices", "avg_pool1d", "avg_pool2d",
+    "avg_pool3d", "fractional_max_pool2d", "fractional_max_pool2d_with_indices",
+    "fractional_max_pool3d", "fractional_max_pool3d_with_indices", "lp_pool1d", "lp_pool2d",
+    "lp_pool3d", "max_pool1d", "max_pool1d_with_indices", "max_pool2d", "max_pool2d_with_indices",
+    "max_pool3d", "max_pool3d_with_indices", "max_unpool1d", "max_unpool2d", "max_unpool3d",
+]  # fmt: skip
 
 _WITH_INDICES = {
     1: _C.max_pool1d_with_indices,
@@ -22,26 +30,26 @@ _VALUES = {1: _C.max_pool1d, 2: _C.max_pool2d, 3: _C.max_pool3d}
 
 def _max_pool(dims):
     def with_indices(
-        input,
-        kernel_size,
-        stride=None,
-        padding=0,
-        dilation=1,
-        ceil_mode=False,
-        return_indices=False,
-    ):
+        input: Tensor,
+        kernel_size: int | Sequence[int],
+        stride: int | Sequence[int] | None = None,
+        padding: int | Sequence[int] = 0,
+        dilation: int | Sequence[int] = 1,
+        ceil_mode: bool = False,
+        return_indices: bool = False,
+    ) -> tuple[Tensor, Tensor]:
         stride = () if stride is None else stride
         return _WITH_INDICES[dims](input, kernel_size, stride, padding, dilation, ceil_mode)
 
     def max_pool(
-        input,
-        kernel_size,
-        stride=None,
-        padding=0,
-        dilation=1,
-        ceil_mode=False,
-        return_indices=False,
-    ):
+        input: Tensor,
+        kernel_size: int | Sequence[int],
+        stride: int | Sequence[int] | None = None,
+        padding: int | Sequence[int] = 0,
+        dilation: int | Sequence[int] = 1,
+        ceil_mode: bool = False,
+        return_indices: bool = False,
+    ) -> Any:
         pool = _WITH_INDICES[dims] if return_indices else _VALUES[dims]
         stride = () if stride is None else stride
         return pool(input, kernel_size, stride, padding, dilation, ceil_mode)
@@ -64,14 +72,14 @@ adaptive_avg_pool1d = _C.adaptive_avg_pool1d
 
 
 def avg_pool2d(
-    input,
-    kernel_size,
-    stride=None,
-    padding=0,
-    ceil_mode=False,
-    count_include_pad=True,
-    divisor_override=None,
-):
+    input: Tensor,
+    kernel_size: int | Sequence[int],
+    stride: int | Sequence[int] | None = None,
+    padding: int | Sequence[int] = 0,
+    ceil_mode: bool = False,
+    count_include_pad: bool = True,
+    divisor_override: int | None = None,
+) -> Tensor:
     """The average of each window."""
     stride = () if stride is None else stride
     return _C._avg_pool2d(
@@ -80,14 +88,14 @@ def avg_pool2d(
 
 
 def avg_pool3d(
-    input,
-    kernel_size,
-    stride=None,
-    padding=0,
-    ceil_mode=False,
-    count_include_pad=True,
-    divisor_override=None,
-):
+    input: Tensor,
+    kernel_size: int | Sequence[int],
+    stride: int | Sequence[int] | None = None,
+    padding: int | Sequence[int] = 0,
+    ceil_mode: bool = False,
+    count_include_pad: bool = True,
+    divisor_override: int | None = None,
+) -> Tensor:
     """The average of each window."""
     stride = () if stride is None else stride
     return _C._avg_pool3d(
@@ -106,44 +114,50 @@ def _output_size(input, output_size, dims):
     return tuple(n if o is None else o for o, n in zip(output_size, sizes, strict=True))
 
 
-def adaptive_avg_pool2d(input, output_size):
+def adaptive_avg_pool2d(input: Tensor, output_size: int | Sequence[int]) -> Tensor:
     """Averages of as many windows as output_size asks for."""
     return _C._adaptive_avg_pool2d(input, _output_size(input, output_size, 2))
 
 
-def adaptive_avg_pool3d(input, output_size):
+def adaptive_avg_pool3d(input: Tensor, output_size: int | Sequence[int]) -> Tensor:
     """Averages of as many windows as output_size asks for."""
     return _C._adaptive_avg_pool3d(input, _output_size(input, output_size, 3))
 
 
-def adaptive_max_pool1d_with_indices(input, output_size, return_indices=False):
+def adaptive_max_pool1d_with_indices(
+    input: Tensor, output_size: int | Sequence[int], return_indices: bool = False
+) -> tuple[Tensor, Tensor]:
     """The largest elements of as many windows as output_size asks for, and their places."""
     return _C.adaptive_max_pool1d(input, _output_size(input, output_size, 1))
 
 
-def adaptive_max_pool2d_with_indices(input, output_size, return_indices=False):
+def adaptive_max_pool2d_with_indices(
+    input: Tensor, output_size: int | Sequence[int], return_indices: bool = False
+) -> tuple[Tensor, Tensor]:
     """The largest elements of as many windows as output_size asks for, and their places."""
     return _C._adaptive_max_pool2d(input, _output_size(input, output_size, 2))
 
 
-def adaptive_max_pool3d_with_indices(input, output_size, return_indices=False):
+def adaptive_max_pool3d_with_indices(
+    input: Tensor, output_size: int | Sequence[int], return_indices: bool = False
+) -> tuple[Tensor, Tensor]:
     """The largest elements of as many windows as output_size asks for, and their places."""
     return _C._adaptive_max_pool3d(input, _output_size(input, output_size, 3))
 
 
-def adaptive_max_pool1d(input, output_size, return_indices=False):
+def adaptive_max_pool1d(input: Tensor, output_size: Any, return_indices: bool = False) -> Any:
     """The largest elements of as many windows as output_size asks for."""
     pair = adaptive_max_pool1d_with_indices(input, output_size)
     return pair if return_indices else pair[0]
 
 
-def adaptive_max_pool2d(input, output_size, return_indices=False):
+def adaptive_max_pool2d(input: Tensor, output_size: Any, return_indices: bool = False) -> Any:
     """The largest elements of as many windows as output_size asks for."""
     pair = adaptive_max_pool2d_with_indices(input, output_size)
     return pair if return_indices else pair[0]
 
 
-def adaptive_max_pool3d(input, output_size, return_indices=False):
+def adaptive_max_pool3d(input: Tensor, output_size: Any, return_indices: bool = False) -> Any:
     """The largest elements of as many windows as output_size asks for."""
     pair = adaptive_max_pool3d_with_indices(input, output_size)
     return pair if return_indices else pair[0]
@@ -157,13 +171,13 @@ def _fractional(dims):
     name = f"fractional_max_pool{dims}d"
 
     def with_indices(
-        input,
-        kernel_size,
-        output_size=None,
-        output_ratio=None,
-        return_indices=False,
-        _random_samples=None,
-    ):
+        input: Tensor,
+        kernel_size: int | Sequence[int],
+        output_size: int | Sequence[int] | None = None,
+        output_ratio: float | Sequence[float] | None = None,
+        return_indices: bool = False,
+        _random_samples: Tensor | None = None,
+    ) -> tuple[Tensor, Tensor]:
         if output_size is None and output_ratio is None:
             raise ValueError(f"{name}: either output_size or output_ratio must be given")
         if input.dim() not in (dims + 1, dims + 2):
@@ -187,13 +201,13 @@ def _fractional(dims):
         return (values, indices) if batch is input else (values.squeeze(0), indices.squeeze(0))
 
     def pool(
-        input,
-        kernel_size,
-        output_size=None,
-        output_ratio=None,
-        return_indices=False,
-        _random_samples=None,
-    ):
+        input: Tensor,
+        kernel_size: int | Sequence[int],
+        output_size: int | Sequence[int] | None = None,
+        output_ratio: float | Sequence[float] | None = None,
+        return_indices: bool = False,
+        _random_samples: Tensor | None = None,
+    ) -> Any:
         pair = with_indices(
             input, kernel_size, output_size, output_ratio, return_indices, _random_samples
         )
@@ -219,17 +233,35 @@ def _lp(average, dims, input, norm_type, kernel_size, stride, ceil_mode):
     return (mean.sign() * mean.abs().relu()).mul(count).pow(1.0 / norm_type)
 
 
-def lp_pool1d(input, norm_type, kernel_size, stride=None, ceil_mode=False):
+def lp_pool1d(
+    input: Tensor,
+    norm_type: int | float,
+    kernel_size: int,
+    stride: int | Sequence[int] | None = None,
+    ceil_mode: bool = False,
+) -> Tensor:
     """(sum of x^p)^(1/p) of each window."""
     return _lp(avg_pool1d, 1, input, norm_type, kernel_size, stride, ceil_mode)
 
 
-def lp_pool2d(input, norm_type, kernel_size, stride=None, ceil_mode=False):
+def lp_pool2d(
+    input: Tensor,
+    norm_type: int | float,
+    kernel_size: int | Sequence[int],
+    stride: int | Sequence[int] | None = None,
+    ceil_mode: bool = False,
+) -> Tensor:
     """(sum of x^p)^(1/p) of each window."""
     return _lp(avg_pool2d, 2, input, norm_type, kernel_size, stride, ceil_mode)
 
 
-def lp_pool3d(input, norm_type, kernel_size, stride=None, ceil_mode=False):
+def lp_pool3d(
+    input: Tensor,
+    norm_type: int | float,
+    kernel_size: int | Sequence[int],
+    stride: int | Sequence[int] | None = None,
+    ceil_mode: bool = False,
+) -> Tensor:
     """(sum of x^p)^(1/p) of each window."""
     return _lp(avg_pool3d, 3, input, norm_type, kernel_size, stride, ceil_mode)
 
@@ -279,16 +311,37 @@ def _unpool(dims, input, indices, kernel_size, stride, padding, output_size):
     return zeros.scatter(-1, indices.flatten(start), flat).view(*input.shape[:start], *size)
 
 
-def max_unpool1d(input, indices, kernel_size, stride=None, padding=0, output_size=None):
+def max_unpool1d(
+    input: Tensor,
+    indices: Tensor,
+    kernel_size: int | Sequence[int],
+    stride: int | Sequence[int] | None = None,
+    padding: int | Sequence[int] = 0,
+    output_size: int | Sequence[int] | None = None,
+) -> Tensor:
     """Puts the elements of a max pool back where they came from, zeros elsewhere."""
     return _unpool(1, input, indices, kernel_size, stride, padding, output_size)
 
 
-def max_unpool2d(input, indices, kernel_size, stride=None, padding=0, output_size=None):
+def max_unpool2d(
+    input: Tensor,
+    indices: Tensor,
+    kernel_size: int | Sequence[int],
+    stride: int | Sequence[int] | None = None,
+    padding: int | Sequence[int] = 0,
+    output_size: int | Sequence[int] | None = None,
+) -> Tensor:
     """Puts the elements of a max pool back where they came from, zeros elsewhere."""
     return _unpool(2, input, indices, kernel_size, stride, padding, output_size)
 
 
-def max_unpool3d(input, indices, kernel_size, stride=None, padding=0, output_size=None):
+def max_unpool3d(
+    input: Tensor,
+    indices: Tensor,
+    kernel_size: int | Sequence[int],
+    stride: int | Sequence[int] | None = None,
+    padding: int | Sequence[int] = 0,
+    output_size: int | Sequence[int] | None = None,
+) -> Tensor:
     """Puts the elements of a max pool back where they came from, zeros elsewhere."""
     return _unpool(3, input, indices, kernel_size, stride, padding, output_size)

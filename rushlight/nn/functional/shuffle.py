@@ -1,6 +1,11 @@
 """Rearrangements between channels and space."""
 
+from __future__ import annotations
+
+from typing import Any
+
 from rushlight import _C
+from rushlight._C import Tensor
 
 __all__ = ["channel_shuffle", "native_channel_shuffle", "pixel_shuffle", "pixel_unshuffle"]
 
@@ -14,7 +19,7 @@ def _check_image(name, input, factor):
         raise RuntimeError(f"{name}: the factor must be positive, got {factor}")
 
 
-def pixel_shuffle(input, upscale_factor):
+def pixel_shuffle(input: Tensor, upscale_factor: Any) -> Tensor:
     """(..., C r^2, H, W) as (..., C, H r, W r)."""
     r = upscale_factor
     _check_image("pixel_shuffle", input, r)
@@ -29,7 +34,7 @@ def pixel_shuffle(input, upscale_factor):
     return parts.reshape(*lead, out, height * r, width * r)
 
 
-def pixel_unshuffle(input, downscale_factor):
+def pixel_unshuffle(input: Tensor, downscale_factor: Any) -> Tensor:
     """(..., C, H r, W r) as (..., C r^2, H, W)."""
     r = downscale_factor
     _check_image("pixel_unshuffle", input, r)
@@ -42,7 +47,7 @@ def pixel_unshuffle(input, downscale_factor):
     return parts.reshape(*lead, channels * r * r, height // r, width // r)
 
 
-def channel_shuffle(input, groups):
+def channel_shuffle(input: Tensor, groups: int) -> Tensor:
     """Takes one channel of each group in turn."""
     if input.dim() <= 2:
         raise _C.ShapeError(

@@ -1,17 +1,24 @@
 """Images brought to other sizes, sampled at given points, cut into patches and put together."""
 
+from __future__ import annotations
+
 import math
 import warnings
+from collections.abc import Sequence
+from typing import Any
 
 from rushlight import _C
+from rushlight._C import Tensor
 from rushlight.nn.functional.pooling import (
     adaptive_avg_pool1d,
     adaptive_avg_pool2d,
     adaptive_avg_pool3d,
 )
 
-__all__ = """GRID_SAMPLE_INTERPOLATION_MODES GRID_SAMPLE_PADDING_MODES affine_grid fold
-grid_sample interpolate unfold upsample upsample_bilinear upsample_nearest""".split()
+__all__ = [
+    "GRID_SAMPLE_INTERPOLATION_MODES", "GRID_SAMPLE_PADDING_MODES", "affine_grid", "fold",
+    "grid_sample", "interpolate", "unfold", "upsample", "upsample_bilinear", "upsample_nearest",
+]  # fmt: skip
 
 # The mode of one dim, by mode and number of spatial dims.
 _MODES = {
@@ -26,14 +33,14 @@ _ALIGNABLE = ("linear", "bilinear", "trilinear", "bicubic")
 
 
 def interpolate(
-    input,
-    size=None,
-    scale_factor=None,
-    mode="nearest",
-    align_corners=None,
-    recompute_scale_factor=None,
-    antialias=False,
-):
+    input: Tensor,
+    size: int | Sequence[int] | None = None,
+    scale_factor: float | Sequence[float] | None = None,
+    mode: str = "nearest",
+    align_corners: bool | None = None,
+    recompute_scale_factor: bool | None = None,
+    antialias: bool = False,
+) -> Tensor:
     """Brings the spatial dims to `size`, or to scale_factor times their size."""
     dims = input.dim() - 2
     if align_corners is not None and mode not in _ALIGNABLE:
@@ -122,35 +129,62 @@ def _resample(input, sizes, scales, kind, align):
     return input.clone() if result is input else result
 
 
-def upsample(input, size=None, scale_factor=None, mode="nearest", align_corners=None):
+def upsample(
+    input: Tensor,
+    size: int | Sequence[int] | None = None,
+    scale_factor: float | Sequence[float] | None = None,
+    mode: str = "nearest",
+    align_corners: Any = None,
+) -> Tensor:
     """The old name of interpolate."""
     warnings.warn("nn.functional.upsample is deprecated: use interpolate", stacklevel=2)
     return interpolate(input, size, scale_factor, mode, align_corners)
 
 
-def upsample_nearest(input, size=None, scale_factor=None):
+def upsample_nearest(
+    input: Tensor,
+    size: int | Sequence[int] | None = None,
+    scale_factor: float | Sequence[float] | None = None,
+) -> Tensor:
     """interpolate with mode 'nearest'."""
     warnings.warn("upsample_nearest is deprecated: use interpolate", stacklevel=2)
     return interpolate(input, size, scale_factor, mode="nearest")
 
 
-def upsample_bilinear(input, size=None, scale_factor=None):
+def upsample_bilinear(
+    input: Tensor,
+    size: int | Sequence[int] | None = None,
+    scale_factor: float | Sequence[float] | None = None,
+) -> Tensor:
     """interpolate with mode 'bilinear' and align_corners."""
     warnings.warn("upsample_bilinear is deprecated: use interpolate", stacklevel=2)
     return interpolate(input, size, scale_factor, mode="bilinear", align_corners=True)
 
 
-def unfold(input, kernel_size, dilation=1, padding=0, stride=1):
+def unfold(
+    input: Tensor,
+    kernel_size: int | Sequence[int],
+    dilation: int | Sequence[int] = 1,
+    padding: int | Sequence[int] = 0,
+    stride: int | Sequence[int] = 1,
+) -> Tensor:
     """The patches that a kernel sees, one a column."""
     return _C._im2col(input, kernel_size, dilation, padding, stride)
 
 
-def fold(input, output_size, kernel_size, dilation=1, padding=0, stride=1):
+def fold(
+    input: Tensor,
+    output_size: int | Sequence[int],
+    kernel_size: int | Sequence[int],
+    dilation: int | Sequence[int] = 1,
+    padding: int | Sequence[int] = 0,
+    stride: int | Sequence[int] = 1,
+) -> Tensor:
     """Adds patches back to the places they came from."""
     return _C._col2im(input, output_size, kernel_size, dilation, padding, stride)
 
 
-def affine_grid(theta, size, align_corners=None):
+def affine_grid(theta: Tensor, size: Sequence[int], align_corners: bool | None = None) -> Tensor:
     """The points that affine maps (N, 2, 3) or (N, 3, 4) send an image's points to."""
     if not theta.is_floating_point():
         raise ValueError(f"affine_grid: theta must have a floating dtype, got {theta.dtype}")
@@ -182,7 +216,13 @@ GRID_SAMPLE_INTERPOLATION_MODES = {"bilinear": 0, "nearest": 1, "bicubic": 2}
 GRID_SAMPLE_PADDING_MODES = {"zeros": 0, "border": 1, "reflection": 2}
 
 
-def grid_sample(input, grid, mode="bilinear", padding_mode="zeros", align_corners=None):
+def grid_sample(
+    input: Tensor,
+    grid: Tensor,
+    mode: str = "bilinear",
+    padding_mode: str = "zeros",
+    align_corners: bool | None = None,
+) -> Tensor:
     """Samples input at the points of grid, which run from -1 to 1 over the image."""
     if mode not in GRID_SAMPLE_INTERPOLATION_MODES:
         raise ValueError(

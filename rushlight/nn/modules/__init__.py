@@ -1,5 +1,9 @@
 """All modules, one topic a file."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
 from rushlight._names.missing import submodule_or_raise
 from rushlight.nn.modules.activation import *
 from rushlight.nn.modules.adaptive import *
@@ -35,7 +39,7 @@ __all__ = [name for name, value in globals().items()
            if isinstance(value, type) and issubclass(value, Module)]  # fmt: skip
 
 
-def __getattr__(name):
+def __getattr__(name: str) -> Any:
     if name not in _LAZY:
         return submodule_or_raise(__name__, name)
     from rushlight.nn.modules import lazy_conv, lazy_modules

@@ -1,11 +1,16 @@
 """The part of Module that changes dtype, device and place of its tensors."""
 
+from __future__ import annotations
+
 import warnings
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
 
 from rushlight import _C
 from rushlight._C import Tensor
 from rushlight.autograd import no_grad
 from rushlight.nn.parameter import Parameter, is_lazy
+from rushlight.types import Device, Self, _dtype
 
 
 def parse_to(args, kwargs):
@@ -44,6 +49,10 @@ def parse_to(args, kwargs):
 
 class ModuleConversion:
     """dtype and device of all parameters and buffers."""
+
+    if TYPE_CHECKING:  # of ModuleTree
+
+        def parameters(self, recurse: bool = True) -> Iterator[Parameter]: ...
 
     def _apply(self, fn, recurse=True):
         """Replaces every parameter, its gradient and every buffer by fn of it, in place.
@@ -87,7 +96,7 @@ class ModuleConversion:
         if new_grad is not None and (new_grad is not grad or out.grad is not grad):
             out.grad = new_grad.requires_grad_(grad.requires_grad)
 
-    def to(self, *args, **kwargs):
+    def to(self, *args: Any, **kwargs: Any) -> Any:
         """Moves and converts in place: to(device), to(dtype), to(tensor), memory_format=...
 
         Only floating point and complex tensors change their dtype.
@@ -118,52 +127,52 @@ class ModuleConversion:
 
         return self._apply(convert)
 
-    def to_empty(self, *, device, recurse=True):
+    def to_empty(self, *, device: str | Device | int, recurse: bool = True) -> Self:
         """Moves to the device without copying: the new memory holds anything."""
         return self._apply(lambda t: _C.empty_like(t, device=device), recurse)
 
-    def cuda(self, device=None):
+    def cuda(self, device: int | Device | None = None) -> Self:
         """Moves to a CUDA device."""
         return self._apply(lambda t: t.cuda(device))
 
-    def cpu(self):
+    def cpu(self) -> Self:
         """Moves to the CPU."""
         return self._apply(lambda t: t.cpu())
 
-    def type(self, dst_type):
+    def type(self, dst_type: _dtype | str) -> Self:
         """Converts all parameters and buffers to a dtype, integers too."""
         return self._apply(lambda t: t.type(dst_type))
 
-    def float(self):
+    def float(self) -> Self:
         """Converts floating point parameters and buffers to float32."""
         return self._to_dtype(_C.float32)
 
-    def double(self):
+    def double(self) -> Self:
         """Converts floating point parameters and buffers to float64."""
         return self._to_dtype(_C.float64)
 
-    def half(self):
+    def half(self) -> Self:
         """Converts floating point parameters and buffers to float16."""
         return self._to_dtype(_C.float16)
 
-    def bfloat16(self):
+    def bfloat16(self) -> Self:
         """Converts floating point parameters and buffers to bfloat16."""
         return self._to_dtype(_C.bfloat16)
 
     def _to_dtype(self, dtype):
         return self._apply(lambda t: t.to(dtype) if t.is_floating_point() else t)
 
-    def share_memory(self):
+    def share_memory(self) -> Self:
         """Moves the tensors to memory that other processes can share."""
         return self._apply(lambda t: t.share_memory_())
 
-    def requires_grad_(self, requires_grad=True):
+    def requires_grad_(self, requires_grad: bool = True) -> Self:
         """Says for every parameter whether gradients are wanted."""
         for p in self.parameters():
             p.requires_grad_(requires_grad)
         return self
 
-    def zero_grad(self, set_to_none=True):
+    def zero_grad(self, set_to_none: bool = True) -> None:
         """Forgets the gradients of all parameters, or sets them to zero."""
         for p in self.parameters():
             grad = p.grad

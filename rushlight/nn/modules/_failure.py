@@ -4,20 +4,27 @@ Nothing here runs while all goes well. When an exception leaves a module's call,
 the calls under way reads the frames of the traceback: each call's frame holds its module.
 """
 
+from __future__ import annotations
+
 import itertools
 import sys
+from types import FrameType
+from typing import TYPE_CHECKING, Any
 
 from rushlight import _C
+
+if TYPE_CHECKING:
+    from rushlight.nn.modules.module import Module
 
 _MARK = "_rushlight_module_path"
 
 
-def add_module_path(error, module, call_code):
+def add_module_path(error: BaseException, module: Module, call_code: Any) -> None:
     """Tells `error`, which leaves the call of `module`, the path to the module that failed.
 
     call_code: the code object of Module.__call__, by which its frames are known.
     """
-    frame = sys._getframe(2)  # who called the Module.__call__ that called us
+    frame: FrameType | None = sys._getframe(2)  # who called the Module.__call__ that called us
     while frame is not None:
         if frame.f_code is call_code:
             return  # another module's call is under way further out; it will do this
@@ -30,7 +37,7 @@ def add_module_path(error, module, call_code):
     step = error.__traceback__
     while step is not None:
         if step.tb_frame.f_code is call_code and step.tb_frame is not outermost:
-            modules.append(step.tb_frame.f_locals.get("self"))
+            modules.append(step.tb_frame.f_locals.get("self"))  # type: ignore[arg-type]
         step = step.tb_next
     path = path_between(modules)
     try:

@@ -3,8 +3,11 @@
 A file is named for what it holds here; what a class calls its module is part of the file format.
 """
 
+from __future__ import annotations
+
 import importlib
 import sys
+from typing import Any
 
 _ELSEWHERE = {
     "batchnorm": ("LazyBatchNorm1d LazyBatchNorm2d LazyBatchNorm3d", "lazy_modules"),
@@ -19,13 +22,13 @@ _ELSEWHERE = {
 }
 
 
-def live_in(home, *classes):
+def live_in(home: Any, *classes: Any) -> None:
     """The classes are found in rushlight.nn.modules.<home> by those who unpickle them."""
     for cls in classes:
         cls.__module__ = f"rushlight.nn.modules.{home}"
 
 
-def getattr_of(module):
+def getattr_of(module: str) -> Any:
     """The module's __getattr__: PyTorch's classes of that place that lie in another file here."""
     names, source = _ELSEWHERE[module.rpartition(".")[2]]
 

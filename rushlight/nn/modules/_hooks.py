@@ -3,10 +3,19 @@
 A module without hooks never comes here: Module.__call__ asks once whether there is any.
 """
 
+from __future__ import annotations
+
 import warnings
 from collections import OrderedDict
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
+from rushlight._C import Tensor
+from rushlight.types import Self
 from rushlight.utils.hooks import RemovableHandle
+
+if TYPE_CHECKING:
+    from rushlight.nn.modules.module import Module
 
 # Hooks of every module of the process. Each is also in ANY_GLOBAL, under the same id: calls ask it.
 ANY_GLOBAL = OrderedDict()
@@ -38,27 +47,29 @@ def _add_global(hooks, hook, marks=()):
     return _add(hooks, hook, [*marks, ANY_GLOBAL])
 
 
-def register_module_buffer_registration_hook(hook):
+def register_module_buffer_registration_hook(hook: Callable[..., None]) -> RemovableHandle:
     """hook(module, name, buffer) runs when a buffer is registered, and may return another."""
     return _add(_global_buffer_registration_hooks, hook)
 
 
-def register_module_module_registration_hook(hook):
+def register_module_module_registration_hook(hook: Callable[..., None]) -> RemovableHandle:
     """hook(module, name, submodule) runs when a child is registered, and may return another."""
     return _add(_global_module_registration_hooks, hook)
 
 
-def register_module_parameter_registration_hook(hook):
+def register_module_parameter_registration_hook(hook: Callable[..., None]) -> RemovableHandle:
     """hook(module, name, parameter) runs when a parameter is registered; may return another."""
     return _add(_global_parameter_registration_hooks, hook)
 
 
-def register_module_forward_pre_hook(hook):
+def register_module_forward_pre_hook(hook: Callable[..., None]) -> RemovableHandle:
     """hook(module, args) runs before the forward of every module, and may return new args."""
     return _add_global(_global_forward_pre_hooks, hook)
 
 
-def register_module_forward_hook(hook, *, with_kwargs=False, always_call=False):
+def register_module_forward_hook(
+    hook: Callable[..., None], *, with_kwargs: bool = False, always_call: bool = False
+) -> RemovableHandle:
     """hook(module, args, output) runs after every module's forward; may return a new output."""
     marks = [_global_forward_hooks_with_kwargs] if with_kwargs else []
     if always_call:
@@ -76,18 +87,30 @@ def _set_global_backward_kind(full):
     _global_is_full_backward_hook = full
 
 
-def register_module_backward_hook(hook):
+def register_module_backward_hook(
+    hook: Callable[
+        [Module, tuple[Tensor, ...] | Tensor, tuple[Tensor, ...] | Tensor],
+        tuple[Tensor, ...] | Tensor | None,
+    ],
+) -> RemovableHandle:
     """The old kind of backward hook, for all modules; prefer the full one."""
     _set_global_backward_kind(False)
     return _add_global(_global_backward_hooks, hook)
 
 
-def register_module_full_backward_pre_hook(hook):
+def register_module_full_backward_pre_hook(
+    hook: Callable[[Module, tuple[Tensor, ...] | Tensor], tuple[Tensor, ...] | Tensor | None],
+) -> RemovableHandle:
     """hook(module, grad_output) runs before the backward of every module; may return another."""
     return _add_global(_global_backward_pre_hooks, hook)
 
 
-def register_module_full_backward_hook(hook):
+def register_module_full_backward_hook(
+    hook: Callable[
+        [Module, tuple[Tensor, ...] | Tensor, tuple[Tensor, ...] | Tensor],
+        tuple[Tensor, ...] | Tensor | None,
+    ],
+) -> RemovableHandle:
     """hook(module, grad_input, grad_output) runs after every module's backward."""
     _set_global_backward_kind(True)
     return _add_global(_global_backward_hooks, hook)
@@ -96,7 +119,24 @@ def register_module_full_backward_hook(hook):
 class ModuleHooks:
     """The part of Module that registers hooks for calls."""
 
-    def register_forward_pre_hook(self, hook, *, prepend=False, with_kwargs=False):
+    if TYPE_CHECKING:  # what Module.__init__ makes
+        _backward_pre_hooks: OrderedDict[int, Callable[..., Any]]
+        _backward_hooks: OrderedDict[int, Callable[..., Any]]
+        _is_full_backward_hook: bool | None
+        _forward_hooks: OrderedDict[int, Callable[..., Any]]
+        _forward_hooks_with_kwargs: OrderedDict[int, bool]
+        _forward_hooks_always_called: OrderedDict[int, bool]
+        _forward_pre_hooks: OrderedDict[int, Callable[..., Any]]
+        _forward_pre_hooks_with_kwargs: OrderedDict[int, bool]
+
+    def register_forward_pre_hook(
+        self,
+        hook: Callable[[Self, tuple[Any, ...]], Any | None]
+        | Callable[[Self, tuple[Any, ...], dict[str, Any]], tuple[Any, dict[str, Any]] | None],
+        *,
+        prepend: bool = False,
+        with_kwargs: bool = False,
+    ) -> RemovableHandle:
         """hook(module, args) runs before forward and may return new positional arguments.
 
         with_kwargs: it is hook(module, args, kwargs) and may return (args, kwargs).
@@ -104,7 +144,15 @@ class ModuleHooks:
         marks = [self._forward_pre_hooks_with_kwargs] if with_kwargs else []
         return _add(self._forward_pre_hooks, hook, marks, prepend)
 
-    def register_forward_hook(self, hook, *, prepend=False, with_kwargs=False, always_call=False):
+    def register_forward_hook(
+        self,
+        hook: Callable[[Self, tuple[Any, ...], Any], Any | None]
+        | Callable[[Self, tuple[Any, ...], dict[str, Any], Any], Any | None],
+        *,
+        prepend: bool = False,
+        with_kwargs: bool = False,
+        always_call: bool = False,
+    ) -> RemovableHandle:
         """hook(module, args, output) runs after forward and may return another output.
 
         with_kwargs: it is hook(module, args, kwargs, output). always_call: it also runs, once, when
@@ -115,14 +163,25 @@ class ModuleHooks:
             marks.append(self._forward_hooks_always_called)
         return _add(self._forward_hooks, hook, marks, prepend)
 
-    def register_full_backward_pre_hook(self, hook, prepend=False):
+    def register_full_backward_pre_hook(
+        self,
+        hook: Callable[[Module, tuple[Tensor, ...] | Tensor], tuple[Tensor, ...] | Tensor | None],
+        prepend: bool = False,
+    ) -> RemovableHandle:
         """hook(module, grad_output) runs when the gradients of all outputs are known.
 
         It may return other gradients of the outputs.
         """
         return _add(self._backward_pre_hooks, hook, (), prepend)
 
-    def register_full_backward_hook(self, hook, prepend=False):
+    def register_full_backward_hook(
+        self,
+        hook: Callable[
+            [Module, tuple[Tensor, ...] | Tensor, tuple[Tensor, ...] | Tensor],
+            tuple[Tensor, ...] | Tensor | None,
+        ],
+        prepend: bool = False,
+    ) -> RemovableHandle:
         """hook(module, grad_input, grad_output) runs when the gradients of the inputs are known.
 
         It may return other gradients of the inputs.
@@ -130,7 +189,13 @@ class ModuleHooks:
         self._set_backward_kind(True)
         return _add(self._backward_hooks, hook, (), prepend)
 
-    def register_backward_hook(self, hook):
+    def register_backward_hook(
+        self,
+        hook: Callable[
+            [Module, tuple[Tensor, ...] | Tensor, tuple[Tensor, ...] | Tensor],
+            tuple[Tensor, ...] | Tensor | None,
+        ],
+    ) -> RemovableHandle:
         """The old kind: it sees only the last operation of forward. Prefer the full one."""
         self._set_backward_kind(False)
         return _add(self._backward_hooks, hook)
@@ -157,7 +222,7 @@ class ModuleHooks:
         return [*_global_backward_pre_hooks.values(), *self._backward_pre_hooks.values()]
 
 
-def call_with_hooks(module, args, kwargs):
+def call_with_hooks(module: Module, args: Any, kwargs: Any) -> Any:
     """module.forward(*args, **kwargs) with every hook that there is."""
     if not (module._forward_hooks_always_called or _global_forward_hooks_always_called):
         return _call(module, args, kwargs, set())

@@ -1,9 +1,12 @@
 """The part of Module that saves and loads its state as a dict of tensors."""
 
+from __future__ import annotations
+
 import functools
 import warnings
 from collections import OrderedDict, namedtuple
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
 
 from rushlight._C import Tensor
 from rushlight.autograd import no_grad
@@ -11,13 +14,16 @@ from rushlight.nn.modules._hooks import _add
 from rushlight.nn.modules._state_errors import explain
 from rushlight.nn.parameter import Parameter, is_lazy
 
+if TYPE_CHECKING:
+    from rushlight.utils.hooks import RemovableHandle
+
 EXTRA = "_extra_state"
 
 
 class _IncompatibleKeys(namedtuple("IncompatibleKeys", ["missing_keys", "unexpected_keys"])):
     __slots__ = ()
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         if not self.missing_keys and not self.unexpected_keys:
             return "<All keys matched successfully>"
         return (
@@ -42,29 +48,36 @@ class _BoundHook:
 class ModuleState:
     """state_dict, load_state_dict and their hooks."""
 
+    if TYPE_CHECKING:  # what Module.__init__ makes
+        _modules: dict[str, Any]
+        _state_dict_hooks: OrderedDict[int, Callable[..., Any]]
+        _state_dict_pre_hooks: OrderedDict[int, Callable[..., Any]]
+        _load_state_dict_pre_hooks: OrderedDict[int, Callable[..., Any]]
+        _load_state_dict_post_hooks: OrderedDict[int, Callable[..., Any]]
+
     _version = 1
 
-    def get_extra_state(self):
+    def get_extra_state(self) -> Any:
         """Override together with set_extra_state to save more than tensors; must be picklable."""
         raise RuntimeError("get_extra_state: this module class does not define it")
 
-    def set_extra_state(self, state):
+    def set_extra_state(self, state: Any) -> Any:
         """Takes back what get_extra_state returned."""
         raise RuntimeError("set_extra_state: this module class does not define it")
 
     # ---- saving
 
-    def register_state_dict_pre_hook(self, hook):
+    def register_state_dict_pre_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
         """hook(module, prefix, keep_vars) runs before the module's state is read."""
         return _add(self._state_dict_pre_hooks, hook)
 
-    def register_state_dict_post_hook(self, hook):
+    def register_state_dict_post_hook(self, hook: Any) -> RemovableHandle:
         """hook(module, state_dict, prefix, local_metadata) runs afterwards; may change the dict."""
         try:
             hook._from_public_api = True
         except AttributeError:  # a method takes no attributes
             hook = functools.partial(hook)
-            hook._from_public_api = True
+            hook._from_public_api = True  # type: ignore[attr-defined]
         return _add(self._state_dict_hooks, hook)
 
     def _register_state_dict_hook(self, hook):
@@ -76,7 +89,13 @@ class ModuleState:
             )
         return _add(self._state_dict_hooks, hook)
 
-    def state_dict(self, *args, destination=None, prefix="", keep_vars=False):
+    def state_dict(
+        self,
+        *args: Any,
+        destination: dict[str, Any] | None = None,
+        prefix: str = "",
+        keep_vars: bool = False,
+    ) -> dict[str, Any]:
         """All parameters and persistent buffers by dotted name, those of children included.
 
         The tensors are the module's own, detached unless keep_vars.
@@ -94,7 +113,7 @@ class ModuleState:
                 keep_vars = args[2]
         if destination is None:
             destination = OrderedDict()
-            destination._metadata = OrderedDict()
+            destination._metadata = OrderedDict()  # type: ignore[attr-defined]
         local_metadata = {"version": self._version}
         if hasattr(destination, "_metadata"):
             destination._metadata[prefix[:-1]] = local_metadata
@@ -131,15 +150,17 @@ class ModuleState:
             self._load_state_dict_pre_hooks, _BoundHook(hook, self) if with_module else hook
         )
 
-    def register_load_state_dict_pre_hook(self, hook):
+    def register_load_state_dict_pre_hook(self, hook: Callable[..., Any]) -> Any:
         """hook(module, state_dict, prefix, local_metadata, strict, missing, unexpected, errors)."""
         return self._register_load_state_dict_pre_hook(hook, with_module=True)
 
-    def register_load_state_dict_post_hook(self, hook):
+    def register_load_state_dict_post_hook(self, hook: Callable[..., Any]) -> Any:
         """hook(module, incompatible_keys) runs afterwards and may change the lists in place."""
         return _add(self._load_state_dict_post_hooks, hook)
 
-    def load_state_dict(self, state_dict, strict=True, assign=False):
+    def load_state_dict(
+        self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False
+    ) -> Any:
         """Copies the tensors of a state dict into this module and its children.
 
         strict: every key must be used, and every tensor of the module found. assign: the tensors of
@@ -152,7 +173,7 @@ class ModuleState:
         metadata = getattr(state_dict, "_metadata", None)
         state = OrderedDict(state_dict)
         if metadata is not None:
-            state._metadata = metadata
+            state._metadata = metadata  # type: ignore[attr-defined]
         loading = _Loading(metadata, strict, assign)
         loading.load(self, state, "")
         if strict:

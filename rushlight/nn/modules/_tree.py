@@ -1,6 +1,16 @@
 """The part of Module that walks the tree: children, names, modes, and how it is printed."""
 
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, cast
+
 from rushlight._C import Tensor
+from rushlight.types import Self
+
+if TYPE_CHECKING:
+    from rushlight.nn.modules.module import Module
+    from rushlight.nn.parameter import Parameter
 
 
 def _addindent(text, spaces):
@@ -10,6 +20,11 @@ def _addindent(text, spaces):
 
 class ModuleTree:
     """Children and what they hold, by name."""
+
+    if TYPE_CHECKING:  # what Module.__init__ makes
+        _parameters: dict[str, Any]
+        _buffers: dict[str, Any]
+        _modules: dict[str, Any]
 
     # ---- parameters, buffers and modules
 
@@ -28,34 +43,38 @@ class ModuleTree:
                     seen.add(value)
                 yield (f"{path}.{name}" if path else name), value
 
-    def parameters(self, recurse=True):
+    def parameters(self, recurse: bool = True) -> Iterator[Any]:
         """Every parameter once, those of children too."""
         for _, param in self.named_parameters(recurse=recurse):
             yield param
 
-    def named_parameters(self, prefix="", recurse=True, remove_duplicate=True):
+    def named_parameters(
+        self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True
+    ) -> Iterator[Any]:
         """(dotted name, parameter) pairs."""
         yield from self._named_members(
             lambda module: module._parameters.items(), prefix, recurse, remove_duplicate
         )
 
-    def buffers(self, recurse=True):
+    def buffers(self, recurse: bool = True) -> Iterator[Any]:
         """Every buffer once, those of children too."""
         for _, buffer in self.named_buffers(recurse=recurse):
             yield buffer
 
-    def named_buffers(self, prefix="", recurse=True, remove_duplicate=True):
+    def named_buffers(
+        self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True
+    ) -> Iterator[Any]:
         """(dotted name, buffer) pairs."""
         yield from self._named_members(
             lambda module: module._buffers.items(), prefix, recurse, remove_duplicate
         )
 
-    def children(self):
+    def children(self) -> Iterator[Module]:
         """The direct children, each once."""
         for _, module in self.named_children():
             yield module
 
-    def named_children(self):
+    def named_children(self) -> Iterator[tuple[str, Module]]:
         """(name, child) pairs; a child under two names comes once."""
         seen = set()
         for name, module in self._modules.items():
@@ -63,19 +82,21 @@ class ModuleTree:
                 seen.add(module)
                 yield name, module
 
-    def modules(self, remove_duplicate=True):
+    def modules(self, remove_duplicate: bool = True) -> Iterator[Module]:
         """This module and everything below it."""
         for _, module in self.named_modules(remove_duplicate=remove_duplicate):
             yield module
 
-    def named_modules(self, memo=None, prefix="", remove_duplicate=True):
+    def named_modules(
+        self, memo: set[Module] | None = None, prefix: str = "", remove_duplicate: bool = True
+    ) -> Iterator[tuple[str, Module]]:
         """(dotted path, module) pairs, parents first; this module's path is the prefix."""
         memo = set() if memo is None else memo
         if self in memo:
             return
         if remove_duplicate:
-            memo.add(self)
-        yield prefix, self
+            memo.add(cast("Module", self))
+        yield prefix, cast("Module", self)
         for name, module in self._modules.items():
             if module is not None:
                 path = f"{prefix}.{name}" if prefix else name
@@ -83,14 +104,14 @@ class ModuleTree:
 
     # ---- by path
 
-    def get_submodule(self, target):
+    def get_submodule(self, target: str) -> Module:
         """The module at a dotted path; the empty path is this module."""
-        module = self
+        module = cast("Module", self)
         for name in target.split(".") if target else ():
             module = _step(module, name)
         return module
 
-    def set_submodule(self, target, module, strict=False):
+    def set_submodule(self, target: str, module: Module, strict: bool = False) -> None:
         """Puts a module at a dotted path whose parent is there; strict: it replaces another."""
         if target == "":
             raise ValueError("set_submodule: the target path is empty")
@@ -104,7 +125,7 @@ class ModuleTree:
             raise AttributeError(f"`{name}` is not an nn.Module")
         setattr(parent, name, module)
 
-    def get_parameter(self, target):
+    def get_parameter(self, target: str) -> Parameter:
         """The parameter at a dotted path."""
         from rushlight.nn.parameter import Parameter
 
@@ -113,7 +134,7 @@ class ModuleTree:
             raise AttributeError(f"`{target.rpartition('.')[2]}` is not an nn.Parameter")
         return value
 
-    def get_buffer(self, target):
+    def get_buffer(self, target: str) -> Tensor:
         """The buffer at a dotted path."""
         value = self._get_member(target)
         path, _, name = target.rpartition(".")
@@ -130,14 +151,14 @@ class ModuleTree:
 
     # ---- for all
 
-    def apply(self, fn):
+    def apply(self, fn: Callable[[Module], None]) -> Self:
         """Calls fn with every module below and then with this one."""
         for module in self.children():
             module.apply(fn)
-        fn(self)
+        fn(cast("Module", self))
         return self
 
-    def train(self, mode=True):
+    def train(self, mode: bool = True) -> Self:
         """Switches to training, or with False to evaluation, for everything below too."""
         if not isinstance(mode, bool):
             raise ValueError(f"train: mode must be a bool, got {mode!r}")
@@ -146,7 +167,7 @@ class ModuleTree:
             module.train(mode)
         return self
 
-    def eval(self):
+    def eval(self) -> Self:
         """Switches to evaluation: train(False)."""
         return self.train(False)
 
@@ -155,11 +176,11 @@ class ModuleTree:
     def _get_name(self):
         return type(self).__name__
 
-    def extra_repr(self):
+    def extra_repr(self) -> str:
         """What stands between the brackets when the module is printed. Override it."""
         return ""
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         extra = self.extra_repr()
         lines = extra.split("\n") if extra else []
         children = [

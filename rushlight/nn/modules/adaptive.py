@@ -1,12 +1,18 @@
 """A softmax over many classes that spends little on the rare ones (Grave et al., 2017)."""
 
+from __future__ import annotations
+
 import itertools
 from collections import namedtuple
+from collections.abc import Sequence
+from typing import Any
 
 from rushlight import _C
+from rushlight._C import Tensor
 from rushlight.nn.modules.container import ModuleList, Sequential
 from rushlight.nn.modules.linear import Linear
 from rushlight.nn.modules.module import Module
+from rushlight.types import Device, _dtype
 
 __all__ = ["AdaptiveLogSoftmaxWithLoss"]
 
@@ -22,14 +28,14 @@ class AdaptiveLogSoftmaxWithLoss(Module):
 
     def __init__(
         self,
-        in_features,
-        n_classes,
-        cutoffs,
-        div_value=4.0,
-        head_bias=False,
-        device=None,
-        dtype=None,
-    ):
+        in_features: int,
+        n_classes: int,
+        cutoffs: Sequence[int],
+        div_value: float = 4.0,
+        head_bias: bool = False,
+        device: Device = None,
+        dtype: _dtype | None = None,
+    ) -> None:
         super().__init__()
         cutoffs = list(cutoffs)
         if not cutoffs:
@@ -41,7 +47,7 @@ class AdaptiveLogSoftmaxWithLoss(Module):
                 "AdaptiveLogSoftmaxWithLoss: cutoffs must be rising whole numbers from 1 to "
                 f"n_classes - 1 = {n_classes - 1}, got {cutoffs}"
             )
-        options = {"device": device, "dtype": dtype}
+        options: dict[str, Any] = {"device": device, "dtype": dtype}
         self.in_features = in_features
         self.n_classes = n_classes
         self.cutoffs = [*cutoffs, n_classes]
@@ -62,14 +68,14 @@ class AdaptiveLogSoftmaxWithLoss(Module):
                 )
             )
 
-    def reset_parameters(self):
+    def reset_parameters(self) -> None:
         """Draws all weights anew."""
         self.head.reset_parameters()
-        for first, second in self.tail:
+        for first, second in self.tail:  # type: ignore[attr-defined]
             first.reset_parameters()
             second.reset_parameters()
 
-    def forward(self, input, target):
+    def forward(self, input: Tensor, target: Tensor) -> Any:
         batched = target.dim() > 0
         if target.dim() > 1:
             raise RuntimeError(
@@ -120,11 +126,11 @@ class AdaptiveLogSoftmaxWithLoss(Module):
             parts.append(tail(input).log_softmax(1) + own)
         return _C.cat(parts, 1)
 
-    def log_prob(self, input):
+    def log_prob(self, input: Tensor) -> Tensor:
         """The log-probabilities of all classes, (N, n_classes)."""
         return self._get_full_log_prob(input, self.head(input))
 
-    def predict(self, input):
+    def predict(self, input: Tensor) -> Tensor:
         """The most probable class of each row; cheaper than log_prob where it is a frequent one."""
         head = self.head(input)
         best = head.argmax(1)

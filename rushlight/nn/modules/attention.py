@@ -1,11 +1,17 @@
 """Attention of several heads."""
 
+from __future__ import annotations
+
+from typing import Any
+
 from rushlight import _C
+from rushlight._C import Tensor
 from rushlight.nn import init
 from rushlight.nn.functional.attention import _as_float, _attention
 from rushlight.nn.modules.linear import NonDynamicallyQuantizableLinear
 from rushlight.nn.modules.module import Module
 from rushlight.nn.parameter import Parameter
+from rushlight.types import Device, _dtype
 
 __all__ = ["MultiheadAttention"]
 
@@ -19,22 +25,22 @@ class MultiheadAttention(Module):
 
     # Where PyTorch has it, and files that hold whole models look for it.
     __module__ = "rushlight.nn.modules.activation"
-    __constants__ = ("batch_first",)
+    __constants__: tuple[str, ...] = ("batch_first",)
 
     def __init__(
         self,
-        embed_dim,
-        num_heads,
-        dropout=0.0,
-        bias=True,
-        add_bias_kv=False,
-        add_zero_attn=False,
-        kdim=None,
-        vdim=None,
-        batch_first=False,
-        device=None,
-        dtype=None,
-    ):
+        embed_dim: Any,
+        num_heads: Any,
+        dropout: float = 0.0,
+        bias: bool = True,
+        add_bias_kv: bool = False,
+        add_zero_attn: bool = False,
+        kdim: Any = None,
+        vdim: Any = None,
+        batch_first: bool = False,
+        device: Device = None,
+        dtype: _dtype | None = None,
+    ) -> None:
         if embed_dim <= 0 or num_heads <= 0:
             raise ValueError(
                 "MultiheadAttention: embed_dim and num_heads must be positive, got "
@@ -96,21 +102,21 @@ class MultiheadAttention(Module):
         if self.bias_v is not None:
             init.xavier_normal_(self.bias_v)
 
-    def __setstate__(self, state):
+    def __setstate__(self, state: Any) -> None:
         # Saved by versions that knew one kind of weights only.
         super().__setstate__({"_qkv_same_embed_dim": True} | state)
 
     def forward(
         self,
-        query,
-        key,
-        value,
-        key_padding_mask=None,
-        need_weights=True,
-        attn_mask=None,
-        average_attn_weights=True,
-        is_causal=False,
-    ):
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        key_padding_mask: Tensor | None = None,
+        need_weights: bool = True,
+        attn_mask: Tensor | None = None,
+        average_attn_weights: bool = True,
+        is_causal: bool = False,
+    ) -> tuple[Tensor, Tensor | None]:
         separate = None
         if not self._qkv_same_embed_dim:
             separate = (self.q_proj_weight, self.k_proj_weight, self.v_proj_weight)
@@ -139,7 +145,9 @@ class MultiheadAttention(Module):
             self.batch_first,
         )
 
-    def merge_masks(self, attn_mask, key_padding_mask, query):
+    def merge_masks(
+        self, attn_mask: Tensor | None, key_padding_mask: Tensor | None, query: Tensor
+    ) -> tuple[Tensor | None, int | None]:
         """Both masks as one (batch, heads, queries, keys), and its kind: 0, 1 (padding) or 2.
 
         Kept for programs that call it; forward does not need it.

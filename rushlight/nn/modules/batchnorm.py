@@ -1,12 +1,18 @@
 """Normalisations with running statistics: over the batch, and over each sample."""
 
+from __future__ import annotations
+
+from typing import Any
+
 from rushlight import _C
+from rushlight._C import Tensor
 from rushlight.nn import functional as F
 from rushlight.nn import init
 from rushlight.nn.functional.norm import batch_norm_counted
 from rushlight.nn.modules._homes import getattr_of
 from rushlight.nn.modules.module import Module
 from rushlight.nn.parameter import Parameter
+from rushlight.types import Device, _dtype
 
 __all__ = ["BatchNorm1d", "BatchNorm2d", "BatchNorm3d"]
 
@@ -15,27 +21,33 @@ class _NormBase(Module):
     """Parameters and running statistics, one of each for a channel."""
 
     _version = 2
-    __constants__ = ("track_running_stats", "momentum", "eps", "num_features", "affine")
+    __constants__: tuple[str, ...] = (
+        "track_running_stats",
+        "momentum",
+        "eps",
+        "num_features",
+        "affine",
+    )
 
     def __init__(
         self,
-        num_features,
-        eps=1e-5,
-        momentum=0.1,
-        affine=True,
-        track_running_stats=True,
-        device=None,
-        dtype=None,
+        num_features: int,
+        eps: float = 1e-5,
+        momentum: float | None = 0.1,
+        affine: bool = True,
+        track_running_stats: bool = True,
+        device: Device = None,
+        dtype: _dtype | None = None,
         *,
-        bias=True,
-    ):
+        bias: bool = True,
+    ) -> None:
         super().__init__()
         self.num_features = num_features
         self.eps = eps
         self.momentum = momentum
         self.affine = affine
         self.track_running_stats = track_running_stats
-        options = {"device": device, "dtype": dtype}
+        options: dict[str, Any] = {"device": device, "dtype": dtype}
         for name, wanted in (("weight", affine), ("bias", affine and bias)):
             param = Parameter(_C.empty(num_features, **options)) if wanted else None
             self.register_parameter(name, param)
@@ -48,14 +60,14 @@ class _NormBase(Module):
                 self.register_buffer(name, None)
         self.reset_parameters()
 
-    def reset_running_stats(self):
+    def reset_running_stats(self) -> None:
         """Mean 0, variance 1, nothing counted."""
         if self.track_running_stats:
             self.running_mean.zero_()
             self.running_var.fill_(1)
             self.num_batches_tracked.zero_()
 
-    def reset_parameters(self):
+    def reset_parameters(self) -> None:
         """Weight 1, bias 0, and the running statistics."""
         self.reset_running_stats()
         if self.weight is not None:
@@ -66,7 +78,7 @@ class _NormBase(Module):
     def _check_input_dim(self, input):
         raise NotImplementedError
 
-    def extra_repr(self):
+    def extra_repr(self) -> str:
         return (
             f"{self.num_features}, eps={self.eps}, momentum={self.momentum}, "
             f"affine={self.affine}, bias={self.bias is not None}, "
@@ -85,7 +97,7 @@ class _NormBase(Module):
 
 
 class _BatchNorm(_NormBase):
-    def forward(self, input):
+    def forward(self, input: Tensor) -> Tensor:
         self._check_input_dim(input)
         counts = self.training and self.track_running_stats and self.num_batches_tracked is not None
         if counts and self.momentum is not None:
@@ -147,7 +159,7 @@ class BatchNorm3d(_BatchNorm):
 _lazy_ones = getattr_of(__name__)
 
 
-def __getattr__(name):
+def __getattr__(name: str) -> Any:
     if name == "SyncBatchNorm":  # PyTorch keeps it here
         from rushlight.nn.modules.sync_batchnorm import SyncBatchNorm
 

@@ -1,13 +1,18 @@
 """Modules that hold other modules: Sequential, ModuleList, ModuleDict."""
 
+from __future__ import annotations
+
 import operator
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import ItemsView, Iterable, Iterator, KeysView, Mapping, ValuesView
+from typing import Any
 
+from rushlight._C import Tensor
 from rushlight.nn.modules._homes import getattr_of
 from rushlight.nn.modules._tree import _addindent
 from rushlight.nn.modules.module import Module
 from rushlight.nn.modules.parameter_container import ParameterDict, ParameterList
+from rushlight.types import Self
 
 __all__ = ["Container", "ModuleDict", "ModuleList", "ParameterDict", "ParameterList", "Sequential"]
 
@@ -27,7 +32,7 @@ def _renumber(container, modules):
 class Container(Module):
     """The old name of a plain Module with children."""
 
-    def __init__(self, **kwargs):
+    def __init__(self, **kwargs: Any) -> None:
         super().__init__()
         warnings.warn(
             "nn.Container is deprecated: subclass nn.Module instead", FutureWarning, stacklevel=2
@@ -39,7 +44,7 @@ class Container(Module):
 class Sequential(Module):
     """Calls its modules one after the other, each with the result of the one before."""
 
-    def __init__(self, *args):
+    def __init__(self, *args: Any) -> None:
         super().__init__()
         if len(args) == 1 and isinstance(args[0], dict):
             for name, module in args[0].items():
@@ -48,7 +53,7 @@ class Sequential(Module):
             for i, module in enumerate(args):
                 self.add_module(str(i), module)
 
-    def forward(self, input):
+    def forward(self, input: Tensor) -> Any:
         for module in self._modules.values():
             input = module(input)
         return input
@@ -56,15 +61,15 @@ class Sequential(Module):
     def _name_at(self, index):
         return list(self._modules)[_position(index, len(self), type(self).__name__)]
 
-    def __getitem__(self, index):
+    def __getitem__(self, index: Any) -> Sequential | Module:
         if isinstance(index, slice):
             return type(self)(dict(list(self._modules.items())[index]))
         return self._modules[self._name_at(index)]
 
-    def __setitem__(self, index, module):
+    def __setitem__(self, index: Any, module: Module) -> None:
         setattr(self, self._name_at(index), module)
 
-    def __delitem__(self, index):
+    def __delitem__(self, index: Any) -> None:
         if isinstance(index, slice):
             for name in list(self._modules)[index]:
                 delattr(self, name)
@@ -72,18 +77,18 @@ class Sequential(Module):
             delattr(self, self._name_at(index))
         _renumber(self, list(self._modules.values()))
 
-    def __len__(self):
+    def __len__(self) -> int:
         return len(self._modules)
 
-    def __iter__(self):
+    def __iter__(self) -> Iterator[Module]:
         return iter(self._modules.values())
 
-    def append(self, module):
+    def append(self, module: Module) -> Self:
         """Adds a module at the end."""
         self.add_module(str(len(self)), module)
         return self
 
-    def insert(self, index, module):
+    def insert(self, index: int, module: Module) -> Self:
         """Adds a module before position index."""
         if not isinstance(module, Module):
             raise AssertionError(f"insert: expected a Module, got {type(module).__name__}")
@@ -95,38 +100,38 @@ class Sequential(Module):
         _renumber(self, modules)
         return self
 
-    def extend(self, sequential):
+    def extend(self, sequential: Iterable[Module]) -> Self:
         """Adds all modules of another one at the end."""
         for module in list(sequential):
             self.append(module)
         return self
 
-    def pop(self, key):
+    def pop(self, key: int | slice) -> Module:
         """Takes out the module at a position and returns it."""
         module = self[key]
         del self[key]
         return module
 
-    def __add__(self, other):
+    def __add__(self, other: Tensor) -> Sequential:
         if not isinstance(other, Sequential):
             raise ValueError(
                 f"Sequential + ...: the other must be a Sequential, got {type(other).__name__}"
             )
         return Sequential(*self, *other)
 
-    def __iadd__(self, other):
+    def __iadd__(self, other: Tensor) -> Self:
         if not isinstance(other, Sequential):
             raise ValueError(
                 f"Sequential += ...: the other must be a Sequential, got {type(other).__name__}"
             )
         return self.extend(other)
 
-    def __mul__(self, other):
+    def __mul__(self, other: int) -> Sequential:
         return Sequential(*list(self) * _times(other))
 
     __rmul__ = __mul__
 
-    def __imul__(self, other):
+    def __imul__(self, other: int) -> Self:
         modules = list(self)
         for _ in range(_times(other) - 1):
             self.extend(modules)
@@ -144,7 +149,7 @@ def _times(count):
 class ModuleList(Module):
     """A list of modules; the module that holds it decides how they are called."""
 
-    def __init__(self, modules=None):
+    def __init__(self, modules: Iterable[Module] | None = None) -> None:
         super().__init__()
         if modules is not None:
             self.extend(modules)
@@ -152,15 +157,15 @@ class ModuleList(Module):
     def _get_abs_string_index(self, index):
         return str(_position(index, len(self), type(self).__name__))
 
-    def __getitem__(self, index):
+    def __getitem__(self, index: Any) -> Module | ModuleList:
         if isinstance(index, slice):
             return type(self)(list(self._modules.values())[index])
         return self._modules[self._get_abs_string_index(index)]
 
-    def __setitem__(self, index, module):
+    def __setitem__(self, index: Any, module: Module) -> None:
         setattr(self, self._get_abs_string_index(index), module)
 
-    def __delitem__(self, index):
+    def __delitem__(self, index: Any) -> None:
         if isinstance(index, slice):
             for k in range(len(self))[index]:
                 delattr(self, str(k))
@@ -168,22 +173,22 @@ class ModuleList(Module):
             delattr(self, self._get_abs_string_index(index))
         _renumber(self, list(self._modules.values()))
 
-    def __len__(self):
+    def __len__(self) -> int:
         return len(self._modules)
 
-    def __iter__(self):
+    def __iter__(self) -> Iterator[Module]:
         return iter(self._modules.values())
 
-    def __iadd__(self, modules):
+    def __iadd__(self, modules: Iterable[Module]) -> Self:
         return self.extend(modules)
 
-    def __add__(self, other):
+    def __add__(self, other: Iterable[Module]) -> ModuleList:
         combined = ModuleList()
         for module in (*self, *other):
             combined.append(module)
         return combined
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         """Equal neighbours share a line: (0-2): 3 x Linear(...)."""
         if not self._modules:
             return f"{self._get_name()}()"
@@ -195,34 +200,34 @@ class ModuleList(Module):
             else:
                 runs.append([i, i, text])
         lines = [
-            f"({a}): {text}" if a == b else f"({a}-{b}): {b - a + 1} x {text}"
+            f"({a}): {text}" if a == b else f"({a}-{b}): {b - a + 1} x {text}"  # type: ignore[operator]
             for a, b, text in runs
         ]
         body = "\n  ".join(_addindent(line, 2) for line in lines)
         return f"{self._get_name()}(\n  {body}\n)"
 
-    def __dir__(self):
+    def __dir__(self) -> list[str]:
         return [name for name in super().__dir__() if not name.isdigit()]
 
-    def insert(self, index, module):
+    def insert(self, index: int, module: Module) -> None:
         """Adds a module before position index, as a list does."""
         modules = list(self._modules.values())
         modules.insert(index, module)
         self.add_module(str(len(self)), module)  # checks it
         _renumber(self, modules)
 
-    def append(self, module):
+    def append(self, module: Module) -> Self:
         """Adds a module at the end."""
         self.add_module(str(len(self)), module)
         return self
 
-    def pop(self, key):
+    def pop(self, key: int | slice) -> Module:
         """Takes out the module at a position, or those of a slice, and returns it."""
         module = self[key]
         del self[key]
         return module
 
-    def extend(self, modules):
+    def extend(self, modules: Iterable[Module]) -> Self:
         """Adds modules at the end."""
         if not isinstance(modules, Iterable):
             raise TypeError(
@@ -236,58 +241,58 @@ class ModuleList(Module):
 class ModuleDict(Module):
     """Modules by name, in the order in which they were added."""
 
-    def __init__(self, modules=None):
+    def __init__(self, modules: Mapping[str, Module] | None = None) -> None:
         super().__init__()
         if modules is not None:
             self.update(modules)
 
-    def __getitem__(self, key):
+    def __getitem__(self, key: str) -> Module:
         return self._modules[key]
 
-    def __setitem__(self, key, module):
+    def __setitem__(self, key: str, module: Module) -> None:
         self.add_module(key, module)
 
-    def __delitem__(self, key):
+    def __delitem__(self, key: str) -> None:
         del self._modules[key]
 
-    def __len__(self):
+    def __len__(self) -> int:
         return len(self._modules)
 
-    def __iter__(self):
+    def __iter__(self) -> Iterator[str]:
         return iter(self._modules)
 
-    def __contains__(self, key):
+    def __contains__(self, key: str) -> bool:
         return key in self._modules
 
-    def clear(self):
+    def clear(self) -> None:
         """Takes out all modules."""
         self._modules.clear()
 
-    def pop(self, key):
+    def pop(self, key: str) -> Module:
         """Takes out one module and returns it."""
         module = self[key]
         del self[key]
         return module
 
-    def keys(self):
+    def keys(self) -> KeysView[str]:
         """The names."""
         return self._modules.keys()
 
-    def items(self):
+    def items(self) -> ItemsView[str, Module]:
         """(name, module) pairs."""
         return self._modules.items()
 
-    def values(self):
+    def values(self) -> ValuesView[Module]:
         """The modules."""
         return self._modules.values()
 
-    def update(self, modules):
+    def update(self, modules: Mapping[str, Module]) -> None:
         """Adds the modules of a mapping, or of (name, module) pairs."""
         for key, module in key_value_pairs("ModuleDict.update", modules):
             self[key] = module
 
 
-def key_value_pairs(name, given):
+def key_value_pairs(name: str, given: Any) -> Any:
     """The pairs of a mapping or of an iterable of pairs; checks the latter."""
     if not isinstance(given, Iterable):
         raise TypeError(

@@ -1,15 +1,23 @@
 """Convolutions and transposed convolutions as layers."""
 
+from __future__ import annotations
+
 import math
+from collections.abc import Sequence
+from typing import Any, Literal
 
 from rushlight import _C
+from rushlight._C import Tensor
 from rushlight.nn import functional as F
 from rushlight.nn import init
 from rushlight.nn.modules._homes import getattr_of
 from rushlight.nn.modules.module import Module
 from rushlight.nn.parameter import Parameter
+from rushlight.types import Device, _dtype
 
-__all__ = """Conv1d Conv2d Conv3d ConvTranspose1d ConvTranspose2d ConvTranspose3d""".split()
+__all__ = [
+    "Conv1d", "Conv2d", "Conv3d", "ConvTranspose1d", "ConvTranspose2d", "ConvTranspose3d",
+]  # fmt: skip
 
 _PADDING_MODES = ("zeros", "reflect", "replicate", "circular")
 
@@ -23,7 +31,9 @@ class _ConvNd(Module):
 
     __constants__ = """stride padding dilation groups padding_mode output_padding in_channels
 out_channels kernel_size""".split()
-    dims = None
+    dims: Any = None
+    weight: Parameter
+    bias: Parameter | None
     transposed = False
 
     def _make(
@@ -76,7 +86,7 @@ out_channels kernel_size""".split()
             first, second = second, first
         return (first, second // self.groups, *self.kernel_size)
 
-    def reset_parameters(self):
+    def reset_parameters(self) -> None:
         """Uniform within 1 / sqrt(fan in), weight and bias alike."""
         init.kaiming_uniform_(self.weight, a=math.sqrt(5))
         if self.bias is not None:
@@ -85,7 +95,7 @@ out_channels kernel_size""".split()
                 bound = 1 / math.sqrt(fan_in)
                 init.uniform_(self.bias, -bound, bound)
 
-    def extra_repr(self):
+    def extra_repr(self) -> str:
         text = (
             f"{self.in_channels}, {self.out_channels}, kernel_size={self.kernel_size}, "
             f"stride={self.stride}"
@@ -111,12 +121,12 @@ out_channels kernel_size""".split()
             return list(self._border()) if self.padding == "same" else [0] * (2 * self.dims)
         return [p for p in reversed(self.padding) for _ in range(2)]
 
-    def __getstate__(self):
+    def __getstate__(self) -> Any:
         # PyTorch, which may read the file, keeps these widths.
         widths = self._reversed_padding_repeated_twice
         return self.__dict__ | {"_reversed_padding_repeated_twice": widths}
 
-    def __setstate__(self, state):
+    def __setstate__(self, state: Any) -> None:
         super().__setstate__(state)
         self.__dict__.setdefault("padding_mode", "zeros")
         self.__dict__.pop("_reversed_padding_repeated_twice", None)  # derived here
@@ -125,18 +135,18 @@ out_channels kernel_size""".split()
 class _Conv(_ConvNd):
     def __init__(
         self,
-        in_channels,
-        out_channels,
-        kernel_size,
-        stride=1,
-        padding=0,
-        dilation=1,
-        groups=1,
-        bias=True,
-        padding_mode="zeros",
-        device=None,
-        dtype=None,
-    ):
+        in_channels: int,
+        out_channels: int,
+        kernel_size: int | tuple[int],
+        stride: int | tuple[int] = 1,
+        padding: str | int | tuple[int] = 0,
+        dilation: int | tuple[int] = 1,
+        groups: int = 1,
+        bias: bool = True,
+        padding_mode: Literal["zeros", "reflect", "replicate", "circular"] = "zeros",
+        device: Device = None,
+        dtype: _dtype | None = None,
+    ) -> None:
         super().__init__()
         self._make(in_channels, out_channels, kernel_size, stride, padding, 0, dilation, groups,
                    bias, padding_mode, device, dtype)  # fmt: skip
@@ -161,7 +171,7 @@ class _Conv(_ConvNd):
             input, padding = F.pad(input, self._border(), mode=self.padding_mode), 0
         return self._convolve(input, weight, bias, self.stride, padding, self.dilation, self.groups)
 
-    def forward(self, input):
+    def forward(self, input: Tensor) -> Tensor:
         return self._conv_forward(input, self.weight, self.bias)
 
 
@@ -188,19 +198,19 @@ class _ConvTransposeNd(_ConvNd):
 
     def __init__(
         self,
-        in_channels,
-        out_channels,
-        kernel_size,
-        stride=1,
-        padding=0,
-        output_padding=0,
-        groups=1,
-        bias=True,
-        dilation=1,
-        padding_mode="zeros",
-        device=None,
-        dtype=None,
-    ):
+        in_channels: int,
+        out_channels: int,
+        kernel_size: int | tuple[int],
+        stride: int | tuple[int] = 1,
+        padding: int | tuple[int] = 0,
+        output_padding: int | tuple[int] = 0,
+        groups: int = 1,
+        bias: bool = True,
+        dilation: int | tuple[int] = 1,
+        padding_mode: Literal["zeros", "reflect", "replicate", "circular"] = "zeros",
+        device: Device = None,
+        dtype: _dtype | None = None,
+    ) -> None:
         super().__init__()
         if padding_mode != "zeros":
             raise ValueError(
@@ -234,7 +244,7 @@ class _ConvTransposeNd(_ConvNd):
             extra.append(size - least)
         return tuple(extra)
 
-    def forward(self, input, output_size=None):
+    def forward(self, input: Tensor, output_size: Sequence[int] | None = None) -> Tensor:
         extra = self._output_padding(input, output_size)
         return self._convolve(input, self.weight, self.bias, self.stride, self.padding, extra,
                               self.groups, self.dilation)  # fmt: skip

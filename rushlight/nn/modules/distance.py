@@ -1,5 +1,8 @@
 """Distances as modules."""
 
+from __future__ import annotations
+
+from rushlight._C import Tensor
 from rushlight.nn import functional as F
 from rushlight.nn.modules.module import Module
 
@@ -9,27 +12,27 @@ __all__ = ["CosineSimilarity", "PairwiseDistance"]
 class PairwiseDistance(Module):
     """The p-norm of the difference over the last dim."""
 
-    __constants__ = ("norm", "eps", "keepdim")
+    __constants__: tuple[str, ...] = ("norm", "eps", "keepdim")
 
-    def __init__(self, p=2.0, eps=1e-6, keepdim=False):
+    def __init__(self, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False) -> None:
         super().__init__()
         self.norm = p
         self.eps = eps
         self.keepdim = keepdim
 
-    def forward(self, x1, x2):
+    def forward(self, x1: Tensor, x2: Tensor) -> Tensor:
         return F.pairwise_distance(x1, x2, self.norm, self.eps, self.keepdim)
 
 
 class CosineSimilarity(Module):
     """The cosine of the angle between vectors along dim."""
 
-    __constants__ = ("dim", "eps")
+    __constants__: tuple[str, ...] = ("dim", "eps")
 
-    def __init__(self, dim=1, eps=1e-8):
+    def __init__(self, dim: int = 1, eps: float = 1e-8) -> None:
         super().__init__()
         self.dim = dim
         self.eps = eps
 
-    def forward(self, x1, x2):
+    def forward(self, x1: Tensor, x2: Tensor) -> Tensor:
         return F.cosine_similarity(x1, x2, self.dim, self.eps)

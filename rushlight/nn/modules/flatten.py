@@ -1,5 +1,10 @@
 """Changes of shape as modules."""
 
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rushlight._C import Tensor
 from rushlight.nn.modules.module import Module
 
 __all__ = ["Flatten", "Unflatten"]
@@ -8,26 +13,26 @@ __all__ = ["Flatten", "Unflatten"]
 class Flatten(Module):
     """Joins the dims from start_dim to end_dim."""
 
-    __constants__ = ("start_dim", "end_dim")
+    __constants__: tuple[str, ...] = ("start_dim", "end_dim")
 
-    def __init__(self, start_dim=1, end_dim=-1):
+    def __init__(self, start_dim: int = 1, end_dim: int = -1) -> None:
         super().__init__()
         self.start_dim = start_dim
         self.end_dim = end_dim
 
-    def forward(self, input):
+    def forward(self, input: Tensor) -> Tensor:
         return input.flatten(self.start_dim, self.end_dim)
 
-    def extra_repr(self):
+    def extra_repr(self) -> str:
         return f"start_dim={self.start_dim}, end_dim={self.end_dim}"
 
 
 class Unflatten(Module):
     """Splits one dim into several."""
 
-    __constants__ = ("dim", "unflattened_size")
+    __constants__: tuple[str, ...] = ("dim", "unflattened_size")
 
-    def __init__(self, dim, unflattened_size):
+    def __init__(self, dim: int, unflattened_size: Sequence[int]) -> None:
         super().__init__()
         if not isinstance(unflattened_size, tuple | list):
             raise TypeError(
@@ -43,8 +48,8 @@ class Unflatten(Module):
         self.dim = dim
         self.unflattened_size = unflattened_size
 
-    def forward(self, input):
+    def forward(self, input: Tensor) -> Tensor:
         return input.unflatten(self.dim, self.unflattened_size)
 
-    def extra_repr(self):
+    def extra_repr(self) -> str:
         return f"dim={self.dim}, unflattened_size={self.unflattened_size}"

@@ -1,10 +1,14 @@
 """Normalisation of each channel of each sample."""
 
+from __future__ import annotations
+
 import warnings
 
+from rushlight._C import Tensor
 from rushlight.nn import functional as F
 from rushlight.nn.modules._homes import getattr_of
 from rushlight.nn.modules.batchnorm import _check_dims, _NormBase
+from rushlight.types import Device, _dtype
 
 __all__ = ["InstanceNorm1d", "InstanceNorm2d", "InstanceNorm3d"]
 
@@ -12,16 +16,16 @@ __all__ = ["InstanceNorm1d", "InstanceNorm2d", "InstanceNorm3d"]
 class _InstanceNorm(_NormBase):
     def __init__(
         self,
-        num_features,
-        eps=1e-5,
-        momentum=0.1,
-        affine=False,
-        track_running_stats=False,
-        device=None,
-        dtype=None,
+        num_features: int,
+        eps: float = 1e-5,
+        momentum: float = 0.1,
+        affine: bool = False,
+        track_running_stats: bool = False,
+        device: Device = None,
+        dtype: _dtype | None = None,
         *,
-        bias=True,
-    ):
+        bias: bool = True,
+    ) -> None:
         super().__init__(
             num_features, eps, momentum, affine, track_running_stats, device, dtype, bias=bias
         )
@@ -29,7 +33,7 @@ class _InstanceNorm(_NormBase):
     def _get_no_batch_dim(self):
         raise NotImplementedError
 
-    def forward(self, input):
+    def forward(self, input: Tensor) -> Tensor:
         self._check_input_dim(input)
         no_batch = input.dim() == self._get_no_batch_dim()
         channel = input.dim() - self._get_no_batch_dim()

@@ -1,8 +1,15 @@
 """Modules that learn the sizes of their parameters from the first input."""
 
+from __future__ import annotations
+
 import warnings
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from rushlight.nn.parameter import is_lazy
+
+if TYPE_CHECKING:
+    from rushlight.nn.modules.module import Module
 
 __all__ = ["LazyModuleMixin"]
 
@@ -14,9 +21,14 @@ class LazyModuleMixin:
     which gets the arguments of the first forward. Then the module becomes a ``cls_to_become``.
     """
 
-    cls_to_become = None
+    cls_to_become: ClassVar[type[Module] | None] = None
+    if TYPE_CHECKING:  # of the module's class
+        _parameters: dict[str, Any]
+        _buffers: dict[str, Any]
+        _register_load_state_dict_pre_hook: Callable[..., Any]
+        register_forward_pre_hook: Callable[..., Any]
 
-    def __init__(self, *args, **kwargs):
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._load_hook = self._register_load_state_dict_pre_hook(self._lazy_load_hook)
         self._initialize_hook = self.register_forward_pre_hook(
@@ -53,13 +65,13 @@ class LazyModuleMixin:
             if param is not None and given is not None and is_lazy(param) and not is_lazy(given):
                 param.materialize(given.shape)
 
-    def initialize_parameters(self, *args, **kwargs):
+    def initialize_parameters(self, *args: Any, **kwargs: Any) -> Any:
         """Gives shapes to the parameters; gets the arguments of the first forward."""
         raise NotImplementedError(
             f"{type(self).__name__}: a lazy module defines initialize_parameters"
         )
 
-    def has_uninitialized_params(self):
+    def has_uninitialized_params(self) -> bool:
         """Is there a parameter or buffer without a shape?"""
         tensors = (*self._parameters.values(), *self._buffers.values())
         return any(is_lazy(tensor) for tensor in tensors)

@@ -1,28 +1,37 @@
 """The lazy versions of convolutions. Loaded when first asked for, see nn/_uninitialized.py."""
 
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from rushlight._C import Tensor
 from rushlight.nn._uninitialized import UninitializedParameter
 from rushlight.nn.modules import conv
 from rushlight.nn.modules._homes import live_in
 from rushlight.nn.modules.lazy import LazyModuleMixin
+from rushlight.types import Device, _dtype
 
-__all__ = """LazyConv1d LazyConv2d LazyConv3d LazyConvTranspose1d LazyConvTranspose2d
-LazyConvTranspose3d""".split()
+__all__ = [
+    "LazyConv1d", "LazyConv2d", "LazyConv3d", "LazyConvTranspose1d", "LazyConvTranspose2d",
+    "LazyConvTranspose3d",
+]  # fmt: skip
 
 
 class _LazyConv(LazyModuleMixin):
     def __init__(
         self,
-        out_channels,
-        kernel_size,
-        stride=1,
-        padding=0,
-        dilation=1,
-        groups=1,
-        bias=True,
-        padding_mode="zeros",
-        device=None,
-        dtype=None,
-    ):
+        out_channels: int,
+        kernel_size: int | Sequence[int],
+        stride: int | Sequence[int] = 1,
+        padding: int | Sequence[int] = 0,
+        dilation: int | Sequence[int] = 1,
+        groups: int = 1,
+        bias: bool = True,
+        padding_mode: str = "zeros",
+        device: Device = None,
+        dtype: _dtype | None = None,
+    ) -> None:
         super().__init__(
             0,
             0,
@@ -43,24 +52,24 @@ class _LazyConv(LazyModuleMixin):
         if bias:
             self.bias = UninitializedParameter(**options)
 
-    def reset_parameters(self):
+    def reset_parameters(self) -> None:
         if not self.has_uninitialized_params() and self.in_channels != 0:
-            super().reset_parameters()
+            super().reset_parameters()  # type: ignore[misc]
 
-    def initialize_parameters(self, input, *args, **kwargs):
+    def initialize_parameters(self, input: Tensor, *args: Any, **kwargs: Any) -> None:
         if not self.has_uninitialized_params():
             return
-        if input.dim() not in (self.dims + 1, self.dims + 2):
+        if input.dim() not in (self.dims + 1, self.dims + 2):  # type: ignore[attr-defined]
             raise RuntimeError(
-                f"{type(self).__name__} takes an input of {self.dims + 1} or {self.dims + 2} dims, "
+                f"{type(self).__name__} takes an input of {self.dims + 1} or {self.dims + 2} dims, "  # type: ignore[attr-defined]
                 f"got shape {list(input.shape)}"
             )
-        self.in_channels = input.shape[-self.dims - 1]
-        if self.in_channels % self.groups:
+        self.in_channels = input.shape[-self.dims - 1]  # type: ignore[attr-defined]
+        if self.in_channels % self.groups:  # type: ignore[attr-defined]
             raise ValueError(
-                f"in_channels must be divisible by groups, got {self.in_channels} and {self.groups}"
+                f"in_channels must be divisible by groups, got {self.in_channels} and {self.groups}"  # type: ignore[attr-defined]
             )
-        self.weight.materialize(self._weight_shape())
+        self.weight.materialize(self._weight_shape())  # type: ignore[attr-defined]
         if self.bias is not None:
             self.bias.materialize((self.out_channels,))
         self.reset_parameters()
@@ -69,18 +78,18 @@ class _LazyConv(LazyModuleMixin):
 class _LazyConvTranspose(_LazyConv):
     def __init__(
         self,
-        out_channels,
-        kernel_size,
-        stride=1,
-        padding=0,
-        output_padding=0,
-        groups=1,
-        bias=True,
-        dilation=1,
-        padding_mode="zeros",
-        device=None,
-        dtype=None,
-    ):
+        out_channels: int,
+        kernel_size: int | Sequence[int],
+        stride: int | Sequence[int] = 1,
+        padding: int | Sequence[int] = 0,
+        output_padding: int = 0,
+        groups: int = 1,
+        bias: bool = True,
+        dilation: int | Sequence[int] = 1,
+        padding_mode: str = "zeros",
+        device: Device = None,
+        dtype: _dtype | None = None,
+    ) -> None:
         super(_LazyConv, self).__init__(
             0,
             0,

@@ -1,14 +1,22 @@
 """The lazy versions of modules. Loaded when first asked for, see nn/_uninitialized.py."""
 
+from __future__ import annotations
+
+from typing import Any
+
+from rushlight._C import Tensor
 from rushlight.nn._uninitialized import UninitializedBuffer, UninitializedParameter
 from rushlight.nn.modules._homes import live_in
 from rushlight.nn.modules.batchnorm import BatchNorm1d, BatchNorm2d, BatchNorm3d
 from rushlight.nn.modules.instancenorm import InstanceNorm1d, InstanceNorm2d, InstanceNorm3d
 from rushlight.nn.modules.lazy import LazyModuleMixin
 from rushlight.nn.modules.linear import Linear
+from rushlight.types import Device, _dtype
 
-__all__ = """LazyBatchNorm1d LazyBatchNorm2d LazyBatchNorm3d LazyInstanceNorm1d LazyInstanceNorm2d
-LazyInstanceNorm3d LazyLinear""".split()
+__all__ = [
+    "LazyBatchNorm1d", "LazyBatchNorm2d", "LazyBatchNorm3d", "LazyInstanceNorm1d",
+    "LazyInstanceNorm2d", "LazyInstanceNorm3d", "LazyLinear",
+]  # fmt: skip
 
 
 class LazyLinear(LazyModuleMixin, Linear):
@@ -16,24 +24,30 @@ class LazyLinear(LazyModuleMixin, Linear):
 
     cls_to_become = Linear
 
-    def __init__(self, out_features, bias=True, device=None, dtype=None):
+    def __init__(
+        self,
+        out_features: Any,
+        bias: bool = True,
+        device: Device = None,
+        dtype: _dtype | None = None,
+    ) -> None:
         super().__init__(0, 0, False)
         self.weight = UninitializedParameter(device=device, dtype=dtype)
         self.out_features = out_features
         if bias:
             self.bias = UninitializedParameter(device=device, dtype=dtype)
 
-    def reset_parameters(self):
+    def reset_parameters(self) -> None:
         """Fills the parameters once they have shapes."""
         if not self.has_uninitialized_params() and self.in_features != 0:
             super().reset_parameters()
 
-    def initialize_parameters(self, input):
+    def initialize_parameters(self, input: Tensor) -> None:
         if self.has_uninitialized_params():
             self.in_features = input.shape[-1]
-            self.weight.materialize((self.out_features, self.in_features))
+            self.weight.materialize((self.out_features, self.in_features))  # type: ignore[attr-defined]
             if self.bias is not None:
-                self.bias.materialize((self.out_features,))
+                self.bias.materialize((self.out_features,))  # type: ignore[attr-defined]
             self.reset_parameters()
         if self.in_features == 0:  # the shapes came from a state dict
             self.in_features = self.weight.shape[-1]
@@ -42,16 +56,16 @@ class LazyLinear(LazyModuleMixin, Linear):
 class _LazyNormBase(LazyModuleMixin):
     def __init__(
         self,
-        eps=1e-5,
-        momentum=0.1,
-        affine=True,
-        track_running_stats=True,
-        device=None,
-        dtype=None,
+        eps: float = 1e-5,
+        momentum: float = 0.1,
+        affine: bool = True,
+        track_running_stats: bool = True,
+        device: Device = None,
+        dtype: _dtype | None = None,
         *,
-        bias=True,
-    ):
-        options = {"device": device, "dtype": dtype}
+        bias: bool = True,
+    ) -> None:
+        options: dict[str, Any] = {"device": device, "dtype": dtype}
         super().__init__(0, eps, momentum, False, False, **options)
         self.affine = affine
         self.track_running_stats = track_running_stats
@@ -66,11 +80,11 @@ class _LazyNormBase(LazyModuleMixin):
             self.running_var = UninitializedBuffer(**options)
             self.num_batches_tracked = _C.zeros((), dtype=_C.int64, device=device)
 
-    def reset_parameters(self):
+    def reset_parameters(self) -> None:
         if not self.has_uninitialized_params() and self.num_features != 0:
-            super().reset_parameters()
+            super().reset_parameters()  # type: ignore[misc]
 
-    def initialize_parameters(self, input):
+    def initialize_parameters(self, input: Tensor) -> None:
         if self.has_uninitialized_params():
             self.num_features = input.shape[1]
             tensors = (self.weight, self.bias, self.running_mean, self.running_var)

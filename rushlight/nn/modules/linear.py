@@ -1,13 +1,18 @@
 """Linear maps."""
 
+from __future__ import annotations
+
 import math
+from typing import Any
 
 from rushlight import _C
+from rushlight._C import Tensor
 from rushlight.nn import functional as F
 from rushlight.nn import init
 from rushlight.nn.modules._homes import getattr_of
 from rushlight.nn.modules.module import Module
 from rushlight.nn.parameter import Parameter
+from rushlight.types import Device, _dtype
 
 __all__ = ["Bilinear", "Identity", "Linear"]
 
@@ -15,19 +20,26 @@ __all__ = ["Bilinear", "Identity", "Linear"]
 class Identity(Module):
     """Returns its input; takes any arguments and ignores them."""
 
-    def __init__(self, *args, **kwargs):
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__()
 
-    def forward(self, input):
+    def forward(self, input: Tensor) -> Tensor:
         return input
 
 
 class Linear(Module):
     """y = x A^T + b over the last dim."""
 
-    __constants__ = ("in_features", "out_features")
+    __constants__: tuple[str, ...] = ("in_features", "out_features")
 
-    def __init__(self, in_features, out_features, bias=True, device=None, dtype=None):
+    def __init__(
+        self,
+        in_features: int,
+        out_features: int,
+        bias: bool = True,
+        device: Device = None,
+        dtype: _dtype | None = None,
+    ) -> None:
         super().__init__()
         self.in_features = in_features
         self.out_features = out_features
@@ -38,7 +50,7 @@ class Linear(Module):
             self.register_parameter("bias", None)
         self.reset_parameters()
 
-    def reset_parameters(self):
+    def reset_parameters(self) -> None:
         """Uniform numbers within 1/sqrt(in_features)."""
         init.kaiming_uniform_(self.weight, a=math.sqrt(5))
         if self.bias is not None:
@@ -46,7 +58,7 @@ class Linear(Module):
             bound = 1 / math.sqrt(fan_in) if fan_in > 0 else 0
             init.uniform_(self.bias, -bound, bound)
 
-    def forward(self, input):
+    def forward(self, input: Tensor) -> Tensor:
         own = self._parameters
         try:
             # Straight from the dict: half the time of the way over Module.__getattr__.
@@ -55,7 +67,7 @@ class Linear(Module):
             weight, bias = self.weight, self.bias  # parametrized, or put there by hand
         return F.linear(input, weight, bias)
 
-    def extra_repr(self):
+    def extra_repr(self) -> str:
         return (
             f"in_features={self.in_features}, out_features={self.out_features}, "
             f"bias={self.bias is not None}"
@@ -69,11 +81,17 @@ class NonDynamicallyQuantizableLinear(Linear):
 class Bilinear(Module):
     """y = x1 A x2 + b over the last dims."""
 
-    __constants__ = ("in1_features", "in2_features", "out_features")
+    __constants__: tuple[str, ...] = ("in1_features", "in2_features", "out_features")
 
     def __init__(
-        self, in1_features, in2_features, out_features, bias=True, device=None, dtype=None
-    ):
+        self,
+        in1_features: int,
+        in2_features: int,
+        out_features: int,
+        bias: bool = True,
+        device: Device = None,
+        dtype: _dtype | None = None,
+    ) -> None:
         super().__init__()
         if in1_features <= 0:
             raise ValueError(f"Bilinear: in1_features must be positive, got {in1_features}")
@@ -89,17 +107,17 @@ class Bilinear(Module):
             self.register_parameter("bias", None)
         self.reset_parameters()
 
-    def reset_parameters(self):
+    def reset_parameters(self) -> None:
         """Uniform numbers within 1/sqrt(in1_features)."""
         bound = 1 / math.sqrt(self.weight.shape[1])
         init.uniform_(self.weight, -bound, bound)
         if self.bias is not None:
             init.uniform_(self.bias, -bound, bound)
 
-    def forward(self, input1, input2):
+    def forward(self, input1: Tensor, input2: Tensor) -> Tensor:
         return F.bilinear(input1, input2, self.weight, self.bias)
 
-    def extra_repr(self):
+    def extra_repr(self) -> str:
         return (
             f"in1_features={self.in1_features}, in2_features={self.in2_features}, "
             f"out_features={self.out_features}, bias={self.bias is not None}"

@@ -1,8 +1,12 @@
 """Module: the base of everything with parameters."""
 
+from __future__ import annotations
+
 import itertools
 import sys
 from collections import OrderedDict
+from collections.abc import Callable
+from typing import Any
 
 from rushlight._C import Tensor
 from rushlight.nn.modules import _hooks
@@ -42,7 +46,7 @@ __all__ = [
 ]
 
 
-def _forward_unimplemented(self, *input):
+def _forward_unimplemented(self: Any, *input: Any) -> Any:
     """Computes the module's result. Every subclass defines it."""
     raise NotImplementedError(f"{type(self).__name__}: this module defines no forward()")
 
@@ -75,7 +79,7 @@ class Module(ModuleTree, ModuleState, ModuleConversion, ModuleHooks):
     _compiled_call_impl = None
     training: bool
 
-    def __init__(self, *args, **kwargs):
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
         if not self.call_super_init and (args or kwargs):
             given = f"{len(args)} positional" if args else f"keyword '{next(iter(kwargs))}'"
             raise TypeError(
@@ -94,9 +98,9 @@ class Module(ModuleTree, ModuleState, ModuleConversion, ModuleHooks):
         if self.call_super_init:
             super().__init__(*args, **kwargs)
 
-    forward = _forward_unimplemented
+    forward: Callable[..., Any] = _forward_unimplemented
 
-    def __call__(self, *args, **kwargs):
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
         try:
             if (
                 self._forward_hooks
@@ -115,7 +119,7 @@ class Module(ModuleTree, ModuleState, ModuleConversion, ModuleHooks):
 
     # ---- registering
 
-    def register_buffer(self, name, tensor, persistent=True):
+    def register_buffer(self, name: str, tensor: Tensor | None, persistent: bool = True) -> None:
         """Adds a tensor that belongs to the state but is not trained, as an attribute."""
         own = self.__dict__
         if "_buffers" not in own:
@@ -134,7 +138,7 @@ class Module(ModuleTree, ModuleState, ModuleConversion, ModuleHooks):
         else:
             self._non_persistent_buffers_set.add(name)
 
-    def register_parameter(self, name, param):
+    def register_parameter(self, name: str, param: Parameter | None) -> None:
         """Adds a Parameter, or None in its place, as an attribute."""
         if "_parameters" not in self.__dict__:
             raise AttributeError("cannot assign parameters before Module.__init__() call")
@@ -156,14 +160,14 @@ class Module(ModuleTree, ModuleState, ModuleConversion, ModuleHooks):
             param = param if changed is None else changed
         self._parameters[name] = param
 
-    def add_module(self, name, module):
+    def add_module(self, name: str, module: Module) -> None:
         """Adds a child, or None in its place, as an attribute."""
         if module is not None and not isinstance(module, Module):
             raise TypeError(f"child '{name}' must be a Module or None, got {type(module).__name__}")
         _check_name("module", name, self, "_modules")
         self._modules[name] = _registered_module(self, name, module)
 
-    def register_module(self, name, module):
+    def register_module(self, name: str, module: Module) -> None:
         """Another name of add_module."""
         self.add_module(name, module)
 
@@ -176,7 +180,7 @@ class Module(ModuleTree, ModuleState, ModuleConversion, ModuleHooks):
         replica.__dict__.update(self.__dict__, **own)
         return replica
 
-    def __getattr__(self, name):
+    def __getattr__(self, name: str) -> Any:
         own = self.__dict__
         try:
             found = own["_parameters"]
@@ -210,7 +214,7 @@ class Module(ModuleTree, ModuleState, ModuleConversion, ModuleHooks):
             obj=self,
         )
 
-    def __setattr__(self, name, value):
+    def __setattr__(self, name: str, value: Any) -> None:
         own = self.__dict__
         params = own.get("_parameters")
         is_tensor = isinstance(value, Tensor)  # the other two tests are slow
@@ -269,7 +273,7 @@ class Module(ModuleTree, ModuleState, ModuleConversion, ModuleHooks):
         else:
             self.register_buffer(name, value, False)
 
-    def __delattr__(self, name):
+    def __delattr__(self, name: str) -> None:
         if name in self._parameters:
             del self._parameters[name]
         elif name in self._buffers:
@@ -280,13 +284,13 @@ class Module(ModuleTree, ModuleState, ModuleConversion, ModuleHooks):
         else:
             object.__delattr__(self, name)
 
-    def __dir__(self):
+    def __dir__(self) -> list[str]:
         names = itertools.chain(
             dir(type(self)), self.__dict__, self._parameters, self._modules, self._buffers
         )
         return sorted({name for name in names if not name[:1].isdigit()})
 
-    def __setstate__(self, state):
+    def __setstate__(self, state: Any) -> None:
         self.__dict__.update(state)
         for name in _HOOK_DICTS:  # of a file from before they were there
             self.__dict__.setdefault(name, OrderedDict())
@@ -295,10 +299,10 @@ class Module(ModuleTree, ModuleState, ModuleConversion, ModuleHooks):
 
     # ---- tools
 
-    def compile(self, *args, **kwargs):
+    def compile(self, *args: Any, **kwargs: Any) -> None:
         """Does nothing yet: the module runs as it is written."""
 
-    def summary(self, *inputs, **kwargs):
+    def summary(self, *inputs: Any, **kwargs: Any) -> Any:
         """Runs the module on the inputs; prints and returns a table of its parts.
 
         The table has output shapes, parameters, multiply-adds and memory of outputs, by module.

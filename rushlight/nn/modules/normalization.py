@@ -1,10 +1,16 @@
 """Normalisations that look at one sample at a time."""
 
+from __future__ import annotations
+
+from collections.abc import Sequence
+
 from rushlight import _C
+from rushlight._C import Size, Tensor
 from rushlight.nn import functional as F
 from rushlight.nn import init
 from rushlight.nn.modules.module import Module
 from rushlight.nn.parameter import Parameter
+from rushlight.types import Device, _dtype
 
 __all__ = ["CrossMapLRN2d", "GroupNorm", "LayerNorm", "LocalResponseNorm", "RMSNorm"]
 
@@ -26,17 +32,17 @@ def _as_shape(normalized_shape):
 class LayerNorm(Module):
     """Normalises over the last dims."""
 
-    __constants__ = ("normalized_shape", "eps", "elementwise_affine")
+    __constants__: tuple[str, ...] = ("normalized_shape", "eps", "elementwise_affine")
 
     def __init__(
         self,
-        normalized_shape,
-        eps=1e-5,
-        elementwise_affine=True,
-        bias=True,
-        device=None,
-        dtype=None,
-    ):
+        normalized_shape: int | Sequence[int] | Size,
+        eps: float = 1e-5,
+        elementwise_affine: bool = True,
+        bias: bool = True,
+        device: Device = None,
+        dtype: _dtype | None = None,
+    ) -> None:
         super().__init__()
         self.normalized_shape = _as_shape(normalized_shape)
         self.eps = eps
@@ -45,17 +51,17 @@ class LayerNorm(Module):
         _add_affine(self, self.normalized_shape, affine, affine and bias, device, dtype)
         self.reset_parameters()
 
-    def reset_parameters(self):
+    def reset_parameters(self) -> None:
         """Weight 1, bias 0."""
         if self.weight is not None:
             init.ones_(self.weight)
         if self.bias is not None:
             init.zeros_(self.bias)
 
-    def forward(self, input):
+    def forward(self, input: Tensor) -> Tensor:
         return F.layer_norm(input, self.normalized_shape, self.weight, self.bias, self.eps)
 
-    def extra_repr(self):
+    def extra_repr(self) -> str:
         return (
             f"{self.normalized_shape}, eps={self.eps}, "
             f"elementwise_affine={self.elementwise_affine}, bias={self.bias is not None}"
@@ -65,11 +71,16 @@ class LayerNorm(Module):
 class RMSNorm(Module):
     """Divides by the root of the mean square over the last dims."""
 
-    __constants__ = ("normalized_shape", "eps", "elementwise_affine")
+    __constants__: tuple[str, ...] = ("normalized_shape", "eps", "elementwise_affine")
 
     def __init__(
-        self, normalized_shape, eps=None, elementwise_affine=True, device=None, dtype=None
-    ):
+        self,
+        normalized_shape: int | Sequence[int] | Size,
+        eps: float | None = None,
+        elementwise_affine: bool = True,
+        device: Device = None,
+        dtype: _dtype | None = None,
+    ) -> None:
         super().__init__()
         self.normalized_shape = _as_shape(normalized_shape)
         self.eps = eps
@@ -80,15 +91,15 @@ class RMSNorm(Module):
             self.register_parameter("weight", None)
         self.reset_parameters()
 
-    def reset_parameters(self):
+    def reset_parameters(self) -> None:
         """Weight 1."""
         if self.elementwise_affine:
             init.ones_(self.weight)
 
-    def forward(self, x):
+    def forward(self, x: Tensor) -> Tensor:
         return F.rms_norm(x, self.normalized_shape, self.weight, self.eps)
 
-    def extra_repr(self):
+    def extra_repr(self) -> str:
         return (
             f"{self.normalized_shape}, eps={self.eps}, elementwise_affine={self.elementwise_affine}"
         )
@@ -97,19 +108,19 @@ class RMSNorm(Module):
 class GroupNorm(Module):
     """Normalises each sample over groups of channels."""
 
-    __constants__ = ("num_groups", "num_channels", "eps", "affine")
+    __constants__: tuple[str, ...] = ("num_groups", "num_channels", "eps", "affine")
 
     def __init__(
         self,
-        num_groups,
-        num_channels,
-        eps=1e-5,
-        affine=True,
-        device=None,
-        dtype=None,
+        num_groups: int,
+        num_channels: int,
+        eps: float = 1e-5,
+        affine: bool = True,
+        device: Device = None,
+        dtype: _dtype | None = None,
         *,
-        bias=True,
-    ):
+        bias: bool = True,
+    ) -> None:
         super().__init__()
         if num_channels % num_groups:
             raise ValueError(
@@ -122,17 +133,17 @@ class GroupNorm(Module):
         _add_affine(self, num_channels, affine, affine and bias, device, dtype)
         self.reset_parameters()
 
-    def reset_parameters(self):
+    def reset_parameters(self) -> None:
         """Weight 1, bias 0."""
         if self.weight is not None:
             init.ones_(self.weight)
         if self.bias is not None:
             init.zeros_(self.bias)
 
-    def forward(self, input):
+    def forward(self, input: Tensor) -> Tensor:
         return F.group_norm(input, self.num_groups, self.weight, self.bias, self.eps)
 
-    def extra_repr(self):
+    def extra_repr(self) -> str:
         return (
             f"{self.num_groups}, {self.num_channels}, eps={self.eps}, affine={self.affine}, "
             f"bias={self.bias is not None}"
@@ -142,19 +153,19 @@ class GroupNorm(Module):
 class LocalResponseNorm(Module):
     """Divides by what neighbouring channels hold."""
 
-    __constants__ = ("size", "alpha", "beta", "k")
+    __constants__: tuple[str, ...] = ("size", "alpha", "beta", "k")
 
-    def __init__(self, size, alpha=1e-4, beta=0.75, k=1.0):
+    def __init__(self, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0) -> None:
         super().__init__()
         self.size = size
         self.alpha = alpha
         self.beta = beta
         self.k = k
 
-    def forward(self, input):
+    def forward(self, input: Tensor) -> Tensor:
         return F.local_response_norm(input, self.size, self.alpha, self.beta, self.k)
 
-    def extra_repr(self):
+    def extra_repr(self) -> str:
         return f"{self.size}, alpha={self.alpha}, beta={self.beta}, k={self.k}"
 
 
@@ -165,11 +176,11 @@ class CrossMapLRN2d(Module):
     which stays in all sums.
     """
 
-    def __init__(self, size, alpha=1e-4, beta=0.75, k=1):
+    def __init__(self, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1) -> None:
         super().__init__()
         self.size, self.alpha, self.beta, self.k = size, alpha, beta, k
 
-    def forward(self, input):
+    def forward(self, input: Tensor) -> Tensor:
         if input.dim() != 4:
             raise ValueError(f"CrossMapLRN2d: expects 4 dims, got {list(input.shape)}")
         channels, reach = input.shape[1], (self.size - 1) // 2 + 1
@@ -181,5 +192,5 @@ class CrossMapLRN2d(Module):
             sums = _C.cat([sums[:, : reach + 1], sums[:, reach + 1 :] - dropped], 1)
         return input / (self.k + self.alpha / self.size * sums) ** self.beta
 
-    def extra_repr(self):
+    def extra_repr(self) -> str:
         return f"{self.size}, alpha={self.alpha}, beta={self.beta}, k={self.k}"

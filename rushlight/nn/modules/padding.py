@@ -1,5 +1,8 @@
 """Borders around the last dims, as modules."""
 
+from __future__ import annotations
+
+from rushlight._C import Tensor
 from rushlight.nn import functional as F
 from rushlight.nn.modules.module import Module
 
@@ -13,33 +16,33 @@ def _widths(padding, dims):
 
 
 class _PadNd(Module):
-    __constants__ = ("padding",)
+    __constants__: tuple[str, ...] = ("padding",)
     _dims, _mode = 1, "constant"
 
-    def __init__(self, padding):
+    def __init__(self, padding: int | tuple[int, int]) -> None:
         super().__init__()
         self.padding = _widths(padding, self._dims)
 
-    def forward(self, input):
+    def forward(self, input: Tensor) -> Tensor:
         return F.pad(input, self.padding, self._mode)
 
-    def extra_repr(self):
+    def extra_repr(self) -> str:
         return f"{self.padding}"
 
 
 class _ConstantPadNd(Module):
-    __constants__ = ("padding", "value")
+    __constants__: tuple[str, ...] = ("padding", "value")
     _dims = 1
 
-    def __init__(self, padding, value):
+    def __init__(self, padding: int | tuple[int, ...], value: float) -> None:
         super().__init__()
         self.value = value
         self.padding = _widths(padding, self._dims)
 
-    def forward(self, input):
+    def forward(self, input: Tensor) -> Tensor:
         return F.pad(input, self.padding, "constant", self.value)
 
-    def extra_repr(self):
+    def extra_repr(self) -> str:
         return f"padding={self.padding}, value={self.value}"
 
 
@@ -64,30 +67,30 @@ class ConstantPad3d(_ConstantPadNd):
 class ZeroPad1d(ConstantPad1d):
     """A border of zeros around the last dim."""
 
-    def __init__(self, padding):
+    def __init__(self, padding: int | tuple[int, int]) -> None:
         super().__init__(padding, 0.0)
 
-    def extra_repr(self):
+    def extra_repr(self) -> str:
         return f"{self.padding}"
 
 
 class ZeroPad2d(ConstantPad2d):
     """A border of zeros around the last 2 dims."""
 
-    def __init__(self, padding):
+    def __init__(self, padding: int | tuple[int, int, int, int]) -> None:
         super().__init__(padding, 0.0)
 
-    def extra_repr(self):
+    def extra_repr(self) -> str:
         return f"{self.padding}"
 
 
 class ZeroPad3d(ConstantPad3d):
     """A border of zeros around the last 3 dims."""
 
-    def __init__(self, padding):
+    def __init__(self, padding: int | tuple[int, int, int, int, int, int]) -> None:
         super().__init__(padding, 0.0)
 
-    def extra_repr(self):
+    def extra_repr(self) -> str:
         return f"{self.padding}"
 
 
@@ -102,7 +105,7 @@ class _ReplicationPadNd(_PadNd):
 class _CircularPadNd(_PadNd):
     _mode = "circular"
 
-    def forward(self, input):
+    def forward(self, input: Tensor) -> Tensor:
         if input.dim() not in (self._dims + 1, self._dims + 2):
             raise ValueError(
                 f"expected {self._dims + 1}D or {self._dims + 2}D input, got shape "

@@ -1,13 +1,17 @@
 """Modules that hold parameters by number or name; other objects may stand between them."""
 
+from __future__ import annotations
+
 import operator
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, KeysView, Mapping
+from typing import Any
 
 from rushlight._C import Tensor
 from rushlight.nn.modules._homes import live_in
 from rushlight.nn.modules._tree import _addindent
 from rushlight.nn.modules.module import Module
 from rushlight.nn.parameter import Parameter
+from rushlight.types import Self
 
 __all__ = ["ParameterDict", "ParameterList"]
 
@@ -38,7 +42,7 @@ def _print(container, pairs):
 class ParameterList(Module):
     """A list; tensors in it become parameters."""
 
-    def __init__(self, values=None):
+    def __init__(self, values: Iterable[Any] | None = None) -> None:
         super().__init__()
         self._size = 0
         if values is not None:
@@ -50,7 +54,7 @@ class ParameterList(Module):
             raise IndexError(f"ParameterList: index {index} is out of range for {len(self)} values")
         return str(index % len(self))
 
-    def __getitem__(self, index):
+    def __getitem__(self, index: Any) -> Any:
         if isinstance(index, slice):
             out = type(self)()
             for i in range(len(self))[index]:
@@ -58,33 +62,33 @@ class ParameterList(Module):
             return out
         return getattr(self, self._get_abs_string_index(index))
 
-    def __setitem__(self, index, param):
+    def __setitem__(self, index: Any, param: Any) -> None:
         name = self._get_abs_string_index(index)
         param = _as_parameter(param)
         if name in self._parameters and not isinstance(param, Parameter):
             del self._parameters[name]
         setattr(self, name, param)
 
-    def __len__(self):
+    def __len__(self) -> int:
         return self._size
 
-    def __iter__(self):
+    def __iter__(self) -> Iterator[Any]:
         return iter(self[i] for i in range(len(self)))
 
-    def __iadd__(self, values):
+    def __iadd__(self, values: Any) -> Self:
         return self.extend(values)
 
-    def __dir__(self):
+    def __dir__(self) -> list[str]:
         return [name for name in super().__dir__() if not name.isdigit()]
 
-    def append(self, value):
+    def append(self, value: Any) -> Self:
         """Adds a value at the end."""
         name = str(len(self))
         self._size += 1
         setattr(self, name, _as_parameter(value))
         return self
 
-    def extend(self, values):
+    def extend(self, values: Iterable[Any]) -> Self:
         """Adds values at the end."""
         if not isinstance(values, Iterable) or isinstance(values, Tensor):
             raise TypeError(
@@ -94,17 +98,17 @@ class ParameterList(Module):
             self.append(value)
         return self
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return _print(self, enumerate(self))
 
-    def __call__(self, *args, **kwargs):
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
         raise RuntimeError("ParameterList holds parameters and cannot be called")
 
 
 class ParameterDict(Module):
     """A dict; tensors in it become parameters."""
 
-    def __init__(self, parameters=None):
+    def __init__(self, parameters: Any = None) -> None:
         super().__init__()
         self._keys = {}
         if parameters is not None:
@@ -115,10 +119,10 @@ class ParameterDict(Module):
             raise TypeError(f"ParameterDict: keys must be strings, got {type(key).__name__}")
         return key
 
-    def __getitem__(self, key):
+    def __getitem__(self, key: str) -> Any:
         return getattr(self, self._key_to_attr(key))
 
-    def __setitem__(self, key, value):
+    def __setitem__(self, key: str, value: Any) -> None:
         name = self._key_to_attr(key)
         self._keys[key] = None
         value = _as_parameter(value)
@@ -126,93 +130,93 @@ class ParameterDict(Module):
             del self._parameters[name]
         setattr(self, name, value)
 
-    def __delitem__(self, key):
+    def __delitem__(self, key: str) -> None:
         del self._keys[key]
         delattr(self, self._key_to_attr(key))
 
-    def __len__(self):
+    def __len__(self) -> int:
         return len(self._keys)
 
-    def __iter__(self):
+    def __iter__(self) -> Iterator[str]:
         return iter(self._keys)
 
-    def __reversed__(self):
+    def __reversed__(self) -> Iterator[str]:
         return reversed(list(self._keys))
 
-    def __contains__(self, key):
+    def __contains__(self, key: str) -> bool:
         return key in self._keys
 
-    def copy(self):
+    def copy(self) -> ParameterDict:
         """Another dict with the same values."""
         return ParameterDict({key: self[key] for key in self._keys})
 
-    def setdefault(self, key, default=None):
+    def setdefault(self, key: str, default: Any | None = None) -> Any:
         """The value of key, which becomes default where there is none."""
         if key not in self._keys:
             self[key] = default
         return self[key]
 
-    def clear(self):
+    def clear(self) -> None:
         """Takes out everything."""
         for key in list(self._keys):
             del self[key]
 
-    def pop(self, key):
+    def pop(self, key: str) -> Any:
         """Takes out one value and returns it."""
         value = self[key]
         del self[key]
         return value
 
-    def popitem(self):
+    def popitem(self) -> tuple[str, Any]:
         """Takes out the last (key, value) pair and returns it."""
         key, _ = self._keys.popitem()
         self._keys[key] = None
         return key, self.pop(key)
 
-    def get(self, key, default=None):
+    def get(self, key: str, default: Any | None = None) -> Any:
         """The value of key, or default."""
         return self[key] if key in self._keys else default
 
-    def fromkeys(self, keys, default=None):
+    def fromkeys(self, keys: Iterable[str], default: Any | None = None) -> ParameterDict:
         """A new dict of these keys, all with one value."""
         return ParameterDict(dict.fromkeys(keys, default))
 
-    def keys(self):
+    def keys(self) -> KeysView[str]:
         """The keys."""
         return self._keys.keys()
 
-    def items(self):
+    def items(self) -> Iterable[tuple[str, Any]]:
         """(key, value) pairs."""
         return ((key, self[key]) for key in self._keys)
 
-    def values(self):
+    def values(self) -> Iterable[Any]:
         """The values."""
         return (self[key] for key in self._keys)
 
-    def update(self, parameters):
+    def update(self, parameters: Mapping[str, Any] | ParameterDict) -> None:
         """Adds the values of a mapping, or of (key, value) pairs."""
         from rushlight.nn.modules.container import key_value_pairs
 
         for key, value in key_value_pairs("ParameterDict.update", parameters):
             self[key] = value
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return _print(self, self.items())
 
-    def __call__(self, input):
+    def __call__(self, input: Tensor) -> Any:
         raise RuntimeError("ParameterDict holds parameters and cannot be called")
 
-    def __or__(self, other):
+    def __or__(self, other: ParameterDict) -> ParameterDict:
         out = self.copy()
         out.update(other)
         return out
 
-    def __ror__(self, other):
+    def __ror__(self, other: ParameterDict) -> ParameterDict:
         out = other.copy()
         out.update(self)
         return out
 
-    def __ior__(self, other):
+    def __ior__(self, other: ParameterDict) -> Self:
         self.update(other)
         return self
 

@@ -1,12 +1,20 @@
 """Pools as layers."""
 
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from rushlight._C import Tensor
 from rushlight.nn import functional as F
 from rushlight.nn.modules.module import Module
 
-__all__ = """AdaptiveAvgPool1d AdaptiveAvgPool2d AdaptiveAvgPool3d AdaptiveMaxPool1d
-AdaptiveMaxPool2d AdaptiveMaxPool3d AvgPool1d AvgPool2d AvgPool3d FractionalMaxPool2d
-FractionalMaxPool3d LPPool1d LPPool2d LPPool3d MaxPool1d MaxPool2d MaxPool3d MaxUnpool1d
-MaxUnpool2d MaxUnpool3d""".split()
+__all__ = [
+    "AdaptiveAvgPool1d", "AdaptiveAvgPool2d", "AdaptiveAvgPool3d", "AdaptiveMaxPool1d",
+    "AdaptiveMaxPool2d", "AdaptiveMaxPool3d", "AvgPool1d", "AvgPool2d", "AvgPool3d",
+    "FractionalMaxPool2d", "FractionalMaxPool3d", "LPPool1d", "LPPool2d", "LPPool3d", "MaxPool1d",
+    "MaxPool2d", "MaxPool3d", "MaxUnpool1d", "MaxUnpool2d", "MaxUnpool3d",
+]  # fmt: skip
 
 
 def _tuple(value, dims):
@@ -18,13 +26,13 @@ class _MaxPool(Module):
 
     def __init__(
         self,
-        kernel_size,
-        stride=None,
-        padding=0,
-        dilation=1,
-        return_indices=False,
-        ceil_mode=False,
-    ):
+        kernel_size: int | tuple[int, ...],
+        stride: int | tuple[int, ...] | None = None,
+        padding: int | tuple[int, ...] = 0,
+        dilation: int | tuple[int, ...] = 1,
+        return_indices: bool = False,
+        ceil_mode: bool = False,
+    ) -> None:
         super().__init__()
         self.kernel_size = kernel_size
         self.stride = kernel_size if stride is None else stride
@@ -33,11 +41,11 @@ class _MaxPool(Module):
         self.return_indices = return_indices
         self.ceil_mode = ceil_mode
 
-    def forward(self, input):
+    def forward(self, input: Tensor) -> Any:
         return self._pool(input, self.kernel_size, self.stride, self.padding, self.dilation,
                           self.ceil_mode, self.return_indices)  # fmt: skip
 
-    def extra_repr(self):
+    def extra_repr(self) -> str:
         return (
             f"kernel_size={self.kernel_size}, stride={self.stride}, padding={self.padding}, "
             f"dilation={self.dilation}, ceil_mode={self.ceil_mode}"
@@ -65,18 +73,25 @@ class MaxPool3d(_MaxPool):
 class _Windows(Module):
     """Modules that say which windows they take."""
 
-    def extra_repr(self):
+    def extra_repr(self) -> str:
         return f"kernel_size={self.kernel_size}, stride={self.stride}, padding={self.padding}"
 
 
 class _MaxUnpool(_Windows):
-    def __init__(self, kernel_size, stride=None, padding=0):
+    def __init__(
+        self,
+        kernel_size: int | tuple[int],
+        stride: int | tuple[int] | None = None,
+        padding: int | tuple[int] = 0,
+    ) -> None:
         super().__init__()
         self.kernel_size = _tuple(kernel_size, self._dims)
         self.stride = self.kernel_size if stride is None else _tuple(stride, self._dims)
         self.padding = _tuple(padding, self._dims)
 
-    def forward(self, input, indices, output_size=None):
+    def forward(
+        self, input: Tensor, indices: Tensor, output_size: Sequence[int] | None = None
+    ) -> Tensor:
         return self._unpool(
             input, indices, self.kernel_size, self.stride, self.padding, output_size
         )
@@ -106,8 +121,13 @@ class AvgPool1d(_Windows):
     __constants__ = "kernel_size stride padding ceil_mode count_include_pad".split()
 
     def __init__(
-        self, kernel_size, stride=None, padding=0, ceil_mode=False, count_include_pad=True
-    ):
+        self,
+        kernel_size: int | tuple[int],
+        stride: int | tuple[int] | None = None,
+        padding: int | tuple[int] = 0,
+        ceil_mode: bool = False,
+        count_include_pad: bool = True,
+    ) -> None:
         super().__init__()
         self.kernel_size = _tuple(kernel_size, 1)
         self.stride = _tuple(stride if stride is not None else kernel_size, 1)
@@ -115,7 +135,7 @@ class AvgPool1d(_Windows):
         self.ceil_mode = ceil_mode
         self.count_include_pad = count_include_pad
 
-    def forward(self, input):
+    def forward(self, input: Tensor) -> Tensor:
         return F.avg_pool1d(input, self.kernel_size, self.stride, self.padding, self.ceil_mode,
                             self.count_include_pad)  # fmt: skip
 
@@ -126,13 +146,13 @@ divisor_override""".split()
 
     def __init__(
         self,
-        kernel_size,
-        stride=None,
-        padding=0,
-        ceil_mode=False,
-        count_include_pad=True,
-        divisor_override=None,
-    ):
+        kernel_size: int | tuple[int, int],
+        stride: int | tuple[int, int] | None = None,
+        padding: int | tuple[int, int] = 0,
+        ceil_mode: bool = False,
+        count_include_pad: bool = True,
+        divisor_override: int | None = None,
+    ) -> None:
         super().__init__()
         self.kernel_size = kernel_size
         self.stride = kernel_size if stride is None else stride
@@ -141,7 +161,7 @@ divisor_override""".split()
         self.count_include_pad = count_include_pad
         self.divisor_override = divisor_override
 
-    def forward(self, input):
+    def forward(self, input: Tensor) -> Tensor:
         return self._pool(input, self.kernel_size, self.stride, self.padding, self.ceil_mode,
                           self.count_include_pad, self.divisor_override)  # fmt: skip
 
@@ -161,19 +181,25 @@ class AvgPool3d(_AvgPool):
 class _LPPool(Module):
     __constants__ = "norm_type kernel_size stride ceil_mode".split()
 
-    def __init__(self, norm_type, kernel_size, stride=None, ceil_mode=False):
+    def __init__(
+        self,
+        norm_type: float,
+        kernel_size: int | tuple[int, ...],
+        stride: int | tuple[int, ...] | None = None,
+        ceil_mode: bool = False,
+    ) -> None:
         super().__init__()
         self.norm_type = norm_type
         self.kernel_size = kernel_size
         self.stride = stride
         self.ceil_mode = ceil_mode
 
-    def forward(self, input):
+    def forward(self, input: Tensor) -> Tensor:
         return self._pool(
             input, float(self.norm_type), self.kernel_size, self.stride, self.ceil_mode
         )
 
-    def extra_repr(self):
+    def extra_repr(self) -> str:
         return (
             f"norm_type={self.norm_type}, kernel_size={self.kernel_size}, stride={self.stride}, "
             f"ceil_mode={self.ceil_mode}"
@@ -201,14 +227,14 @@ class LPPool3d(_LPPool):
 class _AdaptiveAvgPool(Module):
     __constants__ = "output_size".split()
 
-    def __init__(self, output_size):
+    def __init__(self, output_size: int | tuple[int | None, ...] | None) -> None:
         super().__init__()
         self.output_size = output_size
 
-    def forward(self, input):
+    def forward(self, input: Tensor) -> Tensor:
         return self._pool(input, self.output_size)
 
-    def extra_repr(self):
+    def extra_repr(self) -> str:
         return f"output_size={self.output_size}"
 
 
@@ -233,15 +259,17 @@ class AdaptiveAvgPool3d(_AdaptiveAvgPool):
 class _AdaptiveMaxPool(Module):
     __constants__ = "output_size return_indices".split()
 
-    def __init__(self, output_size, return_indices=False):
+    def __init__(
+        self, output_size: int | tuple[int | None, ...] | None, return_indices: bool = False
+    ) -> None:
         super().__init__()
         self.output_size = output_size
         self.return_indices = return_indices
 
-    def forward(self, input):
+    def forward(self, input: Tensor) -> Any:
         return self._pool(input, self.output_size, self.return_indices)
 
-    def extra_repr(self):
+    def extra_repr(self) -> str:
         return f"output_size={self.output_size}"
 
 
@@ -268,12 +296,12 @@ class _FractionalMaxPool(Module):
 
     def __init__(
         self,
-        kernel_size,
-        output_size=None,
-        output_ratio=None,
-        return_indices=False,
-        _random_samples=None,
-    ):
+        kernel_size: int | tuple[int, int],
+        output_size: int | tuple[int, int] | None = None,
+        output_ratio: float | tuple[float, float] | None = None,
+        return_indices: bool = False,
+        _random_samples: Any = None,
+    ) -> None:
         super().__init__()
         name = type(self).__name__
         sizes = kernel_size if isinstance(kernel_size, (tuple, list)) else (kernel_size,)
@@ -289,7 +317,7 @@ class _FractionalMaxPool(Module):
         if self.output_ratio is not None and not all(0 < r < 1 for r in self.output_ratio):
             raise ValueError(f"{name}: output_ratio must be between 0 and 1, got {output_ratio}")
 
-    def forward(self, input):
+    def forward(self, input: Tensor) -> Any:
         return self._pool(
             input,
             self.kernel_size,

@@ -1,21 +1,26 @@
 """Recurrent layers and cells. The steps run in C++, one call for all layers."""
 
+from __future__ import annotations
+
 import math
 import numbers
 import warnings
+from typing import Any
 
 from rushlight import _C
+from rushlight._C import Tensor
 from rushlight.nn import init
 from rushlight.nn.modules.module import Module
 from rushlight.nn.parameter import Parameter
 from rushlight.nn.utils.rnn import PackedSequence
+from rushlight.types import Device, _dtype
 
 __all__ = ["GRU", "LSTM", "RNN", "GRUCell", "LSTMCell", "RNNBase", "RNNCell", "RNNCellBase"]
 
 _GATES = {"LSTM": 4, "GRU": 3, "RNN_TANH": 1, "RNN_RELU": 1}
 
 
-def apply_permutation(tensor, permutation, dim=1):
+def apply_permutation(tensor: Tensor, permutation: Tensor, dim: int = 1) -> Tensor:
     """The tensor with its elements along dim in another order."""
     return tensor.index_select(dim, permutation)
 
@@ -36,18 +41,18 @@ proj_size""".split()
 
     def __init__(
         self,
-        mode,
-        input_size,
-        hidden_size,
-        num_layers=1,
-        bias=True,
-        batch_first=False,
-        dropout=0.0,
-        bidirectional=False,
-        proj_size=0,
-        device=None,
-        dtype=None,
-    ):
+        mode: str,
+        input_size: int,
+        hidden_size: int,
+        num_layers: int = 1,
+        bias: bool = True,
+        batch_first: bool = False,
+        dropout: float = 0.0,
+        bidirectional: bool = False,
+        proj_size: int = 0,
+        device: Device = None,
+        dtype: _dtype | None = None,
+    ) -> None:
         super().__init__()
         if mode not in _GATES:
             raise ValueError(f"mode must be one of {', '.join(_GATES)}, got {mode!r}")
@@ -101,7 +106,7 @@ proj_size""".split()
                 self._all_weights.append(names)
         self._flat_weights_names = [name for names in self._all_weights for name in names]
 
-    def reset_parameters(self):
+    def reset_parameters(self) -> None:
         """Uniform numbers within 1/sqrt(hidden_size), biases too."""
         bound = 1.0 / math.sqrt(self.hidden_size)
         for weight in self.parameters():
@@ -123,14 +128,14 @@ proj_size""".split()
                 setattr(self, name, weight)
 
     @property
-    def all_weights(self):
+    def all_weights(self) -> list[list[Parameter]]:
         """The parameters, one list for each layer and direction."""
         return [[getattr(self, name) for name in names] for names in self._all_weights]
 
-    def flatten_parameters(self):
+    def flatten_parameters(self) -> None:
         """Does nothing: weights are used from where they lie."""
 
-    def check_input(self, input, batch_sizes):
+    def check_input(self, input: Tensor, batch_sizes: Tensor | None) -> None:
         """Raises when the input does not suit the layer."""
         weight = self._flat_weights[0]
         if weight.dtype != input.dtype and not _C.is_autocast_enabled(input.device.type):
@@ -159,24 +164,29 @@ proj_size""".split()
         directions = 2 if self.bidirectional else 1
         return (self.num_layers * directions, self._batch_size(input, batch_sizes), size)
 
-    def get_expected_hidden_size(self, input, batch_sizes):
+    def get_expected_hidden_size(
+        self, input: Tensor, batch_sizes: Tensor | None
+    ) -> tuple[int, int, int]:
         """The shape of h, states of all layers and directions."""
         return self._state_size(input, batch_sizes, self.proj_size or self.hidden_size)
 
     def check_hidden_size(
-        self, hx, expected_hidden_size, msg="the initial state must have shape {}, got {}"
-    ):
+        self,
+        hx: Tensor,
+        expected_hidden_size: tuple[int, int, int],
+        msg: str = "the initial state must have shape {}, got {}",
+    ) -> None:
         """Raises when a state has another shape."""
         if tuple(hx.shape) != tuple(expected_hidden_size):
             text = msg.format(list(expected_hidden_size), list(hx.shape))
             raise _C.ShapeError(f"{type(self).__name__}: {text}")
 
-    def check_forward_args(self, input, hidden, batch_sizes):
+    def check_forward_args(self, input: Tensor, hidden: Any, batch_sizes: Tensor | None) -> None:
         """Raises when input or state do not suit the layer."""
         self.check_input(input, batch_sizes)
         self.check_hidden_size(hidden, self.get_expected_hidden_size(input, batch_sizes))
 
-    def permute_hidden(self, hx, permutation):
+    def permute_hidden(self, hx: Any, permutation: Tensor | None) -> Any:
         """The state with its sequences in another order."""
         return hx if permutation is None else apply_permutation(hx, permutation)
 
@@ -231,13 +241,13 @@ proj_size""".split()
             h = h.squeeze(1)
         return self._pack(output, packed, single), self.permute_hidden(h, back)
 
-    def multiply_adds(self, args, output):
+    def multiply_adds(self, args: Any, output: Tensor) -> Any:
         """For summary(): every weight meets every step of every sequence."""
         out = output[0].data if isinstance(output[0], PackedSequence) else output[0]
         weights = sum(w.numel() for w in self._flat_weights if w.dim() == 2)
         return out.numel() // out.shape[-1] * weights
 
-    def extra_repr(self):
+    def extra_repr(self) -> str:
         parts = [f"{self.input_size}, {self.hidden_size}"]
         defaults = {"proj_size": 0, "num_layers": 1, "bias": True, "batch_first": False,
                     "dropout": 0, "bidirectional": False}  # fmt: skip
@@ -247,14 +257,14 @@ proj_size""".split()
                 parts.append(f"{name}={value}")
         return ", ".join(parts)
 
-    def __getstate__(self):
+    def __getstate__(self) -> Any:
         # PyTorch, which may read the file, keeps the list of weights as well.
         weights = [self._parameters.get(name) for name in self._flat_weights_names]
         if any(w is None for w in weights):
             return self.__dict__
         return self.__dict__ | {"_flat_weights": weights}
 
-    def __setstate__(self, state):
+    def __setstate__(self, state: Any) -> None:
         super().__setstate__(state)
         self.__dict__.setdefault("proj_size", 0)
         # What PyTorch stores beside the parameters is derived from their names here.
@@ -270,7 +280,7 @@ class RNN(RNNBase):
     Returns the outputs of the last layer at all steps, and the last h of every layer.
     """
 
-    def __init__(self, *args, **kwargs):
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
         if "proj_size" in kwargs:
             raise ValueError("proj_size is for LSTM only, not for RNN")
         if len(args) > 3:
@@ -282,7 +292,7 @@ class RNN(RNNBase):
         self.nonlinearity = nonlinearity
         super().__init__(f"RNN_{nonlinearity.upper()}", *args, **kwargs)
 
-    def forward(self, input, hx=None):
+    def forward(self, input: Tensor, hx: Any = None) -> Any:
         function = _C.rnn_tanh if self.mode == "RNN_TANH" else _C.rnn_relu
         return self._forward_one_state(function, input, hx)
 
@@ -294,12 +304,12 @@ class GRU(RNNBase):
     Returns the outputs of the last layer at all steps, and the last h of every layer.
     """
 
-    def __init__(self, *args, **kwargs):
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
         if "proj_size" in kwargs:
             raise ValueError("proj_size is for LSTM only, not for GRU")
         super().__init__("GRU", *args, **kwargs)
 
-    def forward(self, input, hx=None):
+    def forward(self, input: Tensor, hx: Any = None) -> Any:
         return self._forward_one_state(_C.gru, input, hx)
 
 
@@ -310,14 +320,16 @@ class LSTM(RNNBase):
     and (h, c), the last states of every layer.
     """
 
-    def __init__(self, *args, **kwargs):
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__("LSTM", *args, **kwargs)
 
-    def get_expected_cell_size(self, input, batch_sizes):
+    def get_expected_cell_size(
+        self, input: Tensor, batch_sizes: Tensor | None
+    ) -> tuple[int, int, int]:
         """The shape of c, states of all layers and directions."""
         return self._state_size(input, batch_sizes, self.hidden_size)
 
-    def check_forward_args(self, input, hidden, batch_sizes):
+    def check_forward_args(self, input: Tensor, hidden: Any, batch_sizes: Tensor | None) -> None:
         """Raises when input or states do not suit the layer."""
         self.check_input(input, batch_sizes)
         self._check_states(input, hidden, batch_sizes)
@@ -328,13 +340,13 @@ class LSTM(RNNBase):
         self.check_hidden_size(hidden[1], self.get_expected_cell_size(input, batch_sizes),
                                "the initial c must have shape {}, got {}")  # fmt: skip
 
-    def permute_hidden(self, hx, permutation):
+    def permute_hidden(self, hx: Any, permutation: Tensor | None) -> Any:
         """The states with their sequences in another order."""
         if permutation is None:
             return hx
         return apply_permutation(hx[0], permutation), apply_permutation(hx[1], permutation)
 
-    def forward(self, input, hx=None):
+    def forward(self, input: Tensor, hx: Any = None) -> Any:
         packed = *_, single = self._unpack(input)
         input, batch_sizes, order, back, _ = packed
         self.check_input(input, batch_sizes)
@@ -361,14 +373,22 @@ class LSTM(RNNBase):
 class RNNCellBase(Module):
     """What cells, single steps of recurrent layers, share."""
 
-    __constants__ = ("input_size", "hidden_size", "bias")
+    __constants__: tuple[str, ...] = ("input_size", "hidden_size", "bias")
 
-    def __init__(self, input_size, hidden_size, bias, num_chunks, device=None, dtype=None):
+    def __init__(
+        self,
+        input_size: int,
+        hidden_size: int,
+        bias: bool,
+        num_chunks: int,
+        device: Device = None,
+        dtype: _dtype | None = None,
+    ) -> None:
         super().__init__()
         self.input_size = input_size
         self.hidden_size = hidden_size
         self.bias = bias
-        options = {"device": device, "dtype": dtype}
+        options: dict[str, Any] = {"device": device, "dtype": dtype}
         sums = num_chunks * hidden_size
         self.weight_ih = Parameter(_C.empty((sums, input_size), **options))
         self.weight_hh = Parameter(_C.empty((sums, hidden_size), **options))
@@ -380,18 +400,18 @@ class RNNCellBase(Module):
             self.register_parameter("bias_hh", None)
         self.reset_parameters()
 
-    def reset_parameters(self):
+    def reset_parameters(self) -> None:
         """Uniform numbers within 1/sqrt(hidden_size), biases too."""
         bound = 1.0 / math.sqrt(self.hidden_size) if self.hidden_size > 0 else 0
         for weight in self.parameters():
             init.uniform_(weight, -bound, bound)
 
-    def multiply_adds(self, args, output):
+    def multiply_adds(self, args: Any, output: Tensor) -> Any:
         """For summary(): every weight meets every sequence."""
         h = output[0] if isinstance(output, tuple) else output
         return h.numel() // self.hidden_size * (self.weight_ih.numel() + self.weight_hh.numel())
 
-    def extra_repr(self):
+    def extra_repr(self) -> str:
         text = f"{self.input_size}, {self.hidden_size}"
         if self.bias is not True:
             text += f", bias={self.bias}"
@@ -435,15 +455,21 @@ class RNNCellBase(Module):
 class RNNCell(RNNCellBase):
     """One step of RNN: h' = tanh(W_ih x + b_ih + W_hh h + b_hh), or relu."""
 
-    __constants__ = ("input_size", "hidden_size", "bias", "nonlinearity")
+    __constants__: tuple[str, ...] = ("input_size", "hidden_size", "bias", "nonlinearity")
 
     def __init__(
-        self, input_size, hidden_size, bias=True, nonlinearity="tanh", device=None, dtype=None
-    ):
+        self,
+        input_size: int,
+        hidden_size: int,
+        bias: bool = True,
+        nonlinearity: str = "tanh",
+        device: Device = None,
+        dtype: _dtype | None = None,
+    ) -> None:
         super().__init__(input_size, hidden_size, bias, 1, device, dtype)
         self.nonlinearity = nonlinearity
 
-    def forward(self, input, hx=None):
+    def forward(self, input: Tensor, hx: Tensor | None = None) -> Tensor:
         if self.nonlinearity not in ("tanh", "relu"):
             raise RuntimeError(
                 f"RNNCell: nonlinearity must be 'tanh' or 'relu', got {self.nonlinearity!r}"
@@ -455,10 +481,19 @@ class RNNCell(RNNCellBase):
 class LSTMCell(RNNCellBase):
     """One step of LSTM; returns (h, c)."""
 
-    def __init__(self, input_size, hidden_size, bias=True, device=None, dtype=None):
+    def __init__(
+        self,
+        input_size: int,
+        hidden_size: int,
+        bias: bool = True,
+        device: Device = None,
+        dtype: _dtype | None = None,
+    ) -> None:
         super().__init__(input_size, hidden_size, bias, 4, device, dtype)
 
-    def forward(self, input, hx=None):
+    def forward(
+        self, input: Tensor, hx: tuple[Tensor, Tensor] | None = None
+    ) -> tuple[Tensor, Tensor]:
         if hx is not None and (isinstance(hx, _C.Tensor) or len(hx) != 2):
             raise _C.ArgumentTypeError("LSTMCell: the state must be a pair of tensors, (h, c), "
                                        f"got {type(hx).__name__}")  # fmt: skip
@@ -478,8 +513,15 @@ class LSTMCell(RNNCellBase):
 class GRUCell(RNNCellBase):
     """One step of GRU."""
 
-    def __init__(self, input_size, hidden_size, bias=True, device=None, dtype=None):
+    def __init__(
+        self,
+        input_size: int,
+        hidden_size: int,
+        bias: bool = True,
+        device: Device = None,
+        dtype: _dtype | None = None,
+    ) -> None:
         super().__init__(input_size, hidden_size, bias, 3, device, dtype)
 
-    def forward(self, input, hx=None):
+    def forward(self, input: Tensor, hx: Tensor | None = None) -> Tensor:
         return self._forward_one_state(_C.gru_cell, input, hx)

@@ -1,16 +1,26 @@
 """Look-up tables of learnt vectors."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
 from rushlight import _C
+from rushlight._C import Tensor
 from rushlight.autograd import no_grad
 from rushlight.nn import functional as F
 from rushlight.nn import init
 from rushlight.nn.modules.module import Module
 from rushlight.nn.parameter import Parameter
+from rushlight.types import Device, _dtype
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
 
 __all__ = ["Embedding", "EmbeddingBag"]
 
 
-def check_padding_idx(padding_idx, num_embeddings):
+def check_padding_idx(padding_idx: int | None, num_embeddings: Any) -> Any:
     """The index of the row without gradient, counted from the front."""
     if padding_idx is None:
         return None
@@ -24,7 +34,7 @@ def check_padding_idx(padding_idx, num_embeddings):
 class Embedding(Module):
     """One learnt vector for each index."""
 
-    __constants__ = (
+    __constants__: tuple[str, ...] = (
         "num_embeddings",
         "embedding_dim",
         "padding_idx",
@@ -36,18 +46,18 @@ class Embedding(Module):
 
     def __init__(
         self,
-        num_embeddings,
-        embedding_dim,
-        padding_idx=None,
-        max_norm=None,
-        norm_type=2.0,
-        scale_grad_by_freq=False,
-        sparse=False,
-        _weight=None,
-        _freeze=False,
-        device=None,
-        dtype=None,
-    ):
+        num_embeddings: int,
+        embedding_dim: int,
+        padding_idx: int | None = None,
+        max_norm: float | None = None,
+        norm_type: float = 2.0,
+        scale_grad_by_freq: bool = False,
+        sparse: bool = False,
+        _weight: Tensor | None = None,
+        _freeze: bool = False,
+        device: Device = None,
+        dtype: _dtype | None = None,
+    ) -> None:
         super().__init__()
         self.num_embeddings = num_embeddings
         self.embedding_dim = embedding_dim
@@ -68,7 +78,7 @@ class Embedding(Module):
                 )
             self.weight = Parameter(_weight, requires_grad=not _freeze)
 
-    def reset_parameters(self):
+    def reset_parameters(self) -> None:
         """Normal numbers; zeros in the row padding_idx."""
         init.normal_(self.weight)
         self._fill_padding_idx_with_zero()
@@ -78,7 +88,7 @@ class Embedding(Module):
             with no_grad():
                 self.weight[self.padding_idx].fill_(0)
 
-    def forward(self, input):
+    def forward(self, input: Tensor) -> Tensor:
         return F.embedding(
             input,
             self.weight,
@@ -89,7 +99,7 @@ class Embedding(Module):
             self.sparse,
         )
 
-    def extra_repr(self):
+    def extra_repr(self) -> str:
         text = f"{self.num_embeddings}, {self.embedding_dim}"
         if self.padding_idx is not None:
             text += f", padding_idx={self.padding_idx}"
@@ -106,14 +116,14 @@ class Embedding(Module):
     @classmethod
     def from_pretrained(
         cls,
-        embeddings,
-        freeze=True,
-        padding_idx=None,
-        max_norm=None,
-        norm_type=2.0,
-        scale_grad_by_freq=False,
-        sparse=False,
-    ):
+        embeddings: Any,
+        freeze: bool = True,
+        padding_idx: int | None = None,
+        max_norm: Any = None,
+        norm_type: float = 2.0,
+        scale_grad_by_freq: bool = False,
+        sparse: bool = False,
+    ) -> Self:
         """An Embedding over a given table; freeze: without gradients."""
         if embeddings.dim() != 2:
             raise AssertionError(
@@ -136,7 +146,7 @@ class Embedding(Module):
 class EmbeddingBag(Module):
     """Sums, means or maxima of learnt vectors, bag by bag."""
 
-    __constants__ = (
+    __constants__: tuple[str, ...] = (
         "num_embeddings",
         "embedding_dim",
         "max_norm",
@@ -150,19 +160,19 @@ class EmbeddingBag(Module):
 
     def __init__(
         self,
-        num_embeddings,
-        embedding_dim,
-        max_norm=None,
-        norm_type=2.0,
-        scale_grad_by_freq=False,
-        mode="mean",
-        sparse=False,
-        _weight=None,
-        include_last_offset=False,
-        padding_idx=None,
-        device=None,
-        dtype=None,
-    ):
+        num_embeddings: int,
+        embedding_dim: int,
+        max_norm: float | None = None,
+        norm_type: float = 2.0,
+        scale_grad_by_freq: bool = False,
+        mode: str = "mean",
+        sparse: bool = False,
+        _weight: Tensor | None = None,
+        include_last_offset: bool = False,
+        padding_idx: int | None = None,
+        device: Device = None,
+        dtype: _dtype | None = None,
+    ) -> None:
         super().__init__()
         self.num_embeddings = num_embeddings
         self.embedding_dim = embedding_dim
@@ -186,14 +196,16 @@ class EmbeddingBag(Module):
         self.sparse = sparse
         self.include_last_offset = include_last_offset
 
-    def reset_parameters(self):
+    def reset_parameters(self) -> None:
         """Normal numbers; zeros in the row padding_idx."""
         init.normal_(self.weight)
-        self._fill_padding_idx_with_zero()
+        self._fill_padding_idx_with_zero()  # type: ignore[misc]
 
     _fill_padding_idx_with_zero = Embedding._fill_padding_idx_with_zero
 
-    def forward(self, input, offsets=None, per_sample_weights=None):
+    def forward(
+        self, input: Tensor, offsets: Tensor | None = None, per_sample_weights: Tensor | None = None
+    ) -> Tensor:
         return F.embedding_bag(
             input,
             self.weight,
@@ -208,7 +220,7 @@ class EmbeddingBag(Module):
             self.padding_idx,
         )
 
-    def extra_repr(self):
+    def extra_repr(self) -> str:
         text = f"{self.num_embeddings}, {self.embedding_dim}"
         if self.max_norm is not None:
             text += f", max_norm={self.max_norm}"
@@ -224,16 +236,16 @@ class EmbeddingBag(Module):
     @classmethod
     def from_pretrained(
         cls,
-        embeddings,
-        freeze=True,
-        max_norm=None,
-        norm_type=2.0,
-        scale_grad_by_freq=False,
-        mode="mean",
-        sparse=False,
-        include_last_offset=False,
-        padding_idx=None,
-    ):
+        embeddings: Tensor,
+        freeze: bool = True,
+        max_norm: float | None = None,
+        norm_type: float = 2.0,
+        scale_grad_by_freq: bool = False,
+        mode: str = "mean",
+        sparse: bool = False,
+        include_last_offset: bool = False,
+        padding_idx: int | None = None,
+    ) -> Self:
         """An EmbeddingBag over a given table; freeze: without gradients."""
         if embeddings.dim() != 2:
             raise AssertionError(

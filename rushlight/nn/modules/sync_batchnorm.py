@@ -1,7 +1,15 @@
 """Batch normalisation over the batches of all processes."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
 from rushlight.nn.modules._homes import live_in
 from rushlight.nn.modules.batchnorm import BatchNorm1d, BatchNorm2d, BatchNorm3d, _BatchNorm
+from rushlight.types import Device, _dtype
+
+if TYPE_CHECKING:
+    from rushlight.nn.modules.module import Module
 
 __all__ = ["SyncBatchNorm"]
 
@@ -11,17 +19,17 @@ class SyncBatchNorm(_BatchNorm):
 
     def __init__(
         self,
-        num_features,
-        eps=1e-5,
-        momentum=0.1,
-        affine=True,
-        track_running_stats=True,
-        process_group=None,
-        device=None,
-        dtype=None,
+        num_features: int,
+        eps: float = 1e-5,
+        momentum: float | None = 0.1,
+        affine: bool = True,
+        track_running_stats: bool = True,
+        process_group: Any | None = None,
+        device: Device = None,
+        dtype: _dtype | None = None,
         *,
-        bias=True,
-    ):
+        bias: bool = True,
+    ) -> None:
         if process_group is not None:
             raise NotImplementedError(
                 "SyncBatchNorm: process groups are not there yet; leave process_group at None"
@@ -36,7 +44,7 @@ class SyncBatchNorm(_BatchNorm):
             raise ValueError(f"expected at least 2D input, got shape {list(input.shape)}")
 
     @classmethod
-    def convert_sync_batchnorm(cls, module, process_group=None):
+    def convert_sync_batchnorm(cls, module: Module, process_group: Any = None) -> Any:
         """The module with each BatchNorm in it replaced by a SyncBatchNorm of the same state."""
         result = module
         if isinstance(module, (BatchNorm1d, BatchNorm2d, BatchNorm3d)):

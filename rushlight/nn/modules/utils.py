@@ -1,7 +1,10 @@
 """Small tools for writing layers."""
 
+from __future__ import annotations
+
 from collections.abc import Iterable
 from itertools import repeat
+from typing import Any
 
 __all__ = ["consume_prefix_in_state_dict_if_present"]
 
@@ -37,7 +40,7 @@ def _list_with_default(out_size, defaults):
     return [d if size is None else size for size, d in pairs]
 
 
-def consume_prefix_in_state_dict_if_present(state_dict, prefix):
+def consume_prefix_in_state_dict_if_present(state_dict: dict[str, Any], prefix: str) -> None:
     """Strips a prefix from the keys of a state dict, in place; its metadata too."""
     for key in [k for k in state_dict if k.startswith(prefix)]:
         state_dict[key[len(prefix) :]] = state_dict.pop(key)

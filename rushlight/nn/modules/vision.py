@@ -1,5 +1,10 @@
 """Upsampling, and images as patches, as layers."""
 
+from __future__ import annotations
+
+from typing import Any
+
+from rushlight._C import Tensor
 from rushlight.nn import functional as F
 from rushlight.nn.modules._homes import live_in
 from rushlight.nn.modules.module import Module
@@ -10,32 +15,34 @@ __all__ = ["Fold", "Unfold", "Upsample", "UpsamplingBilinear2d", "UpsamplingNear
 class Upsample(Module):
     """Brings the spatial dims to `size`, or to scale_factor times their size."""
 
-    __constants__ = "size scale_factor mode align_corners name recompute_scale_factor".split()
+    __constants__: list[str] = (
+        "size scale_factor mode align_corners name recompute_scale_factor".split()
+    )
 
     def __init__(
         self,
-        size=None,
-        scale_factor=None,
-        mode="nearest",
-        align_corners=None,
-        recompute_scale_factor=None,
-    ):
+        size: int | tuple[int, int] | None = None,
+        scale_factor: float | tuple[float, float] | None = None,
+        mode: str = "nearest",
+        align_corners: bool | None = None,
+        recompute_scale_factor: bool | None = None,
+    ) -> None:
         super().__init__()
         self.name = type(self).__name__
         self.size = size
         if isinstance(scale_factor, tuple):
-            self.scale_factor = tuple(float(s) for s in scale_factor)
+            self.scale_factor: Any = tuple(float(s) for s in scale_factor)
         else:
             self.scale_factor = float(scale_factor) if scale_factor else None
         self.mode = mode
         self.align_corners = align_corners
         self.recompute_scale_factor = recompute_scale_factor
 
-    def forward(self, input):
+    def forward(self, input: Tensor) -> Tensor:
         return F.interpolate(input, self.size, self.scale_factor, self.mode, self.align_corners,
                              self.recompute_scale_factor)  # fmt: skip
 
-    def extra_repr(self):
+    def extra_repr(self) -> str:
         by = (
             f"scale_factor={self.scale_factor!r}"
             if self.scale_factor is not None
@@ -47,14 +54,22 @@ class Upsample(Module):
 class UpsamplingNearest2d(Upsample):
     """Upsample with mode 'nearest'."""
 
-    def __init__(self, size=None, scale_factor=None):
+    def __init__(
+        self,
+        size: int | tuple[int, int] | None = None,
+        scale_factor: float | tuple[float, float] | None = None,
+    ) -> None:
         super().__init__(size, scale_factor, mode="nearest")
 
 
 class UpsamplingBilinear2d(Upsample):
     """Upsample with mode 'bilinear' and align_corners."""
 
-    def __init__(self, size=None, scale_factor=None):
+    def __init__(
+        self,
+        size: int | tuple[int, int] | None = None,
+        scale_factor: float | tuple[float, float] | None = None,
+    ) -> None:
         super().__init__(size, scale_factor, mode="bilinear", align_corners=True)
 
 
@@ -63,7 +78,14 @@ class Fold(Module):
 
     __constants__ = "output_size kernel_size dilation padding stride".split()
 
-    def __init__(self, output_size, kernel_size, dilation=1, padding=0, stride=1):
+    def __init__(
+        self,
+        output_size: int | tuple[int, ...],
+        kernel_size: int | tuple[int, ...],
+        dilation: int | tuple[int, ...] = 1,
+        padding: int | tuple[int, ...] = 0,
+        stride: int | tuple[int, ...] = 1,
+    ) -> None:
         super().__init__()
         self.output_size = output_size
         self.kernel_size = kernel_size
@@ -71,11 +93,11 @@ class Fold(Module):
         self.padding = padding
         self.stride = stride
 
-    def forward(self, input):
+    def forward(self, input: Tensor) -> Tensor:
         return F.fold(input, self.output_size, self.kernel_size, self.dilation, self.padding,
                       self.stride)  # fmt: skip
 
-    def extra_repr(self):
+    def extra_repr(self) -> str:
         return (
             f"output_size={self.output_size}, kernel_size={self.kernel_size}, "
             f"dilation={self.dilation}, padding={self.padding}, stride={self.stride}"
@@ -87,17 +109,23 @@ class Unfold(Module):
 
     __constants__ = "kernel_size dilation padding stride".split()
 
-    def __init__(self, kernel_size, dilation=1, padding=0, stride=1):
+    def __init__(
+        self,
+        kernel_size: int | tuple[int, ...],
+        dilation: int | tuple[int, ...] = 1,
+        padding: int | tuple[int, ...] = 0,
+        stride: int | tuple[int, ...] = 1,
+    ) -> None:
         super().__init__()
         self.kernel_size = kernel_size
         self.dilation = dilation
         self.padding = padding
         self.stride = stride
 
-    def forward(self, input):
+    def forward(self, input: Tensor) -> Tensor:
         return F.unfold(input, self.kernel_size, self.dilation, self.padding, self.stride)
 
-    def extra_repr(self):
+    def extra_repr(self) -> str:
         return (
             f"kernel_size={self.kernel_size}, dilation={self.dilation}, padding={self.padding}, "
             f"stride={self.stride}"

@@ -1,12 +1,23 @@
 """DataParallel: each batch cut into pieces for the GPUs of this machine."""
 
-from itertools import chain
+from __future__ import annotations
 
+from collections.abc import Sequence
+from itertools import chain
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from rushlight._C import Tensor
 from rushlight._utils import _as_device
 from rushlight.nn.modules import Module
 from rushlight.nn.parallel.parallel_apply import parallel_apply
 from rushlight.nn.parallel.replicate import replicate
 from rushlight.nn.parallel.scatter_gather import gather, scatter_kwargs
+from rushlight.types import Device
+
+if TYPE_CHECKING:
+    from rushlight.nn.modules.module import Module
+
+    _M = TypeVar("_M", bound=Module)
 
 __all__ = ["DataParallel", "data_parallel"]
 
@@ -42,7 +53,13 @@ class DataParallel(Module):
     On a machine without a GPU it calls the module. DistributedDataParallel, a process for each
     device, is what PyTorch recommends for speed."""
 
-    def __init__(self, module, device_ids=None, output_device=None, dim=0):
+    def __init__(
+        self,
+        module: Module,
+        device_ids: Sequence[int | Device] | None = None,
+        output_device: int | Device | None = None,
+        dim: int = 0,
+    ) -> None:
         super().__init__()
         self.module = module
         self.dim = dim
@@ -57,7 +74,7 @@ class DataParallel(Module):
         if len(devices) == 1:
             self.module.to(self.src_device_obj)
 
-    def forward(self, *inputs, **kwargs):
+    def forward(self, *inputs: Any, **kwargs: Any) -> Any:
         if not self.device_ids:
             return self.module(*inputs, **kwargs)
         _check_places(self.module, self.src_device_obj)
@@ -69,26 +86,40 @@ class DataParallel(Module):
         replicas = self.replicate(self.module, self.device_ids[: len(inputs)])
         return self.gather(self.parallel_apply(replicas, inputs, kwargs), self.output_device)
 
-    def replicate(self, module, device_ids):
+    def replicate(self, module: _M, device_ids: Sequence[int | Device]) -> list[_M]:
         """The module once for each device."""
         from rushlight import is_grad_enabled
 
         return replicate(module, device_ids, not is_grad_enabled())
 
-    def scatter(self, inputs, kwargs, device_ids):
+    def scatter(
+        self,
+        inputs: tuple[Any, ...],
+        kwargs: dict[str, Any] | None,
+        device_ids: Sequence[int | Device],
+    ) -> Any:
         """Arguments, cut for the devices."""
         return scatter_kwargs(inputs, kwargs, device_ids, dim=self.dim)
 
-    def parallel_apply(self, replicas, inputs, kwargs):
+    def parallel_apply(
+        self, replicas: Sequence[_M], inputs: Sequence[Any], kwargs: Any
+    ) -> list[Any]:
         """What the copies make of their pieces."""
         return parallel_apply(replicas, inputs, kwargs, self.device_ids[: len(replicas)])
 
-    def gather(self, outputs, output_device):
+    def gather(self, outputs: Any, output_device: int | Device) -> Any:
         """Results, joined on one device."""
         return gather(outputs, output_device, dim=self.dim)
 
 
-def data_parallel(module, inputs, device_ids=None, output_device=None, dim=0, module_kwargs=None):
+def data_parallel(
+    module: Module,
+    inputs: Any,
+    device_ids: Sequence[int | Device] | None = None,
+    output_device: int | Device | None = None,
+    dim: int = 0,
+    module_kwargs: Any | None = None,
+) -> Tensor:
     """module(*inputs), with the batch cut for several GPUs: DataParallel as a function."""
     inputs = inputs if isinstance(inputs, tuple) else () if inputs is None else (inputs,)
     parallel = DataParallel(module, device_ids, output_device, dim)

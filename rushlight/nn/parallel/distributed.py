@@ -1,5 +1,9 @@
 """DistributedDataParallel: needs a process group."""
 
+from __future__ import annotations
+
+from typing import Any
+
 from rushlight.distributed import WHY, is_initialized
 from rushlight.nn.modules import Module
 
@@ -9,7 +13,7 @@ __all__ = ["DistributedDataParallel"]
 class DistributedDataParallel(Module):
     """One copy of a model in each process; not there yet."""
 
-    def __init__(self, module, *args, **kwargs):
+    def __init__(self, module: Module, *args: Any, **kwargs: Any) -> None:
         if not is_initialized():
             raise ValueError(
                 "DistributedDataParallel: there is no process group, so there is nothing to train "

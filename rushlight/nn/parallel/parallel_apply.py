@@ -1,15 +1,24 @@
 """Calling several models at the same time, a thread each."""
 
+from __future__ import annotations
+
 import sys
 import threading
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Literal
 
 from rushlight import _C
+from rushlight._C import Tensor
 from rushlight._utils import ExceptionWrapper, _as_device
+from rushlight.types import Device
+
+if TYPE_CHECKING:
+    from rushlight.nn.modules.module import Module
 
 __all__ = ["get_a_var", "parallel_apply"]
 
 
-def get_a_var(obj):
+def get_a_var(obj: Tensor | list[Any] | tuple[Any, ...] | dict[Any, Any]) -> Tensor | None:
     """Some tensor in lists and dicts, or None."""
     if isinstance(obj, _C.Tensor):
         return obj
@@ -22,7 +31,12 @@ def get_a_var(obj):
     return None
 
 
-def parallel_apply(modules, inputs, kwargs_tup=None, devices=None):
+def parallel_apply(
+    modules: Sequence[Module],
+    inputs: Sequence[Any],
+    kwargs_tup: Sequence[dict[str, Any]] | None = None,
+    devices: Sequence[int | Device | None] | None = None,
+) -> list[Any]:
     """Each module called with its inputs, in a thread of its own whose current device is that of
     its inputs. What one raises is raised here, with the number of the module."""
     count = len(modules)
@@ -59,7 +73,7 @@ class _Call:
     """A module with its arguments, to be called on its device, in the stream that is current there
     now."""
 
-    def __init__(self, module, given, kwargs, device):
+    def __init__(self, module: Module, given: Any, kwargs: Any, device: Device) -> None:
         self._module, self._kwargs = module, kwargs
         self._args = tuple(given) if isinstance(given, tuple | list) else (given,)
         if device is None:
@@ -71,7 +85,7 @@ class _Call:
 
             self._stream = cuda.current_stream(self.device)
 
-    def run(self):
+    def run(self) -> Any:
         if self._stream is None:
             return self._module(*self._args, **self._kwargs)
         from rushlight import cuda
@@ -84,14 +98,14 @@ class _ThreadSettings:
     """What a thread inherits from the one that started it: whether operations are recorded, and
     autocast."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         self._grad = _C.is_grad_enabled()
         self._casts = {
             kind: (_C.is_autocast_enabled(kind), _C.get_autocast_dtype(kind))
             for kind in ("cpu", "cuda")
         }
 
-    def __enter__(self):
+    def __enter__(self) -> None:
         from rushlight.amp import autocast
         from rushlight.autograd import set_grad_enabled
 
@@ -100,5 +114,5 @@ class _ThreadSettings:
             if enabled:
                 autocast(kind, dtype=dtype).__enter__()
 
-    def __exit__(self, *exc_info):
+    def __exit__(self, *exc_info: object) -> Literal[False]:
         return False

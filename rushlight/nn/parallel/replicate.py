@@ -1,11 +1,22 @@
 """Copies of a model on several devices that learn as one."""
 
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, TypeVar
+
 from rushlight._utils import _as_device
+from rushlight.types import Device
+
+if TYPE_CHECKING:
+    from rushlight.nn.modules.module import Module
+
+    _M = TypeVar("_M", bound=Module)
 
 __all__ = ["replicate"]
 
 
-def replicate(network, devices, detach=False):
+def replicate(network: _M, devices: Sequence[int | Device], detach: bool = False) -> list[_M]:
     """The model once for each device. Parameters are copies that pass their gradients on to those
     of the model (with ``detach`` they do not); on the model's own device they are its own, and so
     are the buffers."""

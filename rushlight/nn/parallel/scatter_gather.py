@@ -1,14 +1,19 @@
 """Cutting batches for devices, and putting results together."""
 
+from __future__ import annotations
+
 import warnings
+from collections.abc import Sequence
+from typing import Any
 
 from rushlight import _C
 from rushlight._utils import _as_device
+from rushlight.types import Device
 
 __all__ = ["gather", "scatter", "scatter_kwargs"]
 
 
-def scatter(inputs, target_gpus, dim=0):
+def scatter(inputs: Any, target_gpus: Any, dim: int = 0) -> Any:
     """The inputs cut along dim, one piece a device; what is no tensor goes to all."""
     devices = [_as_device(d) for d in target_gpus]
 
@@ -31,7 +36,12 @@ def scatter(inputs, target_gpus, dim=0):
     return pieces(inputs)
 
 
-def scatter_kwargs(inputs, kwargs, target_gpus, dim=0):
+def scatter_kwargs(
+    inputs: tuple[Any, ...],
+    kwargs: dict[str, Any] | None,
+    target_gpus: Sequence[int | Device],
+    dim: int = 0,
+) -> tuple[tuple[Any, ...], tuple[dict[str, Any], ...]]:
     """scatter for positional and named arguments."""
     cut = scatter(inputs, target_gpus, dim) if inputs else []
     named = scatter(kwargs, target_gpus, dim) if kwargs else []
@@ -41,7 +51,7 @@ def scatter_kwargs(inputs, kwargs, target_gpus, dim=0):
     return tuple(cut), tuple(named)
 
 
-def gather(outputs, target_device, dim=0):
+def gather(outputs: Any, target_device: int | Device, dim: int = 0) -> Any:
     """The outputs of several devices as one, along dim."""
     if not outputs:
         raise ValueError("gather: there are no outputs to join")

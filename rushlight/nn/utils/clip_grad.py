@@ -1,7 +1,10 @@
 """Limits on the size of gradients."""
 
+from __future__ import annotations
+
 import math
 import warnings
+from collections.abc import Iterable
 
 from rushlight import _C
 from rushlight._C import Tensor
@@ -17,7 +20,12 @@ def _gradients(parameters):
 
 
 @no_grad()
-def get_total_norm(tensors, norm_type=2.0, error_if_nonfinite=False, foreach=None):
+def get_total_norm(
+    tensors: Tensor | Iterable[Tensor],
+    norm_type: float = 2.0,
+    error_if_nonfinite: bool = False,
+    foreach: bool | None = None,
+) -> Tensor:
     """The norm of all tensors as if they were one vector."""
     tensors = [tensors] if isinstance(tensors, Tensor) else list(tensors)
     norm_type = float(norm_type)
@@ -45,7 +53,12 @@ def _checked(total, norm_type, error_if_nonfinite):
 
 
 @no_grad()
-def clip_grads_with_norm_(parameters, max_norm, total_norm, foreach=None):
+def clip_grads_with_norm_(
+    parameters: Tensor | Iterable[Tensor],
+    max_norm: float,
+    total_norm: Tensor,
+    foreach: bool | None = None,
+) -> None:
     """Scales gradients whose total norm is known, so that it is at most max_norm."""
     grads = _gradients(parameters)
     if not grads:
@@ -60,8 +73,12 @@ def clip_grads_with_norm_(parameters, max_norm, total_norm, foreach=None):
 
 @no_grad()
 def clip_grad_norm_(
-    parameters, max_norm, norm_type=2.0, error_if_nonfinite=False, foreach=None
-):  # fmt: skip
+    parameters: Tensor | Iterable[Tensor],
+    max_norm: float,
+    norm_type: float = 2.0,
+    error_if_nonfinite: bool = False,
+    foreach: bool | None = None,
+) -> Tensor:
     """Scales all gradients so that their total norm is at most max_norm; returns what it was."""
     parameters = [parameters] if isinstance(parameters, Tensor) else list(parameters)
     total = get_total_norm(_gradients(parameters), norm_type, error_if_nonfinite, foreach)
@@ -70,8 +87,12 @@ def clip_grad_norm_(
 
 
 def clip_grad_norm(
-    parameters, max_norm, norm_type=2.0, error_if_nonfinite=False, foreach=None
-):  # fmt: skip
+    parameters: Tensor | Iterable[Tensor],
+    max_norm: float,
+    norm_type: float = 2.0,
+    error_if_nonfinite: bool = False,
+    foreach: bool | None = None,
+) -> Tensor:
     """The old name of clip_grad_norm_."""
     warnings.warn(
         "nn.utils.clip_grad_norm is deprecated, use clip_grad_norm_", FutureWarning, stacklevel=2
@@ -80,7 +101,9 @@ def clip_grad_norm(
 
 
 @no_grad()
-def clip_grad_value_(parameters, clip_value, foreach=None):
+def clip_grad_value_(
+    parameters: Tensor | Iterable[Tensor], clip_value: float, foreach: bool | None = None
+) -> None:
     """Limits every element of every gradient to [-clip_value, clip_value]."""
     clip_value = float(clip_value)
     for grad in _gradients(parameters):

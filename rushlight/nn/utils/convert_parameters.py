@@ -1,5 +1,9 @@
 """Parameters as one vector, and back."""
 
+from __future__ import annotations
+
+from collections.abc import Iterable
+
 from rushlight import _C
 from rushlight._C import Tensor
 
@@ -14,7 +18,7 @@ def _check_device(param, device):
     return param.device
 
 
-def parameters_to_vector(parameters):
+def parameters_to_vector(parameters: Iterable[Tensor]) -> Tensor:
     """All parameters, flattened, one after the other."""
     device, parts = None, []
     for param in parameters:
@@ -23,7 +27,7 @@ def parameters_to_vector(parameters):
     return _C.cat(parts)
 
 
-def vector_to_parameters(vec, parameters):
+def vector_to_parameters(vec: Tensor, parameters: Iterable[Tensor]) -> None:
     """Gives each parameter its part of the vector (as memory: the parts are views of it)."""
     if not isinstance(vec, Tensor):
         raise TypeError(f"vector_to_parameters: expected a tensor, got {type(vec).__name__}")

@@ -1,17 +1,29 @@
 """Folding a batch normalisation into the layer before it, for evaluation."""
 
+from __future__ import annotations
+
 import copy
+from typing import Any
 
 from rushlight import _C
+from rushlight._C import Tensor
 from rushlight.nn.parameter import Parameter
 
-__all__ = """fuse_conv_bn_eval fuse_conv_bn_weights fuse_linear_bn_eval
-fuse_linear_bn_weights""".split()
+__all__ = [
+    "fuse_conv_bn_eval", "fuse_conv_bn_weights", "fuse_linear_bn_eval", "fuse_linear_bn_weights",
+]  # fmt: skip
 
 
 def fuse_conv_bn_weights(
-    conv_w, conv_b, bn_rm, bn_rv, bn_eps, bn_w, bn_b, transpose=False
-):  # fmt: skip
+    conv_w: Tensor,
+    conv_b: Tensor | None,
+    bn_rm: Tensor,
+    bn_rv: Tensor,
+    bn_eps: float,
+    bn_w: Tensor | None,
+    bn_b: Tensor | None,
+    transpose: bool = False,
+) -> tuple[Parameter, Parameter]:
     """Weight and bias of the convolution that does both."""
     conv_b = _C.zeros_like(bn_rm) if conv_b is None else conv_b
     bn_w = _C.ones_like(bn_rm) if bn_w is None else bn_w
@@ -27,7 +39,15 @@ def fuse_conv_bn_weights(
     )
 
 
-def fuse_linear_bn_weights(linear_w, linear_b, bn_rm, bn_rv, bn_eps, bn_w, bn_b):
+def fuse_linear_bn_weights(
+    linear_w: Tensor,
+    linear_b: Tensor | None,
+    bn_rm: Tensor,
+    bn_rv: Tensor,
+    bn_eps: float,
+    bn_w: Tensor,
+    bn_b: Tensor,
+) -> tuple[Parameter, Parameter]:
     """Weight and bias of the linear layer that does both."""
     return fuse_conv_bn_weights(linear_w, linear_b, bn_rm, bn_rv, bn_eps, bn_w, bn_b)
 
@@ -44,7 +64,7 @@ def _numbers_of(op, bn):
     return bn.running_mean, bn.running_var, bn.eps, bn.weight, bn.bias
 
 
-def fuse_conv_bn_eval(conv, bn, transpose=False):
+def fuse_conv_bn_eval(conv: Any, bn: Any, transpose: bool = False) -> Any:
     """A copy of the convolution that does the batch normalisation too."""
     _check_eval(conv, bn)
     fused = copy.deepcopy(conv)
@@ -53,7 +73,7 @@ def fuse_conv_bn_eval(conv, bn, transpose=False):
     return fused
 
 
-def fuse_linear_bn_eval(linear, bn):
+def fuse_linear_bn_eval(linear: Any, bn: Any) -> Any:
     """A copy of the linear layer that does the batch normalisation too."""
     _check_eval(linear, bn)
     fused = copy.deepcopy(linear)

@@ -1,13 +1,16 @@
 """Making a module without spending time on its first values."""
 
+from __future__ import annotations
+
 import inspect
+from typing import Any
 
 from rushlight.nn.modules.module import Module
 
 __all__ = ["skip_init"]
 
 
-def skip_init(module_cls, *args, **kwargs):
+def skip_init(module_cls: Any, *args: Any, **kwargs: Any) -> Any:
     """The module with uninitialised parameters on the asked device."""
     if not (isinstance(module_cls, type) and issubclass(module_cls, Module)):
         raise RuntimeError(f"skip_init: expected a Module class, got {module_cls}")

@@ -1,5 +1,15 @@
 """Memory formats of convolution weights."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from rushlight._C import memory_format
+
+if TYPE_CHECKING:
+    from rushlight.nn.modules.module import Module
+
+
 __all__ = ["convert_conv2d_weight_memory_format", "convert_conv3d_weight_memory_format"]
 
 
@@ -10,11 +20,11 @@ def _convert(module, memory_format, names):
     return module
 
 
-def convert_conv2d_weight_memory_format(module, memory_format):
+def convert_conv2d_weight_memory_format(module: Module, memory_format: memory_format) -> Any:
     """Rearranges the weights of 2-d convolutions below the module."""
     return _convert(module, memory_format, ("Conv2d", "ConvTranspose2d"))
 
 
-def convert_conv3d_weight_memory_format(module, memory_format):
+def convert_conv3d_weight_memory_format(module: Module, memory_format: memory_format) -> Any:
     """Rearranges the weights of 3-d convolutions below the module."""
     return _convert(module, memory_format, ("Conv3d", "ConvTranspose3d"))

@@ -1,6 +1,11 @@
 """Ready parametrizations: orthogonal matrices, weight norm and spectral norm."""
 
+from __future__ import annotations
+
+from typing import Any
+
 from rushlight import _C, linalg
+from rushlight._C import Tensor
 from rushlight.autograd import no_grad
 from rushlight.nn import functional as F
 from rushlight.nn.init import _orthonormal_columns
@@ -63,7 +68,9 @@ class _Orthogonal(Module):
     With trivialization the map is centred on a matrix `base`, which is what was assigned last.
     """
 
-    def __init__(self, weight, orthogonal_map, *, use_trivialization=True):
+    def __init__(
+        self, weight: Tensor, orthogonal_map: Any, *, use_trivialization: bool = True
+    ) -> None:
         super().__init__()
         if weight.is_complex() and orthogonal_map == "householder":
             raise ValueError(
@@ -74,7 +81,7 @@ class _Orthogonal(Module):
         if use_trivialization:
             self.register_buffer("base", None)
 
-    def forward(self, X):
+    def forward(self, X: Tensor) -> Tensor:
         rows, columns = X.shape[-2:]
         transposed = rows < columns
         if transposed:
@@ -103,7 +110,7 @@ class _Orthogonal(Module):
         return Q.mT if transposed else Q
 
     @no_grad()
-    def right_inverse(self, Q):
+    def right_inverse(self, Q: Tensor) -> Tensor:
         if Q.shape != self.shape:
             raise ValueError(
                 f"orthogonal: a weight of shape {list(self.shape)} was expected, got "
@@ -159,7 +166,13 @@ def _reflect(matrix):
     return result.to(matrix.dtype)
 
 
-def orthogonal(module, name="weight", orthogonal_map=None, *, use_trivialization=True):
+def orthogonal(
+    module: Module,
+    name: str = "weight",
+    orthogonal_map: str | None = None,
+    *,
+    use_trivialization: bool = True,
+) -> Module:
     """Keeps a matrix (or the matrices of a batch) orthogonal while it is trained.
 
     orthogonal_map: 'matrix_exp' or 'cayley', of a skew-symmetric matrix, or 'householder', a
@@ -189,18 +202,18 @@ def orthogonal(module, name="weight", orthogonal_map=None, *, use_trivialization
 class _WeightNorm(Module):
     """weight = g * v / |v|, with one length g for each index of dim."""
 
-    def __init__(self, dim=0):
+    def __init__(self, dim: int | None = 0) -> None:
         super().__init__()
         self.dim = -1 if dim is None else dim
 
-    def forward(self, weight_g, weight_v):
+    def forward(self, weight_g: Any, weight_v: Any) -> Any:
         return weight_from(weight_v, weight_g, self.dim)
 
-    def right_inverse(self, weight):
+    def right_inverse(self, weight: Tensor) -> Any:
         return norm_except(weight, self.dim), weight
 
 
-def weight_norm(module, name="weight", dim=0):
+def weight_norm(module: Module, name: str = "weight", dim: int = 0) -> Any:
     """Trains length and direction of the weight apart; dim=None: one length for all of it."""
     parametrize.register_parametrization(module, name, _WeightNorm(dim), unsafe=True)
 
@@ -219,7 +232,9 @@ def weight_norm(module, name="weight", dim=0):
 class _SpectralNorm(Module):
     """weight divided by its largest singular value, which power iteration estimates."""
 
-    def __init__(self, weight, n_power_iterations=1, dim=0, eps=1e-12):
+    def __init__(
+        self, weight: Tensor, n_power_iterations: int = 1, dim: int = 0, eps: float = 1e-12
+    ) -> None:
         super().__init__()
         if not -weight.dim() <= dim < weight.dim():
             raise IndexError(f"spectral_norm: dim {dim} is out of range for {weight.dim()} dims")
@@ -251,7 +266,7 @@ class _SpectralNorm(Module):
             self._u.copy_(F.normalize(_C.mv(matrix, self._v), dim=0, eps=self.eps))
             self._v.copy_(F.normalize(_C.mv(matrix.t(), self._u), dim=0, eps=self.eps))
 
-    def forward(self, weight):
+    def forward(self, weight: Tensor) -> Tensor:
         if weight.dim() == 1:
             return F.normalize(weight, dim=0, eps=self.eps)
         matrix = self._as_matrix(weight)
@@ -263,17 +278,23 @@ class _SpectralNorm(Module):
         sigma = _C.dot(u, _C.mv(matrix, v))
         return weight / sigma
 
-    def right_inverse(self, value):
+    def right_inverse(self, value: Tensor) -> Tensor:
         return value  # as near as one gets without more work
 
 
-def default_dim(module):
+def default_dim(module: Module) -> Any:
     """Where the outputs of a weight lie: transposed convolutions have them second."""
     transposed = {"ConvTranspose1d", "ConvTranspose2d", "ConvTranspose3d"}
     return 1 if any(cls.__name__ in transposed for cls in type(module).__mro__) else 0
 
 
-def spectral_norm(module, name="weight", n_power_iterations=1, eps=1e-12, dim=None):
+def spectral_norm(
+    module: Module,
+    name: str = "weight",
+    n_power_iterations: int = 1,
+    eps: float = 1e-12,
+    dim: int | None = None,
+) -> Module:
     """Divides the weight by its largest singular value whenever it is read."""
     weight = getattr(module, name, None)
     if not isinstance(weight, _C.Tensor):

@@ -4,24 +4,31 @@ The module gets a class of its own, whose attribute of that name is a property. 
 trained lie in ``module.parametrizations.<name>``, with the modules that compute the value.
 """
 
+from __future__ import annotations
+
 import copy
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from typing import Any
 
 from rushlight._C import Tensor
 from rushlight.autograd import no_grad
 from rushlight.nn.modules.container import ModuleDict, ModuleList
+from rushlight.nn.modules.module import Module
 from rushlight.nn.parameter import Parameter
 
-__all__ = """ParametrizationList cached is_parametrized register_parametrization
-remove_parametrizations transfer_parametrizations_and_params type_before_parametrizations""".split()
+__all__ = [
+    "ParametrizationList", "cached", "is_parametrized", "register_parametrization",
+    "remove_parametrizations", "transfer_parametrizations_and_params",
+    "type_before_parametrizations",
+]  # fmt: skip
 
 _cache_enabled = 0
 _cache = {}
 
 
 @contextmanager
-def cached():
+def cached() -> Iterator[Any]:
     """Inside, every parametrized tensor is computed once and then remembered."""
     global _cache_enabled, _cache
     _cache_enabled += 1
@@ -52,7 +59,9 @@ class ParametrizationList(ModuleList):
     These are ``original``, or ``original0``, ``original1``, ... if right_inverse returns several.
     """
 
-    def __init__(self, modules, original, unsafe=False):
+    def __init__(
+        self, modules: Sequence[Module], original: Tensor | Parameter, unsafe: bool = False
+    ) -> None:
         modules = list(modules)
         if not modules:
             raise ValueError("ParametrizationList: needs at least one parametrization")
@@ -108,7 +117,7 @@ class ParametrizationList(ModuleList):
             return (self.original,)
         return tuple(getattr(self, f"original{i}") for i in range(self.ntensors))
 
-    def right_inverse(self, value):
+    def right_inverse(self, value: Tensor) -> None:
         """Sets the originals so that the parametrized tensor becomes value; no gradients."""
         with no_grad():
             new = _pull_back(self, value, assigning=True)
@@ -133,7 +142,7 @@ class ParametrizationList(ModuleList):
                     )
                 _set_data(original, tensor)
 
-    def forward(self):
+    def forward(self) -> Tensor:
         first = self._modules["0"]
         value = first(*self._originals())
         for i in range(1, len(self)):
@@ -221,7 +230,9 @@ def _inject_property(module, tensor_name):
     setattr(type(module), tensor_name, property(get, put))
 
 
-def register_parametrization(module, tensor_name, parametrization, *, unsafe=False):
+def register_parametrization(
+    module: Module, tensor_name: str, parametrization: Module, *, unsafe: bool = False
+) -> Module:
     """From now on module.<tensor_name> is parametrization(of what it was).
 
     The parametrization is a Module; with a right_inverse it can also be assigned to. Several may be
@@ -279,7 +290,7 @@ def _check_another(module, tensor_name, parametrization):
         )
 
 
-def is_parametrized(module, tensor_name=None):
+def is_parametrized(module: Module, tensor_name: str | None = None) -> bool:
     """Has the module, or this tensor of it, a parametrization?"""
     found = module.__dict__.get("_modules", {}).get("parametrizations")
     if not isinstance(found, ModuleDict):
@@ -287,7 +298,9 @@ def is_parametrized(module, tensor_name=None):
     return len(found) > 0 if tensor_name is None else tensor_name in found
 
 
-def remove_parametrizations(module, tensor_name, leave_parametrized=True):
+def remove_parametrizations(
+    module: Module, tensor_name: str, leave_parametrized: bool = True
+) -> Module:
     """Makes the tensor an ordinary one: with its present value, or else with the original's."""
     if not is_parametrized(module, tensor_name):
         raise ValueError(
@@ -319,12 +332,14 @@ def remove_parametrizations(module, tensor_name, leave_parametrized=True):
     return module
 
 
-def type_before_parametrizations(module):
+def type_before_parametrizations(module: Module) -> type:
     """The module's class without the one that parametrizations gave it."""
     return type(module).__bases__[0] if is_parametrized(module) else type(module)
 
 
-def transfer_parametrizations_and_params(from_module, to_module, tensor_name=None):
+def transfer_parametrizations_and_params(
+    from_module: Module, to_module: Module, tensor_name: str | None = None
+) -> Module:
     """Gives to_module the parametrizations of from_module, of all tensors or of one."""
     if not is_parametrized(from_module):
         return to_module

@@ -4,14 +4,26 @@ A pruned parameter `name` becomes `name_orig`; `name_mask` is a buffer, and `nam
 made anew before each forward.
 """
 
+from __future__ import annotations
+
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
 
 from rushlight import _C
+from rushlight._C import Tensor
+from rushlight.types import Self
 
-__all__ = """BasePruningMethod CustomFromMask Identity L1Unstructured LnStructured PruningContainer
-RandomStructured RandomUnstructured custom_from_mask global_unstructured identity is_pruned
-l1_unstructured ln_structured random_structured random_unstructured remove""".split()
+if TYPE_CHECKING:
+    from rushlight.nn.modules.module import Module
+
+__all__ = [
+    "BasePruningMethod", "CustomFromMask", "Identity", "L1Unstructured", "LnStructured",
+    "PruningContainer", "RandomStructured", "RandomUnstructured", "custom_from_mask",
+    "global_unstructured", "identity", "is_pruned", "l1_unstructured", "ln_structured",
+    "random_structured", "random_unstructured", "remove",
+]  # fmt: skip
 
 
 class BasePruningMethod(ABC):
@@ -23,14 +35,14 @@ class BasePruningMethod(ABC):
 
     _tensor_name: str
 
-    def __call__(self, module, inputs):
+    def __call__(self, module: Module, inputs: Any) -> None:
         setattr(module, self._tensor_name, self.apply_mask(module))
 
     @abstractmethod
-    def compute_mask(self, t, default_mask):
+    def compute_mask(self, t: Tensor, default_mask: Tensor) -> Tensor:
         """The mask of t, given the one that earlier methods left."""
 
-    def apply_mask(self, module):
+    def apply_mask(self, module: Module) -> Tensor:
         """The parameter times its mask."""
         name = self._tensor_name
         if name is None:
@@ -39,7 +51,14 @@ class BasePruningMethod(ABC):
         return mask.to(dtype=original.dtype) * original
 
     @classmethod
-    def apply(cls, module, name, *args, importance_scores=None, **kwargs):
+    def apply(
+        cls,
+        module: Module,
+        name: str,
+        *args: Any,
+        importance_scores: Tensor | None = None,
+        **kwargs: Any,
+    ) -> Any:
         """Prunes the parameter `name` of module; on top of what other methods pruned."""
         found = _methods(module, name)
         if len(found) > 1:
@@ -73,7 +92,9 @@ class BasePruningMethod(ABC):
         module.register_forward_pre_hook(method)
         return method
 
-    def prune(self, t, default_mask=None, importance_scores=None):
+    def prune(
+        self, t: Tensor, default_mask: Tensor | None = None, importance_scores: Tensor | None = None
+    ) -> Tensor:
         """t with what this method prunes set to zero."""
         if importance_scores is None:
             importance_scores = t
@@ -85,7 +106,7 @@ class BasePruningMethod(ABC):
         default_mask = _C.ones_like(t) if default_mask is None else default_mask
         return t * self.compute_mask(importance_scores, default_mask=default_mask)
 
-    def remove(self, module):
+    def remove(self, module: Module) -> None:
         """Makes the pruning permanent: the parameter gets its old name, with the zeros in it."""
         name = self._tensor_name
         weight = self.apply_mask(module)
@@ -102,15 +123,15 @@ class PruningContainer(BasePruningMethod):
 
     PRUNING_TYPE = "container"
 
-    def __init__(self, *args):
-        self._pruning_methods = ()
+    def __init__(self, *args: Any) -> None:
+        self._pruning_methods: tuple[Any, ...] = ()
         methods = args[0] if len(args) == 1 and isinstance(args[0], (list, tuple)) else args
         for i, method in enumerate(methods):
             if i == 0 and isinstance(method, BasePruningMethod):
                 self._tensor_name = method._tensor_name
             self.add_pruning_method(method)
 
-    def add_pruning_method(self, method):
+    def add_pruning_method(self, method: BasePruningMethod | None) -> None:
         """One more, for the same parameter."""
         if method is not None and not isinstance(method, BasePruningMethod):
             raise TypeError(f"prune: {type(method).__name__} is not a BasePruningMethod")
@@ -121,16 +142,16 @@ class PruningContainer(BasePruningMethod):
             )
         self._pruning_methods += (method,)
 
-    def __len__(self):
+    def __len__(self) -> int:
         return len(self._pruning_methods)
 
-    def __iter__(self):
+    def __iter__(self) -> Iterator[Any]:
         return iter(self._pruning_methods)
 
-    def __getitem__(self, index):
+    def __getitem__(self, index: Any) -> Any:
         return self._pruning_methods[index]
 
-    def compute_mask(self, t, default_mask):
+    def compute_mask(self, t: Tensor, default_mask: Tensor) -> Tensor:
         """The last method's mask of what the others left."""
         method, mask = self._pruning_methods[-1], default_mask
         mask = mask.to(dtype=t.dtype)
@@ -140,7 +161,7 @@ class PruningContainer(BasePruningMethod):
             dims = [d for d in range(t.dim()) if d != method.dim % t.dim()]
             kept = mask.sum(dims) != 0 if dims else mask != 0
             left = [slice(None)] * t.dim()
-            left[method.dim] = kept
+            left[method.dim] = kept  # type: ignore[assignment]
             left = tuple(left)
         elif method.PRUNING_TYPE == "global":
             left = (slice(None),) * t.dim()
@@ -156,11 +177,11 @@ class Identity(BasePruningMethod):
 
     PRUNING_TYPE = "unstructured"
 
-    def compute_mask(self, t, default_mask):
+    def compute_mask(self, t: Tensor, default_mask: Tensor) -> Tensor:
         return default_mask
 
     @classmethod
-    def apply(cls, module, name):
+    def apply(cls, module: Module, name: str) -> Self:  # type: ignore[override]
         return super().apply(module, name)
 
 
@@ -169,11 +190,11 @@ class _Unstructured(BasePruningMethod):
 
     PRUNING_TYPE = "unstructured"
 
-    def __init__(self, amount):
+    def __init__(self, amount: int | float) -> None:
         _validate_pruning_amount_init(amount)
         self.amount = amount
 
-    def compute_mask(self, t, default_mask):
+    def compute_mask(self, t: Tensor, default_mask: Tensor) -> Tensor:
         count = _count(self.amount, t.nelement())
         mask = default_mask.clone(memory_format=_C.contiguous_format)
         if count:
@@ -188,7 +209,7 @@ class RandomUnstructured(_Unstructured):
         return _C.rand_like(t).view(-1).topk(count).indices
 
     @classmethod
-    def apply(cls, module, name, amount):
+    def apply(cls, module: Module, name: str, amount: int | float) -> Self:  # type: ignore[override]
         return super().apply(module, name, amount=amount)
 
 
@@ -199,7 +220,9 @@ class L1Unstructured(_Unstructured):
         return t.abs().reshape(-1).topk(count, largest=False).indices
 
     @classmethod
-    def apply(cls, module, name, amount, importance_scores=None):
+    def apply(  # type: ignore[override]
+        cls, module: Module, name: str, amount: int | float, importance_scores: Tensor | None = None
+    ) -> Any:
         return super().apply(module, name, amount=amount, importance_scores=importance_scores)
 
 
@@ -208,12 +231,12 @@ class RandomStructured(BasePruningMethod):
 
     PRUNING_TYPE = "structured"
 
-    def __init__(self, amount, dim=-1):
+    def __init__(self, amount: int | float, dim: int = -1) -> None:
         _validate_pruning_amount_init(amount)
         self.amount = amount
         self.dim = dim
 
-    def compute_mask(self, t, default_mask):
+    def compute_mask(self, t: Tensor, default_mask: Tensor) -> Tensor:
         _validate_structured_pruning(t)
         _validate_pruning_dim(t, self.dim)
         count = _count(self.amount, t.shape[self.dim])
@@ -223,7 +246,7 @@ class RandomStructured(BasePruningMethod):
         return default_mask.to(t.dtype) * _without(t, self.dim, order)
 
     @classmethod
-    def apply(cls, module, name, amount, dim=-1):
+    def apply(cls, module: Module, name: str, amount: int | float, dim: int = -1) -> Self:  # type: ignore[override]
         return super().apply(module, name, amount=amount, dim=dim)
 
 
@@ -232,13 +255,13 @@ class LnStructured(BasePruningMethod):
 
     PRUNING_TYPE = "structured"
 
-    def __init__(self, amount, n, dim=-1):
+    def __init__(self, amount: int | float, n: int, dim: int = -1) -> None:
         _validate_pruning_amount_init(amount)
         self.amount = amount
         self.n = n
         self.dim = dim
 
-    def compute_mask(self, t, default_mask):
+    def compute_mask(self, t: Tensor, default_mask: Tensor) -> Tensor:
         _validate_structured_pruning(t)
         _validate_pruning_dim(t, self.dim)
         size = t.shape[self.dim]
@@ -249,7 +272,15 @@ class LnStructured(BasePruningMethod):
         return default_mask.to(t.dtype) * _without(t, self.dim, smallest.indices)
 
     @classmethod
-    def apply(cls, module, name, amount, n, dim, importance_scores=None):
+    def apply(  # type: ignore[override]
+        cls,
+        module: Module,
+        name: str,
+        amount: int | float,
+        n: int,
+        dim: int,
+        importance_scores: Tensor | None = None,
+    ) -> Any:
         return super().apply(
             module, name, amount=amount, n=n, dim=dim, importance_scores=importance_scores
         )
@@ -260,10 +291,10 @@ class CustomFromMask(BasePruningMethod):
 
     PRUNING_TYPE = "global"
 
-    def __init__(self, mask):
+    def __init__(self, mask: Tensor) -> None:
         self.mask = mask
 
-    def compute_mask(self, t, default_mask):
+    def compute_mask(self, t: Tensor, default_mask: Tensor) -> Tensor:
         if default_mask.shape != self.mask.shape:
             raise AssertionError(
                 f"prune: the mask must have shape {list(default_mask.shape)}, got "
@@ -272,41 +303,52 @@ class CustomFromMask(BasePruningMethod):
         return default_mask * self.mask.to(dtype=default_mask.dtype)
 
     @classmethod
-    def apply(cls, module, name, mask):
+    def apply(cls, module: Module, name: str, mask: Tensor) -> Self:  # type: ignore[override]
         return super().apply(module, name, mask=mask)
 
 
-def identity(module, name):
+def identity(module: Module, name: str) -> Module:
     """Prunes nothing, but makes mask and product."""
     Identity.apply(module, name)
     return module
 
 
-def random_unstructured(module, name, amount):
+def random_unstructured(module: Module, name: str, amount: int | float) -> Module:
     """Prunes elements at random."""
     RandomUnstructured.apply(module, name, amount)
     return module
 
 
-def l1_unstructured(module, name, amount, importance_scores=None):
+def l1_unstructured(
+    module: Module, name: str, amount: int | float, importance_scores: Tensor | None = None
+) -> Module:
     """Prunes the elements of least magnitude."""
     L1Unstructured.apply(module, name, amount=amount, importance_scores=importance_scores)
     return module
 
 
-def random_structured(module, name, amount, dim):
+def random_structured(module: Module, name: str, amount: int | float, dim: int) -> Module:
     """Prunes slices of dim at random."""
     RandomStructured.apply(module, name, amount, dim)
     return module
 
 
-def ln_structured(module, name, amount, n, dim, importance_scores=None):
+def ln_structured(
+    module: Module,
+    name: str,
+    amount: int | float,
+    n: int,
+    dim: int,
+    importance_scores: Tensor | None = None,
+) -> Module:
     """Prunes the slices of dim with the least n-norm."""
     LnStructured.apply(module, name, amount, n, dim, importance_scores=importance_scores)
     return module
 
 
-def global_unstructured(parameters, pruning_method, importance_scores=None, **kwargs):
+def global_unstructured(
+    parameters: Any, pruning_method: Any, importance_scores: Tensor | None = None, **kwargs: Any
+) -> None:
     """Prunes elements of several parameters, [(module, name), ...], as if they were one."""
     if not hasattr(parameters, "__iter__"):
         raise TypeError("global_unstructured: parameters must be pairs of a module and a name")
@@ -340,13 +382,13 @@ def global_unstructured(parameters, pruning_method, importance_scores=None, **kw
         at += param.numel()
 
 
-def custom_from_mask(module, name, mask):
+def custom_from_mask(module: Module, name: str, mask: Tensor) -> Module:
     """Prunes where mask is zero."""
     CustomFromMask.apply(module, name, mask)
     return module
 
 
-def remove(module, name):
+def remove(module: Module, name: str) -> Module:
     """Makes the pruning of a parameter permanent."""
     found = _methods(module, name)
     if not found:
@@ -359,7 +401,7 @@ def remove(module, name):
     return module
 
 
-def is_pruned(module):
+def is_pruned(module: Module) -> bool:
     """Is a parameter of the module, or of one inside it, pruned?"""
     return any(
         isinstance(hook, BasePruningMethod)

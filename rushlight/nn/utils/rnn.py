@@ -4,21 +4,28 @@ A packed batch holds, for each time step, the elements of the sequences that are
 longest sequence first; batch_sizes says how many there are at each step.
 """
 
+from __future__ import annotations
+
 import itertools
 from collections import namedtuple
+from collections.abc import Sequence
+from typing import Any
 
 from rushlight import _C
 from rushlight._C import Tensor
+from rushlight.types import Self
 
-__all__ = """PackedSequence invert_permutation pack_padded_sequence pack_sequence
-pad_packed_sequence pad_sequence unpack_sequence unpad_sequence""".split()
+__all__ = [
+    "PackedSequence", "invert_permutation", "pack_padded_sequence", "pack_sequence",
+    "pad_packed_sequence", "pad_sequence", "unpack_sequence", "unpad_sequence",
+]  # fmt: skip
 
-_Fields = namedtuple(
+_Fields = namedtuple(  # type: ignore[name-match]  # what users see is the public name
     "PackedSequence", ["data", "batch_sizes", "sorted_indices", "unsorted_indices"]
 )
 
 
-def invert_permutation(permutation):
+def invert_permutation(permutation: Tensor | None) -> Tensor | None:
     """Where each element of a permutation came from."""
     if permutation is None:
         return None
@@ -32,7 +39,13 @@ class PackedSequence(_Fields):
 
     __slots__ = ()
 
-    def __new__(cls, data, batch_sizes=None, sorted_indices=None, unsorted_indices=None):
+    def __new__(
+        cls,
+        data: Tensor,
+        batch_sizes: Tensor | None = None,
+        sorted_indices: Tensor | None = None,
+        unsorted_indices: Tensor | None = None,
+    ) -> Self:
         if unsorted_indices is None:
             unsorted_indices = invert_permutation(sorted_indices)
         if batch_sizes is None:
@@ -44,7 +57,7 @@ class PackedSequence(_Fields):
                              f"{batch_sizes.device}")  # fmt: skip
         return super().__new__(cls, data, batch_sizes, sorted_indices, unsorted_indices)
 
-    def to(self, *args, **kwargs):
+    def to(self, *args: Any, **kwargs: Any) -> Self:
         """The same batch on another device or with another dtype; itself if nothing changes."""
         data = self.data.to(*args, **kwargs)
         if data is self.data:
@@ -52,63 +65,68 @@ class PackedSequence(_Fields):
         move = [None if t is None else t.to(data.device) for t in self[2:]]
         return type(self)(data, self.batch_sizes, *move)
 
-    def cuda(self, *args, **kwargs):
+    def cuda(self, *args: Any, **kwargs: Any) -> Self:
         """On a CUDA device."""
         device = args[0] if args else kwargs.get("device")
         return self.to("cuda" if device is None else device)
 
-    def cpu(self):
+    def cpu(self) -> Self:
         """On the CPU."""
         return self.to("cpu")
 
-    def double(self):
+    def double(self) -> Self:
         """In float64."""
         return self.to(_C.float64)
 
-    def float(self):
+    def float(self) -> Self:
         """In float32."""
         return self.to(_C.float32)
 
-    def half(self):
+    def half(self) -> Self:
         """In float16."""
         return self.to(_C.float16)
 
-    def long(self):
+    def long(self) -> Self:
         """In int64."""
         return self.to(_C.int64)
 
-    def int(self):
+    def int(self) -> Self:
         """In int32."""
         return self.to(_C.int32)
 
-    def short(self):
+    def short(self) -> Self:
         """In int16."""
         return self.to(_C.int16)
 
-    def char(self):
+    def char(self) -> Self:
         """In int8."""
         return self.to(_C.int8)
 
-    def byte(self):
+    def byte(self) -> Self:
         """In uint8."""
         return self.to(_C.uint8)
 
-    def pin_memory(self):
+    def pin_memory(self) -> Self:
         """With data in pinned memory."""
         pin = [None if t is None else t.pin_memory() for t in self[2:]]
         return type(self)(self.data.pin_memory(), self.batch_sizes, *pin)
 
     @property
-    def is_cuda(self):
+    def is_cuda(self) -> bool:
         """Is the data on a CUDA device?"""
         return self.data.is_cuda
 
-    def is_pinned(self):
+    def is_pinned(self) -> bool:
         """Is the data in pinned memory?"""
         return self.data.is_pinned()
 
 
-def pack_padded_sequence(input, lengths, batch_first=False, enforce_sorted=True):
+def pack_padded_sequence(
+    input: Tensor,
+    lengths: Tensor | Sequence[int],
+    batch_first: bool = False,
+    enforce_sorted: bool = True,
+) -> PackedSequence:
     """Packs (T, B, ...), or (B, T, ...) if batch_first; lengths says where each sequence ends.
 
     enforce_sorted: the sequences must come longest first. Otherwise they are sorted here.
@@ -164,7 +182,12 @@ def _rows(going_on, device):
     return going_on.view(-1).nonzero().squeeze(1).to(device)
 
 
-def pad_packed_sequence(sequence, batch_first=False, padding_value=0.0, total_length=None):
+def pad_packed_sequence(
+    sequence: PackedSequence,
+    batch_first: bool = False,
+    padding_value: float = 0.0,
+    total_length: int | None = None,
+) -> tuple[Tensor, Tensor]:
     """The padded tensor of a packed batch, and the lengths; undoes pack_padded_sequence."""
     steps, batch = sequence.batch_sizes.numel(), int(sequence.batch_sizes[0])
     length = steps
@@ -190,7 +213,12 @@ def pad_packed_sequence(sequence, batch_first=False, padding_value=0.0, total_le
     return padded, lengths
 
 
-def pad_sequence(sequences, batch_first=False, padding_value=0.0, padding_side="right"):
+def pad_sequence(
+    sequences: Tensor | Sequence[Tensor],
+    batch_first: bool = False,
+    padding_value: float = 0.0,
+    padding_side: str = "right",
+) -> Tensor:
     """Tensors of different lengths as one, (T, B, ...) or (B, T, ...), filled up with a value."""
     if isinstance(sequences, Tensor):
         sequences = sequences.unbind(0)
@@ -221,7 +249,9 @@ def pad_sequence(sequences, batch_first=False, padding_value=0.0, padding_side="
     return _C.stack(parts, 0 if batch_first else 1)
 
 
-def unpad_sequence(padded_sequences, lengths, batch_first=False):
+def unpad_sequence(
+    padded_sequences: Tensor, lengths: Tensor, batch_first: bool = False
+) -> list[Tensor]:
     """The list of tensors that pad_sequence was given."""
     if not batch_first:
         padded_sequences = padded_sequences.transpose(0, 1)
@@ -229,13 +259,13 @@ def unpad_sequence(padded_sequences, lengths, batch_first=False):
     return [sequence[: int(length)] for sequence, length in pairs]
 
 
-def pack_sequence(sequences, enforce_sorted=True):
+def pack_sequence(sequences: Sequence[Tensor], enforce_sorted: bool = True) -> PackedSequence:
     """Packs a list of tensors of different lengths."""
     lengths = _C.tensor([s.shape[0] for s in sequences], dtype=_C.int64)
     return pack_padded_sequence(pad_sequence(sequences), lengths, enforce_sorted=enforce_sorted)
 
 
-def unpack_sequence(packed_sequences):
+def unpack_sequence(packed_sequences: PackedSequence) -> list[Tensor]:
     """The list of tensors that pack_sequence was given."""
     padded, lengths = pad_packed_sequence(packed_sequences, batch_first=True)
     return unpad_sequence(padded, lengths, batch_first=True)

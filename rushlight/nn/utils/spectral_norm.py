@@ -1,9 +1,19 @@
 """The older spectral norm: a hook computes the weight before each forward."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypeVar
+
 from rushlight import _C
+from rushlight._C import Tensor
 from rushlight.autograd import no_grad
 from rushlight.nn import functional as F
 from rushlight.nn.parameter import Parameter
+
+if TYPE_CHECKING:
+    from rushlight.nn.modules.module import Module
+
+    _M = TypeVar("_M", bound=Module)
 
 __all__ = ["SpectralNorm", "remove_spectral_norm", "spectral_norm"]
 
@@ -13,7 +23,9 @@ class SpectralNorm:
 
     _version = 1
 
-    def __init__(self, name="weight", n_power_iterations=1, dim=0, eps=1e-12):
+    def __init__(
+        self, name: str = "weight", n_power_iterations: int = 1, dim: int = 0, eps: float = 1e-12
+    ) -> None:
         if n_power_iterations <= 0:
             raise ValueError(
                 f"spectral_norm: n_power_iterations must be positive, got {n_power_iterations}"
@@ -23,13 +35,13 @@ class SpectralNorm:
         self.n_power_iterations = n_power_iterations
         self.eps = eps
 
-    def reshape_weight_to_matrix(self, weight):
+    def reshape_weight_to_matrix(self, weight: Tensor) -> Tensor:
         """The weight with dim first and the other dims joined."""
         if self.dim:
             weight = weight.movedim(self.dim, 0)
         return weight.reshape(weight.shape[0], -1)
 
-    def compute_weight(self, module, do_power_iteration):
+    def compute_weight(self, module: Module, do_power_iteration: bool) -> Tensor:
         """The weight divided by its largest singular value."""
         weight = getattr(module, self.name + "_orig")
         u, v = getattr(module, self.name + "_u"), getattr(module, self.name + "_v")
@@ -44,7 +56,7 @@ class SpectralNorm:
                 u, v = u.clone(), v.clone()
         return weight / _C.dot(u, _C.mv(matrix, v))
 
-    def remove(self, module):
+    def remove(self, module: Module) -> None:
         """Makes the weight a parameter again."""
         with no_grad():
             weight = self.compute_weight(module, do_power_iteration=False)
@@ -52,11 +64,11 @@ class SpectralNorm:
             delattr(module, self.name + suffix)
         module.register_parameter(self.name, Parameter(weight.detach()))
 
-    def __call__(self, module, inputs):
+    def __call__(self, module: Module, inputs: Any) -> None:
         setattr(module, self.name, self.compute_weight(module, module.training))
 
     @classmethod
-    def apply(cls, module, name, n_power_iterations, dim, eps):
+    def apply(cls, module: Module, name: str, n_power_iterations: int, dim: int, eps: float) -> Any:
         """Moves the weight away and registers the hook."""
         for hook in module._forward_pre_hooks.values():
             if isinstance(hook, cls) and hook.name == name:
@@ -80,7 +92,13 @@ class SpectralNorm:
         return hook
 
 
-def spectral_norm(module, name="weight", n_power_iterations=1, eps=1e-12, dim=None):
+def spectral_norm(
+    module: _M,
+    name: str = "weight",
+    n_power_iterations: int = 1,
+    eps: float = 1e-12,
+    dim: int | None = None,
+) -> _M:
     """Divides the weight by its largest singular value. Prefer nn.utils.parametrizations'."""
     if dim is None:
         from rushlight.nn.utils.parametrizations import default_dim
@@ -90,7 +108,7 @@ def spectral_norm(module, name="weight", n_power_iterations=1, eps=1e-12, dim=No
     return module
 
 
-def remove_spectral_norm(module, name="weight"):
+def remove_spectral_norm(module: _M, name: str = "weight") -> _M:
     """Undoes spectral_norm; the weight keeps its normalised value."""
     for key, hook in module._forward_pre_hooks.items():
         if isinstance(hook, SpectralNorm) and hook.name == name:

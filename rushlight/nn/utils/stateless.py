@@ -1,16 +1,26 @@
 """The older place of functional_call."""
 
+from __future__ import annotations
+
 import warnings
+from typing import Any
 
 from rushlight import func
+from rushlight._C import Tensor
 from rushlight.nn.modules.module import Module
 
 __all__ = ["functional_call"]
 
 
 def functional_call(
-    module, parameters_and_buffers, args=None, kwargs=None, *, tie_weights=True, strict=False
-):
+    module: Module,
+    parameters_and_buffers: dict[str, Tensor],
+    args: Any | tuple | None = None,
+    kwargs: dict[str, Any] | None = None,
+    *,
+    tie_weights: bool = True,
+    strict: bool = False,
+) -> Any:
     """module(*args, **kwargs) with the given tensors in place of those of the same names."""
     warnings.warn(
         "nn.utils.stateless.functional_call is deprecated, use rushlight.func.functional_call",

@@ -1,13 +1,22 @@
 """The older weight norm: a hook computes the weight before each forward."""
 
-import warnings
+from __future__ import annotations
 
+import warnings
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from rushlight._C import Tensor
 from rushlight.nn.parameter import Parameter, is_lazy
+
+if TYPE_CHECKING:
+    from rushlight.nn.modules.module import Module
+
+    _M = TypeVar("_M", bound=Module)
 
 __all__ = ["WeightNorm", "remove_weight_norm", "weight_norm"]
 
 
-def norm_except(tensor, dim):
+def norm_except(tensor: Tensor, dim: int) -> Any:
     """The 2-norm over all dims but one, kept as dims of size 1; dim -1: over all, a 0-d tensor."""
     if dim == -1:
         return tensor.norm()
@@ -17,7 +26,7 @@ def norm_except(tensor, dim):
     return tensor.norm(2, dims, keepdim=True)
 
 
-def weight_from(v, g, dim):
+def weight_from(v: Any, g: Any, dim: int) -> Any:
     """g * v / |v|."""
     return v * (g / norm_except(v, dim))
 
@@ -25,17 +34,17 @@ def weight_from(v, g, dim):
 class WeightNorm:
     """The hook: it holds the names, the module holds <name>_g and <name>_v."""
 
-    def __init__(self, name, dim):
+    def __init__(self, name: str, dim: int) -> None:
         self.name = name
         self.dim = -1 if dim is None else dim
 
-    def compute_weight(self, module):
+    def compute_weight(self, module: Module) -> Any:
         """The weight of the present length and direction."""
         g, v = getattr(module, self.name + "_g"), getattr(module, self.name + "_v")
         return weight_from(v, g, self.dim)
 
     @classmethod
-    def apply(cls, module, name, dim):
+    def apply(cls, module: Module, name: str, dim: int) -> Any:
         """Splits the weight and registers the hook."""
         for hook in module._forward_pre_hooks.values():
             if isinstance(hook, cls) and hook.name == name:
@@ -53,7 +62,7 @@ class WeightNorm:
         module.register_forward_pre_hook(hook)
         return hook
 
-    def remove(self, module):
+    def remove(self, module: Module) -> None:
         """Makes the weight a parameter again."""
         weight = self.compute_weight(module)
         delattr(module, self.name)
@@ -61,11 +70,11 @@ class WeightNorm:
         del module._parameters[self.name + "_v"]
         setattr(module, self.name, Parameter(weight.detach()))
 
-    def __call__(self, module, inputs):
+    def __call__(self, module: Module, inputs: Any) -> None:
         setattr(module, self.name, self.compute_weight(module))
 
 
-def weight_norm(module, name="weight", dim=0):
+def weight_norm(module: _M, name: str = "weight", dim: int = 0) -> _M:
     """Trains length and direction of the weight apart. Prefer nn.utils.parametrizations'."""
     warnings.warn(
         "nn.utils.weight_norm is deprecated, use nn.utils.parametrizations.weight_norm",
@@ -76,7 +85,7 @@ def weight_norm(module, name="weight", dim=0):
     return module
 
 
-def remove_weight_norm(module, name="weight"):
+def remove_weight_norm(module: _M, name: str = "weight") -> _M:
     """Undoes weight_norm; the weight keeps its value."""
     for key, hook in module._forward_pre_hooks.items():
         if isinstance(hook, WeightNorm) and hook.name == name:

@@ -1,10 +1,14 @@
 """The base class of all schedules."""
 
+from __future__ import annotations
+
 import contextlib
 import functools
 import types
 import warnings
 import weakref
+from collections.abc import Callable
+from typing import Any
 
 from rushlight._C import Tensor
 from rushlight.optim.optimizer import Optimizer
@@ -15,13 +19,13 @@ EPOCH_WARNING = (
 )
 
 
-def check_optimizer(name, optimizer):
+def check_optimizer(name: str, optimizer: Optimizer) -> None:
     """Schedules work on optimisers only."""
     if not isinstance(optimizer, Optimizer):
         raise TypeError(f"{name}: expected an Optimizer, not {type(optimizer).__name__}")
 
 
-def per_group(name, optimizer, value):
+def per_group(name: str, optimizer: Optimizer, value: Any) -> Any:
     """One value a parameter group, from a list or from a single value."""
     groups = len(optimizer.param_groups)
     if not isinstance(value, list | tuple):
@@ -32,17 +36,17 @@ def per_group(name, optimizer, value):
     return [copy_of(v) for v in value]
 
 
-def copy_of(value):
+def copy_of(value: Any) -> Any:
     """A tensor's clone; numbers as they are."""
     return value.clone() if isinstance(value, Tensor) else value
 
 
-def values_of(optimizer, key):
+def values_of(optimizer: Optimizer, key: Any) -> Any:
     """An option of all groups, cut off from later changes."""
     return [copy_of(group[key]) for group in optimizer.param_groups]
 
 
-def set_value(group, key, value):
+def set_value(group: Any, key: Any, value: Any) -> None:
     """Sets an option; a tensor keeps its identity and takes the new value."""
     if isinstance(group[key], Tensor):
         group[key].fill_(float(value))
@@ -50,7 +54,7 @@ def set_value(group, key, value):
         group[key] = value
 
 
-def function_state(function):
+def function_state(function: Callable[..., Any]) -> Any:
     """What a schedule saves of a user's callable: nothing of a function, an object's fields."""
     return None if isinstance(function, types.FunctionType) else function.__dict__.copy()
 
@@ -82,7 +86,7 @@ class LRScheduler:
     _get_lr_called_within_step = False
     _is_initial = False
 
-    def __init__(self, optimizer, last_epoch=-1):
+    def __init__(self, optimizer: Optimizer, last_epoch: int = -1) -> None:
         name = type(self).__name__
         check_optimizer(name, optimizer)
         self.optimizer = optimizer
@@ -107,23 +111,23 @@ class LRScheduler:
         finally:
             self._is_initial = False
 
-    def state_dict(self):
+    def state_dict(self) -> dict[str, Any]:
         """Everything but the optimiser."""
         return {key: value for key, value in self.__dict__.items() if key != "optimizer"}
 
-    def load_state_dict(self, state_dict):
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Takes over what state_dict() gave."""
         self.__dict__.update(state_dict)
 
-    def get_last_lr(self):
+    def get_last_lr(self) -> list[float | Tensor]:
         """The rates that were set last."""
         return self._last_lr
 
-    def get_lr(self):
+    def get_lr(self) -> list[float | Tensor]:
         """The rates at ``self.last_epoch``; for step() only."""
         raise NotImplementedError(f"{type(self).__name__}.get_lr: a subclass must define it")
 
-    def step(self, epoch=None):
+    def step(self, epoch: int | None = None) -> None:
         """Goes on by one, or to ``epoch``."""
         if self._step_count == 1:
             self._warn_about_order()

@@ -1,9 +1,14 @@
 """Schedules made of schedules."""
 
+from __future__ import annotations
+
 from bisect import bisect_right
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 from rushlight.optim.lr_scheduler.base import LRScheduler, set_value, values_of
 from rushlight.optim.lr_scheduler.plateau import ReduceLROnPlateau
+from rushlight.optim.optimizer import Optimizer
 
 
 def _check_schedulers(name, schedulers, optimizer):
@@ -24,13 +29,16 @@ def _check_schedulers(name, schedulers, optimizer):
 
 
 class _Combined(LRScheduler):
-    def state_dict(self):
+    if TYPE_CHECKING:
+        _schedulers: Sequence[LRScheduler]
+
+    def state_dict(self) -> dict[str, Any]:
         """Everything but the optimiser, with the states of the schedulers inside."""
         state = super().state_dict()
         state["_schedulers"] = [s.state_dict() for s in self._schedulers]
         return state
 
-    def load_state_dict(self, state_dict):
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Takes over what state_dict() gave."""
         rest = {key: value for key, value in state_dict.items() if key != "_schedulers"}
         self.__dict__.update(rest)
@@ -41,7 +49,13 @@ class _Combined(LRScheduler):
 class SequentialLR(_Combined):
     """One scheduler after the other; the next begins, from its epoch 0, at each milestone."""
 
-    def __init__(self, optimizer, schedulers, milestones, last_epoch=-1):
+    def __init__(
+        self,
+        optimizer: Optimizer,
+        schedulers: list[LRScheduler],
+        milestones: Sequence[int],
+        last_epoch: int = -1,
+    ) -> None:
         name = "SequentialLR"
         _check_schedulers(name, schedulers, optimizer)
         if len(milestones) != len(schedulers) - 1:
@@ -59,7 +73,7 @@ class SequentialLR(_Combined):
         first._initial_step()
         self._last_lr = first.get_last_lr()
 
-    def recursive_undo(self, sched=None):
+    def recursive_undo(self, sched: Any = None) -> None:
         """Takes back the first step of every scheduler inside."""
         scheduler = self if sched is None else sched
         if hasattr(scheduler, "_schedulers"):
@@ -68,7 +82,7 @@ class SequentialLR(_Combined):
         elif hasattr(scheduler, "last_epoch"):
             scheduler.last_epoch -= 1
 
-    def step(self):
+    def step(self) -> None:  # type: ignore[override]
         """Goes on by one."""
         self.last_epoch += 1
         i = bisect_right(self._milestones, self.last_epoch)
@@ -83,12 +97,14 @@ class SequentialLR(_Combined):
 class ChainedScheduler(_Combined):
     """Several schedulers at once, each working on what the one before made of the rate."""
 
-    def __init__(self, schedulers, optimizer=None):
+    def __init__(
+        self, schedulers: Sequence[LRScheduler], optimizer: Optimizer | None = None
+    ) -> None:
         self.optimizer = _check_schedulers("ChainedScheduler", schedulers, optimizer)
         self._schedulers = schedulers
         self._last_lr = values_of(self.optimizer, "lr")
 
-    def step(self):
+    def step(self) -> None:  # type: ignore[override]
         """Goes on by one."""
         for scheduler in self._schedulers:
             scheduler.step()

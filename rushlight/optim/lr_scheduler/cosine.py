@@ -1,19 +1,25 @@
 """Schedules that follow a cosine."""
 
+from __future__ import annotations
+
 import math
 
+from rushlight._C import Tensor
 from rushlight.optim.lr_scheduler.base import LRScheduler
+from rushlight.optim.optimizer import Optimizer
 
 
 class CosineAnnealingLR(LRScheduler):
     """From the initial rate to ``eta_min`` in ``T_max`` epochs, and back."""
 
-    def __init__(self, optimizer, T_max, eta_min=0.0, last_epoch=-1):
+    def __init__(
+        self, optimizer: Optimizer, T_max: int, eta_min: float = 0.0, last_epoch: int = -1
+    ) -> None:
         self.T_max = T_max
         self.eta_min = eta_min
         super().__init__(optimizer, last_epoch)
 
-    def get_lr(self):
+    def get_lr(self) -> list[float | Tensor]:
         """The rates at ``self.last_epoch``."""
         self._check_caller()
         if self._is_initial:
@@ -46,7 +52,14 @@ class CosineAnnealingWarmRestarts(LRScheduler):
     be fractions: ``scheduler.step(epoch + i / batches)``.
     """
 
-    def __init__(self, optimizer, T_0, T_mult=1, eta_min=0.0, last_epoch=-1):
+    def __init__(
+        self,
+        optimizer: Optimizer,
+        T_0: int,
+        T_mult: int = 1,
+        eta_min: float = 0.0,
+        last_epoch: int = -1,
+    ) -> None:
         name = type(self).__name__
         if T_0 <= 0 or not isinstance(T_0, int):
             raise ValueError(f"{name}: T_0 must be a positive int, got {T_0}")
@@ -61,13 +74,13 @@ class CosineAnnealingWarmRestarts(LRScheduler):
         self.T_cur = last_epoch
         super().__init__(optimizer, last_epoch)
 
-    def get_lr(self):
+    def get_lr(self) -> list[float | Tensor]:
         """The rates at ``self.T_cur`` of the present period."""
         self._check_caller()
         height = (1 + math.cos(math.pi * self.T_cur / self.T_i)) / 2
         return [self.eta_min + (base - self.eta_min) * height for base in self.base_lrs]
 
-    def step(self, epoch=None):
+    def step(self, epoch: int | None = None) -> None:
         """Goes on by one, or to ``epoch``."""
         if epoch is None and self.last_epoch < 0:
             epoch = 0

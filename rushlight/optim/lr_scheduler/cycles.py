@@ -1,8 +1,13 @@
 """Schedules that move rate and momentum against each other."""
 
+from __future__ import annotations
+
 import functools
 import math
+from collections.abc import Callable, Sequence
+from typing import Any, Literal
 
+from rushlight._C import Tensor
 from rushlight.optim.lr_scheduler.base import (
     LRScheduler,
     check_optimizer,
@@ -10,6 +15,7 @@ from rushlight.optim.lr_scheduler.base import (
     per_group,
     set_value,
 )
+from rushlight.optim.optimizer import Optimizer
 
 
 def _uses_beta1(name, optimizer):
@@ -55,20 +61,20 @@ class CyclicLR(LRScheduler):
 
     def __init__(
         self,
-        optimizer,
-        base_lr,
-        max_lr,
-        step_size_up=2000,
-        step_size_down=None,
-        mode="triangular",
-        gamma=1.0,
-        scale_fn=None,
-        scale_mode="cycle",
-        cycle_momentum=True,
-        base_momentum=0.8,
-        max_momentum=0.9,
-        last_epoch=-1,
-    ):
+        optimizer: Optimizer,
+        base_lr: float | Sequence[float],
+        max_lr: float | Sequence[float],
+        step_size_up: int = 2000,
+        step_size_down: int | None = None,
+        mode: Literal["triangular", "triangular2", "exp_range"] = "triangular",
+        gamma: float = 1.0,
+        scale_fn: Callable[[float], float] | None = None,
+        scale_mode: Literal["cycle", "iterations"] = "cycle",
+        cycle_momentum: bool = True,
+        base_momentum: float = 0.8,
+        max_momentum: float = 0.9,
+        last_epoch: int = -1,
+    ) -> None:
         check_optimizer("CyclicLR", optimizer)
         self.optimizer = optimizer
         base_lrs = per_group("CyclicLR: base_lr", optimizer, base_lr)
@@ -107,11 +113,11 @@ class CyclicLR(LRScheduler):
             self._scale_fn_ref = _constant if self.mode == "triangular" else _halving
             self.scale_mode = "cycle"
 
-    def scale_fn(self, x):
+    def scale_fn(self, x: float) -> float:
         """The height of a cycle, or at an iteration, by ``scale_mode``."""
         return (self._scale_fn_custom or self._scale_fn_ref)(x)
 
-    def get_lr(self):
+    def get_lr(self) -> list[float | Tensor]:
         """The rates at ``self.last_epoch``; sets the momentums on the way."""
         self._check_caller()
         cycle = math.floor(1 + self.last_epoch / self.total_size)
@@ -131,7 +137,7 @@ class CyclicLR(LRScheduler):
             for base, high in zip(self.base_lrs, self.max_lrs, strict=True)
         ]
 
-    def state_dict(self):
+    def state_dict(self) -> dict[str, Any]:
         """Everything but the optimiser and functions."""
         state = super().state_dict()
         state.pop("_scale_fn_ref", None)
@@ -139,7 +145,7 @@ class CyclicLR(LRScheduler):
         state["_scale_fn_custom"] = None if custom is None else function_state(custom)
         return state
 
-    def load_state_dict(self, state_dict):
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Takes over what state_dict() gave; a scale_fn stays the one given to __init__."""
         saved = state_dict["_scale_fn_custom"]
         rest = {key: value for key, value in state_dict.items() if key != "_scale_fn_custom"}
@@ -172,21 +178,21 @@ class OneCycleLR(LRScheduler):
 
     def __init__(
         self,
-        optimizer,
-        max_lr,
-        total_steps=None,
-        epochs=None,
-        steps_per_epoch=None,
-        pct_start=0.3,
-        anneal_strategy="cos",
-        cycle_momentum=True,
-        base_momentum=0.85,
-        max_momentum=0.95,
-        div_factor=25.0,
-        final_div_factor=1e4,
-        three_phase=False,
-        last_epoch=-1,
-    ):
+        optimizer: Optimizer,
+        max_lr: float | Sequence[float],
+        total_steps: int | None = None,
+        epochs: int | None = None,
+        steps_per_epoch: int | None = None,
+        pct_start: float = 0.3,
+        anneal_strategy: Literal["cos", "linear"] = "cos",
+        cycle_momentum: bool = True,
+        base_momentum: float | Sequence[float] = 0.85,
+        max_momentum: float | Sequence[float] = 0.95,
+        div_factor: float = 25.0,
+        final_div_factor: float = 1e4,
+        three_phase: bool = False,
+        last_epoch: int = -1,
+    ) -> None:
         check_optimizer("OneCycleLR", optimizer)
         self.optimizer = optimizer
         self.total_steps = self._count_steps(total_steps, epochs, steps_per_epoch)
@@ -239,7 +245,7 @@ class OneCycleLR(LRScheduler):
         tail = _phase(last, ("initial_lr", "min_lr"), ("max_momentum", "max_momentum"))
         return [up, down, tail]
 
-    def get_lr(self):
+    def get_lr(self) -> list[float | Tensor]:
         """The rates at ``self.last_epoch``; sets the momentums on the way."""
         self._check_caller()
         step = self.last_epoch

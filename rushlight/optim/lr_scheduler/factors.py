@@ -1,15 +1,26 @@
 """Schedules that multiply the rate by a factor now and then."""
 
+from __future__ import annotations
+
 from bisect import bisect_right
 from collections import Counter
+from collections.abc import Callable, Iterable
+from typing import Any
 
+from rushlight._C import Tensor
 from rushlight.optim.lr_scheduler.base import LRScheduler, function_state
+from rushlight.optim.optimizer import Optimizer
 
 
 class _Functions(LRScheduler):
     """Schedules by a function of the epoch, one a group."""
 
-    def __init__(self, optimizer, lr_lambda, last_epoch=-1):
+    def __init__(
+        self,
+        optimizer: Optimizer,
+        lr_lambda: Callable[[int], float] | list[Callable[[int], float]],
+        last_epoch: int = -1,
+    ) -> None:
         groups = len(optimizer.param_groups)
         functions = lr_lambda if isinstance(lr_lambda, list | tuple) else [lr_lambda] * groups
         if len(functions) != groups:
@@ -18,13 +29,13 @@ class _Functions(LRScheduler):
         self.lr_lambdas = list(functions)
         super().__init__(optimizer, last_epoch)
 
-    def state_dict(self):
+    def state_dict(self) -> dict[str, Any]:
         """Everything but the optimiser; functions are not saved, callable objects' fields are."""
         state = super().state_dict()
         state["lr_lambdas"] = [function_state(f) for f in self.lr_lambdas]
         return state
 
-    def load_state_dict(self, state_dict):
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Takes over what state_dict() gave; the functions stay those given to __init__."""
         rest = {key: value for key, value in state_dict.items() if key != "lr_lambdas"}
         self.__dict__.update(rest)
@@ -36,7 +47,7 @@ class _Functions(LRScheduler):
 class LambdaLR(_Functions):
     """The initial rate times a function of the epoch."""
 
-    def get_lr(self):
+    def get_lr(self) -> list[float | Tensor]:
         """The rates at ``self.last_epoch``."""
         self._check_caller()
         return [
@@ -48,14 +59,19 @@ class LambdaLR(_Functions):
 class MultiplicativeLR(_Functions):
     """The last rate times a function of the epoch."""
 
-    def __init__(self, optimizer, lr_lambda, last_epoch=-1):
+    def __init__(
+        self,
+        optimizer: Optimizer,
+        lr_lambda: Callable[[int], float] | list[Callable[[int], float]],
+        last_epoch: int = -1,
+    ) -> None:
         for f in lr_lambda if isinstance(lr_lambda, list | tuple) else [lr_lambda]:
             if not callable(f):
                 raise TypeError("MultiplicativeLR: lr_lambda must be a function, "
                                 f"not {type(f).__name__}")  # fmt: skip
         super().__init__(optimizer, lr_lambda, last_epoch)
 
-    def get_lr(self):
+    def get_lr(self) -> list[float | Tensor]:
         """The rates at ``self.last_epoch``."""
         self._check_caller()
         if self._is_initial:
@@ -69,12 +85,14 @@ class MultiplicativeLR(_Functions):
 class StepLR(LRScheduler):
     """Times ``gamma`` every ``step_size`` epochs."""
 
-    def __init__(self, optimizer, step_size, gamma=0.1, last_epoch=-1):
+    def __init__(
+        self, optimizer: Optimizer, step_size: int, gamma: float = 0.1, last_epoch: int = -1
+    ) -> None:
         self.step_size = step_size
         self.gamma = gamma
         super().__init__(optimizer, last_epoch)
 
-    def get_lr(self):
+    def get_lr(self) -> list[float | Tensor]:
         """The rates at ``self.last_epoch``."""
         self._check_caller()
         if self.last_epoch == 0 or self.last_epoch % self.step_size != 0:
@@ -89,12 +107,18 @@ class StepLR(LRScheduler):
 class MultiStepLR(LRScheduler):
     """Times ``gamma`` at each of the milestones."""
 
-    def __init__(self, optimizer, milestones, gamma=0.1, last_epoch=-1):
+    def __init__(
+        self,
+        optimizer: Optimizer,
+        milestones: Iterable[int],
+        gamma: float = 0.1,
+        last_epoch: int = -1,
+    ) -> None:
         self.milestones = Counter(milestones)
         self.gamma = gamma
         super().__init__(optimizer, last_epoch)
 
-    def get_lr(self):
+    def get_lr(self) -> list[float | Tensor]:
         """The rates at ``self.last_epoch``."""
         self._check_caller()
         if self.last_epoch not in self.milestones:
@@ -109,14 +133,20 @@ class MultiStepLR(LRScheduler):
 class ConstantLR(LRScheduler):
     """Times ``factor`` during the first ``total_iters`` epochs."""
 
-    def __init__(self, optimizer, factor=1.0 / 3, total_iters=5, last_epoch=-1):
+    def __init__(
+        self,
+        optimizer: Optimizer,
+        factor: float = 1.0 / 3,
+        total_iters: int = 5,
+        last_epoch: int = -1,
+    ) -> None:
         if factor > 1.0 or factor < 0:
             raise ValueError(f"ConstantLR: factor must be in [0, 1], got {factor}")
         self.factor = factor
         self.total_iters = total_iters
         super().__init__(optimizer, last_epoch)
 
-    def get_lr(self):
+    def get_lr(self) -> list[float | Tensor]:
         """The rates at ``self.last_epoch``."""
         self._check_caller()
         if self.last_epoch == 0:
@@ -134,8 +164,13 @@ class LinearLR(LRScheduler):
     """Times a factor that goes from ``start_factor`` to ``end_factor`` in a straight line."""
 
     def __init__(
-        self, optimizer, start_factor=1.0 / 3, end_factor=1.0, total_iters=5, last_epoch=-1
-    ):
+        self,
+        optimizer: Optimizer,
+        start_factor: float = 1.0 / 3,
+        end_factor: float = 1.0,
+        total_iters: int = 5,
+        last_epoch: int = -1,
+    ) -> None:
         if start_factor > 1.0 or start_factor <= 0:
             raise ValueError(f"LinearLR: start_factor must be in (0, 1], got {start_factor}")
         if end_factor > 1.0 or end_factor < 0:
@@ -145,7 +180,7 @@ class LinearLR(LRScheduler):
         self.total_iters = total_iters
         super().__init__(optimizer, last_epoch)
 
-    def get_lr(self):
+    def get_lr(self) -> list[float | Tensor]:
         """The rates at ``self.last_epoch``."""
         self._check_caller()
         if self.last_epoch == 0:
@@ -165,11 +200,11 @@ class LinearLR(LRScheduler):
 class ExponentialLR(LRScheduler):
     """Times ``gamma`` every epoch."""
 
-    def __init__(self, optimizer, gamma, last_epoch=-1):
+    def __init__(self, optimizer: Optimizer, gamma: float, last_epoch: int = -1) -> None:
         self.gamma = gamma
         super().__init__(optimizer, last_epoch)
 
-    def get_lr(self):
+    def get_lr(self) -> list[float | Tensor]:
         """The rates at ``self.last_epoch``."""
         self._check_caller()
         return self._unchanged() if self._is_initial else self._scaled(self.gamma)
@@ -181,7 +216,9 @@ class ExponentialLR(LRScheduler):
 class PolynomialLR(LRScheduler):
     """Falls to 0 in ``total_iters`` epochs, as a power of what is left."""
 
-    def __init__(self, optimizer, total_iters=5, power=1.0, last_epoch=-1):
+    def __init__(
+        self, optimizer: Optimizer, total_iters: int = 5, power: float = 1.0, last_epoch: int = -1
+    ) -> None:
         self.total_iters = total_iters
         self.power = power
         super().__init__(optimizer, last_epoch)
@@ -189,7 +226,7 @@ class PolynomialLR(LRScheduler):
     def _left(self, epoch):
         return 1.0 - epoch / self.total_iters
 
-    def get_lr(self):
+    def get_lr(self) -> list[float | Tensor]:
         """The rates at ``self.last_epoch``."""
         self._check_caller()
         if self._is_initial or self.last_epoch > self.total_iters:

@@ -1,8 +1,13 @@
 """A schedule that follows a measure of success."""
 
+from __future__ import annotations
+
 import math
 import warnings
+from collections.abc import Sequence
+from typing import Any, Literal
 
+from rushlight._C import Tensor
 from rushlight.optim.lr_scheduler.base import (
     EPOCH_WARNING,
     LRScheduler,
@@ -10,6 +15,7 @@ from rushlight.optim.lr_scheduler.base import (
     set_value,
     values_of,
 )
+from rushlight.optim.optimizer import Optimizer
 
 
 class ReduceLROnPlateau(LRScheduler):
@@ -17,16 +23,16 @@ class ReduceLROnPlateau(LRScheduler):
 
     def __init__(
         self,
-        optimizer,
-        mode="min",
-        factor=0.1,
-        patience=10,
-        threshold=1e-4,
-        threshold_mode="rel",
-        cooldown=0,
-        min_lr=0,
-        eps=1e-8,
-    ):
+        optimizer: Optimizer,
+        mode: Literal["min", "max"] = "min",
+        factor: float = 0.1,
+        patience: int = 10,
+        threshold: float = 1e-4,
+        threshold_mode: Literal["rel", "abs"] = "rel",
+        cooldown: int = 0,
+        min_lr: Sequence[float] | float = 0,
+        eps: float = 1e-8,
+    ) -> None:
         name = "ReduceLROnPlateau"
         if factor >= 1.0:
             raise ValueError(f"{name}: factor must be below 1, got {factor}")
@@ -56,7 +62,7 @@ class ReduceLROnPlateau(LRScheduler):
         self.cooldown_counter = 0
         self.num_bad_epochs = 0
 
-    def step(self, metrics, epoch=None):
+    def step(self, metrics: Any, epoch: int | None = None) -> None:  # type: ignore[override]
         """Takes note of the measure, and reduces the rates where it is time."""
         current = float(metrics)
         if epoch is None:
@@ -93,11 +99,11 @@ class ReduceLROnPlateau(LRScheduler):
                 set_value(group, "lr", new)
 
     @property
-    def in_cooldown(self):
+    def in_cooldown(self) -> Any:
         """Is it too soon after a reduction to count bad epochs?"""
         return self.cooldown_counter > 0
 
-    def is_better(self, a, best):
+    def is_better(self, a: Tensor, best: Any) -> Any:
         """Is a better than best by more than the threshold?"""
         return self._is_better(a, best)
 
@@ -119,7 +125,7 @@ class ReduceLROnPlateau(LRScheduler):
         self.threshold = threshold
         self.threshold_mode = threshold_mode
 
-    def load_state_dict(self, state_dict):
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Takes over what state_dict() gave."""
         self.__dict__.update(state_dict)
         self._init_is_better(self.mode, self.threshold, self.threshold_mode)

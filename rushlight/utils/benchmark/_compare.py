@@ -1,5 +1,9 @@
 """Compare: measurements side by side."""
 
+from __future__ import annotations
+
+from typing import Any
+
 from rushlight.utils.benchmark._measurement import Measurement, select_unit
 
 __all__ = ["Compare"]
@@ -8,31 +12,31 @@ __all__ = ["Compare"]
 class Compare:
     """A table: one row a sub_label, one column a description; tables by label and threads."""
 
-    def __init__(self, results):
+    def __init__(self, results: list[Measurement]) -> None:
         self._results = []
         self.extend_results(results)
         self._trim = self._colorize = self._highlight = False
 
-    def extend_results(self, results):
+    def extend_results(self, results: Any) -> None:
         """Adds measurements."""
         for result in results:
             if not isinstance(result, Measurement):
                 raise ValueError(f"Compare: expected a Measurement, got {type(result).__name__}")
         self._results.extend(results)
 
-    def trim_significant_figures(self):
+    def trim_significant_figures(self) -> None:
         """Shows only the digits that the spread of the times allows."""
         self._trim = True
 
-    def colorize(self, rowwise=False):
+    def colorize(self, rowwise: bool = False) -> None:
         """Colours are not used."""
         self._colorize = True
 
-    def highlight_warnings(self):
+    def highlight_warnings(self) -> None:
         """Marks times with a large spread by an asterisk."""
         self._highlight = True
 
-    def print(self):
+    def print(self) -> None:
         """Prints the table."""
         print(str(self))
 
@@ -69,7 +73,7 @@ class Compare:
                 lines.append("  |  ".join([f"{row[0]:<{widths[0]}}", *cells]).rstrip())
         return "\n".join([*lines, "", f"Times are in {_WORDS[unit]}."])
 
-    def __str__(self):
+    def __str__(self) -> str:
         groups = {}
         for m in Measurement.merge(self._results):
             groups.setdefault(m.label or "", []).append(m)

@@ -1,14 +1,18 @@
 """What a Timer measured."""
 
+from __future__ import annotations
+
 import dataclasses
 import statistics
+from collections.abc import Iterable
+from typing import Any
 
 __all__ = ["Measurement", "TaskSpec", "select_unit"]
 
 _UNITS = [(1.0, "s"), (1e-3, "ms"), (1e-6, "us"), (1e-9, "ns")]
 
 
-def select_unit(t):
+def select_unit(t: float) -> tuple[str, float]:
     """The unit in which a time in seconds reads best, and its size."""
     for size, name in _UNITS:
         if t >= size:
@@ -30,7 +34,7 @@ class TaskSpec:
     num_threads: int = 1
 
     @property
-    def title(self):
+    def title(self) -> str:
         if self.label is not None:
             return self.label + (f": {self.sub_label}" if self.sub_label else "")
         return self.stmt if "\n" not in self.stmt else "[...]"
@@ -46,20 +50,20 @@ class Measurement:
     metadata: dict | None = None
 
     @property
-    def times(self):
+    def times(self) -> list[float]:
         """The time of one run, block by block."""
         return [t / self.number_per_run for t in self.raw_times]
 
     @property
-    def median(self):
+    def median(self) -> float:
         return statistics.median(self.times)
 
     @property
-    def mean(self):
+    def mean(self) -> float:
         return statistics.fmean(self.times)
 
     @property
-    def iqr(self):
+    def iqr(self) -> float:
         """The width of the middle half of the times."""
         if len(self.raw_times) < 2:
             return 0.0
@@ -67,23 +71,23 @@ class Measurement:
         return high - low
 
     @property
-    def has_warnings(self):
+    def has_warnings(self) -> bool:
         return bool(self.iqr > 0.1 * self.median)
 
     @property
-    def significant_figures(self):
+    def significant_figures(self) -> int:
         return 3 if self.iqr < 0.02 * self.median else 2
 
     @property
-    def title(self):
+    def title(self) -> str:
         return self.task_spec.title
 
     @property
-    def env(self):
+    def env(self) -> str | None:
         return self.task_spec.env
 
     @property
-    def num_threads(self):
+    def num_threads(self) -> Any:
         return self.task_spec.num_threads
 
     stmt = property(lambda self: self.task_spec.stmt)
@@ -92,7 +96,7 @@ class Measurement:
     description = property(lambda self: self.task_spec.description)
 
     @staticmethod
-    def merge(measurements):
+    def merge(measurements: Iterable[Measurement]) -> list[Measurement]:
         """Measurements of one task as one, with all their blocks."""
         found = {}
         for m in measurements:
@@ -102,7 +106,7 @@ class Measurement:
             for spec, group in found.items()
         ]
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         unit, size = select_unit(self.median)
         lines = [object.__repr__(self).replace(" object at", " at"), self.title]
         if self.task_spec.setup:

@@ -1,7 +1,11 @@
 """Timer: how long a piece of code takes."""
 
+from __future__ import annotations
+
 import enum
 import timeit
+from collections.abc import Callable
+from typing import Any, NoReturn
 
 from rushlight import _C
 from rushlight.utils.benchmark._measurement import Measurement, TaskSpec
@@ -16,7 +20,7 @@ class Language(enum.Enum):
     CPP = 1
 
 
-def timer():
+def timer() -> float:
     """The time in seconds, after the GPU has done its work."""
     from rushlight import cuda
 
@@ -30,18 +34,18 @@ class Timer:
 
     def __init__(
         self,
-        stmt="pass",
-        setup="pass",
-        global_setup="",
-        timer=timer,
-        globals=None,
-        label=None,
-        sub_label=None,
-        description=None,
-        env=None,
-        num_threads=1,
-        language=Language.PYTHON,
-    ):
+        stmt: str = "pass",
+        setup: str = "pass",
+        global_setup: str = "",
+        timer: Callable[[], float] = timer,
+        globals: dict[str, Any] | None = None,
+        label: str | None = None,
+        sub_label: str | None = None,
+        description: str | None = None,
+        env: str | None = None,
+        num_threads: int = 1,
+        language: Any = Language.PYTHON,
+    ) -> None:
         if language not in (Language.PYTHON, "py", "python"):
             raise NotImplementedError("benchmark.Timer: only Python statements can be timed")
         if not isinstance(stmt, str):
@@ -59,14 +63,14 @@ class Timer:
     def _threads(self):
         return _Threads(self._task_spec.num_threads)
 
-    def timeit(self, number=1_000_000):
+    def timeit(self, number: int = 1_000_000) -> Measurement:
         """Runs the statement `number` times in one block, after a short warm-up."""
         with self._threads():
             self._timer.timeit(max(number // 100, 2))
             times = [self._timer.timeit(number)]
         return Measurement(number, times, self._task_spec)
 
-    def repeat(self, repeat=-1, number=-1):
+    def repeat(self, repeat: int = -1, number: int = -1) -> Any:
         """Not in PyTorch's Timer either."""
         raise NotImplementedError("benchmark.Timer.repeat: see blocked_autorange")
 
@@ -79,7 +83,9 @@ class Timer:
                 return number
             number *= 10
 
-    def blocked_autorange(self, callback=None, min_run_time=0.2):
+    def blocked_autorange(
+        self, callback: Callable[[int, float], NoReturn] | None = None, min_run_time: float = 0.2
+    ) -> Measurement:
         """Runs blocks until min_run_time seconds have been measured."""
         with self._threads():
             number = self._block_size(min_run_time)
@@ -91,8 +97,13 @@ class Timer:
         return Measurement(number, times, self._task_spec)
 
     def adaptive_autorange(
-        self, threshold=0.1, *, min_run_time=0.01, max_run_time=10.0, callback=None
-    ):
+        self,
+        threshold: float = 0.1,
+        *,
+        min_run_time: float = 0.01,
+        max_run_time: float = 10.0,
+        callback: Callable[[int, float], NoReturn] | None = None,
+    ) -> Measurement:
         """Runs blocks until the times agree: their middle half within threshold of the median."""
         with self._threads():
             number = self._block_size(min_run_time)
@@ -106,7 +117,14 @@ class Timer:
                 if (steady and sum(times) > min_run_time) or sum(times) > max_run_time:
                     return measured
 
-    def collect_callgrind(self, number=100, *, repeats=None, collect_baseline=True, **_):
+    def collect_callgrind(
+        self,
+        number: int = 100,
+        *,
+        repeats: int | None = None,
+        collect_baseline: bool = True,
+        **_: Any,
+    ) -> Any:
         """Counting instructions is not supported."""
         raise NotImplementedError("benchmark.Timer.collect_callgrind: not supported")
 

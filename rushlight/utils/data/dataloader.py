@@ -1,5 +1,7 @@
 """DataLoader: batches of a dataset, shuffled, collated, by other processes if asked for."""
 
+from __future__ import annotations
+
 import collections
 import itertools
 import multiprocessing
@@ -10,16 +12,18 @@ import threading
 import time
 import warnings
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Generic, TypeVar
 
+from rushlight._C import Generator
+from rushlight.types import Self
 from rushlight.utils.data import _utils
 from rushlight.utils.data._utils import resume
 from rushlight.utils.data._utils.collate import default_collate, default_convert
 from rushlight.utils.data._utils.fetch import NO_SAMPLE, _DatasetKind
 from rushlight.utils.data._utils.seeding import Randomness
 from rushlight.utils.data._utils.worker import get_worker_info
-from rushlight.utils.data.dataset import IterableDataset
+from rushlight.utils.data.dataset import Dataset, IterableDataset
 from rushlight.utils.data.sampler import (
     BatchSampler,
     RandomSampler,
@@ -39,7 +43,7 @@ _collate_fn_t = Callable[[list[_T]], Any]
 class _InfiniteConstantSampler(Sampler):
     """None for ever: an iterable dataset knows itself what comes next."""
 
-    def __iter__(self):
+    def __iter__(self) -> Iterator[Any]:
         return itertools.repeat(None)
 
 
@@ -51,31 +55,31 @@ class DataLoader(Generic[_T_co]):
         "batch_size", "batch_sampler", "sampler", "drop_last", "dataset", "persistent_workers",
     )  # fmt: skip
     _initialized = False
-    _iterator = None
+    _iterator: Any = None
     _epoch = None  # the pass that runs, or ran last
     _resume_from = None  # what load_state_dict left for the next pass
 
     def __init__(
         self,
-        dataset,
-        batch_size=1,
-        shuffle=None,
-        sampler=None,
-        batch_sampler=None,
-        num_workers=0,
-        collate_fn=None,
-        pin_memory=False,
-        drop_last=False,
-        timeout=0,
-        worker_init_fn=None,
-        multiprocessing_context=None,
-        generator=None,
+        dataset: Dataset[Any],
+        batch_size: int | None = 1,
+        shuffle: bool | None = None,
+        sampler: Sampler | Iterable | None = None,
+        batch_sampler: Sampler[list] | Iterable[list] | None = None,
+        num_workers: int = 0,
+        collate_fn: Callable[[list[Any]], Any] | None = None,
+        pin_memory: bool = False,
+        drop_last: bool = False,
+        timeout: float = 0,
+        worker_init_fn: Any = None,
+        multiprocessing_context: Any = None,
+        generator: Generator | None = None,
         *,
-        prefetch_factor=None,
-        persistent_workers=False,
-        pin_memory_device="",
-        in_order=True,
-    ):
+        prefetch_factor: int | None = None,
+        persistent_workers: bool = False,
+        pin_memory_device: str = "",
+        in_order: bool = True,
+    ) -> None:
         num_workers = _count("num_workers", num_workers)
         _check_worker_arguments(num_workers, timeout, prefetch_factor, persistent_workers)
         self.dataset = dataset
@@ -97,7 +101,7 @@ class DataLoader(Generic[_T_co]):
         if collate_fn is None:
             collate_fn = default_collate if self._auto_collation else default_convert
         self.collate_fn = collate_fn
-        self._length_asked = None  # of an iterable dataset, to check it later
+        self._length_asked: int | None = None  # of an iterable dataset, to check it later
         self._initialized = True
         self.check_worker_number_rationality()
 
@@ -131,7 +135,7 @@ class DataLoader(Generic[_T_co]):
         self.batch_sampler = batch_sampler
 
     @property
-    def multiprocessing_context(self):
+    def multiprocessing_context(self) -> Any:
         return self._multiprocessing_context
 
     @multiprocessing_context.setter
@@ -140,7 +144,7 @@ class DataLoader(Generic[_T_co]):
             context = _checked_context(context, self.num_workers)
         self._multiprocessing_context = context
 
-    def __setattr__(self, name, value):
+    def __setattr__(self, name: str, value: Any) -> None:
         if self._initialized and name in self._FIXED:
             raise ValueError(
                 f"{name} attribute should not be set after {type(self).__name__} is initialized"
@@ -160,7 +164,7 @@ class DataLoader(Generic[_T_co]):
             return _SingleProcessDataLoaderIter(self)
         return _MultiProcessingDataLoaderIter(self)
 
-    def __iter__(self):
+    def __iter__(self) -> Iterator[Any]:
         if not self.persistent_workers or _workers_of_next_pass(self) == 0:
             return self._get_iterator()
         if self._iterator is None:
@@ -175,16 +179,16 @@ class DataLoader(Generic[_T_co]):
         self._epoch = resume.Epoch(self) if state is None else resume.Epoch.resumed(self, state)
         return self._epoch
 
-    def __len__(self):
+    def __len__(self) -> int:
         if not self._is_iterable:
             return len(self._index_sampler)
-        length = self._length_asked = len(self.dataset)
+        length = self._length_asked = len(self.dataset)  # type: ignore[arg-type]
         if self.batch_size is None:
             return length
         whole, rest = divmod(length, self.batch_size)
         return whole if self.drop_last or rest == 0 else whole + 1
 
-    def check_worker_number_rationality(self):
+    def check_worker_number_rationality(self) -> None:
         """Warns when there are to be more workers than processors for them."""
         processors = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else None
         if self.num_workers and processors and self.num_workers > processors:
@@ -194,16 +198,16 @@ class DataLoader(Generic[_T_co]):
                 stacklevel=3,
             )
 
-    def state_dict(self):
+    def state_dict(self) -> dict[str, Any]:
         """Where the loader stands, also in the middle of an epoch, as plain values."""
         return resume.loader_state(self)
 
-    def load_state_dict(self, state_dict):
+    def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
         """Makes the next pass go on where state_dict() was taken, with any number of workers."""
         self._resume_from = resume.load_loader_state(self, state_dict)
         self._epoch = None
 
-    def __getstate__(self):
+    def __getstate__(self) -> Any:
         # A pass that runs belongs to this process.
         return {**self.__dict__, "_iterator": None, "_epoch": None}
 
@@ -282,7 +286,7 @@ def _checked_context(context, num_workers):
 class _BaseDataLoaderIter:
     """One pass over the batches."""
 
-    def __init__(self, loader):
+    def __init__(self, loader: Any) -> None:
         # A loader holds the iterator of its persistent workers. If that held the loader in turn,
         # nobody but the garbage collector would end them.
         self._loader = weakref.ref(loader)
@@ -308,21 +312,21 @@ class _BaseDataLoaderIter:
     def _num_yielded(self):
         return self._epoch.yielded
 
-    def __iter__(self):
+    def __iter__(self) -> Self:
         return self
 
-    def __len__(self):
+    def __len__(self) -> int:
         return len(self._index_sampler)
 
-    def __next__(self):
+    def __next__(self) -> Any:
         try:
-            data = self._next_data()
+            data = self._next_data()  # type: ignore[attr-defined]
         except StopIteration:
             self._epoch.finished = True
             raise
         loader = self._loader()
         asked = None if loader is None else loader._length_asked
-        if asked is not None and self._epoch.yielded > len(loader):
+        if asked is not None and self._epoch.yielded > len(loader):  # type: ignore[arg-type]
             warnings.warn(
                 f"Length of IterableDataset {self._dataset} was reported to be {asked} (when "
                 f"accessing len(dataloader)), but {self._epoch.yielded} samples have been fetched. "
@@ -332,7 +336,7 @@ class _BaseDataLoaderIter:
             )
         return data
 
-    def __getstate__(self):
+    def __getstate__(self) -> Any:
         raise NotImplementedError(f"{type(self).__name__} cannot be pickled")
 
 
@@ -352,7 +356,7 @@ def _can_pin():
 class _SingleProcessDataLoaderIter(_BaseDataLoaderIter):
     """Batches made where they are used."""
 
-    def __init__(self, loader):
+    def __init__(self, loader: Any) -> None:
         # (A state of a stream that was saved without workers runs here, whatever the loader has.)
         if loader.timeout != 0 and loader.num_workers == 0:
             raise AssertionError(
@@ -404,7 +408,7 @@ class _MultiProcessingDataLoaderIter(_BaseDataLoaderIter):
     are under way.
     """
 
-    def __init__(self, loader):
+    def __init__(self, loader: Any) -> None:
         from rushlight.utils.data._utils.pool import WorkerPool
 
         if loader.prefetch_factor is not None and loader.prefetch_factor <= 0:
@@ -573,7 +577,7 @@ class _MultiProcessingDataLoaderIter(_BaseDataLoaderIter):
         if pinning is not None:
             pinning.join()
 
-    def __del__(self):
+    def __del__(self) -> None:
         try:
             self._shutdown_workers()
         except KeyboardInterrupt:

@@ -1,15 +1,18 @@
 """Datasets: objects with ``__getitem__`` and usually ``__len__``, or iterables; and ways to join,
 cut and split them."""
 
+from __future__ import annotations
+
 import bisect
 import itertools
 import math
 import warnings
-from collections.abc import Iterable
-from typing import Generic, TypeVar
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Generic, TypeVar
 
 import rushlight
 from rushlight import default_generator
+from rushlight._C import Generator, Tensor
 
 __all__ = [
     "ChainDataset",
@@ -31,10 +34,10 @@ class Dataset(Generic[_T_co]):
     A method ``__getitems__(keys)``, where there is one, gets a whole batch at once.
     """
 
-    def __getitem__(self, index):
+    def __getitem__(self, index: Any) -> Any:
         raise NotImplementedError("Subclasses of Dataset should implement __getitem__.")
 
-    def __add__(self, other):
+    def __add__(self, other: Dataset[_T_co]) -> Any:
         return ConcatDataset([self, other])
 
 
@@ -45,14 +48,14 @@ class IterableDataset(Dataset[_T_co], Iterable[_T_co]):
     which part of the stream is its own.
     """
 
-    def __add__(self, other):
+    def __add__(self, other: Dataset[_T_co]) -> Any:
         return ChainDataset([self, other])
 
 
 class TensorDataset(Dataset):
     """Rows of tensors: sample i is the tuple of ``tensor[i]``."""
 
-    def __init__(self, *tensors):
+    def __init__(self, *tensors: Tensor) -> None:
         lengths = [t.size(0) for t in tensors]
         if len(set(lengths)) > 1:
             raise AssertionError(
@@ -60,17 +63,17 @@ class TensorDataset(Dataset):
             )
         self.tensors = tensors
 
-    def __getitem__(self, index):
+    def __getitem__(self, index: Any) -> Any:
         return tuple(tensor[index] for tensor in self.tensors)
 
-    def __len__(self):
+    def __len__(self) -> int:
         return self.tensors[0].size(0)
 
 
 class StackDataset(Dataset):
     """Several datasets side by side: sample i is a tuple, or with keywords a dict, of theirs."""
 
-    def __init__(self, *args, **kwargs):
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
         if args and kwargs:
             raise ValueError(
                 "StackDataset: datasets are given either by position (samples are tuples) or by "
@@ -92,14 +95,14 @@ class StackDataset(Dataset):
             return dict(zip(self.datasets, values, strict=True))
         return tuple(values)
 
-    def __getitem__(self, index):
+    def __getitem__(self, index: Any) -> Any:
         return self._joined([dataset[index] for dataset in self._parts()])
 
-    def __getitems__(self, indices):
+    def __getitems__(self, indices: list) -> Any:
         columns = [_get_many(dataset, indices, "StackDataset") for dataset in self._parts()]
         return [self._joined(row) for row in zip(*columns, strict=True)]
 
-    def __len__(self):
+    def __len__(self) -> int:
         return self._length
 
 
@@ -118,7 +121,7 @@ def _get_many(dataset, indices, who):
 class ConcatDataset(Dataset[_T_co]):
     """Datasets one after the other."""
 
-    def __init__(self, datasets):
+    def __init__(self, datasets: Iterable[Dataset]) -> None:
         self.datasets = list(datasets)
         if not self.datasets:
             raise AssertionError("ConcatDataset: datasets should not be an empty iterable")
@@ -130,14 +133,14 @@ class ConcatDataset(Dataset[_T_co]):
         self.cumulative_sizes = self.cumsum(self.datasets)
 
     @staticmethod
-    def cumsum(sequence):
+    def cumsum(sequence: Any) -> list[Any]:
         """Where each dataset ends."""
         return list(itertools.accumulate(len(dataset) for dataset in sequence))
 
-    def __len__(self):
+    def __len__(self) -> int:
         return self.cumulative_sizes[-1]
 
-    def __getitem__(self, idx):
+    def __getitem__(self, idx: Any) -> Any:
         if idx < 0:
             if -idx > len(self):
                 raise ValueError("absolute value of index should not exceed dataset length")
@@ -147,7 +150,7 @@ class ConcatDataset(Dataset[_T_co]):
         return self.datasets[which][idx - before]
 
     @property
-    def cummulative_sizes(self):
+    def cummulative_sizes(self) -> Any:
         warnings.warn(
             "cummulative_sizes is misspelt; use cumulative_sizes", FutureWarning, stacklevel=2
         )
@@ -157,19 +160,19 @@ class ConcatDataset(Dataset[_T_co]):
 class ChainDataset(IterableDataset):
     """Iterable datasets one after the other."""
 
-    def __init__(self, datasets):
+    def __init__(self, datasets: Iterable[Dataset]) -> None:
         self.datasets = datasets
 
-    def __iter__(self):
+    def __iter__(self) -> Iterator[Any]:
         for dataset in self.datasets:
             _check_iterable(dataset)
-            yield from dataset
+            yield from dataset  # type: ignore[misc]
 
-    def __len__(self):
+    def __len__(self) -> int:
         total = 0
         for dataset in self.datasets:
             _check_iterable(dataset)
-            total += len(dataset)
+            total += len(dataset)  # type: ignore[arg-type]
         return total
 
 
@@ -183,36 +186,40 @@ def _check_iterable(dataset):
 class Subset(Dataset[_T_co]):
     """The samples of a dataset at given indices."""
 
-    def __init__(self, dataset, indices):
+    def __init__(self, dataset: Dataset[Any], indices: Sequence[int]) -> None:
         self.dataset = dataset
         self.indices = indices
 
-    def __getitem__(self, idx):
+    def __getitem__(self, idx: Any) -> Any:
         if isinstance(idx, list):
             return self.dataset[[self.indices[i] for i in idx]]
         return self.dataset[self.indices[idx]]
 
-    def __getitems__(self, indices):
+    def __getitems__(self, indices: list[int]) -> Any:
         keys = [self.indices[i] for i in indices]
         if callable(getattr(self.dataset, "__getitems__", None)):
-            return self.dataset.__getitems__(keys)
+            return self.dataset.__getitems__(keys)  # type: ignore[attr-defined]
         return [self.dataset[key] for key in keys]
 
-    def __len__(self):
+    def __len__(self) -> int:
         return len(self.indices)
 
 
-def random_split(dataset, lengths, generator=default_generator):
+def random_split(
+    dataset: Dataset[Any],
+    lengths: Sequence[int | float],
+    generator: Generator | None = default_generator,
+) -> list[Subset[Any]]:
     """Cuts a dataset at random into subsets of given lengths, or of given fractions of it."""
     if math.isclose(sum(lengths), 1) and sum(lengths) <= 1:
-        lengths = _lengths_of_fractions(lengths, len(dataset))
-    if sum(lengths) != len(dataset):
+        lengths = _lengths_of_fractions(lengths, len(dataset))  # type: ignore[arg-type]
+    if sum(lengths) != len(dataset):  # type: ignore[arg-type]
         raise ValueError(
             "Sum of input lengths does not equal the length of the input dataset!"
             f" (random_split: {list(lengths)} add up to {sum(lengths)}, the dataset has "
-            f"{len(dataset)} samples)"
+            f"{len(dataset)} samples)"  # type: ignore[arg-type]
         )
-    order = rushlight.randperm(sum(lengths), generator=generator).tolist()
+    order = rushlight.randperm(sum(lengths), generator=generator).tolist()  # type: ignore[arg-type]
     ends = itertools.accumulate(lengths)
     return [
         Subset(dataset, order[end - length : end])

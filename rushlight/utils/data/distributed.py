@@ -1,9 +1,14 @@
 """The sampler for training on several machines: each process gets its own part of the data."""
 
+from __future__ import annotations
+
 import math
+from collections.abc import Iterator
+from typing import Any
 
 import rushlight
 from rushlight import ArgumentError
+from rushlight.utils.data.dataset import Dataset
 from rushlight.utils.data.sampler import Sampler
 
 __all__ = ["DistributedSampler"]
@@ -17,8 +22,14 @@ class DistributedSampler(Sampler):
     """
 
     def __init__(
-        self, dataset, num_replicas=None, rank=None, shuffle=True, seed=0, drop_last=False
-    ):
+        self,
+        dataset: Dataset,
+        num_replicas: int | None = None,
+        rank: int | None = None,
+        shuffle: bool = True,
+        seed: int = 0,
+        drop_last: bool = False,
+    ) -> None:
         if num_replicas is None or rank is None:
             group = _process_group()
             num_replicas = group.get_world_size() if num_replicas is None else num_replicas
@@ -32,7 +43,7 @@ class DistributedSampler(Sampler):
         self.rank = rank
         self.epoch = 0
         self.drop_last = drop_last
-        length = len(dataset)
+        length = len(dataset)  # type: ignore[arg-type]
         if drop_last and length % num_replicas != 0:
             self.num_samples = math.ceil((length - num_replicas) / num_replicas)
         else:
@@ -41,8 +52,8 @@ class DistributedSampler(Sampler):
         self.shuffle = shuffle
         self.seed = seed
 
-    def __iter__(self):
-        length = len(self.dataset)
+    def __iter__(self) -> Iterator[Any]:
+        length = len(self.dataset)  # type: ignore[arg-type]
         if self.shuffle:
             generator = rushlight.Generator().manual_seed(self.seed + self.epoch)
             order = rushlight.randperm(length, generator=generator).tolist()
@@ -59,10 +70,10 @@ class DistributedSampler(Sampler):
             )
         return iter(own)
 
-    def __len__(self):
+    def __len__(self) -> int:
         return self.num_samples
 
-    def set_epoch(self, epoch):
+    def set_epoch(self, epoch: int) -> None:
         """Makes the next pass shuffle by this number."""
         self.epoch = epoch
 

@@ -1,9 +1,13 @@
 """Samplers: iterables of the keys, or lists of keys, that a loader asks its dataset for."""
 
+from __future__ import annotations
+
 import itertools
-from typing import Generic, TypeVar
+from collections.abc import Iterable, Iterator, Sequence, Sized
+from typing import Any, Generic, TypeVar
 
 import rushlight
+from rushlight._C import Generator
 
 __all__ = [
     "BatchSampler",
@@ -20,20 +24,20 @@ _T_co = TypeVar("_T_co", covariant=True)
 class Sampler(Generic[_T_co]):
     """Subclasses define ``__iter__``, and ``__len__`` where the loader's length is asked for."""
 
-    def __iter__(self):
+    def __iter__(self) -> Iterator[int]:
         raise NotImplementedError(f"{type(self).__name__} should implement __iter__")
 
 
 class SequentialSampler(Sampler[int]):
     """0, 1, 2, ... in order."""
 
-    def __init__(self, data_source):
+    def __init__(self, data_source: Sized) -> None:
         self.data_source = data_source
 
-    def __iter__(self):
+    def __iter__(self) -> Iterator[int]:
         return iter(range(len(self.data_source)))
 
-    def __len__(self):
+    def __len__(self) -> int:
         return len(self.data_source)
 
 
@@ -53,7 +57,13 @@ class RandomSampler(Sampler[int]):
     Without a generator one is made for each pass, seeded from the default generator.
     """
 
-    def __init__(self, data_source, replacement=False, num_samples=None, generator=None):
+    def __init__(
+        self,
+        data_source: Sized,
+        replacement: bool = False,
+        num_samples: int | None = None,
+        generator: Generator | None = None,
+    ) -> None:
         self.data_source = data_source
         self.replacement = replacement
         self._num_samples = num_samples
@@ -62,11 +72,11 @@ class RandomSampler(Sampler[int]):
         _check_count("num_samples", self.num_samples)
 
     @property
-    def num_samples(self):
+    def num_samples(self) -> int:
         # Asked for each time: the dataset may have grown.
         return len(self.data_source) if self._num_samples is None else self._num_samples
 
-    def __iter__(self):
+    def __iter__(self) -> Iterator[Any]:
         total, wanted = len(self.data_source), self.num_samples
         generator = self.generator
         if generator is None:
@@ -81,7 +91,7 @@ class RandomSampler(Sampler[int]):
             order = rushlight.randperm(total, generator=generator)
             yield from _ints(order[: wanted - begin])
 
-    def __len__(self):
+    def __len__(self) -> int:
         return self.num_samples
 
 
@@ -98,22 +108,28 @@ def _random_seed():
 class SubsetRandomSampler(Sampler[int]):
     """The given indices in random order."""
 
-    def __init__(self, indices, generator=None):
+    def __init__(self, indices: Sequence[int], generator: Generator | None = None) -> None:
         self.indices = indices
         self.generator = generator
 
-    def __iter__(self):
+    def __iter__(self) -> Iterator[Any]:
         for i in _ints(rushlight.randperm(len(self.indices), generator=self.generator)):
             yield self.indices[i]
 
-    def __len__(self):
+    def __len__(self) -> int:
         return len(self.indices)
 
 
 class WeightedRandomSampler(Sampler[int]):
     """Draws of 0 ... len(weights) - 1 with given weights, which need not add up to 1."""
 
-    def __init__(self, weights, num_samples, replacement=True, generator=None):
+    def __init__(
+        self,
+        weights: Sequence[float],
+        num_samples: int,
+        replacement: bool = True,
+        generator: Generator | None = None,
+    ) -> None:
         _check_count("num_samples", num_samples)
         if not isinstance(replacement, bool):
             raise ValueError(
@@ -130,20 +146,22 @@ class WeightedRandomSampler(Sampler[int]):
         self.replacement = replacement
         self.generator = generator
 
-    def __iter__(self):
+    def __iter__(self) -> Iterator[Any]:
         draws = rushlight.multinomial(
             self.weights, self.num_samples, self.replacement, generator=self.generator
         )
         yield from _ints(draws)
 
-    def __len__(self):
+    def __len__(self) -> int:
         return self.num_samples
 
 
 class BatchSampler(Sampler[list[int]]):
     """Lists of ``batch_size`` keys of another sampler; the last may be shorter, or dropped."""
 
-    def __init__(self, sampler, batch_size, drop_last):
+    def __init__(
+        self, sampler: Sampler[int] | Iterable[int], batch_size: int, drop_last: bool
+    ) -> None:
         _check_batch_size(batch_size)
         if not isinstance(drop_last, bool):
             raise ValueError(f"drop_last should be a boolean value, but got drop_last={drop_last}")
@@ -151,15 +169,15 @@ class BatchSampler(Sampler[list[int]]):
         self.batch_size = batch_size
         self.drop_last = drop_last
 
-    def __iter__(self):
+    def __iter__(self) -> Iterator[Any]:
         keys = iter(self.sampler)
         while batch := list(itertools.islice(keys, self.batch_size)):
             if len(batch) < self.batch_size and self.drop_last:
                 return
             yield batch
 
-    def __len__(self):
-        whole, rest = divmod(len(self.sampler), self.batch_size)
+    def __len__(self) -> int:
+        whole, rest = divmod(len(self.sampler), self.batch_size)  # type: ignore[arg-type]
         return whole if self.drop_last or rest == 0 else whole + 1
 
 

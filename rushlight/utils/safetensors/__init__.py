@@ -8,6 +8,10 @@ load_file maps the file into memory: tensors lie in it and are read from the dis
 to them changes this process's copy only.
 """
 
+from __future__ import annotations
+
+from typing import Any
+
 __all__ = [
     "SafetensorError",
     "load",
@@ -31,7 +35,7 @@ _HOMES = {
 }
 
 
-def __getattr__(name):
+def __getattr__(name: str) -> Any:
     # json, mmap and the rest are imported when first used.
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
@@ -42,5 +46,5 @@ def __getattr__(name):
     return value
 
 
-def __dir__():
+def __dir__() -> list[Any]:
     return sorted([*globals(), *__all__])

@@ -1,10 +1,24 @@
 """Models with tied weights: each weight is written once, and the other names in the metadata."""
 
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from rushlight.types import Device, FileLike
 from rushlight.utils.safetensors._read import load_file
 from rushlight.utils.safetensors._write import byte_range, save_file, shared_groups
 
+if TYPE_CHECKING:
+    from rushlight.nn.modules.module import Module
 
-def save_model(model, filename, metadata=None, force_contiguous=True):
+
+def save_model(
+    model: Module,
+    filename: FileLike,
+    metadata: Mapping[str, str] | None = None,
+    force_contiguous: bool = True,
+) -> None:
     """Writes a model's state_dict. Of names that stand for the same memory one is written, and the
     metadata maps the others to it."""
     state = dict(model.state_dict())
@@ -22,7 +36,9 @@ def save_model(model, filename, metadata=None, force_contiguous=True):
     save_file(state, filename, metadata or None)
 
 
-def load_model(model, filename, strict=True, device="cpu"):
+def load_model(
+    model: Module, filename: FileLike, strict: bool = True, device: Device = "cpu"
+) -> Any:
     """Loads a file of save_model into a model. Returns (missing, unexpected) names."""
     state = load_file(filename, device=device)
     own = dict(model.state_dict())

@@ -1,15 +1,20 @@
 """Reading safetensors."""
 
+from __future__ import annotations
+
 import mmap
+from typing import Any
 
 from rushlight import _C
+from rushlight._C import Tensor
 from rushlight.serialization._sources import MappedSource
+from rushlight.types import Device, FileLike, Self
 from rushlight.utils.safetensors._format import NAME_OF_DTYPE, SafetensorError, parse_header
 
 _FRAMEWORKS = ("pt", "torch", "pytorch", "rushlight")
 
 
-def load(data):
+def load(data: bytes) -> dict[str, Tensor]:
     """The tensors in the bytes of a safetensors file; copies."""
     view = memoryview(data).cast("B")
     entries, _, start = parse_header(lambda at, n: bytes(view[at : at + n]), len(view))
@@ -17,7 +22,7 @@ def load(data):
             entries.items()}  # fmt: skip
 
 
-def load_file(filename, device="cpu"):
+def load_file(filename: FileLike, device: Device = "cpu") -> dict[str, Tensor]:
     """The tensors of a file. On the CPU they lie in the file, mapped into memory and private: it
     is read where they are used, and not written when they are."""
     with safe_open(filename, framework="pt", device=device) as file:
@@ -42,24 +47,24 @@ def _tensor(entry, buffer):
 class safe_open:
     """An open file, for reading some of its tensors or parts of them; a context manager."""
 
-    def __init__(self, filename, framework="pt", device="cpu"):
+    def __init__(self, filename: FileLike, framework: str = "pt", device: Any = "cpu") -> None:
         if framework not in _FRAMEWORKS:
             raise SafetensorError(
                 f"safe_open: framework must be one of {_FRAMEWORKS}, got {framework!r}"
             )
         self._device = _C.device(device)
         try:
-            self._source = MappedSource(filename, mmap.MAP_PRIVATE)
+            self._source: Any = MappedSource(filename, mmap.MAP_PRIVATE)
         except RuntimeError:
             raise SafetensorError(f"safe_open: {str(filename)!r} is empty") from None
         self._entries, self._metadata, self._start = parse_header(
             self._source.read, self._source.length
         )
 
-    def __enter__(self):
+    def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *error):
+    def __exit__(self, *error: object) -> None:
         self._source = None  # tensors keep the mapping
 
     def _entry(self, name):
@@ -69,23 +74,23 @@ class safe_open:
             raise SafetensorError(f"safe_open: the file does not contain a tensor {name!r}")
         return self._entries[name]
 
-    def keys(self):
+    def keys(self) -> list[str]:
         """The names, sorted."""
         return sorted(self._entries)
 
-    def offset_keys(self):
+    def offset_keys(self) -> list[str]:
         """The names, in the order of their bytes."""
         return sorted(self._entries, key=lambda name: self._entries[name].begin)
 
-    def metadata(self):
+    def metadata(self) -> dict[str, str] | None:
         """The dict of strings in the header; None without one."""
         return None if self._metadata is None else dict(self._metadata)
 
-    def get_tensor(self, name):
+    def get_tensor(self, name: str) -> Tensor:
         """One tensor."""
         return self._mapped(self._entry(name)).to(self._device)
 
-    def get_slice(self, name):
+    def get_slice(self, name: str) -> Any:
         """One tensor to take parts of; only they are read."""
         return _Slice(self._entry(name), self._mapped, self._device)
 

@@ -1,17 +1,24 @@
 """Writing safetensors."""
 
+from __future__ import annotations
+
+from collections.abc import Mapping
+
 from rushlight import _C
 from rushlight._C import Tensor
 from rushlight.serialization._atomic import replacing
+from rushlight.types import FileLike
 from rushlight.utils.safetensors._format import NAME_OF_DTYPE, header_bytes
 
 
-def save(tensors, metadata=None):
+def save(tensors: Mapping[str, Tensor], metadata: Mapping[str, str] | None = None) -> bytes:
     """Named tensors as the bytes of a safetensors file."""
     return b"".join(_pieces("save", tensors, metadata))
 
 
-def save_file(tensors, filename, metadata=None):
+def save_file(
+    tensors: Mapping[str, Tensor], filename: FileLike, metadata: Mapping[str, str] | None = None
+) -> None:
     """Writes named tensors to a file; if anything fails, what was there stays.
 
     Tensors that share memory are refused, since a reader would make separate ones of them:

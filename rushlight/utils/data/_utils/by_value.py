@@ -133,7 +133,7 @@ _REDUCERS = {
     # What fields of dataclasses are compared with by identity has a name there.
     type(dataclasses.MISSING): lambda _: "MISSING",
     type(dataclasses.KW_ONLY): lambda _: "KW_ONLY",
-    type(dataclasses._FIELD): lambda kind: kind.name,
+    type(dataclasses._FIELD): lambda kind: kind.name,  # type: ignore[attr-defined]
 }
 
 _GLOBAL_CODES = {"LOAD_GLOBAL", "STORE_GLOBAL", "DELETE_GLOBAL", "LOAD_NAME",

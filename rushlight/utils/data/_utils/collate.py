@@ -3,8 +3,11 @@
 An error tells where in the samples it happened (the path of keys), which samples disagree and how.
 """
 
+from __future__ import annotations
+
 import collections.abc
 import copy
+from typing import Any
 
 import rushlight
 from rushlight import ShapeError, Tensor
@@ -54,7 +57,7 @@ def _at(path):
     return f" at {_braces(path)}" if path else ""
 
 
-def default_collate(batch):
+def default_collate(batch: Any) -> Any:
     """A batch of samples as one sample of batches: tensors and arrays are stacked, numbers become
     tensors, strings a list, and containers are joined value by value."""
     return _collate(batch, default_collate_fn_map, "")
@@ -248,7 +251,7 @@ def _know_numpy():
     default_collate_fn_map.setdefault(numbers, collate_numpy_scalar_fn)
 
 
-def default_convert(data):
+def default_convert(data: Any) -> Any:
     """NumPy arrays and numbers as tensors, through all containers; the rest as it is."""
     if isinstance(data, Tensor):
         return data

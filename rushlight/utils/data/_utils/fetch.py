@@ -1,11 +1,18 @@
 """How one batch is made: ask the dataset for samples, then collate them."""
 
+from __future__ import annotations
+
 import itertools
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 import rushlight
 from rushlight.utils.data._utils import buffers
 from rushlight.utils.data._utils.collate import CollateError, default_collate
 from rushlight.utils.data.dataset import StackDataset, Subset, TensorDataset
+
+if TYPE_CHECKING:
+    from rushlight.utils.data.dataset import Dataset
 
 NO_SAMPLE = object()  # nothing can be said about which sample failed
 
@@ -139,7 +146,14 @@ class _DatasetKind:
     Iterable = 1
 
     @staticmethod
-    def create_fetcher(kind, dataset, auto_collation, collate_fn, drop_last, randomness):
+    def create_fetcher(
+        kind: Any,
+        dataset: Dataset[Any],
+        auto_collation: Any,
+        collate_fn: Callable[[list[Any]], Any] | None,
+        drop_last: bool,
+        randomness: str,
+    ) -> Any:
         if kind == _DatasetKind.Map:
             return MapFetcher(dataset, auto_collation, collate_fn, randomness)
         return IterableFetcher(dataset, auto_collation, collate_fn, drop_last, randomness)

@@ -6,15 +6,19 @@ process makes them and in whatever order. Around that, the program's own state i
 brought back: a loader without workers must not disturb the random numbers of the training loop.
 """
 
+from __future__ import annotations
+
 import hashlib
 import importlib.util
 import operator
 import random
 import sys
 import weakref
+from typing import Any
 
 import rushlight
 from rushlight import _C
+from rushlight.types import Self
 
 
 def number_of(key):
@@ -78,7 +82,7 @@ class _SlowSeeder:
 class Randomness:
     """All generators of this process, seeded for one sample after the other."""
 
-    def __init__(self, epoch_seed):
+    def __init__(self, epoch_seed: Any) -> None:
         self.epoch_seed = epoch_seed
         self._at = None  # whose state the generators have
         self._late_numpy = None
@@ -112,27 +116,27 @@ class Randomness:
         elif self._numpy.owner is not self._numpy._module.mtrand._rand._bit_generator:
             self._refresh()
 
-    def __enter__(self):
+    def __enter__(self) -> Self:
         """Puts the program's own state aside."""
         self._keep_up()
         self._seeder.save(self._numpy.save() if self._numpy else False)
         return self
 
-    def __exit__(self, *_):
+    def __exit__(self, *_: object) -> None:
         self._at = None
         had_half_pair = self._numpy is not None and self._numpy._saved.get("has_gauss")
         if self._seeder.restore() or had_half_pair:
             self._numpy.restore()
 
-    def start_batch(self):
+    def start_batch(self) -> None:
         """Where nobody wants the old state back, as in a worker."""
         self._keep_up()
         self._seeder.save(True)
 
-    def for_sample(self, key):
+    def for_sample(self, key: Any) -> None:
         self._seed(self.epoch_seed, key if type(key) is int else number_of(key))
 
-    def for_batch(self, number):
+    def for_batch(self, number: int) -> None:
         """Between samples: a collate function, or the next part of a stream."""
         self._seed(self.epoch_seed ^ 0x5DEECE66D, number)
 
@@ -142,7 +146,7 @@ class Randomness:
         if self._late_numpy is not None:
             self._seed_late_numpy()
 
-    def numpy_has_come(self):
+    def numpy_has_come(self) -> None:
         """A sample has imported NumPy: its generator gets the state that it would have had."""
         if self._numpy is None and self._at is not None:
             self._late_numpy = _Numpy()

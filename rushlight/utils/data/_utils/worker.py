@@ -8,6 +8,8 @@ Note [Ends of a worker]
 - Ctrl-C goes to the whole group; workers ignore it, since the main process ends them.
 """
 
+from __future__ import annotations
+
 import gc
 import os
 import random
@@ -36,7 +38,7 @@ class WorkerInfo:
 _worker_info = None
 
 
-def get_worker_info():
+def get_worker_info() -> WorkerInfo | None:
     """The WorkerInfo in a worker process, None in the main process."""
     return _worker_info
 

@@ -1,0 +1,114 @@
+"""Public functions and methods say the types of their arguments and of what they return."""
+
+import importlib
+import inspect
+import pkgutil
+import typing
+import warnings
+from functools import cache
+from pathlib import Path
+
+import rushlight as rl
+
+PACKAGE = Path(rl.__file__).parent
+# Parts of the package (folders and files at its top; "_": all private ones) that still have public
+# functions without annotations. It may only become shorter.
+NOT_YET = frozenset(["_", "ao", "as_torch", "distributed", "fx", "jit", "onnx"])
+# Methods with two underscores that programs call by themselves, or write in subclasses.
+SPECIAL = frozenset(["__init__", "__new__", "__call__", "__enter__", "__exit__", "__getitem__",
+                     "__setitem__", "__len__", "__iter__", "__contains__", "__repr__"])  # fmt: skip
+
+
+def public_modules():
+    yield rl
+    for found in pkgutil.walk_packages(rl.__path__, "rushlight.", onerror=lambda name: None):
+        parts = found.name.split(".")
+        if any(part.startswith("_") for part in parts):
+            continue
+        try:
+            yield importlib.import_module(found.name)
+        except ImportError:  # needs a package that is not here (tensorboard)
+            continue
+
+
+def functions_of(found):
+    """A function itself; of a class the public methods that it and its bases define."""
+    if inspect.isfunction(found):
+        yield inspect.unwrap(found)
+    elif isinstance(found, type):
+        for base in found.__mro__:
+            for name, value in vars(base).items():
+                if name.startswith("_") and name not in SPECIAL:
+                    continue
+                value = getattr(value, "__func__", value)
+                value = value.fget if isinstance(value, property) else value
+                if inspect.isfunction(value):
+                    yield inspect.unwrap(value)
+
+
+def part_of(function):
+    """The folder or file at the top of the package that has the code; None: not ours."""
+    code = getattr(function, "__code__", None)
+    path = Path(code.co_filename) if code else Path()
+    if not path.is_relative_to(PACKAGE):
+        return None
+    first = path.relative_to(PACKAGE).parts[0].removesuffix(".py")
+    return "_" if first.startswith("_") else first
+
+
+@cache
+def public_functions():
+    """(part, function) of all that can be reached by public names."""
+    found = {}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for module in public_modules():
+            for name in getattr(module, "__all__", None) or dir(module):
+                value = getattr(module, name, None)
+                if not name.startswith("_"):
+                    for function in functions_of(value):
+                        if part_of(function) is not None and function.__name__ != "<lambda>":
+                            found[id(function)] = (part_of(function), function)
+    return list(found.values())
+
+
+def is_annotated(function):
+    parameters = list(inspect.signature(function).parameters.values())
+    # Only the first parameter of a method needs no type, and a static method has none.
+    if "." in function.__qualname__ and parameters and parameters[0].name in ("self", "cls"):
+        parameters = parameters[1:]
+    given = function.__annotations__
+    return "return" in given and all(p.name in given for p in parameters)
+
+
+def missing():
+    found = {}
+    for part, function in public_functions():
+        if not is_annotated(function):
+            code = function.__code__
+            found.setdefault(part, []).append(f"{code.co_filename}:{code.co_firstlineno} "
+                                              f"{function.__qualname__}")  # fmt: skip
+    return found
+
+
+def test_public_functions_are_annotated():
+    assert len(public_functions()) > 2000
+    lacking = {part: names for part, names in missing().items() if part not in NOT_YET}
+    assert not lacking, "\n".join(name for names in lacking.values() for name in sorted(names))
+
+
+def test_the_list_of_exceptions_is_true():
+    """What has been annotated, or is gone, leaves the list."""
+    assert set(missing()) >= NOT_YET
+
+
+def test_annotations_can_be_read_at_run_time():
+    """Tools build command lines and configurations from get_type_hints of constructors."""
+    unreadable = []
+    for part, function in public_functions():
+        if part not in NOT_YET and function.__name__ == "__init__":
+            try:
+                typing.get_type_hints(function)
+            except NameError as error:
+                unreadable.append(f"{function.__module__}.{function.__qualname__}: {error}")
+    assert not unreadable, "\n".join(unreadable)

@@ -1,6 +1,6 @@
-# Glue generated from csrc/ops/*.yaml. `generate.py --list` names its outputs, relative to the
+# Glue generated from csrc/ops/**/*.yaml. `generate.py --list` names its outputs, relative to the
 # output folder, and what becomes of one follows from its path:
-#   bindings/*.cpp -> the Python module      rushlight/* -> the Python package (stubs)
+#   bindings/*.cpp -> the Python module      rushlight/* -> the Python package (stubs, public places)
 #   other *.cpp    -> the library            *.h, *.inc  -> included as "<path>"
 set(RUSH_GENERATED_DIR "${CMAKE_BINARY_DIR}/generated")
 set(RUSH_GENERATED_LIBRARY)
@@ -9,7 +9,7 @@ set(generator "${CMAKE_CURRENT_SOURCE_DIR}/codegen/generate.py")
 file(MAKE_DIRECTORY "${RUSH_GENERATED_DIR}")
 
 if(EXISTS "${generator}")
-  file(GLOB tables CONFIGURE_DEPENDS "${RUSH_CSRC}/ops/*.yaml")
+  file(GLOB_RECURSE tables CONFIGURE_DEPENDS "${RUSH_CSRC}/ops/*.yaml")
   file(GLOB generator_sources CONFIGURE_DEPENDS "${CMAKE_CURRENT_SOURCE_DIR}/codegen/*.py")
   set(generate "${Python_EXECUTABLE}" "${generator}" --table ${tables} --out "${RUSH_GENERATED_DIR}")
   execute_process(

@@ -4,8 +4,10 @@ import keyword
 from pathlib import Path
 
 from emit_ops import HEADER, c_string, entries_of, is_method
-from schema import TableError, with_out
+from row import TableError, with_out
+from row_keys import PLACES
 
+PYTHON_HEADER = "# Generated from the op table by codegen/generate.py; edit the rows instead.\n"
 STUB_START = Path(__file__).with_name("stub_start.pyi")
 # With an underscore where Tensor has an attribute or method of the same name.
 STUB_TYPES = {
@@ -109,9 +111,26 @@ def method_table(names, form):
     return "\n".join(lines)
 
 
+def not_at_top(rows):
+    """Functions that the package itself does not have, as the keys `python:` say."""
+    at_top = {op for row in rows for place, _, op in row.places if place == "top"}
+    names = {entry.name for row in rows if "function" in row.forms for entry in entries_of(row)}
+    return sorted(n for n in names - at_top if not n.startswith("_"))
+
+
+def place_module(place, rows) -> str:
+    """rushlight/_places/<place>.py: the ops that stand there as they are."""
+    names = {public: op for row in rows for p, public, op in row.places if p == place}
+    lines = [PYTHON_HEADER + f'"""Ops of the table that {place} has as they are."""\n']
+    lines += [f"from rushlight._C import {op} as {name}" for name, op in sorted(names.items())]
+    listed = "".join(f"    {name!r},\n" for name in sorted(names))
+    return "\n".join(lines) + f"\n\n__all__ = [\n{listed}]\n"
+
+
 def methods_cpp(rows) -> str:
     names = by_name(rows)
     listed = "".join(f'    "{name}",\n' for name in names)
+    elsewhere = "".join(f'    "{name}",\n' for name in not_at_top(rows))
     return f"""{HEADER}// methods.cpp: one small function a name; the parser does the rest.
 #include "bindings/dispatch.h"
 
@@ -140,6 +159,10 @@ PyCFunction fast(FastFunction f) {{
 }}
 constexpr int kFlags = METH_FASTCALL | METH_KEYWORDS;
 
+constexpr const char* kElsewhere[] = {{
+{elsewhere}    nullptr,
+}};
+
 PyMethodDef g_functions[] = {{
 {method_table(names, "function")}
     {{nullptr, nullptr, 0, nullptr}},
@@ -153,6 +176,7 @@ PyMethodDef g_methods[] = {{
 }}  // namespace
 
 PyMethodDef* op_functions() {{ return g_functions; }}
+std::span<const char* const> ops_elsewhere() {{ return {{kElsewhere, std::size(kElsewhere) - 1}}; }}
 PyMethodDef* op_methods() {{ return g_methods; }}
 void resolve_ops() {{
   for (int k = 0; k < kCount; ++k) g_ops[k] = find_ops(kNames[k]);
@@ -214,4 +238,9 @@ def stub(rows) -> str:
 
 
 def outputs(rows) -> dict[str, str]:
-    return {"bindings/methods.cpp": methods_cpp(rows), "rushlight/_C/__init__.pyi": stub(rows)}
+    files = {"bindings/methods.cpp": methods_cpp(rows), "rushlight/_C/__init__.pyi": stub(rows)}
+    for place in PLACES:
+        if place not in ("top", "private"):
+            name = place.replace(".", "_")
+            files[f"rushlight/_places/{name}.py"] = place_module(place, rows)
+    return files

@@ -4,7 +4,8 @@
 
 # Keep this file a list of names, by section; code lives in the modules it names.
 
-# The core: dtypes, Tensor, device, Size, Generator, ..., and every operator of the table.
+# The core: dtypes, Tensor, device, Size, Generator, ..., and the operators of the table, but those
+# that PyTorch has only elsewhere (the rows' keys `python:`).
 try:
     from rushlight import _C
     from rushlight._C import __version__  # (the stubs' folder alone can be imported too)
@@ -85,12 +86,6 @@ from rushlight.autograd import enable_grad, inference_mode, no_grad, set_grad_en
 
 # Saving and loading.
 from rushlight.serialization import load, save
-
-# Functions that PyTorch has only in nn.functional.
-for _name in """elu elu_ gelu gelu_ hardsigmoid hardsigmoid_ hardswish hardswish_ hardtanh hardtanh_
-leaky_relu leaky_relu_ linear log_sigmoid mish mish_ relu6 relu6_ scaled_dot_product_attention silu
-silu_ softplus softshrink softsign tanhshrink""".split():
-    del globals()[_name]
 
 # Subpackages that are always there.
 from rushlight import autograd, func, linalg, random, return_types, special, storage, testing

@@ -3,6 +3,7 @@
 import sys
 
 from rushlight import _C, linalg, storage
+from rushlight._autocast import autocast_policy
 from rushlight._C import Tensor
 from rushlight._missing import unavailable_class
 from rushlight._public import publish
@@ -160,6 +161,7 @@ def corrcoef(input):
     return _C.complex(found.real.clamp(-1, 1), found.imag.clamp(-1, 1))
 
 
+@autocast_policy(cuda="float32")
 def renorm(input, p, dim, maxnorm, *, out=None):
     """The slices along dim, those with a larger norm scaled down to maxnorm."""
     from rushlight._out import write_out

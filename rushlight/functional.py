@@ -3,6 +3,7 @@
 from math import inf, lgamma, log, prod
 
 from rushlight import _C
+from rushlight._autocast import autocast_policy
 from rushlight._C import Size, Tensor
 from rushlight._out import write_out
 from rushlight._public import publish
@@ -317,6 +318,7 @@ _norm_method.__name__ = "norm"
 Tensor.norm = _norm_method
 
 
+@autocast_policy(cuda="widest")
 def cross(input, other, dim=None, *, out=None):
     """The product of vectors in space, along dim or the first dim of size 3."""
     from rushlight import linalg
@@ -362,6 +364,7 @@ def unravel_index(indices, shape):
     return tuple(reversed(found))
 
 
+@autocast_policy(cpu="float32", cuda="float32")
 def cdist(x1, x2, p=2.0, compute_mode="use_mm_for_euclid_dist_if_necessary"):
     """Distances between all rows of x1 and all rows of x2."""
     modes = ("use_mm_for_euclid_dist_if_necessary", "use_mm_for_euclid_dist",

@@ -85,7 +85,7 @@ TENSORS = ((3,), (2, 3), (1, 2, 4, 4), (0,))
 
 def table_calls():
     """Calls made from the schemas, with one int hostile and all else small."""
-    table = sorted((ROOT / "csrc" / "ops").glob("*.yaml"))
+    table = sorted((ROOT / "csrc" / "ops").rglob("*.yaml"))
     for op in schema.load_all(table):
         if "internal" in op.forms or op.name.startswith("_"):
             continue

@@ -113,6 +113,47 @@ def test_entries_describe_the_forms(files):
     assert '{"out", ArgKind::Tensors, true, true' in inc
 
 
+KEYS = """
+- func: mul(Tensor self, Operand other) -> Tensor
+  kernel: binary Mul floating
+  python: top special special.times
+  doc: The product.
+- func: fold(Tensor self, int[] dim, bool keepdim=False) -> Tensor
+  autocast: {cpu: widest, cuda: float32}
+  batch: along_dims
+  doc: The sum.
+- func: mm(Tensor self, Tensor mat2, int n) -> (Tensor values, Tensor rest)
+  python: private
+  profile:
+    flops: 2 * numel(values) * size(self, -1) // n
+    bytes: max(bytes(rest), 1)
+  doc: The product of matrices.
+"""
+
+
+def test_policies_rules_and_costs_are_part_of_the_entries(table):
+    inc = generate.outputs([table(KEYS)])["ops/demo.inc"]
+    mul, fold, mm = inc.split('.name = "')[1:]
+    assert ".autocast = {}" in mul and ".batch = batch::pointwise" in mul
+    assert ".flops = cost::pointwise_flops" in mul and ".bytes = nullptr" in mul
+    policies = "{.cpu = AutocastPolicy::Widest, .cuda = AutocastPolicy::Float32}"
+    assert f".autocast = {policies}" in fold and ".batch = batch::along_dims" in fold
+    assert ".flops = cost::reduction_flops" in fold
+    assert ".batch = nullptr" in mm and ".flops = flops_2" in mm and ".bytes = bytes_2" in mm
+    formula = "cost::ratio(((2 * cost::numel(r[0])) * cost::size(a[0], -1)), a[2].integer())"
+    assert f"int64_t flops_2(const Value* a, const Value* r) {{ return {formula}; }}" in inc
+    assert "bytes_2(const Value*, const Value* r)" in inc
+
+
+def test_public_places_become_modules(table):
+    files = generate.outputs([table(KEYS)])
+    special = files["rushlight/_places/special.py"]
+    assert "import mul as mul\n" in special and "import mul as times\n" in special
+    compile(special, "special", "exec")
+    elsewhere = files["bindings/methods.cpp"].split("kElsewhere[] = {")[1].split("}")[0]
+    assert '"mm"' in elsewhere and '"mul"' not in elsewhere
+
+
 def test_kernel_lists(files):
     fns = files["functors/fns.h"]
     assert "enum class BinaryFn : uint16_t {\n  Add,\n  kCount,\n};" in fns
@@ -167,7 +208,34 @@ BAD_ROWS = [
     ("{func: f(Tensor self) -> Tensor, doc: x, varargs: true}", "needs an int[] argument"),
     ("{func: f(Tensor self) -> Tensor, doc: x, kernel: unary}", "write e.g."),
     ("{func: f(Tensor self) -> Tensor, doc: x, kernel: unary Exp floats}", "group 'floats'"),
+    (
+        "{func: f_(Tensor self) -> Tensor, doc: x, kind: mutate, autocast: float32}",
+        "exists only in place keeps its dtype",
+    ),
 ]
+
+
+BAD_KEYS = [
+    ("autocast: half", "unknown policy 'half'; known are lower_precision"),
+    ("autocast: {gpu: float32}", "unknown device 'gpu'; known are cpu, cuda"),
+    ("autocast: [float32]", "'autocast' is a policy, or a mapping"),
+    ("autocast: float32_by_option", "needs an argument 'DType? dtype'"),
+    ("batch: [same]", "'batch' names a function of csrc/ops/batch_rules.h"),
+    ("python: toplevel", "'toplevel' is no place; known are top, nn.functional"),
+    ("python: top private", "'private' stands alone"),
+    ("forms: method, python: top", "only an op with the form 'function'"),
+    ("profile: numel(out)", "'profile' is a mapping with the keys flops and bytes"),
+    ("profile: {flop: 1}", "profile: unknown key 'flop'"),
+    ("profile: {flops: numel(other)}", "speaks of 'other'; the row has self, out"),
+    ("profile: {flops: cube(self)}", "calls 'cube'; known are numel, bytes"),
+    ("profile: {flops: 2 * self}", "needs a number where 'self' stands"),
+    ("profile: {flops: size(self)}", "gives size 1 arguments; it takes 2"),
+    ("profile: {flops: prod(self)}", "gives prod 'self', which is no ints"),
+    ("profile: {flops: 2 ** 3}", "has a part that is not known here: '2 ** 3'"),
+    ("profile: {flops: '2 *'}", "is no expression"),
+    ("kind: view, profile: {flops: 1}", "a view costs nothing"),
+]
+BAD_ROWS += [(f"{{func: f(Tensor self) -> Tensor, doc: x, {key}}}", text) for key, text in BAD_KEYS]
 
 
 @pytest.mark.parametrize(("row", "text"), BAD_ROWS, ids=[t for _, t in BAD_ROWS])
@@ -183,6 +251,24 @@ def test_the_same_overload_twice(table):
     row = "- {func: f(Tensor self) -> Tensor, doc: x}\n"
     with pytest.raises(TableError, match=r"'f' stands already in demo.yaml, row 1"):
         load_all([table(row + row)])
+
+
+def test_overloads_have_one_policy(table):
+    rows = """
+- {func: f(Tensor self) -> Tensor, autocast: float32, doc: One.}
+- {func: 'f.dim(Tensor self, int dim) -> Tensor', doc: Two.}
+"""
+    with pytest.raises(TableError, match=r"row 2 \(f.dim\): 'autocast' differs from that of demo"):
+        load_all([table(rows)])
+
+
+def test_a_public_name_has_one_owner(table):
+    rows = """
+- {func: f(Tensor self) -> Tensor, python: special.h, doc: One.}
+- {func: g(Tensor self) -> Tensor, python: special.h, doc: Two.}
+"""
+    with pytest.raises(TableError, match=r"row 2 \(g\): python: 'special.h' is 'f' of demo.yaml"):
+        load_all([table(rows)])
 
 
 def test_one_functor_two_meanings(table):

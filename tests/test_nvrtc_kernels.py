@@ -81,7 +81,7 @@ def fewest(by_type):
 @functools.cache
 def table():
     """arity -> the functors of the op table, as the generator tells them to the CUDA loops."""
-    files = generate.outputs(sorted(str(p) for p in (CSRC / "ops").glob("*.yaml")))
+    files = generate.outputs(sorted(str(p) for p in (CSRC / "ops").rglob("*.yaml")))
     return json.loads(files["cuda/pointwise.json"])
 
 

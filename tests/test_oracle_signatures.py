@@ -47,7 +47,7 @@ def test_forms_exist(row):
 
 def table_entries():
     """(base name, [(name, kind, default)]) of every entry of the op table."""
-    for file in sorted((TESTS.parent / "csrc" / "ops").glob("*.yaml")):
+    for file in sorted((TESTS.parent / "csrc" / "ops").rglob("*.yaml")):
         pattern = r"""func:\s*['"]?([\w.]+)\((.*?)\)\s*->"""
         for name, arguments in re.findall(pattern, file.read_text()):
             if name.endswith("_first"):

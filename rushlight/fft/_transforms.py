@@ -3,6 +3,7 @@
 from math import prod, sqrt
 
 from rushlight import _C
+from rushlight._autocast import autocast_policy
 from rushlight._out import write_out
 
 _COMPLEX = {_C.float32: _C.complex64, _C.float64: _C.complex128}
@@ -131,51 +132,61 @@ def _one(n, dim):
     return (None if n is None else (n,)), (dim,)
 
 
+@autocast_policy(cpu="float32")
 def fft(input, n=None, dim=-1, norm=None, *, out=None):
     """The transform along one dim, cut or filled up to n elements."""
     return _c2c("fft.fft", input, *_one(n, dim), norm, True, out)
 
 
+@autocast_policy(cpu="float32")
 def ifft(input, n=None, dim=-1, norm=None, *, out=None):
     """The inverse of fft."""
     return _c2c("fft.ifft", input, *_one(n, dim), norm, False, out)
 
 
+@autocast_policy(cpu="float32")
 def rfft(input, n=None, dim=-1, norm=None, *, out=None):
     """The first half of the transform of real numbers; the other half is its mirror image."""
     return _r2c("fft.rfft", input, *_one(n, dim), norm, True, out)
 
 
+@autocast_policy(cpu="float32")
 def irfft(input, n=None, dim=-1, norm=None, *, out=None):
     """The inverse of rfft; n is the length of the result, by default an even one."""
     return _c2r("fft.irfft", input, *_one(n, dim), norm, False, out)
 
 
+@autocast_policy(cpu="float32")
 def hfft(input, n=None, dim=-1, norm=None, *, out=None):
     """The real transform of a Hermitian sequence, given by its first half."""
     return _c2r("fft.hfft", input, *_one(n, dim), norm, True, out)
 
 
+@autocast_policy(cpu="float32")
 def ihfft(input, n=None, dim=-1, norm=None, *, out=None):
     """The inverse of hfft."""
     return _r2c("fft.ihfft", input, *_one(n, dim), norm, False, out)
 
 
+@autocast_policy(cpu="float32")
 def fft2(input, s=None, dim=(-2, -1), norm=None, *, out=None):
     """The transform along two dims."""
     return _c2c("fft.fft2", input, s, dim, norm, True, out)
 
 
+@autocast_policy(cpu="float32")
 def ifft2(input, s=None, dim=(-2, -1), norm=None, *, out=None):
     """The inverse of fft2."""
     return _c2c("fft.ifft2", input, s, dim, norm, False, out)
 
 
+@autocast_policy(cpu="float32")
 def rfft2(input, s=None, dim=(-2, -1), norm=None, *, out=None):
     """The transform of real numbers along two dims, the last one halved."""
     return _r2c("fft.rfft2", input, s, dim, norm, True, out)
 
 
+@autocast_policy(cpu="float32")
 def irfft2(input, s=None, dim=(-2, -1), norm=None, *, out=None):
     """The inverse of rfft2."""
     return _c2r("fft.irfft2", input, s, dim, norm, False, out)
@@ -191,21 +202,25 @@ def ihfft2(input, s=None, dim=(-2, -1), norm=None, *, out=None):
     return _r2c("fft.ihfft2", input, s, dim, norm, False, out)
 
 
+@autocast_policy(cpu="float32")
 def fftn(input, s=None, dim=None, norm=None, *, out=None):
     """The transform along several dims (all by default)."""
     return _c2c("fft.fftn", input, s, dim, norm, True, out)
 
 
+@autocast_policy(cpu="float32")
 def ifftn(input, s=None, dim=None, norm=None, *, out=None):
     """The inverse of fftn."""
     return _c2c("fft.ifftn", input, s, dim, norm, False, out)
 
 
+@autocast_policy(cpu="float32")
 def rfftn(input, s=None, dim=None, norm=None, *, out=None):
     """The transform of real numbers along several dims, the last one halved."""
     return _r2c("fft.rfftn", input, s, dim, norm, True, out)
 
 
+@autocast_policy(cpu="float32")
 def irfftn(input, s=None, dim=None, norm=None, *, out=None):
     """The inverse of rfftn."""
     return _c2r("fft.irfftn", input, s, dim, norm, False, out)

@@ -1,6 +1,7 @@
 """Transforms of overlapping windows, and back."""
 
 from rushlight import _C
+from rushlight._autocast import autocast_policy
 from rushlight._public import publish
 from rushlight.fft._transforms import fft, ifft, irfft, rfft
 
@@ -31,6 +32,7 @@ def _lengths(op, n_fft, hop_length, win_length):
     return hop, win
 
 
+@autocast_policy(cpu="float32")
 def stft(input, n_fft, hop_length=None, win_length=None, window=None, center=True,
          pad_mode="reflect", normalized=False, onesided=None, return_complex=None,
          align_to_window=None):  # fmt: skip

@@ -1,6 +1,7 @@
 """Factors of matrices: Cholesky, LU, QR, LDL."""
 
 from rushlight import _C
+from rushlight._autocast import autocast_policy
 from rushlight._out import write_out, write_outs
 from rushlight.linalg._results import (
     NOT_POSITIVE,
@@ -32,6 +33,7 @@ def _factored(A, upper):
     return L.mH, info
 
 
+@autocast_policy(cpu="float32")
 def cholesky_ex(A, *, upper=False, check_errors=False, out=None):
     """The factor, and for each matrix 0 or the order of the first minor that is not positive."""
     L, info = _factored(A, upper)
@@ -40,6 +42,7 @@ def cholesky_ex(A, *, upper=False, check_errors=False, out=None):
     return with_out("linalg.cholesky_ex", CholeskyEx((L, info)), out)
 
 
+@autocast_policy(cpu="float32")
 def cholesky(A, *, upper=False, out=None):
     """L, lower triangular, with A = L L^H, of Hermitian positive definite matrices."""
     L, info = _factored(A, upper)
@@ -47,6 +50,7 @@ def cholesky(A, *, upper=False, out=None):
     return write_out("linalg.cholesky", L, out)
 
 
+@autocast_policy(cpu="float32")
 def cholesky_solve(input, input2, upper=False, *, out=None):
     """X with A X = input, where input2 is the factor of A."""
     need_matrices("cholesky_solve", input=input, input2=input2)
@@ -56,6 +60,7 @@ def cholesky_solve(input, input2, upper=False, *, out=None):
     return write_out("cholesky_solve", _C._solve_triangular(lower.mH, middle, True, False), out)
 
 
+@autocast_policy(cpu="float32")
 def cholesky_inverse(input, upper=False, *, out=None):
     """The inverse of the matrix whose factor is input."""
     need_matrices("cholesky_inverse", input=input)
@@ -126,6 +131,7 @@ def old_lu(A, pivot=True, get_infos=False, out=None):
     return write_outs("lu", found, out)
 
 
+@autocast_policy(cpu="float32")
 def qr(A, mode="reduced", *, out=None):
     """Q with orthonormal columns and R upper triangular with A = Q R.
 
@@ -140,11 +146,13 @@ def qr(A, mode="reduced", *, out=None):
     return with_out("linalg.qr", result, out)
 
 
+@autocast_policy(cpu="float32")
 def old_qr(input, some=True, *, out=None):
     """linalg.qr by its old name."""
     return qr(input, "reduced" if some else "complete", out=out)
 
 
+@autocast_policy(cpu="float32")
 def geqrf(input, *, out=None):
     """QR as LAPACK keeps it: R, below it the reflections, and their factors tau."""
     return with_out("geqrf", Geqrf(_C._geqrf(input)), out)
@@ -177,6 +185,7 @@ def ldl_solve(LD, pivots, B, *, hermitian=False, out=None):
     return write_out("linalg.ldl_solve", _C._ldl_solve(LD, pivots, B, hermitian), out)
 
 
+@autocast_policy(cpu="float32")
 def householder_product(A, tau, *, out=None):
     """The first columns of the product of reflections I - tau_i v_i v_i^H.
 
@@ -219,11 +228,13 @@ def _reflected(A, tau, other, adjoint):
     return result.clone() if tau.shape[-1] == 0 else result
 
 
+@autocast_policy(cpu="float32")
 def orgqr(input, input2, *, out=None):
     """The old name of linalg.householder_product."""
     return householder_product(input, input2, out=out)
 
 
+@autocast_policy(cpu="float32")
 def ormqr(input, input2, input3, left=True, transpose=False, *, out=None):
     """Q input3, Q^H input3, input3 Q or input3 Q^H, with the Q that geqrf keeps as reflections in
     input and their factors input2."""

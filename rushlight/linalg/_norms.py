@@ -3,6 +3,7 @@
 from math import inf
 
 from rushlight import _C
+from rushlight._autocast import autocast_policy
 from rushlight._out import write_out
 from rushlight.linalg._solve import _tolerances, real_dtype
 
@@ -14,6 +15,7 @@ def vector_norm(x, ord=2, dim=None, keepdim=False, *, dtype=None, out=None):
     return _C._vector_norm(x, ord, dim, keepdim, dtype=dtype, out=out)
 
 
+@autocast_policy(cuda="float32")
 def matrix_norm(A, ord="fro", dim=(-2, -1), keepdim=False, *, dtype=None, out=None):
     """The norm of matrices: 'fro', 'nuc' (the sum of the singular values), 2 and -2 (the extreme
     singular value), 1 and -1 (the extreme sum of a column), inf and -inf (of a row)."""
@@ -75,6 +77,7 @@ def norm(A, ord=None, dim=None, keepdim=False, *, out=None, dtype=None):
     return vector_norm(A, 2 if ord is None else ord, dim, keepdim, dtype=dtype, out=out)
 
 
+@autocast_policy(cpu="float32")
 def cond(A, p=None, *, out=None):
     """How much relative errors may grow by solving with A: norm(A) norm(A^-1)."""
     from rushlight.linalg._solve import inv_ex
@@ -99,6 +102,7 @@ def cond(A, p=None, *, out=None):
     return write_out("linalg.cond", result.to(real_dtype(A)), out)
 
 
+@autocast_policy(cpu="float32")
 def matrix_rank(A, tol=None, hermitian=False, *, atol=None, rtol=None, out=None):
     """The number of singular values above max(atol, rtol times the largest)."""
     from rushlight.linalg._spectral import eigvalsh, svdvals

@@ -3,6 +3,7 @@
 from itertools import pairwise
 
 from rushlight import _C
+from rushlight._autocast import autocast_policy
 from rushlight._out import write_out
 
 
@@ -35,6 +36,7 @@ def cross(input, other, *, dim=-1, out=None):
     return write_out("linalg.cross", result, out)
 
 
+@autocast_policy(cpu="lower_precision", cuda="lower_precision")
 def vecdot(x, y, *, dim=-1, out=None):
     """The inner products of vectors along a dim; the first ones are conjugated."""
     if not isinstance(y, _C.Tensor):

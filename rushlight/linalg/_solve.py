@@ -3,6 +3,7 @@
 import math
 
 from rushlight import _C
+from rushlight._autocast import autocast_policy
 from rushlight._out import write_out
 from rushlight.functional import broadcast_shapes
 from rushlight.linalg._results import (
@@ -45,6 +46,7 @@ def _solve(op, A, B, left):
     return X.squeeze(-1) if vector else X, info
 
 
+@autocast_policy(cpu="float32")
 def solve(A, B, *, left=True, out=None):
     """X with A X = B, or X A = B with left=False; B may be a vector."""
     X, info = _solve("linalg.solve", A, B, left)
@@ -71,6 +73,7 @@ def solve_triangular(A, B, *, upper, left=True, unitriangular=False, out=None):
     return write_out("linalg.solve_triangular", X, out)
 
 
+@autocast_policy(cpu="float32")
 def triangular_solve(input, A, upper=True, transpose=False, unitriangular=False, *, out=None):
     """X with A X = input, A triangular, and A: the old form of linalg.solve_triangular."""
     need_matrices("triangular_solve", input=input, A=A)
@@ -94,11 +97,13 @@ def lu_solve(LU, pivots, B, *, left=True, adjoint=False, out=None):
     return write_out("linalg.lu_solve", X, out)
 
 
+@autocast_policy(cpu="float32")
 def old_lu_solve(input, LU_data, LU_pivots, *, out=None):
     """linalg.lu_solve by its old name, with the right-hand side first."""
     return lu_solve(LU_data, LU_pivots, input, out=out)
 
 
+@autocast_policy(cpu="float32")
 def inv(A, *, out=None):
     """The inverses of square matrices."""
     inverse, info = _C._inv_ex(A)
@@ -106,6 +111,7 @@ def inv(A, *, out=None):
     return write_out("linalg.inv", inverse, out)
 
 
+@autocast_policy(cpu="float32")
 def inv_ex(A, *, check_errors=False, out=None):
     """The inverses, and where U of LU has its first zero, or 0."""
     result = InvEx(_C._inv_ex(A))
@@ -169,6 +175,7 @@ def pinv(A, rcond=None, hermitian=False, *, atol=None, rtol=None, out=None):
     return write_out("linalg.pinv", inverse, out)
 
 
+@autocast_policy(cpu="float32")
 def pinverse(input, rcond=1e-15):
     """linalg.pinv by its old name."""
     return pinv(input, rcond)
@@ -179,6 +186,7 @@ def _need_floats(op, A):
         raise _C.DTypeError(f"{op}: needs floating or complex numbers, got {A.dtype}")
 
 
+@autocast_policy(cpu="float32")
 def lstsq(A, B, rcond=None, *, driver=None):
     """X for which A X is nearest to B in the sense of least squares."""
     need_matrices("linalg.lstsq", A=A)
@@ -218,6 +226,7 @@ def lstsq(A, B, rcond=None, *, driver=None):
     return Lstsq((X, residuals, rank, singular))
 
 
+@autocast_policy(cpu="float32")
 def tensorinv(A, ind=2, *, out=None):
     """The inverse of A as a map from its last dims to its first `ind` ones."""
     if ind <= 0:
@@ -230,6 +239,7 @@ def tensorinv(A, ind=2, *, out=None):
     return write_out("linalg.tensorinv", inverse.reshape(*last, *first), out)
 
 
+@autocast_policy(cpu="float32")
 def tensorsolve(A, B, dims=None, *, out=None):
     """X with tensordot(A, X, X.ndim) = B, after the dims of A named were moved to its end."""
     if dims is not None:

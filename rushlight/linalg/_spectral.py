@@ -1,6 +1,7 @@
 """Singular values and eigenvalues."""
 
 from rushlight import _C
+from rushlight._autocast import autocast_policy
 from rushlight._out import write_out
 from rushlight.linalg._results import NOT_CONVERGED, check_info, named, with_out
 
@@ -10,6 +11,7 @@ Eig = named("linalg_eig", ("eigenvalues", "eigenvectors"))
 Eigh = named("linalg_eigh", ("eigenvalues", "eigenvectors"))
 
 
+@autocast_policy(cpu="float32")
 def svd(A, full_matrices=True, *, driver=None, out=None):
     """U, S and Vh with A = U diag(S) Vh, S falling."""
     U, S, Vh, info = _C._svd(A, full_matrices, driver or "")
@@ -17,6 +19,7 @@ def svd(A, full_matrices=True, *, driver=None, out=None):
     return with_out("linalg.svd", SVD((U, S, Vh)), out)
 
 
+@autocast_policy(cpu="float32")
 def svdvals(A, *, driver=None, out=None):
     """The singular values, falling."""
     S, info = _C._svdvals(A, driver or "")
@@ -24,6 +27,7 @@ def svdvals(A, *, driver=None, out=None):
     return write_out("linalg.svdvals", S, out)
 
 
+@autocast_policy(cpu="float32")
 def old_svd(input, some=True, compute_uv=True, *, out=None):
     """U, S and V (not its adjoint): the old form of linalg.svd."""
     if not compute_uv:
@@ -40,6 +44,7 @@ def _upper(op, UPLO):
     return UPLO in "Uu"
 
 
+@autocast_policy(cpu="float32")
 def eigh(A, UPLO="L", *, out=None):
     """The eigenvalues, rising, and eigenvectors of symmetric or Hermitian matrices, of which one
     triangle is read."""
@@ -48,6 +53,7 @@ def eigh(A, UPLO="L", *, out=None):
     return with_out("linalg.eigh", Eigh((values, vectors)), out)
 
 
+@autocast_policy(cpu="float32")
 def eigvalsh(A, UPLO="L", *, out=None):
     """The eigenvalues of symmetric or Hermitian matrices, rising."""
     values, info = _C._eigvalsh(A, _upper("linalg.eigvalsh", UPLO))
@@ -55,6 +61,7 @@ def eigvalsh(A, UPLO="L", *, out=None):
     return write_out("linalg.eigvalsh", values, out)
 
 
+@autocast_policy(cpu="float32")
 def eig(A, *, out=None):
     """The complex eigenvalues and eigenvectors of square matrices."""
     values, vectors, info = _C._eig(A)
@@ -62,6 +69,7 @@ def eig(A, *, out=None):
     return with_out("linalg.eig", Eig((values, vectors)), out)
 
 
+@autocast_policy(cpu="float32")
 def eigvals(A, *, out=None):
     """The complex eigenvalues of square matrices."""
     values, info = _C._eigvals(A)

@@ -397,7 +397,7 @@ FUNC = r"""^- func:\s*['"]?([\w.]+)\s*\("""
 
 def table_rows():
     """The text of each row of the op table."""
-    files = sorted((TESTS.parent / "csrc" / "ops").glob("*.yaml"))
+    files = sorted((TESTS.parent / "csrc" / "ops").rglob("*.yaml"))
     rows = re.split(r"^(?=- func:)", "\n".join(f.read_text() for f in files), flags=re.MULTILINE)
     return [r for r in rows if r.startswith("- func:")]
 

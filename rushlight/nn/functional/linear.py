@@ -3,14 +3,12 @@
 import warnings
 
 from rushlight import _C
+from rushlight._autocast import autocast_policy
 from rushlight.autograd import no_grad
 from rushlight.functional import broadcast_tensors
 
-__all__ = """bilinear cosine_similarity embedding embedding_bag linear normalize one_hot
+__all__ = """cosine_similarity embedding embedding_bag normalize one_hot
 pairwise_distance pdist""".split()
-
-linear = _C.linear
-bilinear = _C.bilinear
 
 
 def embedding(
@@ -208,6 +206,7 @@ def normalize(input, p=2.0, dim=1, eps=1e-12, out=None):
     return input / length if out is None else _C.div(input, length, out=out)
 
 
+@autocast_policy(cuda="float32")
 def cosine_similarity(x1, x2, dim=1, eps=1e-8):
     """The cosine of the angle between vectors along dim; lengths below eps count as eps."""
     kind = _C.promote_types(x1.dtype, x2.dtype)
@@ -226,6 +225,7 @@ def pairwise_distance(x1, x2, p=2.0, eps=1e-6, keepdim=False):
     return (x1 - x2 + eps).norm(p, -1, keepdim)
 
 
+@autocast_policy(cuda="float32")
 def pdist(input, p=2.0):
     """The p-norm distance of every two rows, those of the first row first."""
     if input.dim() != 2:

@@ -1,7 +1,7 @@
 """Losses of classifiers."""
 
 from rushlight import _C
-from rushlight._autocast import by_policy
+from rushlight._autocast import autocast_policy
 from rushlight.nn.functional._reduction import (
     _ENUM,
     check_floating,
@@ -15,7 +15,7 @@ __all__ = """binary_cross_entropy binary_cross_entropy_with_logits cross_entropy
 multilabel_soft_margin_loss nll_loss""".split()
 
 
-@by_policy
+@autocast_policy(cpu="float32", cuda="float32")
 def nll_loss(
     input,
     target,
@@ -31,7 +31,7 @@ def nll_loss(
     return _C._nll_loss(input, target, weight, _ENUM[reduction], ignore_index, 0.0, False)
 
 
-@by_policy
+@autocast_policy(cpu="float32", cuda="float32")
 def cross_entropy(
     input,
     target,
@@ -90,7 +90,7 @@ def _soft_cross_entropy(input, target, weight, ignore_index, reduction, label_sm
     return loss.sum() if reduction == "sum" else loss
 
 
-@by_policy
+@autocast_policy(cpu="float32", cuda="refused")
 def binary_cross_entropy(
     input, target, weight=None, size_average=None, reduce=None, reduction="mean"
 ):
@@ -130,7 +130,7 @@ def binary_cross_entropy(
     return _reduce("binary_cross_entropy", loss, reduction)
 
 
-@by_policy
+@autocast_policy(cpu="float32", cuda="float32")
 def binary_cross_entropy_with_logits(
     input,
     target,
@@ -179,7 +179,7 @@ def multilabel_soft_margin_loss(
     return _reduce("multilabel_soft_margin_loss", loss.mean(-1), reduction)
 
 
-@by_policy
+@autocast_policy(cpu="float32")
 def ctc_loss(
     log_probs,
     targets,

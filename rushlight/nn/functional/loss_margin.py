@@ -1,7 +1,7 @@
 """Losses that ask for a distance between scores."""
 
 from rushlight import _C
-from rushlight._autocast import by_policy
+from rushlight._autocast import autocast_policy
 from rushlight.nn.functional._reduction import check_reduction, resolve
 from rushlight.nn.functional._reduction import reduce as _reduce
 from rushlight.nn.functional.linear import pairwise_distance
@@ -11,7 +11,7 @@ multilabel_margin_loss soft_margin_loss triplet_margin_loss
 triplet_margin_with_distance_loss""".split()
 
 
-@by_policy
+@autocast_policy(cpu="float32", cuda="float32")
 def hinge_embedding_loss(
     input, target, margin=1.0, size_average=None, reduce=None, reduction="mean"
 ):
@@ -23,7 +23,7 @@ def hinge_embedding_loss(
     return _reduce("hinge_embedding_loss", far + near, reduction)
 
 
-@by_policy
+@autocast_policy(cpu="float32", cuda="float32")
 def cosine_embedding_loss(
     input1, input2, target, margin=0, size_average=None, reduce=None, reduction="mean"
 ):
@@ -52,7 +52,7 @@ def cosine_embedding_loss(
     return _reduce("cosine_embedding_loss", near + far, reduction)
 
 
-@by_policy
+@autocast_policy(cpu="float32", cuda="float32")
 def margin_ranking_loss(
     input1, input2, target, margin=0, size_average=None, reduce=None, reduction="mean"
 ):
@@ -68,7 +68,7 @@ def margin_ranking_loss(
     return _reduce("margin_ranking_loss", loss, reduction)
 
 
-@by_policy
+@autocast_policy(cpu="float32", cuda="float32")
 def soft_margin_loss(input, target, size_average=None, reduce=None, reduction="mean"):
     """log(1 + exp(-target * x))."""
     reduction = resolve(size_average, reduce, reduction)
@@ -76,7 +76,7 @@ def soft_margin_loss(input, target, size_average=None, reduce=None, reduction="m
     return _reduce("soft_margin_loss", -_C.log_sigmoid(target * input), reduction)
 
 
-@by_policy
+@autocast_policy(cpu="float32", cuda="float32")
 def multi_margin_loss(
     input,
     target,
@@ -124,7 +124,7 @@ def multi_margin_loss(
     return _reduce("multi_margin_loss", loss[0] if single else loss, reduction)
 
 
-@by_policy
+@autocast_policy(cpu="float32", cuda="float32")
 def multilabel_margin_loss(input, target, size_average=None, reduce=None, reduction="mean"):
     """Sum over targets j and other classes i of max(0, 1 - (x[j] - x[i])), by the class count.
 
@@ -158,7 +158,7 @@ def multilabel_margin_loss(input, target, size_average=None, reduce=None, reduct
     return _reduce("multilabel_margin_loss", loss[0] if single else loss, reduction)
 
 
-@by_policy
+@autocast_policy(cpu="float32", cuda="float32")
 def triplet_margin_loss(
     anchor,
     positive,

@@ -4,7 +4,7 @@ import math
 import warnings
 
 from rushlight import _C
-from rushlight._autocast import by_policy
+from rushlight._autocast import autocast_policy
 from rushlight._C import Tensor
 from rushlight.autograd import no_grad
 from rushlight.functional import broadcast_tensors
@@ -47,7 +47,7 @@ def _weighted(name, loss, weight, reduction, by_weight=True):
     return reduce(name, loss, reduction)
 
 
-@by_policy
+@autocast_policy(cpu="float32", cuda="float32")
 def l1_loss(
     input, target, size_average=None, reduce=None, reduction="mean", weight=None
 ):  # fmt: skip
@@ -59,7 +59,7 @@ def l1_loss(
     return _weighted("l1_loss", (input - target).abs(), weight, reduction)
 
 
-@by_policy
+@autocast_policy(cpu="float32", cuda="float32")
 def mse_loss(input, target, size_average=None, reduce=None, reduction="mean", weight=None):
     """(input - target)^2."""
     reduction = resolve(size_average, reduce, reduction)
@@ -71,7 +71,7 @@ def mse_loss(input, target, size_average=None, reduce=None, reduction="mean", we
     return _weighted("mse_loss", (input - target).square(), weight, reduction)
 
 
-@by_policy
+@autocast_policy(cpu="float32", cuda="float32")
 def smooth_l1_loss(
     input, target, size_average=None, reduce=None, reduction="mean", beta=1.0
 ):  # fmt: skip
@@ -91,7 +91,7 @@ def smooth_l1_loss(
     return _weighted("smooth_l1_loss", loss, None, reduction)
 
 
-@by_policy
+@autocast_policy(cpu="float32", cuda="float32")
 def huber_loss(input, target, reduction="mean", delta=1.0, weight=None):
     """delta times smooth_l1_loss with beta = delta."""
     input, target = _same_size("huber_loss", input, target)
@@ -105,7 +105,7 @@ def huber_loss(input, target, reduction="mean", delta=1.0, weight=None):
     return _weighted("huber_loss", loss, weight, reduction, by_weight=False)
 
 
-@by_policy
+@autocast_policy(cpu="float32", cuda="float32")
 def kl_div(
     input, target, size_average=None, reduce=None, reduction="mean", log_target=False
 ):  # fmt: skip
@@ -127,7 +127,7 @@ def kl_div(
     return _reduce("kl_div", loss, reduction)
 
 
-@by_policy
+@autocast_policy(cpu="float32", cuda="float32")
 def poisson_nll_loss(
     input,
     target,

@@ -6,7 +6,7 @@ The work is done by the fused ops of csrc/ops/normalization.cpp.
 from rushlight import _C
 from rushlight.nn.functional.padding import pad
 
-__all__ = """batch_norm group_norm instance_norm layer_norm local_response_norm rms_norm""".split()
+__all__ = ["batch_norm", "group_norm", "instance_norm", "local_response_norm"]
 
 
 def _check_count(name, count, what, input):
@@ -94,7 +94,3 @@ def local_response_norm(input, size, alpha=1e-4, beta=0.75, k=1.0):
     square = pad(square, (size // 2, (size - 1) // 2))
     mean = square.unfold(-1, size, 1).mean(-1).movedim(-1, 1)
     return input / (mean * alpha + k) ** beta
-
-
-layer_norm = _C.layer_norm
-rms_norm = _C.rms_norm

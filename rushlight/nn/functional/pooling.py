@@ -1,11 +1,11 @@
 """Pools: the largest element, the average or the norm of windows."""
 
 from rushlight import _C
-from rushlight._autocast import by_policy
+from rushlight._autocast import autocast_policy
 
-__all__ = """adaptive_avg_pool1d adaptive_avg_pool2d adaptive_avg_pool3d adaptive_max_pool1d
+__all__ = """adaptive_avg_pool2d adaptive_avg_pool3d adaptive_max_pool1d
 adaptive_max_pool1d_with_indices adaptive_max_pool2d adaptive_max_pool2d_with_indices
-adaptive_max_pool3d adaptive_max_pool3d_with_indices avg_pool1d avg_pool2d avg_pool3d
+adaptive_max_pool3d adaptive_max_pool3d_with_indices avg_pool2d avg_pool3d
 fractional_max_pool2d fractional_max_pool2d_with_indices fractional_max_pool3d
 fractional_max_pool3d_with_indices lp_pool1d lp_pool2d lp_pool3d max_pool1d max_pool1d_with_indices
 max_pool2d max_pool2d_with_indices
@@ -58,9 +58,6 @@ def _max_pool(dims):
 max_pool1d, max_pool1d_with_indices = _max_pool(1)
 max_pool2d, max_pool2d_with_indices = _max_pool(2)
 max_pool3d, max_pool3d_with_indices = _max_pool(3)
-
-avg_pool1d = _C.avg_pool1d
-adaptive_avg_pool1d = _C.adaptive_avg_pool1d
 
 
 def avg_pool2d(
@@ -203,7 +200,8 @@ def _fractional(dims):
     pool.__doc__ = "The largest elements of windows at distances that vary at random."
     with_indices.__name__ = with_indices.__qualname__ = f"{name}_with_indices"
     with_indices.__doc__ = f"{pool.__doc__[:-1]}, and their places."
-    return by_policy(pool), by_policy(with_indices)
+    policy = autocast_policy(cpu="float32")
+    return policy(pool), policy(with_indices)
 
 
 fractional_max_pool2d, fractional_max_pool2d_with_indices = _fractional(2)
@@ -221,7 +219,7 @@ def _lp(average, dims, input, norm_type, kernel_size, stride, ceil_mode):
 
 def lp_pool1d(input, norm_type, kernel_size, stride=None, ceil_mode=False):
     """(sum of x^p)^(1/p) of each window."""
-    return _lp(avg_pool1d, 1, input, norm_type, kernel_size, stride, ceil_mode)
+    return _lp(_C.avg_pool1d, 1, input, norm_type, kernel_size, stride, ceil_mode)
 
 
 def lp_pool2d(input, norm_type, kernel_size, stride=None, ceil_mode=False):
@@ -284,11 +282,13 @@ def max_unpool1d(input, indices, kernel_size, stride=None, padding=0, output_siz
     return _unpool(1, input, indices, kernel_size, stride, padding, output_size)
 
 
+@autocast_policy(cpu="float32")
 def max_unpool2d(input, indices, kernel_size, stride=None, padding=0, output_size=None):
     """Puts the elements of a max pool back where they came from, zeros elsewhere."""
     return _unpool(2, input, indices, kernel_size, stride, padding, output_size)
 
 
+@autocast_policy(cpu="float32")
 def max_unpool3d(input, indices, kernel_size, stride=None, padding=0, output_size=None):
     """Puts the elements of a max pool back where they came from, zeros elsewhere."""
     return _unpool(3, input, indices, kernel_size, stride, padding, output_size)

@@ -4,11 +4,8 @@ import math
 import warnings
 
 from rushlight import _C
-from rushlight.nn.functional.pooling import (
-    adaptive_avg_pool1d,
-    adaptive_avg_pool2d,
-    adaptive_avg_pool3d,
-)
+from rushlight._autocast import autocast_policy
+from rushlight.nn.functional.pooling import adaptive_avg_pool2d, adaptive_avg_pool3d
 
 __all__ = """GRID_SAMPLE_INTERPOLATION_MODES GRID_SAMPLE_PADDING_MODES affine_grid fold
 grid_sample interpolate unfold upsample upsample_bilinear upsample_nearest""".split()
@@ -47,7 +44,7 @@ def interpolate(
             f"{mode!r} and shape {list(input.shape)}"
         )
     if mode == "area":
-        pools = {1: adaptive_avg_pool1d, 2: adaptive_avg_pool2d, 3: adaptive_avg_pool3d}
+        pools = {1: _C.adaptive_avg_pool1d, 2: adaptive_avg_pool2d, 3: adaptive_avg_pool3d}
         if dims not in pools:
             raise NotImplementedError(
                 f"interpolate: mode 'area' takes 3 to 5 dims, got shape {list(input.shape)}"
@@ -96,6 +93,7 @@ def _sizes(input, size, scale_factor, recompute):
     return sizes, [0.0] * dims if recompute else scales
 
 
+@autocast_policy(cuda="float32")
 def _resample(input, sizes, scales, kind, align):
     nearest = kind.startswith("nearest")
     was = input.dtype

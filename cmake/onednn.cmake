@@ -1,5 +1,5 @@
 # oneDNN: headers only, the library is opened at first use. Absence is a folder of its own
-# (csrc/cpu/no_onednn), so that no source needs an #ifdef around a call.
+# (csrc/cpu/vendor/no_onednn), so that no source needs an #ifdef around a call.
 set(RUSH_HAVE_ONEDNN OFF)
 if(NOT RUSHLIGHT_ONEDNN STREQUAL "OFF")
   # The wheel puts its headers under the environment's prefix. With pip's build isolation that is
@@ -20,10 +20,10 @@ endif()
 
 if(RUSH_HAVE_ONEDNN)
   message(STATUS "oneDNN headers: ${RUSH_ONEDNN_INCLUDE}")
-  file(GLOB RUSH_ONEDNN_SOURCES CONFIGURE_DEPENDS "${RUSH_CSRC}/cpu/onednn/*.cpp")
+  file(GLOB RUSH_ONEDNN_SOURCES CONFIGURE_DEPENDS "${RUSH_CSRC}/cpu/vendor/onednn/*.cpp")
   set_source_files_properties(${RUSH_ONEDNN_SOURCES} PROPERTIES
                               INCLUDE_DIRECTORIES "${RUSH_ONEDNN_INCLUDE}")
 else()
   message(STATUS "oneDNN: off, the portable CPU path will do all the work")
-  file(GLOB RUSH_ONEDNN_SOURCES CONFIGURE_DEPENDS "${RUSH_CSRC}/cpu/no_onednn/*.cpp")
+  file(GLOB RUSH_ONEDNN_SOURCES CONFIGURE_DEPENDS "${RUSH_CSRC}/cpu/vendor/no_onednn/*.cpp")
 endif()

@@ -131,8 +131,8 @@ def methods_cpp(rows) -> str:
     names = by_name(rows)
     listed = "".join(f'    "{name}",\n' for name in names)
     elsewhere = "".join(f'    "{name}",\n' for name in not_at_top(rows))
-    return f"""{HEADER}// methods.cpp: one small function a name; the parser does the rest.
-#include "bindings/dispatch.h"
+    return f"""{HEADER}// methods.cpp: one small function per name; the parser does the rest.
+#include "bindings/call/dispatch.h"
 
 namespace rush::py {{
 namespace {{

@@ -6,7 +6,7 @@ from cpp_types import KEYWORDS, maker_body, param_name, params, reader, result_t
 from row import Row, in_place_name, with_out
 from row_keys import AUTOCAST_DEVICES, POLICIES
 
-HEADER = "// Generated from the op table by codegen/generate.py; edit csrc/ops/*.yaml instead.\n"
+HEADER = "// Generated from the op table by codegen/generate.py; edit csrc/ops/*/*.yaml instead.\n"
 
 
 @dataclass(frozen=True)
@@ -101,7 +101,8 @@ def declarations(title, rows) -> str:
     lines = [
         HEADER + f"// {title}\n#pragma once\n",
         "#include <array>\n#include <limits>\n#include <optional>\n#include <string_view>",
-        '#include <tuple>\n#include <vector>\n\n#include "ops/value.h"\n\nnamespace rush {\n',
+        '#include <tuple>\n#include <vector>\n\n#include "ops/framework/value.h"\n',
+        "namespace rush {\n",
     ]
     for row in rows:
         lines.append(f"// {row.doc}")
@@ -199,7 +200,7 @@ class Family:
         return "    {" + ", ".join(fields) + "},"
 
     def arg_arrays(self):
-        """One array a row, with `out` at its end when there is one: the other forms read fewer."""
+        """One array per row, `out` at its end when there is one: the other forms read fewer."""
         lines = []
         for i, row in enumerate(self.rows):
             args = with_out(row).args if "out" in row.forms else row.args
@@ -208,6 +209,15 @@ class Family:
                 lines += [self.arg_spec(a) for a in args]
                 lines.append("};")
         return lines
+
+    def rules(self):
+        """The batching rules that rows name. Declared here, and not included, so that a new rule
+        compiles its own families again and no other."""
+        names = sorted({row.batch for row in self.rows if row.batch})
+        if not names:
+            return []
+        declared = "\n".join(f"void {name}(BatchedCall& c);" for name in names)
+        return [f"namespace batch {{\n{declared}\n}}\n"]
 
     def formulas(self):
         """One function per formula of a row."""
@@ -268,12 +278,13 @@ class Family:
         index = {e: i for i, e in enumerate(self.entries)}
         lines = [
             HEADER + f"// Included at the end of csrc/ops/{self.name}.cpp.",
-            '#include "ops/batch_rules.h"\n#include "ops/boxing.h"\n#include "ops/cost.h"\n'
-            + '#include "ops/op.h"\n#include "ops/ops.h"\n'
-            + '#include "ops/out_form.h"\n'
+            '#include "ops/framework/boxing.h"\n#include "ops/framework/cost.h"\n'
+            + '#include "ops/framework/op.h"\n'
+            + '#include "ops/framework/out_form.h"\n#include "ops/ops.h"\n'
             + (f'#include "ops/{self.name}_ops.h"\n' if self.name in OWN_HEADERS else ""),
             "namespace rush {\n",
             f"namespace table {{\nextern const OpEntry {self.name}[];\n}}\n",
+            *self.rules(),
         ]
         for row in self.rows:
             lines.append(f"static_assert({CONCEPTS[row.kind]}<{row.struct}>);")
@@ -292,8 +303,8 @@ class Family:
 
 
 def registry_table(families) -> str:
-    """The one file that knows all families; csrc/ops/registry.cpp sorts what it lists."""
-    lines = [HEADER, '#include "ops/registry.h"\n\nnamespace rush::table {\n']
+    """The one file that knows all families; csrc/ops/framework/registry.cpp sorts what it lists."""
+    lines = [HEADER, '#include "ops/framework/registry.h"\n\nnamespace rush::table {\n']
     for f in families:
         lines.append(f"extern const OpEntry {f}[];\nextern const size_t {f}_count;")
     lines.append(

@@ -10,7 +10,8 @@ import ast
 
 from row import TableError
 
-# name -> what it takes: a tensor (or list of them), a list, or a number. csrc/ops/cost.h has them.
+# name -> what it takes: a tensor (or list of them), a list of ints, or a number. The functions
+# stand in csrc/ops/framework/cost.h.
 FUNCTIONS = {
     "numel": ("tensor",),
     "bytes": ("tensor",),

@@ -1,6 +1,6 @@
 """Writes the glue that follows from the op table: C++ forms, bindings, kernel lists, stubs.
 
-    python codegen/generate.py --table csrc/ops/**/*.yaml --out build/generated [--list]
+    python codegen/generate.py --table csrc/ops/*/*.yaml --out build/generated [--list]
 
 With --list it only prints the paths it would write. A file is written only when its text has
 changed, so that nothing is compiled again without need.

@@ -3,7 +3,7 @@
 import re
 from dataclasses import dataclass, field, replace
 
-# How the table spells a type -> the ArgKind of csrc/ops/registry.h.
+# How the table spells a type -> the ArgKind of csrc/ops/framework/registry.h.
 ARG_KINDS = {
     "Tensor": "Tensor",
     "Operand": "Operand",
@@ -60,7 +60,7 @@ class Row:
     doc: str = ""
     # The next four are read by row_keys.py and formula.py.
     autocast: tuple[tuple[str, str], ...] = ()  # (device, policy)
-    batch: str = ""  # a function of csrc/ops/batch_rules.h
+    batch: str = ""  # a function of csrc/ops/vmap/batch_rules.h
     places: tuple[tuple[str, str, str], ...] = ()  # (place, public name, op)
     profile: tuple[tuple[str, str], ...] = ()  # ("flops", a formula in C++)
 

@@ -4,7 +4,7 @@ import re
 
 from row import IDENTIFIER, TableError, in_place_name
 
-# Policy -> the AutocastPolicy of csrc/ops/registry.h.
+# Policy -> the AutocastPolicy of csrc/ops/framework/registry.h.
 POLICIES = {
     "lower_precision": "LowerPrecision",
     "float32": "Float32",
@@ -41,7 +41,7 @@ def parse_autocast(data, row):
 
 def parse_batch(data, row):
     if not isinstance(data, str) or not IDENTIFIER.match(data):
-        raise TableError(f"'batch' names a function of csrc/ops/batch_rules.h, not '{data}'")
+        raise TableError(f"'batch' names a function of csrc/ops/vmap/batch_rules.h, not '{data}'")
     return data
 
 

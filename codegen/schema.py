@@ -38,7 +38,7 @@ MEMORY_FORMATS = {
     "channels_last": "ChannelsLast",
     "channels_last_3d": "ChannelsLast3d",
 }
-MAX_ARGS = 32  # kMaxArgs of csrc/bindings/parse.h
+MAX_ARGS = 32  # kMaxArgs of csrc/bindings/call/parse.h
 
 FUNC = re.compile(r"(\w+)(?:\.(\w+))?\s*\((.*)\)\s*->\s*(.+)\Z", re.S)
 INT_LIST = re.compile(r"int\[(\d*)\]\Z")

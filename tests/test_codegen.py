@@ -1,6 +1,7 @@
 """The generator: what it reads, what it writes, and what it says about bad rows."""
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -11,7 +12,7 @@ ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT / "codegen"))
 
 import generate  # noqa: E402
-from schema import TableError, load_all, parse_func, parse_kernel, split_top  # noqa: E402
+from schema import ROW_KEYS, TableError, load_all, parse_func, parse_kernel, split_top  # noqa: E402
 
 TABLE = """
 - func: add(Tensor self, Operand other, *, Scalar alpha=1) -> Tensor
@@ -157,9 +158,9 @@ def test_public_places_become_modules(table):
 def test_kernel_lists(files):
     fns = files["functors/fns.h"]
     assert "enum class BinaryFn : uint16_t {\n  Add,\n  kCount,\n};" in fns
-    assert "RUSH_ENTRY(Add, 1, Same)" in files["cpu/binary_i32.inc"]
-    assert "RUSH_ENTRY(IsNan, 0, Bool)" in files["cpu/unary_f32.inc"]
-    assert "RUSH_ENTRY" not in files["cpu/unary_i32.inc"]
+    assert "RUSH_ENTRY(Add, 1, Same)" in files["cpu/kernels/binary_int_narrow.cpp"]
+    assert "RUSH_ENTRY(IsNan, 0, Bool)" in files["cpu/kernels/unary_f32.cpp"]
+    assert "RUSH_ENTRY" not in files["cpu/kernels/unary_int_narrow.cpp"]
     facts = json.loads(files["cuda/pointwise.json"])
     assert facts["unary"] == [
         {"functor": "IsNan", "params": 0, "result": "bool", "types": ["f32", "f64", "c64", "c128"]}
@@ -173,7 +174,8 @@ def test_rows_may_share_a_functor(table):
 """
     files = generate.outputs([table(rows)])
     assert files["functors/fns.h"].count("Exp,") == 1
-    assert "Exp" in files["cpu/unary_f32.inc"] and "Exp" in files["cpu/unary_c64.inc"]
+    for types in ("f32", "complex_portable"):
+        assert "Exp" in files[f"cpu/kernels/unary_{types}.cpp"]
 
 
 def test_bindings_and_stub(files):
@@ -220,7 +222,7 @@ BAD_KEYS = [
     ("autocast: {gpu: float32}", "unknown device 'gpu'; known are cpu, cuda"),
     ("autocast: [float32]", "'autocast' is a policy, or a mapping"),
     ("autocast: float32_by_option", "needs an argument 'DType? dtype'"),
-    ("batch: [same]", "'batch' names a function of csrc/ops/batch_rules.h"),
+    ("batch: [same]", "'batch' names a function of csrc/ops/vmap/batch_rules.h"),
     ("python: toplevel", "'toplevel' is no place; known are top, nn.functional"),
     ("python: top private", "'private' stands alone"),
     ("forms: method, python: top", "only an op with the form 'function'"),
@@ -299,6 +301,19 @@ def test_command_line(table, tmp_path):
         [*script, "--table", table("- {func: f}", "bad.yaml")], capture_output=True, text=True
     )
     assert bad.returncode == 1 and "bad.yaml, row 1 (f)" in bad.stderr
+
+
+def test_the_guide_lists_every_key():
+    guide = (ROOT / "docs" / "adding_an_op.md").read_text()
+    listed = re.findall(r"^\| `(\w+)` \|", guide, re.M)
+    assert sorted(listed) == sorted(ROW_KEYS)
+
+
+def test_rows_and_rules_know_each_other():
+    rows = load_all((ROOT / "csrc" / "ops").rglob("*.yaml"))
+    header = (ROOT / "csrc" / "ops" / "vmap" / "batch_rules.h").read_text()
+    declared = re.findall(r"^void (\w+)\(BatchedCall& c\);", header, re.M)
+    assert sorted(declared) == sorted({row.batch for row in rows if row.batch})
 
 
 def test_an_empty_table_is_fine():

@@ -20,7 +20,7 @@ import generate
 
 KERNELS = CSRC / "cuda" / "kernels"
 EXACT = ["--fmad=false", "-DRUSH_EXACT_MATH=1"]
-EXACT += ["-D__builtin_fmod=::fmod", "-D__builtin_fmodf=::fmodf"]  # as csrc/cuda/nvrtc.cpp
+EXACT += ["-D__builtin_fmod=::fmod", "-D__builtin_fmodf=::fmodf"]  # as csrc/cuda/runtime/nvrtc.cpp
 ARCHS = ("sm_80", "sm_90 optimised", "sm_100")
 
 # Types of memory -> the type they compute in; the names are the op table's.
@@ -260,13 +260,13 @@ def search_kernels():
         yield t, names
 
 
-def distinct_kernels():
+def unique_kernels():
     for t in CPP:
         names = [f"rush::mark_runs<{CPP[t]}>"]
         yield t, names + ([f"rush::merge_slices<{CPP[t]}>"] if t not in COMPLEX else [])
 
 
-def sequence_kernels():
+def ranges_kernels():
     for t in CPP:
         names = [f"rush::spread<{CPP[t]}>"]
         yield t, names + ([f"rush::count_up<{CPP[t]}>"] if t not in ("bool", *COMPLEX) else [])
@@ -537,7 +537,7 @@ def rnn_kernels():
 
 
 def attention_kernels():
-    """As csrc/cuda/attention.cpp picks tiles for types and widths."""
+    """As csrc/cuda/nn/attention.cpp picks tiles for types and widths."""
     for t, exact in (("f16", "true"), ("bf16", "true"), ("f32", "true"), ("f32", "false")):
         names = []
         for width in (32, 64, 128, 256)[: 4 if SIZES[t] == 2 else 3]:
@@ -562,7 +562,7 @@ def matrices_kernels():
 
 
 def special_kernels():
-    """As csrc/cuda/special.cpp spells them; functors with numbers of their own are templates."""
+    """As csrc/cuda/pointwise/special.cpp spells them; functors with own numbers are templates."""
     one = ["Erfcx", "Ndtr", "LogNdtr", "Ndtri", "Entr", "I1", "AiryAi", "Bessel"]
     two = ["Xlog1py", "Zeta", "Igamma", "Igammac", "Polynomial"]
     for t in ("f32", "f64"):
@@ -585,14 +585,14 @@ FILES = {
     "cat.cu": cat_kernels,
     "index.cu": index_kernels,
     "scan.cu": scan_kernels,
-    "distinct.cu": distinct_kernels,
+    "unique.cu": unique_kernels,
     "mask.cu": mask_kernels,
     "sampling_exact.cu": sampling_kernels,
     "search.cu": search_kernels,
     "select.cu": select_kernels,
     "select_long.cu": select_long_kernels,
     "select_rows.cu": select_rows_kernels,
-    "sequence_exact.cu": sequence_kernels,
+    "ranges_exact.cu": ranges_kernels,
     "sort.cu": sort_kernels,
     "triangle.cu": triangle_kernels,
     "reduce.cu": reduce_kernels,

@@ -89,6 +89,7 @@ def test_import_opens_no_heavy_library():
 RANKS = [
     ["functors"],
     ["core"],
+    ["device"],
     ["cpu"],
     ["cuda"],
     ["autograd"],
@@ -140,7 +141,7 @@ def test_includes_point_one_way(path):
     [
         ("cpu", '#include "core/error.h"', False),
         ("cpu", '#include "autograd/node.h"', True),
-        ("cpu", '#include "cuda/stream.h"', True),
+        ("cpu", '#include "cuda/runtime/stream.h"', True),
         ("ops", "#include <nanobind/nanobind.h>", True),
         ("bindings", "#include <Python.h>", False),
         ("core", '#include "error.h"', True),

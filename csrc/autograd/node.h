@@ -2,7 +2,7 @@
 // made an input.
 //
 // - An op's outputs point to its node; the node points to the nodes of its inputs. Backward follows
-// these edges.
+//   these edges.
 // - Leaves end in an AccumulateGrad node, which adds what arrives to the leaf's .grad.
 // - Graphs are freed with a list: a chain of a million ops must not overflow (see reaper.h).
 #pragma once
@@ -75,7 +75,7 @@ class RUSH_API Node : public Counted<Node> {
   SourcePoint source() const { return source_; }
   SourcePoint released_at() const { return released_at_.load(std::memory_order_relaxed); }
   virtual AccumulateGrad* as_accumulator() { return nullptr; }
-  // What the node of an op keeps of its call (ops/kept.h); false for other nodes.
+  // What the node of an op keeps of its call (ops/framework/kept.h); false for other nodes.
   virtual bool show_kept(KeptCall&) { return false; }
 
   // Hooks and whatever else hangs on this node (hooks.h); null for most.

@@ -4,8 +4,8 @@
 #include <unordered_map>
 
 #include "core/mutex.h"
-#include "cuda/memory.h"
-#include "cuda/stream.h"
+#include "cuda/runtime/memory.h"
+#include "cuda/runtime/stream.h"
 
 namespace rush {
 

@@ -1,14 +1,14 @@
 // config.cpp: settings and counters of the process: threads and CPU memory.
 #include "bindings/handle.h"
-#include "bindings/tensor_object.h"
+#include "bindings/tensor/tensor_object.h"
 #include "core/allocator.h"
 #include "core/cpu_features.h"
+#include "core/dynamic_library.h"
 #include "core/layout.h"
 #include "core/threads.h"
-#include "cpu/dynamic_library.h"
-#include "cpu/onednn_matmul.h"
-#include "cpu/primitive_cache.h"
-#include "cpu/weight_layouts.h"
+#include "cpu/nn/weight_layouts.h"
+#include "cpu/vendor/onednn_matmul.h"
+#include "cpu/vendor/primitive_cache.h"
 
 namespace rush::py {
 namespace {

@@ -1,7 +1,7 @@
 // interrupt.cpp: signals that come while the core computes (Note [Interrupts] in core/interrupt.h).
 #include "core/interrupt.h"
 
-#include "bindings/carried_error.h"
+#include "bindings/call/carried_error.h"
 #include "bindings/python.h"
 
 namespace rush::py {

@@ -1,9 +1,9 @@
 // module.cpp: the entry point of rushlight._C. One init_<topic>(m) per file of this folder.
 #include <nanobind/nanobind.h>
 
-#include "bindings/processes.h"
+#include "bindings/autograd/training.h"
+#include "bindings/data/processes.h"
 #include "bindings/python.h"
-#include "bindings/training.h"
 #include "core/version.h"
 
 namespace nb = nanobind;

@@ -4,12 +4,12 @@
 #include <vector>
 
 #include "autograd/meta.h"
+#include "bindings/autograd/training.h"
 #include "bindings/handle.h"
-#include "bindings/training.h"
 #include "core/modes.h"
-#include "cuda/capture.h"
+#include "cuda/runtime/capture.h"
 #include "ops/ops.h"
-#include "ops/optimizer_rules.h"
+#include "ops/optim/optimizer_rules.h"
 
 namespace rush::py {
 namespace {

@@ -5,7 +5,7 @@
 #include <Python.h>
 #include <structmember.h>
 
-#include "ops/registry.h"
+#include "ops/framework/registry.h"
 
 namespace rush::py {
 
@@ -102,4 +102,4 @@ bool init_table(PyObject* module);
 
 }  // namespace rush::py
 
-#include "bindings/tensor_object.h"
+#include "bindings/tensor/tensor_object.h"

@@ -1,4 +1,4 @@
-// batched.h: told when the last reference to a vmap wrapper goes; ops/vmap.cpp installs it.
+// batched.h: told when the last reference to a vmap wrapper goes; ops/vmap/vmap.cpp installs it.
 #pragma once
 
 #include "core/tensor.h"

@@ -7,7 +7,8 @@
 // program can reach. Its sizes, strides and flags are those of a contiguous tensor, and so is
 // everything that can be asked of it.
 //
-// - Ops that say `any_layout` (ops/op.h) read, write and return arranged forms, so the layout flows
+// - Ops that say `any_layout` (ops/framework/op.h) read, write and return arranged forms, so the
+// layout flows
 //   from one convolution to the next and back again.
 // - Whoever else asks for the memory (Tensor::storage(), Tensor::data()) settles the tensor: fresh
 //   contiguous storage gets the values, and the arranged form is let go. This happens before any
@@ -17,9 +18,8 @@
 //   version counter. They keep the form when the tensor itself is settled; writes to either are
 //   seen by the counter that both share.
 // - Threads: storage is installed once, by an atomic exchange, when it holds all values. The
-// pointer
-//   to the arranged form is copied and dropped under a lock, and the form never changes after it
-//   was filled except by in-place ops. So any number of threads may read one tensor.
+//   pointer to the arranged form is copied and dropped under a lock, and the form never changes
+//   after it was filled except by in-place ops. So any number of threads may read one tensor.
 #pragma once
 
 #include "core/tensor.h"

@@ -3,7 +3,7 @@
 //
 // Note [Watched storages]
 // Whoever keeps what it computed from a storage's contents (weights in another layout, see
-// cpu/weight_layouts.h) has to know when they change. So it watches the storage: from then on
+// cpu/nn/weight_layouts.h) has to know when they change. So it watches the storage: from then on
 // `writes()` counts.
 // - All writers say so through Tensor::bump_version(): in-place ops, out=, optimisers; also those
 //   that write through `.data` or detach(), whose version counters are others. They say so after

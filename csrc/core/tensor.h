@@ -2,12 +2,12 @@
 // autograd, Python object}.
 //
 // - The tensor does not know autograd: it carries one opaque pointer (AutogradMeta), null until
-// somebody needs it.
+//   somebody needs it.
 // - The version counter counts in-place writes. Views and detach() share it, so it is an object of
 // its own, made when
 //   first needed: a result that is never written to nor viewed has none.
 // - `py_object` belongs to the bindings; see Note [One Python object a tensor] in
-// bindings/tensor_object.cpp.
+// bindings/tensor/tensor_object.cpp.
 #pragma once
 
 #include <cstdint>
@@ -135,7 +135,7 @@ class RUSH_API Tensor {
   bool is_wrapped_number() const { return impl_->has(TensorImpl::kWrapped); }
   bool is_floating() const { return rush::is_floating(dtype()); }
   bool is_complex() const { return rush::is_complex(dtype()); }
-  // Stands for many samples inside vmap, and has no memory of its own. See ops/vmap.h.
+  // Stands for many samples inside vmap, and has no memory of its own. See ops/vmap/vmap.h.
   bool is_batched() const { return impl_->vmap_level != 0; }
   MemoryFormat suggest_memory_format() const;
 

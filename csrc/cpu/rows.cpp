@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "cpu/copy.h"
+#include "cpu/copy/copy.h"
 
 namespace rush {
 

@@ -38,7 +38,7 @@ struct AiryAi {
   }
 };
 
-// The kinds are those of ops/special.cpp.
+// The kinds are those of ops/pointwise/special.cpp.
 enum BesselKind { kBesselJ, kBesselY, kBesselK, kBesselKScaled, kBesselIScaled, kBesselSpherical };
 template <class T>
 struct Bessel {

@@ -17,7 +17,7 @@ _RANDOMNESS = {"error": 0, "different": 1, "same": 2}
 
 @contextlib.contextmanager
 def batch_level(size, randomness="error", linear=False):
-    """A level of vmap. Linear: only tangents and gradients have samples, see ops/vmap.h."""
+    """A level of vmap. Linear: only tangents and gradients have samples, see ops/vmap/vmap.h."""
     level = _C._vmap_enter(size, _RANDOMNESS[randomness], linear)
     try:
         yield level

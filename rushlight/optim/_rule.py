@@ -1,8 +1,8 @@
 """Optimisers whose step is one rule, run by one C++ pass over all parameters of a group.
 
 The rules themselves stand in csrc/functors/optimizer.h, their numbers in
-csrc/ops/optimizer_rules.cpp. A class here says which options a rule gets, in which order, and how
-the states of a parameter begin.
+csrc/ops/optim/optimizer_rules.cpp. A class here says which options a rule gets, in which order, and
+how the states of a parameter begin.
 """
 
 from typing import ClassVar
@@ -26,7 +26,7 @@ def _step(*args):
 class RuleOptimizer(Optimizer):
     """Base of the optimisers that run by a rule."""
 
-    _rule = ""  # the rule's name in csrc/ops/optimizer_rules.cpp
+    _rule = ""  # the rule's name in csrc/ops/optim/optimizer_rules.cpp
     _scalars = ("step",)  # 0-d states
     _late_options: ClassVar = {}  # options that checkpoints of older versions lack
 

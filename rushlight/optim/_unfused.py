@@ -3,7 +3,7 @@
 Used while ``rushlight.config.fused_optimizer`` is off, where a test holds both forms equal, and for
 steps that are differentiated: nothing that an op keeps is written to. One parameter at a time,
 each formula in the order of the fused one. ``o`` are the rule's options in the order of
-csrc/ops/optimizer_rules.cpp, ``s`` its 0-d states.
+csrc/ops/optim/optimizer_rules.cpp, ``s`` its 0-d states.
 """
 
 import math

@@ -4,7 +4,7 @@
 #include <functional>
 
 #include "autograd/engine.h"
-#include "ops/operators.h"
+#include "ops/framework/operators.h"
 #include "testing.h"
 
 using namespace rush;

@@ -8,7 +8,7 @@
 #include "core/allocator.h"
 #include "core/generator.h"
 #include "core/threads.h"
-#include "ops/operators.h"
+#include "ops/framework/operators.h"
 #include "testing.h"
 
 using namespace rush;

@@ -7,10 +7,10 @@
 #include <vector>
 
 #include "core/threads.h"
-#include "cpu/copy.h"
-#include "cpu/pointwise.h"
-#include "cpu/reduce.h"
-#include "cpu/scan.h"
+#include "cpu/copy/copy.h"
+#include "cpu/pointwise/pointwise.h"
+#include "cpu/reduce/reduce.h"
+#include "cpu/reduce/scan.h"
 #include "testing.h"
 
 using namespace rush;

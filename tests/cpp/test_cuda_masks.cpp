@@ -9,11 +9,11 @@
 
 #include "testing.h"
 
-#include "cuda/kernels/distinct.cu"
 #include "cuda/kernels/mask.cu"
+#include "cuda/kernels/ranges_exact.cu"
 #include "cuda/kernels/sampling_exact.cu"
 #include "cuda/kernels/search.cu"
-#include "cuda/kernels/sequence_exact.cu"
+#include "cuda/kernels/unique.cu"
 #include "cuda_kernels.h"
 
 using namespace rush;

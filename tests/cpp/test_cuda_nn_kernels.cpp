@@ -439,7 +439,7 @@ TEST(rows_of_a_table) {
 
 namespace {
 
-// The launches of cuda/embedding.cpp: sums of rows by key, level by level.
+// The launches of cuda/nn/embedding.cpp: sums of rows by key, level by level.
 template <class K>
 std::vector<float> summed(const std::vector<float>& rows, size_t width, std::vector<K> keys,
                           size_t limit, i64 chunk, bool by_count) {

@@ -8,7 +8,7 @@
 #include "autograd/engine.h"
 #include "autograd/forward.h"
 #include "core/allocator.h"
-#include "ops/operators.h"
+#include "ops/framework/operators.h"
 #include "testing.h"
 
 using namespace rush;

@@ -1,5 +1,5 @@
 // Matrix products against three plain loops in double or int64, over types, shapes and strides.
-#include "cpu/gemm.h"
+#include "cpu/linalg/gemm.h"
 
 #include <sys/wait.h>
 #include <unistd.h>

@@ -7,7 +7,7 @@
 #include "autograd/engine.h"
 #include "autograd/node_name.h"
 #include "autograd/saved_hooks.h"
-#include "ops/operators.h"
+#include "ops/framework/operators.h"
 #include "testing.h"
 
 using namespace rush;

@@ -5,8 +5,8 @@
 #include <functional>
 
 #include "autograd/engine.h"
-#include "ops/operators.h"
-#include "ops/registry.h"
+#include "ops/framework/operators.h"
+#include "ops/framework/registry.h"
 #include "testing.h"
 
 using namespace rush;

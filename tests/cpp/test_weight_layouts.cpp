@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "core/storage.h"
-#include "cpu/weight_layouts.h"
-#include "ops/operators.h"
+#include "cpu/nn/weight_layouts.h"
+#include "ops/framework/operators.h"
 #include "testing.h"
 
 using namespace rush;

@@ -5,7 +5,7 @@
 #include <map>
 #include <mutex>
 
-#include "cuda/cufft.h"
+#include "cuda/vendor/cufft.h"
 
 using namespace rush::cuda;
 using namespace rush::cuda::fft;

@@ -10,7 +10,7 @@
 //   Kernels and fills go to streams of the device whose context is current, events are recorded in
 //   streams of their own device, as the real one has it.
 //
-// Compiled by tests/fake_gpu/conftest.py against the declarations of csrc/cuda/driver.h.
+// Compiled by tests/fake_gpu/conftest.py against the declarations of csrc/cuda/runtime/driver.h.
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -25,7 +25,7 @@
 #include <set>
 #include <vector>
 
-#include "cuda/driver.h"
+#include "cuda/runtime/driver.h"
 
 using namespace rush::cuda;
 

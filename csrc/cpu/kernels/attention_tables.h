@@ -12,7 +12,7 @@
 
 #include "core/generator.h"
 #include "cpu/kernels/tables.h"
-#include "cpu/product.h"
+#include "cpu/linalg/product.h"
 
 namespace rush {
 

@@ -10,7 +10,7 @@
 #include <algorithm>
 
 #include "cpu/kernels/gemm_vector.h"
-#include "cpu/product.h"
+#include "cpu/linalg/product.h"
 
 namespace rush::RUSH_ISA {
 namespace {

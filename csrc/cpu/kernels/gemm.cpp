@@ -6,8 +6,8 @@
 //   integers at once; sums stay in a tile of the accumulator's type until all of k is done.
 // - A sum's order depends on k alone, so cutting c among threads does not change a bit of it.
 #include "core/interrupt.h"
-#include "cpu/gemm_kernels.h"
 #include "cpu/kernels/gemm_vector.h"
+#include "cpu/linalg/gemm_kernels.h"
 
 namespace rush::RUSH_ISA {
 

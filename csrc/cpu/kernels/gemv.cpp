@@ -2,8 +2,8 @@
 //
 // Both wait for memory, so the work is to read it in order: rows of a as dot products, columns as
 // multiples added up. Sums run in fixed lanes: their order does not depend on threads.
-#include "cpu/gemm_kernels.h"
 #include "cpu/kernels/gemm_vector.h"
+#include "cpu/linalg/gemm_kernels.h"
 
 namespace rush::RUSH_ISA {
 

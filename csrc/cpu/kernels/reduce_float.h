@@ -1,7 +1,7 @@
 // reduce_float.h: every fold over one floating type.
 #pragma once
 
-#include "cpu/kernels/fold_moments.h"
+#include "cpu/kernels/reduce_moments.h"
 
 namespace rush::RUSH_ISA {
 

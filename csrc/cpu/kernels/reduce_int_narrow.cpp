@@ -1,6 +1,6 @@
 // reduce_int_narrow.cpp: reductions of int64, to which narrower integers are widened on the way,
 // and of truth values.
-#include "cpu/kernels/fold_loops.h"
+#include "cpu/kernels/reduce_loops.h"
 
 namespace rush {
 

@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "cpu/special.h"
+#include "cpu/pointwise/special.h"
 
 namespace rush {
 

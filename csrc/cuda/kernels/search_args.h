@@ -1,4 +1,4 @@
-// search_args.h: the arguments of search.cu and distinct.cu.
+// search_args.h: the arguments of search.cu and unique.cu.
 #pragma once
 
 #include "cuda/kernels/args.h"

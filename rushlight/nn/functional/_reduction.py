@@ -15,7 +15,7 @@ def get_enum(reduction):
 
 
 def fused_loss(kind, input, target, parameter, reduction):
-    """The loss in one pass (see csrc/ops/loss.cpp), or None where it has no loop for that."""
+    """The loss in one pass (see csrc/ops/nn/loss.cpp), or None where it has no loop for that."""
     dtype = input.dtype
     looped = dtype in (_C.float32, _C.float64) or (input.is_cuda and input.is_floating_point())
     if dtype != target.dtype or not looped or reduction not in _ENUM:

@@ -1,4 +1,4 @@
-"""Attention: the op itself (csrc/ops/attention.cpp), and many heads of it with projections."""
+"""Attention: the op itself (csrc/ops/nn/attention.cpp), and many heads of it with projections."""
 
 import warnings
 

@@ -1,4 +1,4 @@
-"""Convolutions: the ops themselves, see csrc/ops/convolution.cpp."""
+"""Convolutions: the ops themselves, see csrc/ops/nn/convolution.cpp."""
 
 from rushlight import _C
 

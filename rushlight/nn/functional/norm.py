@@ -1,6 +1,6 @@
 """Normalisations: mean 0 and variance 1 over some dims.
 
-The work is done by the fused ops of csrc/ops/normalization.cpp.
+The work is done by the fused ops of csrc/ops/nn/normalization.cpp.
 """
 
 from rushlight import _C

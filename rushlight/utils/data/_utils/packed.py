@@ -6,7 +6,7 @@ ways around that:
 
 - packed: the values lie in shared memory without objects, and are made when they are asked for;
 - borrowed: in a process that was forked, the parent's list is read where it is, and what is handed
-  out are copies (see csrc/bindings/borrowed_values.cpp).
+  out are copies (see csrc/bindings/data/borrowed_values.cpp).
 
 A PackedList is still a list to isinstance, and to all that goes through its methods. When somebody
 changes it, a packed one becomes an ordinary one; of a borrowed one the list behind it is changed.

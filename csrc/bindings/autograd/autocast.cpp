@@ -1,0 +1,162 @@
+// autocast.cpp: the switches of mixed precision, as rushlight.amp turns them.
+#include "ops/autocast/autocast.h"
+
+#include "bindings/autograd/training.h"
+#include "bindings/handle.h"
+
+namespace rush::py {
+namespace {
+
+// Devices that autocast knows; PyTorch's default for calls without one is CUDA.
+DeviceType device_type(const char* function, PyObject* o) {
+  if (!given(o)) return DeviceType::CUDA;
+  check(PyUnicode_Check(o), ErrorKind::ArgumentType, function,
+        "device_type must be a str such as 'cpu', not ", type_name(o));
+  const std::string_view text = text_of(o);
+  const std::string_view kind = text.substr(0, text.find(':'));
+  if (kind == "cpu") return DeviceType::CPU;
+  if (kind == "cuda") return DeviceType::CUDA;
+  fail(ErrorKind::Runtime, function, "autocast knows the device types 'cpu' and 'cuda', not '",
+       text, "'");
+}
+
+// Programs ask about every kind of device that PyTorch has; there autocast is off.
+bool is_of_another_kind(PyObject* o) {
+  if (!o || !PyUnicode_Check(o)) return false;
+  const std::string_view text = text_of(o);
+  for (const char* kind : {"mps", "xpu", "hpu", "mtia", "ipu", "xla", "maia", "privateuseone"}) {
+    if (text.substr(0, text.find(':')) == kind) return true;
+  }
+  return false;
+}
+
+bool flag(const char* function, PyObject* o) {
+  check(PyBool_Check(o), ErrorKind::ArgumentType, function, "expected a bool, not ", type_name(o));
+  return o == Py_True;
+}
+
+PyObject* none() { return Py_NewRef(Py_None); }
+
+PyObject* is_enabled(PyObject*, PyObject* const* args, Py_ssize_t n, PyObject* kwnames) {
+  return guarded([&] {
+    constexpr const char* names[] = {"device_type"};
+    PyObject* a[1];
+    parse_arguments({"is_autocast_enabled", names, 1, 0}, args, n, kwnames, a);
+    return PyBool_FromLong(!is_of_another_kind(a[0]) &&
+                           autocast_enabled(device_type("is_autocast_enabled", a[0])));
+  });
+}
+
+// set_autocast_enabled(device_type, enabled), or the old form with the flag alone.
+PyObject* set_enabled(PyObject*, PyObject* const* args, Py_ssize_t n, PyObject* kwnames) {
+  return guarded([&] {
+    constexpr const char* function = "set_autocast_enabled";
+    constexpr const char* names[] = {"device_type", "enabled"};
+    PyObject* a[2];
+    parse_arguments({function, names, 2, 1}, args, n, kwnames, a);
+    if (a[1] && is_of_another_kind(a[0]) && !flag(function, a[1])) return none();
+    if (a[1])
+      set_autocast_enabled(device_type(function, a[0]), flag(function, a[1]));
+    else
+      set_autocast_enabled(DeviceType::CUDA, flag(function, a[0]));
+    return none();
+  });
+}
+
+PyObject* get_dtype(PyObject*, PyObject* const* args, Py_ssize_t n, PyObject* kwnames) {
+  return guarded([&] {
+    constexpr const char* names[] = {"device_type"};
+    PyObject* a[1];
+    parse_arguments({"get_autocast_dtype", names, 1, 1}, args, n, kwnames, a);
+    if (is_of_another_kind(a[0])) return wrap(DType::Float16);
+    return wrap(autocast_dtype(device_type("get_autocast_dtype", a[0])));
+  });
+}
+PyObject* set_dtype(PyObject*, PyObject* const* args, Py_ssize_t n, PyObject* kwnames) {
+  return guarded([&] {
+    constexpr const char* function = "set_autocast_dtype";
+    constexpr const char* names[] = {"device_type", "dtype"};
+    PyObject* a[2];
+    parse_arguments({function, names, 2, 2}, args, n, kwnames, a);
+    check(is_dtype(a[1]), ErrorKind::ArgumentType, function, "expected a dtype, not ",
+          type_name(a[1]));
+    set_autocast_dtype(device_type(function, a[0]), as_dtype(a[1]));
+    return none();
+  });
+}
+
+PyObject* is_on(PyObject*, PyObject*) { return PyBool_FromLong(autocast_enabled()); }
+
+// _autocast_policy(name, device_type): the policy of an op of the table as its row spells it, or
+// None.
+PyObject* policy(PyObject*, PyObject* const* args, Py_ssize_t n, PyObject* kwnames) {
+  return guarded([&] {
+    constexpr const char* function = "_autocast_policy";
+    constexpr const char* names[] = {"name", "device_type"};
+    PyObject* a[2];
+    parse_arguments({function, names, 2, 2}, args, n, kwnames, a);
+    check(PyUnicode_Check(a[0]), ErrorKind::ArgumentType, function, "the name must be a str");
+    switch (autocast_policy(text_of(a[0]), device_type(function, a[1]))) {
+      case AutocastPolicy::None:
+        return none();
+      case AutocastPolicy::LowerPrecision:
+        return PyUnicode_FromString("lower_precision");
+      case AutocastPolicy::Float32:
+        return PyUnicode_FromString("float32");
+      case AutocastPolicy::Float32ByOption:
+        return PyUnicode_FromString("float32_by_option");
+      case AutocastPolicy::Widest:
+        return PyUnicode_FromString("widest");
+    }
+    return none();
+  });
+}
+
+PyObject* is_cache_enabled(PyObject*, PyObject*) {
+  return PyBool_FromLong(autocast_cache_enabled());
+}
+PyObject* set_cache_enabled(PyObject*, PyObject* on) {
+  return guarded([&] {
+    set_autocast_cache_enabled(flag("set_autocast_cache_enabled", on));
+    return none();
+  });
+}
+PyObject* clear_cache(PyObject*, PyObject*) {
+  return guarded([&] {
+    clear_autocast_cache();
+    return none();
+  });
+}
+PyObject* increment(PyObject*, PyObject*) { return PyLong_FromLong(autocast_nesting(1)); }
+PyObject* decrement(PyObject*, PyObject*) { return PyLong_FromLong(autocast_nesting(-1)); }
+
+PyMethodDef functions[] = {
+    {"is_autocast_enabled", as_method(is_enabled), kFastcall,
+     "is_autocast_enabled(device_type='cuda')\n--\n\nWhether autocast is on for a device type, on "
+     "this thread."},
+    {"set_autocast_enabled", as_method(set_enabled), kFastcall,
+     "set_autocast_enabled(device_type, enabled)\n--\n\nSwitches autocast for a device type."},
+    {"get_autocast_dtype", as_method(get_dtype), kFastcall,
+     "get_autocast_dtype(device_type)\n--\n\nThe dtype that autocast casts to."},
+    {"set_autocast_dtype", as_method(set_dtype), kFastcall,
+     "set_autocast_dtype(device_type, dtype)\n--\n\nSets the dtype that autocast casts to."},
+    {"_is_autocast_on", is_on, METH_NOARGS, nullptr},
+    {"_autocast_policy", as_method(policy), kFastcall, nullptr},
+    {"is_autocast_cache_enabled", is_cache_enabled, METH_NOARGS,
+     "is_autocast_cache_enabled()\n--\n\nWhether cast weights are kept for a region."},
+    {"set_autocast_cache_enabled", set_cache_enabled, METH_O,
+     "set_autocast_cache_enabled(enabled, /)\n--\n\nSwitches the keeping of cast weights."},
+    {"clear_autocast_cache", clear_cache, METH_NOARGS,
+     "clear_autocast_cache()\n--\n\nForgets the cast weights."},
+    {"autocast_increment_nesting", increment, METH_NOARGS,
+     "autocast_increment_nesting()\n--\n\nOne region deeper; returns the depth."},
+    {"autocast_decrement_nesting", decrement, METH_NOARGS,
+     "autocast_decrement_nesting()\n--\n\nOne region less deep; returns the depth."},
+    {},
+};
+
+}  // namespace
+
+bool init_autocast(PyObject* module) { return PyModule_AddFunctions(module, functions) == 0; }
+
+}  // namespace rush::py

@@ -1,0 +1,290 @@
+#include "cpu/copy/copy.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstdlib>
+#include <cstring>
+
+#include "core/cpu_features.h"
+#include "core/small_vector.h"
+#include "cpu/loop_nest.h"
+#include "device/loops.h"
+
+namespace rush {
+
+namespace {
+
+// Copies of this size and more go past the caches (measured).
+constexpr int64_t kStreamBytes = 8 << 20;
+// Rows shorter than this do not, whatever they add up to.
+constexpr int64_t kWorthStreaming = 1024;
+// Bytes a thread must have; one core moves them in about 10 microseconds.
+constexpr int64_t kByteGrain = 128 << 10;
+// Side of the square tiles in which transposed copies run: both sides' rows fit the first-level
+// cache.
+constexpr int64_t kTile = 64;
+
+const ByteKernels& byte_kernels() {
+#ifdef __x86_64__
+  if (isa_level() >= IsaLevel::Avx512) return avx512::byte_kernels;
+  if (isa_level() >= IsaLevel::Avx2) return avx2::byte_kernels;
+#endif
+  return baseline::byte_kernels;
+}
+
+const ConvertTable& flat_conversions() {
+#ifdef __x86_64__
+  if (isa_level() >= IsaLevel::Avx512) return avx512::flat_conversions;
+  if (isa_level() >= IsaLevel::Avx2) return avx2::flat_conversions;
+#endif
+  return baseline::flat_conversions;
+}
+
+// convert_fn's functions: flat where possible, strided otherwise; one instance a pair of types.
+template <int from, int to>
+void convert_any(char* dst, int64_t dst_stride, const char* src, int64_t src_stride, int64_t n) {
+  constexpr int64_t from_size = kDTypes[from].size, to_size = kDTypes[to].size;
+  if (src_stride == 0 && dst_stride == to_size && n > 4) {
+    alignas(16) char value[16];
+    baseline::strided_conversions.fn[from][to](value, to_size, src, 0, 1);
+    static const auto fill = byte_kernels().fill[std::countr_zero(uint64_t(to_size))];
+    return fill(dst, value, n);
+  }
+  if (dst_stride == to_size && src_stride == from_size) {
+    if constexpr (from == to) {
+      std::memcpy(dst, src, size_t(n * to_size));
+      return;
+    }
+    static const ConvertFn flat = flat_conversions().fn[from][to];
+    if (flat) return flat(dst, dst_stride, src, src_stride, n);
+  }
+  baseline::strided_conversions.fn[from][to](dst, dst_stride, src, src_stride, n);
+}
+
+template <int... pair>
+constexpr ConvertTable make(std::integer_sequence<int, pair...>) {
+  ConvertTable t{};
+  ((t.fn[pair / kTypes][pair % kTypes] = convert_any<pair / kTypes, pair % kTypes>), ...);
+  return t;
+}
+constexpr ConvertTable kConvert = make(std::make_integer_sequence<int, kTypes * kTypes>{});
+
+void convert_row(char* const* ptrs, const int64_t* strides, int64_t n, const void* context) {
+  const ConvertFn fn = *static_cast<const ConvertFn*>(context);
+  fn(ptrs[0], strides[0], ptrs[1], strides[1], n);
+}
+
+// One side runs backwards.
+void reverse_row(char* const* ptrs, const int64_t* strides, int64_t n, const void*) {
+  const int64_t item = std::abs(strides[0]);
+  const bool read_backwards = strides[1] < 0;
+  char* dst = read_backwards ? ptrs[0] : ptrs[0] - (n - 1) * item;
+  const char* src = read_backwards ? ptrs[1] : ptrs[1] + (n - 1) * item;
+  byte_kernels().reverse[std::countr_zero(uint64_t(item))](dst, src, n);
+}
+
+// The dim along which the source lies end to end while the destination does along dim 0; -1: none.
+int transposed_dim(const LoopNest& nest, int64_t item) {
+  if (nest.strides[0][0] != item || nest.strides[0][1] == item || nest.sizes[0] < 8) return -1;
+  for (int d = 1; d < nest.dims; ++d) {
+    if (nest.strides[d][1] == item && nest.sizes[d] >= 8) return d;
+  }
+  return -1;
+}
+
+// Tiles of the plane (dim 0, dim `across`), for every index of the other dims.
+void copy_transposed(const LoopNest& nest, int across, int64_t item) {
+  const int64_t cols = nest.sizes[0], rows = nest.sizes[across];
+  const int64_t col_tiles = (cols + kTile - 1) / kTile, row_tiles = (rows + kTile - 1) / kTile;
+  const int64_t planes = nest.numel / (cols * rows);
+  const auto kernel = byte_kernels().transpose[std::countr_zero(uint64_t(item))];
+  const int64_t tiles = planes * col_tiles * row_tiles;
+  parallel_for(
+      tiles, std::max<int64_t>(1, kGrain / (kTile * kTile)), [&](int64_t begin, int64_t end) {
+        for (int64_t tile = begin; tile < end; ++tile) {
+          // Along the destination's rows: a thread then writes whole rows, like any other loop,
+          // and no line of the cache has to go from one core to another.
+          const int64_t col = tile % col_tiles * kTile, row = tile / col_tiles % row_tiles * kTile;
+          int64_t plane = tile / (row_tiles * col_tiles);
+          char* dst = nest.base[0] + row * nest.strides[across][0] + col * item;
+          const char* src = nest.base[1] + row * item + col * nest.strides[0][1];
+          for (int d = 1; d < nest.dims; ++d) {
+            if (d == across) continue;
+            const int64_t index = plane % nest.sizes[d];
+            plane /= nest.sizes[d];
+            dst += index * nest.strides[d][0];
+            src += index * nest.strides[d][1];
+          }
+          kernel(dst, nest.strides[across][0], src, nest.strides[0][1], std::min(kTile, rows - row),
+                 std::min(kTile, cols - col));
+        }
+      });
+}
+
+// Rows of a few elements cost more than what is in them. So where the next dim is longer, rows run
+// along that one, in pieces that stay in the first-level cache from one to the next.
+constexpr int64_t kShortRow = 8, kPiece = 256;
+
+void copy_short_rows(LoopNest nest, const ConvertFn& fn) {
+  std::swap(nest.sizes[0], nest.sizes[1]);
+  std::swap(nest.strides[0], nest.strides[1]);
+  const int64_t n = nest.sizes[0], rest = n % kPiece, whole = n - rest;
+  if (n > kPiece && nest.dims < int(kMaxDims)) {
+    if (rest > 0) {
+      LoopNest tail = nest;
+      for (int i = 0; i < 2; ++i) tail.base[i] += whole * nest.strides[0][i];
+      tail.sizes[0] = rest;
+      tail.numel = nest.numel / n * rest;
+      tail.run_parallel(convert_row, &fn);
+    }
+    // The pieces are a dim of their own, outside of the short one.
+    for (int d = nest.dims; d > 2; --d) {
+      nest.sizes[d] = nest.sizes[d - 1];
+      std::copy_n(nest.strides[d - 1], 2, nest.strides[d]);
+    }
+    nest.sizes[2] = whole / kPiece;
+    for (int i = 0; i < 2; ++i) nest.strides[2][i] = nest.strides[0][i] * kPiece;
+    nest.sizes[0] = kPiece;
+    nest.numel = nest.numel / n * whole;
+    ++nest.dims;
+  }
+  nest.run_parallel(convert_row, &fn);
+}
+
+struct FillContext {
+  int64_t item;
+  const char* pattern;  // kPattern bytes of the value over and over
+  ConvertFn move;
+};
+constexpr int64_t kPattern = 4096;
+
+void fill_row(char* const* ptrs, const int64_t* strides, int64_t n, const void* context) {
+  const auto& fill = *static_cast<const FillContext*>(context);
+  if (strides[0] != fill.item) {
+    fill.move(ptrs[0], strides[0], fill.pattern, 0, n);
+    return;
+  }
+  const int64_t bytes = n * fill.item;
+  const bool stream = bytes >= kStreamBytes / 2;
+  for (int64_t done = 0; done < bytes; done += kPattern) {
+    const int64_t m = std::min(kPattern, bytes - done);
+    if (stream) {
+      stream_bytes(ptrs[0] + done, fill.pattern, m);
+    } else {
+      std::memcpy(ptrs[0] + done, fill.pattern, size_t(m));
+    }
+  }
+}
+
+const bool registered = [] {
+  device_loops(DeviceType::CPU).copy = [](const Tensor& src, const Tensor& dst, bool) {
+    copy_cpu(src, dst);
+  };
+  device_loops(DeviceType::CPU).fill = fill_cpu;
+  return true;
+}();
+
+}  // namespace
+
+ConvertFn convert_fn(DType from, DType to) { return kConvert.fn[int(from)][int(to)]; }
+
+void stream_bytes(char* dst, const char* src, int64_t nbytes) {
+  byte_kernels().stream(dst, src, nbytes);
+}
+
+void copy_bytes(void* dst, const void* src, int64_t nbytes) {
+  if (nbytes <= kByteGrain) {
+    if (nbytes > 0) std::memcpy(dst, src, size_t(nbytes));
+    return;
+  }
+  char* to = static_cast<char*>(dst);
+  const char* from = static_cast<const char*>(src);
+  const bool stream = nbytes >= kStreamBytes;
+  parallel_for(nbytes, kByteGrain, [&](int64_t begin, int64_t end) {
+    if (stream) {
+      stream_bytes(to + begin, from + begin, end - begin);
+    } else {
+      std::memcpy(to + begin, from + begin, size_t(end - begin));
+    }
+  });
+}
+
+void copy_cpu(const Tensor& src, const Tensor& dst) {
+  const int64_t n = dst.numel();
+  if (n == 0) return;
+  const bool same = src.dtype() == dst.dtype();
+  if (same && src.is_contiguous() && dst.is_contiguous() && src.numel() == n) {
+    if (src.data() != dst.data()) copy_bytes(dst.data(), src.data(), dst.nbytes());
+    return;
+  }
+  const ConvertFn fn = convert_fn(src.dtype(), dst.dtype());
+  if (n == 1) {
+    fn(dst.data<char>(), 0, src.data<char>(), 0, 1);
+    return;
+  }
+  const LoopOperand ops[] = {dst, src};
+  const LoopNest nest(ops);
+  const int64_t item = dst.element_size();
+  if (same && nest.dims == 1 && nest.strides[0][0] == item && nest.strides[0][1] == item) {
+    copy_bytes(nest.base[0], nest.base[1], n * item);
+    return;
+  }
+  const int across = same ? transposed_dim(nest, item) : -1;
+  if (across > 0) {
+    copy_transposed(nest, across, item);
+  } else if (same && std::abs(nest.strides[0][0]) == item &&
+             nest.strides[0][1] == -nest.strides[0][0]) {
+    nest.run_parallel(reverse_row, nullptr);
+  } else if (nest.dims > 1 && nest.sizes[0] < kShortRow && nest.sizes[1] >= 2 * kShortRow) {
+    copy_short_rows(nest, fn);
+  } else {
+    nest.run_parallel(convert_row, &fn);
+  }
+}
+
+void join_rows_cpu(std::span<const Tensor> parts, int64_t rows, const Tensor& dst) {
+  char* to = dst.data<char>();
+  if (rows == 1) {
+    for (const Tensor& part : parts) {
+      copy_bytes(to, part.data(), part.nbytes());
+      to += part.nbytes();
+    }
+    return;
+  }
+  SmallVector<int64_t, 8> widths;
+  for (const Tensor& part : parts) widths.push_back(part.nbytes() / rows);
+  const int64_t width = dst.nbytes() / rows;
+  const bool stream = dst.nbytes() >= kStreamBytes && width >= kWorthStreaming;
+  parallel_for(rows, std::max<int64_t>(1, kByteGrain / width), [&](int64_t begin, int64_t end) {
+    for (int64_t r = begin; r < end; ++r) {
+      char* at = to + r * width;
+      for (size_t i = 0; i < parts.size(); ++i) {
+        const char* from = parts[i].data<char>() + r * widths[i];
+        if (stream) {
+          stream_bytes(at, from, widths[i]);
+        } else {
+          std::memcpy(at, from, size_t(widths[i]));
+        }
+        at += widths[i];
+      }
+    }
+  });
+}
+
+void fill_cpu(const Tensor& dst, const Scalar& value) {
+  if (dst.numel() == 0) return;
+  alignas(64) char pattern[kPattern];
+  const DType type = dst.dtype();
+  const int64_t item = dst.element_size();
+  store_scalar(pattern, type, value);
+  if (dst.numel() == 1) {
+    std::memcpy(dst.data(), pattern, size_t(item));
+    return;
+  }
+  const FillContext context{item, pattern, convert_fn(type, type)};
+  const int64_t filled = std::min(kPattern / item, dst.numel());
+  context.move(pattern + item, item, pattern, 0, filled - 1);
+  loop({dst}, fill_row, &context);
+}
+
+}  // namespace rush

@@ -1,7 +1,0 @@
-#include "cpu/device_math_loops.h"
-
-namespace rush {
-
-constinit MathLoops detail::g_cuda_math_loops = {};
-
-}  // namespace rush

@@ -1,0 +1,170 @@
+#include "cpu/fft/fft.h"
+
+#include <algorithm>
+
+#include "core/interrupt.h"
+#include "core/threads.h"
+#include "cpu/fft/fft_rows.h"
+#include "cpu/scratch.h"
+
+namespace rush {
+namespace {
+
+constexpr int64_t kPerLook = 1 << 18;  // elements between looks for an interrupt
+
+// One image of the batch, all its dims one after the other: it stays in the cache meanwhile.
+template <class T>
+void image(const T* in, T* out, IntList sizes, IntList dims, bool forward, T scale) {
+  for (size_t step = 0; step < dims.size(); ++step) {
+    const int64_t d = dims[dims.size() - 1 - step];
+    int64_t outer = 1, inner = 1;
+    for (int64_t i = 0; i < d; ++i) outer *= sizes[size_t(i)];
+    for (size_t i = size_t(d) + 1; i < sizes.size(); ++i) inner *= sizes[i];
+    const auto plan = fft_plan<T>(sizes[size_t(d)]);
+    const T* from = step == 0 ? in : out;
+    const T factor = step + 1 == dims.size() ? scale : T(1);
+    if (inner == 1)
+      fft_rows(*plan, from, out, outer, forward, factor);
+    else
+      fft_columns(*plan, from, out, outer, inner, forward, factor);
+  }
+}
+
+}  // namespace
+
+void fft_cpu(const Tensor& in, const Tensor& out, IntList dims, double scale, bool forward) {
+  if (in.numel() == 0) return;
+  Dims sorted(dims);
+  std::sort(sorted.begin(), sorted.end());
+  const int64_t top = sorted.empty() ? 0 : sorted[0];
+  int64_t images = 1, size = 1;
+  Dims sizes;
+  for (int64_t d = 0; d < in.dim(); ++d) {
+    if (d < top) {
+      images *= in.size(d);
+    } else {
+      size *= in.size(d);
+      sizes.push_back(in.size(d));
+    }
+  }
+  for (int64_t& d : sorted) d -= top;
+  dispatch<DType::Float32, DType::Float64>("fft", to_real(in.dtype()), [&]<class T>() {
+    const T* from = in.data<T>();
+    T* to = out.data<T>();
+    for (const int64_t d : sorted) fft_plan<T>(sizes[size_t(d)]);  // made before the threads ask
+    if (sizes.size() == 1)
+      return image<T>(from, to, Dims{images, size}, Dims{1}, forward, T(scale));
+    const auto run = [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i)
+        image(from + 2 * i * size, to + 2 * i * size, sizes, sorted, forward, T(scale));
+    };
+    if (images >= num_threads())
+      parallel_for(images, std::max<int64_t>(1, 16384 / size), run);
+    else
+      run(0, images);
+  });
+}
+
+void real_fft_cpu(const Tensor& in, const Tensor& out, double scale) {
+  if (out.numel() == 0) return;
+  const int64_t n = in.size(-1), half = n / 2, count = in.numel() / n;
+  dispatch<DType::Float32, DType::Float64>("fft", in.dtype(), [&]<class T>() {
+    const T* from = in.data<T>();
+    T* to = out.data<T>();
+    const int64_t step = 2 * (half + 1), grain = std::max<int64_t>(1, 8192 / n);
+    if (n % 2) {
+      const auto plan = fft_plan<T>(n);
+      const auto run = [&](int64_t begin, int64_t end) {
+        const Scratch<T> row(2 * n);
+        for (int64_t i = begin; i < end; ++i) {
+          for (int64_t j = 0; j < n; ++j)
+            row.get()[2 * j] = from[i * n + j], row.get()[2 * j + 1] = 0;
+          fft_row(*plan, row.get(), row.get(), true, T(scale));
+          std::copy(row.get(), row.get() + step, to + i * step);
+        }
+      };
+      return count < num_threads() ? run(0, count) : parallel_for(count, grain, run);
+    }
+    // Pairs of neighbours as complex numbers: a transform of half the length, which is then taken
+    // apart into those of the even and the odd elements.
+    const auto plan = fft_plan<T>(half);
+    const auto kept = real_fft_roots<T>(n);
+    const std::vector<T>& roots = *kept;
+    const auto run = [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) {
+        T* z = to + i * step;
+        fft_row(*plan, from + i * n, z, true, T(scale));
+        const T re = z[0], im = z[1];
+        z[0] = re + im, z[1] = 0;
+        z[2 * half] = re - im, z[2 * half + 1] = 0;
+        in_steps(half / 2, kPerLook, [&](int64_t begin, int64_t end) {
+          for (int64_t k = begin + 1; k <= end; ++k) {
+            T *a = z + 2 * k, *b = z + 2 * (half - k);
+            const T sr = T(0.5) * (a[0] + b[0]), si = T(0.5) * (a[1] - b[1]);
+            const T dr = T(0.5) * (a[1] + b[1]), di = T(0.5) * (b[0] - a[0]);  // over 2i
+            const T wr = roots[size_t(2 * k)], wi = roots[size_t(2 * k + 1)];
+            const T tr = dr * wr - di * wi, ti = dr * wi + di * wr;
+            a[0] = sr + tr, a[1] = si + ti;
+            b[0] = sr - tr, b[1] = ti - si;
+          }
+        });
+      }
+    };
+    count < num_threads() ? run(0, count) : parallel_for(count, grain, run);
+  });
+}
+
+void hermitian_fft_cpu(const Tensor& in, const Tensor& out, double scale) {
+  if (out.numel() == 0) return;
+  const int64_t n = out.size(-1), half = n / 2, count = out.numel() / n;
+  dispatch<DType::Float32, DType::Float64>("fft", out.dtype(), [&]<class T>() {
+    const T* from = in.data<T>();
+    T* to = out.data<T>();
+    const int64_t step = 2 * (half + 1), grain = std::max<int64_t>(1, 8192 / n);
+    if (n % 2) {
+      const auto plan = fft_plan<T>(n);
+      const auto run = [&](int64_t begin, int64_t end) {
+        const Scratch<T> row(2 * n);
+        T* z = row.get();
+        for (int64_t i = begin; i < end; ++i) {
+          const T* x = from + i * step;
+          z[0] = x[0], z[1] = 0;  // the imaginary part of a Hermitian sequence's first is zero
+          for (int64_t k = 1; k <= half; ++k) {
+            z[2 * k] = z[2 * (n - k)] = x[2 * k];
+            z[2 * k + 1] = x[2 * k + 1];
+            z[2 * (n - k) + 1] = -x[2 * k + 1];
+          }
+          fft_row(*plan, z, z, false, T(scale));
+          for (int64_t j = 0; j < n; ++j) to[i * n + j] = z[2 * j];
+        }
+      };
+      return count < num_threads() ? run(0, count) : parallel_for(count, grain, run);
+    }
+    const auto plan = fft_plan<T>(half);
+    const auto kept = real_fft_roots<T>(n);
+    const std::vector<T>& roots = *kept;
+    const auto run = [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) {
+        const T* x = from + i * step;
+        T* z = to + i * n;
+        z[0] = x[0] + x[2 * half];
+        z[1] = x[0] - x[2 * half];
+        in_steps(half / 2, kPerLook, [&](int64_t begin, int64_t end) {
+          for (int64_t k = begin + 1; k <= end; ++k) {
+            const T *a = x + 2 * k, *b = x + 2 * (half - k);
+            const T sr = a[0] + b[0], si = a[1] - b[1], dr = a[0] - b[0], di = a[1] + b[1];
+            const T wr = roots[size_t(2 * k)], wi = -roots[size_t(2 * k + 1)];
+            const T tr = dr * wr - di * wi, ti = dr * wi + di * wr;  // times i: (-ti, tr)
+            T *c = z + 2 * k, *d = z + 2 * (half - k);
+            d[0] = sr + ti, d[1] = tr - si;
+            c[0] = sr - ti, c[1] = si + tr;
+          }
+        });
+        fft_row(*plan, z, z, false, T(scale));
+      }
+    };
+    count < num_threads() ? run(0, count) : parallel_for(count, grain, run);
+  });
+}
+
+}  // namespace rush

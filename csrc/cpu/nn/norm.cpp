@@ -1,0 +1,405 @@
+#include "cpu/nn/norm.h"
+
+#include "device/loops.h"
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include "core/cpu_features.h"
+#include "core/threads.h"
+#include "cpu/kernels/norm_tables.h"
+
+namespace rush {
+
+namespace {
+const NormLoops& gpu() { return device_loops(DeviceType::CUDA).norms; }
+}  // namespace
+
+namespace {
+
+// Elements that are worth a thread of their own.
+constexpr int64_t kGrain = 16384;
+
+template <class T>
+const NormTable<T>& kernels() {
+  static const PerIsa<const NormTable<T>*> chosen([]([[maybe_unused]] IsaLevel level) {
+    const NormTable<T>* t = norm_table<Isa::baseline, T>();
+#ifdef __x86_64__
+    if (level >= IsaLevel::Avx2) t = norm_table<Isa::avx2, T>();
+    if (level >= IsaLevel::Avx512) t = norm_table<Isa::avx512, T>();
+#endif
+    return t;
+  });
+  return *chosen.now();
+}
+
+template <class F>
+void for_type(const Tensor& x, F&& f) {
+  dispatch<DType::Float32, DType::Float64>("norm", x.dtype(), std::forward<F>(f));
+}
+
+template <class T>
+T* data_or_null(const Tensor& t) {
+  return t.defined() ? t.data<T>() : nullptr;
+}
+
+int64_t rows_worth_a_thread(int64_t width) {
+  return std::max<int64_t>(1, kGrain / std::max<int64_t>(width, 1));
+}
+
+// Do the channels of a point lie end to end? Where each has one point only, they do anyway.
+bool channels_last(const Tensor& x) {
+  if (x.is_contiguous()) return x.numel() == x.sizes()[0] * x.sizes()[1];
+  return is_channels_last(x.sizes(), x.strides());
+}
+
+// An image batch as (batch, channels, points).
+struct Planes {
+  int64_t batch, channels, points;
+  explicit Planes(const Tensor& x) : batch(x.sizes()[0]), channels(x.sizes()[1]), points(0) {
+    points = x.numel() / std::max<int64_t>(1, batch * channels);
+  }
+  int64_t count() const { return batch * points; }
+};
+
+// Channels-last sums: rows in fixed blocks, each block's sums in T, blocks added up in double in
+// their order, so that the result does not depend on the number of threads.
+constexpr int64_t kBlockRows = 256;
+
+template <class T, class F>
+void block_sums(int64_t rows, int64_t channels, std::vector<double>& first,
+                std::vector<double>& second, F&& block) {
+  const int64_t blocks = (rows + kBlockRows - 1) / kBlockRows;
+  std::vector<T> parts(size_t(blocks * 2 * channels), T(0));
+  parallel_for(blocks, rows_worth_a_thread(kBlockRows * channels), [&](int64_t b, int64_t end) {
+    for (; b < end; ++b) {
+      T* at = parts.data() + b * 2 * channels;
+      block(b * kBlockRows, std::min(kBlockRows, rows - b * kBlockRows), at, at + channels);
+    }
+  });
+  first.assign(size_t(channels), 0);
+  second.assign(size_t(channels), 0);
+  for (int64_t b = 0; b < blocks; ++b) {
+    const T* at = parts.data() + b * 2 * channels;
+    for (int64_t c = 0; c < channels; ++c) {
+      first[size_t(c)] += double(at[c]);
+      second[size_t(c)] += double(at[channels + c]);
+    }
+  }
+}
+
+// Channels' moments when channels are the fastest dim: differences from the first row keep the
+// squares small.
+template <class T>
+void moments_last(const Tensor& x, const Planes& p, T* mean, T* var) {
+  std::vector<double> sum, square;
+  const T* data = x.data<T>();
+  std::vector<T> shift(data, data + p.channels);
+  // A better guess than one row: the mean of a few.
+  const int64_t few = std::min<int64_t>(p.count(), 32);
+  for (int64_t c = 0; c < p.channels; ++c) {
+    double s = 0;
+    for (int64_t r = 0; r < few; ++r) s += double(data[r * p.channels + c]);
+    shift[size_t(c)] = T(s / double(few));
+  }
+  block_sums<T>(p.count(), p.channels, sum, square, [&](int64_t from, int64_t rows, T* a, T* b) {
+    kernels<T>().last_sums(data + from * p.channels, rows, p.channels, shift.data(), a, b);
+  });
+  for (int64_t c = 0; c < p.channels; ++c) {
+    const double n = double(p.count()), d = sum[size_t(c)] / n;
+    mean[c] = T(double(shift[size_t(c)]) + d);
+    var[c] = T(std::max(square[size_t(c)] / n - d * d, 0.0) +
+               (square[size_t(c)] - square[size_t(c)]));  // NaN stays NaN
+  }
+}
+
+template <class T>
+void moments_planes(const Tensor& x, const Planes& p, T* mean, T* var) {
+  parallel_for(p.channels, rows_worth_a_thread(p.count()), [&](int64_t c, int64_t end) {
+    for (; c < end; ++c) {
+      double all_mean = 0, all_m2 = 0;
+      for (int64_t n = 0; n < p.batch; ++n) {
+        double m, m2;
+        kernels<T>().moments(x.data<T>() + (n * p.channels + c) * p.points, p.points, &m, &m2);
+        const double before = double(n), delta = m - all_mean;
+        all_mean += delta / (before + 1);
+        all_m2 += m2 + delta * delta * double(p.points) * before / (before + 1);
+      }
+      mean[c] = T(all_mean);
+      var[c] = T(all_m2 / double(p.count()));
+    }
+  });
+}
+
+// y = (x - mean) * scale + shift, channel by channel.
+template <class T>
+void scale_channels(const Tensor& x, const Planes& p, const T* mean, const T* scale, const T* shift,
+                    const Tensor& y) {
+  const T* from = x.data<T>();
+  T* to = y.data<T>();
+  if (channels_last(x)) {
+    parallel_for(p.count(), rows_worth_a_thread(p.channels), [&](int64_t begin, int64_t end) {
+      kernels<T>().last(from + begin * p.channels, to + begin * p.channels, end - begin, p.channels,
+                        mean, scale, shift);
+    });
+    return;
+  }
+  parallel_for(p.batch * p.channels, rows_worth_a_thread(p.points), [&](int64_t i, int64_t end) {
+    for (; i < end; ++i) {
+      const int64_t c = i % p.channels;
+      kernels<T>().plane(from + i * p.points, to + i * p.points, p.points, mean[c], scale[c],
+                         shift[c]);
+    }
+  });
+}
+
+template <class T>
+void normalize(const Tensor& x, const Tensor& weight, const Tensor& bias, const T* mean,
+               const T* var, double eps, const Tensor& y) {
+  const Planes p(x);
+  std::vector<T> scale(size_t(p.channels)), shift(size_t(p.channels), T(0));
+  const T *w = data_or_null<T>(weight), *b = data_or_null<T>(bias);
+  for (int64_t c = 0; c < p.channels; ++c) {
+    scale[size_t(c)] = T(1 / std::sqrt(double(var[c]) + eps)) * (w ? w[c] : T(1));
+    if (b) shift[size_t(c)] = b[c];
+  }
+  scale_channels<T>(x, p, mean, scale.data(), shift.data(), y);
+}
+
+// The sums of g and of g * (x - mean), channel by channel.
+template <class T>
+void gradient_sums(const Tensor& g, const Tensor& x, const Planes& p, const T* mean,
+                   std::vector<double>& sum_g, std::vector<double>& sum_gx) {
+  if (channels_last(x)) {
+    block_sums<T>(p.count(), p.channels, sum_g, sum_gx,
+                  [&](int64_t from, int64_t rows, T* a, T* b) {
+                    kernels<T>().last_backward_sums(g.data<T>() + from * p.channels,
+                                                    x.data<T>() + from * p.channels, rows,
+                                                    p.channels, mean, a, b);
+                  });
+    return;
+  }
+  sum_g.assign(size_t(p.channels), 0);
+  sum_gx.assign(size_t(p.channels), 0);
+  parallel_for(p.channels, rows_worth_a_thread(p.count()), [&](int64_t c, int64_t end) {
+    for (; c < end; ++c) {
+      for (int64_t n = 0; n < p.batch; ++n) {
+        const int64_t at = (n * p.channels + c) * p.points;
+        double a, b;
+        kernels<T>().plane_sums(g.data<T>() + at, x.data<T>() + at, p.points, mean[c], &a, &b);
+        sum_g[size_t(c)] += a;
+        sum_gx[size_t(c)] += b;
+      }
+    }
+  });
+}
+
+// running = (1 - momentum) * running + momentum * factor * value
+template <class T>
+void move_towards(const Tensor& running, const T* value, double momentum, double factor) {
+  if (!running.defined()) return;
+  T* to = running.data<T>();
+  const T keep = T(1 - momentum), take = T(momentum), scale = T(factor);
+  for (int64_t c = 0; c < running.numel(); ++c) to[c] = keep * to[c] + take * (value[c] * scale);
+}
+
+}  // namespace
+
+void batch_norm_cpu(const Tensor& x, const Tensor& weight, const Tensor& bias,
+                    const RunningMoments& running, double eps, const Tensor& y, const Tensor& mean,
+                    const Tensor& var) {
+  if (x.is_cuda()) [[unlikely]]
+    return gpu().batch_norm(x, weight, bias, running, eps, y, mean, var);
+  for_type(x, [&]<class T>() {
+    const Planes p(x);
+    if (channels_last(x))
+      moments_last<T>(x, p, mean.data<T>(), var.data<T>());
+    else
+      moments_planes<T>(x, p, mean.data<T>(), var.data<T>());
+    normalize<T>(x, weight, bias, mean.data<T>(), var.data<T>(), eps, y);
+    const double n = double(p.count());
+    move_towards<T>(running.mean, mean.data<T>(), running.momentum, 1);
+    move_towards<T>(running.var, var.data<T>(), running.momentum, n / (n - 1));
+  });
+  if (running.batches.defined()) ++*running.batches.data<int64_t>();
+}
+
+void batch_norm_eval_cpu(const Tensor& x, const Tensor& weight, const Tensor& bias,
+                         const Tensor& mean, const Tensor& var, double eps, const Tensor& y) {
+  if (x.is_cuda()) [[unlikely]]
+    return gpu().batch_norm_eval(x, weight, bias, mean, var, eps, y);
+  for_type(
+      x, [&]<class T>() { normalize<T>(x, weight, bias, mean.data<T>(), var.data<T>(), eps, y); });
+}
+
+void batch_norm_backward_cpu(const Tensor& g, const Tensor& x, const Tensor& weight,
+                             const Tensor& mean_, const Tensor& var_, double eps, const Tensor& gx,
+                             const Tensor& gw, const Tensor& gb) {
+  if (x.is_cuda()) [[unlikely]]
+    return gpu().batch_norm_backward(g, x, weight, mean_, var_, eps, gx, gw, gb);
+  for_type(x, [&]<class T>() {
+    const Planes p(x);
+    const T *mean = mean_.data<T>(), *var = var_.data<T>(), *w = data_or_null<T>(weight);
+    std::vector<double> sum_g, sum_gx;
+    gradient_sums<T>(g, x, p, mean, sum_g, sum_gx);
+    std::vector<T> a(size_t(p.channels)), b(a), c(a);
+    const double n = double(p.count());
+    for (size_t i = 0; i < size_t(p.channels); ++i) {
+      const double rstd = 1 / std::sqrt(double(var[i]) + eps), scale = w ? double(w[i]) : 1;
+      if (gw.defined()) gw.data<T>()[i] = T(sum_gx[i] * rstd);
+      if (gb.defined()) gb.data<T>()[i] = T(sum_g[i]);
+      a[i] = T(scale * rstd);
+      b[i] = T(-scale * rstd * rstd * rstd * sum_gx[i] / n);
+      c[i] = T(-scale * rstd * sum_g[i] / n);
+    }
+    if (!gx.defined()) return;
+    const T *from_g = g.data<T>(), *from_x = x.data<T>();
+    T* to = gx.data<T>();
+    if (channels_last(x)) {
+      parallel_for(p.count(), rows_worth_a_thread(p.channels), [&](int64_t begin, int64_t end) {
+        const int64_t at = begin * p.channels;
+        kernels<T>().last_backward(from_g + at, from_x + at, to + at, end - begin, p.channels, mean,
+                                   a.data(), b.data(), c.data());
+      });
+      return;
+    }
+    parallel_for(p.batch * p.channels, rows_worth_a_thread(p.points), [&](int64_t i, int64_t end) {
+      for (; i < end; ++i) {
+        const size_t ch = size_t(i % p.channels);
+        kernels<T>().plane_backward(from_g + i * p.points, from_x + i * p.points, to + i * p.points,
+                                    p.points, mean[ch], a[ch], b[ch], c[ch]);
+      }
+    });
+  });
+}
+
+void group_norm_cpu(const Tensor& x, const Tensor& weight, const Tensor& bias, int64_t groups,
+                    double eps, const Tensor& y, const Tensor& mean, const Tensor& rstd) {
+  for_type(x, [&]<class T>() {
+    const Planes p(x);
+    const int64_t share = p.channels / groups, width = share * p.points;
+    const T *w = data_or_null<T>(weight), *b = data_or_null<T>(bias);
+    parallel_for(p.batch * groups, rows_worth_a_thread(width), [&](int64_t i, int64_t end) {
+      for (; i < end; ++i) {
+        const T* from = x.data<T>() + i * width;
+        T* to = y.data<T>() + i * width;
+        double m, m2;
+        kernels<T>().moments(from, width, &m, &m2);
+        const double r = 1 / std::sqrt(m2 / double(width) + eps);
+        mean.data<T>()[i] = T(m);
+        rstd.data<T>()[i] = T(r);
+        for (int64_t k = 0; k < share; ++k) {
+          const int64_t c = i % groups * share + k;
+          kernels<T>().plane(from + k * p.points, to + k * p.points, p.points, T(m),
+                             w ? T(r) * w[c] : T(r), b ? b[c] : T(0));
+        }
+      }
+    });
+  });
+}
+
+void group_norm_backward_cpu(const Tensor& g, const Tensor& x, const Tensor& weight,
+                             const Tensor& mean, const Tensor& rstd, int64_t groups,
+                             const Tensor& gx, const Tensor& gw, const Tensor& gb) {
+  for_type(x, [&]<class T>() {
+    const Planes p(x);
+    const int64_t share = p.channels / groups, planes = p.batch * p.channels;
+    const T* w = data_or_null<T>(weight);
+    std::vector<double> sum_g(size_t(planes), 0), sum_gx(size_t(planes), 0);
+    parallel_for(
+        p.batch * groups, rows_worth_a_thread(share * p.points), [&](int64_t i, int64_t end) {
+          for (; i < end; ++i) {
+            const T m = mean.data<T>()[i];
+            const double r = double(rstd.data<T>()[i]), n = double(share * p.points);
+            double all_g = 0, all_gx = 0;
+            for (int64_t k = 0; k < share; ++k) {
+              const int64_t plane = i * share + k, at = plane * p.points;
+              double &a = sum_g[size_t(plane)], &b = sum_gx[size_t(plane)];
+              kernels<T>().plane_sums(g.data<T>() + at, x.data<T>() + at, p.points, m, &a, &b);
+              const double scale = w ? double(w[plane % p.channels]) : 1;
+              all_g += scale * a;
+              all_gx += scale * b;
+              b *= r;
+            }
+            for (int64_t k = 0; gx.defined() && k < share; ++k) {
+              const int64_t plane = i * share + k, at = plane * p.points;
+              const double scale = w ? double(w[plane % p.channels]) : 1;
+              kernels<T>().plane_backward(g.data<T>() + at, x.data<T>() + at, gx.data<T>() + at,
+                                          p.points, m, T(scale * r), T(-r * r * r * all_gx / n),
+                                          T(-r * all_g / n));
+            }
+          }
+        });
+    for (int64_t c = 0; c < p.channels; ++c) {
+      double a = 0, b = 0;
+      for (int64_t n = 0; n < p.batch; ++n) {
+        a += sum_g[size_t(n * p.channels + c)];
+        b += sum_gx[size_t(n * p.channels + c)];
+      }
+      if (gb.defined()) gb.data<T>()[c] = T(a);
+      if (gw.defined()) gw.data<T>()[c] = T(b);
+    }
+  });
+}
+
+void row_norm_cpu(const Tensor& x, int64_t width, const Tensor& weight, const Tensor& bias,
+                  bool centred, double eps, const Tensor& y, const Tensor& mean,
+                  const Tensor& rstd) {
+  if (x.is_cuda()) [[unlikely]]
+    return gpu().row_norm(x, width, weight, bias, centred, eps, y, mean, rstd);
+  for_type(x, [&]<class T>() {
+    const std::vector<T> ones(weight.defined() ? 0 : size_t(width), T(1)),
+        zeros(bias.defined() ? 0 : size_t(width), T(0));
+    const T* w = weight.defined() ? weight.data<T>() : ones.data();
+    const T* b = bias.defined() ? bias.data<T>() : zeros.data();
+    parallel_for(rstd.numel(), rows_worth_a_thread(width), [&](int64_t i, int64_t end) {
+      kernels<T>().rows(x.data<T>() + i * width, y.data<T>() + i * width, end - i, width, w, b,
+                        centred, eps, mean.data<T>() + i, rstd.data<T>() + i);
+    });
+  });
+}
+
+void row_norm_backward_cpu(const Tensor& g, const Tensor& x, int64_t width, const Tensor& weight,
+                           const Tensor& mean, const Tensor& rstd, bool centred, const Tensor& gx,
+                           const Tensor& gw, const Tensor& gb) {
+  if (x.is_cuda()) [[unlikely]]
+    return gpu().row_norm_backward(g, x, width, weight, mean, rstd, centred, gx, gw, gb);
+  for_type(x, [&]<class T>() {
+    const std::vector<T> ones(weight.defined() ? 0 : size_t(width), T(1));
+    const T* w = weight.defined() ? weight.data<T>() : ones.data();
+    const int64_t rows = rstd.numel();
+    const auto run = [&](int64_t i, int64_t count, T* to_w, T* to_b) {
+      const int64_t at = i * width;
+      kernels<T>().rows_backward(g.data<T>() + at, x.data<T>() + at, w,
+                                 gx.defined() ? gx.data<T>() + at : nullptr, count, width,
+                                 mean.data<T>() + i, rstd.data<T>() + i, centred, to_w, to_b);
+    };
+    if (!gw.defined() && !gb.defined()) {
+      parallel_for(rows, rows_worth_a_thread(width),
+                   [&](int64_t i, int64_t end) { run(i, end - i, nullptr, nullptr); });
+      return;
+    }
+    // Blocks of rows have sums of their own, added up in order.
+    const int64_t block = std::max(rows_worth_a_thread(width), rows / 64);
+    const int64_t blocks = (rows + block - 1) / block;
+    std::vector<T> parts(size_t(2 * blocks * width), T(0));
+    parallel_for(blocks, rows_worth_a_thread(block * width), [&](int64_t i, int64_t end) {
+      for (; i < end; ++i) {
+        T* at = parts.data() + 2 * i * width;
+        run(i * block, std::min(rows - i * block, block), at, at + width);
+      }
+    });
+    for (int64_t k = 0; k < width; ++k) {
+      double a = 0, b = 0;
+      for (int64_t i = 0; i < blocks; ++i) {
+        a += double(parts[size_t(2 * i * width + k)]);
+        b += double(parts[size_t((2 * i + 1) * width + k)]);
+      }
+      if (gw.defined()) gw.data<T>()[k] = T(a);
+      if (gb.defined()) gb.data<T>()[k] = T(b);
+    }
+  });
+}
+
+}  // namespace rush

@@ -1,0 +1,204 @@
+#include "cpu/nn/resample.h"
+
+#include <algorithm>
+
+#include "core/interrupt.h"
+#include "core/threads.h"
+#include "cpu/linalg/product.h"
+#include "cpu/lines.h"
+
+namespace rush {
+
+namespace {
+
+constexpr int64_t kGrain = 16384;
+
+// A dense tensor as (outer, size, inner) around one dim, whatever the order of the others.
+struct Around {
+  int64_t outer, size, inner;
+  Around(const Tensor& x, int64_t dim)
+      : size(x.sizes()[size_t(dim)]), inner(x.strides()[size_t(dim)]) {
+    outer = x.numel() / std::max<int64_t>(1, size * inner);
+  }
+};
+
+template <class F>
+void for_type(const Tensor& x, F&& f) {
+  dispatch<DType::Float32, DType::Float64>("resample", x.dtype(), std::forward<F>(f));
+}
+
+}  // namespace
+
+namespace {
+
+// The taps of neighbouring outputs side by side: the k-th of all, then the next; for modes that
+// have equally many taps for every output.
+template <class T>
+struct EqualTaps {
+  int64_t count = 0;  // 0: not equally many
+  std::vector<int32_t> place;
+  std::vector<T> weight;
+
+  EqualTaps(const Taps& taps, int64_t n) {
+    const int64_t each = int64_t(taps.index.size()) / std::max<int64_t>(n, 1);
+    for (int64_t i = 0; i < n; ++i) {
+      if (taps.start[size_t(i + 1)] - taps.start[size_t(i)] != each) return;
+    }
+    count = each;
+    place.resize(size_t(each * n));
+    weight.resize(size_t(each * n));
+    for (int64_t i = 0; i < n; ++i) {
+      for (int64_t k = 0; k < each; ++k) {
+        place[size_t(k * n + i)] = int32_t(taps.index[size_t(i * each + k)]);
+        weight[size_t(k * n + i)] = T(taps.weight[size_t(i * each + k)]);
+      }
+    }
+  }
+};
+
+// Along the last dim: every output gathers its neighbours.
+template <class T>
+void resample_rows(const T* x, int64_t in, const Taps& taps, T* y, int64_t out, int64_t rows) {
+  const EqualTaps<T> equal(taps, out);
+  const std::vector<T> weight(taps.weight.begin(), taps.weight.end());
+  const int64_t work = std::max<int64_t>(1, int64_t(weight.size()));
+  parallel_for(rows, std::max<int64_t>(1, kGrain / work), [&](int64_t r, int64_t end) {
+    for (; r < end; ++r) {
+      const T* from = x + r * in;
+      T* to = y + r * out;
+      if (equal.count > 0) {
+        line_kernels<T>().gather_inside(to, from, equal.place.data(), equal.weight.data(),
+                                        equal.count, out, out);
+        continue;
+      }
+      InterruptCounter interrupts(1 << 17);
+      for (int64_t i = 0; i < out; ++i) {
+        interrupts.add();
+        T sum = 0;
+        for (int64_t k = taps.start[size_t(i)]; k < taps.start[size_t(i + 1)]; ++k)
+          sum += weight[size_t(k)] * from[taps.index[size_t(k)]];
+        to[i] = sum;
+      }
+    }
+  });
+}
+
+}  // namespace
+
+void resample_cpu(const Tensor& x, int64_t dim, const Taps& taps, const Tensor& y) {
+  const Around from(x, dim), to(y, dim);
+  const int64_t inner = to.size == 1 ? from.inner : to.inner;
+  for_type(x, [&]<class T>() {
+    const T* source = x.data<T>();
+    T* target = y.data<T>();
+    const int64_t outer = y.numel() / std::max<int64_t>(1, to.size * inner);
+    if (inner == 1) return resample_rows<T>(source, from.size, taps, target, to.size, outer);
+    const int64_t line = std::max<int64_t>(1, inner * int64_t(taps.weight.size()) / to.size);
+    parallel_for(outer * to.size, std::max<int64_t>(1, kGrain / line), [&](int64_t j, int64_t end) {
+      for (; j < end; ++j) {
+        const int64_t o = j / to.size, i = j % to.size;
+        const T* image = source + o * from.size * inner;
+        T* out = target + j * inner;
+        const int64_t begin = taps.start[size_t(i)], stop = taps.start[size_t(i + 1)];
+        for (int64_t k = begin; k < stop; ++k) {
+          const T* row = image + taps.index[size_t(k)] * inner;
+          const T weight = T(taps.weight[size_t(k)]);
+          if (k > begin)
+            line_kernels<T>().add(out, row, weight, inner);
+          else
+            line_kernels<T>().scale(out, row, weight, inner);
+        }
+      }
+    });
+  });
+}
+
+void resample_backward_cpu(const Tensor& g, int64_t dim, const Taps& taps, const Tensor& gx) {
+  const Around from(g, dim), to(gx, dim);
+  const int64_t inner = to.size == 1 ? from.inner : to.inner;
+  for_type(g, [&]<class T>() {
+    const std::vector<T> weight(taps.weight.begin(), taps.weight.end());
+    const int64_t outer = gx.numel() / std::max<int64_t>(1, to.size * inner);
+    const int64_t work = inner * (to.size + from.size);
+    parallel_for(outer, std::max<int64_t>(1, kGrain / work), [&](int64_t o, int64_t end) {
+      for (; o < end; ++o) {
+        T* image = gx.data<T>() + o * to.size * inner;
+        const T* lines = g.data<T>() + o * from.size * inner;
+        std::fill_n(image, to.size * inner, T(0));
+        InterruptCounter interrupts(1 << 18);
+        for (int64_t i = 0; i < from.size; ++i) {
+          const int64_t stop = taps.start[size_t(i + 1)];
+          interrupts.add((stop - taps.start[size_t(i)]) * inner);
+          for (int64_t k = taps.start[size_t(i)]; k < stop; ++k) {
+            T* row = image + taps.index[size_t(k)] * inner;
+            if (inner == 1)
+              *row += weight[size_t(k)] * lines[i];
+            else
+              line_kernels<T>().add(row, lines + i * inner, weight[size_t(k)], inner);
+          }
+        }
+      }
+    });
+  });
+}
+
+namespace {
+
+// f(plane offset of a column row, input row or -1, first input column) for one row of outputs.
+template <class F>
+void for_patch_rows(const PatchShape& s, int64_t plane, F&& f) {
+  const int64_t points = s.out[0] * s.out[1];
+  InterruptCounter interrupts(1 << 18);
+  for (int64_t k = 0; k < s.kernel[0] * s.kernel[1]; ++k) {
+    const int64_t ky = k / s.kernel[1] * s.dilation[0], kx = k % s.kernel[1] * s.dilation[1];
+    for (int64_t oy = 0; oy < s.out[0]; ++oy) {
+      interrupts.add(s.out[1]);
+      const int64_t iy = oy * s.stride[0] - s.padding[0] + ky;
+      f((plane * s.kernel[0] * s.kernel[1] + k) * points + oy * s.out[1],
+        iy >= 0 && iy < s.in[0] ? (plane * s.in[0] + iy) * s.in[1] : -1, kx - s.padding[1]);
+    }
+  }
+}
+
+template <class F>
+void for_planes(const PatchShape& s, F&& f) {
+  const int64_t work = s.kernel[0] * s.kernel[1] * s.out[0] * s.out[1];
+  parallel_for(s.planes, std::max<int64_t>(1, kGrain / std::max<int64_t>(work, 1)),
+               [&](int64_t p, int64_t end) {
+                 for (; p < end; ++p) f(p);
+               });
+}
+
+}  // namespace
+
+void unfold_cpu(const PatchShape& s, const Tensor& x, const Tensor& columns) {
+  dispatch_width(x.dtype(), [&]<class T>() {
+    const T* from = static_cast<const T*>(x.data());
+    T* to = static_cast<T*>(columns.data());
+    for_planes(s, [&](int64_t p) {
+      for_patch_rows(s, p, [&](int64_t at, int64_t line, int64_t ix) {
+        for (int64_t i = 0; i < s.out[1]; ++i, ix += s.stride[1])
+          to[at + i] = line >= 0 && ix >= 0 && ix < s.in[1] ? from[line + ix] : T{};
+      });
+    });
+  });
+}
+
+void fold_cpu(const PatchShape& s, const Tensor& columns, const Tensor& x) {
+  dispatch<DType::Float32, DType::Float64, DType::Complex64, DType::Complex128>(
+      "fold", x.dtype(), [&]<class T>() {
+        const T* from = columns.data<T>();
+        T* to = x.data<T>();
+        for_planes(s, [&](int64_t p) {
+          std::fill_n(to + p * s.in[0] * s.in[1], s.in[0] * s.in[1], T(0));
+          for_patch_rows(s, p, [&](int64_t at, int64_t line, int64_t ix) {
+            if (line < 0) return;
+            for (int64_t i = 0; i < s.out[1]; ++i, ix += s.stride[1]) {
+              if (ix >= 0 && ix < s.in[1]) to[line + ix] = plus(to[line + ix], from[at + i]);
+            }
+          });
+        });
+      });
+}
+
+}  // namespace rush

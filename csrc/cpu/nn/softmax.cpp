@@ -1,0 +1,272 @@
+#include "cpu/nn/softmax.h"
+
+#include <algorithm>
+#include <atomic>
+#include <vector>
+
+#include "core/cpu_features.h"
+#include "core/threads.h"
+#include "cpu/kernels/softmax_tables.h"
+#include "cpu/lines.h"
+
+namespace rush {
+
+namespace {
+
+constexpr int64_t kGrain = 8192;  // elements that are worth a thread
+
+template <class T>
+const SoftmaxTable<T>& kernels() {
+  static const PerIsa<const SoftmaxTable<T>*> chosen([]([[maybe_unused]] IsaLevel level) {
+    const SoftmaxTable<T>* t = softmax_table<Isa::baseline, T>();
+#ifdef __x86_64__
+    if (level >= IsaLevel::Avx2) t = softmax_table<Isa::avx2, T>();
+    if (level >= IsaLevel::Avx512) t = softmax_table<Isa::avx512, T>();
+#endif
+    return t;
+  });
+  return *chosen.now();
+}
+
+template <class F>
+void for_type(const Tensor& x, F&& f) {
+  dispatch<DType::Float32, DType::Float64>("softmax", x.dtype(), std::forward<F>(f));
+}
+
+template <class F>
+void for_rows(int64_t count, int64_t n, F&& f) {
+  parallel_for(count, std::max<int64_t>(1, kGrain / std::max<int64_t>(n, 1)),
+               [&](int64_t i, int64_t end) {
+                 for (; i < end; ++i) f(i);
+               });
+}
+
+}  // namespace
+
+void softmax_cpu(const Tensor& x, int64_t n, bool logarithm, const Tensor& y) {
+  for_type(x, [&]<class T>() {
+    const auto row = logarithm ? kernels<T>().log_softmax : kernels<T>().softmax;
+    for_rows(x.numel() / n, n,
+             [&](int64_t i) { row(x.data<T>() + i * n, y.data<T>() + i * n, n); });
+  });
+}
+
+void softmax_backward_cpu(const Tensor& g, const Tensor& y, int64_t n, bool logarithm,
+                          const Tensor& gx) {
+  for_type(g, [&]<class T>() {
+    const auto row = logarithm ? kernels<T>().log_softmax_backward : kernels<T>().softmax_backward;
+    for_rows(g.numel() / n, n, [&](int64_t i) {
+      row(g.data<T>() + i * n, y.data<T>() + i * n, gx.data<T>() + i * n, n);
+    });
+  });
+}
+
+namespace {
+
+// What one position's loss is made of: weight of its target (0: ignored), see cross_entropy_cpu.
+template <class T>
+class Positions {
+ public:
+  explicit Positions(const CrossEntropy& c)
+      : c_(c),
+        weight_(static_cast<const T*>(c.weight)),
+        by_class_(T(c.smoothing / double(c.classes))) {
+    double all = weight_ ? 0 : double(c.classes);
+    for (int64_t k = 0; k < c.classes && weight_; ++k) all += double(weight_[k]);
+    weights_ = T(all);
+  }
+  bool counts(int64_t i) const { return c_.target[i] != c_.ignore_index; }
+  T weight(int64_t i) const { return weight_ ? weight_[c_.target[i]] : T(1); }
+  const T* class_weights() const { return weight_; }
+  T by_class() const { return by_class_; }  // the smoothing's share of each class
+  T sharp() const { return T(1 - c_.smoothing); }
+  T all_weights() const { return weights_; }  // over the classes
+
+ private:
+  const CrossEntropy& c_;
+  const T* weight_;
+  T by_class_, weights_;
+};
+
+void check_targets(const char* op, const CrossEntropy& c) {
+  const int64_t n = c.batch * c.points;
+  bool good = true;
+  for (int64_t i = 0; i < n; ++i) {
+    const int64_t t = c.target[i];
+    good &= (uint64_t(t) < uint64_t(c.classes)) | (t == c.ignore_index);
+  }
+  for (int64_t i = 0; i < n && !good; ++i) {
+    const int64_t t = c.target[i];
+    check((t >= 0 && t < c.classes) || t == c.ignore_index, ErrorKind::Index, op, "target ", t,
+          " is out of range for ", c.classes, " classes");
+  }
+}
+
+// The weights of all targets that count, added up.
+template <class T>
+double weights_of_targets(const Positions<T>& p, int64_t n) {
+  if (!p.class_weights()) {
+    int64_t count = 0;
+    for (int64_t i = 0; i < n; ++i) count += p.counts(i);
+    return double(count);
+  }
+  double all = 0;
+  for (int64_t i = 0; i < n; ++i) all += p.counts(i) ? double(p.weight(i)) : 0;
+  return all;
+}
+
+// The loss of one position: `scores` are those of its classes, `step` apart.
+template <class T>
+T loss_at(const Positions<T>& p, const CrossEntropy& c, int64_t i, const T* scores, int64_t step,
+          T sum, T mean) {
+  if (!p.counts(i)) return 0;
+  const T sharp = p.sharp() * p.weight(i) * (sum - scores[c.target[i] * step]);
+  return c.smoothing > 0 ? sharp + p.by_class() * (p.all_weights() * sum - mean) : sharp;
+}
+
+// nll_loss: the targets' scores, looked up. Returns the weights of those that count.
+template <class T>
+double look_up(const char* op, const CrossEntropy& c, const T* x, T* loss) {
+  constexpr int64_t kBlock = 8192;
+  const T* weight = static_cast<const T*>(c.weight);
+  const int64_t n = c.batch * c.points, blocks = (n + kBlock - 1) / kBlock;
+  std::vector<double> weights(size_t(blocks), 0);
+  std::atomic<bool> good = true;
+  parallel_for(blocks, 1, [&](int64_t block, int64_t last) {
+    for (; block < last; ++block) {
+      bool bad = false;
+      int64_t count = 0;
+      double sum = 0;
+      for (int64_t i = block * kBlock, end = std::min(n, i + kBlock); i < end;) {
+        // Up to the end of an image, or of the block.
+        const int64_t image = i / c.points, stop = std::min(end, (image + 1) * c.points);
+        const T* scores = x + image * (c.classes - 1) * c.points;
+        for (; i < stop; ++i) {
+          const int64_t t = c.target[i];
+          const bool counts = t != c.ignore_index, known = uint64_t(t) < uint64_t(c.classes);
+          bad |= counts & !known;
+          const int64_t k = known ? t : 0;
+          const T w = weight ? weight[k] : T(1), value = w * (T(0) - scores[k * c.points + i]);
+          loss[i] = counts ? value : T(0);
+          count += counts;
+          if (weight) sum += counts ? double(w) : 0;
+        }
+      }
+      weights[size_t(block)] = weight ? sum : double(count);
+      if (bad) good = false;
+    }
+  });
+  if (!good) check_targets(op, c);
+  double all = 0;
+  for (const double w : weights) all += w;
+  return all;
+}
+
+}  // namespace
+
+double cross_entropy_cpu(const char* op, const CrossEntropy& c, const Tensor& x, const Tensor& loss,
+                         const Tensor& total) {
+  double all = 0;
+  if (!total.defined() && c.smoothing == 0) {
+    if (c.batch * c.points * c.classes == 0) return check_targets(op, c), 0;
+    for_type(x, [&]<class T>() { all = look_up<T>(op, c, x.data<T>(), loss.data<T>()); });
+    return all;
+  }
+  check_targets(op, c);
+  for_type(x, [&]<class T>() {
+    const Positions<T> p(c);
+    const T* from = x.data<T>();
+    T* to = loss.data<T>();
+    T* sums = total.defined() ? total.data<T>() : nullptr;
+    const bool smooth = c.smoothing > 0;
+    all = weights_of_targets(p, c.batch * c.points);
+    if (c.points == 1) {
+      const int64_t grain = kGrain / std::max<int64_t>(1, sums || smooth ? c.classes : 1);
+      parallel_for(c.batch, std::max<int64_t>(1, grain), [&](int64_t i, int64_t end) {
+        if (sums) kernels<T>().log_sum_exp(from + i * c.classes, end - i, c.classes, sums + i);
+        for (; i < end; ++i) {
+          const T* scores = from + i * c.classes;
+          const T mean =
+              smooth ? kernels<T>().weighted_sum(scores, p.class_weights(), c.classes) : T(0);
+          to[i] = loss_at(p, c, i, scores, 1, sums ? sums[i] : T(0), mean);
+        }
+      });
+      return;
+    }
+    const int64_t blocks = (c.points + kColumns - 1) / kColumns;
+    for_rows(c.batch * blocks, c.classes * std::min(c.points, kColumns), [&](int64_t job) {
+      const int64_t b = job / blocks, first = job % blocks * kColumns;
+      const int64_t n = std::min(kColumns, c.points - first), at = b * c.points + first;
+      const T* scores = from + b * c.classes * c.points + first;
+      if (sums) kernels<T>().column_log_sum_exp(scores, c.classes, c.points, n, sums + at);
+      T mean[kColumns];  // over the classes, for the smoothing
+      if (smooth) {
+        std::fill_n(mean, n, T(0));
+        for (int64_t k = 0; k < c.classes; ++k) {
+          const T weight = p.class_weights() ? p.class_weights()[k] : T(1);
+          line_kernels<T>().add(mean, scores + k * c.points, weight, n);
+        }
+      }
+      for (int64_t i = 0; i < n; ++i)
+        to[at + i] = loss_at(p, c, at + i, scores + i, c.points, sums ? sums[at + i] : T(0),
+                             smooth ? mean[i] : T(0));
+    });
+  });
+  return all;
+}
+
+double sum_of_losses_cpu(const Tensor& loss) {
+  double all = 0;
+  for_type(loss, [&]<class T>() {
+    all = double(kernels<T>().weighted_sum(loss.data<T>(), nullptr, loss.numel()));
+  });
+  return all;
+}
+
+void cross_entropy_backward_cpu(const CrossEntropy& c, const Tensor& x, const Tensor& total,
+                                const Tensor& g, int64_t step, double scale, const Tensor& gx) {
+  for_type(gx, [&]<class T>() {
+    const Positions<T> p(c);
+    const T* gradient = g.data<T>();
+    const int64_t blocks = (c.points + kColumns - 1) / kColumns;
+    for_rows(c.batch * blocks, c.classes * std::min(c.points, kColumns), [&](int64_t job) {
+      const int64_t b = job / blocks, first = job % blocks * kColumns;
+      const int64_t n = std::min(kColumns, c.points - first), at = b * c.points + first;
+      const int64_t start = b * c.classes * c.points + first;
+      T* to = gx.data<T>() + start;
+      T a[kColumns], even[kColumns], sharp[kColumns];  // of softmax, of every class, of the target
+      for (int64_t i = 0; i < n; ++i) {
+        const bool counts = p.counts(at + i);
+        const T own = counts ? T(double(gradient[(at + i) * step]) * scale) : T(0);
+        sharp[i] = counts ? own * p.sharp() * p.weight(at + i) : T(0);
+        even[i] = own * p.by_class();
+        a[i] = total.defined() ? sharp[i] + even[i] * p.all_weights() : T(0);
+      }
+      const T* w = p.class_weights();
+      if (!total.defined() && c.smoothing == 0) {  // x is not read
+        if (c.points == 1)
+          std::fill_n(to, c.classes, T(0));
+        else
+          for (int64_t k = 0; k < c.classes; ++k) std::fill_n(to + k * c.points, n, T(0));
+      } else if (!total.defined()) {
+        for (int64_t k = 0; k < c.classes; ++k) {
+          for (int64_t i = 0; i < n; ++i) to[k * c.points + i] = -even[i] * (w ? w[k] : T(1));
+        }
+      } else if (c.points == 1 && !p.counts(at)) {
+        std::fill_n(to, c.classes, T(0));
+      } else if (c.points == 1) {
+        kernels<T>().scaled_softmax(x.data<T>() + start, to, c.classes, total.data<T>()[at], a[0],
+                                    even[0], w);
+      } else {
+        for (int64_t k = 0; k < c.classes; ++k)
+          kernels<T>().column_scaled_softmax(x.data<T>() + start + k * c.points, to + k * c.points,
+                                             n, total.data<T>() + at, a, w ? w[k] : T(1), even);
+      }
+      for (int64_t i = 0; i < n; ++i) {
+        if (p.counts(at + i)) to[c.target[at + i] * c.points + i] -= sharp[i];
+      }
+    });
+  });
+}
+
+}  // namespace rush

@@ -1,7 +1,0 @@
-#include "cpu/onednn_convolution.h"
-
-namespace rush::onednn {
-
-bool convolve(ConvKind, const ConvShape&, const ConvTensors&) { return false; }
-
-}  // namespace rush::onednn

@@ -1,0 +1,40 @@
+// driver.h: the driver of reductions: geometry, types and threads around the kernels of
+// reduce_tables.h.
+//
+// Note [Segments do not depend on threads]
+// The elements of one output are cut into segments by the shape alone; each segment is folded by
+// one thread, and the partial results are merged in order. So the result has the same bits for any
+// number of threads.
+#pragma once
+
+#include "core/tensor.h"
+#include "cpu/kernels/reduce_tables.h"
+
+namespace rush {
+
+// The type in which numbers of type t are folded.
+inline DType wide_type(DType t) {
+  if (category(t) <= Category::Integer) return DType::Int64;
+  return is_reduced_float(t) ? DType::Float32 : t;
+}
+// Where their order matters.
+inline DType ordered_type(DType t) { return t == DType::UInt64 ? t : wide_type(t); }
+const FoldTable& folds_for(DType element);
+
+struct FoldCall {
+  const FoldKernel* kernel;
+  DType element;                   // the type the kernel works in
+  double count = 0, param = 0;     // for finish
+  const Tensor* second = nullptr;  // another output from the same accs ...
+  double second_param = 0;         // ... finished with this
+};
+
+void run_fold(const FoldCall& call, const Tensor& x, const Tensor& out);
+
+// fold_arg.cpp: winners with their positions, along one dim, or among all folded elements.
+enum class ReduceFn : uint8_t;
+void cpu_reduce_arg(ReduceFn fn, const Tensor& x, const Tensor& values, const Tensor& indices,
+                    int64_t dim);
+void reduce_arg_all(ReduceFn fn, const Tensor& x, const Tensor& out);
+
+}  // namespace rush

@@ -1,0 +1,138 @@
+#include "cpu/reduce/reduce.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "cpu/loop_nest.h"
+#include "cpu/reduce/driver.h"
+#include "device/loops.h"
+
+namespace rush {
+
+namespace {
+
+struct Choice {
+  Fold fold;
+  DType element;
+};
+
+Choice choose(ReduceFn fn, DType x, DType out) {
+  const DType norm = x == DType::Float64 || out == DType::Float64 ? DType::Float64 : DType::Float32;
+  const bool truth = x == DType::Bool;
+  switch (fn) {
+    case ReduceFn::Sum:
+      return {Fold::Sum, wide_type(out)};
+    case ReduceFn::Mean:
+      return {Fold::Mean, wide_type(out)};
+    case ReduceFn::Prod:
+      return {Fold::Prod, wide_type(out)};
+    case ReduceFn::Max:
+      return truth ? Choice{Fold::Any, x} : Choice{Fold::Max, ordered_type(x)};
+    case ReduceFn::Min:
+      return truth ? Choice{Fold::All, x} : Choice{Fold::Min, ordered_type(x)};
+    case ReduceFn::Any:
+      return {Fold::Any, DType::Bool};
+    case ReduceFn::All:
+      return {Fold::All, DType::Bool};
+    case ReduceFn::CountNonzero:
+    case ReduceFn::Norm0:
+      return {Fold::Count, DType::Bool};
+    case ReduceFn::Norm1:
+      return {Fold::Norm1, norm};
+    case ReduceFn::Norm2:
+      return {Fold::Norm2, norm};
+    case ReduceFn::NormInf:
+      return {Fold::NormInf, norm};
+    case ReduceFn::NormNegInf:
+      return {Fold::NormNegInf, norm};
+    case ReduceFn::NormP:
+      return {Fold::NormP, norm};
+    default:
+      return {Fold::LogSumExp, norm};
+  }
+}
+
+double folded_count(const Tensor& x, const Tensor& out) {
+  double count = 1;
+  for (int64_t d = 0; d < x.dim(); ++d) {
+    if (out.sizes()[d] != x.sizes()[d] || x.sizes()[d] == 1) count *= double(x.sizes()[d]);
+  }
+  return count;
+}
+
+void cpu_reduce(ReduceFn fn, const Tensor& x, const Tensor& out, ParamSpan params) {
+  internal_assert(x.dim() == out.dim(), "a reduction's output has its input's rank");
+  if (fn == ReduceFn::ArgMax || fn == ReduceFn::ArgMin) return reduce_arg_all(fn, x, out);
+  const Choice choice = choose(fn, x.dtype(), out.dtype());
+  const FoldKernel& kernel = folds_for(choice.element).folds[int(choice.fold)];
+  check(kernel.row != nullptr, ErrorKind::DType, "", "reduction not implemented for ", x.dtype(),
+        " tensors");
+  FoldCall call{&kernel, choice.element};
+  if (fn == ReduceFn::Mean) call.count = folded_count(x, out);
+  if (!params.empty()) call.param = params[0].to_double();
+  run_fold(call, x, out);
+}
+
+// One part of a complex tensor, seen as a real tensor.
+Tensor part_of(const Tensor& z, int64_t part) {
+  Dims strides = z.strides();
+  for (int64_t& s : strides) s *= 2;
+  return make_tensor(z.storage(), z.sizes(), strides, z.offset() * 2 + part, to_real(z.dtype()));
+}
+
+template <class T>
+void add_variances(char* const* ptrs, const int64_t* strides, int64_t n, const void* context) {
+  const bool root = *static_cast<const bool*>(context);
+  for (int64_t i = 0; i < n; ++i) {
+    T& a = *reinterpret_cast<T*>(ptrs[0] + i * strides[0]);
+    a += *reinterpret_cast<const T*>(ptrs[1] + i * strides[1]);
+    if (root) a = std::sqrt(a);
+  }
+}
+
+void cpu_var(const Tensor& x, const Tensor& out, double correction, bool take_sqrt,
+             const Tensor* mean_out) {
+  if (x.is_complex()) {  // the variances of the parts add up
+    const Tensor other = make_tensor(out.sizes(), out.dtype(), out.device());
+    if (mean_out) cpu_reduce(ReduceFn::Mean, x, *mean_out, {});
+    cpu_var(part_of(x, 0), out, correction, false, nullptr);
+    cpu_var(part_of(x, 1), other, correction, false, nullptr);
+    const auto row = out.dtype() == DType::Float64 ? add_variances<double> : add_variances<float>;
+    loop({out, other}, row, &take_sqrt);
+    return;
+  }
+  const DType element = wide_type(x.dtype());
+  const FoldKernel& kernel = folds_for(element).folds[int(Fold::Var)];
+  FoldCall call{&kernel, element};
+  call.count = take_sqrt;
+  call.param = std::max(0.0, folded_count(x, out) - correction);
+  call.second = mean_out;
+  call.second_param = -1;
+  run_fold(call, x, out);
+}
+
+const bool registered = [] {
+  DeviceLoops& cpu = device_loops(DeviceType::CPU);
+  cpu.reduce = cpu_reduce;
+  cpu.reduce_var = cpu_var;
+  cpu.reduce_arg = cpu_reduce_arg;
+  return true;
+}();
+
+}  // namespace
+
+void reduce(ReduceFn fn, const Tensor& x, const Tensor& out, std::initializer_list<Scalar> params) {
+  device_loops(x.device().type).reduce(fn, x, out, {params.begin(), params.size()});
+}
+
+void reduce_var(const Tensor& x, const Tensor& out, double correction, bool take_sqrt,
+                const Tensor* mean_out) {
+  device_loops(x.device().type).reduce_var(x, out, correction, take_sqrt, mean_out);
+}
+
+void reduce_arg(ReduceFn fn, const Tensor& x, const Tensor& values, const Tensor& indices,
+                int64_t dim) {
+  device_loops(x.device().type).reduce_arg(fn, x, values, indices, dim);
+}
+
+}  // namespace rush

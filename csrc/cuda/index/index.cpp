@@ -1,0 +1,178 @@
+// Reading and writing at indices on GPUs, through kernels/index.cu.
+//
+// A bad index cannot raise where it is used: the host has gone on. Kernels note the first one,
+// reads give zero and writes are left out; the error is raised when the program next waits for the
+// GPU.
+#include "cpu/index/index.h"
+
+#include "cuda/runtime/launch.h"
+#include "cuda/runtime/loops.h"
+#include "cuda/runtime/nest.h"
+#include "device/loops.h"
+
+namespace rush::cuda {
+namespace {
+
+const char* index_type(uint64_t is_long) { return is_long ? "rush::u64" : "rush::u32"; }
+
+// Keys: an element's width (log 2) or type, a function, and whether indices are long.
+std::string spell_read(uint64_t key) {
+  return concat("rush::read_at<", kernel_bytes(1 << (key >> 1)), ", ", index_type(key & 1), ">");
+}
+std::string spell_offsets(uint64_t key) {
+  return concat("rush::add_offsets<", index_type(key), ">");
+}
+std::string spell_check(uint64_t key) {
+  return concat("rush::check_indices<", index_type(key), ">");
+}
+std::string spell_between(uint64_t key) {
+  return concat("rush::check_between<", kernel_type(DType(key >> 1)), ", ", index_type(key & 1),
+                ">");
+}
+std::string spell_scatter(uint64_t key) {
+  constexpr const char* fns[] = {"Set", "Add", "Mul", "Max", "Min"};
+  return concat(key >> 8 & 1 ? "rush::scatter_each<" : "rush::scatter<", "rush::Scatter",
+                fns[key >> 5 & 7], ", ", kernel_type(DType(key >> 1 & 15)), ", ",
+                index_type(key & 1), ">");
+}
+constexpr KernelFamily kRead{kReadFamily, "index.cu", spell_read};
+constexpr KernelFamily kOffsets{kOffsetsFamily, "index.cu", spell_offsets};
+constexpr KernelFamily kCheck{kCheckFamily, "index.cu", spell_check};
+constexpr KernelFamily kBetween{kBetweenFamily, "index.cu", spell_between};
+constexpr KernelFamily kScatter{kScatterFamily, "index.cu", spell_scatter};
+
+IndexArgs args_for(const IndexRange& range, const Tensor& index, const FaultSlot& fault) {
+  IndexArgs args{};
+  args.index = index.data<const i64>();
+  args.size = range.size;
+  args.stride = range.stride;
+  args.wraps = range.wraps;
+  args.launch = fault.launch;
+  args.fault = fault.record;
+  return args;
+}
+
+void check_all(const Tensor& index, const IndexRange& range) {
+  if (index.numel() == 0) return;
+  const int device = index.device().index;
+  const Walk<1> walk = walk_over<1>({index.impl()});
+  IndexArgs args = args_for(range, index, next_fault_slot(device, range.op, range.dim, range.size));
+  with_nest(walk, [&]<class I>(const Nest<I, 1>& nest) {
+    walk.peel([&](const std::array<int64_t, 1>& offsets, int64_t count) {
+      args.n = count;
+      args.index = index.data<const i64>() + offsets[0];
+      launch(kCheck, sizeof(I) == 8, device, blocks_for(count, device), {kThreads}, args, nest);
+    });
+  });
+}
+
+void check_values(const Tensor& x, double lo, double hi, bool nonzero, const char* op,
+                  const char* rule) {
+  if (x.numel() == 0) return;
+  const int device = x.device().index;
+  Walk<1> walk;  // in row-major order: the position that is told is the element's number
+  for (size_t d = 0; d < x.sizes().size(); ++d) walk.add(x.sizes()[d], {x.strides()[d]});
+  walk.coalesce(false);
+  const FaultSlot fault = next_fault_slot(device, op, rule);
+  BetweenArgs args{0, nullptr, lo, hi, nonzero, fault.launch, fault.record};
+  with_nest(walk, [&]<class I>(const Nest<I, 1>& nest) {
+    walk.peel([&](const std::array<int64_t, 1>& offsets, int64_t count) {
+      args.n = count;
+      args.x = x.data<char>() + offsets[0] * x.element_size();
+      launch(kBetween, uint64_t(x.dtype()) << 1 | (sizeof(I) == 8), device,
+             blocks_for(count, device), {kThreads}, args, nest);
+    });
+  });
+}
+
+void check_between(const Tensor& x, double lo, double hi, const char* op, const char* rule) {
+  check_values(x, lo, hi, false, op, rule);
+}
+void check_nonzero(const Tensor& x, const char* op, const char* rule) {
+  check_values(x, 0, 0, true, op, rule);
+}
+
+void read_at(const Tensor& out, const Tensor& source, const Tensor& index,
+             const IndexRange& range) {
+  const int device = out.device().index;
+  const Walk<3> walk = walk_over<3>({out.impl(), source.impl(), index.impl()});
+  const int64_t width = out.element_size();
+  IndexArgs args = args_for(range, index, next_fault_slot(device, range.op, range.dim, range.size));
+  with_nest(walk, [&]<class I>(const Nest<I, 3>& nest) {
+    const uint64_t key = uint64_t(std::countr_zero(uint64_t(width))) << 1 | (sizeof(I) == 8);
+    walk.peel([&](const std::array<int64_t, 3>& offsets, int64_t count) {
+      args.n = count;
+      args.out = out.data<char>() + offsets[0] * width;
+      args.source = source.data<char>() + offsets[1] * width;
+      args.index = index.data<const i64>() + offsets[2];
+      launch(kRead, key, device, blocks_for(count, device), {kThreads}, args, nest);
+    });
+  });
+}
+
+void add_offsets(const Tensor& offsets, const Tensor& index, int64_t size, int64_t stride) {
+  if (offsets.numel() == 0) return;
+  const int device = offsets.device().index;
+  const Walk<2> walk = walk_over<2>({offsets.impl(), index.impl()});
+  const IndexRange range{"index", size, stride, 0, true};
+  IndexArgs args = args_for(range, index, next_fault_slot(device, range.op, 0, size));
+  with_nest(walk, [&]<class I>(const Nest<I, 2>& nest) {
+    walk.peel([&](const std::array<int64_t, 2>& at, int64_t count) {
+      args.n = count;
+      args.out = offsets.data<i64>() + at[0];
+      args.index = index.data<const i64>() + at[1];
+      launch(kOffsets, sizeof(I) == 8, device, blocks_for(count, device), {kThreads}, args, nest);
+    });
+  });
+}
+
+// A thread for each write, unless one line is one write, or the update is wider than what the GPU
+// swaps at once.
+bool writes_each(ScatterFn fn, DType t, int64_t length) {
+  const bool too_wide = t == DType::Complex128 && fn != ScatterFn::Set && fn != ScatterFn::Add;
+  return length > 1 && !too_wide;
+}
+
+void scatter(ScatterFn fn, const ScatterLines& lines, const Scalar& alpha) {
+  const int device = lines.dst.device().index;
+  const Walk<3> walk = walk_over<3>({lines.dst.impl(), lines.src.impl(), lines.index.impl()});
+  const DType type = lines.dst.dtype();
+  const int64_t item = lines.dst.element_size();
+  ScatterArgs args{};
+  args.length = lines.length;
+  args.index_step = lines.index_step;
+  args.source_step = lines.src_step;
+  args.size = lines.range.size;
+  args.stride = lines.range.stride;
+  args.alpha = to_number(alpha);
+  const FaultSlot fault =
+      next_fault_slot(device, lines.range.op, lines.range.dim, lines.range.size);
+  const bool each = writes_each(fn, type, lines.length);
+  with_nest(walk, [&]<class I>(const Nest<I, 3>& nest) {
+    const uint64_t key =
+        uint64_t(each) << 8 | uint64_t(fn) << 5 | uint64_t(type) << 1 | (sizeof(I) == 8);
+    walk.peel([&](const std::array<int64_t, 3>& offsets, int64_t count) {
+      args.lines = count;
+      args.out = lines.dst.data<char>() + offsets[0] * item;
+      args.source = lines.src.data<char>() + offsets[1] * item;
+      args.index = lines.index.data<const i64>() + offsets[2];
+      const int64_t threads = each ? count * lines.length : count;
+      launch(kScatter, key, device, blocks_for(threads, device), {kThreads}, args, nest,
+             static_cast<const IndexFault*>(fault.record));
+    });
+  });
+}
+
+const bool registered = [] {
+  DeviceLoops& loops = device_loops(DeviceType::CUDA);
+  loops.check_indices = check_all;
+  loops.check_between = check_between;
+  loops.check_nonzero = check_nonzero;
+  loops.read_at = read_at;
+  loops.add_offsets = add_offsets;
+  loops.scatter = scatter;
+  return true;
+}();
+
+}  // namespace
+}  // namespace rush::cuda

@@ -1,0 +1,210 @@
+// Attention on GPUs, through kernels/attention.cu.
+#include "cpu/nn/attention.h"
+
+#include <bit>
+
+#include "cuda/runtime/graph.h"
+#include "cuda/runtime/launch.h"
+#include "cuda/runtime/loops.h"
+#include "cuda/runtime/settings.h"
+#include "device/sequence.h"
+
+namespace rush::cuda {
+namespace {
+
+constexpr int kRowsABlock = 64, kAttentionThreads = 128;
+enum Kernel : uint64_t { kForward, kQueryGrad, kKeyGrad };
+enum Part : uint64_t { kBothParts, kValuePart, kKeyPart };
+
+// Key: kernel, part, exact, extras, logarithm of the width, type.
+struct Instance {
+  DType dtype;
+  int width;
+  bool exact, extras;
+  uint64_t key(Kernel kernel, Part part = kBothParts) const {
+    return kernel << 14 | part << 12 | uint64_t(exact) << 11 | uint64_t(extras) << 10 |
+           uint64_t(std::countr_zero(unsigned(width))) << 4 | uint64_t(dtype);
+  }
+};
+
+// Keys (or queries) that pass by at a time: as many as registers and shared memory (48 KB) have
+// room for.
+int tile_rows(Kernel kernel, DType dtype, int width) {
+  const int room = dtype == DType::Float32 ? 2048 : kernel == kForward ? 8192 : 4096;
+  return std::min(64, room / width);
+}
+
+std::string spell(uint64_t key) {
+  const auto kernel = Kernel(key >> 14);
+  const DType dtype = DType(key & 15);
+  const int width = 1 << (key >> 4 & 63);
+  constexpr const char* names[] = {"attention_forward", "attention_query_grad",
+                                   "attention_key_grad"};
+  const auto flag = [&](int bit) { return key >> bit & 1 ? "true" : "false"; };
+  const std::string part = kernel == kKeyGrad ? concat(", ", key >> 12 & 3) : std::string();
+  return concat("rush::", names[kernel], "<", kernel_type(dtype), ", ", width, ", ",
+                tile_rows(kernel, dtype, width), ", ", flag(11), ", ", flag(10), part, ">");
+}
+constexpr KernelFamily kAttention{kAttentionFamily, "attention.cu", spell};
+
+bool attention_takes(DType dtype, int64_t width, int64_t value_width) {
+  const int64_t widest = std::max(width, value_width);
+  return is_reduced_float(dtype) ? widest <= 256 : dtype == DType::Float32 && widest <= 128;
+}
+
+// ---- geometry ----
+
+// Can the dims before the last two be walked as (batch, heads)?
+bool has_two_leading(const Tensor& t) {
+  int64_t inner = -1;  // the nearest dim of batches inside that is no 1
+  for (int64_t d = t.dim() - 4; d >= 0; --d) {
+    const size_t i = size_t(d);
+    if (t.sizes()[i] == 1) continue;
+    if (inner >= 0 && t.strides()[i] != t.strides()[size_t(inner)] * t.sizes()[size_t(inner)])
+      return false;
+    inner = d;
+  }
+  return true;
+}
+
+HeadSteps steps_of(const Tensor& t) {
+  const size_t n = size_t(t.dim());
+  HeadSteps s{t.strides()[n - 2], n > 2 ? t.strides()[n - 3] : 0, 0};
+  for (size_t d = n > 3 ? n - 3 : 0; d-- > 0;) {
+    if (t.sizes()[d] == 1) continue;
+    s.batch = t.strides()[d];
+    break;
+  }
+  return s;
+}
+
+bool is_aligned(const Tensor& t) {
+  const HeadSteps s = steps_of(t);
+  const int64_t item = t.element_size();
+  return (reinterpret_cast<uintptr_t>(t.data()) | uint64_t(s.row * item) | uint64_t(s.head * item) |
+          uint64_t(s.batch * item) | uint64_t(t.sizes().back() * item)) %
+             16 ==
+         0;
+}
+
+int64_t count_of(IntList sizes) {
+  int64_t n = 1;
+  for (int64_t s : sizes) n *= s;
+  return n;
+}
+
+struct Call {
+  AttentionArgs args{};
+  Instance instance;
+  int64_t heads = 1;         // of all batches
+  std::vector<Tensor> held;  // until the launch
+  std::vector<std::pair<Tensor, Tensor>> moved;
+
+  Call(const AttentionOptions& o, const Tensor& q, const Tensor& k, const Tensor& v,
+       const Tensor& mask) {
+    const size_t n = size_t(q.dim());
+    heads = count_of(IntList(q.sizes()).first(n - 2));
+    args.queries = i32(q.sizes()[n - 2]);
+    args.keys = i32(k.sizes()[n - 2]);
+    args.width = i32(q.sizes()[n - 1]);
+    args.value_width = i32(v.sizes()[n - 1]);
+    args.heads = i32(n > 2 ? q.sizes()[n - 3] : 1);
+    args.group = i32(n > 2 ? q.sizes()[n - 3] / k.sizes()[n - 3] : 1);
+    args.causal = o.causal;
+    args.scale = float(o.scale);
+    args.keep = float(1 - o.dropout);
+    args.keep_scale = o.dropout < 1 ? float(1 / (1 - o.dropout)) : 0.0f;
+    if (o.dropout > 0) {
+      const RandomSource source = random_source(o.call, q.device().index);
+      args.seed = source.seed;
+      args.call = source.call;
+      args.state = source.state;
+    }
+    args.aligned = true;
+    args.q = place(q, args.q_steps);
+    args.k = place(k, args.k_steps);
+    args.v = place(v, args.v_steps);
+    if (mask.defined()) {
+      const bool aligned = args.aligned;
+      args.mask = place(mask, args.mask_steps);
+      args.aligned = aligned;  // masks are read element by element
+      args.mask_col = held.back().strides().back();
+      args.mask_is_bool = mask.dtype() == DType::Bool;
+    }
+    int width = 32;
+    while (width < std::max(args.width, args.value_width)) width *= 2;
+    instance = {q.dtype(), width, q.dtype() != DType::Float32 || !settings().matmul_tf32.load(),
+                mask.defined() || o.dropout > 0};
+  }
+
+  // A copy takes the place of what cannot be walked.
+  void* place(const Tensor& t, HeadSteps& steps) {
+    held.push_back(has_two_leading(t) ? t : make_tensor(t.sizes(), t.dtype(), t.device()));
+    const Tensor& own = held.back();
+    if (!own.is_same(t)) copy(t, own, false);
+    steps = steps_of(own);
+    args.aligned = args.aligned && is_aligned(own);
+    return own.data();
+  }
+  void* place_result(const Tensor& t, HeadSteps& steps) {
+    void* const at = place(t, steps);
+    if (!held.back().is_same(t)) moved.emplace_back(held.back(), t);
+    return at;
+  }
+  void finish() const {
+    for (const auto& [from, to] : moved) copy(from, to, false);
+  }
+
+  void run(Kernel kernel, Part part, int64_t rows, int64_t all_heads, int device) {
+    args.blocks = i32((rows + kRowsABlock - 1) / kRowsABlock);
+    const int64_t blocks = args.blocks * all_heads;
+    check(blocks < int64_t(1) << 31, ErrorKind::NotImplemented, "scaled_dot_product_attention",
+          "too many rows for a GPU: ", rows * all_heads);
+    launch(kAttention, instance.key(kernel, part), device, {unsigned(blocks)}, {kAttentionThreads},
+           args);
+  }
+};
+
+void attention(const AttentionOptions& o, const Tensor& q, const Tensor& k, const Tensor& v,
+               const Tensor& mask, const Tensor& out, const Tensor& lse) {
+  Call call(o, q, k, v, mask);
+  call.args.out = call.place_result(out, call.args.out_steps);
+  call.args.lse = lse.data<float>();
+  call.run(kForward, kBothParts, call.args.queries, call.heads, q.device().index);
+  call.finish();
+}
+
+void attention_backward(const AttentionOptions& o, const Tensor& g, const Tensor& q,
+                        const Tensor& k, const Tensor& v, const Tensor& mask, const Tensor& out,
+                        const Tensor& lse, const Tensor& gq, const Tensor& gk, const Tensor& gv) {
+  Call call(o, q, k, v, mask);
+  AttentionArgs& a = call.args;
+  a.g = call.place(g, a.g_steps);
+  a.out = call.place(out, a.out_steps);
+  a.gq = call.place_result(gq, a.gq_steps);
+  a.gk = call.place_result(gk, a.gk_steps);
+  a.gv = call.place_result(gv, a.gv_steps);
+  a.lse = lse.data<float>();
+  const Tensor delta = make_tensor(lse.sizes(), DType::Float32, lse.device());
+  a.delta = delta.data<float>();
+  const int device = q.device().index;
+  call.run(kQueryGrad, kBothParts, a.queries, call.heads, device);
+  const int64_t key_heads = call.heads / a.group;
+  if (call.instance.width <= 64) {
+    call.run(kKeyGrad, kBothParts, a.keys, key_heads, device);
+  } else {
+    call.run(kKeyGrad, kValuePart, a.keys, key_heads, device);
+    call.run(kKeyGrad, kKeyPart, a.keys, key_heads, device);
+  }
+  call.finish();
+}
+
+}  // namespace
+
+void add_attention(SequenceLoops& loops) {
+  loops.attention_takes = attention_takes;
+  loops.attention = attention;
+  loops.attention_backward = attention_backward;
+}
+
+}  // namespace rush::cuda

@@ -1,0 +1,99 @@
+// Dropout on GPUs, through kernels/dropout_exact.cu.
+#include "cuda/nn/rows.h"
+#include "cuda/runtime/graph.h"
+#include "cuda/runtime/loops.h"
+#include "cuda/runtime/nest.h"
+#include "device/nn.h"
+
+namespace rush::cuda {
+namespace {
+
+enum Kernel : uint64_t { kDraw, kFlat, kStrided };
+
+// Key: kernel, packs (kStrided: long indices), affine, type.
+std::string spell(uint64_t key) {
+  const auto type = DType(key & 15);
+  const bool affine = key >> 4 & 1, flag = key >> 5 & 1;
+  const std::string types = concat(compute_name(type), ", ", kernel_type(type), ", ");
+  const char* last = affine ? ", true>" : ", false>";
+  switch (Kernel(key >> 6)) {
+    case kDraw:
+      return concat("rush::dropout<", types, flag ? 4 : 1, last);
+    case kFlat:
+      return concat("rush::masked_flat<", types, flag ? pack_of(type) : 1, last);
+    default:
+      return concat("rush::masked_strided<", types, flag ? "rush::u64" : "rush::u32", last);
+  }
+}
+constexpr KernelFamily kFamily{kDropoutFamily, "dropout_exact.cu", spell};
+
+uint64_t key_of(Kernel kernel, bool flag, const DropoutRule& rule, DType type) {
+  const bool affine = rule.shift != 0 || rule.floor != 0;
+  return kernel << 6 | uint64_t(flag) << 5 | uint64_t(affine) << 4 | uint64_t(type);
+}
+
+DropoutArgs args_for(const Tensor& x, const Tensor& mask, const DropoutRule& rule,
+                     const Tensor& y) {
+  DropoutArgs args{};
+  args.n = y.numel();
+  args.x = x.data();
+  args.y = y.data();
+  args.mask = mask.data<bool>();
+  args.keep = rule.keep;
+  args.scale = rule.scale;
+  args.shift = rule.shift;
+  args.floor = rule.floor;
+  return args;
+}
+
+void dropout(const Tensor& x, RandomCall call, const DropoutRule& rule, const Tensor& y,
+             const Tensor& mask) {
+  if (y.numel() == 0) return;
+  DropoutArgs args = args_for(x, mask, rule, y);
+  const int device = y.device().index;
+  const RandomSource source = random_source(call, device);
+  args.seed = source.seed;
+  args.call = source.call;
+  const bool packs = aligned({x.data(), y.data()}, std::min<int64_t>(16, 4 * y.element_size())) &&
+                     aligned({mask.data()}, 4);
+  launch(kFamily, key_of(kDraw, packs, rule, y.dtype()), device,
+         blocks_for((args.n + 3) / 4, device), {kThreads}, args, source.state);
+}
+
+bool alike(const Tensor& a, const Tensor& b) {
+  return a.sizes() == b.sizes() && a.strides() == b.strides();
+}
+
+void masked(const Tensor& x, const Tensor& mask, const DropoutRule& rule, const Tensor& y) {
+  if (y.numel() == 0) return;
+  DropoutArgs args = args_for(x, mask, rule, y);
+  const int device = y.device().index;
+  const int64_t width = pack_of(y.dtype());
+  if (alike(x, y) && alike(mask, y) && is_dense(y.sizes(), y.strides())) {
+    const bool packs = aligned({x.data(), y.data()}) && aligned({mask.data()}, width);
+    launch(kFamily, key_of(kFlat, packs, rule, y.dtype()), device,
+           blocks_for(args.n / (packs ? width : 1) + 1, device), {kThreads}, args);
+    return;
+  }
+  const Walk<3> walk = walk_over<3>({y.impl(), x.impl(), mask.impl()});
+  with_nest(walk, [&]<class I>(const Nest<I, 3>& nest) {
+    walk.peel([&](const std::array<int64_t, 3>& at, int64_t count) {
+      args.n = count;
+      args.y = y.data<char>() + at[0] * y.element_size();
+      args.x = x.data<char>() + at[1] * x.element_size();
+      args.mask = mask.data<bool>() + at[2];
+      launch(kFamily, key_of(kStrided, sizeof(I) == 8, rule, y.dtype()), device,
+             blocks_for(count, device), {kThreads}, args, nest);
+    });
+  });
+}
+
+const bool registered = [] {
+  NnLoops& loops = device_nn_loops(DeviceType::CUDA);
+  loops.dropout = dropout;
+  loops.masked = masked;
+  return true;
+}();
+
+}  // namespace
+}  // namespace rush::cuda

@@ -1,0 +1,104 @@
+// Softmax and its gradient on GPUs, through kernels/softmax.cu.
+#include "core/shape.h"
+#include "cuda/nn/rows.h"
+#include "cuda/runtime/loops.h"
+#include "device/loops.h"
+#include "device/nn.h"
+
+namespace rush::cuda {
+namespace {
+
+enum class Way : uint64_t { Held, HeldTwice, Rows, Columns };
+
+// Key: backward, log, way, team (or whether columns are shared), packs, type.
+struct Instance {
+  bool backward, log;
+  Way way;
+  int team;  // for Columns: 1 when lanes share them
+  bool packs;
+  DType type;
+
+  uint64_t key() const {
+    return uint64_t(backward) << 10 | uint64_t(log) << 9 | uint64_t(way) << 7 |
+           uint64_t(team) << 5 | uint64_t(packs) << 4 | uint64_t(type);
+  }
+  static Instance of(uint64_t k) {
+    return {bool(k >> 10 & 1), bool(k >> 9 & 1), Way(k >> 7 & 3),
+            int(k >> 5 & 3),   bool(k >> 4 & 1), DType(k & 15)};
+  }
+};
+
+// Threads that share a column where columns are few.
+constexpr int kLanes = 16;
+
+// What a thread keeps of a row, in elements; HeldTwice: twice that.
+int64_t held(DType t) { return t == DType::Float64 ? 8 : 16; }
+
+std::string spell(uint64_t key) {
+  const Instance i = Instance::of(key);
+  constexpr const char* ways[] = {"held<", "held<", "rows<", "columns<"};
+  const int64_t width = i.packs ? pack_of(i.type) : 1;
+  std::string how;
+  if (i.way == Way::Columns)
+    how = concat(i.team ? kLanes : 1);
+  else if (i.way == Way::Rows)
+    how = concat(kTeams[i.team], ", ", width);
+  else
+    how = concat(kTeams[i.team], ", ", width, ", ",
+                 (i.way == Way::Held ? 1 : 2) * held(i.type) / width);
+  return concat("rush::softmax_", i.backward ? "backward_" : "", ways[int(i.way)],
+                compute_name(i.type), ", ", kernel_type(i.type), ", ", how, ", ",
+                i.log ? "true>" : "false>");
+}
+constexpr KernelFamily kSoftmax{kSoftmaxFamily, "softmax.cu", spell};
+
+// x, y and g (in the backward pass) lie alike and densely: along dim, neighbours are `inner` apart.
+void run(bool log, const Tensor& x, const void* g, int64_t dim, const Tensor& y) {
+  const int device = x.device().index;
+  SoftmaxArgs args{x.data(), g, y.data(), 1, x.dim() ? x.sizes()[size_t(dim)] : 1, 1};
+  if (args.width > 1) args.inner = x.strides()[size_t(dim)];
+  args.rows = x.numel() / args.width;
+  Instance i{g != nullptr, log, Way::Columns, 0, false, x.dtype()};
+  if (args.inner > 1) {
+    i.team = args.width > 8 && few_columns(args.rows, device);
+    const int64_t columns = kThreads / (i.team ? kLanes : 1);
+    launch(kSoftmax, i.key(), device, {unsigned((args.rows + columns - 1) / columns)}, {kThreads},
+           args);
+    return;
+  }
+  const int64_t most = held(i.type);
+  i.team = args.width <= 8 * most ? 0 : args.width <= 32 * most ? 1 : 2;
+  i.way = args.width <= kThreads * most       ? Way::Held
+          : args.width <= kThreads * most * 2 ? Way::HeldTwice
+                                              : Way::Rows;
+  i.packs = args.width % pack_of(i.type) == 0 && aligned({args.x, args.g, args.y});
+  launch(kSoftmax, i.key(), device, blocks_of_teams(args.rows, i.team), {kThreads}, args);
+}
+
+// x itself, or a copy that lies as `as` does.
+Tensor arranged(const Tensor& x, const Tensor& as) {
+  if (x.strides() == as.strides()) return x;
+  const Tensor twin = make_tensor(as.sizes(), as.strides(), x.dtype(), x.device());
+  copy(x, twin, false);
+  return twin;
+}
+
+bool softmax(const Tensor& x, int64_t dim, bool log, const Tensor& out) {
+  if (!is_dense(out.sizes(), out.strides()) || x.dtype() != out.dtype()) return false;
+  run(log, arranged(x, out), nullptr, dim, out);
+  return true;
+}
+
+void softmax_backward(const Tensor& g, const Tensor& y, int64_t dim, bool log, const Tensor& gx) {
+  const Tensor from = arranged(g, gx);
+  run(log, arranged(y, gx), from.data(), dim, gx);
+}
+
+const bool registered = [] {
+  device_loops(DeviceType::CUDA).softmax = softmax;
+  device_nn_loops(DeviceType::CUDA).softmax_backward = softmax_backward;
+  return true;
+}();
+
+}  // namespace
+}  // namespace rush::cuda

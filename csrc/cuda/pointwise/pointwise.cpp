@@ -1,0 +1,189 @@
+// Pointwise loops on GPUs: the functors of the op table through kernels/pointwise.cu.
+#include <bit>
+
+#include "cuda/runtime/launch.h"
+#include "cuda/runtime/loops.h"
+#include "cuda/runtime/nest.h"
+#include "device/loops.h"
+
+namespace rush::cuda {
+namespace {
+
+// How the operands lie; in a key, and in the kernel's name.
+enum Mode : unsigned { kFlat1, kFlat2, kFlat4, kFlat8, kFlat16, kShort, kLong, kRows };
+
+// A key: functor, compute type, mode, then the types of output and inputs.
+uint64_t make_key(unsigned fn, DType compute, Mode mode, const DType* types, int operands) {
+  uint64_t key = fn;
+  key = key << 4 | unsigned(compute);
+  key = key << 3 | mode;
+  for (int i = 0; i < operands; ++i) key = key << 4 | unsigned(types[i]);
+  return key;
+}
+
+// Elements a pack, 16 bytes of the widest operand.
+int pack_width(const DType* types, int operands) {
+  int64_t widest = 1;
+  for (int i = 0; i < operands; ++i) widest = std::max(widest, element_size(types[i]));
+  return int(16 / widest);
+}
+
+template <class Fn, int Inputs>
+std::string spell(uint64_t key) {
+  DType types[Inputs + 1];
+  for (int i = Inputs; i >= 0; --i, key >>= 4) types[i] = DType(key & 15);
+  const unsigned mode = key & 7;
+  const DType compute = DType(key >> 3 & 15);
+  const FnInfo& fn = info(Fn(key >> 7));
+  constexpr const char* kinds[] = {"strided", "strided", "rows"};
+  std::string text = concat("rush::pointwise_", mode < kShort ? "flat" : kinds[mode - kShort],
+                            "<rush::functors::", fn.name);
+  // Functors with numbers of their own are templates over the type they compute in.
+  if (fn.params) text += concat("<", kernel_type(compute), ">");
+  text += concat(", ", int(fn.params), ", ", kernel_type(compute), ", ");
+  text += mode == kShort  ? "rush::u32"
+          : mode == kLong ? "rush::u64"
+          : mode == kRows ? std::to_string(pack_width(types, Inputs + 1))
+                          : std::to_string(1 << mode);
+  for (const DType t : types) text += concat(", ", kernel_type(t));
+  return text + ">";
+}
+
+template <class Fn, int Inputs>
+constexpr KernelFamily kFamily{uint8_t(Inputs), "pointwise.cu", spell<Fn, Inputs>};
+
+bool is_aligned(const void* p, int64_t bytes) {
+  return (reinterpret_cast<uintptr_t>(p) & uintptr_t(bytes - 1)) == 0;
+}
+
+// Can all operands be taken in packs along the innermost dim? Each moves by one there, aligned, or
+// not at all; the latter are marked in `single`. Then `walk` goes over packs.
+template <int Inputs>
+bool by_packs(Walk<Inputs + 1>& walk, PointwiseArgs<Inputs>& args, const DType* types) {
+  const int width = pack_width(types, Inputs + 1);
+  if (width == 1 || walk.dims > kNestDims || !walk.is_short() || walk.sizes[0] % width ||
+      walk.strides[0][0] != 1)
+    return false;
+  unsigned single = 0;
+  for (int i = 0; i <= Inputs; ++i) {
+    if (i > 0 && (args.given >> (i - 1) & 1)) continue;
+    const auto o = size_t(i);
+    if (i > 0 && walk.strides[0][o] == 0) {
+      single |= 1u << (i - 1);
+      continue;
+    }
+    if (walk.strides[0][o] != 1) return false;
+    if (!is_aligned(i ? args.in[i - 1] : args.out, width * element_size(types[i]))) return false;
+    for (int d = 1; d < walk.dims; ++d)
+      if (walk.strides[size_t(d)][o] % width) return false;
+  }
+  args.single = single;
+  args.n /= width;
+  walk.numel /= width;
+  walk.sizes[0] /= width;
+  for (int64_t& step : walk.strides[0]) step *= width;
+  return true;
+}
+
+template <class Fn, int Inputs>
+void run(Fn fn, const std::array<const Tensor*, Inputs>& in, const Tensor& out, ParamSpan params,
+         DType compute) {
+  const int64_t n = out.numel();
+  if (n == 0) return;
+  const FnInfo& facts = info(fn);
+  internal_assert(params.size() == facts.params, "a functor got another number of parameters");
+  const int device = out.device().index;
+  PointwiseArgs<Inputs> args{};
+  args.n = n;
+  args.out = out.data();
+  for (size_t i = 0; i < params.size(); ++i) args.params[i] = to_number(params[i]);
+
+  DType types[Inputs + 1] = {out.dtype()};
+  std::array<const TensorImpl*, Inputs + 1> operands{out.impl()};
+  int64_t widest = out.element_size();
+  bool flat = out.is_contiguous();
+  for (int i = 0; i < Inputs; ++i) {
+    const Tensor& x = *in[size_t(i)];
+    types[i + 1] = x.dtype();
+    if (!x.is_cuda()) {  // a number: it travels with the launch
+      args.numbers[i] = to_number(x.item());
+      args.given |= 1u << i;
+      types[i + 1] = compute;  // is not read: one kernel serves all
+      continue;
+    }
+    args.in[i] = x.data();
+    operands[size_t(i + 1)] = x.impl();
+    widest = std::max(widest, x.element_size());
+    if (x.numel() == 1 && n != 1)
+      args.single |= 1u << i;
+    else
+      flat = flat && x.is_contiguous() && x.numel() == n;
+  }
+
+  Walk<Inputs + 1> walk;
+  if (!flat) {
+    walk = walk_over<Inputs + 1>(operands);
+    // Dense operands with the dims in one order (channels-last) are flat as well.
+    flat = walk.dims <= 1;
+    for (int i = 0; flat && i <= Inputs; ++i) {
+      const bool single = i > 0 && ((args.single | args.given) >> (i - 1) & 1);
+      flat = single || walk.strides[0][size_t(i)] == 1;
+    }
+  }
+  if (flat) {
+    int width = int(16 / widest);
+    bool aligned = is_aligned(args.out, width * out.element_size());
+    for (int i = 0; i < Inputs; ++i) {
+      if (!((args.single | args.given) >> i & 1))
+        aligned = aligned && is_aligned(args.in[i], width * element_size(types[i + 1]));
+    }
+    if (!aligned) width = 1;
+    const Mode mode = Mode(std::countr_zero(unsigned(width)));
+    launch(kFamily<Fn, Inputs>, make_key(unsigned(fn), compute, mode, types, Inputs + 1), device,
+           blocks_for((n + width - 1) / width / packs_at_once(width), device), {kThreads}, args);
+    return;
+  }
+  if (by_packs<Inputs>(walk, args, types)) {
+    launch(kFamily<Fn, Inputs>, make_key(unsigned(fn), compute, kRows, types, Inputs + 1), device,
+           blocks_for(args.n, device), {kThreads}, args, walk.template nest<u32>());
+    return;
+  }
+  with_nest(walk, [&]<class I>(const Nest<I, Inputs + 1>& nest) {
+    const uint64_t key =
+        make_key(unsigned(fn), compute, sizeof(I) == 4 ? kShort : kLong, types, Inputs + 1);
+    walk.peel([&](const std::array<int64_t, Inputs + 1>& offsets, int64_t count) {
+      PointwiseArgs<Inputs> part = args;
+      part.n = count;
+      part.out = static_cast<char*>(args.out) + offsets[0] * out.element_size();
+      for (int i = 0; i < Inputs; ++i) {
+        if (part.in[i])
+          part.in[i] = static_cast<const char*>(args.in[i]) +
+                       offsets[size_t(i + 1)] * element_size(types[i + 1]);
+      }
+      launch(kFamily<Fn, Inputs>, key, device, blocks_for(count, device), {kThreads}, part, nest);
+    });
+  });
+}
+
+void unary(UnaryFn fn, const Tensor& x, const Tensor& out, ParamSpan params, DType compute) {
+  run<UnaryFn, 1>(fn, {&x}, out, params, compute);
+}
+void binary(BinaryFn fn, const Tensor& a, const Tensor& b, const Tensor& out, ParamSpan params,
+            DType compute) {
+  run<BinaryFn, 2>(fn, {&a, &b}, out, params, compute);
+}
+void ternary(TernaryFn fn, const Tensor& a, const Tensor& b, const Tensor& c, const Tensor& out,
+             ParamSpan params, DType compute) {
+  run<TernaryFn, 3>(fn, {&a, &b, &c}, out, params, compute);
+}
+
+const bool registered = [] {
+  DeviceLoops& loops = device_loops(DeviceType::CUDA);
+  loops.unary = unary;
+  loops.binary = binary;
+  loops.ternary = ternary;
+  return true;
+}();
+
+}  // namespace
+}  // namespace rush::cuda

@@ -1,0 +1,86 @@
+// Special functions on GPUs, through kernels/special.cu.
+#include "cpu/pointwise/special.h"
+
+#include "cuda/runtime/launch.h"
+#include "cuda/runtime/loops.h"
+#include "device/math.h"
+
+namespace rush::cuda {
+namespace {
+
+struct Fn {
+  const char* name;
+  int inputs;
+  bool has_numbers;  // two, and it is a template over its type
+};
+Fn facts(SpecialFn fn) {
+  switch (fn) {
+    case SpecialFn::Erfcx:
+      return {"Erfcx", 1, false};
+    case SpecialFn::Ndtr:
+      return {"Ndtr", 1, false};
+    case SpecialFn::LogNdtr:
+      return {"LogNdtr", 1, false};
+    case SpecialFn::Ndtri:
+      return {"Ndtri", 1, false};
+    case SpecialFn::Entr:
+      return {"Entr", 1, false};
+    case SpecialFn::I1:
+      return {"I1", 1, false};
+    case SpecialFn::AiryAi:
+      return {"AiryAi", 1, false};
+    case SpecialFn::Bessel:
+      return {"Bessel", 1, true};
+    case SpecialFn::Xlog1py:
+      return {"Xlog1py", 2, false};
+    case SpecialFn::Zeta:
+      return {"Zeta", 2, false};
+    case SpecialFn::Igamma:
+      return {"Igamma", 2, false};
+    case SpecialFn::Igammac:
+      return {"Igammac", 2, false};
+    default:
+      return {"Polynomial", 2, true};
+  }
+}
+
+// Key: the function, then the type.
+std::string spell_special(uint64_t key) {
+  const Fn f = facts(SpecialFn(key >> 4));
+  const char* type = kernel_type(DType(key & 15));
+  std::string text = concat("rush::pointwise_flat<rush::functors::", f.name);
+  if (f.has_numbers) text += concat("<", type, ">");
+  text += concat(", ", f.has_numbers ? 2 : 0, ", ", type, ", 1");
+  for (int i = 0; i <= f.inputs; ++i) text += concat(", ", type);
+  return text + ">";
+}
+constexpr KernelFamily kSpecial{kSpecialFamily, "special.cu", spell_special};
+
+template <int Inputs>
+void queue(SpecialFn fn, const Tensor* const* in, const Tensor& out, double first, double second) {
+  const int device = out.device().index;
+  PointwiseArgs<Inputs> args{};
+  args.n = out.numel();
+  args.out = out.data();
+  for (int i = 0; i < Inputs; ++i) args.in[i] = in[i]->data();
+  args.params[0] = to_number(first);
+  args.params[1] = to_number(second);
+  launch(kSpecial, uint64_t(fn) << 4 | uint64_t(out.dtype()), device,
+         blocks_for(args.n / packs_at_once(1) + 1, device), {kThreads}, args);
+}
+
+const bool registered = [] {
+  cuda_math_loops().special = [](SpecialFn fn, const Tensor& x, const Tensor& y, const Tensor& out,
+                                 double first, double second) {
+    if (out.numel() == 0) return;
+    const Tensor* in[] = {&x, &y};
+    if (facts(fn).inputs == 1)
+      queue<1>(fn, in, out, first, second);
+    else
+      queue<2>(fn, in, out, first, second);
+  };
+  return true;
+}();
+
+}  // namespace
+}  // namespace rush::cuda

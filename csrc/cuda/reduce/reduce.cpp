@@ -1,0 +1,312 @@
+// Reductions on GPUs, through kernels/reduce.cu.
+#include "cpu/reduce/reduce.h"
+
+#include <bit>
+
+#include "cpu/pointwise/pointwise.h"
+#include "cuda/runtime/launch.h"
+#include "cuda/runtime/loops.h"
+#include "cuda/runtime/nest.h"
+#include "device/loops.h"
+
+namespace rush::cuda {
+namespace {
+
+// In the order of the names below.
+enum class Fold : uint8_t {
+  Sum,
+  Mean,
+  Prod,
+  Max,
+  Min,
+  Any,
+  All,
+  CountNonzero,
+  ArgMax,
+  ArgMin,
+  Norm1,
+  Norm2,
+  NormInf,
+  NormNegInf,
+  LogSumExp,
+  Var,
+  Std,
+};
+constexpr const char* kFoldNames[] = {"Sum",   "Mean",  "Prod",         "Max",        "Min",
+                                      "Any",   "All",   "CountNonzero", "ArgMax",     "ArgMin",
+                                      "Norm1", "Norm2", "NormInf",      "NormNegInf", "LogSumExp",
+                                      "Var",   "Std"};
+
+bool has_type(Fold f) { return f != Fold::Any && f != Fold::All && f != Fold::CountNonzero; }
+
+// Key: fold, its type, input, output, pack width (log 2), long indices, across, straight.
+struct Instance {
+  Fold fold;
+  DType type, in, out;
+  unsigned width_log, long_index, across, straight;
+
+  uint64_t key() const {
+    return uint64_t(fold) << 18 | uint64_t(type) << 14 | uint64_t(in) << 10 | uint64_t(out) << 6 |
+           width_log << 3 | long_index << 2 | across << 1 | straight;
+  }
+  static Instance of(uint64_t key) {
+    Instance i;
+    i.straight = key & 1;
+    i.across = key >> 1 & 1;
+    i.long_index = key >> 2 & 1;
+    i.width_log = key >> 3 & 7;
+    i.out = DType(key >> 6 & 15);
+    i.in = DType(key >> 10 & 15);
+    i.type = DType(key >> 14 & 15);
+    i.fold = Fold(key >> 18);
+    return i;
+  }
+  std::string types() const {
+    std::string fold_name = concat("rush::folds::", kFoldNames[int(fold)]);
+    if (has_type(fold)) fold_name += concat("<", kernel_type(type), ">");
+    return concat(fold_name, ", ", kernel_type(in), ", ", kernel_type(out), ", ",
+                  long_index ? "rush::u64" : "rush::u32");
+  }
+};
+
+std::string spell_reduce(uint64_t key) {
+  const Instance i = Instance::of(key);
+  if (i.across && i.width_log)
+    return concat("rush::reduce_columns<", i.types(), ", ", 1 << i.width_log, ", ",
+                  i.straight ? "true" : "false", ">");
+  return concat("rush::reduce<", i.types(), ", ", 1 << i.width_log, ", ",
+                i.across ? "true" : "false", ">");
+}
+std::string spell_merge(uint64_t key) {
+  const Instance i = Instance::of(key);
+  return concat("rush::reduce_merge<", i.types(), ", ", i.across ? "true" : "false", ">");
+}
+constexpr KernelFamily kReduce{kReduceFamily, "reduce.cu", spell_reduce};
+constexpr KernelFamily kMerge{kMergeFamily, "reduce.cu", spell_merge};
+
+constexpr int64_t kMostAcc = 24;  // bytes of the largest running result: Moments<double>
+constexpr int64_t kMostSegments = 65535;
+// Elements (packs) that a lane folds before its segment ends: fewer are not worth a segment, more
+// would round a sum badly.
+constexpr int64_t kLeastShare = 32, kMostShare = 512;
+
+// In how many segments n elements an output are folded, by `blocks` blocks a segment: so that all
+// run at the same time, if a lane's share lets them.
+int64_t segments_for(int64_t n, int64_t lanes, int64_t blocks, int device) {
+  const auto at_least = [&](int64_t share) { return (n + lanes * share - 1) / (lanes * share); };
+  const int64_t room = int64_t(device_info(device).processors) * kReduceBlocks / blocks;
+  const int64_t fewest = std::max<int64_t>(1, at_least(kMostShare));
+  return std::min(std::clamp(room, fewest, std::max(fewest, at_least(kLeastShare))), kMostSegments);
+}
+
+int64_t power_above(int64_t n, int64_t most) {
+  return std::min<int64_t>(most, int64_t(std::bit_ceil(uint64_t(std::max<int64_t>(n, 1)))));
+}
+
+struct Outputs {
+  const Tensor& out;
+  const Tensor* second = nullptr;  // of out's shape
+  double count = 0;
+};
+
+// `ordered`: positions count, so the folded dims keep their row-major order.
+void run(Fold fold, DType type, const Tensor& x, const Outputs& to, bool ordered = false) {
+  const Tensor& out = to.out;
+  if (out.numel() == 0) return;
+  Walk<3> kept;
+  Walk<1> folded;
+  for (int64_t d = 0; d < x.dim(); ++d) {
+    const auto i = size_t(d);
+    const int64_t step = x.strides()[i];
+    if (x.sizes()[i] == out.sizes()[i] && x.sizes()[i] != 1)
+      kept.add(x.sizes()[i],
+               {step, out.strides()[i], to.second ? to.second->strides()[i] : int64_t(0)});
+    else
+      folded.add(x.sizes()[i], {step});
+  }
+  kept.coalesce();
+  folded.coalesce(!ordered);
+  check(kept.dims <= kNestDims && folded.dims <= kNestDims, ErrorKind::NotImplemented, "reduction",
+        "more than ", kNestDims,
+        " dims that cannot be joined are not supported on a GPU: make the "
+        "tensor contiguous");
+
+  const int device = x.device().index;
+  ReduceArgs args{};
+  args.in = x.data();
+  args.out = out.data();
+  args.second = to.second ? to.second->data() : nullptr;
+  args.outputs = kept.numel;
+  args.n = folded.numel;
+  args.count = to.count;
+
+  Instance instance{fold, type, x.dtype(), out.dtype(), 0, 0, 0, 0};
+  instance.long_index = !(kept.is_short() && folded.is_short());
+  const int64_t along = folded.dims ? std::abs(folded.strides[0][0]) : 0;
+  const int64_t beside = kept.dims ? std::abs(kept.strides[0][0]) : 0;
+  instance.across = beside != 0 && (along == 0 || beside < along);
+
+  Grid block;
+  int64_t lanes, at_once;
+  const int64_t width = 16 / x.element_size();
+  bool packs = width > 1 && (reinterpret_cast<uintptr_t>(args.in) & 15) == 0;
+  if (instance.across) {
+    // Neighbouring outputs in packs, aligned for every element.
+    packs = packs && beside == 1 && kept.strides[0][0] == 1 && kept.sizes[0] % width == 0 &&
+            args.n >= 64;
+    for (int d = 1; packs && d < kept.dims; ++d) packs = kept.strides[size_t(d)][0] % width == 0;
+    for (int d = 0; packs && d < folded.dims; ++d)
+      packs = folded.strides[size_t(d)][0] % width == 0;
+    const int64_t places = packs ? args.outputs / width : args.outputs;
+    at_once = power_above(places, args.n >= 64 ? 32 : kThreads);
+    lanes = kThreads / at_once;
+    block = {unsigned(at_once), unsigned(lanes)};
+    if (packs) at_once *= width;
+  } else {
+    lanes = power_above(args.n, kThreads);
+    at_once = kThreads / lanes;
+    block = {unsigned(lanes), unsigned(at_once)};
+    // One stretch for each output, aligned for every one of them.
+    packs = packs && folded.dims == 1 && folded.strides[0][0] == 1 && args.n >= width * 32;
+    for (int d = 0; packs && d < kept.dims; ++d) packs = kept.strides[size_t(d)][0] % width == 0;
+  }
+  if (packs) instance.width_log = unsigned(std::countr_zero(uint64_t(width)));
+  args.segment = std::max<int64_t>(args.n, 1);
+  args.segments = 1;
+  instance.straight = packs && instance.across && folded.dims == 1;
+  const bool stretched = packs && !instance.across;
+  const int64_t blocks = (args.outputs + at_once - 1) / at_once;
+  const int64_t segments =
+      segments_for(args.n, lanes << (stretched ? instance.width_log : 0), blocks, device);
+  if (segments > 1) {
+    args.segment = (args.n + segments - 1) / segments;
+    const int64_t unit = int64_t(1) << instance.width_log;
+    args.segment = (args.segment + unit - 1) / unit * unit;
+    args.segments = i32((args.n + args.segment - 1) / args.segment);
+  }
+  Tensor partial;
+  if (args.segments > 1) {
+    partial = make_tensor(Dims{args.segments, args.outputs, kMostAcc}, DType::UInt8, x.device());
+    args.partial = partial.data();
+  }
+  const Grid grid{unsigned(blocks), unsigned(args.segments)};
+  const auto both = [&]<class I>(const Nest<I, 3>& nest) {
+    launch(kReduce, instance.key(), device, grid, block, args, nest, folded.template nest<I>());
+    if (args.segments == 1) return;
+    Instance merge = instance;
+    merge.width_log = merge.straight = 0;
+    merge.across = args.outputs >= 32;
+    const int64_t merging = power_above(args.segments, merge.across ? kThreads / 32 : kThreads);
+    const int64_t outputs = kThreads / merging;
+    Grid merge_block{unsigned(merging), unsigned(outputs)};
+    if (merge.across) std::swap(merge_block.x, merge_block.y);
+    launch(kMerge, merge.key(), device, {unsigned((args.outputs + outputs - 1) / outputs)},
+           merge_block, args, nest);
+  };
+  if (instance.long_index)
+    both(kept.template nest<u64>());
+  else
+    both(kept.template nest<u32>());
+}
+
+DType wide(DType t) {
+  if (category(t) <= Category::Integer) return DType::Int64;
+  return is_reduced_float(t) ? DType::Float32 : t;
+}
+DType own(DType t) { return is_reduced_float(t) ? DType::Float32 : t; }
+
+double folded_count(const Tensor& x, const Tensor& out) {
+  double count = 1;
+  for (size_t d = 0; d < size_t(x.dim()); ++d) {
+    if (out.sizes()[d] != x.sizes()[d] || x.sizes()[d] == 1) count *= double(x.sizes()[d]);
+  }
+  return count;
+}
+
+// (sum of |x|^p)^(1/p)
+void norm_p(const Tensor& x, const Tensor& out, double p, DType type) {
+  const Tensor powers = make_tensor(x.sizes(), type, x.device());
+  map_unary(UnaryFn::Abs, x, powers, {}, type);
+  map_binary(BinaryFn::Pow, powers, wrap_number(p), powers, {}, type);
+  run(Fold::Sum, type, powers, {out});
+  map_binary(BinaryFn::Pow, out, wrap_number(1 / p), out, {}, type);
+}
+
+void reduce(ReduceFn fn, const Tensor& x, const Tensor& out, ParamSpan params) {
+  const DType norm = x.dtype() == DType::Float64 || out.dtype() == DType::Float64 ? DType::Float64
+                                                                                  : DType::Float32;
+  const bool truth = x.dtype() == DType::Bool;
+  switch (fn) {
+    case ReduceFn::Sum:
+      return run(Fold::Sum, wide(out.dtype()), x, {out});
+    case ReduceFn::Mean:
+      return run(Fold::Mean, wide(out.dtype()), x, {out, nullptr, folded_count(x, out)});
+    case ReduceFn::Prod:
+      return run(Fold::Prod, wide(out.dtype()), x, {out});
+    case ReduceFn::Max:
+      return run(truth ? Fold::Any : Fold::Max, own(x.dtype()), x, {out});
+    case ReduceFn::Min:
+      return run(truth ? Fold::All : Fold::Min, own(x.dtype()), x, {out});
+    case ReduceFn::ArgMax:
+      return run(Fold::ArgMax, own(x.dtype()), x, {out}, true);
+    case ReduceFn::ArgMin:
+      return run(Fold::ArgMin, own(x.dtype()), x, {out}, true);
+    case ReduceFn::Any:
+      return run(Fold::Any, DType::Bool, x, {out});
+    case ReduceFn::All:
+      return run(Fold::All, DType::Bool, x, {out});
+    case ReduceFn::CountNonzero:
+    case ReduceFn::Norm0:
+      return run(Fold::CountNonzero, DType::Bool, x, {out});
+    case ReduceFn::Norm1:
+      return run(Fold::Norm1, norm, x, {out});
+    case ReduceFn::Norm2:
+      return run(Fold::Norm2, norm, x, {out});
+    case ReduceFn::NormInf:
+      return run(Fold::NormInf, norm, x, {out});
+    case ReduceFn::NormNegInf:
+      return run(Fold::NormNegInf, norm, x, {out});
+    case ReduceFn::NormP:
+      return norm_p(x, out, params[0].to_double(), norm);
+    case ReduceFn::LogSumExp:
+      return run(Fold::LogSumExp, norm, x, {out});
+  }
+}
+
+Tensor part_of(const Tensor& z, int64_t part) {
+  Dims strides = z.strides();
+  for (int64_t& s : strides) s *= 2;
+  return make_tensor(z.storage(), z.sizes(), strides, z.offset() * 2 + part, to_real(z.dtype()));
+}
+
+void reduce_var(const Tensor& x, const Tensor& out, double correction, bool take_sqrt,
+                const Tensor* mean_out) {
+  const double divisor = std::max(0.0, folded_count(x, out) - correction);
+  if (x.is_complex()) {  // the variances of the parts add up
+    const Tensor other = make_tensor(out.sizes(), out.dtype(), out.device());
+    if (mean_out) reduce(ReduceFn::Mean, x, *mean_out, {});
+    run(Fold::Var, own(to_real(x.dtype())), part_of(x, 0), {out, nullptr, divisor});
+    run(Fold::Var, own(to_real(x.dtype())), part_of(x, 1), {other, nullptr, divisor});
+    map_binary(BinaryFn::Add, out, other, out);
+    if (take_sqrt) map_unary(UnaryFn::Sqrt, out, out);
+    return;
+  }
+  run(take_sqrt ? Fold::Std : Fold::Var, own(x.dtype()), x, {out, mean_out, divisor});
+}
+
+void reduce_arg(ReduceFn fn, const Tensor& x, const Tensor& values, const Tensor& indices,
+                int64_t) {
+  const Fold fold = fn == ReduceFn::Max || fn == ReduceFn::ArgMax ? Fold::ArgMax : Fold::ArgMin;
+  run(fold, own(x.dtype()), x, {indices, values.defined() ? &values : nullptr}, true);
+}
+
+const bool registered = [] {
+  DeviceLoops& loops = device_loops(DeviceType::CUDA);
+  loops.reduce = reduce;
+  loops.reduce_var = reduce_var;
+  loops.reduce_arg = reduce_arg;
+  return true;
+}();
+
+}  // namespace
+}  // namespace rush::cuda

@@ -1,0 +1,152 @@
+// Joining and splitting tensors.
+#include "core/interrupt.h"
+#include "cpu/copy/copy.h"
+#include "device/loops.h"
+#include "ops/framework/data.h"
+#include "ops/framework/op.h"
+#include "ops/framework/operators.h"
+
+namespace rush {
+namespace {
+
+// By old custom an empty 1-d tensor joins with anything and adds nothing.
+bool is_legacy_empty(const Tensor& t) { return t.dim() == 1 && t.numel() == 0; }
+
+DType joined_type(TensorList tensors) {
+  ResultType r;
+  for (const Tensor& t : tensors) r.add(t);
+  return r.get();
+}
+
+}  // namespace
+
+// cat with the extent of each tensor along dim, which the gradient needs of all of them.
+struct Join {
+  static constexpr const char* name = "cat";
+  static constexpr bool any_layout = true;
+
+  static Spec check(TensorList tensors, int64_t dim, IntList) {
+    rush::check(!tensors.empty(), ErrorKind::Argument, name,
+                "expected a non-empty list of tensors");
+    const Tensor* first = nullptr;
+    for (const Tensor& t : tensors) {
+      rush::check(t.dim() > 0, ErrorKind::Runtime, name, "a 0-d tensor (at position ",
+                  int64_t(&t - tensors.data()), ") cannot be concatenated; use stack()");
+      if (!first && !is_legacy_empty(t)) first = &t;
+    }
+    if (!first) first = &tensors[0];
+    const int64_t d = wrap_dim(name, dim, first->dim());
+    Spec spec{first->sizes(), joined_type(tensors), first->device()};
+    spec.sizes[size_t(d)] = 0;
+    for (const Tensor& t : tensors) {
+      rush::check(t.device() == spec.device, ErrorKind::Device, name,
+                  "all tensors must be on one device, got ", spec.device, " and ", t.device());
+      if (is_legacy_empty(t) && first->dim() != 1) continue;
+      check_same_shape(*first, t, d, int64_t(&t - tensors.data()));
+      spec.sizes[size_t(d)] += t.sizes()[size_t(d)];
+    }
+    bool channels_last = first->suggest_memory_format() != MemoryFormat::Contiguous;
+    for (const Tensor& t : tensors)
+      channels_last = channels_last && t.suggest_memory_format() != MemoryFormat::Contiguous;
+    if (channels_last) spec.strides = channels_last_strides(spec.sizes);
+    return spec;
+  }
+
+  static constexpr bool any_device = true;
+  static void run(TensorList tensors, int64_t dim, IntList, const Tensor& out) {
+    const auto d = size_t(wrap_dim(name, dim, out.dim()));
+    if (out.is_cuda()) return device_loops(DeviceType::CUDA).join(tensors, int64_t(d), out);
+    if (out.numel() > 0 && lies_flat(tensors, out))
+      return join_rows_cpu(tensors, numel(IntList(out.sizes()).first(d)), out);
+    int64_t at = 0;
+    InterruptCounter interrupts(1 << 12);
+    for (const Tensor& t : tensors) {
+      interrupts.add();
+      if (t.numel() == 0) {
+        if (t.dim() == out.dim()) at += t.sizes()[d];
+        continue;
+      }
+      Dims sizes(out.sizes());
+      sizes[d] = t.sizes()[d];
+      copy_data(out.alias(sizes, out.strides(), out.offset() + at * out.strides()[d]), t);
+      at += sizes[d];
+    }
+  }
+
+  static Grads grad(const Ctx& c, const Tensor& g, TensorList, int64_t dim, IntList extents) {
+    const int64_t d = wrap_dim(name, dim, g.dim());
+    Grads grads(c.inputs());
+    int64_t at = 0;
+    for (size_t i = 0; i < c.inputs(); ++i) {
+      if (c.wants(i)) {
+        const bool copied =
+            !grad_enabled() && is_arranged(g) && c.sizes(i).size() == g.sizes().size();
+        grads[i] = copied ? part_of_arranged(g, d, at, extents[i])
+                          : reshape(slice(g, d, at, at + extents[i], 1), c.sizes(i));
+      }
+      at += extents[i];
+    }
+    return grads;
+  }
+
+ private:
+  // A slice of an arranged tensor, arranged: a view would have to settle it.
+  static Tensor part_of_arranged(const Tensor& g, int64_t d, int64_t at, int64_t extent) {
+    const Tensor form = arranged_form(g);
+    Dims sizes = g.sizes();
+    sizes[size_t(d)] = extent;
+    const Tensor part =
+        form.alias(sizes, form.strides(), form.offset() + at * form.strides()[size_t(d)]);
+    return arrange(clone_data(part));
+  }
+  static bool lies_flat(TensorList tensors, const Tensor& out) {
+    bool flat = out.is_cpu() && out.is_contiguous();
+    for (const Tensor& t : tensors) flat = flat && t.is_contiguous() && t.dtype() == out.dtype();
+    return flat;
+  }
+  static void check_same_shape(const Tensor& first, const Tensor& t, int64_t d, int64_t position) {
+    bool same = t.dim() == first.dim();
+    for (int64_t i = 0; same && i < t.dim(); ++i)
+      same = i == d || t.sizes()[size_t(i)] == first.sizes()[size_t(i)];
+    check_shape(same, name, "sizes must match except along dim ", d, ": tensor 0 has shape ",
+                first.sizes(), ", tensor ", position, " has shape ", t.sizes());
+  }
+};
+
+struct Cat {
+  static constexpr const char* name = "cat";
+  static constexpr bool refuses_sharing = true;
+  static Tensor call(TensorList tensors, int64_t dim) {
+    check(!tensors.empty(), ErrorKind::Argument, name, "expected a non-empty list of tensors");
+    int64_t rank = 1;
+    for (const Tensor& t : tensors) rank = std::max(rank, t.dim());
+    const int64_t d = wrap_dim(name, dim, rank);
+    SmallVector<int64_t, 16> extents;
+    for (const Tensor& t : tensors)
+      extents.push_back(d < t.dim() && !(is_legacy_empty(t) && rank > 1) ? t.sizes()[size_t(d)]
+                                                                         : 0);
+    return join(tensors, d, IntList(extents.data(), extents.size()));
+  }
+};
+
+struct Stack {
+  static constexpr const char* name = "stack";
+  static constexpr bool refuses_sharing = true;
+  static Tensor call(TensorList tensors, int64_t dim) {
+    check(!tensors.empty(), ErrorKind::Argument, name, "expected a non-empty list of tensors");
+    const int64_t d = wrap_dim(name, dim, tensors[0].dim() + 1);
+    std::vector<Tensor> rows;
+    rows.reserve(tensors.size());
+    for (const Tensor& t : tensors) {
+      check_shape(t.sizes() == tensors[0].sizes(), name,
+                  "all tensors must have the same shape: tensor 0 has ", tensors[0].sizes(),
+                  ", tensor ", int64_t(&t - tensors.data()), " has ", t.sizes());
+      rows.push_back(unsqueeze(t, d));
+    }
+    return cat(rows, d);
+  }
+};
+
+}  // namespace rush
+
+#include "ops/cat.inc"

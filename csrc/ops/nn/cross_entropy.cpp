@@ -1,0 +1,215 @@
+// Cross entropy by class index, and nll_loss: log_softmax, look-up and reduction in one pass
+// forward and one backward. Where the backward pass is itself differentiated, the same formula over
+// ops takes its place.
+#include <algorithm>
+
+#include "core/shape.h"
+#include "cpu/nn/softmax.h"
+#include "device/nn.h"
+#include "ops/framework/data.h"
+#include "ops/framework/op.h"
+#include "ops/framework/operators.h"
+
+namespace rush {
+
+namespace {
+
+enum Reduction : int64_t { kNone = 0, kMean = 1, kSum = 2 };
+
+DType loop_type(DType t) { return is_reduced_float(t) ? DType::Float32 : t; }
+Tensor in_loop_type(const Tensor& t) {
+  return contiguous_data(is_reduced_float(t.dtype()) ? convert_data(t, DType::Float32) : t);
+}
+
+// x is (batch, classes, points), target (batch, points).
+CrossEntropy positions(const Tensor& x, const Tensor& target, const Tensor& weight, int64_t ignore,
+                       double smoothing) {
+  const Dims& n = x.sizes();
+  return {
+      n[0],   n[1],     n[2], target.data<int64_t>(), weight.defined() ? weight.data() : nullptr,
+      ignore, smoothing};
+}
+Tensor weight_in(const Tensor& weight, DType dtype) {
+  if (!weight.defined()) return weight;
+  return contiguous_data(weight.dtype() == dtype ? weight : convert_data(weight, dtype));
+}
+
+// A 0-d target may come from the host.
+Tensor labels_on(const Tensor& out, const Tensor& target) {
+  return contiguous_data(placed(target, out.device()));
+}
+// x itself, or a copy that lies as `as` does.
+Tensor arranged(const Tensor& x, const Tensor& as) {
+  if (x.strides() == as.strides()) return x;
+  const Tensor twin = make_tensor(as.sizes(), as.strides(), x.dtype(), x.device());
+  copy_data(twin, x);
+  return twin;
+}
+
+// The formulas over ops.
+struct Composed {
+  Tensor counts;   // 1 where a position counts, (batch, 1, points)
+  Tensor one_hot;  // zero where it does not
+
+  Composed(const Tensor& x, const Tensor& target, int64_t ignore) {
+    const Tensor ignored = unsqueeze(eq(target, wrap_number(ignore)), 1);
+    const Tensor places = masked_fill(unsqueeze(target, 1), ignored, wrap_number(0));
+    counts = cast(logical_not(ignored), x.dtype());
+    const Tensor zeros = zeros_like(detach(x));
+    one_hot = scatter_add(zeros, 1, places, counts);
+  }
+};
+Tensor by_class(const Tensor& weight) { return reshape(weight, Dims{1, weight.numel(), 1}); }
+
+}  // namespace
+
+struct CrossEntropyBackward {
+  static constexpr const char* name = "cross_entropy_backward";
+  static constexpr bool any_device = true;
+  static constexpr bool differentiable = false;  // only called where no graph is wanted
+  static Spec check(const Tensor&, const Tensor& x, const Tensor&, const Tensor&, const Tensor&,
+                    const Tensor&, int64_t, int64_t, double, bool) {
+    if (x.is_cuda()) return like(x);
+    return {x.sizes(), x.dtype(), x.device()};
+  }
+  static void run(const Tensor& g, const Tensor& x, const Tensor& target, const Tensor& weight,
+                  const Tensor& total, const Tensor& weights, int64_t reduction, int64_t ignore,
+                  double smoothing, bool scores, const Tensor& out) {
+    const DType type = loop_type(x.dtype());
+    if (out.is_cuda()) {
+      if (out.numel() == 0) return;
+      const Tensor from = arranged(x, out);
+      const Tensor w = weight_in(weight, type), labels = labels_on(out, target);
+      return cuda_nn_loops().cross_entropy_backward(
+          {from, labels, w, reduction, ignore, smoothing, scores}, contiguous_data(g), total,
+          weights, out);
+    }
+    const Tensor gx = out.dtype() == type ? out : make_tensor(out.sizes(), type);
+    const Tensor w = weight_in(weight, type), labels = contiguous_data(target);
+    const double scale = reduction == kMean ? 1 / weights.item().to_double() : 1;
+    cross_entropy_backward_cpu(positions(x, labels, w, ignore, smoothing),
+                               scores ? in_loop_type(x) : x, scores ? total : Tensor(),
+                               in_loop_type(g), reduction == kNone ? 1 : 0, scale, gx);
+    if (!gx.is_same(out)) copy_data(out, gx);
+  }
+};
+
+struct CrossEntropyForward {
+  static constexpr const char* name = "cross_entropy";
+  static constexpr uint32_t non_differentiable = 0b110;
+  static constexpr bool takes_undefined = true;
+  static constexpr bool may_fail = true;  // a target out of range
+  static constexpr bool any_device = true;
+  static std::array<Spec, 3> check(const Tensor& x, const Tensor& target, const Tensor&,
+                                   int64_t reduction, int64_t, double, bool scores) {
+    const DType type = loop_type(x.dtype());
+    return {Spec{reduction == kNone ? target.sizes() : Dims{}, x.dtype(), x.device()},
+            Spec{scores ? target.sizes() : Dims{0}, type, x.device()},
+            Spec{Dims{}, DType::Float64, x.device()}};
+  }
+  static void run(const Tensor& x, const Tensor& target, const Tensor& weight, int64_t reduction,
+                  int64_t ignore, double smoothing, bool scores, const Tensor& out,
+                  const Tensor& total, const Tensor& weights) {
+    const DType type = loop_type(x.dtype());
+    if (out.is_cuda()) {
+      const Tensor from = is_dense(x.sizes(), x.strides()) ? x : contiguous_data(x);
+      const Tensor w = weight_in(weight, type), labels = labels_on(out, target);
+      return cuda_nn_loops().cross_entropy({from, labels, w, reduction, ignore, smoothing, scores},
+                                           out, total, weights);
+    }
+    const bool direct = reduction == kNone && out.dtype() == type;
+    const Tensor loss = direct ? out : make_tensor(target.sizes(), type);
+    const Tensor w = weight_in(weight, type), labels = contiguous_data(target);
+    const double all = cross_entropy_cpu(scores ? "cross_entropy" : "nll_loss",
+                                         positions(x, labels, w, ignore, smoothing),
+                                         in_loop_type(x), loss, scores ? total : Tensor());
+    *weights.data<double>() = all;
+    if (direct) return;
+    if (reduction == kNone) return copy_data(out, loss);
+    const double sum = sum_of_losses_cpu(loss);
+    store_scalar(out.data(), out.dtype(), Scalar(reduction == kMean ? sum / all : sum));
+  }
+
+  // Not the loss itself: programs scale it in place (loss *= share) before backward.
+  static constexpr uint32_t kRead = in(0) | in(1) | in(2) | result(1) | result(2);
+  static constexpr uint32_t needs[] = {kRead, 0, kRead};
+  static Grads grad(const Ctx& c, GradSpan grads, const Tensor& x, const Tensor& target,
+                    const Tensor& weight, int64_t reduction, int64_t ignore, double smoothing,
+                    bool scores) {
+    const Tensor& g = grads[0];
+    if (!g.defined()) return Grads(3);
+    if (!grad_enabled() && !c.wants(2)) {
+      return {_cross_entropy_backward(g, x, target, weight, c.out(1), c.out(2), reduction, ignore,
+                                      smoothing, scores),
+              Tensor(), Tensor()};
+    }
+    const Composed n(x, target, ignore);
+    const double even = smoothing / double(x.sizes()[1]);
+    // The mean divides by the weights of the targets, which depend on the weight.
+    const Tensor per_class = weight.defined() ? by_class(weight) : Tensor();
+    Tensor sum_w =
+        weight.defined() ? sum(n.one_hot * per_class, std::nullopt) : sum(n.counts, std::nullopt);
+    // Where nothing counts, the loss is NaN, but its gradient zero.
+    sum_w = masked_fill(sum_w, eq(sum_w, wrap_number(0)), wrap_number(1));
+    Tensor own = reduction == kMean ? g / sum_w : g;  // of each position
+    if (reduction == kNone) own = unsqueeze(own, 1);
+    Tensor goal = n.one_hot * Scalar(1 - smoothing);
+    if (smoothing > 0) goal = goal + n.counts * Scalar(even);
+    const Tensor share = weight.defined() ? goal * per_class : goal;
+    Grads out(3);
+    if (c.wants(0)) {
+      out[0] = scores ? own * (softmax(x, 1) * sum(share, Dims{1}, true) - share) : -(own * share);
+    }
+    if (c.wants(2)) {
+      const Tensor logs = scores ? log_softmax(x, 1) : x;
+      out[2] = -sum(own * goal * logs, Dims{0, 2});
+      // L = sum / sum_w: the second part of the quotient's derivative.
+      if (reduction == kMean)
+        out[2] = out[2] + sum(goal * logs * per_class, std::nullopt) * own / sum_w *
+                              sum(n.one_hot, Dims{0, 2});
+    }
+    return out;
+  }
+};
+
+struct NllLoss {
+  static constexpr const char* name = "cross_entropy";
+  static Tensor call(const Tensor& x, const Tensor& given, const Tensor& weight, int64_t reduction,
+                     int64_t ignore, double smoothing, bool scores) {
+    const char* op = scores ? "cross_entropy" : "nll_loss";
+    rush::check(x.dim() >= 1, ErrorKind::Value, op,
+                "the input needs a dim of classes, got a 0-d tensor");
+    check_dtype(is_floating(x.dtype()), op, "expects a floating point input, got ", x.dtype());
+    rush::check(x.dim() == 1 || given.dim() == 0 || x.sizes()[0] == given.sizes()[0],
+                ErrorKind::Value, op, "the batch sizes differ: the input is ", x.sizes(),
+                ", the target ", given.sizes());
+    Dims expected;
+    if (x.dim() > 1) {
+      expected = Dims(IntList(x.sizes()));
+      for (size_t d = 1; d + 1 < expected.size(); ++d) expected[d] = expected[d + 1];
+      expected.resize(uint32_t(x.dim() - 1));
+    }
+    check_shape(given.sizes() == expected || (x.dim() == 1 && given.numel() == 1), op,
+                "for an input of shape ", x.sizes(),
+                " the target of class indices must have shape ", expected, ", got ", given.sizes());
+    check_dtype(given.dtype() == DType::Int64 || given.dtype() == DType::UInt8, op,
+                "class indices must be int64 or uint8, got ", given.dtype());
+    const int64_t classes = x.sizes()[x.dim() > 1 ? 1 : 0];
+    check_shape(!weight.defined() || weight.sizes() == Dims{classes}, op,
+                "the weight must have one number for each of the ", classes, " classes, got shape ",
+                weight.defined() ? weight.sizes() : Dims{});
+    common_device(op, {&x, &given, &weight});
+    const Tensor target = given.dtype() == DType::Int64 ? given : cast(given, DType::Int64);
+    const int64_t batch = x.dim() > 1 ? x.sizes()[0] : 1;
+    int64_t points = 1;
+    for (int64_t d = 2; d < x.dim(); ++d) points *= x.sizes()[size_t(d)];
+    const Tensor loss = std::get<0>(_cross_entropy(reshape(x, Dims{batch, classes, points}),
+                                                   reshape(target, Dims{batch, points}), weight,
+                                                   reduction, ignore, smoothing, scores));
+    return reduction == kNone ? reshape(loss, given.sizes()) : loss;
+  }
+};
+
+}  // namespace rush
+
+#include "ops/cross_entropy.inc"

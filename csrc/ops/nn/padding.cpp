@@ -1,0 +1,94 @@
+// Borders around the last dims: of a constant, or of what is inside.
+#include "cpu/nn/padding.h"
+
+#include <algorithm>
+
+#include "ops/framework/data.h"
+#include "ops/framework/op.h"
+#include "ops/framework/operators.h"
+
+namespace rush {
+
+struct ConstantPadNd {
+  static constexpr const char* name = "constant_pad_nd";
+  static constexpr bool any_device = true;
+  static Spec check(const Tensor& x, IntList pad, const Scalar&) {
+    rush::check(pad.size() % 2 == 0, ErrorKind::Runtime, name, "pad needs pairs of widths, got ",
+                pad);
+    rush::check(int64_t(pad.size()) <= 2 * x.dim(), ErrorKind::Runtime, name, "pad ", pad,
+                " names more dimensions than shape ", x.sizes(), " has");
+    Dims sizes(x.sizes());
+    for (size_t i = 0; i < pad.size() / 2; ++i) {
+      const size_t d = sizes.size() - 1 - i;
+      sizes[d] += pad[2 * i] + pad[2 * i + 1];
+      // A border that is taken off must have been there: no end may pass the other.
+      rush::check(sizes[d] >= 0, ErrorKind::Runtime, name, "pad ", pad, " makes dimension ",
+                  int64_t(d), " of shape ", x.sizes(), " negative");
+    }
+    return {sizes, x.dtype(), x.device()};
+  }
+  static void run(const Tensor& x, IntList pad, const Scalar& value, const Tensor& out) {
+    Dims sizes(x.sizes());
+    int64_t from = x.offset(), to = out.offset();
+    bool widens = false;
+    for (size_t i = 0; i < pad.size() / 2; ++i) {
+      const size_t d = sizes.size() - 1 - i;
+      const int64_t before = pad[2 * i], after = pad[2 * i + 1];
+      widens |= before > 0 || after > 0;
+      sizes[d] = std::max<int64_t>(
+          0, sizes[d] + std::min<int64_t>(0, before) + std::min<int64_t>(0, after));
+      from += std::max<int64_t>(0, -before) * x.strides()[d];
+      to += std::max<int64_t>(0, before) * out.strides()[d];
+    }
+    if (widens) fill_data(out, value);
+    for (const int64_t n : sizes)
+      if (n == 0) return;
+    copy_data(out.alias(sizes, out.strides(), to), x.alias(sizes, x.strides(), from));
+  }
+  // Taking off what was put on, and the other way round with zeros.
+  static Grads grad(const Ctx&, const Tensor& g, const Tensor&, IntList pad, const Scalar&) {
+    Dims back;
+    for (const int64_t n : pad) back.push_back(-n);
+    return {constant_pad_nd(g, back, 0)};
+  }
+};
+
+// Reflected, replicated and circular borders on the CPU; on GPUs they are index_select
+// (nn/functional/padding.py, which has checked the widths).
+struct PadFromInside {
+  static constexpr const char* name = "pad";
+  static Spec check(const Tensor& x, IntList pad, int64_t) {
+    Dims sizes(x.sizes());
+    for (size_t i = 0; i < pad.size() / 2; ++i)
+      sizes[sizes.size() - 1 - i] += pad[2 * i] + pad[2 * i + 1];
+    return {sizes, x.dtype(), x.device()};
+  }
+  static void run(const Tensor& x, IntList pad, int64_t mode, const Tensor& out) {
+    if (out.numel() > 0) pad_from_inside_cpu(contiguous_data(x), pad, PadMode(mode), out);
+  }
+  static Grads grad(const Ctx& c, const Tensor& g, const Tensor&, IntList pad, int64_t mode) {
+    Tensor out = g;
+    for (size_t i = 0; i < pad.size() / 2; ++i) {
+      const size_t d = size_t(g.dim()) - 1 - i;
+      const int64_t size = c.sizes(0)[d];
+      Dims sizes(out.sizes());
+      sizes[d] = size;
+      const Tensor place = places(PadMode(mode), size, pad[2 * i], pad[2 * i + 1], g.device());
+      out = index_add(new_zeros(out, sizes), int64_t(d), place, out);
+    }
+    return {out};
+  }
+
+ private:
+  // Where the elements along a dim come from.
+  static Tensor places(PadMode mode, int64_t size, int64_t before, int64_t after, Device device) {
+    const Tensor host = make_tensor(Dims{size + before + after}, DType::Int64);
+    for (int64_t i = 0; i < host.numel(); ++i)
+      host.data<int64_t>()[i] = place_inside(mode, i - before, size);
+    return placed(host, device);
+  }
+};
+
+}  // namespace rush
+
+#include "ops/padding.inc"

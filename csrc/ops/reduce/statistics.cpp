@@ -1,0 +1,321 @@
+// Variances, norms, softmax: what measures or normalises along dims.
+#include <cmath>
+
+#include "cpu/nn/softmax.h"
+#include "cpu/reduce/reduce.h"
+#include "device/loops.h"
+#include "device/nn.h"
+#include "ops/framework/data.h"
+#include "ops/pointwise/pointwise.h"
+#include "ops/reduce/reduction.h"
+
+namespace rush {
+namespace {
+
+void check_variance(const char* op, const Tensor& x) {
+  check(is_differentiable(x.dtype()), ErrorKind::Runtime, op,
+        "expects a floating or complex tensor, got ", x.dtype(), ": convert with .float()");
+}
+
+double correction_of(const std::optional<Scalar>& c) { return c ? c->to_double() : 1.0; }
+std::optional<Scalar> correction_of(bool unbiased) { return Scalar(int64_t(unbiased)); }
+
+// 2 (x - mean) / (n - correction): the gradient of the variance, before it meets g.
+Tensor variance_slope(const Tensor& x, const char* op, const std::optional<IntList>& dim,
+                      const std::optional<Scalar>& correction) {
+  const int64_t n = ReducedDims(op, x, dim).folded(x);
+  return (x - mean(x, dim, true)) * Scalar(2.0 / (double(n) - correction_of(correction)));
+}
+
+}  // namespace
+
+struct VarCorrection {
+  static constexpr const char* name = "var";
+  static constexpr bool any_layout = true;
+  static constexpr bool any_device = true;
+  static Spec check(const Tensor& x, const std::optional<IntList>& dim,
+                    const std::optional<Scalar>&, bool keepdim) {
+    check_variance(name, x);
+    return {ReducedDims(name, x, dim).shape(x, keepdim), to_real(x.dtype()), x.device()};
+  }
+  static void run(const Tensor& x, const std::optional<IntList>& dim,
+                  const std::optional<Scalar>& correction, bool, const Tensor& out) {
+    reduce_var(x, ReducedDims(name, x, dim).keepdim_view(x, out), correction_of(correction), false);
+  }
+  static constexpr uint32_t needs[] = {in(0)};
+  static Grads grad(const Ctx&, const Tensor& g, const Tensor& x, const std::optional<IntList>& dim,
+                    const std::optional<Scalar>& correction, bool keepdim) {
+    return {restore_dims(g, x.dim(), name, dim, keepdim) *
+            variance_slope(x, name, dim, correction)};
+  }
+};
+
+struct StdCorrection {
+  static constexpr const char* name = "std";
+  static constexpr bool any_layout = true;
+  static constexpr bool any_device = true;
+  static Spec check(const Tensor& x, const std::optional<IntList>& dim,
+                    const std::optional<Scalar>& c, bool keepdim) {
+    check_variance(name, x);
+    return VarCorrection::check(x, dim, c, keepdim);
+  }
+  static void run(const Tensor& x, const std::optional<IntList>& dim,
+                  const std::optional<Scalar>& correction, bool, const Tensor& out) {
+    reduce_var(x, ReducedDims(name, x, dim).keepdim_view(x, out), correction_of(correction), true);
+  }
+  static constexpr uint32_t needs[] = {in(0) | kOut};
+  static Grads grad(const Ctx& c, const Tensor& g, const Tensor& x,
+                    const std::optional<IntList>& dim, const std::optional<Scalar>& correction,
+                    bool keepdim) {
+    // Where all elements are equal the root has no slope; zero is taken.
+    const Tensor y = c.out();
+    const Tensor h = masked_fill(g / (y * Scalar(2)), eq(y, wrap_number(0)), wrap_number(0));
+    return {restore_dims(h, x.dim(), name, dim, keepdim) *
+            variance_slope(x, name, dim, correction)};
+  }
+};
+
+struct Var {
+  static constexpr const char* name = "var";
+  static Tensor call(const Tensor& x, bool unbiased) {
+    return var(x, std::nullopt, correction_of(unbiased), false);
+  }
+};
+struct VarDim {
+  static constexpr const char* name = "var";
+  static Tensor call(const Tensor& x, const std::optional<IntList>& dim, bool unbiased,
+                     bool keepdim) {
+    return var(x, dim, correction_of(unbiased), keepdim);
+  }
+};
+struct Std {
+  static constexpr const char* name = "std";
+  static Tensor call(const Tensor& x, bool unbiased) {
+    return rush::std(x, std::nullopt, correction_of(unbiased), false);
+  }
+};
+struct StdDim {
+  static constexpr const char* name = "std";
+  static Tensor call(const Tensor& x, const std::optional<IntList>& dim, bool unbiased,
+                     bool keepdim) {
+    return rush::std(x, dim, correction_of(unbiased), keepdim);
+  }
+};
+
+struct VarMeanCorrection {
+  static constexpr const char* name = "var_mean";
+  static std::tuple<Tensor, Tensor> call(const Tensor& x, const std::optional<IntList>& dim,
+                                         const std::optional<Scalar>& correction, bool keepdim) {
+    return {var(x, dim, correction, keepdim), mean(x, dim, keepdim)};
+  }
+};
+struct VarMean {
+  static constexpr const char* name = "var_mean";
+  static std::tuple<Tensor, Tensor> call(const Tensor& x, bool unbiased) {
+    return VarMeanCorrection::call(x, std::nullopt, correction_of(unbiased), false);
+  }
+};
+struct VarMeanDim {
+  static constexpr const char* name = "var_mean";
+  static std::tuple<Tensor, Tensor> call(const Tensor& x, const std::optional<IntList>& dim,
+                                         bool unbiased, bool keepdim) {
+    return VarMeanCorrection::call(x, dim, correction_of(unbiased), keepdim);
+  }
+};
+struct StdMeanCorrection {
+  static constexpr const char* name = "std_mean";
+  static std::tuple<Tensor, Tensor> call(const Tensor& x, const std::optional<IntList>& dim,
+                                         const std::optional<Scalar>& correction, bool keepdim) {
+    return {rush::std(x, dim, correction, keepdim), mean(x, dim, keepdim)};
+  }
+};
+struct StdMean {
+  static constexpr const char* name = "std_mean";
+  static std::tuple<Tensor, Tensor> call(const Tensor& x, bool unbiased) {
+    return StdMeanCorrection::call(x, std::nullopt, correction_of(unbiased), false);
+  }
+};
+struct StdMeanDim {
+  static constexpr const char* name = "std_mean";
+  static std::tuple<Tensor, Tensor> call(const Tensor& x, const std::optional<IntList>& dim,
+                                         bool unbiased, bool keepdim) {
+    return StdMeanCorrection::call(x, dim, correction_of(unbiased), keepdim);
+  }
+};
+
+struct VectorNorm {
+  static constexpr const char* name = "norm";
+  static constexpr bool any_device = true;
+  static Spec check(const Tensor& x, const Scalar& ord, const std::optional<IntList>& dim,
+                    bool keepdim, std::optional<DType> dtype) {
+    const DType t = dtype.value_or(x.dtype());
+    rush::check(is_differentiable(t), ErrorKind::Runtime, name,
+                "expects a floating or complex tensor, got ", t);
+    const ReducedDims dims(name, x, dim);
+    const double p = ord.to_double();
+    rush::check(dims.folded(x) > 0 || (p >= 0 && std::isfinite(p)), ErrorKind::Runtime, name,
+                "a norm of order ", ord, " has no value over a dimension of size 0 in shape ",
+                x.sizes());
+    return {dims.shape(x, keepdim), to_real(t), x.device()};
+  }
+  static void run(const Tensor& x, const Scalar& ord, const std::optional<IntList>& dim, bool,
+                  std::optional<DType> dtype, const Tensor& out) {
+    NoGradGuard no_grad;
+    const Tensor typed = dtype && *dtype != x.dtype() ? convert_data(x, *dtype) : x;
+    const Tensor source = typed.is_complex() ? abs(typed) : typed;
+    const Tensor seen = ReducedDims(name, x, dim).keepdim_view(x, out);
+    const double p = ord.to_double();
+    if (p == 0)
+      reduce(ReduceFn::Norm0, source, seen);
+    else if (p == 1)
+      reduce(ReduceFn::Norm1, source, seen);
+    else if (p == 2)
+      reduce(ReduceFn::Norm2, source, seen);
+    else if (std::isinf(p))
+      reduce(p > 0 ? ReduceFn::NormInf : ReduceFn::NormNegInf, source, seen);
+    else
+      reduce(ReduceFn::NormP, source, seen, {ord});
+  }
+  static constexpr uint32_t needs[] = {in(0) | kOut};
+  static Grads grad(const Ctx& c, const Tensor& g0, const Tensor& self, const Scalar& ord,
+                    const std::optional<IntList>& dim, bool keepdim, std::optional<DType> dtype) {
+    const double p = ord.to_double();
+    const Tensor x = dtype ? cast(self, *dtype) : self;
+    const Tensor g = restore_dims(g0, x.dim(), name, dim, keepdim),
+                 y = restore_dims(c.out(), x.dim(), name, dim, keepdim);
+    if (p == 0) return {zeros_like(x)};
+    if (p == 1) return {g * sgn(x)};
+    const Tensor at_zero = eq(y, wrap_number(0));
+    if (p == 2) return {masked_fill(x / y, at_zero, wrap_number(0)) * g};
+    const Tensor size = abs(x);
+    if (std::isinf(p)) {
+      const Tensor best = eq(size, y);
+      return {sgn(x) * best * (g / sum(best, dim, true))};
+    }
+    // |x|^(p-2) x / y^(p-1); zero where an element or the norm is zero.
+    const Tensor slope = sgn(x) * pow(size, wrap_number(p - 1));
+    const Tensor safe = p < 1 ? masked_fill(slope, eq(x, wrap_number(0)), wrap_number(0)) : slope;
+    return {safe * masked_fill(g / pow(y, wrap_number(p - 1)), at_zero, wrap_number(0))};
+  }
+};
+
+namespace {
+
+DType softmax_type(const char* op, const Tensor& x) {
+  check(is_floating(x.dtype()), ErrorKind::DType, op, "not implemented for ", x.dtype(),
+        " tensors: pass dtype= or convert with .float()");
+  return x.dtype();
+}
+Tensor as_asked(const Tensor& x, std::optional<DType> dtype) {
+  return dtype && *dtype != x.dtype() ? cast(x, *dtype) : x;
+}
+
+// The shape of x with size 1 at dim.
+Tensor column(const Tensor& x, int64_t dim, DType dtype) {
+  Dims sizes(x.sizes());
+  if (!sizes.empty()) sizes[size_t(dim)] = 1;
+  return make_tensor(sizes, dtype, x.device());
+}
+
+}  // namespace
+
+// Along the last dim of contiguous tensors every row is one stretch, and stays in the cache.
+namespace {
+bool is_row_wise(const Tensor& x, int64_t dim) {
+  return x.dim() > 0 && dim == x.dim() - 1 && x.is_cpu() && x.is_contiguous() &&
+         (x.dtype() == DType::Float32 || x.dtype() == DType::Float64);
+}
+}  // namespace
+
+struct SoftmaxBackward {
+  static constexpr const char* name = "softmax_backward";
+  static constexpr bool differentiable = false;  // only called where no graph is wanted
+  static Spec check(const Tensor& g, const Tensor& y, int64_t, bool) { return like(y, g.dtype()); }
+  static constexpr bool any_device = true;
+  static void run(const Tensor& g, const Tensor& y, int64_t dim, bool logarithm,
+                  const Tensor& out) {
+    if (out.is_cuda())
+      return cuda_nn_loops().softmax_backward(g, y, wrap_dim(name, dim, y.dim()), logarithm, out);
+    softmax_backward_cpu(contiguous_data(g), contiguous_data(y), y.sizes().back(), logarithm, out);
+  }
+  // May backward take this way?
+  static bool fits(const Tensor& g, const Tensor& y, int64_t dim) {
+    return !grad_enabled() && !g.is_batched() && !y.is_batched() && y.numel() > 0 &&
+           g.dtype() == y.dtype() && (y.is_cuda() || is_row_wise(y, wrap_dim(name, dim, y.dim())));
+  }
+};
+
+struct SoftmaxAs {
+  static constexpr const char* name = "softmax";
+  static constexpr bool any_device = true;
+  static constexpr bool in_place_safe = true;
+  static Spec check(const Tensor& x, int64_t dim) {
+    wrap_dim(name, dim, x.dim());
+    return like(x, softmax_type(name, x));
+  }
+  static void run(const Tensor& x, int64_t dim, const Tensor& out) {
+    if (x.numel() == 0) return;
+    const int64_t d = wrap_dim(name, dim, x.dim());
+    if (x.is_cuda() && device_loops(DeviceType::CUDA).softmax(x, d, false, out)) return;
+    if (is_row_wise(x, d) && out.is_contiguous())
+      return softmax_cpu(x, x.sizes().back(), false, out);
+    const DType wide = compute_type(x.dtype());
+    const Tensor edge = column(x, d, wide);
+    const Tensor work =
+        wide == out.dtype() ? out : make_tensor(out.sizes(), out.strides(), wide, out.device());
+    reduce(ReduceFn::Max, x, edge);
+    map_binary(BinaryFn::Sub, x, edge, work, {}, wide);
+    map_unary(UnaryFn::Exp, work, work);
+    reduce(ReduceFn::Sum, work, edge);
+    map_binary(BinaryFn::Div, work, edge, out, {}, wide);
+  }
+  static constexpr uint32_t needs[] = {kOut};
+  static Grads grad(const Ctx& c, const Tensor& g, const Tensor&, int64_t dim) {
+    if (SoftmaxBackward::fits(g, c.out(), dim)) return {_softmax_backward(g, c.out(), dim, false)};
+    const Tensor gy = g * c.out();
+    return {gy - c.out() * sum(gy, IntList(&dim, 1), true)};
+  }
+};
+
+struct LogSoftmaxAs {
+  static constexpr const char* name = "log_softmax";
+  static constexpr bool any_device = true;
+  static constexpr bool in_place_safe = true;
+  static Spec check(const Tensor& x, int64_t dim) {
+    wrap_dim(name, dim, x.dim());
+    return like(x, softmax_type(name, x));
+  }
+  static void run(const Tensor& x, int64_t dim, const Tensor& out) {
+    if (x.numel() == 0) return;
+    if (x.is_cuda() &&
+        device_loops(DeviceType::CUDA).softmax(x, wrap_dim(name, dim, x.dim()), true, out))
+      return;
+    if (is_row_wise(x, wrap_dim(name, dim, x.dim())) && out.is_contiguous())
+      return softmax_cpu(x, x.sizes().back(), true, out);
+    const Tensor total = column(x, wrap_dim(name, dim, x.dim()), compute_type(x.dtype()));
+    reduce(ReduceFn::LogSumExp, x, total);
+    map_binary(BinaryFn::Sub, x, total, out, {}, compute_type(x.dtype()));
+  }
+  static constexpr uint32_t needs[] = {kOut};
+  static Grads grad(const Ctx& c, const Tensor& g, const Tensor&, int64_t dim) {
+    if (SoftmaxBackward::fits(g, c.out(), dim)) return {_softmax_backward(g, c.out(), dim, true)};
+    return {g - exp(c.out()) * sum(g, IntList(&dim, 1), true)};
+  }
+};
+
+struct Softmax {
+  static constexpr const char* name = "softmax";
+  static Tensor call(const Tensor& x, int64_t dim, std::optional<DType> dtype) {
+    return softmax_as(as_asked(x, dtype), dim);
+  }
+};
+struct LogSoftmax {
+  static constexpr const char* name = "log_softmax";
+  static Tensor call(const Tensor& x, int64_t dim, std::optional<DType> dtype) {
+    return log_softmax_as(as_asked(x, dtype), dim);
+  }
+};
+
+}  // namespace rush
+
+#include "ops/statistics.inc"

@@ -1,6 +1,6 @@
-# Glue generated from csrc/ops/*/*.yaml. `generate.py --list` names its outputs, relative to the
+# Glue generated from csrc/ops/**/*.yaml. `generate.py --list` names its outputs, relative to the
 # output folder, and what becomes of one follows from its path:
-#   bindings/*.cpp    -> the Python module   rushlight/* -> the Python package (stubs)
+#   bindings/*.cpp    -> the Python module   rushlight/* -> the Python package (stubs, public places)
 #   cpu/kernels/*.cpp -> kernels.cmake       *.h, *.inc  -> included as "<path>"
 #   other *.cpp       -> the library
 set(RUSH_GENERATED_DIR "${CMAKE_BINARY_DIR}/generated")

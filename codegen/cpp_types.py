@@ -2,7 +2,8 @@
 
 import re
 
-from schema import MEMORY_FORMATS, Arg
+from row import Arg
+from schema import MEMORY_FORMATS
 
 KEYWORDS = frozenset(
     "and auto bool break case catch char class const continue default delete do double else enum "

@@ -3,7 +3,10 @@
 import keyword
 
 from emit_ops import HEADER, c_string, entries_of, is_method
-from schema import with_out
+from row import with_out
+from row_keys import PLACES
+
+PYTHON_HEADER = "# Generated from the op table by codegen/generate.py; edit the rows instead.\n"
 
 
 def by_name(rows):
@@ -90,9 +93,26 @@ def method_table(names, form):
     return "\n".join(lines)
 
 
+def not_at_top(rows):
+    """Functions that the package itself does not have, as the keys `python:` say."""
+    at_top = {op for row in rows for place, _, op in row.places if place == "top"}
+    names = {entry.name for row in rows if "function" in row.forms for entry in entries_of(row)}
+    return sorted(n for n in names - at_top if not n.startswith("_"))
+
+
+def place_module(place, rows) -> str:
+    """rushlight/_places/<place>.py: the ops that stand there as they are."""
+    names = {public: op for row in rows for p, public, op in row.places if p == place}
+    lines = [PYTHON_HEADER + f'"""Ops of the table that {place} has as they are."""\n']
+    lines += [f"from rushlight._C import {op} as {name}" for name, op in sorted(names.items())]
+    listed = "".join(f"    {name!r},\n" for name in sorted(names))
+    return "\n".join(lines) + f"\n\n__all__ = [\n{listed}]\n"
+
+
 def methods_cpp(rows) -> str:
     names = by_name(rows)
     listed = "".join(f'    "{name}",\n' for name in names)
+    elsewhere = "".join(f'    "{name}",\n' for name in not_at_top(rows))
     return f"""{HEADER}// methods.cpp: one small function per name; the parser does the rest.
 #include "bindings/call/dispatch.h"
 
@@ -121,6 +141,10 @@ PyCFunction fast(FastFunction f) {{
 }}
 constexpr int kFlags = METH_FASTCALL | METH_KEYWORDS;
 
+constexpr const char* kElsewhere[] = {{
+{elsewhere}    nullptr,
+}};
+
 PyMethodDef g_functions[] = {{
 {method_table(names, "function")}
     {{nullptr, nullptr, 0, nullptr}},
@@ -134,6 +158,7 @@ PyMethodDef g_methods[] = {{
 }}  // namespace
 
 PyMethodDef* op_functions() {{ return g_functions; }}
+std::span<const char* const> ops_elsewhere() {{ return {{kElsewhere, std::size(kElsewhere) - 1}}; }}
 PyMethodDef* op_methods() {{ return g_methods; }}
 void resolve_ops() {{
   for (int k = 0; k < kCount; ++k) g_ops[k] = find_ops(kNames[k]);
@@ -144,4 +169,9 @@ void resolve_ops() {{
 
 
 def outputs(rows) -> dict[str, str]:
-    return {"bindings/methods.cpp": methods_cpp(rows)}
+    files = {"bindings/methods.cpp": methods_cpp(rows)}
+    for place in PLACES:
+        if place not in ("top", "private"):
+            name = place.replace(".", "_")
+            files[f"rushlight/_places/{name}.py"] = place_module(place, rows)
+    return files

@@ -2,20 +2,11 @@
 
 from dataclasses import dataclass
 
-from cpp_types import maker_body, param_name, params, reader, result_type
-from schema import Row, in_place_name, with_out
+from cpp_types import KEYWORDS, maker_body, param_name, params, reader, result_type
+from row import Row, in_place_name, with_out
+from row_keys import AUTOCAST_DEVICES, POLICIES
 
 HEADER = "// Generated from the op table by codegen/generate.py; edit csrc/ops/*/*.yaml instead.\n"
-
-
-# Ops whose C++ function has another name than the op.
-CPP_NAMES = {
-    # C++ keeps these words to itself.
-    "float": "as_float", "double": "as_double", "int": "as_int", "long": "as_long",
-    "short": "as_short", "char": "as_char", "bool": "as_bool",
-    # The core has functions of these names.
-    "complex": "make_complex", "can_cast": "can_cast_types", "result_type": "result_type_of",
-}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -32,10 +23,15 @@ def is_mutate(row):
     return row.kind == "mutate"
 
 
+def cpp_name(row: Row) -> str:
+    """The C++ function; words that C++ keeps to itself become as_float, as_int."""
+    return row.cpp_name or (f"as_{row.name}" if row.name in KEYWORDS else row.name)
+
+
 def entries_of(row: Row) -> list[Entry]:
     """A row's entries; aliases call the same C++ functions."""
     entries = []
-    function = CPP_NAMES.get(row.name, row.name)
+    function = cpp_name(row)
     for name in row.names:
         if is_mutate(row):
             entries.append(Entry(row, name, "InPlace", function))
@@ -47,6 +43,13 @@ def entries_of(row: Row) -> list[Entry]:
         if "inplace" in row.forms:
             entries.append(Entry(row, in_place_name(name), "InPlace", in_place_name(function)))
     return entries
+
+
+def is_reduction(row):
+    """Computes fewer elements from those of self, which is its first argument."""
+    return (
+        row.kind == "compute" and row.self_index == 0 and any(a.name == "keepdim" for a in row.args)
+    )
 
 
 def is_method(row, entry):
@@ -207,10 +210,42 @@ class Family:
                 lines.append("};")
         return lines
 
+    def rules(self):
+        """The batching rules that rows name. Declared here, and not included, so that a new rule
+        compiles its own families again and no other."""
+        names = sorted({row.batch for row in self.rows if row.batch})
+        if not names:
+            return []
+        declared = "\n".join(f"void {name}(BatchedCall& c);" for name in names)
+        return [f"namespace batch {{\n{declared}\n}}\n"]
+
+    def formulas(self):
+        """One function per formula of a row."""
+        lines = []
+        for i, row in enumerate(self.rows):
+            for key, body in row.profile:
+                uses = ["const Value* " + v if f"{v}[" in body else "const Value*" for v in "ar"]
+                lines.append(f"int64_t {key}_{i}({', '.join(uses)}) {{ return {body}; }}")
+        return lines
+
+    def cost(self, key, row, row_index):
+        """The formula of an entry; without one, that of its class."""
+        if any(key == k for k, _ in row.profile):
+            return f"{key}_{row_index}"
+        if key == "flops" and row.kernels:
+            return "cost::pointwise_flops"
+        return "cost::reduction_flops" if key == "flops" and is_reduction(row) else "nullptr"
+
     def entry(self, entry, row_index):
         row = entry.row
         n = len(entry_args(entry))
         in_place = entry.form == "InPlace"
+        autocast = dict(row.autocast)
+        policies = [
+            f".{device} = AutocastPolicy::{POLICIES[autocast[device]]}"
+            for device in AUTOCAST_DEVICES
+            if device in autocast
+        ]
         fields = {
             "name": c_string(entry.name),
             "overload": c_string(row.overload),
@@ -228,6 +263,10 @@ class Family:
             "args": f"{{args_{row_index}, {n}}}" if n else "{}",
             "boxed": boxed(entry),
             "block": f"&block_id<{row.struct}>",
+            "autocast": "{" + ", ".join(policies) + "}",
+            "batch": f"batch::{row.batch}" if row.batch else "nullptr",
+            "flops": self.cost("flops", row, row_index),
+            "bytes": self.cost("bytes", row, row_index),
         }
         return "    {" + ",\n     ".join(f".{k} = {v}" for k, v in fields.items()) + "},"
 
@@ -239,17 +278,20 @@ class Family:
         index = {e: i for i, e in enumerate(self.entries)}
         lines = [
             HEADER + f"// Included at the end of csrc/ops/{self.name}.cpp.",
-            '#include "ops/framework/boxing.h"\n#include "ops/framework/op.h"\n'
+            '#include "ops/framework/boxing.h"\n#include "ops/framework/cost.h"\n'
+            + '#include "ops/framework/op.h"\n'
             + '#include "ops/framework/out_form.h"\n#include "ops/ops.h"\n'
             + (f'#include "ops/{self.name}_ops.h"\n' if self.name in OWN_HEADERS else ""),
             "namespace rush {\n",
             f"namespace table {{\nextern const OpEntry {self.name}[];\n}}\n",
+            *self.rules(),
         ]
         for row in self.rows:
             lines.append(f"static_assert({CONCEPTS[row.kind]}<{row.struct}>);")
             lines += [definition(e, index[e]) for e in own_entries(row)]
             lines.append("")
-        lines += ["namespace table {\nnamespace {\n", *makers, *arrays, "\n}  // namespace\n"]
+        lines += ["namespace table {\nnamespace {\n", *makers, *arrays, *self.formulas()]
+        lines.append("\n}  // namespace\n")
         lines.append(f"const OpEntry {self.name}[] = {{")
         row_index = {id(row): i for i, row in enumerate(self.rows)}
         lines += [self.entry(e, row_index[id(e.row)]) for e in self.entries]

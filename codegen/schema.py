@@ -5,33 +5,21 @@ from here; a bad row raises TableError, which says where it stands and what is w
 """
 
 import re
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 
+import row_keys
 import yaml
+from formula import parse_profile
+from row import ARG_KINDS, IDENTIFIER, Arg, Kernel, Row, TableError
 
-# How the table spells a type -> the ArgKind of csrc/ops/framework/registry.h.
-ARG_KINDS = {
-    "Tensor": "Tensor",
-    "Operand": "Operand",
-    "Tensor[]": "Tensors",
-    "Scalar": "Scalar",
-    "int": "Int",
-    "int[]": "Ints",
-    "float": "Float",
-    "float[]": "Floats",
-    "bool": "Bool",
-    "str": "String",
-    "DType": "DType",
-    "Device": "Device",
-    "Layout": "Layout",
-    "MemoryFormat": "MemoryFormat",
-    "Generator": "Generator",
-}
 RESULT_KINDS = ("Tensor", "Tensor[]", "Scalar", "bool", "int", "float", "DType")
 FORMS = ("function", "method", "inplace", "out", "internal")
 KINDS = ("compute", "view", "composite", "mutate")
-ROW_KEYS = ("func", "forms", "kind", "op", "alias", "varargs", "hidden", "kernel", "doc")
+ROW_KEYS = (
+    *("func", "forms", "kind", "op", "cpp_name", "alias", "varargs", "hidden", "kernel"),
+    *("autocast", "batch", "python", "profile", "doc"),
+)
 DTYPES = (
     "bool uint8 int8 int16 int32 int64 uint16 uint32 uint64 "
     "float16 bfloat16 float32 float64 complex64 complex128"
@@ -52,63 +40,9 @@ MEMORY_FORMATS = {
 }
 MAX_ARGS = 32  # kMaxArgs of csrc/bindings/call/parse.h
 
-IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 FUNC = re.compile(r"(\w+)(?:\.(\w+))?\s*\((.*)\)\s*->\s*(.+)\Z", re.S)
 INT_LIST = re.compile(r"int\[(\d*)\]\Z")
 NUMBER = re.compile(r"-?(\d+\.?\d*(e-?\d+)?|inf|nan)\Z")
-
-
-class TableError(Exception):
-    """A row of the table that cannot be read; the text says where and why."""
-
-
-@dataclass(frozen=True)
-class Arg:
-    name: str
-    type: str  # as the table spells it
-    kind: str  # a value of ARG_KINDS
-    optional: bool = False  # None is accepted
-    keyword_only: bool = False
-    count: int = 0  # int[N]: one int stands for N of them
-    holes: bool = False  # Tensor?[]: an element may be None
-    default: str | None = None  # as the table spells it; None: required
-
-
-@dataclass(frozen=True)
-class Row:
-    where: str  # "unary.yaml, row 3 (exp)"
-    family: str
-    name: str
-    overload: str
-    args: tuple[Arg, ...]
-    results: tuple[str, ...]  # types, one each
-    result_names: tuple[str, ...]  # empty, or one each
-    forms: frozenset[str]
-    kind: str
-    struct: str
-    aliases: tuple[str, ...] = ()
-    varargs: bool = False
-    hidden: bool = False  # accepted, but shown in no signature
-    kernels: tuple["Kernel", ...] = field(default=())
-    doc: str = ""
-
-    @property
-    def names(self):
-        return (self.name, *self.aliases)
-
-    @property
-    def self_index(self):
-        """Where a method call puts its object: `where(condition, self, other)` has it second."""
-        return next((i for i, a in enumerate(self.args) if a.name == "self"), 0)
-
-
-@dataclass(frozen=True)
-class Kernel:
-    arity: str  # unary, binary, ternary
-    functor: str
-    params: int
-    groups: tuple[str, ...]
-    result: str  # Same, Bool, Real
 
 
 def split_top(text):
@@ -293,14 +227,30 @@ def parse_row(data, family, where):
         kernels=tuple(
             parse_kernel(k) for k in ([kernels] if isinstance(kernels, str) else kernels)
         ),
+        cpp_name=str(data.get("cpp_name", "")),
         doc=" ".join(str(data.get("doc", "")).split()),
     )
     check_row(row)
-    return row
+    return with_further_keys(row, data)
+
+
+def with_further_keys(row, data):
+    """The row with the keys that say how autocast, vmap, Python and profilers treat the op."""
+    autocast = row_keys.parse_autocast(data["autocast"], row) if "autocast" in data else {}
+    batch = row_keys.parse_batch(data["batch"], row) if "batch" in data else None
+    python = row_keys.parse_python(data["python"], row) if "python" in data else None
+    profile = parse_profile(data["profile"], row) if "profile" in data else {}
+    return replace(
+        row,
+        autocast=tuple(sorted(autocast.items())),
+        batch=row_keys.default_batch(row) if batch is None else batch,
+        places=row_keys.default_python(row) if python is None else python,
+        profile=tuple((key, f.cpp) for key, f in sorted(profile.items())),
+    )
 
 
 def check_row(row):
-    for name in (row.name, row.struct, *row.aliases):
+    for name in (row.name, row.struct, *row.aliases, row.cpp_name or row.name):
         if not IDENTIFIER.match(name.split("::")[-1]):
             raise TableError(f"'{name}' is no name")
     if not row.doc:
@@ -353,6 +303,7 @@ def load_all(paths):
                                  "tell overloads apart by 'name.suffix(...)'")  # fmt: skip
             seen[key] = row.where
     check_structs(rows)
+    row_keys.check_overloads(rows)
     return rows
 
 
@@ -364,18 +315,3 @@ def check_structs(rows):
         if other is not row:
             raise TableError(f"{row.where}: the block '{row.struct}' belongs to {other.where}; "
                              "name another with 'op:'")  # fmt: skip
-
-
-def in_place_name(name):
-    return name if name.endswith("_") else name + "_"
-
-
-def out_arg(row):
-    """The argument that the out form adds at the end."""
-    kind = "Tensor" if len(row.results) == 1 else "Tensor[]"
-    return Arg(name="out", type=kind + "?", kind=ARG_KINDS[kind], keyword_only=True, optional=True,
-               default="None")  # fmt: skip
-
-
-def with_out(row):
-    return replace(row, args=(*row.args, out_arg(row)))

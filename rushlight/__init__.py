@@ -4,7 +4,8 @@
 
 # Keep this file a list of names, by section; code lives in the modules it names.
 
-# The core: dtypes, Tensor, device, Size, Generator, ..., and every operator of the table.
+# The core: dtypes, Tensor, device, Size, Generator, ..., and the operators of the table, but those
+# that PyTorch has only elsewhere (the rows' keys `python:`).
 try:
     from rushlight import _C
     from rushlight._C import __version__  # (the stubs' folder alone can be imported too)
@@ -97,12 +98,6 @@ from rushlight.autograd import enable_grad, inference_mode, no_grad, set_grad_en
 
 # Saving and loading.
 from rushlight.serialization import load, save
-
-# Operators that are public elsewhere only.
-from rushlight._names.op_places import NOT_AT_TOP as _NOT_AT_TOP
-
-for _name in _NOT_AT_TOP:
-    del globals()[_name]
 
 # Subpackages that are always there.
 from rushlight import autograd, func, linalg, random, return_types, special, storage, testing

@@ -7,6 +7,7 @@ from math import inf, lgamma, log, prod
 from typing import Any
 
 from rushlight import _C
+from rushlight._autocast import autocast_policy
 from rushlight._C import Size, Tensor
 from rushlight._functions.out import write_out
 from rushlight._names.publish import publish
@@ -345,6 +346,7 @@ _norm_method.__name__ = "norm"
 Tensor.norm = _norm_method  # type: ignore[method-assign]
 
 
+@autocast_policy(cuda="widest")
 def cross(
     input: Tensor, other: Tensor, dim: int | None = None, *, out: Tensor | None = None
 ) -> Tensor:
@@ -394,6 +396,7 @@ def unravel_index(indices: Tensor, shape: int | Sequence[int] | Size) -> tuple[T
     return tuple(reversed(found))
 
 
+@autocast_policy(cpu="float32", cuda="float32")
 def cdist(
     x1: Tensor,
     x2: Tensor,

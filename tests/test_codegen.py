@@ -1,6 +1,7 @@
 """The generator: what it reads, what it writes, and what it says about bad rows."""
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -11,7 +12,7 @@ ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT / "codegen"))
 
 import generate  # noqa: E402
-from schema import TableError, load_all, parse_func, parse_kernel, split_top  # noqa: E402
+from schema import ROW_KEYS, TableError, load_all, parse_func, parse_kernel, split_top  # noqa: E402
 
 TABLE = """
 - func: add(Tensor self, Operand other, *, Scalar alpha=1) -> Tensor
@@ -113,6 +114,47 @@ def test_entries_describe_the_forms(files):
     assert '{"out", ArgKind::Tensors, true, true' in inc
 
 
+KEYS = """
+- func: mul(Tensor self, Operand other) -> Tensor
+  kernel: binary Mul floating
+  python: top special special.times
+  doc: The product.
+- func: fold(Tensor self, int[] dim, bool keepdim=False) -> Tensor
+  autocast: {cpu: widest, cuda: float32}
+  batch: along_dims
+  doc: The sum.
+- func: mm(Tensor self, Tensor mat2, int n) -> (Tensor values, Tensor rest)
+  python: private
+  profile:
+    flops: 2 * numel(values) * size(self, -1) // n
+    bytes: max(bytes(rest), 1)
+  doc: The product of matrices.
+"""
+
+
+def test_policies_rules_and_costs_are_part_of_the_entries(table):
+    inc = generate.outputs([table(KEYS)])["ops/demo.inc"]
+    mul, fold, mm = inc.split('.name = "')[1:]
+    assert ".autocast = {}" in mul and ".batch = batch::pointwise" in mul
+    assert ".flops = cost::pointwise_flops" in mul and ".bytes = nullptr" in mul
+    policies = "{.cpu = AutocastPolicy::Widest, .cuda = AutocastPolicy::Float32}"
+    assert f".autocast = {policies}" in fold and ".batch = batch::along_dims" in fold
+    assert ".flops = cost::reduction_flops" in fold
+    assert ".batch = nullptr" in mm and ".flops = flops_2" in mm and ".bytes = bytes_2" in mm
+    formula = "cost::ratio(((2 * cost::numel(r[0])) * cost::size(a[0], -1)), a[2].integer())"
+    assert f"int64_t flops_2(const Value* a, const Value* r) {{ return {formula}; }}" in inc
+    assert "bytes_2(const Value*, const Value* r)" in inc
+
+
+def test_public_places_become_modules(table):
+    files = generate.outputs([table(KEYS)])
+    special = files["rushlight/_places/special.py"]
+    assert "import mul as mul\n" in special and "import mul as times\n" in special
+    compile(special, "special", "exec")
+    elsewhere = files["bindings/methods.cpp"].split("kElsewhere[] = {")[1].split("}")[0]
+    assert '"mm"' in elsewhere and '"mul"' not in elsewhere
+
+
 def test_kernel_lists(files):
     fns = files["functors/fns.h"]
     assert "enum class BinaryFn : uint16_t {\n  Add,\n  kCount,\n};" in fns
@@ -171,7 +213,34 @@ BAD_ROWS = [
     ("{func: f(Tensor self) -> Tensor, doc: x, varargs: true}", "needs an int[] argument"),
     ("{func: f(Tensor self) -> Tensor, doc: x, kernel: unary}", "write e.g."),
     ("{func: f(Tensor self) -> Tensor, doc: x, kernel: unary Exp floats}", "group 'floats'"),
+    (
+        "{func: f_(Tensor self) -> Tensor, doc: x, kind: mutate, autocast: float32}",
+        "exists only in place keeps its dtype",
+    ),
 ]
+
+
+BAD_KEYS = [
+    ("autocast: half", "unknown policy 'half'; known are lower_precision"),
+    ("autocast: {gpu: float32}", "unknown device 'gpu'; known are cpu, cuda"),
+    ("autocast: [float32]", "'autocast' is a policy, or a mapping"),
+    ("autocast: float32_by_option", "needs an argument 'DType? dtype'"),
+    ("batch: [same]", "'batch' names a function of csrc/ops/vmap/batch_rules.h"),
+    ("python: toplevel", "'toplevel' is no place; known are top, nn.functional"),
+    ("python: top private", "'private' stands alone"),
+    ("forms: method, python: top", "only an op with the form 'function'"),
+    ("profile: numel(out)", "'profile' is a mapping with the keys flops and bytes"),
+    ("profile: {flop: 1}", "profile: unknown key 'flop'"),
+    ("profile: {flops: numel(other)}", "speaks of 'other'; the row has self, out"),
+    ("profile: {flops: cube(self)}", "calls 'cube'; known are numel, bytes"),
+    ("profile: {flops: 2 * self}", "needs a number where 'self' stands"),
+    ("profile: {flops: size(self)}", "gives size 1 arguments; it takes 2"),
+    ("profile: {flops: prod(self)}", "gives prod 'self', which is no ints"),
+    ("profile: {flops: 2 ** 3}", "has a part that is not known here: '2 ** 3'"),
+    ("profile: {flops: '2 *'}", "is no expression"),
+    ("kind: view, profile: {flops: 1}", "a view costs nothing"),
+]
+BAD_ROWS += [(f"{{func: f(Tensor self) -> Tensor, doc: x, {key}}}", text) for key, text in BAD_KEYS]
 
 
 @pytest.mark.parametrize(("row", "text"), BAD_ROWS, ids=[t for _, t in BAD_ROWS])
@@ -187,6 +256,24 @@ def test_the_same_overload_twice(table):
     row = "- {func: f(Tensor self) -> Tensor, doc: x}\n"
     with pytest.raises(TableError, match=r"'f' stands already in demo.yaml, row 1"):
         load_all([table(row + row)])
+
+
+def test_overloads_have_one_policy(table):
+    rows = """
+- {func: f(Tensor self) -> Tensor, autocast: float32, doc: One.}
+- {func: 'f.dim(Tensor self, int dim) -> Tensor', doc: Two.}
+"""
+    with pytest.raises(TableError, match=r"row 2 \(f.dim\): 'autocast' differs from that of demo"):
+        load_all([table(rows)])
+
+
+def test_a_public_name_has_one_owner(table):
+    rows = """
+- {func: f(Tensor self) -> Tensor, python: special.h, doc: One.}
+- {func: g(Tensor self) -> Tensor, python: special.h, doc: Two.}
+"""
+    with pytest.raises(TableError, match=r"row 2 \(g\): python: 'special.h' is 'f' of demo.yaml"):
+        load_all([table(rows)])
 
 
 def test_one_functor_two_meanings(table):
@@ -217,6 +304,19 @@ def test_command_line(table, tmp_path):
         [*script, "--table", table("- {func: f}", "bad.yaml")], capture_output=True, text=True
     )
     assert bad.returncode == 1 and "bad.yaml, row 1 (f)" in bad.stderr
+
+
+def test_the_guide_lists_every_key():
+    guide = (ROOT / "docs" / "adding_an_op.md").read_text()
+    listed = re.findall(r"^\| `(\w+)` \|", guide, re.M)
+    assert sorted(listed) == sorted(ROW_KEYS)
+
+
+def test_rows_and_rules_know_each_other():
+    rows = load_all((ROOT / "csrc" / "ops").rglob("*.yaml"))
+    header = (ROOT / "csrc" / "ops" / "vmap" / "batch_rules.h").read_text()
+    declared = re.findall(r"^void (\w+)\(BatchedCall& c\);", header, re.M)
+    assert sorted(declared) == sorted({row.batch for row in rows if row.batch})
 
 
 def test_an_empty_table_is_fine():

@@ -18,7 +18,7 @@ NB_MODULE(_C, m) {
       init_numpy,         init_dlpack,        init_autograd,     init_transforms,
       init_optimizer,     init_autocast,      init_config,       init_source,
       init_sample_seeder, init_shared_memory, init_packed_bytes, init_borrowed_values,
-      init_cuda,          init_interrupt};
+      init_cuda,          init_interrupt,     init_table};  // the table last: it lists the names
   for (const auto init : inits) {
     if (!init(m.ptr())) throw nb::python_error();
   }

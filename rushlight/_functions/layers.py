@@ -1,6 +1,7 @@
 """Layers of nn.functional under the names of the package, whose options are numbers."""
 
 from rushlight import _C
+from rushlight._autocast import autocast_policy
 
 
 def _functional():
@@ -124,6 +125,7 @@ def grid_sampler_2d(input, grid, interpolation_mode, padding_mode, align_corners
 grid_sampler_3d = grid_sampler_2d
 
 
+@autocast_policy(cuda="float32")
 def native_layer_norm(input, normalized_shape, weight, bias, eps):
     """layer_norm, and the mean and 1 / deviation of each row."""
     dims = tuple(range(input.ndim - len(normalized_shape), input.ndim))

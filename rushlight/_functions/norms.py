@@ -1,6 +1,7 @@
 """Norms under names of their own, and what is scaled by them."""
 
 from rushlight import _C, linalg
+from rushlight._autocast import autocast_policy
 from rushlight._functions.out import write_out
 from rushlight._names.publish import publish
 
@@ -35,6 +36,7 @@ def norm_except_dim(v, pow=2, dim=0):
     return _C._vector_norm(v, pow, [d for d in range(v.ndim) if d != dim % v.ndim], True)
 
 
+@autocast_policy(cuda="float32")
 def renorm(input, p, dim, maxnorm, *, out=None):
     """The slices along dim, those with a larger norm scaled down to maxnorm."""
     if input.ndim < 2:

@@ -1,7 +1,7 @@
 """Quantiles: composites over sort."""
 
 from rushlight import _C
-from rushlight._autocast import by_policy
+from rushlight._autocast import autocast_policy
 from rushlight._C import Tensor
 from rushlight._functions.out import write_out
 from rushlight._names.publish import publish
@@ -69,13 +69,13 @@ def _quantile(op, input, q, dim, keepdim, interpolation, ignore_nan, out):
     return write_out(op, result, out)
 
 
-@by_policy
+@autocast_policy(cpu="float32")
 def quantile(input, q, dim=None, keepdim=False, *, interpolation="linear", out=None):
     """The q-quantiles of all elements or along dim; NaN where there is a NaN."""
     return _quantile("quantile", input, q, dim, keepdim, interpolation, False, out)
 
 
-@by_policy
+@autocast_policy(cpu="float32")
 def nanquantile(input, q, dim=None, keepdim=False, *, interpolation="linear", out=None):
     """The q-quantiles of the elements that are not NaN."""
     return _quantile("nanquantile", input, q, dim, keepdim, interpolation, True, out)

@@ -28,6 +28,7 @@ def _always(value, doc):
 for _name in "is_ipu is_maia is_mps is_mtia is_sparse_csr is_vulkan is_xla is_xpu".split():
     setattr(Tensor, _name, _always(False, "False: there are no such tensors."))
 Tensor._backward_hooks = _always(None, "Hooks are kept by the core.")
+Tensor.__rdiv__ = Tensor.__rtruediv__  # Python 2's name, which PyTorch has kept
 
 
 @method

@@ -7,6 +7,7 @@ from math import prod, sqrt
 from typing import Any
 
 from rushlight import _C
+from rushlight._autocast import autocast_policy
 from rushlight._C import Tensor
 from rushlight._functions.out import write_out
 
@@ -136,6 +137,7 @@ def _one(n: int | None, dim: int) -> tuple[Any, tuple[int]]:
     return (None if n is None else (n,)), (dim,)
 
 
+@autocast_policy(cpu="float32")
 def fft(
     input: Tensor,
     n: int | None = None,
@@ -148,6 +150,7 @@ def fft(
     return _c2c("fft.fft", input, *_one(n, dim), norm, True, out)  # type: ignore[arg-type]
 
 
+@autocast_policy(cpu="float32")
 def ifft(
     input: Tensor,
     n: int | None = None,
@@ -160,6 +163,7 @@ def ifft(
     return _c2c("fft.ifft", input, *_one(n, dim), norm, False, out)  # type: ignore[arg-type]
 
 
+@autocast_policy(cpu="float32")
 def rfft(
     input: Tensor,
     n: int | None = None,
@@ -172,6 +176,7 @@ def rfft(
     return _r2c("fft.rfft", input, *_one(n, dim), norm, True, out)  # type: ignore[arg-type]
 
 
+@autocast_policy(cpu="float32")
 def irfft(
     input: Tensor,
     n: int | None = None,
@@ -184,6 +189,7 @@ def irfft(
     return _c2r("fft.irfft", input, *_one(n, dim), norm, False, out)  # type: ignore[arg-type]
 
 
+@autocast_policy(cpu="float32")
 def hfft(
     input: Tensor,
     n: int | None = None,
@@ -196,6 +202,7 @@ def hfft(
     return _c2r("fft.hfft", input, *_one(n, dim), norm, True, out)  # type: ignore[arg-type]
 
 
+@autocast_policy(cpu="float32")
 def ihfft(
     input: Tensor,
     n: int | None = None,
@@ -208,6 +215,7 @@ def ihfft(
     return _r2c("fft.ihfft", input, *_one(n, dim), norm, False, out)  # type: ignore[arg-type]
 
 
+@autocast_policy(cpu="float32")
 def fft2(
     input: Tensor,
     s: Sequence[int] | None = None,
@@ -220,6 +228,7 @@ def fft2(
     return _c2c("fft.fft2", input, s, dim, norm, True, out)
 
 
+@autocast_policy(cpu="float32")
 def ifft2(
     input: Tensor,
     s: Sequence[int] | None = None,
@@ -232,6 +241,7 @@ def ifft2(
     return _c2c("fft.ifft2", input, s, dim, norm, False, out)
 
 
+@autocast_policy(cpu="float32")
 def rfft2(
     input: Tensor,
     s: Sequence[int] | None = None,
@@ -244,6 +254,7 @@ def rfft2(
     return _r2c("fft.rfft2", input, s, dim, norm, True, out)
 
 
+@autocast_policy(cpu="float32")
 def irfft2(
     input: Tensor,
     s: Sequence[int] | None = None,
@@ -280,6 +291,7 @@ def ihfft2(
     return _r2c("fft.ihfft2", input, s, dim, norm, False, out)
 
 
+@autocast_policy(cpu="float32")
 def fftn(
     input: Tensor,
     s: Sequence[int] | None = None,
@@ -292,6 +304,7 @@ def fftn(
     return _c2c("fft.fftn", input, s, dim, norm, True, out)
 
 
+@autocast_policy(cpu="float32")
 def ifftn(
     input: Tensor,
     s: Sequence[int] | None = None,
@@ -304,6 +317,7 @@ def ifftn(
     return _c2c("fft.ifftn", input, s, dim, norm, False, out)
 
 
+@autocast_policy(cpu="float32")
 def rfftn(
     input: Tensor,
     s: Sequence[int] | None = None,
@@ -316,6 +330,7 @@ def rfftn(
     return _r2c("fft.rfftn", input, s, dim, norm, True, out)
 
 
+@autocast_policy(cpu="float32")
 def irfftn(
     input: Tensor,
     s: Sequence[int] | None = None,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from rushlight import _C
+from rushlight._autocast import autocast_policy
 from rushlight._C import Tensor
 from rushlight._names.publish import publish
 from rushlight.fft._transforms import fft, ifft, irfft, rfft
@@ -34,6 +35,7 @@ def _lengths(op, n_fft, hop_length, win_length):
     return hop, win
 
 
+@autocast_policy(cpu="float32")
 def stft(
     input: Tensor,
     n_fft: int,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rushlight import _C
+from rushlight._autocast import autocast_policy
 from rushlight._C import Tensor
 from rushlight._functions.out import write_out, write_outs
 from rushlight.linalg._results import (
@@ -40,6 +41,7 @@ def _factored(A, upper):
     return L.mH, info
 
 
+@autocast_policy(cpu="float32")
 def cholesky_ex(
     A: Tensor, *, upper: bool = False, check_errors: bool = False, out: Tensor | None = None
 ) -> return_types.linalg_cholesky_ex:
@@ -50,6 +52,7 @@ def cholesky_ex(
     return with_out("linalg.cholesky_ex", CholeskyEx((L, info)), out)
 
 
+@autocast_policy(cpu="float32")
 def cholesky(A: Tensor, *, upper: bool = False, out: Tensor | None = None) -> Tensor:
     """L, lower triangular, with A = L L^H, of Hermitian positive definite matrices."""
     L, info = _factored(A, upper)
@@ -57,6 +60,7 @@ def cholesky(A: Tensor, *, upper: bool = False, out: Tensor | None = None) -> Te
     return write_out("linalg.cholesky", L, out)
 
 
+@autocast_policy(cpu="float32")
 def cholesky_solve(
     input: Tensor, input2: Tensor, upper: bool = False, *, out: Tensor | None = None
 ) -> Tensor:
@@ -68,6 +72,7 @@ def cholesky_solve(
     return write_out("cholesky_solve", _C._solve_triangular(lower.mH, middle, True, False), out)
 
 
+@autocast_policy(cpu="float32")
 def cholesky_inverse(input: Tensor, upper: bool = False, *, out: Tensor | None = None) -> Tensor:
     """The inverse of the matrix whose factor is input."""
     need_matrices("cholesky_inverse", input=input)
@@ -151,6 +156,7 @@ def old_lu(
     return write_outs("lu", found, out)
 
 
+@autocast_policy(cpu="float32")
 def qr(A: Tensor, mode: str = "reduced", *, out: Tensor | None = None) -> return_types.linalg_qr:
     """Q with orthonormal columns and R upper triangular with A = Q R.
 
@@ -165,11 +171,13 @@ def qr(A: Tensor, mode: str = "reduced", *, out: Tensor | None = None) -> return
     return with_out("linalg.qr", result, out)
 
 
+@autocast_policy(cpu="float32")
 def old_qr(input, some=True, *, out=None):
     """linalg.qr by its old name."""
     return qr(input, "reduced" if some else "complete", out=out)
 
 
+@autocast_policy(cpu="float32")
 def geqrf(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """QR as LAPACK keeps it: R, below it the reflections, and their factors tau."""
     return with_out("geqrf", Geqrf(_C._geqrf(input)), out)
@@ -208,6 +216,7 @@ def ldl_solve(
     return write_out("linalg.ldl_solve", _C._ldl_solve(LD, pivots, B, hermitian), out)
 
 
+@autocast_policy(cpu="float32")
 def householder_product(A: Tensor, tau: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The first columns of the product of reflections I - tau_i v_i v_i^H.
 
@@ -250,11 +259,13 @@ def _reflected(A, tau, other, adjoint):
     return result.clone() if tau.shape[-1] == 0 else result
 
 
+@autocast_policy(cpu="float32")
 def orgqr(input: Tensor, input2: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The old name of linalg.householder_product."""
     return householder_product(input, input2, out=out)
 
 
+@autocast_policy(cpu="float32")
 def ormqr(
     input: Tensor,
     input2: Tensor,

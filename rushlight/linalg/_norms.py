@@ -7,6 +7,7 @@ from math import inf
 from typing import Any
 
 from rushlight import _C
+from rushlight._autocast import autocast_policy
 from rushlight._C import Tensor
 from rushlight._functions.out import write_out
 from rushlight.linalg._solve import _tolerances, real_dtype
@@ -28,6 +29,7 @@ def vector_norm(
     return _C._vector_norm(x, ord, dim, keepdim, dtype=dtype, out=out)  # type: ignore[arg-type]
 
 
+@autocast_policy(cuda="float32")
 def matrix_norm(
     A: Tensor,
     ord: float | str | None = "fro",
@@ -105,6 +107,7 @@ def norm(
     return vector_norm(A, 2 if ord is None else ord, dim, keepdim, dtype=dtype, out=out)
 
 
+@autocast_policy(cpu="float32")
 def cond(A: Tensor, p: float | None = None, *, out: Tensor | None = None) -> Tensor:
     """How much relative errors may grow by solving with A: norm(A) norm(A^-1)."""
     from rushlight.linalg._solve import inv_ex
@@ -129,6 +132,7 @@ def cond(A: Tensor, p: float | None = None, *, out: Tensor | None = None) -> Ten
     return write_out("linalg.cond", result.to(real_dtype(A)), out)
 
 
+@autocast_policy(cpu="float32")
 def matrix_rank(
     A: Tensor,
     tol: Any = None,

@@ -7,6 +7,7 @@ from itertools import pairwise
 from typing import Any
 
 from rushlight import _C
+from rushlight._autocast import autocast_policy
 from rushlight._C import Tensor
 from rushlight._functions.out import write_out
 
@@ -40,6 +41,7 @@ def cross(input: Tensor, other: Tensor, *, dim: int = -1, out: Tensor | None = N
     return write_out("linalg.cross", result, out)
 
 
+@autocast_policy(cpu="lower_precision", cuda="lower_precision")
 def vecdot(x: Tensor, y: Tensor, *, dim: int = -1, out: Tensor | None = None) -> Tensor:
     """The inner products of vectors along a dim; the first ones are conjugated."""
     if not isinstance(y, _C.Tensor):

@@ -6,6 +6,7 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from rushlight import _C
+from rushlight._autocast import autocast_policy
 from rushlight._C import Tensor
 from rushlight._functions.out import write_out
 from rushlight.functional import broadcast_shapes
@@ -52,6 +53,7 @@ def _solve(op, A, B, left):
     return X.squeeze(-1) if vector else X, info
 
 
+@autocast_policy(cpu="float32")
 def solve(A: Tensor, B: Tensor, *, left: bool = True, out: Tensor | None = None) -> Tensor:
     """X with A X = B, or X A = B with left=False; B may be a vector."""
     X, info = _solve("linalg.solve", A, B, left)
@@ -93,6 +95,7 @@ def solve_triangular(
     return write_out("linalg.solve_triangular", X, out)
 
 
+@autocast_policy(cpu="float32")
 def triangular_solve(
     input: Tensor,
     A: Tensor,
@@ -132,6 +135,7 @@ def lu_solve(
     return write_out("linalg.lu_solve", X, out)
 
 
+@autocast_policy(cpu="float32")
 def old_lu_solve(
     input: Tensor, LU_data: Tensor, LU_pivots: Tensor, *, out: Tensor | None = None
 ) -> Tensor:
@@ -139,6 +143,7 @@ def old_lu_solve(
     return lu_solve(LU_data, LU_pivots, input, out=out)
 
 
+@autocast_policy(cpu="float32")
 def inv(A: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The inverses of square matrices."""
     inverse, info = _C._inv_ex(A)
@@ -146,6 +151,7 @@ def inv(A: Tensor, *, out: Tensor | None = None) -> Tensor:
     return write_out("linalg.inv", inverse, out)
 
 
+@autocast_policy(cpu="float32")
 def inv_ex(
     A: Tensor, *, check_errors: bool = False, out: Tensor | None = None
 ) -> return_types.linalg_inv_ex:
@@ -219,6 +225,7 @@ def pinv(
     return write_out("linalg.pinv", inverse, out)
 
 
+@autocast_policy(cpu="float32")
 def pinverse(input: Tensor, rcond: float | Tensor | None = 1e-15) -> Tensor:
     """linalg.pinv by its old name."""
     return pinv(input, rcond)
@@ -229,6 +236,7 @@ def _need_floats(op, A):
         raise _C.DTypeError(f"{op}: needs floating or complex numbers, got {A.dtype}")
 
 
+@autocast_policy(cpu="float32")
 def lstsq(
     A: Tensor, B: Tensor, rcond: float | Tensor | None = None, *, driver: str | None = None
 ) -> return_types.linalg_lstsq:
@@ -270,6 +278,7 @@ def lstsq(
     return Lstsq((X, residuals, rank, singular))
 
 
+@autocast_policy(cpu="float32")
 def tensorinv(A: Tensor, ind: int = 2, *, out: Tensor | None = None) -> Tensor:
     """The inverse of A as a map from its last dims to its first `ind` ones."""
     if ind <= 0:
@@ -282,6 +291,7 @@ def tensorinv(A: Tensor, ind: int = 2, *, out: Tensor | None = None) -> Tensor:
     return write_out("linalg.tensorinv", inverse.reshape(*last, *first), out)
 
 
+@autocast_policy(cpu="float32")
 def tensorsolve(A: Tensor, B: Tensor, dims: Any = None, *, out: Tensor | None = None) -> Tensor:
     """X with tensordot(A, X, X.ndim) = B, after the dims of A named were moved to its end."""
     if dims is not None:

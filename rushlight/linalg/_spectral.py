@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rushlight import _C
+from rushlight._autocast import autocast_policy
 from rushlight._C import Tensor
 from rushlight._functions.out import write_out
 from rushlight.linalg._results import NOT_CONVERGED, check_info, named, with_out
@@ -18,6 +19,7 @@ Eig = named("linalg_eig", ("eigenvalues", "eigenvectors"))
 Eigh = named("linalg_eigh", ("eigenvalues", "eigenvectors"))
 
 
+@autocast_policy(cpu="float32")
 def svd(
     A: Tensor, full_matrices: bool = True, *, driver: str | None = None, out: Tensor | None = None
 ) -> return_types.linalg_svd:
@@ -27,6 +29,7 @@ def svd(
     return with_out("linalg.svd", SVD((U, S, Vh)), out)
 
 
+@autocast_policy(cpu="float32")
 def svdvals(A: Tensor, *, driver: str | None = None, out: Tensor | None = None) -> Tensor:
     """The singular values, falling."""
     S, info = _C._svdvals(A, driver or "")
@@ -34,6 +37,7 @@ def svdvals(A: Tensor, *, driver: str | None = None, out: Tensor | None = None) 
     return write_out("linalg.svdvals", S, out)
 
 
+@autocast_policy(cpu="float32")
 def old_svd(
     input: Tensor, some: bool = True, compute_uv: bool = True, *, out: Tensor | None = None
 ) -> Tensor:
@@ -52,6 +56,7 @@ def _upper(op, UPLO):
     return UPLO in "Uu"
 
 
+@autocast_policy(cpu="float32")
 def eigh(A: Tensor, UPLO: str = "L", *, out: Tensor | None = None) -> return_types.linalg_eigh:
     """The eigenvalues, rising, and eigenvectors of symmetric or Hermitian matrices, of which one
     triangle is read."""
@@ -60,6 +65,7 @@ def eigh(A: Tensor, UPLO: str = "L", *, out: Tensor | None = None) -> return_typ
     return with_out("linalg.eigh", Eigh((values, vectors)), out)
 
 
+@autocast_policy(cpu="float32")
 def eigvalsh(A: Tensor, UPLO: str = "L", *, out: Tensor | None = None) -> Tensor:
     """The eigenvalues of symmetric or Hermitian matrices, rising."""
     values, info = _C._eigvalsh(A, _upper("linalg.eigvalsh", UPLO))
@@ -67,6 +73,7 @@ def eigvalsh(A: Tensor, UPLO: str = "L", *, out: Tensor | None = None) -> Tensor
     return write_out("linalg.eigvalsh", values, out)
 
 
+@autocast_policy(cpu="float32")
 def eig(A: Tensor, *, out: Tensor | None = None) -> return_types.linalg_eig:
     """The complex eigenvalues and eigenvectors of square matrices."""
     values, vectors, info = _C._eig(A)
@@ -74,6 +81,7 @@ def eig(A: Tensor, *, out: Tensor | None = None) -> return_types.linalg_eig:
     return with_out("linalg.eig", Eig((values, vectors)), out)
 
 
+@autocast_policy(cpu="float32")
 def eigvals(A: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The complex eigenvalues of square matrices."""
     values, info = _C._eigvals(A)

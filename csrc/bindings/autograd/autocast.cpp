@@ -87,7 +87,8 @@ PyObject* set_dtype(PyObject*, PyObject* const* args, Py_ssize_t n, PyObject* kw
 
 PyObject* is_on(PyObject*, PyObject*) { return PyBool_FromLong(autocast_enabled()); }
 
-// _autocast_policy(name, device_type): "low", "float32", or None. For functions written in Python.
+// _autocast_policy(name, device_type): the policy of an op of the table as its row spells it, or
+// None.
 PyObject* policy(PyObject*, PyObject* const* args, Py_ssize_t n, PyObject* kwnames) {
   return guarded([&] {
     constexpr const char* function = "_autocast_policy";
@@ -95,9 +96,18 @@ PyObject* policy(PyObject*, PyObject* const* args, Py_ssize_t n, PyObject* kwnam
     PyObject* a[2];
     parse_arguments({function, names, 2, 2}, args, n, kwnames, a);
     check(PyUnicode_Check(a[0]), ErrorKind::ArgumentType, function, "the name must be a str");
-    const auto found = autocast_policy(text_of(a[0]), device_type(function, a[1]));
-    if (found == AutocastPolicy::LowerPrecision) return PyUnicode_FromString("low");
-    if (found == AutocastPolicy::Float32) return PyUnicode_FromString("float32");
+    switch (autocast_policy(text_of(a[0]), device_type(function, a[1]))) {
+      case AutocastPolicy::None:
+        return none();
+      case AutocastPolicy::LowerPrecision:
+        return PyUnicode_FromString("lower_precision");
+      case AutocastPolicy::Float32:
+        return PyUnicode_FromString("float32");
+      case AutocastPolicy::Float32ByOption:
+        return PyUnicode_FromString("float32_by_option");
+      case AutocastPolicy::Widest:
+        return PyUnicode_FromString("widest");
+    }
     return none();
   });
 }

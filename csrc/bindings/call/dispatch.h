@@ -8,6 +8,8 @@ namespace rush::py {
 // Generated (bindings/methods.cpp): the ops as functions and as methods; ends with a null name.
 PyMethodDef* op_functions();
 PyMethodDef* op_methods();
+// Public functions that the package itself does not have, by the keys `python:` of their rows.
+std::span<const char* const> ops_elsewhere();
 // Finds the overloads of every generated name, once.
 void resolve_ops();
 // The interned names of each entry's arguments, once.

@@ -3,6 +3,9 @@
 #include "bindings/call/dispatch.h"
 #include "bindings/call/torch_function.h"
 #include "bindings/handle.h"
+#include "core/modes.h"
+#include "ops/autocast/autocast.h"
+#include "ops/ops.h"
 
 namespace rush::py {
 namespace {
@@ -115,6 +118,14 @@ class Operands {
   alignas(Value) unsigned char raw_[kOperatorArgs * sizeof(Value)];
 };
 
+// number / tensor is reciprocal(tensor) * number where autocast has a policy for reciprocal: that
+// is how PyTorch's list for CUDA has __rtruediv__ in float32.
+bool divides_by_reciprocal(const OperatorInfo& info, PyObject* a, PyObject* b) {
+  if (&info != &g_operators[Div] || is_tensor(a) || !is_tensor(b)) return false;
+  const DeviceType device = unwrap(b).device().type;
+  return autocast_enabled(device) && autocast_policy("reciprocal", device) != AutocastPolicy::None;
+}
+
 PyObject* call_binary(const OperatorInfo& info, PyObject* a, PyObject* b) {
   return guarded([&]() -> PyObject* {
     if (g_overrides_exist) [[unlikely]] {
@@ -124,6 +135,10 @@ PyObject* call_binary(const OperatorInfo& info, PyObject* a, PyObject* b) {
       if (result) return result;
     }
     if (!info.entry) return Py_NewRef(Py_NotImplemented);
+    if (t_modes & kIntercept && divides_by_reciprocal(info, a, b)) [[unlikely]] {
+      const Handle inverse = Handle::steal(wrap(reciprocal(unwrap(b))));
+      return call_binary(g_operators[Mul], inverse.get(), a);
+    }
     // An op on two operands takes numbers; matmul does not.
     const bool numbers = info.entry->args[1].kind == ArgKind::Operand;
     Operands operands(*info.entry);

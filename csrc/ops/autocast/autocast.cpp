@@ -157,31 +157,44 @@ class Off {
   bool before_;
 };
 
-AutocastPolicy policy_of(const OpEntry& entry, std::optional<DeviceType> device) {
-  if (entry.form != Form::Functional || !device) return AutocastPolicy::None;
-  if (!state().enabled[int(*device)]) return AutocastPolicy::None;
-  return autocast_policy(entry.name, *device);
+AutocastPolicy policy_for(const OpEntry& entry, DeviceType device) {
+  if (entry.form != Form::Functional) return AutocastPolicy::None;
+  if (device == DeviceType::CPU) return entry.autocast.cpu;
+  return device == DeviceType::CUDA ? entry.autocast.cuda : AutocastPolicy::None;
 }
 
 }  // namespace
 
+AutocastPolicy autocast_policy(std::string_view op, DeviceType device) {
+  for (const OpEntry& entry : find_ops(op)) {
+    const AutocastPolicy policy = policy_for(entry, device);
+    if (policy != AutocastPolicy::None) return policy;
+  }
+  return AutocastPolicy::None;
+}
+
 bool run_autocast(const OpEntry& entry, Value* args, Value* results) {
-  // The first tensor names the device: the others agree, or the op will complain.
-  std::optional<DeviceType> device;
+  // The first tensor names the device: the others agree, or the op will complain. A number that
+  // became a tensor has none of its own.
+  const Tensor* first = nullptr;
   for_tensors(entry, args, [&](const Tensor& t) {
-    if (t.defined() && !device) device = t.device().type;
+    if (t.defined() && !first && !t.is_wrapped_number()) first = &t;
   });
-  const AutocastPolicy policy = policy_of(entry, device);
+  if (!first || !autocast_enabled(first->device().type)) return false;
+  const DeviceType device = first->device().type;
+  const AutocastPolicy policy = policy_for(entry, device);
   if (policy == AutocastPolicy::None) return false;
+  // Sums of integers and of float64 keep their dtypes.
+  const bool sets_option = policy == AutocastPolicy::Float32ByOption && is_eligible(*first, device);
   const Off off;
   DType to = DType::Float32;
-  if (policy == AutocastPolicy::LowerPrecision) to = state().dtype[int(*device)];
-  if (policy == AutocastPolicy::Widest) to = widest(entry, args, *device);
-  Recast recast(*device, to);
+  if (policy == AutocastPolicy::LowerPrecision) to = state().dtype[int(device)];
+  if (policy == AutocastPolicy::Widest) to = widest(entry, args, device);
+  Recast recast(device, to);
   for (size_t i = 0; i < entry.args.size(); ++i) {
     if (policy != AutocastPolicy::Float32ByOption)
       recast.argument(args[i]);
-    else if (entry.args[i].kind == ArgKind::DType && args[i].is_none())
+    else if (sets_option && entry.args[i].kind == ArgKind::DType && args[i].is_none())
       recast.replace(args[i]).set(DType::Float32);
   }
   entry.boxed(args, results);

@@ -1,8 +1,9 @@
 // autocast.h: mixed precision: the arguments of some ops change their dtype by the op's name.
 //
 // The state belongs to a thread. While it is on for a device, calls go through run_intercepted, and
-// the policies of autocast_policies.cpp decide. Inside an op that has a policy it is off; of a
-// composite that has none, the ops inside are looked at.
+// the policy of the op's row decides (`autocast:`; functions written in Python state theirs by the
+// decorator of rushlight/_autocast.py). Inside an op that has a policy it is off; of a composite
+// that has none, the ops inside are looked at.
 #pragma once
 
 #include <string_view>
@@ -13,13 +14,7 @@
 
 namespace rush {
 
-enum class AutocastPolicy : uint8_t {
-  None,             // runs as it is
-  LowerPrecision,   // floating arguments become float16 or bfloat16
-  Float32,          // they become float32
-  Float32ByOption,  // `dtype` is set to float32 where the caller left it open
-  Widest,           // they get the widest dtype among them
-};
+// The policy of an op for a device, by its row; None where there is no op of this name.
 RUSH_API AutocastPolicy autocast_policy(std::string_view op, DeviceType device);
 
 RUSH_API bool autocast_enabled(DeviceType device);

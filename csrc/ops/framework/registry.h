@@ -48,6 +48,24 @@ enum class Form : uint8_t { Functional, InPlace, Out };
 // How the block is written; see docs/adding_an_op.md.
 enum class OpKind : uint8_t { Compute, View, Composite, Mutate };
 
+// What mixed precision does with the floating arguments of an op; see ops/autocast/autocast.h.
+enum class AutocastPolicy : uint8_t {
+  None,             // the op runs as it is
+  LowerPrecision,   // floating arguments become float16 or bfloat16
+  Float32,          // they become float32
+  Float32ByOption,  // `dtype` is set to float32 where the caller left it open
+  Widest,           // they get the widest dtype among them
+};
+struct AutocastPolicies {
+  AutocastPolicy cpu = AutocastPolicy::None, cuda = AutocastPolicy::None;
+};
+
+class BatchedCall;  // ops/vmap.h
+using BatchingRule = void (*)(BatchedCall&);
+
+// A number about a call that has returned, from its arguments and results; see ops/framework/cost.h.
+using CostFormula = int64_t (*)(const Value* args, const Value* results);
+
 struct OpEntry {
   const char* name;      // "add", "add_"; what the user calls
   const char* overload;  // "" or a suffix that tells overloads apart: "dim"
@@ -68,6 +86,9 @@ struct OpEntry {
   // out forms borrow the argument: whoever keeps them longer than the arguments takes a count.
   void (*boxed)(Value* args, Value* results);
   const void* block;  // the address of block_id of the row's block: which nodes are this row's
+  AutocastPolicies autocast;
+  BatchingRule batch;        // how vmap runs it (vmap/batch_rules.h); null: see Vmap::call
+  CostFormula flops, bytes;  // null: no arithmetic of its own; all bytes of arguments and results
 };
 
 // Each block of csrc/ops has an address of its own here.

@@ -280,11 +280,8 @@ void Vmap::call(const OpEntry& entry, Value* args, Value* results) {
 
   check(entry.form != Form::Out, ErrorKind::Runtime, entry.name,
         "out= is not supported inside vmap; use the result");
-  check(!is_data_dependent(entry), ErrorKind::Runtime, entry.name,
-        "the shape of the result depends on the data, so it differs from sample to sample; vmap "
-        "cannot batch it");
   const ActiveAgain again(this);
-  const BatchingRule rule = batching_rule(entry);
+  const BatchingRule rule = entry.batch;
   const bool as_it_is = !rule && entry.kind == OpKind::Composite;
   std::vector<Value> lifted = lift(entry, args, level, !as_it_is);
   if (!lifted.empty()) args = lifted.data();

@@ -8,8 +8,9 @@
 // it takes the wrappers of the innermost level among the arguments apart, runs the op once on the
 // physical tensors, by the rule of the op, and wraps the results.
 //
-// - Rules stand in vmap_rules.cpp, by class of op. Composites need none: their bodies run on
-//   wrappers. What has no rule runs sample by sample: slow, and right.
+// - Rules stand in vmap_rules.cpp and its kin, by class of op; the op's row names its own
+//   (`batch:`, batch_rules.h). Composites need none: their bodies run on wrappers. What has no rule
+//   runs sample by sample: slow, and right.
 // - Autograd records the physical calls. A wrapper has no graph of its own.
 // - A wrapper that outlives its level becomes a tensor without values (on the meta device).
 //
@@ -108,11 +109,5 @@ class BatchedCall {
   std::vector<Value> next_;
   std::vector<std::unique_ptr<Dims>> ints_;
 };
-
-using BatchingRule = void (*)(BatchedCall&);
-// The rule of an op, or null.
-BatchingRule batching_rule(const OpEntry& entry);
-// Ops whose result's shape depends on the data.
-bool is_data_dependent(const OpEntry& entry);
 
 }  // namespace rush

@@ -11,8 +11,7 @@
 #include "ops/framework/operators.h"
 #include "ops/vmap/vmap_rules.h"
 
-namespace rush {
-namespace {
+namespace rush::batch {
 
 // An operand of a convolution. What all samples share though it has them, as a repeated weight in
 // backward, is taken as shared, unless a derivative has to tell its samples apart.
@@ -28,7 +27,7 @@ struct Side {
   }
 };
 
-Tensor bias_of(const BatchedCall& c) { return c.is_tensor(2) ? c.physical(2) : Tensor(); }
+static Tensor bias_of(const BatchedCall& c) { return c.is_tensor(2) ? c.physical(2) : Tensor(); }
 
 struct Window {
   IntList stride, padding, dilation;
@@ -41,7 +40,7 @@ struct Window {
 };
 
 // y[images, out] from x[images, in] and w[out, in / groups]
-void forward(BatchedCall& c) {
+void convolution_forward(BatchedCall& c) {
   if (c.size == 0) return c.loop();
   const Side x(c, 0), w(c, 1);
   const Window at(c, 3);
@@ -75,7 +74,7 @@ void forward(BatchedCall& c) {
 }
 
 // x[images, in] from y[images, out] and w[out, in / groups]
-void input_grad(BatchedCall& c) {
+void convolution_input_grad(BatchedCall& c) {
   if (c.size == 0) return c.loop();
   const Side y(c, 0), w(c, 1);
   const Window at(c, 3);
@@ -95,7 +94,7 @@ void input_grad(BatchedCall& c) {
 }
 
 // w[out, in / groups] from x[images, in] and y[images, out]
-void weight_grad(BatchedCall& c) {
+void convolution_weight_grad(BatchedCall& c) {
   if (c.size == 0) return c.loop();
   const Side x(c, 0), y(c, 1);
   const Window at(c, 3);
@@ -116,12 +115,4 @@ void weight_grad(BatchedCall& c) {
   c.finish(unfolded(run(folded(x.t, 1, at.groups), y.t, at.groups), c.size, 1));
 }
 
-}  // namespace
-
-void add_convolution_rules(Rules& rules) {
-  add_all(rules, forward, {"_convolution_forward"});
-  add_all(rules, input_grad, {"_convolution_input_grad"});
-  add_all(rules, weight_grad, {"_convolution_weight_grad"});
-}
-
-}  // namespace rush
+}  // namespace rush::batch

@@ -3,8 +3,7 @@
 #include "ops/framework/operators.h"
 #include "ops/vmap/vmap_rules.h"
 
-namespace rush {
-namespace {
+namespace rush::batch {
 
 // Every tensor counts images in its first dimension, and none has to do with another.
 void more_images(BatchedCall& c) {
@@ -91,18 +90,4 @@ void row_norm_backward(BatchedCall& c) {
   c.run([&](const Tensor& t, size_t i) { return i == 0 ? t : i == 1 ? weight_grad : bias_grad; });
 }
 
-}  // namespace
-
-void add_image_rules(Rules& rules) {
-  add_all(rules, more_images,
-          {"_max_pool", "_max_pool_backward", "_average_pool", "_average_pool_backward",
-           "_fractional_max_pool", "grid_sampler", "_grid_sampler_backward", "_unfold_patches",
-           "_fold_patches", "_resample_image"});
-  add_all(rules, more_channels,
-          {"_batch_norm", "_batch_norm_backward", "_batch_norm_eval", "_group_norm",
-           "_group_norm_backward"});
-  add_all(rules, row_norm, {"_row_norm"});
-  add_all(rules, row_norm_backward, {"_row_norm_backward"});
-}
-
-}  // namespace rush
+}  // namespace rush::batch

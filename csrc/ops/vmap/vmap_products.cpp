@@ -36,14 +36,16 @@ Tensor unfolded(const Tensor& t, int64_t samples, int64_t dim, int64_t outer) {
   return reshape(parts, with_first(samples, sizes));
 }
 
-namespace {
+}  // namespace rush
+
+namespace rush::batch {
 
 // Below, columns of the samples stand side by side in one product; above, a product of each sample
 // is large enough, and its result lies in order.
 constexpr int64_t kNarrow = 32;
 
 // mm or bmm of two arguments, with samples in dimension 0.
-Tensor multiplied(const BatchedCall& c, size_t i, size_t j) {
+static Tensor multiplied(const BatchedCall& c, size_t i, size_t j) {
   const Tensor a = c.physical(i), b = c.physical(j);
   const bool own_a = c.is_batched(i), own_b = c.is_batched(j);
   if (own_a == own_b || c.size == 0) return matmul(a, b);
@@ -130,14 +132,4 @@ void linear_map(BatchedCall& c) {
   c.finish(out + (own_bias ? padded(c.physical(2), out.dim() - 1) : c.logical(2)));
 }
 
-}  // namespace
-
-void add_product_rules(Rules& rules) {
-  add_all(rules, matrix_product, {"mm", "bmm"});
-  add_all(rules, matrix_vector, {"mv"});
-  add_all(rules, vector_product, {"dot"});
-  add_all(rules, add_product, {"addmm", "baddbmm"});
-  add_all(rules, linear_map, {"linear"});
-}
-
-}  // namespace rush
+}  // namespace rush::batch

@@ -8,12 +8,11 @@
 #include "ops/vmap/vmap.h"
 #include "ops/vmap/vmap_rules.h"
 
-namespace rush {
-namespace {
+namespace rush::batch {
 
 // --- elementwise ---------------------------------------------------------------------------------
 
-int64_t largest_rank(const BatchedCall& c) {
+static int64_t largest_rank(const BatchedCall& c) {
   int64_t rank = 0;
   for (size_t i = 0; i < c.count(); ++i) {
     if (c.is_tensor(i)) rank = std::max(rank, c.logical(i).dim());
@@ -22,7 +21,7 @@ int64_t largest_rank(const BatchedCall& c) {
 }
 
 // Samples side by side; a batched number of a lower category takes the dtype `weak_as`.
-void align_samples(BatchedCall& c, std::optional<DType> weak_as) {
+static void align_samples(BatchedCall& c, std::optional<DType> weak_as) {
   const int64_t rank = largest_rank(c);
   check(!c.in_place() || rank == c.logical(0).dim(), ErrorKind::Shape, c.entry.name,
         "in place, the result has more dimensions than self of shape ", c.logical(0).sizes());
@@ -92,13 +91,19 @@ void refused(BatchedCall& c) {
        "inside vmap a tensor has no memory of its own, so its geometry cannot be set");
 }
 
-void fill(BatchedCall& c) {
+void data_dependent(BatchedCall& c) {
+  fail(ErrorKind::Runtime, c.entry.name,
+       "the shape of the result depends on the data, so it differs from sample to sample; vmap "
+       "cannot batch it");
+}
+
+void filled(BatchedCall& c) {
   if (!c.is_batched(1)) return c.run();
   const Tensor self = c.all_samples(0);
   c.finish(clone(cast(expand(padded(c.physical(1), self.dim() - 1), self.sizes()), self.dtype())));
 }
 
-void masked_fill(BatchedCall& c) {
+void masked_filled(BatchedCall& c) {
   if (!c.is_batched(2)) return align(c);
   const int64_t rank = std::max(c.logical(0).dim(), c.logical(1).dim());
   auto aligned = [&](size_t i) {
@@ -109,20 +114,20 @@ void masked_fill(BatchedCall& c) {
 
 // --- dimensions ----------------------------------------------------------------------------------
 
-bool names_dims(const ArgSpec& a) {
+static bool names_dims(const ArgSpec& a) {
   static const std::unordered_set<std::string_view> names = {
       "dim", "dims", "dim0", "dim1", "dim2", "dimension", "start_dim", "end_dim"};
   return (a.kind == ArgKind::Int || a.kind == ArgKind::Ints) && names.contains(a.name);
 }
 
-Dims all_dims(int64_t rank) {
+static Dims all_dims(int64_t rank) {
   Dims out;
   for (int64_t d = 1; d <= rank; ++d) out.push_back(d);
   return out;
 }
 
 // The op works along dimensions of self: each moves up by one.
-void shift_arguments(BatchedCall& c, int64_t rank) {
+static void shift_arguments(BatchedCall& c, int64_t rank) {
   for (size_t i = 0; i < c.count(); ++i) {
     if (!names_dims(c.entry.args[i])) continue;
     const Value& v = c.given(i);
@@ -384,84 +389,4 @@ void indexed(BatchedCall& c) {
   c.finish(place == 0 || rank == 0 ? out : movedim(out, from, to));
 }
 
-// --- the table -----------------------------------------------------------------------------------
-
-Rules make_rules() {
-  Rules r;
-  add_all(r, pointwise,
-          {"add.alpha_first", "sub.alpha_first", "addcmul.value_first", "addcdiv.value_first",
-           "complex", "where.self"});
-  add_all(r, side_by_side, {"_masked_scale"});
-  add_all(r, align, {"copy"});
-  add_all(r, same,
-          {"detach", "alias", "view_as_real", "view_as_complex", "cast", "zero_", "view.dtype",
-           "detach_", "tril", "triu", "frexp", "constant_pad_nd", "_pad_from_inside"});
-  add_all(r, same_without_format, {"clone", "zeros_like", "ones_like", "full_like", "empty_like"});
-  add_all(r, made_contiguous, {"contiguous"});
-  add_all(r, sample_by_sample, {"isin", "unravel_index", "ctc_loss.tensors"});
-  add_all(r, shaped_by_second, {"masked_select", "repeat_interleave.each"});
-  add_all(r, refused, {"resize_", "resize_as_", "as_strided_", "set_"});
-  add_all(r, fill, {"fill"});
-  add_all(r, masked_fill, {"masked_fill"});
-  add_all(r, along_dims, {"sum",          "mean",          "amax",           "amin",
-                          "any",          "all",           "prod.dim",       "max.dim",
-                          "min.dim",      "count_nonzero", "cumsum",         "cumprod",
-                          "cummax",       "cummin",        "logsumexp_real", "sort",
-                          "topk",         "kthvalue",      "mode",           "logcumsumexp_real",
-                          "median.dim",   "nanmedian.dim", "var.correction", "std.correction",
-                          "_vector_norm", "softmax_as",    "log_softmax_as", "flip",
-                          "argsort",      "_roll",         "_resample",      "_resample_backward"});
-  add_all(r, taken_along_dim, {"take_along_dim"});
-  add_all(r, arg_along_dim, {"argmax", "argmin"});
-  add_all(r, median_of_all, {"median", "nanmedian"});
-  add_all(r, view_dims, {"transpose", "unsqueeze"});
-  add_all(r, select_one, {"select", "slice", "diagonal", "unfold"});
-  add_all(r, squeeze_all, {"squeeze"});
-  add_all(r, squeeze_dims, {"squeeze.dim"});
-  add_all(r, permute_dims, {"permute"});
-  add_all(r, reshaped, {"view", "reshape"});
-  add_all(r, expanded, {"expand"});
-  add_all(r, spread, {"_spread_samples"});
-  add_all(r, by_geometry, {"as_strided", "view_by_geometry"});
-  add_all(r, new_like, {"new_empty", "new_zeros", "new_ones", "new_full"});
-  add_all(r, new_strided, {"new_empty_strided"});
-  add_all(r, joined, {"join"});
-  add_all(r, all_batched_along_dim,
-          {"gather", "scatter", "scatter.value", "scatter_add", "scatter_reduce"});
-  add_all(r, selected, {"index_select"});
-  add_all(r, indexed, {"index"});
-  add_product_rules(r);
-  add_convolution_rules(r);
-  add_image_rules(r);
-  add_in_place_view_rules(r);
-  return r;
-}
-
-// The name that an entry's rule goes by: an in-place form goes by the name of its op.
-std::string rule_name(const OpEntry& entry) {
-  std::string name = entry.name;
-  if (entry.form == Form::InPlace && entry.kind != OpKind::Mutate && name.ends_with('_'))
-    name.pop_back();  // resize_ and its like are Functional by form, and keep their names
-  if (*entry.overload) name += std::string(".") + entry.overload;
-  return name;
-}
-
-}  // namespace
-
-BatchingRule batching_rule(const OpEntry& entry) {
-  static const auto* rules = new Rules(make_rules());
-  const auto found = rules->find(rule_name(entry));
-  if (found != rules->end()) return found->second;
-  return entry.pointwise ? pointwise : nullptr;
-}
-
-bool is_data_dependent(const OpEntry& entry) {
-  static const auto* names =
-      new std::unordered_set<std::string>{"nonzero",       "argwhere",
-                                          "where.nonzero", "_unique2",
-                                          "_unique_dim",   "_unique_consecutive",
-                                          "bincount",      "repeat_interleave.counts"};
-  return names->contains(rule_name(entry));
-}
-
-}  // namespace rush
+}  // namespace rush::batch

@@ -1,10 +1,8 @@
 // vmap_rules.h: what the files with batching rules share.
 #pragma once
 
-#include <string>
-#include <unordered_map>
-
 #include "ops/ops.h"
+#include "ops/vmap/batch_rules.h"
 #include "ops/vmap/vmap.h"
 
 namespace rush {
@@ -22,16 +20,6 @@ void visit(const Value& v, F&& f) {
 
 // The same argument once more; what it borrows stays borrowed.
 Value copy_of(const Value& v);
-
-using Rules = std::unordered_map<std::string, BatchingRule>;
-
-inline void add_all(Rules& rules, BatchingRule rule, std::initializer_list<const char*> names) {
-  for (const char* name : names) rules.emplace(name, rule);
-}
-void add_product_rules(Rules& rules);
-void add_convolution_rules(Rules& rules);
-void add_image_rules(Rules& rules);
-void add_in_place_view_rules(Rules& rules);
 
 // [B, s...] as [B, 1, ..., s...], so that a sample has `rank` dimensions.
 inline Tensor padded(const Tensor& physical, int64_t rank) {

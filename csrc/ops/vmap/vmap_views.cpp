@@ -1,10 +1,9 @@
 // The batching rules of views in place: the wrapper gets another geometry.
 #include "ops/vmap/vmap_rules.h"
 
-namespace rush {
-namespace {
+namespace rush::batch {
 
-void adopt(BatchedCall& c, const Tensor& physical) {
+static void adopt(BatchedCall& c, const Tensor& physical) {
   TensorImpl* self = c.logical(0).impl();
   const Tensor fresh = add_batch(physical, c.level);
   self->physical = physical.ref();
@@ -42,13 +41,4 @@ void unsqueeze_in_place(BatchedCall& c) {
   adopt(c, unsqueeze(c.physical(0), wrap_dim("unsqueeze_", c.given(1).integer(), rank + 1) + 1));
 }
 
-}  // namespace
-
-void add_in_place_view_rules(Rules& rules) {
-  add_all(rules, transpose_in_place, {"transpose_"});
-  add_all(rules, t_in_place, {"t_"});
-  add_all(rules, unsqueeze_in_place, {"unsqueeze_"});
-  add_all(rules, squeeze_in_place, {"squeeze_", "squeeze_.dim"});
-}
-
-}  // namespace rush
+}  // namespace rush::batch

@@ -17,4 +17,8 @@ from rushlight.nn.functional.pooling import *
 from rushlight.nn.functional.shuffle import *
 from rushlight.nn.functional.vision import *
 
+# isort: split
+# The ops come last: `linear` is the name of a file above, too.
+from rushlight._places.nn_functional import *
+
 __getattr__ = names_missing_from(__name__)

@@ -6,32 +6,15 @@ import warnings
 
 from rushlight import _C
 from rushlight._C import Tensor
-from rushlight._C import elu_ as elu_
-from rushlight._C import gelu as gelu
-from rushlight._C import hardshrink as hardshrink
-from rushlight._C import hardtanh_ as hardtanh_
-from rushlight._C import leaky_relu_ as leaky_relu_
-from rushlight._C import prelu as prelu
-from rushlight._C import relu_ as relu_
-from rushlight._C import sigmoid as sigmoid
-from rushlight._C import softplus as softplus
-from rushlight._C import softshrink as softshrink
-from rushlight._C import softsign as softsign
-from rushlight._C import tanh as tanh
-from rushlight._C import tanhshrink as tanhshrink
-from rushlight._C import threshold_ as threshold_
 from rushlight.types import _dtype
 
 __all__ = [
-    "celu", "celu_", "elu", "elu_", "gelu", "glu", "gumbel_softmax", "hardshrink", "hardsigmoid",
-    "hardswish", "hardtanh", "hardtanh_", "leaky_relu", "leaky_relu_", "log_softmax", "logsigmoid",
-    "mish", "prelu", "relu", "relu6", "relu_", "rrelu", "rrelu_", "selu", "selu_", "sigmoid",
-    "silu", "softmax", "softmin", "softplus", "softshrink", "softsign", "tanh", "tanhshrink",
-    "threshold", "threshold_",
+    "celu", "celu_", "elu", "glu", "gumbel_softmax", "hardsigmoid", "hardswish", "hardtanh",
+    "leaky_relu", "log_softmax", "mish", "relu", "relu6", "rrelu", "rrelu_", "selu", "selu_",
+    "silu", "softmax", "softmin", "threshold",
 ]  # fmt: skip
 
 _relu, _relu_ = _C.relu, _C.relu_
-logsigmoid = _C.log_sigmoid
 
 
 def relu(input: Tensor, inplace: bool = False) -> Tensor:

@@ -9,9 +9,7 @@ from rushlight import _C
 from rushlight._C import Tensor
 from rushlight.nn.functional.padding import pad
 
-__all__ = ["multi_head_attention_forward", "scaled_dot_product_attention"]
-
-scaled_dot_product_attention = _C.scaled_dot_product_attention
+__all__ = ["multi_head_attention_forward"]
 
 
 def _require(ok, text):
@@ -256,7 +254,7 @@ def _attention(
     if need_weights:
         out, weights = _C._attention_with_weights(q, k, v, mask, dropout_p, is_causal, average)
     else:
-        out = scaled_dot_product_attention(q, k, v, mask, dropout_p, is_causal)
+        out = _C.scaled_dot_product_attention(q, k, v, mask, dropout_p, is_causal)
     out = (out.transpose(1, 2) if batch_first else out.permute(2, 0, 1, 3)).flatten(2)
     out = _C.linear(out, out_proj_weight, out_proj_bias)
     if batched:

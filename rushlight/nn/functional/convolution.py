@@ -5,17 +5,7 @@ from __future__ import annotations
 from rushlight import _C
 from rushlight._C import Tensor
 
-__all__ = [
-    "conv1d", "conv2d", "conv3d", "conv_tbc", "conv_transpose1d", "conv_transpose2d",
-    "conv_transpose3d",
-]  # fmt: skip
-
-conv1d = _C.conv1d
-conv2d = _C.conv2d
-conv3d = _C.conv3d
-conv_transpose1d = _C.conv_transpose1d
-conv_transpose2d = _C.conv_transpose2d
-conv_transpose3d = _C.conv_transpose3d
+__all__ = ["conv_tbc"]
 
 
 def conv_tbc(input: Tensor, weight: Tensor, bias: Tensor, pad: int = 0) -> Tensor:

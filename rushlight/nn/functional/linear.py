@@ -5,17 +5,15 @@ from __future__ import annotations
 import warnings
 
 from rushlight import _C
+from rushlight._autocast import autocast_policy
 from rushlight._C import Tensor
 from rushlight.autograd import no_grad
 from rushlight.functional import broadcast_tensors
 
 __all__ = [
-    "bilinear", "cosine_similarity", "embedding", "embedding_bag", "linear", "normalize", "one_hot",
+    "cosine_similarity", "embedding", "embedding_bag", "normalize", "one_hot",
     "pairwise_distance", "pdist",
 ]  # fmt: skip
-
-linear = _C.linear
-bilinear = _C.bilinear
 
 
 def embedding(
@@ -215,6 +213,7 @@ def normalize(
     return input / length if out is None else _C.div(input, length, out=out)
 
 
+@autocast_policy(cuda="float32")
 def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -> Tensor:
     """The cosine of the angle between vectors along dim; lengths below eps count as eps."""
     kind = _C.promote_types(x1.dtype, x2.dtype)
@@ -235,6 +234,7 @@ def pairwise_distance(
     return (x1 - x2 + eps).norm(p, -1, keepdim)
 
 
+@autocast_policy(cuda="float32")
 def pdist(input: Tensor, p: float = 2.0) -> Tensor:
     """The p-norm distance of every two rows, those of the first row first."""
     if input.dim() != 2:

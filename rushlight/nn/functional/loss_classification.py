@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rushlight import _C
-from rushlight._autocast import by_policy
+from rushlight._autocast import autocast_policy
 from rushlight._C import Tensor
 from rushlight.nn.functional._reduction import (
     _ENUM,
@@ -20,7 +20,7 @@ __all__ = [
 ]  # fmt: skip
 
 
-@by_policy
+@autocast_policy(cpu="float32", cuda="float32")
 def nll_loss(
     input: Tensor,
     target: Tensor,
@@ -36,7 +36,7 @@ def nll_loss(
     return _C._nll_loss(input, target, weight, _ENUM[reduction], ignore_index, 0.0, False)
 
 
-@by_policy
+@autocast_policy(cpu="float32", cuda="float32")
 def cross_entropy(
     input: Tensor,
     target: Tensor,
@@ -95,7 +95,7 @@ def _soft_cross_entropy(input, target, weight, ignore_index, reduction, label_sm
     return loss.sum() if reduction == "sum" else loss
 
 
-@by_policy
+@autocast_policy(cpu="float32", cuda="refused")
 def binary_cross_entropy(
     input: Tensor,
     target: Tensor,
@@ -140,7 +140,7 @@ def binary_cross_entropy(
     return _reduce("binary_cross_entropy", loss, reduction)
 
 
-@by_policy
+@autocast_policy(cpu="float32", cuda="float32")
 def binary_cross_entropy_with_logits(
     input: Tensor,
     target: Tensor,
@@ -194,7 +194,7 @@ def multilabel_soft_margin_loss(
     return _reduce("multilabel_soft_margin_loss", loss.mean(-1), reduction)
 
 
-@by_policy
+@autocast_policy(cpu="float32")
 def ctc_loss(
     log_probs: Tensor,
     targets: Tensor,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from rushlight import _C
-from rushlight._autocast import by_policy
+from rushlight._autocast import autocast_policy
 from rushlight._C import Tensor
 from rushlight.nn.functional._reduction import check_reduction, resolve
 from rushlight.nn.functional._reduction import reduce as _reduce
@@ -18,7 +18,7 @@ __all__ = [
 ]  # fmt: skip
 
 
-@by_policy
+@autocast_policy(cpu="float32", cuda="float32")
 def hinge_embedding_loss(
     input: Tensor,
     target: Tensor,
@@ -35,7 +35,7 @@ def hinge_embedding_loss(
     return _reduce("hinge_embedding_loss", far + near, reduction)
 
 
-@by_policy
+@autocast_policy(cpu="float32", cuda="float32")
 def cosine_embedding_loss(
     input1: Tensor,
     input2: Tensor,
@@ -70,7 +70,7 @@ def cosine_embedding_loss(
     return _reduce("cosine_embedding_loss", near + far, reduction)
 
 
-@by_policy
+@autocast_policy(cpu="float32", cuda="float32")
 def margin_ranking_loss(
     input1: Tensor,
     input2: Tensor,
@@ -92,7 +92,7 @@ def margin_ranking_loss(
     return _reduce("margin_ranking_loss", loss, reduction)
 
 
-@by_policy
+@autocast_policy(cpu="float32", cuda="float32")
 def soft_margin_loss(
     input: Tensor,
     target: Tensor,
@@ -106,7 +106,7 @@ def soft_margin_loss(
     return _reduce("soft_margin_loss", -_C.log_sigmoid(target * input), reduction)
 
 
-@by_policy
+@autocast_policy(cpu="float32", cuda="float32")
 def multi_margin_loss(
     input: Tensor,
     target: Tensor,
@@ -154,7 +154,7 @@ def multi_margin_loss(
     return _reduce("multi_margin_loss", loss[0] if single else loss, reduction)
 
 
-@by_policy
+@autocast_policy(cpu="float32", cuda="float32")
 def multilabel_margin_loss(
     input: Tensor,
     target: Tensor,
@@ -194,7 +194,7 @@ def multilabel_margin_loss(
     return _reduce("multilabel_margin_loss", loss[0] if single else loss, reduction)
 
 
-@by_policy
+@autocast_policy(cpu="float32", cuda="float32")
 def triplet_margin_loss(
     anchor: Tensor,
     positive: Tensor,

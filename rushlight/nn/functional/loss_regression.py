@@ -6,7 +6,7 @@ import math
 import warnings
 
 from rushlight import _C
-from rushlight._autocast import by_policy
+from rushlight._autocast import autocast_policy
 from rushlight._C import Tensor
 from rushlight.autograd import no_grad
 from rushlight.functional import broadcast_tensors
@@ -51,7 +51,7 @@ def _weighted(name, loss, weight, reduction, by_weight=True):
     return reduce(name, loss, reduction)
 
 
-@by_policy
+@autocast_policy(cpu="float32", cuda="float32")
 def l1_loss(
     input: Tensor,
     target: Tensor,
@@ -68,7 +68,7 @@ def l1_loss(
     return _weighted("l1_loss", (input - target).abs(), weight, reduction)
 
 
-@by_policy
+@autocast_policy(cpu="float32", cuda="float32")
 def mse_loss(
     input: Tensor,
     target: Tensor,
@@ -87,7 +87,7 @@ def mse_loss(
     return _weighted("mse_loss", (input - target).square(), weight, reduction)
 
 
-@by_policy
+@autocast_policy(cpu="float32", cuda="float32")
 def smooth_l1_loss(
     input: Tensor,
     target: Tensor,
@@ -112,7 +112,7 @@ def smooth_l1_loss(
     return _weighted("smooth_l1_loss", loss, None, reduction)
 
 
-@by_policy
+@autocast_policy(cpu="float32", cuda="float32")
 def huber_loss(
     input: Tensor,
     target: Tensor,
@@ -132,7 +132,7 @@ def huber_loss(
     return _weighted("huber_loss", loss, weight, reduction, by_weight=False)
 
 
-@by_policy
+@autocast_policy(cpu="float32", cuda="float32")
 def kl_div(
     input: Tensor,
     target: Tensor,
@@ -159,7 +159,7 @@ def kl_div(
     return _reduce("kl_div", loss, reduction)
 
 
-@by_policy
+@autocast_policy(cpu="float32", cuda="float32")
 def poisson_nll_loss(
     input: Tensor,
     target: Tensor,

@@ -11,9 +11,7 @@ from rushlight import _C
 from rushlight._C import Tensor
 from rushlight.nn.functional.padding import pad
 
-__all__ = [
-    "batch_norm", "group_norm", "instance_norm", "layer_norm", "local_response_norm", "rms_norm",
-]  # fmt: skip
+__all__ = ["batch_norm", "group_norm", "instance_norm", "local_response_norm"]
 
 
 def _check_count(name, count, what, input):
@@ -118,7 +116,3 @@ def local_response_norm(
     square = pad(square, (size // 2, (size - 1) // 2))
     mean = square.unfold(-1, size, 1).mean(-1).movedim(-1, 1)
     return input / (mean * alpha + k) ** beta
-
-
-layer_norm = _C.layer_norm
-rms_norm = _C.rms_norm

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from rushlight import _C
+from rushlight._autocast import autocast_policy
 from rushlight._C import Tensor
 
 __all__ = ["pad"]
@@ -44,11 +45,20 @@ def pad(
             _check_widths(dim, last - first, max(before, 0), max(after, 0), mode)
     if mode == "circular":
         pad = [max(n, 0) for n in pad]
+    run = _pad_in_float32 if mode == "replicate" or (mode == "reflect" and count < 3) else _pad
+    return run(input, pad, mode)
+
+
+def _pad(input, pad, mode):
     if input.device.type == "cpu":
         return _C._pad_from_inside(input, pad, _MODES.index(mode) - 1)
-    for i in range(count):
+    for i in range(len(pad) // 2):
         input = _extend(input, input.ndim - 1 - i, pad[2 * i], pad[2 * i + 1], mode)
     return input
+
+
+# PyTorch's list names reflection_pad1d and 2d, replication_pad1d, 2d and 3d.
+_pad_in_float32 = autocast_policy(cpu="float32")(_pad)
 
 
 def _check_widths(dim, size, before, after, mode):

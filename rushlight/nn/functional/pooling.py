@@ -6,17 +6,18 @@ from collections.abc import Sequence
 from typing import Any
 
 from rushlight import _C
-from rushlight._autocast import by_policy
+from rushlight._autocast import autocast_policy
 from rushlight._C import Tensor
 
 __all__ = [
-    "adaptive_avg_pool1d", "adaptive_avg_pool2d", "adaptive_avg_pool3d", "adaptive_max_pool1d",
-    "adaptive_max_pool1d_with_indices", "adaptive_max_pool2d", "adaptive_max_pool2d_with_indices",
-    "adaptive_max_pool3d", "adaptive_max_pool3d_with_indices", "avg_pool1d", "avg_pool2d",
-    "avg_pool3d", "fractional_max_pool2d", "fractional_max_pool2d_with_indices",
-    "fractional_max_pool3d", "fractional_max_pool3d_with_indices", "lp_pool1d", "lp_pool2d",
-    "lp_pool3d", "max_pool1d", "max_pool1d_with_indices", "max_pool2d", "max_pool2d_with_indices",
-    "max_pool3d", "max_pool3d_with_indices", "max_unpool1d", "max_unpool2d", "max_unpool3d",
+    "adaptive_avg_pool2d", "adaptive_avg_pool3d", "adaptive_max_pool1d",
+    "adaptive_max_pool1d_with_indices", "adaptive_max_pool2d",
+    "adaptive_max_pool2d_with_indices", "adaptive_max_pool3d",
+    "adaptive_max_pool3d_with_indices", "avg_pool2d", "avg_pool3d", "fractional_max_pool2d",
+    "fractional_max_pool2d_with_indices", "fractional_max_pool3d",
+    "fractional_max_pool3d_with_indices", "lp_pool1d", "lp_pool2d", "lp_pool3d", "max_pool1d",
+    "max_pool1d_with_indices", "max_pool2d", "max_pool2d_with_indices", "max_pool3d",
+    "max_pool3d_with_indices", "max_unpool1d", "max_unpool2d", "max_unpool3d",
 ]  # fmt: skip
 
 _WITH_INDICES = {
@@ -66,9 +67,6 @@ def _max_pool(dims):
 max_pool1d, max_pool1d_with_indices = _max_pool(1)
 max_pool2d, max_pool2d_with_indices = _max_pool(2)
 max_pool3d, max_pool3d_with_indices = _max_pool(3)
-
-avg_pool1d = _C.avg_pool1d
-adaptive_avg_pool1d = _C.adaptive_avg_pool1d
 
 
 def avg_pool2d(
@@ -217,7 +215,8 @@ def _fractional(dims):
     pool.__doc__ = "The largest elements of windows at distances that vary at random."
     with_indices.__name__ = with_indices.__qualname__ = f"{name}_with_indices"
     with_indices.__doc__ = f"{pool.__doc__[:-1]}, and their places."
-    return by_policy(pool), by_policy(with_indices)
+    policy = autocast_policy(cpu="float32")
+    return policy(pool), policy(with_indices)
 
 
 fractional_max_pool2d, fractional_max_pool2d_with_indices = _fractional(2)
@@ -241,7 +240,7 @@ def lp_pool1d(
     ceil_mode: bool = False,
 ) -> Tensor:
     """(sum of x^p)^(1/p) of each window."""
-    return _lp(avg_pool1d, 1, input, norm_type, kernel_size, stride, ceil_mode)
+    return _lp(_C.avg_pool1d, 1, input, norm_type, kernel_size, stride, ceil_mode)
 
 
 def lp_pool2d(
@@ -323,6 +322,7 @@ def max_unpool1d(
     return _unpool(1, input, indices, kernel_size, stride, padding, output_size)
 
 
+@autocast_policy(cpu="float32")
 def max_unpool2d(
     input: Tensor,
     indices: Tensor,
@@ -335,6 +335,7 @@ def max_unpool2d(
     return _unpool(2, input, indices, kernel_size, stride, padding, output_size)
 
 
+@autocast_policy(cpu="float32")
 def max_unpool3d(
     input: Tensor,
     indices: Tensor,

@@ -8,12 +8,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from rushlight import _C
+from rushlight._autocast import autocast_policy
 from rushlight._C import Tensor
-from rushlight.nn.functional.pooling import (
-    adaptive_avg_pool1d,
-    adaptive_avg_pool2d,
-    adaptive_avg_pool3d,
-)
+from rushlight.nn.functional.pooling import adaptive_avg_pool2d, adaptive_avg_pool3d
 
 __all__ = [
     "GRID_SAMPLE_INTERPOLATION_MODES", "GRID_SAMPLE_PADDING_MODES", "affine_grid", "fold",
@@ -54,7 +51,7 @@ def interpolate(
             f"{mode!r} and shape {list(input.shape)}"
         )
     if mode == "area":
-        pools = {1: adaptive_avg_pool1d, 2: adaptive_avg_pool2d, 3: adaptive_avg_pool3d}
+        pools = {1: _C.adaptive_avg_pool1d, 2: adaptive_avg_pool2d, 3: adaptive_avg_pool3d}
         if dims not in pools:
             raise NotImplementedError(
                 f"interpolate: mode 'area' takes 3 to 5 dims, got shape {list(input.shape)}"
@@ -103,6 +100,7 @@ def _sizes(input, size, scale_factor, recompute):
     return sizes, [0.0] * dims if recompute else scales
 
 
+@autocast_policy(cuda="float32")
 def _resample(input, sizes, scales, kind, align):
     nearest = kind.startswith("nearest")
     was = input.dtype

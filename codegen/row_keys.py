@@ -1,0 +1,94 @@
+"""Keys of a row that say how the rest of the library treats the op: autocast, batch, python."""
+
+import re
+
+from row import IDENTIFIER, TableError, in_place_name
+
+# Policy -> the AutocastPolicy of csrc/ops/framework/registry.h.
+POLICIES = {
+    "lower_precision": "LowerPrecision",
+    "float32": "Float32",
+    "float32_by_option": "Float32ByOption",
+    "widest": "Widest",
+}
+AUTOCAST_DEVICES = ("cpu", "cuda")
+# Where Python finds an op: `top` is the package itself, `private` only the core.
+PLACES = ("top", "nn.functional", "special", "private")
+
+
+def parse_autocast(data, row):
+    """'float32', or {cpu: ..., cuda: ...} -> {device: policy}."""
+    if isinstance(data, str):
+        data = dict.fromkeys(AUTOCAST_DEVICES, data)
+    if not isinstance(data, dict) or not data:
+        raise TableError("'autocast' is a policy, or a mapping from cpu and cuda to policies")
+    for device, policy in data.items():
+        if device not in AUTOCAST_DEVICES:
+            raise TableError(
+                f"autocast: unknown device '{device}'; known are {', '.join(AUTOCAST_DEVICES)}"
+            )
+        if policy not in POLICIES:
+            known = ", ".join(POLICIES)
+            raise TableError(f"autocast: unknown policy '{policy}'; known are {known}")
+        if policy == "float32_by_option" and not any(
+            a.kind == "DType" and a.optional for a in row.args
+        ):
+            raise TableError("autocast: 'float32_by_option' needs an argument 'DType? dtype'")
+    if row.kind == "mutate":
+        raise TableError("autocast: an op that exists only in place keeps its dtype")
+    return dict(data)
+
+
+def parse_batch(data, row):
+    if not isinstance(data, str) or not IDENTIFIER.match(data):
+        raise TableError(f"'batch' names a function of csrc/ops/vmap/batch_rules.h, not '{data}'")
+    return data
+
+
+def default_batch(row):
+    return "pointwise" if row.kernels else ""
+
+
+def parse_python(data, row):
+    """'top special.psi' -> ((place, public name, op), ...)."""
+    names = {*row.names, *(in_place_name(n) for n in row.names if "inplace" in row.forms)}
+    found = []
+    for item in data.split() if isinstance(data, str) else [str(i) for i in data]:
+        match = re.match(rf"({'|'.join(map(re.escape, PLACES))})(?:\.(\w+))?\Z", item)
+        if not match:
+            raise TableError(f"python: '{item}' is no place; known are {', '.join(PLACES)}, each "
+                             "with '.name' where the public name differs")  # fmt: skip
+        place, name = match.groups()
+        if place == "private" and (name or found):
+            raise TableError("python: 'private' stands alone")
+        if place == "top" and not name:
+            found += [(place, n, n) for n in sorted(names)]
+        else:
+            found.append((place, name or row.name, name if name in names else row.name))
+    if "function" not in row.forms:
+        raise TableError("python: only an op with the form 'function' has a public place")
+    return tuple(found)
+
+
+def default_python(row):
+    """Functions whose names do not begin with '_' stand in the package itself."""
+    if "function" not in row.forms or row.name.startswith("_"):
+        return ()
+    return parse_python("top", row)
+
+
+def check_overloads(rows):
+    """What is said of a name holds for all of its overloads."""
+    first = {}
+    for row in rows:
+        for name in row.names:
+            other = first.setdefault(name, row)
+            if dict(row.autocast) != dict(other.autocast):
+                raise TableError(f"{row.where}: 'autocast' differs from that of {other.where}, "
+                                 "another overload of the same name")  # fmt: skip
+    owners = {}
+    for row in rows:
+        for place, public, op in row.places:
+            owner, where = owners.setdefault((place, public), (op, row.where))
+            if owner != op:
+                raise TableError(f"{row.where}: python: '{place}.{public}' is '{owner}' of {where}")

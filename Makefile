@@ -1,5 +1,14 @@
 # make demo, make test: each sets up what is missing, builds what changed, then does its job.
 #
+#   make demo             trains a network on handwritten digits; compiles no test
+#   make smoke            one test file, seconds: while writing
+#   make test             C++ and Python tests but the slow ones, minutes: before every commit
+#   make test-slow        only the slow Python tests
+#   make test-all         both
+#   make test-cpp, make test-python      one half of make test
+#   make lint, make format               check the style and the types, or repair the style
+#   make build, wheel, bench, sanitize, sanitize-threads, clean, help
+#
 #   PYTHON=python3.12     the interpreter for a new .venv
 #   VENV=path             another environment (its interpreter must match the build)
 #   TESTS="tests/nn"      files and folders of tests instead of all
@@ -17,7 +26,7 @@ TORCH_PYTHON ?=
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := build
-.PHONY: build demo test test-cpp test-python sanitize sanitize-threads bench wheel lint format clean help
+.PHONY: build build-tests demo smoke test test-slow test-all test-cpp test-python sanitize sanitize-threads bench wheel lint format clean help
 
 # Paths may hold spaces: they are quoted wherever they are used, and make's own functions on file
 # names, which take a space for the end of a name, are not used on them.
@@ -53,25 +62,47 @@ define configure
 	@"$(BIN)/ninja" -C $(1) -j$(JOBS) $(3)
 endef
 
+# One folder for both, so that tests after a demo compile only themselves.
 build: $(DEPS)
-	$(call configure,$(BUILD),-DRUSHLIGHT_INPLACE=ON)
+	$(call configure,$(BUILD),-DRUSHLIGHT_INPLACE=ON,package)
+
+build-tests: $(DEPS)
+	$(call configure,$(BUILD),-DRUSHLIGHT_INPLACE=ON,all)
 
 demo: build
 	@"$(BIN)/python" examples/digits.py
 
+# The tests marked `slow` are left out of `make test`; tests/README.md says which those are.
 CPP_TESTS = "$(BIN)/ctest" -j$(JOBS) --output-on-failure --no-tests=error --test-dir
-PYTHON_TESTS = "$(BIN)/pytest" -q $(TESTS) $(ARGS)
+PYTHON_TESTS = "$(BIN)/pytest" -q
+PARALLEL = -n $(JOBS) --dist worksteal
 
-# C++ first: when the core is broken, its own tests say so best.
-test: build
-	@start=$$SECONDS; $(CPP_TESTS) $(BUILD); middle=$$SECONDS; $(PYTHON_TESTS) -n $(JOBS) --dist worksteal; \
+# $(call python_tests,marks)
+python_tests = $(PYTHON_TESTS) $(PARALLEL) -m "$(1)" $(TESTS) $(ARGS)
+
+# $(call both,marks): C++ first: when the core is broken, its own tests say so best.
+define both
+	@start=$$SECONDS; $(CPP_TESTS) $(BUILD); middle=$$SECONDS; $(call python_tests,$(1)); \
 	echo "== C++ tests $$((middle - start)) s, Python tests $$((SECONDS - middle)) s"
+endef
 
-test-cpp: build
+smoke: build
+	@$(PYTHON_TESTS) -p no:xdist tests/test_smoke.py
+
+test: build-tests
+	$(call both,not slow)
+
+test-all: build-tests
+	$(call both,)
+
+test-slow: build
+	@$(call python_tests,slow)
+
+test-cpp: build-tests
 	@$(CPP_TESTS) $(BUILD)
 
 test-python: build
-	@$(PYTHON_TESTS) -n $(JOBS) --dist worksteal
+	@$(call python_tests,not slow)
 
 # A second copy of the package in the build folder, under ASan and UBSan. The interpreter is not
 # instrumented, so their runtimes are loaded before it, and its own leaks are not ours to report.
@@ -86,7 +117,7 @@ sanitize: $(DEPS)
 	@tar --exclude='*.so' --exclude=__pycache__ -cf - rushlight | tar -C "$(SITE)" -xf -
 	@"$(BIN)/cmake" --install $(SANITIZE) --prefix "$(SITE)" > /dev/null
 	@$(CPP_TESTS) $(SANITIZE)
-	@$(SANITIZE_ENV) $(PYTHON_TESTS) -m native -p no:cacheprovider
+	@$(SANITIZE_ENV) $(PYTHON_TESTS) -m native -p no:cacheprovider $(TESTS) $(ARGS)
 
 # The C++ tests that run several threads, under ThreadSanitizer. Those that go through oneDNN and
 # libgomp are left out: they are not instrumented, and it would see races where there are none.
@@ -120,6 +151,10 @@ CXX_FILES = $$(git ls-files '*.cpp' '*.h' '*.cu')
 lint: $(VENV)/.lint
 	@"$(BIN)/ruff" check . && "$(BIN)/ruff" format --check .
 	@"$(BIN)/clang-format" --dry-run --Werror $(CXX_FILES)
+ifneq ($(shell grep '^\[tool\.mypy\]' pyproject.toml),)
+	$(call configure,$(BUILD),-DRUSHLIGHT_INPLACE=ON,rush_codegen) # the stubs, which mypy reads
+	@"$(BIN)/mypy"
+endif
 
 format: $(VENV)/.lint
 	@"$(BIN)/ruff" check --fix-only --quiet . && "$(BIN)/ruff" format --quiet .
@@ -129,5 +164,4 @@ clean:
 	@rm -rf build dist rushlight/*.so rushlight/lib
 
 help:
-	@sed -n '1,/^$$/p' Makefile
-	@echo "Targets: build demo test test-cpp test-python sanitize sanitize-threads bench wheel lint format clean"
+	@sed -n '1,/^$$/s/^# \{0,1\}//p' Makefile

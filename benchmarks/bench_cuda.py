@@ -1,13 +1,16 @@
 """Ops on a GPU: what the host spends on a small one, how long the GPU takes for a large one.
 
     TORCH_PYTHON=path/to/python python benchmarks/bench_cuda.py [--rounds 9] [--only cat,sort]
+    python benchmarks/bench_cuda.py --only small --rows rows.json    # then the other kinds
 
 Small ops are queued 200 at a time and not waited for in the timed part: the time is the host's.
 Bar: half of PyTorch's. Large ones (256 MB of float32) are waited for; bar: 1.05.
 """
 
 import argparse
+import json
 import sys
+from pathlib import Path
 
 from peer import TORCH_PYTHON, Case, Side, compare, markdown, write_report
 
@@ -246,11 +249,15 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--no-report", action="store_true", help="leave results/cuda.md alone")
     parser.add_argument(
-        "--only", help="kinds (small, large, orders, network, sequences) or words of names"
+        "--only",
+        help="kinds (small, large, orders, matrices, network, sequences) or words of names",
+    )
+    parser.add_argument(
+        "--rows", type=Path, help="a JSON file that keeps rows: runs of parts make one report"
     )
     args = parser.parse_args()
-    kinds = {"small": SMALL, "large": LARGE, "orders": ORDERS, "network": NETWORK,
-             "sequences": SEQUENCES}  # fmt: skip
+    kinds = {"small": SMALL, "large": LARGE, "orders": ORDERS, "matrices": MATRICES,
+             "network": NETWORK, "sequences": SEQUENCES}  # fmt: skip
     wanted = args.only.split(",") if args.only else []
     cases = [
         c for c in CASES
@@ -263,7 +270,7 @@ def main() -> int:
     if not rl.cuda.is_available():
         sys.exit(f"no GPU: {rl.cuda.why_unavailable()}")
     sides = [Side("rushlight")] + ([Side("torch", TORCH_PYTHON)] if TORCH_PYTHON else [])
-    rows = []
+    rows = json.loads(args.rows.read_text()) if args.rows and args.rows.exists() else {}
     for result in compare(cases, sides, rounds=args.rounds):
         print(result, flush=True)
         per = 200 if result.case.setup is SMALL else 1
@@ -273,12 +280,15 @@ def main() -> int:
         ]
         ratios = [f"{result.ratio_to(m):.2f}" for m in result.peers]
         verdict = "missed" if result.missed else "ok"
-        rows.append([result.case.name, *shown, *ratios, f"{result.case.bar:.2f}", verdict])
+        rows[result.case.name] = [*shown, *ratios, f"{result.case.bar:.2f}", verdict]
+        if args.rows:
+            args.rows.write_text(json.dumps(rows, indent=1))
     if not args.no_report:
         names = [side.module for side in sides]
         header = ["what", *(f"{n}, us" for n in names), *(f"to {n}" for n in names[1:])]
         title = f"Ops on {rl.cuda.get_device_name()}"
-        write_report("cuda", title, markdown([*header, "bar", ""], rows))
+        in_order = [[c.name, *rows[c.name]] for c in CASES if c.name in rows]
+        write_report("cuda", title, markdown([*header, "bar", ""], in_order))
     return 0
 
 

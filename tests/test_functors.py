@@ -32,7 +32,8 @@ def has_avx2():
     return cpuinfo.exists() and " avx2 " in cpuinfo.read_text()
 
 
-@pytest.fixture(scope="module", params=["baseline", "avx2"])
+# The wide one has more ways to go wrong, so it is the one of the fast run.
+@pytest.fixture(scope="module", params=[pytest.param("baseline", marks=pytest.mark.slow), "avx2"])
 def lib(request, tmp_path_factory):
     if shutil.which("g++") is None:
         pytest.skip("g++ not found")

@@ -134,7 +134,13 @@ CALLS = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", CALLS)
+# One of each kind: a loop of its own, the common one over elements, the engine, Python's objects.
+FAST = ("sort", "lgamma", "backward", "tolist")
+
+
+@pytest.mark.parametrize(
+    "name", [name if name in FAST else pytest.param(name, marks=pytest.mark.slow) for name in CALLS]
+)
 def test_answered_inside_a_call(name):
     check_answered(*CALLS[name])
 
@@ -267,7 +273,9 @@ signal.setitimer(signal.ITIMER_REAL, 0)
 """
 
 
-@pytest.mark.parametrize("script", [FORKED, SIGNALS_IN_PRODUCTS])
+@pytest.mark.parametrize(
+    "script", [pytest.param(FORKED, marks=pytest.mark.slow), SIGNALS_IN_PRODUCTS]
+)
 def test_in_a_process_of_its_own(script):
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True,
                           timeout=120, check=False)  # fmt: skip

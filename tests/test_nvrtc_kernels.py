@@ -3,7 +3,8 @@
 Everything is compiled for sm_90, and one type of each kernel for sm_80 and sm_100, quickly: that
 takes a quarter of the time, and it is the front end that finds our faults. One type of each is
 compiled for sm_90 once more, as users get it. Many kernels share a program, because a program
-costs more to start than a kernel to add.
+costs more to start than a kernel to add. The fast run compiles one type of every kernel, for sm_80;
+all other types and architectures are slow.
 """
 
 import functools
@@ -21,7 +22,7 @@ import generate
 KERNELS = CSRC / "cuda" / "kernels"
 EXACT = ["--fmad=false", "-DRUSH_EXACT_MATH=1"]
 EXACT += ["-D__builtin_fmod=::fmod", "-D__builtin_fmodf=::fmodf"]  # as csrc/cuda/runtime/nvrtc.cpp
-ARCHS = ("sm_80", "sm_90 optimised", "sm_100")
+ARCHS = ["sm_80", *(pytest.param(a, marks=pytest.mark.slow) for a in ("sm_90 optimised", "sm_100"))]
 
 # Types of memory -> the type they compute in; the names are the op table's.
 CPP = {
@@ -105,6 +106,7 @@ def pointwise_name(arity, fn, t, flat=False):
     return f"rush::pointwise_{kind}<{functor}, {fn['params']}, {compute}, {how}, {types}>"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("t", CPP)
 @pytest.mark.parametrize("arity", ["unary", "binary", "ternary"])
 def test_pointwise(nvrtc, arity, t):
@@ -632,6 +634,7 @@ def test_every_kernel_is_compiled():
         assert defined == named, file
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("part", range(PARTS))
 @pytest.mark.parametrize("file", FILES)
 def test_kernels(nvrtc, file, part):

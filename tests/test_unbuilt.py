@@ -24,8 +24,8 @@ def checkout(tmp_path):
     return tmp_path
 
 
-def import_error(folder):
-    code = f"import sys; sys.path.insert(0, {str(folder)!r}); import rushlight"
+def import_error(folder, statement="import rushlight"):
+    code = f"import sys; sys.path.insert(0, {str(folder)!r}); {statement}"
     done = subprocess.run([sys.executable, "-I", "-S", "-c", code], capture_output=True, text=True)
     assert done.returncode == 1
     assert done.stderr.count("Traceback") == 1 and "circular" not in done.stderr, done.stderr
@@ -36,6 +36,27 @@ def test_not_built(checkout):
     text = import_error(checkout)
     assert text.startswith("ImportError: rushlight: "), text
     assert "make build" in text and "pip install ." in text and str(checkout) in text
+
+
+STATEMENTS = [
+    "import rushlight.nn",
+    "from rushlight import nn, optim",
+    "from rushlight.nn import functional as F",
+    "from rushlight import *",
+    "import rushlight._C",
+]
+
+
+@pytest.mark.parametrize("stubs", [True, False])
+def test_every_import_says_it(checkout, stubs):
+    """A fresh clone has no folder _C; a build that was cleaned leaves one, with stubs."""
+    folder = checkout / "rushlight" / "_C"
+    folder.mkdir(exist_ok=True)
+    if not stubs:
+        shutil.rmtree(folder)
+    text = import_error(checkout)
+    for statement in STATEMENTS:
+        assert import_error(checkout, statement) == text, statement
 
 
 def test_built_for_another_python(checkout):

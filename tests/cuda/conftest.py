@@ -1,24 +1,21 @@
-"""These tests need a GPU; without one they are skipped, and say why there is none."""
+"""These tests need a GPU; without one they are left out (tests/conftest.py)."""
 
 import os
-import pathlib
 
 import pytest
 
 import rushlight as rl
 
 
+def pytest_itemcollected(item):
+    if item.path.name != "test_cuda_without_gpu.py":
+        item.add_marker("gpu")
+
+
 def pytest_collection_modifyitems(items):
     # RUSHLIGHT_TEST_PART=3/16: every sixteenth test, for processes side by side.
     part, parts = map(int, os.environ.get("RUSHLIGHT_TEST_PART", "0/1").split("/"))
     items[:] = items[part::parts]
-    if rl.cuda.is_available():
-        return
-    reason = f"no GPU: {rl.cuda.why_unavailable()}"
-    for item in items:
-        here = item.path.parent == pathlib.Path(__file__).parent
-        if here and item.path.name != "test_cuda_without_gpu.py":
-            item.add_marker(pytest.mark.skip(reason=reason))
 
 
 @pytest.fixture(autouse=True)

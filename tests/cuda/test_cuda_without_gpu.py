@@ -103,7 +103,8 @@ def test_kernels_are_compiled_beforehand(tmp_path):
     assert len(kernels) > 10 and len(set(kernels)) == len(kernels)
     assert all((sources / file).exists() and "rush::" in name for file, name in kernels)
     few = tmp_path / "few.txt"
-    few.write_text("# a list\n" + "".join(f"{a}\t{b}\n" for a, b in kernels[:3]))
+    quick = [kernel for kernel in kernels if kernel[0] == "copy.cu"][:3]
+    few.write_text("# a list\n" + "".join(f"{a}\t{b}\n" for a, b in quick))
     command = [sys.executable, "-m", "rushlight.cuda.warmup", "--kernels", str(few), "--jobs", "2"]
     env = {**os.environ, "RUSHLIGHT_KERNEL_CACHE": str(tmp_path / "cache")}
     done = subprocess.run(

@@ -8,6 +8,7 @@
   the tolerance depends on the result's dtype only; `slack` is for sums of many terms.
 """
 
+import functools
 import json
 import re
 import zlib
@@ -395,17 +396,19 @@ def base_name(name):
 FUNC = r"""^- func:\s*['"]?([\w.]+)\s*\("""
 
 
+@functools.cache  # (each file that collects rows asks for every row)
 def table_rows():
     """The text of each row of the op table."""
     files = sorted((TESTS.parent / "csrc" / "ops").rglob("*.yaml"))
     rows = re.split(r"^(?=- func:)", "\n".join(f.read_text() for f in files), flags=re.MULTILINE)
-    return [r for r in rows if r.startswith("- func:")]
+    return tuple(r for r in rows if r.startswith("- func:"))
 
 
+@functools.cache
 def table_names():
     """Base names of the ops that users can call, or None while there is no table."""
     public = [r for r in table_rows() if "forms: internal" not in r]
-    return {base_name(re.search(FUNC, r)[1]) for r in public} or None
+    return frozenset(base_name(re.search(FUNC, r)[1]) for r in public) or None
 
 
 def out_names():

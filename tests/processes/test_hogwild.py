@@ -11,7 +11,7 @@ import pytest
 EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "hogwild.py"
 
 
-@pytest.mark.parametrize("method", ["fork", "spawn"])
+@pytest.mark.parametrize("method", ["fork", pytest.param("spawn", marks=pytest.mark.slow)])
 def test_hogwild(method):
     pytest.importorskip("sklearn")
     command = [sys.executable, str(EXAMPLE), "--start-method", method, "--epochs", "3"]

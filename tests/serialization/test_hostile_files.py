@@ -64,7 +64,7 @@ def outcomes(family, way, folder):
     return [json.loads(line) for line in ran.stdout.splitlines()]
 
 
-@pytest.mark.parametrize("way", ["default", "mmap"])
+@pytest.mark.parametrize("way", ["default", pytest.param("mmap", marks=pytest.mark.slow)])
 def test_each_hostile_file_is_refused(way, tmp_path):
     found = outcomes("families", way, tmp_path)
     assert len(found) >= 50
@@ -74,6 +74,7 @@ def test_each_hostile_file_is_refused(way, tmp_path):
     assert [f for f in found if f[3] > 20] == [], "a file took very long"
 
 
+@pytest.mark.slow
 def test_without_their_bytes_they_are_as_harmless(tmp_path):
     found = outcomes("families", "meta", tmp_path)
     assert [f for f in found if f[1] not in CLEAN | {"loaded"}] == []

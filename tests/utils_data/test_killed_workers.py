@@ -66,7 +66,8 @@ def loader_of(dataset, method="fork", **options):
     return DataLoader(dataset, 2, multiprocessing_context=method, **options)
 
 
-METHODS = ["fork", "spawn", "forkserver"]
+# (A killed worker of the other two is also in test_killed_while_another_is_starting.)
+METHODS = ["fork", *(pytest.param(m, marks=pytest.mark.slow) for m in ("spawn", "forkserver"))]
 
 
 @pytest.mark.parametrize("method", METHODS)

@@ -36,7 +36,10 @@ def taken_up(make, at, **other):
     return done, [b.tolist() for b in second]
 
 
-@pytest.mark.parametrize("batch_size", [1, 2, None])
+SIZES = [pytest.param(1, marks=pytest.mark.slow), 2, pytest.param(None, marks=pytest.mark.slow)]
+
+
+@pytest.mark.parametrize("batch_size", SIZES)
 def test_streams_of_different_length(batch_size):
     def make(workers=3):
         torch.manual_seed(5)

@@ -256,7 +256,7 @@ if __name__ == "__main__":
 @pytest.mark.parametrize("busy", ["time.sleep(300)", "while True: pass"])
 @pytest.mark.parametrize("after", ["pass", "time.sleep(300)"])
 @pytest.mark.parametrize("method", ["fork", "spawn"])
-@pytest.mark.parametrize("persistent", ["False", "True"])
+@pytest.mark.parametrize("persistent", ["False", pytest.param("True", marks=pytest.mark.slow)])
 def test_ctrl_c(busy, after, method, persistent):
     source = INTERRUPTED.replace("BUSY", busy).replace("AFTER", after).replace("METHOD", method)
     script = scripts.Script(source.replace("PERSISTENT", persistent))

@@ -76,8 +76,15 @@ CONTAINERS = {
 }
 
 
+# Each makes a million objects. One kind that is packed as one array, and one as several, are fast.
+NAMES = [
+    name if name in ("ints", "tuples") else pytest.param(name, marks=pytest.mark.slow)
+    for name in CONTAINERS
+]
+
+
 @pytest.mark.parametrize("kept", [False, True], ids=["", "kept"])
-@pytest.mark.parametrize("name", CONTAINERS)
+@pytest.mark.parametrize("name", NAMES)
 def test_memory_of_workers(name, kept):
     """Also when the program keeps the container for itself, too."""
     items, key = CONTAINERS[name]

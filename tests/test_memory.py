@@ -15,6 +15,13 @@ if not hasattr(rl, "memory_stats"):
 MB = 1 << 20
 
 
+@pytest.fixture(scope="module", autouse=True)
+def _only_own_objects():
+    """These call gc.collect() a thousand times: it need not look at what other tests left."""
+    gc.collect()
+    gc.freeze()
+
+
 def allocated():
     return rl.memory_stats()["allocated"]
 

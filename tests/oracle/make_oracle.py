@@ -6,6 +6,7 @@ The tests then compare Rushlight with the files, without PyTorch. Run it again w
 """
 
 import json
+import re
 import sys
 import warnings
 from pathlib import Path
@@ -278,10 +279,12 @@ def python_signature(f):
 
 def make_signatures():
     from ops import rows
+    from ops.sample import FUNC, table_rows
 
     every = [n for r in rows.ROWS for n in (r.name, *r.aliases)] + EXTRA
+    table = [re.search(FUNC, r)[1].split(".")[0] for r in table_rows()]
     found = {}
-    for name in sorted(set(every) | set(METHODS)):
+    for name in sorted({*every, *METHODS, *(n for n in table if overloads(n))}):
         f, short = torch, name.split(".")[-1]
         for part in name.split("."):
             f = getattr(f, part, None)
@@ -304,8 +307,13 @@ def keywords(row, i, known):
     """The names under which call i's positional arguments may be given, or None."""
     from ops import sample
 
-    dtype = next(d for d in sample.DTYPES if attempt(
-        lambda d=d: sample.run(row, *sample.Inputs(row, i, d).tensors())) is not None)  # fmt: skip
+    def works(dtype):
+        args, kwargs = sample.Inputs(row, i, dtype).tensors()
+        return attempt(lambda: sample.run(row, args, kwargs)) is not None
+
+    dtype = next(filter(works, sample.DTYPES), None)
+    if dtype is None:
+        return None  # a call that PyTorch refuses
     f = sample.lookup(row.name)
     lists = [[a[0] for a in o if a[1] == "p"] for o in known["overloads"] + [known["python"] or []]]
     for list_ in lists if f is not None else []:

@@ -15,44 +15,7 @@ enum class RandomFn : uint8_t;
 enum class ScatterFn : uint8_t;
 struct IndexRange;
 struct ScatterLines;
-struct ConvShape;
-struct ConvTensors;
-enum class ConvKind : uint8_t;
-enum class OptimizerRule : uint8_t;
-struct OptimizerTensor;
-struct SequenceLoops;
-struct OptimizerFormula;
 using ParamSpan = std::span<const Scalar>;
-
-// See cpu/nn/pool.h.
-struct PoolWindows;
-struct PoolLoops {
-  void (*max)(const Tensor& x, const PoolWindows& windows, const Tensor& y,
-              const Tensor& indices) = nullptr;
-  void (*max_backward)(const Tensor& g, const Tensor& indices, const Tensor& gx) = nullptr;
-  void (*average)(const Tensor& x, const PoolWindows& windows, const Tensor& y) = nullptr;
-  void (*average_backward)(const Tensor& g, const PoolWindows& windows, const Tensor& gx) = nullptr;
-};
-
-// See cpu/nn/norm.h.
-struct RunningMoments;  // cpu/nn/norm.h
-struct NormLoops {
-  void (*batch_norm)(const Tensor& x, const Tensor& weight, const Tensor& bias,
-                     const RunningMoments& running, double eps, const Tensor& y, const Tensor& mean,
-                     const Tensor& var) = nullptr;
-  void (*batch_norm_eval)(const Tensor& x, const Tensor& weight, const Tensor& bias,
-                          const Tensor& mean, const Tensor& var, double eps,
-                          const Tensor& y) = nullptr;
-  void (*batch_norm_backward)(const Tensor& g, const Tensor& x, const Tensor& weight,
-                              const Tensor& mean, const Tensor& var, double eps, const Tensor& gx,
-                              const Tensor& gw, const Tensor& gb) = nullptr;
-  void (*row_norm)(const Tensor& x, int64_t width, const Tensor& weight, const Tensor& bias,
-                   bool centred, double eps, const Tensor& y, const Tensor& mean,
-                   const Tensor& rstd) = nullptr;
-  void (*row_norm_backward)(const Tensor& g, const Tensor& x, int64_t width, const Tensor& weight,
-                            const Tensor& mean, const Tensor& rstd, bool centred, const Tensor& gx,
-                            const Tensor& gw, const Tensor& gb) = nullptr;
-};
 
 // See cpu/copy/triangle.h.
 struct TriangleLoops {
@@ -137,13 +100,6 @@ struct DeviceLoops {
                int64_t dim) = nullptr;
   void (*random)(RandomFn, const Tensor& out, RandomCall, double a, double b) = nullptr;
   void (*random_int)(const Tensor& out, RandomCall, int64_t from, uint64_t range) = nullptr;
-  void (*gemm)(const Tensor& a, const Tensor& b, const Tensor& out, const Scalar& alpha,
-               const Scalar& beta) = nullptr;
-  // out = x @ w.T + bias for x (n, k), w (m, k), bias (m); false: not done, take another way.
-  bool (*linear)(const Tensor& x, const Tensor& w, const Tensor& bias, const Tensor& out) = nullptr;
-  void (*gemv)(const Tensor& a, const Tensor& x, const Tensor& out, const Scalar& alpha,
-               const Scalar& beta) = nullptr;
-  void (*dot)(const Tensor& a, const Tensor& b, const Tensor& out) = nullptr;
   void (*check_indices)(const Tensor& index, const IndexRange& range) = nullptr;
   // Raises "op: rule" at the next wait for an element outside [lo, hi], or a NaN.
   void (*check_between)(const Tensor& x, double lo, double hi, const char* op,
@@ -153,14 +109,6 @@ struct DeviceLoops {
                   const IndexRange& range) = nullptr;
   void (*add_offsets)(const Tensor& offsets, const Tensor& index, int64_t size,
                       int64_t stride) = nullptr;
-  // With a formula, the tensors' numbers are not there yet.
-  void (*optimizer_step)(OptimizerRule, std::span<const OptimizerTensor> tensors,
-                         const OptimizerFormula* formula, Device device) = nullptr;
-  NormLoops norms;
-  PoolLoops pools;
-  // Along dim, or its logarithm; false: not done, take another way.
-  bool (*softmax)(const Tensor& x, int64_t dim, bool log, const Tensor& out) = nullptr;
-  void (*convolve)(ConvKind, const ConvShape& shape, const ConvTensors& t) = nullptr;
   void (*scatter)(ScatterFn, const ScatterLines& lines, const Scalar& alpha) = nullptr;
   // The tensors one after the other along dim of out, converted; empty vectors add nothing.
   void (*join)(std::span<const Tensor> tensors, int64_t dim, const Tensor& out) = nullptr;
@@ -170,8 +118,6 @@ struct DeviceLoops {
   SearchLoops searches;
   SamplingLoops sampling;
   CountingLoops counting;
-  // See device/sequence.h; null: the device has none.
-  const SequenceLoops* sequences = nullptr;
 };
 
 namespace detail {

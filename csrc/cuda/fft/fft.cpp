@@ -24,7 +24,7 @@
 #include "cuda/runtime/loops.h"
 #include "cuda/vendor/cufft.h"
 #include "cuda/vendor/plan_hash.h"
-#include "device/math.h"
+#include "device/fft.h"
 
 namespace rush::cuda {
 namespace {
@@ -354,7 +354,7 @@ void fft_hermitian(const Tensor& x, const Tensor& out, IntList dims, double scal
 }
 
 const bool registered = [] {
-  cuda_math_loops().fourier = {fft_complex, fft_real, fft_hermitian};
+  fourier_loops(DeviceType::CUDA) = {fft_complex, fft_real, fft_hermitian};
   return true;
 }();
 

@@ -12,7 +12,6 @@
 #include <memory>
 #include <unordered_map>
 
-#include "cpu/linalg/gemm.h"
 #include "cpu/pointwise/pointwise.h"
 #include "cuda/linalg/matmul.h"
 #include "cuda/runtime/launch.h"
@@ -20,7 +19,7 @@
 #include "cuda/runtime/settings.h"
 #include "cuda/vendor/cublas.h"
 #include "cuda/vendor/plan_hash.h"
-#include "device/loops.h"
+#include "device/linalg.h"
 
 namespace rush::cuda {
 namespace {
@@ -360,11 +359,7 @@ void inner_product(const Tensor& a, const Tensor& b, const Tensor& out) {
 }
 
 const bool registered = [] {
-  DeviceLoops& loops = device_loops(DeviceType::CUDA);
-  loops.gemm = product;
-  loops.linear = linear;
-  loops.gemv = product_with_vector;
-  loops.dot = inner_product;
+  product_loops(DeviceType::CUDA) = {product, product_with_vector, inner_product, linear};
   return true;
 }();
 

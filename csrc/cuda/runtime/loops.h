@@ -67,4 +67,18 @@ Number to_number(const Scalar& s);
 void copy(const Tensor& src, const Tensor& dst, bool non_blocking);
 void fill(const Tensor& dst, const Scalar& value);
 
+// The same values: x itself where it is contiguous, or lies as `as` does.
+inline Tensor contiguous(const Tensor& x) {
+  if (x.is_contiguous()) return x;
+  const Tensor out = make_tensor(x.sizes(), x.dtype(), x.device());
+  copy(x, out, false);
+  return out;
+}
+inline Tensor lying_like(const Tensor& as, const Tensor& x) {
+  if (x.strides() == as.strides()) return x;
+  const Tensor out = make_tensor(as.sizes(), as.strides(), x.dtype(), x.device());
+  copy(x, out, false);
+  return out;
+}
+
 }  // namespace rush::cuda

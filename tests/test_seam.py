@@ -9,52 +9,7 @@ CSRC = pathlib.Path(__file__).resolve().parent.parent / "csrc"
 
 # Files on the way from ifs to tables, which the tests here and of includes pass over; to become
 # empty.
-UNCONVERTED = {
-    "cpu/linalg/gemm.cpp",
-    "cpu/nn/convolution.cpp",
-    "cpu/nn/norm.cpp",
-    "cpu/nn/pool.cpp",
-    "cuda/linalg/matmul.cpp",
-    "cuda/nn/attention.cpp",
-    "cuda/nn/batch_norm.cpp",
-    "cuda/nn/convolution.cpp",
-    "cuda/nn/ctc.cpp",
-    "cuda/nn/depthwise.h",
-    "cuda/nn/embedding.cpp",
-    "cuda/nn/grid_sample.cpp",
-    "cuda/nn/loss.cpp",
-    "cuda/nn/pool.cpp",
-    "cuda/nn/resample.cpp",
-    "cuda/optim/optimizer.cpp",
-    "device/sequence.h",
-    "ops/autocast/policies.cpp",
-    "ops/copy/triangular.cpp",
-    "ops/fft/fft.cpp",
-    "ops/linalg/linalg.cpp",
-    "ops/linalg/linalg.h",
-    "ops/linalg/linalg_spectral.cpp",
-    "ops/linalg/matmul.cpp",
-    "ops/nn/attention.cpp",
-    "ops/nn/convolution.cpp",
-    "ops/nn/cross_entropy.cpp",
-    "ops/nn/ctc.cpp",
-    "ops/nn/dropout.cpp",
-    "ops/nn/embedding.cpp",
-    "ops/nn/grid_sample.cpp",
-    "ops/nn/linear.cpp",
-    "ops/nn/loss.cpp",
-    "ops/nn/normalization.cpp",
-    "ops/nn/padding.cpp",
-    "ops/nn/pooling.cpp",
-    "ops/nn/resampling.cpp",
-    "ops/nn/rnn.cpp",
-    "ops/nn/rnn_layer.cpp",
-    "ops/nn/rnn_layer.h",
-    "ops/nn/rnn_network.cpp",
-    "ops/optim/optimizer.cpp",
-    "ops/optim/optimizer_rules.h",
-    "ops/reduce/statistics.cpp",
-}
+UNCONVERTED = {"ops/autocast/policies.cpp"}
 
 # An op that asks which device it has, instead of what that device can do (device/runtime.h).
 DEVICE_TEST = re.compile(r"\bis_cuda\(|\bDeviceType::(CPU|CUDA)\b|\.type\s*[=!]=")

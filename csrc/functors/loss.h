@@ -3,6 +3,13 @@
 
 #include "math.h"
 
+namespace rush {
+
+// The structs below. Their parameter is beta of smooth_l1, delta of huber.
+enum class LossFn : u8 { L1, Mse, SmoothL1, Huber, BinaryLogits, Binary, kCount };
+
+}  // namespace rush
+
 namespace rush::losses {
 
 template <class T>

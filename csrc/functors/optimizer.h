@@ -10,6 +10,32 @@
 
 #include "math.h"
 
+namespace rush {
+
+// The functors below, in their order.
+enum class OptimizerRule : u8 {
+  Sgd,
+  SgdMomentum,
+  Adam,
+  AdamMax,
+  NAdam,
+  RAdam,
+  Adamax,
+  Adagrad,
+  Adadelta,
+  RmsProp,
+  RmsPropMomentum,
+  RmsPropCentered,
+  RmsPropCenteredMomentum,
+  Rprop,
+  Asgd,
+};
+inline constexpr int kOptimizerRules = 15;
+inline constexpr int kMaxOptimizerStates = 3;
+inline constexpr int kMaxOptimizerNumbers = 10;
+
+}  // namespace rush
+
 namespace rush::optimizers {
 
 // The gradient that a rule works on: turned round to maximise, with weight decay added. Decay that
@@ -231,3 +257,28 @@ struct Asgd {
 };
 
 }  // namespace rush::optimizers
+
+namespace rush {
+
+// How many states a rule keeps for each parameter.
+RUSH_FN constexpr int optimizer_states(OptimizerRule rule) {
+  using namespace optimizers;
+  constexpr int states[kOptimizerRules] = {Sgd<float>::kStates,
+                                           SgdMomentum<float>::kStates,
+                                           Adam<float>::kStates,
+                                           AdamMax<float>::kStates,
+                                           NAdam<float>::kStates,
+                                           RAdam<float>::kStates,
+                                           Adamax<float>::kStates,
+                                           Adagrad<float>::kStates,
+                                           Adadelta<float>::kStates,
+                                           RmsProp<float>::kStates,
+                                           RmsPropMomentum<float>::kStates,
+                                           RmsPropCentered<float>::kStates,
+                                           RmsPropCenteredMomentum<float>::kStates,
+                                           Rprop<float>::kStates,
+                                           Asgd<float>::kStates};
+  return states[int(rule)];
+}
+
+}  // namespace rush

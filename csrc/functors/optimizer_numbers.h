@@ -9,6 +9,26 @@
 
 #include "math.h"
 
+namespace rush {
+
+inline constexpr int kMaxOptimizerScalars = 3, kMaxOptimizerOptions = 8;
+
+// Whose formula below makes numbers of options and scalars.
+enum class OptimizerNumbers : u8 {
+  Sgd,
+  Adam,
+  NAdam,
+  RAdam,
+  Adamax,
+  Adagrad,
+  Adadelta,
+  RmsProp,
+  Rprop,
+  Asgd,
+};
+
+}  // namespace rush
+
 namespace rush::optimizers {
 
 // The first two fields of most functors: the gradient's sign, and the weight decay added to it.

@@ -6,6 +6,20 @@
 
 #include "math.h"
 
+namespace rush {
+
+enum class RnnMode : u8 { Tanh, Relu, Lstm, Gru };
+
+// How many gates a cell's weights hold, and how many numbers a unit keeps for backward.
+RUSH_FN constexpr i64 rnn_gates(RnnMode mode) {
+  return mode == RnnMode::Lstm ? 4 : mode == RnnMode::Gru ? 3 : 1;
+}
+RUSH_FN constexpr i64 rnn_kept(RnnMode mode) {
+  return mode == RnnMode::Lstm || mode == RnnMode::Gru ? 4 : 0;
+}
+
+}  // namespace rush
+
 namespace rush::functors {
 
 // Cells spend most of their time outside products in activations. This is a fraction of two

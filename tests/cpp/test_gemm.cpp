@@ -134,8 +134,8 @@ bool right(const Case& c, DType dtype, Shape la, Shape lb, Shape lc, int64_t sam
       }
 
   const bool whole = !out.is_floating() && !out.is_complex();
-  gemm(a, b, out, whole ? Scalar(int64_t(c.alpha)) : Scalar(c.alpha),
-       whole ? Scalar(int64_t(c.beta)) : Scalar(c.beta));
+  gemm_cpu(a, b, out, whole ? Scalar(int64_t(c.alpha)) : Scalar(c.alpha),
+           whole ? Scalar(int64_t(c.beta)) : Scalar(c.beta));
 
   for (int64_t i = 0; i < count; ++i)
     if (!inside[size_t(i)] && !(read(out, i).re == before[size_t(i)].re)) return false;
@@ -224,7 +224,7 @@ TEST(a_batch_may_share_an_operand) {
   const Tensor shared_a = a.alias(Dims{6, 5, 3}, Dims{0, 3, 1}, 0);
   const Tensor out = make_tensor(Dims{6, 5, 4}, DType::Float32);
   for (const Tensor& left : {a, shared_a}) {
-    gemm(left, shared_b, out);
+    gemm_cpu(left, shared_b, out);
     for (int64_t e = 0; e < out.numel(); ++e)
       EXPECT(read(out, e).re == product_at(left, shared_b, e / 20, e / 4 % 5, e % 4, 3).re);
   }
@@ -239,7 +239,7 @@ TEST(vectors) {
         fill(b, 2);
         const Tensor x = a.alias(Dims{k}, Dims{stride}, 1), y = b.alias(Dims{k}, Dims{1}, 1);
         const Tensor out = make_tensor(Dims{}, t);
-        dot(x, y, out);
+        dot_cpu(x, y, out);
         const Tensor row = a.alias(Dims{1, k}, Dims{1, stride}, 1);
         const Tensor column = b.alias(Dims{k, 1}, Dims{1, 1}, 1);
         EXPECT(close(read(out, 0), product_at(row, column, 0, 0, 0, k), t, k));
@@ -248,7 +248,7 @@ TEST(vectors) {
     const Tensor out = make_tensor(Dims{18}, t), y = out.alias(Dims{9}, Dims{2}, 0);
     fill(a, 1);
     fill(x, 2);
-    gemv(a, x, y);
+    gemv_cpu(a, x, y);
     for (int64_t i = 0; i < 9; ++i)
       EXPECT(close(read(out, 2 * i), product_at(a, x.alias(Dims{5, 1}, Dims{1, 1}, 0), 0, i, 0, 5),
                    t, 5));
@@ -258,7 +258,7 @@ TEST(vectors) {
 TEST(bool_is_refused) {
   const Tensor a = make_tensor(Dims{2, 2}, DType::Bool);
   const std::string message =
-      testing::message_of([&] { gemm(a, a, make_tensor(Dims{2, 2}, DType::Bool)); });
+      testing::message_of([&] { gemm_cpu(a, a, make_tensor(Dims{2, 2}, DType::Bool)); });
   EXPECT(message == "matmul: not implemented for bool tensors");
 }
 
@@ -271,9 +271,9 @@ TEST(threads_do_not_change_our_own_kernels) {
   const Tensor one = make_tensor(Dims{300}, DType::Float32),
                two = make_tensor(Dims{300}, DType::Float32);
   set_num_threads(1);
-  gemv(a, x, one);
+  gemv_cpu(a, x, one);
   set_num_threads(2);
-  gemv(a, x, two);
+  gemv_cpu(a, x, two);
   set_num_threads(before);
   for (int64_t i = 0; i < 300; ++i) EXPECT(one.data<float>()[i] == two.data<float>()[i]);
 }

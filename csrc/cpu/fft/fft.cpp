@@ -1,10 +1,13 @@
-#include "cpu/fft/fft.h"
+// Fourier transforms on the CPU: how tensors are cut into rows and columns. The transforms of these
+// are in fft_rows.cpp.
+#include "device/fft.h"
 
 #include <algorithm>
 
 #include "core/interrupt.h"
 #include "core/threads.h"
 #include "cpu/fft/fft_rows.h"
+#include "cpu/prepare.h"
 #include "cpu/scratch.h"
 
 namespace rush {
@@ -30,9 +33,8 @@ void image(const T* in, T* out, IntList sizes, IntList dims, bool forward, T sca
   }
 }
 
-}  // namespace
-
-void fft_cpu(const Tensor& in, const Tensor& out, IntList dims, double scale, bool forward) {
+// Contiguous tensors of one shape, perhaps the same one.
+void transform(const Tensor& in, const Tensor& out, IntList dims, double scale, bool forward) {
   if (in.numel() == 0) return;
   Dims sorted(dims);
   std::sort(sorted.begin(), sorted.end());
@@ -65,7 +67,9 @@ void fft_cpu(const Tensor& in, const Tensor& out, IntList dims, double scale, bo
   });
 }
 
-void real_fft_cpu(const Tensor& in, const Tensor& out, double scale) {
+// Along the last dim of contiguous tensors: n real numbers to the first n / 2 + 1 complex ones of
+// their transform.
+void transform_real(const Tensor& in, const Tensor& out, double scale) {
   if (out.numel() == 0) return;
   const int64_t n = in.size(-1), half = n / 2, count = in.numel() / n;
   dispatch<DType::Float32, DType::Float64>("fft", in.dtype(), [&]<class T>() {
@@ -114,7 +118,9 @@ void real_fft_cpu(const Tensor& in, const Tensor& out, double scale) {
   });
 }
 
-void hermitian_fft_cpu(const Tensor& in, const Tensor& out, double scale) {
+// Along the last dim of contiguous tensors: the first n / 2 + 1 numbers of a Hermitian sequence to
+// n real ones, by the transform with a positive exponent.
+void transform_hermitian(const Tensor& in, const Tensor& out, double scale) {
   if (out.numel() == 0) return;
   const int64_t n = out.size(-1), half = n / 2, count = out.numel() / n;
   dispatch<DType::Float32, DType::Float64>("fft", out.dtype(), [&]<class T>() {
@@ -167,4 +173,63 @@ void hermitian_fft_cpu(const Tensor& in, const Tensor& out, double scale) {
   });
 }
 
+// The same memory with dim d in the last place, and the last one in its place.
+Tensor last_dim_moved(const Tensor& x, int64_t d) {
+  Dims sizes(x.sizes()), strides(x.strides());
+  std::swap(sizes[size_t(d)], sizes[sizes.size() - 1]);
+  std::swap(strides[size_t(d)], strides[strides.size() - 1]);
+  return x.alias(sizes, strides, x.offset());
+}
+// All dims but the last one, as they are numbered after that.
+Dims other_dims(const Tensor& x, IntList dims) {
+  Dims others;
+  for (size_t i = 0; i + 1 < dims.size(); ++i)
+    others.push_back(dims[i] == x.dim() - 1 ? dims.back() : dims[i]);
+  return others;
+}
+// Runs f on out, or on a contiguous tensor whose values out takes then.
+template <class F>
+void into_contiguous(const Tensor& out, F&& f) {
+  const Tensor to = out.is_contiguous() ? out : make_tensor(out.sizes(), out.dtype());
+  f(to);
+  if (!to.is_same(out)) copy_cpu(to, out);
+}
+
+void fft_complex_cpu(const Tensor& x, const Tensor& out, IntList dims, double scale, bool forward) {
+  into_contiguous(out, [&](const Tensor& to) {
+    if (dims.empty())
+      copy_cpu(x, to);
+    else
+      transform(cpu::contiguous(x), to, dims, scale, forward);
+  });
+}
+
+void fft_real_cpu(const Tensor& x, const Tensor& out, IntList dims, double scale) {
+  const int64_t last = dims.back();
+  const Dims others = other_dims(x, dims);
+  into_contiguous(last_dim_moved(out, last), [&](const Tensor& to) {
+    transform_real(cpu::contiguous(last_dim_moved(x, last)), to, scale);
+    if (!others.empty()) transform(to, to, others, 1.0, true);
+  });
+}
+
+void fft_hermitian_cpu(const Tensor& x, const Tensor& out, IntList dims, double scale) {
+  const int64_t last = dims.back();
+  const Dims others = other_dims(x, dims);
+  Tensor from = cpu::contiguous(last_dim_moved(x, last));
+  if (!others.empty()) {
+    const Tensor between = make_tensor(from.sizes(), from.dtype());
+    transform(from, between, others, 1.0, false);
+    from = between;
+  }
+  into_contiguous(last_dim_moved(out, last),
+                  [&](const Tensor& to) { transform_hermitian(from, to, scale); });
+}
+
+const bool registered = [] {
+  fourier_loops(DeviceType::CPU) = {fft_complex_cpu, fft_real_cpu, fft_hermitian_cpu};
+  return true;
+}();
+
+}  // namespace
 }  // namespace rush

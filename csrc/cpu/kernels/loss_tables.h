@@ -4,12 +4,10 @@
 #include <cstdint>
 
 #include "cpu/kernels/tables.h"
+#include "functors/loss.h"
 
 namespace rush {
 
-enum class LossFn : uint8_t { L1, Mse, SmoothL1, Huber, BinaryLogits, Binary, kCount };
-
-// `parameter`: beta of smooth_l1, delta of huber.
 template <class T>
 struct LossEntry {
   void (*each)(const T* x, const T* t, T* out, int64_t n, T parameter);

@@ -1,33 +1,12 @@
-// optimizer_tables.h: what the kernel file for optimisers exports: one loop a rule and type.
+// optimizer_tables.h: what the kernel file for optimisers exports: one loop per rule and type.
 #pragma once
 
 #include <cstdint>
 
 #include "cpu/kernels/tables.h"
+#include "functors/optimizer.h"
 
 namespace rush {
-
-// In the order of the table in kernels/optimizer.cpp, which is checked against kRuleCount.
-enum class OptimizerRule : uint8_t {
-  Sgd,
-  SgdMomentum,
-  Adam,
-  AdamMax,
-  NAdam,
-  RAdam,
-  Adamax,
-  Adagrad,
-  Adadelta,
-  RmsProp,
-  RmsPropMomentum,
-  RmsPropCentered,
-  RmsPropCenteredMomentum,
-  Rprop,
-  Asgd,
-};
-inline constexpr int kOptimizerRules = 15;
-inline constexpr int kMaxOptimizerStates = 3;
-inline constexpr int kMaxOptimizerNumbers = 10;
 
 // n elements end to end: the parameter, its gradient, its states.
 using OptimizerFn = void (*)(char* const* ptrs, int64_t n, const double* numbers);

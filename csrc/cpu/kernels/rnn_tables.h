@@ -6,18 +6,9 @@
 #include <cstdint>
 
 #include "cpu/kernels/tables.h"
+#include "functors/rnn.h"
 
 namespace rush {
-
-enum class RnnMode : uint8_t { Tanh, Relu, Lstm, Gru };
-
-// How many gates a cell's weights hold, and how many numbers a unit keeps for backward.
-constexpr int64_t rnn_gates(RnnMode mode) {
-  return mode == RnnMode::Lstm ? 4 : mode == RnnMode::Gru ? 3 : 1;
-}
-constexpr int64_t rnn_kept(RnnMode mode) {
-  return mode == RnnMode::Lstm || mode == RnnMode::Gru ? 4 : 0;
-}
 
 // c (+)= a @ panel, for some panels in a row. A panel holds, for each k, `vectors` vectors (1 or 2)
 // of neighbouring columns; c gets whole vectors.

@@ -1,3 +1,5 @@
+// Matrices factored by elimination and reflections on the CPU: Cholesky, LU, QR, LDL, and the
+// systems they solve. The spectral ones are in spectral.cpp.
 #include "cpu/linalg/factorizations.h"
 
 #include <cmath>
@@ -9,6 +11,7 @@
 #include "cpu/kernels/small_matrices_tables.h"
 #include "cpu/linalg/matrices.h"
 #include "cpu/vendor/lapack.h"
+#include "device/linalg.h"
 
 namespace rush {
 namespace {
@@ -96,8 +99,6 @@ void lu_solve_small(const T* lu, int64_t ld, int64_t n, const int32_t* pivots, b
   }
 }
 
-}  // namespace
-
 void cholesky_cpu(const char* op, const Tensor& a, bool upper, const Tensor& out,
                   const Tensor& info) {
   const int64_t n = a.size(-1);
@@ -164,6 +165,8 @@ void solve_triangular_cpu(const char* op, const Tensor& a, bool upper, bool unit
   });
 }
 
+}  // namespace
+
 void lu_factor_cpu(const char* op, const Tensor& a, bool pivot, const Tensor& lu,
                    const Tensor& pivots, const Tensor& info) {
   const int64_t rows = a.size(-2), cols = a.size(-1), k = std::min(rows, cols);
@@ -197,6 +200,8 @@ void lu_factor_cpu(const char* op, const Tensor& a, bool pivot, const Tensor& lu
     });
   });
 }
+
+namespace {
 
 void lu_solve_cpu(const char* op, const Tensor& lu, const Tensor& pivots, const Tensor& b,
                   bool adjoint, const Tensor& x) {
@@ -288,8 +293,6 @@ void inverse_cpu(const char* op, const Tensor& a, const Tensor& out, const Tenso
   });
 }
 
-namespace {
-
 // Squares of very large or small elements would leave the range of T: such a matrix is scaled by a
 // power of two, which is exact.
 template <class T>
@@ -307,8 +310,6 @@ T safe_scale(Buffer<T>& x) {
     for (int64_t j = 0; j < x.cols; ++j) *x.matrix().at(i, j) /= scale;
   return scale;
 }
-
-}  // namespace
 
 void qr_cpu(const char* op, const Tensor& a, const Tensor& q, const Tensor& r) {
   const int64_t rows = a.size(-2), cols = a.size(-1), k = std::min(rows, cols);
@@ -451,4 +452,23 @@ void ldl_solve_cpu(const char* op, const Tensor& ld, const Tensor& pivots, const
   });
 }
 
+const bool registered = [] {
+  MatrixLoops& loops = matrix_loops(DeviceType::CPU);
+  loops.cholesky = cholesky_cpu;
+  loops.solve_triangular = solve_triangular_cpu;
+  loops.lu_factor = lu_factor_cpu;
+  loops.lu_solve = lu_solve_cpu;
+  loops.solve = solve_cpu;
+  loops.inverse = inverse_cpu;
+  loops.ldl_factor = ldl_factor_cpu;
+  loops.ldl_solve = ldl_solve_cpu;
+  loops.ldl_takes_hermitian = true;
+  loops.geqrf = geqrf_cpu;
+  loops.orgqr = orgqr_cpu;
+  loops.ormqr = ormqr_cpu;
+  loops.qr = qr_cpu;
+  return true;
+}();
+
+}  // namespace
 }  // namespace rush

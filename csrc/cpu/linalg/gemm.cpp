@@ -6,7 +6,7 @@
 #include "core/threads.h"
 #include "cpu/linalg/gemm_kernels.h"
 #include "cpu/linalg/multiply.h"
-#include "device/loops.h"
+#include "device/linalg.h"
 
 namespace rush {
 
@@ -111,10 +111,8 @@ void multiply_batch(const Batch<T>& batch) {
 
 }  // namespace
 
-void gemm(const Tensor& a, const Tensor& b, const Tensor& out, const Scalar& alpha,
-          const Scalar& beta) {
-  if (out.is_cuda()) [[unlikely]]
-    return device_loops(DeviceType::CUDA).gemm(a, b, out, alpha, beta);
+void gemm_cpu(const Tensor& a, const Tensor& b, const Tensor& out, const Scalar& alpha,
+              const Scalar& beta) {
   dispatch_product("matmul", out.dtype(), [&]<typename T>() {
     Batch<T> batch = batch_of<T>(a, b, out, alpha, beta);
     if (out.numel() == 0) return;
@@ -125,10 +123,8 @@ void gemm(const Tensor& a, const Tensor& b, const Tensor& out, const Scalar& alp
   });
 }
 
-void gemv(const Tensor& a, const Tensor& x, const Tensor& out, const Scalar& alpha,
-          const Scalar& beta) {
-  if (out.is_cuda()) [[unlikely]]
-    return device_loops(DeviceType::CUDA).gemv(a, x, out, alpha, beta);
+void gemv_cpu(const Tensor& a, const Tensor& x, const Tensor& out, const Scalar& alpha,
+              const Scalar& beta) {
   dispatch_product("mv", out.dtype(), [&]<typename T>() {
     const int64_t m = a.sizes()[0], k = a.sizes()[1], y_stride = out.strides()[0];
     const Matrix<const T> matrix{a.data<T>(), a.strides()[0], a.strides()[1]};
@@ -143,13 +139,19 @@ void gemv(const Tensor& a, const Tensor& x, const Tensor& out, const Scalar& alp
   });
 }
 
-void dot(const Tensor& a, const Tensor& b, const Tensor& out) {
-  if (out.is_cuda()) [[unlikely]]
-    return device_loops(DeviceType::CUDA).dot(a, b, out);
+void dot_cpu(const Tensor& a, const Tensor& b, const Tensor& out) {
   dispatch_product("dot", out.dtype(), [&]<typename T>() {
     *out.data<T>() =
         T(Multiply<T>::dot(a.numel(), a.data<T>(), a.strides()[0], b.data<T>(), b.strides()[0]));
   });
 }
 
+namespace {
+
+const bool registered = [] {
+  product_loops(DeviceType::CPU) = {gemm_cpu, gemv_cpu, dot_cpu, nullptr};
+  return true;
+}();
+
+}  // namespace
 }  // namespace rush

@@ -3,14 +3,14 @@
 
 #include <algorithm>
 
-#include "core/tensor.h"
+#include "core/matrix_shape.h"
 #include "core/threads.h"
 #include "cpu/linalg/product.h"
 
 namespace rush {
 
-// The last two dims are the matrices'; the others lie end to end, one matrix after the other (or,
-// with a step of 0, are all the same one).
+// Of a tensor that satisfies is_matrix_batch: the last two dims are the matrices'; the others lie
+// end to end, one matrix after the other (or, with a step of 0, are all the same one).
 template <class T>
 struct Matrices {
   T* data;
@@ -30,15 +30,6 @@ struct Matrices {
   bool by_columns() const { return row == 1 && (col == rows || cols <= 1); }
   bool by_rows() const { return col == 1 && (row == cols || rows <= 1); }
 };
-
-// The sizes of a batch of matrices, with other matrices (or vectors) in it.
-Dims batch_of(const Tensor& t, int64_t drop = 2);
-Dims with_matrix(Dims batch, int64_t rows, int64_t cols);
-// Strides of matrices that lie column by column, as LAPACK writes them.
-Dims by_column_strides(const Dims& sizes);
-
-// Can Matrices describe it?
-bool is_matrix_batch(const Tensor& t);
 
 template <class T, class U>
 void copy_matrix(const Matrix<T>& from, const Matrix<U>& to, int64_t rows, int64_t cols) {

@@ -1,4 +1,5 @@
-#include "cpu/linalg/spectral.h"
+// Singular values, eigenvalues and least squares on the CPU, by LAPACK.
+#include "device/linalg.h"
 
 #include <cstring>
 
@@ -15,8 +16,6 @@ void by_type(const char* op, const Tensor& t, F&& f) {
 }
 
 constexpr int32_t kNotFinite = -1;
-
-}  // namespace
 
 void svd_cpu(const char* op, const Tensor& a, std::string_view driver, const Tensor& u,
              const Tensor& s, const Tensor& vh, const Tensor& info) {
@@ -171,4 +170,15 @@ void least_squares_cpu(const char* op, const Tensor& a, const Tensor& x, double 
   });
 }
 
+const bool registered = [] {
+  MatrixLoops& loops = matrix_loops(DeviceType::CPU);
+  loops.spectral_takes_any = true;
+  loops.svd = svd_cpu;
+  loops.eigh = eigh_cpu;
+  loops.eig = eig_cpu;
+  loops.least_squares = least_squares_cpu;
+  return true;
+}();
+
+}  // namespace
 }  // namespace rush

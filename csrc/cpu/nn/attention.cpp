@@ -1,6 +1,6 @@
 // attention.cpp: heads and blocks of queries shared out among the threads; the loops themselves
 // stand in kernels/attention.cpp.
-#include "cpu/nn/attention.h"
+#include "device/nn/attention.h"
 
 #include <algorithm>
 
@@ -102,8 +102,6 @@ int64_t blocks_worth_a_thread(const AttentionShape& s, int64_t block) {
   const double work = double(block) * double(s.keys) * double(s.width + s.value_width);
   return std::max<int64_t>(1, int64_t(kWorkPerThread / std::max(work, 1.0)));
 }
-
-}  // namespace
 
 void attention_cpu(const AttentionOptions& o, const Tensor& q, const Tensor& k, const Tensor& v,
                    const Tensor& mask, const Tensor& out, const Tensor& lse) {
@@ -239,4 +237,14 @@ void attention_kept_cpu(const AttentionOptions& o, const Tensor& to) {
   dispatch<DType::Float32, DType::Float64>("attention", to.dtype(), fill);
 }
 
+const bool registered = [] {
+  AttentionLoops& loops = attention_loops(DeviceType::CPU);
+  loops.forward = attention_cpu;
+  loops.backward = attention_backward_cpu;
+  loops.weights = attention_weights_cpu;
+  loops.kept = attention_kept_cpu;
+  return true;
+}();
+
+}  // namespace
 }  // namespace rush

@@ -5,7 +5,7 @@
 //   float16             converted to float32 and back, since few processors compute in it
 //   float64 and others  our own products over unfolded patches, contiguous; narrow integers as
 //                       int64, which wraps around to the same bits
-#include "cpu/nn/convolution.h"
+#include "device/nn/convolution.h"
 
 #include <algorithm>
 #include <array>
@@ -13,11 +13,10 @@
 #include "core/modes.h"
 #include "cpu/copy/copy.h"
 #include "cpu/linalg/gemm.h"
+#include "cpu/nn/convolution_patches.h"
 #include "cpu/nn/weight_layouts.h"
 #include "cpu/vendor/onednn_convolution.h"
 #include "cpu/vendor/onednn_matmul.h"
-#include "device/copy.h"
-#include "device/loops.h"
 
 namespace rush {
 
@@ -42,24 +41,20 @@ Tensor brought(const Tensor& x, DType dtype, bool contiguous) {
   return copy;
 }
 
-Tensor& written(ConvKind kind, ConvTensors& t) {
-  return kind == ConvKind::Forward ? t.y : kind == ConvKind::InputGrad ? t.x : t.w;
-}
-
 // Runs f on tensors of this dtype and layout, and copies the result back where it lies elsewhere.
 template <class F>
 bool with_tensors(ConvKind kind, ConvTensors t, DType dtype, bool contiguous, F&& f) {
-  const Tensor result = written(kind, t);
+  const Tensor result = t.written(kind);
   const bool direct =
       result.dtype() == dtype && (contiguous ? result.is_contiguous() : has_known_layout(result));
   for (Tensor* x : {&t.x, &t.w, &t.bias, &t.y}) {
-    if (x == &written(kind, t))
+    if (x == &t.written(kind))
       *x = direct ? *x : fresh(*x, dtype, contiguous);
     else
       *x = brought(*x, dtype, contiguous);
   }
   if (!f(t)) return false;
-  if (!direct) copy_cpu(written(kind, t), result);
+  if (!direct) copy_cpu(t.written(kind), result);
   return true;
 }
 
@@ -77,7 +72,7 @@ bool through_onednn(ConvKind kind, const ConvShape& s, const ConvTensors& t) {
       dtype == DType::Float32 || (dtype == DType::BFloat16 && onednn::has_bfloat16());
   if (!direct && !is_reduced_float(dtype)) return false;
   return with_tensors(kind, t, direct ? dtype : DType::Float32, false,
-                      [&](const ConvTensors& u) { return onednn::convolve(kind, s, u); });
+                      [&](const ConvTensors& u) { return onednn::run_convolution(kind, s, u); });
 }
 
 // Points by channels, as channels-last tensors lie.
@@ -114,17 +109,18 @@ bool through_product(ConvKind kind, const ConvShape& s, const ConvTensors& t) {
                        m.offset(), m.dtype());
   };
   if (kind == ConvKind::Forward)
-    gemm(x, turned(w), y);
+    gemm_cpu(x, turned(w), y);
   else if (kind == ConvKind::InputGrad)
-    gemm(y, w, x);
+    gemm_cpu(y, w, x);
   else
-    gemm(turned(y), x, w);
+    gemm_cpu(turned(y), x, w);
   return true;
 }
 
 // A kernel of one point that skips points: it is one that skips none, over the points that are
 // read. oneDNN would gather these itself, but its scratch memory is too small when channels that
 // lie last do not fill its vectors: the weights' gradient held whatever lay beside it.
+void convolve_somehow(ConvKind kind, const ConvShape& shape, const ConvTensors& t);
 bool through_points(ConvKind kind, const ConvShape& s, const ConvTensors& t) {
   constexpr std::array<int64_t, 3> ones{1, 1, 1}, none{};
   const auto last = [](const Tensor& x) {
@@ -143,7 +139,7 @@ bool through_points(ConvKind kind, const ConvShape& s, const ConvTensors& t) {
   ConvTensors u = t;
   u.x = make_tensor(sizes, channels_last_strides(sizes), t.x.dtype(), {});
   if (kind != ConvKind::InputGrad) copy_cpu(read, u.x);
-  convolve(kind, inner, u);
+  convolve_somehow(kind, inner, u);
   if (kind == ConvKind::InputGrad) {
     fill_cpu(t.x, 0);
     copy_cpu(u.x, read);
@@ -151,17 +147,7 @@ bool through_points(ConvKind kind, const ConvShape& s, const ConvTensors& t) {
   return true;
 }
 
-}  // namespace
-
-void convolve(ConvKind kind, const ConvShape& shape, const ConvTensors& t) {
-  ConvTensors all = t;
-  const Tensor& result = written(kind, all);
-  if (result.numel() == 0) return;
-  const DeviceLoops& loops = device_loops(result.device().type);
-  if (kind == ConvKind::WeightGrad && (shape.batch == 0 || shape.output_points() == 0))
-    return copy_loops(result).fill(result, 0);
-  if (result.is_cuda()) [[unlikely]]
-    return loops.convolve(kind, shape, t);
+void convolve_somehow(ConvKind kind, const ConvShape& shape, const ConvTensors& t) {
   if (through_points(kind, shape, t) || through_product(kind, shape, t) ||
       through_onednn(kind, shape, t))
     return;
@@ -169,9 +155,22 @@ void convolve(ConvKind kind, const ConvShape& shape, const ConvTensors& t) {
                       : is_integral(t.x.dtype())    ? DType::Int64
                                                     : t.x.dtype();
   with_tensors(kind, t, dtype, true, [&](const ConvTensors& u) {
-    convolve_ourselves(kind, shape, u);
+    convolve_patches(kind, shape, u);
     return true;
   });
 }
 
+bool convolve_cpu(ConvKind kind, const ConvShape& shape, const ConvTensors& t) {
+  convolve_somehow(kind, shape, t);
+  return true;
+}
+
+bool prefers_channels_last(IntList sizes) { return sizes.size() == 4 && onednn::available(); }
+
+const bool registered = [] {
+  convolution_loops(DeviceType::CPU) = {convolve_cpu, prefers_channels_last};
+  return true;
+}();
+
+}  // namespace
 }  // namespace rush

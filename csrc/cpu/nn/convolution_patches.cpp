@@ -1,14 +1,14 @@
-// convolution_patches.cpp: convolutions as matrix products over unfolded patches.
-//
+// How the patches are cut:
 // - `columns` is a (channels * kernel points, output points) matrix: column p holds what output
 //   point p reads. A block of columns at a time, so that scratch memory stays small.
 // - Enough images: each thread takes whole images. Few: the products are split among threads.
+#include "cpu/nn/convolution_patches.h"
+
 #include <algorithm>
 
 #include "core/storage.h"
 #include "core/threads.h"
 #include "cpu/linalg/multiply.h"
-#include "cpu/nn/convolution.h"
 
 namespace rush {
 
@@ -208,7 +208,7 @@ class Patches {
 
 }  // namespace
 
-void convolve_ourselves(ConvKind kind, const ConvShape& shape, const ConvTensors& t) {
+void convolve_patches(ConvKind kind, const ConvShape& shape, const ConvTensors& t) {
   dispatch<DType::Float32, DType::Float64, DType::Complex64, DType::Complex128, DType::Int64>(
       "convolution", t.x.dtype(), [&]<class T>() { Patches<T>(kind, shape, t).run(); });
 }

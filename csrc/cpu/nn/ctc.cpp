@@ -1,4 +1,5 @@
-#include "cpu/nn/ctc.h"
+// Connectionist temporal classification on the CPU, through kernels/ctc.cpp.
+#include "device/nn/loss.h"
 
 #include <algorithm>
 #include <cmath>
@@ -75,8 +76,6 @@ template <class F>
 void for_type(const Tensor& x, F&& f) {
   dispatch<DType::Float32, DType::Float64>("ctc_loss", x.dtype(), std::forward<F>(f));
 }
-
-}  // namespace
 
 void ctc_loss_cpu(const Tensor& x, const Tensor& targets, const CtcLengths& lengths,
                   const Tensor& loss, const Tensor& log_alpha) {
@@ -164,4 +163,12 @@ void ctc_loss_backward_cpu(const Tensor& x, const Tensor& targets, const CtcLeng
   });
 }
 
+const bool registered = [] {
+  LossLoops& loops = loss_loops(DeviceType::CPU);
+  loops.ctc = ctc_loss_cpu;
+  loops.ctc_backward = ctc_loss_backward_cpu;
+  return true;
+}();
+
+}  // namespace
 }  // namespace rush

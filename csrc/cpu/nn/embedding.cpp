@@ -1,4 +1,5 @@
-#include "cpu/nn/embedding.h"
+// Rows of a table on the CPU: looked up, summed bag by bag, and gradients of the table.
+#include "device/nn/embedding.h"
 
 #include <algorithm>
 #include <vector>
@@ -6,6 +7,8 @@
 #include "core/interrupt.h"
 #include "core/threads.h"
 #include "cpu/lines.h"
+#include "cpu/prepare.h"
+#include "device/index.h"
 
 namespace rush {
 
@@ -27,10 +30,10 @@ void by_rows(int64_t rows, int64_t work, F&& f) {
   parallel_for_whole(rows, (rows + threads - 1) / threads, std::forward<F>(f));
 }
 
-}  // namespace
+// ---- the loops: float32 or float64, contiguous; indices are int64 and have been checked ----
 
-void embedding_bag_cpu(const Tensor& table, const Bags& bags, const Tensor& out,
-                       const Tensor& counts, const Tensor& places) {
+void sum_bags(const Tensor& table, const Bags& bags, const Tensor& out, const Tensor& counts,
+              const Tensor& places) {
   const int64_t width = table.sizes()[1];
   const int64_t *index = bags.index.data<int64_t>(), *bounds = bags.bounds.data<int64_t>();
   const int64_t work =
@@ -72,8 +75,8 @@ void embedding_bag_cpu(const Tensor& table, const Bags& bags, const Tensor& out,
   });
 }
 
-void embedding_bag_backward_cpu(const Tensor& g, const Bags& bags, const Tensor& counts,
-                                const Tensor& gtable) {
+void sum_bags_backward(const Tensor& g, const Bags& bags, const Tensor& counts,
+                       const Tensor& gtable) {
   const int64_t width = gtable.sizes()[1];
   const int64_t *index = bags.index.data<int64_t>(), *bounds = bags.bounds.data<int64_t>();
   for_type(g, [&]<class T>() {
@@ -98,8 +101,8 @@ void embedding_bag_backward_cpu(const Tensor& g, const Bags& bags, const Tensor&
   });
 }
 
-void embedding_bag_weights_cpu(const Tensor& g, const Tensor& table, const Bags& bags,
-                               const Tensor& gweight) {
+void bag_weights_grad(const Tensor& g, const Tensor& table, const Bags& bags,
+                      const Tensor& gweight) {
   const int64_t width = table.sizes()[1];
   const int64_t *index = bags.index.data<int64_t>(), *bounds = bags.bounds.data<int64_t>();
   for_type(table, [&]<class T>() {
@@ -118,8 +121,8 @@ void embedding_bag_weights_cpu(const Tensor& g, const Tensor& table, const Bags&
   });
 }
 
-void embedding_backward_cpu(const Tensor& g, const Tensor& index, int64_t skip, bool by_count,
-                            const Tensor& gtable) {
+void add_rows(const Tensor& g, const Tensor& index, int64_t skip, bool by_count,
+              const Tensor& gtable) {
   const int64_t rows = gtable.sizes()[0], width = gtable.sizes()[1], n = index.numel();
   const int64_t* at = index.data<int64_t>();
   std::vector<int64_t> counts;
@@ -142,4 +145,69 @@ void embedding_backward_cpu(const Tensor& g, const Tensor& index, int64_t skip, 
   });
 }
 
+// ---- what ops call ----
+
+Tensor as_int64(const Tensor& index) { return cpu::converted(index, DType::Int64); }
+
+Bags in_loop_types(const Bags& bags) {
+  return {as_int64(bags.index), bags.bounds,
+          bags.weight.defined() ? cpu::in_loop_type(bags.weight) : bags.weight, bags.mode,
+          bags.skip};
+}
+
+void check_bounds(const Bags& bags) {
+  const int64_t* at = bags.bounds.data<int64_t>();
+  for (int64_t b = 0; b < bags.size(); ++b)
+    check(at[b] >= 0 && at[b] <= at[b + 1] && at[b + 1] <= bags.index.numel(), ErrorKind::Runtime,
+          "embedding_bag", "offsets must rise from 0 to the ", bags.index.numel(), " indices, got ",
+          at[b], " before ", at[b + 1]);
+}
+
+void embedding_cpu(const Tensor& table, const Tensor& given, const Tensor& out) {
+  const IndexRange range{"embedding", table.sizes()[0], table.sizes()[1], 0, false};
+  const Tensor index = as_int64(given);
+  if (out.numel() == 0) return check_indices(index, range);
+  index_loops(out).copy_slices(out, cpu::contiguous(table), index, 1,
+                               table.sizes()[1] * table.element_size(), range);
+}
+
+void embedding_backward_cpu(const Tensor& g, const Tensor& index, int64_t skip, bool by_count,
+                            const Tensor& gtable) {
+  cpu::into(gtable, [&](const Tensor& to) {
+    add_rows(cpu::in_loop_type(g), as_int64(index), skip, by_count, to);
+  });
+}
+
+void embedding_bag_cpu(const Tensor& table, const Bags& given, const Tensor& out,
+                       const Tensor& counts, const Tensor& places) {
+  const Bags bags = in_loop_types(given);
+  check_indices(bags.index, {"embedding_bag", table.sizes()[0], table.sizes()[1], 0, false});
+  check_bounds(bags);
+  cpu::into(out,
+            [&](const Tensor& y) { sum_bags(cpu::in_loop_type(table), bags, y, counts, places); });
+}
+
+void embedding_bag_backward_cpu(const Tensor& g, const Bags& bags, const Tensor& counts,
+                                const Tensor& gtable) {
+  cpu::into(gtable, [&](const Tensor& to) {
+    sum_bags_backward(cpu::in_loop_type(g), in_loop_types(bags), counts, to);
+  });
+}
+
+void embedding_bag_weights_cpu(const Tensor& g, const Tensor& table, const Bags& bags,
+                               const Tensor& gweight) {
+  cpu::into(gweight, [&](const Tensor& to) {
+    // Indices in front of the first bag or behind the last one are in none.
+    fill_cpu(to, 0);
+    bag_weights_grad(cpu::in_loop_type(g), cpu::in_loop_type(table), in_loop_types(bags), to);
+  });
+}
+
+const bool registered = [] {
+  embedding_loops(DeviceType::CPU) = {embedding_cpu, embedding_backward_cpu, embedding_bag_cpu,
+                                      embedding_bag_backward_cpu, embedding_bag_weights_cpu};
+  return true;
+}();
+
+}  // namespace
 }  // namespace rush

@@ -1,4 +1,4 @@
-#include "cpu/nn/grid_sample.h"
+// Sampling of images on the CPU.
 
 #include <algorithm>
 #include <cmath>
@@ -8,6 +8,8 @@
 #include "core/interrupt.h"
 #include "core/threads.h"
 #include "cpu/lines.h"
+#include "cpu/prepare.h"
+#include "device/nn/image.h"
 
 namespace rush {
 
@@ -86,13 +88,7 @@ struct Shape {
         sizes(IntList(x.sizes()).subspan(2)) {}
 };
 
-}  // namespace
-
-int64_t padded_place(int64_t place, int64_t size, const Sampling& how) {
-  return padded_whole_place(place, size, how);
-}
-
-void grid_sample_cpu(const Tensor& x, const Tensor& grid, const Sampling& how, const Tensor& y) {
+void sample(const Tensor& x, const Tensor& grid, const Sampling& how, const Tensor& y) {
   const Shape s(x, grid);
   const int64_t blocks = (s.points + kBlock - 1) / kBlock;
   for_type(x, [&]<class T>() {
@@ -115,8 +111,6 @@ void grid_sample_cpu(const Tensor& x, const Tensor& grid, const Sampling& how, c
         });
   });
 }
-
-namespace {
 
 template <class T>
 void image_gradient(const Shape& s, const T* g, const T* grid, const Sampling& how, T* gx) {
@@ -180,10 +174,22 @@ void grid_gradient(const Shape& s, const T* g, const T* x, const T* grid, const 
       });
 }
 
-}  // namespace
+void grid_sample_cpu(const Tensor& x, const Tensor& grid, const Sampling& how, const Tensor& out) {
+  cpu::into(
+      out, [&](const Tensor& y) { sample(cpu::in_loop_type(x), cpu::in_loop_type(grid), how, y); });
+}
 
-void grid_sample_backward_cpu(const Tensor& g, const Tensor& x, const Tensor& grid,
-                              const Sampling& how, const Tensor& gx, const Tensor& ggrid) {
+// Runs f on a tensor like out in the loop's type, or on an undefined one; then fills out.
+template <class F>
+void into_wanted(const Tensor& out, F&& f) {
+  if (out.defined())
+    cpu::into(out, f);
+  else
+    f(out);
+}
+
+void sample_backward(const Tensor& g, const Tensor& x, const Tensor& grid, const Sampling& how,
+                     const Tensor& gx, const Tensor& ggrid) {
   const Shape s(x, grid);
   for_type(x, [&]<class T>() {
     if (gx.defined()) image_gradient(s, g.data<T>(), grid.data<T>(), how, gx.data<T>());
@@ -192,8 +198,18 @@ void grid_sample_backward_cpu(const Tensor& g, const Tensor& x, const Tensor& gr
   });
 }
 
-void grid_places_cpu(const Tensor& grid, IntList sizes, const Sampling& how, const Tensor& places,
-                     const Tensor& slopes) {
+void grid_sample_backward_cpu(const Tensor& g, const Tensor& x, const Tensor& grid,
+                              const Sampling& how, const Tensor& out_x, const Tensor& out_grid) {
+  into_wanted(out_x, [&](const Tensor& gx) {
+    into_wanted(out_grid, [&](const Tensor& ggrid) {
+      sample_backward(cpu::in_loop_type(g), cpu::in_loop_type(x), cpu::in_loop_type(grid), how, gx,
+                      ggrid);
+    });
+  });
+}
+
+void find_places(const Tensor& grid, IntList sizes, const Sampling& how, const Tensor& places,
+                 const Tensor& slopes) {
   const int64_t dims = grid.sizes().back();
   for_type(grid, [&]<class T>() {
     for (int64_t i = 0; i < grid.numel(); ++i) {
@@ -205,4 +221,42 @@ void grid_places_cpu(const Tensor& grid, IntList sizes, const Sampling& how, con
   });
 }
 
+void grid_places_cpu(const Tensor& grid, IntList sizes, const Sampling& how, const Tensor& places,
+                     const Tensor& slopes) {
+  cpu::into(places, [&](const Tensor& p) {
+    cpu::into(slopes,
+              [&](const Tensor& s) { find_places(cpu::in_loop_type(grid), sizes, how, p, s); });
+  });
+}
+
+void grid_neighbours_cpu(const Tensor& given, int64_t size, int64_t offset, const Sampling& how,
+                         const Tensor& out) {
+  const Tensor places = cpu::in_loop_type(given);
+  for_type(places, [&]<class T>() {
+    for (int64_t i = 0; i < places.numel(); ++i) {
+      const T at = places.data<T>()[i];
+      const T whole = how.mode == SampleMode::Nearest ? std::nearbyint(at) : std::floor(at);
+      int64_t found = -1;
+      if (std::abs(whole) < T(int64_t(1) << 40)) {
+        found = int64_t(whole) + offset;
+        if (how.mode == SampleMode::Cubic)
+          found = padded_whole_place(found, size, how);
+        else if (found < 0 || found >= size)
+          found = -1;
+      }
+      out.data<int64_t>()[i] = found;
+    }
+  });
+}
+
+const bool registered = [] {
+  ImageLoops& loops = image_loops(DeviceType::CPU);
+  loops.grid_sample = grid_sample_cpu;
+  loops.grid_sample_backward = grid_sample_backward_cpu;
+  loops.grid_places = grid_places_cpu;
+  loops.grid_neighbours = grid_neighbours_cpu;
+  return true;
+}();
+
+}  // namespace
 }  // namespace rush

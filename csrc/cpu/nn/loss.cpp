@@ -1,4 +1,5 @@
-#include "cpu/nn/loss.h"
+// Losses of input and target on the CPU, through kernels/loss.cpp.
+#include "device/nn/loss.h"
 
 #include <algorithm>
 #include <vector>
@@ -31,9 +32,8 @@ void for_type(const Tensor& x, F&& f) {
   dispatch<DType::Float32, DType::Float64>("loss", x.dtype(), std::forward<F>(f));
 }
 
-}  // namespace
-
-void loss_cpu(LossFn fn, const Tensor& x, const Tensor& t, double parameter, const Tensor& out) {
+void element_loss_cpu(LossFn fn, const Tensor& x, const Tensor& t, double parameter,
+                      const Tensor& out) {
   for_type(x, [&]<class T>() {
     parallel_for(x.numel(), kGrain, [&](int64_t i, int64_t end) {
       kernel<T>(fn).each(x.data<T>() + i, t.data<T>() + i, out.data<T>() + i, end - i,
@@ -42,7 +42,8 @@ void loss_cpu(LossFn fn, const Tensor& x, const Tensor& t, double parameter, con
   });
 }
 
-double loss_sum_cpu(LossFn fn, const Tensor& x, const Tensor& t, double parameter) {
+void element_loss_sum_cpu(LossFn fn, const Tensor& x, const Tensor& t, double parameter,
+                          double divisor, const Tensor& out) {
   // Blocks of one size, added up in order: the same sum for any number of threads.
   const int64_t n = x.numel(), blocks = (n + kGrain - 1) / kGrain;
   std::vector<double> sums(size_t(blocks), 0.0);
@@ -57,11 +58,11 @@ double loss_sum_cpu(LossFn fn, const Tensor& x, const Tensor& t, double paramete
   });
   double all = 0;
   for (double s : sums) all += s;
-  return all;
+  store_scalar(out.data(), out.dtype(), Scalar(all / divisor));
 }
 
-void loss_backward_cpu(LossFn fn, const Tensor& x, const Tensor& t, double parameter,
-                       const Tensor& g, double scale, const Tensor& gx) {
+void element_loss_backward_cpu(LossFn fn, const Tensor& x, const Tensor& t, double parameter,
+                               const Tensor& g, double scale, const Tensor& gx) {
   for_type(x, [&]<class T>() {
     const int64_t step = g.numel() == x.numel() ? 1 : 0;
     parallel_for(x.numel(), kGrain, [&](int64_t i, int64_t end) {
@@ -71,4 +72,13 @@ void loss_backward_cpu(LossFn fn, const Tensor& x, const Tensor& t, double param
   });
 }
 
+const bool registered = [] {
+  LossLoops& loops = loss_loops(DeviceType::CPU);
+  loops.element = element_loss_cpu;
+  loops.element_sum = element_loss_sum_cpu;
+  loops.element_backward = element_loss_backward_cpu;
+  return true;
+}();
+
+}  // namespace
 }  // namespace rush

@@ -1,6 +1,5 @@
-#include "cpu/nn/norm.h"
-
-#include "device/loops.h"
+// Normalisations on the CPU, through kernels/norm.cpp: float32 and float64.
+#include "device/nn/norm.h"
 
 #include <algorithm>
 #include <cmath>
@@ -11,10 +10,6 @@
 #include "cpu/kernels/norm_tables.h"
 
 namespace rush {
-
-namespace {
-const NormLoops& gpu() { return device_loops(DeviceType::CUDA).norms; }
-}  // namespace
 
 namespace {
 
@@ -204,13 +199,9 @@ void move_towards(const Tensor& running, const T* value, double momentum, double
   for (int64_t c = 0; c < running.numel(); ++c) to[c] = keep * to[c] + take * (value[c] * scale);
 }
 
-}  // namespace
-
 void batch_norm_cpu(const Tensor& x, const Tensor& weight, const Tensor& bias,
                     const RunningMoments& running, double eps, const Tensor& y, const Tensor& mean,
                     const Tensor& var) {
-  if (x.is_cuda()) [[unlikely]]
-    return gpu().batch_norm(x, weight, bias, running, eps, y, mean, var);
   for_type(x, [&]<class T>() {
     const Planes p(x);
     if (channels_last(x))
@@ -227,8 +218,6 @@ void batch_norm_cpu(const Tensor& x, const Tensor& weight, const Tensor& bias,
 
 void batch_norm_eval_cpu(const Tensor& x, const Tensor& weight, const Tensor& bias,
                          const Tensor& mean, const Tensor& var, double eps, const Tensor& y) {
-  if (x.is_cuda()) [[unlikely]]
-    return gpu().batch_norm_eval(x, weight, bias, mean, var, eps, y);
   for_type(
       x, [&]<class T>() { normalize<T>(x, weight, bias, mean.data<T>(), var.data<T>(), eps, y); });
 }
@@ -236,8 +225,6 @@ void batch_norm_eval_cpu(const Tensor& x, const Tensor& weight, const Tensor& bi
 void batch_norm_backward_cpu(const Tensor& g, const Tensor& x, const Tensor& weight,
                              const Tensor& mean_, const Tensor& var_, double eps, const Tensor& gx,
                              const Tensor& gw, const Tensor& gb) {
-  if (x.is_cuda()) [[unlikely]]
-    return gpu().batch_norm_backward(g, x, weight, mean_, var_, eps, gx, gw, gb);
   for_type(x, [&]<class T>() {
     const Planes p(x);
     const T *mean = mean_.data<T>(), *var = var_.data<T>(), *w = data_or_null<T>(weight);
@@ -346,8 +333,6 @@ void group_norm_backward_cpu(const Tensor& g, const Tensor& x, const Tensor& wei
 void row_norm_cpu(const Tensor& x, int64_t width, const Tensor& weight, const Tensor& bias,
                   bool centred, double eps, const Tensor& y, const Tensor& mean,
                   const Tensor& rstd) {
-  if (x.is_cuda()) [[unlikely]]
-    return gpu().row_norm(x, width, weight, bias, centred, eps, y, mean, rstd);
   for_type(x, [&]<class T>() {
     const std::vector<T> ones(weight.defined() ? 0 : size_t(width), T(1)),
         zeros(bias.defined() ? 0 : size_t(width), T(0));
@@ -363,8 +348,6 @@ void row_norm_cpu(const Tensor& x, int64_t width, const Tensor& weight, const Te
 void row_norm_backward_cpu(const Tensor& g, const Tensor& x, int64_t width, const Tensor& weight,
                            const Tensor& mean, const Tensor& rstd, bool centred, const Tensor& gx,
                            const Tensor& gw, const Tensor& gb) {
-  if (x.is_cuda()) [[unlikely]]
-    return gpu().row_norm_backward(g, x, width, weight, mean, rstd, centred, gx, gw, gb);
   for_type(x, [&]<class T>() {
     const std::vector<T> ones(weight.defined() ? 0 : size_t(width), T(1));
     const T* w = weight.defined() ? weight.data<T>() : ones.data();
@@ -402,4 +385,17 @@ void row_norm_backward_cpu(const Tensor& g, const Tensor& x, int64_t width, cons
   });
 }
 
+const bool registered = [] {
+  NormLoops& loops = norm_loops(DeviceType::CPU);
+  loops.batch_norm = batch_norm_cpu;
+  loops.batch_norm_eval = batch_norm_eval_cpu;
+  loops.batch_norm_backward = batch_norm_backward_cpu;
+  loops.group_norm = group_norm_cpu;
+  loops.group_norm_backward = group_norm_backward_cpu;
+  loops.row_norm = row_norm_cpu;
+  loops.row_norm_backward = row_norm_backward_cpu;
+  return true;
+}();
+
+}  // namespace
 }  // namespace rush

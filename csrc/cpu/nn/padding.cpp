@@ -1,11 +1,11 @@
-#include "cpu/nn/padding.h"
-
-#include <bit>
+// Borders made of what is inside, on the CPU.
+#include <algorithm>
 #include <cstring>
 #include <vector>
 
 #include "core/interrupt.h"
 #include "core/threads.h"
+#include "device/nn/image.h"
 
 namespace rush {
 
@@ -59,8 +59,6 @@ struct Wide {
   uint64_t parts[2];
 };
 
-}  // namespace
-
 void pad_from_inside_cpu(const Tensor& x, IntList pad, PadMode mode, const Tensor& out) {
   Extent e[3];
   int64_t count = x.numel();
@@ -84,4 +82,10 @@ void pad_from_inside_cpu(const Tensor& x, IntList pad, PadMode mode, const Tenso
   }
 }
 
+const bool registered = [] {
+  image_loops(DeviceType::CPU).pad_from_inside = pad_from_inside_cpu;
+  return true;
+}();
+
+}  // namespace
 }  // namespace rush

@@ -1,4 +1,5 @@
-#include "cpu/nn/pool.h"
+// Pools on the CPU, through kernels/pool.cpp.
+#include "device/nn/pool.h"
 
 #include <algorithm>
 #include <atomic>
@@ -7,9 +8,8 @@
 #include "core/cpu_features.h"
 #include "core/interrupt.h"
 #include "core/threads.h"
-#include "cpu/copy/copy.h"
 #include "cpu/kernels/pool_tables.h"
-#include "device/loops.h"
+#include "cpu/prepare.h"
 
 namespace rush {
 
@@ -109,14 +109,8 @@ class Plan {
   Lists lists_[3];
 };
 
-const PoolLoops& gpu() { return device_loops(DeviceType::CUDA).pools; }
-
-}  // namespace
-
 void max_pool_cpu(const Tensor& x, const PoolWindows& windows, const Tensor& y,
                   const Tensor& indices) {
-  if (x.is_cuda()) [[unlikely]]
-    return gpu().max(x, windows, y, indices);
   const Plan plan(x, y, windows);
   int64_t* places = indices.defined() ? indices.data<int64_t>() : nullptr;
   for_type(x, [&]<class T>() {
@@ -126,9 +120,11 @@ void max_pool_cpu(const Tensor& x, const PoolWindows& windows, const Tensor& y,
   });
 }
 
+void max_pool_values_cpu(const Tensor& x, const PoolWindows& windows, const Tensor& y) {
+  max_pool_cpu(x, windows, y, Tensor());
+}
+
 void average_pool_cpu(const Tensor& x, const PoolWindows& windows, const Tensor& y) {
-  if (x.is_cuda()) [[unlikely]]
-    return gpu().average(x, windows, y);
   const Plan plan(x, y, windows);
   for_type(x, [&]<class T>() {
     plan.run(false, [&](int64_t begin, int64_t end) {
@@ -138,8 +134,6 @@ void average_pool_cpu(const Tensor& x, const PoolWindows& windows, const Tensor&
 }
 
 void max_pool_backward_cpu(const Tensor& g, const Tensor& indices, const Tensor& gx) {
-  if (g.is_cuda()) [[unlikely]]
-    return gpu().max_backward(g, indices, gx);
   const Plan plan(gx, g, PoolWindows{});
   const int64_t* places = indices.data<int64_t>();
   std::atomic<bool> inside = true;
@@ -154,8 +148,6 @@ void max_pool_backward_cpu(const Tensor& g, const Tensor& indices, const Tensor&
 }
 
 void average_pool_backward_cpu(const Tensor& g, const PoolWindows& windows, const Tensor& gx) {
-  if (g.is_cuda()) [[unlikely]]
-    return gpu().average_backward(g, windows, gx);
   const Plan plan(gx, g, windows);
   for_type(gx, [&]<class T>() {
     plan.run(true, [&](int64_t begin, int64_t end) {
@@ -163,8 +155,6 @@ void average_pool_backward_cpu(const Tensor& g, const PoolWindows& windows, cons
     });
   });
 }
-
-namespace {
 
 // Where the windows begin: steps of alpha on average, shifted by the sample, and the last one at
 // the very end.
@@ -178,10 +168,9 @@ void window_starts(T sample, int64_t in, int64_t out, int64_t kernel, int64_t* s
   starts[out - 1] = in - kernel;
 }
 
-}  // namespace
-
-void fractional_max_pool_cpu(const Tensor& x, IntList kernel, const Tensor& samples,
-                             const Tensor& y, const Tensor& indices) {
+// All contiguous, float32 or float64.
+void fractional_loop(const Tensor& x, IntList kernel, const Tensor& samples, const Tensor& y,
+                     const Tensor& indices) {
   const size_t dims = kernel.size(), skip = 3 - dims;
   int64_t in[3] = {1, 1, 1}, out[3] = {1, 1, 1}, window[3] = {1, 1, 1};
   for (size_t d = 0; d < dims; ++d) {
@@ -223,4 +212,23 @@ void fractional_max_pool_cpu(const Tensor& x, IntList kernel, const Tensor& samp
   });
 }
 
+void fractional_max_pool_cpu(const Tensor& x, IntList kernel, const Tensor& samples,
+                             const Tensor& out, const Tensor& indices) {
+  const bool direct = out.is_contiguous() && out.dtype() == cpu::loop_type(out.dtype());
+  const Tensor y = direct ? out : make_tensor(out.sizes(), cpu::loop_type(out.dtype()));
+  const Tensor places =
+      indices.is_contiguous() ? indices : make_tensor(indices.sizes(), DType::Int64);
+  fractional_loop(cpu::in_loop_type(x), kernel, cpu::in_loop_type(samples), y, places);
+  if (!direct) copy_cpu(y, out);
+  if (!places.is_same(indices)) copy_cpu(places, indices);
+}
+
+const bool registered = [] {
+  pool_loops(DeviceType::CPU) = {
+      max_pool_cpu,     max_pool_values_cpu,       max_pool_backward_cpu,
+      average_pool_cpu, average_pool_backward_cpu, fractional_max_pool_cpu};
+  return true;
+}();
+
+}  // namespace
 }  // namespace rush

@@ -1,11 +1,13 @@
-#include "cpu/nn/resample.h"
-
+// Resampling along one dim, and patches of images, on the CPU.
 #include <algorithm>
+#include <vector>
 
 #include "core/interrupt.h"
 #include "core/threads.h"
 #include "cpu/linalg/product.h"
 #include "cpu/lines.h"
+#include "cpu/prepare.h"
+#include "device/nn/image.h"
 
 namespace rush {
 
@@ -22,14 +24,29 @@ struct Around {
   }
 };
 
+// Output i is the sum of weight[k] * input[index[k]] for k from start[i] to start[i + 1].
+struct Taps {
+  std::vector<int64_t> start, index;
+  std::vector<double> weight;
+};
+
+Taps taps_of(const Resampling& how) {
+  Taps taps;
+  taps.start.push_back(0);
+  for (int64_t i = 0; i < how.out; ++i) {
+    each_tap(how, i, [&](int64_t index, double weight) {
+      taps.index.push_back(index);
+      taps.weight.push_back(weight);
+    });
+    taps.start.push_back(int64_t(taps.index.size()));
+  }
+  return taps;
+}
+
 template <class F>
 void for_type(const Tensor& x, F&& f) {
   dispatch<DType::Float32, DType::Float64>("resample", x.dtype(), std::forward<F>(f));
 }
-
-}  // namespace
-
-namespace {
 
 // The taps of neighbouring outputs side by side: the k-th of all, then the next; for modes that
 // have equally many taps for every output.
@@ -83,9 +100,8 @@ void resample_rows(const T* x, int64_t in, const Taps& taps, T* y, int64_t out, 
   });
 }
 
-}  // namespace
-
-void resample_cpu(const Tensor& x, int64_t dim, const Taps& taps, const Tensor& y) {
+// Dense tensors with one order of dims, equal but for the size of dim. float32 or float64.
+void sum_taps(const Tensor& x, int64_t dim, const Taps& taps, const Tensor& y) {
   const Around from(x, dim), to(y, dim);
   const int64_t inner = to.size == 1 ? from.inner : to.inner;
   for_type(x, [&]<class T>() {
@@ -113,7 +129,8 @@ void resample_cpu(const Tensor& x, int64_t dim, const Taps& taps, const Tensor& 
   });
 }
 
-void resample_backward_cpu(const Tensor& g, int64_t dim, const Taps& taps, const Tensor& gx) {
+// gx[index] += weight * g.
+void sum_taps_backward(const Tensor& g, int64_t dim, const Taps& taps, const Tensor& gx) {
   const Around from(g, dim), to(gx, dim);
   const int64_t inner = to.size == 1 ? from.inner : to.inner;
   for_type(g, [&]<class T>() {
@@ -142,8 +159,6 @@ void resample_backward_cpu(const Tensor& g, int64_t dim, const Taps& taps, const
   });
 }
 
-namespace {
-
 // f(plane offset of a column row, input row or -1, first input column) for one row of outputs.
 template <class F>
 void for_patch_rows(const PatchShape& s, int64_t plane, F&& f) {
@@ -169,8 +184,6 @@ void for_planes(const PatchShape& s, F&& f) {
                });
 }
 
-}  // namespace
-
 void unfold_cpu(const PatchShape& s, const Tensor& x, const Tensor& columns) {
   dispatch_width(x.dtype(), [&]<class T>() {
     const T* from = static_cast<const T*>(x.data());
@@ -184,7 +197,7 @@ void unfold_cpu(const PatchShape& s, const Tensor& x, const Tensor& columns) {
   });
 }
 
-void fold_cpu(const PatchShape& s, const Tensor& columns, const Tensor& x) {
+void add_patches(const PatchShape& s, const Tensor& columns, const Tensor& x) {
   dispatch<DType::Float32, DType::Float64, DType::Complex64, DType::Complex128>(
       "fold", x.dtype(), [&]<class T>() {
         const T* from = columns.data<T>();
@@ -201,4 +214,46 @@ void fold_cpu(const PatchShape& s, const Tensor& columns, const Tensor& x) {
       });
 }
 
+// x with the order of dims that y has, in y's type.
+Tensor in_order_of(const Tensor& y, const Tensor& x) {
+  const Dims strides = preserved_strides(x.sizes(), y.strides());
+  if (x.strides() == strides && x.dtype() == y.dtype()) return x;
+  const Tensor out = make_tensor(x.sizes(), strides, y.dtype(), {});
+  copy_cpu(arranged_form(x), out);
+  return out;
+}
+
+template <class F>
+void with_taps(const Tensor& x, int64_t dim, const Resampling& how, const Tensor& out, F&& sum) {
+  const DType type = cpu::loop_type(out.dtype());
+  const Tensor y = out.dtype() == type ? out : make_tensor(out.sizes(), out.strides(), type, {});
+  sum(in_order_of(y, x), dim, taps_of(how), y);
+  if (!y.is_same(out)) copy_cpu(y, out);
+}
+
+void resample_cpu(const Tensor& x, int64_t dim, const Resampling& how, const Tensor& out) {
+  with_taps(x, dim, how, out, sum_taps);
+}
+
+void resample_backward_cpu(const Tensor& g, int64_t dim, const Resampling& how, const Tensor& out) {
+  with_taps(g, dim, how, out, sum_taps_backward);
+}
+
+void fold_cpu(const PatchShape& s, const Tensor& columns, const Tensor& x) {
+  if (!is_reduced_float(x.dtype()) && x.dtype() != DType::Bool) return add_patches(s, columns, x);
+  const Tensor wide = make_tensor(x.sizes(), DType::Float32);
+  add_patches(s, cpu::converted(columns, DType::Float32), wide);
+  copy_cpu(wide, x);
+}
+
+const bool registered = [] {
+  ImageLoops& loops = image_loops(DeviceType::CPU);
+  loops.resample = resample_cpu;
+  loops.resample_backward = resample_backward_cpu;
+  loops.unfold = unfold_cpu;
+  loops.fold = fold_cpu;
+  return true;
+}();
+
+}  // namespace
 }  // namespace rush

@@ -290,8 +290,6 @@ void Backward<T>::w_state_grad(T* to) const {
   add_product(columns, rows, sums_grads.get(), sums_row, n, before.get(), n, to, T(0));
 }
 
-}  // namespace
-
 void rnn_backward_cpu(const RnnLayer& layer, const Tensor& output, const RnnKept& kept,
                       const RnnGrads& grads, const RnnInputGrads& out) {
   dispatch<DType::Float32, DType::Float64>("rnn", layer.input.dtype(), [&]<typename T>() {
@@ -310,4 +308,10 @@ void rnn_backward_cpu(const RnnLayer& layer, const Tensor& output, const RnnKept
   });
 }
 
+const bool registered = [] {
+  rnn_loops(DeviceType::CPU).layer_backward = rnn_backward_cpu;
+  return true;
+}();
+
+}  // namespace
 }  // namespace rush

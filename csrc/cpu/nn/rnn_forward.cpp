@@ -227,8 +227,6 @@ void Forward<T>::sequences(int64_t begin, int64_t end, const RnnSplit& split) {
   Sequences<T>(*this, begin, end, split.share_units).run();
 }
 
-}  // namespace
-
 void rnn_forward_cpu(const RnnLayer& layer, const Tensor& output, const Tensor& last_h,
                      const Tensor& last_c, const RnnKept& kept) {
   dispatch<DType::Float32, DType::Float64>("rnn", layer.input.dtype(), [&]<typename T>() {
@@ -236,4 +234,10 @@ void rnn_forward_cpu(const RnnLayer& layer, const Tensor& output, const Tensor& 
   });
 }
 
+const bool registered = [] {
+  rnn_loops(DeviceType::CPU).layer_forward = rnn_forward_cpu;
+  return true;
+}();
+
+}  // namespace
 }  // namespace rush

@@ -19,19 +19,6 @@ const RnnTable<T>& rnn_kernels() {
 template const RnnTable<float>& rnn_kernels();
 template const RnnTable<double>& rnn_kernels();
 
-RnnSteps::RnnSteps(IntList batch_sizes, bool reverse)
-    : active(batch_sizes.begin(), batch_sizes.end()) {
-  int64_t row = 0;
-  for (const int64_t n : active) {
-    first.push_back(row);
-    row += n;
-  }
-  if (reverse) {
-    std::reverse(active.begin(), active.end());
-    std::reverse(first.begin(), first.end());
-  }
-}
-
 template <class T>
 RnnWeight<T>::RnnWeight(const T* from, int64_t gates, int64_t units, int64_t depth,
                         int64_t unit_stride, int64_t depth_stride, bool packed)

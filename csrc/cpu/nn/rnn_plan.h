@@ -6,9 +6,10 @@
 #include <vector>
 
 #include "core/threads.h"
+#include "cpu/kernels/rnn_tables.h"
 #include "cpu/linalg/multiply.h"
-#include "cpu/nn/rnn.h"
 #include "cpu/scratch.h"
+#include "device/nn/rnn.h"
 
 namespace rush {
 

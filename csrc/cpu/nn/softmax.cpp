@@ -1,4 +1,5 @@
-#include "cpu/nn/softmax.h"
+// Softmax along rows, and cross entropy, on the CPU, through kernels/softmax.cpp.
+#include "device/nn/softmax.h"
 
 #include <algorithm>
 #include <atomic>
@@ -8,6 +9,8 @@
 #include "core/threads.h"
 #include "cpu/kernels/softmax_tables.h"
 #include "cpu/lines.h"
+#include "cpu/prepare.h"
+#include "device/nn/loss.h"
 
 namespace rush {
 
@@ -41,18 +44,28 @@ void for_rows(int64_t count, int64_t n, F&& f) {
                });
 }
 
-}  // namespace
+// Along the last dim of contiguous tensors every row is one stretch, and stays in the cache.
+bool is_row_wise(const Tensor& x, int64_t dim) {
+  return x.dim() > 0 && dim == x.dim() - 1 && x.is_contiguous() &&
+         (x.dtype() == DType::Float32 || x.dtype() == DType::Float64);
+}
 
-void softmax_cpu(const Tensor& x, int64_t n, bool logarithm, const Tensor& y) {
+bool softmax_cpu(const Tensor& x, int64_t dim, bool logarithm, const Tensor& y) {
+  if (!is_row_wise(x, dim) || !y.is_contiguous()) return false;
+  const int64_t n = x.sizes().back();
   for_type(x, [&]<class T>() {
     const auto row = logarithm ? kernels<T>().log_softmax : kernels<T>().softmax;
     for_rows(x.numel() / n, n,
              [&](int64_t i) { row(x.data<T>() + i * n, y.data<T>() + i * n, n); });
   });
+  return true;
 }
 
-void softmax_backward_cpu(const Tensor& g, const Tensor& y, int64_t n, bool logarithm,
+// For results that are row-wise.
+void softmax_backward_cpu(const Tensor& given, const Tensor& y, int64_t, bool logarithm,
                           const Tensor& gx) {
+  const Tensor g = cpu::contiguous(given);
+  const int64_t n = y.sizes().back();
   for_type(g, [&]<class T>() {
     const auto row = logarithm ? kernels<T>().log_softmax_backward : kernels<T>().softmax_backward;
     for_rows(g.numel() / n, n, [&](int64_t i) {
@@ -61,9 +74,26 @@ void softmax_backward_cpu(const Tensor& g, const Tensor& y, int64_t n, bool loga
   });
 }
 
-namespace {
+// Scores (batch, classes, points), class indices (batch, points), all contiguous.
+struct CrossEntropy {
+  int64_t batch, classes, points;
+  const int64_t* target;
+  const void* weight;  // one number per class, of the scores' type, or null
+  int64_t ignore_index;
+  double smoothing;
 
-// What one position's loss is made of: weight of its target (0: ignored), see cross_entropy_cpu.
+  explicit CrossEntropy(const CrossEntropyCall& c)
+      : batch(c.x.sizes()[0]),
+        classes(c.x.sizes()[1]),
+        points(c.x.sizes()[2]),
+        target(c.target.data<int64_t>()),
+        weight(c.weight.defined() ? c.weight.data() : nullptr),
+        ignore_index(c.ignore_index),
+        smoothing(c.smoothing) {}
+};
+
+// What one position's loss is made of: weight of its target (0: ignored), see
+// losses_of_positions.
 template <class T>
 class Positions {
  public:
@@ -162,10 +192,11 @@ double look_up(const char* op, const CrossEntropy& c, const T* x, T* loss) {
   return all;
 }
 
-}  // namespace
-
-double cross_entropy_cpu(const char* op, const CrossEntropy& c, const Tensor& x, const Tensor& loss,
-                         const Tensor& total) {
+// The loss of each position, the log of its sum of exponentials (where `total` is defined; else the
+// scores are log-probabilities already), and the sum of the weights. Raises on a target that is
+// out of range.
+double losses_of_positions(const char* op, const CrossEntropy& c, const Tensor& x,
+                           const Tensor& loss, const Tensor& total) {
   double all = 0;
   if (!total.defined() && c.smoothing == 0) {
     if (c.batch * c.points * c.classes == 0) return check_targets(op, c), 0;
@@ -215,7 +246,7 @@ double cross_entropy_cpu(const char* op, const CrossEntropy& c, const Tensor& x,
   return all;
 }
 
-double sum_of_losses_cpu(const Tensor& loss) {
+double sum_of_losses(const Tensor& loss) {
   double all = 0;
   for_type(loss, [&]<class T>() {
     all = double(kernels<T>().weighted_sum(loss.data<T>(), nullptr, loss.numel()));
@@ -223,8 +254,24 @@ double sum_of_losses_cpu(const Tensor& loss) {
   return all;
 }
 
-void cross_entropy_backward_cpu(const CrossEntropy& c, const Tensor& x, const Tensor& total,
-                                const Tensor& g, int64_t step, double scale, const Tensor& gx) {
+void cross_entropy_cpu(const CrossEntropyCall& call, const Tensor& out, const Tensor& total,
+                       const Tensor& weights) {
+  const Tensor x = cpu::in_loop_type(call.x);
+  const bool reduces = call.reduction != 0, direct = !reduces && out.dtype() == x.dtype();
+  const Tensor loss = direct ? out : make_tensor(call.target.sizes(), x.dtype());
+  const double all =
+      losses_of_positions(call.scores ? "cross_entropy" : "nll_loss", CrossEntropy(call), x, loss,
+                          call.scores ? total : Tensor());
+  *weights.data<double>() = all;
+  if (direct) return;
+  if (!reduces) return copy_cpu(loss, out);
+  const double sum = sum_of_losses(loss);
+  store_scalar(out.data(), out.dtype(), Scalar(call.reduction == 1 ? sum / all : sum));
+}
+
+// gx for the gradient of each position's loss, g[i * step] * scale.
+void positions_backward(const CrossEntropy& c, const Tensor& x, const Tensor& total,
+                        const Tensor& g, int64_t step, double scale, const Tensor& gx) {
   for_type(gx, [&]<class T>() {
     const Positions<T> p(c);
     const T* gradient = g.data<T>();
@@ -269,4 +316,23 @@ void cross_entropy_backward_cpu(const CrossEntropy& c, const Tensor& x, const Te
   });
 }
 
+void cross_entropy_backward_cpu(const CrossEntropyCall& call, const Tensor& g, const Tensor& total,
+                                const Tensor& weights, const Tensor& out) {
+  const double scale = call.reduction == 1 ? 1 / *weights.data<double>() : 1;
+  const Tensor x = call.scores ? cpu::in_loop_type(call.x) : call.x;
+  cpu::into(out, [&](const Tensor& gx) {
+    positions_backward(CrossEntropy(call), x, call.scores ? total : Tensor(), cpu::in_loop_type(g),
+                       call.reduction == 0 ? 1 : 0, scale, gx);
+  });
+}
+
+const bool registered = [] {
+  softmax_loops(DeviceType::CPU) = {softmax_cpu, is_row_wise, softmax_backward_cpu};
+  LossLoops& losses = loss_loops(DeviceType::CPU);
+  losses.cross_entropy = cross_entropy_cpu;
+  losses.cross_entropy_backward = cross_entropy_backward_cpu;
+  return true;
+}();
+
+}  // namespace
 }  // namespace rush

@@ -1,4 +1,7 @@
-#include "cpu/optim/optimizer.h"
+// Steps of optimisers on the CPU, and loops over lists of tensors, through kernels/optimizer.cpp.
+// The threads share out the elements of all tensors, so that neither many small ones nor a single
+// large one leaves a thread idle.
+#include "device/optim.h"
 
 #include <algorithm>
 #include <atomic>
@@ -8,6 +11,7 @@
 #include "core/cpu_features.h"
 #include "core/threads.h"
 #include "cpu/copy/copy.h"
+#include "cpu/kernels/optimizer_tables.h"
 
 namespace rush {
 
@@ -108,11 +112,8 @@ double extreme(double a, double b, bool largest) {
   return largest ? std::max(a, b) : std::min(a, b);
 }
 
-}  // namespace
-
-int optimizer_states(OptimizerRule rule) { return kernels().steps[0]->rules[int(rule)].states; }
-
-void optimizer_step_cpu(OptimizerRule rule, std::span<const OptimizerTensor> tensors) {
+void optimizer_step_cpu(OptimizerRule rule, std::span<const OptimizerTensor> tensors,
+                        const OptimizerFormula*, Device) {
   for_elements(tensors, [&](size_t i, int64_t begin, int64_t end) {
     step_range(rule, tensors[i], begin, end);
   });
@@ -169,4 +170,11 @@ bool list_unscale_cpu(std::span<const FlatTensor> tensors, double factor) {
   return finite.load();
 }
 
+const bool registered = [] {
+  optim_loops(DeviceType::CPU) = {optimizer_step_cpu, false, list_norm_cpu, list_scale_cpu,
+                                  list_unscale_cpu};
+  return true;
+}();
+
+}  // namespace
 }  // namespace rush

@@ -2,12 +2,12 @@
 // no_onednn/convolution.cpp.
 #pragma once
 
-#include "cpu/nn/convolution.h"
+#include "device/nn/convolution.h"
 
 namespace rush::onednn {
 
 // float32, and bfloat16 where the processor has it; tensors contiguous or channels-last. False: not
 // done, take another way.
-bool convolve(ConvKind kind, const ConvShape& shape, const ConvTensors& t);
+bool run_convolution(ConvKind kind, const ConvShape& shape, const ConvTensors& t);
 
 }  // namespace rush::onednn

@@ -1,7 +1,8 @@
 // Fourier transforms on GPUs, by cuFFT.
 //
 // - cuFFT takes up to three dims that lie side by side, with the batch either before or behind
-//   them. What lies so goes in as it is; the rest is copied with its transformed dims last.
+// them.
+//   What lies so goes in as it is; the rest is copied with its transformed dims last.
 // - A plan belongs to a geometry and is kept, the least recently used one goes first. Its working
 //   memory comes from our pool and is the call's own, so that one plan serves several streams.
 // - A captured graph goes on using the tables of its plans: those are never let go.
@@ -22,7 +23,7 @@
 #include "cuda/runtime/loops.h"
 #include "cuda/vendor/cufft.h"
 #include "cuda/vendor/plan_hash.h"
-#include "device/math.h"
+#include "device/fft.h"
 #include "device/pointwise.h"
 
 namespace rush::cuda {
@@ -353,7 +354,7 @@ void fft_hermitian(const Tensor& x, const Tensor& out, IntList dims, double scal
 }
 
 const bool registered = [] {
-  cuda_math_loops().fourier = {fft_complex, fft_real, fft_hermitian};
+  fourier_loops(DeviceType::CUDA) = {fft_complex, fft_real, fft_hermitian};
   return true;
 }();
 

@@ -1,11 +1,12 @@
 // Elimination and reflections on GPUs: Cholesky, LU, QR and the systems they solve, by cuSOLVER for
 // large matrices and by the batched functions of cuBLAS and cuSOLVER for many small ones.
+#include "core/matrix_shape.h"
 #include "cuda/kernels/matrices_args.h"
 #include "cuda/linalg/matmul.h"
 #include "cuda/linalg/matrices.h"
 #include "device/copy.h"
 #include "device/index.h"
-#include "device/math.h"
+#include "device/linalg.h"
 #include "device/pointwise.h"
 
 namespace rush::cuda {
@@ -42,18 +43,9 @@ bool is_batch_of_small(const Batch& b, int64_t largest) {
 }
 
 Tensor by_columns_copy(const Tensor& a) {
-  const Batch b(a);
-  Dims sizes(a.sizes()), strides(uint32_t(a.dim()), 1);
-  const size_t d = sizes.size() - 2;
-  strides[d + 1] = b.rows;
-  int64_t step = b.step();
-  for (size_t i = d; i-- > 0;) strides[i] = step, step *= sizes[i];
-  const Tensor out = make_tensor(sizes, strides, a.dtype(), a.device());
+  const Tensor out = make_tensor(a.sizes(), by_column_strides(a.sizes()), a.dtype(), a.device());
   copy(a, out, false);
   return out;
-}
-bool lies_by_columns(const Tensor& a) {
-  return a.stride(-2) == 1 && (a.stride(-1) == a.size(-2) || a.size(-1) <= 1);
 }
 
 // ---- Cholesky ----
@@ -245,9 +237,10 @@ void permutation(const char* op, const Tensor& pivots, int64_t rows, const Tenso
 
 // ---- LDL ----
 
-// ld holds the matrices, lower triangles, by columns.
-void ldl_factor(const char* op, const Tensor& ld, const Tensor& pivots, const Tensor& info) {
+void ldl_factor(const char* op, const Tensor& a, bool, const Tensor& ld, const Tensor& pivots,
+                const Tensor& info) {
   check_sizes(op, ld);
+  copy_loops(ld).triangle(a, 0, false, ld);
   const Batch b(ld);
   const auto n = int(b.rows);
   const Device device = ld.device();
@@ -267,7 +260,7 @@ void ldl_factor(const char* op, const Tensor& ld, const Tensor& pivots, const Te
   after_launch(current_stream(device.index));
 }
 
-void ldl_solve(const char* op, const Tensor& ld, const Tensor& pivots, const Tensor& b,
+void ldl_solve(const char* op, const Tensor& ld, const Tensor& pivots, const Tensor& b, bool,
                const Tensor& x) {
   check_sizes(op, ld);
   const Batch to(x), factors(ld);
@@ -443,7 +436,7 @@ void ormqr(const char* op, const Tensor& a, const Tensor& tau, const Tensor& c, 
 }
 
 const bool registered = [] {
-  MatrixLoops& loops = cuda_math_loops().matrices;
+  MatrixLoops& loops = matrix_loops(DeviceType::CUDA);
   loops.cholesky = cholesky;
   loops.solve_triangular = solve_triangular;
   loops.lu_factor = lu_factor;

@@ -12,14 +12,13 @@
 #include <memory>
 #include <unordered_map>
 
-#include "cpu/linalg/gemm.h"
 #include "cuda/linalg/matmul.h"
 #include "cuda/runtime/launch.h"
 #include "cuda/runtime/loops.h"
 #include "cuda/runtime/settings.h"
 #include "cuda/vendor/cublas.h"
 #include "cuda/vendor/plan_hash.h"
-#include "device/loops.h"
+#include "device/linalg.h"
 #include "device/pointwise.h"
 
 namespace rush::cuda {
@@ -360,11 +359,7 @@ void inner_product(const Tensor& a, const Tensor& b, const Tensor& out) {
 }
 
 const bool registered = [] {
-  DeviceLoops& loops = device_loops(DeviceType::CUDA);
-  loops.gemm = product;
-  loops.linear = linear;
-  loops.gemv = product_with_vector;
-  loops.dot = inner_product;
+  product_loops(DeviceType::CUDA) = {product, product_with_vector, inner_product, linear};
   return true;
 }();
 

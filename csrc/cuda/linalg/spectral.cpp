@@ -2,10 +2,11 @@
 //
 // Singular values come from Jacobi's method: many small matrices at once, others one by one. Where
 // it does not converge, and where it is asked for, QR iterations (gesvd) do it.
+#include "core/matrix_shape.h"
 #include "cuda/linalg/matmul.h"
 #include "cuda/linalg/matrices.h"
 #include "device/copy.h"
-#include "device/math.h"
+#include "device/linalg.h"
 #include "device/pointwise.h"
 
 namespace rush::cuda {
@@ -96,7 +97,7 @@ template <class T>
 void jacobi_of_factors(const Svd& c) {
   const bool turned = c.rows < c.cols;
   const int64_t m = std::max(c.rows, c.cols), n = c.k;
-  const MatrixLoops& loops = cuda_math_loops().matrices;
+  const MatrixLoops& loops = matrix_loops(c.device);
   Tensor tall = c.a;
   if (turned) write_adjoint(c.a, tall = columns_of(c.count, m, n, c.a));
   const Tensor factors = columns_of(c.count, m, n, c.a), r = columns_of(c.count, n, n, c.a);
@@ -225,9 +226,14 @@ void svd(const char* op, const Tensor& a, std::string_view driver, const Tensor&
   after_launch(current_stream(c.device.index));
 }
 
-void eigh(const char* op, const Tensor& v, bool upper, bool vectors, const Tensor& values,
+void eigh(const char* op, const Tensor& a, bool upper, const Tensor& values, const Tensor& to,
           const Tensor& info) {
-  check_sizes(op, v);
+  check_sizes(op, a);
+  // The matrices become their vectors.
+  const bool vectors = to.defined();
+  const Tensor v =
+      vectors ? to : make_tensor(a.sizes(), by_column_strides(a.sizes()), a.dtype(), a.device());
+  copy(a, v, false);
   const Batch b(v);
   const int64_t n = b.rows;
   const Device device = v.device();
@@ -307,10 +313,10 @@ bool eig(const char* op, const Tensor& a, const Tensor& values, const Tensor& v,
 }
 
 const bool registered = [] {
-  MatrixLoops& loops = cuda_math_loops().matrices;
+  MatrixLoops& loops = matrix_loops(DeviceType::CUDA);
   loops.svd = svd;
   loops.eigh = eigh;
-  loops.eig = eig;
+  loops.eig_in_pairs = eig;
   return true;
 }();
 

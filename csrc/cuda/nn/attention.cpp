@@ -1,5 +1,5 @@
 // Attention on GPUs, through kernels/attention.cu.
-#include "cpu/nn/attention.h"
+#include "device/nn/attention.h"
 
 #include <bit>
 
@@ -7,7 +7,6 @@
 #include "cuda/runtime/launch.h"
 #include "cuda/runtime/loops.h"
 #include "cuda/runtime/settings.h"
-#include "device/sequence.h"
 
 namespace rush::cuda {
 namespace {
@@ -199,12 +198,13 @@ void attention_backward(const AttentionOptions& o, const Tensor& g, const Tensor
   call.finish();
 }
 
+const bool registered = [] {
+  AttentionLoops& loops = attention_loops(DeviceType::CUDA);
+  loops.takes = attention_takes;
+  loops.forward = attention;
+  loops.backward = attention_backward;
+  return true;
+}();
+
 }  // namespace
-
-void add_attention(SequenceLoops& loops) {
-  loops.attention_takes = attention_takes;
-  loops.attention = attention;
-  loops.attention_backward = attention_backward;
-}
-
 }  // namespace rush::cuda

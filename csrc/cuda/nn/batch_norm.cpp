@@ -1,10 +1,9 @@
 // Batch norm on GPUs, through kernels/batch_norm.cu.
 #include <bit>
 
-#include "cpu/nn/norm.h"
 #include "cuda/runtime/launch.h"
 #include "cuda/runtime/loops.h"
-#include "device/loops.h"
+#include "device/nn/norm.h"
 
 namespace rush::cuda {
 namespace {
@@ -219,7 +218,7 @@ void batch_norm_backward(const Tensor& g, const Tensor& x, const Tensor& weight,
 }
 
 const bool registered = [] {
-  NormLoops& loops = device_loops(DeviceType::CUDA).norms;
+  NormLoops& loops = norm_loops(DeviceType::CUDA);
   loops.batch_norm = batch_norm;
   loops.batch_norm_eval = normalize;
   loops.batch_norm_backward = batch_norm_backward;

@@ -3,8 +3,9 @@
 // cuDNN takes tensors that lie contiguous or channels-last, all three alike; what lies otherwise is
 // copied first. Which engine serves a geometry comes from cuDNN's heuristics and is kept: no trial
 // runs. Convolutions of each channel by itself, channels-last, have kernels of our own: cuDNN's
-// took 7 times as long for MobileNet's. Types that cuDNN lacks (integers, complex) run on the host.
-#include "cpu/nn/convolution.h"
+// took 7 times as long for MobileNet's. Types that cuDNN lacks (integers, complex) are left to the
+// host.
+#include "device/nn/convolution.h"
 
 #include <array>
 #include <cstring>
@@ -20,7 +21,6 @@
 #include "cuda/vendor/cudnn.h"
 #include "cuda/vendor/cudnn_graph.h"
 #include "cuda/vendor/plan_hash.h"
-#include "device/loops.h"
 #include "device/pointwise.h"
 
 namespace rush::cuda {
@@ -222,17 +222,8 @@ bool lies_channels_last(const Tensor& t) {
          is_channels_last(t.sizes(), t.strides());
 }
 
-Tensor& written(ConvKind kind, ConvTensors& t) {
-  return kind == ConvKind::Forward ? t.y : kind == ConvKind::InputGrad ? t.x : t.w;
-}
-
 bool lies_right(const Tensor& t, bool last) {
   return last ? is_channels_last(t.sizes(), t.strides()) : t.is_contiguous();
-}
-Tensor packed(const Tensor& t) {
-  const Tensor out = make_tensor(t.sizes(), t.dtype(), t.device());
-  copy(t, out, false);
-  return out;
 }
 Tensor fresh_like(const Tensor& t, bool last) {
   return last ? make_tensor(t.sizes(), channels_last_strides(t.sizes()), t.dtype(), t.device())
@@ -258,21 +249,6 @@ bool has_plain_sizes(const ConvShape& s) {
     if (s.output[d] != (s.input[d] + 2 * s.padding[d] - reach) / s.stride[d] + 1) return false;
   }
   return true;
-}
-
-// On the host, over copies.
-void convolve_on_host(ConvKind kind, const ConvShape& shape, const ConvTensors& t) {
-  note_wait("convolution");
-  ConvTensors all = t;
-  for (Tensor* x : {&all.x, &all.w, &all.bias, &all.y}) {
-    if (!x->defined()) continue;
-    const Tensor host = make_tensor(x->sizes(), x->dtype());
-    copy(*x, host, false);
-    *x = host;
-  }
-  rush::convolve(kind, shape, all);
-  ConvTensors original = t;
-  copy(written(kind, all), written(kind, original), false);
 }
 
 Geometry geometry_of(ConvKind kind, const ConvShape& shape, const ConvTensors& t, bool last) {
@@ -371,12 +347,12 @@ const std::vector<dnn::Plan>& plans_for(const Geometry& g, const ConvTensors& t)
   });
 }
 
-void convolve(ConvKind kind, const ConvShape& shape, const ConvTensors& given) {
+bool convolve_by_cudnn(ConvKind kind, const ConvShape& shape, const ConvTensors& given) {
   ConvTensors t = given;
-  const Tensor result = written(kind, t);
+  const Tensor result = t.written(kind);
   if (!dnn::has_type(t.x.dtype()) || !has_plain_sizes(shape) || !settings().cudnn_enabled.load() ||
       !dnn::library().missing.empty())
-    return convolve_on_host(kind, shape, given);
+    return false;
   // (For doubles cuDNN has no engines that read channels-last.)
   const bool last =
       (lies_channels_last(t.x) || lies_channels_last(t.w) || lies_channels_last(t.y)) &&
@@ -388,10 +364,11 @@ void convolve(ConvKind kind, const ConvShape& shape, const ConvTensors& given) {
     *x = moved;
   }
   const auto finish = [&] {
-    if (!written(kind, t).is_same(result)) copy(written(kind, t), result, false);
+    if (!t.written(kind).is_same(result)) copy(t.written(kind), result, false);
+    return true;
   };
   if (last && is_depthwise(shape)) {
-    if (t.bias.defined() && !t.bias.is_contiguous()) t.bias = packed(t.bias);
+    if (t.bias.defined()) t.bias = contiguous(t.bias);
     convolve_depthwise(kind, shape, t);
     return finish();
   }
@@ -399,14 +376,16 @@ void convolve(ConvKind kind, const ConvShape& shape, const ConvTensors& given) {
   const bool adds = kind == ConvKind::Forward && t.bias.defined();
   if (adds && convolve_with_bias(g, t)) return finish();
   const std::vector<dnn::Plan>& plans = plans_for(g, t);
-  if (plans.empty()) return convolve_on_host(kind, shape, given);
+  if (plans.empty()) return false;
   run_plan(plans[0], g, t);
   if (adds) add_bias(t.y, t.bias);
-  finish();
+  return finish();
 }
 
+bool prefers_channels_last(IntList sizes) { return sizes.size() == 4 || sizes.size() == 5; }
+
 const bool registered = [] {
-  device_loops(DeviceType::CUDA).convolve = convolve;
+  convolution_loops(DeviceType::CUDA) = {convolve_by_cudnn, prefers_channels_last};
   return true;
 }();
 

@@ -1,7 +1,7 @@
 // Cross entropy and nll_loss on GPUs, through kernels/cross_entropy.cu.
 #include "cuda/nn/rows.h"
 #include "cuda/runtime/loops.h"
-#include "device/nn.h"
+#include "device/nn/loss.h"
 
 namespace rush::cuda {
 namespace {
@@ -36,12 +36,13 @@ uint64_t key_of(Kernel kernel, int team, bool packs, bool scores, DType type) {
          uint64_t(type);
 }
 
-CrossEntropyArgs args_for(const CrossEntropyCall& c) {
+// x: the scores of the call, dense.
+CrossEntropyArgs args_for(const CrossEntropyCall& c, const Tensor& x) {
   CrossEntropyArgs args{};
-  args.x = c.x.data();
+  args.x = x.data();
   args.weight = data_or_null(c.weight);
   args.target = c.target.data<const i64>();
-  const Dims &n = c.x.sizes(), &steps = c.x.strides();
+  const Dims &n = x.sizes(), &steps = x.strides();
   args.batch = n[0], args.classes = n[1], args.points = n[2];
   args.batch_step = steps[0], args.class_step = steps[1], args.point_step = steps[2];
   args.ignore_index = c.ignore_index;
@@ -69,7 +70,8 @@ Rows rows_of(const CrossEntropyArgs& args, DType type) {
 
 void cross_entropy(const CrossEntropyCall& c, const Tensor& loss, const Tensor& total,
                    const Tensor& weights) {
-  CrossEntropyArgs args = args_for(c);
+  const Tensor x = is_dense(c.x.sizes(), c.x.strides()) ? c.x : contiguous(c.x);
+  CrossEntropyArgs args = args_for(c, x);
   const DType type = c.x.dtype();
   const int device = c.x.device().index;
   args.loss = loss.data();
@@ -104,7 +106,9 @@ void cross_entropy(const CrossEntropyCall& c, const Tensor& loss, const Tensor& 
 
 void cross_entropy_backward(const CrossEntropyCall& c, const Tensor& g, const Tensor& total,
                             const Tensor& weights, const Tensor& gx) {
-  CrossEntropyArgs args = args_for(c);
+  if (gx.numel() == 0) return;
+  const Tensor x = lying_like(gx, c.x);
+  CrossEntropyArgs args = args_for(c, x);
   const DType type = c.x.dtype();
   const int device = c.x.device().index;
   const int64_t positions = args.batch * args.points;
@@ -128,9 +132,10 @@ void cross_entropy_backward(const CrossEntropyCall& c, const Tensor& g, const Te
 }
 
 const bool registered = [] {
-  NnLoops& loops = device_nn_loops(DeviceType::CUDA);
+  LossLoops& loops = loss_loops(DeviceType::CUDA);
   loops.cross_entropy = cross_entropy;
   loops.cross_entropy_backward = cross_entropy_backward;
+  loops.cross_entropy_keeps_order = true;
   return true;
 }();
 

@@ -1,5 +1,5 @@
 // Connectionist temporal classification on GPUs, through kernels/ctc.cu.
-#include "cpu/nn/ctc.h"
+#include "device/nn/loss.h"
 
 #include <algorithm>
 #include <vector>
@@ -8,7 +8,6 @@
 #include "cuda/nn/rows.h"
 #include "cuda/runtime/graph.h"
 #include "cuda/runtime/loops.h"
-#include "device/nn.h"
 
 namespace rush::cuda {
 namespace {
@@ -90,9 +89,9 @@ void ctc_loss_backward(const Tensor& x, const Tensor& targets, const CtcLengths&
 }
 
 const bool registered = [] {
-  NnLoops& loops = device_nn_loops(DeviceType::CUDA);
-  loops.ctc_loss = ctc_loss;
-  loops.ctc_loss_backward = ctc_loss_backward;
+  LossLoops& loops = loss_loops(DeviceType::CUDA);
+  loops.ctc = ctc_loss;
+  loops.ctc_backward = ctc_loss_backward;
   return true;
 }();
 

@@ -1,9 +1,9 @@
 // Dropout on GPUs, through kernels/dropout_exact.cu.
+#include "device/nn/dropout.h"
 #include "cuda/nn/rows.h"
 #include "cuda/runtime/graph.h"
 #include "cuda/runtime/loops.h"
 #include "cuda/runtime/nest.h"
-#include "device/nn.h"
 
 namespace rush::cuda {
 namespace {
@@ -89,9 +89,7 @@ void masked(const Tensor& x, const Tensor& mask, const DropoutRule& rule, const 
 }
 
 const bool registered = [] {
-  NnLoops& loops = device_nn_loops(DeviceType::CUDA);
-  loops.dropout = dropout;
-  loops.masked = masked;
+  dropout_loops(DeviceType::CUDA) = {dropout, masked};
   return true;
 }();
 

@@ -1,6 +1,6 @@
 // Look-ups of rows on GPUs, one by one or in bags, and the table's gradient, through
 // kernels/embedding.cu.
-#include "cpu/nn/embedding.h"
+#include "device/nn/embedding.h"
 
 #include <bit>
 
@@ -8,7 +8,6 @@
 #include "cuda/nn/rows.h"
 #include "cuda/runtime/loops.h"
 #include "cuda/sort/order.h"
-#include "device/nn.h"
 
 namespace rush::cuda {
 namespace {
@@ -53,7 +52,8 @@ Grid grid_of(int64_t rows, int log, int device) { return blocks_for(rows << log,
 
 // ---- look-up ----
 
-void embedding(const Tensor& table, const Tensor& index, const Tensor& out) {
+void embedding(const Tensor& given, const Tensor& index, const Tensor& out) {
+  const Tensor table = contiguous(given);
   const int device = out.device().index;
   const int64_t row = table.sizes()[1] * table.element_size();
   const uintptr_t all = uintptr_t(row) | reinterpret_cast<uintptr_t>(table.data()) |
@@ -146,8 +146,9 @@ void sum_by_key(const Source& source, const Tensor& keys, bool by_count, const T
   }
 }
 
-void embedding_backward(const Tensor& g, const Tensor& index, int64_t skip, bool by_count,
+void embedding_backward(const Tensor& given, const Tensor& index, int64_t skip, bool by_count,
                         const Tensor& gtable) {
+  const Tensor g = given.strides()[1] == 1 ? given : contiguous(given);
   const int device = g.device().index;
   const DType type = keys_type(gtable.sizes()[0]);
   const Tensor keys = make_tensor(Dims{index.numel()}, type, g.device());
@@ -225,12 +226,8 @@ void embedding_bag_weights(const Tensor& g, const Tensor& table, const Bags& bag
 }
 
 const bool registered = [] {
-  NnLoops& loops = device_nn_loops(DeviceType::CUDA);
-  loops.embedding = embedding;
-  loops.embedding_backward = embedding_backward;
-  loops.embedding_bag = embedding_bag;
-  loops.embedding_bag_backward = embedding_bag_backward;
-  loops.embedding_bag_weights = embedding_bag_weights;
+  embedding_loops(DeviceType::CUDA) = {embedding, embedding_backward, embedding_bag,
+                                       embedding_bag_backward, embedding_bag_weights};
   return true;
 }();
 

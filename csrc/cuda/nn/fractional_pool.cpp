@@ -2,7 +2,7 @@
 #include "cuda/kernels/fractional_pool_args.h"
 #include "cuda/nn/rows.h"
 #include "cuda/runtime/loops.h"
-#include "device/nn.h"
+#include "device/nn/pool.h"
 
 namespace rush::cuda {
 namespace {
@@ -13,8 +13,9 @@ std::string spell(uint64_t key) {
 }
 constexpr KernelFamily kFamily{kFractionalPoolFamily, "fractional_pool.cu", spell};
 
-void fractional_max_pool(const Tensor& x, IntList kernel, const Tensor& samples, const Tensor& y,
-                         const Tensor& indices) {
+// All contiguous.
+void run(const Tensor& x, IntList kernel, const Tensor& samples, const Tensor& y,
+         const Tensor& indices) {
   FractionalPoolArgs args{};
   const size_t dims = kernel.size(), skip = 3 - dims;
   args.n = y.numel();
@@ -33,8 +34,19 @@ void fractional_max_pool(const Tensor& x, IntList kernel, const Tensor& samples,
   launch(kFamily, uint64_t(x.dtype()), device, blocks_for(args.n, device), {kThreads}, args);
 }
 
+void fractional_max_pool(const Tensor& x, IntList kernel, const Tensor& samples, const Tensor& out,
+                         const Tensor& indices) {
+  const auto plain = [](const Tensor& t) {
+    return t.is_contiguous() ? t : make_tensor(t.sizes(), t.dtype(), t.device());
+  };
+  const Tensor y = plain(out), i = plain(indices);
+  run(contiguous(x), kernel, contiguous(samples), y, i);
+  if (!y.is_same(out)) copy(y, out, false);
+  if (!i.is_same(indices)) copy(i, indices, false);
+}
+
 const bool registered = [] {
-  device_nn_loops(DeviceType::CUDA).fractional_max_pool = fractional_max_pool;
+  pool_loops(DeviceType::CUDA).fractional_max = fractional_max_pool;
   return true;
 }();
 

@@ -1,10 +1,8 @@
 // Sampling of images on GPUs, through kernels/grid_sample.cu.
-#include "cpu/nn/grid_sample.h"
-
 #include "cuda/kernels/grid_sample_args.h"
 #include "cuda/nn/rows.h"
 #include "cuda/runtime/loops.h"
-#include "device/nn.h"
+#include "device/nn/image.h"
 
 namespace rush::cuda {
 namespace {
@@ -95,7 +93,7 @@ void grid_neighbours(const Tensor& places, int64_t size, int64_t offset, const S
 }
 
 const bool registered = [] {
-  NnLoops& loops = device_nn_loops(DeviceType::CUDA);
+  ImageLoops& loops = image_loops(DeviceType::CUDA);
   loops.grid_sample = grid_sample;
   loops.grid_sample_backward = grid_sample_backward;
   loops.grid_places = grid_places;

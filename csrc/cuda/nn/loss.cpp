@@ -1,9 +1,8 @@
 // Losses of input and target on GPUs, through kernels/loss.cu.
-#include "cpu/kernels/loss_tables.h"
+#include "device/nn/loss.h"
 
 #include "cuda/nn/rows.h"
 #include "cuda/runtime/loops.h"
-#include "device/nn.h"
 
 namespace rush::cuda {
 namespace {
@@ -52,10 +51,10 @@ void loss(LossFn fn, const Tensor& x, const Tensor& target, double parameter, co
   if (args.n) run(kEach, fn, args, x, grid_for(x));
 }
 
-void loss_sum(LossFn fn, const Tensor& x, const Tensor& target, double parameter, double scale,
+void loss_sum(LossFn fn, const Tensor& x, const Tensor& target, double parameter, double divisor,
               const Tensor& out) {
-  LossArgs args{x.numel(), x.data(), target.data(), nullptr, out.data(), nullptr,
-                0,         0,        parameter,     scale};
+  LossArgs args{x.numel(), x.data(), target.data(), nullptr,    out.data(), nullptr,
+                0,         0,        parameter,     1 / divisor};
   Grid grid = grid_for(x);
   if (grid.x <= 4) grid.x = 1;  // a second launch costs more
   args.blocks = i32(grid.x);
@@ -79,10 +78,11 @@ void loss_backward(LossFn fn, const Tensor& x, const Tensor& target, double para
 }
 
 const bool registered = [] {
-  NnLoops& loops = device_nn_loops(DeviceType::CUDA);
-  loops.loss = loss;
-  loops.loss_sum = loss_sum;
-  loops.loss_backward = loss_backward;
+  LossLoops& loops = loss_loops(DeviceType::CUDA);
+  loops.element = loss;
+  loops.element_sum = loss_sum;
+  loops.element_backward = loss_backward;
+  loops.element_takes_halves = true;
   return true;
 }();
 

@@ -1,7 +1,7 @@
 // lstm.h: LSTMs step by step: a product and a kernel for each. See lstm.cpp.
 #pragma once
 
-#include "device/sequence.h"
+#include "device/nn/rnn.h"
 
 namespace rush::cuda {
 

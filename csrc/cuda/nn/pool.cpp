@@ -1,11 +1,10 @@
 // Pools on GPUs, through kernels/pool.cu.
-#include "cpu/nn/pool.h"
+#include "device/nn/pool.h"
 
 #include <bit>
 
 #include "cuda/runtime/launch.h"
 #include "cuda/runtime/loops.h"
-#include "device/loops.h"
 
 namespace rush::cuda {
 namespace {
@@ -109,8 +108,11 @@ void average_pool_backward(const Tensor& g, const PoolWindows& windows, const Te
 }
 
 const bool registered = [] {
-  device_loops(DeviceType::CUDA).pools = {max_pool, max_pool_backward, average_pool,
-                                          average_pool_backward};
+  PoolLoops& loops = pool_loops(DeviceType::CUDA);
+  loops.max = max_pool;
+  loops.max_backward = max_pool_backward;
+  loops.average = average_pool;
+  loops.average_backward = average_pool_backward;
   return true;
 }();
 

@@ -1,12 +1,10 @@
 // Resampling and patches on GPUs, through kernels/resample.cu.
-#include "cpu/nn/resample.h"
-
 #include <bit>
 
 #include "cuda/kernels/resample_args.h"
 #include "cuda/nn/rows.h"
 #include "cuda/runtime/loops.h"
-#include "device/nn.h"
+#include "device/nn/image.h"
 
 namespace rush::cuda {
 namespace {
@@ -48,8 +46,17 @@ unsigned blocks_down(int64_t across, int64_t outer, int device) {
                                       std::min<int64_t>(outer, 65535)));
 }
 
-// x and y are dense and have one order of dims.
-void run(bool backward, const Tensor& x, int64_t dim, const Resampling& how, const Tensor& y) {
+// x with these strides.
+Tensor with_strides(const Tensor& x, const Dims& strides) {
+  if (x.strides() == strides) return x;
+  const Tensor out = make_tensor(x.sizes(), strides, x.dtype(), x.device());
+  copy(x, out, false);
+  return out;
+}
+
+void run(bool backward, const Tensor& given, int64_t dim, const Resampling& how, const Tensor& y) {
+  // Both dense, with one order of dims.
+  const Tensor x = with_strides(given, preserved_strides(given.sizes(), y.strides()));
   const int device = y.device().index;
   const size_t d = size_t(dim);
   ResampleTable table{};
@@ -86,7 +93,10 @@ uint64_t taps_of(ResampleMode mode) {
   return mode == ResampleMode::Cubic ? 4 : mode == ResampleMode::Linear ? 2 : 1;
 }
 
-void resample_image(const Tensor& x, const Resampling* how, const Tensor& y) {
+void resample_image(const Tensor& given, const Resampling* how, const Tensor& y) {
+  const Dims& sizes = given.sizes();
+  const Tensor x = with_strides(
+      given, y.is_contiguous() ? contiguous_strides(sizes) : channels_last_strides(sizes));
   const int device = y.device().index;
   ResampleImageArgs args{};
   args.x = x.data();
@@ -124,7 +134,7 @@ void fold(const PatchShape& s, const Tensor& columns, const Tensor& x) {
 }
 
 const bool registered = [] {
-  NnLoops& loops = device_nn_loops(DeviceType::CUDA);
+  ImageLoops& loops = image_loops(DeviceType::CUDA);
   loops.resample = resample;
   loops.resample_backward = resample_backward;
   loops.resample_image = resample_image;

@@ -11,14 +11,9 @@
 #include "cuda/runtime/launch.h"
 #include "cuda/runtime/loops.h"
 #include "cuda/runtime/settings.h"
-#include "device/loops.h"
-#include "device/sequence.h"
+#include "device/nn/rnn.h"
 
 namespace rush::cuda {
-
-// attention.cpp's part of the table.
-void add_attention(SequenceLoops& loops);
-
 namespace {
 
 // ---- weights ----
@@ -181,14 +176,13 @@ void cell_backward(RnnMode mode, const CellTensors& t, const CellGrads& g) {
 }
 
 const bool registered = [] {
-  static SequenceLoops loops{.rnn_takes = rnn_takes,
-                             .rnn_reserve = rnn_reserve,
-                             .rnn_forward = rnn_forward,
-                             .rnn_backward = rnn_backward,
-                             .cell = cell,
-                             .cell_backward = cell_backward};
-  add_attention(loops);
-  device_loops(DeviceType::CUDA).sequences = &loops;
+  RnnLoops& loops = rnn_loops(DeviceType::CUDA);
+  loops.network_takes = rnn_takes;
+  loops.network_reserve = rnn_reserve;
+  loops.network_forward = rnn_forward;
+  loops.network_backward = rnn_backward;
+  loops.cell = cell;
+  loops.cell_backward = cell_backward;
   return true;
 }();
 

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "cuda/vendor/cudnn_rnn.h"
-#include "device/sequence.h"
+#include "device/nn/rnn.h"
 
 namespace rush::cuda {
 

@@ -1,8 +1,7 @@
 // Layer, RMS and group norm on GPUs, through kernels/row_norm.cu.
 #include "cuda/nn/rows.h"
 #include "cuda/runtime/loops.h"
-#include "device/loops.h"
-#include "device/nn.h"
+#include "device/nn/norm.h"
 #include "device/reduce.h"
 
 namespace rush::cuda {
@@ -231,10 +230,10 @@ void group_norm_backward(const Tensor& g, const Tensor& x, const Tensor& weight,
 }
 
 const bool registered = [] {
-  NormLoops& norms = device_loops(DeviceType::CUDA).norms;
-  norms.row_norm = row_norm;
-  norms.row_norm_backward = row_norm_backward;
-  NnLoops& loops = device_nn_loops(DeviceType::CUDA);
+  NormLoops& loops = norm_loops(DeviceType::CUDA);
+  loops.takes_halves = true;
+  loops.row_norm = row_norm;
+  loops.row_norm_backward = row_norm_backward;
   loops.group_norm = group_norm;
   loops.group_norm_backward = group_norm_backward;
   return true;

@@ -1,9 +1,8 @@
 // Softmax and its gradient on GPUs, through kernels/softmax.cu.
+#include "device/nn/softmax.h"
 #include "core/shape.h"
 #include "cuda/nn/rows.h"
 #include "cuda/runtime/loops.h"
-#include "device/loops.h"
-#include "device/nn.h"
 
 namespace rush::cuda {
 namespace {
@@ -75,28 +74,20 @@ void run(bool log, const Tensor& x, const void* g, int64_t dim, const Tensor& y)
   launch(kSoftmax, i.key(), device, blocks_of_teams(args.rows, i.team), {kThreads}, args);
 }
 
-// x itself, or a copy that lies as `as` does.
-Tensor arranged(const Tensor& x, const Tensor& as) {
-  if (x.strides() == as.strides()) return x;
-  const Tensor twin = make_tensor(as.sizes(), as.strides(), x.dtype(), x.device());
-  copy(x, twin, false);
-  return twin;
-}
-
 bool softmax(const Tensor& x, int64_t dim, bool log, const Tensor& out) {
   if (!is_dense(out.sizes(), out.strides()) || x.dtype() != out.dtype()) return false;
-  run(log, arranged(x, out), nullptr, dim, out);
+  run(log, lying_like(out, x), nullptr, dim, out);
   return true;
 }
 
 void softmax_backward(const Tensor& g, const Tensor& y, int64_t dim, bool log, const Tensor& gx) {
-  const Tensor from = arranged(g, gx);
-  run(log, arranged(y, gx), from.data(), dim, gx);
+  const Tensor from = lying_like(gx, g);
+  run(log, lying_like(gx, y), from.data(), dim, gx);
 }
 
 const bool registered = [] {
-  device_loops(DeviceType::CUDA).softmax = softmax;
-  device_nn_loops(DeviceType::CUDA).softmax_backward = softmax_backward;
+  const auto has_backward = [](const Tensor&, int64_t) { return true; };
+  softmax_loops(DeviceType::CUDA) = {softmax, has_backward, softmax_backward};
   return true;
 }();
 

@@ -1,5 +1,5 @@
 // Steps of optimisers on GPUs: one launch for all parameters of a type.
-#include "cpu/optim/optimizer.h"
+#include "device/optim.h"
 
 #include <cstring>
 #include <vector>
@@ -7,7 +7,6 @@
 #include "cuda/runtime/graph.h"
 #include "cuda/runtime/launch.h"
 #include "cuda/runtime/loops.h"
-#include "device/loops.h"
 
 namespace rush::cuda {
 namespace {
@@ -118,7 +117,9 @@ void optimizer_step(OptimizerRule rule, std::span<const OptimizerTensor> tensors
 }
 
 const bool registered = [] {
-  device_loops(DeviceType::CUDA).optimizer_step = optimizer_step;
+  OptimLoops& loops = optim_loops(DeviceType::CUDA);
+  loops.step = optimizer_step;
+  loops.takes_formula = true;
   return true;
 }();
 

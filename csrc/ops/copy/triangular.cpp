@@ -1,6 +1,4 @@
 // Cholesky's factorisation and triangular systems.
-#include "cpu/linalg/factorizations.h"
-
 #include "ops/linalg/linalg.h"
 
 namespace rush {
@@ -14,12 +12,10 @@ struct CholeskyEx {
   }
   static void run(const Tensor& self, const Tensor& L, const Tensor& info) {
     const Tensor out = L.is_contiguous() ? L : make_tensor(L.sizes(), L.dtype(), L.device());
-    if (!L.is_cuda())
-      cholesky_cpu(name, readable_matrices(self), false, out, info);
-    else if (L.numel() == 0)
+    if (L.numel() == 0)
       fill_data(info, 0);
     else
-      gpu_matrices().cholesky(name, readable_matrices(self), false, out, info);
+      matrix_loops(L).cholesky(name, readable_matrices(self), false, out, info);
     if (!out.is_same(L)) copy_data(L, out);
   }
   static constexpr uint32_t non_differentiable = 1u << 1;
@@ -50,10 +46,8 @@ struct SolveTriangular {
     const Tensor x =
         out.is_contiguous() ? out : make_tensor(out.sizes(), out.dtype(), out.device());
     copy_data(x, B);
-    if (!x.is_cuda())
-      solve_triangular_cpu(name, readable_matrices(A), upper, unit, x);
-    else if (x.numel() != 0)
-      gpu_matrices().solve_triangular(name, readable_matrices(A), upper, unit, x);
+    if (x.numel() != 0)
+      matrix_loops(x).solve_triangular(name, readable_matrices(A), upper, unit, x);
     if (!x.is_same(out)) copy_data(out, x);
   }
   static constexpr uint32_t needs[] = {in(0) | kOut, in(0)};

@@ -1,7 +1,6 @@
 // Fourier transforms. Sizes, norms and the public names are Python's (rushlight/fft).
-#include "cpu/fft/fft.h"
+#include "device/fft.h"
 
-#include "device/math.h"
 #include "ops/fft_ops.h"
 #include "ops/framework/data.h"
 #include "ops/framework/op.h"
@@ -30,9 +29,6 @@ void check_type(const char* op, const Tensor& x, bool complex) {
         "not implemented for ", t, " tensors: convert with .float()");
 }
 
-// Where a dim's place is the last one: the permutation that exchanges the two.
-Tensor last_dim_moved(const Tensor& x, int64_t d) { return transpose(x, d, x.dim() - 1); }
-
 }  // namespace
 
 struct FftComplex {
@@ -44,15 +40,7 @@ struct FftComplex {
     return {self.sizes(), self.dtype(), self.device()};
   }
   static void run(const Tensor& self, IntList dim, double scale, bool forward, const Tensor& out) {
-    if (out.is_cuda())
-      return cuda_math_loops().fourier.complex(self, out, wrapped_dims(name, self, dim), scale,
-                                               forward);
-    const Tensor to = out.is_contiguous() ? out : make_tensor(out.sizes(), out.dtype());
-    if (dim.empty())
-      copy_data(to, self);
-    else
-      fft_cpu(contiguous_data(self), to, wrapped_dims(name, self, dim), scale, forward);
-    if (!to.is_same(out)) copy_data(out, to);
+    fourier_loops(out).complex(self, out, wrapped_dims(name, self, dim), scale, forward);
   }
   static constexpr uint32_t needs[] = {0};
   static Grads grad(const Ctx&, const Tensor& g, const Tensor&, IntList dim, double scale,
@@ -73,17 +61,7 @@ struct FftReal {
     return {sizes, to_complex(self.dtype()), self.device()};
   }
   static void run(const Tensor& self, IntList dim, double scale, const Tensor& out) {
-    const Dims d = wrapped_dims(name, self, dim);
-    if (out.is_cuda()) return cuda_math_loops().fourier.real(self, out, d, scale);
-    const int64_t last = d.back();
-    const Tensor turned = last_dim_moved(out, last);
-    const Tensor to = turned.is_contiguous() ? turned : make_tensor(turned.sizes(), turned.dtype());
-    real_fft_cpu(contiguous_data(last_dim_moved(self, last)), to, scale);
-    Dims others;
-    for (size_t i = 0; i + 1 < d.size(); ++i)  // the last place is taken: its dim went to `last`
-      others.push_back(d[i] == self.dim() - 1 ? last : d[i]);
-    if (!others.empty()) fft_cpu(to, to, others, 1.0, true);
-    if (!to.is_same(turned)) copy_data(turned, to);
+    fourier_loops(out).real(self, out, wrapped_dims(name, self, dim), scale);
   }
   static constexpr uint32_t needs[] = {0};
   // As if the half that was not kept had a gradient of zero.
@@ -111,22 +89,7 @@ struct FftHermitian {
     return {sizes, to_real(self.dtype()), self.device()};
   }
   static void run(const Tensor& self, IntList dim, double scale, int64_t, const Tensor& out) {
-    const Dims d = wrapped_dims(name, self, dim);
-    if (out.is_cuda()) return cuda_math_loops().fourier.hermitian(self, out, d, scale);
-    const int64_t last = d.back();
-    Tensor from = contiguous_data(last_dim_moved(self, last));
-    Dims others;
-    for (size_t i = 0; i + 1 < d.size(); ++i)
-      others.push_back(d[i] == self.dim() - 1 ? last : d[i]);
-    if (!others.empty()) {
-      const Tensor between = make_tensor(from.sizes(), from.dtype());
-      fft_cpu(from, between, others, 1.0, false);
-      from = between;
-    }
-    const Tensor turned = last_dim_moved(out, last);
-    const Tensor to = turned.is_contiguous() ? turned : make_tensor(turned.sizes(), turned.dtype());
-    hermitian_fft_cpu(from, to, scale);
-    if (!to.is_same(turned)) copy_data(turned, to);
+    fourier_loops(out).hermitian(self, out, wrapped_dims(name, self, dim), scale);
   }
   static constexpr uint32_t needs[] = {0};
   // Each number but the first (and the middle one) stands for two of the whole sequence.

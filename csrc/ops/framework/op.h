@@ -477,14 +477,16 @@ template <class Op, class... A>
   constexpr size_t n = result_count<std::remove_cvref_t<decltype(seen)>>;
   std::array<Tensor, n> outs;
   [&](const auto&... forms) {
-    const auto inside = Op::check(forms.get()...);
     std::array<Dims, n> strides;
+    if constexpr (requires(const Spec& spec) { Op::arranged_strides(spec, forms.get()...); }) {
+      for (size_t i = 0; i < n; ++i)
+        strides[i] = Op::arranged_strides(spec_at(seen, i), forms.get()...);
+    } else {
+      const auto inside = Op::check(forms.get()...);
+      for (size_t i = 0; i < n; ++i) strides[i] = spec_at(inside, i).strides;
+    }
     for (size_t i = 0; i < n; ++i) {
-      const Spec &spec = spec_at(seen, i), &free = spec_at(inside, i);
-      if constexpr (requires { Op::arranged_strides(spec, forms.get()...); })
-        strides[i] = Op::arranged_strides(spec, forms.get()...);
-      else
-        strides[i] = free.strides;
+      const Spec& spec = spec_at(seen, i);
       if constexpr (requires { Op::any_order; })
         if (strides[i].empty()) strides[i] = order_of_arranged(spec.sizes, forms.get()...);
       outs[i] = allocate_form(spec, strides[i]);

@@ -3,8 +3,8 @@
 
 #include <exception>
 
-#include "cpu/linalg/matrices.h"
-#include "device/math.h"
+#include "core/matrix_shape.h"
+#include "device/linalg.h"
 #include "ops/framework/data.h"
 #include "ops/framework/op.h"
 #include "ops/framework/operators.h"
@@ -57,10 +57,8 @@ class ByColumns {
   const int exceptions_ = std::uncaught_exceptions();
 };
 
-// The GPU's functions.
-inline const MatrixLoops& gpu_matrices() { return cuda_math_loops().matrices; }
-// Matrices on a GPU with zeros in place of those that hold inf or nan, for functions that would not
-// end well; `bad` says which, as -1 or 0.
+// Matrices with zeros in place of those that hold inf or nan, for functions that would not end
+// well; `bad` says which, as -1 or 0.
 struct FiniteMatrices {
   Tensor a, bad;
   explicit FiniteMatrices(const Tensor& a);

@@ -1,8 +1,4 @@
 // Singular values, eigenvalues, least squares and pseudo-inverses.
-#include "cpu/linalg/spectral.h"
-
-#include <cmath>
-
 #include "ops/linalg/linalg.h"
 #include "ops/linalg_ops.h"
 #include "ops/linalg_spectral_ops.h"
@@ -31,9 +27,11 @@ void add_data(const Tensor& to, const Tensor& more) {
   copy_data(to, to + more);
 }
 
-// On a GPU. U and Vh lie by columns, or are undefined.
+// U and Vh lie by columns, or are undefined.
 void factor_svd(const char* op, const Tensor& A, std::string_view driver, const Tensor& U,
                 const Tensor& S, const Tensor& Vh, const Tensor& info) {
+  const MatrixLoops& loops = matrix_loops(S);
+  if (loops.spectral_takes_any) return loops.svd(op, readable_matrices(A), driver, U, S, Vh, info);
   fill_data(info, 0);
   if (A.numel() == 0) {  // no singular values; all vectors are those of the identity
     for (const Tensor* t : {&U, &Vh})
@@ -42,26 +40,29 @@ void factor_svd(const char* op, const Tensor& A, std::string_view driver, const 
     return;
   }
   const FiniteMatrices finite(A);
-  gpu_matrices().svd(op, readable_matrices(finite.a), driver, U, S, Vh, info);
+  loops.svd(op, readable_matrices(finite.a), driver, U, S, Vh, info);
   add_data(info, finite.bad);
 }
 
-// On a GPU. Vectors lie by columns, or are undefined.
+// Vectors lie by columns, or are undefined.
 void factor_eigh(const char* op, const Tensor& A, bool upper, const Tensor& values,
                  const Tensor& vectors, const Tensor& info) {
+  const MatrixLoops& loops = matrix_loops(values);
+  if (loops.spectral_takes_any)
+    return loops.eigh(op, readable_matrices(A), upper, values, vectors, info);
   fill_data(info, 0);
   if (A.numel() == 0) return;
   const NoGradGuard no_grad;
   const FiniteMatrices finite(upper ? triu(A, 0) : tril(A, 0));  // only one triangle is read
-  const Tensor v = vectors.defined() ? vectors : by_columns(A, A.size(-2), A.size(-1)).allocate();
-  copy_data(v, finite.a);
-  gpu_matrices().eigh(op, v, upper, vectors.defined(), values, info);
+  loops.eigh(op, readable_matrices(finite.a), upper, values, vectors, info);
   add_data(info, finite.bad);
 }
 
-// On a GPU, if its library can; false otherwise.
+// False: the device cannot.
 bool factor_eig(const char* op, const Tensor& A, const Tensor& values, const Tensor& vectors,
                 const Tensor& info) {
+  const MatrixLoops& loops = matrix_loops(values);
+  if (loops.eig) return loops.eig(op, readable_matrices(A), values, vectors, info), true;
   fill_data(info, 0);
   if (A.numel() == 0) return true;
   const NoGradGuard no_grad;
@@ -71,7 +72,7 @@ bool factor_eig(const char* op, const Tensor& A, const Tensor& values, const Ten
   copy_data(a, finite.a);
   const bool real_vectors = vectors.defined() && !A.is_complex();
   const Tensor v = real_vectors ? by_columns(A, n, n).allocate() : vectors;
-  if (!gpu_matrices().eig(op, a, values, v, info)) return false;
+  if (!loops.eig_in_pairs(op, a, values, v, info)) return false;
   add_data(info, finite.bad);
   if (!real_vectors) return true;
   // Two columns for two conjugate vectors: the real parts and the imaginary ones.
@@ -86,8 +87,8 @@ bool factor_eig(const char* op, const Tensor& A, const Tensor& values, const Ten
   return true;
 }
 
-// On a GPU, for matrices of full rank. X has rows for both sides; below the solution stands what of
-// B is outside of A's range.
+// For matrices of full rank. X has rows for both sides; below the solution stands what of B is
+// outside of A's range.
 void solve_least_squares(const char* op, const Tensor& A, const Tensor& B, const Tensor& X,
                          const Tensor& info) {
   const NoGradGuard no_grad;
@@ -96,17 +97,18 @@ void solve_least_squares(const char* op, const Tensor& A, const Tensor& B, const
   const Tensor a = by_columns(A, given.size(-2), k).allocate();
   const Tensor tau = a_vector(A, k, A.dtype()).allocate();
   const FiniteMatrices finite(given), right(B);
-  gpu_matrices().geqrf(op, readable_matrices(finite.a), a, tau);
+  const MatrixLoops& loops = matrix_loops(X);
+  loops.geqrf(op, readable_matrices(finite.a), a, tau);
   const Tensor R = triu(rows(a, 0, k), 0);
   const Tensor y = by_columns(X, X.size(-2), X.size(-1)).allocate();
   if (m >= n) {  // A = Q R: R x is the upper part of Q^H B
-    gpu_matrices().ormqr(op, a, tau, readable_matrices(right.a), true, true, y);
+    loops.ormqr(op, a, tau, readable_matrices(right.a), true, true, y);
     copy_data(X, y);
     copy_data(rows(X, 0, n), _solve_triangular(R, rows(y, 0, n), true, false));
   } else {  // A^H = Q R: x = Q R^-H B is the shortest
     fill_data(y, 0);
     copy_data(rows(y, 0, m), _solve_triangular(mH(R), right.a, false, false));
-    gpu_matrices().ormqr(op, a, tau, y, true, false, ByColumns(X));
+    loops.ormqr(op, a, tau, y, true, false, ByColumns(X));
   }
   // The first zero on the diagonal, as LAPACK says it.
   const Tensor zeros = eq(main_diagonal(R), wrap_number(0));
@@ -130,9 +132,7 @@ struct SvdFactor {
   }
   static void run(const Tensor& A, bool, std::string_view driver, const Tensor& U, const Tensor& S,
                   const Tensor& Vh, const Tensor& info) {
-    const ByColumns u(U), vh(Vh);
-    if (S.is_cuda()) return factor_svd(name, A, driver, u, S, vh, info);
-    svd_cpu(name, readable_matrices(A), driver, u, S, vh, info);
+    factor_svd(name, A, driver, ByColumns(U), S, ByColumns(Vh), info);
   }
   static constexpr uint32_t non_differentiable = 1u << 3;
   static constexpr uint32_t needs[] = {result(0) | result(1) | result(2)};
@@ -198,8 +198,7 @@ struct SvdValues {
             a_number(A, DType::Int32)};
   }
   static void run(const Tensor& A, std::string_view driver, const Tensor& S, const Tensor& info) {
-    if (S.is_cuda()) return factor_svd(name, A, driver, Tensor(), S, Tensor(), info);
-    svd_cpu(name, readable_matrices(A), driver, Tensor(), S, Tensor(), info);
+    factor_svd(name, A, driver, Tensor(), S, Tensor(), info);
   }
   static constexpr uint32_t non_differentiable = 1u << 1;
   static constexpr uint32_t needs[] = {in(0)};
@@ -220,9 +219,7 @@ struct EighFactor {
   }
   static void run(const Tensor& A, bool upper, const Tensor& values, const Tensor& vectors,
                   const Tensor& info) {
-    const ByColumns v(vectors);
-    if (values.is_cuda()) return factor_eigh(name, A, upper, values, v, info);
-    eigh_cpu(name, readable_matrices(A), upper, values, v, info);
+    factor_eigh(name, A, upper, values, ByColumns(vectors), info);
   }
   static constexpr uint32_t non_differentiable = 1u << 2;
   static constexpr uint32_t needs[] = {result(0) | result(1)};
@@ -253,8 +250,7 @@ struct EighValues {
     return {a_vector(A, A.size(-1), to_real(A.dtype())), a_number(A, DType::Int32)};
   }
   static void run(const Tensor& A, bool upper, const Tensor& values, const Tensor& info) {
-    if (values.is_cuda()) return factor_eigh(name, A, upper, values, Tensor(), info);
-    eigh_cpu(name, readable_matrices(A), upper, values, Tensor(), info);
+    factor_eigh(name, A, upper, values, Tensor(), info);
   }
   static constexpr uint32_t non_differentiable = 1u << 1;
   static constexpr uint32_t needs[] = {in(0)};
@@ -301,7 +297,6 @@ struct EigFactor {
   static void run(const Tensor& A, const Tensor& values, const Tensor& vectors,
                   const Tensor& info) {
     const ByColumns v(vectors);
-    if (!values.is_cuda()) return eig_cpu(name, readable_matrices(A), values, v, info);
     if (!factor_eig(name, A, values, v, info)) run_on_host<EigFactor, 3>(A, values, vectors, info);
   }
   static constexpr uint32_t non_differentiable = 1u << 2;
@@ -320,7 +315,6 @@ struct EigValues {
     return {a_vector(A, A.size(-1), to_complex(A.dtype())), a_number(A, DType::Int32)};
   }
   static void run(const Tensor& A, const Tensor& values, const Tensor& info) {
-    if (!values.is_cuda()) return eig_cpu(name, readable_matrices(A), values, Tensor(), info);
     if (!factor_eig(name, A, values, Tensor(), info)) run_on_host<EigValues, 2>(A, values, info);
   }
   static constexpr uint32_t non_differentiable = 1u << 1;
@@ -350,15 +344,16 @@ struct LeastSquaresFactor {
   }
   static void run(const Tensor& A, const Tensor& B, double rcond, std::string_view driver,
                   const Tensor& X, const Tensor& rank, const Tensor& singular, const Tensor& info) {
-    if (X.is_cuda() && (driver != "gels" || A.numel() == 0 || B.numel() == 0))
+    const auto least_squares = matrix_loops(X).least_squares;
+    if (!least_squares && (driver != "gels" || A.numel() == 0 || B.numel() == 0))
       return run_on_host<LeastSquaresFactor, 4>(A, B, rcond, driver, X, rank, singular, info);
     const ByColumns x(X);
-    if (X.is_cuda()) {
+    if (!least_squares) {
       fill_data(rank, std::min(A.size(-2), A.size(-1)));
       return solve_least_squares(name, A, B, x, info);
     }
     copy_data(slice(x, -2, 0, B.size(-2)), B);
-    least_squares_cpu(name, readable_matrices(A), x, rcond, driver, rank, singular, info);
+    least_squares(name, readable_matrices(A), x, rcond, driver, rank, singular, info);
   }
 };
 

@@ -1,10 +1,10 @@
-// Products of matrices and vectors. The loops are behind cpu/linalg/gemm.h; einsum stands in
+// Products of matrices and vectors. The loops are behind device/linalg.h; einsum stands in
 // einsum.cpp.
 #include "ops/linalg/matmul.h"
 
 #include <algorithm>
 
-#include "cpu/linalg/gemm.h"
+#include "device/linalg.h"
 #include "ops/framework/data.h"
 #include "ops/framework/operators.h"
 #include "ops/linalg/einsum.h"
@@ -70,7 +70,9 @@ struct Mm {
     check_matrices(name, a, b);
     return {Dims{a.sizes()[0], b.sizes()[1]}, a.dtype(), a.device()};
   }
-  static void run(const Tensor& a, const Tensor& b, const Tensor& out) { gemm(a, b, out); }
+  static void run(const Tensor& a, const Tensor& b, const Tensor& out) {
+    product_loops(out).gemm(a, b, out, 1, 0);
+  }
   static constexpr uint32_t needs[] = {in(1), in(0)};
   static Grads grad(const Ctx& c, const Tensor& g, const Tensor& a, const Tensor& b) {
     return {c.wants(0) ? mm(g, adjoint(b)) : Tensor(), c.wants(1) ? mm(adjoint(a), g) : Tensor()};
@@ -84,7 +86,9 @@ struct Bmm {
     check_batches(name, a, b);
     return {Dims{a.sizes()[0], a.sizes()[1], b.sizes()[2]}, a.dtype(), a.device()};
   }
-  static void run(const Tensor& a, const Tensor& b, const Tensor& out) { gemm(a, b, out); }
+  static void run(const Tensor& a, const Tensor& b, const Tensor& out) {
+    product_loops(out).gemm(a, b, out, 1, 0);
+  }
   static constexpr uint32_t needs[] = {in(1), in(0)};
   static Grads grad(const Ctx& c, const Tensor& g, const Tensor& a, const Tensor& b) {
     return {c.wants(0) ? bmm(g, adjoint(b)) : Tensor(), c.wants(1) ? bmm(adjoint(a), g) : Tensor()};
@@ -102,7 +106,9 @@ struct Mv {
     check_product(name, a, x);
     return {Dims{a.sizes()[0]}, a.dtype(), a.device()};
   }
-  static void run(const Tensor& a, const Tensor& x, const Tensor& out) { gemv(a, x, out); }
+  static void run(const Tensor& a, const Tensor& x, const Tensor& out) {
+    product_loops(out).gemv(a, x, out, 1, 0);
+  }
   static constexpr uint32_t needs[] = {in(1), in(0)};
   static Grads grad(const Ctx& c, const Tensor& g, const Tensor& a, const Tensor& x) {
     return {c.wants(0) ? outer(g, conj(x)) : Tensor(), c.wants(1) ? mv(adjoint(a), g) : Tensor()};
@@ -120,7 +126,9 @@ struct Dot {
     check_product(name, a, b);
     return {Dims{}, a.dtype(), a.device()};
   }
-  static void run(const Tensor& a, const Tensor& b, const Tensor& out) { rush::dot(a, b, out); }
+  static void run(const Tensor& a, const Tensor& b, const Tensor& out) {
+    product_loops(out).dot(a, b, out);
+  }
   static constexpr uint32_t needs[] = {in(1), in(0)};
   static Grads grad(const Ctx& c, const Tensor& g, const Tensor& a, const Tensor& b) {
     return {c.wants(0) ? g * conj(b) : Tensor(), c.wants(1) ? g * conj(a) : Tensor()};
@@ -212,7 +220,7 @@ struct Addmm {
   static void run(const Tensor& self, const Tensor& a, const Tensor& b, const Scalar& beta,
                   const Scalar& alpha, const Tensor& out) {
     start_from(self, beta, out);
-    gemm(a, b, out, alpha, beta);
+    product_loops(out).gemm(a, b, out, alpha, beta);
   }
   static constexpr uint32_t needs[] = {0, in(2), in(1)};
   static Grads grad(const Ctx& c, const Tensor& g, const Tensor&, const Tensor& a, const Tensor& b,
@@ -240,7 +248,7 @@ struct Baddbmm {
   static void run(const Tensor& self, const Tensor& a, const Tensor& b, const Scalar& beta,
                   const Scalar& alpha, const Tensor& out) {
     start_from(self, beta, out);
-    gemm(a, b, out, alpha, beta);
+    product_loops(out).gemm(a, b, out, alpha, beta);
   }
   static constexpr uint32_t needs[] = {0, in(2), in(1)};
   static Grads grad(const Ctx& c, const Tensor& g, const Tensor&, const Tensor& a, const Tensor& b,

@@ -1,13 +1,11 @@
-// Scaled dot-product attention. It runs by blocks, forward and backward, on the CPU
-// (cpu/nn/attention.h) and on devices that have kernels for it (device/sequence.h). Where a
-// derivative of the backward pass, a batched gradient, forward mode or the gradient of a mask is
-// wanted, the formulas composed of ops take its place; a test holds the two equal.
-#include "cpu/nn/attention.h"
+// Scaled dot-product attention. It runs by blocks, forward and backward, on devices that have
+// kernels for it (device/nn/attention.h). Where a derivative of the backward pass, a batched
+// gradient, forward mode or the gradient of a mask is wanted, the formulas composed of ops take its
+// place; a test holds the two equal.
+#include "device/nn/attention.h"
 
 #include <cmath>
 
-#include "device/loops.h"
-#include "device/sequence.h"
 #include "ops/framework/data.h"
 #include "ops/framework/op.h"
 #include "ops/framework/operators.h"
@@ -94,24 +92,6 @@ struct Leads {
     all.push_back(heads), keys.push_back(key_heads);
   }
 };
-
-// What the table has no place for runs on the CPU, over host copies if need be.
-const SequenceLoops* blocks_of(const Tensor& t) {
-  const SequenceLoops* loops = device_loops(t.device().type).sequences;
-  return loops && loops->attention ? loops : nullptr;
-}
-void run_blocks(const AttentionOptions& o, const Tensor& q, const Tensor& k, const Tensor& v,
-                const Tensor& mask, const Tensor& out, const Tensor& lse) {
-  const SequenceLoops* loops = blocks_of(q);
-  (loops ? loops->attention : &attention_cpu)(o, q, k, v, mask, out, lse);
-}
-void run_blocks_backward(const AttentionOptions& o, const Tensor& g, const Tensor& q,
-                         const Tensor& k, const Tensor& v, const Tensor& mask, const Tensor& out,
-                         const Tensor& lse, const Tensor& gq, const Tensor& gk, const Tensor& gv) {
-  const SequenceLoops* loops = blocks_of(q);
-  (loops ? loops->attention_backward : &attention_backward_cpu)(o, g, q, k, v, mask, out, lse, gq,
-                                                                gk, gv);
-}
 
 AttentionOptions options(double scale, bool causal, double dropout, int64_t seed, int64_t call) {
   return {scale, causal, dropout, {uint64_t(seed), uint64_t(call)}};
@@ -218,7 +198,7 @@ struct AttentionKept {
     return {weights.sizes(), attention_accumulator(weights.dtype())};
   }
   static void run(const Tensor&, double dropout, int64_t seed, int64_t call, const Tensor& out) {
-    if (out.numel() > 0) attention_kept_cpu(options(1, false, dropout, seed, call), out);
+    if (out.numel() > 0) attention_loops(out).kept(options(1, false, dropout, seed, call), out);
   }
 };
 
@@ -242,11 +222,11 @@ struct FlashAttentionBackward {
                   const Tensor& gk, const Tensor& gv) {
     if (out.numel() == 0 || rows(k) == 0)
       return fill_data(gq, 0), fill_data(gk, 0), fill_data(gv, 0);
-    run_blocks_backward(options(scale, causal, dropout, seed, call), unit_rows(g),
-                        spread(unit_rows(q), gq.sizes()), spread(unit_rows(k), gk.sizes()),
-                        spread(unit_rows(v), gv.sizes()),
-                        kernel_mask(mask, with(leading(gq), rows(q), rows(k)), q.dtype()),
-                        unit_rows(out), lse, gq, gk, gv);
+    attention_loops(q).backward(options(scale, causal, dropout, seed, call), unit_rows(g),
+                                spread(unit_rows(q), gq.sizes()), spread(unit_rows(k), gk.sizes()),
+                                spread(unit_rows(v), gv.sizes()),
+                                kernel_mask(mask, with(leading(gq), rows(q), rows(k)), q.dtype()),
+                                unit_rows(out), lse, gq, gk, gv);
   }
 };
 
@@ -269,11 +249,12 @@ struct FlashAttention {
                   const Tensor& out, const Tensor& lse) {
     if (out.numel() == 0) return fill_data(lse, 0);
     const Leads lead(q, k, v);
-    run_blocks(options(scale, causal, dropout, seed, call),
-               spread(unit_rows(q), with(lead.all, rows(q), width(q))),
-               spread(unit_rows(k), with(lead.keys, rows(k), width(k))),
-               spread(unit_rows(v), with(lead.keys, rows(v), width(v))),
-               kernel_mask(mask, with(lead.all, rows(q), rows(k)), q.dtype()), out, lse);
+    attention_loops(q).forward(options(scale, causal, dropout, seed, call),
+                               spread(unit_rows(q), with(lead.all, rows(q), width(q))),
+                               spread(unit_rows(k), with(lead.keys, rows(k), width(k))),
+                               spread(unit_rows(v), with(lead.keys, rows(v), width(v))),
+                               kernel_mask(mask, with(lead.all, rows(q), rows(k)), q.dtype()), out,
+                               lse);
   }
   static constexpr uint32_t all = in(0) | in(1) | in(2) | in(3) | kOut;
   static constexpr uint32_t needs[] = {all, all, all, 0};
@@ -348,7 +329,7 @@ struct PackedAttentionBackward {
     const Tensor x = unit_rows(qkv), own = unit_rows(g);
     const Packed in(x, heads, batch_first, 3), one(out, heads, batch_first, 1);
     const Packed up(own, heads, batch_first, 1), down(to, heads, batch_first, 3);
-    run_blocks_backward(
+    attention_loops(qkv).backward(
         options(scale, causal, dropout, seed, call), up.part(own, 0), in.part(x, 0), in.part(x, 1),
         in.part(x, 2),
         kernel_mask(mask, Dims{in.batch, in.heads, in.length, in.length}, qkv.dtype()),
@@ -374,10 +355,10 @@ struct PackedAttention {
     if (out.numel() == 0) return;
     const Tensor x = unit_rows(qkv);
     const Packed in(x, heads, batch_first, 3), to(out, heads, batch_first, 1);
-    run_blocks(options(scale, causal, dropout, seed, call), in.part(x, 0), in.part(x, 1),
-               in.part(x, 2),
-               kernel_mask(mask, Dims{in.batch, in.heads, in.length, in.length}, qkv.dtype()),
-               to.part(out, 0), lse);
+    attention_loops(qkv).forward(
+        options(scale, causal, dropout, seed, call), in.part(x, 0), in.part(x, 1), in.part(x, 2),
+        kernel_mask(mask, Dims{in.batch, in.heads, in.length, in.length}, qkv.dtype()),
+        to.part(out, 0), lse);
   }
   static constexpr uint32_t needs[] = {in(0) | in(1) | kOut, 0};
   static Grads grad(const Ctx& c, GradSpan grads, const Tensor& qkv, const Tensor& mask,
@@ -415,9 +396,9 @@ struct AttentionWeights {
                   double scale, bool causal, double dropout, int64_t seed, int64_t call,
                   bool average, const Tensor& out) {
     if (out.numel() == 0) return;
-    attention_weights_cpu(options(scale, causal, dropout, seed, call), unit_rows(q), unit_rows(k),
-                          kernel_mask(mask, with(leading(q), rows(q), rows(k)), q.dtype()), lse,
-                          average, out);
+    attention_loops(q).weights(
+        options(scale, causal, dropout, seed, call), unit_rows(q), unit_rows(k),
+        kernel_mask(mask, with(leading(q), rows(q), rows(k)), q.dtype()), lse, average, out);
   }
   static constexpr uint32_t needs[] = {in(0) | in(1) | in(3), in(0) | in(1) | in(3), 0, 0};
   static Grads grad(const Ctx& c, const Tensor& g, const Tensor& q, const Tensor& k, const Tensor&,
@@ -499,10 +480,8 @@ bool composes(std::initializer_list<const Tensor*> tensors, const Tensor& mask, 
     if (t->is_batched() || (forward_active() && has_tangent(*t))) return true;
   }
   const Tensor& q = **tensors.begin();
-  if (q.is_cuda()) {
-    const SequenceLoops* loops = blocks_of(q);
-    if (!loops || !loops->attention_takes(q.dtype(), width, value_width)) return true;
-  }
+  const auto takes = attention_loops(q).takes;
+  if (takes && !takes(q.dtype(), width, value_width)) return true;
   return mask.defined() && grad_enabled() && requires_grad(mask);
 }
 
@@ -601,7 +580,8 @@ struct AttentionWithWeights {
                 ", ", k.sizes(), " and ", v.sizes());
     check_mask(q, mask, with(leading(q), rows(q), rows(k)));
     const double scale = default_scale(q);
-    if (q.is_cuda() || composes({&q, &k, &v, &mask}, mask, width(q), width(v))) {
+    const bool by_blocks = attention_loops(q).weights || q.is_meta();
+    if (!by_blocks || composes({&q, &k, &v, &mask}, mask, width(q), width(v))) {
       Tensor weights;
       const Tensor out = compose_attention(q, k, v, mask, scale, causal, dropout, &weights);
       return {out, average ? mean(weights, Dims{1}, false, std::nullopt) : weights};

@@ -1,10 +1,10 @@
 // Convolutions: what users call is checked and brought to three internal ops over batched tensors,
-// each of which is the derivative of the other two (see cpu/nn/convolution.h).
-#include "cpu/nn/convolution.h"
+// each of which is the derivative of the other two (see device/nn/convolution.h).
+#include "device/nn/convolution.h"
 
 #include <algorithm>
 
-#include "cpu/vendor/onednn_matmul.h"
+#include "ops/framework/data.h"
 #include "ops/framework/op.h"
 #include "ops/framework/operators.h"
 
@@ -57,8 +57,8 @@ Dims result_strides(const Dims& sizes, const Tensor& a, const Tensor& b) {
 bool prefers_last(const Tensor& x) {
   const bool has_kernels = x.dtype() == DType::Float32 || is_reduced_float(x.dtype());
   if (!has_kernels || x.numel() == 0) return false;
-  return x.is_cuda() ? x.dim() == 4 || x.dim() == 5
-                     : x.is_cpu() && x.dim() == 4 && onednn::available();
+  const auto prefers = convolution_loops(x).prefers_channels_last;
+  return prefers && prefers(x.sizes());
 }
 bool arranges_result(const Tensor& x, const Tensor& w) {
   return automatic_layout() && prefers_last(x) && !channels_last(x) && !channels_last(w);
@@ -82,6 +82,17 @@ Tensor product_rule(const Jvp& j, const Tensor& a, const Tensor& b, F&& f) {
   if (!da.defined()) return f(a, db);
   if (!db.defined()) return f(da, b);
   return f(da, b) + f(a, db);
+}
+
+// False: the device cannot.
+bool run_on_device(ConvKind kind, const ConvShape& shape, const ConvTensors& t) {
+  const Tensor& result = t.written(kind);
+  if (result.numel() == 0) return true;
+  if (kind == ConvKind::WeightGrad && (shape.batch == 0 || shape.output_points() == 0)) {
+    fill_data(result, 0);
+    return true;
+  }
+  return convolution_loops(result).convolve(kind, shape, t);
 }
 
 }  // namespace
@@ -114,9 +125,10 @@ struct ConvolutionForward {
   }
   static void run(const Tensor& x, const Tensor& w, const Tensor& bias, IntList stride,
                   IntList padding, IntList dilation, int64_t groups, const Tensor& out) {
-    convolve(ConvKind::Forward,
-             shape_of(x.sizes(), w.sizes(), out.sizes(), stride, padding, dilation, groups),
-             {x, w, bias, out});
+    const ConvShape shape =
+        shape_of(x.sizes(), w.sizes(), out.sizes(), stride, padding, dilation, groups);
+    if (!run_on_device(ConvKind::Forward, shape, {x, w, bias, out}))
+      run_on_host<ConvolutionForward, 1>(x, w, bias, stride, padding, dilation, groups, out);
   }
   static constexpr uint32_t needs[] = {in(1), in(0), 0};
   static Grads grad(const Ctx& c, const Tensor& g, const Tensor& x, const Tensor& w, const Tensor&,
@@ -165,9 +177,11 @@ struct ConvolutionInputGrad {
   }
   static void run(const Tensor& g, const Tensor& w, IntList input_size, IntList stride,
                   IntList padding, IntList dilation, int64_t groups, const Tensor& out) {
-    convolve(ConvKind::InputGrad,
-             shape_of(input_size, w.sizes(), g.sizes(), stride, padding, dilation, groups),
-             {out, w, Tensor(), g});
+    const ConvShape shape =
+        shape_of(input_size, w.sizes(), g.sizes(), stride, padding, dilation, groups);
+    if (!run_on_device(ConvKind::InputGrad, shape, {out, w, Tensor(), g}))
+      run_on_host<ConvolutionInputGrad, 1>(g, w, input_size, stride, padding, dilation, groups,
+                                           out);
   }
   static constexpr uint32_t needs[] = {in(1), in(0)};
   static Grads grad(const Ctx& c, const Tensor& h, const Tensor& g, const Tensor& w, IntList,
@@ -202,9 +216,11 @@ struct ConvolutionWeightGrad {
   }
   static void run(const Tensor& x, const Tensor& g, IntList weight_size, IntList stride,
                   IntList padding, IntList dilation, int64_t groups, const Tensor& out) {
-    convolve(ConvKind::WeightGrad,
-             shape_of(x.sizes(), weight_size, g.sizes(), stride, padding, dilation, groups),
-             {x, out, Tensor(), g});
+    const ConvShape shape =
+        shape_of(x.sizes(), weight_size, g.sizes(), stride, padding, dilation, groups);
+    if (!run_on_device(ConvKind::WeightGrad, shape, {x, out, Tensor(), g}))
+      run_on_host<ConvolutionWeightGrad, 1>(x, g, weight_size, stride, padding, dilation, groups,
+                                            out);
   }
   static constexpr uint32_t needs[] = {in(1), in(0)};
   static Grads grad(const Ctx& c, const Tensor& h, const Tensor& x, const Tensor& g, IntList,

@@ -4,8 +4,7 @@
 #include <algorithm>
 
 #include "core/shape.h"
-#include "cpu/nn/softmax.h"
-#include "device/nn.h"
+#include "device/nn/loss.h"
 #include "ops/framework/data.h"
 #include "ops/framework/op.h"
 #include "ops/framework/operators.h"
@@ -16,19 +15,8 @@ namespace {
 
 enum Reduction : int64_t { kNone = 0, kMean = 1, kSum = 2 };
 
-DType loop_type(DType t) { return is_reduced_float(t) ? DType::Float32 : t; }
-Tensor in_loop_type(const Tensor& t) {
-  return contiguous_data(is_reduced_float(t.dtype()) ? convert_data(t, DType::Float32) : t);
-}
-
-// x is (batch, classes, points), target (batch, points).
-CrossEntropy positions(const Tensor& x, const Tensor& target, const Tensor& weight, int64_t ignore,
-                       double smoothing) {
-  const Dims& n = x.sizes();
-  return {
-      n[0],   n[1],     n[2], target.data<int64_t>(), weight.defined() ? weight.data() : nullptr,
-      ignore, smoothing};
-}
+// What it is computed in.
+DType wide_type(DType t) { return is_reduced_float(t) ? DType::Float32 : t; }
 Tensor weight_in(const Tensor& weight, DType dtype) {
   if (!weight.defined()) return weight;
   return contiguous_data(weight.dtype() == dtype ? weight : convert_data(weight, dtype));
@@ -37,13 +25,6 @@ Tensor weight_in(const Tensor& weight, DType dtype) {
 // A 0-d target may come from the host.
 Tensor labels_on(const Tensor& out, const Tensor& target) {
   return contiguous_data(placed(target, out.device()));
-}
-// x itself, or a copy that lies as `as` does.
-Tensor arranged(const Tensor& x, const Tensor& as) {
-  if (x.strides() == as.strides()) return x;
-  const Tensor twin = make_tensor(as.sizes(), as.strides(), x.dtype(), x.device());
-  copy_data(twin, x);
-  return twin;
 }
 
 // The formulas over ops.
@@ -69,28 +50,15 @@ struct CrossEntropyBackward {
   static constexpr bool differentiable = false;  // only called where no graph is wanted
   static Spec check(const Tensor&, const Tensor& x, const Tensor&, const Tensor&, const Tensor&,
                     const Tensor&, int64_t, int64_t, double, bool) {
-    if (x.is_cuda()) return like(x);
+    if (loss_loops(x).cross_entropy_keeps_order) return like(x);
     return {x.sizes(), x.dtype(), x.device()};
   }
   static void run(const Tensor& g, const Tensor& x, const Tensor& target, const Tensor& weight,
                   const Tensor& total, const Tensor& weights, int64_t reduction, int64_t ignore,
                   double smoothing, bool scores, const Tensor& out) {
-    const DType type = loop_type(x.dtype());
-    if (out.is_cuda()) {
-      if (out.numel() == 0) return;
-      const Tensor from = arranged(x, out);
-      const Tensor w = weight_in(weight, type), labels = labels_on(out, target);
-      return cuda_nn_loops().cross_entropy_backward(
-          {from, labels, w, reduction, ignore, smoothing, scores}, contiguous_data(g), total,
-          weights, out);
-    }
-    const Tensor gx = out.dtype() == type ? out : make_tensor(out.sizes(), type);
-    const Tensor w = weight_in(weight, type), labels = contiguous_data(target);
-    const double scale = reduction == kMean ? 1 / weights.item().to_double() : 1;
-    cross_entropy_backward_cpu(positions(x, labels, w, ignore, smoothing),
-                               scores ? in_loop_type(x) : x, scores ? total : Tensor(),
-                               in_loop_type(g), reduction == kNone ? 1 : 0, scale, gx);
-    if (!gx.is_same(out)) copy_data(out, gx);
+    const Tensor w = weight_in(weight, wide_type(x.dtype())), labels = labels_on(out, target);
+    loss_loops(out).cross_entropy_backward({x, labels, w, reduction, ignore, smoothing, scores},
+                                           contiguous_data(g), total, weights, out);
   }
 };
 
@@ -102,7 +70,7 @@ struct CrossEntropyForward {
   static constexpr bool any_device = true;
   static std::array<Spec, 3> check(const Tensor& x, const Tensor& target, const Tensor&,
                                    int64_t reduction, int64_t, double, bool scores) {
-    const DType type = loop_type(x.dtype());
+    const DType type = wide_type(x.dtype());
     return {Spec{reduction == kNone ? target.sizes() : Dims{}, x.dtype(), x.device()},
             Spec{scores ? target.sizes() : Dims{0}, type, x.device()},
             Spec{Dims{}, DType::Float64, x.device()}};
@@ -110,24 +78,9 @@ struct CrossEntropyForward {
   static void run(const Tensor& x, const Tensor& target, const Tensor& weight, int64_t reduction,
                   int64_t ignore, double smoothing, bool scores, const Tensor& out,
                   const Tensor& total, const Tensor& weights) {
-    const DType type = loop_type(x.dtype());
-    if (out.is_cuda()) {
-      const Tensor from = is_dense(x.sizes(), x.strides()) ? x : contiguous_data(x);
-      const Tensor w = weight_in(weight, type), labels = labels_on(out, target);
-      return cuda_nn_loops().cross_entropy({from, labels, w, reduction, ignore, smoothing, scores},
-                                           out, total, weights);
-    }
-    const bool direct = reduction == kNone && out.dtype() == type;
-    const Tensor loss = direct ? out : make_tensor(target.sizes(), type);
-    const Tensor w = weight_in(weight, type), labels = contiguous_data(target);
-    const double all = cross_entropy_cpu(scores ? "cross_entropy" : "nll_loss",
-                                         positions(x, labels, w, ignore, smoothing),
-                                         in_loop_type(x), loss, scores ? total : Tensor());
-    *weights.data<double>() = all;
-    if (direct) return;
-    if (reduction == kNone) return copy_data(out, loss);
-    const double sum = sum_of_losses_cpu(loss);
-    store_scalar(out.data(), out.dtype(), Scalar(reduction == kMean ? sum / all : sum));
+    const Tensor w = weight_in(weight, wide_type(x.dtype())), labels = labels_on(out, target);
+    loss_loops(out).cross_entropy({x, labels, w, reduction, ignore, smoothing, scores}, out, total,
+                                  weights);
   }
 
   // Not the loss itself: programs scale it in place (loss *= share) before backward.

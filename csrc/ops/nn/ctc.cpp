@@ -3,12 +3,11 @@
 // The gradient is the one that reaches the scores in front of a log_softmax, as in PyTorch: the
 // probabilities minus what the alignments make of them. It sums to zero over the classes, and
 // log_softmax passes such a gradient on unchanged.
-#include "cpu/nn/ctc.h"
+#include "device/nn/loss.h"
 
 #include <algorithm>
 #include <vector>
 
-#include "device/nn.h"
 #include "ops/framework/data.h"
 #include "ops/framework/op.h"
 #include "ops/framework/operators.h"
@@ -60,9 +59,8 @@ struct CtcLoss {
                   IntList target_lengths, int64_t blank, bool, const Tensor& loss,
                   const Tensor& log_alpha) {
     const std::vector<int64_t> first = beginnings(targets, target_lengths);
-    const auto loop = x.is_cuda() ? cuda_nn_loops().ctc_loss : ctc_loss_cpu;
-    loop(contiguous_data(x), contiguous_data(placed(targets, x.device())),
-         {input_lengths, target_lengths, first.data(), blank}, loss, log_alpha);
+    loss_loops(x).ctc(contiguous_data(x), contiguous_data(placed(targets, x.device())),
+                      {input_lengths, target_lengths, first.data(), blank}, loss, log_alpha);
   }
   static constexpr uint32_t needs[] = {in(0) | in(1) | kOut, 0};
   static Grads grad(const Ctx& c, GradSpan g, const Tensor& x, const Tensor& targets,
@@ -87,9 +85,9 @@ struct CtcLossBackward {
                   IntList target_lengths, int64_t blank, bool zero_infinity, const Tensor& loss,
                   const Tensor& log_alpha, const Tensor& out) {
     const std::vector<int64_t> first = beginnings(targets, target_lengths);
-    const auto loop = x.is_cuda() ? cuda_nn_loops().ctc_loss_backward : ctc_loss_backward_cpu;
-    loop(contiguous_data(x), contiguous_data(placed(targets, x.device())),
-         {input_lengths, target_lengths, first.data(), blank}, loss, log_alpha, zero_infinity, out);
+    loss_loops(x).ctc_backward(contiguous_data(x), contiguous_data(placed(targets, x.device())),
+                               {input_lengths, target_lengths, first.data(), blank}, loss,
+                               log_alpha, zero_infinity, out);
   }
 };
 

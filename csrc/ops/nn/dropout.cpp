@@ -1,7 +1,5 @@
 // Dropout: random choices are kept as bool, one byte per element, and applied in one pass.
-#include "core/threads.h"
-#include "cpu/lines.h"
-#include "device/nn.h"
+#include "device/nn/dropout.h"
 #include "device/random.h"
 #include "ops/framework/data.h"
 #include "ops/framework/op.h"
@@ -19,27 +17,8 @@ struct MaskedScale {
             is_dense(x.sizes(), x.strides()) ? x.strides() : Dims{}};
   }
   static void run(const Tensor& x, const Tensor& mask, double scale, const Tensor& out) {
-    if (out.is_cuda())
-      return cuda_nn_loops().masked(placed(x, out.device()), placed(mask, out.device()),
-                                    {1, scale, 0, 0}, out);
-    // All three in one order, and in a type that has loops.
-    const DType type = is_reduced_float(x.dtype()) ? DType::Float32 : x.dtype();
-    auto arranged = [&](const Tensor& t, DType dtype) {
-      if (t.strides() == out.strides() && t.dtype() == dtype && t.sizes() == out.sizes()) return t;
-      const Tensor made = make_tensor(out.sizes(), out.strides(), dtype, {});
-      copy_data(made, t);
-      return made;
-    };
-    const Tensor from = arranged(x, type), keep = arranged(mask, DType::Bool);
-    const Tensor y = out.dtype() == type ? out : make_tensor(out.sizes(), out.strides(), type, {});
-    const uint8_t* kept = static_cast<const uint8_t*>(keep.data());
-    dispatch<DType::Float32, DType::Float64>(name, type, [&]<class T>() {
-      parallel_for(y.numel(), 16384, [&](int64_t i, int64_t end) {
-        line_kernels<T>().masked_scale(y.data<T>() + i, from.data<T>() + i, kept + i, T(scale),
-                                       end - i);
-      });
-    });
-    if (!y.is_same(out)) copy_data(out, y);
+    dropout_loops(out).masked(placed(x, out.device()), placed(mask, out.device()), {1, scale, 0, 0},
+                              out);
   }
   static constexpr uint32_t needs[] = {in(1), 0};
   static Grads grad(const Ctx&, const Tensor& g, const Tensor&, const Tensor& mask, double scale) {
@@ -48,7 +27,7 @@ struct MaskedScale {
 };
 
 // Draws the choices and applies them: y = x * scale + shift where an element is kept, floor
-// elsewhere. On a GPU that is one pass.
+// elsewhere. That is one pass where the device can.
 struct Drop {
   static constexpr const char* name = "dropout";
   static constexpr bool any_device = true;
@@ -63,22 +42,12 @@ struct Drop {
                   Generator* generator, const Tensor& out, const Tensor& mask) {
     if (out.numel() == 0) return;
     const RandomCall call = (generator ? *generator : default_generator()).next();
-    if (!out.is_cuda()) {
-      random_loops(mask).fill(RandomFn::Bernoulli, mask, call, 1 - p, 0);
-      return apply(x, mask, scale, shift, floor, out);
-    }
     const DropoutRule rule{1 - p, scale, shift, floor};
-    if (mask.sizes() == x.sizes() && x.is_contiguous() && out.is_contiguous())
-      return cuda_nn_loops().dropout(x, call, rule, out, mask);
+    const DropoutLoops& loops = dropout_loops(out);
+    if (loops.draw && mask.sizes() == x.sizes() && x.is_contiguous() && out.is_contiguous())
+      return loops.draw(x, call, rule, out, mask);
     random_loops(mask).fill(RandomFn::Bernoulli, mask, call, 1 - p, 0);
-    cuda_nn_loops().masked(x, mask, rule, out);
-  }
-  static void apply(const Tensor& x, const Tensor& mask, double scale, double shift, double floor,
-                    const Tensor& out) {
-    const NoGradGuard no_grad;
-    const DType type = is_reduced_float(x.dtype()) ? DType::Float32 : x.dtype();
-    const Tensor zero = wrap_number(0.0), kept = cast(x, type) * Scalar(scale);
-    copy_data(out, where(mask, kept + Scalar(shift), kept * zero + Scalar(floor)));
+    loops.masked(x, mask, rule, out);
   }
   static constexpr uint32_t needs[] = {result(1)};
   static Grads grad(const Ctx& c, GradSpan g, const Tensor&, IntList, double, double scale, double,
@@ -91,7 +60,7 @@ struct Drop {
 struct DropoutOp {
   static constexpr const char* name = "dropout";
   static Tensor call(const Tensor& x, IntList shape, double p) {
-    if (x.is_cuda() && is_floating(x.dtype()))
+    if (dropout_loops(x).draw && is_floating(x.dtype()))
       return std::get<0>(_drop(x, shape, p, 1 / (1 - p), 0, 0, nullptr));
     Tensor keep = empty(shape, DType::Bool, std::nullopt, x.device());
     if (vmap_level() == 0)

@@ -1,9 +1,7 @@
 // Look-ups of rows by index, one by one or in bags. Where a bag's backward pass is itself
 // differentiated, formulas over ops take its place.
-#include "cpu/nn/embedding.h"
+#include "device/nn/embedding.h"
 
-#include "device/index.h"
-#include "device/nn.h"
 #include "ops/framework/data.h"
 #include "ops/framework/op.h"
 #include "ops/framework/operators.h"
@@ -12,20 +10,8 @@ namespace rush {
 
 namespace {
 
-DType loop_type(DType t) { return is_reduced_float(t) ? DType::Float32 : t; }
-Tensor in_loop_type(const Tensor& t) {
-  return contiguous_data(is_reduced_float(t.dtype()) ? convert_data(t, DType::Float32) : t);
-}
-Tensor as_int64(const Tensor& t) {
-  return contiguous_data(t.dtype() == DType::Int64 ? t : convert_data(t, DType::Int64));
-}
-template <class F>
-void into(const Tensor& out, F&& f) {
-  const DType type = loop_type(out.dtype());
-  const Tensor y = out.dtype() == type ? out : make_tensor(out.sizes(), type);
-  f(y);
-  if (!y.is_same(out)) copy_data(out, y);
-}
+// Contiguous, on the result's device: a 0-d tensor may come from the host.
+Tensor on(const Tensor& out, const Tensor& t) { return contiguous_data(placed(t, out.device())); }
 
 void check_table(const char* op, const Tensor& weight, const Tensor& indices) {
   check_shape(weight.dim() == 2, op, "weight must have 2 dims, got shape ", weight.sizes());
@@ -50,16 +36,7 @@ struct Embedding {
   }
   static void run(const Tensor& weight, const Tensor& indices, int64_t, bool, bool,
                   const Tensor& out) {
-    if (out.is_cuda()) {
-      if (indices.numel() == 0) return;
-      const Tensor index = contiguous_data(placed(indices, out.device()));
-      return cuda_nn_loops().embedding(contiguous_data(weight), index, out);
-    }
-    const IndexRange range{name, weight.sizes()[0], weight.sizes()[1], 0, false};
-    const Tensor index = as_int64(indices);
-    if (out.numel() == 0) return check_indices(index, range);
-    index_loops(out).copy_slices(out, contiguous_data(weight), contiguous_data(index), 1,
-                                 weight.sizes()[1] * weight.element_size(), range);
+    if (indices.numel() > 0) embedding_loops(out).look_up(weight, on(out, indices), out);
   }
   static constexpr uint32_t needs[] = {in(1), 0};
   static Grads grad(const Ctx& c, const Tensor& g, const Tensor&, const Tensor& indices,
@@ -74,23 +51,14 @@ struct EmbeddingBackward {
   static Spec check(const Tensor& g, const Tensor&, int64_t rows, int64_t, bool) {
     return {Dims{rows, g.sizes().back()}, g.dtype(), g.device()};
   }
-  static void run_cuda(const Tensor& g, const Tensor& indices, int64_t padding_idx, bool by_count,
-                       const Tensor& out) {
-    const int64_t count = indices.numel(), width = out.sizes()[1];
-    if (count == 0) return fill_data(out, 0);
-    const NoGradGuard no_grad;
-    const Tensor rows = reshape(g, Dims{count, width});
-    const Tensor index = contiguous_data(placed(indices, out.device()));
-    cuda_nn_loops().embedding_backward(rows.strides()[1] == 1 ? rows : contiguous_data(rows), index,
-                                       padding_idx, by_count, out);
-  }
   static void run(const Tensor& g, const Tensor& indices, int64_t, int64_t padding_idx,
                   bool by_count, const Tensor& out) {
     if (out.numel() == 0) return;
-    if (out.is_cuda()) return run_cuda(g, indices, padding_idx, by_count, out);
-    into(out, [&](const Tensor& gw) {
-      embedding_backward_cpu(in_loop_type(g), as_int64(indices), padding_idx, by_count, gw);
-    });
+    const int64_t count = indices.numel();
+    if (count == 0) return fill_data(out, 0);
+    const NoGradGuard no_grad;
+    const Tensor rows = g.dim() == 2 ? g : reshape(g, Dims{count, out.sizes()[1]});
+    embedding_loops(out).backward(rows, on(out, indices), padding_idx, by_count, out);
   }
   static constexpr uint32_t needs[] = {in(1), 0};
   static Grads grad(const Ctx& c, const Tensor& h, const Tensor&, const Tensor& indices,
@@ -111,18 +79,11 @@ struct EmbeddingBackward {
 
 namespace {
 
-Bags bags_of(const Tensor& indices, const Tensor& bounds, const Tensor& weight, int64_t mode,
-             int64_t padding_idx) {
-  return {as_int64(indices), as_int64(bounds), weight.defined() ? in_loop_type(weight) : weight,
-          BagMode(mode), padding_idx};
-}
-
-// The same for a GPU, whose kernels widen as they read.
 Bags bags_on(const Tensor& out, const Tensor& indices, const Tensor& bounds, const Tensor& weight,
              int64_t mode, int64_t padding_idx) {
-  return {contiguous_data(placed(indices, out.device())),
-          contiguous_data(placed(as_int64(bounds), out.device())),
-          weight.defined() ? contiguous_data(weight) : weight, BagMode(mode), padding_idx};
+  const Tensor wide = bounds.dtype() == DType::Int64 ? bounds : convert_data(bounds, DType::Int64);
+  return {on(out, indices), on(out, wide), weight.defined() ? contiguous_data(weight) : weight,
+          BagMode(mode), padding_idx};
 }
 
 // The bag of each index.
@@ -165,23 +126,9 @@ struct EmbeddingBag {
   static void run(const Tensor& weight, const Tensor& indices, const Tensor& bounds, int64_t mode,
                   const Tensor& by, int64_t padding_idx, const Tensor& out, const Tensor& counts,
                   const Tensor& places) {
-    if (out.is_cuda())
-      return cuda_nn_loops().embedding_bag(contiguous_data(weight),
-                                           bags_on(out, indices, bounds, by, mode, padding_idx),
-                                           out, counts, places);
-    const Bags bags = bags_of(indices, bounds, by, mode, padding_idx);
-    check_indices(bags.index, {name, weight.sizes()[0], weight.sizes()[1], 0, false});
-    check_bounds(bags);
-    into(out, [&](const Tensor& y) {
-      embedding_bag_cpu(in_loop_type(weight), bags, y, counts, places);
-    });
-  }
-  static void check_bounds(const Bags& bags) {
-    const int64_t* at = bags.bounds.data<int64_t>();
-    for (int64_t b = 0; b < bags.size(); ++b)
-      rush::check(at[b] >= 0 && at[b] <= at[b + 1] && at[b + 1] <= bags.index.numel(),
-                  ErrorKind::Runtime, name, "offsets must rise from 0 to the ", bags.index.numel(),
-                  " indices, got ", at[b], " before ", at[b + 1]);
+    embedding_loops(out).bag(contiguous_data(weight),
+                             bags_on(out, indices, bounds, by, mode, padding_idx), out, counts,
+                             places);
   }
 
   static constexpr uint32_t needs[] = {in(1) | in(2) | in(3) | result(1) | result(2), 0, 0,
@@ -237,13 +184,8 @@ struct EmbeddingBagBackward {
                   const Tensor& by, int64_t padding_idx, const Tensor& counts, int64_t,
                   const Tensor& out) {
     if (out.numel() == 0) return;
-    if (out.is_cuda())
-      return cuda_nn_loops().embedding_bag_backward(
-          contiguous_data(g), bags_on(out, indices, bounds, by, mode, padding_idx), counts, out);
-    into(out, [&](const Tensor& gw) {
-      embedding_bag_backward_cpu(in_loop_type(g), bags_of(indices, bounds, by, mode, padding_idx),
-                                 counts, gw);
-    });
+    embedding_loops(out).bag_backward(
+        contiguous_data(g), bags_on(out, indices, bounds, by, mode, padding_idx), counts, out);
   }
 };
 
@@ -257,16 +199,8 @@ struct EmbeddingBagWeightsBackward {
   static void run(const Tensor& g, const Tensor& weight, const Tensor& indices,
                   const Tensor& bounds, int64_t padding_idx, const Tensor& out) {
     if (out.numel() == 0) return;
-    if (out.is_cuda())
-      return cuda_nn_loops().embedding_bag_weights(
-          contiguous_data(g), contiguous_data(weight),
-          bags_on(out, indices, bounds, Tensor(), 0, padding_idx), out);
-    into(out, [&](const Tensor& gw) {
-      // Indices in front of the first bag or behind the last one are in none.
-      fill_data(gw, 0);
-      embedding_bag_weights_cpu(in_loop_type(g), in_loop_type(weight),
-                                bags_of(indices, bounds, Tensor(), 0, padding_idx), gw);
-    });
+    embedding_loops(out).bag_weights(contiguous_data(g), contiguous_data(weight),
+                                     bags_on(out, indices, bounds, Tensor(), 0, padding_idx), out);
   }
 };
 

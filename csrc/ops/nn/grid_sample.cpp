@@ -1,11 +1,8 @@
 // Sampling of images. Where the backward pass is itself differentiated, the same sum over
 // neighbours is written out over ops.
-#include "cpu/nn/grid_sample.h"
-
-#include <cmath>
 #include <vector>
 
-#include "device/nn.h"
+#include "device/nn/image.h"
 #include "ops/framework/data.h"
 #include "ops/framework/op.h"
 #include "ops/framework/operators.h"
@@ -16,14 +13,6 @@ namespace {
 
 Sampling sampling(int64_t mode, int64_t padding, bool align) {
   return {SampleMode(mode), SamplePadding(padding), align};
-}
-DType loop_type(DType t) { return is_reduced_float(t) ? DType::Float32 : t; }
-Tensor in_loop_type(const Tensor& t) {
-  return contiguous_data(is_reduced_float(t.dtype()) ? convert_data(t, DType::Float32) : t);
-}
-Tensor like_in_loop_type(const Tensor& out) {
-  return out.dtype() == loop_type(out.dtype()) ? out
-                                               : make_tensor(out.sizes(), loop_type(out.dtype()));
 }
 
 // One dim of the written-out sum: for each neighbour its index, and its weight and that weight's
@@ -190,12 +179,8 @@ struct GridSampler {
   static void run(const Tensor& x, const Tensor& grid, int64_t mode, int64_t padding, bool align,
                   const Tensor& out) {
     if (out.numel() == 0) return;
-    if (out.is_cuda())
-      return cuda_nn_loops().grid_sample(contiguous_data(x), contiguous_data(grid),
-                                         sampling(mode, padding, align), out);
-    const Tensor y = like_in_loop_type(out);
-    grid_sample_cpu(in_loop_type(x), in_loop_type(grid), sampling(mode, padding, align), y);
-    if (!y.is_same(out)) copy_data(out, y);
+    image_loops(out).grid_sample(contiguous_data(x), contiguous_data(grid),
+                                 sampling(mode, padding, align), out);
   }
   static constexpr uint32_t needs[] = {in(0) | in(1), in(0) | in(1)};
   static Grads grad(const Ctx& c, const Tensor& g, const Tensor& x, const Tensor& grid,
@@ -221,16 +206,9 @@ struct GridSamplerBackward {
                   int64_t padding, bool align, bool for_x, bool for_grid, const Tensor& out_x,
                   const Tensor& out_grid) {
     if (g.numel() == 0) return fill_data(out_x, 0), fill_data(out_grid, 0);
-    if (g.is_cuda())
-      return cuda_nn_loops().grid_sample_backward(
-          contiguous_data(g), contiguous_data(x), contiguous_data(grid),
-          sampling(mode, padding, align), for_x ? out_x : Tensor(), for_grid ? out_grid : Tensor());
-    const Tensor gx = like_in_loop_type(out_x), gg = like_in_loop_type(out_grid);
-    grid_sample_backward_cpu(in_loop_type(g), in_loop_type(x), in_loop_type(grid),
-                             sampling(mode, padding, align), for_x ? gx : Tensor(),
-                             for_grid ? gg : Tensor());
-    if (!gx.is_same(out_x)) copy_data(out_x, gx);
-    if (!gg.is_same(out_grid)) copy_data(out_grid, gg);
+    image_loops(g).grid_sample_backward(contiguous_data(g), contiguous_data(x),
+                                        contiguous_data(grid), sampling(mode, padding, align),
+                                        for_x ? out_x : Tensor(), for_grid ? out_grid : Tensor());
   }
 };
 
@@ -245,12 +223,8 @@ struct GridPlaces {
   static void run(const Tensor& grid, IntList sizes, int64_t mode, int64_t padding, bool align,
                   const Tensor& places, const Tensor& slopes) {
     if (places.numel() == 0) return;
-    if (places.is_cuda())
-      return cuda_nn_loops().grid_places(contiguous_data(grid), sizes,
-                                         sampling(mode, padding, align), places, slopes);
-    const Tensor p = like_in_loop_type(places), s = like_in_loop_type(slopes);
-    grid_places_cpu(in_loop_type(grid), sizes, sampling(mode, padding, align), p, s);
-    if (!p.is_same(places)) copy_data(places, p), copy_data(slopes, s);
+    image_loops(places).grid_places(contiguous_data(grid), sizes, sampling(mode, padding, align),
+                                    places, slopes);
   }
 };
 
@@ -264,26 +238,8 @@ struct GridNeighbour {
   static void run(const Tensor& places, int64_t size, int64_t offset, int64_t mode, int64_t padding,
                   bool align, const Tensor& out) {
     if (out.numel() == 0) return;
-    if (out.is_cuda())
-      return cuda_nn_loops().grid_neighbours(contiguous_data(places), size, offset,
-                                             sampling(mode, padding, align), out);
-    const Tensor p = in_loop_type(places);
-    const Sampling how = sampling(mode, padding, align);
-    dispatch<DType::Float32, DType::Float64>(name, p.dtype(), [&]<class T>() {
-      for (int64_t i = 0; i < p.numel(); ++i) {
-        const T at = p.data<T>()[i];
-        const T whole = mode == 1 ? std::nearbyint(at) : std::floor(at);
-        int64_t found = -1;
-        if (std::abs(whole) < T(int64_t(1) << 40)) {
-          found = int64_t(whole) + offset;
-          if (mode == 2)
-            found = padded_place(found, size, how);
-          else if (found < 0 || found >= size)
-            found = -1;
-        }
-        out.data<int64_t>()[i] = found;
-      }
-    });
+    image_loops(out).grid_neighbours(contiguous_data(places), size, offset,
+                                     sampling(mode, padding, align), out);
   }
 };
 

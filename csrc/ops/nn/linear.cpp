@@ -1,7 +1,6 @@
 // Linear maps over the last dim. One op instead of a transpose and a product: half the cost of a
 // small call, errors in the caller's own words, and inputs of any rank without a copy.
-#include "cpu/linalg/gemm.h"
-#include "device/loops.h"
+#include "device/linalg.h"
 #include "ops/framework/data.h"
 #include "ops/framework/operators.h"
 #include "ops/linalg/matmul.h"
@@ -42,8 +41,9 @@ Tensor as_rows(const Tensor& x) {
 void multiply_rows(const Tensor& x, const Tensor& w, const Tensor& out, bool add) {
   const int64_t width = w.sizes()[1], outs = w.sizes()[0];
   if (x.dim() == 2 && out.dim() == 2)
-    return gemm(x, seen_as(w, Dims{width, outs}, Dims{w.strides()[1], w.strides()[0]}), out, 1,
-                add ? 1 : 0);
+    return product_loops(out).gemm(
+        x, seen_as(w, Dims{width, outs}, Dims{w.strides()[1], w.strides()[0]}), out, 1,
+        add ? 1 : 0);
   Tensor rows = as_rows(x);
   if (!rows.defined()) rows = as_rows(contiguous_data(x));
   Dims sizes = rows.sizes(), w_sizes{width, outs}, w_strides{w.strides()[1], w.strides()[0]};
@@ -52,18 +52,19 @@ void multiply_rows(const Tensor& x, const Tensor& w, const Tensor& out, bool add
     w_sizes = {sizes[0], width, outs};
     w_strides = {0, w.strides()[1], w.strides()[0]};
   }
-  gemm(rows, seen_as(w, w_sizes, w_strides), seen_as(out, sizes, contiguous_strides(sizes)), 1,
-       add ? 1 : 0);
+  product_loops(out).gemm(rows, seen_as(w, w_sizes, w_strides),
+                          seen_as(out, sizes, contiguous_strides(sizes)), 1, add ? 1 : 0);
 }
 
 // The product and the bias in one launch, where the device can.
-bool add_on_device(const Tensor& x, const Tensor& w, const Tensor& bias, const Tensor& out) {
-  if (w.dim() != 2 || bias.dim() != 1 || out.numel() == 0 || w.sizes()[1] == 0) return false;
+bool multiply_and_add(const Tensor& x, const Tensor& w, const Tensor& bias, const Tensor& out) {
+  const auto linear = product_loops(out).linear;
+  if (!linear || w.dim() != 2 || bias.dim() != 1 || out.numel() == 0 || w.sizes()[1] == 0)
+    return false;
   const Tensor rows = as_rows(x);
   if (!rows.defined() || rows.dim() != 2) return false;
   const Dims sizes{rows.sizes()[0], w.sizes()[0]};
-  return device_loops(DeviceType::CUDA)
-      .linear(rows, w, bias, seen_as(out, sizes, contiguous_strides(sizes)));
+  return linear(rows, w, bias, seen_as(out, sizes, contiguous_strides(sizes)));
 }
 
 }  // namespace
@@ -96,7 +97,7 @@ struct Linear {
   }
 
   static void run(const Tensor& x, const Tensor& w, const Tensor& bias, const Tensor& out) {
-    if (bias.defined() && out.is_cuda() && add_on_device(x, w, bias, out)) return;
+    if (bias.defined() && multiply_and_add(x, w, bias, out)) return;
     if (bias.defined()) copy_data(out, bias);
     if (w.dim() == 2)
       multiply_rows(x, w, out, bias.defined());

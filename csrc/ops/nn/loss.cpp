@@ -1,9 +1,7 @@
 // Losses of input and target, element by element: loss and reduction in one pass forward, one
 // backward. Where the backward pass is itself differentiated, formulas over ops take its place.
-#include "cpu/nn/loss.h"
+#include "device/nn/loss.h"
 
-#include "cpu/kernels/loss_tables.h"
-#include "device/nn.h"
 #include "ops/framework/data.h"
 #include "ops/framework/op.h"
 #include "ops/framework/operators.h"
@@ -58,8 +56,7 @@ struct ElementLossBackward {
                   int64_t reduction, const Tensor& out) {
     const double scale = reduction == kMean ? 1 / double(x.numel()) : 1;
     const Tensor a = on(out, x), b = on(out, t), each = on(out, g);
-    const auto loop = out.is_cuda() ? cuda_nn_loops().loss_backward : loss_backward_cpu;
-    loop(LossFn(kind), a, b, parameter, each, scale, out);
+    loss_loops(out).element_backward(LossFn(kind), a, b, parameter, each, scale, out);
   }
 };
 
@@ -71,7 +68,7 @@ struct ElementLoss {
     check_shape(x.sizes() == t.sizes(), loss_name(kind),
                 "input and target differ in shape: ", x.sizes(), " and ", t.sizes());
     const bool looped = x.dtype() == DType::Float32 || x.dtype() == DType::Float64 ||
-                        (is_floating(x.dtype()) && x.is_cuda());
+                        (is_floating(x.dtype()) && loss_loops(x).element_takes_halves);
     check_dtype(x.dtype() == t.dtype() && looped, loss_name(kind),
                 "expected two tensors of float32 or of float64, got ", x.dtype(), " and ",
                 t.dtype());
@@ -81,16 +78,10 @@ struct ElementLoss {
   static void run(const Tensor& x, const Tensor& t, int64_t kind, double parameter,
                   int64_t reduction, const Tensor& out) {
     const Tensor a = on(out, x), b = on(out, t);
-    if (out.is_cuda()) {
-      const LossFn fn = LossFn(kind);
-      if (reduction == kNone) return cuda_nn_loops().loss(fn, a, b, parameter, out);
-      const double scale = reduction == kMean ? 1 / double(x.numel()) : 1;
-      return cuda_nn_loops().loss_sum(fn, a, b, parameter, scale, out);
-    }
-    if (reduction == kNone) return loss_cpu(LossFn(kind), a, b, parameter, out);
-    const double sum = loss_sum_cpu(LossFn(kind), a, b, parameter);
-    store_scalar(out.data(), out.dtype(),
-                 Scalar(reduction == kMean ? sum / double(x.numel()) : sum));
+    const LossLoops& loops = loss_loops(out);
+    if (reduction == kNone) return loops.element(LossFn(kind), a, b, parameter, out);
+    const double divisor = reduction == kMean ? double(x.numel()) : 1;
+    loops.element_sum(LossFn(kind), a, b, parameter, divisor, out);
   }
   static constexpr uint32_t needs[] = {in(0) | in(1), in(0) | in(1)};
   static Grads grad(const Ctx& c, const Tensor& g, const Tensor& x, const Tensor& t, int64_t kind,

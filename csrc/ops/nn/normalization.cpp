@@ -3,8 +3,7 @@
 #include <cmath>
 #include <limits>
 
-#include "cpu/nn/norm.h"
-#include "device/nn.h"
+#include "device/nn/norm.h"
 #include "ops/framework/data.h"
 #include "ops/framework/op.h"
 #include "ops/framework/operators.h"
@@ -41,8 +40,10 @@ Tensor widened(const Tensor& t) {
 Tensor narrowed(const Tensor& t, DType dtype) {
   return t.dtype() == dtype ? t : to(t, dtype, false, false, std::nullopt);
 }
-// The GPU's kernels widen as they read.
-Tensor for_loop(const Tensor& x, const Tensor& t) { return x.is_cuda() ? t : widened(t); }
+// As the device of x wants it.
+Tensor for_loop(const Tensor& x, const Tensor& t) {
+  return norm_loops(x).takes_halves ? t : widened(t);
+}
 // weight and bias in one dtype.
 struct Parameters {
   Tensor weight, bias;
@@ -113,7 +114,8 @@ struct BatchNormBackward {
                   const Tensor& gb) {
     if (x.numel() == 0) return fill_data(gw, 0), fill_data(gb, 0);
     const Tensor image = as_image(x);
-    batch_norm_backward_cpu(lying_like(image, g), image, flat(weight), mean, var, eps, gx, gw, gb);
+    norm_loops(x).batch_norm_backward(lying_like(image, g), image, flat(weight), mean, var, eps, gx,
+                                      gw, gb);
   }
 };
 
@@ -134,7 +136,7 @@ struct BatchNorm_ {
                   const Tensor& var) {
     if (x.numel() == 0) return fill_data(mean, 0), fill_data(var, 0);
     const RunningMoments running{running_mean, running_var, batches, momentum};
-    batch_norm_cpu(as_image(x), flat(weight), flat(bias), running, eps, out, mean, var);
+    norm_loops(x).batch_norm(as_image(x), flat(weight), flat(bias), running, eps, out, mean, var);
   }
   static constexpr uint32_t needs[] = {
       in(0) | in(1) | result(1) | result(2), in(0) | in(1) | result(1) | result(2), 0, 0, 0, 0};
@@ -176,7 +178,8 @@ struct BatchNormEval {
   static void run(const Tensor& x, const Tensor& weight, const Tensor& bias, const Tensor& mean,
                   const Tensor& var, double eps, const Tensor& out) {
     if (x.numel() == 0) return;
-    batch_norm_eval_cpu(as_image(x), flat(weight), flat(bias), flat(mean), flat(var), eps, out);
+    norm_loops(x).batch_norm_eval(as_image(x), flat(weight), flat(bias), flat(mean), flat(var), eps,
+                                  out);
   }
   static constexpr uint32_t needs[] = {in(1) | in(4), in(0) | in(3) | in(4), 0, in(1) | in(4),
                                        in(0) | in(1) | in(3) | in(4)};
@@ -220,8 +223,8 @@ struct GroupNormBackward {
                   const Tensor& rstd, int64_t groups, const Tensor& gx, const Tensor& gw,
                   const Tensor& gb) {
     if (x.numel() == 0) return fill_data(gw, 0), fill_data(gb, 0);
-    const auto loop = x.is_cuda() ? cuda_nn_loops().group_norm_backward : group_norm_backward_cpu;
-    loop(contiguous_data(g), contiguous_data(x), flat(weight), mean, rstd, groups, gx, gw, gb);
+    norm_loops(x).group_norm_backward(contiguous_data(g), contiguous_data(x), flat(weight), mean,
+                                      rstd, groups, gx, gw, gb);
   }
 };
 
@@ -239,8 +242,8 @@ struct GroupNorm_ {
                   double eps, const Tensor& out, const Tensor& mean, const Tensor& rstd) {
     if (x.numel() == 0) return fill_data(mean, 0), fill_data(rstd, 0);
     const Tensor y = out.is_contiguous() ? out : make_tensor(x.sizes(), x.dtype(), x.device());
-    const auto loop = x.is_cuda() ? cuda_nn_loops().group_norm : group_norm_cpu;
-    loop(contiguous_data(x), flat(weight), flat(bias), groups, eps, y, mean, rstd);
+    norm_loops(x).group_norm(contiguous_data(x), flat(weight), flat(bias), groups, eps, y, mean,
+                             rstd);
     if (!y.is_same(out)) copy_data(out, y);
   }
   static constexpr uint32_t needs[] = {in(0) | in(1) | result(1) | result(2),
@@ -306,8 +309,8 @@ struct RowNormBackward {
                   const Tensor& rstd, int64_t, bool centred, const Tensor& gx, const Tensor& gw,
                   const Tensor& gb) {
     if (x.numel() == 0) return fill_data(gw, 0), fill_data(gb, 0);
-    row_norm_backward_cpu(contiguous_data(g), contiguous_data(x), gw.numel(), flat(weight), mean,
-                          rstd, centred, gx, gw, gb);
+    norm_loops(x).row_norm_backward(contiguous_data(g), contiguous_data(x), gw.numel(),
+                                    flat(weight), mean, rstd, centred, gx, gw, gb);
   }
 };
 
@@ -325,8 +328,8 @@ struct RowNorm {
                   bool centred, double eps, const Tensor& out, const Tensor& mean,
                   const Tensor& rstd) {
     if (x.numel() == 0) return fill_data(mean, 0), fill_data(rstd, 0);
-    row_norm_cpu(contiguous_data(x), numel(row_sizes(x, dims)), flat(weight), flat(bias), centred,
-                 eps, out, mean, rstd);
+    norm_loops(x).row_norm(contiguous_data(x), numel(row_sizes(x, dims)), flat(weight), flat(bias),
+                           centred, eps, out, mean, rstd);
   }
   static constexpr uint32_t needs[] = {in(0) | in(1) | result(1) | result(2),
                                        in(0) | in(1) | result(1) | result(2), 0};
@@ -407,8 +410,7 @@ Tensor normalize_batch(const Tensor& x, const Tensor& weight, const Tensor& bias
                        const Tensor& running_mean, const Tensor& running_var, const Tensor& batches,
                        double momentum, double eps) {
   constexpr const char* name = BatchNorm_::name;
-  // Kernels on GPUs read half types as they are; for the CPU they are widened.
-  const bool direct = x.is_cuda();
+  const bool direct = norm_loops(x).takes_halves;
   const Tensor wide = direct ? x : widened(x), w = direct ? weight : widened(weight),
                b = direct ? bias : widened(bias);
   const DType kept = running_mean.defined() ? running_mean.dtype() : wide.dtype();

@@ -1,8 +1,7 @@
 // Borders around the last dims: of a constant, or of what is inside.
-#include "cpu/nn/padding.h"
-
 #include <algorithm>
 
+#include "device/nn/image.h"
 #include "ops/framework/data.h"
 #include "ops/framework/op.h"
 #include "ops/framework/operators.h"
@@ -64,7 +63,8 @@ struct PadFromInside {
     return {sizes, x.dtype(), x.device()};
   }
   static void run(const Tensor& x, IntList pad, int64_t mode, const Tensor& out) {
-    if (out.numel() > 0) pad_from_inside_cpu(contiguous_data(x), pad, PadMode(mode), out);
+    if (out.numel() > 0)
+      image_loops(out).pad_from_inside(contiguous_data(x), pad, PadMode(mode), out);
   }
   static Grads grad(const Ctx& c, const Tensor& g, const Tensor&, IntList pad, int64_t mode) {
     Tensor out = g;

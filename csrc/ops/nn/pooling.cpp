@@ -1,6 +1,5 @@
 // Pools. Three internal ops over batches do the work: maxima, and averages with their adjoint.
-#include "cpu/nn/pool.h"
-#include "device/nn.h"
+#include "device/nn/pool.h"
 
 #include <algorithm>
 
@@ -75,7 +74,7 @@ struct MaxPool {
     const bool last = !image.is_contiguous();
     into(out, last, [&](const Tensor& y) {
       into(indices, last, [&](const Tensor& i) {
-        max_pool_cpu(image, {kernel, stride, padding, dilation, true, {}}, y, i);
+        pool_loops(x).max(image, {kernel, stride, padding, dilation, true, {}}, y, i);
       });
     });
   }
@@ -101,12 +100,12 @@ struct MaxPoolValues {
     if (out.numel() == 0) return;
     const Tensor image = in_loop_type(as_image(x));
     into(out, !image.is_contiguous(), [&](const Tensor& y) {
-      max_pool_cpu(image, {kernel, stride, padding, dilation, true, {}}, y, Tensor());
+      pool_loops(x).max_values(image, {kernel, stride, padding, dilation, true, {}}, y);
     });
   }
   // Where nobody looks on, either.
   static bool will_do(const Tensor& x) {
-    return x.is_cpu() && !x.is_batched() && !(t_modes & (kSlowPath | kForward)) &&
+    return pool_loops(x).max_values && !x.is_batched() && !(t_modes & (kSlowPath | kForward)) &&
            !(grad_enabled() && requires_grad(x));
   }
 };
@@ -124,8 +123,8 @@ struct MaxPoolBackward {
     const bool last = channels_last(g) || channels_last(indices);
     into(out, last, [&](const Tensor& gx) {
       const bool lies_last = !gx.is_contiguous();
-      max_pool_backward_cpu(lying_like(lies_last, in_loop_type(g)), lying_like(lies_last, indices),
-                            gx);
+      pool_loops(g).max_backward(lying_like(lies_last, in_loop_type(g)),
+                                 lying_like(lies_last, indices), gx);
     });
   }
   static constexpr uint32_t needs[] = {in(1), 0};
@@ -167,23 +166,7 @@ struct FractionalMaxPool {
   static void run(const Tensor& x, IntList kernel, IntList, const Tensor& samples,
                   const Tensor& out, const Tensor& indices) {
     if (out.numel() == 0) return;
-    if (out.is_cuda()) {
-      const auto plain = [](const Tensor& t) {
-        return t.is_contiguous() ? t : make_tensor(t.sizes(), t.dtype(), t.device());
-      };
-      const Tensor y = plain(out), i = plain(indices);
-      cuda_nn_loops().fractional_max_pool(contiguous_data(x), kernel, contiguous_data(samples), y,
-                                          i);
-      if (!y.is_same(out)) copy_data(out, y);
-      if (!i.is_same(indices)) copy_data(indices, i);
-      return;
-    }
-    const Tensor image = contiguous_data(in_loop_type(x));
-    into(out, false, [&](const Tensor& y) {
-      into(indices, false, [&](const Tensor& i) {
-        fractional_max_pool_cpu(image, kernel, contiguous_data(in_loop_type(samples)), y, i);
-      });
-    });
+    pool_loops(out).fractional_max(x, kernel, samples, out, indices);
   }
   static constexpr uint32_t needs[] = {kOut, 0};
   static Grads grad(const Ctx& c, GradSpan g, const Tensor&, IntList, IntList, const Tensor&) {
@@ -205,7 +188,7 @@ struct AveragePool {
     if (out.numel() == 0) return;
     const Tensor image = in_loop_type(as_image(x));
     into(out, !image.is_contiguous(), [&](const Tensor& y) {
-      average_pool_cpu(image, {kernel, stride, padding, {}, include, divisor}, y);
+      pool_loops(x).average(image, {kernel, stride, padding, {}, include, divisor}, y);
     });
   }
   static Grads grad(const Ctx& c, const Tensor& g, const Tensor&, IntList, IntList kernel,
@@ -236,8 +219,8 @@ struct AveragePoolBackward {
                   bool include, std::optional<int64_t> divisor, const Tensor& out) {
     if (out.numel() == 0) return;
     into(out, channels_last(g) || channels_last(out), [&](const Tensor& gx) {
-      average_pool_backward_cpu(lying_like(!gx.is_contiguous(), in_loop_type(g)),
-                                {kernel, stride, padding, {}, include, divisor}, gx);
+      pool_loops(g).average_backward(lying_like(!gx.is_contiguous(), in_loop_type(g)),
+                                     {kernel, stride, padding, {}, include, divisor}, gx);
     });
   }
   static Grads grad(const Ctx& c, const Tensor& h, const Tensor&, IntList, IntList kernel,

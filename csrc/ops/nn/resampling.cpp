@@ -1,12 +1,9 @@
 // Resampling along one dim: every mode of interpolate is a row of weights for each output, and
 // several dims are resampled one after the other. Patches of images (fold, unfold).
-#include "cpu/nn/resample.h"
-
 #include <algorithm>
 #include <array>
 
-#include "device/nn.h"
-#include "functors/resample.h"
+#include "device/nn/image.h"
 #include "ops/framework/data.h"
 #include "ops/framework/op.h"
 #include "ops/framework/operators.h"
@@ -30,35 +27,12 @@ Resampling resampling(int64_t in, int64_t out, std::string_view mode, bool align
   return {in, out, ratio, align_corners, mode_of(mode)};
 }
 
-Taps taps_of(const Resampling& how) {
-  Taps taps;
-  taps.start.push_back(0);
-  for (int64_t i = 0; i < how.out; ++i) {
-    each_tap(how, i, [&](int64_t index, double weight) {
-      taps.index.push_back(index);
-      taps.weight.push_back(weight);
-    });
-    taps.start.push_back(int64_t(taps.index.size()));
-  }
-  return taps;
-}
-
 Spec resized(const Tensor& x, int64_t dim, int64_t size) {
   Dims sizes = x.sizes();
   sizes[size_t(dim)] = size;
   return {sizes, x.dtype(), x.device(),
           is_dense(x.sizes(), x.strides()) ? preserved_strides(sizes, x.strides()) : Dims{}};
 }
-// x with the order of dims that y has, in a type that has loops.
-Tensor arranged(const Tensor& x, const Tensor& y, DType type) {
-  const Dims strides = preserved_strides(x.sizes(), y.strides());
-  if (x.strides() == strides && x.dtype() == type) return x;
-  const Tensor out = make_tensor(x.sizes(), strides, type, x.device());
-  copy_data(out, x);
-  return out;
-}
-DType loop_type(DType t) { return is_reduced_float(t) ? DType::Float32 : t; }
-
 }  // namespace
 
 struct Resample {
@@ -77,12 +51,7 @@ struct Resample {
     if (out.numel() == 0) return;
     dim = wrap_dim(name, dim, x.dim());
     const Resampling how = resampling(x.sizes()[size_t(dim)], size, mode, align, scale);
-    if (out.is_cuda()) return cuda_nn_loops().resample(arranged(x, out, x.dtype()), dim, how, out);
-    const DType type = loop_type(x.dtype());
-    const Taps taps = taps_of(how);
-    const Tensor y = out.dtype() == type ? out : make_tensor(out.sizes(), out.strides(), type, {});
-    resample_cpu(arranged(x, y, type), dim, taps, y);
-    if (!y.is_same(out)) copy_data(out, y);
+    image_loops(out).resample(x, dim, how, out);
   }
   static Grads grad(const Ctx& c, const Tensor& g, const Tensor&, int64_t dim, int64_t,
                     std::string_view mode, bool align, double scale) {
@@ -102,13 +71,7 @@ struct ResampleBackward {
     if (out.numel() == 0) return;
     dim = wrap_dim(name, dim, g.dim());
     const Resampling how = resampling(size, g.sizes()[size_t(dim)], mode, align, scale);
-    if (out.is_cuda())
-      return cuda_nn_loops().resample_backward(arranged(g, out, g.dtype()), dim, how, out);
-    const DType type = loop_type(g.dtype());
-    const Taps taps = taps_of(how);
-    const Tensor gx = out.dtype() == type ? out : make_tensor(out.sizes(), out.strides(), type, {});
-    resample_backward_cpu(arranged(g, gx, type), dim, taps, gx);
-    if (!gx.is_same(out)) copy_data(out, gx);
+    image_loops(out).resample_backward(g, dim, how, out);
   }
   static Grads grad(const Ctx& c, const Tensor& h, const Tensor&, int64_t dim, int64_t,
                     std::string_view mode, bool align, double scale) {
@@ -143,7 +106,8 @@ struct ResampleImage {
   static void run(const Tensor& x, IntList size, std::string_view mode, bool align,
                   std::span<const double> scales, const Tensor& out) {
     if (out.numel() == 0) return;
-    if (!out.is_cuda()) {  // dim by dim
+    const ImageLoops& loops = image_loops(out);
+    if (!loops.resample_image) {
       const NoGradGuard no_grad;
       Tensor y = x;
       for (size_t d = 0; d < size.size(); ++d)
@@ -154,14 +118,7 @@ struct ResampleImage {
     how.fill({1, 1, 1, false, ResampleMode::Nearest});
     for (size_t d = 0; d < size.size(); ++d)
       how[3 - size.size() + d] = resampling(x.sizes()[2 + d], size[d], mode, align, scales[d]);
-    const bool last = !out.is_contiguous();
-    const Dims strides = last ? channels_last_strides(x.sizes()) : contiguous_strides(x.sizes());
-    Tensor from = x;
-    if (x.strides() != strides) {
-      from = make_tensor(x.sizes(), strides, x.dtype(), x.device());
-      copy_data(from, x);
-    }
-    cuda_nn_loops().resample_image(from, how.data(), out);
+    loops.resample_image(x, how.data(), out);
   }
   // The adjoint, dim by dim: each result is gathered, and the same every time.
   static Grads grad(const Ctx& c, const Tensor& g, const Tensor&, IntList, std::string_view mode,
@@ -223,8 +180,7 @@ struct UnfoldPatches {
   }
   static void run(const Tensor& x, IntList kernel, IntList dilation, IntList padding,
                   IntList stride, const Tensor& out) {
-    const auto loop = out.is_cuda() ? cuda_nn_loops().unfold : unfold_cpu;
-    loop(shape(x, kernel, dilation, padding, stride), contiguous_data(x), out);
+    image_loops(out).unfold(shape(x, kernel, dilation, padding, stride), contiguous_data(x), out);
   }
   static Grads grad(const Ctx& c, const Tensor& g, const Tensor&, IntList kernel, IntList dilation,
                     IntList padding, IntList stride) {
@@ -255,13 +211,8 @@ struct FoldPatches {
   }
   static void run(const Tensor& x, IntList output, IntList kernel, IntList dilation,
                   IntList padding, IntList stride, const Tensor& out) {
-    const PatchShape s = shape(x, output, kernel, dilation, padding, stride);
-    if (out.is_cuda()) return cuda_nn_loops().fold(s, contiguous_data(x), out);
-    if (!is_reduced_float(x.dtype()) && x.dtype() != DType::Bool)
-      return fold_cpu(s, contiguous_data(x), out);
-    const Tensor wide = make_tensor(out.sizes(), DType::Float32);
-    fold_cpu(s, contiguous_data(convert_data(x, DType::Float32)), wide);
-    copy_data(out, wide);
+    image_loops(out).fold(shape(x, output, kernel, dilation, padding, stride), contiguous_data(x),
+                          out);
   }
   static Grads grad(const Ctx&, const Tensor& g, const Tensor&, IntList, IntList kernel,
                     IntList dilation, IntList padding, IntList stride) {

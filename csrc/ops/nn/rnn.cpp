@@ -2,7 +2,6 @@
 #include <numeric>
 
 #include "autograd/forward.h"
-#include "device/loops.h"
 #include "ops/framework/op.h"
 #include "ops/framework/operators.h"
 #include "ops/nn/rnn_layer.h"
@@ -76,13 +75,15 @@ bool needs_ops(TensorList in) {
   return false;
 }
 
-// One direction of one layer: fused for floats on the CPU, else over ops.
+// One direction of one layer: fused for floats where the device can, else over ops.
 std::array<Tensor, 3> run_direction(RnnMode mode, const RnnInputs& in, IntList batch_sizes,
                                     bool reverse) {
-  if (in[kInput].is_cuda() || !in[kInput].is_floating() || needs_ops(in))
+  const Tensor& x = in[kInput];
+  const bool fused = rnn_loops(x).layer_forward || x.is_meta();
+  if (!fused || !x.is_floating() || needs_ops(in))
     return composed_rnn_layer(in, mode, batch_sizes, reverse);
   const auto [y, h, c, gates, cells, unprojected] =
-      _rnn_layer(in[kInput], in[kH], in[kC], in[kWInput], in[kWState], in[kBInput], in[kBState],
+      _rnn_layer(x, in[kH], in[kC], in[kWInput], in[kWState], in[kBInput], in[kBState],
                  in[kWProject], int64_t(mode), batch_sizes, reverse);
   return {y, h, c};
 }
@@ -127,12 +128,11 @@ void check_all_weights(const Network& n, const Tensor& x, const std::vector<Weig
 // Does the device run whole networks of this kind?
 bool runs_whole(const Network& n, const Tensor& x, IntList batch_sizes, const Tensor& hx,
                 const Tensor& cx) {
-  const SequenceLoops* loops = device_loops(x.device().type).sequences;
-  if (!loops || !loops->rnn_takes || x.numel() == 0 || needs_ops(n.params)) return false;
+  const auto takes = rnn_loops(x).network_takes;
+  if (!takes || x.numel() == 0 || needs_ops(n.params)) return false;
   const Tensor others[] = {x, hx, cx};
-  return !needs_ops(others) &&
-         loops->rnn_takes(rnn_network(x, n.params, n.mode, batch_sizes, n.has_biases, n.layers,
-                                      n.bidirectional));
+  return !needs_ops(others) && takes(rnn_network(x, n.params, n.mode, batch_sizes, n.has_biases,
+                                                 n.layers, n.bidirectional));
 }
 
 // All layers in one go; with dropout between them, which has to draw the same numbers on every
@@ -259,9 +259,8 @@ Results run_cell(const char* op, RnnMode mode, const Tensor& x, const Tensor& hx
   const int64_t batch = x.sizes()[0], hidden = w.state.sizes()[1];
   check_state(op, "hx", x, hx, Dims{batch, hidden});
   if (cx.defined()) check_state(op, "cx", x, cx, Dims{batch, hidden});
-  const SequenceLoops* loops = device_loops(x.device().type).sequences;
   const RnnInputs in = {x, hx, cx, w.input, w.state, w.b_input, w.b_state, Tensor()};
-  if (loops && loops->cell && rnn_gates(mode) > 1 && x.is_floating() && !needs_ops(in)) {
+  if (rnn_loops(x).cell && rnn_gates(mode) > 1 && x.is_floating() && !needs_ops(in)) {
     const Tensor sums = matmul(x, transpose(w.input, 0, 1)),
                  state_sums = matmul(hx, transpose(w.state, 0, 1));
     if (mode == RnnMode::Gru)

@@ -3,7 +3,6 @@
 // the two equal).
 #include "ops/nn/rnn_layer.h"
 
-#include "cpu/nn/rnn.h"
 #include "ops/framework/data.h"
 #include "ops/framework/op.h"
 #include "ops/ops.h"
@@ -81,7 +80,7 @@ struct RnnLayerBackward {
     const DType dtype = compute_type(x.dtype());
     std::array<Tensor, 8> to;
     for (size_t i = 0; i < 8; ++i) to[i] = place_for(outs[i], dtype);
-    rnn_backward_cpu(
+    rnn_loops(x).layer_backward(
         layer_of(RnnMode(mode), batch_sizes, reverse, dtype,
                  {x, hx, cx, w_ih, w_hh, Tensor(), Tensor(), w_hr}),
         prepared(output, dtype), {gates, cells, unprojected},
@@ -126,9 +125,9 @@ struct RnnLayer_ {
     if (x.sizes()[0] == 0) return;
     const DType dtype = compute_type(x.dtype());
     const Tensor to[] = {place_for(output, dtype), place_for(h, dtype), place_for(c, dtype)};
-    rnn_forward_cpu(layer_of(RnnMode(mode), batch_sizes, reverse, dtype,
-                             {x, hx, cx, w_ih, w_hh, b_ih, b_hh, w_hr}),
-                    to[0], to[1], to[2], {gates, cells, unprojected});
+    rnn_loops(x).layer_forward(layer_of(RnnMode(mode), batch_sizes, reverse, dtype,
+                                        {x, hx, cx, w_ih, w_hh, b_ih, b_hh, w_hr}),
+                               to[0], to[1], to[2], {gates, cells, unprojected});
     if (to[0].is_same(output)) return;
     copy_data(output, to[0]);
     copy_data(h, to[1]);

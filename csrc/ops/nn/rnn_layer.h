@@ -4,8 +4,7 @@
 #include <array>
 #include <functional>
 
-#include "cpu/nn/rnn.h"
-#include "device/sequence.h"
+#include "device/nn/rnn.h"
 #include "ops/framework/op.h"
 
 namespace rush {
@@ -25,7 +24,7 @@ std::vector<Tensor> composed_cell(RnnMode mode, const Tensor& input_sums, const 
                                   const Tensor& b_input, const Tensor& b_state,
                                   const Tensor& before);
 
-// What the table of sequence_loops.h is asked about.
+// What the table of device/nn/rnn.h is asked about.
 RnnNetwork rnn_network(const Tensor& x, TensorList params, RnnMode mode, IntList batch_sizes,
                        bool has_biases, int64_t layers, bool bidirectional);
 

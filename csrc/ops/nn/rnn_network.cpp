@@ -1,8 +1,6 @@
-// Recurrent networks and cells on devices with loops of their own for them (sequence_loops.h). As
+// Recurrent networks and cells on devices with loops of their own for them (device/nn/rnn.h). As
 // in rnn_layer.cpp, derivatives of the backward pass come from the same network over ops.
 #include "autograd/running_task.h"
-#include "device/loops.h"
-#include "device/sequence.h"
 #include "ops/framework/data.h"
 #include "ops/framework/op.h"
 #include "ops/framework/operators.h"
@@ -11,8 +9,6 @@
 namespace rush {
 
 namespace {
-
-const SequenceLoops& loops_for(const Tensor& t) { return *device_loops(t.device().type).sequences; }
 
 // Is the backward pass itself differentiated, in either mode?
 bool wants_derivative(TensorList in, GradSpan grads) {
@@ -61,7 +57,7 @@ struct RnnNetwork_ {
     return {spec({x.sizes()[0], n.outputs * n.directions()}, x.dtype()),
             spec({states, batch, n.outputs}, x.dtype()),
             spec(n.mode == RnnMode::Lstm ? Dims{states, batch, n.hidden} : Dims{0}, x.dtype()),
-            spec({keep ? loops_for(x).rnn_reserve(n) : 0}, DType::UInt8)};
+            spec({keep ? rnn_loops(x).network_reserve(n) : 0}, DType::UInt8)};
   }
   static void run(const Tensor& x, const Tensor& hx, const Tensor& cx, TensorList params,
                   int64_t mode, IntList batch_sizes, bool has_biases, int64_t layers,
@@ -70,7 +66,7 @@ struct RnnNetwork_ {
     const RnnNetwork n =
         rnn_network(x, params, RnnMode(mode), batch_sizes, has_biases, layers, bidirectional);
     const std::vector<Tensor> own = all_ready(params);
-    loops_for(x).rnn_forward(n, {ready(x), ready(hx), ready(cx), own, y, h, c, reserve});
+    rnn_loops(x).network_forward(n, {ready(x), ready(hx), ready(cx), own, y, h, c, reserve});
   }
 
   static constexpr uint32_t needs[] = {0xf | result(0) | result(3)};
@@ -100,7 +96,7 @@ struct RnnNetwork_ {
     const Tensor reserve = task && !task->keeps_graph() ? c.out(3) : clone_data(c.out(3));
     Tensor g = ready(given[0]);
     if (!g.defined()) fill_data(g = fresh_like(c.out(0)), 0);
-    loops_for(x).rnn_backward(
+    rnn_loops(x).network_backward(
         n, {ready(x), ready(hx), ready(cx), own, c.out(0), Tensor(), Tensor(), reserve},
         {g, ready(given[1]), ready(given[2]), out[0], out[1], out[2],
          std::span<const Tensor>(out.data() + 3, params.size())});
@@ -149,7 +145,7 @@ struct CellGates {
     // The state's sums differ only for the GRU's new gate.
     if (mode == RnnMode::Gru) out[1] = fresh_like(out[0]);
     if (c.wants(4)) out[4] = make_tensor(before.sizes(), before.dtype(), before.device());
-    loops_for(sums).cell_backward(
+    rnn_loops(sums).cell_backward(
         mode, saved,
         {ready(given[0]), mode == RnnMode::Lstm ? ready(given[1]) : Tensor(), out[0], out[1],
          out[4]});
@@ -177,7 +173,7 @@ struct LstmGates : CellGates<RnnMode::Lstm> {
                   const Tensor& b_hh, const Tensor& c, const Tensor& h, const Tensor& next_c,
                   const Tensor& kept) {
     if (h.numel() == 0) return;
-    loops_for(sums).cell(RnnMode::Lstm, {ready(sums), ready(state_sums), ready(b_ih), ready(b_hh),
+    rnn_loops(sums).cell(RnnMode::Lstm, {ready(sums), ready(state_sums), ready(b_ih), ready(b_hh),
                                          ready(c), h, next_c, kept});
   }
   static constexpr uint32_t needs[] = {0x1f | result(1) | result(2)};
@@ -201,7 +197,7 @@ struct GruGates : CellGates<RnnMode::Gru> {
   static void run(const Tensor& sums, const Tensor& state_sums, const Tensor& b_ih,
                   const Tensor& b_hh, const Tensor& h, const Tensor& next_h, const Tensor& kept) {
     if (next_h.numel() == 0) return;
-    loops_for(sums).cell(RnnMode::Gru, {ready(sums), ready(state_sums), ready(b_ih), ready(b_hh),
+    rnn_loops(sums).cell(RnnMode::Gru, {ready(sums), ready(state_sums), ready(b_ih), ready(b_hh),
                                         ready(h), next_h, Tensor(), kept});
   }
   static constexpr uint32_t needs[] = {0x1f | result(1)};

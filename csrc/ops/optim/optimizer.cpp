@@ -1,6 +1,5 @@
 // Steps of optimisers: one pass over all parameters of a group. Norms and scales of lists.
-#include "cpu/optim/optimizer.h"
-#include "device/loops.h"
+#include "device/optim.h"
 
 #include <algorithm>
 #include <limits>
@@ -8,7 +7,7 @@
 #include <vector>
 
 #include "core/interrupt.h"
-#include "cuda/runtime/capture.h"
+#include "device/runtime.h"
 #include "ops/framework/data.h"
 #include "ops/framework/op.h"
 #include "ops/ops.h"
@@ -196,7 +195,7 @@ struct Step {
         flat[i].scalars[k] = scalars[i * num_scalars() + k].data<char>();
     }
     const Device device = params[0].device();
-    device_loops(device.type).optimizer_step(kernel, flat, formula, device);
+    optim_loops(device).step(kernel, flat, formula, device);
     for (const auto& [to, from] : write_backs) copy_data(to, from);
   }
 
@@ -236,10 +235,7 @@ struct Step {
       place(i, t, write_backs, kept);
     }
     const Device device = params[0].device();
-    if (device.is_cuda()) [[unlikely]]
-      device_loops(DeviceType::CUDA).optimizer_step(kernel, flat, nullptr, device);
-    else
-      optimizer_step_cpu(kernel, flat);
+    optim_loops(device).step(kernel, flat, nullptr, device);
     for (const auto& [to, from] : write_backs) copy_data(to, from);
   }
 
@@ -281,7 +277,7 @@ struct DevicePart {
   std::vector<OptimizerOption> on_device;
 
   void move_option(const OptimizerOption& o) {
-    if (params[0].is_cuda())
+    if (optim_loops(params[0]).takes_formula)
       on_device.push_back({o.place, to(o.value, params[0].device())});
     else
       options[size_t(o.place)] = o.value.item().to_double();
@@ -315,13 +311,19 @@ std::vector<DevicePart> split_by_device(const OptimizerRuleInfo& rule, size_t nu
   return parts;
 }
 
+bool is_capturing(const Tensor& t) {
+  const auto asks = device_runtime(t).is_capturing;
+  return asks && asks(t.device());
+}
+
 // A step for the parameters of one device.
 int64_t step_on_device(const OptimizerRuleInfo& rule, TensorList params, TensorList grads,
                        TensorList scalars, TensorList states, std::span<const double> options,
                        std::span<const OptimizerOption> on_device) {
   const OptimizerRule kernel = rule.kernel(options.data());
-  const bool by_formula = !params.empty() && params[0].is_cuda() &&
-                          (!on_device.empty() || (!scalars.empty() && scalars[0].is_cuda()));
+  const bool scalars_are_there = !scalars.empty() && device_traits(scalars[0]).separate_memory;
+  const bool by_formula = !params.empty() && optim_loops(params[0]).takes_formula &&
+                          (!on_device.empty() || scalars_are_there);
   OptimizerFormula formula{};
   if (by_formula) {
     formula.numbers = rule.numbers;
@@ -343,8 +345,7 @@ int64_t step_on_device(const OptimizerRuleInfo& rule, TensorList params, TensorL
   const Step step{rule,   kernel,         size_t(optimizer_states(kernel)), params, grads, scalars,
                   states, options.data(), by_formula ? &formula : nullptr};
   step.check_scalars();
-  rush::check(by_formula || rule.scalars == 0 || params.empty() ||
-                  !cuda::is_capturing_on(params[0].device()),
+  rush::check(by_formula || rule.scalars == 0 || params.empty() || !is_capturing(params[0]),
               ErrorKind::Runtime, rule.writer,
               "a CUDA graph is being captured, and the step counts are on the host, where replays "
               "cannot move them on; make the optimizer with capturable=True");
@@ -430,9 +431,12 @@ class FlatList {
     repeated_ = writes && check_uses(op, tensors, {}, {});
   }
   std::span<const FlatTensor> get() const { return flat_; }
+  // Of the device that all of them are on.
+  const OptimLoops& loops() const { return optim_loops(tensors_[0]); }
   // Calls f with all of them at once; one after the other where a tensor stands there twice.
   template <class F>
   void pass(F&& f) const {
+    if (flat_.empty()) return;
     try {
       if (!repeated_) return f(get());
       for (size_t i = 0; i < flat_.size(); ++i) f(get().subspan(i, 1));
@@ -455,8 +459,10 @@ class FlatList {
   bool repeated_ = false;
 };
 
-bool on_gpu(TensorList tensors) {
-  return std::any_of(tensors.begin(), tensors.end(), [](const Tensor& t) { return t.is_cuda(); });
+// Is one of them on a device that has no loops over lists?
+bool go_one_by_one(TensorList tensors) {
+  return std::any_of(tensors.begin(), tensors.end(),
+                     [](const Tensor& t) { return !optim_loops(t).list_norm && !t.is_meta(); });
 }
 // x where t is.
 Tensor beside(const Tensor& x, const Tensor& t) {
@@ -482,14 +488,15 @@ struct ListNorm {
     for (const Tensor& t : tensors)
       magnitudes.push_back(t.is_complex() && ord != 2 ? rush::abs(t) : t);
     const NoGradGuard no_grad;
-    if (on_gpu(tensors)) {
+    if (go_one_by_one(tensors)) {
       std::vector<Tensor> norms;
       for (const Tensor& t : magnitudes)
         norms.push_back(beside(cast(_vector_norm(t, ord), dtype), tensors[0]));
       return _vector_norm(stack(norms), ord);
     }
     const FlatList flat(name, magnitudes, false);
-    return scalar_tensor(list_norm_cpu(flat.get(), ord), dtype);
+    const bool any = !flat.get().empty();
+    return scalar_tensor(any ? flat.loops().list_norm(flat.get(), ord) : 0.0, dtype);
   }
 };
 
@@ -497,13 +504,13 @@ struct ListScale {
   static constexpr const char* name = "_list_scale_";
   static int64_t call(TensorList tensors, const Tensor& scale) {
     const NoGradGuard no_grad;
-    if (on_gpu(tensors)) {  // without waiting for the factor
+    if (go_one_by_one(tensors)) {  // without waiting for the factor
       for (const Tensor& t : tensors) mul_(t, beside(scale, t));
       return int64_t(tensors.size());
     }
     const double factor = read_number(name, scale);
     FlatList flat(name, tensors, true);
-    flat.pass([&](std::span<const FlatTensor> part) { list_scale_cpu(part, factor); });
+    flat.pass([&](std::span<const FlatTensor> part) { flat.loops().list_scale(part, factor); });
     flat.written();
     return int64_t(tensors.size());
   }
@@ -514,7 +521,7 @@ struct ListUnscale {
   static constexpr double kInfinity = std::numeric_limits<double>::infinity();
   static int64_t call(TensorList tensors, const Tensor& found_inf, const Tensor& inv_scale) {
     const NoGradGuard no_grad;
-    if (on_gpu(tensors)) {
+    if (go_one_by_one(tensors)) {
       // The largest magnitude of each shows what is not finite, in one launch per tensor.
       std::vector<Tensor> largest;
       for (const Tensor& t : tensors) {
@@ -533,7 +540,7 @@ struct ListUnscale {
     FlatList flat(name, tensors, true);
     bool finite = true;
     flat.pass([&](std::span<const FlatTensor> part) {
-      finite = list_unscale_cpu(part, factor) && finite;
+      finite = flat.loops().list_unscale(part, factor) && finite;
     });
     if (!finite) {
       store_scalar(found_inf.data(), found_inf.dtype(), Scalar(1.0));

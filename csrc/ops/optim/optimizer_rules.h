@@ -4,7 +4,7 @@
 #include <span>
 #include <string_view>
 
-#include "cpu/optim/optimizer.h"
+#include "device/optim.h"
 #include "ops/framework/value.h"
 
 namespace rush {

@@ -1,9 +1,7 @@
 // Variances, norms, softmax: what measures or normalises along dims.
 #include <cmath>
 
-#include "cpu/nn/softmax.h"
-#include "device/loops.h"
-#include "device/nn.h"
+#include "device/nn/softmax.h"
 #include "device/reduce.h"
 #include "ops/framework/data.h"
 #include "ops/pointwise/pointwise.h"
@@ -219,14 +217,6 @@ Tensor column(const Tensor& x, int64_t dim, DType dtype) {
 
 }  // namespace
 
-// Along the last dim of contiguous tensors every row is one stretch, and stays in the cache.
-namespace {
-bool is_row_wise(const Tensor& x, int64_t dim) {
-  return x.dim() > 0 && dim == x.dim() - 1 && x.is_cpu() && x.is_contiguous() &&
-         (x.dtype() == DType::Float32 || x.dtype() == DType::Float64);
-}
-}  // namespace
-
 struct SoftmaxBackward {
   static constexpr const char* name = "softmax_backward";
   static constexpr bool differentiable = false;  // only called where no graph is wanted
@@ -234,14 +224,13 @@ struct SoftmaxBackward {
   static constexpr bool any_device = true;
   static void run(const Tensor& g, const Tensor& y, int64_t dim, bool logarithm,
                   const Tensor& out) {
-    if (out.is_cuda())
-      return cuda_nn_loops().softmax_backward(g, y, wrap_dim(name, dim, y.dim()), logarithm, out);
-    softmax_backward_cpu(contiguous_data(g), contiguous_data(y), y.sizes().back(), logarithm, out);
+    softmax_loops(out).backward(g, y, wrap_dim(name, dim, y.dim()), logarithm, out);
   }
   // May backward take this way?
   static bool fits(const Tensor& g, const Tensor& y, int64_t dim) {
+    const auto has_backward = softmax_loops(y).has_backward;
     return !grad_enabled() && !g.is_batched() && !y.is_batched() && y.numel() > 0 &&
-           g.dtype() == y.dtype() && (y.is_cuda() || is_row_wise(y, wrap_dim(name, dim, y.dim())));
+           g.dtype() == y.dtype() && has_backward && has_backward(y, wrap_dim(name, dim, y.dim()));
   }
 };
 
@@ -256,9 +245,7 @@ struct SoftmaxAs {
   static void run(const Tensor& x, int64_t dim, const Tensor& out) {
     if (x.numel() == 0) return;
     const int64_t d = wrap_dim(name, dim, x.dim());
-    if (x.is_cuda() && device_loops(DeviceType::CUDA).softmax(x, d, false, out)) return;
-    if (is_row_wise(x, d) && out.is_contiguous())
-      return softmax_cpu(x, x.sizes().back(), false, out);
+    if (softmax_loops(x).softmax(x, d, false, out)) return;
     const DType wide = compute_type(x.dtype());
     const Tensor edge = column(x, d, wide);
     const Tensor work =
@@ -287,11 +274,7 @@ struct LogSoftmaxAs {
   }
   static void run(const Tensor& x, int64_t dim, const Tensor& out) {
     if (x.numel() == 0) return;
-    if (x.is_cuda() &&
-        device_loops(DeviceType::CUDA).softmax(x, wrap_dim(name, dim, x.dim()), true, out))
-      return;
-    if (is_row_wise(x, wrap_dim(name, dim, x.dim())) && out.is_contiguous())
-      return softmax_cpu(x, x.sizes().back(), true, out);
+    if (softmax_loops(x).softmax(x, wrap_dim(name, dim, x.dim()), true, out)) return;
     const Tensor total = column(x, wrap_dim(name, dim, x.dim()), compute_type(x.dtype()));
     reduce(ReduceFn::LogSumExp, x, total);
     map_binary(BinaryFn::Sub, x, total, out, {}, compute_type(x.dtype()));

@@ -2,6 +2,6 @@
 
 namespace rush::onednn {
 
-bool convolve(ConvKind, const ConvShape&, const ConvTensors&) { return false; }
+bool run_convolution(ConvKind, const ConvShape&, const ConvTensors&) { return false; }
 
 }  // namespace rush::onednn

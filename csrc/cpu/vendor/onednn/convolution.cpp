@@ -427,7 +427,7 @@ int64_t parts_of(ConvKind kind, const ConvShape& s, const ConvTensors& t, int th
 
 }  // namespace
 
-bool convolve(ConvKind kind, const ConvShape& shape, const ConvTensors& t) {
+bool run_convolution(ConvKind kind, const ConvShape& shape, const ConvTensors& t) {
   if (!available() || shape.channels == 0 || shape.input_points() == 0) return false;
   const int64_t parts = parts_of(kind, shape, t, in_parallel_region() ? 1 : num_threads());
   if (parts > 1) return Parts(kind, shape, t, parts).run();

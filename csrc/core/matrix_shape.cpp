@@ -1,4 +1,6 @@
-#include "cpu/linalg/matrices.h"
+#include "core/matrix_shape.h"
+
+#include <algorithm>
 
 namespace rush {
 
@@ -29,9 +31,7 @@ Dims by_column_strides(const Dims& sizes) {
 bool is_matrix_batch(const Tensor& t) {
   if (t.is_contiguous()) return true;
   const int64_t rows = t.size(-2), cols = t.size(-1);
-  const bool by_columns = t.stride(-2) == 1 && (t.stride(-1) == rows || cols <= 1);
-  const bool by_rows = t.stride(-1) == 1 && (t.stride(-2) == cols || rows <= 1);
-  if (!by_columns && !by_rows) return false;
+  if (!lies_by_columns(t) && !lies_by_rows(t)) return false;
   int64_t step = rows * cols;
   for (int64_t d = t.dim() - 3; d >= 0; --d) {
     if (t.size(d) != 1 && t.stride(d) != step) return false;

@@ -1,4 +1,4 @@
-// convolution.h: convolutions on the CPU, and the two products that their gradients are.
+// convolution.h: convolutions on a device, and the two products that their gradients are.
 //
 // With y = conv(x, w), linear in x and in w:
 //   Forward     y from x and w (plus a bias)
@@ -9,7 +9,7 @@
 
 #include <array>
 
-#include "core/tensor.h"
+#include "device/table.h"
 
 namespace rush {
 
@@ -34,14 +34,26 @@ struct ConvShape {
   }
 };
 
-// The tensors of one convolution; the kind says which one is written: y, x or w. All have one
-// dtype, any but bool. Any strides.
+// The tensors of one convolution; the kind says which one is written. All have one dtype, any but
+// bool, and any strides.
 struct ConvTensors {
   Tensor x, w, bias, y;  // bias: (out_channels), of Forward only, may be undefined
-};
-RUSH_API void convolve(ConvKind kind, const ConvShape& shape, const ConvTensors& t);
 
-// Without oneDNN: float32, float64, complex or int64, contiguous.
-RUSH_API void convolve_ourselves(ConvKind kind, const ConvShape& shape, const ConvTensors& t);
+  Tensor& written(ConvKind kind) {
+    return kind == ConvKind::Forward ? y : kind == ConvKind::InputGrad ? x : w;
+  }
+  const Tensor& written(ConvKind kind) const {
+    return const_cast<ConvTensors*>(this)->written(kind);
+  }
+};
+
+struct ConvolutionLoops {
+  // What is written has elements, and what is added up, too. False: not done, and the device has
+  // no way to do it.
+  bool (*convolve)(ConvKind kind, const ConvShape& shape, const ConvTensors& t) = nullptr;
+  // Are images of these sizes, of float32 or a half type, faster with the channels last?
+  bool (*prefers_channels_last)(IntList sizes) = nullptr;
+};
+extern DeviceTable<ConvolutionLoops> convolution_loops;
 
 }  // namespace rush

@@ -1,0 +1,7 @@
+#include "device/fft.h"
+
+namespace rush {
+
+constinit DeviceTable<FourierLoops> fourier_loops;
+
+}  // namespace rush

@@ -1,0 +1,46 @@
+// attention.h: softmax(q k^T * scale + mask) v on a device, forward and backward, in memory that
+// grows with the number of queries and keys, not with their product.
+//
+// - q, out, lse and mask have the same leading dims (expand them); k and v too, but for the last
+//   of them: q may have a multiple of their heads, neighbours sharing keys and values.
+// - float32, float64, float16 or bfloat16; the last dim of every operand lies end to end.
+// - The mask is bool or of the accumulator's type (float32, or float64), with any strides.
+// - lse, the logarithm of each row's sum of exponentials, is of the accumulator's type, contiguous.
+#pragma once
+
+#include "core/generator.h"
+#include "device/table.h"
+
+namespace rush {
+
+struct AttentionOptions {
+  double scale;
+  bool causal;
+  double dropout;
+  RandomCall call;
+};
+
+// What all of this is computed in.
+inline DType attention_accumulator(DType t) {
+  return t == DType::Float64 ? DType::Float64 : DType::Float32;
+}
+
+struct AttentionLoops {
+  // Which calls the next two serve; the others are composed of ops. Null: all.
+  bool (*takes)(DType dtype, int64_t width, int64_t value_width) = nullptr;
+  void (*forward)(const AttentionOptions& o, const Tensor& q, const Tensor& k, const Tensor& v,
+                  const Tensor& mask, const Tensor& out, const Tensor& lse) = nullptr;
+  void (*backward)(const AttentionOptions& o, const Tensor& g, const Tensor& q, const Tensor& k,
+                   const Tensor& v, const Tensor& mask, const Tensor& out, const Tensor& lse,
+                   const Tensor& gq, const Tensor& gk, const Tensor& gv) = nullptr;
+  // The weights themselves, after dropout, contiguous and of the accumulator's type: (..., queries,
+  // keys), or their average over the last leading dim, which `to` lacks then. Null: with weights,
+  // all is composed of ops.
+  void (*weights)(const AttentionOptions& o, const Tensor& q, const Tensor& k, const Tensor& mask,
+                  const Tensor& lse, bool average, const Tensor& to) = nullptr;
+  // For (..., queries, keys) weights: 0 where dropout takes one away, else 1 / (1 - dropout).
+  void (*kept)(const AttentionOptions& o, const Tensor& to) = nullptr;
+};
+extern DeviceTable<AttentionLoops> attention_loops;
+
+}  // namespace rush

@@ -1,7 +1,7 @@
 """torch.jit's names. Programs run eagerly: script and trace give back what they were given, so
 the results are the same; only saved TorchScript needs a compiler, which is not there yet."""
 
-from __future__ import annotations
+# Without `from __future__ import annotations`, whose name is that of a module here.
 
 import contextlib
 import warnings
@@ -10,7 +10,7 @@ from typing import Any, Final, TypeVar
 
 from rushlight._names.missing import fill
 from rushlight.futures import Future
-from rushlight.jit import annotations as annotations  # type: ignore[assignment]
+from rushlight.jit import annotations as annotations
 from rushlight.jit._modules import (
     RecursiveScriptModule,
     ScriptFunction,

@@ -26,6 +26,7 @@ MADE_IN_A_LOOP = ("rushlight.special", "rushlight.array_api", "rushlight.array_a
 # What lines of our own may use; of a module's own imports those that its definitions name are kept.
 VOCABULARY = """import builtins
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from types import ModuleType
 from typing import Any, NoReturn
 
 from rushlight._C import Generator, Size, Tensor, UntypedStorage
@@ -89,7 +90,7 @@ def stubbed():
         source = Source(path)
         classes = [n for n in source.definitions.values() if isinstance(n, ast.ClassDef)]
         is_private = any(part.startswith("_") for part in parts)
-        is_open = "__getattr__" in source.names and len(parts) > 1
+        is_open = bool({"__getattr__", "fill"} & source.names) and len(parts) > 1
         if is_open and not classes and not is_private and not source.needs_others():
             modules.append(".".join(parts))
     return modules
@@ -227,6 +228,10 @@ def module_stub(module):
     imports, lines, written = {}, [], []
     for name, found in public_names(module).items():
         if is_foreign(found):
+            continue
+        if isinstance(found, ModuleType) and not getattr(found, "__file__", None):
+            written.append(name)  # of names that are absent, made by _names/import_hook.py
+            lines.append(f"{name}: ModuleType\n")
             continue
         if isinstance(found, ModuleType):
             home, _, own = found.__name__.rpartition(".")

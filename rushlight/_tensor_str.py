@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import contextlib
 import math
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
+from typing import Any
 
 import rushlight
 
@@ -31,8 +33,13 @@ _options = PrintOptions()
 
 
 def set_printoptions(
-    precision=None, threshold=None, edgeitems=None, linewidth=None, profile=None, sci_mode=None
-):
+    precision: int | None = None,
+    threshold: float | None = None,
+    edgeitems: int | None = None,
+    linewidth: int | None = None,
+    profile: str | None = None,
+    sci_mode: bool | None = None,
+) -> None:
     """Sets how tensors print; `profile` ("default", "short", "full") is applied first."""
     global _options
     base = _options
@@ -40,7 +47,7 @@ def set_printoptions(
         if profile not in _PROFILES:
             raise ValueError(f"set_printoptions: unknown profile {profile!r}, use {set(_PROFILES)}")
         base = replace(_PROFILES[profile], sci_mode=base.sci_mode)
-    given = {
+    given: dict[str, Any] = {
         "precision": precision,
         "threshold": threshold,
         "edgeitems": edgeitems,
@@ -51,13 +58,13 @@ def set_printoptions(
     _options = replace(base, sci_mode=sci_mode, **changes)
 
 
-def get_printoptions():
+def get_printoptions() -> dict[str, Any]:
     """The present settings, as a dict that set_printoptions takes."""
     return asdict(_options)
 
 
 @contextlib.contextmanager
-def printoptions(**changes):
+def printoptions(**changes: Any) -> Iterator[None]:
     """Print options for the time of a with block."""
     global _options
     saved = _options

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from rushlight import _C
-from rushlight._C import UntypedStorage
-from rushlight.types import Device, FileLike, Self, _dtype
+from rushlight._C import Tensor, UntypedStorage
+from rushlight.types import Device, FileLike, Self, _dtype, _layout
 
 __all__ = ["TypedStorage", "UntypedStorage"]
 
@@ -359,13 +359,22 @@ def map_file(filename: FileLike, shared: bool = False, nbytes: int = 0) -> Any:
     return _C.frombuffer(memory, dtype=_C.uint8).untyped_storage() if size else UntypedStorage(0)
 
 
-def _from_file(filename, shared=False, size=0, *, dtype=None, layout=None, device=None,
-               pin_memory=False, requires_grad=False):  # fmt: skip
+def _from_file(
+    filename: str,
+    shared: bool = False,
+    size: int = 0,
+    *,
+    dtype: _dtype | None = None,
+    layout: _layout | None = None,
+    device: Device = None,
+    pin_memory: bool = False,
+    requires_grad: bool = False,
+) -> Tensor:
     """A tensor of `size` elements over a file."""
     dtype = _C.get_default_dtype() if dtype is None else dtype
     storage = map_file(filename, shared, size * dtype.itemsize)
     count = size or storage.nbytes() // dtype.itemsize
-    found = _C._tensor_from_storage(storage, dtype, 0, (count,), (1,))
+    found: Tensor = _C._tensor_from_storage(storage, dtype, 0, (count,), (1,))  # type: ignore[misc]
     return found.requires_grad_(requires_grad)
 
 

@@ -11,9 +11,6 @@ from pathlib import Path
 import rushlight as rl
 
 PACKAGE = Path(rl.__file__).parent
-# Parts of the package (folders and files at its top; "_": all private ones) that still have public
-# functions without annotations. It may only become shorter.
-NOT_YET = frozenset(["_", "ao", "as_torch", "distributed", "fx", "jit", "onnx"])
 # Methods with two underscores that programs call by themselves, or write in subclasses.
 SPECIAL = frozenset(["__init__", "__new__", "__call__", "__enter__", "__exit__", "__getitem__",
                      "__setitem__", "__len__", "__iter__", "__contains__", "__repr__"])  # fmt: skip
@@ -46,19 +43,14 @@ def functions_of(found):
                     yield inspect.unwrap(value)
 
 
-def part_of(function):
-    """The folder or file at the top of the package that has the code; None: not ours."""
+def is_ours(function):
     code = getattr(function, "__code__", None)
-    path = Path(code.co_filename) if code else Path()
-    if not path.is_relative_to(PACKAGE):
-        return None
-    first = path.relative_to(PACKAGE).parts[0].removesuffix(".py")
-    return "_" if first.startswith("_") else first
+    return code is not None and Path(code.co_filename).is_relative_to(PACKAGE)
 
 
 @cache
 def public_functions():
-    """(part, function) of all that can be reached by public names."""
+    """All that can be reached by public names."""
     found = {}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -67,8 +59,8 @@ def public_functions():
                 value = getattr(module, name, None)
                 if not name.startswith("_"):
                     for function in functions_of(value):
-                        if part_of(function) is not None and function.__name__ != "<lambda>":
-                            found[id(function)] = (part_of(function), function)
+                        if is_ours(function) and function.__name__ != "<lambda>":
+                            found[id(function)] = function
     return list(found.values())
 
 
@@ -81,32 +73,21 @@ def is_annotated(function):
     return "return" in given and all(p.name in given for p in parameters)
 
 
-def missing():
-    found = {}
-    for part, function in public_functions():
-        if not is_annotated(function):
-            code = function.__code__
-            found.setdefault(part, []).append(f"{code.co_filename}:{code.co_firstlineno} "
-                                              f"{function.__qualname__}")  # fmt: skip
-    return found
-
-
 def test_public_functions_are_annotated():
     assert len(public_functions()) > 2000
-    lacking = {part: names for part, names in missing().items() if part not in NOT_YET}
-    assert not lacking, "\n".join(name for names in lacking.values() for name in sorted(names))
-
-
-def test_the_list_of_exceptions_is_true():
-    """What has been annotated, or is gone, leaves the list."""
-    assert set(missing()) >= NOT_YET
+    lacking = []
+    for function in public_functions():
+        if not is_annotated(function):
+            code = function.__code__
+            lacking.append(f"{code.co_filename}:{code.co_firstlineno} {function.__qualname__}")
+    assert not lacking, "\n".join(sorted(lacking))
 
 
 def test_annotations_can_be_read_at_run_time():
     """Tools build command lines and configurations from get_type_hints of constructors."""
     unreadable = []
-    for part, function in public_functions():
-        if part not in NOT_YET and function.__name__ == "__init__":
+    for function in public_functions():
+        if function.__name__ == "__init__":
             try:
                 typing.get_type_hints(function)
             except NameError as error:

@@ -1,8 +1,13 @@
 """Numerical derivatives and integrals along a dim."""
 
+from __future__ import annotations
+
+from collections.abc import Sequence
+
 from rushlight import _C
 from rushlight._C import Tensor
 from rushlight._names.publish import publish
+from rushlight.types import Number
 
 
 def _steps(op, y, x, dx, dim):
@@ -39,19 +44,29 @@ def _areas(op, y, x, dx, dim):
     return (y.narrow(dim, 0, n - 1) + y.narrow(dim, 1, n - 1)) * step / 2, dim
 
 
-def trapezoid(y, x=None, *, dx=None, dim=-1):
+def trapezoid(
+    y: Tensor, x: Tensor | None = None, *, dx: Number | None = None, dim: int = -1
+) -> Tensor:
     """The integral along dim by the trapezoidal rule, over the points x or with steps of dx."""
     areas, dim = _areas("trapezoid", y, x, dx, dim)
     return areas.sum(dim)
 
 
-def cumulative_trapezoid(y, x=None, *, dx=None, dim=-1):
+def cumulative_trapezoid(
+    y: Tensor, x: Tensor | None = None, *, dx: Number | None = None, dim: int = -1
+) -> Tensor:
     """The integral up to each point but the first."""
     areas, dim = _areas("cumulative_trapezoid", y, x, dx, dim)
     return areas.cumsum(dim)
 
 
-def gradient(input, *, spacing=1, dim=None, edge_order=1):
+def gradient(
+    input: Tensor,
+    *,
+    spacing: Number | Tensor | Sequence[Number] | Sequence[Tensor] | None = 1,
+    dim: int | Sequence[int] | None = None,
+    edge_order: int = 1,
+) -> tuple[Tensor, ...]:
     """Derivatives along each dim by differences of second order; of edge_order at the ends.
 
     `spacing` is one distance for all dims, one for each, or the coordinates along each.

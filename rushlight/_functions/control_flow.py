@@ -1,14 +1,28 @@
 """Control flow as functions of functions; everything runs eagerly."""
 
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from rushlight._C import Tensor
+
 __all__ = ["_disable_dynamo", "cond", "while_loop"]
 
 
-def cond(pred, true_fn, false_fn, operands=()):
+def cond(
+    pred: bool | Tensor,
+    true_fn: Callable[..., Any],
+    false_fn: Callable[..., Any],
+    operands: Sequence[Any] = (),
+) -> Any:
     """true_fn(*operands) if pred else false_fn(*operands)."""
     return (true_fn if bool(pred) else false_fn)(*operands)
 
 
-def while_loop(cond_fn, body_fn, carried_inputs):
+def while_loop(
+    cond_fn: Callable[..., Any], body_fn: Callable[..., Any], carried_inputs: Sequence[Any]
+) -> tuple[Any, ...]:
     """Calls body_fn on what it returned before, as long as cond_fn holds."""
     carried = tuple(carried_inputs)
     while bool(cond_fn(*carried)):

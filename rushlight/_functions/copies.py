@@ -1,5 +1,10 @@
 """Views in memory of their own, and pieces that PyTorch does not track as views."""
 
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
 from rushlight import _C
 from rushlight._C import Tensor
 from rushlight._functions.out import write_out, write_outs
@@ -40,7 +45,7 @@ __all__ = [
 def _copied(name, view):
     """The function that gives copies of what a function of views gives."""
 
-    def copied(*args, out=None, **kwargs):
+    def copied(*args: Any, out: Any = None, **kwargs: Any) -> Any:
         found = view(*args, **kwargs)
         if isinstance(found, tuple | list):
             return write_outs(name, tuple(v.clone() for v in found), out)
@@ -80,24 +85,32 @@ view_as_complex_copy = _copied("view_as_complex_copy", _C.view_as_complex)
 view_as_real_copy = _copied("view_as_real_copy", _C.view_as_real)
 
 
-def as_strided_scatter(input, src, size, stride, storage_offset=None):
+def as_strided_scatter(
+    input: Tensor,
+    src: Tensor,
+    size: Sequence[int],
+    stride: Sequence[int],
+    storage_offset: int | None = None,
+) -> Tensor:
     """input with src written into its view of that geometry."""
     result = input.clone(memory_format=_C.contiguous_format)
     result.as_strided(size, stride, storage_offset or 0).copy_(src)
     return result
 
 
-def unsafe_chunk(input, chunks, dim=0):
+def unsafe_chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
     """chunk."""
     return input.chunk(chunks, dim)
 
 
-def unsafe_split(input, split_size, dim=0):
+def unsafe_split(input: Tensor, split_size: int, dim: int = 0) -> tuple[Tensor, ...]:
     """split."""
     return input.split(split_size, dim)
 
 
-def unsafe_split_with_sizes(input, split_sizes, dim=0):
+def unsafe_split_with_sizes(
+    input: Tensor, split_sizes: Sequence[int], dim: int = 0
+) -> tuple[Tensor, ...]:
     """split into the given sizes."""
     return input.split(list(split_sizes), dim)
 

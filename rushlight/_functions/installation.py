@@ -1,5 +1,7 @@
 """Facts about this build and its files."""
 
+from __future__ import annotations
+
 from rushlight.storage import _from_file
 
 __all__ = [
@@ -25,12 +27,12 @@ has_lapack = has_openmp = True
 has_mkl = has_spectral = has_cuda = has_mps = has_cudnn = has_mkldnn = False
 
 
-def compiled_with_cxx11_abi():
+def compiled_with_cxx11_abi() -> bool:
     """Which C++ strings the library uses: today's."""
     return True
 
 
-def get_file_path(*path_components):
+def get_file_path(*path_components: str) -> str:
     """A path inside the package's folder."""
     import os
 
@@ -39,7 +41,7 @@ def get_file_path(*path_components):
     return os.path.join(os.path.dirname(rushlight.__file__), *path_components)
 
 
-def is_vulkan_available():
+def is_vulkan_available() -> bool:
     """Whether Vulkan devices are there: no."""
     return False
 

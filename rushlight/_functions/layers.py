@@ -1,7 +1,12 @@
 """Layers of nn.functional under the names of the package, whose options are numbers."""
 
+from __future__ import annotations
+
+from collections.abc import Sequence
+
 from rushlight import _C
 from rushlight._autocast import autocast_policy
+from rushlight._C import Tensor
 
 
 def _functional():
@@ -31,37 +36,37 @@ __all__ = [
 ]
 
 
-def dropout(input, p, train):
+def dropout(input: Tensor, p: float, train: bool) -> Tensor:
     """nn.functional.dropout."""
     return _functional().dropout(input, p, train)
 
 
-def dropout_(input, p, train):
+def dropout_(input: Tensor, p: float, train: bool) -> Tensor:
     """nn.functional.dropout in place."""
     return _functional().dropout(input, p, train, inplace=True)
 
 
-def alpha_dropout(input, p, train):
+def alpha_dropout(input: Tensor, p: float, train: bool) -> Tensor:
     """nn.functional.alpha_dropout."""
     return _functional().alpha_dropout(input, p, train)
 
 
-def alpha_dropout_(input, p, train):
+def alpha_dropout_(input: Tensor, p: float, train: bool) -> Tensor:
     """nn.functional.alpha_dropout in place."""
     return input.copy_(_functional().alpha_dropout(input, p, train))
 
 
-def feature_alpha_dropout(input, p, train):
+def feature_alpha_dropout(input: Tensor, p: float, train: bool) -> Tensor:
     """nn.functional.feature_alpha_dropout."""
     return _functional().feature_alpha_dropout(input, p, train)
 
 
-def feature_alpha_dropout_(input, p, train):
+def feature_alpha_dropout_(input: Tensor, p: float, train: bool) -> Tensor:
     """nn.functional.feature_alpha_dropout in place."""
     return input.copy_(_functional().feature_alpha_dropout(input, p, train))
 
 
-def feature_dropout(input, p, train):
+def feature_dropout(input: Tensor, p: float, train: bool) -> Tensor:
     """Whole channels (dim 1) set to zero with probability p, the others scaled up."""
     if not train or p == 0 or input.numel() == 0:
         return input.clone()
@@ -72,12 +77,12 @@ def feature_dropout(input, p, train):
     return input * keep * (1 / (1 - p) if p < 1 else 0.0)
 
 
-def feature_dropout_(input, p, train):
+def feature_dropout_(input: Tensor, p: float, train: bool) -> Tensor:
     """feature_dropout in place."""
     return input.copy_(feature_dropout(input, p, train))
 
 
-def native_dropout(input, p, train):
+def native_dropout(input: Tensor, p: float, train: bool | None) -> tuple[Tensor, Tensor]:
     """Dropout's result, and which elements were kept."""
     if train is False:
         return input.clone(), _C.ones_like(input, dtype=_C.bool)
@@ -87,16 +92,16 @@ def native_dropout(input, p, train):
 
 
 def embedding_bag(
-    weight,
-    indices,
-    offsets,
-    scale_grad_by_freq=False,
-    mode=0,
-    sparse=False,
-    per_sample_weights=None,
-    include_last_offset=False,
-    padding_idx=None,
-):
+    weight: Tensor,
+    indices: Tensor,
+    offsets: Tensor,
+    scale_grad_by_freq: bool = False,
+    mode: int = 0,
+    sparse: bool = False,
+    per_sample_weights: Tensor | None = None,
+    include_last_offset: bool = False,
+    padding_idx: int | None = None,
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """nn.functional.embedding_bag's result first; what PyTorch keeps for backward is empty here."""
     result = _functional().embedding_bag(
         indices, weight, offsets, scale_grad_by_freq=scale_grad_by_freq,
@@ -107,14 +112,16 @@ def embedding_bag(
     return result, empty, empty, empty
 
 
-def conv_tbc(input, weight, bias, pad=0):
+def conv_tbc(input: Tensor, weight: Tensor, bias: Tensor, pad: int = 0) -> Tensor:
     """A convolution over (time, batch, channel), with weights (kernel, in, out)."""
     moved = input.permute(1, 2, 0)
     result = _functional().conv1d(moved, weight.permute(2, 1, 0), bias, padding=pad)
     return result.permute(2, 0, 1)
 
 
-def grid_sampler_2d(input, grid, interpolation_mode, padding_mode, align_corners):
+def grid_sampler_2d(
+    input: Tensor, grid: Tensor, interpolation_mode: int, padding_mode: int, align_corners: bool
+) -> Tensor:
     """nn.functional.grid_sample with its options as numbers."""
     return _functional().grid_sample(
         input, grid, ("bilinear", "nearest", "bicubic")[interpolation_mode],
@@ -126,7 +133,13 @@ grid_sampler_3d = grid_sampler_2d
 
 
 @autocast_policy(cuda="float32")
-def native_layer_norm(input, normalized_shape, weight, bias, eps):
+def native_layer_norm(
+    input: Tensor,
+    normalized_shape: Sequence[int],
+    weight: Tensor | None,
+    bias: Tensor | None,
+    eps: float,
+) -> tuple[Tensor, Tensor, Tensor]:
     """layer_norm, and the mean and 1 / deviation of each row."""
     dims = tuple(range(input.ndim - len(normalized_shape), input.ndim))
     variance, mean = _C.var_mean(input, dims, correction=0, keepdim=True)
@@ -134,7 +147,16 @@ def native_layer_norm(input, normalized_shape, weight, bias, eps):
     return result, mean, (variance + eps).rsqrt()
 
 
-def native_group_norm(input, weight, bias, N, C, HxW, group, eps):
+def native_group_norm(
+    input: Tensor,
+    weight: Tensor | None,
+    bias: Tensor | None,
+    N: int,
+    C: int,
+    HxW: int,
+    group: int,
+    eps: float,
+) -> tuple[Tensor, Tensor, Tensor]:
     """group_norm, and the mean and 1 / deviation of each group."""
     grouped = input.reshape(N, group, -1)
     variance, mean = _C.var_mean(grouped, 2, correction=0)
@@ -142,7 +164,16 @@ def native_group_norm(input, weight, bias, N, C, HxW, group, eps):
     return result, mean, (variance + eps).rsqrt()
 
 
-def native_batch_norm(input, weight, bias, running_mean, running_var, training, momentum, eps):
+def native_batch_norm(
+    input: Tensor,
+    weight: Tensor | None,
+    bias: Tensor | None,
+    running_mean: Tensor | None,
+    running_var: Tensor | None,
+    training: bool,
+    momentum: float,
+    eps: float,
+) -> tuple[Tensor, Tensor, Tensor]:
     """batch_norm, and the mean and 1 / deviation it used."""
     dims = [d for d in range(input.ndim) if d != 1]
     result = _functional().batch_norm(

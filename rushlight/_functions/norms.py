@@ -1,7 +1,12 @@
 """Norms under names of their own, and what is scaled by them."""
 
+from __future__ import annotations
+
+from collections.abc import Sequence
+
 from rushlight import _C, linalg
 from rushlight._autocast import autocast_policy
+from rushlight._C import Tensor
 from rushlight._functions.out import write_out
 from rushlight._names.publish import publish
 
@@ -16,7 +21,13 @@ __all__ = [
 ]
 
 
-def frobenius_norm(input, dim=(), keepdim=False, *, out=None):
+def frobenius_norm(
+    input: Tensor,
+    dim: int | Sequence[int] = (),
+    keepdim: bool = False,
+    *,
+    out: Tensor | None = None,
+) -> Tensor:
     """The root of the sum of squares."""
     dims = (dim,) if isinstance(dim, int) else tuple(dim)
     if len(dims) > 2:
@@ -24,12 +35,18 @@ def frobenius_norm(input, dim=(), keepdim=False, *, out=None):
     return _C._vector_norm(input, 2, dims or None, keepdim, out=out)
 
 
-def nuclear_norm(input, dim=(-2, -1), keepdim=False, *, out=None):
+def nuclear_norm(
+    input: Tensor,
+    dim: Sequence[int] = (-2, -1),
+    keepdim: bool = False,
+    *,
+    out: Tensor | None = None,
+) -> Tensor:
     """The sum of the singular values."""
     return linalg.matrix_norm(input, "nuc", dim, keepdim, out=out)
 
 
-def norm_except_dim(v, pow=2, dim=0):
+def norm_except_dim(v: Tensor, pow: float = 2, dim: int = 0) -> Tensor:
     """The norm over all dims but one."""
     if dim == -1:
         return _C._vector_norm(v, pow)
@@ -37,7 +54,9 @@ def norm_except_dim(v, pow=2, dim=0):
 
 
 @autocast_policy(cuda="float32")
-def renorm(input, p, dim, maxnorm, *, out=None):
+def renorm(
+    input: Tensor, p: float, dim: int, maxnorm: float, *, out: Tensor | None = None
+) -> Tensor:
     """The slices along dim, those with a larger norm scaled down to maxnorm."""
     if input.ndim < 2:
         raise RuntimeError(f"renorm: needs at least 2 dimensions, got shape {list(input.shape)}")
@@ -47,7 +66,7 @@ def renorm(input, p, dim, maxnorm, *, out=None):
     return write_out("renorm", input * scale, out)
 
 
-def embedding_renorm_(input, indices, max_norm, norm_type):
+def embedding_renorm_(input: Tensor, indices: Tensor, max_norm: float, norm_type: float) -> Tensor:
     """Scales down the rows that are named and whose norm is larger than max_norm."""
     rows = indices.reshape(-1).unique()
     found = input.detach().index_select(0, rows)

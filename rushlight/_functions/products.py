@@ -1,6 +1,10 @@
 """Products of matrices in groups and under other names."""
 
+from __future__ import annotations
+
 from rushlight import _C
+from rushlight._C import Tensor
+from rushlight.types import _dtype
 
 __all__ = [
     "_addmm_activation",
@@ -14,17 +18,17 @@ __all__ = [
 ]
 
 
-def dsmm(input, mat2):
+def dsmm(input: Tensor, mat2: Tensor) -> Tensor:
     """mm; the first may be sparse in PyTorch."""
     return _C.mm(input, mat2)
 
 
-def spmm(input, mat2):
+def spmm(input: Tensor, mat2: Tensor) -> Tensor:
     """mm; the first may be sparse in PyTorch."""
     return _C.mm(input, mat2)
 
 
-def hsmm(input, mat2):
+def hsmm(input: Tensor, mat2: Tensor) -> Tensor:
     """mm; the first may be sparse in PyTorch."""
     return _C.mm(input, mat2)
 
@@ -39,7 +43,14 @@ def _bounds(offs, total, what):
     return list(zip(starts, ends, strict=True))
 
 
-def grouped_mm(mat_a, mat_b, *, offs=None, bias=None, out_dtype=None):
+def grouped_mm(
+    mat_a: Tensor,
+    mat_b: Tensor,
+    *,
+    offs: Tensor | None = None,
+    bias: Tensor | None = None,
+    out_dtype: _dtype | None = None,
+) -> Tensor:
     """A product of matrices a group; where a side has no dimension of groups, `offs` says where
     each group of its rows (or columns) ends."""
     if bias is not None:

@@ -1,5 +1,9 @@
 """Quantiles: composites over sort."""
 
+from __future__ import annotations
+
+from collections.abc import Sequence
+
 from rushlight import _C
 from rushlight._autocast import autocast_policy
 from rushlight._C import Tensor
@@ -70,19 +74,42 @@ def _quantile(op, input, q, dim, keepdim, interpolation, ignore_nan, out):
 
 
 @autocast_policy(cpu="float32")
-def quantile(input, q, dim=None, keepdim=False, *, interpolation="linear", out=None):
+def quantile(
+    input: Tensor,
+    q: float | Sequence[float] | Tensor,
+    dim: int | None = None,
+    keepdim: bool = False,
+    *,
+    interpolation: str = "linear",
+    out: Tensor | None = None,
+) -> Tensor:
     """The q-quantiles of all elements or along dim; NaN where there is a NaN."""
     return _quantile("quantile", input, q, dim, keepdim, interpolation, False, out)
 
 
 @autocast_policy(cpu="float32")
-def nanquantile(input, q, dim=None, keepdim=False, *, interpolation="linear", out=None):
+def nanquantile(
+    input: Tensor,
+    q: float | Sequence[float] | Tensor,
+    dim: int | None = None,
+    keepdim: bool = False,
+    *,
+    interpolation: str = "linear",
+    out: Tensor | None = None,
+) -> Tensor:
     """The q-quantiles of the elements that are not NaN."""
     return _quantile("nanquantile", input, q, dim, keepdim, interpolation, True, out)
 
 
 def _method(function):
-    def method(self, q, dim=None, keepdim=False, *, interpolation="linear"):
+    def method(
+        self: Tensor,
+        q: float | Sequence[float] | Tensor,
+        dim: int | None = None,
+        keepdim: bool = False,
+        *,
+        interpolation: str = "linear",
+    ) -> Tensor:
         return function(self, q, dim, keepdim, interpolation=interpolation)
 
     method.__name__, method.__doc__ = function.__name__, function.__doc__

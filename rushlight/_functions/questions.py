@@ -1,8 +1,17 @@
 """Small questions about objects that PyTorch answers with functions of the package."""
 
+from __future__ import annotations
+
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
 from rushlight import _C
 from rushlight._C import Tensor, UntypedStorage
 from rushlight.storage import TypedStorage
+from rushlight.types import Device
+
+if TYPE_CHECKING:
+    from typing_extensions import TypeIs
 
 __all__ = [
     "get_device",
@@ -20,37 +29,37 @@ __all__ = [
 ]
 
 
-def is_tensor(obj, /):
+def is_tensor(obj: Any, /) -> TypeIs[Tensor]:
     """True for tensors, of whatever subclass."""
     return isinstance(obj, Tensor)
 
 
-def is_storage(obj, /):
+def is_storage(obj: Any, /) -> bool:
     """True for the memory objects of tensors."""
     return isinstance(obj, UntypedStorage | TypedStorage)
 
 
-def is_floating_point(input):
+def is_floating_point(input: Tensor) -> bool:
     """True when the tensor holds real floating-point numbers."""
     return input.is_floating_point()
 
 
-def is_complex(input):
+def is_complex(input: Tensor) -> bool:
     """True when the tensor holds complex numbers."""
     return input.is_complex()
 
 
-def is_signed(input):
+def is_signed(input: Tensor) -> bool:
     """True when the dtype has negative numbers."""
     return input.is_signed()
 
 
-def numel(input):
+def numel(input: Tensor) -> int:
     """The number of elements."""
     return input.numel()
 
 
-def typename(obj, /):
+def typename(obj: Any, /) -> str:
     """The name of an object's type, with its module; the legacy name for tensors."""
     if isinstance(obj, Tensor):
         return obj.type()
@@ -60,12 +69,12 @@ def typename(obj, /):
     return name if module in (None, "builtins") else f"{module}.{name}"
 
 
-def get_device(input):
+def get_device(input: Tensor) -> int:
     """The number of the tensor's GPU; -1 for the CPU."""
     return input.get_device()
 
 
-def get_device_module(device=None):
+def get_device_module(device: Device = None) -> ModuleType:
     """The module of a kind of device: rushlight.cuda for "cuda"."""
     import importlib
 
@@ -77,18 +86,18 @@ def get_device_module(device=None):
     return importlib.import_module(f"rushlight.{kind}")
 
 
-def is_same_size(input, other):
+def is_same_size(input: Tensor, other: Tensor) -> bool:
     """Whether both have the same shape."""
     if not isinstance(other, Tensor):
         raise TypeError(f"is_same_size: other must be a tensor, got {type(other).__name__}")
     return input.shape == other.shape
 
 
-def is_distributed(input):
+def is_distributed(input: Tensor) -> bool:
     """False: a tensor lies in one process."""
     return False
 
 
-def is_inference(input):
+def is_inference(input: Tensor) -> bool:
     """Whether the tensor was made in inference mode."""
     return input.is_inference()

@@ -5,6 +5,8 @@ about repeatable results change nothing on the CPU. They are kept, so that a pro
 set, and so that operators of other devices can ask.
 """
 
+from __future__ import annotations
+
 from rushlight import _C
 
 _MODES = {"default": 0, "warn": 1, "error": 2}
@@ -29,7 +31,7 @@ __all__ = [
 ]
 
 
-def use_deterministic_algorithms(mode, *, warn_only=False):
+def use_deterministic_algorithms(mode: bool, *, warn_only: bool = False) -> None:
     """Asks for repeatable results: an operator that has none raises (or warns, with warn_only)."""
     if not isinstance(mode, bool):
         raise _C.ArgumentTypeError(
@@ -39,17 +41,17 @@ def use_deterministic_algorithms(mode, *, warn_only=False):
     _mode = (1 if warn_only else 2) if mode else 0
 
 
-def are_deterministic_algorithms_enabled():
+def are_deterministic_algorithms_enabled() -> bool:
     """Whether use_deterministic_algorithms(True) was asked for."""
     return _mode != 0
 
 
-def is_deterministic_algorithms_warn_only_enabled():
+def is_deterministic_algorithms_warn_only_enabled() -> bool:
     """Whether an operator without repeatable results should only warn."""
     return _mode == 1
 
 
-def set_deterministic_debug_mode(debug_mode):
+def set_deterministic_debug_mode(debug_mode: int | str) -> None:
     """The same setting as a word or a number: 'default' (0), 'warn' (1) or 'error' (2)."""
     number = _MODES.get(debug_mode) if isinstance(debug_mode, str) else debug_mode
     if number not in (0, 1, 2):
@@ -59,12 +61,12 @@ def set_deterministic_debug_mode(debug_mode):
     _mode = int(number)
 
 
-def get_deterministic_debug_mode():
+def get_deterministic_debug_mode() -> int:
     """0: default, 1: warn, 2: error."""
     return _mode
 
 
-def set_float32_matmul_precision(precision):
+def set_float32_matmul_precision(precision: str) -> None:
     """How exact float32 matrix products must be: 'highest', 'high' or 'medium'.
 
     On the CPU all of them compute in full float32; on GPUs all but 'highest' use TF32.
@@ -77,35 +79,35 @@ def set_float32_matmul_precision(precision):
     _C._cuda.set_matmul_tf32(precision != "highest")
 
 
-def get_float32_matmul_precision():
+def get_float32_matmul_precision() -> str:
     """What set_float32_matmul_precision was told."""
     return _matmul_precision
 
 
-def set_default_tensor_type(t, /):
+def set_default_tensor_type(t: type | str, /) -> None:
     """The old form of set_default_dtype."""
     from rushlight._tensor.legacy_types import dtype_of_typename
 
     _C.set_default_dtype(dtype_of_typename(t))
 
 
-def is_warn_always_enabled():
+def is_warn_always_enabled() -> bool:
     """Whether warnings repeat."""
     return _warn_always
 
 
-def set_warn_always(b, /):
+def set_warn_always(b: bool, /) -> None:
     """Whether warnings repeat; kept only."""
     global _warn_always
     _warn_always = bool(b)
 
 
-def set_flush_denormal(mode, /):
+def set_flush_denormal(mode: bool, /) -> bool:
     """Whether tiny numbers become zero; False says that this is not supported."""
     return False
 
 
-def set_anomaly_enabled(mode, check_nan=True):
+def set_anomaly_enabled(mode: bool, check_nan: bool = True) -> None:
     """autograd.set_detect_anomaly."""
     from rushlight.autograd import set_detect_anomaly
 

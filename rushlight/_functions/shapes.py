@@ -1,9 +1,14 @@
 """Shapes, dims and places of elements."""
 
+from __future__ import annotations
+
+from collections.abc import Sequence
+
 from rushlight import _C
 from rushlight._C import Tensor
 from rushlight._functions.out import write_out
 from rushlight._names.publish import publish
+from rushlight.types import Device, _dtype, _layout
 
 __all__ = [
     "_debug_has_internal_overlap",
@@ -32,8 +37,16 @@ def _dim_arange(like, dim):
     return _C.arange(like.shape[dim], device=like.device)
 
 
-def empty_permuted(size, physical_layout, *, dtype=None, layout=None, device=None,
-                   requires_grad=False, pin_memory=False):  # fmt: skip
+def empty_permuted(
+    size: Sequence[int],
+    physical_layout: Sequence[int],
+    *,
+    dtype: _dtype | None = None,
+    layout: _layout | None = None,
+    device: Device = None,
+    requires_grad: bool = False,
+    pin_memory: bool = False,
+) -> Tensor:
     """Uninitialised, with the dims in memory in another order, from the outermost."""
     if sorted(physical_layout) != list(range(len(size))):
         raise RuntimeError(f"empty_permuted: physical_layout must be an order of the {len(size)} "
@@ -46,7 +59,9 @@ def empty_permuted(size, physical_layout, *, dtype=None, layout=None, device=Non
                             pin_memory=pin_memory)  # fmt: skip
 
 
-def nonzero_static(input, *, size, fill_value=-1, out=None):
+def nonzero_static(
+    input: Tensor, *, size: int, fill_value: int = -1, out: Tensor | None = None
+) -> Tensor:
     """Where elements are not zero, cut or filled up to `size` rows."""
     if size < 0:
         raise RuntimeError(f"nonzero_static: size must not be negative, got {size}")

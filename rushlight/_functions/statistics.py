@@ -1,15 +1,26 @@
 """Covariances, histograms and reductions of pieces."""
 
+from __future__ import annotations
+
 import math
+from collections.abc import Sequence
+from typing import Any
 
 from rushlight import _C
 from rushlight._C import Tensor
 from rushlight._names.publish import publish
+from rushlight.types import Number
 
 __all__ = ["_segment_reduce", "corrcoef", "cov", "histogramdd", "segment_reduce"]
 
 
-def cov(input, *, correction=1, fweights=None, aweights=None):
+def cov(
+    input: Tensor,
+    *,
+    correction: int = 1,
+    fweights: Tensor | None = None,
+    aweights: Tensor | None = None,
+) -> Tensor:
     """The covariance matrix of variables in rows and observations in columns."""
     if input.ndim > 2:
         raise _C.ShapeError(f"cov: expected at most two dimensions, got shape {list(input.shape)}")
@@ -40,7 +51,7 @@ def cov(input, *, correction=1, fweights=None, aweights=None):
     return divided.squeeze()
 
 
-def corrcoef(input):
+def corrcoef(input: Tensor) -> Tensor:
     """The correlations of variables in rows."""
     c = cov(input)
     if c.ndim == 0:
@@ -52,7 +63,14 @@ def corrcoef(input):
     return _C.complex(found.real.clamp(-1, 1), found.imag.clamp(-1, 1))
 
 
-def histogramdd(input, bins, range=None, *, weight=None, density=False):
+def histogramdd(
+    input: Tensor,
+    bins: int | Sequence[int] | Sequence[Tensor],
+    range: Sequence[float] | None = None,
+    *,
+    weight: Tensor | None = None,
+    density: bool = False,
+) -> Any:
     """A histogram over the rows of input (..., n): the counts, and the edges of each dim."""
     from rushlight.linalg._results import named
 
@@ -62,22 +80,20 @@ def histogramdd(input, bins, range=None, *, weight=None, density=False):
         raise RuntimeError(f"histogramdd: needs at least 2 dimensions, got {list(input.shape)}")
     n = input.shape[-1]
     points = input.reshape(-1, n)
-    if isinstance(bins, int):
-        bins = [bins] * n
-    bins = list(bins)
-    if len(bins) != n:
+    per_dim: list[Any] = [bins] * n if isinstance(bins, int) else list(bins)
+    if len(per_dim) != n:
         raise RuntimeError(
-            f"histogramdd: bins must be one for each of the {n} dims, got {len(bins)}"
+            f"histogramdd: bins must be one for each of the {n} dims, got {len(per_dim)}"
         )
-    if isinstance(bins[0], _C.Tensor):
+    if isinstance(per_dim[0], _C.Tensor):
         if range is not None:
             raise TypeError("histogramdd: range goes with numbers of bins, not with edges")
-        edges = [b.to(input.dtype) for b in bins]
+        edges = [b.to(input.dtype) for b in per_dim]
     else:
         if range is not None and len(range) != 2 * n:
             raise RuntimeError(f"histogramdd: range needs {2 * n} numbers, got {len(range)}")
         edges = []
-        for d, count in enumerate(bins):
+        for d, count in enumerate(per_dim):
             if count <= 0:
                 raise RuntimeError(f"histogramdd: bins must be positive, got {count}")
             if range is not None:
@@ -111,12 +127,22 @@ def histogramdd(input, bins, range=None, *, weight=None, density=False):
         counts = counts / counts.sum()
         for d, e in enumerate(edges):
             counts = counts / e.diff().reshape([-1 if k == d else 1 for k, _ in enumerate(edges)])
-    kind = _C._return_types.get("histogramdd") or named("histogramdd", ("hist", "bin_edges"))
+    made = _C._return_types  # type: ignore[attr-defined]  # the stub has a module under this name
+    kind = made.get("histogramdd") or named("histogramdd", ("hist", "bin_edges"))
     return kind((counts, tuple(edges)))
 
 
-def segment_reduce(data, reduce, *, lengths=None, indices=None, offsets=None, axis=0, unsafe=False,
-                   initial=None):  # fmt: skip
+def segment_reduce(
+    data: Tensor,
+    reduce: str,
+    *,
+    lengths: Tensor | None = None,
+    indices: Tensor | None = None,
+    offsets: Tensor | None = None,
+    axis: int = 0,
+    unsafe: bool = False,
+    initial: Number | None = None,
+) -> Tensor:
     """Sums, means, extremes or products of consecutive pieces of the first dim."""
     if reduce not in ("sum", "mean", "max", "min", "prod"):
         raise RuntimeError(
@@ -124,9 +150,11 @@ def segment_reduce(data, reduce, *, lengths=None, indices=None, offsets=None, ax
         )
     if axis != 0:
         raise RuntimeError(f"segment_reduce: only axis 0 is there, got {axis}")
-    if lengths is None and offsets is None:
-        raise RuntimeError("segment_reduce: lengths or offsets must be given")
-    sizes = (lengths if lengths is not None else offsets.diff()).tolist()
+    if lengths is None:
+        if offsets is None:
+            raise RuntimeError("segment_reduce: lengths or offsets must be given")
+        lengths = offsets.diff()
+    sizes = lengths.tolist()
     empty = {"sum": 0.0, "prod": 1.0, "max": -math.inf, "min": math.inf, "mean": math.nan}[reduce]
     pieces = []
     for piece in data.split(sizes, 0):

@@ -1,5 +1,10 @@
 """Sizes that PyTorch traces as symbols: plain numbers here."""
 
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
 __all__ = [
     "SymBool",
     "SymFloat",
@@ -14,37 +19,37 @@ __all__ = [
 ]
 
 
-def sym_int(a):
+def sym_int(a: Any) -> int:
     """int(a)."""
     return int(a)
 
 
-def sym_float(a):
+def sym_float(a: Any) -> float:
     """float(a)."""
     return float(a)
 
 
-def sym_not(a):
+def sym_not(a: Any) -> bool:
     """not a."""
     return not a
 
 
-def sym_ite(b, t, f):
+def sym_ite(b: Any, t: Any, f: Any) -> Any:
     """t if b else f."""
     return t if b else f
 
 
-def sym_max(a, b):
+def sym_max(a: Any, b: Any) -> Any:
     """The larger of two numbers; a float where one of them is."""
     return max(float(a), float(b)) if isinstance(a, float) or isinstance(b, float) else max(a, b)
 
 
-def sym_min(a, b):
+def sym_min(a: Any, b: Any) -> Any:
     """The smaller of two numbers; a float where one of them is."""
     return min(float(a), float(b)) if isinstance(a, float) or isinstance(b, float) else min(a, b)
 
 
-def sym_sum(args):
+def sym_sum(args: Iterable[Any]) -> Any:
     """The sum of numbers."""
     return sum(args)
 

@@ -1,8 +1,12 @@
 """What programs read when they ask for a name of PyTorch's that is not here."""
 
+from __future__ import annotations
+
 import functools
 import importlib
 import sys
+from collections.abc import Callable
+from typing import Any, NoReturn
 
 from rushlight._names.absent import explained, why_missing
 
@@ -20,7 +24,7 @@ class MissingNameError(AttributeError):
     """A name that Rushlight does not have. The text is made when it is read, since many programs
     only probe with hasattr."""
 
-    def __init__(self, module, name):
+    def __init__(self, module: str, name: str) -> None:
         super().__init__(module, name)
         self._module = module
         self.name = name  # with both of these set, Python adds no suggestion of its own
@@ -51,7 +55,7 @@ class MissingNameError(AttributeError):
         return lower[found[0]] if found else None
 
 
-def submodule_or_raise(module, name):
+def submodule_or_raise(module: str, name: str) -> Any:
     """What stands in for an absent name, or the submodule of that name, imported now (PyTorch has
     imported all of its own long before), or a MissingNameError."""
     if not name.startswith("__"):
@@ -66,7 +70,7 @@ def submodule_or_raise(module, name):
     raise MissingNameError(module, name)
 
 
-def names_missing_from(module, homes=None):
+def names_missing_from(module: str, homes: dict[str, str] | None = None) -> Callable[[str], Any]:
     """A module's __getattr__. homes: {name: the module that has it} for names that are loaded when
     first used; every other name that reaches it is a submodule or absent."""
 
@@ -80,27 +84,29 @@ def names_missing_from(module, homes=None):
     return __getattr__
 
 
-def not_available(what, why, first=None):
+def not_available(
+    what: str, why: str, first: Callable[[], Any] | None = None
+) -> Callable[..., NoReturn]:
     """A function that raises NotImplementedError when called: the name exists, the feature not.
 
     what: its name below the package. first: called before, to raise what matters more.
     """
 
-    def unavailable(*args, **kwargs):
+    def unavailable(*args: Any, **kwargs: Any) -> NoReturn:
         if first is not None:
             first()
         raise NotImplementedError(f"{what}: {why}. {COMPATIBILITY_PAGE} lists what is there")
 
     unavailable.__name__ = unavailable.__qualname__ = what.rpartition(".")[2]
     unavailable.__doc__ = f"Not available: {why}."
-    unavailable.__unavailable__ = why
+    unavailable.__unavailable__ = why  # type: ignore[attr-defined]
     return unavailable
 
 
 def unavailable_class(name, module, why, base=object):
     """A class to name, to subclass and to ask isinstance of; making an object of it raises."""
 
-    def __init__(self, *args, **kwargs):
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
         shown = type(self).__name__
         raise NotImplementedError(f"{shown}: {why}. {COMPATIBILITY_PAGE} lists what is there")
 
@@ -113,7 +119,7 @@ def removed(name):
     """A function that PyTorch removed: it says what to use."""
     from rushlight._names.absent import REMOVED
 
-    def raise_removed(*args, **kwargs):
+    def raise_removed(*args: Any, **kwargs: Any) -> NoReturn:
         raise RuntimeError(f"{name}: PyTorch removed this function; use {REMOVED[name]}")
 
     raise_removed.__name__ = raise_removed.__qualname__ = name
@@ -122,7 +128,7 @@ def removed(name):
 
 
 def _answering(name, answer):
-    def function(*args, **kwargs):
+    def function(*args: Any, **kwargs: Any) -> Any:
         return answer
 
     function.__name__ = function.__qualname__ = name

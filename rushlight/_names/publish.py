@@ -4,6 +4,11 @@ Their errors begin with the name that the program called, whatever helper found 
 classes with a __torch_function__ take them over as they do the operators of the core.
 """
 
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
 from rushlight import _C
 
 _published = set()  # names of functions that stand in front of the texts of errors
@@ -21,7 +26,7 @@ _HELPERS = frozenset(["pad"])  # names that are nowhere else to be found
 _NUMBERS_TOO = ("ord", "p")  # whose default is a text
 
 
-def publish(namespace, space, names):
+def publish(namespace: dict[str, Any], space: str, names: Iterable[str]) -> None:
     """Replaces functions of a module by ones that speak under their public names.
 
     space: "linalg" for linalg.inv, or "" for names of the package itself.
@@ -32,7 +37,7 @@ def publish(namespace, space, names):
             namespace[name] = public(f"{space}.{name}" if space else name, function)
 
 
-def public(name, function):
+def public(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
     """The function under its public name."""
     _published.add(name)
     is_overridden = _C._is_overridden
@@ -49,7 +54,7 @@ def public(name, function):
     call.__qualname__ = call.__name__
     call.__module__ = f"rushlight.{space}" if space else "rushlight"
     call.__doc__ = function.__doc__
-    call.__wrapped__ = function
+    call.__wrapped__ = function  # type: ignore[attr-defined]
     return call
 
 
@@ -160,10 +165,20 @@ def _about_types(name, function, error, text, args, kwargs):
     )
 
 
+class _Plain(str):
+    """A text that prints without quotes, as annotations are wanted in a signature."""
+
+    __repr__ = str.__str__
+
+
 def _signature(name, function):
     import inspect
 
     try:
-        return f"{name}{inspect.signature(function)}"
+        found = inspect.signature(function)
     except ValueError:  # an operator of the core
         return f"{name}(...)"
+    parameters = [p.replace(annotation=_Plain(p.annotation)) if isinstance(p.annotation, str) else p
+                  for p in found.parameters.values()]  # fmt: skip
+    result = found.empty  # what it returns is not in question
+    return f"{name}{found.replace(parameters=parameters, return_annotation=result)}"

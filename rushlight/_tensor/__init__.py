@@ -1,5 +1,9 @@
 """Methods of Tensor that are written in Python, by topic."""
 
+from __future__ import annotations
+
+from typing import Any
+
 from rushlight._C import Tensor
 
 
@@ -16,7 +20,7 @@ def methods_of(module, names):
 
 
 def _calling(module, name):
-    def run(self, *args, **kwargs):
+    def run(self: Tensor, *args: Any, **kwargs: Any) -> Any:
         import importlib
 
         return getattr(importlib.import_module(module), name)(self, *args, **kwargs)

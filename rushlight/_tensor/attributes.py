@@ -1,15 +1,24 @@
 """What kind of tensor it is: attributes and questions, its old type, and those of PyTorch's that
 are absent."""
 
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
 from rushlight import _C
 from rushlight._C import Tensor
+from rushlight._C import memory_format as _memory_format
 from rushlight._names.absent import METHODS, explained
 from rushlight._names.missing import COMPATIBILITY_PAGE
 from rushlight._tensor import method
 from rushlight._tensor.legacy_types import dtype_of_typename, typename_of
+from rushlight.types import _dtype
 
 
-def _type(self, dtype=None, non_blocking=False):
+def _type(
+    self: Tensor, dtype: _dtype | type | str | None = None, non_blocking: bool = False
+) -> Any:
     """The legacy name of the tensor's type, or the tensor converted to a dtype."""
     if dtype is None:
         return typename_of(self.dtype, self.device)
@@ -32,25 +41,28 @@ Tensor.__rdiv__ = Tensor.__rtruediv__  # Python 2's name, which PyTorch has kept
 
 
 @method
-def is_distributed(self):
+def is_distributed(self: Tensor) -> bool:
     """False: a tensor lies in one process."""
     return False
 
 
 @method
-def is_same_size(self, other):
+def is_same_size(self: Tensor, other: Tensor) -> bool:
     """Whether both have the same shape."""
     return self.shape == other.shape
 
 
 @method
-def dim_order(self, ambiguity_check=False):
+def dim_order(
+    self: Tensor, ambiguity_check: bool | Sequence[_memory_format] = False
+) -> tuple[int, ...]:
     """The dimensions from the outermost to the innermost in memory."""
-    return tuple(sorted(range(self.ndim), key=lambda d: -self.stride(d)))
+    strides = self.stride()
+    return tuple(sorted(range(self.ndim), key=lambda d: -strides[d]))
 
 
 @property
-def _grad_dtype(self):
+def _grad_dtype(self: Tensor) -> _dtype:
     """The dtype that .grad has: the tensor's own."""
     return self.dtype
 

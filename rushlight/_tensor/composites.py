@@ -1,10 +1,15 @@
 """Methods of Tensor that are made of others."""
 
+from __future__ import annotations
+
+from typing import Any
+
 from rushlight import _C
 from rushlight._C import Tensor
 from rushlight._names.absent import REMOVED
 from rushlight._names.missing import removed
 from rushlight._tensor import method, methods_of
+from rushlight.types import _dtype
 
 methods_of(
     "rushlight.linalg._old_names",
@@ -26,7 +31,7 @@ for _name in REMOVED:
 
 
 @method
-def sum_to_size(self, *size):
+def sum_to_size(self: Tensor, *size: Any) -> Tensor:
     """The sum over the dimensions that were broadcast from `size`."""
     size = tuple(size[0]) if len(size) == 1 and not isinstance(size[0], int) else size
     extra = self.ndim - len(size)
@@ -43,31 +48,31 @@ def sum_to_size(self, *size):
 
 
 @method
-def module_load(self, other, assign=False):
+def module_load(self: Tensor, other: Tensor, assign: bool = False) -> Tensor:
     """What a module does with a loaded value for this parameter: `other`, or a copy in place."""
     return other.detach() if assign else self.detach().copy_(other)
 
 
 @method
-def narrow_copy(self, dim, start, length):
+def narrow_copy(self: Tensor, dim: int, start: int, length: int) -> Tensor:
     """narrow, in memory of its own."""
     return self.narrow(dim, start, length).clone()
 
 
 @method
-def unsafe_chunk(self, chunks, dim=0):
+def unsafe_chunk(self: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
     """chunk, in PyTorch without tracking that the pieces are views."""
     return self.chunk(chunks, dim)
 
 
 @method
-def unsafe_split(self, split_size, dim=0):
+def unsafe_split(self: Tensor, split_size: int, dim: int = 0) -> tuple[Tensor, ...]:
     """split, in PyTorch without tracking that the pieces are views."""
     return self.split(split_size, dim)
 
 
 @method
-def cholesky(self, upper=False):
+def cholesky(self: Tensor, upper: bool = False) -> Tensor:
     """The factor L of L L^T (or its transpose)."""
     from rushlight import linalg
 
@@ -75,7 +80,13 @@ def cholesky(self, upper=False):
 
 
 @method
-def cov(self, *, correction=1, fweights=None, aweights=None):
+def cov(
+    self: Tensor,
+    *,
+    correction: int = 1,
+    fweights: Tensor | None = None,
+    aweights: Tensor | None = None,
+) -> Tensor:
     """The covariance of the rows."""
     from rushlight._functions.statistics import cov as run
 
@@ -83,7 +94,7 @@ def cov(self, *, correction=1, fweights=None, aweights=None):
 
 
 @method
-def corrcoef(self):
+def corrcoef(self: Tensor) -> Tensor:
     """The correlation of the rows."""
     from rushlight._functions.statistics import corrcoef as run
 
@@ -91,7 +102,7 @@ def corrcoef(self):
 
 
 @method
-def renorm(self, p, dim, maxnorm):
+def renorm(self: Tensor, p: float, dim: int, maxnorm: float) -> Tensor:
     """The slices along dim, those with a larger norm scaled down to maxnorm."""
     from rushlight._functions.norms import renorm as run
 
@@ -99,13 +110,13 @@ def renorm(self, p, dim, maxnorm):
 
 
 @method
-def renorm_(self, p, dim, maxnorm):
+def renorm_(self: Tensor, p: float, dim: int, maxnorm: float) -> Tensor:
     """renorm in place."""
     return self.copy_(self.renorm(p, dim, maxnorm))
 
 
 @method
-def to_dense(self, dtype=None, *, masked_grad=True):
+def to_dense(self: Tensor, dtype: _dtype | None = None, *, masked_grad: bool = True) -> Tensor:
     """The tensor itself: there are no sparse ones."""
     return self if dtype is None else self.to(dtype)
 

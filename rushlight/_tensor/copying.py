@@ -1,11 +1,15 @@
 """Tensors copied, pickled, and made after the type of others."""
 
+from __future__ import annotations
+
 import copyreg
 from copy import deepcopy
+from typing import Any
 
 from rushlight import _C, _utils
 from rushlight._C import Tensor
 from rushlight._tensor import method
+from rushlight.types import Device, _dtype
 
 
 def _attributes(tensor):
@@ -98,7 +102,14 @@ def _rebuild_from_type_v2(func, new_type, args, state):
 
 
 @method
-def new_tensor(self, data, *, dtype=None, device=None, requires_grad=False):
+def new_tensor(
+    self: Tensor,
+    data: Any,
+    *,
+    dtype: _dtype | None = None,
+    device: Device = None,
+    requires_grad: bool = False,
+) -> Tensor:
     """A new tensor from data, with this tensor's dtype and device unless others are given."""
     dtype = self.dtype if dtype is None else dtype
     device = self.device if device is None else device
@@ -109,7 +120,7 @@ def new_tensor(self, data, *, dtype=None, device=None, requires_grad=False):
 
 
 @method
-def new(self, *args, device=None):
+def new(self: Tensor, *args: Any, device: Device = None) -> Tensor:
     """PyTorch's first way to make a tensor of the same type: from sizes (uninitialised), from data,
     or from a tensor, whose memory and graph it then has."""
     if len(args) == 1 and isinstance(args[0], Tensor):

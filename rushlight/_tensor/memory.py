@@ -1,20 +1,27 @@
 """Methods of Tensor about memory and devices, and the element-wise ones that call back into
 Python."""
 
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
 from rushlight import _C, _utils
 from rushlight._C import Tensor, UntypedStorage
+from rushlight._C import memory_format as _memory_format
 from rushlight._tensor import method
 from rushlight.storage import TypedStorage
+from rushlight.types import Device
 
 
 @method
-def storage(self):
+def storage(self: Tensor) -> TypedStorage:
     """The elements under the tensor, as PyTorch's old TypedStorage."""
     return TypedStorage(wrap_storage=self.untyped_storage(), dtype=self.dtype)
 
 
 @method
-def storage_type(self):
+def storage_type(self: Tensor) -> type[TypedStorage]:
     """The class of the tensor's storage."""
     return TypedStorage
 
@@ -25,13 +32,13 @@ def _typed_storage(self):
 
 
 @method
-def const_data_ptr(self):
+def const_data_ptr(self: Tensor) -> int:
     """The address of the first element."""
     return self.data_ptr()
 
 
 @method
-def share_memory_(self):
+def share_memory_(self: Tensor) -> Tensor:
     """Moves the memory under the tensor, in place, to where other processes can map it."""
     if self.device.type != "cuda":
         _C._share_storage(self.untyped_storage())
@@ -39,13 +46,18 @@ def share_memory_(self):
 
 
 @method
-def is_shared(self):
+def is_shared(self: Tensor) -> bool:
     """True when other processes see the same memory, or can: all memory of GPUs can be sent."""
     return self.device.type == "cuda" or self.untyped_storage().is_shared()
 
 
 @method
-def cuda(self, device=None, non_blocking=False, memory_format=_C.preserve_format):
+def cuda(
+    self: Tensor,
+    device: Device = None,
+    non_blocking: bool = False,
+    memory_format: _memory_format = _C.preserve_format,
+) -> Tensor:
     """A copy on a CUDA device; raises where there is none."""
     target = _C.device("cuda") if device is None else _C.device(device)
     if target.type != "cuda":
@@ -54,19 +66,19 @@ def cuda(self, device=None, non_blocking=False, memory_format=_C.preserve_format
 
 
 @method
-def pin_memory(self, device=None):
+def pin_memory(self: Tensor, device: Device = None) -> Tensor:
     """A copy in memory that a CUDA device reads directly; needs such a device."""
     return _C._cuda.pin(self)
 
 
 @method
-def is_pinned(self, device=None):
+def is_pinned(self: Tensor, device: Device = None) -> bool:
     """Whether the memory is pinned for a CUDA device."""
     return _C._cuda.is_pinned(self)
 
 
 @method
-def record_stream(self, stream):
+def record_stream(self: Tensor, stream: Any) -> None:
     """Tells the allocator that a stream uses this tensor, too: its memory waits for that stream."""
     if not self.is_cuda:
         raise _C.DeviceError(
@@ -76,7 +88,13 @@ def record_stream(self, stream):
 
 
 @method
-def set_(self, source=None, storage_offset=0, size=None, stride=None):
+def set_(
+    self: Tensor,
+    source: Tensor | UntypedStorage | TypedStorage | None = None,
+    storage_offset: int = 0,
+    size: Sequence[int] | None = None,
+    stride: Sequence[int] | None = None,
+) -> Tensor:
     """Puts the memory of a tensor or storage under this tensor, in the given geometry."""
     if source is None:
         found = _C.empty(0, dtype=self.dtype, device=self.device)
@@ -110,7 +128,7 @@ def _over_storage(self, source, offset, size, stride):
 
 
 @method
-def is_set_to(self, tensor):
+def is_set_to(self: Tensor, tensor: Tensor) -> bool:
     """Whether both tensors have the same geometry over the same memory."""
     same_memory = self.untyped_storage()._cdata == tensor.untyped_storage()._cdata
     return (
@@ -132,31 +150,36 @@ def _call_per_element(op, self, function, *others):
 
 
 @method
-def apply_(self, callable):
+def apply_(self: Tensor, callable: Callable[..., Any]) -> Tensor:
     """Replaces each element by callable(element). Slow: Python runs for every one."""
     return _call_per_element("apply_", self, callable)
 
 
 @method
-def map_(self, tensor, callable):
+def map_(self: Tensor, tensor: Tensor, callable: Callable[..., Any]) -> Tensor:
     """Replaces each element by callable(element, element of tensor)."""
     return _call_per_element("map_", self, callable, tensor)
 
 
 @method
-def map2_(self, x, y, callable):
+def map2_(self: Tensor, x: Tensor, y: Tensor, callable: Callable[..., Any]) -> Tensor:
     """Replaces each element by callable(element, element of x, element of y)."""
     return _call_per_element("map2_", self, callable, x, y)
 
 
 @method
-def to_device(self, device, /, *, stream=None):
+def to_device(self: Tensor, device: Device, /, *, stream: Any = None) -> Tensor:
     """The Array API standard's name of ``to``."""
     return self.to(device)
 
 
 def _refuse_device(kind):
-    def move(self, device=None, non_blocking=False, memory_format=_C.preserve_format):
+    def move(
+        self: Tensor,
+        device: Device = None,
+        non_blocking: bool = False,
+        memory_format: _memory_format = _C.preserve_format,
+    ) -> Tensor:
         raise _C.DeviceError(
             f"{kind}: there is no such device; this Rushlight has the CPU and CUDA"
         )

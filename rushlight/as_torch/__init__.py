@@ -12,6 +12,8 @@ or, inside a program and before its first `import torch`:
 docs/porting.md is the guide, docs/compatibility.md the list of names.
 """
 
+from __future__ import annotations
+
 import sys
 
 from rushlight.as_torch._finder import TorchFinder
@@ -23,12 +25,12 @@ __all__ = ["TORCH_VERSION", "install", "is_installed", "uninstall"]
 _finder = None
 
 
-def is_installed():
+def is_installed() -> bool:
     """Does `import torch` give Rushlight?"""
     return _finder is not None
 
 
-def install():
+def install() -> None:
     """From now on `import torch`, and every module below it, is Rushlight. May be called again."""
     global _finder
     if _finder is not None:
@@ -46,7 +48,7 @@ def install():
     teach_children()
 
 
-def uninstall():
+def uninstall() -> None:
     """Forgets the name torch again. Modules that were imported keep what they have."""
     global _finder
     if _finder is None:

@@ -14,10 +14,11 @@ from rushlight._names.missing import fill, names_missing_from
 # These import names from above.
 from rushlight.cuda import amp as amp
 from rushlight.cuda import comm as comm
-from rushlight.cuda import nccl as nccl
+from rushlight.cuda import nccl as nccl  # type: ignore[attr-defined]  # made by import_hook
 from rushlight.cuda import nvtx as nvtx
 from rushlight.cuda import profiler as profiler
 from rushlight.cuda._devices import (
+    DeferredCudaCallError,
     can_device_access_peer,
     current_device,
     device,
@@ -100,10 +101,6 @@ globals().update(_TYPES)  # FloatTensor, LongTensor, ...
 
 
 has_half = True
-
-
-class DeferredCudaCallError(Exception):
-    """An error in a call that had to wait for CUDA's start."""
 
 
 def _is_compiled():

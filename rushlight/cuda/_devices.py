@@ -10,6 +10,10 @@ from rushlight._C import _cuda
 from rushlight.types import Device, Self
 
 
+class DeferredCudaCallError(Exception):
+    """An error in a call that had to wait for CUDA's start."""
+
+
 def _index(device, optional=True):
     """The number of a device: an int, "cuda:1", a device, or None for the current one."""
     if device is None and optional:

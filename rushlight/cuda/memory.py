@@ -294,12 +294,12 @@ def caching_allocator_enable(value: bool = True) -> None:
     _cuda.set_caching(bool(value))
 
 
-def get_allocator_backend():
+def get_allocator_backend() -> str:
     """The allocator of GPU memory."""
     return "native"
 
 
-def ipc_collect():
+def ipc_collect() -> None:
     """Frees memory that was sent to other processes and that none of them holds any more."""
     _collect_sent()
 

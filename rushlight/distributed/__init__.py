@@ -2,10 +2,14 @@
 is_initialized(), which is what programs ask before they go on without. Everything that needs other
 processes raises, and says so."""
 
+from __future__ import annotations
+
 import enum
+from typing import Any, NoReturn
 
 from rushlight._names.absent import REASONS
 from rushlight._names.missing import fill
+from rushlight.types import Self
 
 __all__ = [
     "Backend",
@@ -49,12 +53,12 @@ class DistNotInitializedError(ValueError, RuntimeError):
     """A question that needs a process group."""
 
 
-def is_available():
+def is_available() -> bool:
     """Whether processes can train together: not yet."""
     return False
 
 
-def is_initialized():
+def is_initialized() -> bool:
     """Whether there is a process group."""
     return False
 
@@ -63,29 +67,29 @@ is_nccl_available = is_gloo_available = is_mpi_available = is_available
 is_ucc_available = is_xccl_available = is_torchelastic_launched = is_available
 
 
-def _no_group(what):
+def _no_group(what: str) -> NoReturn:
     raise DistNotInitializedError(
         f"distributed.{what}: there is no process group ({WHY}); guard the call with "
         "distributed.is_available() and distributed.is_initialized()"
     )
 
 
-def get_rank(group=None):
+def get_rank(group: Any = None) -> int:
     """The number of this process; there is no group to count in."""
     _no_group("get_rank")
 
 
-def get_world_size(group=None):
+def get_world_size(group: Any = None) -> int:
     """The number of processes; there is no group to count."""
     _no_group("get_world_size")
 
 
-def get_backend(group=None):
+def get_backend(group: Any = None) -> str:
     """The name of the backend; there is none."""
     _no_group("get_backend")
 
 
-def barrier(group=None, async_op=False, device_ids=None):
+def barrier(group: Any = None, async_op: bool = False, device_ids: Any = None) -> None:
     """Waits for the other processes."""
     _no_group("barrier")
 
@@ -105,7 +109,7 @@ class ReduceOp(enum.Enum):
 
 
 reduce_op = ReduceOp
-ReduceOp.RedOpType = ReduceOp
+ReduceOp.RedOpType = ReduceOp  # type: ignore[attr-defined]
 
 
 class Backend(str):
@@ -115,7 +119,7 @@ class Backend(str):
     backend_list = ("undefined", "gloo", "nccl", "xccl", "ucc", "mpi")
     default_device_backend_map = {"cpu": "gloo", "cuda": "nccl"}  # noqa: RUF012 -- as in PyTorch
 
-    def __new__(cls, name):
+    def __new__(cls, name: str) -> Self:
         if not isinstance(name, str):
             raise ValueError(f"Backend: the name must be a str, got {name!r}")
         return super().__new__(cls, name.lower())

@@ -1,22 +1,27 @@
 """torch.fx's names. Programs are not traced into graphs: classes may be named and subclassed, wrap
 leaves functions as they are, and tracing raises."""
 
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
 from rushlight._names.missing import fill
 
 __all__ = ["map_arg", "wrap"]
 
 
-def wrap(fn_or_name):
+def wrap(fn_or_name: Any) -> Any:
     """The function itself (or its name): there is no tracer to hide it from."""
     return fn_or_name
 
 
-def has_side_effect(fn):
+def has_side_effect(fn: Any) -> Any:
     """The function itself: no graph is pruned."""
     return fn
 
 
-def map_arg(a, fn):
+def map_arg(a: Any, fn: Callable[..., Any]) -> Any:
     """a with fn called on every Node in it; there are none."""
     return a
 

@@ -1,9 +1,12 @@
 """torch.jit's names. Programs run eagerly: script and trace give back what they were given, so
 the results are the same; only saved TorchScript needs a compiler, which is not there yet."""
 
+# Without `from __future__ import annotations`, whose name is that of a module here.
+
 import contextlib
 import warnings
-from typing import Final
+from collections.abc import Callable, Iterator
+from typing import Any, Final, TypeVar
 
 from rushlight._names.missing import fill
 from rushlight.futures import Future
@@ -18,6 +21,7 @@ from rushlight.jit._modules import (
     trace,
     trace_module,
 )
+from rushlight.nn import Module
 
 __all__ = [
     "Attribute",
@@ -56,13 +60,15 @@ __all__ = [
 ]
 
 _isinstance = isinstance
+_F = TypeVar("_F")
+_M = TypeVar("_M", bound=Module)
 
 
 class TracerWarning(Warning):
     """PyTorch's warning about what a trace cannot see; never given, as nothing is traced."""
 
     @staticmethod
-    def ignore_lib_warnings():
+    def ignore_lib_warnings() -> None:
         """Does nothing."""
 
 
@@ -73,57 +79,63 @@ class Error(RuntimeError):
     """An error in scripted code; never raised, as code runs in Python."""
 
 
-def script(obj=None, optimize=None, _frames_up=0, _rcb=None, example_inputs=None):
+def script(
+    obj: Any = None,
+    optimize: Any = None,
+    _frames_up: int = 0,
+    _rcb: Any = None,
+    example_inputs: Any = None,
+) -> Any:
     """The function, class or module itself: it runs eagerly."""
     return script if obj is None else scripted(obj)
 
 
-def script_if_tracing(fn):
+def script_if_tracing(fn: _F) -> _F:
     """The function itself."""
     return fn
 
 
-def script_method(fn):
+def script_method(fn: _F) -> _F:
     """The method itself."""
     return fn
 
 
-def ignore(drop=False, **kwargs):
+def ignore(drop: Any = False, **kwargs: Any) -> Any:
     """Leaves a function to Python, as it is; usable with and without parentheses."""
     return drop if callable(drop) else lambda fn: fn
 
 
-def unused(fn):
+def unused(fn: _F) -> _F:
     """The function itself."""
     return fn
 
 
-def export(fn):
+def export(fn: _F) -> _F:
     """The method itself."""
     return fn
 
 
-def interface(obj):
+def interface(obj: _F) -> _F:
     """The class itself."""
     return obj
 
 
-def is_scripting():
+def is_scripting() -> bool:
     """Whether the code runs as TorchScript: never."""
     return False
 
 
-def is_tracing():
+def is_tracing() -> bool:
     """Whether the code is being traced: never."""
     return False
 
 
-def annotate(the_type, the_value):
+def annotate(the_type: Any, the_value: _F) -> _F:
     """The value; the type is for readers."""
     return the_value
 
 
-def isinstance(obj, target_type):
+def isinstance(obj: Any, target_type: Any) -> bool:
     """isinstance that understands containers: isinstance(x, List[int]) looks at the items."""
     from rushlight.jit._isinstance import fits
 
@@ -133,42 +145,42 @@ def isinstance(obj, target_type):
 class Attribute:
     """A value with its type, for scripted modules."""
 
-    def __init__(self, value, type):
+    def __init__(self, value: Any, type: Any) -> None:
         self.value, self.type = value, type
 
 
-def fork(func, *args, **kwargs):
+def fork(func: Callable[..., Any], *args: Any, **kwargs: Any) -> Future:
     """Runs the function; the result waits in a Future."""
     future = Future()
     future.set_result(func(*args, **kwargs))
     return future
 
 
-def wait(future):
+def wait(future: Future) -> Any:
     """The result of a forked function."""
     return future.wait()
 
 
-def freeze(mod, preserved_attrs=None, optimize_numerics=True):
+def freeze(mod: _M, preserved_attrs: list[str] | None = None, optimize_numerics: bool = True) -> _M:
     """The module itself, which must be in eval mode."""
     if mod.training:
         raise RuntimeError("jit.freeze: the module is in training mode; call eval() first")
     return mod
 
 
-def optimize_for_inference(mod, other_methods=None):
+def optimize_for_inference(mod: _M, other_methods: list[str] | None = None) -> _M:
     """The module itself."""
     return mod
 
 
 @contextlib.contextmanager
-def optimized_execution(should_optimize):
+def optimized_execution(should_optimize: bool) -> Iterator[None]:
     """A with block; the code in it runs eagerly either way."""
     yield
 
 
 @contextlib.contextmanager
-def fuser(name):
+def fuser(name: str) -> Iterator[None]:
     """A with block; no kernels are fused."""
     yield
 
@@ -177,16 +189,16 @@ class strict_fusion(contextlib.nullcontext):
     """A with block; no kernels are fused."""
 
 
-def set_fusion_strategy(strategy):
+def set_fusion_strategy(strategy: Any) -> list[tuple[str, int]]:
     """Keeps nothing: no kernels are fused. Returns the strategy before."""
     return [("STATIC", 2), ("DYNAMIC", 10)]
 
 
-def enable_onednn_fusion(enabled):
+def enable_onednn_fusion(enabled: bool) -> None:
     """Does nothing: no graphs are fused."""
 
 
-def onednn_fusion_enabled():
+def onednn_fusion_enabled() -> bool:
     """Whether oneDNN fuses graphs: no."""
     return False
 

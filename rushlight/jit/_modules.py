@@ -3,8 +3,11 @@
 script and trace give back what they were given. It is remembered what went through them, so that
 what a scripted module can do besides (save) says why it cannot here."""
 
+from __future__ import annotations
+
 import types
 import weakref
+from typing import Any, NoReturn
 
 from rushlight._names.absent import explained
 from rushlight._names.missing import not_available
@@ -38,14 +41,14 @@ class ScriptModule(Module):
     _save_for_lite_interpreter = not_available("ScriptModule._save_for_lite_interpreter", _WHY)
 
     @property
-    def code(self):
+    def code(self) -> str:
         """The source of forward."""
         import inspect
 
         return inspect.getsource(type(self).forward)
 
     @property
-    def graph(self):
+    def graph(self) -> NoReturn:
         raise NotImplementedError("ScriptModule.graph: modules run eagerly and have no graph")
 
 
@@ -66,19 +69,19 @@ class TopLevelTracedModule(TracedModule):
 
 
 def trace(
-    func=None,
-    example_inputs=None,
-    optimize=None,
-    check_trace=True,
-    check_inputs=None,
-    check_tolerance=1e-5,
-    strict=True,
-    _force_outplace=False,
-    _module_class=None,
-    _compilation_unit=None,
-    example_kwarg_inputs=None,
-    _store_inputs=True,
-):
+    func: Any = None,
+    example_inputs: Any = None,
+    optimize: Any = None,
+    check_trace: bool = True,
+    check_inputs: Any = None,
+    check_tolerance: float = 1e-05,
+    strict: bool = True,
+    _force_outplace: bool = False,
+    _module_class: Any = None,
+    _compilation_unit: Any = None,
+    example_kwarg_inputs: dict[str, Any] | None = None,
+    _store_inputs: bool = True,
+) -> Any:
     """The function or module itself, after one call with the example inputs: whatever fails on
     them fails here, as in a trace."""
     if func is None:
@@ -97,7 +100,7 @@ def trace(
     return scripted(func)
 
 
-def trace_module(mod, inputs, **_):
+def trace_module(mod: Any, inputs: dict[str, Any], **_: Any) -> Any:
     """The module itself, after one call of each method with its example inputs."""
     for name, example in inputs.items():
         trace(mod if name == "forward" else getattr(mod, name), example)

@@ -1,7 +1,11 @@
 """torch.onnx's names. Models cannot be exported to ONNX; asking whether one is being exported
 works."""
 
+from __future__ import annotations
+
 import enum
+from collections.abc import Callable
+from typing import Any
 
 from rushlight._names.missing import fill
 
@@ -25,21 +29,23 @@ class OperatorExportTypes(enum.IntEnum):
     ONNX_FALLTHROUGH = 3
 
 
-def is_in_onnx_export():
+def is_in_onnx_export() -> bool:
     """Whether a model is being exported: never."""
     return False
 
 
-def is_onnxrt_backend_supported():
+def is_onnxrt_backend_supported() -> bool:
     """Whether ONNX Runtime can be a backend of compile: no."""
     return False
 
 
-def register_custom_op_symbolic(symbolic_name, symbolic_fn, opset_version):
+def register_custom_op_symbolic(
+    symbolic_name: str, symbolic_fn: Callable[..., Any], opset_version: int
+) -> None:
     """Does nothing: no model is ever exported, so no symbol is asked for."""
 
 
-def unregister_custom_op_symbolic(symbolic_name, opset_version):
+def unregister_custom_op_symbolic(symbolic_name: str, opset_version: int) -> None:
     """Does nothing."""
 
 

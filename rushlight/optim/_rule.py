@@ -151,6 +151,9 @@ class EachParameter(Optimizer):
                     self._step_one(p, group)
         return loss
 
+    def _step_one(self, p, group):
+        raise NotImplementedError
+
 
 def options(given: dict[str, Any], names: str) -> dict[str, Any]:
     """{name: value} of an optimiser's arguments, in PyTorch's order of them."""

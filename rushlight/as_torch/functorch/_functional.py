@@ -1,7 +1,12 @@
 """Modules as functions of their parameters, as functorch had them before func.functional_call."""
 
-import copy
+from __future__ import annotations
 
+import copy
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from rushlight._C import Tensor
 from rushlight.func import functional_call, stack_module_state
 from rushlight.nn import Module
 
@@ -17,7 +22,9 @@ __all__ = [
 class FunctionalModuleWithBuffers(Module):
     """A module without values of its own: f(params, buffers, *args)."""
 
-    def __init__(self, stateless_model, param_names, buffer_names=()):
+    def __init__(
+        self, stateless_model: Module, param_names: Iterable[str], buffer_names: Iterable[str] = ()
+    ) -> None:
         super().__init__()
         self.stateless_model = stateless_model
         self.param_names, self.buffer_names = tuple(param_names), tuple(buffer_names)
@@ -32,7 +39,9 @@ class FunctionalModuleWithBuffers(Module):
         made = cls(copy.deepcopy(model).to("meta"), params, buffers)
         return made, tuple(params.values()), tuple(buffers.values())
 
-    def forward(self, params, buffers, *args, **kwargs):
+    def forward(
+        self, params: Iterable[Tensor], buffers: Iterable[Tensor], *args: Any, **kwargs: Any
+    ) -> Any:
         values = {
             **dict(zip(self.param_names, params, strict=True)),
             **dict(zip(self.buffer_names, buffers, strict=True)),
@@ -43,11 +52,13 @@ class FunctionalModuleWithBuffers(Module):
 class FunctionalModule(FunctionalModuleWithBuffers):
     """A module without values of its own: f(params, *args)."""
 
-    def forward(self, params, *args, **kwargs):
+    def forward(self, params: Iterable[Tensor], *args: Any, **kwargs: Any) -> Any:
         return super().forward(params, (), *args, **kwargs)
 
 
-def make_functional(model, disable_autograd_tracking=False):
+def make_functional(
+    model: Module, disable_autograd_tracking: bool = False
+) -> tuple[FunctionalModule, tuple[Tensor, ...]]:
     """(f, params): f(params, *args) is model(*args). The parameters are copies."""
     if any(True for _ in model.buffers()):
         raise RuntimeError(
@@ -57,12 +68,16 @@ def make_functional(model, disable_autograd_tracking=False):
     return made, params
 
 
-def make_functional_with_buffers(model, disable_autograd_tracking=False):
+def make_functional_with_buffers(
+    model: Module, disable_autograd_tracking: bool = False
+) -> tuple[FunctionalModuleWithBuffers, tuple[Tensor, ...], tuple[Tensor, ...]]:
     """(f, params, buffers): f(params, buffers, *args) is model(*args). All of them are copies."""
     return FunctionalModuleWithBuffers._create_from(model, disable_autograd_tracking)
 
 
-def combine_state_for_ensemble(models):
+def combine_state_for_ensemble(
+    models: Sequence[Module],
+) -> tuple[FunctionalModuleWithBuffers, tuple[Tensor, ...], tuple[Tensor, ...]]:
     """(f, params, buffers) for models of one class, their parameters and buffers stacked."""
     if len(models) == 0:
         raise RuntimeError("combine_state_for_ensemble: expected at least one model")

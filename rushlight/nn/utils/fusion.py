@@ -57,7 +57,7 @@ def _check_eval(*modules):
         raise AssertionError("fusion is for evaluation: call eval() on both modules first")
 
 
-def _numbers_of(op, bn):
+def _numbers_of(op: str, bn: Any) -> tuple[Any, Any, Any, Any, Any]:
     """What a batch normalisation computes with."""
     if bn.running_mean is None or bn.running_var is None:
         raise AssertionError(f"{op}: the batch norm has no running statistics")

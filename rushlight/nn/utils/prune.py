@@ -201,6 +201,9 @@ class _Unstructured(BasePruningMethod):
             mask.view(-1)[self._chosen(t.detach(), count)] = 0
         return mask
 
+    def _chosen(self, t, count):
+        raise NotImplementedError
+
 
 class RandomUnstructured(_Unstructured):
     """Elements at random; amount is a number of them, or a share from 0 to 1."""

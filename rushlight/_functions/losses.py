@@ -86,7 +86,7 @@ def triplet_margin_loss(
     negative: Tensor,
     margin: float = 1.0,
     p: float = 2.0,
-    eps: float = 1e-06,
+    eps: float = 1e-6,
     swap: bool = False,
     reduction: int | str = 1,
 ) -> Tensor:

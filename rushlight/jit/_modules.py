@@ -74,7 +74,7 @@ def trace(
     optimize: Any = None,
     check_trace: bool = True,
     check_inputs: Any = None,
-    check_tolerance: float = 1e-05,
+    check_tolerance: float = 1e-5,
     strict: bool = True,
     _force_outplace: bool = False,
     _module_class: Any = None,

@@ -135,7 +135,7 @@ def peak_memory(case: Case, side: Side, threads: int) -> float:
 
 
 def rows_of(cases, sides, threads, rounds, check_memory):
-    """One row a case, and whether a bar was missed."""
+    """One row per case, and whether a bar was missed."""
     clock = "thread_time" if threads == 1 else "perf_counter"
     rows, missed = [], False
     for result in compare(cases, sides, threads=threads, rounds=rounds, clock=clock):

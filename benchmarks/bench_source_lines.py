@@ -40,7 +40,7 @@ def compare(name, work, *args, rounds=400):
     with_, without = (statistics.median(times[w]) / args[-1] for w in ("fast", "off"))
     low = min(times["fast"]) / min(times["off"])
     print(
-        f"{name:28} {without:7.1f} ns an op, with lines {with_:7.1f} ns:"
+        f"{name:28} {without:7.1f} ns per op, with lines {with_:7.1f} ns:"
         f" {(with_ / without - 1) * 100:+.1f}% (of the fastest runs {(low - 1) * 100:+.1f}%)"
     )
 

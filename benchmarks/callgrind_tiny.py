@@ -52,7 +52,7 @@ def loop(setup, statement, counts):
 
 
 def count(cases: list[tuple[str, str]], lengths: tuple[int, ...], keep: Path | None = None):
-    """Instructions of each loop, a list a case."""
+    """Instructions of each loop, one list per case."""
     program = RUNNER + "".join(f"loop({s!r}, {t!r}, {lengths!r})\n" for s, t in cases)
     with tempfile.TemporaryDirectory() as folder:
         out = Path(keep or folder) / "callgrind.out"
@@ -62,7 +62,7 @@ def count(cases: list[tuple[str, str]], lengths: tuple[int, ...], keep: Path | N
         done = subprocess.run(command, env=env, capture_output=True, text=True)
         if done.returncode:
             raise RuntimeError(f"callgrind failed:\n{done.stderr[-2000:]}")
-        # The first part of a case is its setup (and before the first, the start); then one a loop.
+        # The first part of a case is its setup (before the first: the start); then one per loop.
         parts = len(lengths) + 1
         return [
             [_total(Path(f"{out}.{case * parts + loop + 2}")) for loop in range(len(lengths))]

@@ -7,8 +7,8 @@ CUDA events around them, on one axis. The host runs ahead: it has queued the las
 the GPU has computed it.
 
 Figure 2: the first training steps with the caching allocator and without it (a setting of the
-library, config.cuda_caching_allocator), each in a process of its own: seconds a step, and how often
-the driver was asked for memory.
+library, config.cuda_caching_allocator), each in a process of its own: seconds per step, and how
+often the driver was asked for memory.
 
 `--report` writes results/cuda_timeline.md, .json and, where matplotlib is there, .png.
 """

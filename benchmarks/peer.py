@@ -202,7 +202,7 @@ def compare(
     patience: float = 10.0,
     clock: str = "perf_counter",
 ) -> Iterator[Result]:
-    """Yields a result a case.
+    """Yields one result per case.
 
     A run lasts about `seconds`; where one alone takes long, there are fewer rounds. `clock` is one
     of the time module's: thread_time does not count what others do to a busy machine.

@@ -4,6 +4,7 @@
     python benchmarks/table1.py --peer PYTHON --channels-last --report
     python benchmarks/table1.py --peer PYTHON --autocast bfloat16 --model resnet50
     python benchmarks/table1.py --peer PYTHON --device cuda [--graph] [--jax PYTHON]
+    python benchmarks/table1.py --before FOLDER
     python benchmarks/table1.py --peer PYTHON --check
 
 A step is whole: zero_grad, forward, loss, backward, optimiser. Each library has a process of its
@@ -11,7 +12,8 @@ own, and the processes take turns of `--steps` steps; the figures are medians ov
 with half the distance between the quartiles, and the ratio (ours : PyTorch's, above one is faster)
 is the median over neighbouring turns; the ratio of the best turns stands beside it. `--peer` is a
 Python that has PyTorch; TORCH_PYTHON is its default, and without either only our own speed is
-shown. `--channels-last` adds PyTorch with memory_format=torch.channels_last set by hand.
+shown. `--channels-last` adds PyTorch with memory_format=torch.channels_last set by hand, `--before`
+another checkout of Rushlight, built: has a change made it slower?
 
 Further columns: the process's peak resident memory (on a GPU, what its allocator had reserved at
 most), the first step's time, and the share of the arithmetic limit: the operations of the
@@ -73,6 +75,9 @@ def sides_of(args):
         sides["torch"] = Side("torch", args.peer, PEER_ENV, prelude)
         if getattr(args, "channels_last", False):
             sides["torch_last"] = sides["torch"]
+    if getattr(args, "before", None):
+        folder = str(Path(args.before).resolve())
+        sides["before"] = Side("rushlight", env={"PYTHONPATH": folder}, prelude=prelude)
     return sides
 
 
@@ -83,7 +88,7 @@ def prepared(name, side, model, args, clock):
         device=args.device, dtype=args.dtype[0], channels_last=name == "torch_last",
         autocast=args.autocast, graph=args.graph,
     )  # fmt: skip
-    # A process a model: what it cached is gone with it.
+    # One process per model: what it cached is gone with it.
     worker = Worker(side, args.threads, clock)
     try:
         worker.prepare(Case(model, setup, "training.step(); wait()"))
@@ -140,7 +145,7 @@ def measure(model, args):
 
 
 def peak_rate(args):
-    """Operations a second of the best matrix product of either library."""
+    """Operations per second of the best matrix product of either library."""
     kind = args.autocast or args.dtype[0]
     rates = []
     for side in {s.module: s for s in sides_of(args).values()}.values():
@@ -259,6 +264,7 @@ def parse(argv):
                         "channels_last by hand")  # fmt: skip
     parser.add_argument("--graph", action="store_true", help="the whole step as a CUDA graph")
     parser.add_argument("--jax", metavar="PYTHON", help="a Python that has JAX, for resnet50")
+    parser.add_argument("--before", metavar="FOLDER", help="another checkout, built, as a side")
     parser.add_argument("--check", action="store_true", help="compare losses instead of speed")
     parser.add_argument("--dtype", nargs="+", choices=["float32", "float64", "bfloat16"],
                         help="of the weights; for --check one or more")  # fmt: skip

@@ -206,7 +206,7 @@ PADDING = 0
 
 
 def gnmt_v2(torch, small, dropout):
-    """MLPerf's GNMT v2: four LSTM layers a side, normalised additive attention, residuals."""
+    """MLPerf's GNMT v2: four LSTM layers per side, normalised additive attention, residuals."""
     nn, rnn = torch.nn, torch.nn.utils.rnn
     width, words = (16, 50) if small else (1024, 32_000)
 

@@ -13,7 +13,7 @@ def peak_bytes(lib, device):
 
 
 def product_rate(lib, device, dtype, rounds=5):
-    """Operations a second of a large square product: the best of a few."""
+    """Operations per second of a large square product: the best of a few."""
     n = 8192 if device == "cuda" else 2048
     kind = getattr(lib, dtype)
     a, b = (lib.randn(n, n).to(device).to(kind) for _ in range(2))

@@ -191,7 +191,7 @@ def main(argv=None):
     parser.add_argument("--peer", default=TORCH_PYTHON, help="a Python that has PyTorch")
     parser.add_argument("--task", nargs="+", choices=TARGETS, default=list(TARGETS))
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
-    parser.add_argument("--seeds", type=int, default=3, help="runs a side")
+    parser.add_argument("--seeds", type=int, default=3, help="runs per side")
     parser.add_argument("--most", type=int, default=60, help="evaluations before a run gives up")
     parser.add_argument("--report", action="store_true")
     for hidden in ("--side", "--data"):
@@ -208,7 +208,7 @@ def main(argv=None):
         RESULTS.mkdir(exist_ok=True)
         (RESULTS / "time_to_accuracy.json").write_text(json.dumps(results) + "\n")
         how = (
-            f"{args.threads} thread(s), median of {args.seeds} seeds a side, training time only. "
+            f"{args.threads} thread(s), median of {args.seeds} seeds per side, training time only. "
             "The ratio is PyTorch's time to ours. `python benchmarks/time_to_accuracy.py --peer "
             f"PYTHON --threads {args.threads} --seeds {args.seeds} --report`\n"
         )

@@ -1,9 +1,11 @@
 # Glue generated from csrc/ops/*/*.yaml. `generate.py --list` names its outputs, relative to the
 # output folder, and what becomes of one follows from its path:
-#   bindings/*.cpp -> the Python module      rushlight/* -> the Python package (stubs)
-#   other *.cpp    -> the library            *.h, *.inc  -> included as "<path>"
+#   bindings/*.cpp    -> the Python module   rushlight/* -> the Python package (stubs)
+#   cpu/kernels/*.cpp -> kernels.cmake       *.h, *.inc  -> included as "<path>"
+#   other *.cpp       -> the library
 set(RUSH_GENERATED_DIR "${CMAKE_BINARY_DIR}/generated")
 set(RUSH_GENERATED_LIBRARY)
+set(RUSH_GENERATED_KERNELS)
 set(RUSH_GENERATED_BINDINGS)
 set(generator "${CMAKE_CURRENT_SOURCE_DIR}/codegen/generate.py")
 file(MAKE_DIRECTORY "${RUSH_GENERATED_DIR}")
@@ -32,6 +34,8 @@ if(EXISTS "${generator}")
       endif()
     elseif(path MATCHES "^bindings/.*\\.cpp$")
       list(APPEND RUSH_GENERATED_BINDINGS "${output}")
+    elseif(path MATCHES "^cpu/kernels/.*\\.cpp$")
+      list(APPEND RUSH_GENERATED_KERNELS "${output}")
     elseif(path MATCHES "\\.cpp$")
       list(APPEND RUSH_GENERATED_LIBRARY "${output}")
     endif()

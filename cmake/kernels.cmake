@@ -1,5 +1,5 @@
-# csrc/cpu/kernels/*.cpp is compiled once per instruction set, into a namespace named by RUSH_ISA;
-# the CPU at hand decides at run time which one is called.
+# csrc/cpu/kernels/*.cpp, and those that codegen.cmake lists, are compiled once per instruction set,
+# into a namespace named by RUSH_ISA; the CPU at hand decides at run time which one is called.
 #   *_portable.cpp  the baseline only      *_exact.cpp  without fused multiply-add contraction
 #   *_narrow.cpp    not for AVX-512, where it would gain little for the time it takes to compile
 #
@@ -21,6 +21,7 @@ if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64)$")
 endif()
 
 file(GLOB kernels CONFIGURE_DEPENDS "${RUSH_CSRC}/cpu/kernels/*.cpp")
+list(APPEND kernels ${RUSH_GENERATED_KERNELS})
 set(exact_kernels ${kernels})
 list(FILTER exact_kernels INCLUDE REGEX "_exact\\.cpp$")
 set_source_files_properties(${exact_kernels} PROPERTIES COMPILE_OPTIONS -ffp-contract=off

@@ -112,7 +112,7 @@ def method_table(names, form):
 def methods_cpp(rows) -> str:
     names = by_name(rows)
     listed = "".join(f'    "{name}",\n' for name in names)
-    return f"""{HEADER}// methods.cpp: one small function a name; the parser does the rest.
+    return f"""{HEADER}// methods.cpp: one small function per name; the parser does the rest.
 #include "bindings/call/dispatch.h"
 
 namespace rush::py {{

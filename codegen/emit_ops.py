@@ -98,7 +98,8 @@ def declarations(title, rows) -> str:
     lines = [
         HEADER + f"// {title}\n#pragma once\n",
         "#include <array>\n#include <limits>\n#include <optional>\n#include <string_view>",
-        '#include <tuple>\n#include <vector>\n\n#include "ops/framework/value.h"\n\nnamespace rush {\n',
+        '#include <tuple>\n#include <vector>\n\n#include "ops/framework/value.h"\n',
+        "namespace rush {\n",
     ]
     for row in rows:
         lines.append(f"// {row.doc}")
@@ -196,7 +197,7 @@ class Family:
         return "    {" + ", ".join(fields) + "},"
 
     def arg_arrays(self):
-        """One array a row, with `out` at its end when there is one: the other forms read fewer."""
+        """One array per row, `out` at its end when there is one: the other forms read fewer."""
         lines = []
         for i, row in enumerate(self.rows):
             args = with_out(row).args if "out" in row.forms else row.args
@@ -238,8 +239,8 @@ class Family:
         index = {e: i for i, e in enumerate(self.entries)}
         lines = [
             HEADER + f"// Included at the end of csrc/ops/{self.name}.cpp.",
-            '#include "ops/framework/boxing.h"\n#include "ops/framework/op.h"\n#include "ops/ops.h"\n'
-            + '#include "ops/framework/out_form.h"\n'
+            '#include "ops/framework/boxing.h"\n#include "ops/framework/op.h"\n'
+            + '#include "ops/framework/out_form.h"\n#include "ops/ops.h"\n'
             + (f'#include "ops/{self.name}_ops.h"\n' if self.name in OWN_HEADERS else ""),
             "namespace rush {\n",
             f"namespace table {{\nextern const OpEntry {self.name}[];\n}}\n",

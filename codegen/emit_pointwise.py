@@ -1,4 +1,4 @@
-"""Lists of pointwise kernels from the `kernel:` keys: enumerators, CPU entries, facts for CUDA."""
+"""Pointwise kernels from the `kernel:` keys: enumerators, CPU kernel files, facts for CUDA."""
 
 import json
 
@@ -32,7 +32,7 @@ def collect(rows):
 
 
 def type_mask(types) -> str:
-    """One bit a dtype, in the order of DType in csrc/core/dtype.h."""
+    """One bit per dtype, in the order of DType in csrc/core/dtype.h."""
     return hex(sum(1 << DTYPES.index(d) for t in types for d in COMPUTES[t]))
 
 
@@ -62,13 +62,45 @@ def header(table) -> str:
     return "\n".join([*lines, "\n}  // namespace rush", ""])
 
 
-def entries(fns, dtype) -> str:
-    lines = [
-        f"RUSH_ENTRY({name}, {params}, {result})"
+# Which types share a kernel file. The ends of the names say how they are compiled: see
+# cmake/kernels.cmake.
+FILES = {
+    "f32": ("f32",),
+    "f64": ("f64",),
+    "int_narrow": ("bool", "u8", "i8", "i16", "i32", "i64"),
+    "wide_unsigned_portable": ("u16", "u32", "u64"),
+    "complex_portable": ("c64", "c128"),
+}
+CPP_TYPES = {"bool": "bool", "f32": "float", "f64": "double",
+             "c64": "complex<float>", "c128": "complex<double>"}  # fmt: skip
+
+
+def kernel_table(arity, fns, dtype) -> str:
+    """The table of one type's loops, for the instruction set that the file is compiled for."""
+    enum = f"{arity.capitalize()}Fn"
+    cpp = CPP_TYPES.get(dtype) or f"{COMPUTES[dtype][0]}_t"
+    entries = "".join(
+        f"  RUSH_ENTRY({name}, {params}, {result})\n"
         for name, (params, result, types) in fns.items()
         if dtype in types
-    ]
-    return HEADER + "".join(line + "\n" for line in lines)
+    )
+    return (
+        f"namespace RUSH_ISA {{\nnamespace {{\nconstexpr Table<{enum}> k_{dtype} = [] {{\n"
+        f"  using Fn [[maybe_unused]] = {enum};\n  using T [[maybe_unused]] = {cpp};\n"
+        f"  [[maybe_unused]] constexpr int kArity = {ARITIES.index(arity) + 1};\n"
+        f"  Table<{enum}> t;\n{entries}  return t;\n}}();\n}}  // namespace\n"
+        f"}}  // namespace RUSH_ISA\n\ntemplate <>\n"
+        f"const Entry* kernel_table<Isa::RUSH_ISA, {enum}, {cpp}>() {{\n"
+        f"  return RUSH_ISA::k_{dtype}.entries;\n}}\n"
+    )
+
+
+def kernel_file(arity, fns, types) -> str:
+    tables = "\n".join(kernel_table(arity, fns, dtype) for dtype in types)
+    return (
+        HEADER + '#include "cpu/kernels/entry.h"\n\nnamespace rush {\n\n'
+        f"{tables}\n}}  // namespace rush\n"
+    )
 
 
 def facts(table) -> str:
@@ -91,6 +123,6 @@ def outputs(rows) -> dict[str, str]:
     table = collect(rows)
     files = {"functors/fns.h": header(table), "cuda/pointwise.json": facts(table)}
     for arity, fns in table.items():
-        for dtype in TYPES:
-            files[f"cpu/{arity}_{dtype}.inc"] = entries(fns, dtype)
+        for name, types in FILES.items():
+            files[f"cpu/kernels/{arity}_{name}.cpp"] = kernel_file(arity, fns, types)
     return files

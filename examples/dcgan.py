@@ -42,7 +42,7 @@ class Generator(nn.Module):
 
 
 class Discriminator(nn.Module):
-    """One number an image, a logit: above zero means "real"."""
+    """One number per image, a logit: above zero means "real"."""
 
     def __init__(self, width=32):
         super().__init__()

@@ -7,7 +7,7 @@ batches and applies them to the weights that all of them share. Updates may over
 with most of them far apart that does no harm (Niu et al., "HOGWILD!: A lock-free approach to
 parallelizing stochastic gradient descent", 2011). The data are scikit-learn's handwritten digits.
 
---compare also trains with one process and says how much more samples a second the others bring.
+--compare also trains with one process and says how much more samples per second the others bring.
 With --device cuda the model is in the GPU's memory, which the processes share as well.
 """
 
@@ -73,7 +73,7 @@ def accuracy(model, data):
 
 
 def run(processes, data, options):
-    """Trains a fresh model. Returns it, the losses (process, epoch), and samples a second."""
+    """Trains a fresh model. Returns it, the losses (process, epoch), and samples per second."""
     torch.manual_seed(options.seed)
     model = Net().to(options.device).share_memory()
     losses = torch.zeros(processes, options.epochs).share_memory_()

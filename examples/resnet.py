@@ -121,7 +121,7 @@ def read_folder(folder, size):
             images.append(torch.from_numpy(np.asarray(image).copy()).permute(2, 0, 1))
             labels.append(label)
     if not images:
-        raise SystemExit(f"there are no pictures in {folder}: it needs one folder a class")
+        raise SystemExit(f"there are no pictures in {folder}: it needs one folder per class")
     return torch.stack(images).float() / 127.5 - 1, torch.tensor(labels), classes
 
 

@@ -116,9 +116,9 @@ def test_entries_describe_the_forms(files):
 def test_kernel_lists(files):
     fns = files["functors/fns.h"]
     assert "enum class BinaryFn : uint16_t {\n  Add,\n  kCount,\n};" in fns
-    assert "RUSH_ENTRY(Add, 1, Same)" in files["cpu/binary_i32.inc"]
-    assert "RUSH_ENTRY(IsNan, 0, Bool)" in files["cpu/unary_f32.inc"]
-    assert "RUSH_ENTRY" not in files["cpu/unary_i32.inc"]
+    assert "RUSH_ENTRY(Add, 1, Same)" in files["cpu/kernels/binary_int_narrow.cpp"]
+    assert "RUSH_ENTRY(IsNan, 0, Bool)" in files["cpu/kernels/unary_f32.cpp"]
+    assert "RUSH_ENTRY" not in files["cpu/kernels/unary_int_narrow.cpp"]
     facts = json.loads(files["cuda/pointwise.json"])
     assert facts["unary"] == [
         {"functor": "IsNan", "params": 0, "result": "bool", "types": ["f32", "f64", "c64", "c128"]}
@@ -132,7 +132,8 @@ def test_rows_may_share_a_functor(table):
 """
     files = generate.outputs([table(rows)])
     assert files["functors/fns.h"].count("Exp,") == 1
-    assert "Exp" in files["cpu/unary_f32.inc"] and "Exp" in files["cpu/unary_c64.inc"]
+    for types in ("f32", "complex_portable"):
+        assert "Exp" in files[f"cpu/kernels/unary_{types}.cpp"]
 
 
 def test_bindings_and_stub(files):

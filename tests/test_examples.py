@@ -153,7 +153,7 @@ def test_resnet_on_pictures_of_the_users(tmp_path):
 
 
 def test_resnet_says_what_a_folder_needs(tmp_path):
-    with pytest.raises(SystemExit, match="one folder a class"):
+    with pytest.raises(SystemExit, match="one folder per class"):
         load("resnet").main(["--images", str(tmp_path)])
 
 

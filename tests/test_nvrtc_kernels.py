@@ -562,7 +562,7 @@ def matrices_kernels():
 
 
 def special_kernels():
-    """As csrc/cuda/pointwise/special.cpp spells them; functors with numbers of their own are templates."""
+    """As csrc/cuda/pointwise/special.cpp spells them; functors with own numbers are templates."""
     one = ["Erfcx", "Ndtr", "LogNdtr", "Ndtri", "Entr", "I1", "AiryAi", "Bessel"]
     two = ["Xlog1py", "Zeta", "Igamma", "Igammac", "Polynomial"]
     for t in ("f32", "f64"):

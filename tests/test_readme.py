@@ -23,7 +23,7 @@ def test_the_first_program(capsys, tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: str(p.relative_to(ROOT)))
 def test_links_lead_somewhere(page):
-    targets = re.findall(r"\]\(([^)#]+)[^)]*\)", page.read_text())
+    targets = re.findall(r"\]\(([^)#\s]+)[^)]*\)", page.read_text())
     missing = [t for t in targets if "://" not in t and not (page.parent / t).exists()]
     assert not missing
 

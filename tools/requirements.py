@@ -1,4 +1,4 @@
-"""Print what pyproject.toml asks for, one requirement a line: requirements.py build run test ..."""
+"""Print what pyproject.toml asks for, one per line: requirements.py build run test ..."""
 
 import pathlib
 import sys

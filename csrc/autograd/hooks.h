@@ -5,8 +5,7 @@
 // - One mutex guards all lists. It is held to read or change a list, never while a hook runs or
 //   dies: either may run the user's code.
 // - A list belongs to a tensor or a node, which closes it when it dies. A handle that the user
-// still
-//   holds then keeps an empty list, and no hook.
+//   still holds then keeps an empty list, and no hook.
 #pragma once
 
 #include <atomic>

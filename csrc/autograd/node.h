@@ -2,7 +2,7 @@
 // made an input.
 //
 // - An op's outputs point to its node; the node points to the nodes of its inputs. Backward follows
-// these edges.
+//   these edges.
 // - Leaves end in an AccumulateGrad node, which adds what arrives to the leaf's .grad.
 // - Graphs are freed with a list: a chain of a million ops must not overflow (see reaper.h).
 #pragma once

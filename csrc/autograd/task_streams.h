@@ -1,8 +1,7 @@
 // task_streams.h: backward in the streams of forward.
 //
 // - A node's gradients are computed in the stream in which its op ran, so that what ran side by
-// side
-//   does so again, and memory is used again in the order of the stream that made it.
+//   side does so again, and memory is used again in the order of the stream that made it.
 // - Where a gradient goes from one stream to another, the second waits for the first.
 // - Leaves add up in the stream of the caller, who waits for all others at the end: whoever calls
 //   backward() sees the results as if everything had run in the current stream.

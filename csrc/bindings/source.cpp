@@ -2,10 +2,9 @@
 //
 // Note [Finding the line]
 // - A place is (number of a code object, offset of the instruction in bytes). Code objects get
-// their
-//   number when first seen and are kept alive from then on, so that a place stays readable without
-//   owning a reference: nodes are made and freed by threads that hold no GIL. There are as many as
-//   the program has functions that record; past kMaxCodes, places are unknown.
+//   their number when first seen and are kept alive from then on, so that a place stays readable
+//   without owning a reference: nodes are made and freed by threads that hold no GIL. There are as
+//   many as the program has functions that record; past kMaxCodes, places are unknown.
 // - Frames of this package are skipped: a line of ours helps nobody.
 // - Python's public frame API makes a frame object for each frame it shows, which costs more than a
 //   small op. The structs below are the first fields of the interpreter's own frames, a shim a

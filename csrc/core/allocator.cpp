@@ -11,7 +11,7 @@
 // - A thread that ends hands its lists to the central ones; its cache object is kept and reused by
 //   the next new thread, and with it its counters: nothing is forgotten.
 // - empty_cache() counts the free blocks of each slab and gives back slabs that are free as a
-// whole.
+//   whole.
 //
 // Everything else comes from two CachingPools over mmap: one for slabs and for blocks up to 1 MiB,
 // one for larger ones, so that a long-lived small block cannot hold a huge segment.

@@ -1,8 +1,7 @@
 // caching_pool.h: the caching allocator, written once for every kind of memory.
 //
 // - A backend hands out large segments (mmap, cuMemAlloc, pinned pages); that is slow. The pool
-// cuts
-//   them into blocks, keeps what is freed, and reuses it.
+//   cuts them into blocks, keeps what is freed, and reuses it.
 // - Sizes are rounded up to 512 bytes. Best fit: free blocks hang in lists by size, eight lists a
 //   power of two with a bitmap over them, so finding one costs a few instructions, not a tree walk.
 // - A block is split when the rest is worth keeping and merged with free neighbours at once, so a

@@ -18,9 +18,8 @@
 //   version counter. They keep the form when the tensor itself is settled; writes to either are
 //   seen by the counter that both share.
 // - Threads: storage is installed once, by an atomic exchange, when it holds all values. The
-// pointer
-//   to the arranged form is copied and dropped under a lock, and the form never changes after it
-//   was filled except by in-place ops. So any number of threads may read one tensor.
+//   pointer to the arranged form is copied and dropped under a lock, and the form never changes
+//   after it was filled except by in-place ops. So any number of threads may read one tensor.
 #pragma once
 
 #include "core/tensor.h"

@@ -2,7 +2,7 @@
 // autograd, Python object}.
 //
 // - The tensor does not know autograd: it carries one opaque pointer (AutogradMeta), null until
-// somebody needs it.
+//   somebody needs it.
 // - The version counter counts in-place writes. Views and detach() share it, so it is an object of
 // its own, made when
 //   first needed: a result that is never written to nor viewed has none.

@@ -1,6 +1,7 @@
 """Regions of a program that run in mixed precision.
 
-What happens to an operator's arguments is decided in csrc/ops/autocast/autocast.cpp; here are the switches.
+What happens to an operator's arguments is decided in csrc/ops/autocast/autocast.cpp; here are the
+switches.
 """
 
 import collections.abc

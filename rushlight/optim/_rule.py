@@ -1,8 +1,8 @@
 """Optimisers whose step is one rule, run by one C++ pass over all parameters of a group.
 
 The rules themselves stand in csrc/functors/optimizer.h, their numbers in
-csrc/ops/optim/optimizer_rules.cpp. A class here says which options a rule gets, in which order, and how
-the states of a parameter begin.
+csrc/ops/optim/optimizer_rules.cpp. A class here says which options a rule gets, in which order, and
+how the states of a parameter begin.
 """
 
 from typing import ClassVar

@@ -1,8 +1,7 @@
 // cuda_on_cpu.h: lets g++ compile the .cu files, and runs their kernels here, thread by thread.
 //
 // - One block at a time, so that `__shared__` can be `static`. Blocks run in order: one may wait
-// for
-//   words that another before it has left.
+//   for words that another before it has left.
 // - A kernel without __syncthreads runs its threads one after the other (launch), the others run
 //   them in turn (launch_together): each has a stack of its own, and gives way where it has to
 //   wait. (As real threads they spent minutes at their barriers.)

@@ -3,15 +3,12 @@
 // Note [One Python object a tensor]
 // TensorImpl::py_object remembers the wrapper, so that the same tensor is the same Python object.
 // - Normally the wrapper owns the tensor. When the last Python reference goes, the wrapper is
-// freed,
-//   and a tensor that C++ still holds gets a new one when it next comes to Python.
+//   freed, and a tensor that C++ still holds gets a new one when it next comes to Python.
 // - A wrapper that would be missed (of a subclass, with attributes, or with weak references) is
-// kept
-//   instead: it is brought back to life with one reference, which now the tensor owns
+//   kept instead: it is brought back to life with one reference, which now the tensor owns
 //   (kOwnsPyObject), and its own count on the tensor is dropped. `wrap` turns this round again.
 // - CPython's dealloc of a subclass can be cancelled only once in an object's life, so our
-// metaclass
-//   gives every subclass a dealloc of ours.
+//   metaclass gives every subclass a dealloc of ours.
 // - Everything here happens with the GIL held. A tensor may die on any thread, with any lock of the
 //   core released: return_to_wrapper takes the GIL.
 //

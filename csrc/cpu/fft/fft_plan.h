@@ -2,8 +2,7 @@
 //
 // Note [How a transform is cut]
 // - `Lanes`: many transforms side by side, element i of all of them next to each other. Every
-// factor
-//   is one pass (Stockham's order, so no bits are reversed), vectorised over the transforms.
+//   factor is one pass (Stockham's order, so no bits are reversed), vectorised over the transforms.
 // - One long row of n = n1 n2 elements is brought into that form: read as an (n1, n2) matrix, its
 //   columns are n2 transforms side by side; then twiddles, a transposition, and n1 transforms side
 //   by side. Up to kMedium elements this happens inside the second-level cache. Longer rows are cut

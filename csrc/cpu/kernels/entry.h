@@ -1,7 +1,7 @@
 // entry.h: the loops that kernel files make out of functors, and the table entries that hold them.
 //
-// Note [One loop a functor]
-// A functor is compiled once a type and instruction set, for operands that lie end to end. Rows
+// Note [One loop per functor]
+// A functor is compiled once per type and instruction set, for operands that lie end to end. Rows
 // with gaps, constants and other types are brought into that form in chunks that stay in the
 // first-level cache (rows.cpp); that costs a few percent there and saves most of the build time.
 #pragma once
@@ -88,6 +88,6 @@ constexpr Entry make_entry() {
 
 }  // namespace rush::RUSH_ISA
 
-// The generated .inc files are made of these lines; a table's maker names Fn, kArity, T and t.
+// The generated kernel files are made of these lines; a table's maker names Fn, kArity, T and t.
 #define RUSH_ENTRY(F, n, r) \
   t.entries[static_cast<int>(Fn::F)] = make_entry<kArity, functors::F, T, n, FnResult::r>();

@@ -1,8 +1,7 @@
 // Fourier transforms on GPUs, by cuFFT.
 //
 // - cuFFT takes up to three dims that lie side by side, with the batch either before or behind
-// them.
-//   What lies so goes in as it is; the rest is copied with its transformed dims last.
+//   them. What lies so goes in as it is; the rest is copied with its transformed dims last.
 // - A plan belongs to a geometry and is kept, the least recently used one goes first. Its working
 //   memory comes from our pool and is the call's own, so that one plan serves several streams.
 // - A captured graph goes on using the tables of its plans: those are never let go.

@@ -5,10 +5,9 @@
 //   0 where they are repeated. Only the width of an element counts.
 // - A bad index reads nothing: its element becomes zero, and fault.h notes it.
 // - Writing may hit one place twice. `scatter`: as on the CPU, a line of writes belongs to one
-// thread
-//   and is done in order: the last write wins and sums round the same way, every time. Lines can be
-//   few and long, so `scatter_each` gives every write a thread of its own: sums are atomic and
-//   round in the order in which they happen, and of several writes to one place any may win.
+//   thread and is done in order: the last write wins and sums round the same way, every time. Lines
+//   can be few and long, so `scatter_each` gives every write a thread of its own: sums are atomic
+//   and round in the order in which they happen, and of several writes to one place any may win.
 #include "cuda/kernels/element.h"
 #include "cuda/kernels/fault.h"
 

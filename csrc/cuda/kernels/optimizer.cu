@@ -1,8 +1,8 @@
 // optimizer.cu: one step of an optimiser for many parameters in one launch.
 //
 // - The tensors' addresses and numbers lie in a table on the device, and a list of pieces says
-// which
-//   stretch of which tensor a block takes: many small parameters cost what one large one does.
+//   which stretch of which tensor a block takes: many small parameters cost what one large one
+//   does.
 // - The rules are those of functors/optimizer.h, as on the CPU; half and bfloat16 compute in float.
 #include "cuda/kernels/element.h"
 #include "functors/optimizer.h"

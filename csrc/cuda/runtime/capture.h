@@ -2,15 +2,13 @@
 //
 // Note [Capturing]
 // - While a stream is captured nothing queued on it runs: the host cannot wait for it, read from
-// it,
-//   or compute for it. Whatever would have to raises first, with the name of the op: once the
+//   it, or compute for it. Whatever would have to raises first, with the name of the op: once the
 //   driver refuses a call itself, the whole capture is lost.
 // - Kernels' arguments are frozen. What changes from replay to replay (random numbers, step counts)
 //   is read from places on the device.
 // - Memory comes from a pool of the graph's own (private_pool.h), whose addresses stay its own.
-// What
-//   a kernel reads and nobody in the graph writes (tables of pointers, seeds) must not lie there,
-//   where an earlier tensor of the same replay may have been: Graph::constant.
+//   What a kernel reads and nobody in the graph writes (tables of pointers, seeds) must not lie
+//   there, where an earlier tensor of the same replay may have been: Graph::constant.
 // - The driver refuses calls that may wait (cuMemAlloc, cuEventQuery, ...) even where they have
 //   nothing to do with the captured stream; RelaxedCapture says that we know.
 #pragma once

@@ -268,8 +268,8 @@ def unique_kernels():
 
 def ranges_kernels():
     for t in CPP:
-        names = [f"rush::spread<{CPP[t]}>"]
-        yield t, names + ([f"rush::count_up<{CPP[t]}>"] if t not in ("bool", *COMPLEX) else [])
+        names = [f"rush::linspace<{CPP[t]}>"]
+        yield t, names + ([f"rush::arange<{CPP[t]}>"] if t not in ("bool", *COMPLEX) else [])
 
 
 def sampling_kernels():

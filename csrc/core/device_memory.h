@@ -39,4 +39,10 @@ inline Device resolved(Device device) {
   return device;
 }
 
+inline bool same_type(Device a, Device b) { return a.type == b.type; }
+// Is what lies on `here` where `asked` asks for it to be? Only of GPUs there may be several.
+inline bool is_at(Device here, Device asked) {
+  return same_type(here, asked) && (!asked.is_cuda() || resolved(asked).index == here.index);
+}
+
 }  // namespace rush

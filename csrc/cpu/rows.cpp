@@ -11,9 +11,6 @@ namespace {
 // A chunk of each operand: four of them leave room in a 48 KiB first-level cache, and three in 32.
 constexpr int64_t kChunkBytes = 8192;
 
-// Outputs from this size on are written past the caches (measured).
-constexpr int64_t kStreamBytes = 8 << 20;
-
 enum class Mode : uint8_t { Direct, Constant, Chunked };
 
 // Operands that are not as the function wants them pass through buffers, a chunk at a time.

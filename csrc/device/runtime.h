@@ -4,25 +4,22 @@
 #include <cstdint>
 
 #include "core/storage.h"
+#include "device/stream.h"
 #include "device/table.h"
 
 namespace rush {
 
-// Answers to what an op may ask about a device. All false: the host itself.
+// Answers to what an op may ask about a device. As it stands: the host itself.
 struct DeviceTraits {
   // Work is queued in streams and done later. Reading a value waits for it, so values are checked
   // where they are computed, and a fault raises at the next wait.
   bool asynchronous = false;
   // The host cannot read its memory: a block written for the host runs over copies.
   bool separate_memory = false;
+  // What autocast computes in there, unless told otherwise.
+  DType autocast_dtype = DType::BFloat16;
 };
 RUSH_API extern DeviceTable<DeviceTraits> device_traits;
-
-// A queue of work. A device derives its own class from it.
-struct DeviceStream {
-  const Device place;
-  const int64_t id;  // 0: the default one; unique on a device
-};
 
 // Devices that are not asynchronous have none of these.
 struct DeviceRuntime {

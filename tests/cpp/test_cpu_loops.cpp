@@ -8,9 +8,8 @@
 
 #include "core/threads.h"
 #include "cpu/copy/copy.h"
-#include "cpu/pointwise/pointwise.h"
-#include "cpu/reduce/reduce.h"
-#include "cpu/reduce/scan.h"
+#include "device/pointwise.h"
+#include "device/reduce.h"
 #include "testing.h"
 
 using namespace rush;

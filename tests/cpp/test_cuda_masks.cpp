@@ -120,11 +120,15 @@ TEST(slices_in_order) {
 
 TEST(sequences) {
   std::vector<i8> x(5);
-  launch({1}, kBlock, count_up<i8>, CountUpArgs{5, x.data(), 120, 5, 0, 0});
+  launch({1}, kBlock, arange<i8>, ArangeArgs{5, x.data(), 120, 5, 0, 0, true});
   EXPECT((x == std::vector<i8>{120, 125, -126, -121, -116}));
+  launch({1}, kBlock, arange<i8>, ArangeArgs{5, x.data(), 0, 0, 0.5, 1.25, false});
+  EXPECT((x == std::vector<i8>{0, 1, 3, 4, 5}));
   std::vector<double> y(4);
-  launch({1}, kBlock, spread<double>, SpreadArgs{4, y.data(), 1, 0, 2, 0, 0});
+  launch({1}, kBlock, linspace<double>, LinspaceArgs{4, y.data(), 1, 0, 2, 0, 0, false});
   EXPECT(y[0] == 1 && y[3] == 2 && std::abs(y[1] - 4.0 / 3) < 1e-15);
-  launch({1}, kBlock, spread<double>, SpreadArgs{4, y.data(), 0, 0, 3, 0, 10});
+  launch({1}, kBlock, linspace<double>, LinspaceArgs{4, y.data(), 0, 0, 3, 0, 10, true});
   EXPECT(std::abs(y[2] - 100) < 1e-12);
+  launch({1}, kBlock, linspace<double>, LinspaceArgs{4, y.data(), 0, 0, 3, 0, 0, true});
+  EXPECT(y[0] == 1 && y[1] == 0 && y[3] == 0);
 }

@@ -246,12 +246,15 @@ def test_sequences():
         for dtype in (rl.int64, rl.uint8, rl.float32, rl.float64, rl.bfloat16):
             got = rl.arange(3, 1000, 7, dtype=dtype, device="cuda")
             line = rl.linspace(-1, 2, 1001, dtype=dtype, device="cuda")
+            steps = rl.range(0.5, 200, 1.25, dtype=dtype, device="cuda")
             rl.cuda.set_sync_debug_mode("default")
+            assert_same(steps, rl.range(0.5, 200, 1.25, dtype=dtype))
             assert_same(got, rl.arange(3, 1000, 7, dtype=dtype))
             assert_same(line, rl.linspace(-1, 2, 1001, dtype=dtype))
             rl.cuda.set_sync_debug_mode("error")
-    got, want = rl.logspace(-2, 3, 50, device="cuda"), rl.logspace(-2, 3, 50)
-    assert rl.allclose(got.cpu(), want)
+    for base in (10, 0):
+        got, want = (rl.logspace(-2, 3, 51, base, device=d) for d in ("cuda", "cpu"))
+        assert rl.allclose(got.cpu(), want)
 
 
 # ---- draws ----

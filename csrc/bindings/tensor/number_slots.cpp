@@ -97,7 +97,10 @@ class Operands {
         new (values() + made_) Value();
     }
     try {
-      run_boxed(entry_, values(), result, elements_);
+      if (elements_ < kReleaseGilFrom) [[likely]]
+        entry_.boxed(values(), result);
+      else
+        run_boxed(entry_, values(), result, elements_);
     } catch (const Error& e) {
       rethrow_named(entry_.name, e);
     }

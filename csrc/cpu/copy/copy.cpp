@@ -6,20 +6,13 @@
 #include <cstring>
 
 #include "core/cpu_features.h"
-#include "core/small_vector.h"
 #include "cpu/loop_nest.h"
-#include "device/loops.h"
+#include "device/copy.h"
 
 namespace rush {
 
 namespace {
 
-// Copies of this size and more go past the caches (measured).
-constexpr int64_t kStreamBytes = 8 << 20;
-// Rows shorter than this do not, whatever they add up to.
-constexpr int64_t kWorthStreaming = 1024;
-// Bytes a thread must have; one core moves them in about 10 microseconds.
-constexpr int64_t kByteGrain = 128 << 10;
 // Side of the square tiles in which transposed copies run: both sides' rows fit the first-level
 // cache.
 constexpr int64_t kTile = 64;
@@ -177,10 +170,10 @@ void fill_row(char* const* ptrs, const int64_t* strides, int64_t n, const void* 
 }
 
 const bool registered = [] {
-  device_loops(DeviceType::CPU).copy = [](const Tensor& src, const Tensor& dst, bool) {
+  copy_loops(DeviceType::CPU).copy = [](const Tensor& src, const Tensor& dst, bool) {
     copy_cpu(src, dst);
   };
-  device_loops(DeviceType::CPU).fill = fill_cpu;
+  copy_loops(DeviceType::CPU).fill = fill_cpu;
   return true;
 }();
 
@@ -240,35 +233,6 @@ void copy_cpu(const Tensor& src, const Tensor& dst) {
   } else {
     nest.run_parallel(convert_row, &fn);
   }
-}
-
-void join_rows_cpu(std::span<const Tensor> parts, int64_t rows, const Tensor& dst) {
-  char* to = dst.data<char>();
-  if (rows == 1) {
-    for (const Tensor& part : parts) {
-      copy_bytes(to, part.data(), part.nbytes());
-      to += part.nbytes();
-    }
-    return;
-  }
-  SmallVector<int64_t, 8> widths;
-  for (const Tensor& part : parts) widths.push_back(part.nbytes() / rows);
-  const int64_t width = dst.nbytes() / rows;
-  const bool stream = dst.nbytes() >= kStreamBytes && width >= kWorthStreaming;
-  parallel_for(rows, std::max<int64_t>(1, kByteGrain / width), [&](int64_t begin, int64_t end) {
-    for (int64_t r = begin; r < end; ++r) {
-      char* at = to + r * width;
-      for (size_t i = 0; i < parts.size(); ++i) {
-        const char* from = parts[i].data<char>() + r * widths[i];
-        if (stream) {
-          stream_bytes(at, from, widths[i]);
-        } else {
-          std::memcpy(at, from, size_t(widths[i]));
-        }
-        at += widths[i];
-      }
-    }
-  });
 }
 
 void fill_cpu(const Tensor& dst, const Scalar& value) {

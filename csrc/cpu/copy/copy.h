@@ -10,14 +10,15 @@ namespace rush {
 // truncation (out of range, and NaN: the lowest value, cut to the width, as x86 does in hardware);
 // complex numbers keep their real part for real types.
 RUSH_API void copy_cpu(const Tensor& src, const Tensor& dst);
-// Lays parts side by side: row r of dst is row r of every part, in their order. All contiguous, of
-// one type, of `rows` rows; together they fill dst.
-void join_rows_cpu(std::span<const Tensor> parts, int64_t rows, const Tensor& dst);
 RUSH_API void fill_cpu(const Tensor& dst, const Scalar& value);
 
 // n elements, strides in bytes; the building block of copies and of loops with mixed types.
 RUSH_API ConvertFn convert_fn(DType from, DType to);
 
+// Results of this size and more are written past the caches (measured).
+inline constexpr int64_t kStreamBytes = 8 << 20;
+// Bytes a thread must have; one core moves them in about 10 microseconds.
+inline constexpr int64_t kByteGrain = 128 << 10;
 // Writes past the caches: for results that nobody would find there anyway.
 void stream_bytes(char* dst, const char* src, int64_t nbytes);
 // Plain bytes, in parallel and past the cache when there are many.

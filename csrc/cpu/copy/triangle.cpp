@@ -1,9 +1,10 @@
-#include "cpu/copy/triangle.h"
-
+// The part of a matrix on one side of a diagonal.
 #include <algorithm>
 #include <cstring>
 
+#include "core/interrupt.h"
 #include "cpu/loop_nest.h"
+#include "device/copy.h"
 
 namespace rush {
 namespace {
@@ -27,9 +28,7 @@ void clear_columns(W* out, int64_t out_stride, int64_t begin, int64_t end) {
     for (int64_t k = begin; k < end; ++k) std::memset(out + k * out_stride, 0, sizeof(W));
 }
 
-}  // namespace
-
-void triangle_cpu(const Tensor& x, int64_t diagonal, bool upper, const Tensor& out) {
+void triangle(const Tensor& x, int64_t diagonal, bool upper, const Tensor& out) {
   if (out.numel() == 0) return;
   const auto last = size_t(x.dim() - 1);
   const int64_t cols = x.sizes()[last], rows = x.numel() / cols;
@@ -57,4 +56,28 @@ void triangle_cpu(const Tensor& x, int64_t diagonal, bool upper, const Tensor& o
   });
 }
 
+void triangle_indices(int64_t rows, int64_t cols, int64_t diagonal, bool upper, const Tensor& out) {
+  // Rows outside [begin, end) have no elements.
+  const int64_t begin = upper ? 0 : std::clamp<int64_t>(-diagonal, 0, rows);
+  const int64_t end = upper ? std::clamp<int64_t>(cols - diagonal, 0, rows) : rows;
+  dispatch<DType::Int64, DType::Int32>("triangle_indices", out.dtype(), [&]<typename T>() {
+    T* row = out.data<T>();
+    T* col = row + out.sizes()[1];
+    InterruptCounter interrupts(1 << 18);
+    for (int64_t r = begin; r < end; ++r) {
+      const int64_t first = upper ? std::clamp<int64_t>(r + diagonal, 0, cols) : 0;
+      const int64_t last = upper ? cols : std::clamp<int64_t>(r + diagonal + 1, 0, cols);
+      interrupts.add(1 + last - first);
+      for (int64_t c = first; c < last; ++c) *row++ = T(r), *col++ = T(c);
+    }
+  });
+}
+
+const bool registered = [] {
+  copy_loops(DeviceType::CPU).triangle = triangle;
+  copy_loops(DeviceType::CPU).triangle_indices = triangle_indices;
+  return true;
+}();
+
+}  // namespace
 }  // namespace rush

@@ -1,12 +1,18 @@
-#include "cpu/index/index.h"
+// Reading and writing at indices.
+//
+// Every op of the family is one of two loops. Reading (index, gather, index_select, take) is a
+// plain loop nest over the result. Writing (index_put, scatter, index_add, ...) may hit one place
+// twice, so it goes line by line: the lines are shared among threads, and along a line the
+// positions are visited in order. So the last write wins and sums round the same way, for any
+// number of threads.
+#include "device/index.h"
 
 #include <algorithm>
 #include <cstring>
 
 #include "core/interrupt.h"
+#include "cpu/copy/copy.h"
 #include "cpu/loop_nest.h"
-#include "cpu/pointwise/pointwise.h"
-#include "device/loops.h"
 #include "functors/complex.h"
 
 namespace rush {
@@ -273,59 +279,46 @@ void run_lines(const LinesContext& c) {
                  std::max<int64_t>(1, kGrain / std::max<int64_t>(1, l.length)));
 }
 
-const DeviceLoops& gpu() { return device_loops(DeviceType::CUDA); }
+struct Bounds {
+  ConvertFn widen;
+  double lo, hi;
+  const char *op, *rule;
+};
 
-// Slices as reads of the widest elements that fit them.
-void read_slices(const Tensor& out, const Tensor& source, const Tensor& index, int64_t outer,
-                 int64_t row, const IndexRange& range) {
-  constexpr std::pair<int64_t, DType> carriers[] = {{16, DType::Complex128},
-                                                    {8, DType::Int64},
-                                                    {4, DType::Int32},
-                                                    {2, DType::Int16},
-                                                    {1, DType::UInt8}};
-  const auto fits = [](const Tensor& t, int64_t width) {
-    return reinterpret_cast<uintptr_t>(t.data()) % uintptr_t(width) == 0 &&
-           t.offset() * t.element_size() % width == 0;
-  };
-  for (const auto& [width, type] : carriers) {
-    if (row % width || !fits(out, width) || !fits(source, width)) continue;
-    const int64_t n = index.numel(), length = row / width;
-    const auto seen = [&](const Tensor& t, const Dims& strides) {
-      return make_tensor(t.storage(), Dims{outer, n, length}, strides,
-                         t.offset() * t.element_size() / width, type);
-    };
-    gpu().read_at(seen(out, Dims{n * length, length, 1}),
-                  seen(source, Dims{range.size * length, 0, 1}),
-                  index.alias(Dims{outer, n, length}, Dims{0, 1, 0}, index.offset()),
-                  {range.op, range.size, length, range.dim, range.wraps});
-    return;
+void check_between_row(char* const* p, const int64_t* s, int64_t n, const void* context) {
+  const Bounds& b = *static_cast<const Bounds*>(context);
+  double wide[1024];
+  for (int64_t done = 0; done < n; done += 1024) {
+    const int64_t m = std::min<int64_t>(1024, n - done);
+    b.widen(reinterpret_cast<char*>(wide), 8, p[0] + done * s[0], s[0], m);
+    bool inside = true;
+    for (int64_t k = 0; k < m; ++k) inside &= wide[k] >= b.lo && wide[k] <= b.hi;
+    check(inside, ErrorKind::Runtime, b.op, b.rule);
   }
 }
 
-}  // namespace
+void check_between(const Tensor& x, double lo, double hi, const char* op, const char* rule) {
+  if (x.numel() == 0) return;
+  const Bounds bounds{convert_fn(x.dtype(), DType::Float64), lo, hi, op, rule};
+  loop({x}, check_between_row, &bounds);
+}
 
-void check_indices(const Tensor& index, const IndexRange& range) {
-  if (index.is_cuda()) [[unlikely]]
-    return gpu().check_indices(index, range);
+void check_all(const Tensor& index, const IndexRange& range) {
   if (index.numel() > 0) loop({index}, check_row, &range);
 }
 
-void read_at_cpu(const Tensor& out, const Tensor& source, const Tensor& index,
-                 const IndexRange& range) {
+void read_at(const Tensor& out, const Tensor& source, const Tensor& index,
+             const IndexRange& range) {
   if (out.numel() == 0) return;
-  if (out.is_cuda()) [[unlikely]]
-    return gpu().read_at(out, source, index, range);
   dispatch_width(out.dtype(),
                  [&]<typename W>() { loop({out, source, index}, read_row<W>, &range); });
 }
 
-void copy_slices_cpu(const Tensor& out, const Tensor& source, const Tensor& index, int64_t outer,
-                     int64_t row, const IndexRange& range) {
+void copy_slices(const Tensor& out, const Tensor& source, const Tensor& index, int64_t outer,
+                 int64_t row, const IndexRange& range) {
   const int64_t n = index.numel();
   if (out.numel() == 0) return;
-  if (out.is_cuda()) [[unlikely]]
-    return read_slices(out, source, index, outer, row, range);
-  check_indices(index, range);
+  check_all(index, range);
   const bool prefetch = range.size * row > (1 << 18);
   // Pieces of the outer dim and of the index; a piece never splits a row.
   const int64_t grain = std::max<int64_t>(1, kGrain * 4 / row);
@@ -340,17 +333,13 @@ void copy_slices_cpu(const Tensor& out, const Tensor& source, const Tensor& inde
   });
 }
 
-void add_offsets_cpu(const Tensor& offsets, const Tensor& index, int64_t size, int64_t stride) {
+void add_offsets(const Tensor& offsets, const Tensor& index, int64_t size, int64_t stride) {
   const IndexRange range{"index", size, stride, 0};
-  if (offsets.is_cuda()) [[unlikely]]
-    return gpu().add_offsets(offsets, index, size, stride);
   if (offsets.numel() > 0) loop({offsets, index}, add_offsets_row, &range);
 }
 
-void scatter_cpu(ScatterFn fn, const ScatterLines& lines, const Scalar& alpha) {
+void scatter(ScatterFn fn, const ScatterLines& lines, const Scalar& alpha) {
   if (lines.length == 0 || lines.dst.numel() == 0) return;
-  if (lines.dst.is_cuda()) [[unlikely]]
-    return gpu().scatter(fn, lines, alpha);
   const LinesContext c{lines, alpha};
   const DType t = lines.dst.dtype();
   switch (fn) {
@@ -371,17 +360,23 @@ void scatter_cpu(ScatterFn fn, const ScatterLines& lines, const Scalar& alpha) {
   }
 }
 
-void divide_by_count_cpu(const Tensor& out, const Tensor& count) {
+void divide_by_count(const Tensor& out, const Tensor& count) {
   if (out.numel() == 0) return;
-  if (out.is_cuda()) [[unlikely]] {
-    const Tensor at_least_one = make_tensor(count.sizes(), count.dtype(), count.device());
-    map_binary(BinaryFn::Maximum, count, wrap_number(1), at_least_one);
-    const bool whole = category(out.dtype()) <= Category::Integer;
-    return map_binary(whole ? BinaryFn::FloorDivide : BinaryFn::Div, out, at_least_one, out, {},
-                      out.dtype() == DType::Bool ? DType::Int64 : out.dtype());
-  }
   dispatch_all("mean", out.dtype(),
                [&]<typename T>() { loop({out, count}, divide_row<T>, nullptr); });
 }
 
+const bool registered = [] {
+  IndexLoops& loops = index_loops(DeviceType::CPU);
+  loops.check_indices = check_all;
+  loops.check_between = check_between;
+  loops.read_at = read_at;
+  loops.copy_slices = copy_slices;
+  loops.add_offsets = add_offsets;
+  loops.scatter = scatter;
+  loops.divide_by_count = divide_by_count;
+  return true;
+}();
+
+}  // namespace
 }  // namespace rush

@@ -1,10 +1,8 @@
-#include "cpu/index/masking.h"
-
+// Loops whose results are as long as the data says: nonzero, masked_select; and masked fills.
 #include <algorithm>
-#include <vector>
 
 #include "cpu/loop_nest.h"
-#include "device/loops.h"
+#include "device/index.h"
 #include "functors/complex.h"
 
 namespace rush {
@@ -73,80 +71,59 @@ void masked_fill_row(char* const* p, const int64_t* s, int64_t n, const void* co
   }
 }
 
-}  // namespace
+// x is counted in pieces of this many elements.
+constexpr int64_t kPiece = 1 << 13;
 
-NonzeroCounts::NonzeroCounts(const Tensor& x) : x_(x) {
-  if (x.is_cuda()) {
-    on_device_ = device_loops(DeviceType::CUDA).masks.count(x);
-    return;
-  }
+Tensor count(const Tensor& x) {
   const int64_t pieces = (x.numel() + kPiece - 1) / kPiece;
-  starts_.assign(size_t(pieces) + 1, 0);
-  dispatch_mask(x_, [&]<typename T>() {
-    const T* p = x_.data<T>();
+  const Tensor counts = make_tensor(Dims{pieces + 1}, DType::Int64);
+  auto* starts = counts.data<int64_t>();
+  starts[0] = 0;
+  dispatch_mask(x, [&]<typename T>() {
+    const T* p = x.data<T>();
     parallel_for(pieces, 1, [&](int64_t b, int64_t e) {
       for (int64_t piece = b; piece < e; ++piece) {
-        const int64_t end = std::min(x_.numel(), (piece + 1) * kPiece);
+        const int64_t end = std::min(x.numel(), (piece + 1) * kPiece);
         int64_t n = 0;
         for (int64_t i = piece * kPiece; i < end; ++i) n += is_nonzero(p[i]);
-        starts_[size_t(piece) + 1] = n;
+        starts[piece + 1] = n;
       }
     });
   });
-  for (size_t i = 1; i < starts_.size(); ++i) starts_[i] += starts_[i - 1];
-}
-
-int64_t NonzeroCounts::total() const {
-  if (!on_device_.defined()) return starts_.back();
-  if (total_ < 0) {
-    const Tensor host = make_tensor(Dims{}, DType::Int64);
-    const Tensor last = make_tensor(on_device_.storage(), Dims{}, Dims{},
-                                    on_device_.offset() + on_device_.numel() - 1, DType::Int64);
-    device_loops(DeviceType::CUDA).copy(last, host, false);
-    total_ = *host.data<int64_t>();
-  }
-  return total_;
+  for (int64_t i = 1; i <= pieces; ++i) starts[i] += starts[i - 1];
+  return counts;
 }
 
 // f(first element, first result, results) for each piece.
 template <class F>
-void NonzeroCounts::for_pieces(F&& f) const {
-  parallel_for(int64_t(starts_.size()) - 1, 1, [&](int64_t b, int64_t e) {
-    for (int64_t i = b; i < e; ++i)
-      f(i * kPiece, starts_[size_t(i)], starts_[size_t(i) + 1] - starts_[size_t(i)]);
+void for_pieces(const Tensor& counts, F&& f) {
+  const auto* starts = counts.data<int64_t>();
+  parallel_for(counts.numel() - 1, 1, [&](int64_t b, int64_t e) {
+    for (int64_t i = b; i < e; ++i) f(i * kPiece, starts[i], starts[i + 1] - starts[i]);
   });
 }
 
-void NonzeroCounts::write_positions(const Tensor& to) const {
-  if (x_.is_cuda()) {
-    const Tensor flat =
-        make_tensor(x_.storage(), Dims{x_.numel()}, Dims{1}, x_.offset(), x_.dtype());
-    return device_loops(DeviceType::CUDA).masks.write_coordinates(flat, on_device_, to, 1, 1);
-  }
-  auto* positions = to.data<int64_t>();
-  dispatch_mask(x_, [&]<typename T>() {
-    const T* x = x_.data<T>();
-    for_pieces([&](int64_t begin, int64_t start, int64_t count) {
+void write_positions(const Tensor& x, const Tensor& counts, int64_t* positions) {
+  dispatch_mask(x, [&]<typename T>() {
+    const T* p = x.data<T>();
+    for_pieces(counts, [&](int64_t begin, int64_t start, int64_t count) {
       int64_t* out = positions + start;
-      compact(x, begin, count, [&](int64_t n, int64_t i) { out[n] = i; });
+      compact(p, begin, count, [&](int64_t n, int64_t i) { out[n] = i; });
     });
   });
 }
 
-void NonzeroCounts::write_coordinates(const Tensor& to, int64_t stride, int64_t dim_stride) const {
-  const int64_t dims = x_.dim();
-  if (dims == 0) return;
-  if (x_.is_cuda())
-    return device_loops(DeviceType::CUDA)
-        .masks.write_coordinates(x_, on_device_, to, stride, dim_stride);
-  if (dims == 1 && stride == 1) return write_positions(to);
+void write_coordinates(const Tensor& x, const Tensor& counts, const Tensor& to, int64_t stride,
+                       int64_t dim_stride) {
+  const int64_t dims = x.dim();
   auto* positions = to.data<int64_t>();
-  const int64_t row = x_.sizes().back();
-  dispatch_mask(x_, [&]<typename T>() {
-    const T* x = x_.data<T>();
-    for_pieces([&](int64_t begin, int64_t start, int64_t count) {
+  if (dims == 1 && stride == 1) return write_positions(x, counts, positions);
+  const int64_t row = x.sizes().back();
+  dispatch_mask(x, [&]<typename T>() {
+    const T* p = x.data<T>();
+    for_pieces(counts, [&](int64_t begin, int64_t start, int64_t count) {
       int64_t flat[kPiece];
-      compact(x, begin, count, [&](int64_t n, int64_t i) { flat[n] = i; });
+      compact(p, begin, count, [&](int64_t n, int64_t i) { flat[n] = i; });
       // Coordinates change only when the row does, so that few divisions are needed.
       int64_t coordinates[kMaxDims], row_begin = -1, row_end = -1;
       for (int64_t n = 0; n < count; ++n) {
@@ -155,8 +132,8 @@ void NonzeroCounts::write_coordinates(const Tensor& to, int64_t stride, int64_t 
           row_begin = rest * row;
           row_end = row_begin + row;
           for (int64_t d = dims - 1; d-- > 0;) {
-            coordinates[d] = rest % x_.sizes()[size_t(d)];
-            rest /= x_.sizes()[size_t(d)];
+            coordinates[d] = rest % x.sizes()[size_t(d)];
+            rest /= x.sizes()[size_t(d)];
           }
         }
         int64_t* out = positions + (start + n) * stride;
@@ -167,34 +144,32 @@ void NonzeroCounts::write_coordinates(const Tensor& to, int64_t stride, int64_t 
   });
 }
 
-void NonzeroCounts::select(const Tensor& values, const Tensor& out) const {
-  if (x_.is_cuda()) return device_loops(DeviceType::CUDA).masks.select(x_, on_device_, values, out);
-  dispatch_mask(x_, [&]<typename T>() {
+void select(const Tensor& x, const Tensor& counts, const Tensor& values, const Tensor& out) {
+  dispatch_mask(x, [&]<typename T>() {
     if constexpr (sizeof(T) == 1) {
-      const T* x = x_.data<T>();
+      const T* p = x.data<T>();
       dispatch_width(values.dtype(), [&]<typename W>() {
         const W* from = values.data<W>();
-        for_pieces([&](int64_t begin, int64_t start, int64_t count) {
+        for_pieces(counts, [&](int64_t begin, int64_t start, int64_t count) {
           W* to = out.data<W>() + start;
-          compact(x, begin, count, [&](int64_t n, int64_t i) { to[n] = from[i]; });
+          compact(p, begin, count, [&](int64_t n, int64_t i) { to[n] = from[i]; });
         });
       });
     }
   });
 }
 
-void NonzeroCounts::place(const char* op, const Tensor& source, const Tensor& out) const {
-  if (x_.is_cuda())
-    return device_loops(DeviceType::CUDA).masks.place(op, x_, on_device_, source, out);
-  dispatch_mask(x_, [&]<typename T>() {
+void place(const char*, const Tensor& x, const Tensor& counts, const Tensor& source,
+           const Tensor& out) {
+  dispatch_mask(x, [&]<typename T>() {
     if constexpr (sizeof(T) == 1) {
-      const T* x = x_.data<T>();
+      const T* p = x.data<T>();
       dispatch_width(out.dtype(), [&]<typename W>() {
         W* to = out.data<W>();
-        for_pieces([&](int64_t begin, int64_t start, int64_t count) {
+        for_pieces(counts, [&](int64_t begin, int64_t start, int64_t count) {
           const W* from = source.data<W>() + start;
           for (int64_t i = begin, n = 0; n < count; ++i) {
-            if (x[i]) to[i] = from[n++];
+            if (p[i]) to[i] = from[n++];
           }
         });
       });
@@ -202,14 +177,24 @@ void NonzeroCounts::place(const char* op, const Tensor& source, const Tensor& ou
   });
 }
 
-void masked_fill_cpu(const Tensor& self, const Tensor& mask, const Scalar& value,
-                     const Tensor& out) {
+void masked_fill(const Tensor& self, const Tensor& mask, const Tensor& value, const Tensor& out) {
   if (out.numel() == 0) return;
   dispatch_width(out.dtype(), [&]<typename W>() {
     FillContext<W> context;
-    store_scalar(&context.value, out.dtype(), value);
+    store_scalar(&context.value, out.dtype(), value.item());
     loop({out, self, mask}, masked_fill_row<W>, &context);
   });
 }
 
+const bool registered = [] {
+  IndexLoops& loops = index_loops(DeviceType::CPU);
+  loops.masked_fill = masked_fill;
+  loops.nonzero_counts = count;
+  loops.nonzero_coordinates = write_coordinates;
+  loops.masked_select = select;
+  loops.masked_scatter = place;
+  return true;
+}();
+
+}  // namespace
 }  // namespace rush

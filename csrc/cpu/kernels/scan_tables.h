@@ -4,10 +4,10 @@
 #include <cstdint>
 
 #include "cpu/kernels/tables.h"
+#include "device/fns.h"
 
 namespace rush {
 
-enum class ScanFn : uint8_t { Sum, Prod, Max, Min, LogSumExp };
 inline constexpr int kScans = 5;
 
 // x, out and indices lie end to end; `indices` is null for scans without positions.

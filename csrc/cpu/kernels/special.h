@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "cpu/pointwise/special.h"
+#include "device/fns.h"
 
 namespace rush {
 

@@ -6,9 +6,9 @@
 
 #include "core/interrupt.h"
 #include "core/threads.h"
-#include "cpu/index/index.h"
 #include "cpu/lines.h"
 #include "cpu/prepare.h"
+#include "device/index.h"
 
 namespace rush {
 
@@ -167,8 +167,8 @@ void embedding_cpu(const Tensor& table, const Tensor& given, const Tensor& out) 
   const IndexRange range{"embedding", table.sizes()[0], table.sizes()[1], 0, false};
   const Tensor index = as_int64(given);
   if (out.numel() == 0) return check_indices(index, range);
-  copy_slices_cpu(out, cpu::contiguous(table), index, 1, table.sizes()[1] * table.element_size(),
-                  range);
+  index_loops(out).copy_slices(out, cpu::contiguous(table), index, 1,
+                               table.sizes()[1] * table.element_size(), range);
 }
 
 void embedding_backward_cpu(const Tensor& g, const Tensor& index, int64_t skip, bool by_count,

@@ -1,4 +1,4 @@
-#include "cpu/pointwise/pointwise.h"
+#include "device/pointwise.h"
 
 #include <atomic>
 #include <cstring>
@@ -7,7 +7,6 @@
 #include "core/cpu_features.h"
 #include "cpu/copy/copy.h"
 #include "cpu/rows.h"
-#include "device/loops.h"
 
 namespace rush {
 
@@ -49,8 +48,6 @@ const Tables& tables() {
   return picked.now();
 }
 
-DType compute_type(DType t) { return is_reduced_float(t) ? DType::Float32 : t; }
-
 DType result_of(const Entry& e, DType compute) {
   if (e.result == FnResult::Bool) return DType::Bool;
   return e.result == FnResult::Real ? to_real(compute) : compute;
@@ -68,18 +65,13 @@ std::string snake(const char* camel) {
 }
 
 template <class Fn>
-bool has_entry(const ByType& by_type, Fn fn, DType compute) {
-  const Entry* entries = by_type[int(compute_type(compute))];
-  return entries && entries[int(fn)].fn;
-}
-
-template <class Fn>
 const Entry& entry_of(const ByType& by_type, Fn fn, DType compute) {
-  if (!has_entry(by_type, fn, compute)) [[unlikely]] {
+  const Entry* entries = by_type[int(compute)];
+  if (!entries || !entries[int(fn)].fn) [[unlikely]] {
     fail(ErrorKind::DType, "", '"', snake(info(fn).name), "\" not implemented for ", compute,
          " tensors");
   }
-  return by_type[int(compute_type(compute))][int(fn)];
+  return entries[int(fn)];
 }
 
 Number to_number(const Scalar& s) {
@@ -218,65 +210,12 @@ void cpu_ternary(TernaryFn fn, const Tensor& a, const Tensor& b, const Tensor& c
 }
 
 const bool registered = [] {
-  DeviceLoops& cpu = device_loops(DeviceType::CPU);
+  PointwiseLoops& cpu = pointwise_loops(DeviceType::CPU);
   cpu.unary = cpu_unary;
   cpu.binary = cpu_binary;
   cpu.ternary = cpu_ternary;
   return true;
 }();
 
-ParamSpan span_of(Params params) { return {params.begin(), params.size()}; }
-
 }  // namespace
-
-constinit DeviceLoops detail::g_device_loops[kDeviceTypeCount] = {};
-
-void map_unary(UnaryFn fn, const Tensor& x, const Tensor& out, Params params,
-               std::optional<DType> compute) {
-  const DType type = compute_type(compute.value_or(x.dtype()));
-  device_loops(out.device().type).unary(fn, x, out, span_of(params), type);
-}
-
-void map_binary(BinaryFn fn, const Tensor& a, const Tensor& b, const Tensor& out, Params params,
-                std::optional<DType> compute) {
-  const DType type = compute_type(compute ? *compute : result_type(a, b));
-  if (out.is_cuda() && category(type) <= Category::Integer &&
-      entry_of(tables().binary, fn, type).checks_zero) [[unlikely]] {
-    if (b.is_cuda())  // which is not waited for: it tells later
-      device_loops(DeviceType::CUDA)
-          .check_nonzero(b, "", "integers cannot be divided by zero (ZeroDivisionError)");
-    else
-      check_divisor(b, type);
-  }
-  device_loops(out.device().type).binary(fn, a, b, out, span_of(params), type);
-}
-
-void map_ternary(TernaryFn fn, const Tensor& a, const Tensor& b, const Tensor& c, const Tensor& out,
-                 Params params, std::optional<DType> compute) {
-  if (!compute && a.dtype() == b.dtype() && b.dtype() == c.dtype()) compute = a.dtype();
-  if (!compute) {
-    ResultType joint;  // the bool condition of `where` is below every other type
-    joint.add(b);
-    joint.add(c);
-    if (a.dtype() != DType::Bool) joint.add(a);
-    compute = joint.get();
-  }
-  device_loops(out.device().type)
-      .ternary(fn, a, b, c, out, span_of(params), compute_type(*compute));
-}
-
-bool has_unary(UnaryFn fn, DType compute) { return has_entry(tables().unary, fn, compute); }
-bool has_binary(BinaryFn fn, DType compute) { return has_entry(tables().binary, fn, compute); }
-bool has_ternary(TernaryFn fn, DType compute) { return has_entry(tables().ternary, fn, compute); }
-
-DType unary_result(UnaryFn fn, DType compute) {
-  return result_of(entry_of(tables().unary, fn, compute), compute);
-}
-DType binary_result(BinaryFn fn, DType compute) {
-  return result_of(entry_of(tables().binary, fn, compute), compute);
-}
-DType ternary_result(TernaryFn fn, DType compute) {
-  return result_of(entry_of(tables().ternary, fn, compute), compute);
-}
-
 }  // namespace rush

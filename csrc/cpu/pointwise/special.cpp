@@ -1,8 +1,7 @@
-#include "cpu/pointwise/special.h"
-
+#include "cpu/kernels/special.h"
 #include "core/cpu_features.h"
 #include "core/threads.h"
-#include "cpu/kernels/special.h"
+#include "device/pointwise.h"
 
 namespace rush {
 namespace {
@@ -21,30 +20,26 @@ const SpecialKernels& kernels() {
 }
 
 template <class T>
-void run(SpecialLoop<T> loop, SpecialFn fn, const Tensor& x, const Tensor* y, const Tensor& out,
+void run(SpecialLoop<T> loop, SpecialFn fn, const Tensor& x, const Tensor& y, const Tensor& out,
          double first, double second) {
-  const T *a = x.data<T>(), *b = y ? y->data<T>() : nullptr;
+  const T *a = x.data<T>(), *b = y.data<T>();
   T* to = out.data<T>();
   parallel_for(out.numel(), kGrain, [&](int64_t begin, int64_t end) {
-    loop(fn, a + begin, b ? b + begin : nullptr, to + begin, end - begin, first, second);
+    loop(fn, a + begin, b + begin, to + begin, end - begin, first, second);
   });
 }
-void run(SpecialFn fn, const Tensor& x, const Tensor* y, const Tensor& out, double first,
-         double second) {
+void special(SpecialFn fn, const Tensor& x, const Tensor& y, const Tensor& out, double first,
+             double second) {
   if (out.dtype() == DType::Float32)
     run<float>(kernels().single, fn, x, y, out, first, second);
   else
     run<double>(kernels().wide, fn, x, y, out, first, second);
 }
 
+const bool registered = [] {
+  pointwise_loops(DeviceType::CPU).special = special;
+  return true;
+}();
+
 }  // namespace
-
-void special_cpu(SpecialFn fn, const Tensor& x, const Tensor& out, double first, double second) {
-  run(fn, x, nullptr, out, first, second);
-}
-void special_cpu(SpecialFn fn, const Tensor& x, const Tensor& y, const Tensor& out, double first,
-                 double second) {
-  run(fn, x, &y, out, first, second);
-}
-
 }  // namespace rush

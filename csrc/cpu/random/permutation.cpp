@@ -2,8 +2,6 @@
 // one pass puts every key about where it belongs, and insertion mends the rest. Where that pass
 // would write all over memory, another one before it makes parts that fit the caches. A key carries
 // its place in its lowest bits.
-#include "cpu/random/permutation.h"
-
 #include <algorithm>
 #include <bit>
 #include <vector>
@@ -11,6 +9,7 @@
 #include "core/interrupt.h"
 #include "core/storage.h"
 #include "core/threads.h"
+#include "device/random.h"
 
 namespace rush {
 
@@ -102,10 +101,10 @@ void order_in_parts(uint64_t* keys, int64_t n, uint64_t mask, uint64_t* space) {
   });
 }
 
-}  // namespace
-
-void permutation_from_keys_cpu(int64_t* signed_keys, int64_t n) {
+void permutation(const Tensor& order_keys) {
+  const int64_t n = order_keys.numel();
   if (n == 0) return;
+  auto* signed_keys = order_keys.data<int64_t>();
   const uint64_t mask = place_mask(n), sign = uint64_t{1} << 63;
   uint64_t* keys = reinterpret_cast<uint64_t*>(signed_keys);
   parallel_for(n, 32768, [&](int64_t i, int64_t end) {
@@ -118,4 +117,10 @@ void permutation_from_keys_cpu(int64_t* signed_keys, int64_t n) {
   order(keys, n, 0, mask, space, static_cast<uint32_t*>(counts->data()), signed_keys);
 }
 
+const bool registered = [] {
+  random_loops(DeviceType::CPU).permutation = permutation;
+  return true;
+}();
+
+}  // namespace
 }  // namespace rush

@@ -1,4 +1,4 @@
-#include "cpu/random/random.h"
+#include "device/random.h"
 
 #include <algorithm>
 
@@ -6,7 +6,6 @@
 #include "core/threads.h"
 #include "cpu/copy/copy.h"
 #include "cpu/kernels/random.h"
-#include "device/loops.h"
 
 namespace rush {
 namespace {
@@ -50,11 +49,7 @@ void fill_chunks(const Tensor& out, Draw draw) {
   });
 }
 
-}  // namespace
-
-void fill_random(RandomFn fn, const Tensor& out, RandomCall call, double a, double b) {
-  if (out.is_cuda()) [[unlikely]]
-    return device_loops(DeviceType::CUDA).random(fn, out, call, a, b);
+void fill(RandomFn fn, const Tensor& out, RandomCall call, double a, double b) {
   const int k = static_cast<int>(fn);
   if (out.dtype() == DType::Float64 || out.dtype() == DType::Complex128) {
     fill_chunks<double>(out, [&](double* p, int64_t first, int64_t n) {
@@ -70,12 +65,17 @@ void fill_random(RandomFn fn, const Tensor& out, RandomCall call, double a, doub
   });
 }
 
-void fill_random_int(const Tensor& out, RandomCall call, int64_t from, uint64_t range) {
-  if (out.is_cuda()) [[unlikely]]
-    return device_loops(DeviceType::CUDA).random_int(out, call, from, range);
+void fill_int(const Tensor& out, RandomCall call, int64_t from, uint64_t range) {
   fill_chunks<int64_t>(out, [&](int64_t* p, int64_t first, int64_t n) {
     kernels().integers(p, first, n, call, from, range);
   });
 }
 
+const bool registered = [] {
+  random_loops(DeviceType::CPU).fill = fill;
+  random_loops(DeviceType::CPU).fill_int = fill_int;
+  return true;
+}();
+
+}  // namespace
 }  // namespace rush

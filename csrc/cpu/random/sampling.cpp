@@ -1,9 +1,8 @@
-#include "cpu/random/sampling.h"
+#include "device/random.h"
 
 #include "core/cpu_features.h"
 #include "core/threads.h"
 #include "cpu/kernels/sampling.h"
-#include "device/loops.h"
 
 namespace rush {
 namespace {
@@ -22,10 +21,7 @@ const SamplingKernels& kernels() {
 #endif
 }
 
-}  // namespace
-
 void sample(SamplingFn fn, const Tensor& a, const Tensor& b, const Tensor& out, RandomCall call) {
-  if (out.is_cuda()) return device_loops(DeviceType::CUDA).sampling.sample(fn, a, b, out, call);
   const double* pa = a.data<double>();
   const double* pb = b.defined() ? b.data<double>() : nullptr;
   double* p = out.data<double>();
@@ -36,7 +32,6 @@ void sample(SamplingFn fn, const Tensor& a, const Tensor& b, const Tensor& out, 
 }
 
 void gamma_derivative(const Tensor& a, const Tensor& x, const Tensor& out) {
-  if (out.is_cuda()) return device_loops(DeviceType::CUDA).sampling.gamma_derivative(a, x, out);
   const double *pa = a.data<double>(), *px = x.data<double>();
   double* p = out.data<double>();
   parallel_for(out.numel(), kGrain, [&](int64_t begin, int64_t end) {
@@ -44,4 +39,11 @@ void gamma_derivative(const Tensor& a, const Tensor& x, const Tensor& out) {
   });
 }
 
+const bool registered = [] {
+  random_loops(DeviceType::CPU).sample = sample;
+  random_loops(DeviceType::CPU).gamma_derivative = gamma_derivative;
+  return true;
+}();
+
+}  // namespace
 }  // namespace rush

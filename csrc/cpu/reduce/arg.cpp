@@ -7,7 +7,6 @@
 #include "cpu/copy/copy.h"
 #include "cpu/loop_nest.h"
 #include "cpu/reduce/driver.h"
-#include "cpu/reduce/reduce.h"
 
 namespace rush {
 

@@ -9,14 +9,10 @@
 
 #include "core/tensor.h"
 #include "cpu/kernels/reduce_tables.h"
+#include "device/reduce.h"
 
 namespace rush {
 
-// The type in which numbers of type t are folded.
-inline DType wide_type(DType t) {
-  if (category(t) <= Category::Integer) return DType::Int64;
-  return is_reduced_float(t) ? DType::Float32 : t;
-}
 // Where their order matters.
 inline DType ordered_type(DType t) { return t == DType::UInt64 ? t : wide_type(t); }
 const FoldTable& folds_for(DType element);
@@ -31,8 +27,7 @@ struct FoldCall {
 
 void run_fold(const FoldCall& call, const Tensor& x, const Tensor& out);
 
-// fold_arg.cpp: winners with their positions, along one dim, or among all folded elements.
-enum class ReduceFn : uint8_t;
+// arg.cpp: winners with their positions, along one dim, or among all folded elements.
 void cpu_reduce_arg(ReduceFn fn, const Tensor& x, const Tensor& values, const Tensor& indices,
                     int64_t dim);
 void reduce_arg_all(ReduceFn fn, const Tensor& x, const Tensor& out);

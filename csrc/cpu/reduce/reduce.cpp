@@ -1,11 +1,10 @@
-#include "cpu/reduce/reduce.h"
-
+// Reductions over any set of dims.
 #include <algorithm>
 #include <cmath>
 
 #include "cpu/loop_nest.h"
 #include "cpu/reduce/driver.h"
-#include "device/loops.h"
+#include "device/reduce.h"
 
 namespace rush {
 
@@ -52,14 +51,6 @@ Choice choose(ReduceFn fn, DType x, DType out) {
   }
 }
 
-double folded_count(const Tensor& x, const Tensor& out) {
-  double count = 1;
-  for (int64_t d = 0; d < x.dim(); ++d) {
-    if (out.sizes()[d] != x.sizes()[d] || x.sizes()[d] == 1) count *= double(x.sizes()[d]);
-  }
-  return count;
-}
-
 void cpu_reduce(ReduceFn fn, const Tensor& x, const Tensor& out, ParamSpan params) {
   internal_assert(x.dim() == out.dim(), "a reduction's output has its input's rank");
   if (fn == ReduceFn::ArgMax || fn == ReduceFn::ArgMin) return reduce_arg_all(fn, x, out);
@@ -71,13 +62,6 @@ void cpu_reduce(ReduceFn fn, const Tensor& x, const Tensor& out, ParamSpan param
   if (fn == ReduceFn::Mean) call.count = folded_count(x, out);
   if (!params.empty()) call.param = params[0].to_double();
   run_fold(call, x, out);
-}
-
-// One part of a complex tensor, seen as a real tensor.
-Tensor part_of(const Tensor& z, int64_t part) {
-  Dims strides = z.strides();
-  for (int64_t& s : strides) s *= 2;
-  return make_tensor(z.storage(), z.sizes(), strides, z.offset() * 2 + part, to_real(z.dtype()));
 }
 
 template <class T>
@@ -112,27 +96,12 @@ void cpu_var(const Tensor& x, const Tensor& out, double correction, bool take_sq
 }
 
 const bool registered = [] {
-  DeviceLoops& cpu = device_loops(DeviceType::CPU);
+  ReduceLoops& cpu = reduce_loops(DeviceType::CPU);
   cpu.reduce = cpu_reduce;
-  cpu.reduce_var = cpu_var;
-  cpu.reduce_arg = cpu_reduce_arg;
+  cpu.var = cpu_var;
+  cpu.arg = cpu_reduce_arg;
   return true;
 }();
 
 }  // namespace
-
-void reduce(ReduceFn fn, const Tensor& x, const Tensor& out, std::initializer_list<Scalar> params) {
-  device_loops(x.device().type).reduce(fn, x, out, {params.begin(), params.size()});
-}
-
-void reduce_var(const Tensor& x, const Tensor& out, double correction, bool take_sqrt,
-                const Tensor* mean_out) {
-  device_loops(x.device().type).reduce_var(x, out, correction, take_sqrt, mean_out);
-}
-
-void reduce_arg(ReduceFn fn, const Tensor& x, const Tensor& values, const Tensor& indices,
-                int64_t dim) {
-  device_loops(x.device().type).reduce_arg(fn, x, values, indices, dim);
-}
-
 }  // namespace rush

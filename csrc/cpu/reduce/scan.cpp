@@ -1,5 +1,4 @@
-#include "cpu/reduce/scan.h"
-
+// Running sums, products, extremes and log-sum-exps along one dim.
 #include <algorithm>
 #include <array>
 #include <cstring>
@@ -7,9 +6,9 @@
 #include "core/cpu_features.h"
 #include "core/interrupt.h"
 #include "cpu/copy/copy.h"
+#include "cpu/kernels/scan_tables.h"
 #include "cpu/loop_nest.h"
 #include "cpu/reduce/driver.h"
-#include "device/loops.h"
 
 namespace rush {
 
@@ -158,14 +157,9 @@ void cpu_scan(ScanFn fn, const Tensor& x, const Tensor& out, const Tensor* indic
 }
 
 const bool registered = [] {
-  device_loops(DeviceType::CPU).scan = cpu_scan;
+  reduce_loops(DeviceType::CPU).scan = cpu_scan;
   return true;
 }();
 
 }  // namespace
-
-void scan(ScanFn fn, const Tensor& x, const Tensor& out, int64_t dim, const Tensor* indices) {
-  device_loops(x.device().type).scan(fn, x, out, indices, dim);
-}
-
 }  // namespace rush

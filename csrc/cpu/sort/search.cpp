@@ -1,16 +1,17 @@
-#include "cpu/sort/search.h"
-
+// Positions in sorted rows, and counts of values.
 #include <algorithm>
 #include <cmath>
 #include <span>
 
 #include "core/interrupt.h"
 #include "cpu/loop_nest.h"
-#include "device/loops.h"
+#include "device/sort.h"
 #include "functors/complex.h"
 
 namespace rush {
 namespace {
+
+constexpr int64_t kPerLook = 1 << 18;  // elements between looks for an interrupt
 
 // Halves the row as often for every value, so that no branch depends on the data and several
 // searches run side by side, each waiting for its own memory. `at(i)` reads the row.
@@ -53,14 +54,9 @@ void find_all(const T* row, const int64_t* order, int64_t n, const T* values, in
   }
 }
 
-}  // namespace
-
 void search_sorted(const char* op, const Tensor& sorted, const Tensor& values, const Tensor& sorter,
                    bool right, const Tensor& out) {
   if (values.numel() == 0) return;
-  if (out.is_cuda())
-    return device_loops(DeviceType::CUDA)
-        .searches.search_sorted(sorted, values, sorter, right, out);
   const int64_t n = sorted.dim() == 0 ? 1 : sorted.sizes().back();
   const int64_t row = sorted.dim() <= 1 ? values.numel() : values.sizes().back();
   dispatch_real(op, sorted.dtype(), [&]<typename T>() {
@@ -83,18 +79,46 @@ void search_sorted(const char* op, const Tensor& sorted, const Tensor& values, c
   });
 }
 
-void histogram_into(const char* op, const Tensor& x, const Tensor& weights, const Tensor& at,
-                    bool even, const Tensor& counts) {
+void stands_at(const char* op, const Tensor& x, const Tensor& sorted, const Tensor& places,
+               bool invert, const Tensor& out) {
+  dispatch_real(op, x.dtype(), [&]<typename T>() {
+    const int64_t* at = places.data<int64_t>();
+    parallel_for(x.numel(), kGrain, [&](int64_t i, int64_t end) {
+      for (; i < end; ++i) {
+        const bool found = at[i] < sorted.numel() &&
+                           opmath<T>(sorted.data<T>()[at[i]]) == opmath<T>(x.data<T>()[i]);
+        out.data<bool>()[i] = found != invert;
+      }
+    });
+  });
+}
+
+void bincount(const Tensor& x, const Tensor& weights, const Tensor& counts) {
+  const int64_t* p = x.data<int64_t>();
+  dispatch<DType::Int64, DType::Float32, DType::Float64>(
+      "bincount", counts.dtype(), [&]<typename T>() {
+        const T* each = weights.defined() ? weights.data<T>() : nullptr;
+        T* to = counts.data<T>();
+        in_steps(x.numel(), kPerLook, [&](int64_t i, int64_t end) {
+          if (each) {
+            for (; i < end; ++i) to[p[i]] += each[i];
+          } else {
+            for (; i < end; ++i) to[p[i]] += T(1);
+          }
+        });
+      });
+}
+
+void histogram(const char* op, const Tensor& x, const Tensor& weights, const Tensor& at, bool even,
+               const Tensor& counts) {
   const int64_t bins = counts.numel();
   if (bins < 1) return;
-  if (x.is_cuda())
-    return device_loops(DeviceType::CUDA).searches.histogram(x, weights, at, even, counts);
   const std::span<const double> edges(at.data<double>(), size_t(bins) + 1);
   double* out = counts.data<double>();
   const double lo = edges.front(), hi = edges.back(), scale = double(bins) / (hi - lo);
   dispatch_floating(op, x.dtype(), [&]<typename T>() {
     const T *p = x.data<T>(), *w = weights.defined() ? weights.data<T>() : nullptr;
-    in_steps(x.numel(), 1 << 18, [&](int64_t i, int64_t end) {
+    in_steps(x.numel(), kPerLook, [&](int64_t i, int64_t end) {
       for (; i < end; ++i) {
         const double v = opmath<T>(p[i]);
         if (!(v >= lo && v <= hi)) continue;
@@ -116,4 +140,14 @@ void histogram_into(const char* op, const Tensor& x, const Tensor& weights, cons
   });
 }
 
+const bool registered = [] {
+  SortLoops& loops = sort_loops(DeviceType::CPU);
+  loops.search_sorted = search_sorted;
+  loops.stands_at = stands_at;
+  loops.histogram = histogram;
+  loops.bincount = bincount;
+  return true;
+}();
+
+}  // namespace
 }  // namespace rush

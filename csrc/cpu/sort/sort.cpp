@@ -1,12 +1,11 @@
-#include "cpu/sort/sort.h"
-
+// Ordering and selecting along the last dim.
 #include <vector>
 
 #include "core/interrupt.h"
 #include "cpu/loop_nest.h"
 #include "cpu/sort/order_keys.h"
 #include "cpu/sort/radix_sort.h"
-#include "device/loops.h"
+#include "device/sort.h"
 
 namespace rush {
 namespace {
@@ -289,12 +288,8 @@ Packed<T> kth_of(const T* x, int64_t n, int64_t k, std::vector<Packed<T>>& p) {
   return p[size_t(k)];
 }
 
-}  // namespace
-
 void sort_rows(const char* op, const Tensor& x, bool descending, const Tensor& values,
                const Tensor& indices) {
-  if (x.is_cuda())
-    return device_loops(DeviceType::CUDA).orders.sort(x, descending, values, indices);
   if (x.numel() == 0) return;
   const Rows rows(x);
   dispatch_ordered(op, x.dtype(), [&]<typename T>() {
@@ -328,7 +323,7 @@ void sort_rows(const char* op, const Tensor& x, bool descending, const Tensor& v
 }
 
 bool sort_integers(const Tensor& x, const Tensor& values) {
-  if (x.is_cuda() || !is_integral(x.dtype()) || x.numel() < 1024) return false;
+  if (!is_integral(x.dtype()) || x.numel() < 1024) return false;
   dispatch<DType::Int64, DType::Int32, DType::UInt8, DType::Int8, DType::Int16, DType::UInt16,
            DType::UInt32, DType::UInt64>("unique", x.dtype(), [&]<typename T>() {
     const T* from = x.data<T>();
@@ -357,8 +352,6 @@ bool sort_integers(const Tensor& x, const Tensor& values) {
 
 void topk_rows(const char* op, const Tensor& x, int64_t k, bool largest, const Tensor& values,
                const Tensor& indices) {
-  if (x.is_cuda())
-    return device_loops(DeviceType::CUDA).orders.topk(x, k, largest, values, indices);
   if (x.numel() == 0 || k == 0) return;
   const Rows rows(x);
   dispatch_ordered(op, x.dtype(), [&]<typename T>() {
@@ -383,7 +376,6 @@ void topk_rows(const char* op, const Tensor& x, int64_t k, bool largest, const T
 
 void select_rows(const char* op, const Tensor& x, Rank rank, int64_t k, const Tensor& values,
                  const Tensor& indices) {
-  if (x.is_cuda()) return device_loops(DeviceType::CUDA).orders.select(x, rank, k, values, indices);
   const Rows rows(x);
   dispatch_ordered(op, x.dtype(), [&]<typename T>() {
     check_length<T>(op, rows.length);
@@ -413,7 +405,6 @@ void select_rows(const char* op, const Tensor& x, Rank rank, int64_t k, const Te
 }
 
 void mode_rows(const char* op, const Tensor& x, const Tensor& values, const Tensor& indices) {
-  if (x.is_cuda()) return device_loops(DeviceType::CUDA).orders.mode(x, values, indices);
   const Rows rows(x);
   dispatch_ordered(op, x.dtype(), [&]<typename T>() {
     check_length<T>(op, rows.length);
@@ -437,4 +428,15 @@ void mode_rows(const char* op, const Tensor& x, const Tensor& values, const Tens
   });
 }
 
+const bool registered = [] {
+  SortLoops& loops = sort_loops(DeviceType::CPU);
+  loops.sort = sort_rows;
+  loops.sort_integers = sort_integers;
+  loops.topk = topk_rows;
+  loops.select = select_rows;
+  loops.mode = mode_rows;
+  return true;
+}();
+
+}  // namespace
 }  // namespace rush

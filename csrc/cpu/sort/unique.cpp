@@ -1,12 +1,12 @@
-#include "cpu/sort/unique.h"
-
+// Runs of equal slices, and the order that brings equal ones together.
 #include <algorithm>
 #include <cstring>
-#include <numeric>
+#include <vector>
 
 #include "core/interrupt.h"
 #include "cpu/loop_nest.h"
 #include "cpu/sort/order_keys.h"
+#include "device/sort.h"
 #include "functors/complex.h"
 
 namespace rush {
@@ -53,12 +53,30 @@ void follow_runs(const T* p, int64_t i, int64_t end, T* out, int64_t* run_of, in
   state = {first, at, run};
 }
 
-}  // namespace
+Tensor vector_of(const std::vector<std::vector<int64_t>>& parts) {
+  int64_t n = 0;
+  for (const auto& part : parts) n += int64_t(part.size());
+  Tensor out = make_tensor(Dims{n}, DType::Int64);
+  auto* p = out.data<int64_t>();
+  for (const auto& part : parts) p = std::copy(part.begin(), part.end(), p);
+  return out;
+}
 
-std::vector<int64_t> run_starts_cpu(const char* op, const Tensor& x, int64_t count,
-                                    const int64_t* order) {
-  std::vector<int64_t> starts;
-  if (count == 0) return starts;
+// Which run each of n places belongs to.
+void number_runs(const Tensor& starts, int64_t n, const int64_t* places, int64_t* out) {
+  const auto* start = starts.data<int64_t>();
+  InterruptCounter interrupts(kPerLook);
+  for (int64_t run = 0; run < starts.numel(); ++run) {
+    const int64_t end = run + 1 < starts.numel() ? start[run + 1] : n;
+    interrupts.add(end - start[run]);
+    for (int64_t i = start[run]; i < end; ++i) out[places ? places[i] : i] = run;
+  }
+}
+
+Tensor run_starts(const char* op, const Tensor& x, int64_t count, const Tensor& sequence,
+                  const Tensor& inverse, const Tensor& places) {
+  if (count == 0) return make_tensor(Dims{0}, DType::Int64);
+  const int64_t* order = sequence.defined() ? sequence.data<int64_t>() : nullptr;
   const int64_t length = x.numel() / count;
   constexpr int64_t kPiece = 1 << 16;
   std::vector<std::vector<int64_t>> parts(size_t((count + kPiece - 1) / kPiece));
@@ -79,11 +97,14 @@ std::vector<int64_t> run_starts_cpu(const char* op, const Tensor& x, int64_t cou
       }
     });
   });
-  for (const auto& part : parts) starts.insert(starts.end(), part.begin(), part.end());
+  Tensor starts = vector_of(parts);
+  if (inverse.defined())
+    number_runs(starts, count, places.defined() ? places.data<int64_t>() : nullptr,
+                inverse.data<int64_t>());
   return starts;
 }
 
-Tensor first_of_runs_cpu(const char* op, const Tensor& x, const Tensor& inverse, Tensor* counts) {
+Tensor first_of_runs(const char* op, const Tensor& x, const Tensor& inverse, Tensor* counts) {
   const int64_t n = x.numel();
   if (n == 0) {
     if (counts) *counts = make_tensor(Dims{0}, DType::Int64);
@@ -118,17 +139,16 @@ Tensor first_of_runs_cpu(const char* op, const Tensor& x, const Tensor& inverse,
   return values;
 }
 
-std::vector<int64_t> slice_order_cpu(const char* op, const Tensor& x, int64_t count) {
-  std::vector<int64_t> order(static_cast<size_t>(count));
-  std::iota(order.begin(), order.end(), int64_t{0});
-  if (count == 0) return order;
+void sort_slices(const char* op, const Tensor& x, int64_t count, const Tensor& order) {
+  if (count == 0) return;
+  auto* first = order.data<int64_t>();
   const int64_t length = x.numel() / count;
   dispatch<DType::Float32, DType::Float64, DType::Int64, DType::Int32, DType::Float16,
            DType::BFloat16, DType::Bool, DType::UInt8, DType::Int8, DType::Int16, DType::UInt16,
            DType::UInt32, DType::UInt64>(op, x.dtype(), [&]<typename T>() {
     const T* p = x.data<T>();
     InterruptCounter interrupts(kPerLook);
-    std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) {
+    std::stable_sort(first, first + count, [&](int64_t a, int64_t b) {
       interrupts.add(16);  // mostly the first elements differ already
       for (int64_t i = 0; i < length; ++i) {
         const auto u = order_key(p[a * length + i]), v = order_key(p[b * length + i]);
@@ -137,7 +157,15 @@ std::vector<int64_t> slice_order_cpu(const char* op, const Tensor& x, int64_t co
       return false;
     });
   });
-  return order;
 }
 
+const bool registered = [] {
+  SortLoops& loops = sort_loops(DeviceType::CPU);
+  loops.sort_slices = sort_slices;
+  loops.run_starts = run_starts;
+  loops.first_of_runs = first_of_runs;
+  return true;
+}();
+
+}  // namespace
 }  // namespace rush

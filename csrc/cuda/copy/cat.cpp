@@ -7,7 +7,7 @@
 #include "cuda/kernels/cat_args.h"
 #include "cuda/runtime/launch.h"
 #include "cuda/runtime/loops.h"
-#include "device/loops.h"
+#include "device/copy.h"
 
 namespace rush::cuda {
 namespace {
@@ -89,7 +89,7 @@ class Launch {
   int64_t longest_ = 0;
 };
 
-void join(std::span<const Tensor> tensors, int64_t dim, const Tensor& out) {
+void cat(std::span<const Tensor> tensors, int64_t dim, const Tensor& out) {
   if (out.numel() == 0) return;
   const auto d = size_t(dim);
   const std::vector<size_t> order = memory_order(out);
@@ -122,7 +122,7 @@ void join(std::span<const Tensor> tensors, int64_t dim, const Tensor& out) {
 }
 
 const bool registered = [] {
-  device_loops(DeviceType::CUDA).join = join;
+  copy_loops(DeviceType::CUDA).cat = cat;
   return true;
 }();
 

@@ -1,13 +1,12 @@
 // Moving, converting and filling elements on GPUs, and to and from them.
 #include <bit>
 
-#include "cpu/copy/copy.h"
 #include "cuda/runtime/graph.h"
 #include "cuda/runtime/launch.h"
 #include "cuda/runtime/loops.h"
 #include "cuda/runtime/memory.h"
 #include "cuda/runtime/nest.h"
-#include "device/loops.h"
+#include "device/copy.h"
 
 namespace rush::cuda {
 namespace {
@@ -156,7 +155,7 @@ Tensor packed(const Tensor& t) {
   if (t.is_cuda())
     copy_on_device(t, out);
   else
-    copy_cpu(t, out);
+    copy_loops(t).copy(t, out, false);
   return out;
 }
 
@@ -226,7 +225,7 @@ void copy_to_host(const Tensor& src, const Tensor& dst) {
        "copy_");
   must(driver().StreamSynchronize(stream->handle), "copy_");
   raise_faults(device);
-  if (!direct) copy_cpu(host, dst);
+  if (!direct) copy_loops(host).copy(host, dst, false);
 }
 
 // Through the driver's own path between devices, in the order of both streams.
@@ -250,9 +249,8 @@ void copy_between(const Tensor& src, const Tensor& dst) {
 }
 
 const bool registered = [] {
-  DeviceLoops& loops = device_loops(DeviceType::CUDA);
-  loops.copy = copy;
-  loops.fill = fill;
+  copy_loops(DeviceType::CUDA).copy = copy;
+  copy_loops(DeviceType::CUDA).fill = fill;
   return true;
 }();
 

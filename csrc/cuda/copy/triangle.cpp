@@ -1,6 +1,4 @@
 // Triangles of matrices on GPUs, through kernels/triangle.cu.
-#include "cpu/copy/triangle.h"
-
 #include <algorithm>
 #include <bit>
 
@@ -8,7 +6,7 @@
 #include "cuda/runtime/launch.h"
 #include "cuda/runtime/loops.h"
 #include "cuda/runtime/nest.h"
-#include "device/loops.h"
+#include "device/copy.h"
 
 namespace rush::cuda {
 namespace {
@@ -96,7 +94,8 @@ void triangle_indices(int64_t rows, int64_t cols, int64_t diagonal, bool upper, 
 }
 
 const bool registered = [] {
-  device_loops(DeviceType::CUDA).triangles = {copy_triangle, triangle_indices};
+  copy_loops(DeviceType::CUDA).triangle = copy_triangle;
+  copy_loops(DeviceType::CUDA).triangle_indices = triangle_indices;
   return true;
 }();
 

@@ -18,13 +18,13 @@
 
 #include "core/error.h"
 #include "core/mutex.h"
-#include "cpu/pointwise/pointwise.h"
 #include "cuda/runtime/capture.h"
 #include "cuda/runtime/launch.h"
 #include "cuda/runtime/loops.h"
 #include "cuda/vendor/cufft.h"
 #include "cuda/vendor/plan_hash.h"
 #include "device/fft.h"
+#include "device/pointwise.h"
 
 namespace rush::cuda {
 namespace {

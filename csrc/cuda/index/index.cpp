@@ -3,12 +3,14 @@
 // A bad index cannot raise where it is used: the host has gone on. Kernels note the first one,
 // reads give zero and writes are left out; the error is raised when the program next waits for the
 // GPU.
-#include "cpu/index/index.h"
+#include "device/index.h"
+
+#include <bit>
 
 #include "cuda/runtime/launch.h"
 #include "cuda/runtime/loops.h"
 #include "cuda/runtime/nest.h"
-#include "device/loops.h"
+#include "device/pointwise.h"
 
 namespace rush::cuda {
 namespace {
@@ -88,12 +90,9 @@ void check_values(const Tensor& x, double lo, double hi, bool nonzero, const cha
 void check_between(const Tensor& x, double lo, double hi, const char* op, const char* rule) {
   check_values(x, lo, hi, false, op, rule);
 }
-void check_nonzero(const Tensor& x, const char* op, const char* rule) {
-  check_values(x, 0, 0, true, op, rule);
-}
-
 void read_at(const Tensor& out, const Tensor& source, const Tensor& index,
              const IndexRange& range) {
+  if (out.numel() == 0) return;
   const int device = out.device().index;
   const Walk<3> walk = walk_over<3>({out.impl(), source.impl(), index.impl()});
   const int64_t width = out.element_size();
@@ -108,6 +107,33 @@ void read_at(const Tensor& out, const Tensor& source, const Tensor& index,
       launch(kRead, key, device, blocks_for(count, device), {kThreads}, args, nest);
     });
   });
+}
+
+// Slices as reads of the widest elements that fit them.
+void copy_slices(const Tensor& out, const Tensor& source, const Tensor& index, int64_t outer,
+                 int64_t row, const IndexRange& range) {
+  if (out.numel() == 0) return;
+  constexpr std::pair<int64_t, DType> carriers[] = {{16, DType::Complex128},
+                                                    {8, DType::Int64},
+                                                    {4, DType::Int32},
+                                                    {2, DType::Int16},
+                                                    {1, DType::UInt8}};
+  const auto fits = [](const Tensor& t, int64_t width) {
+    return reinterpret_cast<uintptr_t>(t.data()) % uintptr_t(width) == 0 &&
+           t.offset() * t.element_size() % width == 0;
+  };
+  for (const auto& [width, type] : carriers) {
+    if (row % width || !fits(out, width) || !fits(source, width)) continue;
+    const int64_t n = index.numel(), length = row / width;
+    const auto seen = [&](const Tensor& t, const Dims& strides) {
+      return make_tensor(t.storage(), Dims{outer, n, length}, strides,
+                         t.offset() * t.element_size() / width, type);
+    };
+    read_at(seen(out, Dims{n * length, length, 1}), seen(source, Dims{range.size * length, 0, 1}),
+            index.alias(Dims{outer, n, length}, Dims{0, 1, 0}, index.offset()),
+            {range.op, range.size, length, range.dim, range.wraps});
+    return;
+  }
 }
 
 void add_offsets(const Tensor& offsets, const Tensor& index, int64_t size, int64_t stride) {
@@ -134,6 +160,7 @@ bool writes_each(ScatterFn fn, DType t, int64_t length) {
 }
 
 void scatter(ScatterFn fn, const ScatterLines& lines, const Scalar& alpha) {
+  if (lines.length == 0 || lines.dst.numel() == 0) return;
   const int device = lines.dst.device().index;
   const Walk<3> walk = walk_over<3>({lines.dst.impl(), lines.src.impl(), lines.index.impl()});
   const DType type = lines.dst.dtype();
@@ -163,16 +190,36 @@ void scatter(ScatterFn fn, const ScatterLines& lines, const Scalar& alpha) {
   });
 }
 
+void divide_by_count(const Tensor& out, const Tensor& count) {
+  if (out.numel() == 0) return;
+  const Tensor at_least_one = make_tensor(count.sizes(), count.dtype(), count.device());
+  map_binary(BinaryFn::Maximum, count, wrap_number(1), at_least_one);
+  const bool whole = category(out.dtype()) <= Category::Integer;
+  map_binary(whole ? BinaryFn::FloorDivide : BinaryFn::Div, out, at_least_one, out, {},
+             out.dtype() == DType::Bool ? DType::Int64 : out.dtype());
+}
+
+void masked_fill(const Tensor& self, const Tensor& mask, const Tensor& value, const Tensor& out) {
+  map_ternary(TernaryFn::Where, mask, value, self, out, {}, self.dtype());
+}
+
 const bool registered = [] {
-  DeviceLoops& loops = device_loops(DeviceType::CUDA);
+  IndexLoops& loops = index_loops(DeviceType::CUDA);
   loops.check_indices = check_all;
   loops.check_between = check_between;
-  loops.check_nonzero = check_nonzero;
   loops.read_at = read_at;
+  loops.copy_slices = copy_slices;
   loops.add_offsets = add_offsets;
   loops.scatter = scatter;
+  loops.divide_by_count = divide_by_count;
+  loops.masked_fill = masked_fill;
   return true;
 }();
 
 }  // namespace
+
+void check_nonzero(const Tensor& x, const char* op, const char* rule) {
+  check_values(x, 0, 0, true, op, rule);
+}
+
 }  // namespace rush::cuda

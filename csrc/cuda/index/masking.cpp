@@ -1,11 +1,11 @@
 // Masks on GPUs, through kernels/mask.cu.
 #include <bit>
 
-#include "cpu/reduce/scan.h"
 #include "cuda/kernels/mask_args.h"
 #include "cuda/runtime/launch.h"
 #include "cuda/runtime/loops.h"
-#include "device/loops.h"
+#include "device/index.h"
+#include "device/reduce.h"
 
 namespace rush::cuda {
 namespace {
@@ -111,7 +111,11 @@ void place(const char* op, const Tensor& x, const Tensor& starts, const Tensor& 
 }
 
 const bool registered = [] {
-  device_loops(DeviceType::CUDA).masks = {count, write_coordinates, select, place};
+  IndexLoops& loops = index_loops(DeviceType::CUDA);
+  loops.nonzero_counts = count;
+  loops.nonzero_coordinates = write_coordinates;
+  loops.masked_select = select;
+  loops.masked_scatter = place;
   return true;
 }();
 

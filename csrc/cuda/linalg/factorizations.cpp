@@ -1,19 +1,19 @@
 // Elimination and reflections on GPUs: Cholesky, LU, QR and the systems they solve, by cuSOLVER for
 // large matrices and by the batched functions of cuBLAS and cuSOLVER for many small ones.
 #include "core/matrix_shape.h"
-#include "cpu/pointwise/pointwise.h"
 #include "cuda/kernels/matrices_args.h"
 #include "cuda/linalg/matmul.h"
 #include "cuda/linalg/matrices.h"
+#include "device/copy.h"
+#include "device/index.h"
 #include "device/linalg.h"
-#include "device/loops.h"
+#include "device/pointwise.h"
 
 namespace rush::cuda {
 
 Tensor address_table(const void* first, int64_t step_bytes, int64_t count, Device device) {
   const Tensor table = make_tensor(Dims{count}, DType::Int64, device);
-  device_loops(DeviceType::CUDA)
-      .counting.count_up(table, int64_t(reinterpret_cast<uintptr_t>(first)), step_bytes);
+  copy_loops(table).arange(table, int64_t(reinterpret_cast<uintptr_t>(first)), step_bytes);
   return table;
 }
 
@@ -86,7 +86,7 @@ void cholesky(const char* op, const Tensor& a, bool upper, const Tensor& out, co
                    w.device.data(), on_device, w.host.data(), on_host, found + m),
            "cusolverDnXpotrf");
   });
-  device_loops(DeviceType::CUDA).triangles.copy(own, 0, upper, out);
+  copy_loops(own).triangle(own, 0, upper, out);
   after_launch(current_stream(device.index));
 }
 
@@ -134,7 +134,7 @@ void solve_triangular(const char* op, const Tensor& a, bool upper, bool unit, co
 // 1, 2, 3, ... for every matrix.
 void count_pivots(const Tensor& pivots) {
   const Tensor row = make_tensor(Dims{pivots.size(-1)}, DType::Int32, pivots.device());
-  device_loops(DeviceType::CUDA).counting.count_up(row, 1, 1);
+  copy_loops(row).arange(row, 1, 1);
   copy(row, pivots, false);
 }
 
@@ -228,9 +228,8 @@ void lu_solve(const char* op, const Tensor& lu, const Tensor& pivots, const Tens
 
 void permutation(const char* op, const Tensor& pivots, int64_t rows, const Tensor& out) {
   const int device = out.device().index;
-  device_loops(DeviceType::CUDA)
-      .check_between(pivots, 1, double(rows), op,
-                     "pivots must lie between 1 and the number of rows");
+  index_loops(pivots).check_between(pivots, 1, double(rows), op,
+                                    "pivots must lie between 1 and the number of rows");
   const PermutationArgs args{out.numel() / rows, rows, pivots.size(-1), pivots.data<int32_t>(),
                              reinterpret_cast<i64*>(out.data<int64_t>())};
   launch(kMatrices, kPermutation, device, blocks_for(args.count, device), {kThreads}, args);
@@ -241,7 +240,7 @@ void permutation(const char* op, const Tensor& pivots, int64_t rows, const Tenso
 void ldl_factor(const char* op, const Tensor& a, bool, const Tensor& ld, const Tensor& pivots,
                 const Tensor& info) {
   check_sizes(op, ld);
-  device_loops(DeviceType::CUDA).triangles.copy(a, 0, false, ld);
+  copy_loops(ld).triangle(a, 0, false, ld);
   const Batch b(ld);
   const auto n = int(b.rows);
   const Device device = ld.device();

@@ -12,7 +12,6 @@
 #include <memory>
 #include <unordered_map>
 
-#include "cpu/pointwise/pointwise.h"
 #include "cuda/linalg/matmul.h"
 #include "cuda/runtime/launch.h"
 #include "cuda/runtime/loops.h"
@@ -20,6 +19,7 @@
 #include "cuda/vendor/cublas.h"
 #include "cuda/vendor/plan_hash.h"
 #include "device/linalg.h"
+#include "device/pointwise.h"
 
 namespace rush::cuda {
 namespace {

@@ -3,11 +3,11 @@
 // Singular values come from Jacobi's method: many small matrices at once, others one by one. Where
 // it does not converge, and where it is asked for, QR iterations (gesvd) do it.
 #include "core/matrix_shape.h"
-#include "cpu/pointwise/pointwise.h"
 #include "cuda/linalg/matmul.h"
 #include "cuda/linalg/matrices.h"
+#include "device/copy.h"
 #include "device/linalg.h"
-#include "device/loops.h"
+#include "device/pointwise.h"
 
 namespace rush::cuda {
 namespace {
@@ -103,7 +103,7 @@ void jacobi_of_factors(const Svd& c) {
   const Tensor factors = columns_of(c.count, m, n, c.a), r = columns_of(c.count, n, n, c.a);
   const Tensor tau = make_tensor(Dims{c.count, n}, c.a.dtype(), c.device);
   loops.geqrf(c.op, tall, factors, tau);
-  device_loops(DeviceType::CUDA).triangles.copy(corner(factors, n, n), 0, true, r);
+  copy_loops(r).triangle(corner(factors, n, n), 0, true, r);
   Svd inner = c;
   inner.a = r;
   inner.rows = inner.cols = n;

@@ -14,7 +14,6 @@
 #include <span>
 #include <unordered_map>
 
-#include "cpu/pointwise/pointwise.h"
 #include "cuda/nn/depthwise.h"
 #include "cuda/runtime/launch.h"
 #include "cuda/runtime/loops.h"
@@ -22,6 +21,7 @@
 #include "cuda/vendor/cudnn.h"
 #include "cuda/vendor/cudnn_graph.h"
 #include "cuda/vendor/plan_hash.h"
+#include "device/pointwise.h"
 
 namespace rush::cuda {
 namespace {

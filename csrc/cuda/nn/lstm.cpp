@@ -9,12 +9,12 @@
 // ended keep their last one; the backward pass does the same with the states' gradients.
 #include "cuda/nn/lstm.h"
 
-#include "cpu/reduce/reduce.h"
 #include "cuda/linalg/matmul.h"
 #include "cuda/runtime/launch.h"
 #include "cuda/runtime/loops.h"
 #include "cuda/runtime/settings.h"
 #include "cuda/vendor/cublas.h"
+#include "device/reduce.h"
 
 namespace rush::cuda {
 namespace {

@@ -1,8 +1,8 @@
 // Layer, RMS and group norm on GPUs, through kernels/row_norm.cu.
-#include "cpu/reduce/reduce.h"
 #include "cuda/nn/rows.h"
 #include "cuda/runtime/loops.h"
 #include "device/nn/norm.h"
+#include "device/reduce.h"
 
 namespace rush::cuda {
 namespace {

@@ -4,7 +4,7 @@
 #include "cuda/runtime/launch.h"
 #include "cuda/runtime/loops.h"
 #include "cuda/runtime/nest.h"
-#include "device/loops.h"
+#include "device/pointwise.h"
 
 namespace rush::cuda {
 namespace {
@@ -165,11 +165,28 @@ void run(Fn fn, const std::array<const Tensor*, Inputs>& in, const Tensor& out, 
   });
 }
 
+// Functors that refuse a divisor of zero among integers (IntegerDivision in functors/binary.h).
+bool divides(BinaryFn fn) {
+  return fn == BinaryFn::TruncDivide || fn == BinaryFn::FloorDivide || fn == BinaryFn::Remainder ||
+         fn == BinaryFn::Fmod;
+}
+
+void check_divisor(const Tensor& b, DType compute) {
+  if (b.is_cuda())  // which is not waited for: it tells later
+    return check_nonzero(b, "", "integers cannot be divided by zero (ZeroDivisionError)");
+  dispatch_storage("", compute, [&]<typename T>() {
+    if constexpr (std::is_integral_v<T>)  // 256 is a zero among the uint8
+      check(b.item().to<T>() != T(0), ErrorKind::Runtime, "",
+            "ZeroDivisionError: an integer is divided by zero");
+  });
+}
+
 void unary(UnaryFn fn, const Tensor& x, const Tensor& out, ParamSpan params, DType compute) {
   run<UnaryFn, 1>(fn, {&x}, out, params, compute);
 }
 void binary(BinaryFn fn, const Tensor& a, const Tensor& b, const Tensor& out, ParamSpan params,
             DType compute) {
+  if (divides(fn) && category(compute) <= Category::Integer) check_divisor(b, compute);
   run<BinaryFn, 2>(fn, {&a, &b}, out, params, compute);
 }
 void ternary(TernaryFn fn, const Tensor& a, const Tensor& b, const Tensor& c, const Tensor& out,
@@ -178,7 +195,7 @@ void ternary(TernaryFn fn, const Tensor& a, const Tensor& b, const Tensor& c, co
 }
 
 const bool registered = [] {
-  DeviceLoops& loops = device_loops(DeviceType::CUDA);
+  PointwiseLoops& loops = pointwise_loops(DeviceType::CUDA);
   loops.unary = unary;
   loops.binary = binary;
   loops.ternary = ternary;

@@ -1,9 +1,7 @@
 // Special functions on GPUs, through kernels/special.cu.
-#include "cpu/pointwise/special.h"
-
 #include "cuda/runtime/launch.h"
 #include "cuda/runtime/loops.h"
-#include "device/math.h"
+#include "device/pointwise.h"
 
 namespace rush::cuda {
 namespace {
@@ -70,8 +68,8 @@ void queue(SpecialFn fn, const Tensor* const* in, const Tensor& out, double firs
 }
 
 const bool registered = [] {
-  cuda_math_loops().special = [](SpecialFn fn, const Tensor& x, const Tensor& y, const Tensor& out,
-                                 double first, double second) {
+  pointwise_loops(DeviceType::CUDA).special = [](SpecialFn fn, const Tensor& x, const Tensor& y,
+                                                 const Tensor& out, double first, double second) {
     if (out.numel() == 0) return;
     const Tensor* in[] = {&x, &y};
     if (facts(fn).inputs == 1)

@@ -1,10 +1,9 @@
 // Random numbers on GPUs: the bits of the CPU, since element i depends on (seed, call, i) only.
-#include "cpu/random/random.h"
+#include "device/random.h"
 
 #include "cuda/runtime/graph.h"
 #include "cuda/runtime/launch.h"
 #include "cuda/runtime/loops.h"
-#include "device/loops.h"
 
 namespace rush::cuda {
 namespace {
@@ -69,9 +68,8 @@ void random_int(const Tensor& out, RandomCall call, int64_t from, uint64_t range
 }
 
 const bool registered = [] {
-  DeviceLoops& loops = device_loops(DeviceType::CUDA);
-  loops.random = random;
-  loops.random_int = random_int;
+  random_loops(DeviceType::CUDA).fill = random;
+  random_loops(DeviceType::CUDA).fill_int = random_int;
   return true;
 }();
 

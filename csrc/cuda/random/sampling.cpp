@@ -1,11 +1,10 @@
 // Draws by rejection on GPUs, through kernels/sampling_exact.cu.
-#include "cpu/random/sampling.h"
+#include "device/random.h"
 
 #include "cuda/kernels/sampling_args.h"
 #include "cuda/runtime/graph.h"
 #include "cuda/runtime/launch.h"
 #include "cuda/runtime/loops.h"
-#include "device/loops.h"
 
 namespace rush::cuda {
 namespace {
@@ -30,7 +29,7 @@ void queue(uint64_t key, const Tensor& a, const Tensor& b, const Tensor& out, Ra
 }
 
 const bool registered = [] {
-  SamplingLoops& loops = device_loops(DeviceType::CUDA).sampling;
+  RandomLoops& loops = random_loops(DeviceType::CUDA);
   loops.sample = [](SamplingFn fn, const Tensor& a, const Tensor& b, const Tensor& out,
                     RandomCall call) { queue(uint64_t(fn), a, b, out, call); };
   loops.gamma_derivative = [](const Tensor& a, const Tensor& x, const Tensor& out) {

@@ -1,13 +1,12 @@
 // Reductions on GPUs, through kernels/reduce.cu.
-#include "cpu/reduce/reduce.h"
+#include "device/reduce.h"
 
 #include <bit>
 
-#include "cpu/pointwise/pointwise.h"
 #include "cuda/runtime/launch.h"
 #include "cuda/runtime/loops.h"
 #include "cuda/runtime/nest.h"
-#include "device/loops.h"
+#include "device/pointwise.h"
 
 namespace rush::cuda {
 namespace {
@@ -209,19 +208,7 @@ void run(Fold fold, DType type, const Tensor& x, const Outputs& to, bool ordered
     both(kept.template nest<u32>());
 }
 
-DType wide(DType t) {
-  if (category(t) <= Category::Integer) return DType::Int64;
-  return is_reduced_float(t) ? DType::Float32 : t;
-}
 DType own(DType t) { return is_reduced_float(t) ? DType::Float32 : t; }
-
-double folded_count(const Tensor& x, const Tensor& out) {
-  double count = 1;
-  for (size_t d = 0; d < size_t(x.dim()); ++d) {
-    if (out.sizes()[d] != x.sizes()[d] || x.sizes()[d] == 1) count *= double(x.sizes()[d]);
-  }
-  return count;
-}
 
 // (sum of |x|^p)^(1/p)
 void norm_p(const Tensor& x, const Tensor& out, double p, DType type) {
@@ -238,11 +225,11 @@ void reduce(ReduceFn fn, const Tensor& x, const Tensor& out, ParamSpan params) {
   const bool truth = x.dtype() == DType::Bool;
   switch (fn) {
     case ReduceFn::Sum:
-      return run(Fold::Sum, wide(out.dtype()), x, {out});
+      return run(Fold::Sum, wide_type(out.dtype()), x, {out});
     case ReduceFn::Mean:
-      return run(Fold::Mean, wide(out.dtype()), x, {out, nullptr, folded_count(x, out)});
+      return run(Fold::Mean, wide_type(out.dtype()), x, {out, nullptr, folded_count(x, out)});
     case ReduceFn::Prod:
-      return run(Fold::Prod, wide(out.dtype()), x, {out});
+      return run(Fold::Prod, wide_type(out.dtype()), x, {out});
     case ReduceFn::Max:
       return run(truth ? Fold::Any : Fold::Max, own(x.dtype()), x, {out});
     case ReduceFn::Min:
@@ -273,12 +260,6 @@ void reduce(ReduceFn fn, const Tensor& x, const Tensor& out, ParamSpan params) {
   }
 }
 
-Tensor part_of(const Tensor& z, int64_t part) {
-  Dims strides = z.strides();
-  for (int64_t& s : strides) s *= 2;
-  return make_tensor(z.storage(), z.sizes(), strides, z.offset() * 2 + part, to_real(z.dtype()));
-}
-
 void reduce_var(const Tensor& x, const Tensor& out, double correction, bool take_sqrt,
                 const Tensor* mean_out) {
   const double divisor = std::max(0.0, folded_count(x, out) - correction);
@@ -301,10 +282,10 @@ void reduce_arg(ReduceFn fn, const Tensor& x, const Tensor& values, const Tensor
 }
 
 const bool registered = [] {
-  DeviceLoops& loops = device_loops(DeviceType::CUDA);
+  ReduceLoops& loops = reduce_loops(DeviceType::CUDA);
   loops.reduce = reduce;
-  loops.reduce_var = reduce_var;
-  loops.reduce_arg = reduce_arg;
+  loops.var = reduce_var;
+  loops.arg = reduce_arg;
   return true;
 }();
 

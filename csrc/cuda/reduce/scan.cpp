@@ -1,14 +1,12 @@
 // Running sums, products and extremes on GPUs, through kernels/scan.cu.
-#include "cpu/reduce/scan.h"
+#include "device/reduce.h"
 
 #include <bit>
 
-#include "cpu/reduce/driver.h"
 #include "cuda/kernels/scan_args.h"
 #include "cuda/runtime/launch.h"
 #include "cuda/runtime/loops.h"
 #include "cuda/runtime/nest.h"
-#include "device/loops.h"
 
 namespace rush::cuda {
 namespace {
@@ -174,7 +172,7 @@ void scan(ScanFn fn, const Tensor& x, const Tensor& out, const Tensor* indices, 
 }
 
 const bool registered = [] {
-  device_loops(DeviceType::CUDA).scan = scan;
+  reduce_loops(DeviceType::CUDA).scan = scan;
   return true;
 }();
 

@@ -66,6 +66,8 @@ Number to_number(const Scalar& s);
 // from pinned memory is not waited for.
 void copy(const Tensor& src, const Tensor& dst, bool non_blocking);
 void fill(const Tensor& dst, const Scalar& value);
+// An element that is zero is a fault: "op: rule".
+void check_nonzero(const Tensor& x, const char* op, const char* rule);
 
 // The same values: x itself where it is contiguous, or lies as `as` does.
 inline Tensor contiguous(const Tensor& x) {

@@ -11,7 +11,8 @@ namespace {
 Stream* own(DeviceStream* stream) { return static_cast<Stream*>(stream); }
 
 const bool g_registered = [] {
-  device_traits(DeviceType::CUDA) = {.asynchronous = true, .separate_memory = true};
+  device_traits(DeviceType::CUDA) = {
+      .asynchronous = true, .separate_memory = true, .autocast_dtype = DType::Float16};
   device_runtime(DeviceType::CUDA) = {
       .current_stream = [](Device device) -> DeviceStream* { return current_stream(device.index); },
       .set_current_stream = [](DeviceStream* stream) { set_current_stream(own(stream)); },

@@ -10,7 +10,7 @@
 #include "core/caching_pool.h"
 #include "core/export.h"
 #include "cuda/runtime/device.h"
-#include "device/runtime.h"
+#include "device/stream.h"
 
 namespace rush::cuda {
 

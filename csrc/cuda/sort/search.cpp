@@ -1,10 +1,9 @@
 // Searching and counting on GPUs, through kernels/search.cu.
-#include "cpu/sort/search.h"
+#include "device/sort.h"
 
 #include "cuda/kernels/search_args.h"
 #include "cuda/runtime/launch.h"
 #include "cuda/runtime/loops.h"
-#include "device/loops.h"
 
 namespace rush::cuda {
 namespace {
@@ -27,8 +26,8 @@ uint64_t key_for(Kernel kernel, DType type, DType second = DType::Bool) {
 
 const void* data_or_null(const Tensor& t) { return t.defined() ? t.data() : nullptr; }
 
-void search_sorted(const Tensor& sorted, const Tensor& values, const Tensor& sorter, bool right,
-                   const Tensor& out) {
+void search_sorted(const char*, const Tensor& sorted, const Tensor& values, const Tensor& sorter,
+                   bool right, const Tensor& out) {
   if (values.numel() == 0) return;
   const bool rows = sorted.dim() > 1;
   const SearchArgs args{values.numel(),
@@ -44,7 +43,7 @@ void search_sorted(const Tensor& sorted, const Tensor& values, const Tensor& sor
          blocks_for(args.n, device), {kThreads}, args);
 }
 
-void histogram(const Tensor& x, const Tensor& weights, const Tensor& edges, bool even,
+void histogram(const char*, const Tensor& x, const Tensor& weights, const Tensor& edges, bool even,
                const Tensor& counts) {
   if (x.numel() == 0 || counts.numel() == 0) return;
   const HistogramArgs args{
@@ -56,7 +55,7 @@ void histogram(const Tensor& x, const Tensor& weights, const Tensor& edges, bool
          device, blocks_for(args.n, device), {kThreads}, args);
 }
 
-void count(const Tensor& x, const Tensor& weights, const Tensor& counts) {
+void bincount(const Tensor& x, const Tensor& weights, const Tensor& counts) {
   if (x.numel() == 0) return;
   const CountArgs args{x.numel(), x.data<i64>(), data_or_null(weights), counts.data(),
                        counts.numel()};
@@ -66,7 +65,10 @@ void count(const Tensor& x, const Tensor& weights, const Tensor& counts) {
 }
 
 const bool registered = [] {
-  device_loops(DeviceType::CUDA).searches = {search_sorted, histogram, count};
+  SortLoops& loops = sort_loops(DeviceType::CUDA);
+  loops.search_sorted = search_sorted;
+  loops.histogram = histogram;
+  loops.bincount = bincount;
   return true;
 }();
 

@@ -1,15 +1,14 @@
 // The largest, the k-th, the median and the most frequent of rows on GPUs: sorted first, then
 // picked by kernels/select.cu. Rows that a block has room for are searched by
 // kernels/select_rows.cu instead, longer ones by kernels/select_long.cu.
-#include "cpu/index/index.h"
-#include "cpu/reduce/scan.h"
-#include "cpu/sort/sort.h"
 #include "cuda/kernels/select_args.h"
 #include "cuda/kernels/sort_args.h"
 #include "cuda/runtime/launch.h"
 #include "cuda/runtime/loops.h"
 #include "cuda/sort/order.h"
-#include "device/loops.h"
+#include "device/index.h"
+#include "device/reduce.h"
+#include "device/sort.h"
 
 namespace rush::cuda {
 namespace {
@@ -143,7 +142,8 @@ Tensor with_last(const Tensor& x, int64_t size, DType dtype) {
   return make_tensor(sizes, dtype, x.device());
 }
 
-void topk(const Tensor& x, int64_t k, bool largest, const Tensor& values, const Tensor& indices) {
+void topk(const char*, const Tensor& x, int64_t k, bool largest, const Tensor& values,
+          const Tensor& indices) {
   const Rows rows(x);
   if (rows.count == 0 || k == 0) return;
   if (search_rows(x, largest, 0, k - 1, k, values, indices)) return;
@@ -158,11 +158,12 @@ void topk(const Tensor& x, int64_t k, bool largest, const Tensor& values, const 
     return make_tensor(t.storage(), Dims{rows.count, k}, Dims{row_step, step}, t.offset(),
                        t.dtype());
   };
-  device_loops(DeviceType::CUDA)
-      .read_at(flat(indices, k, 1), flat(stood, k, 0), flat(order, k, 1), {"topk", k, 1, 1});
+  index_loops(x).read_at(flat(indices, k, 1), flat(stood, k, 0), flat(order, k, 1),
+                         {"topk", k, 1, 1});
 }
 
-void select(const Tensor& x, Rank rank, int64_t k, const Tensor& values, const Tensor& indices) {
+void select(const char*, const Tensor& x, Rank rank, int64_t k, const Tensor& values,
+            const Tensor& indices) {
   const Rows rows(x);
   if (rows.count == 0) return;
   if (search_rows(x, false, i32(rank), k, 0, values, indices)) return;
@@ -182,7 +183,7 @@ void select(const Tensor& x, Rank rank, int64_t k, const Tensor& values, const T
          {kThreads}, args);
 }
 
-void mode(const Tensor& x, const Tensor& values, const Tensor& indices) {
+void mode(const char*, const Tensor& x, const Tensor& values, const Tensor& indices) {
   const Rows rows(x);
   if (rows.count == 0) return;
   constexpr int64_t kSegment = 4096, kMostSegments = 1024;
@@ -205,10 +206,10 @@ void mode(const Tensor& x, const Tensor& values, const Tensor& indices) {
 }
 
 const bool registered = [] {
-  OrderLoops& orders = device_loops(DeviceType::CUDA).orders;
-  orders.topk = topk;
-  orders.select = select;
-  orders.mode = mode;
+  SortLoops& loops = sort_loops(DeviceType::CUDA);
+  loops.topk = topk;
+  loops.select = select;
+  loops.mode = mode;
   return true;
 }();
 

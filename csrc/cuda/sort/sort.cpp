@@ -1,5 +1,5 @@
 // Sorting rows on GPUs, through kernels/sort.cu.
-#include "cpu/sort/sort.h"
+#include "device/sort.h"
 
 #include <bit>
 #include <utility>
@@ -8,7 +8,6 @@
 #include "cuda/runtime/launch.h"
 #include "cuda/runtime/loops.h"
 #include "cuda/sort/order.h"
-#include "device/loops.h"
 
 namespace rush::cuda {
 namespace {
@@ -112,12 +111,13 @@ void sort_long(SortArgs args, const Tensor& x) {
   }
 }
 
-void sort(const Tensor& x, bool descending, const Tensor& values, const Tensor& indices) {
+void sort(const char*, const Tensor& x, bool descending, const Tensor& values,
+          const Tensor& indices) {
   sort_rows(x, descending, Rows(x).length, values, indices);
 }
 
 const bool registered = [] {
-  device_loops(DeviceType::CUDA).orders.sort = sort;
+  sort_loops(DeviceType::CUDA).sort = sort;
   return true;
 }();
 

@@ -2,7 +2,10 @@
 #include "cuda/kernels/search_args.h"
 #include "cuda/runtime/launch.h"
 #include "cuda/runtime/loops.h"
-#include "device/loops.h"
+#include "device/index.h"
+#include "device/pointwise.h"
+#include "device/reduce.h"
+#include "device/sort.h"
 
 namespace rush::cuda {
 namespace {
@@ -24,8 +27,30 @@ void mark_runs(const Tensor& slices, int64_t count, const Tensor& order, const T
          {kThreads}, args);
 }
 
-// `order` holds 0, 1, 2, ... when it comes.
-void sort_slices(const Tensor& slices, int64_t count, const Tensor& order) {
+// Counting the runs is the only wait.
+Tensor run_starts(const char*, const Tensor& slices, int64_t count, const Tensor& order,
+                  const Tensor& inverse, const Tensor& places) {
+  const Tensor marks = make_tensor(Dims{count}, DType::Bool, slices.device());
+  mark_runs(slices, count, order, marks);
+  const NonzeroCounts runs(marks);
+  const Tensor starts = make_tensor(Dims{runs.total()}, DType::Int64, slices.device());
+  runs.write_positions(starts);
+  if (!inverse.defined() || count == 0) return starts;
+  const Tensor numbers =
+      places.defined() ? make_tensor(Dims{count}, DType::Int64, slices.device()) : inverse;
+  scan(ScanFn::Sum, marks, numbers.alias(Dims{count}, Dims{1}, numbers.offset()), 0);
+  map_binary(BinaryFn::Sub, numbers, wrap_number(1), numbers);
+  if (places.defined()) {
+    const auto first = [](const Tensor& t) { return t.alias(Dims{}, Dims{}, t.offset()); };
+    index_loops(inverse).scatter(
+        ScatterFn::Set,
+        {first(inverse), first(places), first(numbers), count, 1, 1, {"unique", count, 1, 0}}, 1);
+  }
+  return starts;
+}
+
+void sort_slices(const char* op, const Tensor& slices, int64_t count, const Tensor& order) {
+  check(!slices.is_complex(), ErrorKind::DType, op, "complex numbers have no order");
   if (count < 2) return;
   const int device = slices.device().index;
   const Tensor room = make_tensor(Dims{count}, DType::Int64, slices.device());
@@ -41,9 +66,8 @@ void sort_slices(const Tensor& slices, int64_t count, const Tensor& order) {
 }
 
 const bool registered = [] {
-  OrderLoops& orders = device_loops(DeviceType::CUDA).orders;
-  orders.mark_runs = mark_runs;
-  orders.sort_slices = sort_slices;
+  sort_loops(DeviceType::CUDA).sort_slices = sort_slices;
+  sort_loops(DeviceType::CUDA).run_starts = run_starts;
   return true;
 }();
 

@@ -5,7 +5,9 @@
 #include <vector>
 
 #include "autograd/meta.h"
+#include "core/device_memory.h"
 #include "core/modes.h"
+#include "device/runtime.h"
 #include "ops/ops.h"
 
 namespace rush {
@@ -26,8 +28,8 @@ struct State {
   std::unordered_map<const TensorImpl*, CachedCast> cache;
 
   State() {
-    for (DType& t : dtype) t = DType::BFloat16;
-    dtype[int(DeviceType::CUDA)] = DType::Float16;
+    for (int i = 0; i < kDeviceTypeCount; ++i)
+      dtype[i] = device_traits(DeviceType(i)).autocast_dtype;
   }
 };
 State& state() {
@@ -37,7 +39,8 @@ State& state() {
 
 // float64 is left alone: whoever uses it wants it.
 bool is_eligible(const Tensor& t, DeviceType device) {
-  return t.defined() && t.is_floating() && t.dtype() != DType::Float64 && t.device().type == device;
+  return t.defined() && t.is_floating() && t.dtype() != DType::Float64 &&
+         same_type(t.device(), Device{device});
 }
 
 // Weights are cast once a region, not once a call: leaves that want a gradient, from float32.

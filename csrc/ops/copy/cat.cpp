@@ -1,7 +1,5 @@
 // Joining and splitting tensors.
-#include "core/interrupt.h"
-#include "cpu/copy/copy.h"
-#include "device/loops.h"
+#include "device/copy.h"
 #include "ops/framework/data.h"
 #include "ops/framework/op.h"
 #include "ops/framework/operators.h"
@@ -54,23 +52,7 @@ struct Join {
 
   static constexpr bool any_device = true;
   static void run(TensorList tensors, int64_t dim, IntList, const Tensor& out) {
-    const auto d = size_t(wrap_dim(name, dim, out.dim()));
-    if (out.is_cuda()) return device_loops(DeviceType::CUDA).join(tensors, int64_t(d), out);
-    if (out.numel() > 0 && lies_flat(tensors, out))
-      return join_rows_cpu(tensors, numel(IntList(out.sizes()).first(d)), out);
-    int64_t at = 0;
-    InterruptCounter interrupts(1 << 12);
-    for (const Tensor& t : tensors) {
-      interrupts.add();
-      if (t.numel() == 0) {
-        if (t.dim() == out.dim()) at += t.sizes()[d];
-        continue;
-      }
-      Dims sizes(out.sizes());
-      sizes[d] = t.sizes()[d];
-      copy_data(out.alias(sizes, out.strides(), out.offset() + at * out.strides()[d]), t);
-      at += sizes[d];
-    }
+    copy_loops(out).cat(tensors, wrap_dim(name, dim, out.dim()), out);
   }
 
   static Grads grad(const Ctx& c, const Tensor& g, TensorList, int64_t dim, IntList extents) {
@@ -98,11 +80,6 @@ struct Join {
     const Tensor part =
         form.alias(sizes, form.strides(), form.offset() + at * form.strides()[size_t(d)]);
     return arrange(clone_data(part));
-  }
-  static bool lies_flat(TensorList tensors, const Tensor& out) {
-    bool flat = out.is_cpu() && out.is_contiguous();
-    for (const Tensor& t : tensors) flat = flat && t.is_contiguous() && t.dtype() == out.dtype();
-    return flat;
   }
   static void check_same_shape(const Tensor& first, const Tensor& t, int64_t d, int64_t position) {
     bool same = t.dim() == first.dim();

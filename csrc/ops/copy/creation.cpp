@@ -4,8 +4,7 @@
 #include <cmath>
 
 #include "core/device_memory.h"
-#include "core/threads.h"
-#include "device/loops.h"
+#include "device/copy.h"
 #include "functors/complex.h"
 #include "ops/framework/data.h"
 #include "ops/framework/fits.h"
@@ -14,14 +13,6 @@
 namespace rush {
 
 namespace {
-
-// Fills a tensor on a GPU with what f makes of a twin on the host.
-template <class F>
-void by_host(const Tensor& t, F f) {
-  const Tensor twin = make_tensor(t.sizes(), t.dtype());
-  f(twin);
-  copy_data(t, twin);
-}
 
 // Memory that a GPU can read by itself.
 Tensor pinned(const char* op, const Spec& spec) {
@@ -148,38 +139,8 @@ struct ArangeStart {
     }
     Tensor t = fresh(name, Dims{n}, dtype.value_or(exact ? DType::Int64 : default_dtype()), device,
                      pin_memory);
-    if (!t.is_meta()) fill(t, start, step);
+    if (!t.is_meta()) copy_loops(t).arange(t, start, step);
     return finished(std::move(t), requires_grad);
-  }
-
- private:
-  static void fill(const Tensor& t, const Scalar& start, const Scalar& step) {
-    if (t.is_cuda()) return device_loops(DeviceType::CUDA).counting.count_up(t, start, step);
-    dispatch_all(name, t.dtype(), [&]<typename T>() {
-      if constexpr (is_complex_v<T> || std::is_same_v<T, bool>) {
-        fail(ErrorKind::DType, name, "not implemented for ", dtype_of<T>, " tensors");
-      } else {
-        // Counted in the widest type of its kind, so that no error adds up.
-        using Wide = std::conditional_t<std::is_integral_v<T>, int64_t, double>;
-        const Wide first = start.to<Wide>(), each = step.to<Wide>();
-        T* out = t.data<T>();
-        parallel_for(t.numel(), 32768, [&](int64_t begin, int64_t end) {
-          int64_t i = begin;
-          if constexpr (std::is_integral_v<T>) {
-            // Additions only: plain vectors do not multiply 64 bits.
-            const uint64_t by = uint64_t(each);
-            uint64_t at = uint64_t(first) + uint64_t(begin) * by;
-            for (; i + 4 <= end; i += 4, at += 4 * by) {
-              out[i] = T(at);
-              out[i + 1] = T(at + by);
-              out[i + 2] = T(at + 2 * by);
-              out[i + 3] = T(at + 3 * by);
-            }
-          }
-          for (; i < end; ++i) out[i] = T(opmath<T>(first + Wide(i) * each));
-        });
-      }
-    });
   }
 };
 
@@ -244,33 +205,6 @@ struct EmptyStrided {
 
 namespace {
 
-// Fills a vector with f(i), computed in double (complex: in complex double) and cast once.
-template <class F>
-void fill_by_index(const char* op, const Tensor& t, F f) {
-  if (t.is_meta()) return;
-  if (t.is_cuda()) return by_host(t, [&](const Tensor& twin) { fill_by_index(op, twin, f); });
-  dispatch_all(op, t.dtype(), [&]<typename T>() {
-    T* out = t.data<T>();
-    parallel_for(t.numel(), 8192, [&](int64_t begin, int64_t end) {
-      for (int64_t i = begin; i < end; ++i) out[i] = Scalar(f(i)).template to<T>();
-    });
-  });
-}
-
-struct Points {
-  complex<double> first, last;
-  int64_t steps;
-  // From both ends, so that the last point is exact.
-  complex<double> at(int64_t i) const {
-    if (steps == 1) return first;
-    const double n = double(steps - 1);
-    const complex<double> step{(last.re - first.re) / n, (last.im - first.im) / n};
-    if (i < steps / 2) return {first.re + step.re * double(i), first.im + step.im * double(i)};
-    const double back = double(steps - 1 - i);
-    return {last.re - step.re * back, last.im - step.im * back};
-  }
-};
-
 DType spaced_type(std::optional<DType> dtype, const Scalar& start, const Scalar& end) {
   return dtype.value_or(start.is_complex() || end.is_complex() ? to_complex(default_dtype())
                                                                : default_dtype());
@@ -285,11 +219,8 @@ struct Linspace {
                      std::optional<Device> device, bool requires_grad, bool pin_memory) {
     check(steps >= 0, ErrorKind::Runtime, name, "steps must not be negative, got ", steps);
     Tensor t = fresh(name, Dims{steps}, spaced_type(dtype, start, end), device, pin_memory);
-    const Points points{start.to<complex<double>>(), end.to<complex<double>>(), steps};
-    if (t.is_cuda())
-      device_loops(DeviceType::CUDA).counting.spread(t, points.first, points.last, 0);
-    else
-      fill_by_index(name, t, [&](int64_t i) { return points.at(i); });
+    if (!t.is_meta())
+      copy_loops(t).linspace(t, start.to<complex<double>>(), end.to<complex<double>>());
     return finished(std::move(t), requires_grad);
   }
 };
@@ -301,17 +232,8 @@ struct Logspace {
                      std::optional<Device> device, bool requires_grad, bool pin_memory) {
     check(steps >= 0, ErrorKind::Runtime, name, "steps must not be negative, got ", steps);
     Tensor t = fresh(name, Dims{steps}, spaced_type(dtype, start, end), device, pin_memory);
-    const Points points{start.to<complex<double>>(), end.to<complex<double>>(), steps};
-    if (t.is_cuda() && base != 0) {
-      device_loops(DeviceType::CUDA).counting.spread(t, points.first, points.last, base);
-      return finished(std::move(t), requires_grad);
-    }
-    fill_by_index(name, t, [&](int64_t i) -> complex<double> {
-      const complex<double> e = points.at(i);
-      if (e.im == 0) return {std::pow(base, e.re), 0};
-      const double size = std::pow(base, e.re), angle = e.im * std::log(base);
-      return {size * std::cos(angle), size * std::sin(angle)};
-    });
+    if (!t.is_meta())
+      copy_loops(t).logspace(t, start.to<complex<double>>(), end.to<complex<double>>(), base);
     return finished(std::move(t), requires_grad);
   }
 };
@@ -332,11 +254,7 @@ struct Range {
     check((d > 0) == (b >= a) || a == b, ErrorKind::Runtime, name, "the step ", step,
           " leads away from ", *end, ", starting at ", start);
     Tensor t = fresh(name, Dims{int64_t(std::floor((b - a) / d)) + 1}, dtype, device, pin_memory);
-    if (t.is_cuda() && !is_integral(t.dtype())) {
-      device_loops(DeviceType::CUDA).counting.count_up(t, a, d);
-      return finished(std::move(t), requires_grad);
-    }
-    fill_by_index(name, t, [&](int64_t i) { return a + double(i) * d; });
+    if (!t.is_meta()) copy_loops(t).range(t, a, d);
     return finished(std::move(t), requires_grad);
   }
 };

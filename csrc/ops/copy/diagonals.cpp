@@ -1,7 +1,6 @@
 // Diagonals and triangles of matrices; copies of self with a part replaced.
 #include "core/interrupt.h"
-#include "cpu/copy/triangle.h"
-#include "device/loops.h"
+#include "device/copy.h"
 #include "ops/copy/creation.h"
 #include "ops/framework/data.h"
 #include "ops/framework/fits.h"
@@ -98,9 +97,7 @@ struct Triangle {
     return {self.sizes(), self.dtype(), self.device()};
   }
   static void run(const Tensor& self, int64_t diagonal, const Tensor& out) {
-    if (out.is_cuda())
-      return device_loops(DeviceType::CUDA).triangles.copy(self, diagonal, upper, out);
-    triangle_cpu(self, diagonal, upper, out);
+    copy_loops(out).triangle(self, diagonal, upper, out);
   }
   static Grads grad(const Ctx&, const Tensor& g, const Tensor&, int64_t diagonal) {
     return {upper ? triu(g, diagonal) : tril(g, diagonal)};
@@ -138,19 +135,7 @@ Tensor triangle_indices(const char* op, bool upper, int64_t rows, int64_t cols, 
   const auto n = int64_t(total);
   const Tensor out = fresh(op, Dims{2, n}, t, device, pin_memory);
   if (out.is_meta()) return out;
-  if (out.is_cuda()) {
-    device_loops(DeviceType::CUDA).triangles.indices(rows, cols, shift, upper, out);
-    return out;
-  }
-  dispatch<DType::Int64, DType::Int32>(op, t, [&]<typename T>() {
-    T* row = out.data<T>();
-    T* col = row + n;
-    InterruptCounter interrupts(1 << 18);
-    for (int64_t r = begin; r < end; ++r) {
-      interrupts.add(1 + last(r) - first(r));
-      for (int64_t c = first(r); c < last(r); ++c) *row++ = T(r), *col++ = T(c);
-    }
-  });
+  copy_loops(out).triangle_indices(rows, cols, shift, upper, out);
   return out;
 }
 

@@ -1,5 +1,6 @@
 // Copies, fills and conversions: the ops that only move values.
 #include "core/device_memory.h"
+#include "device/runtime.h"
 #include "ops/framework/data.h"
 #include "ops/framework/fits.h"
 #include "ops/framework/op.h"
@@ -43,7 +44,7 @@ struct Fill {
   }
   static void run(const Tensor&, const Tensor& value, const Tensor& out) {
     rush::check(!value.is_meta(), ErrorKind::Runtime, name, "a meta tensor has no value");
-    if (value.is_cuda())  // without waiting for it
+    if (device_traits(value).asynchronous)  // without waiting for it
       copy_data(out, value);
     else
       fill_data(out, value.item());
@@ -130,11 +131,6 @@ struct Transfer {
 
 namespace {
 
-bool is_there(const Tensor& x, Device device) {
-  return device.type == x.device().type &&
-         (!device.is_cuda() || resolved(device).index == x.device().index);
-}
-
 // The one road of all conversions: another device, another dtype, another layout, or self when
 // nothing changes.
 Tensor converted(const char* op, const Tensor& x, std::optional<Device> device,
@@ -142,7 +138,7 @@ Tensor converted(const char* op, const Tensor& x, std::optional<Device> device,
                  std::optional<MemoryFormat> format) {
   const MemoryFormat f = format.value_or(MemoryFormat::Preserve);
   const DType target = dtype.value_or(x.dtype());
-  if (device && !is_there(x, *device)) {
+  if (device && !is_at(x.device(), *device)) {
     check(!x.is_meta(), ErrorKind::NotImplemented, op,
           "a meta tensor has no values to copy: ", *device);
     if (!device->is_meta()) {

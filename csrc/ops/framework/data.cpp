@@ -1,9 +1,8 @@
 #include "ops/framework/data.h"
 
+#include "core/device_memory.h"
 #include "core/layout.h"
-#include "cpu/copy/copy.h"
-#include "device/loops.h"
-#include "device/runtime.h"
+#include "device/copy.h"
 #include "ops/framework/spec.h"
 
 namespace rush {
@@ -16,20 +15,14 @@ void copy_data(const Tensor& dst, const Tensor& src, bool non_blocking) {
   }
   if (is_arranged(dst) || is_arranged(src)) [[unlikely]]
     return copy_data(arranged_form(dst), arranged_form(src), non_blocking);
-  if (dst.is_cuda() || src.is_cuda()) [[unlikely]]
-    device_loops(DeviceType::CUDA).copy(src, dst, non_blocking);
-  else
-    copy_cpu(src, dst);
+  copy_elements(src, dst, non_blocking);
 }
 
 void fill_data(const Tensor& dst, const Scalar& value) {
   if (dst.is_meta()) return;
   if (is_arranged(dst)) [[unlikely]]
     return fill_data(arranged_form(dst), value);
-  if (dst.is_cuda()) [[unlikely]]
-    device_loops(DeviceType::CUDA).fill(dst, value);
-  else
-    fill_cpu(dst, value);
+  copy_loops(dst).fill(dst, value);
 }
 
 Tensor clone_data(const Tensor& src, MemoryFormat format) {
@@ -55,7 +48,7 @@ Tensor convert_data(const Tensor& src, DType dtype) {
 }
 
 Tensor placed(const Tensor& src, Device device) {
-  if (src.device().type == device.type && (device.index < 0 || device == src.device())) return src;
+  if (is_at(src.device(), device)) return src;
   Spec spec = like(src);
   spec.device = device;
   Tensor out = spec.allocate();

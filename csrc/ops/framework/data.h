@@ -14,7 +14,7 @@ Tensor clone_data(const Tensor& src, MemoryFormat format = MemoryFormat::Preserv
 // The same values, contiguous: src itself when it already is.
 Tensor contiguous_data(const Tensor& src);
 Tensor convert_data(const Tensor& src, DType dtype);
-// The same values in the host's memory: src itself unless it is on a GPU.
+// The same values in the host's memory: src itself unless its device has memory of its own.
 Tensor host_data(const Tensor& src);
 // The same values on a device: src itself when it is there.
 Tensor placed(const Tensor& src, Device device);

@@ -6,8 +6,10 @@
 
 namespace rush {
 
+bool needs_host_copy(const Tensor& t) { return device_traits(t).separate_memory; }
+
 Tensor HostTwins::of(const Tensor& t) {
-  if (!t.defined() || !device_traits(t).separate_memory) return t;
+  if (!t.defined() || !needs_host_copy(t)) return t;
   for (const auto& [original, copy] : pairs_)
     if (original.is_same(t)) return copy;
   if (pairs_.empty()) {

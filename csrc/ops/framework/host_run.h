@@ -8,7 +8,6 @@
 #include <utility>
 #include <vector>
 
-#include "device/runtime.h"
 #include "ops/framework/value.h"
 
 namespace rush {
@@ -30,6 +29,9 @@ class RUSH_API HostTwins {
   const char* op_;
   std::vector<std::pair<Tensor, Tensor>> pairs_;  // original, copy
 };
+
+// Is t where the host cannot read it?
+RUSH_API bool needs_host_copy(const Tensor& t);
 
 // Runs a block over host copies; the last `Results` arguments are written (0: the first one).
 template <class Op, size_t Results, class... A>

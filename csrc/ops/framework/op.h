@@ -463,7 +463,7 @@ void record_tangents(std::span<const Tensor> outs, const A&... args) {
 template <class Op, size_t Results, class... A>
 void run_block(const Tensor& written, const A&... args) {
   if constexpr (!any_device<Op>()) {
-    if (device_traits(written).separate_memory) [[unlikely]]
+    if (needs_host_copy(written)) [[unlikely]]
       return run_on_host<Op, Results>(args...);
   }
   Op::run(args...);

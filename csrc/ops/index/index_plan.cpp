@@ -2,7 +2,7 @@
 
 #include <limits>
 
-#include "cpu/index/masking.h"
+#include "device/index.h"
 #include "ops/framework/data.h"
 
 namespace rush {
@@ -133,7 +133,7 @@ Tensor fold(const char* op, const std::vector<Single>& singles, const Dims& size
   for (const Single& s : singles) {
     const IndexRange range{op, s.size, 1, s.dim, true};
     check_indices(s.index, range);
-    add_offsets_cpu(
+    index_loops(offsets).add_offsets(
         offsets,
         window(s.index, sizes, expand_strides(op, s.index.sizes(), s.index.strides(), sizes)),
         s.size, s.stride);

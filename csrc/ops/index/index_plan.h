@@ -4,7 +4,7 @@
 
 #include <vector>
 
-#include "cpu/index/index.h"
+#include "device/index.h"
 #include "ops/framework/op.h"
 
 namespace rush {

@@ -1,9 +1,9 @@
 // Reading and writing by tensors of indices. What self[indices] means stands in index_plan.h, the
-// loops in cpu/index/index.h.
+// loops in device/index.h.
 #include <algorithm>
 
-#include "cpu/index/masking.h"
-#include "cpu/pointwise/pointwise.h"
+#include "device/index.h"
+#include "device/runtime.h"
 #include "ops/framework/data.h"
 #include "ops/framework/operators.h"
 #include "ops/index/index_plan.h"
@@ -45,10 +45,11 @@ struct Index {
   }
   static void run(const Tensor& self, TensorList indices, const Tensor& out) {
     const Tensor* mask = only_mask(indices);
-    if (mask && mask->dim() == self.dim() && !self.is_cuda())
-      return NonzeroCounts(contiguous_data(*mask)).select(contiguous_data(self), out);
+    if (mask && mask->dim() == self.dim())
+      return NonzeroCounts(contiguous_data(placed(*mask, self.device())))
+          .select(contiguous_data(self), out);
     const IndexPlan plan(name, self, indices);
-    read_at_cpu(out, plan.spread(self), plan.spread_index(), plan.range);
+    index_loops(out).read_at(out, plan.spread(self), plan.spread_index(), plan.range);
   }
   static constexpr uint32_t needs[] = {in(1)};
   static Grads grad(const Ctx& c, const Tensor& g, const Tensor&, TensorList indices) {
@@ -74,8 +75,8 @@ struct IndexPut {
     const bool unknown =
         self.is_meta() && std::any_of(indices.begin(), indices.end(),
                                       [](const Tensor& t) { return t.defined() && is_mask(t); });
-    // One number fits everywhere; a GPU need not count for it.
-    const bool fits = values.dim() == 0 && only_mask(indices) && self.is_cuda();
+    // One number fits everywhere; a device that would be waited for need not count for it.
+    const bool fits = values.dim() == 0 && only_mask(indices) && device_traits(self).asynchronous;
     if (!unknown && !fits)
       expand_strides(name, values.sizes(), values.strides(), indexed_shape(name, self, indices));
     return like(self);
@@ -84,13 +85,13 @@ struct IndexPut {
                   const Tensor& out) {
     if (const Tensor* mask = only_mask(indices); mask && values.numel() == 1 && !accumulate) {
       const Tensor whole = spread_mask(placed(*mask, self.device()), self, leading_holes(indices));
-      if (out.is_cuda()) return map_ternary(TernaryFn::Where, whole, values, self, out);
-      return masked_fill_cpu(self, whole, values.item(), out);
+      return index_loops(out).masked_fill(self, whole, values, out);
     }
     const IndexPlan plan(name, out, indices);
     check_indices(plan.index, plan.range);
     if (!out.is_same(self)) copy_data(out, self);
-    scatter_cpu(accumulate ? ScatterFn::Add : ScatterFn::Set, lines(plan, values, out));
+    index_loops(out).scatter(accumulate ? ScatterFn::Add : ScatterFn::Set, lines(plan, values, out),
+                             1);
   }
   static constexpr uint32_t needs[] = {in(1), in(1), in(1)};
   static Grads grad(const Ctx& c, const Tensor& g, const Tensor&, TensorList indices, const Tensor&,
@@ -137,7 +138,7 @@ struct IndexPut {
   }
 };
 
-// The elements under a mask of self's shape, which a GPU has counted.
+// The elements under a mask of self's shape, which have been counted.
 struct MaskedPick {
   static constexpr const char* name = "index";
   static constexpr bool any_device = true;
@@ -156,11 +157,12 @@ struct MaskedPick {
 };
 
 bool has_gpu_mask(const Tensor& self, TensorList indices) {
-  if (!self.is_cuda() || self.is_batched()) return false;  // inside vmap: the op's own way
+  if (!device_traits(self).asynchronous || self.is_batched())
+    return false;  // inside vmap: the op's own way
   bool found = false;
   for (const Tensor& t : indices) {
     if (t.defined() && t.is_batched()) return false;
-    found = found || (t.defined() && t.is_cuda() && is_mask(t) && t.dim() > 0);
+    found = found || (t.defined() && device_traits(t).asynchronous && is_mask(t) && t.dim() > 0);
   }
   return found;
 }
@@ -182,7 +184,7 @@ Tensor index_by_masks(const Tensor& self, TensorList indices) {
   if (!mask || mask->sizes() != self.sizes()) return index(self, without_masks(indices));
   const Tensor truth = mask->dtype() == DType::Bool ? *mask : ne(*mask, wrap_number(0));
   const NonzeroCounts counts(contiguous_data(truth));
-  return masked_pick(self, truth, counts.on_device(), counts.total());
+  return masked_pick(self, truth, counts.counts(), counts.total());
 }
 
 namespace {
@@ -226,13 +228,14 @@ struct IndexSelect {
       int64_t outer = 1, inner = 1;
       for (size_t k = 0; k < d; ++k) outer *= source.sizes()[k];
       for (size_t k = d + 1; k < source.sizes().size(); ++k) inner *= source.sizes()[k];
-      return copy_slices_cpu(to, source, i, outer, inner * source.element_size(), range);
+      return index_loops(to).copy_slices(to, source, i, outer, inner * source.element_size(),
+                                         range);
     }
     Dims source_strides = source.strides(), index_strides(uint32_t(source.dim()), 0);
     source_strides[d] = 0;
     index_strides[d] = i.strides()[0];
-    read_at_cpu(to, window(source, to.sizes(), source_strides),
-                window(i, to.sizes(), index_strides), range);
+    index_loops(to).read_at(to, window(source, to.sizes(), source_strides),
+                            window(i, to.sizes(), index_strides), range);
   }
   static constexpr uint32_t needs[] = {in(1)};
   static Grads grad(const Ctx& c, const Tensor& g, const Tensor&, int64_t dim,
@@ -266,8 +269,9 @@ struct Gather {
     const Tensor source = at_least_1d(self), to = at_least_1d(out);
     Dims strides = source.strides();
     strides[d] = 0;
-    read_at_cpu(to, window(source, to.sizes(), strides), at_least_1d(as_index(name, index)),
-                {name, source.sizes()[d], source.strides()[d], int64_t(d)});
+    index_loops(to).read_at(to, window(source, to.sizes(), strides),
+                            at_least_1d(as_index(name, index)),
+                            {name, source.sizes()[d], source.strides()[d], int64_t(d)});
   }
   static constexpr uint32_t needs[] = {in(1)};
   static Grads grad(const Ctx& c, const Tensor& g, const Tensor&, int64_t dim, const Tensor& index,
@@ -287,8 +291,8 @@ struct Take {
   }
   static void run(const Tensor& self, const Tensor& index, const Tensor& out) {
     const Tensor flat = contiguous_data(self);
-    read_at_cpu(out, window(flat, out.sizes(), Dims(uint32_t(out.dim()), 0)), as_index(name, index),
-                {name, self.numel(), 1, 0, true});
+    index_loops(out).read_at(out, window(flat, out.sizes(), Dims(uint32_t(out.dim()), 0)),
+                             as_index(name, index), {name, self.numel(), 1, 0, true});
   }
   static constexpr uint32_t needs[] = {in(1)};
   static Grads grad(const Ctx& c, const Tensor& g, const Tensor&, const Tensor& index) {
@@ -317,9 +321,10 @@ struct Put {
     check_indices(places, range);
     if (!out.is_same(self)) copy_data(out, self);
     const Tensor flat = contiguous_data(out);
-    scatter_cpu(accumulate ? ScatterFn::Add : ScatterFn::Set,
-                {window(flat, {}, {}), window(places, {}, {}), window(values, {}, {}),
-                 places.numel(), 1, 1, range});
+    index_loops(flat).scatter(accumulate ? ScatterFn::Add : ScatterFn::Set,
+                              {window(flat, {}, {}), window(places, {}, {}), window(values, {}, {}),
+                               places.numel(), 1, 1, range},
+                              1);
     if (!flat.is_same(out)) copy_data(out, flat);
   }
   static constexpr uint32_t needs[] = {in(1), 0, in(1)};
@@ -359,8 +364,9 @@ struct TakeAlongDim {
  private:
   // Negative indices count from the end; most callers have none.
   static Tensor counted_from_start(const Tensor& indices, int64_t size) {
-    // A GPU would have to be waited for: it counts on its own.
-    if (indices.is_meta() || (indices.is_cpu() && !any_negative(contiguous_data(indices))))
+    // A device that would have to be waited for counts on its own.
+    if (indices.is_meta() ||
+        (!device_traits(indices).asynchronous && !any_negative(contiguous_data(indices))))
       return indices;
     return where(lt(indices, wrap_number(0)), indices + Scalar(size), indices);
   }

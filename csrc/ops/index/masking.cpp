@@ -1,8 +1,7 @@
 // Masks. Results whose shape depends on the values are composites: they look at the data before
 // they know what to allocate.
-#include "cpu/index/masking.h"
-
-#include "cpu/pointwise/pointwise.h"
+#include "device/index.h"
+#include "device/runtime.h"
 #include "ops/framework/data.h"
 #include "ops/framework/fits.h"
 #include "ops/framework/op.h"
@@ -46,9 +45,7 @@ struct MaskedFill {
     return pointwise(name, self, mask, self.dtype());
   }
   static void run(const Tensor& self, const Tensor& mask, const Tensor& value, const Tensor& out) {
-    if (out.is_cuda())
-      return map_ternary(TernaryFn::Where, mask, value, self, out, {}, self.dtype());
-    masked_fill_cpu(self, mask, value.item(), out);
+    index_loops(out).masked_fill(self, mask, value, out);
   }
   static constexpr uint32_t needs[] = {in(1), 0, in(1)};
   static Grads grad(const Ctx& c, const Tensor& g, const Tensor&, const Tensor& mask,
@@ -89,7 +86,7 @@ struct MaskedScatter {
                     expand_strides(name, mask.sizes(), mask.strides(), out.sizes()), mask.offset(),
                     mask.dtype());
     const NonzeroCounts places(contiguous_data(whole));
-    if (!out.is_cuda())  // there total() would wait for the GPU, which checks by itself
+    if (!device_traits(out).asynchronous)  // total() would wait; such a device checks by itself
       rush::check(places.total() <= source.numel(), ErrorKind::Runtime, name,
                   "the mask is true in ", places.total(), " places, but the source has only ",
                   source.numel(), " elements");

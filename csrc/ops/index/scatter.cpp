@@ -1,4 +1,4 @@
-// Writing along one dim. All of these are lines of writes (cpu/index/index.h); indices are checked
+// Writing along one dim. All of these are lines of writes (device/index.h); indices are checked
 // before anything is written.
 #include "ops/framework/data.h"
 #include "ops/framework/fits.h"
@@ -78,7 +78,7 @@ void run_scatter(const char* op, ScatterFn fn, const Tensor& self, int64_t dim, 
     const ScatterLines lines = scatter_lines(op, out, dim, index, src);
     check_indices(as_index(op, index), lines.range);
     if (!out.is_same(self)) copy_data(out, self);
-    scatter_cpu(fn, lines);
+    index_loops(out).scatter(fn, lines, 1);
   } else if (!out.is_same(self)) {
     copy_data(out, self);
   }
@@ -246,11 +246,11 @@ void run_fold(const Fold& fold, ScatterLines lines, bool include_self, const Ten
   };
   if (!include_self) {
     repeat(scalar_tensor(fold.identity(out.dtype()), out.dtype(), out.device()));
-    scatter_cpu(ScatterFn::Set, lines);
+    index_loops(out).scatter(ScatterFn::Set, lines, 1);
   }
   lines.src = src;
   lines.src_step = src_step;
-  scatter_cpu(fold.fn, lines);
+  index_loops(out).scatter(fold.fn, lines, 1);
   if (!fold.is_mean) return;
   const Tensor count = like(out, DType::Int64).allocate();  // of what went into each place
   fill_data(count, include_self ? 1 : 0);
@@ -259,8 +259,8 @@ void run_fold(const Fold& fold, ScatterLines lines, bool include_self, const Ten
                           count.dim() == 0 ? Dims{1} : count.strides(), 0, DType::Int64);
   const auto d = size_t(lines.range.dim);
   lines.range.stride = count.dim() == 0 ? 1 : count.strides()[d];
-  scatter_cpu(ScatterFn::Add, lines);
-  divide_by_count_cpu(out, count);
+  index_loops(out).scatter(ScatterFn::Add, lines, 1);
+  index_loops(out).divide_by_count(out, count);
 }
 
 // The gradients of self and of the part of src that index covers. Equal extremes share their
@@ -382,7 +382,7 @@ void run_slices(const ScatterFn fn, const Tensor& self, const ScatterLines& line
                 const Tensor& index, const Tensor& out, const Scalar& alpha = 1) {
   check_indices(as_index(lines.range.op, index), lines.range);
   if (!out.is_same(self)) copy_data(out, self);
-  scatter_cpu(fn, lines, alpha);
+  index_loops(out).scatter(fn, lines, alpha);
 }
 
 }  // namespace

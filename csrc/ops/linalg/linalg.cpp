@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "device/loops.h"
+#include "device/index.h"
 #include "device/runtime.h"
 #include "ops/linalg_ops.h"
 #include "ops/linalg_spectral_ops.h"
@@ -173,8 +173,8 @@ struct LuSolve {
     Tensor p = contiguous_data(pivots);
     const int64_t n = LU.size(-1);
     if (device_traits(out).asynchronous) {  // found out later, and harmless until then
-      device_loops(p.device().type)
-          .check_between(p, 1, double(n), name, "pivots must lie between 1 and the number of rows");
+      index_loops(p).check_between(p, 1, double(n), name,
+                                   "pivots must lie between 1 and the number of rows");
       const NoGradGuard no_grad;
       p = clamp(p, Scalar(1), Scalar(n));
     } else {
@@ -572,9 +572,8 @@ struct LdlSolve {
       if (p.numel() == 0) return p;
       const NoGradGuard no_grad;
       const Tensor size = abs(p);
-      device_loops(p.device().type)
-          .check_between(size, 1, double(n), name,
-                         "pivots must lie between 1 and the number of rows, in size");
+      index_loops(size).check_between(size, 1, double(n), name,
+                                      "pivots must lie between 1 and the number of rows, in size");
       const Tensor within = clamp(size, Scalar(1), Scalar(n));  // harmless until that is told
       return where(lt(p, wrap_number(0)), neg(within), within);
     }

@@ -1,6 +1,6 @@
 // Dropout: random choices are kept as bool, one byte per element, and applied in one pass.
 #include "device/nn/dropout.h"
-#include "cpu/random/random.h"
+#include "device/random.h"
 #include "ops/framework/data.h"
 #include "ops/framework/op.h"
 #include "ops/framework/operators.h"
@@ -46,7 +46,7 @@ struct Drop {
     const DropoutLoops& loops = dropout_loops(out);
     if (loops.draw && mask.sizes() == x.sizes() && x.is_contiguous() && out.is_contiguous())
       return loops.draw(x, call, rule, out, mask);
-    fill_random(RandomFn::Bernoulli, mask, call, 1 - p, 0);
+    random_loops(mask).fill(RandomFn::Bernoulli, mask, call, 1 - p, 0);
     loops.masked(x, mask, rule, out);
   }
   static constexpr uint32_t needs[] = {result(1)};

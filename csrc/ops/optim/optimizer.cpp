@@ -431,9 +431,12 @@ class FlatList {
     repeated_ = writes && check_uses(op, tensors, {}, {});
   }
   std::span<const FlatTensor> get() const { return flat_; }
+  // Of the device that all of them are on.
+  const OptimLoops& loops() const { return optim_loops(tensors_[0]); }
   // Calls f with all of them at once; one after the other where a tensor stands there twice.
   template <class F>
   void pass(F&& f) const {
+    if (flat_.empty()) return;
     try {
       if (!repeated_) return f(get());
       for (size_t i = 0; i < flat_.size(); ++i) f(get().subspan(i, 1));
@@ -461,8 +464,6 @@ bool go_one_by_one(TensorList tensors) {
   return std::any_of(tensors.begin(), tensors.end(),
                      [](const Tensor& t) { return !optim_loops(t).list_norm && !t.is_meta(); });
 }
-// The loops of the device on which all tensors of a FlatList are.
-const OptimLoops& list_loops() { return optim_loops(Device{}); }
 // x where t is.
 Tensor beside(const Tensor& x, const Tensor& t) {
   return x.device() == t.device() ? x : to(x, t.device());
@@ -494,7 +495,8 @@ struct ListNorm {
       return _vector_norm(stack(norms), ord);
     }
     const FlatList flat(name, magnitudes, false);
-    return scalar_tensor(list_loops().list_norm(flat.get(), ord), dtype);
+    const bool any = !flat.get().empty();
+    return scalar_tensor(any ? flat.loops().list_norm(flat.get(), ord) : 0.0, dtype);
   }
 };
 
@@ -508,7 +510,7 @@ struct ListScale {
     }
     const double factor = read_number(name, scale);
     FlatList flat(name, tensors, true);
-    flat.pass([&](std::span<const FlatTensor> part) { list_loops().list_scale(part, factor); });
+    flat.pass([&](std::span<const FlatTensor> part) { flat.loops().list_scale(part, factor); });
     flat.written();
     return int64_t(tensors.size());
   }
@@ -538,7 +540,7 @@ struct ListUnscale {
     FlatList flat(name, tensors, true);
     bool finite = true;
     flat.pass([&](std::span<const FlatTensor> part) {
-      finite = list_loops().list_unscale(part, factor) && finite;
+      finite = flat.loops().list_unscale(part, factor) && finite;
     });
     if (!finite) {
       store_scalar(found_inf.data(), found_inf.dtype(), Scalar(1.0));

@@ -5,7 +5,7 @@
 // does not list. What is left to a block is its gradient, and whatever is peculiar to it.
 #pragma once
 
-#include "cpu/pointwise/pointwise.h"
+#include "device/pointwise.h"
 #include "ops/framework/op.h"
 #include "ops/framework/operators.h"
 
@@ -26,9 +26,6 @@ struct Named {
   static constexpr bool any_layout = true;
   static constexpr bool any_order = true;
 };
-
-// float16 and bfloat16 are computed in float32.
-inline DType compute_type(DType t) { return is_reduced_float(t) ? DType::Float32 : t; }
 
 // FnInfo::types counts bits in the order of DType.
 static_assert(int(DType::Bool) == 0 && int(DType::UInt16) == 6 && int(DType::Float32) == 11 &&
@@ -70,7 +67,7 @@ struct FloatUnary : Named<N> {
     return like(x, t);
   }
   static void run(const Tensor& x, const Tensor& out) {
-    map_unary(fn, x, out, {}, compute_type(float_type(x.dtype())));
+    pointwise_loops(out).unary(fn, x, out, {}, compute_type(float_type(x.dtype())));
   }
 };
 
@@ -82,7 +79,9 @@ struct SameUnary : Named<N> {
     require_kernel<fn>(N.text, x.dtype());
     return like(x);
   }
-  static void run(const Tensor& x, const Tensor& out) { map_unary(fn, x, out); }
+  static void run(const Tensor& x, const Tensor& out) {
+    pointwise_loops(out).unary(fn, x, out, {}, compute_type(x.dtype()));
+  }
 };
 
 // isnan, signbit, ...: a question about each element.
@@ -94,7 +93,9 @@ struct PredicateUnary : Named<N> {
     require_kernel<fn>(N.text, x.dtype());
     return like(x, DType::Bool);
   }
-  static void run(const Tensor& x, const Tensor& out) { map_unary(fn, x, out); }
+  static void run(const Tensor& x, const Tensor& out) {
+    pointwise_loops(out).unary(fn, x, out, {}, compute_type(x.dtype()));
+  }
 };
 
 // mul, maximum, ...: the promoted type of both.
@@ -107,7 +108,7 @@ struct SameBinary : Named<N> {
     return pointwise(N.text, a, b, t);
   }
   static void run(const Tensor& a, const Tensor& b, const Tensor& out) {
-    map_binary(fn, a, b, out, {}, compute_type(result_type(a, b)));
+    pointwise_loops(out).binary(fn, a, b, out, {}, compute_type(result_type(a, b)));
   }
 };
 
@@ -121,7 +122,7 @@ struct FloatBinary : Named<N> {
     return pointwise(N.text, a, b, t);
   }
   static void run(const Tensor& a, const Tensor& b, const Tensor& out) {
-    map_binary(fn, a, b, out, {}, compute_type(float_type(result_type(a, b))));
+    pointwise_loops(out).binary(fn, a, b, out, {}, compute_type(float_type(result_type(a, b))));
   }
 };
 
@@ -139,7 +140,7 @@ struct PredicateBinary : Named<N> {
     return pointwise(N.text, a, b, DType::Bool);
   }
   static void run(const Tensor& a, const Tensor& b, const Tensor& out) {
-    map_binary(fn, a, b, out, {}, compute_type(comparison_type(a, b)));
+    pointwise_loops(out).binary(fn, a, b, out, {}, compute_type(comparison_type(a, b)));
   }
 };
 
@@ -153,7 +154,7 @@ struct FusedBackward : Named<N> {
     return pointwise(N.text, g, x, t);
   }
   static void run(const Tensor& g, const Tensor& x, const Tensor& out) {
-    map_binary(fn, g, x, out, {}, compute_type(result_type(g, x)));
+    pointwise_loops(out).binary(fn, g, x, out, {}, compute_type(result_type(g, x)));
   }
 };
 

@@ -1,7 +1,5 @@
 // Special functions of the namespace `special`, and the incomplete gamma functions.
-#include "cpu/pointwise/special.h"
-
-#include "device/math.h"
+#include "device/pointwise.h"
 #include "ops/framework/data.h"
 #include "ops/pointwise/pointwise.h"
 #include "ops/special_ops.h"
@@ -34,16 +32,14 @@ void compute(SpecialFn fn, const Tensor& x, const Tensor& out, double first = 0,
              double second = 0) {
   written(out, [&](const Tensor& to, DType wide) {
     const Tensor from = readable(x, out, wide);
-    if (to.is_cuda()) return cuda_math_loops().special(fn, from, from, to, first, second);
-    special_cpu(fn, from, to, first, second);
+    pointwise_loops(to).special(fn, from, from, to, first, second);
   });
 }
 void compute(SpecialFn fn, const Tensor& x, const Tensor& y, const Tensor& out, double first = 0,
              double second = 0) {
   written(out, [&](const Tensor& to, DType wide) {
     const Tensor a = readable(x, out, wide), b = readable(y, out, wide);
-    if (to.is_cuda()) return cuda_math_loops().special(fn, a, b, to, first, second);
-    special_cpu(fn, a, b, to, first, second);
+    pointwise_loops(to).special(fn, a, b, to, first, second);
   });
 }
 

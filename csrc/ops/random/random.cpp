@@ -1,13 +1,12 @@
-// Random numbers: in-place fills over cpu/random/random.h, and the functions made of them.
-#include "cpu/random/random.h"
+// Random numbers: in-place fills over device/random.h, and the functions made of them.
+#include "device/random.h"
 
 #include <algorithm>
 #include <bit>
 #include <cmath>
 #include <limits>
 
-#include "cpu/random/permutation.h"
-#include "device/loops.h"
+#include "device/index.h"
 #include "ops/copy/creation.h"
 #include "ops/framework/data.h"
 #include "ops/framework/operators.h"
@@ -37,7 +36,7 @@ void fill_floating(const char* op, RandomFn fn, const Tensor& self, Generator* g
                    double b) {
   if (self.numel() == 0) return;
   if (!self.is_complex()) {
-    fill_random(fn, self, next_call(generator), a, b);
+    random_loops(self).fill(fn, self, next_call(generator), a, b);
     return;
   }
   // The parts are independent; those of a normal number share its variance.
@@ -49,7 +48,8 @@ void fill_floating(const char* op, RandomFn fn, const Tensor& self, Generator* g
   strides.push_back(1);
   const Tensor parts =
       make_tensor(self.storage(), sizes, strides, self.offset() * 2, to_real(self.dtype()));
-  fill_random(fn, parts, next_call(generator), a, fn == RandomFn::Normal ? b / std::sqrt(2.0) : b);
+  random_loops(self).fill(fn, parts, next_call(generator), a,
+                          fn == RandomFn::Normal ? b / std::sqrt(2.0) : b);
 }
 
 // The integers [0, limit] that a dtype counts without gaps.
@@ -93,13 +93,8 @@ void check_integer_target(const char* op, const Tensor& self, int64_t from, int6
         self.dtype(), ": ", last);
 }
 
-// A GPU is not waited for: it tells later.
 void check_all_between(const char* op, const Tensor& x, double lo, double hi, const char* rule) {
-  if (x.is_meta() || x.numel() == 0) return;
-  if (x.is_cuda()) return device_loops(DeviceType::CUDA).check_between(x, lo, hi, op, rule);
-  const Tensor wide = cast(x, DType::Float64);
-  const Tensor inside = logical_and(ge(wide, wrap_number(lo)), le(wide, wrap_number(hi)));
-  check(all(inside).item().to<bool>(), ErrorKind::Runtime, op, rule);
+  if (!x.is_meta()) index_loops(x).check_between(x, lo, hi, op, rule);
 }
 
 void check_std(const char* op, double std) {
@@ -189,7 +184,8 @@ struct RandomRange_ : Overwrites {
   }
   static void run(const Tensor& self, int64_t from, std::optional<int64_t> to, Generator* g) {
     if (self.numel() > 0)
-      fill_random_int(self, next_call(g), from, uint64_t(last_of(self, to)) - uint64_t(from) + 1);
+      random_loops(self).fill_int(self, next_call(g), from,
+                                  uint64_t(last_of(self, to)) - uint64_t(from) + 1);
   }
 };
 
@@ -236,7 +232,7 @@ struct BernoulliTensor_ : Overwrites {
     check_all_between(name, p, 0, 1, "expects all probabilities in [0, 1]");
     const Tensor u = make_tensor(
         self.sizes(), p.dtype() == DType::Float64 ? DType::Float64 : DType::Float32, self.device());
-    if (u.numel() > 0) fill_random(RandomFn::Uniform, u, next_call(g), 0, 1);
+    if (u.numel() > 0) random_loops(u).fill(RandomFn::Uniform, u, next_call(g), 0, 1);
     copy_data(self, lt(u, p));
   }
 };
@@ -360,8 +356,8 @@ struct Randperm {
     // lowest bits of a key are its place, so that sorting the keys alone will do.
     Tensor keys = fresh(name, Dims{n}, DType::Int64, device, pin);
     random_(keys, std::numeric_limits<int64_t>::min(), std::nullopt, g);
-    if (keys.is_cpu()) {
-      permutation_from_keys_cpu(keys.data<int64_t>(), n);
+    if (const RandomLoops& loops = random_loops(keys); loops.permutation) {
+      loops.permutation(keys);
     } else {
       NoGradGuard no_grad;
       const int64_t mask = int64_t(std::bit_ceil(uint64_t(std::max<int64_t>(n, 1)))) - 1;
@@ -380,12 +376,8 @@ struct NormalTensors {
     check(is_floating(std.dtype()) && is_differentiable(mean.dtype()), ErrorKind::Runtime, name,
           "mean and std must be floating, got ", mean.dtype(), " and ", std.dtype());
     // A NaN passes here: it makes NaNs.
-    if (std.is_cuda())
-      check_all_between(name, nan_to_num(std, 0.0), 0, limits<double>::inf,
-                        "expects all elements of std >= 0");
-    check(std.is_meta() || std.is_cuda() || std.numel() == 0 ||
-              !any(lt(std, wrap_number(0))).item().to<bool>(),
-          ErrorKind::Runtime, name, "expects all elements of std >= 0");
+    check_all_between(name, nan_to_num(std, 0.0), 0, limits<double>::inf,
+                      "expects all elements of std >= 0");
     const Tensor z = make_tensor(broadcast_shapes(name, mean.sizes(), std.sizes()),
                                  result_type(mean, std), common_device(name, {&mean, &std}));
     normal_(z, 0, 1, g);

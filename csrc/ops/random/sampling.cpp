@@ -1,7 +1,7 @@
 // Draws whose parameters differ from element to element: Poisson, binomial, gamma.
-#include "cpu/random/sampling.h"
+#include "device/random.h"
 
-#include "device/loops.h"
+#include "device/index.h"
 #include "ops/copy/creation.h"
 #include "ops/framework/data.h"
 #include "ops/framework/op.h"
@@ -24,8 +24,8 @@ void draw(SamplingFn fn, const Tensor& a, const Tensor& b, const Tensor& out, Ge
   NoGradGuard no_grad;
   const RandomCall call = (g ? *g : default_generator()).next();
   const Tensor draws = make_tensor(out.sizes(), DType::Float64, out.device());
-  sample(fn, as_doubles(a, out.sizes()), b.defined() ? as_doubles(b, out.sizes()) : Tensor(), draws,
-         call);
+  random_loops(draws).sample(fn, as_doubles(a, out.sizes()),
+                             b.defined() ? as_doubles(b, out.sizes()) : Tensor(), draws, call);
   copy_data(out, draws);
 }
 
@@ -48,13 +48,8 @@ struct Poisson {
   static constexpr const char* name = "poisson";
   static Spec check(const Tensor& self, Generator*) {
     check_floating(name, self);
-    NoGradGuard no_grad;
-    const char* rule = "expects all rates >= 0";
-    if (self.is_cuda())  // not waited for: it tells later
-      device_loops(DeviceType::CUDA).check_between(self, 0, limits<double>::inf, name, rule);
-    rush::check(self.is_meta() || self.is_cuda() || self.numel() == 0 ||
-                    all(ge(self, wrap_number(0))).item().to<bool>(),
-                ErrorKind::Runtime, name, rule);
+    if (!self.is_meta())
+      index_loops(self).check_between(self, 0, limits<double>::inf, name, "expects all rates >= 0");
     return like(self);
   }
   static void run(const Tensor& self, Generator* g, const Tensor& out) {
@@ -113,7 +108,8 @@ struct StandardGammaGrad {
     if (out.numel() == 0) return;
     NoGradGuard no_grad;
     const Tensor found = make_tensor(out.sizes(), DType::Float64, out.device());
-    gamma_derivative(as_doubles(self, out.sizes()), as_doubles(output, out.sizes()), found);
+    random_loops(found).gamma_derivative(as_doubles(self, out.sizes()),
+                                         as_doubles(output, out.sizes()), found);
     copy_data(out, found);
   }
 };

@@ -1,10 +1,10 @@
-// Reductions. Loops are in cpu/reduce.*; here: dims, types, gradients.
+// Reductions. Loops are behind device/reduce.h; here: dims, types, gradients.
 #include "ops/reduce/reduction.h"
 
 #include <algorithm>
 
-#include "cpu/pointwise/pointwise.h"
-#include "cpu/reduce/reduce.h"
+#include "device/pointwise.h"
+#include "device/reduce.h"
 #include "ops/framework/data.h"
 #include "ops/framework/operators.h"
 

@@ -1,5 +1,5 @@
 // Running sums, products and extremes along a dim. Loops are in cpu/scan.*.
-#include "cpu/reduce/scan.h"
+#include "device/reduce.h"
 
 #include "core/interrupt.h"
 #include "ops/framework/data.h"

@@ -1,8 +1,8 @@
 // Variances, norms, softmax: what measures or normalises along dims.
 #include <cmath>
 
-#include "cpu/reduce/reduce.h"
 #include "device/nn/softmax.h"
+#include "device/reduce.h"
 #include "ops/framework/data.h"
 #include "ops/pointwise/pointwise.h"
 #include "ops/reduce/reduction.h"

@@ -1,14 +1,11 @@
 // Finding and counting values.
-#include "cpu/sort/search.h"
-
 #include <cmath>
 #include <tuple>
 
 #include "core/interrupt.h"
-#include "cpu/index/index.h"
-#include "cpu/loop_nest.h"
-#include "cpu/sort/sort.h"
-#include "device/loops.h"
+#include "device/index.h"
+#include "device/runtime.h"
+#include "device/sort.h"
 #include "ops/framework/data.h"
 #include "ops/framework/op.h"
 #include "ops/framework/operators.h"
@@ -80,15 +77,17 @@ struct Searchsorted {
     if (order.defined()) check_sorter(order);
     const Tensor to =
         out.is_contiguous() ? out : make_tensor(out.sizes(), out.dtype(), out.device());
-    search_sorted(name, converted(sorted, t), placed(converted(values, t), out.device()), order,
-                  wants_right(name, right, side), to);
+    sort_loops(to).search_sorted(name, converted(sorted, t),
+                                 placed(converted(values, t), out.device()), order,
+                                 wants_right(name, right, side), to);
     if (!to.is_same(out)) copy_data(out, to);
   }
 
  private:
   static void check_sorter(const Tensor& order) {
     const int64_t n = order.sizes().back();
-    if (order.is_cuda()) return check_indices(order, {name, n, 1, order.dim() - 1});
+    if (device_traits(order).asynchronous)
+      return check_indices(order, {name, n, 1, order.dim() - 1});
     const int64_t* p = order.data<int64_t>();
     in_steps(order.numel(), kPerLook, [&](int64_t i, int64_t end) {
       for (; i < end; ++i)
@@ -132,24 +131,17 @@ struct Isin {
     if (out.is_meta()) return out;
     DType t = result_type(elements, test_elements);
     if (t == DType::Bool) t = DType::UInt8;
-    const Device device = elements.is_cuda() ? elements.device() : test_elements.device();
+    // A number may be on the host: then what it meets decides.
+    const Device device = (elements.is_wrapped_number() ? test_elements : elements).device();
     const Tensor x = placed(converted(elements, t), device),
                  tests = placed(flattened(converted(test_elements, t)), device);
     const Tensor sorted = make_tensor(tests.sizes(), t, device),
                  places = make_tensor(x.sizes(), DType::Int64, device);
-    sort_rows(name, tests, false, sorted, Tensor());
-    search_sorted(name, sorted, x, Tensor(), false, places);
-    if (device.is_cuda()) return placed(found_at(x, sorted, places, invert), out.device());
-    dispatch_real(name, t, [&]<typename T>() {
-      const int64_t* at = places.data<int64_t>();
-      parallel_for(x.numel(), kGrain, [&](int64_t i, int64_t end) {
-        for (; i < end; ++i) {
-          const bool found = at[i] < sorted.numel() &&
-                             opmath<T>(sorted.data<T>()[at[i]]) == opmath<T>(x.data<T>()[i]);
-          out.data<bool>()[i] = found != invert;
-        }
-      });
-    });
+    const SortLoops& loops = sort_loops(device);
+    loops.sort(name, tests, false, sorted, Tensor());
+    loops.search_sorted(name, sorted, x, Tensor(), false, places);
+    if (!loops.stands_at) return placed(found_at(x, sorted, places, invert), out.device());
+    loops.stands_at(name, x, sorted, places, invert, out);
     return out;
   }
 };
@@ -188,24 +180,8 @@ struct Bincount {
                                                         : DType::Float64;
     const Tensor out = make_tensor(Dims{n}, t, self.device());
     fill_data(out, 0);
-    if (self.is_cuda()) {
-      const Tensor w = weights.defined() ? placed(converted(weights, t), self.device()) : Tensor();
-      device_loops(DeviceType::CUDA).searches.count(x, w, out);
-      return out;
-    }
-    const int64_t* p = x.data<int64_t>();
-    dispatch<DType::Int64, DType::Float32, DType::Float64>(name, t, [&]<typename T>() {
-      const Tensor w = weights.defined() ? converted(weights, t) : Tensor();
-      const T* each = w.defined() ? w.data<T>() : nullptr;
-      T* counts = out.data<T>();
-      in_steps(x.numel(), kPerLook, [&](int64_t i, int64_t end) {
-        if (each) {
-          for (; i < end; ++i) counts[p[i]] += each[i];
-        } else {
-          for (; i < end; ++i) counts[p[i]] += T(1);
-        }
-      });
-    });
+    const Tensor w = weights.defined() ? placed(converted(weights, t), self.device()) : Tensor();
+    sort_loops(out).bincount(x, w, out);
     return out;
   }
 
@@ -214,7 +190,7 @@ struct Bincount {
     int64_t low = 0, high = -1;
     if (x.numel() == 0) return {low, high};
     Tensor ends = x;
-    if (x.is_cuda()) {  // the result's size has to be waited for
+    if (device_traits(x).asynchronous) {  // the result's size has to be waited for
       const Tensor both[] = {amin(x, IntList()), amax(x, IntList())};
       ends = host_data(stack(both));
     }
@@ -267,8 +243,9 @@ void run_histogram(const char* op, const Tensor& x, const Tensor& edges, bool ev
   NoGradGuard no_grad;
   Tensor counts = make_tensor(hist.sizes(), DType::Float64, hist.device());
   fill_data(counts, 0);
-  histogram_into(op, contiguous_data(x), weight.defined() ? contiguous_data(weight) : Tensor(),
-                 edges, even, counts);
+  sort_loops(counts).histogram(op, contiguous_data(x),
+                               weight.defined() ? contiguous_data(weight) : Tensor(), edges, even,
+                               counts);
   if (density)
     counts = counts / (sum(counts) * (slice(edges, 0, 1, edges.numel(), 1) -
                                       slice(edges, 0, 0, edges.numel() - 1, 1)));

@@ -1,6 +1,6 @@
-// Ordering. The kernels (cpu/sort/sort.h) want rows: here the dim is brought to the end, results
+// Ordering. The kernels (device/sort.h) want rows: here the dim is brought to the end, results
 // are brought back.
-#include "cpu/sort/sort.h"
+#include "device/sort.h"
 
 #include "ops/framework/data.h"
 #include "ops/framework/op.h"
@@ -80,7 +80,7 @@ struct Sort {
                   const Tensor& values, const Tensor& indices) {
     const int64_t d = wrap_dim(name, dim, self.dim());
     const RowResult v(values, d), i(indices, d);
-    sort_rows(name, rows_of(self, d), descending, v.rows(), i.rows());
+    sort_loops(self).sort(name, rows_of(self, d), descending, v.rows(), i.rows());
     v.finish(), i.finish();
   }
   static constexpr uint32_t non_differentiable = 2;
@@ -99,7 +99,7 @@ struct Argsort {
     const Tensor indices = like(self, DType::Int64).allocate();
     if (self.is_meta()) return indices;
     const RowResult i(indices, d);
-    sort_rows(name, rows_of(self, d), descending, Tensor(), i.rows());
+    sort_loops(self).sort(name, rows_of(self, d), descending, Tensor(), i.rows());
     i.finish();
     return indices;
   }
@@ -128,7 +128,7 @@ struct Topk {
                   const Tensor& values, const Tensor& indices) {
     const int64_t d = wrap_dim(name, dim, self.dim());
     const RowResult v(values, d), i(indices, d);
-    topk_rows(name, rows_of(self, d), k, largest, v.rows(), i.rows());
+    sort_loops(self).topk(name, rows_of(self, d), k, largest, v.rows(), i.rows());
     v.finish(), i.finish();
   }
   static constexpr uint32_t non_differentiable = 2;
@@ -194,7 +194,7 @@ struct PickOfAll {
   static void run(const Tensor& self, const Tensor& out) {
     if (self.numel() == 0) return fill_data(out, limits<double>::nan);
     const Tensor flat = contiguous_data(self);
-    select_rows(
+    sort_loops(self).select(
         Block::name,
         make_tensor(flat.storage(), Dims{flat.numel()}, Dims{1}, flat.offset(), flat.dtype()),
         Block::rank, 0, out, Tensor());
@@ -225,7 +225,7 @@ struct Kthvalue {
                   const Tensor& indices) {
     run_pick(self, wrap_dim(name, dim, self.dim()), values, indices,
              [&](const Tensor& x, const Tensor& v, const Tensor& i) {
-               select_rows(name, x, Rank::Kth, k - 1, v, i);
+               sort_loops(x).select(name, x, Rank::Kth, k - 1, v, i);
              });
   }
   static constexpr uint32_t non_differentiable = 2;
@@ -248,20 +248,22 @@ struct Nanmedian : PickOfAll<Nanmedian> {
 struct MedianDim : PickByDim<MedianDim> {
   static constexpr const char* name = "median";
   static void pick(const Tensor& x, const Tensor& v, const Tensor& i) {
-    select_rows(name, x, Rank::Median, 0, v, i);
+    sort_loops(x).select(name, x, Rank::Median, 0, v, i);
   }
 };
 
 struct NanmedianDim : PickByDim<NanmedianDim> {
   static constexpr const char* name = "nanmedian";
   static void pick(const Tensor& x, const Tensor& v, const Tensor& i) {
-    select_rows(name, x, Rank::NanMedian, 0, v, i);
+    sort_loops(x).select(name, x, Rank::NanMedian, 0, v, i);
   }
 };
 
 struct ModeDim : PickByDim<ModeDim> {
   static constexpr const char* name = "mode";
-  static void pick(const Tensor& x, const Tensor& v, const Tensor& i) { mode_rows(name, x, v, i); }
+  static void pick(const Tensor& x, const Tensor& v, const Tensor& i) {
+    sort_loops(x).mode(name, x, v, i);
+  }
 };
 
 }  // namespace rush

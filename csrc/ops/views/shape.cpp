@@ -1,6 +1,7 @@
 // Shapes: ops made of views and copies.
 #include <algorithm>
 
+#include "device/runtime.h"
 #include "ops/framework/data.h"
 #include "ops/framework/op.h"
 #include "ops/framework/operators.h"
@@ -543,7 +544,7 @@ struct RepeatInterleaveCounts {
           repeats.sizes());
     check(!repeats.is_meta(), ErrorKind::NotImplemented, name,
           "the result's size depends on the counts, which a meta tensor does not hold");
-    if (repeats.is_cuda()) return on_gpu(repeats, output_size);
+    if (device_traits(repeats).asynchronous) return by_search(repeats, output_size);
     const Tensor counts = contiguous_data(
         repeats.dtype() == DType::Int64 ? repeats : convert_data(repeats, DType::Int64));
     const int64_t* c = counts.data<int64_t>();
@@ -565,7 +566,7 @@ struct RepeatInterleaveCounts {
  private:
   // Place p belongs to the first count whose running sum is above p. Only the size is waited for,
   // where it is not given.
-  static Tensor on_gpu(const Tensor& repeats, std::optional<int64_t> output_size) {
+  static Tensor by_search(const Tensor& repeats, std::optional<int64_t> output_size) {
     NoGradGuard no_grad;
     const Tensor ends = cumsum(repeats, 0);
     int64_t total = output_size.value_or(0);

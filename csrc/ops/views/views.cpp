@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "device/runtime.h"
 #include "functors/complex.h"
 #include "ops/framework/data.h"
 #include "ops/framework/op.h"
@@ -159,8 +160,8 @@ struct AsStridedBackward {
     const Tensor window = buffer.alias(size, stride, offset);
     if (is_dense(size, stride) || !may_repeat(size, stride))
       copy_data(window, g);
-    else if (g.is_cuda())
-      accumulate_on_gpu(buffer, window, g);
+    else if (device_traits(g).separate_memory)
+      accumulate_by_index(buffer, window, g);
     else
       accumulate(window, g);
     copy_data(out, buffer.alias(self_size, self_stride, self_offset));
@@ -187,8 +188,8 @@ struct AsStridedBackward {
     }
     return false;
   }
-  // The same on a GPU: every element's address is spelled out.
-  static void accumulate_on_gpu(const Tensor& buffer, const Tensor& window, const Tensor& g) {
+  // The same where the host cannot: every element's address is spelled out.
+  static void accumulate_by_index(const Tensor& buffer, const Tensor& window, const Tensor& g) {
     NoGradGuard no_grad;
     Tensor places =
         full(Dims(uint32_t(g.dim()), 1), window.offset(), DType::Int64, std::nullopt, g.device());

@@ -1,0 +1,7 @@
+#include "device/copy.h"
+
+namespace rush {
+
+constinit DeviceTable<CopyLoops> copy_loops;
+
+}  // namespace rush

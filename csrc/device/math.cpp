@@ -1,7 +1,0 @@
-#include "device/math.h"
-
-namespace rush {
-
-constinit MathLoops detail::g_cuda_math_loops = {};
-
-}  // namespace rush

@@ -1,0 +1,7 @@
+#include "device/sort.h"
+
+namespace rush {
+
+constinit DeviceTable<SortLoops> sort_loops;
+
+}  // namespace rush

@@ -241,10 +241,10 @@ class Family:
         n = len(entry_args(entry))
         in_place = entry.form == "InPlace"
         autocast = dict(row.autocast)
+        # In the order of DeviceType.
         policies = [
-            f".{device} = AutocastPolicy::{POLICIES[autocast[device]]}"
+            f"AutocastPolicy::{POLICIES[autocast[device]] if device in autocast else 'None'}"
             for device in AUTOCAST_DEVICES
-            if device in autocast
         ]
         fields = {
             "name": c_string(entry.name),

@@ -22,7 +22,7 @@ __all__ = [
 
 
 def nonzero(input: Tensor, *, out: Tensor | None = None, as_tuple: bool = False) -> Any:
-    """The coordinates of the elements that are not zero: one row each, or one tensor a dim."""
+    """The coordinates of the elements that are not zero: one row each, or one tensor per dim."""
     if not as_tuple:
         return _C.nonzero(input, out=out)
     if out is not None:
@@ -65,7 +65,7 @@ def unique_consecutive(
 
 
 def _nonzero_method(self: Tensor, *, as_tuple: bool = False) -> Any:
-    """The coordinates of the elements that are not zero: one row each, or one tensor a dim."""
+    """The coordinates of the elements that are not zero: one row each, or one tensor per dim."""
     return nonzero(self, as_tuple=as_tuple)
 
 
@@ -116,7 +116,7 @@ def broadcast_tensors(*tensors: Tensor) -> tuple[Tensor, ...]:
 
 
 def meshgrid(*tensors: Tensor, indexing: str | None = None) -> tuple[Tensor, ...]:
-    """Coordinates of a grid: one tensor an axis, all of the grid's shape."""
+    """Coordinates of a grid: one tensor per axis, all of the grid's shape."""
     tensors = _tensors(tensors, "meshgrid")
     if not tensors:
         raise RuntimeError("meshgrid: expects at least one tensor")
@@ -377,7 +377,7 @@ def split(
 
 
 def unravel_index(indices: Tensor, shape: int | Sequence[int] | Size) -> tuple[Tensor, ...]:
-    """The coordinates, one tensor a dim, of elements counted in row-major order."""
+    """The coordinates, one tensor per dim, of elements counted in row-major order."""
     if isinstance(shape, Tensor):
         shape = shape.tolist()
     sizes = [shape] if isinstance(shape, int) else list(shape)

@@ -236,7 +236,7 @@ def get_ctx() -> NoReturn:
 
 def fallthrough_kernel() -> NoReturn:
     """A kernel that leaves the work to the next one."""
-    raise NotImplementedError("library.fallthrough_kernel: operators have one kernel a device")
+    raise NotImplementedError("library.fallthrough_kernel: operators have one kernel per device")
 
 
 class Library:

@@ -7,10 +7,6 @@ import pytest
 
 CSRC = pathlib.Path(__file__).resolve().parent.parent / "csrc"
 
-# Files on the way from ifs to tables, which the tests here and of includes pass over; to become
-# empty.
-UNCONVERTED = {"ops/autocast/policies.cpp"}
-
 # An op that asks which device it has, instead of what that device can do (device/runtime.h).
 DEVICE_TEST = re.compile(r"\bis_cuda\(|\bDeviceType::(CPU|CUDA)\b|\.type\s*[=!]=")
 
@@ -21,22 +17,12 @@ def code(path):
 
 
 def sources(*folders):
-    for folder in folders:
-        for path in sorted((CSRC / folder).rglob("*")):
-            if path.suffix in (".h", ".cpp"):
-                yield path
+    found = (path for folder in folders for path in sorted((CSRC / folder).rglob("*")))
+    return [path for path in found if path.suffix in (".h", ".cpp")]
 
 
 def short(path):
     return str(path.relative_to(CSRC))
-
-
-def converted(*folders):
-    return [p for p in sources(*folders) if short(p) not in UNCONVERTED]
-
-
-def test_unconverted_files_exist():
-    assert [name for name in sorted(UNCONVERTED) if not (CSRC / name).exists()] == []
 
 
 def device_tests(path):
@@ -44,7 +30,7 @@ def device_tests(path):
     return [f"{i}: {line.strip()}" for i, line in enumerate(lines, 1) if DEVICE_TEST.search(line)]
 
 
-@pytest.mark.parametrize("path", converted("ops"), ids=short)
+@pytest.mark.parametrize("path", sources("ops"), ids=short)
 def test_ops_do_not_ask_which_device_they_have(path):
     assert device_tests(path) == []
 
@@ -68,13 +54,13 @@ def test_device_tests_are_seen(line, found, tmp_path):
     assert bool(device_tests(path)) == found
 
 
-@pytest.mark.parametrize("path", converted("cpu"), ids=short)
+@pytest.mark.parametrize("path", sources("cpu"), ids=short)
 def test_loops_of_the_cpu_know_no_gpu(path):
     """So no function that is named after the CPU can reach the GPU's tables."""
     assert re.findall(r"\bis_cuda\(|\bDeviceType::CUDA\b|\bcuda_\w+\(", code(path)) == []
 
 
-@pytest.mark.parametrize("path", converted("device", "cuda"), ids=short)
+@pytest.mark.parametrize("path", sources("device", "cuda"), ids=short)
 def test_neither_the_seam_nor_the_gpu_names_functions_of_the_cpu(path):
     assert re.findall(r"\b\w+_cpu\b", code(path)) == []
 

@@ -38,7 +38,7 @@ Grads CopySlices::apply(GradSpan grads, std::span<const bool> wanted) {
 }
 
 // A copy of g with the base's own geometry, so that the view's geometry fits it; g itself where
-// nobody else will read it. Writing a sequence slice by slice then costs a slice a step, not a copy
+// nobody else will read it. Writing a sequence slice by slice then costs a slice per step, not a copy
 // of everything.
 Tensor CopySlices::in_geometry_of_base(const Tensor& g) const {
   const EngineOps& ops = engine_ops();

@@ -2,7 +2,7 @@
 //
 // Note [Levels]
 // A level is one run of forward mode; levels nest (the derivative of a derivative). A tensor may
-// carry one tangent a level, and the tangent of level k may itself carry tangents of levels below
+// carry one tangent per level, and the tangent of level k may itself carry tangents of levels below
 // k. So an op computes its tangents from the outermost level in, and while it computes those of
 // level k only the levels below k are visible: two runs never mistake each other's tangents.
 //

@@ -1,7 +1,7 @@
 // allocator.cpp: memory for CPU tensors.
 //
 // Small blocks (below 64 KiB), where the cost of the call counts:
-// - 40 size classes. Each thread has a list of free blocks a class; allocate pops, free pushes, no
+// - 40 size classes. Each thread has a list of free blocks per class; allocate pops, free pushes, no
 //   lock and no atomic read-modify-write (allocator.h).
 // - A block goes to the list of the thread that frees it, whoever allocated it. A list has a limit;
 //   at the limit half of it moves, as one chain, to the class's central list under a lock, and an

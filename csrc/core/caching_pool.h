@@ -14,7 +14,7 @@
 //   wherever whole pieces are free. Free blocks and new memory then lie side by side, so lengths
 //   that change all the time do not leave gaps that nothing fits into.
 // - One lock a pool. Where that hurts, the caller puts thread-local lists in front (allocator.cpp)
-//   or makes one pool a stream (CUDA). The pool never touches the memory itself: it may not be ours
+//   or makes one pool per stream (CUDA). The pool never touches the memory itself: it may not be ours
 //   to touch.
 #pragma once
 

@@ -8,7 +8,7 @@
 
 namespace rush {
 
-// Kernels are compiled once a level and chosen at run time. Avx2 means AVX2, FMA, F16C and BMI1/2;
+// Kernels are compiled once per level and chosen at run time. Avx2 means AVX2, FMA, F16C and BMI1/2;
 // Avx512 means that and AVX-512 F, DQ, BW, VL, CD; both only where the system saves the registers.
 enum class IsaLevel : unsigned char { Baseline, Avx2, Avx512 };
 

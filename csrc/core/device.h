@@ -27,7 +27,7 @@ RUSH_API std::ostream& operator<<(std::ostream& os, Device device);
 // "cpu", "cuda:1", "meta"; anything else raises with the accepted forms.
 RUSH_API Device parse_device(std::string_view text);
 
-// Where factories put a tensor when the call names no device; one setting a thread.
+// Where factories put a tensor when the call names no device; one setting per thread.
 RUSH_API Device default_device();
 RUSH_API void set_default_device(Device device);
 

@@ -16,7 +16,7 @@ struct Header {
   uint64_t magic, count, slots, data_bytes;
 };
 
-void put_number(std::string& out, size_t n) {  // seven bits a byte, the last without the top bit
+void put_number(std::string& out, size_t n) {  // seven bits per byte, the last without the top bit
   for (; n >= 128; n >>= 7) out.push_back(char(n | 128));
   out.push_back(char(n));
 }

@@ -205,9 +205,10 @@ Scalar Tensor::item() const {
   check(numel() == 1, ErrorKind::Runtime, "item",
         "only a tensor with one element converts to a number, this one has shape ", sizes());
   check(!is_meta(), ErrorKind::Runtime, "item", "a tensor on the meta device has no values");
-  check(!is_batched(), ErrorKind::Runtime, "item",
-        "inside vmap this tensor stands for one value a sample, not for one value: item(), bool() "
-        "and branches that depend on the data cannot be batched; use where() instead");
+  check(
+      !is_batched(), ErrorKind::Runtime, "item",
+      "inside vmap this tensor stands for one value per sample, not for one value: item(), bool() "
+      "and branches that depend on the data cannot be batched; use where() instead");
   if (is_cuda()) [[unlikely]] {
     alignas(16) char bytes[16];
     cuda_memory().read(bytes, data(), size_t(element_size()), device().index);

@@ -1,4 +1,4 @@
-// rows.h: runs an element loop over operands of any layout and type.
+// rows.h: runs per element loop over operands of any layout and type.
 #pragma once
 
 #include "cpu/kernels/tables.h"

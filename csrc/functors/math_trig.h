@@ -9,7 +9,7 @@
 // - float: s is one of three values picked by selects; 24-bit y times a 28-bit part is exact in
 //   double, with or without a fused multiply-add.
 // - double: s follows the exponent in steps of 32; the parts come from a table (a gather), and the
-//   products are pairs. Most of the time goes there: 4.5 ns an element at AVX-512, float 1.1.
+//   products are pairs. Most of the time goes there: 4.5 ns per element at AVX-512, float 1.1.
 #pragma once
 
 #include "math_basic.h"

@@ -3,7 +3,7 @@
 //
 // - A functor's fields are the numbers of one parameter's step, all of type T, in the order in
 //   which ops/optim/optimizer_rules.cpp fills them: what depends on the step count (bias corrections,
-//   decayed rates) is worked out there, once a parameter.
+//   decayed rates) is worked out there, once per parameter.
 // - The states come in the order in which the rule names them there.
 // - As for all functors: no std, no branches on data, so that g++ vectorises and NVRTC compiles it.
 #pragma once

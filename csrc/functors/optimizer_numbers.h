@@ -2,7 +2,7 @@
 // parameter's scalars (its step count and the like), which move on by one step.
 //
 // - They become the fields of the functors in optimizer.h, in their order.
-// - The host works them out once a parameter; the device does where the scalars are there, as in a
+// - The host works them out once per parameter; the device does where the scalars are there, as in a
 //   captured graph, whose replays know nothing of the host.
 // - `single`: the scalars are float32, as the arithmetic on them must be.
 #pragma once

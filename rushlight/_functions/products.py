@@ -51,7 +51,7 @@ def grouped_mm(
     bias: Tensor | None = None,
     out_dtype: _dtype | None = None,
 ) -> Tensor:
-    """A product of matrices a group; where a side has no dimension of groups, `offs` says where
+    """A product of matrices per group; where a side has no dimension of groups, `offs` says where
     each group of its rows (or columns) ends."""
     if bias is not None:
         raise NotImplementedError("grouped_mm: there is no bias in PyTorch either; leave it None")

@@ -52,7 +52,7 @@ class autocast:
 
     A context manager or decorator. ``dtype`` is bfloat16 on the CPU unless said otherwise, float16
     on a GPU. Regions nest; ``enabled=False`` switches the casting off for a part. Weights are cast
-    once a region, unless ``cache_enabled=False``.
+    once per region, unless ``cache_enabled=False``.
     """
 
     def __init__(

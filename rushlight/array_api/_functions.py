@@ -411,7 +411,7 @@ def argmin(x: Tensor, /, *, axis: int | None = None, keepdims: bool = False) -> 
 
 
 def nonzero(x: Tensor, /) -> tuple[Tensor, ...]:
-    """Where the elements are not zero, one tensor an axis."""
+    """Where the elements are not zero, one tensor per axis."""
     if x.ndim == 0:
         raise ValueError("nonzero: a 0-d tensor has no axes")
     return tuple(x.nonzero().unbind(1))

@@ -72,7 +72,7 @@ TEST(shared_leaves_lose_no_gradient) {
 }
 
 TEST(shared_inner_nodes) {
-  // One graph below, one above it a thread; the lower part is walked by all of them.
+  // One graph below, one above it per thread; the lower part is walked by all of them.
   const Tensor w = leaf(Dims{16}, 3);
   const Tensor middle = w * w;
   on_threads([&](int) {

@@ -197,7 +197,7 @@ TEST(winners) {
   EXPECT(any[0] && any[1]);
 }
 
-// The same in chunks: along memory in packs, and across it for four columns a thread.
+// The same in chunks: along memory in packs, and across it for four columns per thread.
 TEST(winners_of_chunks) {
   constexpr float kInf = std::numeric_limits<float>::infinity();
   const auto check = [](const std::vector<float>& x) {

@@ -44,7 +44,7 @@ struct ScanRoom {
 
 }  // namespace
 
-// 37 tiles a line: more than a group.
+// 37 tiles per line: more than a group.
 TEST(scan_of_long_lines) {
   constexpr i64 n = 37 * 1024 - 5, lines = 2;
   const auto x = counted<i16>(n * lines, 1000);
@@ -93,7 +93,7 @@ TEST(scan_of_packs) {
   EXPECT(same);
 }
 
-// (5, 70) along memory, 8 lanes a line; and (70, 5), down the columns in segments of 16.
+// (5, 70) along memory, 8 lanes per line; and (70, 5), down the columns in segments of 16.
 TEST(scan_of_rows_and_columns) {
   const auto x = counted<half>(350, 50);
   std::vector<half> out(350);

@@ -27,7 +27,7 @@ bool overrides(PyObject* o) {
   return f && f.get() != g_disabled;
 }
 
-// Adds o to those to ask, a subclass before its bases, one object a type.
+// Adds o to those to ask, a subclass before its bases, one object per type.
 void note(std::vector<PyObject*>& found, PyObject* o) {
   if (!overrides(o)) return;
   for (PyObject* other : found) {

@@ -7,19 +7,12 @@
 #include "core/threads.h"
 #include "cpu/scratch.h"
 
+#include "cpu/isa_table.h"
 namespace rush {
 
 template <class T>
 const FftTable<T>& fft_kernels() {
-  static const FftTable<T>* const chosen = [] {
-    const FftTable<T>* t = fft_table<Isa::baseline, T>();
-#ifdef __x86_64__
-    if (isa_level() >= IsaLevel::Avx2) t = fft_table<Isa::avx2, T>();
-    if (isa_level() >= IsaLevel::Avx512) t = fft_table<Isa::avx512, T>();
-#endif
-    return t;
-  }();
-  return *chosen;
+  return kernels_in_use([]<Isa isa>() { return fft_table<isa, T>(); });
 }
 template const FftTable<float>& fft_kernels();
 template const FftTable<double>& fft_kernels();

@@ -7,7 +7,7 @@
 namespace rush::RUSH_ISA {
 namespace {
 
-constexpr int kBlocks = 64;  // blocks a batch; each is four words
+constexpr int kBlocks = 64;  // blocks per batch; each is four words
 
 struct Words {
   alignas(64) u32 w[4][kBlocks];

@@ -17,7 +17,7 @@ inline constexpr int kRowBytes = Op::light && kVectorBytes > 32 ? 32 : kVectorBy
 template <class Op>
 using RowVector = Vector<typename Op::Element, kRowBytes<Op>>;
 
-// Elements of a row that meet in their own type before they go into the wider acc: 32 steps a lane.
+// Elements of a row that meet in their own type before they go into the wider acc: 32 steps per lane.
 template <class T>
 inline constexpr int64_t kRowBlock = 32 * 4 * (kVectorBytes > 32 ? 32 : kVectorBytes) / sizeof(T);
 // Rows that do so down columns, and columns worked on at a time.

@@ -1,7 +1,7 @@
 // softmax_tables.h: the loops of softmax and of the losses made of it.
 //
 // A "row" is n scores that lie end to end. "Columns" are n neighbouring positions whose scores lie
-// `stride` apart, one row of positions a class; n is at most kColumns.
+// `stride` apart, one row of positions per class; n is at most kColumns.
 #pragma once
 
 #include <cstdint>

@@ -6,13 +6,13 @@
 #include <cstring>
 #include <type_traits>
 
-#include "core/cpu_features.h"
 #include "cpu/copy/copy.h"
 #include "cpu/kernels/small_matrices_tables.h"
 #include "cpu/linalg/matrices.h"
 #include "cpu/vendor/lapack.h"
 #include "device/linalg.h"
 
+#include "cpu/isa_table.h"
 namespace rush {
 namespace {
 
@@ -21,15 +21,7 @@ constexpr int64_t kSmall = 32;
 
 template <class T>
 const SmallMatrixTable<T>& small_kernels() {
-  static const SmallMatrixTable<T>* const chosen = [] {
-    const SmallMatrixTable<T>* t = small_matrix_table<Isa::baseline, T>();
-#ifdef __x86_64__
-    if (isa_level() >= IsaLevel::Avx2) t = small_matrix_table<Isa::avx2, T>();
-    if (isa_level() >= IsaLevel::Avx512) t = small_matrix_table<Isa::avx512, T>();
-#endif
-    return t;
-  }();
-  return *chosen;
+  return kernels_in_use([]<Isa isa>() { return small_matrix_table<isa, T>(); });
 }
 
 // Does our own code do it? Always for small real matrices, and for any real one without LAPACK.

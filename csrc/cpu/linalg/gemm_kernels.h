@@ -1,4 +1,4 @@
-// gemm_kernels.h: our own serial kernels for products, compiled once an instruction set.
+// gemm_kernels.h: our own serial kernels for products, compiled once per instruction set.
 //
 // They take any strides. Libraries beat `blocked` on large float and double matrices; it does the
 // types that no library has, and everything where there is no library.

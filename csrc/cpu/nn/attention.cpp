@@ -4,10 +4,10 @@
 
 #include <algorithm>
 
-#include "core/cpu_features.h"
 #include "core/threads.h"
 #include "cpu/kernels/attention_tables.h"
 
+#include "cpu/isa_table.h"
 namespace rush {
 
 namespace {
@@ -20,15 +20,7 @@ constexpr int64_t kManyHeads = 16, kMostParts = 8;
 
 template <class T>
 const AttentionTable<T>& kernels() {
-  static const PerIsa<const AttentionTable<T>*> chosen([]([[maybe_unused]] IsaLevel level) {
-    const AttentionTable<T>* t = attention_table<Isa::baseline, T>();
-#ifdef __x86_64__
-    if (level >= IsaLevel::Avx2) t = attention_table<Isa::avx2, T>();
-    if (level >= IsaLevel::Avx512) t = attention_table<Isa::avx512, T>();
-#endif
-    return t;
-  });
-  return *chosen.now();
+  return kernels_in_use([]<Isa isa>() { return attention_table<isa, T>(); });
 }
 
 template <class F>
@@ -111,7 +103,7 @@ void attention_cpu(const AttentionOptions& o, const Tensor& q, const Tensor& k, 
     const AttentionTable<T>& run = kernels<T>();
     const Heads<T> heads{q, k, v, mask};
     const int64_t step = run.block_queries, blocks = (s.queries + step - 1) / step;
-    // Neighbouring blocks belong to one head, whose keys and values are packed once a thread.
+    // Neighbouring blocks belong to one head, whose keys and values are packed once per thread.
     parallel_for(heads.count * blocks, blocks_worth_a_thread(s, std::min(step, s.queries)),
                  [&](int64_t begin, int64_t end) {
                    const Scratch<A> packed(run.forward_packed(s)), scratch(run.forward_scratch(s));

@@ -6,26 +6,18 @@
 #include <limits>
 #include <vector>
 
-#include "core/cpu_features.h"
 #include "core/interrupt.h"
 #include "core/threads.h"
 #include "cpu/kernels/ctc_tables.h"
 
+#include "cpu/isa_table.h"
 namespace rush {
 
 namespace {
 
 template <class T>
 const CtcTable<T>& kernels() {
-  static const PerIsa<const CtcTable<T>*> chosen([]([[maybe_unused]] IsaLevel level) {
-    const CtcTable<T>* t = ctc_table<Isa::baseline, T>();
-#ifdef __x86_64__
-    if (level >= IsaLevel::Avx2) t = ctc_table<Isa::avx2, T>();
-    if (level >= IsaLevel::Avx512) t = ctc_table<Isa::avx512, T>();
-#endif
-    return t;
-  });
-  return *chosen.now();
+  return kernels_in_use([]<Isa isa>() { return ctc_table<isa, T>(); });
 }
 
 constexpr int64_t kPerLook = 1 << 16;  // states between looks for an interrupt

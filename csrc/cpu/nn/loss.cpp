@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <vector>
 
-#include "core/cpu_features.h"
 #include "core/threads.h"
+#include "cpu/isa_table.h"
 #include "cpu/kernels/loss_tables.h"
 
 namespace rush {
@@ -16,15 +16,7 @@ constexpr int64_t kGrain = 16384;
 
 template <class T>
 const LossEntry<T>& kernel(LossFn fn) {
-  static const PerIsa<const LossTable<T>*> chosen([]([[maybe_unused]] IsaLevel level) {
-    const LossTable<T>* t = loss_table<Isa::baseline, T>();
-#ifdef __x86_64__
-    if (level >= IsaLevel::Avx2) t = loss_table<Isa::avx2, T>();
-    if (level >= IsaLevel::Avx512) t = loss_table<Isa::avx512, T>();
-#endif
-    return t;
-  });
-  return chosen.now()->entries[int(fn)];
+  return kernels_in_use([]<Isa isa>() { return loss_table<isa, T>(); }).entries[int(fn)];
 }
 
 template <class F>

@@ -5,10 +5,10 @@
 #include <cmath>
 #include <vector>
 
-#include "core/cpu_features.h"
 #include "core/threads.h"
 #include "cpu/kernels/norm_tables.h"
 
+#include "cpu/isa_table.h"
 namespace rush {
 
 namespace {
@@ -18,15 +18,7 @@ constexpr int64_t kGrain = 16384;
 
 template <class T>
 const NormTable<T>& kernels() {
-  static const PerIsa<const NormTable<T>*> chosen([]([[maybe_unused]] IsaLevel level) {
-    const NormTable<T>* t = norm_table<Isa::baseline, T>();
-#ifdef __x86_64__
-    if (level >= IsaLevel::Avx2) t = norm_table<Isa::avx2, T>();
-    if (level >= IsaLevel::Avx512) t = norm_table<Isa::avx512, T>();
-#endif
-    return t;
-  });
-  return *chosen.now();
+  return kernels_in_use([]<Isa isa>() { return norm_table<isa, T>(); });
 }
 
 template <class F>

@@ -5,27 +5,19 @@
 #include <atomic>
 #include <vector>
 
-#include "core/cpu_features.h"
 #include "core/interrupt.h"
 #include "core/threads.h"
 #include "cpu/kernels/pool_tables.h"
 #include "cpu/prepare.h"
 
+#include "cpu/isa_table.h"
 namespace rush {
 
 namespace {
 
 template <class T>
 const PoolTable<T>& kernels() {
-  static const PerIsa<const PoolTable<T>*> chosen([]([[maybe_unused]] IsaLevel level) {
-    const PoolTable<T>* t = pool_table<Isa::baseline, T>();
-#ifdef __x86_64__
-    if (level >= IsaLevel::Avx2) t = pool_table<Isa::avx2, T>();
-    if (level >= IsaLevel::Avx512) t = pool_table<Isa::avx512, T>();
-#endif
-    return t;
-  });
-  return *chosen.now();
+  return kernels_in_use([]<Isa isa>() { return pool_table<isa, T>(); });
 }
 
 template <class F>

@@ -14,7 +14,7 @@ struct Backward {
   const RnnLayer& layer;
   const RnnSteps steps;
   const int64_t gates, hidden, outputs, rows, batch;
-  const int64_t sums, sums_row;  // gradients of sums a row (a GRU has one more than gates)
+  const int64_t sums, sums_row;  // gradients of sums per row (a GRU has one more than gates)
   const int64_t h_row;           // of h_grads
   const RnnWeight<T> w_state, w_project;
   const Scratch<T> sums_grads;

@@ -1,20 +1,11 @@
 #include "cpu/nn/rnn_plan.h"
 
-#include "core/cpu_features.h"
-
+#include "cpu/isa_table.h"
 namespace rush {
 
 template <class T>
 const RnnTable<T>& rnn_kernels() {
-  static const PerIsa<const RnnTable<T>*> chosen([]([[maybe_unused]] IsaLevel level) {
-    const RnnTable<T>* t = rnn_table<Isa::baseline, T>();
-#ifdef __x86_64__
-    if (level >= IsaLevel::Avx2) t = rnn_table<Isa::avx2, T>();
-    if (level >= IsaLevel::Avx512) t = rnn_table<Isa::avx512, T>();
-#endif
-    return t;
-  });
-  return *chosen.now();
+  return kernels_in_use([]<Isa isa>() { return rnn_table<isa, T>(); });
 }
 template const RnnTable<float>& rnn_kernels();
 template const RnnTable<double>& rnn_kernels();

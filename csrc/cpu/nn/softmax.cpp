@@ -5,13 +5,13 @@
 #include <atomic>
 #include <vector>
 
-#include "core/cpu_features.h"
 #include "core/threads.h"
 #include "cpu/kernels/softmax_tables.h"
 #include "cpu/lines.h"
 #include "cpu/prepare.h"
 #include "device/nn/loss.h"
 
+#include "cpu/isa_table.h"
 namespace rush {
 
 namespace {
@@ -20,15 +20,7 @@ constexpr int64_t kGrain = 8192;  // elements that are worth a thread
 
 template <class T>
 const SoftmaxTable<T>& kernels() {
-  static const PerIsa<const SoftmaxTable<T>*> chosen([]([[maybe_unused]] IsaLevel level) {
-    const SoftmaxTable<T>* t = softmax_table<Isa::baseline, T>();
-#ifdef __x86_64__
-    if (level >= IsaLevel::Avx2) t = softmax_table<Isa::avx2, T>();
-    if (level >= IsaLevel::Avx512) t = softmax_table<Isa::avx512, T>();
-#endif
-    return t;
-  });
-  return *chosen.now();
+  return kernels_in_use([]<Isa isa>() { return softmax_table<isa, T>(); });
 }
 
 template <class F>

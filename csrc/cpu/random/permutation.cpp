@@ -22,7 +22,7 @@ constexpr int64_t kPerLook = 1 << 18;  // keys between looks for an interrupt
 
 uint64_t place_mask(int64_t n) { return std::bit_ceil(uint64_t(std::max<int64_t>(n, 1))) - 1; }
 
-// Two to four buckets a key: with one for two keys, insertion took a third of the time (measured).
+// Two to four buckets per key: with one for two keys, insertion took a third of the time (measured).
 int bucket_bits(int64_t n) { return int(std::bit_width(uint64_t(n))) + 1; }
 int64_t buckets_for(int64_t n) { return int64_t{1} << bucket_bits(n); }
 

@@ -3,7 +3,7 @@
 // callers.
 //
 // Matrices lie column by column, as in Fortran. Every function returns LAPACK's `info`: 0, or what
-// went wrong. Workspace is the caller's, so that a batch allocates once a thread.
+// went wrong. Workspace is the caller's, so that a batch allocates once per thread.
 #pragma once
 
 #include <cstdint>

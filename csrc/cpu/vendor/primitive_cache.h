@@ -1,4 +1,4 @@
-// primitive_cache.h: what oneDNN compiled, kept by shape. One cache a process, bounded in bytes.
+// primitive_cache.h: what oneDNN compiled, kept by shape. One cache per process, bounded in bytes.
 //
 // - A primitive is machine code made for one shape, layout, type and number of threads; making one
 //   costs up to some milliseconds, so it is kept. Programs with ever new shapes must not grow, so

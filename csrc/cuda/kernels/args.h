@@ -44,7 +44,7 @@ struct Nest {
   I strides[kNestDims][Operands];
 };
 
-// ---- one struct a kernel ----
+// ---- one struct per kernel ----
 
 // Packs of V elements that a thread of a flat launch takes at a time.
 RUSH_FN constexpr int packs_at_once(int V) { return V <= 4 ? 4 : 2; }

@@ -6,7 +6,7 @@
 //   the driver for a plain memory copy instead.)
 // - Turned: a tile of 32 by 32 goes through shared memory, so that both sides are read and written
 //   along memory. The odd row length keeps the columns in different banks.
-// - Filling converts the number once a thread; a number has at most 16 bytes.
+// - Filling converts the number once per thread; a number has at most 16 bytes.
 #include "cuda/kernels/element.h"
 
 namespace rush {

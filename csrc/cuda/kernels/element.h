@@ -7,7 +7,7 @@
 
 namespace rush {
 
-// Threads a block, of every kernel. Loops over elements stride by the whole grid, so the host may
+// Threads per block, of every kernel. Loops over elements stride by the whole grid, so the host may
 // launch as few blocks as fill the GPU.
 inline constexpr int kThreads = 256;
 

@@ -5,8 +5,8 @@
 
 namespace rush {
 
-inline constexpr int kMaskItems = 16;               // elements a thread
-inline constexpr i64 kMaskTile = 256 * kMaskItems;  // elements a block
+inline constexpr int kMaskItems = 16;               // elements per thread
+inline constexpr i64 kMaskTile = 256 * kMaskItems;  // elements per block
 inline constexpr int kMostDims = 64;
 
 struct MaskArgs {

@@ -3,7 +3,7 @@
 // - Number i of call c under seed s is a pure function of (s, c, i), with the mapping of
 //   csrc/cpu/kernels/random_exact.cpp: a Philox block of four words gives float32 numbers 4 j to
 //   4 j + 3, a word each, or float64 and int64 numbers 2 j and 2 j + 1, two words each; an integer
-//   range above 2^32 takes a block a number. Normals come in pairs from neighbouring words.
+//   range above 2^32 takes a block per number. Normals come in pairs from neighbouring words.
 // - A thread computes one block and writes its numbers, which lie end to end in the output; any
 //   other layout goes through a contiguous twin and copy.cu.
 // - All numbers equal the CPU's to the last bit: both sides use our own maths, with multiply-adds

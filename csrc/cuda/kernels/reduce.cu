@@ -292,7 +292,7 @@ RUSH_FN typename Fold::Acc join_neighbours(const Seat<false>& seat, typename Fol
   return acc;
 }
 
-// Others, through shared memory: those of n outputs a thread.
+// Others, through shared memory: those of n outputs per thread.
 template <class Fold, bool across, int n>
 RUSH_FN void join_in_memory(const Seat<across>& seat, typename Fold::Acc* acc) {
   using Acc = typename Fold::Acc;
@@ -460,7 +460,7 @@ __global__ void __launch_bounds__(kThreads, kReduceBlocks)
   }
 }
 
-// Kept dims along memory, V outputs a thread, which share its loads. Threads as in `across`.
+// Kept dims along memory, V outputs per thread, which share its loads. Threads as in `across`.
 // straight: the folded dims are one.
 template <class Fold, class X, class Out, class I, int V, bool straight>
 __global__ void __launch_bounds__(kThreads, kReduceBlocks)

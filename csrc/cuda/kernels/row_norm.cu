@@ -1,7 +1,7 @@
 // row_norm.cu: normalisation over rows (layer norm, and RMS norm, which is not centred) and over
 // groups of channels (group and instance norm).
 //
-// - A team of threads takes a row. A row of up to `Held` packs a thread is read once and kept in
+// - A team of threads takes a row. A row of up to `Held` packs per thread is read once and kept in
 //   registers; a longer one is read again, which the caches serve.
 // - The sums over all rows that the backward pass needs are formed in segments, one a block, and
 //   joined in order: no atomics, so the same numbers come out every time.

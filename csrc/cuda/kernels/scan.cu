@@ -1,9 +1,9 @@
 // scan.cu: running sums, products, extremes and log-sum-exps along one dim.
 //
 // - A line is what is scanned; the other dims number the lines (a nest of x, out, indices).
-// - Short lines along memory: scan_rows, a group of lanes a line, which walks along it.
+// - Short lines along memory: scan_rows, a group of lanes per line, which walks along it.
 // - Long lines: scan_tiles, a block a tile, in one pass over memory. A tile's start is what all
-//   tiles before it add up to, in a fixed tree: 32 tiles are a group, 32 groups a stretch. A tile
+//   tiles before it add up to, in a fixed tree: 32 tiles are a group, 32 groups per stretch. A tile
 //   joins the start of its stretch, the groups before its own, and the tiles of its group before
 //   itself, each level by one warp; the last of a group or stretch publishes the next level. So
 //   the chain from stretch to stretch is short, and the result has the same bits every time,

@@ -5,7 +5,7 @@
 
 namespace rush {
 
-inline constexpr int kScanGroup = 32;  // tiles a group, groups a stretch: a lane each
+inline constexpr int kScanGroup = 32;  // tiles per group, groups per stretch: a lane each
 
 struct ScanArgs {
   const void* x;
@@ -13,7 +13,7 @@ struct ScanArgs {
   i64* indices;  // of running extremes, or null
   i64 lines, length;
   i64 x_step, out_step, index_step;  // along a line, in elements
-  // scan_tiles: tiles a line; what blocks leave for each other (kernels/scan.cu).
+  // scan_tiles: tiles per line; what blocks leave for each other (kernels/scan.cu).
   i64 tiles, groups, stretches;
   void *tile_sums, *group_sums, *stretch_starts;
   u32 *tile_flags, *group_flags, *stretch_flags;

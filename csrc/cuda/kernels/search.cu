@@ -1,6 +1,6 @@
 // search.cu: finding values among sorted ones, and counting them.
 //
-// - Bins that are few are counted in shared memory first, so that blocks meet only once a bin.
+// - Bins that are few are counted in shared memory first, so that blocks meet only once per bin.
 // - Whole counts are exact in any order; weights are added up in the order in which they happen.
 #include "cuda/kernels/element.h"
 #include "cuda/kernels/search_args.h"

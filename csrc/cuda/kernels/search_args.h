@@ -11,7 +11,7 @@ struct SearchArgs {
   const i64* sorter;  // where the sorted values stand, or null
   void* out;
   i64 length;  // of a row of boundaries
-  i64 row;     // values a row; 0: all look into the same boundaries
+  i64 row;     // values per row; 0: all look into the same boundaries
   bool right;
 };
 

@@ -1,4 +1,4 @@
-// sort.cu: stable sorting of rows by their order keys (functors/order_keys.h), eight bits a pass.
+// sort.cu: stable sorting of rows by their order keys (functors/order_keys.h), eight bits per pass.
 //
 // - Inside a tile the elements are dealt out so that warp, item, lane counts them in order. To find
 //   where an element belongs, each warp counts the elements with each digit as it meets them:

@@ -13,7 +13,7 @@ struct SortArgs {
   i64 rows, length;
   i64 kept;  // of each sorted row, that many go to the outputs
   bool descending;
-  // sort_blocks: rows a block, length / row.
+  // sort_blocks: rows per block, length / row.
   i32 at_once;
   Divider<u32> by_length;
   // Long rows: pass number `pass` of `passes`, each for eight bits of the key.

@@ -200,7 +200,7 @@ dnn::ActivationDesc identity() {
   return made;
 }
 
-// ---- plans are kept, one set a thread, as the handles are ----
+// ---- plans are kept, one set per thread, as the handles are ----
 
 template <class Made, class Make>
 const Made& kept(const Geometry& g, Make make) {

@@ -1,7 +1,7 @@
 // Recurrent networks on GPUs, by cuDNN; float LSTMs by lstm.cpp, the steps of cells by
 // kernels/rnn.cu.
 //
-// cuDNN wants all parameters side by side in one buffer. They are gathered by one launch a call,
+// cuDNN wants all parameters side by side in one buffer. They are gathered by one launch per call,
 // and gradients go back the same way: a small part of the time of a step, and no second copy of
 // the weights lives between forward and backward.
 #include <limits>

@@ -51,7 +51,7 @@ void launch_together(const KernelFamily& family, uint64_t key, int device, Grid 
   launch_together(find_function(family, key, device), device, grid, block, pointers);
 }
 
-// Threads a block of every elementwise kernel (kernels/element.h).
+// Threads per block of every elementwise kernel (kernels/element.h).
 inline constexpr int kThreads = 256;
 // Enough blocks to fill the GPU; the kernels stride over the rest.
 Grid blocks_for(int64_t threads, int device);

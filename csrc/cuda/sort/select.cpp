@@ -34,7 +34,7 @@ struct Sorted {
 
 constexpr int64_t kShortRow = 256;  // sorted faster than searched
 constexpr int64_t kMostItems = 32;
-// Key: the logarithm of the elements a thread, then the type.
+// Key: the logarithm of the elements per thread, then the type.
 std::string spell_rows(uint64_t key) {
   return concat("rush::select_rows<", kernel_type(DType(key & 15)), ", ", 1 << (key >> 4), ">");
 }

@@ -43,7 +43,7 @@ bool is_eligible(const Tensor& t, DeviceType device) {
          same_type(t.device(), Device{device});
 }
 
-// Weights are cast once a region, not once a call: leaves that want a gradient, from float32.
+// Weights are cast once per region, not once per call: leaves that want a gradient, from float32.
 bool is_cacheable(const Tensor& t, DType to) {
   return state().cache_enabled && to != DType::Float32 && t.dtype() == DType::Float32 &&
          !t.impl()->base && requires_grad(t) && is_leaf(t);
@@ -159,8 +159,7 @@ class Off {
 
 AutocastPolicy policy_for(const OpEntry& entry, DeviceType device) {
   if (entry.form != Form::Functional) return AutocastPolicy::None;
-  if (device == DeviceType::CPU) return entry.autocast.cpu;
-  return device == DeviceType::CUDA ? entry.autocast.cuda : AutocastPolicy::None;
+  return entry.autocast[static_cast<int>(device)];
 }
 
 }  // namespace

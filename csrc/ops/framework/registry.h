@@ -56,11 +56,8 @@ enum class AutocastPolicy : uint8_t {
   Float32ByOption,  // `dtype` is set to float32 where the caller left it open
   Widest,           // they get the widest dtype among them
 };
-struct AutocastPolicies {
-  AutocastPolicy cpu = AutocastPolicy::None, cuda = AutocastPolicy::None;
-};
 
-class BatchedCall;  // ops/vmap.h
+class BatchedCall;  // ops/vmap/vmap.h
 using BatchingRule = void (*)(BatchedCall&);
 
 // A number about a call that has returned, from its arguments and results; see ops/framework/cost.h.
@@ -86,7 +83,7 @@ struct OpEntry {
   // out forms borrow the argument: whoever keeps them longer than the arguments takes a count.
   void (*boxed)(Value* args, Value* results);
   const void* block;  // the address of block_id of the row's block: which nodes are this row's
-  AutocastPolicies autocast;
+  AutocastPolicy autocast[kDeviceTypeCount] = {};  // by DeviceType
   BatchingRule batch;        // how vmap runs it (vmap/batch_rules.h); null: see Vmap::call
   CostFormula flops, bytes;  // null: no arithmetic of its own; all bytes of arguments and results
 };

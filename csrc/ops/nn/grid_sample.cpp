@@ -173,7 +173,7 @@ struct GridSampler {
     }
     rush::check(area > 0, ErrorKind::Runtime, name, "the image is empty, its shape is ", x.sizes());
     check_argument(area < (int64_t(1) << 31), name, "the image has ", area,
-                   " elements a channel, more than 2^31");
+                   " elements per channel, more than 2^31");
     return {sizes, x.dtype(), common_device(name, {&x, &grid})};
   }
   static void run(const Tensor& x, const Tensor& grid, int64_t mode, int64_t padding, bool align,

@@ -83,7 +83,7 @@ class Gathered {
       if (row[i].is_none()) continue;
       check(row[i].tag() == Value::Tag::Tensor || row[i].tag() == Value::Tag::Tensors,
             ErrorKind::Runtime, entry_.name,
-            "inside vmap the result would be one Python number a sample, not one number");
+            "inside vmap the result would be one Python number per sample, not one number");
       c.is_list = row[i].tag() == Value::Tag::Tensors;
       c.samples.emplace_back();
       visit(row[i], [&](const Tensor& t) { c.samples.back().push_back(t); });

@@ -33,7 +33,7 @@ _chosen = [
 
 @contextlib.contextmanager
 def sdpa_kernel(backends: Any, set_priority: bool = False) -> Iterator[Any]:
-    """Takes note of the wish. There is one kernel a device, which serves all cases."""
+    """Takes note of the wish. There is one kernel per device, which serves all cases."""
     global _chosen
     wanted = [backends] if isinstance(backends, SDPBackend) else backends
     if not isinstance(wanted, (list, tuple)) or not all(isinstance(b, SDPBackend) for b in wanted):

@@ -81,7 +81,7 @@ def embedding_bag(
 ) -> Tensor:
     """Sums, means or maxima of rows of weight, bag by bag.
 
-    A 2-d input has one bag a row; of a 1-d one, bag b starts at offsets[b]. Indices equal to
+    A 2-d input has one bag per row; of a 1-d one, bag b starts at offsets[b]. Indices equal to
     padding_idx do not count.
     """
     # The order that PyTorch had before version 0.4.1.
@@ -136,7 +136,7 @@ def _bags(input, offsets, include_last_offset):
     if input.dim() == 2:
         if offsets is not None:
             raise ValueError(
-                "embedding_bag: a 2-d input has one bag a row and takes no offsets, got offsets "
+                "embedding_bag: a 2-d input has one bag per row and takes no offsets, got offsets "
                 f"of shape {list(offsets.shape)}"
             )
         bags, size = input.shape

@@ -1,4 +1,4 @@
-"""All modules, one topic a file."""
+"""All modules, one topic per file."""
 
 from __future__ import annotations
 

@@ -129,7 +129,7 @@ def _multiply_adds(module, args, output):
         return args[0].numel() * weight[0].numel()
     if weight.dim() >= 2:  # linear, bilinear, convolutions: an output meets one row of weights
         return output.numel() * weight[0].numel()
-    return output.numel()  # norms, PReLU: one product an element
+    return output.numel()  # norms, PReLU: one product per element
 
 
 def summarize(model, inputs, kwargs):

@@ -14,7 +14,7 @@ __all__ = ["gather", "scatter", "scatter_kwargs"]
 
 
 def scatter(inputs: Any, target_gpus: Any, dim: int = 0) -> Any:
-    """The inputs cut along dim, one piece a device; what is no tensor goes to all."""
+    """The inputs cut along dim, one piece per device; what is no tensor goes to all."""
     devices = [_as_device(d) for d in target_gpus]
 
     def pieces(x):

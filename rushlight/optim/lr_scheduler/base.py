@@ -77,7 +77,7 @@ def _note_steps(optimizer):
 
 
 class LRScheduler:
-    """Sets the learning rate of every group, once a call of step().
+    """Sets the learning rate of every group, once per call of step().
 
     A subclass defines ``get_lr``, the rates at ``self.last_epoch``, and may define
     ``_get_closed_form_lr``, the same without looking at the rates before.

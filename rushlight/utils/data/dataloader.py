@@ -404,7 +404,7 @@ class _MultiProcessingDataLoaderIter(_BaseDataLoaderIter):
     """Batches made by worker processes.
 
     Batches are numbered in the order of the sampler and, unless in_order is False, handed out in
-    it. Number i is asked of the worker whose turn it is; at most prefetch_factor batches a worker
+    it. Number i is asked of the worker whose turn it is; at most prefetch_factor batches per worker
     are under way.
     """
 

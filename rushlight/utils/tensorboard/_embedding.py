@@ -12,7 +12,7 @@ def write_embedding(writer, mat, metadata, label_img, global_step, tag, metadata
     points = as_array(mat)
     if points.ndim != 2:
         raise ValueError(
-            f"add_embedding: expected a matrix, one point a row, got shape {points.shape}"
+            f"add_embedding: expected a matrix, one point per row, got shape {points.shape}"
         )
     for name, rows in (("metadata", metadata), ("label_img", label_img)):
         if rows is not None and len(rows) != len(points):

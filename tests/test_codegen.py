@@ -135,9 +135,9 @@ KEYS = """
 def test_policies_rules_and_costs_are_part_of_the_entries(table):
     inc = generate.outputs([table(KEYS)])["ops/demo.inc"]
     mul, fold, mm = inc.split('.name = "')[1:]
-    assert ".autocast = {}" in mul and ".batch = batch::pointwise" in mul
+    assert ".autocast = {AutocastPolicy::None, AutocastPolicy::None}" in mul and ".batch = batch::pointwise" in mul
     assert ".flops = cost::pointwise_flops" in mul and ".bytes = nullptr" in mul
-    policies = "{.cpu = AutocastPolicy::Widest, .cuda = AutocastPolicy::Float32}"
+    policies = "{AutocastPolicy::Widest, AutocastPolicy::Float32}"
     assert f".autocast = {policies}" in fold and ".batch = batch::along_dims" in fold
     assert ".flops = cost::reduction_flops" in fold
     assert ".batch = nullptr" in mm and ".flops = flops_2" in mm and ".bytes = bytes_2" in mm

@@ -109,16 +109,16 @@ kHostAllocPortable CU_MEMHOSTALLOC_PORTABLE
 
 # NVIDIA's header, ours, our namespace, the list of functions, the struct holding them, constants.
 LIBRARIES = {
-    "driver": ("cuda.h", "driver.h", "rush::cuda", "RUSH_CUDA_DRIVER", "Driver", DRIVER),
-    "nvrtc": ("nvrtc.h", "nvrtc_api.h", "rush::cuda", "RUSH_NVRTC", "Nvrtc", ""),
-    "cublasLt": ("cublasLt.h", "cublas.h", "rush::cuda::lt", "RUSH_CUBLASLT", "Library", CUBLASLT),
-    "cudnn": ("cudnn.h", "cudnn.h", "rush::cuda::dnn", "RUSH_CUDNN", "Library", CUDNN),
+    "driver": ("cuda.h", "runtime/driver.h", "rush::cuda", "RUSH_CUDA_DRIVER", "Driver", DRIVER),
+    "nvrtc": ("nvrtc.h", "runtime/nvrtc_api.h", "rush::cuda", "RUSH_NVRTC", "Nvrtc", ""),
+    "cublasLt": ("cublasLt.h", "vendor/cublas.h", "rush::cuda::lt", "RUSH_CUBLASLT", "Library", CUBLASLT),
+    "cudnn": ("cudnn.h", "vendor/cudnn.h", "rush::cuda::dnn", "RUSH_CUDNN", "Library", CUDNN),
     "cudnn rnn": (
-        "cudnn.h", "cudnn_rnn.h", "rush::cuda::dnn", "RUSH_CUDNN_RNN", "RnnLibrary", CUDNN_RNN
+        "cudnn.h", "vendor/cudnn_rnn.h", "rush::cuda::dnn", "RUSH_CUDNN_RNN", "RnnLibrary", CUDNN_RNN
     ),
-    "cufft": ("cufftXt.h", "cufft.h", "rush::cuda::fft", "RUSH_CUFFT", "Library", CUFFT),
+    "cufft": ("cufftXt.h", "vendor/cufft.h", "rush::cuda::fft", "RUSH_CUFFT", "Library", CUFFT),
     **{
-        name: ("cusolverDn.h", "solver_api.h", "rush::cuda::solver", functions, holder, SOLVER)
+        name: ("cusolverDn.h", "vendor/solver_api.h", "rush::cuda::solver", functions, holder, SOLVER)
         for name, functions, holder in (
             ("cublas", "RUSH_CUBLAS", "BlasLibrary"),
             ("cusolver", "RUSH_CUSOLVER", "Library"),

@@ -1,9 +1,9 @@
 // lines.h: the loops of kernels/lines_tables.h for the CPU at hand.
 #pragma once
 
+#include "cpu/isa_table.h"
 #include "cpu/kernels/lines_tables.h"
 
-#include "cpu/isa_table.h"
 namespace rush {
 
 template <class T>

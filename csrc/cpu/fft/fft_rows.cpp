@@ -5,9 +5,9 @@
 
 #include "core/cpu_features.h"
 #include "core/threads.h"
+#include "cpu/isa_table.h"
 #include "cpu/scratch.h"
 
-#include "cpu/isa_table.h"
 namespace rush {
 
 template <class T>

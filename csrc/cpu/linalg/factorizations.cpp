@@ -7,12 +7,12 @@
 #include <type_traits>
 
 #include "cpu/copy/copy.h"
+#include "cpu/isa_table.h"
 #include "cpu/kernels/small_matrices_tables.h"
 #include "cpu/linalg/matrices.h"
 #include "cpu/vendor/lapack.h"
 #include "device/linalg.h"
 
-#include "cpu/isa_table.h"
 namespace rush {
 namespace {
 

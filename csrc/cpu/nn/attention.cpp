@@ -5,9 +5,9 @@
 #include <algorithm>
 
 #include "core/threads.h"
+#include "cpu/isa_table.h"
 #include "cpu/kernels/attention_tables.h"
 
-#include "cpu/isa_table.h"
 namespace rush {
 
 namespace {

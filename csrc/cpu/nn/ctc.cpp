@@ -8,9 +8,9 @@
 
 #include "core/interrupt.h"
 #include "core/threads.h"
+#include "cpu/isa_table.h"
 #include "cpu/kernels/ctc_tables.h"
 
-#include "cpu/isa_table.h"
 namespace rush {
 
 namespace {

@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "core/threads.h"
+#include "cpu/isa_table.h"
 #include "cpu/kernels/norm_tables.h"
 
-#include "cpu/isa_table.h"
 namespace rush {
 
 namespace {

@@ -7,10 +7,10 @@
 
 #include "core/interrupt.h"
 #include "core/threads.h"
+#include "cpu/isa_table.h"
 #include "cpu/kernels/pool_tables.h"
 #include "cpu/prepare.h"
 
-#include "cpu/isa_table.h"
 namespace rush {
 
 namespace {

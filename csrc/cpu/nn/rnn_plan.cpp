@@ -1,6 +1,7 @@
 #include "cpu/nn/rnn_plan.h"
 
 #include "cpu/isa_table.h"
+
 namespace rush {
 
 template <class T>

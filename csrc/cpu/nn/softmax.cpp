@@ -6,12 +6,12 @@
 #include <vector>
 
 #include "core/threads.h"
+#include "cpu/isa_table.h"
 #include "cpu/kernels/softmax_tables.h"
 #include "cpu/lines.h"
 #include "cpu/prepare.h"
 #include "device/nn/loss.h"
 
-#include "cpu/isa_table.h"
 namespace rush {
 
 namespace {

@@ -135,7 +135,8 @@ KEYS = """
 def test_policies_rules_and_costs_are_part_of_the_entries(table):
     inc = generate.outputs([table(KEYS)])["ops/demo.inc"]
     mul, fold, mm = inc.split('.name = "')[1:]
-    assert ".autocast = {AutocastPolicy::None, AutocastPolicy::None}" in mul and ".batch = batch::pointwise" in mul
+    assert ".autocast = {AutocastPolicy::None, AutocastPolicy::None}" in mul
+    assert ".batch = batch::pointwise" in mul
     assert ".flops = cost::pointwise_flops" in mul and ".bytes = nullptr" in mul
     policies = "{AutocastPolicy::Widest, AutocastPolicy::Float32}"
     assert f".autocast = {policies}" in fold and ".batch = batch::along_dims" in fold

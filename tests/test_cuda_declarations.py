@@ -111,14 +111,19 @@ kHostAllocPortable CU_MEMHOSTALLOC_PORTABLE
 LIBRARIES = {
     "driver": ("cuda.h", "runtime/driver.h", "rush::cuda", "RUSH_CUDA_DRIVER", "Driver", DRIVER),
     "nvrtc": ("nvrtc.h", "runtime/nvrtc_api.h", "rush::cuda", "RUSH_NVRTC", "Nvrtc", ""),
-    "cublasLt": ("cublasLt.h", "vendor/cublas.h", "rush::cuda::lt", "RUSH_CUBLASLT", "Library", CUBLASLT),
+    "cublasLt": (
+        "cublasLt.h", "vendor/cublas.h", "rush::cuda::lt", "RUSH_CUBLASLT", "Library", CUBLASLT
+    ),
     "cudnn": ("cudnn.h", "vendor/cudnn.h", "rush::cuda::dnn", "RUSH_CUDNN", "Library", CUDNN),
     "cudnn rnn": (
-        "cudnn.h", "vendor/cudnn_rnn.h", "rush::cuda::dnn", "RUSH_CUDNN_RNN", "RnnLibrary", CUDNN_RNN
+        "cudnn.h", "vendor/cudnn_rnn.h", "rush::cuda::dnn", "RUSH_CUDNN_RNN", "RnnLibrary",
+        CUDNN_RNN,
     ),
     "cufft": ("cufftXt.h", "vendor/cufft.h", "rush::cuda::fft", "RUSH_CUFFT", "Library", CUFFT),
     **{
-        name: ("cusolverDn.h", "vendor/solver_api.h", "rush::cuda::solver", functions, holder, SOLVER)
+        name: (
+            "cusolverDn.h", "vendor/solver_api.h", "rush::cuda::solver", functions, holder, SOLVER
+        )
         for name, functions, holder in (
             ("cublas", "RUSH_CUBLAS", "BlasLibrary"),
             ("cusolver", "RUSH_CUSOLVER", "Library"),

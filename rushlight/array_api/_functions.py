@@ -222,7 +222,7 @@ def vecdot(x1: Tensor, x2: Tensor, /, *, axis: int | Sequence[int] | None = -1) 
     """Inner products along an axis; the first operand is conjugated."""
     x1, x2 = promoted(x1, x2)
     if x1.is_floating_point() or x1.is_complex():
-        return _vecdot(x1, x2, dim=axis)  # type: ignore[arg-type]
+        return _vecdot(x1, x2, dim=axis)
     return _as_integers(lambda a, b: (a * b).sum(axis, dtype=a.dtype), x1, x2)
 
 

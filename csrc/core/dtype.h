@@ -63,6 +63,8 @@ constexpr bool is_complex(DType t) { return category(t) == Category::Complex; }
 constexpr bool is_floating(DType t) { return category(t) == Category::Floating; }
 constexpr bool is_integral(DType t) { return category(t) == Category::Integer; }  // without bool
 constexpr bool is_reduced_float(DType t) { return t == DType::Float16 || t == DType::BFloat16; }
+// What elements of this type are computed in.
+constexpr DType compute_type(DType t) { return is_reduced_float(t) ? DType::Float32 : t; }
 constexpr bool is_differentiable(DType t) { return is_floating(t) || is_complex(t); }
 inline std::ostream& operator<<(std::ostream& os, DType t) { return os << name(t); }
 

@@ -132,6 +132,10 @@ class RUSH_API Tensor {
   }
   bool is_contiguous() const { return impl_->has(TensorImpl::kContiguous); }
   bool is_contiguous(MemoryFormat format) const;
+  // Images (4-d or 5-d) whose channels lie last. Those that lie contiguous as well do not count.
+  bool is_channels_last() const {
+    return !is_contiguous() && rush::is_channels_last(sizes(), strides());
+  }
   bool is_wrapped_number() const { return impl_->has(TensorImpl::kWrapped); }
   bool is_floating() const { return rush::is_floating(dtype()); }
   bool is_complex() const { return rush::is_complex(dtype()); }

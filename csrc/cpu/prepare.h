@@ -6,9 +6,6 @@
 
 namespace rush::cpu {
 
-// Loops over floats are made for float32 and float64; half types run through float32.
-inline DType loop_type(DType t) { return is_reduced_float(t) ? DType::Float32 : t; }
-
 // The same values: x itself where it is already so.
 inline Tensor contiguous(const Tensor& x) {
   if (x.is_contiguous()) return x;
@@ -28,13 +25,13 @@ inline Tensor converted(const Tensor& x, DType dtype) {
 }
 // Contiguous and in the loop's type.
 inline Tensor in_loop_type(const Tensor& x) {
-  return contiguous(converted(x, loop_type(x.dtype())));
+  return contiguous(converted(x, compute_type(x.dtype())));
 }
 
 // Runs f on a tensor like out, which is contiguous, in the loop's type; then fills out.
 template <class F>
 void into(const Tensor& out, F&& f) {
-  const DType type = loop_type(out.dtype());
+  const DType type = compute_type(out.dtype());
   const Tensor y = out.dtype() == type ? out : make_tensor(out.sizes(), type);
   f(y);
   if (!y.is_same(out)) copy_cpu(y, out);

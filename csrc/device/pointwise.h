@@ -30,9 +30,6 @@ struct PointwiseLoops {
 };
 extern DeviceTable<PointwiseLoops> pointwise_loops;
 
-// float16 and bfloat16 are computed in float32.
-inline DType compute_type(DType t) { return is_reduced_float(t) ? DType::Float32 : t; }
-
 // The loops of out's device.
 // - The compute type is the promoted type of the inputs, or the one given; operands of another type
 //   are converted on the way, in small chunks. So a caller need not cast:

@@ -66,7 +66,7 @@ RUSH_API void scan(ScanFn fn, const Tensor& x, const Tensor& out, int64_t dim,
 // The type in which numbers of type t are folded.
 inline DType wide_type(DType t) {
   if (category(t) <= Category::Integer) return DType::Int64;
-  return is_reduced_float(t) ? DType::Float32 : t;
+  return compute_type(t);
 }
 // How many elements of x make one of out.
 double folded_count(const Tensor& x, const Tensor& out);

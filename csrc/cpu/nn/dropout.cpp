@@ -23,7 +23,7 @@ void masked_affine(const T* x, const bool* kept, const DropoutRule& rule, T* y, 
 
 void masked_cpu(const Tensor& x, const Tensor& mask, const DropoutRule& rule, const Tensor& out) {
   // All three in one order, and in a type that has loops.
-  const DType type = cpu::loop_type(x.dtype());
+  const DType type = compute_type(x.dtype());
   const auto lying_like_out = [&](const Tensor& t, DType dtype) {
     if (t.strides() == out.strides() && t.dtype() == dtype && t.sizes() == out.sizes()) return t;
     const Tensor made = make_tensor(out.sizes(), out.strides(), dtype, {});

@@ -36,7 +36,7 @@ int64_t rows_worth_a_thread(int64_t width) {
 }
 
 // Do the channels of a point lie end to end? Where each has one point only, they do anyway.
-bool channels_last(const Tensor& x) {
+bool channels_lie_end_to_end(const Tensor& x) {
   if (x.is_contiguous()) return x.numel() == x.sizes()[0] * x.sizes()[1];
   return is_channels_last(x.sizes(), x.strides());
 }
@@ -125,7 +125,7 @@ void scale_channels(const Tensor& x, const Planes& p, const T* mean, const T* sc
                     const Tensor& y) {
   const T* from = x.data<T>();
   T* to = y.data<T>();
-  if (channels_last(x)) {
+  if (channels_lie_end_to_end(x)) {
     parallel_for(p.count(), rows_worth_a_thread(p.channels), [&](int64_t begin, int64_t end) {
       kernels<T>().last(from + begin * p.channels, to + begin * p.channels, end - begin, p.channels,
                         mean, scale, shift);
@@ -158,7 +158,7 @@ void normalize(const Tensor& x, const Tensor& weight, const Tensor& bias, const 
 template <class T>
 void gradient_sums(const Tensor& g, const Tensor& x, const Planes& p, const T* mean,
                    std::vector<double>& sum_g, std::vector<double>& sum_gx) {
-  if (channels_last(x)) {
+  if (channels_lie_end_to_end(x)) {
     block_sums<T>(p.count(), p.channels, sum_g, sum_gx,
                   [&](int64_t from, int64_t rows, T* a, T* b) {
                     kernels<T>().last_backward_sums(g.data<T>() + from * p.channels,
@@ -196,7 +196,7 @@ void batch_norm_cpu(const Tensor& x, const Tensor& weight, const Tensor& bias,
                     const Tensor& var) {
   for_type(x, [&]<class T>() {
     const Planes p(x);
-    if (channels_last(x))
+    if (channels_lie_end_to_end(x))
       moments_last<T>(x, p, mean.data<T>(), var.data<T>());
     else
       moments_planes<T>(x, p, mean.data<T>(), var.data<T>());
@@ -235,7 +235,7 @@ void batch_norm_backward_cpu(const Tensor& g, const Tensor& x, const Tensor& wei
     if (!gx.defined()) return;
     const T *from_g = g.data<T>(), *from_x = x.data<T>();
     T* to = gx.data<T>();
-    if (channels_last(x)) {
+    if (channels_lie_end_to_end(x)) {
       parallel_for(p.count(), rows_worth_a_thread(p.channels), [&](int64_t begin, int64_t end) {
         const int64_t at = begin * p.channels;
         kernels<T>().last_backward(from_g + at, from_x + at, to + at, end - begin, p.channels, mean,

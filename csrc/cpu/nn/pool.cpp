@@ -206,8 +206,8 @@ void fractional_loop(const Tensor& x, IntList kernel, const Tensor& samples, con
 
 void fractional_max_pool_cpu(const Tensor& x, IntList kernel, const Tensor& samples,
                              const Tensor& out, const Tensor& indices) {
-  const bool direct = out.is_contiguous() && out.dtype() == cpu::loop_type(out.dtype());
-  const Tensor y = direct ? out : make_tensor(out.sizes(), cpu::loop_type(out.dtype()));
+  const bool direct = out.is_contiguous() && out.dtype() == compute_type(out.dtype());
+  const Tensor y = direct ? out : make_tensor(out.sizes(), compute_type(out.dtype()));
   const Tensor places =
       indices.is_contiguous() ? indices : make_tensor(indices.sizes(), DType::Int64);
   fractional_loop(cpu::in_loop_type(x), kernel, cpu::in_loop_type(samples), y, places);

@@ -225,7 +225,7 @@ Tensor in_order_of(const Tensor& y, const Tensor& x) {
 
 template <class F>
 void with_taps(const Tensor& x, int64_t dim, const Resampling& how, const Tensor& out, F&& sum) {
-  const DType type = cpu::loop_type(out.dtype());
+  const DType type = compute_type(out.dtype());
   const Tensor y = out.dtype() == type ? out : make_tensor(out.sizes(), out.strides(), type, {});
   sum(in_order_of(y, x), dim, taps_of(how), y);
   if (!y.is_same(out)) copy_cpu(y, out);

@@ -39,7 +39,6 @@ std::string spell(uint64_t key) {
 constexpr KernelFamily kBatchNorm{kBatchNormFamily, "batch_norm.cu", spell};
 
 const void* data_of(const Tensor& t) { return t.defined() ? t.data() : nullptr; }
-DType compute_type(DType t) { return t == DType::Float64 ? t : DType::Float32; }
 
 constexpr int64_t kMapColumns = 32;
 

@@ -217,11 +217,6 @@ const BiasPlan& bias_plan_for(const Geometry& g) {
   return kept<BiasPlan>(g, [&] { return std::make_unique<BiasPlan>(g); });
 }
 
-bool lies_channels_last(const Tensor& t) {
-  return (t.dim() == 4 || t.dim() == 5) && !t.is_contiguous() &&
-         is_channels_last(t.sizes(), t.strides());
-}
-
 bool lies_right(const Tensor& t, bool last) {
   return last ? is_channels_last(t.sizes(), t.strides()) : t.is_contiguous();
 }
@@ -354,9 +349,8 @@ bool convolve_by_cudnn(ConvKind kind, const ConvShape& shape, const ConvTensors&
       !dnn::library().missing.empty())
     return false;
   // (For doubles cuDNN has no engines that read channels-last.)
-  const bool last =
-      (lies_channels_last(t.x) || lies_channels_last(t.w) || lies_channels_last(t.y)) &&
-      (t.x.dtype() != DType::Float64 || is_depthwise(shape));
+  const bool last = (t.x.is_channels_last() || t.w.is_channels_last() || t.y.is_channels_last()) &&
+                    (t.x.dtype() != DType::Float64 || is_depthwise(shape));
   for (Tensor* x : {&t.x, &t.w, &t.y}) {
     if (lies_right(*x, last)) continue;
     const Tensor moved = fresh_like(*x, last);

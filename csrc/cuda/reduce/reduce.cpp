@@ -208,8 +208,6 @@ void run(Fold fold, DType type, const Tensor& x, const Outputs& to, bool ordered
     both(kept.template nest<u32>());
 }
 
-DType own(DType t) { return is_reduced_float(t) ? DType::Float32 : t; }
-
 // (sum of |x|^p)^(1/p)
 void norm_p(const Tensor& x, const Tensor& out, double p, DType type) {
   const Tensor powers = make_tensor(x.sizes(), type, x.device());
@@ -231,13 +229,13 @@ void reduce(ReduceFn fn, const Tensor& x, const Tensor& out, ParamSpan params) {
     case ReduceFn::Prod:
       return run(Fold::Prod, wide_type(out.dtype()), x, {out});
     case ReduceFn::Max:
-      return run(truth ? Fold::Any : Fold::Max, own(x.dtype()), x, {out});
+      return run(truth ? Fold::Any : Fold::Max, compute_type(x.dtype()), x, {out});
     case ReduceFn::Min:
-      return run(truth ? Fold::All : Fold::Min, own(x.dtype()), x, {out});
+      return run(truth ? Fold::All : Fold::Min, compute_type(x.dtype()), x, {out});
     case ReduceFn::ArgMax:
-      return run(Fold::ArgMax, own(x.dtype()), x, {out}, true);
+      return run(Fold::ArgMax, compute_type(x.dtype()), x, {out}, true);
     case ReduceFn::ArgMin:
-      return run(Fold::ArgMin, own(x.dtype()), x, {out}, true);
+      return run(Fold::ArgMin, compute_type(x.dtype()), x, {out}, true);
     case ReduceFn::Any:
       return run(Fold::Any, DType::Bool, x, {out});
     case ReduceFn::All:
@@ -266,19 +264,19 @@ void reduce_var(const Tensor& x, const Tensor& out, double correction, bool take
   if (x.is_complex()) {  // the variances of the parts add up
     const Tensor other = make_tensor(out.sizes(), out.dtype(), out.device());
     if (mean_out) reduce(ReduceFn::Mean, x, *mean_out, {});
-    run(Fold::Var, own(to_real(x.dtype())), part_of(x, 0), {out, nullptr, divisor});
-    run(Fold::Var, own(to_real(x.dtype())), part_of(x, 1), {other, nullptr, divisor});
+    run(Fold::Var, compute_type(to_real(x.dtype())), part_of(x, 0), {out, nullptr, divisor});
+    run(Fold::Var, compute_type(to_real(x.dtype())), part_of(x, 1), {other, nullptr, divisor});
     map_binary(BinaryFn::Add, out, other, out);
     if (take_sqrt) map_unary(UnaryFn::Sqrt, out, out);
     return;
   }
-  run(take_sqrt ? Fold::Std : Fold::Var, own(x.dtype()), x, {out, mean_out, divisor});
+  run(take_sqrt ? Fold::Std : Fold::Var, compute_type(x.dtype()), x, {out, mean_out, divisor});
 }
 
 void reduce_arg(ReduceFn fn, const Tensor& x, const Tensor& values, const Tensor& indices,
                 int64_t) {
   const Fold fold = fn == ReduceFn::Max || fn == ReduceFn::ArgMax ? Fold::ArgMax : Fold::ArgMin;
-  run(fold, own(x.dtype()), x, {indices, values.defined() ? &values : nullptr}, true);
+  run(fold, compute_type(x.dtype()), x, {indices, values.defined() ? &values : nullptr}, true);
 }
 
 const bool registered = [] {

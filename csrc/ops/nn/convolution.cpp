@@ -42,14 +42,9 @@ ConvShape shape_of(IntList input, IntList weight, IntList output, IntList stride
   return s;
 }
 
-bool channels_last(const Tensor& x) {
-  return !x.is_contiguous() && (x.dim() == 4 || x.dim() == 5) &&
-         is_channels_last(x.sizes(), x.strides());
-}
-
 // Channels-last when one of the two is, as PyTorch decides.
 Dims result_strides(const Dims& sizes, const Tensor& a, const Tensor& b) {
-  return channels_last(a) || channels_last(b) ? channels_last_strides(sizes) : Dims{};
+  return a.is_channels_last() || b.is_channels_last() ? channels_last_strides(sizes) : Dims{};
 }
 
 // Where channels-last is faster: results then lie so, whatever programs see of it (see Note [Layout
@@ -61,7 +56,7 @@ bool prefers_last(const Tensor& x) {
   return prefers && prefers(x.sizes());
 }
 bool arranges_result(const Tensor& x, const Tensor& w) {
-  return automatic_layout() && prefers_last(x) && !channels_last(x) && !channels_last(w);
+  return automatic_layout() && prefers_last(x) && !x.is_channels_last() && !w.is_channels_last();
 }
 Dims strides_of_arranged(const Spec& spec, const Tensor& x) {
   return automatic_layout() && prefers_last(x) ? channels_last_strides(spec.sizes) : Dims{};

@@ -15,8 +15,6 @@ namespace {
 
 enum Reduction : int64_t { kNone = 0, kMean = 1, kSum = 2 };
 
-// What it is computed in.
-DType wide_type(DType t) { return is_reduced_float(t) ? DType::Float32 : t; }
 Tensor weight_in(const Tensor& weight, DType dtype) {
   if (!weight.defined()) return weight;
   return contiguous_data(weight.dtype() == dtype ? weight : convert_data(weight, dtype));
@@ -56,7 +54,7 @@ struct CrossEntropyBackward {
   static void run(const Tensor& g, const Tensor& x, const Tensor& target, const Tensor& weight,
                   const Tensor& total, const Tensor& weights, int64_t reduction, int64_t ignore,
                   double smoothing, bool scores, const Tensor& out) {
-    const Tensor w = weight_in(weight, wide_type(x.dtype())), labels = labels_on(out, target);
+    const Tensor w = weight_in(weight, compute_type(x.dtype())), labels = labels_on(out, target);
     loss_loops(out).cross_entropy_backward({x, labels, w, reduction, ignore, smoothing, scores},
                                            contiguous_data(g), total, weights, out);
   }
@@ -70,7 +68,7 @@ struct CrossEntropyForward {
   static constexpr bool any_device = true;
   static std::array<Spec, 3> check(const Tensor& x, const Tensor& target, const Tensor&,
                                    int64_t reduction, int64_t, double, bool scores) {
-    const DType type = wide_type(x.dtype());
+    const DType type = compute_type(x.dtype());
     return {Spec{reduction == kNone ? target.sizes() : Dims{}, x.dtype(), x.device()},
             Spec{scores ? target.sizes() : Dims{0}, type, x.device()},
             Spec{Dims{}, DType::Float64, x.device()}};
@@ -78,7 +76,7 @@ struct CrossEntropyForward {
   static void run(const Tensor& x, const Tensor& target, const Tensor& weight, int64_t reduction,
                   int64_t ignore, double smoothing, bool scores, const Tensor& out,
                   const Tensor& total, const Tensor& weights) {
-    const Tensor w = weight_in(weight, wide_type(x.dtype())), labels = labels_on(out, target);
+    const Tensor w = weight_in(weight, compute_type(x.dtype())), labels = labels_on(out, target);
     loss_loops(out).cross_entropy({x, labels, w, reduction, ignore, smoothing, scores}, out, total,
                                   weights);
   }

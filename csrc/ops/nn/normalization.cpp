@@ -12,15 +12,11 @@ namespace rush {
 
 namespace {
 
-bool channels_last(const Tensor& x) {
-  return !x.is_contiguous() && (x.dim() == 4 || x.dim() == 5) &&
-         is_channels_last(x.sizes(), x.strides());
-}
 Dims image_strides(const Tensor& x) {
-  return channels_last(x) ? channels_last_strides(x.sizes()) : Dims{};
+  return x.is_channels_last() ? channels_last_strides(x.sizes()) : Dims{};
 }
 // Contiguous or channels-last, without a copy where it already is.
-Tensor as_image(const Tensor& x) { return channels_last(x) ? x : contiguous_data(x); }
+Tensor as_image(const Tensor& x) { return x.is_channels_last() ? x : contiguous_data(x); }
 // The values of g with the strides of x.
 Tensor lying_like(const Tensor& x, const Tensor& g) {
   if (g.strides() == x.strides()) return g;
@@ -30,8 +26,7 @@ Tensor lying_like(const Tensor& x, const Tensor& g) {
 }
 Tensor flat(const Tensor& t) { return t.defined() ? contiguous_data(t) : t; }
 
-// Half precision is too coarse for sums of squares: its statistics are taken in float32.
-DType stat_type(DType t) { return is_reduced_float(t) ? DType::Float32 : t; }
+// Half precision is too coarse for sums of squares: statistics are of the compute_type.
 Tensor widened(const Tensor& t) {
   return t.defined() && is_reduced_float(t.dtype())
              ? to(t, DType::Float32, false, false, std::nullopt)
@@ -92,9 +87,6 @@ struct Composed {
 
 namespace {
 
-DType moments_type(const Tensor& x) {
-  return is_reduced_float(x.dtype()) ? DType::Float32 : x.dtype();
-}
 Spec channel_spec(const Tensor& x, DType dtype) { return {Dims{x.sizes()[1]}, dtype, x.device()}; }
 
 }  // namespace
@@ -127,7 +119,7 @@ struct BatchNorm_ {
   static constexpr bool takes_undefined = true;
   static std::array<Spec, 3> check(const Tensor& x, const Tensor&, const Tensor&, const Tensor&,
                                    const Tensor&, const Tensor&, double, double) {
-    const Spec vector = channel_spec(x, moments_type(x));
+    const Spec vector = channel_spec(x, compute_type(x.dtype()));
     return {Spec{x.sizes(), x.dtype(), x.device(), image_strides(x)}, vector, vector};
   }
   static void run(const Tensor& x, const Tensor& weight, const Tensor& bias,
@@ -235,7 +227,7 @@ struct GroupNorm_ {
   static constexpr bool takes_undefined = true;
   static std::array<Spec, 3> check(const Tensor& x, const Tensor&, const Tensor&, int64_t groups,
                                    double) {
-    const Spec stats{Dims{x.sizes()[0], groups}, stat_type(x.dtype()), x.device()};
+    const Spec stats{Dims{x.sizes()[0], groups}, compute_type(x.dtype()), x.device()};
     return {Spec{x.sizes(), x.dtype(), x.device(), image_strides(x)}, stats, stats};
   }
   static void run(const Tensor& x, const Tensor& weight, const Tensor& bias, int64_t groups,
@@ -321,7 +313,7 @@ struct RowNorm {
   static constexpr bool takes_undefined = true;
   static std::array<Spec, 3> check(const Tensor& x, const Tensor&, const Tensor&, int64_t dims,
                                    bool, double) {
-    const Spec stats{stat_sizes(x, dims), stat_type(x.dtype()), x.device()};
+    const Spec stats{stat_sizes(x, dims), compute_type(x.dtype()), x.device()};
     return {Spec{x.sizes(), x.dtype(), x.device()}, stats, stats};
   }
   static void run(const Tensor& x, const Tensor& weight, const Tensor& bias, int64_t dims,
@@ -541,7 +533,7 @@ struct RmsNorm {
                          : is_double ? std::numeric_limits<double>::epsilon()
                                      : double(std::numeric_limits<float>::epsilon());
     if (x.is_complex() ||  // too rare for a kernel
-        (weight.defined() && stat_type(weight.dtype()) != stat_type(x.dtype()))) {
+        (weight.defined() && compute_type(weight.dtype()) != compute_type(x.dtype()))) {
       const Tensor wide = widened(x), w = widened(weight);
       const Tensor normal = wide * rsqrt(average(wide * wide, last_dims(dims)) + Scalar(small));
       return narrowed(scaled(normal, w), x.dtype());

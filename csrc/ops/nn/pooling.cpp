@@ -11,13 +11,10 @@ namespace rush {
 
 namespace {
 
-bool channels_last(const Tensor& x) {
-  return !x.is_contiguous() && (x.dim() == 4 || x.dim() == 5) &&
-         is_channels_last(x.sizes(), x.strides());
-}
-Tensor as_image(const Tensor& x) { return channels_last(x) ? x : contiguous_data(x); }
+Tensor as_image(const Tensor& x) { return x.is_channels_last() ? x : contiguous_data(x); }
 Spec image_spec(const Dims& sizes, DType dtype, const Tensor& like) {
-  return {sizes, dtype, like.device(), channels_last(like) ? channels_last_strides(sizes) : Dims{}};
+  return {sizes, dtype, like.device(),
+          like.is_channels_last() ? channels_last_strides(sizes) : Dims{}};
 }
 Dims pooled_sizes(const Tensor& x, IntList output) {
   Dims sizes{x.sizes()[0], x.sizes()[1]};
@@ -26,18 +23,18 @@ Dims pooled_sizes(const Tensor& x, IntList output) {
 }
 
 // Half types run through float32, narrow integers through int64.
-DType loop_type(DType t) {
+DType compute_type(DType t) {
   return is_reduced_float(t) ? DType::Float32 : is_integral(t) ? DType::Int64 : t;
 }
 Tensor in_loop_type(const Tensor& x) {
-  const DType t = loop_type(x.dtype());
+  const DType t = compute_type(x.dtype());
   return x.dtype() == t ? x : convert_data(x, t);
 }
 // Runs f on a tensor like out that has the loop's type and the layout of x; then fills out.
 template <class F>
 void into(const Tensor& out, bool last, F&& f) {
-  const DType t = loop_type(out.dtype());
-  const bool direct = out.dtype() == t && (last ? channels_last(out) : out.is_contiguous());
+  const DType t = compute_type(out.dtype());
+  const bool direct = out.dtype() == t && (last ? out.is_channels_last() : out.is_contiguous());
   const Tensor y =
       direct ? out
       : last ? make_tensor(out.sizes(), channels_last_strides(out.sizes()), t, out.device())
@@ -47,7 +44,7 @@ void into(const Tensor& out, bool last, F&& f) {
 }
 // The values of g with the layout of an image.
 Tensor lying_like(bool last, const Tensor& g) {
-  if (last ? channels_last(g) : g.is_contiguous()) return g;
+  if (last ? g.is_channels_last() : g.is_contiguous()) return g;
   const Tensor out =
       last ? make_tensor(g.sizes(), channels_last_strides(g.sizes()), g.dtype(), g.device())
            : make_tensor(g.sizes(), g.dtype(), g.device());
@@ -116,11 +113,11 @@ struct MaxPoolBackward {
   static constexpr bool any_device = true;
   static constexpr bool may_fail = true;
   static Spec check(const Tensor& g, const Tensor& indices, IntList input_size) {
-    return image_spec(Dims(input_size), g.dtype(), channels_last(indices) ? indices : g);
+    return image_spec(Dims(input_size), g.dtype(), indices.is_channels_last() ? indices : g);
   }
   static void run(const Tensor& g, const Tensor& indices, IntList, const Tensor& out) {
     if (out.numel() == 0) return;
-    const bool last = channels_last(g) || channels_last(indices);
+    const bool last = g.is_channels_last() || indices.is_channels_last();
     into(out, last, [&](const Tensor& gx) {
       const bool lies_last = !gx.is_contiguous();
       pool_loops(g).max_backward(lying_like(lies_last, in_loop_type(g)),
@@ -209,7 +206,7 @@ struct AveragePoolBackward {
   }
   static bool arranges(const Tensor& g, IntList input_size, IntList, IntList, IntList, bool,
                        std::optional<int64_t>) {
-    return t_modes & kArrange && !channels_last(g) && input_size.size() >= 4 && !g.is_meta();
+    return t_modes & kArrange && !g.is_channels_last() && input_size.size() >= 4 && !g.is_meta();
   }
   static Dims arranged_strides(const Spec& spec, const Tensor&, IntList, IntList, IntList, IntList,
                                bool, std::optional<int64_t>) {
@@ -218,7 +215,7 @@ struct AveragePoolBackward {
   static void run(const Tensor& g, IntList, IntList kernel, IntList stride, IntList padding,
                   bool include, std::optional<int64_t> divisor, const Tensor& out) {
     if (out.numel() == 0) return;
-    into(out, channels_last(g) || channels_last(out), [&](const Tensor& gx) {
+    into(out, g.is_channels_last() || out.is_channels_last(), [&](const Tensor& gx) {
       pool_loops(g).average_backward(lying_like(!gx.is_contiguous(), in_loop_type(g)),
                                      {kernel, stride, padding, {}, include, divisor}, gx);
     });

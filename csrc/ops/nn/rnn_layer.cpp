@@ -11,8 +11,6 @@ namespace rush {
 
 namespace {
 
-// Half types compute in float32; what is kept for backward stays in it.
-DType compute_type(DType t) { return t == DType::Float64 ? t : DType::Float32; }
 Tensor prepared(const Tensor& t, DType dtype) {
   if (!t.defined()) return t;
   return contiguous_data(t.dtype() == dtype ? t : convert_data(t, dtype));

@@ -15,7 +15,6 @@ bool wants_derivative(TensorList in, GradSpan grads) {
   return grad_enabled() || (forward_active() && (op::any_tangent(in) || op::any_tangent(grads)));
 }
 
-DType compute_type(DType t) { return t == DType::Float64 ? t : DType::Float32; }
 Tensor ready(const Tensor& t) { return t.defined() ? contiguous_data(t) : t; }
 Tensor fresh_like(const Tensor& t) { return make_tensor(t.sizes(), t.dtype(), t.device()); }
 

@@ -24,15 +24,12 @@ namespace rush::onednn {
 
 namespace {
 
-bool channels_last(const Tensor& x) {
-  return !x.is_contiguous() && is_channels_last(x.sizes(), x.strides());
-}
-
 PrimitiveKey key_of(ConvKind kind, const ConvShape& s, const ConvTensors& t, int threads) {
   PrimitiveKey key(PrimitiveKey::Convolution);
-  for (int64_t v : {s.batch, s.channels, s.out_channels, s.groups, int64_t(s.dims), int64_t(kind),
-                    int64_t(t.x.dtype()), int64_t(t.bias.defined()), int64_t(threads),
-                    int64_t(channels_last(t.x) + 2 * channels_last(t.w) + 4 * channels_last(t.y))})
+  for (int64_t v :
+       {s.batch, s.channels, s.out_channels, s.groups, int64_t(s.dims), int64_t(kind),
+        int64_t(t.x.dtype()), int64_t(t.bias.defined()), int64_t(threads),
+        int64_t(t.x.is_channels_last() + 2 * t.w.is_channels_last() + 4 * t.y.is_channels_last())})
     key << v;
   for (const auto* list : {&s.input, &s.output, &s.kernel, &s.stride, &s.padding, &s.dilation}) {
     for (int64_t v : *list) key << v;
@@ -172,7 +169,7 @@ struct Maker {
     out.x.given = with_strides(t.x.sizes(), t.x.strides(), type);
     out.y.given = with_strides(t.y.sizes(), t.y.strides(), type);
     out.w.given = with_strides(w_sizes, w_strides, type);
-    const bool as_is = channels_last(t.x) || channels_last(t.y);
+    const bool as_is = t.x.is_channels_last() || t.y.is_channels_last();
     x = as_is ? last(t.x.sizes()) : any_layout(t.x.sizes(), type);
     y = as_is ? last(t.y.sizes()) : any_layout(t.y.sizes(), type);
     w = any_layout(w_sizes, type);

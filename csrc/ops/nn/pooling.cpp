@@ -23,17 +23,15 @@ Dims pooled_sizes(const Tensor& x, IntList output) {
 }
 
 // Half types run through float32, narrow integers through int64.
-DType compute_type(DType t) {
-  return is_reduced_float(t) ? DType::Float32 : is_integral(t) ? DType::Int64 : t;
-}
+DType loop_type(DType t) { return is_integral(t) ? DType::Int64 : compute_type(t); }
 Tensor in_loop_type(const Tensor& x) {
-  const DType t = compute_type(x.dtype());
+  const DType t = loop_type(x.dtype());
   return x.dtype() == t ? x : convert_data(x, t);
 }
 // Runs f on a tensor like out that has the loop's type and the layout of x; then fills out.
 template <class F>
 void into(const Tensor& out, bool last, F&& f) {
-  const DType t = compute_type(out.dtype());
+  const DType t = loop_type(out.dtype());
   const bool direct = out.dtype() == t && (last ? out.is_channels_last() : out.is_contiguous());
   const Tensor y =
       direct ? out

@@ -24,6 +24,7 @@ from rushlight.distributions._transform import (
     IndependentTransform,
     ReshapeTransform,
     Transform,
+    _InverseTransform,
     identity_transform,
 )
 
@@ -50,6 +51,6 @@ __all__ = [
     "identity_transform",
 ]
 
-for _name in __all__:
-    if isinstance(globals()[_name], type):
-        globals()[_name].__module__ = __name__  # where pickles look for them
+for _class in list(globals().values()):
+    if isinstance(_class, type):
+        _class.__module__ = __name__  # where pickles look for them

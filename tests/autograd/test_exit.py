@@ -7,6 +7,7 @@ as it says, with nothing on standard error.
 import os
 import subprocess
 import sys
+import tempfile
 import textwrap
 
 import pytest
@@ -43,6 +44,7 @@ def check_exit(program, code=0, out="end\n"):
     done = subprocess.run(
         [sys.executable, "-c", START + textwrap.dedent(program)],
         env={**os.environ, **({} if under_asan else CHECKED)},
+        cwd=tempfile.gettempdir(),  # in the checkout, its own package would be found first
         capture_output=True,
         text=True,
         timeout=300,

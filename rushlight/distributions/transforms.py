@@ -24,7 +24,6 @@ from rushlight.distributions._transform import (
     IndependentTransform,
     ReshapeTransform,
     Transform,
-    _InverseTransform,
     identity_transform,
 )
 

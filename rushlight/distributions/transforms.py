@@ -26,6 +26,7 @@ from rushlight.distributions._transform import (
     Transform,
     identity_transform,
 )
+from rushlight.distributions._transform import _InverseTransform as _InverseTransform
 
 __all__ = [
     "AbsTransform",

@@ -31,7 +31,7 @@ def broadcast(tensor: Tensor, devices: Any = None, *, out: Tensor | None = None)
 def broadcast_coalesced(
     tensors: Sequence[Tensor], devices: Any, buffer_size: int = 10485760
 ) -> Any:
-    """The tensors on each device, a tuple a device. (Copies of any size are queued as they are:
+    """The tensors on each device, a tuple per device. (Copies of any size are queued as they are:
     ``buffer_size`` is accepted.)"""
     return [tuple(t.to(_as_device(d), non_blocking=True) for t in tensors) for d in devices]
 

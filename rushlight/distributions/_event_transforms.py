@@ -257,7 +257,7 @@ class StackTransform(Transform):
 
     def _slices(self, x):
         if x.size(self.dim) != len(self.transforms):
-            raise AssertionError("StackTransform: one slice a transform is needed")
+            raise AssertionError("StackTransform: one slice per transform is needed")
         return x.unbind(self.dim)
 
     def _call(self, x):

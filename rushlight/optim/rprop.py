@@ -13,7 +13,7 @@ __all__ = ["Rprop"]
 
 
 class Rprop(RuleOptimizer):
-    """Steps by the gradient's sign, with a size a element that grows while the sign holds."""
+    """Steps by the gradient's sign, with a size per element that grows while the sign holds."""
 
     _rule = "rprop"
     _late_options: ClassVar = SWITCHES

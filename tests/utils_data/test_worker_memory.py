@@ -244,8 +244,10 @@ def test_in_workers(method):
 def test_cycles_and_modules_are_no_trouble():
     dataset = Nested(5)
     dataset.itself, dataset.module, dataset.function = dataset, packing, packed
-    dataset.data = torch.zeros(3)
+    dataset.data = data = torch.zeros(3)
     packing.Containers(dataset, forks=True)
+    assert dataset.itself is dataset and dataset.data is data
+    assert (dataset.module, dataset.function) == (packing, packed)
 
 
 Row = collections.namedtuple("Row", "name number")

@@ -8,7 +8,7 @@
 //   itself, each level by one warp; the last of a group or stretch publishes the next level. So
 //   the chain from stretch to stretch is short, and the result has the same bits every time,
 //   which it would not if a tile took whatever happens to be there.
-// - Lines across memory: scan_columns, a thread a line; few lines are cut into segments, whose
+// - Lines across memory: scan_columns, a thread per line; few lines are cut into segments, whose
 //   totals scan_totals finds first.
 // - Sums and products are formed in double for float32 and smaller, as on the CPU.
 #include "cuda/kernels/block.h"

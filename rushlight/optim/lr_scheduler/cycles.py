@@ -53,7 +53,7 @@ def _power(gamma, x):
 
 
 class CyclicLR(LRScheduler):
-    """Up and down between ``base_lr`` and ``max_lr``, a step a batch.
+    """Up and down between ``base_lr`` and ``max_lr``, a step per batch.
 
     ``mode``: "triangular", "triangular2" (the height halves with each cycle) or "exp_range" (it
     falls by ``gamma`` with each step); or a ``scale_fn`` of the cycle or of the iteration.
@@ -174,7 +174,7 @@ def _phase(end_step, lrs, momentums):
 
 
 class OneCycleLR(LRScheduler):
-    """One rise to ``max_lr`` and one long fall far below where it began, a step a batch."""
+    """One rise to ``max_lr`` and one long fall far below where it began, a step per batch."""
 
     def __init__(
         self,

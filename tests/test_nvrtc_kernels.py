@@ -156,7 +156,7 @@ def copy_kernels():
         yield (
             w,
             [
-                f"rush::copy_turned<{w}>",
+                f"rush::copy_transposed<{w}>",
                 *(f"rush::copy_narrow<{w}, {flag}>" for flag in FLAGS),
                 *(f"rush::copy_strided<{w}, {w}, {i}>" for i in INDICES),
             ],

@@ -81,8 +81,8 @@ def test_every_table_is_defined_once_and_filled():
 
 
 def test_there_is_one_way_to_fall_back_to_the_host():
-    """Copies of a call's tensors on the host are made by HostTwins, for run_on_host."""
-    users = {short(path) for path in sources("ops") if "HostTwins" in code(path)}
+    """Copies of a call's tensors on the host are made by HostCopies, for run_on_host."""
+    users = {short(path) for path in sources("ops") if "HostCopies" in code(path)}
     assert users == {"ops/framework/host_run.h", "ops/framework/host_run.cpp"}
     # Whoever went another way would need the host's loops for tensors that are elsewhere.
     by_hand = re.compile(r"_loops\((Device\{\}|DeviceType::CPU)|\bby_host\b")

@@ -1,4 +1,4 @@
-// bridge.h: a node that passes its gradient on, to an edge that may be tied later. A formula that
+// bridge.h: a node that passes its gradient on, to an edge that may be set later. A formula that
 // is differentiated once more, on the spot, runs on bridged arguments: the walk through its graph
 // ends at the bridges instead of visiting everything the arguments were computed from.
 #pragma once
@@ -16,7 +16,7 @@ class Bridge final : public Node {
   Grads apply(GradSpan grads, std::span<const bool>) override { return {grads[0]}; }
 };
 
-// Cuts tensors off from their graph, and ties them to it again at the end.
+// Cuts tensors off from their graph, and connects them to it again at the end.
 class Bridges {
  public:
   // keep_graph: whether the results will be differentiated with respect to the arguments.
@@ -24,7 +24,7 @@ class Bridges {
 
   Tensor cut(const Tensor& t) {
     if (!t.defined() || !is_tracked(t)) return t;
-    Tensor out = twin(t);
+    Tensor out = alias_of(t);
     if (forward_active()) carry_tangents(t, out);
     if (keep_graph_ && requires_grad(t)) {
       auto bridge = Ref<Node>::adopt(new Bridge(t));
@@ -33,7 +33,7 @@ class Bridges {
     }
     return out;
   }
-  void tie() {
+  void reconnect() {
     for (const auto& [bridge, t] : open_) bridge->add_edge(gradient_edge(t));
     open_.clear();
   }

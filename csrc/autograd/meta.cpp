@@ -4,8 +4,8 @@
 
 #include "autograd/accumulate_grad.h"
 #include "autograd/copy_slices.h"
+#include "autograd/deferred_delete.h"
 #include "autograd/engine.h"
-#include "autograd/reaper.h"
 #include "core/object_pool.h"
 
 namespace rush {
@@ -45,9 +45,9 @@ void GradMeta::operator delete(void* p, size_t bytes) noexcept { pool_free(p, by
 
 void GradMeta::dispose() noexcept {
   if (grad.defined() || tangents || hooks)
-    Reaper::bury(this);
+    DeferredDelete::add(this);
   else
-    delete this;  // a grad_fn is buried by itself
+    delete this;  // a grad_fn defers its own
 }
 
 Tensor grad_of(const Tensor& t) {

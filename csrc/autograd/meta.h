@@ -21,7 +21,7 @@ struct RUSH_API GradMeta final : AutogradMeta {
   union {
     Node* accumulator = nullptr;  // a leaf's AccumulateGrad while somebody holds it; see Note [Leaf
                                   // and accumulator]
-    GradMeta* next_doomed;        // once it is dead, see reaper.h
+    GradMeta* next_doomed;        // once it is dead, see deferred_delete.h
   };
   uint32_t slot = 0;           // which result of grad_fn this tensor is
   uint32_t view_version = 0;   // views: the version for which grad_fn is right

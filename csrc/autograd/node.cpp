@@ -1,8 +1,8 @@
 #include "autograd/node.h"
 
 #include "autograd/anomaly.h"
+#include "autograd/deferred_delete.h"
 #include "autograd/hooks.h"
-#include "autograd/reaper.h"
 #include "autograd/task_streams.h"
 #include "core/layout.h"
 #include "core/object_pool.h"
@@ -50,6 +50,6 @@ uint32_t Node::add_result(const Tensor& t) {
 void* Node::operator new(size_t bytes) { return pool_allocate(bytes); }
 void Node::operator delete(void* p, size_t bytes) noexcept { pool_free(p, bytes); }
 
-void Node::destroy(Node* n) noexcept { Reaper::bury(n); }
+void Node::destroy(Node* n) noexcept { DeferredDelete::add(n); }
 
 }  // namespace rush

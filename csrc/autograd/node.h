@@ -4,7 +4,7 @@
 // - An op's outputs point to its node; the node points to the nodes of its inputs. Backward follows
 //   these edges.
 // - Leaves end in an AccumulateGrad node, which adds what arrives to the leaf's .grad.
-// - Graphs are freed with a list: a chain of a million ops must not overflow (see reaper.h).
+// - Graphs are freed with a list: a chain of a million ops must not overflow (deferred_delete.h).
 #pragma once
 
 #include <atomic>
@@ -107,7 +107,7 @@ class RUSH_API Node : public Counted<Node> {
 
  private:
   friend class NodeLock;
-  friend class Reaper;
+  friend class DeferredDelete;
   void order_after(const Edge& e) {
     if (e && e.node->sequence_ >= sequence_ && e.node->sequence_ != kLeafSequence) [[unlikely]]
       overtake(e.node->sequence_);

@@ -25,7 +25,7 @@ SavedTensor::SavedTensor(const Tensor& t) : version_(t.defined() ? t.version() :
   } else {
     // Keeping t itself would close a circle if t is written to later: its history then leads
     // through this node.
-    data_ = twin(t);
+    data_ = alias_of(t);
     if (grad_fn_) slot_ = grad_meta(t).slot;
     if (forward_active()) carry_tangents(t, data_);
   }
@@ -36,7 +36,7 @@ SavedTensor::SavedTensor(const Tensor& t) : version_(t.defined() ? t.version() :
 SavedTensor SavedTensor::output(const Tensor& t, uint32_t slot) {
   check_can_be_saved(t);
   SavedTensor s;
-  s.data_ = twin(t);
+  s.data_ = alias_of(t);
   if (forward_active()) carry_tangents(t, s.data_);
   s.version_ = t.version();
   s.slot_ = slot;
@@ -53,7 +53,7 @@ void SavedTensor::pack_in_scope() {
 void SavedTensor::pack(SavedTensorHooks& hooks) {
   // The bytes may go elsewhere, so the way back to a leaf is kept apart from them.
   if (is_original_) grad_fn_ = AccumulateGrad::of(data_);
-  packed_ = hooks.pack(twin(data_));
+  packed_ = hooks.pack(alias_of(data_));
   data_ = Tensor();
   is_original_ = false;
 }
@@ -78,7 +78,7 @@ Tensor SavedTensor::unpack(const Node* owner, bool with_history) const {
          " was saved. Write to a clone(), or use the operation that returns a new tensor");
   }
   if (is_original_ || !with_history) return unpacked;
-  Tensor t = twin(unpacked);
+  Tensor t = alias_of(unpacked);
   if (forward_active()) carry_tangents(unpacked, t);
   if (is_output_ && !is_differentiable(t.dtype())) return t;  // the indices of max(), say
   if (is_output_) {

@@ -12,7 +12,7 @@ class RUSH_API SavedTensor {
   // An input of the node being made.
   explicit SavedTensor(const Tensor& t);
   // A result of the node being made. Note [A node must not own its output]: only the bytes are
-  // kept, and the edge back to the node is tied again when it is read; tensor -> node -> tensor
+  // kept, and the edge back to the node is set again when it is read; tensor -> node -> tensor
   // would never be freed.
   static SavedTensor output(const Tensor& t, uint32_t slot);
 
@@ -20,7 +20,7 @@ class RUSH_API SavedTensor {
   // The tensor as it was, or an error that names the writer when it was overwritten since. `owner`
   // is the node.
   Tensor unpack(const Node* owner) const { return unpack(owner, grad_enabled()); }
-  // Whether the history is tied to it again; formulas that record nothing do not need it.
+  // Whether the history is connected to it again; formulas that record nothing do not need it.
   Tensor unpack(const Node* owner, bool with_history) const;
   void reset() { *this = SavedTensor(), released_ = true; }
   bool released() const { return released_; }

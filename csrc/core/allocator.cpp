@@ -16,7 +16,7 @@
 // Everything else comes from two CachingPools over mmap: one for slabs and for blocks up to 1 MiB,
 // one for larger ones, so that a long-lived small block cannot hold a huge segment.
 //
-// Statistics: each thread counts for itself and adds its live bytes to the process's total (settle)
+// Statistics: each thread counts for itself and adds its live bytes to the total (add_counts)
 // whenever it leaves the fast path; what it has not added is bounded by its lists. Reading sums
 // all.
 //

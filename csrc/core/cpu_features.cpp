@@ -109,7 +109,7 @@ IsaLevel environment_limit() {
 
 constinit std::atomic<int> detail::g_isa_level{-1};
 
-IsaLevel detail::settle_isa_level() {
+IsaLevel detail::choose_isa_level() {
   std::lock_guard lock(g_level_mutex);
   if (const int level = g_isa_level.load(); level >= 0) return IsaLevel(level);
   const IsaLevel level = std::min(detected().level, environment_limit());

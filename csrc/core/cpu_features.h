@@ -14,14 +14,14 @@ enum class IsaLevel : unsigned char { Baseline, Avx2, Avx512 };
 
 namespace detail {
 RUSH_API extern constinit std::atomic<int> g_isa_level;  // -1: not asked for yet
-RUSH_API IsaLevel settle_isa_level();
+RUSH_API IsaLevel choose_isa_level();
 }  // namespace detail
 
 // The level in use: the processor's, unless RUSHLIGHT_ISA=baseline|avx2|avx512 or set_isa_level
 // says less. It may change between two calls, so kernels are looked up anew in each (PerIsa).
 inline IsaLevel isa_level() {
   const int level = detail::g_isa_level.load(std::memory_order_relaxed);
-  return level >= 0 ? IsaLevel(level) : detail::settle_isa_level();
+  return level >= 0 ? IsaLevel(level) : detail::choose_isa_level();
 }
 // An error for more than the processor has. oneDNN keeps the level that it was opened with.
 RUSH_API void set_isa_level(IsaLevel level);

@@ -63,19 +63,19 @@ Tensor arranged_form(const Tensor& t) {
     std::lock_guard lock(lock_of(t.impl()));
     form = t.impl()->arranged;
   }
-  return form ? Tensor(std::move(form)) : t;  // none: another thread has just settled it
+  return form ? Tensor(std::move(form)) : t;  // none: another thread has just materialized it
 }
 
 Tensor arrange(Tensor form) {
   if (!form.is_contiguous()) {
-    form.storage()->lend();  // see Note [Watched storages]
+    form.storage()->expose();  // see Note [Watched storages]
     return over(form.ref());
   }
   form.impl()->strides = contiguous_strides(form.sizes());  // dims of size 1 had any
   return form;
 }
 
-Tensor twin(const Tensor& t) {
+Tensor alias_of(const Tensor& t) {
   const Tensor form = arranged_form(t);
   if (form.is_same(t)) return t.alias();
   Tensor out = over(form.ref());
@@ -94,7 +94,7 @@ bool owns_memory(const Tensor& t) {
   return p->storage->use_count() == 1 && !p->storage->read_only();
 }
 
-void settle_recorded(const void* recording) {
+void materialize_recorded(const void* recording) {
   std::vector<Tensor> alive;
   {
     std::lock_guard lock(recorded().mutex);
@@ -102,7 +102,7 @@ void settle_recorded(const void* recording) {
       if (made_in == recording && t->try_retain()) alive.emplace_back(Ref<TensorImpl>::adopt(t));
     }
   }
-  for (const Tensor& t : alive) settle(t.impl());
+  for (const Tensor& t : alive) materialize(t.impl());
 }
 
 void forget_recorded(TensorImpl* t) noexcept {
@@ -110,7 +110,7 @@ void forget_recorded(TensorImpl* t) noexcept {
   recorded().recording_of.erase(t);
 }
 
-void settle(TensorImpl* t) {
+void materialize(TensorImpl* t) {
   const Tensor self(Ref<TensorImpl>::share(t)), form = arranged_form(self);
   if (form.is_same(self)) return;
   t->storage.install(g_contiguous_storage(form));

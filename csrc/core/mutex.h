@@ -22,7 +22,7 @@ enum class LockRank : uint8_t {
   WeightLayouts,      // weights in oneDNN's layouts
   LibraryFolders,     // where oneDNN and the like are looked for
   Probe,              // code that may trap is tried out
-  IsaLevel,           // the instruction set is settled
+  IsaLevel,           // the instruction set is chosen
   BatchedTensors,     // wrappers of vmap, by level
   Recorded,           // arranged tensors of CUDA graphs
   Hooks,              // lists of hooks

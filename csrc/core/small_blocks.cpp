@@ -78,7 +78,7 @@ void SmallBlocks::detach_thread(ThreadCache* cache) noexcept {
   t_ending = true;
   t_cache = &g_no_cache;
   for (int cls = 0; cls < kClasses; ++cls) give_back(cache->bins[cls], cls, 0);
-  settle(*cache);
+  add_counts(*cache);
   std::lock_guard lock(registry_mutex_);
   cache->in_use = false;
 }
@@ -173,7 +173,7 @@ void* SmallBlocks::allocate(int cls) noexcept {
   Bin& bin = cache->bins[cls];
   bin.head = chain.head->next;
   bin.count = uint16_t(chain.length - 1);
-  settle(*cache);
+  add_counts(*cache);
   cache->count_allocation(size);
   if (chain.fresh) ThreadCache::add(cache->misses, 1);
   return chain.head;
@@ -192,7 +192,7 @@ void SmallBlocks::free(void* p, int cls) noexcept {
   Bin& bin = cache->bins[cls];
   if (bin.count >= bin.limit) {
     give_back(bin, cls, bin.limit / 2);
-    settle(*cache);
+    add_counts(*cache);
   }
   block->next = bin.head;
   bin.head = block;
@@ -256,7 +256,7 @@ void SmallBlocks::raise_peak(int64_t live) noexcept {
   }
 }
 
-void SmallBlocks::settle(ThreadCache& cache) noexcept {
+void SmallBlocks::add_counts(ThreadCache& cache) noexcept {
   constexpr auto relaxed = std::memory_order_relaxed;
   if (cache.delta.load(relaxed) == 0 && cache.high.load(relaxed) == 0) return;  // large after large
   raise_peak(live_.load(relaxed) + cache.high.load(relaxed));
@@ -266,22 +266,22 @@ void SmallBlocks::settle(ThreadCache& cache) noexcept {
 }
 
 void SmallBlocks::count_outside(int64_t nbytes, bool fresh) noexcept {
-  if (t_cache != &g_no_cache) settle(*t_cache);
+  if (t_cache != &g_no_cache) add_counts(*t_cache);
   count(t_cache->allocations, 1, t_cache);
   if (fresh) count(t_cache->misses, 1, t_cache);
   raise_peak(live_.fetch_add(nbytes, std::memory_order_relaxed) + nbytes);
 }
 
 void SmallBlocks::count_free_outside(int64_t nbytes) noexcept {
-  if (t_cache != &g_no_cache) settle(*t_cache);
+  if (t_cache != &g_no_cache) add_counts(*t_cache);
   count(t_cache->frees, 1, t_cache);
   live_.fetch_sub(nbytes, std::memory_order_relaxed);
 }
 
 SmallBlocks::Totals SmallBlocks::totals() {
   std::lock_guard lock(registry_mutex_);
-  const int64_t settled = live_.load();
-  Totals t{settled, settled, g_no_cache.allocations.load(), g_no_cache.frees.load(),
+  const int64_t live = live_.load();
+  Totals t{live, live, g_no_cache.allocations.load(), g_no_cache.frees.load(),
            g_no_cache.misses.load()};
   for (const ThreadCache* cache : registry_) {
     t.live += cache->delta.load();

@@ -59,7 +59,7 @@ class SmallBlocks {
   void give_chain(int cls, FreeBlock* head, int64_t length) noexcept;
   void give_back(Bin& bin, int cls, int keep) noexcept;
   void trim_class(int cls) noexcept;
-  void settle(ThreadCache& cache) noexcept;
+  void add_counts(ThreadCache& cache) noexcept;
   void raise_peak(int64_t live) noexcept;
 
   CachingPool& slab_source_;

@@ -10,9 +10,9 @@
 //   the write, so contents that were read at a count hold as long as the count does. In-place ops
 //   also say so before, in case they fail halfway.
 // - Memory that can be written to without us cannot be watched: another library's, shared between
-//   processes, or lent: its address was given out (data_ptr(), NumPy, DLPack, buffers). A storage
-//   that was lent once stays so.
-// - The hidden forms of arranged tensors (core/layout.h) count as lent: their tensors' writes do
+//   processes, or exposed: its address was given out (data_ptr(), NumPy, DLPack, buffers). Once
+//   exposed, a storage stays so.
+// - The hidden forms of arranged tensors (core/layout.h) count as exposed: their tensors' writes do
 //   not lead to them.
 #pragma once
 
@@ -64,7 +64,7 @@ class RUSH_API Storage : public Counted<Storage> {
 
   // See Note [Watched storages].
   bool can_be_watched() const {
-    return device_.is_cpu() && !shared_ && !deleter_ && !lent_.load(std::memory_order_acquire);
+    return device_.is_cpu() && !shared_ && !deleter_ && !exposed_.load(std::memory_order_acquire);
   }
   // Starts counting, and returns the count so far. What is read afterwards cannot be read before:
   // an exchange orders that, a store would not.
@@ -77,7 +77,7 @@ class RUSH_API Storage : public Counted<Storage> {
     if (watched_.load()) [[unlikely]]
       writes_.fetch_add(1);
   }
-  void lend() { lent_.store(true, std::memory_order_release); }
+  void expose() { exposed_.store(true, std::memory_order_release); }
   // Guarded by whoever uses it.
   StorageExtra* extra = nullptr;  // owned
 
@@ -98,7 +98,7 @@ class RUSH_API Storage : public Counted<Storage> {
   bool shared_ = false;
   bool inline_data_ = false;  // data_ follows this header in one block
   std::atomic<bool> watched_{false};
-  std::atomic<bool> lent_{false};
+  std::atomic<bool> exposed_{false};
   uint32_t inline_bytes_ = 0;  // room behind the header that a resize left unused
   std::atomic<uint32_t> writes_{0};
 };

@@ -98,7 +98,7 @@ class RUSH_API TensorImpl : public Counted<TensorImpl> {
 };
 
 // Gives an arranged tensor contiguous storage. See Note [Layout is ours] in core/layout.h.
-[[gnu::cold]] RUSH_API void settle(TensorImpl* t);
+[[gnu::cold]] RUSH_API void materialize(TensorImpl* t);
 
 class RUSH_API Tensor {
  public:
@@ -127,7 +127,7 @@ class RUSH_API Tensor {
   int64_t nbytes() const { return numel() * element_size(); }
   const Ref<Storage>& storage() const {
     if (!impl_->storage.load()) [[unlikely]]
-      settle(impl_.get());
+      materialize(impl_.get());
     return impl_->storage;
   }
   bool is_contiguous() const { return impl_->has(TensorImpl::kContiguous); }
@@ -144,7 +144,7 @@ class RUSH_API Tensor {
   MemoryFormat suggest_memory_format() const;
 
   // The first element's address. For kernels; callers that may write have checked read_only, and
-  // say so afterwards by bump_version(); whoever hands the address out lends the storage.
+  // say so afterwards by bump_version(); whoever hands the address out exposes the storage.
   void* data() const {
     return static_cast<char*>(storage()->data()) + impl_->offset * element_size();
   }

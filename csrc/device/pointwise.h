@@ -14,7 +14,7 @@ namespace rush {
 using Params = std::initializer_list<Scalar>;
 using ParamSpan = std::span<const Scalar>;
 
-// `compute` is the type the functor works in, already settled (never float16 or bfloat16). Inputs
+// `compute` is the type the functor works in, already decided (never float16 or bfloat16). Inputs
 // that are numbers may be on the host whatever the device.
 struct PointwiseLoops {
   void (*unary)(UnaryFn, const Tensor& x, const Tensor& out, ParamSpan, DType compute) = nullptr;

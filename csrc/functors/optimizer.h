@@ -38,14 +38,14 @@ inline constexpr int kMaxOptimizerNumbers = 10;
 
 namespace rush::optimizers {
 
-// The gradient that a rule works on: turned round to maximise, with weight decay added. Decay that
+// The gradient that a rule works on: negated to maximise, with weight decay added. Decay that
 // is off adds nothing at all: 0 * inf would be nan.
 template <class T>
 struct Pull {
   T sign, decay;
   RUSH_FN T operator()(T p, T g) const {
-    const T turned = g * sign;
-    return decay != T(0) ? turned + decay * p : turned;
+    const T signed_grad = g * sign;
+    return decay != T(0) ? signed_grad + decay * p : signed_grad;
   }
 };
 

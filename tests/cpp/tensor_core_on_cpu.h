@@ -41,7 +41,7 @@ inline void load_matrices(u32 (&r)[4], const void* row) {
       std::memcpy(&r[m], static_cast<const char*>(w.rows[m * 8 + g]) + 4 * t, 4);
   });
 }
-inline void load_turned(u32 (&r)[4], const void* row) {
+inline void load_transposed(u32 (&r)[4], const void* row) {
   WarpTable& w = warp_table();
   w.rows[lane_number()] = row;
   meet(w, [&] {

@@ -332,10 +332,10 @@ TEST(reductions_of_every_shape) {
       EXPECT(reduces(ReduceFn::Sum, transposed(transposed(x, 0, 2), 0, 2),
                      make_tensor(kept, DType::Float32), 1e-5));
       const Tensor turned = transposed(x, 0, 2);
-      Dims kept_turned = kept;
-      std::swap(kept_turned[0], kept_turned[2]);
-      EXPECT(reduces(ReduceFn::Sum, turned, make_tensor(kept_turned, DType::Float32), 1e-5));
-      EXPECT(reduces(ReduceFn::Max, turned, make_tensor(kept_turned, DType::Float32), 1e-5));
+      Dims kept_transposed = kept;
+      std::swap(kept_transposed[0], kept_transposed[2]);
+      EXPECT(reduces(ReduceFn::Sum, turned, make_tensor(kept_transposed, DType::Float32), 1e-5));
+      EXPECT(reduces(ReduceFn::Max, turned, make_tensor(kept_transposed, DType::Float32), 1e-5));
     }
   }
 }

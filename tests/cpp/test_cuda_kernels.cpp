@@ -88,11 +88,11 @@ TEST(copies_and_fills) {
   EXPECT(bytes[0] == 0x40 && bytes[1] == 0x40);
 }
 
-TEST(copy_turned) {
+TEST(copy_transposed) {
   const auto x = counted<u32>(2 * 45 * 70);
   std::vector<u32> out(x.size());
-  const TurnArgs args{out.data(), x.data(), 2, 45, 70, 70, 45 * 70, 45, 45 * 70};
-  launch_together({3, 2, 1}, kBlock, rush::copy_turned<u32>, args);
+  const TransposeArgs args{out.data(), x.data(), 2, 45, 70, 70, 45 * 70, 45, 45 * 70};
+  launch_together({3, 2, 1}, kBlock, rush::copy_transposed<u32>, args);
   bool same = true;
   for (size_t b = 0; b < 2; ++b)
     for (size_t i = 0; i < 45; ++i)
@@ -108,7 +108,7 @@ TEST(copy_narrow) {
   std::vector<u16> out(x.size()), back(x.size());
   const Dim3 grid{2, 1, 2};
   launch_together(grid, kBlock, rush::copy_narrow<u16, true>,
-                  TurnArgs{out.data(), x.data(), 2, few, wide, wide, image, few, image});
+                  TransposeArgs{out.data(), x.data(), 2, few, wide, wide, image, few, image});
   bool same = true;
   for (size_t b = 0; b < 2; ++b)
     for (size_t i = 0; i < few; ++i)
@@ -116,7 +116,7 @@ TEST(copy_narrow) {
         same &= out[b * image + i * wide + j] == x[b * image + j * few + i];
   EXPECT(same);
   launch_together(grid, kBlock, rush::copy_narrow<u16, false>,
-                  TurnArgs{back.data(), out.data(), 2, wide, few, few, image, wide, image});
+                  TransposeArgs{back.data(), out.data(), 2, wide, few, few, image, wide, image});
   EXPECT(back == x);
 }
 

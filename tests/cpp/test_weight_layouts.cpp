@@ -68,7 +68,7 @@ TEST(what_cannot_be_watched_is_not_kept) {
   const Tensor lent = weight();
   negated(lent);
   const int64_t before = weight_layout_stats().copies;
-  lent.storage()->lend();
+  lent.storage()->expose();
   *lent.data<float>() = 9;
   EXPECT(first(negated(lent)) == -9);
   EXPECT(weight_layout_stats().copies == before - 1);

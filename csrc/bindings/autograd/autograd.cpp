@@ -293,7 +293,7 @@ int set_data(PyObject* o, PyObject* value, void*) {
           unwrap(value).dtype());
     TensorImpl* to = unwrap(o).impl();
     const TensorImpl* from = unwrap(value).impl();
-    settle(to);
+    materialize(to);
     to->storage = unwrap(value).storage();
     to->sizes = from->sizes;
     to->strides = from->strides;

@@ -212,7 +212,7 @@ class Call {
     }
   }
 
-  // One result, tied to the node; a new reference.
+  // One result, connected to the node; a new reference.
   PyObject* finish_output(PyObject* item) {
     if (!is_tensor(item)) {
       if (node_) node_->add_other_result();

@@ -79,7 +79,7 @@ int get_buffer(PyObject* self, Py_buffer* view, int flags) {
     geometry->shape[i] = t.sizes()[i];
     geometry->strides[i] = t.strides()[i] * t.element_size();
   }
-  t.storage()->lend();
+  t.storage()->expose();
   view->buf = t.data();
   view->obj = Py_NewRef(self);
   view->len = t.nbytes();

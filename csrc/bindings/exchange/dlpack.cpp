@@ -119,7 +119,7 @@ M* fill_export(Export<M>* e, const Tensor& t) {
   for (uint32_t i = 0; i < e->sizes.size(); ++i) {
     if (e->sizes[i] < 2) e->strides[i] = 1;
   }
-  t.storage()->lend();
+  t.storage()->expose();
   e->managed.context = e;
   e->managed.deleter = delete_export<M>;
   e->managed.array = {t.data(),

@@ -32,7 +32,7 @@ uint8_t* bytes_of(PyObject* o) {
 uint8_t* writable_bytes(PyObject* o) {
   check(!storage_of(o)->read_only(), ErrorKind::Runtime, "UntypedStorage",
         "the memory is read-only");
-  storage_of(o)->lend();
+  storage_of(o)->expose();
   return bytes_of(o);
 }
 
@@ -76,7 +76,7 @@ PyObject* storage_item(PyObject* self, PyObject* key) {
       check(step == 1, ErrorKind::Runtime, "UntypedStorage", "slices must have step 1, got ", step);
       const Py_ssize_t n = PySlice_AdjustIndices(size, &start, &stop, step);
       // A part of the same bytes, which keeps the whole alive.
-      storage_of(self)->lend();
+      storage_of(self)->expose();
       auto* whole = Ref<Storage>(storage_of(self)).detach();
       return wrap_storage(Storage::wrap(
           bytes_of(self) + start, size_t(n), whole->device(),
@@ -126,7 +126,7 @@ int storage_getbuffer(PyObject* self, Py_buffer* view, int flags) {
     PyErr_SetString(PyExc_BufferError, "only storages on the CPU have a buffer");
     return -1;
   }
-  if (!t_for_ourselves) s->lend();
+  if (!t_for_ourselves) s->expose();
   return PyBuffer_FillInfo(view, self, s->data(), Py_ssize_t(s->nbytes()), s->read_only(), flags);
 }
 
@@ -144,7 +144,7 @@ PyObject* sizeof_(PyObject* self, PyObject*) {
 }
 PyObject* element_size_(PyObject*, PyObject*) { return PyLong_FromLong(1); }
 PyObject* data_ptr(PyObject* self, PyObject*) {
-  storage_of(self)->lend();
+  storage_of(self)->expose();
   return PyLong_FromVoidPtr(storage_of(self)->data());
 }
 PyObject* identity(PyObject* self, void*) { return PyLong_FromVoidPtr(storage_of(self).get()); }
@@ -295,7 +295,7 @@ PyObject* tensor_from_storage(PyObject*, PyObject* args) {
 }
 
 // A storage's memory for saving and loading, which is over before anybody else sees the view; so
-// the storage is not lent (see Note [Watched storages]), and saving a model does not slow it down.
+// the storage is not exposed (Note [Watched storages]), and saving a model does not slow it down.
 PyObject* own_memory(PyObject*, PyObject* o) {
   return guarded([&] {
     check(is_storage(o), ErrorKind::Type, "_own_memory", "expected an UntypedStorage, got ",

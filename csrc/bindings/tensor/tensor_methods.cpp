@@ -48,7 +48,7 @@ PyObject* storage_offset(PyObject* o, PyObject*) { return PyLong_FromLongLong(un
 PyObject* data_ptr(PyObject* o, PyObject*) {
   const Tensor& t = unwrap(o);
   if (t.is_meta() || t.is_batched() || t.numel() == 0) return PyLong_FromVoidPtr(nullptr);
-  t.storage()->lend();
+  t.storage()->expose();
   return PyLong_FromVoidPtr(t.data());
 }
 

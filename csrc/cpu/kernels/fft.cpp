@@ -40,7 +40,7 @@ inline Complex<V> scaled(Complex<V> a, R b) {
   return {a.re * b, a.im * b};
 }
 template <class V, class R>
-inline Complex<V> turned_by(Complex<V> a, Complex<R> b) {
+inline Complex<V> rotated_by(Complex<V> a, Complex<R> b) {
   return {a.re * b.re - a.im * b.im, a.re * b.im + a.im * b.re};
 }
 
@@ -53,11 +53,11 @@ inline void dft(Complex<V>* x) {
     x[0] = a + b;
     x[1] = a - b;
   } else if constexpr (radix == 3) {
-    const C sum = x[1] + x[2], turned = scaled(over_i(x[1] - x[2]), R(0.86602540378443864676));
+    const C sum = x[1] + x[2], rotated = scaled(over_i(x[1] - x[2]), R(0.86602540378443864676));
     const C middle = x[0] - scaled(sum, R(0.5));
     x[0] = x[0] + sum;
-    x[1] = middle + turned;
-    x[2] = middle - turned;
+    x[1] = middle + rotated;
+    x[2] = middle - rotated;
   } else if constexpr (radix == 4) {
     const C a = x[0] + x[2], b = x[0] - x[2], c = x[1] + x[3], d = over_i(x[1] - x[3]);
     x[0] = a + c;
@@ -80,7 +80,7 @@ inline void dft(Complex<V>* x) {
     constexpr R half_root = R(0.70710678118654752440);
     C even[4] = {x[0] + x[4], x[1] + x[5], x[2] + x[6], x[3] + x[7]};
     const C o0 = x[0] - x[4], o1 = x[1] - x[5], o2 = over_i(x[2] - x[6]), o3 = x[3] - x[7];
-    // the odd ones turned by the eighth roots of one
+    // the odd ones rotated by the eighth roots of one
     const C t1 = scaled(C{o1.re + o1.im, o1.im - o1.re}, half_root);
     const C t3 = scaled(C{o3.im - o3.re, -(o3.re + o3.im)}, half_root);
     dft<4, R>(even);
@@ -107,14 +107,14 @@ inline void store(T* p, V v) {
   __builtin_memcpy(p, &v, sizeof(V));
 }
 
-template <int radix, bool turned, class V, class T>
+template <int radix, bool rotated, class V, class T>
 inline void butterfly(const T* xr, const T* xi, T* yr, T* yi, int64_t apart, int64_t inner,
                       const Complex<T>* w) {
   Complex<V> x[radix];
   for (int k = 0; k < radix; ++k) x[k] = {load<V>(xr + k * apart), load<V>(xi + k * apart)};
   dft<radix, T>(x);
-  if constexpr (turned) {
-    for (int k = 1; k < radix; ++k) x[k] = turned_by(x[k], w[k]);
+  if constexpr (rotated) {
+    for (int k = 1; k < radix; ++k) x[k] = rotated_by(x[k], w[k]);
   }
   for (int k = 0; k < radix; ++k) {
     store(yr + k * inner, x[k].re);
@@ -122,20 +122,20 @@ inline void butterfly(const T* xr, const T* xi, T* yr, T* yi, int64_t apart, int
   }
 }
 
-template <int radix, bool turned, class T>
+template <int radix, bool rotated, class T>
 void butterflies(const T* xr, const T* xi, T* yr, T* yi, int64_t apart, int64_t inner,
                  const T* twiddles) {
   using V = typename VectorOf<T>::type;
   constexpr int64_t width = kBytes / int64_t(sizeof(T));
   Complex<T> w[radix];
-  if constexpr (turned) {
+  if constexpr (rotated) {
     for (int k = 1; k < radix; ++k) w[k] = {twiddles[2 * k - 2], twiddles[2 * k - 1]};
   }
   int64_t i = 0;
   for (; i + width <= inner; i += width)
-    butterfly<radix, turned, V>(xr + i, xi + i, yr + i, yi + i, apart, inner, w);
+    butterfly<radix, rotated, V>(xr + i, xi + i, yr + i, yi + i, apart, inner, w);
   for (; i < inner; ++i)
-    butterfly<radix, turned, T>(xr + i, xi + i, yr + i, yi + i, apart, inner, w);
+    butterfly<radix, rotated, T>(xr + i, xi + i, yr + i, yi + i, apart, inner, w);
 }
 
 template <int radix, class T>

@@ -11,7 +11,7 @@ namespace rush {
 template <class T>
 struct FftTable {
   // One pass of a transform with the factor `radix`: for p < m, DFTs of `radix` elements that lie
-  // m * inner apart, at `inner` places at once; the k-th result is turned by the twiddle of (p, k)
+  // m * inner apart, at `inner` places at once; the k-th result is rotated by the twiddle of (p, k)
   // and goes to (radix * p + k) * inner. twiddles: cos and sin of (p, k = 1 ...). roots: cos and
   // sin of 2 pi k / radix, read for factors that have no loop of their own.
   void (*pass)(int64_t radix, const T* xr, const T* xi, T* yr, T* yi, int64_t m, int64_t inner,

@@ -2,7 +2,7 @@
 //
 // - `tiny` keeps b in a small padded buffer and a row of sums in registers.
 // - `blocked` cuts the product into tiles whose parts stay in the second-level cache. a and b are
-//   packed into panels of the accumulator's type, which settles strides, half types and narrow
+//   packed into panels of the accumulator's type, which deals with strides, half types and narrow
 //   integers at once; sums stay in a tile of the accumulator's type until all of k is done.
 // - A sum's order depends on k alone, so cutting c among threads does not change a bit of it.
 #include "core/interrupt.h"

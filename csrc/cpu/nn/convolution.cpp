@@ -104,16 +104,16 @@ bool through_product(ConvKind kind, const ConvShape& s, const ConvTensors& t) {
   if (kind == ConvKind::Forward && (s.output_points() > kSmallImage || is_kept(t.w))) return false;
   const Tensor x = as_matrix(t.x, s.channels), y = as_matrix(t.y, s.out_channels),
                w = as_matrix(t.w, s.channels);
-  const auto turned = [](const Tensor& m) {
+  const auto transposed = [](const Tensor& m) {
     return make_tensor(m.storage(), Dims{m.sizes()[1], m.sizes()[0]}, Dims{1, m.sizes()[1]},
                        m.offset(), m.dtype());
   };
   if (kind == ConvKind::Forward)
-    gemm_cpu(x, turned(w), y);
+    gemm_cpu(x, transposed(w), y);
   else if (kind == ConvKind::InputGrad)
     gemm_cpu(y, w, x);
   else
-    gemm_cpu(turned(y), x, w);
+    gemm_cpu(transposed(y), x, w);
   return true;
 }
 

@@ -87,7 +87,7 @@ void keep(const Tensor& weight, Copy copy) {
   copies.all.push_back(std::move(copy));
 }
 
-// Of a storage that is not to have any: it was lent, or the setting is off.
+// Of a storage that is not to have any: it was exposed, or the setting is off.
 void forget(const Storage& storage) {
   std::vector<Copy> gone;
   const std::lock_guard lock(mutex());

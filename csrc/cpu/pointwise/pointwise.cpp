@@ -181,16 +181,16 @@ void run_entry(const Entry& e, DType compute, const Tensor* const (&inputs)[Inpu
   RowPlan plan{.fn = e.fn, .params = numbers, .operands = Inputs + 1, .given = {}, .wanted = {}};
   plan.given[0] = out.dtype();
   plan.wanted[0] = result_of(e, compute);
-  Tensor turned[Inputs];
+  Tensor in_order[Inputs];
   LoopOperand ops[Inputs + 1] = {out};
   for (int i = 0; i < Inputs; ++i) {
     plan.given[i + 1] = inputs[i]->dtype();
     plan.wanted[i + 1] = i == 0 && e.bool_condition ? DType::Bool : compute;
     if (lies_across(*inputs[i], out)) {
-      turned[i] = make_tensor(inputs[i]->sizes(), inputs[i]->dtype(), out.device());
-      copy_cpu(*inputs[i], turned[i]);
+      in_order[i] = make_tensor(inputs[i]->sizes(), inputs[i]->dtype(), out.device());
+      copy_cpu(*inputs[i], in_order[i]);
     }
-    ops[i + 1] = turned[i].defined() ? turned[i] : *inputs[i];
+    ops[i + 1] = in_order[i].defined() ? in_order[i] : *inputs[i];
   }
   run_plan(ops, plan);
 }

@@ -22,13 +22,13 @@ constexpr int64_t kChunk = 4096;
 static_assert(kChunk % kRandomBatch == 0);
 
 // Draws numbers of type T in chunks and converts each into `out`; any layout goes through a
-// contiguous twin.
+// contiguous copy.
 template <class T, class Draw>
 void fill_chunks(const Tensor& out, Draw draw) {
   if (!out.is_contiguous()) {
-    const Tensor twin = make_tensor(out.sizes(), out.dtype(), out.device());
-    fill_chunks<T>(twin, draw);
-    copy_cpu(twin, out);
+    const Tensor contiguous = make_tensor(out.sizes(), out.dtype(), out.device());
+    fill_chunks<T>(contiguous, draw);
+    copy_cpu(contiguous, out);
     return;
   }
   char* base = static_cast<char*>(out.data());

@@ -176,7 +176,7 @@ class Folder {
   // The innermost dim is folded.
   void run_rows() {
     const int64_t n = inner_.size, rows = reduced_.total, outputs = kept_.total;
-    if (can_turn()) return run_turned();
+    if (can_transpose()) return run_transposed();
     const int64_t parts = n > kSegment ? (n + kSegment - 1) / kSegment : 1;
     const int64_t group = parts > 1 ? 1 : std::max<int64_t>(1, kSegment / std::max<int64_t>(n, 1));
     const int64_t segments = parts * ((rows + group - 1) / group);
@@ -223,13 +223,13 @@ class Folder {
     }
   }
 
-  // Many short rows end to end: turned on their side they become columns, which vectorise.
-  bool can_turn() const {
+  // Many short rows end to end: transposed they become columns, which vectorise.
+  bool can_transpose() const {
     return inner_.size > 1 && inner_.size <= 16 && inner_.x == item_ && reduced_.n == 0 &&
            kept_.n > 0 && kept_.dims[0].x == inner_.size * item_ && kept_.dims[0].size >= 16;
   }
 
-  void run_turned() {
+  void run_transposed() {
     const int64_t n = inner_.size;
     const Dim along = kept_.dims[0];
     constexpr int64_t chunk = 256;

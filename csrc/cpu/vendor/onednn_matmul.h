@@ -14,7 +14,7 @@ bool available();
 RUSH_API void set_wanted(bool on);
 RUSH_API bool wanted();
 
-// The instructions that oneDNN may use, settled when it was opened; none while it is not.
+// The instructions that oneDNN may use, chosen when it was opened; none while it is not.
 RUSH_API std::optional<IsaLevel> opened_level();
 
 // Runs the product on rush::num_threads() threads, on one inside a parallel region. The operands

@@ -41,7 +41,7 @@ std::string spell_fill(uint64_t key) {
 constexpr uint64_t kNarrow = 32, kApart = 64;  // beside an element's bytes
 std::string spell_turn(uint64_t key) {
   const char* element = kernel_bytes(int64_t(key & 31));
-  if (key < kNarrow) return concat("rush::copy_turned<", element, ">");
+  if (key < kNarrow) return concat("rush::copy_transposed<", element, ">");
   return concat("rush::copy_narrow<", element, key & kApart ? ", true>" : ", false>");
 }
 constexpr KernelFamily kCopy{kCopyFamily, "copy.cu", spell_copy};
@@ -64,7 +64,7 @@ int pack_width(const Tensor& dst, const Tensor& src) {
 }
 
 // Two dims across each other, the inner one of either being the outer one of the other.
-bool copy_turned(const Walk<2>& walk, const Tensor& src, const Tensor& dst) {
+bool copy_transposed(const Walk<2>& walk, const Tensor& src, const Tensor& dst) {
   if (src.dtype() != dst.dtype() || walk.dims < 2 || walk.dims > 3) return false;
   // Dim 0 is the output's innermost; the input's is one of the others.
   if (walk.strides[0][0] != 1) return false;
@@ -73,7 +73,7 @@ bool copy_turned(const Walk<2>& walk, const Tensor& src, const Tensor& dst) {
     if (walk.strides[size_t(d)][1] == 1) across = d;
   if (across == 0) return false;
   const auto r = size_t(across), b = walk.dims == 3 ? size_t(3 - across) : size_t(0);
-  TurnArgs args{};
+  TransposeArgs args{};
   args.out = dst.data();
   args.in = src.data();
   args.batches = b ? walk.sizes[b] : 1;
@@ -130,7 +130,7 @@ void copy_on_device(const Tensor& src, const Tensor& dst) {
            blocks_for((n + width - 1) / width, device), {kThreads}, args);
     return;
   }
-  if (copy_turned(walk, src, dst)) return;
+  if (copy_transposed(walk, src, dst)) return;
   with_nest(walk, [&]<class I>(const Nest<I, 2>& nest) {
     walk.peel([&](const std::array<int64_t, 2>& offsets, int64_t count) {
       const CopyArgs args{count, dst.data<char>() + offsets[0] * dst.element_size(),

@@ -55,10 +55,10 @@ void copy_triangle(const Tensor& x, int64_t diagonal, bool upper, const Tensor& 
   }
   batches.coalesce();
   if (batches.dims + 2 > kNestDims) {  // more dims than a launch takes
-    const Tensor twin = make_tensor(x.sizes(), x.dtype(), x.device());
-    copy(x, twin, false);
-    copy_triangle(twin, diagonal, upper, twin);
-    return copy(twin, out, false);
+    const Tensor contiguous = make_tensor(x.sizes(), x.dtype(), x.device());
+    copy(x, contiguous, false);
+    copy_triangle(contiguous, diagonal, upper, contiguous);
+    return copy(contiguous, out, false);
   }
   const int device = x.device().index;
   const int64_t far = x.sizes()[rank - 2] + x.sizes()[rank - 1];

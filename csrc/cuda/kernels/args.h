@@ -75,7 +75,7 @@ struct FillArgs {
 // Matrices that lie across each other: out[b][i][j] = in[b][j][i], out contiguous along j and in
 // along i; steps in elements.
 inline constexpr int kNarrowMost = 16, kNarrowRun = 128;
-struct TurnArgs {
+struct TransposeArgs {
   void* out;
   const void* in;
   i64 batches, rows, cols;  // of out

@@ -28,15 +28,15 @@ struct HeadPlace {
 };
 
 // Scores as they enter the exponential with base 2: scaled, masked, -inf where a query may not
-// look. `turned`: c holds keys by queries. `first_row` and `first_col` are those of c.
-template <bool extras, bool turned, int N>
+// look. `transposed`: c holds keys by queries. `first_row` and `first_col` are those of c.
+template <bool extras, bool transposed, int N>
 RUSH_FN void finish_scores(float (&c)[N / 8][4], const AttentionArgs& a, const HeadPlace& place,
                            int first_row, int first_col) {
   const int lane = threadIdx.x % 32, row = first_row + lane / 4, col = first_col + lane % 4 * 2;
   const float scale = a.scale * kLog2E;
-  const int first_key = turned ? first_row : first_col,
-            first_query = turned ? first_col : first_row;
-  const int keys = turned ? kTileRows : N;
+  const int first_key = transposed ? first_row : first_col,
+            first_query = transposed ? first_col : first_row;
+  const int keys = transposed ? kTileRows : N;
   const bool edge = first_key + keys > a.keys || (a.causal && first_key + keys - 1 > first_query);
   const i64 mask_at = place.batch * a.mask_steps.batch + place.head * a.mask_steps.head;
 #pragma unroll
@@ -44,7 +44,7 @@ RUSH_FN void finish_scores(float (&c)[N / 8][4], const AttentionArgs& a, const H
 #pragma unroll
     for (int e = 0; e < 4; ++e) {
       const int r = row + e / 2 * 8, k = col + n * 8 + e % 2;
-      const int query = turned ? k : r, key = turned ? r : k;
+      const int query = transposed ? k : r, key = transposed ? r : k;
       float x = c[n][e] * scale;
       bool hidden = edge && (key >= a.keys || (a.causal && key > query));
       if (extras && a.mask && key < a.keys && query < a.queries) {

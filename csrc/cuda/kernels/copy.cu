@@ -1,10 +1,10 @@
-// copy.cu: moving elements: with conversion, over strides, turned, and filling with one number.
+// copy.cu: moving elements: with conversion, over strides, transposed, and filling with one number.
 //
 // - convert() of csrc/functors says what a number becomes in another type, as on the CPU.
 // - Without conversion only the width counts: the host names u8, u16, u32, u64 or Bytes16.
 // - Flat: both ends contiguous and aligned to the pack. (Same type and contiguous: the host asks
 //   the driver for a plain memory copy instead.)
-// - Turned: a tile of 32 by 32 goes through shared memory, so that both sides are read and written
+// - Transposed: a tile of 32 by 32 goes through shared memory, so that both sides move
 //   along memory. The odd row length keeps the columns in different banks.
 // - Filling converts the number once per thread; a number has at most 16 bytes.
 #include "cuda/kernels/element.h"
@@ -41,7 +41,7 @@ inline constexpr int kTurn = 32, kTurnRows = kThreads / kTurn;
 
 // Blocks: x over tiles of columns, y over tiles of rows, z over batches.
 template <class W>
-__global__ void __launch_bounds__(kThreads) copy_turned(TurnArgs args) {
+__global__ void __launch_bounds__(kThreads) copy_transposed(TransposeArgs args) {
   after_earlier();
   __shared__ W tile[kTurn][kTurn + 1];
   const int lane = threadIdx.x % kTurn, first = threadIdx.x / kTurn;
@@ -64,7 +64,7 @@ __global__ void __launch_bounds__(kThreads) copy_turned(TurnArgs args) {
 // says whose: the input's inner one (apart = true) or the output's. That side is one run of memory,
 // of which a block takes kNarrowRun places of the other dim; blocks: x over those, z over batches.
 template <class W, bool apart>
-__global__ void __launch_bounds__(kThreads) copy_narrow(TurnArgs args) {
+__global__ void __launch_bounds__(kThreads) copy_narrow(TransposeArgs args) {
   after_earlier();
   __shared__ W tile[kNarrowRun * kNarrowMost];
   const int few = int(apart ? args.rows : args.cols);

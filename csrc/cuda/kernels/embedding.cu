@@ -10,10 +10,10 @@
 namespace rush {
 
 // Which column this thread starts at, how far apart its columns are, and which row it works for.
-struct RowSeat {
+struct RowRole {
   int across, column;
   i64 row, rows;
-  RUSH_FN explicit RowSeat(int across_log)
+  RUSH_FN explicit RowRole(int across_log)
       : across(1 << across_log),
         column(int(threadIdx.x) & (across - 1)),
         row((i64(blockIdx.x) * kThreads + threadIdx.x) >> across_log),
@@ -34,11 +34,11 @@ RUSH_FN bool row_at(const Args& args, i64 i, bool reports, i64& row) {
 template <class W, class Ix>
 __global__ void __launch_bounds__(kThreads) embedding_rows(EmbeddingArgs args) {
   after_earlier();
-  const RowSeat seat(args.across_log);
-  for (i64 i = seat.row; i < args.n; i += seat.rows) {
+  const RowRole role(args.across_log);
+  for (i64 i = role.row; i < args.n; i += role.rows) {
     i64 row;
-    const bool good = row_at<Ix>(args, i, seat.column == 0, row);
-    for (i64 c = seat.column; c < args.width; c += seat.across)
+    const bool good = row_at<Ix>(args, i, role.column == 0, row);
+    for (i64 c = role.column; c < args.width; c += role.across)
       typed<W>(args.out)[i * args.width + c] =
           good ? typed<W>(args.table)[row * args.width + c] : W{};
   }
@@ -57,12 +57,12 @@ RUSH_FN void bounds_of(const BagArgs& args, i64 bag, bool reports, i64& begin, i
 template <class C, class T, class Ix>
 __global__ void __launch_bounds__(kThreads) embedding_bag(BagArgs args) {
   after_earlier();
-  const RowSeat seat(args.across_log);
+  const RowRole role(args.across_log);
   const T* table = typed<T>(args.table);
-  for (i64 bag = seat.row; bag < args.bags; bag += seat.rows) {
+  for (i64 bag = role.row; bag < args.bags; bag += role.rows) {
     i64 begin, end, count = 0;
-    bounds_of(args, bag, seat.column == 0, begin, end);
-    for (i64 c = seat.column; c < args.width || c == 0; c += seat.across) {
+    bounds_of(args, bag, role.column == 0, begin, end);
+    for (i64 c = role.column; c < args.width || c == 0; c += role.across) {
       C sum = 0;
       i64 place = -1;
       count = 0;
@@ -83,7 +83,7 @@ __global__ void __launch_bounds__(kThreads) embedding_bag(BagArgs args) {
       typed<T>(args.out)[bag * args.width + c] = convert<T>(sum);
       if (args.mode == 2) args.places[bag * args.width + c] = place;
     }
-    if (seat.column == 0) args.counts[bag] = count;
+    if (role.column == 0) args.counts[bag] = count;
   }
 }
 
@@ -153,15 +153,15 @@ template <class C, class T, class S, class K, int V>
 __global__ void __launch_bounds__(kThreads) segment_sums(SegmentArgs args) {
   after_earlier();
   constexpr int kAhead = 4;  // rows that are on their way at a time
-  const RowSeat seat(args.across_log);
+  const RowRole role(args.across_log);
   const i64 chunks = (args.n + args.chunk - 1) / args.chunk;
   const K* keys = typed<K>(args.keys);
-  for (i64 chunk = seat.row; chunk < chunks; chunk += seat.rows) {
+  for (i64 chunk = role.row; chunk < chunks; chunk += role.rows) {
     const i64 begin = chunk * args.chunk;
     const i64 end = begin + args.chunk < args.n ? begin + args.chunk : args.n;
     const bool from_before = begin > 0 && keys[begin - 1] == keys[begin];
     const bool to_after = end < args.n && keys[end] == keys[end - 1];
-    for (i64 c = i64(seat.column) * V; c < args.width; c += i64(seat.across) * V) {
+    for (i64 c = i64(role.column) * V; c < args.width; c += i64(role.across) * V) {
       C sum[V] = {};
       i64 count = 0;
       K key = keys[begin];

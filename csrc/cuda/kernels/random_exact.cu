@@ -5,7 +5,7 @@
 //   4 j + 3, a word each, or float64 and int64 numbers 2 j and 2 j + 1, two words each; an integer
 //   range above 2^32 takes a block per number. Normals come in pairs from neighbouring words.
 // - A thread computes one block and writes its numbers, which lie end to end in the output; any
-//   other layout goes through a contiguous twin and copy.cu.
+//   other layout goes through a contiguous copy and copy.cu.
 // - All numbers equal the CPU's to the last bit: both sides use our own maths, with multiply-adds
 //   that are fused, or not, by name (RUSH_EXACT_MATH; Note [Same normals everywhere]).
 // - Everything but float64 and complex128 is drawn in float32 and converted.

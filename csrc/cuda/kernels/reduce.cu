@@ -264,7 +264,7 @@ inline constexpr bool has_positions = requires { Fold::kPositions; };
 
 // Which output this thread works for, and as which of its lanes.
 template <bool across>
-struct Seat {
+struct ThreadRole {
   int lane = across ? threadIdx.y : threadIdx.x;
   int lanes = across ? blockDim.y : blockDim.x;
   i64 output =
@@ -274,27 +274,27 @@ struct Seat {
 // The results of an output's lanes, joined; lane 0 has the answer. Lanes that are neighbours pass
 // them from register to register.
 template <class Fold>
-RUSH_FN typename Fold::Acc join_neighbours(const Seat<false>& seat, typename Fold::Acc acc) {
+RUSH_FN typename Fold::Acc join_neighbours(const ThreadRole<false>& role, typename Fold::Acc acc) {
   using Acc = typename Fold::Acc;
   constexpr int kWarp = 32;
   const int slot = threadIdx.y * blockDim.x + threadIdx.x;
   const auto join = [&](int lanes) {
     for (int half = lanes / 2; half > 0; half /= 2) Fold::merge(acc, from_neighbour(acc, half));
   };
-  join(seat.lanes < kWarp ? seat.lanes : kWarp);
-  if (seat.lanes <= kWarp) return acc;
+  join(role.lanes < kWarp ? role.lanes : kWarp);
+  if (role.lanes <= kWarp) return acc;
   __shared__ Acc warps[kThreads / kWarp];
   if (slot % kWarp == 0) warps[slot / kWarp] = acc;
   __syncthreads();
-  const int count = seat.lanes / kWarp;
-  if (seat.lane < count) acc = warps[slot / kWarp + seat.lane];
+  const int count = role.lanes / kWarp;
+  if (role.lane < count) acc = warps[slot / kWarp + role.lane];
   join(count);
   return acc;
 }
 
 // Others, through shared memory: those of n outputs per thread.
 template <class Fold, bool across, int n>
-RUSH_FN void join_in_memory(const Seat<across>& seat, typename Fold::Acc* acc) {
+RUSH_FN void join_in_memory(const ThreadRole<across>& role, typename Fold::Acc* acc) {
   using Acc = typename Fold::Acc;
   constexpr int kRoom = 16384 / (kThreads * int(sizeof(Acc)));
   constexpr int kAtOnce = n <= kRoom ? n : n / 2 <= kRoom ? n / 2 : n / 4;
@@ -306,9 +306,9 @@ RUSH_FN void join_in_memory(const Seat<across>& seat, typename Fold::Acc* acc) {
     if (first > 0) __syncthreads();  // the room may still be read
 #pragma unroll
     for (int k = 0; k < kAtOnce; ++k) all[k][slot] = acc[first + k];
-    for (int half = seat.lanes / 2; half > 0; half /= 2) {
+    for (int half = role.lanes / 2; half > 0; half /= 2) {
       __syncthreads();
-      if (seat.lane < half) {
+      if (role.lane < half) {
 #pragma unroll
         for (int k = 0; k < kAtOnce; ++k) Fold::merge(all[k][slot], all[k][slot + half * next]);
       }
@@ -319,11 +319,11 @@ RUSH_FN void join_in_memory(const Seat<across>& seat, typename Fold::Acc* acc) {
 }
 
 template <class Fold, bool across>
-RUSH_FN typename Fold::Acc join_lanes(const Seat<across>& seat, typename Fold::Acc acc) {
+RUSH_FN typename Fold::Acc join_lanes(const ThreadRole<across>& role, typename Fold::Acc acc) {
   if constexpr (!across && sizeof(acc) % 4 == 0)
-    return join_neighbours<Fold>(seat, acc);
+    return join_neighbours<Fold>(role, acc);
   else
-    join_in_memory<Fold, across, 1>(seat, &acc);
+    join_in_memory<Fold, across, 1>(role, &acc);
   return acc;
 }
 
@@ -435,26 +435,26 @@ template <class Fold, class X, class Out, class I, int V, bool across>
 __global__ void __launch_bounds__(kThreads, kReduceBlocks)
     reduce(ReduceArgs args, Nest<I, 3> kept, Nest<I, 1> folded) {
   after_earlier();
-  const Seat<across> seat;
-  const bool works = seat.output < args.outputs;
-  const Offsets<I, 3> place = offsets_of(kept, I(works ? seat.output : 0));
+  const ThreadRole<across> role;
+  const bool works = role.output < args.outputs;
+  const Offsets<I, 3> place = offsets_of(kept, I(works ? role.output : 0));
   const X* x = typed<X>(args.in) + place.at[0];
   const i64 begin = i64(blockIdx.y) * args.segment;
   const i64 end = begin + args.segment < args.n ? begin + args.segment : args.n;
   typename Fold::Acc acc = Fold::blank();
   if (works) {
     if constexpr (V > 1) {
-      acc = fold_stretch<Fold, V>(x, begin, end, seat.lane, seat.lanes);
+      acc = fold_stretch<Fold, V>(x, begin, end, role.lane, role.lanes);
     } else {
-      acc = fold_lane<Fold>(begin, end, seat.lane, seat.lanes, [&](i64 i) {
+      acc = fold_lane<Fold>(begin, end, role.lane, role.lanes, [&](i64 i) {
         return convert<typename Fold::T>(x[offsets_of(folded, I(i)).at[0]]);
       });
     }
   }
-  acc = join_lanes<Fold>(seat, acc);
-  if (!works || seat.lane != 0) return;
+  acc = join_lanes<Fold>(role, acc);
+  if (!works || role.lane != 0) return;
   if (args.segments > 1) {
-    typed<typename Fold::Acc>(args.partial)[i64(blockIdx.y) * args.outputs + seat.output] = acc;
+    typed<typename Fold::Acc>(args.partial)[i64(blockIdx.y) * args.outputs + role.output] = acc;
   } else {
     write_result<Fold, X, Out>(args, place, acc);
   }
@@ -467,8 +467,8 @@ __global__ void __launch_bounds__(kThreads, kReduceBlocks)
     reduce_columns(ReduceArgs args, Nest<I, 3> kept, Nest<I, 1> folded) {
   after_earlier();
   using T = typename Fold::T;
-  const Seat<true> seat;
-  const i64 first = seat.output * V;
+  const ThreadRole<true> role;
+  const i64 first = role.output * V;
   const bool works = first < args.outputs;
   const i64 begin = i64(blockIdx.y) * args.segment;
   const i64 end = begin + args.segment < args.n ? begin + args.segment : args.n;
@@ -482,27 +482,27 @@ __global__ void __launch_bounds__(kThreads, kReduceBlocks)
       using Signed = conditional<sizeof(I) == 4, i32, i64>;
       return load_pack<V>(x + Signed(I(i) * folded.strides[0][0]));
     };
-    i64 i = begin + seat.lane;
-    for (; i + i64(kWays - 1) * seat.lanes < end; i += i64(kWays) * seat.lanes) {
+    i64 i = begin + role.lane;
+    for (; i + i64(kWays - 1) * role.lanes < end; i += i64(kWays) * role.lanes) {
       Pack<X, V> packs[kWays];
 #pragma unroll
-      for (int w = 0; w < kWays; ++w) packs[w] = pack_at(i + i64(w) * seat.lanes);
+      for (int w = 0; w < kWays; ++w) packs[w] = pack_at(i + i64(w) * role.lanes);
 #pragma unroll
       for (int v = 0; v < V; ++v) {
         T few[kWays];
 #pragma unroll
         for (int w = 0; w < kWays; ++w) few[w] = convert<T>(packs[w].v[v]);
-        fold_few<Fold>(acc + v, false, few, i, seat.lanes);
+        fold_few<Fold>(acc + v, false, few, i, role.lanes);
       }
     }
-    for (; i < end; i += seat.lanes) {
+    for (; i < end; i += role.lanes) {
       const Pack<X, V> pack = pack_at(i);
 #pragma unroll
       for (int v = 0; v < V; ++v) Fold::step(acc[v], convert<T>(pack.v[v]), i);
     }
   }
-  join_in_memory<Fold, true, V>(seat, acc);
-  if (!works || seat.lane != 0) return;
+  join_in_memory<Fold, true, V>(role, acc);
+  if (!works || role.lane != 0) return;
 #pragma unroll
   for (int v = 0; v < V; ++v) {
     if (args.segments > 1)
@@ -517,14 +517,14 @@ __global__ void __launch_bounds__(kThreads, kReduceBlocks)
 template <class Fold, class X, class Out, class I, bool across>
 __global__ void __launch_bounds__(kThreads) reduce_merge(ReduceArgs args, Nest<I, 3> kept) {
   after_earlier();
-  const Seat<across> seat;
-  const bool works = seat.output < args.outputs;
+  const ThreadRole<across> role;
+  const bool works = role.output < args.outputs;
   typename Fold::Acc acc = Fold::blank();
-  for (int s = seat.lane; works && s < args.segments; s += seat.lanes)
-    Fold::merge(acc, typed<typename Fold::Acc>(args.partial)[s * args.outputs + seat.output]);
-  acc = join_lanes<Fold>(seat, acc);
-  if (works && seat.lane == 0)
-    write_result<Fold, X, Out>(args, offsets_of(kept, I(seat.output)), acc);
+  for (int s = role.lane; works && s < args.segments; s += role.lanes)
+    Fold::merge(acc, typed<typename Fold::Acc>(args.partial)[s * args.outputs + role.output]);
+  acc = join_lanes<Fold>(role, acc);
+  if (works && role.lane == 0)
+    write_result<Fold, X, Out>(args, offsets_of(kept, I(role.output)), acc);
 }
 
 }  // namespace rush

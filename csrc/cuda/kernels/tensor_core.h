@@ -25,7 +25,7 @@ RUSH_FN void load_matrices(u32 (&r)[4], const void* row) {
                : "r"(shared_address(row)));
 }
 // The same, each matrix transposed.
-RUSH_FN void load_turned(u32 (&r)[4], const void* row) {
+RUSH_FN void load_transposed(u32 (&r)[4], const void* row) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
                : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
                : "r"(shared_address(row)));

@@ -195,7 +195,7 @@ RUSH_FN void multiply_by_columns(float (&c)[D / 8][4], const float (&p)[N / 8][4
       u32 b[count][4];
       const E* at = tile + tile_place<D>(k * 16 + row, 2 * d + m / 2);
 #pragma unroll
-      for (int q = 0; q < count; ++q) load_turned(b[q], at + q * N * D);
+      for (int q = 0; q < count; ++q) load_transposed(b[q], at + q * N * D);
       multiply_parts<E, count>(c[2 * d], a, b, 0);
       multiply_parts<E, count>(c[2 * d + 1], a, b, 2);
     }

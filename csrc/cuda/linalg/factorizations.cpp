@@ -387,12 +387,12 @@ void multiply_by_q(const Tensor& a, const Tensor& tau, const Tensor& c, bool lef
   launch(kMatrices, uint64_t(q.dtype()), q.device().index,
          {unsigned(std::min<int64_t>(to.count, 65535))}, {kThreads}, args);
   if (transpose) {
-    const Tensor turned =
+    const Tensor transposed =
         make_tensor(q.storage(), q.sizes(), Dims{side * side, side, 1}, q.offset(), q.dtype());
-    q = turned;
+    q = transposed;
     if (is_complex(q.dtype())) {
-      q = make_tensor(turned.sizes(), turned.dtype(), turned.device());
-      map_unary(UnaryFn::Conj, turned, q);
+      q = make_tensor(transposed.sizes(), transposed.dtype(), transposed.device());
+      map_unary(UnaryFn::Conj, transposed, q);
     }
   }
   const Tensor other = flat(c, c.size(-1));

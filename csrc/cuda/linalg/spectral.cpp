@@ -95,11 +95,11 @@ void jacobi_batched(const Svd& c) {
 // small R.
 template <class T>
 void jacobi_of_factors(const Svd& c) {
-  const bool turned = c.rows < c.cols;
+  const bool transposed = c.rows < c.cols;
   const int64_t m = std::max(c.rows, c.cols), n = c.k;
   const MatrixLoops& loops = matrix_loops(c.device);
   Tensor tall = c.a;
-  if (turned) write_adjoint(c.a, tall = columns_of(c.count, m, n, c.a));
+  if (transposed) write_adjoint(c.a, tall = columns_of(c.count, m, n, c.a));
   const Tensor factors = columns_of(c.count, m, n, c.a), r = columns_of(c.count, n, n, c.a);
   const Tensor tau = make_tensor(Dims{c.count, n}, c.a.dtype(), c.device);
   loops.geqrf(c.op, tall, factors, tau);
@@ -115,9 +115,9 @@ void jacobi_of_factors(const Svd& c) {
   if (!c.vectors) return;
   const Tensor q = columns_of(c.count, m, n, c.a);
   loops.orgqr(c.op, factors, tau, q);
-  const Tensor long_side = turned ? columns_of(c.count, m, n, c.a) : c.u;
+  const Tensor long_side = transposed ? columns_of(c.count, m, n, c.a) : c.u;
   multiply_matrices(q, inner.u, long_side, false, false);  // never in TF32
-  if (turned) {
+  if (transposed) {
     write_adjoint(inner.vh, c.u);
     write_adjoint(long_side, c.vh);
   } else {
@@ -161,11 +161,11 @@ void qr_iterations(const Svd& c, int64_t i) {
   using R = real_of<T>;
   const solver::Session& s = session(c.op, c.device.index);
   const solver::Library& l = library();
-  const bool turned = c.rows < c.cols;
+  const bool transposed = c.rows < c.cols;
   const int64_t m = std::max(c.rows, c.cols), n = std::min(c.rows, c.cols);
   const Tensor own = columns_of(1, m, n, c.a);
   const Tensor from = one_of(c.a, i);
-  turned ? write_adjoint(from, own) : copy(from, own, false);
+  transposed ? write_adjoint(from, own) : copy(from, own, false);
   const signed char job = !c.vectors ? 'N' : c.thin ? 'S' : 'A';
   const int64_t u_cols = c.thin ? n : m;
   const Tensor u = columns_of(1, m, u_cols, c.a), vh = columns_of(1, n, n, c.a);
@@ -185,7 +185,7 @@ void qr_iterations(const Svd& c, int64_t i) {
        "cusolverDnXgesvd");
   if (!c.vectors) return;
   const Tensor to_u = one_of(c.u, i), to_vh = one_of(c.vh, i);
-  if (turned) {
+  if (transposed) {
     write_adjoint(vh, to_u);
     write_adjoint(u, to_vh);
   } else {

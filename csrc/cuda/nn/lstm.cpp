@@ -35,7 +35,7 @@ Tensor block(const Tensor& t, int64_t first, int64_t count, int64_t left, int64_
 Tensor rows(const Tensor& t, int64_t first, int64_t count) {
   return block(t, first, count, 0, t.sizes()[1]);
 }
-Tensor turned(const Tensor& t) {
+Tensor transposed(const Tensor& t) {
   return make_tensor(t.storage(), Dims{t.sizes()[1], t.sizes()[0]},
                      Dims{t.strides()[1], t.strides()[0]}, t.offset(), t.dtype());
 }
@@ -117,8 +117,8 @@ void forward_direction(const Frame& f, const Reserve& r, int64_t layer, int64_t 
                kept_c = keeps ? r.kept(layer, d, 1) : Tensor();
   f.start(t.h, i, h);
   f.start(t.c, i, c);
-  f.product(x, turned(f.param(layer, d, 0)), gates, false);
-  const Tensor w_state = turned(f.param(layer, d, 1));
+  f.product(x, transposed(f.param(layer, d, 0)), gates, false);
+  const Tensor w_state = transposed(f.param(layer, d, 1));
   LstmStepArgs a{};
   a.units = units;
   a.b_input = data_of(f.bias(layer, d, 0));
@@ -175,8 +175,8 @@ void backward_direction(const Frame& f, const Reserve& r, int64_t layer, int64_t
   const auto wanted = [&](int64_t which) {
     return grads.params[size_t(i * f.n.params_each() + which)];
   };
-  if (wanted(0).defined()) f.product(turned(gates), x, wanted(0), false);
-  if (wanted(1).defined()) f.product(turned(gates), r.kept(layer, d, 0), wanted(1), false);
+  if (wanted(0).defined()) f.product(transposed(gates), x, wanted(0), false);
+  if (wanted(1).defined()) f.product(transposed(gates), r.kept(layer, d, 0), wanted(1), false);
   if (!f.n.has_biases) return;
   const Tensor first = wanted(2), second = wanted(3);
   if (first.defined()) sum_rows(gates, first);

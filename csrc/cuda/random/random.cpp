@@ -32,14 +32,14 @@ std::string spell_int(uint64_t key) {
 constexpr KernelFamily kRandom{kRandomFamily, "random_exact.cu", spell_random};
 constexpr KernelFamily kRandomInt{kRandomIntFamily, "random_exact.cu", spell_int};
 
-// Numbers are drawn in row-major order; any other layout goes through a contiguous twin.
+// Numbers are drawn in row-major order; any other layout goes through a contiguous copy.
 template <class F>
 void into_contiguous(const Tensor& out, F f) {
   if (out.numel() == 0) return;
   if (out.is_contiguous()) return f(out);
-  const Tensor twin = make_tensor(out.sizes(), out.dtype(), out.device());
-  f(twin);
-  copy(twin, out, false);
+  const Tensor contiguous = make_tensor(out.sizes(), out.dtype(), out.device());
+  f(contiguous);
+  copy(contiguous, out, false);
 }
 
 void random(RandomFn fn, const Tensor& out, RandomCall call, double a, double b) {

@@ -110,9 +110,12 @@ void scan(ScanFn fn, const Tensor& x, const Tensor& out, const Tensor* indices, 
       walk.add(x.sizes()[d],
                {x.strides()[d], out.strides()[d], indices ? indices->strides()[d] : 0});
   walk.coalesce();
-  if (walk.dims > kNestDims) {  // more dims than a launch takes: through contiguous twins
-    const auto twin = [](const Tensor& t) { return make_tensor(t.sizes(), t.dtype(), t.device()); };
-    const Tensor from = twin(x), to = twin(out), at = indices ? twin(*indices) : Tensor();
+  if (walk.dims > kNestDims) {  // more dims than a launch takes: through contiguous copies
+    const auto contiguous = [](const Tensor& t) {
+      return make_tensor(t.sizes(), t.dtype(), t.device());
+    };
+    const Tensor from = contiguous(x), to = contiguous(out),
+                 at = indices ? contiguous(*indices) : Tensor();
     copy(x, from, false);
     scan(fn, from, to, indices ? &at : nullptr, dim);
     copy(to, out, false);

@@ -94,7 +94,7 @@ RandomSource random_source(const RandomCall& call, int device) {
 
 // See Note [Arranged tensors and CUDA graphs].
 namespace {
-const bool g_settles = [] {
+const bool g_materializes = [] {
   g_recording = [](Device device) -> const void* {
     return any_capture() ? capture_of(current_stream(device.index)) : nullptr;
   };
@@ -165,7 +165,7 @@ void Graph::capture_end() {
   bind(device_);
   check(current_stream(device_) == stream_, ErrorKind::Runtime, kName,
         "a capture must end on the stream on which it began");
-  settle_recorded(this);
+  materialize_recorded(this);
   const CUresult ended = driver().StreamEndCapture(stream_->handle, &graph_);
   stop_capture();
   if (ended != kSuccess || !graph_) {

@@ -72,7 +72,7 @@ struct Join {
   }
 
  private:
-  // A slice of an arranged tensor, arranged: a view would have to settle it.
+  // A slice of an arranged tensor, arranged: a view would have to materialize it.
   static Tensor part_of_arranged(const Tensor& g, int64_t d, int64_t at, int64_t extent) {
     const Tensor form = arranged_form(g);
     Dims sizes = g.sizes();

@@ -58,7 +58,7 @@ Tensor placed(const Tensor& src, Device device) {
 
 namespace {
 
-const bool g_can_settle = [] {
+const bool g_can_materialize = [] {
   g_contiguous_storage = [](const Tensor& form) {
     const Tensor out = make_tensor(form.sizes(), form.dtype(), form.device());
     copy_data(out, form);

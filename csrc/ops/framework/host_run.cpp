@@ -8,7 +8,7 @@ namespace rush {
 
 bool needs_host_copy(const Tensor& t) { return device_traits(t).separate_memory; }
 
-Tensor HostTwins::of(const Tensor& t) {
+Tensor HostCopies::of(const Tensor& t) {
   if (!t.defined() || !needs_host_copy(t)) return t;
   for (const auto& [original, copy] : pairs_)
     if (original.is_same(t)) return copy;
@@ -17,21 +17,21 @@ Tensor HostTwins::of(const Tensor& t) {
     device_runtime(t).note_wait(op_);
   }
   // Blocks may count on the layout of their results, so it is kept where it is a dense one.
-  const Tensor twin = is_dense(t.sizes(), t.strides())
+  const Tensor copy = is_dense(t.sizes(), t.strides())
                           ? make_tensor(t.sizes(), t.strides(), t.dtype(), Device{})
                           : make_tensor(t.sizes(), t.dtype());
-  copy_data(twin, t);
-  pairs_.emplace_back(t, twin);
-  return twin;
+  copy_data(copy, t);
+  pairs_.emplace_back(t, copy);
+  return copy;
 }
 
-std::vector<Tensor> HostTwins::of(TensorList ts) {
+std::vector<Tensor> HostCopies::of(TensorList ts) {
   std::vector<Tensor> out;
   for (const Tensor& t : ts) out.push_back(of(t));
   return out;
 }
 
-void HostTwins::write_back(const Tensor& t) const {
+void HostCopies::write_back(const Tensor& t) const {
   for (const auto& [original, copy] : pairs_)
     if (original.is_same(t)) copy_data(t, copy);
 }

@@ -13,9 +13,9 @@
 namespace rush {
 
 // The host copies of one call's tensors. A tensor that is passed twice has one copy.
-class RUSH_API HostTwins {
+class RUSH_API HostCopies {
  public:
-  explicit HostTwins(const char* op) : op_(op) {}
+  explicit HostCopies(const char* op) : op_(op) {}
   Tensor of(const Tensor& t);
   std::vector<Tensor> of(TensorList ts);
   template <class A>
@@ -36,13 +36,13 @@ RUSH_API bool needs_host_copy(const Tensor& t);
 // Runs a block over host copies; the last `Results` arguments are written (0: the first one).
 template <class Op, size_t Results, class... A>
 [[gnu::noinline, gnu::cold]] void run_on_host(const A&... args) {
-  HostTwins twins(Op::name);
-  [&](const auto&... twin) { Op::run(twin...); }(twins.of(args)...);
+  HostCopies copies(Op::name);
+  [&](const auto&... copy) { Op::run(copy...); }(copies.of(args)...);
   size_t left = sizeof...(A);
   const auto finish = [&]<class T>(const T& arg) {
     --left;
     if constexpr (std::is_same_v<T, Tensor>) {
-      if (Results == 0 ? left + 1 == sizeof...(A) : left < Results) twins.write_back(arg);
+      if (Results == 0 ? left + 1 == sizeof...(A) : left < Results) copies.write_back(arg);
     }
   };
   (finish(args), ...);

@@ -430,7 +430,7 @@ std::vector<Tensor> tangents_of_results(std::span<const Tensor> outs, GradSpan t
     const std::vector<Tensor> dummies = dummy_gradients(outs);
     const Grads back = node->apply(dummies, std::span<const bool>(wanted.data(), wanted.size()));
     result = transpose_again(Op::name, back, tangents, dummies, keep_graph);
-    bridges.tie();
+    bridges.reconnect();
   } else {
     fail(ErrorKind::NotImplemented, Op::name, "this operator has no forward-mode rule yet");
   }

@@ -106,7 +106,7 @@ struct Port {
   Handle<dnnl_primitive_t> reorder;
   const_dnnl_memory_desc_t reorder_scratchpad = nullptr;
 
-  void settle(const_dnnl_memory_desc_t as_wanted, bool written) {
+  void decide(const_dnnl_memory_desc_t as_wanted, bool written) {
     const Library& dnn = *library();
     wanted = as_wanted;
     if (dnn.memory_desc_equal(given.get(), wanted)) return;
@@ -183,12 +183,12 @@ struct Maker {
     const auto md = [&](dnnl_query_t what) {
       return library()->primitive_desc_query_md(out.desc.get(), what, 0);
     };
-    out.x.settle(md(kind == ConvKind::InputGrad ? dnnl_query_diff_src_md : dnnl_query_src_md),
+    out.x.decide(md(kind == ConvKind::InputGrad ? dnnl_query_diff_src_md : dnnl_query_src_md),
                  kind == ConvKind::InputGrad);
-    out.w.settle(
+    out.w.decide(
         md(kind == ConvKind::WeightGrad ? dnnl_query_diff_weights_md : dnnl_query_weights_md),
         kind == ConvKind::WeightGrad);
-    out.y.settle(md(kind == ConvKind::Forward ? dnnl_query_dst_md : dnnl_query_diff_dst_md),
+    out.y.decide(md(kind == ConvKind::Forward ? dnnl_query_dst_md : dnnl_query_diff_dst_md),
                  kind == ConvKind::Forward);
     if (out.w.reorder && kind != ConvKind::WeightGrad) out.weight_layout = described(out.w.wanted);
     out.scratchpad = md(dnnl_query_scratchpad_md);

@@ -1,4 +1,4 @@
-// reaper.h: frees graphs without recursion.
+// deferred_delete.h: frees graphs without recursion.
 //
 // Deleting a node drops its edges and saved tensors, which may delete further nodes, and so on
 // along the whole graph; deleting a tensor drops its .grad, its tangent and its grad_fn, which lead
@@ -10,10 +10,10 @@
 
 namespace rush {
 
-class Reaper {
+class DeferredDelete {
  public:
-  static void bury(Node* n) noexcept;
-  static void bury(GradMeta* m) noexcept;
+  static void add(Node* n) noexcept;
+  static void add(GradMeta* m) noexcept;
 
  private:
   static void work() noexcept;

@@ -1,4 +1,4 @@
-#include "autograd/reaper.h"
+#include "autograd/deferred_delete.h"
 
 namespace rush {
 namespace {
@@ -13,19 +13,19 @@ constinit thread_local Doomed t_doomed{};
 
 }  // namespace
 
-void Reaper::bury(Node* n) noexcept {
+void DeferredDelete::add(Node* n) noexcept {
   n->next_doomed_ = t_doomed.nodes;
   t_doomed.nodes = n;
   if (!t_doomed.active) work();
 }
 
-void Reaper::bury(GradMeta* m) noexcept {
+void DeferredDelete::add(GradMeta* m) noexcept {
   m->next_doomed = t_doomed.metas;
   t_doomed.metas = m;
   if (!t_doomed.active) work();
 }
 
-void Reaper::work() noexcept {
+void DeferredDelete::work() noexcept {
   t_doomed.active = true;
   while (true) {
     if (Node* n = t_doomed.nodes) {

@@ -8,7 +8,7 @@
 # linker keeps the first copy it meets. It must meet the plainest first, or a machine without
 # AVX-512 would run into AVX-512 code in, say, std::vector.
 rush_known_flags(RUSH_KERNEL_FLAGS
-  -O3 -fno-math-errno -fno-trapping-math -fopenmp-simd -ffp-contract=fast)
+  -fno-math-errno -fno-trapping-math -fopenmp-simd -ffp-contract=fast)
 
 set(RUSH_ISA_FLAGS_baseline)
 set(RUSH_ISA_FLAGS_avx2 -mavx2 -mfma -mf16c -mbmi -mbmi2)
@@ -41,7 +41,14 @@ foreach(isa ${isas})
   endif()
   add_library(kernels_${isa} OBJECT ${sources})
   rush_target(kernels_${isa})
-  target_compile_options(kernels_${isa} PRIVATE ${RUSH_KERNEL_FLAGS} ${RUSH_ISA_FLAGS_${isa}})
+  # Where there is something faster, hardly a machine runs the baseline: it is not worth the time
+  # that -O3 takes to compile it.
+  set(level -O3)
+  if(isa STREQUAL "baseline" AND NOT isas STREQUAL "baseline")
+    set(level -O2)
+  endif()
+  target_compile_options(kernels_${isa} PRIVATE
+    ${level} ${RUSH_KERNEL_FLAGS} ${RUSH_ISA_FLAGS_${isa}})
   target_compile_definitions(kernels_${isa} PRIVATE RUSH_ISA=${isa})
   target_link_libraries(kernels_${isa} PRIVATE OpenMP::OpenMP_CXX)
   list(APPEND RUSH_KERNEL_OBJECTS $<TARGET_OBJECTS:kernels_${isa}>)

@@ -22,7 +22,7 @@
 #include "cuda/runtime/launch.h"
 #include "cuda/runtime/loops.h"
 #include "cuda/vendor/cufft.h"
-#include "cuda/vendor/plan_hash.h"
+#include "cuda/vendor/plan_cache.h"
 #include "device/fft.h"
 #include "device/pointwise.h"
 
@@ -228,7 +228,7 @@ void transform(Kind kind, const Tensor& from, const Tensor& to, const Dims& dims
   for (size_t d = 0; d < rank; ++d)
     if (std::find(dims.begin(), dims.end(), int64_t(d)) == dims.end()) order.push_back(int64_t(d));
   for (const int64_t d : dims) order.push_back(d);
-  const auto turned = [&](const Tensor& t) {
+  const auto transposed = [&](const Tensor& t) {
     Dims sizes, strides;
     for (const int64_t d : order) {
       sizes.push_back(t.sizes()[size_t(d)]);
@@ -236,8 +236,8 @@ void transform(Kind kind, const Tensor& from, const Tensor& to, const Dims& dims
     }
     return view(t, sizes, strides);
   };
-  Tensor source = turned(from);
-  const Tensor target = turned(to);
+  Tensor source = transposed(from);
+  const Tensor target = transposed(to);
   if (!source.is_contiguous() || !aligned(source)) {
     const Tensor own = fresh(Dims(source.sizes()), source);
     copy(source, own, false);

@@ -225,10 +225,11 @@ struct CrossEntropyArgs {
   i64 batch_step, class_step, point_step;
   i64 ignore_index;
   double smoothing;
-  i32 g_step;    // 0: one gradient for all positions
-  i32 blocks;    // of the launch that wrote `partial`
-  bool reduces;  // the losses are added up
-  bool mean;     // and divided by the sum of weights
+  i32 g_step;       // 0: one gradient for all positions
+  i32 blocks;       // of the launch that wrote `partial`
+  bool reduces;     // the losses are added up
+  bool mean;        // and divided by the sum of weights
+  bool float_loss;  // of half-precision scores: the loss and its gradient are float
   u64 launch;
   IndexFault* fault;
 };

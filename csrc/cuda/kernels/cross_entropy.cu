@@ -70,6 +70,14 @@ struct JoinLossSums {
   }
 };
 
+template <class T>
+RUSH_FN void store_loss(const CrossEntropyArgs& args, i64 at, double value) {
+  if (args.float_loss)
+    typed<float>(args.loss)[at] = float(value);
+  else
+    typed<T>(args.loss)[at] = convert<T>(value);
+}
+
 template <class C, class T, bool scores>
 RUSH_FN void finish_position(const CrossEntropyArgs& args, i64 position, const ClassSums<C>& sums,
                              LossSums& all) {
@@ -90,13 +98,13 @@ RUSH_FN void finish_position(const CrossEntropyArgs& args, i64 position, const C
     all.losses += double(value);
     all.weights += double(target.weight);
   } else {
-    typed<T>(args.loss)[position] = convert<T>(value);
+    store_loss<T>(args, position, double(value));
   }
 }
 
 template <class T>
 RUSH_FN void write_loss(const CrossEntropyArgs& args, const LossSums& all) {
-  *typed<T>(args.loss) = convert<T>(args.mean ? all.losses / all.weights : all.losses);
+  store_loss<T>(args, 0, args.mean ? all.losses / all.weights : all.losses);
   *args.weights = all.weights;
 }
 
@@ -202,7 +210,9 @@ struct Slope {
   RUSH_FN Slope(const CrossEntropyArgs& args, i64 position, C all_weights) {
     const Target<C> target = target_at<C>(args, position);
     const double scale = args.mean ? 1 / *args.weights : 1;
-    const double g = double(convert<C>(typed<T>(args.g)[position * args.g_step]));
+    const i64 at = position * args.g_step;
+    const double g = args.float_loss ? double(typed<float>(args.g)[at])
+                                     : double(convert<C>(typed<T>(args.g)[at]));
     const C own = target.counts ? C(g * scale) : C(0);
     place = target.counts ? target.place : -1;
     sharp = own * C(1 - args.smoothing) * target.weight;

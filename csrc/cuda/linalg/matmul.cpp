@@ -17,7 +17,7 @@
 #include "cuda/runtime/loops.h"
 #include "cuda/runtime/settings.h"
 #include "cuda/vendor/cublas.h"
-#include "cuda/vendor/plan_hash.h"
+#include "cuda/vendor/plan_cache.h"
 #include "device/linalg.h"
 #include "device/pointwise.h"
 
@@ -333,11 +333,12 @@ bool linear(const Tensor& x, const Tensor& w, const Tensor& bias, const Tensor& 
   if (!served || bias.dtype() != out.dtype() || !bias.is_contiguous() ||
       bias.numel() != w.sizes()[0])
     return false;
-  const Tensor turned = make_tensor(w.storage(), Dims{w.sizes()[1], w.sizes()[0]},
-                                    Dims{w.strides()[1], w.strides()[0]}, w.offset(), w.dtype());
-  if (multiply_small(x, turned, out, bias.data())) return true;
+  const Tensor transposed =
+      make_tensor(w.storage(), Dims{w.sizes()[1], w.sizes()[0]},
+                  Dims{w.strides()[1], w.strides()[0]}, w.offset(), w.dtype());
+  if (multiply_small(x, transposed, out, bias.data())) return true;
   if (!lt::library().missing.empty() || alignment(bias.data()) < 16) return false;
-  multiply(x, turned, out, 1, 0, bias.data());
+  multiply(x, transposed, out, 1, 0, bias.data());
   return true;
 }
 

@@ -1,4 +1,5 @@
-// Attention on GPUs, through kernels/attention.cu.
+// Attention on GPUs: by cuDNN where it serves and pays, else through kernels/attention.cu, which knows
+// masks, dropout by our random numbers, float32 and any layout.
 #include "device/nn/attention.h"
 
 #include <bit>
@@ -7,6 +8,7 @@
 #include "cuda/runtime/launch.h"
 #include "cuda/runtime/loops.h"
 #include "cuda/runtime/settings.h"
+#include "cuda/vendor/cudnn_attention.h"
 
 namespace rush::cuda {
 namespace {
@@ -150,6 +152,14 @@ struct Call {
     if (!held.back().is_same(t)) moved.emplace_back(held.back(), t);
     return at;
   }
+  // Done by cuDNN? Small calls are not worth the host's time that it takes.
+  bool run_by_library(int device) const {
+    constexpr int64_t kWorthIt = int64_t(1) << 22;
+    const int64_t batch = heads / std::max<int64_t>(args.heads, 1);
+    return heads * args.queries * int64_t(args.keys) >= kWorthIt &&
+           dnn::takes_attention(args, batch, instance.dtype) &&
+           dnn::run_attention(args, batch, instance.dtype, device);
+  }
   void finish() const {
     for (const auto& [from, to] : moved) copy(from, to, false);
   }
@@ -169,7 +179,9 @@ void attention(const AttentionOptions& o, const Tensor& q, const Tensor& k, cons
   Call call(o, q, k, v, mask);
   call.args.out = call.place_result(out, call.args.out_steps);
   call.args.lse = lse.data<float>();
-  call.run(kForward, kBothParts, call.args.queries, call.heads, q.device().index);
+  const int device = q.device().index;
+  if (!call.run_by_library(device))
+    call.run(kForward, kBothParts, call.args.queries, call.heads, device);
   call.finish();
 }
 
@@ -187,6 +199,7 @@ void attention_backward(const AttentionOptions& o, const Tensor& g, const Tensor
   const Tensor delta = make_tensor(lse.sizes(), DType::Float32, lse.device());
   a.delta = delta.data<float>();
   const int device = q.device().index;
+  if (call.run_by_library(device)) return call.finish();
   call.run(kQueryGrad, kBothParts, a.queries, call.heads, device);
   const int64_t key_heads = call.heads / a.group;
   if (call.instance.width <= 64) {

@@ -12,7 +12,6 @@
 #include <limits>
 #include <memory>
 #include <span>
-#include <unordered_map>
 
 #include "cuda/nn/depthwise.h"
 #include "cuda/runtime/launch.h"
@@ -20,7 +19,7 @@
 #include "cuda/runtime/settings.h"
 #include "cuda/vendor/cudnn.h"
 #include "cuda/vendor/cudnn_graph.h"
-#include "cuda/vendor/plan_hash.h"
+#include "cuda/vendor/plan_cache.h"
 #include "device/pointwise.h"
 
 namespace rush::cuda {
@@ -115,7 +114,7 @@ std::vector<dnn::Plan> make_plans(const Geometry& g, size_t wanted) {
       .deterministic = g.deterministic != 0,
       .most_workspace = kMostWorkspace,
   };
-  return dnn::find_plans(dnn::handle(g.device), op, conditions, wanted);
+  return dnn::find_plans(dnn::handle(g.device), {&op, 1}, conditions, wanted);
 }
 
 // ---- with a bias: the older call that adds it in the same pass ----
@@ -200,21 +199,8 @@ dnn::ActivationDesc identity() {
   return made;
 }
 
-// ---- plans are kept, one set per thread, as the handles are ----
-
-template <class Made, class Make>
-const Made& kept(const Geometry& g, Make make) {
-  constexpr size_t kMostPlans = 2048;
-  using Plans = std::unordered_map<Geometry, std::unique_ptr<Made>, PlanHash>;
-  thread_local std::unique_ptr<Plans> plans;
-  if (!plans) plans = std::make_unique<Plans>();
-  if (const auto found = plans->find(g); found != plans->end()) return *found->second;
-  auto fresh = make();
-  if (plans->size() >= kMostPlans) plans->clear();
-  return *plans->emplace(g, std::move(fresh)).first->second;
-}
 const BiasPlan& bias_plan_for(const Geometry& g) {
-  return kept<BiasPlan>(g, [&] { return std::make_unique<BiasPlan>(g); });
+  return kept_plan<BiasPlan>(g, [&] { return std::make_unique<BiasPlan>(g); });
 }
 
 bool lies_right(const Tensor& t, bool last) {
@@ -333,7 +319,7 @@ size_t fastest(const std::vector<dnn::Plan>& plans, const Geometry& g, const Con
 
 // One plan, or none where cuDNN has no engine for it.
 const std::vector<dnn::Plan>& plans_for(const Geometry& g, const ConvTensors& t) {
-  return kept<std::vector<dnn::Plan>>(g, [&] {
+  return kept_plan<std::vector<dnn::Plan>>(g, [&] {
     constexpr size_t kCandidates = 6;
     auto plans = make_plans(g, g.benchmark ? kCandidates : 1);
     if (plans.size() > 1) std::swap(plans[0], plans[fastest(plans, g, t)]);

@@ -75,6 +75,7 @@ void cross_entropy(const CrossEntropyCall& c, const Tensor& loss, const Tensor& 
   const DType type = c.x.dtype();
   const int device = c.x.device().index;
   args.loss = loss.data();
+  args.float_loss = loss.dtype() != type;
   args.total = total.data();
   args.weights = weights.data<double>();
   const FaultSlot fault =
@@ -114,6 +115,7 @@ void cross_entropy_backward(const CrossEntropyCall& c, const Tensor& g, const Te
   const int64_t positions = args.batch * args.points;
   args.g = g.data();
   args.g_step = c.reduction == 0;
+  args.float_loss = g.dtype() != type;
   args.total = total.data();
   args.weights = weights.data<double>();
   args.gx = gx.data();

@@ -6,7 +6,7 @@
 
 #include "core/error.h"
 #include "cuda/runtime/settings.h"
-#include "cuda/vendor/plan_hash.h"
+#include "cuda/vendor/plan_cache.h"
 
 namespace rush::cuda {
 namespace {

@@ -17,7 +17,14 @@ using ConvDesc = struct DnnConvolution*;
 using ActivationDesc = struct DnnActivation*;
 using BackendDesc = void*;
 
-enum DataType : int { kFloat = 0, kDouble = 1, kHalf = 2, kBFloat16 = 9 };
+enum DataType : int {
+  kFloat = 0,
+  kDouble = 1,
+  kHalf = 2,
+  kInt32 = 4,
+  kBFloat16 = 9,
+  kBoolean = 11
+};
 enum Format : int { kContiguous = 0, kChannelsLast = 1 };
 enum MathType : int { kDefaultMath = 0, kTensorOp = 1, kTensorOpConverting = 2, kFma = 3 };
 inline constexpr int kCrossCorrelation = 1;

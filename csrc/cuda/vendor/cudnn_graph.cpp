@@ -8,7 +8,7 @@
 namespace rush::cuda::dnn {
 namespace {
 
-constexpr const char* kWhat = "convolution";
+constexpr const char* kWhat = "cudnn";
 
 bool has_note(const Descriptor& engine, Attribute name, ValueType type, int note) {
   std::array<int, 16> notes;
@@ -42,13 +42,16 @@ int64_t Descriptor::get_int(Attribute name) const {
 }
 
 Descriptor tensor_descriptor(int64_t id, DataType type, std::span<const int64_t> sizes,
-                             std::span<const int64_t> strides, int64_t alignment) {
+                             std::span<const int64_t> strides, int64_t alignment, Place place) {
   Descriptor t(kTensor);
   t.set(kTensorType, kDataTypeValue, 1, &type);
   t.set(kTensorSizes, sizes);
   t.set(kTensorStrides, strides);
   t.set(kTensorId, id);
   t.set(kTensorAlignment, alignment);
+  const bool yes = true;
+  if (place == Place::Virtual) t.set(kTensorIsVirtual, kBoolValue, 1, &yes);
+  if (place == Place::Host) t.set(kTensorIsByValue, kBoolValue, 1, &yes);
   t.finish();
   return t;
 }
@@ -98,15 +101,16 @@ void add_plans(Handle handle, const Descriptor& graph, HeuristicsMode mode,
 
 }  // namespace
 
-std::vector<Plan> find_plans(Handle handle, const Descriptor& operation,
+std::vector<Plan> find_plans(Handle handle, std::span<const Descriptor> operations,
                              const Conditions& conditions, size_t wanted) {
   std::vector<Plan> found;
   Descriptor graph(kOperationGraph);
   graph.set(kGraphHandle, handle);
-  graph.set(kGraphOps, operation);
+  std::vector<BackendDesc> raw;
+  for (const Descriptor& op : operations) raw.push_back(op.raw());
+  graph.set(kGraphOps, kDescriptorValue, int64_t(raw.size()), raw.data());
   if (!graph.try_to_finish()) return found;
-  // Engines that compile their kernels first cost seconds: only where nothing else will do.
-  for (const bool may_compile : {false, true}) {
+  for (const bool may_compile : {conditions.compiling_is_fine, true}) {
     for (const HeuristicsMode mode : {kHeuristicsA, kHeuristicsFallback}) {
       add_plans(handle, graph, mode, conditions, may_compile, wanted, found);
       if (!found.empty()) return found;

@@ -1,4 +1,4 @@
-// cudnn_graph.h: cuDNN's graph interface, as far as convolutions need it.
+// cudnn_graph.h: cuDNN's graph interface, as far as convolutions and attention need it.
 //
 // The older calls build such a graph, ask the heuristics and look up the kernel at every call: that
 // was 60% of the host's time in a small step. A plan is made once, and running it is a launch.
@@ -15,6 +15,7 @@ namespace rush::cuda::dnn {
 
 // What a descriptor is, which of its attributes is meant, and what type the values have.
 enum DescriptorKind : int {
+  kPointwise = 0,
   kConvolution = 1,
   kEngine = 2,
   kEngineConfig = 3,
@@ -23,11 +24,20 @@ enum DescriptorKind : int {
   kConvolutionForward = 10,
   kConvolutionBackwardFilter = 11,
   kConvolutionBackwardData = 12,
+  kPointwiseOperation = 13,
   kOperationGraph = 15,
   kVariantPack = 16,
   kTensor = 17,
+  kMatmul = 18,
+  kMatmulOperation = 19,
+  kReduction = 21,
+  kReductionOperation = 22,
+  kReshapeOperation = 31,
 };
 enum Attribute : int {
+  kPointwiseMode = 0,
+  kPointwiseCompute = 1,
+  kPointwiseAxis = 9,
   kConvCompute = 100,
   kConvMode = 101,
   kConvDilations = 102,
@@ -45,6 +55,11 @@ enum Attribute : int {
   kForwardFirst = 700,         // alpha, beta, convolution, w, x, y
   kBackwardDataFirst = 706,    // alpha, beta, convolution, w, dx, dy
   kBackwardFilterFirst = 712,  // alpha, beta, convolution, dw, x, dy
+  kPointwiseConfig = 750,
+  kPointwiseX = 751,
+  kPointwiseB = 752,
+  kPointwiseY = 753,
+  kPointwiseT = 758,
   kGraphHandle = 800,
   kGraphOps = 801,
   kTensorAlignment = 900,
@@ -52,15 +67,30 @@ enum Attribute : int {
   kTensorSizes = 902,
   kTensorStrides = 903,
   kTensorId = 906,
+  kTensorIsVirtual = 907,
+  kTensorIsByValue = 908,
   kPackIds = 1000,
   kPackPointers = 1001,
   kPackWorkspace = 1003,
   kEngineNumericalNotes = 1303,
   kEngineBehaviorNotes = 1305,
+  kMatmulCompute = 1500,
+  kMatmulA = 1520,
+  kMatmulB = 1521,
+  kMatmulC = 1522,
+  kMatmulConfig = 1523,
+  kReductionOperator = 1600,
+  kReductionCompute = 1601,
+  kReductionX = 1610,
+  kReductionY = 1611,
+  kReductionConfig = 1612,
+  kReshapeX = 2200,
+  kReshapeY = 2201,
 };
 enum ValueType : int {
   kHandleValue = 0,
   kDataTypeValue = 1,
+  kBoolValue = 2,
   kInt64Value = 3,
   kFloatValue = 4,
   kDoubleValue = 5,
@@ -68,7 +98,9 @@ enum ValueType : int {
   kConvModeValue = 7,
   kHeuristicsModeValue = 8,
   kNumericalNoteValue = 11,
+  kPointwiseModeValue = 14,
   kDescriptorValue = 15,
+  kReductionOperatorValue = 18,
   kBehaviorNoteValue = 19,
 };
 enum HeuristicsMode : int { kHeuristicsFallback = 2, kHeuristicsA = 3 };
@@ -106,17 +138,24 @@ class Descriptor {
   BackendDesc raw_ = nullptr;
 };
 
+// Where a tensor of a graph lies: in memory, nowhere (one operation passes it to the next), or on
+// the host, as a number that is read when the graph runs.
+enum class Place { Memory, Virtual, Host };
+
 // A tensor of a graph: sizes and strides in elements, and the number it goes by.
 Descriptor tensor_descriptor(int64_t id, DataType type, std::span<const int64_t> sizes,
-                             std::span<const int64_t> strides, int64_t alignment);
+                             std::span<const int64_t> strides, int64_t alignment,
+                             Place place = Place::Memory);
 
 // What an engine must not be.
 struct Conditions {
   bool no_tensor_cores = false, deterministic = false;
   int64_t most_workspace = 0;
+  // Engines that compile their kernels first cost seconds; by default they come last.
+  bool compiling_is_fine = false;
 };
 
-// A graph of one operation, planned for one engine.
+// A graph, planned for one engine.
 class Plan {
  public:
   Plan(Descriptor plan, int64_t workspace) : plan_(std::move(plan)), workspace_(workspace) {}
@@ -131,7 +170,7 @@ class Plan {
 
 // The first engines of the heuristics that meet the conditions, best first; at most `wanted`, none
 // when cuDNN cannot do it.
-std::vector<Plan> find_plans(Handle handle, const Descriptor& operation,
+std::vector<Plan> find_plans(Handle handle, std::span<const Descriptor> operations,
                              const Conditions& conditions, size_t wanted);
 
 }  // namespace rush::cuda::dnn

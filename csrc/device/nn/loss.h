@@ -1,4 +1,5 @@
-// loss.h: losses on a device. Tensors are contiguous and of one dtype, results are overwritten.
+// loss.h: losses on a device. Tensors are contiguous and of one dtype, results are overwritten. (The
+// loss of cross_entropy, and its gradient, may be float32 where the scores are half types.)
 #pragma once
 
 #include "device/table.h"

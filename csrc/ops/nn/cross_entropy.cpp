@@ -67,15 +67,17 @@ struct CrossEntropyForward {
   static constexpr bool may_fail = true;  // a target out of range
   static constexpr bool any_device = true;
   static std::array<Spec, 3> check(const Tensor& x, const Tensor& target, const Tensor&,
-                                   int64_t reduction, int64_t, double, bool scores) {
+                                   int64_t reduction, int64_t, double, bool scores,
+                                   std::optional<DType> dtype) {
     const DType type = compute_type(x.dtype());
-    return {Spec{reduction == kNone ? target.sizes() : Dims{}, x.dtype(), x.device()},
-            Spec{scores ? target.sizes() : Dims{0}, type, x.device()},
-            Spec{Dims{}, DType::Float64, x.device()}};
+    return {
+        Spec{reduction == kNone ? target.sizes() : Dims{}, dtype.value_or(x.dtype()), x.device()},
+        Spec{scores ? target.sizes() : Dims{0}, type, x.device()},
+        Spec{Dims{}, DType::Float64, x.device()}};
   }
   static void run(const Tensor& x, const Tensor& target, const Tensor& weight, int64_t reduction,
-                  int64_t ignore, double smoothing, bool scores, const Tensor& out,
-                  const Tensor& total, const Tensor& weights) {
+                  int64_t ignore, double smoothing, bool scores, std::optional<DType>,
+                  const Tensor& out, const Tensor& total, const Tensor& weights) {
     const Tensor w = weight_in(weight, compute_type(x.dtype())), labels = labels_on(out, target);
     loss_loops(out).cross_entropy({x, labels, w, reduction, ignore, smoothing, scores}, out, total,
                                   weights);
@@ -86,13 +88,18 @@ struct CrossEntropyForward {
   static constexpr uint32_t needs[] = {kRead, 0, kRead};
   static Grads grad(const Ctx& c, GradSpan grads, const Tensor& x, const Tensor& target,
                     const Tensor& weight, int64_t reduction, int64_t ignore, double smoothing,
-                    bool scores) {
+                    bool scores, std::optional<DType> dtype) {
     const Tensor& g = grads[0];
     if (!g.defined()) return Grads(3);
     if (!grad_enabled() && !c.wants(2)) {
       return {_cross_entropy_backward(g, x, target, weight, c.out(1), c.out(2), reduction, ignore,
                                       smoothing, scores),
               Tensor(), Tensor()};
+    }
+    if (dtype && *dtype != x.dtype()) {
+      // What the loss was computed in.
+      return grad(c, grads, cast(x, *dtype), target, weight, reduction, ignore, smoothing, scores,
+                  std::nullopt);
     }
     const Composed n(x, target, ignore);
     const double even = smoothing / double(x.sizes()[1]);
@@ -126,7 +133,7 @@ struct CrossEntropyForward {
 struct NllLoss {
   static constexpr const char* name = "cross_entropy";
   static Tensor call(const Tensor& x, const Tensor& given, const Tensor& weight, int64_t reduction,
-                     int64_t ignore, double smoothing, bool scores) {
+                     int64_t ignore, double smoothing, bool scores, std::optional<DType> dtype) {
     const char* op = scores ? "cross_entropy" : "nll_loss";
     rush::check(x.dim() >= 1, ErrorKind::Value, op,
                 "the input needs a dim of classes, got a 0-d tensor");
@@ -154,9 +161,12 @@ struct NllLoss {
     const int64_t batch = x.dim() > 1 ? x.sizes()[0] : 1;
     int64_t points = 1;
     for (int64_t d = 2; d < x.dim(); ++d) points *= x.sizes()[size_t(d)];
+    // The scores stay as they are: what is computed from them is float32 anyway.
+    const bool may_widen = is_reduced_float(x.dtype()) && dtype == DType::Float32;
+    const std::optional<DType> wide = may_widen ? dtype : std::nullopt;
     const Tensor loss = std::get<0>(_cross_entropy(reshape(x, Dims{batch, classes, points}),
                                                    reshape(target, Dims{batch, points}), weight,
-                                                   reduction, ignore, smoothing, scores));
+                                                   reduction, ignore, smoothing, scores, wide));
     return reduction == kNone ? reshape(loss, given.sizes()) : loss;
   }
 };

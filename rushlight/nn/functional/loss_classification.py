@@ -20,7 +20,6 @@ __all__ = [
 ]  # fmt: skip
 
 
-@autocast_policy(cpu="float32", cuda="float32")
 def nll_loss(
     input: Tensor,
     target: Tensor,
@@ -36,7 +35,6 @@ def nll_loss(
     return _C._nll_loss(input, target, weight, _ENUM[reduction], ignore_index, 0.0, False)
 
 
-@autocast_policy(cpu="float32", cuda="float32")
 def cross_entropy(
     input: Tensor,
     target: Tensor,
@@ -67,6 +65,7 @@ def _along(weight, like, dim):
     return weight.view(*[1] * dim, -1, *[1] * (like.dim() - dim - 1))
 
 
+@autocast_policy(cpu="float32", cuda="float32")
 def _soft_cross_entropy(input, target, weight, ignore_index, reduction, label_smoothing):
     if not target.is_floating_point():
         raise _C.DTypeError(

@@ -1,0 +1,158 @@
+"""What transformers are made of, on a GPU in half precision, at the sizes of real models.
+
+    TORCH_PYTHON=path/to/python python benchmarks/cuda_transformers.py [--rounds 9] [--only attention]
+
+Attention is compared twice: with PyTorch's default, and with the fastest of its backends, which
+each row tries first (`sdpa_kernel`). Calls are queued ten at a time and waited for together, so
+that the time is the GPU's where the GPU is the slower one. Bars: attention at most 1.02 of the best
+backend.
+"""
+
+import argparse
+import sys
+
+from peer import TORCH_PYTHON, Case, Side, compare, markdown, write_report
+
+CALLS = 10
+
+COMMON = f"""
+import contextlib, time
+F = lib.nn.functional
+def queue(f):
+    for _ in range({CALLS}):
+        f()
+    lib.cuda.synchronize()
+def rand(*sizes):
+    return lib.randn(*sizes, device="cuda", dtype=lib.bfloat16)
+"""
+
+# `best`: of PyTorch's backends the one that trains fastest.
+ATTENTION = """
+q, k, v, g = (rand({batch}, {heads}, {length}, {size}) for _ in range(4))
+for t in (q, k, v):
+    t.requires_grad_()
+def attend():
+    return F.scaled_dot_product_attention(q, k, v, is_causal={causal})
+def forward():
+    with lib.no_grad():
+        attend()
+def train():
+    q.grad = k.grad = v.grad = None
+    attend().backward(g)
+"""
+BEST = """
+chosen = contextlib.nullcontext
+if lib.__name__ == "torch":
+    from torch.nn.attention import SDPBackend, sdpa_kernel
+    def seconds(backend):
+        try:
+            with sdpa_kernel(backend):
+                queue(train)
+                start = time.perf_counter()
+                queue(train)
+                return time.perf_counter() - start
+        except RuntimeError:
+            return float("inf")
+    backends = (SDPBackend.FLASH_ATTENTION, SDPBackend.CUDNN_ATTENTION,
+                SDPBackend.EFFICIENT_ATTENTION)
+    fastest = min(backends, key=seconds)
+    chosen = lambda: sdpa_kernel(fastest)
+"""
+SIZES = [
+    (16, 12, 1024, 64, True),
+    (4, 16, 4096, 64, True),
+    (2, 16, 4096, 128, True),
+    (1, 16, 16384, 128, True),
+    (32, 16, 512, 64, False),
+    (64, 12, 197, 64, False),
+    (8, 12, 256, 64, True),
+]
+
+LOSS = """
+x = rand(16384, 50304).requires_grad_()
+labels = lib.randint(0, 50304, (16384,), device="cuda")
+def forward():
+    with lib.no_grad(), lib.autocast("cuda", dtype=lib.bfloat16):
+        F.cross_entropy(x, labels)
+def train():
+    x.grad = None
+    with lib.autocast("cuda", dtype=lib.bfloat16):
+        loss = F.cross_entropy(x, labels)
+    loss.backward()
+"""
+GELU = """
+x, g = rand(16384, 3072).requires_grad_(), rand(16384, 3072)
+def forward():
+    with lib.no_grad():
+        F.gelu(x)
+def train():
+    x.grad = None
+    F.gelu(x).backward(g)
+"""
+CLIP = """
+sizes = [(768, 3072), (3072, 768), (768, 768), (2304, 768)] * 12
+weights = [lib.zeros(s, device="cuda", requires_grad=True) for s in sizes]
+for w in weights:
+    w.grad = lib.randn(w.shape, device="cuda") * 1e-3
+def clip():
+    lib.nn.utils.clip_grad_norm_(weights, 1.0)
+"""
+
+
+def attention_cases():
+    for batch, heads, length, size, causal in SIZES:
+        setup = COMMON + ATTENTION.format(
+            batch=batch, heads=heads, length=length, size=size, causal=causal
+        )
+        name = f"{'causal' if causal else 'full'} attention {batch}x{heads}x{length}x{size}"
+        for what in ("forward", "train"):
+            yield Case(f"{name}, {what}", setup, f"queue({what})")
+            yield Case(
+                f"{name}, {what}, best backend",
+                setup + BEST,
+                f"with chosen(): queue({what})",
+                1.02,
+            )
+
+
+def other_cases():
+    for name, setup in (
+        ("cross_entropy 16384x50304, autocast", LOSS),
+        ("gelu 16384x3072", GELU),
+    ):
+        for what in ("forward", "train"):
+            yield Case(f"{name}, {what}", COMMON + setup, f"queue({what})")
+    yield Case("clip_grad_norm_ of 48 tensors", COMMON + CLIP, "queue(clip)", 0.5)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--rounds", type=int, default=9)
+    parser.add_argument("--only", help="a word of the names")
+    parser.add_argument("--no-report", action="store_true")
+    args = parser.parse_args()
+
+    import rushlight as rl
+
+    if not rl.cuda.is_available():
+        sys.exit(f"no GPU: {rl.cuda.why_unavailable()}")
+    cases = [c for c in (*attention_cases(), *other_cases()) if (args.only or "") in c.name]
+    sides = [Side("rushlight")] + ([Side("torch", TORCH_PYTHON)] if TORCH_PYTHON else [])
+    rows = []
+    for result in compare(cases, sides, rounds=args.rounds):
+        print(result, flush=True)
+        timings = (result.ours, *result.peers.values())
+        shown = [f"{t.median / CALLS * 1e6:.1f} ±{t.spread * 100:.0f}%" for t in timings]
+        ratios = [f"{result.ratio_to(m):.2f}" for m in result.peers]
+        bar = f"{result.case.bar:.2f}" if result.case.bar else ""
+        rows.append([result.case.name, *shown, *ratios, bar, "missed" if result.missed else ""])
+    if not args.no_report:
+        names = [side.module for side in sides]
+        header = ["what", *(f"{n}, us" for n in names), *(f"to {n}" for n in names[1:]), "bar", ""]
+        title = f"Parts of transformers on {rl.cuda.get_device_name()}, bfloat16"
+        write_report("cuda_transformers", title, markdown(header, rows))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

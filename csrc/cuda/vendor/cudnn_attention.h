@@ -1,0 +1,16 @@
+// cudnn_attention.h: attention by cuDNN's fused engines, in half precision.
+#pragma once
+
+#include "core/dtype.h"
+#include "cuda/kernels/args.h"
+
+namespace rush::cuda::dnn {
+
+// What cuDNN may be asked at all; there may still be no plan for it.
+bool takes_attention(const AttentionArgs& a, int64_t batch, DType dtype);
+
+// Fills what our own kernels would fill (cuda/kernels/attention.cu) from the same arguments: forward,
+// or backward where they have a gradient `g`. False: cuDNN has no engine, and nothing was done.
+bool run_attention(const AttentionArgs& a, int64_t batch, DType dtype, int device);
+
+}  // namespace rush::cuda::dnn

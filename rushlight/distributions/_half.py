@@ -15,9 +15,10 @@ from rushlight.distributions.transforms import AbsTransform
 class Half(TransformedDistribution):
     """|x| of a number x of such a distribution, which a derived class names as `_whole`."""
 
-    arg_constraints = {"scale": constraints.positive}  # noqa: RUF012
+    arg_constraints = {"scale": constraints.positive}
     support = constraints.nonnegative
     has_rsample = True
+    _expands = ()
 
     _whole: Any
 

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
-
 from rushlight._C import Tensor
 from rushlight.distributions import constraints
 from rushlight.distributions.normal import Normal
 from rushlight.distributions.transformed_distribution import TransformedDistribution
 from rushlight.distributions.transforms import ExpTransform
-from rushlight.types import Self
 
 __all__ = ["LogNormal"]
 
@@ -18,18 +14,16 @@ __all__ = ["LogNormal"]
 class LogNormal(TransformedDistribution):
     """exp of a normal number with mean `loc` and deviation `scale`."""
 
-    arg_constraints = {"loc": constraints.real, "scale": constraints.positive}  # noqa: RUF012
+    arg_constraints = {"loc": constraints.real, "scale": constraints.positive}
     support = constraints.positive
     has_rsample = True
+    _expands = ()
 
     def __init__(
         self, loc: Tensor | float, scale: Tensor | float, validate_args: bool | None = None
     ) -> None:
         base = Normal(loc, scale, validate_args=validate_args)
         super().__init__(base, ExpTransform(), validate_args=validate_args)
-
-    def expand(self, batch_shape: Sequence[int], _instance: Any = None) -> Self:
-        return super().expand(batch_shape, self._get_checked_instance(LogNormal, _instance))
 
     @property
     def loc(self) -> Tensor:

@@ -23,7 +23,8 @@ __all__ = ["TransformedDistribution"]
 class TransformedDistribution(Distribution):
     """y = t(x) with x from a base distribution; the density follows from the Jacobians."""
 
-    arg_constraints = {}  # noqa: RUF012
+    arg_constraints = {}
+    _expands: tuple[str, ...] = ()
 
     def __init__(
         self,
@@ -63,8 +64,8 @@ class TransformedDistribution(Distribution):
         super().__init__(shape[:cut], shape[cut:], validate_args=validate_args)
 
     def expand(self, batch_shape: Sequence[int], _instance: Any = None) -> Self:
-        new = self._get_checked_instance(TransformedDistribution, _instance)
         batch_shape = Size(batch_shape)
+        new = self._with_expanded_attributes(batch_shape, _instance)
         shape = batch_shape + self.event_shape
         for t in reversed(self.transforms):
             shape = t.inverse_shape(shape)

@@ -95,14 +95,8 @@ def normal_(
 
 
 @no_grad()
-def trunc_normal_(
-    tensor: Tensor,
-    mean: float = 0.0,
-    std: float = 1.0,
-    a: float = -2.0,
-    b: float = 2.0,
-    generator: Generator | None = None,
-) -> Tensor:
+def trunc_normal_(tensor: Tensor, mean: float = 0.0, std: float = 1.0, a: float = -2.0,
+                  b: float = 2.0, generator: Generator | None = None) -> Tensor:  # fmt: skip
     """Normal numbers, but only those between a and b."""
     if mean < a - 2 * std or mean > b + 2 * std:
         warnings.warn(

@@ -69,15 +69,10 @@ max_pool2d, max_pool2d_with_indices = _max_pool(2)
 max_pool3d, max_pool3d_with_indices = _max_pool(3)
 
 
-def avg_pool2d(
-    input: Tensor,
-    kernel_size: int | Sequence[int],
-    stride: int | Sequence[int] | None = None,
-    padding: int | Sequence[int] = 0,
-    ceil_mode: bool = False,
-    count_include_pad: bool = True,
-    divisor_override: int | None = None,
-) -> Tensor:
+def avg_pool2d(input: Tensor, kernel_size: int | Sequence[int],
+               stride: int | Sequence[int] | None = None, padding: int | Sequence[int] = 0,
+               ceil_mode: bool = False, count_include_pad: bool = True,
+               divisor_override: int | None = None) -> Tensor:  # fmt: skip
     """The average of each window."""
     stride = () if stride is None else stride
     return _C._avg_pool2d(
@@ -85,15 +80,10 @@ def avg_pool2d(
     )
 
 
-def avg_pool3d(
-    input: Tensor,
-    kernel_size: int | Sequence[int],
-    stride: int | Sequence[int] | None = None,
-    padding: int | Sequence[int] = 0,
-    ceil_mode: bool = False,
-    count_include_pad: bool = True,
-    divisor_override: int | None = None,
-) -> Tensor:
+def avg_pool3d(input: Tensor, kernel_size: int | Sequence[int],
+               stride: int | Sequence[int] | None = None, padding: int | Sequence[int] = 0,
+               ceil_mode: bool = False, count_include_pad: bool = True,
+               divisor_override: int | None = None) -> Tensor:  # fmt: skip
     """The average of each window."""
     stride = () if stride is None else stride
     return _C._avg_pool3d(
@@ -232,35 +222,23 @@ def _lp(average, dims, input, norm_type, kernel_size, stride, ceil_mode):
     return (mean.sign() * mean.abs().relu()).mul(count).pow(1.0 / norm_type)
 
 
-def lp_pool1d(
-    input: Tensor,
-    norm_type: int | float,
-    kernel_size: int,
-    stride: int | Sequence[int] | None = None,
-    ceil_mode: bool = False,
-) -> Tensor:
+def lp_pool1d(input: Tensor, norm_type: int | float, kernel_size: int,
+              stride: int | Sequence[int] | None = None,
+              ceil_mode: bool = False) -> Tensor:  # fmt: skip
     """(sum of x^p)^(1/p) of each window."""
     return _lp(_C.avg_pool1d, 1, input, norm_type, kernel_size, stride, ceil_mode)
 
 
-def lp_pool2d(
-    input: Tensor,
-    norm_type: int | float,
-    kernel_size: int | Sequence[int],
-    stride: int | Sequence[int] | None = None,
-    ceil_mode: bool = False,
-) -> Tensor:
+def lp_pool2d(input: Tensor, norm_type: int | float, kernel_size: int | Sequence[int],
+              stride: int | Sequence[int] | None = None,
+              ceil_mode: bool = False) -> Tensor:  # fmt: skip
     """(sum of x^p)^(1/p) of each window."""
     return _lp(avg_pool2d, 2, input, norm_type, kernel_size, stride, ceil_mode)
 
 
-def lp_pool3d(
-    input: Tensor,
-    norm_type: int | float,
-    kernel_size: int | Sequence[int],
-    stride: int | Sequence[int] | None = None,
-    ceil_mode: bool = False,
-) -> Tensor:
+def lp_pool3d(input: Tensor, norm_type: int | float, kernel_size: int | Sequence[int],
+              stride: int | Sequence[int] | None = None,
+              ceil_mode: bool = False) -> Tensor:  # fmt: skip
     """(sum of x^p)^(1/p) of each window."""
     return _lp(avg_pool3d, 3, input, norm_type, kernel_size, stride, ceil_mode)
 
@@ -310,39 +288,24 @@ def _unpool(dims, input, indices, kernel_size, stride, padding, output_size):
     return zeros.scatter(-1, indices.flatten(start), flat).view(*input.shape[:start], *size)
 
 
-def max_unpool1d(
-    input: Tensor,
-    indices: Tensor,
-    kernel_size: int | Sequence[int],
-    stride: int | Sequence[int] | None = None,
-    padding: int | Sequence[int] = 0,
-    output_size: int | Sequence[int] | None = None,
-) -> Tensor:
+def max_unpool1d(input: Tensor, indices: Tensor, kernel_size: int | Sequence[int],
+                 stride: int | Sequence[int] | None = None, padding: int | Sequence[int] = 0,
+                 output_size: int | Sequence[int] | None = None) -> Tensor:  # fmt: skip
     """Puts the elements of a max pool back where they came from, zeros elsewhere."""
     return _unpool(1, input, indices, kernel_size, stride, padding, output_size)
 
 
 @autocast_policy(cpu="float32")
-def max_unpool2d(
-    input: Tensor,
-    indices: Tensor,
-    kernel_size: int | Sequence[int],
-    stride: int | Sequence[int] | None = None,
-    padding: int | Sequence[int] = 0,
-    output_size: int | Sequence[int] | None = None,
-) -> Tensor:
+def max_unpool2d(input: Tensor, indices: Tensor, kernel_size: int | Sequence[int],
+                 stride: int | Sequence[int] | None = None, padding: int | Sequence[int] = 0,
+                 output_size: int | Sequence[int] | None = None) -> Tensor:  # fmt: skip
     """Puts the elements of a max pool back where they came from, zeros elsewhere."""
     return _unpool(2, input, indices, kernel_size, stride, padding, output_size)
 
 
 @autocast_policy(cpu="float32")
-def max_unpool3d(
-    input: Tensor,
-    indices: Tensor,
-    kernel_size: int | Sequence[int],
-    stride: int | Sequence[int] | None = None,
-    padding: int | Sequence[int] = 0,
-    output_size: int | Sequence[int] | None = None,
-) -> Tensor:
+def max_unpool3d(input: Tensor, indices: Tensor, kernel_size: int | Sequence[int],
+                 stride: int | Sequence[int] | None = None, padding: int | Sequence[int] = 0,
+                 output_size: int | Sequence[int] | None = None) -> Tensor:  # fmt: skip
     """Puts the elements of a max pool back where they came from, zeros elsewhere."""
     return _unpool(3, input, indices, kernel_size, stride, padding, output_size)

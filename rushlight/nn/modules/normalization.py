@@ -34,15 +34,9 @@ class LayerNorm(Module):
 
     __constants__: tuple[str, ...] = ("normalized_shape", "eps", "elementwise_affine")
 
-    def __init__(
-        self,
-        normalized_shape: int | Sequence[int] | Size,
-        eps: float = 1e-5,
-        elementwise_affine: bool = True,
-        bias: bool = True,
-        device: Device = None,
-        dtype: _dtype | None = None,
-    ) -> None:
+    def __init__(self, normalized_shape: int | Sequence[int] | Size, eps: float = 1e-5,
+                 elementwise_affine: bool = True, bias: bool = True, device: Device = None,
+                 dtype: _dtype | None = None) -> None:  # fmt: skip
         super().__init__()
         self.normalized_shape = _as_shape(normalized_shape)
         self.eps = eps
@@ -73,14 +67,9 @@ class RMSNorm(Module):
 
     __constants__: tuple[str, ...] = ("normalized_shape", "eps", "elementwise_affine")
 
-    def __init__(
-        self,
-        normalized_shape: int | Sequence[int] | Size,
-        eps: float | None = None,
-        elementwise_affine: bool = True,
-        device: Device = None,
-        dtype: _dtype | None = None,
-    ) -> None:
+    def __init__(self, normalized_shape: int | Sequence[int] | Size, eps: float | None = None,
+                 elementwise_affine: bool = True, device: Device = None,
+                 dtype: _dtype | None = None) -> None:  # fmt: skip
         super().__init__()
         self.normalized_shape = _as_shape(normalized_shape)
         self.eps = eps
@@ -110,17 +99,9 @@ class GroupNorm(Module):
 
     __constants__: tuple[str, ...] = ("num_groups", "num_channels", "eps", "affine")
 
-    def __init__(
-        self,
-        num_groups: int,
-        num_channels: int,
-        eps: float = 1e-5,
-        affine: bool = True,
-        device: Device = None,
-        dtype: _dtype | None = None,
-        *,
-        bias: bool = True,
-    ) -> None:
+    def __init__(self, num_groups: int, num_channels: int, eps: float = 1e-5, affine: bool = True,
+                 device: Device = None, dtype: _dtype | None = None, *,
+                 bias: bool = True) -> None:  # fmt: skip
         super().__init__()
         if num_channels % num_groups:
             raise ValueError(

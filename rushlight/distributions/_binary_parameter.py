@@ -21,12 +21,8 @@ class BinaryParameter(Distribution):
     arg_constraints = {"probs": constraints.unit_interval, "logits": constraints.real}
     _expands: tuple[str, ...] = ("probs", "logits", "_param")
 
-    def __init__(
-        self,
-        probs: _TensorOrNumber | None = None,
-        logits: _TensorOrNumber | None = None,
-        validate_args: bool | None = None,
-    ) -> None:
+    def __init__(self, probs: _TensorOrNumber | None = None, logits: _TensorOrNumber | None = None,
+                 validate_args: bool | None = None) -> None:  # fmt: skip
         shape = self._take(type(self).__name__, probs, logits)
         super().__init__(shape, validate_args=validate_args)
 

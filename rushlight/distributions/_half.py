@@ -8,6 +8,7 @@ from typing import Any
 from rushlight import _C
 from rushlight._C import Tensor
 from rushlight.distributions import constraints
+from rushlight.distributions._delegated import Delegated
 from rushlight.distributions.transformed_distribution import TransformedDistribution
 from rushlight.distributions.transforms import AbsTransform
 
@@ -26,9 +27,7 @@ class Half(TransformedDistribution):
         base = self._whole(0, scale, validate_args=False)
         super().__init__(base, AbsTransform(), validate_args=validate_args)
 
-    @property
-    def scale(self) -> Tensor:
-        return self.base_dist.scale
+    scale = Delegated("base_dist")
 
     @property
     def mode(self) -> Tensor:

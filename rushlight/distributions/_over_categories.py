@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from rushlight._C import Size, Tensor
+from rushlight._C import Size
+from rushlight.distributions._delegated import Delegated
 from rushlight.distributions.categorical import Categorical
 from rushlight.distributions.distribution import Distribution
 
@@ -30,10 +31,5 @@ class OverCategories(Distribution):
     def param_shape(self) -> Size:
         return self._categorical.param_shape
 
-    @property
-    def logits(self) -> Tensor:
-        return self._categorical.logits
-
-    @property
-    def probs(self) -> Tensor:
-        return self._categorical.probs
+    logits = Delegated("_categorical")
+    probs = Delegated("_categorical")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rushlight._C import Tensor
+from rushlight.distributions._delegated import Delegated
 from rushlight.distributions.transformed_distribution import TransformedDistribution
 
 
@@ -11,14 +11,6 @@ class Relaxed(TransformedDistribution):
 
     has_rsample = True
 
-    @property
-    def temperature(self) -> Tensor:
-        return self.base_dist.temperature
-
-    @property
-    def logits(self) -> Tensor:
-        return self.base_dist.logits
-
-    @property
-    def probs(self) -> Tensor:
-        return self.base_dist.probs
+    temperature = Delegated("base_dist")
+    logits = Delegated("base_dist")
+    probs = Delegated("base_dist")

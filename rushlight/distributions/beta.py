@@ -25,12 +25,8 @@ class Beta(ExponentialFamily):
     has_rsample = True
     _expands = ("_dirichlet",)
 
-    def __init__(
-        self,
-        concentration1: Tensor | float,
-        concentration0: Tensor | float,
-        validate_args: bool | None = None,
-    ) -> None:
+    def __init__(self, concentration1: Tensor | float, concentration0: Tensor | float,
+                 validate_args: bool | None = None) -> None:  # fmt: skip
         both = _C.stack(broadcast_all(concentration1, concentration0), -1)
         self._dirichlet = Dirichlet(both, validate_args=validate_args)
         super().__init__(self._dirichlet._batch_shape, validate_args=validate_args)

@@ -34,13 +34,9 @@ class Binomial(BinaryParameter):
     has_enumerate_support = True
     _expands = ("total_count", *BinaryParameter._expands)
 
-    def __init__(
-        self,
-        total_count: Tensor | int = 1,
-        probs: Tensor | None = None,
-        logits: Tensor | None = None,
-        validate_args: bool | None = None,
-    ) -> None:
+    def __init__(self, total_count: Tensor | int = 1, probs: Tensor | None = None,
+                 logits: Tensor | None = None,
+                 validate_args: bool | None = None) -> None:  # fmt: skip
         shape = self._take("Binomial", probs, logits, total_count)
         Distribution.__init__(self, shape, validate_args=validate_args)
 

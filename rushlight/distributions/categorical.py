@@ -27,12 +27,8 @@ class Categorical(Distribution):
     _expands = ("probs", "logits", "_param")
     _keeps = ("_num_events",)
 
-    def __init__(
-        self,
-        probs: Tensor | None = None,
-        logits: Tensor | None = None,
-        validate_args: bool | None = None,
-    ) -> None:
+    def __init__(self, probs: Tensor | None = None, logits: Tensor | None = None,
+                 validate_args: bool | None = None) -> None:  # fmt: skip
         if (probs is None) == (logits is None):
             raise ValueError("Categorical: give either `probs` or `logits`, but not both")
         given = logits if probs is None else probs

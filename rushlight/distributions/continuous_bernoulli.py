@@ -27,13 +27,9 @@ class ContinuousBernoulli(BinaryParameter, ExponentialFamily):
     _expands = BinaryParameter._expands
     _keeps = ("_lims",)
 
-    def __init__(
-        self,
-        probs: _TensorOrNumber | None = None,
-        logits: _TensorOrNumber | None = None,
-        lims: tuple[float, float] = (0.499, 0.501),
-        validate_args: bool | None = None,
-    ) -> None:
+    def __init__(self, probs: _TensorOrNumber | None = None, logits: _TensorOrNumber | None = None,
+                 lims: tuple[float, float] = (0.499, 0.501),
+                 validate_args: bool | None = None) -> None:  # fmt: skip
         shape = self._take("ContinuousBernoulli", probs, logits)
         if probs is not None:
             if validate_args is not None and not bool(

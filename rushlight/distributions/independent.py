@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from rushlight._C import Size, Tensor
 from rushlight.distributions import constraints
+from rushlight.distributions._delegated import Delegated
 from rushlight.distributions.distribution import Distribution
 from rushlight.distributions.utils import _sum_rightmost
 
@@ -56,17 +57,9 @@ class Independent(Distribution):
             found = constraints.independent(found, self.reinterpreted_batch_ndims)
         return found
 
-    @property
-    def mean(self) -> Tensor:
-        return self.base_dist.mean
-
-    @property
-    def mode(self) -> Tensor:
-        return self.base_dist.mode
-
-    @property
-    def variance(self) -> Tensor:
-        return self.base_dist.variance
+    mean = Delegated("base_dist")
+    mode = Delegated("base_dist")
+    variance = Delegated("base_dist")
 
     def sample(self, sample_shape: Sequence[int] = Size()) -> Tensor:
         return self.base_dist.sample(sample_shape)

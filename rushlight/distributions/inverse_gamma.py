@@ -5,6 +5,7 @@ from __future__ import annotations
 from rushlight import _C
 from rushlight._C import Tensor
 from rushlight.distributions import constraints
+from rushlight.distributions._delegated import Delegated
 from rushlight.distributions.gamma import Gamma
 from rushlight.distributions.transformed_distribution import TransformedDistribution
 from rushlight.distributions.transforms import PowerTransform
@@ -27,13 +28,8 @@ class InverseGamma(TransformedDistribution):
         power = PowerTransform(-base.rate.new_ones(()))
         super().__init__(base, power, validate_args=validate_args)
 
-    @property
-    def concentration(self) -> Tensor:
-        return self.base_dist.concentration
-
-    @property
-    def rate(self) -> Tensor:
-        return self.base_dist.rate
+    concentration = Delegated("base_dist")
+    rate = Delegated("base_dist")
 
     @property
     def mean(self) -> Tensor:

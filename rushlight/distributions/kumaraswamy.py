@@ -29,12 +29,8 @@ class Kumaraswamy(TransformedDistribution):
     has_rsample = True
     _expands = ("concentration1", "concentration0")
 
-    def __init__(
-        self,
-        concentration1: Tensor | float,
-        concentration0: Tensor | float,
-        validate_args: bool | None = None,
-    ) -> None:
+    def __init__(self, concentration1: Tensor | float, concentration0: Tensor | float,
+                 validate_args: bool | None = None) -> None:  # fmt: skip
         self.concentration1, self.concentration0 = broadcast_all(concentration1, concentration0)
         base = Uniform(
             _C.full_like(self.concentration0, 0),

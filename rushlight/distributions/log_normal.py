@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from rushlight._C import Tensor
 from rushlight.distributions import constraints
+from rushlight.distributions._delegated import Delegated
 from rushlight.distributions.normal import Normal
 from rushlight.distributions.transformed_distribution import TransformedDistribution
 from rushlight.distributions.transforms import ExpTransform
@@ -25,13 +26,8 @@ class LogNormal(TransformedDistribution):
         base = Normal(loc, scale, validate_args=validate_args)
         super().__init__(base, ExpTransform(), validate_args=validate_args)
 
-    @property
-    def loc(self) -> Tensor:
-        return self.base_dist.loc
-
-    @property
-    def scale(self) -> Tensor:
-        return self.base_dist.scale
+    loc = Delegated("base_dist")
+    scale = Delegated("base_dist")
 
     @property
     def mean(self) -> Tensor:

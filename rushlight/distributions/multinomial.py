@@ -24,13 +24,9 @@ class Multinomial(OverCategories):
     _expands = ("_categorical", "_binomial")
     _keeps = ("total_count",)
 
-    def __init__(
-        self,
-        total_count: int = 1,
-        probs: Tensor | None = None,
-        logits: Tensor | None = None,
-        validate_args: bool | None = None,
-    ) -> None:
+    def __init__(self, total_count: int = 1, probs: Tensor | None = None,
+                 logits: Tensor | None = None,
+                 validate_args: bool | None = None) -> None:  # fmt: skip
         if not isinstance(total_count, int):
             raise NotImplementedError("Multinomial: total_count must be one int")
         self.total_count = total_count

@@ -47,14 +47,9 @@ class MultivariateNormal(CovarianceParameter, AroundLocation):
     _expands = ("loc", "covariance_matrix", "precision_matrix", "scale_tril")
     _keeps = ("_unbroadcasted_scale_tril",)
 
-    def __init__(
-        self,
-        loc: Tensor,
-        covariance_matrix: Tensor | None = None,
-        precision_matrix: Tensor | None = None,
-        scale_tril: Tensor | None = None,
-        validate_args: bool | None = None,
-    ) -> None:
+    def __init__(self, loc: Tensor, covariance_matrix: Tensor | None = None,
+                 precision_matrix: Tensor | None = None, scale_tril: Tensor | None = None,
+                 validate_args: bool | None = None) -> None:  # fmt: skip
         if loc.dim() < 1:
             raise ValueError("MultivariateNormal: loc must have at least one dimension")
         name, matrix = self._one_of(

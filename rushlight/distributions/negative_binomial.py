@@ -28,13 +28,9 @@ class NegativeBinomial(BinaryParameter):
     support = constraints.nonnegative_integer
     _expands = ("total_count", *BinaryParameter._expands)
 
-    def __init__(
-        self,
-        total_count: Tensor | float,
-        probs: Tensor | None = None,
-        logits: Tensor | None = None,
-        validate_args: bool | None = None,
-    ) -> None:
+    def __init__(self, total_count: Tensor | float, probs: Tensor | None = None,
+                 logits: Tensor | None = None,
+                 validate_args: bool | None = None) -> None:  # fmt: skip
         shape = self._take("NegativeBinomial", probs, logits, total_count)
         Distribution.__init__(self, shape, validate_args=validate_args)
 

@@ -20,12 +20,8 @@ class OneHotCategorical(OverCategories):
     has_enumerate_support = True
     _expands = ("_categorical",)
 
-    def __init__(
-        self,
-        probs: Tensor | None = None,
-        logits: Tensor | None = None,
-        validate_args: bool | None = None,
-    ) -> None:
+    def __init__(self, probs: Tensor | None = None, logits: Tensor | None = None,
+                 validate_args: bool | None = None) -> None:  # fmt: skip
         self._take(probs, logits, validate_args)
 
     @property

@@ -25,13 +25,9 @@ class LogitRelaxedBernoulli(BinaryParameter):
     _expands = BinaryParameter._expands
     _keeps = ("temperature",)
 
-    def __init__(
-        self,
-        temperature: Tensor,
-        probs: _TensorOrNumber | None = None,
-        logits: _TensorOrNumber | None = None,
-        validate_args: bool | None = None,
-    ) -> None:
+    def __init__(self, temperature: Tensor, probs: _TensorOrNumber | None = None,
+                 logits: _TensorOrNumber | None = None,
+                 validate_args: bool | None = None) -> None:  # fmt: skip
         self.temperature = temperature
         shape = self._take("RelaxedBernoulli", probs, logits)
         Distribution.__init__(self, shape, validate_args=validate_args)
@@ -59,12 +55,8 @@ class RelaxedBernoulli(Relaxed):
     support = constraints.unit_interval
     _expands = ()
 
-    def __init__(
-        self,
-        temperature: Tensor,
-        probs: _TensorOrNumber | None = None,
-        logits: _TensorOrNumber | None = None,
-        validate_args: bool | None = None,
-    ) -> None:
+    def __init__(self, temperature: Tensor, probs: _TensorOrNumber | None = None,
+                 logits: _TensorOrNumber | None = None,
+                 validate_args: bool | None = None) -> None:  # fmt: skip
         base = LogitRelaxedBernoulli(temperature, probs, logits)
         super().__init__(base, SigmoidTransform(), validate_args=validate_args)

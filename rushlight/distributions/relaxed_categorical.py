@@ -25,13 +25,9 @@ class ExpRelaxedCategorical(OverCategories):
     _expands = ("_categorical",)
     _keeps = ("temperature",)
 
-    def __init__(
-        self,
-        temperature: Tensor,
-        probs: Tensor | None = None,
-        logits: Tensor | None = None,
-        validate_args: bool | None = None,
-    ) -> None:
+    def __init__(self, temperature: Tensor, probs: Tensor | None = None,
+                 logits: Tensor | None = None,
+                 validate_args: bool | None = None) -> None:  # fmt: skip
         self.temperature = temperature
         self._take(probs, logits, validate_args)
 
@@ -59,12 +55,8 @@ class RelaxedOneHotCategorical(Relaxed):
     support = constraints.simplex
     _expands = ()
 
-    def __init__(
-        self,
-        temperature: Tensor,
-        probs: Tensor | None = None,
-        logits: Tensor | None = None,
-        validate_args: bool | None = None,
-    ) -> None:
+    def __init__(self, temperature: Tensor, probs: Tensor | None = None,
+                 logits: Tensor | None = None,
+                 validate_args: bool | None = None) -> None:  # fmt: skip
         base = ExpRelaxedCategorical(temperature, probs, logits, validate_args=validate_args)
         super().__init__(base, ExpTransform(), validate_args=validate_args)

@@ -27,13 +27,8 @@ class StudentT(AroundLocation):
     has_rsample = True
     _expands = ("df", "loc", "scale", "_chi2")
 
-    def __init__(
-        self,
-        df: Tensor | float,
-        loc: Tensor | float = 0.0,
-        scale: Tensor | float = 1.0,
-        validate_args: bool | None = None,
-    ) -> None:
+    def __init__(self, df: Tensor | float, loc: Tensor | float = 0.0, scale: Tensor | float = 1.0,
+                 validate_args: bool | None = None) -> None:  # fmt: skip
         self.df, self.loc, self.scale = broadcast_all(df, loc, scale)
         self._chi2 = Chi2(self.df)
         super().__init__(self.df.size(), validate_args=validate_args)

@@ -20,12 +20,8 @@ class Weibull(TransformedDistribution):
     support = constraints.positive
     _expands = ("scale", "concentration", "concentration_reciprocal")
 
-    def __init__(
-        self,
-        scale: Tensor | float,
-        concentration: Tensor | float,
-        validate_args: bool | None = None,
-    ) -> None:
+    def __init__(self, scale: Tensor | float, concentration: Tensor | float,
+                 validate_args: bool | None = None) -> None:  # fmt: skip
         self.scale, self.concentration = broadcast_all(scale, concentration)
         self.concentration_reciprocal = self.concentration.reciprocal()
         base = Exponential(_C.ones_like(self.scale), validate_args=validate_args)

@@ -32,14 +32,9 @@ class Wishart(CovarianceParameter, ExponentialFamily):
     _expands = ("covariance_matrix", "precision_matrix", "scale_tril", "df")
     _keeps = ("_unbroadcasted_scale_tril",)
 
-    def __init__(
-        self,
-        df: _TensorOrNumber,
-        covariance_matrix: Tensor | None = None,
-        precision_matrix: Tensor | None = None,
-        scale_tril: Tensor | None = None,
-        validate_args: bool | None = None,
-    ) -> None:
+    def __init__(self, df: _TensorOrNumber, covariance_matrix: Tensor | None = None,
+                 precision_matrix: Tensor | None = None, scale_tril: Tensor | None = None,
+                 validate_args: bool | None = None) -> None:  # fmt: skip
         name, matrix = self._one_of(
             "Wishart",
             covariance_matrix=covariance_matrix,
@@ -73,11 +68,8 @@ class Wishart(CovarianceParameter, ExponentialFamily):
         outer = diagonal.unsqueeze(-1) * diagonal.unsqueeze(-2)
         return self.df[..., None, None] * (V.pow(2) + outer)
 
-    def rsample(
-        self,
-        sample_shape: Sequence[int] = Size(),
-        max_try_correction: Any = None,
-    ) -> Tensor:
+    def rsample(self, sample_shape: Sequence[int] = Size(),
+                max_try_correction: Any = None) -> Tensor:  # fmt: skip
         """Bartlett's decomposition: a triangle of normal numbers with a chi diagonal."""
         sample_shape = Size(sample_shape)
         p = self._event_shape[-1]

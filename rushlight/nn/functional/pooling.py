@@ -30,27 +30,17 @@ _VALUES = {1: _C.max_pool1d, 2: _C.max_pool2d, 3: _C.max_pool3d}
 
 
 def _max_pool(dims):
-    def with_indices(
-        input: Tensor,
-        kernel_size: int | Sequence[int],
-        stride: int | Sequence[int] | None = None,
-        padding: int | Sequence[int] = 0,
-        dilation: int | Sequence[int] = 1,
-        ceil_mode: bool = False,
-        return_indices: bool = False,
-    ) -> tuple[Tensor, Tensor]:
+    def with_indices(input: Tensor, kernel_size: int | Sequence[int],
+                     stride: int | Sequence[int] | None = None, padding: int | Sequence[int] = 0,
+                     dilation: int | Sequence[int] = 1, ceil_mode: bool = False,
+                     return_indices: bool = False) -> tuple[Tensor, Tensor]:  # fmt: skip
         stride = () if stride is None else stride
         return _WITH_INDICES[dims](input, kernel_size, stride, padding, dilation, ceil_mode)
 
-    def max_pool(
-        input: Tensor,
-        kernel_size: int | Sequence[int],
-        stride: int | Sequence[int] | None = None,
-        padding: int | Sequence[int] = 0,
-        dilation: int | Sequence[int] = 1,
-        ceil_mode: bool = False,
-        return_indices: bool = False,
-    ) -> Any:
+    def max_pool(input: Tensor, kernel_size: int | Sequence[int],
+                 stride: int | Sequence[int] | None = None, padding: int | Sequence[int] = 0,
+                 dilation: int | Sequence[int] = 1, ceil_mode: bool = False,
+                 return_indices: bool = False) -> Any:  # fmt: skip
         pool = _WITH_INDICES[dims] if return_indices else _VALUES[dims]
         stride = () if stride is None else stride
         return pool(input, kernel_size, stride, padding, dilation, ceil_mode)
@@ -158,14 +148,11 @@ def _tuple(value, dims):
 def _fractional(dims):
     name = f"fractional_max_pool{dims}d"
 
-    def with_indices(
-        input: Tensor,
-        kernel_size: int | Sequence[int],
-        output_size: int | Sequence[int] | None = None,
-        output_ratio: float | Sequence[float] | None = None,
-        return_indices: bool = False,
-        _random_samples: Tensor | None = None,
-    ) -> tuple[Tensor, Tensor]:
+    def with_indices(input: Tensor, kernel_size: int | Sequence[int],
+                     output_size: int | Sequence[int] | None = None,
+                     output_ratio: float | Sequence[float] | None = None,
+                     return_indices: bool = False,
+                     _random_samples: Tensor | None = None) -> tuple[Tensor, Tensor]:  # fmt: skip
         if output_size is None and output_ratio is None:
             raise ValueError(f"{name}: either output_size or output_ratio must be given")
         if input.dim() not in (dims + 1, dims + 2):
@@ -188,14 +175,10 @@ def _fractional(dims):
         )
         return (values, indices) if batch is input else (values.squeeze(0), indices.squeeze(0))
 
-    def pool(
-        input: Tensor,
-        kernel_size: int | Sequence[int],
-        output_size: int | Sequence[int] | None = None,
-        output_ratio: float | Sequence[float] | None = None,
-        return_indices: bool = False,
-        _random_samples: Tensor | None = None,
-    ) -> Any:
+    def pool(input: Tensor, kernel_size: int | Sequence[int],
+             output_size: int | Sequence[int] | None = None,
+             output_ratio: float | Sequence[float] | None = None, return_indices: bool = False,
+             _random_samples: Tensor | None = None) -> Any:  # fmt: skip
         pair = with_indices(
             input, kernel_size, output_size, output_ratio, return_indices, _random_samples
         )

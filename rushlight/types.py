@@ -31,7 +31,6 @@ _symsize = _size
 _TensorOrTensors = Union[Tensor, Sequence[Tensor]]  # noqa: UP007
 _TensorOrOptionalTensors = Union[Tensor, Sequence[Any]]  # noqa: UP007
 Number = Union[_int, _float, _bool]  # noqa: UP007
-_TensorOrNumber = Union[Tensor, Number]  # noqa: UP007
 _Number = (_int, _float, _bool)
 IntLikeType = _int
 FloatLikeType = _float

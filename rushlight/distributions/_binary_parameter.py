@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rushlight._C import Size
+from rushlight._C import Size, Tensor
 from rushlight.distributions import constraints
 from rushlight.distributions.distribution import Distribution
 from rushlight.distributions.utils import (
@@ -12,7 +12,7 @@ from rushlight.distributions.utils import (
     logits_to_probs,
     probs_to_logits,
 )
-from rushlight.types import _TensorOrNumber
+from rushlight.types import Number
 
 
 class BinaryParameter(Distribution):
@@ -21,7 +21,7 @@ class BinaryParameter(Distribution):
     arg_constraints = {"probs": constraints.unit_interval, "logits": constraints.real}
     _expands: tuple[str, ...] = ("probs", "logits", "_param")
 
-    def __init__(self, probs: _TensorOrNumber | None = None, logits: _TensorOrNumber | None = None,
+    def __init__(self, probs: Tensor | Number | None = None, logits: Tensor | Number | None = None,
                  validate_args: bool | None = None) -> None:  # fmt: skip
         shape = self._take(type(self).__name__, probs, logits)
         super().__init__(shape, validate_args=validate_args)

@@ -182,13 +182,8 @@ class PositiveDefiniteTransform(Transform):
 class CatTransform(Transform):
     """Several transforms, each on a part of a tensor along a dim."""
 
-    def __init__(
-        self,
-        tseq: Sequence[Transform],
-        dim: int = 0,
-        lengths: Sequence[int] | None = None,
-        cache_size: int = 0,
-    ) -> None:
+    def __init__(self, tseq: Sequence[Transform], dim: int = 0,
+                 lengths: Sequence[int] | None = None, cache_size: int = 0) -> None:  # fmt: skip
         super().__init__(cache_size=cache_size)
         self.transforms = [t.with_cache(cache_size) for t in tseq]
         self.lengths = [1] * len(self.transforms) if lengths is None else list(lengths)

@@ -107,13 +107,8 @@ def is_dependent(constraint: Constraint) -> bool:
 class _DependentProperty(property, _Dependent):
     """A property of a distribution that gives a constraint; on the class it is `dependent`."""
 
-    def __init__(
-        self,
-        fn: Callable[..., Any] | None = None,
-        *,
-        is_discrete: Any = NotImplemented,
-        event_dim: Any = NotImplemented,
-    ) -> None:
+    def __init__(self, fn: Callable[..., Any] | None = None, *, is_discrete: Any = NotImplemented,
+                 event_dim: Any = NotImplemented) -> None:  # fmt: skip
         super().__init__(fn)
         self._is_discrete, self._event_dim = is_discrete, event_dim
 

@@ -13,7 +13,7 @@ from rushlight.distributions.distribution import Distribution
 from rushlight.distributions.exp_family import ExponentialFamily
 from rushlight.distributions.utils import broadcast_all, clamp_probs, lazy_property, logits_to_probs
 from rushlight.nn.functional import binary_cross_entropy_with_logits
-from rushlight.types import _TensorOrNumber
+from rushlight.types import Number
 
 __all__ = ["ContinuousBernoulli"]
 
@@ -27,7 +27,7 @@ class ContinuousBernoulli(BinaryParameter, ExponentialFamily):
     _expands = BinaryParameter._expands
     _keeps = ("_lims",)
 
-    def __init__(self, probs: _TensorOrNumber | None = None, logits: _TensorOrNumber | None = None,
+    def __init__(self, probs: Tensor | Number | None = None, logits: Tensor | Number | None = None,
                  lims: tuple[float, float] = (0.499, 0.501),
                  validate_args: bool | None = None) -> None:  # fmt: skip
         shape = self._take("ContinuousBernoulli", probs, logits)

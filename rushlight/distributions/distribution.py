@@ -46,12 +46,8 @@ class Distribution:
             raise ValueError(f"set_default_validate_args: expected a bool, got {value!r}")
         Distribution._validate_args = value
 
-    def __init__(
-        self,
-        batch_shape: Sequence[int] = Size(),
-        event_shape: Sequence[int] = Size(),
-        validate_args: bool | None = None,
-    ) -> None:
+    def __init__(self, batch_shape: Sequence[int] = Size(), event_shape: Sequence[int] = Size(),
+                 validate_args: bool | None = None) -> None:  # fmt: skip
         self._batch_shape, self._event_shape = Size(batch_shape), Size(event_shape)
         if validate_args is not None:
             self._validate_args = validate_args

@@ -24,12 +24,8 @@ class Independent(Distribution):
     _expands = ("base_dist",)
     _keeps = ("reinterpreted_batch_ndims",)
 
-    def __init__(
-        self,
-        base_distribution: Distribution,
-        reinterpreted_batch_ndims: int,
-        validate_args: bool | None = None,
-    ) -> None:
+    def __init__(self, base_distribution: Distribution, reinterpreted_batch_ndims: int,
+                 validate_args: bool | None = None) -> None:  # fmt: skip
         if reinterpreted_batch_ndims > len(base_distribution.batch_shape):
             raise ValueError(
                 f"Independent: reinterpreted_batch_ndims is {reinterpreted_batch_ndims}, but the "

@@ -26,12 +26,8 @@ class MixtureSameFamily(Distribution):
     _expands = ("_mixture_distribution", "_component_distribution")
     _keeps = ("_num_component", "_event_ndims")
 
-    def __init__(
-        self,
-        mixture_distribution: Categorical,
-        component_distribution: Distribution,
-        validate_args: bool | None = None,
-    ) -> None:
+    def __init__(self, mixture_distribution: Categorical, component_distribution: Distribution,
+                 validate_args: bool | None = None) -> None:  # fmt: skip
         self._mixture_distribution = mixture_distribution
         self._component_distribution = component_distribution
         if not isinstance(mixture_distribution, Categorical):

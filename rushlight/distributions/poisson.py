@@ -10,7 +10,7 @@ from rushlight.autograd import no_grad
 from rushlight.distributions import constraints
 from rushlight.distributions.exp_family import ExponentialFamily
 from rushlight.distributions.utils import _is_number, broadcast_all
-from rushlight.types import _TensorOrNumber
+from rushlight.types import Number
 
 __all__ = ["Poisson"]
 
@@ -22,7 +22,7 @@ class Poisson(ExponentialFamily):
     support = constraints.nonnegative_integer
     _expands = ("rate",)
 
-    def __init__(self, rate: _TensorOrNumber, validate_args: bool | None = None) -> None:
+    def __init__(self, rate: Tensor | Number, validate_args: bool | None = None) -> None:
         (self.rate,) = broadcast_all(rate)
         shape = Size() if _is_number(rate) else self.rate.size()
         super().__init__(shape, validate_args=validate_args)

@@ -12,7 +12,7 @@ from rushlight.distributions._relaxed import Relaxed
 from rushlight.distributions.distribution import Distribution
 from rushlight.distributions.transforms import SigmoidTransform
 from rushlight.distributions.utils import broadcast_all, clamp_probs
-from rushlight.types import _TensorOrNumber
+from rushlight.types import Number
 
 __all__ = ["LogitRelaxedBernoulli", "RelaxedBernoulli"]
 
@@ -25,8 +25,8 @@ class LogitRelaxedBernoulli(BinaryParameter):
     _expands = BinaryParameter._expands
     _keeps = ("temperature",)
 
-    def __init__(self, temperature: Tensor, probs: _TensorOrNumber | None = None,
-                 logits: _TensorOrNumber | None = None,
+    def __init__(self, temperature: Tensor, probs: Tensor | Number | None = None,
+                 logits: Tensor | Number | None = None,
                  validate_args: bool | None = None) -> None:  # fmt: skip
         self.temperature = temperature
         shape = self._take("RelaxedBernoulli", probs, logits)
@@ -55,8 +55,8 @@ class RelaxedBernoulli(Relaxed):
     support = constraints.unit_interval
     _expands = ()
 
-    def __init__(self, temperature: Tensor, probs: _TensorOrNumber | None = None,
-                 logits: _TensorOrNumber | None = None,
+    def __init__(self, temperature: Tensor, probs: Tensor | Number | None = None,
+                 logits: Tensor | Number | None = None,
                  validate_args: bool | None = None) -> None:  # fmt: skip
         base = LogitRelaxedBernoulli(temperature, probs, logits)
         super().__init__(base, SigmoidTransform(), validate_args=validate_args)

@@ -26,12 +26,8 @@ class TransformedDistribution(Distribution):
     arg_constraints = {}
     _expands: tuple[str, ...] = ()
 
-    def __init__(
-        self,
-        base_distribution: Distribution,
-        transforms: Transform | list[Transform],
-        validate_args: bool | None = None,
-    ) -> None:
+    def __init__(self, base_distribution: Distribution, transforms: Transform | list[Transform],
+                 validate_args: bool | None = None) -> None:  # fmt: skip
         if isinstance(transforms, Transform):
             self.transforms = [transforms]
         elif isinstance(transforms, list) and all(isinstance(t, Transform) for t in transforms):

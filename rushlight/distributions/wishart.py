@@ -12,7 +12,7 @@ from rushlight.distributions import constraints
 from rushlight.distributions._covariance import CovarianceParameter
 from rushlight.distributions.exp_family import ExponentialFamily
 from rushlight.distributions.multivariate_normal import _broadcast_shapes
-from rushlight.types import _TensorOrNumber
+from rushlight.types import Number
 
 __all__ = ["Wishart"]
 
@@ -32,7 +32,7 @@ class Wishart(CovarianceParameter, ExponentialFamily):
     _expands = ("covariance_matrix", "precision_matrix", "scale_tril", "df")
     _keeps = ("_unbroadcasted_scale_tril",)
 
-    def __init__(self, df: _TensorOrNumber, covariance_matrix: Tensor | None = None,
+    def __init__(self, df: Tensor | Number, covariance_matrix: Tensor | None = None,
                  precision_matrix: Tensor | None = None, scale_tril: Tensor | None = None,
                  validate_args: bool | None = None) -> None:  # fmt: skip
         name, matrix = self._one_of(

@@ -25,6 +25,14 @@ def apply_permutation(tensor: Tensor, permutation: Tensor, dim: int = 1) -> Tens
     return tensor.index_select(dim, permutation)
 
 
+def _check_input_size(module, input):
+    if input.shape[-1] != module.input_size:
+        raise _C.ShapeError(
+            f"{type(module).__name__}: the last dim of the input must be "
+            f"input_size={module.input_size}, got shape {list(input.shape)}"
+        )
+
+
 def _check_size(label, value):
     if not isinstance(value, int):
         raise TypeError(f"{label} must be an int, got {type(value).__name__}")
@@ -139,11 +147,7 @@ proj_size""".split()
                 f"{type(self).__name__}: the input must have {wanted} dimensions, got shape "
                 f"{list(input.shape)}"
             )
-        if input.shape[-1] != self.input_size:
-            raise _C.ShapeError(
-                f"{type(self).__name__}: the last dim of the input must be "
-                f"input_size={self.input_size}, got shape {list(input.shape)}"
-            )
+        _check_input_size(self, input)
 
     def _batch_size(self, input, batch_sizes):
         if batch_sizes is not None:
@@ -409,11 +413,7 @@ class RNNCellBase(Module):
                 f"{name}: the input must have 2 dimensions, or 1 without a batch, got shape "
                 f"{list(input.shape)}"
             )
-        if input.shape[-1] != self.input_size:
-            raise _C.ShapeError(
-                f"{name}: the last dim of the input must be input_size={self.input_size}, got "
-                f"shape {list(input.shape)}"
-            )
+        _check_input_size(self, input)
         wanted = (*input.shape[:-1], self.hidden_size)
         for state in states:
             if tuple(state.shape) != wanted:

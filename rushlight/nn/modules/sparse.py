@@ -31,6 +31,18 @@ def check_padding_idx(padding_idx: int | None, num_embeddings: Any) -> Any:
     return padding_idx % num_embeddings
 
 
+def _norm_options(embedding):
+    """How the vectors of an embedding are limited and scaled, where it is not the default."""
+    text = ""
+    if embedding.max_norm is not None:
+        text += f", max_norm={embedding.max_norm}"
+    if embedding.norm_type != 2:
+        text += f", norm_type={embedding.norm_type}"
+    if embedding.scale_grad_by_freq is not False:
+        text += f", scale_grad_by_freq={embedding.scale_grad_by_freq}"
+    return text
+
+
 class Embedding(Module):
     """One learnt vector for each index."""
 
@@ -94,12 +106,7 @@ class Embedding(Module):
         text = f"{self.num_embeddings}, {self.embedding_dim}"
         if self.padding_idx is not None:
             text += f", padding_idx={self.padding_idx}"
-        if self.max_norm is not None:
-            text += f", max_norm={self.max_norm}"
-        if self.norm_type != 2:
-            text += f", norm_type={self.norm_type}"
-        if self.scale_grad_by_freq is not False:
-            text += f", scale_grad_by_freq={self.scale_grad_by_freq}"
+        text += _norm_options(self)
         if self.sparse is not False:
             text += ", sparse=True"
         return text
@@ -197,12 +204,7 @@ class EmbeddingBag(Module):
 
     def extra_repr(self) -> str:
         text = f"{self.num_embeddings}, {self.embedding_dim}"
-        if self.max_norm is not None:
-            text += f", max_norm={self.max_norm}"
-        if self.norm_type != 2:
-            text += f", norm_type={self.norm_type}"
-        if self.scale_grad_by_freq is not False:
-            text += f", scale_grad_by_freq={self.scale_grad_by_freq}"
+        text += _norm_options(self)
         text += f", mode={self.mode!r}"
         if self.padding_idx is not None:
             text += f", padding_idx={self.padding_idx}"

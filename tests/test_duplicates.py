@@ -109,3 +109,9 @@ def test_the_limit(tmp_path, capsys):
     assert duplicates.main([str(tmp_path), "--at-most", "1"]) == 0
     assert duplicates.main([str(tmp_path), "--at-most", "0", "--worst", "1"]) == 1
     assert "1 pairs" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(("folder", "most"), [("csrc", 200), ("rushlight", 105)])
+def test_little_is_written_twice(folder, most):
+    """The trees had 270 and 299 pairs before logic that stood twice was brought together."""
+    assert duplicates.main([str(ROOT / folder), "--worst", "10", "--at-most", str(most)]) == 0

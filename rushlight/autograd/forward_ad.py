@@ -106,8 +106,8 @@ class set_fwd_grad_enabled(_SetMode):
     _is_enabled = staticmethod(_C._is_fwd_grad_enabled)
     _set_enabled = staticmethod(_C._set_fwd_grad_enabled)
 
-    def __init__(self, mode: bool) -> None:
-        super().__init__(bool(mode))
+    def _as_bool(self, mode):
+        return bool(mode)
 
 
 _set_fwd_grad_enabled = set_fwd_grad_enabled

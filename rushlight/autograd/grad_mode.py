@@ -102,9 +102,14 @@ class _SetMode(_Switch):
     _set_enabled: Callable[..., Any]
 
     def __init__(self, mode: bool) -> None:
+        if not isinstance(mode, bool):
+            mode = self._as_bool(mode)
         self.prev = self._is_enabled()
         self.mode = mode
         self._set_enabled(mode)
+
+    def _as_bool(self, mode):
+        raise TypeError(f"{type(self).__name__}: 'mode' must be a bool, not {type(mode).__name__}")
 
     def __call__(self, function: _F) -> _F:
         self._set_enabled(self.prev)
@@ -128,11 +133,6 @@ class set_grad_enabled(_SetMode):
 
     _is_enabled = staticmethod(_C.is_grad_enabled)
     _set_enabled = staticmethod(_C._set_grad_enabled)
-
-    def __init__(self, mode: bool) -> None:
-        if not isinstance(mode, bool):
-            raise TypeError(f"set_grad_enabled: 'mode' must be a bool, not {type(mode).__name__}")
-        super().__init__(mode)
 
 
 class inference_mode(_Switch):

@@ -32,14 +32,9 @@ _PROFILES = {
 _options = PrintOptions()
 
 
-def set_printoptions(
-    precision: int | None = None,
-    threshold: float | None = None,
-    edgeitems: int | None = None,
-    linewidth: int | None = None,
-    profile: str | None = None,
-    sci_mode: bool | None = None,
-) -> None:
+def set_printoptions(precision: int | None = None, threshold: float | None = None,
+                     edgeitems: int | None = None, linewidth: int | None = None,
+                     profile: str | None = None, sci_mode: bool | None = None) -> None:  # fmt: skip
     """Sets how tensors print; `profile` ("default", "short", "full") is applied first."""
     global _options
     base = _options

@@ -59,27 +59,15 @@ def _sum_dtype(input, dtype):
     return _C.int64 if dtype is None and wide else dtype
 
 
-def sum(
-    input: Tensor,
-    dim: int | tuple[int, ...] | None = None,
-    *,
-    keepdim: bool = False,
-    dtype: _dtype | None = None,
-    mask: Tensor | None = None,
-) -> Tensor:
+def sum(input: Tensor, dim: int | tuple[int, ...] | None = None, *, keepdim: bool = False,
+        dtype: _dtype | None = None, mask: Tensor | None = None) -> Tensor:  # fmt: skip
     """The sum of the elements that count; 0 where there is none."""
     filled = _masked(input, mask, 0, _sum_dtype(input, dtype))
     return filled.sum(_dims(input, dim), keepdim=keepdim)
 
 
-def prod(
-    input: Tensor,
-    dim: int | tuple[int, ...] | None = None,
-    *,
-    keepdim: bool = False,
-    dtype: _dtype | None = None,
-    mask: Tensor | None = None,
-) -> Tensor:
+def prod(input: Tensor, dim: int | tuple[int, ...] | None = None, *, keepdim: bool = False,
+         dtype: _dtype | None = None, mask: Tensor | None = None) -> Tensor:  # fmt: skip
     """The product of the elements that count; 1 where there is none."""
     result = _masked(input, mask, 1, _sum_dtype(input, dtype))
     for d in sorted(_dims(input, dim), reverse=True):
@@ -101,64 +89,34 @@ def cumprod(
     return _masked(input, mask, 1, _sum_dtype(input, dtype)).cumprod(dim)
 
 
-def amax(
-    input: Tensor,
-    dim: int | tuple[int, ...] | None = None,
-    *,
-    keepdim: bool = False,
-    dtype: _dtype | None = None,
-    mask: Tensor | None = None,
-) -> Tensor:
+def amax(input: Tensor, dim: int | tuple[int, ...] | None = None, *, keepdim: bool = False,
+         dtype: _dtype | None = None, mask: Tensor | None = None) -> Tensor:  # fmt: skip
     """The largest element that counts; the lowest number where there is none."""
     return _masked(input, mask, _lowest(input), dtype).amax(_dims(input, dim), keepdim=keepdim)
 
 
-def amin(
-    input: Tensor,
-    dim: int | tuple[int, ...] | None = None,
-    *,
-    keepdim: bool = False,
-    dtype: _dtype | None = None,
-    mask: Tensor | None = None,
-) -> Tensor:
+def amin(input: Tensor, dim: int | tuple[int, ...] | None = None, *, keepdim: bool = False,
+         dtype: _dtype | None = None, mask: Tensor | None = None) -> Tensor:  # fmt: skip
     """The smallest element that counts; the highest number where there is none."""
     return _masked(input, mask, _highest(input), dtype).amin(_dims(input, dim), keepdim=keepdim)
 
 
-def argmax(
-    input: Tensor,
-    dim: int | None = None,
-    *,
-    keepdim: bool = False,
-    dtype: _dtype | None = None,
-    mask: Tensor | None = None,
-) -> Tensor:
+def argmax(input: Tensor, dim: int | None = None, *, keepdim: bool = False,
+           dtype: _dtype | None = None, mask: Tensor | None = None) -> Tensor:  # fmt: skip
     """Where the largest element that counts is, in PyTorch's way in the input's dtype."""
     found = _masked(input, mask, _lowest(input), dtype).argmax(dim, keepdim=keepdim)
     return found.to(dtype or input.dtype)
 
 
-def argmin(
-    input: Tensor,
-    dim: int | None = None,
-    *,
-    keepdim: bool = False,
-    dtype: _dtype | None = None,
-    mask: Tensor | None = None,
-) -> Tensor:
+def argmin(input: Tensor, dim: int | None = None, *, keepdim: bool = False,
+           dtype: _dtype | None = None, mask: Tensor | None = None) -> Tensor:  # fmt: skip
     """Where the smallest element that counts is, in PyTorch's way in the input's dtype."""
     found = _masked(input, mask, _highest(input), dtype).argmin(dim, keepdim=keepdim)
     return found.to(dtype or input.dtype)
 
 
-def mean(
-    input: Tensor,
-    dim: int | tuple[int, ...] | None = None,
-    *,
-    keepdim: bool = False,
-    dtype: _dtype | None = None,
-    mask: Tensor | None = None,
-) -> Tensor:
+def mean(input: Tensor, dim: int | tuple[int, ...] | None = None, *, keepdim: bool = False,
+         dtype: _dtype | None = None, mask: Tensor | None = None) -> Tensor:  # fmt: skip
     """The mean of the elements that count; nan where there is none."""
     dims = _dims(input, dim)
     total = sum(input, dims, keepdim=keepdim, dtype=dtype or input.dtype, mask=mask)
@@ -167,14 +125,8 @@ def mean(
     return total / _counts(input, mask, dims, keepdim)
 
 
-def median(
-    input: Tensor,
-    dim: int = -1,
-    *,
-    keepdim: bool = False,
-    dtype: _dtype | None = None,
-    mask: Tensor | None = None,
-) -> Tensor:
+def median(input: Tensor, dim: int = -1, *, keepdim: bool = False, dtype: _dtype | None = None,
+           mask: Tensor | None = None) -> Tensor:  # fmt: skip
     """The lower median of the elements that count."""
     return _masked(input, mask, nan, dtype).nanmedian(dim, keepdim=keepdim).values
 
@@ -196,58 +148,31 @@ def _variance(input, dim, unbiased, correction, keepdim, dtype, mask):
     return total / left
 
 
-def var(
-    input: Tensor,
-    dim: int | tuple[int, ...] | None = None,
-    unbiased: bool | None = None,
-    *,
-    correction: int | float | None = None,
-    keepdim: bool = False,
-    dtype: _dtype | None = None,
-    mask: Tensor | None = None,
-) -> Tensor:
+def var(input: Tensor, dim: int | tuple[int, ...] | None = None, unbiased: bool | None = None, *,
+        correction: int | float | None = None, keepdim: bool = False, dtype: _dtype | None = None,
+        mask: Tensor | None = None) -> Tensor:  # fmt: skip
     """The variance of the elements that count."""
     return _variance(input, dim, unbiased, correction, keepdim, dtype, mask)
 
 
-def std(
-    input: Tensor,
-    dim: int | tuple[int, ...] | None = None,
-    unbiased: bool | None = None,
-    *,
-    correction: int | None = None,
-    keepdim: bool = False,
-    dtype: _dtype | None = None,
-    mask: Tensor | None = None,
-) -> Tensor:
+def std(input: Tensor, dim: int | tuple[int, ...] | None = None, unbiased: bool | None = None, *,
+        correction: int | None = None, keepdim: bool = False, dtype: _dtype | None = None,
+        mask: Tensor | None = None) -> Tensor:  # fmt: skip
     """The standard deviation of the elements that count."""
     return _variance(input, dim, unbiased, correction, keepdim, dtype, mask).sqrt()
 
 
-def norm(
-    input: Tensor,
-    ord: float | None = 2.0,
-    dim: int | tuple[int, ...] | None = None,
-    *,
-    keepdim: bool = False,
-    dtype: _dtype | None = None,
-    mask: Tensor | None = None,
-) -> Tensor:
+def norm(input: Tensor, ord: float | None = 2.0, dim: int | tuple[int, ...] | None = None, *,
+         keepdim: bool = False, dtype: _dtype | None = None,
+         mask: Tensor | None = None) -> Tensor:  # fmt: skip
     """The vector norm of the elements that count."""
     fill = inf if ord == -inf or (ord is not None and ord < 0) else 0.0
     filled = _masked(input, mask, fill, dtype)
     return _C._vector_norm(filled, 2.0 if ord is None else ord, _dims(input, dim), keepdim)
 
 
-def normalize(
-    input: Tensor,
-    ord: float,
-    dim: int,
-    *,
-    eps: float = 1e-12,
-    dtype: _dtype | None = None,
-    mask: Tensor | None = None,
-) -> Tensor:
+def normalize(input: Tensor, ord: float, dim: int, *, eps: float = 1e-12,
+              dtype: _dtype | None = None, mask: Tensor | None = None) -> Tensor:  # fmt: skip
     """input over its norm along dim."""
     filled = _masked(input, mask, 0, dtype)
     size = norm(input, ord, dim, keepdim=True, dtype=dtype, mask=mask)
@@ -275,26 +200,15 @@ def softmin(
     return (-_masked(input, mask, inf, dtype)).softmax(dim)
 
 
-def logsumexp(
-    input: Tensor,
-    dim: int | tuple[int, ...] | None,
-    *,
-    keepdim: bool = False,
-    dtype: _dtype | None = None,
-    mask: Tensor | None = None,
-) -> Tensor:
+def logsumexp(input: Tensor, dim: int | tuple[int, ...] | None, *, keepdim: bool = False,
+              dtype: _dtype | None = None, mask: Tensor | None = None) -> Tensor:  # fmt: skip
     """log(sum(exp)) of the elements that count; -inf where there is none."""
     return _masked(input, mask, -inf, dtype).logsumexp(_dims(input, dim), keepdim=keepdim)
 
 
-def logaddexp(
-    input: Tensor,
-    other: Tensor,
-    *,
-    dtype: _dtype | None = None,
-    input_mask: Tensor | None = None,
-    other_mask: Tensor | None = None,
-) -> Tensor:
+def logaddexp(input: Tensor, other: Tensor, *, dtype: _dtype | None = None,
+              input_mask: Tensor | None = None,
+              other_mask: Tensor | None = None) -> Tensor:  # fmt: skip
     """log(exp(input) + exp(other)); what is masked adds nothing."""
     return _C.logaddexp(
         _masked(input, input_mask, -inf, dtype), _masked(other, other_mask, -inf, dtype)

@@ -28,17 +28,9 @@ def _window(op, M, sym, shape, dtype=None, layout=None, device=None, requires_gr
     return shape(k, M - 1 if sym else M).to(dtype).requires_grad_(requires_grad)
 
 
-def exponential(
-    M: int,
-    *,
-    center: bool | None = None,
-    tau: float = 1.0,
-    sym: bool = True,
-    dtype: _dtype | None = None,
-    layout: layout | None = None,
-    device: Device = None,
-    requires_grad: bool = False,
-) -> Tensor:
+def exponential(M: int, *, center: bool | None = None, tau: float = 1.0, sym: bool = True,
+                dtype: _dtype | None = None, layout: layout | None = None, device: Device = None,
+                requires_grad: bool = False) -> Tensor:  # fmt: skip
     """exp(-|k - center| / tau)."""
     if tau <= 0:
         raise ValueError(f"signal.windows.exponential: tau must be positive, got {tau}")
@@ -52,30 +44,16 @@ def exponential(
                    requires_grad)  # fmt: skip
 
 
-def cosine(
-    M: int,
-    *,
-    sym: bool = True,
-    dtype: _dtype | None = None,
-    layout: layout | None = None,
-    device: Device = None,
-    requires_grad: bool = False,
-) -> Tensor:
+def cosine(M: int, *, sym: bool = True, dtype: _dtype | None = None, layout: layout | None = None,
+           device: Device = None, requires_grad: bool = False) -> Tensor:  # fmt: skip
     """Half a period of a sine."""
     return _window("signal.windows.cosine", M, sym, lambda k, n: (pi * (k + 0.5) / (n + 1)).sin(),
                    dtype, layout, device, requires_grad)  # fmt: skip
 
 
-def gaussian(
-    M: int,
-    *,
-    std: float = 1.0,
-    sym: bool = True,
-    dtype: _dtype | None = None,
-    layout: layout | None = None,
-    device: Device = None,
-    requires_grad: bool = False,
-) -> Tensor:
+def gaussian(M: int, *, std: float = 1.0, sym: bool = True, dtype: _dtype | None = None,
+             layout: layout | None = None, device: Device = None,
+             requires_grad: bool = False) -> Tensor:  # fmt: skip
     """exp(-(k - middle)^2 / (2 std^2))."""
     if std <= 0:
         raise ValueError(f"signal.windows.gaussian: std must be positive, got {std}")
@@ -84,16 +62,9 @@ def gaussian(
                    dtype, layout, device, requires_grad)  # fmt: skip
 
 
-def kaiser(
-    M: int,
-    *,
-    beta: float = 12.0,
-    sym: bool = True,
-    dtype: _dtype | None = None,
-    layout: layout | None = None,
-    device: Device = None,
-    requires_grad: bool = False,
-) -> Tensor:
+def kaiser(M: int, *, beta: float = 12.0, sym: bool = True, dtype: _dtype | None = None,
+           layout: layout | None = None, device: Device = None,
+           requires_grad: bool = False) -> Tensor:  # fmt: skip
     """A ratio of Bessel functions."""
     if beta < 0:
         raise ValueError(f"signal.windows.kaiser: beta must not be negative, got {beta}")
@@ -106,16 +77,9 @@ def kaiser(
     return _window("signal.windows.kaiser", M, sym, shape, dtype, layout, device, requires_grad)
 
 
-def general_cosine(
-    M: int,
-    *,
-    a: Iterable[float],
-    sym: bool = True,
-    dtype: _dtype | None = None,
-    layout: layout | None = None,
-    device: Device = None,
-    requires_grad: bool = False,
-) -> Tensor:
+def general_cosine(M: int, *, a: Iterable[float], sym: bool = True, dtype: _dtype | None = None,
+                   layout: layout | None = None, device: Device = None,
+                   requires_grad: bool = False) -> Tensor:  # fmt: skip
     """The sum of (-1)^i a[i] cos(2 pi i k / n)."""
     if not isinstance(a, tuple | list):
         raise TypeError(f"signal.windows.general_cosine: a must be a list, got {type(a).__name__}")
@@ -130,86 +94,44 @@ def general_cosine(
                    requires_grad)  # fmt: skip
 
 
-def general_hamming(
-    M: int,
-    *,
-    alpha: float = 0.54,
-    sym: bool = True,
-    dtype: _dtype | None = None,
-    layout: layout | None = None,
-    device: Device = None,
-    requires_grad: bool = False,
-) -> Tensor:
+def general_hamming(M: int, *, alpha: float = 0.54, sym: bool = True, dtype: _dtype | None = None,
+                    layout: layout | None = None, device: Device = None,
+                    requires_grad: bool = False) -> Tensor:  # fmt: skip
     """alpha - (1 - alpha) cos(2 pi k / n)."""
     return general_cosine(M, a=[alpha, 1.0 - alpha], sym=sym, dtype=dtype, layout=layout,
                           device=device, requires_grad=requires_grad)  # fmt: skip
 
 
-def hamming(
-    M: int,
-    *,
-    sym: bool = True,
-    dtype: _dtype | None = None,
-    layout: layout | None = None,
-    device: Device = None,
-    requires_grad: bool = False,
-) -> Tensor:
+def hamming(M: int, *, sym: bool = True, dtype: _dtype | None = None, layout: layout | None = None,
+            device: Device = None, requires_grad: bool = False) -> Tensor:  # fmt: skip
     """Hamming's window."""
     return general_hamming(M, sym=sym, dtype=dtype, layout=layout, device=device,
                            requires_grad=requires_grad)  # fmt: skip
 
 
-def hann(
-    M: int,
-    *,
-    sym: bool = True,
-    dtype: _dtype | None = None,
-    layout: layout | None = None,
-    device: Device = None,
-    requires_grad: bool = False,
-) -> Tensor:
+def hann(M: int, *, sym: bool = True, dtype: _dtype | None = None, layout: layout | None = None,
+         device: Device = None, requires_grad: bool = False) -> Tensor:  # fmt: skip
     """Hann's window, a squared sine."""
     return general_hamming(M, alpha=0.5, sym=sym, dtype=dtype, layout=layout, device=device,
                            requires_grad=requires_grad)  # fmt: skip
 
 
-def blackman(
-    M: int,
-    *,
-    sym: bool = True,
-    dtype: _dtype | None = None,
-    layout: layout | None = None,
-    device: Device = None,
-    requires_grad: bool = False,
-) -> Tensor:
+def blackman(M: int, *, sym: bool = True, dtype: _dtype | None = None, layout: layout | None = None,
+             device: Device = None, requires_grad: bool = False) -> Tensor:  # fmt: skip
     """Blackman's window."""
     return general_cosine(M, a=[0.42, 0.5, 0.08], sym=sym, dtype=dtype, layout=layout,
                           device=device, requires_grad=requires_grad)  # fmt: skip
 
 
-def nuttall(
-    M: int,
-    *,
-    sym: bool = True,
-    dtype: _dtype | None = None,
-    layout: layout | None = None,
-    device: Device = None,
-    requires_grad: bool = False,
-) -> Tensor:
+def nuttall(M: int, *, sym: bool = True, dtype: _dtype | None = None, layout: layout | None = None,
+            device: Device = None, requires_grad: bool = False) -> Tensor:  # fmt: skip
     """Nuttall's window of four terms."""
     return general_cosine(M, a=[0.3635819, 0.4891775, 0.1365995, 0.0106411], sym=sym, dtype=dtype,
                           layout=layout, device=device, requires_grad=requires_grad)  # fmt: skip
 
 
-def bartlett(
-    M: int,
-    *,
-    sym: bool = True,
-    dtype: _dtype | None = None,
-    layout: layout | None = None,
-    device: Device = None,
-    requires_grad: bool = False,
-) -> Tensor:
+def bartlett(M: int, *, sym: bool = True, dtype: _dtype | None = None, layout: layout | None = None,
+             device: Device = None, requires_grad: bool = False) -> Tensor:  # fmt: skip
     """Bartlett's window, a triangle."""
     return _window("signal.windows.bartlett", M, sym, lambda k, n: 1 - (2 * k / n - 1).abs(),
                    dtype, layout, device, requires_grad)  # fmt: skip

@@ -8,6 +8,7 @@ from typing import Any
 
 from rushlight import _C
 from rushlight._C import Tensor, UntypedStorage
+from rushlight._tensor.legacy_types import PREFIXES
 from rushlight.types import Device, FileLike, Self, _dtype, _layout
 
 __all__ = ["TypedStorage", "UntypedStorage"]
@@ -308,20 +309,8 @@ def _make_class(name, dtype):
     return _LegacyStorageMeta(name, (), space)
 
 
-_NAMES = {
-    "Float": "float32",
-    "Double": "float64",
-    "Half": "float16",
-    "BFloat16": "bfloat16",
-    "Byte": "uint8",
-    "Char": "int8",
-    "Short": "int16",
-    "Int": "int32",
-    "Long": "int64",
-    "Bool": "bool",
-    "ComplexFloat": "complex64",
-    "ComplexDouble": "complex128",
-}
+# Storages are older than the unsigned types.
+_NAMES = {k: v for k, v in PREFIXES.items() if not k.startswith("UInt")}
 CLASSES = {f"{k}Storage": _make_class(f"{k}Storage", getattr(_C, v)) for k, v in _NAMES.items()}
 
 

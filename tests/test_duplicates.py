@@ -1,4 +1,4 @@
-"""tools/duplicates.py: what counts as two places of the same shape."""
+"""tools/duplicates.py: what counts as a pair, and how many pairs the two source trees have."""
 
 import importlib.util
 import pathlib
@@ -55,15 +55,31 @@ def test_other_operators_are_another_shape(count):
 
 
 def test_comments_and_texts_do_not_count(count):
-    text = '"""One\ntwo\nthree\n"""\n' + "# a comment of words\n" * 8 + "import os, sys\n" * 8
-    data = "NAMES = [\n" + "    'one', 'two',\n" * 8 + "]\n"
-    assert not count(a_dot_py=text + data, b_dot_py=text + data)
+    text = '"""One two\nthree\nfour\nfive\nsix\nseven\n"""\n' + "# a comment of words\n" * 6
+    imports = "from os import (\n" + "".join(f"    name_{i},\n" for i in range(8)) + ")\n"
+    assert not count(a_dot_py=text + imports + "]\n" * 8, b_dot_py=text + imports + "]\n" * 8)
 
 
-def test_entries_of_a_table_are_one_place(count):
-    table = "".join(f"def f{i}(x):\n    return x + {i}\n" for i in range(20))
-    assert not count(a_dot_py=table)
-    assert len(count(a_dot_py=table, b_dot_py=table)) == 1
+def test_all_that_two_files_share_is_one_pair(count):
+    text = FUNCTION.format(**ONE) + "x = [1]\n" * 6 + FUNCTION.format(**ONE).replace(">", "<")
+    assert len(count(a_dot_py=text.replace("[1]", "1"), b_dot_py=text.replace("[1]", "(2)"))) == 1
+
+
+def test_a_file_can_repeat_itself(count):
+    assert len(count(a_dot_py=FUNCTION.format(**ONE) + FUNCTION.format(**TWO))) == 1
+    assert not count(a_dot_py="".join(f"x{i} = y[{i}]\n" for i in range(11)))
+
+
+def test_what_stands_everywhere_is_no_pair(count):
+    texts = {f"f{i}_dot_py": FUNCTION.format(**ONE) for i in range(8)}
+    assert len(count(**texts)) == 28
+    assert not count(**texts, f8_dot_py=FUNCTION.format(**ONE))
+
+
+def test_a_line_of_one_word_stands_for_itself(count):
+    names = [f"    name_{i}," for i in range(8)]
+    assert len(count(a_dot_py="\n".join(names), b_dot_py="\n".join(names))) == 1
+    assert not count(a_dot_py="\n".join(names), b_dot_py="\n".join(reversed(names)))
 
 
 def test_cpp_is_read(count):
@@ -93,3 +109,9 @@ def test_the_limit(tmp_path, capsys):
     assert duplicates.main([str(tmp_path), "--at-most", "1"]) == 0
     assert duplicates.main([str(tmp_path), "--at-most", "0", "--worst", "1"]) == 1
     assert "1 pairs" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(("folder", "most"), [("csrc", 200), ("rushlight", 105)])
+def test_little_is_written_twice(folder, most):
+    """The trees had 270 and 299 pairs before logic that stood twice was brought together."""
+    assert duplicates.main([str(ROOT / folder), "--worst", "10", "--at-most", str(most)]) == 0

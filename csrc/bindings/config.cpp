@@ -9,6 +9,7 @@
 #include "cpu/nn/weight_layouts.h"
 #include "cpu/vendor/onednn_matmul.h"
 #include "cpu/vendor/primitive_cache.h"
+#include "device/nn/attention.h"
 
 namespace rush::py {
 namespace {
@@ -163,6 +164,16 @@ PyObject* fail_nth(PyObject*, PyObject* o) {
   });
 }
 
+PyObject* get_attention_backends(PyObject*, PyObject*) {
+  return PyLong_FromUnsignedLong(attention_backends());
+}
+PyObject* set_attention_backends_(PyObject*, PyObject* o) {
+  return guarded([&] {
+    set_attention_backends(uint32_t(int_argument("_set_attention_backends", o)));
+    return Py_NewRef(Py_None);
+  });
+}
+
 // Where wheels keep oneDNN and OpenBLAS; only stored, they are opened at first use.
 PyObject* add_library_folder_(PyObject*, PyObject* path) {
   const char* text = PyUnicode_AsUTF8(path);
@@ -207,6 +218,9 @@ PyMethodDef functions[] = {
     {"_automatic_layout", read_switch<automatic_layout>, METH_NOARGS, nullptr},
     {"_set_automatic_layout", write_switch<set_automatic_layout>, METH_O,
      "Whether convolutions choose how their results lie in memory."},
+    {"_attention_backends", get_attention_backends, METH_NOARGS,
+     "Which ways to compute attention are allowed, as bits: see device/nn/attention.h."},
+    {"_set_attention_backends", set_attention_backends_, METH_O, nullptr},
     {"_arranged_strides", arranged_strides, METH_O, nullptr},
     {"_fail_nth_allocation", fail_nth, METH_O,
      "The n-th allocation from now fails, once; 0 is the next one, -1 disarms."},

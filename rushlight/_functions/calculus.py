@@ -60,13 +60,10 @@ def cumulative_trapezoid(
     return areas.cumsum(dim)
 
 
-def gradient(
-    input: Tensor,
-    *,
-    spacing: Number | Tensor | Sequence[Number] | Sequence[Tensor] | None = 1,
-    dim: int | Sequence[int] | None = None,
-    edge_order: int = 1,
-) -> tuple[Tensor, ...]:
+def gradient(input: Tensor, *,
+             spacing: Number | Tensor | Sequence[Number] | Sequence[Tensor] | None = 1,
+             dim: int | Sequence[int] | None = None,
+             edge_order: int = 1) -> tuple[Tensor, ...]:  # fmt: skip
     """Derivatives along each dim by differences of second order; of edge_order at the ends.
 
     `spacing` is one distance for all dims, one for each, or the coordinates along each.

@@ -10,12 +10,8 @@ from rushlight._C import Tensor
 __all__ = ["_disable_dynamo", "cond", "while_loop"]
 
 
-def cond(
-    pred: bool | Tensor,
-    true_fn: Callable[..., Any],
-    false_fn: Callable[..., Any],
-    operands: Sequence[Any] = (),
-) -> Any:
+def cond(pred: bool | Tensor, true_fn: Callable[..., Any], false_fn: Callable[..., Any],
+         operands: Sequence[Any] = ()) -> Any:  # fmt: skip
     """true_fn(*operands) if pred else false_fn(*operands)."""
     return (true_fn if bool(pred) else false_fn)(*operands)
 

@@ -85,13 +85,8 @@ view_as_complex_copy = _copied("view_as_complex_copy", _C.view_as_complex)
 view_as_real_copy = _copied("view_as_real_copy", _C.view_as_real)
 
 
-def as_strided_scatter(
-    input: Tensor,
-    src: Tensor,
-    size: Sequence[int],
-    stride: Sequence[int],
-    storage_offset: int | None = None,
-) -> Tensor:
+def as_strided_scatter(input: Tensor, src: Tensor, size: Sequence[int], stride: Sequence[int],
+                       storage_offset: int | None = None) -> Tensor:  # fmt: skip
     """input with src written into its view of that geometry."""
     result = input.clone(memory_format=_C.contiguous_format)
     result.as_strided(size, stride, storage_offset or 0).copy_(src)

@@ -133,13 +133,9 @@ grid_sampler_3d = grid_sampler_2d
 
 
 @autocast_policy(cuda="float32")
-def native_layer_norm(
-    input: Tensor,
-    normalized_shape: Sequence[int],
-    weight: Tensor | None,
-    bias: Tensor | None,
-    eps: float,
-) -> tuple[Tensor, Tensor, Tensor]:
+def native_layer_norm(input: Tensor, normalized_shape: Sequence[int], weight: Tensor | None,
+                      bias: Tensor | None,
+                      eps: float) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
     """layer_norm, and the mean and 1 / deviation of each row."""
     dims = tuple(range(input.ndim - len(normalized_shape), input.ndim))
     variance, mean = _C.var_mean(input, dims, correction=0, keepdim=True)
@@ -147,16 +143,9 @@ def native_layer_norm(
     return result, mean, (variance + eps).rsqrt()
 
 
-def native_group_norm(
-    input: Tensor,
-    weight: Tensor | None,
-    bias: Tensor | None,
-    N: int,
-    C: int,
-    HxW: int,
-    group: int,
-    eps: float,
-) -> tuple[Tensor, Tensor, Tensor]:
+def native_group_norm(input: Tensor, weight: Tensor | None, bias: Tensor | None, N: int, C: int,
+                      HxW: int, group: int,
+                      eps: float) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
     """group_norm, and the mean and 1 / deviation of each group."""
     grouped = input.reshape(N, group, -1)
     variance, mean = _C.var_mean(grouped, 2, correction=0)
@@ -164,16 +153,9 @@ def native_group_norm(
     return result, mean, (variance + eps).rsqrt()
 
 
-def native_batch_norm(
-    input: Tensor,
-    weight: Tensor | None,
-    bias: Tensor | None,
-    running_mean: Tensor | None,
-    running_var: Tensor | None,
-    training: bool,
-    momentum: float,
-    eps: float,
-) -> tuple[Tensor, Tensor, Tensor]:
+def native_batch_norm(input: Tensor, weight: Tensor | None, bias: Tensor | None,
+                      running_mean: Tensor | None, running_var: Tensor | None, training: bool,
+                      momentum: float, eps: float) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
     """batch_norm, and the mean and 1 / deviation it used."""
     dims = [d for d in range(input.ndim) if d != 1]
     result = _functional().batch_norm(

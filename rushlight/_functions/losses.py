@@ -29,13 +29,9 @@ __all__ = [
 ]
 
 
-def binary_cross_entropy_with_logits(
-    input: Tensor,
-    target: Tensor,
-    weight: Tensor | None = None,
-    pos_weight: Tensor | None = None,
-    reduction: int | str = 1,
-) -> Tensor:
+def binary_cross_entropy_with_logits(input: Tensor, target: Tensor, weight: Tensor | None = None,
+                                     pos_weight: Tensor | None = None,
+                                     reduction: int | str = 1) -> Tensor:  # fmt: skip
     """nn.functional.binary_cross_entropy_with_logits."""
     f = _functional().binary_cross_entropy_with_logits
     return f(input, target, weight, pos_weight=pos_weight, reduction=_reduced(reduction))
@@ -80,16 +76,9 @@ def poisson_nll_loss(
     return f(input, target, log_input, full, eps=eps, reduction=_reduced(reduction))
 
 
-def triplet_margin_loss(
-    anchor: Tensor,
-    positive: Tensor,
-    negative: Tensor,
-    margin: float = 1.0,
-    p: float = 2.0,
-    eps: float = 1e-6,
-    swap: bool = False,
-    reduction: int | str = 1,
-) -> Tensor:
+def triplet_margin_loss(anchor: Tensor, positive: Tensor, negative: Tensor, margin: float = 1.0,
+                        p: float = 2.0, eps: float = 1e-6, swap: bool = False,
+                        reduction: int | str = 1) -> Tensor:  # fmt: skip
     """nn.functional.triplet_margin_loss."""
     f = _functional().triplet_margin_loss
     return f(anchor, positive, negative, margin, p, eps, swap, reduction=_reduced(reduction))

@@ -21,13 +21,8 @@ __all__ = [
 ]
 
 
-def frobenius_norm(
-    input: Tensor,
-    dim: int | Sequence[int] = (),
-    keepdim: bool = False,
-    *,
-    out: Tensor | None = None,
-) -> Tensor:
+def frobenius_norm(input: Tensor, dim: int | Sequence[int] = (), keepdim: bool = False, *,
+                   out: Tensor | None = None) -> Tensor:  # fmt: skip
     """The root of the sum of squares."""
     dims = (dim,) if isinstance(dim, int) else tuple(dim)
     if len(dims) > 2:
@@ -35,13 +30,8 @@ def frobenius_norm(
     return _C._vector_norm(input, 2, dims or None, keepdim, out=out)
 
 
-def nuclear_norm(
-    input: Tensor,
-    dim: Sequence[int] = (-2, -1),
-    keepdim: bool = False,
-    *,
-    out: Tensor | None = None,
-) -> Tensor:
+def nuclear_norm(input: Tensor, dim: Sequence[int] = (-2, -1), keepdim: bool = False, *,
+                 out: Tensor | None = None) -> Tensor:  # fmt: skip
     """The sum of the singular values."""
     return linalg.matrix_norm(input, "nuc", dim, keepdim, out=out)
 

@@ -43,14 +43,8 @@ def _bounds(offs, total, what):
     return list(zip(starts, ends, strict=True))
 
 
-def grouped_mm(
-    mat_a: Tensor,
-    mat_b: Tensor,
-    *,
-    offs: Tensor | None = None,
-    bias: Tensor | None = None,
-    out_dtype: _dtype | None = None,
-) -> Tensor:
+def grouped_mm(mat_a: Tensor, mat_b: Tensor, *, offs: Tensor | None = None,
+               bias: Tensor | None = None, out_dtype: _dtype | None = None) -> Tensor:  # fmt: skip
     """A product of matrices per group; where a side has no dimension of groups, `offs` says where
     each group of its rows (or columns) ends."""
     if bias is not None:

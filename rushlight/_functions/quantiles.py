@@ -74,42 +74,24 @@ def _quantile(op, input, q, dim, keepdim, interpolation, ignore_nan, out):
 
 
 @autocast_policy(cpu="float32")
-def quantile(
-    input: Tensor,
-    q: float | Sequence[float] | Tensor,
-    dim: int | None = None,
-    keepdim: bool = False,
-    *,
-    interpolation: str = "linear",
-    out: Tensor | None = None,
-) -> Tensor:
+def quantile(input: Tensor, q: float | Sequence[float] | Tensor, dim: int | None = None,
+             keepdim: bool = False, *, interpolation: str = "linear",
+             out: Tensor | None = None) -> Tensor:  # fmt: skip
     """The q-quantiles of all elements or along dim; NaN where there is a NaN."""
     return _quantile("quantile", input, q, dim, keepdim, interpolation, False, out)
 
 
 @autocast_policy(cpu="float32")
-def nanquantile(
-    input: Tensor,
-    q: float | Sequence[float] | Tensor,
-    dim: int | None = None,
-    keepdim: bool = False,
-    *,
-    interpolation: str = "linear",
-    out: Tensor | None = None,
-) -> Tensor:
+def nanquantile(input: Tensor, q: float | Sequence[float] | Tensor, dim: int | None = None,
+                keepdim: bool = False, *, interpolation: str = "linear",
+                out: Tensor | None = None) -> Tensor:  # fmt: skip
     """The q-quantiles of the elements that are not NaN."""
     return _quantile("nanquantile", input, q, dim, keepdim, interpolation, True, out)
 
 
 def _method(function):
-    def method(
-        self: Tensor,
-        q: float | Sequence[float] | Tensor,
-        dim: int | None = None,
-        keepdim: bool = False,
-        *,
-        interpolation: str = "linear",
-    ) -> Tensor:
+    def method(self: Tensor, q: float | Sequence[float] | Tensor, dim: int | None = None,
+               keepdim: bool = False, *, interpolation: str = "linear") -> Tensor:  # fmt: skip
         return function(self, q, dim, keepdim, interpolation=interpolation)
 
     method.__name__, method.__doc__ = function.__name__, function.__doc__

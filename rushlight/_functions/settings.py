@@ -37,8 +37,13 @@ def use_deterministic_algorithms(mode: bool, *, warn_only: bool = False) -> None
         raise _C.ArgumentTypeError(
             f"use_deterministic_algorithms: mode must be a bool, not {mode!r}"
         )
+    _set_mode((1 if warn_only else 2) if mode else 0)
+
+
+def _set_mode(number):
     global _mode
-    _mode = (1 if warn_only else 2) if mode else 0
+    _mode = number
+    _C._cuda.set_deterministic_algorithms(number != 0)  # cuDNN's engines
 
 
 def are_deterministic_algorithms_enabled() -> bool:
@@ -57,8 +62,7 @@ def set_deterministic_debug_mode(debug_mode: int | str) -> None:
     if number not in (0, 1, 2):
         raise RuntimeError("set_deterministic_debug_mode: expected 'default', 'warn', 'error' or "
                            f"0, 1, 2, got {debug_mode!r}")  # fmt: skip
-    global _mode
-    _mode = int(number)
+    _set_mode(int(number))
 
 
 def get_deterministic_debug_mode() -> int:

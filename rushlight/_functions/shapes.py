@@ -37,16 +37,10 @@ def _dim_arange(like, dim):
     return _C.arange(like.shape[dim], device=like.device)
 
 
-def empty_permuted(
-    size: Sequence[int],
-    physical_layout: Sequence[int],
-    *,
-    dtype: _dtype | None = None,
-    layout: _layout | None = None,
-    device: Device = None,
-    requires_grad: bool = False,
-    pin_memory: bool = False,
-) -> Tensor:
+def empty_permuted(size: Sequence[int], physical_layout: Sequence[int], *,
+                   dtype: _dtype | None = None, layout: _layout | None = None,
+                   device: Device = None, requires_grad: bool = False,
+                   pin_memory: bool = False) -> Tensor:  # fmt: skip
     """Uninitialised, with the dims in memory in another order, from the outermost."""
     if sorted(physical_layout) != list(range(len(size))):
         raise RuntimeError(f"empty_permuted: physical_layout must be an order of the {len(size)} "

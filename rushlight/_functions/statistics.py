@@ -14,13 +14,8 @@ from rushlight.types import Number
 __all__ = ["_segment_reduce", "corrcoef", "cov", "histogramdd", "segment_reduce"]
 
 
-def cov(
-    input: Tensor,
-    *,
-    correction: int = 1,
-    fweights: Tensor | None = None,
-    aweights: Tensor | None = None,
-) -> Tensor:
+def cov(input: Tensor, *, correction: int = 1, fweights: Tensor | None = None,
+        aweights: Tensor | None = None) -> Tensor:  # fmt: skip
     """The covariance matrix of variables in rows and observations in columns."""
     if input.ndim > 2:
         raise _C.ShapeError(f"cov: expected at most two dimensions, got shape {list(input.shape)}")
@@ -63,14 +58,9 @@ def corrcoef(input: Tensor) -> Tensor:
     return _C.complex(found.real.clamp(-1, 1), found.imag.clamp(-1, 1))
 
 
-def histogramdd(
-    input: Tensor,
-    bins: int | Sequence[int] | Sequence[Tensor],
-    range: Sequence[float] | None = None,
-    *,
-    weight: Tensor | None = None,
-    density: bool = False,
-) -> Any:
+def histogramdd(input: Tensor, bins: int | Sequence[int] | Sequence[Tensor],
+                range: Sequence[float] | None = None, *, weight: Tensor | None = None,
+                density: bool = False) -> Any:  # fmt: skip
     """A histogram over the rows of input (..., n): the counts, and the edges of each dim."""
     from rushlight.linalg._results import named
 
@@ -132,17 +122,9 @@ def histogramdd(
     return kind((counts, tuple(edges)))
 
 
-def segment_reduce(
-    data: Tensor,
-    reduce: str,
-    *,
-    lengths: Tensor | None = None,
-    indices: Tensor | None = None,
-    offsets: Tensor | None = None,
-    axis: int = 0,
-    unsafe: bool = False,
-    initial: Number | None = None,
-) -> Tensor:
+def segment_reduce(data: Tensor, reduce: str, *, lengths: Tensor | None = None,
+                   indices: Tensor | None = None, offsets: Tensor | None = None, axis: int = 0,
+                   unsafe: bool = False, initial: Number | None = None) -> Tensor:  # fmt: skip
     """Sums, means, extremes or products of consecutive pieces of the first dim."""
     if reduce not in ("sum", "mean", "max", "min", "prod"):
         raise RuntimeError(

@@ -28,81 +28,44 @@ def _window(op, length, periodic, shape, dtype, layout, device, pin_memory, requ
     return shape(phase).to(dtype).requires_grad_(requires_grad)
 
 
-def hann_window(
-    window_length: int,
-    periodic: bool = True,
-    *,
-    dtype: _dtype | None = None,
-    layout: _layout | None = None,
-    device: Device = None,
-    pin_memory: bool = False,
-    requires_grad: bool = False,
-) -> Tensor:
+def hann_window(window_length: int, periodic: bool = True, *, dtype: _dtype | None = None,
+                layout: _layout | None = None, device: Device = None, pin_memory: bool = False,
+                requires_grad: bool = False) -> Tensor:  # fmt: skip
     """Hann's window, half a period of a squared sine."""
     return _window("hann_window", window_length, periodic, lambda t: 0.5 - 0.5 * (2 * pi * t).cos(),
                    dtype, layout, device, pin_memory, requires_grad)  # fmt: skip
 
 
-def hamming_window(
-    window_length: int,
-    periodic: bool = True,
-    alpha: float = 0.54,
-    beta: float = 0.46,
-    *,
-    dtype: _dtype | None = None,
-    layout: _layout | None = None,
-    device: Device = None,
-    pin_memory: bool = False,
-    requires_grad: bool = False,
-) -> Tensor:
+def hamming_window(window_length: int, periodic: bool = True, alpha: float = 0.54,
+                   beta: float = 0.46, *, dtype: _dtype | None = None,
+                   layout: _layout | None = None, device: Device = None, pin_memory: bool = False,
+                   requires_grad: bool = False) -> Tensor:  # fmt: skip
     """Hamming's window, alpha - beta * cos(2 pi t)."""
     return _window("hamming_window", window_length, periodic,
                    lambda t: alpha - beta * (2 * pi * t).cos(),
                    dtype, layout, device, pin_memory, requires_grad)  # fmt: skip
 
 
-def blackman_window(
-    window_length: int,
-    periodic: bool = True,
-    *,
-    dtype: _dtype | None = None,
-    layout: _layout | None = None,
-    device: Device = None,
-    pin_memory: bool = False,
-    requires_grad: bool = False,
-) -> Tensor:
+def blackman_window(window_length: int, periodic: bool = True, *, dtype: _dtype | None = None,
+                    layout: _layout | None = None, device: Device = None, pin_memory: bool = False,
+                    requires_grad: bool = False) -> Tensor:  # fmt: skip
     """Blackman's window, a sum of two cosines."""
     return _window("blackman_window", window_length, periodic,
                    lambda t: 0.42 - 0.5 * (2 * pi * t).cos() + 0.08 * (4 * pi * t).cos(),
                    dtype, layout, device, pin_memory, requires_grad)  # fmt: skip
 
 
-def bartlett_window(
-    window_length: int,
-    periodic: bool = True,
-    *,
-    dtype: _dtype | None = None,
-    layout: _layout | None = None,
-    device: Device = None,
-    pin_memory: bool = False,
-    requires_grad: bool = False,
-) -> Tensor:
+def bartlett_window(window_length: int, periodic: bool = True, *, dtype: _dtype | None = None,
+                    layout: _layout | None = None, device: Device = None, pin_memory: bool = False,
+                    requires_grad: bool = False) -> Tensor:  # fmt: skip
     """Bartlett's window, a triangle."""
     return _window("bartlett_window", window_length, periodic, lambda t: 1 - (2 * t - 1).abs(),
                    dtype, layout, device, pin_memory, requires_grad)  # fmt: skip
 
 
-def kaiser_window(
-    window_length: int,
-    periodic: bool = True,
-    beta: float = 12.0,
-    *,
-    dtype: _dtype | None = None,
-    layout: _layout | None = None,
-    device: Device = None,
-    pin_memory: bool = False,
-    requires_grad: bool = False,
-) -> Tensor:
+def kaiser_window(window_length: int, periodic: bool = True, beta: float = 12.0, *,
+                  dtype: _dtype | None = None, layout: _layout | None = None, device: Device = None,
+                  pin_memory: bool = False, requires_grad: bool = False) -> Tensor:  # fmt: skip
     """Kaiser's window: a ratio of Bessel functions."""
     n = window_length + (1 if periodic else 0)
     if window_length <= 1:

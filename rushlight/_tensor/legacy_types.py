@@ -6,7 +6,7 @@ asks for the dtype.
 
 from rushlight import _C
 
-_NAMES = {
+PREFIXES = {
     "Float": "float32",
     "Double": "float64",
     "Half": "float16",
@@ -23,7 +23,7 @@ _NAMES = {
     "UInt32": "uint32",
     "UInt64": "uint64",
 }
-_DTYPES = {prefix: getattr(_C, name) for prefix, name in _NAMES.items()}
+_DTYPES = {prefix: getattr(_C, name) for prefix, name in PREFIXES.items()}
 _PREFIXES = {dtype: prefix for prefix, dtype in _DTYPES.items()}
 
 
@@ -45,7 +45,7 @@ def _make(prefix):
     return _TypedTensorMeta(name, (), {**space, "__doc__": f"Tensors of {_DTYPES[prefix]}."})
 
 
-TYPES = {prefix + "Tensor": _make(prefix) for prefix in _NAMES}
+TYPES = {prefix + "Tensor": _make(prefix) for prefix in PREFIXES}
 
 
 printed_package = "rushlight"  # or "torch", see as_torch

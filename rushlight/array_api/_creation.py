@@ -65,15 +65,8 @@ def _has_buffer(obj):
     return True
 
 
-def arange(
-    start: int,
-    /,
-    stop: Number | None = None,
-    step: int = 1,
-    *,
-    dtype: _dtype | None = None,
-    device: Device = None,
-) -> Tensor:
+def arange(start: int, /, stop: Number | None = None, step: int = 1, *, dtype: _dtype | None = None,
+           device: Device = None) -> Tensor:  # fmt: skip
     """start, start + step, ... below stop."""
     if stop is None:
         start, stop = 0, start
@@ -96,15 +89,8 @@ def empty_like(x: Tensor, /, *, dtype: _dtype | None = None, device: Device = No
     return _C.empty_like(x, dtype=dtype, device=device)
 
 
-def eye(
-    n_rows: Any,
-    n_cols: Any = None,
-    /,
-    *,
-    k: int = 0,
-    dtype: _dtype | None = None,
-    device: Device = None,
-) -> Tensor:
+def eye(n_rows: Any, n_cols: Any = None, /, *, k: int = 0, dtype: _dtype | None = None,
+        device: Device = None) -> Tensor:  # fmt: skip
     """Ones on the k-th diagonal."""
     n_cols = n_rows if n_cols is None else n_cols
     result = _C.zeros(n_rows, n_cols, dtype=dtype, device=device)
@@ -139,16 +125,8 @@ def full_like(
     return _C.full_like(x, fill_value, dtype=dtype, device=device)
 
 
-def linspace(
-    start: int,
-    stop: Number,
-    /,
-    num: Any,
-    *,
-    dtype: _dtype | None = None,
-    device: Device = None,
-    endpoint: bool = True,
-) -> Tensor:
+def linspace(start: int, stop: Number, /, num: Any, *, dtype: _dtype | None = None,
+             device: Device = None, endpoint: bool = True) -> Tensor:  # fmt: skip
     """num evenly spaced values from start to stop."""
     if dtype in _CASTS and not dtype.is_complex:
         return linspace(start, stop, num, dtype=_C.float64, device=device,

@@ -244,14 +244,8 @@ def _wide(x, dtype):
     return _C.int64
 
 
-def sum(
-    x: Tensor,
-    /,
-    *,
-    axis: int | Sequence[int] | None = None,
-    dtype: _dtype | None = None,
-    keepdims: bool = False,
-) -> Tensor:
+def sum(x: Tensor, /, *, axis: int | Sequence[int] | None = None, dtype: _dtype | None = None,
+        keepdims: bool = False) -> Tensor:  # fmt: skip
     """The sum along axes."""
     wide = _wide(x, dtype)
     if axis == ():
@@ -261,14 +255,8 @@ def sum(
     return x.sum(_axes(axis), keepdim=keepdims, dtype=wide)
 
 
-def prod(
-    x: Tensor,
-    /,
-    *,
-    axis: int | Sequence[int] | None = None,
-    dtype: _dtype | None = None,
-    keepdims: bool = False,
-) -> Tensor:
+def prod(x: Tensor, /, *, axis: int | Sequence[int] | None = None, dtype: _dtype | None = None,
+         keepdims: bool = False) -> Tensor:  # fmt: skip
     """The product along axes."""
     wide = _wide(x, dtype)
     result = x.to(_C.int64 if wide == _C.uint64 else wide)
@@ -285,14 +273,8 @@ def mean(
     return x if axis == () else x.mean(_axes(axis), keepdim=keepdims)
 
 
-def var(
-    x: Tensor,
-    /,
-    *,
-    axis: int | Sequence[int] | None = None,
-    correction: float = 0.0,
-    keepdims: bool = False,
-) -> Tensor:
+def var(x: Tensor, /, *, axis: int | Sequence[int] | None = None, correction: float = 0.0,
+        keepdims: bool = False) -> Tensor:  # fmt: skip
     """The variance along axes."""
     if axis == ():
         return (
@@ -301,14 +283,8 @@ def var(
     return _C.var(x, _axes(axis), correction=correction, keepdim=keepdims)
 
 
-def std(
-    x: Tensor,
-    /,
-    *,
-    axis: int | Sequence[int] | None = None,
-    correction: float = 0.0,
-    keepdims: bool = False,
-) -> Tensor:
+def std(x: Tensor, /, *, axis: int | Sequence[int] | None = None, correction: float = 0.0,
+        keepdims: bool = False) -> Tensor:  # fmt: skip
     """The standard deviation along axes."""
     if axis == ():
         return var(x, axis=(), correction=correction)
@@ -357,39 +333,22 @@ def _cumulative(f, x, axis, dtype, include_initial, first):
     return found
 
 
-def cumulative_sum(
-    x: Tensor,
-    /,
-    *,
-    axis: int | Sequence[int] | None = None,
-    dtype: _dtype | None = None,
-    include_initial: bool = False,
-) -> Tensor:
+def cumulative_sum(x: Tensor, /, *, axis: int | Sequence[int] | None = None,
+                   dtype: _dtype | None = None,
+                   include_initial: bool = False) -> Tensor:  # fmt: skip
     """Sums of the elements so far."""
     return _cumulative(_C.cumsum, x, axis, dtype, include_initial, 0)
 
 
-def cumulative_prod(
-    x: Tensor,
-    /,
-    *,
-    axis: int | Sequence[int] | None = None,
-    dtype: _dtype | None = None,
-    include_initial: bool = False,
-) -> Tensor:
+def cumulative_prod(x: Tensor, /, *, axis: int | Sequence[int] | None = None,
+                    dtype: _dtype | None = None,
+                    include_initial: bool = False) -> Tensor:  # fmt: skip
     """Products of the elements so far."""
     return _cumulative(_C.cumprod, x, axis, dtype, include_initial, 1)
 
 
-def diff(
-    x: Tensor,
-    /,
-    *,
-    axis: int = -1,
-    n: int = 1,
-    prepend: Any = None,
-    append: Any = None,
-) -> Tensor:
+def diff(x: Tensor, /, *, axis: int = -1, n: int = 1, prepend: Any = None,
+         append: Any = None) -> Tensor:  # fmt: skip
     """Differences of neighbours."""
     if x.dtype not in _unsigned.WIDE:
         return _C.diff(x, n, axis, prepend, append)
@@ -440,26 +399,14 @@ def where(condition: Any, x1: Tensor, x2: Tensor, /) -> Tensor:
     return _C.where(condition, *promoted(x1, x2))  # type: ignore[return-value]
 
 
-def argsort(
-    x: Tensor,
-    /,
-    *,
-    axis: int = -1,
-    descending: bool = False,
-    stable: bool = True,
-) -> Tensor:
+def argsort(x: Tensor, /, *, axis: int = -1, descending: bool = False,
+            stable: bool = True) -> Tensor:  # fmt: skip
     """The order that sorts."""
     return x.argsort(dim=axis, descending=descending, stable=stable)
 
 
-def sort(
-    x: Tensor,
-    /,
-    *,
-    axis: int = -1,
-    descending: bool = False,
-    stable: bool = True,
-) -> Tensor:
+def sort(x: Tensor, /, *, axis: int = -1, descending: bool = False,
+         stable: bool = True) -> Tensor:  # fmt: skip
     """Sorted along an axis."""
     return _C.sort(x, dim=axis, descending=descending, stable=stable)[0]
 

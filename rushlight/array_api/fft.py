@@ -29,14 +29,8 @@ def _one(name):
 def _several(name):
     f = getattr(_fft, name)
 
-    def transform(
-        x: Tensor,
-        /,
-        *,
-        s: Sequence[int] | None = None,
-        axes: Sequence[int] | None = None,
-        norm: str = "backward",
-    ) -> Tensor:
+    def transform(x: Tensor, /, *, s: Sequence[int] | None = None,
+                  axes: Sequence[int] | None = None, norm: str = "backward") -> Tensor:  # fmt: skip
         return f(x, s, axes, norm)
 
     transform.__name__ = transform.__qualname__ = name

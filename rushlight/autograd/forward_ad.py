@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from rushlight import _C
 from rushlight._C import Tensor
-from rushlight.autograd.grad_mode import _Switch
+from rushlight.autograd.grad_mode import _SetMode, _Switch
 from rushlight.types import Self
 
 __all__ = [
@@ -100,29 +100,14 @@ class dual_level(_Switch):
         exit_dual_level()
 
 
-class set_fwd_grad_enabled(_Switch):
+class set_fwd_grad_enabled(_SetMode):
     """Switches forward mode on or off: at once, or for a block or function."""
 
-    def __init__(self, mode: bool) -> None:
-        self.prev = _C._is_fwd_grad_enabled()
-        self.mode = bool(mode)
-        _C._set_fwd_grad_enabled(self.mode)
+    _is_enabled = staticmethod(_C._is_fwd_grad_enabled)
+    _set_enabled = staticmethod(_C._set_fwd_grad_enabled)
 
-    def __call__(self, function: Any) -> Any:
-        _C._set_fwd_grad_enabled(self.prev)
-        return super().__call__(function)
-
-    def __enter__(self) -> None:
-        _C._set_fwd_grad_enabled(self.mode)
-
-    def __exit__(self, *error: object) -> None:
-        _C._set_fwd_grad_enabled(self.prev)
-
-    def _fresh(self):
-        before = _C._is_fwd_grad_enabled()
-        switch = type(self)(self.mode)
-        switch.prev = before
-        return switch
+    def _as_bool(self, mode):
+        return bool(mode)
 
 
 _set_fwd_grad_enabled = set_fwd_grad_enabled

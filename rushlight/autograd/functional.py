@@ -105,13 +105,8 @@ def _filled(grads, inputs, strict, create_graph, where, what="the output"):
     return tuple(out)
 
 
-def vjp(
-    func: Callable[..., Any],
-    inputs: Any,
-    v: Any = None,
-    create_graph: bool = False,
-    strict: bool = False,
-) -> Any:
+def vjp(func: Callable[..., Any], inputs: Any, v: Any = None, create_graph: bool = False,
+        strict: bool = False) -> Any:  # fmt: skip
     """``(func(*inputs), v-weighted gradients of the inputs)``."""
     where = "vjp"
     with enable_grad():
@@ -130,13 +125,8 @@ def vjp(
     )
 
 
-def jvp(
-    func: Callable[..., Any],
-    inputs: Any,
-    v: Any = None,
-    create_graph: bool = False,
-    strict: bool = False,
-) -> Any:
+def jvp(func: Callable[..., Any], inputs: Any, v: Any = None, create_graph: bool = False,
+        strict: bool = False) -> Any:  # fmt: skip
     """``(func(*inputs), derivative of the outputs along v)``, by reverse mode twice."""
     where = "jvp"
     with enable_grad():
@@ -191,14 +181,9 @@ def _jacobian_rows(outputs, inputs, create_graph, strict, vectorize, where):
     return tuple(result)
 
 
-def jacobian(
-    func: Callable[..., Any],
-    inputs: Any,
-    create_graph: bool = False,
-    strict: bool = False,
-    vectorize: bool = False,
-    strategy: str = "reverse-mode",
-) -> Any:
+def jacobian(func: Callable[..., Any], inputs: Any, create_graph: bool = False,
+             strict: bool = False, vectorize: bool = False,
+             strategy: str = "reverse-mode") -> Any:  # fmt: skip
     """The Jacobian of ``func``: a tensor, or tuples by output and by input."""
     where = "jacobian"
     if strategy not in ("forward-mode", "reverse-mode"):
@@ -259,14 +244,9 @@ def _scalar_output(func, where):
     return run
 
 
-def hessian(
-    func: Callable[..., Any],
-    inputs: Any,
-    create_graph: bool = False,
-    strict: bool = False,
-    vectorize: bool = False,
-    outer_jacobian_strategy: str = "reverse-mode",
-) -> Any:
+def hessian(func: Callable[..., Any], inputs: Any, create_graph: bool = False, strict: bool = False,
+            vectorize: bool = False,
+            outer_jacobian_strategy: str = "reverse-mode") -> Any:  # fmt: skip
     """The second derivatives of ``func``, which returns one number."""
     where = "hessian"
     is_inputs_tuple, given = _as_tuple(inputs, where, "inputs")
@@ -290,24 +270,14 @@ def hessian(
     return result if is_inputs_tuple else result[0][0]
 
 
-def vhp(
-    func: Callable[..., Any],
-    inputs: Any,
-    v: Any = None,
-    create_graph: bool = False,
-    strict: bool = False,
-) -> Any:
+def vhp(func: Callable[..., Any], inputs: Any, v: Any = None, create_graph: bool = False,
+        strict: bool = False) -> Any:  # fmt: skip
     """``(func(*inputs), v @ Hessian)``."""
     return _hessian_product("vhp", func, inputs, v, create_graph, strict, twice=False)
 
 
-def hvp(
-    func: Callable[..., Any],
-    inputs: Any,
-    v: Any = None,
-    create_graph: bool = False,
-    strict: bool = False,
-) -> Any:
+def hvp(func: Callable[..., Any], inputs: Any, v: Any = None, create_graph: bool = False,
+        strict: bool = False) -> Any:  # fmt: skip
     """``(func(*inputs), Hessian @ v)``; vhp costs less, and a Hessian is symmetric."""
     return _hessian_product("hvp", func, inputs, v, create_graph, strict, twice=True)
 

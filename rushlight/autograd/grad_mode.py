@@ -62,69 +62,77 @@ class _Switch:
         return type(self)()
 
 
-class no_grad(_Switch):
+class _FixedSwitch(_Switch):
+    """Recording is `_mode` inside, whatever was outside. Takes a function without a call, too."""
+
+    _mode: bool
+
+    @overload
+    def __new__(cls, function: None = None) -> Self: ...
+    @overload
+    def __new__(cls, function: _F) -> _F: ...  # type: ignore[misc]  # @no_grad without a call
+    def __new__(cls, function: Any = None) -> Any:
+        switch = super().__new__(cls)
+        return switch if function is None else switch(function)
+
+    def __enter__(self) -> None:
+        self._previous = _C.is_grad_enabled()
+        _C._set_grad_enabled(self._mode)
+
+    def __exit__(self, *error: object) -> None:
+        _C._set_grad_enabled(self._previous)
+
+
+class no_grad(_FixedSwitch):
     """Nothing is recorded inside."""
 
-    @overload
-    def __new__(cls, function: None = None) -> Self: ...
-    @overload
-    def __new__(cls, function: _F) -> _F: ...  # type: ignore[misc]  # @no_grad without a call
-    def __new__(cls, function: Any = None) -> Any:
-        switch = super().__new__(cls)
-        return switch if function is None else switch(function)
-
-    def __enter__(self) -> None:
-        self._previous = _C.is_grad_enabled()
-        _C._set_grad_enabled(False)
-
-    def __exit__(self, *error: object) -> None:
-        _C._set_grad_enabled(self._previous)
+    _mode = False
 
 
-class enable_grad(_Switch):
+class enable_grad(_FixedSwitch):
     """Recording is on inside, whatever was outside."""
 
-    @overload
-    def __new__(cls, function: None = None) -> Self: ...
-    @overload
-    def __new__(cls, function: _F) -> _F: ...  # type: ignore[misc]  # @no_grad without a call
-    def __new__(cls, function: Any = None) -> Any:
-        switch = super().__new__(cls)
-        return switch if function is None else switch(function)
-
-    def __enter__(self) -> None:
-        self._previous = _C.is_grad_enabled()
-        _C._set_grad_enabled(True)
-
-    def __exit__(self, *error: object) -> None:
-        _C._set_grad_enabled(self._previous)
+    _mode = True
 
 
-class set_grad_enabled(_Switch):
-    """Switches recording on or off: at once, or for a block or function."""
+class _SetMode(_Switch):
+    """Switches something on or off: at once, or for a block or function."""
+
+    _is_enabled: Callable[[], bool]
+    _set_enabled: Callable[..., Any]
 
     def __init__(self, mode: bool) -> None:
         if not isinstance(mode, bool):
-            raise TypeError(f"set_grad_enabled: 'mode' must be a bool, not {type(mode).__name__}")
-        self._previous = _C.is_grad_enabled()
+            mode = self._as_bool(mode)
+        self.prev = self._is_enabled()
         self.mode = mode
-        _C._set_grad_enabled(mode)
+        self._set_enabled(mode)
+
+    def _as_bool(self, mode):
+        raise TypeError(f"{type(self).__name__}: 'mode' must be a bool, not {type(mode).__name__}")
 
     def __call__(self, function: _F) -> _F:
-        _C._set_grad_enabled(self._previous)
+        self._set_enabled(self.prev)
         return super().__call__(function)
 
     def __enter__(self) -> None:
-        _C._set_grad_enabled(self.mode)
+        self._set_enabled(self.mode)
 
     def __exit__(self, *error: object) -> None:
-        _C._set_grad_enabled(self._previous)
+        self._set_enabled(self.prev)
 
     def _fresh(self):
-        previous = _C.is_grad_enabled()
+        previous = self._is_enabled()
         switch = type(self)(self.mode)
-        switch._previous = previous
+        switch.prev = previous
         return switch
+
+
+class set_grad_enabled(_SetMode):
+    """Switches recording on or off: at once, or for a block or function."""
+
+    _is_enabled = staticmethod(_C.is_grad_enabled)
+    _set_enabled = staticmethod(_C._set_grad_enabled)
 
 
 class inference_mode(_Switch):

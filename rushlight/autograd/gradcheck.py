@@ -177,15 +177,9 @@ def _unit(n, k):
 class _Check:
     """One call of gradcheck: the function, the point and the tolerances."""
 
-    def __init__(
-        self,
-        func: Callable[..., Any],
-        inputs: Any,
-        eps: float,
-        atol: float | Tensor | None,
-        rtol: float | Tensor | None,
-        nondet_tol: Any,
-    ) -> None:
+    def __init__(self, func: Callable[..., Any], inputs: Any, eps: float,
+                 atol: float | Tensor | None, rtol: float | Tensor | None,
+                 nondet_tol: Any) -> None:  # fmt: skip
         self.func, self.inputs = func, inputs
         self.eps, self.atol, self.rtol, self.nondet_tol = eps, atol, rtol, nondet_tol
         self.places = [i for i, x in enumerate(inputs) if isinstance(x, Tensor) and x.requires_grad]
@@ -431,24 +425,13 @@ class _Check:
                         )
 
 
-def gradcheck(
-    func: Callable[..., Tensor | Sequence[Tensor]],
-    inputs: Tensor | Sequence[Tensor],
-    *,
-    eps: float = 1e-6,
-    atol: float = 1e-5,
-    rtol: float = 1e-3,
-    raise_exception: bool = True,
-    nondet_tol: float = 0.0,
-    check_undefined_grad: bool = True,
-    check_grad_dtypes: bool = False,
-    check_batched_grad: bool = False,
-    check_batched_forward_grad: bool = False,
-    check_forward_ad: bool = False,
-    check_backward_ad: bool = True,
-    fast_mode: bool = False,
-    masked: bool | None = None,
-) -> bool:
+def gradcheck(func: Callable[..., Tensor | Sequence[Tensor]], inputs: Tensor | Sequence[Tensor], *,
+              eps: float = 1e-6, atol: float = 1e-5, rtol: float = 1e-3,
+              raise_exception: bool = True, nondet_tol: float = 0.0,
+              check_undefined_grad: bool = True, check_grad_dtypes: bool = False,
+              check_batched_grad: bool = False, check_batched_forward_grad: bool = False,
+              check_forward_ad: bool = False, check_backward_ad: bool = True,
+              fast_mode: bool = False, masked: bool | None = None) -> bool:  # fmt: skip
     """Compares the derivatives of ``func`` at ``inputs`` with central differences.
 
     Returns True, or raises GradcheckError (returns False with ``raise_exception=False``). Inputs
@@ -499,25 +482,14 @@ def _random_like(y, non_contiguous):
     return g.to(y.device).requires_grad_(True)
 
 
-def gradgradcheck(
-    func: Callable[..., Tensor | Sequence[Tensor]],
-    inputs: Tensor | Sequence[Tensor],
-    grad_outputs: Tensor | Sequence[Tensor | None] | None = None,
-    *,
-    eps: float = 1e-6,
-    atol: float = 1e-5,
-    rtol: float = 1e-3,
-    gen_non_contig_grad_outputs: bool = False,
-    raise_exception: bool = True,
-    nondet_tol: float = 0.0,
-    check_undefined_grad: bool = True,
-    check_grad_dtypes: bool = False,
-    check_batched_grad: bool = False,
-    check_fwd_over_rev: bool = False,
-    check_rev_over_rev: bool = True,
-    fast_mode: bool = False,
-    masked: bool | None = None,
-) -> bool:
+def gradgradcheck(func: Callable[..., Tensor | Sequence[Tensor]], inputs: Tensor | Sequence[Tensor],
+                  grad_outputs: Tensor | Sequence[Tensor | None] | None = None, *,
+                  eps: float = 1e-6, atol: float = 1e-5, rtol: float = 1e-3,
+                  gen_non_contig_grad_outputs: bool = False, raise_exception: bool = True,
+                  nondet_tol: float = 0.0, check_undefined_grad: bool = True,
+                  check_grad_dtypes: bool = False, check_batched_grad: bool = False,
+                  check_fwd_over_rev: bool = False, check_rev_over_rev: bool = True,
+                  fast_mode: bool = False, masked: bool | None = None) -> bool:  # fmt: skip
     """Checks second derivatives: gradcheck of the gradients of ``func``.
 
     ``grad_outputs`` are the weights of the outputs, random ones by default.

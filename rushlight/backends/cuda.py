@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
+from rushlight import _C
 from rushlight._C import _cuda
 from rushlight._names.missing import names_missing_from
 from rushlight.types import Device
@@ -100,7 +101,7 @@ class _PlanCache:
 
 matmul = _Matmul()
 cufft_plan_cache = _PlanCache()
-_kernels = {"flash": True, "math": True, "mem_efficient": True, "cudnn": True}
+_SDP_BITS = {"math": 1, "flash": 2, "mem_efficient": 4, "cudnn": 8}  # device/nn/attention.h
 _reduction_math = False
 
 
@@ -109,44 +110,53 @@ def is_built() -> bool:
     return True
 
 
+def _sdp_enabled(kernel):
+    return bool(_C._attention_backends() & _SDP_BITS[kernel])
+
+
+def _enable_sdp(kernel, enabled):
+    others = _C._attention_backends() & ~_SDP_BITS[kernel]
+    _C._set_attention_backends(others | (_SDP_BITS[kernel] if enabled else 0))
+
+
 def flash_sdp_enabled() -> bool:
     """Whether attention may use FlashAttention's kernel."""
-    return _kernels["flash"]
+    return _sdp_enabled("flash")
 
 
 def enable_flash_sdp(enabled: bool) -> None:
     """Allows or forbids FlashAttention's kernel."""
-    _kernels["flash"] = bool(enabled)
+    _enable_sdp("flash", enabled)
 
 
 def math_sdp_enabled() -> bool:
     """Whether attention may be computed step by step."""
-    return _kernels["math"]
+    return _sdp_enabled("math")
 
 
 def enable_math_sdp(enabled: bool) -> None:
     """Allows or forbids computing attention step by step."""
-    _kernels["math"] = bool(enabled)
+    _enable_sdp("math", enabled)
 
 
 def mem_efficient_sdp_enabled() -> bool:
     """Whether attention may use the kernel that saves memory."""
-    return _kernels["mem_efficient"]
+    return _sdp_enabled("mem_efficient")
 
 
 def enable_mem_efficient_sdp(enabled: bool) -> None:
     """Allows or forbids the kernel that saves memory."""
-    _kernels["mem_efficient"] = bool(enabled)
+    _enable_sdp("mem_efficient", enabled)
 
 
 def cudnn_sdp_enabled() -> bool:
     """Whether attention may use cuDNN's kernel."""
-    return _kernels["cudnn"]
+    return _sdp_enabled("cudnn")
 
 
 def enable_cudnn_sdp(enabled: bool) -> None:
     """Allows or forbids cuDNN's kernel."""
-    _kernels["cudnn"] = bool(enabled)
+    _enable_sdp("cudnn", enabled)
 
 
 def allow_fp16_bf16_reduction_math_sdp(enabled: bool) -> None:
@@ -198,17 +208,15 @@ def sdp_kernel(
     enable_cudnn: bool = True,
 ) -> Iterator[Any]:
     """The kernels that attention may use in the with block."""
-    old = dict(_kernels)
-    _kernels.update(
-        flash=enable_flash,
-        math=enable_math,
-        mem_efficient=enable_mem_efficient,
-        cudnn=enable_cudnn,
-    )
+    before = _C._attention_backends()
+    _enable_sdp("flash", enable_flash)
+    _enable_sdp("math", enable_math)
+    _enable_sdp("mem_efficient", enable_mem_efficient)
+    _enable_sdp("cudnn", enable_cudnn)
     try:
         yield {}
     finally:
-        _kernels.update(old)
+        _C._set_attention_backends(before)
 
 
 def preferred_linalg_library(backend: Any = None) -> Any:

@@ -2,36 +2,25 @@
 
 from __future__ import annotations
 
-import warnings
-
-from rushlight import _C, amp
+from rushlight import _C
+from rushlight.amp._old_spellings import DeviceAutocast, DeviceGradScaler
 from rushlight.types import _dtype
 
 __all__ = ["GradScaler", "autocast"]
 
 
-class autocast(amp.autocast):
+class autocast(DeviceAutocast):
     """amp.autocast("cpu", ...)."""
+
+    _of = "cpu"
 
     def __init__(
         self, enabled: bool = True, dtype: _dtype = _C.bfloat16, cache_enabled: bool = True
     ) -> None:
-        warnings.warn("cpu.amp.autocast(...) is deprecated; write amp.autocast('cpu', ...)",
-                      FutureWarning, stacklevel=2)  # fmt: skip
-        super().__init__("cpu", dtype=dtype, enabled=enabled, cache_enabled=cache_enabled)
+        super().__init__(enabled, dtype, cache_enabled)
 
 
-class GradScaler(amp.GradScaler):
+class GradScaler(DeviceGradScaler):
     """amp.GradScaler("cpu", ...)."""
 
-    def __init__(
-        self,
-        init_scale: float = 2.0**16,
-        growth_factor: float = 2.0,
-        backoff_factor: float = 0.5,
-        growth_interval: int = 2000,
-        enabled: bool = True,
-    ) -> None:
-        warnings.warn("cpu.amp.GradScaler(...) is deprecated; write amp.GradScaler('cpu', ...)",
-                      FutureWarning, stacklevel=2)  # fmt: skip
-        super().__init__("cpu", init_scale, growth_factor, backoff_factor, growth_interval, enabled)
+    _of = "cpu"

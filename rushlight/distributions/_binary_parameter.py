@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from rushlight._C import Size
+from rushlight._C import Size, Tensor
+from rushlight.distributions import constraints
+from rushlight.distributions.distribution import Distribution
 from rushlight.distributions.utils import (
     _is_number,
     broadcast_all,
@@ -10,10 +12,19 @@ from rushlight.distributions.utils import (
     logits_to_probs,
     probs_to_logits,
 )
+from rushlight.types import Number
 
 
-class BinaryParameter:
+class BinaryParameter(Distribution):
     """`probs` or `logits`: one is given, the other follows from it."""
+
+    arg_constraints = {"probs": constraints.unit_interval, "logits": constraints.real}
+    _expands: tuple[str, ...] = ("probs", "logits", "_param")
+
+    def __init__(self, probs: Tensor | Number | None = None, logits: Tensor | Number | None = None,
+                 validate_args: bool | None = None) -> None:  # fmt: skip
+        shape = self._take(type(self).__name__, probs, logits)
+        super().__init__(shape, validate_args=validate_args)
 
     def _take(self, name, probs, logits, total_count=None):
         """Keeps what was given, of the same shape as the number of trials; returns the shape of

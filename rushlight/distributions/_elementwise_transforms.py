@@ -8,26 +8,21 @@ from typing import TYPE_CHECKING, Any
 from rushlight import _C
 from rushlight._C import Tensor
 from rushlight.distributions import constraints
-from rushlight.distributions._transform import Transform
+from rushlight.distributions._transform import SameKind, Transform
 from rushlight.nn import functional as F
 
 if TYPE_CHECKING:
     from rushlight.distributions.constraints import Constraint
 
 
-class _SameKind(Transform):
-    """Transforms without parameters are equal when they are of one class."""
+class _Rising(SameKind):
+    """Transforms without parameters whose result grows with x."""
 
     bijective = True
     sign = +1
 
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, type(self))
 
-    __hash__ = object.__hash__
-
-
-class ExpTransform(_SameKind):
+class ExpTransform(_Rising):
     """y = exp(x)."""
 
     codomain = constraints.positive
@@ -85,7 +80,7 @@ def _broadcast_shapes(*shapes):
     return broadcast_shapes(*shapes)
 
 
-class SigmoidTransform(_SameKind):
+class SigmoidTransform(_Rising):
     """y = 1 / (1 + exp(-x))."""
 
     codomain = constraints.unit_interval
@@ -103,7 +98,7 @@ class SigmoidTransform(_SameKind):
         return -F.softplus(-x) - F.softplus(x)
 
 
-class SoftplusTransform(_SameKind):
+class SoftplusTransform(_Rising):
     """y = log(1 + exp(x))."""
 
     codomain = constraints.positive
@@ -118,7 +113,7 @@ class SoftplusTransform(_SameKind):
         return -F.softplus(-x)
 
 
-class TanhTransform(_SameKind):
+class TanhTransform(_Rising):
     """y = tanh(x), with a Jacobian that stays exact where tanh is flat."""
 
     codomain = constraints.interval(-1.0, 1.0)
@@ -134,16 +129,11 @@ class TanhTransform(_SameKind):
         return 2.0 * (0.6931471805599453 - x - F.softplus(-2.0 * x))
 
 
-class AbsTransform(Transform):
+class AbsTransform(SameKind):
     """y = |x|; not invertible."""
 
     domain = constraints.real
     codomain = constraints.positive
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, AbsTransform)
-
-    __hash__ = object.__hash__
 
     def _call(self, x):
         return x.abs()

@@ -9,7 +9,7 @@ from rushlight import _C
 from rushlight._C import Tensor
 from rushlight.distributions import constraints
 from rushlight.distributions._elementwise_transforms import SigmoidTransform
-from rushlight.distributions._transform import Transform
+from rushlight.distributions._transform import SameKind, Transform
 from rushlight.distributions.distribution import Distribution
 from rushlight.distributions.utils import _sum_rightmost
 from rushlight.nn import functional as F
@@ -70,16 +70,11 @@ class CorrCholeskyTransform(Transform):
         return (*shape[:-2], n * (n - 1) // 2)
 
 
-class SoftmaxTransform(Transform):
+class SoftmaxTransform(SameKind):
     """Vectors to probabilities; not invertible, since a constant is lost."""
 
     domain = constraints.real_vector
     codomain = constraints.simplex
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, SoftmaxTransform)
-
-    __hash__ = object.__hash__
 
     def _call(self, x):
         return F.softmax(x, -1)
@@ -95,17 +90,12 @@ class SoftmaxTransform(Transform):
     inverse_shape = forward_shape
 
 
-class StickBreakingTransform(Transform):
+class StickBreakingTransform(SameKind):
     """Any vector of n numbers as n + 1 probabilities: each breaks a share off what is left."""
 
     domain = constraints.real_vector
     codomain = constraints.simplex
     bijective = True
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, StickBreakingTransform)
-
-    __hash__ = object.__hash__
 
     def _offset(self, count, like):
         # So that zeros give equal shares.
@@ -140,16 +130,11 @@ class StickBreakingTransform(Transform):
         return (*shape[:-1], shape[-1] - 1)
 
 
-class LowerCholeskyTransform(Transform):
+class LowerCholeskyTransform(SameKind):
     """Matrices as lower triangular ones with a positive diagonal."""
 
     domain = constraints.independent(constraints.real, 2)
     codomain = constraints.lower_cholesky
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, LowerCholeskyTransform)
-
-    __hash__ = object.__hash__
 
     def _call(self, x):
         return x.tril(-1) + x.diagonal(dim1=-2, dim2=-1).exp().diag_embed()
@@ -158,16 +143,11 @@ class LowerCholeskyTransform(Transform):
         return y.tril(-1) + y.diagonal(dim1=-2, dim2=-1).log().diag_embed()
 
 
-class PositiveDefiniteTransform(Transform):
+class PositiveDefiniteTransform(SameKind):
     """Matrices as symmetric positive definite ones."""
 
     domain = constraints.independent(constraints.real, 2)
     codomain = constraints.positive_definite
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, PositiveDefiniteTransform)
-
-    __hash__ = object.__hash__
 
     def _call(self, x):
         x = LowerCholeskyTransform()(x)
@@ -182,13 +162,8 @@ class PositiveDefiniteTransform(Transform):
 class CatTransform(Transform):
     """Several transforms, each on a part of a tensor along a dim."""
 
-    def __init__(
-        self,
-        tseq: Sequence[Transform],
-        dim: int = 0,
-        lengths: Sequence[int] | None = None,
-        cache_size: int = 0,
-    ) -> None:
+    def __init__(self, tseq: Sequence[Transform], dim: int = 0,
+                 lengths: Sequence[int] | None = None, cache_size: int = 0) -> None:  # fmt: skip
         super().__init__(cache_size=cache_size)
         self.transforms = [t.with_cache(cache_size) for t in tseq]
         self.lengths = [1] * len(self.transforms) if lengths is None else list(lengths)

@@ -8,6 +8,7 @@ from typing import Any
 from rushlight import _C
 from rushlight._C import Tensor
 from rushlight.distributions import constraints
+from rushlight.distributions._delegated import Delegated
 from rushlight.distributions.transformed_distribution import TransformedDistribution
 from rushlight.distributions.transforms import AbsTransform
 
@@ -15,9 +16,10 @@ from rushlight.distributions.transforms import AbsTransform
 class Half(TransformedDistribution):
     """|x| of a number x of such a distribution, which a derived class names as `_whole`."""
 
-    arg_constraints = {"scale": constraints.positive}  # noqa: RUF012
+    arg_constraints = {"scale": constraints.positive}
     support = constraints.nonnegative
     has_rsample = True
+    _expands = ()
 
     _whole: Any
 
@@ -25,9 +27,7 @@ class Half(TransformedDistribution):
         base = self._whole(0, scale, validate_args=False)
         super().__init__(base, AbsTransform(), validate_args=validate_args)
 
-    @property
-    def scale(self) -> Tensor:
-        return self.base_dist.scale
+    scale = Delegated("base_dist")
 
     @property
     def mode(self) -> Tensor:

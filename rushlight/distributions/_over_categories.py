@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
-from rushlight._C import Size, Tensor
+from rushlight._C import Size
+from rushlight.distributions._delegated import Delegated
 from rushlight.distributions.categorical import Categorical
+from rushlight.distributions.distribution import Distribution
 
 
-class OverCategories:
+class OverCategories(Distribution):
     """Parameters are those of `_categorical`."""
 
+    arg_constraints = Categorical.arg_constraints
     _categorical: Categorical
+
+    def _take(self, probs, logits, validate_args):
+        """Keeps the categorical distribution and takes the shapes from it."""
+        self._categorical = Categorical(probs, logits)
+        batch_shape, event_shape = self._categorical.batch_shape, self._categorical.param_shape[-1:]
+        Distribution.__init__(self, batch_shape, event_shape, validate_args=validate_args)
 
     def _new(self, *args, **kwargs):
         return self._categorical._new(*args, **kwargs)
@@ -22,10 +31,5 @@ class OverCategories:
     def param_shape(self) -> Size:
         return self._categorical.param_shape
 
-    @property
-    def logits(self) -> Tensor:
-        return self._categorical.logits
-
-    @property
-    def probs(self) -> Tensor:
-        return self._categorical.probs
+    logits = Delegated("_categorical")
+    probs = Delegated("_categorical")

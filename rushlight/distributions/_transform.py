@@ -128,6 +128,15 @@ class Transform:
         return shape
 
 
+class SameKind(Transform):
+    """Transforms without parameters are equal when they are of one class."""
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, type(self))
+
+    __hash__ = object.__hash__
+
+
 class _InverseTransform(Transform):
     def __init__(self, transform: Transform) -> None:
         super().__init__(cache_size=transform._cache_size)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from rushlight import _C
 from rushlight._C import Size, Tensor
@@ -13,7 +12,6 @@ from rushlight.distributions._binary_parameter import BinaryParameter
 from rushlight.distributions.exp_family import ExponentialFamily
 from rushlight.distributions.utils import broadcast_all
 from rushlight.nn.functional import binary_cross_entropy_with_logits
-from rushlight.types import Self
 
 __all__ = ["Bernoulli"]
 
@@ -21,25 +19,9 @@ __all__ = ["Bernoulli"]
 class Bernoulli(BinaryParameter, ExponentialFamily):
     """1 with probability `probs` (or log-odds `logits`), else 0."""
 
-    arg_constraints = {  # noqa: RUF012
-        "probs": constraints.unit_interval,
-        "logits": constraints.real,
-    }
     support = constraints.boolean
     has_enumerate_support = True
     _mean_carrier_measure = 0
-
-    def __init__(
-        self,
-        probs: Tensor | int | float | bool | None = None,
-        logits: Tensor | int | float | bool | None = None,
-        validate_args: bool | None = None,
-    ) -> None:
-        shape = self._take("Bernoulli", probs, logits)
-        super().__init__(shape, validate_args=validate_args)
-
-    def expand(self, batch_shape: Sequence[int], _instance: Any = None) -> Self:
-        return self._expanded(Bernoulli, batch_shape, _instance, ("probs", "logits", "_param"))
 
     @property
     def mean(self) -> Tensor:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from rushlight import _C
 from rushlight._C import Tensor
@@ -11,7 +10,6 @@ from rushlight.distributions import constraints
 from rushlight.distributions.dirichlet import Dirichlet
 from rushlight.distributions.exp_family import ExponentialFamily
 from rushlight.distributions.utils import broadcast_all
-from rushlight.types import Self
 
 __all__ = ["Beta"]
 
@@ -19,29 +17,19 @@ __all__ = ["Beta"]
 class Beta(ExponentialFamily):
     """Density proportional to x^(concentration1 - 1) (1 - x)^(concentration0 - 1)."""
 
-    arg_constraints = {  # noqa: RUF012
+    arg_constraints = {
         "concentration1": constraints.positive,
         "concentration0": constraints.positive,
     }
     support = constraints.unit_interval
     has_rsample = True
+    _expands = ("_dirichlet",)
 
-    def __init__(
-        self,
-        concentration1: Tensor | float,
-        concentration0: Tensor | float,
-        validate_args: bool | None = None,
-    ) -> None:
+    def __init__(self, concentration1: Tensor | float, concentration0: Tensor | float,
+                 validate_args: bool | None = None) -> None:  # fmt: skip
         both = _C.stack(broadcast_all(concentration1, concentration0), -1)
         self._dirichlet = Dirichlet(both, validate_args=validate_args)
         super().__init__(self._dirichlet._batch_shape, validate_args=validate_args)
-
-    def expand(self, batch_shape: Sequence[int], _instance: Any = None) -> Self:
-        new = self._get_checked_instance(Beta, _instance)
-        new._dirichlet = self._dirichlet.expand(batch_shape)
-        super(Beta, new).__init__(batch_shape, validate_args=False)
-        new._validate_args = self._validate_args
-        return new
 
     @property
     def concentration1(self) -> Tensor:

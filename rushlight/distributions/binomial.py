@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from rushlight import _C
 from rushlight._C import Size, Tensor
@@ -11,7 +11,6 @@ from rushlight.autograd import no_grad
 from rushlight.distributions import constraints
 from rushlight.distributions._binary_parameter import BinaryParameter
 from rushlight.distributions.distribution import Distribution
-from rushlight.types import Self
 
 if TYPE_CHECKING:
     from rushlight.distributions.constraints import Constraint
@@ -24,29 +23,22 @@ def _clamp_by_zero(x):
     return (x.clamp(min=0) + x - x.clamp(max=0)) / 2
 
 
-class Binomial(BinaryParameter, Distribution):
+class Binomial(BinaryParameter):
     """Successes out of `total_count` trials, each of probability `probs`."""
 
-    arg_constraints = {  # noqa: RUF012
+    arg_constraints = {
         "total_count": constraints.nonnegative_integer,
         "probs": constraints.unit_interval,
         "logits": constraints.real,
     }
     has_enumerate_support = True
+    _expands = ("total_count", *BinaryParameter._expands)
 
-    def __init__(
-        self,
-        total_count: Tensor | int = 1,
-        probs: Tensor | None = None,
-        logits: Tensor | None = None,
-        validate_args: bool | None = None,
-    ) -> None:
+    def __init__(self, total_count: Tensor | int = 1, probs: Tensor | None = None,
+                 logits: Tensor | None = None,
+                 validate_args: bool | None = None) -> None:  # fmt: skip
         shape = self._take("Binomial", probs, logits, total_count)
-        super().__init__(shape, validate_args=validate_args)
-
-    def expand(self, batch_shape: Sequence[int], _instance: Any = None) -> Self:
-        names = ("total_count", "probs", "logits", "_param")
-        return self._expanded(Binomial, batch_shape, _instance, names)
+        Distribution.__init__(self, shape, validate_args=validate_args)
 
     @constraints.dependent_property(is_discrete=True, event_dim=0)
     def support(self) -> Constraint:

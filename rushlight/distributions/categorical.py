@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from rushlight import _C
 from rushlight._C import Size, Tensor
@@ -11,7 +11,6 @@ from rushlight.autograd import no_grad
 from rushlight.distributions import constraints
 from rushlight.distributions.distribution import Distribution
 from rushlight.distributions.utils import lazy_property, logits_to_probs, probs_to_logits
-from rushlight.types import Self
 
 if TYPE_CHECKING:
     from rushlight.distributions.constraints import Constraint
@@ -23,18 +22,13 @@ class Categorical(Distribution):
     """0 to K - 1, with the weights `probs` or the unnormalised log-weights `logits`, in the last
     dim."""
 
-    arg_constraints = {  # noqa: RUF012
-        "probs": constraints.simplex,
-        "logits": constraints.real_vector,
-    }
+    arg_constraints = {"probs": constraints.simplex, "logits": constraints.real_vector}
     has_enumerate_support = True
+    _expands = ("probs", "logits", "_param")
+    _keeps = ("_num_events",)
 
-    def __init__(
-        self,
-        probs: Tensor | None = None,
-        logits: Tensor | None = None,
-        validate_args: bool | None = None,
-    ) -> None:
+    def __init__(self, probs: Tensor | None = None, logits: Tensor | None = None,
+                 validate_args: bool | None = None) -> None:  # fmt: skip
         if (probs is None) == (logits is None):
             raise ValueError("Categorical: give either `probs` or `logits`, but not both")
         given = logits if probs is None else probs
@@ -48,12 +42,6 @@ class Categorical(Distribution):
         self._param = self.logits if probs is None else self.probs
         self._num_events = self._param.size()[-1]
         super().__init__(self._param.size()[:-1], validate_args=validate_args)
-
-    def expand(self, batch_shape: Sequence[int], _instance: Any = None) -> Self:
-        names = ("probs", "logits", "_param")
-        new = self._expanded(Categorical, batch_shape, _instance, names, dict.fromkeys(names, 1))
-        new._num_events = self._num_events
-        return new
 
     def _new(self, *args, **kwargs):
         return self._param.new(*args, **kwargs)

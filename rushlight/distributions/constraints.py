@@ -107,13 +107,8 @@ def is_dependent(constraint: Constraint) -> bool:
 class _DependentProperty(property, _Dependent):
     """A property of a distribution that gives a constraint; on the class it is `dependent`."""
 
-    def __init__(
-        self,
-        fn: Callable[..., Any] | None = None,
-        *,
-        is_discrete: Any = NotImplemented,
-        event_dim: Any = NotImplemented,
-    ) -> None:
+    def __init__(self, fn: Callable[..., Any] | None = None, *, is_discrete: Any = NotImplemented,
+                 event_dim: Any = NotImplemented) -> None:  # fmt: skip
         super().__init__(fn)
         self._is_discrete, self._event_dim = is_discrete, event_dim
 
@@ -121,21 +116,28 @@ class _DependentProperty(property, _Dependent):
         return _DependentProperty(fn, is_discrete=self._is_discrete, event_dim=self._event_dim)
 
 
-class _IndependentConstraint(Constraint):
-    """All elements of the last dims lie in the base set."""
+class _OverBase(Constraint):
+    """A constraint made of another one, for events of more dims."""
 
-    def __init__(self, base_constraint: Constraint, reinterpreted_batch_ndims: Any) -> None:
+    def __init__(self, base_constraint: Constraint) -> None:
         if not isinstance(base_constraint, Constraint):
-            raise AssertionError(f"independent: {base_constraint!r} is no Constraint")
-        if not isinstance(reinterpreted_batch_ndims, int) or reinterpreted_batch_ndims < 0:
-            raise AssertionError("independent: reinterpreted_batch_ndims must be an int >= 0")
+            raise AssertionError(f"{type(self).__name__}: {base_constraint!r} is no Constraint")
         self.base_constraint = base_constraint
-        self.reinterpreted_batch_ndims = reinterpreted_batch_ndims
         super().__init__()
 
     @property
     def is_discrete(self) -> bool:
         return self.base_constraint.is_discrete
+
+
+class _IndependentConstraint(_OverBase):
+    """All elements of the last dims lie in the base set."""
+
+    def __init__(self, base_constraint: Constraint, reinterpreted_batch_ndims: Any) -> None:
+        super().__init__(base_constraint)
+        if not isinstance(reinterpreted_batch_ndims, int) or reinterpreted_batch_ndims < 0:
+            raise AssertionError("independent: reinterpreted_batch_ndims must be an int >= 0")
+        self.reinterpreted_batch_ndims = reinterpreted_batch_ndims
 
     @property
     def event_dim(self) -> int:
@@ -153,18 +155,8 @@ class _IndependentConstraint(Constraint):
         return f"IndependentConstraint({self.base_constraint!r}, {self.reinterpreted_batch_ndims})"
 
 
-class MixtureSameFamilyConstraint(Constraint):
+class MixtureSameFamilyConstraint(_OverBase):
     """What a mixture's draws satisfy: the constraint of its components."""
-
-    def __init__(self, base_constraint: Constraint) -> None:
-        if not isinstance(base_constraint, Constraint):
-            raise AssertionError(f"{base_constraint!r} is no Constraint")
-        self.base_constraint = base_constraint
-        super().__init__()
-
-    @property
-    def is_discrete(self) -> bool:
-        return self.base_constraint.is_discrete
 
     @property
     def event_dim(self) -> int:

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
 from rushlight import _C
 from rushlight._C import Size, Tensor
 from rushlight.distributions import constraints
 from rushlight.distributions._binary_parameter import BinaryParameter
+from rushlight.distributions.distribution import Distribution
 from rushlight.distributions.exp_family import ExponentialFamily
 from rushlight.distributions.utils import broadcast_all, clamp_probs, lazy_property, logits_to_probs
 from rushlight.nn.functional import binary_cross_entropy_with_logits
-from rushlight.types import Self
+from rushlight.types import Number
 
 __all__ = ["ContinuousBernoulli"]
 
@@ -21,21 +21,15 @@ __all__ = ["ContinuousBernoulli"]
 class ContinuousBernoulli(BinaryParameter, ExponentialFamily):
     """On [0, 1], with a density proportional to probs^x (1 - probs)^(1 - x)."""
 
-    arg_constraints = {  # noqa: RUF012
-        "probs": constraints.unit_interval,
-        "logits": constraints.real,
-    }
     support = constraints.unit_interval
     has_rsample = True
     _mean_carrier_measure = 0
+    _expands = BinaryParameter._expands
+    _keeps = ("_lims",)
 
-    def __init__(
-        self,
-        probs: Tensor | int | float | bool | None = None,
-        logits: Tensor | int | float | bool | None = None,
-        lims: tuple[float, float] = (0.499, 0.501),
-        validate_args: bool | None = None,
-    ) -> None:
+    def __init__(self, probs: Tensor | Number | None = None, logits: Tensor | Number | None = None,
+                 lims: tuple[float, float] = (0.499, 0.501),
+                 validate_args: bool | None = None) -> None:  # fmt: skip
         shape = self._take("ContinuousBernoulli", probs, logits)
         if probs is not None:
             if validate_args is not None and not bool(
@@ -44,13 +38,7 @@ class ContinuousBernoulli(BinaryParameter, ExponentialFamily):
                 raise ValueError("ContinuousBernoulli: probs must lie in [0, 1]")
             self.probs = self._param = clamp_probs(self.probs)
         self._lims = lims
-        super().__init__(shape, validate_args=validate_args)
-
-    def expand(self, batch_shape: Sequence[int], _instance: Any = None) -> Self:
-        names = ("probs", "logits", "_param")
-        new = self._expanded(ContinuousBernoulli, batch_shape, _instance, names)
-        new._lims = self._lims
-        return new
+        Distribution.__init__(self, shape, validate_args=validate_args)
 
     # Formulas divide by 1 - 2 probs: near one half a Taylor series takes over.
 

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from rushlight import _C
 from rushlight._C import Tensor
 from rushlight.distributions import constraints
 from rushlight.distributions.exp_family import ExponentialFamily
-from rushlight.types import Self
 
 __all__ = ["Dirichlet"]
 
@@ -17,11 +15,10 @@ __all__ = ["Dirichlet"]
 class Dirichlet(ExponentialFamily):
     """Vectors that sum to 1, with one concentration a component."""
 
-    arg_constraints = {  # noqa: RUF012
-        "concentration": constraints.independent(constraints.positive, 1)
-    }
+    arg_constraints = {"concentration": constraints.independent(constraints.positive, 1)}
     support = constraints.simplex
     has_rsample = True
+    _expands = ("concentration",)
 
     def __init__(self, concentration: Tensor, validate_args: bool | None = None) -> None:
         if concentration.dim() < 1:
@@ -29,11 +26,6 @@ class Dirichlet(ExponentialFamily):
         self.concentration = concentration
         shape = concentration.shape
         super().__init__(shape[:-1], shape[-1:], validate_args=validate_args)
-
-    def expand(self, batch_shape: Sequence[int], _instance: Any = None) -> Self:
-        return self._expanded(
-            Dirichlet, batch_shape, _instance, ("concentration",), {"concentration": 1}
-        )
 
     def rsample(self, sample_shape: Sequence[int] = ()) -> Tensor:
         shape = self._extended_shape(sample_shape)

@@ -34,6 +34,11 @@ class Distribution:
         has_enumerate_support = False
     _validate_args = __debug__
 
+    # A class that has its own __init__ and not its own expand names the attributes (tensors and
+    # distributions) that start with the batch shape, and those that a copy takes as they are.
+    _expands: tuple[str, ...]
+    _keeps: tuple[str, ...] = ()
+
     @staticmethod
     def set_default_validate_args(value: bool) -> None:
         """Whether arguments are checked where a distribution is not told."""
@@ -41,12 +46,8 @@ class Distribution:
             raise ValueError(f"set_default_validate_args: expected a bool, got {value!r}")
         Distribution._validate_args = value
 
-    def __init__(
-        self,
-        batch_shape: Sequence[int] = Size(),
-        event_shape: Sequence[int] = Size(),
-        validate_args: bool | None = None,
-    ) -> None:
+    def __init__(self, batch_shape: Sequence[int] = Size(), event_shape: Sequence[int] = Size(),
+                 validate_args: bool | None = None) -> None:  # fmt: skip
         self._batch_shape, self._event_shape = Size(batch_shape), Size(event_shape)
         if validate_args is not None:
             self._validate_args = validate_args
@@ -77,7 +78,10 @@ class Distribution:
 
     def expand(self, batch_shape: Sequence[int], _instance: Any = None) -> Self:
         """The distribution with its parameters expanded to another batch shape."""
-        raise NotImplementedError
+        new = self._with_expanded_attributes(batch_shape, _instance)
+        Distribution.__init__(new, batch_shape, self._event_shape, validate_args=False)
+        new._validate_args = self._validate_args
+        return new
 
     @property
     def batch_shape(self) -> Size:
@@ -197,18 +201,22 @@ class Distribution:
             )
         return self.__new__(type(self)) if _instance is None else _instance
 
-    def _expanded(self, cls, batch_shape, _instance, names, event_ndims=None):
-        """expand for a distribution whose parameters are attributes; for subclasses of ours."""
+    def _with_expanded_attributes(self, batch_shape, _instance):
+        """A new distribution that has the attributes, expanded, but is not initialised yet."""
+        for cls in type(self).__mro__:
+            if "_expands" in vars(cls):
+                break
+        else:
+            raise NotImplementedError(f"{type(self).__name__} does not define expand")
         new = self._get_checked_instance(cls, _instance)
-        batch_shape = Size(batch_shape)
-        for name in names:
-            if name in self.__dict__:
-                extra = 0 if event_ndims is None else event_ndims.get(name, 0)
+        for name in cls._expands:
+            if name in self.__dict__:  # of several ways to give a parameter, one is taken
                 value = self.__dict__[name]
-                tail = value.shape[value.dim() - extra :] if extra else ()
-                new.__dict__[name] = value.expand((*batch_shape, *tail))
-        Distribution.__init__(new, batch_shape, self._event_shape, validate_args=False)
-        new._validate_args = self._validate_args
+                shape = value.batch_shape if isinstance(value, Distribution) else value.shape
+                behind = shape[len(self._batch_shape) :]
+                new.__dict__[name] = value.expand((*batch_shape, *behind))
+        for name in cls._keeps:
+            new.__dict__[name] = self.__dict__[name]
         return new
 
     def __repr__(self) -> str:

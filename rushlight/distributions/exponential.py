@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from rushlight import _C
 from rushlight._C import Size, Tensor
 from rushlight.distributions import constraints
 from rushlight.distributions.exp_family import ExponentialFamily
 from rushlight.distributions.utils import broadcast_all
-from rushlight.types import Self
 
 __all__ = ["Exponential"]
 
@@ -18,10 +16,11 @@ __all__ = ["Exponential"]
 class Exponential(ExponentialFamily):
     """Density rate exp(-rate x)."""
 
-    arg_constraints = {"rate": constraints.positive}  # noqa: RUF012
+    arg_constraints = {"rate": constraints.positive}
     support = constraints.nonnegative
     has_rsample = True
     _mean_carrier_measure = 0
+    _expands = ("rate",)
 
     def __init__(self, rate: Tensor | float, validate_args: bool | None = None) -> None:
         (self.rate,) = broadcast_all(rate)
@@ -42,9 +41,6 @@ class Exponential(ExponentialFamily):
     @property
     def variance(self) -> Tensor:
         return self.rate.pow(-2)
-
-    def expand(self, batch_shape: Sequence[int], _instance: Any = None) -> Self:
-        return self._expanded(Exponential, batch_shape, _instance, ("rate",))
 
     def rsample(self, sample_shape: Sequence[int] = Size()) -> Tensor:
         shape = self._extended_shape(sample_shape)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from rushlight import _C
 from rushlight._C import Size, Tensor
@@ -11,7 +10,6 @@ from rushlight.distributions import constraints
 from rushlight.distributions.distribution import Distribution
 from rushlight.distributions.gamma import Gamma
 from rushlight.distributions.utils import broadcast_all
-from rushlight.types import Self
 
 __all__ = ["FisherSnedecor"]
 
@@ -19,9 +17,10 @@ __all__ = ["FisherSnedecor"]
 class FisherSnedecor(Distribution):
     """A ratio of two chi-squared numbers, each divided by its degrees of freedom."""
 
-    arg_constraints = {"df1": constraints.positive, "df2": constraints.positive}  # noqa: RUF012
+    arg_constraints = {"df1": constraints.positive, "df2": constraints.positive}
     support = constraints.positive
     has_rsample = True
+    _expands = ("df1", "df2", "_gamma1", "_gamma2")
 
     def __init__(
         self, df1: Tensor | float, df2: Tensor | float, validate_args: bool | None = None
@@ -30,12 +29,6 @@ class FisherSnedecor(Distribution):
         self._gamma1 = Gamma(self.df1 * 0.5, self.df1)
         self._gamma2 = Gamma(self.df2 * 0.5, self.df2)
         super().__init__(self.df1.size(), validate_args=validate_args)
-
-    def expand(self, batch_shape: Sequence[int], _instance: Any = None) -> Self:
-        new = self._expanded(FisherSnedecor, batch_shape, _instance, ("df1", "df2"))
-        new._gamma1 = self._gamma1.expand(batch_shape)
-        new._gamma2 = self._gamma2.expand(batch_shape)
-        return new
 
     @property
     def mean(self) -> Tensor:

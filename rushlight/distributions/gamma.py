@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from rushlight import _C
 from rushlight._C import Size, Tensor
@@ -11,7 +10,6 @@ from rushlight.distributions import constraints
 from rushlight.distributions._special import gammainc
 from rushlight.distributions.exp_family import ExponentialFamily
 from rushlight.distributions.utils import broadcast_all
-from rushlight.types import Self
 
 __all__ = ["Gamma"]
 
@@ -19,13 +17,11 @@ __all__ = ["Gamma"]
 class Gamma(ExponentialFamily):
     """Shape `concentration`, rate `rate`. Draws have gradients by both parameters."""
 
-    arg_constraints = {  # noqa: RUF012
-        "concentration": constraints.positive,
-        "rate": constraints.positive,
-    }
+    arg_constraints = {"concentration": constraints.positive, "rate": constraints.positive}
     support = constraints.nonnegative
     has_rsample = True
     _mean_carrier_measure = 0
+    _expands = ("concentration", "rate")
 
     def __init__(
         self, concentration: Tensor | float, rate: Tensor | float, validate_args: bool | None = None
@@ -44,9 +40,6 @@ class Gamma(ExponentialFamily):
     @property
     def variance(self) -> Tensor:
         return self.concentration / self.rate.pow(2)
-
-    def expand(self, batch_shape: Sequence[int], _instance: Any = None) -> Self:
-        return self._expanded(Gamma, batch_shape, _instance, ("concentration", "rate"))
 
     def rsample(self, sample_shape: Sequence[int] = Size()) -> Tensor:
         shape = self._extended_shape(sample_shape)

@@ -10,7 +10,6 @@ from rushlight._C import Size, Tensor
 from rushlight.distributions import constraints
 from rushlight.distributions.distribution import Distribution
 from rushlight.distributions.utils import broadcast_all
-from rushlight.types import Self
 
 if TYPE_CHECKING:
     from rushlight.distributions.constraints import Constraint
@@ -21,22 +20,19 @@ __all__ = ["GeneralizedPareto"]
 class GeneralizedPareto(Distribution):
     """Tails over a threshold `loc`: exponential for concentration 0, heavier above it."""
 
-    arg_constraints = {  # noqa: RUF012
+    arg_constraints = {
         "loc": constraints.real,
         "scale": constraints.positive,
         "concentration": constraints.real,
     }
     has_rsample = True
+    _expands = ("loc", "scale", "concentration")
 
     def __init__(
         self, loc: Tensor, scale: Tensor, concentration: Tensor, validate_args: bool | None = None
     ) -> None:
         self.loc, self.scale, self.concentration = broadcast_all(loc, scale, concentration)
         super().__init__(self.loc.shape, validate_args=validate_args)
-
-    def expand(self, batch_shape: Sequence[int], _instance: Any = None) -> Self:
-        names = ("loc", "scale", "concentration")
-        return self._expanded(GeneralizedPareto, batch_shape, _instance, names)
 
     def _is_exponential(self):
         return _C.isclose(self.concentration, _C.zeros_like(self.concentration))

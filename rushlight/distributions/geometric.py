@@ -3,43 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from rushlight import _C
 from rushlight._C import Size, Tensor
 from rushlight.autograd import no_grad
 from rushlight.distributions import constraints
 from rushlight.distributions._binary_parameter import BinaryParameter
-from rushlight.distributions.distribution import Distribution
 from rushlight.distributions.utils import broadcast_all
 from rushlight.nn.functional import binary_cross_entropy_with_logits
-from rushlight.types import Self
 
 __all__ = ["Geometric"]
 
 
-class Geometric(BinaryParameter, Distribution):
+class Geometric(BinaryParameter):
     """Failures before the first success of probability `probs`: 0, 1, 2, ..."""
 
-    arg_constraints = {  # noqa: RUF012
-        "probs": constraints.unit_interval,
-        "logits": constraints.real,
-    }
     support = constraints.nonnegative_integer
 
-    def __init__(
-        self,
-        probs: Tensor | int | float | bool | None = None,
-        logits: Tensor | int | float | bool | None = None,
-        validate_args: bool | None = None,
-    ) -> None:
-        shape = self._take("Geometric", probs, logits)
-        super().__init__(shape, validate_args=validate_args)
-        if self._validate_args and probs is not None and not bool((self.probs > 0).all()):
+    def _check_parameters(self):
+        super()._check_parameters()
+        if "probs" in self.__dict__ and not bool((self.probs > 0).all()):
             raise ValueError(f"Geometric: all probs must be positive, got {self.probs}")
-
-    def expand(self, batch_shape: Sequence[int], _instance: Any = None) -> Self:
-        return self._expanded(Geometric, batch_shape, _instance, ("probs", "logits", "_param"))
 
     @property
     def mean(self) -> Tensor:

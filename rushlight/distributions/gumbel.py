@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from typing import Any
 
 from rushlight import _C
 from rushlight._C import Tensor
@@ -13,7 +11,6 @@ from rushlight.distributions.transformed_distribution import TransformedDistribu
 from rushlight.distributions.transforms import AffineTransform, ExpTransform
 from rushlight.distributions.uniform import Uniform
 from rushlight.distributions.utils import broadcast_all, euler_constant
-from rushlight.types import Self
 
 __all__ = ["Gumbel"]
 
@@ -21,8 +18,9 @@ __all__ = ["Gumbel"]
 class Gumbel(TransformedDistribution):
     """The law of maxima: cdf exp(-exp(-(x - loc) / scale))."""
 
-    arg_constraints = {"loc": constraints.real, "scale": constraints.positive}  # noqa: RUF012
+    arg_constraints = {"loc": constraints.real, "scale": constraints.positive}
     support = constraints.real
+    _expands = ("loc", "scale")
 
     def __init__(
         self, loc: Tensor | float, scale: Tensor | float, validate_args: bool | None = None
@@ -38,11 +36,6 @@ class Gumbel(TransformedDistribution):
             AffineTransform(self.loc, -self.scale),
         ]
         super().__init__(base, transforms, validate_args=validate_args)
-
-    def expand(self, batch_shape: Sequence[int], _instance: Any = None) -> Self:
-        new = self._get_checked_instance(Gumbel, _instance)
-        new.loc, new.scale = self.loc.expand(batch_shape), self.scale.expand(batch_shape)
-        return super().expand(batch_shape, new)
 
     def log_prob(self, value: Tensor) -> Tensor:
         if self._validate_args:

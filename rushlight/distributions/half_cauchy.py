@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from typing import Any
 
 from rushlight import _C
 from rushlight._C import Tensor
 from rushlight.distributions._half import Half
 from rushlight.distributions.cauchy import Cauchy
-from rushlight.types import Self
 
 __all__ = ["HalfCauchy"]
 
@@ -19,9 +16,6 @@ class HalfCauchy(Half):
     """|x| of a Cauchy number x with median 0 and width `scale`."""
 
     _whole = Cauchy
-
-    def expand(self, batch_shape: Sequence[int], _instance: Any = None) -> Self:
-        return super().expand(batch_shape, self._get_checked_instance(HalfCauchy, _instance))
 
     @property
     def mean(self) -> Tensor:

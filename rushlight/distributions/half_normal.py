@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from typing import Any
 
 from rushlight._C import Tensor
 from rushlight.distributions._half import Half
 from rushlight.distributions.normal import Normal
-from rushlight.types import Self
 
 __all__ = ["HalfNormal"]
 
@@ -18,9 +15,6 @@ class HalfNormal(Half):
     """|x| of a normal number x with mean 0 and deviation `scale`."""
 
     _whole = Normal
-
-    def expand(self, batch_shape: Sequence[int], _instance: Any = None) -> Self:
-        return super().expand(batch_shape, self._get_checked_instance(HalfNormal, _instance))
 
     @property
     def mean(self) -> Tensor:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from rushlight._C import Size, Tensor
 from rushlight.distributions import constraints
+from rushlight.distributions._delegated import Delegated
 from rushlight.distributions.distribution import Distribution
 from rushlight.distributions.utils import _sum_rightmost
-from rushlight.types import Self
 
 if TYPE_CHECKING:
     from rushlight.distributions.constraints import Constraint
@@ -20,14 +20,12 @@ __all__ = ["Independent"]
 class Independent(Distribution):
     """The base distribution with its last batch dims as part of each event."""
 
-    arg_constraints = {}  # noqa: RUF012
+    arg_constraints = {}
+    _expands = ("base_dist",)
+    _keeps = ("reinterpreted_batch_ndims",)
 
-    def __init__(
-        self,
-        base_distribution: Distribution,
-        reinterpreted_batch_ndims: int,
-        validate_args: bool | None = None,
-    ) -> None:
+    def __init__(self, base_distribution: Distribution, reinterpreted_batch_ndims: int,
+                 validate_args: bool | None = None) -> None:  # fmt: skip
         if reinterpreted_batch_ndims > len(base_distribution.batch_shape):
             raise ValueError(
                 f"Independent: reinterpreted_batch_ndims is {reinterpreted_batch_ndims}, but the "
@@ -39,16 +37,6 @@ class Independent(Distribution):
         self.base_dist = base_distribution
         self.reinterpreted_batch_ndims = reinterpreted_batch_ndims
         super().__init__(shape[:cut], shape[cut:], validate_args=validate_args)
-
-    def expand(self, batch_shape: Sequence[int], _instance: Any = None) -> Self:
-        new = self._get_checked_instance(Independent, _instance)
-        batch_shape = Size(batch_shape)
-        moved = self.event_shape[: self.reinterpreted_batch_ndims]
-        new.base_dist = self.base_dist.expand(batch_shape + moved)
-        new.reinterpreted_batch_ndims = self.reinterpreted_batch_ndims
-        super(Independent, new).__init__(batch_shape, self.event_shape, validate_args=False)
-        new._validate_args = self._validate_args
-        return new
 
     @property
     def has_rsample(self) -> bool:
@@ -65,17 +53,9 @@ class Independent(Distribution):
             found = constraints.independent(found, self.reinterpreted_batch_ndims)
         return found
 
-    @property
-    def mean(self) -> Tensor:
-        return self.base_dist.mean
-
-    @property
-    def mode(self) -> Tensor:
-        return self.base_dist.mode
-
-    @property
-    def variance(self) -> Tensor:
-        return self.base_dist.variance
+    mean = Delegated("base_dist")
+    mode = Delegated("base_dist")
+    variance = Delegated("base_dist")
 
     def sample(self, sample_shape: Sequence[int] = Size()) -> Tensor:
         return self.base_dist.sample(sample_shape)

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
-
 from rushlight import _C
 from rushlight._C import Tensor
 from rushlight.distributions import constraints
+from rushlight.distributions._delegated import Delegated
 from rushlight.distributions.gamma import Gamma
 from rushlight.distributions.transformed_distribution import TransformedDistribution
 from rushlight.distributions.transforms import PowerTransform
-from rushlight.types import Self
 
 __all__ = ["InverseGamma"]
 
@@ -19,12 +16,10 @@ __all__ = ["InverseGamma"]
 class InverseGamma(TransformedDistribution):
     """1 / x of a gamma number x."""
 
-    arg_constraints = {  # noqa: RUF012
-        "concentration": constraints.positive,
-        "rate": constraints.positive,
-    }
+    arg_constraints = {"concentration": constraints.positive, "rate": constraints.positive}
     support = constraints.positive
     has_rsample = True
+    _expands = ()
 
     def __init__(
         self, concentration: Tensor | float, rate: Tensor | float, validate_args: bool | None = None
@@ -33,16 +28,8 @@ class InverseGamma(TransformedDistribution):
         power = PowerTransform(-base.rate.new_ones(()))
         super().__init__(base, power, validate_args=validate_args)
 
-    def expand(self, batch_shape: Sequence[int], _instance: Any = None) -> Self:
-        return super().expand(batch_shape, self._get_checked_instance(InverseGamma, _instance))
-
-    @property
-    def concentration(self) -> Tensor:
-        return self.base_dist.concentration
-
-    @property
-    def rate(self) -> Tensor:
-        return self.base_dist.rate
+    concentration = Delegated("base_dist")
+    rate = Delegated("base_dist")
 
     @property
     def mean(self) -> Tensor:

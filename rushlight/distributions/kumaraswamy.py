@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
-
 from rushlight import _C
 from rushlight._C import Tensor
 from rushlight.distributions import constraints
@@ -12,7 +9,6 @@ from rushlight.distributions.transformed_distribution import TransformedDistribu
 from rushlight.distributions.transforms import AffineTransform, PowerTransform
 from rushlight.distributions.uniform import Uniform
 from rushlight.distributions.utils import broadcast_all, euler_constant
-from rushlight.types import Self
 
 __all__ = ["Kumaraswamy"]
 
@@ -25,19 +21,16 @@ def _moment(a, b, n):
 class Kumaraswamy(TransformedDistribution):
     """A relative of the beta distribution: cdf 1 - (1 - x^a)^b."""
 
-    arg_constraints = {  # noqa: RUF012
+    arg_constraints = {
         "concentration1": constraints.positive,
         "concentration0": constraints.positive,
     }
     support = constraints.unit_interval
     has_rsample = True
+    _expands = ("concentration1", "concentration0")
 
-    def __init__(
-        self,
-        concentration1: Tensor | float,
-        concentration0: Tensor | float,
-        validate_args: bool | None = None,
-    ) -> None:
+    def __init__(self, concentration1: Tensor | float, concentration0: Tensor | float,
+                 validate_args: bool | None = None) -> None:  # fmt: skip
         self.concentration1, self.concentration0 = broadcast_all(concentration1, concentration0)
         base = Uniform(
             _C.full_like(self.concentration0, 0),
@@ -50,12 +43,6 @@ class Kumaraswamy(TransformedDistribution):
             PowerTransform(exponent=self.concentration1.reciprocal()),
         ]
         super().__init__(base, transforms, validate_args=validate_args)
-
-    def expand(self, batch_shape: Sequence[int], _instance: Any = None) -> Self:
-        new = self._get_checked_instance(Kumaraswamy, _instance)
-        new.concentration1 = self.concentration1.expand(batch_shape)
-        new.concentration0 = self.concentration0.expand(batch_shape)
-        return super().expand(batch_shape, new)
 
     @property
     def mean(self) -> Tensor:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
 from rushlight import _C
 from rushlight._C import Size, Tensor
@@ -13,7 +12,6 @@ from rushlight.distributions import constraints
 from rushlight.distributions.beta import Beta
 from rushlight.distributions.distribution import Distribution
 from rushlight.distributions.utils import broadcast_all
-from rushlight.types import Self
 
 __all__ = ["LKJCholesky"]
 
@@ -22,8 +20,10 @@ class LKJCholesky(Distribution):
     """Lower factors L of dim by dim correlation matrices, which have the density
     det(L L^T)^(concentration - 1); concentration 1 is uniform."""
 
-    arg_constraints = {"concentration": constraints.positive}  # noqa: RUF012
+    arg_constraints = {"concentration": constraints.positive}
     support = constraints.corr_cholesky
+    _expands = ("concentration", "_beta")
+    _keeps = ("dim",)
 
     def __init__(
         self, dim: int, concentration: Tensor | float = 1.0, validate_args: bool | None = None
@@ -41,12 +41,6 @@ class LKJCholesky(Distribution):
         offset = _C.cat([offset.new_zeros((1,)), offset])
         self._beta = Beta(offset + 0.5, marginal.unsqueeze(-1) - 0.5 * offset)
         super().__init__(batch, event, validate_args)
-
-    def expand(self, batch_shape: Sequence[int], _instance: Any = None) -> Self:
-        new = self._expanded(LKJCholesky, batch_shape, _instance, ("concentration",))
-        new.dim = self.dim
-        new._beta = self._beta.expand((*Size(batch_shape), self.dim))
-        return new
 
     def sample(self, sample_shape: Sequence[int] = Size()) -> Tensor:
         with no_grad():

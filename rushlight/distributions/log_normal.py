@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
-
 from rushlight._C import Tensor
 from rushlight.distributions import constraints
+from rushlight.distributions._delegated import Delegated
 from rushlight.distributions.normal import Normal
 from rushlight.distributions.transformed_distribution import TransformedDistribution
 from rushlight.distributions.transforms import ExpTransform
-from rushlight.types import Self
 
 __all__ = ["LogNormal"]
 
@@ -18,9 +15,10 @@ __all__ = ["LogNormal"]
 class LogNormal(TransformedDistribution):
     """exp of a normal number with mean `loc` and deviation `scale`."""
 
-    arg_constraints = {"loc": constraints.real, "scale": constraints.positive}  # noqa: RUF012
+    arg_constraints = {"loc": constraints.real, "scale": constraints.positive}
     support = constraints.positive
     has_rsample = True
+    _expands = ()
 
     def __init__(
         self, loc: Tensor | float, scale: Tensor | float, validate_args: bool | None = None
@@ -28,16 +26,8 @@ class LogNormal(TransformedDistribution):
         base = Normal(loc, scale, validate_args=validate_args)
         super().__init__(base, ExpTransform(), validate_args=validate_args)
 
-    def expand(self, batch_shape: Sequence[int], _instance: Any = None) -> Self:
-        return super().expand(batch_shape, self._get_checked_instance(LogNormal, _instance))
-
-    @property
-    def loc(self) -> Tensor:
-        return self.base_dist.loc
-
-    @property
-    def scale(self) -> Tensor:
-        return self.base_dist.scale
+    loc = Delegated("base_dist")
+    scale = Delegated("base_dist")
 
     @property
     def mean(self) -> Tensor:

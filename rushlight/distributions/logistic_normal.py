@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
-
 from rushlight._C import Tensor
 from rushlight.distributions import constraints
 from rushlight.distributions.independent import Independent
 from rushlight.distributions.normal import Normal
 from rushlight.distributions.transformed_distribution import TransformedDistribution
 from rushlight.distributions.transforms import StickBreakingTransform
-from rushlight.types import Self
 
 __all__ = ["LogisticNormal"]
 
@@ -19,9 +15,10 @@ __all__ = ["LogisticNormal"]
 class LogisticNormal(TransformedDistribution):
     """Probability vectors: normal numbers through StickBreakingTransform."""
 
-    arg_constraints = {"loc": constraints.real, "scale": constraints.positive}  # noqa: RUF012
+    arg_constraints = {"loc": constraints.real, "scale": constraints.positive}
     support = constraints.simplex
     has_rsample = True
+    _expands = ()
 
     def __init__(
         self, loc: Tensor | float, scale: Tensor | float, validate_args: bool | None = None
@@ -30,9 +27,6 @@ class LogisticNormal(TransformedDistribution):
         if not base.batch_shape:
             base = base.expand([1])
         super().__init__(base, StickBreakingTransform(), validate_args=validate_args)
-
-    def expand(self, batch_shape: Sequence[int], _instance: Any = None) -> Self:
-        return super().expand(batch_shape, self._get_checked_instance(LogisticNormal, _instance))
 
     @property
     def loc(self) -> Tensor:

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
 from rushlight import _C, linalg
 from rushlight._C import Size, Tensor
 from rushlight.distributions import constraints
-from rushlight.distributions.distribution import Distribution
+from rushlight.distributions._location_scale import AroundLocation
 from rushlight.distributions.multivariate_normal import _batch_mahalanobis, _broadcast_shapes
 from rushlight.distributions.utils import _standard_normal, lazy_property
-from rushlight.types import Self
 
 __all__ = ["LowRankMultivariateNormal"]
 
@@ -35,16 +33,17 @@ def _mahalanobis(W, D, x, capacitance):
     return (x.pow(2) / D).sum(-1) - _batch_mahalanobis(capacitance, projected)
 
 
-class LowRankMultivariateNormal(Distribution):
+class LowRankMultivariateNormal(AroundLocation):
     """Covariance cov_factor cov_factor^T + diag(cov_diag)."""
 
-    arg_constraints = {  # noqa: RUF012
+    arg_constraints = {
         "loc": constraints.real_vector,
         "cov_factor": constraints.independent(constraints.real, 2),
         "cov_diag": constraints.independent(constraints.positive, 1),
     }
     support = constraints.real_vector
     has_rsample = True
+    _expands = ("loc", "cov_diag", "cov_factor", "_capacitance")
 
     def __init__(
         self, loc: Tensor, cov_factor: Tensor, cov_diag: Tensor, validate_args: bool | None = None
@@ -66,19 +65,6 @@ class LowRankMultivariateNormal(Distribution):
         self.cov_factor = cov_factor.expand((*batch, *cov_factor.shape[-2:]))
         self._capacitance = _capacitance_tril(self.cov_factor, self.cov_diag)
         super().__init__(batch, event, validate_args=validate_args)
-
-    def expand(self, batch_shape: Sequence[int], _instance: Any = None) -> Self:
-        names = ("loc", "cov_diag", "cov_factor", "_capacitance")
-        event = dict(zip(names, (1, 1, 2, 2), strict=True))
-        return self._expanded(LowRankMultivariateNormal, batch_shape, _instance, names, event)
-
-    @property
-    def mean(self) -> Tensor:
-        return self.loc
-
-    @property
-    def mode(self) -> Tensor:
-        return self.loc
 
     @lazy_property
     def variance(self):

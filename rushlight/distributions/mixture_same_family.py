@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from rushlight import _C
 from rushlight._C import Size, Tensor
@@ -11,7 +11,6 @@ from rushlight.autograd import no_grad
 from rushlight.distributions import constraints
 from rushlight.distributions.categorical import Categorical
 from rushlight.distributions.distribution import Distribution
-from rushlight.types import Self
 
 if TYPE_CHECKING:
     from rushlight.distributions.constraints import Constraint
@@ -22,15 +21,13 @@ __all__ = ["MixtureSameFamily"]
 class MixtureSameFamily(Distribution):
     """A Categorical chooses one of the components, the last batch dim of another distribution."""
 
-    arg_constraints = {}  # noqa: RUF012
+    arg_constraints = {}
     has_rsample = False
+    _expands = ("_mixture_distribution", "_component_distribution")
+    _keeps = ("_num_component", "_event_ndims")
 
-    def __init__(
-        self,
-        mixture_distribution: Categorical,
-        component_distribution: Distribution,
-        validate_args: bool | None = None,
-    ) -> None:
+    def __init__(self, mixture_distribution: Categorical, component_distribution: Distribution,
+                 validate_args: bool | None = None) -> None:  # fmt: skip
         self._mixture_distribution = mixture_distribution
         self._component_distribution = component_distribution
         if not isinstance(mixture_distribution, Categorical):
@@ -51,17 +48,6 @@ class MixtureSameFamily(Distribution):
         event_shape = component_distribution.event_shape
         self._event_ndims = len(event_shape)
         super().__init__(parts[:-1], event_shape, validate_args=validate_args)
-
-    def expand(self, batch_shape: Sequence[int], _instance: Any = None) -> Self:
-        batch_shape = Size(batch_shape)
-        new = self._get_checked_instance(MixtureSameFamily, _instance)
-        parts = batch_shape + Size((self._num_component,))
-        new._component_distribution = self._component_distribution.expand(parts)
-        new._mixture_distribution = self._mixture_distribution.expand(batch_shape)
-        new._num_component, new._event_ndims = self._num_component, self._event_ndims
-        super(MixtureSameFamily, new).__init__(batch_shape, self.event_shape, validate_args=False)
-        new._validate_args = self._validate_args
-        return new
 
     @constraints.dependent_property
     def support(self) -> Constraint:

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from rushlight import _C
 from rushlight._C import Size, Tensor
 from rushlight.distributions import constraints
+from rushlight.distributions._over_categories import OverCategories
 from rushlight.distributions.binomial import Binomial
-from rushlight.distributions.categorical import Categorical
-from rushlight.distributions.distribution import Distribution
 from rushlight.distributions.utils import broadcast_all
-from rushlight.types import Self
 
 if TYPE_CHECKING:
     from rushlight.distributions.constraints import Constraint
@@ -20,31 +18,20 @@ if TYPE_CHECKING:
 __all__ = ["Multinomial"]
 
 
-class Multinomial(Distribution):
+class Multinomial(OverCategories):
     """How often each of K categories comes in `total_count` draws."""
 
-    arg_constraints = {  # noqa: RUF012
-        "probs": constraints.simplex,
-        "logits": constraints.real_vector,
-    }
+    _expands = ("_categorical", "_binomial")
+    _keeps = ("total_count",)
 
-    def __init__(
-        self,
-        total_count: int = 1,
-        probs: Tensor | None = None,
-        logits: Tensor | None = None,
-        validate_args: bool | None = None,
-    ) -> None:
+    def __init__(self, total_count: int = 1, probs: Tensor | None = None,
+                 logits: Tensor | None = None,
+                 validate_args: bool | None = None) -> None:  # fmt: skip
         if not isinstance(total_count, int):
             raise NotImplementedError("Multinomial: total_count must be one int")
         self.total_count = total_count
-        self._categorical = Categorical(probs=probs, logits=logits)
+        self._take(probs, logits, validate_args)
         self._binomial = Binomial(total_count=total_count, probs=self.probs)
-        super().__init__(
-            self._categorical.batch_shape,
-            self._categorical.param_shape[-1:],
-            validate_args=validate_args,
-        )
 
     @property
     def mean(self) -> Tensor:
@@ -54,33 +41,9 @@ class Multinomial(Distribution):
     def variance(self) -> Tensor:
         return self.total_count * self.probs * (1 - self.probs)
 
-    def expand(self, batch_shape: Sequence[int], _instance: Any = None) -> Self:
-        new = self._get_checked_instance(Multinomial, _instance)
-        new.total_count = self.total_count
-        new._categorical = self._categorical.expand(batch_shape)
-        new._binomial = Binomial(total_count=self.total_count, probs=new._categorical.probs)
-        super(Multinomial, new).__init__(Size(batch_shape), self.event_shape, validate_args=False)
-        new._validate_args = self._validate_args
-        return new
-
-    def _new(self, *args, **kwargs):
-        return self._categorical._new(*args, **kwargs)
-
     @constraints.dependent_property(is_discrete=True, event_dim=1)
     def support(self) -> Constraint:
         return constraints.multinomial(self.total_count)
-
-    @property
-    def logits(self) -> Tensor:
-        return self._categorical.logits
-
-    @property
-    def probs(self) -> Tensor:
-        return self._categorical.probs
-
-    @property
-    def param_shape(self) -> Size:
-        return self._categorical.param_shape
 
     def sample(self, sample_shape: Sequence[int] = Size()) -> Tensor:
         shape = Size(sample_shape)

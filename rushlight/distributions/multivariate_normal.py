@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
 from rushlight import linalg
 from rushlight._C import Size, Tensor
@@ -13,9 +12,8 @@ from rushlight.distributions._covariance import CovarianceParameter
 from rushlight.distributions._covariance import (
     _precision_to_scale_tril as _precision_to_scale_tril,
 )  # PyTorch's place of it
-from rushlight.distributions.distribution import Distribution
+from rushlight.distributions._location_scale import AroundLocation
 from rushlight.distributions.utils import _standard_normal
-from rushlight.types import Self
 
 __all__ = ["MultivariateNormal"]
 
@@ -35,10 +33,10 @@ def _batch_mahalanobis(bL, bx):
     return solved.pow(2).sum((-2, -1))
 
 
-class MultivariateNormal(CovarianceParameter, Distribution):
+class MultivariateNormal(CovarianceParameter, AroundLocation):
     """Mean `loc`, and one of covariance_matrix, precision_matrix, scale_tril (its lower factor)."""
 
-    arg_constraints = {  # noqa: RUF012
+    arg_constraints = {
         "loc": constraints.real_vector,
         "covariance_matrix": constraints.positive_definite,
         "precision_matrix": constraints.positive_definite,
@@ -46,15 +44,12 @@ class MultivariateNormal(CovarianceParameter, Distribution):
     }
     support = constraints.real_vector
     has_rsample = True
+    _expands = ("loc", "covariance_matrix", "precision_matrix", "scale_tril")
+    _keeps = ("_unbroadcasted_scale_tril",)
 
-    def __init__(
-        self,
-        loc: Tensor,
-        covariance_matrix: Tensor | None = None,
-        precision_matrix: Tensor | None = None,
-        scale_tril: Tensor | None = None,
-        validate_args: bool | None = None,
-    ) -> None:
+    def __init__(self, loc: Tensor, covariance_matrix: Tensor | None = None,
+                 precision_matrix: Tensor | None = None, scale_tril: Tensor | None = None,
+                 validate_args: bool | None = None) -> None:  # fmt: skip
         if loc.dim() < 1:
             raise ValueError("MultivariateNormal: loc must have at least one dimension")
         name, matrix = self._one_of(
@@ -68,21 +63,6 @@ class MultivariateNormal(CovarianceParameter, Distribution):
         self.loc = loc.expand((*batch, loc.shape[-1]))
         super().__init__(batch, self.loc.shape[-1:], validate_args=validate_args)
         self._keep_factor(name, matrix)
-
-    def expand(self, batch_shape: Sequence[int], _instance: Any = None) -> Self:
-        names = ("loc", "covariance_matrix", "precision_matrix", "scale_tril")
-        event = dict(zip(names, (1, 2, 2, 2), strict=True))
-        new = self._expanded(MultivariateNormal, batch_shape, _instance, names, event)
-        new._unbroadcasted_scale_tril = self._unbroadcasted_scale_tril
-        return new
-
-    @property
-    def mean(self) -> Tensor:
-        return self.loc
-
-    @property
-    def mode(self) -> Tensor:
-        return self.loc
 
     @property
     def variance(self) -> Tensor:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from rushlight import _C
 from rushlight._C import Size, Tensor
@@ -14,34 +13,26 @@ from rushlight.distributions.distribution import Distribution
 from rushlight.distributions.gamma import Gamma
 from rushlight.distributions.utils import lazy_property
 from rushlight.nn import functional as F
-from rushlight.types import Self
 
 __all__ = ["NegativeBinomial"]
 
 
-class NegativeBinomial(BinaryParameter, Distribution):
+class NegativeBinomial(BinaryParameter):
     """Successes of probability `probs` before `total_count` failures."""
 
-    arg_constraints = {  # noqa: RUF012
+    arg_constraints = {
         "total_count": constraints.greater_than_eq(0),
         "probs": constraints.half_open_interval(0.0, 1.0),
         "logits": constraints.real,
     }
     support = constraints.nonnegative_integer
+    _expands = ("total_count", *BinaryParameter._expands)
 
-    def __init__(
-        self,
-        total_count: Tensor | float,
-        probs: Tensor | None = None,
-        logits: Tensor | None = None,
-        validate_args: bool | None = None,
-    ) -> None:
+    def __init__(self, total_count: Tensor | float, probs: Tensor | None = None,
+                 logits: Tensor | None = None,
+                 validate_args: bool | None = None) -> None:  # fmt: skip
         shape = self._take("NegativeBinomial", probs, logits, total_count)
-        super().__init__(shape, validate_args=validate_args)
-
-    def expand(self, batch_shape: Sequence[int], _instance: Any = None) -> Self:
-        names = ("total_count", "probs", "logits", "_param")
-        return self._expanded(NegativeBinomial, batch_shape, _instance, names)
+        Distribution.__init__(self, shape, validate_args=validate_args)
 
     @property
     def mean(self) -> Tensor:

@@ -3,46 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from rushlight import _C
 from rushlight._C import Size, Tensor
 from rushlight.distributions import constraints
 from rushlight.distributions._over_categories import OverCategories
-from rushlight.distributions.categorical import Categorical
-from rushlight.distributions.distribution import Distribution
 from rushlight.nn.functional import one_hot
-from rushlight.types import Self
 
 __all__ = ["OneHotCategorical", "OneHotCategoricalStraightThrough"]
 
 
-class OneHotCategorical(OverCategories, Distribution):
+class OneHotCategorical(OverCategories):
     """Vectors of zeros with one 1, at the place that Categorical draws."""
 
-    arg_constraints = {  # noqa: RUF012
-        "probs": constraints.simplex,
-        "logits": constraints.real_vector,
-    }
     support = constraints.one_hot
     has_enumerate_support = True
+    _expands = ("_categorical",)
 
-    def __init__(
-        self,
-        probs: Tensor | None = None,
-        logits: Tensor | None = None,
-        validate_args: bool | None = None,
-    ) -> None:
-        self._categorical = Categorical(probs, logits)
-        shape = self._categorical.param_shape
-        super().__init__(self._categorical.batch_shape, shape[-1:], validate_args=validate_args)
-
-    def expand(self, batch_shape: Sequence[int], _instance: Any = None) -> Self:
-        new = self._get_checked_instance(OneHotCategorical, _instance)
-        new._categorical = self._categorical.expand(batch_shape)
-        super(OneHotCategorical, new).__init__(batch_shape, self.event_shape, validate_args=False)
-        new._validate_args = self._validate_args
-        return new
+    def __init__(self, probs: Tensor | None = None, logits: Tensor | None = None,
+                 validate_args: bool | None = None) -> None:  # fmt: skip
+        self._take(probs, logits, validate_args)
 
     @property
     def mean(self) -> Tensor:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from rushlight._C import Tensor
 from rushlight.distributions import constraints
@@ -11,7 +10,6 @@ from rushlight.distributions.exponential import Exponential
 from rushlight.distributions.transformed_distribution import TransformedDistribution
 from rushlight.distributions.transforms import AffineTransform, ExpTransform
 from rushlight.distributions.utils import broadcast_all
-from rushlight.types import Self
 
 if TYPE_CHECKING:
     from rushlight.distributions.constraints import Constraint
@@ -22,7 +20,8 @@ __all__ = ["Pareto"]
 class Pareto(TransformedDistribution):
     """Numbers from `scale` on, whose tail falls as x^-alpha."""
 
-    arg_constraints = {"alpha": constraints.positive, "scale": constraints.positive}  # noqa: RUF012
+    arg_constraints = {"alpha": constraints.positive, "scale": constraints.positive}
+    _expands = ("scale", "alpha")
 
     def __init__(
         self, scale: Tensor | float, alpha: Tensor | float, validate_args: bool | None = None
@@ -31,11 +30,6 @@ class Pareto(TransformedDistribution):
         base = Exponential(self.alpha, validate_args=validate_args)
         transforms = [ExpTransform(), AffineTransform(loc=0, scale=self.scale)]
         super().__init__(base, transforms, validate_args=validate_args)
-
-    def expand(self, batch_shape: Sequence[int], _instance: Any = None) -> Self:
-        new = self._get_checked_instance(Pareto, _instance)
-        new.scale, new.alpha = self.scale.expand(batch_shape), self.alpha.expand(batch_shape)
-        return super().expand(batch_shape, new)
 
     @property
     def mean(self) -> Tensor:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from rushlight import _C
 from rushlight._C import Size, Tensor
@@ -11,7 +10,7 @@ from rushlight.autograd import no_grad
 from rushlight.distributions import constraints
 from rushlight.distributions.exp_family import ExponentialFamily
 from rushlight.distributions.utils import _is_number, broadcast_all
-from rushlight.types import Self
+from rushlight.types import Number
 
 __all__ = ["Poisson"]
 
@@ -19,12 +18,11 @@ __all__ = ["Poisson"]
 class Poisson(ExponentialFamily):
     """Counts with mean `rate`."""
 
-    arg_constraints = {"rate": constraints.nonnegative}  # noqa: RUF012
+    arg_constraints = {"rate": constraints.nonnegative}
     support = constraints.nonnegative_integer
+    _expands = ("rate",)
 
-    def __init__(
-        self, rate: Tensor | int | float | bool, validate_args: bool | None = None
-    ) -> None:
+    def __init__(self, rate: Tensor | Number, validate_args: bool | None = None) -> None:
         (self.rate,) = broadcast_all(rate)
         shape = Size() if _is_number(rate) else self.rate.size()
         super().__init__(shape, validate_args=validate_args)
@@ -40,9 +38,6 @@ class Poisson(ExponentialFamily):
     @property
     def variance(self) -> Tensor:
         return self.rate
-
-    def expand(self, batch_shape: Sequence[int], _instance: Any = None) -> Self:
-        return self._expanded(Poisson, batch_shape, _instance, ("rate",))
 
     def sample(self, sample_shape: Sequence[int] = Size()) -> Tensor:
         shape = self._extended_shape(sample_shape)

@@ -3,47 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from rushlight import _C
 from rushlight._C import Size, Tensor
 from rushlight.distributions import constraints
 from rushlight.distributions._binary_parameter import BinaryParameter
+from rushlight.distributions._relaxed import Relaxed
 from rushlight.distributions.distribution import Distribution
-from rushlight.distributions.transformed_distribution import TransformedDistribution
 from rushlight.distributions.transforms import SigmoidTransform
 from rushlight.distributions.utils import broadcast_all, clamp_probs
-from rushlight.types import Self
+from rushlight.types import Number
 
 __all__ = ["LogitRelaxedBernoulli", "RelaxedBernoulli"]
 
 
-class LogitRelaxedBernoulli(BinaryParameter, Distribution):
+class LogitRelaxedBernoulli(BinaryParameter):
     """The log-odds of RelaxedBernoulli's draws."""
 
-    arg_constraints = {  # noqa: RUF012
-        "probs": constraints.unit_interval,
-        "logits": constraints.real,
-    }
     support = constraints.real
     has_rsample = True
+    _expands = BinaryParameter._expands
+    _keeps = ("temperature",)
 
-    def __init__(
-        self,
-        temperature: Tensor,
-        probs: Tensor | int | float | bool | None = None,
-        logits: Tensor | int | float | bool | None = None,
-        validate_args: bool | None = None,
-    ) -> None:
+    def __init__(self, temperature: Tensor, probs: Tensor | Number | None = None,
+                 logits: Tensor | Number | None = None,
+                 validate_args: bool | None = None) -> None:  # fmt: skip
         self.temperature = temperature
         shape = self._take("RelaxedBernoulli", probs, logits)
-        super().__init__(shape, validate_args=validate_args)
-
-    def expand(self, batch_shape: Sequence[int], _instance: Any = None) -> Self:
-        names = ("probs", "logits", "_param")
-        new = self._expanded(LogitRelaxedBernoulli, batch_shape, _instance, names)
-        new.temperature = self.temperature
-        return new
+        Distribution.__init__(self, shape, validate_args=validate_args)
 
     def rsample(self, sample_shape: Sequence[int] = Size()) -> Tensor:
         shape = self._extended_shape(sample_shape)
@@ -61,37 +48,15 @@ class LogitRelaxedBernoulli(BinaryParameter, Distribution):
         return temperature.log() + diff - 2 * diff.exp().log1p()
 
 
-class RelaxedBernoulli(TransformedDistribution):
+class RelaxedBernoulli(Relaxed):
     """Numbers in (0, 1), the nearer to 0 and 1 the lower the temperature; differentiable."""
 
-    arg_constraints = {  # noqa: RUF012
-        "probs": constraints.unit_interval,
-        "logits": constraints.real,
-    }
+    arg_constraints = BinaryParameter.arg_constraints
     support = constraints.unit_interval
-    has_rsample = True
+    _expands = ()
 
-    def __init__(
-        self,
-        temperature: Tensor,
-        probs: Tensor | int | float | bool | None = None,
-        logits: Tensor | int | float | bool | None = None,
-        validate_args: bool | None = None,
-    ) -> None:
+    def __init__(self, temperature: Tensor, probs: Tensor | Number | None = None,
+                 logits: Tensor | Number | None = None,
+                 validate_args: bool | None = None) -> None:  # fmt: skip
         base = LogitRelaxedBernoulli(temperature, probs, logits)
         super().__init__(base, SigmoidTransform(), validate_args=validate_args)
-
-    def expand(self, batch_shape: Sequence[int], _instance: Any = None) -> Self:
-        return super().expand(batch_shape, self._get_checked_instance(RelaxedBernoulli, _instance))
-
-    @property
-    def temperature(self) -> Tensor:
-        return self.base_dist.temperature
-
-    @property
-    def logits(self) -> Tensor:
-        return self.base_dist.logits
-
-    @property
-    def probs(self) -> Tensor:
-        return self.base_dist.probs

@@ -4,53 +4,38 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
 from rushlight import _C
 from rushlight._C import Size, Tensor
 from rushlight.distributions import constraints
+from rushlight.distributions._location_scale import AroundLocation
 from rushlight.distributions.chi2 import Chi2
-from rushlight.distributions.distribution import Distribution
 from rushlight.distributions.utils import _standard_normal, broadcast_all
-from rushlight.types import Self
 
 __all__ = ["StudentT"]
 
 
-class StudentT(Distribution):
+class StudentT(AroundLocation):
     """`df` degrees of freedom, moved to `loc` and stretched by `scale`."""
 
-    arg_constraints = {  # noqa: RUF012
+    arg_constraints = {
         "df": constraints.positive,
         "loc": constraints.real,
         "scale": constraints.positive,
     }
     support = constraints.real
     has_rsample = True
+    _expands = ("df", "loc", "scale", "_chi2")
 
-    def __init__(
-        self,
-        df: Tensor | float,
-        loc: Tensor | float = 0.0,
-        scale: Tensor | float = 1.0,
-        validate_args: bool | None = None,
-    ) -> None:
+    def __init__(self, df: Tensor | float, loc: Tensor | float = 0.0, scale: Tensor | float = 1.0,
+                 validate_args: bool | None = None) -> None:  # fmt: skip
         self.df, self.loc, self.scale = broadcast_all(df, loc, scale)
         self._chi2 = Chi2(self.df)
         super().__init__(self.df.size(), validate_args=validate_args)
 
-    def expand(self, batch_shape: Sequence[int], _instance: Any = None) -> Self:
-        new = self._expanded(StudentT, batch_shape, _instance, ("df", "loc", "scale"))
-        new._chi2 = self._chi2.expand(batch_shape)
-        return new
-
     @property
     def mean(self) -> Tensor:
         return _C.where(self.df <= 1, math.nan, self.loc)
-
-    @property
-    def mode(self) -> Tensor:
-        return self.loc
 
     @property
     def variance(self) -> Tensor:

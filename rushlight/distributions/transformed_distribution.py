@@ -23,14 +23,11 @@ __all__ = ["TransformedDistribution"]
 class TransformedDistribution(Distribution):
     """y = t(x) with x from a base distribution; the density follows from the Jacobians."""
 
-    arg_constraints = {}  # noqa: RUF012
+    arg_constraints = {}
+    _expands: tuple[str, ...] = ()
 
-    def __init__(
-        self,
-        base_distribution: Distribution,
-        transforms: Transform | list[Transform],
-        validate_args: bool | None = None,
-    ) -> None:
+    def __init__(self, base_distribution: Distribution, transforms: Transform | list[Transform],
+                 validate_args: bool | None = None) -> None:  # fmt: skip
         if isinstance(transforms, Transform):
             self.transforms = [transforms]
         elif isinstance(transforms, list) and all(isinstance(t, Transform) for t in transforms):
@@ -63,8 +60,8 @@ class TransformedDistribution(Distribution):
         super().__init__(shape[:cut], shape[cut:], validate_args=validate_args)
 
     def expand(self, batch_shape: Sequence[int], _instance: Any = None) -> Self:
-        new = self._get_checked_instance(TransformedDistribution, _instance)
         batch_shape = Size(batch_shape)
+        new = self._with_expanded_attributes(batch_shape, _instance)
         shape = batch_shape + self.event_shape
         for t in reversed(self.transforms):
             shape = t.inverse_shape(shape)

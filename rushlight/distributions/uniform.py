@@ -10,7 +10,6 @@ from rushlight._C import Size, Tensor
 from rushlight.distributions import constraints
 from rushlight.distributions.distribution import Distribution
 from rushlight.distributions.utils import broadcast_all
-from rushlight.types import Self
 
 if TYPE_CHECKING:
     from rushlight.distributions.constraints import Constraint
@@ -22,6 +21,7 @@ class Uniform(Distribution):
     """All of [low, high) alike."""
 
     has_rsample = True
+    _expands = ("low", "high")
 
     def __init__(
         self, low: Tensor | float, high: Tensor | float, validate_args: bool | None = None
@@ -53,9 +53,6 @@ class Uniform(Distribution):
     @property
     def variance(self) -> Tensor:
         return (self.high - self.low).pow(2) / 12
-
-    def expand(self, batch_shape: Sequence[int], _instance: Any = None) -> Self:
-        return self._expanded(Uniform, batch_shape, _instance, ("low", "high"))
 
     @constraints.dependent_property(is_discrete=False, event_dim=0)
     def support(self) -> Constraint:

@@ -8,6 +8,7 @@ from typing import Any
 from rushlight import _C
 from rushlight._C import Tensor
 from rushlight.nn import functional as F
+from rushlight.types import Number
 
 __all__ = [
     "broadcast_all",
@@ -26,7 +27,7 @@ def _is_number(x):
     return isinstance(x, int | float | complex) and not isinstance(x, Tensor)
 
 
-def broadcast_all(*values: Tensor | int | float | bool) -> tuple[Tensor, ...]:
+def broadcast_all(*values: Tensor | Number) -> tuple[Tensor, ...]:
     """The values as tensors of one shape; numbers take the tensors' dtype and device."""
     if not all(isinstance(v, Tensor) or _is_number(v) for v in values):
         kinds = [type(v).__name__ for v in values]

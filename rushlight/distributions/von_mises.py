@@ -4,29 +4,25 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
 from rushlight import _C
 from rushlight._C import Size, Tensor
 from rushlight.autograd import no_grad
 from rushlight.distributions import constraints
+from rushlight.distributions._location_scale import AroundLocation
 from rushlight.distributions._special import log_bessel_i
-from rushlight.distributions.distribution import Distribution
 from rushlight.distributions.utils import broadcast_all, lazy_property
-from rushlight.types import Self
 
 __all__ = ["VonMises"]
 
 
-class VonMises(Distribution):
+class VonMises(AroundLocation):
     """Angles around `loc`; the larger `concentration`, the closer."""
 
-    arg_constraints = {  # noqa: RUF012
-        "loc": constraints.real,
-        "concentration": constraints.positive,
-    }
+    arg_constraints = {"loc": constraints.real, "concentration": constraints.positive}
     support = constraints.real
     has_rsample = False
+    _expands = ("loc", "concentration")
 
     def __init__(
         self, loc: Tensor, concentration: Tensor, validate_args: bool | None = None
@@ -66,17 +62,6 @@ class VonMises(Distribution):
                 x = _C.where(accept & ~done, (u3 - 0.5).sign() * f.clamp(-1, 1).acos(), x)
                 done = done | accept
             return ((x + math.pi + loc) % (2 * math.pi) - math.pi).to(self.loc.dtype)
-
-    def expand(self, batch_shape: Sequence[int], _instance: Any = None) -> Self:
-        return self._expanded(VonMises, batch_shape, _instance, ("loc", "concentration"))
-
-    @property
-    def mean(self) -> Tensor:
-        return self.loc
-
-    @property
-    def mode(self) -> Tensor:
-        return self.loc
 
     @lazy_property
     def variance(self):

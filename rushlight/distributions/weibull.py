@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
-
 from rushlight import _C
 from rushlight._C import Tensor
 from rushlight.distributions import constraints
@@ -12,7 +9,6 @@ from rushlight.distributions.exponential import Exponential
 from rushlight.distributions.transformed_distribution import TransformedDistribution
 from rushlight.distributions.transforms import AffineTransform, PowerTransform
 from rushlight.distributions.utils import broadcast_all, euler_constant
-from rushlight.types import Self
 
 __all__ = ["Weibull"]
 
@@ -20,18 +16,12 @@ __all__ = ["Weibull"]
 class Weibull(TransformedDistribution):
     """scale times a power 1 / concentration of an exponential number."""
 
-    arg_constraints = {  # noqa: RUF012
-        "scale": constraints.positive,
-        "concentration": constraints.positive,
-    }
+    arg_constraints = {"scale": constraints.positive, "concentration": constraints.positive}
     support = constraints.positive
+    _expands = ("scale", "concentration", "concentration_reciprocal")
 
-    def __init__(
-        self,
-        scale: Tensor | float,
-        concentration: Tensor | float,
-        validate_args: bool | None = None,
-    ) -> None:
+    def __init__(self, scale: Tensor | float, concentration: Tensor | float,
+                 validate_args: bool | None = None) -> None:  # fmt: skip
         self.scale, self.concentration = broadcast_all(scale, concentration)
         self.concentration_reciprocal = self.concentration.reciprocal()
         base = Exponential(_C.ones_like(self.scale), validate_args=validate_args)
@@ -40,13 +30,6 @@ class Weibull(TransformedDistribution):
             AffineTransform(loc=0, scale=self.scale),
         ]
         super().__init__(base, transforms, validate_args=validate_args)
-
-    def expand(self, batch_shape: Sequence[int], _instance: Any = None) -> Self:
-        new = self._get_checked_instance(Weibull, _instance)
-        new.scale = self.scale.expand(batch_shape)
-        new.concentration = self.concentration.expand(batch_shape)
-        new.concentration_reciprocal = new.concentration.reciprocal()
-        return super().expand(batch_shape, new)
 
     @property
     def mean(self) -> Tensor:

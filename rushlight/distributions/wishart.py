@@ -12,7 +12,7 @@ from rushlight.distributions import constraints
 from rushlight.distributions._covariance import CovarianceParameter
 from rushlight.distributions.exp_family import ExponentialFamily
 from rushlight.distributions.multivariate_normal import _broadcast_shapes
-from rushlight.types import Self
+from rushlight.types import Number
 
 __all__ = ["Wishart"]
 
@@ -20,7 +20,7 @@ __all__ = ["Wishart"]
 class Wishart(CovarianceParameter, ExponentialFamily):
     """Sums of `df` outer products of normal vectors with this covariance; df above p - 1."""
 
-    arg_constraints = {  # noqa: RUF012
+    arg_constraints = {
         "covariance_matrix": constraints.positive_definite,
         "precision_matrix": constraints.positive_definite,
         "scale_tril": constraints.lower_cholesky,
@@ -29,15 +29,12 @@ class Wishart(CovarianceParameter, ExponentialFamily):
     support = constraints.positive_definite
     has_rsample = True
     _mean_carrier_measure = 0
+    _expands = ("covariance_matrix", "precision_matrix", "scale_tril", "df")
+    _keeps = ("_unbroadcasted_scale_tril",)
 
-    def __init__(
-        self,
-        df: Tensor | int | float | bool,
-        covariance_matrix: Tensor | None = None,
-        precision_matrix: Tensor | None = None,
-        scale_tril: Tensor | None = None,
-        validate_args: bool | None = None,
-    ) -> None:
+    def __init__(self, df: Tensor | Number, covariance_matrix: Tensor | None = None,
+                 precision_matrix: Tensor | None = None, scale_tril: Tensor | None = None,
+                 validate_args: bool | None = None) -> None:  # fmt: skip
         name, matrix = self._one_of(
             "Wishart",
             covariance_matrix=covariance_matrix,
@@ -53,13 +50,6 @@ class Wishart(CovarianceParameter, ExponentialFamily):
         self.df = df.expand(batch)
         super().__init__(batch, event, validate_args=validate_args)
         self._keep_factor(name, matrix)
-
-    def expand(self, batch_shape: Sequence[int], _instance: Any = None) -> Self:
-        names = ("covariance_matrix", "precision_matrix", "scale_tril", "df")
-        event = dict(zip(names, (2, 2, 2, 0), strict=True))
-        new = self._expanded(Wishart, batch_shape, _instance, names, event)
-        new._unbroadcasted_scale_tril = self._unbroadcasted_scale_tril
-        return new
 
     @property
     def mean(self) -> Tensor:
@@ -78,11 +68,8 @@ class Wishart(CovarianceParameter, ExponentialFamily):
         outer = diagonal.unsqueeze(-1) * diagonal.unsqueeze(-2)
         return self.df[..., None, None] * (V.pow(2) + outer)
 
-    def rsample(
-        self,
-        sample_shape: Sequence[int] = Size(),
-        max_try_correction: Any = None,
-    ) -> Tensor:
+    def rsample(self, sample_shape: Sequence[int] = Size(),
+                max_try_correction: Any = None) -> Tensor:  # fmt: skip
         """Bartlett's decomposition: a triangle of normal numbers with a chi diagonal."""
         sample_shape = Size(sample_shape)
         p = self._event_shape[-1]

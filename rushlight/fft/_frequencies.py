@@ -18,16 +18,9 @@ def _spaced(values, d, dtype, device, requires_grad):
     return (values.to(dtype) * (1.0 / d if d else inf)).requires_grad_(requires_grad)
 
 
-def fftfreq(
-    n: int,
-    d: float = 1.0,
-    *,
-    out: Tensor | None = None,
-    dtype: _dtype | None = None,
-    layout: layout | None = None,
-    device: Device = None,
-    requires_grad: bool = False,
-) -> Tensor:
+def fftfreq(n: int, d: float = 1.0, *, out: Tensor | None = None, dtype: _dtype | None = None,
+            layout: layout | None = None, device: Device = None,
+            requires_grad: bool = False) -> Tensor:  # fmt: skip
     """The frequencies of fft of n samples that lie d apart, those below zero behind the others."""
     if out is not None and dtype is None:
         dtype = out.dtype
@@ -38,16 +31,9 @@ def fftfreq(
     return write_out("fft.fftfreq", found, out)
 
 
-def rfftfreq(
-    n: int,
-    d: float = 1.0,
-    *,
-    out: Tensor | None = None,
-    dtype: _dtype | None = None,
-    layout: layout | None = None,
-    device: Device = None,
-    requires_grad: bool = False,
-) -> Tensor:
+def rfftfreq(n: int, d: float = 1.0, *, out: Tensor | None = None, dtype: _dtype | None = None,
+             layout: layout | None = None, device: Device = None,
+             requires_grad: bool = False) -> Tensor:  # fmt: skip
     """The frequencies of rfft of n samples that lie d apart."""
     if out is not None and dtype is None:
         dtype = out.dtype

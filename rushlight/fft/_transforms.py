@@ -138,230 +138,124 @@ def _one(n: int | None, dim: int) -> tuple[Any, tuple[int]]:
 
 
 @autocast_policy(cpu="float32")
-def fft(
-    input: Tensor,
-    n: int | None = None,
-    dim: int | Sequence[int] | None = -1,
-    norm: str | None = None,
-    *,
-    out: Tensor | None = None,
-) -> Tensor:
+def fft(input: Tensor, n: int | None = None, dim: int | Sequence[int] | None = -1,
+        norm: str | None = None, *, out: Tensor | None = None) -> Tensor:  # fmt: skip
     """The transform along one dim, cut or filled up to n elements."""
     return _c2c("fft.fft", input, *_one(n, dim), norm, True, out)  # type: ignore[arg-type]
 
 
 @autocast_policy(cpu="float32")
-def ifft(
-    input: Tensor,
-    n: int | None = None,
-    dim: int | Sequence[int] | None = -1,
-    norm: str | None = None,
-    *,
-    out: Tensor | None = None,
-) -> Tensor:
+def ifft(input: Tensor, n: int | None = None, dim: int | Sequence[int] | None = -1,
+         norm: str | None = None, *, out: Tensor | None = None) -> Tensor:  # fmt: skip
     """The inverse of fft."""
     return _c2c("fft.ifft", input, *_one(n, dim), norm, False, out)  # type: ignore[arg-type]
 
 
 @autocast_policy(cpu="float32")
-def rfft(
-    input: Tensor,
-    n: int | None = None,
-    dim: int | Sequence[int] | None = -1,
-    norm: str | None = None,
-    *,
-    out: Tensor | None = None,
-) -> Tensor:
+def rfft(input: Tensor, n: int | None = None, dim: int | Sequence[int] | None = -1,
+         norm: str | None = None, *, out: Tensor | None = None) -> Tensor:  # fmt: skip
     """The first half of the transform of real numbers; the other half is its mirror image."""
     return _r2c("fft.rfft", input, *_one(n, dim), norm, True, out)  # type: ignore[arg-type]
 
 
 @autocast_policy(cpu="float32")
-def irfft(
-    input: Tensor,
-    n: int | None = None,
-    dim: int | Sequence[int] | None = -1,
-    norm: str | None = None,
-    *,
-    out: Tensor | None = None,
-) -> Tensor:
+def irfft(input: Tensor, n: int | None = None, dim: int | Sequence[int] | None = -1,
+          norm: str | None = None, *, out: Tensor | None = None) -> Tensor:  # fmt: skip
     """The inverse of rfft; n is the length of the result, by default an even one."""
     return _c2r("fft.irfft", input, *_one(n, dim), norm, False, out)  # type: ignore[arg-type]
 
 
 @autocast_policy(cpu="float32")
-def hfft(
-    input: Tensor,
-    n: int | None = None,
-    dim: int | Sequence[int] | None = -1,
-    norm: str | None = None,
-    *,
-    out: Tensor | None = None,
-) -> Tensor:
+def hfft(input: Tensor, n: int | None = None, dim: int | Sequence[int] | None = -1,
+         norm: str | None = None, *, out: Tensor | None = None) -> Tensor:  # fmt: skip
     """The real transform of a Hermitian sequence, given by its first half."""
     return _c2r("fft.hfft", input, *_one(n, dim), norm, True, out)  # type: ignore[arg-type]
 
 
 @autocast_policy(cpu="float32")
-def ihfft(
-    input: Tensor,
-    n: int | None = None,
-    dim: int | Sequence[int] | None = -1,
-    norm: str | None = None,
-    *,
-    out: Tensor | None = None,
-) -> Tensor:
+def ihfft(input: Tensor, n: int | None = None, dim: int | Sequence[int] | None = -1,
+          norm: str | None = None, *, out: Tensor | None = None) -> Tensor:  # fmt: skip
     """The inverse of hfft."""
     return _r2c("fft.ihfft", input, *_one(n, dim), norm, False, out)  # type: ignore[arg-type]
 
 
 @autocast_policy(cpu="float32")
-def fft2(
-    input: Tensor,
-    s: Sequence[int] | None = None,
-    dim: int | Sequence[int] | None = (-2, -1),
-    norm: str | None = None,
-    *,
-    out: Tensor | None = None,
-) -> Tensor:
+def fft2(input: Tensor, s: Sequence[int] | None = None, dim: int | Sequence[int] | None = (-2, -1),
+         norm: str | None = None, *, out: Tensor | None = None) -> Tensor:  # fmt: skip
     """The transform along two dims."""
     return _c2c("fft.fft2", input, s, dim, norm, True, out)
 
 
 @autocast_policy(cpu="float32")
-def ifft2(
-    input: Tensor,
-    s: Sequence[int] | None = None,
-    dim: int | Sequence[int] | None = (-2, -1),
-    norm: str | None = None,
-    *,
-    out: Tensor | None = None,
-) -> Tensor:
+def ifft2(input: Tensor, s: Sequence[int] | None = None, dim: int | Sequence[int] | None = (-2, -1),
+          norm: str | None = None, *, out: Tensor | None = None) -> Tensor:  # fmt: skip
     """The inverse of fft2."""
     return _c2c("fft.ifft2", input, s, dim, norm, False, out)
 
 
 @autocast_policy(cpu="float32")
-def rfft2(
-    input: Tensor,
-    s: Sequence[int] | None = None,
-    dim: int | Sequence[int] | None = (-2, -1),
-    norm: str | None = None,
-    *,
-    out: Tensor | None = None,
-) -> Tensor:
+def rfft2(input: Tensor, s: Sequence[int] | None = None, dim: int | Sequence[int] | None = (-2, -1),
+          norm: str | None = None, *, out: Tensor | None = None) -> Tensor:  # fmt: skip
     """The transform of real numbers along two dims, the last one halved."""
     return _r2c("fft.rfft2", input, s, dim, norm, True, out)
 
 
 @autocast_policy(cpu="float32")
-def irfft2(
-    input: Tensor,
-    s: Sequence[int] | None = None,
-    dim: int | Sequence[int] | None = (-2, -1),
-    norm: str | None = None,
-    *,
-    out: Tensor | None = None,
-) -> Tensor:
+def irfft2(input: Tensor, s: Sequence[int] | None = None,
+           dim: int | Sequence[int] | None = (-2, -1), norm: str | None = None, *,
+           out: Tensor | None = None) -> Tensor:  # fmt: skip
     """The inverse of rfft2."""
     return _c2r("fft.irfft2", input, s, dim, norm, False, out)
 
 
-def hfft2(
-    input: Tensor,
-    s: Sequence[int] | None = None,
-    dim: int | Sequence[int] | None = (-2, -1),
-    norm: str | None = None,
-    *,
-    out: Tensor | None = None,
-) -> Tensor:
+def hfft2(input: Tensor, s: Sequence[int] | None = None, dim: int | Sequence[int] | None = (-2, -1),
+          norm: str | None = None, *, out: Tensor | None = None) -> Tensor:  # fmt: skip
     """The real transform of a Hermitian signal along two dims, the last one given by half."""
     return _c2r("fft.hfft2", input, s, dim, norm, True, out)
 
 
-def ihfft2(
-    input: Tensor,
-    s: Sequence[int] | None = None,
-    dim: int | Sequence[int] | None = (-2, -1),
-    norm: str | None = None,
-    *,
-    out: Tensor | None = None,
-) -> Tensor:
+def ihfft2(input: Tensor, s: Sequence[int] | None = None,
+           dim: int | Sequence[int] | None = (-2, -1), norm: str | None = None, *,
+           out: Tensor | None = None) -> Tensor:  # fmt: skip
     """The inverse of hfft2."""
     return _r2c("fft.ihfft2", input, s, dim, norm, False, out)
 
 
 @autocast_policy(cpu="float32")
-def fftn(
-    input: Tensor,
-    s: Sequence[int] | None = None,
-    dim: int | Sequence[int] | None = None,
-    norm: str | None = None,
-    *,
-    out: Tensor | None = None,
-) -> Tensor:
+def fftn(input: Tensor, s: Sequence[int] | None = None, dim: int | Sequence[int] | None = None,
+         norm: str | None = None, *, out: Tensor | None = None) -> Tensor:  # fmt: skip
     """The transform along several dims (all by default)."""
     return _c2c("fft.fftn", input, s, dim, norm, True, out)
 
 
 @autocast_policy(cpu="float32")
-def ifftn(
-    input: Tensor,
-    s: Sequence[int] | None = None,
-    dim: int | Sequence[int] | None = None,
-    norm: str | None = None,
-    *,
-    out: Tensor | None = None,
-) -> Tensor:
+def ifftn(input: Tensor, s: Sequence[int] | None = None, dim: int | Sequence[int] | None = None,
+          norm: str | None = None, *, out: Tensor | None = None) -> Tensor:  # fmt: skip
     """The inverse of fftn."""
     return _c2c("fft.ifftn", input, s, dim, norm, False, out)
 
 
 @autocast_policy(cpu="float32")
-def rfftn(
-    input: Tensor,
-    s: Sequence[int] | None = None,
-    dim: int | Sequence[int] | None = None,
-    norm: str | None = None,
-    *,
-    out: Tensor | None = None,
-) -> Tensor:
+def rfftn(input: Tensor, s: Sequence[int] | None = None, dim: int | Sequence[int] | None = None,
+          norm: str | None = None, *, out: Tensor | None = None) -> Tensor:  # fmt: skip
     """The transform of real numbers along several dims, the last one halved."""
     return _r2c("fft.rfftn", input, s, dim, norm, True, out)
 
 
 @autocast_policy(cpu="float32")
-def irfftn(
-    input: Tensor,
-    s: Sequence[int] | None = None,
-    dim: int | Sequence[int] | None = None,
-    norm: str | None = None,
-    *,
-    out: Tensor | None = None,
-) -> Tensor:
+def irfftn(input: Tensor, s: Sequence[int] | None = None, dim: int | Sequence[int] | None = None,
+           norm: str | None = None, *, out: Tensor | None = None) -> Tensor:  # fmt: skip
     """The inverse of rfftn."""
     return _c2r("fft.irfftn", input, s, dim, norm, False, out)
 
 
-def hfftn(
-    input: Tensor,
-    s: Sequence[int] | None = None,
-    dim: int | Sequence[int] | None = None,
-    norm: str | None = None,
-    *,
-    out: Tensor | None = None,
-) -> Tensor:
+def hfftn(input: Tensor, s: Sequence[int] | None = None, dim: int | Sequence[int] | None = None,
+          norm: str | None = None, *, out: Tensor | None = None) -> Tensor:  # fmt: skip
     """The real transform of a Hermitian signal along several dims, the last one given by half."""
     return _c2r("fft.hfftn", input, s, dim, norm, True, out)
 
 
-def ihfftn(
-    input: Tensor,
-    s: Sequence[int] | None = None,
-    dim: int | Sequence[int] | None = None,
-    norm: str | None = None,
-    *,
-    out: Tensor | None = None,
-) -> Tensor:
+def ihfftn(input: Tensor, s: Sequence[int] | None = None, dim: int | Sequence[int] | None = None,
+           norm: str | None = None, *, out: Tensor | None = None) -> Tensor:  # fmt: skip
     """The inverse of hfftn."""
     return _r2c("fft.ihfftn", input, s, dim, norm, False, out)

@@ -36,19 +36,10 @@ def _lengths(op, n_fft, hop_length, win_length):
 
 
 @autocast_policy(cpu="float32")
-def stft(
-    input: Tensor,
-    n_fft: int,
-    hop_length: int | None = None,
-    win_length: int | None = None,
-    window: Tensor | None = None,
-    center: bool = True,
-    pad_mode: str = "reflect",
-    normalized: bool = False,
-    onesided: bool | None = None,
-    return_complex: bool | None = None,
-    align_to_window: bool | None = None,
-) -> Tensor:
+def stft(input: Tensor, n_fft: int, hop_length: int | None = None, win_length: int | None = None,
+         window: Tensor | None = None, center: bool = True, pad_mode: str = "reflect",
+         normalized: bool = False, onesided: bool | None = None, return_complex: bool | None = None,
+         align_to_window: bool | None = None) -> Tensor:  # fmt: skip
     """The transforms of windows that lie hop_length samples apart: (..., frequency, time)."""
     if not (input.is_floating_point() or input.is_complex()):
         raise RuntimeError(f"stft: needs floating or complex samples, got {input.dtype}")
@@ -87,18 +78,10 @@ def stft(
     return result if return_complex else _C.view_as_real(result)
 
 
-def istft(
-    input: Tensor,
-    n_fft: int,
-    hop_length: int | None = None,
-    win_length: int | None = None,
-    window: Tensor | None = None,
-    center: bool = True,
-    normalized: bool = False,
-    onesided: bool | None = None,
-    length: int | None = None,
-    return_complex: bool | None = False,
-) -> Tensor:
+def istft(input: Tensor, n_fft: int, hop_length: int | None = None, win_length: int | None = None,
+          window: Tensor | None = None, center: bool = True, normalized: bool = False,
+          onesided: bool | None = None, length: int | None = None,
+          return_complex: bool | None = False) -> Tensor:  # fmt: skip
     """The signal from its windows' transforms: windows are put together with overlap, and divided
     by the sum of the squared windows."""
     if not input.is_complex():

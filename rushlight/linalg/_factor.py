@@ -127,14 +127,8 @@ def lu(A: Tensor, *, pivot: bool = True, out: Tensor | None = None) -> return_ty
     return with_out("linalg.lu", LU((P, *_triangles(factors))), out)
 
 
-def lu_unpack(
-    LU_data: Tensor,
-    LU_pivots: Tensor,
-    unpack_data: bool = True,
-    unpack_pivots: bool = True,
-    *,
-    out: Tensor | None = None,
-) -> Tensor:
+def lu_unpack(LU_data: Tensor, LU_pivots: Tensor, unpack_data: bool = True,
+              unpack_pivots: bool = True, *, out: Tensor | None = None) -> Tensor:  # fmt: skip
     """P, L and U from what lu_factor returns; those not asked for are empty."""
     need_matrices("lu_unpack", LU_data=LU_data)
     empty = LU_data.new_empty(0)
@@ -266,15 +260,8 @@ def orgqr(input: Tensor, input2: Tensor, *, out: Tensor | None = None) -> Tensor
 
 
 @autocast_policy(cpu="float32")
-def ormqr(
-    input: Tensor,
-    input2: Tensor,
-    input3: Tensor,
-    left: bool = True,
-    transpose: bool = False,
-    *,
-    out: Tensor | None = None,
-) -> Tensor:
+def ormqr(input: Tensor, input2: Tensor, input3: Tensor, left: bool = True, transpose: bool = False,
+          *, out: Tensor | None = None) -> Tensor:  # fmt: skip
     """Q input3, Q^H input3, input3 Q or input3 Q^H, with the Q that geqrf keeps as reflections in
     input and their factors input2."""
     tau, other = input2, input3

@@ -71,22 +71,12 @@ def pca_lowrank(
     return svd_lowrank(A - A.mean(-2, keepdim=True), q, niter=niter)
 
 
-def lobpcg(
-    A: Tensor,
-    k: int | None = None,
-    B: Tensor | None = None,
-    X: Tensor | None = None,
-    n: int | None = None,
-    iK: Tensor | None = None,
-    niter: int | None = None,
-    tol: float | None = None,
-    largest: bool | None = None,
-    method: str | None = None,
-    tracker: Callable[..., Any] | None = None,
-    ortho_iparams: dict[str, int] | None = None,
-    ortho_fparams: dict[str, float] | None = None,
-    ortho_bparams: dict[str, bool] | None = None,
-) -> tuple[Tensor, Tensor]:
+def lobpcg(A: Tensor, k: int | None = None, B: Tensor | None = None, X: Tensor | None = None,
+           n: int | None = None, iK: Tensor | None = None, niter: int | None = None,
+           tol: float | None = None, largest: bool | None = None, method: str | None = None,
+           tracker: Callable[..., Any] | None = None, ortho_iparams: dict[str, int] | None = None,
+           ortho_fparams: dict[str, float] | None = None,
+           ortho_bparams: dict[str, bool] | None = None) -> tuple[Tensor, Tensor]:  # fmt: skip
     """The k largest (or smallest) eigenvalues of A x = lambda B x, and their vectors.
 
     Matrices are dense here, so they come from the full decomposition, which is exact: the iteration

@@ -61,14 +61,8 @@ def solve(A: Tensor, B: Tensor, *, left: bool = True, out: Tensor | None = None)
     return write_out("linalg.solve", X, out)
 
 
-def solve_ex(
-    A: Tensor,
-    B: Tensor,
-    *,
-    left: bool = True,
-    check_errors: bool = False,
-    out: Tensor | None = None,
-) -> return_types.linalg_solve_ex:
+def solve_ex(A: Tensor, B: Tensor, *, left: bool = True, check_errors: bool = False,
+             out: Tensor | None = None) -> return_types.linalg_solve_ex:  # fmt: skip
     """X with A X = B, and where U of LU has its first zero, or 0."""
     result = SolveEx(_solve("linalg.solve_ex", A, B, left))
     if check_errors:
@@ -76,15 +70,8 @@ def solve_ex(
     return with_out("linalg.solve_ex", result, out)
 
 
-def solve_triangular(
-    A: Tensor,
-    B: Tensor,
-    *,
-    upper: bool,
-    left: bool = True,
-    unitriangular: bool = False,
-    out: Tensor | None = None,
-) -> Tensor:
+def solve_triangular(A: Tensor, B: Tensor, *, upper: bool, left: bool = True,
+                     unitriangular: bool = False, out: Tensor | None = None) -> Tensor:  # fmt: skip
     """X with A X = B (or X A = B with left=False), A triangular."""
     need_matrices("linalg.solve_triangular", A=A, B=B)
     A, B = same_batch("linalg.solve_triangular", A, B)
@@ -96,15 +83,9 @@ def solve_triangular(
 
 
 @autocast_policy(cpu="float32")
-def triangular_solve(
-    input: Tensor,
-    A: Tensor,
-    upper: bool = True,
-    transpose: bool = False,
-    unitriangular: bool = False,
-    *,
-    out: Tensor | None = None,
-) -> Tensor:
+def triangular_solve(input: Tensor, A: Tensor, upper: bool = True, transpose: bool = False,
+                     unitriangular: bool = False, *,
+                     out: Tensor | None = None) -> Tensor:  # fmt: skip
     """X with A X = input, A triangular, and A: the old form of linalg.solve_triangular."""
     need_matrices("triangular_solve", input=input, A=A)
     A, b = same_batch("triangular_solve", A, input)
@@ -115,15 +96,8 @@ def triangular_solve(
     return with_out("triangular_solve", TriangularSolve((X, A.clone())), out)
 
 
-def lu_solve(
-    LU: Tensor,
-    pivots: Tensor,
-    B: Tensor,
-    *,
-    left: bool = True,
-    adjoint: bool = False,
-    out: Tensor | None = None,
-) -> Tensor:
+def lu_solve(LU: Tensor, pivots: Tensor, B: Tensor, *, left: bool = True, adjoint: bool = False,
+             out: Tensor | None = None) -> Tensor:  # fmt: skip
     """X with A X = B (or X A = B), A (or, with adjoint, A^H) by its LU factors."""
     need_matrices("linalg.lu_solve", LU=LU, B=B)
     LU, B = same_batch("linalg.lu_solve", LU, B)
@@ -203,15 +177,9 @@ def real_dtype(A):
     return {_C.complex64: _C.float32, _C.complex128: _C.float64}.get(A.dtype, A.dtype)
 
 
-def pinv(
-    A: Tensor,
-    rcond: float | Tensor | None = None,
-    hermitian: bool = False,
-    *,
-    atol: float | Tensor | None = None,
-    rtol: float | Tensor | None = None,
-    out: Tensor | None = None,
-) -> Tensor:
+def pinv(A: Tensor, rcond: float | Tensor | None = None, hermitian: bool = False, *,
+         atol: float | Tensor | None = None, rtol: float | Tensor | None = None,
+         out: Tensor | None = None) -> Tensor:  # fmt: skip
     """The pseudo-inverse; singular values up to max(atol, rtol times the largest) count as zero."""
     need_matrices("linalg.pinv", A=A)
     _need_floats("linalg.pinv", A)

@@ -50,14 +50,8 @@ class ProcessRaisedException(ProcessException):
 class ProcessExitedException(ProcessException):
     """It ended by a signal, or with an exit code other than 0."""
 
-    def __init__(
-        self,
-        msg: str,
-        error_index: int,
-        error_pid: int,
-        exit_code: int,
-        signal_name: str | None = None,
-    ) -> None:
+    def __init__(self, msg: str, error_index: int, error_pid: int, exit_code: int,
+                 signal_name: str | None = None) -> None:  # fmt: skip
         super().__init__(msg, error_index, error_pid)
         self.exit_code = exit_code
         self.signal_name = signal_name
@@ -160,14 +154,8 @@ class SpawnContext(ProcessContext):
     """PyTorch's older name."""
 
 
-def start_processes(
-    fn: Callable[..., Any],
-    args: Any = (),
-    nprocs: int = 1,
-    join: bool = True,
-    daemon: bool = False,
-    start_method: str = "spawn",
-) -> Any:
+def start_processes(fn: Callable[..., Any], args: Any = (), nprocs: int = 1, join: bool = True,
+                    daemon: bool = False, start_method: str = "spawn") -> Any:  # fmt: skip
     """Calls ``fn(i, *args)`` in ``nprocs`` processes. With join, waits for all of them; otherwise
     returns a ProcessContext."""
     context = get_context(start_method)
@@ -189,13 +177,7 @@ def start_processes(
     return None
 
 
-def spawn(
-    fn: Callable[..., Any],
-    args: Any = (),
-    nprocs: int = 1,
-    join: bool = True,
-    daemon: bool = False,
-    start_method: str = "spawn",
-) -> Any:
+def spawn(fn: Callable[..., Any], args: Any = (), nprocs: int = 1, join: bool = True,
+          daemon: bool = False, start_method: str = "spawn") -> Any:  # fmt: skip
     """Calls ``fn(i, *args)`` in ``nprocs`` fresh processes, and waits for them."""
     return start_processes(fn, args, nprocs, join, daemon, start_method)

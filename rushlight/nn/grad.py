@@ -24,85 +24,49 @@ def _by(convolution, wanted, sizes, other, grad_output, options):
         return grad(out, zeros, grad_output, create_graph=again)[0]
 
 
-def conv1d_input(
-    input_size: Sequence[int],
-    weight: Tensor,
-    grad_output: Tensor,
-    stride: int | Sequence[int] = 1,
-    padding: int | Sequence[int] = 0,
-    dilation: int | Sequence[int] = 1,
-    groups: int = 1,
-) -> Tensor:
+def conv1d_input(input_size: Sequence[int], weight: Tensor, grad_output: Tensor,
+                 stride: int | Sequence[int] = 1, padding: int | Sequence[int] = 0,
+                 dilation: int | Sequence[int] = 1, groups: int = 1) -> Tensor:  # fmt: skip
     """The gradient of conv1d by its input."""
     options = (stride, padding, dilation, groups)
     return _by(_C.conv1d, "input", input_size, weight, grad_output, options)
 
 
-def conv1d_weight(
-    input: Tensor,
-    weight_size: Sequence[int],
-    grad_output: Tensor,
-    stride: int | Sequence[int] = 1,
-    padding: int | Sequence[int] = 0,
-    dilation: int | Sequence[int] = 1,
-    groups: int = 1,
-) -> Tensor:
+def conv1d_weight(input: Tensor, weight_size: Sequence[int], grad_output: Tensor,
+                  stride: int | Sequence[int] = 1, padding: int | Sequence[int] = 0,
+                  dilation: int | Sequence[int] = 1, groups: int = 1) -> Tensor:  # fmt: skip
     """The gradient of conv1d by its weight."""
     options = (stride, padding, dilation, groups)
     return _by(_C.conv1d, "weight", weight_size, input, grad_output, options)
 
 
-def conv2d_input(
-    input_size: Sequence[int],
-    weight: Tensor,
-    grad_output: Tensor,
-    stride: int | Sequence[int] = 1,
-    padding: int | Sequence[int] = 0,
-    dilation: int | Sequence[int] = 1,
-    groups: int = 1,
-) -> Tensor:
+def conv2d_input(input_size: Sequence[int], weight: Tensor, grad_output: Tensor,
+                 stride: int | Sequence[int] = 1, padding: int | Sequence[int] = 0,
+                 dilation: int | Sequence[int] = 1, groups: int = 1) -> Tensor:  # fmt: skip
     """The gradient of conv2d by its input."""
     options = (stride, padding, dilation, groups)
     return _by(_C.conv2d, "input", input_size, weight, grad_output, options)
 
 
-def conv2d_weight(
-    input: Tensor,
-    weight_size: Sequence[int],
-    grad_output: Tensor,
-    stride: int | Sequence[int] = 1,
-    padding: int | Sequence[int] = 0,
-    dilation: int | Sequence[int] = 1,
-    groups: int = 1,
-) -> Tensor:
+def conv2d_weight(input: Tensor, weight_size: Sequence[int], grad_output: Tensor,
+                  stride: int | Sequence[int] = 1, padding: int | Sequence[int] = 0,
+                  dilation: int | Sequence[int] = 1, groups: int = 1) -> Tensor:  # fmt: skip
     """The gradient of conv2d by its weight."""
     options = (stride, padding, dilation, groups)
     return _by(_C.conv2d, "weight", weight_size, input, grad_output, options)
 
 
-def conv3d_input(
-    input_size: Sequence[int],
-    weight: Tensor,
-    grad_output: Tensor,
-    stride: int | Sequence[int] = 1,
-    padding: int | Sequence[int] = 0,
-    dilation: int | Sequence[int] = 1,
-    groups: int = 1,
-) -> Tensor:
+def conv3d_input(input_size: Sequence[int], weight: Tensor, grad_output: Tensor,
+                 stride: int | Sequence[int] = 1, padding: int | Sequence[int] = 0,
+                 dilation: int | Sequence[int] = 1, groups: int = 1) -> Tensor:  # fmt: skip
     """The gradient of conv3d by its input."""
     options = (stride, padding, dilation, groups)
     return _by(_C.conv3d, "input", input_size, weight, grad_output, options)
 
 
-def conv3d_weight(
-    input: Tensor,
-    weight_size: Sequence[int],
-    grad_output: Tensor,
-    stride: int | Sequence[int] = 1,
-    padding: int | Sequence[int] = 0,
-    dilation: int | Sequence[int] = 1,
-    groups: int = 1,
-) -> Tensor:
+def conv3d_weight(input: Tensor, weight_size: Sequence[int], grad_output: Tensor,
+                  stride: int | Sequence[int] = 1, padding: int | Sequence[int] = 0,
+                  dilation: int | Sequence[int] = 1, groups: int = 1) -> Tensor:  # fmt: skip
     """The gradient of conv3d by its weight."""
     options = (stride, padding, dilation, groups)
     return _by(_C.conv3d, "weight", weight_size, input, grad_output, options)

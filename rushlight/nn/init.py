@@ -19,25 +19,19 @@ __all__ = [
     "xavier_normal", "xavier_normal_", "xavier_uniform", "xavier_uniform_", "zeros_",
 ]  # fmt: skip
 
+# PyTorch's names for these types.
+_NonlinearityType = Literal[
+    "linear", "conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d",
+    "conv_transpose3d", "sigmoid", "tanh", "relu", "leaky_relu", "selu",
+]  # fmt: skip
+_FanMode = Literal["fan_in", "fan_out"]
+
 _LINEAR = ("linear", "conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d",
            "conv_transpose3d", "sigmoid")  # fmt: skip
 
 
 def calculate_gain(
-    nonlinearity: Literal[
-        "linear",
-        "conv1d",
-        "conv2d",
-        "conv3d",
-        "conv_transpose1d",
-        "conv_transpose2d",
-        "conv_transpose3d",
-        "sigmoid",
-        "tanh",
-        "relu",
-        "leaky_relu",
-        "selu",
-    ],
+    nonlinearity: _NonlinearityType,
     param: int | float | None = None,
 ) -> float:
     """The factor on the standard deviation that a nonlinearity asks for."""
@@ -95,14 +89,8 @@ def normal_(
 
 
 @no_grad()
-def trunc_normal_(
-    tensor: Tensor,
-    mean: float = 0.0,
-    std: float = 1.0,
-    a: float = -2.0,
-    b: float = 2.0,
-    generator: Generator | None = None,
-) -> Tensor:
+def trunc_normal_(tensor: Tensor, mean: float = 0.0, std: float = 1.0, a: float = -2.0,
+                  b: float = 2.0, generator: Generator | None = None) -> Tensor:  # fmt: skip
     """Normal numbers, but only those between a and b."""
     if mean < a - 2 * std or mean > b + 2 * std:
         warnings.warn(
@@ -193,59 +181,27 @@ def _is_empty(tensor):
     return True
 
 
-def kaiming_uniform_(
-    tensor: Tensor,
-    a: float = 0,
-    mode: Literal["fan_in", "fan_out"] = "fan_in",
-    nonlinearity: Literal[
-        "linear",
-        "conv1d",
-        "conv2d",
-        "conv3d",
-        "conv_transpose1d",
-        "conv_transpose2d",
-        "conv_transpose3d",
-        "sigmoid",
-        "tanh",
-        "relu",
-        "leaky_relu",
-        "selu",
-    ] = "leaky_relu",
-    generator: Generator | None = None,
-) -> Tensor:
+def _kaiming_std(tensor, a, mode, nonlinearity):
+    return calculate_gain(nonlinearity, a) / math.sqrt(_calculate_correct_fan(tensor, mode))
+
+
+def kaiming_uniform_(tensor: Tensor, a: float = 0, mode: _FanMode = "fan_in",
+                     nonlinearity: _NonlinearityType = "leaky_relu",
+                     generator: Generator | None = None) -> Tensor:  # fmt: skip
     """Uniform numbers whose variance is gain^2 / fan (He)."""
     if _is_empty(tensor):
         return tensor
-    std = calculate_gain(nonlinearity, a) / math.sqrt(_calculate_correct_fan(tensor, mode))
-    bound = math.sqrt(3.0) * std
+    bound = math.sqrt(3.0) * _kaiming_std(tensor, a, mode, nonlinearity)
     return uniform_(tensor, -bound, bound, generator)
 
 
-def kaiming_normal_(
-    tensor: Tensor,
-    a: float = 0,
-    mode: Literal["fan_in", "fan_out"] = "fan_in",
-    nonlinearity: Literal[
-        "linear",
-        "conv1d",
-        "conv2d",
-        "conv3d",
-        "conv_transpose1d",
-        "conv_transpose2d",
-        "conv_transpose3d",
-        "sigmoid",
-        "tanh",
-        "relu",
-        "leaky_relu",
-        "selu",
-    ] = "leaky_relu",
-    generator: Generator | None = None,
-) -> Tensor:
+def kaiming_normal_(tensor: Tensor, a: float = 0, mode: _FanMode = "fan_in",
+                    nonlinearity: _NonlinearityType = "leaky_relu",
+                    generator: Generator | None = None) -> Tensor:  # fmt: skip
     """Normal numbers whose variance is gain^2 / fan (He)."""
     if _is_empty(tensor):
         return tensor
-    std = calculate_gain(nonlinearity, a) / math.sqrt(_calculate_correct_fan(tensor, mode))
-    return normal_(tensor, 0.0, std, generator)
+    return normal_(tensor, 0.0, _kaiming_std(tensor, a, mode, nonlinearity), generator)
 
 
 @no_grad()

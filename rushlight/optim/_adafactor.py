@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any
 
 from rushlight import _C
 from rushlight._C import Tensor
 from rushlight.optim._rule import EachParameter, check, check_at_least_0, check_lr, number, options
+from rushlight.optim.optimizer import ParamsT
 
 __all__ = ["Adafactor"]
 
@@ -15,18 +15,10 @@ __all__ = ["Adafactor"]
 class Adafactor(EachParameter):
     """Steps relative to the size of the parameter, with memory linear in rows and columns."""
 
-    def __init__(
-        self,
-        params: Iterable[Tensor] | Iterable[dict[str, Any]] | Iterable[tuple[str, Tensor]],
-        lr: float | Tensor = 1e-2,
-        beta2_decay: float = -0.8,
-        eps: tuple[float | None, float] = (None, 1e-3),
-        d: float = 1.0,
-        weight_decay: float = 0.0,
-        *,
-        foreach: bool | None = None,
-        maximize: bool = False,
-    ) -> None:
+    def __init__(self, params: ParamsT, lr: float | Tensor = 1e-2, beta2_decay: float = -0.8,
+                 eps: tuple[float | None, float] = (None, 1e-3), d: float = 1.0,
+                 weight_decay: float = 0.0, *, foreach: bool | None = None,
+                 maximize: bool = False) -> None:  # fmt: skip
         check_lr("Adafactor", lr)
         check("Adafactor", beta2_decay <= 0.0, "beta2_decay must be at most 0", beta2_decay)
         check("Adafactor", eps[0] is None or eps[0] >= 0.0, "eps[0] must be at least 0", eps[0])

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
-from typing import Any
 
 from rushlight import _C
-from rushlight._C import Tensor
 from rushlight.optim._rule import EachParameter, check_at_least_0, check_lr, options
+from rushlight.optim.optimizer import ParamsT
 
 __all__ = ["Muon"]
 
@@ -35,18 +33,11 @@ def _orthogonal(matrix, coefficients, steps, eps):
 class Muon(EachParameter):
     """Momentum with orthogonalised steps, for the matrices inside a network."""
 
-    def __init__(
-        self,
-        params: Iterable[Tensor] | Iterable[dict[str, Any]] | Iterable[tuple[str, Tensor]],
-        lr: float = 1e-3,
-        weight_decay: float = 0.1,
-        momentum: float = 0.95,
-        nesterov: bool = True,
-        ns_coefficients: tuple[float, float, float] = (3.4445, -4.7750, 2.0315),
-        eps: float = 1e-7,
-        ns_steps: int = 5,
-        adjust_lr_fn: str | None = None,
-    ) -> None:
+    def __init__(self, params: ParamsT, lr: float = 1e-3, weight_decay: float = 0.1,
+                 momentum: float = 0.95, nesterov: bool = True,
+                 ns_coefficients: tuple[float, float, float] = (3.4445, -4.7750, 2.0315),
+                 eps: float = 1e-7, ns_steps: int = 5,
+                 adjust_lr_fn: str | None = None) -> None:  # fmt: skip
         check_lr("Muon", lr)
         check_at_least_0("Muon", momentum=momentum, weight_decay=weight_decay)
         if adjust_lr_fn not in _LR_ADJUSTMENTS:

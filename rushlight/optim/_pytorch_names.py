@@ -1,13 +1,8 @@
 """Names of torch.optim.optimizer that custom optimisers import."""
 
-from collections.abc import Iterable
-from typing import Any, TypeAlias, Union
-
 from rushlight._C import Tensor
+from rushlight.optim.optimizer import ParamsT
 
-ParamsT: TypeAlias = Union[  # noqa: UP007 -- read at run time by older Pythons
-    Iterable[Tensor], Iterable[dict[str, Any]], Iterable[tuple[str, Tensor]]
-]
 _params_t = ParamsT
 _foreach_doc = _fused_doc = _maximize_doc = _capturable_doc = _differentiable_doc = _params_doc = ""
 

@@ -7,18 +7,22 @@ how the states of a parameter begin.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any, ClassVar
 
 from rushlight import _C, config
 from rushlight._C import Tensor, _cuda
 from rushlight.autograd import no_grad
-from rushlight.optim.optimizer import Optimizer, _loss_of
+from rushlight.optim.optimizer import Optimizer, ParamsT, _loss_of
 
 _config_values = config._values
 
 # Options of nearly every optimiser that came late to PyTorch; older checkpoints lack them.
 SWITCHES = {"foreach": None, "maximize": False, "differentiable": False, "capturable": False}
+
+# Options that no rule takes when they are negative.
+_AT_LEAST_0 = ("eps", "weight_decay", "momentum", "momentum_decay", "lr_decay",
+               "initial_accumulator_value")  # fmt: skip
 
 
 def _step(*args):
@@ -34,18 +38,21 @@ class RuleOptimizer(Optimizer):
     """Base of the optimisers that run by a rule."""
 
     _rule = ""  # the rule's name in csrc/ops/optim/optimizer_rules.cpp
-    _numbers: tuple[
-        str, ...
-    ] = ()  # the options that the rule gets, in its order; of pairs both numbers
+    # The options that the rule gets, in its order; of pairs both numbers.
+    _numbers: tuple[str, ...] = ()
     _scalars: tuple[str, ...] = ("step",)  # 0-d states
     _late_options: ClassVar = {}  # options that checkpoints of older versions lack
 
     def __init__(
         self,
-        params: Iterable[Tensor] | Iterable[dict[str, Any]] | Iterable[tuple[str, Tensor]],
+        params: ParamsT,
         defaults: Any,
     ) -> None:
         name = type(self).__name__
+        check_lr(name, defaults["lr"])
+        check_at_least_0(name, **{key: defaults[key] for key in _AT_LEAST_0 if key in defaults})
+        if "betas" in defaults:
+            check_betas(name, defaults["betas"])
         if defaults.get("differentiable") and (defaults.get("foreach") or defaults.get("fused")):
             raise RuntimeError(
                 f"{name}: differentiable=True does not go with foreach=True or fused=True, whose "

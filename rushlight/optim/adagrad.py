@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from rushlight import _C
 from rushlight._C import Tensor
-from rushlight.optim._rule import RuleOptimizer, check_at_least_0, check_lr, number, options
+from rushlight.optim._rule import RuleOptimizer, number, options
+from rushlight.optim.optimizer import ParamsT
 
 __all__ = ["Adagrad"]
 
@@ -27,28 +27,10 @@ class Adagrad(RuleOptimizer):
         "fused": None,
     }
 
-    def __init__(
-        self,
-        params: Iterable[Tensor] | Iterable[dict[str, Any]] | Iterable[tuple[str, Tensor]],
-        lr: float | Tensor = 1e-2,
-        lr_decay: float = 0,
-        weight_decay: float = 0,
-        initial_accumulator_value: float = 0,
-        eps: float = 1e-10,
-        foreach: bool | None = None,
-        *,
-        maximize: bool = False,
-        differentiable: bool = False,
-        fused: bool | None = None,
-    ) -> None:
-        check_lr("Adagrad", lr)
-        check_at_least_0(
-            "Adagrad",
-            lr_decay=lr_decay,
-            weight_decay=weight_decay,
-            initial_accumulator_value=initial_accumulator_value,
-            eps=eps,
-        )
+    def __init__(self, params: ParamsT, lr: float | Tensor = 1e-2, lr_decay: float = 0,
+                 weight_decay: float = 0, initial_accumulator_value: float = 0, eps: float = 1e-10,
+                 foreach: bool | None = None, *, maximize: bool = False,
+                 differentiable: bool = False, fused: bool | None = None) -> None:  # fmt: skip
         names = """lr lr_decay eps weight_decay initial_accumulator_value foreach maximize
         differentiable fused"""
         super().__init__(params, options(locals(), names))

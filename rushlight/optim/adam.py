@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from rushlight._C import Tensor
 from rushlight.optim._rule import (
     SWITCHES,
     RuleOptimizer,
-    check_at_least_0,
-    check_betas,
-    check_lr,
     options,
 )
+from rushlight.optim.optimizer import ParamsT
 
 __all__ = ["Adam"]
 
@@ -44,15 +41,8 @@ class Adam(RuleOptimizer):
     """
 
     _rule = "adam"
-    _numbers = (
-        "lr",
-        "betas",
-        "eps",
-        "weight_decay",
-        "amsgrad",
-        "maximize",
-        "decoupled_weight_decay",
-    )
+    _numbers = ("lr", "betas", "eps", "weight_decay", "amsgrad", "maximize",
+                "decoupled_weight_decay")  # fmt: skip
     _late_options: ClassVar = {
         **SWITCHES,
         "amsgrad": False,
@@ -60,27 +50,13 @@ class Adam(RuleOptimizer):
         "fused": None,
     }
 
-    def __init__(
-        self,
-        params: Iterable[Tensor] | Iterable[dict[str, Any]] | Iterable[tuple[str, Tensor]],
-        lr: float | Tensor = 1e-3,
-        betas: tuple[float | Tensor, float | Tensor] = (0.9, 0.999),
-        eps: float = 1e-8,
-        weight_decay: float = 0,
-        amsgrad: bool = False,
-        *,
-        foreach: bool | None = None,
-        maximize: bool = False,
-        capturable: bool = False,
-        differentiable: bool = False,
-        fused: bool | None = None,
-        decoupled_weight_decay: bool = False,
-    ) -> None:
-        name = type(self).__name__
-        check_lr(name, lr)
-        check_at_least_0(name, eps=eps, weight_decay=weight_decay)
-        check_betas(name, betas)
-        _check_tensors(name, lr, betas, foreach, capturable)
+    def __init__(self, params: ParamsT, lr: float | Tensor = 1e-3,
+                 betas: tuple[float | Tensor, float | Tensor] = (0.9, 0.999), eps: float = 1e-8,
+                 weight_decay: float = 0, amsgrad: bool = False, *, foreach: bool | None = None,
+                 maximize: bool = False, capturable: bool = False, differentiable: bool = False,
+                 fused: bool | None = None,
+                 decoupled_weight_decay: bool = False) -> None:  # fmt: skip
+        _check_tensors(type(self).__name__, lr, betas, foreach, capturable)
         betas = tuple(b.squeeze() if isinstance(b, Tensor) else b for b in betas)
         names = """lr betas eps weight_decay amsgrad maximize foreach capturable differentiable
         fused decoupled_weight_decay"""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,7 +11,7 @@ from rushlight import _C
 from rushlight._C import Tensor
 from rushlight.autograd import enable_grad, no_grad
 from rushlight.optim._rule import check_lr
-from rushlight.optim.optimizer import Optimizer
+from rushlight.optim.optimizer import Optimizer, ParamsT
 
 __all__ = ["LBFGS"]
 
@@ -131,17 +131,10 @@ class LBFGS(Optimizer):
     Takes one parameter group only. ``line_search_fn`` is None or "strong_wolfe".
     """
 
-    def __init__(
-        self,
-        params: Iterable[Tensor] | Iterable[dict[str, Any]] | Iterable[tuple[str, Tensor]],
-        lr: float | Tensor = 1,
-        max_iter: int = 20,
-        max_eval: int | None = None,
-        tolerance_grad: float = 1e-7,
-        tolerance_change: float = 1e-9,
-        history_size: int = 100,
-        line_search_fn: str | None = None,
-    ) -> None:
+    def __init__(self, params: ParamsT, lr: float | Tensor = 1, max_iter: int = 20,
+                 max_eval: int | None = None, tolerance_grad: float = 1e-7,
+                 tolerance_change: float = 1e-9, history_size: int = 100,
+                 line_search_fn: str | None = None) -> None:  # fmt: skip
         check_lr("LBFGS", lr)
         defaults = {
             "lr": lr,

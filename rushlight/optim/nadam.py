@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from rushlight._C import Tensor
 from rushlight.optim._rule import (
     SWITCHES,
     RuleOptimizer,
-    check_at_least_0,
-    check_betas,
-    check_lr,
     number,
     options,
 )
+from rushlight.optim.optimizer import ParamsT
 
 __all__ = ["NAdam"]
 
@@ -23,36 +20,17 @@ class NAdam(RuleOptimizer):
     """Adam with Nesterov's momentum, which grows by ``momentum_decay`` from step to step."""
 
     _rule = "nadam"
-    _numbers = (
-        "lr",
-        "betas",
-        "eps",
-        "weight_decay",
-        "momentum_decay",
-        "decoupled_weight_decay",
-        "maximize",
-    )
+    _numbers = ("lr", "betas", "eps", "weight_decay", "momentum_decay", "decoupled_weight_decay",
+                "maximize")  # fmt: skip
     _scalars = ("step", "mu_product")
     _late_options: ClassVar = {**SWITCHES, "decoupled_weight_decay": False}
 
-    def __init__(
-        self,
-        params: Iterable[Tensor] | Iterable[dict[str, Any]] | Iterable[tuple[str, Tensor]],
-        lr: float | Tensor = 2e-3,
-        betas: tuple[float, float] = (0.9, 0.999),
-        eps: float = 1e-8,
-        weight_decay: float = 0,
-        momentum_decay: float = 4e-3,
-        decoupled_weight_decay: bool = False,
-        *,
-        foreach: bool | None = None,
-        maximize: bool = False,
-        capturable: bool = False,
-        differentiable: bool = False,
-    ) -> None:
-        check_lr("NAdam", lr)
-        check_at_least_0("NAdam", eps=eps, weight_decay=weight_decay, momentum_decay=momentum_decay)
-        check_betas("NAdam", betas)
+    def __init__(self, params: ParamsT, lr: float | Tensor = 2e-3,
+                 betas: tuple[float, float] = (0.9, 0.999), eps: float = 1e-8,
+                 weight_decay: float = 0, momentum_decay: float = 4e-3,
+                 decoupled_weight_decay: bool = False, *, foreach: bool | None = None,
+                 maximize: bool = False, capturable: bool = False,
+                 differentiable: bool = False) -> None:  # fmt: skip
         names = """lr betas eps weight_decay momentum_decay decoupled_weight_decay maximize foreach
         capturable differentiable"""
         super().__init__(params, options(locals(), names))

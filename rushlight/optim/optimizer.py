@@ -8,7 +8,7 @@ from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Iterable
 from copy import deepcopy
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias, Union
 
 from rushlight import _C
 from rushlight._C import Tensor
@@ -22,6 +22,11 @@ __all__ = [
     "register_optimizer_step_post_hook",
     "register_optimizer_step_pre_hook",
     "required",
+]
+
+# What an optimiser takes: parameters, groups of them, or parameters with their names.
+ParamsT: TypeAlias = Union[  # noqa: UP007 -- read at run time by older Pythons
+    Iterable[Tensor], Iterable[dict[str, Any]], Iterable[tuple[str, Tensor]]
 ]
 
 _global_pre_hooks = OrderedDict()
@@ -106,7 +111,7 @@ class Optimizer:
 
     def __init__(
         self,
-        params: Iterable[Tensor] | Iterable[dict[str, Any]] | Iterable[tuple[str, Tensor]],
+        params: ParamsT,
         defaults: dict[str, Any],
     ) -> None:
         self.defaults = defaults

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from rushlight._C import Tensor
-from rushlight.optim._rule import SWITCHES, RuleOptimizer, check_at_least_0, check_lr, options
+from rushlight.optim._rule import SWITCHES, RuleOptimizer, check, options
+from rushlight.optim.optimizer import ParamsT
 
 __all__ = ["RMSprop"]
 
@@ -18,24 +18,11 @@ class RMSprop(RuleOptimizer):
     _numbers = ("lr", "alpha", "eps", "weight_decay", "momentum", "centered", "maximize")
     _late_options: ClassVar = {**SWITCHES, "momentum": 0, "centered": False}
 
-    def __init__(
-        self,
-        params: Iterable[Tensor] | Iterable[dict[str, Any]] | Iterable[tuple[str, Tensor]],
-        lr: float | Tensor = 1e-2,
-        alpha: float = 0.99,
-        eps: float = 1e-8,
-        weight_decay: float = 0,
-        momentum: float = 0,
-        centered: bool = False,
-        capturable: bool = False,
-        foreach: bool | None = None,
-        maximize: bool = False,
-        differentiable: bool = False,
-    ) -> None:
-        check_lr("RMSprop", lr)
-        check_at_least_0(
-            "RMSprop", eps=eps, momentum=momentum, weight_decay=weight_decay, alpha=alpha
-        )
+    def __init__(self, params: ParamsT, lr: float | Tensor = 1e-2, alpha: float = 0.99,
+                 eps: float = 1e-8, weight_decay: float = 0, momentum: float = 0,
+                 centered: bool = False, capturable: bool = False, foreach: bool | None = None,
+                 maximize: bool = False, differentiable: bool = False) -> None:  # fmt: skip
+        check("RMSprop", alpha >= 0.0, "alpha must be at least 0", alpha)
         names = (
             "lr momentum alpha eps centered weight_decay capturable foreach maximize differentiable"
         )

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from rushlight import _C
 from rushlight._C import Tensor
-from rushlight.optim._rule import SWITCHES, RuleOptimizer, check, check_lr, number, options
+from rushlight.optim._rule import SWITCHES, RuleOptimizer, check, number, options
+from rushlight.optim.optimizer import ParamsT
 
 __all__ = ["Rprop"]
 
@@ -18,19 +18,11 @@ class Rprop(RuleOptimizer):
     _rule = "rprop"
     _late_options: ClassVar = SWITCHES
 
-    def __init__(
-        self,
-        params: Iterable[Tensor] | Iterable[dict[str, Any]] | Iterable[tuple[str, Tensor]],
-        lr: float | Tensor = 1e-2,
-        etas: tuple[float, float] = (0.5, 1.2),
-        step_sizes: tuple[float, float] = (1e-6, 50),
-        *,
-        capturable: bool = False,
-        foreach: bool | None = None,
-        maximize: bool = False,
-        differentiable: bool = False,
-    ) -> None:
-        check_lr("Rprop", lr)
+    def __init__(self, params: ParamsT, lr: float | Tensor = 1e-2,
+                 etas: tuple[float, float] = (0.5, 1.2),
+                 step_sizes: tuple[float, float] = (1e-6, 50), *, capturable: bool = False,
+                 foreach: bool | None = None, maximize: bool = False,
+                 differentiable: bool = False) -> None:  # fmt: skip
         check("Rprop", 0.0 < etas[0] < 1.0 < etas[1], "etas must be 0 < etas[0] < 1 < etas[1]",
               tuple(etas))  # fmt: skip
         names = "lr etas step_sizes foreach maximize differentiable capturable"

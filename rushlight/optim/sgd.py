@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from rushlight import _C
 from rushlight._C import Tensor, _cuda
-from rushlight.optim._rule import RuleOptimizer, _step, check_at_least_0, check_lr, options
+from rushlight.optim._rule import RuleOptimizer, _step, options
+from rushlight.optim.optimizer import ParamsT
 
 __all__ = ["SGD"]
 
@@ -28,22 +28,10 @@ class SGD(RuleOptimizer):
         "fused": False,
     }
 
-    def __init__(
-        self,
-        params: Iterable[Tensor] | Iterable[dict[str, Any]] | Iterable[tuple[str, Tensor]],
-        lr: float | Tensor = 1e-3,
-        momentum: float = 0,
-        dampening: float = 0,
-        weight_decay: float | Tensor = 0,
-        nesterov: bool = False,
-        *,
-        maximize: bool = False,
-        foreach: bool | None = None,
-        differentiable: bool = False,
-        fused: bool | None = None,
-    ) -> None:
-        check_lr("SGD", lr)
-        check_at_least_0("SGD", momentum=momentum, weight_decay=weight_decay)
+    def __init__(self, params: ParamsT, lr: float | Tensor = 1e-3, momentum: float = 0,
+                 dampening: float = 0, weight_decay: float | Tensor = 0, nesterov: bool = False, *,
+                 maximize: bool = False, foreach: bool | None = None, differentiable: bool = False,
+                 fused: bool | None = None) -> None:  # fmt: skip
         if nesterov and (momentum <= 0 or dampening != 0):
             raise ValueError("SGD: nesterov needs a momentum above 0 and no dampening, got "
                              f"momentum {momentum} and dampening {dampening}")  # fmt: skip

@@ -28,15 +28,8 @@ class ProfilerAction(enum.Enum):
     RECORD_AND_SAVE = 3
 
 
-def schedule(
-    *,
-    wait: int,
-    warmup: int,
-    active: int,
-    repeat: int = 0,
-    skip_first: int = 0,
-    skip_first_wait: int = 0,
-) -> Callable:
+def schedule(*, wait: int, warmup: int, active: int, repeat: int = 0, skip_first: int = 0,
+             skip_first_wait: int = 0) -> Callable:  # fmt: skip
     """The action of each step: skip_first, then cycles of wait, warmup and active steps."""
 
     def action(step):

@@ -82,14 +82,8 @@ class _Average:
 class EventList(list):
     """Averages by name; table() prints them."""
 
-    def table(
-        self,
-        sort_by: str | None = None,
-        row_limit: int = 100,
-        max_src_column_width: int = 75,
-        header: Any = None,
-        **_: Any,
-    ) -> str:
+    def table(self, sort_by: str | None = None, row_limit: int = 100,
+              max_src_column_width: int = 75, header: Any = None, **_: Any) -> str:  # fmt: skip
         """The rows as text, the largest first."""
         rows = sorted(self, key=lambda e: e.cpu_time_total, reverse=True)[
             : max(row_limit, 0) or None

@@ -29,20 +29,11 @@ class _Options:
         self.__dict__.update(values)
 
 
-def assert_close(
-    actual: Any,
-    expected: Any,
-    *,
-    allow_subclasses: bool = True,
-    rtol: float | None = None,
-    atol: float | None = None,
-    equal_nan: bool = False,
-    check_device: bool = True,
-    check_dtype: bool = True,
-    check_layout: bool = True,
-    check_stride: bool = False,
-    msg: str | Callable[[str], str] | None = None,
-) -> None:
+def assert_close(actual: Any, expected: Any, *, allow_subclasses: bool = True,
+                 rtol: float | None = None, atol: float | None = None, equal_nan: bool = False,
+                 check_device: bool = True, check_dtype: bool = True, check_layout: bool = True,
+                 check_stride: bool = False,
+                 msg: str | Callable[[str], str] | None = None) -> None:  # fmt: skip
     """Raises AssertionError unless |actual - expected| <= atol + rtol * |expected| everywhere.
 
     Without rtol and atol, the tolerances of the dtype hold, of the less exact one if they differ.
@@ -60,14 +51,9 @@ def assert_close(
         raise AssertionError(str(error) if text is None else text) from None
 
 
-def assert_allclose(
-    actual: Any,
-    expected: Any,
-    rtol: float | None = None,
-    atol: float | None = None,
-    equal_nan: bool = True,
-    msg: str = "",
-) -> None:
+def assert_allclose(actual: Any, expected: Any, rtol: float | None = None,
+                    atol: float | None = None, equal_nan: bool = True,
+                    msg: str = "") -> None:  # fmt: skip
     """The old form of assert_close, which looks at the values only."""
     if rtol is None and atol is None:
         actual, expected = _C.as_tensor(actual), _C.as_tensor(expected)

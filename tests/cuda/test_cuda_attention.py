@@ -6,6 +6,7 @@ import pytest
 import rushlight as rl
 from rushlight import nn
 from rushlight.nn import functional as F
+from rushlight.nn.attention import SDPBackend, sdpa_kernel
 
 TOLERANCE = {rl.float32: 1e-5, rl.float64: 1e-11, rl.float16: 3e-3, rl.bfloat16: 2e-2}
 
@@ -254,3 +255,74 @@ def test_float32_where_tf32_is_allowed():
         assert exact < 3e-6 < error() < 3e-4
     finally:
         rl.backends.cuda.matmul.allow_tf32 = False
+
+
+# ---- by cuDNN: half precision, plain, large enough ----
+
+# Queries, keys, width, heads, heads of keys.
+BY_CUDNN = {
+    "as long": (512, 512, 64, 8, 8),
+    "ragged lengths": (700, 513, 64, 8, 8),
+    "shared keys": (512, 640, 128, 8, 2),
+    "narrow": (1024, 1024, 32, 3, 3),
+    "odd width": (1024, 777, 96, 3, 3),
+    "wide": (512, 1024, 256, 4, 4),
+}
+
+
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("dtype", [rl.float16, rl.bfloat16])
+@pytest.mark.parametrize("case", BY_CUDNN)
+def test_by_cudnn(case, dtype, causal):
+    queries, keys, width, heads, key_heads = BY_CUDNN[case]
+
+    def attend(q, k, v):
+        # Heads as a fused projection leaves them: cut out of longer rows.
+        heads_first = (t.transpose(1, 2) for t in (q, k, v))
+        return F.scaled_dot_product_attention(
+            *heads_first, is_causal=causal, enable_gqa=heads != key_heads
+        )
+
+    shapes = [(2, queries, heads, width), *[(2, keys, key_heads, width)] * 2]
+    with sdpa_kernel([SDPBackend.CUDNN_ATTENTION, SDPBackend.MATH]):
+        check(attend, shapes, dtype)
+
+
+def test_by_cudnn_repeats_itself_when_asked():
+    q, k, v, g = (rl.randn(2, 8, 1024, 64, device="cuda", dtype=rl.bfloat16) for _ in range(4))
+
+    def grads():
+        inputs = [t.detach().requires_grad_() for t in (q, k, v)]
+        F.scaled_dot_product_attention(*inputs, is_causal=True).backward(g)
+        return [t.grad for t in inputs]
+
+    rl.use_deterministic_algorithms(True)
+    try:
+        first = grads()
+        for _ in range(5):
+            assert all(rl.equal(a, b) for a, b in zip(grads(), first, strict=True))
+    finally:
+        rl.use_deterministic_algorithms(False)
+
+
+def test_kernels_agree_and_can_be_chosen():
+    q, k, v = (rl.randn(2, 8, 1024, 64, device="cuda", dtype=rl.bfloat16) for _ in range(3))
+    results = []
+    for backend in (SDPBackend.CUDNN_ATTENTION, SDPBackend.FLASH_ATTENTION, SDPBackend.MATH):
+        with sdpa_kernel(backend):
+            results.append(F.scaled_dot_product_attention(q, k, v, is_causal=True))
+    for other in results[1:]:
+        rl.testing.assert_close(other, results[0], rtol=0, atol=3e-2)
+    assert not rl.equal(results[0], results[1])  # two kernels, not one twice
+    with sdpa_kernel(SDPBackend.CUDNN_ATTENTION), pytest.raises(RuntimeError, match="no available"):
+        F.scaled_dot_product_attention(q.float(), k.float(), v.float())
+
+
+def test_what_cudnn_does_not_take_runs_all_the_same():
+    odd = [rl.randn(2, 8, 1024, 60, device="cuda", dtype=rl.bfloat16) for _ in range(3)]
+    assert F.scaled_dot_product_attention(*odd).isfinite().all()
+    one = rl.randn(2, 1, 1024, 64, device="cuda", dtype=rl.bfloat16).expand(2, 8, 1024, 64)
+    q = rl.randn(2, 8, 1024, 64, device="cuda", dtype=rl.bfloat16)
+    got = F.scaled_dot_product_attention(q, one, one)
+    want = F.scaled_dot_product_attention(q, one.contiguous(), one.contiguous())
+    rl.testing.assert_close(got, want, rtol=0, atol=3e-2)

@@ -50,6 +50,29 @@ def test_bad_parameters_and_values():
         lambda: D.Weibull(rl.ones(3), 1.0),
         lambda: D.Multinomial(4, rl.ones(3, 4)),
         lambda: D.LKJCholesky(3, rl.ones(3)),
+        lambda: D.Bernoulli(logits=rl.zeros(3)),
+        lambda: D.Binomial(4, rl.full((3,), 0.5)),
+        lambda: D.Cauchy(rl.zeros(3), 1.0),
+        lambda: D.Chi2(rl.ones(3)),
+        lambda: D.ContinuousBernoulli(rl.full((3,), 0.3)),
+        lambda: D.Exponential(rl.ones(3)),
+        lambda: D.FisherSnedecor(rl.ones(3), 2.0),
+        lambda: D.GeneralizedPareto(rl.zeros(3), rl.ones(3), rl.ones(3)),
+        lambda: D.Geometric(rl.full((3,), 0.5)),
+        lambda: D.HalfCauchy(rl.ones(3)),
+        lambda: D.HalfNormal(rl.ones(3)),
+        lambda: D.InverseGamma(rl.ones(3), 2.0),
+        lambda: D.Kumaraswamy(rl.ones(3), 2.0),
+        lambda: D.Laplace(rl.zeros(3), 1.0),
+        lambda: D.LogisticNormal(rl.zeros(3, 2), rl.ones(3, 2)),
+        lambda: D.LowRankMultivariateNormal(rl.zeros(3, 2), rl.ones(3, 2, 1), rl.ones(3, 2)),
+        lambda: D.NegativeBinomial(4, rl.full((3,), 0.5)),
+        lambda: D.Pareto(rl.ones(3), 2.0),
+        lambda: D.Poisson(rl.ones(3)),
+        lambda: D.RelaxedOneHotCategorical(rl.tensor(0.5), logits=rl.zeros(3, 4)),
+        lambda: D.Uniform(rl.zeros(3), 1.0),
+        lambda: D.VonMises(rl.zeros(3), rl.ones(3)),
+        lambda: D.Wishart(rl.full((3,), 4.0), rl.eye(2)),
     ],
 )
 def test_expand(make):
@@ -59,6 +82,7 @@ def test_expand(make):
     x = big.sample()
     assert x.shape == (2, 3, *d.event_shape)
     assert big.log_prob(x).shape == (2, 3)
+    assert rl.allclose(big.log_prob(x)[1], d.log_prob(x[1]), equal_nan=True)
     assert big.sample((4,)).shape == (4, 2, 3, *d.event_shape)
     assert repr(big)
     again = pickle.loads(pickle.dumps(d))
@@ -182,6 +206,20 @@ def test_a_distribution_of_ones_own():
         pass
 
     assert type(Named(0.0, 1.0).expand((2,))) is Named
+
+    class Centred(D.Normal):
+        def __init__(self, scale):
+            super().__init__(0.0, scale)
+
+    with pytest.raises(NotImplementedError, match="Centred defines its own __init__"):
+        Centred(1.0).expand((2,))
+
+
+def test_parameters_of_the_base_are_only_read():
+    d = D.LogNormal(0.5, 2.0)
+    assert d.loc == 0.5 and d.scale == 2.0
+    with pytest.raises(AttributeError, match="loc cannot be set"):
+        d.loc = rl.tensor(1.0)
 
 
 def test_policy_gradient_shapes():

@@ -435,7 +435,13 @@ def test_sdpa_kernel():
     q = rl.randn(2, 3, 4)
     want = sdpa(q, q, q)
     with sdpa_kernel(SDPBackend.MATH):
-        assert (sdpa(q, q, q) == want).all()
+        rl.testing.assert_close(sdpa(q, q, q), want)
+        assert not rl.backends.cuda.flash_sdp_enabled()
+    with sdpa_kernel(SDPBackend.CUDNN_ATTENTION), pytest.raises(RuntimeError, match="no available"):
+        sdpa(q, q, q)
+    with rl.backends.cuda.sdp_kernel(enable_math=False), sdpa_kernel(SDPBackend.MATH):
+        rl.testing.assert_close(sdpa(q, q, q), want)
+    assert rl.backends.cuda.math_sdp_enabled()
     with sdpa_kernel([SDPBackend.FLASH_ATTENTION, SDPBackend.MATH], set_priority=True):
         assert (sdpa(q, q, q) == want).all()
     with pytest.raises(AssertionError), sdpa_kernel("flash"):

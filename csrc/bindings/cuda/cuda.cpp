@@ -216,6 +216,7 @@ bool init_cuda(PyObject* module) {
   add_setting<&Settings::cudnn_enabled>(m, "cudnn_enabled");
   add_setting<&Settings::cudnn_benchmark>(m, "cudnn_benchmark");
   add_setting<&Settings::cudnn_deterministic>(m, "cudnn_deterministic");
+  add_setting<&Settings::deterministic_algorithms>(m, "deterministic_algorithms");
   m.def("cudnn_version", cudnn_version);
   m.def("fft_plans", [](int device) { return fft_plan_counts(device).plans; });
   m.def("most_fft_plans", [](int device) { return fft_plan_counts(device).most; });

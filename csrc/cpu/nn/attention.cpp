@@ -231,6 +231,7 @@ void attention_kept_cpu(const AttentionOptions& o, const Tensor& to) {
 
 const bool registered = [] {
   AttentionLoops& loops = attention_loops(DeviceType::CPU);
+  loops.takes = [](const AttentionCase& c) { return (c.backends & kFlashAttention) != 0; };
   loops.forward = attention_cpu;
   loops.backward = attention_backward_cpu;
   loops.weights = attention_weights_cpu;

@@ -48,9 +48,15 @@ std::string spell(uint64_t key) {
 }
 constexpr KernelFamily kAttention{kAttentionFamily, "attention.cu", spell};
 
-bool attention_takes(DType dtype, int64_t width, int64_t value_width) {
-  const int64_t widest = std::max(width, value_width);
-  return is_reduced_float(dtype) ? widest <= 256 : dtype == DType::Float32 && widest <= 128;
+constexpr uint32_t kOwnKernels = kFlashAttention | kEfficientAttention;
+
+bool attention_takes(const AttentionCase& c) {
+  const int64_t widest = std::max(c.width, c.value_width);
+  const bool half = is_reduced_float(c.dtype);
+  if (c.backends & kOwnKernels)
+    return half ? widest <= 256 : c.dtype == DType::Float32 && widest <= 128;
+  return (c.backends & kCudnnAttention) && c.plain && half && widest <= 256 && c.width % 8 == 0 &&
+         c.value_width % 8 == 0 && cudnn_version() > 0;
 }
 
 // ---- geometry ----
@@ -155,8 +161,10 @@ struct Call {
   // Done by cuDNN? Small calls are not worth the host's time that it takes.
   bool run_by_library(int device) const {
     constexpr int64_t kWorthIt = int64_t(1) << 22;
+    const uint32_t backends = attention_backends();
+    const bool pays = heads * args.queries * int64_t(args.keys) >= kWorthIt;
     const int64_t batch = heads / std::max<int64_t>(args.heads, 1);
-    return heads * args.queries * int64_t(args.keys) >= kWorthIt &&
+    return (backends & kCudnnAttention) && (pays || !(backends & kOwnKernels)) &&
            dnn::takes_attention(args, batch, instance.dtype) &&
            dnn::run_attention(args, batch, instance.dtype, device);
   }
@@ -180,8 +188,10 @@ void attention(const AttentionOptions& o, const Tensor& q, const Tensor& k, cons
   call.args.out = call.place_result(out, call.args.out_steps);
   call.args.lse = lse.data<float>();
   const int device = q.device().index;
-  if (!call.run_by_library(device))
-    call.run(kForward, kBothParts, call.args.queries, call.heads, device);
+  if (call.run_by_library(device)) return call.finish();
+  check(attention_backends() & kOwnKernels, ErrorKind::Runtime, "scaled_dot_product_attention",
+        "no available kernel: cuDNN, which sdpa_kernel asks for, has none for these arguments");
+  call.run(kForward, kBothParts, call.args.queries, call.heads, device);
   call.finish();
 }
 

@@ -243,7 +243,7 @@ Geometry geometry_of(ConvKind kind, const ConvShape& shape, const ConvTensors& t
   g.device = t.x.device().index;
   g.channels_last = last;
   g.tf32 = settings().convolution_tf32.load();
-  g.deterministic = settings().cudnn_deterministic.load();
+  g.deterministic = settings().wants_repeatable();
   g.benchmark = settings().cudnn_benchmark.load();
   g.alignment = 16;
   for (const Tensor* x : {&t.x, &t.w, &t.y})

@@ -12,6 +12,10 @@ struct Settings {
   std::atomic<bool> matmul_tf32{false};  // float32 products in 10-bit mantissas
   std::atomic<bool> convolution_tf32{true};
   std::atomic<bool> cudnn_enabled{true}, cudnn_benchmark{false}, cudnn_deterministic{false};
+  std::atomic<bool> deterministic_algorithms{false};
+
+  // Must libraries give the same bits every time?
+  bool wants_repeatable() const { return cudnn_deterministic || deterministic_algorithms; }
 };
 RUSH_API Settings& settings();
 // 91000 for cuDNN 9.10; 0 without it.

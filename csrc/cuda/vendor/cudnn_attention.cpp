@@ -33,7 +33,7 @@ Geometry geometry_of(const AttentionArgs& a, int64_t batch, DType dtype, int dev
   x.dtype = int64_t(dtype);
   x.device = device;
   x.causal = a.causal;
-  x.deterministic = x.backward && settings().cudnn_deterministic.load();
+  x.deterministic = x.backward && settings().wants_repeatable();
   x.batch = batch;
   x.heads = a.heads;
   x.key_heads = a.heads / a.group;

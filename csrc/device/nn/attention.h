@@ -20,14 +20,32 @@ struct AttentionOptions {
   RandomCall call;
 };
 
+// Ways to compute attention that programs may allow and forbid (nn.attention.sdpa_kernel), as bits.
+enum AttentionBackend : uint32_t {
+  kMathAttention = 1,       // composed of ops
+  kFlashAttention = 2,      // our kernels; both words mean them
+  kEfficientAttention = 4,  // on GPUs
+  kCudnnAttention = 8,
+};
+RUSH_API uint32_t attention_backends();
+RUSH_API void set_attention_backends(uint32_t bits);
+
+// A call, as far as it decides who serves it.
+struct AttentionCase {
+  DType dtype;
+  int64_t width, value_width;
+  bool plain;  // neither mask nor dropout
+  uint32_t backends;
+};
+
 // What all of this is computed in.
 inline DType attention_accumulator(DType t) {
   return t == DType::Float64 ? DType::Float64 : DType::Float32;
 }
 
 struct AttentionLoops {
-  // Which calls the next two serve; the others are composed of ops. Null: all.
-  bool (*takes)(DType dtype, int64_t width, int64_t value_width) = nullptr;
+  // Which calls the next two serve; the others are composed of ops.
+  bool (*takes)(const AttentionCase& c) = nullptr;
   void (*forward)(const AttentionOptions& o, const Tensor& q, const Tensor& k, const Tensor& v,
                   const Tensor& mask, const Tensor& out, const Tensor& lse) = nullptr;
   void (*backward)(const AttentionOptions& o, const Tensor& g, const Tensor& q, const Tensor& k,

@@ -1,4 +1,6 @@
 // The tables of neural networks. See device/table.h.
+#include <atomic>
+
 #include "device/nn/attention.h"
 #include "device/nn/convolution.h"
 #include "device/nn/dropout.h"
@@ -22,5 +24,14 @@ constinit DeviceTable<NormLoops> norm_loops;
 constinit DeviceTable<PoolLoops> pool_loops;
 constinit DeviceTable<RnnLoops> rnn_loops;
 constinit DeviceTable<SoftmaxLoops> softmax_loops;
+
+namespace {
+constinit std::atomic<uint32_t> g_attention_backends{kMathAttention | kFlashAttention |
+                                                     kEfficientAttention | kCudnnAttention};
+}
+uint32_t attention_backends() { return g_attention_backends.load(std::memory_order_relaxed); }
+void set_attention_backends(uint32_t bits) {
+  g_attention_backends.store(bits, std::memory_order_relaxed);
+}
 
 }  // namespace rush

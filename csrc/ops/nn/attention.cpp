@@ -473,15 +473,20 @@ void check_groups(const Tensor& q, const Tensor& k, const Tensor& v) {
 }
 
 // Must this call be made of ops that record themselves?
-bool composes(std::initializer_list<const Tensor*> tensors, const Tensor& mask, int64_t width,
-              int64_t value_width) {
+bool composes(std::initializer_list<const Tensor*> tensors, const Tensor& mask, double dropout,
+              int64_t width, int64_t value_width) {
   for (const Tensor* t : tensors) {
     if (!t->defined()) continue;
     if (t->is_batched() || (forward_active() && has_tangent(*t))) return true;
   }
   const Tensor& q = **tensors.begin();
-  const auto takes = attention_loops(q).takes;
-  if (takes && !takes(q.dtype(), width, value_width)) return true;
+  const AttentionCase wanted{q.dtype(), width, value_width, !mask.defined() && dropout <= 0,
+                             attention_backends()};
+  if (const auto takes = attention_loops(q).takes; takes && !takes(wanted)) {
+    check(wanted.backends & kMathAttention, ErrorKind::Runtime, kName,
+          "no available kernel: none that sdpa_kernel allows takes these arguments");
+    return true;
+  }
   return mask.defined() && grad_enabled() && requires_grad(mask);
 }
 
@@ -534,7 +539,7 @@ struct ScaledDotProductAttention {
                 ": pass enable_gqa=True for queries that share keys");
     check_mask(q, mask, with(Leads(q, keys, values).all, rows(q), rows(k)));
     const double factor = scale.value_or(default_scale(q));
-    if (composes({&q, &k, &v, &mask}, mask, width(q), width(v)))
+    if (composes({&q, &k, &v, &mask}, mask, dropout, width(q), width(v)))
       return compose_attention(q, keys, values, mask, factor, causal, dropout);
     const Random random(dropout);
     return std::get<0>(
@@ -556,7 +561,7 @@ struct SelfAttention {
     check_mask(qkv, mask, Dims{batch, heads, length, length});
     const double scale = 1 / std::sqrt(double(qkv.sizes()[2] / (3 * heads)));
     const int64_t size = qkv.sizes()[2] / (3 * heads);
-    if (composes({&qkv, &mask}, mask, size, size)) {
+    if (composes({&qkv, &mask}, mask, dropout, size, size)) {
       Tensor part[3];
       for (int64_t i = 0; i < 3; ++i) part[i] = part_of(qkv, i, heads, batch_first);
       return join_heads(compose_attention(part[0], part[1], part[2], mask, scale, causal, dropout),
@@ -581,7 +586,7 @@ struct AttentionWithWeights {
     check_mask(q, mask, with(leading(q), rows(q), rows(k)));
     const double scale = default_scale(q);
     const bool by_blocks = attention_loops(q).weights || q.is_meta();
-    if (!by_blocks || composes({&q, &k, &v, &mask}, mask, width(q), width(v))) {
+    if (!by_blocks || composes({&q, &k, &v, &mask}, mask, dropout, width(q), width(v))) {
       Tensor weights;
       const Tensor out = compose_attention(q, k, v, mask, scale, causal, dropout, &weights);
       return {out, average ? mean(weights, Dims{1}, false, std::nullopt) : weights};

@@ -8,38 +8,27 @@ from collections.abc import Callable
 from typing import Any
 
 from rushlight import _C, amp
+from rushlight.amp._old_spellings import DeviceAutocast, DeviceGradScaler
 from rushlight.types import _dtype
 
 __all__ = ["GradScaler", "autocast", "custom_bwd", "custom_fwd"]
 
 
-class autocast(amp.autocast):
+class autocast(DeviceAutocast):
     """amp.autocast("cuda", ...)."""
+
+    _of = "cuda"
 
     def __init__(
         self, enabled: bool = True, dtype: _dtype = _C.float16, cache_enabled: bool = True
     ) -> None:
-        warnings.warn("cuda.amp.autocast(...) is deprecated; write amp.autocast('cuda', ...)",
-                      FutureWarning, stacklevel=2)  # fmt: skip
-        super().__init__("cuda", dtype=dtype, enabled=enabled, cache_enabled=cache_enabled)
+        super().__init__(enabled, dtype, cache_enabled)
 
 
-class GradScaler(amp.GradScaler):
+class GradScaler(DeviceGradScaler):
     """amp.GradScaler("cuda", ...)."""
 
-    def __init__(
-        self,
-        init_scale: float = 2.0**16,
-        growth_factor: float = 2.0,
-        backoff_factor: float = 0.5,
-        growth_interval: int = 2000,
-        enabled: bool = True,
-    ) -> None:
-        warnings.warn("cuda.amp.GradScaler(...) is deprecated; write amp.GradScaler('cuda', ...)",
-                      FutureWarning, stacklevel=2)  # fmt: skip
-        super().__init__(
-            "cuda", init_scale, growth_factor, backoff_factor, growth_interval, enabled
-        )
+    _of = "cuda"
 
 
 def custom_fwd(fwd: Callable[..., Any] | None = None, *, cast_inputs: Any = None) -> Any:

@@ -127,17 +127,13 @@ class BlockMask:
         self.mask_mod = mask_mod
 
     @classmethod
-    def from_kv_blocks(
-        cls,
-        kv_num_blocks: Tensor,
-        kv_indices: Tensor,
-        full_kv_num_blocks: Tensor | None = None,
-        full_kv_indices: Tensor | None = None,
-        BLOCK_SIZE: int | tuple[int, int] = _BLOCK,
-        mask_mod: Callable[[Tensor, Tensor, Tensor, Tensor], Tensor] | None = None,
-        seq_lengths: tuple[int, int] | None = None,
-        compute_q_blocks: bool = True,
-    ) -> Self:
+    def from_kv_blocks(cls, kv_num_blocks: Tensor, kv_indices: Tensor,
+                       full_kv_num_blocks: Tensor | None = None,
+                       full_kv_indices: Tensor | None = None,
+                       BLOCK_SIZE: int | tuple[int, int] = _BLOCK,
+                       mask_mod: Callable[[Tensor, Tensor, Tensor, Tensor], Tensor] | None = None,
+                       seq_lengths: tuple[int, int] | None = None,
+                       compute_q_blocks: bool = True) -> Self:  # fmt: skip
         """From lists of the key blocks that each query block sees."""
         size = (BLOCK_SIZE, BLOCK_SIZE) if isinstance(BLOCK_SIZE, int) else tuple(BLOCK_SIZE)
         blocks = kv_indices.shape
@@ -216,17 +212,10 @@ def _dense(count, indices):
     return _C.zeros_like(listed).scatter_(-1, indices.long(), listed)
 
 
-def create_block_mask(
-    mask_mod: Callable[[Tensor, Tensor, Tensor, Tensor], Tensor],
-    B: int | None,
-    H: int | None,
-    Q_LEN: int,
-    KV_LEN: int,
-    device: Device = None,
-    BLOCK_SIZE: int | tuple[int, int] = _BLOCK,
-    _compile: bool = False,
-    separate_full_blocks: bool = True,
-) -> BlockMask:
+def create_block_mask(mask_mod: Callable[[Tensor, Tensor, Tensor, Tensor], Tensor], B: int | None,
+                      H: int | None, Q_LEN: int, KV_LEN: int, device: Device = None,
+                      BLOCK_SIZE: int | tuple[int, int] = _BLOCK, _compile: bool = False,
+                      separate_full_blocks: bool = True) -> BlockMask:  # fmt: skip
     """The block mask of a mask function (b, h, q_idx, kv_idx) -> bool."""
     size = (BLOCK_SIZE, BLOCK_SIZE) if isinstance(BLOCK_SIZE, int) else tuple(BLOCK_SIZE)
     mask = create_mask(mask_mod, B, H, Q_LEN, KV_LEN, device)
@@ -262,19 +251,10 @@ def _check_block_mask(block_mask, query, key):
             )
 
 
-def flex_attention(
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    score_mod: Any = None,
-    block_mask: BlockMask | None = None,
-    scale: float | None = None,
-    enable_gqa: bool = False,
-    return_lse: bool = False,
-    kernel_options: Any = None,
-    *,
-    return_aux: Any = None,
-) -> Any:
+def flex_attention(query: Tensor, key: Tensor, value: Tensor, score_mod: Any = None,
+                   block_mask: BlockMask | None = None, scale: float | None = None,
+                   enable_gqa: bool = False, return_lse: bool = False, kernel_options: Any = None,
+                   *, return_aux: Any = None) -> Any:  # fmt: skip
     """softmax(score_mod(query @ key.T * scale)) @ value, where block_mask lets a query look.
 
     score_mod(score, b, h, q_idx, kv_idx) is called as if for one score, and may use other tensors.

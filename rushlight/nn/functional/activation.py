@@ -102,13 +102,8 @@ def _check_rrelu(lower, upper):
         raise RuntimeError(f"rrelu: lower {lower} is greater than upper {upper}")
 
 
-def rrelu(
-    input: Tensor,
-    lower: float = 1.0 / 8,
-    upper: float = 1.0 / 3,
-    training: bool = False,
-    inplace: bool = False,
-) -> Tensor:
+def rrelu(input: Tensor, lower: float = 1.0 / 8, upper: float = 1.0 / 3, training: bool = False,
+          inplace: bool = False) -> Tensor:  # fmt: skip
     """x above zero, x times a slope below: random in [lower, upper] a element when training."""
     _check_rrelu(lower, upper)
     if not training:

@@ -120,30 +120,10 @@ class _Masks:
             self.padding = pad(self.padding, (0, 1))
 
 
-def _attention(
-    query,
-    key,
-    value,
-    embed_dim,
-    num_heads,
-    in_proj_weight,
-    in_proj_bias,
-    bias_k,
-    bias_v,
-    add_zero_attn,
-    dropout_p,
-    out_proj_weight,
-    out_proj_bias,
-    key_padding_mask,
-    need_weights,
-    attn_mask,
-    separate_weights,
-    static_k,
-    static_v,
-    average,
-    is_causal,
-    batch_first,
-):
+def _attention(query, key, value, embed_dim, num_heads, in_proj_weight, in_proj_bias, bias_k,
+               bias_v, add_zero_attn, dropout_p, out_proj_weight, out_proj_bias, key_padding_mask,
+               need_weights, attn_mask, separate_weights, static_k, static_v, average, is_causal,
+               batch_first):  # fmt: skip
     """multi_head_attention_forward without its defaults; batch_first: (batch, length, features)."""
     batched = _check_shapes(query, key, value, key_padding_mask, attn_mask, num_heads)
     _check_kind(key_padding_mask, "key_padding_mask")

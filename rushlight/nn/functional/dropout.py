@@ -30,23 +30,29 @@ def _kept(input, shape, p):
     return _C.empty(shape, dtype=input.dtype, device=input.device).bernoulli_(1 - p)
 
 
-def _drop(input, shape, p, inplace):
+def _without_chance(input, p, inplace):
+    """The result where all elements are kept, or none; else None."""
     _check_floating(input)
     if p == 0 or input.numel() == 0:
         return input if inplace else input * 1.0
     if p == 1:
         return input.zero_() if inplace else input * 0.0
+    return None
+
+
+def _drop(input, shape, p, inplace):
+    certain = _without_chance(input, p, inplace)
+    if certain is not None:
+        return certain
     if not inplace:
         return _C._dropout(input, shape, p)
     return input.mul_(_kept(input, shape, p).div_(1 - p))
 
 
 def _drop_alpha(input, shape, p, inplace):
-    _check_floating(input)
-    if p == 0 or input.numel() == 0:
-        return input if inplace else input * 1.0
-    if p == 1:
-        return input.zero_() if inplace else input * 0.0
+    certain = _without_chance(input, p, inplace)
+    if certain is not None:
+        return certain
     # Keeps mean 0 and variance 1: scale and shift after the dropped ones are set to the floor.
     scale = ((1 - p) * (1 + p * _SELU_FLOOR**2)) ** -0.5
     shift = -scale * p * _SELU_FLOOR

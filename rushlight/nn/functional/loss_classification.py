@@ -20,31 +20,19 @@ __all__ = [
 ]  # fmt: skip
 
 
-def nll_loss(
-    input: Tensor,
-    target: Tensor,
-    weight: Tensor | None = None,
-    size_average: bool | None = None,
-    ignore_index: int = -100,
-    reduce: bool | None = None,
-    reduction: str = "mean",
-) -> Tensor:
+def nll_loss(input: Tensor, target: Tensor, weight: Tensor | None = None,
+             size_average: bool | None = None, ignore_index: int = -100, reduce: bool | None = None,
+             reduction: str = "mean") -> Tensor:  # fmt: skip
     """Minus the log-probability that the input gives to the target class."""
     reduction = resolve(size_average, reduce, reduction)
     check_reduction("nll_loss", reduction)
     return _C._nll_loss(input, target, weight, _ENUM[reduction], ignore_index, 0.0, False)
 
 
-def cross_entropy(
-    input: Tensor,
-    target: Tensor,
-    weight: Tensor | None = None,
-    size_average: bool | None = None,
-    ignore_index: int = -100,
-    reduce: bool | None = None,
-    reduction: str = "mean",
-    label_smoothing: float = 0.0,
-) -> Tensor:
+def cross_entropy(input: Tensor, target: Tensor, weight: Tensor | None = None,
+                  size_average: bool | None = None, ignore_index: int = -100,
+                  reduce: bool | None = None, reduction: str = "mean",
+                  label_smoothing: float = 0.0) -> Tensor:  # fmt: skip
     """nll_loss of log_softmax; the target holds class indices, or a probability for each class."""
     reduction = resolve(size_average, reduce, reduction)
     check_reduction("cross_entropy", reduction)
@@ -95,14 +83,9 @@ def _soft_cross_entropy(input, target, weight, ignore_index, reduction, label_sm
 
 
 @autocast_policy(cpu="float32", cuda="refused")
-def binary_cross_entropy(
-    input: Tensor,
-    target: Tensor,
-    weight: Tensor | None = None,
-    size_average: bool | None = None,
-    reduce: bool | None = None,
-    reduction: str = "mean",
-) -> Tensor:
+def binary_cross_entropy(input: Tensor, target: Tensor, weight: Tensor | None = None,
+                         size_average: bool | None = None, reduce: bool | None = None,
+                         reduction: str = "mean") -> Tensor:  # fmt: skip
     """-(target log input + (1 - target) log(1 - input)); logarithms are at least -100."""
     reduction = resolve(size_average, reduce, reduction)
     check_reduction("binary_cross_entropy", reduction)
@@ -140,15 +123,10 @@ def binary_cross_entropy(
 
 
 @autocast_policy(cpu="float32", cuda="float32")
-def binary_cross_entropy_with_logits(
-    input: Tensor,
-    target: Tensor,
-    weight: Tensor | None = None,
-    size_average: bool | None = None,
-    reduce: bool | None = None,
-    reduction: str = "mean",
-    pos_weight: Tensor | None = None,
-) -> Tensor:
+def binary_cross_entropy_with_logits(input: Tensor, target: Tensor, weight: Tensor | None = None,
+                                     size_average: bool | None = None, reduce: bool | None = None,
+                                     reduction: str = "mean",
+                                     pos_weight: Tensor | None = None) -> Tensor:  # fmt: skip
     """binary_cross_entropy of sigmoid(input), computed without overflow."""
     reduction = resolve(size_average, reduce, reduction)
     check_reduction("binary_cross_entropy_with_logits", reduction)
@@ -175,14 +153,9 @@ def binary_cross_entropy_with_logits(
     return _reduce("binary_cross_entropy_with_logits", loss, reduction)
 
 
-def multilabel_soft_margin_loss(
-    input: Tensor,
-    target: Tensor,
-    weight: Tensor | None = None,
-    size_average: bool | None = None,
-    reduce: bool | None = None,
-    reduction: str = "mean",
-) -> Tensor:
+def multilabel_soft_margin_loss(input: Tensor, target: Tensor, weight: Tensor | None = None,
+                                size_average: bool | None = None, reduce: bool | None = None,
+                                reduction: str = "mean") -> Tensor:  # fmt: skip
     """The mean over classes of the binary cross entropy of each, from raw scores."""
     reduction = resolve(size_average, reduce, reduction)
     check_reduction("multilabel_soft_margin_loss", reduction)
@@ -194,15 +167,9 @@ def multilabel_soft_margin_loss(
 
 
 @autocast_policy(cpu="float32")
-def ctc_loss(
-    log_probs: Tensor,
-    targets: Tensor,
-    input_lengths: Tensor,
-    target_lengths: Tensor,
-    blank: int = 0,
-    reduction: str = "mean",
-    zero_infinity: bool = False,
-) -> Tensor:
+def ctc_loss(log_probs: Tensor, targets: Tensor, input_lengths: Tensor, target_lengths: Tensor,
+             blank: int = 0, reduction: str = "mean",
+             zero_infinity: bool = False) -> Tensor:  # fmt: skip
     """Minus the log-probability of label sequences, summed over their alignments with time.
 
     log_probs is (T, N, C) or (T, C); targets is (N, S), or all labels end to end. 'mean' divides

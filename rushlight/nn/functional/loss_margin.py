@@ -19,14 +19,9 @@ __all__ = [
 
 
 @autocast_policy(cpu="float32", cuda="float32")
-def hinge_embedding_loss(
-    input: Tensor,
-    target: Tensor,
-    margin: float = 1.0,
-    size_average: bool | None = None,
-    reduce: bool | None = None,
-    reduction: str = "mean",
-) -> Tensor:
+def hinge_embedding_loss(input: Tensor, target: Tensor, margin: float = 1.0,
+                         size_average: bool | None = None, reduce: bool | None = None,
+                         reduction: str = "mean") -> Tensor:  # fmt: skip
     """x where the target is 1, max(0, margin - x) where it is -1."""
     reduction = resolve(size_average, reduce, reduction)
     check_reduction("hinge_embedding_loss", reduction)
@@ -36,15 +31,9 @@ def hinge_embedding_loss(
 
 
 @autocast_policy(cpu="float32", cuda="float32")
-def cosine_embedding_loss(
-    input1: Tensor,
-    input2: Tensor,
-    target: Tensor,
-    margin: float = 0,
-    size_average: bool | None = None,
-    reduce: bool | None = None,
-    reduction: str = "mean",
-) -> Tensor:
+def cosine_embedding_loss(input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0,
+                          size_average: bool | None = None, reduce: bool | None = None,
+                          reduction: str = "mean") -> Tensor:  # fmt: skip
     """1 - cos where the target is 1, max(0, cos - margin) where it is -1."""
     reduction = resolve(size_average, reduce, reduction)
     check_reduction("cosine_embedding_loss", reduction)
@@ -71,15 +60,9 @@ def cosine_embedding_loss(
 
 
 @autocast_policy(cpu="float32", cuda="float32")
-def margin_ranking_loss(
-    input1: Tensor,
-    input2: Tensor,
-    target: Tensor,
-    margin: float = 0,
-    size_average: bool | None = None,
-    reduce: bool | None = None,
-    reduction: str = "mean",
-) -> Tensor:
+def margin_ranking_loss(input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0,
+                        size_average: bool | None = None, reduce: bool | None = None,
+                        reduction: str = "mean") -> Tensor:  # fmt: skip
     """max(0, -target * (input1 - input2) + margin)."""
     reduction = resolve(size_average, reduce, reduction)
     check_reduction("margin_ranking_loss", reduction)
@@ -93,13 +76,8 @@ def margin_ranking_loss(
 
 
 @autocast_policy(cpu="float32", cuda="float32")
-def soft_margin_loss(
-    input: Tensor,
-    target: Tensor,
-    size_average: bool | None = None,
-    reduce: bool | None = None,
-    reduction: str = "mean",
-) -> Tensor:
+def soft_margin_loss(input: Tensor, target: Tensor, size_average: bool | None = None,
+                     reduce: bool | None = None, reduction: str = "mean") -> Tensor:  # fmt: skip
     """log(1 + exp(-target * x))."""
     reduction = resolve(size_average, reduce, reduction)
     check_reduction("soft_margin_loss", reduction)
@@ -107,16 +85,9 @@ def soft_margin_loss(
 
 
 @autocast_policy(cpu="float32", cuda="float32")
-def multi_margin_loss(
-    input: Tensor,
-    target: Tensor,
-    p: int = 1,
-    margin: float = 1.0,
-    weight: Tensor | None = None,
-    size_average: bool | None = None,
-    reduce: bool | None = None,
-    reduction: str = "mean",
-) -> Tensor:
+def multi_margin_loss(input: Tensor, target: Tensor, p: int = 1, margin: float = 1.0,
+                      weight: Tensor | None = None, size_average: bool | None = None,
+                      reduce: bool | None = None, reduction: str = "mean") -> Tensor:  # fmt: skip
     """Mean over classes j of max(0, margin - x[y] + x[j])^p, y the target, j not y."""
     reduction = resolve(size_average, reduce, reduction)
     check_reduction("multi_margin_loss", reduction)
@@ -155,13 +126,9 @@ def multi_margin_loss(
 
 
 @autocast_policy(cpu="float32", cuda="float32")
-def multilabel_margin_loss(
-    input: Tensor,
-    target: Tensor,
-    size_average: bool | None = None,
-    reduce: bool | None = None,
-    reduction: str = "mean",
-) -> Tensor:
+def multilabel_margin_loss(input: Tensor, target: Tensor, size_average: bool | None = None,
+                           reduce: bool | None = None,
+                           reduction: str = "mean") -> Tensor:  # fmt: skip
     """Sum over targets j and other classes i of max(0, 1 - (x[j] - x[i])), by the class count.
 
     A row of the target lists classes; the first -1 ends it.
@@ -195,18 +162,10 @@ def multilabel_margin_loss(
 
 
 @autocast_policy(cpu="float32", cuda="float32")
-def triplet_margin_loss(
-    anchor: Tensor,
-    positive: Tensor,
-    negative: Tensor,
-    margin: float = 1.0,
-    p: float = 2,
-    eps: float = 1e-6,
-    swap: bool = False,
-    size_average: bool | None = None,
-    reduce: bool | None = None,
-    reduction: str = "mean",
-) -> Tensor:
+def triplet_margin_loss(anchor: Tensor, positive: Tensor, negative: Tensor, margin: float = 1.0,
+                        p: float = 2, eps: float = 1e-6, swap: bool = False,
+                        size_average: bool | None = None, reduce: bool | None = None,
+                        reduction: str = "mean") -> Tensor:  # fmt: skip
     """max(0, |anchor - positive| - |anchor - negative| + margin), in p-norms."""
     reduction = resolve(size_average, reduce, reduction)
     return _triplet(

@@ -52,14 +52,9 @@ def _weighted(name, loss, weight, reduction, by_weight=True):
 
 
 @autocast_policy(cpu="float32", cuda="float32")
-def l1_loss(
-    input: Tensor,
-    target: Tensor,
-    size_average: bool | None = None,
-    reduce: bool | None = None,
-    reduction: str = "mean",
-    weight: Tensor | None = None,
-) -> Tensor:
+def l1_loss(input: Tensor, target: Tensor, size_average: bool | None = None,
+            reduce: bool | None = None, reduction: str = "mean",
+            weight: Tensor | None = None) -> Tensor:  # fmt: skip
     """|input - target|."""
     reduction = resolve(size_average, reduce, reduction)
     input, target = _same_size("l1_loss", input, target)
@@ -69,14 +64,9 @@ def l1_loss(
 
 
 @autocast_policy(cpu="float32", cuda="float32")
-def mse_loss(
-    input: Tensor,
-    target: Tensor,
-    size_average: bool | None = None,
-    reduce: bool | None = None,
-    reduction: str = "mean",
-    weight: Tensor | None = None,
-) -> Tensor:
+def mse_loss(input: Tensor, target: Tensor, size_average: bool | None = None,
+             reduce: bool | None = None, reduction: str = "mean",
+             weight: Tensor | None = None) -> Tensor:  # fmt: skip
     """(input - target)^2."""
     reduction = resolve(size_average, reduce, reduction)
     check_reduction("mse_loss", reduction)
@@ -88,14 +78,9 @@ def mse_loss(
 
 
 @autocast_policy(cpu="float32", cuda="float32")
-def smooth_l1_loss(
-    input: Tensor,
-    target: Tensor,
-    size_average: bool | None = None,
-    reduce: bool | None = None,
-    reduction: str = "mean",
-    beta: float = 1.0,
-) -> Tensor:
+def smooth_l1_loss(input: Tensor, target: Tensor, size_average: bool | None = None,
+                   reduce: bool | None = None, reduction: str = "mean",
+                   beta: float = 1.0) -> Tensor:  # fmt: skip
     """Squares below beta, absolute values above, joined smoothly."""
     reduction = resolve(size_average, reduce, reduction)
     input, target = _same_size("smooth_l1_loss", input, target)
@@ -113,13 +98,8 @@ def smooth_l1_loss(
 
 
 @autocast_policy(cpu="float32", cuda="float32")
-def huber_loss(
-    input: Tensor,
-    target: Tensor,
-    reduction: str = "mean",
-    delta: float = 1.0,
-    weight: Tensor | None = None,
-) -> Tensor:
+def huber_loss(input: Tensor, target: Tensor, reduction: str = "mean", delta: float = 1.0,
+               weight: Tensor | None = None) -> Tensor:  # fmt: skip
     """delta times smooth_l1_loss with beta = delta."""
     input, target = _same_size("huber_loss", input, target)
     if delta <= 0:
@@ -133,14 +113,9 @@ def huber_loss(
 
 
 @autocast_policy(cpu="float32", cuda="float32")
-def kl_div(
-    input: Tensor,
-    target: Tensor,
-    size_average: bool | None = None,
-    reduce: bool | None = None,
-    reduction: str = "mean",
-    log_target: bool = False,
-) -> Tensor:
+def kl_div(input: Tensor, target: Tensor, size_average: bool | None = None,
+           reduce: bool | None = None, reduction: str = "mean",
+           log_target: bool = False) -> Tensor:  # fmt: skip
     """target * (log target - input): input holds log-probabilities, target too if log_target."""
     if size_average is not None or reduce is not None:
         reduction = resolve(size_average, reduce, reduction)
@@ -160,16 +135,9 @@ def kl_div(
 
 
 @autocast_policy(cpu="float32", cuda="float32")
-def poisson_nll_loss(
-    input: Tensor,
-    target: Tensor,
-    log_input: bool = True,
-    full: bool = False,
-    size_average: bool | None = None,
-    eps: float = 1e-8,
-    reduce: bool | None = None,
-    reduction: str = "mean",
-) -> Tensor:
+def poisson_nll_loss(input: Tensor, target: Tensor, log_input: bool = True, full: bool = False,
+                     size_average: bool | None = None, eps: float = 1e-8,
+                     reduce: bool | None = None, reduction: str = "mean") -> Tensor:  # fmt: skip
     """-log of Poisson's probability of target at rate input (its logarithm if log_input)."""
     reduction = resolve(size_average, reduce, reduction)
     check_reduction("poisson_nll_loss", reduction)
@@ -183,14 +151,8 @@ def poisson_nll_loss(
     return _reduce("poisson_nll_loss", loss, reduction)
 
 
-def gaussian_nll_loss(
-    input: Tensor,
-    target: Tensor,
-    var: Tensor | float,
-    full: bool = False,
-    eps: float = 1e-6,
-    reduction: str = "mean",
-) -> Tensor:
+def gaussian_nll_loss(input: Tensor, target: Tensor, var: Tensor | float, full: bool = False,
+                      eps: float = 1e-6, reduction: str = "mean") -> Tensor:  # fmt: skip
     """-log of the normal density of target at mean input and variance var (at least eps)."""
     if isinstance(var, Tensor):
         if var.shape != input.shape:

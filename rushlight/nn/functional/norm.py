@@ -30,16 +30,9 @@ def _points(input):
     return count
 
 
-def batch_norm(
-    input: Tensor,
-    running_mean: Tensor | None,
-    running_var: Tensor | None,
-    weight: Tensor | None = None,
-    bias: Tensor | None = None,
-    training: bool = False,
-    momentum: float = 0.1,
-    eps: float = 1e-5,
-) -> Tensor:
+def batch_norm(input: Tensor, running_mean: Tensor | None, running_var: Tensor | None,
+               weight: Tensor | None = None, bias: Tensor | None = None, training: bool = False,
+               momentum: float = 0.1, eps: float = 1e-5) -> Tensor:  # fmt: skip
     """Normalises each channel over the batch and all that follows the channel dim.
 
     When training, by the batch's own mean and variance, which move the running ones; else by these.
@@ -51,16 +44,9 @@ def batch_norm(
     )
 
 
-def batch_norm_counted(
-    input: Tensor,
-    running_mean: Tensor,
-    running_var: Tensor,
-    weight: Tensor,
-    bias: Tensor | None,
-    batches: Any,
-    momentum: Any,
-    eps: float,
-) -> Tensor:
+def batch_norm_counted(input: Tensor, running_mean: Tensor, running_var: Tensor, weight: Tensor,
+                       bias: Tensor | None, batches: Any, momentum: Any,
+                       eps: float) -> Tensor:  # fmt: skip
     """batch_norm in training that counts the batch as well, in the same pass."""
     if input.dim() >= 2:
         _check_count("batch_norm", input.shape[0] * _points(input), "value per channel", input)
@@ -69,16 +55,10 @@ def batch_norm_counted(
     )
 
 
-def instance_norm(
-    input: Tensor,
-    running_mean: Tensor | None = None,
-    running_var: Tensor | None = None,
-    weight: Tensor | None = None,
-    bias: Tensor | None = None,
-    use_input_stats: bool = True,
-    momentum: float = 0.1,
-    eps: float = 1e-5,
-) -> Tensor:
+def instance_norm(input: Tensor, running_mean: Tensor | None = None,
+                  running_var: Tensor | None = None, weight: Tensor | None = None,
+                  bias: Tensor | None = None, use_input_stats: bool = True, momentum: float = 0.1,
+                  eps: float = 1e-5) -> Tensor:  # fmt: skip
     """Normalises each channel of each sample."""
     if use_input_stats and input.dim() >= 2:
         _check_count("instance_norm", _points(input), "spatial element", input)
@@ -87,13 +67,8 @@ def instance_norm(
     )
 
 
-def group_norm(
-    input: Tensor,
-    num_groups: int,
-    weight: Tensor | None = None,
-    bias: Tensor | None = None,
-    eps: float = 1e-5,
-) -> Tensor:
+def group_norm(input: Tensor, num_groups: int, weight: Tensor | None = None,
+               bias: Tensor | None = None, eps: float = 1e-5) -> Tensor:  # fmt: skip
     """Normalises each sample over groups of channels and all that follows."""
     if input.dim() >= 2 and num_groups > 0:
         count = input.shape[0] * input.shape[1] // num_groups * _points(input)

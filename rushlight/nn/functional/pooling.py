@@ -30,27 +30,17 @@ _VALUES = {1: _C.max_pool1d, 2: _C.max_pool2d, 3: _C.max_pool3d}
 
 
 def _max_pool(dims):
-    def with_indices(
-        input: Tensor,
-        kernel_size: int | Sequence[int],
-        stride: int | Sequence[int] | None = None,
-        padding: int | Sequence[int] = 0,
-        dilation: int | Sequence[int] = 1,
-        ceil_mode: bool = False,
-        return_indices: bool = False,
-    ) -> tuple[Tensor, Tensor]:
+    def with_indices(input: Tensor, kernel_size: int | Sequence[int],
+                     stride: int | Sequence[int] | None = None, padding: int | Sequence[int] = 0,
+                     dilation: int | Sequence[int] = 1, ceil_mode: bool = False,
+                     return_indices: bool = False) -> tuple[Tensor, Tensor]:  # fmt: skip
         stride = () if stride is None else stride
         return _WITH_INDICES[dims](input, kernel_size, stride, padding, dilation, ceil_mode)
 
-    def max_pool(
-        input: Tensor,
-        kernel_size: int | Sequence[int],
-        stride: int | Sequence[int] | None = None,
-        padding: int | Sequence[int] = 0,
-        dilation: int | Sequence[int] = 1,
-        ceil_mode: bool = False,
-        return_indices: bool = False,
-    ) -> Any:
+    def max_pool(input: Tensor, kernel_size: int | Sequence[int],
+                 stride: int | Sequence[int] | None = None, padding: int | Sequence[int] = 0,
+                 dilation: int | Sequence[int] = 1, ceil_mode: bool = False,
+                 return_indices: bool = False) -> Any:  # fmt: skip
         pool = _WITH_INDICES[dims] if return_indices else _VALUES[dims]
         stride = () if stride is None else stride
         return pool(input, kernel_size, stride, padding, dilation, ceil_mode)
@@ -69,15 +59,10 @@ max_pool2d, max_pool2d_with_indices = _max_pool(2)
 max_pool3d, max_pool3d_with_indices = _max_pool(3)
 
 
-def avg_pool2d(
-    input: Tensor,
-    kernel_size: int | Sequence[int],
-    stride: int | Sequence[int] | None = None,
-    padding: int | Sequence[int] = 0,
-    ceil_mode: bool = False,
-    count_include_pad: bool = True,
-    divisor_override: int | None = None,
-) -> Tensor:
+def avg_pool2d(input: Tensor, kernel_size: int | Sequence[int],
+               stride: int | Sequence[int] | None = None, padding: int | Sequence[int] = 0,
+               ceil_mode: bool = False, count_include_pad: bool = True,
+               divisor_override: int | None = None) -> Tensor:  # fmt: skip
     """The average of each window."""
     stride = () if stride is None else stride
     return _C._avg_pool2d(
@@ -85,15 +70,10 @@ def avg_pool2d(
     )
 
 
-def avg_pool3d(
-    input: Tensor,
-    kernel_size: int | Sequence[int],
-    stride: int | Sequence[int] | None = None,
-    padding: int | Sequence[int] = 0,
-    ceil_mode: bool = False,
-    count_include_pad: bool = True,
-    divisor_override: int | None = None,
-) -> Tensor:
+def avg_pool3d(input: Tensor, kernel_size: int | Sequence[int],
+               stride: int | Sequence[int] | None = None, padding: int | Sequence[int] = 0,
+               ceil_mode: bool = False, count_include_pad: bool = True,
+               divisor_override: int | None = None) -> Tensor:  # fmt: skip
     """The average of each window."""
     stride = () if stride is None else stride
     return _C._avg_pool3d(
@@ -168,14 +148,11 @@ def _tuple(value, dims):
 def _fractional(dims):
     name = f"fractional_max_pool{dims}d"
 
-    def with_indices(
-        input: Tensor,
-        kernel_size: int | Sequence[int],
-        output_size: int | Sequence[int] | None = None,
-        output_ratio: float | Sequence[float] | None = None,
-        return_indices: bool = False,
-        _random_samples: Tensor | None = None,
-    ) -> tuple[Tensor, Tensor]:
+    def with_indices(input: Tensor, kernel_size: int | Sequence[int],
+                     output_size: int | Sequence[int] | None = None,
+                     output_ratio: float | Sequence[float] | None = None,
+                     return_indices: bool = False,
+                     _random_samples: Tensor | None = None) -> tuple[Tensor, Tensor]:  # fmt: skip
         if output_size is None and output_ratio is None:
             raise ValueError(f"{name}: either output_size or output_ratio must be given")
         if input.dim() not in (dims + 1, dims + 2):
@@ -198,14 +175,10 @@ def _fractional(dims):
         )
         return (values, indices) if batch is input else (values.squeeze(0), indices.squeeze(0))
 
-    def pool(
-        input: Tensor,
-        kernel_size: int | Sequence[int],
-        output_size: int | Sequence[int] | None = None,
-        output_ratio: float | Sequence[float] | None = None,
-        return_indices: bool = False,
-        _random_samples: Tensor | None = None,
-    ) -> Any:
+    def pool(input: Tensor, kernel_size: int | Sequence[int],
+             output_size: int | Sequence[int] | None = None,
+             output_ratio: float | Sequence[float] | None = None, return_indices: bool = False,
+             _random_samples: Tensor | None = None) -> Any:  # fmt: skip
         pair = with_indices(
             input, kernel_size, output_size, output_ratio, return_indices, _random_samples
         )
@@ -232,35 +205,23 @@ def _lp(average, dims, input, norm_type, kernel_size, stride, ceil_mode):
     return (mean.sign() * mean.abs().relu()).mul(count).pow(1.0 / norm_type)
 
 
-def lp_pool1d(
-    input: Tensor,
-    norm_type: int | float,
-    kernel_size: int,
-    stride: int | Sequence[int] | None = None,
-    ceil_mode: bool = False,
-) -> Tensor:
+def lp_pool1d(input: Tensor, norm_type: int | float, kernel_size: int,
+              stride: int | Sequence[int] | None = None,
+              ceil_mode: bool = False) -> Tensor:  # fmt: skip
     """(sum of x^p)^(1/p) of each window."""
     return _lp(_C.avg_pool1d, 1, input, norm_type, kernel_size, stride, ceil_mode)
 
 
-def lp_pool2d(
-    input: Tensor,
-    norm_type: int | float,
-    kernel_size: int | Sequence[int],
-    stride: int | Sequence[int] | None = None,
-    ceil_mode: bool = False,
-) -> Tensor:
+def lp_pool2d(input: Tensor, norm_type: int | float, kernel_size: int | Sequence[int],
+              stride: int | Sequence[int] | None = None,
+              ceil_mode: bool = False) -> Tensor:  # fmt: skip
     """(sum of x^p)^(1/p) of each window."""
     return _lp(avg_pool2d, 2, input, norm_type, kernel_size, stride, ceil_mode)
 
 
-def lp_pool3d(
-    input: Tensor,
-    norm_type: int | float,
-    kernel_size: int | Sequence[int],
-    stride: int | Sequence[int] | None = None,
-    ceil_mode: bool = False,
-) -> Tensor:
+def lp_pool3d(input: Tensor, norm_type: int | float, kernel_size: int | Sequence[int],
+              stride: int | Sequence[int] | None = None,
+              ceil_mode: bool = False) -> Tensor:  # fmt: skip
     """(sum of x^p)^(1/p) of each window."""
     return _lp(avg_pool3d, 3, input, norm_type, kernel_size, stride, ceil_mode)
 
@@ -310,39 +271,24 @@ def _unpool(dims, input, indices, kernel_size, stride, padding, output_size):
     return zeros.scatter(-1, indices.flatten(start), flat).view(*input.shape[:start], *size)
 
 
-def max_unpool1d(
-    input: Tensor,
-    indices: Tensor,
-    kernel_size: int | Sequence[int],
-    stride: int | Sequence[int] | None = None,
-    padding: int | Sequence[int] = 0,
-    output_size: int | Sequence[int] | None = None,
-) -> Tensor:
+def max_unpool1d(input: Tensor, indices: Tensor, kernel_size: int | Sequence[int],
+                 stride: int | Sequence[int] | None = None, padding: int | Sequence[int] = 0,
+                 output_size: int | Sequence[int] | None = None) -> Tensor:  # fmt: skip
     """Puts the elements of a max pool back where they came from, zeros elsewhere."""
     return _unpool(1, input, indices, kernel_size, stride, padding, output_size)
 
 
 @autocast_policy(cpu="float32")
-def max_unpool2d(
-    input: Tensor,
-    indices: Tensor,
-    kernel_size: int | Sequence[int],
-    stride: int | Sequence[int] | None = None,
-    padding: int | Sequence[int] = 0,
-    output_size: int | Sequence[int] | None = None,
-) -> Tensor:
+def max_unpool2d(input: Tensor, indices: Tensor, kernel_size: int | Sequence[int],
+                 stride: int | Sequence[int] | None = None, padding: int | Sequence[int] = 0,
+                 output_size: int | Sequence[int] | None = None) -> Tensor:  # fmt: skip
     """Puts the elements of a max pool back where they came from, zeros elsewhere."""
     return _unpool(2, input, indices, kernel_size, stride, padding, output_size)
 
 
 @autocast_policy(cpu="float32")
-def max_unpool3d(
-    input: Tensor,
-    indices: Tensor,
-    kernel_size: int | Sequence[int],
-    stride: int | Sequence[int] | None = None,
-    padding: int | Sequence[int] = 0,
-    output_size: int | Sequence[int] | None = None,
-) -> Tensor:
+def max_unpool3d(input: Tensor, indices: Tensor, kernel_size: int | Sequence[int],
+                 stride: int | Sequence[int] | None = None, padding: int | Sequence[int] = 0,
+                 output_size: int | Sequence[int] | None = None) -> Tensor:  # fmt: skip
     """Puts the elements of a max pool back where they came from, zeros elsewhere."""
     return _unpool(3, input, indices, kernel_size, stride, padding, output_size)

@@ -29,15 +29,10 @@ _MODES = {
 _ALIGNABLE = ("linear", "bilinear", "trilinear", "bicubic")
 
 
-def interpolate(
-    input: Tensor,
-    size: int | Sequence[int] | None = None,
-    scale_factor: float | Sequence[float] | None = None,
-    mode: str = "nearest",
-    align_corners: bool | None = None,
-    recompute_scale_factor: bool | None = None,
-    antialias: bool = False,
-) -> Tensor:
+def interpolate(input: Tensor, size: int | Sequence[int] | None = None,
+                scale_factor: float | Sequence[float] | None = None, mode: str = "nearest",
+                align_corners: bool | None = None, recompute_scale_factor: bool | None = None,
+                antialias: bool = False) -> Tensor:  # fmt: skip
     """Brings the spatial dims to `size`, or to scale_factor times their size."""
     dims = input.dim() - 2
     if align_corners is not None and mode not in _ALIGNABLE:
@@ -68,34 +63,31 @@ def interpolate(
     return _resample(input, sizes, scales, kind, bool(align_corners))
 
 
+def _per_dim(name, value, kind, input):
+    """A number for each of the spatial dims, from a list or from one number."""
+    dims = input.dim() - 2
+    if not isinstance(value, (list, tuple)):
+        return [kind(value)] * dims
+    if len(value) != dims:
+        raise ValueError(
+            f"interpolate: {name} must have one number for each of the {dims} spatial dims, "
+            f"got {tuple(value)} for shape {list(input.shape)}"
+        )
+    return [kind(v) for v in value]
+
+
 def _sizes(input, size, scale_factor, recompute):
     dims = input.dim() - 2
     if size is not None and scale_factor is not None:
         raise ValueError("interpolate: give size or scale_factor, not both")
     if size is not None:
-        if isinstance(size, (list, tuple)):
-            if len(size) != dims:
-                raise ValueError(
-                    f"interpolate: size must have one number for each of the {dims} spatial "
-                    f"dims, got {tuple(size)} for shape {list(input.shape)}"
-                )
-            sizes = [int(n) for n in size]
-        else:
-            sizes = [int(size)] * dims
+        sizes = _per_dim("size", size, int, input)
         if recompute:
             raise ValueError("interpolate: recompute_scale_factor needs a scale_factor")
         return sizes, [0.0] * dims
     if scale_factor is None:
         raise ValueError("interpolate: either size or scale_factor must be given")
-    if isinstance(scale_factor, (list, tuple)):
-        if len(scale_factor) != dims:
-            raise ValueError(
-                f"interpolate: scale_factor must have one number for each of the {dims} spatial "
-                f"dims, got {tuple(scale_factor)} for shape {list(input.shape)}"
-            )
-        scales = [float(s) for s in scale_factor]
-    else:
-        scales = [float(scale_factor)] * dims
+    scales = _per_dim("scale_factor", scale_factor, float, input)
     sizes = [math.floor(n * s) for n, s in zip(input.shape[2:], scales, strict=True)]
     return sizes, [0.0] * dims if recompute else scales
 
@@ -127,57 +119,38 @@ def _resample(input, sizes, scales, kind, align):
     return input.clone() if result is input else result
 
 
-def upsample(
-    input: Tensor,
-    size: int | Sequence[int] | None = None,
-    scale_factor: float | Sequence[float] | None = None,
-    mode: str = "nearest",
-    align_corners: Any = None,
-) -> Tensor:
+def upsample(input: Tensor, size: int | Sequence[int] | None = None,
+             scale_factor: float | Sequence[float] | None = None, mode: str = "nearest",
+             align_corners: Any = None) -> Tensor:  # fmt: skip
     """The old name of interpolate."""
     warnings.warn("nn.functional.upsample is deprecated: use interpolate", stacklevel=2)
     return interpolate(input, size, scale_factor, mode, align_corners)
 
 
-def upsample_nearest(
-    input: Tensor,
-    size: int | Sequence[int] | None = None,
-    scale_factor: float | Sequence[float] | None = None,
-) -> Tensor:
+def upsample_nearest(input: Tensor, size: int | Sequence[int] | None = None,
+                     scale_factor: float | Sequence[float] | None = None) -> Tensor:  # fmt: skip
     """interpolate with mode 'nearest'."""
     warnings.warn("upsample_nearest is deprecated: use interpolate", stacklevel=2)
     return interpolate(input, size, scale_factor, mode="nearest")
 
 
-def upsample_bilinear(
-    input: Tensor,
-    size: int | Sequence[int] | None = None,
-    scale_factor: float | Sequence[float] | None = None,
-) -> Tensor:
+def upsample_bilinear(input: Tensor, size: int | Sequence[int] | None = None,
+                      scale_factor: float | Sequence[float] | None = None) -> Tensor:  # fmt: skip
     """interpolate with mode 'bilinear' and align_corners."""
     warnings.warn("upsample_bilinear is deprecated: use interpolate", stacklevel=2)
     return interpolate(input, size, scale_factor, mode="bilinear", align_corners=True)
 
 
-def unfold(
-    input: Tensor,
-    kernel_size: int | Sequence[int],
-    dilation: int | Sequence[int] = 1,
-    padding: int | Sequence[int] = 0,
-    stride: int | Sequence[int] = 1,
-) -> Tensor:
+def unfold(input: Tensor, kernel_size: int | Sequence[int], dilation: int | Sequence[int] = 1,
+           padding: int | Sequence[int] = 0,
+           stride: int | Sequence[int] = 1) -> Tensor:  # fmt: skip
     """The patches that a kernel sees, one a column."""
     return _C._im2col(input, kernel_size, dilation, padding, stride)
 
 
-def fold(
-    input: Tensor,
-    output_size: int | Sequence[int],
-    kernel_size: int | Sequence[int],
-    dilation: int | Sequence[int] = 1,
-    padding: int | Sequence[int] = 0,
-    stride: int | Sequence[int] = 1,
-) -> Tensor:
+def fold(input: Tensor, output_size: int | Sequence[int], kernel_size: int | Sequence[int],
+         dilation: int | Sequence[int] = 1, padding: int | Sequence[int] = 0,
+         stride: int | Sequence[int] = 1) -> Tensor:  # fmt: skip
     """Adds patches back to the places they came from."""
     return _C._col2im(input, output_size, kernel_size, dilation, padding, stride)
 
@@ -214,13 +187,8 @@ GRID_SAMPLE_INTERPOLATION_MODES = {"bilinear": 0, "nearest": 1, "bicubic": 2}
 GRID_SAMPLE_PADDING_MODES = {"zeros": 0, "border": 1, "reflection": 2}
 
 
-def grid_sample(
-    input: Tensor,
-    grid: Tensor,
-    mode: str = "bilinear",
-    padding_mode: str = "zeros",
-    align_corners: bool | None = None,
-) -> Tensor:
+def grid_sample(input: Tensor, grid: Tensor, mode: str = "bilinear", padding_mode: str = "zeros",
+                align_corners: bool | None = None) -> Tensor:  # fmt: skip
     """Samples input at the points of grid, which run from -1 to 1 over the image."""
     if mode not in GRID_SAMPLE_INTERPOLATION_MODES:
         raise ValueError(

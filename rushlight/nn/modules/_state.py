@@ -89,13 +89,8 @@ class ModuleState:
             )
         return _add(self._state_dict_hooks, hook)
 
-    def state_dict(
-        self,
-        *args: Any,
-        destination: dict[str, Any] | None = None,
-        prefix: str = "",
-        keep_vars: bool = False,
-    ) -> dict[str, Any]:
+    def state_dict(self, *args: Any, destination: dict[str, Any] | None = None, prefix: str = "",
+                   keep_vars: bool = False) -> dict[str, Any]:  # fmt: skip
         """All parameters and persistent buffers by dotted name, those of children included.
 
         The tensors are the module's own, detached unless keep_vars.
@@ -184,16 +179,8 @@ class ModuleState:
             raise RuntimeError(explain(type(self).__name__, state, missing, unexpected, errors))
         return _IncompatibleKeys(loading.missing, loading.unexpected)
 
-    def _load_from_state_dict(
-        self,
-        state_dict,
-        prefix,
-        local_metadata,
-        strict,
-        missing_keys,
-        unexpected_keys,
-        error_msgs,
-    ):
+    def _load_from_state_dict(self, state_dict, prefix, local_metadata, strict, missing_keys,
+                              unexpected_keys, error_msgs):  # fmt: skip
         """Loads this module's own tensors, not those of its children. Override to convert."""
         for hook in self._load_state_dict_pre_hooks.values():
             hook(state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys,

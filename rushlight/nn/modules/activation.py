@@ -155,14 +155,9 @@ class Hardtanh(Module):
 
     __constants__: tuple[str, ...] = ("min_val", "max_val", "inplace")
 
-    def __init__(
-        self,
-        min_val: float = -1.0,
-        max_val: float = 1.0,
-        inplace: bool = False,
-        min_value: float | None = None,
-        max_value: float | None = None,
-    ) -> None:
+    def __init__(self, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False,
+                 min_value: float | None = None,
+                 max_value: float | None = None) -> None:  # fmt: skip
         super().__init__()
         for old, new in (("min_value", min_value), ("max_value", max_value)):
             if new is not None:
@@ -351,13 +346,8 @@ class PReLU(Module):
 
     __constants__: tuple[str, ...] = ("num_parameters",)
 
-    def __init__(
-        self,
-        num_parameters: int = 1,
-        init: float = 0.25,
-        device: Device = None,
-        dtype: _dtype | None = None,
-    ) -> None:
+    def __init__(self, num_parameters: int = 1, init: float = 0.25, device: Device = None,
+                 dtype: _dtype | None = None) -> None:  # fmt: skip
         super().__init__()
         self.num_parameters = num_parameters
         self.init = init

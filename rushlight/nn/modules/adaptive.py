@@ -26,16 +26,9 @@ class AdaptiveLogSoftmaxWithLoss(Module):
     features.
     """
 
-    def __init__(
-        self,
-        in_features: int,
-        n_classes: int,
-        cutoffs: Sequence[int],
-        div_value: float = 4.0,
-        head_bias: bool = False,
-        device: Device = None,
-        dtype: _dtype | None = None,
-    ) -> None:
+    def __init__(self, in_features: int, n_classes: int, cutoffs: Sequence[int],
+                 div_value: float = 4.0, head_bias: bool = False, device: Device = None,
+                 dtype: _dtype | None = None) -> None:  # fmt: skip
         super().__init__()
         cutoffs = list(cutoffs)
         if not cutoffs:

@@ -27,20 +27,10 @@ class MultiheadAttention(Module):
     __module__ = "rushlight.nn.modules.activation"
     __constants__: tuple[str, ...] = ("batch_first",)
 
-    def __init__(
-        self,
-        embed_dim: Any,
-        num_heads: Any,
-        dropout: float = 0.0,
-        bias: bool = True,
-        add_bias_kv: bool = False,
-        add_zero_attn: bool = False,
-        kdim: Any = None,
-        vdim: Any = None,
-        batch_first: bool = False,
-        device: Device = None,
-        dtype: _dtype | None = None,
-    ) -> None:
+    def __init__(self, embed_dim: Any, num_heads: Any, dropout: float = 0.0, bias: bool = True,
+                 add_bias_kv: bool = False, add_zero_attn: bool = False, kdim: Any = None,
+                 vdim: Any = None, batch_first: bool = False, device: Device = None,
+                 dtype: _dtype | None = None) -> None:  # fmt: skip
         if embed_dim <= 0 or num_heads <= 0:
             raise ValueError(
                 "MultiheadAttention: embed_dim and num_heads must be positive, got "
@@ -106,17 +96,10 @@ class MultiheadAttention(Module):
         # Saved by versions that knew one kind of weights only.
         super().__setstate__({"_qkv_same_embed_dim": True} | state)
 
-    def forward(
-        self,
-        query: Tensor,
-        key: Tensor,
-        value: Tensor,
-        key_padding_mask: Tensor | None = None,
-        need_weights: bool = True,
-        attn_mask: Tensor | None = None,
-        average_attn_weights: bool = True,
-        is_causal: bool = False,
-    ) -> tuple[Tensor, Tensor | None]:
+    def forward(self, query: Tensor, key: Tensor, value: Tensor,
+                key_padding_mask: Tensor | None = None, need_weights: bool = True,
+                attn_mask: Tensor | None = None, average_attn_weights: bool = True,
+                is_causal: bool = False) -> tuple[Tensor, Tensor | None]:  # fmt: skip
         separate = None
         if not self._qkv_same_embed_dim:
             separate = (self.q_proj_weight, self.k_proj_weight, self.v_proj_weight)

@@ -29,18 +29,9 @@ class _NormBase(Module):
         "affine",
     )
 
-    def __init__(
-        self,
-        num_features: int,
-        eps: float = 1e-5,
-        momentum: float | None = 0.1,
-        affine: bool = True,
-        track_running_stats: bool = True,
-        device: Device = None,
-        dtype: _dtype | None = None,
-        *,
-        bias: bool = True,
-    ) -> None:
+    def __init__(self, num_features: int, eps: float = 1e-5, momentum: float | None = 0.1,
+                 affine: bool = True, track_running_stats: bool = True, device: Device = None,
+                 dtype: _dtype | None = None, *, bias: bool = True) -> None:  # fmt: skip
         super().__init__()
         self.num_features = num_features
         self.eps = eps

@@ -36,21 +36,8 @@ out_channels kernel_size""".split()
     bias: Parameter | None
     transposed = False
 
-    def _make(
-        self,
-        in_channels,
-        out_channels,
-        kernel_size,
-        stride,
-        padding,
-        output_padding,
-        dilation,
-        groups,
-        bias,
-        padding_mode,
-        device,
-        dtype,
-    ):
+    def _make(self, in_channels, out_channels, kernel_size, stride, padding, output_padding,
+              dilation, groups, bias, padding_mode, device, dtype):  # fmt: skip
         if groups <= 0:
             raise ValueError(f"groups must be positive, got {groups}")
         for label, count in (("in_channels", in_channels), ("out_channels", out_channels)):
@@ -133,20 +120,11 @@ out_channels kernel_size""".split()
 
 
 class _Conv(_ConvNd):
-    def __init__(
-        self,
-        in_channels: int,
-        out_channels: int,
-        kernel_size: int | tuple[int],
-        stride: int | tuple[int] = 1,
-        padding: str | int | tuple[int] = 0,
-        dilation: int | tuple[int] = 1,
-        groups: int = 1,
-        bias: bool = True,
-        padding_mode: Literal["zeros", "reflect", "replicate", "circular"] = "zeros",
-        device: Device = None,
-        dtype: _dtype | None = None,
-    ) -> None:
+    def __init__(self, in_channels: int, out_channels: int, kernel_size: int | tuple[int],
+                 stride: int | tuple[int] = 1, padding: str | int | tuple[int] = 0,
+                 dilation: int | tuple[int] = 1, groups: int = 1, bias: bool = True,
+                 padding_mode: Literal["zeros", "reflect", "replicate", "circular"] = "zeros",
+                 device: Device = None, dtype: _dtype | None = None) -> None:  # fmt: skip
         super().__init__()
         self._make(in_channels, out_channels, kernel_size, stride, padding, 0, dilation, groups,
                    bias, padding_mode, device, dtype)  # fmt: skip
@@ -196,21 +174,12 @@ class Conv3d(_Conv):
 class _ConvTransposeNd(_ConvNd):
     transposed = True
 
-    def __init__(
-        self,
-        in_channels: int,
-        out_channels: int,
-        kernel_size: int | tuple[int],
-        stride: int | tuple[int] = 1,
-        padding: int | tuple[int] = 0,
-        output_padding: int | tuple[int] = 0,
-        groups: int = 1,
-        bias: bool = True,
-        dilation: int | tuple[int] = 1,
-        padding_mode: Literal["zeros", "reflect", "replicate", "circular"] = "zeros",
-        device: Device = None,
-        dtype: _dtype | None = None,
-    ) -> None:
+    def __init__(self, in_channels: int, out_channels: int, kernel_size: int | tuple[int],
+                 stride: int | tuple[int] = 1, padding: int | tuple[int] = 0,
+                 output_padding: int | tuple[int] = 0, groups: int = 1, bias: bool = True,
+                 dilation: int | tuple[int] = 1,
+                 padding_mode: Literal["zeros", "reflect", "replicate", "circular"] = "zeros",
+                 device: Device = None, dtype: _dtype | None = None) -> None:  # fmt: skip
         super().__init__()
         if padding_mode != "zeros":
             raise ValueError(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from rushlight._C import Tensor
 from rushlight.nn import functional as F
 from rushlight.nn.modules.module import Module
@@ -13,6 +15,7 @@ __all__ = [
 
 class _DropoutNd(Module):
     __constants__: tuple[str, ...] = ("p", "inplace")
+    _drop: Callable[..., Tensor]  # the function of nn.functional
 
     def __init__(self, p: float = 0.5, inplace: bool = False) -> None:
         super().__init__()
@@ -23,6 +26,9 @@ class _DropoutNd(Module):
         self.p = p
         self.inplace = inplace
 
+    def forward(self, input: Tensor) -> Tensor:
+        return self._drop(input, self.p, self.training, self.inplace)
+
     def extra_repr(self) -> str:
         return f"p={self.p}, inplace={self.inplace}"
 
@@ -30,40 +36,34 @@ class _DropoutNd(Module):
 class Dropout(_DropoutNd):
     """Zeroes elements at random while training."""
 
-    def forward(self, input: Tensor) -> Tensor:
-        return F.dropout(input, self.p, self.training, self.inplace)
+    _drop = staticmethod(F.dropout)
 
 
 class Dropout1d(_DropoutNd):
     """Zeroes whole channels of (N, C, L) at random while training."""
 
-    def forward(self, input: Tensor) -> Tensor:
-        return F.dropout1d(input, self.p, self.training, self.inplace)
+    _drop = staticmethod(F.dropout1d)
 
 
 class Dropout2d(_DropoutNd):
     """Zeroes whole channels of (N, C, H, W) at random while training."""
 
-    def forward(self, input: Tensor) -> Tensor:
-        return F.dropout2d(input, self.p, self.training, self.inplace)
+    _drop = staticmethod(F.dropout2d)
 
 
 class Dropout3d(_DropoutNd):
     """Zeroes whole channels of (N, C, D, H, W) at random while training."""
 
-    def forward(self, input: Tensor) -> Tensor:
-        return F.dropout3d(input, self.p, self.training, self.inplace)
+    _drop = staticmethod(F.dropout3d)
 
 
 class AlphaDropout(_DropoutNd):
     """Dropout that keeps mean and variance of what SELU gives."""
 
-    def forward(self, input: Tensor) -> Tensor:
-        return F.alpha_dropout(input, self.p, self.training, self.inplace)
+    _drop = staticmethod(F.alpha_dropout)
 
 
 class FeatureAlphaDropout(_DropoutNd):
     """AlphaDropout of whole channels."""
 
-    def forward(self, input: Tensor) -> Tensor:
-        return F.feature_alpha_dropout(input, self.p, self.training, self.inplace)
+    _drop = staticmethod(F.feature_alpha_dropout)

@@ -49,16 +49,8 @@ class LazyModuleMixin:
                 whole = keep_vars or is_lazy(buffer)
                 destination[prefix + name] = buffer if whole else buffer.detach()
 
-    def _lazy_load_hook(
-        self,
-        state_dict,
-        prefix,
-        local_metadata,
-        strict,
-        missing_keys,
-        unexpected_keys,
-        error_msgs,
-    ):
+    def _lazy_load_hook(self, state_dict, prefix, local_metadata, strict, missing_keys,
+                        unexpected_keys, error_msgs):  # fmt: skip
         """Takes the shapes from a state dict before it is loaded."""
         for name, param in (*self._parameters.items(), *self._buffers.items()):
             given = state_dict.get(prefix + name)

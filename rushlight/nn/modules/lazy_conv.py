@@ -19,19 +19,11 @@ __all__ = [
 
 
 class _LazyConv(LazyModuleMixin):
-    def __init__(
-        self,
-        out_channels: int,
-        kernel_size: int | Sequence[int],
-        stride: int | Sequence[int] = 1,
-        padding: int | Sequence[int] = 0,
-        dilation: int | Sequence[int] = 1,
-        groups: int = 1,
-        bias: bool = True,
-        padding_mode: str = "zeros",
-        device: Device = None,
-        dtype: _dtype | None = None,
-    ) -> None:
+    def __init__(self, out_channels: int, kernel_size: int | Sequence[int],
+                 stride: int | Sequence[int] = 1, padding: int | Sequence[int] = 0,
+                 dilation: int | Sequence[int] = 1, groups: int = 1, bias: bool = True,
+                 padding_mode: str = "zeros", device: Device = None,
+                 dtype: _dtype | None = None) -> None:  # fmt: skip
         super().__init__(
             0,
             0,
@@ -76,20 +68,11 @@ class _LazyConv(LazyModuleMixin):
 
 
 class _LazyConvTranspose(_LazyConv):
-    def __init__(
-        self,
-        out_channels: int,
-        kernel_size: int | Sequence[int],
-        stride: int | Sequence[int] = 1,
-        padding: int | Sequence[int] = 0,
-        output_padding: int = 0,
-        groups: int = 1,
-        bias: bool = True,
-        dilation: int | Sequence[int] = 1,
-        padding_mode: str = "zeros",
-        device: Device = None,
-        dtype: _dtype | None = None,
-    ) -> None:
+    def __init__(self, out_channels: int, kernel_size: int | Sequence[int],
+                 stride: int | Sequence[int] = 1, padding: int | Sequence[int] = 0,
+                 output_padding: int = 0, groups: int = 1, bias: bool = True,
+                 dilation: int | Sequence[int] = 1, padding_mode: str = "zeros",
+                 device: Device = None, dtype: _dtype | None = None) -> None:  # fmt: skip
         super(_LazyConv, self).__init__(
             0,
             0,

@@ -24,13 +24,8 @@ class LazyLinear(LazyModuleMixin, Linear):
 
     cls_to_become = Linear
 
-    def __init__(
-        self,
-        out_features: Any,
-        bias: bool = True,
-        device: Device = None,
-        dtype: _dtype | None = None,
-    ) -> None:
+    def __init__(self, out_features: Any, bias: bool = True, device: Device = None,
+                 dtype: _dtype | None = None) -> None:  # fmt: skip
         super().__init__(0, 0, False)
         self.weight = UninitializedParameter(device=device, dtype=dtype)
         self.out_features = out_features
@@ -54,17 +49,9 @@ class LazyLinear(LazyModuleMixin, Linear):
 
 
 class _LazyNormBase(LazyModuleMixin):
-    def __init__(
-        self,
-        eps: float = 1e-5,
-        momentum: float = 0.1,
-        affine: bool = True,
-        track_running_stats: bool = True,
-        device: Device = None,
-        dtype: _dtype | None = None,
-        *,
-        bias: bool = True,
-    ) -> None:
+    def __init__(self, eps: float = 1e-5, momentum: float = 0.1, affine: bool = True,
+                 track_running_stats: bool = True, device: Device = None,
+                 dtype: _dtype | None = None, *, bias: bool = True) -> None:  # fmt: skip
         options: dict[str, Any] = {"device": device, "dtype": dtype}
         super().__init__(0, eps, momentum, False, False, **options)
         self.affine = affine

@@ -32,14 +32,8 @@ class Linear(Module):
 
     __constants__: tuple[str, ...] = ("in_features", "out_features")
 
-    def __init__(
-        self,
-        in_features: int,
-        out_features: int,
-        bias: bool = True,
-        device: Device = None,
-        dtype: _dtype | None = None,
-    ) -> None:
+    def __init__(self, in_features: int, out_features: int, bias: bool = True,
+                 device: Device = None, dtype: _dtype | None = None) -> None:  # fmt: skip
         super().__init__()
         self.in_features = in_features
         self.out_features = out_features
@@ -83,15 +77,8 @@ class Bilinear(Module):
 
     __constants__: tuple[str, ...] = ("in1_features", "in2_features", "out_features")
 
-    def __init__(
-        self,
-        in1_features: int,
-        in2_features: int,
-        out_features: int,
-        bias: bool = True,
-        device: Device = None,
-        dtype: _dtype | None = None,
-    ) -> None:
+    def __init__(self, in1_features: int, in2_features: int, out_features: int, bias: bool = True,
+                 device: Device = None, dtype: _dtype | None = None) -> None:  # fmt: skip
         super().__init__()
         if in1_features <= 0:
             raise ValueError(f"Bilinear: in1_features must be positive, got {in1_features}")

@@ -15,40 +15,15 @@ from rushlight.types import Device, _dtype
 __all__ = ["CrossMapLRN2d", "GroupNorm", "LayerNorm", "LocalResponseNorm", "RMSNorm"]
 
 
-def _add_affine(module, shape, weight, bias, device, dtype):
-    for name, wanted in (("weight", weight), ("bias", bias)):
-        if wanted:
-            setattr(module, name, Parameter(_C.empty(shape, device=device, dtype=dtype)))
-        else:
-            module.register_parameter(name, None)
+class _Affine(Module):
+    """Normalisations with a weight and a bias, each of which may be None."""
 
-
-def _as_shape(normalized_shape):
-    if isinstance(normalized_shape, int):
-        return (normalized_shape,)
-    return tuple(normalized_shape)
-
-
-class LayerNorm(Module):
-    """Normalises over the last dims."""
-
-    __constants__: tuple[str, ...] = ("normalized_shape", "eps", "elementwise_affine")
-
-    def __init__(
-        self,
-        normalized_shape: int | Sequence[int] | Size,
-        eps: float = 1e-5,
-        elementwise_affine: bool = True,
-        bias: bool = True,
-        device: Device = None,
-        dtype: _dtype | None = None,
-    ) -> None:
-        super().__init__()
-        self.normalized_shape = _as_shape(normalized_shape)
-        self.eps = eps
-        self.elementwise_affine = elementwise_affine
-        affine = elementwise_affine
-        _add_affine(self, self.normalized_shape, affine, affine and bias, device, dtype)
+    def _add_affine(self, shape, weight, bias, device, dtype):
+        for name, wanted in (("weight", weight), ("bias", bias)):
+            if wanted:
+                setattr(self, name, Parameter(_C.empty(shape, device=device, dtype=dtype)))
+            else:
+                self.register_parameter(name, None)
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
@@ -57,6 +32,28 @@ class LayerNorm(Module):
             init.ones_(self.weight)
         if self.bias is not None:
             init.zeros_(self.bias)
+
+
+def _as_shape(normalized_shape):
+    if isinstance(normalized_shape, int):
+        return (normalized_shape,)
+    return tuple(normalized_shape)
+
+
+class LayerNorm(_Affine):
+    """Normalises over the last dims."""
+
+    __constants__: tuple[str, ...] = ("normalized_shape", "eps", "elementwise_affine")
+
+    def __init__(self, normalized_shape: int | Sequence[int] | Size, eps: float = 1e-5,
+                 elementwise_affine: bool = True, bias: bool = True, device: Device = None,
+                 dtype: _dtype | None = None) -> None:  # fmt: skip
+        super().__init__()
+        self.normalized_shape = _as_shape(normalized_shape)
+        self.eps = eps
+        self.elementwise_affine = elementwise_affine
+        affine = elementwise_affine
+        self._add_affine(self.normalized_shape, affine, affine and bias, device, dtype)
 
     def forward(self, input: Tensor) -> Tensor:
         return F.layer_norm(input, self.normalized_shape, self.weight, self.bias, self.eps)
@@ -73,14 +70,9 @@ class RMSNorm(Module):
 
     __constants__: tuple[str, ...] = ("normalized_shape", "eps", "elementwise_affine")
 
-    def __init__(
-        self,
-        normalized_shape: int | Sequence[int] | Size,
-        eps: float | None = None,
-        elementwise_affine: bool = True,
-        device: Device = None,
-        dtype: _dtype | None = None,
-    ) -> None:
+    def __init__(self, normalized_shape: int | Sequence[int] | Size, eps: float | None = None,
+                 elementwise_affine: bool = True, device: Device = None,
+                 dtype: _dtype | None = None) -> None:  # fmt: skip
         super().__init__()
         self.normalized_shape = _as_shape(normalized_shape)
         self.eps = eps
@@ -105,22 +97,14 @@ class RMSNorm(Module):
         )
 
 
-class GroupNorm(Module):
+class GroupNorm(_Affine):
     """Normalises each sample over groups of channels."""
 
     __constants__: tuple[str, ...] = ("num_groups", "num_channels", "eps", "affine")
 
-    def __init__(
-        self,
-        num_groups: int,
-        num_channels: int,
-        eps: float = 1e-5,
-        affine: bool = True,
-        device: Device = None,
-        dtype: _dtype | None = None,
-        *,
-        bias: bool = True,
-    ) -> None:
+    def __init__(self, num_groups: int, num_channels: int, eps: float = 1e-5, affine: bool = True,
+                 device: Device = None, dtype: _dtype | None = None, *,
+                 bias: bool = True) -> None:  # fmt: skip
         super().__init__()
         if num_channels % num_groups:
             raise ValueError(
@@ -130,15 +114,7 @@ class GroupNorm(Module):
         self.num_channels = num_channels
         self.eps = eps
         self.affine = affine
-        _add_affine(self, num_channels, affine, affine and bias, device, dtype)
-        self.reset_parameters()
-
-    def reset_parameters(self) -> None:
-        """Weight 1, bias 0."""
-        if self.weight is not None:
-            init.ones_(self.weight)
-        if self.bias is not None:
-            init.zeros_(self.bias)
+        self._add_affine(num_channels, affine, affine and bias, device, dtype)
 
     def forward(self, input: Tensor) -> Tensor:
         return F.group_norm(input, self.num_groups, self.weight, self.bias, self.eps)

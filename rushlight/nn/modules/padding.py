@@ -19,7 +19,7 @@ class _PadNd(Module):
     __constants__: tuple[str, ...] = ("padding",)
     _dims, _mode = 1, "constant"
 
-    def __init__(self, padding: int | tuple[int, int]) -> None:
+    def __init__(self, padding: int | tuple[int, ...]) -> None:
         super().__init__()
         self.padding = _widths(padding, self._dims)
 
@@ -64,34 +64,26 @@ class ConstantPad3d(_ConstantPadNd):
     _dims = 3
 
 
-class ZeroPad1d(ConstantPad1d):
+class _Zeros(_ConstantPadNd):
+    """Makes zero the value of a constant border."""
+
+    def __init__(self, padding: int | tuple[int, ...]) -> None:
+        super().__init__(padding, 0.0)
+
+    def extra_repr(self) -> str:
+        return f"{self.padding}"
+
+
+class ZeroPad1d(_Zeros, ConstantPad1d):
     """A border of zeros around the last dim."""
 
-    def __init__(self, padding: int | tuple[int, int]) -> None:
-        super().__init__(padding, 0.0)
 
-    def extra_repr(self) -> str:
-        return f"{self.padding}"
-
-
-class ZeroPad2d(ConstantPad2d):
+class ZeroPad2d(_Zeros, ConstantPad2d):
     """A border of zeros around the last 2 dims."""
 
-    def __init__(self, padding: int | tuple[int, int, int, int]) -> None:
-        super().__init__(padding, 0.0)
 
-    def extra_repr(self) -> str:
-        return f"{self.padding}"
-
-
-class ZeroPad3d(ConstantPad3d):
+class ZeroPad3d(_Zeros, ConstantPad3d):
     """A border of zeros around the last 3 dims."""
-
-    def __init__(self, padding: int | tuple[int, int, int, int, int, int]) -> None:
-        super().__init__(padding, 0.0)
-
-    def extra_repr(self) -> str:
-        return f"{self.padding}"
 
 
 class _ReflectionPadNd(_PadNd):

@@ -24,15 +24,10 @@ def _tuple(value, dims):
 class _MaxPool(Module):
     __constants__ = "kernel_size stride padding dilation return_indices ceil_mode".split()
 
-    def __init__(
-        self,
-        kernel_size: int | tuple[int, ...],
-        stride: int | tuple[int, ...] | None = None,
-        padding: int | tuple[int, ...] = 0,
-        dilation: int | tuple[int, ...] = 1,
-        return_indices: bool = False,
-        ceil_mode: bool = False,
-    ) -> None:
+    def __init__(self, kernel_size: int | tuple[int, ...],
+                 stride: int | tuple[int, ...] | None = None, padding: int | tuple[int, ...] = 0,
+                 dilation: int | tuple[int, ...] = 1, return_indices: bool = False,
+                 ceil_mode: bool = False) -> None:  # fmt: skip
         super().__init__()
         self.kernel_size = kernel_size
         self.stride = kernel_size if stride is None else stride
@@ -78,12 +73,8 @@ class _Windows(Module):
 
 
 class _MaxUnpool(_Windows):
-    def __init__(
-        self,
-        kernel_size: int | tuple[int],
-        stride: int | tuple[int] | None = None,
-        padding: int | tuple[int] = 0,
-    ) -> None:
+    def __init__(self, kernel_size: int | tuple[int], stride: int | tuple[int] | None = None,
+                 padding: int | tuple[int] = 0) -> None:  # fmt: skip
         super().__init__()
         self.kernel_size = _tuple(kernel_size, self._dims)
         self.stride = self.kernel_size if stride is None else _tuple(stride, self._dims)
@@ -120,14 +111,9 @@ class AvgPool1d(_Windows):
 
     __constants__ = "kernel_size stride padding ceil_mode count_include_pad".split()
 
-    def __init__(
-        self,
-        kernel_size: int | tuple[int],
-        stride: int | tuple[int] | None = None,
-        padding: int | tuple[int] = 0,
-        ceil_mode: bool = False,
-        count_include_pad: bool = True,
-    ) -> None:
+    def __init__(self, kernel_size: int | tuple[int], stride: int | tuple[int] | None = None,
+                 padding: int | tuple[int] = 0, ceil_mode: bool = False,
+                 count_include_pad: bool = True) -> None:  # fmt: skip
         super().__init__()
         self.kernel_size = _tuple(kernel_size, 1)
         self.stride = _tuple(stride if stride is not None else kernel_size, 1)
@@ -144,15 +130,10 @@ class _AvgPool(_Windows):
     __constants__ = """kernel_size stride padding ceil_mode count_include_pad
 divisor_override""".split()
 
-    def __init__(
-        self,
-        kernel_size: int | tuple[int, int],
-        stride: int | tuple[int, int] | None = None,
-        padding: int | tuple[int, int] = 0,
-        ceil_mode: bool = False,
-        count_include_pad: bool = True,
-        divisor_override: int | None = None,
-    ) -> None:
+    def __init__(self, kernel_size: int | tuple[int, int],
+                 stride: int | tuple[int, int] | None = None, padding: int | tuple[int, int] = 0,
+                 ceil_mode: bool = False, count_include_pad: bool = True,
+                 divisor_override: int | None = None) -> None:  # fmt: skip
         super().__init__()
         self.kernel_size = kernel_size
         self.stride = kernel_size if stride is None else stride
@@ -181,13 +162,9 @@ class AvgPool3d(_AvgPool):
 class _LPPool(Module):
     __constants__ = "norm_type kernel_size stride ceil_mode".split()
 
-    def __init__(
-        self,
-        norm_type: float,
-        kernel_size: int | tuple[int, ...],
-        stride: int | tuple[int, ...] | None = None,
-        ceil_mode: bool = False,
-    ) -> None:
+    def __init__(self, norm_type: float, kernel_size: int | tuple[int, ...],
+                 stride: int | tuple[int, ...] | None = None,
+                 ceil_mode: bool = False) -> None:  # fmt: skip
         super().__init__()
         self.norm_type = norm_type
         self.kernel_size = kernel_size
@@ -294,14 +271,10 @@ class AdaptiveMaxPool3d(_AdaptiveMaxPool):
 class _FractionalMaxPool(Module):
     __constants__ = "kernel_size return_indices output_size output_ratio".split()
 
-    def __init__(
-        self,
-        kernel_size: int | tuple[int, int],
-        output_size: int | tuple[int, int] | None = None,
-        output_ratio: float | tuple[float, float] | None = None,
-        return_indices: bool = False,
-        _random_samples: Any = None,
-    ) -> None:
+    def __init__(self, kernel_size: int | tuple[int, int],
+                 output_size: int | tuple[int, int] | None = None,
+                 output_ratio: float | tuple[float, float] | None = None,
+                 return_indices: bool = False, _random_samples: Any = None) -> None:  # fmt: skip
         super().__init__()
         name = type(self).__name__
         sizes = kernel_size if isinstance(kernel_size, (tuple, list)) else (kernel_size,)

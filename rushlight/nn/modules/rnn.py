@@ -25,6 +25,14 @@ def apply_permutation(tensor: Tensor, permutation: Tensor, dim: int = 1) -> Tens
     return tensor.index_select(dim, permutation)
 
 
+def _check_input_size(module, input):
+    if input.shape[-1] != module.input_size:
+        raise _C.ShapeError(
+            f"{type(module).__name__}: the last dim of the input must be "
+            f"input_size={module.input_size}, got shape {list(input.shape)}"
+        )
+
+
 def _check_size(label, value):
     if not isinstance(value, int):
         raise TypeError(f"{label} must be an int, got {type(value).__name__}")
@@ -39,20 +47,10 @@ class RNNBase(Module):
 proj_size""".split()
     __jit_unused_properties__ = ("all_weights",)
 
-    def __init__(
-        self,
-        mode: str,
-        input_size: int,
-        hidden_size: int,
-        num_layers: int = 1,
-        bias: bool = True,
-        batch_first: bool = False,
-        dropout: float = 0.0,
-        bidirectional: bool = False,
-        proj_size: int = 0,
-        device: Device = None,
-        dtype: _dtype | None = None,
-    ) -> None:
+    def __init__(self, mode: str, input_size: int, hidden_size: int, num_layers: int = 1,
+                 bias: bool = True, batch_first: bool = False, dropout: float = 0.0,
+                 bidirectional: bool = False, proj_size: int = 0, device: Device = None,
+                 dtype: _dtype | None = None) -> None:  # fmt: skip
         super().__init__()
         if mode not in _GATES:
             raise ValueError(f"mode must be one of {', '.join(_GATES)}, got {mode!r}")
@@ -149,11 +147,7 @@ proj_size""".split()
                 f"{type(self).__name__}: the input must have {wanted} dimensions, got shape "
                 f"{list(input.shape)}"
             )
-        if input.shape[-1] != self.input_size:
-            raise _C.ShapeError(
-                f"{type(self).__name__}: the last dim of the input must be "
-                f"input_size={self.input_size}, got shape {list(input.shape)}"
-            )
+        _check_input_size(self, input)
 
     def _batch_size(self, input, batch_sizes):
         if batch_sizes is not None:
@@ -375,15 +369,8 @@ class RNNCellBase(Module):
 
     __constants__: tuple[str, ...] = ("input_size", "hidden_size", "bias")
 
-    def __init__(
-        self,
-        input_size: int,
-        hidden_size: int,
-        bias: bool,
-        num_chunks: int,
-        device: Device = None,
-        dtype: _dtype | None = None,
-    ) -> None:
+    def __init__(self, input_size: int, hidden_size: int, bias: bool, num_chunks: int,
+                 device: Device = None, dtype: _dtype | None = None) -> None:  # fmt: skip
         super().__init__()
         self.input_size = input_size
         self.hidden_size = hidden_size
@@ -426,11 +413,7 @@ class RNNCellBase(Module):
                 f"{name}: the input must have 2 dimensions, or 1 without a batch, got shape "
                 f"{list(input.shape)}"
             )
-        if input.shape[-1] != self.input_size:
-            raise _C.ShapeError(
-                f"{name}: the last dim of the input must be input_size={self.input_size}, got "
-                f"shape {list(input.shape)}"
-            )
+        _check_input_size(self, input)
         wanted = (*input.shape[:-1], self.hidden_size)
         for state in states:
             if tuple(state.shape) != wanted:
@@ -457,15 +440,9 @@ class RNNCell(RNNCellBase):
 
     __constants__: tuple[str, ...] = ("input_size", "hidden_size", "bias", "nonlinearity")
 
-    def __init__(
-        self,
-        input_size: int,
-        hidden_size: int,
-        bias: bool = True,
-        nonlinearity: str = "tanh",
-        device: Device = None,
-        dtype: _dtype | None = None,
-    ) -> None:
+    def __init__(self, input_size: int, hidden_size: int, bias: bool = True,
+                 nonlinearity: str = "tanh", device: Device = None,
+                 dtype: _dtype | None = None) -> None:  # fmt: skip
         super().__init__(input_size, hidden_size, bias, 1, device, dtype)
         self.nonlinearity = nonlinearity
 
@@ -481,14 +458,8 @@ class RNNCell(RNNCellBase):
 class LSTMCell(RNNCellBase):
     """One step of LSTM; returns (h, c)."""
 
-    def __init__(
-        self,
-        input_size: int,
-        hidden_size: int,
-        bias: bool = True,
-        device: Device = None,
-        dtype: _dtype | None = None,
-    ) -> None:
+    def __init__(self, input_size: int, hidden_size: int, bias: bool = True, device: Device = None,
+                 dtype: _dtype | None = None) -> None:  # fmt: skip
         super().__init__(input_size, hidden_size, bias, 4, device, dtype)
 
     def forward(
@@ -513,14 +484,8 @@ class LSTMCell(RNNCellBase):
 class GRUCell(RNNCellBase):
     """One step of GRU."""
 
-    def __init__(
-        self,
-        input_size: int,
-        hidden_size: int,
-        bias: bool = True,
-        device: Device = None,
-        dtype: _dtype | None = None,
-    ) -> None:
+    def __init__(self, input_size: int, hidden_size: int, bias: bool = True, device: Device = None,
+                 dtype: _dtype | None = None) -> None:  # fmt: skip
         super().__init__(input_size, hidden_size, bias, 3, device, dtype)
 
     def forward(self, input: Tensor, hx: Tensor | None = None) -> Tensor:

@@ -31,6 +31,18 @@ def check_padding_idx(padding_idx: int | None, num_embeddings: Any) -> Any:
     return padding_idx % num_embeddings
 
 
+def _norm_options(embedding):
+    """How the vectors of an embedding are limited and scaled, where it is not the default."""
+    text = ""
+    if embedding.max_norm is not None:
+        text += f", max_norm={embedding.max_norm}"
+    if embedding.norm_type != 2:
+        text += f", norm_type={embedding.norm_type}"
+    if embedding.scale_grad_by_freq is not False:
+        text += f", scale_grad_by_freq={embedding.scale_grad_by_freq}"
+    return text
+
+
 class Embedding(Module):
     """One learnt vector for each index."""
 
@@ -44,20 +56,11 @@ class Embedding(Module):
         "sparse",
     )
 
-    def __init__(
-        self,
-        num_embeddings: int,
-        embedding_dim: int,
-        padding_idx: int | None = None,
-        max_norm: float | None = None,
-        norm_type: float = 2.0,
-        scale_grad_by_freq: bool = False,
-        sparse: bool = False,
-        _weight: Tensor | None = None,
-        _freeze: bool = False,
-        device: Device = None,
-        dtype: _dtype | None = None,
-    ) -> None:
+    def __init__(self, num_embeddings: int, embedding_dim: int, padding_idx: int | None = None,
+                 max_norm: float | None = None, norm_type: float = 2.0,
+                 scale_grad_by_freq: bool = False, sparse: bool = False,
+                 _weight: Tensor | None = None, _freeze: bool = False, device: Device = None,
+                 dtype: _dtype | None = None) -> None:  # fmt: skip
         super().__init__()
         self.num_embeddings = num_embeddings
         self.embedding_dim = embedding_dim
@@ -103,27 +106,16 @@ class Embedding(Module):
         text = f"{self.num_embeddings}, {self.embedding_dim}"
         if self.padding_idx is not None:
             text += f", padding_idx={self.padding_idx}"
-        if self.max_norm is not None:
-            text += f", max_norm={self.max_norm}"
-        if self.norm_type != 2:
-            text += f", norm_type={self.norm_type}"
-        if self.scale_grad_by_freq is not False:
-            text += f", scale_grad_by_freq={self.scale_grad_by_freq}"
+        text += _norm_options(self)
         if self.sparse is not False:
             text += ", sparse=True"
         return text
 
     @classmethod
-    def from_pretrained(
-        cls,
-        embeddings: Any,
-        freeze: bool = True,
-        padding_idx: int | None = None,
-        max_norm: Any = None,
-        norm_type: float = 2.0,
-        scale_grad_by_freq: bool = False,
-        sparse: bool = False,
-    ) -> Self:
+    def from_pretrained(cls, embeddings: Any, freeze: bool = True, padding_idx: int | None = None,
+                        max_norm: Any = None, norm_type: float = 2.0,
+                        scale_grad_by_freq: bool = False,
+                        sparse: bool = False) -> Self:  # fmt: skip
         """An Embedding over a given table; freeze: without gradients."""
         if embeddings.dim() != 2:
             raise AssertionError(
@@ -158,21 +150,11 @@ class EmbeddingBag(Module):
         "padding_idx",
     )
 
-    def __init__(
-        self,
-        num_embeddings: int,
-        embedding_dim: int,
-        max_norm: float | None = None,
-        norm_type: float = 2.0,
-        scale_grad_by_freq: bool = False,
-        mode: str = "mean",
-        sparse: bool = False,
-        _weight: Tensor | None = None,
-        include_last_offset: bool = False,
-        padding_idx: int | None = None,
-        device: Device = None,
-        dtype: _dtype | None = None,
-    ) -> None:
+    def __init__(self, num_embeddings: int, embedding_dim: int, max_norm: float | None = None,
+                 norm_type: float = 2.0, scale_grad_by_freq: bool = False, mode: str = "mean",
+                 sparse: bool = False, _weight: Tensor | None = None,
+                 include_last_offset: bool = False, padding_idx: int | None = None,
+                 device: Device = None, dtype: _dtype | None = None) -> None:  # fmt: skip
         super().__init__()
         self.num_embeddings = num_embeddings
         self.embedding_dim = embedding_dim
@@ -222,30 +204,17 @@ class EmbeddingBag(Module):
 
     def extra_repr(self) -> str:
         text = f"{self.num_embeddings}, {self.embedding_dim}"
-        if self.max_norm is not None:
-            text += f", max_norm={self.max_norm}"
-        if self.norm_type != 2:
-            text += f", norm_type={self.norm_type}"
-        if self.scale_grad_by_freq is not False:
-            text += f", scale_grad_by_freq={self.scale_grad_by_freq}"
+        text += _norm_options(self)
         text += f", mode={self.mode!r}"
         if self.padding_idx is not None:
             text += f", padding_idx={self.padding_idx}"
         return text
 
     @classmethod
-    def from_pretrained(
-        cls,
-        embeddings: Tensor,
-        freeze: bool = True,
-        max_norm: float | None = None,
-        norm_type: float = 2.0,
-        scale_grad_by_freq: bool = False,
-        mode: str = "mean",
-        sparse: bool = False,
-        include_last_offset: bool = False,
-        padding_idx: int | None = None,
-    ) -> Self:
+    def from_pretrained(cls, embeddings: Tensor, freeze: bool = True, max_norm: float | None = None,
+                        norm_type: float = 2.0, scale_grad_by_freq: bool = False,
+                        mode: str = "mean", sparse: bool = False, include_last_offset: bool = False,
+                        padding_idx: int | None = None) -> Self:  # fmt: skip
         """An EmbeddingBag over a given table; freeze: without gradients."""
         if embeddings.dim() != 2:
             raise AssertionError(

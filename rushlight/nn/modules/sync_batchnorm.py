@@ -17,19 +17,10 @@ __all__ = ["SyncBatchNorm"]
 class SyncBatchNorm(_BatchNorm):
     """BatchNorm of any number of dims. There is one process, so its batch is the whole batch."""
 
-    def __init__(
-        self,
-        num_features: int,
-        eps: float = 1e-5,
-        momentum: float | None = 0.1,
-        affine: bool = True,
-        track_running_stats: bool = True,
-        process_group: Any | None = None,
-        device: Device = None,
-        dtype: _dtype | None = None,
-        *,
-        bias: bool = True,
-    ) -> None:
+    def __init__(self, num_features: int, eps: float = 1e-5, momentum: float | None = 0.1,
+                 affine: bool = True, track_running_stats: bool = True,
+                 process_group: Any | None = None, device: Device = None,
+                 dtype: _dtype | None = None, *, bias: bool = True) -> None:  # fmt: skip
         if process_group is not None:
             raise NotImplementedError(
                 "SyncBatchNorm: process groups are not there yet; leave process_group at None"

@@ -19,14 +19,10 @@ class Upsample(Module):
         "size scale_factor mode align_corners name recompute_scale_factor".split()
     )
 
-    def __init__(
-        self,
-        size: int | tuple[int, int] | None = None,
-        scale_factor: float | tuple[float, float] | None = None,
-        mode: str = "nearest",
-        align_corners: bool | None = None,
-        recompute_scale_factor: bool | None = None,
-    ) -> None:
+    def __init__(self, size: int | tuple[int, int] | None = None,
+                 scale_factor: float | tuple[float, float] | None = None, mode: str = "nearest",
+                 align_corners: bool | None = None,
+                 recompute_scale_factor: bool | None = None) -> None:  # fmt: skip
         super().__init__()
         self.name = type(self).__name__
         self.size = size
@@ -54,22 +50,16 @@ class Upsample(Module):
 class UpsamplingNearest2d(Upsample):
     """Upsample with mode 'nearest'."""
 
-    def __init__(
-        self,
-        size: int | tuple[int, int] | None = None,
-        scale_factor: float | tuple[float, float] | None = None,
-    ) -> None:
+    def __init__(self, size: int | tuple[int, int] | None = None,
+                 scale_factor: float | tuple[float, float] | None = None) -> None:  # fmt: skip
         super().__init__(size, scale_factor, mode="nearest")
 
 
 class UpsamplingBilinear2d(Upsample):
     """Upsample with mode 'bilinear' and align_corners."""
 
-    def __init__(
-        self,
-        size: int | tuple[int, int] | None = None,
-        scale_factor: float | tuple[float, float] | None = None,
-    ) -> None:
+    def __init__(self, size: int | tuple[int, int] | None = None,
+                 scale_factor: float | tuple[float, float] | None = None) -> None:  # fmt: skip
         super().__init__(size, scale_factor, mode="bilinear", align_corners=True)
 
 
@@ -78,14 +68,9 @@ class Fold(Module):
 
     __constants__ = "output_size kernel_size dilation padding stride".split()
 
-    def __init__(
-        self,
-        output_size: int | tuple[int, ...],
-        kernel_size: int | tuple[int, ...],
-        dilation: int | tuple[int, ...] = 1,
-        padding: int | tuple[int, ...] = 0,
-        stride: int | tuple[int, ...] = 1,
-    ) -> None:
+    def __init__(self, output_size: int | tuple[int, ...], kernel_size: int | tuple[int, ...],
+                 dilation: int | tuple[int, ...] = 1, padding: int | tuple[int, ...] = 0,
+                 stride: int | tuple[int, ...] = 1) -> None:  # fmt: skip
         super().__init__()
         self.output_size = output_size
         self.kernel_size = kernel_size
@@ -109,13 +94,9 @@ class Unfold(Module):
 
     __constants__ = "kernel_size dilation padding stride".split()
 
-    def __init__(
-        self,
-        kernel_size: int | tuple[int, ...],
-        dilation: int | tuple[int, ...] = 1,
-        padding: int | tuple[int, ...] = 0,
-        stride: int | tuple[int, ...] = 1,
-    ) -> None:
+    def __init__(self, kernel_size: int | tuple[int, ...], dilation: int | tuple[int, ...] = 1,
+                 padding: int | tuple[int, ...] = 0,
+                 stride: int | tuple[int, ...] = 1) -> None:  # fmt: skip
         super().__init__()
         self.kernel_size = kernel_size
         self.dilation = dilation

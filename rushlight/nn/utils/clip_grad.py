@@ -20,12 +20,9 @@ def _gradients(parameters):
 
 
 @no_grad()
-def get_total_norm(
-    tensors: Tensor | Iterable[Tensor],
-    norm_type: float = 2.0,
-    error_if_nonfinite: bool = False,
-    foreach: bool | None = None,
-) -> Tensor:
+def get_total_norm(tensors: Tensor | Iterable[Tensor], norm_type: float = 2.0,
+                   error_if_nonfinite: bool = False,
+                   foreach: bool | None = None) -> Tensor:  # fmt: skip
     """The norm of all tensors as if they were one vector."""
     tensors = [tensors] if isinstance(tensors, Tensor) else list(tensors)
     norm_type = float(norm_type)
@@ -53,12 +50,8 @@ def _checked(total, norm_type, error_if_nonfinite):
 
 
 @no_grad()
-def clip_grads_with_norm_(
-    parameters: Tensor | Iterable[Tensor],
-    max_norm: float,
-    total_norm: Tensor,
-    foreach: bool | None = None,
-) -> None:
+def clip_grads_with_norm_(parameters: Tensor | Iterable[Tensor], max_norm: float,
+                          total_norm: Tensor, foreach: bool | None = None) -> None:  # fmt: skip
     """Scales gradients whose total norm is known, so that it is at most max_norm."""
     grads = _gradients(parameters)
     if not grads:
@@ -72,13 +65,9 @@ def clip_grads_with_norm_(
 
 
 @no_grad()
-def clip_grad_norm_(
-    parameters: Tensor | Iterable[Tensor],
-    max_norm: float,
-    norm_type: float = 2.0,
-    error_if_nonfinite: bool = False,
-    foreach: bool | None = None,
-) -> Tensor:
+def clip_grad_norm_(parameters: Tensor | Iterable[Tensor], max_norm: float, norm_type: float = 2.0,
+                    error_if_nonfinite: bool = False,
+                    foreach: bool | None = None) -> Tensor:  # fmt: skip
     """Scales all gradients so that their total norm is at most max_norm; returns what it was."""
     parameters = [parameters] if isinstance(parameters, Tensor) else list(parameters)
     total = get_total_norm(_gradients(parameters), norm_type, error_if_nonfinite, foreach)
@@ -86,13 +75,9 @@ def clip_grad_norm_(
     return total
 
 
-def clip_grad_norm(
-    parameters: Tensor | Iterable[Tensor],
-    max_norm: float,
-    norm_type: float = 2.0,
-    error_if_nonfinite: bool = False,
-    foreach: bool | None = None,
-) -> Tensor:
+def clip_grad_norm(parameters: Tensor | Iterable[Tensor], max_norm: float, norm_type: float = 2.0,
+                   error_if_nonfinite: bool = False,
+                   foreach: bool | None = None) -> Tensor:  # fmt: skip
     """The old name of clip_grad_norm_."""
     warnings.warn(
         "nn.utils.clip_grad_norm is deprecated, use clip_grad_norm_", FutureWarning, stacklevel=2

@@ -14,16 +14,9 @@ __all__ = [
 ]  # fmt: skip
 
 
-def fuse_conv_bn_weights(
-    conv_w: Tensor,
-    conv_b: Tensor | None,
-    bn_rm: Tensor,
-    bn_rv: Tensor,
-    bn_eps: float,
-    bn_w: Tensor | None,
-    bn_b: Tensor | None,
-    transpose: bool = False,
-) -> tuple[Parameter, Parameter]:
+def fuse_conv_bn_weights(conv_w: Tensor, conv_b: Tensor | None, bn_rm: Tensor, bn_rv: Tensor,
+                         bn_eps: float, bn_w: Tensor | None, bn_b: Tensor | None,
+                         transpose: bool = False) -> tuple[Parameter, Parameter]:  # fmt: skip
     """Weight and bias of the convolution that does both."""
     conv_b = _C.zeros_like(bn_rm) if conv_b is None else conv_b
     bn_w = _C.ones_like(bn_rm) if bn_w is None else bn_w
@@ -39,15 +32,9 @@ def fuse_conv_bn_weights(
     )
 
 
-def fuse_linear_bn_weights(
-    linear_w: Tensor,
-    linear_b: Tensor | None,
-    bn_rm: Tensor,
-    bn_rv: Tensor,
-    bn_eps: float,
-    bn_w: Tensor,
-    bn_b: Tensor,
-) -> tuple[Parameter, Parameter]:
+def fuse_linear_bn_weights(linear_w: Tensor, linear_b: Tensor | None, bn_rm: Tensor, bn_rv: Tensor,
+                           bn_eps: float, bn_w: Tensor,
+                           bn_b: Tensor) -> tuple[Parameter, Parameter]:  # fmt: skip
     """Weight and bias of the linear layer that does both."""
     return fuse_conv_bn_weights(linear_w, linear_b, bn_rm, bn_rv, bn_eps, bn_w, bn_b)
 

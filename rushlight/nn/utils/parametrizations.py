@@ -166,13 +166,8 @@ def _reflect(matrix):
     return result.to(matrix.dtype)
 
 
-def orthogonal(
-    module: Module,
-    name: str = "weight",
-    orthogonal_map: str | None = None,
-    *,
-    use_trivialization: bool = True,
-) -> Module:
+def orthogonal(module: Module, name: str = "weight", orthogonal_map: str | None = None, *,
+               use_trivialization: bool = True) -> Module:  # fmt: skip
     """Keeps a matrix (or the matrices of a batch) orthogonal while it is trained.
 
     orthogonal_map: 'matrix_exp' or 'cayley', of a skew-symmetric matrix, or 'householder', a
@@ -288,13 +283,8 @@ def default_dim(module: Module) -> Any:
     return 1 if any(cls.__name__ in transposed for cls in type(module).__mro__) else 0
 
 
-def spectral_norm(
-    module: Module,
-    name: str = "weight",
-    n_power_iterations: int = 1,
-    eps: float = 1e-12,
-    dim: int | None = None,
-) -> Module:
+def spectral_norm(module: Module, name: str = "weight", n_power_iterations: int = 1,
+                  eps: float = 1e-12, dim: int | None = None) -> Module:  # fmt: skip
     """Divides the weight by its largest singular value whenever it is read."""
     weight = getattr(module, name, None)
     if not isinstance(weight, _C.Tensor):

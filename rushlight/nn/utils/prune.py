@@ -26,6 +26,18 @@ __all__ = [
 ]  # fmt: skip
 
 
+def _scores_of(t, importance_scores, name=""):
+    """What elements of t are chosen by: t itself, unless scores of its shape are given."""
+    if importance_scores is None:
+        return t
+    if importance_scores.shape != t.shape:
+        raise AssertionError(
+            f"prune: importance_scores must have the shape {name}{list(t.shape)}, got "
+            f"{list(importance_scores.shape)}"
+        )
+    return importance_scores
+
+
 class BasePruningMethod(ABC):
     """What a pruning method has to say: the mask, and what kind of mask it is.
 
@@ -51,14 +63,8 @@ class BasePruningMethod(ABC):
         return mask.to(dtype=original.dtype) * original
 
     @classmethod
-    def apply(
-        cls,
-        module: Module,
-        name: str,
-        *args: Any,
-        importance_scores: Tensor | None = None,
-        **kwargs: Any,
-    ) -> Any:
+    def apply(cls, module: Module, name: str, *args: Any, importance_scores: Tensor | None = None,
+              **kwargs: Any) -> Any:  # fmt: skip
         """Prunes the parameter `name` of module; on top of what other methods pruned."""
         found = _methods(module, name)
         if len(found) > 1:
@@ -66,13 +72,7 @@ class BasePruningMethod(ABC):
         method = cls(*args, **kwargs)
         method._tensor_name = name
         original = getattr(module, name)
-        if importance_scores is None:
-            importance_scores = original
-        elif importance_scores.shape != original.shape:
-            raise AssertionError(
-                f"prune: importance_scores must have the shape of {name!r}, "
-                f"{list(original.shape)}, got {list(importance_scores.shape)}"
-            )
+        importance_scores = _scores_of(original, importance_scores, f"of {name!r}, ")
         if found:
             ((key, old),) = found.items()
             container = old if isinstance(old, PruningContainer) else PruningContainer(old)
@@ -96,13 +96,7 @@ class BasePruningMethod(ABC):
         self, t: Tensor, default_mask: Tensor | None = None, importance_scores: Tensor | None = None
     ) -> Tensor:
         """t with what this method prunes set to zero."""
-        if importance_scores is None:
-            importance_scores = t
-        elif importance_scores.shape != t.shape:
-            raise AssertionError(
-                f"prune: importance_scores must have shape {list(t.shape)}, got "
-                f"{list(importance_scores.shape)}"
-            )
+        importance_scores = _scores_of(t, importance_scores)
         default_mask = _C.ones_like(t) if default_mask is None else default_mask
         return t * self.compute_mask(importance_scores, default_mask=default_mask)
 
@@ -336,14 +330,8 @@ def random_structured(module: Module, name: str, amount: int | float, dim: int) 
     return module
 
 
-def ln_structured(
-    module: Module,
-    name: str,
-    amount: int | float,
-    n: int,
-    dim: int,
-    importance_scores: Tensor | None = None,
-) -> Module:
+def ln_structured(module: Module, name: str, amount: int | float, n: int, dim: int,
+                  importance_scores: Tensor | None = None) -> Module:  # fmt: skip
     """Prunes the slices of dim with the least n-norm."""
     LnStructured.apply(module, name, amount, n, dim, importance_scores=importance_scores)
     return module

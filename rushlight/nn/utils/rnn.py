@@ -39,13 +39,9 @@ class PackedSequence(_Fields):
 
     __slots__ = ()
 
-    def __new__(
-        cls,
-        data: Tensor,
-        batch_sizes: Tensor | None = None,
-        sorted_indices: Tensor | None = None,
-        unsorted_indices: Tensor | None = None,
-    ) -> Self:
+    def __new__(cls, data: Tensor, batch_sizes: Tensor | None = None,
+                sorted_indices: Tensor | None = None,
+                unsorted_indices: Tensor | None = None) -> Self:  # fmt: skip
         if unsorted_indices is None:
             unsorted_indices = invert_permutation(sorted_indices)
         if batch_sizes is None:
@@ -121,12 +117,8 @@ class PackedSequence(_Fields):
         return self.data.is_pinned()
 
 
-def pack_padded_sequence(
-    input: Tensor,
-    lengths: Tensor | Sequence[int],
-    batch_first: bool = False,
-    enforce_sorted: bool = True,
-) -> PackedSequence:
+def pack_padded_sequence(input: Tensor, lengths: Tensor | Sequence[int], batch_first: bool = False,
+                         enforce_sorted: bool = True) -> PackedSequence:  # fmt: skip
     """Packs (T, B, ...), or (B, T, ...) if batch_first; lengths says where each sequence ends.
 
     enforce_sorted: the sequences must come longest first. Otherwise they are sorted here.
@@ -182,12 +174,9 @@ def _rows(going_on, device):
     return going_on.view(-1).nonzero().squeeze(1).to(device)
 
 
-def pad_packed_sequence(
-    sequence: PackedSequence,
-    batch_first: bool = False,
-    padding_value: float = 0.0,
-    total_length: int | None = None,
-) -> tuple[Tensor, Tensor]:
+def pad_packed_sequence(sequence: PackedSequence, batch_first: bool = False,
+                        padding_value: float = 0.0,
+                        total_length: int | None = None) -> tuple[Tensor, Tensor]:  # fmt: skip
     """The padded tensor of a packed batch, and the lengths; undoes pack_padded_sequence."""
     steps, batch = sequence.batch_sizes.numel(), int(sequence.batch_sizes[0])
     length = steps
@@ -213,12 +202,8 @@ def pad_packed_sequence(
     return padded, lengths
 
 
-def pad_sequence(
-    sequences: Tensor | Sequence[Tensor],
-    batch_first: bool = False,
-    padding_value: float = 0.0,
-    padding_side: str = "right",
-) -> Tensor:
+def pad_sequence(sequences: Tensor | Sequence[Tensor], batch_first: bool = False,
+                 padding_value: float = 0.0, padding_side: str = "right") -> Tensor:  # fmt: skip
     """Tensors of different lengths as one, (T, B, ...) or (B, T, ...), filled up with a value."""
     if isinstance(sequences, Tensor):
         sequences = sequences.unbind(0)

@@ -9,6 +9,7 @@ from rushlight._C import Tensor
 from rushlight.autograd import no_grad
 from rushlight.nn import functional as F
 from rushlight.nn.parameter import Parameter
+from rushlight.nn.utils._pre_hooks import remove_hook
 
 if TYPE_CHECKING:
     from rushlight.nn.modules.module import Module
@@ -92,13 +93,8 @@ class SpectralNorm:
         return hook
 
 
-def spectral_norm(
-    module: _M,
-    name: str = "weight",
-    n_power_iterations: int = 1,
-    eps: float = 1e-12,
-    dim: int | None = None,
-) -> _M:
+def spectral_norm(module: _M, name: str = "weight", n_power_iterations: int = 1, eps: float = 1e-12,
+                  dim: int | None = None) -> _M:  # fmt: skip
     """Divides the weight by its largest singular value. Prefer nn.utils.parametrizations'."""
     if dim is None:
         from rushlight.nn.utils.parametrizations import default_dim
@@ -110,11 +106,4 @@ def spectral_norm(
 
 def remove_spectral_norm(module: _M, name: str = "weight") -> _M:
     """Undoes spectral_norm; the weight keeps its normalised value."""
-    for key, hook in module._forward_pre_hooks.items():
-        if isinstance(hook, SpectralNorm) and hook.name == name:
-            hook.remove(module)
-            del module._forward_pre_hooks[key]
-            return module
-    raise ValueError(
-        f"remove_spectral_norm: {name!r} of {type(module).__name__} has no spectral norm"
-    )
+    return remove_hook(module, name, SpectralNorm, "spectral norm")

@@ -12,15 +12,9 @@ from rushlight.nn.modules.module import Module
 __all__ = ["functional_call"]
 
 
-def functional_call(
-    module: Module,
-    parameters_and_buffers: dict[str, Tensor],
-    args: Any | tuple | None = None,
-    kwargs: dict[str, Any] | None = None,
-    *,
-    tie_weights: bool = True,
-    strict: bool = False,
-) -> Any:
+def functional_call(module: Module, parameters_and_buffers: dict[str, Tensor],
+                    args: Any | tuple | None = None, kwargs: dict[str, Any] | None = None, *,
+                    tie_weights: bool = True, strict: bool = False) -> Any:  # fmt: skip
     """module(*args, **kwargs) with the given tensors in place of those of the same names."""
     warnings.warn(
         "nn.utils.stateless.functional_call is deprecated, use rushlight.func.functional_call",

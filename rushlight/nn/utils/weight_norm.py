@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from rushlight._C import Tensor
 from rushlight.nn.parameter import Parameter, is_lazy
+from rushlight.nn.utils._pre_hooks import remove_hook
 
 if TYPE_CHECKING:
     from rushlight.nn.modules.module import Module
@@ -87,9 +88,4 @@ def weight_norm(module: _M, name: str = "weight", dim: int = 0) -> _M:
 
 def remove_weight_norm(module: _M, name: str = "weight") -> _M:
     """Undoes weight_norm; the weight keeps its value."""
-    for key, hook in module._forward_pre_hooks.items():
-        if isinstance(hook, WeightNorm) and hook.name == name:
-            hook.remove(module)
-            del module._forward_pre_hooks[key]
-            return module
-    raise ValueError(f"remove_weight_norm: {name!r} of {type(module).__name__} has no weight norm")
+    return remove_hook(module, name, WeightNorm, "weight norm")

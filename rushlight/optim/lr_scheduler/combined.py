@@ -49,13 +49,8 @@ class _Combined(LRScheduler):
 class SequentialLR(_Combined):
     """One scheduler after the other; the next begins, from its epoch 0, at each milestone."""
 
-    def __init__(
-        self,
-        optimizer: Optimizer,
-        schedulers: list[LRScheduler],
-        milestones: Sequence[int],
-        last_epoch: int = -1,
-    ) -> None:
+    def __init__(self, optimizer: Optimizer, schedulers: list[LRScheduler],
+                 milestones: Sequence[int], last_epoch: int = -1) -> None:  # fmt: skip
         name = "SequentialLR"
         _check_schedulers(name, schedulers, optimizer)
         if len(milestones) != len(schedulers) - 1:

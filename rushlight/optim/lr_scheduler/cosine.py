@@ -52,14 +52,8 @@ class CosineAnnealingWarmRestarts(LRScheduler):
     be fractions: ``scheduler.step(epoch + i / batches)``.
     """
 
-    def __init__(
-        self,
-        optimizer: Optimizer,
-        T_0: int,
-        T_mult: int = 1,
-        eta_min: float = 0.0,
-        last_epoch: int = -1,
-    ) -> None:
+    def __init__(self, optimizer: Optimizer, T_0: int, T_mult: int = 1, eta_min: float = 0.0,
+                 last_epoch: int = -1) -> None:  # fmt: skip
         name = type(self).__name__
         if T_0 <= 0 or not isinstance(T_0, int):
             raise ValueError(f"{name}: T_0 must be a positive int, got {T_0}")

@@ -15,12 +15,9 @@ from rushlight.optim.optimizer import Optimizer
 class _Functions(LRScheduler):
     """Schedules by a function of the epoch, one a group."""
 
-    def __init__(
-        self,
-        optimizer: Optimizer,
-        lr_lambda: Callable[[int], float] | list[Callable[[int], float]],
-        last_epoch: int = -1,
-    ) -> None:
+    def __init__(self, optimizer: Optimizer,
+                 lr_lambda: Callable[[int], float] | list[Callable[[int], float]],
+                 last_epoch: int = -1) -> None:  # fmt: skip
         groups = len(optimizer.param_groups)
         functions = lr_lambda if isinstance(lr_lambda, list | tuple) else [lr_lambda] * groups
         if len(functions) != groups:
@@ -59,12 +56,9 @@ class LambdaLR(_Functions):
 class MultiplicativeLR(_Functions):
     """The last rate times a function of the epoch."""
 
-    def __init__(
-        self,
-        optimizer: Optimizer,
-        lr_lambda: Callable[[int], float] | list[Callable[[int], float]],
-        last_epoch: int = -1,
-    ) -> None:
+    def __init__(self, optimizer: Optimizer,
+                 lr_lambda: Callable[[int], float] | list[Callable[[int], float]],
+                 last_epoch: int = -1) -> None:  # fmt: skip
         for f in lr_lambda if isinstance(lr_lambda, list | tuple) else [lr_lambda]:
             if not callable(f):
                 raise TypeError("MultiplicativeLR: lr_lambda must be a function, "
@@ -107,13 +101,8 @@ class StepLR(LRScheduler):
 class MultiStepLR(LRScheduler):
     """Times ``gamma`` at each of the milestones."""
 
-    def __init__(
-        self,
-        optimizer: Optimizer,
-        milestones: Iterable[int],
-        gamma: float = 0.1,
-        last_epoch: int = -1,
-    ) -> None:
+    def __init__(self, optimizer: Optimizer, milestones: Iterable[int], gamma: float = 0.1,
+                 last_epoch: int = -1) -> None:  # fmt: skip
         self.milestones = Counter(milestones)
         self.gamma = gamma
         super().__init__(optimizer, last_epoch)
@@ -133,13 +122,8 @@ class MultiStepLR(LRScheduler):
 class ConstantLR(LRScheduler):
     """Times ``factor`` during the first ``total_iters`` epochs."""
 
-    def __init__(
-        self,
-        optimizer: Optimizer,
-        factor: float = 1.0 / 3,
-        total_iters: int = 5,
-        last_epoch: int = -1,
-    ) -> None:
+    def __init__(self, optimizer: Optimizer, factor: float = 1.0 / 3, total_iters: int = 5,
+                 last_epoch: int = -1) -> None:  # fmt: skip
         if factor > 1.0 or factor < 0:
             raise ValueError(f"ConstantLR: factor must be in [0, 1], got {factor}")
         self.factor = factor
@@ -163,14 +147,8 @@ class ConstantLR(LRScheduler):
 class LinearLR(LRScheduler):
     """Times a factor that goes from ``start_factor`` to ``end_factor`` in a straight line."""
 
-    def __init__(
-        self,
-        optimizer: Optimizer,
-        start_factor: float = 1.0 / 3,
-        end_factor: float = 1.0,
-        total_iters: int = 5,
-        last_epoch: int = -1,
-    ) -> None:
+    def __init__(self, optimizer: Optimizer, start_factor: float = 1.0 / 3, end_factor: float = 1.0,
+                 total_iters: int = 5, last_epoch: int = -1) -> None:  # fmt: skip
         if start_factor > 1.0 or start_factor <= 0:
             raise ValueError(f"LinearLR: start_factor must be in (0, 1], got {start_factor}")
         if end_factor > 1.0 or end_factor < 0:

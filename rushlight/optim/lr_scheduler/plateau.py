@@ -21,18 +21,10 @@ from rushlight.optim.optimizer import Optimizer
 class ReduceLROnPlateau(LRScheduler):
     """Times ``factor`` when a measure has not become better for more than ``patience`` epochs."""
 
-    def __init__(
-        self,
-        optimizer: Optimizer,
-        mode: Literal["min", "max"] = "min",
-        factor: float = 0.1,
-        patience: int = 10,
-        threshold: float = 1e-4,
-        threshold_mode: Literal["rel", "abs"] = "rel",
-        cooldown: int = 0,
-        min_lr: Sequence[float] | float = 0,
-        eps: float = 1e-8,
-    ) -> None:
+    def __init__(self, optimizer: Optimizer, mode: Literal["min", "max"] = "min",
+                 factor: float = 0.1, patience: int = 10, threshold: float = 1e-4,
+                 threshold_mode: Literal["rel", "abs"] = "rel", cooldown: int = 0,
+                 min_lr: Sequence[float] | float = 0, eps: float = 1e-8) -> None:  # fmt: skip
         name = "ReduceLROnPlateau"
         if factor >= 1.0:
             raise ValueError(f"{name}: factor must be below 1, got {factor}")

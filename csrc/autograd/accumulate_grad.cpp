@@ -32,11 +32,26 @@ bool nobody_else_holds(const Tensor& g) {
   return owns_memory(g) && !g.impl()->base && !g.impl()->py_object;
 }
 
+// A view that is all that is left of its base, and shows all of it, as a tensor of its own, so that
+// reshaped and transposed gradients need no copy. Undefined: somebody else could see the memory.
+Tensor without_base(const Tensor& g) {
+  const TensorImpl *view = g.impl(), *base = view->base.get();
+  if (!base || view->use_count() != 1 || base->use_count() != 1) return {};
+  if (view->py_object || base->py_object || view->autograd || is_arranged(g)) return {};
+  const Storage* s = view->storage.load();
+  if (s->use_count() != 2 || s->read_only()) return {};
+  if (size_t(g.numel() * g.element_size()) != s->nbytes()) return {};
+  return make_tensor(g.storage(), g.sizes(), g.strides(), g.offset(), g.dtype());
+}
+
 Tensor first_gradient(const Tensor& t, const Tensor& g) {
   const bool dense = is_dense(t.sizes(), t.strides());
   const bool fits = dense ? same_layout(t.sizes(), g.strides(), t.strides()) : g.is_contiguous();
   const bool keeps_graph = grad_enabled();
   if (fits && nobody_else_holds(g) && (keeps_graph || !g.impl()->autograd)) return g;
+  if (fits && !keeps_graph) {
+    if (Tensor own = without_base(g); own.defined()) return own;
+  }
   return engine_ops().clone_strided(g, dense ? t.strides() : contiguous_strides(t.sizes()));
 }
 

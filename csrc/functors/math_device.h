@@ -53,6 +53,13 @@ RUSH_FN T exp_negative(T x) {
   return exp(x);
 }
 
+// 2^x by the special function unit: two units in the last place, and results below 2^-126 are 0.
+RUSH_FN float quick_exp2(float x) {
+  float r;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(x));
+  return r;
+}
+
 // The standard normal distribution up to x, and its density there.
 template <class T>
 struct Normal {

@@ -351,3 +351,36 @@ def test_refused(case):
     with pytest.raises(error, match=words):
         call(x)
     assert x.grad is None
+
+
+@pytest.mark.parametrize("view", [
+    lambda x: x.view(64, 128, 128),
+    lambda x: x.reshape(-1),
+    lambda x: x.unsqueeze(1),
+])  # fmt: skip
+def test_gradients_that_come_as_views_are_not_copied(view):
+    x = rl.zeros(1024, 1024, requires_grad=True)
+    y = view(x)
+    weights = rl.ones(y.shape)
+    out = (y * weights).sum()
+    before = rl._C.memory_stats()["allocated"]
+    rl._C.reset_peak_memory_stats()
+    out.backward()
+    assert rl._C.memory_stats()["peak"] - before < 1.5 * x.numel() * 4
+    assert (x.grad == 1).all() and x.grad.is_contiguous()
+
+
+def test_a_gradient_that_others_see_is_copied():
+    x, seen = rl.zeros(3, 4, requires_grad=True), []
+    y = x.view(12)
+    z = y * 1
+    z.register_hook(seen.append)
+    (z * rl.ones(12)).sum().backward()
+    x.grad.zero_()
+    assert (seen[0] == 1).all()
+    with rl.no_grad():
+        base = rl.ones(4)
+    w = rl.zeros(2, 2, requires_grad=True)
+    w.view(4).backward(base)  # the caller's
+    w.grad.zero_()
+    assert (base == 1).all()

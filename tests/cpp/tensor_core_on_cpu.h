@@ -83,7 +83,6 @@ template <class T>
 u32 pair_of(T, float a, float b) {
   return u32(T(a).bits) | u32(T(b).bits) << 16;
 }
-inline float quick_exp2(float x) { return std::exp2(x); }
 
 inline void copy_async(void* shared, const void* global) { std::memcpy(shared, global, 16); }
 inline void wait_for_copies() {}

@@ -70,7 +70,7 @@ __global__ void __launch_bounds__(kTileThreads, (kForwardBlocks<T, D>))
       here = row_max(here);
       const float next = here > top[r] ? here : top[r];
       const float base = next == minus_infinity() ? 0.0f : next;  // nothing to see yet
-      const float factor = quick_exp2(top[r] - base);
+      const float factor = math::quick_exp2(top[r] - base);
       top[r] = next;
       sum[r] *= factor;
 #pragma unroll
@@ -78,7 +78,7 @@ __global__ void __launch_bounds__(kTileThreads, (kForwardBlocks<T, D>))
 #pragma unroll
         for (int e = 0; e < 2; ++e) {
           float& x = p[n][2 * r + e];
-          x = quick_exp2(x - base);
+          x = math::quick_exp2(x - base);
           sum[r] += x;
           if (extras && args.keep < 1.0f)
             x *= kept(args, place.number, own + lane / 4 + r * 8, key + n * 8 + lane % 4 * 2 + e);
@@ -168,7 +168,7 @@ __global__ void __launch_bounds__(kTileThreads) attention_query_grad(AttentionAr
         if (extras && args.keep < 1.0f)
           g *= kept(args, place.number, own + lane / 4 + e / 2 * 8,
                     key + n * 8 + lane % 4 * 2 + e % 2);
-        ds[n][e] = quick_exp2(p[n][e] - lse[e / 2]) * (g - delta[e / 2]);
+        ds[n][e] = math::quick_exp2(p[n][e] - lse[e / 2]) * (g - delta[e / 2]);
       }
     }
     multiply_by_columns<T, exact, N, D>(out, ds, keys);
@@ -235,7 +235,7 @@ __global__ void __launch_bounds__(kTileThreads) attention_key_grad(AttentionArgs
 #pragma unroll
         for (int e = 0; e < 4; ++e) {
           const int col = n * 8 + lane % 4 * 2 + e % 2;
-          const float weight = quick_exp2(p[n][e] - lse[col]);
+          const float weight = math::quick_exp2(p[n][e] - lse[col]);
           const float keep = extras && args.keep < 1.0f
                                  ? kept(args, place.number, query + col, own + lane / 4 + e / 2 * 8)
                                  : 1.0f;

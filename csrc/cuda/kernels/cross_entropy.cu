@@ -220,10 +220,20 @@ struct Slope {
     a = sharp + even * all_weights;
     total = scores ? typed<C>(args.total)[position] : C(0);
   }
+  // The classes from k on, without smoothing.
+  template <int V>
+  RUSH_FN void pack(i64 k, Pack<T, V>& x) const {
+#pragma unroll
+    for (int j = 0; j < V; ++j) {
+      C v = place >= 0 ? a * exp_over<T>(convert<C>(x.v[j]) - total) : C(0);
+      if (k + j == place) v -= sharp;
+      x.v[j] = convert<T>(v);
+    }
+  }
   RUSH_FN T at(const CrossEntropyArgs& args, i64 k, T x) const {
     C v = 0;
     if constexpr (scores)
-      if (place >= 0) v = a * math::exp(convert<C>(x) - total);
+      if (place >= 0) v = a * exp_over<T>(convert<C>(x) - total);
     if (args.smoothing > 0) v -= even * (args.weight ? typed<C>(args.weight)[k] : C(1));
     if (k == place) v -= sharp;
     return convert<T>(v);
@@ -248,11 +258,26 @@ __global__ void __launch_bounds__(kThreads) cross_entropy_backward_rows(CrossEnt
   if (position >= args.batch * args.points) return;
   const i64 start = start_of(args, position);
   const Slope<C, T, true> slope(args, position, weights);
-  for (i64 i = i64(lane) * V; i < args.classes; i += i64(Team) * V) {
-    Pack<T, V> pack = load_pack<V>(typed<T>(args.x) + start + i);
+  const T* x = typed<T>(args.x) + start;
+  T* gx = typed<T>(args.gx) + start;
+  constexpr i64 kStep = i64(Team) * V;
+  constexpr int kAtOnce = V == 1 ? 1 : 4;  // packs whose loads are under way together
+  i64 i = i64(lane) * V;
+  for (; args.smoothing <= 0 && i + (kAtOnce - 1) * kStep < args.classes; i += kAtOnce * kStep) {
+    Pack<T, V> packs[kAtOnce];
+#pragma unroll
+    for (int k = 0; k < kAtOnce; ++k) packs[k] = load_pack<V>(x + i + k * kStep);
+#pragma unroll
+    for (int k = 0; k < kAtOnce; ++k) {
+      slope.pack(i + k * kStep, packs[k]);
+      store_pack(gx + i + k * kStep, packs[k]);
+    }
+  }
+  for (; i < args.classes; i += kStep) {
+    Pack<T, V> pack = load_pack<V>(x + i);
 #pragma unroll
     for (int j = 0; j < V; ++j) pack.v[j] = slope.at(args, i + j, pack.v[j]);
-    store_pack(typed<T>(args.gx) + start + i, pack);
+    store_pack(gx + i, pack);
   }
 }
 

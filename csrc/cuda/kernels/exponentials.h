@@ -6,6 +6,16 @@
 
 namespace rush {
 
+// e^x for sums over values of type T. What was read in 11 bits or fewer needs no more than the special
+// function unit's two units in the last place, and more would take longer than reading it.
+template <class T, class C>
+RUSH_FN C exp_over(C x) {
+  if constexpr (sizeof(T) == 2)
+    return math::quick_exp2(x * math::log2_e<C>);
+  else
+    return math::exp(x);
+}
+
 // The sum of exp(x - top) beside the largest x. An infinity minus itself is no number, which is
 // what a softmax of infinities is.
 template <class C>
@@ -22,10 +32,10 @@ struct Exponentials {
       best = functors::Maximum{}(best, x[j]);
     }
     if (best == -limits<C>::inf) return;
-    if (!(best == top)) sum *= math::exp(top - best);
+    if (!(best == top)) sum *= exp_over<T>(top - best);
     top = best;
 #pragma unroll
-    for (int j = 0; j < n * V; ++j) sum += math::exp(x[j] - top);
+    for (int j = 0; j < n * V; ++j) sum += exp_over<T>(x[j] - top);
   }
   template <class T, int V>
   RUSH_FN void add(const Pack<T, V>& pack) {

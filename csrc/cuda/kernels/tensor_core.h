@@ -56,13 +56,6 @@ RUSH_FN u32 pair_of(bfloat16, float a, float b) {
   return r;
 }
 
-// 2^x by the special function unit: two units in the last place, and results below 2^-126 are 0.
-RUSH_FN float quick_exp2(float x) {
-  float r;
-  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(x));
-  return r;
-}
-
 // 16 bytes from global to shared memory, both aligned to 16, while the threads go on.
 RUSH_FN void copy_async(void* shared, const void* global) {
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(shared_address(shared)),

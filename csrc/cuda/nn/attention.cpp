@@ -158,11 +158,12 @@ struct Call {
     if (!held.back().is_same(t)) moved.emplace_back(held.back(), t);
     return at;
   }
-  // Done by cuDNN? Small calls are not worth the host's time that it takes.
+  // Done by cuDNN? A call costs the host 16 us, in which our kernels finish what is small: few keys,
+  // and few scores altogether.
   bool run_by_library(int device) const {
-    constexpr int64_t kWorthIt = int64_t(1) << 22;
     const uint32_t backends = attention_backends();
-    const bool pays = heads * args.queries * int64_t(args.keys) >= kWorthIt;
+    const bool pays = int64_t(args.keys) * args.width >= 512 * 64 ||
+                      heads * args.queries * int64_t(args.keys) >= int64_t(1) << 22;
     const int64_t batch = heads / std::max<int64_t>(args.heads, 1);
     return (backends & kCudnnAttention) && (pays || !(backends & kOwnKernels)) &&
            dnn::takes_attention(args, batch, instance.dtype) &&

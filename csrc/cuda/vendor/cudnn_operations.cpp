@@ -27,6 +27,12 @@ GraphBuilder::Value GraphBuilder::number() {
   return add(kFloat, {1, 1, 1, 1}, {1, 1, 1, 1}, Place::Host);
 }
 
+void GraphBuilder::add(Descriptor config, Descriptor operation) {
+  operation.finish();
+  configs_.push_back(std::move(config));
+  operations_.push_back(std::move(operation));
+}
+
 void GraphBuilder::matmul(Value a, Value b, Value c) {
   const DataType compute = kFloat;
   Descriptor config(kMatmul), op(kMatmulOperation);
@@ -36,9 +42,7 @@ void GraphBuilder::matmul(Value a, Value b, Value c) {
   op.set(kMatmulB, of(b));
   op.set(kMatmulC, of(c));
   op.set(kMatmulConfig, config);
-  op.finish();
-  configs_.push_back(std::move(config));
-  operations_.push_back(std::move(op));
+  add(std::move(config), std::move(op));
 }
 
 void GraphBuilder::reshape(Value x, Value y) {
@@ -58,9 +62,7 @@ void GraphBuilder::reduce(ReductionMode mode, Value x, Value y) {
   op.set(kReductionX, of(x));
   op.set(kReductionY, of(y));
   op.set(kReductionConfig, config);
-  op.finish();
-  configs_.push_back(std::move(config));
-  operations_.push_back(std::move(op));
+  add(std::move(config), std::move(op));
 }
 
 void GraphBuilder::pointwise(PointwiseMode mode, const Inputs& in, Value y, DataType compute) {
@@ -74,9 +76,7 @@ void GraphBuilder::pointwise(PointwiseMode mode, const Inputs& in, Value y, Data
   if (in.b.defined()) op.set(kPointwiseB, of(in.b));
   if (in.t.defined()) op.set(kPointwiseT, of(in.t));
   op.set(kPointwiseY, of(y));
-  op.finish();
-  configs_.push_back(std::move(config));
-  operations_.push_back(std::move(op));
+  add(std::move(config), std::move(op));
 }
 
 GraphBuilder::Value GraphBuilder::pointwise(PointwiseMode mode, const Inputs& in, DataType type,

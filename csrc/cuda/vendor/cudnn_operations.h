@@ -62,6 +62,8 @@ class GraphBuilder {
   }
 
  private:
+  // `config` is what its operation refers to.
+  void add(Descriptor config, Descriptor operation);
   Value add(DataType type, const Shape4& sizes, const Shape4& strides, Place place);
   const Descriptor& of(Value v) const { return tensors_[size_t(v.id - 1)]; }
 

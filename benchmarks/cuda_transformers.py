@@ -1,6 +1,6 @@
 """What transformers are made of, on a GPU in half precision, at the sizes of real models.
 
-    TORCH_PYTHON=path/to/python python benchmarks/cuda_transformers.py [--rounds 9] [--only attention]
+    TORCH_PYTHON=path/to/python python benchmarks/cuda_transformers.py [--rounds 9] [--only gelu]
 
 Attention is compared twice: with PyTorch's default, and with the fastest of its backends, which
 each row tries first (`sdpa_kernel`). Calls are queued ten at a time and waited for together, so

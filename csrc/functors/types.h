@@ -153,9 +153,13 @@ RUSH_FN half::operator float() const {
 #endif
 
 RUSH_FN bfloat16::bfloat16(float x) {
+#if defined(RUSH_DEVICE) && __CUDA_ARCH__ >= 800
+  asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(bits) : "f"(x));
+#else
   const u32 b = bit_cast<u32>(x);
   const u32 rounded = (b + 0x7fffu + ((b >> 16) & 1u)) >> 16;
   bits = static_cast<u16>((b & 0x7fffffffu) > 0x7f800000u ? 0x7fc0u : rounded);
+#endif
 }
 
 // ---- complex: aligned as std::complex, since NumPy may hand us any multiple of sizeof(T) ----

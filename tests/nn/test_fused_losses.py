@@ -192,3 +192,35 @@ def test_binary_cross_entropy_at_the_edges_is_pytorchs():
     assert loss.tolist() == pytest.approx([100, 100, 0.6931472, 0, 0])
     loss.sum().backward()
     assert x.grad.tolist() == pytest.approx([-1e12, 1e12, -2, 0, 0])
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+@pytest.mark.parametrize("reduction", ["none", "mean", "sum"])
+@pytest.mark.parametrize("dtype", [rl.bfloat16, rl.float16])
+def test_half_precision_scores_under_autocast(dtype, reduction, smoothing):
+    """The same bits as from a float32 copy of the scores, which is not made."""
+    scores, labels, weight = rl.randn(6, 9, 4).to(dtype), rl.randint(0, 9, (6, 4)), rl.rand(9)
+    half, wide = scores.clone().requires_grad_(), scores.clone().requires_grad_()
+    arguments = {"weight": weight, "reduction": reduction, "label_smoothing": smoothing}
+    with rl.autocast("cpu", dtype=dtype):
+        loss = F.cross_entropy(half, labels, **arguments)
+    want = F.cross_entropy(wide.float(), labels, **arguments)
+    assert loss.dtype == rl.float32
+    node = loss.grad_fn if reduction != "none" else loss.grad_fn.next_functions[0][0]
+    assert node._saved_self.dtype == dtype
+    loss.sum().backward()
+    want.sum().backward()
+    assert rl.equal(loss, want) and rl.equal(half.grad, wide.grad)
+
+
+def test_half_precision_scores_twice_differentiated():
+    x = rl.randn(3, 5, dtype=rl.bfloat16, requires_grad=True)
+    with rl.autocast("cpu"):
+        loss = F.cross_entropy(x, rl.tensor([0, 4, 2]))
+    (grad,) = rl.autograd.grad(loss, x, create_graph=True)
+    (second,) = rl.autograd.grad(grad.square().sum(), x)
+    y = x.detach().double().requires_grad_()
+    (wide,) = rl.autograd.grad(F.cross_entropy(y, rl.tensor([0, 4, 2])), y, create_graph=True)
+    (want,) = rl.autograd.grad(wide.square().sum(), y)
+    assert second.dtype == rl.bfloat16
+    rl.testing.assert_close(second.double(), want, rtol=3e-2, atol=1e-3)

@@ -223,10 +223,12 @@ struct Slope {
   // The classes from k on, without smoothing.
   template <int V>
   RUSH_FN void pack(i64 k, Pack<T, V>& x) const {
+    const i64 ahead = place - k;
+    const int hit = place >= 0 && ahead >= 0 && ahead < V ? int(ahead) : -1;
 #pragma unroll
     for (int j = 0; j < V; ++j) {
       C v = place >= 0 ? a * exp_over<T>(convert<C>(x.v[j]) - total) : C(0);
-      if (k + j == place) v -= sharp;
+      if (j == hit) v -= sharp;
       x.v[j] = convert<T>(v);
     }
   }

@@ -44,9 +44,10 @@ _order = [
 def sdpa_kernel(backends: Any, set_priority: bool = False) -> Iterator[Any]:
     """Which ways of computing attention are allowed in the with block.
 
-    FLASH_ATTENTION and EFFICIENT_ATTENTION are our own kernels, CUDNN_ATTENTION is cuDNN's (GPUs, half
-    precision, no mask, no dropout), MATH is composed of ops. Of those that are allowed and take the
-    arguments the fastest is used; where there is none, attention raises. `set_priority` changes nothing.
+    FLASH_ATTENTION and EFFICIENT_ATTENTION are our own kernels, CUDNN_ATTENTION is cuDNN's (GPUs,
+    half precision, no mask, no dropout), MATH is composed of ops. Of those that are allowed and
+    take the arguments the fastest is used; where there is none, attention raises. `set_priority`
+    changes nothing.
     """
     global _order
     wanted = [backends] if isinstance(backends, SDPBackend) else backends

@@ -16,6 +16,20 @@ RUSH_FN C exp_over(C x) {
     return math::exp(x);
 }
 
+// functors::Maximum (nan wins), as one instruction where there is one.
+template <class C>
+RUSH_FN C larger(C a, C b) {
+  return functors::Maximum{}(a, b);
+}
+#if defined(RUSH_DEVICE) && __CUDA_ARCH__ >= 800
+template <>
+RUSH_FN float larger(float a, float b) {
+  float r;
+  asm("max.NaN.f32 %0, %1, %2;" : "=f"(r) : "f"(a), "f"(b));
+  return r;
+}
+#endif
+
 // The sum of exp(x - top) beside the largest x. An infinity minus itself is no number, which is
 // what a softmax of infinities is.
 template <class C>
@@ -29,7 +43,7 @@ struct Exponentials {
 #pragma unroll
     for (int j = 0; j < n * V; ++j) {
       x[j] = convert<C>(packs[j / V].v[j % V]);
-      best = functors::Maximum{}(best, x[j]);
+      best = larger(best, x[j]);
     }
     if (best == -limits<C>::inf) return;
     if (!(best == top)) sum *= exp_over<T>(top - best);

@@ -63,8 +63,11 @@ Rows rows_of(const CrossEntropyArgs& args, DType type) {
   Rows rows;
   rows.fit = args.class_step == 1 || args.classes == 1;
   rows.team = args.classes <= 128 ? 0 : args.classes <= 1024 ? 1 : 2;
-  rows.packs = args.classes % width == 0 && args.batch_step % width == 0 &&
-               args.point_step % width == 0 && aligned({args.x, args.gx});
+  const auto keeps_aligned = [&](int64_t count, int64_t step) {
+    return count == 1 || step % width == 0;
+  };
+  rows.packs = args.classes % width == 0 && keeps_aligned(args.batch, args.batch_step) &&
+               keeps_aligned(args.points, args.point_step) && aligned({args.x, args.gx});
   return rows;
 }
 

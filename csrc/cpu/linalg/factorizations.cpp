@@ -388,7 +388,7 @@ void ormqr_cpu(const char* op, const Tensor& a, const Tensor& tau, const Tensor&
   lapack::require(op);
   by_type(op, out, [&]<class T>() {
     const Matrices<T> as(a), from(c), to(out);
-    const char adjoint = is_complex_number<T> ? 'C' : 'T';
+    const char adjoint = is_complex_v<T> ? 'C' : 'T';
     for_matrices(to.count, rows * cols * k, [&](int64_t begin, int64_t end) {
       lapack::Workspace<T> w;
       std::vector<T> reflections(size_t(as.rows * as.cols));

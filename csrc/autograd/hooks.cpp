@@ -4,6 +4,7 @@
 
 #include "autograd/accumulate_grad.h"
 #include "autograd/engine.h"
+#include "core/make_once.h"
 #include "core/mutex.h"
 
 namespace rush {
@@ -44,14 +45,7 @@ void run_list(const Ref<HookList>& list, Tensor& grad) {
 
 }  // namespace
 
-TensorHooks& TensorHooksPointer::make() {
-  TensorHooks* known = get();
-  if (known) return *known;
-  auto* made = new TensorHooks;
-  if (p_.compare_exchange_strong(known, made, std::memory_order_acq_rel)) return *made;
-  delete made;  // another thread was faster
-  return *known;
-}
+TensorHooks& TensorHooksPointer::make() { return make_once(p_); }
 
 void Hook::on_gradient(Tensor&) {}
 void Hook::before_node(std::span<Tensor>) {}

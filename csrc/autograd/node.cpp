@@ -5,6 +5,7 @@
 #include "autograd/hooks.h"
 #include "autograd/task_streams.h"
 #include "core/layout.h"
+#include "core/make_once.h"
 #include "core/object_pool.h"
 
 namespace rush {
@@ -24,14 +25,7 @@ Node::~Node() {
   delete extras();
 }
 
-NodeExtras& Node::make_extras() {
-  NodeExtras* known = extras();
-  if (known) return *known;
-  auto* made = new NodeExtras;
-  if (extras_.compare_exchange_strong(known, made, std::memory_order_acq_rel)) return *made;
-  delete made;  // another thread was faster
-  return *known;
-}
+NodeExtras& Node::make_extras() { return make_once(extras_); }
 
 void Node::overtake(uint64_t sequence) {
   sequence_ = sequence + 1;

@@ -9,31 +9,12 @@
 #include <span>
 
 #include "device/fns.h"
+#include "device/reduce_fn.h"
 #include "device/table.h"
 
 namespace rush {
 
 using ParamSpan = std::span<const Scalar>;
-
-enum class ReduceFn : uint8_t {
-  Sum,
-  Mean,
-  Prod,
-  Max,
-  Min,
-  ArgMax,
-  ArgMin,
-  Any,
-  All,
-  CountNonzero,
-  Norm0,
-  Norm1,
-  Norm2,
-  NormInf,
-  NormNegInf,
-  NormP,
-  LogSumExp,
-};
 
 struct ReduceLoops {
   // Sum, Mean and Prod compute in out's type: `out` int64 over int8 input does not wrap, and dtype=

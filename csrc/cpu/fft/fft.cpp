@@ -67,54 +67,77 @@ void transform(const Tensor& in, const Tensor& out, IntList dims, double scale, 
   });
 }
 
+// Rows of n real numbers; `step` is the length of their transforms, n / 2 + 1 complex numbers, in
+// reals.
+struct RealRows {
+  int64_t n, half, step, count;
+  explicit RealRows(const Tensor& real)
+      : n(real.size(-1)), half(n / 2), step(2 * (half + 1)), count(real.numel() / n) {}
+
+  // Calls some(begin, end) until all rows are done. Few of them are taken one after another: then
+  // each uses all threads.
+  template <class F>
+  void share(F some) const {
+    if (count < num_threads()) return some(0, count);
+    parallel_for(count, std::max<int64_t>(1, 8192 / n), some);
+  }
+  // one(row)
+  template <class F>
+  void each(F one) const {
+    share([&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) one(i);
+    });
+  }
+  // one(row, room for n complex numbers)
+  template <class T, class F>
+  void each_in_room(F one) const {
+    share([&](int64_t begin, int64_t end) {
+      const Scratch<T> room(2 * n);
+      for (int64_t i = begin; i < end; ++i) one(i, room.get());
+    });
+  }
+};
+
 // Along the last dim of contiguous tensors: n real numbers to the first n / 2 + 1 complex ones of
 // their transform.
 void transform_real(const Tensor& in, const Tensor& out, double scale) {
   if (out.numel() == 0) return;
-  const int64_t n = in.size(-1), half = n / 2, count = in.numel() / n;
+  const RealRows rows(in);
+  const int64_t n = rows.n, half = rows.half, step = rows.step;
   dispatch<DType::Float32, DType::Float64>("fft", in.dtype(), [&]<class T>() {
     const T* from = in.data<T>();
     T* to = out.data<T>();
-    const int64_t step = 2 * (half + 1), grain = std::max<int64_t>(1, 8192 / n);
     if (n % 2) {
       const auto plan = fft_plan<T>(n);
-      const auto run = [&](int64_t begin, int64_t end) {
-        const Scratch<T> row(2 * n);
-        for (int64_t i = begin; i < end; ++i) {
-          for (int64_t j = 0; j < n; ++j)
-            row.get()[2 * j] = from[i * n + j], row.get()[2 * j + 1] = 0;
-          fft_row(*plan, row.get(), row.get(), true, T(scale));
-          std::copy(row.get(), row.get() + step, to + i * step);
-        }
-      };
-      return count < num_threads() ? run(0, count) : parallel_for(count, grain, run);
+      return rows.each_in_room<T>([&](int64_t i, T* z) {
+        for (int64_t j = 0; j < n; ++j) z[2 * j] = from[i * n + j], z[2 * j + 1] = 0;
+        fft_row(*plan, z, z, true, T(scale));
+        std::copy(z, z + step, to + i * step);
+      });
     }
     // Pairs of neighbours as complex numbers: a transform of half the length, which is then taken
     // apart into those of the even and the odd elements.
     const auto plan = fft_plan<T>(half);
     const auto kept = real_fft_roots<T>(n);
     const std::vector<T>& roots = *kept;
-    const auto run = [&](int64_t begin, int64_t end) {
-      for (int64_t i = begin; i < end; ++i) {
-        T* z = to + i * step;
-        fft_row(*plan, from + i * n, z, true, T(scale));
-        const T re = z[0], im = z[1];
-        z[0] = re + im, z[1] = 0;
-        z[2 * half] = re - im, z[2 * half + 1] = 0;
-        in_steps(half / 2, kPerLook, [&](int64_t begin, int64_t end) {
-          for (int64_t k = begin + 1; k <= end; ++k) {
-            T *a = z + 2 * k, *b = z + 2 * (half - k);
-            const T sr = T(0.5) * (a[0] + b[0]), si = T(0.5) * (a[1] - b[1]);
-            const T dr = T(0.5) * (a[1] + b[1]), di = T(0.5) * (b[0] - a[0]);  // over 2i
-            const T wr = roots[size_t(2 * k)], wi = roots[size_t(2 * k + 1)];
-            const T tr = dr * wr - di * wi, ti = dr * wi + di * wr;
-            a[0] = sr + tr, a[1] = si + ti;
-            b[0] = sr - tr, b[1] = ti - si;
-          }
-        });
-      }
-    };
-    count < num_threads() ? run(0, count) : parallel_for(count, grain, run);
+    rows.each([&](int64_t i) {
+      T* z = to + i * step;
+      fft_row(*plan, from + i * n, z, true, T(scale));
+      const T re = z[0], im = z[1];
+      z[0] = re + im, z[1] = 0;
+      z[2 * half] = re - im, z[2 * half + 1] = 0;
+      in_steps(half / 2, kPerLook, [&](int64_t begin, int64_t end) {
+        for (int64_t k = begin + 1; k <= end; ++k) {
+          T *a = z + 2 * k, *b = z + 2 * (half - k);
+          const T sr = T(0.5) * (a[0] + b[0]), si = T(0.5) * (a[1] - b[1]);
+          const T dr = T(0.5) * (a[1] + b[1]), di = T(0.5) * (b[0] - a[0]);  // over 2i
+          const T wr = roots[size_t(2 * k)], wi = roots[size_t(2 * k + 1)];
+          const T tr = dr * wr - di * wi, ti = dr * wi + di * wr;
+          a[0] = sr + tr, a[1] = si + ti;
+          b[0] = sr - tr, b[1] = ti - si;
+        }
+      });
+    });
   });
 }
 
@@ -122,54 +145,46 @@ void transform_real(const Tensor& in, const Tensor& out, double scale) {
 // n real ones, by the transform with a positive exponent.
 void transform_hermitian(const Tensor& in, const Tensor& out, double scale) {
   if (out.numel() == 0) return;
-  const int64_t n = out.size(-1), half = n / 2, count = out.numel() / n;
+  const RealRows rows(out);
+  const int64_t n = rows.n, half = rows.half, step = rows.step;
   dispatch<DType::Float32, DType::Float64>("fft", out.dtype(), [&]<class T>() {
     const T* from = in.data<T>();
     T* to = out.data<T>();
-    const int64_t step = 2 * (half + 1), grain = std::max<int64_t>(1, 8192 / n);
     if (n % 2) {
       const auto plan = fft_plan<T>(n);
-      const auto run = [&](int64_t begin, int64_t end) {
-        const Scratch<T> row(2 * n);
-        T* z = row.get();
-        for (int64_t i = begin; i < end; ++i) {
-          const T* x = from + i * step;
-          z[0] = x[0], z[1] = 0;  // the imaginary part of a Hermitian sequence's first is zero
-          for (int64_t k = 1; k <= half; ++k) {
-            z[2 * k] = z[2 * (n - k)] = x[2 * k];
-            z[2 * k + 1] = x[2 * k + 1];
-            z[2 * (n - k) + 1] = -x[2 * k + 1];
-          }
-          fft_row(*plan, z, z, false, T(scale));
-          for (int64_t j = 0; j < n; ++j) to[i * n + j] = z[2 * j];
+      return rows.each_in_room<T>([&](int64_t i, T* z) {
+        const T* x = from + i * step;
+        z[0] = x[0], z[1] = 0;  // the imaginary part of a Hermitian sequence's first is zero
+        for (int64_t k = 1; k <= half; ++k) {
+          z[2 * k] = z[2 * (n - k)] = x[2 * k];
+          z[2 * k + 1] = x[2 * k + 1];
+          z[2 * (n - k) + 1] = -x[2 * k + 1];
         }
-      };
-      return count < num_threads() ? run(0, count) : parallel_for(count, grain, run);
+        fft_row(*plan, z, z, false, T(scale));
+        for (int64_t j = 0; j < n; ++j) to[i * n + j] = z[2 * j];
+      });
     }
     const auto plan = fft_plan<T>(half);
     const auto kept = real_fft_roots<T>(n);
     const std::vector<T>& roots = *kept;
-    const auto run = [&](int64_t begin, int64_t end) {
-      for (int64_t i = begin; i < end; ++i) {
-        const T* x = from + i * step;
-        T* z = to + i * n;
-        z[0] = x[0] + x[2 * half];
-        z[1] = x[0] - x[2 * half];
-        in_steps(half / 2, kPerLook, [&](int64_t begin, int64_t end) {
-          for (int64_t k = begin + 1; k <= end; ++k) {
-            const T *a = x + 2 * k, *b = x + 2 * (half - k);
-            const T sr = a[0] + b[0], si = a[1] - b[1], dr = a[0] - b[0], di = a[1] + b[1];
-            const T wr = roots[size_t(2 * k)], wi = -roots[size_t(2 * k + 1)];
-            const T tr = dr * wr - di * wi, ti = dr * wi + di * wr;  // times i: (-ti, tr)
-            T *c = z + 2 * k, *d = z + 2 * (half - k);
-            d[0] = sr + ti, d[1] = tr - si;
-            c[0] = sr - ti, c[1] = si + tr;
-          }
-        });
-        fft_row(*plan, z, z, false, T(scale));
-      }
-    };
-    count < num_threads() ? run(0, count) : parallel_for(count, grain, run);
+    rows.each([&](int64_t i) {
+      const T* x = from + i * step;
+      T* z = to + i * n;
+      z[0] = x[0] + x[2 * half];
+      z[1] = x[0] - x[2 * half];
+      in_steps(half / 2, kPerLook, [&](int64_t begin, int64_t end) {
+        for (int64_t k = begin + 1; k <= end; ++k) {
+          const T *a = x + 2 * k, *b = x + 2 * (half - k);
+          const T sr = a[0] + b[0], si = a[1] - b[1], dr = a[0] - b[0], di = a[1] + b[1];
+          const T wr = roots[size_t(2 * k)], wi = -roots[size_t(2 * k + 1)];
+          const T tr = dr * wr - di * wi, ti = dr * wi + di * wr;  // times i: (-ti, tr)
+          T *c = z + 2 * k, *d = z + 2 * (half - k);
+          d[0] = sr + ti, d[1] = tr - si;
+          c[0] = sr - ti, c[1] = si + tr;
+        }
+      });
+      fft_row(*plan, z, z, false, T(scale));
+    });
   });
 }
 

@@ -13,6 +13,7 @@
 #include "core/interrupt.h"
 #include "cpu/copy/copy.h"
 #include "cpu/loop_nest.h"
+#include "functors/accumulator.h"
 #include "functors/complex.h"
 
 namespace rush {
@@ -160,21 +161,9 @@ void add_offsets_row(char* const* p, const int64_t* s, int64_t n, const void* co
 
 // ---- writing ----
 
-// What arithmetic happens in: floats as opmath says, integers where they wrap without being
-// undefined.
-template <class T>
-struct Arith {
-  using type = opmath<T>;
-};
-template <class T>
-  requires is_int<T>
-struct Arith<T> {
-  using type = wrapping<T>;
-};
-
 template <ScatterFn fn, class T>
 struct Combine {
-  using A = typename Arith<T>::type;
+  using A = accumulator<T>;
   A alpha;
   void operator()(T& to, T from) const {
     if constexpr (fn == ScatterFn::Set) {
@@ -205,7 +194,7 @@ struct LinesContext {
 template <ScatterFn fn, class T>
 void scatter_row(char* const* p, const int64_t* s, int64_t n, const void* context) {
   const auto& c = *static_cast<const LinesContext*>(context);
-  const Combine<fn, T> combine{typename Arith<T>::type(c.alpha.to<opmath<T>>())};
+  const Combine<fn, T> combine{accumulator<T>(c.alpha.to<opmath<T>>())};
   const int64_t step = c.lines.range.stride * int64_t(sizeof(T)), size = c.lines.range.size;
   const int64_t index_step = c.lines.index_step * 8,
                 src_step = c.lines.src_step * int64_t(sizeof(T));

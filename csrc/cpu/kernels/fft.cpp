@@ -1,4 +1,5 @@
 #include "cpu/kernels/fft_tables.h"
+#include "cpu/kernels/vector_bytes.h"
 
 namespace rush {
 
@@ -6,16 +7,9 @@ namespace RUSH_ISA {
 namespace {
 
 // Whole vectors by name: g++ does not vectorise a loop whose body holds small arrays.
-#if defined(__AVX512F__)
-constexpr int kBytes = 64;
-#elif defined(__AVX2__)
-constexpr int kBytes = 32;
-#else
-constexpr int kBytes = 16;
-#endif
 template <class T>
 struct VectorOf {
-  typedef T type __attribute__((vector_size(kBytes)));
+  typedef T type __attribute__((vector_size(kVectorBytes)));
 };
 
 // V is a number or a vector of them, R the number.
@@ -126,7 +120,7 @@ template <int radix, bool rotated, class T>
 void butterflies(const T* xr, const T* xi, T* yr, T* yi, int64_t apart, int64_t inner,
                  const T* twiddles) {
   using V = typename VectorOf<T>::type;
-  constexpr int64_t width = kBytes / int64_t(sizeof(T));
+  constexpr int64_t width = kVectorBytes / int64_t(sizeof(T));
   Complex<T> w[radix];
   if constexpr (rotated) {
     for (int k = 1; k < radix; ++k) w[k] = {twiddles[2 * k - 2], twiddles[2 * k - 1]};

@@ -60,7 +60,7 @@ void tiny_width(const Product<T>& p) {
 
 template <class T>
 void tiny(const Product<T>& p) {
-  if constexpr (is_complex_number<T>) {
+  if constexpr (is_complex_v<T>) {
     for (int64_t i = 0; i < p.m; ++i)
       for (int64_t j = 0; j < p.n; ++j) {
         T sum(0);
@@ -85,7 +85,7 @@ void tiny(const Product<T>& p) {
 // numbers are split: all real parts of the neighbours, then all imaginary ones.
 template <int Width, class T, class R>
 void pack(int64_t count, int64_t depth, const T* from, int64_t stride, int64_t k_stride, R* to) {
-  constexpr int parts = is_complex_number<T> ? 2 : 1;
+  constexpr int parts = is_complex_v<T> ? 2 : 1;
   for (int64_t start = 0; start < count; start += Width) {
     const int64_t w = count - start < Width ? count - start : Width;
     for (int64_t k = 0; k < depth; ++k) {

@@ -3,17 +3,10 @@
 
 #include <cstring>
 
+#include "cpu/kernels/vector_bytes.h"
 #include "functors/types.h"
 
 namespace rush::RUSH_ISA {
-
-#if defined(__AVX512F__)
-inline constexpr int kVectorBytes = 64;
-#elif defined(__AVX2__)
-inline constexpr int kVectorBytes = 32;
-#else
-inline constexpr int kVectorBytes = 16;
-#endif
 
 // W elements; wider than a register is fine, the compiler splits it.
 template <class R, int W>

@@ -143,7 +143,7 @@ void gemv_by_columns(int64_t m, int64_t k, Matrix<const T> a, const Accumulator<
     const int64_t count = m - i < kChunk ? m - i : kChunk;
     for (int64_t r = 0; r < count; ++r) sums[r] = A(0);
     int64_t j = 0;
-    if constexpr (!is_complex_number<T>) {
+    if constexpr (!is_complex_v<T>) {
       for (; j + 4 <= k; j += 4) {
         const T *a0 = a.at(i, j), *a1 = a0 + a.col, *a2 = a1 + a.col, *a3 = a2 + a.col;
         const A x0 = x[j], x1 = x[j + 1], x2 = x[j + 2], x3 = x[j + 3];

@@ -61,9 +61,9 @@ struct ComplexLoops {
 template <class T>
 constexpr FoldTable make() {
   FoldTable t;
-  t.folds[static_cast<int>(Fold::Sum)] = ComplexLoops<T, false, false>::kernel();
-  t.folds[static_cast<int>(Fold::Mean)] = ComplexLoops<T, false, true>::kernel();
-  t.folds[static_cast<int>(Fold::Prod)] = ComplexLoops<T, true, false>::kernel();
+  t.folds[static_cast<int>(ReduceFn::Sum)] = ComplexLoops<T, false, false>::kernel();
+  t.folds[static_cast<int>(ReduceFn::Mean)] = ComplexLoops<T, false, true>::kernel();
+  t.folds[static_cast<int>(ReduceFn::Prod)] = ComplexLoops<T, true, false>::kernel();
   return t;
 }
 constexpr FoldTable k_c64 = make<float>(), k_c128 = make<double>();

@@ -15,11 +15,11 @@ constexpr FoldKernel wrapping_kernel() {
 
 constexpr FoldTable make_i64() {
   FoldTable t;
-  auto at = [&](Fold f) -> FoldKernel& { return t.folds[static_cast<int>(f)]; };
-  at(Fold::Sum) = wrapping_kernel<SumFold>();
-  at(Fold::Prod) = wrapping_kernel<ProdFold>();
-  at(Fold::Max) = fold_kernel<ExtremeFold<int64_t, true>>();
-  at(Fold::Min) = fold_kernel<ExtremeFold<int64_t, false>>();
+  auto at = [&](ReduceFn f) -> FoldKernel& { return t.folds[static_cast<int>(f)]; };
+  at(ReduceFn::Sum) = wrapping_kernel<SumFold>();
+  at(ReduceFn::Prod) = wrapping_kernel<ProdFold>();
+  at(ReduceFn::Max) = fold_kernel<ExtremeFold<int64_t, true>>();
+  at(ReduceFn::Min) = fold_kernel<ExtremeFold<int64_t, false>>();
   t.arg_max = ArgLoops<int64_t, true>::kernel();
   t.arg_min = ArgLoops<int64_t, false>::kernel();
   return t;
@@ -29,8 +29,8 @@ constexpr FoldTable k_i64 = make_i64();
 // uint64 sums are sums of the same bits; above 2^63 only the order differs.
 constexpr FoldTable make_u64() {
   FoldTable t;
-  t.folds[static_cast<int>(Fold::Max)] = fold_kernel<ExtremeFold<uint64_t, true>>();
-  t.folds[static_cast<int>(Fold::Min)] = fold_kernel<ExtremeFold<uint64_t, false>>();
+  t.folds[static_cast<int>(ReduceFn::Max)] = fold_kernel<ExtremeFold<uint64_t, true>>();
+  t.folds[static_cast<int>(ReduceFn::Min)] = fold_kernel<ExtremeFold<uint64_t, false>>();
   t.arg_max = ArgLoops<uint64_t, true>::kernel();
   t.arg_min = ArgLoops<uint64_t, false>::kernel();
   return t;
@@ -63,11 +63,11 @@ struct CountLoops {
 
 constexpr FoldTable make_truth() {
   FoldTable t;
-  auto at = [&](Fold f) -> FoldKernel& { return t.folds[static_cast<int>(f)]; };
-  at(Fold::Any) = fold_kernel<TruthFold<true>>();
-  at(Fold::All) = fold_kernel<TruthFold<false>>();
-  at(Fold::Count) = custom_kernel<SumFold<int64_t>, CountLoops>();
-  at(Fold::Count).whole_result = true;
+  auto at = [&](ReduceFn f) -> FoldKernel& { return t.folds[static_cast<int>(f)]; };
+  at(ReduceFn::Any) = fold_kernel<TruthFold<true>>();
+  at(ReduceFn::All) = fold_kernel<TruthFold<false>>();
+  at(ReduceFn::CountNonzero) = custom_kernel<SumFold<int64_t>, CountLoops>();
+  at(ReduceFn::CountNonzero).whole_result = true;
   return t;
 }
 constexpr FoldTable k_truth = make_truth();

@@ -4,27 +4,9 @@
 #include <cstdint>
 
 #include "cpu/kernels/tables.h"
+#include "device/reduce_fn.h"
 
 namespace rush {
-
-enum class Fold : uint8_t {
-  Sum,
-  Mean,
-  Prod,
-  Max,
-  Min,
-  Any,
-  All,
-  Count,
-  Norm1,
-  Norm2,
-  NormInf,
-  NormNegInf,
-  NormP,
-  LogSumExp,
-  Var,
-  kCount,
-};
 
 inline constexpr int64_t kFewRows = 32;
 
@@ -64,7 +46,7 @@ struct ArgKernel {
 };
 
 struct FoldTable {
-  FoldKernel folds[static_cast<int>(Fold::kCount)];
+  FoldKernel folds[static_cast<int>(ReduceFn::kCount)];
   ArgKernel arg_max, arg_min;
 };
 

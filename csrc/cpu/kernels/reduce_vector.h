@@ -5,17 +5,10 @@
 #include <cstdint>
 #include <utility>
 
+#include "cpu/kernels/vector_bytes.h"
 #include "functors/math.h"
 
 namespace rush::RUSH_ISA {
-
-#if defined(__AVX512F__)
-constexpr int kVectorBytes = 64;
-#elif defined(__AVX2__)
-constexpr int kVectorBytes = 32;
-#else
-constexpr int kVectorBytes = 16;
-#endif
 
 template <class T, int bytes = kVectorBytes>
 struct Vector {

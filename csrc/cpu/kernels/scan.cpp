@@ -2,6 +2,7 @@
 #include <type_traits>
 
 #include "cpu/kernels/scan_tables.h"
+#include "functors/accumulator.h"
 #include "functors/complex.h"
 #include "functors/math.h"
 
@@ -9,24 +10,6 @@ namespace rush {
 
 namespace RUSH_ISA {
 namespace {
-
-// Accumulators: double for float32, wrapping bits for integers, the type itself otherwise.
-template <class T>
-struct Wide {
-  using type = T;
-};
-template <>
-struct Wide<float> {
-  using type = double;
-};
-template <>
-struct Wide<int64_t> {
-  using type = uint64_t;
-};
-template <>
-struct Wide<complex<float>> {
-  using type = complex<double>;
-};
 
 template <class A, class T>
 A widen(T x) {
@@ -45,7 +28,7 @@ T narrow(A x) {
 
 template <class T, bool product>
 struct Running {
-  using Acc = typename Wide<T>::type;
+  using Acc = running<T>;
   static constexpr Acc blank = Acc(product ? 1 : 0);
   static Acc join(Acc a, Acc b) {
     if constexpr (product)

@@ -348,36 +348,37 @@ void qr_cpu(const char* op, const Tensor& a, const Tensor& q, const Tensor& r) {
   });
 }
 
-void geqrf_cpu(const char* op, const Tensor& a, const Tensor& out, const Tensor& tau) {
-  const int64_t rows = a.size(-2), cols = a.size(-1), k = std::min(rows, cols);
-  if (a.numel() == 0) return;
+// run(matrix of out, its number, workspace) for each matrix of a, copied to out. `steps`: how many of
+// the columns cost something.
+template <class F>
+void each_by_lapack(const char* op, const Tensor& a, int64_t steps, const Tensor& out, F run) {
+  const int64_t rows = a.size(-2), cols = a.size(-1);
   lapack::require(op);
   by_type(op, a, [&]<class T>() {
     const Matrices<T> from(a), to(out);
-    for_matrices(to.count, rows * cols * k, [&](int64_t begin, int64_t end) {
+    for_matrices(to.count, rows * cols * steps, [&](int64_t begin, int64_t end) {
       lapack::Workspace<T> w;
       for (int64_t m = begin; m < end; ++m) {
         copy_matrix(from[m], to[m], rows, cols);
-        lapack::geqrf(int(rows), int(cols), to[m].data, int(rows), tau.data<T>() + m * k, w);
+        run(to[m].data, m, w);
       }
     });
   });
 }
 
+void geqrf_cpu(const char* op, const Tensor& a, const Tensor& out, const Tensor& tau) {
+  const auto rows = int(a.size(-2)), cols = int(a.size(-1)), k = std::min(rows, cols);
+  if (a.numel() == 0) return;
+  each_by_lapack(op, a, k, out, [&]<class T>(T* x, int64_t m, lapack::Workspace<T>& w) {
+    lapack::geqrf(rows, cols, x, rows, tau.data<T>() + m * k, w);
+  });
+}
+
 void orgqr_cpu(const char* op, const Tensor& a, const Tensor& tau, const Tensor& out) {
-  const int64_t rows = a.size(-2), cols = a.size(-1), k = tau.size(-1);
+  const auto rows = int(a.size(-2)), cols = int(a.size(-1)), k = int(tau.size(-1));
   if (out.numel() == 0) return;
-  lapack::require(op);
-  by_type(op, a, [&]<class T>() {
-    const Matrices<T> from(a), to(out);
-    for_matrices(to.count, rows * cols * k, [&](int64_t begin, int64_t end) {
-      lapack::Workspace<T> w;
-      for (int64_t m = begin; m < end; ++m) {
-        copy_matrix(from[m], to[m], rows, cols);
-        lapack::orgqr(int(rows), int(cols), int(k), to[m].data, int(rows), tau.data<T>() + m * k,
-                      w);
-      }
-    });
+  each_by_lapack(op, a, k, out, [&]<class T>(T* x, int64_t m, lapack::Workspace<T>& w) {
+    lapack::orgqr(rows, cols, k, x, rows, tau.data<T>() + m * k, w);
   });
 }
 
@@ -388,7 +389,7 @@ void ormqr_cpu(const char* op, const Tensor& a, const Tensor& tau, const Tensor&
   lapack::require(op);
   by_type(op, out, [&]<class T>() {
     const Matrices<T> as(a), from(c), to(out);
-    const char adjoint = is_complex_number<T> ? 'C' : 'T';
+    const char adjoint = is_complex_v<T> ? 'C' : 'T';
     for_matrices(to.count, rows * cols * k, [&](int64_t begin, int64_t end) {
       lapack::Workspace<T> w;
       std::vector<T> reflections(size_t(as.rows * as.cols));

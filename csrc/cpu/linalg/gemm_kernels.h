@@ -12,7 +12,7 @@ namespace rush {
 
 // `tiny` is meant for products with m, n and k up to this; it must not get more than 16.
 template <class T>
-inline constexpr int64_t kTinyProduct = is_complex_number<T> ? 6 : 16;
+inline constexpr int64_t kTinyProduct = is_complex_v<T> ? 6 : 16;
 
 template <class T>
 struct GemmKernels {

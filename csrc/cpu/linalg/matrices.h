@@ -49,7 +49,7 @@ bool is_finite_matrix(const Matrix<T>& a, int64_t rows, int64_t cols) {
   for (int64_t i = 0; i < rows; ++i)
     for (int64_t j = 0; j < cols; ++j) {
       const auto x = *a.at(i, j);
-      if constexpr (is_complex_number<std::remove_const_t<T>>)
+      if constexpr (is_complex_v<std::remove_const_t<T>>)
         finite &= x.re - x.re == 0 && x.im - x.im == 0;
       else
         finite &= x - x == 0;

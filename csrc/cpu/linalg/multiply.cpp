@@ -175,7 +175,7 @@ void multiply_type(const Product<float>& p) {
 }
 
 template <class T>
-  requires(std::is_same_v<T, double> || is_complex_number<T>)
+  requires(std::is_same_v<T, double> || is_complex_v<T>)
 void multiply_type(const Product<T>& p) {
   with_blas_operands(p, [](const Product<T>& q) { by_openblas(q); });
 }

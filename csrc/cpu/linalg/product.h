@@ -6,31 +6,13 @@
 #include <cstdint>
 #include <type_traits>
 
-#include "functors/types.h"
+#include "functors/accumulator.h"
 
 namespace rush {
 
-// What a product adds up in. Integers wrap around, so the unsigned type of enough width will do.
+// What a product adds up in.
 template <class T>
-struct AccumulatorOf {
-  using type = std::conditional_t<!std::is_integral_v<T>, T,
-                                  std::conditional_t<sizeof(T) == 8, uint64_t, uint32_t>>;
-};
-template <>
-struct AccumulatorOf<half> {
-  using type = float;
-};
-template <>
-struct AccumulatorOf<bfloat16> {
-  using type = float;
-};
-template <class T>
-using Accumulator = typename AccumulatorOf<T>::type;
-
-template <class T>
-inline constexpr bool is_complex_number = false;
-template <class R>
-inline constexpr bool is_complex_number<complex<R>> = true;
+using Accumulator = accumulator<T>;
 
 // A matrix inside memory; strides in elements.
 template <class T>
@@ -72,7 +54,7 @@ struct Product {
 
 template <class A>
 RUSH_FN bool is_zero(const A& x) {
-  if constexpr (is_complex_number<A>)
+  if constexpr (is_complex_v<A>)
     return x.re == 0 && x.im == 0;
   else
     return x == A(0);
@@ -80,7 +62,7 @@ RUSH_FN bool is_zero(const A& x) {
 
 template <class A>
 RUSH_FN A times(const A& x, const A& y) {
-  if constexpr (is_complex_number<A>)
+  if constexpr (is_complex_v<A>)
     return A(x.re * y.re - x.im * y.im, x.re * y.im + x.im * y.re);
   else
     return x * y;
@@ -88,7 +70,7 @@ RUSH_FN A times(const A& x, const A& y) {
 
 template <class A>
 RUSH_FN A plus(const A& x, const A& y) {
-  if constexpr (is_complex_number<A>)
+  if constexpr (is_complex_v<A>)
     return A(x.re + y.re, x.im + y.im);
   else
     return x + y;

@@ -9,21 +9,34 @@
 namespace rush {
 namespace {
 
+// Calls f<type>(), or raises without LAPACK.
 template <class F>
-void by_type(const char* op, const Tensor& t, F&& f) {
+void by_lapack(const char* op, const Tensor& t, F&& f) {
+  lapack::require(op);
   dispatch<DType::Float32, DType::Float64, DType::Complex64, DType::Complex128>(op, t.dtype(),
                                                                                 std::forward<F>(f));
 }
 
 constexpr int32_t kNotFinite = -1;
 
+int32_t* cleared(const Tensor& info) {
+  std::memset(info.data(), 0, size_t(info.nbytes()));
+  return info.data<int32_t>();
+}
+
+// Room for a matrix that LAPACK may overwrite, by columns.
+template <class T>
+struct MatrixRoom {
+  std::vector<T> memory;
+  const Matrix<T> x;
+  MatrixRoom(int64_t rows, int64_t cols) : memory(size_t(rows * cols)), x{memory.data(), 1, rows} {}
+};
+
 void svd_cpu(const char* op, const Tensor& a, std::string_view driver, const Tensor& u,
              const Tensor& s, const Tensor& vh, const Tensor& info) {
   const int64_t rows = a.size(-2), cols = a.size(-1), k = std::min(rows, cols);
-  int32_t* found = info.data<int32_t>();
-  std::memset(found, 0, size_t(info.nbytes()));
-  lapack::require(op);
-  by_type(op, a, [&]<class T>() {
+  int32_t* found = cleared(info);
+  by_lapack(op, a, [&]<class T>() {
     using R = lapack::Real<T>;
     const Matrices<T> from(a);
     const bool vectors = u.defined();
@@ -41,9 +54,8 @@ void svd_cpu(const char* op, const Tensor& a, std::string_view driver, const Ten
     }
     for_matrices(from.count, 10 * rows * cols * k, [&](int64_t begin, int64_t end) {
       lapack::Workspace<T> w;
-      std::vector<T> copy(size_t(rows * cols));
-      const Matrix<T> x{copy.data(), 1, rows};
       T dummy{};
+      const MatrixRoom<T> room(rows, cols);
       for (int64_t m = begin; m < end; ++m) {
         if (!is_finite_matrix(from[m], rows, cols)) {
           found[m] = kNotFinite;
@@ -54,11 +66,11 @@ void svd_cpu(const char* op, const Tensor& a, std::string_view driver, const Ten
         T* right = vectors ? Matrices<T>(vh)[m].data : &dummy;
         const int ldu = int(vectors ? rows : 1), ldv = int(vectors ? v_rows : 1);
         const auto run = [&](bool divide) {
-          copy_matrix(from[m], x, rows, cols);
-          return divide ? lapack::gesdd(job, int(rows), int(cols), x.data, int(rows), values, left,
-                                        ldu, right, ldv, w)
-                        : lapack::gesvd(job, int(rows), int(cols), x.data, int(rows), values, left,
-                                        ldu, right, ldv, w);
+          copy_matrix(from[m], room.x, rows, cols);
+          return divide ? lapack::gesdd(job, int(rows), int(cols), room.x.data, int(rows), values,
+                                        left, ldu, right, ldv, w)
+                        : lapack::gesvd(job, int(rows), int(cols), room.x.data, int(rows), values,
+                                        left, ldu, right, ldv, w);
         };
         found[m] = run(driver != "gesvd");
         if (found[m] > 0 && driver != "gesvd") found[m] = run(false);  // slower, and surer
@@ -70,11 +82,9 @@ void svd_cpu(const char* op, const Tensor& a, std::string_view driver, const Ten
 void eigh_cpu(const char* op, const Tensor& a, bool upper, const Tensor& values, const Tensor& v,
               const Tensor& info) {
   const int64_t n = a.size(-1);
-  int32_t* found = info.data<int32_t>();
-  std::memset(found, 0, size_t(info.nbytes()));
+  int32_t* found = cleared(info);
   if (a.numel() == 0) return;
-  lapack::require(op);
-  by_type(op, a, [&]<class T>() {
+  by_lapack(op, a, [&]<class T>() {
     using R = lapack::Real<T>;
     const Matrices<T> from(a);
     for_matrices(from.count, 5 * n * n * n, [&](int64_t begin, int64_t end) {
@@ -100,27 +110,24 @@ void eigh_cpu(const char* op, const Tensor& a, bool upper, const Tensor& values,
 void eig_cpu(const char* op, const Tensor& a, const Tensor& values, const Tensor& v,
              const Tensor& info) {
   const int64_t n = a.size(-1);
-  int32_t* found = info.data<int32_t>();
-  std::memset(found, 0, size_t(info.nbytes()));
+  int32_t* found = cleared(info);
   if (a.numel() == 0) return;
-  lapack::require(op);
-  by_type(op, a, [&]<class T>() {
+  by_lapack(op, a, [&]<class T>() {
     using C = complex<lapack::Real<T>>;
     const Matrices<T> from(a);
     for_matrices(from.count, 20 * n * n * n, [&](int64_t begin, int64_t end) {
       lapack::Workspace<T> w;
-      std::vector<T> copy(size_t(n * n));
-      const Matrix<T> x{copy.data(), 1, n};
+      const MatrixRoom<T> room(n, n);
       C dummy{};
       for (int64_t m = begin; m < end; ++m) {
-        copy_matrix(from[m], x, n, n);
-        if (!is_finite_matrix(x, n, n)) {
+        copy_matrix(from[m], room.x, n, n);
+        if (!is_finite_matrix(room.x, n, n)) {
           found[m] = kNotFinite;
           continue;
         }
-        found[m] =
-            lapack::geev(v.defined() ? 'V' : 'N', int(n), x.data, int(n), values.data<C>() + m * n,
-                         v.defined() ? Matrices<C>(v)[m].data : &dummy, w);
+        found[m] = lapack::geev(v.defined() ? 'V' : 'N', int(n), room.x.data, int(n),
+                                values.data<C>() + m * n,
+                                v.defined() ? Matrices<C>(v)[m].data : &dummy, w);
       }
     });
   });
@@ -136,16 +143,14 @@ void least_squares_cpu(const char* op, const Tensor& a, const Tensor& x, double 
                                                  : LeastSquares::Gelsd;
   const int64_t rows = a.size(-2), cols = a.size(-1), columns = x.size(-1),
                 k = std::min(rows, cols);
-  int32_t* found = info.data<int32_t>();
-  std::memset(found, 0, size_t(info.nbytes()));
+  int32_t* found = cleared(info);
   std::memset(rank.data(), 0, size_t(rank.nbytes()));
   if (k == 0 || columns == 0) {
     if (x.numel()) std::memset(x.data(), 0, size_t(x.nbytes()));
     if (singular.numel()) std::memset(singular.data(), 0, size_t(singular.nbytes()));
     return;
   }
-  lapack::require(op);
-  by_type(op, a, [&]<class T>() {
+  by_lapack(op, a, [&]<class T>() {
     using R = lapack::Real<T>;
     const Matrices<T> from(a), xs(x);
     for_matrices(xs.count, 4 * rows * cols * (k + columns), [&](int64_t begin, int64_t end) {

@@ -88,27 +88,33 @@ struct Shape {
         sizes(IntList(x.sizes()).subspan(2)) {}
 };
 
+// Calls f(taps, sample, first point, number of points) for blocks of points, shared among threads.
+template <class T, class F>
+void each_block(const Shape& s, F f) {
+  const int64_t blocks = (s.points + kBlock - 1) / kBlock;
+  parallel_for(s.batch * blocks, std::max<int64_t>(1, kGrain / (kBlock * (s.channels + 4))),
+               [&](int64_t job, int64_t end) {
+                 std::vector<Block<T>> taps(1);
+                 for (; job < end; ++job) {
+                   const int64_t first = job % blocks * kBlock;
+                   f(taps[0], job / blocks, first, std::min(kBlock, s.points - first));
+                 }
+               });
+}
+
 void sample(const Tensor& x, const Tensor& grid, const Sampling& how, const Tensor& y) {
   const Shape s(x, grid);
-  const int64_t blocks = (s.points + kBlock - 1) / kBlock;
   for_type(x, [&]<class T>() {
-    parallel_for(
-        s.batch * blocks, std::max<int64_t>(1, kGrain / (kBlock * (s.channels + 4))),
-        [&](int64_t job, int64_t end) {
-          std::vector<Block<T>> taps(1);
-          for (; job < end; ++job) {
-            const int64_t b = job / blocks, first = job % blocks * kBlock;
-            const int64_t n = std::min(kBlock, s.points - first);
-            taps[0].fill(grid.data<T>() + (b * s.points + first) * s.dims, n, s.sizes, how, false);
-            for (int64_t c = 0; c < s.channels; ++c) {
-              const int64_t plane = b * s.channels + c;
-              const auto gather =
-                  taps[0].inside ? line_kernels<T>().gather_inside : line_kernels<T>().gather;
-              gather(y.data<T>() + plane * s.points + first, x.data<T>() + plane * s.area,
-                     taps[0].place, taps[0].weight, taps[0].taps, kBlock, n);
-            }
-          }
-        });
+    each_block<T>(s, [&](Block<T>& taps, int64_t b, int64_t first, int64_t n) {
+      taps.fill(grid.data<T>() + (b * s.points + first) * s.dims, n, s.sizes, how, false);
+      for (int64_t c = 0; c < s.channels; ++c) {
+        const int64_t plane = b * s.channels + c;
+        const auto gather =
+            taps.inside ? line_kernels<T>().gather_inside : line_kernels<T>().gather;
+        gather(y.data<T>() + plane * s.points + first, x.data<T>() + plane * s.area, taps.place,
+               taps.weight, taps.taps, kBlock, n);
+      }
+    });
   });
 }
 
@@ -147,31 +153,23 @@ void image_gradient(const Shape& s, const T* g, const T* grid, const Sampling& h
 template <class T>
 void grid_gradient(const Shape& s, const T* g, const T* x, const T* grid, const Sampling& how,
                    T* ggrid) {
-  const int64_t blocks = (s.points + kBlock - 1) / kBlock;
-  parallel_for(
-      s.batch * blocks, std::max<int64_t>(1, kGrain / (kBlock * (s.channels + 4))),
-      [&](int64_t job, int64_t end) {
-        std::vector<Block<T>> taps(1);
-        for (; job < end; ++job) {
-          const int64_t b = job / blocks, first = job % blocks * kBlock;
-          const int64_t n = std::min(kBlock, s.points - first);
-          T* out = ggrid + (b * s.points + first) * s.dims;
-          std::fill_n(out, n * s.dims, T(0));
-          if (how.mode == SampleMode::Nearest) continue;
-          taps[0].fill(grid + (b * s.points + first) * s.dims, n, s.sizes, how, true);
-          for (int k = 0; k < taps[0].taps; ++k) {
-            T total[kBlock] = {};  // over the channels: gradient times what the neighbour holds
-            for (int64_t c = 0; c < s.channels; ++c)
-              line_kernels<T>().gather_products(total, g + (b * s.channels + c) * s.points + first,
-                                                x + (b * s.channels + c) * s.area,
-                                                taps[0].place + k * kBlock, n);
-            for (int64_t d = 0; d < s.dims; ++d) {
-              const T* slope = taps[0].slope[d] + k * kBlock;
-              for (int64_t i = 0; i < n; ++i) out[i * s.dims + d] += total[i] * slope[i];
-            }
-          }
-        }
-      });
+  each_block<T>(s, [&](Block<T>& taps, int64_t b, int64_t first, int64_t n) {
+    T* out = ggrid + (b * s.points + first) * s.dims;
+    std::fill_n(out, n * s.dims, T(0));
+    if (how.mode == SampleMode::Nearest) return;
+    taps.fill(grid + (b * s.points + first) * s.dims, n, s.sizes, how, true);
+    for (int k = 0; k < taps.taps; ++k) {
+      T total[kBlock] = {};  // over the channels: gradient times what the neighbour holds
+      for (int64_t c = 0; c < s.channels; ++c)
+        line_kernels<T>().gather_products(total, g + (b * s.channels + c) * s.points + first,
+                                          x + (b * s.channels + c) * s.area,
+                                          taps.place + k * kBlock, n);
+      for (int64_t d = 0; d < s.dims; ++d) {
+        const T* slope = taps.slope[d] + k * kBlock;
+        for (int64_t i = 0; i < n; ++i) out[i * s.dims + d] += total[i] * slope[i];
+      }
+    }
+  });
 }
 
 void grid_sample_cpu(const Tensor& x, const Tensor& grid, const Sampling& how, const Tensor& out) {

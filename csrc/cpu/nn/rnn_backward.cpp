@@ -10,10 +10,8 @@ namespace rush {
 namespace {
 
 template <class T>
-struct Backward {
-  const RnnLayer& layer;
-  const RnnSteps steps;
-  const int64_t gates, hidden, outputs, rows, batch;
+struct Backward : RnnPass {
+  const int64_t rows, batch;
   const int64_t sums, sums_row;  // gradients of sums per row (a GRU has one more than gates)
   const int64_t h_row;           // of h_grads
   const RnnWeight<T> w_state, w_project;
@@ -26,11 +24,7 @@ struct Backward {
 
   Backward(const RnnLayer& l, const Tensor& out, const RnnKept& kept, const RnnGrads& grads,
            const RnnInputGrads& to)
-      : layer(l),
-        steps(l.batch_sizes, l.reverse),
-        gates(rnn_gates(l.mode)),
-        hidden(l.hidden()),
-        outputs(l.outputs()),
+      : RnnPass(l),
         rows(l.rows()),
         batch(l.batch()),
         sums(std::max(gates, rnn_kept(l.mode)) * hidden),

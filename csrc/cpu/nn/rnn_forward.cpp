@@ -10,21 +10,14 @@ namespace rush {
 namespace {
 
 template <class T>
-struct Forward {
-  const RnnLayer& layer;
-  const RnnSteps steps;
-  const int64_t gates, hidden, outputs;
+struct Forward : RnnPass {
   const RnnWeight<T> w_input, w_state, w_project;
   std::vector<T> bias;
   T *output, *last_h, *last_c, *kept_gates, *kept_cells, *kept_unprojected;
 
   Forward(const RnnLayer& l, const Tensor& out, const Tensor& h, const Tensor& c,
           const RnnKept& kept)
-      : layer(l),
-        steps(l.batch_sizes, l.reverse),
-        gates(rnn_gates(l.mode)),
-        hidden(l.hidden()),
-        outputs(l.outputs()),
+      : RnnPass(l),
         w_input(l.w_input.data<T>(), gates, hidden, l.input_size(), l.input_size(), 1,
                 worth_packing(l)),
         w_state(l.w_state.data<T>(), gates, hidden, outputs, outputs, 1, worth_packing(l)),

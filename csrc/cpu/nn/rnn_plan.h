@@ -78,6 +78,20 @@ inline bool worth_packing(const RnnLayer& layer) {
   return steps > 2 && (layer.batch() > 1 || steps > 8);
 }
 
+// What both passes over a layer begin with.
+struct RnnPass {
+  const RnnLayer& layer;
+  const RnnSteps steps;
+  const int64_t gates, hidden, outputs;
+
+  explicit RnnPass(const RnnLayer& l)
+      : layer(l),
+        steps(l.batch_sizes, l.reverse),
+        gates(rnn_gates(l.mode)),
+        hidden(l.hidden()),
+        outputs(l.outputs()) {}
+};
+
 // Sequences are independent: each thread takes some of them through all steps. Where there are too
 // few, threads share the units of a step instead, and wait for each other after each.
 struct RnnSplit {

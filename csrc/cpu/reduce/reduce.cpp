@@ -11,7 +11,7 @@ namespace rush {
 namespace {
 
 struct Choice {
-  Fold fold;
+  ReduceFn fold;
   DType element;
 };
 
@@ -20,34 +20,21 @@ Choice choose(ReduceFn fn, DType x, DType out) {
   const bool truth = x == DType::Bool;
   switch (fn) {
     case ReduceFn::Sum:
-      return {Fold::Sum, wide_type(out)};
     case ReduceFn::Mean:
-      return {Fold::Mean, wide_type(out)};
     case ReduceFn::Prod:
-      return {Fold::Prod, wide_type(out)};
+      return {fn, wide_type(out)};
     case ReduceFn::Max:
-      return truth ? Choice{Fold::Any, x} : Choice{Fold::Max, ordered_type(x)};
+      return truth ? Choice{ReduceFn::Any, x} : Choice{fn, ordered_type(x)};
     case ReduceFn::Min:
-      return truth ? Choice{Fold::All, x} : Choice{Fold::Min, ordered_type(x)};
+      return truth ? Choice{ReduceFn::All, x} : Choice{fn, ordered_type(x)};
     case ReduceFn::Any:
-      return {Fold::Any, DType::Bool};
     case ReduceFn::All:
-      return {Fold::All, DType::Bool};
+      return {fn, DType::Bool};
     case ReduceFn::CountNonzero:
     case ReduceFn::Norm0:
-      return {Fold::Count, DType::Bool};
-    case ReduceFn::Norm1:
-      return {Fold::Norm1, norm};
-    case ReduceFn::Norm2:
-      return {Fold::Norm2, norm};
-    case ReduceFn::NormInf:
-      return {Fold::NormInf, norm};
-    case ReduceFn::NormNegInf:
-      return {Fold::NormNegInf, norm};
-    case ReduceFn::NormP:
-      return {Fold::NormP, norm};
-    default:
-      return {Fold::LogSumExp, norm};
+      return {ReduceFn::CountNonzero, DType::Bool};
+    default:  // norms and LogSumExp
+      return {fn, norm};
   }
 }
 
@@ -86,7 +73,7 @@ void cpu_var(const Tensor& x, const Tensor& out, double correction, bool take_sq
     return;
   }
   const DType element = wide_type(x.dtype());
-  const FoldKernel& kernel = folds_for(element).folds[int(Fold::Var)];
+  const FoldKernel& kernel = folds_for(element).folds[int(ReduceFn::Var)];
   FoldCall call{&kernel, element};
   call.count = take_sqrt;
   call.param = std::max(0.0, folded_count(x, out) - correction);

@@ -288,6 +288,18 @@ Packed<T> kth_of(const T* x, int64_t n, int64_t k, std::vector<Packed<T>>& p) {
   return p[size_t(k)];
 }
 
+// Calls one(row, room, room) for every row. Few rows are taken one after another: each of them is
+// then sorted by all threads. `grain`: the elements that are worth a thread.
+template <class T, class F>
+void each_row(const Rows& rows, int64_t grain, F one) {
+  const auto some = [&](int64_t begin, int64_t end) {
+    Room<Packed<T>> room, room2;
+    for (int64_t r = begin; r < end; ++r) one(r, room, room2);
+  };
+  if (rows.count < num_threads()) return some(0, rows.count);
+  parallel_for(rows.count, std::max<int64_t>(1, grain / rows.length), some);
+}
+
 void sort_rows(const char* op, const Tensor& x, bool descending, const Tensor& values,
                const Tensor& indices) {
   if (x.numel() == 0) return;
@@ -309,16 +321,7 @@ void sort_rows(const char* op, const Tensor& x, bool descending, const Tensor& v
       unpack_row(row, sort_packed<T>(p, room2, rows.length), rows.length, flip,
                  at_row<T>(values, r, rows.length), at_row<int64_t>(indices, r, rows.length));
     };
-    if (rows.count < num_threads()) {
-      Room<Packed<T>> room, room2;
-      for (int64_t r = 0; r < rows.count; ++r) one(r, room, room2);
-      return;
-    }
-    parallel_for(rows.count, std::max<int64_t>(1, 4096 / rows.length),
-                 [&](int64_t begin, int64_t end) {
-                   Room<Packed<T>> room, room2;
-                   for (int64_t r = begin; r < end; ++r) one(r, room, room2);
-                 });
+    each_row<T>(rows, 4096, one);
   });
 }
 
@@ -361,16 +364,7 @@ void topk_rows(const char* op, const Tensor& x, int64_t k, bool largest, const T
       topk_row(x.data<T>() + r * rows.length, rows.length, k, flip, values.data<T>() + r * k,
                indices.data<int64_t>() + r * k, room, room2);
     };
-    if (rows.count < num_threads()) {
-      Room<Packed<T>> room, room2;
-      for (int64_t r = 0; r < rows.count; ++r) one(r, room, room2);
-      return;
-    }
-    parallel_for(rows.count, std::max<int64_t>(1, 8192 / rows.length),
-                 [&](int64_t begin, int64_t end) {
-                   Room<Packed<T>> room, room2;
-                   for (int64_t r = begin; r < end; ++r) one(r, room, room2);
-                 });
+    each_row<T>(rows, 8192, one);
   });
 }
 

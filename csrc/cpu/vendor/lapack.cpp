@@ -42,7 +42,7 @@ constexpr const char* kNames[kRoutines][2] = {
     {"sytrf", "sytrf"}, {"sytrs", "sytrs"}, {"sytrf", "hetrf"}, {"sytrs", "hetrs"}};
 
 template <class T>
-constexpr bool is_complex_type = is_complex_number<T>;
+constexpr bool is_complex_type = is_complex_v<T>;
 template <class T>
 constexpr char kLetter = 's';
 template <>

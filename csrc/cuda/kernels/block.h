@@ -40,21 +40,23 @@ RUSH_FN void forget_results_of(T& x) {
 #endif
 }
 
+// x with each of its words replaced by exchange(word).
+template <class T, class F>
+RUSH_FN T exchanged(const T& x, F exchange) {
+  auto words = bit_cast<Words<T>>(x);
+#pragma unroll
+  for (u32& w : words.w) w = exchange(w);
+  return bit_cast<T>(words);
+}
 // x of the lane `distance` below; lanes without one keep their own.
 template <class T>
 RUSH_FN T from_below(const T& x, int distance, int width = kLanes) {
-  auto words = bit_cast<Words<T>>(x);
-#pragma unroll
-  for (u32& w : words.w) w = __shfl_up_sync(kEveryLane, w, distance, width);
-  return bit_cast<T>(words);
+  return exchanged(x, [&](u32 w) { return __shfl_up_sync(kEveryLane, w, distance, width); });
 }
 // x of a lane, counted within each group of `width`.
 template <class T>
 RUSH_FN T from_lane(const T& x, int lane, int width = kLanes) {
-  auto words = bit_cast<Words<T>>(x);
-#pragma unroll
-  for (u32& w : words.w) w = __shfl_sync(kEveryLane, w, lane, width);
-  return bit_cast<T>(words);
+  return exchanged(x, [&](u32 w) { return __shfl_sync(kEveryLane, w, lane, width); });
 }
 
 // The lanes of the warp that hold the same digit of eight bits.

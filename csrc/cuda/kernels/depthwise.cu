@@ -41,6 +41,34 @@ RUSH_FN void load_weights(const DepthwiseArgs& a, i64 channel, C (&w)[Taps][V]) 
     for (int k = 0; k < Taps; ++k) w[k][v] = convert<C>(typed<T>(a.w)[(channel + v) * Taps + k]);
 }
 
+// Calls f(tap, elements) for the inputs that output pixel i sees; x is the input from its channel on.
+template <int KH, int KW, int V, class T, class F>
+RUSH_FN void each_input(const DepthwiseArgs& args, u32 i, const T* x, F f) {
+  const Pixel p = pixel_of(args.out_h, args.out_w, i);
+  const i32 top = p.h * args.stride[0] - args.padding[0],
+            left = p.w * args.stride[1] - args.padding[1];
+#pragma unroll
+  for (int kh = 0; kh < KH; ++kh) {
+    const i32 h = top + kh * args.dilation[0];
+    if (u32(h) >= args.in_h.d) continue;
+    const i64 row = (i64(p.batch) * args.in_h.d + h) * args.in_w.d;
+#pragma unroll
+    for (int kw = 0; kw < KW; ++kw) {
+      const i32 w = left + kw * args.dilation[1];
+      if (u32(w) >= args.in_w.d) continue;
+      f(kh * KW + kw, load_pack<V>(x + (row + w) * args.channels));
+    }
+  }
+}
+
+template <int V, class T, class C>
+RUSH_FN void store_sums(T* to, const C (&sum)[V]) {
+  Pack<T, V> out;
+#pragma unroll
+  for (int v = 0; v < V; ++v) out.v[v] = convert<T>(sum[v]);
+  store_pack<V>(to, out);
+}
+
 template <class T, class C, int KH, int KW, int V>
 __global__ void __launch_bounds__(kThreads) depthwise_forward(DepthwiseArgs args) {
   after_earlier();
@@ -53,30 +81,14 @@ __global__ void __launch_bounds__(kThreads) depthwise_forward(DepthwiseArgs args
     start[v] = args.bias ? convert<C>(typed<T>(args.bias)[s.channel + v]) : C(0);
   const T* x = typed<T>(args.x) + s.channel;
   for (u32 i = s.begin + s.lane; i < s.end; i += s.lanes) {
-    const Pixel p = pixel_of(args.out_h, args.out_w, i);
-    const i32 top = p.h * args.stride[0] - args.padding[0],
-              left = p.w * args.stride[1] - args.padding[1];
     C sum[V];
 #pragma unroll
     for (int v = 0; v < V; ++v) sum[v] = start[v];
+    each_input<KH, KW, V>(args, i, x, [&](int tap, const Pack<T, V>& px) {
 #pragma unroll
-    for (int kh = 0; kh < KH; ++kh) {
-      const i32 h = top + kh * args.dilation[0];
-      if (u32(h) >= args.in_h.d) continue;
-      const i64 row = (i64(p.batch) * args.in_h.d + h) * args.in_w.d;
-#pragma unroll
-      for (int kw = 0; kw < KW; ++kw) {
-        const i32 w = left + kw * args.dilation[1];
-        if (u32(w) >= args.in_w.d) continue;
-        const Pack<T, V> px = load_pack<V>(x + (row + w) * args.channels);
-#pragma unroll
-        for (int v = 0; v < V; ++v) sum[v] += convert<C>(px.v[v]) * weights[kh * KW + kw][v];
-      }
-    }
-    Pack<T, V> out;
-#pragma unroll
-    for (int v = 0; v < V; ++v) out.v[v] = convert<T>(sum[v]);
-    store_pack<V>(typed<T>(args.y_out) + i64(i) * args.channels + s.channel, out);
+      for (int v = 0; v < V; ++v) sum[v] += convert<C>(px.v[v]) * weights[tap][v];
+    });
+    store_sums(typed<T>(args.y_out) + i64(i) * args.channels + s.channel, sum);
   }
 }
 
@@ -110,10 +122,7 @@ __global__ void __launch_bounds__(kThreads) depthwise_input_grad(DepthwiseArgs a
         for (int v = 0; v < V; ++v) sum[v] += convert<C>(pg.v[v]) * weights[kh * KW + kw][v];
       }
     }
-    Pack<T, V> out;
-#pragma unroll
-    for (int v = 0; v < V; ++v) out.v[v] = convert<T>(sum[v]);
-    store_pack<V>(typed<T>(args.x_out) + i64(i) * args.channels + s.channel, out);
+    store_sums(typed<T>(args.x_out) + i64(i) * args.channels + s.channel, sum);
   }
 }
 
@@ -141,25 +150,11 @@ __global__ void __launch_bounds__(kThreads) depthwise_weight_grad(DepthwiseArgs 
   if (works) {
     const T *x = typed<T>(args.x) + s.channel, *g = typed<T>(args.y) + s.channel;
     for (u32 i = s.begin + s.lane; i < s.end; i += s.lanes) {
-      const Pixel p = pixel_of(args.out_h, args.out_w, i);
-      const i32 top = p.h * args.stride[0] - args.padding[0],
-                left = p.w * args.stride[1] - args.padding[1];
       const Pack<T, V> pg = load_pack<V>(g + i64(i) * args.channels);
+      each_input<KH, KW, V>(args, i, x, [&](int tap, const Pack<T, V>& px) {
 #pragma unroll
-      for (int kh = 0; kh < KH; ++kh) {
-        const i32 h = top + kh * args.dilation[0];
-        if (u32(h) >= args.in_h.d) continue;
-        const i64 row = (i64(p.batch) * args.in_h.d + h) * args.in_w.d;
-#pragma unroll
-        for (int kw = 0; kw < KW; ++kw) {
-          const i32 w = left + kw * args.dilation[1];
-          if (u32(w) >= args.in_w.d) continue;
-          const Pack<T, V> px = load_pack<V>(x + (row + w) * args.channels);
-#pragma unroll
-          for (int v = 0; v < V; ++v)
-            sums[kh * KW + kw][v] += convert<C>(px.v[v]) * convert<C>(pg.v[v]);
-        }
-      }
+        for (int v = 0; v < V; ++v) sums[tap][v] += convert<C>(px.v[v]) * convert<C>(pg.v[v]);
+      });
     }
   }
   C* partial = typed<C>(args.partial) + i64(blockIdx.y) * (KH * KW) * args.channels + s.channel;

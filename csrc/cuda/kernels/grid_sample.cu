@@ -33,13 +33,20 @@ struct PointNeighbours {
   }
 };
 
+// Calls f(point, sample, point in the sample, neighbours) for the points that are this thread's.
+template <class C, class T, int Dims, class F>
+RUSH_FN void each_point(const GridArgs& args, F f) {
+  for (i64 n = thread_number(); n < args.batch * args.points; n += thread_count()) {
+    const i64 b = n / args.points;
+    f(n, b, n - b * args.points, PointNeighbours<C, Dims>(args, typed<T>(args.grid) + n * Dims));
+  }
+}
+
 template <class C, class T, int Dims>
 __global__ void __launch_bounds__(kThreads) grid_sample(GridArgs args) {
   after_earlier();
   const i64 area = args.size[0] * args.size[1] * args.size[2];
-  for (i64 n = thread_number(); n < args.batch * args.points; n += thread_count()) {
-    const i64 b = n / args.points, p = n - b * args.points;
-    const PointNeighbours<C, Dims> near(args, typed<T>(args.grid) + n * Dims);
+  each_point<C, T, Dims>(args, [&](i64, i64 b, i64 p, const PointNeighbours<C, Dims>& near) {
     for (i64 ch = 0; ch < args.channels; ++ch) {
       const T* plane = typed<T>(args.x) + (b * args.channels + ch) * area;
       C sum = 0;
@@ -48,16 +55,14 @@ __global__ void __launch_bounds__(kThreads) grid_sample(GridArgs args) {
       });
       typed<T>(args.y)[(b * args.channels + ch) * args.points + p] = convert<T>(sum);
     }
-  }
+  });
 }
 
 template <class C, class T, int Dims>
 __global__ void __launch_bounds__(kThreads) grid_sample_backward(GridArgs args) {
   after_earlier();
   const i64 area = args.size[0] * args.size[1] * args.size[2];
-  for (i64 n = thread_number(); n < args.batch * args.points; n += thread_count()) {
-    const i64 b = n / args.points, p = n - b * args.points;
-    const PointNeighbours<C, Dims> near(args, typed<T>(args.grid) + n * Dims);
+  each_point<C, T, Dims>(args, [&](i64 n, i64 b, i64 p, const PointNeighbours<C, Dims>& near) {
     C along[3] = {0, 0, 0};
     for (i64 ch = 0; ch < args.channels; ++ch) {
       const i64 plane = b * args.channels + ch;
@@ -76,7 +81,7 @@ __global__ void __launch_bounds__(kThreads) grid_sample_backward(GridArgs args) 
       for (int d = 0; d < Dims; ++d)
         typed<T>(args.ggrid)[n * Dims + d] =
             convert<T>(args.how.mode == SampleMode::Nearest ? C(0) : along[d]);
-  }
+  });
 }
 
 template <class C, class T>

@@ -11,6 +11,22 @@ RUSH_FN i64 team_row() {
   return i64(blockIdx.x) * (kThreads / Team) + threadIdx.x / Team;
 }
 
+// The same with what the team does there: a team beyond the last row has an empty one.
+template <int Team>
+struct TeamRow {
+  int lane = threadIdx.x % Team;
+  i64 row;    // its number
+  i64 known;  // the number of a row that exists: 0 beyond the last
+  i64 width, at;
+  template <class Args>
+  RUSH_FN explicit TeamRow(const Args& args) : row(team_row<Team>()) {
+    const bool works = row < args.rows;
+    known = works ? row : 0;
+    width = works ? args.width : 0;
+    at = known * args.width;
+  }
+};
+
 // The part of a row that one thread keeps.
 template <class C, class T, int Team, int V, int Held>
 struct HeldRow {

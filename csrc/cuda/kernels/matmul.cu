@@ -10,18 +10,9 @@
 // - The order of the sum is fixed: same numbers every time.
 // - Blocks: x over tiles of columns, y over tiles of rows, z over batches.
 #include "cuda/kernels/element.h"
+#include "functors/accumulator.h"
 
 namespace rush {
-
-template <class T>
-struct AccumulatorOf {
-  using type = opmath<T>;
-};
-template <class T>
-  requires is_int<T>
-struct AccumulatorOf<T> {
-  using type = wrapping<T>;
-};
 
 inline constexpr int kTile = 64, kDepth = 16, kPatch = 4;
 inline constexpr int kSide = kTile / kPatch;
@@ -30,7 +21,7 @@ static_assert(kSide * kSide == kThreads);
 template <class T>
 __global__ void __launch_bounds__(kThreads) matmul(MatmulArgs args) {
   after_earlier();
-  using A = typename AccumulatorOf<T>::type;
+  using A = accumulator<T>;
   __shared__ A left[kDepth][kTile + 1];
   __shared__ A right[kDepth][kTile + 1];
   const int tx = threadIdx.x % kSide, ty = threadIdx.x / kSide;
@@ -74,7 +65,7 @@ static_assert(kSmallSide * kSmallSide == kThreads && kSmallDepth % kSmallSide ==
 template <class T>
 __global__ void __launch_bounds__(kThreads) matmul_small(MatmulArgs args) {
   after_earlier();
-  using A = typename AccumulatorOf<T>::type;
+  using A = accumulator<T>;
   __shared__ A left[kSmallSide][kSmallDepth + 1];
   __shared__ A right[kSmallDepth][kSmallSide];
   const int tx = threadIdx.x % kSmallSide, ty = threadIdx.x / kSmallSide, depth = int(args.k);

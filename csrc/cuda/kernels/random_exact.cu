@@ -35,20 +35,27 @@ RUSH_FN void write_block(const RandomArgs& args, i64 block, const C* numbers) {
   }
 }
 
+// Calls draw(words, numbers) for the blocks that are this thread's, and writes the numbers.
+template <class C, class Out, class F>
+RUSH_FN void each_block(const RandomArgs& args, F draw) {
+  const i64 blocks = (args.n + kPerBlock<C> - 1) / kPerBlock<C>;
+  const RandomKey key = random_key(args.seed, args.call, args.state);
+  for (i64 j = thread_number(); j < blocks; j += thread_count()) {
+    C numbers[kPerBlock<C>];
+    draw(philox(key.seed, key.call, u64(j)), numbers);
+    write_block<Out>(args, j, numbers);
+  }
+}
+
 // F: RandomUniform, RandomBernoulli, ... C: float, or double for float64 and complex128.
 template <class F, class C, class Out>
 __global__ void __launch_bounds__(kThreads) random_fill(RandomArgs args) {
   after_earlier();
-  const i64 blocks = (args.n + kPerBlock<C> - 1) / kPerBlock<C>;
   const C a = C(args.a), b = C(args.b);
-  const RandomKey key = random_key(args.seed, args.call, args.state);
-  for (i64 j = thread_number(); j < blocks; j += thread_count()) {
-    const Philox4 block = philox(key.seed, key.call, u64(j));
-    C numbers[kPerBlock<C>];
+  each_block<C, Out>(args, [&](const Philox4& block, C* numbers) {
 #pragma unroll
     for (int k = 0; k < kPerBlock<C>; ++k) numbers[k] = F{}(word_of<C>(block, k, args.mask), a, b);
-    write_block<Out>(args, j, numbers);
-  }
+  });
 }
 
 template <class C>
@@ -70,16 +77,12 @@ RUSH_FN void draw_normals(const Philox4& block, C mean, C std, C* numbers) {
 template <class C, class Out, bool exponentiate>
 __global__ void __launch_bounds__(kThreads) random_normal(RandomArgs args) {
   after_earlier();
-  const i64 blocks = (args.n + kPerBlock<C> - 1) / kPerBlock<C>;
   const C mean = C(args.a), std = C(args.b);
-  const RandomKey key = random_key(args.seed, args.call, args.state);
-  for (i64 j = thread_number(); j < blocks; j += thread_count()) {
-    C numbers[kPerBlock<C>];
-    draw_normals(philox(key.seed, key.call, u64(j)), mean, std, numbers);
+  each_block<C, Out>(args, [&](const Philox4& block, C* numbers) {
+    draw_normals(block, mean, std, numbers);
     if constexpr (exponentiate)
       for (int k = 0; k < kPerBlock<C>; ++k) numbers[k] = math::exp(numbers[k]);
-    write_block<Out>(args, j, numbers);
-  }
+  });
 }
 
 template <class Out>

@@ -41,13 +41,10 @@ struct Mean : Sum<E> {
 };
 
 template <class E>
-struct Prod {
-  using T = E;
-  using Acc = E;
-  static RUSH_FN Acc blank() { return Acc(1); }
-  static RUSH_FN void step(Acc& acc, T x, i64) { acc = functors::wrap_mul(acc, x); }
-  static RUSH_FN void merge(Acc& acc, const Acc& other) { acc = functors::wrap_mul(acc, other); }
-  static RUSH_FN T finish(const Acc& acc, double) { return acc; }
+struct Prod : Sum<E> {
+  static RUSH_FN E blank() { return E(1); }
+  static RUSH_FN void step(E& acc, E x, i64) { acc = functors::wrap_mul(acc, x); }
+  static RUSH_FN void merge(E& acc, const E& other) { acc = functors::wrap_mul(acc, other); }
 };
 
 template <class T, bool largest>

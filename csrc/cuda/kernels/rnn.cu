@@ -24,6 +24,16 @@ RUSH_FN A gate_sigmoid(A x) {
   return A(1) / (A(1) + math::exp(-x));
 }
 
+// Calls f(i, row, unit) for the elements of (rows, units) that are this thread's; I counts them.
+template <class I, class F>
+RUSH_FN void each_unit(i64 rows, i64 columns, F f) {
+  const I units = I(columns), n = I(rows) * units;
+  for (I i = I(thread_number()); i < n; i += I(thread_count())) {
+    const I row = i / units;
+    f(i, row, i - row * units);
+  }
+}
+
 template <class T, class A>
 RUSH_FN A at_or_zero(const void* p, i64 i) {
   return p ? A(typed<T>(p)[i]) : A(0);
@@ -33,8 +43,7 @@ template <class T, class A>
 __global__ void __launch_bounds__(kThreads) lstm_cell(CellArgs args) {
   after_earlier();
   const i64 units = args.units;
-  for (i64 i = thread_number(); i < args.batch * units; i += thread_count()) {
-    const i64 row = i / units, unit = i - row * units;
+  each_unit<i64>(args.batch, units, [&](i64 i, i64 row, i64 unit) {
     A gate[4];
 #pragma unroll
     for (int k = 0; k < 4; ++k) {
@@ -47,15 +56,15 @@ __global__ void __launch_bounds__(kThreads) lstm_cell(CellArgs args) {
     const A c = gate[1] * A(typed<T>(args.before)[i]) + gate[0] * gate[2];
     typed<T>(args.c)[i] = T(c);
     typed<T>(args.h)[i] = T(gate[3] * math::tanh(c));
-  }
+  });
 }
 
 template <class T, class A>
 __global__ void __launch_bounds__(kThreads) lstm_cell_backward(CellArgs args) {
   after_earlier();
   const i64 units = args.units;
-  for (i64 i = thread_number(); i < args.batch * units; i += thread_count()) {
-    const i64 row = i / units, unit = i - row * units, first = row * 4 * units + unit;
+  each_unit<i64>(args.batch, units, [&](i64 i, i64 row, i64 unit) {
+    const i64 first = row * 4 * units + unit;
     const A* kept = typed<A>(args.kept) + first;
     const A in = kept[0], forget = kept[units], fresh = kept[2 * units], out = kept[3 * units];
     const A gh = at_or_zero<T, A>(args.h_grad, i);
@@ -67,15 +76,14 @@ __global__ void __launch_bounds__(kThreads) lstm_cell_backward(CellArgs args) {
     to[2 * units] = T(gc * in * (A(1) - fresh * fresh));
     to[3 * units] = T(gh * squashed * out * (A(1) - out));
     if (args.before_grad) typed<T>(args.before_grad)[i] = T(gc * forget);
-  }
+  });
 }
 
 template <class T, class A>
 __global__ void __launch_bounds__(kThreads) gru_cell(CellArgs args) {
   after_earlier();
   const i64 units = args.units;
-  for (i64 i = thread_number(); i < args.batch * units; i += thread_count()) {
-    const i64 row = i / units, unit = i - row * units;
+  each_unit<i64>(args.batch, units, [&](i64 i, i64 row, i64 unit) {
     A in[3], state[3];
 #pragma unroll
     for (int k = 0; k < 3; ++k) {
@@ -86,18 +94,17 @@ __global__ void __launch_bounds__(kThreads) gru_cell(CellArgs args) {
     const A reset = gate_sigmoid(in[0] + state[0]), update = gate_sigmoid(in[1] + state[1]);
     const A fresh = math::tanh(in[2] + reset * state[2]);
     typed<T>(args.h)[i] = T(fresh + update * (A(typed<T>(args.before)[i]) - fresh));
-    if (!args.kept) continue;
+    if (!args.kept) return;
     A* kept = typed<A>(args.kept) + row * 4 * units + unit;
     kept[0] = reset, kept[units] = update, kept[2 * units] = fresh, kept[3 * units] = state[2];
-  }
+  });
 }
 
 template <class T, class A>
 __global__ void __launch_bounds__(kThreads) gru_cell_backward(CellArgs args) {
   after_earlier();
   const i64 units = args.units;
-  for (i64 i = thread_number(); i < args.batch * units; i += thread_count()) {
-    const i64 row = i / units, unit = i - row * units;
+  each_unit<i64>(args.batch, units, [&](i64 i, i64 row, i64 unit) {
     const A* kept = typed<A>(args.kept) + row * 4 * units + unit;
     const A reset = kept[0], update = kept[units], fresh = kept[2 * units], sum = kept[3 * units];
     const A g = at_or_zero<T, A>(args.h_grad, i);
@@ -111,7 +118,7 @@ __global__ void __launch_bounds__(kThreads) gru_cell_backward(CellArgs args) {
     to_in[2 * units] = T(g_fresh);
     to_state[2 * units] = T(g_fresh * reset);
     if (args.before_grad) typed<T>(args.before_grad)[i] = T(g * update);
-  }
+  });
 }
 
 // ---- sequences: the host sees to it that 32 bits are enough ----
@@ -119,9 +126,8 @@ __global__ void __launch_bounds__(kThreads) gru_cell_backward(CellArgs args) {
 template <class T>
 __global__ void __launch_bounds__(kThreads) lstm_step(LstmStepArgs args) {
   after_earlier();
-  const u32 units = u32(args.units), n = u32(args.rows) * units;
-  for (u32 i = u32(thread_number()); i < n; i += u32(thread_count())) {
-    const u32 row = i / units, unit = i - row * units;
+  const u32 units = u32(args.units);
+  each_unit<u32>(args.rows, units, [&](u32 i, u32 row, u32 unit) {
     T* sums = typed<T>(args.sums) + row * 4 * units + unit;
     T gate[4];
 #pragma unroll
@@ -142,15 +148,14 @@ __global__ void __launch_bounds__(kThreads) lstm_step(LstmStepArgs args) {
     typed<T>(args.c)[i] = c;
     typed<T>(args.h)[i] = h;
     typed<T>(args.out)[row * args.out_step + unit] = h;
-  }
+  });
 }
 
 template <class T>
 __global__ void __launch_bounds__(kThreads) lstm_step_backward(LstmStepGradArgs args) {
   after_earlier();
-  const u32 units = u32(args.units), n = u32(args.rows) * units;
-  for (u32 i = u32(thread_number()); i < n; i += u32(thread_count())) {
-    const u32 row = i / units, unit = i - row * units;
+  const u32 units = u32(args.units);
+  each_unit<u32>(args.rows, units, [&](u32 i, u32 row, u32 unit) {
     T* gates = typed<T>(args.gates) + row * 4 * units + unit;
     const T in = gates[0], forget = gates[units], fresh = gates[2 * units], out = gates[3 * units];
     const T before = typed<T>(args.kept_c)[i];
@@ -163,7 +168,7 @@ __global__ void __launch_bounds__(kThreads) lstm_step_backward(LstmStepGradArgs 
     gates[2 * units] = gc * in * (T(1) - fresh * fresh);
     gates[3 * units] = gh * squashed * out * (T(1) - out);
     typed<T>(args.c_grad)[i] = gc * forget;
-  }
+  });
 }
 
 }  // namespace rush

@@ -92,77 +92,73 @@ RUSH_FN RowMoments<C> moments_of_row(const T* row, int lane, i64 width) {
 
 // ---- rows ----
 
+// For the backward pass.
+template <bool centred, class C>
+RUSH_FN void keep_statistics(const RowNormArgs& args, i64 row, C mean, C rstd) {
+  if (centred) typed<C>(args.mean)[row] = mean;
+  typed<C>(args.rstd)[row] = rstd;
+}
+
 template <class C, class T, class W, int Team, int V, int Held, bool centred>
 __global__ void __launch_bounds__(kThreads) row_norm_held(RowNormArgs args) {
   after_earlier();
-  const int lane = threadIdx.x % Team;
-  const i64 row = team_row<Team>(), width = row < args.rows ? args.width : 0;
-  const i64 at = (row < args.rows ? row : 0) * args.width;
+  const TeamRow<Team> team(args);
   HeldRow<C, T, Team, V, Held> x;
-  x.load(typed<T>(args.x) + at, lane, width);
+  x.load(typed<T>(args.x) + team.at, team.lane, team.width);
   const C n = C(args.width);
   C mean = 0, squares = 0;
   if constexpr (centred) {
     C sum = 0;
-    x.each(lane, width, [&](int k, i64) {
+    x.each(team.lane, team.width, [&](int k, i64) {
 #pragma unroll
       for (int j = 0; j < V; ++j) sum += x.v[k + j];
     });
     mean = join_team<Team>(sum, JoinSum{}) / n;
   }
-  x.each(lane, width, [&](int k, i64) {
+  x.each(team.lane, team.width, [&](int k, i64) {
 #pragma unroll
     for (int j = 0; j < V; ++j) squares += (x.v[k + j] - mean) * (x.v[k + j] - mean);
   });
   const C rstd = C(1) / math::sqrt(join_team<Team>(squares, JoinSum{}) / n + C(args.eps));
-  x.each(lane, width, [&](int k, i64 i) {
+  x.each(team.lane, team.width, [&](int k, i64 i) {
 #pragma unroll
     for (int j = 0; j < V; ++j)
       x.v[k + j] = scaled<C, W>((x.v[k + j] - mean) * rstd, args.weight, args.bias, i + j);
   });
-  x.store(typed<T>(args.y) + at, lane, width, [](C v, int) { return v; });
-  if (lane == 0 && width > 0) {
-    if (centred) typed<C>(args.mean)[row] = mean;
-    typed<C>(args.rstd)[row] = rstd;
-  }
+  x.store(typed<T>(args.y) + team.at, team.lane, team.width, [](C v, int) { return v; });
+  if (team.lane == 0 && team.width > 0) keep_statistics<centred>(args, team.row, mean, rstd);
 }
 
 template <class C, class T, class W, int Team, int V, bool centred>
 __global__ void __launch_bounds__(kThreads) row_norm(RowNormArgs args) {
   after_earlier();
-  const int lane = threadIdx.x % Team;
-  const i64 row = team_row<Team>(), width = row < args.rows ? args.width : 0;
-  const i64 at = (row < args.rows ? row : 0) * args.width;
-  const T* x = typed<T>(args.x) + at;
+  const TeamRow<Team> team(args);
+  const T* x = typed<T>(args.x) + team.at;
   const C n = C(args.width);
   C mean = 0, squares = 0;
   if constexpr (centred) {
-    const RowMoments<C> moments = moments_of_row<Team, V, C>(x, lane, width);
+    const RowMoments<C> moments = moments_of_row<Team, V, C>(x, team.lane, team.width);
     mean = moments.mean, squares = moments.squares;
   } else {
-    read_row<Team, V, C>(x, lane, width, [&](C v, i64) { squares += v * v; });
+    read_row<Team, V, C>(x, team.lane, team.width, [&](C v, i64) { squares += v * v; });
     squares = join_team<Team>(squares, JoinSum{});
   }
   const C rstd = C(1) / math::sqrt(squares / n + C(args.eps));
-  map_row<Team, V, C>(x, typed<T>(args.y) + at, lane, width, [&](C v, i64 i) {
+  map_row<Team, V, C>(x, typed<T>(args.y) + team.at, team.lane, team.width, [&](C v, i64 i) {
     return scaled<C, W>((v - mean) * rstd, args.weight, args.bias, i);
   });
-  if (lane == 0 && width > 0) {
-    if (centred) typed<C>(args.mean)[row] = mean;
-    typed<C>(args.rstd)[row] = rstd;
-  }
+  if (team.lane == 0 && team.width > 0) keep_statistics<centred>(args, team.row, mean, rstd);
 }
 
 template <class C, class T, class W, int Team, int V, bool centred>
 __global__ void __launch_bounds__(kThreads) row_norm_backward(RowNormArgs args) {
   after_earlier();
-  const int lane = threadIdx.x % Team;
-  const i64 row = team_row<Team>(), width = row < args.rows ? args.width : 0;
-  const i64 first = row < args.rows ? row : 0, at = first * args.width;
-  const T *x = typed<T>(args.x) + at, *g = typed<T>(args.g) + at;
-  const C mean = centred ? typed<C>(args.mean)[first] : C(0), rstd = typed<C>(args.rstd)[first];
+  const TeamRow<Team> team(args);
+  const T *x = typed<T>(args.x) + team.at, *g = typed<T>(args.g) + team.at;
+  const C mean = centred ? typed<C>(args.mean)[team.known] : C(0),
+          rstd = typed<C>(args.rstd)[team.known];
   PairSum<C> sum{0, 0};  // of w g, and of w g times the normalised x
-  for (i64 i = i64(lane) * V; i < width; i += i64(Team) * V) {
+  for (i64 i = i64(team.lane) * V; i < team.width; i += i64(Team) * V) {
     const Pack<T, V> a = load_pack<V>(x + i), b = load_pack<V>(g + i);
 #pragma unroll
     for (int j = 0; j < V; ++j) {
@@ -173,8 +169,8 @@ __global__ void __launch_bounds__(kThreads) row_norm_backward(RowNormArgs args) 
   }
   sum = join_team<Team>(sum, JoinPairs{});
   const C plain = centred ? sum.plain / C(args.width) : C(0), along = sum.along / C(args.width);
-  T* gx = typed<T>(args.y) + at;
-  for (i64 i = i64(lane) * V; i < width; i += i64(Team) * V) {
+  T* gx = typed<T>(args.y) + team.at;
+  for (i64 i = i64(team.lane) * V; i < team.width; i += i64(Team) * V) {
     Pack<T, V> a = load_pack<V>(x + i);
     const Pack<T, V> b = load_pack<V>(g + i);
 #pragma unroll

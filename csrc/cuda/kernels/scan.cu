@@ -13,34 +13,17 @@
 // - Sums and products are formed in double for float32 and smaller, as on the CPU.
 #include "cuda/kernels/block.h"
 #include "cuda/kernels/scan_args.h"
+#include "functors/accumulator.h"
 
 namespace rush {
 
 namespace scans {
 
-// What a running result is kept in: more bits than the elements have.
-template <class E>
-struct wide_t {
-  using type = E;
-};
-template <>
-struct wide_t<float> {
-  using type = double;
-};
-template <>
-struct wide_t<i64> {
-  using type = u64;  // wraps
-};
-template <>
-struct wide_t<complex<float>> {
-  using type = complex<double>;
-};
-
 // A scan: E is what an element is converted to.
 template <class E>
 struct Sum {
   using Element = E;
-  using Acc = typename wide_t<E>::type;
+  using Acc = running<E>;
   static RUSH_FN Acc blank() { return Acc(0); }
   static RUSH_FN Acc lift(E x, i64) { return Acc(x); }
   static RUSH_FN Acc join(Acc a, Acc b) { return a + b; }
@@ -48,7 +31,7 @@ struct Sum {
 };
 template <class E>
 struct Prod : Sum<E> {
-  using Acc = typename wide_t<E>::type;
+  using Acc = running<E>;
   static RUSH_FN Acc blank() { return Acc(1); }
   static RUSH_FN Acc join(Acc a, Acc b) { return a * b; }
 };
@@ -309,35 +292,18 @@ __global__ void __launch_bounds__(kThreads, 4) scan_tiles(ScanArgs args, Nest<I,
 
 inline constexpr int kAhead = 8;  // elements read before they are needed
 
-// Blocks: x over lines, y over segments.
-template <class S, class X, class Out, class I>
-__global__ void __launch_bounds__(kThreads) scan_totals(ScanArgs args, Nest<I, 3> nest) {
-  after_earlier();
+// One segment of this thread's line. Without `writes` only its total is found, for the segments
+// after it. Blocks: x over lines, y over segments.
+template <bool writes, class S, class X, class Out, class I>
+RUSH_FN void scan_segment(const ScanArgs& args, const Nest<I, 3>& nest) {
   const i64 number = thread_number();
   if (number >= args.lines) return;
   const Line<S, X, Out> line = line_at<S, X, Out>(args, nest, number);
   const i64 begin = i64(blockIdx.y) * args.segment, end = begin + args.segment;
+  auto* totals = typed<typename S::Acc>(args.totals) + number;
   typename S::Acc acc = S::blank();
-  for (i64 i = begin; i < end; i += kAhead) {
-    typename S::Acc next[kAhead];
-#pragma unroll
-    for (int k = 0; k < kAhead; ++k) next[k] = i + k < end ? line.read(i + k) : S::blank();
-#pragma unroll
-    for (int k = 0; k < kAhead; ++k) acc = S::join(acc, next[k]);
-  }
-  typed<typename S::Acc>(args.totals)[i64(blockIdx.y) * args.lines + number] = acc;
-}
-
-template <class S, class X, class Out, class I>
-__global__ void __launch_bounds__(kThreads) scan_columns(ScanArgs args, Nest<I, 3> nest) {
-  after_earlier();
-  const i64 number = thread_number();
-  if (number >= args.lines) return;
-  const Line<S, X, Out> line = line_at<S, X, Out>(args, nest, number);
-  const i64 begin = i64(blockIdx.y) * args.segment, end = begin + args.segment;
-  typename S::Acc acc = S::blank();
-  for (i64 s = 0; s < i64(blockIdx.y); ++s)
-    acc = S::join(acc, typed<typename S::Acc>(args.totals)[s * args.lines + number]);
+  if constexpr (writes)
+    for (i64 s = 0; s < i64(blockIdx.y); ++s) acc = S::join(acc, totals[s * args.lines]);
   for (i64 i = begin; i < end; i += kAhead) {
     typename S::Acc next[kAhead];
 #pragma unroll
@@ -345,9 +311,21 @@ __global__ void __launch_bounds__(kThreads) scan_columns(ScanArgs args, Nest<I, 
 #pragma unroll
     for (int k = 0; k < kAhead; ++k) {
       acc = S::join(acc, next[k]);
-      if (i + k < end) line.write(i + k, acc);
+      if (writes && i + k < end) line.write(i + k, acc);
     }
   }
+  if constexpr (!writes) totals[i64(blockIdx.y) * args.lines] = acc;
+}
+
+template <class S, class X, class Out, class I>
+__global__ void __launch_bounds__(kThreads) scan_totals(ScanArgs args, Nest<I, 3> nest) {
+  after_earlier();
+  scan_segment<false, S, X, Out>(args, nest);
+}
+template <class S, class X, class Out, class I>
+__global__ void __launch_bounds__(kThreads) scan_columns(ScanArgs args, Nest<I, 3> nest) {
+  after_earlier();
+  scan_segment<true, S, X, Out>(args, nest);
 }
 
 }  // namespace rush

@@ -35,19 +35,17 @@ RUSH_FN C softmax_slope(C y, C g, C sum) {
 template <class C, class T, int Team, int V, int Held, bool log>
 __global__ void __launch_bounds__(kThreads) softmax_held(SoftmaxArgs args) {
   after_earlier();
-  const int lane = threadIdx.x % Team;
-  const i64 row = team_row<Team>(), width = row < args.rows ? args.width : 0;
-  const i64 at = (row < args.rows ? row : 0) * args.width;
+  const TeamRow<Team> team(args);
   HeldRow<C, T, Team, V, Held> x;
-  x.load(typed<T>(args.x) + at, lane, width);
+  x.load(typed<T>(args.x) + team.at, team.lane, team.width);
   C top = -limits<C>::inf;
-  x.each(lane, width, [&](int k, i64) {
+  x.each(team.lane, team.width, [&](int k, i64) {
 #pragma unroll
     for (int j = 0; j < V; ++j) top = functors::Maximum{}(top, x.v[k + j]);
   });
   top = join_team<Team>(top, functors::Maximum{});
   C sum = 0;
-  x.each(lane, width, [&](int k, i64) {
+  x.each(team.lane, team.width, [&](int k, i64) {
 #pragma unroll
     for (int j = 0; j < V; ++j) {
       const C e = math::exp(x.v[k + j] - top);
@@ -57,26 +55,25 @@ __global__ void __launch_bounds__(kThreads) softmax_held(SoftmaxArgs args) {
   });
   sum = join_team<Team>(sum, JoinSum{});
   const C shift = top + math::log(sum), scale = C(1) / sum;
-  x.store(typed<T>(args.y) + at, lane, width,
+  x.store(typed<T>(args.y) + team.at, team.lane, team.width,
           [&](C v, int) { return log ? v - shift : v * scale; });
 }
 
 template <class C, class T, int Team, int V, bool log>
 __global__ void __launch_bounds__(kThreads) softmax_rows(SoftmaxArgs args) {
   after_earlier();
-  const int lane = threadIdx.x % Team;
-  const i64 row = team_row<Team>(), width = row < args.rows ? args.width : 0;
-  const i64 at = (row < args.rows ? row : 0) * args.width;
-  const T* x = typed<T>(args.x) + at;
-  T* y = typed<T>(args.y) + at;
+  const TeamRow<Team> team(args);
+  const T* x = typed<T>(args.x) + team.at;
+  T* y = typed<T>(args.y) + team.at;
   Exponentials<C> mine = Exponentials<C>::none();
-  for (i64 i = i64(lane) * V; i < width; i += i64(Team) * V) mine.add(load_pack<V>(x + i));
+  for (i64 i = i64(team.lane) * V; i < team.width; i += i64(Team) * V)
+    mine.add(load_pack<V>(x + i));
   const SoftmaxOf<C, log> result(join_team<Team>(mine, JoinExponentials{}));
   // From the end: that part was read last and is still in a cache.
-  const i64 steps = (width + i64(Team) * V - 1) / (i64(Team) * V);
+  const i64 steps = (team.width + i64(Team) * V - 1) / (i64(Team) * V);
   for (i64 k = steps - 1; k >= 0; --k) {
-    const i64 i = (k * Team + lane) * V;
-    if (i >= width) continue;
+    const i64 i = (k * Team + team.lane) * V;
+    if (i >= team.width) continue;
     Pack<T, V> pack = load_pack<V>(x + i);
 #pragma unroll
     for (int j = 0; j < V; ++j) pack.v[j] = convert<T>(result(convert<C>(pack.v[j])));
@@ -88,41 +85,37 @@ __global__ void __launch_bounds__(kThreads) softmax_rows(SoftmaxArgs args) {
 template <class C, class T, int Team, int V, int Held, bool log>
 __global__ void __launch_bounds__(kThreads) softmax_backward_held(SoftmaxArgs args) {
   after_earlier();
-  const int lane = threadIdx.x % Team;
-  const i64 row = team_row<Team>(), width = row < args.rows ? args.width : 0;
-  const i64 at = (row < args.rows ? row : 0) * args.width;
+  const TeamRow<Team> team(args);
   HeldRow<C, T, Team, V, Held> y, g;
-  y.load(typed<T>(args.x) + at, lane, width);
-  g.load(typed<T>(args.g) + at, lane, width);
+  y.load(typed<T>(args.x) + team.at, team.lane, team.width);
+  g.load(typed<T>(args.g) + team.at, team.lane, team.width);
   C sum = 0;
-  y.each(lane, width, [&](int k, i64) {
+  y.each(team.lane, team.width, [&](int k, i64) {
 #pragma unroll
     for (int j = 0; j < V; ++j) sum += softmax_term<C, log>(y.v[k + j], g.v[k + j]);
   });
   sum = join_team<Team>(sum, JoinSum{});
-  y.store(typed<T>(args.y) + at, lane, width,
+  y.store(typed<T>(args.y) + team.at, team.lane, team.width,
           [&](C v, int k) { return softmax_slope<C, log>(v, g.v[k], sum); });
 }
 
 template <class C, class T, int Team, int V, bool log>
 __global__ void __launch_bounds__(kThreads) softmax_backward_rows(SoftmaxArgs args) {
   after_earlier();
-  const int lane = threadIdx.x % Team;
-  const i64 row = team_row<Team>(), width = row < args.rows ? args.width : 0;
-  const i64 at = (row < args.rows ? row : 0) * args.width;
-  const T *y = typed<T>(args.x) + at, *g = typed<T>(args.g) + at;
-  T* gx = typed<T>(args.y) + at;
+  const TeamRow<Team> team(args);
+  const T *y = typed<T>(args.x) + team.at, *g = typed<T>(args.g) + team.at;
+  T* gx = typed<T>(args.y) + team.at;
   C sum = 0;
-  for (i64 i = i64(lane) * V; i < width; i += i64(Team) * V) {
+  for (i64 i = i64(team.lane) * V; i < team.width; i += i64(Team) * V) {
     const Pack<T, V> a = load_pack<V>(y + i), b = load_pack<V>(g + i);
 #pragma unroll
     for (int j = 0; j < V; ++j) sum += softmax_term<C, log>(convert<C>(a.v[j]), convert<C>(b.v[j]));
   }
   sum = join_team<Team>(sum, JoinSum{});
-  const i64 steps = (width + i64(Team) * V - 1) / (i64(Team) * V);
+  const i64 steps = (team.width + i64(Team) * V - 1) / (i64(Team) * V);
   for (i64 k = steps - 1; k >= 0; --k) {
-    const i64 i = (k * Team + lane) * V;
-    if (i >= width) continue;
+    const i64 i = (k * Team + team.lane) * V;
+    if (i >= team.width) continue;
     Pack<T, V> a = load_pack<V>(y + i);
     const Pack<T, V> b = load_pack<V>(g + i);
 #pragma unroll

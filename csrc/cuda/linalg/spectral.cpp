@@ -58,13 +58,25 @@ struct Svd {
   Device device;
 };
 
+// What both ways by rotations hand to the library.
+template <class T>
+struct JacobiCall {
+  const solver::Session& s;
+  const solver::Typed<T>& l;
+  int m, n;
+  solver::Vectors job;
+  explicit JacobiCall(const Svd& c)
+      : s(session(c.op, c.device.index)),
+        l(library().of<T>()),
+        m(int(c.rows)),
+        n(int(c.cols)),
+        job(c.vectors ? solver::kWithVectors : solver::kNoVectors) {}
+};
+
 template <class T>
 void jacobi_batched(const Svd& c) {
   using R = real_of<T>;
-  const solver::Session& s = session(c.op, c.device.index);
-  const solver::Typed<T>& l = library().of<T>();
-  const auto m = int(c.rows), n = int(c.cols);
-  const solver::Vectors job = c.vectors ? solver::kWithVectors : solver::kNoVectors;
+  const auto& [s, l, m, n, job] = JacobiCall<T>(c);
   in_parts(c.count, kMostMatrices, [&](int64_t begin, int64_t count) {
     const Tensor own = columns_of(count, m, n, c.a), u = columns_of(count, m, m, c.a),
                  v = columns_of(count, n, n, c.a);
@@ -128,10 +140,7 @@ void jacobi_of_factors(const Svd& c) {
 template <class T>
 void jacobi(const Svd& c) {
   using R = real_of<T>;
-  const solver::Session& s = session(c.op, c.device.index);
-  const solver::Typed<T>& l = library().of<T>();
-  const auto m = int(c.rows), n = int(c.cols);
-  const solver::Vectors job = c.vectors ? solver::kWithVectors : solver::kNoVectors;
+  const auto& [s, l, m, n, job] = JacobiCall<T>(c);
   const Tensor own = columns_of(c.count, m, n, c.a);
   copy(c.a, own, false);
   // Vectors that nobody asked for are not written, but have to have a place.

@@ -11,36 +11,19 @@
 namespace rush::cuda {
 namespace {
 
-// In the order of the names below.
-enum class Fold : uint8_t {
-  Sum,
-  Mean,
-  Prod,
-  Max,
-  Min,
-  Any,
-  All,
-  CountNonzero,
-  ArgMax,
-  ArgMin,
-  Norm1,
-  Norm2,
-  NormInf,
-  NormNegInf,
-  LogSumExp,
-  Var,
-  Std,
-};
-constexpr const char* kFoldNames[] = {"Sum",   "Mean",  "Prod",         "Max",        "Min",
-                                      "Any",   "All",   "CountNonzero", "ArgMax",     "ArgMin",
-                                      "Norm1", "Norm2", "NormInf",      "NormNegInf", "LogSumExp",
-                                      "Var",   "Std"};
+// The kernels' names, in the order of ReduceFn. The two that are composed have none.
+constexpr const char* kFoldNames[int(ReduceFn::kCount)] = {
+    "Sum",        "Mean",  "Prod",         "Max",   "Min",   "ArgMax", "ArgMin",
+    "Any",        "All",   "CountNonzero", nullptr, "Norm1", "Norm2",  "NormInf",
+    "NormNegInf", nullptr, "LogSumExp",    "Var",   "Std"};
 
-bool has_type(Fold f) { return f != Fold::Any && f != Fold::All && f != Fold::CountNonzero; }
+bool has_type(ReduceFn f) {
+  return f != ReduceFn::Any && f != ReduceFn::All && f != ReduceFn::CountNonzero;
+}
 
 // Key: fold, its type, input, output, pack width (log 2), long indices, across, straight.
 struct Instance {
-  Fold fold;
+  ReduceFn fold;
   DType type, in, out;
   unsigned width_log, long_index, across, straight;
 
@@ -57,7 +40,7 @@ struct Instance {
     i.out = DType(key >> 6 & 15);
     i.in = DType(key >> 10 & 15);
     i.type = DType(key >> 14 & 15);
-    i.fold = Fold(key >> 18);
+    i.fold = ReduceFn(key >> 18);
     return i;
   }
   std::string types() const {
@@ -109,7 +92,7 @@ struct Outputs {
 };
 
 // `ordered`: positions count, so the folded dims keep their row-major order.
-void run(Fold fold, DType type, const Tensor& x, const Outputs& to, bool ordered = false) {
+void run(ReduceFn fold, DType type, const Tensor& x, const Outputs& to, bool ordered = false) {
   const Tensor& out = to.out;
   if (out.numel() == 0) return;
   Walk<3> kept;
@@ -213,7 +196,7 @@ void norm_p(const Tensor& x, const Tensor& out, double p, DType type) {
   const Tensor powers = make_tensor(x.sizes(), type, x.device());
   map_unary(UnaryFn::Abs, x, powers, {}, type);
   map_binary(BinaryFn::Pow, powers, wrap_number(p), powers, {}, type);
-  run(Fold::Sum, type, powers, {out});
+  run(ReduceFn::Sum, type, powers, {out});
   map_binary(BinaryFn::Pow, out, wrap_number(1 / p), out, {}, type);
 }
 
@@ -223,38 +206,27 @@ void reduce(ReduceFn fn, const Tensor& x, const Tensor& out, ParamSpan params) {
   const bool truth = x.dtype() == DType::Bool;
   switch (fn) {
     case ReduceFn::Sum:
-      return run(Fold::Sum, wide_type(out.dtype()), x, {out});
-    case ReduceFn::Mean:
-      return run(Fold::Mean, wide_type(out.dtype()), x, {out, nullptr, folded_count(x, out)});
     case ReduceFn::Prod:
-      return run(Fold::Prod, wide_type(out.dtype()), x, {out});
+      return run(fn, wide_type(out.dtype()), x, {out});
+    case ReduceFn::Mean:
+      return run(fn, wide_type(out.dtype()), x, {out, nullptr, folded_count(x, out)});
     case ReduceFn::Max:
-      return run(truth ? Fold::Any : Fold::Max, compute_type(x.dtype()), x, {out});
+      return run(truth ? ReduceFn::Any : fn, compute_type(x.dtype()), x, {out});
     case ReduceFn::Min:
-      return run(truth ? Fold::All : Fold::Min, compute_type(x.dtype()), x, {out});
+      return run(truth ? ReduceFn::All : fn, compute_type(x.dtype()), x, {out});
     case ReduceFn::ArgMax:
-      return run(Fold::ArgMax, compute_type(x.dtype()), x, {out}, true);
     case ReduceFn::ArgMin:
-      return run(Fold::ArgMin, compute_type(x.dtype()), x, {out}, true);
+      return run(fn, compute_type(x.dtype()), x, {out}, true);
     case ReduceFn::Any:
-      return run(Fold::Any, DType::Bool, x, {out});
     case ReduceFn::All:
-      return run(Fold::All, DType::Bool, x, {out});
+      return run(fn, DType::Bool, x, {out});
     case ReduceFn::CountNonzero:
     case ReduceFn::Norm0:
-      return run(Fold::CountNonzero, DType::Bool, x, {out});
-    case ReduceFn::Norm1:
-      return run(Fold::Norm1, norm, x, {out});
-    case ReduceFn::Norm2:
-      return run(Fold::Norm2, norm, x, {out});
-    case ReduceFn::NormInf:
-      return run(Fold::NormInf, norm, x, {out});
-    case ReduceFn::NormNegInf:
-      return run(Fold::NormNegInf, norm, x, {out});
+      return run(ReduceFn::CountNonzero, DType::Bool, x, {out});
     case ReduceFn::NormP:
       return norm_p(x, out, params[0].to_double(), norm);
-    case ReduceFn::LogSumExp:
-      return run(Fold::LogSumExp, norm, x, {out});
+    default:  // the other norms and LogSumExp
+      return run(fn, norm, x, {out});
   }
 }
 
@@ -264,18 +236,20 @@ void reduce_var(const Tensor& x, const Tensor& out, double correction, bool take
   if (x.is_complex()) {  // the variances of the parts add up
     const Tensor other = make_tensor(out.sizes(), out.dtype(), out.device());
     if (mean_out) reduce(ReduceFn::Mean, x, *mean_out, {});
-    run(Fold::Var, compute_type(to_real(x.dtype())), part_of(x, 0), {out, nullptr, divisor});
-    run(Fold::Var, compute_type(to_real(x.dtype())), part_of(x, 1), {other, nullptr, divisor});
+    run(ReduceFn::Var, compute_type(to_real(x.dtype())), part_of(x, 0), {out, nullptr, divisor});
+    run(ReduceFn::Var, compute_type(to_real(x.dtype())), part_of(x, 1), {other, nullptr, divisor});
     map_binary(BinaryFn::Add, out, other, out);
     if (take_sqrt) map_unary(UnaryFn::Sqrt, out, out);
     return;
   }
-  run(take_sqrt ? Fold::Std : Fold::Var, compute_type(x.dtype()), x, {out, mean_out, divisor});
+  run(take_sqrt ? ReduceFn::Std : ReduceFn::Var, compute_type(x.dtype()), x,
+      {out, mean_out, divisor});
 }
 
 void reduce_arg(ReduceFn fn, const Tensor& x, const Tensor& values, const Tensor& indices,
                 int64_t) {
-  const Fold fold = fn == ReduceFn::Max || fn == ReduceFn::ArgMax ? Fold::ArgMax : Fold::ArgMin;
+  const ReduceFn fold =
+      fn == ReduceFn::Max || fn == ReduceFn::ArgMax ? ReduceFn::ArgMax : ReduceFn::ArgMin;
   run(fold, compute_type(x.dtype()), x, {indices, values.defined() ? &values : nullptr}, true);
 }
 

@@ -8,6 +8,7 @@
 #include "functors/complex.h"
 #include "ops/framework/data.h"
 #include "ops/framework/fits.h"
+#include "ops/framework/op_name.h"
 #include "ops/framework/operators.h"
 
 namespace rush {
@@ -61,47 +62,36 @@ struct Empty {
   }
 };
 
-struct Zeros {
-  static constexpr const char* name = "zeros";
+namespace {
+
+template <OpName N, int value>
+struct Filled {
+  static constexpr const char* name = N.text;
   static Tensor call(IntList size, std::optional<DType> dtype, std::optional<Layout>,
                      std::optional<Device> device, bool requires_grad, bool pin_memory) {
     Tensor t = fresh(name, size, dtype, device, pin_memory);
-    fill_data(t, 0);
+    fill_data(t, value);
     return finished(std::move(t), requires_grad);
   }
 };
-
-struct Ones {
-  static constexpr const char* name = "ones";
-  static Tensor call(IntList size, std::optional<DType> dtype, std::optional<Layout>,
-                     std::optional<Device> device, bool requires_grad, bool pin_memory) {
-    Tensor t = fresh(name, size, dtype, device, pin_memory);
-    fill_data(t, 1);
-    return finished(std::move(t), requires_grad);
-  }
-};
-
-struct ZerosLike {
-  static constexpr const char* name = "zeros_like";
+template <OpName N, int value>
+struct FilledLike {
+  static constexpr const char* name = N.text;
   static Tensor call(const Tensor& self, std::optional<DType> dtype, std::optional<Layout>,
                      std::optional<Device> device, bool requires_grad, bool pin_memory,
                      std::optional<MemoryFormat> format) {
     Tensor t = fresh_like(name, self, dtype, device, pin_memory, format);
-    fill_data(t, 0);
+    fill_data(t, value);
     return finished(std::move(t), requires_grad);
   }
 };
 
-struct OnesLike {
-  static constexpr const char* name = "ones_like";
-  static Tensor call(const Tensor& self, std::optional<DType> dtype, std::optional<Layout>,
-                     std::optional<Device> device, bool requires_grad, bool pin_memory,
-                     std::optional<MemoryFormat> format) {
-    Tensor t = fresh_like(name, self, dtype, device, pin_memory, format);
-    fill_data(t, 1);
-    return finished(std::move(t), requires_grad);
-  }
-};
+}  // namespace
+
+struct Zeros : Filled<"zeros", 0> {};
+struct Ones : Filled<"ones", 1> {};
+struct ZerosLike : FilledLike<"zeros_like", 0> {};
+struct OnesLike : FilledLike<"ones_like", 1> {};
 
 namespace {
 
@@ -309,23 +299,22 @@ struct NewFull {
   }
 };
 
-struct NewZeros {
-  static constexpr const char* name = "new_zeros";
+namespace {
+
+template <OpName N, int value>
+struct NewFilled {
+  static constexpr const char* name = N.text;
   static Tensor call(const Tensor& self, IntList size, std::optional<DType> dtype,
                      std::optional<Layout> layout, std::optional<Device> device, bool requires_grad,
                      bool pin_memory) {
-    return NewFull::call(self, size, 0, dtype, layout, device, requires_grad, pin_memory);
+    return NewFull::call(self, size, value, dtype, layout, device, requires_grad, pin_memory);
   }
 };
 
-struct NewOnes {
-  static constexpr const char* name = "new_ones";
-  static Tensor call(const Tensor& self, IntList size, std::optional<DType> dtype,
-                     std::optional<Layout> layout, std::optional<Device> device, bool requires_grad,
-                     bool pin_memory) {
-    return NewFull::call(self, size, 1, dtype, layout, device, requires_grad, pin_memory);
-  }
-};
+}  // namespace
+
+struct NewZeros : NewFilled<"new_zeros", 0> {};
+struct NewOnes : NewFilled<"new_ones", 1> {};
 
 struct NewEmptyStrided {
   static constexpr const char* name = "new_empty_strided";

@@ -15,28 +15,18 @@
 namespace rush::op {
 
 template <class Op>
-constexpr bool in_place_safe() {
-  if constexpr (requires { Op::in_place_safe; }) return Op::in_place_safe;
-  return false;
-}
+constexpr bool in_place_safe = requires { requires Op::in_place_safe; };
 // Does an output raise that shares some, but not all of its elements with an input? By default
 // where run() may read and write one tensor, but not two that overlap: PyTorch raises there, and a
 // program that gets by without a copy would be a surprise.
 template <class Op>
-constexpr bool refuses_overlap() {
-  if constexpr (requires { Op::refuses_overlap; }) return Op::refuses_overlap;
-  return in_place_safe<Op>();
-}
+constexpr bool refuses_overlap = requires { requires Op::refuses_overlap; } ||
+                                 (in_place_safe<Op> && !requires { Op::refuses_overlap; });
 template <class Op>
-constexpr bool refuses_sharing() {
-  if constexpr (requires { Op::refuses_sharing; }) return Op::refuses_sharing;
-  return false;
-}
+constexpr bool refuses_sharing = requires { requires Op::refuses_sharing; };
 template <class Op>
-constexpr bool reads_across() {
-  if constexpr (requires { Op::reads_across; }) return Op::reads_across;
-  return refuses_sharing<Op>();
-}
+constexpr bool reads_across = requires { requires Op::reads_across; } ||
+                              (refuses_sharing<Op> && !requires { Op::reads_across; });
 
 // What a block allows between its output and one input.
 struct SharingRules {
@@ -48,11 +38,10 @@ struct SharingRules {
 // For the tensor argument at this position; where in_place_safe holds, the first one is self.
 template <class Op>
 constexpr SharingRules sharing_rules(size_t position) {
-  const bool is_self = position == 0 && in_place_safe<Op>();
-  const bool in_step = is_self || !reads_across<Op>();
-  return {in_place_safe<Op>() && in_step,
-          (refuses_overlap<Op>() && in_step) || refuses_sharing<Op>(),
-          refuses_sharing<Op>() && !is_self, in_place_safe<Op>() && in_step};
+  const bool is_self = position == 0 && in_place_safe<Op>;
+  const bool in_step = is_self || !reads_across<Op>;
+  return {in_place_safe<Op> && in_step, (refuses_overlap<Op> && in_step) || refuses_sharing<Op>,
+          refuses_sharing<Op> && !is_self, in_place_safe<Op> && in_step};
 }
 
 // The slow half of must_compute_aside(): they share a storage, or may do so unknowingly.

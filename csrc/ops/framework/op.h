@@ -75,6 +75,13 @@ class Jvp {
   const Tensor& out_;
 };
 
+// The traits of blocks whose loops take tensors on any device and in any layout; they derive from
+// this. (What the traits mean: below, where they are read.)
+struct RunsAnywhere {
+  static constexpr bool any_device = true;
+  static constexpr bool any_layout = true;
+};
+
 namespace op {
 
 template <class T>
@@ -111,33 +118,18 @@ template <class Op>
 concept Overwrites = requires { &Op::check; } && std::is_void_v<ResultOf<decltype(&Op::check)>>;
 
 template <class Op>
-constexpr bool may_fail() {
-  if constexpr (requires { Op::may_fail; }) return Op::may_fail;
-  return false;
-}
+constexpr bool may_fail = requires { requires Op::may_fail; };
 // Does run() work wherever its tensors are? See ops/framework/host_run.h.
 template <class Op>
-constexpr bool any_device() {
-  if constexpr (requires { Op::any_device; }) return Op::any_device;
-  return false;
-}
+constexpr bool any_device = requires { requires Op::any_device; };
 // Does run() serve any order of dims in memory equally well? See ops/framework/arranged.h.
 template <class Op>
-constexpr bool any_layout() {
-  if constexpr (requires { Op::any_layout; }) return Op::any_layout;
-  return false;
-}
+constexpr bool any_layout = requires { requires Op::any_layout; };
 // Does grad() take undefined gradients of results that nobody used? Else they come as zeros.
 template <class Op>
-constexpr bool takes_undefined() {
-  if constexpr (requires { Op::takes_undefined; }) return Op::takes_undefined;
-  return false;
-}
+constexpr bool takes_undefined = requires { requires Op::takes_undefined; };
 template <class Op>
-constexpr bool repeats_are_fine() {
-  if constexpr (requires { Op::repeats_are_fine; }) return Op::repeats_are_fine;
-  return false;
-}
+constexpr bool repeats_are_fine = requires { requires Op::repeats_are_fine; };
 template <class Op>
 constexpr bool is_differentiable_result(size_t i) {
   if constexpr (requires { Op::non_differentiable; }) return !(Op::non_differentiable >> i & 1);
@@ -209,7 +201,7 @@ template <class Op, class... A>
 class OpNode final : public Node {
  public:
   OpNode(uint32_t mask, const A&... args) : OpNode(mask, std::index_sequence_for<A...>{}, args...) {
-    if constexpr (takes_undefined<Op>()) set_trait(kTakesUndefined);
+    if constexpr (takes_undefined<Op>) set_trait(kTakesUndefined);
   }
 
   const char* name() const override { return Op::name; }
@@ -462,7 +454,7 @@ void record_tangents(std::span<const Tensor> outs, const A&... args) {
 // `Results` arguments are all of them (0: the first argument is).
 template <class Op, size_t Results, class... A>
 void run_block(const Tensor& written, const A&... args) {
-  if constexpr (!any_device<Op>()) {
+  if constexpr (!any_device<Op>) {
     if (needs_host_copy(written)) [[unlikely]]
       return run_on_host<Op, Results>(args...);
   }
@@ -508,7 +500,7 @@ template <class Op, class... A>
 // The functional form.
 template <class Op, class... A>
 auto call(const A&... args) {
-  if constexpr (any_layout<Op>()) {
+  if constexpr (any_layout<Op>) {
     if (any_arranged(args...)) [[unlikely]]
       return call_arranged<Op>(args...);
     if constexpr (requires { Op::arranges(args...); }) {
@@ -562,8 +554,7 @@ bool arguments_share(const Tensor& self, const A&... rest) {
 template <class Op, class... A>
 void write_in_place(const Spec& spec, const Tensor& self, const A&... rest) {
   const bool aside = arguments_share<Op>(self, rest...);
-  const bool direct =
-      in_place_safe<Op>() && !may_fail<Op>() && spec.dtype == self.dtype() && !aside;
+  const bool direct = in_place_safe<Op> && !may_fail<Op> && spec.dtype == self.dtype() && !aside;
   if (direct) [[likely]] {
     run_block<Op, 1>(self, self, rest..., self);
   } else {
@@ -602,7 +593,7 @@ const Tensor& call_inplace(const Tensor& self, const A&... rest) {
     Op::check_in_place(self, spec);  // what only this form refuses
   check_in_place_result(Op::name, self, spec);
   const bool tracked = any_tracked(self, rest...);
-  check_in_place(Op::name, self, repeats_are_fine<Op>(), tracked && any_requires_grad(rest...));
+  check_in_place(Op::name, self, repeats_are_fine<Op>, tracked && any_requires_grad(rest...));
   constexpr bool differentiable = !NotDifferentiable<Op>;
   const bool records =
       differentiable && tracked && grad_enabled() && any_requires_grad(self, rest...);
@@ -618,7 +609,7 @@ const Tensor& call_inplace(const Tensor& self, const A&... rest) {
   write_counted(Op::name, {&self, 1}, [&] {
     if (self.is_meta()) [[unlikely]]
       return;
-    if constexpr (any_layout<Op>()) {
+    if constexpr (any_layout<Op>) {
       if (any_arranged(self, rest...)) [[unlikely]]
         return write_arranged<Op>(spec, self, rest...);
     }
@@ -674,7 +665,7 @@ auto compose(const A&... args) {
 template <class Op, class... A>
 const Tensor& compose_inplace(const Tensor& self, const A&... rest) {
   check_in_place(Op::name, self, false, any_tracked(rest...) && any_requires_grad(rest...));
-  if constexpr (refuses_overlap<Op>() || refuses_sharing<Op>()) arguments_share<Op>(self, rest...);
+  if constexpr (refuses_overlap<Op> || refuses_sharing<Op>) arguments_share<Op>(self, rest...);
   // What the steps save of self must outlive the write at the end.
   const bool records = is_tracked(self) && grad_enabled() && requires_grad(self);
   const Tensor before = records && !self.is_meta() ? write_target_copy(self) : self;
@@ -690,7 +681,7 @@ template <class Op, class... A>
 const Tensor& mutate(const Tensor& self, const A&... rest) {
   Op::check(self, rest...);
   const bool tracked = any_tracked(self, rest...);
-  check_in_place(Op::name, self, repeats_are_fine<Op>());
+  check_in_place(Op::name, self, repeats_are_fine<Op>);
   // Arguments that are tensors are read element by element (bernoulli_).
   [[maybe_unused]] constexpr SharingRules rules{.exact_is_fine = true, .refuses_part = true};
   (visit_tensors(

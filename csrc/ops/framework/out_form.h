@@ -42,7 +42,7 @@ auto call_out(const std::array<Tensor, N>& outs, const A&... args) {
   if constexpr (requires { Op::check_out(outs[0]); })
     Op::check_out(outs[0]);  // what only this form refuses
   check_outs(Op::name, outs, specs);
-  bool aside = detail::inputs_share<Op>(outs, specs, args...) || may_fail<Op>();
+  bool aside = detail::inputs_share<Op>(outs, specs, args...) || may_fail<Op>;
   for (size_t i = 0; i < N; ++i) aside = aside || outs[i].dtype() != specs[i].dtype;
   const auto run = [&](const std::array<Tensor, N>& to) {
     std::apply([&](const auto&... out) { run_block<Op, N>(to[0], args..., out...); }, to);
@@ -80,7 +80,7 @@ auto compose_out(const std::array<Tensor, N>& outs, const A&... args) {
   else
     results =
         std::apply([](const auto&... r) { return std::array<Tensor, N>{r...}; }, Op::call(args...));
-  if constexpr (refuses_overlap<Op>() || refuses_sharing<Op>()) {
+  if constexpr (refuses_overlap<Op> || refuses_sharing<Op>) {
     std::array<Spec, N> specs;
     for (size_t i = 0; i < N; ++i) specs[i].sizes = results[i].sizes();
     detail::inputs_share<Op>(outs, specs, args...);

@@ -18,6 +18,31 @@ inline bool is_mask(const Tensor& t) {
   return t.dtype() == DType::Bool || t.dtype() == DType::UInt8;
 }
 
+// A 0-d tensor counts as one with a single element along one dim.
+inline Tensor at_least_1d(const Tensor& t) {
+  return t.dim() == 0 ? window(t, Dims{1}, Dims{1}) : t;
+}
+
+inline void check_index_type(const char* op, const Tensor& self, const Tensor& index) {
+  check_dtype(index.dtype() == DType::Int64 || index.dtype() == DType::Int32, op,
+              "index must be int64 or int32, got ", index.dtype());
+  check(index.device() == self.device(), ErrorKind::Device, op, "index is on ", index.device(),
+        ", the tensor is on ", self.device());
+}
+
+// The traits of blocks that read by an index, which may be out of range, and of those that copy self
+// and write by an index. Neither may share memory with what it reads.
+struct IndexReader {
+  static constexpr bool any_device = true;
+  static constexpr bool may_fail = true;
+  static constexpr bool refuses_sharing = true;
+};
+struct IndexWriter {
+  static constexpr bool any_device = true;
+  static constexpr bool in_place_safe = true;
+  static constexpr bool refuses_sharing = true;
+};
+
 // int64 indices, as the kernels want them. Raises for other types than int32 and int64.
 Tensor as_index(const char* op, const Tensor& index);
 

@@ -60,11 +60,8 @@ struct Index {
   }
 };
 
-struct IndexPut {
+struct IndexPut : IndexWriter {
   static constexpr const char* name = "index_put";
-  static constexpr bool any_device = true;
-  static constexpr bool in_place_safe = true;
-  static constexpr bool refuses_sharing = true;
   static Spec check(const Tensor& self, TensorList indices, const Tensor& values, bool) {
     check_dtype(values.dtype() == self.dtype(), name, "the values are ", values.dtype(),
                 ", the tensor is ", self.dtype(), ": they must be the same");
@@ -189,25 +186,12 @@ Tensor index_by_masks(const Tensor& self, TensorList indices) {
 
 namespace {
 
-// A 0-d tensor counts as one with a single element along one dim.
-Tensor at_least_1d(const Tensor& t) { return t.dim() == 0 ? window(t, Dims{1}, Dims{1}) : t; }
-
-void check_index_type(const char* op, const Tensor& self, const Tensor& index) {
-  check_dtype(index.dtype() == DType::Int64 || index.dtype() == DType::Int32, op,
-              "index must be int64 or int32, got ", index.dtype());
-  check(index.device() == self.device(), ErrorKind::Device, op, "index is on ", index.device(),
-        ", the tensor is on ", self.device());
-}
-
 Tensor zeros_for(const Ctx& c, const Tensor& g) { return new_zeros(g, c.sizes(0)); }
 
 }  // namespace
 
-struct IndexSelect {
+struct IndexSelect : IndexReader {
   static constexpr const char* name = "index_select";
-  static constexpr bool any_device = true;
-  static constexpr bool may_fail = true;
-  static constexpr bool refuses_sharing = true;
   static Spec check(const Tensor& self, int64_t dim, const Tensor& index) {
     check_index(index.dim() <= 1, name, "index must be a vector, got shape ", index.sizes());
     check_index_type(name, self, index);
@@ -244,11 +228,8 @@ struct IndexSelect {
   }
 };
 
-struct Gather {
+struct Gather : IndexReader {
   static constexpr const char* name = "gather";
-  static constexpr bool any_device = true;
-  static constexpr bool may_fail = true;
-  static constexpr bool refuses_sharing = true;
   static Spec check(const Tensor& self, int64_t dim, const Tensor& index, bool) {
     check_index_type(name, self, index);
     const int64_t d = wrap_dim(name, dim, self.dim());
@@ -280,11 +261,8 @@ struct Gather {
   }
 };
 
-struct Take {
+struct Take : IndexReader {
   static constexpr const char* name = "take";
-  static constexpr bool any_device = true;
-  static constexpr bool may_fail = true;
-  static constexpr bool refuses_sharing = true;
   static Spec check(const Tensor& self, const Tensor& index) {
     check_index_type(name, self, index);
     return {index.sizes(), self.dtype(), self.device()};
@@ -300,11 +278,8 @@ struct Take {
   }
 };
 
-struct Put {
+struct Put : IndexWriter {
   static constexpr const char* name = "put";
-  static constexpr bool any_device = true;
-  static constexpr bool in_place_safe = true;
-  static constexpr bool refuses_sharing = true;
   static Spec check(const Tensor& self, const Tensor& index, const Tensor& source, bool) {
     check_index_type(name, self, index);
     check_dtype(source.dtype() == self.dtype(), name, "source is ", source.dtype(),

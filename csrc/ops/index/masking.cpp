@@ -32,10 +32,8 @@ Tensor coordinates(const char* op, const Tensor& self) {
 
 }  // namespace
 
-struct MaskedFill {
+struct MaskedFill : RunsAnywhere {
   static constexpr const char* name = "masked_fill";
-  static constexpr bool any_layout = true;
-  static constexpr bool any_device = true;
   static constexpr bool in_place_safe = true;
   static Spec check(const Tensor& self, const Tensor& mask, const Tensor& value) {
     check_mask(name, self, mask);

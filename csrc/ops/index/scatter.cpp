@@ -2,20 +2,12 @@
 // before anything is written.
 #include "ops/framework/data.h"
 #include "ops/framework/fits.h"
+#include "ops/framework/op_name.h"
 #include "ops/framework/operators.h"
 #include "ops/index/index_plan.h"
 
 namespace rush {
 namespace {
-
-Tensor at_least_1d(const Tensor& t) { return t.dim() == 0 ? window(t, Dims{1}, Dims{1}) : t; }
-
-void check_index_type(const char* op, const Tensor& self, const Tensor& index) {
-  check_dtype(index.dtype() == DType::Int64 || index.dtype() == DType::Int32, op,
-              "index must be int64 or int32, got ", index.dtype());
-  check(index.device() == self.device(), ErrorKind::Device, op, "index is on ", index.device(),
-        ", the tensor is on ", self.device());
-}
 
 void check_same_type(const char* op, const Tensor& self, const Tensor& src) {
   check_dtype(src.dtype() == self.dtype(), op, "the tensor is ", self.dtype(), ", the source is ",
@@ -102,20 +94,21 @@ Tensor gather_for_src(const Ctx& c, const Tensor& g, int64_t dim, const Tensor& 
   return padded(gather(g, dim, index), c.sizes(2));
 }
 
-}  // namespace
-
-struct ScatterSrc {
-  static constexpr const char* name = "scatter";
-  static constexpr bool any_device = true;
-  static constexpr bool in_place_safe = true;
-  static constexpr bool refuses_sharing = true;
+template <OpName N, ScatterFn fn>
+struct ScatterTensor : IndexWriter {
+  static constexpr const char* name = N.text;
   static Spec check(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& src) {
     return check_scatter(name, self, dim, index, &src);
   }
   static void run(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& src,
                   const Tensor& out) {
-    run_scatter(name, ScatterFn::Set, self, dim, index, src, out);
+    run_scatter(name, fn, self, dim, index, src, out);
   }
+};
+
+}  // namespace
+
+struct ScatterSrc : ScatterTensor<"scatter", ScatterFn::Set> {
   static constexpr uint32_t needs[] = {in(1), 0, in(1)};
   static Grads grad(const Ctx& c, const Tensor& g, const Tensor&, int64_t dim, const Tensor& index,
                     const Tensor&) {
@@ -124,11 +117,8 @@ struct ScatterSrc {
   }
 };
 
-struct ScatterValue {
+struct ScatterValue : IndexWriter {
   static constexpr const char* name = "scatter";
-  static constexpr bool any_device = true;
-  static constexpr bool in_place_safe = true;
-  static constexpr bool refuses_sharing = true;
   static Spec check(const Tensor& self, int64_t dim, const Tensor& index, const Scalar& value) {
     check_fits(name, self.dtype(), value);
     return check_scatter(name, self, dim, index, nullptr);
@@ -144,18 +134,7 @@ struct ScatterValue {
   }
 };
 
-struct ScatterAdd {
-  static constexpr const char* name = "scatter_add";
-  static constexpr bool any_device = true;
-  static constexpr bool in_place_safe = true;
-  static constexpr bool refuses_sharing = true;
-  static Spec check(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& src) {
-    return check_scatter(name, self, dim, index, &src);
-  }
-  static void run(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& src,
-                  const Tensor& out) {
-    run_scatter(name, ScatterFn::Add, self, dim, index, src, out);
-  }
+struct ScatterAdd : ScatterTensor<"scatter_add", ScatterFn::Add> {
   static constexpr uint32_t needs[] = {0, 0, in(1)};
   static Grads grad(const Ctx& c, const Tensor& g, const Tensor&, int64_t dim, const Tensor& index,
                     const Tensor&) {
@@ -173,20 +152,16 @@ const char* long_name(const char* op, std::string_view reduce) {
 
 }  // namespace
 
-struct ScatterReduceByName {
+struct ScatterReduceByName : IndexWriter {
   static constexpr const char* name = "scatter";
-  static constexpr bool in_place_safe = true;
-  static constexpr bool refuses_sharing = true;
   static Tensor call(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& src,
                      std::string_view reduce) {
     return scatter_reduce(self, dim, index, src, long_name(name, reduce), true);
   }
 };
 
-struct ScatterValueReduce {
+struct ScatterValueReduce : IndexWriter {
   static constexpr const char* name = "scatter";
-  static constexpr bool in_place_safe = true;
-  static constexpr bool refuses_sharing = true;
   static Tensor call(const Tensor& self, int64_t dim, const Tensor& index, const Scalar& value,
                      std::string_view reduce) {
     const char* fn = long_name(name, reduce);
@@ -306,11 +281,8 @@ std::pair<Tensor, Tensor> fold_grads(const Tensor& g, const Tensor& self, int64_
 
 }  // namespace
 
-struct ScatterReduce {
+struct ScatterReduce : IndexWriter {
   static constexpr const char* name = "scatter_reduce";
-  static constexpr bool any_device = true;
-  static constexpr bool in_place_safe = true;
-  static constexpr bool refuses_sharing = true;
   static Spec check(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& src,
                     std::string_view reduce, bool) {
     Fold(name, reduce, self.dtype(), true);
@@ -387,11 +359,8 @@ void run_slices(const ScatterFn fn, const Tensor& self, const ScatterLines& line
 
 }  // namespace
 
-struct IndexAdd {
+struct IndexAdd : IndexWriter {
   static constexpr const char* name = "index_add";
-  static constexpr bool any_device = true;
-  static constexpr bool in_place_safe = true;
-  static constexpr bool refuses_sharing = true;
   static Spec check(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& source,
                     const Scalar& alpha) {
     check_slices(name, self, dim, index, source);
@@ -410,11 +379,8 @@ struct IndexAdd {
   }
 };
 
-struct IndexCopy {
+struct IndexCopy : IndexWriter {
   static constexpr const char* name = "index_copy";
-  static constexpr bool any_device = true;
-  static constexpr bool in_place_safe = true;
-  static constexpr bool refuses_sharing = true;
   static Spec check(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& source) {
     check_slices(name, self, dim, index, source);
     return {self.sizes(), self.dtype(), self.device()};
@@ -431,11 +397,8 @@ struct IndexCopy {
   }
 };
 
-struct IndexFill {
+struct IndexFill : IndexWriter {
   static constexpr const char* name = "index_fill";
-  static constexpr bool any_device = true;
-  static constexpr bool in_place_safe = true;
-  static constexpr bool refuses_sharing = true;
   static Spec check(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& value) {
     rush::check(index.dtype() == DType::Int64 || index.dtype() == DType::Int32, ErrorKind::Range,
                 name, "index must be int64 or int32, got ", index.dtype());
@@ -463,11 +426,8 @@ struct IndexFill {
   }
 };
 
-struct IndexReduce {
+struct IndexReduce : IndexWriter {
   static constexpr const char* name = "index_reduce";
-  static constexpr bool any_device = true;
-  static constexpr bool in_place_safe = true;
-  static constexpr bool refuses_sharing = true;
   static Spec check(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& source,
                     std::string_view reduce, bool) {
     check_slices(name, self, dim, index, source);

@@ -5,6 +5,7 @@
 
 #include "device/index.h"
 #include "device/runtime.h"
+#include "ops/framework/op_name.h"
 #include "ops/linalg_ops.h"
 #include "ops/linalg_spectral_ops.h"
 
@@ -151,23 +152,34 @@ struct PivotsToPermutation {
   }
 };
 
-struct LuSolve {
-  static constexpr const char* name = "linalg.lu_solve";
+namespace {
+
+// A system whose matrices are given as factors, `what`, with pivots beside them.
+template <OpName N, OpName What>
+struct FactoredSolve {
+  static constexpr const char* name = N.text;
   static constexpr bool any_device = true;
-  static Spec check(const Tensor& LU, const Tensor& pivots, const Tensor& B, bool) {
-    check_square_matrices(name, LU, "LU");
+  static constexpr bool may_fail = true;
+  static Spec check(const Tensor& factors, const Tensor& pivots, const Tensor& B, bool) {
+    constexpr const char* what = What.text;
+    check_square_matrices(name, factors, what);
     check_matrices(name, B, "B");
-    check_same_batch(name, LU, B, 2);
-    check_shape(LU.size(-1) == B.size(-2), name, "LU and B do not go together: shapes are ",
-                LU.sizes(), " and ", B.sizes());
-    rush::check(pivots.dtype() == DType::Int32, ErrorKind::DType, name,
-                "pivots must be int32, got ", pivots.dtype());
-    check_shape(pivots.dim() == LU.dim() - 1 && pivots.size(-1) == LU.size(-1) &&
-                    std::equal(pivots.sizes().begin(), pivots.sizes().end(), LU.sizes().begin()),
-                name, "pivots of shape ", pivots.sizes(), " do not fit LU of shape ", LU.sizes());
+    check_same_batch(name, factors, B, 2);
+    check_shape(factors.size(-1) == B.size(-2), name, what,
+                " and B do not go together: shapes are ", factors.sizes(), " and ", B.sizes());
+    check_dtype(pivots.dtype() == DType::Int32, name, "pivots must be int32, got ", pivots.dtype());
+    check_shape(
+        pivots.dim() == factors.dim() - 1 && pivots.size(-1) == factors.size(-1) &&
+            std::equal(pivots.sizes().begin(), pivots.sizes().end(), factors.sizes().begin()),
+        name, "pivots of shape ", pivots.sizes(), " do not fit ", what, " of shape ",
+        factors.sizes());
     return by_columns(B, B.size(-2), B.size(-1));
   }
-  static constexpr bool may_fail = true;
+};
+
+}  // namespace
+
+struct LuSolve : FactoredSolve<"linalg.lu_solve", "LU"> {
   static void run(const Tensor& LU, const Tensor& pivots, const Tensor& B, bool adjoint,
                   const Tensor& out) {
     Tensor p = contiguous_data(pivots);
@@ -541,22 +553,7 @@ struct LdlFactor {
   }
 };
 
-struct LdlSolve {
-  static constexpr const char* name = "linalg.ldl_solve";
-  static constexpr bool any_device = true;
-  static Spec check(const Tensor& LD, const Tensor& pivots, const Tensor& B, bool) {
-    check_square_matrices(name, LD, "LD");
-    check_matrices(name, B, "B");
-    check_same_batch(name, LD, B, 2);
-    check_shape(LD.size(-1) == B.size(-2), name, "LD and B do not go together: shapes are ",
-                LD.sizes(), " and ", B.sizes());
-    rush::check(pivots.dtype() == DType::Int32, ErrorKind::DType, name,
-                "pivots must be int32, got ", pivots.dtype());
-    check_shape(pivots.dim() == LD.dim() - 1 && pivots.size(-1) == LD.size(-1), name,
-                "pivots of shape ", pivots.sizes(), " do not fit LD of shape ", LD.sizes());
-    return by_columns(B, B.size(-2), B.size(-1));
-  }
-  static constexpr bool may_fail = true;
+struct LdlSolve : FactoredSolve<"linalg.ldl_solve", "LD"> {
   static void run(const Tensor& LD, const Tensor& pivots, const Tensor& B, bool hermitian,
                   const Tensor& out) {
     const MatrixLoops& loops = matrix_loops(out);

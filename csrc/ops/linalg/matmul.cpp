@@ -63,41 +63,46 @@ void start_from(const Tensor& self, const Scalar& beta, const Tensor& out) {
 
 }  // namespace
 
-struct Mm {
-  static constexpr const char* name = "mm";
+namespace {
+
+// The gradient of either factor needs the other one.
+struct Product {
   static constexpr bool any_device = true;
+  static constexpr uint32_t needs[] = {in(1), in(0)};
+};
+
+// What mm and bmm share, but the checks: `times` is the op itself.
+template <Tensor (*times)(const Tensor&, const Tensor&)>
+struct MatrixProduct : Product {
+  static void run(const Tensor& a, const Tensor& b, const Tensor& out) {
+    product_loops(out).gemm(a, b, out, 1, 0);
+  }
+  static Grads grad(const Ctx& c, const Tensor& g, const Tensor& a, const Tensor& b) {
+    return {c.wants(0) ? times(g, adjoint(b)) : Tensor(),
+            c.wants(1) ? times(adjoint(a), g) : Tensor()};
+  }
+};
+
+}  // namespace
+
+struct Mm : MatrixProduct<mm> {
+  static constexpr const char* name = "mm";
   static Spec check(const Tensor& a, const Tensor& b) {
     check_matrices(name, a, b);
     return {Dims{a.sizes()[0], b.sizes()[1]}, a.dtype(), a.device()};
   }
-  static void run(const Tensor& a, const Tensor& b, const Tensor& out) {
-    product_loops(out).gemm(a, b, out, 1, 0);
-  }
-  static constexpr uint32_t needs[] = {in(1), in(0)};
-  static Grads grad(const Ctx& c, const Tensor& g, const Tensor& a, const Tensor& b) {
-    return {c.wants(0) ? mm(g, adjoint(b)) : Tensor(), c.wants(1) ? mm(adjoint(a), g) : Tensor()};
-  }
 };
 
-struct Bmm {
+struct Bmm : MatrixProduct<bmm> {
   static constexpr const char* name = "bmm";
-  static constexpr bool any_device = true;
   static Spec check(const Tensor& a, const Tensor& b) {
     check_batches(name, a, b);
     return {Dims{a.sizes()[0], a.sizes()[1], b.sizes()[2]}, a.dtype(), a.device()};
   }
-  static void run(const Tensor& a, const Tensor& b, const Tensor& out) {
-    product_loops(out).gemm(a, b, out, 1, 0);
-  }
-  static constexpr uint32_t needs[] = {in(1), in(0)};
-  static Grads grad(const Ctx& c, const Tensor& g, const Tensor& a, const Tensor& b) {
-    return {c.wants(0) ? bmm(g, adjoint(b)) : Tensor(), c.wants(1) ? bmm(adjoint(a), g) : Tensor()};
-  }
 };
 
-struct Mv {
+struct Mv : Product {
   static constexpr const char* name = "mv";
-  static constexpr bool any_device = true;
   static Spec check(const Tensor& a, const Tensor& x) {
     rush::check(a.dim() == 2 && x.dim() == 1, ErrorKind::Runtime, name,
                 "expects a matrix and a vector, got shapes ", a.sizes(), " and ", x.sizes());
@@ -109,15 +114,13 @@ struct Mv {
   static void run(const Tensor& a, const Tensor& x, const Tensor& out) {
     product_loops(out).gemv(a, x, out, 1, 0);
   }
-  static constexpr uint32_t needs[] = {in(1), in(0)};
   static Grads grad(const Ctx& c, const Tensor& g, const Tensor& a, const Tensor& x) {
     return {c.wants(0) ? outer(g, conj(x)) : Tensor(), c.wants(1) ? mv(adjoint(a), g) : Tensor()};
   }
 };
 
-struct Dot {
+struct Dot : Product {
   static constexpr const char* name = "dot";
-  static constexpr bool any_device = true;
   static Spec check(const Tensor& a, const Tensor& b) {
     rush::check(a.dim() == 1 && b.dim() == 1, ErrorKind::Runtime, name,
                 "expects two vectors, got shapes ", a.sizes(), " and ", b.sizes());
@@ -129,7 +132,6 @@ struct Dot {
   static void run(const Tensor& a, const Tensor& b, const Tensor& out) {
     product_loops(out).dot(a, b, out);
   }
-  static constexpr uint32_t needs[] = {in(1), in(0)};
   static Grads grad(const Ctx& c, const Tensor& g, const Tensor& a, const Tensor& b) {
     return {c.wants(0) ? g * conj(b) : Tensor(), c.wants(1) ? g * conj(a) : Tensor()};
   }
@@ -203,19 +205,23 @@ struct Matmul {
   }
 };
 
-struct Addmm {
-  static constexpr const char* name = "addmm";
+namespace {
+
+// Ops that add to self may write over it, but not over the factors.
+struct AddsToSelf {
   static constexpr bool any_device = true;
   static constexpr bool in_place_safe = true;
   static constexpr bool reads_across = true;
-  static Spec check(const Tensor& self, const Tensor& a, const Tensor& b, const Scalar& beta,
-                    const Scalar& alpha) {
-    check_matrices(name, a, b);
-    check_product(name, self, a);
-    check_scales(name, a.dtype(), beta, alpha);
-    Spec spec{Dims{a.sizes()[0], b.sizes()[1]}, a.dtype(), a.device()};
-    expand_strides(name, self.sizes(), self.strides(), spec.sizes);
-    return spec;
+};
+
+// addmm and baddbmm: beta * self + alpha * times(a, b).
+template <Tensor (*times)(const Tensor&, const Tensor&)>
+struct AddedProduct : AddsToSelf {
+  static void check_added(const char* op, const Spec& product, const Tensor& self, const Tensor& a,
+                          const Scalar& beta, const Scalar& alpha) {
+    check_product(op, self, a);
+    check_scales(op, a.dtype(), beta, alpha);
+    expand_strides(op, self.sizes(), self.strides(), product.sizes);
   }
   static void run(const Tensor& self, const Tensor& a, const Tensor& b, const Scalar& beta,
                   const Scalar& alpha, const Tensor& out) {
@@ -226,36 +232,33 @@ struct Addmm {
   static Grads grad(const Ctx& c, const Tensor& g, const Tensor&, const Tensor& a, const Tensor& b,
                     const Scalar& beta, const Scalar& alpha) {
     return {c.wants(0) ? scaled(g, conjugate(beta)) : Tensor(),
-            c.wants(1) ? scaled(mm(g, adjoint(b)), conjugate(alpha)) : Tensor(),
-            c.wants(2) ? scaled(mm(adjoint(a), g), conjugate(alpha)) : Tensor()};
+            c.wants(1) ? scaled(times(g, adjoint(b)), conjugate(alpha)) : Tensor(),
+            c.wants(2) ? scaled(times(adjoint(a), g), conjugate(alpha)) : Tensor()};
   }
 };
 
-struct Baddbmm {
-  static constexpr const char* name = "baddbmm";
-  static constexpr bool any_device = true;
-  static constexpr bool in_place_safe = true;
-  static constexpr bool reads_across = true;
+}  // namespace
+
+struct Addmm : AddedProduct<mm> {
+  static constexpr const char* name = "addmm";
   static Spec check(const Tensor& self, const Tensor& a, const Tensor& b, const Scalar& beta,
                     const Scalar& alpha) {
-    check_batches(name, a, b, ErrorKind::Range);  // PyTorch looks the third dim up first
-    check_product(name, self, a);
-    check_scales(name, a.dtype(), beta, alpha);
-    Spec spec{Dims{a.sizes()[0], a.sizes()[1], b.sizes()[2]}, a.dtype(), a.device()};
-    expand_strides(name, self.sizes(), self.strides(), spec.sizes);
+    check_matrices(name, a, b);
+    Spec spec{Dims{a.sizes()[0], b.sizes()[1]}, a.dtype(), a.device()};
+    check_added(name, spec, self, a, beta, alpha);
     return spec;
   }
-  static void run(const Tensor& self, const Tensor& a, const Tensor& b, const Scalar& beta,
-                  const Scalar& alpha, const Tensor& out) {
-    start_from(self, beta, out);
-    product_loops(out).gemm(a, b, out, alpha, beta);
-  }
-  static constexpr uint32_t needs[] = {0, in(2), in(1)};
-  static Grads grad(const Ctx& c, const Tensor& g, const Tensor&, const Tensor& a, const Tensor& b,
-                    const Scalar& beta, const Scalar& alpha) {
-    return {c.wants(0) ? scaled(g, conjugate(beta)) : Tensor(),
-            c.wants(1) ? scaled(bmm(g, adjoint(b)), conjugate(alpha)) : Tensor(),
-            c.wants(2) ? scaled(bmm(adjoint(a), g), conjugate(alpha)) : Tensor()};
+};
+
+struct Baddbmm : AddedProduct<bmm> {
+  static constexpr const char* name = "baddbmm";
+  static Spec check(const Tensor& self, const Tensor& a, const Tensor& b, const Scalar& beta,
+                    const Scalar& alpha) {
+    // PyTorch looks the third dim up first, and has an IndexError for it.
+    check_batches(name, a, b, ErrorKind::Range);
+    Spec spec{Dims{a.sizes()[0], a.sizes()[1], b.sizes()[2]}, a.dtype(), a.device()};
+    check_added(name, spec, self, a, beta, alpha);
+    return spec;
   }
 };
 
@@ -273,10 +276,8 @@ Tensor blend(const char* op, const Tensor& self, const Tensor& product, const Sc
 
 }  // namespace
 
-struct Addmv {
+struct Addmv : AddsToSelf {
   static constexpr const char* name = "addmv";
-  static constexpr bool in_place_safe = true;
-  static constexpr bool reads_across = true;
   static Tensor call(const Tensor& self, const Tensor& a, const Tensor& x, const Scalar& beta,
                      const Scalar& alpha) {
     return blend(name, self, mv(a, x), beta, alpha);
@@ -296,10 +297,8 @@ struct Addr {
   }
 };
 
-struct Addbmm {
+struct Addbmm : AddsToSelf {
   static constexpr const char* name = "addbmm";
-  static constexpr bool in_place_safe = true;
-  static constexpr bool reads_across = true;
   static Tensor call(const Tensor& self, const Tensor& a, const Tensor& b, const Scalar& beta,
                      const Scalar& alpha) {
     return blend(name, self, sum(bmm(a, b), Dims{0}, false, self.dtype()), beta, alpha);

@@ -6,14 +6,13 @@
 
 #include "ops/framework/data.h"
 #include "ops/framework/op.h"
+#include "ops/framework/op_name.h"
 #include "ops/framework/operators.h"
+#include "ops/nn/spread.h"
 
 namespace rush {
 
 namespace {
-
-// Beyond this, sizes computed from a stride, padding or dilation could overflow.
-constexpr int64_t kLargest = int64_t(1) << 40;
 
 Tensor conjugate(const Tensor& x) { return x.is_complex() ? conj(x) : x; }
 
@@ -92,10 +91,8 @@ bool run_on_device(ConvKind kind, const ConvShape& shape, const ConvTensors& t) 
 
 }  // namespace
 
-struct ConvolutionForward {
+struct ConvolutionForward : RunsAnywhere {
   static constexpr const char* name = "convolution";
-  static constexpr bool any_layout = true;
-  static constexpr bool any_device = true;
   static Dims output_size(const Tensor& x, const Tensor& w, IntList stride, IntList padding,
                           IntList dilation) {
     Dims out{x.sizes()[0], w.sizes()[0]};
@@ -153,10 +150,8 @@ struct ConvolutionForward {
   }
 };
 
-struct ConvolutionInputGrad {
+struct ConvolutionInputGrad : RunsAnywhere {
   static constexpr const char* name = "convolution_backward";
-  static constexpr bool any_layout = true;
-  static constexpr bool any_device = true;
   static Spec check(const Tensor& g, const Tensor& w, IntList input_size, IntList, IntList, IntList,
                     int64_t) {
     const Dims sizes(input_size);
@@ -201,10 +196,8 @@ struct ConvolutionInputGrad {
   }
 };
 
-struct ConvolutionWeightGrad {
+struct ConvolutionWeightGrad : RunsAnywhere {
   static constexpr const char* name = "convolution_backward";
-  static constexpr bool any_layout = true;
-  static constexpr bool any_device = true;
   static Spec check(const Tensor& x, const Tensor&, IntList weight_size, IntList, IntList, IntList,
                     int64_t) {
     return {Dims(weight_size), x.dtype(), x.device()};
@@ -239,19 +232,6 @@ struct ConvolutionWeightGrad {
 };
 
 namespace {
-
-// One number may stand for all dims.
-Dims spread(const char* op, const char* what, IntList list, int64_t dims, int64_t least) {
-  check_shape(list.size() == 1 || int64_t(list.size()) == dims, op, what,
-              " must be one number or one a dim (", dims, "), got ", list);
-  Dims out(uint32_t(dims), list[0]);
-  if (list.size() > 1) out = Dims(list);
-  for (int64_t v : out)
-    check_argument(v >= least && v <= kLargest, op, what, " must be ",
-                   least > 0 ? "positive" : "at least 0", v > 0 ? " and below 2^40" : "", ", got ",
-                   list);
-  return out;
-}
 
 // What convolutions and transposed ones ask of their tensors; `dims` spatial ones.
 void check_tensors(const char* op, int64_t dims, const Tensor& x, const Tensor& w,
@@ -365,72 +345,43 @@ Tensor transpose_any(const char* op, int64_t dims, const Tensor& x, const Tensor
   return single ? squeeze(y, IntList(Dims{0})) : y;
 }
 
+// The ops for one, two and three spatial dims.
+template <OpName N, int64_t dims>
+struct ConvolutionOp {
+  static constexpr const char* name = N.text;
+  static Tensor call(const Tensor& x, const Tensor& w, const Tensor& bias, IntList stride,
+                     IntList padding, IntList dilation, int64_t groups) {
+    return convolve_any(name, dims, x, w, bias, stride, padding, dilation, groups);
+  }
+};
+template <OpName N, int64_t dims>
+struct NamedPaddingOp {
+  static constexpr const char* name = N.text;
+  static Tensor call(const Tensor& x, const Tensor& w, const Tensor& bias, IntList stride,
+                     std::string_view padding, IntList dilation, int64_t groups) {
+    return convolve_named(name, dims, x, w, bias, stride, padding, dilation, groups);
+  }
+};
+template <OpName N, int64_t dims>
+struct TransposedOp {
+  static constexpr const char* name = N.text;
+  static Tensor call(const Tensor& x, const Tensor& w, const Tensor& bias, IntList stride,
+                     IntList padding, IntList output_padding, int64_t groups, IntList dilation) {
+    return transpose_any(name, dims, x, w, bias, stride, padding, output_padding, groups, dilation);
+  }
+};
+
 }  // namespace
 
-struct Conv1d {
-  static constexpr const char* name = "conv1d";
-  static Tensor call(const Tensor& x, const Tensor& w, const Tensor& bias, IntList stride,
-                     IntList padding, IntList dilation, int64_t groups) {
-    return convolve_any(name, 1, x, w, bias, stride, padding, dilation, groups);
-  }
-};
-struct Conv2d {
-  static constexpr const char* name = "conv2d";
-  static Tensor call(const Tensor& x, const Tensor& w, const Tensor& bias, IntList stride,
-                     IntList padding, IntList dilation, int64_t groups) {
-    return convolve_any(name, 2, x, w, bias, stride, padding, dilation, groups);
-  }
-};
-struct Conv3d {
-  static constexpr const char* name = "conv3d";
-  static Tensor call(const Tensor& x, const Tensor& w, const Tensor& bias, IntList stride,
-                     IntList padding, IntList dilation, int64_t groups) {
-    return convolve_any(name, 3, x, w, bias, stride, padding, dilation, groups);
-  }
-};
-struct Conv1dPadding {
-  static constexpr const char* name = "conv1d";
-  static Tensor call(const Tensor& x, const Tensor& w, const Tensor& bias, IntList stride,
-                     std::string_view padding, IntList dilation, int64_t groups) {
-    return convolve_named(name, 1, x, w, bias, stride, padding, dilation, groups);
-  }
-};
-struct Conv2dPadding {
-  static constexpr const char* name = "conv2d";
-  static Tensor call(const Tensor& x, const Tensor& w, const Tensor& bias, IntList stride,
-                     std::string_view padding, IntList dilation, int64_t groups) {
-    return convolve_named(name, 2, x, w, bias, stride, padding, dilation, groups);
-  }
-};
-struct Conv3dPadding {
-  static constexpr const char* name = "conv3d";
-  static Tensor call(const Tensor& x, const Tensor& w, const Tensor& bias, IntList stride,
-                     std::string_view padding, IntList dilation, int64_t groups) {
-    return convolve_named(name, 3, x, w, bias, stride, padding, dilation, groups);
-  }
-};
-
-struct ConvTranspose1d {
-  static constexpr const char* name = "conv_transpose1d";
-  static Tensor call(const Tensor& x, const Tensor& w, const Tensor& bias, IntList stride,
-                     IntList padding, IntList output_padding, int64_t groups, IntList dilation) {
-    return transpose_any(name, 1, x, w, bias, stride, padding, output_padding, groups, dilation);
-  }
-};
-struct ConvTranspose2d {
-  static constexpr const char* name = "conv_transpose2d";
-  static Tensor call(const Tensor& x, const Tensor& w, const Tensor& bias, IntList stride,
-                     IntList padding, IntList output_padding, int64_t groups, IntList dilation) {
-    return transpose_any(name, 2, x, w, bias, stride, padding, output_padding, groups, dilation);
-  }
-};
-struct ConvTranspose3d {
-  static constexpr const char* name = "conv_transpose3d";
-  static Tensor call(const Tensor& x, const Tensor& w, const Tensor& bias, IntList stride,
-                     IntList padding, IntList output_padding, int64_t groups, IntList dilation) {
-    return transpose_any(name, 3, x, w, bias, stride, padding, output_padding, groups, dilation);
-  }
-};
+struct Conv1d : ConvolutionOp<"conv1d", 1> {};
+struct Conv2d : ConvolutionOp<"conv2d", 2> {};
+struct Conv3d : ConvolutionOp<"conv3d", 3> {};
+struct Conv1dPadding : NamedPaddingOp<"conv1d", 1> {};
+struct Conv2dPadding : NamedPaddingOp<"conv2d", 2> {};
+struct Conv3dPadding : NamedPaddingOp<"conv3d", 3> {};
+struct ConvTranspose1d : TransposedOp<"conv_transpose1d", 1> {};
+struct ConvTranspose2d : TransposedOp<"conv_transpose2d", 2> {};
+struct ConvTranspose3d : TransposedOp<"conv_transpose3d", 3> {};
 
 struct Convolution {
   static constexpr const char* name = "convolution";

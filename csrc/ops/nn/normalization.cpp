@@ -111,12 +111,20 @@ struct BatchNormBackward {
   }
 };
 
-struct BatchNorm_ {
-  static constexpr const char* name = "native_batch_norm";
-  static constexpr bool any_layout = true;
+namespace {
+
+// Beside the result come mean and 1 / std, which backward reads and nobody differentiates.
+struct KeepsStatistics {
   static constexpr bool any_device = true;
   static constexpr uint32_t non_differentiable = 0b110;
   static constexpr bool takes_undefined = true;
+};
+
+}  // namespace
+
+struct BatchNorm_ : KeepsStatistics {
+  static constexpr const char* name = "native_batch_norm";
+  static constexpr bool any_layout = true;
   static std::array<Spec, 3> check(const Tensor& x, const Tensor&, const Tensor&, const Tensor&,
                                    const Tensor&, const Tensor&, double, double) {
     const Spec vector = channel_spec(x, compute_type(x.dtype()));
@@ -220,11 +228,8 @@ struct GroupNormBackward {
   }
 };
 
-struct GroupNorm_ {
+struct GroupNorm_ : KeepsStatistics {
   static constexpr const char* name = "native_group_norm";
-  static constexpr bool any_device = true;
-  static constexpr uint32_t non_differentiable = 0b110;
-  static constexpr bool takes_undefined = true;
   static std::array<Spec, 3> check(const Tensor& x, const Tensor&, const Tensor&, int64_t groups,
                                    double) {
     const Spec stats{Dims{x.sizes()[0], groups}, compute_type(x.dtype()), x.device()};
@@ -306,11 +311,8 @@ struct RowNormBackward {
   }
 };
 
-struct RowNorm {
+struct RowNorm : KeepsStatistics {
   static constexpr const char* name = "native_layer_norm";
-  static constexpr bool any_device = true;
-  static constexpr uint32_t non_differentiable = 0b110;
-  static constexpr bool takes_undefined = true;
   static std::array<Spec, 3> check(const Tensor& x, const Tensor&, const Tensor&, int64_t dims,
                                    bool, double) {
     const Spec stats{stat_sizes(x, dims), compute_type(x.dtype()), x.device()};

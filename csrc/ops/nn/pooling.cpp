@@ -5,7 +5,9 @@
 
 #include "ops/framework/data.h"
 #include "ops/framework/op.h"
+#include "ops/framework/op_name.h"
 #include "ops/framework/operators.h"
+#include "ops/nn/spread.h"
 
 namespace rush {
 
@@ -52,10 +54,8 @@ Tensor lying_like(bool last, const Tensor& g) {
 
 }  // namespace
 
-struct MaxPool {
+struct MaxPool : RunsAnywhere {
   static constexpr const char* name = "max_pool_with_indices";
-  static constexpr bool any_layout = true;
-  static constexpr bool any_device = true;
   static constexpr uint32_t non_differentiable = 0b10;
   static std::array<Spec, 2> check(const Tensor& x, IntList output, IntList, IntList, IntList,
                                    IntList) {
@@ -82,10 +82,8 @@ struct MaxPool {
 };
 
 // Without places: for results of which nobody wants a gradient. They are twice the values' bytes.
-struct MaxPoolValues {
+struct MaxPoolValues : RunsAnywhere {
   static constexpr const char* name = MaxPool::name;
-  static constexpr bool any_layout = true;
-  static constexpr bool any_device = true;
   static constexpr bool differentiable = false;
   static Spec check(const Tensor& x, IntList output, IntList, IntList, IntList, IntList) {
     return image_spec(pooled_sizes(x, output), x.dtype(), x);
@@ -105,10 +103,8 @@ struct MaxPoolValues {
   }
 };
 
-struct MaxPoolBackward {
+struct MaxPoolBackward : RunsAnywhere {
   static constexpr const char* name = "max_pool_with_indices_backward";
-  static constexpr bool any_layout = true;
-  static constexpr bool any_device = true;
   static constexpr bool may_fail = true;
   static Spec check(const Tensor& g, const Tensor& indices, IntList input_size) {
     return image_spec(Dims(input_size), g.dtype(), indices.is_channels_last() ? indices : g);
@@ -170,10 +166,8 @@ struct FractionalMaxPool {
   }
 };
 
-struct AveragePool {
+struct AveragePool : RunsAnywhere {
   static constexpr const char* name = "avg_pool";
-  static constexpr bool any_layout = true;
-  static constexpr bool any_device = true;
   static Spec check(const Tensor& x, IntList output, IntList, IntList, IntList, bool,
                     std::optional<int64_t>) {
     return image_spec(pooled_sizes(x, output), x.dtype(), x);
@@ -194,10 +188,8 @@ struct AveragePool {
   }
 };
 
-struct AveragePoolBackward {
+struct AveragePoolBackward : RunsAnywhere {
   static constexpr const char* name = "avg_pool_backward";
-  static constexpr bool any_layout = true;
-  static constexpr bool any_device = true;
   static Spec check(const Tensor& g, IntList input_size, IntList, IntList, IntList, bool,
                     std::optional<int64_t>) {
     return image_spec(Dims(input_size), g.dtype(), g);
@@ -226,17 +218,6 @@ struct AveragePoolBackward {
 };
 
 namespace {
-
-Dims spread(const char* op, const char* what, IntList list, int64_t dims, int64_t least) {
-  check_shape(list.size() == 1 || int64_t(list.size()) == dims, op, what,
-              " must be one number or one a dim (", dims, "), got ", list);
-  Dims out(uint32_t(dims), list[0]);
-  if (list.size() > 1) out = Dims(list);
-  for (int64_t v : out)
-    check_argument(v >= least && v <= (int64_t(1) << 40), op, what, " must be ",
-                   least > 0 ? "positive" : "at least 0", ", got ", list);
-  return out;
-}
 
 void check_image(const char* op, int64_t dims, const Tensor& x) {
   check_shape(x.dim() == dims + 1 || x.dim() == dims + 2, op, "input must have ", dims + 1,
@@ -343,22 +324,34 @@ Tensor adaptive_average(const char* op, int64_t dims, const Tensor& x, IntList o
   });
 }
 
+// The ops for one, two and three spatial dims; `pool` is one of the functions above.
+template <OpName N, int64_t dims, auto pool>
+struct MaxPoolOp {
+  static constexpr const char* name = N.text;
+  static auto call(const Tensor& x, IntList kernel, IntList stride, IntList padding,
+                   IntList dilation, bool ceil_mode) {
+    return pool(name, dims, x, kernel, stride, padding, dilation, ceil_mode);
+  }
+};
+template <OpName N, int64_t dims>
+struct AvgPoolOp {
+  static constexpr const char* name = N.text;
+  static Tensor call(const Tensor& x, IntList kernel, IntList stride, IntList padding,
+                     bool ceil_mode, bool include, std::optional<int64_t> divisor) {
+    return average_any(name, dims, x, kernel, stride, padding, ceil_mode, include, divisor);
+  }
+};
+template <OpName N, int64_t dims, auto pool>
+struct AdaptivePoolOp {
+  static constexpr const char* name = N.text;
+  static auto call(const Tensor& x, IntList output) { return pool(name, dims, x, output); }
+};
+
 }  // namespace
 
-struct MaxPool1d {
-  static constexpr const char* name = "max_pool1d";
-  static Tensor call(const Tensor& x, IntList kernel, IntList stride, IntList padding,
-                     IntList dilation, bool ceil_mode) {
-    return max_values(name, 1, x, kernel, stride, padding, dilation, ceil_mode);
-  }
-};
-struct MaxPool1dWithIndices {
-  static constexpr const char* name = "max_pool1d_with_indices";
-  static std::tuple<Tensor, Tensor> call(const Tensor& x, IntList kernel, IntList stride,
-                                         IntList padding, IntList dilation, bool ceil_mode) {
-    return max_any(name, 1, x, kernel, stride, padding, dilation, ceil_mode);
-  }
-};
+struct MaxPool1d : MaxPoolOp<"max_pool1d", 1, max_values> {};
+struct MaxPool1dWithIndices : MaxPoolOp<"max_pool1d_with_indices", 1, max_any> {};
+// It has no divisor_override.
 struct AvgPool1d {
   static constexpr const char* name = "avg_pool1d";
   static Tensor call(const Tensor& x, IntList kernel, IntList stride, IntList padding,
@@ -366,86 +359,20 @@ struct AvgPool1d {
     return average_any(name, 1, x, kernel, stride, padding, ceil_mode, include, std::nullopt);
   }
 };
-struct AdaptiveAvgPool1d {
-  static constexpr const char* name = "adaptive_avg_pool1d";
-  static Tensor call(const Tensor& x, IntList output) {
-    return adaptive_average(name, 1, x, output);
-  }
-};
-struct AdaptiveMaxPool1d {
-  static constexpr const char* name = "adaptive_max_pool1d";
-  static std::tuple<Tensor, Tensor> call(const Tensor& x, IntList output) {
-    return adaptive_max(name, 1, x, output);
-  }
-};
+struct AdaptiveAvgPool1d : AdaptivePoolOp<"adaptive_avg_pool1d", 1, adaptive_average> {};
+struct AdaptiveMaxPool1d : AdaptivePoolOp<"adaptive_max_pool1d", 1, adaptive_max> {};
 
-struct MaxPool2d {
-  static constexpr const char* name = "max_pool2d";
-  static Tensor call(const Tensor& x, IntList kernel, IntList stride, IntList padding,
-                     IntList dilation, bool ceil_mode) {
-    return max_values(name, 2, x, kernel, stride, padding, dilation, ceil_mode);
-  }
-};
-struct MaxPool2dWithIndices {
-  static constexpr const char* name = "max_pool2d_with_indices";
-  static std::tuple<Tensor, Tensor> call(const Tensor& x, IntList kernel, IntList stride,
-                                         IntList padding, IntList dilation, bool ceil_mode) {
-    return max_any(name, 2, x, kernel, stride, padding, dilation, ceil_mode);
-  }
-};
-struct AvgPool2d {
-  static constexpr const char* name = "avg_pool2d";
-  static Tensor call(const Tensor& x, IntList kernel, IntList stride, IntList padding,
-                     bool ceil_mode, bool include, std::optional<int64_t> divisor) {
-    return average_any(name, 2, x, kernel, stride, padding, ceil_mode, include, divisor);
-  }
-};
-struct AdaptiveAvgPool2d {
-  static constexpr const char* name = "adaptive_avg_pool2d";
-  static Tensor call(const Tensor& x, IntList output) {
-    return adaptive_average(name, 2, x, output);
-  }
-};
-struct AdaptiveMaxPool2d {
-  static constexpr const char* name = "adaptive_max_pool2d";
-  static std::tuple<Tensor, Tensor> call(const Tensor& x, IntList output) {
-    return adaptive_max(name, 2, x, output);
-  }
-};
+struct MaxPool2d : MaxPoolOp<"max_pool2d", 2, max_values> {};
+struct MaxPool2dWithIndices : MaxPoolOp<"max_pool2d_with_indices", 2, max_any> {};
+struct AvgPool2d : AvgPoolOp<"avg_pool2d", 2> {};
+struct AdaptiveAvgPool2d : AdaptivePoolOp<"adaptive_avg_pool2d", 2, adaptive_average> {};
+struct AdaptiveMaxPool2d : AdaptivePoolOp<"adaptive_max_pool2d", 2, adaptive_max> {};
 
-struct MaxPool3d {
-  static constexpr const char* name = "max_pool3d";
-  static Tensor call(const Tensor& x, IntList kernel, IntList stride, IntList padding,
-                     IntList dilation, bool ceil_mode) {
-    return max_values(name, 3, x, kernel, stride, padding, dilation, ceil_mode);
-  }
-};
-struct MaxPool3dWithIndices {
-  static constexpr const char* name = "max_pool3d_with_indices";
-  static std::tuple<Tensor, Tensor> call(const Tensor& x, IntList kernel, IntList stride,
-                                         IntList padding, IntList dilation, bool ceil_mode) {
-    return max_any(name, 3, x, kernel, stride, padding, dilation, ceil_mode);
-  }
-};
-struct AvgPool3d {
-  static constexpr const char* name = "avg_pool3d";
-  static Tensor call(const Tensor& x, IntList kernel, IntList stride, IntList padding,
-                     bool ceil_mode, bool include, std::optional<int64_t> divisor) {
-    return average_any(name, 3, x, kernel, stride, padding, ceil_mode, include, divisor);
-  }
-};
-struct AdaptiveAvgPool3d {
-  static constexpr const char* name = "adaptive_avg_pool3d";
-  static Tensor call(const Tensor& x, IntList output) {
-    return adaptive_average(name, 3, x, output);
-  }
-};
-struct AdaptiveMaxPool3d {
-  static constexpr const char* name = "adaptive_max_pool3d";
-  static std::tuple<Tensor, Tensor> call(const Tensor& x, IntList output) {
-    return adaptive_max(name, 3, x, output);
-  }
-};
+struct MaxPool3d : MaxPoolOp<"max_pool3d", 3, max_values> {};
+struct MaxPool3dWithIndices : MaxPoolOp<"max_pool3d_with_indices", 3, max_any> {};
+struct AvgPool3d : AvgPoolOp<"avg_pool3d", 3> {};
+struct AdaptiveAvgPool3d : AdaptivePoolOp<"adaptive_avg_pool3d", 3, adaptive_average> {};
+struct AdaptiveMaxPool3d : AdaptivePoolOp<"adaptive_max_pool3d", 3, adaptive_max> {};
 
 }  // namespace rush
 

@@ -6,6 +6,7 @@
 #include "device/nn/image.h"
 #include "ops/framework/data.h"
 #include "ops/framework/op.h"
+#include "ops/framework/op_name.h"
 #include "ops/framework/operators.h"
 
 namespace rush {
@@ -33,11 +34,22 @@ Spec resized(const Tensor& x, int64_t dim, int64_t size) {
   return {sizes, x.dtype(), x.device(),
           is_dense(x.sizes(), x.strides()) ? preserved_strides(sizes, x.strides()) : Dims{}};
 }
+
+// Along one dim. Each of the two ops is the other's gradient.
+template <OpName N, auto adjoint>
+struct ResampleAlong {
+  static constexpr const char* name = N.text;
+  static constexpr bool any_device = true;
+  static Grads grad(const Ctx& c, const Tensor& g, const Tensor&, int64_t dim, int64_t,
+                    std::string_view mode, bool align, double scale) {
+    const int64_t size = c.sizes(0)[size_t(wrap_dim(name, dim, g.dim()))];
+    return {adjoint(g, dim, size, mode, align, scale)};
+  }
+};
+
 }  // namespace
 
-struct Resample {
-  static constexpr const char* name = "interpolate";
-  static constexpr bool any_device = true;
+struct Resample : ResampleAlong<"interpolate", _resample_backward> {
   static Spec check(const Tensor& x, int64_t dim, int64_t size, std::string_view, bool, double) {
     dim = wrap_dim(name, dim, x.dim());
     check_dtype(is_floating(x.dtype()), name, "not implemented for ", x.dtype(), " tensors");
@@ -53,16 +65,9 @@ struct Resample {
     const Resampling how = resampling(x.sizes()[size_t(dim)], size, mode, align, scale);
     image_loops(out).resample(x, dim, how, out);
   }
-  static Grads grad(const Ctx& c, const Tensor& g, const Tensor&, int64_t dim, int64_t,
-                    std::string_view mode, bool align, double scale) {
-    const int64_t size = c.sizes(0)[size_t(wrap_dim(name, dim, g.dim()))];
-    return {_resample_backward(g, dim, size, mode, align, scale)};
-  }
 };
 
-struct ResampleBackward {
-  static constexpr const char* name = "interpolate_backward";
-  static constexpr bool any_device = true;
+struct ResampleBackward : ResampleAlong<"interpolate_backward", _resample> {
   static Spec check(const Tensor& g, int64_t dim, int64_t size, std::string_view, bool, double) {
     return resized(g, wrap_dim(name, dim, g.dim()), size);
   }
@@ -72,11 +77,6 @@ struct ResampleBackward {
     dim = wrap_dim(name, dim, g.dim());
     const Resampling how = resampling(size, g.sizes()[size_t(dim)], mode, align, scale);
     image_loops(out).resample_backward(g, dim, how, out);
-  }
-  static Grads grad(const Ctx& c, const Tensor& h, const Tensor&, int64_t dim, int64_t,
-                    std::string_view mode, bool align, double scale) {
-    const int64_t size = c.sizes(0)[size_t(wrap_dim(name, dim, h.dim()))];
-    return {_resample(h, dim, size, mode, align, scale)};
   }
 };
 

@@ -3,6 +3,7 @@
 
 #include "autograd/forward.h"
 #include "ops/framework/op.h"
+#include "ops/framework/op_name.h"
 #include "ops/framework/operators.h"
 #include "ops/nn/rnn_layer.h"
 
@@ -247,7 +248,7 @@ Tensor pick(TensorList hx, size_t i) { return i < hx.size() ? hx[i] : Tensor(); 
 std::tuple<Tensor, Tensor, Tensor> three(const Results& r) { return {r.output, r.h, r.c}; }
 std::tuple<Tensor, Tensor> two(const Results& r) { return {r.output, r.h}; }
 
-const char* name_of(RnnMode mode) {
+constexpr const char* name_of(RnnMode mode) {
   return mode == RnnMode::Gru ? "gru" : mode == RnnMode::Tanh ? "rnn_tanh" : "rnn_relu";
 }
 
@@ -302,43 +303,43 @@ struct LstmData {
 // The others have one state, and differ in nothing but the cell.
 template <RnnMode mode>
 struct OneStateInput {
+  static constexpr const char* name = name_of(mode);
   static std::tuple<Tensor, Tensor> call(const Tensor& input, const Tensor& hx, TensorList params,
                                          bool has_biases, int64_t num_layers, double dropout,
                                          bool train, bool bidirectional, bool batch_first) {
-    return two(run_input(
-        {name_of(mode), mode, params, has_biases, num_layers, dropout, train, bidirectional}, input,
-        hx, Tensor(), batch_first));
+    return two(
+        run_input({name, mode, params, has_biases, num_layers, dropout, train, bidirectional},
+                  input, hx, Tensor(), batch_first));
   }
 };
 template <RnnMode mode>
 struct OneStateData {
+  static constexpr const char* name = name_of(mode);
   static std::tuple<Tensor, Tensor> call(const Tensor& data, const Tensor& batch_sizes,
                                          const Tensor& hx, TensorList params, bool has_biases,
                                          int64_t num_layers, double dropout, bool train,
                                          bool bidirectional) {
-    return two(run_data(
-        {name_of(mode), mode, params, has_biases, num_layers, dropout, train, bidirectional}, data,
-        batch_sizes, hx, Tensor()));
+    return two(run_data({name, mode, params, has_biases, num_layers, dropout, train, bidirectional},
+                        data, batch_sizes, hx, Tensor()));
   }
 };
-struct GruInput : OneStateInput<RnnMode::Gru> {
-  static constexpr const char* name = "gru";
+template <OpName N, RnnMode mode>
+struct OneStateCell {
+  static constexpr const char* name = N.text;
+  static Tensor call(const Tensor& input, const Tensor& hx, const Tensor& w_ih, const Tensor& w_hh,
+                     const Tensor& b_ih, const Tensor& b_hh) {
+    return run_cell(name, mode, input, hx, Tensor(), {w_ih, w_hh, b_ih, b_hh, Tensor()}).output;
+  }
 };
-struct GruData : OneStateData<RnnMode::Gru> {
-  static constexpr const char* name = "gru";
-};
-struct RnnTanhInput : OneStateInput<RnnMode::Tanh> {
-  static constexpr const char* name = "rnn_tanh";
-};
-struct RnnTanhData : OneStateData<RnnMode::Tanh> {
-  static constexpr const char* name = "rnn_tanh";
-};
-struct RnnReluInput : OneStateInput<RnnMode::Relu> {
-  static constexpr const char* name = "rnn_relu";
-};
-struct RnnReluData : OneStateData<RnnMode::Relu> {
-  static constexpr const char* name = "rnn_relu";
-};
+struct GruInput : OneStateInput<RnnMode::Gru> {};
+struct GruData : OneStateData<RnnMode::Gru> {};
+struct GruCell : OneStateCell<"gru_cell", RnnMode::Gru> {};
+struct RnnTanhInput : OneStateInput<RnnMode::Tanh> {};
+struct RnnTanhData : OneStateData<RnnMode::Tanh> {};
+struct RnnTanhCell : OneStateCell<"rnn_tanh_cell", RnnMode::Tanh> {};
+struct RnnReluInput : OneStateInput<RnnMode::Relu> {};
+struct RnnReluData : OneStateData<RnnMode::Relu> {};
+struct RnnReluCell : OneStateCell<"rnn_relu_cell", RnnMode::Relu> {};
 
 struct LstmCell {
   static constexpr const char* name = "lstm_cell";
@@ -349,30 +350,6 @@ struct LstmCell {
     const Results r =
         run_cell(name, RnnMode::Lstm, input, hx[0], hx[1], {w_ih, w_hh, b_ih, b_hh, Tensor()});
     return {r.output, r.c};
-  }
-};
-struct GruCell {
-  static constexpr const char* name = "gru_cell";
-  static Tensor call(const Tensor& input, const Tensor& hx, const Tensor& w_ih, const Tensor& w_hh,
-                     const Tensor& b_ih, const Tensor& b_hh) {
-    return run_cell(name, RnnMode::Gru, input, hx, Tensor(), {w_ih, w_hh, b_ih, b_hh, Tensor()})
-        .output;
-  }
-};
-struct RnnTanhCell {
-  static constexpr const char* name = "rnn_tanh_cell";
-  static Tensor call(const Tensor& input, const Tensor& hx, const Tensor& w_ih, const Tensor& w_hh,
-                     const Tensor& b_ih, const Tensor& b_hh) {
-    return run_cell(name, RnnMode::Tanh, input, hx, Tensor(), {w_ih, w_hh, b_ih, b_hh, Tensor()})
-        .output;
-  }
-};
-struct RnnReluCell {
-  static constexpr const char* name = "rnn_relu_cell";
-  static Tensor call(const Tensor& input, const Tensor& hx, const Tensor& w_ih, const Tensor& w_hh,
-                     const Tensor& b_ih, const Tensor& b_hh) {
-    return run_cell(name, RnnMode::Relu, input, hx, Tensor(), {w_ih, w_hh, b_ih, b_hh, Tensor()})
-        .output;
   }
 };
 

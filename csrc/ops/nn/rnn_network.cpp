@@ -120,6 +120,8 @@ bool keeps(TensorList in) { return grad_enabled() && op::any_requires_grad(in); 
 // The two cells differ in their gates, and in which state comes before.
 template <RnnMode mode>
 struct CellGates {
+  static constexpr bool any_device = true;
+  static constexpr bool takes_undefined = true;
   static Spec kept_spec(const Tensor& sums, const Tensor& b_ih, const Tensor& b_hh,
                         const Tensor& state_sums, const Tensor& before) {
     const Tensor in[] = {sums, state_sums, b_ih, b_hh, before};
@@ -160,8 +162,6 @@ struct CellGates {
 
 struct LstmGates : CellGates<RnnMode::Lstm> {
   static constexpr const char* name = "lstm_cell";
-  static constexpr bool any_device = true;
-  static constexpr bool takes_undefined = true;
   static constexpr uint32_t non_differentiable = 0b100;
   static std::array<Spec, 3> check(const Tensor& sums, const Tensor& state_sums, const Tensor& b_ih,
                                    const Tensor& b_hh, const Tensor& c) {
@@ -186,8 +186,6 @@ struct LstmGates : CellGates<RnnMode::Lstm> {
 
 struct GruGates : CellGates<RnnMode::Gru> {
   static constexpr const char* name = "gru_cell";
-  static constexpr bool any_device = true;
-  static constexpr bool takes_undefined = true;
   static constexpr uint32_t non_differentiable = 0b10;
   static std::array<Spec, 2> check(const Tensor& sums, const Tensor& state_sums, const Tensor& b_ih,
                                    const Tensor& b_hh, const Tensor& h) {

@@ -12,6 +12,19 @@ Spec floating_like(const char* op, const Tensor& x) {
   return like(x);
 }
 
+// With one number, which the gradient's op `backward` takes as well.
+template <OpName N, UnaryFn fn, Tensor (*backward)(const Tensor&, const Tensor&, const Scalar&)>
+struct NumberActivation : Named<N> {
+  static Spec check(const Tensor& x, const Scalar&) { return floating_like<fn>(N.text, x); }
+  static void run(const Tensor& x, const Scalar& number, const Tensor& out) {
+    map_unary(fn, x, out, {number});
+  }
+  static constexpr uint32_t needs[] = {in(0)};
+  static Grads grad(const Ctx&, const Tensor& g, const Tensor& x, const Scalar& number) {
+    return {backward(g, x, number)};
+  }
+};
+
 }  // namespace
 
 struct Relu : SameUnary<"relu", UnaryFn::Relu> {
@@ -81,18 +94,8 @@ struct Hardtanh : Named<"hardtanh"> {
   }
 };
 
-struct LeakyRelu : Named<"leaky_relu"> {
+struct LeakyRelu : NumberActivation<"leaky_relu", UnaryFn::LeakyRelu, leaky_relu_backward> {
   static constexpr bool in_place_safe = true;
-  static Spec check(const Tensor& x, const Scalar&) {
-    return floating_like<UnaryFn::LeakyRelu>(name, x);
-  }
-  static void run(const Tensor& x, const Scalar& slope, const Tensor& out) {
-    map_unary(UnaryFn::LeakyRelu, x, out, {slope});
-  }
-  static constexpr uint32_t needs[] = {in(0)};
-  static Grads grad(const Ctx&, const Tensor& g, const Tensor& x, const Scalar& slope) {
-    return {leaky_relu_backward(g, x, slope)};
-  }
 };
 
 struct Elu : Named<"elu"> {
@@ -197,33 +200,15 @@ struct Tanhshrink : Named<"tanhshrink"> {
   static Tensor call(const Tensor& x) { return x - tanh(x); }
 };
 
-struct Softshrink : Named<"softshrink"> {
+struct Softshrink : NumberActivation<"softshrink", UnaryFn::Softshrink, shrink_backward> {
   static Spec check(const Tensor& x, const Scalar& lambd) {
     rush::check(lambd.to_double() >= 0, ErrorKind::Runtime, name,
                 "lambd must not be negative, got ", lambd);
-    return floating_like<UnaryFn::Softshrink>(name, x);
-  }
-  static void run(const Tensor& x, const Scalar& lambd, const Tensor& out) {
-    map_unary(UnaryFn::Softshrink, x, out, {lambd});
-  }
-  static constexpr uint32_t needs[] = {in(0)};
-  static Grads grad(const Ctx&, const Tensor& g, const Tensor& x, const Scalar& lambd) {
-    return {shrink_backward(g, x, lambd)};
+    return NumberActivation::check(x, lambd);
   }
 };
 
-struct Hardshrink : Named<"hardshrink"> {
-  static Spec check(const Tensor& x, const Scalar&) {
-    return floating_like<UnaryFn::Hardshrink>(name, x);
-  }
-  static void run(const Tensor& x, const Scalar& lambd, const Tensor& out) {
-    map_unary(UnaryFn::Hardshrink, x, out, {lambd});
-  }
-  static constexpr uint32_t needs[] = {in(0)};
-  static Grads grad(const Ctx&, const Tensor& g, const Tensor& x, const Scalar& lambd) {
-    return {shrink_backward(g, x, lambd)};
-  }
-};
+struct Hardshrink : NumberActivation<"hardshrink", UnaryFn::Hardshrink, shrink_backward> {};
 
 struct PreluKernel : SameBinary<"prelu", BinaryFn::Prelu> {
   static constexpr uint32_t needs[] = {in(0) | in(1), in(0)};

@@ -6,71 +6,35 @@
 namespace rush {
 namespace {
 
-template <BinaryFn fn>
-Spec fused(const char* op, const Tensor& g, const Tensor& x) {
-  const DType t = result_type(g, x);
-  require_kernel<fn>(op, t);
-  return pointwise(op, g, x, t);
-}
-
 // What f''(x) = 0 leaves.
 Tensor flat(const Ctx& c, const Tensor& h) { return c.wants(1) ? zeros_like(h) : Tensor(); }
 
 constexpr double kSqrt2OverPi = 0.79788456080286535588, kInvSqrt2Pi = 0.39894228040143267794;
 
+// Of activations that are straight lines: f''(x) = 0. `again` is the op itself.
+template <OpName N, BinaryFn fn, auto again, class... Numbers>
+struct StraightBackward : FusedBackward<N, fn, Numbers...> {
+  static constexpr uint32_t needs[] = {in(1), 0};
+  static Grads grad(const Ctx& c, const Tensor& h, const Tensor&, const Tensor& x,
+                    const Numbers&... numbers) {
+    return {c.wants(0) ? again(h, x, numbers...) : Tensor(), flat(c, h)};
+  }
+};
+
 }  // namespace
 
-struct ThresholdBackward : Named<"threshold_backward"> {
-  static Spec check(const Tensor& g, const Tensor& x, const Scalar&) {
-    return fused<BinaryFn::ThresholdBackward>(name, g, x);
-  }
-  static void run(const Tensor& g, const Tensor& x, const Scalar& threshold, const Tensor& out) {
-    map_binary(BinaryFn::ThresholdBackward, g, x, out, {threshold});
-  }
-  static constexpr uint32_t needs[] = {in(1), 0};
-  static Grads grad(const Ctx& c, const Tensor& h, const Tensor&, const Tensor& x,
-                    const Scalar& threshold) {
-    return {c.wants(0) ? threshold_backward(h, x, threshold) : Tensor(), flat(c, h)};
-  }
-};
+struct ThresholdBackward : StraightBackward<"threshold_backward", BinaryFn::ThresholdBackward,
+                                            threshold_backward, Scalar> {};
+struct HardtanhBackward : StraightBackward<"hardtanh_backward", BinaryFn::HardtanhBackward,
+                                           hardtanh_backward, Scalar, Scalar> {};
+struct LeakyReluBackward : StraightBackward<"leaky_relu_backward", BinaryFn::LeakyReluBackward,
+                                            leaky_relu_backward, Scalar> {};
+struct ShrinkBackward
+    : StraightBackward<"shrink_backward", BinaryFn::ShrinkBackward, shrink_backward, Scalar> {};
+struct HardsigmoidBackward : StraightBackward<"hardsigmoid_backward", BinaryFn::HardsigmoidBackward,
+                                              hardsigmoid_backward> {};
 
-struct HardtanhBackward : Named<"hardtanh_backward"> {
-  static Spec check(const Tensor& g, const Tensor& x, const Scalar&, const Scalar&) {
-    return fused<BinaryFn::HardtanhBackward>(name, g, x);
-  }
-  static void run(const Tensor& g, const Tensor& x, const Scalar& lo, const Scalar& hi,
-                  const Tensor& out) {
-    map_binary(BinaryFn::HardtanhBackward, g, x, out, {lo, hi});
-  }
-  static constexpr uint32_t needs[] = {in(1), 0};
-  static Grads grad(const Ctx& c, const Tensor& h, const Tensor&, const Tensor& x, const Scalar& lo,
-                    const Scalar& hi) {
-    return {c.wants(0) ? hardtanh_backward(h, x, lo, hi) : Tensor(), flat(c, h)};
-  }
-};
-
-struct LeakyReluBackward : Named<"leaky_relu_backward"> {
-  static Spec check(const Tensor& g, const Tensor& x, const Scalar&) {
-    return fused<BinaryFn::LeakyReluBackward>(name, g, x);
-  }
-  static void run(const Tensor& g, const Tensor& x, const Scalar& slope, const Tensor& out) {
-    map_binary(BinaryFn::LeakyReluBackward, g, x, out, {slope});
-  }
-  static constexpr uint32_t needs[] = {in(1), 0};
-  static Grads grad(const Ctx& c, const Tensor& h, const Tensor&, const Tensor& x,
-                    const Scalar& slope) {
-    return {c.wants(0) ? leaky_relu_backward(h, x, slope) : Tensor(), flat(c, h)};
-  }
-};
-
-struct EluBackward : Named<"elu_backward"> {
-  static Spec check(const Tensor& g, const Tensor& x, const Scalar&, const Scalar&, const Scalar&) {
-    return fused<BinaryFn::EluBackward>(name, g, x);
-  }
-  static void run(const Tensor& g, const Tensor& x, const Scalar& alpha, const Scalar& scale,
-                  const Scalar& input_scale, const Tensor& out) {
-    map_binary(BinaryFn::EluBackward, g, x, out, {alpha, scale, input_scale});
-  }
+struct EluBackward : FusedBackward<"elu_backward", BinaryFn::EluBackward, Scalar, Scalar, Scalar> {
   static constexpr uint32_t needs[] = {in(1), in(0) | in(1)};
   static Grads grad(const Ctx& c, const Tensor& h, const Tensor& g, const Tensor& x,
                     const Scalar& alpha, const Scalar& scale, const Scalar& input_scale) {
@@ -111,7 +75,7 @@ struct MishBackward : FusedBackward<"mish_backward", BinaryFn::MishBackward> {
 
 struct GeluBackward : Named<"gelu_backward"> {
   static Spec check(const Tensor& g, const Tensor& x, std::string_view) {
-    return fused<BinaryFn::GeluBackward>(name, g, x);
+    return SameBinary<"gelu_backward", BinaryFn::GeluBackward>::check(g, x);
   }
   static void run(const Tensor& g, const Tensor& x, std::string_view approximate,
                   const Tensor& out) {
@@ -137,14 +101,8 @@ struct GeluBackward : Named<"gelu_backward"> {
   }
 };
 
-struct SoftplusBackward : Named<"softplus_backward"> {
-  static Spec check(const Tensor& g, const Tensor& x, const Scalar&, const Scalar&) {
-    return fused<BinaryFn::SoftplusBackward>(name, g, x);
-  }
-  static void run(const Tensor& g, const Tensor& x, const Scalar& beta, const Scalar& threshold,
-                  const Tensor& out) {
-    map_binary(BinaryFn::SoftplusBackward, g, x, out, {beta, threshold});
-  }
+struct SoftplusBackward
+    : FusedBackward<"softplus_backward", BinaryFn::SoftplusBackward, Scalar, Scalar> {
   static constexpr uint32_t needs[] = {in(1), in(0) | in(1)};
   static Grads grad(const Ctx& c, const Tensor& h, const Tensor& g, const Tensor& x,
                     const Scalar& beta, const Scalar& threshold) {
@@ -166,33 +124,12 @@ struct LogSigmoidBackward : FusedBackward<"log_sigmoid_backward", BinaryFn::LogS
   }
 };
 
-struct HardsigmoidBackward : FusedBackward<"hardsigmoid_backward", BinaryFn::HardsigmoidBackward> {
-  static constexpr uint32_t needs[] = {in(1), 0};
-  static Grads grad(const Ctx& c, const Tensor& h, const Tensor&, const Tensor& x) {
-    return {c.wants(0) ? hardsigmoid_backward(h, x) : Tensor(), flat(c, h)};
-  }
-};
-
 struct HardswishBackward : FusedBackward<"hardswish_backward", BinaryFn::HardswishBackward> {
   static constexpr uint32_t needs[] = {in(1), in(0) | in(1)};
   static Grads grad(const Ctx& c, const Tensor& h, const Tensor& g, const Tensor& x) {
     Tensor wrt_x;
     if (c.wants(1)) wrt_x = keep_where(lt(abs(x), wrap_number(3)), h * g / 3);
     return {c.wants(0) ? hardswish_backward(h, x) : Tensor(), wrt_x};
-  }
-};
-
-struct ShrinkBackward : Named<"shrink_backward"> {
-  static Spec check(const Tensor& g, const Tensor& x, const Scalar&) {
-    return fused<BinaryFn::ShrinkBackward>(name, g, x);
-  }
-  static void run(const Tensor& g, const Tensor& x, const Scalar& lambd, const Tensor& out) {
-    map_binary(BinaryFn::ShrinkBackward, g, x, out, {lambd});
-  }
-  static constexpr uint32_t needs[] = {in(1), 0};
-  static Grads grad(const Ctx& c, const Tensor& h, const Tensor&, const Tensor& x,
-                    const Scalar& lambd) {
-    return {c.wants(0) ? shrink_backward(h, x, lambd) : Tensor(), flat(c, h)};
   }
 };
 

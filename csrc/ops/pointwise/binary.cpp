@@ -26,23 +26,31 @@ Scalar conj(const Scalar& s) {
   return Scalar(complex<double>{z.re, -z.im});
 }
 
-}  // namespace
-
-struct Add : Named<"add"> {
+// a + alpha b and a - alpha b. Nearly always alpha is 1.
+template <BinaryFn plain, BinaryFn scaling>
+struct SumWithAlpha {
   static constexpr bool in_place_safe = true;
-  static Spec check(const Tensor& a, const Tensor& b, const Scalar& alpha) {
+  static Spec check_as(const char* op, const Tensor& a, const Tensor& b, const Scalar& alpha) {
     const DType t = result_type(a, b);
-    require_kernel<BinaryFn::Add>(name, t);
+    require_kernel<plain>(op, t);
     if (!alpha.is_integer()) [[unlikely]]
-      check_alpha(name, t, alpha);
-    return pointwise(name, a, b, t);
+      check_alpha(op, t, alpha);
+    return pointwise(op, a, b, t);
   }
   static void run(const Tensor& a, const Tensor& b, const Scalar& alpha, const Tensor& out) {
     const DType compute = compute_type(result_type(a, b));
     if (alpha.equals(1)) [[likely]]
-      map_binary(BinaryFn::Add, a, b, out, {}, compute);
+      map_binary(plain, a, b, out, {}, compute);
     else
-      map_binary(BinaryFn::AddAlpha, a, b, out, {alpha}, compute);
+      map_binary(scaling, a, b, out, {alpha}, compute);
+  }
+};
+
+}  // namespace
+
+struct Add : Named<"add">, SumWithAlpha<BinaryFn::Add, BinaryFn::AddAlpha> {
+  static Spec check(const Tensor& a, const Tensor& b, const Scalar& alpha) {
+    return check_as(name, a, b, alpha);
   }
   static Grads grad(const Ctx&, const Tensor& g, const Tensor&, const Tensor&,
                     const Scalar& alpha) {
@@ -55,24 +63,12 @@ struct Add : Named<"add"> {
   }
 };
 
-struct Sub : Named<"sub"> {
-  static constexpr bool in_place_safe = true;
+struct Sub : Named<"sub">, SumWithAlpha<BinaryFn::Sub, BinaryFn::SubAlpha> {
   static Spec check(const Tensor& a, const Tensor& b, const Scalar& alpha) {
-    const DType t = result_type(a, b);
     check_dtype(a.dtype() != DType::Bool && b.dtype() != DType::Bool, name,
                 "bools have no difference (the operands are ", a.dtype(), " and ", b.dtype(),
                 "); use logical_not() or ~ to invert a mask, logical_xor() or ^ to compare two");
-    require_kernel<BinaryFn::Sub>(name, t);
-    if (!alpha.is_integer()) [[unlikely]]
-      check_alpha(name, t, alpha);
-    return pointwise(name, a, b, t);
-  }
-  static void run(const Tensor& a, const Tensor& b, const Scalar& alpha, const Tensor& out) {
-    const DType compute = compute_type(result_type(a, b));
-    if (alpha.equals(1)) [[likely]]
-      map_binary(BinaryFn::Sub, a, b, out, {}, compute);
-    else
-      map_binary(BinaryFn::SubAlpha, a, b, out, {alpha}, compute);
+    return check_as(name, a, b, alpha);
   }
   static Grads grad(const Ctx& c, const Tensor& g, const Tensor&, const Tensor&,
                     const Scalar& alpha) {
@@ -80,33 +76,28 @@ struct Sub : Named<"sub"> {
   }
 };
 
+namespace {
+
 // add_(-lr, grad), as programs wrote it before alpha had a name.
-struct AddAlphaFirst : Named<"add"> {
+template <OpName N, class Op>
+struct AlphaFirst : Named<N> {
   static constexpr bool in_place_safe = true;
   static Spec check(const Tensor& a, const Scalar& alpha, const Tensor& b) {
-    return Add::check(a, b, alpha);
+    return Op::check(a, b, alpha);
   }
   static void run(const Tensor& a, const Scalar& alpha, const Tensor& b, const Tensor& out) {
-    Add::run(a, b, alpha, out);
+    Op::run(a, b, alpha, out);
   }
   static Grads grad(const Ctx& c, const Tensor& g, const Tensor& a, const Scalar& alpha,
                     const Tensor& b) {
-    return Add::grad(c, g, a, b, alpha);
+    return Op::grad(c, g, a, b, alpha);
   }
 };
-struct SubAlphaFirst : Named<"sub"> {
-  static constexpr bool in_place_safe = true;
-  static Spec check(const Tensor& a, const Scalar& alpha, const Tensor& b) {
-    return Sub::check(a, b, alpha);
-  }
-  static void run(const Tensor& a, const Scalar& alpha, const Tensor& b, const Tensor& out) {
-    Sub::run(a, b, alpha, out);
-  }
-  static Grads grad(const Ctx& c, const Tensor& g, const Tensor& a, const Scalar& alpha,
-                    const Tensor& b) {
-    return Sub::grad(c, g, a, b, alpha);
-  }
-};
+
+}  // namespace
+
+struct AddAlphaFirst : AlphaFirst<"add", Add> {};
+struct SubAlphaFirst : AlphaFirst<"sub", Sub> {};
 
 struct Rsub : Named<"rsub"> {
   static Tensor call(const Tensor& a, const Tensor& b, const Scalar& alpha) {

@@ -12,59 +12,42 @@ void check_ordered(const char* op, const Tensor& a, const Tensor& b) {
         "complex numbers have no order; the operands are ", a.dtype(), " and ", b.dtype());
 }
 
-}  // namespace
-
-// Equal elements share the gradient; a nan passes it to both.
-struct Maximum : SameBinary<"maximum", BinaryFn::Maximum> {
+template <OpName N, BinaryFn fn>
+struct Extremum : SameBinary<N, fn> {
   static Spec check(const Tensor& a, const Tensor& b) {
-    check_ordered(name, a, b);
-    return SameBinary::check(a, b);
+    check_ordered(N.text, a, b);
+    return SameBinary<N, fn>::check(a, b);
   }
   static constexpr uint32_t needs[] = {in(0) | in(1), in(0) | in(1)};
-  static Grads grad(const Ctx& c, const Tensor& g, const Tensor& a, const Tensor& b) {
-    const Tensor share = where(eq(a, b), g * 0.5, g);
-    return {c.wants(0) ? zero_where(lt(a, b), share) : Tensor(),
-            c.wants(1) ? zero_where(gt(a, b), share) : Tensor()};
-  }
 };
 
-struct Minimum : SameBinary<"minimum", BinaryFn::Minimum> {
-  static Spec check(const Tensor& a, const Tensor& b) {
-    check_ordered(name, a, b);
-    return SameBinary::check(a, b);
-  }
-  static constexpr uint32_t needs[] = {in(0) | in(1), in(0) | in(1)};
+using Comparison = Tensor (*)(const Tensor&, const Tensor&);
+
+// Equal elements share the gradient; a nan passes it to both.
+template <OpName N, BinaryFn fn, Comparison loses, Comparison wins>
+struct SharedExtremum : Extremum<N, fn> {
   static Grads grad(const Ctx& c, const Tensor& g, const Tensor& a, const Tensor& b) {
     const Tensor share = where(eq(a, b), g * 0.5, g);
-    return {c.wants(0) ? zero_where(gt(a, b), share) : Tensor(),
-            c.wants(1) ? zero_where(lt(a, b), share) : Tensor()};
+    return {c.wants(0) ? zero_where(loses(a, b), share) : Tensor(),
+            c.wants(1) ? zero_where(wins(a, b), share) : Tensor()};
   }
 };
 
 // The first of equal elements takes the gradient.
-struct Fmax : SameBinary<"fmax", BinaryFn::Fmax> {
-  static Spec check(const Tensor& a, const Tensor& b) {
-    check_ordered(name, a, b);
-    return SameBinary::check(a, b);
-  }
-  static constexpr uint32_t needs[] = {in(0) | in(1), in(0) | in(1)};
+template <OpName N, BinaryFn fn, Comparison holds>
+struct FirstExtremum : Extremum<N, fn> {
   static Grads grad(const Ctx&, const Tensor& g, const Tensor& a, const Tensor& b) {
-    const Tensor first = logical_or(ge(a, b), isnan(b));
+    const Tensor first = logical_or(holds(a, b), isnan(b));
     return {keep_where(first, g), zero_where(first, g)};
   }
 };
 
-struct Fmin : SameBinary<"fmin", BinaryFn::Fmin> {
-  static Spec check(const Tensor& a, const Tensor& b) {
-    check_ordered(name, a, b);
-    return SameBinary::check(a, b);
-  }
-  static constexpr uint32_t needs[] = {in(0) | in(1), in(0) | in(1)};
-  static Grads grad(const Ctx&, const Tensor& g, const Tensor& a, const Tensor& b) {
-    const Tensor first = logical_or(le(a, b), isnan(b));
-    return {keep_where(first, g), zero_where(first, g)};
-  }
-};
+}  // namespace
+
+struct Maximum : SharedExtremum<"maximum", BinaryFn::Maximum, lt, gt> {};
+struct Minimum : SharedExtremum<"minimum", BinaryFn::Minimum, gt, lt> {};
+struct Fmax : FirstExtremum<"fmax", BinaryFn::Fmax, ge> {};
+struct Fmin : FirstExtremum<"fmin", BinaryFn::Fmin, le> {};
 
 struct Atan2 : FloatBinary<"atan2", BinaryFn::Atan2> {
   static constexpr uint32_t needs[] = {in(0) | in(1), in(0) | in(1)};

@@ -110,12 +110,19 @@ struct Angle : Named<"angle"> {
   }
 };
 
+namespace {
+
+void check_wide(const char* op, const char* what, const Tensor& a, const Tensor& b) {
+  const bool wide = a.dtype() == DType::Float32 || a.dtype() == DType::Float64;
+  check_dtype(wide && a.dtype() == b.dtype(), op, "both ", what,
+              " must be float32 or both float64, they are ", a.dtype(), " and ", b.dtype());
+}
+
+}  // namespace
+
 struct MakeComplex : Named<"complex"> {
   static Spec check(const Tensor& re, const Tensor& im) {
-    const bool wide = re.dtype() == DType::Float32 || re.dtype() == DType::Float64;
-    check_dtype(wide && re.dtype() == im.dtype(), name,
-                "both parts must be float32 or both float64, they are ", re.dtype(), " and ",
-                im.dtype());
+    check_wide(name, "parts", re, im);
     return pointwise(name, re, im, to_complex(re.dtype()));
   }
   static void run(const Tensor& re, const Tensor& im, const Tensor& out) {
@@ -129,10 +136,7 @@ struct MakeComplex : Named<"complex"> {
 
 struct Polar : Named<"polar"> {
   static Tensor call(const Tensor& size, const Tensor& angle) {
-    const bool wide = size.dtype() == DType::Float32 || size.dtype() == DType::Float64;
-    check_dtype(wide && size.dtype() == angle.dtype(), name,
-                "both tensors must be float32 or both float64, they are ", size.dtype(), " and ",
-                angle.dtype());
+    check_wide(name, "tensors", size, angle);
     return make_complex(size * cos(angle), size * sin(angle));
   }
 };

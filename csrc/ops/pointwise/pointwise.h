@@ -5,20 +5,15 @@
 // does not list. What is left to a block is its gradient, and whatever is peculiar to it.
 #pragma once
 
+#include <array>
+
 #include "device/pointwise.h"
 #include "ops/framework/op.h"
+#include "ops/framework/op_name.h"
 #include "ops/framework/operators.h"
 
 namespace rush {
 
-// The name of an op as a template argument: FloatUnary<"exp", UnaryFn::Exp>.
-template <size_t N>
-struct OpName {
-  char text[N];
-  consteval OpName(const char (&s)[N]) {
-    for (size_t i = 0; i < N; ++i) text[i] = s[i];
-  }
-};
 template <OpName N>
 struct Named {
   static constexpr const char* name = N.text;
@@ -144,17 +139,17 @@ struct PredicateBinary : Named<N> {
   }
 };
 
-// gelu_backward, ...: the gradient of an activation from g and what forward kept (x or y). They are
-// ops, so that one pass over memory does it; their own gradients are formulas.
-template <OpName N, BinaryFn fn>
+// silu_backward, ...: the gradient of an activation from g, what forward kept (x or y) and the
+// numbers of the call. They are ops, so that one pass over memory does it; their own gradients are
+// formulas.
+template <OpName N, BinaryFn fn, class... Numbers>
 struct FusedBackward : Named<N> {
-  static Spec check(const Tensor& g, const Tensor& x) {
-    const DType t = result_type(g, x);
-    require_kernel<fn>(N.text, t);
-    return pointwise(N.text, g, x, t);
+  static Spec check(const Tensor& g, const Tensor& x, const Numbers&...) {
+    return SameBinary<N, fn>::check(g, x);
   }
-  static void run(const Tensor& g, const Tensor& x, const Tensor& out) {
-    pointwise_loops(out).binary(fn, g, x, out, {}, compute_type(result_type(g, x)));
+  static void run(const Tensor& g, const Tensor& x, const Numbers&... numbers, const Tensor& out) {
+    const std::array<Scalar, sizeof...(Numbers)> params{numbers...};
+    pointwise_loops(out).binary(fn, g, x, out, params, compute_type(result_type(g, x)));
   }
 };
 

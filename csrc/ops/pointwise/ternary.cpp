@@ -182,16 +182,28 @@ struct Lerp : Named<"lerp"> {
   }
 };
 
-struct Addcmul : Named<"addcmul"> {
+namespace {
+
+// The type of x + value * f(a, b), and the loop.
+template <TernaryFn fn>
+struct AddedTo {
   static constexpr bool in_place_safe = true;
-  static Spec check(const Tensor& x, const Tensor& a, const Tensor& b, const Scalar&) {
+  static Spec check_as(const char* op, const Tensor& x, const Tensor& a, const Tensor& b) {
     const DType t = result_type(x, a, b);
-    require_kernel<TernaryFn::Addcmul>(name, t);
-    return pointwise(name, x, a, b, t);
+    require_kernel<fn>(op, t);
+    return pointwise(op, x, a, b, t);
   }
   static void run(const Tensor& x, const Tensor& a, const Tensor& b, const Scalar& value,
                   const Tensor& out) {
-    map_ternary(TernaryFn::Addcmul, x, a, b, out, {value}, compute_type(result_type(x, a, b)));
+    map_ternary(fn, x, a, b, out, {value}, compute_type(result_type(x, a, b)));
+  }
+};
+
+}  // namespace
+
+struct Addcmul : Named<"addcmul">, AddedTo<TernaryFn::Addcmul> {
+  static Spec check(const Tensor& x, const Tensor& a, const Tensor& b, const Scalar&) {
+    return check_as(name, x, a, b);
   }
   static constexpr uint32_t needs[] = {0, in(2), in(1)};
   static Grads grad(const Ctx& c, const Tensor& g, const Tensor&, const Tensor& a, const Tensor& b,
@@ -201,19 +213,12 @@ struct Addcmul : Named<"addcmul"> {
   }
 };
 
-struct Addcdiv : Named<"addcdiv"> {
-  static constexpr bool in_place_safe = true;
+struct Addcdiv : Named<"addcdiv">, AddedTo<TernaryFn::Addcdiv> {
   static Spec check(const Tensor& x, const Tensor& a, const Tensor& b, const Scalar&) {
     check_dtype(is_differentiable(a.dtype()) || is_differentiable(b.dtype()), name,
                 "the division of integers is not supported (tensor1 is ", a.dtype(),
                 ", tensor2 is ", b.dtype(), "); convert one of them to a floating type");
-    const DType t = result_type(x, a, b);
-    require_kernel<TernaryFn::Addcdiv>(name, t);
-    return pointwise(name, x, a, b, t);
-  }
-  static void run(const Tensor& x, const Tensor& a, const Tensor& b, const Scalar& value,
-                  const Tensor& out) {
-    map_ternary(TernaryFn::Addcdiv, x, a, b, out, {value}, compute_type(result_type(x, a, b)));
+    return check_as(name, x, a, b);
   }
   static constexpr uint32_t needs[] = {0, in(2), in(1) | in(2)};
   static Grads grad(const Ctx& c, const Tensor& g, const Tensor&, const Tensor& a, const Tensor& b,
@@ -223,37 +228,30 @@ struct Addcdiv : Named<"addcdiv"> {
   }
 };
 
+namespace {
+
 // addcmul_(1 - beta, grad, grad), as programs wrote it before value had a name.
-struct AddcmulValueFirst : Named<"addcmul"> {
+template <OpName N, class Op>
+struct ValueFirst : Named<N> {
   static constexpr bool in_place_safe = true;
   static Spec check(const Tensor& x, const Scalar& value, const Tensor& a, const Tensor& b) {
-    return Addcmul::check(x, a, b, value);
+    return Op::check(x, a, b, value);
   }
   static void run(const Tensor& x, const Scalar& value, const Tensor& a, const Tensor& b,
                   const Tensor& out) {
-    Addcmul::run(x, a, b, value, out);
+    Op::run(x, a, b, value, out);
   }
-  static constexpr uint32_t needs[] = {0, in(2), in(1)};
+  static constexpr const auto& needs = Op::needs;
   static Grads grad(const Ctx& c, const Tensor& g, const Tensor& x, const Scalar& value,
                     const Tensor& a, const Tensor& b) {
-    return Addcmul::grad(c, g, x, a, b, value);
+    return Op::grad(c, g, x, a, b, value);
   }
 };
-struct AddcdivValueFirst : Named<"addcdiv"> {
-  static constexpr bool in_place_safe = true;
-  static Spec check(const Tensor& x, const Scalar& value, const Tensor& a, const Tensor& b) {
-    return Addcdiv::check(x, a, b, value);
-  }
-  static void run(const Tensor& x, const Scalar& value, const Tensor& a, const Tensor& b,
-                  const Tensor& out) {
-    Addcdiv::run(x, a, b, value, out);
-  }
-  static constexpr uint32_t needs[] = {0, in(2), in(1) | in(2)};
-  static Grads grad(const Ctx& c, const Tensor& g, const Tensor& x, const Scalar& value,
-                    const Tensor& a, const Tensor& b) {
-    return Addcdiv::grad(c, g, x, a, b, value);
-  }
-};
+
+}  // namespace
+
+struct AddcmulValueFirst : ValueFirst<"addcmul", Addcmul> {};
+struct AddcdivValueFirst : ValueFirst<"addcdiv", Addcdiv> {};
 
 }  // namespace rush
 

@@ -9,6 +9,7 @@
 #include "device/index.h"
 #include "ops/copy/creation.h"
 #include "ops/framework/data.h"
+#include "ops/framework/op_name.h"
 #include "ops/framework/operators.h"
 
 namespace rush {
@@ -54,32 +55,16 @@ void fill_floating(const char* op, RandomFn fn, const Tensor& self, Generator* g
 
 // The integers [0, limit] that a dtype counts without gaps.
 int64_t exact_limit(DType t) {
-  switch (t) {
-    case DType::Bool:
-      return 1;
-    case DType::UInt8:
-      return 255;
-    case DType::Int8:
-      return 127;
-    case DType::Int16:
-      return 32767;
-    case DType::UInt16:
-      return 65535;
-    case DType::Int32:
-      return 2147483647;
-    case DType::UInt32:
-      return 4294967295;
-    case DType::Float16:
-      return 1 << 11;
-    case DType::BFloat16:
-      return 1 << 8;
-    case DType::Float32:
-      return 1 << 24;
-    case DType::Float64:
-      return int64_t(1) << 53;
-    default:
-      return std::numeric_limits<int64_t>::max();
+  if (t == DType::Bool) return 1;
+  if (is_integral(t)) {
+    const int digits = int(8 * element_size(t)) - info(t).is_signed;
+    return digits < 63 ? (int64_t(1) << digits) - 1 : std::numeric_limits<int64_t>::max();
   }
+  const int digits = t == DType::Float16    ? 11
+                     : t == DType::BFloat16 ? 8
+                     : t == DType::Float32  ? 24
+                                            : 53;
+  return int64_t(1) << digits;
 }
 
 void check_integer_target(const char* op, const Tensor& self, int64_t from, int64_t last) {
@@ -95,6 +80,12 @@ void check_integer_target(const char* op, const Tensor& self, int64_t from, int6
 
 void check_all_between(const char* op, const Tensor& x, double lo, double hi, const char* rule) {
   if (!x.is_meta()) index_loops(x).check_between(x, lo, hi, op, rule);
+}
+
+// What exponential_, cauchy_ and log_normal_ ask of self and of their parameter.
+void check_positive(const char* op, const Tensor& self, const char* what, double value) {
+  check_floating(op, self);
+  check(value > 0, ErrorKind::Runtime, op, "expects ", what, " > 0, got ", what, "=", value);
 }
 
 void check_std(const char* op, double std) {
@@ -127,38 +118,34 @@ struct Normal_ : Overwrites {
   }
 };
 
-struct LogNormal_ : Overwrites {
-  static constexpr const char* name = "log_normal_";
-  static void check(const Tensor& self, double, double std, Generator*) {
-    check_floating(name, self);
-    rush::check(std > 0, ErrorKind::Runtime, name, "expects std > 0, got std=", std);
-  }
-  static void run(const Tensor& self, double mean, double std, Generator* g) {
-    fill_floating(name, RandomFn::LogNormal, self, g, mean, std);
-  }
-};
-
 struct Exponential_ : Overwrites {
   static constexpr const char* name = "exponential_";
   static void check(const Tensor& self, double rate, Generator*) {
-    check_floating(name, self);
-    rush::check(rate > 0, ErrorKind::Runtime, name, "expects lambd > 0, got lambd=", rate);
+    check_positive(name, self, "lambd", rate);
   }
   static void run(const Tensor& self, double rate, Generator* g) {
     fill_floating(name, RandomFn::Exponential, self, g, rate, 0);
   }
 };
 
-struct Cauchy_ : Overwrites {
-  static constexpr const char* name = "cauchy_";
-  static void check(const Tensor& self, double, double sigma, Generator*) {
-    check_floating(name, self);
-    rush::check(sigma > 0, ErrorKind::Runtime, name, "expects sigma > 0, got sigma=", sigma);
+namespace {
+
+// A distribution with a place and a width; the width, `what`, must be positive.
+template <OpName N, RandomFn fn, OpName what>
+struct PlaceAndWidth : Overwrites {
+  static constexpr const char* name = N.text;
+  static void check(const Tensor& self, double, double width, Generator*) {
+    check_positive(name, self, what.text, width);
   }
-  static void run(const Tensor& self, double median, double sigma, Generator* g) {
-    fill_floating(name, RandomFn::Cauchy, self, g, median, sigma);
+  static void run(const Tensor& self, double place, double width, Generator* g) {
+    fill_floating(name, fn, self, g, place, width);
   }
 };
+
+}  // namespace
+
+struct LogNormal_ : PlaceAndWidth<"log_normal_", RandomFn::LogNormal, "std"> {};
+struct Cauchy_ : PlaceAndWidth<"cauchy_", RandomFn::Cauchy, "sigma"> {};
 
 struct Geometric_ : Overwrites {
   static constexpr const char* name = "geometric_";
@@ -257,47 +244,39 @@ struct BernoulliP {
   }
 };
 
-struct Rand {
-  static constexpr const char* name = "rand";
+namespace {
+
+// Numbers between 0 and 1, or normal ones: `fill` is uniform_ or normal_.
+using Fill = const Tensor& (*)(const Tensor&, double, double, Generator*);
+
+template <OpName N, Fill fill>
+struct RandomOf {
+  static constexpr const char* name = N.text;
   static Tensor call(IntList size, Generator* g, std::optional<DType> dtype, std::optional<Layout>,
                      std::optional<Device> device, bool requires_grad, bool pin) {
     Tensor t = fresh(name, size, dtype, device, pin);
-    uniform_(t, 0, 1, g);
+    fill(t, 0, 1, g);
     return finished(std::move(t), requires_grad);
   }
 };
-
-struct Randn {
-  static constexpr const char* name = "randn";
-  static Tensor call(IntList size, Generator* g, std::optional<DType> dtype, std::optional<Layout>,
-                     std::optional<Device> device, bool requires_grad, bool pin) {
-    Tensor t = fresh(name, size, dtype, device, pin);
-    normal_(t, 0, 1, g);
-    return finished(std::move(t), requires_grad);
-  }
-};
-
-struct RandLike {
-  static constexpr const char* name = "rand_like";
+template <OpName N, Fill fill>
+struct RandomLike {
+  static constexpr const char* name = N.text;
   static Tensor call(const Tensor& self, std::optional<DType> dtype, std::optional<Layout>,
                      std::optional<Device> device, bool requires_grad, bool pin,
                      std::optional<MemoryFormat> format, Generator* g) {
     Tensor t = fresh_like(name, self, dtype, device, pin, format);
-    uniform_(t, 0, 1, g);
+    fill(t, 0, 1, g);
     return finished(std::move(t), requires_grad);
   }
 };
 
-struct RandnLike {
-  static constexpr const char* name = "randn_like";
-  static Tensor call(const Tensor& self, std::optional<DType> dtype, std::optional<Layout>,
-                     std::optional<Device> device, bool requires_grad, bool pin,
-                     std::optional<MemoryFormat> format, Generator* g) {
-    Tensor t = fresh_like(name, self, dtype, device, pin, format);
-    normal_(t, 0, 1, g);
-    return finished(std::move(t), requires_grad);
-  }
-};
+}  // namespace
+
+struct Rand : RandomOf<"rand", uniform_> {};
+struct Randn : RandomOf<"randn", normal_> {};
+struct RandLike : RandomLike<"rand_like", uniform_> {};
+struct RandnLike : RandomLike<"randn_like", normal_> {};
 
 struct RandintLow {
   static constexpr const char* name = "randint";

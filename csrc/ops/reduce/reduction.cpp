@@ -6,6 +6,7 @@
 #include "device/pointwise.h"
 #include "device/reduce.h"
 #include "ops/framework/data.h"
+#include "ops/framework/op_name.h"
 #include "ops/framework/operators.h"
 
 namespace rush {
@@ -68,10 +69,8 @@ Tensor restore_dims(const Tensor& reduced, int64_t rank, const char* op,
   return reshape(reduced, sizes);
 }
 
-struct Sum {
+struct Sum : RunsAnywhere {
   static constexpr const char* name = "sum";
-  static constexpr bool any_layout = true;
-  static constexpr bool any_device = true;
   static Spec check(const Tensor& x, const std::optional<IntList>& dim, bool keepdim,
                     std::optional<DType> dtype) {
     const bool exact = category(x.dtype()) <= Category::Integer;
@@ -98,10 +97,8 @@ struct Nansum {
   }
 };
 
-struct Mean {
+struct Mean : RunsAnywhere {
   static constexpr const char* name = "mean";
-  static constexpr bool any_layout = true;
-  static constexpr bool any_device = true;
   static Spec check(const Tensor& x, const std::optional<IntList>& dim, bool keepdim,
                     std::optional<DType> dtype) {
     const DType t = dtype.value_or(x.dtype());
@@ -185,59 +182,31 @@ void check_not_empty(const char* op, const Tensor& x, const ReducedDims& dims) {
         ": the operation has no identity");
 }
 
-template <ReduceFn fn>
-struct Extreme {
-  static Spec check_as(const char* op, const Tensor& x, IntList dim, bool keepdim) {
-    check_ordered(op, x);
-    const ReducedDims dims(op, x, dim);
-    check_not_empty(op, x, dims);
+template <OpName N, ReduceFn fn>
+struct Extreme : RunsAnywhere {
+  static constexpr const char* name = N.text;
+  static Spec check(const Tensor& x, IntList dim, bool keepdim) {
+    check_ordered(name, x);
+    const ReducedDims dims(name, x, dim);
+    check_not_empty(name, x, dims);
     return {dims.shape(x, keepdim), x.dtype(), x.device()};
   }
-  static void run_as(const char* op, const Tensor& x, IntList dim, const Tensor& out) {
-    reduce(fn, x, ReducedDims(op, x, dim).keepdim_view(x, out));
+  static void run(const Tensor& x, IntList dim, bool, const Tensor& out) {
+    reduce(fn, x, ReducedDims(name, x, dim).keepdim_view(x, out));
   }
+  static constexpr uint32_t needs[] = {in(0) | kOut};
   // Ties share the gradient evenly.
-  static Grads grad_as(const char* op, const Tensor& out, const Tensor& g, const Tensor& x,
-                       IntList dim, bool keepdim) {
-    const Tensor best = eq(x, restore_dims(out, x.dim(), op, dim, keepdim));
+  static Grads grad(const Ctx& c, const Tensor& g, const Tensor& x, IntList dim, bool keepdim) {
+    const Tensor best = eq(x, restore_dims(c.out(), x.dim(), name, dim, keepdim));
     const Tensor count = sum(best, dim, true);
-    return {restore_dims(g, x.dim(), op, dim, keepdim) * best / count};
+    return {restore_dims(g, x.dim(), name, dim, keepdim) * best / count};
   }
 };
 
 }  // namespace
 
-struct Amax : Extreme<ReduceFn::Max> {
-  static constexpr const char* name = "amax";
-  static constexpr bool any_layout = true;
-  static constexpr bool any_device = true;
-  static Spec check(const Tensor& x, IntList dim, bool keepdim) {
-    return check_as(name, x, dim, keepdim);
-  }
-  static void run(const Tensor& x, IntList dim, bool, const Tensor& out) {
-    run_as(name, x, dim, out);
-  }
-  static constexpr uint32_t needs[] = {in(0) | kOut};
-  static Grads grad(const Ctx& c, const Tensor& g, const Tensor& x, IntList dim, bool keepdim) {
-    return grad_as(name, c.out(), g, x, dim, keepdim);
-  }
-};
-
-struct Amin : Extreme<ReduceFn::Min> {
-  static constexpr const char* name = "amin";
-  static constexpr bool any_layout = true;
-  static constexpr bool any_device = true;
-  static Spec check(const Tensor& x, IntList dim, bool keepdim) {
-    return check_as(name, x, dim, keepdim);
-  }
-  static void run(const Tensor& x, IntList dim, bool, const Tensor& out) {
-    run_as(name, x, dim, out);
-  }
-  static constexpr uint32_t needs[] = {in(0) | kOut};
-  static Grads grad(const Ctx& c, const Tensor& g, const Tensor& x, IntList dim, bool keepdim) {
-    return grad_as(name, c.out(), g, x, dim, keepdim);
-  }
-};
+struct Amax : Extreme<"amax", ReduceFn::Max> {};
+struct Amin : Extreme<"amin", ReduceFn::Min> {};
 
 struct Aminmax {
   static constexpr const char* name = "aminmax";
@@ -252,86 +221,82 @@ struct Aminmax {
 namespace {
 
 // Max and min along one dim, with indices.
-template <ReduceFn fn>
+template <OpName N, ReduceFn fn>
 struct ExtremeDim {
+  static constexpr const char* name = N.text;
+  static constexpr bool any_device = true;
+  static constexpr bool refuses_overlap = true;
   static constexpr uint32_t non_differentiable = 2;
-  static std::array<Spec, 2> check_as(const char* op, const Tensor& x, int64_t dim, bool keepdim) {
-    check_ordered(op, x);
-    const ReducedDims dims(op, x, IntList(&dim, 1));
-    check_not_empty(op, x, dims);
+  static std::array<Spec, 2> check(const Tensor& x, int64_t dim, bool keepdim) {
+    check_ordered(name, x);
+    const ReducedDims dims(name, x, IntList(&dim, 1));
+    check_not_empty(name, x, dims);
     const Dims shape = dims.shape(x, keepdim);
     return {Spec{shape, x.dtype(), x.device()}, Spec{shape, DType::Int64, x.device()}};
   }
-  static void run_as(const char* op, const Tensor& x, int64_t dim, const Tensor& values,
-                     const Tensor& indices) {
+  static void run(const Tensor& x, int64_t dim, bool, const Tensor& values, const Tensor& indices) {
     if (x.dim() == 0) {
       reduce(fn, x, values);
       fill_data(indices, 0);
       return;
     }
-    const ReducedDims dims(op, x, IntList(&dim, 1));
+    const ReducedDims dims(name, x, IntList(&dim, 1));
     reduce_arg(fn, x, dims.keepdim_view(x, values), dims.keepdim_view(x, indices),
-               wrap_dim(op, dim, x.dim()));
+               wrap_dim(name, dim, x.dim()));
   }
-  static Grads grad_as(const Ctx& c, const Tensor& g, int64_t dim, bool keepdim) {
-    if (c.sizes(0).empty()) return {g};
-    const int64_t d = wrap_dim("max", dim, int64_t(c.sizes(0).size()));
-    const Tensor whole = new_zeros(g, c.sizes(0));
+  static constexpr uint32_t needs[] = {result(1)};
+  static Grads grad(const Ctx& c, GradSpan g, const Tensor&, int64_t dim, bool keepdim) {
+    if (c.sizes(0).empty()) return {g[0]};
+    const int64_t d = wrap_dim(name, dim, int64_t(c.sizes(0).size()));
+    const Tensor whole = new_zeros(g[0], c.sizes(0));
     return {scatter(whole, d, keepdim ? c.out(1) : unsqueeze(c.out(1), d),
-                    keepdim ? g : unsqueeze(g, d))};
+                    keepdim ? g[0] : unsqueeze(g[0], d))};
+  }
+};
+
+template <OpName N, ReduceFn fn>
+struct ArgExtreme {
+  static constexpr const char* name = N.text;
+  static constexpr bool any_device = true;
+  static constexpr bool differentiable = false;
+  static Spec check(const Tensor& x, std::optional<int64_t> dim, bool keepdim) {
+    check_ordered(name, x);
+    rush::check(x.dtype() != DType::Bool, ErrorKind::DType, name,
+                "not implemented for bool tensors");
+    const ReducedDims dims = reduced(x, dim);
+    rush::check(dim || x.numel() > 0, ErrorKind::Index, name, "an empty tensor of shape ",
+                x.sizes(), " has no extreme; pass dim");
+    check_not_empty(name, x, dims);
+    return {dims.shape(x, keepdim), DType::Int64, x.device()};
+  }
+  static void run(const Tensor& x, std::optional<int64_t> dim, bool, const Tensor& out) {
+    reduce(fn, x, reduced(x, dim).keepdim_view(x, out));
+  }
+
+ private:
+  static ReducedDims reduced(const Tensor& x, const std::optional<int64_t>& dim) {
+    return {name, x, dim ? std::optional<IntList>(IntList(&*dim, 1)) : std::nullopt};
+  }
+};
+
+// The extreme of a whole tensor: `along` without dims folds all of them.
+template <OpName N, OpName Which, Tensor (*along)(const Tensor&, IntList, bool)>
+struct ExtremeOfAll {
+  static constexpr const char* name = N.text;
+  static Tensor call(const Tensor& x) {
+    check(x.numel() > 0, ErrorKind::Runtime, name, "an empty tensor of shape ", x.sizes(),
+          " has no ", Which.text, " element; pass dim");
+    return along(x, {}, false);
   }
 };
 
 }  // namespace
 
-struct MaxDim : ExtremeDim<ReduceFn::Max> {
-  static constexpr const char* name = "max";
-  static constexpr bool any_device = true;
-  static constexpr bool refuses_overlap = true;
-  static std::array<Spec, 2> check(const Tensor& x, int64_t dim, bool keepdim) {
-    return check_as(name, x, dim, keepdim);
-  }
-  static void run(const Tensor& x, int64_t dim, bool, const Tensor& values, const Tensor& indices) {
-    run_as(name, x, dim, values, indices);
-  }
-  static constexpr uint32_t needs[] = {result(1)};
-  static Grads grad(const Ctx& c, GradSpan g, const Tensor&, int64_t dim, bool keepdim) {
-    return grad_as(c, g[0], dim, keepdim);
-  }
-};
+struct MaxDim : ExtremeDim<"max", ReduceFn::Max> {};
+struct MinDim : ExtremeDim<"min", ReduceFn::Min> {};
 
-struct MinDim : ExtremeDim<ReduceFn::Min> {
-  static constexpr const char* name = "min";
-  static constexpr bool any_device = true;
-  static constexpr bool refuses_overlap = true;
-  static std::array<Spec, 2> check(const Tensor& x, int64_t dim, bool keepdim) {
-    return check_as(name, x, dim, keepdim);
-  }
-  static void run(const Tensor& x, int64_t dim, bool, const Tensor& values, const Tensor& indices) {
-    run_as(name, x, dim, values, indices);
-  }
-  static constexpr uint32_t needs[] = {result(1)};
-  static Grads grad(const Ctx& c, GradSpan g, const Tensor&, int64_t dim, bool keepdim) {
-    return grad_as(c, g[0], dim, keepdim);
-  }
-};
-
-struct Max {
-  static constexpr const char* name = "max";
-  static Tensor call(const Tensor& x) {
-    check(x.numel() > 0, ErrorKind::Runtime, name, "an empty tensor of shape ", x.sizes(),
-          " has no largest element; pass dim");
-    return amax(x, {}, false);
-  }
-};
-struct Min {
-  static constexpr const char* name = "min";
-  static Tensor call(const Tensor& x) {
-    check(x.numel() > 0, ErrorKind::Runtime, name, "an empty tensor of shape ", x.sizes(),
-          " has no smallest element; pass dim");
-    return amin(x, {}, false);
-  }
-};
+struct Max : ExtremeOfAll<"max", "largest", amax> {};
+struct Min : ExtremeOfAll<"min", "smallest", amin> {};
 struct MaxOther {
   static constexpr const char* name = "max";
   static constexpr bool in_place_safe = true;
@@ -343,49 +308,8 @@ struct MinOther {
   static Tensor call(const Tensor& a, const Tensor& b) { return minimum(a, b); }
 };
 
-namespace {
-
-template <ReduceFn fn>
-struct ArgExtreme {
-  static constexpr bool differentiable = false;
-  static Spec check_as(const char* op, const Tensor& x, std::optional<int64_t> dim, bool keepdim) {
-    check_ordered(op, x);
-    check(x.dtype() != DType::Bool, ErrorKind::DType, op, "not implemented for bool tensors");
-    const ReducedDims dims(op, x, dim ? std::optional<IntList>(IntList(&*dim, 1)) : std::nullopt);
-    check(dim || x.numel() > 0, ErrorKind::Index, op, "an empty tensor of shape ", x.sizes(),
-          " has no extreme; pass dim");
-    check_not_empty(op, x, dims);
-    return {dims.shape(x, keepdim), DType::Int64, x.device()};
-  }
-  static void run_as(const char* op, const Tensor& x, std::optional<int64_t> dim,
-                     const Tensor& out) {
-    const ReducedDims dims(op, x, dim ? std::optional<IntList>(IntList(&*dim, 1)) : std::nullopt);
-    reduce(fn, x, dims.keepdim_view(x, out));
-  }
-};
-
-}  // namespace
-
-struct Argmax : ArgExtreme<ReduceFn::ArgMax> {
-  static constexpr const char* name = "argmax";
-  static constexpr bool any_device = true;
-  static Spec check(const Tensor& x, std::optional<int64_t> dim, bool keepdim) {
-    return check_as(name, x, dim, keepdim);
-  }
-  static void run(const Tensor& x, std::optional<int64_t> dim, bool, const Tensor& out) {
-    run_as(name, x, dim, out);
-  }
-};
-struct Argmin : ArgExtreme<ReduceFn::ArgMin> {
-  static constexpr const char* name = "argmin";
-  static constexpr bool any_device = true;
-  static Spec check(const Tensor& x, std::optional<int64_t> dim, bool keepdim) {
-    return check_as(name, x, dim, keepdim);
-  }
-  static void run(const Tensor& x, std::optional<int64_t> dim, bool, const Tensor& out) {
-    run_as(name, x, dim, out);
-  }
-};
+struct Argmax : ArgExtreme<"argmax", ReduceFn::ArgMax> {};
+struct Argmin : ArgExtreme<"argmin", ReduceFn::ArgMin> {};
 
 namespace {
 

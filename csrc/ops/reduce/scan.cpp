@@ -4,6 +4,7 @@
 #include "core/interrupt.h"
 #include "ops/framework/data.h"
 #include "ops/framework/op.h"
+#include "ops/framework/op_name.h"
 #include "ops/framework/operators.h"
 
 namespace rush {
@@ -33,10 +34,9 @@ void check_ordered(const char* op, const Tensor& x) {
   check(!x.is_complex(), ErrorKind::DType, op, "complex numbers have no order (", x.dtype(), ")");
 }
 
-}  // namespace
-
-struct Cumsum {
-  static constexpr const char* name = "cumsum";
+template <OpName N, ScanFn fn>
+struct Accumulated {
+  static constexpr const char* name = N.text;
   static constexpr bool any_device = true;
   static constexpr bool refuses_overlap = true;
   static void check_in_place(const Tensor& x, const Spec& spec) { check_own_dtype(name, x, spec); }
@@ -45,25 +45,19 @@ struct Cumsum {
   }
   static void run(const Tensor& x, int64_t dim, std::optional<DType>, const Tensor& out) {
     if (x.dim() == 0) return copy_data(out, x);
-    scan(ScanFn::Sum, x, out, wrap_dim(name, dim, x.dim()));
+    scan(fn, x, out, wrap_dim(name, dim, x.dim()));
   }
+};
+
+}  // namespace
+
+struct Cumsum : Accumulated<"cumsum", ScanFn::Sum> {
   static Grads grad(const Ctx&, const Tensor& g, const Tensor&, int64_t dim, std::optional<DType>) {
     return {reverse_cumsum(g, dim)};
   }
 };
 
-struct Cumprod {
-  static constexpr const char* name = "cumprod";
-  static constexpr bool any_device = true;
-  static constexpr bool refuses_overlap = true;
-  static void check_in_place(const Tensor& x, const Spec& spec) { check_own_dtype(name, x, spec); }
-  static Spec check(const Tensor& x, int64_t dim, std::optional<DType> dtype) {
-    return scan_spec(name, x, dim, dtype);
-  }
-  static void run(const Tensor& x, int64_t dim, std::optional<DType>, const Tensor& out) {
-    if (x.dim() == 0) return copy_data(out, x);
-    scan(ScanFn::Prod, x, out, wrap_dim(name, dim, x.dim()));
-  }
+struct Cumprod : Accumulated<"cumprod", ScanFn::Prod> {
   static constexpr uint32_t needs[] = {in(0)};
   static Grads grad(const Ctx&, const Tensor& g, const Tensor& self, int64_t dim,
                     std::optional<DType> dtype) {
@@ -89,55 +83,36 @@ struct Cumprod {
 
 namespace {
 
-template <ScanFn fn>
+template <OpName N, ScanFn fn>
 struct RunningExtreme {
+  static constexpr const char* name = N.text;
   static constexpr bool any_device = true;
   static constexpr uint32_t non_differentiable = 2;
-  static std::array<Spec, 2> check_as(const char* op, const Tensor& x, int64_t dim) {
-    check_ordered(op, x);
-    wrap_dim(op, dim, x.dim());
+  static std::array<Spec, 2> check(const Tensor& x, int64_t dim) {
+    check_ordered(name, x);
+    wrap_dim(name, dim, x.dim());
     return {Spec{x.sizes(), x.dtype(), x.device()}, Spec{x.sizes(), DType::Int64, x.device()}};
   }
-  static void run_as(const char* op, const Tensor& x, int64_t dim, const Tensor& values,
-                     const Tensor& indices) {
+  static void run(const Tensor& x, int64_t dim, const Tensor& values, const Tensor& indices) {
     if (x.dim() == 0) {
       copy_data(values, x);
       fill_data(indices, 0);
       return;
     }
-    scan(fn, x, values, wrap_dim(op, dim, x.dim()), &indices);
+    scan(fn, x, values, wrap_dim(name, dim, x.dim()), &indices);
   }
-  static Grads grad_as(const Ctx& c, const Tensor& g, int64_t dim) {
-    if (c.sizes(0).empty()) return {g};
-    return {scatter_add(zeros(c.sizes(0), g.dtype(), std::nullopt, g.device()), dim, c.out(1), g)};
+  static constexpr uint32_t needs[] = {result(1)};
+  static Grads grad(const Ctx& c, GradSpan g, const Tensor&, int64_t dim) {
+    if (c.sizes(0).empty()) return {g[0]};
+    const Tensor whole = zeros(c.sizes(0), g[0].dtype(), std::nullopt, g[0].device());
+    return {scatter_add(whole, dim, c.out(1), g[0])};
   }
 };
 
 }  // namespace
 
-struct Cummax : RunningExtreme<ScanFn::Max> {
-  static constexpr const char* name = "cummax";
-  static std::array<Spec, 2> check(const Tensor& x, int64_t dim) { return check_as(name, x, dim); }
-  static void run(const Tensor& x, int64_t dim, const Tensor& values, const Tensor& indices) {
-    run_as(name, x, dim, values, indices);
-  }
-  static constexpr uint32_t needs[] = {result(1)};
-  static Grads grad(const Ctx& c, GradSpan g, const Tensor&, int64_t dim) {
-    return grad_as(c, g[0], dim);
-  }
-};
-
-struct Cummin : RunningExtreme<ScanFn::Min> {
-  static constexpr const char* name = "cummin";
-  static std::array<Spec, 2> check(const Tensor& x, int64_t dim) { return check_as(name, x, dim); }
-  static void run(const Tensor& x, int64_t dim, const Tensor& values, const Tensor& indices) {
-    run_as(name, x, dim, values, indices);
-  }
-  static constexpr uint32_t needs[] = {result(1)};
-  static Grads grad(const Ctx& c, GradSpan g, const Tensor&, int64_t dim) {
-    return grad_as(c, g[0], dim);
-  }
-};
+struct Cummax : RunningExtreme<"cummax", ScanFn::Max> {};
+struct Cummin : RunningExtreme<"cummin", ScanFn::Min> {};
 
 struct LogcumsumexpReal {
   static constexpr const char* name = "logcumsumexp";

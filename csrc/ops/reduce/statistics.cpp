@@ -73,73 +73,66 @@ struct StdCorrection {
   }
 };
 
-struct Var {
-  static constexpr const char* name = "var";
+namespace {
+
+// var and std with `unbiased`, as they were called before `correction`; `spread` is either of them.
+using Spread = Tensor (*)(const Tensor&, std::optional<IntList>, std::optional<Scalar>, bool);
+using Pair = std::tuple<Tensor, Tensor>;
+
+template <OpName N, Spread spread>
+struct UnbiasedOf {
+  static constexpr const char* name = N.text;
   static Tensor call(const Tensor& x, bool unbiased) {
-    return var(x, std::nullopt, correction_of(unbiased), false);
+    return spread(x, std::nullopt, correction_of(unbiased), false);
   }
 };
-struct VarDim {
-  static constexpr const char* name = "var";
+template <OpName N, Spread spread>
+struct UnbiasedAlong {
+  static constexpr const char* name = N.text;
   static Tensor call(const Tensor& x, const std::optional<IntList>& dim, bool unbiased,
                      bool keepdim) {
-    return var(x, dim, correction_of(unbiased), keepdim);
-  }
-};
-struct Std {
-  static constexpr const char* name = "std";
-  static Tensor call(const Tensor& x, bool unbiased) {
-    return rush::std(x, std::nullopt, correction_of(unbiased), false);
-  }
-};
-struct StdDim {
-  static constexpr const char* name = "std";
-  static Tensor call(const Tensor& x, const std::optional<IntList>& dim, bool unbiased,
-                     bool keepdim) {
-    return rush::std(x, dim, correction_of(unbiased), keepdim);
+    return spread(x, dim, correction_of(unbiased), keepdim);
   }
 };
 
-struct VarMeanCorrection {
-  static constexpr const char* name = "var_mean";
-  static std::tuple<Tensor, Tensor> call(const Tensor& x, const std::optional<IntList>& dim,
-                                         const std::optional<Scalar>& correction, bool keepdim) {
-    return {var(x, dim, correction, keepdim), mean(x, dim, keepdim)};
+// The same with the mean.
+template <OpName N, Spread spread>
+struct WithMean {
+  static constexpr const char* name = N.text;
+  static Pair call(const Tensor& x, const std::optional<IntList>& dim,
+                   const std::optional<Scalar>& correction, bool keepdim) {
+    return {spread(x, dim, correction, keepdim), mean(x, dim, keepdim)};
   }
 };
-struct VarMean {
-  static constexpr const char* name = "var_mean";
-  static std::tuple<Tensor, Tensor> call(const Tensor& x, bool unbiased) {
-    return VarMeanCorrection::call(x, std::nullopt, correction_of(unbiased), false);
+template <class Op>
+struct UnbiasedPairOf {
+  static constexpr const char* name = Op::name;
+  static Pair call(const Tensor& x, bool unbiased) {
+    return Op::call(x, std::nullopt, correction_of(unbiased), false);
   }
 };
-struct VarMeanDim {
-  static constexpr const char* name = "var_mean";
-  static std::tuple<Tensor, Tensor> call(const Tensor& x, const std::optional<IntList>& dim,
-                                         bool unbiased, bool keepdim) {
-    return VarMeanCorrection::call(x, dim, correction_of(unbiased), keepdim);
+template <class Op>
+struct UnbiasedPairAlong {
+  static constexpr const char* name = Op::name;
+  static Pair call(const Tensor& x, const std::optional<IntList>& dim, bool unbiased,
+                   bool keepdim) {
+    return Op::call(x, dim, correction_of(unbiased), keepdim);
   }
 };
-struct StdMeanCorrection {
-  static constexpr const char* name = "std_mean";
-  static std::tuple<Tensor, Tensor> call(const Tensor& x, const std::optional<IntList>& dim,
-                                         const std::optional<Scalar>& correction, bool keepdim) {
-    return {rush::std(x, dim, correction, keepdim), mean(x, dim, keepdim)};
-  }
-};
-struct StdMean {
-  static constexpr const char* name = "std_mean";
-  static std::tuple<Tensor, Tensor> call(const Tensor& x, bool unbiased) {
-    return StdMeanCorrection::call(x, std::nullopt, correction_of(unbiased), false);
-  }
-};
-struct StdMeanDim {
-  static constexpr const char* name = "std_mean";
-  static std::tuple<Tensor, Tensor> call(const Tensor& x, const std::optional<IntList>& dim,
-                                         bool unbiased, bool keepdim) {
-    return StdMeanCorrection::call(x, dim, correction_of(unbiased), keepdim);
-  }
-};
+
+}  // namespace
+
+struct Var : UnbiasedOf<"var", var> {};
+struct VarDim : UnbiasedAlong<"var", var> {};
+struct Std : UnbiasedOf<"std", rush::std> {};
+struct StdDim : UnbiasedAlong<"std", rush::std> {};
+
+struct VarMeanCorrection : WithMean<"var_mean", var> {};
+struct VarMean : UnbiasedPairOf<VarMeanCorrection> {};
+struct VarMeanDim : UnbiasedPairAlong<VarMeanCorrection> {};
+struct StdMeanCorrection : WithMean<"std_mean", rush::std> {};
+struct StdMean : UnbiasedPairOf<StdMeanCorrection> {};
+struct StdMeanDim : UnbiasedPairAlong<StdMeanCorrection> {};
 
 struct VectorNorm {
   static constexpr const char* name = "norm";
@@ -234,14 +227,22 @@ struct SoftmaxBackward {
   }
 };
 
-struct SoftmaxAs {
-  static constexpr const char* name = "softmax";
+namespace {
+
+template <OpName N>
+struct SoftmaxTyped {
+  static constexpr const char* name = N.text;
   static constexpr bool any_device = true;
   static constexpr bool in_place_safe = true;
   static Spec check(const Tensor& x, int64_t dim) {
     wrap_dim(name, dim, x.dim());
     return like(x, softmax_type(name, x));
   }
+};
+
+}  // namespace
+
+struct SoftmaxAs : SoftmaxTyped<"softmax"> {
   static void run(const Tensor& x, int64_t dim, const Tensor& out) {
     if (x.numel() == 0) return;
     const int64_t d = wrap_dim(name, dim, x.dim());
@@ -264,14 +265,7 @@ struct SoftmaxAs {
   }
 };
 
-struct LogSoftmaxAs {
-  static constexpr const char* name = "log_softmax";
-  static constexpr bool any_device = true;
-  static constexpr bool in_place_safe = true;
-  static Spec check(const Tensor& x, int64_t dim) {
-    wrap_dim(name, dim, x.dim());
-    return like(x, softmax_type(name, x));
-  }
+struct LogSoftmaxAs : SoftmaxTyped<"log_softmax"> {
   static void run(const Tensor& x, int64_t dim, const Tensor& out) {
     if (x.numel() == 0) return;
     if (softmax_loops(x).softmax(x, wrap_dim(name, dim, x.dim()), true, out)) return;

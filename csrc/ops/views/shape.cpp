@@ -4,6 +4,7 @@
 #include "device/runtime.h"
 #include "ops/framework/data.h"
 #include "ops/framework/op.h"
+#include "ops/framework/op_name.h"
 #include "ops/framework/operators.h"
 
 namespace rush {
@@ -387,38 +388,42 @@ std::vector<Tensor> at_least(TensorList tensors, int rank) {
   return out;
 }
 
+void check_some(const char* op, TensorList tensors) {
+  check(!tensors.empty(), ErrorKind::Runtime, op, "expected a non-empty list of tensors");
+}
+
 }  // namespace
 
 struct Hstack {
   static constexpr const char* name = "hstack";
   static constexpr bool refuses_sharing = true;
   static Tensor call(TensorList tensors) {
-    check(!tensors.empty(), ErrorKind::Runtime, name, "expected a non-empty list of tensors");
+    check_some(name, tensors);
     const std::vector<Tensor> rows = at_least(tensors, 1);
     return cat(rows, rows[0].dim() == 1 ? 0 : 1);
   }
 };
-struct Vstack {
-  static constexpr const char* name = "vstack";
+namespace {
+
+template <OpName N, int rank, int64_t dim>
+struct StackAlong {
+  static constexpr const char* name = N.text;
   static constexpr bool refuses_sharing = true;
   static Tensor call(TensorList tensors) {
-    check(!tensors.empty(), ErrorKind::Runtime, name, "expected a non-empty list of tensors");
-    return cat(at_least(tensors, 2), 0);
+    check_some(name, tensors);
+    return cat(at_least(tensors, rank), dim);
   }
 };
-struct Dstack {
-  static constexpr const char* name = "dstack";
-  static constexpr bool refuses_sharing = true;
-  static Tensor call(TensorList tensors) {
-    check(!tensors.empty(), ErrorKind::Runtime, name, "expected a non-empty list of tensors");
-    return cat(at_least(tensors, 3), 2);
-  }
-};
+
+}  // namespace
+
+struct Vstack : StackAlong<"vstack", 2, 0> {};
+struct Dstack : StackAlong<"dstack", 3, 2> {};
 struct ColumnStack {
   static constexpr const char* name = "column_stack";
   static constexpr bool refuses_sharing = true;
   static Tensor call(TensorList tensors) {
-    check(!tensors.empty(), ErrorKind::Runtime, name, "expected a non-empty list of tensors");
+    check_some(name, tensors);
     std::vector<Tensor> columns;
     for (const Tensor& t : tensors)
       columns.push_back(t.dim() <= 1 ? reshape(t, Dims{t.numel(), 1}) : t);

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "ops/framework/op.h"
+#include "ops/framework/op_name.h"
 #include "ops/framework/operators.h"
 
 namespace rush {
@@ -83,6 +84,15 @@ std::vector<Tensor> pieces(const Tensor& x, int64_t dim, IntList ends) {
 
 }  // namespace
 
+namespace {
+
+int64_t dim_to_split(const char* op, const Tensor& x, int64_t dim) {
+  check(x.dim() > 0, ErrorKind::Runtime, op, "a 0-d tensor cannot be split");
+  return wrap_dim(op, dim, x.dim());
+}
+
+}  // namespace
+
 struct Split {
   static constexpr const char* name = "split";
   static std::vector<Tensor> call(const Tensor& x, int64_t split_size, int64_t dim) {
@@ -106,8 +116,7 @@ struct Split {
 struct SplitWithSizes {
   static constexpr const char* name = "split_with_sizes";
   static std::vector<Tensor> call(const Tensor& x, IntList sizes, int64_t dim) {
-    check(x.dim() > 0, ErrorKind::Runtime, name, "a 0-d tensor cannot be split");
-    const int64_t d = wrap_dim(name, dim, x.dim());
+    const int64_t d = dim_to_split(name, x, dim);
     std::vector<int64_t> ends;
     int64_t left = extent(x, d);
     for (int64_t s : sizes) {
@@ -157,8 +166,7 @@ struct TensorSplit {
 struct TensorSplitIndices {
   static constexpr const char* name = "tensor_split";
   static std::vector<Tensor> call(const Tensor& x, IntList indices, int64_t dim) {
-    check(x.dim() > 0, ErrorKind::Runtime, name, "a 0-d tensor cannot be split");
-    const int64_t d = wrap_dim(name, dim, x.dim());
+    const int64_t d = dim_to_split(name, x, dim);
     std::vector<Tensor> out;
     int64_t at = 0;
     for (int64_t end : indices) {
@@ -172,56 +180,41 @@ struct TensorSplitIndices {
 
 namespace {
 
-// hsplit, vsplit and dsplit: tensor_split along a fixed dim, in equal pieces.
-int64_t split_dim(const char* op, const Tensor& x, int64_t least_rank, int64_t dim) {
-  check(x.dim() >= least_rank, ErrorKind::Runtime, op, "needs at least ", least_rank,
-        " dimensions, got shape ", x.sizes());
-  return dim;
-}
-std::vector<Tensor> equal_pieces(const char* op, const Tensor& x, int64_t sections, int64_t dim) {
-  check(sections > 0 && extent(x, dim) % sections == 0, ErrorKind::Runtime, op, "dimension ", dim,
-        " with size ", extent(x, dim), " does not divide into ", sections, " equal pieces");
-  return tensor_split(x, sections, dim);
-}
+// hsplit, vsplit and dsplit: tensor_split along a fixed dim of tensors with `rank` dims or more. A
+// vector has no second dim: hsplit takes the first.
+template <OpName N, int64_t rank, int64_t dim>
+struct SplitAlong {
+  static constexpr const char* name = N.text;
+  static int64_t dim_of(const Tensor& x) {
+    check(x.dim() >= rank, ErrorKind::Runtime, name, "needs at least ", rank,
+          " dimensions, got shape ", x.sizes());
+    return std::min(dim, x.dim() - 1);
+  }
+};
+template <OpName N, int64_t rank, int64_t dim>
+struct EqualPieces : SplitAlong<N, rank, dim> {
+  static std::vector<Tensor> call(const Tensor& x, int64_t sections) {
+    const int64_t d = SplitAlong<N, rank, dim>::dim_of(x);
+    check(sections > 0 && extent(x, d) % sections == 0, ErrorKind::Runtime, N.text, "dimension ", d,
+          " with size ", extent(x, d), " does not divide into ", sections, " equal pieces");
+    return tensor_split(x, sections, d);
+  }
+};
+template <OpName N, int64_t rank, int64_t dim>
+struct PiecesAt : SplitAlong<N, rank, dim> {
+  static std::vector<Tensor> call(const Tensor& x, IntList at) {
+    return tensor_split(x, at, SplitAlong<N, rank, dim>::dim_of(x));
+  }
+};
 
 }  // namespace
 
-struct Hsplit {
-  static constexpr const char* name = "hsplit";
-  static std::vector<Tensor> call(const Tensor& x, int64_t n) {
-    return equal_pieces(name, x, n, split_dim(name, x, 1, x.dim() == 1 ? 0 : 1));
-  }
-};
-struct HsplitIndices {
-  static constexpr const char* name = "hsplit";
-  static std::vector<Tensor> call(const Tensor& x, IntList at) {
-    return tensor_split(x, at, split_dim(name, x, 1, x.dim() == 1 ? 0 : 1));
-  }
-};
-struct Vsplit {
-  static constexpr const char* name = "vsplit";
-  static std::vector<Tensor> call(const Tensor& x, int64_t n) {
-    return equal_pieces(name, x, n, split_dim(name, x, 2, 0));
-  }
-};
-struct VsplitIndices {
-  static constexpr const char* name = "vsplit";
-  static std::vector<Tensor> call(const Tensor& x, IntList at) {
-    return tensor_split(x, at, split_dim(name, x, 2, 0));
-  }
-};
-struct Dsplit {
-  static constexpr const char* name = "dsplit";
-  static std::vector<Tensor> call(const Tensor& x, int64_t n) {
-    return equal_pieces(name, x, n, split_dim(name, x, 3, 2));
-  }
-};
-struct DsplitIndices {
-  static constexpr const char* name = "dsplit";
-  static std::vector<Tensor> call(const Tensor& x, IntList at) {
-    return tensor_split(x, at, split_dim(name, x, 3, 2));
-  }
-};
+struct Hsplit : EqualPieces<"hsplit", 1, 1> {};
+struct HsplitIndices : PiecesAt<"hsplit", 1, 1> {};
+struct Vsplit : EqualPieces<"vsplit", 2, 0> {};
+struct VsplitIndices : PiecesAt<"vsplit", 2, 0> {};
+struct Dsplit : EqualPieces<"dsplit", 3, 2> {};
+struct DsplitIndices : PiecesAt<"dsplit", 3, 2> {};
 
 struct Unbind {
   static constexpr const char* name = "unbind";

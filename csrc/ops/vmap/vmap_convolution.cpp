@@ -73,46 +73,53 @@ void convolution_forward(BatchedCall& c) {
   c.finish(out);
 }
 
+// One of the two gradients, which end in the same arguments: a call takes the operands and the groups.
+struct Gradient {
+  using Op = Tensor (*)(const Tensor&, const Tensor&, IntList, IntList, IntList, IntList, int64_t);
+  Op op;
+  Window at;
+  Dims sizes;  // of the result
+  Gradient(const BatchedCall& c, Op op) : op(op), at(c, 3), sizes(c.given(2).ints()) {}
+  Tensor operator()(const Tensor& a, const Tensor& b, int64_t groups) const {
+    return op(a, b, sizes, at.stride, at.padding, at.dilation, groups);
+  }
+};
+
 // x[images, in] from y[images, out] and w[out, in / groups]
 void convolution_input_grad(BatchedCall& c) {
   if (c.size == 0) return c.loop();
   const Side y(c, 0), w(c, 1);
-  const Window at(c, 3);
-  Dims sizes(c.given(2).ints());
-  const auto run = [&](const Tensor& grad, const Tensor& weight, int64_t groups) {
-    return _convolution_input_grad(grad, weight, sizes, at.stride, at.padding, at.dilation, groups);
-  };
+  Gradient run(c, _convolution_input_grad);
   if (!w.batched) {
-    if (!y.batched) return c.finish(repeated(run(y.t, w.t, at.groups), c.size));
-    sizes[0] *= c.size;
-    return c.finish(unfolded(run(folded(y.t, 0), w.t, at.groups), c.size, 0));
+    if (!y.batched) return c.finish(repeated(run(y.t, w.t, run.at.groups), c.size));
+    run.sizes[0] *= c.size;
+    return c.finish(unfolded(run(folded(y.t, 0), w.t, run.at.groups), c.size, 0));
   }
-  sizes[1] *= c.size;
+  run.sizes[1] *= c.size;
   if (y.batched)
-    return c.finish(unfolded(run(folded(y.t, 1), folded(w.t, 0), at.groups * c.size), c.size, 1));
-  c.finish(unfolded(run(y.t, folded(w.t, 1), at.groups), c.size, 1, at.groups));
+    return c.finish(
+        unfolded(run(folded(y.t, 1), folded(w.t, 0), run.at.groups * c.size), c.size, 1));
+  c.finish(unfolded(run(y.t, folded(w.t, 1), run.at.groups), c.size, 1, run.at.groups));
 }
 
 // w[out, in / groups] from x[images, in] and y[images, out]
 void convolution_weight_grad(BatchedCall& c) {
   if (c.size == 0) return c.loop();
   const Side x(c, 0), y(c, 1);
-  const Window at(c, 3);
-  Dims sizes(c.given(2).ints());
-  const auto run = [&](const Tensor& input, const Tensor& grad, int64_t groups) {
-    return _convolution_weight_grad(input, grad, sizes, at.stride, at.padding, at.dilation, groups);
-  };
+  Gradient run(c, _convolution_weight_grad);
   if (x.batched && y.batched) {
-    sizes[0] *= c.size;
-    return c.finish(unfolded(run(folded(x.t, 1), folded(y.t, 1), at.groups * c.size), c.size, 0));
+    run.sizes[0] *= c.size;
+    return c.finish(
+        unfolded(run(folded(x.t, 1), folded(y.t, 1), run.at.groups * c.size), c.size, 0));
   }
   if (y.batched) {
-    sizes[0] *= c.size;
-    return c.finish(unfolded(run(x.t, folded(y.t, 1, at.groups), at.groups), c.size, 0, at.groups));
+    run.sizes[0] *= c.size;
+    return c.finish(
+        unfolded(run(x.t, folded(y.t, 1, run.at.groups), run.at.groups), c.size, 0, run.at.groups));
   }
-  if (!x.batched) return c.finish(repeated(run(x.t, y.t, at.groups), c.size));
-  sizes[1] *= c.size;
-  c.finish(unfolded(run(folded(x.t, 1, at.groups), y.t, at.groups), c.size, 1));
+  if (!x.batched) return c.finish(repeated(run(x.t, y.t, run.at.groups), c.size));
+  run.sizes[1] *= c.size;
+  c.finish(unfolded(run(folded(x.t, 1, run.at.groups), y.t, run.at.groups), c.size, 1));
 }
 
 }  // namespace rush::batch

@@ -19,7 +19,6 @@ constexpr FoldTable make_float_folds() {
   at(Fold::NormInf) = fold_kernel<ExtremeFold<T, true, true>>();
   at(Fold::NormNegInf) = fold_kernel<ExtremeFold<T, false, true>>();
   at(Fold::NormP) = custom_kernel<NormPFold<T>, NormPFold<T>>();
-  at(Fold::LogSumExp) = custom_kernel<LogSumExpFold<T>, LogSumExpFold<T>>();
   at(Fold::Var) = custom_kernel<VarFold<T>, VarFold<T>>();
   t.arg_max = ArgLoops<T, true>::kernel();
   t.arg_min = ArgLoops<T, false>::kernel();

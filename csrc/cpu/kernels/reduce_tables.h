@@ -21,7 +21,6 @@ enum class Fold : uint8_t {
   NormInf,
   NormNegInf,
   NormP,
-  LogSumExp,
   Var,
   kCount,
 };
@@ -70,5 +69,9 @@ struct FoldTable {
 
 template <Isa isa, class T>
 const FoldTable* fold_table();
+
+// The loops of the folds of functors/fold.h over elements of type T, by FoldFn.
+template <Isa isa, class T>
+const FoldKernel* shared_folds();
 
 }  // namespace rush

@@ -44,7 +44,7 @@ std::string spell(uint64_t key) {
   return concat("rush::", names[kernel], "<", kernel_type(dtype), ", ", width, ", ",
                 tile_rows(kernel, dtype, width), ", ", flag(11), ", ", flag(10), part, ">");
 }
-constexpr KernelFamily kAttention{kAttentionFamily, "attention.cu", spell};
+const KernelFamily kAttention{"attention.cu", spell};
 
 bool attention_takes(DType dtype, int64_t width, int64_t value_width) {
   const int64_t widest = std::max(width, value_width);

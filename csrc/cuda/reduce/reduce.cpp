@@ -7,6 +7,7 @@
 #include "cuda/runtime/loops.h"
 #include "cuda/runtime/nest.h"
 #include "device/pointwise.h"
+#include "functors/fold.h"
 
 namespace rush::cuda {
 namespace {
@@ -27,15 +28,17 @@ enum class Fold : uint8_t {
   Norm2,
   NormInf,
   NormNegInf,
-  LogSumExp,
   Var,
   Std,
+  kShared,  // the first of FoldFn, whose formulas are in functors/fold.h
 };
-constexpr const char* kFoldNames[] = {"Sum",   "Mean",  "Prod",         "Max",        "Min",
-                                      "Any",   "All",   "CountNonzero", "ArgMax",     "ArgMin",
-                                      "Norm1", "Norm2", "NormInf",      "NormNegInf", "LogSumExp",
-                                      "Var",   "Std"};
+constexpr const char* kFoldNames[] = {
+    "Sum",    "Mean",   "Prod",  "Max",   "Min",     "Any",        "All", "CountNonzero",
+    "ArgMax", "ArgMin", "Norm1", "Norm2", "NormInf", "NormNegInf", "Var", "Std"};
 
+const char* name_of(Fold f) {
+  return f < Fold::kShared ? kFoldNames[int(f)] : kFoldFnNames[int(f) - int(Fold::kShared)];
+}
 bool has_type(Fold f) { return f != Fold::Any && f != Fold::All && f != Fold::CountNonzero; }
 
 // Key: fold, its type, input, output, pack width (log 2), long indices, across, straight.
@@ -61,7 +64,7 @@ struct Instance {
     return i;
   }
   std::string types() const {
-    std::string fold_name = concat("rush::folds::", kFoldNames[int(fold)]);
+    std::string fold_name = concat("rush::folds::", name_of(fold));
     if (has_type(fold)) fold_name += concat("<", kernel_type(type), ">");
     return concat(fold_name, ", ", kernel_type(in), ", ", kernel_type(out), ", ",
                   long_index ? "rush::u64" : "rush::u32");
@@ -80,10 +83,9 @@ std::string spell_merge(uint64_t key) {
   const Instance i = Instance::of(key);
   return concat("rush::reduce_merge<", i.types(), ", ", i.across ? "true" : "false", ">");
 }
-constexpr KernelFamily kReduce{kReduceFamily, "reduce.cu", spell_reduce};
-constexpr KernelFamily kMerge{kMergeFamily, "reduce.cu", spell_merge};
+const KernelFamily kReduce{"reduce.cu", spell_reduce};
+const KernelFamily kMerge{"reduce.cu", spell_merge};
 
-constexpr int64_t kMostAcc = 24;  // bytes of the largest running result: Moments<double>
 constexpr int64_t kMostSegments = 65535;
 // Elements (packs) that a lane folds before its segment ends: fewer are not worth a segment, more
 // would round a sum badly.
@@ -185,7 +187,8 @@ void run(Fold fold, DType type, const Tensor& x, const Outputs& to, bool ordered
   }
   Tensor partial;
   if (args.segments > 1) {
-    partial = make_tensor(Dims{args.segments, args.outputs, kMostAcc}, DType::UInt8, x.device());
+    partial =
+        make_tensor(Dims{args.segments, args.outputs, folds::kMostAcc}, DType::UInt8, x.device());
     args.partial = partial.data();
   }
   const Grid grid{unsigned(blocks), unsigned(args.segments)};
@@ -218,8 +221,7 @@ void norm_p(const Tensor& x, const Tensor& out, double p, DType type) {
 }
 
 void reduce(ReduceFn fn, const Tensor& x, const Tensor& out, ParamSpan params) {
-  const DType norm = x.dtype() == DType::Float64 || out.dtype() == DType::Float64 ? DType::Float64
-                                                                                  : DType::Float32;
+  const DType norm = floating_fold_type(x.dtype(), out.dtype());
   const bool truth = x.dtype() == DType::Bool;
   switch (fn) {
     case ReduceFn::Sum:
@@ -253,9 +255,12 @@ void reduce(ReduceFn fn, const Tensor& x, const Tensor& out, ParamSpan params) {
       return run(Fold::NormNegInf, norm, x, {out});
     case ReduceFn::NormP:
       return norm_p(x, out, params[0].to_double(), norm);
-    case ReduceFn::LogSumExp:
-      return run(Fold::LogSumExp, norm, x, {out});
   }
+}
+
+void fold(FoldFn fn, const Tensor& x, const Tensor& out) {
+  run(Fold(int(Fold::kShared) + int(fn)), floating_fold_type(x.dtype(), out.dtype()), x,
+      {out, nullptr, folded_count(x, out)});
 }
 
 void reduce_var(const Tensor& x, const Tensor& out, double correction, bool take_sqrt,
@@ -282,6 +287,7 @@ void reduce_arg(ReduceFn fn, const Tensor& x, const Tensor& values, const Tensor
 const bool registered = [] {
   ReduceLoops& loops = reduce_loops(DeviceType::CUDA);
   loops.reduce = reduce;
+  loops.fold = fold;
   loops.var = reduce_var;
   loops.arg = reduce_arg;
   return true;

@@ -83,13 +83,8 @@ def own_entries(row: Row) -> list[Entry]:
     return [e for e in entries_of(row) if e.name in (row.name, in_place_name(row.name))]
 
 
-# Families that no other one calls in C++, or hardly any: their functions stand in <family>_ops.h,
-# so that a new row does not compile everything again.
-OWN_HEADERS = ("fft", "linalg", "linalg_spectral", "special", "vmap")
-
-
 def ops_header(rows) -> str:
-    rows = [row for row in rows if row.family not in OWN_HEADERS]
+    rows = [row for row in rows if not row.own_header]
     return declarations("ops.h: every operator as a C++ function.", rows)
 
 
@@ -232,7 +227,7 @@ class Family:
         """The formula of an entry; without one, that of its class."""
         if any(key == k for k, _ in row.profile):
             return f"{key}_{row_index}"
-        if key == "flops" and row.kernels:
+        if key == "flops" and row.pointwise:
             return "cost::pointwise_flops"
         return "cost::reduction_flops" if key == "flops" and is_reduction(row) else "nullptr"
 
@@ -251,7 +246,7 @@ class Family:
             "overload": c_string(row.overload),
             "form": f"Form::{entry.form}",
             "kind": f"OpKind::{row.kind.capitalize()}",
-            "pointwise": flag(row.kernels),
+            "pointwise": flag(row.pointwise),
             "is_method": flag(is_method(row, entry)),
             "is_function": flag("function" in row.forms),
             "varargs": flag(row.varargs),
@@ -281,7 +276,7 @@ class Family:
             '#include "ops/framework/boxing.h"\n#include "ops/framework/cost.h"\n'
             + '#include "ops/framework/op.h"\n'
             + '#include "ops/framework/out_form.h"\n#include "ops/ops.h"\n'
-            + (f'#include "ops/{self.name}_ops.h"\n' if self.name in OWN_HEADERS else ""),
+            + (f'#include "ops/{self.name}_ops.h"\n' if self.rows[0].own_header else ""),
             "namespace rush {\n",
             f"namespace table {{\nextern const OpEntry {self.name}[];\n}}\n",
             *self.rules(),

@@ -3,9 +3,8 @@
 import json
 
 from emit_ops import HEADER
-from schema import DTYPE_GROUPS, DTYPES, TableError
+from schema import ARITIES, DTYPE_GROUPS, DTYPES, TableError
 
-ARITIES = ("unary", "binary", "ternary")
 TYPES = tuple(t for group in DTYPE_GROUPS.values() for t in group)
 # "f32" -> the dtypes that compute in it.
 COMPUTES = {t: [{"b": "bool", "u": "uint", "i": "int", "f": "float", "c": "complex"}[t[0]] + t[1:]]
@@ -18,6 +17,8 @@ def collect(rows):
     table = {arity: {} for arity in ARITIES}
     for row in rows:
         for k in row.kernels:
+            if k.arity not in ARITIES:
+                continue
             types = {t for group in k.groups for t in DTYPE_GROUPS[group]}
             params, result, known = table[k.arity].setdefault(
                 k.functor, (k.params, k.result, set())
@@ -119,9 +120,18 @@ def facts(table) -> str:
     return json.dumps(data, indent=1) + "\n"
 
 
+def functor_list(fns) -> str:
+    """For what asks every functor of two inputs a question: RUSH_BINARY says which."""
+    return HEADER + "".join(f"RUSH_BINARY({name})\n" for name in fns)
+
+
 def outputs(rows) -> dict[str, str]:
     table = collect(rows)
-    files = {"functors/fns.h": header(table), "cuda/pointwise.json": facts(table)}
+    files = {
+        "functors/fns.h": header(table),
+        "functors/binary_fns.inc": functor_list(table["binary"]),
+        "cuda/pointwise.json": facts(table),
+    }
     for arity, fns in table.items():
         for name, types in FILES.items():
             files[f"cpu/kernels/{arity}_{name}.cpp"] = kernel_file(arity, fns, types)

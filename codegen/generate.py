@@ -11,8 +11,10 @@ import sys
 from pathlib import Path
 
 import emit_bindings
+import emit_folds
 import emit_ops
 import emit_pointwise
+import emit_special
 import emit_stubs
 from schema import TableError, load_all
 
@@ -25,10 +27,12 @@ def outputs(tables) -> dict[str, str]:
     for family in families:
         own = [row for row in rows if row.family == family]
         files[f"ops/{family}.inc"] = emit_ops.Family(family, own).text()
-        if family in emit_ops.OWN_HEADERS:
+        if own[0].own_header:
             files[f"ops/{family}_ops.h"] = emit_ops.family_header(family, own)
     files["ops/registry_table.cpp"] = emit_ops.registry_table(families)
     files.update(emit_pointwise.outputs(rows))
+    files.update(emit_special.outputs(rows))
+    files.update(emit_folds.outputs(rows))
     files.update(emit_bindings.outputs(rows))
     files.update(emit_stubs.outputs(rows))
     return files

@@ -63,10 +63,15 @@ class Row:
     batch: str = ""  # a function of csrc/ops/vmap/batch_rules.h
     places: tuple[tuple[str, str, str], ...] = ()  # (place, public name, op)
     profile: tuple[tuple[str, str], ...] = ()  # ("flops", a formula in C++)
+    own_header: bool = False  # its C++ functions stand in ops/<family>_ops.h, not in ops/ops.h
 
     @property
     def names(self):
         return (self.name, *self.aliases)
+
+    @property
+    def pointwise(self):
+        return any(k.arity != "fold" for k in self.kernels)
 
     @property
     def self_index(self):
@@ -76,7 +81,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Kernel:
-    arity: str  # unary, binary, ternary
+    arity: str  # unary, binary, ternary, special_unary, special_binary, fold
     functor: str
     params: int
     groups: tuple[str, ...]

@@ -46,7 +46,7 @@ def parse_batch(data, row):
 
 
 def default_batch(row):
-    return "pointwise" if row.kernels else ""
+    return "pointwise" if row.pointwise else ""
 
 
 def parse_python(data, row):

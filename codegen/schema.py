@@ -32,6 +32,10 @@ DTYPE_GROUPS = {
     "floating": ("f32", "f64"),
     "complex": ("c64", "c128"),
 }
+# The class of a kernel, the first word of the key: of the loops that are vectorised, of the special
+# functions (with their number of inputs), which are too long for that; or "fold", a reduction.
+ARITIES = ("unary", "binary", "ternary")
+SPECIAL = {"special_unary": 1, "special_binary": 2}
 MEMORY_FORMATS = {
     "contiguous_format": "Contiguous",
     "preserve_format": "Preserve",
@@ -165,8 +169,11 @@ def parse_kernel(text):
     result = result.strip() or "same"
     words = body.split()
     m = re.match(r"(\w+)(?:\((\d+)\))?\Z", words[1]) if len(words) >= 2 else None
-    if not m or words[0] not in ("unary", "binary", "ternary"):
-        raise TableError(f"kernel '{text}': write e.g. 'unary Exp floating complex'")
+    if not m or words[0] not in (*ARITIES, *SPECIAL, "fold"):
+        known = ", ".join((*ARITIES, *SPECIAL, "fold"))
+        raise TableError(
+            f"kernel '{text}': write e.g. 'unary Exp floating complex'; classes are {known}"
+        )
     if result not in ("same", "bool", "real"):
         raise TableError(f"kernel '{text}': the result is 'bool', 'real' or left out")
     for group in words[2:]:
@@ -280,12 +287,14 @@ def load(path):
         data = yaml.load(path.read_text(), Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
     except yaml.YAMLError as e:
         raise TableError(f"{path.name}: {e}") from None
+    # Of a family that no other one calls in C++, or hardly any: a new row compiles few files again.
+    own_header = bool(data) and data[0] == {"own_header": True}
     rows = []
-    for i, item in enumerate(data or [], 1):
+    for i, item in enumerate((data or [])[own_header:], 1):
         func = str(item.get("func", "?")) if isinstance(item, dict) else "?"
         where = f"{path.name}, row {i} ({func.split('(')[0].strip()})"
         try:
-            rows.append(parse_row(item, path.stem, where))
+            rows.append(replace(parse_row(item, path.stem, where), own_header=own_header))
         except TableError as e:
             raise TableError(f"{where}: {e}") from None
     return rows

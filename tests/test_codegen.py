@@ -168,6 +168,55 @@ def test_kernel_lists(files):
     ]
 
 
+FORMULAS = """
+- own_header: true
+- {func: erfcx(Tensor self) -> Tensor, kernel: special_unary Erfcx floating, doc: One.}
+- {func: "poly(Tensor self, Tensor n) -> Tensor", kernel: special_binary Poly(2) floating, doc: B.}
+- {func: "rms(Tensor self, bool keepdim=False) -> Tensor", kernel: fold Rms floating, doc: C.}
+"""
+
+
+def test_special_functions_and_folds_are_listed_by_their_rows(table):
+    files = generate.outputs([table(FORMULAS)])
+    assert (
+        'kSpecialFns[] = {\n    {"Erfcx", 1, 0},\n    {"Poly", 2, 2},'
+        in (files["functors/special_fns.h"])
+    )
+    special = files["cpu/kernels/special_exact.cpp"]
+    assert "return each(x, out, n, functors::Erfcx{});" in special
+    assert "return each(x, y, out, n, functors::Poly<T>{first, second});" in special
+    assert "enum class FoldFn : uint8_t {\n  Rms,\n  kCount,\n};" in files["functors/fold_fns.h"]
+    assert "CpuFold<folds::Rms, T>::kernel()," in files["cpu/kernels/reduce_folds.cpp"]
+    inc = files["ops/demo.inc"]
+    erfcx, _, rms = inc.split('.name = "')[1:]
+    assert ".batch = batch::pointwise" in erfcx and ".flops = cost::pointwise_flops" in erfcx
+    assert ".batch = nullptr" in rms and ".flops = cost::reduction_flops" in rms
+    assert "UnaryFn" not in files["cpu/kernels/special_exact.cpp"]
+
+
+def test_a_family_may_have_a_header_of_its_own(table):
+    files = generate.outputs([table(FORMULAS)])
+    assert "Tensor erfcx(" in files["ops/demo_ops.h"] and "erfcx" not in files["ops/ops.h"]
+    assert '#include "ops/demo_ops.h"' in files["ops/demo.inc"]
+    files = generate.outputs([table(FORMULAS.replace("- own_header: true\n", ""))])
+    assert "Tensor erfcx(" in files["ops/ops.h"] and "ops/demo_ops.h" not in files
+
+
+@pytest.mark.parametrize(
+    ("kernel", "message"),
+    [
+        ("special_unary Erfcx integral", "Erfcx takes the types 'floating'"),
+        ("special_binary Poly(3) floating", "at most two numbers"),
+        ("fold Rms floating complex", "the fold Rms takes the types 'floating'"),
+        ("quaternary Exp floating", "classes are unary, binary, ternary, special_unary"),
+    ],
+)
+def test_a_kernel_of_no_class_is_refused(table, kernel, message):
+    row = f"- {{func: f(Tensor self) -> Tensor, kernel: {kernel}, doc: One.}}"
+    with pytest.raises(TableError, match=re.escape(message)):
+        generate.outputs([table(row)])
+
+
 def test_rows_may_share_a_functor(table):
     rows = """
 - {func: f(Tensor self) -> Tensor, kernel: unary Exp floating, doc: One.}

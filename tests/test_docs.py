@@ -87,7 +87,7 @@ def test_every_benchmark_is_listed():
 
 A_FILE = re.compile(r"[\w.<>*\-/]+\.(h|cpp|cu|py|pyi|md|yaml|yml|cmake|sh|json)|\w+/[\w/]+\.\*")
 A_FOLDER = re.compile(r"(csrc|docs|tools|tests|rushlight|benchmarks|codegen|cpu|cuda|ops)/[\w/]*")
-MADE_BY_A_BUILD = re.compile(r"<build>|rushlight/(lib|_C)\b|ops/<family>_ops\.h")
+MADE_BY_A_BUILD = re.compile(r"<build>|rushlight/(lib|_C)\b|ops/(<\w+>_ops|ops)\.h")
 
 
 @cache
@@ -97,8 +97,9 @@ def files():
 
 
 def named_files(text):
-    """What stands in backticks and looks like a path. What a build makes is not looked for."""
-    for name in re.findall(r"`([^`\s]+)`", without_code(text)):
+    """What stands in backticks and looks like a path. What a build makes is not looked for, nor
+    what an example has the reader write (docs/adding_an_op.md)."""
+    for name in re.findall(r"`([^`\s]+)`(?!, a new file)", without_code(text)):
         if A_FILE.fullmatch(name) or A_FOLDER.fullmatch(name):
             if not MADE_BY_A_BUILD.match(name):
                 yield name.rstrip("/")

@@ -1,124 +1,35 @@
 """Every functor compiles with NVRTC: no GPU is needed, only NVIDIA's nvidia-cuda-nvrtc wheel."""
 
+import functools
+import json
 import re
+import sys
 
 import pytest
-from nvrtc import CSRC, Nvrtc
+from nvrtc import CSRC, ROOT, Nvrtc
+
+sys.path.insert(0, str(ROOT / "codegen"))
+import generate
 
 FUNCTORS = CSRC / "functors"
 FLOATS = ("float", "double")
 COMPLEX = ("complex<float>", "complex<double>")
-INTS = ("i8", "u8", "i16", "i32", "i64")
-ALL = (*FLOATS, *COMPLEX, *INTS, "bool")
 
-# What each functor accepts. A functor in no row is taken for floats; a name here that is in no
-# header fails the test.
-TYPES = {
-    **dict.fromkeys(
-        [
-            "Eq",
-            "Ne",
-            "LogicalAnd",
-            "LogicalOr",
-            "LogicalXor",
-            "LogicalNot",
-            "Add",
-            "Mul",
-            "Positive",
-            "Conj",
-            "IsNan",
-            "IsInf",
-            "IsFinite",
-            "IsClose",
-            "Sgn",
-        ],
-        ALL,
-    ),
-    **dict.fromkeys(
-        [
-            "Lt",
-            "Le",
-            "Gt",
-            "Ge",
-            "Maximum",
-            "Minimum",
-            "Fmax",
-            "Fmin",
-            "Sign",
-            "SignBit",
-            "Abs",
-            "IsPosInf",
-            "IsNegInf",
-            "Heaviside",
-        ],
-        (*FLOATS, *INTS, "bool"),
-    ),
-    **dict.fromkeys(
-        ["Sub", "Square", "Neg", "Pow", "AddAlpha", "SubAlpha", "Addcmul"],
-        (*FLOATS, *COMPLEX, *INTS),
-    ),
-    **dict.fromkeys(
-        [
-            "FloorDivide",
-            "TruncDivide",
-            "Remainder",
-            "Fmod",
-            "Clamp",
-            "ClampMin",
-            "ClampMax",
-            "ClampTensor",
-            "Floor",
-            "Ceil",
-            "Trunc",
-            "Round",
-        ],
-        (*FLOATS, *INTS),
-    ),
-    **dict.fromkeys(
-        [
-            "Exp",
-            "Exp2",
-            "Expm1",
-            "Log",
-            "Log2",
-            "Log10",
-            "Log1p",
-            "Sqrt",
-            "Rsqrt",
-            "Sin",
-            "Cos",
-            "Tan",
-            "Asin",
-            "Acos",
-            "Atan",
-            "Sinh",
-            "Cosh",
-            "Tanh",
-            "Asinh",
-            "Acosh",
-            "Atanh",
-            "Sigmoid",
-            "Sinc",
-            "Reciprocal",
-            "Div",
-            "FloatPower",
-            "Real",
-            "Imag",
-            "Angle",
-            "SigmoidBackward",
-            "TanhBackward",
-            "Lerp",
-            "LerpScalar",
-            "Addcdiv",
-            "NanToNum",
-            "IsReal",
-        ],
-        (*FLOATS, *COMPLEX),
-    ),
-    **dict.fromkeys(["BitwiseAnd", "BitwiseOr", "BitwiseXor", "BitwiseNot"], (*INTS, "bool")),
-    **dict.fromkeys(["BitwiseLeftShift", "BitwiseRightShift", "Gcd", "Lcm"], INTS),
-    "AbsComplex": COMPLEX,
-}
+CPP = {"f32": "float", "f64": "double", "c64": "complex<float>", "c128": "complex<double>"}
+
+
+@functools.cache
+def types():
+    """What each functor of the op table accepts; the others are taken for floats."""
+    files = generate.outputs(sorted(str(p) for p in (CSRC / "ops").rglob("*.yaml")))
+    table = json.loads(files["cuda/pointwise.json"])
+    return {
+        fn["functor"]: tuple(CPP.get(t, t) for t in fn["types"])
+        for fns in table.values()
+        for fn in fns
+    }
+
+
 SKIP = {"IntegerDivision", "BindRight", "BindLeft"}  # building blocks
 
 
@@ -147,7 +58,7 @@ def functors():
 def kernel_source():
     lines = []
     for name, (templated, members, arguments) in functors().items():
-        for k, t in enumerate(TYPES.get(name, FLOATS)):
+        for k, t in enumerate(types().get(name, FLOATS)):
             values = ", ".join(["p[0]" if templated else "1"] * members)
             if name == "NanToNum" and t in COMPLEX:
                 values = "p[0].re, p[0].re, p[0].re"
@@ -188,7 +99,7 @@ extern "C" __global__ void half_and_random(half* h, bfloat16* b, const float* x)
 def test_every_functor_is_listed_once():
     found = functors()
     assert len(found) > 120, sorted(found)
-    assert set(TYPES) <= set(found), set(TYPES) - set(found)
+    assert set(types()) <= set(found), set(types()) - set(found)
 
 
 def test_all_functors_compile():

@@ -80,10 +80,24 @@ def fewest(by_type):
 
 
 @functools.cache
+def generated():
+    return generate.outputs(sorted(str(p) for p in (CSRC / "ops").rglob("*.yaml")))
+
+
 def table():
     """arity -> the functors of the op table, as the generator tells them to the CUDA loops."""
-    files = generate.outputs(sorted(str(p) for p in (CSRC / "ops").rglob("*.yaml")))
-    return json.loads(files["cuda/pointwise.json"])
+    return json.loads(generated()["cuda/pointwise.json"])
+
+
+def shared_folds():
+    """The folds of functors/fold.h that rows name."""
+    return re.findall(r'^    "(\w+)"', generated()["functors/fold_fns.h"], re.M)
+
+
+def special_functions():
+    """(functor, inputs, numbers) of the rows' special functions."""
+    text = generated()["functors/special_fns.h"]
+    return re.findall(r'\{"(\w+)", (\d), (\d)\}', text)
 
 
 @functools.cache
@@ -163,11 +177,6 @@ def copy_kernels():
         )
 
 
-def cat_kernels():
-    for w in WIDTHS:
-        yield w, [f"rush::cat<{w}, {i}>" for i in INDICES]
-
-
 def triangle_kernels():
     for w in WIDTHS:
         yield w, [f"rush::triangle<{w}, {i}>" for i in INDICES]
@@ -181,7 +190,7 @@ def scan_kernels():
     for t in CPP:
         fns = [("Sum", t), ("Prod", t)] if t in FLOATS + COMPLEX else [("Sum", "i64")]
         fns += [("Max", t), ("Min", t)] if t not in (*COMPLEX, "u64") else []
-        fns += [("LogSumExp", t)] if t in FLOATS else []
+        fns += [("LogCumSumExp", t)] if t in FLOATS else []
         if t == "i64":
             fns += [("Prod", "i64")]
         names = []
@@ -324,8 +333,8 @@ def reduce_kernels():
             folds += [(f"Max<{own}>", t), (f"Min<{own}>", t)]
             folds += [(f"ArgMax<{own}>", "i64"), (f"ArgMin<{own}>", "i64")]
         if t in FLOATS:
-            names = "Norm1 Norm2 NormInf NormNegInf LogSumExp Var Std".split()
-            folds += [(f"{name}<{own}>", t) for name in names]
+            names = "Norm1 Norm2 NormInf NormNegInf Var Std".split()
+            folds += [(f"{name}<{own}>", t) for name in (*names, *shared_folds())]
         yield t, [name for fold, o in folds for name in reduce_of(fold, t, o)]
 
 
@@ -463,31 +472,6 @@ def resample_kernels():
     )
 
 
-def grid_sample_kernels():
-    for t in FLOATS:
-        own = f"{CPP[COMPUTE[t]]}, {CPP[t]}"
-        names = [f"rush::grid_sample{b}<{own}, {d}>" for b in ("", "_backward") for d in (2, 3)]
-        yield t, names + [f"rush::grid_{name}<{own}>" for name in ("places", "neighbours")]
-
-
-def ctc_kernels():
-    for t in ("f32", "f64"):
-        yield t, [f"rush::ctc_{name}<{CPP[t]}>" for name in ("alpha", "beta", "gradient")]
-
-
-def fractional_pool_kernels():
-    for t in FLOATS:
-        yield t, [f"rush::fractional_max_pool<{CPP[COMPUTE[t]]}, {CPP[t]}>"]
-
-
-def dropout_kernels():
-    for t in FLOATS:
-        ways = [("dropout", 1), ("dropout", 4), ("masked_flat", 1), ("masked_flat", pack_width(t))]
-        ways += [("masked_strided", i) for i in INDICES]
-        own = f"{CPP[COMPUTE[t]]}, {CPP[t]}"
-        yield t, [f"rush::{name}<{own}, {how}, {flag}>" for name, how in ways for flag in FLAGS]
-
-
 def batch_norm_kernels():
     for t in FLOATS:
         own, wide = CPP[t], CPP[COMPUTE[t]]
@@ -565,26 +549,58 @@ def matrices_kernels():
 
 def special_kernels():
     """As csrc/cuda/pointwise/special.cpp spells them; functors with own numbers are templates."""
-    one = ["Erfcx", "Ndtr", "LogNdtr", "Ndtri", "Entr", "I1", "AiryAi", "Bessel"]
-    two = ["Xlog1py", "Zeta", "Igamma", "Igammac", "Polynomial"]
     for t in ("f32", "f64"):
         names = []
-        for inputs, fns in ((1, one), (2, two)):
-            for fn in fns:
-                numbers = fn in templated()
-                functor = f"rush::functors::{fn}" + (f"<{CPP[t]}>" if numbers else "")
-                types = ", ".join([CPP[t]] * (inputs + 1))
-                names.append(
-                    f"rush::pointwise_flat<{functor}, {2 * numbers}, {CPP[t]}, 1, {types}>"
-                )
+        for fn, inputs, numbers in special_functions():
+            functor = f"rush::functors::{fn}" + (f"<{CPP[t]}>" if int(numbers) else "")
+            types = ", ".join([CPP[t]] * (int(inputs) + 1))
+            names.append(f"rush::pointwise_flat<{functor}, {numbers}, {CPP[t]}, 1, {types}>")
         yield t, names
 
 
+# ---- kernels whose template parameters say what they are compiled for ----
+
+KERNEL = re.compile(
+    r"template <([^>]*)>\s*__global__ void(?: __launch_bounds__\([^)]*\))?\s+(\w+)\([\w<>]+ args"
+)
+PARAMETERS = {  # how a parameter is declared -> what it may be, given the type of memory
+    "class T": lambda t: [CPP[t]],
+    "class C": lambda t: [CPP[COMPUTE[t]]],
+    "class W": lambda t: WIDTHS,
+    "class I": lambda t: INDICES,
+    "int V": lambda t: [1, pack_width(t)],
+    "int Dims": lambda t: [2, 3],
+}
+
+
+def instances(file):
+    """(type, kernels) of a file that has no list of its own. C is what T is computed in, W the
+    width of elements that are only moved, I an index, V a pack's width; a bool is either."""
+    kernels = KERNEL.findall((KERNELS / file).read_text())
+    for t in FLOATS:
+        names = []
+        for parameters, kernel in kernels:
+            declared = parameters.split(", ")
+            if "class T" not in declared and t != COMPUTE[t]:
+                continue  # computes in float or double only
+            values = []
+            for d in declared:
+                assert d in PARAMETERS or d.startswith("bool "), (
+                    f"{file}: {kernel} has the template parameter '{d}': use one of "
+                    f"{', '.join(PARAMETERS)} or a bool, or list its instances in FILES"
+                )
+                values.append(PARAMETERS[d](t) if d in PARAMETERS else FLAGS)
+            names += [
+                f"rush::{kernel}<{', '.join(map(str, v))}>" for v in itertools.product(*values)
+            ]
+        yield t, names
+
+
+# Files whose kernels need other types.
 FILES = {
     "matrices.cu": matrices_kernels,
     "special.cu": special_kernels,
     "copy.cu": copy_kernels,
-    "cat.cu": cat_kernels,
     "index.cu": index_kernels,
     "scan.cu": scan_kernels,
     "unique.cu": unique_kernels,
@@ -608,20 +624,25 @@ FILES = {
     "row_norm.cu": row_norm_kernels,
     "cross_entropy.cu": cross_entropy_kernels,
     "loss.cu": loss_kernels,
-    "dropout_exact.cu": dropout_kernels,
     "rnn.cu": rnn_kernels,
     "embedding.cu": embedding_kernels,
-    "ctc.cu": ctc_kernels,
-    "fractional_pool.cu": fractional_pool_kernels,
     "resample.cu": resample_kernels,
-    "grid_sample.cu": grid_sample_kernels,
     "attention.cu": attention_kernels,
+}
+FILES |= {
+    p.name: functools.partial(instances, p.name)
+    for p in sorted(KERNELS.glob("*.cu"))
+    if p.name not in ("pointwise.cu", *FILES)
 }
 PARTS = 4  # of a long list, so that workers share it
 
 
 def test_every_file_is_compiled():
     assert {p.name for p in KERNELS.glob("*.cu")} == {"pointwise.cu", *FILES}
+    places = dict(instances("grid_sample.cu"))["f16"]
+    assert len(places) == 6 and all("<float, rush::half" in name for name in places)
+    assert len(dict(instances("dropout_exact.cu"))["f32"]) == 12
+    assert dict(instances("ctc.cu"))["bf16"] == []
 
 
 def test_every_kernel_is_compiled():

@@ -199,3 +199,12 @@ def test_polygamma_of_large_numbers_returns_at_once():
     )
     assert rl.polygamma(1, rl.tensor(3e300, dtype=rl.float64)).item() == pytest.approx(1 / 3e300)
     rl.polygamma(10**12, x)
+
+
+def test_vmap_runs_special_functions_once_for_all_samples():
+    x = rl.linspace(0.5, 3, 12, dtype=rl.float64).reshape(4, 3)
+    calls = [(rl.special.erfcx, (x,)), (rl.special.zeta, (x + 1, x)), (rl.igamma, (x, x.flip(0)))]
+    for f, arguments in calls:
+        rl._C._vmap_sample_loops()
+        assert rl.func.vmap(f)(*arguments).equal(f(*arguments))
+        assert rl._C._vmap_sample_loops() == {}

@@ -5,23 +5,6 @@
 
 namespace rush {
 
-enum class ScanFn : uint8_t { Sum, Prod, Max, Min, LogSumExp };
-
-// Functions that are too long to be vectorised; the formulas are those of functors/special.h.
-enum class SpecialFn : uint8_t {
-  Erfcx,
-  Ndtr,
-  LogNdtr,
-  Ndtri,
-  Entr,
-  I1,
-  AiryAi,
-  Bessel,  // of one argument
-  Xlog1py,
-  Zeta,
-  Igamma,
-  Igammac,
-  Polynomial  // of two
-};
+enum class ScanFn : uint8_t { Sum, Prod, Max, Min, LogCumSumExp };
 
 }  // namespace rush

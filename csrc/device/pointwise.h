@@ -5,9 +5,9 @@
 #include <optional>
 #include <span>
 
-#include "device/fns.h"
 #include "device/table.h"
 #include "functors/fns.h"
+#include "functors/special_fns.h"
 
 namespace rush {
 

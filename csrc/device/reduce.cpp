@@ -8,6 +8,8 @@ void reduce(ReduceFn fn, const Tensor& x, const Tensor& out, std::initializer_li
   reduce_loops(x).reduce(fn, x, out, {params.begin(), params.size()});
 }
 
+void reduce(FoldFn fn, const Tensor& x, const Tensor& out) { reduce_loops(x).fold(fn, x, out); }
+
 void reduce_var(const Tensor& x, const Tensor& out, double correction, bool take_sqrt,
                 const Tensor* mean_out) {
   reduce_loops(x).var(x, out, correction, take_sqrt, mean_out);

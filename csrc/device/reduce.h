@@ -11,6 +11,7 @@
 #include "device/fns.h"
 #include "device/reduce_fn.h"
 #include "device/table.h"
+#include "functors/fold_fns.h"
 
 namespace rush {
 
@@ -21,6 +22,8 @@ struct ReduceLoops {
   // needs no cast. ArgMax and ArgMin give the position among the reduced elements in row-major
   // order. NormP takes p. Max, Min and the arg forms propagate NaN; of equals the first wins.
   void (*reduce)(ReduceFn, const Tensor& x, const Tensor& out, ParamSpan) = nullptr;
+  // A fold of functors/fold.h, over floating numbers.
+  void (*fold)(FoldFn, const Tensor& x, const Tensor& out) = nullptr;
   // Variance (or its root) with divisor max(0, n - correction); complex input, real output.
   void (*var)(const Tensor& x, const Tensor& out, double correction, bool take_sqrt,
               const Tensor* mean_out) = nullptr;
@@ -37,6 +40,7 @@ extern DeviceTable<ReduceLoops> reduce_loops;
 // The loops of x's device.
 RUSH_API void reduce(ReduceFn fn, const Tensor& x, const Tensor& out,
                      std::initializer_list<Scalar> params = {});
+RUSH_API void reduce(FoldFn fn, const Tensor& x, const Tensor& out);
 RUSH_API void reduce_var(const Tensor& x, const Tensor& out, double correction, bool take_sqrt,
                          const Tensor* mean_out = nullptr);
 RUSH_API void reduce_arg(ReduceFn fn, const Tensor& x, const Tensor& values, const Tensor& indices,
@@ -48,6 +52,10 @@ RUSH_API void scan(ScanFn fn, const Tensor& x, const Tensor& out, int64_t dim,
 inline DType wide_type(DType t) {
   if (category(t) <= Category::Integer) return DType::Int64;
   return compute_type(t);
+}
+// The type in which floating numbers are folded that may go to a wider output.
+inline DType floating_fold_type(DType x, DType out) {
+  return x == DType::Float64 || out == DType::Float64 ? DType::Float64 : DType::Float32;
 }
 // How many elements of x make one of out.
 double folded_count(const Tensor& x, const Tensor& out);

@@ -22,7 +22,6 @@ enum class ReduceFn : uint8_t {
   NormInf,
   NormNegInf,
   NormP,
-  LogSumExp,
   Var,  // this and Std: only through ReduceLoops::var, which takes more arguments
   Std,
   kCount,

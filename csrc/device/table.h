@@ -2,7 +2,8 @@
 //
 // Each family of ops has a struct of function pointers and one such table:
 //
-//   extern DeviceTable<SortLoops> sort_loops;          device/sort.h, defined in device/sort.cpp
+//   extern DeviceTable<SortLoops> sort_loops;          device/sort.h, defined in device/sort.cpp; or
+//   inline constinit DeviceTable<PoolLoops> pool_loops;    device/nn/pool.h
 //   sort_loops(DeviceType::CPU).sort = sort;           cpu/sort/sort.cpp, as the program starts
 //   sort_loops(x).sort(x, descending, values, order);  an op, whatever device x is on
 //

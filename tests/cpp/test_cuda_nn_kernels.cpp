@@ -272,7 +272,7 @@ TEST(dropout_draws_and_applies) {
   std::vector<char> mask(n), other(n);
   DropoutArgs args{n,       x.data(), y.data(), reinterpret_cast<bool*>(mask.data()), 77, 5, 0.7,
                    1 / 0.7, 0,        0};
-  launch({2}, kBlock, dropout<float, float, 4, false>, args, nullptr);
+  launch({2}, kBlock, dropout<float, float, true, false>, args, nullptr);
   size_t kept = 0;
   bool good = true;
   for (size_t i = 0; i < n; ++i) {
@@ -285,7 +285,7 @@ TEST(dropout_draws_and_applies) {
   args.y = again.data(), args.mask = reinterpret_cast<bool*>(other.data());
   const u64 state[] = {77, 2};  // a captured graph's: the seed, and what the calls start from
   args.seed = 0, args.call = 3;
-  launch({1}, kBlock, dropout<float, float, 1, false>, args, state);
+  launch({1}, kBlock, dropout<float, float, false, false>, args, state);
   EXPECT(again == y && other == mask);
   std::fill(again.begin(), again.end(), 0.0f);
   launch({1}, kBlock, masked_flat<float, float, 4, false>, args);

@@ -34,7 +34,8 @@ def short(name):
 def out_function(row):
     """What takes out=: the table's function, also of what nn.functional shows; else Python's."""
     name = short(row.name)
-    return getattr(rl, name) if name in OUT_NAMES else lookup(row.name)
+    # An op may be public in nn.functional alone.
+    return (name in OUT_NAMES and getattr(rl, name, None)) or lookup(row.name)
 
 
 def put_in_place_of(x, old, new):

@@ -19,7 +19,6 @@ constexpr FoldTable make_float_folds() {
   at(ReduceFn::NormInf) = fold_kernel<ExtremeFold<T, true, true>>();
   at(ReduceFn::NormNegInf) = fold_kernel<ExtremeFold<T, false, true>>();
   at(ReduceFn::NormP) = custom_kernel<NormPFold<T>, NormPFold<T>>();
-  at(ReduceFn::LogSumExp) = custom_kernel<LogSumExpFold<T>, LogSumExpFold<T>>();
   at(ReduceFn::Var) = custom_kernel<VarFold<T>, VarFold<T>>();
   t.arg_max = ArgLoops<T, true>::kernel();
   t.arg_min = ArgLoops<T, false>::kernel();

@@ -1,4 +1,4 @@
-// reduce_moments.h: variance, log-sum-exp and p-norms: folds with loops of their own.
+// reduce_moments.h: variance and p-norms: folds with loops of their own.
 #pragma once
 
 #include "cpu/kernels/reduce_loops.h"
@@ -97,65 +97,6 @@ struct VarFold {
           merge(into[c + j],
                 {count, double(center[j]) + shift, double(squares[j]) - shift * double(drift[j])});
         }
-      }
-    }
-  }
-};
-
-// The largest element so far and the sum of exp(x - largest).
-template <class T>
-struct LogSumExpFold {
-  using Element = T;
-  struct Acc {
-    T largest;
-    double sum;
-  };
-  static constexpr Acc blank_acc{kLowest<T>, 0};
-  // Infinite peaks are not subtracted: inf - inf would be NaN.
-  static T peak(T largest) { return largest - largest == 0 ? largest : T(0); }
-  static void merge(Acc& a, const Acc& b) {
-    const T top = ExtremeFold<T, true>::join(a.largest, b.largest);
-    const double base = peak(top);
-    const double mine = a.sum == 0 ? 0 : a.sum * math::exp(double(peak(a.largest)) - base);
-    const double other = b.sum == 0 ? 0 : b.sum * math::exp(double(peak(b.largest)) - base);
-    a = {top, mine + other};
-  }
-  static T finish(const Acc& a, double, double) {
-    return T(math::log(a.sum) + double(peak(a.largest)));
-  }
-  static void row(const char* p, int64_t n, char* acc, double) {
-    const T* x = reinterpret_cast<const T*>(p);
-    for (int64_t i = 0; i < n; i += kRowBlock<T>) {
-      const int64_t m = n - i < kRowBlock<T> ? n - i : kRowBlock<T>;
-      const T top = block<ExtremeFold<T, true>>(x + i, m), base = peak(top);
-      alignas(64) T powers[kRowBlock<T>];
-#pragma omp simd
-      for (int64_t k = 0; k < m; ++k) powers[k] = math::exp(x[i + k] - base);
-      merge(*reinterpret_cast<Acc*>(acc), {top, double(block<SumFold<T>>(powers, m))});
-    }
-  }
-  static void columns(const char* p, int64_t row_stride, int64_t rows, int64_t n, char* accs,
-                      double) {
-    auto* into = reinterpret_cast<Acc*>(accs);
-    for (int64_t c = 0; c < n; c += kColumns) {
-      const int64_t m = n - c < kColumns ? n - c : kColumns;
-      for (int64_t begin = 0; begin < rows; begin += kColumnRows) {
-        const int64_t end = rows - begin < kColumnRows ? rows : begin + kColumnRows;
-        alignas(64) T top[kColumns], base[kColumns], sum[kColumns];
-        auto row = [&](int64_t r) { return reinterpret_cast<const T*>(p + r * row_stride) + c; };
-        for (int64_t j = 0; j < m; ++j) top[j] = kLowest<T>, sum[j] = 0;
-        for (int64_t r = begin; r < end; ++r) {
-          const T* x = row(r);
-#pragma omp simd
-          for (int64_t j = 0; j < m; ++j) top[j] = ExtremeFold<T, true>::join(top[j], x[j]);
-        }
-        for (int64_t j = 0; j < m; ++j) base[j] = peak(top[j]);
-        for (int64_t r = begin; r < end; ++r) {
-          const T* x = row(r);
-#pragma omp simd
-          for (int64_t j = 0; j < m; ++j) sum[j] += math::exp(x[j] - base[j]);
-        }
-        for (int64_t j = 0; j < m; ++j) merge(into[c + j], {top[j], double(sum[j])});
       }
     }
   }

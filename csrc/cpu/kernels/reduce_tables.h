@@ -53,4 +53,8 @@ struct FoldTable {
 template <Isa isa, class T>
 const FoldTable* fold_table();
 
+// The loops of the folds of functors/fold.h over elements of type T, by FoldFn.
+template <Isa isa, class T>
+const FoldKernel* shared_folds();
+
 }  // namespace rush

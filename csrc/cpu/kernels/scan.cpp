@@ -108,7 +108,7 @@ struct RunningExtreme {
 };
 
 template <class T>
-struct RunningLogSumExp {
+struct RunningLogCumSumExp {
   using Acc = double;
   static constexpr Acc blank = -limits<double>::inf;
   static double step(double a, double b) {
@@ -148,7 +148,7 @@ constexpr ScanTable make() {
     t.scans[int(ScanFn::Max)] = kernel<RunningExtreme<T, true>>();
     t.scans[int(ScanFn::Min)] = kernel<RunningExtreme<T, false>>();
     if constexpr (!std::is_integral_v<T>)
-      t.scans[int(ScanFn::LogSumExp)] = kernel<RunningLogSumExp<T>>();
+      t.scans[int(ScanFn::LogCumSumExp)] = kernel<RunningLogCumSumExp<T>>();
   }
   return t;
 }

@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "device/fns.h"
+#include "functors/special_fns.h"
 
 namespace rush {
 

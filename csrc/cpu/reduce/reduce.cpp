@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "cpu/isa_table.h"
 #include "cpu/loop_nest.h"
 #include "cpu/reduce/driver.h"
 #include "device/reduce.h"
@@ -16,7 +17,7 @@ struct Choice {
 };
 
 Choice choose(ReduceFn fn, DType x, DType out) {
-  const DType norm = x == DType::Float64 || out == DType::Float64 ? DType::Float64 : DType::Float32;
+  const DType norm = floating_fold_type(x, out);
   const bool truth = x == DType::Bool;
   switch (fn) {
     case ReduceFn::Sum:
@@ -33,7 +34,7 @@ Choice choose(ReduceFn fn, DType x, DType out) {
     case ReduceFn::CountNonzero:
     case ReduceFn::Norm0:
       return {ReduceFn::CountNonzero, DType::Bool};
-    default:  // norms and LogSumExp
+    default:  // norms
       return {fn, norm};
   }
 }
@@ -48,6 +49,20 @@ void cpu_reduce(ReduceFn fn, const Tensor& x, const Tensor& out, ParamSpan param
   FoldCall call{&kernel, choice.element};
   if (fn == ReduceFn::Mean) call.count = folded_count(x, out);
   if (!params.empty()) call.param = params[0].to_double();
+  run_fold(call, x, out);
+}
+
+const FoldKernel* shared_folds_of(DType element) {
+  if (element == DType::Float64)
+    return &kernels_in_use([]<Isa isa>() { return shared_folds<isa, double>(); });
+  return &kernels_in_use([]<Isa isa>() { return shared_folds<isa, float>(); });
+}
+
+void cpu_fold(FoldFn fn, const Tensor& x, const Tensor& out) {
+  internal_assert(x.dim() == out.dim(), "a reduction's output has its input's rank");
+  const DType element = floating_fold_type(x.dtype(), out.dtype());
+  FoldCall call{shared_folds_of(element) + int(fn), element};
+  call.count = folded_count(x, out);
   run_fold(call, x, out);
 }
 
@@ -85,6 +100,7 @@ void cpu_var(const Tensor& x, const Tensor& out, double correction, bool take_sq
 const bool registered = [] {
   ReduceLoops& cpu = reduce_loops(DeviceType::CPU);
   cpu.reduce = cpu_reduce;
+  cpu.fold = cpu_fold;
   cpu.var = cpu_var;
   cpu.arg = cpu_reduce_arg;
   return true;

@@ -17,7 +17,7 @@ std::string spell_cat(uint64_t key) {
   return concat("rush::cat<", kernel_bytes(1 << (key >> 1)), ", ",
                 key & 1 ? "rush::u64" : "rush::u32", ">");
 }
-constexpr KernelFamily kCat{kCatFamily, "cat.cu", spell_cat};
+const KernelFamily kCat{"cat.cu", spell_cat};
 
 // The dims as they lie in memory, from the outermost inwards; sizes of 1 do not matter.
 std::vector<size_t> memory_order(const Tensor& t) {

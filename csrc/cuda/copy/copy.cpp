@@ -44,9 +44,9 @@ std::string spell_turn(uint64_t key) {
   if (key < kNarrow) return concat("rush::copy_transposed<", element, ">");
   return concat("rush::copy_narrow<", element, key & kApart ? ", true>" : ", false>");
 }
-constexpr KernelFamily kCopy{kCopyFamily, "copy.cu", spell_copy};
-constexpr KernelFamily kFill{kFillFamily, "copy.cu", spell_fill};
-constexpr KernelFamily kTurn{kTurnFamily, "copy.cu", spell_turn};
+const KernelFamily kCopy{"copy.cu", spell_copy};
+const KernelFamily kFill{"copy.cu", spell_fill};
+const KernelFamily kTurn{"copy.cu", spell_turn};
 
 uint64_t copy_key(unsigned mode, const Tensor& dst, const Tensor& src) {
   if (dst.dtype() == src.dtype()) {

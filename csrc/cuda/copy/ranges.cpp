@@ -11,7 +11,7 @@ namespace {
 std::string spell_sequence(uint64_t key) {
   return concat(key >> 4 ? "rush::linspace<" : "rush::arange<", kernel_type(DType(key & 15)), ">");
 }
-constexpr KernelFamily kSequence{kCountingFamily, "ranges_exact.cu", spell_sequence};
+const KernelFamily kSequence{"ranges_exact.cu", spell_sequence};
 constexpr uint64_t kArange = 0 << 4, kLinspace = 1 << 4;
 
 template <class Args>

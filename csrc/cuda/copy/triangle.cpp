@@ -22,7 +22,7 @@ std::string spell_triangle(uint64_t key) {
   return concat("rush::triangle<", kernel_bytes(1 << (key >> 1)), ", ",
                 key & 1 ? "rush::u64" : "rush::u32", ">");
 }
-constexpr KernelFamily kTriangle{kTriangleFamily, "triangle.cu", spell_triangle};
+const KernelFamily kTriangle{"triangle.cu", spell_triangle};
 
 // The last two dims stay as they are: the kernel asks for row and column.
 template <class I>

@@ -37,11 +37,11 @@ std::string spell_scatter(uint64_t key) {
                 fns[key >> 5 & 7], ", ", kernel_type(DType(key >> 1 & 15)), ", ",
                 index_type(key & 1), ">");
 }
-constexpr KernelFamily kRead{kReadFamily, "index.cu", spell_read};
-constexpr KernelFamily kOffsets{kOffsetsFamily, "index.cu", spell_offsets};
-constexpr KernelFamily kCheck{kCheckFamily, "index.cu", spell_check};
-constexpr KernelFamily kBetween{kBetweenFamily, "index.cu", spell_between};
-constexpr KernelFamily kScatter{kScatterFamily, "index.cu", spell_scatter};
+const KernelFamily kRead{"index.cu", spell_read};
+const KernelFamily kOffsets{"index.cu", spell_offsets};
+const KernelFamily kCheck{"index.cu", spell_check};
+const KernelFamily kBetween{"index.cu", spell_between};
+const KernelFamily kScatter{"index.cu", spell_scatter};
 
 IndexArgs args_for(const IndexRange& range, const Tensor& index, const FaultSlot& fault) {
   IndexArgs args{};

@@ -27,7 +27,7 @@ std::string spell_mask(uint64_t key) {
                 : key & 1                     ? ", rush::u64>"
                                               : ", rush::u32>");
 }
-constexpr KernelFamily kMask{kMaskFamily, "mask.cu", spell_mask};
+const KernelFamily kMask{"mask.cu", spell_mask};
 
 uint64_t log_of(int64_t n) { return uint64_t(std::countr_zero(uint64_t(n))); }
 

@@ -15,9 +15,8 @@ RUSH_FN C dropped(const DropoutArgs& args, C x, bool kept) {
   return affine ? y + (kept ? C(args.shift) : C(args.floor)) : y;
 }
 
-// A thread takes the four elements of a Philox block. V: 4, or 1 where memory is not aligned to
-// packs.
-template <class C, class T, int V, bool affine>
+// A thread takes the four elements of a Philox block, in packs where memory is aligned to them.
+template <class C, class T, bool packs, bool affine>
 __global__ void __launch_bounds__(kThreads) dropout(DropoutArgs args, const u64* state) {
   after_earlier();
   const RandomKey from = random_key(args.seed, args.call, state);
@@ -31,7 +30,7 @@ __global__ void __launch_bounds__(kThreads) dropout(DropoutArgs args, const u64*
       kept.v[k] = functors::RandomBernoulli{}(words.v[k], keep, 0.0f) != 0.0f;
     const T* x = typed<T>(args.x) + 4 * b;
     T* y = typed<T>(args.y) + 4 * b;
-    if (V == 4 && 4 * b + 4 <= args.n) {
+    if (packs && 4 * b + 4 <= args.n) {
       constexpr int W = sizeof(T) == 8 ? 2 : 4;
 #pragma unroll
       for (int at = 0; at < 4; at += W) {

@@ -17,13 +17,13 @@
 //   max and min in the input's. Positions count in the order of the folded nest, so the host keeps
 //   its dims in row-major order for arg reductions.
 #include "cuda/kernels/team.h"
-#include "functors/binary.h"
+#include "functors/fold.h"
 
 namespace rush {
 
 namespace folds {
 
-// A fold: T is what an element is converted to, Acc the running result. Some take several elements
+// A fold (those that the CPU shares are in functors/fold.h): T is what an element is converted to, Acc the running result. Some take several elements
 // in a row (chunk) for less than one by one (step), or all elements of a word (word).
 template <class E>
 struct Sum {
@@ -127,43 +127,6 @@ struct NormInf : Extreme<E, true> {
 template <class E>
 struct NormNegInf : Extreme<E, false> {
   static RUSH_FN void step(E& acc, E x, i64) { Extreme<E, false>::step(acc, math::fabs(x), 0); }
-};
-
-// The sum of exponentials beside the largest exponent.
-template <class E>
-struct Exponentials {
-  E top, sum;
-};
-template <class E>
-struct LogSumExp {
-  using T = E;
-  using Acc = Exponentials<E>;
-  static RUSH_FN Acc blank() { return {-limits<E>::inf, E(0)}; }
-  static RUSH_FN void merge(Acc& acc, const Acc& x) {
-    const E top = functors::Maximum{}(acc.top, x.top);
-    // An infinity minus itself is no number: then the sum alone is right.
-    const E mine = acc.top == top ? E(1) : math::exp(acc.top - top);
-    const E theirs = x.top == top ? E(1) : math::exp(x.top - top);
-    acc = {top, acc.sum * mine + x.sum * theirs};
-  }
-  static RUSH_FN void step(Acc& acc, T x, i64) { merge(acc, {x, E(1)}); }
-  // A NaN is not seen by the maximum, and spoils the sum. Powers of two are cheaper than those of
-  // e, and as good here: what the product rounds off counts less the smaller the power is.
-  template <int n>
-  static RUSH_FN void chunk(Acc& acc, const T (&x)[n], i64, i64) {
-    constexpr E kPerE = E(1.4426950408889634074);
-    E top = acc.top;
-#pragma unroll
-    for (int k = 0; k < n; ++k) top = math::fmax(top, x[k]);
-    if (top != acc.top) acc = {top, acc.sum * math::exp2((acc.top - top) * kPerE)};
-    const E shift = math::isinf(top) ? E(0) : top;
-#pragma unroll
-    for (int k = 0; k < n; ++k) acc.sum += math::exp2((x[k] - shift) * kPerE);
-  }
-  static RUSH_FN T finish(const Acc& acc, double) {
-    if (math::isfinite(acc.top)) return acc.top + math::log(acc.sum);
-    return math::isnan(acc.sum) ? acc.sum : acc.top;
-  }
 };
 
 // Mean and squared deviations, merged by Chan's formula. The count divides the deviations: n minus
@@ -438,6 +401,7 @@ __global__ void __launch_bounds__(kThreads, kReduceBlocks)
   const X* x = typed<X>(args.in) + place.at[0];
   const i64 begin = i64(blockIdx.y) * args.segment;
   const i64 end = begin + args.segment < args.n ? begin + args.segment : args.n;
+  static_assert(sizeof(typename Fold::Acc) <= folds::kMostAcc);
   typename Fold::Acc acc = Fold::blank();
   if (works) {
     if constexpr (V > 1) {

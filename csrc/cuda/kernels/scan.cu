@@ -61,7 +61,7 @@ template <class E>
 using Min = Extreme<E, false>;
 
 template <class E>
-struct LogSumExp {
+struct LogCumSumExp {
   using Element = E;
   using Acc = double;
   static RUSH_FN Acc blank() { return -limits<double>::inf; }

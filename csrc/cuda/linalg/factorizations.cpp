@@ -35,7 +35,7 @@ std::string spell_matrices(uint64_t key) {
   if (key == kPermutation) return "rush::permutation<rush::i64>";
   return concat("rush::form_q<", kernel_type(DType(key)), ">");
 }
-constexpr KernelFamily kMatrices{kMatricesFamily, "matrices.cu", spell_matrices};
+const KernelFamily kMatrices{"matrices.cu", spell_matrices};
 
 // Many small matrices go to the batched functions, a few large ones one by one.
 bool is_batch_of_small(const Batch& b, int64_t largest) {

@@ -254,7 +254,7 @@ std::string spell_matmul(uint64_t key) {
   return concat("rush::matmul", key & kSmall ? "_small<" : "<", kernel_type(DType(key % kSmall)),
                 ">");
 }
-constexpr KernelFamily kMatmul{kMatmulFamily, "matmul.cu", spell_matmul};
+const KernelFamily kMatmul{"matmul.cu", spell_matmul};
 
 MatmulArgs arguments(const Tensor& a, const Tensor& b, const Tensor& out) {
   const size_t d = size_t(out.dim()) - 2;

@@ -46,7 +46,7 @@ std::string spell(uint64_t key) {
   return concat("rush::", names[kernel], "<", kernel_type(dtype), ", ", width, ", ",
                 tile_rows(kernel, dtype, width), ", ", flag(11), ", ", flag(10), part, ">");
 }
-constexpr KernelFamily kAttention{kAttentionFamily, "attention.cu", spell};
+const KernelFamily kAttention{"attention.cu", spell};
 
 constexpr uint32_t kOwnKernels = kFlashAttention | kEfficientAttention;
 

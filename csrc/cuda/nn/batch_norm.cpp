@@ -36,7 +36,7 @@ std::string spell(uint64_t key) {
                 last ? "_last<" : "<", kind, ", ", kernel_type(t),
                 map ? std::string() : concat(", ", c), ", ", width, ">");
 }
-constexpr KernelFamily kBatchNorm{kBatchNormFamily, "batch_norm.cu", spell};
+const KernelFamily kBatchNorm{"batch_norm.cu", spell};
 
 const void* data_of(const Tensor& t) { return t.defined() ? t.data() : nullptr; }
 

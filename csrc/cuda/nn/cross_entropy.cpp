@@ -29,7 +29,7 @@ std::string spell(uint64_t key) {
       return concat("rush::cross_entropy_backward_columns<", types, ", ", flag);
   }
 }
-constexpr KernelFamily kFamily{kCrossEntropyFamily, "cross_entropy.cu", spell};
+const KernelFamily kFamily{"cross_entropy.cu", spell};
 
 uint64_t key_of(Kernel kernel, int team, bool packs, bool scores, DType type) {
   return kernel << 8 | uint64_t(team) << 6 | uint64_t(packs) << 5 | uint64_t(scores) << 4 |

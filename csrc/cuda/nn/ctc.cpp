@@ -18,7 +18,7 @@ std::string spell(uint64_t key) {
   constexpr const char* names[] = {"ctc_alpha<", "ctc_beta<", "ctc_gradient<"};
   return concat("rush::", names[key >> 4], kernel_type(DType(key & 15)), ">");
 }
-constexpr KernelFamily kFamily{kCtcFamily, "ctc.cu", spell};
+const KernelFamily kFamily{"ctc.cu", spell};
 
 struct Prepared {
   CtcArgs args{};

@@ -23,7 +23,7 @@ std::string spell(uint64_t key) {
   return concat("rush::depthwise_", names[key >> 16], "<", kernel_type(t), ", ", compute, ", ",
                 key >> 12 & 15, ", ", key >> 8 & 15, ", ", 1 << (key >> 4 & 15), ">");
 }
-constexpr KernelFamily kDepthwise{kDepthwiseFamily, "depthwise.cu", spell};
+const KernelFamily kDepthwise{"depthwise.cu", spell};
 
 // As wide as one read, but no more than the registers hold for every tap.
 int pack_width(const ConvShape& s, const ConvTensors& t) {

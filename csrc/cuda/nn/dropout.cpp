@@ -18,14 +18,14 @@ std::string spell(uint64_t key) {
   const char* last = affine ? ", true>" : ", false>";
   switch (Kernel(key >> 6)) {
     case kDraw:
-      return concat("rush::dropout<", types, flag ? 4 : 1, last);
+      return concat("rush::dropout<", types, flag ? "true" : "false", last);
     case kFlat:
       return concat("rush::masked_flat<", types, flag ? pack_of(type) : 1, last);
     default:
       return concat("rush::masked_strided<", types, flag ? "rush::u64" : "rush::u32", last);
   }
 }
-constexpr KernelFamily kFamily{kDropoutFamily, "dropout_exact.cu", spell};
+const KernelFamily kFamily{"dropout_exact.cu", spell};
 
 uint64_t key_of(Kernel kernel, bool flag, const DropoutRule& rule, DType type) {
   const bool affine = rule.shift != 0 || rule.floor != 0;

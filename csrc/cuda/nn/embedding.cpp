@@ -40,7 +40,7 @@ std::string spell(uint64_t key) {
                     ", ", pack, ">");
   }
 }
-constexpr KernelFamily kFamily{kEmbeddingFamily, "embedding.cu", spell};
+const KernelFamily kFamily{"embedding.cu", spell};
 
 // Threads that stand side by side in a row of `columns`.
 int across_log(int64_t columns) {

@@ -11,7 +11,7 @@ std::string spell(uint64_t key) {
   const auto type = DType(key);
   return concat("rush::fractional_max_pool<", compute_name(type), ", ", kernel_type(type), ">");
 }
-constexpr KernelFamily kFamily{kFractionalPoolFamily, "fractional_pool.cu", spell};
+const KernelFamily kFamily{"fractional_pool.cu", spell};
 
 // All contiguous.
 void run(const Tensor& x, IntList kernel, const Tensor& samples, const Tensor& y,

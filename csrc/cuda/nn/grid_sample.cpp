@@ -20,7 +20,7 @@ std::string spell(uint64_t key) {
                 : key >> 4 & 3     ? ", 3>"
                                    : ", 2>");
 }
-constexpr KernelFamily kFamily{kGridFamily, "grid_sample.cu", spell};
+const KernelFamily kFamily{"grid_sample.cu", spell};
 
 GridArgs args_for(const Tensor& x, const Tensor& grid, const Sampling& how) {
   GridArgs args{};

@@ -26,7 +26,7 @@ std::string spell(uint64_t key) {
                 compute_name(type), ">, ", compute_name(type), ", ", kernel_type(type), ", ",
                 key >> 4 & 1 ? pack_of(type) : 1, ">");
 }
-constexpr KernelFamily kFamily{kLossFamily, "loss.cu", spell};
+const KernelFamily kFamily{"loss.cu", spell};
 
 void run(Kernel kernel, LossFn fn, const LossArgs& args, const Tensor& x, Grid grid) {
   const bool packs = aligned(

@@ -24,7 +24,7 @@ std::string spell_step(uint64_t key) {
   return concat("rush::lstm_step", key >> 4 & 1 ? "_backward<" : "<", kernel_type(DType(key & 15)),
                 ">");
 }
-constexpr KernelFamily kSteps{kLstmStepFamily, "rnn.cu", spell_step};
+const KernelFamily kSteps{"rnn.cu", spell_step};
 
 // Rows [first, first + count) of a matrix, columns [left, left + width).
 Tensor block(const Tensor& t, int64_t first, int64_t count, int64_t left, int64_t width) {

@@ -18,7 +18,7 @@ std::string spell(uint64_t key) {
   return concat("rush::", names[key >> 8], "<", kernel_type(DType(key & 15)), ", ",
                 key >> 7 & 1 ? "rush::u64" : "rush::u32", ", ", 1 << (key >> 4 & 7), ">");
 }
-constexpr KernelFamily kPool{kPoolFamily, "pool.cu", spell};
+const KernelFamily kPool{"pool.cu", spell};
 
 // The geometry of one pool, before it is known how wide the counting must be.
 struct Pool {

@@ -34,7 +34,7 @@ std::string spell(uint64_t key) {
                     kernel_type(type), ">");
   }
 }
-constexpr KernelFamily kFamily{kResampleFamily, "resample.cu", spell};
+const KernelFamily kFamily{"resample.cu", spell};
 uint64_t key_of(Kernel kernel, uint64_t type, uint64_t taps = 0) {
   return kernel << 7 | taps << 4 | type;
 }

@@ -21,7 +21,7 @@ namespace {
 std::string spell_pieces(uint64_t key) {
   return concat("rush::move_pieces<", kernel_bytes(int64_t(key)), ">");
 }
-constexpr KernelFamily kPieces{kPiecesFamily, "rnn.cu", spell_pieces};
+const KernelFamily kPieces{"rnn.cu", spell_pieces};
 
 struct Piece {
   const void* from;
@@ -137,7 +137,7 @@ std::string spell_cell(uint64_t key) {
   return concat("rush::", key >> 4 & 1 ? "gru" : "lstm", "_cell", key >> 5 & 1 ? "_backward<" : "<",
                 kernel_type(t), ", ", t == DType::Float64 ? "double" : "float", ">");
 }
-constexpr KernelFamily kCells{kCellFamily, "rnn.cu", spell_cell};
+const KernelFamily kCells{"rnn.cu", spell_cell};
 
 CellArgs cell_args(const CellTensors& t) {
   CellArgs a{};

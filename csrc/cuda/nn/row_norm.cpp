@@ -52,7 +52,7 @@ std::string spell_rows(uint64_t key) {
       return concat("rush::join_segments<", compute_name(type), ", ", kernel_type(weight), ">");
   }
 }
-constexpr KernelFamily kRowFamily{kRowNormFamily, "row_norm.cu", spell_rows};
+const KernelFamily kRowFamily{"row_norm.cu", spell_rows};
 
 DType parameter_type(const Tensor& x, const Tensor& a, const Tensor& b) {
   return a.defined() ? a.dtype() : b.defined() ? b.dtype() : x.dtype();
@@ -154,7 +154,7 @@ std::string spell_groups(uint64_t key) {
       return concat("rush::group_norm_backward<", own, kernel_type(weight), ">");
   }
 }
-constexpr KernelFamily kGroupFamily{kGroupNormFamily, "row_norm.cu", spell_groups};
+const KernelFamily kGroupFamily{"row_norm.cu", spell_groups};
 
 uint64_t group_key(GroupKernel kernel, int team, bool packs, DType weight, DType type) {
   return kernel << 11 | uint64_t(team) << 9 | uint64_t(packs) << 8 | uint64_t(weight) << 4 |

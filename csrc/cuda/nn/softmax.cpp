@@ -49,7 +49,7 @@ std::string spell(uint64_t key) {
                 compute_name(i.type), ", ", kernel_type(i.type), ", ", how, ", ",
                 i.log ? "true>" : "false>");
 }
-constexpr KernelFamily kSoftmax{kSoftmaxFamily, "softmax.cu", spell};
+const KernelFamily kSoftmax{"softmax.cu", spell};
 
 // x, y and g (in the backward pass) lie alike and densely: along dim, neighbours are `inner` apart.
 void run(bool log, const Tensor& x, const void* g, int64_t dim, const Tensor& y) {

@@ -37,14 +37,14 @@ std::string spell(uint64_t key) {
   return concat("rush::optimizer_step<rush::optimizers::", rules[key >> 4], ", ", kernel_type(type),
                 ", ", type == DType::Float64 ? "double" : "float", ">");
 }
-constexpr KernelFamily kStep{kOptimizerFamily, "optimizer.cu", spell};
+const KernelFamily kStep{"optimizer.cu", spell};
 
 std::string spell_numbers(uint64_t key) {
   constexpr const char* names[] = {"Sgd",     "Adam",     "NAdam",   "RAdam", "Adamax",
                                    "Adagrad", "Adadelta", "RmsProp", "Rprop", "Asgd"};
   return concat("rush::optimizer_numbers<rush::optimizers::", names[key], "Numbers>");
 }
-constexpr KernelFamily kNumbers{kOptimizerNumbersFamily, "optimizer.cu", spell_numbers};
+const KernelFamily kNumbers{"optimizer.cu", spell_numbers};
 
 // Bytes on the device, beside whatever is queued. Inside a captured graph they stay as they are.
 struct Table {

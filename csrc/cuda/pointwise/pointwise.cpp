@@ -5,6 +5,8 @@
 #include "cuda/runtime/loops.h"
 #include "cuda/runtime/nest.h"
 #include "device/pointwise.h"
+#include "functors/activation.h"
+#include "functors/ternary.h"
 
 namespace rush::cuda {
 namespace {
@@ -50,7 +52,7 @@ std::string spell(uint64_t key) {
 }
 
 template <class Fn, int Inputs>
-constexpr KernelFamily kFamily{uint8_t(Inputs), "pointwise.cu", spell<Fn, Inputs>};
+const KernelFamily kFamily{"pointwise.cu", spell<Fn, Inputs>};
 
 bool is_aligned(const void* p, int64_t bytes) {
   return (reinterpret_cast<uintptr_t>(p) & uintptr_t(bytes - 1)) == 0;
@@ -165,10 +167,23 @@ void run(Fn fn, const std::array<const Tensor*, Inputs>& in, const Tensor& out, 
   });
 }
 
-// Functors that refuse a divisor of zero among integers (IntegerDivision in functors/binary.h).
+// Does a functor refuse a divisor of zero among integers? Those with numbers of their own are
+// templates.
+template <class F>
+constexpr bool is_division() {
+  return std::is_base_of_v<functors::IntegerDivision, F>;
+}
+template <template <class> class F>
+constexpr bool is_division() {
+  return is_division<F<float>>();
+}
 bool divides(BinaryFn fn) {
-  return fn == BinaryFn::TruncDivide || fn == BinaryFn::FloorDivide || fn == BinaryFn::Remainder ||
-         fn == BinaryFn::Fmod;
+#define RUSH_BINARY(F) is_division<functors::F>(),
+  static constexpr bool known[] = {
+#include "functors/binary_fns.inc"
+  };
+#undef RUSH_BINARY
+  return known[int(fn)];
 }
 
 void check_divisor(const Tensor& b, DType compute) {

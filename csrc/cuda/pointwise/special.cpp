@@ -6,53 +6,17 @@
 namespace rush::cuda {
 namespace {
 
-struct Fn {
-  const char* name;
-  int inputs;
-  bool has_numbers;  // two, and it is a template over its type
-};
-Fn facts(SpecialFn fn) {
-  switch (fn) {
-    case SpecialFn::Erfcx:
-      return {"Erfcx", 1, false};
-    case SpecialFn::Ndtr:
-      return {"Ndtr", 1, false};
-    case SpecialFn::LogNdtr:
-      return {"LogNdtr", 1, false};
-    case SpecialFn::Ndtri:
-      return {"Ndtri", 1, false};
-    case SpecialFn::Entr:
-      return {"Entr", 1, false};
-    case SpecialFn::I1:
-      return {"I1", 1, false};
-    case SpecialFn::AiryAi:
-      return {"AiryAi", 1, false};
-    case SpecialFn::Bessel:
-      return {"Bessel", 1, true};
-    case SpecialFn::Xlog1py:
-      return {"Xlog1py", 2, false};
-    case SpecialFn::Zeta:
-      return {"Zeta", 2, false};
-    case SpecialFn::Igamma:
-      return {"Igamma", 2, false};
-    case SpecialFn::Igammac:
-      return {"Igammac", 2, false};
-    default:
-      return {"Polynomial", 2, true};
-  }
-}
-
 // Key: the function, then the type.
 std::string spell_special(uint64_t key) {
-  const Fn f = facts(SpecialFn(key >> 4));
+  const SpecialInfo& f = info(SpecialFn(key >> 4));
   const char* type = kernel_type(DType(key & 15));
   std::string text = concat("rush::pointwise_flat<rush::functors::", f.name);
-  if (f.has_numbers) text += concat("<", type, ">");
-  text += concat(", ", f.has_numbers ? 2 : 0, ", ", type, ", 1");
+  if (f.params) text += concat("<", type, ">");
+  text += concat(", ", int(f.params), ", ", type, ", 1");
   for (int i = 0; i <= f.inputs; ++i) text += concat(", ", type);
   return text + ">";
 }
-constexpr KernelFamily kSpecial{kSpecialFamily, "special.cu", spell_special};
+const KernelFamily kSpecial{"special.cu", spell_special};
 
 template <int Inputs>
 void queue(SpecialFn fn, const Tensor* const* in, const Tensor& out, double first, double second) {
@@ -72,7 +36,7 @@ const bool registered = [] {
                                                  const Tensor& out, double first, double second) {
     if (out.numel() == 0) return;
     const Tensor* in[] = {&x, &y};
-    if (facts(fn).inputs == 1)
+    if (info(fn).inputs == 1)
       queue<1>(fn, in, out, first, second);
     else
       queue<2>(fn, in, out, first, second);

@@ -29,8 +29,8 @@ std::string spell_random(uint64_t key) {
 std::string spell_int(uint64_t key) {
   return concat("rush::random_int<", kernel_type(DType(key)), ">");
 }
-constexpr KernelFamily kRandom{kRandomFamily, "random_exact.cu", spell_random};
-constexpr KernelFamily kRandomInt{kRandomIntFamily, "random_exact.cu", spell_int};
+const KernelFamily kRandom{"random_exact.cu", spell_random};
+const KernelFamily kRandomInt{"random_exact.cu", spell_int};
 
 // Numbers are drawn in row-major order; any other layout goes through a contiguous copy.
 template <class F>

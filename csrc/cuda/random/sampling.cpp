@@ -16,7 +16,7 @@ std::string spell_sampling(uint64_t key) {
                                    "sample<rush::samplers::Binomial>", "gamma_derivative<double>"};
   return concat("rush::", names[key]);
 }
-constexpr KernelFamily kSampling{kSampleFamily, "sampling_exact.cu", spell_sampling};
+const KernelFamily kSampling{"sampling_exact.cu", spell_sampling};
 
 void queue(uint64_t key, const Tensor& a, const Tensor& b, const Tensor& out, RandomCall call) {
   const int device = out.device().index;

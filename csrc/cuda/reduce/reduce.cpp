@@ -7,16 +7,20 @@
 #include "cuda/runtime/loops.h"
 #include "cuda/runtime/nest.h"
 #include "device/pointwise.h"
+#include "functors/fold.h"
 
 namespace rush::cuda {
 namespace {
 
-// The kernels' names, in the order of ReduceFn. The two that are composed have none.
+// The kernels' names, in the order of ReduceFn; the two that are composed have none. Those of FoldFn,
+// whose formulas are in functors/fold.h, come after them.
 constexpr const char* kFoldNames[int(ReduceFn::kCount)] = {
-    "Sum",        "Mean",  "Prod",         "Max",   "Min",   "ArgMax", "ArgMin",
-    "Any",        "All",   "CountNonzero", nullptr, "Norm1", "Norm2",  "NormInf",
-    "NormNegInf", nullptr, "LogSumExp",    "Var",   "Std"};
+    "Sum",          "Mean",  "Prod",  "Max",   "Min",     "ArgMax",     "ArgMin", "Any", "All",
+    "CountNonzero", nullptr, "Norm1", "Norm2", "NormInf", "NormNegInf", nullptr,  "Var", "Std"};
 
+const char* name_of(ReduceFn f) {
+  return f < ReduceFn::kCount ? kFoldNames[int(f)] : kFoldFnNames[int(f) - int(ReduceFn::kCount)];
+}
 bool has_type(ReduceFn f) {
   return f != ReduceFn::Any && f != ReduceFn::All && f != ReduceFn::CountNonzero;
 }
@@ -44,7 +48,7 @@ struct Instance {
     return i;
   }
   std::string types() const {
-    std::string fold_name = concat("rush::folds::", kFoldNames[int(fold)]);
+    std::string fold_name = concat("rush::folds::", name_of(fold));
     if (has_type(fold)) fold_name += concat("<", kernel_type(type), ">");
     return concat(fold_name, ", ", kernel_type(in), ", ", kernel_type(out), ", ",
                   long_index ? "rush::u64" : "rush::u32");
@@ -63,10 +67,9 @@ std::string spell_merge(uint64_t key) {
   const Instance i = Instance::of(key);
   return concat("rush::reduce_merge<", i.types(), ", ", i.across ? "true" : "false", ">");
 }
-constexpr KernelFamily kReduce{kReduceFamily, "reduce.cu", spell_reduce};
-constexpr KernelFamily kMerge{kMergeFamily, "reduce.cu", spell_merge};
+const KernelFamily kReduce{"reduce.cu", spell_reduce};
+const KernelFamily kMerge{"reduce.cu", spell_merge};
 
-constexpr int64_t kMostAcc = 24;  // bytes of the largest running result: Moments<double>
 constexpr int64_t kMostSegments = 65535;
 // Elements (packs) that a lane folds before its segment ends: fewer are not worth a segment, more
 // would round a sum badly.
@@ -168,7 +171,8 @@ void run(ReduceFn fold, DType type, const Tensor& x, const Outputs& to, bool ord
   }
   Tensor partial;
   if (args.segments > 1) {
-    partial = make_tensor(Dims{args.segments, args.outputs, kMostAcc}, DType::UInt8, x.device());
+    partial =
+        make_tensor(Dims{args.segments, args.outputs, folds::kMostAcc}, DType::UInt8, x.device());
     args.partial = partial.data();
   }
   const Grid grid{unsigned(blocks), unsigned(args.segments)};
@@ -201,8 +205,7 @@ void norm_p(const Tensor& x, const Tensor& out, double p, DType type) {
 }
 
 void reduce(ReduceFn fn, const Tensor& x, const Tensor& out, ParamSpan params) {
-  const DType norm = x.dtype() == DType::Float64 || out.dtype() == DType::Float64 ? DType::Float64
-                                                                                  : DType::Float32;
+  const DType norm = floating_fold_type(x.dtype(), out.dtype());
   const bool truth = x.dtype() == DType::Bool;
   switch (fn) {
     case ReduceFn::Sum:
@@ -225,9 +228,14 @@ void reduce(ReduceFn fn, const Tensor& x, const Tensor& out, ParamSpan params) {
       return run(ReduceFn::CountNonzero, DType::Bool, x, {out});
     case ReduceFn::NormP:
       return norm_p(x, out, params[0].to_double(), norm);
-    default:  // the other norms and LogSumExp
+    default:  // the other norms
       return run(fn, norm, x, {out});
   }
+}
+
+void fold(FoldFn fn, const Tensor& x, const Tensor& out) {
+  run(ReduceFn(int(ReduceFn::kCount) + int(fn)), floating_fold_type(x.dtype(), out.dtype()), x,
+      {out, nullptr, folded_count(x, out)});
 }
 
 void reduce_var(const Tensor& x, const Tensor& out, double correction, bool take_sqrt,
@@ -256,6 +264,7 @@ void reduce_arg(ReduceFn fn, const Tensor& x, const Tensor& values, const Tensor
 const bool registered = [] {
   ReduceLoops& loops = reduce_loops(DeviceType::CUDA);
   loops.reduce = reduce;
+  loops.fold = fold;
   loops.var = reduce_var;
   loops.arg = reduce_arg;
   return true;

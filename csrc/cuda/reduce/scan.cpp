@@ -35,7 +35,7 @@ struct Instance {
 };
 
 std::string spell_scan(uint64_t key) {
-  constexpr const char* fns[] = {"Sum", "Prod", "Max", "Min", "LogSumExp"};
+  constexpr const char* fns[] = {"Sum", "Prod", "Max", "Min", "LogCumSumExp"};
   constexpr const char* kernels[] = {"rows", "tiles", "totals", "columns"};
   const Instance i = Instance::of(key);
   std::string text = concat("rush::scan_", kernels[int(i.kernel)], "<rush::scans::", fns[int(i.fn)],
@@ -45,7 +45,7 @@ std::string spell_scan(uint64_t key) {
   if (i.kernel == Kernel::Tiles) text += concat(", ", 1 << i.width_log, ", ", kParts);
   return text + ">";
 }
-constexpr KernelFamily kScan{kScanFamily, "scan.cu", spell_scan};
+const KernelFamily kScan{"scan.cu", spell_scan};
 
 constexpr int64_t kMostAcc = 16;     // bytes of the largest running result
 constexpr int64_t kRowLimit = 1024;  // lines up to this length are a group of lanes' work
@@ -101,7 +101,7 @@ void scan(ScanFn fn, const Tensor& x, const Tensor& out, const Tensor* indices, 
   instance.in = x.dtype();
   instance.out = out.dtype();
   check((sums || (!x.is_complex() && x.dtype() != DType::UInt64)) &&
-            (fn != ScanFn::LogSumExp || is_floating(x.dtype())),
+            (fn != ScanFn::LogCumSumExp || is_floating(x.dtype())),
         ErrorKind::DType, "", "scan not implemented for ", x.dtype(), " tensors");
 
   Walk<3> walk;

@@ -18,6 +18,9 @@
 namespace rush::cuda {
 namespace {
 
+// Where a family's number stands in a key of the table below, above the device's and its own key.
+constexpr int kFamilyShift = 57, kMostFamilies = 1 << (64 - kFamilyShift);
+
 // Read without a lock: open addressing, entries appear and stay.
 class FunctionTable {
  public:
@@ -120,8 +123,16 @@ std::vector<std::pair<std::string, std::string>> loaded_kernels() {
   return loaded();
 }
 
+KernelFamily::KernelFamily(const char* name, std::string (*spelled)(uint64_t key))
+    : file(name), spell(spelled) {
+  static constinit int families = 0;
+  internal_assert(families < kMostFamilies, "too many families of kernels");
+  number = uint8_t(families++);
+}
+
 CUfunction find_function(const KernelFamily& family, uint64_t key, int device) {
-  const uint64_t full = uint64_t(family.number) << 58 | uint64_t(device + 1) << kKeyBits | key;
+  const uint64_t full =
+      uint64_t(family.number) << kFamilyShift | uint64_t(device + 1) << kKeyBits | key;
   if (CUfunction f = functions().find(full)) [[likely]]
     return f;
   return load_function(family, key, device, full);

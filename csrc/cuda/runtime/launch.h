@@ -15,11 +15,14 @@ namespace rush::cuda {
 
 // A family of kernels: a file of csrc/cuda/kernels, and how to spell the instance that a key stands
 // for. Keys are packed by the family itself, so that finding a compiled kernel costs one look into
-// a table and no text.
+// a table and no text. Families are constants of the files that launch them, numbered as the
+// program starts.
 struct KernelFamily {
-  uint8_t number;  // unique among the families
+  KernelFamily(const char* file, std::string (*spell)(uint64_t key));
+
   const char* file;
   std::string (*spell)(uint64_t key);
+  uint8_t number;  // unique among the families
 };
 inline constexpr int kKeyBits = 50;
 

@@ -6,60 +6,6 @@
 
 namespace rush::cuda {
 
-// Numbers of the families, unique among them (launch.h). Pointwise kernels take 1, 2 and 3.
-enum FamilyNumber : uint8_t {
-  kCopyFamily = 4,
-  kFillFamily,
-  kTurnFamily,
-  kReduceFamily,
-  kMergeFamily,
-  kRandomFamily,
-  kRandomIntFamily,
-  kMatmulFamily,
-  kReadFamily,
-  kOffsetsFamily,
-  kCheckFamily,
-  kScatterFamily,
-  kOptimizerFamily,
-  kRowNormFamily,
-  kBatchNormFamily,
-  kSoftmaxFamily,
-  kPoolFamily,
-  kDepthwiseFamily,
-  kScanFamily,
-  kTriangleFamily,
-  kCatFamily,
-  kSortFamily,
-  kSelectFamily,
-  kSelectLongFamily,
-  kSelectRowsFamily,
-  kMaskFamily,
-  kSearchFamily,
-  kSampleFamily,
-  kDistinctFamily,
-  kBetweenFamily,
-  kCountingFamily,
-  kOptimizerNumbersFamily,
-  kCrossEntropyFamily,
-  kLossFamily,
-  kDropoutFamily,
-  kGroupNormFamily,
-  kEmbeddingFamily,
-  kResampleFamily,
-  kGridFamily,
-  kCtcFamily,
-  kFractionalPoolFamily,
-  // Recurrent networks and attention.
-  kPiecesFamily = 50,
-  kCellFamily,
-  kLstmStepFamily,
-  kAttentionFamily,
-  kSpecialFamily,
-  kMatricesFamily,
-  kFamilyCount,
-};
-static_assert(kFamilyCount <= 64);  // launch.cpp keeps six bits for them
-
 Number to_number(const Scalar& s);
 
 // dst[...] = src[...], broadcast and converted; either may be on the host. `non_blocking`: a copy

@@ -18,7 +18,7 @@ std::string spell_search(uint64_t key) {
   if (kernel == Kernel::SearchSorted) text += concat(", ", kernel_type(DType(key & 15)));
   return text + ">";
 }
-constexpr KernelFamily kSearch{kSearchFamily, "search.cu", spell_search};
+const KernelFamily kSearch{"search.cu", spell_search};
 
 uint64_t key_for(Kernel kernel, DType type, DType second = DType::Bool) {
   return uint64_t(kernel) << 8 | uint64_t(type) << 4 | uint64_t(second);

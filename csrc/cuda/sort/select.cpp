@@ -18,7 +18,7 @@ std::string spell_select(uint64_t key) {
   constexpr const char* names[] = {"pick_rows", "mode_runs", "mode_join"};
   return concat("rush::", names[key >> 4], "<", kernel_type(DType(key & 15)), ">");
 }
-constexpr KernelFamily kSelect{kSelectFamily, "select.cu", spell_select};
+const KernelFamily kSelect{"select.cu", spell_select};
 enum SelectKernel : uint64_t { kPickRows = 0 << 4, kModeRuns = 1 << 4, kModeJoin = 2 << 4 };
 
 struct Sorted {
@@ -38,7 +38,7 @@ constexpr int64_t kMostItems = 32;
 std::string spell_rows(uint64_t key) {
   return concat("rush::select_rows<", kernel_type(DType(key & 15)), ", ", 1 << (key >> 4), ">");
 }
-constexpr KernelFamily kSelectRows{kSelectRowsFamily, "select_rows.cu", spell_rows};
+const KernelFamily kSelectRows{"select_rows.cu", spell_rows};
 
 // kept 0: the k-th alone. False: not for these rows.
 bool search_rows(const Tensor& x, bool descending, int32_t rank, int64_t k, int64_t kept,
@@ -71,7 +71,7 @@ std::string spell_long(uint64_t key) {
   constexpr const char* names[] = {"count", "narrow", "tally", "find", "gather"};
   return concat("rush::select_", names[key >> 4], "<", kernel_type(DType(key & 15)), ">");
 }
-constexpr KernelFamily kSelectLong{kSelectLongFamily, "select_long.cu", spell_long};
+const KernelFamily kSelectLong{"select_long.cu", spell_long};
 
 // What one block sorts is searched only where so much lies there that the search's many launches do
 // not count.

@@ -41,7 +41,7 @@ std::string spell_sort(uint64_t key) {
                     flag(0), ">");
   }
 }
-constexpr KernelFamily kSort{kSortFamily, "sort.cu", spell_sort};
+const KernelFamily kSort{"sort.cu", spell_sort};
 
 constexpr int64_t kDigits = 256, kMostRows = 255;  // rows that a block tells apart by one digit
 

@@ -15,7 +15,7 @@ std::string spell_distinct(uint64_t key) {
   return concat(key >> 4 ? "rush::merge_slices<" : "rush::mark_runs<", kernel_type(DType(key & 15)),
                 ">");
 }
-constexpr KernelFamily kDistinct{kDistinctFamily, "unique.cu", spell_distinct};
+const KernelFamily kDistinct{"unique.cu", spell_distinct};
 constexpr uint64_t kMarkRuns = 0 << 4, kMergeSlices = 1 << 4;
 
 void mark_runs(const Tensor& slices, int64_t count, const Tensor& order, const Tensor& starts) {

@@ -59,6 +59,6 @@ struct AttentionLoops {
   // For (..., queries, keys) weights: 0 where dropout takes one away, else 1 / (1 - dropout).
   void (*kept)(const AttentionOptions& o, const Tensor& to) = nullptr;
 };
-extern DeviceTable<AttentionLoops> attention_loops;
+inline constinit DeviceTable<AttentionLoops> attention_loops;
 
 }  // namespace rush

@@ -54,6 +54,6 @@ struct ConvolutionLoops {
   // Are images of these sizes, of float32 or a half type, faster with the channels last?
   bool (*prefers_channels_last)(IntList sizes) = nullptr;
 };
-extern DeviceTable<ConvolutionLoops> convolution_loops;
+inline constinit DeviceTable<ConvolutionLoops> convolution_loops;
 
 }  // namespace rush

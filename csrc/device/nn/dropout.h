@@ -21,6 +21,6 @@ struct DropoutLoops {
   void (*masked)(const Tensor& x, const Tensor& mask, const DropoutRule& rule,
                  const Tensor& y) = nullptr;
 };
-extern DeviceTable<DropoutLoops> dropout_loops;
+inline constinit DeviceTable<DropoutLoops> dropout_loops;
 
 }  // namespace rush

@@ -38,6 +38,6 @@ struct EmbeddingLoops {
   void (*bag_weights)(const Tensor& g, const Tensor& table, const Bags& bags,
                       const Tensor& gweight) = nullptr;
 };
-extern DeviceTable<EmbeddingLoops> embedding_loops;
+inline constinit DeviceTable<EmbeddingLoops> embedding_loops;
 
 }  // namespace rush

@@ -50,6 +50,6 @@ struct ImageLoops {
   // last one on.
   void (*pad_from_inside)(const Tensor& x, IntList pad, PadMode mode, const Tensor& out) = nullptr;
 };
-extern DeviceTable<ImageLoops> image_loops;
+inline constinit DeviceTable<ImageLoops> image_loops;
 
 }  // namespace rush

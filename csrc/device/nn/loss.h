@@ -61,6 +61,6 @@ struct LossLoops {
                        const Tensor& loss, const Tensor& log_alpha, bool zero_infinity,
                        const Tensor& gx) = nullptr;
 };
-extern DeviceTable<LossLoops> loss_loops;
+inline constinit DeviceTable<LossLoops> loss_loops;
 
 }  // namespace rush

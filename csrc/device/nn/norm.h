@@ -47,6 +47,6 @@ struct NormLoops {
                             const Tensor& mean, const Tensor& rstd, bool centred, const Tensor& gx,
                             const Tensor& gw, const Tensor& gb) = nullptr;
 };
-extern DeviceTable<NormLoops> norm_loops;
+inline constinit DeviceTable<NormLoops> norm_loops;
 
 }  // namespace rush

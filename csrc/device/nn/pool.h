@@ -29,6 +29,6 @@ struct PoolLoops {
   void (*fractional_max)(const Tensor& x, IntList kernel, const Tensor& samples, const Tensor& y,
                          const Tensor& indices) = nullptr;
 };
-extern DeviceTable<PoolLoops> pool_loops;
+inline constinit DeviceTable<PoolLoops> pool_loops;
 
 }  // namespace rush

@@ -124,6 +124,6 @@ struct RnnLoops {
   void (*cell)(RnnMode mode, const CellTensors& t) = nullptr;
   void (*cell_backward)(RnnMode mode, const CellTensors& t, const CellGrads& g) = nullptr;
 };
-extern DeviceTable<RnnLoops> rnn_loops;
+inline constinit DeviceTable<RnnLoops> rnn_loops;
 
 }  // namespace rush

@@ -14,6 +14,6 @@ struct SoftmaxLoops {
   void (*backward)(const Tensor& g, const Tensor& y, int64_t dim, bool log,
                    const Tensor& gx) = nullptr;
 };
-extern DeviceTable<SoftmaxLoops> softmax_loops;
+inline constinit DeviceTable<SoftmaxLoops> softmax_loops;
 
 }  // namespace rush

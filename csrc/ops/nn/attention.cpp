@@ -4,6 +4,7 @@
 // place; a test holds the two equal.
 #include "device/nn/attention.h"
 
+#include <atomic>
 #include <cmath>
 
 #include "ops/framework/data.h"
@@ -11,6 +12,16 @@
 #include "ops/framework/operators.h"
 
 namespace rush {
+
+namespace {
+
+constinit std::atomic<uint32_t> g_backends{kMathAttention | kFlashAttention | kEfficientAttention |
+                                           kCudnnAttention};
+
+}  // namespace
+
+uint32_t attention_backends() { return g_backends.load(std::memory_order_relaxed); }
+void set_attention_backends(uint32_t bits) { g_backends.store(bits, std::memory_order_relaxed); }
 
 namespace {
 

@@ -371,7 +371,7 @@ struct LogsumexpReal {
   }
   static void run(const Tensor& x, IntList dim, bool, const Tensor& out) {
     const Tensor source = x.is_floating() ? x : convert_data(x, out.dtype());
-    reduce(ReduceFn::LogSumExp, source, ReducedDims(name, x, dim).keepdim_view(x, out));
+    reduce(FoldFn::LogSumExp, source, ReducedDims(name, x, dim).keepdim_view(x, out));
   }
   static constexpr uint32_t needs[] = {in(0) | kOut};
   static Grads grad(const Ctx& c, const Tensor& g, const Tensor& x, IntList dim, bool keepdim) {

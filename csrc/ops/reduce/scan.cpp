@@ -125,7 +125,7 @@ struct LogcumsumexpReal {
   }
   static void run(const Tensor& x, int64_t dim, const Tensor& out) {
     if (x.dim() == 0) return copy_data(out, x);
-    scan(ScanFn::LogSumExp, x, out, wrap_dim(name, dim, x.dim()));
+    scan(ScanFn::LogCumSumExp, x, out, wrap_dim(name, dim, x.dim()));
   }
   static constexpr uint32_t needs[] = {in(0) | kOut};
   // With weights exp(x_i - y_j) for i <= j: the gradient sums g_j over later positions, the tangent

@@ -270,7 +270,7 @@ struct LogSoftmaxAs : SoftmaxTyped<"log_softmax"> {
     if (x.numel() == 0) return;
     if (softmax_loops(x).softmax(x, wrap_dim(name, dim, x.dim()), true, out)) return;
     const Tensor total = column(x, wrap_dim(name, dim, x.dim()), compute_type(x.dtype()));
-    reduce(ReduceFn::LogSumExp, x, total);
+    reduce(FoldFn::LogSumExp, x, total);
     map_binary(BinaryFn::Sub, x, total, out, {}, compute_type(x.dtype()));
   }
   static constexpr uint32_t needs[] = {kOut};

@@ -11,7 +11,8 @@ class BatchedCall;
 namespace batch {
 
 // Elements and memory (vmap_rules.cpp).
-void pointwise(BatchedCall& c);            // samples side by side, 0-d ones weak in promotion
+void pointwise(BatchedCall& c);  // samples side by side, 0-d ones weak in promotion
+void pointwise_by_condition(BatchedCall& c);
 void align(BatchedCall& c);                // samples side by side, dtypes as they are
 void side_by_side(BatchedCall& c);         // tensors of the same sizes, which do not broadcast
 void same(BatchedCall& c);                 // the same call serves the physical tensor
@@ -32,7 +33,9 @@ void refused(BatchedCall& c);           // refused: the op sets the geometry of 
 void along_dims(BatchedCall& c);
 void arg_along_dim(BatchedCall& c);  // without a dim the result is an index into one sample
 void median_of_all(BatchedCall& c);
+void nanmedian_of_all(BatchedCall& c);
 void view_dims(BatchedCall& c);
+void view_new_dim(BatchedCall& c);
 void select_one(BatchedCall& c);
 void squeeze_all(BatchedCall& c);
 void squeeze_dims(BatchedCall& c);

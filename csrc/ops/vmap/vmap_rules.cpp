@@ -39,8 +39,7 @@ static void align_samples(BatchedCall& c, std::optional<DType> weak_as) {
 void align(BatchedCall& c) { align_samples(c, std::nullopt); }
 
 // A sample of a 0-d tensor is weak in promotion, though its physical tensor has a dimension.
-void pointwise(BatchedCall& c) {
-  const bool has_condition = std::strcmp(c.entry.name, "where") == 0;
+static void promoted(BatchedCall& c, bool has_condition) {
   ResultType common;
   bool any_weak = false, mixed = false;
   std::optional<DType> first;
@@ -57,6 +56,11 @@ void pointwise(BatchedCall& c) {
     return c.loop();  // the condition must stay what it is
   align_samples(c, common.get());
 }
+
+void pointwise(BatchedCall& c) { promoted(c, false); }
+
+// The first argument is a condition, which takes no part in promotion.
+void pointwise_by_condition(BatchedCall& c) { promoted(c, true); }
 
 void same(BatchedCall& c) { c.run(); }
 
@@ -150,25 +154,25 @@ void along_dims(BatchedCall& c) {
   c.run();
 }
 
+static Tensor flattened(const BatchedCall& c) {
+  return reshape(c.physical(0), Dims{c.size, c.logical(0).numel()});
+}
+
 // argmax without a dimension looks at the flattened tensor.
 void arg_along_dim(BatchedCall& c) {
   const bool keepdim = c.given(2).boolean();
   if (!c.given(1).is_none() || keepdim) return c.given(1).is_none() ? c.loop() : along_dims(c);
-  c.set(0, reshape(c.physical(0), Dims{c.size, c.logical(0).numel()}));
+  c.set(0, flattened(c));
   c.set(1, int64_t(1));
   c.run();
 }
 
-void median_of_all(BatchedCall& c) {
-  const Tensor flat = reshape(c.physical(0), Dims{c.size, c.logical(0).numel()});
-  const bool plain = std::strcmp(c.entry.name, "median") == 0;
-  c.finish(std::get<0>(plain ? median(flat, 1) : nanmedian(flat, 1)));
-}
+void median_of_all(BatchedCall& c) { c.finish(std::get<0>(median(flattened(c), 1))); }
+void nanmedian_of_all(BatchedCall& c) { c.finish(std::get<0>(nanmedian(flattened(c), 1))); }
 
 void view_dims(BatchedCall& c) {
   const int64_t rank = c.logical(0).dim();
-  const bool adds = std::strncmp(c.entry.name, "unsqueeze", 9) == 0;
-  if (rank == 0 && !adds) {
+  if (rank == 0) {
     // Dimension 0 of a number: nothing to transpose or squeeze; everything else raises.
     for (size_t i = 0; i < c.count(); ++i) {
       if (names_dims(c.entry.args[i]) && c.given(i).tag() == Value::Tag::Int)
@@ -176,7 +180,13 @@ void view_dims(BatchedCall& c) {
     }
     return c.finish(alias(c.physical(0)));
   }
-  shift_arguments(c, rank + adds);
+  shift_arguments(c, rank);
+  c.run();
+}
+
+// The dim is one of the result, which has one more.
+void view_new_dim(BatchedCall& c) {
+  shift_arguments(c, c.logical(0).dim() + 1);
   c.run();
 }
 

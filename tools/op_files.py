@@ -134,7 +134,12 @@ def cpp_words(text):
 def python_words(text):
     module = ast.parse(text)
     nodes = list(ast.walk(module))
-    strings = [n.value for n in nodes if isinstance(n, ast.Constant) and isinstance(n.value, str)]
+    parts = {id(v) for n in nodes if isinstance(n, ast.JoinedStr) for v in n.values}  # of f-strings
+    strings = [
+        n.value
+        for n in nodes
+        if isinstance(n, ast.Constant) and isinstance(n.value, str) and id(n) not in parts
+    ]
     defined = [n.name for n in module.body if isinstance(n, ast.FunctionDef)]
     for statement in module.body:
         if isinstance(statement, ast.Assign):

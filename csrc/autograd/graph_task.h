@@ -60,6 +60,7 @@ class GraphTask final : private RunningTask {
   void make_ready_if_complete(uint32_t number);
   void run_node(uint32_t number);
   void run_observed_node(uint32_t number);
+  Grads apply_observed(Node& node, GradSpan incoming, std::span<const bool> wanted);
   void capture(const NodeState& state);
   Grads apply(Node& node, SmallVector<Tensor, 1> incoming, std::span<const bool> wanted);
   Grads apply_watched(Node& node, SmallVector<Tensor, 1> incoming, std::span<const bool> wanted);

@@ -17,30 +17,22 @@ class NodeObserver {
   virtual void begin_node(const Node& node, Part part) noexcept = 0;
   virtual void end_node(const Node& node, Part part, bool failed) noexcept = 0;
 
-  // Tells the observer, if there is one, of the part that its scope is.
+  // Tells the observer of the part that its scope is.
   class Scope {
    public:
-    Scope(NodeObserver* o, const Node& node, Part part) : observer_(o), node_(node), part_(part) {
-      if (observer_) [[unlikely]]
-        begin();
+    Scope(NodeObserver& o, const Node& node, Part part)
+        : observer_(o), node_(node), part_(part), exceptions_(std::uncaught_exceptions()) {
+      observer_.begin_node(node_, part_);
     }
-    ~Scope() {
-      if (observer_) [[unlikely]]
-        end();
-    }
+    ~Scope() { observer_.end_node(node_, part_, std::uncaught_exceptions() > exceptions_); }
     Scope(const Scope&) = delete;
     Scope& operator=(const Scope&) = delete;
 
    private:
-    void begin() {
-      exceptions_ = std::uncaught_exceptions();
-      observer_->begin_node(node_, part_);
-    }
-    void end() { observer_->end_node(node_, part_, std::uncaught_exceptions() > exceptions_); }
-    NodeObserver* const observer_;
+    NodeObserver& observer_;
     const Node& node_;
     const Part part_;
-    int exceptions_ = 0;
+    const int exceptions_;
   };
 };
 

@@ -115,7 +115,6 @@ class _KinetoProfile:
         if self._session is not None and self.acc_events:
             self._kept += self._read()
         self._events = self._session = None
-        self._metadata = {}
         if ProfilerActivity.CPU not in self.activities:
             return
         wanted = (
@@ -190,11 +189,11 @@ class _KinetoProfile:
         self.events().export_stacks(path, metric)
 
     def add_metadata(self, key: str, value: str) -> None:
-        """A text that is written into the trace."""
+        """A text that is written into traces from now on."""
         self._metadata[key] = value
 
     def add_metadata_json(self, key: str, value: str) -> None:
-        """A value in JSON that is written into the trace."""
+        """A value in JSON that is written into traces from now on."""
         self._metadata[key] = json.loads(value)
 
     def preset_metadata_json(self, key: str, value: str) -> None:

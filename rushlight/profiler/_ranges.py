@@ -128,18 +128,24 @@ def _name_modules():
 
     call = Module.__call__
     local = threading.local()
-    # By parent's and child's identity: the path between them. The modules are kept with it, so that
-    # no other object gets their identity meanwhile.
-    known: dict[tuple[int, int], tuple[str, Any, Any]] = {}
+    # By a module's identity: paths from it to the modules below, by theirs. The modules are kept
+    # with them, so that no other object gets their identity meanwhile.
+    known: dict[int, dict[int, tuple[str, Any]]] = {}
+
+    def path_below(parent, module):
+        paths = known.get(id(parent))
+        if paths is None or id(module) not in paths:
+            paths = {id(m): (path, m) for path, m in parent.named_modules()}
+            known[id(parent)] = paths
+            if id(module) not in paths:  # a program may call any module
+                paths[id(module)] = path_between([parent, module]), module
+        return paths[id(module)][0]
 
     def path_of(stack, module):
         if not stack:
             return ""
         parent, above = stack[-1]
-        key = id(parent), id(module)
-        if key not in known:
-            known[key] = path_between([parent, module]), parent, module
-        below = known[key][0]
+        below = path_below(parent, module)
         return f"{above}.{below}" if above and below else above or below
 
     @functools.wraps(call)

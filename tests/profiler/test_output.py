@@ -2,6 +2,8 @@
 
 import gzip
 import json
+import pathlib
+import re
 
 import pytest
 
@@ -228,3 +230,16 @@ def test_stacks(recorded, tmp_path):
         pass
     with pytest.raises(ValueError, match="with_stack"):
         plain.export_stacks(tmp_path / "s")
+
+
+# ---- the guide
+
+
+def test_the_guides_example_runs(tmp_path, monkeypatch, capsys):
+    page = pathlib.Path(__file__).parents[2] / "docs" / "profiler.md"
+    program = re.search(r"```python\n(.*?)```", page.read_text(), re.S).group(1)
+    monkeypatch.chdir(tmp_path)
+    exec(compile(program, "profiler.md", "exec"), {})
+    shown = capsys.readouterr().out
+    assert "aten::linear" in shown and "Total" in shown
+    assert load(tmp_path / "trace.json.gz")["traceEvents"]

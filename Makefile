@@ -122,7 +122,7 @@ sanitize: $(DEPS)
 # The C++ tests that run several threads, under ThreadSanitizer. Those that go through oneDNN and
 # libgomp are left out: they are not instrumented, and it would see races where there are none.
 THREADS := build/sanitize-threads
-THREAD_TESTS := test_caching_pool test_concurrency test_core_leaf test_engine test_hooks test_shared_memory
+THREAD_TESTS := test_caching_pool test_concurrency test_core_leaf test_engine test_hooks test_shared_memory test_stream
 
 sanitize-threads: $(DEPS)
 	$(call configure,$(THREADS),-DRUSHLIGHT_SANITIZE=thread -DRUSHLIGHT_DEBUG=ON,$(THREAD_TESTS))

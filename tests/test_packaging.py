@@ -93,6 +93,7 @@ RANKS = [
     ["cpu", "cuda"],
     ["autograd"],
     ["ops"],
+    ["trace"],
     ["jit", "distributed", "profiler"],
     ["bindings"],
 ]

@@ -60,7 +60,7 @@ Names that exist and do less than in PyTorch:
 - `cuda`, `mps`, `xpu`, `mtia`: questions are answered (`is_available()`), switches do no harm, work
   raises where there is no such device.
 - `backends.*`: switches are kept and change nothing on the CPU.
-- `profiler.profile`: times steps and `record_function` labels, not single operators.
+- `profiler.profile`: records the CPU; kernels of GPUs are not recorded yet.
 - `fx`, `onnx`, `export`, `ao.quantization`, `sparse`, `nested`: names can be imported (and
   classes subclassed), and raise NotImplementedError when used.
 - dtypes `float8_*`, `complex32`, `qint8`, ...: names without tensors.

@@ -49,12 +49,16 @@ std::vector<Tensor> GraphTask::run(const std::vector<Edge>& roots, std::vector<T
   seeds.clear();
   for (uint32_t n = 0; n < roots_; ++n) make_ready_if_complete(n);
   InterruptCounter interrupts(kNodesPerLook);
+  observer_ = t_modes & kObserve ? node_observer() : nullptr;
   while (!ready_.empty()) {
     interrupts.add();
     std::pop_heap(ready_.begin(), ready_.end());
     const uint32_t next = ready_.back().number;
     ready_.pop_back();
-    run_node(next);
+    if (observer_) [[unlikely]]
+      run_observed_node(next);
+    else
+      run_node(next);
   }
   running_ = nullptr;
   if (streams_.several()) [[unlikely]]
@@ -199,7 +203,10 @@ Grads GraphTask::apply(Node& node, SmallVector<Tensor, 1> incoming, std::span<co
   Grads out;
   {
     NodeLock lock(node);
-    out = node.apply(incoming, wanted);
+    if (observer_) [[unlikely]]
+      out = apply_observed(node, incoming, wanted);
+    else
+      out = node.apply(incoming, wanted);
     if (!options_.retain_graph && node.sequence() != kLeafSequence)
       node.drop_saved(options_.called_at);
   }
@@ -220,6 +227,16 @@ Grads GraphTask::apply_watched(Node& node, SmallVector<Tensor, 1> incoming,
   }
   if (anomaly_checks_nan()) check_gradients_for_nan(node, out);
   return out;
+}
+
+void GraphTask::run_observed_node(uint32_t number) {
+  const NodeObserver::Scope scope(*observer_, *states_[number].node, NodeObserver::Part::Evaluate);
+  run_node(number);
+}
+
+Grads GraphTask::apply_observed(Node& node, GradSpan incoming, std::span<const bool> wanted) {
+  const NodeObserver::Scope scope(*observer_, node, NodeObserver::Part::Apply);
+  return node.apply(incoming, wanted);
 }
 
 void GraphTask::run_node(uint32_t number) {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "autograd/engine.h"
+#include "autograd/node_observer.h"
 #include "autograd/node_table.h"
 #include "autograd/running_task.h"
 #include "autograd/task_streams.h"
@@ -58,6 +59,8 @@ class GraphTask final : private RunningTask {
   void deliver_seed(const Edge& root, Tensor seed);
   void make_ready_if_complete(uint32_t number);
   void run_node(uint32_t number);
+  void run_observed_node(uint32_t number);
+  Grads apply_observed(Node& node, GradSpan incoming, std::span<const bool> wanted);
   void capture(const NodeState& state);
   Grads apply(Node& node, SmallVector<Tensor, 1> incoming, std::span<const bool> wanted);
   Grads apply_watched(Node& node, SmallVector<Tensor, 1> incoming, std::span<const bool> wanted);
@@ -72,6 +75,7 @@ class GraphTask final : private RunningTask {
   std::vector<Tensor> captured_;   // by input
   std::vector<Ready> ready_;       // a heap
   TaskStreams streams_;
+  NodeObserver* observer_ = nullptr;  // of the thread that runs the pass
 };
 
 }  // namespace rush

@@ -21,6 +21,7 @@ inline void assert_gil([[maybe_unused]] const char* what) {
 
 // A thread without the GIL must not look at Python's frames: while `fixed`, the place at which it
 // gave the GIL up stands for everything it does. Taking the GIL back lifts that. (source.cpp)
+struct KeptCalls;
 bool runs_without_gil();  // is the place fixed, on this thread?
 class FixedSource {
  public:
@@ -31,6 +32,7 @@ class FixedSource {
 
  private:
   SourcePoint saved_;
+  KeptCalls* saved_kept_;
   bool was_fixed_;
 };
 

@@ -97,6 +97,7 @@ bool init_graph(PyObject* module);
 bool init_config(PyObject* module);
 bool init_interrupt(PyObject* module);
 bool init_source(PyObject* module);
+bool init_profiler(PyObject* module);
 bool init_cuda(PyObject* module);
 bool init_table(PyObject* module);
 

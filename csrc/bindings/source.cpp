@@ -11,17 +11,27 @@
 //   version; other versions use the public API. A check at import compares the two and falls back
 //   when they disagree.
 
+#include <algorithm>
+#include <atomic>
+#include <memory>
 #include <unordered_map>
 #include <vector>
 
 #include "bindings/gil.h"
 #include "bindings/handle.h"
+#include "bindings/source.h"
 
 #if PY_VERSION_HEX < 0x030B0000
 #include <frameobject.h>
 #endif
 
 namespace rush::py {
+
+struct KeptCalls {
+  size_t count = 0;
+  SourcePoint calls[kMostCalls];
+};
+
 namespace {
 
 constexpr size_t kMaxCodes = 1 << 16;
@@ -143,9 +153,10 @@ constinit thread_local bool t_is_fixed __attribute__((tls_model("initial-exec"))
 PyCodeObject* g_last_code = nullptr;
 uint32_t g_last_number = 0;
 
-// The same through the public API: slower, and right for every version.
-SourcePoint slow_here(PyThreadState* state) noexcept {
-  SourcePoint innermost_point;
+// Through the public API: slower, and right for every version. Shows calls from the innermost on,
+// until visit(point) is false.
+template <class F>
+void visit_frames(PyThreadState* state, F&& visit) noexcept {
   PyFrameObject* frame = PyThreadState_GetFrame(state);
   while (frame) {
     PyCodeObject* code = PyFrame_GetCode(frame);
@@ -156,17 +167,21 @@ SourcePoint slow_here(PyThreadState* state) noexcept {
     const int offset = PyFrame_GetLasti(frame);
 #endif
     Py_DECREF(code);
-    const SourcePoint point{number, offset < 0 ? 0 : uint32_t(offset)};
-    if (!innermost_point) innermost_point = point;
-    if (number && !codes()[number].ours) {
-      Py_DECREF(frame);
-      return point;
-    }
-    PyFrameObject* back = PyFrame_GetBack(frame);
+    const bool more = visit(SourcePoint{number, offset < 0 ? 0 : uint32_t(offset)});
+    PyFrameObject* back = more ? PyFrame_GetBack(frame) : nullptr;
     Py_DECREF(frame);
     frame = back;
   }
-  return innermost_point;
+}
+
+SourcePoint slow_here(PyThreadState* state) noexcept {
+  SourcePoint innermost_point, found;
+  visit_frames(state, [&](SourcePoint point) {
+    if (!innermost_point) innermost_point = point;
+    if (point && !codes()[point.code].ours) found = point;
+    return !found;
+  });
+  return found ? found : innermost_point;
 }
 
 #if RUSH_FAST_FRAMES
@@ -204,6 +219,40 @@ SourcePoint here() noexcept {
   }
 #endif
   return slow_here(state);
+}
+
+std::atomic<bool> g_calls_wanted{false};
+// The calls that were under way when the GIL was given up, if somebody wanted them; else null.
+constinit thread_local KeptCalls* t_kept __attribute__((tls_model("initial-exec"))) = nullptr;
+
+size_t read_calls(PyThreadState* state, SourcePoint* to, size_t most) noexcept {
+  size_t n = 0;
+  const auto add = [&](SourcePoint point) {
+    if (point && !codes()[point.code].ours) to[n++] = point;
+    return n < most;
+  };
+#if RUSH_FAST_FRAMES
+  if (g_fast) {
+    for (const void* at = innermost(state); at;) {
+      const Level level = level_of(at);
+      if (level.code && !add({number_of(level.code), level.offset})) break;
+      at = level.below;
+    }
+    return n;
+  }
+#endif
+  visit_frames(state, add);
+  return n;
+}
+
+size_t calls(SourcePoint* to, size_t most) noexcept {
+  if (t_is_fixed) {
+    const size_t n = t_kept ? std::min(most, t_kept->count) : 0;
+    if (n > 0) std::copy_n(t_kept->calls, n, to);
+    return n;
+  }
+  PyThreadState* state = PyGILState_GetThisThreadState();
+  return state ? read_calls(state, to, most) : 0;
 }
 
 // "train.py:12 in step: y = x.exp()"
@@ -301,13 +350,33 @@ PyMethodDef functions[] = {
 
 }  // namespace
 
+void want_calls(bool on) { g_calls_wanted = on; }
+
+std::optional<SourceLine> source_line(SourcePoint p) {
+  if (!p || p.code >= codes().size()) return {};
+  PyCodeObject* code = codes()[p.code].object;
+  return SourceLine{code->co_filename, code->co_name, PyCode_Addr2Line(code, int(p.offset))};
+}
+
 bool runs_without_gil() { return t_is_fixed; }
 
-FixedSource::FixedSource(bool fixed) : saved_(t_fixed), was_fixed_(t_is_fixed) {
-  if (fixed) t_fixed = here();
+FixedSource::FixedSource(bool fixed)
+    : saved_(t_fixed), saved_kept_(t_kept), was_fixed_(t_is_fixed) {
+  if (fixed) {
+    t_fixed = here();
+    if (g_calls_wanted.load(std::memory_order_relaxed)) [[unlikely]] {
+      auto kept = std::make_unique<KeptCalls>();
+      kept->count = calls(kept->calls, kMostCalls);
+      t_kept = kept.release();
+    }
+  }
   t_is_fixed = fixed;
 }
 FixedSource::~FixedSource() {
+  if (t_kept != saved_kept_) {
+    delete t_kept;
+    t_kept = saved_kept_;
+  }
   t_fixed = saved_;
   t_is_fixed = was_fixed_;
 }
@@ -323,7 +392,7 @@ bool init_source(PyObject* module) {
     package_folder() = std::string(view.substr(0, view.rfind('/') + 1));
   }
   g_fast = fast_frames_work();
-  g_source_host = {here, describe};
+  g_source_host = {here, calls, describe};
   return PyModule_AddFunctions(module, functions) == 0;
 }
 

@@ -18,8 +18,11 @@ enum Mode : uint32_t {
   kArrange = 1u << 4,
   // The bits below send a call to the boxed path with its interceptors.
   kIntercept = 1u << 8,  // at least one interceptor is installed on this thread
+  // An observer is told of this thread's ops. Code that chooses another way where calls may be
+  // changed tests kIntercept alone: what is observed must run as it does when nobody looks.
+  kObserve = 1u << 9,
 };
-inline constexpr uint32_t kSlowPath = kIntercept;
+inline constexpr uint32_t kSlowPath = kIntercept | kObserve;
 
 // initial-exec: one fixed offset from the thread pointer instead of a call into the loader.
 // constinit: readers need not ask whether it has been initialised.

@@ -26,6 +26,8 @@ enum class LockRank : uint8_t {
   BatchedTensors,     // wrappers of vmap, by level
   Recorded,           // arranged tensors of CUDA graphs
   Hooks,              // lists of hooks
+  Listeners,          // who is told of ops, and on which threads
+  EventNames,         // what the profiler's events are called
   DroppedReferences,  // Python objects that wait for the GIL
   Streams,            // CUDA streams and their pools of memory
   SharedMemory,       // arenas that other processes map

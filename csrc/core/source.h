@@ -5,6 +5,7 @@
 // in a C++ program, every place is unknown and messages leave it out.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 
@@ -20,7 +21,9 @@ struct SourcePoint {
 };
 
 struct SourceHost {
-  SourcePoint (*here)() noexcept = nullptr;        // of the calling thread; cheap
+  SourcePoint (*here)() noexcept = nullptr;  // of the calling thread; cheap
+  // The calls that are under way there, the innermost first, at most `most` of them: how many.
+  size_t (*calls)(SourcePoint* to, size_t most) noexcept = nullptr;
   std::string (*describe)(SourcePoint) = nullptr;  // "train.py:12 in step: y = x.exp()"
 };
 extern RUSH_API constinit SourceHost g_source_host;

@@ -108,8 +108,8 @@ REASONS = {
     ),
     "phones": ("models are not prepared for phones", "save and load keep a model", NOT_PLANNED),
     "profiler": (
-        "operators are not recorded yet",
-        "profiler.profile times steps and record_function labels",
+        "execution traces for replay are not written yet",
+        "profiler.profile with record_shapes=True has ops, shapes and links",
         PLANNED,
     ),
     "quantization": (

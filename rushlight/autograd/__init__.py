@@ -68,13 +68,17 @@ def is_multithreading_enabled() -> bool:
 
 
 def _profiler_enabled():
-    """Whether operators are being recorded by PyTorch's old profiler: never."""
-    return False
+    """Whether operators of this thread are being recorded."""
+    return _C._profiler_watches_thread()
 
 
 def __getattr__(name: str) -> Any:
-    if name == "profiler":
+    if name in ("profiler", "profiler_util"):
         import importlib
 
-        return importlib.import_module("rushlight.autograd.profiler")
+        return importlib.import_module(f"rushlight.autograd.{name}")
+    if name == "DeviceType":
+        from rushlight.autograd.profiler_util import DeviceType
+
+        return DeviceType
     return submodule_or_raise(__name__, name)

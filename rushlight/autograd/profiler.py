@@ -1,59 +1,145 @@
-"""The old place of rushlight.profiler."""
+"""PyTorch's older profiler: the same recording without steps and schedules."""
 
 from __future__ import annotations
 
-import contextlib
 from typing import Any, Literal
 
 from rushlight._names.missing import names_missing_from
+from rushlight.autograd.profiler_util import (
+    EventList,
+    FunctionEvent,
+    FunctionEventAvg,
+    Interval,
+    Kernel,
+)
 from rushlight.profiler import profiler as _profiler
-from rushlight.profiler.profiler import EventList, record_function
-from rushlight.types import Self
+from rushlight.profiler.profiler import record_function
+from rushlight.types import FileLike, Self
 
-__all__ = ["EventList", "emit_itt", "emit_nvtx", "profile", "record_function"]
+__all__ = [
+    "EventList",
+    "FunctionEvent",
+    "FunctionEventAvg",
+    "Interval",
+    "Kernel",
+    "emit_itt",
+    "emit_nvtx",
+    "profile",
+    "record_function",
+]
 
 
-class profile(_profiler.profile):
-    """Times a with block and what record_function names inside."""
+class profile:
+    """Records a with block; rushlight.profiler.profile says what is recorded."""
 
     def __init__(
-        self, enabled: bool = True, *, use_cuda: bool = False, use_device: Any = None, **kwargs: Any
+        self,
+        enabled: bool = True,
+        *,
+        use_cuda: bool = False,
+        use_device: str | None = None,
+        record_shapes: bool = False,
+        with_flops: bool = False,
+        profile_memory: bool = False,
+        with_stack: bool = False,
+        with_modules: bool = False,
+        use_kineto: bool = False,
+        use_cpu: bool = True,
+        experimental_config: Any = None,
+        acc_events: bool = False,
+        custom_trace_id_callback: Any = None,
     ) -> None:
-        known = ("record_shapes", "with_flops", "profile_memory", "with_stack", "with_modules")
-        super().__init__(**{key: kwargs[key] for key in known if key in kwargs})
+        if not use_cpu:
+            raise NotImplementedError("autograd.profiler.profile: only CPU events are recorded yet")
+        self.enabled = enabled
+        self.entered = False
+        activities = {_profiler.ProfilerActivity.CPU}
+        if use_cuda or use_device == "cuda":
+            activities.add(_profiler.ProfilerActivity.CUDA)
+        self._profile = _profiler._KinetoProfile(
+            activities=activities,
+            record_shapes=record_shapes,
+            with_flops=with_flops,
+            profile_memory=profile_memory,
+            with_stack=with_stack,
+            with_modules=with_modules,
+            experimental_config=experimental_config,
+            acc_events=acc_events,
+            custom_trace_id_callback=custom_trace_id_callback,
+        )
+
+    def __enter__(self) -> Self:
+        if self.enabled:
+            if self.entered:
+                raise RuntimeError("autograd.profiler.profile: a profile cannot be entered twice")
+            self.entered = True
+            self._profile.start()
+        return self
+
+    def __exit__(self, *error: object) -> Literal[False]:
+        if self.enabled:
+            self._profile.stop()
+        return False
+
+    @property
+    def function_events(self) -> EventList:
+        return self._profile.events()
+
+    def key_averages(self, group_by_input_shape: bool = False, group_by_stack_n: int = 0,
+                     group_by_overload_name: bool = False) -> EventList:  # fmt: skip
+        """What was recorded, by name."""
+        return self.function_events.key_averages(
+            group_by_input_shape, group_by_stack_n, group_by_overload_name
+        )
+
+    def table(self, sort_by: str | None = None, row_limit: int = 100, **kwargs: Any) -> str:
+        """The events as text."""
+        return self.function_events.table(sort_by=sort_by, row_limit=row_limit, **kwargs)
+
+    def total_average(self) -> FunctionEventAvg:
+        """All events as one."""
+        return self.function_events.total_average()
+
+    @property
+    def self_cpu_time_total(self) -> float:
+        return self.function_events.self_cpu_time_total
+
+    def export_chrome_trace(self, path: FileLike) -> None:
+        """Writes what was recorded as JSON that Perfetto and chrome://tracing read."""
+        self._profile.export_chrome_trace(path)
+
+    def export_stacks(self, path: FileLike, metric: str = "self_cpu_time_total") -> None:
+        """Writes stacks with their times, for tools that draw flame graphs."""
+        self._profile.export_stacks(path, metric)
+
+    def __str__(self) -> str:
+        if self.enabled and self._profile._recording is None:
+            return str(self.function_events)
+        return "<unfinished rushlight.autograd.profiler.profile>"
+
+    __repr__ = __str__
+
+
+class emit_nvtx:
+    """Marks for NVIDIA's tools around each op: refused, as none are made yet."""
+
+    def __init__(self, enabled: bool = True, record_shapes: bool = False) -> None:
         self.enabled = enabled
 
     def __enter__(self) -> Self:
-        return super().__enter__() if self.enabled else self
+        if self.enabled:
+            raise NotImplementedError(
+                f"autograd.profiler.{type(self).__name__}: ops are not marked for other "
+                "profilers yet; use rushlight.profiler.profile"
+            )
+        return self
 
     def __exit__(self, *error: object) -> Literal[False]:
-        return super().__exit__(*error) if self.enabled else False
-
-    def table(self, sort_by: str | None = None, row_limit: int = 100, **kwargs: Any) -> str:
-        """The averages as text."""
-        return self.key_averages().table(sort_by=sort_by, row_limit=row_limit)
-
-    def total_average(self) -> Any:
-        """All events as one."""
-        return self.key_averages().total_average()
-
-    @property
-    def self_cpu_time_total(self) -> Any:
-        return self.key_averages().self_cpu_time_total
-
-    def __str__(self) -> str:
-        return self.table()
-
-
-class emit_nvtx(contextlib.nullcontext):
-    """A with block; there is no GPU profiler to tell about it."""
-
-    def __init__(self, enabled: bool = True, record_shapes: bool = False) -> None:
-        super().__init__()
+        return False
 
 
 class emit_itt(emit_nvtx):
-    """A with block; there is no profiler to tell about it."""
+    """Marks for Intel's tools around each op: refused, as none are made."""
 
 
 __getattr__ = names_missing_from(__name__)

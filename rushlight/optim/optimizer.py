@@ -68,7 +68,18 @@ def _add_hook(hooks, hook, prepend=False):
     return handle
 
 
+# While a profile records: what names the range around a step (rushlight/profiler/_ranges.py).
+_step_ranges: list[Callable[[str], Any]] = []
+
+
 def _run_with_hooks(step, self, args, kwargs):
+    if not _step_ranges:
+        return _run_hooks(step, self, args, kwargs)
+    with _step_ranges[0](f"Optimizer.step#{type(self).__name__}.step"):
+        return _run_hooks(step, self, args, kwargs)
+
+
+def _run_hooks(step, self, args, kwargs):
     # As hooks see it, the optimiser is the first argument.
     args = (self, *args)
     for hook in chain(_global_pre_hooks.values(), self._optimizer_step_pre_hooks.values()):
@@ -173,6 +184,7 @@ class Optimizer:
                 or self._optimizer_step_post_hooks
                 or _global_pre_hooks
                 or _global_post_hooks
+                or _step_ranges
             ):
                 return _run_with_hooks(step, self, args, kwargs)
             return step(self, *args, **kwargs)

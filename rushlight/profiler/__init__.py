@@ -1,17 +1,20 @@
-"""torch.profiler's names. Times of operators are not recorded yet: profile keeps the time of the
-block and of record_function's labels, which is what it reports."""
+"""What ran, when, where and for how long. docs/profiler.md is the guide."""
 
 from __future__ import annotations
 
-from typing import Any
-
 from rushlight._names.missing import fill
 from rushlight.profiler._schedule import ProfilerAction, ProfilerActivity, schedule
-from rushlight.profiler.profiler import profile, record_function, tensorboard_trace_handler
+from rushlight.profiler.profiler import (
+    _KinetoProfile,
+    profile,
+    record_function,
+    tensorboard_trace_handler,
+)
 
 __all__ = [
     "ProfilerAction",
     "ProfilerActivity",
+    "_KinetoProfile",
     "kineto_available",
     "profile",
     "record_function",
@@ -22,12 +25,12 @@ __all__ = [
 
 
 def kineto_available() -> bool:
-    """Whether PyTorch's tracing library is there: no."""
-    return False
+    """Whether profile records operators and writes traces: always."""
+    return True
 
 
-def supported_activities() -> Any:
-    """What can be recorded."""
+def supported_activities() -> set[ProfilerActivity]:
+    """What can be recorded. Kernels of GPUs cannot be yet."""
     return {ProfilerActivity.CPU}
 
 

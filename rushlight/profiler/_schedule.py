@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import warnings
 from collections.abc import Callable
 
 __all__ = ["ProfilerAction", "ProfilerActivity", "schedule"]
@@ -32,7 +33,19 @@ def schedule(*, wait: int, warmup: int, active: int, repeat: int = 0, skip_first
              skip_first_wait: int = 0) -> Callable:  # fmt: skip
     """The action of each step: skip_first, then cycles of wait, warmup and active steps."""
 
+    given = {"wait": wait, "warmup": warmup, "active": active, "repeat": repeat,
+             "skip_first": skip_first}  # fmt: skip
+    for name, value in given.items():
+        if value < (name == "active"):
+            least = "at least 1" if name == "active" else "at least 0"
+            raise ValueError(f"schedule: {name} must be {least}, got {value}")
+    if warmup == 0:
+        warnings.warn("schedule: warmup is 0, the first recorded step may be slower than the "
+                      "others", stacklevel=2)  # fmt: skip
+
     def action(step):
+        if step < 0:
+            raise ValueError(f"schedule: the step must be at least 0, got {step}")
         if step < skip_first:
             return ProfilerAction.NONE
         step -= skip_first

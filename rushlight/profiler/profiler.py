@@ -1,129 +1,213 @@
-"""profile and record_function: the time of blocks and of named parts of them."""
+"""profile: records ops, nodes of backward and named ranges of a block, or of steps of a loop."""
 
 from __future__ import annotations
 
-import functools
 import json
 import os
 import socket
-import threading
 import time
-from collections import defaultdict
+import uuid
+import warnings
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Literal
+from contextlib import ExitStack
+from typing import Any, Literal, TypeAlias, Union
 
+from rushlight import _C
+from rushlight.autograd.profiler_util import EventList
+from rushlight.profiler._ranges import installed, record_function
 from rushlight.profiler._schedule import ProfilerAction, ProfilerActivity
-from rushlight.types import FileLike, Number, Self
+from rushlight.types import FileLike, Self
 
 __all__ = ["profile", "record_function", "tensorboard_trace_handler"]
 
-_active = []  # the profilers that record at present
-_lock = threading.Lock()
+_SHAPES, _MEMORY, _FLOPS, _STACKS = 1, 2, 4, 8  # what the core is asked to note
+_told: set[str] = set()
+
+# Members of ProfilerActivity; a dict holds filters of events per activity.
+Activities: TypeAlias = Union[  # noqa: UP007 -- read at run time by older Pythons
+    Iterable[Union[ProfilerActivity, dict[ProfilerActivity, Sequence[str]]]], None  # noqa: UP007
+]
 
 
-class record_function:
-    """Names a part of a program, as a with block or a decorator; running profilers time it."""
-
-    def __init__(self, name: str, args: str | None = None) -> None:
-        self.name = name
-        self._starts = []
-
-    def __enter__(self) -> Self:
-        self._starts.append(time.perf_counter_ns())
-        return self
-
-    def __exit__(self, *error: object) -> Literal[False]:
-        start = self._starts.pop()
-        if _active:
-            event = _Event(self.name, start, time.perf_counter_ns(), threading.get_ident())
-            with _lock:
-                for profiler in _active:
-                    profiler._events.append(event)
-        return False
-
-    def __call__(self, function: Callable[..., Any]) -> Any:
-        @functools.wraps(function)
-        def timed(*args, **kwargs):
-            with record_function(self.name):
-                return function(*args, **kwargs)
-
-        return timed
+def _tell_once(text):
+    if text not in _told:
+        _told.add(text)
+        warnings.warn(text, stacklevel=4)
 
 
-class _Event:
-    def __init__(self, name: str, start: int, end: Number, thread: Any) -> None:
-        self.name = self.key = name
-        self.start, self.end, self.thread = start, end, thread
-        self.count = 1
+def _check_activities(activities, use_cuda):
+    """The set of activities, without those that cannot be recorded here."""
+    from rushlight import cuda
 
-    @property
-    def cpu_time_total(self) -> Any:
-        return (self.end - self.start) / 1000
-
-    cpu_time = cpu_time_total
-
-
-class _Average:
-    """All events of one name."""
-
-    def __init__(self, key: Any) -> None:
-        self.key, self.count, self.cpu_time_total = key, 0, 0.0
-
-    @property
-    def cpu_time(self) -> Any:
-        return self.cpu_time_total / max(self.count, 1)
-
-    self_cpu_time_total = property(lambda self: self.cpu_time_total)
-    device_time = device_time_total = self_device_time_total = 0.0
-    cuda_time = cuda_time_total = self_cuda_time_total = 0.0
-    cpu_memory_usage = self_cpu_memory_usage = flops = 0
-
-
-class EventList(list):
-    """Averages by name; table() prints them."""
-
-    def table(self, sort_by: str | None = None, row_limit: int = 100,
-              max_src_column_width: int = 75, header: Any = None, **_: Any) -> str:  # fmt: skip
-        """The rows as text, the largest first."""
-        rows = sorted(self, key=lambda e: e.cpu_time_total, reverse=True)[
-            : max(row_limit, 0) or None
-        ]
-        width = max([len("Name"), *(len(e.key) for e in rows)])
-        line = f"{'-' * width}  {'-' * 14}  {'-' * 14}  {'-' * 10}"
-        text = [header] if header else []
-        text += [
-            line,
-            f"{'Name':>{width}}  {'CPU total':>14}  {'CPU time avg':>14}  {'# of Calls':>10}",
-            line,
-        ]
-        text += [
-            f"{e.key:>{width}}  {_milliseconds(e.cpu_time_total)}  {_milliseconds(e.cpu_time)}  "
-            f"{e.count:>10}"
-            for e in rows
-        ]
-        return "\n".join([*text, line])
-
-    @property
-    def self_cpu_time_total(self) -> Any:
-        return sum(e.cpu_time_total for e in self)
-
-    def total_average(self) -> Any:
-        total = _Average("Total")
-        for event in self:
-            total.count += event.count
-            total.cpu_time_total += event.cpu_time_total
-        return total
-
-    def export_chrome_trace(self, path: FileLike) -> Any:
-        """Nothing to write: averages have no place in time."""
-        raise NotImplementedError("EventList.export_chrome_trace: call it on the profiler")
-
-    def __str__(self) -> str:
-        return self.table()
+    if use_cuda is not None:
+        warnings.warn("profile: use_cuda is deprecated, name ProfilerActivity.CUDA among the "
+                      "activities", FutureWarning, stacklevel=3)  # fmt: skip
+    if activities is None:
+        chosen = {ProfilerActivity.CPU}
+    else:
+        chosen = set()
+        for activity in activities:
+            chosen |= set(activity) if isinstance(activity, dict) else {activity}
+    if use_cuda is not None:
+        chosen = (chosen | {ProfilerActivity.CUDA}) if use_cuda else chosen
+    wrong = [a for a in chosen if not isinstance(a, ProfilerActivity)]
+    if wrong:
+        raise TypeError(f"profile: activities must be ProfilerActivity members, not {wrong[0]!r}")
+    if not chosen:
+        raise ValueError("profile: activities is empty, there is nothing to record")
+    if ProfilerActivity.CUDA in chosen:
+        if cuda.is_available():
+            _tell_once("profile: kernels of GPUs are not recorded yet; CPU events are")
+        else:
+            _tell_once("profile: CUDA is not available, its activity is left out")
+    return chosen
 
 
-def _milliseconds(microseconds):
-    return f"{microseconds / 1000:>12.3f}ms"
+class _KinetoProfile:
+    """Records from start_trace() to stop_trace(); profile adds steps and schedules."""
+
+    def __init__(self, *, activities: Activities = None, record_shapes: bool = False,
+                 profile_memory: bool = False, with_stack: bool = False, with_flops: bool = False,
+                 with_modules: bool = False, experimental_config: Any = None,
+                 execution_trace_observer: Any = None, acc_events: bool = False,
+                 custom_trace_id_callback: Callable[[], str] | None = None) -> None:  # fmt: skip
+        if execution_trace_observer is not None:
+            raise NotImplementedError(
+                "profile: execution_trace_observer is not supported; export_chrome_trace has the "
+                "shapes of all ops with record_shapes=True"
+            )
+        self.activities = _check_activities(activities, None)
+        self.record_shapes = record_shapes
+        self.profile_memory = profile_memory
+        self.with_stack = with_stack
+        self.with_flops = with_flops
+        self.with_modules = with_modules
+        self.experimental_config = experimental_config
+        self.acc_events = acc_events
+        self.custom_trace_id_callback = custom_trace_id_callback
+        self.use_device = None
+        self.preset_metadata: dict[str, str] = {}
+        self._metadata: dict[str, Any] = {}
+        self._trace_id = ""
+        self._session: Any = None  # the recording, also after its end
+        self._recording: ExitStack | None = None
+        self._events: EventList | None = None  # of the recording, once somebody asked
+        self._kept: list[Any] = []  # of earlier recordings, with acc_events
+
+    def start(self) -> None:
+        """Gets ready and records."""
+        self.prepare_trace()
+        self.start_trace()
+
+    def stop(self) -> None:
+        """Ends the recording."""
+        self.stop_trace()
+
+    def prepare_trace(self) -> None:
+        """Chooses the number of the trace; there is nothing to warm up on a CPU."""
+        callback = self.custom_trace_id_callback
+        self._trace_id = callback() if callback is not None else uuid.uuid4().hex.upper()
+
+    def start_trace(self) -> None:
+        """Begins a recording, and drops the one before."""
+        if self._recording is not None:
+            raise RuntimeError("profile: this profiler is recording already")
+        if self._session is not None and self.acc_events:
+            self._kept += self._read()
+        self._events = self._session = None
+        if ProfilerActivity.CPU not in self.activities:
+            return
+        wanted = (
+            _SHAPES * self.record_shapes
+            | _MEMORY * self.profile_memory
+            | _FLOPS * self.with_flops
+            | _STACKS * self.with_stack
+        )
+        self._recording = installed(self.with_modules)
+        try:
+            self._session = _C._profiler_start(wanted)
+        except BaseException:
+            self._end_ranges()
+            raise
+
+    def stop_trace(self) -> None:
+        """Ends the recording; the events can be read from now on."""
+        if self._recording is None:
+            return
+        _C._profiler_stop(self._session)
+        self._end_ranges()
+
+    def _end_ranges(self):
+        recording, self._recording = self._recording, None
+        if recording is not None:
+            recording.close()
+
+    def _read(self):
+        if self._session is None:
+            return EventList(profile_memory=self.profile_memory, with_flops=self.with_flops)
+        if self._events is not None:
+            return self._events
+        from rushlight.profiler._events import read_events
+
+        events = read_events(
+            self._session, profile_memory=self.profile_memory, with_flops=self.with_flops
+        )
+        if self._recording is None:  # else there will be more of them
+            self._events = events
+        return events
+
+    def events(self) -> EventList:
+        """What was recorded, in order of beginning."""
+        events = self._read()
+        return events._like([*self._kept, *events]) if self._kept else events
+
+    def key_averages(self, group_by_input_shape: bool = False, group_by_stack_n: int = 0,
+                     group_by_overload_name: bool = False) -> EventList:  # fmt: skip
+        """What was recorded, by name: and by shapes, innermost lines or overloads, if asked."""
+        return self.events().key_averages(
+            group_by_input_shape, group_by_stack_n, group_by_overload_name
+        )
+
+    def export_chrome_trace(self, path: FileLike) -> None:
+        """Writes what was recorded as JSON that Perfetto and chrome://tracing read.
+
+        A name that ends in .gz gets a packed file. With acc_events, only the last recording has a
+        place on the time line, and is written.
+        """
+        from rushlight.profiler._trace import write_trace
+
+        flags = ("record_shapes", "profile_memory", "with_stack", "with_flops", "with_modules")
+        metadata: dict[str, Any] = {"trace_id": self._trace_id}
+        metadata |= {name: 1 for name in flags if getattr(self, name)}
+        preset = {key: json.loads(value) for key, value in self.preset_metadata.items()}
+        write_trace(path, self._read(), metadata | preset | self._metadata)
+
+    def export_stacks(self, path: FileLike, metric: str = "self_cpu_time_total") -> None:
+        """Writes stacks with their times, for tools that draw flame graphs (with_stack=True)."""
+        if not self.with_stack:
+            raise ValueError("profile.export_stacks: the profile needs with_stack=True")
+        self.events().export_stacks(path, metric)
+
+    def add_metadata(self, key: str, value: str) -> None:
+        """A text that is written into traces from now on."""
+        self._metadata[key] = value
+
+    def add_metadata_json(self, key: str, value: str) -> None:
+        """A value in JSON that is written into traces from now on."""
+        self._metadata[key] = json.loads(value)
+
+    def preset_metadata_json(self, key: str, value: str) -> None:
+        """The same for every recording of this profiler."""
+        json.loads(value)
+        self.preset_metadata[key] = value
+
+    def set_custom_trace_id_callback(self, callback: Callable[[], str]) -> None:
+        """What gives a trace its id, from the next one on."""
+        self.custom_trace_id_callback = callback
+
+    def get_trace_id(self) -> str | None:
+        """The id of the trace, or None before there is one."""
+        return self._trace_id or None
 
 
 def _default_schedule_fn(_):
@@ -131,18 +215,66 @@ def _default_schedule_fn(_):
     return ProfilerAction.RECORD
 
 
-class profile:
-    """Times a with block, or the steps of a loop, and what record_function names inside.
+def _warn(text):
+    return lambda self: warnings.warn(f"profile: incorrect schedule: {text}", stacklevel=4)
 
-    Operators are not recorded one by one yet.
+
+_A = ProfilerAction
+_prepare, _start, _stop = (
+    _KinetoProfile.prepare_trace,
+    _KinetoProfile.start_trace,
+    _KinetoProfile.stop_trace,
+)
+
+
+def _ready(self):
+    self._trace_ready()
+
+
+# What is done between two steps, by the action before and the action after; None after the end.
+_BETWEEN: dict[tuple[ProfilerAction, ProfilerAction | None], list[Callable[[Any], None]]] = {
+    (_A.NONE, _A.WARMUP): [_prepare],
+    (_A.NONE, _A.RECORD): [_prepare, _start],
+    (_A.NONE, _A.RECORD_AND_SAVE): [_prepare, _start],
+    (_A.WARMUP, _A.NONE): [_warn("WARMUP followed by NONE")],
+    (_A.WARMUP, _A.RECORD): [_start],
+    (_A.WARMUP, _A.RECORD_AND_SAVE): [_start],
+    (_A.RECORD, _A.NONE): [_warn("RECORD followed by NONE"), _stop],
+    (_A.RECORD, _A.WARMUP): [_warn("RECORD followed by WARMUP"), _stop, _prepare],
+    (_A.RECORD, None): [_stop, _ready],
+    (_A.RECORD_AND_SAVE, _A.NONE): [_stop, _ready],
+    (_A.RECORD_AND_SAVE, _A.WARMUP): [_stop, _ready, _prepare],
+    (_A.RECORD_AND_SAVE, _A.RECORD): [_stop, _ready, _prepare, _start],
+    (_A.RECORD_AND_SAVE, _A.RECORD_AND_SAVE): [_stop, _ready, _prepare, _start],
+    (_A.RECORD_AND_SAVE, None): [_stop, _ready],
+}
+
+
+class profile(_KinetoProfile):
+    """Records a with block, or the steps of a loop that a schedule chooses.
+
+    It sees the ops of the thread that began it and of the Python threads started meanwhile, the
+    nodes of their backward passes, and the ranges that record_function names. It does not see
+    threads that ran before, other processes (workers of a DataLoader), or kernels of GPUs.
+    Profiles may overlap: each records everything.
+
+    Args:
+        activities: what to record; CPU by default.
+        schedule: an action for each step number (rushlight.profiler.schedule).
+        on_trace_ready: called with the profiler when a recording is complete.
+        record_shapes: shapes, strides and dtypes of arguments.
+        profile_memory: by how much the process's live CPU memory grew in each event.
+        with_stack: the calls of the program that were under way.
+        with_flops: floating-point operations by the formulas of the op table, and bytes moved.
+        with_modules: ranges around the calls of modules, and each event's module path.
+        acc_events: keep the events of all recordings of a schedule, not only of the last.
     """
 
     def __init__(
         self,
         *,
-        activities: Iterable[ProfilerActivity | dict[ProfilerActivity, Sequence[str]]]
-        | None = None,
-        schedule: Any = None,
+        activities: Activities = None,
+        schedule: Callable[[int], ProfilerAction] | None = None,
         on_trace_ready: Callable[..., Any] | None = None,
         record_shapes: bool = False,
         profile_memory: bool = False,
@@ -155,60 +287,59 @@ class profile:
         use_cuda: bool | None = None,
         custom_trace_id_callback: Callable[[], str] | None = None,
     ) -> None:
-        self._schedule = schedule or _default_schedule_fn
+        super().__init__(
+            activities=_check_activities(activities, use_cuda),
+            record_shapes=record_shapes,
+            profile_memory=profile_memory,
+            with_stack=with_stack,
+            with_flops=with_flops,
+            with_modules=with_modules,
+            experimental_config=experimental_config,
+            execution_trace_observer=execution_trace_observer,
+            acc_events=acc_events,
+            custom_trace_id_callback=custom_trace_id_callback,
+        )
+        self.schedule = schedule or _default_schedule_fn
+        self.record_steps = schedule is not None
         self.on_trace_ready = on_trace_ready
         self.step_num = 0
-        self.current_action = self._schedule(0)
-        self._events = []
-        self._step_start: int | None = None
+        self.current_action = self.schedule(0)
+        self.step_rec_fn: record_function | None = None
 
     def start(self) -> None:
-        """Begins to record, if this step is to be recorded."""
-        self._step_start = time.perf_counter_ns()
-        self._follow(ProfilerAction.NONE, self.current_action)
+        """Begins with step 0."""
+        self._pass(ProfilerAction.NONE, self.current_action)
+        self._begin_step()
 
     def stop(self) -> None:
-        """Ends recording; hands the record to on_trace_ready."""
-        self._note_step()
-        if self.current_action in (ProfilerAction.RECORD, ProfilerAction.RECORD_AND_SAVE):
-            self._end_recording()
-            self._ready()
+        """Ends the last step; hands what was recorded to on_trace_ready."""
+        self._end_step()
+        self._pass(self.current_action, None)
 
     def step(self) -> None:
         """Says that the next step begins."""
-        self._note_step()
+        self._end_step()
         before = self.current_action
         self.step_num += 1
-        self.current_action = self._schedule(self.step_num)
-        if before is ProfilerAction.RECORD_AND_SAVE:
-            self._end_recording()
-            self._ready()
-            before = ProfilerAction.NONE
-        self._follow(before, self.current_action)
-        self._step_start = time.perf_counter_ns()
+        self.current_action = self.schedule(self.step_num)
+        self._pass(before, self.current_action)
+        self._begin_step()
 
-    def _note_step(self):
-        if self in _active and self._step_start is not None:
-            name = f"ProfilerStep#{self.step_num}"
-            self._events.append(
-                _Event(name, self._step_start, time.perf_counter_ns(), threading.get_ident())
-            )
+    def _begin_step(self):
+        if self.record_steps:
+            self.step_rec_fn = record_function(f"ProfilerStep#{self.step_num}")
+            self.step_rec_fn.__enter__()
 
-    def _follow(self, before, now):
-        recording = (ProfilerAction.RECORD, ProfilerAction.RECORD_AND_SAVE)
-        if now in recording and before not in recording:
-            self._events = []
-            with _lock:
-                _active.append(self)
-        elif now not in recording:
-            self._end_recording()
+    def _end_step(self):
+        if self.step_rec_fn is not None:
+            self.step_rec_fn.__exit__(None, None, None)
+            self.step_rec_fn = None
 
-    def _end_recording(self):
-        with _lock:
-            if self in _active:
-                _active.remove(self)
+    def _pass(self, before, after):
+        for action in _BETWEEN.get((before, after), ()):
+            action(self)
 
-    def _ready(self):
+    def _trace_ready(self):
         if self.on_trace_ready is not None:
             self.on_trace_ready(self)
 
@@ -220,57 +351,18 @@ class profile:
         self.stop()
         return False
 
-    def events(self) -> Any:
-        """What was recorded, in order of ending."""
-        return EventList(self._events)
-
-    def key_averages(
-        self, group_by_input_shape: bool = False, group_by_stack_n: int = 0, **_: Any
-    ) -> Any:
-        """What was recorded, by name."""
-        found: dict[str, Any] = defaultdict(lambda: None)
-        for event in self._events:
-            if found[event.name] is None:
-                found[event.name] = _Average(event.name)
-            found[event.name].count += 1
-            found[event.name].cpu_time_total += event.cpu_time_total
-        return EventList(found.values())
-
-    def export_chrome_trace(self, path: str) -> None:
-        """Writes what was recorded as JSON that chrome://tracing and Perfetto read."""
-        pid = os.getpid()
-        events = [
-            {"ph": "X", "cat": "user_annotation", "name": e.name, "pid": pid, "tid": e.thread,
-             "ts": e.start / 1000, "dur": (e.end - e.start) / 1000}
-            for e in self._events
-        ]  # fmt: skip
-        import gzip
-
-        opener = gzip.open if str(path).endswith(".gz") else open
-        with opener(path, "wt") as file:
-            json.dump({"traceEvents": events}, file)
-
-    def export_stacks(self, path: str, metric: str = "self_cpu_time_total") -> Any:
-        """Stacks are not recorded."""
-        raise NotImplementedError("profile.export_stacks: stacks are not recorded yet")
-
-    def add_metadata(self, key: str, value: str) -> None:
-        """Kept out of the record."""
-
-    def add_metadata_json(self, key: str, value: str) -> None:
-        """Kept out of the record."""
-
 
 def tensorboard_trace_handler(
     dir_name: str, worker_name: str | None = None, use_gzip: bool = False
-) -> Any:
-    """An on_trace_ready that writes each record into a folder."""
+) -> Callable[[Any], None]:
+    """An on_trace_ready that writes each recording into a folder."""
 
-    def handle(profiler):
+    def handle(prof):
         os.makedirs(dir_name, exist_ok=True)
         name = worker_name or f"{socket.gethostname()}_{os.getpid()}"
         ending = ".gz" if use_gzip else ""
-        file = f"{name}.{time.time_ns()}.pt.trace.json{ending}"
-        profiler.export_chrome_trace(os.path.join(dir_name, file))
+        prof.export_chrome_trace(
+            os.path.join(dir_name, f"{name}.{time.time_ns()}.pt.trace.json{ending}")
+        )
 
     return handle

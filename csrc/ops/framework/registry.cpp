@@ -68,6 +68,8 @@ struct Stack {
   std::vector<Interceptor*> all;
   size_t active = 0;
   bool autocast = false;
+  OpObserver* observer = nullptr;
+  void (*passed_on)(Value*, Value*) = nullptr;  // see Note [One op, observed once]
   void show() const { set_mode(kIntercept, active > 0 || autocast); }
 };
 Stack& stack() {
@@ -143,16 +145,54 @@ bool intercept_for_autocast(bool on) {
   return before;
 }
 
-void run_intercepted(const OpEntry& entry, Value* args, Value* results) {
-  Stack& s = stack();
+namespace {
+
+void run_with_interceptors(Stack& s, const OpEntry& entry, Value* args, Value* results) {
   if (s.autocast && run_autocast(entry, args, results)) return;
   if (s.active == 0) {
-    if (s.autocast) t_passing = entry.boxed;  // the ops inside are looked at
+    // The ops inside are looked at. (A thread that took over another one's modes has the bit of
+    // interceptors that it does not have.)
+    if (t_modes & kSlowPath) t_passing = entry.boxed;
     return entry.boxed(args, results);
   }
   Interceptor* top = s.all[s.active - 1];
   const Lowered guard(s);
   top->call(entry, args, results);
+}
+
+// Note [One op, observed once]
+// An interceptor that leaves a call as it is calls the op once more, and that comes here again. It
+// is the same op if no other came in between; one whose arguments were cast or batched first is an
+// op inside the op.
+bool is_observed(Stack& s, const OpEntry& entry) {
+  if (!s.observer) {  // a guard brought the bit back after the observer had gone
+    set_mode(kObserve, false);
+    return false;
+  }
+  return std::exchange(s.passed_on, nullptr) != entry.boxed;
+}
+
+}  // namespace
+
+void set_observer(OpObserver* o) {
+  stack().observer = o;
+  set_mode(kObserve, o != nullptr);
+}
+
+void run_observed(const OpEntry& entry, Value* args, Value* results) {
+  struct Passing {
+    explicit Passing(Stack& stack) : s(stack) {}
+    ~Passing() { s.passed_on = nullptr; }
+    Stack& s;
+  } passing(stack());
+  if (passing.s.active > 0 || passing.s.autocast) passing.s.passed_on = entry.boxed;
+  run_with_interceptors(passing.s, entry, args, results);
+}
+
+void run_intercepted(const OpEntry& entry, Value* args, Value* results) {
+  Stack& s = stack();
+  if (t_modes & kObserve && is_observed(s, entry)) return s.observer->observe(entry, args, results);
+  run_with_interceptors(s, entry, args, results);
 }
 
 bool is_intercepted(const OpEntry& entry) {

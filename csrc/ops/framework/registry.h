@@ -123,7 +123,20 @@ class RUSH_API ActiveAgain {
  private:
   size_t saved_;
 };
-// Asked by each op while a bit of kSlowPath is set: false for the one that run_under runs.
+
+// What is told of every op of a thread and changes none; csrc/trace/stream.h is the one there is.
+// It is no interceptor: it may come and go at any time, is told of a call before anything changes
+// it, and code that asks for kIntercept runs as if nobody looked.
+struct OpObserver {
+  virtual ~OpObserver() = default;
+  virtual void observe(const OpEntry& entry, Value* args, Value* results) = 0;
+};
+RUSH_API void set_observer(OpObserver* o);  // of this thread; null: none
+// For the observer: runs the op, with all that is installed on this thread.
+RUSH_API void run_observed(const OpEntry& entry, Value* args, Value* results);
+
+// Asked by each op while a bit of kSlowPath is set: false for the one that run_under or
+// run_observed runs.
 RUSH_API bool is_intercepted(const OpEntry& entry);
 
 }  // namespace rush

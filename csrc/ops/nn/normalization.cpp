@@ -408,7 +408,7 @@ Tensor normalize_batch(const Tensor& x, const Tensor& weight, const Tensor& bias
   const Tensor wide = direct ? x : widened(x), w = direct ? weight : widened(weight),
                b = direct ? bias : widened(bias);
   const DType kept = running_mean.defined() ? running_mean.dtype() : wide.dtype();
-  const bool plain = !(t_modes & (kSlowPath | kForward)) && x.numel() > 0 &&
+  const bool plain = !(t_modes & (kIntercept | kForward)) && x.numel() > 0 &&
                      (direct || kept == wide.dtype()) && is_plain_state(running_mean, x, kept) &&
                      is_plain_state(running_var, x, kept) &&
                      is_plain_state(batches, x, DType::Int64) &&

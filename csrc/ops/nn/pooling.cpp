@@ -98,7 +98,7 @@ struct MaxPoolValues : RunsAnywhere {
   }
   // Where nobody looks on, either.
   static bool will_do(const Tensor& x) {
-    return pool_loops(x).max_values && !x.is_batched() && !(t_modes & (kSlowPath | kForward)) &&
+    return pool_loops(x).max_values && !x.is_batched() && !(t_modes & (kIntercept | kForward)) &&
            !(grad_enabled() && requires_grad(x));
   }
 };

@@ -1,0 +1,224 @@
+// profiler.cpp: recordings from Python (rushlight/profiler), as plain lists of tuples.
+#include "profiler/session.h"
+
+#include <bit>
+#include <map>
+#include <string>
+
+#include "bindings/handle.h"
+#include "bindings/source.h"
+
+namespace rush::py {
+namespace {
+
+using profiler::Event;
+using profiler::Session;
+using profiler::ThreadBuffer;
+using SessionPointer = std::shared_ptr<Session>;
+
+constexpr const char* kCapsule = "rushlight.profiler.session";
+int g_sessions_with_calls = 0;  // with the GIL
+
+SessionPointer& session_of(PyObject* capsule) {
+  auto* p = static_cast<SessionPointer*>(PyCapsule_GetPointer(capsule, kCapsule));
+  if (!p) throw PythonError{};
+  return *p;
+}
+
+void end_session(Session& session) {
+  if (session.stopped()) return;
+  stream::remove_listener(&session);
+  session.stop();
+  if (session.wanted() & profiler::kStacks) want_calls(--g_sessions_with_calls > 0);
+}
+
+// _profiler_start(wanted) -> session: records what this thread does from now on, and the threads
+// that call _profiler_watch_thread.
+PyObject* start(PyObject*, PyObject* wanted) {
+  return guarded([&] {
+    const long bits = PyLong_AsLong(wanted);
+    if (bits == -1 && PyErr_Occurred()) throw PythonError{};
+    auto session = std::make_unique<SessionPointer>(std::make_shared<Session>(uint32_t(bits)));
+    const Handle capsule = Handle::steal(PyCapsule_New(session.get(), kCapsule, [](PyObject* c) {
+      auto* p = static_cast<SessionPointer*>(PyCapsule_GetPointer(c, kCapsule));
+      end_session(**p);
+      delete p;
+    }));
+    const SessionPointer& kept = *session.release();
+    stream::add_listener(kept);
+    if (kept->wanted() & profiler::kStacks) want_calls(++g_sessions_with_calls > 0);
+    stream::watch_this_thread();
+    return Py_NewRef(capsule.get());
+  });
+}
+
+PyObject* stop(PyObject*, PyObject* capsule) {
+  return guarded([&] {
+    end_session(*session_of(capsule));
+    return Py_NewRef(Py_None);
+  });
+}
+
+Handle tuple_of(std::span<const int64_t> words, bool floating = false) {
+  Handle tuple = Handle::steal(PyTuple_New(Py_ssize_t(words.size())));
+  for (size_t i = 0; i < words.size(); ++i) {
+    PyObject* item = floating ? PyFloat_FromDouble(std::bit_cast<double>(words[i]))
+                              : PyLong_FromLongLong(words[i]);
+    if (!item) throw PythonError{};
+    PyTuple_SET_ITEM(tuple.get(), Py_ssize_t(i), item);
+  }
+  return tuple;
+}
+
+Handle made(const char* format, auto... items) {
+  return Handle::steal(Py_BuildValue(format, items...));
+}
+
+// (dtype or None, sizes, strides)
+Handle shown_tensor(const profiler::PackedTensor& t) {
+  const Handle sizes = tuple_of(t.sizes), strides = tuple_of(t.strides);
+  if (t.dtype < 0) return made("(OOO)", Py_None, sizes.get(), strides.get());
+  const std::string dtype(name(DType(t.dtype)));
+  return made("(sOO)", dtype.c_str(), sizes.get(), strides.get());
+}
+
+Handle list_of(size_t n, auto&& item) {
+  Handle list = Handle::steal(PyList_New(Py_ssize_t(n)));
+  for (size_t i = 0; i < n; ++i) PyList_SET_ITEM(list.get(), Py_ssize_t(i), item(i).release());
+  return list;
+}
+
+// None, or (kind, what): a "tensor", a list of "tensors", a "number", a "bool", a list of "numbers".
+Handle shown_input(const profiler::PackedInput& in) {
+  using Tag = Value::Tag;
+  switch (in.tag) {
+    case Tag::Tensor:
+      return made("(sO)", "tensor", shown_tensor(in.tensors[0]).get());
+    case Tag::Tensors: {
+      const Handle all =
+          list_of(in.tensors.size(), [&](size_t i) { return shown_tensor(in.tensors[i]); });
+      return made("(sO)", "tensors", all.get());
+    }
+    case Tag::Ints:
+    case Tag::Floats:
+      return made("(sO)", "numbers", tuple_of(in.words, in.floating).get());
+    case Tag::Bool:
+      return made("(sO)", "bool", in.words[0] ? Py_True : Py_False);
+    case Tag::Scalar:
+    case Tag::Float:
+    case Tag::Int:
+      return made("(sO)", "number", PyTuple_GET_ITEM(tuple_of(in.words, in.floating).get(), 0));
+    default:
+      return Handle::borrow(Py_None);
+  }
+}
+
+// Tuples of events. Lines are shown as (file, line, function), each made once.
+class Shown {
+ public:
+  Handle event(const ThreadBuffer& thread, const Event& e) {
+    const int64_t end = e.end.load(std::memory_order_acquire);
+    const bool is_op = e.kind == StreamKind::Op;
+    Handle inputs = Handle::borrow(Py_None), calls = Handle::borrow(Py_None);
+    if (e.inputs) {
+      const auto unpacked = profiler::unpack_inputs(e.inputs);
+      inputs = list_of(unpacked.size(), [&](size_t i) { return shown_input(unpacked[i]); });
+    }
+    if (e.calls) calls = list_of(e.num_calls, [&](size_t i) { return place(e.calls[i]); });
+    // What only the end tells is not there yet where there is none, except a node of its own.
+    const bool has_node = (end != 0 || e.kind == StreamKind::Node) && e.node != 0;
+    const long long zero = 0;
+    return made(
+        "(issILLLOLLLKLOOOK)", int(e.kind) + (e.part == NodeObserver::Part::Apply ? 4 : 0),
+        is_op ? e.entry->name : e.name->c_str(), is_op ? e.entry->overload : "",
+        static_cast<unsigned int>(thread.number), static_cast<long long>(thread.system_id),
+        static_cast<long long>(e.begin), static_cast<long long>(end),
+        end != 0 && e.failed ? Py_True : Py_False, end ? static_cast<long long>(e.flops) : zero,
+        end ? static_cast<long long>(e.bytes) : zero, end ? static_cast<long long>(e.memory) : zero,
+        static_cast<unsigned long long>(has_node ? e.node : 0),
+        has_node ? static_cast<long long>(e.sequence) : -1LL, place(e.source).get(), calls.get(),
+        inputs.get(), static_cast<unsigned long long>(e.tag));
+  }
+
+ private:
+  Handle place(SourcePoint p) {
+    Handle& known = places_[{p.code, p.offset}];
+    if (!known) {
+      const auto line = source_line(p);
+      known =
+          line ? made("(OiO)", line->file, line->line, line->function) : Handle::borrow(Py_None);
+    }
+    return known;
+  }
+  std::map<std::pair<uint32_t, uint32_t>, Handle> places_;
+};
+
+// _profiler_events(session) -> (begin, end, wall clock at begin, [(kind, name, overload, thread,
+// system's thread, begin, end, failed, flops, bytes, memory, node, sequence, line, calls, inputs,
+// tag), ...]). Times are in ns; the end is now, while it records.
+PyObject* events(PyObject*, PyObject* capsule) {
+  return guarded([&] {
+    Shown shown;
+    const Session& session = *session_of(capsule);
+    const Handle list = Handle::steal(PyList_New(0));
+    session.for_each([&](const ThreadBuffer& thread, const Event& e) {
+      check_status(PyList_Append(list.get(), shown.event(thread, e).get()));
+    });
+    return made("(LLLO)", static_cast<long long>(session.begin()),
+                static_cast<long long>(session.end()), static_cast<long long>(session.wall_begin()),
+                list.get())
+        .release();
+  });
+}
+
+PyObject* watch_thread(PyObject*, PyObject*) {
+  return guarded([] {
+    stream::watch_this_thread();
+    return Py_NewRef(Py_None);
+  });
+}
+
+PyObject* watches_thread(PyObject*, PyObject*) {
+  return PyBool_FromLong(stream::watches_this_thread());
+}
+
+// _profiler_begin_range(name, tag) -> int: 0 when nobody records this thread.
+PyObject* begin_range(PyObject*, PyObject* const* args, Py_ssize_t n) {
+  return guarded([&] {
+    check(n == 2, ErrorKind::Type, "record_function", "expected a name and a tag");
+    if (!stream::watches_this_thread()) return PyLong_FromLong(0);
+    const long tag = PyLong_AsLong(args[1]);
+    if (tag == -1 && PyErr_Occurred()) throw PythonError{};
+    return PyLong_FromUnsignedLongLong(stream::begin_range(text_of(args[0]), uint64_t(tag)));
+  });
+}
+
+PyObject* end_range(PyObject*, PyObject* const* args, Py_ssize_t n) {
+  return guarded([&] {
+    check(n == 2, ErrorKind::Type, "record_function", "expected a range and whether it failed");
+    const unsigned long long range = PyLong_AsUnsignedLongLong(args[0]);
+    if (range == static_cast<unsigned long long>(-1) && PyErr_Occurred()) throw PythonError{};
+    stream::end_range(range, args[1] == Py_True);
+    return Py_NewRef(Py_None);
+  });
+}
+
+PyObject* live_bytes(PyObject*, PyObject*) { return PyLong_FromLongLong(profiler::live_bytes()); }
+
+PyMethodDef functions[] = {
+    {"_profiler_start", start, METH_O, nullptr},
+    {"_profiler_stop", stop, METH_O, nullptr},
+    {"_profiler_events", events, METH_O, nullptr},
+    {"_profiler_begin_range", as_method(begin_range), METH_FASTCALL, nullptr},
+    {"_profiler_end_range", as_method(end_range), METH_FASTCALL, nullptr},
+    {"_profiler_watch_thread", watch_thread, METH_NOARGS, nullptr},
+    {"_profiler_watches_thread", watches_thread, METH_NOARGS, nullptr},
+    {"_profiler_live_bytes", live_bytes, METH_NOARGS, nullptr},
+    {},
+};
+
+}  // namespace
+
+bool init_profiler(PyObject* module) { return PyModule_AddFunctions(module, functions) == 0; }
+
+}  // namespace rush::py

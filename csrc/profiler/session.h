@@ -1,0 +1,130 @@
+// session.h: one recording. A session listens to the stream (trace/stream.h) and keeps what it hears
+// as events of fixed size, in buffers that belong to one thread each.
+//
+// A buffer is written by its thread and read by anyone, at any time: events do not move, a chunk's
+// count says how many of them are there, and `end` is written last. An event that is still under
+// way has none, and what its end would have told is not to be read.
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <string>
+#include <unordered_set>
+#include <vector>
+
+#include "core/mutex.h"
+#include "profiler/inputs.h"
+#include "trace/stream.h"
+
+namespace rush::profiler {
+
+enum Wanted : uint32_t { kShapes = 1, kMemory = 2, kFlops = 4, kStacks = 8 };
+
+struct Event {
+  int64_t begin = 0;            // ns of the steady clock
+  std::atomic<int64_t> end{0};  // 0: under way
+  StreamKind kind{};
+  NodeObserver::Part part{};  // Node
+  bool failed = false;
+  bool costs = false;  // counts its own operations and bytes, so the ops inside do not
+  uint32_t modes = 0;
+  SourcePoint source;
+  union {
+    const OpEntry* entry = nullptr;  // Op
+    const std::string* name;         // Node, Range
+  };
+  uint64_t tag = 0;                    // Range
+  const int64_t* inputs = nullptr;     // with kShapes; see inputs.h
+  const SourcePoint* calls = nullptr;  // with kStacks
+  uint32_t num_calls = 0;
+  uint64_t node = 0, sequence = 0;  // the node that it recorded, or that it is; see the pair below
+  int64_t flops = 0, bytes = 0;     // with kFlops
+  int64_t memory = 0;               // with kMemory: bytes by which the CPU's live memory grew
+};
+// A node is known by its address and its number together: addresses are used again, and numbers of
+// different threads may be equal. The first event to end with a node recorded it.
+
+// Memory of a session that is handed out in small pieces and freed as a whole.
+class Arena {
+ public:
+  template <class T>
+  T* take(size_t n) {
+    return static_cast<T*>(take_bytes(n * sizeof(T)));
+  }
+
+ private:
+  static constexpr size_t kBlock = size_t{64} << 10;
+  void* take_bytes(size_t n);
+  struct Block;
+  struct Free {
+    void operator()(Block* b) const;
+  };
+  std::vector<std::unique_ptr<Block, Free>> blocks_;
+  size_t used_ = 0, size_ = 0;
+};
+
+class ThreadBuffer {
+ public:
+  explicit ThreadBuffer(uint32_t number);
+  ~ThreadBuffer();
+  ThreadBuffer(const ThreadBuffer&) = delete;
+  ThreadBuffer& operator=(const ThreadBuffer&) = delete;
+
+  Event* add();  // counted by publish()
+  void publish() { last_->used.fetch_add(1, std::memory_order_release); }
+  void for_each(const std::function<void(const Event&)>& f) const;
+
+  const uint32_t number;
+  const int64_t system_id;  // what the operating system calls the thread
+  Arena arena;
+  std::vector<int64_t> words;  // room in which inputs are packed
+  int costing = 0;             // events under way that count their own cost
+  const SourcePoint* last_calls = nullptr;
+  uint32_t num_last_calls = 0;
+
+ private:
+  static constexpr uint32_t kEvents = 256;
+  struct Chunk {
+    Event events[kEvents];
+    std::atomic<uint32_t> used{0};
+    std::atomic<Chunk*> next{nullptr};
+  };
+  Chunk* const first_;
+  Chunk* last_;
+};
+
+class RUSH_API Session final : public StreamListener {
+ public:
+  explicit Session(uint32_t wanted);
+  ~Session() override;
+
+  void stop();  // sets the end; call it once, after the listener was removed
+  int64_t begin() const { return begin_; }
+  bool stopped() const { return end_ != 0; }
+  int64_t end() const;                                // the time now, where it was not stopped
+  int64_t wall_begin() const { return wall_begin_; }  // ns since 1970, at begin()
+  uint32_t wanted() const { return wanted_; }
+  // In order of the threads, of each in order of beginning.
+  void for_each(const std::function<void(const ThreadBuffer&, const Event&)>& f) const;
+
+  void* enter_thread(uint32_t number) noexcept override;
+  void* begin(void* thread, const StreamEvent& event) noexcept override;
+  void end(void* thread, void* begun, const StreamEvent& event) noexcept override;
+
+ private:
+  const std::string* intern(std::string name);
+  void begin_op(ThreadBuffer& buffer, Event& e, const StreamEvent& event);
+
+  const uint32_t wanted_;
+  const int64_t begin_, wall_begin_;
+  int64_t end_ = 0;
+  mutable Mutex mutex_{LockRank::EventNames};  // guards the two below
+  std::vector<std::unique_ptr<ThreadBuffer>> threads_;
+  std::unordered_set<std::string> names_;
+};
+
+// Bytes that the buffers of all sessions hold.
+RUSH_API int64_t live_bytes();
+
+}  // namespace rush::profiler

@@ -1,0 +1,185 @@
+"""What was recorded, as events: from the core's tuples to FunctionEvents with parents and links."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rushlight import _C
+from rushlight.autograd.profiler_util import EventList, FunctionEvent, Interval
+from rushlight.profiler._ranges import MODULE
+
+__all__ = ["read_events"]
+
+OP, NODE, RANGE, APPLY = 0, 1, 2, 4  # kinds, as the core numbers them
+FUNCTION, BACKWARD_FUNCTION, USER_SCOPE = 0, 1, 7  # PyTorch's scopes
+
+_EVALUATE = "autograd::engine::evaluate_function: "
+# Nodes that PyTorch shows by the full name of their C++ class.
+_FULL_NAMES = {
+    name: f"torch::autograd::{name}" for name in ("AccumulateGrad", "CopyBackwards", "CopySlices")
+}
+# Ops whose name in our table is not the one that PyTorch shows.
+_ATEN_NAMES = {
+    "cast": "_to_copy", "_batch_norm": "native_batch_norm", "_batch_norm_counted": "batch_norm",
+    "_convolution_forward": "convolution", "_dropout": "dropout", "_row_norm": "native_layer_norm",
+}  # fmt: skip
+_CPP_TYPES = {
+    "float32": "float", "float64": "double", "float16": "c10::Half", "bfloat16": "c10::BFloat16",
+    "int8": "signed char", "int16": "short int", "int32": "int", "int64": "long int",
+    "uint8": "unsigned char", "uint16": "unsigned short", "uint32": "unsigned int",
+    "uint64": "unsigned long", "bool": "bool", "complex32": "c10::complex<c10::Half>",
+    "complex64": "c10::complex<float>", "complex128": "c10::complex<double>",
+}  # fmt: skip
+
+
+def aten_name(op: str) -> str:
+    """An op of the table as PyTorch shows it."""
+    return "aten::" + _ATEN_NAMES.get(op, op)
+
+
+def _frame(place: tuple[str, int, str]) -> str:
+    file, line, function = place
+    return f"{file}({line}): {function}"
+
+
+def _describe_inputs(event: FunctionEvent, inputs: list[Any]) -> None:
+    """Shapes, strides, types and values of the arguments: lists with an entry per argument."""
+    shapes: list[Any] = []
+    strides: list[Any] = []
+    types: list[str] = []
+    values: list[Any] = []
+    for item in inputs:
+        shape: list[Any] = []
+        stride: list[Any] = []
+        type_, value = "", None
+        if item is not None:
+            kind, what = item
+            if kind == "tensor":
+                dtype, sizes, steps = what
+                shape, stride = list(sizes), list(steps)
+                type_ = _CPP_TYPES.get(dtype, dtype or "")
+            elif kind == "tensors":
+                shape = [list(sizes) for _, sizes, _ in what]
+                stride = [list(steps) for _, _, steps in what]
+                type_ = "TensorList"
+            elif kind == "numbers":
+                type_, value = "ScalarList", list(what)
+            else:
+                type_, value = "Scalar", what
+        shapes.append(shape)
+        strides.append(stride)
+        types.append(type_)
+        values.append(value)
+    event.structured_input_shapes = shapes
+    event.structured_input_strides = strides
+    # As in PyTorch, the plain list has the shapes of tensors only, not those in lists.
+    event.input_shapes = [
+        [] if t == "TensorList" else s for s, t in zip(shapes, types, strict=True)
+    ]
+    event.input_dtypes = types
+    event.concrete_inputs = values
+
+
+def _event(raw: tuple[Any, ...], number: int, begin: int, stop: int) -> FunctionEvent:
+    (kind, name, overload, thread, system_thread, start, end, failed, flops, moved, memory,
+     node, sequence, place, calls, inputs, tag) = raw  # fmt: skip
+    module = None
+    scope = FUNCTION
+    if kind == OP:
+        name = aten_name(name)
+    elif kind == RANGE:
+        scope = USER_SCOPE
+        if tag == MODULE:
+            path, _, class_name = name.partition("\n")
+            module = path or class_name
+            name = f"nn.Module: {module} ({class_name})" if path else f"nn.Module: {class_name}"
+    else:
+        scope = BACKWARD_FUNCTION if kind & APPLY else FUNCTION
+        name = _FULL_NAMES.get(name, name)
+        name = name if kind & APPLY else _EVALUATE + name
+    event = FunctionEvent(
+        id=number,
+        name=name,
+        thread=thread,
+        start_us=(start - begin) / 1000,
+        end_us=((end or stop) - begin) / 1000,
+        overload_name=overload,
+        scope=scope,
+        sequence_nr=sequence,
+        flops=flops,
+        cpu_memory_usage=memory,
+        is_user_annotation=kind == RANGE and tag != MODULE,
+        is_python_function=kind == RANGE and tag == MODULE,
+    )
+    if event.name.startswith("ProfilerStep#"):  # all steps have one key
+        event.name = event.key = "ProfilerStep*"
+    event.bytes = moved
+    event.failed = failed
+    event.finished = end != 0
+    event.system_thread = system_thread
+    event.source = None if place is None else _frame(place)
+    event.stack = [] if calls is None else [_frame(p) for p in calls]
+    event.module = module
+    event._node = node, sequence
+    if inputs is not None:
+        _describe_inputs(event, inputs)
+    return event
+
+
+def _nest(events: list[FunctionEvent]) -> None:
+    """Parents and children, of the events of one thread in order of beginning."""
+    open_: list[FunctionEvent] = []
+    for event in events:
+        # A range may end after one that began later: it is then no part of it.
+        while open_ and open_[-1].time_range.end < event.time_range.end:
+            open_.pop()
+        while open_ and open_[-1].time_range.end <= event.time_range.start:
+            open_.pop()
+        if open_:
+            parent = open_[-1]
+            parent.append_cpu_child(event)
+            event.set_cpu_parent(parent)
+            if event.module is None:
+                event.module = parent.module
+        open_.append(event)
+
+
+def _link(events: list[FunctionEvent]) -> None:
+    """Nodes of backward get the op that recorded them, with its thread, lines and module."""
+    recorded: dict[tuple[int, int], FunctionEvent] = {}
+    for event in sorted(events, key=lambda e: e.time_range.end):
+        if event._node[0] and event.name.startswith("aten::"):
+            recorded.setdefault(event._node, event)
+    for event in events:
+        if not event._node[0] or event.name.startswith("aten::"):
+            continue
+        forward = recorded.get(event._node)
+        if forward is not None and forward.time_range.start < event.time_range.start:
+            event.forward = forward
+            event.fwd_thread = forward.thread
+    for event in events:  # ops inside a node belong to the module of the node's op
+        if event.module is None:
+            at: FunctionEvent | None = event
+            while at is not None and at.forward is None:
+                at = at.cpu_parent
+            if at is not None and at.forward is not None:
+                event.module = at.forward.module
+
+
+def read_events(session: Any, *, profile_memory: bool, with_flops: bool) -> EventList:
+    """The events of a session, in order of beginning; those so far, if it still records."""
+    begin, stop, wall, raw_events = _C._profiler_events(session)
+    all_events: list[FunctionEvent] = []
+    threads: dict[int, list[FunctionEvent]] = {}
+    for number, raw in enumerate(raw_events, 1):
+        event = _event(raw, number, begin, stop)
+        all_events.append(event)
+        threads.setdefault(event.thread, []).append(event)
+    for events in threads.values():
+        _nest(events)
+    _link(all_events)
+    all_events.sort(key=lambda e: (e.time_range.start, -e.time_range.end, e.id))
+    found = EventList(all_events, profile_memory=profile_memory, with_flops=with_flops)
+    found.wall_begin = wall
+    found.time_range = Interval(0.0, (stop - begin) / 1000)
+    return found

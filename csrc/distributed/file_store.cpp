@@ -8,6 +8,8 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <random>
+#include <string_view>
 #include <thread>
 
 #include "core/interrupt.h"
@@ -17,6 +19,9 @@ namespace {
 
 constexpr uint32_t kDeleted = ~0u;  // in place of a value's length
 constexpr uint32_t kLimit = 1u << 30;
+constexpr int64_t kWorthRewriting = 4 << 20;
+constexpr std::string_view kMark = "rushlight file store 1\n";
+constexpr ssize_t kHeaderSize = 48;
 // A key of the store itself; users' keys begin with a slash.
 const std::string kUsers = "#users";
 
@@ -27,23 +32,49 @@ const std::string kUsers = "#users";
 // The open file with its lock; others wait until this goes.
 class LockedFile {
  public:
-  explicit LockedFile(const std::string& path)
-      : fd_(open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600)) {
-    if (fd_ < 0) fail(path, "open");
-    while (flock(fd_, LOCK_EX) != 0) {
-      if (errno == EINTR) continue;
+  explicit LockedFile(const std::string& path) {
+    while (true) {
+      fd_ = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+      if (fd_ < 0) fail(path, "open");
+      while (flock(fd_, LOCK_EX) != 0)
+        if (errno != EINTR) break;
+      // Whoever had the lock before may have put another file in its place.
+      struct stat named;
+      if (fstat(fd_, &status_) == 0 && stat(path.c_str(), &named) == 0 &&
+          named.st_ino == status_.st_ino)
+        return;
       close(fd_);
-      fail(path, "lock");
     }
   }
   ~LockedFile() { close(fd_); }
   LockedFile(const LockedFile&) = delete;
   LockedFile& operator=(const LockedFile&) = delete;
   int fd() const { return fd_; }
+  int64_t size() const { return status_.st_size; }
 
  private:
-  int fd_;
+  int fd_ = -1;
+  struct stat status_ = {};
 };
+
+std::string new_header() {
+  std::random_device source;
+  std::string header = concat(kMark, source(), " ", source());
+  header.resize(kHeaderSize, '\n');
+  return header;
+}
+
+std::string record_of(const std::string& key, const std::string* value) {
+  std::string record;
+  const auto put_size = [&](uint32_t size) {
+    record.append(reinterpret_cast<const char*>(&size), sizeof(size));
+  };
+  put_size(uint32_t(key.size()));
+  record += key;
+  put_size(value ? uint32_t(value->size()) : kDeleted);
+  if (value) record += *value;
+  return record;
+}
 
 }  // namespace
 
@@ -64,7 +95,9 @@ FileStore::~FileStore() {
 std::optional<Answer> FileStore::attempt(const Command& command) {
   const std::lock_guard lock(mutex_);
   const LockedFile file(path_);
-  read_log(file.fd());
+  int64_t size = file.size();
+  read_header(file.fd(), size);
+  read_log(file.fd(), size);
   const std::optional<Answer> answer = values_.apply(command);
   switch (command.kind) {
     case CommandKind::Set:
@@ -73,6 +106,7 @@ std::optional<Answer> FileStore::attempt(const Command& command) {
     case CommandKind::CompareSet:
     case CommandKind::Delete:
       write_record(file.fd(), command.keys[0]);
+      if (position_ > next_rewrite_) rewrite();
       break;
     default:
       break;
@@ -95,10 +129,23 @@ Answer FileStore::perform(const Command& command, Milliseconds timeout) {
   }
 }
 
-void FileStore::read_log(int fd) {
-  struct stat status;
-  if (fstat(fd, &status) != 0) fail(path_, "read");
-  std::string log(size_t(std::max<int64_t>(0, status.st_size - position_)), '\0');
+void FileStore::read_header(int fd, int64_t& size) {
+  if (size == 0) {
+    const std::string fresh = new_header();
+    if (pwrite(fd, fresh.data(), kHeaderSize, 0) != kHeaderSize) fail(path_, "write");
+    size = kHeaderSize;
+  }
+  std::string header(kHeaderSize, '\0');
+  if (pread(fd, header.data(), kHeaderSize, 0) != kHeaderSize || !header.starts_with(kMark))
+    throw StoreError("FileStore: " + path_ + " is not the file of a store");
+  if (header == header_) return;
+  header_ = header;
+  values_ = {};
+  position_ = kHeaderSize;
+}
+
+void FileStore::read_log(int fd, int64_t size) {
+  std::string log(size_t(std::max<int64_t>(0, size - position_)), '\0');
   for (size_t got = 0; got < log.size();) {
     const ssize_t n = pread(fd, log.data() + got, log.size() - got, position_ + int64_t(got));
     if (n <= 0 && errno != EINTR) fail(path_, "read");
@@ -128,19 +175,23 @@ void FileStore::read_log(int fd) {
 }
 
 void FileStore::write_record(int fd, const std::string& key) {
-  std::string record;
-  const auto put_size = [&](uint32_t size) {
-    record.append(reinterpret_cast<const char*>(&size), sizeof(size));
-  };
-  put_size(uint32_t(key.size()));
-  record += key;
-  const std::string* value = values_.find(key);
-  put_size(value ? uint32_t(value->size()) : kDeleted);
-  if (value) record += *value;
+  const std::string record = record_of(key, values_.find(key));
   // One call: a process that is killed leaves a whole record or, where the disk is full, an error.
   if (pwrite(fd, record.data(), record.size(), position_) != ssize_t(record.size()))
     fail(path_, "write");
   position_ += int64_t(record.size());
+}
+
+void FileStore::rewrite() {
+  std::string log = new_header();
+  for (const auto& [key, value] : values_.all()) log += record_of(key, &value);
+  next_rewrite_ = std::max(kWorthRewriting, 4 * int64_t(log.size()));
+  if (position_ < next_rewrite_) return;
+  const std::string fresh = path_ + ".new";
+  const int fd = open(fresh.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+  const bool written = fd >= 0 && write(fd, log.data(), log.size()) == ssize_t(log.size());
+  if (fd >= 0) close(fd);
+  if (!written || rename(fresh.c_str(), path_.c_str()) != 0) unlink(fresh.c_str());
 }
 
 }  // namespace rush::distributed

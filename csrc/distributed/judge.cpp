@@ -28,13 +28,15 @@ Judge::Judge(std::shared_ptr<Store> store, int rank, int size, std::string group
   thread_ = std::thread([this] { run(); });
 }
 
-Judge::~Judge() {
+Judge::~Judge() { stop(); }
+
+void Judge::stop() {
   {
     const std::lock_guard lock(mutex_);
     stop_ = true;
   }
   wake_.notify_all();
-  thread_.join();
+  if (thread_.joinable()) thread_.join();
 }
 
 std::string Judge::verdict() const {
@@ -219,6 +221,7 @@ void Judge::say_raised(const std::string& error) {
 }
 
 void Judge::leave() {
+  stop();
   {
     const std::lock_guard lock(mutex_);
     if (mine_.state != "running") return;

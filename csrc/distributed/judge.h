@@ -51,6 +51,7 @@ class RUSH_API Judge {
   };
 
   void run();
+  void stop();
   void beat();
   void publish();
   bool read_verdict();

@@ -14,6 +14,7 @@ class RUSH_API KeyValues {
   // Nothing when the command has to wait for keys. Throws StoreError.
   std::optional<Answer> apply(const Command& command);
   const std::string* find(const std::string& key) const;  // null: not there
+  const std::unordered_map<std::string, std::string>& all() const { return values_; }
 
  private:
   bool has_all(const Keys& keys) const;

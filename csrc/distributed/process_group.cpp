@@ -167,8 +167,11 @@ void ProcessGroup::shut_down() {
     changed_.notify_all();
   }
   thread_.join();
+  {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [&] { return !busy_; });  // a caller's thread, which sees that it is over
+  }
   judge_->leave();
-  engine_.reset();
 }
 
 }  // namespace rush::distributed

@@ -210,7 +210,9 @@ def init_process_group(
         store, rank, world_size = next(iter(rendezvous(method, rank, world_size, timeout)))
     if not 0 <= rank < world_size:
         raise ValueError(f"init_process_group: rank must be from 0 to {world_size - 1}, got {rank}")
-    own = PrefixStore("default_pg", store)
+    # A store may serve several groups, one after the other; all ranks count alike.
+    own = PrefixStore(f"default_pg/{world.times}", store)
+    world.times += 1
     if world_size > 1:
         core.mpi_initialize(own._core, rank, world_size, timeout)
     world.count = 0

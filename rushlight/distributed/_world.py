@@ -27,6 +27,7 @@ class World:
         self.default: Any = None
         self.store: Any = None
         self.members: dict[str, Member] = {}
+        self.times = 0  # that init_process_group was called
         self.count = 0  # of groups ever made, on all ranks alike: their names
         self._hook: Any = None
 

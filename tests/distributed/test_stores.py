@@ -229,6 +229,22 @@ def test_the_last_user_removes_the_file(tmp_path):
     assert not path.exists()
 
 
+def test_a_file_does_not_grow_for_good(tmp_path):
+    """What is mostly history is written anew; who knew the old file reads the new one."""
+    path = tmp_path / "s"
+    writer, reader, idle = (dist.FileStore(str(path)) for _ in range(3))
+    idle.set("kept", "early")
+    value = "x" * 100_000
+    for i in range(200):
+        writer.set("key", f"{i} {value}")
+        if i % 40 == 0:
+            assert reader.get("key").startswith(b"%d " % i)
+    assert path.stat().st_size < 10_000_000 and os.listdir(tmp_path) == ["s"]
+    assert idle.get("key").startswith(b"199 ") and idle.get("kept") == b"early"
+    assert [s.add("n", 1) for s in (idle, writer, reader)] == [1, 2, 3]
+    assert reader.num_keys() == idle.num_keys() == 3
+
+
 def test_processes_count_together_in_a_file(tmp_path):
     path = str(tmp_path / "s")
     store = dist.FileStore(path)

@@ -19,6 +19,7 @@ namespace {
 
 constexpr uint32_t kDeleted = ~0u;  // in place of a value's length
 constexpr uint32_t kLimit = 1u << 30;
+constexpr auto kLockTime = std::chrono::seconds(10);
 constexpr int64_t kWorthRewriting = 4 << 20;
 constexpr std::string_view kMark = "rushlight file store 1\n";
 constexpr ssize_t kHeaderSize = 48;
@@ -36,8 +37,7 @@ class LockedFile {
     while (true) {
       fd_ = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
       if (fd_ < 0) fail(path, "open");
-      while (flock(fd_, LOCK_EX) != 0)
-        if (errno != EINTR) break;
+      lock(path);
       // Whoever had the lock before may have put another file in its place.
       struct stat named;
       if (fstat(fd_, &status_) == 0 && stat(path.c_str(), &named) == 0 &&
@@ -53,6 +53,19 @@ class LockedFile {
   int64_t size() const { return status_.st_size; }
 
  private:
+  // Not by waiting in the kernel: a process that was stopped while it had the lock keeps it.
+  void lock(const std::string& path) const {
+    const auto deadline = Clock::now() + kLockTime;
+    for (auto pause = std::chrono::microseconds(50); flock(fd_, LOCK_EX | LOCK_NB) != 0;
+         pause = std::min(pause * 2, std::chrono::microseconds(2000))) {
+      if (Clock::now() >= deadline) {
+        close(fd_);
+        throw NetworkError("FileStore: another process keeps " + path + " locked");
+      }
+      std::this_thread::sleep_for(pause);
+    }
+  }
+
   int fd_ = -1;
   struct stat status_ = {};
 };

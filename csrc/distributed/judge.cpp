@@ -224,7 +224,7 @@ void Judge::leave() {
   stop();
   {
     const std::lock_guard lock(mutex_);
-    if (mine_.state != "running") return;
+    if (mine_.state != "running" || decided_) return;  // all know that the group is broken
     mine_.state = "left";
   }
   try {

@@ -77,12 +77,13 @@ void Socket::close() {
   if (fd_ >= 0) ::close(std::exchange(fd_, -1));
 }
 
-Socket connect_to(const std::string& host, uint16_t port, Clock::time_point deadline) {
+Socket connect_to(const std::string& host, uint16_t port, Clock::time_point deadline,
+                  bool patient) {
   for (auto pause = Milliseconds(5);; pause = std::min(pause * 2, Milliseconds(200))) {
     const Addresses addresses = look_up(host, port, 0);
     for (const addrinfo* a = addresses.get(); a; a = a->ai_next)
       if (Socket s = try_connect(*a, deadline)) return s;
-    if (Clock::now() + pause >= deadline)
+    if (!patient || Clock::now() + pause >= deadline)
       throw NetworkError(concat("TCPStore: nobody answers at ", host, ":", port,
                                 "; is rank 0 (MASTER_ADDR, MASTER_PORT) running?"));
     check_interrupt();

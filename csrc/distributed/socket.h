@@ -28,8 +28,9 @@ class RUSH_API Socket {
   int fd_ = -1;
 };
 
-// Tries again until the deadline: the other side may not listen yet.
-RUSH_API Socket connect_to(const std::string& host, uint16_t port, Clock::time_point deadline);
+// `patient`: tries again until the deadline, as the other side may not listen yet.
+RUSH_API Socket connect_to(const std::string& host, uint16_t port, Clock::time_point deadline,
+                           bool patient);
 
 // Listens at the address that `host` names. Where that is none of this machine's (behind a
 // translation of addresses), at all of them. Port 0 takes a free one.

@@ -34,7 +34,7 @@ TcpStore::TcpStore(TcpStoreOptions options) : options_(std::move(options)), proc
   }
 }
 
-Socket TcpStore::take_connection(Clock::time_point deadline) {
+Socket TcpStore::take_connection() {
   {
     const std::lock_guard lock(mutex_);
     if (process_ != getpid()) {
@@ -47,7 +47,10 @@ Socket TcpStore::take_connection(Clock::time_point deadline) {
       return s;
     }
   }
-  Socket s = connect_to(options_.host, options_.port, deadline);
+  // A store that was there once and is not any more will not come back.
+  const bool first = !reached_;
+  const auto deadline = Clock::now() + (first ? timeout_ : Milliseconds(kAnswerTime));
+  Socket s = connect_to(options_.host, options_.port, deadline, first);
   send_all(s, Message(kHello).add(kGreeting).add(options_.token).bytes(), deadline);
   try {
     const uint32_t size = read_length(receive_exactly(s, sizeof(uint32_t), deadline));
@@ -57,12 +60,13 @@ Socket TcpStore::take_connection(Clock::time_point deadline) {
                               " closed the connection: it is no store, or has another token "
                               "(RUSHLIGHT_STORE_TOKEN)"));
   }
+  reached_ = true;
   return s;
 }
 
 Answer TcpStore::perform(const Command& command, Milliseconds timeout) {
   if (command.keys.empty() && command.kind != CommandKind::Count) return {.number = 1};
-  Socket s = take_connection(Clock::now() + std::max(timeout_, Milliseconds(1000)));
+  Socket s = take_connection();
   send_all(s, encode(command, timeout), Clock::now() + kAnswerTime);
   const Answer answer = read_answer(s, command, timeout);
   const std::lock_guard lock(mutex_);

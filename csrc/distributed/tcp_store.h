@@ -31,14 +31,15 @@ class RUSH_API TcpStore final : public Store {
   uint16_t port() const { return options_.port; }
 
  private:
-  Socket take_connection(Clock::time_point deadline);
+  Socket take_connection();
   Answer read_answer(const Socket& socket, const Command& command, Milliseconds timeout);
 
   TcpStoreOptions options_;
   std::unique_ptr<TcpServer> server_;
   Mutex mutex_{LockRank::Store};
   std::vector<Socket> idle_;
-  int process_;  // a forked child must not use its parent's connections
+  std::atomic<bool> reached_{false};  // the server answered once
+  int process_;                       // a forked child must not use its parent's connections
 };
 
 }  // namespace rush::distributed

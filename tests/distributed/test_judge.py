@@ -3,6 +3,7 @@
 import os
 import re
 import signal
+import socket
 import time
 
 import pytest
@@ -110,6 +111,31 @@ def test_a_killed_rank_is_named_in_time():
     assert time.monotonic() - start < 15 and killed == -9
     assert code == 1 and "DistBackendError" in err and "rank 1" in err, err
     assert "ended without leaving the group" in err and "all_reduce(AVG)" in err, err
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP])
+def test_the_rank_that_holds_the_store_is_lost(number):
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    ranks = Ranks(
+        """
+        while True:
+            dist.all_reduce(rl.ones(5))
+            print("goes", flush=True) if dist.group.WORLD._core._recorded()[-1][0] == 10 else None
+        """,
+        METHOD=f"tcp://127.0.0.1:{port}",
+    )
+    for process in ranks.processes:
+        assert process.stdout.readline() == "goes\n"
+    start = time.monotonic()
+    os.kill(ranks.processes[0].pid, number)
+    ranks.processes[1].wait(30)
+    assert time.monotonic() - start < 15
+    ranks.processes[0].kill()
+    _, (_, err, code) = ranks.finish(20)
+    assert code == 1 and "DistBackendError" in err and "rank 0" in err, err
 
 
 def test_a_timeout_raises_everywhere_and_says_who_did_not_come():

@@ -1,5 +1,6 @@
 """The stores: what each call does, waiting, timeouts, and strangers at the door."""
 
+import fcntl
 import os
 import socket
 import struct
@@ -243,6 +244,16 @@ def test_a_file_does_not_grow_for_good(tmp_path):
     assert idle.get("key").startswith(b"199 ") and idle.get("kept") == b"early"
     assert [s.add("n", 1) for s in (idle, writer, reader)] == [1, 2, 3]
     assert reader.num_keys() == idle.num_keys() == 3
+
+
+@pytest.mark.slow
+def test_a_file_that_stays_locked(tmp_path):
+    store = dist.FileStore(str(tmp_path / "s"))
+    with open(tmp_path / "s") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        with pytest.raises(dist.DistNetworkError, match="keeps .* locked"):
+            store.set("key", "value")
+    store.set("key", "value")
 
 
 def test_processes_count_together_in_a_file(tmp_path):

@@ -264,6 +264,13 @@ def test_one_rank():
         assert (model.weight.grad == 4).all() and ddp.module is model
         with rl.no_grad():
             ddp(rl.ones(4, 3))
+        model.register_parameter("unused", rl.nn.Parameter(rl.ones(1)))
+        try:
+            DDP(model)(rl.ones(4, 3)).sum().backward()
+        except RuntimeError as error:
+            assert "1 of 3 parameters" in str(error) and "unused" in str(error), error
+        else:
+            raise AssertionError
         """)
 
 

@@ -91,7 +91,14 @@ class Reducer:
             if self.expects:
                 self._gradient_is_there(i)
 
-        return hook
+        def count(parameter: Any) -> None:  # all that a group of one has to know
+            if self.expects:
+                if not self.order:
+                    _C._queue_callback(self._finish)
+                self.order.append(i)
+                self.ready[i] = True
+
+        return count if self.alone else hook
 
     def _make_buckets(self, order):
         self.buckets = []
@@ -127,8 +134,6 @@ class Reducer:
     def _mark(self, i, grad):
         """The gradient (None: zeros) goes to its bucket, and a full bucket goes out."""
         self.ready[i] = True
-        if self.alone:
-            return
         bucket = self.bucket_of[i]
         view = bucket.views[i]
         with rushlight.no_grad():
@@ -149,10 +154,10 @@ class Reducer:
             for bucket in self.buckets[: self.sent]:
                 bucket.work.wait()
             self._raise_unused(unused)
-        for i in unused:
-            self._mark(i, None)
         if self.alone:
             return
+        for i in unused:
+            self._mark(i, None)
         used = self._used_anywhere(unused) if self.find_unused else None
         with rushlight.no_grad():
             for bucket in self.buckets:

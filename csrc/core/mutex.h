@@ -15,6 +15,12 @@
 namespace rush {
 
 enum class LockRank : uint8_t {
+  ProcessGroup,       // the collectives that a process group has to carry out
+  Work,               // the end of a collective
+  Publishing,         // a rank writes its status into the store
+  Judge,              // what a rank knows about its group's faults
+  Recorder,           // which collectives a rank has issued
+  Store,              // the table of a store, or the connections to it
   Gradients,          // an addition to some tensor's gradient
   CudaDevices,        // a GPU is opened
   Kernels,            // a CUDA kernel is compiled or loaded

@@ -90,9 +90,9 @@ REASONS = {
         'there are "cpu", "cuda" and "meta"',
         NOT_PLANNED,
     ),
-    "one process": (
-        "training runs in one process: there is no distributed package yet",
-        "nn.DataParallel uses the GPUs of one process",
+    "distributed": (
+        "this part of the distributed package is not there yet",
+        "process groups of CPU tensors and DistributedDataParallel are (docs/distributed.md)",
         PLANNED,
     ),
     "onnx": ("models cannot be exported to ONNX", "save and load keep a model", PLANNED),
@@ -124,10 +124,9 @@ REASONS = {
         NOT_PLANNED,
     ),
     "sharding": (
-        "training runs in one process: there is no distributed package yet, and models are not "
-        "split over processes",
-        "nn.DataParallel uses the GPUs of one process, utils.checkpoint saves memory",
-        NOT_PLANNED,
+        "models are not split over processes yet",
+        "nn.parallel.DistributedDataParallel splits the batches, utils.checkpoint saves memory",
+        PLANNED,
     ),
     "sparse": (
         "tensors are dense: there is no sparse layout",
@@ -153,7 +152,7 @@ AREAS = {
     "_subclasses": "fake tensors",
     "ao": "quantization",
     "cuda": "CUDA interface",
-    "distributed": "one process",
+    "distributed": "distributed",
     "distributed._composable": "sharding",
     "distributed._shard": "sharding",
     "distributed._tensor": "sharding",
@@ -184,17 +183,17 @@ MODULES = frozenset(
     distributed.algorithms.join distributed.checkpoint distributed.checkpoint.default_planner
     distributed.checkpoint.metadata distributed.checkpoint.optimizer
     distributed.checkpoint.state_dict distributed.checkpoint.stateful distributed.device_mesh
-    distributed.distributed_c10d distributed.elastic distributed.elastic.multiprocessing
+    distributed.elastic distributed.elastic.multiprocessing
     distributed.elastic.multiprocessing.errors distributed.fsdp distributed.fsdp.api
     distributed.fsdp.fully_sharded_data_parallel distributed.fsdp.sharded_grad_scaler
     distributed.fsdp.wrap distributed.nn distributed.nn.functional distributed.optim
     distributed.pipelining distributed.rpc distributed.tensor distributed.tensor.experimental
-    distributed.tensor.parallel distributed.tensor.parallel.style distributed.tensor.placement_types
-    export fx._symbolic_trace fx.experimental fx.experimental.proxy_tensor fx.graph fx.graph_module
-    fx.node fx.proxy mps mtia nested onnx.symbolic_opset10 onnx.symbolic_opset11
-    onnx.symbolic_opset12 onnx.symbolic_opset13 onnx.symbolic_opset9 onnx.utils package quantization
-    sparse utils._python_dispatch utils.backend_registration utils.bottleneck
-    utils.mobile_optimizer xpu""".split()
+    distributed.tensor.parallel distributed.tensor.parallel.style
+    distributed.tensor.placement_types export fx._symbolic_trace fx.experimental
+    fx.experimental.proxy_tensor fx.graph fx.graph_module fx.node fx.proxy mps mtia nested
+    onnx.symbolic_opset10 onnx.symbolic_opset11 onnx.symbolic_opset12 onnx.symbolic_opset13
+    onnx.symbolic_opset9 onnx.utils package quantization sparse utils._python_dispatch
+    utils.backend_registration utils.bottleneck utils.mobile_optimizer xpu""".split()
 )
 
 # Methods and attributes of Tensor; hasattr is false for them.

@@ -88,21 +88,16 @@ ROWS = (
     ("cuda.nccl", "nccl", "", "all_gather all_reduce broadcast reduce reduce_scatter unique_id"),
     (
         "distributed",
-        "one process",
+        "distributed",
         """AllToAllOptions AllreduceCoalescedOptions AllreduceOptions BackendConfig BarrierOptions
-        BroadcastOptions BuiltinCommHookType DeviceMesh FileStore GatherOptions GradBucket
-        HashStore Logger P2POp PrefixStore ProcessGroup ProcessGroupGloo ReduceOptions
-        ReduceScatterOptions Reducer ScatterOptions Store TCPStore Work""",
-        """_all_gather_base _reduce_scatter_base all_gather all_gather_coalesced
-        all_gather_into_tensor all_gather_object all_gather_single all_reduce
-        all_reduce_coalesced all_to_all all_to_all_single batch_isend_irecv broadcast
-        broadcast_object_list destroy_process_group gather gather_object get_backend_config
-        get_default_backend_for_device get_global_rank get_group_rank get_node_local_rank
-        get_pg_count get_process_group_ranks init_device_mesh init_process_group irecv isend
-        monitored_barrier new_group new_subgroups new_subgroups_by_enumeration record_comm recv
-        recv_object_list reduce reduce_scatter reduce_scatter_single reduce_scatter_tensor
-        register_rendezvous_handler rendezvous scatter scatter_object_list send send_object_list
-        shrink_group split_group""",
+        BroadcastOptions BuiltinCommHookType DeviceMesh GatherOptions GradBucket Logger P2POp
+        ProcessGroupGloo ReduceOptions ReduceScatterOptions Reducer ScatterOptions""",
+        """_all_gather_base _reduce_scatter_base all_gather_coalesced all_gather_single
+        all_reduce_coalesced all_to_all all_to_all_single batch_isend_irecv gather gather_object
+        get_backend_config get_default_backend_for_device get_node_local_rank get_pg_count
+        init_device_mesh irecv isend new_subgroups new_subgroups_by_enumeration record_comm recv
+        recv_object_list reduce reduce_scatter reduce_scatter_single reduce_scatter_tensor scatter
+        scatter_object_list send send_object_list shrink_group split_group""",
     ),
     ("distributed._composable", "sharding", "", "checkpoint contract fully_shard replicate"),
     (
@@ -117,18 +112,18 @@ ROWS = (
     ("distributed._shard.sharded_tensor", "sharding", "Shard ShardedTensor", ""),
     (
         "distributed.algorithms.ddp_comm_hooks",
-        "one process",
+        "distributed",
         "DDPCommHookType",
         "register_ddp_comm_hook",
     ),
     (
         "distributed.algorithms.ddp_comm_hooks.default_hooks",
-        "one process",
+        "distributed",
         "",
         """allreduce_hook bf16_compress_hook bf16_compress_wrapper fp16_compress_hook
         fp16_compress_wrapper""",
     ),
-    ("distributed.algorithms.join", "one process", "Join JoinHook Joinable", ""),
+    ("distributed.algorithms.join", "distributed", "Join JoinHook Joinable", ""),
     (
         "distributed.checkpoint",
         "sharding",
@@ -156,9 +151,9 @@ ROWS = (
     ("distributed.checkpoint.stateful", "sharding", "Stateful", ""),
     (
         "distributed.distributed_c10d",
-        "one process",
-        "PrefixStore Store",
-        """_coalescing_manager _find_pg_by_ranks_and_tag _get_default_group _get_default_store""",
+        "distributed",
+        "",
+        "_coalescing_manager _find_pg_by_ranks_and_tag",
     ),
     (
         "distributed.fsdp",
@@ -177,10 +172,10 @@ ROWS = (
         """always_wrap_policy enable_wrap lambda_auto_wrap_policy size_based_auto_wrap_policy
         transformer_auto_wrap_policy wrap""",
     ),
-    ("distributed.nn", "one process", "RemoteModule", "all_gather all_reduce"),
+    ("distributed.nn", "distributed", "RemoteModule", "all_gather all_reduce"),
     (
         "distributed.nn.functional",
-        "one process",
+        "distributed",
         "",
         "all_gather all_reduce all_to_all broadcast reduce reduce_scatter",
     ),
@@ -199,7 +194,7 @@ ROWS = (
     ),
     (
         "distributed.rpc",
-        "one process",
+        "distributed",
         "BackendType RRef TensorPipeRpcBackendOptions",
         """get_worker_info init_rpc method_factory remote rpc_async rpc_sync shutdown""",
     ),
@@ -330,13 +325,6 @@ ALIASES = (
     ),
     ("distributed.checkpoint.metadata", "distributed.checkpoint", "Metadata"),
     ("distributed.device_mesh", "distributed", "DeviceMesh init_device_mesh"),
-    (
-        "distributed.distributed_c10d",
-        "distributed",
-        """Backend GroupMember ProcessGroup ReduceOp Work all_gather all_gather_object all_reduce
-        barrier broadcast get_backend get_global_rank get_process_group_ranks get_rank
-        get_world_size group init_process_group is_initialized new_group""",
-    ),
     ("distributed.elastic.multiprocessing.errors", "distributed._one_process", "record"),
     (
         "distributed.fsdp",

@@ -7,7 +7,7 @@ __all__ = ["implicit_replication", "record"]
 
 
 def record(fn, error_handler=None):
-    """The function; there is no launcher that wants its errors."""
+    """The function; the launcher shows the traceback of a rank without help."""
 
     @functools.wraps(fn)
     def wrapped(*args, **kwargs):

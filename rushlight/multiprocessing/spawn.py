@@ -71,7 +71,10 @@ def _run(function, index, args, errors, parent):
         function(index, *args)
     except KeyboardInterrupt:
         pass  # the parent stops everything
-    except Exception:
+    except Exception as error:
+        groups = sys.modules.get("rushlight.distributed._world")
+        if groups is not None:  # ranks that wait for this one are told why it does not come
+            groups.world.say_raised(error)
         errors.send(traceback.format_exc())
         sys.exit(1)
 

@@ -101,7 +101,7 @@ def test_data_parallel():
     wrapped = nn.DataParallel(model)
     assert wrapped.module is model and rl.equal(wrapped(rl.ones(1, 2)), model(rl.ones(1, 2)))
     assert list(wrapped.state_dict()) == ["module.0.weight", "module.0.bias"]
-    with pytest.raises(ValueError, match="no process group"):
+    with pytest.raises(ValueError, match="process group has not been initialized"):
         nn.parallel.DistributedDataParallel(model)
     parts = nn.parallel.scatter((rl.ones(4, 2), {"a": rl.ones(2), "b": 3}), ["cpu", "cpu"])
     assert [p[0].shape for p in parts] == [(2, 2), (2, 2)]

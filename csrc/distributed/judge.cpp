@@ -1,0 +1,237 @@
+#include "distributed/judge.h"
+
+#include <algorithm>
+
+namespace rush::distributed {
+namespace {
+
+constexpr auto kBeat = std::chrono::milliseconds(1000);
+constexpr auto kPatience = std::chrono::milliseconds(1200);  // before all others are looked at
+constexpr auto kStoppedAfter = std::chrono::seconds(5);
+constexpr auto kSilentAfter = std::chrono::seconds(10);
+constexpr size_t kPublished = 32;
+constexpr int kMostRanksShown = 16;
+
+std::string status_key(int rank) { return concat("status/", rank); }
+
+}  // namespace
+
+Judge::Judge(std::shared_ptr<Store> store, int rank, int size, std::string group,
+             const Recorder& recorder)
+    : store_(std::move(store)),
+      rank_(rank),
+      size_(size),
+      group_(std::move(group)),
+      recorder_(recorder),
+      mine_(own_status()) {
+  publish();
+  thread_ = std::thread([this] { run(); });
+}
+
+Judge::~Judge() { stop(); }
+
+void Judge::stop() {
+  {
+    const std::lock_guard lock(mutex_);
+    stop_ = true;
+  }
+  wake_.notify_all();
+  if (thread_.joinable()) thread_.join();
+}
+
+std::string Judge::verdict() const {
+  const std::lock_guard lock(mutex_);
+  return verdict_;
+}
+
+void Judge::run() {
+  while (true) {
+    try {
+      beat();
+    } catch (const NetworkError& error) {
+      decide(concat("the store of the process group cannot be reached (", error.message(),
+                    "): the process that holds it, rank 0 or the launcher, ended or stands still"));
+      return;
+    } catch (const std::exception&) {
+      // A store that hiccups is asked again.
+    }
+    std::unique_lock lock(mutex_);
+    wake_.wait_for(lock, kBeat, [&] { return stop_ || beat_now_; });
+    beat_now_ = false;
+    if (stop_ || decided_) return;
+  }
+}
+
+void Judge::publish() {
+  const std::lock_guard one_at_a_time(publishing_);  // or an older status could overwrite a newer
+  std::string text;
+  {
+    const std::lock_guard lock(mutex_);
+    ++mine_.beat;
+    mine_.issued = recorder_.issued();
+    mine_.finished = recorder_.finished();
+    mine_.entries = recorder_.latest(kPublished);
+    text = mine_.text();
+  }
+  store_->set(status_key(rank_), text);
+}
+
+bool Judge::read_verdict() {
+  if (!store_->check({"verdict"})) return false;
+  decide(store_->get("verdict", std::chrono::seconds(5)));
+  return true;
+}
+
+void Judge::decide(const std::string& verdict) {
+  const std::lock_guard lock(mutex_);
+  if (verdict_.empty()) verdict_ = verdict;
+  decided_.store(true, std::memory_order_release);
+  wake_.notify_all();
+}
+
+void Judge::beat() {
+  publish();
+  if (read_verdict()) return;
+  const auto since = recorder_.waiting_since();
+  const bool waits = since && Clock::now() - *since > kPatience;
+  for (int step = 1; step < size_; ++step) {
+    const int other = (rank_ + step) % size_;
+    const RankStatus status = read(other);
+    std::string fault = compare(other, status);
+    if (fault.empty() && waits) fault = look_after(other, status);
+    if (!fault.empty()) {
+      report(fault);
+      return;
+    }
+    if (!waits) return;  // the neighbour was enough
+  }
+}
+
+RankStatus Judge::read(int rank) {
+  return RankStatus::parse(store_->get(status_key(rank), std::chrono::seconds(5)));
+}
+
+std::string Judge::compare(int other, const RankStatus& status) {
+  for (const Entry& theirs : status.entries) {
+    const std::optional<Entry> ours = recorder_.find(theirs.number);
+    if (!ours || ours->hash == theirs.hash) continue;
+    if (ours->what != theirs.what) return disagreement(theirs.number);
+    return concat("the ranks of ", group_, " disagreed at a collective before #", theirs.number,
+                  ", which is too long ago to be shown: ranks ", rank_, " and ", other);
+  }
+  return "";
+}
+
+std::string Judge::disagreement(int64_t number) {
+  std::string text = concat("the ranks of ", group_, " disagree at collective #", number, ":");
+  for (int r = 0; r < std::min(size_, kMostRanksShown); ++r) {
+    const RankStatus status = r == rank_ ? RankStatus() : read(r);
+    const std::optional<Entry> ours = r == rank_ ? recorder_.find(number) : std::nullopt;
+    const Entry* entry = ours ? &*ours : status.find(number);
+    text += concat("\n  rank ", r, ": ", entry ? entry->text() : "has not come there");
+  }
+  return text;
+}
+
+std::string Judge::describe_rank(int rank, const RankStatus& status) const {
+  return concat("rank ", rank, " (process ", status.pid, " on ", status.host, ")");
+}
+
+std::string Judge::own_place() const {
+  const std::optional<Entry> entry = recorder_.find(recorder_.finished() + 1);
+  return concat("rank ", rank_, " waits in ", entry ? entry->text() : "a collective");
+}
+
+std::string Judge::look_after(int other, const RankStatus& status) {
+  Seen& seen = seen_[other];
+  const auto now = Clock::now();
+  if (seen.beat != status.beat) seen = {status.beat, now};
+  const auto silent = now - seen.since;
+  const ProcessState state = state_of(status);
+  std::string what;
+  if (status.state == "raised")
+    what = "raised " + status.why;
+  else if (status.state == "left" && status.issued <= recorder_.finished())
+    what = "left the group";
+  else if (state == ProcessState::Gone && status.state != "left")
+    what = "ended without leaving the group";
+  else if (state == ProcessState::Stopped && silent > kStoppedAfter)
+    what = "is stopped (by a signal such as SIGSTOP)";
+  else if (silent > kSilentAfter && status.state != "left")
+    what = concat("gives no sign of life: it ended, is stopped, or cannot reach the store");
+  if (what.empty()) return "";
+  const Entry* last = status.last();
+  return concat(describe_rank(other, status), " ", what, "; its last collective was ",
+                last ? last->text() : "none", "\n  ", own_place());
+}
+
+std::string Judge::report(const std::string& fault) {
+  try {
+    decide(store_->compare_set("verdict", "", fault));
+  } catch (const std::exception&) {
+    decide(fault);  // nobody can be told any more
+  }
+  return verdict();
+}
+
+std::string Judge::report_timeout(int64_t number, Milliseconds timeout) {
+  if (has_verdict()) return verdict();
+  const std::optional<Entry> mine = recorder_.find(number);
+  std::string text = concat(mine ? mine->text() : "a collective", " timed out on rank ", rank_,
+                            " after ", timeout.count(), " ms:");
+  try {
+    publish();
+    for (int r = 0; r < std::min(size_, kMostRanksShown); ++r) {
+      if (r == rank_) continue;
+      const RankStatus status = read(r);
+      if (const std::string fault = compare(r, status); !fault.empty()) return report(fault);
+      const Entry* last = status.last();
+      text += concat("\n  ", describe_rank(r, status),
+                     status.issued >= number ? " has come there" : " has not come there",
+                     "; its last collective was ", last ? last->text() : "none");
+    }
+  } catch (const std::exception& error) {
+    text += concat("\n  and the others cannot be asked: ", error.what());
+  }
+  return report(text);
+}
+
+std::string Judge::explain(const std::string& engine_error) {
+  std::unique_lock lock(mutex_);
+  beat_now_ = true;
+  wake_.notify_all();
+  wake_.wait_for(lock, std::chrono::milliseconds(2500), [&] { return decided_.load(); });
+  if (decided_) return verdict_ + "\n  (" + engine_error + ")";
+  lock.unlock();
+  return report(concat("rank ", rank_, ": ", engine_error, "\n  ", own_place()));
+}
+
+void Judge::say_raised(const std::string& error) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (mine_.state != "running" || decided_) return;
+    mine_.state = "raised";
+    mine_.why = error;
+  }
+  try {
+    publish();
+  } catch (const std::exception&) {
+    // The others find out by themselves that this rank is gone.
+  }
+}
+
+void Judge::leave() {
+  stop();
+  {
+    const std::lock_guard lock(mutex_);
+    if (mine_.state != "running" || decided_) return;  // all know that the group is broken
+    mine_.state = "left";
+  }
+  try {
+    publish();
+  } catch (const std::exception&) {
+    // The store is gone: so are those who would ask.
+  }
+}
+
+}  // namespace rush::distributed

@@ -1,0 +1,63 @@
+// process_group.h: the ranks that compute together, and the order of what they do.
+//
+// A group carries out one collective at a time, in the order in which they were issued. One that
+// nobody waits for (async_op) goes to the group's thread. One that its caller waits for runs on the
+// caller's thread when no other is on its way, which saves two switches between threads.
+#pragma once
+
+#include <deque>
+
+#include "distributed/judge.h"
+#include "distributed/work.h"
+
+namespace rush::distributed {
+
+class RUSH_API ProcessGroup {
+ public:
+  // Without an engine, for a group of one rank. The store is the group's own part of one.
+  ProcessGroup(std::shared_ptr<Store> store, std::unique_ptr<Engine> engine, int rank, int size,
+               std::string name, Milliseconds timeout);
+  ~ProcessGroup();
+
+  int rank() const { return rank_; }
+  int size() const { return size_; }
+  const std::string& name() const { return name_; }
+  Milliseconds timeout() const { return timeout_; }
+  void set_timeout(Milliseconds timeout) { timeout_ = timeout; }
+  const std::shared_ptr<Store>& store() const { return store_; }
+
+  // Gives the collective its number. All ranks must issue the same in the same order. The
+  // operation is prepared; called with the GIL, as the user's line is described.
+  std::shared_ptr<Work> issue(Operation op, SourcePoint where);
+  // Carries the work out, here or on the group's thread. Returns at once if `async`, else raises
+  // what went wrong. Called without the GIL.
+  void run(const std::shared_ptr<Work>& work, bool async);
+
+  void say_raised(const std::string& error);
+  void shut_down();  // leaves the group; what still waits fails. May be called again
+  bool is_healthy() const { return !judge_ || !judge_->has_verdict(); }
+  std::string verdict() const { return judge_ ? judge_->verdict() : ""; }
+  std::deque<Entry> recorded() const { return recorder_.latest(512); }
+
+ private:
+  void serve();  // the thread
+  void execute(Work& work) noexcept;
+  void carry_out(Operation& op);
+  void wait_for_engine(const Operation& op);
+
+  std::shared_ptr<Store> store_;
+  std::unique_ptr<Engine> engine_;
+  const int rank_, size_;
+  const std::string name_;
+  Milliseconds timeout_;
+  Recorder recorder_;
+  std::unique_ptr<Judge> judge_;
+  Mutex mutex_{LockRank::ProcessGroup};  // guards what follows
+  std::condition_variable_any changed_;
+  std::deque<std::shared_ptr<Work>> queue_;
+  bool busy_ = false;  // somebody carries out a collective
+  std::atomic<bool> closed_{false};
+  std::thread thread_;
+};
+
+}  // namespace rush::distributed

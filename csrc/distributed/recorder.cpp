@@ -1,0 +1,86 @@
+#include "distributed/recorder.h"
+
+#include <functional>
+
+namespace rush::distributed {
+namespace {
+
+constexpr size_t kMostPlaces = 4096;
+
+uint64_t mixed(uint64_t hash, const std::string& text) {
+  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3u;
+  return hash * 0x9e3779b97f4a7c15u + 1;
+}
+
+}  // namespace
+
+std::string Entry::text() const {
+  return concat("#", number, " ", what, where.empty() ? "" : " at ", where);
+}
+
+const std::string& Recorder::described(SourcePoint where) {
+  static const std::string unknown;
+  if (!where || !g_source_host.describe) return unknown;
+  const uint64_t key = uint64_t(where.code) << 32 | where.offset;
+  const auto found = places_.find(key);
+  if (found != places_.end()) return found->second;
+  if (places_.size() >= kMostPlaces) return unknown;
+  return places_.emplace(key, g_source_host.describe(where)).first->second;
+}
+
+int64_t Recorder::issue(std::string what, SourcePoint where) {
+  // Describing a line takes the GIL, which comes before every lock; the caller holds it.
+  const std::string& place = described(where);
+  const std::lock_guard lock(mutex_);
+  if (issued_ == finished_) changed_ = Clock::now();
+  hash_ = mixed(hash_, what);
+  Entry entry{++issued_, hash_, std::move(what), place};
+  if (entry.number % kStride == 0) {
+    milestones_.push_back(entry);
+    if (milestones_.size() > kMilestones) milestones_.pop_front();
+  }
+  ring_.push_back(std::move(entry));
+  if (ring_.size() > kRing) ring_.pop_front();
+  return issued_;
+}
+
+void Recorder::finish(int64_t number) {
+  const std::lock_guard lock(mutex_);
+  finished_ = std::max(finished_, number);
+  changed_ = Clock::now();
+}
+
+int64_t Recorder::issued() const {
+  const std::lock_guard lock(mutex_);
+  return issued_;
+}
+
+int64_t Recorder::finished() const {
+  const std::lock_guard lock(mutex_);
+  return finished_;
+}
+
+std::optional<Clock::time_point> Recorder::waiting_since() const {
+  const std::lock_guard lock(mutex_);
+  if (issued_ == finished_) return {};
+  return changed_;
+}
+
+std::optional<Entry> Recorder::find(int64_t number) const {
+  const std::lock_guard lock(mutex_);
+  for (const std::deque<Entry>* list : {&ring_, &milestones_})
+    for (const Entry& e : *list)
+      if (e.number == number) return e;
+  return {};
+}
+
+std::deque<Entry> Recorder::latest(size_t most) const {
+  const std::lock_guard lock(mutex_);
+  const size_t first = ring_.size() > most ? ring_.size() - most : 0;
+  std::deque<Entry> out(ring_.begin() + int64_t(first), ring_.end());
+  for (auto e = milestones_.rbegin(); e != milestones_.rend(); ++e)
+    if (out.empty() || e->number < out.front().number) out.push_front(*e);
+  return out;
+}
+
+}  // namespace rush::distributed

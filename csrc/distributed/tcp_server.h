@@ -1,0 +1,49 @@
+// tcp_server.h: the side of a TCPStore that holds the table: one thread with poll(), which answers
+// everybody and never waits for anybody.
+#pragma once
+
+#include <list>
+#include <thread>
+
+#include "distributed/key_values.h"
+#include "distributed/socket.h"
+#include "distributed/store_message.h"
+
+namespace rush::distributed {
+
+class RUSH_API TcpServer {
+ public:
+  TcpServer(Socket listening, std::string token);
+  ~TcpServer();  // ends the thread and closes all connections
+  uint16_t port() const { return port_; }
+
+ private:
+  struct Client {
+    Socket socket;
+    Clock::time_point since = Clock::now();
+    bool known = false;  // it said Hello with the right token
+    std::string in, out;
+    std::optional<Command> waits;  // for keys
+    Clock::time_point until;
+    Milliseconds timeout{0};
+  };
+
+  void run();
+  void accept_clients();
+  bool read(Client& client);   // false: close the connection
+  bool write(Client& client);  // the same
+  bool answer(Client& client, std::string_view message);
+  bool greet(Client& client, std::string_view message);
+  bool serve(Client& client, const Command& command);  // false: it has to wait
+  void serve_waiting();
+  int next_timeout() const;  // milliseconds for poll
+
+  Socket listening_, wake_, woken_;
+  std::string token_;
+  uint16_t port_;
+  KeyValues values_;
+  std::list<Client> clients_;
+  std::thread thread_;  // the last member: it uses the others
+};
+
+}  // namespace rush::distributed

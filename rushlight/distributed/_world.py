@@ -1,0 +1,85 @@
+"""The process groups that this process belongs to."""
+
+from __future__ import annotations
+
+import atexit
+import sys
+from dataclasses import dataclass
+from typing import Any
+
+from rushlight.distributed import _errors
+from rushlight.distributed._groups import ProcessGroup
+
+
+@dataclass
+class Member:
+    """A group, as this process knows it."""
+
+    group: ProcessGroup
+    ranks: list[int]  # of the default group, in the order of the group's own
+    backend: str
+
+
+class World:
+    """Everything that init_process_group makes, and destroy_process_group takes away."""
+
+    def __init__(self) -> None:
+        self.default: Any = None
+        self.store: Any = None
+        self.members: dict[str, Member] = {}
+        self.times = 0  # that init_process_group was called
+        self.count = 0  # of groups ever made, on all ranks alike: their names
+        self._hook: Any = None
+
+    def add(self, group: Any, ranks: list[int], backend: str) -> None:
+        self.members[group.group_name] = Member(group, ranks, backend)
+
+    def member(self, group: Any, what: str) -> Member:
+        """The entry of a group (None: the default one)."""
+        if self.default is None:
+            raise _errors.DistNotInitializedError(
+                f"distributed.{what}: Default process group has not been initialized, please call "
+                "init_process_group; a program that may run alone asks "
+                "distributed.is_initialized() first"
+            )
+        group = self.default if group is None else group
+        found = self.members.get(getattr(group, "group_name", ""))
+        if found is None:
+            raise ValueError(f"distributed.{what}: not a process group of this process: {group!r}")
+        return found
+
+    def watch_errors(self) -> None:
+        """From now on, an error that ends this process is told to the other ranks."""
+        if self._hook is not None:
+            return
+        before = sys.excepthook
+
+        def hook(kind: Any, error: Any, trace: Any) -> None:
+            self.say_raised(error)
+            before(kind, error, trace)
+
+        self._hook = hook
+        sys.excepthook = hook
+        atexit.register(self.shut_down)
+
+    def say_raised(self, error: BaseException) -> None:
+        """Tells the other ranks why this one will not come any more."""
+        text = f"{type(error).__name__}: {error}".split("\n")[0]
+        trace = error.__traceback__
+        while trace is not None and trace.tb_next is not None:
+            trace = trace.tb_next
+        if trace is not None:
+            text += f" ({trace.tb_frame.f_code.co_filename}:{trace.tb_lineno})"
+        for member in self.members.values():
+            member.group._core._say_raised(text)
+
+    def shut_down(self) -> None:
+        """Leaves all groups; the youngest first."""
+        for member in reversed(list(self.members.values())):
+            member.group._core._shut_down()
+        self.members.clear()
+        self.default = self.store = None
+        self.count = 0
+
+
+world = World()

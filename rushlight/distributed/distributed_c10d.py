@@ -1,0 +1,20 @@
+"""Process groups and collectives under the name of PyTorch's module."""
+
+from rushlight._names.missing import fill
+from rushlight.distributed._object_collectives import *
+from rushlight.distributed._process_groups import *
+from rushlight.distributed._process_groups import default_pg_timeout
+from rushlight.distributed._stores import PrefixStore, Store
+from rushlight.distributed._world import world as _world
+
+
+def _get_default_group():
+    return _world.member(None, "distributed_c10d._get_default_group").group
+
+
+def _get_default_store():
+    _get_default_group()  # raises where there is none
+    return _world.store
+
+
+fill(globals())

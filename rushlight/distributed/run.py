@@ -1,0 +1,114 @@
+"""Starts one program in several processes: python -m rushlight.distributed.run [options] program.
+
+The options are torchrun's main ones. The launcher holds the store through which the processes find
+each other. When one of them fails, the others are stopped, the program is started again if restarts
+are left, and in the end the last lines are what the first failing rank printed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from typing import Any
+
+from rushlight.distributed._agent import Agent, Job
+
+__all__ = ["get_args_parser", "main", "parse_args", "run"]
+
+
+def get_args_parser() -> argparse.ArgumentParser:
+    """The parser of the command line."""
+    parser = argparse.ArgumentParser(
+        prog="python -m rushlight.distributed.run", description=__doc__.split("\n")[0]
+    )
+
+    def option(name: str, *more: str, **kwargs: Any) -> None:
+        # torchrun takes dashes and underscores alike.
+        parser.add_argument(f"--{name}", f"--{name.replace('-', '_')}", *more, **kwargs)
+
+    option("nnodes", default="1", help="how many machines; MIN:MAX is taken as MAX")
+    option("nproc-per-node", default="1", help='processes per machine, or "auto", "cpu", "gpu"')
+    option("node-rank", type=int, default=0, help="the number of this machine")
+    option("master-addr", default="127.0.0.1", help="the address of machine 0")
+    option("master-port", type=int, default=29500, help="a free port there")
+    option("standalone", action="store_true", help="one machine, and any free port")
+    option("rdzv-endpoint", default="", help="HOST:PORT in place of the master's address and port")
+    option("rdzv-backend", default="static", help="accepted; the launcher's own store serves")
+    option("rdzv-id", default="none", help="a name of the job")
+    option("rdzv-conf", default="", help="accepted")
+    option("max-restarts", type=int, default=0, help="how often to start again after a failure")
+    option("monitor-interval", type=float, default=0.1, help="accepted: failures are seen at once")
+    option("start-method", default="spawn", help="accepted: each process is a program of its own")
+    option("role", default="default", help="a name for the processes")
+    parser.add_argument("-m", "--module", action="store_true", help="the program is a module")
+    option("no-python", action="store_true", help="the program is no Python program")
+    parser.add_argument("training_script", help="the program")
+    parser.add_argument("training_script_args", nargs=argparse.REMAINDER, help="its arguments")
+    return parser
+
+
+def parse_args(args: list[str] | None = None) -> argparse.Namespace:
+    """The command line, or ``args``, as attributes."""
+    return get_args_parser().parse_args(args)
+
+
+def _processes(text):
+    if text.isdigit():
+        return int(text)
+    if text == "gpu" or text == "auto":
+        from rushlight import cuda
+
+        if cuda.is_available():
+            return cuda.device_count()
+        if text == "gpu":
+            raise ValueError("--nproc-per-node: there is no GPU here")
+    if text in ("auto", "cpu"):
+        return len(os.sched_getaffinity(0))
+    raise ValueError(f"--nproc-per-node: expected a number, auto, cpu or gpu, got {text!r}")
+
+
+def _command(args):
+    if args.no_python:
+        if args.module:
+            raise ValueError("--module and --no-python do not go together")
+        return [args.training_script, *args.training_script_args]
+    program = ["-m", args.training_script] if args.module else [args.training_script]
+    return [sys.executable, "-u", *program, *args.training_script_args]
+
+
+def run(args: argparse.Namespace) -> int:
+    """Runs the job; returns the exit code of the first rank that failed, or 0."""
+    host, port = args.master_addr, args.master_port
+    if args.rdzv_endpoint:
+        host, _, text = args.rdzv_endpoint.rpartition(":")
+        host, port = (host, int(text)) if host else (text, port)
+    nodes = int(args.nnodes.rpartition(":")[2])
+    if args.standalone:
+        host, port, nodes = "127.0.0.1", 0, 1
+    job = Job(
+        command=_command(args),
+        nodes=nodes,
+        node_rank=0 if nodes == 1 else args.node_rank,
+        processes=_processes(args.nproc_per_node),
+        host=host,
+        port=port,
+        max_restarts=args.max_restarts,
+        run_id=args.rdzv_id,
+        role=args.role,
+    )
+    return Agent(job).run()
+
+
+def main(args: list[str] | None = None) -> None:
+    """The program of the command line; ends the process."""
+    parsed = parse_args(args)
+    try:
+        code = run(parsed)
+    except ValueError as error:
+        get_args_parser().error(str(error))
+    sys.exit(code)
+
+
+if __name__ == "__main__":
+    main()

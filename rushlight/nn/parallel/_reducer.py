@@ -1,0 +1,194 @@
+"""Averages the gradients of several processes while backward still computes others.
+
+Parameters are dealt into buckets. When the last gradient of a bucket is there, the group begins to
+average the bucket, on a thread of its own, and backward goes on. At the end of backward the
+averages become the gradients.
+
+- Buckets go out in one order on all ranks, whatever the order in which they become ready: the group
+  carries out its collectives one after the other.
+- The order of parameters is at first that of their registration, backwards. After the first step it
+  is the order in which rank 0's gradients became ready.
+- The end of backward is when the engine says so; parameters that have no gradient by then took no
+  part in the loss.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import rushlight
+from rushlight import _C
+
+MIB = 1 << 20
+FIRST_BUCKET = 1 * MIB  # small, so that communication begins soon
+
+
+class Bucket:
+    """Some parameters of one dtype, and one flat tensor with a view per parameter."""
+
+    def __init__(self, indices: list[int], parameters: list[Any]) -> None:
+        self.indices = indices
+        sizes = [parameters[i].numel() for i in indices]
+        first = parameters[indices[0]]
+        self.flat = rushlight.zeros(sum(sizes), dtype=first.dtype, device=first.device)
+        self.views = {
+            i: part.view(parameters[i].shape)
+            for i, part in zip(indices, self.flat.split(sizes), strict=True)
+        }
+        self.missing = len(indices)
+        self.work: Any = None
+
+
+def deal(order: list[int], parameters: list[Any], cap: int) -> list[list[int]]:
+    """Indices of parameters in buckets of at most ``cap`` bytes, each of one dtype."""
+    done, open_buckets = [], {}
+    for i in order:
+        p = parameters[i]
+        room = FIRST_BUCKET if not done and FIRST_BUCKET < cap else cap
+        indices, used = open_buckets.setdefault(p.dtype, ([], 0))
+        size = p.numel() * p.element_size()
+        if indices and used + size > room:
+            done.append(indices)
+            indices, used = [], 0
+        indices.append(i)
+        open_buckets[p.dtype] = (indices, used + size)
+    return done + [indices for indices, _ in open_buckets.values()]
+
+
+class Reducer:
+    """The gradients of a module's parameters, averaged over a group."""
+
+    def __init__(
+        self,
+        named_parameters: list[tuple[str, Any]],
+        group: Any,
+        average: Any,  # average(tensor): begins to average it, and returns what can be waited for
+        largest: Any,  # largest(tensor): puts the ranks' greatest values into the tensor
+        agree: Any,  # agree(order): rank 0's list of numbers
+        cap: int,
+        find_unused: bool,
+        as_views: bool,
+    ) -> None:
+        self.names = [name for name, _ in named_parameters]
+        self.parameters = [parameter for _, parameter in named_parameters]
+        self.alone = group.size() == 1
+        self.average, self.largest, self.agree = average, largest, agree
+        self.cap, self.find_unused, self.as_views = cap, find_unused, as_views
+        self.expects = False  # a forward pass wants its gradients averaged
+        self.ready: list[bool] = []
+        self.order: list[int] = []  # in which gradients became ready, in this pass
+        self.ordered = self.alone  # the buckets follow that order already
+        self.buckets: list[Bucket] = []
+        self.bucket_of: dict[int, Bucket] = {}
+        self._make_buckets(list(reversed(range(len(self.parameters)))))
+        self._hooks = [
+            parameter.register_post_accumulate_grad_hook(self._hook_for(i))
+            for i, parameter in enumerate(self.parameters)
+        ]
+
+    def _hook_for(self, i):
+        def hook(parameter: Any) -> None:
+            if self.expects:
+                self._gradient_is_there(i)
+
+        def count(parameter: Any) -> None:  # all that a group of one has to know
+            if self.expects:
+                if not self.order:
+                    _C._queue_callback(self._finish)
+                self.order.append(i)
+                self.ready[i] = True
+
+        return count if self.alone else hook
+
+    def _make_buckets(self, order):
+        self.buckets = []
+        self.bucket_of = {}
+        if not self.alone:
+            for indices in deal(order, self.parameters, self.cap):
+                bucket = Bucket(indices, self.parameters)
+                self.buckets.append(bucket)
+                self.bucket_of.update(dict.fromkeys(indices, bucket))
+
+    def prepare(self) -> None:
+        """A forward pass was made whose gradients are to be averaged."""
+        self.expects = True
+        self.ready = [False] * len(self.parameters)
+        self.order = []
+        self.sent = 0
+        for bucket in self.buckets:
+            bucket.missing, bucket.work = len(bucket.indices), None
+
+    def _gradient_is_there(self, i):
+        if not self.order:
+            _C._queue_callback(self._finish)
+        if self.ready[i]:
+            raise RuntimeError(
+                f"DistributedDataParallel: the gradient of {self.names[i]} became ready twice in "
+                "one step. A parameter that a checkpointed part uses several times, or several "
+                "backward passes over one forward pass, lead to this; use "
+                "checkpoint(..., use_reentrant=False), or no_sync() for all passes but the last"
+            )
+        self.order.append(i)
+        self._mark(i, self.parameters[i].grad)
+
+    def _mark(self, i, grad):
+        """The gradient (None: zeros) goes to its bucket, and a full bucket goes out."""
+        self.ready[i] = True
+        bucket = self.bucket_of[i]
+        view = bucket.views[i]
+        with rushlight.no_grad():
+            if grad is None:
+                view.zero_()
+            elif grad.data_ptr() != view.data_ptr():
+                view.copy_(grad)
+        bucket.missing -= 1
+        while self.sent < len(self.buckets) and self.buckets[self.sent].missing == 0:
+            self.buckets[self.sent].work = self.average(self.buckets[self.sent].flat)
+            self.sent += 1
+
+    def _finish(self):
+        """Backward is done."""
+        self.expects = False
+        unused = [i for i, ready in enumerate(self.ready) if not ready]
+        if unused and not self.find_unused:
+            for bucket in self.buckets[: self.sent]:
+                bucket.work.wait()
+            self._raise_unused(unused)
+        if self.alone:
+            return
+        for i in unused:
+            self._mark(i, None)
+        used = self._used_anywhere(unused) if self.find_unused else None
+        with rushlight.no_grad():
+            for bucket in self.buckets:
+                bucket.work.wait()
+                for i in bucket.indices:
+                    if used is None or used[i]:
+                        self._hand_out(self.parameters[i], bucket.views[i])
+        if not self.ordered:
+            self.ordered = True
+            self._make_buckets(self.agree(self.order + unused))
+
+    def _hand_out(self, parameter, view):
+        if self.as_views:
+            parameter.grad = view
+        elif parameter.grad is None:
+            parameter.grad = view.clone()
+        elif parameter.grad.data_ptr() != view.data_ptr():
+            parameter.grad.copy_(view)
+
+    def _used_anywhere(self, unused):
+        flags = rushlight.ones(len(self.parameters), dtype=rushlight.uint8)
+        flags[unused] = 0
+        self.largest(flags)
+        return flags.tolist()
+
+    def _raise_unused(self, unused):
+        shown = ", ".join(self.names[i] for i in unused[:10])
+        more = f" and {len(unused) - 10} more" if len(unused) > 10 else ""
+        raise RuntimeError(
+            f"DistributedDataParallel: {len(unused)} of {len(self.parameters)} parameters got no "
+            f"gradient in this step, as they took no part in the loss: {shown}{more}. The other "
+            "gradients of this step are not averaged. Pass find_unused_parameters=True if that is "
+            "meant, or let every output of forward take part in the loss"
+        )

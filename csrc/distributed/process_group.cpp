@@ -1,6 +1,7 @@
 #include "distributed/process_group.h"
 
 #include <sched.h>
+#include <unistd.h>
 
 #include "core/interrupt.h"
 
@@ -33,7 +34,8 @@ ProcessGroup::ProcessGroup(std::shared_ptr<Store> store, std::unique_ptr<Engine>
       rank_(rank),
       size_(size),
       name_(std::move(name)),
-      timeout_(timeout) {
+      timeout_(timeout),
+      process_(getpid()) {
   internal_assert(engine_ || size == 1, "a group of several ranks needs an engine");
   if (!engine_) return;
   judge_ = std::make_unique<Judge>(store_, rank, size, name_, recorder_);
@@ -43,6 +45,8 @@ ProcessGroup::ProcessGroup(std::shared_ptr<Store> store, std::unique_ptr<Engine>
 ProcessGroup::~ProcessGroup() { shut_down(); }
 
 std::shared_ptr<Work> ProcessGroup::issue(Operation op, SourcePoint where) {
+  check(process_ == getpid(), ErrorKind::Runtime, name_of(op.kind),
+        "the process group belongs to the process that this one was forked from");
   check(!closed_, ErrorKind::Value, name_of(op.kind), "the process group was destroyed");
   if (judge_ && judge_->has_verdict())
     throw BackendError(concat(name_of(op.kind), ": ", judge_->verdict()));
@@ -153,10 +157,11 @@ void ProcessGroup::wait_for_engine(const Operation& op) {
 }
 
 void ProcessGroup::say_raised(const std::string& error) {
-  if (judge_) judge_->say_raised(error);
+  if (judge_ && process_ == getpid()) judge_->say_raised(error);
 }
 
 void ProcessGroup::shut_down() {
+  if (process_ != getpid()) return;
   if (!engine_) {
     closed_ = true;
     return;

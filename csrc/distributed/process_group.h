@@ -50,6 +50,7 @@ class RUSH_API ProcessGroup {
   const int rank_, size_;
   const std::string name_;
   Milliseconds timeout_;
+  const int process_;  // a forked child has neither the threads nor the engine
   Recorder recorder_;
   std::unique_ptr<Judge> judge_;
   Mutex mutex_{LockRank::ProcessGroup};  // guards what follows

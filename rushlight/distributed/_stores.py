@@ -126,18 +126,10 @@ class TCPStore(Store):
     RUSHLIGHT_STORE_TOKEN is set, whoever does not know its value is not served.
     """
 
-    def __init__(
-        self,
-        host_name: str,
-        port: int,
-        world_size: int | None = None,
-        is_master: bool = False,
-        timeout: timedelta = timedelta(seconds=300),
-        wait_for_workers: bool = True,
-        multi_tenant: bool = False,
-        master_listen_fd: int | None = None,
-        use_libuv: bool = True,
-    ) -> None:
+    def __init__(self, host_name: str, port: int, world_size: int | None = None,
+                 is_master: bool = False, timeout: timedelta = timedelta(seconds=300),
+                 wait_for_workers: bool = True, multi_tenant: bool = False,
+                 master_listen_fd: int | None = None, use_libuv: bool = True) -> None:  # fmt: skip
         self._core = core.TCPStore(
             host_name, port, world_size, is_master, timeout, wait_for_workers, multi_tenant,
             master_listen_fd, use_libuv,

@@ -7,6 +7,7 @@ import sys
 import tempfile
 import textwrap
 import threading
+import weakref
 
 LIMIT = 90
 
@@ -22,6 +23,13 @@ def begin(**options):
     dist.init_process_group("gloo", init_method=os.environ["METHOD"], rank=RANK, world_size=SIZE,
                             **options)
 """
+
+
+def _end(processes):
+    for process in processes:
+        if process.poll() is None:
+            process.kill()
+            process.wait()
 
 
 class Ranks:
@@ -51,6 +59,8 @@ class Ranks:
             )
             for rank in range(size)
         ]
+        # A test that fails before finish() leaves nobody behind either.
+        weakref.finalize(self, _end, self.processes)
 
     def finish(self, limit=LIMIT):
         """(stdout, stderr, return code) of each rank; nobody is left behind."""

@@ -299,6 +299,26 @@ def test_spawn():
         """)
 
 
+def test_a_forked_child_ends_and_may_not_communicate():
+    run_ranks(
+        """
+        store = dist.TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
+        dist.all_reduce(rl.ones(1))
+        child = os.fork()
+        if child == 0:
+            try:
+                dist.all_reduce(rl.ones(1))
+            except RuntimeError as error:
+                sys.exit(5 if "forked" in str(error) else 6)  # with all that Python does at exit
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 5
+        x = rl.ones(1)
+        dist.all_reduce(x)
+        assert x.item() == 2
+        """,
+        limit=30,
+    )
+
+
 def test_nothing_is_left_in_shared_memory():
     def segments():
         return {name for name in os.listdir("/dev/shm") if name.startswith("mpich_shm")}

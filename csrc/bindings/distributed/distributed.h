@@ -2,6 +2,7 @@
 #pragma once
 
 #include <nanobind/nanobind.h>
+#include <unistd.h>
 
 #include <chrono>
 #include <optional>
@@ -15,6 +16,15 @@ bool init_distributed(PyObject* module);
 
 void add_stores(nanobind::module_& m);
 void add_process_groups(nanobind::module_& m);
+
+// Owns an object whose threads belong to this process. A forked child has a copy without them, and
+// must not wait for them when it ends: it leaves the copy as it is.
+template <class T>
+std::shared_ptr<T> owned_here(T* object) {
+  return std::shared_ptr<T>(object, [process = getpid()](T* o) {
+    if (getpid() == process) delete o;
+  });
+}
 
 // A number of seconds or a timedelta.
 distributed::Milliseconds as_milliseconds(nanobind::handle time);

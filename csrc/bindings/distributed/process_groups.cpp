@@ -30,8 +30,8 @@ std::shared_ptr<ProcessGroup> make_group(const std::shared_ptr<Store>& store,
   const ReleaseGil released;
   std::unique_ptr<Engine> engine;
   if (ranks.size() > 1) engine = mpi::make_engine(*store, ranks, limit);
-  return std::make_shared<ProcessGroup>(store, std::move(engine), rank, int(ranks.size()), name,
-                                        limit);
+  return owned_here(
+      new ProcessGroup(store, std::move(engine), rank, int(ranks.size()), name, limit));
 }
 
 std::shared_ptr<Work> collective(ProcessGroup& group, int kind, nb::handle tensor, int reduce,

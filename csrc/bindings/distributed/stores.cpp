@@ -61,7 +61,7 @@ std::shared_ptr<TcpStore> tcp_store(const std::string& host, int port,
                           as_milliseconds(timeout),
                           listen_fd.value_or(-1),
                           token ? token : ""};
-  return unlocked([&] { return std::make_shared<TcpStore>(std::move(options)); });
+  return unlocked([&] { return owned_here(new TcpStore(std::move(options))); });
 }
 
 }  // namespace

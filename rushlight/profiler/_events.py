@@ -18,10 +18,10 @@ _EVALUATE = "autograd::engine::evaluate_function: "
 _FULL_NAMES = {
     name: f"torch::autograd::{name}" for name in ("AccumulateGrad", "CopyBackwards", "CopySlices")
 }
-# Ops whose name in our table is not the one that PyTorch shows.
+# Ops whose name in our table, without the underscore of private ones, is not what PyTorch shows.
 _ATEN_NAMES = {
     "cast": "_to_copy", "_batch_norm": "native_batch_norm", "_batch_norm_counted": "batch_norm",
-    "_convolution_forward": "convolution", "_dropout": "dropout", "_row_norm": "native_layer_norm",
+    "_convolution_forward": "convolution", "_row_norm": "native_layer_norm",
 }  # fmt: skip
 _CPP_TYPES = {
     "float32": "float", "float64": "double", "float16": "c10::Half", "bfloat16": "c10::BFloat16",
@@ -34,7 +34,7 @@ _CPP_TYPES = {
 
 def aten_name(op: str) -> str:
     """An op of the table as PyTorch shows it."""
-    return "aten::" + _ATEN_NAMES.get(op, op)
+    return "aten::" + _ATEN_NAMES.get(op, op.removeprefix("_"))
 
 
 def _frame(place: tuple[str, int, str]) -> str:

@@ -288,6 +288,16 @@ def test_by_cudnn(case, dtype, causal):
         check(attend, shapes, dtype)
 
 
+@pytest.mark.parametrize("dim", [0, 1, 2])
+def test_gradients_that_were_expanded(dim):
+    """A sum hands one gradient to many: elements that share their memory."""
+    check(
+        lambda q, k, v: F.scaled_dot_product_attention(q, k, v, is_causal=True).sum(dim),
+        [(2, 4, 1024, 64)] * 3,
+        rl.bfloat16,
+    )
+
+
 def test_by_cudnn_repeats_itself_when_asked():
     q, k, v, g = (rl.randn(2, 8, 1024, 64, device="cuda", dtype=rl.bfloat16) for _ in range(4))
 

@@ -427,3 +427,20 @@ def test_binary_cross_entropy_does_not_wait_and_raises_late(no_waiting):
     with pytest.raises(RuntimeError, match=r"between 0 and 1, but element number 7 is 1.5"):
         loss.item()
     assert F.binary_cross_entropy(x.detach(), target).item() > 0
+
+
+@pytest.mark.parametrize("classes", [10, 64, 1000, 5000])
+@pytest.mark.parametrize("dtype", [rl.float16, rl.bfloat16])
+def test_cross_entropy_of_half_precision_scores_under_autocast(dtype, classes):
+    scores, labels = rl.randn(37, classes).to(dtype), rl.randint(0, classes, (37,))
+    labels[5] = -100
+    x, wide = scores.cuda().requires_grad_(), scores.double().requires_grad_()
+    with rl.autocast("cuda", dtype=dtype):
+        loss = rl.nn.functional.cross_entropy(x, labels.cuda())
+    want = rl.nn.functional.cross_entropy(wide, labels)
+    loss.backward()
+    want.backward()
+    assert loss.dtype == rl.float32 and loss.grad_fn._saved_self.dtype == dtype
+    assert x.grad.dtype == dtype
+    rl.testing.assert_close(loss.cpu().double(), want, rtol=1e-5, atol=1e-6)
+    rl.testing.assert_close(x.grad.cpu().double(), wide.grad, rtol=1e-2, atol=1e-5)

@@ -56,7 +56,7 @@ bool attention_takes(const AttentionCase& c) {
   if (c.backends & kOwnKernels)
     return half ? widest <= 256 : c.dtype == DType::Float32 && widest <= 128;
   return (c.backends & kCudnnAttention) && c.plain && half && widest <= 256 && c.width % 8 == 0 &&
-         c.value_width % 8 == 0 && cudnn_version() > 0;
+         c.value_width % 8 == 0 && dnn::has_attention();
 }
 
 // ---- geometry ----

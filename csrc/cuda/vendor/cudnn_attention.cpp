@@ -1,6 +1,5 @@
 #include "cuda/vendor/cudnn_attention.h"
 
-#include <cmath>
 #include <limits>
 
 #include "cuda/runtime/launch.h"
@@ -193,8 +192,12 @@ class BackwardGraph : AttentionGraph {
 
 const AttentionPlan& plan_for(const Geometry& x) {
   return kept_plan<AttentionPlan>(x, [&] {
-    return std::make_unique<AttentionPlan>(x.backward ? BackwardGraph(x).make()
-                                                      : ForwardGraph(x).make());
+    try {
+      return std::make_unique<AttentionPlan>(x.backward ? BackwardGraph(x).make()
+                                                        : ForwardGraph(x).make());
+    } catch (const Error&) {  // cuDNN refuses a part of the graph already: as if it had no engine
+      return std::make_unique<AttentionPlan>();
+    }
   });
 }
 
@@ -203,6 +206,7 @@ Tensor scratch(int64_t count, DType dtype, int device) {
 }
 void* data_of(const Tensor& t) { return t.defined() ? t.data() : nullptr; }
 
+// No two elements in one place, as expanded tensors have them.
 bool is_walked(const HeadSteps& s, int64_t batch, int64_t heads, int64_t rows) {
   return (batch == 1 || s.batch > 0) && (heads == 1 || s.head > 0) && (rows == 1 || s.row > 0);
 }
@@ -234,13 +238,16 @@ bool run_attention(const AttentionArgs& a, int64_t batch, DType dtype, int devic
   return true;
 }
 
+bool has_attention() { return cudnn_version() >= 91000; }
+
 bool takes_attention(const AttentionArgs& a, int64_t batch, DType dtype) {
   const int64_t key_heads = a.heads / a.group;
-  return is_reduced_float(dtype) && settings().cudnn_enabled.load() && library().missing.empty() &&
-         !a.mask && a.keep == 1 && a.aligned && a.width % 8 == 0 && a.value_width % 8 == 0 &&
+  return is_reduced_float(dtype) && settings().cudnn_enabled.load() && has_attention() && !a.mask &&
+         a.keep == 1 && a.aligned && a.width % 8 == 0 && a.value_width % 8 == 0 &&
          is_walked(a.q_steps, batch, a.heads, a.queries) &&
          is_walked(a.k_steps, batch, key_heads, a.keys) &&
-         is_walked(a.v_steps, batch, key_heads, a.keys);
+         is_walked(a.v_steps, batch, key_heads, a.keys) &&
+         (!a.g || is_walked(a.g_steps, batch, a.heads, a.queries));
 }
 
 }  // namespace rush::cuda::dnn

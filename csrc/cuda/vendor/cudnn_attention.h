@@ -6,6 +6,10 @@
 
 namespace rush::cuda::dnn {
 
+// Is there a cuDNN whose graphs of attention need no helping hand? Before 9.10, some want minus
+// infinity to be a finite number, and sums to be cleared beforehand.
+bool has_attention();
+
 // What cuDNN may be asked at all; there may still be no plan for it.
 bool takes_attention(const AttentionArgs& a, int64_t batch, DType dtype);
 

@@ -1,0 +1,7 @@
+#include "device/fused.h"
+
+namespace rush {
+
+constinit DeviceTable<FusedLoops> fused_loops;
+
+}  // namespace rush

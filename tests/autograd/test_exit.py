@@ -381,6 +381,8 @@ def test_collections_beside_running_threads_lose_nothing():
 
 def test_cycles_are_collected_in_a_forked_child_of_a_threaded_process():
     check_exit("""
+        import warnings
+        warnings.simplefilter("ignore", DeprecationWarning)  # Python 3.12's about such forks
         x = rl.ones(200_000, requires_grad=True)
         def work():
             while True:

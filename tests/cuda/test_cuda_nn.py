@@ -437,10 +437,10 @@ def test_cross_entropy_of_half_precision_scores_under_autocast(dtype, classes):
     x, wide = scores.cuda().requires_grad_(), scores.double().requires_grad_()
     with rl.autocast("cuda", dtype=dtype):
         loss = rl.nn.functional.cross_entropy(x, labels.cuda())
+    assert loss.dtype == rl.float32 and loss.grad_fn._saved_self.dtype == dtype
     want = rl.nn.functional.cross_entropy(wide, labels)
     loss.backward()
     want.backward()
-    assert loss.dtype == rl.float32 and loss.grad_fn._saved_self.dtype == dtype
     assert x.grad.dtype == dtype
     rl.testing.assert_close(loss.cpu().double(), want, rtol=1e-5, atol=1e-6)
     rl.testing.assert_close(x.grad.cpu().double(), wide.grad, rtol=1e-2, atol=1e-5)

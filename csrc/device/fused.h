@@ -51,6 +51,6 @@ struct FusedLoops {
   // cannot do in one pass, and while the code for these steps is being compiled.
   bool (*run)(const FusedWork& work) = nullptr;
 };
-extern DeviceTable<FusedLoops> fused_loops;
+RUSH_API extern DeviceTable<FusedLoops> fused_loops;
 
 }  // namespace rush

@@ -6,17 +6,14 @@
 
 #include "core/cpu_features.h"
 #include "cpu/copy/copy.h"
+#include "cpu/pointwise/entries.h"
 #include "cpu/rows.h"
 
 namespace rush {
 
 namespace {
 
-// One array of entries a compute type; null where nothing computes in that type.
-using ByType = const Entry* [kDTypeCount];
-struct Tables {
-  ByType unary = {}, binary = {}, ternary = {};
-
+struct TablesOf : EntryTables {
   template <Isa isa, class... Types>
   void use() {
     ((unary[int(dtype_of<Types>)] = kernel_table<isa, UnaryFn, Types>()), ...);
@@ -28,8 +25,7 @@ struct Tables {
     use<isa, bool, uint8_t, int8_t, int16_t, int32_t, int64_t>();
   }
 
-  Tables() = default;
-  explicit Tables([[maybe_unused]] IsaLevel level) {
+  explicit TablesOf([[maybe_unused]] IsaLevel level) {
     use<Isa::baseline, float, double, complex<float>, complex<double>>();
     use<Isa::baseline, uint16_t, uint32_t, uint64_t>();
     use_integers<Isa::baseline>();
@@ -43,16 +39,6 @@ struct Tables {
   }
 };
 
-const Tables& tables() {
-  static const PerIsa<Tables> picked([](IsaLevel level) { return Tables(level); });
-  return picked.now();
-}
-
-DType result_of(const Entry& e, DType compute) {
-  if (e.result == FnResult::Bool) return DType::Bool;
-  return e.result == FnResult::Real ? to_real(compute) : compute;
-}
-
 // "LogicalAnd" -> "logical_and"
 std::string snake(const char* camel) {
   std::string out;
@@ -64,21 +50,31 @@ std::string snake(const char* camel) {
   return out;
 }
 
-template <class Fn>
-const Entry& entry_of(const ByType& by_type, Fn fn, DType compute) {
-  const Entry* entries = by_type[int(compute)];
-  if (!entries || !entries[int(fn)].fn) [[unlikely]] {
-    fail(ErrorKind::DType, "", '"', snake(info(fn).name), "\" not implemented for ", compute,
-         " tensors");
-  }
-  return entries[int(fn)];
+}  // namespace
+
+const EntryTables& entry_tables() {
+  static const PerIsa<EntryTables> picked(
+      [](IsaLevel level) -> EntryTables { return TablesOf(level); });
+  return picked.now();
 }
 
-Number to_number(const Scalar& s) {
-  if (s.is_bool() || s.is_integer()) return {0, 0, s.to_int(), true};
-  const auto z = s.to<complex<double>>();
-  return {z.re, z.im, 0, false};
+void fail_without_entry(const char* functor, DType compute) {
+  fail(ErrorKind::DType, "", '"', snake(functor), "\" not implemented for ", compute, " tensors");
 }
+
+bool lies_across(const Tensor& t, const Tensor& out) {
+  constexpr int64_t kWorthTurning = 16384;
+  if (t.is_contiguous() || t.numel() < kWorthTurning || !out.is_contiguous() || t.dim() < 2)
+    return false;
+  const size_t last = size_t(t.dim() - 1);
+  if (t.strides()[last] <= 1 || t.sizes()[last] < 16) return false;
+  for (size_t d = 0; d < last; ++d) {
+    if (t.strides()[d] == 1 && t.sizes()[d] >= 16) return true;
+  }
+  return false;
+}
+
+namespace {
 
 struct ZeroSearch {
   ConvertFn to_compute, to_bool;  // 256 is a zero among the uint8
@@ -153,20 +149,6 @@ bool run_small(const Entry& e, DType compute, const Tensor* const (&inputs)[Inpu
   return true;
 }
 
-// An input whose innermost dim is not out's is read column by column, a cache line an element.
-// Turning it first is several times faster.
-constexpr int64_t kWorthTurning = 16384;
-bool lies_across(const Tensor& t, const Tensor& out) {
-  if (t.is_contiguous() || t.numel() < kWorthTurning || !out.is_contiguous() || t.dim() < 2)
-    return false;
-  const size_t last = size_t(t.dim() - 1);
-  if (t.strides()[last] <= 1 || t.sizes()[last] < 16) return false;
-  for (size_t d = 0; d < last; ++d) {
-    if (t.strides()[d] == 1 && t.sizes()[d] >= 16) return true;
-  }
-  return false;
-}
-
 template <int Inputs>
 void run_entry(const Entry& e, DType compute, const Tensor* const (&inputs)[Inputs],
                const Tensor& out, ParamSpan params) {
@@ -185,7 +167,7 @@ void run_entry(const Entry& e, DType compute, const Tensor* const (&inputs)[Inpu
   LoopOperand ops[Inputs + 1] = {out};
   for (int i = 0; i < Inputs; ++i) {
     plan.given[i + 1] = inputs[i]->dtype();
-    plan.wanted[i + 1] = i == 0 && e.bool_condition ? DType::Bool : compute;
+    plan.wanted[i + 1] = wanted_by(e, i, compute);
     if (lies_across(*inputs[i], out)) {
       in_order[i] = make_tensor(inputs[i]->sizes(), inputs[i]->dtype(), out.device());
       copy_cpu(*inputs[i], in_order[i]);
@@ -196,17 +178,17 @@ void run_entry(const Entry& e, DType compute, const Tensor* const (&inputs)[Inpu
 }
 
 void cpu_unary(UnaryFn fn, const Tensor& x, const Tensor& out, ParamSpan params, DType compute) {
-  run_entry<1>(entry_of(tables().unary, fn, compute), compute, {&x}, out, params);
+  run_entry<1>(entry_of(entry_tables().unary, fn, compute), compute, {&x}, out, params);
 }
 
 void cpu_binary(BinaryFn fn, const Tensor& a, const Tensor& b, const Tensor& out, ParamSpan params,
                 DType compute) {
-  run_entry<2>(entry_of(tables().binary, fn, compute), compute, {&a, &b}, out, params);
+  run_entry<2>(entry_of(entry_tables().binary, fn, compute), compute, {&a, &b}, out, params);
 }
 
 void cpu_ternary(TernaryFn fn, const Tensor& a, const Tensor& b, const Tensor& c, const Tensor& out,
                  ParamSpan params, DType compute) {
-  run_entry<3>(entry_of(tables().ternary, fn, compute), compute, {&a, &b, &c}, out, params);
+  run_entry<3>(entry_of(entry_tables().ternary, fn, compute), compute, {&a, &b, &c}, out, params);
 }
 
 const bool registered = [] {

@@ -1,0 +1,122 @@
+// Several pointwise steps by blocks: each loop runs over some hundred elements, which then are in
+// the first-level cache for the next one.
+#include "device/fused.h"
+
+#include <algorithm>
+
+#include "cpu/copy/copy.h"
+#include "cpu/loop_nest.h"
+#include "cpu/pointwise/fused_plan.h"
+#include "cpu/scratch.h"
+
+namespace rush {
+
+void FusedPlan::fill_own_slots(char* scratch, int64_t n) const {
+  for (size_t r = 0; r < registers_; ++r) {
+    const FusedRegister& reg = register_[r];
+    if (reg.place != Place::Filled && reg.place != Place::Repeated) continue;
+    const InputWalk& walk = walks_[reg.input];
+    const ConvertFn convert = convert_fn(kept_in_[reg.input], reg.type);
+    const bool repeated = reg.place == Place::Repeated;
+    const int64_t row = repeated ? walk.sizes[0] : n, end = repeated ? row + n : n;
+    for (int64_t done = 0; done < end; done += row) {
+      convert(scratch + reg.slot + done * reg.item(), reg.item(), walk.base, walk.strides[0],
+              std::min(row, end - done));
+    }
+  }
+}
+
+// n elements from number `first` on; returns where they are.
+char* FusedPlan::gather(const FusedCall& call, char* slot, int64_t first, int64_t n) const {
+  const InputWalk& walk = walks_[call.input];
+  const FusedRegister& reg = register_[call.registers[0]];
+  std::array<int64_t, kMaxDims> index;
+  char* from = walk.base;
+  int64_t rest = first;
+  for (size_t d = 0; d < size_t(walk.dims); ++d) {
+    index[d] = rest % walk.sizes[d];
+    rest /= walk.sizes[d];
+    from += index[d] * walk.strides[d];
+  }
+  const int64_t item = reg.item(), size = walk.sizes[0], step = walk.strides[0];
+  if (step == item && reg.type == kept_in_[call.input] && size - index[0] >= n) return from;
+  char* to = slot;
+  for (int64_t left = n;;) {
+    const int64_t m = std::min(left, size - index[0]);
+    call.convert(to, item, from, step, m);
+    left -= m;
+    if (left == 0) return slot;
+    to += m * item;
+    from -= index[0] * step;
+    index[0] = 0;
+    for (size_t d = 1;; ++d) {
+      from += walk.strides[d];
+      if (++index[d] < walk.sizes[d]) break;
+      from -= walk.sizes[d] * walk.strides[d];
+      index[d] = 0;
+    }
+  }
+}
+
+void FusedPlan::run(int64_t begin, int64_t end) const {
+  const Scratch<char> memory(slots_ * slot_bytes_ + own_bytes_);
+  char* const scratch = memory.get();
+  std::array<char*, kMostRegisters> at;
+  std::array<uint16_t, kMostRegisters> moving;
+  size_t moving_count = 0;
+  for (size_t r = 0; r < registers_; ++r) {
+    const FusedRegister& reg = register_[r];
+    at[r] = scratch + (reg.place == Place::Filled ? reg.slot : reg.slot * slot_bytes_);
+    if (reg.place == Place::Memory || reg.place == Place::Repeated)
+      moving[moving_count++] = uint16_t(r);
+  }
+  fill_own_slots(scratch, std::min(block_, end - begin));
+  for (int64_t first = begin; first < end; first += block_) {
+    const int64_t n = std::min(block_, end - first);
+    for (size_t k = 0; k < moving_count; ++k) {
+      const FusedRegister& reg = register_[moving[k]];
+      at[moving[k]] = reg.place == Place::Memory
+                          ? reg.memory + first * reg.item()
+                          : scratch + reg.slot + first % walks_[reg.input].sizes[0] * reg.item();
+    }
+    for (size_t c = 0; c < calls_; ++c) {
+      const FusedCall& call = call_[c];
+      const auto& r = call.registers;
+      if (call.kind == Kind::Function) {
+        char* const ptrs[4] = {at[r[0]], at[r[1]], at[r[2]], at[r[3]]};
+        call.function(ptrs, n, call.params);
+      } else if (call.kind == Kind::Convert) {
+        call.convert(at[r[0]], register_[r[0]].item(), at[r[1]], register_[r[1]].item(), n);
+      } else if (call.kind == Kind::Stream) {
+        stream_bytes(at[r[0]], at[r[1]], n * register_[r[0]].item());
+      } else {
+        char* const slot = scratch + register_[r[0]].slot * slot_bytes_;
+        at[r[0]] = gather(call, slot, first, n);
+      }
+    }
+  }
+}
+
+namespace {
+
+// Work for a thread; a loop of one call per element has kGrain of them. Filling the slots anew in
+// each piece must not count.
+constexpr int64_t kLeastGrain = 4096;
+
+bool run_fused(const FusedWork& work) {
+  if (work.outputs.empty() || work.outputs[0].out.numel() == 0) return true;
+  FusedPlan plan;
+  if (!plan.make(work)) return false;
+  const int64_t grain = std::max(kLeastGrain, kGrain / plan.calls());
+  parallel_for(work.outputs[0].out.numel(), grain,
+               [&](int64_t begin, int64_t end) { plan.run(begin, end); });
+  return true;
+}
+
+const bool registered = [] {
+  fused_loops(DeviceType::CPU).run = run_fused;
+  return true;
+}();
+
+}  // namespace
+}  // namespace rush

@@ -1,0 +1,212 @@
+// fused_works.h: random works for FusedLoops, from the table of functors, and what they must give.
+#pragma once
+
+#include <cmath>
+#include <limits>
+#include <optional>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "cpu/copy/copy.h"
+#include "device/fused.h"
+
+namespace fused_works {
+
+using namespace rush;
+using Kind = FusedStep::Kind;
+
+// One functor in one type of tensors.
+struct Function {
+  Kind kind;
+  uint16_t fn;
+  DType type;
+
+  const FnInfo& facts() const {
+    return kind == Kind::Unary    ? info(UnaryFn(fn))
+           : kind == Kind::Binary ? info(BinaryFn(fn))
+                                  : info(TernaryFn(fn));
+  }
+  DType result() const {
+    if (facts().result == FnResult::Bool) return DType::Bool;
+    return facts().result == FnResult::Real ? to_real(type) : type;
+  }
+  std::string name() const {
+    return std::string(facts().name) + " of " + std::string(rush::name(type));
+  }
+};
+
+// Every functor in every type that it takes.
+inline std::vector<Function> all_functions() {
+  std::vector<Function> all;
+  const auto add = [&](Kind kind, int count, auto info_of) {
+    for (int fn = 0; fn < count; ++fn) {
+      for (int t = 0; t < kDTypeCount; ++t)
+        if (info_of(fn).types >> t & 1) all.push_back({kind, uint16_t(fn), DType(t)});
+    }
+  };
+  add(Kind::Unary, int(UnaryFn::kCount), [](int fn) { return info(UnaryFn(fn)); });
+  add(Kind::Binary, int(BinaryFn::kCount), [](int fn) { return info(BinaryFn(fn)); });
+  add(Kind::Ternary, int(TernaryFn::kCount), [](int fn) { return info(TernaryFn(fn)); });
+  return all;
+}
+
+// A work with what its spans point to.
+struct OwnedWork {
+  Dims sizes;
+  std::vector<Tensor> inputs;
+  std::vector<FusedStep> steps;
+  std::vector<FusedOutput> outputs;
+  Dims strides;  // of the outputs
+
+  FusedWork view() const {
+    return {.sizes = sizes, .inputs = inputs, .steps = steps, .outputs = outputs, .wait = true};
+  }
+  Tensor fresh(DType type) const { return make_tensor(sizes, strides, type, {}); }
+  void add_output(size_t step) { outputs.push_back({uint16_t(step), fresh(steps[step].result)}); }
+  std::string describe() const {
+    std::string text;
+    for (const FusedStep& s : steps) {
+      text += s.kind == Kind::Convert ? "Convert" : Function{s.kind, s.fn, s.compute}.name();
+      text += " -> " + std::string(rush::name(s.result)) + "; ";
+    }
+    return text;
+  }
+};
+
+inline void run_one(const FusedStep& s, const std::vector<Tensor>& values, const Tensor& out) {
+  const auto call = [&](Params params) {
+    const Tensor& a = values[s.operands[0]];
+    if (s.kind == Kind::Unary) return map_unary(UnaryFn(s.fn), a, out, params, s.compute);
+    const Tensor& b = values[s.operands[1]];
+    if (s.kind == Kind::Binary) return map_binary(BinaryFn(s.fn), a, b, out, params, s.compute);
+    map_ternary(TernaryFn(s.fn), a, b, values[s.operands[2]], out, params, s.compute);
+  };
+  const auto& p = s.params;
+  if (s.kind == Kind::Convert)
+    copy_cpu(values[s.operands[0]], out);
+  else if (s.params_count == 0)
+    call({});
+  else if (s.params_count == 1)
+    call({p[0]});
+  else if (s.params_count == 2)
+    call({p[0], p[1]});
+  else if (s.params_count == 3)
+    call({p[0], p[1], p[2]});
+  else
+    call({p[0], p[1], p[2], p[3]});
+}
+
+// All steps one by one; a tensor per step.
+inline std::vector<Tensor> one_by_one(const OwnedWork& work) {
+  std::vector<Tensor> values = work.inputs;
+  for (const FusedStep& s : work.steps) {
+    const Tensor out = work.fresh(s.result);
+    run_one(s, values, out);
+    values.push_back(out);
+  }
+  return {values.begin() + int64_t(work.inputs.size()), values.end()};
+}
+
+class Maker {
+ public:
+  explicit Maker(unsigned seed) : engine_(seed) {}
+
+  int below(int n) { return std::uniform_int_distribution<int>(0, n - 1)(engine_); }
+  bool chance(double p) { return std::uniform_real_distribution<double>(0, 1)(engine_) < p; }
+
+  // Numbers of all sizes, and those that are not numbers.
+  Tensor values(IntList sizes, DType type) {
+    constexpr double inf = std::numeric_limits<double>::infinity();
+    constexpr double odd[] = {0.0, -0.0, inf, -inf, NAN, 1e-42, -3e-310, 6e-8, 1e30, -65504, 1};
+    const Tensor wide = make_tensor(sizes, is_complex(type) ? DType::Complex128 : DType::Float64);
+    const int64_t n = wide.numel() * (is_complex(type) ? 2 : 1);
+    std::normal_distribution<double> draw(0, is_floating(type) || is_complex(type) ? 2 : 40);
+    const bool tame = chance(0.3);
+    for (int64_t i = 0; i < n; ++i)
+      wide.data<double>()[i] = tame || !chance(0.05) ? draw(engine_) : odd[below(std::size(odd))];
+    if (wide.dtype() == type) return wide;
+    const Tensor out = make_tensor(sizes, type);
+    copy_cpu(wide, out);
+    return out;
+  }
+
+  // Some tensor that broadcasts to `sizes`: dense in some order, with gaps, expanded, or a number.
+  Tensor input(const Dims& sizes, DType type) {
+    if (chance(0.15)) return values(Dims{}, type);
+    Dims own = sizes;
+    if (chance(0.3)) {
+      for (int64_t& s : own)
+        if (chance(0.5)) s = 1;
+    }
+    if (chance(0.1) && own.size() > 0) own = Dims(IntList(own).subspan(1));
+    const std::vector<size_t> order = some_order(own.size());
+    const bool gaps = chance(0.2);
+    Dims stored;
+    for (const size_t d : order) stored.push_back(own[d] * (gaps && d == order.back() ? 2 : 1));
+    const Tensor base = values(stored, type);
+    Dims strides = own;
+    for (size_t k = 0; k < order.size(); ++k)
+      strides[order[k]] = base.strides()[k] * (gaps && k + 1 == order.size() ? 2 : 1);
+    const bool expanded = chance(0.1);
+    for (size_t d = 0; expanded && d < own.size(); ++d) {
+      const size_t there = sizes.size() - own.size() + d;
+      if (own[d] == 1 && sizes[there] != 1) own[d] = sizes[there], strides[d] = 0;
+    }
+    return base.alias(own, strides, 0);
+  }
+
+  Scalar param() {
+    if (chance(0.5)) return Scalar(below(4));
+    return Scalar(std::uniform_real_distribution<double>(-1, 2)(engine_));
+  }
+
+  // A work of these functions, each of whose operands is some value there is by then.
+  OwnedWork work(const Dims& sizes, std::span<const Function> functions) {
+    OwnedWork out;
+    out.sizes = out.strides = sizes;
+    int64_t stride = 1;
+    const std::vector<size_t> order = some_order(sizes.size());
+    for (size_t k = order.size(); k-- > 0; stride *= std::max<int64_t>(1, sizes[order[k]]))
+      out.strides[order[k]] = stride;
+    const int inputs = 1 + below(5);
+    for (int i = 0; i < inputs; ++i) {
+      const DType type = chance(0.6) ? functions[size_t(below(int(functions.size())))].type
+                                     : DType(below(kDTypeCount));
+      out.inputs.push_back(input(sizes, type));
+    }
+    for (const Function& f : functions) {
+      if (chance(0.1)) {
+        const DType type = chance(0.5) ? f.type : DType(below(kDTypeCount));
+        out.steps.push_back({.kind = Kind::Convert, .result = type, .operands = {some(out)}});
+      }
+      FusedStep s{.kind = f.kind, .params_count = f.facts().params, .fn = f.fn};
+      s.compute = compute_type(f.type);
+      s.result = chance(0.9) ? f.result() : DType(below(kDTypeCount));
+      for (int i = 0; i < s.operand_count(); ++i) s.operands[size_t(i)] = some(out);
+      for (size_t i = 0; i < s.params_count; ++i) s.params[i] = param();
+      out.steps.push_back(s);
+    }
+    out.add_output(out.steps.size() - 1);
+    while (out.outputs.size() < kFusedOutputs && chance(0.4))
+      out.add_output(size_t(below(int(out.steps.size()))));
+    return out;
+  }
+
+ private:
+  std::vector<size_t> some_order(size_t dims) {
+    std::vector<size_t> order(dims);
+    for (size_t d = 0; d < dims; ++d) order[d] = d;
+    if (chance(0.4)) std::shuffle(order.begin(), order.end(), engine_);
+    return order;
+  }
+  // Rather one of the last values, so that there are chains.
+  uint16_t some(const OwnedWork& work) {
+    const int count = int(work.inputs.size() + work.steps.size());
+    return uint16_t(chance(0.5) ? count - 1 - below(std::min(count, 3)) : below(count));
+  }
+
+  std::mt19937 engine_;
+};
+
+}  // namespace fused_works

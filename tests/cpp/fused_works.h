@@ -51,6 +51,24 @@ inline std::vector<Function> all_functions() {
   return all;
 }
 
+inline FusedStep unary(UnaryFn fn, uint16_t a, DType type = DType::Float32) {
+  return {.kind = Kind::Unary,
+          .fn = uint16_t(fn),
+          .compute = compute_type(type),
+          .result = type,
+          .operands = {a}};
+}
+inline FusedStep binary(BinaryFn fn, uint16_t a, uint16_t b, DType type = DType::Float32) {
+  return {.kind = Kind::Binary,
+          .fn = uint16_t(fn),
+          .compute = compute_type(type),
+          .result = type,
+          .operands = {a, b}};
+}
+inline FusedStep converted(uint16_t a, DType type) {
+  return {.kind = Kind::Convert, .result = type, .operands = {a}};
+}
+
 // A work with what its spans point to.
 struct OwnedWork {
   Dims sizes;
@@ -106,6 +124,20 @@ inline std::vector<Tensor> one_by_one(const OwnedWork& work) {
     values.push_back(out);
   }
   return {values.begin() + int64_t(work.inputs.size()), values.end()};
+}
+
+// Does the CPU take it? Not where integers are divided, which must not be zero.
+inline bool can_be_fused(const Function& f) {
+  OwnedWork work{.sizes = {2}, .inputs = {}, .steps = {}, .outputs = {}, .strides = {1}};
+  work.inputs = {make_tensor(Dims{2}, f.type)};
+  fill_cpu(work.inputs[0], Scalar(1));
+  work.steps.push_back({.kind = f.kind,
+                        .params_count = f.facts().params,
+                        .fn = f.fn,
+                        .compute = compute_type(f.type),
+                        .result = f.result()});
+  work.add_output(0);
+  return fused_loops(DeviceType::CPU).run(work.view());
 }
 
 class Maker {

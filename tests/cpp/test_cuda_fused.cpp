@@ -9,6 +9,7 @@
 #include <map>
 
 #include "cuda/pointwise/fused_launch.h"
+#include "cuda/runtime/device.h"
 #include "cuda/runtime/nvrtc.h"
 #include "fused_works.h"
 #include "testing.h"
@@ -271,4 +272,40 @@ TEST(generated_kernels_run_on_the_cpu) {
   if (!compiled) return;
   for (const Case& c : cases) EXPECT(c.agrees(kernels));
   for (const Case& c : exact) EXPECT(c.gives(kernels, one_by_one(c.whole)));
+}
+
+// FUSED_WORKS says how many, and FUSED_SEED which.
+TEST(random_works_on_a_gpu) {
+  if (cuda::device_count() == 0) {
+    std::cout << "not tested: " << cuda::why_unavailable() << "\n";
+    return;
+  }
+  const auto number = [](const char* name, int otherwise) {
+    const char* text = std::getenv(name);
+    return text ? std::atoi(text) : otherwise;
+  };
+  const Device gpu{DeviceType::CUDA, 0};
+  const auto seed = unsigned(number("FUSED_SEED", 21));
+  Maker maker(seed);
+  std::vector<Function> all = functions(), left;
+  const Dims shapes[] = {{100003}, {6, 6400}, {5, 70, 90}, {}, {3, 40, 50, 8}, {2, 64, 30, 31}};
+  for (int i = 0; i < number("FUSED_WORKS", 40); ++i) {
+    if (left.size() < 12)
+      std::shuffle(all.begin(), all.end(), std::mt19937(seed + unsigned(i))), left = all;
+    const size_t count = 1 + size_t(maker.below(12));
+    const OwnedWork here =
+        maker.work(shapes[size_t(i) % std::size(shapes)], std::span(left).last(count));
+    left.resize(left.size() - count);
+    const OwnedWork work = moved(here, gpu);
+    const std::vector<Tensor> want = one_by_one(work);
+    const bool ran = fused_loops(DeviceType::CUDA).run(work.view());
+    EXPECT(ran);
+    for (const FusedOutput& o : work.outputs) {
+      const Tensor got = to(o.out, Device{}), right = to(want[o.step], Device{});
+      const bool same = std::memcmp(got.data(), right.data(), size_t(got.nbytes())) == 0;
+      EXPECT(same);
+      if (!same)
+        std::cerr << "step " << o.step << " of " << work.sizes << ": " << work.describe() << "\n";
+    }
+  }
 }

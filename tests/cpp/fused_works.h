@@ -10,6 +10,7 @@
 
 #include "cpu/copy/copy.h"
 #include "device/fused.h"
+#include "ops/ops.h"
 
 namespace fused_works {
 
@@ -51,6 +52,24 @@ inline std::vector<Function> all_functions() {
   return all;
 }
 
+inline FusedStep unary(UnaryFn fn, uint16_t a, DType type = DType::Float32) {
+  return {.kind = Kind::Unary,
+          .fn = uint16_t(fn),
+          .compute = compute_type(type),
+          .result = type,
+          .operands = {a}};
+}
+inline FusedStep binary(BinaryFn fn, uint16_t a, uint16_t b, DType type = DType::Float32) {
+  return {.kind = Kind::Binary,
+          .fn = uint16_t(fn),
+          .compute = compute_type(type),
+          .result = type,
+          .operands = {a, b}};
+}
+inline FusedStep converted(uint16_t a, DType type) {
+  return {.kind = Kind::Convert, .result = type, .operands = {a}};
+}
+
 // A work with what its spans point to.
 struct OwnedWork {
   Dims sizes;
@@ -58,11 +77,12 @@ struct OwnedWork {
   std::vector<FusedStep> steps;
   std::vector<FusedOutput> outputs;
   Dims strides;  // of the outputs
+  Device device{};
 
   FusedWork view() const {
     return {.sizes = sizes, .inputs = inputs, .steps = steps, .outputs = outputs, .wait = true};
   }
-  Tensor fresh(DType type) const { return make_tensor(sizes, strides, type, {}); }
+  Tensor fresh(DType type) const { return make_tensor(sizes, strides, type, device); }
   void add_output(size_t step) { outputs.push_back({uint16_t(step), fresh(steps[step].result)}); }
   std::string describe() const {
     std::string text;
@@ -84,7 +104,7 @@ inline void run_one(const FusedStep& s, const std::vector<Tensor>& values, const
   };
   const auto& p = s.params;
   if (s.kind == Kind::Convert)
-    copy_cpu(values[s.operands[0]], out);
+    copy_(out, values[s.operands[0]]);
   else if (s.params_count == 0)
     call({});
   else if (s.params_count == 1)
@@ -106,6 +126,37 @@ inline std::vector<Tensor> one_by_one(const OwnedWork& work) {
     values.push_back(out);
   }
   return {values.begin() + int64_t(work.inputs.size()), values.end()};
+}
+
+// The same work on another device; the numbers of a program stay where they are.
+inline OwnedWork moved(const OwnedWork& work, Device device) {
+  OwnedWork out{work.sizes, {}, work.steps, {}, work.strides, device};
+  for (const Tensor& x : work.inputs) {
+    if (x.is_wrapped_number()) {
+      out.inputs.push_back(x);
+      continue;
+    }
+    const Dims all{int64_t(x.storage()->nbytes()) / x.element_size()}, one{1};
+    const Tensor there = make_tensor(all, x.dtype(), device);
+    copy_(there, x.alias(all, one, 0));
+    out.inputs.push_back(there.alias(x.sizes(), x.strides(), x.offset()));
+  }
+  for (const FusedOutput& o : work.outputs) out.add_output(o.step);
+  return out;
+}
+
+// Does the CPU take it? Not where integers are divided, which must not be zero.
+inline bool can_be_fused(const Function& f) {
+  OwnedWork work{.sizes = {2}, .inputs = {}, .steps = {}, .outputs = {}, .strides = {1}};
+  work.inputs = {make_tensor(Dims{2}, f.type)};
+  fill_cpu(work.inputs[0], Scalar(1));
+  work.steps.push_back({.kind = f.kind,
+                        .params_count = f.facts().params,
+                        .fn = f.fn,
+                        .compute = compute_type(f.type),
+                        .result = f.result()});
+  work.add_output(0);
+  return fused_loops(DeviceType::CPU).run(work.view());
 }
 
 class Maker {

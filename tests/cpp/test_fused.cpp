@@ -34,27 +34,13 @@ bool agrees(const OwnedWork& work) {
   return true;
 }
 
-bool divides_integers(const Function& f) {
-  OwnedWork work{.sizes = {2}, .inputs = {}, .steps = {}, .outputs = {}, .strides = {1}};
-  const Tensor ones = make_tensor(Dims{2}, f.type);
-  fill_cpu(ones, Scalar(1));
-  work.inputs = {ones};
-  work.steps.push_back({.kind = f.kind,
-                        .params_count = f.facts().params,
-                        .fn = f.fn,
-                        .compute = compute_type(f.type),
-                        .result = f.result()});
-  work.add_output(0);
-  return !run(work);
-}
-
 // All functors that can be fused, in all types. The others are those that raise for a divisor of
 // zero.
 const std::vector<Function>& functions() {
   static const std::vector<Function> found = [] {
     std::vector<Function> kept;
     for (const Function& f : all_functions()) {
-      if (!divides_integers(f)) {
+      if (can_be_fused(f)) {
         kept.push_back(f);
         continue;
       }
@@ -67,24 +53,6 @@ const std::vector<Function>& functions() {
     return kept;
   }();
   return found;
-}
-
-FusedStep unary(UnaryFn fn, uint16_t a, DType type = DType::Float32) {
-  return {.kind = Kind::Unary,
-          .fn = uint16_t(fn),
-          .compute = compute_type(type),
-          .result = type,
-          .operands = {a}};
-}
-FusedStep binary(BinaryFn fn, uint16_t a, uint16_t b, DType type = DType::Float32) {
-  return {.kind = Kind::Binary,
-          .fn = uint16_t(fn),
-          .compute = compute_type(type),
-          .result = type,
-          .operands = {a, b}};
-}
-FusedStep converted(uint16_t a, DType type) {
-  return {.kind = Kind::Convert, .result = type, .operands = {a}};
 }
 
 OwnedWork work_of(Dims sizes, std::vector<Tensor> inputs, std::vector<FusedStep> steps) {

@@ -181,6 +181,11 @@ const bool registered = [] {
 
 ConvertFn convert_fn(DType from, DType to) { return kConvert.fn[int(from)][int(to)]; }
 
+RoundFn round_fn(DType half_type) {
+  const ConvertTable& table = flat_conversions();
+  return half_type == DType::Float16 ? table.to_half : table.to_bfloat16;
+}
+
 void stream_bytes(char* dst, const char* src, int64_t nbytes) {
   byte_kernels().stream(dst, src, nbytes);
 }

@@ -14,6 +14,8 @@ RUSH_API void fill_cpu(const Tensor& dst, const Scalar& value);
 
 // n elements, strides in bytes; the building block of copies and of loops with mixed types.
 RUSH_API ConvertFn convert_fn(DType from, DType to);
+// From float32 to a half type and back.
+RoundFn round_fn(DType half_type);
 
 // Results of this size and more are written past the caches (measured).
 inline constexpr int64_t kStreamBytes = 8 << 20;

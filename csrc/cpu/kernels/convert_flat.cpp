@@ -51,9 +51,33 @@ void flat<float, half>(char* dst, int64_t, const char* src, int64_t, int64_t n) 
 }
 #endif
 
+template <class T>
+void round_to(char* const* ptrs, int64_t n, const Number*) {
+  float* to = reinterpret_cast<float*>(ptrs[0]);
+  const float* from = reinterpret_cast<const float*>(ptrs[1]);
+#pragma omp simd
+  for (int64_t i = 0; i < n; ++i) to[i] = static_cast<float>(T(from[i]));
+}
+
+#ifdef __F16C__
+template <>
+void round_to<half>(char* const* ptrs, int64_t n, const Number*) {
+  float* to = reinterpret_cast<float*>(ptrs[0]);
+  const float* from = reinterpret_cast<const float*>(ptrs[1]);
+  int64_t i = 0;
+  for (; i + 8 <= n; i += 8) {
+    const __m128i h = _mm256_cvtps_ph(_mm256_loadu_ps(from + i), _MM_FROUND_TO_NEAREST_INT);
+    _mm256_storeu_ps(to + i, _mm256_cvtph_ps(h));
+  }
+  for (; i < n; ++i) to[i] = static_cast<float>(half(from[i]));
+}
+#endif
+
 template <int... pair>
 constexpr ConvertTable make(std::integer_sequence<int, pair...>) {
   ConvertTable t{};
+  t.to_half = round_to<half>;
+  t.to_bfloat16 = round_to<bfloat16>;
   (
       [&] {
         constexpr DType from = kFrequent[pair / kCount], to = kFrequent[pair % kCount];

@@ -140,8 +140,18 @@ uint16_t FusedPlan::in_type(uint16_t value, DType type) {
   if (known != kNone) return known;
   if (value < inputs_) return known = input_in_type(value, type);
   const DType kept = kept_in_[value];
+  const bool rounded = in_types_[value][size_t(kept)] != kNone;
+  const uint16_t raw = unrounded_[value - inputs_];
+  if (!rounded && type == DType::Float32) {
+    known = add_register(Place::Slot, type);
+    FusedCall& call = add_call(Kind::Function, known, {raw});
+    call.function = round_fn(kept);
+    call.params = nullptr;
+    return known;
+  }
+  const uint16_t from = type == kept ? raw : in_type(value, kept);
   known = add_register(Place::Slot, type);
-  add_call(Kind::Convert, known, {in_types_[value][size_t(kept)]}).convert = convert_fn(kept, type);
+  add_call(Kind::Convert, known, {from}).convert = convert_fn(register_[from].type, type);
   return known;
 }
 
@@ -188,10 +198,14 @@ void FusedPlan::add_step(const FusedWork& work, size_t s) {
   call.function = e.fn;
   call.params = &number_[numbers_];
   for (size_t i = 0; i < step.params_count; ++i) number_[numbers_++] = to_number(step.params[i]);
-  known = reg;
-  if (given == step.result) return;
-  known = add_register(Place::Slot, step.result);
-  add_call(Kind::Convert, known, {reg}).convert = convert_fn(given, step.result);
+  if (given == step.result) {
+    known = reg;
+  } else if (given == DType::Float32 && is_reduced_float(step.result)) {
+    unrounded_[s] = reg;  // perhaps nobody wants it in the half type
+  } else {
+    known = add_register(Place::Slot, step.result);
+    add_call(Kind::Convert, known, {reg}).convert = convert_fn(given, step.result);
+  }
 }
 
 void FusedPlan::add_output(uint16_t from, const Tensor& out) {

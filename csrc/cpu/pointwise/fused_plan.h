@@ -99,6 +99,7 @@ class FusedPlan {
   std::array<InputWalk, kFusedInputs> walks_;
   // Of steps.
   std::array<const Entry*, kFusedSteps> entries_;
+  std::array<uint16_t, kFusedSteps> unrounded_;  // registers of floats that become a half type
   // Of values.
   std::array<bool, kMostValues> needed_;
   std::array<DType, kMostValues> kept_in_;

@@ -11,30 +11,9 @@
 // - Rows: a Nest of packs; the operands move by one along the innermost dim, or not at all.
 // - Strided: anything else, through a Nest. An output may be an input, element for element.
 // - Integer division by zero does not trap here; it yields some number, as the hardware has it.
-#include "cuda/kernels/element.h"
-#include "functors/activation.h"
-#include "functors/ternary.h"
+#include "cuda/kernels/functions.h"
 
 namespace rush {
-
-// The condition of `where` is a bool whatever the other inputs are.
-template <class F, class C, int i>
-using Argument = conditional<i == 0 && is_same<F, functors::Where>, bool, C>;
-
-template <class F, int P>
-RUSH_FN F with_params(const Number* p) {
-  static_assert(P <= kMaxParams);
-  if constexpr (P == 0)
-    return F{};
-  else if constexpr (P == 1)
-    return F{p[0]};
-  else if constexpr (P == 2)
-    return F{p[0], p[1]};
-  else if constexpr (P == 3)
-    return F{p[0], p[1], p[2]};
-  else
-    return F{p[0], p[1], p[2], p[3]};
-}
 
 template <int... i>
 struct Ints {};
@@ -62,11 +41,6 @@ RUSH_FN Pack<C, V> argument_pack(const PointwiseArgs<Inputs>& args, int input, i
   return out;
 }
 
-// Packs of one argument, a block's threads apart.
-template <class C, int V, int U>
-struct Packs {
-  Pack<C, V> p[U];
-};
 template <class C, int V, int U, class In, int Inputs>
 RUSH_FN Packs<C, V, U> argument_packs(const PointwiseArgs<Inputs>& args, int input, i64 first) {
   Packs<C, V, U> out;

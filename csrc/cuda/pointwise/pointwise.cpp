@@ -1,6 +1,7 @@
 // Pointwise loops on GPUs: the functors of the op table through kernels/pointwise.cu.
 #include <bit>
 
+#include "cuda/pointwise/divides.h"
 #include "cuda/runtime/launch.h"
 #include "cuda/runtime/loops.h"
 #include "cuda/runtime/nest.h"
@@ -167,8 +168,7 @@ void run(Fn fn, const std::array<const Tensor*, Inputs>& in, const Tensor& out, 
   });
 }
 
-// Does a functor refuse a divisor of zero among integers? Those with numbers of their own are
-// templates.
+// Functors with numbers of their own are templates.
 template <class F>
 constexpr bool is_division() {
   return std::is_base_of_v<functors::IntegerDivision, F>;
@@ -176,14 +176,6 @@ constexpr bool is_division() {
 template <template <class> class F>
 constexpr bool is_division() {
   return is_division<F<float>>();
-}
-bool divides(BinaryFn fn) {
-#define RUSH_BINARY(F) is_division<functors::F>(),
-  static constexpr bool known[] = {
-#include "functors/binary_fns.inc"
-  };
-#undef RUSH_BINARY
-  return known[int(fn)];
 }
 
 void check_divisor(const Tensor& b, DType compute) {
@@ -201,7 +193,7 @@ void unary(UnaryFn fn, const Tensor& x, const Tensor& out, ParamSpan params, DTy
 }
 void binary(BinaryFn fn, const Tensor& a, const Tensor& b, const Tensor& out, ParamSpan params,
             DType compute) {
-  if (divides(fn) && category(compute) <= Category::Integer) check_divisor(b, compute);
+  if (divides_integers(fn, compute)) check_divisor(b, compute);
   run<BinaryFn, 2>(fn, {&a, &b}, out, params, compute);
 }
 void ternary(TernaryFn fn, const Tensor& a, const Tensor& b, const Tensor& c, const Tensor& out,
@@ -218,4 +210,14 @@ const bool registered = [] {
 }();
 
 }  // namespace
+
+bool divides_integers(BinaryFn fn, DType compute) {
+#define RUSH_BINARY(F) is_division<functors::F>(),
+  static constexpr bool known[] = {
+#include "functors/binary_fns.inc"
+  };
+#undef RUSH_BINARY
+  return known[int(fn)] && category(compute) <= Category::Integer;
+}
+
 }  // namespace rush::cuda

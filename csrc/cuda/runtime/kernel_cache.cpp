@@ -136,19 +136,42 @@ void KernelCache::trim() {
   }
 }
 
-CachedKernel find_kernel(const std::string& file, const std::string& expression, int arch) {
-  static Mutex mutex{LockRank::Kernels};
-  static KernelCache cache(KernelCache::default_folder());
-  const std::string key = KernelCache::key(file, expression, arch);
+namespace {
+
+struct SharedCache {
+  Mutex mutex{LockRank::Kernels};
+  KernelCache cache{KernelCache::default_folder()};
+};
+SharedCache& shared_cache() {
+  static auto* shared = new SharedCache;  // for good: kernels are compiled until the very end
+  return *shared;
+}
+
+template <class Compile>
+CachedKernel find_or(const std::string& key, Compile compile) {
+  SharedCache& shared = shared_cache();
   {
-    std::lock_guard lock(mutex);
-    if (auto found = cache.load(key)) return *std::move(found);
+    std::lock_guard lock(shared.mutex);
+    if (auto found = shared.cache.load(key)) return *std::move(found);
   }
-  CompiledKernels fresh = compile_kernels(file, std::span(&expression, 1), arch);
+  CompiledKernels fresh = compile();
   CachedKernel kernel{std::move(fresh.names[0]), std::move(fresh.cubin)};
-  std::lock_guard lock(mutex);
-  cache.store(key, kernel);
+  std::lock_guard lock(shared.mutex);
+  shared.cache.store(key, kernel);
   return kernel;
+}
+
+}  // namespace
+
+CachedKernel find_kernel(const std::string& file, const std::string& expression, int arch) {
+  return find_or(KernelCache::key(file, expression, arch),
+                 [&] { return compile_kernels(file, std::span(&expression, 1), arch); });
+}
+
+CachedKernel find_generated_kernel(const std::string& name, const std::string& source,
+                                   const std::string& expression, int arch) {
+  return find_or(KernelCache::key(name, source + expression, arch),
+                 [&] { return compile_source(name, source, std::span(&expression, 1), arch); });
 }
 
 }  // namespace rush::cuda

@@ -45,5 +45,8 @@ class RUSH_API KernelCache {
 
 // From the cache, or compiled and cached.
 RUSH_API CachedKernel find_kernel(const std::string& file, const std::string& expression, int arch);
+// The same for a source that was generated, see compile_source.
+RUSH_API CachedKernel find_generated_kernel(const std::string& name, const std::string& source,
+                                            const std::string& expression, int arch);
 
 }  // namespace rush::cuda

@@ -100,24 +100,29 @@ const std::string& kernel_source_digest() {
 
 CompiledKernels compile_kernels(const std::string& file, std::span<const std::string> expressions,
                                 int arch) {
+  check(nvrtc().missing.empty(), ErrorKind::Runtime, "cuda", nvrtc().missing);
+  const std::string source = read_file(kernel_source_folder() + "/cuda/kernels/" + file);
+  return compile_source(file, source, expressions, arch);
+}
+
+CompiledKernels compile_source(const std::string& name, const std::string& source,
+                               std::span<const std::string> expressions, int arch) {
   const Nvrtc& n = nvrtc();
   check(n.missing.empty(), ErrorKind::Runtime, "cuda", n.missing);
-  const std::string folder = kernel_source_folder();
-  const std::string source = read_file(folder + "/cuda/kernels/" + file);
   OwnedProgram owned;
   auto done = [&](int code, const char* what) {
-    check(code == 0, ErrorKind::Internal, "cuda", what, " failed with ", code, " for ", file, ":\n",
+    check(code == 0, ErrorKind::Internal, "cuda", what, " failed with ", code, " for ", name, ":\n",
           owned.program ? log_of(owned.program) : "");
   };
-  done(n.nvrtcCreateProgram(&owned.program, source.c_str(), file.c_str(), 0, nullptr, nullptr),
+  done(n.nvrtcCreateProgram(&owned.program, source.c_str(), name.c_str(), 0, nullptr, nullptr),
        "nvrtcCreateProgram");
   for (const std::string& e : expressions)
     done(n.nvrtcAddNameExpression(owned.program, e.c_str()), "nvrtcAddNameExpression");
   const std::string target = "--gpu-architecture=sm_" + std::to_string(arch);
-  const std::string include = "-I" + folder;
+  const std::string include = "-I" + kernel_source_folder();
   std::vector<const char*> options = {"--std=c++20", target.c_str(), include.c_str()};
   // Where bits must not depend on what a compiler contracts, nor on whose maths it is.
-  if (file.ends_with("_exact.cu"))
+  if (name.ends_with("_exact.cu"))
     options.insert(options.end(), {"--fmad=false", "-DRUSH_EXACT_MATH=1", "-D__builtin_fmod=::fmod",
                                    "-D__builtin_fmodf=::fmodf"});
   done(n.nvrtcCompileProgram(owned.program, int(options.size()), options.data()),
@@ -128,9 +133,9 @@ CompiledKernels compile_kernels(const std::string& file, std::span<const std::st
   out.cubin.resize(size);
   done(n.nvrtcGetCUBIN(owned.program, out.cubin.data()), "nvrtcGetCUBIN");
   for (const std::string& e : expressions) {
-    const char* name = nullptr;
-    done(n.nvrtcGetLoweredName(owned.program, e.c_str(), &name), "nvrtcGetLoweredName");
-    out.names.emplace_back(name);
+    const char* lowered = nullptr;
+    done(n.nvrtcGetLoweredName(owned.program, e.c_str(), &lowered), "nvrtcGetLoweredName");
+    out.names.emplace_back(lowered);
   }
   return out;
 }

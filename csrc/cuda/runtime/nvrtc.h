@@ -23,6 +23,9 @@ RUSH_API int nvrtc_version();
 // compiler is an error of ours, and carries its log.
 RUSH_API CompiledKernels compile_kernels(const std::string& file,
                                          std::span<const std::string> expressions, int arch);
+// The same for a source that was generated; `name` stands for it in messages.
+RUSH_API CompiledKernels compile_source(const std::string& name, const std::string& source,
+                                        std::span<const std::string> expressions, int arch);
 
 // The folder with the kernels' sources, which travels with the library.
 RUSH_API std::string kernel_source_folder();

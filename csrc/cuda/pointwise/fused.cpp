@@ -1,0 +1,65 @@
+// Several pointwise steps by one kernel, which is generated and compiled for them.
+#include "device/fused.h"
+
+#include "cuda/pointwise/divides.h"
+#include "cuda/pointwise/fused_kernels.h"
+#include "cuda/pointwise/fused_launch.h"
+#include "cuda/runtime/launch.h"
+#include "cuda/runtime/loops.h"
+
+namespace rush::cuda {
+
+namespace {
+
+// What a kernel's arguments may take on every GPU.
+constexpr size_t kMostArgBytes = 4096;
+
+bool can_run(const FusedWork& work) {
+  if (work.inputs.size() > kFusedInputs || work.steps.size() > kFusedSteps ||
+      work.outputs.size() > kFusedOutputs)
+    return false;
+  size_t params = 0;
+  for (const FusedStep& s : work.steps) {
+    params += s.params_count;
+    if (s.kind == FusedStep::Kind::Binary && divides_integers(BinaryFn(s.fn), s.compute))
+      return false;  // zeros are looked for before
+  }
+  return sizeof(FusedArgs) + sizeof(FusedNest<u64>) + params * sizeof(Number) <= kMostArgBytes;
+}
+
+bool run(const FusedWork& work) {
+  if (work.outputs.empty() || work.outputs[0].out.numel() == 0) return true;
+  if (!can_run(work)) return false;
+  const FusedLaunch l(work);
+  const int device = work.outputs[0].out.device().index;
+  const CUfunction kernel = FusedKernels::get().find(work, l.form(), device);
+  if (!kernel) return false;
+  std::array<Number, 4 * kFusedSteps> params;
+  size_t count = 0;
+  for (const FusedStep& s : work.steps)
+    for (size_t i = 0; i < s.params_count; ++i) params[count++] = to_number(s.params[i]);
+  if (!l.form().nest) {
+    FusedArgs all = l.args();
+    void* args[] = {&all, params.data()};
+    const int64_t packs = (all.n + l.form().width - 1) / l.form().width;
+    launch(kernel, device, blocks_for(packs / fused_packs_at_once(work, l.form()), device),
+           {kThreads}, args);
+    return true;
+  }
+  with_nest(l.walk(), [&]<class I>(FusedNest<I> nest) {
+    l.walk().peel([&](const FusedLaunch::Offsets& offsets, int64_t n) {
+      FusedArgs part = l.part(offsets, n);
+      void* args[] = {&part, params.data(), &nest};
+      launch(kernel, device, blocks_for(n, device), {kThreads}, args);
+    });
+  });
+  return true;
+}
+
+const bool registered = [] {
+  fused_loops(DeviceType::CUDA).run = run;
+  return true;
+}();
+
+}  // namespace
+}  // namespace rush::cuda

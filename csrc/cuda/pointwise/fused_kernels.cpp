@@ -1,0 +1,138 @@
+#include "cuda/pointwise/fused_kernels.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <mutex>
+#include <system_error>
+#include <thread>
+
+#include "core/error.h"
+#include "core/interrupt.h"
+#include "core/warn.h"
+#include "cuda/runtime/capture.h"
+#include "cuda/runtime/device.h"
+#include "cuda/runtime/kernel_cache.h"
+#include "cuda/runtime/nvrtc.h"
+
+namespace rush::cuda {
+
+namespace {
+
+constinit std::atomic<bool> g_forked{false};
+
+}  // namespace
+
+FusedKernels& FusedKernels::get() {
+  static auto* kernels = new FusedKernels;  // for good: its thread may outlive everything else
+  return *kernels;
+}
+
+FusedKernels::FusedKernels() : process_(getpid()) {
+  pthread_atfork(nullptr, nullptr, [] { g_forked.store(true, std::memory_order_relaxed); });
+}
+
+// Under the lock.
+void FusedKernels::start() {
+  if (started_ || ends_) return;
+  started_ = true;
+  // What the thread uses must be made before the exit handler is registered, for that runs before
+  // what is older than it is destroyed.
+  nvrtc_version();
+  kernel_source_digest();
+  std::atexit([] { get().stop_at_exit(); });
+  // Signals are for the program's own threads.
+  sigset_t all, before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  try {
+    std::thread([this] { serve(); }).detach();
+  } catch (const std::system_error&) {
+    ends_ = true;  // no thread is to be had: steps stay single
+  }
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+}
+
+void FusedKernels::compile(Kernel& kernel) {
+  const CachedKernel code = find_generated_kernel(
+      "fused.cu", kernel.source.text, kernel.source.expression, device_info(kernel.device).arch());
+  bind(kernel.device);
+  // Another thread may begin to capture a graph at any time.
+  CUcaptureMode mode = kCaptureRelaxed;
+  driver().ThreadExchangeCaptureMode(&mode);
+  CUmodule module = nullptr;
+  must(driver().ModuleLoadData(&module, code.cubin.data()), "cuda");
+  must(driver().ModuleGetFunction(&kernel.function, module, code.name.c_str()), "cuda");
+}
+
+void FusedKernels::serve() {
+  std::unique_lock lock(mutex_);
+  while (!ends_) {
+    if (waiting_.empty()) {
+      changed_.wait(lock);
+      continue;
+    }
+    Kernel& kernel = *waiting_.front();
+    waiting_.pop_front();
+    busy_ = true;
+    lock.unlock();
+    std::string error;
+    try {
+      compile(kernel);
+    } catch (const std::exception& e) {
+      error = e.what();
+    }
+    lock.lock();
+    busy_ = false;
+    kernel.error = std::move(error);
+    kernel.state = kernel.function ? State::Ready : State::Failed;
+    kernel.source = {};
+    changed_.notify_all();
+  }
+}
+
+void FusedKernels::stop_at_exit() {
+  if (getpid() != process_) return;
+  std::unique_lock lock(mutex_);
+  ends_ = true;
+  changed_.notify_all();
+  changed_.wait(lock, [&] { return !busy_; });
+}
+
+CUfunction FusedKernels::find(const FusedWork& work, const FusedForm& form, int device) {
+  if (g_forked.load(std::memory_order_relaxed)) return nullptr;
+  std::string key = fused_key(work, form);
+  key.push_back(char(device));
+  std::unique_lock lock(mutex_);
+  auto found = kernels_.find(key);
+  if (found == kernels_.end()) {
+    start();
+    if (ends_ || kernels_.size() == kMostKernels || waiting_.size() == kMostWaiting) return nullptr;
+    auto fresh = std::make_unique<Kernel>();
+    fresh->source = fused_source(work, form);
+    fresh->device = device;
+    waiting_.push_back(fresh.get());
+    found = kernels_.emplace(std::move(key), std::move(fresh)).first;
+    changed_.notify_all();
+  }
+  Kernel& kernel = *found->second;
+  while (work.wait && !ends_ && kernel.state == State::Waiting) {
+    changed_.wait_for(lock, kInterruptInterval);
+    lock.unlock();
+    check_interrupt();
+    lock.lock();
+  }
+  if (kernel.state == State::Failed) {
+    kernel.state = State::Told;
+    const std::string error = std::move(kernel.error);
+    lock.unlock();
+    warn(concat("steps are not fused, for their kernel cannot be compiled: ", error));
+    return nullptr;
+  }
+  return kernel.state == State::Ready ? kernel.function : nullptr;
+}
+
+}  // namespace rush::cuda

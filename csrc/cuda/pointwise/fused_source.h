@@ -1,0 +1,33 @@
+// fused_source.h: the source of one kernel for several pointwise steps.
+#pragma once
+
+#include <array>
+#include <string>
+
+#include "core/export.h"
+#include "device/fused.h"
+
+namespace rush::cuda {
+
+// How a kernel reads an input; the last four are those of kernels/fused.h.
+enum class InputLies : uint8_t { Number, Single, Flat, Row, Column };
+
+// What the code depends on beside the steps.
+struct FusedForm {
+  std::array<InputLies, kFusedInputs> lies;
+  bool nest = false;       // or flat
+  bool long_nest = false;  // indices of 64 bits
+  int width = 1;           // of packs, in elements
+};
+
+// Equal for works that share code: nothing in it depends on sizes or values.
+RUSH_API std::string fused_key(const FusedWork& work, const FusedForm& form);
+
+struct FusedSource {
+  std::string text, expression;  // as compile_source wants them
+};
+RUSH_API FusedSource fused_source(const FusedWork& work, const FusedForm& form);
+// Packs that a thread takes at a time.
+RUSH_API int fused_packs_at_once(const FusedWork& work, const FusedForm& form);
+
+}  // namespace rush::cuda

@@ -125,7 +125,17 @@ def definition(entry: Entry, index: int) -> str:
     slow = f"  if (t_modes & kSlowPath && is_intercepted({me})) [[unlikely]] "
     lines = [signature(entry, False) + " {"]
     if entry.form == "Functional":
-        lines.append(f"{slow}return intercept<{result_type(row)}>({me}{args});")
+        if row.kind == "compute":  # pointwise ones may be deferred, see device/deferred.h
+            lines.append("  if (t_modes & kSlowPath) [[unlikely]] {")
+            lines.append(
+                f"    if (is_intercepted({me})) return intercept<{result_type(row)}>({me}{args});"
+            )
+            lines.append(
+                f"    if (op::defers<{row.struct}>())"
+                f" return op::call_arranged<{row.struct}>({args[2:]});\n  }}"
+            )
+        else:
+            lines.append(f"{slow}return intercept<{result_type(row)}>({me}{args});")
         lines.append(f"  return {call}({args[2:]});")
     elif entry.form == "InPlace":
         lines.append(f"{slow}return intercept<void>({me}{args}), {param_name(row.args[0])};")

@@ -57,7 +57,7 @@ void one_level_deeper(F&& f) {
   g_thread_runner.load()(
       [](void* p) {
         Job& job = *static_cast<Job*>(p);
-        t_modes = job.modes & ~uint32_t{kObserve};
+        t_modes = job.modes & ~uint32_t{kObserve | kDefer};
         if (job.modes & kObserve && g_observe_thread) g_observe_thread();
         NodeLock::continue_line(job.line);
         t_nesting = {1, job.total};

@@ -48,6 +48,8 @@ std::vector<Tensor> GraphTask::run(const std::vector<Edge>& roots, std::vector<T
   for (size_t i = 0; i < roots.size(); ++i) deliver_seed(roots[i], std::move(seeds[i]));
   seeds.clear();
   for (uint32_t n = 0; n < roots_; ++n) make_ready_if_complete(n);
+  if (defers_) [[unlikely]]
+    set_mode(kDefer, true);  // `mode` ends that
   InterruptCounter interrupts(kNodesPerLook);
   observer_ = t_modes & kObserve ? node_observer() : nullptr;
   while (!ready_.empty()) {
@@ -63,6 +65,8 @@ std::vector<Tensor> GraphTask::run(const std::vector<Edge>& roots, std::vector<T
   running_ = nullptr;
   if (streams_.several()) [[unlikely]]
     streams_.join();
+  if (defers_) [[unlikely]]
+    flush_pending("backward ends");
   run_callbacks();
   return std::move(captured_);
 }
@@ -107,6 +111,7 @@ void GraphTask::count_dependencies(const std::vector<Edge>& roots) {
   for (uint32_t n = 0; n < states_.size(); ++n) {
     interrupts.add();
     streams_.see(*states_[n].node);
+    defers_ |= states_[n].node->has(Node::kDefers);
     for (const Edge& e : states_[n].node->edges()) {
       if (e) ++states_[state_number(e.node.get())].dependencies;
     }

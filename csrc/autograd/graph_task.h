@@ -75,6 +75,7 @@ class GraphTask final : private RunningTask {
   std::vector<Tensor> captured_;   // by input
   std::vector<Ready> ready_;       // a heap
   TaskStreams streams_;
+  bool defers_ = false;               // see Node::kDefers
   NodeObserver* observer_ = nullptr;  // of the thread that runs the pass
 };
 

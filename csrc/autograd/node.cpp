@@ -33,7 +33,7 @@ void Node::overtake(uint64_t sequence) {
 }
 
 uint32_t Node::add_result(const Tensor& t) {
-  results_.push_back(ResultMeta{t.sizes(), t.dtype(), t.device(), is_arranged(t)});
+  results_.push_back(ResultMeta{t.sizes(), t.dtype(), t.device(), is_laid_out_otherwise(t)});
   if (device_traits(t).asynchronous) [[unlikely]]
     note_stream(*this, t.device());
   if (anomaly_checks_nan()) [[unlikely]]

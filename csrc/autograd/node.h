@@ -57,6 +57,8 @@ class RUSH_API Node : public Counted<Node> {
     // apply() is called even when no gradient arrived, and is given what did arrive as it is. The
     // others are skipped then, and get zeros for those of several results that are missing.
     kTakesUndefined = 2,
+    // Recorded in a compiled function: backward defers its ops, too (device/deferred.h).
+    kDefers = 4,
   };
 
   Node();

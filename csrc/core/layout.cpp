@@ -5,12 +5,16 @@
 #include <unordered_map>
 #include <vector>
 
+#include "core/modes.h"
 #include "core/mutex.h"
 #include "core/spin_lock.h"
 
 namespace rush {
 
 Ref<Storage> (*g_contiguous_storage)(const Tensor& form) = nullptr;
+void (*g_compute_pending)(TensorImpl* form) = nullptr;
+void (*g_flush_pending)(const char* why) = nullptr;
+uint32_t (*g_references_to_pending)(const TensorImpl* form) = nullptr;
 const void* (*g_recording)(Device device) = nullptr;
 
 namespace {
@@ -32,15 +36,17 @@ Recorded& recorded() {
   return *all;
 }
 
-Tensor over(Ref<TensorImpl> form) {
+// `strides`: as the program sees it; empty for contiguous ones.
+Tensor over(Ref<TensorImpl> form, const Dims& strides = {}) {
   TensorImpl* t = TensorImpl::create();
   Tensor out(Ref<TensorImpl>::adopt(t));
   t->sizes = form->sizes;
-  t->strides = contiguous_strides(form->sizes);
+  t->strides = strides.empty() ? contiguous_strides(form->sizes) : strides;
   t->numel = form->numel;
   t->dtype = form->dtype;
   t->device = form->device;
-  t->flags = TensorImpl::kContiguous | (form->flags & TensorImpl::kInference);
+  t->flags = form->flags & TensorImpl::kInference;
+  t->set(TensorImpl::kContiguous, strides.empty() || is_contiguous(t->sizes, strides));
   if (const void* recording = g_recording && form->device.is_cuda() ? g_recording(form->device)
                                                                     : nullptr) [[unlikely]] {
     std::lock_guard lock(recorded().mutex);
@@ -66,9 +72,40 @@ Tensor arranged_form(const Tensor& t) {
   return form ? Tensor(std::move(form)) : t;  // none: another thread has just materialized it
 }
 
+bool is_laid_out_otherwise(const Tensor& t) {
+  return is_arranged(t) && arranged_form(t).strides() != t.strides();
+}
+
+Tensor make_pending(IntList sizes, const Dims& strides, DType dtype, Device device) {
+  TensorImpl* t = TensorImpl::create();
+  Tensor form(Ref<TensorImpl>::adopt(t));
+  t->sizes = Dims(sizes);
+  t->strides = strides.empty() ? contiguous_strides(t->sizes) : strides;
+  t->numel = numel(sizes);
+  t->dtype = dtype;
+  t->device = device;
+  t->set(TensorImpl::kInference, t_modes & kInferenceMode);
+  return form;
+}
+
+Tensor over_pending(const Tensor& form, const Dims& strides) { return over(form.ref(), strides); }
+
+void exchange_form(const Tensor& t, const Tensor& form) {
+  Ref<TensorImpl> fresh = form.ref();  // takes the old one out of the lock
+  std::lock_guard lock(lock_of(t.impl()));
+  std::swap(fresh, t.impl()->arranged);
+}
+
+void give_storage(TensorImpl* t) {
+  if (t->storage.load()) return;
+  t->storage.install(
+      Storage::allocate(t->device, size_t(t->numel * element_size(t->dtype))));  // it is dense
+  t->set(TensorImpl::kContiguous, is_contiguous(t->sizes, t->strides));
+}
+
 Tensor arrange(Tensor form) {
   if (!form.is_contiguous()) {
-    form.storage()->expose();  // see Note [Watched storages]
+    form.storage()->hide();  // see Note [Watched storages]
     return over(form.ref());
   }
   form.impl()->strides = contiguous_strides(form.sizes());  // dims of size 1 had any
@@ -78,7 +115,7 @@ Tensor arrange(Tensor form) {
 Tensor alias_of(const Tensor& t) {
   const Tensor form = arranged_form(t);
   if (form.is_same(t)) return t.alias();
-  Tensor out = over(form.ref());
+  Tensor out = over(form.ref(), t.strides());
   out.impl()->version = t.version_counter();
   out.impl()->set(TensorImpl::kInference, t.impl()->has(TensorImpl::kInference));
   return out;
@@ -88,8 +125,11 @@ bool owns_memory(const Tensor& t) {
   if (t.impl()->use_count() != 1) return false;
   const TensorImpl* p = t.impl();
   if (is_arranged(t)) {
-    if (p->arranged->use_count() != 1) return false;
-    p = p->arranged.get();
+    const TensorImpl* form = p->arranged.get();
+    const bool waits = !form->storage.load();
+    if (form->use_count() != 1 + (waits ? g_references_to_pending(form) : 0)) return false;
+    if (waits) return true;
+    p = form;
   }
   return p->storage->use_count() == 1 && !p->storage->read_only();
 }
@@ -112,8 +152,10 @@ void forget_recorded(TensorImpl* t) noexcept {
 
 void materialize(TensorImpl* t) {
   const Tensor self(Ref<TensorImpl>::share(t)), form = arranged_form(self);
+  if (!form.impl()->storage.load()) g_compute_pending(form.impl());
   if (form.is_same(self)) return;
-  t->storage.install(g_contiguous_storage(form));
+  t->storage.install(form.strides() == self.strides() ? Ref<Storage>(form.impl()->storage)
+                                                      : g_contiguous_storage(form));
   Ref<TensorImpl> dropped;
   std::lock_guard lock(lock_of(t));
   std::swap(dropped, t->arranged);  // `form` keeps it until the lock is released

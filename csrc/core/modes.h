@@ -21,8 +21,10 @@ enum Mode : uint32_t {
   // An observer is told of this thread's ops. Code that chooses another way where calls may be
   // changed tests kIntercept alone: what is observed must run as it does when nobody looks.
   kObserve = 1u << 9,
+  // Pointwise results may be pending (core/layout.h): what `compile` sets.
+  kDefer = 1u << 10,
 };
-inline constexpr uint32_t kSlowPath = kIntercept | kObserve;
+inline constexpr uint32_t kSlowPath = kIntercept | kObserve | kDefer;
 
 // initial-exec: one fixed offset from the thread pointer instead of a call into the loader.
 // constinit: readers need not ask whether it has been initialised.

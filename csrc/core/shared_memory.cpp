@@ -11,6 +11,7 @@
 
 #include "core/allocator.h"
 #include "core/error.h"
+#include "core/layout.h"
 #include "core/mutex.h"
 #include "core/threads.h"
 
@@ -175,6 +176,7 @@ void share(Storage& storage) {
   if (storage.is_shared()) return;
   check(storage.device().is_cpu(), ErrorKind::Device, "share_memory_",
         "only memory of the CPU can be shared here, this storage is on ", storage.device());
+  flush_pending("memory is shared with other processes");
   Registry& r = registry();
   auto block = std::make_unique<Block>();
   {

@@ -7,6 +7,7 @@
 #include "core/allocator.h"
 #include "core/device_memory.h"
 #include "core/error.h"
+#include "core/layout.h"
 
 namespace rush {
 namespace {
@@ -114,6 +115,11 @@ void Storage::resize(size_t nbytes) {
   inline_data_ = false;
   data_ = fresh;
   nbytes_ = nbytes;
+}
+
+void Storage::expose() {
+  flush_pending("an address was given out");  // what waits may read what is written there
+  exposed_.store(true, std::memory_order_release);
 }
 
 void Storage::move_to_shared(void* data, Deleter deleter, void* context) noexcept {

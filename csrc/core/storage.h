@@ -12,8 +12,8 @@
 // - Memory that can be written to without us cannot be watched: another library's, shared between
 //   processes, or exposed: its address was given out (data_ptr(), NumPy, DLPack, buffers). Once
 //   exposed, a storage stays so.
-// - The hidden forms of arranged tensors (core/layout.h) count as exposed: their tensors' writes do
-//   not lead to them.
+// - The hidden forms of arranged tensors (core/layout.h) cannot be watched either: their tensors'
+//   writes do not lead to them.
 #pragma once
 
 #include <atomic>
@@ -63,9 +63,12 @@ class RUSH_API Storage : public Counted<Storage> {
   void mark_shared() { shared_ = true; }
 
   // See Note [Watched storages].
-  bool can_be_watched() const {
-    return device_.is_cpu() && !shared_ && !deleter_ && !exposed_.load(std::memory_order_acquire);
+  bool can_be_watched() const { return device_.is_cpu() && !hidden_ && !may_change_unseen(); }
+  // May it be written to by somebody who does not say so?
+  bool may_change_unseen() const {
+    return shared_ || deleter_ || exposed_.load(std::memory_order_acquire);
   }
+  void hide() { hidden_ = true; }  // before anybody else sees it
   // Starts counting, and returns the count so far. What is read afterwards cannot be read before:
   // an exchange orders that, a store would not.
   uint32_t watch() {
@@ -77,7 +80,7 @@ class RUSH_API Storage : public Counted<Storage> {
     if (watched_.load()) [[unlikely]]
       writes_.fetch_add(1);
   }
-  void expose() { exposed_.store(true, std::memory_order_release); }
+  void expose();
   // Guarded by whoever uses it.
   StorageExtra* extra = nullptr;  // owned
 
@@ -96,6 +99,7 @@ class RUSH_API Storage : public Counted<Storage> {
   Device device_;
   bool read_only_ = false;
   bool shared_ = false;
+  bool hidden_ = false;       // the form of an arranged tensor
   bool inline_data_ = false;  // data_ follows this header in one block
   std::atomic<bool> watched_{false};
   std::atomic<bool> exposed_{false};

@@ -1,5 +1,6 @@
 #include "distributed/operation.h"
 
+#include "core/layout.h"
 #include "core/modes.h"
 #include "ops/ops.h"
 
@@ -78,6 +79,7 @@ void prepare(Operation& op, int size) {
   const NoGradGuard no_grad;
   if (!op.tensor.defined()) return;
   check_place(op, op.tensor);
+  flush_pending("a collective may write to its tensors at any time");
   switch (op.kind) {
     case Collective::AllReduce:
       return prepare_all_reduce(op);

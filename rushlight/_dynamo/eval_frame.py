@@ -1,15 +1,17 @@
 """The module that compile makes of a module."""
 
+from rushlight.compiler._compile import Options, call_fused
 from rushlight.nn import Module
 
 __all__ = ["OptimizedModule"]
 
 
 class OptimizedModule(Module):
-    """Calls the module it was made of, eagerly; everything else is asked of that module."""
+    """Calls the module it was made of with its ops fused; all else is asked of that module."""
 
-    def __init__(self, mod, dynamo_ctx=None):
+    def __init__(self, mod, options=None):
         super().__init__()
+        self.__dict__["_options"] = options or Options()
         self._orig_mod = mod
         self.training = mod.training
 
@@ -45,7 +47,6 @@ class OptimizedModule(Module):
         return self._orig_mod[index]
 
     def __call__(self, *args, **kwargs):
-        return self._orig_mod(*args, **kwargs)
+        return call_fused(self._options, self._orig_mod, args, kwargs)
 
-    def forward(self, *args, **kwargs):
-        return self._orig_mod(*args, **kwargs)
+    forward = __call__

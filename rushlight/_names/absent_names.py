@@ -22,7 +22,6 @@ ROWS = (
         ScriptModule TensorType TupleType Type Use Value""",
         "",
     ),
-    ("_dynamo", "compiler", "", "explain"),
     ("_subclasses.fake_tensor", "fake tensors", "FakeTensor FakeTensorMode", ""),
     (
         "ao.quantization",

@@ -1,5 +1,5 @@
-"""torch.compiler's names. Programs run eagerly: there is no compiler yet, so nothing that this
-module is told changes what a program computes."""
+"""torch.compiler's names. compile() fuses ops while Python runs; nothing is traced, so there is
+nothing to be kept out of a graph, and nothing that this module is told changes results."""
 
 from __future__ import annotations
 
@@ -9,7 +9,11 @@ from typing import Any, Literal
 
 from rushlight._names.missing import names_missing_from
 from rushlight.compiler import config as config
+from rushlight.compiler._compile import Stance as _Stance
 from rushlight.compiler._compile import compile as compile
+from rushlight.compiler._explain import explain as explain
+from rushlight.compiler._explain import reset as reset
+from rushlight.compiler._explain import stats as stats
 from rushlight.types import Self
 
 __all__ = [
@@ -18,19 +22,21 @@ __all__ = [
     "compile",
     "cudagraph_mark_step_begin",
     "disable",
+    "explain",
     "is_compiling",
     "is_dynamo_compiling",
     "is_exporting",
     "list_backends",
     "reset",
     "set_stance",
+    "stats",
     "substitute_in_graph",
     "wrap_numpy",
 ]
 
 
 def is_compiling() -> bool:
-    """Whether the code runs inside the compiler: never."""
+    """Whether the code is traced by the compiler: never, Python runs as it is."""
     return False
 
 
@@ -40,8 +46,22 @@ is_dynamo_compiling = is_exporting = is_compiling
 def disable(
     fn: Callable[..., Any] | None = None, recursive: bool = True, *, reason: Any = None
 ) -> Any:
-    """Keeps a function out of the compiler; usable with and without parentheses."""
-    return (lambda function: function) if fn is None else fn
+    """Runs a function op by op inside compiled ones; usable with and without parentheses."""
+    if fn is None:
+        return disable
+    import functools
+
+    from rushlight import _C
+
+    @functools.wraps(fn)
+    def run_unfused(*args, **kwargs):
+        before = _C._defer(False, 0, False)
+        try:
+            return fn(*args, **kwargs)
+        finally:
+            _C._defer(*before)
+
+    return run_unfused
 
 
 def allow_in_graph(fn: Callable[..., Any]) -> Any:
@@ -82,22 +102,18 @@ def wrap_numpy(fn: Callable[..., Any]) -> Any:
     return wrapped
 
 
-def reset() -> None:
-    """Forgets what was compiled: nothing."""
-
-
 def cudagraph_mark_step_begin() -> None:
     """Marks the start of a step for CUDA graphs, which are not used."""
 
 
 def list_backends(exclude_tags: tuple[Any, ...] = ("debug", "experimental")) -> list[str]:
     """The names that compile(backend=...) takes besides callables."""
-    return ["eager"]
+    return ["eager", "inductor"]
 
 
 class set_stance:
-    """What to do about compiling, from now on or in a with block or a decorated function; code runs
-    eagerly in every stance."""
+    """Whether compiled functions fuse their ops ("default") or run as they are ("force_eager",
+    "eager_on_recompile", ...), from now on; or in a with block, or a decorated function."""
 
     def __init__(
         self,
@@ -107,15 +123,28 @@ class set_stance:
         force_backend: Any = None,
     ) -> None:
         self.stance = stance
+        self._before = _Stance.eager
+        _Stance.eager = stance == "force_eager"
 
     def __enter__(self) -> Self:
+        _Stance.eager = self.stance == "force_eager"
         return self
 
     def __exit__(self, *error: object) -> Literal[False]:
+        _Stance.eager = self._before
         return False
 
     def __call__(self, fn: Callable[..., Any]) -> Any:
-        return fn
+        import functools
+
+        _Stance.eager = self._before  # a decorator speaks of the function only
+
+        @functools.wraps(fn)
+        def run(*args, **kwargs):
+            with set_stance(self.stance):
+                return fn(*args, **kwargs)
+
+        return run
 
 
 @contextmanager

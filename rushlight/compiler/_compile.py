@@ -1,4 +1,4 @@
-"""compile: the program as it is."""
+"""compile: the program as it is, with its pointwise ops fused."""
 
 from __future__ import annotations
 
@@ -11,9 +11,39 @@ from rushlight import _C
 if TYPE_CHECKING:
     from rushlight.nn.modules.module import Module
 
+# Modes of PyTorch's that choose between kinds of compiled code; here there is one.
+MODES = (
+    "default",
+    "reduce-overhead",
+    "max-autotune",
+    "max-autotune-no-cudagraphs",
+    "lite",
+)
+LEAST_ELEMENTS = 4096  # as deferred::Settings has it
+
+
+class Options:
+    """What of compile's arguments matters when the function runs."""
+
+    def __init__(self, given: dict[str, Any] | None = None, fuse: bool = True) -> None:
+        given = given or {}
+        self.fuse = fuse
+        self.least_elements = int(given.get("least_elements", LEAST_ELEMENTS))
+        self.wait_for_code = bool(given.get("wait_for_code", False))
+        if self.least_elements < 0:
+            raise _C.ArgumentError(
+                f"compile: least_elements must not be negative, got {self.least_elements}"
+            )
+
+
+class Stance:
+    """What compiler.set_stance has said last."""
+
+    eager = False
+
 
 def compile(
-    model: Module | None = None,
+    model: Module | Callable[..., Any] | None = None,
     *,
     fullgraph: bool = False,
     dynamic: bool | None = None,
@@ -24,10 +54,20 @@ def compile(
     name: str | None = None,
     **_: Any,
 ) -> Any:
-    """Returns the function or module to be called in the model's place: it runs eagerly.
+    """Returns a function or module to be called in the model's place, in which ops are fused.
+
+    Python runs as it always does, line by line; what waits is the work of pointwise ops
+    (arithmetic, activations, comparisons, casts, their gradients). When a value is asked for, what
+    waits runs in few passes over memory. Results equal those of the function itself in every bit.
+    Nothing is traced, so there are no graph breaks and no recompilation; `fullgraph` and `dynamic`
+    are accepted.
 
     As in PyTorch, a module comes back wrapped: its parameters are the module's own, and the names
     in its state_dict begin with "_orig_mod.". Without a model it is a decorator.
+
+    Options: ``least_elements`` (on the CPU, smaller results are computed at once; 4096),
+    ``wait_for_code`` (on a GPU, kernels are waited for instead of running ops one by one while they
+    are compiled; False). Others, which PyTorch's compiler has, have no effect.
     """
     if mode is not None and options is not None:
         raise RuntimeError("compile: mode and options say the same thing; give one of them")
@@ -38,19 +78,68 @@ def compile(
         )  # fmt: skip
     if not callable(model):
         raise _C.ArgumentTypeError(f"compile: expected a callable, got {type(model).__name__}")
+    if mode == "frozen":
+        raise NotImplementedError("compile: mode='frozen' is not there yet; leave it out")
+    if mode is not None and mode not in MODES:
+        raise _C.ArgumentError(f"compile: mode must be one of {', '.join(MODES)}, got {mode!r}")
+    if disable:
+        return model
+    # A backend of the user's own would get a graph; there is none, so it is not called.
+    settings = Options(options, fuse=backend != "eager")
     from rushlight.nn import Module
 
     if isinstance(model, Module):
         from rushlight._dynamo.eval_frame import OptimizedModule
 
-        return model if disable else OptimizedModule(model)
-    return model if disable else _eager(model)
+        return OptimizedModule(model, settings)
+    return compiled_function(model, settings)
 
 
-def _eager(function):
-    @functools.wraps(function)
-    def run_eagerly(*args, **kwargs):
+def call_fused(options: Options, function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+    """Calls the function; what is pending at its end is computed then."""
+    if not options.fuse or Stance.eager:
         return function(*args, **kwargs)
+    before = _C._defer(True, options.least_elements, options.wait_for_code)
+    try:
+        return function(*args, **kwargs)
+    finally:
+        _C._defer(*before)
 
-    run_eagerly._torchdynamo_orig_callable = function
-    return run_eagerly
+
+def compiled_function(function: Callable[..., Any], options: Options) -> Callable[..., Any]:
+    @functools.wraps(function)
+    def run_fused(*args: Any, **kwargs: Any) -> Any:
+        return call_fused(options, function, args, kwargs)
+
+    run_fused._torchdynamo_orig_callable = function  # type: ignore[attr-defined]
+    return run_fused
+
+
+class CompiledForward:
+    """In a module's `forward` after Module.compile(); goes with it through pickle and copy."""
+
+    def __init__(self, module: Module, options: Options) -> None:
+        self.module, self.options = module, options
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        forward = type(self.module).forward
+        return call_fused(self.options, forward, (self.module, *args), kwargs)
+
+
+def compile_in_place(
+    module: Module,
+    *,
+    fullgraph: bool = False,
+    dynamic: bool | None = None,
+    backend: str | Callable | None = "inductor",
+    mode: str | None = None,
+    options: dict[str, Any] | None = None,
+    disable: bool = False,
+) -> None:
+    """Module.compile()."""
+    checked = compile(
+        module, fullgraph=fullgraph, dynamic=dynamic, backend=backend, mode=mode, options=options
+    )
+    if not disable:
+        forward = CompiledForward(module, checked._options)
+        module.__dict__["forward"] = module.__dict__["_compiled_call_impl"] = forward

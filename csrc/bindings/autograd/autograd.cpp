@@ -294,6 +294,7 @@ int set_data(PyObject* o, PyObject* value, void*) {
     TensorImpl* to = unwrap(o).impl();
     const TensorImpl* from = unwrap(value).impl();
     materialize(to);
+    flush_pending("a tensor's data was exchanged");
     to->storage = unwrap(value).storage();
     to->sizes = from->sizes;
     to->strides = from->strides;

@@ -5,9 +5,11 @@
 #include <string>
 
 #include "core/cpu_features.h"
+#include "core/layout.h"
 #include "cpu/copy/copy.h"
 #include "cpu/pointwise/entries.h"
 #include "cpu/rows.h"
+#include "device/deferred.h"
 
 namespace rush {
 
@@ -150,9 +152,15 @@ bool run_small(const Entry& e, DType compute, const Tensor* const (&inputs)[Inpu
 }
 
 template <int Inputs>
-void run_entry(const Entry& e, DType compute, const Tensor* const (&inputs)[Inputs],
+void run_entry(const Entry& e, unsigned fn, DType compute, const Tensor* const (&inputs)[Inputs],
                const Tensor& out, ParamSpan params) {
   if (run_small(e, compute, inputs, out, params)) return;
+  if (is_unborn(out)) [[unlikely]] {
+    if (!e.checks_zero && deferred::take(FusedStep::Kind(Inputs), fn, inputs, out, params, compute))
+      return;
+    out.storage();
+    return run_entry<Inputs>(e, fn, compute, inputs, out, params);
+  }
   internal_assert(params.size() == e.params,
                   "a functor got another number of parameters than it has");
   if constexpr (Inputs == 2) {
@@ -178,17 +186,20 @@ void run_entry(const Entry& e, DType compute, const Tensor* const (&inputs)[Inpu
 }
 
 void cpu_unary(UnaryFn fn, const Tensor& x, const Tensor& out, ParamSpan params, DType compute) {
-  run_entry<1>(entry_of(entry_tables().unary, fn, compute), compute, {&x}, out, params);
+  run_entry<1>(entry_of(entry_tables().unary, fn, compute), unsigned(fn), compute, {&x}, out,
+               params);
 }
 
 void cpu_binary(BinaryFn fn, const Tensor& a, const Tensor& b, const Tensor& out, ParamSpan params,
                 DType compute) {
-  run_entry<2>(entry_of(entry_tables().binary, fn, compute), compute, {&a, &b}, out, params);
+  run_entry<2>(entry_of(entry_tables().binary, fn, compute), unsigned(fn), compute, {&a, &b}, out,
+               params);
 }
 
 void cpu_ternary(TernaryFn fn, const Tensor& a, const Tensor& b, const Tensor& c, const Tensor& out,
                  ParamSpan params, DType compute) {
-  run_entry<3>(entry_of(entry_tables().ternary, fn, compute), compute, {&a, &b, &c}, out, params);
+  run_entry<3>(entry_of(entry_tables().ternary, fn, compute), unsigned(fn), compute, {&a, &b, &c},
+               out, params);
 }
 
 const bool registered = [] {

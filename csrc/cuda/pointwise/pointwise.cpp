@@ -1,11 +1,12 @@
 // Pointwise loops on GPUs: the functors of the op table through kernels/pointwise.cu.
 #include <bit>
 
+#include "core/layout.h"
 #include "cuda/pointwise/divides.h"
 #include "cuda/runtime/launch.h"
 #include "cuda/runtime/loops.h"
 #include "cuda/runtime/nest.h"
-#include "device/pointwise.h"
+#include "device/deferred.h"
 #include "functors/activation.h"
 #include "functors/ternary.h"
 
@@ -95,6 +96,9 @@ void run(Fn fn, const std::array<const Tensor*, Inputs>& in, const Tensor& out, 
   if (n == 0) return;
   const FnInfo& facts = info(fn);
   internal_assert(params.size() == facts.params, "a functor got another number of parameters");
+  if (is_unborn(out) &&
+      deferred::take(FusedStep::Kind(Inputs), unsigned(fn), in, out, params, compute))
+    return;
   const int device = out.device().index;
   PointwiseArgs<Inputs> args{};
   args.n = n;
@@ -193,7 +197,10 @@ void unary(UnaryFn fn, const Tensor& x, const Tensor& out, ParamSpan params, DTy
 }
 void binary(BinaryFn fn, const Tensor& a, const Tensor& b, const Tensor& out, ParamSpan params,
             DType compute) {
-  if (divides_integers(fn, compute)) check_divisor(b, compute);
+  if (divides_integers(fn, compute)) {
+    out.storage();  // is not deferred: what it divides by has to be looked at
+    check_divisor(b, compute);
+  }
   run<BinaryFn, 2>(fn, {&a, &b}, out, params, compute);
 }
 void ternary(TernaryFn fn, const Tensor& a, const Tensor& b, const Tensor& c, const Tensor& out,

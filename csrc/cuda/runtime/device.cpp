@@ -12,6 +12,7 @@
 
 #include "core/dynamic_library.h"
 #include "core/error.h"
+#include "core/layout.h"
 #include "core/mutex.h"
 #include "cuda/runtime/capture.h"
 #include "cuda/runtime/nvrtc.h"
@@ -240,6 +241,7 @@ void bind_slow(int device) {
 void synchronize(int device) {
   bind(check_device("synchronize", device));
   refuse_capture("synchronize", "nothing runs that could be waited for");
+  flush_pending("a device is waited for");
   must(driver().CtxSynchronize(), "synchronize");
 }
 

@@ -107,6 +107,7 @@ const bool g_materializes = [] {
 Graph::~Graph() { reset(); }
 
 void Graph::capture_begin(PoolId pool, CUcaptureMode mode) {
+  flush_pending("a CUDA graph is captured");
   check(!stream_, ErrorKind::Runtime, kName, "this graph is being captured already");
   check(!captured_, ErrorKind::Runtime, kName,
         "this graph holds a capture already: reset() it, or make another one");
@@ -165,6 +166,7 @@ void Graph::capture_end() {
   bind(device_);
   check(current_stream(device_) == stream_, ErrorKind::Runtime, kName,
         "a capture must end on the stream on which it began");
+  flush_pending("the capture of a CUDA graph ends");
   materialize_recorded(this);
   const CUresult ended = driver().StreamEndCapture(stream_->handle, &graph_);
   stop_capture();

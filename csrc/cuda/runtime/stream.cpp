@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "core/error.h"
+#include "core/layout.h"
 #include "core/mutex.h"
 #include "cuda/runtime/capture.h"
 #include "cuda/runtime/memory.h"
@@ -147,10 +148,12 @@ void set_current_stream(Stream* stream) {
     static thread_local ThreadStreams cleaner;
     t_streams = new Stream* [kMaxDevices] {};
   }
+  flush_pending("another stream was chosen");
   t_streams[stream->device] = stream;
 }
 
 void synchronize(Stream* stream) {
+  flush_pending("a stream is waited for");
   bind(stream->device);
   check(!is_capturing(stream), ErrorKind::Runtime, "synchronize",
         "the stream is being captured into a CUDA graph: nothing runs that could be waited for");
@@ -173,6 +176,7 @@ Event::~Event() {
 }
 
 void Event::record(Stream* stream) {
+  flush_pending("an event is recorded");
   bind(stream->device);
   check(device_ < 0 || device_ == stream->device, ErrorKind::Device, "Event.record",
         "the event belongs to cuda:", device_, ", the stream to cuda:", stream->device);
@@ -188,6 +192,7 @@ void Event::record(Stream* stream) {
 
 void Event::make_wait(Stream* stream) const {
   if (!event_) return;
+  flush_pending("a stream waits for an event");
   bind(stream->device);
   const unsigned flags = external_ && is_capturing(stream) ? kEventExternal : 0;
   must(driver().StreamWaitEvent(stream->handle, event_, flags), "Event.wait");

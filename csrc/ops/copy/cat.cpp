@@ -62,7 +62,7 @@ struct Join {
     for (size_t i = 0; i < c.inputs(); ++i) {
       if (c.wants(i)) {
         const bool copied =
-            !grad_enabled() && is_arranged(g) && c.sizes(i).size() == g.sizes().size();
+            !grad_enabled() && is_laid_out_otherwise(g) && c.sizes(i).size() == g.sizes().size();
         grads[i] = copied ? part_of_arranged(g, d, at, extents[i])
                           : reshape(slice(g, d, at, at + extents[i], 1), c.sizes(i));
       }

@@ -1,5 +1,6 @@
 // Copies, fills and conversions: the ops that only move values.
 #include "core/device_memory.h"
+#include "device/deferred.h"
 #include "device/runtime.h"
 #include "ops/framework/data.h"
 #include "ops/framework/fits.h"
@@ -97,8 +98,13 @@ struct Cast {
   static constexpr const char* name = "cast";
   static constexpr bool any_layout = true;
   static constexpr bool any_device = true;
+  static constexpr bool deferrable = true;
   static Spec check(const Tensor& x, DType dtype) { return like(x, dtype); }
-  static void run(const Tensor& x, DType, const Tensor& out) { copy_data(out, x); }
+  static void run(const Tensor& x, DType, const Tensor& out) {
+    const Tensor* from[] = {&x};
+    if (is_unborn(out) && deferred::take(FusedStep::Kind::Convert, 0, from, out, {}, {})) return;
+    copy_data(out, x);
+  }
   static Grads grad(const Ctx& c, const Tensor& g, const Tensor&, DType) {
     return {cast(g, c.dtype(0))};
   }

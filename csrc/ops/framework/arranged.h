@@ -6,6 +6,8 @@
 //                     where check() of these asks for strides, so lies the result. Blocks that do
 //                     not say so see contiguous tensors.
 //   any_order         pointwise: where the forms disagree, the result lies like an arranged one
+//   deferrable        its run() gives one step to the pointwise loops, or one conversion to
+//                     copy_data(): in a compiled function it may wait (device/deferred.h)
 //   arranges(args)    shall the result be arranged although no input is?
 //   arranged_strides(spec, forms)   how it lies then, where check() cannot tell
 //
@@ -38,6 +40,25 @@ bool any_arranged(const A&... args) {
   return (look(args) || ...);
 }
 
+// Those that are or were pending, and lie as their forms do, get the storage: nothing is moved.
+// Was there any, and is none arranged now?
+template <class... A>
+bool share_form_storage(const A&... args) {
+  bool given = false;
+  const auto look = [&]<class T>(const T& arg) {
+    const auto give = [&](const Tensor& t) {
+      if (!t.defined() || !is_arranged(t) || is_laid_out_otherwise(t)) return;
+      t.storage();
+      given = true;
+    };
+    if constexpr (std::is_same_v<T, Tensor>) give(arg);
+    if constexpr (std::is_same_v<T, TensorList>)
+      for (const Tensor& t : arg) give(t);
+  };
+  (look(args), ...);
+  return given && !any_arranged(args...);
+}
+
 // An argument as run() gets it: tensors by their arranged forms.
 template <class A>
 struct Form {
@@ -68,6 +89,8 @@ const Spec& spec_at(const std::array<Spec, N>& specs, size_t i) {
 
 // The memory of a result: as the program will see it where that is not contiguous.
 RUSH_API Tensor allocate_form(const Spec& seen, const Dims& strides);
+// The same without memory yet, where it pays to wait: see Note [Pending results] in core/layout.h.
+RUSH_API Tensor pending_form(const Spec& seen, const Dims& strides);
 
 // The strides of the first tensor of these sizes that is not contiguous; none: empty.
 template <class... A>

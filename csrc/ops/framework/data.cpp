@@ -6,6 +6,16 @@
 #include "ops/framework/spec.h"
 
 namespace rush {
+namespace {
+
+// The memory of t as it lies; pending values are computed.
+Tensor with_memory(const Tensor& t) {
+  Tensor form = arranged_form(t);
+  form.storage();
+  return form;
+}
+
+}  // namespace
 
 void copy_data(const Tensor& dst, const Tensor& src, bool non_blocking) {
   if (dst.is_meta() || src.is_meta()) {
@@ -14,21 +24,20 @@ void copy_data(const Tensor& dst, const Tensor& src, bool non_blocking) {
     return;
   }
   if (is_arranged(dst) || is_arranged(src)) [[unlikely]]
-    return copy_data(arranged_form(dst), arranged_form(src), non_blocking);
+    return copy_elements(with_memory(src), with_memory(dst), non_blocking);
   copy_elements(src, dst, non_blocking);
 }
 
 void fill_data(const Tensor& dst, const Scalar& value) {
   if (dst.is_meta()) return;
   if (is_arranged(dst)) [[unlikely]]
-    return fill_data(arranged_form(dst), value);
+    return copy_loops(dst).fill(with_memory(dst), value);
   copy_loops(dst).fill(dst, value);
 }
 
 Tensor clone_data(const Tensor& src, MemoryFormat format) {
-  if (const Tensor form = arranged_form(src);
-      format == MemoryFormat::Preserve && !form.is_same(src))
-    return arrange(clone_data(form, format));
+  if (format == MemoryFormat::Preserve && is_laid_out_otherwise(src))
+    return arrange(clone_data(arranged_form(src), format));
   Spec spec = like(src);
   if (format != MemoryFormat::Preserve)
     spec.strides = format == MemoryFormat::Contiguous ? Dims{} : strides_for(src.sizes(), format);

@@ -202,6 +202,8 @@ class OpNode final : public Node {
  public:
   OpNode(uint32_t mask, const A&... args) : OpNode(mask, std::index_sequence_for<A...>{}, args...) {
     if constexpr (takes_undefined<Op>) set_trait(kTakesUndefined);
+    if (t_modes & kDefer) [[unlikely]]
+      set_trait(kDefers);
   }
 
   const char* name() const override { return Op::name; }
@@ -461,10 +463,37 @@ void run_block(const Tensor& written, const A&... args) {
   Op::run(args...);
 }
 
-// The functional form where an input is arranged, or a result is to be: see
+// Does its run() give one step to the pointwise loops of the device, so that it may wait? See Note
+// [Pending results] in core/layout.h.
+template <class Op>
+constexpr bool is_deferrable = requires { requires Op::deferrable; };
+template <class Op>
+constexpr bool defers() {
+  if constexpr (is_deferrable<Op>) return t_modes & kDefer;
+  return false;
+}
+
+// A tensor, or a tuple of several.
+template <size_t n>
+struct ResultTuple {
+  using type = decltype(std::tuple_cat(std::array<Tensor, n>{}));
+};
+template <>
+struct ResultTuple<1> {
+  using type = Tensor;
+};
+template <class Op>
+using Results =
+    typename ResultTuple<result_count<std::remove_cvref_t<ResultOf<decltype(&Op::check)>>>>::type;
+
+template <class Op, class... A>
+Results<Op> call(const A&... args);
+
+// The functional form where an input is arranged or pending, or a result is to be: see
 // ops/framework/arranged.h.
 template <class Op, class... A>
-[[gnu::noinline, gnu::cold]] auto call_arranged(const A&... args) {
+[[gnu::noinline, gnu::cold]] Results<Op> call_arranged(const A&... args) {
+  if (!defers<Op>() && share_form_storage(args...)) return call<Op>(args...);
   const auto seen = Op::check(args...);  // what the program will see
   constexpr size_t n = result_count<std::remove_cvref_t<decltype(seen)>>;
   std::array<Tensor, n> outs;
@@ -481,12 +510,17 @@ template <class Op, class... A>
       const Spec& spec = spec_at(seen, i);
       if constexpr (requires { Op::any_order; })
         if (strides[i].empty()) strides[i] = order_of_arranged(spec.sizes, forms.get()...);
-      outs[i] = allocate_form(spec, strides[i]);
+      outs[i] = defers<Op>() ? pending_form(spec, strides[i]) : allocate_form(spec, strides[i]);
     }
-    std::apply([&](const auto&... out) { run_block<Op, n>(outs[0], forms.get()..., out...); },
-               outs);
+    if (!outs[0].is_meta())
+      std::apply([&](const auto&... out) { run_block<Op, n>(outs[0], forms.get()..., out...); },
+                 outs);
     for (size_t i = 0; i < n; ++i) {
-      if (spec_at(seen, i).strides.empty()) outs[i] = arrange(std::move(outs[i]));
+      const Dims& as_seen = spec_at(seen, i).strides;
+      if (is_arranged(outs[i]))
+        outs[i] = over_pending(outs[i], as_seen);
+      else if (as_seen.empty())
+        outs[i] = arrange(std::move(outs[i]));
     }
   }(Form<A>(args)...);
   if (any_tracked(args...)) [[unlikely]]
@@ -499,7 +533,7 @@ template <class Op, class... A>
 
 // The functional form.
 template <class Op, class... A>
-auto call(const A&... args) {
+Results<Op> call(const A&... args) {
   if constexpr (any_layout<Op>) {
     if (any_arranged(args...)) [[unlikely]]
       return call_arranged<Op>(args...);
@@ -565,7 +599,20 @@ void write_in_place(const Spec& spec, const Tensor& self, const A&... rest) {
 }
 template <class Op, class... A>
 [[gnu::noinline, gnu::cold]] void write_arranged(const Spec& spec, const A&... args) {
+  if (share_form_storage(args...)) return write_in_place<Op>(spec, args...);
   [&](const auto&... forms) { write_in_place<Op>(spec, forms.get()...); }(Form<A>(args)...);
+}
+
+// The same where self is pending: nothing is written, it gets another form. Whoever else holds the
+// old one (recipes, saved tensors) keeps the old values.
+template <class Op, class... A>
+[[gnu::noinline, gnu::cold]] void exchange_pending(const Spec& spec, const Tensor& self,
+                                                   const A&... rest) {
+  const Tensor fresh =
+      make_pending(spec.sizes, arranged_form(self).strides(), spec.dtype, spec.device);
+  [&](const auto&... forms) { run_block<Op, 1>(fresh, forms.get()..., fresh); }(Form<Tensor>(self),
+                                                                                Form<A>(rest)...);
+  exchange_form(self, fresh);
 }
 
 // Runs f, which writes to the tensors, and counts that: also where an interrupt
@@ -575,6 +622,8 @@ void write_counted(const char* op, std::span<const Tensor> written, F&& f) {
   const auto count = [&] {
     for (const Tensor& t : written) t.bump_version(op);
   };
+  if (t_modes & kDefer) [[unlikely]]  // what waits may read what is written
+    flush_pending(op);
   try {
     f();
   } catch (const Error&) {
@@ -606,15 +655,20 @@ const Tensor& call_inplace(const Tensor& self, const A&... rest) {
     if (tracked && forward_active() && any_tangent(self, rest...)) [[unlikely]]
       aside = call<Op>(self, rest...);
   }
-  write_counted(Op::name, {&self, 1}, [&] {
-    if (self.is_meta()) [[unlikely]]
-      return;
-    if constexpr (any_layout<Op>) {
-      if (any_arranged(self, rest...)) [[unlikely]]
-        return write_arranged<Op>(spec, self, rest...);
-    }
-    write_in_place<Op>(spec, self, rest...);
-  });
+  if (defers<Op>() && in_place_safe<Op> && is_pending(self) && spec.dtype == self.dtype()) {
+    exchange_pending<Op>(spec, self, rest...);
+    self.bump_version(Op::name);
+  } else {
+    write_counted(Op::name, {&self, 1}, [&] {
+      if (self.is_meta()) [[unlikely]]
+        return;
+      if constexpr (any_layout<Op>) {
+        if (any_arranged(self, rest...)) [[unlikely]]
+          return write_arranged<Op>(spec, self, rest...);
+      }
+      write_in_place<Op>(spec, self, rest...);
+    });
+  }
   if (aside.defined()) [[unlikely]]
     take_tangents(self, aside);
   if (records) [[unlikely]] {

@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "core/modes.h"
+#include "device/deferred.h"
 #include "ops/autocast/autocast.h"
 #include "ops/framework/boxing.h"
 
@@ -196,10 +197,14 @@ void run_intercepted(const OpEntry& entry, Value* args, Value* results) {
 }
 
 bool is_intercepted(const OpEntry& entry) {
-  if (t_passing != entry.boxed) [[likely]]
-    return true;
-  t_passing = nullptr;
-  return false;
+  if (t_passing == entry.boxed) {
+    t_passing = nullptr;
+    return false;
+  }
+  // What waits may read what it changes. (Blocks ask for that just before they write.)
+  if (t_modes & kDefer && entry.form != Form::Functional && entry.kind != OpKind::Compute)
+    deferred::flush(" works in place", entry.name);
+  return t_modes & (kIntercept | kObserve);
 }
 
 ActiveAgain::ActiveAgain(Interceptor* self) : saved_(stack().active) {

@@ -1,6 +1,7 @@
 #include "ops/framework/spec.h"
 
 #include "core/small_vector.h"
+#include "device/deferred.h"
 #include "ops/framework/arranged.h"
 
 namespace rush {
@@ -112,6 +113,12 @@ Spec pointwise(std::string_view op, const Tensor& a, const Tensor& b, const Tens
 Tensor op::allocate_form(const Spec& seen, const Dims& strides) {
   if (!seen.strides.empty() || strides.empty()) return seen.allocate();
   return make_tensor(seen.sizes, strides, seen.dtype, seen.device);
+}
+
+Tensor op::pending_form(const Spec& seen, const Dims& strides) {
+  if (!deferred::pays(seen.sizes, seen.device)) return allocate_form(seen, strides);
+  return make_pending(seen.sizes, seen.strides.empty() ? strides : seen.strides, seen.dtype,
+                      seen.device);
 }
 
 }  // namespace rush

@@ -414,6 +414,7 @@ Tensor normalize_batch(const Tensor& x, const Tensor& weight, const Tensor& bias
                      is_plain_state(batches, x, DType::Int64) &&
                      (!w.defined() || !b.defined() || w.dtype() == b.dtype());
   if (plain) {
+    flush_pending("batch_norm moves its statistics");
     auto [y, mean, var] =
         _batch_norm(wide, w, b, running_mean, running_var, batches, momentum, eps);
     for (const Tensor* t : {&running_mean, &running_var, &batches})

@@ -311,7 +311,7 @@ Tensor adaptive_average(const char* op, int64_t dims, const Tensor& x, IntList o
   // One mean over everything: also for types without a loop.
   const bool looped = is_floating(x.dtype());
   if (one && dims > 1 && x.dim() > dims && x.numel() > 0 &&
-      (looped ? x.is_contiguous() && !is_arranged(x) : x.is_complex())) {
+      (looped ? x.is_contiguous() && !is_laid_out_otherwise(x) : x.is_complex())) {
     Dims last;
     for (int64_t d = -dims; d < 0; ++d) last.push_back(d);
     return mean(x, IntList(last), true, std::nullopt);

@@ -349,6 +349,7 @@ int64_t step_on_device(const OptimizerRuleInfo& rule, TensorList params, TensorL
               ErrorKind::Runtime, rule.writer,
               "a CUDA graph is being captured, and the step counts are on the host, where replays "
               "cannot move them on; make the optimizer with capturable=True");
+  flush_pending("an optimizer takes its step");
   const bool repeated = check_uses(rule.writer, params, grads, states);
   int64_t elements = 0;
   for (const Tensor& p : params) elements += p.numel();
@@ -416,6 +417,7 @@ namespace {
 class FlatList {
  public:
   FlatList(const char* op, TensorList tensors, bool writes) : op_(op), tensors_(tensors) {
+    if (writes) flush_pending("a list of tensors is written to");
     for (const Tensor& t : tensors) {
       check_dtype(t.is_floating() || t.is_complex(), op,
                   "expected floating or complex tensors, got ", t.dtype());

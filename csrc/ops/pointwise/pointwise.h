@@ -20,6 +20,7 @@ struct Named {
   static constexpr bool any_device = true;  // all loops of a pointwise op are
   static constexpr bool any_layout = true;
   static constexpr bool any_order = true;
+  static constexpr bool deferrable = true;
 };
 
 // FnInfo::types counts bits in the order of DType.

@@ -300,7 +300,10 @@ class Module(ModuleTree, ModuleState, ModuleConversion, ModuleHooks):
     # ---- tools
 
     def compile(self, *args: Any, **kwargs: Any) -> None:
-        """Does nothing yet: the module runs as it is written."""
+        """Fuses the ops of forward from now on; takes the arguments of rushlight.compile."""
+        from rushlight.compiler._compile import compile_in_place
+
+        compile_in_place(self, *args, **kwargs)
 
     def summary(self, *inputs: Any, **kwargs: Any) -> Any:
         """Runs the module on the inputs; prints and returns a table of its parts.

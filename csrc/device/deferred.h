@@ -1,0 +1,85 @@
+// deferred.h: pointwise steps that wait, so that they can run in one pass (device/fused.h).
+//
+// Inside a compiled function each thread has a queue of recipes for its pending results (Note
+// [Pending results] in core/layout.h). It runs as a whole as soon as anything of it is asked for,
+// before anything is written to that it may read, and when the function returns.
+//
+// Note [What runs of a queue]
+// - A result that nobody holds any more, and that no other step reads, is not computed.
+// - Steps of one shape, device and order of dims form a group, which runs in one pass if the device
+//   can do that, else step by step. A step joins a group unless something between them has to come
+//   first. Groups run in an order in which each finds its inputs.
+// - Within a group only results that somebody holds, or that another group reads, go to memory.
+//
+// What comes out is the same, bit for bit, as without all this.
+//
+// Note [Pending results and threads]
+// A queue belongs to a thread. Another thread that meets a pending result (a tensor handed over
+// inside the function; the engine's threads) computes it by itself, from copies of the recipes, and
+// whoever is first installs the storage. Its owner writes to what the recipes read only after it has
+// run them itself, and so installed its own results: what the other one read meanwhile is dropped.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "core/source.h"
+#include "device/fused.h"
+
+namespace rush::deferred {
+
+// Does it pay that a result of these sizes waits?
+RUSH_API bool pays(const Dims& sizes, Device device);
+// For the loops of a device whose `out` is_unborn(): remembers the step instead of running it.
+// False: it has to be run, by memory that out.data() will give it.
+RUSH_API bool take(FusedStep::Kind kind, unsigned fn, std::span<const Tensor* const> operands,
+                   const Tensor& out, ParamSpan params, DType compute);
+
+// Runs what waits on this thread. `why` and `by`, if any, are for reports: "add_ writes in place".
+RUSH_API void flush(const char* why, const char* by = nullptr);
+
+// ---- what happened ----
+
+struct Counters {
+  int64_t steps = 0;    // that were deferred
+  int64_t dropped = 0;  // of them, never computed
+  int64_t passes = 0;   // groups of several steps that ran in one pass
+  int64_t fused = 0;    // steps in these
+  int64_t unfused = 0;  // steps that ran one by one
+  int64_t flushes = 0;
+};
+RUSH_API Counters counters();  // of this thread
+
+struct Report {
+  struct Step {
+    std::string name;  // of the functor, in small letters: "mul", "gelu"
+    SourcePoint source;
+    bool kept;  // its value went to memory
+  };
+  struct Group {
+    std::vector<Step> steps;
+    Dims sizes;
+    size_t inputs;
+    bool fused;
+  };
+  struct Flush {
+    std::string why;
+    SourcePoint source;
+    std::vector<Group> groups;
+    std::vector<Step> dropped;
+  };
+  std::vector<Flush> flushes;
+};
+// From now on the flushes of this thread are written into it; null ends that.
+RUSH_API void report_to(Report* report);
+
+// ---- settings, of this thread ----
+
+struct Settings {
+  // On the host, results smaller than this are computed at once: they stay in the caches anyway.
+  int64_t least_elements = 4096;
+  bool wait_for_code = false;  // instead of running step by step while it is being compiled
+};
+RUSH_API Settings& settings();
+
+}  // namespace rush::deferred

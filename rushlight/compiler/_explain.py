@@ -1,0 +1,148 @@
+"""explain and stats: what compile made of a program."""
+
+from __future__ import annotations
+
+import linecache
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from rushlight import _C
+from rushlight.compiler._compile import Options, call_fused
+
+COUNTERS = ("deferred", "dropped", "passes", "fused", "unfused", "flushes")
+
+
+@dataclass
+class Step:
+    """One op: what it computes, at which line, and whether its value went to memory."""
+
+    name: str
+    file: str | None
+    line: int | None
+    function: str | None
+    kept: bool
+
+    @property
+    def place(self) -> str:
+        if self.file is None:
+            return "outside of Python"
+        return f"{os.path.basename(self.file)}:{self.line} in {self.function}"
+
+    @property
+    def text(self) -> str:
+        if self.file is None or self.line is None:
+            return ""
+        return linecache.getline(self.file, self.line).strip()
+
+
+@dataclass
+class Pass:
+    """Steps of one shape: in one pass over memory (fused), or one after the other."""
+
+    steps: list[Step]
+    shape: tuple[int, ...]
+    inputs: int
+    fused: bool
+
+
+@dataclass
+class Flush:
+    """A moment at which everything that waited ran, and why."""
+
+    why: str
+    place: str
+    passes: list[Pass]
+    dropped: list[Step]
+
+
+@dataclass
+class Explanation:
+    """What explain found; prints as text."""
+
+    result: Any = field(repr=False)
+    flushes: list[Flush]
+
+    @property
+    def passes(self) -> list[Pass]:
+        return [p for flush in self.flushes for p in flush.passes]
+
+    def __str__(self) -> str:
+        return "\n".join(self._lines())
+
+    def _lines(self):
+        fused = [p for p in self.passes if p.fused]
+        alone = sum(len(p.steps) for p in self.passes if not p.fused)
+        dropped = sum(len(f.dropped) for f in self.flushes)
+        yield (
+            f"{sum(len(p.steps) for p in fused)} ops in {len(fused)} passes, {alone} one by one, "
+            f"{dropped} never computed"
+        )
+        for flush in self.flushes:
+            yield ""
+            for p in flush.passes:
+                kind = "one pass" if p.fused else "one by one"
+                kept = sum(step.kept for step in p.steps)
+                yield (
+                    f"{kind} over {tuple(p.shape)}: {len(p.steps)} ops, {p.inputs} inputs, "
+                    f"{kept} results kept"
+                )
+                for step in p.steps:
+                    mark = "*" if step.kept else " "
+                    yield f"  {mark} {step.name:<16} {step.place}  {step.text}"
+            for step in flush.dropped:
+                yield f"never computed: {step.name} {step.place}"
+            yield f"-- ran because {flush.why} ({flush.place})"
+
+
+def _step(raw):
+    name, line, kept = raw
+    return Step(name, *(line or (None, None, None)), kept)
+
+
+def _flush(raw):
+    why, line, groups, dropped = raw
+    place = Step("", *(line or (None, None, None)), False).place
+    passes = [
+        Pass([_step(s) for s in steps], tuple(sizes), inputs, fused)
+        for fused, sizes, inputs, steps in groups
+    ]
+    return Flush(why, place, passes, [_step(s) for s in dropped])
+
+
+def explain(
+    fn: Callable[..., Any], *, options: dict[str, Any] | None = None
+) -> Callable[..., Explanation]:
+    """explain(fn)(*args, **kwargs) runs fn as compile would, and tells what was fused.
+
+    ``fn`` may be a function, a module, or what compile returned. The answer prints as text; its
+    ``result`` is what fn returned.
+    """
+    if not callable(fn):
+        raise _C.ArgumentTypeError(f"explain: expected a callable, got {type(fn).__name__}")
+    settings = getattr(fn, "_options", None) or Options(options)
+
+    def run(*args: Any, **kwargs: Any) -> Explanation:
+        result, flushes = _C._deferred_report(lambda: call_fused(settings, fn, args, kwargs))
+        return Explanation(result, [_flush(f) for f in flushes])
+
+    return run
+
+
+_since = dict.fromkeys(COUNTERS, 0)
+
+
+def stats() -> dict[str, int]:
+    """Counts since the start or reset(), of this thread.
+
+    ``deferred`` ops, of which ``dropped`` were never computed, ``fused`` ran in ``passes``, and
+    ``unfused`` ran one by one; ``flushes`` is how often what waited had to run.
+    """
+    now = dict(zip(COUNTERS, _C._deferred_counters(), strict=True))
+    return {name: now[name] - _since[name] for name in COUNTERS}
+
+
+def reset() -> None:
+    """Starts the counts of stats() anew."""
+    _since.update(zip(COUNTERS, _C._deferred_counters(), strict=True))

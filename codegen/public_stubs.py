@@ -22,7 +22,7 @@ from types import ModuleType
 from generate import write
 
 PACKAGE = Path(__file__).resolve().parent.parent / "rushlight"
-MADE_IN_A_LOOP = ("rushlight.special", "rushlight.array_api", "rushlight.array_api.fft")
+MADE_IN_A_LOOP = ("rushlight.array_api", "rushlight.array_api.fft")
 # What lines of our own may use; of a module's own imports those that its definitions name are kept.
 VOCABULARY = """import builtins
 from collections.abc import Callable, Iterable, Iterator, Sequence

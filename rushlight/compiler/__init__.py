@@ -5,12 +5,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import contextmanager
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar, overload
 
 from rushlight._names.missing import names_missing_from
 from rushlight.compiler import config as config
 from rushlight.compiler._compile import compile as compile
 from rushlight.types import Self
+
+_F = TypeVar("_F", bound=Callable[..., Any])
 
 __all__ = [
     "allow_in_graph",
@@ -37,31 +39,37 @@ def is_compiling() -> bool:
 is_dynamo_compiling = is_exporting = is_compiling
 
 
+@overload
+def disable(fn: _F, recursive: bool = True, *, reason: str | None = None) -> _F: ...
+@overload
 def disable(
-    fn: Callable[..., Any] | None = None, recursive: bool = True, *, reason: Any = None
-) -> Any:
+    fn: None = None, recursive: bool = True, *, reason: str | None = None
+) -> Callable[[_F], _F]: ...
+def disable(
+    fn: Callable[..., Any] | None = None, recursive: bool = True, *, reason: str | None = None
+) -> Callable[..., Any]:
     """Keeps a function out of the compiler; usable with and without parentheses."""
     return (lambda function: function) if fn is None else fn
 
 
-def allow_in_graph(fn: Callable[..., Any]) -> Any:
+def allow_in_graph(fn: _F) -> _F:
     """The function itself."""
     return fn
 
 
-def assume_constant_result(fn: Callable[..., Any]) -> Any:
+def assume_constant_result(fn: _F) -> _F:
     """The function itself."""
     return fn
 
 
 def substitute_in_graph(
     original_fn: Any, *, can_constant_fold_through: bool = False, **_: Any
-) -> Any:
+) -> Callable[[_F], _F]:
     """A decorator that leaves the function as it is."""
     return lambda function: function
 
 
-def wrap_numpy(fn: Callable[..., Any]) -> Any:
+def wrap_numpy(fn: Callable[..., Any]) -> Callable[..., Any]:
     """The function, with tensors for the NumPy arrays that it takes and returns."""
     import functools
 
@@ -114,7 +122,7 @@ class set_stance:
     def __exit__(self, *error: object) -> Literal[False]:
         return False
 
-    def __call__(self, fn: Callable[..., Any]) -> Any:
+    def __call__(self, fn: _F) -> _F:
         return fn
 
 

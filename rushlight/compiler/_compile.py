@@ -4,16 +4,29 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any, TypeVar, overload
 
 from rushlight import _C
 
-if TYPE_CHECKING:
-    from rushlight.nn.modules.module import Module
+_F = TypeVar("_F", bound=Callable[..., Any])
 
 
+@overload
 def compile(
-    model: Module | None = None,
+    model: _F, *, fullgraph: bool = False, dynamic: bool | None = None,
+    backend: str | Callable | None = "inductor", mode: str | None = None,
+    options: dict[str, str | int | bool | Callable] | None = None, disable: bool = False,
+    name: str | None = None, **_: Any,
+) -> _F: ...  # fmt: skip
+@overload
+def compile(
+    model: None = None, *, fullgraph: bool = False, dynamic: bool | None = None,
+    backend: str | Callable | None = "inductor", mode: str | None = None,
+    options: dict[str, str | int | bool | Callable] | None = None, disable: bool = False,
+    name: str | None = None, **_: Any,
+) -> Callable[[_F], _F]: ...  # fmt: skip
+def compile(
+    model: Callable[..., Any] | None = None,
     *,
     fullgraph: bool = False,
     dynamic: bool | None = None,
@@ -23,7 +36,7 @@ def compile(
     disable: bool = False,
     name: str | None = None,
     **_: Any,
-) -> Any:
+) -> Callable[..., Any]:
     """Returns the function or module to be called in the model's place: it runs eagerly.
 
     As in PyTorch, a module comes back wrapped: its parameters are the module's own, and the names

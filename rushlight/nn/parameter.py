@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import sys
-from typing import Any, SupportsIndex
+from collections.abc import Callable
+from typing import Any, SupportsIndex, TypeVar
 
 from rushlight import _C
 from rushlight._C import Tensor
 from rushlight.types import Self
+
+_T = TypeVar("_T")
 
 __all__ = ["Buffer", "Parameter", "UninitializedBuffer", "UninitializedParameter", "is_lazy"]  # noqa: F822
 
@@ -70,7 +73,9 @@ if _reductions is not None:
     _reductions.ForkingPickler.register(Parameter, _reductions.reduce_tensor)
 
 
-def rebuild_parameter(cls: type, data: Any, requires_grad: bool, state: Any = None) -> Any:
+def rebuild_parameter(
+    cls: Callable[[Any, bool], _T], data: Any, requires_grad: bool, state: Any = None
+) -> _T:
     """What a pickled parameter calls when it comes back."""
     out = cls(data, requires_grad)
     for name, value in (state or {}).items():

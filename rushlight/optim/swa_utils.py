@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from copy import deepcopy
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 from rushlight import _C
 from rushlight._C import Tensor
@@ -26,6 +26,10 @@ __all__ = [  # noqa: F822 -- AveragedModel is made when first asked for
     "update_bn",
 ]
 
+# (averages, what they move to, how many models they are of so far)
+_Average: TypeAlias = Callable[[Tensor, Tensor, Tensor | int], Tensor]
+_MultiAverage: TypeAlias = Callable[[Sequence[Tensor], Sequence[Tensor], Tensor | int], None]
+
 
 def _check_decay(name, decay):
     if not 0.0 <= decay <= 1.0:
@@ -40,7 +44,7 @@ def _move_towards(averages, values, weight):
             average.copy_(average * (1 - weight) + value * weight)
 
 
-def get_ema_multi_avg_fn(decay: float = 0.999) -> Any:
+def get_ema_multi_avg_fn(decay: float = 0.999) -> _MultiAverage:
     """An exponential moving average, for lists of tensors."""
     _check_decay("get_ema_multi_avg_fn", decay)
 
@@ -51,7 +55,7 @@ def get_ema_multi_avg_fn(decay: float = 0.999) -> Any:
     return ema_update
 
 
-def get_swa_multi_avg_fn() -> Any:
+def get_swa_multi_avg_fn() -> _MultiAverage:
     """The mean of all so far, for lists of tensors."""
 
     @no_grad()
@@ -62,7 +66,7 @@ def get_swa_multi_avg_fn() -> Any:
     return swa_update
 
 
-def get_ema_avg_fn(decay: float = 0.999) -> Any:
+def get_ema_avg_fn(decay: float = 0.999) -> _Average:
     """An exponential moving average, for one tensor."""
     _check_decay("get_ema_avg_fn", decay)
 
@@ -73,7 +77,7 @@ def get_ema_avg_fn(decay: float = 0.999) -> Any:
     return ema_update
 
 
-def get_swa_avg_fn() -> Any:
+def get_swa_avg_fn() -> _Average:
     """The mean of all so far, for one tensor."""
 
     @no_grad()
@@ -214,11 +218,11 @@ class SWALR(LRScheduler):
         self.anneal_epochs = anneal_epochs
         super().__init__(optimizer, last_epoch)
 
-    def anneal_func(self, t: Tensor) -> Any:
+    def anneal_func(self, t: float) -> float:
         """How much of the way is done at the fraction t of the time."""
         return t if self._anneal_strategy == "linear" else (1 - math.cos(math.pi * t)) / 2
 
-    def get_lr(self) -> Any:
+    def get_lr(self) -> list[float | Tensor]:
         """The rates after the present step."""
         self._check_caller()
         step = self._step_count - 1

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from typing import Any, SupportsIndex, TypeVar
+from typing import TYPE_CHECKING, Any, SupportsIndex, TypeVar
 
 from rushlight import _C
 from rushlight._C import Tensor
 from rushlight.types import Self
 
+if TYPE_CHECKING:  # loaded when first used
+    from rushlight.nn._uninitialized import UninitializedBuffer as UninitializedBuffer
+    from rushlight.nn._uninitialized import UninitializedParameter as UninitializedParameter
+    from rushlight.nn._uninitialized import UninitializedTensorMixin as UninitializedTensorMixin
+
 _T = TypeVar("_T")
 
-__all__ = ["Buffer", "Parameter", "UninitializedBuffer", "UninitializedParameter", "is_lazy"]  # noqa: F822
+__all__ = ["Buffer", "Parameter", "UninitializedBuffer", "UninitializedParameter", "is_lazy"]
 
 
 class _ParameterMeta(_C._TensorMeta):  # type: ignore[misc, valid-type]
@@ -129,5 +134,5 @@ def __getattr__(name: str) -> Any:
     return globals()[name]
 
 
-def __dir__() -> list[Any]:
+def __dir__() -> list[str]:
     return sorted({*globals(), *_LAZY})

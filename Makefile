@@ -152,7 +152,7 @@ lint: $(VENV)/.lint
 	@"$(BIN)/ruff" check . && "$(BIN)/ruff" format --check .
 	@"$(BIN)/clang-format" --dry-run --Werror $(CXX_FILES)
 ifneq ($(shell grep '^\[tool\.mypy\]' pyproject.toml),)
-	$(call configure,$(BUILD),-DRUSHLIGHT_INPLACE=ON,rush_codegen) # the stubs, which mypy reads
+	$(call configure,$(BUILD),-DRUSHLIGHT_INPLACE=ON,rush_stubs) # mypy reads them; the package is asked for them
 	@"$(BIN)/mypy"
 endif
 

@@ -16,6 +16,10 @@ if(EXISTS "${generator}")
                                                 "${CMAKE_CURRENT_SOURCE_DIR}/codegen/*.pyi")
   # It runs after the build, see stubs.cmake.
   list(FILTER generator_sources EXCLUDE REGEX "public_stubs.py$")
+  # Rows name functions written in Python, and the generator looks where these are (emit_places.py).
+  file(GLOB functions CONFIGURE_DEPENDS "${CMAKE_CURRENT_SOURCE_DIR}/rushlight/fft/_*.py"
+                                        "${CMAKE_CURRENT_SOURCE_DIR}/rushlight/linalg/_*.py"
+                                        "${CMAKE_CURRENT_SOURCE_DIR}/rushlight/special/_*.py")
   set(generate "${Python_EXECUTABLE}" "${generator}" --table ${tables} --out "${RUSH_GENERATED_DIR}")
   execute_process(
     COMMAND ${generate} --list
@@ -47,7 +51,7 @@ if(EXISTS "${generator}")
   # The generator leaves an output alone when its text has not changed; `restat` lets ninja notice.
   # The list of outputs may change with the table, hence the configure dependency.
   add_custom_command(
-    OUTPUT ${outputs} COMMAND ${generate} ${copies} DEPENDS ${tables} ${generator_sources}
+    OUTPUT ${outputs} COMMAND ${generate} ${copies} DEPENDS ${tables} ${generator_sources} ${functions}
     COMMENT "Generating glue from the op table" VERBATIM)
   add_custom_target(rush_codegen DEPENDS ${outputs})
   set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${tables} ${generator_sources})

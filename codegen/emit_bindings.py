@@ -4,9 +4,6 @@ import keyword
 
 from emit_ops import HEADER, c_string, entries_of, is_method
 from row import with_out
-from row_keys import PLACES
-
-PYTHON_HEADER = "# Generated from the op table by codegen/generate.py; edit the rows instead.\n"
 
 
 def by_name(rows):
@@ -100,15 +97,6 @@ def not_at_top(rows):
     return sorted(n for n in names - at_top if not n.startswith("_"))
 
 
-def place_module(place, rows) -> str:
-    """rushlight/_places/<place>.py: the ops that stand there as they are."""
-    names = {public: op for row in rows for p, public, op in row.places if p == place}
-    lines = [PYTHON_HEADER + f'"""Ops of the table that {place} has as they are."""\n']
-    lines += [f"from rushlight._C import {op} as {name}" for name, op in sorted(names.items())]
-    listed = "".join(f"    {name!r},\n" for name in sorted(names))
-    return "\n".join(lines) + f"\n\n__all__ = [\n{listed}]\n"
-
-
 def methods_cpp(rows) -> str:
     names = by_name(rows)
     listed = "".join(f'    "{name}",\n' for name in names)
@@ -169,9 +157,4 @@ void resolve_ops() {{
 
 
 def outputs(rows) -> dict[str, str]:
-    files = {"bindings/methods.cpp": methods_cpp(rows)}
-    for place in PLACES:
-        if place not in ("top", "private"):
-            name = place.replace(".", "_")
-            files[f"rushlight/_places/{name}.py"] = place_module(place, rows)
-    return files
+    return {"bindings/methods.cpp": methods_cpp(rows)}

@@ -22,7 +22,8 @@ from types import ModuleType
 from generate import write
 
 PACKAGE = Path(__file__).resolve().parent.parent / "rushlight"
-MADE_IN_A_LOOP = ("rushlight.special", "rushlight.array_api", "rushlight.array_api.fft")
+VARIABLES = ("TypeVar", "ParamSpec")  # what makes type variables
+MADE_IN_A_LOOP = ("rushlight.array_api", "rushlight.array_api.fft")
 # What lines of our own may use; of a module's own imports those that its definitions name are kept.
 VOCABULARY = """import builtins
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -53,19 +54,30 @@ class Source:
 
     def __init__(self, path):
         self.names, self.definitions, self.imports = set(), {}, []
+        self.overloads = {}  # name -> its definitions under @overload
+        self.annotated = set()  # variables with a type
+        self.type_variables = {}  # name -> its assignment
         self._read(ast.parse(Path(path).read_text()).body)
 
     def _read(self, statements):
         for node in statements:
             if isinstance(node, ast.FunctionDef | ast.ClassDef):
-                self.definitions[node.name] = node
                 self.names.add(node.name)
+                if "overload" in [ast.unparse(d) for d in node.decorator_list]:
+                    self.overloads.setdefault(node.name, []).append(node)
+                else:
+                    self.definitions[node.name] = node
             elif isinstance(node, ast.Import | ast.ImportFrom):
                 self.imports.append(node)
                 self.names |= {alias.asname or alias.name for alias in node.names}
             elif isinstance(node, ast.Assign | ast.AnnAssign):
                 targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-                self.names |= {t.id for t in targets if isinstance(t, ast.Name)}
+                found = {t.id for t in targets if isinstance(t, ast.Name)}
+                self.names |= found
+                if isinstance(node, ast.AnnAssign):
+                    self.annotated |= found
+                elif isinstance(node.value, ast.Call) and ast.unparse(node.value.func) in VARIABLES:
+                    self.type_variables |= dict.fromkeys(found, node)
             elif isinstance(node, ast.If | ast.Try):
                 self._read([*node.body, *node.orelse])
 
@@ -116,7 +128,8 @@ def is_made(found, home):
     """Is it a function that the module makes by calling another, and so has no `def` to show?"""
     source = source_of(home[0])
     imported = {a.asname or a.name for node in source.imports for a in node.names}
-    return inspect.isfunction(found) and home[1] not in source.definitions.keys() | imported
+    shown = source.definitions.keys() | source.overloads.keys() | imported | source.annotated
+    return inspect.isfunction(found) and home[1] not in shown
 
 
 def home_of(found, name, asking):
@@ -198,6 +211,11 @@ def own_node(node):
     return ast.FunctionDef(node.name, node.args, [doc_node(doc)], kept, node.returns)
 
 
+def own_variable(source, name):
+    """A type variable that definitions of the module name."""
+    return ast.unparse(source.type_variables[name]) + "\n"
+
+
 def names_in(text):
     """The names that a text reads."""
     names = (n for n in ast.walk(ast.parse(text)) if isinstance(n, ast.Name))
@@ -243,13 +261,16 @@ def module_stub(module):
             continue
         written.append(name)
         if name in source.definitions:
-            lines.append(own_stub(source.definitions[name]))
+            shown = source.overloads.get(name) or [source.definitions[name]]
+            lines += [own_stub(node) for node in shown]
         elif inspect.isroutine(found):
             lines.append(function_stub(name, found))
         else:
             lines.append(value_line(name, found))
     text = f'"""{inspect.getdoc(module)}"""\n\n'
     body = "".join(lines)
+    variables = names_in(body) & source.type_variables.keys()
+    body = "".join(own_variable(source, name) for name in sorted(variables)) + body
     exported = {name for names in imports.values() for _, name in names}
     used = names_in(body) - exported
     for node in [*ast.parse(VOCABULARY).body, *source.imports]:

@@ -58,10 +58,11 @@ class Row:
     kernels: tuple["Kernel", ...] = field(default=())
     cpp_name: str = ""  # where the core has another function of the op's name
     doc: str = ""
-    # The next four are read by row_keys.py and formula.py.
+    # The next five are read by row_keys.py and formula.py.
     autocast: tuple[tuple[str, str], ...] = ()  # (device, policy)
     batch: str = ""  # a function of csrc/ops/vmap/batch_rules.h
-    places: tuple[tuple[str, str, str], ...] = ()  # (place, public name, op)
+    places: tuple[tuple[str, str, str], ...] = ()  # (place, public name, op): public as it is
+    through: tuple[str, ...] = ()  # the functions written in Python that make it public
     profile: tuple[tuple[str, str], ...] = ()  # ("flops", a formula in C++)
     own_header: bool = False  # its C++ functions stand in ops/<family>_ops.h, not in ops/ops.h
 

@@ -50,14 +50,34 @@ def default_batch(row):
 
 
 def parse_python(data, row):
-    """'top special.psi' -> ((place, public name, op), ...)."""
+    """'top special.psi' or 'through linalg.svd' -> (places, through) of the row."""
+    words = data.split() if isinstance(data, str) else [str(i) for i in data]
+    if "function" not in row.forms:
+        raise TableError("python: only an op with the form 'function' has a public place")
+    if words[:1] == ["through"]:
+        return (), parse_through(words[1:])
+    return parse_places(words, row), ()
+
+
+def parse_through(names):
+    for name in names:
+        if not all(IDENTIFIER.match(part) for part in name.split(".")):
+            raise TableError(f"python: '{name}' is no name as it stands behind 'rushlight.'")
+    if not names:
+        raise TableError("python: after 'through' stand functions, such as 'through linalg.svd'")
+    return tuple(names)
+
+
+def parse_places(words, row):
+    """['top', 'special.psi'] -> ((place, public name, op), ...)."""
     names = {*row.names, *(in_place_name(n) for n in row.names if "inplace" in row.forms)}
     found = []
-    for item in data.split() if isinstance(data, str) else [str(i) for i in data]:
+    for item in words:
         match = re.match(rf"({'|'.join(map(re.escape, PLACES))})(?:\.(\w+))?\Z", item)
         if not match:
             raise TableError(f"python: '{item}' is no place; known are {', '.join(PLACES)}, each "
-                             "with '.name' where the public name differs")  # fmt: skip
+                             "with '.name' where the public name differs; or write 'through' and "
+                             "the functions in Python that call the op")  # fmt: skip
         place, name = match.groups()
         if place == "private" and (name or found):
             raise TableError("python: 'private' stands alone")
@@ -65,15 +85,16 @@ def parse_python(data, row):
             found += [(place, n, n) for n in sorted(names)]
         else:
             found.append((place, name or row.name, name if name in names else row.name))
-    if "function" not in row.forms:
-        raise TableError("python: only an op with the form 'function' has a public place")
     return tuple(found)
 
 
 def default_python(row):
-    """Functions whose names do not begin with '_' stand in the package itself."""
-    if "function" not in row.forms or row.name.startswith("_"):
-        return ()
+    """Functions stand in the package itself, unless their rows say otherwise."""
+    if "function" not in row.forms:
+        return (), ()
+    if row.name.startswith("_"):
+        raise TableError("'python' is missing: 'through' the functions that make the op public, "
+                         "such as 'through linalg.svd', or 'private'")  # fmt: skip
     return parse_python("top", row)
 
 

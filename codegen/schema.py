@@ -245,13 +245,17 @@ def with_further_keys(row, data):
     """The row with the keys that say how autocast, vmap, Python and profilers treat the op."""
     autocast = row_keys.parse_autocast(data["autocast"], row) if "autocast" in data else {}
     batch = row_keys.parse_batch(data["batch"], row) if "batch" in data else None
-    python = row_keys.parse_python(data["python"], row) if "python" in data else None
+    if "python" in data:
+        places, through = row_keys.parse_python(data["python"], row)
+    else:
+        places, through = row_keys.default_python(row)
     profile = parse_profile(data["profile"], row) if "profile" in data else {}
     return replace(
         row,
         autocast=tuple(sorted(autocast.items())),
         batch=row_keys.default_batch(row) if batch is None else batch,
-        places=row_keys.default_python(row) if python is None else python,
+        places=places,
+        through=through,
         profile=tuple((key, f.cpp) for key, f in sorted(profile.items())),
     )
 

@@ -4,13 +4,14 @@
 # Several builtin types and modules have the name of a dtype or a function here, hence the aliases.
 import builtins
 from collections.abc import Callable, Iterator, Sequence
-from types import TracebackType
-from typing import Any, ClassVar, NoReturn, SupportsIndex, TypeAlias, TypeVar, overload
+from types import ModuleType, TracebackType
+from typing import Any, ClassVar, Literal, NoReturn, SupportsIndex, TypeAlias, TypeVar, overload
 
 import numpy as _numpy
 
 from rushlight import return_types as _return_types
 from rushlight.storage import TypedStorage
+from rushlight.utils.hooks import RemovableHandle as _RemovableHandle
 
 _bool: TypeAlias = builtins.bool
 _int: TypeAlias = builtins.int
@@ -55,6 +56,18 @@ class OutOfMemoryError(MemoryError, RuntimeError):
 
 class InternalError(RuntimeError):
     """A fault of the library itself."""
+
+class _Node:
+    """An operation of the graph of gradients; its arguments are there as _saved_<name>."""
+
+    @property
+    def next_functions(self) -> tuple[tuple[_Node | None, _int], ...]: ...
+    @property
+    def metadata(self) -> dict[Any, Any]: ...
+    def name(self) -> str: ...
+    def register_hook(self, hook: Callable[..., Any], /) -> _RemovableHandle: ...
+    def register_prehook(self, hook: Callable[..., Any], /) -> _RemovableHandle: ...
+    def __getattr__(self, name: str) -> Any: ...
 
 class dtype:
     """The type of a tensor's elements."""

@@ -35,7 +35,7 @@ class Tensor:
     @property
     def imag(self) -> Tensor: ...
     @property
-    def grad_fn(self) -> Any: ...
+    def grad_fn(self) -> _Node | None: ...
     @property
     def is_leaf(self) -> _bool: ...
     @property
@@ -91,7 +91,7 @@ class Tensor:
     def __array_wrap__(
         self, array: Any, context: Any = None, return_scalar: _bool = False
     ) -> Any: ...
-    def __array_namespace__(self, *, api_version: str | None = None) -> Any: ...
+    def __array_namespace__(self, *, api_version: str | None = None) -> ModuleType: ...
     def __dlpack__(
         self,
         *,
@@ -217,7 +217,7 @@ class Tensor:
         """Whether both show the same memory in the same way."""
     def get_device(self) -> _int:
         """The CUDA device's number, -1 on the CPU."""
-    def item(self) -> Any:
+    def item(self) -> _int | _float | _bool:
         """The one element as a Python number."""
     def tolist(self) -> Any:
         """The values as nested lists."""
@@ -235,9 +235,11 @@ class Tensor:
         """Adds to the gradients of the leaves that this tensor was computed from."""
     def retain_grad(self) -> None:
         """Keeps the gradient of a tensor that is no leaf."""
-    def register_hook(self, hook: Callable[[Tensor], Tensor | None]) -> Any:
+    def register_hook(self, hook: Callable[[Tensor], Tensor | None]) -> _RemovableHandle:
         """Calls hook(grad) when the gradient of this tensor is there. Returns a handle."""
-    def register_post_accumulate_grad_hook(self, hook: Callable[[Tensor], None]) -> Any:
+    def register_post_accumulate_grad_hook(
+        self, hook: Callable[[Tensor], None]
+    ) -> _RemovableHandle:
         """Calls hook(tensor) when a gradient was added to the leaf's. Returns a handle."""
     def as_subclass(self, cls: builtins.type[_T], /) -> _T:
         """The same values as an object of a subclass."""
@@ -326,8 +328,12 @@ class Tensor:
         """The sum over the dimensions that were broadcast from `size`."""
     def narrow_copy(self, dim: _int, start: _int, length: _int) -> Tensor:
         """A copy of a part along a dimension."""
-    def nonzero(self, *, as_tuple: _bool = False) -> Any:
-        """The coordinates of the elements that are not zero: rows, or one tensor per dim."""
+    @overload
+    def nonzero(self, *, as_tuple: Literal[False] = False) -> Tensor:
+        """The coordinates of the elements that are not zero, as rows."""
+    @overload
+    def nonzero(self, *, as_tuple: Literal[True]) -> tuple[Tensor, ...]:
+        """The coordinates of the elements that are not zero, one tensor per dim."""
     def nonzero_static(self, *, size: _int, fill_value: _int = -1) -> Tensor:
         """The first coordinates of the elements that are not zero, filled up to a size."""
     def as_strided_scatter(
@@ -338,17 +344,93 @@ class Tensor:
         storage_offset: _int | None = None,
     ) -> Tensor:
         """A copy with src at the places of as_strided."""
+    @overload
+    def unique(
+        self,
+        sorted: _bool = True,
+        return_inverse: Literal[False] = False,
+        return_counts: Literal[False] = False,
+        dim: _int | None = None,
+    ) -> Tensor:
+        """The distinct elements."""
+    @overload
+    def unique(
+        self,
+        sorted: _bool = True,
+        *,
+        return_inverse: Literal[True],
+        return_counts: Literal[False] = False,
+        dim: _int | None = None,
+    ) -> tuple[Tensor, Tensor]:
+        """The distinct elements, with what else was asked for."""
+    @overload
+    def unique(
+        self,
+        sorted: _bool = True,
+        *,
+        return_inverse: Literal[False] = False,
+        return_counts: Literal[True],
+        dim: _int | None = None,
+    ) -> tuple[Tensor, Tensor]:
+        """The distinct elements, with what else was asked for."""
+    @overload
+    def unique(
+        self,
+        sorted: _bool = True,
+        *,
+        return_inverse: Literal[True],
+        return_counts: Literal[True],
+        dim: _int | None = None,
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """The distinct elements, with what else was asked for."""
+    @overload
     def unique(
         self,
         sorted: _bool = True,
         return_inverse: _bool = False,
         return_counts: _bool = False,
         dim: _int | None = None,
-    ) -> Any:
+    ) -> Tensor | tuple[Tensor, Tensor] | tuple[Tensor, Tensor, Tensor]:
         """The distinct elements, with what else was asked for."""
+    @overload
+    def unique_consecutive(
+        self,
+        return_inverse: Literal[False] = False,
+        return_counts: Literal[False] = False,
+        dim: _int | None = None,
+    ) -> Tensor:
+        """The elements without repetitions."""
+    @overload
+    def unique_consecutive(
+        self,
+        *,
+        return_inverse: Literal[True],
+        return_counts: Literal[False] = False,
+        dim: _int | None = None,
+    ) -> tuple[Tensor, Tensor]:
+        """The elements without repetitions, with what else was asked for."""
+    @overload
+    def unique_consecutive(
+        self,
+        *,
+        return_inverse: Literal[False] = False,
+        return_counts: Literal[True],
+        dim: _int | None = None,
+    ) -> tuple[Tensor, Tensor]:
+        """The elements without repetitions, with what else was asked for."""
+    @overload
+    def unique_consecutive(
+        self,
+        *,
+        return_inverse: Literal[True],
+        return_counts: Literal[True],
+        dim: _int | None = None,
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """The elements without repetitions, with what else was asked for."""
+    @overload
     def unique_consecutive(
         self, return_inverse: _bool = False, return_counts: _bool = False, dim: _int | None = None
-    ) -> Any:
+    ) -> Tensor | tuple[Tensor, Tensor] | tuple[Tensor, Tensor, Tensor]:
         """The elements without repetitions, with what else was asked for."""
     def unsafe_chunk(self, chunks: _int, dim: _int = 0) -> tuple[Tensor, ...]:
         """Pieces of about the same size."""
@@ -449,7 +531,7 @@ class Tensor:
         """The matrix exponential."""
     def matrix_power(self, n: _int) -> Tensor:
         """The n-th power of a matrix."""
-    def lu(self, pivot: _bool = True, get_infos: _bool = False) -> Any:
+    def lu(self, pivot: _bool = True, get_infos: _bool = False) -> tuple[Tensor, ...]:
         """The LU factors, packed, and the pivots."""
     def lu_solve(self, LU_data: Tensor, LU_pivots: Tensor) -> Tensor:
         """The solution, from the LU factors."""

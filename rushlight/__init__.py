@@ -100,7 +100,7 @@ from rushlight.autograd import enable_grad, inference_mode, no_grad, set_grad_en
 from rushlight.serialization import load, save
 
 # Subpackages that are always there.
-from rushlight import autograd, func, linalg, random, return_types, special, storage, testing
+from rushlight import autograd, func, linalg, random, return_types, storage, testing
 from rushlight import serialization, utils, version
 from rushlight.func import vmap
 

@@ -1,16 +1,22 @@
 """Autocast for functions written in Python: the policy of an op stands in its row of the table
 (`autocast:`), that of a function is stated where the function is."""
 
+from __future__ import annotations
+
 import functools
+from collections.abc import Callable
+from typing import Any, TypeVar, cast
 
 from rushlight import _C
 from rushlight._C import Tensor
+
+_F = TypeVar("_F", bound=Callable[..., Any])
 
 _is_on = _C._is_autocast_on
 _POLICIES = ("lower_precision", "float32", "widest", "refused")
 
 
-def autocast_policy(*, cpu=None, cuda=None):
+def autocast_policy(*, cpu: str | None = None, cuda: str | None = None) -> Callable[[_F], _F]:
     """A decorator: inside autocast, floating arguments are cast as the policy of their device says,
     and the function runs with autocast off.
 
@@ -22,15 +28,15 @@ def autocast_policy(*, cpu=None, cuda=None):
         if policy is not None and policy not in _POLICIES:
             raise ValueError(f"autocast_policy: unknown policy {policy!r}; known are {_POLICIES}")
 
-    def decorate(function):
+    def decorate(function: _F) -> _F:
         @functools.wraps(function)
         def autocast_aware(*args, **kwargs):
             if _is_on():
                 return _run(function, policies, args, kwargs)
             return function(*args, **kwargs)
 
-        autocast_aware.__autocast__ = policies
-        return autocast_aware
+        autocast_aware.__autocast__ = policies  # type: ignore[attr-defined]
+        return cast(_F, autocast_aware)
 
     return decorate
 

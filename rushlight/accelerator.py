@@ -137,12 +137,12 @@ def get_memory_info(device_index: Device | str | int | None = None, /) -> tuple[
     return _memory("mem_get_info", device_index)
 
 
-def reset_peak_memory_stats(device_index: Device | str | int | None = None, /) -> Any:
+def reset_peak_memory_stats(device_index: Device | str | int | None = None, /) -> None:
     """Starts the maxima anew."""
     return _memory("reset_peak_memory_stats", device_index)
 
 
-def reset_accumulated_memory_stats(device_index: Device | str | int | None = None, /) -> Any:
+def reset_accumulated_memory_stats(device_index: Device | str | int | None = None, /) -> None:
     """Starts the running counts anew."""
     return _memory("reset_accumulated_memory_stats", device_index)
 

@@ -54,7 +54,7 @@ class Setting:
     read: Callable[[], Any] | None = None
     write: Callable[[Any], None] | None = None
 
-    def checked(self, value: Any) -> Any:
+    def checked(self, value: Any) -> bool | int | str:
         """The value, if the setting can have it; texts as they come from the environment too."""
         if self.kind is bool:
             if isinstance(value, str):
@@ -91,7 +91,7 @@ def register(setting: Any, default: Any = None) -> None:
     _settings[setting.name] = setting
 
 
-def value_of(name: str) -> Any:
+def value_of(name: str) -> bool | int | str:
     """The value of a setting, by name."""
     if name not in _settings:
         raise AttributeError(
@@ -112,7 +112,7 @@ def _assign(name, value):
         _values[name] = value
 
 
-def settings() -> Any:
+def settings() -> dict[str, bool | int | str]:
     """All settings by name, with their values now."""
     return {name: value_of(name) for name in _settings}
 
@@ -126,7 +126,7 @@ def reset(*names: Any) -> None:
 
 
 @contextlib.contextmanager
-def patch(**changes: Any) -> Iterator[Any]:
+def patch(**changes: Any) -> Iterator[None]:
     """Other settings for the time of a with block, or of a function that it decorates.
 
     They hold for the whole process: other threads see them as well.
@@ -144,19 +144,19 @@ def patch(**changes: Any) -> Iterator[Any]:
             _assign(name, old[name])
 
 
-def describe() -> Any:
+def describe() -> str:
     """A text with every setting, its value and what it does."""
     rows = [(f"{name} = {value!r}", _settings[name].doc) for name, value in settings().items()]
     width = max(len(left) for left, _ in rows)
     return "\n".join(f"{left:<{width}}  {doc}" for left, doc in rows)
 
 
-def primitive_cache_stats() -> Any:
+def primitive_cache_stats() -> dict[str, int]:
     """Counters of the cache of oneDNN's primitives: entries, bytes, hits, misses, evictions."""
     return _C._primitive_cache_stats()
 
 
-def weight_layout_stats() -> Any:
+def weight_layout_stats() -> dict[str, int]:
     """Weights kept in oneDNN's layouts: copies and their bytes now, hits and fills so far."""
     return _C._weight_layout_stats()
 

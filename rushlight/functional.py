@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import inf, lgamma, log, prod
-from typing import Any
+from typing import Any, Literal, TypeAlias, overload
 
 from rushlight import _C
 from rushlight._autocast import autocast_policy
@@ -21,7 +21,19 @@ __all__ = [
 ]  # fmt: skip
 
 
-def nonzero(input: Tensor, *, out: Tensor | None = None, as_tuple: bool = False) -> Any:
+@overload
+def nonzero(
+    input: Tensor, *, out: Tensor | None = None, as_tuple: Literal[False] = False
+) -> Tensor: ...
+@overload
+def nonzero(input: Tensor, *, out: None = None, as_tuple: Literal[True]) -> tuple[Tensor, ...]: ...
+@overload
+def nonzero(
+    input: Tensor, *, out: Tensor | None = None, as_tuple: bool
+) -> Tensor | tuple[Tensor, ...]: ...
+def nonzero(
+    input: Tensor, *, out: Tensor | None = None, as_tuple: bool = False
+) -> Tensor | tuple[Tensor, ...]:
     """The coordinates of the elements that are not zero: one row each, or one tensor per dim."""
     if not as_tuple:
         return _C.nonzero(input, out=out)
@@ -39,13 +51,36 @@ def _asked_for(results, return_inverse, return_counts):
     return (output, counts) if return_counts else output
 
 
+# One, two or three tensors, by what is asked for.
+_Unique: TypeAlias = Tensor | tuple[Tensor, Tensor] | tuple[Tensor, Tensor, Tensor]
+
+
+@overload
+def unique(input: Tensor, sorted: bool = True, return_inverse: Literal[False] = False,
+           return_counts: Literal[False] = False,
+           dim: int | None = None) -> Tensor: ...  # fmt: skip
+@overload
+def unique(input: Tensor, sorted: bool = True, *, return_inverse: Literal[True],
+           return_counts: Literal[False] = False,
+           dim: int | None = None) -> tuple[Tensor, Tensor]: ...  # fmt: skip
+@overload
+def unique(input: Tensor, sorted: bool = True, return_inverse: Literal[False] = False, *,
+           return_counts: Literal[True],
+           dim: int | None = None) -> tuple[Tensor, Tensor]: ...  # fmt: skip
+@overload
+def unique(input: Tensor, sorted: bool = True, *, return_inverse: Literal[True],
+           return_counts: Literal[True],
+           dim: int | None = None) -> tuple[Tensor, Tensor, Tensor]: ...  # fmt: skip
+@overload
+def unique(input: Tensor, sorted: bool = True, return_inverse: bool = False,
+           return_counts: bool = False, dim: int | None = None) -> _Unique: ...  # fmt: skip
 def unique(
     input: Tensor,
     sorted: bool = True,
     return_inverse: bool = False,
     return_counts: bool = False,
     dim: int | None = None,
-) -> Any:
+) -> _Unique:
     """The distinct elements (or slices along dim) in order, with what else was asked for."""
     if dim is None:
         results: tuple[Tensor, Tensor, Tensor] = _C._unique2(
@@ -56,21 +91,45 @@ def unique(
     return _asked_for(results, return_inverse, return_counts)
 
 
+@overload
+def unique_consecutive(
+    input: Tensor, return_inverse: Literal[False] = False, return_counts: Literal[False] = False,
+    dim: int | None = None,
+) -> Tensor: ...  # fmt: skip
+@overload
+def unique_consecutive(
+    input: Tensor, return_inverse: Literal[True], return_counts: Literal[False] = False,
+    dim: int | None = None,
+) -> tuple[Tensor, Tensor]: ...  # fmt: skip
+@overload
+def unique_consecutive(
+    input: Tensor, return_inverse: Literal[False] = False, *, return_counts: Literal[True],
+    dim: int | None = None,
+) -> tuple[Tensor, Tensor]: ...  # fmt: skip
+@overload
+def unique_consecutive(
+    input: Tensor, return_inverse: Literal[True], return_counts: Literal[True],
+    dim: int | None = None,
+) -> tuple[Tensor, Tensor, Tensor]: ...  # fmt: skip
+@overload
 def unique_consecutive(
     input: Tensor, return_inverse: bool = False, return_counts: bool = False, dim: int | None = None
-) -> Any:
+) -> _Unique: ...
+def unique_consecutive(
+    input: Tensor, return_inverse: bool = False, return_counts: bool = False, dim: int | None = None
+) -> _Unique:
     """The input without repetitions of the element (or slice) before it."""
     results = _C._unique_consecutive(input, return_inverse, return_counts, dim)
     return _asked_for(results, return_inverse, return_counts)
 
 
-def _nonzero_method(self: Tensor, *, as_tuple: bool = False) -> Any:
+def _nonzero_method(self: Tensor, *, as_tuple: bool = False) -> Tensor | tuple[Tensor, ...]:
     """The coordinates of the elements that are not zero: one row each, or one tensor per dim."""
     return nonzero(self, as_tuple=as_tuple)
 
 
 _nonzero_method.__name__ = "nonzero"
-Tensor.nonzero = _nonzero_method  # type: ignore[method-assign]
+Tensor.nonzero = _nonzero_method  # type: ignore[assignment, method-assign]
 Tensor.unique = unique  # type: ignore[assignment, method-assign]
 Tensor.unique_consecutive = unique_consecutive  # type: ignore[assignment, method-assign]
 
@@ -155,17 +214,35 @@ def _at_least(tensors, rank, op):
     return tuple(lift(t) for t in _tensors(tensors, op))
 
 
-def atleast_1d(*tensors: Tensor) -> Any:
+@overload
+def atleast_1d(tensor: Tensor, /) -> Tensor: ...
+@overload
+def atleast_1d(tensors: Sequence[Tensor], /) -> tuple[Tensor, ...]: ...
+@overload
+def atleast_1d(first: Tensor, second: Tensor, /, *more: Tensor) -> tuple[Tensor, ...]: ...
+def atleast_1d(*tensors: Tensor | Sequence[Tensor]) -> Tensor | tuple[Tensor, ...]:
     """Tensors with at least one dim."""
     return _at_least(tensors, 1, "atleast_1d")
 
 
-def atleast_2d(*tensors: Tensor) -> Any:
+@overload
+def atleast_2d(tensor: Tensor, /) -> Tensor: ...
+@overload
+def atleast_2d(tensors: Sequence[Tensor], /) -> tuple[Tensor, ...]: ...
+@overload
+def atleast_2d(first: Tensor, second: Tensor, /, *more: Tensor) -> tuple[Tensor, ...]: ...
+def atleast_2d(*tensors: Tensor | Sequence[Tensor]) -> Tensor | tuple[Tensor, ...]:
     """Tensors with at least two dims."""
     return _at_least(tensors, 2, "atleast_2d")
 
 
-def atleast_3d(*tensors: Tensor) -> Any:
+@overload
+def atleast_3d(tensor: Tensor, /) -> Tensor: ...
+@overload
+def atleast_3d(tensors: Sequence[Tensor], /) -> tuple[Tensor, ...]: ...
+@overload
+def atleast_3d(first: Tensor, second: Tensor, /, *more: Tensor) -> tuple[Tensor, ...]: ...
+def atleast_3d(*tensors: Tensor | Sequence[Tensor]) -> Tensor | tuple[Tensor, ...]:
     """Tensors with at least three dims."""
     return _at_least(tensors, 3, "atleast_3d")
 

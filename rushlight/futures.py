@@ -66,7 +66,7 @@ class Future:
                 return
         callback(self)
 
-    def then(self, callback: Callable[..., Any]) -> Any:
+    def then(self, callback: Callable[..., Any]) -> Future:
         """A future of callback(self)."""
         after = Future()
 

@@ -275,7 +275,7 @@ def _folder_of(repo, source, force_reload, verbose, skip_validation):
 
 def load(
     repo_or_dir: str,
-    model: Module,
+    model: str,
     *args: Any,
     source: str = "github",
     trust_repo: bool | str | None = None,

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeVar
 
 from rushlight import _C
 from rushlight._names.missing import fill, not_available
 from rushlight.autograd import Function
 from rushlight.types import Self, _dtype
+
+_F = TypeVar("_F", bound=Callable[..., Any])
 
 __all__ = [
     "CustomOpDef",
@@ -94,7 +96,7 @@ class CustomOpDef:
 
         return register if fn is None else register(fn)
 
-    def register_vmap(self, func: Callable | None = None) -> Any:
+    def register_vmap(self, func: Callable | None = None) -> Callable:
         """Kept out of use: vmap runs the function sample by sample."""
         return (lambda function: function) if func is None else func
 
@@ -142,7 +144,7 @@ def custom_op(
 triton_op = custom_op
 
 
-def wrap_triton(triton_kernel: Callable, /) -> Any:
+def wrap_triton(triton_kernel: _F, /) -> _F:
     """The kernel itself."""
     return triton_kernel
 
@@ -163,7 +165,7 @@ def register_kernel(
     /,
     *,
     lib: Library | None = None,
-) -> Any:
+) -> Callable:
     """The operator's function for some kinds of device."""
     return _find(op).register_kernel(device_types, func)
 
@@ -176,7 +178,7 @@ def register_fake(
     lib: Library | None = None,
     _stacklevel: int = 1,
     allow_override: bool = False,
-) -> Any:
+) -> Callable:
     """The function that gives the operator's shapes only."""
     return _find(op).register_fake(func)
 
@@ -197,14 +199,15 @@ def register_autocast(
     """Not needed: the operator's function sees what it is given."""
 
 
-def register_vmap(op: Any, func: Callable | None = None, /, *, lib: Any = None) -> Any:
+def register_vmap(op: Any, func: Callable | None = None, /, *, lib: Any = None) -> Callable:
     """Kept out of use: vmap runs the function sample by sample."""
     return _find(op).register_vmap(func)
 
 
 def define(
-    qualname: Any, schema: str | None = None, *, lib: Any = None, tags: tuple[Any, ...] = ()
-) -> Any:
+    qualname: Any, schema: str | Callable | None = None, *, lib: Any = None,
+    tags: tuple[Any, ...] = (),
+) -> Callable:  # fmt: skip
     """Names an operator; its function comes with impl. Usable as a decorator."""
     if callable(schema):
         return custom_op(qualname, schema)
@@ -218,7 +221,7 @@ def impl(
     func: Callable[..., Any] | None = None,
     *,
     lib: Library | None = None,
-) -> object:
+) -> Callable:
     """The function of an operator that define named."""
 
     def register(function):
@@ -245,11 +248,9 @@ class Library:
     def __init__(self, ns: Any, kind: Any, dispatch_key: str = "") -> None:
         self.ns, self.kind = ns, kind
 
-    def define(
-        self, schema: str | None, alias_analysis: str = "", *, tags: tuple[Any, ...] = ()
-    ) -> Any:
+    def define(self, schema: str, alias_analysis: str = "", *, tags: tuple[Any, ...] = ()) -> str:
         """Names an operator by its schema; returns the name."""
-        name = schema.partition("(")[0].strip()  # type: ignore[union-attr]
+        name = schema.partition("(")[0].strip()
         _find(f"{self.ns}::{name}")
         return name
 

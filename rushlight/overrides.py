@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, TypeVar
 
 from rushlight import _C
 from rushlight._C import Tensor
 from rushlight._names.missing import fill
 from rushlight.types import Self
+
+_F = TypeVar("_F", bound=Callable[..., Any])
 
 __all__ = [
     "BaseTorchFunctionMode",
@@ -25,12 +27,12 @@ def has_torch_function(relevant_args: Any) -> bool:
     return any(_overrides(type(arg)) for arg in relevant_args)
 
 
-def has_torch_function_unary(arg: Any) -> Any:
+def has_torch_function_unary(arg: Any) -> bool:
     """has_torch_function for one argument."""
     return _overrides(type(arg))
 
 
-def has_torch_function_variadic(*args: Any) -> Any:
+def has_torch_function_variadic(*args: Any) -> bool:
     """has_torch_function with the arguments spelled out."""
     return has_torch_function(args)
 
@@ -83,7 +85,7 @@ def get_default_nowrap_functions() -> set[Callable]:
     return set()
 
 
-def wrap_torch_function(dispatcher: Any) -> Any:
+def wrap_torch_function(dispatcher: Any) -> Callable[[_F], _F]:
     """Makes a Python function ask the __torch_function__ of the arguments dispatcher returns."""
     import functools
 
@@ -100,7 +102,7 @@ def wrap_torch_function(dispatcher: Any) -> Any:
     return decorate
 
 
-def resolve_name(f: Any) -> Any:
+def resolve_name(f: Any) -> str:
     """The dotted name of a function."""
     module = getattr(f, "__module__", None)
     name = getattr(f, "__qualname__", getattr(f, "__name__", str(f)))
@@ -129,7 +131,7 @@ class TorchFunctionMode:
         _C._pop_torch_function_mode()
 
     @classmethod
-    def push(cls, *args: Any, **kwargs: Any) -> Any:
+    def push(cls, *args: Any, **kwargs: Any) -> Self:
         """The class called: the old way to write it."""
         return cls(*args, **kwargs)
 

@@ -20,7 +20,7 @@ def fork_rng(
     _caller: str = "fork_rng",
     _devices_kw: str = "devices",
     device_type: str = "cpu",
-) -> Iterator[Any]:
+) -> Iterator[None]:
     """Draws and seeds inside the with block leave no trace on the generator after it.
 
     `devices` names the devices besides the CPU, of which there are none.

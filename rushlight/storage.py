@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import builtins
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, overload
 
 from rushlight import _C
 from rushlight._C import Tensor, UntypedStorage
 from rushlight._tensor.legacy_types import PREFIXES
-from rushlight.types import Device, FileLike, Self, _dtype, _layout
+from rushlight.types import Device, FileLike, Number, Self, _dtype, _layout
 
 __all__ = ["TypedStorage", "UntypedStorage"]
 
@@ -29,39 +29,39 @@ def _method(function):
 
 
 @_method
-def to(self: Any, *, device: Device, non_blocking: bool = False) -> Any:
+def to(self: Any, *, device: Device, non_blocking: bool = False) -> UntypedStorage:
     """The bytes on a device: itself if they are there."""
     there = _bytes_of(self).to(device, non_blocking=non_blocking)
     return self if there.device == self.device else there.untyped_storage()
 
 
 @_method
-def cpu(self: Any) -> Any:
+def cpu(self: Any) -> UntypedStorage:
     """The bytes on the CPU."""
     return self.to(device="cpu")
 
 
 @_method
-def cuda(self: Any, device: Device = None, non_blocking: bool = False) -> Any:
+def cuda(self: Any, device: Device = None, non_blocking: bool = False) -> UntypedStorage:
     """The bytes on a GPU, by default the current one."""
     there = _bytes_of(self).cuda(device, non_blocking)
     return self if there.device == self.device else there.untyped_storage()
 
 
 @_method
-def pin_memory(self: Any, device: Device = "cuda") -> Any:
+def pin_memory(self: Any, device: Device = "cuda") -> UntypedStorage:
     """The bytes in memory that a GPU reads directly."""
     return self if self.is_pinned() else _bytes_of(self).pin_memory().untyped_storage()
 
 
 @_method
-def is_pinned(self: Any, device: Device = "cuda") -> Any:
+def is_pinned(self: Any, device: Device = "cuda") -> bool:
     """Is the memory pinned?"""
     return _bytes_of(self).is_pinned()
 
 
 @_method
-def share_memory_(self: Any) -> Any:
+def share_memory_(self: Any) -> UntypedStorage:
     """Moves the bytes to where other processes can map them. (Those of GPUs can be sent as is.)"""
     if not self.is_cuda:
         _C._share_storage(self)
@@ -69,7 +69,7 @@ def share_memory_(self: Any) -> Any:
 
 
 @_method
-def copy_(self: Any, source: Any, non_blocking: bool = False) -> Any:
+def copy_(self: Any, source: Any, non_blocking: bool = False) -> UntypedStorage:
     """Copies the bytes of another storage."""
     on_hosts = isinstance(source, UntypedStorage) and not (self.is_cuda or source.is_cuda)
     if on_hosts or not isinstance(source, UntypedStorage) or len(self) != len(source):
@@ -79,7 +79,7 @@ def copy_(self: Any, source: Any, non_blocking: bool = False) -> Any:
 
 
 @_method
-def fill_(self: Any, value: Any) -> Any:
+def fill_(self: Any, value: Any) -> UntypedStorage:
     """Sets every byte."""
     if not self.is_cuda:
         return _fill_on_the_host(self, value)
@@ -88,7 +88,7 @@ def fill_(self: Any, value: Any) -> Any:
 
 
 @_method
-def tolist(self: Any) -> list[Any]:
+def tolist(self: Any) -> list[int]:
     """The bytes as a list of ints."""
     return _list_on_the_host(self.cpu())
 
@@ -119,7 +119,7 @@ class TypedStorage:
         n = self.size()
         return _C._tensor_from_storage(self._untyped_storage, self.dtype, 0, (n,), (1,))
 
-    def untyped(self) -> Any:
+    def untyped(self) -> UntypedStorage:
         return self._untyped_storage
 
     def size(self) -> builtins.int:
@@ -138,7 +138,7 @@ class TypedStorage:
         return self._untyped_storage.data_ptr()
 
     @property
-    def device(self) -> Any:
+    def device(self) -> _C.device:
         return self._untyped_storage.device
 
     @property
@@ -152,7 +152,11 @@ class TypedStorage:
     def __len__(self) -> builtins.int:
         return self.size()
 
-    def __getitem__(self, index: Any) -> Any:
+    @overload
+    def __getitem__(self, index: builtins.int) -> Number: ...
+    @overload
+    def __getitem__(self, index: slice) -> TypedStorage: ...
+    def __getitem__(self, index: builtins.int | slice) -> Number | TypedStorage:
         part = self._tensor()[index]
         if not isinstance(index, slice):
             return part.item()
@@ -161,10 +165,10 @@ class TypedStorage:
     def __setitem__(self, index: Any, value: Any) -> None:
         self._tensor()[index] = value
 
-    def __iter__(self) -> Iterator[Any]:
+    def __iter__(self) -> Iterator[Number]:
         return iter(self.tolist())
 
-    def tolist(self) -> list[Any]:
+    def tolist(self) -> list[Number]:
         return self._tensor().tolist()
 
     def fill_(self, value: Any) -> Self:
@@ -175,7 +179,7 @@ class TypedStorage:
         self._tensor().copy_(source._tensor(), non_blocking)
         return self
 
-    def clone(self) -> Any:
+    def clone(self) -> TypedStorage:
         return TypedStorage(wrap_storage=self._untyped_storage.clone(), dtype=self.dtype)
 
     def resize_(self, size: builtins.int) -> Self:
@@ -190,32 +194,32 @@ class TypedStorage:
         values = self._tensor().to(dtype, copy=True)
         return TypedStorage(wrap_storage=values.untyped_storage(), dtype=dtype)
 
-    def float(self) -> Any:
+    def float(self) -> TypedStorage:
         return self._to(_C.float32)
 
-    def double(self) -> Any:
+    def double(self) -> TypedStorage:
         return self._to(_C.float64)
 
-    def half(self) -> Any:
+    def half(self) -> TypedStorage:
         return self._to(_C.float16)
 
-    def long(self) -> Any:
+    def long(self) -> TypedStorage:
         return self._to(_C.int64)
 
-    def int(self) -> Any:
+    def int(self) -> TypedStorage:
         return self._to(_C.int32)
 
-    def byte(self) -> Any:
+    def byte(self) -> TypedStorage:
         return self._to(_C.uint8)
 
-    def bool(self) -> Any:
+    def bool(self) -> TypedStorage:
         return self._to(_C.bool)
 
     def _wrapping(self, storage):
         same = storage is self._untyped_storage
         return self if same else TypedStorage(wrap_storage=storage, dtype=self.dtype)
 
-    def cpu(self) -> Any:
+    def cpu(self) -> TypedStorage:
         return self._wrapping(self._untyped_storage.cpu())
 
     def cuda(self, device: Device = None, non_blocking: builtins.bool = False) -> Self:
@@ -224,20 +228,24 @@ class TypedStorage:
     def to(self, *, device: Device, non_blocking: builtins.bool = False) -> Self:
         return self._wrapping(self._untyped_storage.to(device=device, non_blocking=non_blocking))
 
-    def pin_memory(self, device: Device = "cuda") -> Any:
+    def pin_memory(self, device: Device = "cuda") -> TypedStorage:
         return self._wrapping(self._untyped_storage.pin_memory(device))
 
-    def type(self, dtype: str | None = None) -> Any:
+    @overload
+    def type(self, dtype: None = None) -> str: ...
+    @overload
+    def type(self, dtype: _dtype | str) -> TypedStorage: ...
+    def type(self, dtype: _dtype | str | None = None) -> str | TypedStorage:
         prefix = next(k for k, v in _NAMES.items() if getattr(_C, v) == self.dtype)
         return f"rushlight.{prefix}Storage" if dtype is None else self._to(dtype)
 
-    def pickle_storage_type(self) -> Any:
+    def pickle_storage_type(self) -> str:
         return next(f"{k}Storage" for k, v in _NAMES.items() if getattr(_C, v) == self.dtype)
 
-    def is_shared(self) -> Any:
+    def is_shared(self) -> builtins.bool:
         return self._untyped_storage.is_shared()
 
-    def is_pinned(self) -> Any:
+    def is_pinned(self) -> builtins.bool:
         return self._untyped_storage.is_pinned()
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -279,7 +287,7 @@ def _from_buffer(
     offset: int = 0,
     *,
     dtype: _dtype | None = None,
-) -> Any:
+) -> TypedStorage:
     """A storage with a copy of a buffer's bytes (from offset on, count elements)."""
     import sys
 
@@ -323,7 +331,7 @@ def _load_from_bytes(b):
     return load(io.BytesIO(b), weights_only=False)
 
 
-def map_file(filename: FileLike, shared: bool = False, nbytes: int = 0) -> Any:
+def map_file(filename: FileLike, shared: bool = False, nbytes: int = 0) -> UntypedStorage:
     """A storage over the bytes of a file, mapped into memory.
 
     With shared=True writes reach the file, which is made (or made longer) if nbytes asks for more

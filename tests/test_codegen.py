@@ -156,6 +156,22 @@ def test_public_places_become_modules(table):
     assert '"mm"' in elsewhere and '"mul"' not in elsewhere
 
 
+def test_functions_over_private_ops_are_found_in_the_sources(table):
+    row = "- {func: _f(Tensor self) -> Tensor, forms: function, python: through %s, doc: x}\n"
+    files = generate.outputs([table(row % "linalg.svd unique nn.functional.pad")])
+    places = {path: text for path, text in files.items() if "_places/" in path}
+    assert {path for path, text in places.items() if " import " in text} == {
+        "rushlight/_places/linalg.py"
+    }
+    linalg = places["rushlight/_places/linalg.py"]
+    assert "from rushlight.linalg._spectral import svd as svd\n" in linalg
+    with pytest.raises(TableError, match=r"row 1 \(_f\): python: no file rushlight/linalg/_\*.py"):
+        generate.outputs([table(row % "linalg.cholesky_inverse_")])
+    # Of the package itself, though a file of linalg has it: see linalg/_old_names.py.
+    with pytest.raises(TableError, match="defines the function 'inverse'"):
+        generate.outputs([table(row % "linalg.inverse")])
+
+
 def test_kernel_lists(files):
     fns = files["functors/fns.h"]
     assert "enum class BinaryFn : uint16_t {\n  Add,\n  kCount,\n};" in fns
@@ -253,6 +269,7 @@ BAD_ROWS = [
     ("{func: 'f(Tensor self, int a=1, int b) -> Tensor', doc: x}", "'b' needs a default"),
     ("{func: 'f(Tensor self, Tensor out) -> Tensor', doc: x}", "'out' is added by the form"),
     ("{func: f(Tensor self) -> Tensor}", "'doc' is missing"),
+    ("{func: _f(Tensor self) -> Tensor, forms: function, doc: x}", "'python' is missing"),
     ("{func: f(Tensor self) -> Tensor, doc: x, frms: method}", "unknown key 'frms'"),
     ("{func: f(Tensor self) -> Tensor, doc: x, forms: methd}", "unknown form 'methd'"),
     ("{func: f(Tensor self) -> Tensor, doc: x, kind: magic}", "unknown kind 'magic'"),
@@ -279,6 +296,8 @@ BAD_KEYS = [
     ("python: toplevel", "'toplevel' is no place; known are top, nn.functional"),
     ("python: top private", "'private' stands alone"),
     ("forms: method, python: top", "only an op with the form 'function'"),
+    ("python: through", "after 'through' stand functions, such as 'through linalg.svd'"),
+    ("python: through linalg.svd()", "'linalg.svd()' is no name as it stands behind 'rushlight.'"),
     ("profile: numel(out)", "'profile' is a mapping with the keys flops and bytes"),
     ("profile: {flop: 1}", "profile: unknown key 'flop'"),
     ("profile: {flops: numel(other)}", "speaks of 'other'; the row has self, out"),

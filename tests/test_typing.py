@@ -1,10 +1,14 @@
 """Small programs under mypy: right ones pass, wrong ones are told so."""
 
+import re
 import subprocess
 import sys
+from operator import attrgetter
 from pathlib import Path
 
 import pytest
+
+import rushlight as rl
 
 pytest.importorskip("mypy", reason="mypy comes with `make lint`")
 pytestmark = pytest.mark.slow
@@ -125,6 +129,41 @@ WRONG = [
     ("torch.tensor([1.0], dtype='float32')", "arg-type"),
     ("x: str = torch.ones(1)", "assignment"),
 ]
+# What mypy says an expression is, where it depends on the arguments.
+TENSORS = "tuple[rushlight._C.Tensor, ...]"
+PAIR = "tuple[rushlight._C.Tensor, rushlight._C.Tensor]"
+TRIPLE = "tuple[rushlight._C.Tensor, rushlight._C.Tensor, rushlight._C.Tensor]"
+TENSOR = "rushlight._C.Tensor"
+REVEALED = {
+    "torch.nonzero(x)": TENSOR,
+    "torch.nonzero(x, as_tuple=True)": TENSORS,
+    "x.nonzero(as_tuple=True)": TENSORS,
+    "torch.unique(x)": TENSOR,
+    "torch.unique(x, return_counts=True)": PAIR,
+    "torch.unique(x, return_inverse=True, return_counts=True)": TRIPLE,
+    "x.unique(return_inverse=True)": PAIR,
+    "torch.unique_consecutive(x, return_counts=True)": PAIR,
+    "torch.atleast_2d(x)": TENSOR,
+    "torch.atleast_2d(x, x)": TENSORS,
+    "F.max_pool2d(x, 2)": TENSOR,
+    "F.max_pool2d(x, 2, return_indices=True)": PAIR,
+    "F.adaptive_max_pool1d(x, 2, True)": PAIR,
+    "torch.unbind_copy(x)": TENSORS,
+    "torch.special.legendre_polynomial_p(x, 2)": TENSOR,
+    "torch.autograd.functional.jacobian(torch.exp, x)": TENSOR,
+    "torch.autograd.functional.vjp(torch.exp, (x, x))[1]": TENSORS,
+    "torch.func.vjp(torch.exp, x)[0]": TENSOR,
+    "torch.utils.checkpoint.checkpoint(torch.exp, x, use_reentrant=False)": TENSOR,
+    "torch.compile(torch.nn.Linear(2, 3))": "rushlight.nn.modules.linear.Linear",
+    "torch.nn.LSTM(2, 3).forward(x)[1]": PAIR,
+    "next(torch.nn.Linear(2, 3).parameters())": "rushlight.nn.parameter.Parameter",
+    "torch.optim.SGD([x]).step(lambda: x)": TENSOR,
+    "torch.nn.Linear(2, 3).to(torch.float64)": "rushlight.nn.modules.linear.Linear",
+    "torch.utils.data.TensorDataset(x)[0]": TENSORS,
+    "torch.linalg.svd(x).S": TENSOR,
+    "torch.lu_unpack(x, x).P": TENSOR,
+    "x.register_hook(print).remove": "def ()",
+}
 
 
 def check(folder, programs):
@@ -151,3 +190,46 @@ def test_wrong_lines_are_told(tmp_path):
     for number, (line, kinds) in enumerate(WRONG, start=2):
         found = [t for t in told.splitlines() if t.startswith(f"wrong.py:{number}: error:")]
         assert any(f"[{kind}]" in t for t in found for kind in kinds.split("|")), (line, told)
+
+
+def test_results_depend_on_arguments(tmp_path):
+    lines = ["import rushlight as torch", "import rushlight.nn.functional as F",
+             "import rushlight.utils.checkpoint", "x = torch.rand(3, 3)",
+             *(f"reveal_type({expression})" for expression in REVEALED)]  # fmt: skip
+    told = check(tmp_path, {"revealed": "\n".join(lines)})
+    for number, (expression, kind) in enumerate(REVEALED.items(), start=5):
+        assert f'revealed.py:{number}: note: Revealed type is "{kind}"' in told, (expression, told)
+
+
+# The modules that programs name by their paths, and how many of their functions and classes may be
+# Any to mypy, or return it: a user's object decides what they are. Lower the number with fewer.
+MODULES = """rushlight amp autograd autograd.functional cuda distributions fft func linalg nn
+nn.functional nn.init nn.utils optim optim.lr_scheduler optim.swa_utils special utils.checkpoint
+utils.data""".split()
+MOST_UNKNOWN = 16
+
+
+def public_names():
+    """Functions and classes of these modules, but those that are there to say that they are not."""
+    for path in MODULES:
+        module = rl if path == "rushlight" else attrgetter(path)(rl)
+        names = getattr(module, "__all__", None) or dir(module)
+        for name in sorted(n for n in names if not n.startswith("_")):
+            found = getattr(module, name, None)
+            is_ours = getattr(found, "__module__", "").startswith("rushlight")
+            if callable(found) and is_ours and not hasattr(found, "__unavailable__"):
+                yield f"{module.__name__}.{name}"
+
+
+def test_functions_are_known_to_type_checkers(tmp_path):
+    names = list(public_names())
+    imports = [f"import rushlight.{path}" for path in MODULES[1:]]
+    lines = ["import rushlight", *imports, *(f"reveal_type({name})" for name in names)]
+    told = check(tmp_path, {"names": "\n".join(lines)})
+    unknown = []
+    for number, name in enumerate(names, start=len(imports) + 2):
+        kind = re.search(rf'^names.py:{number}: note: Revealed type is "(.*)"$', told, re.M)
+        if kind is None or kind[1] == "Any" or kind[1].endswith("-> Any"):
+            unknown.append(f"{name}: {kind and kind[1]}")
+    assert len(names) > 1400
+    assert len(unknown) <= MOST_UNKNOWN, "\n".join(unknown)

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from rushlight._C import Tensor
+
+_T = TypeVar("_T")
 
 __all__ = ["_disable_dynamo", "cond", "while_loop"]
 
 
-def cond(pred: bool | Tensor, true_fn: Callable[..., Any], false_fn: Callable[..., Any],
-         operands: Sequence[Any] = ()) -> Any:  # fmt: skip
+def cond(pred: bool | Tensor, true_fn: Callable[..., _T], false_fn: Callable[..., _T],
+         operands: Sequence[Any] = ()) -> _T:  # fmt: skip
     """true_fn(*operands) if pred else false_fn(*operands)."""
     return (true_fn if bool(pred) else false_fn)(*operands)
 

@@ -43,17 +43,31 @@ __all__ = [
 
 
 def _copied(name, view):
-    """The function that gives copies of what a function of views gives."""
+    """The function that gives a copy of what a function of views gives."""
 
-    def copied(*args: Any, out: Any = None, **kwargs: Any) -> Any:
+    def copied(*args: Any, out: Tensor | None = None, **kwargs: Any) -> Tensor:
         found = view(*args, **kwargs)
-        if isinstance(found, tuple | list):
-            return write_outs(name, tuple(v.clone() for v in found), out)
         return write_out(name, found.clone(memory_format=_C.contiguous_format), out)
 
-    copied.__name__ = copied.__qualname__ = name
-    copied.__doc__ = f"{name.removesuffix('_copy')}, in memory of its own."
-    return copied
+    return _named(name, copied)
+
+
+def _all_copied(name, views):
+    """The same for a function that gives several views."""
+
+    def copied(
+        *args: Any, out: Sequence[Tensor] | None = None, **kwargs: Any
+    ) -> tuple[Tensor, ...]:
+        found = views(*args, **kwargs)
+        return write_outs(name, tuple(v.clone() for v in found), out)
+
+    return _named(name, copied)
+
+
+def _named(name, function):
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = f"{name.removesuffix('_copy')}, in memory of its own."
+    return function
 
 
 def _slice(input, dim=0, start=None, end=None, step=1):
@@ -67,8 +81,8 @@ expand_copy = _copied("expand_copy", Tensor.expand)
 slice_copy = _copied("slice_copy", _slice)
 unfold_copy = _copied("unfold_copy", Tensor.unfold)
 view_copy = _copied("view_copy", Tensor.view)
-split_with_sizes_copy = _copied("split_with_sizes_copy", Tensor.split)
-split_copy = _copied("split_copy", Tensor.split)
+split_with_sizes_copy = _all_copied("split_with_sizes_copy", Tensor.split)
+split_copy = _all_copied("split_copy", Tensor.split)
 _make_dual_copy = _copied("_make_dual_copy", _C._make_dual)
 as_strided_copy = _copied("as_strided_copy", _C.as_strided)
 detach_copy = _copied("detach_copy", _C.detach)
@@ -79,7 +93,7 @@ select_copy = _copied("select_copy", _C.select)
 squeeze_copy = _copied("squeeze_copy", _C.squeeze)
 t_copy = _copied("t_copy", _C.t)
 transpose_copy = _copied("transpose_copy", _C.transpose)
-unbind_copy = _copied("unbind_copy", _C.unbind)
+unbind_copy = _all_copied("unbind_copy", _C.unbind)
 unsqueeze_copy = _copied("unsqueeze_copy", _C.unsqueeze)
 view_as_complex_copy = _copied("view_as_complex_copy", _C.view_as_complex)
 view_as_real_copy = _copied("view_as_real_copy", _C.view_as_real)

@@ -60,7 +60,7 @@ def corrcoef(input: Tensor) -> Tensor:
 
 def histogramdd(input: Tensor, bins: int | Sequence[int] | Sequence[Tensor],
                 range: Sequence[float] | None = None, *, weight: Tensor | None = None,
-                density: bool = False) -> Any:  # fmt: skip
+                density: bool = False) -> tuple[Tensor, tuple[Tensor, ...]]:  # fmt: skip
     """A histogram over the rows of input (..., n): the counts, and the edges of each dim."""
     from rushlight.linalg._results import named
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, TypeVar
+
+_T = TypeVar("_T")
 
 __all__ = [
     "SymBool",
@@ -34,22 +36,22 @@ def sym_not(a: Any) -> bool:
     return not a
 
 
-def sym_ite(b: Any, t: Any, f: Any) -> Any:
+def sym_ite(b: Any, t: _T, f: _T) -> _T:
     """t if b else f."""
     return t if b else f
 
 
-def sym_max(a: Any, b: Any) -> Any:
+def sym_max(a: float, b: float) -> float:
     """The larger of two numbers; a float where one of them is."""
     return max(float(a), float(b)) if isinstance(a, float) or isinstance(b, float) else max(a, b)
 
 
-def sym_min(a: Any, b: Any) -> Any:
+def sym_min(a: float, b: float) -> float:
     """The smaller of two numbers; a float where one of them is."""
     return min(float(a), float(b)) if isinstance(a, float) or isinstance(b, float) else min(a, b)
 
 
-def sym_sum(args: Iterable[Any]) -> Any:
+def sym_sum(args: Iterable[float]) -> float:
     """The sum of numbers."""
     return sum(args)
 

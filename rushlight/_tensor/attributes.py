@@ -4,7 +4,6 @@ are absent."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from rushlight import _C
 from rushlight._C import Tensor
@@ -18,7 +17,7 @@ from rushlight.types import _dtype
 
 def _type(
     self: Tensor, dtype: _dtype | type | str | None = None, non_blocking: bool = False
-) -> Any:
+) -> str | Tensor:
     """The legacy name of the tensor's type, or the tensor converted to a dtype."""
     if dtype is None:
         return typename_of(self.dtype, self.device)

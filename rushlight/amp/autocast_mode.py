@@ -10,11 +10,13 @@ import collections.abc
 import functools
 import warnings
 from collections.abc import Callable
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar, cast, overload
 
 from rushlight import _C
 from rushlight._C import Tensor
 from rushlight.types import Self, _dtype
+
+_F = TypeVar("_F", bound=Callable[..., Any])
 
 __all__ = ["autocast", "autocast_decorator", "custom_bwd", "custom_fwd", "is_autocast_available"]
 
@@ -36,7 +38,7 @@ def _cuda_is_available():
     return cuda.is_available()
 
 
-def autocast_decorator(autocast_instance: Any, func: Callable[..., Any]) -> Any:
+def autocast_decorator(autocast_instance: Any, func: _F) -> _F:
     """func, called inside the region."""
 
     @functools.wraps(func)
@@ -44,7 +46,7 @@ def autocast_decorator(autocast_instance: Any, func: Callable[..., Any]) -> Any:
         with autocast_instance:
             return func(*args, **kwargs)
 
-    return decorated
+    return cast(_F, decorated)
 
 
 class autocast:
@@ -107,7 +109,7 @@ class autocast:
         _C.set_autocast_cache_enabled(cache)
         return False
 
-    def __call__(self, func: Callable[..., Any]) -> Any:
+    def __call__(self, func: _F) -> _F:
         if not callable(func):
             raise TypeError(f"autocast: expected a function to decorate, not {type(func).__name__};"
                             " to open a region, write 'with autocast(...):'")  # fmt: skip
@@ -141,9 +143,15 @@ def _check_device_type(name, device_type):
                          f"not {type(device_type).__name__}")  # fmt: skip
 
 
+@overload
+def custom_fwd(fwd: _F, *, device_type: str, cast_inputs: _dtype | None = None) -> _F: ...
+@overload
+def custom_fwd(
+    fwd: None = None, *, device_type: str, cast_inputs: _dtype | None = None
+) -> Callable[[_F], _F]: ...
 def custom_fwd(
     fwd: Callable[..., Any] | None = None, *, device_type: str, cast_inputs: _dtype | None = None
-) -> Any:
+) -> Callable[..., Any]:
     """For the forward of a custom Function.
 
     Remembers for custom_bwd whether autocast was on. With ``cast_inputs``, forward runs without
@@ -170,7 +178,11 @@ def custom_fwd(
     return decorated
 
 
-def custom_bwd(bwd: Callable[..., Any] | None = None, *, device_type: str) -> Any:
+@overload
+def custom_bwd(bwd: _F, *, device_type: str) -> _F: ...
+@overload
+def custom_bwd(bwd: None = None, *, device_type: str) -> Callable[[_F], _F]: ...
+def custom_bwd(bwd: Callable[..., Any] | None = None, *, device_type: str) -> Callable[..., Any]:
     """For the backward of a custom Function: runs it with autocast as forward had it."""
     _check_device_type("custom_bwd", device_type)
     if bwd is None:

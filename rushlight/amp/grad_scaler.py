@@ -5,8 +5,9 @@ from __future__ import annotations
 import collections.abc
 import warnings
 from collections import defaultdict
+from collections.abc import Iterable
 from enum import Enum
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
 from rushlight import _C
 from rushlight._C import Tensor
@@ -76,7 +77,15 @@ class GradScaler:
         self._scale = _C.full((), self._init_scale, dtype=_C.float32, device=device)
         self._growth_tracker = _C.full((), self._init_growth_tracker, dtype=_C.int32, device=device)
 
-    def scale(self, outputs: Any) -> Any:
+    @overload
+    def scale(self, outputs: Tensor) -> Tensor: ...
+    @overload
+    def scale(self, outputs: list[Tensor]) -> list[Tensor]: ...
+    @overload
+    def scale(self, outputs: tuple[Tensor, ...]) -> tuple[Tensor, ...]: ...
+    @overload
+    def scale(self, outputs: Iterable[Tensor]) -> Iterable[Tensor]: ...
+    def scale(self, outputs: Tensor | Iterable[Tensor]) -> Tensor | Iterable[Tensor]:
         """The tensor, or tensors in containers, times the factor."""
         if not self._enabled:
             return outputs

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 # ruff: noqa: F401, F403 -- a namespace of names
 from math import e, inf, nan, pi
+from types import ModuleType as _ModuleType
 from typing import TYPE_CHECKING, Any
 
 from rushlight import _C
@@ -49,7 +50,7 @@ __all__ = sorted(
 )  # fmt: skip
 
 
-def namespace_of(tensor: Tensor, *, api_version: Any = None) -> Any:
+def namespace_of(tensor: Tensor, *, api_version: str | None = None) -> _ModuleType:
     """Tensor.__array_namespace__: this module."""
     import sys
 

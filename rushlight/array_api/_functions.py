@@ -218,7 +218,7 @@ def tensordot(x1: Tensor, x2: Tensor, /, *, axes: int | Sequence[Sequence[int]] 
     return _as_integers(lambda a, b: run(a, b, dims=axes), *promoted(x1, x2))  # type: ignore[arg-type]
 
 
-def vecdot(x1: Tensor, x2: Tensor, /, *, axis: int | Sequence[int] | None = -1) -> Tensor:
+def vecdot(x1: Tensor, x2: Tensor, /, *, axis: int = -1) -> Tensor:
     """Inner products along an axis; the first operand is conjugated."""
     x1, x2 = promoted(x1, x2)
     if x1.is_floating_point() or x1.is_complex():

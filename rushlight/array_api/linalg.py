@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING
 
 from rushlight import linalg as _linalg
 from rushlight._C import Tensor
@@ -24,6 +24,9 @@ from rushlight.linalg import (
     svdvals,
 )
 from rushlight.types import _dtype
+
+if TYPE_CHECKING:
+    from rushlight import return_types
 
 __all__ = [
     "cholesky",
@@ -104,7 +107,7 @@ def solve(x1: Tensor, x2: Tensor, /) -> Tensor:
     return _linalg.solve(x1, x2)
 
 
-def svd(x: Tensor, /, *, full_matrices: bool = True) -> Any:
+def svd(x: Tensor, /, *, full_matrices: bool = True) -> return_types.linalg_svd:
     """U, S and Vh."""
     return _linalg.svd(x, full_matrices)
 

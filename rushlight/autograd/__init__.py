@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from rushlight import _C
 from rushlight._names.missing import submodule_or_raise
@@ -19,6 +19,12 @@ from rushlight.autograd.grad_mode import (
 from rushlight.autograd.gradcheck import GradcheckError, gradcheck, gradgradcheck
 from rushlight.autograd.variable import Variable, variable
 from rushlight.types import Self
+
+if TYPE_CHECKING:  # loaded when first used
+    from rushlight.autograd import functional as functional
+    from rushlight.autograd import profiler as profiler
+    from rushlight.autograd import profiler_util as profiler_util
+    from rushlight.autograd.profiler_util import DeviceType as DeviceType
 
 __all__ = [
     "Function",

@@ -7,12 +7,11 @@ with forward_ad.dual_level():
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from rushlight import _C
 from rushlight._C import Tensor
 from rushlight.autograd.grad_mode import _SetMode, _Switch
-from rushlight.types import Self
 
 __all__ = [
     "UnpackedDualTensor", "dual_level", "enter_dual_level", "exit_dual_level", "make_dual",
@@ -31,7 +30,7 @@ class UnpackedDualTensor(NamedTuple):
     tangent: Tensor | None
 
 
-def enter_dual_level() -> Any:
+def enter_dual_level() -> int:
     """Starts a level; tangents live until it is left. Better use ``with dual_level()``."""
     if _user_levels:
         raise RuntimeError(
@@ -67,7 +66,7 @@ def _core_level(function, level):
     return _user_levels[level]
 
 
-def make_dual(tensor: Tensor, tangent: Any, *, level: int | None = None) -> Any:
+def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> Tensor:
     """A tensor with the values of ``tensor`` that carries ``tangent``."""
     for name, value in (("tensor", tensor), ("tangent", tangent)):
         if not isinstance(value, Tensor):
@@ -80,7 +79,7 @@ def make_dual(tensor: Tensor, tangent: Any, *, level: int | None = None) -> Any:
     return _C._make_dual(tensor, tangent, core)
 
 
-def unpack_dual(tensor: Tensor, *, level: int | None = None) -> Any:
+def unpack_dual(tensor: Tensor, *, level: int | None = None) -> UnpackedDualTensor:
     """The value and the tangent of a dual tensor; the tangent is None where there is none."""
     if not isinstance(tensor, Tensor):
         raise TypeError(f"unpack_dual: expected a Tensor, not {type(tensor).__name__}")
@@ -93,7 +92,7 @@ def unpack_dual(tensor: Tensor, *, level: int | None = None) -> Any:
 class dual_level(_Switch):
     """A level of forward mode for a block, or for every call of a decorated function."""
 
-    def __enter__(self) -> Self:
+    def __enter__(self) -> int:
         return enter_dual_level()
 
     def __exit__(self, *error: object) -> None:

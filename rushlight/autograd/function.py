@@ -6,10 +6,12 @@ import functools
 import inspect
 import warnings
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NoReturn, TypeVar, cast
 
 from rushlight import _C
 from rushlight._C import Tensor
+
+_F = TypeVar("_F", bound=Callable[..., Any])
 
 __all__ = [
     "BackwardCFunction",
@@ -114,7 +116,7 @@ class Function(metaclass=FunctionMeta):
         warnings.warn(f"{type(self).__name__} should not be instantiated: its methods are static, "
                       "call apply() on the class", DeprecationWarning, stacklevel=2)  # fmt: skip
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, *args: Any, **kwargs: Any) -> NoReturn:
         raise RuntimeError(
             f"{type(self).__name__}: Functions with a non-static forward are not supported; make "
             f"forward and backward static methods and call {type(self).__name__}.apply(...)"
@@ -126,7 +128,7 @@ class Function(metaclass=FunctionMeta):
         raise NotImplementedError("autograd.Function: the subclass must implement forward")
 
     @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> Any:
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
         """Fills ctx after a forward() that does not take it."""
         raise NotImplementedError("autograd.Function: setup_context is not implemented")
 
@@ -193,7 +195,7 @@ class _Undifferentiable(Function):
         )
 
 
-def once_differentiable(fn: Callable[..., Any]) -> Any:
+def once_differentiable(fn: _F) -> _F:
     """Decorates a backward that is not written with differentiable operations.
 
     It runs without recording, and differentiating its results raises.
@@ -222,7 +224,7 @@ def once_differentiable(fn: Callable[..., Any]) -> Any:
                 items[i] = t
         return items[0] if single else tuple(items)
 
-    return wrapper
+    return cast(_F, wrapper)
 
 
 class InplaceFunction(Function):

@@ -6,12 +6,16 @@ These take the function and the point together; rushlight.func has the same as t
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeAlias, TypeVar, overload
 
 import rushlight
 from rushlight import _C
 from rushlight._C import Tensor
 from rushlight.autograd.grad_mode import enable_grad
+
+_Tensors: TypeAlias = Tensor | tuple[Tensor, ...]
+_In = TypeVar("_In", Tensor, tuple[Tensor, ...])  # one tensor, or a tuple, as the inputs are
+_Out = TypeVar("_Out", Tensor, tuple[Tensor, ...])  # the same for what the function returns
 
 __all__ = ["hessian", "hvp", "jacobian", "jvp", "vhp", "vjp"]
 
@@ -105,8 +109,8 @@ def _filled(grads, inputs, strict, create_graph, where, what="the output"):
     return tuple(out)
 
 
-def vjp(func: Callable[..., Any], inputs: Any, v: Any = None, create_graph: bool = False,
-        strict: bool = False) -> Any:  # fmt: skip
+def vjp(func: Callable[..., _Out], inputs: _In, v: _Tensors | None = None,
+        create_graph: bool = False, strict: bool = False) -> tuple[_Out, _In]:  # fmt: skip
     """``(func(*inputs), v-weighted gradients of the inputs)``."""
     where = "vjp"
     with enable_grad():
@@ -125,8 +129,8 @@ def vjp(func: Callable[..., Any], inputs: Any, v: Any = None, create_graph: bool
     )
 
 
-def jvp(func: Callable[..., Any], inputs: Any, v: Any = None, create_graph: bool = False,
-        strict: bool = False) -> Any:  # fmt: skip
+def jvp(func: Callable[..., _Out], inputs: _In, v: _Tensors | None = None,
+        create_graph: bool = False, strict: bool = False) -> tuple[_Out, _Out]:  # fmt: skip
     """``(func(*inputs), derivative of the outputs along v)``, by reverse mode twice."""
     where = "jvp"
     with enable_grad():
@@ -181,9 +185,35 @@ def _jacobian_rows(outputs, inputs, create_graph, strict, vectorize, where):
     return tuple(result)
 
 
-def jacobian(func: Callable[..., Any], inputs: Any, create_graph: bool = False,
-             strict: bool = False, vectorize: bool = False,
-             strategy: str = "reverse-mode") -> Any:  # fmt: skip
+@overload
+def jacobian(
+    func: Callable[..., Tensor], inputs: Tensor,
+    create_graph: bool = False, strict: bool = False, vectorize: bool = False,
+    strategy: str = "reverse-mode",
+) -> Tensor: ...  # fmt: skip
+@overload
+def jacobian(
+    func: Callable[..., Tensor], inputs: tuple[Tensor, ...],
+    create_graph: bool = False, strict: bool = False, vectorize: bool = False,
+    strategy: str = "reverse-mode",
+) -> tuple[Tensor, ...]: ...  # fmt: skip
+@overload
+def jacobian(
+    func: Callable[..., tuple[Tensor, ...]], inputs: Tensor,
+    create_graph: bool = False, strict: bool = False, vectorize: bool = False,
+    strategy: str = "reverse-mode",
+) -> tuple[Tensor, ...]: ...  # fmt: skip
+@overload
+def jacobian(
+    func: Callable[..., tuple[Tensor, ...]], inputs: tuple[Tensor, ...],
+    create_graph: bool = False, strict: bool = False, vectorize: bool = False,
+    strategy: str = "reverse-mode",
+) -> tuple[tuple[Tensor, ...], ...]: ...  # fmt: skip
+def jacobian(
+    func: Callable[..., Any], inputs: _Tensors,
+    create_graph: bool = False, strict: bool = False, vectorize: bool = False,
+    strategy: str = "reverse-mode",
+) -> _Tensors | tuple[tuple[Tensor, ...], ...]:  # fmt: skip
     """The Jacobian of ``func``: a tensor, or tuples by output and by input."""
     where = "jacobian"
     if strategy not in ("forward-mode", "reverse-mode"):
@@ -244,9 +274,23 @@ def _scalar_output(func, where):
     return run
 
 
-def hessian(func: Callable[..., Any], inputs: Any, create_graph: bool = False, strict: bool = False,
-            vectorize: bool = False,
-            outer_jacobian_strategy: str = "reverse-mode") -> Any:  # fmt: skip
+@overload
+def hessian(
+    func: Callable[..., Tensor], inputs: Tensor,
+    create_graph: bool = False, strict: bool = False, vectorize: bool = False,
+    outer_jacobian_strategy: str = "reverse-mode",
+) -> Tensor: ...  # fmt: skip
+@overload
+def hessian(
+    func: Callable[..., Tensor], inputs: tuple[Tensor, ...],
+    create_graph: bool = False, strict: bool = False, vectorize: bool = False,
+    outer_jacobian_strategy: str = "reverse-mode",
+) -> tuple[tuple[Tensor, ...], ...]: ...  # fmt: skip
+def hessian(
+    func: Callable[..., Tensor], inputs: _Tensors,
+    create_graph: bool = False, strict: bool = False, vectorize: bool = False,
+    outer_jacobian_strategy: str = "reverse-mode",
+) -> Tensor | tuple[tuple[Tensor, ...], ...]:  # fmt: skip
     """The second derivatives of ``func``, which returns one number."""
     where = "hessian"
     is_inputs_tuple, given = _as_tuple(inputs, where, "inputs")
@@ -270,14 +314,14 @@ def hessian(func: Callable[..., Any], inputs: Any, create_graph: bool = False, s
     return result if is_inputs_tuple else result[0][0]
 
 
-def vhp(func: Callable[..., Any], inputs: Any, v: Any = None, create_graph: bool = False,
-        strict: bool = False) -> Any:  # fmt: skip
+def vhp(func: Callable[..., Tensor], inputs: _In, v: _Tensors | None = None,
+        create_graph: bool = False, strict: bool = False) -> tuple[Tensor, _In]:  # fmt: skip
     """``(func(*inputs), v @ Hessian)``."""
     return _hessian_product("vhp", func, inputs, v, create_graph, strict, twice=False)
 
 
-def hvp(func: Callable[..., Any], inputs: Any, v: Any = None, create_graph: bool = False,
-        strict: bool = False) -> Any:  # fmt: skip
+def hvp(func: Callable[..., Tensor], inputs: _In, v: _Tensors | None = None,
+        create_graph: bool = False, strict: bool = False) -> tuple[Tensor, _In]:  # fmt: skip
     """``(func(*inputs), Hessian @ v)``; vhp costs less, and a Hessian is symmetric."""
     return _hessian_product("hvp", func, inputs, v, create_graph, strict, twice=True)
 

@@ -91,7 +91,7 @@ class save_on_cpu(saved_tensors_hooks):
 
 
 @contextlib.contextmanager
-def disable_saved_tensors_hooks(error_message: str) -> Iterator[Any]:
+def disable_saved_tensors_hooks(error_message: str) -> Iterator[None]:
     """Inside, saved_tensors_hooks raises an error with this text."""
     before = _C._saved_tensors_hooks_refusal()
     try:
@@ -193,7 +193,7 @@ class _Saved:
 
 
 @contextlib.contextmanager
-def allow_mutation_on_saved_tensors() -> Iterator[Any]:
+def allow_mutation_on_saved_tensors() -> Iterator[_SavedCopies]:
     """Inside, tensors saved for backward may be overwritten: they are copied first.
 
     Backward must run inside as well. Yields an object whose clear() forgets what was saved.

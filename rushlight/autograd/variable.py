@@ -41,6 +41,6 @@ class Variable(metaclass=_VariableMeta):
         return data.detach().requires_grad_(requires_grad)
 
 
-def variable(data: Any, requires_grad: bool = False) -> Any:
+def variable(data: Any, requires_grad: bool = False) -> Tensor:
     """The function form that old programs use."""
     return Variable(data, requires_grad)

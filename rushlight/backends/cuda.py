@@ -38,7 +38,7 @@ class _Matmul:
     """Switches of matrix products on GPUs: any attribute may be set, and is kept."""
 
     @property
-    def allow_tf32(self) -> Any:
+    def allow_tf32(self) -> bool:
         return _cuda.get_matmul_tf32()
 
     @allow_tf32.setter
@@ -69,7 +69,7 @@ class _PlanCache:
         return _cuda.fft_plans(self._index())
 
     @property
-    def max_size(self) -> Any:
+    def max_size(self) -> int:
         return _cuda.most_fft_plans(self._index())
 
     @max_size.setter
@@ -165,7 +165,7 @@ def allow_fp16_bf16_reduction_math_sdp(enabled: bool) -> None:
     _reduction_math = bool(enabled)
 
 
-def fp16_bf16_reduction_math_sdp_allowed() -> Any:
+def fp16_bf16_reduction_math_sdp_allowed() -> bool:
     """What allow_fp16_bf16_reduction_math_sdp was told."""
     return _reduction_math
 
@@ -206,7 +206,7 @@ def sdp_kernel(
     enable_math: bool = True,
     enable_mem_efficient: bool = True,
     enable_cudnn: bool = True,
-) -> Iterator[Any]:
+) -> Iterator[dict[str, Any]]:
     """The kernels that attention may use in the with block."""
     before = _C._attention_backends()
     _enable_sdp("flash", enable_flash)
@@ -219,12 +219,12 @@ def sdp_kernel(
         _C._set_attention_backends(before)
 
 
-def preferred_linalg_library(backend: Any = None) -> Any:
+def preferred_linalg_library(backend: str | None = None) -> str:
     """Which library does linear algebra on GPUs; asked and kept as 'default'."""
     return "default" if backend is None else backend
 
 
-def preferred_blas_library(backend: Any = None) -> Any:
+def preferred_blas_library(backend: str | None = None) -> str:
     """Which library multiplies matrices on GPUs."""
     return "default" if backend is None else backend
 

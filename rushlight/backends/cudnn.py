@@ -6,7 +6,6 @@ import sys
 import types
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
 
 from rushlight._C import Tensor, _cuda
 from rushlight._names.missing import names_missing_from
@@ -40,24 +39,24 @@ def is_available() -> bool:
     return _cuda.device_count() > 0 and version() is not None
 
 
-def version() -> Any:
+def version() -> int | None:
     """cuDNN's version as an int, 91000 for 9.10; None without it."""
     return _cuda.cudnn_version() or None
 
 
-def is_acceptable(tensor: Tensor) -> Any:
+def is_acceptable(tensor: Tensor) -> bool:
     """Whether cuDNN would take the tensor."""
     return tensor.is_cuda and _module.enabled and tensor.is_floating_point()
 
 
 def set_flags(
-    _enabled: Any = None,
-    _benchmark: Any = None,
-    _benchmark_limit: Any = None,
-    _deterministic: Any = None,
-    _allow_tf32: Any = None,
+    _enabled: bool | None = None,
+    _benchmark: bool | None = None,
+    _benchmark_limit: int | None = None,
+    _deterministic: bool | None = None,
+    _allow_tf32: bool | None = None,
     _fp32_precision: str = "none",
-) -> Any:
+) -> tuple[bool, bool, int, bool, bool]:
     """Sets the switches that are given; returns what they were."""
     given = {
         "enabled": _enabled,
@@ -81,7 +80,7 @@ def flags(
     deterministic: bool = False,
     allow_tf32: bool = True,
     fp32_precision: str = "none",
-) -> Iterator[Any]:
+) -> Iterator[None]:
     """The switches for the time of a with block."""
     old = set_flags(enabled, benchmark, benchmark_limit, deterministic, allow_tf32)
     try:

@@ -6,7 +6,7 @@ import sys
 import types
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, Literal
+from typing import Literal
 
 from rushlight import config
 from rushlight._names.missing import names_missing_from
@@ -45,11 +45,11 @@ def is_acl_available() -> bool:
 
 
 def set_flags(
-    _enabled: Any = None,
-    _deterministic: Any = None,
-    _allow_tf32: Any = None,
+    _enabled: bool | None = None,
+    _deterministic: bool | None = None,
+    _allow_tf32: bool | None = None,
     _fp32_precision: str = "none",
-) -> Any:
+) -> tuple[bool, bool, bool]:
     """Sets the switches that are given; returns what they were."""
     old = (config.onednn, deterministic, allow_tf32)  # type: ignore[attr-defined]
     if _enabled is not None:
@@ -65,7 +65,7 @@ def flags(
     deterministic: bool = False,
     allow_tf32: bool = True,
     fp32_precision: str = "none",
-) -> Iterator[Any]:
+) -> Iterator[None]:
     """The switches for the time of a with block; all but ``enabled`` are kept only."""
     old = set_flags(enabled, deterministic, allow_tf32)
     try:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from rushlight._names.missing import names_missing_from
 
 __all__ = ["get_opt_einsum", "is_available"]
@@ -17,7 +15,7 @@ def is_available() -> bool:
     return False
 
 
-def get_opt_einsum() -> Any:
+def get_opt_einsum() -> None:
     """The opt_einsum package; None, as it is not used."""
     return None
 

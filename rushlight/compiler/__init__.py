@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import contextmanager
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar, overload
 
 from rushlight._names.missing import names_missing_from
 from rushlight.compiler import config as config
@@ -15,6 +15,8 @@ from rushlight.compiler._explain import explain as explain
 from rushlight.compiler._explain import reset as reset
 from rushlight.compiler._explain import stats as stats
 from rushlight.types import Self
+
+_F = TypeVar("_F", bound=Callable[..., Any])
 
 __all__ = [
     "allow_in_graph",
@@ -43,9 +45,15 @@ def is_compiling() -> bool:
 is_dynamo_compiling = is_exporting = is_compiling
 
 
+@overload
+def disable(fn: _F, recursive: bool = True, *, reason: str | None = None) -> _F: ...
+@overload
 def disable(
-    fn: Callable[..., Any] | None = None, recursive: bool = True, *, reason: Any = None
-) -> Any:
+    fn: None = None, recursive: bool = True, *, reason: str | None = None
+) -> Callable[[_F], _F]: ...
+def disable(
+    fn: Callable[..., Any] | None = None, recursive: bool = True, *, reason: str | None = None
+) -> Callable[..., Any]:
     """Runs a function op by op inside compiled ones; usable with and without parentheses."""
     if fn is None:
         return disable
@@ -64,24 +72,24 @@ def disable(
     return run_unfused
 
 
-def allow_in_graph(fn: Callable[..., Any]) -> Any:
+def allow_in_graph(fn: _F) -> _F:
     """The function itself."""
     return fn
 
 
-def assume_constant_result(fn: Callable[..., Any]) -> Any:
+def assume_constant_result(fn: _F) -> _F:
     """The function itself."""
     return fn
 
 
 def substitute_in_graph(
     original_fn: Any, *, can_constant_fold_through: bool = False, **_: Any
-) -> Any:
+) -> Callable[[_F], _F]:
     """A decorator that leaves the function as it is."""
     return lambda function: function
 
 
-def wrap_numpy(fn: Callable[..., Any]) -> Any:
+def wrap_numpy(fn: Callable[..., Any]) -> Callable[..., Any]:
     """The function, with tensors for the NumPy arrays that it takes and returns."""
     import functools
 
@@ -134,7 +142,7 @@ class set_stance:
         _Stance.eager = self._before
         return False
 
-    def __call__(self, fn: Callable[..., Any]) -> Any:
+    def __call__(self, fn: Callable[..., Any]) -> Callable[..., Any]:
         import functools
 
         _Stance.eager = self._before  # a decorator speaks of the function only

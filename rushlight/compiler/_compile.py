@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from rushlight import _C
 
 if TYPE_CHECKING:
     from rushlight.nn.modules.module import Module
+
+_F = TypeVar("_F", bound=Callable[..., Any])
 
 # Modes of PyTorch's that choose between kinds of compiled code; here there is one.
 MODES = (
@@ -42,8 +44,22 @@ class Stance:
     eager = False
 
 
+@overload
 def compile(
-    model: Module | Callable[..., Any] | None = None,
+    model: _F, *, fullgraph: bool = False, dynamic: bool | None = None,
+    backend: str | Callable | None = "inductor", mode: str | None = None,
+    options: dict[str, str | int | bool | Callable] | None = None, disable: bool = False,
+    name: str | None = None, **_: Any,
+) -> _F: ...  # fmt: skip
+@overload
+def compile(
+    model: None = None, *, fullgraph: bool = False, dynamic: bool | None = None,
+    backend: str | Callable | None = "inductor", mode: str | None = None,
+    options: dict[str, str | int | bool | Callable] | None = None, disable: bool = False,
+    name: str | None = None, **_: Any,
+) -> Callable[[_F], _F]: ...  # fmt: skip
+def compile(
+    model: Callable[..., Any] | None = None,
     *,
     fullgraph: bool = False,
     dynamic: bool | None = None,
@@ -53,7 +69,7 @@ def compile(
     disable: bool = False,
     name: str | None = None,
     **_: Any,
-) -> Any:
+) -> Callable[..., Any]:
     """Returns a function or module to be called in the model's place, in which ops are fused.
 
     Python runs as it always does, line by line; what waits is the work of pointwise ops

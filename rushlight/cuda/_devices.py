@@ -31,7 +31,7 @@ def is_available() -> bool:
     return _cuda.device_count() > 0
 
 
-def why_unavailable() -> Any:
+def why_unavailable() -> str | None:
     """What keeps tensors from a GPU and what to do about it; None when nothing does."""
     return None if is_available() else _cuda.why_unavailable()
 
@@ -46,7 +46,7 @@ def init() -> None:
     _cuda.initialize()
 
 
-def is_initialized() -> Any:
+def is_initialized() -> bool:
     """Has this process opened a GPU?"""
     return _cuda.is_initialized()
 
@@ -105,7 +105,7 @@ class _DeviceProperties(SimpleNamespace):
         )
 
 
-def get_device_properties(device: Device | str | int | None = None) -> Any:
+def get_device_properties(device: Device | str | int | None = None) -> _DeviceProperties:
     """Name, compute capability, memory and sizes of a GPU."""
     return _DeviceProperties(**_cuda.properties(_index(device)))
 
@@ -127,7 +127,7 @@ def get_arch_list() -> list[str]:
     return [f"sm_{major}{minor}" for major, minor in sorted(archs)]
 
 
-def is_bf16_supported(including_emulation: bool = True) -> Any:
+def is_bf16_supported(including_emulation: bool = True) -> bool:
     """Can the GPU compute in bfloat16?"""
     return is_available() and (including_emulation or get_device_capability()[0] >= 8)
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from rushlight import _C
 from rushlight._C import Tensor
 from rushlight._utils import _as_device
 from rushlight.cuda._devices import current_device, device_count
+from rushlight.types import Device
 
 __all__ = [
     "broadcast", "broadcast_coalesced", "gather", "reduce_add", "reduce_add_coalesced", "scatter",
@@ -20,23 +21,26 @@ def _one_of(name, devices, out):
         raise RuntimeError(f"{name}: give either devices or out, not both and not neither")
 
 
-def broadcast(tensor: Tensor, devices: Any = None, *, out: Tensor | None = None) -> Any:
+def broadcast(
+    tensor: Tensor, devices: Iterable[Device] | None = None, *, out: Sequence[Tensor] | None = None
+) -> tuple[Tensor, ...]:
     """The tensor on each device: itself where it is, copies elsewhere; or copied into ``out``."""
     _one_of("broadcast", devices, out)
     if out is not None:
         return tuple(o.copy_(tensor, non_blocking=True) for o in out)
+    assert devices is not None
     return tuple(tensor.to(_as_device(d), non_blocking=True) for d in devices)
 
 
 def broadcast_coalesced(
-    tensors: Sequence[Tensor], devices: Any, buffer_size: int = 10485760
-) -> Any:
+    tensors: Sequence[Tensor], devices: Iterable[Device], buffer_size: int = 10485760
+) -> list[tuple[Tensor, ...]]:
     """The tensors on each device, a tuple per device. (Copies of any size are queued as they are:
     ``buffer_size`` is accepted.)"""
     return [tuple(t.to(_as_device(d), non_blocking=True) for t in tensors) for d in devices]
 
 
-def reduce_add(inputs: Any, destination: dict[str, Any] | None = None) -> Any:
+def reduce_add(inputs: Iterable[Tensor], destination: Device = None) -> Tensor:
     """The sum of tensors of one shape, on one device."""
     inputs = list(inputs)
     if not inputs:
@@ -55,21 +59,21 @@ def reduce_add(inputs: Any, destination: dict[str, Any] | None = None) -> Any:
 
 
 def reduce_add_coalesced(
-    inputs: Any, destination: dict[str, Any] | None = None, buffer_size: int = 10485760
-) -> Any:
+    inputs: Iterable[Iterable[Tensor]], destination: Device = None, buffer_size: int = 10485760
+) -> tuple[Tensor, ...]:
     """reduce_add for lists of tensors: the first ones of all lists, the second ones, ..."""
     return tuple(reduce_add(each, destination) for each in zip(*inputs, strict=True))
 
 
 def scatter(
     tensor: Tensor,
-    devices: Any = None,
-    chunk_sizes: Any = None,
+    devices: Sequence[Device] | None = None,
+    chunk_sizes: Iterable[int] | None = None,
     dim: int = 0,
     streams: Any = None,
     *,
-    out: Tensor | None = None,
-) -> Any:
+    out: Sequence[Tensor] | None = None,
+) -> tuple[Tensor, ...]:
     """The tensor cut along dim, a piece for each device (or for each of ``out``)."""
     if out is not None:
         _one_of("scatter", devices, out)
@@ -91,10 +95,10 @@ def scatter(
 def gather(
     tensors: Sequence[Tensor],
     dim: int = 0,
-    destination: dict[str, Any] | None = None,
+    destination: Device = None,
     *,
     out: Tensor | None = None,
-) -> Any:
+) -> Tensor:
     """The tensors joined along dim on one device, by default the current one."""
     if out is not None and destination is not None:
         raise RuntimeError("gather: give either destination or out, not both")

@@ -16,13 +16,15 @@ from __future__ import annotations
 import gc
 from collections.abc import Callable, Sequence
 from types import TracebackType
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar, overload
 
 from rushlight import _C
 from rushlight._C import Generator, Tensor, _cuda
 from rushlight.cuda._devices import synchronize
 from rushlight.cuda.memory import empty_cache
 from rushlight.cuda.streams import Stream, StreamContext, current_stream
+
+_F = TypeVar("_F", bound=Callable[..., Any])
 
 __all__ = [
     "CUDAGraph",
@@ -40,7 +42,7 @@ def is_current_stream_capturing() -> bool:
     return _cuda.is_capturing()
 
 
-def graph_pool_handle() -> Any:
+def graph_pool_handle() -> tuple[int, int]:
     """A name for memory that several graphs share: pass it as `pool` to each capture."""
     return _cuda.new_pool_id()
 
@@ -85,7 +87,7 @@ class CUDAGraph:
         self._graph.reset()
         self._generators.clear()
 
-    def pool(self) -> Any:
+    def pool(self) -> tuple[int, int]:
         """The name of the graph's memory, for other graphs that are to share it."""
         return self._graph.pool()
 
@@ -300,13 +302,24 @@ def _graphed_module(captured):
     return module
 
 
+@overload
+def make_graphed_callables(
+    callables: tuple[Callable[..., Any], ...], sample_args: tuple[tuple[Tensor, ...], ...],
+    num_warmup_iters: int = 3, allow_unused_input: bool = False,
+    pool: tuple[int, int] | None = None,
+) -> tuple[Callable[..., Any], ...]: ...  # fmt: skip
+@overload
+def make_graphed_callables(
+    callables: _F, sample_args: tuple[Tensor, ...], num_warmup_iters: int = 3,
+    allow_unused_input: bool = False, pool: tuple[int, int] | None = None,
+) -> _F: ...  # fmt: skip
 def make_graphed_callables(
     callables: Any,
     sample_args: tuple[Tensor, ...] | tuple[tuple[Tensor, ...], ...],
     num_warmup_iters: int = 3,
     allow_unused_input: bool = False,
-    pool: Any | None = None,
-) -> Any:
+    pool: tuple[int, int] | None = None,
+) -> Callable[..., Any] | tuple[Callable[..., Any], ...]:
     """Callables (modules or functions) whose forward and backward passes are graphs.
 
     ``sample_args`` is a tuple of tensors for each, whose shapes, dtypes and requires_grad are

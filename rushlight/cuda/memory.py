@@ -175,7 +175,7 @@ def _frames(source):
     return [{"filename": name, "line": int(line), "name": function or ""}]
 
 
-def memory_snapshot(mempool_id: Any = None) -> Any:
+def memory_snapshot(mempool_id: Any = None) -> list[dict[str, Any]]:
     """The allocator's segments with their blocks, as PyTorch lists them. Blocks of a MiB and more
     have the line that made them as their one frame."""
     if not is_available() or not _cuda.is_initialized():
@@ -223,7 +223,7 @@ def _dump_snapshot(filename="dump_snapshot.pickle"):
 _given_out = {}  # blocks of caching_allocator_alloc, by address
 
 
-def caching_allocator_alloc(size: int, device: Device = None, stream: Any = None) -> Any:
+def caching_allocator_alloc(size: int, device: Device = None, stream: Any = None) -> int:
     """Memory from the allocator for other libraries: its address. caching_allocator_delete frees
     it."""
     from rushlight.cuda.streams import ExternalStream, Stream, StreamContext

@@ -33,6 +33,6 @@ def mark(msg: Any) -> None:
 
 
 @contextmanager
-def range(msg: Any, *args: Any, **kwargs: Any) -> Iterator[Any]:
+def range(msg: Any, *args: Any, **kwargs: Any) -> Iterator[None]:
     """A with block as a range; also a decorator."""
     yield

@@ -22,6 +22,6 @@ def stop() -> None:
 
 
 @contextmanager
-def profile() -> Iterator[Any]:
+def profile() -> Iterator[None]:
     """Records a with block."""
     yield

@@ -20,16 +20,16 @@ class Stream:
         self._key = key or _cuda.new_stream(_index(device), priority)
 
     @property
-    def device(self) -> Any:
+    def device(self) -> _C.device:
         """The GPU of the stream."""
         return _C.device("cuda", self._key[0])
 
     @property
-    def device_index(self) -> Any:
+    def device_index(self) -> int:
         return self._key[0]
 
     @property
-    def stream_id(self) -> Any:
+    def stream_id(self) -> int:
         return self._key[1]
 
     @property
@@ -37,16 +37,16 @@ class Stream:
         return 1
 
     @property
-    def cuda_stream(self) -> Any:
+    def cuda_stream(self) -> int:
         """The driver's handle, as an int."""
         return _cuda.stream_handle(self._key)
 
     @property
-    def priority(self) -> Any:
+    def priority(self) -> int:
         return _cuda.stream_priority(self._key)
 
     @staticmethod
-    def priority_range() -> Any:
+    def priority_range() -> tuple[int, int]:
         """The lowest and the highest priority; lower numbers go first."""
         return 0, -3
 
@@ -66,7 +66,7 @@ class Stream:
         """Later work of this stream waits for what the other one has queued so far."""
         self.wait_event(stream.record_event())
 
-    def record_event(self, event: Event | None = None) -> Any:
+    def record_event(self, event: Event | None = None) -> Event:
         """Puts an event behind what is queued so far."""
         event = Event() if event is None else event
         event.record(self)
@@ -133,12 +133,12 @@ class Event:
         return self._event.elapsed_time(end_event._event)
 
     @property
-    def cuda_event(self) -> Any:
+    def cuda_event(self) -> int:
         """The driver's handle, as an int; 0 before the first record."""
         return self._event.handle()
 
     @property
-    def device(self) -> Any:
+    def device(self) -> _C.device | None:
         index = self._event.device()
         return None if index < 0 else _C.device("cuda", index)
 
@@ -184,7 +184,7 @@ class StreamContext:
         return False
 
 
-def stream(stream: Any) -> Any:
+def stream(stream: Stream | None) -> StreamContext:
     """`with stream(s):` sends the ops inside to s. None: no change."""
     return StreamContext(stream)
 

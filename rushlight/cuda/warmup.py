@@ -23,6 +23,7 @@ import multiprocessing
 import os
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +33,7 @@ from rushlight.types import FileLike
 KERNELS = Path(__file__).with_name("warmup_kernels.txt")
 
 
-def read_list(path: FileLike) -> Any:
+def read_list(path: FileLike) -> list[tuple[str, ...]]:
     """(file, expression) pairs from a list: one a line, with a tab between."""
     lines = Path(path).read_text().splitlines()
     pairs = [tuple(line.split("\t")) for line in lines if line and not line.startswith("#")]
@@ -61,7 +62,7 @@ def compile_one(job: Any) -> str | None:
     return None
 
 
-def archs_here() -> list[Any]:
+def archs_here() -> list[int]:
     """The architectures of this machine's GPUs."""
     from rushlight import cuda
 
@@ -73,7 +74,12 @@ def archs_here() -> list[Any]:
     return sorted(major * 10 + minor for major, minor in found)
 
 
-def warm_up(kernels: Any, archs: Any, jobs: Any = None, progress: bool = True) -> Any:
+def warm_up(
+    kernels: Sequence[tuple[str, ...]],
+    archs: Sequence[int],
+    jobs: int | None = None,
+    progress: bool = True,
+) -> list[str]:
     """Compiles all kernels for all architectures. Returns the errors."""
     if _cuda.nvrtc_missing():
         raise SystemExit(_cuda.nvrtc_missing())
@@ -99,7 +105,7 @@ def warm_up(kernels: Any, archs: Any, jobs: Any = None, progress: bool = True) -
     return errors
 
 
-def main(argv: Any = None) -> Any:
+def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         prog="python -m rushlight.cuda.warmup", description=__doc__.splitlines()[0]
     )

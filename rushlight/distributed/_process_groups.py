@@ -91,7 +91,7 @@ class Backend(str):
 
 class _WorldMeta(type):
     @property
-    def WORLD(cls) -> Any:
+    def WORLD(cls) -> ProcessGroup | None:
         return world.default
 
     @WORLD.setter
@@ -237,7 +237,7 @@ def new_group(
     use_local_synchronization: bool = False,
     group_desc: str | None = None,
     device_id: Any = None,
-) -> Any:
+) -> ProcessGroup | int:
     """A group of some of the ranks. All ranks of the default group must call this, in the same
     order; those that do not belong to it get ``GroupMember.NON_GROUP_MEMBER``."""
     default = world.member(None, "new_group")
@@ -327,7 +327,7 @@ def _run(what, group, async_op, kind, tensor=None, reduce=0, root=0, outputs=Non
 
 def all_reduce(
     tensor: Tensor, op: ReduceOp = ReduceOp.SUM, group: Any = None, async_op: bool = False
-) -> Any:
+) -> Work | None:
     """Puts the sum (or mean, product, ...) of all ranks' tensors into the tensor of each."""
     if op is ReduceOp.PREMUL_SUM:
         raise NotImplementedError("all_reduce: PREMUL_SUM needs NCCL, which is not there yet")
@@ -340,7 +340,7 @@ def broadcast(
     group: Any = None,
     async_op: bool = False,
     group_src: int | None = None,
-) -> Any:
+) -> Work | None:
     """Copies the tensor of one rank to all. ``src`` counts in the default group, ``group_src`` in
     ``group``."""
     if (src is None) == (group_src is None):
@@ -355,7 +355,7 @@ def broadcast(
 
 def all_gather(
     tensor_list: list[Tensor], tensor: Tensor, group: Any = None, async_op: bool = False
-) -> Any:
+) -> Work | None:
     """Copies the tensor of each rank into the list of all ranks."""
     if not _is_outside(group):
         size = get_world_size(group)
@@ -375,7 +375,7 @@ def all_gather(
 
 def all_gather_into_tensor(
     output_tensor: Tensor, input_tensor: Tensor, group: Any = None, async_op: bool = False
-) -> Any:
+) -> Work | None:
     """Copies the tensors of all ranks into one tensor, one behind the other."""
     return _run(
         "all_gather_into_tensor", group, async_op, _ALL_GATHER, input_tensor,
@@ -383,7 +383,7 @@ def all_gather_into_tensor(
     )  # fmt: skip
 
 
-def barrier(group: Any = None, async_op: bool = False, device_ids: Any = None) -> Any:
+def barrier(group: Any = None, async_op: bool = False, device_ids: Any = None) -> Work | None:
     """Waits until all ranks have come here."""
     return _run("barrier", group, async_op, _BARRIER)
 

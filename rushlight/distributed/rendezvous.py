@@ -8,7 +8,7 @@ from datetime import timedelta
 from typing import Any
 from urllib.parse import parse_qs, urlparse
 
-from rushlight.distributed._stores import FileStore, PrefixStore, TCPStore
+from rushlight.distributed._stores import FileStore, PrefixStore, Store, TCPStore
 
 __all__ = ["register_rendezvous_handler", "rendezvous"]
 
@@ -29,7 +29,7 @@ def register_rendezvous_handler(
 
 def rendezvous(
     url: str, rank: int = -1, world_size: int = -1, timeout: timedelta = DEFAULT_TIMEOUT
-) -> Iterator[tuple[Any, int, int]]:
+) -> Iterator[tuple[Store, int, int]]:
     """Yields ``(store, rank, world_size)`` for env://, tcp://host:port and file:///path."""
     parts = urlparse(url)
     if parts.scheme not in _handlers:

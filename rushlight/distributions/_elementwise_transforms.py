@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from rushlight import _C
 from rushlight._C import Tensor
@@ -51,7 +51,7 @@ class PowerTransform(Transform):
         return self if self._cache_size == cache_size else PowerTransform(self.exponent, cache_size)
 
     @property
-    def sign(self) -> Any:
+    def sign(self) -> Tensor:
         return self.exponent.sign()
 
     def __eq__(self, other: object) -> bool:

@@ -172,11 +172,11 @@ class CatTransform(Transform):
         self.dim = dim
 
     @property
-    def event_dim(self) -> Any:
+    def event_dim(self) -> int:
         return max(t.event_dim for t in self.transforms)
 
     @property
-    def length(self) -> Any:
+    def length(self) -> int:
         return sum(self.lengths)
 
     def with_cache(self, cache_size: int = 1) -> Transform:
@@ -272,7 +272,7 @@ class CumulativeDistributionTransform(Transform):
         self.distribution = distribution
 
     @property
-    def domain(self) -> Any:
+    def domain(self) -> Constraint:
         return self.distribution.support
 
     def _call(self, x):

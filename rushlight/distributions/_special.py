@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from rushlight import _C
 from rushlight._C import Tensor
 from rushlight.autograd import Function
@@ -80,7 +78,7 @@ def _C_broadcast(*tensors):
     return broadcast_tensors(*tensors)
 
 
-def gammainc(a: Tensor, x: Tensor) -> Any:
+def gammainc(a: Tensor, x: Tensor) -> Tensor:
     """P(a, x), the regularised lower incomplete gamma function; differentiable once."""
     return _GammaInc.apply(a, x)
 
@@ -106,7 +104,7 @@ def _polynomial(coefficients, y):
     return result
 
 
-def log_bessel_i(order: int, x: Tensor) -> Any:
+def log_bessel_i(order: int, x: Tensor) -> Tensor:
     """log I0(x) or log I1(x), x >= 0."""
     y = (x / 3.75) ** 2
     small = _polynomial(_SMALL[order], y)

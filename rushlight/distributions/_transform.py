@@ -84,25 +84,20 @@ class Transform:
 
     __hash__ = object.__hash__
 
-    def __call__(self, x: Tensor) -> Any:
-        if self._cache_size == 0:
-            return self._call(x)
-        x_old, y_old = self._cached_x_y
-        if x is x_old:
-            return y_old
-        y = self._call(x)
-        self._cached_x_y = x, y
-        return y
+    def __call__(self, x: Tensor) -> Tensor:
+        return self._partner(x, 0, self._call)
 
     def _inv_call(self, y):
+        return self._partner(y, 1, self._inverse)
+
+    def _partner(self, given, side, compute):
+        """compute(given), unless `given` stands on that side (x is 0, y is 1) of the last pair."""
         if self._cache_size == 0:
-            return self._inverse(y)
-        x_old, y_old = self._cached_x_y
-        if y is y_old:
-            return x_old
-        x = self._inverse(y)
-        self._cached_x_y = x, y
-        return x
+            return compute(given)
+        if given is not self._cached_x_y[side]:
+            found = compute(given)
+            self._cached_x_y = (given, found) if side == 0 else (found, given)
+        return self._cached_x_y[1 - side]
 
     def _call(self, x):
         """y of x."""
@@ -176,7 +171,7 @@ class _InverseTransform(Transform):
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self._inv!r})"
 
-    def __call__(self, x: Tensor) -> Any:
+    def __call__(self, x: Tensor) -> Tensor:
         return self._inv._inv_call(x)
 
     def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
@@ -234,7 +229,7 @@ class ComposeTransform(Transform):
         return all(p.bijective for p in self.parts)
 
     @property
-    def sign(self) -> Any:
+    def sign(self) -> int | Tensor:
         sign = 1
         for part in self.parts:
             sign = sign * part.sign
@@ -252,7 +247,7 @@ class ComposeTransform(Transform):
     def with_cache(self, cache_size: int = 1) -> Transform:
         return self if self._cache_size == cache_size else ComposeTransform(self.parts, cache_size)
 
-    def __call__(self, x: Tensor) -> Any:
+    def __call__(self, x: Tensor) -> Tensor:
         for part in self.parts:
             x = part(x)
         return x
@@ -323,14 +318,16 @@ class IndependentTransform(Transform):
         return self.base_transform.sign  # type: ignore[return-value]
 
     def _call(self, x):
-        if x.dim() < self.domain.event_dim:
-            raise ValueError("IndependentTransform: too few dimensions on input")
+        self._check_dims(x, self.domain)
         return self.base_transform(x)
 
     def _inverse(self, y):
-        if y.dim() < self.codomain.event_dim:
-            raise ValueError("IndependentTransform: too few dimensions on input")
+        self._check_dims(y, self.codomain)
         return self.base_transform.inv(y)
+
+    def _check_dims(self, given, constraint):
+        if given.dim() < constraint.event_dim:
+            raise ValueError("IndependentTransform: too few dimensions on input")
 
     def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
         found = self.base_transform.log_abs_det_jacobian(x, y)

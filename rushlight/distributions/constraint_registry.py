@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from rushlight.distributions import constraints, transforms
 
 if TYPE_CHECKING:
+    from rushlight.distributions._transform import Transform
     from rushlight.distributions.constraints import Constraint
+
+_F = TypeVar("_F", bound=Callable[..., Any])
 
 __all__ = ["ConstraintRegistry", "biject_to", "transform_to"]
 
@@ -19,7 +23,17 @@ class ConstraintRegistry:
         self._registry = {}
         super().__init__()
 
-    def register(self, constraint: Constraint | type[Constraint], factory: Any = None) -> Any:
+    @overload
+    def register(self, constraint: Constraint | type[Constraint], factory: _F) -> _F: ...
+    @overload
+    def register(
+        self, constraint: Constraint | type[Constraint], factory: None = None
+    ) -> Callable[[_F], _F]: ...
+    def register(
+        self,
+        constraint: Constraint | type[Constraint],
+        factory: Callable[..., Any] | None = None,
+    ) -> Callable[..., Any]:
         """Adds a maker, a function of the constraint; usable as a decorator."""
         if factory is None:
             return lambda factory: self.register(constraint, factory)
@@ -30,7 +44,7 @@ class ConstraintRegistry:
         self._registry[constraint] = factory
         return factory
 
-    def __call__(self, constraint: Constraint) -> Any:
+    def __call__(self, constraint: Constraint) -> Transform:
         """A transform whose results satisfy the constraint."""
         factory = self._registry.get(type(constraint))
         if factory is None:

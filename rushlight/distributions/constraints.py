@@ -89,7 +89,7 @@ class _Dependent(Constraint):
 
     def __call__(
         self, *, is_discrete: Any = NotImplemented, event_dim: Any = NotImplemented
-    ) -> Any:
+    ) -> _Dependent:
         """The same with what is known about it."""
         is_discrete = self._is_discrete if is_discrete is NotImplemented else is_discrete
         event_dim = self._event_dim if event_dim is NotImplemented else event_dim
@@ -112,7 +112,9 @@ class _DependentProperty(property, _Dependent):
         super().__init__(fn)
         self._is_discrete, self._event_dim = is_discrete, event_dim
 
-    def __call__(self, fn: Callable[..., Any]) -> Any:  # type: ignore[override]
+    def __call__(  # type: ignore[override]
+        self, fn: Callable[..., Any]
+    ) -> _DependentProperty:
         return _DependentProperty(fn, is_discrete=self._is_discrete, event_dim=self._event_dim)
 
 

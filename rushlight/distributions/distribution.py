@@ -99,7 +99,7 @@ class Distribution:
         raise NotImplementedError
 
     @property
-    def support(self) -> Any:
+    def support(self) -> Constraint:
         """The constraint that draws satisfy."""
         raise NotImplementedError
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from rushlight import _C
 from rushlight._C import Size, Tensor
@@ -54,7 +54,7 @@ class GeneralizedPareto(Distribution):
         general = -(1 + 1 / k) * _C.log1p(k * z)
         return _C.where(self._is_exponential(), -z, general) - self.scale.log()
 
-    def log_survival_function(self, value: Tensor) -> Any:
+    def log_survival_function(self, value: Tensor) -> Tensor:
         """log of the probability of a draw above the value."""
         z = (value - self.loc) / self.scale
         k = self._safe_concentration()

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from rushlight import _C, linalg
 from rushlight._C import Tensor
@@ -35,13 +36,15 @@ from rushlight.distributions.utils import _sum_rightmost, euler_constant
 if TYPE_CHECKING:
     from rushlight.distributions.distribution import Distribution
 
+_F = TypeVar("_F", bound=Callable[..., Any])
+
 __all__ = ["kl_divergence", "register_kl"]
 
 _KL_REGISTRY = {}  # (class of p, class of q) -> function
 _KL_MEMOIZE = {}
 
 
-def register_kl(type_p: Any, type_q: Any) -> Any:
+def register_kl(type_p: type, type_q: type) -> Callable[[_F], _F]:
     """A decorator: the function is KL(p || q) for these classes and their subclasses."""
     for cls in (type_p, type_q):
         if not isinstance(cls, type):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from rushlight import _C
 from rushlight._C import Size, Tensor
@@ -32,7 +32,7 @@ class Uniform(Distribution):
             raise ValueError(f"Uniform: low must be below high, got low={low} and high={high}")
 
     @property
-    def arg_constraints(self) -> Any:
+    def arg_constraints(self) -> dict[str, Constraint]:
         return {
             "low": constraints.less_than(self.high),
             "high": constraints.greater_than(self.low),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal, overload
 
 import rushlight
 from rushlight import _C
@@ -57,10 +57,20 @@ def push(func, primals, tangents, has_aux, strict, where):
     return tree_unflatten(values, spec), tree_unflatten(derivatives, spec), aux
 
 
+@overload
+def jvp(
+    func: Callable[..., Any], primals: tuple[Any, ...], tangents: tuple[Any, ...], *,
+    strict: bool = False, has_aux: Literal[False] = False,
+) -> tuple[Any, Any]: ...  # fmt: skip
+@overload
+def jvp(
+    func: Callable[..., Any], primals: tuple[Any, ...], tangents: tuple[Any, ...], *,
+    strict: bool = False, has_aux: Literal[True],
+) -> tuple[Any, Any, Any]: ...  # fmt: skip
 def jvp(
     func: Callable[..., Any],
-    primals: Any,
-    tangents: Any,
+    primals: tuple[Any, ...],
+    tangents: tuple[Any, ...],
     *,
     strict: bool = False,
     has_aux: bool = False,

@@ -150,7 +150,7 @@ def functional_call(
 
 def stack_module_state(
     models: Sequence[Module] | ModuleList,
-) -> tuple[dict[str, Any], dict[str, Any]]:
+) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
     """The parameters and the buffers of alike modules, each stacked: two dicts."""
     models = list(models)
     if not models:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal, TypeVar, overload
 
 import rushlight
 from rushlight import _C
@@ -12,6 +12,8 @@ from rushlight._C import Tensor
 from rushlight.autograd.grad_mode import enable_grad
 from rushlight.func._vmap import _name, vmap
 from rushlight.utils._pytree import tree_flatten, tree_map, tree_map_only, tree_unflatten
+
+_T = TypeVar("_T")
 
 
 def as_argnums(argnums, count, where):
@@ -110,7 +112,7 @@ def split_aux(outputs, has_aux, where):
 
 def grad_and_value(
     func: Callable[..., Any], argnums: int | tuple[int, ...] = 0, has_aux: bool = False
-) -> Any:
+) -> Callable[..., Any]:
     """Like ``grad``, but returns (gradient, value), or (gradient, (value, aux))."""
 
     @functools.wraps(func)
@@ -143,7 +145,7 @@ def grad_and_value(
 
 def grad(
     func: Callable[..., Any], argnums: int | tuple[int, ...] = 0, has_aux: bool = False
-) -> Any:
+) -> Callable[..., Any]:
     """A function that returns the gradient of ``func``, which must return a scalar tensor.
 
     ``argnums`` says by which positional inputs (an int, or a tuple of ints); with ``has_aux`` the
@@ -171,6 +173,14 @@ def check_output_leaves(outputs, where):
     return flat, spec
 
 
+@overload
+def vjp(
+    func: Callable[..., _T], *primals: Any, has_aux: Literal[False] = False
+) -> tuple[_T, Callable[..., Any]]: ...
+@overload
+def vjp(
+    func: Callable[..., Any], *primals: Any, has_aux: Literal[True]
+) -> tuple[Any, Callable[..., Any], Any]: ...
 def vjp(
     func: Callable[..., Any], *primals: Any, has_aux: bool = False
 ) -> tuple[Any, Callable[..., Any]] | tuple[Any, Callable[..., Any], Any]:

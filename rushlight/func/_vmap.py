@@ -228,7 +228,7 @@ def vmap(
     *,
     chunk_size: int | None = None,
     _linear: bool = False,
-) -> Any:
+) -> Callable[..., Any]:
     """A function that runs ``func`` on every sample at once.
 
     ``in_dims`` says which dimension of each input counts the samples (None: the input is shared),

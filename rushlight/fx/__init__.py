@@ -4,24 +4,26 @@ leaves functions as they are, and tracing raises."""
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 from rushlight._names.missing import fill
+
+_T = TypeVar("_T")
 
 __all__ = ["map_arg", "wrap"]
 
 
-def wrap(fn_or_name: Any) -> Any:
+def wrap(fn_or_name: _T) -> _T:
     """The function itself (or its name): there is no tracer to hide it from."""
     return fn_or_name
 
 
-def has_side_effect(fn: Any) -> Any:
+def has_side_effect(fn: _T) -> _T:
     """The function itself: no graph is pruned."""
     return fn
 
 
-def map_arg(a: Any, fn: Callable[..., Any]) -> Any:
+def map_arg(a: _T, fn: Callable[..., Any]) -> _T:
     """a with fn called on every Node in it; there are none."""
     return a
 

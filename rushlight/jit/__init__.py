@@ -6,7 +6,7 @@ the results are the same; only saved TorchScript needs a compiler, which is not 
 import contextlib
 import warnings
 from collections.abc import Callable, Iterator
-from typing import Any, Final, TypeVar
+from typing import Any, Final, ParamSpec, TypeVar, overload
 
 from rushlight._names.missing import fill
 from rushlight.futures import Future
@@ -61,6 +61,7 @@ __all__ = [
 
 _isinstance = isinstance
 _F = TypeVar("_F")
+_P = ParamSpec("_P")
 _M = TypeVar("_M", bound=Module)
 
 
@@ -79,6 +80,16 @@ class Error(RuntimeError):
     """An error in scripted code; never raised, as code runs in Python."""
 
 
+@overload
+def script(
+    obj: None = None, optimize: Any = None, _frames_up: int = 0, _rcb: Any = None,
+    example_inputs: Any = None,
+) -> Callable[[_F], _F]: ...  # fmt: skip
+@overload
+def script(
+    obj: _F, optimize: Any = None, _frames_up: int = 0, _rcb: Any = None,
+    example_inputs: Any = None,
+) -> _F: ...  # fmt: skip
 def script(
     obj: Any = None,
     optimize: Any = None,
@@ -100,7 +111,11 @@ def script_method(fn: _F) -> _F:
     return fn
 
 
-def ignore(drop: Any = False, **kwargs: Any) -> Any:
+@overload
+def ignore(drop: bool = False, **kwargs: Any) -> Callable[[_F], _F]: ...
+@overload
+def ignore(drop: Callable[_P, _F], **kwargs: Any) -> Callable[_P, _F]: ...
+def ignore(drop: bool | Callable[..., Any] = False, **kwargs: Any) -> Callable[..., Any]:
     """Leaves a function to Python, as it is; usable with and without parentheses."""
     return drop if callable(drop) else lambda fn: fn
 

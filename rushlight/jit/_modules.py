@@ -7,11 +7,15 @@ from __future__ import annotations
 
 import types
 import weakref
-from typing import Any, NoReturn
+from collections.abc import Callable
+from typing import Any, NoReturn, TypeVar, overload
 
 from rushlight._names.absent import explained
 from rushlight._names.missing import not_available
 from rushlight.nn import Module
+
+_F = TypeVar("_F", bound=Callable[..., Any])
+_M = TypeVar("_M", bound=Module)
 
 _WHY = explained("TorchScript")
 
@@ -68,6 +72,20 @@ class TopLevelTracedModule(TracedModule):
     """The outermost of traced modules."""
 
 
+@overload
+def trace(
+    func: None = None, example_inputs: Any = None, optimize: Any = None, check_trace: bool = True,
+    check_inputs: Any = None, check_tolerance: float = 1e-5, strict: bool = True,
+    _force_outplace: bool = False, _module_class: Any = None, _compilation_unit: Any = None,
+    example_kwarg_inputs: dict[str, Any] | None = None, _store_inputs: bool = True,
+) -> Callable[..., Any]: ...  # fmt: skip
+@overload
+def trace(
+    func: _F, example_inputs: Any = None, optimize: Any = None, check_trace: bool = True,
+    check_inputs: Any = None, check_tolerance: float = 1e-5, strict: bool = True,
+    _force_outplace: bool = False, _module_class: Any = None, _compilation_unit: Any = None,
+    example_kwarg_inputs: dict[str, Any] | None = None, _store_inputs: bool = True,
+) -> _F: ...  # fmt: skip
 def trace(
     func: Any = None,
     example_inputs: Any = None,
@@ -81,7 +99,7 @@ def trace(
     _compilation_unit: Any = None,
     example_kwarg_inputs: dict[str, Any] | None = None,
     _store_inputs: bool = True,
-) -> Any:
+) -> Callable[..., Any]:
     """The function or module itself, after one call with the example inputs: whatever fails on
     them fails here, as in a trace."""
     if func is None:
@@ -100,7 +118,7 @@ def trace(
     return scripted(func)
 
 
-def trace_module(mod: Any, inputs: dict[str, Any], **_: Any) -> Any:
+def trace_module(mod: _M, inputs: dict[str, Any], **_: Any) -> _M:
     """The module itself, after one call of each method with its example inputs."""
     for name, example in inputs.items():
         trace(mod if name == "forward" else getattr(mod, name), example)

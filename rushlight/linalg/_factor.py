@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from rushlight import _C
@@ -42,9 +43,9 @@ def _factored(A, upper):
 
 
 @autocast_policy(cpu="float32")
-def cholesky_ex(
-    A: Tensor, *, upper: bool = False, check_errors: bool = False, out: Tensor | None = None
-) -> return_types.linalg_cholesky_ex:
+def cholesky_ex(A: Tensor, *, upper: bool = False, check_errors: bool = False,
+                out: Sequence[Tensor] | None = None
+                ) -> return_types.linalg_cholesky_ex:  # fmt: skip
     """The factor, and for each matrix 0 or the order of the first minor that is not positive."""
     L, info = _factored(A, upper)
     if check_errors:
@@ -87,9 +88,9 @@ def cholesky_inverse(input: Tensor, upper: bool = False, *, out: Tensor | None =
     return write_out("cholesky_inverse", cholesky_solve(one, input, upper), out)
 
 
-def lu_factor_ex(
-    A: Tensor, *, pivot: bool = True, check_errors: bool = False, out: Tensor | None = None
-) -> return_types.linalg_lu_factor_ex:
+def lu_factor_ex(A: Tensor, *, pivot: bool = True, check_errors: bool = False,
+                 out: Sequence[Tensor] | None = None
+                 ) -> return_types.linalg_lu_factor_ex:  # fmt: skip
     """L and U in one matrix, the exchanges of rows, and where U has its first zero, or 0."""
     result = LUFactorEx(_C._lu_factor(A, pivot))
     if check_errors:
@@ -98,7 +99,7 @@ def lu_factor_ex(
 
 
 def lu_factor(
-    A: Tensor, *, pivot: bool = True, out: Tensor | None = None
+    A: Tensor, *, pivot: bool = True, out: Sequence[Tensor] | None = None
 ) -> return_types.linalg_lu_factor:
     """L and U of P A = L U in one matrix, and the exchanges of rows."""
     factors, pivots, info = _C._lu_factor(A, pivot)
@@ -120,7 +121,9 @@ def _permutation(factors, pivots):
     return zero.scatter(-2, order.unsqueeze(-2), 1.0)
 
 
-def lu(A: Tensor, *, pivot: bool = True, out: Tensor | None = None) -> return_types.linalg_lu:
+def lu(
+    A: Tensor, *, pivot: bool = True, out: Sequence[Tensor] | None = None
+) -> return_types.linalg_lu:
     """P, L and U with A = P L U; without pivots P is empty."""
     factors, pivots, _ = _C._lu_factor(A, pivot)
     P = _permutation(factors, pivots) if pivot else factors.new_empty(0)
@@ -128,7 +131,8 @@ def lu(A: Tensor, *, pivot: bool = True, out: Tensor | None = None) -> return_ty
 
 
 def lu_unpack(LU_data: Tensor, LU_pivots: Tensor, unpack_data: bool = True,
-              unpack_pivots: bool = True, *, out: Tensor | None = None) -> Tensor:  # fmt: skip
+              unpack_pivots: bool = True, *, out: Sequence[Tensor] | None = None
+              ) -> return_types.lu_unpack:  # fmt: skip
     """P, L and U from what lu_factor returns; those not asked for are empty."""
     need_matrices("lu_unpack", LU_data=LU_data)
     empty = LU_data.new_empty(0)
@@ -140,8 +144,8 @@ def lu_unpack(LU_data: Tensor, LU_pivots: Tensor, unpack_data: bool = True,
 
 
 def old_lu(
-    A: Tensor, pivot: bool = True, get_infos: bool = False, out: Tensor | None = None
-) -> Tensor:
+    A: Tensor, pivot: bool = True, get_infos: bool = False, out: Sequence[Tensor] | None = None
+) -> tuple[Tensor, ...]:
     """lu_factor_ex by its old name: (LU, pivots), or with get_infos (LU, pivots, infos)."""
     found = lu_factor_ex(A, pivot=pivot)
     found = tuple(found) if get_infos else tuple(found[:2])
@@ -151,7 +155,9 @@ def old_lu(
 
 
 @autocast_policy(cpu="float32")
-def qr(A: Tensor, mode: str = "reduced", *, out: Tensor | None = None) -> return_types.linalg_qr:
+def qr(
+    A: Tensor, mode: str = "reduced", *, out: Sequence[Tensor] | None = None
+) -> return_types.linalg_qr:
     """Q with orthonormal columns and R upper triangular with A = Q R.
 
     mode: 'reduced', 'complete' (a square Q), or 'r' (Q is empty).
@@ -172,14 +178,14 @@ def old_qr(input, some=True, *, out=None):
 
 
 @autocast_policy(cpu="float32")
-def geqrf(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+def geqrf(input: Tensor, *, out: Sequence[Tensor] | None = None) -> return_types.geqrf:
     """QR as LAPACK keeps it: R, below it the reflections, and their factors tau."""
     return with_out("geqrf", Geqrf(_C._geqrf(input)), out)
 
 
-def ldl_factor_ex(
-    A: Tensor, *, hermitian: bool = False, check_errors: bool = False, out: Tensor | None = None
-) -> return_types.linalg_ldl_factor_ex:
+def ldl_factor_ex(A: Tensor, *, hermitian: bool = False, check_errors: bool = False,
+                  out: Sequence[Tensor] | None = None
+                  ) -> return_types.linalg_ldl_factor_ex:  # fmt: skip
     """The factors of symmetric (or Hermitian) matrices, and what went wrong, or 0."""
     result = LDLFactorEx(_C._ldl_factor(A, hermitian))
     if check_errors:
@@ -188,7 +194,7 @@ def ldl_factor_ex(
 
 
 def ldl_factor(
-    A: Tensor, *, hermitian: bool = False, out: Tensor | None = None
+    A: Tensor, *, hermitian: bool = False, out: Sequence[Tensor] | None = None
 ) -> return_types.linalg_ldl_factor:
     """The factors of symmetric (or Hermitian) matrices, as LAPACK keeps them."""
     factors, pivots, info = _C._ldl_factor(A, hermitian)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from rushlight._C import Tensor
@@ -65,12 +66,12 @@ def matrix_power(input: Tensor, n: int, *, out: Tensor | None = None) -> Tensor:
     return _matrix_power(input, n, out=out)
 
 
-def qr(input: Tensor, some: bool = True, *, out: Tensor | None = None) -> return_types.qr:
+def qr(input: Tensor, some: bool = True, *, out: Sequence[Tensor] | None = None) -> return_types.qr:
     """linalg.qr by its old name."""
     return _QR(_qr(input, some, out=out))
 
 
-def slogdet(input: Tensor, *, out: Tensor | None = None) -> return_types.slogdet:
+def slogdet(input: Tensor, *, out: Sequence[Tensor] | None = None) -> return_types.slogdet:
     """linalg.slogdet by its old name."""
     return with_out("slogdet", _Slogdet(_slogdet(input)), out)
 

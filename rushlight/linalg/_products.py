@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import Any
 
 from rushlight import _C
 from rushlight._autocast import autocast_policy
@@ -132,7 +131,7 @@ def _product(tensors, cuts, i, j):
     return _product(tensors, cuts, i, k) @ _product(tensors, cuts, k + 1, j)
 
 
-def vander(x: Tensor, N: Any = None) -> Tensor:
+def vander(x: Tensor, N: int | None = None) -> Tensor:
     """Powers 0 ... N - 1 of the elements, along a new last dim."""
     x = x.reshape(1) if x.ndim == 0 else x
     n = x.shape[-1] if N is None else N

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from rushlight import _C
 from rushlight._autocast import autocast_policy
@@ -62,7 +63,7 @@ def solve(A: Tensor, B: Tensor, *, left: bool = True, out: Tensor | None = None)
 
 
 def solve_ex(A: Tensor, B: Tensor, *, left: bool = True, check_errors: bool = False,
-             out: Tensor | None = None) -> return_types.linalg_solve_ex:  # fmt: skip
+             out: Sequence[Tensor] | None = None) -> return_types.linalg_solve_ex:  # fmt: skip
     """X with A X = B, and where U of LU has its first zero, or 0."""
     result = SolveEx(_solve("linalg.solve_ex", A, B, left))
     if check_errors:
@@ -84,8 +85,8 @@ def solve_triangular(A: Tensor, B: Tensor, *, upper: bool, left: bool = True,
 
 @autocast_policy(cpu="float32")
 def triangular_solve(input: Tensor, A: Tensor, upper: bool = True, transpose: bool = False,
-                     unitriangular: bool = False, *,
-                     out: Tensor | None = None) -> Tensor:  # fmt: skip
+                     unitriangular: bool = False, *, out: Sequence[Tensor] | None = None
+                     ) -> return_types.triangular_solve:  # fmt: skip
     """X with A X = input, A triangular, and A: the old form of linalg.solve_triangular."""
     need_matrices("triangular_solve", input=input, A=A)
     A, b = same_batch("triangular_solve", A, input)
@@ -127,7 +128,7 @@ def inv(A: Tensor, *, out: Tensor | None = None) -> Tensor:
 
 @autocast_policy(cpu="float32")
 def inv_ex(
-    A: Tensor, *, check_errors: bool = False, out: Tensor | None = None
+    A: Tensor, *, check_errors: bool = False, out: Sequence[Tensor] | None = None
 ) -> return_types.linalg_inv_ex:
     """The inverses, and where U of LU has its first zero, or 0."""
     result = InvEx(_C._inv_ex(A))
@@ -141,7 +142,7 @@ def det(A: Tensor, *, out: Tensor | None = None) -> Tensor:
     return write_out("linalg.det", _C._det(A)[0], out)
 
 
-def slogdet(A: Tensor, *, out: Tensor | None = None) -> return_types.linalg_slogdet:
+def slogdet(A: Tensor, *, out: Sequence[Tensor] | None = None) -> return_types.linalg_slogdet:
     """The sign of the determinants and the logarithm of their absolute value."""
     sign, logabsdet, _, _ = _C._slogdet(A)
     return with_out("linalg.slogdet", Slogdet((sign, logabsdet)), out)
@@ -260,7 +261,9 @@ def tensorinv(A: Tensor, ind: int = 2, *, out: Tensor | None = None) -> Tensor:
 
 
 @autocast_policy(cpu="float32")
-def tensorsolve(A: Tensor, B: Tensor, dims: Any = None, *, out: Tensor | None = None) -> Tensor:
+def tensorsolve(
+    A: Tensor, B: Tensor, dims: Sequence[int] | None = None, *, out: Tensor | None = None
+) -> Tensor:
     """X with tensordot(A, X, X.ndim) = B, after the dims of A named were moved to its end."""
     if dims is not None:
         A = A.movedim(tuple(dims), tuple(range(A.ndim - len(dims), A.ndim)))

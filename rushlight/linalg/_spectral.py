@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from rushlight import _C
@@ -20,9 +21,8 @@ Eigh = named("linalg_eigh", ("eigenvalues", "eigenvectors"))
 
 
 @autocast_policy(cpu="float32")
-def svd(
-    A: Tensor, full_matrices: bool = True, *, driver: str | None = None, out: Tensor | None = None
-) -> return_types.linalg_svd:
+def svd(A: Tensor, full_matrices: bool = True, *, driver: str | None = None,
+        out: Sequence[Tensor] | None = None) -> return_types.linalg_svd:  # fmt: skip
     """U, S and Vh with A = U diag(S) Vh, S falling."""
     U, S, Vh, info = _C._svd(A, full_matrices, driver or "")
     check_info(info, "linalg.svd", NOT_CONVERGED)
@@ -38,9 +38,8 @@ def svdvals(A: Tensor, *, driver: str | None = None, out: Tensor | None = None) 
 
 
 @autocast_policy(cpu="float32")
-def old_svd(
-    input: Tensor, some: bool = True, compute_uv: bool = True, *, out: Tensor | None = None
-) -> Tensor:
+def old_svd(input: Tensor, some: bool = True, compute_uv: bool = True, *,
+            out: Sequence[Tensor] | None = None) -> return_types.svd:  # fmt: skip
     """U, S and V (not its adjoint): the old form of linalg.svd."""
     if not compute_uv:
         rows, cols = input.shape[-2:]
@@ -57,7 +56,9 @@ def _upper(op, UPLO):
 
 
 @autocast_policy(cpu="float32")
-def eigh(A: Tensor, UPLO: str = "L", *, out: Tensor | None = None) -> return_types.linalg_eigh:
+def eigh(
+    A: Tensor, UPLO: str = "L", *, out: Sequence[Tensor] | None = None
+) -> return_types.linalg_eigh:
     """The eigenvalues, rising, and eigenvectors of symmetric or Hermitian matrices, of which one
     triangle is read."""
     values, vectors, info = _C._eigh(A, _upper("linalg.eigh", UPLO))
@@ -74,7 +75,7 @@ def eigvalsh(A: Tensor, UPLO: str = "L", *, out: Tensor | None = None) -> Tensor
 
 
 @autocast_policy(cpu="float32")
-def eig(A: Tensor, *, out: Tensor | None = None) -> return_types.linalg_eig:
+def eig(A: Tensor, *, out: Sequence[Tensor] | None = None) -> return_types.linalg_eig:
     """The complex eigenvalues and eigenvectors of square matrices."""
     values, vectors, info = _C._eig(A)
     check_info(info, "linalg.eig", NOT_CONVERGED)

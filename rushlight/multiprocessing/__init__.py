@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import atexit
 import multiprocessing
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from rushlight import _C
@@ -52,12 +53,16 @@ if TYPE_CHECKING:  # without the names that are our own below
         get_start_method,
         log_to_stderr,
         parent_process,
+        pool,
         reducer,
         set_executable,
         set_forkserver_preload,
         set_start_method,
     )
+    from multiprocessing.connection import Connection
     from typing import Any
+
+    from rushlight.multiprocessing import _channels
 else:
     for _name in set(multiprocessing.__all__) - {"get_context"}:
         globals()[_name] = getattr(multiprocessing, _name)
@@ -80,28 +85,28 @@ init_reductions()
 atexit.register(_C._release_shared_memory)
 
 
-def Pipe(duplex: bool = True) -> Any:
+def Pipe(duplex: bool = True) -> tuple[Connection, Connection]:
     return get_context().Pipe(duplex)
 
 
-def Queue(maxsize: int = 0) -> Any:
+def Queue(maxsize: int = 0) -> _channels.Queue:
     return get_context().Queue(maxsize)
 
 
-def JoinableQueue(maxsize: int = 0) -> Any:
+def JoinableQueue(maxsize: int = 0) -> _channels.JoinableQueue:
     return get_context().JoinableQueue(maxsize)
 
 
-def SimpleQueue() -> Any:
+def SimpleQueue() -> _channels.SimpleQueue:
     return get_context().SimpleQueue()
 
 
 def Pool(
-    processes: Any = None,
-    initializer: Any = None,
+    processes: int | None = None,
+    initializer: Callable[..., object] | None = None,
     initargs: tuple[Any, ...] = (),
-    maxtasksperchild: Any = None,
-) -> Any:
+    maxtasksperchild: int | None = None,
+) -> pool.Pool:
     return get_context().Pool(processes, initializer, initargs, maxtasksperchild)
 
 
@@ -112,7 +117,7 @@ for _function in (Pipe, Queue, JoinableQueue, SimpleQueue, Pool):
 _STRATEGIES = ("file_descriptor", "file_system")
 
 
-def get_all_sharing_strategies() -> Any:
+def get_all_sharing_strategies() -> set[str]:
     """The names that set_sharing_strategy knows."""
     return set(_STRATEGIES)
 
@@ -127,6 +132,6 @@ def set_sharing_strategy(new_strategy: Any) -> None:
     _C._named_arenas(new_strategy == "file_system")
 
 
-def get_sharing_strategy() -> Any:
+def get_sharing_strategy() -> str:
     """The strategy in use."""
     return _STRATEGIES[_C._named_arenas(None)]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import multiprocessing
 from multiprocessing import context as standard
-from typing import Any
 
 
 class SharingContext:
@@ -54,10 +53,11 @@ class ForkServerContext(SharingContext, standard.ForkServerContext):
     pass
 
 
+_CONTEXTS: dict[str, ForkContext | SpawnContext | ForkServerContext]
 _CONTEXTS = {"fork": ForkContext(), "spawn": SpawnContext(), "forkserver": ForkServerContext()}
 
 
-def get_context(method: str | None = None) -> Any:
+def get_context(method: str | None = None) -> ForkContext | SpawnContext | ForkServerContext:
     """The context of a start method, or of the current one."""
     if method is None:
         method = multiprocessing.get_start_method()

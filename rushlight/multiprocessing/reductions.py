@@ -14,6 +14,7 @@ from __future__ import annotations
 import os
 import sys
 import threading
+from collections.abc import Callable
 from multiprocessing.reduction import ForkingPickler
 from types import TracebackType
 from typing import Any
@@ -74,7 +75,7 @@ class Carrier:
             undo()
         self._cancels.clear()
 
-    def slot_for(self, arena: Any, descriptor: Any) -> Any:
+    def slot_for(self, arena: Any, descriptor: Any) -> int:
         if arena not in self._slots:
             if len(self.descriptors) == _MOST_DESCRIPTORS:
                 return -1
@@ -114,7 +115,7 @@ class Delivery:
             if descriptor >= 0:
                 os.close(descriptor)
 
-    def look(self, slot: Any) -> Any:
+    def look(self, slot: Any) -> int:
         """The descriptor, which stays ours."""
         if slot >= len(self._descriptors):
             raise RuntimeError(
@@ -123,13 +124,13 @@ class Delivery:
             )
         return self._descriptors[slot]
 
-    def take(self, slot: Any) -> Any:
+    def take(self, slot: Any) -> int:
         self.look(slot)
         descriptor, self._descriptors[slot] = self._descriptors[slot], -1
         return descriptor
 
 
-def reduce_storage(storage: UntypedStorage) -> Any:
+def reduce_storage(storage: UntypedStorage) -> tuple[Callable[..., Any], tuple[Any, ...]]:
     """An UntypedStorage as a message: shared memory, and where it is."""
     if storage.device.type == "cuda":
         from rushlight.multiprocessing import _cuda_sharing
@@ -153,7 +154,7 @@ def reduce_storage(storage: UntypedStorage) -> Any:
 
 def rebuild_storage(
     arena: Any, offset: int, nbytes: int, descriptor: Any, name: str, slot: Any, pid: int
-) -> Any:
+) -> UntypedStorage:
     """The storage that another process sent."""
     if slot >= 0:
         delivery = _this_thread.delivery
@@ -169,7 +170,7 @@ def rebuild_storage(
     return _C._shared_receive(arena, offset, nbytes, found, name, True)
 
 
-def taken_descriptor(slot: Any) -> Any:
+def taken_descriptor(slot: Any) -> int:
     """The descriptor in a slot of the message that is being unpickled; Delivery closes it."""
     delivery = _this_thread.delivery
     if delivery is None:
@@ -199,10 +200,10 @@ def _check_leaf(tensor):
         )
 
 
-def reduce_tensor(tensor: Tensor) -> Any:
+def reduce_tensor(tensor: Tensor) -> tuple[Callable[..., Any], tuple[Any, ...]]:
     """A tensor as a message. A gradient goes along if it is in shared memory itself."""
     _check_leaf(tensor)
-    plain = _with_storage_on_gpu(tensor) if tensor.is_cuda else tensor.__reduce_ex__(2)
+    plain: Any = _with_storage_on_gpu(tensor) if tensor.is_cuda else tensor.__reduce_ex__(2)
     grad = tensor.grad if tensor.is_leaf else None
     if grad is None or grad.is_cuda or not grad.is_shared():
         return plain

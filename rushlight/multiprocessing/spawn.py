@@ -10,7 +10,7 @@ import sys
 import time
 import traceback
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal, overload
 
 from rushlight.multiprocessing._contexts import get_context
 
@@ -87,7 +87,7 @@ class ProcessContext:
         self._errors = errors
         self._running = {process.sentinel: i for i, process in enumerate(processes)}
 
-    def pids(self) -> Any:
+    def pids(self) -> list[int]:
         return [int(process.pid) for process in self.processes]
 
     def join(self, timeout: float | None = None, grace_period: float | None = None) -> bool:  # type: ignore[return]
@@ -157,8 +157,25 @@ class SpawnContext(ProcessContext):
     """PyTorch's older name."""
 
 
-def start_processes(fn: Callable[..., Any], args: Any = (), nprocs: int = 1, join: bool = True,
-                    daemon: bool = False, start_method: str = "spawn") -> Any:  # fmt: skip
+@overload
+def start_processes(
+    fn: Callable[..., Any], args: Any = (), nprocs: int = 1, join: Literal[True] = True,
+    daemon: bool = False, start_method: str = "spawn",
+) -> None: ...  # fmt: skip
+@overload
+def start_processes(
+    fn: Callable[..., Any], args: Any = (), nprocs: int = 1, *, join: Literal[False],
+    daemon: bool = False, start_method: str = "spawn",
+) -> ProcessContext: ...  # fmt: skip
+@overload
+def start_processes(
+    fn: Callable[..., Any], args: Any = (), nprocs: int = 1, join: bool = True,
+    daemon: bool = False, start_method: str = "spawn",
+) -> ProcessContext | None: ...  # fmt: skip
+def start_processes(
+    fn: Callable[..., Any], args: Any = (), nprocs: int = 1, join: bool = True,
+    daemon: bool = False, start_method: str = "spawn",
+) -> ProcessContext | None:  # fmt: skip
     """Calls ``fn(i, *args)`` in ``nprocs`` processes. With join, waits for all of them; otherwise
     returns a ProcessContext."""
     context = get_context(start_method)
@@ -180,7 +197,24 @@ def start_processes(fn: Callable[..., Any], args: Any = (), nprocs: int = 1, joi
     return None
 
 
-def spawn(fn: Callable[..., Any], args: Any = (), nprocs: int = 1, join: bool = True,
-          daemon: bool = False, start_method: str = "spawn") -> Any:  # fmt: skip
+@overload
+def spawn(
+    fn: Callable[..., Any], args: Any = (), nprocs: int = 1, join: Literal[True] = True,
+    daemon: bool = False, start_method: str = "spawn",
+) -> None: ...  # fmt: skip
+@overload
+def spawn(
+    fn: Callable[..., Any], args: Any = (), nprocs: int = 1, *, join: Literal[False],
+    daemon: bool = False, start_method: str = "spawn",
+) -> ProcessContext: ...  # fmt: skip
+@overload
+def spawn(
+    fn: Callable[..., Any], args: Any = (), nprocs: int = 1, join: bool = True,
+    daemon: bool = False, start_method: str = "spawn",
+) -> ProcessContext | None: ...  # fmt: skip
+def spawn(
+    fn: Callable[..., Any], args: Any = (), nprocs: int = 1, join: bool = True,
+    daemon: bool = False, start_method: str = "spawn",
+) -> ProcessContext | None:  # fmt: skip
     """Calls ``fn(i, *args)`` in ``nprocs`` fresh processes, and waits for them."""
     return start_processes(fn, args, nprocs, join, daemon, start_method)

@@ -7,7 +7,7 @@ look at the class of every argument of every operation from then on.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, SupportsIndex
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, SupportsIndex
 
 from rushlight import _C
 from rushlight._C import Tensor
@@ -40,14 +40,14 @@ class UninitializedTensorMixin:
         self.__class__ = self.cls_to_become  # type: ignore[assignment]
 
     @property
-    def shape(self) -> Any:
+    def shape(self) -> NoReturn:
         raise RuntimeError(
             "an uninitialized parameter or buffer has no shape yet; run a forward pass, or call "
             "materialize(shape), before its shape is needed (load_state_dict into a module that "
             "is not lazy needs it too)"
         )
 
-    def share_memory_(self) -> Any:
+    def share_memory_(self) -> NoReturn:
         raise RuntimeError(
             "share_memory_: an uninitialized parameter or buffer has no memory to share; run a "
             "forward pass first"

@@ -5,7 +5,8 @@ from __future__ import annotations
 import functools
 import math
 import warnings
-from typing import Literal
+from collections.abc import Callable
+from typing import Any, Literal, TypeVar, cast
 
 from rushlight import _C
 from rushlight._C import Generator, Tensor
@@ -19,6 +20,7 @@ __all__ = [
     "xavier_normal", "xavier_normal_", "xavier_uniform", "xavier_uniform_", "zeros_",
 ]  # fmt: skip
 
+_F = TypeVar("_F", bound=Callable[..., Any])
 # PyTorch's names for these types.
 _NonlinearityType = Literal[
     "linear", "conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d",
@@ -263,7 +265,7 @@ def sparse_(
     return tensor
 
 
-def _deprecated(function):
+def _deprecated(function: _F) -> _F:
     new, old = function.__name__, function.__name__[:-1]
 
     @functools.wraps(function)
@@ -275,7 +277,7 @@ def _deprecated(function):
 
     renamed.__name__ = old
     renamed.__doc__ = f"The old name of {new}."
-    return renamed
+    return cast(_F, renamed)
 
 
 uniform = _deprecated(uniform_)

@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 import sys
-from typing import Any, SupportsIndex
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, SupportsIndex, TypeVar
 
 from rushlight import _C
 from rushlight._C import Tensor
 from rushlight.types import Self
 
-__all__ = ["Buffer", "Parameter", "UninitializedBuffer", "UninitializedParameter", "is_lazy"]  # noqa: F822
+if TYPE_CHECKING:  # loaded when first used
+    from rushlight.nn._uninitialized import UninitializedBuffer as UninitializedBuffer
+    from rushlight.nn._uninitialized import UninitializedParameter as UninitializedParameter
+    from rushlight.nn._uninitialized import UninitializedTensorMixin as UninitializedTensorMixin
+
+_T = TypeVar("_T")
+
+__all__ = ["Buffer", "Parameter", "UninitializedBuffer", "UninitializedParameter", "is_lazy"]
 
 
 class _ParameterMeta(_C._TensorMeta):  # type: ignore[misc, valid-type]
@@ -70,7 +78,9 @@ if _reductions is not None:
     _reductions.ForkingPickler.register(Parameter, _reductions.reduce_tensor)
 
 
-def rebuild_parameter(cls: type, data: Any, requires_grad: bool, state: Any = None) -> Any:
+def rebuild_parameter(
+    cls: Callable[[Any, bool], _T], data: Any, requires_grad: bool, state: Any = None
+) -> _T:
     """What a pickled parameter calls when it comes back."""
     out = cls(data, requires_grad)
     for name, value in (state or {}).items():
@@ -124,5 +134,5 @@ def __getattr__(name: str) -> Any:
     return globals()[name]
 
 
-def __dir__() -> list[Any]:
+def __dir__() -> list[str]:
     return sorted({*globals(), *_LAZY})

@@ -8,12 +8,12 @@ how the states of a parameter begin.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import Any, ClassVar, overload
 
 from rushlight import _C, config
 from rushlight._C import Tensor, _cuda
 from rushlight.autograd import no_grad
-from rushlight.optim.optimizer import Optimizer, ParamsT, _loss_of
+from rushlight.optim.optimizer import Optimizer, ParamsT, _Loss, _loss_of
 
 _config_values = config._values
 
@@ -95,6 +95,10 @@ class RuleOptimizer(Optimizer):
             if state.get(key) is None:
                 state[key] = _C.zeros_like(p, memory_format=_C.preserve_format)
 
+    @overload
+    def step(self, closure: None = None) -> None: ...
+    @overload
+    def step(self, closure: Callable[[], _Loss]) -> _Loss: ...
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """Updates the parameters; ``closure`` computes the loss anew and returns it."""
         loss = _loss_of(closure)
@@ -148,6 +152,10 @@ class RuleOptimizer(Optimizer):
 class EachParameter(Optimizer):
     """Base of the optimisers that update one parameter after the other, by `_step_one`."""
 
+    @overload
+    def step(self, closure: None = None) -> None: ...
+    @overload
+    def step(self, closure: Callable[[], _Loss]) -> _Loss: ...
     @no_grad()
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """Updates the parameters; ``closure`` computes the loss anew and returns it."""
@@ -167,7 +175,7 @@ def options(given: dict[str, Any], names: str) -> dict[str, Any]:
     return {name: given[name] for name in names.split()}
 
 
-def number(value: Any, p: Tensor | None = None, group: Any = None) -> Any:
+def number(value: Any, p: Tensor | None = None, group: Any = None) -> Tensor:
     """A step count or another 0-d state of parameter p: on its device if the group is capturable
     (or fused), so that replays of a CUDA graph can move it on."""
     wide = _C.get_default_dtype() == _C.float64

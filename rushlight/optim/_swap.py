@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 @contextmanager
 def swap_in_optimizer_params_and_state(
     optimizer: Optimizer, swapin_parameters: dict[str, Tensor], swapin_optim_state: dict[str, Any]
-) -> Iterator[Any]:
+) -> Iterator[None]:
     """Within the context the optimiser works on these parameters, by this state.
 
     swapin_parameters: a dict of tensors in the order of the optimiser's own; swapin_optim_state:

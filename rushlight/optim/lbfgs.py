@@ -11,7 +11,7 @@ from rushlight import _C
 from rushlight._C import Tensor
 from rushlight.autograd import enable_grad, no_grad
 from rushlight.optim._rule import check_lr
-from rushlight.optim.optimizer import Optimizer, ParamsT
+from rushlight.optim.optimizer import Optimizer, ParamsT, _Loss
 
 __all__ = ["LBFGS"]
 
@@ -208,7 +208,7 @@ class LBFGS(Optimizer):
         return d
 
     @no_grad()
-    def step(self, closure: Callable[[], Any]) -> Any:  # type: ignore[override]
+    def step(self, closure: Callable[[], _Loss]) -> _Loss:  # type: ignore[override]
         """Up to ``max_iter`` iterations; returns the loss before them."""
         closure = enable_grad()(closure)
         group = self.param_groups[0]

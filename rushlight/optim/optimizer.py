@@ -8,7 +8,7 @@ from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Iterable
 from copy import deepcopy
 from itertools import chain
-from typing import TYPE_CHECKING, Any, TypeAlias, Union
+from typing import TYPE_CHECKING, Any, SupportsFloat, TypeAlias, TypeVar, Union, cast, overload
 
 from rushlight import _C
 from rushlight._C import Tensor
@@ -16,6 +16,9 @@ from rushlight._functions.questions import typename
 from rushlight.autograd import enable_grad, no_grad
 from rushlight.types import Self
 from rushlight.utils.hooks import RemovableHandle
+
+_F = TypeVar("_F", bound=Callable[..., Any])
+_Loss = TypeVar("_Loss", bound=SupportsFloat)  # what a closure returns: a tensor or a number
 
 __all__ = [
     "Optimizer",
@@ -174,7 +177,7 @@ class Optimizer:
             cls.step.hooked = True
 
     @staticmethod
-    def profile_hook_step(step: Callable[..., Any]) -> Any:
+    def profile_hook_step(step: _F) -> _F:
         """step with the hooks around it."""
 
         @functools.wraps(step)
@@ -189,7 +192,7 @@ class Optimizer:
                 return _run_with_hooks(step, self, args, kwargs)
             return step(self, *args, **kwargs)
 
-        return hooked_step
+        return cast(_F, hooked_step)
 
     def register_step_pre_hook(
         self,
@@ -319,7 +322,11 @@ class Optimizer:
                     grad.requires_grad_(False)
                 grad.zero_()
 
-    def step(self, closure: Callable[[], float] | None = None) -> float | None:
+    @overload
+    def step(self, closure: None = None) -> None: ...
+    @overload
+    def step(self, closure: Callable[[], _Loss]) -> _Loss: ...
+    def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """Updates the parameters; ``closure`` computes the loss anew and returns it."""
         raise NotImplementedError(f"{type(self).__name__}.step: a subclass must define it")
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from copy import deepcopy
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 from rushlight import _C
 from rushlight._C import Tensor
@@ -16,7 +16,7 @@ from rushlight.optim.lr_scheduler.base import LRScheduler, per_group
 from rushlight.optim.optimizer import Optimizer
 from rushlight.types import Device
 
-__all__ = [  # noqa: F822 -- AveragedModel is made when first asked for
+__all__ = [
     "SWALR",
     "AveragedModel",
     "get_ema_avg_fn",
@@ -25,6 +25,10 @@ __all__ = [  # noqa: F822 -- AveragedModel is made when first asked for
     "get_swa_multi_avg_fn",
     "update_bn",
 ]
+
+# (averages, what they move to, how many models they are of so far)
+_Average: TypeAlias = Callable[[Tensor, Tensor, Tensor | int], Tensor]
+_MultiAverage: TypeAlias = Callable[[Sequence[Tensor], Sequence[Tensor], Tensor | int], None]
 
 
 def _check_decay(name, decay):
@@ -40,7 +44,7 @@ def _move_towards(averages, values, weight):
             average.copy_(average * (1 - weight) + value * weight)
 
 
-def get_ema_multi_avg_fn(decay: float = 0.999) -> Any:
+def get_ema_multi_avg_fn(decay: float = 0.999) -> _MultiAverage:
     """An exponential moving average, for lists of tensors."""
     _check_decay("get_ema_multi_avg_fn", decay)
 
@@ -51,7 +55,7 @@ def get_ema_multi_avg_fn(decay: float = 0.999) -> Any:
     return ema_update
 
 
-def get_swa_multi_avg_fn() -> Any:
+def get_swa_multi_avg_fn() -> _MultiAverage:
     """The mean of all so far, for lists of tensors."""
 
     @no_grad()
@@ -62,7 +66,7 @@ def get_swa_multi_avg_fn() -> Any:
     return swa_update
 
 
-def get_ema_avg_fn(decay: float = 0.999) -> Any:
+def get_ema_avg_fn(decay: float = 0.999) -> _Average:
     """An exponential moving average, for one tensor."""
     _check_decay("get_ema_avg_fn", decay)
 
@@ -73,7 +77,7 @@ def get_ema_avg_fn(decay: float = 0.999) -> Any:
     return ema_update
 
 
-def get_swa_avg_fn() -> Any:
+def get_swa_avg_fn() -> _Average:
     """The mean of all so far, for one tensor."""
 
     @no_grad()
@@ -83,68 +87,60 @@ def get_swa_avg_fn() -> Any:
     return swa_update
 
 
-def _averaged_model():
-    """The class; made when first asked for, since it needs nn.Module."""
-    from rushlight.nn import Module
+class AveragedModel(Module):
+    """A copy of a model whose parameters are averages of the model's."""
 
-    class AveragedModel(Module):
-        """A copy of a model whose parameters are averages of the model's."""
+    def __init__(
+        self,
+        model: Module,
+        device: Device = None,
+        avg_fn: Callable[..., Tensor] | None = None,
+        multi_avg_fn: Callable[..., None] | None = None,
+        use_buffers: bool = False,
+    ) -> None:
+        super().__init__()
+        if avg_fn is not None and multi_avg_fn is not None:
+            raise AssertionError("AveragedModel: give avg_fn or multi_avg_fn, not both")
+        self.module = deepcopy(model)
+        if device is not None:
+            self.module = self.module.to(device)
+        self.register_buffer("n_averaged", _C.tensor(0, dtype=_C.int64, device=device))
+        self.avg_fn = avg_fn
+        self.multi_avg_fn = multi_avg_fn
+        self.use_buffers = use_buffers
 
-        def __init__(
-            self,
-            model: Module,
-            device: Device = None,
-            avg_fn: Callable[..., Tensor] | None = None,
-            multi_avg_fn: Callable[..., None] | None = None,
-            use_buffers: bool = False,
-        ) -> None:
-            super().__init__()
-            if avg_fn is not None and multi_avg_fn is not None:
-                raise AssertionError("AveragedModel: give avg_fn or multi_avg_fn, not both")
-            self.module = deepcopy(model)
-            if device is not None:
-                self.module = self.module.to(device)
-            self.register_buffer("n_averaged", _C.tensor(0, dtype=_C.int64, device=device))
-            self.avg_fn = avg_fn
-            self.multi_avg_fn = multi_avg_fn
-            self.use_buffers = use_buffers
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        """What the averaged model makes of its input."""
+        return self.module(*args, **kwargs)
 
-        def forward(self, *args: Any, **kwargs: Any) -> Any:
-            """What the averaged model makes of its input."""
-            return self.module(*args, **kwargs)
+    @no_grad()
+    def update_parameters(self, model: Module) -> None:
+        """Takes the model's present parameters into the averages."""
+        ours, theirs = self._pairs(model)
+        if int(self.n_averaged) == 0:
+            for average, value in zip(ours, theirs, strict=True):
+                average.copy_(value)
+        elif self.avg_fn is not None:
+            for average, value in zip(ours, theirs, strict=True):
+                n = self.n_averaged.to(average.device)
+                average.copy_(self.avg_fn(average, value, n))
+        elif ours:
+            update = self.multi_avg_fn or get_swa_multi_avg_fn()
+            for a, b in _by_device_and_dtype(ours, theirs):
+                update(a, b, self.n_averaged.to(a[0].device))
+        if not self.use_buffers:
+            for average, value in zip(self.module.buffers(), model.buffers(), strict=True):
+                average.detach().copy_(value.detach().to(average.device))
+        self.n_averaged += 1
 
-        @no_grad()
-        def update_parameters(self, model: Module) -> None:
-            """Takes the model's present parameters into the averages."""
-            ours, theirs = self._pairs(model)
-            if int(self.n_averaged) == 0:
-                for average, value in zip(ours, theirs, strict=True):
-                    average.copy_(value)
-            elif self.avg_fn is not None:
-                for average, value in zip(ours, theirs, strict=True):
-                    n = self.n_averaged.to(average.device)
-                    average.copy_(self.avg_fn(average, value, n))
-            elif ours:
-                update = self.multi_avg_fn or get_swa_multi_avg_fn()
-                for a, b in _by_device_and_dtype(ours, theirs):
-                    update(a, b, self.n_averaged.to(a[0].device))
-            if not self.use_buffers:
-                for average, value in zip(self.module.buffers(), model.buffers(), strict=True):
-                    average.detach().copy_(value.detach().to(average.device))
-            self.n_averaged += 1
-
-        def _pairs(self, model):
-            ours, theirs = self.module.parameters(), model.parameters()
-            if self.use_buffers:
-                ours = itertools.chain(ours, self.module.buffers())
-                theirs = itertools.chain(theirs, model.buffers())
-            ours = [p.detach() for p in ours]
-            theirs = [p.detach() for p in theirs]
-            return ours, [t.to(o.device) for o, t in zip(ours, theirs, strict=True)]
-
-    AveragedModel.__module__ = __name__
-    AveragedModel.__qualname__ = "AveragedModel"
-    return AveragedModel
+    def _pairs(self, model):
+        ours, theirs = self.module.parameters(), model.parameters()
+        if self.use_buffers:
+            ours = itertools.chain(ours, self.module.buffers())
+            theirs = itertools.chain(theirs, model.buffers())
+        ours = [p.detach() for p in ours]
+        theirs = [p.detach() for p in theirs]
+        return ours, [t.to(o.device) for o, t in zip(ours, theirs, strict=True)]
 
 
 def _by_device_and_dtype(ours, theirs):
@@ -154,13 +150,6 @@ def _by_device_and_dtype(ours, theirs):
         lists[0].append(a)
         lists[1].append(b)
     return groups.values()
-
-
-def __getattr__(name: str) -> Any:
-    if name == "AveragedModel":
-        globals()[name] = _averaged_model()
-        return globals()[name]
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 @no_grad()
@@ -214,11 +203,11 @@ class SWALR(LRScheduler):
         self.anneal_epochs = anneal_epochs
         super().__init__(optimizer, last_epoch)
 
-    def anneal_func(self, t: Tensor) -> Any:
+    def anneal_func(self, t: float) -> float:
         """How much of the way is done at the fraction t of the time."""
         return t if self._anneal_strategy == "linear" else (1 - math.cos(math.pi * t)) / 2
 
-    def get_lr(self) -> Any:
+    def get_lr(self) -> list[float | Tensor]:
         """The rates after the present step."""
         self._check_caller()
         step = self._step_count - 1

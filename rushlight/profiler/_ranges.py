@@ -7,10 +7,12 @@ import functools
 import sys
 import threading
 from collections.abc import Callable
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar, cast
 
 from rushlight import _C
 from rushlight.types import Self
+
+_F = TypeVar("_F", bound=Callable[..., Any])
 
 __all__ = ["record_function"]
 
@@ -37,13 +39,13 @@ class record_function:
         _end(self._ranges.pop(), error is not None)
         return False
 
-    def __call__(self, function: Callable[..., Any]) -> Any:
+    def __call__(self, function: _F) -> _F:
         @functools.wraps(function)
         def timed(*args, **kwargs):
             with record_function(self.name, self.args):
                 return function(*args, **kwargs)
 
-        return timed
+        return cast(_F, timed)
 
 
 class _Shared:

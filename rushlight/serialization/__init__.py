@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import pickle
 from collections.abc import Callable
-from typing import IO, Any
+from typing import IO, Any, TypeVar
 
 from rushlight._C import UntypedStorage, device
 from rushlight._names.missing import names_missing_from
@@ -26,6 +26,8 @@ from rushlight.serialization._safe_globals import (
     safe_globals,
 )
 from rushlight.types import Device
+
+_T = TypeVar("_T")
 
 __all__ = [
     "LoadEndianness",
@@ -124,21 +126,21 @@ def register_package(priority: int, tagger: Any, deserializer: Any) -> None:
     run(priority, tagger, deserializer)
 
 
-def location_tag(storage: UntypedStorage) -> Any:
+def location_tag(storage: UntypedStorage) -> str:
     """The name that a file has for the place of a storage, such as 'cpu'."""
     from rushlight.serialization._devices import location_tag as run
 
     return run(storage)
 
 
-def default_restore_location(storage: UntypedStorage, location: str) -> Any:
+def default_restore_location(storage: UntypedStorage, location: str) -> UntypedStorage:
     """The storage at the place that a file names."""
     from rushlight.serialization._devices import default_restore_location as run
 
     return run(storage, location)
 
 
-def validate_cuda_device(location: str) -> Any:
+def validate_cuda_device(location: str) -> int:
     """The index of a CUDA location; raises where there is no such device."""
     from rushlight.serialization._devices import validate_cuda_device as run
 
@@ -152,7 +154,7 @@ def _get_layout(name):
     return layout(name)
 
 
-def normalize_storage_type(storage_type: Any) -> Any:
+def normalize_storage_type(storage_type: _T) -> _T:
     """The class of storages, whatever the device."""
     return storage_type
 

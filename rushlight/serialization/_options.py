@@ -26,7 +26,7 @@ _settings = _Settings()
 _this_thread = threading.local()
 
 
-def get_default_load_endianness() -> Any:
+def get_default_load_endianness() -> LoadEndianness | None:
     """The byte order assumed for files without a mark; None stands for little."""
     return _settings.endianness
 

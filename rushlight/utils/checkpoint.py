@@ -20,7 +20,7 @@ import traceback
 import warnings
 import weakref
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, TypeVar
 
 from rushlight import _C
 from rushlight import random as _random
@@ -30,6 +30,8 @@ from rushlight.autograd import _engine, graph
 from rushlight.autograd.function import Function
 from rushlight.autograd.grad_mode import enable_grad, no_grad
 from rushlight.utils._pytree import tree_map as tree_map  # programs import it from here
+
+_T = TypeVar("_T")
 
 __all__ = [
     "CheckpointError",
@@ -61,7 +63,9 @@ class CheckpointPolicy(enum.Enum):
     MUST_CPU_OFFLOAD = 4
 
 
-def noop_context_fn() -> Any:
+def noop_context_fn() -> tuple[
+    contextlib.AbstractContextManager[None], contextlib.AbstractContextManager[None]
+]:
     """The default context_fn: nothing around forward, nothing around the second run."""
     return contextlib.nullcontext(), contextlib.nullcontext()
 
@@ -84,12 +88,12 @@ class _Setting:
         globals()[self.name] = self.before
 
 
-def set_checkpoint_debug_enabled(enabled: bool | None) -> Any:
+def set_checkpoint_debug_enabled(enabled: bool | None) -> _Setting:
     """Inside a with block, checkpoints run with debug=enabled whatever they were given."""
     return _Setting("_debug", enabled)
 
 
-def set_checkpoint_early_stop(enable: bool) -> Any:
+def set_checkpoint_early_stop(enable: bool) -> _Setting:
     """Inside a with block, whether second runs stop once everything needed is there."""
     return _Setting("_early_stop", enable)
 
@@ -103,7 +107,7 @@ def set_device_states(devices: Any, states: Any, *, device_type: Any = None) -> 
     """Restores what get_device_states returned."""
 
 
-def detach_variable(inputs: tuple[Any, ...]) -> tuple[Tensor, ...]:
+def detach_variable(inputs: tuple[Any, ...]) -> tuple[Any, ...]:
     """The same arguments, tensors cut off from their graph but requiring gradients as before."""
     if not isinstance(inputs, tuple):
         raise RuntimeError("detach_variable: only a tuple of tensors is supported, not "
@@ -175,7 +179,7 @@ class CheckpointFunction(Function):
             return run_function(*args)
 
     @staticmethod
-    def backward(ctx: Any, *grads: Any) -> Any:
+    def backward(ctx: Any, *grads: Any) -> tuple[Any, ...]:
         if not _C._is_checkpoint_valid():
             raise RuntimeError(
                 "checkpoint: use_reentrant=True works with backward() without inputs= only, not "
@@ -361,7 +365,7 @@ def _without_reentry(function, args, kwargs, preserve, context_fn, determinism_c
 
 
 def checkpoint(
-    function: Callable[..., Any],
+    function: Callable[..., _T],
     *args: Any,
     use_reentrant: bool | None = None,
     context_fn: Any = noop_context_fn,
@@ -369,7 +373,7 @@ def checkpoint(
     debug: bool = False,
     early_stop: bool = True,
     **kwargs: Any,
-) -> Any:
+) -> _T:
     """``function(*args, **kwargs)``, keeping its arguments only and running it again in backward.
 
     ``preserve_rng_state=True`` (the default) gives the second run the same random numbers.

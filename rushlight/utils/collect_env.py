@@ -5,19 +5,20 @@ from __future__ import annotations
 import platform
 import subprocess
 import sys
+from collections.abc import Callable, Sequence
 from typing import Any
 
 __all__ = ["get_env_info", "get_pretty_env_info", "main", "run"]
 
 
-def run(command: Any) -> Any:
+def run(command: str | Sequence[str]) -> tuple[int, str, str]:
     """Runs a command; its exit status, output and errors."""
     shell = isinstance(command, str)
     done = subprocess.run(command, capture_output=True, text=True, shell=shell, check=False)
     return done.returncode, done.stdout.strip(), done.stderr.strip()
 
 
-def get_env_info() -> Any:
+def get_env_info() -> dict[str, Any]:
     """The facts as a dict."""
     import importlib.metadata
 
@@ -52,7 +53,9 @@ def _cpu_name():
         return platform.processor()
 
 
-def get_nvidia_driver_version(run_lambda: Any = run) -> Any:
+def get_nvidia_driver_version(
+    run_lambda: Callable[..., tuple[int, str, str]] = run,
+) -> str | None:
     """The version of the GPU driver, or None."""
     try:
         status, out, _ = run_lambda(
@@ -63,7 +66,7 @@ def get_nvidia_driver_version(run_lambda: Any = run) -> Any:
     return out.split("\n")[0] if status == 0 and out else None
 
 
-def get_pretty_env_info() -> Any:
+def get_pretty_env_info() -> str:
     """The facts as text."""
     return "\n".join(f"{name}: {value}" for name, value in get_env_info().items())
 

@@ -7,17 +7,19 @@ a model forms itself (`a @ b`) are not seen.
 from __future__ import annotations
 
 from collections import defaultdict
-from typing import Any, Literal
+from collections.abc import Callable
+from typing import Any, Literal, TypeVar
 
-from rushlight._C import Tensor
 from rushlight._names.missing import names_missing_from
 from rushlight.nn.modules.module import Module
 from rushlight.types import Self
 
+_F = TypeVar("_F", bound=Callable[..., Any])
+
 __all__ = ["FlopCounterMode", "register_flop_formula"]
 
 
-def register_flop_formula(targets: Tensor, get_raw: bool = False) -> Any:
+def register_flop_formula(targets: Any, get_raw: bool = False) -> Callable[[_F], _F]:
     """A decorator that leaves the function as it is: operators are not counted one by one."""
     return lambda function: function
 
@@ -60,11 +62,11 @@ class FlopCounterMode:
         """The number of operations."""
         return sum(self._counts.values())
 
-    def get_flop_counts(self) -> dict[str, dict[Any, int]]:
+    def get_flop_counts(self) -> dict[str, dict[str, int]]:
         """The numbers by kind of layer, under the name that PyTorch gives the whole model."""
         return {"Global": dict(self._counts)}
 
-    def get_table(self, depth: Any = None) -> Any:
+    def get_table(self, depth: int | None = None) -> str:
         """The numbers as text."""
         total = self.get_total_flops()
         rows = [("Layer", "FLOP", "% Total"), ("Global", f"{total:,}", "100.00%")]

@@ -5,11 +5,14 @@ from __future__ import annotations
 import itertools
 import weakref
 from collections import OrderedDict
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 from rushlight import _C
 from rushlight._C import Tensor
 from rushlight.types import Self
+
+_F = TypeVar("_F", bound=Callable[..., Any])
 
 _ids = itertools.count()
 
@@ -54,9 +57,9 @@ class RemovableHandle(metaclass=_HandleMeta):
         self.remove()
 
 
-def unserializable_hook(f: Any) -> Any:
+def unserializable_hook(f: _F) -> _F:
     """Marks a hook that is not meant to be saved with its tensor."""
-    f.__torch_unserializable__ = True
+    f.__torch_unserializable__ = True  # type: ignore[attr-defined]
     return f
 
 

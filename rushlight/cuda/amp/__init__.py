@@ -5,11 +5,13 @@ from __future__ import annotations
 import functools
 import warnings
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar, overload
 
 from rushlight import _C, amp
 from rushlight.amp._old_spellings import DeviceAutocast, DeviceGradScaler
 from rushlight.types import _dtype
+
+_F = TypeVar("_F", bound=Callable[..., Any])
 
 __all__ = ["GradScaler", "autocast", "custom_bwd", "custom_fwd"]
 
@@ -31,7 +33,13 @@ class GradScaler(DeviceGradScaler):
     _of = "cuda"
 
 
-def custom_fwd(fwd: Callable[..., Any] | None = None, *, cast_inputs: Any = None) -> Any:
+@overload
+def custom_fwd(fwd: _F, *, cast_inputs: _dtype | None = None) -> _F: ...
+@overload
+def custom_fwd(fwd: None = None, *, cast_inputs: _dtype | None = None) -> Callable[[_F], _F]: ...
+def custom_fwd(
+    fwd: Callable[..., Any] | None = None, *, cast_inputs: _dtype | None = None
+) -> Callable[..., Any]:
     """amp.custom_fwd(..., device_type="cuda")."""
     warnings.warn("cuda.amp.custom_fwd is deprecated; write amp.custom_fwd(device_type='cuda')",
                   FutureWarning, stacklevel=2)  # fmt: skip
@@ -39,7 +47,7 @@ def custom_fwd(fwd: Callable[..., Any] | None = None, *, cast_inputs: Any = None
     return decorate if fwd is None else decorate(fwd)
 
 
-def custom_bwd(bwd: Callable[..., Any]) -> Any:
+def custom_bwd(bwd: _F) -> _F:
     """amp.custom_bwd(device_type="cuda")."""
     warnings.warn("cuda.amp.custom_bwd is deprecated; write amp.custom_bwd(device_type='cuda')",
                   FutureWarning, stacklevel=2)  # fmt: skip

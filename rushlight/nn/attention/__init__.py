@@ -41,7 +41,9 @@ _order = [
 
 
 @contextlib.contextmanager
-def sdpa_kernel(backends: Any, set_priority: bool = False) -> Iterator[Any]:
+def sdpa_kernel(
+    backends: SDPBackend | list[SDPBackend], set_priority: bool = False
+) -> Iterator[dict[str, Any]]:
     """Which ways of computing attention are allowed in the with block.
 
     FLASH_ATTENTION and EFFICIENT_ATTENTION are our own kernels, CUDNN_ATTENTION is cuDNN's (GPUs,

@@ -86,14 +86,14 @@ class CausalBias(_C.Tensor):
         return repr(self._materialize())
 
 
-def causal_upper_left(*size: Any) -> Any:
+def causal_upper_left(*size: int) -> CausalBias:
     """Query i sees the keys 0 to i, counted from the start: scores of shape `size`."""
     if len(size) != 2:
         raise AssertionError(f"causal_upper_left: expects two lengths, got {size}")
     return CausalBias(CausalVariant.UPPER_LEFT, *size)
 
 
-def causal_lower_right(*size: Any) -> Any:
+def causal_lower_right(*size: int) -> CausalBias:
     """The last query sees all keys, the one before all but the last one, and so on."""
     if len(size) != 2:
         raise AssertionError(f"causal_lower_right: expects two lengths, got {size}")

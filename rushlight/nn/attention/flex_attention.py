@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple, overload
 
 from rushlight import _C
 from rushlight._C import Tensor
@@ -33,8 +33,8 @@ class AuxRequest(NamedTuple):
 class AuxOutput(NamedTuple):
     """What it was asked for; None for the rest."""
 
-    lse: object = None
-    max_scores: object = None
+    lse: Tensor | None = None
+    max_scores: Tensor | None = None
 
 
 def noop_mask(batch: Tensor, head: Tensor, token_q: Tensor, token_kv: Tensor) -> Tensor:
@@ -251,10 +251,32 @@ def _check_block_mask(block_mask, query, key):
             )
 
 
-def flex_attention(query: Tensor, key: Tensor, value: Tensor, score_mod: Any = None,
+@overload
+def flex_attention(query: Tensor, key: Tensor, value: Tensor,
+                   score_mod: Callable[..., Tensor] | None = None,
+                   block_mask: BlockMask | None = None, scale: float | None = None,
+                   enable_gqa: bool = False, return_lse: Literal[False] = False,
+                   kernel_options: Any = None,
+                   *, return_aux: None = None) -> Tensor: ...  # fmt: skip
+@overload
+def flex_attention(query: Tensor, key: Tensor, value: Tensor,
+                   score_mod: Callable[..., Tensor] | None = None,
+                   block_mask: BlockMask | None = None, scale: float | None = None,
+                   enable_gqa: bool = False, *, return_lse: Literal[True],
+                   kernel_options: Any = None,
+                   return_aux: None = None) -> tuple[Tensor, Tensor]: ...  # fmt: skip
+@overload
+def flex_attention(query: Tensor, key: Tensor, value: Tensor,
+                   score_mod: Callable[..., Tensor] | None = None,
                    block_mask: BlockMask | None = None, scale: float | None = None,
                    enable_gqa: bool = False, return_lse: bool = False, kernel_options: Any = None,
-                   *, return_aux: Any = None) -> Any:  # fmt: skip
+                   *, return_aux: AuxRequest) -> tuple[Tensor, AuxOutput]: ...  # fmt: skip
+def flex_attention(query: Tensor, key: Tensor, value: Tensor,
+                   score_mod: Callable[..., Tensor] | None = None,
+                   block_mask: BlockMask | None = None, scale: float | None = None,
+                   enable_gqa: bool = False, return_lse: bool = False, kernel_options: Any = None,
+                   *, return_aux: AuxRequest | None = None
+                   ) -> Tensor | tuple[Tensor, Tensor | AuxOutput]:  # fmt: skip
     """softmax(score_mod(query @ key.T * scale)) @ value, where block_mask lets a query look.
 
     score_mod(score, b, h, q_idx, kv_idx) is called as if for one score, and may use other tensors.

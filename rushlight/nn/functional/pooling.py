@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias, overload
 
 from rushlight import _C
 from rushlight._autocast import autocast_policy
@@ -19,6 +19,39 @@ __all__ = [
     "max_pool1d_with_indices", "max_pool2d", "max_pool2d_with_indices", "max_pool3d",
     "max_pool3d_with_indices", "max_unpool1d", "max_unpool2d", "max_unpool3d",
 ]  # fmt: skip
+
+_OutputSize: TypeAlias = int | Sequence[int | None]  # None stands for the input's size
+
+if TYPE_CHECKING:
+    # What the pools that are made in a loop below look like.
+
+    class _MaxPool(Protocol):
+        @overload
+        def __call__(self, input: Tensor, kernel_size: int | Sequence[int],
+                     stride: int | Sequence[int] | None = None, padding: int | Sequence[int] = 0,
+                     dilation: int | Sequence[int] = 1, ceil_mode: bool = False,
+                     return_indices: Literal[False] = False) -> Tensor: ...  # fmt: skip
+        @overload
+        def __call__(self, input: Tensor, kernel_size: int | Sequence[int],
+                     stride: int | Sequence[int] | None = None, padding: int | Sequence[int] = 0,
+                     dilation: int | Sequence[int] = 1, ceil_mode: bool = False, *,
+                     return_indices: Literal[True]) -> tuple[Tensor, Tensor]: ...  # fmt: skip
+
+    class _FractionalMaxPool(Protocol):
+        @overload
+        def __call__(self, input: Tensor, kernel_size: int | Sequence[int],
+                     output_size: int | Sequence[int] | None = None,
+                     output_ratio: float | Sequence[float] | None = None,
+                     return_indices: Literal[False] = False,
+                     _random_samples: Tensor | None = None) -> Tensor: ...  # fmt: skip
+        @overload
+        def __call__(self, input: Tensor, kernel_size: int | Sequence[int],
+                     output_size: int | Sequence[int] | None = None,
+                     output_ratio: float | Sequence[float] | None = None, *,
+                     return_indices: Literal[True],
+                     _random_samples: Tensor | None = None
+                     ) -> tuple[Tensor, Tensor]: ...  # fmt: skip
+
 
 _WITH_INDICES = {
     1: _C.max_pool1d_with_indices,
@@ -40,7 +73,8 @@ def _max_pool(dims):
     def max_pool(input: Tensor, kernel_size: int | Sequence[int],
                  stride: int | Sequence[int] | None = None, padding: int | Sequence[int] = 0,
                  dilation: int | Sequence[int] = 1, ceil_mode: bool = False,
-                 return_indices: bool = False) -> Any:  # fmt: skip
+                 return_indices: bool = False
+                 ) -> Tensor | tuple[Tensor, Tensor]:  # fmt: skip
         pool = _WITH_INDICES[dims] if return_indices else _VALUES[dims]
         stride = () if stride is None else stride
         return pool(input, kernel_size, stride, padding, dilation, ceil_mode)
@@ -54,6 +88,9 @@ def _max_pool(dims):
     return max_pool, with_indices
 
 
+max_pool1d: _MaxPool
+max_pool2d: _MaxPool
+max_pool3d: _MaxPool
 max_pool1d, max_pool1d_with_indices = _max_pool(1)
 max_pool2d, max_pool2d_with_indices = _max_pool(2)
 max_pool3d, max_pool3d_with_indices = _max_pool(3)
@@ -92,50 +129,80 @@ def _output_size(input, output_size, dims):
     return tuple(n if o is None else o for o, n in zip(output_size, sizes, strict=True))
 
 
-def adaptive_avg_pool2d(input: Tensor, output_size: int | Sequence[int]) -> Tensor:
+def adaptive_avg_pool2d(input: Tensor, output_size: _OutputSize) -> Tensor:
     """Averages of as many windows as output_size asks for."""
     return _C._adaptive_avg_pool2d(input, _output_size(input, output_size, 2))
 
 
-def adaptive_avg_pool3d(input: Tensor, output_size: int | Sequence[int]) -> Tensor:
+def adaptive_avg_pool3d(input: Tensor, output_size: _OutputSize) -> Tensor:
     """Averages of as many windows as output_size asks for."""
     return _C._adaptive_avg_pool3d(input, _output_size(input, output_size, 3))
 
 
 def adaptive_max_pool1d_with_indices(
-    input: Tensor, output_size: int | Sequence[int], return_indices: bool = False
+    input: Tensor, output_size: _OutputSize, return_indices: bool = False
 ) -> tuple[Tensor, Tensor]:
     """The largest elements of as many windows as output_size asks for, and their places."""
     return _C.adaptive_max_pool1d(input, _output_size(input, output_size, 1))
 
 
 def adaptive_max_pool2d_with_indices(
-    input: Tensor, output_size: int | Sequence[int], return_indices: bool = False
+    input: Tensor, output_size: _OutputSize, return_indices: bool = False
 ) -> tuple[Tensor, Tensor]:
     """The largest elements of as many windows as output_size asks for, and their places."""
     return _C._adaptive_max_pool2d(input, _output_size(input, output_size, 2))
 
 
 def adaptive_max_pool3d_with_indices(
-    input: Tensor, output_size: int | Sequence[int], return_indices: bool = False
+    input: Tensor, output_size: _OutputSize, return_indices: bool = False
 ) -> tuple[Tensor, Tensor]:
     """The largest elements of as many windows as output_size asks for, and their places."""
     return _C._adaptive_max_pool3d(input, _output_size(input, output_size, 3))
 
 
-def adaptive_max_pool1d(input: Tensor, output_size: Any, return_indices: bool = False) -> Any:
+@overload
+def adaptive_max_pool1d(
+    input: Tensor, output_size: _OutputSize, return_indices: Literal[False] = False
+) -> Tensor: ...
+@overload
+def adaptive_max_pool1d(
+    input: Tensor, output_size: _OutputSize, return_indices: Literal[True]
+) -> tuple[Tensor, Tensor]: ...
+def adaptive_max_pool1d(
+    input: Tensor, output_size: _OutputSize, return_indices: bool = False
+) -> Tensor | tuple[Tensor, Tensor]:
     """The largest elements of as many windows as output_size asks for."""
     pair = adaptive_max_pool1d_with_indices(input, output_size)
     return pair if return_indices else pair[0]
 
 
-def adaptive_max_pool2d(input: Tensor, output_size: Any, return_indices: bool = False) -> Any:
+@overload
+def adaptive_max_pool2d(
+    input: Tensor, output_size: _OutputSize, return_indices: Literal[False] = False
+) -> Tensor: ...
+@overload
+def adaptive_max_pool2d(
+    input: Tensor, output_size: _OutputSize, return_indices: Literal[True]
+) -> tuple[Tensor, Tensor]: ...
+def adaptive_max_pool2d(
+    input: Tensor, output_size: _OutputSize, return_indices: bool = False
+) -> Tensor | tuple[Tensor, Tensor]:
     """The largest elements of as many windows as output_size asks for."""
     pair = adaptive_max_pool2d_with_indices(input, output_size)
     return pair if return_indices else pair[0]
 
 
-def adaptive_max_pool3d(input: Tensor, output_size: Any, return_indices: bool = False) -> Any:
+@overload
+def adaptive_max_pool3d(
+    input: Tensor, output_size: _OutputSize, return_indices: Literal[False] = False
+) -> Tensor: ...
+@overload
+def adaptive_max_pool3d(
+    input: Tensor, output_size: _OutputSize, return_indices: Literal[True]
+) -> tuple[Tensor, Tensor]: ...
+def adaptive_max_pool3d(
+    input: Tensor, output_size: _OutputSize, return_indices: bool = False
+) -> Tensor | tuple[Tensor, Tensor]:
     """The largest elements of as many windows as output_size asks for."""
     pair = adaptive_max_pool3d_with_indices(input, output_size)
     return pair if return_indices else pair[0]
@@ -178,7 +245,8 @@ def _fractional(dims):
     def pool(input: Tensor, kernel_size: int | Sequence[int],
              output_size: int | Sequence[int] | None = None,
              output_ratio: float | Sequence[float] | None = None, return_indices: bool = False,
-             _random_samples: Tensor | None = None) -> Any:  # fmt: skip
+             _random_samples: Tensor | None = None
+             ) -> Tensor | tuple[Tensor, Tensor]:  # fmt: skip
         pair = with_indices(
             input, kernel_size, output_size, output_ratio, return_indices, _random_samples
         )
@@ -192,6 +260,8 @@ def _fractional(dims):
     return policy(pool), policy(with_indices)
 
 
+fractional_max_pool2d: _FractionalMaxPool
+fractional_max_pool3d: _FractionalMaxPool
 fractional_max_pool2d, fractional_max_pool2d_with_indices = _fractional(2)
 fractional_max_pool3d, fractional_max_pool3d_with_indices = _fractional(3)
 

@@ -96,7 +96,7 @@ class ModuleConversion:
         if new_grad is not None and (new_grad is not grad or out.grad is not grad):
             out.grad = new_grad.requires_grad_(grad.requires_grad)
 
-    def to(self, *args: Any, **kwargs: Any) -> Any:
+    def to(self, *args: Any, **kwargs: Any) -> Self:
         """Moves and converts in place: to(device), to(dtype), to(tensor), memory_format=...
 
         Only floating point and complex tensors change their dtype.

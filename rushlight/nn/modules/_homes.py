@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import importlib
 import sys
+from collections.abc import Callable
 from typing import Any
 
 _ELSEWHERE = {
@@ -28,7 +29,7 @@ def live_in(home: Any, *classes: Any) -> None:
         cls.__module__ = f"rushlight.nn.modules.{home}"
 
 
-def getattr_of(module: str) -> Any:
+def getattr_of(module: str) -> Callable[[str], Any]:
     """The module's __getattr__: PyTorch's classes of that place that lie in another file here."""
     names, source = _ELSEWHERE[module.rpartition(".")[2]]
 

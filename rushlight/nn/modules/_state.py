@@ -61,7 +61,7 @@ class ModuleState:
         """Override together with set_extra_state to save more than tensors; must be picklable."""
         raise RuntimeError("get_extra_state: this module class does not define it")
 
-    def set_extra_state(self, state: Any) -> Any:
+    def set_extra_state(self, state: Any) -> None:
         """Takes back what get_extra_state returned."""
         raise RuntimeError("set_extra_state: this module class does not define it")
 
@@ -145,17 +145,17 @@ class ModuleState:
             self._load_state_dict_pre_hooks, _BoundHook(hook, self) if with_module else hook
         )
 
-    def register_load_state_dict_pre_hook(self, hook: Callable[..., Any]) -> Any:
+    def register_load_state_dict_pre_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
         """hook(module, state_dict, prefix, local_metadata, strict, missing, unexpected, errors)."""
         return self._register_load_state_dict_pre_hook(hook, with_module=True)
 
-    def register_load_state_dict_post_hook(self, hook: Callable[..., Any]) -> Any:
+    def register_load_state_dict_post_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
         """hook(module, incompatible_keys) runs afterwards and may change the lists in place."""
         return _add(self._load_state_dict_post_hooks, hook)
 
     def load_state_dict(
         self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False
-    ) -> Any:
+    ) -> _IncompatibleKeys:
         """Copies the tensors of a state dict into this module and its children.
 
         strict: every key must be used, and every tensor of the module found. assign: the tensors of

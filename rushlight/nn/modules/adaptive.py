@@ -68,7 +68,7 @@ class AdaptiveLogSoftmaxWithLoss(Module):
             first.reset_parameters()
             second.reset_parameters()
 
-    def forward(self, input: Tensor, target: Tensor) -> Any:
+    def forward(self, input: Tensor, target: Tensor) -> _ASMoutput:
         batched = target.dim() > 0
         if target.dim() > 1:
             raise RuntimeError(

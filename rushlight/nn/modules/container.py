@@ -292,7 +292,7 @@ class ModuleDict(Module):
             self[key] = module
 
 
-def key_value_pairs(name: str, given: Any) -> Any:
+def key_value_pairs(name: str, given: Any) -> list[tuple[Any, Any]]:
     """The pairs of a mapping or of an iterable of pairs; checks the latter."""
     if not isinstance(given, Iterable):
         raise TypeError(

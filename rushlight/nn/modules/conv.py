@@ -32,6 +32,15 @@ class _ConvNd(Module):
     __constants__ = """stride padding dilation groups padding_mode output_padding in_channels
 out_channels kernel_size""".split()
     dims: Any = None
+    in_channels: int
+    out_channels: int
+    kernel_size: tuple[int, ...]
+    stride: tuple[int, ...]
+    padding: str | tuple[int, ...]
+    dilation: tuple[int, ...]
+    output_padding: tuple[int, ...]
+    groups: int
+    padding_mode: str
     weight: Parameter
     bias: Parameter | None
     transposed = False

@@ -57,7 +57,7 @@ class LazyModuleMixin:
             if param is not None and given is not None and is_lazy(param) and not is_lazy(given):
                 param.materialize(given.shape)
 
-    def initialize_parameters(self, *args: Any, **kwargs: Any) -> Any:
+    def initialize_parameters(self, *args: Any, **kwargs: Any) -> None:
         """Gives shapes to the parameters; gets the arguments of the first forward."""
         raise NotImplementedError(
             f"{type(self).__name__}: a lazy module defines initialize_parameters"

@@ -88,19 +88,40 @@ class _LazyConvTranspose(_LazyConv):
         self._make_lazy(out_channels, bias, device, dtype)
 
 
-def _lazy(cls):
-    doc = f"{cls.__name__} that takes in_channels from its first input."
-    members = {"cls_to_become": cls, "__module__": __name__, "__doc__": doc}
-    base = _LazyConvTranspose if cls.transposed else _LazyConv
-    return type(f"Lazy{cls.__name__}", (base, cls), members)
+class LazyConv1d(_LazyConv, conv.Conv1d):
+    """Conv1d that takes in_channels from its first input."""
+
+    cls_to_become = conv.Conv1d
 
 
-LazyConv1d = _lazy(conv.Conv1d)
-LazyConv2d = _lazy(conv.Conv2d)
-LazyConv3d = _lazy(conv.Conv3d)
-LazyConvTranspose1d = _lazy(conv.ConvTranspose1d)
-LazyConvTranspose2d = _lazy(conv.ConvTranspose2d)
-LazyConvTranspose3d = _lazy(conv.ConvTranspose3d)
+class LazyConv2d(_LazyConv, conv.Conv2d):
+    """Conv2d that takes in_channels from its first input."""
+
+    cls_to_become = conv.Conv2d
+
+
+class LazyConv3d(_LazyConv, conv.Conv3d):
+    """Conv3d that takes in_channels from its first input."""
+
+    cls_to_become = conv.Conv3d
+
+
+class LazyConvTranspose1d(_LazyConvTranspose, conv.ConvTranspose1d):
+    """ConvTranspose1d that takes in_channels from its first input."""
+
+    cls_to_become = conv.ConvTranspose1d
+
+
+class LazyConvTranspose2d(_LazyConvTranspose, conv.ConvTranspose2d):
+    """ConvTranspose2d that takes in_channels from its first input."""
+
+    cls_to_become = conv.ConvTranspose2d
+
+
+class LazyConvTranspose3d(_LazyConvTranspose, conv.ConvTranspose3d):
+    """ConvTranspose3d that takes in_channels from its first input."""
+
+    cls_to_become = conv.ConvTranspose3d
 
 
 live_in("conv", LazyConv1d, LazyConv2d, LazyConv3d)

@@ -84,20 +84,40 @@ class _LazyNormBase(LazyModuleMixin):
             self.num_features = known.shape[0] if known is not None else input.shape[1]
 
 
-def _lazy(cls):
-    """The lazy version of a normalisation."""
-    name = f"Lazy{cls.__name__}"
-    doc = f"{cls.__name__} that takes num_features from its first input."
-    members = {"cls_to_become": cls, "__module__": __name__, "__doc__": doc}
-    return type(name, (_LazyNormBase, cls), members)
+class LazyBatchNorm1d(_LazyNormBase, BatchNorm1d):
+    """BatchNorm1d that takes num_features from its first input."""
+
+    cls_to_become = BatchNorm1d
 
 
-LazyBatchNorm1d = _lazy(BatchNorm1d)
-LazyBatchNorm2d = _lazy(BatchNorm2d)
-LazyBatchNorm3d = _lazy(BatchNorm3d)
-LazyInstanceNorm1d = _lazy(InstanceNorm1d)
-LazyInstanceNorm2d = _lazy(InstanceNorm2d)
-LazyInstanceNorm3d = _lazy(InstanceNorm3d)
+class LazyBatchNorm2d(_LazyNormBase, BatchNorm2d):
+    """BatchNorm2d that takes num_features from its first input."""
+
+    cls_to_become = BatchNorm2d
+
+
+class LazyBatchNorm3d(_LazyNormBase, BatchNorm3d):
+    """BatchNorm3d that takes num_features from its first input."""
+
+    cls_to_become = BatchNorm3d
+
+
+class LazyInstanceNorm1d(_LazyNormBase, InstanceNorm1d):
+    """InstanceNorm1d that takes num_features from its first input."""
+
+    cls_to_become = InstanceNorm1d
+
+
+class LazyInstanceNorm2d(_LazyNormBase, InstanceNorm2d):
+    """InstanceNorm2d that takes num_features from its first input."""
+
+    cls_to_become = InstanceNorm2d
+
+
+class LazyInstanceNorm3d(_LazyNormBase, InstanceNorm3d):
+    """InstanceNorm3d that takes num_features from its first input."""
+
+    cls_to_become = InstanceNorm3d
 
 
 live_in("linear", LazyLinear)

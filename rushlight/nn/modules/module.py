@@ -6,7 +6,7 @@ import itertools
 import sys
 from collections import OrderedDict
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from rushlight._C import Tensor
 from rushlight.nn.modules import _hooks
@@ -30,6 +30,9 @@ from rushlight.nn.modules._state import ModuleState, _IncompatibleKeys
 from rushlight.nn.modules._tree import ModuleTree, _addindent
 from rushlight.nn.parameter import Buffer, Parameter
 
+if TYPE_CHECKING:
+    from rushlight.nn.modules._summary import Summary
+
 __all__ = [
     "_EXTRA_STATE_KEY_SUFFIX",
     "Module",
@@ -46,7 +49,7 @@ __all__ = [
 ]
 
 
-def _forward_unimplemented(self: Any, *input: Any) -> Any:
+def _forward_unimplemented(self: Any, *input: Any) -> NoReturn:
     """Computes the module's result. Every subclass defines it."""
     raise NotImplementedError(f"{type(self).__name__}: this module defines no forward()")
 
@@ -305,7 +308,7 @@ class Module(ModuleTree, ModuleState, ModuleConversion, ModuleHooks):
 
         compile_in_place(self, *args, **kwargs)
 
-    def summary(self, *inputs: Any, **kwargs: Any) -> Any:
+    def summary(self, *inputs: Any, **kwargs: Any) -> Summary:
         """Runs the module on the inputs; prints and returns a table of its parts.
 
         The table has output shapes, parameters, multiply-adds and memory of outputs, by module.

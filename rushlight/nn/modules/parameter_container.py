@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Iterable, Iterator, KeysView, Mapping
-from typing import Any
+from typing import Any, NoReturn, overload
 
 from rushlight._C import Tensor
 from rushlight.nn.modules._homes import live_in
@@ -54,7 +54,11 @@ class ParameterList(Module):
             raise IndexError(f"ParameterList: index {index} is out of range for {len(self)} values")
         return str(index % len(self))
 
-    def __getitem__(self, index: Any) -> Any:
+    @overload
+    def __getitem__(self, index: int) -> Any: ...
+    @overload
+    def __getitem__(self, index: slice) -> Self: ...
+    def __getitem__(self, index: int | slice) -> Any:
         if isinstance(index, slice):
             out = type(self)()
             for i in range(len(self))[index]:
@@ -101,7 +105,7 @@ class ParameterList(Module):
     def __repr__(self) -> str:
         return _print(self, enumerate(self))
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, *args: Any, **kwargs: Any) -> NoReturn:
         raise RuntimeError("ParameterList holds parameters and cannot be called")
 
 
@@ -203,7 +207,7 @@ class ParameterDict(Module):
     def __repr__(self) -> str:
         return _print(self, self.items())
 
-    def __call__(self, input: Tensor) -> Any:
+    def __call__(self, input: Tensor) -> NoReturn:
         raise RuntimeError("ParameterDict holds parameters and cannot be called")
 
     def __or__(self, other: ParameterDict) -> ParameterDict:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import numbers
 import warnings
-from typing import Any
+from typing import Any, overload
 
 from rushlight import _C
 from rushlight._C import Tensor
@@ -180,7 +180,7 @@ proj_size""".split()
         self.check_input(input, batch_sizes)
         self.check_hidden_size(hidden, self.get_expected_hidden_size(input, batch_sizes))
 
-    def permute_hidden(self, hx: Any, permutation: Tensor | None) -> Any:
+    def permute_hidden(self, hx: Tensor, permutation: Tensor | None) -> Tensor:
         """The state with its sequences in another order."""
         return hx if permutation is None else apply_permutation(hx, permutation)
 
@@ -235,7 +235,7 @@ proj_size""".split()
             h = h.squeeze(1)
         return self._pack(output, packed, single), self.permute_hidden(h, back)
 
-    def multiply_adds(self, args: Any, output: Tensor) -> Any:
+    def multiply_adds(self, args: Any, output: Tensor) -> int:
         """For summary(): every weight meets every step of every sequence."""
         out = output[0].data if isinstance(output[0], PackedSequence) else output[0]
         weights = sum(w.numel() for w in self._flat_weights if w.dim() == 2)
@@ -286,7 +286,15 @@ class RNN(RNNBase):
         self.nonlinearity = nonlinearity
         super().__init__(f"RNN_{nonlinearity.upper()}", *args, **kwargs)
 
-    def forward(self, input: Tensor, hx: Any = None) -> Any:
+    @overload
+    def forward(self, input: Tensor, hx: Tensor | None = None) -> tuple[Tensor, Tensor]: ...
+    @overload
+    def forward(
+        self, input: PackedSequence, hx: Tensor | None = None
+    ) -> tuple[PackedSequence, Tensor]: ...
+    def forward(
+        self, input: Tensor | PackedSequence, hx: Tensor | None = None
+    ) -> tuple[Tensor | PackedSequence, Tensor]:
         function = _C.rnn_tanh if self.mode == "RNN_TANH" else _C.rnn_relu
         return self._forward_one_state(function, input, hx)
 
@@ -303,7 +311,15 @@ class GRU(RNNBase):
             raise ValueError("proj_size is for LSTM only, not for GRU")
         super().__init__("GRU", *args, **kwargs)
 
-    def forward(self, input: Tensor, hx: Any = None) -> Any:
+    @overload
+    def forward(self, input: Tensor, hx: Tensor | None = None) -> tuple[Tensor, Tensor]: ...
+    @overload
+    def forward(
+        self, input: PackedSequence, hx: Tensor | None = None
+    ) -> tuple[PackedSequence, Tensor]: ...
+    def forward(
+        self, input: Tensor | PackedSequence, hx: Tensor | None = None
+    ) -> tuple[Tensor | PackedSequence, Tensor]:
         return self._forward_one_state(_C.gru, input, hx)
 
 
@@ -334,13 +350,25 @@ class LSTM(RNNBase):
         self.check_hidden_size(hidden[1], self.get_expected_cell_size(input, batch_sizes),
                                "the initial c must have shape {}, got {}")  # fmt: skip
 
-    def permute_hidden(self, hx: Any, permutation: Tensor | None) -> Any:
+    def permute_hidden(  # type: ignore[override]
+        self, hx: tuple[Tensor, Tensor], permutation: Tensor | None
+    ) -> tuple[Tensor, Tensor]:
         """The states with their sequences in another order."""
         if permutation is None:
             return hx
         return apply_permutation(hx[0], permutation), apply_permutation(hx[1], permutation)
 
-    def forward(self, input: Tensor, hx: Any = None) -> Any:
+    @overload
+    def forward(
+        self, input: Tensor, hx: tuple[Tensor, Tensor] | None = None
+    ) -> tuple[Tensor, tuple[Tensor, Tensor]]: ...
+    @overload
+    def forward(
+        self, input: PackedSequence, hx: tuple[Tensor, Tensor] | None = None
+    ) -> tuple[PackedSequence, tuple[Tensor, Tensor]]: ...
+    def forward(
+        self, input: Tensor | PackedSequence, hx: tuple[Tensor, Tensor] | None = None
+    ) -> tuple[Tensor | PackedSequence, tuple[Tensor, Tensor]]:
         packed = *_, single = self._unpack(input)
         input, batch_sizes, order, back, _ = packed
         self.check_input(input, batch_sizes)
@@ -355,7 +383,7 @@ class LSTM(RNNBase):
                 )  # fmt: skip
             if batch_sizes is None:
                 self._check_state_dims(hx, single)
-                hx = tuple(s.unsqueeze(1) for s in hx) if single else hx
+                hx = (hx[0].unsqueeze(1), hx[1].unsqueeze(1)) if single else hx
             hx = self.permute_hidden(hx, order)
             self._check_states(input, hx, batch_sizes)
         output, h, c = self._call(_C.lstm, input, batch_sizes, tuple(hx))
@@ -393,7 +421,7 @@ class RNNCellBase(Module):
         for weight in self.parameters():
             init.uniform_(weight, -bound, bound)
 
-    def multiply_adds(self, args: Any, output: Tensor) -> Any:
+    def multiply_adds(self, args: Any, output: Tensor) -> int:
         """For summary(): every weight meets every sequence."""
         h = output[0] if isinstance(output, tuple) else output
         return h.numel() // self.hidden_size * (self.weight_ih.numel() + self.weight_hh.numel())

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["Embedding", "EmbeddingBag"]
 
 
-def check_padding_idx(padding_idx: int | None, num_embeddings: Any) -> Any:
+def check_padding_idx(padding_idx: int | None, num_embeddings: int) -> int | None:
     """The index of the row without gradient, counted from the front."""
     if padding_idx is None:
         return None

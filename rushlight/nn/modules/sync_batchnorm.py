@@ -35,7 +35,7 @@ class SyncBatchNorm(_BatchNorm):
             raise ValueError(f"expected at least 2D input, got shape {list(input.shape)}")
 
     @classmethod
-    def convert_sync_batchnorm(cls, module: Module, process_group: Any = None) -> Any:
+    def convert_sync_batchnorm(cls, module: Module, process_group: Any = None) -> Module:
         """The module with each BatchNorm in it replaced by a SyncBatchNorm of the same state."""
         result = module
         if isinstance(module, (BatchNorm1d, BatchNorm2d, BatchNorm3d)):

@@ -97,7 +97,7 @@ class DataParallel(Module):
         inputs: tuple[Any, ...],
         kwargs: dict[str, Any] | None,
         device_ids: Sequence[int | Device],
-    ) -> Any:
+    ) -> tuple[tuple[Any, ...], tuple[dict[str, Any], ...]]:
         """Arguments, cut for the devices."""
         return scatter_kwargs(inputs, kwargs, device_ids, dim=self.dim)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NoReturn
 
 import rushlight
 from rushlight import distributed
@@ -155,7 +155,7 @@ class DistributedDataParallel(Module):
         finally:
             self.require_backward_grad_sync = before
 
-    def join(self, *args: Any, **kwargs: Any) -> Any:
+    def join(self, *args: Any, **kwargs: Any) -> NoReturn:
         """Not there yet: ranks with unequal numbers of batches."""
         raise NotImplementedError(
             "DistributedDataParallel.join: not there yet; give all ranks equally many batches, as "

@@ -13,7 +13,7 @@ from rushlight.types import Device
 __all__ = ["gather", "scatter", "scatter_kwargs"]
 
 
-def scatter(inputs: Any, target_gpus: Any, dim: int = 0) -> Any:
+def scatter(inputs: Any, target_gpus: Any, dim: int = 0) -> list[Any]:
     """The inputs cut along dim, one piece per device; what is no tensor goes to all."""
     devices = [_as_device(d) for d in target_gpus]
 

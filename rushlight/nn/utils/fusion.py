@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import copy
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from rushlight import _C
 from rushlight._C import Tensor
 from rushlight.nn.parameter import Parameter
+
+if TYPE_CHECKING:
+    from rushlight.nn.modules.module import Module
+
+_M = TypeVar("_M", bound="Module")
 
 __all__ = [
     "fuse_conv_bn_eval", "fuse_conv_bn_weights", "fuse_linear_bn_eval", "fuse_linear_bn_weights",
@@ -51,7 +56,7 @@ def _numbers_of(op: str, bn: Any) -> tuple[Any, Any, Any, Any, Any]:
     return bn.running_mean, bn.running_var, bn.eps, bn.weight, bn.bias
 
 
-def fuse_conv_bn_eval(conv: Any, bn: Any, transpose: bool = False) -> Any:
+def fuse_conv_bn_eval(conv: _M, bn: Module, transpose: bool = False) -> _M:
     """A copy of the convolution that does the batch normalisation too."""
     _check_eval(conv, bn)
     fused = copy.deepcopy(conv)
@@ -60,7 +65,7 @@ def fuse_conv_bn_eval(conv: Any, bn: Any, transpose: bool = False) -> Any:
     return fused
 
 
-def fuse_linear_bn_eval(linear: Any, bn: Any) -> Any:
+def fuse_linear_bn_eval(linear: _M, bn: Module) -> _M:
     """A copy of the linear layer that does the batch normalisation too."""
     _check_eval(linear, bn)
     fused = copy.deepcopy(linear)

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import inspect
-from typing import Any
+from typing import Any, TypeVar
 
 from rushlight.nn.modules.module import Module
+
+_M = TypeVar("_M", bound=Module)
 
 __all__ = ["skip_init"]
 
 
-def skip_init(module_cls: Any, *args: Any, **kwargs: Any) -> Any:
+def skip_init(module_cls: type[_M], *args: Any, **kwargs: Any) -> _M:
     """The module with uninitialised parameters on the asked device."""
     if not (isinstance(module_cls, type) and issubclass(module_cls, Module)):
         raise RuntimeError(f"skip_init: expected a Module class, got {module_cls}")

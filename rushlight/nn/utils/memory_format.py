@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypeVar
 
 from rushlight._C import memory_format
 
 if TYPE_CHECKING:
     from rushlight.nn.modules.module import Module
+
+_M = TypeVar("_M", bound="Module")
 
 
 __all__ = ["convert_conv2d_weight_memory_format", "convert_conv3d_weight_memory_format"]
@@ -20,11 +22,11 @@ def _convert(module, memory_format, names):
     return module
 
 
-def convert_conv2d_weight_memory_format(module: Module, memory_format: memory_format) -> Any:
+def convert_conv2d_weight_memory_format(module: _M, memory_format: memory_format) -> _M:
     """Rearranges the weights of 2-d convolutions below the module."""
     return _convert(module, memory_format, ("Conv2d", "ConvTranspose2d"))
 
 
-def convert_conv3d_weight_memory_format(module: Module, memory_format: memory_format) -> Any:
+def convert_conv3d_weight_memory_format(module: _M, memory_format: memory_format) -> _M:
     """Rearranges the weights of 3-d convolutions below the module."""
     return _convert(module, memory_format, ("Conv3d", "ConvTranspose3d"))

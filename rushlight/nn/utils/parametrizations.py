@@ -208,7 +208,7 @@ class _WeightNorm(Module):
         return norm_except(weight, self.dim), weight
 
 
-def weight_norm(module: Module, name: str = "weight", dim: int = 0) -> Any:
+def weight_norm(module: Module, name: str = "weight", dim: int = 0) -> Module:
     """Trains length and direction of the weight apart; dim=None: one length for all of it."""
     parametrize.register_parametrization(module, name, _WeightNorm(dim), unsafe=True)
 
@@ -277,7 +277,7 @@ class _SpectralNorm(Module):
         return value  # as near as one gets without more work
 
 
-def default_dim(module: Module) -> Any:
+def default_dim(module: Module) -> int:
     """Where the outputs of a weight lie: transposed convolutions have them second."""
     transposed = {"ConvTranspose1d", "ConvTranspose2d", "ConvTranspose3d"}
     return 1 if any(cls.__name__ in transposed for cls in type(module).__mro__) else 0

@@ -9,7 +9,6 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
 
 from rushlight._C import Tensor
 from rushlight.autograd import no_grad
@@ -28,7 +27,7 @@ _cache = {}
 
 
 @contextmanager
-def cached() -> Iterator[Any]:
+def cached() -> Iterator[None]:
     """Inside, every parametrized tensor is computed once and then remembered."""
     global _cache_enabled, _cache
     _cache_enabled += 1

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 
 from rushlight import _C
 from rushlight._C import Tensor
-from rushlight.types import Self
 
 if TYPE_CHECKING:
     from rushlight.nn.modules.module import Module
@@ -64,7 +63,7 @@ class BasePruningMethod(ABC):
 
     @classmethod
     def apply(cls, module: Module, name: str, *args: Any, importance_scores: Tensor | None = None,
-              **kwargs: Any) -> Any:  # fmt: skip
+              **kwargs: Any) -> BasePruningMethod:  # fmt: skip
         """Prunes the parameter `name` of module; on top of what other methods pruned."""
         found = _methods(module, name)
         if len(found) > 1:
@@ -139,10 +138,10 @@ class PruningContainer(BasePruningMethod):
     def __len__(self) -> int:
         return len(self._pruning_methods)
 
-    def __iter__(self) -> Iterator[Any]:
+    def __iter__(self) -> Iterator[BasePruningMethod]:
         return iter(self._pruning_methods)
 
-    def __getitem__(self, index: Any) -> Any:
+    def __getitem__(self, index: int) -> BasePruningMethod:
         return self._pruning_methods[index]
 
     def compute_mask(self, t: Tensor, default_mask: Tensor) -> Tensor:
@@ -175,7 +174,7 @@ class Identity(BasePruningMethod):
         return default_mask
 
     @classmethod
-    def apply(cls, module: Module, name: str) -> Self:  # type: ignore[override]
+    def apply(cls, module: Module, name: str) -> BasePruningMethod:  # type: ignore[override]
         return super().apply(module, name)
 
 
@@ -206,7 +205,7 @@ class RandomUnstructured(_Unstructured):
         return _C.rand_like(t).view(-1).topk(count).indices
 
     @classmethod
-    def apply(cls, module: Module, name: str, amount: int | float) -> Self:  # type: ignore[override]
+    def apply(cls, module: Module, name: str, amount: int | float) -> BasePruningMethod:  # type: ignore[override]
         return super().apply(module, name, amount=amount)
 
 
@@ -219,7 +218,7 @@ class L1Unstructured(_Unstructured):
     @classmethod
     def apply(  # type: ignore[override]
         cls, module: Module, name: str, amount: int | float, importance_scores: Tensor | None = None
-    ) -> Any:
+    ) -> BasePruningMethod:
         return super().apply(module, name, amount=amount, importance_scores=importance_scores)
 
 
@@ -243,7 +242,9 @@ class RandomStructured(BasePruningMethod):
         return default_mask.to(t.dtype) * _without(t, self.dim, order)
 
     @classmethod
-    def apply(cls, module: Module, name: str, amount: int | float, dim: int = -1) -> Self:  # type: ignore[override]
+    def apply(  # type: ignore[override]
+        cls, module: Module, name: str, amount: int | float, dim: int = -1
+    ) -> BasePruningMethod:
         return super().apply(module, name, amount=amount, dim=dim)
 
 
@@ -277,7 +278,7 @@ class LnStructured(BasePruningMethod):
         n: int,
         dim: int,
         importance_scores: Tensor | None = None,
-    ) -> Any:
+    ) -> BasePruningMethod:
         return super().apply(
             module, name, amount=amount, n=n, dim=dim, importance_scores=importance_scores
         )
@@ -300,7 +301,7 @@ class CustomFromMask(BasePruningMethod):
         return default_mask * self.mask.to(dtype=default_mask.dtype)
 
     @classmethod
-    def apply(cls, module: Module, name: str, mask: Tensor) -> Self:  # type: ignore[override]
+    def apply(cls, module: Module, name: str, mask: Tensor) -> BasePruningMethod:  # type: ignore[override]
         return super().apply(module, name, mask=mask)
 
 

@@ -69,7 +69,9 @@ class SpectralNorm:
         setattr(module, self.name, self.compute_weight(module, module.training))
 
     @classmethod
-    def apply(cls, module: Module, name: str, n_power_iterations: int, dim: int, eps: float) -> Any:
+    def apply(
+        cls, module: Module, name: str, n_power_iterations: int, dim: int, eps: float
+    ) -> SpectralNorm:
         """Moves the weight away and registers the hook."""
         for hook in module._forward_pre_hooks.values():
             if isinstance(hook, cls) and hook.name == name:

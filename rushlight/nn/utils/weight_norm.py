@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 __all__ = ["WeightNorm", "remove_weight_norm", "weight_norm"]
 
 
-def norm_except(tensor: Tensor, dim: int) -> Any:
+def norm_except(tensor: Tensor, dim: int) -> Tensor:
     """The 2-norm over all dims but one, kept as dims of size 1; dim -1: over all, a 0-d tensor."""
     if dim == -1:
         return tensor.norm()
@@ -27,7 +27,7 @@ def norm_except(tensor: Tensor, dim: int) -> Any:
     return tensor.norm(2, dims, keepdim=True)
 
 
-def weight_from(v: Any, g: Any, dim: int) -> Any:
+def weight_from(v: Tensor, g: Tensor, dim: int) -> Tensor:
     """g * v / |v|."""
     return v * (g / norm_except(v, dim))
 
@@ -39,13 +39,13 @@ class WeightNorm:
         self.name = name
         self.dim = -1 if dim is None else dim
 
-    def compute_weight(self, module: Module) -> Any:
+    def compute_weight(self, module: Module) -> Tensor:
         """The weight of the present length and direction."""
         g, v = getattr(module, self.name + "_g"), getattr(module, self.name + "_v")
         return weight_from(v, g, self.dim)
 
     @classmethod
-    def apply(cls, module: Module, name: str, dim: int) -> Any:
+    def apply(cls, module: Module, name: str, dim: int) -> WeightNorm:
         """Splits the weight and registers the hook."""
         for hook in module._forward_pre_hooks.values():
             if isinstance(hook, cls) and hook.name == name:

@@ -8,10 +8,12 @@ import types
 import warnings
 import weakref
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 from rushlight._C import Tensor
 from rushlight.optim.optimizer import Optimizer
+
+_T = TypeVar("_T")
 
 EPOCH_WARNING = (
     "scheduler.step(): 'epoch' is deprecated; without it the rate follows from the one before, "
@@ -25,7 +27,7 @@ def check_optimizer(name: str, optimizer: Optimizer) -> None:
         raise TypeError(f"{name}: expected an Optimizer, not {type(optimizer).__name__}")
 
 
-def per_group(name: str, optimizer: Optimizer, value: Any) -> Any:
+def per_group(name: str, optimizer: Optimizer, value: Any) -> list[Any]:
     """One value a parameter group, from a list or from a single value."""
     groups = len(optimizer.param_groups)
     if not isinstance(value, list | tuple):
@@ -36,12 +38,12 @@ def per_group(name: str, optimizer: Optimizer, value: Any) -> Any:
     return [copy_of(v) for v in value]
 
 
-def copy_of(value: Any) -> Any:
+def copy_of(value: _T) -> _T:
     """A tensor's clone; numbers as they are."""
-    return value.clone() if isinstance(value, Tensor) else value
+    return value.clone() if isinstance(value, Tensor) else value  # type: ignore[return-value]
 
 
-def values_of(optimizer: Optimizer, key: Any) -> Any:
+def values_of(optimizer: Optimizer, key: str) -> list[Any]:
     """An option of all groups, cut off from later changes."""
     return [copy_of(group[key]) for group in optimizer.param_groups]
 
@@ -54,7 +56,7 @@ def set_value(group: Any, key: Any, value: Any) -> None:
         group[key] = value
 
 
-def function_state(function: Callable[..., Any]) -> Any:
+def function_state(function: Callable[..., Any]) -> dict[str, Any] | None:
     """What a schedule saves of a user's callable: nothing of a function, an object's fields."""
     return None if isinstance(function, types.FunctionType) else function.__dict__.copy()
 

@@ -91,11 +91,11 @@ class ReduceLROnPlateau(LRScheduler):
                 set_value(group, "lr", new)
 
     @property
-    def in_cooldown(self) -> Any:
+    def in_cooldown(self) -> bool:
         """Is it too soon after a reduction to count bad epochs?"""
         return self.cooldown_counter > 0
 
-    def is_better(self, a: Tensor, best: Any) -> Any:
+    def is_better(self, a: Tensor, best: Any) -> bool:
         """Is a better than best by more than the threshold?"""
         return self._is_better(a, best)
 

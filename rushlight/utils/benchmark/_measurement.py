@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import statistics
 from collections.abc import Iterable
-from typing import Any
 
 __all__ = ["Measurement", "TaskSpec", "select_unit"]
 
@@ -87,7 +86,7 @@ class Measurement:
         return self.task_spec.env
 
     @property
-    def num_threads(self) -> Any:
+    def num_threads(self) -> int:
         return self.task_spec.num_threads
 
     stmt = property(lambda self: self.task_spec.stmt)

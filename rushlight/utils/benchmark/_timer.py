@@ -70,7 +70,7 @@ class Timer:
             times = [self._timer.timeit(number)]
         return Measurement(number, times, self._task_spec)
 
-    def repeat(self, repeat: int = -1, number: int = -1) -> Any:
+    def repeat(self, repeat: int = -1, number: int = -1) -> NoReturn:
         """Not in PyTorch's Timer either."""
         raise NotImplementedError("benchmark.Timer.repeat: see blocked_autorange")
 
@@ -124,7 +124,7 @@ class Timer:
         repeats: int | None = None,
         collect_baseline: bool = True,
         **_: Any,
-    ) -> Any:
+    ) -> NoReturn:
         """Counting instructions is not supported."""
         raise NotImplementedError("benchmark.Timer.collect_callgrind: not supported")
 

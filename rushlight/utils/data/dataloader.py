@@ -13,7 +13,7 @@ import time
 import warnings
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from rushlight._C import Generator
 from rushlight.types import Self
@@ -32,6 +32,9 @@ from rushlight.utils.data.sampler import (
 )
 
 __all__ = ["DataLoader", "default_collate", "default_convert", "get_worker_info"]
+
+if TYPE_CHECKING:
+    from multiprocessing.context import BaseContext
 
 _T_co = TypeVar("_T_co", covariant=True)
 # PyTorch's names for the types of two arguments, which libraries import for their own signatures.
@@ -135,7 +138,7 @@ class DataLoader(Generic[_T_co]):
         self.batch_sampler = batch_sampler
 
     @property
-    def multiprocessing_context(self) -> Any:
+    def multiprocessing_context(self) -> BaseContext | None:
         return self._multiprocessing_context
 
     @multiprocessing_context.setter

@@ -25,6 +25,7 @@ __all__ = [
     "random_split",
 ]
 
+_T = TypeVar("_T")
 _T_co = TypeVar("_T_co", covariant=True)
 
 
@@ -34,7 +35,7 @@ class Dataset(Generic[_T_co]):
     A method ``__getitems__(keys)``, where there is one, gets a whole batch at once.
     """
 
-    def __getitem__(self, index: Any) -> Any:
+    def __getitem__(self, index: Any) -> _T_co:
         raise NotImplementedError("Subclasses of Dataset should implement __getitem__.")
 
     def __add__(self, other: Dataset[_T_co]) -> Any:
@@ -63,7 +64,7 @@ class TensorDataset(Dataset):
             )
         self.tensors = tensors
 
-    def __getitem__(self, index: Any) -> Any:
+    def __getitem__(self, index: Any) -> tuple[Tensor, ...]:
         return tuple(tensor[index] for tensor in self.tensors)
 
     def __len__(self) -> int:
@@ -95,7 +96,7 @@ class StackDataset(Dataset):
             return dict(zip(self.datasets, values, strict=True))
         return tuple(values)
 
-    def __getitem__(self, index: Any) -> Any:
+    def __getitem__(self, index: Any) -> tuple[Any, ...] | dict[str, Any]:
         return self._joined([dataset[index] for dataset in self._parts()])
 
     def __getitems__(self, indices: list) -> Any:
@@ -133,14 +134,14 @@ class ConcatDataset(Dataset[_T_co]):
         self.cumulative_sizes = self.cumsum(self.datasets)
 
     @staticmethod
-    def cumsum(sequence: Any) -> list[Any]:
+    def cumsum(sequence: Any) -> list[int]:
         """Where each dataset ends."""
         return list(itertools.accumulate(len(dataset) for dataset in sequence))
 
     def __len__(self) -> int:
         return self.cumulative_sizes[-1]
 
-    def __getitem__(self, idx: Any) -> Any:
+    def __getitem__(self, idx: Any) -> _T_co:
         if idx < 0:
             if -idx > len(self):
                 raise ValueError("absolute value of index should not exceed dataset length")
@@ -150,7 +151,7 @@ class ConcatDataset(Dataset[_T_co]):
         return self.datasets[which][idx - before]
 
     @property
-    def cummulative_sizes(self) -> Any:
+    def cummulative_sizes(self) -> list[int]:
         warnings.warn(
             "cummulative_sizes is misspelt; use cumulative_sizes", FutureWarning, stacklevel=2
         )
@@ -190,7 +191,7 @@ class Subset(Dataset[_T_co]):
         self.dataset = dataset
         self.indices = indices
 
-    def __getitem__(self, idx: Any) -> Any:
+    def __getitem__(self, idx: Any) -> _T_co:
         if isinstance(idx, list):
             return self.dataset[[self.indices[i] for i in idx]]
         return self.dataset[self.indices[idx]]
@@ -206,10 +207,10 @@ class Subset(Dataset[_T_co]):
 
 
 def random_split(
-    dataset: Dataset[Any],
+    dataset: Dataset[_T],
     lengths: Sequence[int | float],
     generator: Generator | None = default_generator,
-) -> list[Subset[Any]]:
+) -> list[Subset[_T]]:
     """Cuts a dataset at random into subsets of given lengths, or of given fractions of it."""
     if math.isclose(sum(lengths), 1) and sum(lengths) <= 1:
         lengths = _lengths_of_fractions(lengths, len(dataset))  # type: ignore[arg-type]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import Any
 
 import rushlight
 from rushlight import ArgumentError
@@ -52,7 +51,7 @@ class DistributedSampler(Sampler):
         self.shuffle = shuffle
         self.seed = seed
 
-    def __iter__(self) -> Iterator[Any]:
+    def __iter__(self) -> Iterator[int]:
         length = len(self.dataset)  # type: ignore[arg-type]
         if self.shuffle:
             generator = rushlight.Generator().manual_seed(self.seed + self.epoch)

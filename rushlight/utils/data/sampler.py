@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Iterator, Sequence, Sized
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
 import rushlight
 from rushlight._C import Generator
@@ -24,7 +24,7 @@ _T_co = TypeVar("_T_co", covariant=True)
 class Sampler(Generic[_T_co]):
     """Subclasses define ``__iter__``, and ``__len__`` where the loader's length is asked for."""
 
-    def __iter__(self) -> Iterator[int]:
+    def __iter__(self) -> Iterator[_T_co]:
         raise NotImplementedError(f"{type(self).__name__} should implement __iter__")
 
 
@@ -76,7 +76,7 @@ class RandomSampler(Sampler[int]):
         # Asked for each time: the dataset may have grown.
         return len(self.data_source) if self._num_samples is None else self._num_samples
 
-    def __iter__(self) -> Iterator[Any]:
+    def __iter__(self) -> Iterator[int]:
         total, wanted = len(self.data_source), self.num_samples
         generator = self.generator
         if generator is None:
@@ -112,7 +112,7 @@ class SubsetRandomSampler(Sampler[int]):
         self.indices = indices
         self.generator = generator
 
-    def __iter__(self) -> Iterator[Any]:
+    def __iter__(self) -> Iterator[int]:
         for i in _ints(rushlight.randperm(len(self.indices), generator=self.generator)):
             yield self.indices[i]
 
@@ -146,7 +146,7 @@ class WeightedRandomSampler(Sampler[int]):
         self.replacement = replacement
         self.generator = generator
 
-    def __iter__(self) -> Iterator[Any]:
+    def __iter__(self) -> Iterator[int]:
         draws = rushlight.multinomial(
             self.weights, self.num_samples, self.replacement, generator=self.generator
         )
@@ -169,7 +169,7 @@ class BatchSampler(Sampler[list[int]]):
         self.batch_size = batch_size
         self.drop_last = drop_last
 
-    def __iter__(self) -> Iterator[Any]:
+    def __iter__(self) -> Iterator[list[int]]:
         keys = iter(self.sampler)
         while batch := list(itertools.islice(keys, self.batch_size)):
             if len(batch) < self.batch_size and self.drop_last:

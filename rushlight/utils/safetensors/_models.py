@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from rushlight.types import Device, FileLike
 from rushlight.utils.safetensors._read import load_file
@@ -38,7 +38,7 @@ def save_model(
 
 def load_model(
     model: Module, filename: FileLike, strict: bool = True, device: Device = "cpu"
-) -> Any:
+) -> tuple[set[str], list[str]]:
     """Loads a file of save_model into a model. Returns (missing, unexpected) names."""
     state = load_file(filename, device=device)
     own = dict(model.state_dict())

@@ -90,7 +90,7 @@ class safe_open:
         """One tensor."""
         return self._mapped(self._entry(name)).to(self._device)
 
-    def get_slice(self, name: str) -> Any:
+    def get_slice(self, name: str) -> _Slice:
         """One tensor to take parts of; only they are read."""
         return _Slice(self._entry(name), self._mapped, self._device)
 

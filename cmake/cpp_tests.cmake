@@ -8,6 +8,11 @@ file(GLOB core_sources CONFIGURE_DEPENDS "${RUSH_CSRC}/core/*.cpp")
 # These include CUDA sources, where `#pragma unroll` is no mistake.
 file(GLOB cuda_tests CONFIGURE_DEPENDS "${CMAKE_CURRENT_SOURCE_DIR}/tests/cpp/test_cuda_*.cpp")
 set_source_files_properties(${cuda_tests} PROPERTIES COMPILE_OPTIONS -Wno-unknown-pragmas)
+# A driver without a GPU, see tests/fake_gpu/conftest.py.
+add_library(fake_cuda SHARED "${CMAKE_CURRENT_SOURCE_DIR}/tests/fake_gpu/fake_driver.cpp")
+target_include_directories(fake_cuda PRIVATE "${RUSH_CSRC}")
+set_target_properties(fake_cuda PROPERTIES OUTPUT_NAME cuda
+                      LIBRARY_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/tests/fake_cuda")
 foreach(source ${test_sources})
   get_filename_component(name "${source}" NAME_WE)
   add_executable(${name} "${source}")
@@ -33,3 +38,5 @@ foreach(source ${test_sources})
   set_tests_properties(${name} PROPERTIES
                        ENVIRONMENT "RUSHLIGHT_LIBRARY_PATH=${site_packages}")
 endforeach()
+set_tests_properties(test_cuda_fused_thread PROPERTIES ENVIRONMENT
+  "RUSHLIGHT_LIBRARY_PATH=${site_packages};LD_LIBRARY_PATH=${CMAKE_BINARY_DIR}/tests/fake_cuda")

@@ -17,7 +17,7 @@
 using namespace fused_works;
 using cuda::FusedForm;
 using cuda::FusedLaunch;
-using cuda::FusedSource;
+using cuda::GeneratedSource;
 namespace fs = std::filesystem;
 
 namespace {
@@ -33,7 +33,7 @@ struct Sources {
   std::string text;
   std::vector<std::string> expressions;
 
-  void add(FusedSource source) {
+  void add(GeneratedSource source) {
     const std::string name = "Work" + std::to_string(expressions.size());
     const size_t at = source.text.find("struct Work {");
     EXPECT(at != std::string::npos);
@@ -79,7 +79,7 @@ std::map<unsigned, int> instructions_of(std::vector<FusedStep> steps, size_t inp
   for (size_t i = 0; i < inputs; ++i) work.inputs.push_back(make_tensor(Dims{8}, DType::Float32));
   work.add_output(steps.size() - 1);
   const FusedWork view = work.view();
-  const FusedSource source = cuda::fused_source(view, FusedLaunch(view).form());
+  const GeneratedSource source = cuda::fused_source(view, FusedLaunch(view).form());
   return instructions(
       cuda::compile_source("fused.cu", source.text, std::span(&source.expression, 1), 90).cubin);
 }

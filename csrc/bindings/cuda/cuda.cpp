@@ -12,6 +12,7 @@
 #include "core/layout.h"
 #include "core/modes.h"
 #include "cuda/runtime/capture.h"
+#include "cuda/runtime/compile_thread.h"
 #include "cuda/runtime/device.h"
 #include "cuda/runtime/foreign.h"
 #include "cuda/runtime/graph.h"
@@ -235,6 +236,9 @@ bool init_cuda(PyObject* module) {
     const CachedKernel k = find_kernel(file, expression, arch);
     return nb::make_tuple(k.name, nb::bytes(k.cubin.data(), k.cubin.size()));
   });
+  // See Note [Compiling beside the program]. Python has few places for such functions; where none is
+  // left, the main thread's end has to do.
+  Py_AtExit(stop_compiling);
   return init_cuda_arrays();
 }
 

@@ -66,9 +66,10 @@ void FusedPlan::run(int64_t begin, int64_t end) const {
   size_t moving_count = 0;
   for (size_t r = 0; r < registers_; ++r) {
     const FusedRegister& reg = register_[r];
-    at[r] = scratch + (reg.place == Place::Filled ? reg.slot : reg.slot * slot_bytes_);
     if (reg.place == Place::Memory || reg.place == Place::Repeated)
       moving[moving_count++] = uint16_t(r);
+    else
+      at[r] = scratch + (reg.place == Place::Filled ? reg.slot : reg.slot * slot_bytes_);
   }
   fill_own_slots(scratch, std::min(block_, end - begin));
   for (int64_t first = begin; first < end; first += block_) {
@@ -99,16 +100,17 @@ void FusedPlan::run(int64_t begin, int64_t end) const {
 
 namespace {
 
-// Work for a thread; a loop of one call per element has kGrain of them. Filling the slots anew in
-// each piece must not count.
-constexpr int64_t kLeastGrain = 4096;
+// Elements that are worth a thread. A call over a block takes about half of what it takes over
+// memory, for which kGrain was measured.
+int64_t grain_of(const FusedPlan& plan) {
+  return std::clamp(2 * kGrain / std::max<int64_t>(plan.calls(), 1), kGrain / 4, kGrain);
+}
 
 bool run_fused(const FusedWork& work) {
   if (work.outputs.empty() || work.outputs[0].out.numel() == 0) return true;
   FusedPlan plan;
   if (!plan.make(work)) return false;
-  const int64_t grain = std::max(kLeastGrain, kGrain / plan.calls());
-  parallel_for(work.outputs[0].out.numel(), grain,
+  parallel_for(work.outputs[0].out.numel(), grain_of(plan),
                [&](int64_t begin, int64_t end) { plan.run(begin, end); });
   return true;
 }

@@ -2,8 +2,8 @@
 #include "device/fused.h"
 
 #include "cuda/pointwise/divides.h"
-#include "cuda/pointwise/fused_kernels.h"
 #include "cuda/pointwise/fused_launch.h"
+#include "cuda/runtime/compile_thread.h"
 #include "cuda/runtime/launch.h"
 #include "cuda/runtime/loops.h"
 
@@ -32,7 +32,8 @@ bool run(const FusedWork& work) {
   if (!can_run(work)) return false;
   const FusedLaunch l(work);
   const int device = work.outputs[0].out.device().index;
-  const CUfunction kernel = FusedKernels::get().find(work, l.form(), device);
+  const CUfunction kernel = CompileThread::get().find(fused_key(work, l.form()), device, work.wait,
+                                                      [&] { return fused_source(work, l.form()); });
   if (!kernel) return false;
   std::array<Number, 4 * kFusedSteps> params;
   size_t count = 0;

@@ -161,7 +161,7 @@ int fused_packs_at_once(const FusedWork& work, const FusedForm& form) {
   return operands <= 3 ? packs_at_once(form.width) : operands <= 6 ? 2 : 1;
 }
 
-FusedSource fused_source(const FusedWork& work, const FusedForm& form) {
+GeneratedSource fused_source(const FusedWork& work, const FusedForm& form) {
   const std::string kernel = form.nest ? concat("rush::fused_nest<rush::Work, ", form.width,
                                                 form.long_nest ? ", rush::u64>" : ", rush::u32>")
                                        : concat("rush::fused_flat<rush::Work, ", form.width, ", ",

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "core/export.h"
+#include "cuda/runtime/compile_thread.h"
 #include "device/fused.h"
 
 namespace rush::cuda {
@@ -23,10 +24,7 @@ struct FusedForm {
 // Equal for works that share code: nothing in it depends on sizes or values.
 RUSH_API std::string fused_key(const FusedWork& work, const FusedForm& form);
 
-struct FusedSource {
-  std::string text, expression;  // as compile_source wants them
-};
-RUSH_API FusedSource fused_source(const FusedWork& work, const FusedForm& form);
+RUSH_API GeneratedSource fused_source(const FusedWork& work, const FusedForm& form);
 // Packs that a thread takes at a time.
 RUSH_API int fused_packs_at_once(const FusedWork& work, const FusedForm& form);
 

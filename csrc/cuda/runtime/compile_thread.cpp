@@ -1,11 +1,11 @@
-#include "cuda/pointwise/fused_kernels.h"
+#include "cuda/runtime/compile_thread.h"
 
+#include <cxxabi.h>
 #include <pthread.h>
 #include <signal.h>
 #include <unistd.h>
 
 #include <atomic>
-#include <cstdlib>
 #include <mutex>
 #include <system_error>
 #include <thread>
@@ -16,34 +16,43 @@
 #include "cuda/runtime/capture.h"
 #include "cuda/runtime/device.h"
 #include "cuda/runtime/kernel_cache.h"
-#include "cuda/runtime/nvrtc.h"
+
+extern "C" void* __dso_handle;
 
 namespace rush::cuda {
 
 namespace {
 
 constinit std::atomic<bool> g_forked{false};
+constinit std::atomic<CompileThread*> g_made{nullptr};
 
 }  // namespace
 
-FusedKernels& FusedKernels::get() {
-  static auto* kernels = new FusedKernels;  // for good: its thread may outlive everything else
-  return *kernels;
+void stop_compiling() {
+  if (CompileThread* kernels = g_made.load()) kernels->stop();
 }
 
-FusedKernels::FusedKernels() : process_(getpid()) {
+CompileThread& CompileThread::get() {
+  // For good: its thread may outlive everything else.
+  static CompileThread& kernels = *new CompileThread;
+  return kernels;
+}
+
+CompileThread::CompileThread() : process_(getpid()) {
   pthread_atfork(nullptr, nullptr, [] { g_forked.store(true, std::memory_order_relaxed); });
+  g_made.store(this);
 }
 
 // Under the lock.
-void FusedKernels::start() {
+void CompileThread::start() {
+  // exit() begins with what the thread that calls it has registered for its own end. (A thread-local
+  // variable would do so, too, and take from the little room there is for those.)
+  if (!watches_main_ && gettid() == getpid()) {
+    watches_main_ = true;
+    abi::__cxa_thread_atexit([](void*) { stop_compiling(); }, nullptr, &__dso_handle);
+  }
   if (started_ || ends_) return;
   started_ = true;
-  // What the thread uses must be made before the exit handler is registered, for that runs before
-  // what is older than it is destroyed.
-  nvrtc_version();
-  kernel_source_digest();
-  std::atexit([] { get().stop_at_exit(); });
   // Signals are for the program's own threads.
   sigset_t all, before;
   sigfillset(&all);
@@ -56,9 +65,10 @@ void FusedKernels::start() {
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
 
-void FusedKernels::compile(Kernel& kernel) {
-  const CachedKernel code = find_generated_kernel(
-      "fused.cu", kernel.source.text, kernel.source.expression, device_info(kernel.device).arch());
+void CompileThread::compile(Kernel& kernel) {
+  const CachedKernel code =
+      find_generated_kernel("generated.cu", kernel.source.text, kernel.source.expression,
+                            device_info(kernel.device).arch());
   bind(kernel.device);
   // Another thread may begin to capture a graph at any time.
   CUcaptureMode mode = kCaptureRelaxed;
@@ -68,7 +78,7 @@ void FusedKernels::compile(Kernel& kernel) {
   must(driver().ModuleGetFunction(&kernel.function, module, code.name.c_str()), "cuda");
 }
 
-void FusedKernels::serve() {
+void CompileThread::serve() {
   std::unique_lock lock(mutex_);
   while (!ends_) {
     if (waiting_.empty()) {
@@ -94,7 +104,7 @@ void FusedKernels::serve() {
   }
 }
 
-void FusedKernels::stop_at_exit() {
+void CompileThread::stop() {
   if (getpid() != process_) return;
   std::unique_lock lock(mutex_);
   ends_ = true;
@@ -102,9 +112,9 @@ void FusedKernels::stop_at_exit() {
   changed_.wait(lock, [&] { return !busy_; });
 }
 
-CUfunction FusedKernels::find(const FusedWork& work, const FusedForm& form, int device) {
+CUfunction CompileThread::find(std::string key, int device, bool wait,
+                               const std::function<GeneratedSource()>& make) {
   if (g_forked.load(std::memory_order_relaxed)) return nullptr;
-  std::string key = fused_key(work, form);
   key.push_back(char(device));
   std::unique_lock lock(mutex_);
   auto found = kernels_.find(key);
@@ -112,14 +122,14 @@ CUfunction FusedKernels::find(const FusedWork& work, const FusedForm& form, int 
     start();
     if (ends_ || kernels_.size() == kMostKernels || waiting_.size() == kMostWaiting) return nullptr;
     auto fresh = std::make_unique<Kernel>();
-    fresh->source = fused_source(work, form);
+    fresh->source = make();
     fresh->device = device;
     waiting_.push_back(fresh.get());
     found = kernels_.emplace(std::move(key), std::move(fresh)).first;
     changed_.notify_all();
   }
   Kernel& kernel = *found->second;
-  while (work.wait && !ends_ && kernel.state == State::Waiting) {
+  while (wait && !ends_ && kernel.state == State::Waiting) {
     changed_.wait_for(lock, kInterruptInterval);
     lock.unlock();
     check_interrupt();
@@ -129,7 +139,7 @@ CUfunction FusedKernels::find(const FusedWork& work, const FusedForm& form, int 
     kernel.state = State::Told;
     const std::string error = std::move(kernel.error);
     lock.unlock();
-    warn(concat("steps are not fused, for their kernel cannot be compiled: ", error));
+    warn(concat("steps run one by one, for the kernel of all of them cannot be compiled: ", error));
     return nullptr;
   }
   return kernel.state == State::Ready ? kernel.function : nullptr;

@@ -43,13 +43,7 @@ std::string name_of(Kind kind, unsigned fn) {
                       : kind == Kind::Binary  ? info(BinaryFn(fn)).name
                       : kind == Kind::Ternary ? info(TernaryFn(fn)).name
                                               : "Convert";
-  std::string out;
-  for (const char* c = camel; *c; ++c) {
-    const bool upper = *c >= 'A' && *c <= 'Z';
-    if (upper && c != camel) out += '_';
-    out += upper ? char(*c - 'A' + 'a') : *c;
-  }
-  return out;
+  return op_name_of(camel);
 }
 
 void give_memory(const Tensor& form) {

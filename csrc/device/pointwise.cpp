@@ -10,6 +10,16 @@ ParamSpan span_of(Params params) { return {params.begin(), params.size()}; }
 
 }  // namespace
 
+std::string op_name_of(const char* functor) {
+  std::string out;
+  for (const char* c = functor; *c; ++c) {
+    const bool upper = *c >= 'A' && *c <= 'Z';
+    if (upper && c != functor) out += '_';
+    out += upper ? char(*c - 'A' + 'a') : *c;
+  }
+  return out;
+}
+
 void map_unary(UnaryFn fn, const Tensor& x, const Tensor& out, Params params,
                std::optional<DType> compute) {
   const DType type = compute_type(compute.value_or(x.dtype()));

@@ -4,6 +4,7 @@
 #include <initializer_list>
 #include <optional>
 #include <span>
+#include <string>
 
 #include "device/table.h"
 #include "functors/fns.h"
@@ -29,6 +30,9 @@ struct PointwiseLoops {
                   double second) = nullptr;
 };
 extern DeviceTable<PointwiseLoops> pointwise_loops;
+
+// "LogicalAnd" -> "logical_and", for messages.
+RUSH_API std::string op_name_of(const char* functor);
 
 // The loops of out's device.
 // - The compute type is the promoted type of the inputs, or the one given; operands of another type

@@ -41,17 +41,6 @@ struct TablesOf : EntryTables {
   }
 };
 
-// "LogicalAnd" -> "logical_and"
-std::string snake(const char* camel) {
-  std::string out;
-  for (const char* c = camel; *c; ++c) {
-    const bool upper = *c >= 'A' && *c <= 'Z';
-    if (upper && c != camel) out += '_';
-    out += upper ? char(*c - 'A' + 'a') : *c;
-  }
-  return out;
-}
-
 }  // namespace
 
 const EntryTables& entry_tables() {
@@ -61,7 +50,8 @@ const EntryTables& entry_tables() {
 }
 
 void fail_without_entry(const char* functor, DType compute) {
-  fail(ErrorKind::DType, "", '"', snake(functor), "\" not implemented for ", compute, " tensors");
+  fail(ErrorKind::DType, "", '"', op_name_of(functor), "\" not implemented for ", compute,
+       " tensors");
 }
 
 bool lies_across(const Tensor& t, const Tensor& out) {

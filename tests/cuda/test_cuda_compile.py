@@ -1,0 +1,116 @@
+"""compile on a GPU: fused kernels give the bits of single ones, and nobody waits for them."""
+
+import os
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import rushlight as rl
+from rushlight import nn
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "compiler"))
+import test_fused_programs as programs
+
+COUNT = int(os.environ.get("RUSHLIGHT_FUSED_PROGRAMS_CUDA", "40"))
+WAIT = {"wait_for_code": True}
+
+
+def same(a, b):
+    return a.dtype == b.dtype and programs.bits(a.cpu()) == programs.bits(b.cpu())
+
+
+@pytest.mark.parametrize("part", range(4))
+def test_random_programs(part):
+    fused = rl.compile(lambda p, inputs: p.run(inputs), options=WAIT)
+    rl.compiler.reset()
+    for seed in range(part * COUNT // 4, (part + 1) * COUNT // 4):
+        program = programs.Program(np.random.default_rng(seed))
+        inputs = [x.cuda() for x in program.inputs]
+        (raised, want), (raised_too, got) = program.run(inputs), fused(program, inputs)
+        assert raised == raised_too
+        for a, b in zip(want, got, strict=True):
+            assert a.stride() == b.stride() and same(a, b), seed
+    assert rl.compiler.stats()["fused"] > COUNT // 4
+
+
+@pytest.mark.parametrize("dtype", programs.FLOATS)
+def test_gradients_of_chains(dtype):
+    def chain(x, y):
+        a = (x * y + 0.5).tanh() * x.sigmoid()
+        b = nn.functional.gelu(a) / (y.abs() + 1)
+        return rl.where(b > 0, b, a * 2).exp()
+
+    x, y = (rl.randn(70, 80).to(dtype).cuda() for _ in range(2))
+    want = programs.gradients(chain, (x, y))
+    got = programs.gradients(rl.compile(chain, options=WAIT), (x, y))
+    for a, b in zip(want, got, strict=True):
+        assert same(a, b)
+
+
+class Block(nn.Module):
+    def __init__(self, width=64):
+        super().__init__()
+        self.norm, self.up, self.gate = (
+            nn.LayerNorm(width),
+            nn.Linear(width, 256),
+            nn.Linear(width, 256),
+        )
+        self.down = nn.Linear(256, width)
+
+    def forward(self, x):
+        h = self.norm(x)
+        return x + self.down(nn.functional.silu(self.gate(h)) * self.up(h)) * 0.5
+
+
+def train(make, steps=4):
+    rl.manual_seed(0)
+    model = nn.Sequential(nn.Linear(16, 64), Block(), Block(), nn.Linear(64, 10)).cuda()
+    run = make(model)
+    optimizer = rl.optim.AdamW(model.parameters(), lr=1e-2)
+    x, y = rl.randn(32, 16).cuda(), rl.randint(0, 10, (32,)).cuda()
+    losses = []
+    for _ in range(steps):
+        with rl.autocast("cuda", dtype=rl.bfloat16):
+            loss = nn.functional.cross_entropy(run(x), y)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.detach())
+    return [*losses, *model.state_dict().values()]
+
+
+@pytest.mark.parametrize("options", [{}, WAIT], ids=["beside", "waited for"])
+def test_training_gives_the_same_bits(options):
+    for a, b in zip(
+        train(lambda m: m), train(lambda m: rl.compile(m, options=options)), strict=True
+    ):
+        assert same(a, b)
+
+
+def test_streams_events_and_graphs():
+    x = rl.randn(1000).cuda()
+    side = rl.cuda.Stream()
+
+    @rl.compile(options=WAIT)
+    def f(x):
+        y = x * 2 + 1
+        side.wait_stream(rl.cuda.current_stream())
+        with rl.cuda.stream(side):
+            z = y * 3 + x
+        rl.cuda.current_stream().wait_stream(side)
+        return z - y
+
+    assert same(f(x), (x * 2 + 1) * 3 + x - (x * 2 + 1))
+
+    chain = rl.compile(lambda x: (x * 2 + 1).tanh() - x, options=WAIT)
+    want = chain(x)
+    graph = rl.cuda.CUDAGraph()
+    with rl.cuda.graph(graph):
+        out = chain(x)
+    graph.replay()
+    assert same(out, want)
+    x.add_(1)
+    graph.replay()
+    assert same(out, (x * 2 + 1).tanh() - x)

@@ -55,8 +55,8 @@ IValue to_ivalue(const char* function, PyObject* o, int depth = 0) {
   std::vector<std::string> keys;
   PyObject *key, *value;
   for (Py_ssize_t at = 0; PyDict_Next(o, &at, &key, &value);) {
-    check(PyUnicode_Check(key), ErrorKind::Runtime, function, "keys of a dict must be strings, not ",
-          type_name(key));
+    check(PyUnicode_Check(key), ErrorKind::Runtime, function,
+          "keys of a dict must be strings, not ", type_name(key));
     keys.emplace_back(text_of(key));
     items.push_back(to_ivalue(function, value, depth + 1));
   }
@@ -273,10 +273,9 @@ PyObject* about(PyObject*, PyObject* capsule) {
     const Code& code = code_in(capsule);
     const Handle state = list_of(code.state.size(), [&](size_t i) {
       const jit::StateEntry& s = code.state[i];
-      return Handle::steal(Py_BuildValue("(NNNN)", text(s.name).release(),
-                                         PyBool_FromLong(s.is_parameter),
-                                         PyBool_FromLong(s.requires_grad),
-                                         PyBool_FromLong(s.persistent)));
+      return Handle::steal(
+          Py_BuildValue("(NNNN)", text(s.name).release(), PyBool_FromLong(s.is_parameter),
+                        PyBool_FromLong(s.requires_grad), PyBool_FromLong(s.persistent)));
     });
     const Handle aliases = list_of(code.aliases.size(), [&](size_t i) {
       const jit::StateAlias& a = code.aliases[i];
@@ -284,13 +283,12 @@ PyObject* about(PyObject*, PyObject* capsule) {
     });
     const Handle methods = list_of(code.methods.size(), [&](size_t i) {
       const Code::Method& m = code.methods[i];
-      Handle inputs = list_of(m.graph.inputs.size(),
-                              [&](size_t k) { return text(m.graph.inputs[k].name); });
+      Handle inputs =
+          list_of(m.graph.inputs.size(), [&](size_t k) { return text(m.graph.inputs[k].name); });
       return Handle::steal(Py_BuildValue("(NN)", text(m.name).release(), inputs.release()));
     });
-    const Handle constants = list_of(code.constants.size(), [&](size_t i) {
-      return Handle::steal(wrap(code.constants[i]));
-    });
+    const Handle constants = list_of(
+        code.constants.size(), [&](size_t i) { return Handle::steal(wrap(code.constants[i])); });
     return Handle::steal(Py_BuildValue("{sOsOsOsOsNsN}", "state", state.get(), "aliases",
                                        aliases.get(), "methods", methods.get(), "constants",
                                        constants.get(), "training", PyBool_FromLong(code.training),
@@ -377,9 +375,8 @@ PyObject* load(PyObject*, PyObject* args) {
       check_status(PyBytes_AsStringAndSize(given_bytes, &data, &size));
       loaded = jit::read_program(*jit::ByteSource::memory({data, size_t(size)}), "load", device);
     }
-    const Handle state = list_of(loaded.state.size(), [&](size_t i) {
-      return Handle::steal(wrap(loaded.state[i]));
-    });
+    const Handle state = list_of(loaded.state.size(),
+                                 [&](size_t i) { return Handle::steal(wrap(loaded.state[i])); });
     const Handle extra = Handle::steal(PyDict_New());
     for (const auto& [name, contents] : loaded.extra) {
       const Handle bytes =

@@ -37,7 +37,8 @@ bool is_text(std::string_view name) {
 template <class T>
 T get(const char* p) {
   T v = 0;
-  for (size_t i = 0; i < sizeof(T); ++i) v = T(v | T(T(static_cast<unsigned char>(p[i])) << (8 * i)));
+  for (size_t i = 0; i < sizeof(T); ++i)
+    v = T(v | T(T(static_cast<unsigned char>(p[i])) << (8 * i)));
   return v;
 }
 template <class T>
@@ -49,7 +50,8 @@ class FileSource final : public ByteSource {
  public:
   explicit FileSource(const std::string& path) : path_(path) {
     file_ = open(path.c_str(), O_RDONLY | O_CLOEXEC);
-    check(file_ >= 0, ErrorKind::Runtime, "load", "cannot open '", path, "': ", std::strerror(errno));
+    check(file_ >= 0, ErrorKind::Runtime, "load", "cannot open '", path,
+          "': ", std::strerror(errno));
     struct stat about;
     const bool known = fstat(file_, &about) == 0 && S_ISREG(about.st_mode);
     if (!known) close(file_);
@@ -62,8 +64,8 @@ class FileSource final : public ByteSource {
     for (size_t done = 0; done < to.size();) {
       const ssize_t n = pread(file_, to.data() + done, to.size() - done, off_t(at + done));
       if (n < 0 && errno == EINTR) continue;
-      check(n > 0, ErrorKind::Runtime, "load", "cannot read '", path_, "': ",
-            n < 0 ? std::strerror(errno) : "it has become shorter");
+      check(n > 0, ErrorKind::Runtime, "load", "cannot read '", path_,
+            "': ", n < 0 ? std::strerror(errno) : "it has become shorter");
       done += size_t(n);
     }
   }
@@ -176,8 +178,10 @@ void ArchiveReader::read_directory(uint64_t at, uint64_t size, uint64_t count) {
     require(p + kCentralSize <= size, "the directory is too short");
     const char* h = directory.data() + p;
     require(get<uint32_t>(h) == kCentral, "it does not begin as an entry does");
-    require((get<uint16_t>(h + 8) & ~kUtf8) == 0, "it is encrypted, or has flags that are not used here");
-    require(get<uint16_t>(h + 10) == 0, "it is compressed; entries of .rush files are stored as they are");
+    require((get<uint16_t>(h + 8) & ~kUtf8) == 0,
+            "it is encrypted, or has flags that are not used here");
+    require(get<uint16_t>(h + 10) == 0,
+            "it is compressed; entries of .rush files are stored as they are");
     const size_t name = get<uint16_t>(h + 28), extra = get<uint16_t>(h + 30);
     require(get<uint16_t>(h + 32) == 0 && get<uint16_t>(h + 34) == 0,
             "it has a comment or lies in another part");
@@ -213,7 +217,8 @@ void ArchiveReader::read_directory(uint64_t at, uint64_t size, uint64_t count) {
     entries_.push_back(std::move(e));
     p += kCentralSize + name + extra;
   }
-  check(p == size, ErrorKind::Runtime, what_, "the zip file's directory is longer than its entries");
+  check(p == size, ErrorKind::Runtime, what_,
+        "the zip file's directory is longer than its entries");
   check_apart(at);
 }
 

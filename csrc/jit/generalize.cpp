@@ -50,8 +50,8 @@ bool same_but_numbers(const Argument& a, const Argument& b) {
 
 bool same_structure(const Structure& a, const Structure& b) {
   return a.kind == b.kind && (a.kind != IValue::Kind::Tensor || a.place == b.place) &&
-         a.keys == b.keys && std::equal(a.items.begin(), a.items.end(), b.items.begin(),
-                                        b.items.end(), same_structure);
+         a.keys == b.keys &&
+         std::equal(a.items.begin(), a.items.end(), b.items.begin(), b.items.end(), same_structure);
 }
 
 bool same_program(const Graph& a, const Graph& b) {
@@ -110,7 +110,8 @@ CodePointer generalize(const Code& base, const std::string& method,
   }
   internal_assert(graph, "the method is there");
   for (const CodePointer& other : grown) {
-    if (!same_program(*graph, other->graph(method)) || !same_constants(base, *other)) return nullptr;
+    if (!same_program(*graph, other->graph(method)) || !same_constants(base, *other))
+      return nullptr;
   }
   graph->symbols.assign(symbols.begin(), symbols.end());
   bool any = false;

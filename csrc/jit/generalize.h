@@ -12,8 +12,8 @@ namespace rush::jit {
 // with the second's, and with both. Null where no number follows a size, or where the programs
 // differ in more than such numbers: `base` is all there is then. `sizes` are the symbols' in `base`.
 RUSH_API CodePointer generalize(const Code& base, const std::string& method,
-                       std::span<const CodePointer> grown, std::span<const Symbol> symbols,
-                       std::span<const int64_t> sizes);
+                                std::span<const CodePointer> grown, std::span<const Symbol> symbols,
+                                std::span<const int64_t> sizes);
 
 // Is there a whole number in the method that could have come from this size?
 RUSH_API bool may_follow(const Code& code, const std::string& method, int64_t size);

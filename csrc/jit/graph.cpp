@@ -45,7 +45,9 @@ const OpEntry* find_entry(std::string_view name, std::string_view overload, Form
 namespace {
 
 bool takes_literal(const ArgSpec& spec, const Literal& literal) {
-  const auto is = [&]<class T>(std::type_identity<T>) { return std::holds_alternative<T>(literal); };
+  const auto is = [&]<class T>(std::type_identity<T>) {
+    return std::holds_alternative<T>(literal);
+  };
   if (is(std::type_identity<std::monostate>())) return spec.optional;
   if (const auto* sizes = std::get_if<SizeInts>(&literal)) {
     if (spec.kind == ArgKind::Ints) return true;

@@ -68,8 +68,8 @@ class Run {
       take(graph_.inputs[i], graph_.inputs[i].structure, inputs[i]);
     for (size_t i = 0; i < graph_.symbols.size(); ++i) {
       const auto [value, dim] = graph_.symbols[i];
-      check(int64_t(dim) < values_[value].dim(), ErrorKind::Shape, method_,
-            "an input has ", values_[value].dim(), " dimensions, fewer than in the trace");
+      check(int64_t(dim) < values_[value].dim(), ErrorKind::Shape, method_, "an input has ",
+            values_[value].dim(), " dimensions, fewer than in the trace");
       symbols_[i] = values_[value].sizes()[dim];
     }
     for (size_t i = 0; i < graph_.body.size(); ++i) {

@@ -33,7 +33,7 @@ class RUSH_API IValue {
   // Each raises when the value is something else.
   const Tensor& toTensor() const;
   operator Tensor() const { return toTensor(); }
-  const Items& elements() const;                // of a tuple, a list, a dict
+  const Items& elements() const;                 // of a tuple, a list, a dict
   const std::vector<std::string>& keys() const;  // of a dict
   const IValue& at(std::string_view key) const;  // of a dict
 

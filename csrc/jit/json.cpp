@@ -251,7 +251,9 @@ size_t utf8_length(std::string_view text, size_t at) {
   return valid ? more + 1 : 0;
 }
 
-Json Json::parse(std::string_view text, const std::string& what) { return Parser(text, what).run(); }
+Json Json::parse(std::string_view text, const std::string& what) {
+  return Parser(text, what).run();
+}
 
 std::string Json::text() const {
   std::string out;

@@ -129,7 +129,8 @@ class Printer {
   void print(const Modes& modes) {
     if (modes.grad) os_ << (*modes.grad ? "  # grad" : "  # no_grad");
     for (int i = 0; i < kDeviceTypeCount; ++i) {
-      if (modes.autocast[i]) os_ << "  # autocast " << name(DeviceType(i)) << " " << *modes.autocast[i];
+      if (modes.autocast[i])
+        os_ << "  # autocast " << name(DeviceType(i)) << " " << *modes.autocast[i];
     }
   }
 

@@ -76,8 +76,8 @@ LoadedProgram read_program(const ByteSource& source, const std::string& what,
   LoadedProgram loaded;
   for (const ArchiveEntry& e : archive.entries()) {
     const bool extra = e.name.starts_with(kExtra);
-    check(extra || e.name == kProgram || e.name == kWeights, ErrorKind::Runtime, what, "the entry '",
-          e.name, "' is none of a .rush file; it was made by rushlight.jit.save?");
+    check(extra || e.name == kProgram || e.name == kWeights, ErrorKind::Runtime, what,
+          "the entry '", e.name, "' is none of a .rush file; it was made by rushlight.jit.save?");
     if (extra) loaded.extra.emplace_back(e.name.substr(std::strlen(kExtra)), archive.read(e));
   }
   const ArchiveEntry *program = archive.find(kProgram), *weights = archive.find(kWeights);
@@ -85,15 +85,16 @@ LoadedProgram read_program(const ByteSource& source, const std::string& what,
   check(program->size <= kMostProgram, ErrorKind::Runtime, what, kProgram, " has ", program->size,
         " bytes; at most ", kMostProgram, " are read");
   StoredState stored;
-  auto code = std::make_shared<Code>(
-      parse_code(archive.read(*program), what + ": " + kProgram, stored));
+  auto code =
+      std::make_shared<Code>(parse_code(archive.read(*program), what + ": " + kProgram, stored));
   code->verify();
 
   std::map<std::string, Tensor> tensors;
   for (NamedTensor& t : read_safetensors(archive, *weights)) tensors[t.name] = std::move(t.tensor);
   const auto take = [&](const std::string& name, Device where) {
     const auto found = tensors.find(name);
-    check(found != tensors.end(), ErrorKind::Runtime, what, kWeights, " has no tensor '", name, "'");
+    check(found != tensors.end(), ErrorKind::Runtime, what, kWeights, " has no tensor '", name,
+          "'");
     Tensor t = to(found->second, device.value_or(where));
     tensors.erase(found);
     return t;

@@ -18,9 +18,7 @@ std::string printed(const T& x) {
 
 constexpr const char* kPlaceKinds[] = {"value", "state", "constant"};
 
-Json json_of(const Place& p) {
-  return Json::Object{{kPlaceKinds[size_t(p.kind)], Json(p.index)}};
-}
+Json json_of(const Place& p) { return Json::Object{{kPlaceKinds[size_t(p.kind)], Json(p.index)}}; }
 Json json_of(double d) {
   if (std::isfinite(d)) return Json(d);
   return Json::Object{{"float", Json(std::isnan(d) ? "nan" : d > 0 ? "inf" : "-inf")}};
@@ -164,8 +162,8 @@ class CodeReader {
     }
     for (const Json& alias : array(j, "aliases")) {
       keys(alias, {"name", "state", "before"});
-      code.aliases.push_back({text(alias, "name"), index(member(alias, "state")),
-                              index(member(alias, "before"))});
+      code.aliases.push_back(
+          {text(alias, "name"), index(member(alias, "state")), index(member(alias, "before"))});
     }
     for (const Json& constant : array(j, "constants")) {
       require(constant.string(), "a constant must name its device");
@@ -464,8 +462,8 @@ std::string code_text(const Code& code, const StoredState& stored) {
                                  {"device", Json(printed(stored.devices[k]))}});
   }
   for (const StateAlias& a : code.aliases)
-    aliases.push_back(Json::Object{
-        {"name", Json(a.name)}, {"state", Json(a.state)}, {"before", Json(a.before)}});
+    aliases.push_back(
+        Json::Object{{"name", Json(a.name)}, {"state", Json(a.state)}, {"before", Json(a.before)}});
   for (const Device& d : stored.constant_devices) constants.push_back(Json(printed(d)));
   for (const Code::Method& m : code.methods) methods.push_back(json_of(m));
   return Json(Json::Object{{"format", Json(kFormat)},

@@ -195,7 +195,8 @@ std::optional<Place> Tracer::place_of_alias(const Tensor& t, const Geometries& o
   const bool cut = requires_grad(known) && !requires_grad(t);
   if (same != over.rend() && !cut) {
     if (requires_grad(t) && !requires_grad(known)) {
-      refuse("a tensor of the trace was made to require a gradient without an operator", source_here());
+      refuse("a tensor of the trace was made to require a gradient without an operator",
+             source_here());
     }
     know(t, place);
     return place;
@@ -207,11 +208,10 @@ std::optional<Place> Tracer::place_of_alias(const Tensor& t, const Geometries& o
   if (same != over.rend()) return Place{Place::Kind::Value, emit("detach", {place}, t)};
   const uint32_t cut_off = emit("detach", {place}, Tensor());
   const auto list = [](const Dims& d) { return Literal(std::vector<int64_t>(d.begin(), d.end())); };
-  return Place{Place::Kind::Value,
-               emit("as_strided",
-                    {Place{Place::Kind::Value, cut_off}, list(t.sizes()), list(t.strides()),
-                     Literal(t.offset())},
-                    t)};
+  return Place{Place::Kind::Value, emit("as_strided",
+                                        {Place{Place::Kind::Value, cut_off}, list(t.sizes()),
+                                         list(t.strides()), Literal(t.offset())},
+                                        t)};
 }
 
 Place Tracer::constant(const Tensor& t) {
@@ -396,8 +396,7 @@ Structure Tracer::output_structure(const IValue& value) {
 CodePointer Tracer::finish(const std::string& method, const IValue& output) {
   internal_assert(!running_, "a trace is finished after its end");
   graph_.output = output_structure(output);
-  if (refusal_)
-    fail(ErrorKind::Runtime, "trace", refusal_->text, at_source(refusal_->at));
+  if (refusal_) fail(ErrorKind::Runtime, "trace", refusal_->text, at_source(refusal_->at));
   auto code = std::make_shared<Code>(code_);
   code->methods.push_back({method, graph_});
   code->verify();

@@ -64,8 +64,8 @@ void SGD::step() {
     to.grads.push_back(std::move(grad));
     if (o.momentum != 0) to.states.push_back(buffers[0]);
   }
-  double options[] = {o.lr, o.momentum, o.dampening, o.weight_decay, double(o.nesterov),
-                      double(o.maximize), 1};
+  double options[] = {
+      o.lr, o.momentum, o.dampening, o.weight_decay, double(o.nesterov), double(o.maximize), 1};
   first.step("sgd", options);
   options[6] = 0;
   later.step("sgd", options);
@@ -104,8 +104,14 @@ void Adam::step() {
     operands.scalars.push_back(state.step);
     for (size_t k = 0; k < wanted; ++k) operands.states.push_back(state.tensors[k]);
   }
-  const double options[] = {o.lr, o.beta1, o.beta2, o.eps, o.weight_decay, double(o.amsgrad),
-                            double(o.maximize), double(o.decoupled_weight_decay)};
+  const double options[] = {o.lr,
+                            o.beta1,
+                            o.beta2,
+                            o.eps,
+                            o.weight_decay,
+                            double(o.amsgrad),
+                            double(o.maximize),
+                            double(o.decoupled_weight_decay)};
   operands.step("adam", options);
 }
 

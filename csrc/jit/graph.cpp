@@ -1,5 +1,6 @@
 #include "jit/graph.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "ops/framework/boxing.h"
@@ -100,6 +101,14 @@ bool takes(const ArgSpec& spec, const Argument& argument) {
 }
 
 namespace {
+
+// Ops that are only parts of others rely on what these have checked, so a program may call only what
+// Python can: public ops, and those that its indexing goes through.
+bool may_be_called(const OpEntry& entry) {
+  constexpr std::string_view indexing[] = {"alias", "cast", "index", "slice"};
+  return entry.is_method || entry.is_function ||
+         std::find(std::begin(indexing), std::end(indexing), entry.name) != std::end(indexing);
+}
 
 // Walks a graph in the order in which it runs.
 class Verifier {
@@ -202,6 +211,7 @@ class Verifier {
 
   void check_instruction(const Instruction& i) {
     require(i.op != nullptr, "it calls no op");
+    require(may_be_called(*i.op), i.op->name, " is only called by other operators");
     require(i.args.size() == i.op->args.size(), i.op->name, " takes ", i.op->args.size(),
             " arguments, here are ", i.args.size());
     for (size_t k = 0; k < i.args.size(); ++k) {

@@ -19,7 +19,7 @@ namespace {
 
 constexpr const char *kProgram = "program.json", *kWeights = "weights.safetensors",
                      *kExtra = "extra/";
-constexpr uint64_t kMostProgram = 256 << 20;
+constexpr uint64_t kMostProgram = 64 << 20;  // what is made of it is up to 30 times as large
 
 // No parameter or buffer has a name that begins with a dot.
 std::string constant_name(size_t k) { return concat(".constant.", k); }

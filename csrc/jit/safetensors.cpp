@@ -12,7 +12,7 @@
 namespace rush::jit {
 namespace {
 
-constexpr uint64_t kMostHeader = 100'000'000, kAlignment = 64;
+constexpr uint64_t kMostHeader = 32 << 20, kAlignment = 64;
 
 struct FormatName {
   DType dtype;

@@ -342,6 +342,8 @@ void Tracer::own_constants(const OpEntry& entry, const Value* args) {
 
 void Tracer::begin_op(const StreamEvent& event) {
   const OpEntry& entry = *event.entry;
+  check(!(event.modes & kForward), ErrorKind::Runtime, "",
+        "forward mode (jvp, dual numbers) is under way inside the traced function");
   own_constants(entry, event.args);
   Instruction i;
   i.op = find_entry(entry.name, entry.overload, entry.form);

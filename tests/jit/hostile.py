@@ -17,7 +17,7 @@ import rushlight as rl
 from rushlight import nn
 
 NUMBERS = (-1, 0, 1, 2, 7, 255, 2**31 - 1, 2**31, 2**32, 2**53, 2**62, 2**63 - 1, -(2**63))
-TEXTS = ("", ".", "a.b", "add", "add_", "sum", "view", "as_strided", "optimizer_step", "set_",
+TEXTS = ("", ".", "a.b", "add", "add_", "sum", "view", "as_strided", "slice", "index", "cast",
          "x" * 999,
          "float32", "complex64", "cuda:0", "meta", "state", "value", "\0", "é")  # fmt: skip
 

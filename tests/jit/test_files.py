@@ -147,6 +147,17 @@ EDITS = {
     "unknown key": (lambda p: p.update(hook="os.system"), "'hook' is not known"),
     "missing key": (lambda p: p.pop("state"), "'state' is missing"),
     "no such op": (lambda p: forward(p)["body"][0].update(op="system"), "no operator 'system'"),
+    "an op inside of ops": (
+        lambda p: forward(p)["body"].insert(
+            0,
+            {
+                "op": "_masked_scale",
+                "args": {"self": {"value": 0}, "mask": {"value": 0}, "scale": 1.0},
+                "results": [None],
+            },
+        ),
+        "only called by other operators",
+    ),  # fmt: skip
     "no such overload": (lambda p: forward(p)["body"][0].update(overload="x"), "conv2d.x"),
     "no such argument": (lambda p: forward(p)["body"][0]["args"].update(y=1), "no such argument"),
     "missing argument": (
@@ -193,6 +204,31 @@ def test_programs_that_do_not_hold_together_are_refused(name):
     change, text = EDITS[name]
     with pytest.raises(RuntimeError, match=text):
         loaded(edited(change))
+
+
+@pytest.mark.parametrize(
+    ("op", "args"),
+    [
+        ("slice", {"dim": 3, "start": -(2**63), "end": 2**63 - 1, "step": 2**63 - 1}),
+        ("slice", {"dim": -5}),
+        ("slice", {"step": 0}),
+        ("index", {"indices": [{"value": 0}]}),
+        ("index", {"indices": [None, None, None, None, {"state": 6}]}),
+        ("as_strided", {"size": [2**40], "stride": [1], "storage_offset": 2**62}),
+        ("narrow", {"dim": 0, "start": 1, "length": 2**62}),
+    ],
+)
+def test_arguments_are_checked_when_a_program_runs(op, args):
+    def insert(program):
+        call = {"op": op, "args": {"self": {"value": 0}, **args}, "results": [None]}
+        forward(program)["body"].insert(0, call)
+
+    try:
+        loaded(edited(insert))(hostile.example())
+    except (RuntimeError, IndexError) as error:
+        assert f"instruction 0 of the program's forward: _ = {op}(" in str(error)
+    else:
+        assert op == "slice"  # a slice of one element: its stride does not matter
 
 
 def test_an_edit_that_keeps_it_whole_loads():

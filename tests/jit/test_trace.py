@@ -346,6 +346,7 @@ LAYER = nn.Linear(3, 3)
         (with_backward, "backward ran inside.*test_trace.py"),
         (with_data, "other memory"),
         (lambda x: rl.func.vmap(rl.sin)(x), "vmap.*test_trace.py"),
+        (lambda x: rl.func.jvp(rl.sin, (x,), (x,))[1], "forward mode.*test_trace.py"),
         (lambda x: x + rl.rand(3, generator=rl.Generator()), "generator.*test_trace.py"),
         (lambda x: (x, 3), "not int"),
     ],

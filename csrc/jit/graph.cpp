@@ -132,6 +132,7 @@ class Verifier {
       check_instruction(graph_.body[i]);
     }
     at_.reset();
+    for (Instruction& i : graph_.body) prepare(i);
     use(graph_.output, 0);
     for (const uint32_t user : user_) require(user != kUndefined, "a value is defined by nothing");
     place_last_uses();
@@ -252,6 +253,17 @@ class Verifier {
   static bool is_none(const Argument& a) {
     const auto* literal = std::get_if<Literal>(&a);
     return literal && std::holds_alternative<std::monostate>(*literal);
+  }
+
+  // What each run would work out again.
+  static void prepare(Instruction& i) {
+    i.plain = i.modes == Modes{};
+    i.numbers.assign(i.args.size(), Tensor());
+    for (size_t k = 0; k < i.args.size(); ++k) {
+      const auto* literal = std::get_if<Literal>(&i.args[k]);
+      const auto* number = literal ? std::get_if<Scalar>(literal) : nullptr;
+      if (number && i.op->args[k].kind != ArgKind::Scalar) i.numbers[k] = wrap_number(*number);
+    }
   }
 
   void place_last_uses() {

@@ -66,7 +66,10 @@ struct Instruction {
   std::vector<Argument> args;   // as many as op->args
   std::vector<Result> results;  // as many as op->num_results
   Modes modes;
-  std::vector<uint32_t> last_uses;  // values that nobody reads after it; by verify
+  // By verify:
+  std::vector<uint32_t> last_uses;  // values that nobody reads after it
+  std::vector<Tensor> numbers;      // of each argument: a number as the tensor that it stands for
+  bool plain = true;                // it sets no mode
 };
 
 // How tensors are packed in an input or in the output.

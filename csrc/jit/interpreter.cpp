@@ -1,6 +1,5 @@
 #include "jit/interpreter.h"
 
-#include <array>
 #include <deque>
 
 #include "core/modes.h"
@@ -77,7 +76,6 @@ class Run {
       try {
         execute(instruction);
       } catch (const Error& e) {
-        scope_.leave();
         throw Error(e.kind(), concat(e.message(), "; in instruction ", i, " of the program's ",
                                      method_, ": ", shown(instruction)));
       }
@@ -128,7 +126,7 @@ class Run {
     v.borrow(IntList(numbers));
   }
 
-  void fill(Value& v, const Argument& argument, const ArgSpec& spec) {
+  void fill(Value& v, const Argument& argument, const ArgSpec& spec, const Tensor& number) {
     if (const auto* place = std::get_if<Place>(&argument)) {
       const Tensor& t = at(*place);
       if (t.defined()) v.borrow(t.impl());
@@ -146,7 +144,9 @@ class Run {
           } else if constexpr (std::is_same_v<T, Scalar>) {
             if (spec.kind == ArgKind::Scalar)
               v.set(x);
-            else
+            else if (number.dtype() == x.default_type()) [[likely]]
+              v.borrow(number.impl());
+            else  // the default dtype has changed
               v.own(wrap_number(x));
           } else if constexpr (std::is_same_v<T, SizeInts>) {
             fill(v, x, spec);
@@ -164,21 +164,26 @@ class Run {
   }
 
   void execute(const Instruction& i) {
-    scope_.enter(i.modes);
+    if (!i.plain || !plain_) [[unlikely]] {
+      scope_.enter(i.modes);
+      plain_ = i.plain;
+    }
     args_.clear();
-    lists_.clear();
-    for (size_t k = 0; k < i.args.size(); ++k) fill(args_.emplace_back(), i.args[k], i.op->args[k]);
-    std::array<Value, kMaxResults> out;
-    i.op->boxed(args_.data(), out.data());
-    for (size_t k = 0; k < i.results.size(); ++k) keep(i, i.results[k], out[k]);
+    for (size_t k = 0; k < i.args.size(); ++k)
+      fill(args_.emplace_back(), i.args[k], i.op->args[k], i.numbers[k]);
+    results_.resize(i.results.size());
+    i.op->boxed(args_.data(), results_.data());
+    for (size_t k = 0; k < i.results.size(); ++k) keep(i, i.results[k], results_[k]);
+    results_.clear();
     args_.clear();
+    if (!lists_.empty()) lists_.clear();
     for (const uint32_t value : i.last_uses) values_[value] = Tensor();
   }
 
   void keep(const Instruction& i, const Result& result, Value& v) {
     if (const auto* one = std::get_if<uint32_t>(&result)) {
-      check(v.is_none() || v.tag() == Value::Tag::Tensor, ErrorKind::Runtime, i.op->name,
-            "a result of this program is a tensor, and was none now");
+      if (v.tag() != Value::Tag::Tensor && !v.is_none()) [[unlikely]]
+        fail(ErrorKind::Runtime, i.op->name, "a result of this program is a tensor, not so now");
       values_[*one] = v.is_none() ? Tensor() : v.take_tensor();
     } else if (const auto* list = std::get_if<std::vector<uint32_t>>(&result)) {
       check(v.tag() == Value::Tag::Tensors && v.tensors().size() == list->size(),
@@ -205,9 +210,10 @@ class Run {
   const Tensors& tensors_;
   std::vector<Tensor> values_;
   int64_t symbols_[kMostSymbols] = {};
-  std::vector<Value> args_;
+  std::vector<Value> args_, results_;
   std::deque<Dims> lists_;  // what args_ borrows
   ModeScope scope_;
+  bool plain_ = true;  // no mode of the program is set
 };
 
 }  // namespace

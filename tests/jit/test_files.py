@@ -141,23 +141,18 @@ def deep(program):
     forward(program)["output"] = value
 
 
+def part_of_an_op(program):
+    args = {"self": {"value": 0}, "mask": {"value": 0}, "scale": 1.0}
+    forward(program)["body"].insert(0, {"op": "_masked_scale", "args": args, "results": [None]})
+
+
 EDITS = {
     "format": (lambda p: p.update(format=2), "its format is 2"),
     "table": (lambda p: p.update(table=99), "newer Rushlight"),
     "unknown key": (lambda p: p.update(hook="os.system"), "'hook' is not known"),
     "missing key": (lambda p: p.pop("state"), "'state' is missing"),
     "no such op": (lambda p: forward(p)["body"][0].update(op="system"), "no operator 'system'"),
-    "an op inside of ops": (
-        lambda p: forward(p)["body"].insert(
-            0,
-            {
-                "op": "_masked_scale",
-                "args": {"self": {"value": 0}, "mask": {"value": 0}, "scale": 1.0},
-                "results": [None],
-            },
-        ),
-        "only called by other operators",
-    ),  # fmt: skip
+    "an op inside of ops": (part_of_an_op, "_masked_scale is only called by other operators"),
     "no such overload": (lambda p: forward(p)["body"][0].update(overload="x"), "conv2d.x"),
     "no such argument": (lambda p: forward(p)["body"][0]["args"].update(y=1), "no such argument"),
     "missing argument": (

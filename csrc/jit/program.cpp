@@ -12,6 +12,7 @@ Program Program::load(const std::string& path, std::optional<Device> device) {
   Program p;
   p.code_ = std::move(loaded.code);
   p.state_ = std::move(loaded.state);
+  p.extra_ = std::move(loaded.extra);
   return p;
 }
 
@@ -24,7 +25,9 @@ const Code& Program::checked() const {
   return *code_;
 }
 
-void Program::save(const std::string& path) const { write_program(path, checked(), state_, {}); }
+void Program::save(const std::string& path) const {
+  write_program(path, checked(), state_, extra_);
+}
 
 IValue Program::run_method(const std::string& method, const std::vector<IValue>& inputs) const {
   return checked().run(method, state_, inputs);

@@ -47,6 +47,7 @@ class RUSH_API Program {
   const Code& checked() const;
   std::shared_ptr<const Code> code_;
   std::vector<Tensor> state_;
+  std::vector<std::pair<std::string, std::string>> extra_;  // files of the user's, by name
 };
 
 RUSH_API Program load(const std::string& path, std::optional<Device> device = std::nullopt);

@@ -199,6 +199,30 @@ def test_methods_of_a_module():
     assert same(rl.jit.trace(net.forward, x)(x), net(x))
 
 
+def test_subclasses_and_programs_inside_of_programs():
+    class Mine(rl.Tensor):
+        pass
+
+    inner = traced_quietly(
+        lambda a: (a * 2).as_subclass(rl.Tensor) + 1, rl.ones(3).as_subclass(Mine)
+    )
+    outer = traced_quietly(lambda a: inner(a).as_subclass(Mine).sum(), rl.ones(3))
+    assert outer.code.count("mul(") == 1 and outer(rl.ones(3)).item() == 9
+
+
+def test_transforms_autocast_and_the_profiler_see_ordinary_ops():
+    net = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 2))
+    traced, x = traced_quietly(net, rl.randn(2, 4)), rl.randn(5, 4)
+    rl.testing.assert_close(rl.func.vmap(traced)(x), net(x))
+    rl.testing.assert_close(rl.func.jacrev(traced)(x[0]), rl.func.jacrev(net)(x[0]))
+    rl.testing.assert_close(rl.func.jvp(traced, (x,), (x,))[1], rl.func.jvp(net, (x,), (x,))[1])
+    with rl.autocast("cpu", dtype=rl.bfloat16):
+        assert traced(x).dtype == rl.bfloat16 and same(traced(x), net(x))
+    with rl.profiler.profile() as seen:
+        traced(x)
+    assert {"aten::linear", "aten::relu"} <= {event.key for event in seen.key_averages()}
+
+
 # Numbers that follow sizes.
 
 

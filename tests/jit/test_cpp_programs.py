@@ -1,63 +1,30 @@
 """C++ programs against the installed package: examples/cpp, built with plain CMake, runs and trains
 what Python traced, in a process without Python; all bits are those of the same work in Python."""
 
-import os
-import shutil
 import subprocess
 import sys
-import sysconfig
 from pathlib import Path
 
 import pytest
 
 import rushlight as rl
 
-ROOT = Path(__file__).resolve().parents[2]
-EXAMPLE = ROOT / "examples" / "cpp"
-BUILD = ROOT / "build" / "dev"
+HERE = Path(__file__).resolve().parent
+EXAMPLE = HERE.parents[1] / "examples" / "cpp"
 STEPS = 5
+
+sys.path.insert(0, str(HERE))
+from cpp_build import built, installed, run  # noqa: E402
 
 pytestmark = pytest.mark.slow
 
 
-def run(*command, env=None):
-    done = subprocess.run(list(map(str, command)), capture_output=True, text=True, env=env)
-    assert done.returncode == 0, f"{command}\n{done.stdout}\n{done.stderr}"
-    return done.stdout
-
-
 @pytest.fixture(scope="module")
-def site(tmp_path_factory):
-    """A folder like site-packages: the part of the package that C++ programs need, and the
-    libraries that it opens by itself."""
-    if not (BUILD / "CMakeCache.txt").exists():
-        pytest.skip("needs the folder of `make build`")
-    folder = tmp_path_factory.mktemp("site")
-    run(cmake(), "--install", BUILD, "--prefix", folder, "--component", "cpp")
-    installed = {p.name for p in (folder / "rushlight").iterdir()}
-    assert installed == {"include", "lib", "share"}
-    for library in Path(sys.prefix, "lib").glob("libdnnl.so.3"):
-        (folder / library.name).symlink_to(library)
-    blas = Path(sysconfig.get_paths()["purelib"], "scipy_openblas32")
-    (folder / blas.name).symlink_to(blas)
-    return folder
-
-
-def cmake():
-    return shutil.which(
-        "cmake", path=f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    )
-
-
-@pytest.fixture(scope="module")
-def folder(site, tmp_path_factory):
+def folder(tmp_path_factory):
     """The built example, with the two traced models beside it."""
-    folder = tmp_path_factory.mktemp("example")
+    site = installed(tmp_path_factory.mktemp("site"))
+    folder = built(EXAMPLE, site, tmp_path_factory.mktemp("example"))
     run(sys.executable, EXAMPLE / "make_models.py", folder)
-    prefix = site / "rushlight" / "share" / "cmake"
-    clean = {"PATH": os.defpath, "HOME": str(folder)}
-    run(cmake(), "-S", EXAMPLE, "-B", folder, f"-DCMAKE_PREFIX_PATH={prefix}", env=clean)
-    run(cmake(), "--build", folder, env=clean)
     return folder
 
 

@@ -179,7 +179,7 @@ void ArchiveReader::read_directory(uint64_t at, uint64_t size, uint64_t count) {
     const char* h = directory.data() + p;
     require(get<uint32_t>(h) == kCentral, "it does not begin as an entry does");
     require((get<uint16_t>(h + 8) & ~kUtf8) == 0,
-            "it is encrypted, or has flags that are not used here");
+            "it is encrypted, or has other flags that .rush files have not");
     require(get<uint16_t>(h + 10) == 0,
             "it is compressed; entries of .rush files are stored as they are");
     const size_t name = get<uint16_t>(h + 28), extra = get<uint16_t>(h + 30);

@@ -77,7 +77,7 @@ LoadedProgram read_program(const ByteSource& source, const std::string& what,
   for (const ArchiveEntry& e : archive.entries()) {
     const bool extra = e.name.starts_with(kExtra);
     check(extra || e.name == kProgram || e.name == kWeights, ErrorKind::Runtime, what,
-          "the entry '", e.name, "' is none of a .rush file; it was made by rushlight.jit.save?");
+          "the entry '", e.name, "' is none of a .rush file, as rushlight.jit.save writes them");
     if (extra) loaded.extra.emplace_back(e.name.substr(std::strlen(kExtra)), archive.read(e));
   }
   const ArchiveEntry *program = archive.find(kProgram), *weights = archive.find(kWeights);

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 from typing import Any
 
@@ -20,6 +21,16 @@ def save(m: Any, f: FileLike | Any, _extra_files: dict[str, Any] | None = None) 
     m.save(f, _extra_files)
 
 
+def _is_torchscript(file):
+    import zipfile
+
+    try:
+        with zipfile.ZipFile(os.fsdecode(file) if isinstance(file, bytes) else file) as archive:
+            return any(name.endswith("/constants.pkl") for name in archive.namelist())
+    except (OSError, ValueError, NotImplementedError, zipfile.BadZipFile):
+        return False
+
+
 def load(
     f: FileLike | Any,
     map_location: Device = None,
@@ -31,15 +42,24 @@ def load(
     Of _extra_files, a dict, those values are filled in whose names the file has.
     """
     device = None if map_location is None else _C.device(map_location)
+    data, path = None, b""
     if hasattr(f, "read"):
-        capsule, state, extra = _C._jit_load(f.read(), b"", device)
+        data = f.read()
     else:
-        path = os.fspath(f)
+        path = os.fsencode(f)
         if not os.path.exists(path):
             raise ValueError(f"jit.load: the file {os.fsdecode(path)!r} does not exist")
         if os.path.isdir(path):
             raise ValueError(f"jit.load: {os.fsdecode(path)!r} is a folder")
-        capsule, state, extra = _C._jit_load(None, os.fsencode(path), device)
+    try:
+        capsule, state, extra = _C._jit_load(data, path, device)
+    except RuntimeError as error:
+        if _is_torchscript(path if data is None else io.BytesIO(data)):
+            raise RuntimeError(
+                "jit.load: this is a TorchScript archive of PyTorch, not read yet; save the "
+                "model's state_dict with PyTorch, load it here, and trace the model"
+            ) from error
+        raise
     for name in _extra_files or ():
         if name in extra:
             _extra_files[name] = extra[name]  # type: ignore[index]

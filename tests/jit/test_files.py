@@ -72,6 +72,18 @@ def test_paths_and_open_files(tmp_path):
         rl.jit.save(nn.Linear(2, 2), path)
 
 
+def test_files_of_other_kinds_say_what_reads_them(tmp_path):
+    rl.jit.trace(rl.sin, rl.ones(2)).save(tmp_path / "sin.rush")
+    with pytest.raises(RuntimeError, match="jit.load reads it"):
+        rl.load(tmp_path / "sin.rush")
+    rl.save({}, tmp_path / "data.pt")
+    with pytest.raises(RuntimeError, match="no .rush file|none of a .rush file"):
+        rl.jit.load(tmp_path / "data.pt")
+    script = hostile.zipped([("model/constants.pkl", b""), ("model/data.pkl", b"")])
+    with pytest.raises(RuntimeError, match="TorchScript archive.*state_dict"):
+        loaded(script)
+
+
 def test_numbers_of_every_kind_survive():
     def f(x):
         y = rl.clamp(x, -math.inf, math.inf) + rl.full((2,), math.nan).nan_to_num(1e-300)

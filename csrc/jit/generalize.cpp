@@ -69,18 +69,22 @@ bool same_constants(const Code& a, const Code& b) {
 }
 
 // The polynomial through the values of one number: at the sizes, with s, t and both one larger.
-SizeInt through(std::span<const int64_t> v, std::span<const int64_t> sizes) {
-  SizeInt n;
-  if (sizes.size() == 1) {
-    n.c[1] = v[1] - v[0];
-    n.c[0] = v[0] - n.c[1] * sizes[0];
-    return n;
+// None where its factors are no int64.
+std::optional<SizeInt> through(std::span<const int64_t> v, std::span<const int64_t> sizes) {
+  using Wide = __int128;  // products of int64 fit
+  const Wide s = sizes[0], t = sizes.size() == 2 ? sizes[1] : 0;
+  Wide c[4] = {};
+  if (sizes.size() == 2) {
+    c[3] = Wide(v[3]) - v[2] - v[1] + v[0];
+    c[2] = Wide(v[2]) - v[0] - c[3] * s;
   }
-  const int64_t s = sizes[0], t = sizes[1];
-  n.c[3] = v[3] - v[2] - v[1] + v[0];
-  n.c[1] = v[1] - v[0] - n.c[3] * t;
-  n.c[2] = v[2] - v[0] - n.c[3] * s;
-  n.c[0] = v[0] - n.c[1] * s - n.c[2] * t - n.c[3] * s * t;
+  c[1] = Wide(v[1]) - v[0] - c[3] * t;
+  c[0] = Wide(v[0]) - c[1] * s - c[2] * t - c[3] * s * t;
+  SizeInt n;
+  for (size_t k = 0; k < 4; ++k) {
+    n.c[k] = int64_t(c[k]);
+    if (n.c[k] != c[k]) return std::nullopt;
+  }
   return n;
 }
 
@@ -126,7 +130,9 @@ CodePointer generalize(const Code& base, const std::string& method,
         Ints values{(*numbers)[n]};
         for (const CodePointer& other : grown)
           values.push_back((*whole_numbers(other->graph(method).body[i].args[k]))[n]);
-        found.push_back(through(values, sizes));
+        const auto number = through(values, sizes);
+        if (!number) return nullptr;
+        found.push_back(*number);
         follows = follows || !(found.back() == SizeInt{{values[0]}});
       }
       if (follows) a = Literal(std::move(found));

@@ -1,13 +1,16 @@
 #include "jit/program_file.h"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <atomic>
 #include <cerrno>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <map>
+#include <memory>
 
 #include "autograd/meta.h"
 #include "jit/program_json.h"
@@ -30,18 +33,28 @@ DeviceType device_of(const StoredState& stored) {
   return stored.constant_devices.empty() ? DeviceType::CPU : stored.constant_devices[0].type;
 }
 
+// Bytes go to a new file beside the old one, which takes its place, and its rights, at the end. A
+// symbolic link goes on pointing to the file; pipes and devices are written as they are.
 class FileSink final : public ByteSink {
  public:
-  // Bytes go to a new file beside the old one, which takes its place at the end.
-  explicit FileSink(const std::string& path) : path_(path) {
+  explicit FileSink(const std::string& path) : path_(path), target_(path) {
+    struct stat old;
+    const bool there = stat(path.c_str(), &old) == 0;
+    if (there) {
+      const std::unique_ptr<char, void (*)(void*)> real(realpath(path.c_str(), nullptr), std::free);
+      if (real) target_ = real.get();
+    }
+    replaces_ = !there || S_ISREG(old.st_mode);
     static std::atomic<uint64_t> number{0};
-    temporary_ = concat(path, ".", getpid(), ".", number++, ".tmp");
-    file_ = open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    if (replaces_) temporary_ = concat(target_, ".", getpid(), ".", number++, ".tmp");
+    file_ = replaces_ ? open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666)
+                      : open(target_.c_str(), O_WRONLY | O_CLOEXEC);
     check_done(file_ >= 0);
+    if (there && replaces_) check_done(fchmod(file_, old.st_mode & 07777) == 0);
   }
   ~FileSink() override {
     if (file_ >= 0) close(file_);
-    if (!placed_) unlink(temporary_.c_str());
+    if (replaces_) unlink(temporary_.c_str());
   }
   void write(std::span<const char> bytes) override {
     while (!bytes.empty()) {
@@ -52,19 +65,20 @@ class FileSink final : public ByteSink {
     }
   }
   void place() {
+    if (!replaces_) return;
     check_done(fsync(file_) == 0);
     check_done(close(std::exchange(file_, -1)) == 0);
-    check_done(std::rename(temporary_.c_str(), path_.c_str()) == 0);
-    placed_ = true;
+    check_done(std::rename(temporary_.c_str(), target_.c_str()) == 0);
+    replaces_ = false;
   }
 
  private:
   void check_done(bool ok) const {
     check(ok, ErrorKind::Runtime, "save", "cannot write '", path_, "': ", std::strerror(errno));
   }
-  std::string path_, temporary_;
+  std::string path_, target_, temporary_;
   int file_ = -1;
-  bool placed_ = false;
+  bool replaces_ = false;  // the temporary file is there
 };
 
 }  // namespace

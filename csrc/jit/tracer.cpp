@@ -35,6 +35,8 @@ Tracer* tracer_here() {
 void tell_tracer(const Tensor& t, const char* as) {
   if (Tracer* tracer = tracer_here()) tracer->value_read(t, as);
 }
+// As the library is loaded, so that no thread sees it change.
+[[maybe_unused]] const bool g_installed = (g_value_read = tell_tracer, true);
 
 // The storage, without making an arranged tensor have one: such a tensor has no alias.
 const Storage* storage_or_null(const Tensor& t) { return t.impl()->storage.load(); }
@@ -67,7 +69,6 @@ void Tracer::start() {
   outer_modes_ = t_modes;
   stream::add_listener(shared_from_this());
   stream::watch_this_thread();
-  g_value_read = tell_tracer;
   running_ = true;
   for (Running& r : g_running) {
     std::thread::id nobody{};

@@ -62,6 +62,11 @@ def test_paths_and_open_files(tmp_path):
         rl.jit.save(traced, file)
     assert path.read_bytes() == (tmp_path / "again.rush").read_bytes()
     assert sorted(os.listdir(tmp_path)) == ["again.rush", "sin.rush"]  # and nothing temporary
+    path.chmod(0o600)
+    (tmp_path / "link.rush").symlink_to(path)
+    rl.jit.trace(rl.cos, rl.ones(2)).save(tmp_path / "link.rush")
+    assert (tmp_path / "link.rush").is_symlink() and path.stat().st_mode & 0o777 == 0o600
+    assert rl.equal(rl.jit.load(path)(rl.ones(2)), rl.cos(rl.ones(2)))
     with pytest.raises(ValueError, match="does not exist"):
         rl.jit.load(tmp_path / "none.rush")
     with pytest.raises(ValueError, match="folder"):

@@ -8,6 +8,8 @@ differs.
 
 from __future__ import annotations
 
+import contextlib
+import sys
 import warnings
 
 from rushlight import _C
@@ -64,9 +66,20 @@ def followed(traced, before, code, args, kwargs, undone):
 def _tried(function, *args):
     """None where it fails: the function may not take other sizes at all."""
     try:
-        return function(*args)
+        result = function(*args)
+        _wait()
+        return result
     except Exception:
+        with contextlib.suppress(Exception):
+            _wait()
         return None
+
+
+def _wait():
+    """GPUs tell of a bad index at the next wait: it must come while we are asked for it."""
+    cuda = sys.modules.get("rushlight.cuda")
+    if cuda is not None and cuda.is_initialized():
+        cuda.synchronize()
 
 
 def _symbol(traced, code, leaves, dim):

@@ -199,6 +199,7 @@ class _Traced:
         self.function, self.method, self.strict = function, method, strict
         self.signature_of, self.modes = signature_of, modes
         self.rows, self.aliases = state
+        # What runs that only look must leave as it was; parameters that are written join later.
         self.buffers = [tensor for _, tensor, is_parameter, _ in self.rows if not is_parameter]
 
     def code(self, before, args, kwargs):
@@ -265,7 +266,11 @@ def _program_of(traced, before, args, kwargs):
     """The code with this method; its numbers follow sizes of inputs where that can be told."""
     from rushlight.jit._sizes import followed
 
+    versions = [row[1]._version for row in traced.rows]
     code = traced.code(before, args, kwargs)
+    for (_, tensor, is_parameter, _), version in zip(traced.rows, versions, strict=True):
+        if is_parameter and tensor._version != version:  # an embedding with max_norm
+            traced.buffers.append(tensor)
     return followed(traced, before, code, args, kwargs, _Undone) or code
 
 

@@ -268,6 +268,13 @@ def test_growing_the_inputs_leaves_no_trace():
     assert all(map(same, net.state_dict().values(), once.state_dict().values()))
 
 
+def test_parameters_that_forward_writes_are_written_once():
+    table = nn.Embedding(4, 3, max_norm=1.0)
+    start = table.weight.detach().clone()
+    rl.jit.trace(table, rl.tensor([0, 1]))
+    assert same(table.weight[2:], start[2:]) and not same(table.weight[:2], start[:2])
+
+
 # Warnings.
 
 

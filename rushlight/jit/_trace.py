@@ -266,11 +266,12 @@ def _program_of(traced, before, args, kwargs):
     """The code with this method; its numbers follow sizes of inputs where that can be told."""
     from rushlight.jit._sizes import followed
 
-    versions = [row[1]._version for row in traced.rows]
+    counted = [row[1] for row in traced.rows if row[2] and not row[1].is_inference()]
+    versions = [parameter._version for parameter in counted]
     code = traced.code(before, args, kwargs)
-    for (_, tensor, is_parameter, _), version in zip(traced.rows, versions, strict=True):
-        if is_parameter and tensor._version != version:  # an embedding with max_norm
-            traced.buffers.append(tensor)
+    for parameter, version in zip(counted, versions, strict=True):
+        if parameter._version != version:  # an embedding with max_norm
+            traced.buffers.append(parameter)
     return followed(traced, before, code, args, kwargs, _Undone) or code
 
 

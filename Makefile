@@ -161,7 +161,7 @@ format: $(VENV)/.lint
 	@"$(BIN)/clang-format" -i $(CXX_FILES)
 
 clean:
-	@rm -rf build dist rushlight/*.so rushlight/lib
+	@rm -rf build dist rushlight/*.so rushlight/lib rushlight/include rushlight/share
 
 help:
 	@sed -n '1,/^$$/s/^# \{0,1\}//p' Makefile

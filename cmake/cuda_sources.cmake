@@ -3,7 +3,7 @@
 set(copies)
 foreach(folder functors cuda/kernels)
   file(GLOB found CONFIGURE_DEPENDS "${RUSH_CSRC}/${folder}/*.h" "${RUSH_CSRC}/${folder}/*.cu")
-  install(FILES ${found} DESTINATION "rushlight/lib/csrc/${folder}")
+  install(FILES ${found} DESTINATION "rushlight/lib/csrc/${folder}" COMPONENT cpp)
   set(target "${RUSH_PACKAGE_DIR}/lib/csrc/${folder}")
   set(outputs)
   foreach(source ${found})

@@ -95,6 +95,7 @@ RANKS = [
     ["ops"],
     ["trace"],
     ["jit", "distributed", "profiler"],
+    ["frontend"],
     ["bindings"],
 ]
 # Ops reach a device through csrc/device and nothing else.

@@ -6,6 +6,7 @@
 #include "core/device_memory.h"
 #include "core/layout.h"
 #include "core/modes.h"
+#include "core/value_read.h"
 
 namespace rush {
 
@@ -201,6 +202,8 @@ Tensor wrap_number(const Scalar& s) {
   }
 }
 
+void (*g_value_read)(const Tensor& t, const char* as) = nullptr;
+
 Scalar Tensor::item() const {
   check(numel() == 1, ErrorKind::Runtime, "item",
         "only a tensor with one element converts to a number, this one has shape ", sizes());
@@ -209,6 +212,7 @@ Scalar Tensor::item() const {
       !is_batched(), ErrorKind::Runtime, "item",
       "inside vmap this tensor stands for one value per sample, not for one value: item(), bool() "
       "and branches that depend on the data cannot be batched; use where() instead");
+  note_value_read(*this, "a Python number");
   if (is_cuda()) [[unlikely]] {
     alignas(16) char bytes[16];
     cuda_memory().read(bytes, data(), size_t(element_size()), device().index);

@@ -134,8 +134,9 @@ REASONS = {
         NOT_PLANNED,
     ),
     "TorchScript": (
-        "TorchScript files need a compiler, which is not there yet",
-        "save a state_dict with rushlight.save and load it into the module",
+        "script() does not compile programs yet",
+        "jit.trace makes a program that jit.save keeps; or save a state_dict with rushlight.save "
+        "and load it into the module",
         PLANNED,
     ),
     "wrapper subclasses": (

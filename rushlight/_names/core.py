@@ -44,7 +44,8 @@ _NAMES = {
     "_nn": SimpleNamespace(_parse_to=_parse_to),
     "_log_api_usage_once": _nothing,
     "_log_api_usage_metadata": _nothing,
-    "_get_tracing_state": _nothing,
+    "_get_tracing_state": lambda: _C._jit_is_tracing() or None,
+    "_is_tracing": _C._jit_is_tracing,
     "_cuda_clearCublasWorkspaces": _nothing,
     "_jit_clear_class_registry": _nothing,
     "_are_functorch_transforms_active": lambda: _C._vmap_level() > 0,
@@ -59,7 +60,7 @@ _jit_override_can_fuse_on_cpu _jit_set_texpr_fuser_enabled _jit_set_nvfuser_enab
 _jit_set_bailout_depth _jit_set_num_profiled_runs _jit_texpr_set_fallback_allowed
 _debug_set_autodiff_subgraph_inlining _jit_set_fusion_strategy _jit_set_nvfuser_single_node_mode
 _jit_set_inline_everything_mode _jit_set_emit_hooks _jit_pass_inline _set_graph_executor_optimize
-_is_tracing _jit_can_fuse_on_cpu _jit_can_fuse_on_gpu _jit_set_nvfuser_guard_mode
+_jit_can_fuse_on_cpu _jit_can_fuse_on_gpu _jit_set_nvfuser_guard_mode
 _set_math_sdp_allow_fp16_bf16_reduction
 _jit_nvfuser_enabled _get_privateuse1_backend_name _has_cuda _has_distributed""".split()
 

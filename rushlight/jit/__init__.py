@@ -1,26 +1,22 @@
-"""torch.jit's names. Programs run eagerly: script and trace give back what they were given, so
-the results are the same; only saved TorchScript needs a compiler, which is not there yet."""
+"""Programs without Python: trace makes one, save and load keep it; C++ runs and trains it.
+
+script gives back what it was given, which runs eagerly with the same results: its compiler is not
+there yet. docs/programs.md is the guide."""
 
 # Without `from __future__ import annotations`, whose name is that of a module here.
 
 import contextlib
-import warnings
 from collections.abc import Callable, Iterator
 from typing import Any, Final, ParamSpec, TypeVar, overload
 
+from rushlight import _C
 from rushlight._names.missing import fill
 from rushlight.futures import Future
 from rushlight.jit import annotations as annotations
-from rushlight.jit._modules import (
-    RecursiveScriptModule,
-    ScriptFunction,
-    ScriptModule,
-    TopLevelTracedModule,
-    TracedModule,
-    scripted,
-    trace,
-    trace_module,
-)
+from rushlight.jit._files import load, save
+from rushlight.jit._modules import RecursiveScriptModule, ScriptModule, scripted
+from rushlight.jit._program import ScriptFunction, TopLevelTracedModule, TracedModule
+from rushlight.jit._trace import TracerWarning, TracingCheckError, trace, trace_module
 from rushlight.nn import Module
 
 __all__ = [
@@ -34,6 +30,7 @@ __all__ = [
     "TopLevelTracedModule",
     "TracedModule",
     "TracerWarning",
+    "TracingCheckError",
     "annotate",
     "enable_onednn_fusion",
     "export",
@@ -45,9 +42,11 @@ __all__ = [
     "is_scripting",
     "is_tracing",
     "isinstance",
+    "load",
     "onednn_fusion_enabled",
     "optimize_for_inference",
     "optimized_execution",
+    "save",
     "script",
     "script_if_tracing",
     "script_method",
@@ -63,17 +62,6 @@ _isinstance = isinstance
 _F = TypeVar("_F")
 _P = ParamSpec("_P")
 _M = TypeVar("_M", bound=Module)
-
-
-class TracerWarning(Warning):
-    """PyTorch's warning about what a trace cannot see; never given, as nothing is traced."""
-
-    @staticmethod
-    def ignore_lib_warnings() -> None:
-        """Does nothing."""
-
-
-warnings.filterwarnings("ignore", category=TracerWarning)
 
 
 class Error(RuntimeError):
@@ -141,8 +129,8 @@ def is_scripting() -> bool:
 
 
 def is_tracing() -> bool:
-    """Whether the code is being traced: never."""
-    return False
+    """Whether this thread is being traced."""
+    return _C._jit_is_tracing()
 
 
 def annotate(the_type: Any, the_value: _F) -> _F:

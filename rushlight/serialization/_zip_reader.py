@@ -244,6 +244,8 @@ def _is_drive(part):
 def _folder_of(names):
     """The folder with the pickle; tools that zip again may have added others."""
     found = [name for name in names if name.count("/") == 1 and name.endswith("/data.pkl")]
+    if "program.json" in names:
+        raise RuntimeError("load: the file is a program (.rush); rushlight.jit.load reads it")
     if len(found) != 1:
         raise RuntimeError(
             f"load: expected a zip archive with one record FOLDER/data.pkl, found {len(found)}; "

@@ -9,6 +9,9 @@ from rushlight._names.missing import MissingNameError, submodule_or_raise
 from rushlight.utils import checkpoint as checkpoint
 from rushlight.utils import hooks as hooks
 
+# Where CMake finds Rushlight for C++ programs: -DCMAKE_PREFIX_PATH=...
+cmake_prefix_path = __file__.removesuffix("utils/__init__.py") + "share/cmake"
+
 # Loaded when first used.
 _SUBMODULES = """_pytree backend_registration benchmark bottleneck collect_env cpp_extension data
 deterministic dlpack file_baton flop_counter mobile_optimizer model_zoo safetensors serialization

@@ -12,6 +12,7 @@
 #include "bindings/handle.h"
 #include "core/futex.h"
 #include "core/interrupt.h"
+#include "jit/tracer.h"
 #include "ops/ops.h"
 #include "ops/vmap/vmap.h"
 
@@ -288,6 +289,7 @@ PyObject* get_data(PyObject* o, void*) {
 int set_data(PyObject* o, PyObject* value, void*) {
   return guarded_int([&] {
     check(value && is_tensor(value), ErrorKind::Type, "data", "expected a tensor");
+    jit::check_not_tracing("data", "a tensor gets other memory without an operator");
     check(!requires_grad(unwrap(o)) || is_differentiable(unwrap(value).dtype()), ErrorKind::Runtime,
           "data", "this tensor requires grad, so its data must be floating or complex, not ",
           unwrap(value).dtype());

@@ -5,6 +5,7 @@
 #include "autograd/engine.h"
 #include "bindings/autograd/function_node.h"
 #include "bindings/autograd/saved_values.h"
+#include "jit/tracer.h"
 #include "ops/ops.h"
 
 namespace rush::py {
@@ -104,6 +105,7 @@ class Call {
   }
 
   PyObject* run() {
+    jit::check_not_tracing(name(), "the backward of a Function is Python code");
     Handle result = forward();
     const bool single = !PyTuple_Check(result.get());
     Handle outputs = single ? Handle::steal(PyTuple_Pack(1, result.get()))

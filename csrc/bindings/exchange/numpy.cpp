@@ -5,6 +5,7 @@
 // - Either side may die first. A tensor over an array holds the array's buffer; an array over a
 //   tensor has a Memory object as its base, which holds the tensor.
 #include "bindings/tensor/literal.h"
+#include "core/value_read.h"
 #include "ops/ops.h"
 
 #include "autograd/meta.h"
@@ -167,6 +168,7 @@ Handle tuple_of(IntList values, int64_t scale) {
 // The tensor that an array may share memory with, or an error that says why there is none.
 Tensor exportable(const Tensor& t, bool force) {
   check_not_batched("numpy", t);
+  note_value_read(t, "a NumPy array");
   if (force) {
     if (t.is_cpu()) return rush::detached(t);
     const Handle plain = Handle::steal(wrap(rush::detached(t)));

@@ -4,6 +4,7 @@
 
 #include "autograd/meta.h"
 #include "core/interrupt.h"
+#include "core/value_read.h"
 #include "ops/framework/fits.h"
 #include "ops/ops.h"
 
@@ -217,7 +218,10 @@ PyObject* scalar_tensor_(PyObject*, PyObject* const* args, Py_ssize_t n, PyObjec
 }
 
 PyObject* tolist(PyObject* self, PyObject*) {
-  return guarded([&] { return tensor_to_list(unwrap(self)); });
+  return guarded([&] {
+    note_value_read(unwrap(self), "a list");
+    return tensor_to_list(unwrap(self));
+  });
 }
 
 PyMethodDef functions[] = {

@@ -4,6 +4,7 @@
 #include "bindings/call/torch_function.h"
 #include "bindings/handle.h"
 #include "core/modes.h"
+#include "core/value_read.h"
 #include "ops/autocast/autocast.h"
 #include "ops/ops.h"
 
@@ -271,6 +272,7 @@ Py_ssize_t length(PyObject* o) {
     PyErr_SetString(PyExc_TypeError, "len() of a 0-d tensor");
     return -1;
   }
+  note_value_read(t, "its length, by len()");
   return Py_ssize_t(t.sizes()[0]);
 }
 
@@ -279,6 +281,7 @@ PyObject* iterate(PyObject* o) {
     PyErr_SetString(PyExc_TypeError, "iteration over a 0-d tensor");
     return nullptr;
   }
+  note_value_read(unwrap(o), "as many items as it has now, by iteration");
   PyObject* parts = call_op(find_ops("unbind"), o, nullptr, 0, nullptr);
   if (!parts) return nullptr;
   PyObject* iterator = PyObject_GetIter(parts);

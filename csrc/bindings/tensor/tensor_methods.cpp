@@ -3,6 +3,7 @@
 #include "bindings/autograd/autograd.h"
 #include "bindings/handle.h"
 #include "core/device_memory.h"
+#include "core/value_read.h"
 #include "ops/ops.h"
 
 namespace rush::py {
@@ -108,6 +109,7 @@ PyObject* item(PyObject* o, PyObject*) {
     check(t.numel() == 1, ErrorKind::Runtime, "item",
           "only a tensor with one element converts to a number, this one has shape ", t.sizes());
     check_readable("item", t);
+    note_value_read(t, "a Python number");
     return element(t);
   });
 }

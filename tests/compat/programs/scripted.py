@@ -1,4 +1,6 @@
-"""jit, compile, library, profiler: everything runs eagerly."""
+"""jit.script, compile, library: everything runs eagerly; jit.trace makes programs; profiler."""
+
+import io
 
 import torch
 import torch._dynamo
@@ -100,6 +102,10 @@ scale(x, 3.0).sum().backward()
 assert x.grad.tolist() == [[3.0, 3.0], [3.0, 3.0]]
 assert torch.ops.mylib.scale(x, 2.0).shape == (2, 2)
 assert torch.jit.fork(lambda a: a + 1, 1).wait() == 2
+buffer = io.BytesIO()
+torch.jit.save(traced, buffer)
+buffer.seek(0)
+assert torch.equal(torch.jit.load(buffer)(x), net(x))
 try:
     torch.jit.save(net, "never.pt")
 except NotImplementedError as error:

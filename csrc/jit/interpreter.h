@@ -1,0 +1,19 @@
+// interpreter.h: runs a graph. It knows no Python, and keeps nothing between two runs: several
+// threads may run one graph at the same time.
+#pragma once
+
+#include <span>
+
+#include "jit/graph.h"
+
+namespace rush::jit {
+
+struct Tensors {
+  std::span<const Tensor> state, constants;
+};
+
+// What `graph`, which has passed verify, makes of these inputs. Gradients flow as in eager calls.
+IValue run(const Graph& graph, const std::string& method, const Tensors& tensors,
+           const std::vector<IValue>& inputs);
+
+}  // namespace rush::jit

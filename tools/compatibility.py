@@ -54,9 +54,10 @@ programs written for PyTorch run, and what behaves otherwise.
 NOTES = """
 Names that exist and do less than in PyTorch:
 
-- `compile`, `jit.script`, `jit.trace`, `compiler.*`, `_dynamo.*`: programs run eagerly, with the
-  same results. There is no TorchScript file format.
-- `distributed`: `is_available()` is False; names can be imported, and raise when used.
+- `compile`: Python runs as it is, with its pointwise ops fused; there are no graphs to be had, and
+  `_dynamo.*` has nothing to set. `jit.script` gives the function itself; `jit.trace` gives
+  programs, in a file format of our own.
+- `distributed`: process groups of CPU tensors, a few collectives and DistributedDataParallel.
 - `cuda`, `mps`, `xpu`, `mtia`: questions are answered (`is_available()`), switches do no harm, work
   raises where there is no such device.
 - `backends.*`: switches are kept and change nothing on the CPU.

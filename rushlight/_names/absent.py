@@ -16,8 +16,8 @@ REASONS = {
     ),
     "compiled graphs": ("programs are not compiled into graphs", "", NOT_PLANNED),
     "compiler": (
-        "programs run eagerly: there is no compiler, nothing is compiled",
-        "compile() returns the function",
+        "compile() fuses ops while Python runs: there is no compiler with graphs to look into",
+        "compile() and compiler.explain()",
         PLANNED,
     ),
     "complex32": ("the dtype complex32 is not there", "complex64 is", NOT_PLANNED),

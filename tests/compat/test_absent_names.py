@@ -107,7 +107,7 @@ NOWHERE = [
     ("onnx", "no_such", "cannot be exported", "save and load", "planned for"),
     ("fx", "no_such", "not traced", "TorchFunctionMode", "not planned"),
     ("export", "no_such", "not traced", "save and load", "planned for"),
-    ("_inductor", "no_such", "no compiler", "compile()", "planned for"),
+    ("_inductor", "no_such", "no compiler with graphs", "compile()", "planned for"),
     ("cuda", "no_such", "CUDA interface", "", "not planned"),
     ("utils.cpp_extension", "no_such", "C++ interface", "custom_op", "planned for"),
 ]

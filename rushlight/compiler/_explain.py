@@ -14,6 +14,11 @@ from rushlight.compiler._compile import Options, call_fused
 COUNTERS = ("deferred", "dropped", "passes", "fused", "unfused", "flushes")
 
 
+def _counted(n, what):
+    plural = "es" if what.endswith("s") else "s"
+    return f"{n} {what}{plural if n != 1 else ''}"
+
+
 @dataclass
 class Step:
     """One op: what it computes, at which line, and whether its value went to memory."""
@@ -75,9 +80,10 @@ class Explanation:
         fused = [p for p in self.passes if p.fused]
         alone = sum(len(p.steps) for p in self.passes if not p.fused)
         dropped = sum(len(f.dropped) for f in self.flushes)
+        steps = sum(len(p.steps) for p in fused)
         yield (
-            f"{sum(len(p.steps) for p in fused)} ops in {len(fused)} passes, {alone} one by one, "
-            f"{dropped} never computed"
+            f"{_counted(steps, 'op')} in {_counted(len(fused), 'pass')}, "
+            f"{alone} one by one, {dropped} never computed"
         )
         for flush in self.flushes:
             yield ""
@@ -85,8 +91,8 @@ class Explanation:
                 kind = "one pass" if p.fused else "one by one"
                 kept = sum(step.kept for step in p.steps)
                 yield (
-                    f"{kind} over {tuple(p.shape)}: {len(p.steps)} ops, {p.inputs} inputs, "
-                    f"{kept} results kept"
+                    f"{kind} over {p.shape}: {_counted(len(p.steps), 'op')}, "
+                    f"{_counted(p.inputs, 'input')}, {_counted(kept, 'result')} kept"
                 )
                 for step in p.steps:
                     mark = "*" if step.kept else " "

@@ -4,7 +4,9 @@ import copy
 import gc
 import os
 import pickle
+import re
 import threading
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -40,7 +42,7 @@ def test_a_chain_is_one_pass_and_only_results_go_to_memory():
     assert [s.kept for s in one.steps] == [False] * 4 + [True]
     assert one.shape == (100, 50) and one.steps[0].text == "a = x * 2 + y"
     assert same(told.result, f(x, y))
-    assert "5 ops in 1 passes" in str(told) and "the compiled function returns" in str(told)
+    assert "5 ops in 1 pass," in str(told) and "the compiled function returns" in str(told)
 
 
 def test_memory_of_a_chain():
@@ -456,6 +458,33 @@ class TestArguments:
         rl.compiler.reset()
         rl.compile(lambda x: (x * 2).exp())(rl.randn(10))
         assert rl.compiler.stats()["deferred"] == 0
+
+
+def test_more_steps_than_may_wait():
+    def f(x):
+        for _ in range(150):
+            x = x * 0.99 + 0.01
+        return x
+
+    x = rl.randn(5000)
+    told = rl.compiler.explain(f)(x)
+    assert same(told.result, f(x)) and len(told.flushes) == 5
+
+
+def test_memory_that_cannot_be_had_is_told_and_forgotten():
+    f = rl.compile(lambda x: x.expand(1 << 38) * 2 + 1)
+    with pytest.raises(MemoryError):
+        f(rl.ones(1))
+    assert not rl._C._is_deferring()
+    x = rl.randn(5000)
+    assert same(rl.compile(lambda x: x.exp() * 2)(x), x.exp() * 2)
+
+
+def test_the_guide_runs(capsys):
+    page = Path(__file__).parents[2] / "docs" / "compile.md"
+    (block,) = re.findall(r"^```python\n(.*?)^```$", page.read_text(), re.M | re.S)
+    exec(compile(block, str(page), "exec"), {"__name__": "guide"})
+    assert "6 ops in 1 pass" in capsys.readouterr().out
 
 
 def test_numpy_still_sees_the_same_memory():

@@ -5,12 +5,11 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Any, TypeVar, cast
+from typing import cast
 
 from rushlight import _C
 from rushlight._C import Tensor
-
-_F = TypeVar("_F", bound=Callable[..., Any])
+from rushlight.types import _F
 
 _is_on = _C._is_autocast_on
 _POLICIES = ("lower_precision", "float32", "widest", "refused")

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, NoReturn, TypeVar
+from typing import Any, NoReturn
 
 from rushlight import _C
 from rushlight._names.missing import fill, not_available
 from rushlight.autograd import Function
-from rushlight.types import Self, _dtype
-
-_F = TypeVar("_F", bound=Callable[..., Any])
+from rushlight.types import _F, Self, _dtype
 
 __all__ = [
     "CustomOpDef",
@@ -75,6 +73,9 @@ class CustomOpDef:
             return self._fake(*args, **kwargs)
         return self._kernels.get(kind, self._function)(*args, **kwargs)
 
+    def _implement(self, function):
+        self._function = function
+
     def register_kernel(
         self, device_types: str | Sequence[str] | None, fn: Callable | None = None, /
     ) -> Callable:
@@ -121,6 +122,23 @@ class CustomOpDef:
         self._function_class = type(self._qualname.replace("::", "_"), (Function,), body)  # type: ignore[assignment]
 
 
+class _OwnOp(CustomOpDef):
+    """An operator of another package that Rushlight has its own for. It knows its gradient, its
+    shapes and what autocast does: what the package registers belongs to its code in C++."""
+
+    def register_kernel(self, device_types, fn=None, /):
+        return (lambda function: function) if fn is None else fn
+
+    def register_fake(self, fn=None, /):
+        return (lambda function: function) if fn is None else fn
+
+    def register_autograd(self, backward, /, *, setup_context=None):
+        pass
+
+    def _implement(self, function):
+        pass
+
+
 def custom_op(
     name: str,
     fn: Callable | None = None,
@@ -149,11 +167,21 @@ def wrap_triton(triton_kernel: _F, /) -> _F:
     return triton_kernel
 
 
+def _own(name):
+    """An operator of a package's C++ library that Rushlight has its own for, or None."""
+    from rushlight._extensions import own_operator
+
+    function = own_operator(name)
+    if function is not None:
+        _registered[name] = _OwnOp(name, function)
+    return _registered.get(name)
+
+
 def _find(op):
     if isinstance(op, CustomOpDef):
         return op
     name = str(op)
-    if name not in _registered:
+    if name not in _registered and _own(name) is None:
         _registered[name] = CustomOpDef(name, not_available(f"ops.{name}", "it has no kernel yet"))
     return _registered[name]
 
@@ -225,8 +253,7 @@ def impl(
     """The function of an operator that define named."""
 
     def register(function):
-        op = _find(qualname)
-        op._function = function
+        _find(qualname)._implement(function)
         return function
 
     return register if func is None else register(func)
@@ -264,7 +291,7 @@ class Library:
         allow_override: bool = False,
     ) -> None:
         """The function of an operator."""
-        name = str(op_name)
+        name = op_name._qualname if isinstance(op_name, CustomOpDef) else str(op_name)
         name = name if "::" in name else f"{self.ns}::{name}"
         if "Meta" in dispatch_key:
             _find(name).register_fake(fn)

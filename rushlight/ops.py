@@ -4,12 +4,13 @@ under `aten` those of the package."""
 from __future__ import annotations
 
 import functools
+import os
 import sys
 from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
-from rushlight._names.missing import COMPATIBILITY_PAGE, not_available
+from rushlight._names.missing import not_available
 from rushlight.types import FileLike, Self
 
 
@@ -32,10 +33,11 @@ class _Namespace:
         if found is None and self._name == "aten":
             found = _of_the_package(name)
         if found is None:
-            raise AttributeError(
-                f"ops.{self._name}.{name}: no such operator; it may belong to a C++ extension, "
-                f"which Rushlight cannot load. {COMPATIBILITY_PAGE} lists what is there"
-            )
+            found = library._own(f"{self._name}::{name}")
+        if found is None:
+            from rushlight._extensions import MissingOperatorError
+
+            raise MissingOperatorError(self._name, name)
         return found
 
 
@@ -79,12 +81,24 @@ class _Ops(ModuleType):
         setattr(self, name, namespace)
         return namespace
 
-    def load_library(self, path: FileLike) -> Any:
-        """Loads operators from a shared library."""
-        raise LibraryError(
-            f"ops.load_library: {path} is written against PyTorch's C++ interface, which Rushlight "
-            "does not have"
-        )
+    def load_library(self, path: FileLike) -> None:
+        """Loads a shared library. One that is built for PyTorch is set aside, so that the package
+        that asks for it can be imported: its operators are not there, unless Rushlight has them."""
+        from rushlight import _extensions
+
+        name = os.fspath(path)
+        try:
+            if _extensions.needs_pytorch(name):
+                if name not in _extensions.set_aside:
+                    _extensions.set_aside.append(name)
+                return
+            import ctypes
+
+            ctypes.CDLL(name)
+        except OSError as error:
+            raise LibraryError(f"ops.load_library: {name} cannot be loaded: {error}") from error
+        loaded_libraries.add(name)
 
 
+loaded_libraries: set[str] = set()
 sys.modules[__name__].__class__ = _Ops

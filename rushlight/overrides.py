@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any, TypeVar
+from typing import Any
 
 from rushlight import _C
 from rushlight._C import Tensor
 from rushlight._names.missing import fill
-from rushlight.types import Self
-
-_F = TypeVar("_F", bound=Callable[..., Any])
+from rushlight.types import _F, Self
 
 __all__ = [
     "BaseTorchFunctionMode",

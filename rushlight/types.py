@@ -4,8 +4,8 @@ import os
 from builtins import bool as _bool
 from builtins import float as _float
 from builtins import int as _int
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Union
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar, Union
 
 from rushlight._C import Generator as Generator
 from rushlight._C import Size as Size
@@ -38,3 +38,4 @@ BoolLikeType = _bool
 Device = Union[_device_type, str, _int, None]  # noqa: UP007
 FileLike = Union[str, os.PathLike]  # noqa: UP007
 Storage = Any
+_F = TypeVar("_F", bound=Callable[..., Any])  # what a decorator takes and gives back

@@ -190,6 +190,12 @@ FLOW = {
     "clone": torch.clone,
     "batch norm": lambda y: F.batch_norm(y, None, None, training=True),
     "batch norm eval": lambda y: F.batch_norm(y, torch.zeros(4), torch.ones(4)),
+    "group norm": lambda y: F.group_norm(y, 2, torch.ones(4), torch.zeros(4)),
+    "instance norm": lambda y: F.instance_norm(y),
+    "instance norm, tracked": lambda y: F.instance_norm(y, torch.zeros(4), torch.ones(4)),
+    "nearest": lambda y: F.interpolate(y, scale_factor=2.0),
+    "bilinear": lambda y: F.interpolate(y, scale_factor=1.5, mode="bilinear"),
+    "bicubic, smaller": lambda y: F.interpolate(y, (3, 4), mode="bicubic", antialias=True),
     "max pool": lambda y: F.max_pool2d(y, 2),
     "max pool indices": lambda y: F.max_pool2d(y, 2, return_indices=True)[1],
     "average pool": lambda y: F.avg_pool2d(y, 2),
@@ -351,6 +357,21 @@ def test_pools_of_single_points_hand_the_layout_back():
     y.register_hook(lambda g: grads.append(arranged(g)))
     F.adaptive_avg_pool2d(y, 1).flatten(1).sum().backward()
     assert grads == [(144, 1, 24, 4)]
+
+
+@pytest.mark.parametrize("name", ["group norm", "instance norm", "nearest", "bilinear"])
+def test_the_layout_flows_backward_through(name):
+    grads = []
+    y, _ = convolved(grad=True)
+    y.register_hook(lambda g: grads.append(g))
+    z = FLOW[name](y)
+    seed = image(*z.shape, seed=3)
+    F.conv2d(z, image(4, 4, 1, 1, seed=4)).backward(seed)
+    assert arranged(grads[0]) == (120, 1, 20, 4)
+    with torch.config.patch(automatic_layout=False):
+        plain = torch.from_numpy(y.detach().clone().numpy()).requires_grad_()
+        F.conv2d(FLOW[name](plain), image(4, 4, 1, 1, seed=4)).backward(seed)
+    np.testing.assert_allclose(grads[0].numpy(), plain.grad.numpy(), rtol=1e-4, atol=1e-4)
 
 
 def test_second_derivatives():

@@ -81,6 +81,40 @@ def test_channels_last_stays_and_agrees(name, dtype):
         np.testing.assert_allclose(c.numpy(), a.numpy(), 10 * tolerance, 10 * tolerance)
 
 
+# Several blocks of points per sample, and samples that threads share.
+@pytest.mark.parametrize("shape", [(1, 40, 37, 31), (9, 40, 20, 20), (3, 16, 1, 1), (2, 8, 3)])
+def test_groups_with_the_channels_last(shape):
+    rl.manual_seed(1)
+    a, g = (rl.randn(*shape, dtype=rl.float64) for _ in range(2))
+    w, b = rl.rand(shape[1], dtype=rl.float64), rl.rand(shape[1], dtype=rl.float64)
+    rows = a.reshape(shape[0], 4, -1)
+    normal = (rows - rows.mean(2, True)) / (rows.var(2, correction=0, keepdim=True) + 1e-5).sqrt()
+    wide = (1, -1) + (1,) * (len(shape) - 2)
+    want = normal.reshape(shape) * w.view(wide) + b.view(wide)
+    x = a.float().movedim(1, -1).contiguous().movedim(-1, 1).requires_grad_()
+    leaves = [x, w.float().requires_grad_(), b.float().requires_grad_()]
+    y = rl.group_norm(x, 4, *leaves[1:])
+    np.testing.assert_allclose(y.detach().numpy(), want.numpy(), 1e-4, 1e-4)
+    wide_leaves = [t.detach().double().requires_grad_() for t in (a, w, b)]
+    meant = rl.autograd.grad(rl.group_norm(wide_leaves[0], 4, *wide_leaves[1:]), wide_leaves, g)
+    for got, want in zip(rl.autograd.grad(y, leaves, g.float()), meant, strict=True):
+        np.testing.assert_allclose(got.numpy(), want.numpy(), 1e-3, 1e-3)
+
+
+def test_groups_have_the_same_bits_for_any_number_of_threads():
+    x = rl.randn(3, 32, 40, 40).contiguous(memory_format=rl.channels_last).requires_grad_()
+    g, before = rl.randn(3, 32, 40, 40), rl.get_num_threads()
+    found = []
+    try:
+        for threads in (1, 2, 4):
+            rl.set_num_threads(threads)
+            y = rl.group_norm(x, 8)
+            found.append((y.detach(), rl.autograd.grad(y, x, g)[0]))
+    finally:
+        rl.set_num_threads(before)
+    assert all(rl.equal(a, b) for pair in found[1:] for a, b in zip(found[0], pair, strict=True))
+
+
 @pytest.mark.parametrize("dtype", [rl.float32, rl.float64])
 @pytest.mark.parametrize("last", [False, True])
 def test_running_statistics(dtype, last):
@@ -105,6 +139,9 @@ def test_large_means_do_not_cancel(last):
     y = rl.batch_norm(x, None, None, None, None, True, 0.1, 1e-5, True)
     wide = a.astype("float64")
     want = (wide - wide.mean((0, 2, 3), keepdims=True)) / wide.std((0, 2, 3), keepdims=True)
+    assert np.abs(y.numpy() - want).max() < 2e-3
+    y = rl.group_norm(x, 1)
+    want = (wide - wide.mean((1, 2, 3), keepdims=True)) / wide.std((1, 2, 3), keepdims=True)
     assert np.abs(y.numpy() - want).max() < 2e-3
     rows = rl.layer_norm(rl.from_numpy(a), (31, 17)).numpy()
     want = (wide - wide.mean((2, 3), keepdims=True)) / wide.std((2, 3), keepdims=True)

@@ -319,6 +319,8 @@ def reduce_of(fold, x, out):
         yield f"rush::reduce<{types}, rush::u32, {pack_width(x)}, false>"
         yield f"rush::reduce_columns<{types}, rush::u32, {pack_width(x)}, true>"
         yield f"rush::reduce_columns<{types}, rush::u32, {pack_width(x)}, false>"
+    if x in ("f16", "bf16"):
+        yield f"rush::reduce_columns<{types}, rush::u32, {pack_width(x) // 2}, true>"
 
 
 def reduce_kernels():
@@ -371,6 +373,40 @@ def optimizer_kernels():
         )
 
 
+def lists_kernels():
+    folds = ("Norm1", "Norm2", "NormInf", "NormNegInf")
+    yield (
+        "join",
+        [
+            f"rush::list_join<rush::folds::{fold}<double>, {CPP[t]}>"
+            for fold in folds
+            for t in FLOATS
+        ],
+    )
+    for t in FLOATS:
+        c, names = CPP[COMPUTE[t]], []
+        # One functor of each kind: the loops are those of pointwise.cu, which takes them all.
+        kinds = {}
+        for arity, functors in table().items():
+            for fn in functors:
+                if COMPUTE[t] in fn["types"] and fn["result"] == "same" and fn["params"] <= 1:
+                    kinds.setdefault((arity, fn["params"]), fn)
+        for (arity, _), fn in kinds.items():
+            flat = pointwise_name(arity, fn, t, flat=True)
+            names.append(flat.replace("pointwise_flat", "list_pointwise"))
+        for v in (1, pack_width(t)):
+            names += [f"rush::list_norm<rush::folds::{f}<{c}>, {CPP[t]}, {v}>" for f in folds]
+            names += [f"rush::list_unscale<{c}, {CPP[t]}, {v}>"]
+        for x in FLOATS:
+            wide = "double" if "f64" in (t, x) else "float"
+            types = f"{wide}, {pack_width(t, x)}, {CPP[t]}, {CPP[x]}"
+            names += [f"rush::list_pointwise<rush::functors::Positive, 0, {types}>"]
+        names += [
+            f"rush::list_pointwise<rush::functors::Mul, 0, {c}, 1, {CPP[t]}, {CPP[t]}, double>"
+        ]
+        yield t, names
+
+
 FLAGS = ("true", "false")
 TEAMS = (8, 32, 256)
 
@@ -392,7 +428,7 @@ def softmax_kernels():
 def row_norm_kernels():
     for t in FLOATS:
         compute = CPP[COMPUTE[t]]
-        own, names = f"{compute}, {CPP[t]}", [f"rush::group_norm_finish<{compute}>"]
+        own, names = f"{compute}, {CPP[t]}", []
         for w in {CPP[t], compute}:  # of the parameters
             ways = itertools.product(TEAMS, (1, pack_width(t)), FLAGS)
             for team, v, centred in ways:
@@ -404,15 +440,32 @@ def row_norm_kernels():
                 ]
                 if team == 256:
                     names += [f"rush::row_norm<{start}, {centred}>"]
+                if team > 8:
                     names += [f"rush::row_norm_held<{start}, {2 * held}, {centred}>"]
             for v, centred in itertools.product((1, pack_width(t)), FLAGS):
                 held = (8 if t == "f64" else 16) // v
-                names += [f"rush::row_norm_backward_whole<{own}, {w}, {v}, {held}, {centred}>"]
+                for how in (f"256, {v}, {held}", f"32, {v}, {2 * held}"):
+                    names += [f"rush::row_norm_backward_whole<{own}, {w}, {how}, {centred}>"]
             names += [f"rush::join_segments<{compute}, {w}>"]
-            names += [f"rush::group_norm<{own}, {w}, {v}>" for v in (1, pack_width(t))]
-            names += [f"rush::group_norm_{k}<{own}, {w}>" for k in ("apply", "backward")]
-        names += [f"rush::row_norm_columns<{own}, {centred}>" for centred in FLAGS]
-        yield t, names + [f"rush::group_norm_planes<{own}, {team}>" for team in TEAMS]
+        yield t, names + [f"rush::row_norm_columns<{own}, {centred}>" for centred in FLAGS]
+
+
+def group_norm_kernels():
+    for t in FLOATS:
+        c, own = CPP[COMPUTE[t]], CPP[t]
+        names = [f"rush::group_norm_finish<{c}>", f"rush::group_moments_last<{c}, {own}>"]
+        for v in (1, pack_width(t)):
+            names += [f"rush::group_norm_planes<{c}, {own}, {team}, {v}>" for team in TEAMS]
+            for kind in ("GroupMoments", "GroupGradSums"):
+                names += [f"rush::group_sums_last<rush::{kind}<{own}, {c}>, {c}, {own}, {v}>"]
+            for w in {own, c}:  # of the parameters
+                names += [f"rush::group_norm{k}<{c}, {own}, {w}, {v}>"
+                          for k in ("", "_apply", "_backward")]  # fmt: skip
+                names += [f"rush::group_norm{k}_held<{c}, {own}, {w}, {v}, {held}>"
+                          for k in ("", "_backward") for held in (4, 8, 16)]  # fmt: skip
+                for kind in ("GroupNormalize", "GroupInputGrad"):
+                    names += [f"rush::group_map_last<rush::{kind}<{own}, {w}, {c}>, {own}, {v}>"]
+        yield t, names + [f"rush::group_means_last<{c}, {w}>" for w in {own, c}]
 
 
 def cross_entropy_kernels():
@@ -522,6 +575,18 @@ def rnn_kernels():
         yield t, cells + (steps if SIZES[t] >= 4 else [])
 
 
+def decode_kernels():
+    for t in ("f16", "bf16"):
+        yield (
+            t,
+            [
+                f"rush::attention_decode<{CPP[t]}, {width}, {extras}>"
+                for width in (32, 64, 128)
+                for extras in ("true", "false")
+            ],
+        )
+
+
 def attention_kernels():
     """As csrc/cuda/nn/attention.cpp picks tiles for types and widths."""
     for t, exact in (("f16", "true"), ("bf16", "true"), ("f32", "true"), ("f32", "false")):
@@ -617,17 +682,20 @@ FILES = {
     "random_exact.cu": random_kernels,
     "matmul.cu": matmul_kernels,
     "optimizer.cu": optimizer_kernels,
+    "lists.cu": lists_kernels,
     "batch_norm.cu": batch_norm_kernels,
     "depthwise.cu": depthwise_kernels,
     "pool.cu": pool_kernels,
     "softmax.cu": softmax_kernels,
     "row_norm.cu": row_norm_kernels,
+    "group_norm.cu": group_norm_kernels,
     "cross_entropy.cu": cross_entropy_kernels,
     "loss.cu": loss_kernels,
     "rnn.cu": rnn_kernels,
     "embedding.cu": embedding_kernels,
     "resample.cu": resample_kernels,
     "attention.cu": attention_kernels,
+    "attention_decode.cu": decode_kernels,
 }
 FILES |= {
     p.name: functools.partial(instances, p.name)
@@ -650,7 +718,7 @@ def test_every_kernel_is_compiled():
         text = (KERNELS / file).read_text()
         if file == "special.cu":  # the kernels of pointwise.cu with other functors
             continue
-        defined = set(re.findall(r"__global__ void.*?\b(\w+)\([\w<>]+ args", text, re.S))
+        defined = set(re.findall(r"__global__ void.*?\b(\w+)\([\w<>.()]+ args", text, re.S))
         named = {re.match(r"rush::(\w+)<", n)[1] for _, names in kernels() for n in names}
         assert defined == named, file
 

@@ -3,8 +3,9 @@
 
     python tools/record_kernels.py [--out FILE]        needs a GPU
 
-Each program runs a few steps in a process of its own: the models of benchmarks/table1.py in
-float32, float16 and bfloat16, a transformer, and every optimiser.
+Each program runs a few steps in a process of its own: the models of benchmarks/table1.py and
+benchmarks/cold_start.py in float32, float16 and bfloat16 (those of Hugging Face where that library
+is installed), a transformer with gradient scaling, generation with a cache, and every optimiser.
 """
 
 import argparse
@@ -16,6 +17,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
+LARGE_MODELS = ("GPT 124 M", "ViT-B/16", "U-Net", "HF GPT-2", "HF Llama")
 MODELS = "alexnet vgg19 resnet50 mobilenet_v2 gnmt_v2 ncf".split()
 
 MODEL = """
@@ -53,6 +55,26 @@ for dtype in (None, rl.float16, rl.bfloat16):
     (loss.item(), model(x).argmax(-1).eq(x).float().mean().item())
 """
 
+LARGE = """
+import sys
+sys.path.append({benchmarks!r})
+import rushlight as lib
+import cold_start
+setup, hugging_face = cold_start.MODELS[{model!r}]
+if hugging_face:
+    import rushlight.as_torch
+    rushlight.as_torch.install()
+setup = setup.replace('autocast("cuda", dtype=lib.bfloat16)', {autocast!r})
+BENCHMARKS, COMPILED, APPROXIMATE = {benchmarks!r}, False, "none"
+exec(setup, globals())
+for _ in range(2):
+    step()
+with lib.no_grad(), lib.autocast("cuda", dtype=lib.bfloat16):
+    if hugging_face:
+        model.generate(text[:1, :16], max_new_tokens=4, do_sample=True)
+lib.cuda.synchronize()
+"""
+
 OPTIMIZERS = """
 import rushlight as rl
 for cls in (rl.optim.SGD, rl.optim.Adam, rl.optim.AdamW, rl.optim.RMSprop, rl.optim.Adagrad,
@@ -77,6 +99,10 @@ def programs():
             yield MODEL.format(benchmarks=str(ROOT / "benchmarks"), model=model, autocast=autocast,
                                batch=4 if model != "ncf" else 4096,
                                small=model in ("gnmt_v2", "ncf"))  # fmt: skip
+    for model in LARGE_MODELS:
+        for autocast in ("", "float16", "bfloat16"):
+            half = f'autocast("cuda", dtype=lib.{autocast or "float16"}, enabled={bool(autocast)})'
+            yield LARGE.format(benchmarks=str(ROOT / "benchmarks"), model=model, autocast=half)
     yield TRANSFORMER
     yield OPTIMIZERS
 
@@ -92,7 +118,7 @@ def run(code, path):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--out", default=str(ROOT / "rushlight" / "cuda" / "warmup_kernels.txt"))
-    parser.add_argument("--jobs", type=int, default=8)
+    parser.add_argument("--jobs", type=int, default=4)
     args = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(args.jobs) as pool:
         paths = []

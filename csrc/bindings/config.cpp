@@ -174,6 +174,21 @@ PyObject* set_attention_backends_(PyObject*, PyObject* o) {
   });
 }
 
+// (query, value, plain, bits): would a fused kernel of those that the bits name take such a call?
+PyObject* attention_takes_(PyObject*, PyObject* const* args, Py_ssize_t count) {
+  return guarded([&] {
+    check(count == 4 && is_tensor(args[0]) && is_tensor(args[1]), ErrorKind::ArgumentType,
+          "_attention_takes", "expected two tensors, a bool and bits");
+    const Tensor &q = unwrap(args[0]), &v = unwrap(args[1]);
+    check(q.dim() > 1 && v.dim() > 1, ErrorKind::Shape, "_attention_takes",
+          "query and value need two dims at least");
+    const bool plain = PyObject_IsTrue(args[2]) == 1;
+    const AttentionCase wanted{q.dtype(), q.sizes().back(), v.sizes().back(), plain,
+                               uint32_t(int_argument("_attention_takes", args[3]))};
+    return PyBool_FromLong(takes_attention(q, wanted));
+  });
+}
+
 // Where wheels keep oneDNN and OpenBLAS; only stored, they are opened at first use.
 PyObject* add_library_folder_(PyObject*, PyObject* path) {
   const char* text = PyUnicode_AsUTF8(path);
@@ -221,6 +236,7 @@ PyMethodDef functions[] = {
     {"_attention_backends", get_attention_backends, METH_NOARGS,
      "Which ways to compute attention are allowed, as bits: see device/nn/attention.h."},
     {"_set_attention_backends", set_attention_backends_, METH_O, nullptr},
+    {"_attention_takes", as_method(attention_takes_), METH_FASTCALL, nullptr},
     {"_arranged_strides", arranged_strides, METH_O, nullptr},
     {"_fail_nth_allocation", fail_nth, METH_O,
      "The n-th allocation from now fails, once; 0 is the next one, -1 disarms."},

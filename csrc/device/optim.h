@@ -1,5 +1,4 @@
-// optim.h: an optimiser's step on a device, in one pass over all parameters; norms and scales of
-// lists of tensors.
+// optim.h: an optimiser's step on a device, in one pass over all parameters.
 #pragma once
 
 #include <span>
@@ -29,26 +28,12 @@ struct OptimizerFormula {
   const double* places[kMaxOptimizerOptions];  // on the device; null: the option is the number
 };
 
-// A stretch of flat elements of one real type.
-struct FlatTensor {
-  char* data;
-  int64_t numel;
-  DType dtype;
-};
-
 struct OptimLoops {
   // float16 and bfloat16 are computed in float. With a formula, the tensors' numbers are not there
   // yet.
   void (*step)(OptimizerRule, std::span<const OptimizerTensor> tensors,
                const OptimizerFormula* formula, Device device) = nullptr;
   bool takes_formula = false;
-
-  // Over all elements of a list; null: tensor by tensor, by ops.
-  // The p-norm of everything together; for p = inf and -inf the extreme magnitudes. In double.
-  double (*list_norm)(std::span<const FlatTensor> tensors, double p) = nullptr;
-  void (*list_scale)(std::span<const FlatTensor> tensors, double factor) = nullptr;
-  // Multiplies by the factor; false when an element is nan or infinite.
-  bool (*list_unscale)(std::span<const FlatTensor> tensors, double factor) = nullptr;
 };
 extern DeviceTable<OptimLoops> optim_loops;
 

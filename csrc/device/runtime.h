@@ -31,6 +31,8 @@ struct DeviceRuntime {
   void (*wait_for)(DeviceStream* later, DeviceStream* earlier) = nullptr;
   // The stream uses the memory, too: it is not handed out again before that is done.
   void (*record_stream)(const Storage& storage, DeviceStream* stream) = nullptr;
+  // Has a stream been recorded that uses the memory beside its own?
+  bool (*is_recorded)(const Storage& storage) = nullptr;
 
   // Is work recorded into a graph in this thread's stream, instead of being done?
   bool (*is_capturing)(Device device) = nullptr;

@@ -84,12 +84,14 @@ struct LogSigmoid {  // min(x, 0) - log(1 + e^-|x|)
   RUSH_FN T operator()(T x) const {
     return (x > T(0) ? T(0) : x) - math::log1p(math::exp(-math::fabs(x)));
   }
+  RUSH_FN float coarse(float x) const { return (x > 0.0f ? 0.0f : x) - coarse::softplus_tail(x); }
 };
 struct LogSigmoidBackward {
   template <class T>
   RUSH_FN T operator()(T g, T x) const {
     return g * math::sigmoid(-x);
   }
+  RUSH_FN float coarse(float g, float x) const { return g * coarse::sigmoid(-x); }
 };
 struct Silu {
   template <class T>
@@ -99,6 +101,7 @@ struct Silu {
     else
       return math::silu(x);
   }
+  RUSH_FN float coarse(float x) const { return x * coarse::sigmoid(x); }
 };
 struct SiluBackward {
   template <class T>
@@ -106,6 +109,10 @@ struct SiluBackward {
     const T e = math::exp_negative(-math::fabs(x));
     const T s = (x >= T(0) ? T(1) : e) / (T(1) + e);
     return g * s * (T(1) + x * (T(1) - s));
+  }
+  RUSH_FN float coarse(float g, float x) const {
+    const float s = coarse::sigmoid(x);
+    return g * s * (1.0f + x * (1.0f - s));
   }
 };
 struct Glu {
@@ -130,6 +137,11 @@ struct Softplus {
     const T y = ((b > T(0) ? b : T(0)) + math::log1p(math::exp(-math::fabs(b)))) / beta;
     return b > threshold || math::isnan(x) ? x : y;
   }
+  RUSH_FN float coarse(float x) const {
+    const float b = x * float(beta), top = math::max_of(b, 0.0f);
+    const float y = math::quick_divide(top + coarse::softplus_tail(b), float(beta));
+    return b > float(threshold) || math::isnan(x) ? x : y;
+  }
 };
 template <class T>
 struct SoftplusBackward {
@@ -137,6 +149,9 @@ struct SoftplusBackward {
   RUSH_FN T operator()(T g, T x) const {
     const T b = x * beta;
     return b > threshold ? g : g * math::sigmoid(b);
+  }
+  RUSH_FN float coarse(float g, float x) const {
+    return x * float(beta) > float(threshold) ? g : g * coarse::sigmoid(x * float(beta));
   }
 };
 // tanh(log(1 + e^x)) = n / (n + 2) with n = e^x (e^x + 2); past 20 it is 1 in float and double.
@@ -150,12 +165,17 @@ struct Mish {
   RUSH_FN T operator()(T x) const {
     return x * tanh_softplus(x);
   }
+  RUSH_FN float coarse(float x) const { return x * coarse::tanh_softplus(x).value; }
 };
 struct MishBackward {
   template <class T>
   RUSH_FN T operator()(T g, T x) const {
     const T t = tanh_softplus(x), s = math::sigmoid(x);
     return g * (t + x * s * (T(1) - t * t));
+  }
+  RUSH_FN float coarse(float g, float x) const {
+    const coarse::TanhSoftplus t = coarse::tanh_softplus(x);
+    return g * (t.value + x * coarse::sigmoid(x) * t.below_one * (2.0f - t.below_one));
   }
 };
 
@@ -164,6 +184,7 @@ struct Gelu {  // x Phi(x), exact in the left tail too
   RUSH_FN T operator()(T x) const {
     return x * math::normal(x).below;
   }
+  RUSH_FN float coarse(float x) const { return x * coarse::normal(x).below; }
 };
 struct GeluBackward {
   template <class T>
@@ -171,12 +192,20 @@ struct GeluBackward {
     const auto n = math::normal(x);
     return g * (n.below + x * n.density);
   }
+  RUSH_FN float coarse(float g, float x) const {
+    const coarse::Normal n = coarse::normal(x);
+    return g * (n.below + x * n.bell * 0.39894228f);  // 1 / sqrt(2 pi)
+  }
 };
 struct GeluTanh {
   template <class T>
   RUSH_FN T operator()(T x) const {
     const T inner = T(0.79788456080286535588) * (x + T(0.044715) * x * x * x);  // sqrt(2 / pi)
     return T(0.5) * x * (T(1) + math::tanh(inner));
+  }
+  // (1 + tanh(u)) / 2 is sigmoid(2 u), which is as exact far below zero.
+  RUSH_FN float coarse(float x) const {
+    return x * coarse::sigmoid(1.5957691f * (x + 0.044715f * x * x * x));
   }
 };
 struct GeluTanhBackward {
@@ -187,6 +216,10 @@ struct GeluTanhBackward {
     const T left = T(0.5) * (T(1) + t);
     const T right = T(0.5) * x * (T(1) - t * t) * k * (T(1) + T(3) * c * q);
     return g * (left + right);
+  }
+  RUSH_FN float coarse(float g, float x) const {
+    const float q = x * x, s = coarse::sigmoid(1.5957691f * (x + 0.044715f * x * q));
+    return g * (s + x * s * (1.0f - s) * (1.5957691f + 0.21406829f * q));
   }
 };
 
@@ -235,12 +268,19 @@ struct Hardswish {
   RUSH_FN T operator()(T x) const {
     return x * Clamp<T>{T(0), T(6)}(x + T(3)) / T(6);
   }
+  RUSH_FN float coarse(float x) const {
+    return x * (Clamp<float>{0.0f, 6.0f}(x + 3.0f) * (1.0f / 6.0f));
+  }
 };
 struct HardswishBackward {
   template <class T>
   RUSH_FN T operator()(T g, T x) const {
     const T inside = g * (x / T(3) + T(0.5));
     return x <= T(-3) ? T(0) : (x < T(3) ? inside : g);
+  }
+  RUSH_FN float coarse(float g, float x) const {
+    const float inside = g * (x * (1.0f / 3.0f) + 0.5f);
+    return x <= -3.0f ? 0.0f : (x < 3.0f ? inside : g);
   }
 };
 struct Softsign {

@@ -67,6 +67,7 @@ struct Div {  // true division: integers were turned into floats before
   RUSH_FN T operator()(T a, T b) const {
     return a / b;
   }
+  RUSH_FN float coarse(float a, float b) const { return math::quick_divide(a, b); }
 };
 
 // ---- division with rounding ----

@@ -53,10 +53,22 @@ RUSH_FN T exp_negative(T x) {
   return exp(x);
 }
 
-// 2^x by the special function unit: two units in the last place, and results below 2^-126 are 0.
-RUSH_FN float quick_exp2(float x) {
+// By the special function unit: two units in the last place at most. 2^x and 1 / x take numbers and
+// results below 2^-126 for 0.
+#define RUSH_QUICK(name, instruction)               \
+  RUSH_FN float name(float x) {                     \
+    float r;                                        \
+    asm(instruction " %0, %1;" : "=f"(r) : "f"(x)); \
+    return r;                                       \
+  }
+RUSH_QUICK(quick_exp2, "ex2.approx.ftz.f32")
+RUSH_QUICK(quick_reciprocal, "rcp.approx.ftz.f32")
+RUSH_QUICK(quick_sqrt, "sqrt.approx.f32")
+RUSH_QUICK(quick_rsqrt, "rsqrt.approx.f32")
+#undef RUSH_QUICK
+RUSH_FN float quick_divide(float a, float b) {
   float r;
-  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(x));
+  asm("div.full.f32 %0, %1, %2;" : "=f"(r) : "f"(a), "f"(b));
   return r;
 }
 

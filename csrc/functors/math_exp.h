@@ -80,7 +80,12 @@ RUSH_FN T exp2_sum(T x0, T lo) {
 }
 RUSH_FN float exp2(float x) { return exp2_sum(x, 0.0f); }
 RUSH_FN double exp2(double x) { return exp2_sum(x, 0.0); }
-RUSH_FN float quick_exp2(float x) { return exp2(x); }  // on GPUs it is less exact
+// On GPUs these are less exact.
+RUSH_FN float quick_exp2(float x) { return exp2(x); }
+RUSH_FN float quick_reciprocal(float x) { return 1.0f / x; }
+RUSH_FN float quick_divide(float a, float b) { return a / b; }
+RUSH_FN float quick_sqrt(float x) { return sqrt(x); }
+RUSH_FN float quick_rsqrt(float x) { return rsqrt(x); }
 
 // e^x - 1 for x neither overflowing nor below -40. With s = 2^(n-1): 2 (s p + (s - 1/2)), where p
 // is e^r - 1; the half keeps s finite up to the overflow threshold.

@@ -5,6 +5,7 @@
 
 #include "compare.h"
 #include "complex.h"
+#include "math_coarse.h"
 
 namespace rush::functors {
 
@@ -82,6 +83,7 @@ struct Reciprocal {
   RUSH_FN T operator()(T x) const {
     return T(1) / x;
   }
+  RUSH_FN float coarse(float x) const { return math::quick_divide(1.0f, x); }
 };
 
 struct Exp {
@@ -131,12 +133,14 @@ struct Sqrt {
   RUSH_FN T operator()(T x) const {
     return math::sqrt(x);
   }
+  RUSH_FN float coarse(float x) const { return math::quick_sqrt(x); }
 };
 struct Rsqrt {
   template <class T>
   RUSH_FN T operator()(T x) const {
     return math::rsqrt(x);
   }
+  RUSH_FN float coarse(float x) const { return math::quick_rsqrt(x); }
 };
 struct Sin {
   template <class T>
@@ -281,6 +285,7 @@ struct Sigmoid {
   RUSH_FN T operator()(T x) const {
     return math::sigmoid(x);
   }
+  RUSH_FN float coarse(float x) const { return coarse::sigmoid(x); }
 };
 
 struct Floor {

@@ -182,14 +182,15 @@ MODULES = frozenset(
     distributed.algorithms._checkpoint distributed.algorithms._checkpoint.checkpoint_wrapper
     distributed.algorithms.ddp_comm_hooks distributed.algorithms.ddp_comm_hooks.default_hooks
     distributed.algorithms.join distributed.checkpoint distributed.checkpoint.default_planner
-    distributed.checkpoint.metadata distributed.checkpoint.optimizer
-    distributed.checkpoint.state_dict distributed.checkpoint.stateful distributed.device_mesh
+    distributed.checkpoint.hf_storage distributed.checkpoint.metadata
+    distributed.checkpoint.optimizer distributed.checkpoint.state_dict
+    distributed.checkpoint.stateful distributed.constants distributed.device_mesh
     distributed.elastic distributed.elastic.multiprocessing
     distributed.elastic.multiprocessing.errors distributed.fsdp distributed.fsdp.api
     distributed.fsdp.fully_sharded_data_parallel distributed.fsdp.sharded_grad_scaler
     distributed.fsdp.wrap distributed.nn distributed.nn.functional distributed.optim
-    distributed.pipelining distributed.rpc distributed.tensor distributed.tensor.experimental
-    distributed.tensor.parallel distributed.tensor.parallel.style
+    distributed.pipelining distributed.rpc distributed.tensor distributed.tensor._utils
+    distributed.tensor.experimental distributed.tensor.parallel distributed.tensor.parallel.style
     distributed.tensor.placement_types export fx._symbolic_trace fx.experimental
     fx.experimental.proxy_tensor fx.graph fx.graph_module fx.node fx.proxy mps mtia nested
     onnx.symbolic_opset10 onnx.symbolic_opset11 onnx.symbolic_opset12 onnx.symbolic_opset13

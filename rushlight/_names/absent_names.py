@@ -7,6 +7,7 @@ that consist of such names have no files (absent.MODULES): import_hook.py makes 
 # Module below the package, reason (see absent.py), classes, functions.
 ROWS = (
     ("", "files", "PyTorchFileReader PyTorchFileWriter", ""),
+    ("", "compiled graphs", "TensorType", ""),
     ("", "float8", "", "_scaled_mm"),
     (
         "",
@@ -70,7 +71,6 @@ ROWS = (
         swap_module weight_observer_range_neg_127_to_127""",
     ),
     ("as_torch.functorch", "graphs", "", "make_fx"),
-    ("classes", "extensions", "", "load_library"),
     (
         "cuda",
         "CUDA's own handles",
@@ -200,9 +200,10 @@ ROWS = (
     (
         "distributed.tensor",
         "sharding",
-        "DTensor Partial Placement Replicate Shard",
+        "DTensor",
         "distribute_module distribute_tensor empty full ones rand randn zeros",
     ),
+    ("distributed.tensor._utils", "sharding", "", "compute_local_shape_and_global_offset"),
     (
         "distributed.tensor.experimental",
         "sharding",
@@ -322,7 +323,13 @@ ALIASES = (
         "distributed.checkpoint",
         "DefaultLoadPlanner DefaultSavePlanner",
     ),
+    (
+        "distributed.checkpoint.hf_storage",
+        "distributed.checkpoint",
+        "HuggingFaceStorageReader HuggingFaceStorageWriter",
+    ),
     ("distributed.checkpoint.metadata", "distributed.checkpoint", "Metadata"),
+    ("distributed.constants", "distributed.distributed_c10d", "default_pg_timeout"),
     ("distributed.device_mesh", "distributed", "DeviceMesh init_device_mesh"),
     ("distributed.elastic.multiprocessing.errors", "distributed._one_process", "record"),
     (
@@ -337,9 +344,10 @@ ALIASES = (
     ("distributed.tensor.parallel.style", "distributed.tensor.parallel", "*"),
     (
         "distributed.tensor.placement_types",
-        "distributed.tensor",
-        "Partial Placement Replicate Shard",
+        "distributed._placements",
+        "Partial Placement Replicate Shard _StridedShard",
     ),
+    ("distributed.tensor", "distributed._placements", "*"),
     ("fx._symbolic_trace", "fx", "Tracer symbolic_trace wrap"),
     ("fx.graph", "fx", "CodeGen Graph"),
     ("fx.graph_module", "fx", "GraphModule"),

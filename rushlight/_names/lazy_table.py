@@ -111,6 +111,7 @@ MODULE_OF = {
     "_foreach_norm": "rushlight._functions.foreach",
     "_foreach_pow": "rushlight._functions.foreach",
     "_foreach_pow_": "rushlight._functions.foreach",
+    "_foreach_powsum": "rushlight._functions.foreach",
     "_foreach_reciprocal": "rushlight._functions.foreach",
     "_foreach_reciprocal_": "rushlight._functions.foreach",
     "_foreach_round": "rushlight._functions.foreach",

@@ -10,13 +10,11 @@ import collections.abc
 import functools
 import warnings
 from collections.abc import Callable
-from typing import Any, Literal, TypeVar, cast, overload
+from typing import Any, Literal, cast, overload
 
 from rushlight import _C
 from rushlight._C import Tensor
-from rushlight.types import Self, _dtype
-
-_F = TypeVar("_F", bound=Callable[..., Any])
+from rushlight.types import _F, Self, _dtype
 
 __all__ = ["autocast", "autocast_decorator", "custom_bwd", "custom_fwd", "is_autocast_available"]
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, overload
 
 from rushlight import _C
 from rushlight._C import Tensor
+from rushlight._functions.gradient_scaling import _amp_update_scale_
 from rushlight.autograd import no_grad
 
 if TYPE_CHECKING:
@@ -165,26 +166,15 @@ class GradScaler:
             self._set_scale(new_scale)
         else:
             found = [
-                f.item()
+                f.to(scale.device)
                 for state in self._per_optimizer_states.values()
                 for f in state["found_inf_per_device"].values()
             ]
             if not found:
                 raise AssertionError("GradScaler.update: no step() or unscale_() came before")
-            self._adapt(scale, tracker, any(found))
+            _amp_update_scale_(scale, tracker, sum(found[1:], found[0]), self._growth_factor,
+                               self._backoff_factor, self._growth_interval)  # fmt: skip
         self._per_optimizer_states = defaultdict(_fresh_state)
-
-    def _adapt(self, scale, tracker, failed):
-        if failed:
-            scale.mul_(self._backoff_factor)
-            tracker.zero_()
-        elif int(tracker) + 1 == self._growth_interval:
-            grown = scale * self._growth_factor
-            if bool(grown.isfinite()):
-                scale.copy_(grown)
-            tracker.zero_()
-        else:
-            tracker.add_(1)
 
     def _set_scale(self, new_scale):
         if isinstance(new_scale, float):

@@ -40,10 +40,12 @@ def install() -> None:
             "rushlight.as_torch.install: PyTorch itself is already imported; call install() before "
             "the first `import torch`"
         )
+    from rushlight.as_torch._absent import hide
     from rushlight.as_torch._children import teach_children
 
     _finder = TorchFinder()
     sys.meta_path.insert(0, _finder)
+    hide()
     print_names_of("torch")
     teach_children()
 
@@ -53,9 +55,11 @@ def uninstall() -> None:
     global _finder
     if _finder is None:
         return
+    from rushlight.as_torch._absent import show
     from rushlight.as_torch._children import forget_children
 
     sys.meta_path.remove(_finder)
+    show()
     _finder = None
     for name in [n for n in sys.modules if n.partition(".")[0] in ("torch", "functorch")]:
         del sys.modules[name]

@@ -28,7 +28,7 @@ def _exists(home):
         return False  # a parent is no package, or is not there
 
 
-def _is_import_statement():
+def is_import_statement():
     """Whether the finder was called to import, and not by importlib.util.find_spec, which promises
     None for what is not there."""
     frame = sys._getframe(2)
@@ -52,7 +52,7 @@ class TorchFinder(MetaPathFinder):
             spec = importlib.util.find_spec(home)
             is_package = spec is not None and spec.submodule_search_locations is not None
             return ModuleSpec(fullname, _AliasLoader(home), origin=home, is_package=is_package)
-        if _is_import_statement():
+        if is_import_statement():
             reason = why_missing(fullname.removeprefix("torch."))
             raise ModuleNotFoundError(
                 f"No module named {fullname!r}: Rushlight, which stands in for torch, does not "

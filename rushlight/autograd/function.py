@@ -6,12 +6,11 @@ import functools
 import inspect
 import warnings
 from collections.abc import Callable
-from typing import Any, NoReturn, TypeVar, cast
+from typing import Any, NoReturn, cast
 
 from rushlight import _C
 from rushlight._C import Tensor
-
-_F = TypeVar("_F", bound=Callable[..., Any])
+from rushlight.types import _F
 
 __all__ = [
     "BackwardCFunction",

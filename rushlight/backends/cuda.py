@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple
@@ -14,6 +15,7 @@ from rushlight.types import Device
 __all__ = [
     "SDPAParams",
     "allow_fp16_bf16_reduction_math_sdp",
+    "can_use_cudnn_attention",
     "can_use_efficient_attention",
     "can_use_flash_attention",
     "cudnn_sdp_enabled",
@@ -183,21 +185,55 @@ class SDPAParams(NamedTuple):
 
 
 def is_flash_attention_available() -> bool:
-    """Whether the build has FlashAttention's kernel for GPUs."""
-    return False
+    """Whether the build has a fused kernel for GPUs: every one does."""
+    return True
 
 
-def can_use_flash_attention(params: Any, debug: bool = False) -> bool:
-    """Whether FlashAttention's kernel for GPUs would take the arguments."""
-    return False
+def _why_not(kernel: str, params: Any) -> str:
+    """Why the kernel would not take the arguments; empty when it would."""
+    query, key, value, mask = params[:4]
+    if not all(t.is_cuda for t in (query, key, value)):
+        return "query, key and value must be on a GPU"
+    if not query.dtype == key.dtype == value.dtype:
+        return f"the types differ: {query.dtype}, {key.dtype} and {value.dtype}"
+    if min(t.dim() for t in (query, key, value)) < 2:
+        return "query, key and value need two dims at least"
+    if not _sdp_enabled(kernel):
+        return "it is switched off"
+    if query.shape[:-2] != key.shape[:-2] and not getattr(params, "enable_gqa", False):
+        return f"the heads differ, {list(query.shape)} and {list(key.shape)}: set enable_gqa"
+    if mask is not None and mask.requires_grad:
+        return "the mask wants a gradient"
+    plain = mask is None and params[4] == 0
+    if not _C._attention_takes(query, value, plain, _SDP_BITS[kernel]):
+        sort = "without mask and dropout, " if kernel == "cudnn" else ""
+        return (
+            f"it takes float16 and bfloat16 with heads of up to 256, {sort}"
+            f"not {query.dtype} of {query.shape[-1]}"
+        )
+    return ""
 
 
-def can_use_efficient_attention(params: Any, debug: bool = False) -> bool:
-    """Whether the GPU kernel that saves memory would take the arguments."""
-    return False
+def _can_use(kernel: str, params: Any, debug: bool) -> bool:
+    why = _why_not(kernel, params)
+    if why and debug:
+        warnings.warn(f"attention's kernel {kernel!r} cannot be used: {why}", stacklevel=3)
+    return not why
 
 
-can_use_cudnn_attention = can_use_efficient_attention
+def can_use_flash_attention(params: SDPAParams, debug: bool = False) -> bool:
+    """Whether our fused kernel for GPUs would take the arguments; debug: warns why not."""
+    return _can_use("flash", params, debug)
+
+
+def can_use_efficient_attention(params: SDPAParams, debug: bool = False) -> bool:
+    """The same as can_use_flash_attention: one kernel answers to both names."""
+    return _can_use("mem_efficient", params, debug)
+
+
+def can_use_cudnn_attention(params: SDPAParams, debug: bool = False) -> bool:
+    """Whether cuDNN's fused kernel would take the arguments; debug: warns why not."""
+    return _can_use("cudnn", params, debug)
 
 
 @contextmanager

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import contextmanager
-from typing import Any, Literal, TypeVar, overload
+from typing import Any, Literal, overload
 
 from rushlight._names.missing import names_missing_from
 from rushlight.compiler import config as config
@@ -14,9 +14,7 @@ from rushlight.compiler._compile import compile as compile
 from rushlight.compiler._explain import explain as explain
 from rushlight.compiler._explain import reset as reset
 from rushlight.compiler._explain import stats as stats
-from rushlight.types import Self
-
-_F = TypeVar("_F", bound=Callable[..., Any])
+from rushlight.types import _F, Self
 
 __all__ = [
     "allow_in_graph",

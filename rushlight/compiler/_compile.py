@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeVar, overload
+from typing import TYPE_CHECKING, Any, overload
 
 from rushlight import _C
+from rushlight.types import _F
 
 if TYPE_CHECKING:
     from rushlight.nn.modules.module import Module
 
-_F = TypeVar("_F", bound=Callable[..., Any])
 
 # Modes of PyTorch's that choose between kinds of compiled code; here there is one.
 MODES = (

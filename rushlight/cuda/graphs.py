@@ -16,15 +16,14 @@ from __future__ import annotations
 import gc
 from collections.abc import Callable, Sequence
 from types import TracebackType
-from typing import Any, Literal, TypeVar, overload
+from typing import Any, Literal, overload
 
 from rushlight import _C
 from rushlight._C import Generator, Tensor, _cuda
 from rushlight.cuda._devices import synchronize
 from rushlight.cuda.memory import empty_cache
 from rushlight.cuda.streams import Stream, StreamContext, current_stream
-
-_F = TypeVar("_F", bound=Callable[..., Any])
+from rushlight.types import _F
 
 __all__ = [
     "CUDAGraph",

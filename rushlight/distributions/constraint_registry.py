@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeVar, overload
+from typing import TYPE_CHECKING, Any, overload
 
 from rushlight.distributions import constraints, transforms
+from rushlight.types import _F
 
 if TYPE_CHECKING:
     from rushlight.distributions._transform import Transform
     from rushlight.distributions.constraints import Constraint
 
-_F = TypeVar("_F", bound=Callable[..., Any])
 
 __all__ = ["ConstraintRegistry", "biject_to", "transform_to"]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING
 
 from rushlight import _C, linalg
 from rushlight._C import Tensor
@@ -32,11 +32,11 @@ from rushlight.distributions.poisson import Poisson
 from rushlight.distributions.transformed_distribution import TransformedDistribution
 from rushlight.distributions.uniform import Uniform
 from rushlight.distributions.utils import _sum_rightmost, euler_constant
+from rushlight.types import _F
 
 if TYPE_CHECKING:
     from rushlight.distributions.distribution import Distribution
 
-_F = TypeVar("_F", bound=Callable[..., Any])
 
 __all__ = ["kl_divergence", "register_kl"]
 

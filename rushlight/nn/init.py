@@ -5,13 +5,13 @@ from __future__ import annotations
 import functools
 import math
 import warnings
-from collections.abc import Callable
-from typing import Any, Literal, TypeVar, cast
+from typing import Literal, cast
 
 from rushlight import _C
 from rushlight._C import Generator, Tensor
 from rushlight._names.missing import names_missing_from
 from rushlight.autograd import no_grad
+from rushlight.types import _F
 
 __all__ = [
     "calculate_gain", "constant", "constant_", "dirac", "dirac_", "eye", "eye_", "kaiming_normal",
@@ -20,7 +20,6 @@ __all__ = [
     "xavier_normal", "xavier_normal_", "xavier_uniform", "xavier_uniform_", "zeros_",
 ]  # fmt: skip
 
-_F = TypeVar("_F", bound=Callable[..., Any])
 # PyTorch's names for these types.
 _NonlinearityType = Literal[
     "linear", "conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d",

@@ -14,10 +14,9 @@ from rushlight import _C
 from rushlight._C import Tensor
 from rushlight._functions.questions import typename
 from rushlight.autograd import enable_grad, no_grad
-from rushlight.types import Self
+from rushlight.types import _F, Self
 from rushlight.utils.hooks import RemovableHandle
 
-_F = TypeVar("_F", bound=Callable[..., Any])
 _Loss = TypeVar("_Loss", bound=SupportsFloat)  # what a closure returns: a tensor or a number
 
 __all__ = [
@@ -308,19 +307,13 @@ class Optimizer:
 
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Drops the gradients, or fills them with zeros."""
-        for group in self.param_groups:
-            if set_to_none:
+        if set_to_none:
+            for group in self.param_groups:
                 _C._drop_grads(group["params"])
-                continue
-            for p in group["params"]:
-                grad = p.grad
-                if grad is None:
-                    continue
-                if grad.grad_fn is not None:
-                    grad.detach_()
-                else:
-                    grad.requires_grad_(False)
-                grad.zero_()
+        else:
+            from rushlight.utils._foreach_utils import _zero_grads
+
+            _zero_grads(p for group in self.param_groups for p in group["params"])
 
     @overload
     def step(self, closure: None = None) -> None: ...

@@ -15,6 +15,7 @@ from rushlight.nn.modules.module import Module
 from rushlight.optim.lr_scheduler.base import LRScheduler, per_group
 from rushlight.optim.optimizer import Optimizer
 from rushlight.types import Device
+from rushlight.utils._foreach_utils import _copy_tensors, _in_one_pass
 
 __all__ = [
     "SWALR",
@@ -37,6 +38,9 @@ def _check_decay(name, decay):
 
 
 def _move_towards(averages, values, weight):
+    weights = ([weight], ()) if isinstance(weight, Tensor) else ((), [weight])
+    if _in_one_pass(_C._list_map_, "lerp", averages, values, *weights, ()):
+        return
     for average, value in zip(averages, values, strict=True):
         if average.is_floating_point() or average.is_complex():
             average.lerp_(value, weight)
@@ -60,8 +64,10 @@ def get_swa_multi_avg_fn() -> _MultiAverage:
 
     @no_grad()
     def swa_update(averaged_param_list, current_param_list, num_averaged):
-        weight = 1 / (float(num_averaged) + 1)
-        _move_towards(averaged_param_list, current_param_list, weight)
+        # Without a look at the number, which may be on a GPU; in double, whatever it is.
+        if isinstance(num_averaged, Tensor):
+            num_averaged = num_averaged.double()
+        _move_towards(averaged_param_list, current_param_list, 1 / (num_averaged + 1))
 
     return swa_update
 
@@ -90,6 +96,8 @@ def get_swa_avg_fn() -> _Average:
 class AveragedModel(Module):
     """A copy of a model whose parameters are averages of the model's."""
 
+    _counted: tuple[Tensor, int] | None = None  # n_averaged and its version, after an update
+
     def __init__(
         self,
         model: Module,
@@ -117,9 +125,8 @@ class AveragedModel(Module):
     def update_parameters(self, model: Module) -> None:
         """Takes the model's present parameters into the averages."""
         ours, theirs = self._pairs(model)
-        if int(self.n_averaged) == 0:
-            for average, value in zip(ours, theirs, strict=True):
-                average.copy_(value)
+        if self._is_first():
+            _copy_tensors(ours, theirs)
         elif self.avg_fn is not None:
             for average, value in zip(ours, theirs, strict=True):
                 n = self.n_averaged.to(average.device)
@@ -129,9 +136,20 @@ class AveragedModel(Module):
             for a, b in _by_device_and_dtype(ours, theirs):
                 update(a, b, self.n_averaged.to(a[0].device))
         if not self.use_buffers:
-            for average, value in zip(self.module.buffers(), model.buffers(), strict=True):
-                average.detach().copy_(value.detach().to(average.device))
+            buffers = zip(self.module.buffers(), model.buffers(), strict=True)
+            pairs = [(a.detach(), b.detach().to(a.device)) for a, b in buffers]
+            _copy_tensors([a for a, _ in pairs], [b for _, b in pairs])
         self.n_averaged += 1
+        n = self.n_averaged
+        self._counted = None if n.is_inference() else (n, n._version)
+
+    def _is_first(self):
+        # Reading the number from a GPU would wait for it; as we have left it, it is not 0.
+        if self._counted is not None:
+            n, version = self._counted
+            if n is self.n_averaged and n._version == version:
+                return False
+        return int(self.n_averaged) == 0
 
     def _pairs(self, model):
         ours, theirs = self.module.parameters(), model.parameters()

@@ -7,12 +7,10 @@ import functools
 import sys
 import threading
 from collections.abc import Callable
-from typing import Any, Literal, TypeVar, cast
+from typing import Any, Literal, cast
 
 from rushlight import _C
-from rushlight.types import Self
-
-_F = TypeVar("_F", bound=Callable[..., Any])
+from rushlight.types import _F, Self
 
 __all__ = ["record_function"]
 

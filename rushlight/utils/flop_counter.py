@@ -8,13 +8,11 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal
 
 from rushlight._names.missing import names_missing_from
 from rushlight.nn.modules.module import Module
-from rushlight.types import Self
-
-_F = TypeVar("_F", bound=Callable[..., Any])
+from rushlight.types import _F, Self
 
 __all__ = ["FlopCounterMode", "register_flop_formula"]
 

@@ -5,14 +5,11 @@ from __future__ import annotations
 import itertools
 import weakref
 from collections import OrderedDict
-from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any
 
 from rushlight import _C
 from rushlight._C import Tensor
-from rushlight.types import Self
-
-_F = TypeVar("_F", bound=Callable[..., Any])
+from rushlight.types import _F, Self
 
 _ids = itertools.count()
 

@@ -57,6 +57,10 @@ inline FiberBarrier block_barrier;
 #define __shared__ static
 #define __launch_bounds__(...)
 
+template <class T>
+T __ldcg(const T* p) {
+  return *p;
+}
 inline void __syncthreads() { block_barrier.arrive_and_wait(); }
 inline void __threadfence() { std::atomic_thread_fence(std::memory_order_seq_cst); }
 inline unsigned atomicCAS(unsigned* p, unsigned expected, unsigned value) {

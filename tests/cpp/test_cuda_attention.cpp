@@ -9,6 +9,7 @@
 #include "testing.h"
 
 #include "cuda/kernels/attention.cu"
+#include "cuda/kernels/attention_decode.cu"
 
 using namespace rush;
 
@@ -102,6 +103,32 @@ bool close(const std::vector<T>& got, const Numbers& want, double tolerance) {
   return worst <= tolerance;
 }
 
+// The same by the kernel for few queries, with keys split among blocks in several ways.
+template <class T, int D>
+void run_decode(const Problem& p, const AttentionArgs& call, const Answers& want,
+                std::vector<T>& out, std::vector<float>& lse, double tolerance) {
+  const int tiles = (p.keys + kDecodeKeys - 1) / kDecodeKeys;
+  for (const bool across : {false, true}) {
+    if (across && p.queries != 1) continue;
+    for (int each = tiles; each >= 1; each = each == 1 ? 0 : each / 2) {
+      AttentionDecodeArgs args{call, nullptr, nullptr, 0, 0, each, across};
+      args.rows = across ? p.group : p.queries;
+      args.splits = (tiles + each - 1) / each;
+      const int units = across ? p.heads / p.group : p.heads;
+      std::vector<float> parts(size_t(units * args.splits * args.rows * (D + 2)));
+      std::vector<u32> counters(size_t(units), 0);
+      args.parts = parts.data(), args.counters = counters.data();
+      std::fill(out.begin(), out.end(), T(7.0f));
+      std::fill(lse.begin(), lse.end(), 7.0f);
+      launch_together({unsigned(units * args.splits)}, {kTileThreads},
+                      p.mask ? attention_decode<T, D, true> : attention_decode<T, D, false>, args);
+      EXPECT(close(out, want.out, tolerance));
+      EXPECT(close(lse, want.lse, tolerance));
+      for (const u32 c : counters) EXPECT(c == 0);
+    }
+  }
+}
+
 template <class T, int D, int Ahead, int Back, bool exact, int part>
 void run(const Problem& p, double tolerance) {
   const size_t nq = size_t(p.queries), nk = size_t(p.keys), w = size_t(p.width),
@@ -145,6 +172,9 @@ void run(const Problem& p, double tolerance) {
                   a);
   EXPECT(close(out, want.out, tolerance));
   EXPECT(close(lse, want.lse, tolerance));
+  if constexpr (sizeof(T) == 2 && D <= 128)
+    if (p.queries <= kTileRows && !p.causal && p.dropout == 0)
+      run_decode<T, D>(p, a, want, out, lse, tolerance);
   launch_together(by_query, block,
                   extras ? attention_query_grad<T, D, Back, exact, true>
                          : attention_query_grad<T, D, Back, exact, false>,
@@ -178,6 +208,16 @@ TEST(half_heads_with_masks) {
 }
 TEST(half_heads_of_128) { run<half, 128, 64, 32, true, 1>({1, 1, 20, 40, 128, 96}, 0.01); }
 TEST(half_heads_of_256) { run<half, 256, 32, 16, true, 1>({1, 1, 20, 40, 200, 256}, 0.02); }
+TEST(one_query_of_heads_that_share_keys) {
+  run<bfloat16, 32, 64, 64, true, 0>({8, 4, 1, 300, 32, 32}, 0.02);
+  run<half, 64, 64, 64, true, 0>({3, 3, 1, 129, 64, 40}, 0.004);
+  run<half, 32, 64, 64, true, 0>({4, 2, 1, 65, 32, 32, false, 2}, 0.004);
+}
+TEST(few_queries) {
+  run<half, 32, 64, 64, true, 0>({4, 2, 5, 130, 32, 24}, 0.004);
+  run<half, 128, 64, 32, true, 1>({1, 1, 16, 70, 128, 128}, 0.01);
+  run<half, 32, 64, 64, true, 0>({2, 1, 9, 200, 30, 32, false, 1}, 0.004);  // not aligned
+}
 TEST(float_heads) { run<float, 32, 64, 64, true, 0>({1, 1, 70, 81, 32, 32}, 3e-6); }
 TEST(float_heads_not_aligned_with_a_mask) {
   run<float, 32, 64, 64, true, 0>({1, 1, 18, 35, 30, 21, true, 1, 0.2f}, 3e-6);

@@ -16,6 +16,7 @@
 #include "cuda/kernels/embedding.cu"
 #include "cuda/kernels/fractional_pool.cu"
 #include "cuda/kernels/grid_sample.cu"
+#include "cuda/kernels/group_norm.cu"
 #include "cuda/kernels/loss.cu"
 #include "cuda/kernels/resample.cu"
 #include "cuda/kernels/row_norm.cu"
@@ -215,6 +216,16 @@ TEST(cross_entropy_by_columns_and_rows) {
       alike &= near(got[i * classes + k],
                     gx[i / points * size_t(classes * points) + k * points + i % points]);
   EXPECT(alike);
+
+  // Over the scores themselves, both ways.
+  std::vector<float> there = turned;
+  args.x = args.gx = there.data();
+  launch_together({13}, kBlock, cross_entropy_backward_rows<float, float, 32, 1>, args);
+  EXPECT(there == got);
+  there = x;
+  args.x = args.gx = there.data(), args.class_step = points, args.point_step = 1;
+  launch_together({1, 3}, kBlock, cross_entropy_backward_columns<float, float, true>, args);
+  EXPECT(same(there, gx));
 }
 
 TEST(nll_of_log_probabilities) {
@@ -376,51 +387,148 @@ TEST(norms_of_rows) {
     launch_together({10}, kBlock, join_segments<float, float>,
                     JoinPairsArgs{partial.data(), gw.data(), gb.data(), 2, width});
     EXPECT(same(gw, want.gw, 1e-4) && same(gb, want.gb, 1e-4));
-    std::fill(gx.begin(), gx.end(), 0.0f);
-    if (centred)
-      launch_together({2}, kBlock, row_norm_backward_whole<float, float, float, 4, 4, true>, args);
-    else
-      launch_together({2}, kBlock, row_norm_backward_whole<float, float, float, 1, 16, false>,
-                      args);
-    launch_together({10}, kBlock, join_segments<float, float>,
-                    JoinPairsArgs{partial.data(), gw.data(), gb.data(), 2, width});
-    EXPECT(same(gx, want.gx, 1e-4));
-    EXPECT(same(gw, want.gw, 1e-4) && same(gb, want.gb, 1e-4));
+    // Two blocks go through the rows, a row at a time or eight.
+    for (const bool warps : {false, true}) {
+      std::fill(gx.begin(), gx.end(), 0.0f);
+      const auto whole =
+          warps ? (centred ? row_norm_backward_whole<float, float, float, 32, 4, 4, true>
+                           : row_norm_backward_whole<float, float, float, 32, 1, 16, false>)
+                : (centred ? row_norm_backward_whole<float, float, float, 256, 4, 4, true>
+                           : row_norm_backward_whole<float, float, float, 256, 1, 16, false>);
+      launch_together({2}, kBlock, whole, args);
+      launch_together({10}, kBlock, join_segments<float, float>,
+                      JoinPairsArgs{partial.data(), gw.data(), gb.data(), 2, width});
+      EXPECT(same(gx, want.gx, 1e-4));
+      EXPECT(same(gw, want.gw, 1e-4) && same(gb, want.gb, 1e-4));
+    }
   }
 }
 
-// (2, 6, 35) in 3 groups, half with float parameters.
+namespace {
+
+// A batch of 2 with 6 channels in 3 groups, half with float parameters, and all that comes out.
+struct Groups {
+  static constexpr size_t batch = 2, channels = 6, groups = 3;
+  size_t inner;
+  std::vector<half> x, g, y, gx;
+  std::vector<float> weight = numbers<float>(channels, 5), bias = numbers<float>(channels, 6);
+  std::vector<float> mean, rstd, gw, gb, partial;
+  PlainNorm want;
+
+  explicit Groups(size_t inner)
+      : inner(inner),
+        x(numbers<half>(batch * channels * inner)),
+        g(numbers<half>(x.size(), 3)),
+        y(x.size()),
+        gx(x.size()),
+        mean(batch * groups),
+        rstd(mean),
+        gw(channels),
+        gb(channels),
+        partial(batch * 2 * channels),
+        want(x, g, weight, bias, 2 * inner, true, 1e-3,
+             [inner](size_t i) { return i / inner % channels; }) {}
+
+  GroupNormArgs args() {
+    GroupNormArgs args{};
+    args.x = x.data(), args.g = g.data(), args.weight = weight.data(), args.bias = bias.data();
+    args.y = y.data(), args.mean = mean.data(), args.rstd = rstd.data();
+    args.partial = partial.data();
+    args.batch = batch, args.channels = channels, args.groups = groups, args.inner = i64(inner);
+    args.eps = 1e-3;
+    return args;
+  }
+  bool normal() const { return same(y, want.y, 2e-3); }
+  bool gradients() {
+    launch_together({1}, kBlock, join_segments<float, float>,
+                    JoinPairsArgs{partial.data(), gw.data(), gb.data(), batch, channels});
+    return same(gx, want.gx, 5e-3) && same(gw, want.gw, 1e-3) && same(gb, want.gb, 1e-3);
+  }
+};
+
+// The same with the channels last, and back.
+std::vector<half> turned(const std::vector<half>& from, size_t rows, size_t columns) {
+  std::vector<half> to(from.size());
+  for (size_t i = 0; i < from.size(); ++i) {
+    const size_t image = i / (rows * columns), at = i % (rows * columns);
+    to[image * rows * columns + at % columns * rows + at / columns] = from[i];
+  }
+  return to;
+}
+
+}  // namespace
+
 TEST(norms_of_groups) {
-  constexpr size_t batch = 2, channels = 6, groups = 3, inner = 35, width = 2 * inner;
-  const auto x = numbers<half>(batch * channels * inner);
-  const auto g = numbers<half>(batch * channels * inner, 3);
-  const auto weight = numbers<float>(channels, 5), bias = numbers<float>(channels, 6);
-  const PlainNorm want(x, g, weight, bias, width, true, 1e-3,
-                       [](size_t i) { return i / inner % channels; });
-  std::vector<half> y(x.size()), gx(x.size());
-  std::vector<float> mean(6), rstd(6), gw(channels), gb(channels), partial(batch * 2 * channels);
-  GroupNormArgs args{x.data(),    g.data(),       weight.data(), bias.data(), y.data(), mean.data(),
-                     rstd.data(), partial.data(), batch,         channels,    groups,   inner,
-                     1e-3};
+  Groups all(35);
+  GroupNormArgs args = all.args();
   launch_together({6}, kBlock, group_norm<float, half, float, 1>, args);
-  EXPECT(same(y, want.y, 2e-3));
-  args.y = gx.data();
-  launch_together({1}, kBlock, group_norm_planes<float, half, 8>, args);
-  launch_together({6, 1}, kBlock, group_norm_backward<float, half, float>, args);
-  EXPECT(same(gx, want.gx, 5e-3));
-  launch_together({1}, kBlock, join_segments<float, float>,
-                  JoinPairsArgs{partial.data(), gw.data(), gb.data(), batch, channels});
-  EXPECT(same(gw, want.gw, 1e-3) && same(gb, want.gb, 1e-3));
+  EXPECT(all.normal());
+  args.y = all.gx.data();
+  launch_together({1}, kBlock, group_norm_planes<float, half, 8, 1>, args);
+  launch_together({6, 1}, kBlock, group_norm_backward<float, half, float, 1>, args);
+  EXPECT(all.gradients());
 
   // From variances.
-  std::vector<float> again = rstd;
+  std::vector<float> again = all.rstd;
   for (float& v : again) v = 1 / (v * v) - 1e-3f;
-  args.y = y.data(), args.rstd = again.data();
-  std::fill(y.begin(), y.end(), half(0.0f));
-  launch({6, 2}, kBlock, group_norm_apply<float, half, float>, args);
-  EXPECT(same(y, want.y, 2e-3));
+  args.y = all.y.data(), args.rstd = again.data();
+  std::fill(all.y.begin(), all.y.end(), half(0.0f));
+  launch({6, 2}, kBlock, group_norm_apply<float, half, float, 1>, args);
+  EXPECT(all.normal());
   launch({1}, kBlock, group_norm_finish<float>, args);
-  for (size_t i = 0; i < 6; ++i) EXPECT(near(again[i], rstd[i], 1e-4));
+  for (size_t i = 0; i < 6; ++i) EXPECT(near(again[i], all.rstd[i], 1e-4));
+}
+
+// Planes of less than a pack for each thread, of more, and packs of one element.
+TEST(norms_of_groups_that_a_block_keeps) {
+  for (const size_t inner : {size_t(1040), size_t(2200), size_t(300)}) {
+    Groups all(inner);
+    GroupNormArgs args = all.args();
+    const bool packs = inner % 8 == 0;
+    launch_together({6}, kBlock,
+                    packs ? group_norm_held<float, half, float, 8, 4>
+                          : group_norm_held<float, half, float, 1, 4>,
+                    args);
+    EXPECT(all.normal());
+    args.y = all.gx.data();
+    launch_together({6}, kBlock,
+                    packs ? group_norm_backward_held<float, half, float, 8, 4>
+                          : group_norm_backward_held<float, half, float, 1, 4>,
+                    args);
+    EXPECT(all.gradients());
+    std::fill(all.gx.begin(), all.gx.end(), half(0.0f));
+    launch_together(
+        {2}, kBlock,
+        packs ? group_norm_planes<float, half, 32, 8> : group_norm_planes<float, half, 32, 1>,
+        args);
+    launch_together({6, 2}, kBlock,
+                    packs ? group_norm_backward<float, half, float, 8>
+                          : group_norm_backward<float, half, float, 1>,
+                    args);
+    EXPECT(all.gradients());
+  }
+}
+
+// Packs of two channels, 4 columns by 64 lanes, segments of 70 points of 150.
+TEST(norms_of_groups_with_the_channels_last) {
+  Groups all(150);
+  const std::vector<half> x = turned(all.x, 6, 150), g = turned(all.g, 6, 150);
+  GroupNormArgs args = all.args();
+  args.x = x.data(), args.g = g.data();
+  args.segment = 70, args.segments = 3, args.columns = 4;
+  std::vector<float> sums(2 * 3 * 6 * 2), means(6 * 2);
+  args.segment_sums = sums.data(), args.means = means.data();
+  launch_together({6}, kBlock, group_sums_last<GroupMoments<half, float>, float, half, 2>, args);
+  launch_together({1}, kBlock, group_moments_last<float, half>, args);
+  launch({6}, kBlock, group_map_last<GroupNormalize<half, float, float>, half, 2>, args);
+  all.y = turned(all.y, 150, 6);
+  EXPECT(all.normal());
+  args.y = all.gx.data();
+  launch_together({6}, kBlock, group_sums_last<GroupGradSums<half, float>, float, half, 2>, args);
+  launch_together({1}, kBlock, group_means_last<float, float>, args);
+  launch({6}, kBlock, group_map_last<GroupInputGrad<half, float, float>, half, 2>, args);
+  all.gx = turned(all.gx, 150, 6);
+  EXPECT(all.gradients());
 }
 
 TEST(rows_of_a_table) {

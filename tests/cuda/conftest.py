@@ -26,6 +26,15 @@ def _full_float32():
     rl.backends.cudnn.allow_tf32 = old
 
 
+@pytest.fixture
+def no_waiting():
+    """Whatever makes the host wait for the GPU raises."""
+    rl.cuda.synchronize()
+    rl.cuda.set_sync_debug_mode("error")
+    yield
+    rl.cuda.set_sync_debug_mode("default")
+
+
 @pytest.fixture(autouse=True)
 def _nothing_stays():
     """A test leaves no live bytes on the GPU."""

@@ -57,6 +57,45 @@ def test_lengths(dtype, sizes):
     check(lambda q, k, v: F.scaled_dot_product_attention(q, k, v), qkv(*sizes, 64), dtype)
 
 
+@pytest.mark.parametrize("keys", [64, 65, 300, 2048])
+@pytest.mark.parametrize("queries", [1, 5, 16])
+@pytest.mark.parametrize("dtype", [rl.float16, rl.bfloat16])
+def test_few_queries_and_many_keys(dtype, queries, keys):
+    """As a model writes its text: the keys are split among blocks."""
+    check(F.scaled_dot_product_attention, qkv(queries, keys, 64), dtype)
+    # Heads that share keys are the rows of one block.
+    shared = qkv(queries, keys, 128, 80, lead=(2, 8), key_lead=(2, 2))
+    check(lambda q, k, v: F.scaled_dot_product_attention(q, k, v, enable_gqa=True), shared, dtype)
+
+
+@pytest.mark.parametrize("kind", ["bool", "added"])
+@pytest.mark.parametrize("queries", [1, 7])
+def test_few_queries_with_a_mask(queries, kind):
+    seen = rl.rand(2, 1, queries, 500) > 0.3
+    seen[1, 0, -1] = False  # sees nothing
+    mask = seen if kind == "bool" else rl.randn(2, 1, queries, 500)
+
+    def attend(q, k, v):
+        there = mask.to(q.device) if kind == "bool" else mask.to(q)
+        return F.scaled_dot_product_attention(q, k, v, there, enable_gqa=True)
+
+    check(attend, qkv(queries, 500, 64, lead=(2, 6), key_lead=(2, 3)), rl.float16)
+
+
+def test_a_cache_is_read_in_place():
+    """Keys and values are slices of a longer cache, as generation keeps them."""
+    cache = rl.randn(2, 1, 4, 1024, 64, device="cuda", dtype=rl.bfloat16)
+    q = rl.randn(1, 4, 1, 64, device="cuda", dtype=rl.bfloat16)
+    k, v = cache[:, :, :, :700]
+    before = rl.cuda.memory_allocated()
+    out = F.scaled_dot_product_attention(q, k, v)
+    assert rl.cuda.memory_allocated() - before < k.numel() * 2
+    want = F.scaled_dot_product_attention(q.double().cpu(), k.double().cpu(), v.double().cpu())
+    np.testing.assert_allclose(out.double().cpu().numpy(), want.numpy(), atol=2e-2)
+    again = F.scaled_dot_product_attention(q, k, v)
+    assert rl.equal(out, again)  # blocks are joined in their order
+
+
 @pytest.mark.parametrize(
     "lead", [(), (5,), (2, 1), (2, 2, 3), (1, 2, 1, 3)], ids=lambda lead: f"{len(lead)} dims"
 )
@@ -336,3 +375,24 @@ def test_what_cudnn_does_not_take_runs_all_the_same():
     got = F.scaled_dot_product_attention(q, one, one)
     want = F.scaled_dot_product_attention(q, one.contiguous(), one.contiguous())
     rl.testing.assert_close(got, want, rtol=0, atol=3e-2)
+
+
+def test_which_kernel_can_be_used():
+    from rushlight.backends import cuda as switches
+
+    def params(dtype=rl.bfloat16, width=64, device="cuda", mask=None, dropout=0.0, **more):
+        q, k, v = (rl.zeros(1, 2, 8, width, device=device, dtype=dtype) for _ in range(3))
+        return switches.SDPAParams(q, k, v, mask, dropout, False, **more)
+
+    assert switches.is_flash_attention_available()
+    assert switches.can_use_flash_attention(params())
+    assert switches.can_use_efficient_attention(params(rl.float32))
+    assert switches.can_use_cudnn_attention(params())
+    assert not switches.can_use_cudnn_attention(params(dropout=0.1))
+    assert not switches.can_use_flash_attention(params(rl.float64))
+    assert not switches.can_use_flash_attention(params(width=512))
+    with sdpa_kernel(SDPBackend.MATH):
+        assert not switches.can_use_flash_attention(params())
+    wanted = rl.zeros(8, 8, device="cuda", requires_grad=True)
+    with pytest.warns(UserWarning, match="the mask wants a gradient"):
+        assert not switches.can_use_flash_attention(params(mask=wanted), debug=True)

@@ -423,13 +423,6 @@ def test_gradients(name, dtype):
 # ---- asynchrony ----
 
 
-@pytest.fixture
-def no_waiting():
-    rl.cuda.set_sync_debug_mode("error")
-    yield
-    rl.cuda.set_sync_debug_mode("default")
-
-
 def test_factors_without_a_check_do_not_wait(no_waiting):
     for shape in ((4, 4), (5, 4, 4), (2, 300, 300)):
         with rl.no_grad():

@@ -8,14 +8,6 @@ from rushlight import nn
 from rushlight.nn import functional as F
 
 
-@pytest.fixture
-def no_waiting():
-    rl.cuda.synchronize()
-    rl.cuda.set_sync_debug_mode("error")
-    yield
-    rl.cuda.set_sync_debug_mode("default")
-
-
 def both(f, *tensors, g=None):
     """f's result and gradients on the CPU and on the GPU, as NumPy arrays."""
     found = []
@@ -172,14 +164,54 @@ def test_norms_in_half(dtype):
 
 
 @pytest.mark.parametrize(
-    "shape, groups", [((3, 8, 5, 7), 4), ((2, 32, 64, 64), 8), ((1, 4, 300, 300), 2), ((50, 6), 3)]
+    "shape, groups",
+    [
+        ((3, 8, 5, 7), 4),
+        ((2, 32, 64, 64), 8),
+        ((1, 4, 300, 300), 2),
+        ((50, 6), 3),
+        ((40, 32, 48, 48), 8),  # rows that a block keeps
+        ((20, 64, 32, 32), 8),
+        ((70, 8, 31, 33), 4),  # packs of one element
+        ((3, 24, 100, 100), 3),
+    ],
 )
-def test_norms_of_groups(shape, groups):
+@pytest.mark.parametrize("last", [False, True])
+def test_norms_of_groups(shape, groups, last):
+    if last and len(shape) != 4:
+        pytest.skip("images only")
     x, g = rl.randn(*shape), rl.randn(*shape)
+    x = x.contiguous(memory_format=rl.channels_last) if last else x
     w, b = rl.randn(shape[1]), rl.randn(shape[1])
     assert_same(lambda x, w, b: F.group_norm(x, groups, w, b), x, w, b, g=g, tolerance=2e-3)
     if len(shape) > 2:
         assert_same(lambda x: F.instance_norm(x), x, g=g, tolerance=1e-3)
+
+
+@pytest.mark.parametrize("last", [False, True])
+@pytest.mark.parametrize("shape", [(40, 32, 64, 64), (300, 32, 16, 16), (2, 30, 7, 9)])
+def test_norms_of_groups_in_bfloat16(shape, last):
+    x, g = rl.randn(*shape).bfloat16(), rl.randn(*shape).bfloat16()
+    x = x.contiguous(memory_format=rl.channels_last) if last else x
+    for t in (rl.bfloat16, rl.float32):
+        w, b = rl.randn(shape[1]).to(t), rl.randn(shape[1]).to(t)
+        assert_same(lambda x, w, b: F.group_norm(x, 2, w, b), x, w, b, g=g, tolerance=3e-2)
+
+
+# Rows that blocks take one after the other, with the next one under way; and parameters that lie
+# beside a multiple of 16 bytes.
+@pytest.mark.parametrize(
+    "rows, width", [(1500, 4096), (5001, 768), (4000, 161), (700, 1030), (2, 4096)]
+)
+@pytest.mark.parametrize("t", [rl.float32, rl.bfloat16])
+def test_gradients_of_many_rows(rows, width, t):
+    x, g = rl.randn(rows, width).to(t), rl.randn(rows, width).to(t)
+    w, b = rl.randn(width).to(t), rl.randn(width).to(t)
+    tolerance = 5e-2 if t == rl.bfloat16 else 2e-3
+    assert_same(lambda x, w, b: F.layer_norm(x, (width,), w, b), x, w, b, g=g, tolerance=tolerance)
+    assert_same(lambda x, w: F.rms_norm(x, (width,), w), x, w, g=g, tolerance=tolerance)
+    odd = rl.randn(width + 1).to(t)
+    assert_same(lambda x, w: F.layer_norm(x, (width,), w[1:]), x, odd, g=g, tolerance=tolerance)
 
 
 def test_results_are_the_same_every_time():
@@ -444,3 +476,31 @@ def test_cross_entropy_of_half_precision_scores_under_autocast(dtype, classes):
     assert x.grad.dtype == dtype
     rl.testing.assert_close(loss.cpu().double(), want, rtol=1e-5, atol=1e-6)
     rl.testing.assert_close(x.grad.cpu().double(), wide.grad, rtol=1e-2, atol=1e-5)
+
+
+@pytest.mark.parametrize("dtype", [rl.float32, rl.float16, rl.bfloat16], ids=str)
+@pytest.mark.parametrize("rows", [4, 300])
+def test_linear_with_relu_in_one_launch(rows, dtype):
+    x, w, b = (rl.randn(*s).to(dtype).cuda() for s in ((rows, 2, 192), (256, 192), (256,)))
+    found, expected = rl._C._linear_relu(x, w, b), rl.relu(nn.functional.linear(x, w, b))
+    assert found.shape == expected.shape and found.dtype == dtype and (found == 0).any()
+    rl.testing.assert_close(found, expected)
+    assert rl.equal(rl._C._linear_relu(x, w), rl.relu(nn.functional.linear(x, w)))
+    w.requires_grad_()
+    assert "Relu" in rl._C._linear_relu(x, w, b).grad_fn.name()
+
+
+def test_layers_of_transformers_use_it_where_nothing_is_recorded():
+    layer = nn.TransformerEncoderLayer(64, 4, 256, batch_first=True).cuda().eval()
+    x = rl.randn(8, 50, 64, device="cuda")
+    expected = layer(x).detach()
+    with rl.no_grad():
+        rl.testing.assert_close(layer(x), expected, rtol=1e-4, atol=1e-5)
+        seen = []
+        handle = layer.linear1.register_forward_hook(lambda *args: seen.append(1))
+        rl.testing.assert_close(layer(x), expected, rtol=1e-4, atol=1e-5)
+        handle.remove()
+    assert seen == [1]
+    x[0, 3, 5] = float("nan")
+    with rl.no_grad():
+        assert layer(x)[0, 3].isnan().all()

@@ -133,3 +133,42 @@ def test_gradients_on_the_gpu(row):
 
 def test_complex_is_among_the_dtypes():
     assert set(COMPLEX) <= {d for row in ROWS for d in dtypes_of(row)}
+
+
+FOLDS = {
+    "sum": rl.sum,
+    "mean": rl.mean,
+    "prod": lambda x, dim: rl.prod(x.sign() * (1 + x / 1024), dim),
+    "amax": rl.amax,
+    "amin": rl.amin,
+    "argmax": rl.argmax,
+    "max": lambda x, dim: rl.max(x, dim).indices,
+    "var": rl.var,
+    "std": rl.std,
+    "logsumexp": rl.logsumexp,
+    "any": lambda x, dim: rl.any(x > 2.5, dim),
+    "count_nonzero": lambda x, dim: rl.count_nonzero(x > 1, dim),
+}
+
+
+# Outputs for every processor, whose lanes are one warp, and fewer, whose lanes are a block.
+@pytest.mark.parametrize("shape", [(3000, 1032), (8000, 264), (130, 4096), (5, 9000)])
+@pytest.mark.parametrize("dtype", [rl.float32, rl.bfloat16, rl.float16])
+@pytest.mark.parametrize("name", FOLDS)
+def test_reductions_of_many_rows_and_columns(name, dtype, shape):
+    rl.manual_seed(0)
+    x = rl.randn(shape).to(dtype)
+    y = x.cuda()
+    for dim in (0, 1):
+        want, got = FOLDS[name](x, dim), FOLDS[name](y, dim).cpu()
+        if not want.is_floating_point():
+            assert rl.equal(got, want), (name, dim)
+            continue
+        tolerance = 1e-4 if dtype == rl.float32 else 2e-2
+        assert rl.allclose(got.float(), want.float(), tolerance, 30 * tolerance), (name, dim)
+    spoilt = y.clone()
+    spoilt[1, 3] = float("nan")
+    if name in ("sum", "mean", "amax", "amin", "var", "std", "logsumexp"):
+        assert bool(FOLDS[name](spoilt, 1)[1].isnan()) and bool(FOLDS[name](spoilt, 0)[3].isnan())
+    if name in ("argmax", "max"):
+        assert int(FOLDS[name](spoilt, 1)[1]) == 3 and int(FOLDS[name](spoilt, 0)[3]) == 1

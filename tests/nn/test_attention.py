@@ -446,3 +446,17 @@ def test_sdpa_kernel():
         assert (sdpa(q, q, q) == want).all()
     with pytest.raises(AssertionError), sdpa_kernel("flash"):
         pass
+
+
+def test_kernels_of_gpus_do_not_take_host_tensors():
+    from rushlight.backends import cuda as switches
+
+    params = switches.SDPAParams(*(rl.zeros(1, 2, 8, 64) for _ in range(3)), None, 0.0, False)
+    for can_use in (
+        switches.can_use_flash_attention,
+        switches.can_use_efficient_attention,
+        switches.can_use_cudnn_attention,
+    ):
+        assert not can_use(params)
+        with pytest.warns(UserWarning, match="must be on a GPU"):
+            assert not can_use(params, debug=True)

@@ -331,3 +331,21 @@ def test_custom_parts_and_meta():
     model = nn.Transformer(8, 2, 1, 1, 16, device="meta")
     out = model(rl.empty(3, 2, 8, device="meta"), rl.empty(4, 2, 8, device="meta"))
     assert out.shape == (4, 2, 8) and out.device.type == "meta"
+
+
+def test_linear_with_relu():
+    x, w, b = rl.randn(3, 2, 4), rl.randn(5, 4), rl.randn(5)
+    expected = rl.relu(nn.functional.linear(x, w, b))
+    assert rl.equal(rl._C._linear_relu(x, w, b), expected)
+    assert rl.equal(rl._C._linear_relu(x, w), rl.relu(nn.functional.linear(x, w)))
+    w.requires_grad_()
+    rl._C._linear_relu(x, w, b).sum().backward()
+    again = w.detach().requires_grad_()
+    rl.relu(nn.functional.linear(x, again, b)).sum().backward()
+    assert rl.equal(w.grad, again.grad)
+    with rl.autocast("cpu", dtype=rl.bfloat16):
+        assert rl._C._linear_relu(x, w, b).dtype == rl.bfloat16
+    each = rl.vmap(lambda v: rl._C._linear_relu(v, w, b))(x)
+    assert rl.allclose(each, expected, atol=1e-6)
+    with pytest.raises(RuntimeError, match="^linear: input of shape"):
+        rl._C._linear_relu(x, rl.randn(5, 3), b)

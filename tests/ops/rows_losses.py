@@ -38,6 +38,14 @@ STARTS = V([0, 2, 2, 5], "int64")
 
 ROWS = [
     recorded(F + "cross_entropy", *CLASSES, *SMOOTH, dtypes=FLOATS, layouts=False),
+    recorded(F + "linear_cross_entropy",
+             C(T(5, 3), T(4, 3), LABELS), C(T(5, 3), T(4, 3), SOME, reduction="none"),
+             C(T(5, 3), T(4, 3), SOME, linear_bias=T(4), reduction="sum"),
+             C(T(5, 3), T(4, 3), SOME, linear_bias=T(4), label_smoothing=0.2),
+             C(T(5, 3), T(4, 3), LABELS, weight=W4, ignore_index=2),
+             C(T(3), T(4, 3), V(2, "int64")), C(T(5, 3), T(4, 3), T(5, 4, lo=0.1, hi=1)),
+             C(T(2, 3), T(3, 2, 3, 3), IMAGE, linear_bias=T(3, 2, 3)),
+             dtypes=FLOATS, layouts=False),
     recorded(F + "nll_loss", *CLASSES, dtypes=FLOATS, layouts=False),
     recorded(F + "binary_cross_entropy_with_logits",
              C(X, T(5, 4, lo=0, hi=1)), C(T(), T(lo=0, hi=1), reduction="sum"),

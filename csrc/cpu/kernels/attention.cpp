@@ -270,6 +270,15 @@ struct Attention {
     }
   }
 
+  // Of the queries at hand with n keys from c0 on.
+  static void scores(const Shape& s, const Head& h, const ForwardPacked& in,
+                     const ForwardScratch& at, int64_t rows, int64_t c0, int64_t n) {
+    if (packs(s))
+      M::times_columns(rows, n, s.width, at.q, in.k + c0 * s.width, at.p, kKeys);
+    else
+      few_scores(s, h, rows, c0, n, at.q, at.p);
+  }
+
   static void forward(const Shape& s, const Head& h, int64_t begin, int64_t end, const A* packed,
                       A* memory, Rows<T> out, A* lse) {
     const int64_t rows = end - begin, o_step = M::padded(s.value_width);
@@ -282,10 +291,7 @@ struct Attention {
     const int64_t last = visible(s, end);
     for (int64_t c0 = 0; c0 < last; c0 += kKeys) {
       const int64_t n = std::min(kKeys, last - c0);
-      if (tiles)
-        M::times_columns(rows, n, s.width, at.q, in.k + c0 * s.width, at.p, kKeys);
-      else
-        few_scores(s, h, rows, c0, n, at.q, at.p);
+      scores(s, h, in, at, rows, c0, n);
       for (int64_t r = 0; r < rows; ++r) {
         A* p = at.p + r * kKeys;
         mask_row(s, h, begin + r, c0, n, p);
@@ -423,14 +429,10 @@ struct Attention {
     const int64_t rows = end - begin;
     const ForwardPacked in(s, const_cast<A*>(packed));
     const ForwardScratch at(s, memory);
-    const bool tiles = packs(s);
     take_queries(s, h, begin, rows, at.q);
     for (int64_t c0 = 0; c0 < s.keys; c0 += kKeys) {
       const int64_t n = std::min(kKeys, s.keys - c0);
-      if (tiles)
-        M::times_columns(rows, n, s.width, at.q, in.k + c0 * s.width, at.p, kKeys);
-      else
-        few_scores(s, h, rows, c0, n, at.q, at.p);
+      scores(s, h, in, at, rows, c0, n);
       for (int64_t r = 0; r < rows; ++r) {
         A* p = at.p + r * kKeys;
         mask_row(s, h, begin + r, c0, n, p);

@@ -159,8 +159,19 @@ struct Norm {
     }
   }
 
+  // Four rows between two looks at the sums, which would otherwise wait for each other.
   static void last_sums(const T* x, int64_t rows, int64_t n, const T* shift, T* sum, T* square) {
-    for (int64_t r = 0; r < rows; ++r, x += n) {
+    int64_t r = 0;
+    for (; r + 4 <= rows; r += 4, x += 4 * n) {
+      const T *x1 = x + n, *x2 = x1 + n, *x3 = x2 + n;
+#pragma omp simd
+      for (int64_t i = 0; i < n; ++i) {
+        const T s = shift[i], a = x[i] - s, b = x1[i] - s, c = x2[i] - s, d = x3[i] - s;
+        sum[i] += (a + b) + (c + d);
+        square[i] += (a * a + b * b) + (c * c + d * d);
+      }
+    }
+    for (; r < rows; ++r, x += n) {
 #pragma omp simd
       for (int64_t i = 0; i < n; ++i) {
         const T d = x[i] - shift[i];
@@ -180,7 +191,19 @@ struct Norm {
 
   static void last_backward_sums(const T* g, const T* x, int64_t rows, int64_t n, const T* mean,
                                  T* sum_g, T* sum_gx) {
-    for (int64_t r = 0; r < rows; ++r, x += n, g += n) {
+    int64_t r = 0;
+    for (; r + 4 <= rows; r += 4, x += 4 * n, g += 4 * n) {
+      const T *x1 = x + n, *x2 = x1 + n, *x3 = x2 + n;
+      const T *g1 = g + n, *g2 = g1 + n, *g3 = g2 + n;
+#pragma omp simd
+      for (int64_t i = 0; i < n; ++i) {
+        const T m = mean[i];
+        sum_g[i] += (g[i] + g1[i]) + (g2[i] + g3[i]);
+        sum_gx[i] +=
+            (g[i] * (x[i] - m) + g1[i] * (x1[i] - m)) + (g2[i] * (x2[i] - m) + g3[i] * (x3[i] - m));
+      }
+    }
+    for (; r < rows; ++r, x += n, g += n) {
 #pragma omp simd
       for (int64_t i = 0; i < n; ++i) {
         sum_g[i] += g[i];

@@ -23,6 +23,25 @@ inline constexpr int64_t kRowBlock = 32 * 4 * (kVectorBytes > 32 ? 32 : kVectorB
 // Rows that do so down columns, and columns worked on at a time.
 constexpr int64_t kColumnRows = kFewRows, kColumns = 512;
 
+// So many rows of so many columns of T, beginning at column `first`.
+template <class T>
+struct ColumnBlock {
+  const char* data;
+  int64_t row_stride, first, columns, rows;
+  const T* row(int64_t r) const {
+    return reinterpret_cast<const T*>(data + r * row_stride) + first;
+  }
+};
+template <class T, class F>
+void for_column_blocks(const char* p, int64_t row_stride, int64_t rows, int64_t n, F f) {
+  for (int64_t c = 0; c < n; c += kColumns) {
+    const int64_t m = n - c < kColumns ? n - c : kColumns;
+    for (int64_t r = 0; r < rows; r += kColumnRows)
+      f(ColumnBlock<T>{p + r * row_stride, row_stride, c, m,
+                       rows - r < kColumnRows ? rows - r : kColumnRows});
+  }
+}
+
 // n elements, at least a vector's width, into one vector.
 template <class Op>
 RUSH_FN typename RowVector<Op>::type lanes_of(const typename Op::Element* x, int64_t n) {

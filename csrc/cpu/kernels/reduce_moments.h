@@ -68,37 +68,32 @@ struct VarFold {
   static void columns(const char* p, int64_t row_stride, int64_t rows, int64_t n, char* accs,
                       double) {
     auto* into = reinterpret_cast<Acc*>(accs);
-    for (int64_t c = 0; c < n; c += kColumns) {
-      const int64_t m = n - c < kColumns ? n - c : kColumns;
-      for (int64_t begin = 0; begin < rows; begin += kColumnRows) {
-        const int64_t end = rows - begin < kColumnRows ? rows : begin + kColumnRows;
-        alignas(64) T center[kColumns], squares[kColumns], drift[kColumns];
-        auto row = [&](int64_t r) { return reinterpret_cast<const T*>(p + r * row_stride) + c; };
-        for (int64_t j = 0; j < m; ++j) center[j] = squares[j] = drift[j] = 0;
-        for (int64_t r = begin; r < end; ++r) {
-          const T* x = row(r);
+    for_column_blocks<T>(p, row_stride, rows, n, [&](const ColumnBlock<T>& b) {
+      alignas(64) T center[kColumns], squares[kColumns], drift[kColumns];
+      for (int64_t j = 0; j < b.columns; ++j) center[j] = squares[j] = drift[j] = 0;
+      for (int64_t r = 0; r < b.rows; ++r) {
+        const T* x = b.row(r);
 #pragma omp simd
-          for (int64_t j = 0; j < m; ++j) center[j] += x[j];
-        }
-        const T share = T(1) / T(end - begin);
-        for (int64_t j = 0; j < m; ++j) center[j] *= share;
-        for (int64_t r = begin; r < end; ++r) {
-          const T* x = row(r);
+        for (int64_t j = 0; j < b.columns; ++j) center[j] += x[j];
+      }
+      const T share = T(1) / T(b.rows);
+      for (int64_t j = 0; j < b.columns; ++j) center[j] *= share;
+      for (int64_t r = 0; r < b.rows; ++r) {
+        const T* x = b.row(r);
 #pragma omp simd
-          for (int64_t j = 0; j < m; ++j) {
-            const T gap = x[j] - center[j];
-            squares[j] += gap * gap;
-            drift[j] += gap;
-          }
-        }
-        const double count = double(end - begin);
-        for (int64_t j = 0; j < m; ++j) {
-          const double shift = double(drift[j]) / count;
-          merge(into[c + j],
-                {count, double(center[j]) + shift, double(squares[j]) - shift * double(drift[j])});
+        for (int64_t j = 0; j < b.columns; ++j) {
+          const T gap = x[j] - center[j];
+          squares[j] += gap * gap;
+          drift[j] += gap;
         }
       }
-    }
+      const double count = double(b.rows);
+      for (int64_t j = 0; j < b.columns; ++j) {
+        const double shift = double(drift[j]) / count;
+        merge(into[b.first + j],
+              {count, double(center[j]) + shift, double(squares[j]) - shift * double(drift[j])});
+      }
+    });
   }
 };
 

@@ -79,27 +79,22 @@ struct CpuFold<folds::LogSumExp, T> {
   static void columns(const char* p, int64_t row_stride, int64_t rows, int64_t n, char* accs,
                       double) {
     auto* into = reinterpret_cast<Acc*>(accs);
-    for (int64_t c = 0; c < n; c += kColumns) {
-      const int64_t m = n - c < kColumns ? n - c : kColumns;
-      for (int64_t begin = 0; begin < rows; begin += kColumnRows) {
-        const int64_t end = rows - begin < kColumnRows ? rows : begin + kColumnRows;
-        alignas(64) T top[kColumns], base[kColumns], sum[kColumns];
-        auto row = [&](int64_t r) { return reinterpret_cast<const T*>(p + r * row_stride) + c; };
-        for (int64_t j = 0; j < m; ++j) top[j] = kLowest<T>, sum[j] = 0;
-        for (int64_t r = begin; r < end; ++r) {
-          const T* x = row(r);
+    for_column_blocks<T>(p, row_stride, rows, n, [&](const ColumnBlock<T>& b) {
+      alignas(64) T top[kColumns], base[kColumns], sum[kColumns];
+      for (int64_t j = 0; j < b.columns; ++j) top[j] = kLowest<T>, sum[j] = 0;
+      for (int64_t r = 0; r < b.rows; ++r) {
+        const T* x = b.row(r);
 #pragma omp simd
-          for (int64_t j = 0; j < m; ++j) top[j] = ExtremeFold<T, true>::join(top[j], x[j]);
-        }
-        for (int64_t j = 0; j < m; ++j) base[j] = peak(top[j]);
-        for (int64_t r = begin; r < end; ++r) {
-          const T* x = row(r);
-#pragma omp simd
-          for (int64_t j = 0; j < m; ++j) sum[j] += math::exp(x[j] - base[j]);
-        }
-        for (int64_t j = 0; j < m; ++j) merge(into[c + j], {top[j], double(sum[j])});
+        for (int64_t j = 0; j < b.columns; ++j) top[j] = ExtremeFold<T, true>::join(top[j], x[j]);
       }
-    }
+      for (int64_t j = 0; j < b.columns; ++j) base[j] = peak(top[j]);
+      for (int64_t r = 0; r < b.rows; ++r) {
+        const T* x = b.row(r);
+#pragma omp simd
+        for (int64_t j = 0; j < b.columns; ++j) sum[j] += math::exp(x[j] - base[j]);
+      }
+      for (int64_t j = 0; j < b.columns; ++j) merge(into[b.first + j], {top[j], double(sum[j])});
+    });
   }
   static constexpr FoldKernel kernel() { return custom_kernel<CpuFold, CpuFold>(); }
 };

@@ -207,14 +207,14 @@ struct Softmax {
     const int64_t whole = n / kVector * kVector;
     scale_from(x, y, whole, shift, a, b, w);
     if (whole == n) return;
-    if (whole > 0) {
+    if (whole > 0 && x != y) {
       const int64_t at = n - kVector;
       return scale_from(x + at, y + at, kVector, shift, a, b, w ? w + at : w);
     }
-    Tail last(x, n);
+    Tail last(x + whole, n - whole);
 #pragma omp simd
     for (int64_t i = 0; i < kVector; ++i) last.v[i] = a * math::exp_negative(last.v[i] - shift);
-    for (int64_t i = 0; i < n; ++i) y[i] = last.v[i] - (w ? b * w[i] : b);
+    for (int64_t i = whole; i < n; ++i) y[i] = last.v[i - whole] - (w ? b * w[i] : b);
   }
   static void scale_from(const T* x, T* y, int64_t n, T shift, T a, T b, const T* w) {
     if (w && b != 0) {

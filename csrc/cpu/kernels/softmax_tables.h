@@ -26,7 +26,7 @@ struct SoftmaxTable {
   void (*log_sum_exp)(const T* x, int64_t rows, int64_t n, T* out);
   // sum w x; w may be null: all ones.
   T (*weighted_sum)(const T* x, const T* w, int64_t n);
-  // y = a e^(x - shift) - b w; w may be null: all ones. y is not x.
+  // y = a e^(x - shift) - b w; w may be null: all ones. y may be x.
   void (*scaled_softmax)(const T* x, T* y, int64_t n, T shift, T a, T b, const T* w);
 
   void (*column_log_sum_exp)(const T* x, int64_t classes, int64_t stride, int64_t n, T* out);

@@ -148,8 +148,17 @@ void dot_cpu(const Tensor& a, const Tensor& b, const Tensor& out) {
 
 namespace {
 
+void add_wide_cpu(const Tensor& a, const Tensor& b, const Tensor& out) {
+  const int64_t m = a.sizes()[0], k = a.sizes()[1], n = b.sizes()[1];
+  if (m * n == 0 || k == 0) return;
+  dispatch<DType::BFloat16, DType::Float16>("matmul", a.dtype(), [&]<typename T>() {
+    add_wide_product<T>(m, n, k, {a.data<T>(), a.strides()[0], a.strides()[1]},
+                        {b.data<T>(), b.strides()[0], b.strides()[1]}, out.data<float>());
+  });
+}
+
 const bool registered = [] {
-  product_loops(DeviceType::CPU) = {gemm_cpu, gemv_cpu, dot_cpu, nullptr};
+  product_loops(DeviceType::CPU) = {gemm_cpu, gemv_cpu, dot_cpu, nullptr, add_wide_cpu};
   return true;
 }();
 

@@ -186,11 +186,17 @@ void multiply_type(const Product<T>& p) {
   multiply_ourselves(p);
 }
 
+// Rows of half types that are converted at a time: so many that they are not large, even where they
+// are long.
+int64_t rows_at_a_time(int64_t m, int64_t n, int64_t k) {
+  return std::min(m, std::clamp<int64_t>((1 << 20) / std::max(n, k), 64, 1024));
+}
+
 // float32 has the library that the half types lack. b is converted once, a and c by blocks of rows.
 template <class T>
 void multiply_as_float(const Product<T>& p) {
   if (p.m < p.n) return multiply_as_float(p.transposed());
-  const int64_t block = std::min<int64_t>(p.m, 1024);
+  const int64_t block = rows_at_a_time(p.m, p.n, p.k);
   const Scratch<float> a(block * p.k), b(p.k * p.n), c(block * p.n);
   const Matrix<const float> wide_b = copy_matrix(p.b, p.k, p.n, b.get());
   for (int64_t i = 0; i < p.m; i += block) {
@@ -268,6 +274,43 @@ auto Multiply<T>::dot(int64_t n, const T* a, int64_t a_stride, const T* b, int64
       sums[i] = plus(sums[i], sums[i + step]);
   return sums[0];
 }
+
+// Some rows of c at a time, so that neither their sums nor a in float32 are large.
+template <class T>
+void add_wide_product(int64_t m, int64_t n, int64_t k, Matrix<const T> a, Matrix<const T> b,
+                      float* c) {
+  const int64_t block = rows_at_a_time(m, n, k);
+  const auto rows = [&](int64_t i) {
+    return Product<float>{std::min(block, m - i), n, k, {}, {}, {c + i * n, n, 1}, 1.0f, 1.0f};
+  };
+  int64_t done = 0;
+  if constexpr (std::is_same_v<T, bfloat16>) {
+    a = with_plain_strides(a, m, k);
+    b = with_plain_strides(b, k, n);
+    if (onednn::has_bfloat16() && suits_blas(a, m, k) && suits_blas(b, k, n)) {
+      const Scratch<float> sums(block * n);
+      for (; done < m; done += block) {
+        const Product<float> p = rows(done);
+        const Matrix<const T> part{a.at(done, 0), a.row, a.col};
+        if (!onednn::gemm(p.m, n, k, part, b, Matrix<float>{sums.get(), n, 1})) break;
+        finish_matrix(p, sums.get());
+      }
+    }
+  }
+  if (done >= m) return;
+  const Scratch<float> wide_a(block * k), wide_b(k * n);
+  const Matrix<const float> right = copy_matrix(b, k, n, wide_b.get());
+  for (; done < m; done += block) {
+    Product<float> p = rows(done);
+    p.a = copy_matrix(Matrix<const T>{a.at(done, 0), a.row, a.col}, p.m, k, wide_a.get());
+    p.b = right;
+    Multiply<float>::product(p);
+  }
+}
+template void add_wide_product<half>(int64_t, int64_t, int64_t, Matrix<const half>,
+                                     Matrix<const half>, float*);
+template void add_wide_product<bfloat16>(int64_t, int64_t, int64_t, Matrix<const bfloat16>,
+                                         Matrix<const bfloat16>, float*);
 
 template struct Multiply<float>;
 template struct Multiply<double>;

@@ -21,4 +21,9 @@ struct Multiply {
   static A dot(int64_t n, const T* a, int64_t a_stride, const T* b, int64_t b_stride);
 };
 
+// c += a @ b for half types, without rounding; a is (m, k), b (k, n), and c's rows lie end to end.
+template <class T>
+void add_wide_product(int64_t m, int64_t n, int64_t k, Matrix<const T> a, Matrix<const T> b,
+                      float* c);
+
 }  // namespace rush

@@ -156,9 +156,7 @@ void ctc_loss_backward_cpu(const Tensor& x, const Tensor& targets, const CtcLeng
 }
 
 const bool registered = [] {
-  LossLoops& loops = loss_loops(DeviceType::CPU);
-  loops.ctc = ctc_loss_cpu;
-  loops.ctc_backward = ctc_loss_backward_cpu;
+  ctc_loops(DeviceType::CPU) = {ctc_loss_cpu, ctc_loss_backward_cpu};
   return true;
 }();
 

@@ -1,39 +1,15 @@
-// Normalisations on the CPU, through kernels/norm.cpp: float32 and float64.
-#include "device/nn/norm.h"
-
+// Batch, layer and RMS norm on the CPU, through kernels/norm.cpp: float32 and float64.
 #include <algorithm>
 #include <cmath>
 #include <vector>
 
-#include "core/threads.h"
-#include "cpu/isa_table.h"
-#include "cpu/kernels/norm_tables.h"
+#include "cpu/nn/norm_blocks.h"
 
 namespace rush {
 
 namespace {
 
-// Elements that are worth a thread of their own.
-constexpr int64_t kGrain = 16384;
-
-template <class T>
-const NormTable<T>& kernels() {
-  return kernels_in_use([]<Isa isa>() { return norm_table<isa, T>(); });
-}
-
-template <class F>
-void for_type(const Tensor& x, F&& f) {
-  dispatch<DType::Float32, DType::Float64>("norm", x.dtype(), std::forward<F>(f));
-}
-
-template <class T>
-T* data_or_null(const Tensor& t) {
-  return t.defined() ? t.data<T>() : nullptr;
-}
-
-int64_t rows_worth_a_thread(int64_t width) {
-  return std::max<int64_t>(1, kGrain / std::max<int64_t>(width, 1));
-}
+using namespace norms;
 
 // Do the channels of a point lie end to end? Where each has one point only, they do anyway.
 bool channels_lie_end_to_end(const Tensor& x) {
@@ -41,63 +17,12 @@ bool channels_lie_end_to_end(const Tensor& x) {
   return is_channels_last(x.sizes(), x.strides());
 }
 
-// An image batch as (batch, channels, points).
-struct Planes {
-  int64_t batch, channels, points;
-  explicit Planes(const Tensor& x) : batch(x.sizes()[0]), channels(x.sizes()[1]), points(0) {
-    points = x.numel() / std::max<int64_t>(1, batch * channels);
-  }
-  int64_t count() const { return batch * points; }
-};
-
-// Channels-last sums: rows in fixed blocks, each block's sums in T, blocks added up in double in
-// their order, so that the result does not depend on the number of threads.
-constexpr int64_t kBlockRows = 256;
-
-template <class T, class F>
-void block_sums(int64_t rows, int64_t channels, std::vector<double>& first,
-                std::vector<double>& second, F&& block) {
-  const int64_t blocks = (rows + kBlockRows - 1) / kBlockRows;
-  std::vector<T> parts(size_t(blocks * 2 * channels), T(0));
-  parallel_for(blocks, rows_worth_a_thread(kBlockRows * channels), [&](int64_t b, int64_t end) {
-    for (; b < end; ++b) {
-      T* at = parts.data() + b * 2 * channels;
-      block(b * kBlockRows, std::min(kBlockRows, rows - b * kBlockRows), at, at + channels);
-    }
-  });
-  first.assign(size_t(channels), 0);
-  second.assign(size_t(channels), 0);
-  for (int64_t b = 0; b < blocks; ++b) {
-    const T* at = parts.data() + b * 2 * channels;
-    for (int64_t c = 0; c < channels; ++c) {
-      first[size_t(c)] += double(at[c]);
-      second[size_t(c)] += double(at[channels + c]);
-    }
-  }
-}
-
-// Channels' moments when channels are the fastest dim: differences from the first row keep the
-// squares small.
 template <class T>
 void moments_last(const Tensor& x, const Planes& p, T* mean, T* var) {
-  std::vector<double> sum, square;
-  const T* data = x.data<T>();
-  std::vector<T> shift(data, data + p.channels);
-  // A better guess than one row: the mean of a few.
-  const int64_t few = std::min<int64_t>(p.count(), 32);
+  const ChannelMoments<T> all(x.data<T>(), p.count(), p.channels);
   for (int64_t c = 0; c < p.channels; ++c) {
-    double s = 0;
-    for (int64_t r = 0; r < few; ++r) s += double(data[r * p.channels + c]);
-    shift[size_t(c)] = T(s / double(few));
-  }
-  block_sums<T>(p.count(), p.channels, sum, square, [&](int64_t from, int64_t rows, T* a, T* b) {
-    kernels<T>().last_sums(data + from * p.channels, rows, p.channels, shift.data(), a, b);
-  });
-  for (int64_t c = 0; c < p.channels; ++c) {
-    const double n = double(p.count()), d = sum[size_t(c)] / n;
-    mean[c] = T(double(shift[size_t(c)]) + d);
-    var[c] = T(std::max(square[size_t(c)] / n - d * d, 0.0) +
-               (square[size_t(c)] - square[size_t(c)]));  // NaN stays NaN
+    mean[c] = T(all.mean[size_t(c)]);
+    var[c] = T(all.var[size_t(c)]);
   }
 }
 
@@ -156,30 +81,22 @@ void normalize(const Tensor& x, const Tensor& weight, const Tensor& bias, const 
 
 // The sums of g and of g * (x - mean), channel by channel.
 template <class T>
-void gradient_sums(const Tensor& g, const Tensor& x, const Planes& p, const T* mean,
-                   std::vector<double>& sum_g, std::vector<double>& sum_gx) {
-  if (channels_lie_end_to_end(x)) {
-    block_sums<T>(p.count(), p.channels, sum_g, sum_gx,
-                  [&](int64_t from, int64_t rows, T* a, T* b) {
-                    kernels<T>().last_backward_sums(g.data<T>() + from * p.channels,
-                                                    x.data<T>() + from * p.channels, rows,
-                                                    p.channels, mean, a, b);
-                  });
-    return;
-  }
-  sum_g.assign(size_t(p.channels), 0);
-  sum_gx.assign(size_t(p.channels), 0);
+ChannelSums gradient_sums(const Tensor& g, const Tensor& x, const Planes& p, const T* mean) {
+  if (channels_lie_end_to_end(x))
+    return ChannelSums::of_gradient(g.data<T>(), x.data<T>(), p.count(), p.channels, mean);
+  ChannelSums sums(p.channels);
   parallel_for(p.channels, rows_worth_a_thread(p.count()), [&](int64_t c, int64_t end) {
     for (; c < end; ++c) {
       for (int64_t n = 0; n < p.batch; ++n) {
         const int64_t at = (n * p.channels + c) * p.points;
         double a, b;
         kernels<T>().plane_sums(g.data<T>() + at, x.data<T>() + at, p.points, mean[c], &a, &b);
-        sum_g[size_t(c)] += a;
-        sum_gx[size_t(c)] += b;
+        sums.first[size_t(c)] += a;
+        sums.second[size_t(c)] += b;
       }
     }
   });
+  return sums;
 }
 
 // running = (1 - momentum) * running + momentum * factor * value
@@ -220,8 +137,7 @@ void batch_norm_backward_cpu(const Tensor& g, const Tensor& x, const Tensor& wei
   for_type(x, [&]<class T>() {
     const Planes p(x);
     const T *mean = mean_.data<T>(), *var = var_.data<T>(), *w = data_or_null<T>(weight);
-    std::vector<double> sum_g, sum_gx;
-    gradient_sums<T>(g, x, p, mean, sum_g, sum_gx);
+    const auto [sum_g, sum_gx] = gradient_sums<T>(g, x, p, mean);
     std::vector<T> a(size_t(p.channels)), b(a), c(a);
     const double n = double(p.count());
     for (size_t i = 0; i < size_t(p.channels); ++i) {
@@ -250,75 +166,6 @@ void batch_norm_backward_cpu(const Tensor& g, const Tensor& x, const Tensor& wei
                                     p.points, mean[ch], a[ch], b[ch], c[ch]);
       }
     });
-  });
-}
-
-void group_norm_cpu(const Tensor& x, const Tensor& weight, const Tensor& bias, int64_t groups,
-                    double eps, const Tensor& y, const Tensor& mean, const Tensor& rstd) {
-  for_type(x, [&]<class T>() {
-    const Planes p(x);
-    const int64_t share = p.channels / groups, width = share * p.points;
-    const T *w = data_or_null<T>(weight), *b = data_or_null<T>(bias);
-    parallel_for(p.batch * groups, rows_worth_a_thread(width), [&](int64_t i, int64_t end) {
-      for (; i < end; ++i) {
-        const T* from = x.data<T>() + i * width;
-        T* to = y.data<T>() + i * width;
-        double m, m2;
-        kernels<T>().moments(from, width, &m, &m2);
-        const double r = 1 / std::sqrt(m2 / double(width) + eps);
-        mean.data<T>()[i] = T(m);
-        rstd.data<T>()[i] = T(r);
-        for (int64_t k = 0; k < share; ++k) {
-          const int64_t c = i % groups * share + k;
-          kernels<T>().plane(from + k * p.points, to + k * p.points, p.points, T(m),
-                             w ? T(r) * w[c] : T(r), b ? b[c] : T(0));
-        }
-      }
-    });
-  });
-}
-
-void group_norm_backward_cpu(const Tensor& g, const Tensor& x, const Tensor& weight,
-                             const Tensor& mean, const Tensor& rstd, int64_t groups,
-                             const Tensor& gx, const Tensor& gw, const Tensor& gb) {
-  for_type(x, [&]<class T>() {
-    const Planes p(x);
-    const int64_t share = p.channels / groups, planes = p.batch * p.channels;
-    const T* w = data_or_null<T>(weight);
-    std::vector<double> sum_g(size_t(planes), 0), sum_gx(size_t(planes), 0);
-    parallel_for(
-        p.batch * groups, rows_worth_a_thread(share * p.points), [&](int64_t i, int64_t end) {
-          for (; i < end; ++i) {
-            const T m = mean.data<T>()[i];
-            const double r = double(rstd.data<T>()[i]), n = double(share * p.points);
-            double all_g = 0, all_gx = 0;
-            for (int64_t k = 0; k < share; ++k) {
-              const int64_t plane = i * share + k, at = plane * p.points;
-              double &a = sum_g[size_t(plane)], &b = sum_gx[size_t(plane)];
-              kernels<T>().plane_sums(g.data<T>() + at, x.data<T>() + at, p.points, m, &a, &b);
-              const double scale = w ? double(w[plane % p.channels]) : 1;
-              all_g += scale * a;
-              all_gx += scale * b;
-              b *= r;
-            }
-            for (int64_t k = 0; gx.defined() && k < share; ++k) {
-              const int64_t plane = i * share + k, at = plane * p.points;
-              const double scale = w ? double(w[plane % p.channels]) : 1;
-              kernels<T>().plane_backward(g.data<T>() + at, x.data<T>() + at, gx.data<T>() + at,
-                                          p.points, m, T(scale * r), T(-r * r * r * all_gx / n),
-                                          T(-r * all_g / n));
-            }
-          }
-        });
-    for (int64_t c = 0; c < p.channels; ++c) {
-      double a = 0, b = 0;
-      for (int64_t n = 0; n < p.batch; ++n) {
-        a += sum_g[size_t(n * p.channels + c)];
-        b += sum_gx[size_t(n * p.channels + c)];
-      }
-      if (gb.defined()) gb.data<T>()[c] = T(a);
-      if (gw.defined()) gw.data<T>()[c] = T(b);
-    }
   });
 }
 
@@ -365,15 +212,10 @@ void row_norm_backward_cpu(const Tensor& g, const Tensor& x, int64_t width, cons
         run(i * block, std::min(rows - i * block, block), at, at + width);
       }
     });
-    for (int64_t k = 0; k < width; ++k) {
-      double a = 0, b = 0;
-      for (int64_t i = 0; i < blocks; ++i) {
-        a += double(parts[size_t(2 * i * width + k)]);
-        b += double(parts[size_t((2 * i + 1) * width + k)]);
-      }
-      if (gw.defined()) gw.data<T>()[k] = T(a);
-      if (gb.defined()) gb.data<T>()[k] = T(b);
-    }
+    add_up_parts<T>(blocks, width, gw, gb, [&](int64_t i, int64_t k) {
+      const T* at = parts.data() + 2 * i * width + k;
+      return std::pair(at[0], at[width]);
+    });
   });
 }
 
@@ -382,8 +224,6 @@ const bool registered = [] {
   loops.batch_norm = batch_norm_cpu;
   loops.batch_norm_eval = batch_norm_eval_cpu;
   loops.batch_norm_backward = batch_norm_backward_cpu;
-  loops.group_norm = group_norm_cpu;
-  loops.group_norm_backward = group_norm_backward_cpu;
   loops.row_norm = row_norm_cpu;
   loops.row_norm_backward = row_norm_backward_cpu;
   return true;

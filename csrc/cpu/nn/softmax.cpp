@@ -137,12 +137,11 @@ double weights_of_targets(const Positions<T>& p, int64_t n) {
   return all;
 }
 
-// The loss of one position: `scores` are those of its classes, `step` apart.
-template <class T>
-T loss_at(const Positions<T>& p, const CrossEntropy& c, int64_t i, const T* scores, int64_t step,
-          T sum, T mean) {
+// The loss of one position: score_of gives that of its target.
+template <class T, class F>
+T loss_at(const Positions<T>& p, const CrossEntropy& c, int64_t i, T sum, T mean, F&& score_of) {
   if (!p.counts(i)) return 0;
-  const T sharp = p.sharp() * p.weight(i) * (sum - scores[c.target[i] * step]);
+  const T sharp = p.sharp() * p.weight(i) * (sum - score_of(c.target[i]));
   return c.smoothing > 0 ? sharp + p.by_class() * (p.all_weights() * sum - mean) : sharp;
 }
 
@@ -211,7 +210,8 @@ double losses_of_positions(const char* op, const CrossEntropy& c, const Tensor& 
           const T* scores = from + i * c.classes;
           const T mean =
               smooth ? kernels<T>().weighted_sum(scores, p.class_weights(), c.classes) : T(0);
-          to[i] = loss_at(p, c, i, scores, 1, sums ? sums[i] : T(0), mean);
+          to[i] = loss_at(p, c, i, sums ? sums[i] : T(0), mean,
+                          [&](int64_t target) { return scores[target]; });
         }
       });
       return;
@@ -231,12 +231,94 @@ double losses_of_positions(const char* op, const CrossEntropy& c, const Tensor& 
         }
       }
       for (int64_t i = 0; i < n; ++i)
-        to[at + i] = loss_at(p, c, at + i, scores + i, c.points, sums ? sums[at + i] : T(0),
-                             smooth ? mean[i] : T(0));
+        to[at + i] = loss_at(p, c, at + i, sums ? sums[at + i] : T(0), smooth ? mean[i] : T(0),
+                             [&](int64_t target) { return scores[target * c.points + i]; });
     });
   });
   return all;
 }
+
+// Rows of a half type are widened a piece at a time, which stays in the first-level cache: a copy
+// of all scores would be twice as large as they are.
+class HalfRows {
+ public:
+  static bool serve(const CrossEntropyCall& c) {
+    return is_reduced_float(c.x.dtype()) && c.scores && c.x.sizes()[2] == 1 && c.x.is_contiguous();
+  }
+  explicit HalfRows(const CrossEntropyCall& call)
+      : c_(call),
+        p_(c_),
+        from_(call.x.data<const char>()),
+        widen_(convert_fn(call.x.dtype(), DType::Float32)),
+        narrow_(convert_fn(DType::Float32, call.x.dtype())) {}
+
+  // As losses_of_positions does.
+  double losses(const char* op, float* loss, float* sums) const {
+    check_targets(op, c_);
+    for_rows(c_.batch, c_.classes, [&](int64_t i) {
+      constexpr int kParts = 64;
+      float parts[kParts], mean = 0;  // the logarithm of each piece's sum
+      int count = 0;
+      for_pieces(i, [&](float* piece, int64_t at, int64_t n) {
+        if (count == kParts) {
+          kernels<float>().log_sum_exp(parts, 1, count, parts);
+          count = 1;
+        }
+        kernels<float>().log_sum_exp(piece, 1, n, parts + count++);
+        if (c_.smoothing > 0) mean += kernels<float>().weighted_sum(piece, weights_from(at), n);
+      });
+      kernels<float>().log_sum_exp(parts, 1, count, sums + i);
+      loss[i] = loss_at(p_, c_, i, sums[i], mean, [&](int64_t target) {
+        float score;
+        widen_(reinterpret_cast<char*>(&score), sizeof score, place(i, target), kSize, 1);
+        return score;
+      });
+    });
+    return weights_of_targets(p_, c_.batch);
+  }
+
+  // As positions_backward does; `to` may be the scores.
+  void backward(const float* sums, const float* g, int64_t step, double scale, char* to) const {
+    for_rows(c_.batch, c_.classes, [&](int64_t i) {
+      char* row = to + i * c_.classes * kSize;
+      if (!p_.counts(i)) {
+        std::fill_n(row, c_.classes * kSize, char(0));  // zeros of either type
+        return;
+      }
+      const float own = float(double(g[i * step]) * scale), even = own * p_.by_class();
+      const float sharp = own * p_.sharp() * p_.weight(i);
+      for_pieces(i, [&](float* piece, int64_t at, int64_t n) {
+        kernels<float>().scaled_softmax(piece, piece, n, sums[i], sharp + even * p_.all_weights(),
+                                        even, weights_from(at));
+        const int64_t target = c_.target[i] - at;
+        if (target >= 0 && target < n) piece[target] -= sharp;
+        narrow_(row + at * kSize, kSize, reinterpret_cast<const char*>(piece), sizeof(float), n);
+      });
+    });
+  }
+
+ private:
+  static constexpr int64_t kSize = 2, kPiece = 4096;
+
+  const char* place(int64_t row, int64_t k) const { return from_ + (row * c_.classes + k) * kSize; }
+  const float* weights_from(int64_t k) const {
+    return p_.class_weights() ? p_.class_weights() + k : nullptr;
+  }
+  template <class F>
+  void for_pieces(int64_t row, F&& f) const {
+    alignas(64) float piece[kPiece];
+    for (int64_t at = 0; at < c_.classes; at += kPiece) {
+      const int64_t n = std::min(kPiece, c_.classes - at);
+      widen_(reinterpret_cast<char*>(piece), sizeof(float), place(row, at), kSize, n);
+      f(piece, at, n);
+    }
+  }
+
+  const CrossEntropy c_;
+  const Positions<float> p_;
+  const char* from_;
+  ConvertFn widen_, narrow_;
+};
 
 double sum_of_losses(const Tensor& loss) {
   double all = 0;
@@ -248,12 +330,14 @@ double sum_of_losses(const Tensor& loss) {
 
 void cross_entropy_cpu(const CrossEntropyCall& call, const Tensor& out, const Tensor& total,
                        const Tensor& weights) {
-  const Tensor x = cpu::in_loop_type(call.x);
-  const bool reduces = call.reduction != 0, direct = !reduces && out.dtype() == x.dtype();
-  const Tensor loss = direct ? out : make_tensor(call.target.sizes(), x.dtype());
-  const double all =
-      losses_of_positions(call.scores ? "cross_entropy" : "nll_loss", CrossEntropy(call), x, loss,
-                          call.scores ? total : Tensor());
+  const char* op = call.scores ? "cross_entropy" : "nll_loss";
+  const DType type = compute_type(call.x.dtype());
+  const bool reduces = call.reduction != 0, direct = !reduces && out.dtype() == type;
+  const Tensor loss = direct ? out : make_tensor(call.target.sizes(), type);
+  const double all = HalfRows::serve(call)
+                         ? HalfRows(call).losses(op, loss.data<float>(), total.data<float>())
+                         : losses_of_positions(op, CrossEntropy(call), cpu::in_loop_type(call.x),
+                                               loss, call.scores ? total : Tensor());
   *weights.data<double>() = all;
   if (direct) return;
   if (!reduces) return copy_cpu(loss, out);
@@ -311,10 +395,15 @@ void positions_backward(const CrossEntropy& c, const Tensor& x, const Tensor& to
 void cross_entropy_backward_cpu(const CrossEntropyCall& call, const Tensor& g, const Tensor& total,
                                 const Tensor& weights, const Tensor& out) {
   const double scale = call.reduction == 1 ? 1 / *weights.data<double>() : 1;
+  const int64_t step = call.reduction == 0 ? 1 : 0;
+  const Tensor wide_g = cpu::in_loop_type(g);
+  if (HalfRows::serve(call) && out.is_contiguous())
+    return HalfRows(call).backward(total.data<float>(), wide_g.data<float>(), step, scale,
+                                   out.data<char>());
   const Tensor x = call.scores ? cpu::in_loop_type(call.x) : call.x;
   cpu::into(out, [&](const Tensor& gx) {
-    positions_backward(CrossEntropy(call), x, call.scores ? total : Tensor(), cpu::in_loop_type(g),
-                       call.reduction == 0 ? 1 : 0, scale, gx);
+    positions_backward(CrossEntropy(call), x, call.scores ? total : Tensor(), wide_g, step, scale,
+                       gx);
   });
 }
 

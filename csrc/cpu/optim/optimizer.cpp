@@ -12,6 +12,7 @@
 #include "core/threads.h"
 #include "cpu/copy/copy.h"
 #include "cpu/kernels/optimizer_tables.h"
+#include "device/lists.h"
 
 namespace rush {
 
@@ -119,7 +120,7 @@ void optimizer_step_cpu(OptimizerRule rule, std::span<const OptimizerTensor> ten
   });
 }
 
-double list_norm_cpu(std::span<const FlatTensor> tensors, double p) {
+double norm_of_all(std::span<const FlatTensor> tensors, double p) {
   // Pieces depend on the tensors only, so that the sum is the same for any number of threads.
   struct Piece {
     size_t tensor;
@@ -153,26 +154,42 @@ double list_norm_cpu(std::span<const FlatTensor> tensors, double p) {
   return p == 2 ? std::sqrt(total) : std::pow(total, 1 / p);
 }
 
-void list_scale_cpu(std::span<const FlatTensor> tensors, double factor) {
+bool list_norm_cpu(std::span<const FlatTensor> tensors, double p, std::span<const Tensor> outs) {
+  const size_t each = outs.size() == 1 ? tensors.size() : 1;
+  for (size_t i = 0; i < outs.size(); ++i)
+    store_scalar(outs[i].data(), outs[i].dtype(), norm_of_all(tensors.subspan(i, each), p));
+  return true;
+}
+
+double number_in(const Tensor& t) { return load_scalar(t.data(), t.dtype()).to_double(); }
+
+void list_scale_cpu(std::span<const FlatTensor> tensors, const Tensor& factor) {
+  const double by = number_in(factor);
+  if (by == 1) return;
   for_elements(tensors, [&](size_t i, int64_t begin, int64_t end) {
     with_wide(tensors[i], begin, end, true,
-              [&](const ListKernels& k, char* x, int64_t n) { k.scale(x, n, factor); });
+              [&](const ListKernels& k, char* x, int64_t n) { k.scale(x, n, by); });
   });
 }
 
-bool list_unscale_cpu(std::span<const FlatTensor> tensors, double factor) {
+void list_unscale_cpu(std::span<const FlatTensor> tensors, const Tensor& factor,
+                      const Tensor& found) {
+  const double by = number_in(factor);
   std::atomic<bool> finite{true};
   for_elements(tensors, [&](size_t i, int64_t begin, int64_t end) {
     with_wide(tensors[i], begin, end, true, [&](const ListKernels& k, char* x, int64_t n) {
-      if (!k.unscale(x, n, factor)) finite.store(false, std::memory_order_relaxed);
+      if (!k.unscale(x, n, by)) finite.store(false, std::memory_order_relaxed);
     });
   });
-  return finite.load();
+  if (!finite.load()) store_scalar(found.data(), found.dtype(), Scalar(1.0));
 }
 
 const bool registered = [] {
-  optim_loops(DeviceType::CPU) = {optimizer_step_cpu, false, list_norm_cpu, list_scale_cpu,
-                                  list_unscale_cpu};
+  optim_loops(DeviceType::CPU) = {optimizer_step_cpu, false};
+  ListLoops& lists = list_loops(DeviceType::CPU);
+  lists.norm = list_norm_cpu;
+  lists.scale = list_scale_cpu;
+  lists.unscale = list_unscale_cpu;
   return true;
 }();
 

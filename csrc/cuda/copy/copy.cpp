@@ -126,8 +126,8 @@ void copy_on_device(const Tensor& src, const Tensor& dst) {
   if (flat) {
     const int width = pack_width(dst, src);
     const CopyArgs args{n, dst.data(), src.data()};
-    launch(kCopy, copy_key(unsigned(std::countr_zero(unsigned(width))), dst, src), device,
-           blocks_for((n + width - 1) / width, device), {kThreads}, args);
+    launch_each(kCopy, copy_key(unsigned(std::countr_zero(unsigned(width))), dst, src), device,
+                (n + width - 1) / width, args);
     return;
   }
   if (copy_transposed(walk, src, dst)) return;
@@ -135,8 +135,8 @@ void copy_on_device(const Tensor& src, const Tensor& dst) {
     walk.peel([&](const std::array<int64_t, 2>& offsets, int64_t count) {
       const CopyArgs args{count, dst.data<char>() + offsets[0] * dst.element_size(),
                           src.data<char>() + offsets[1] * src.element_size()};
-      launch(kCopy, copy_key(sizeof(I) == 4 ? kShort : kLong, dst, src), device,
-             blocks_for(count, device), {kThreads}, args, nest);
+      launch_each(kCopy, copy_key(sizeof(I) == 4 ? kShort : kLong, dst, src), device, count, args,
+                  nest);
     });
   });
 }
@@ -296,15 +296,15 @@ void fill(const Tensor& dst, const Scalar& value) {
   if (flat) {
     const int64_t width = is_aligned(dst.data(), 16) ? 16 / dst.element_size() : 1;
     const FillArgs args{n, dst.data(), number};
-    launch(kFill, uint64_t(std::countr_zero(uint64_t(width))) << 4 | type, device,
-           blocks_for((n + width - 1) / width, device), {kThreads}, args);
+    launch_each(kFill, uint64_t(std::countr_zero(uint64_t(width))) << 4 | type, device,
+                (n + width - 1) / width, args);
     return;
   }
   with_nest(walk, [&]<class I>(const Nest<I, 1>& nest) {
     walk.peel([&](const std::array<int64_t, 1>& offsets, int64_t count) {
       const FillArgs args{count, dst.data<char>() + offsets[0] * dst.element_size(), number};
-      launch(kFill, uint64_t(sizeof(I) == 4 ? kShort : kLong) << 4 | type, device,
-             blocks_for(count, device), {kThreads}, args, nest);
+      launch_each(kFill, uint64_t(sizeof(I) == 4 ? kShort : kLong) << 4 | type, device, count, args,
+                  nest);
     });
   });
 }

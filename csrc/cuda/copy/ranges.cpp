@@ -18,8 +18,7 @@ template <class Args>
 void launch_sequence(uint64_t kernel, const Tensor& out, const Args& args) {
   if (args.n == 0) return;
   const int device = out.device().index;
-  launch(kSequence, kernel | uint64_t(out.dtype()), device, blocks_for(args.n, device), {kThreads},
-         args);
+  launch_each(kSequence, kernel | uint64_t(out.dtype()), device, args.n, args);
 }
 
 void range(const Tensor& out, double start, double step) {

@@ -73,8 +73,7 @@ void copy_triangle(const Tensor& x, int64_t diagonal, bool upper, const Tensor& 
     const auto packs = [&]<class I>(Nest<I, 2> nest) {
       nest.sizes[0] = Divider<I>::of(I(x.sizes()[rank - 1] / width));
       nest.sizes[1] = Divider<I>::of(I(x.sizes()[rank - 2]));
-      launch(kTriangle, kPacks | size_log | (sizeof(I) == 8), device, blocks_for(args.n, device),
-             {kThreads}, args, nest);
+      launch_each(kTriangle, kPacks | size_log | (sizeof(I) == 8), device, args.n, args, nest);
     };
     return args.n < int64_t(1) << 31 ? packs(Nest<u32, 2>{}) : packs(Nest<u64, 2>{});
   }
@@ -89,8 +88,7 @@ void triangle_indices(int64_t rows, int64_t cols, int64_t diagonal, bool upper, 
   if (out.numel() == 0) return;
   const int device = out.device().index;
   const TriangleIndexArgs args{out.numel() / 2, rows, cols, diagonal, out.data(), upper};
-  launch(kTriangle, kIndices + uint64_t(out.dtype()), device, blocks_for(args.n, device),
-         {kThreads}, args);
+  launch_each(kTriangle, kIndices + uint64_t(out.dtype()), device, args.n, args);
 }
 
 const bool registered = [] {

@@ -63,7 +63,7 @@ void check_all(const Tensor& index, const IndexRange& range) {
     walk.peel([&](const std::array<int64_t, 1>& offsets, int64_t count) {
       args.n = count;
       args.index = index.data<const i64>() + offsets[0];
-      launch(kCheck, sizeof(I) == 8, device, blocks_for(count, device), {kThreads}, args, nest);
+      launch_each(kCheck, sizeof(I) == 8, device, count, args, nest);
     });
   });
 }
@@ -81,8 +81,7 @@ void check_values(const Tensor& x, double lo, double hi, bool nonzero, const cha
     walk.peel([&](const std::array<int64_t, 1>& offsets, int64_t count) {
       args.n = count;
       args.x = x.data<char>() + offsets[0] * x.element_size();
-      launch(kBetween, uint64_t(x.dtype()) << 1 | (sizeof(I) == 8), device,
-             blocks_for(count, device), {kThreads}, args, nest);
+      launch_each(kBetween, uint64_t(x.dtype()) << 1 | (sizeof(I) == 8), device, count, args, nest);
     });
   });
 }
@@ -104,7 +103,7 @@ void read_at(const Tensor& out, const Tensor& source, const Tensor& index,
       args.out = out.data<char>() + offsets[0] * width;
       args.source = source.data<char>() + offsets[1] * width;
       args.index = index.data<const i64>() + offsets[2];
-      launch(kRead, key, device, blocks_for(count, device), {kThreads}, args, nest);
+      launch_each(kRead, key, device, count, args, nest);
     });
   });
 }
@@ -147,7 +146,7 @@ void add_offsets(const Tensor& offsets, const Tensor& index, int64_t size, int64
       args.n = count;
       args.out = offsets.data<i64>() + at[0];
       args.index = index.data<const i64>() + at[1];
-      launch(kOffsets, sizeof(I) == 8, device, blocks_for(count, device), {kThreads}, args, nest);
+      launch_each(kOffsets, sizeof(I) == 8, device, count, args, nest);
     });
   });
 }
@@ -184,8 +183,8 @@ void scatter(ScatterFn fn, const ScatterLines& lines, const Scalar& alpha) {
       args.source = lines.src.data<char>() + offsets[1] * item;
       args.index = lines.index.data<const i64>() + offsets[2];
       const int64_t threads = each ? count * lines.length : count;
-      launch(kScatter, key, device, blocks_for(threads, device), {kThreads}, args, nest,
-             static_cast<const IndexFault*>(fault.record));
+      launch_each(kScatter, key, device, threads, args, nest,
+                  static_cast<const IndexFault*>(fault.record));
     });
   });
 }

@@ -189,7 +189,8 @@ struct OptimizerNumbersArgs {
   bool wide;                                // the scalars are float64
 };
 
-// Rows of `width`: x, y (gx in the backward pass), g; one mean and rstd a row. Absent ones are
+inline constexpr int kRowNormBlocks = 2;  // that a processor runs at once where rows are prefetched
+// Rows of `width`: x, y (gx in the backward pass), g; one mean and rstd per row. Absent ones are
 // null.
 struct RowNormArgs {
   const void *x, *g, *weight, *bias;
@@ -198,12 +199,18 @@ struct RowNormArgs {
   double eps;
 };
 
-// (batch, channels, inner) contiguous; one mean and rstd a sample and group.
+// (batch, channels, inner) contiguous, or (batch, inner, channels); one mean and rstd per sample and
+// group.
 struct GroupNormArgs {
   const void *x, *g, *weight, *bias;
-  void *y, *mean, *rstd, *partial;
+  void *y, *mean, *rstd;
+  void* partial;  // the planes' sums, [batch][2][channels]
   i64 batch, channels, groups, inner;
   double eps;
+  // Channels last:
+  void *segment_sums, *means;  // [batch][segments][channels] pairs, [batch][groups] pairs
+  i64 segment, segments;       // points that a block takes; how many times that is a sample
+  i32 columns;                 // packs side by side in a block
 };
 
 // Rows of `width`; or columns of (outer, width, inner), counted as rows. Backward: x is the forward
@@ -371,6 +378,18 @@ struct AttentionArgs {
   float keep, keep_scale;  // dropout keeps a weight with this probability; 1: no dropout
   u64 seed, call;
   const u64* state;  // see random_key
+};
+
+// Few rows of queries against many keys, which are split among blocks.
+struct AttentionDecodeArgs {
+  AttentionArgs call;
+  // Per unit (a head of keys or of queries), split and row: the sums so far, then per row the largest
+  // score and the sum of exponentials.
+  float* parts;
+  u32* counters;  // per unit
+  i32 rows, splits;
+  i32 tiles;            // per split
+  bool heads_are_rows;  // one query each of the heads that share keys; else the queries of a head
 };
 
 }  // namespace rush

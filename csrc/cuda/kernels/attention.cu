@@ -35,10 +35,8 @@ __global__ void __launch_bounds__(kTileThreads, (kForwardBlocks<T, D>))
   // Under a causal mask the last queries have most to do: they begin.
   const int first = (args.blocks - 1 - int(blockIdx.x % args.blocks)) * kQueries;
   const int own = first + warp * kTileRows, key_head = place.head / args.group;
-  const auto k =
-      rows_of<T>(args, args.k, args.k_steps, place.batch, key_head, args.keys, args.width);
-  const auto v =
-      rows_of<T>(args, args.v, args.v_steps, place.batch, key_head, args.keys, args.value_width);
+  const auto k = keys_of<T>(args, place.batch, key_head);
+  const auto v = values_of<T>(args, place.batch, key_head);
 
   load_tile<T, exact, D, N>(keys, k, 0);
   RowFragments<T, exact, D> queries;
@@ -124,10 +122,8 @@ __global__ void __launch_bounds__(kTileThreads) attention_query_grad(AttentionAr
   const HeadPlace place(args, int(blockIdx.x / args.blocks));
   const int first = (args.blocks - 1 - int(blockIdx.x % args.blocks)) * kQueries;
   const int own = first + warp * kTileRows, key_head = place.head / args.group;
-  const auto k =
-      rows_of<T>(args, args.k, args.k_steps, place.batch, key_head, args.keys, args.width);
-  const auto v =
-      rows_of<T>(args, args.v, args.v_steps, place.batch, key_head, args.keys, args.value_width);
+  const auto k = keys_of<T>(args, place.batch, key_head);
+  const auto v = values_of<T>(args, place.batch, key_head);
   const auto of_queries = [&](const void* p, const HeadSteps& steps, int width) {
     return rows_of<T>(args, p, steps, place.batch, place.head, args.queries, width);
   };
@@ -201,7 +197,7 @@ __global__ void __launch_bounds__(kTileThreads) attention_key_grad(AttentionArgs
   const int first = int(blockIdx.x % args.blocks) * kKeys, own = first + warp * kTileRows;
 
   RowFragments<T, exact, D> keys, values;
-  keys.load(rows_of<T>(args, args.k, args.k_steps, batch, head, args.keys, args.width), own);
+  keys.load(keys_of<T>(args, batch, head), own);
   if (for_keys)
     values.load(rows_of<T>(args, args.v, args.v_steps, batch, head, args.keys, args.value_width),
                 own);

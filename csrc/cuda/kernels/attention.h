@@ -20,6 +20,15 @@ RUSH_FN GlobalRows<T> rows_of(const AttentionArgs& a, const void* p, const HeadS
           a.aligned};
 }
 
+template <class T>
+RUSH_FN GlobalRows<T> keys_of(const AttentionArgs& a, int batch, int head) {
+  return rows_of<T>(a, a.k, a.k_steps, batch, head, a.keys, a.width);
+}
+template <class T>
+RUSH_FN GlobalRows<T> values_of(const AttentionArgs& a, int batch, int head) {
+  return rows_of<T>(a, a.v, a.v_steps, batch, head, a.keys, a.value_width);
+}
+
 // One head of the queries, and what belongs to it.
 struct HeadPlace {
   int number, batch, head;

@@ -8,29 +8,17 @@
 //   out every time. Counters that tell the last block are zero before and after.
 // - T is the type of the elements, W that of weight, bias, their gradients and the running
 //   statistics, M that of the moments, C what is computed in.
-#include "cuda/kernels/element.h"
+#include "cuda/kernels/channel_sums.h"
+#include "cuda/kernels/last_block.h"
 
 namespace rush {
 
 // ---- what a channel's two sums are, and what becomes of them ----
 
-template <class C>
-struct Sums {
-  C first = 0, second = 0;
-};
-
-template <class T>
-RUSH_FN T middle(T a, T b, T c) {
-  const T low = a < b ? a : b, high = a < b ? b : a;
-  return c < low ? low : c > high ? high : c;
-}
-
-// Sums of x and of its square, both less a value that is typical for the channel: squares of what
-// lies far from zero would swallow the differences.
+// The moments of a channel.
 template <class T, class W, class C>
-struct Moments {
-  static constexpr int reads = 1;
-  C pivot = 0;
+struct Moments : ShiftedSums<T, C> {
+  using ShiftedSums<T, C>::pivot;
   RUSH_FN Moments() {}
   RUSH_FN static C typical(const BatchNormArgs& a, i64 c) {
     C x[3];
@@ -43,12 +31,7 @@ struct Moments {
     }
     return middle(x[0], x[1], x[2]);
   }
-  RUSH_FN Moments(const BatchNormArgs& a, i64 c) : pivot(typical(a, c)) {}
-  RUSH_FN void add(Sums<C>& to, T x, T) const {
-    const C d = convert<C>(x) - pivot;
-    to.first += d;
-    to.second += d * d;
-  }
+  RUSH_FN Moments(const BatchNormArgs& a, i64 c) : ShiftedSums<T, C>{typical(a, c)} {}
   struct Result {
     C mean, var;
   };
@@ -75,16 +58,9 @@ struct Moments {
 
 // Sums of g and of g times the centred x.
 template <class T, class W, class C>
-struct GradSums {
-  static constexpr int reads = 2;
-  C mean = 0;
+struct GradSums : CentredSums<T, C> {
   RUSH_FN GradSums() {}
-  RUSH_FN GradSums(const BatchNormArgs& a, i64 c) : mean(typed<C>(a.mean)[c]) {}
-  RUSH_FN void add(Sums<C>& to, T x, T g) const {
-    const C wide = convert<C>(g);
-    to.first += wide;
-    to.second += wide * (convert<C>(x) - mean);
-  }
+  RUSH_FN GradSums(const BatchNormArgs& a, i64 c) : CentredSums<T, C>{typed<C>(a.mean)[c]} {}
   RUSH_FN void finish(const BatchNormArgs& a, i64 c, Sums<C> s) const {
     const C rstd = C(1) / math::sqrt(typed<C>(a.var)[c] + C(a.eps));
     typed<C>(a.sums)[c] = s.first;
@@ -95,47 +71,6 @@ struct GradSums {
 };
 
 // ---- joining ----
-
-// True in all threads of the block that is the last of those that share the counter, once the
-// others' results can be seen.
-RUSH_FN bool comes_last(u32* counter, u32 blocks) {
-  __shared__ bool last;
-  __threadfence();
-  __syncthreads();
-  if (threadIdx.x == 0) {
-    last = atomicAdd(counter, 1u) == blocks - 1;
-    if (last) *counter = 0;
-  }
-  __syncthreads();
-  __threadfence();
-  return last;
-}
-
-// The sums of V channels.
-template <class C, int V>
-struct PackSums {
-  Sums<C> v[V];
-  RUSH_FN void add(const PackSums& other) {
-#pragma unroll
-    for (int k = 0; k < V; ++k) v[k].first += other.v[k].first, v[k].second += other.v[k].second;
-  }
-};
-
-// Adds up over the threads with one column; lane 0 has the result. `lanes` is a power of two.
-template <class C, int V>
-RUSH_FN void join_lanes(PackSums<C, V>& mine, int lane, int lanes) {
-  __shared__ PackSums<C, V> all[kThreads];
-  __syncthreads();
-  all[threadIdx.x] = mine;
-  const int columns = kThreads / lanes;
-  for (int half = lanes / 2; half > 0; half /= 2) {
-    __syncthreads();
-    if (lane < half) {
-      mine.add(all[threadIdx.x + half * columns]);
-      all[threadIdx.x] = mine;
-    }
-  }
-}
 
 // The block's sums into their place.
 template <class C, int V>
@@ -189,40 +124,6 @@ RUSH_FN void finish_channels(const BatchNormArgs& a, const Kind (&kinds)[V], Pac
 
 // ---- sums ----
 
-// U rows, a block's lanes apart: all are read before the first is added.
-template <class Kind, int V, int U, class T, class C>
-RUSH_FN void add_rows(const Kind (&kinds)[V], PackSums<C, V>& sums, const T* x, const T* g, i64 row,
-                      int lanes, i64 channels) {
-  Pack<T, V> px[U], pg[U];
-#pragma unroll
-  for (int u = 0; u < U; ++u) {
-    px[u] = pg[u] = load_pack<V>(x + (row + u * lanes) * channels);
-    if constexpr (Kind::reads > 1) pg[u] = load_pack<V>(g + (row + u * lanes) * channels);
-  }
-#pragma unroll
-  for (int u = 0; u < U; ++u)
-#pragma unroll
-    for (int v = 0; v < V; ++v) kinds[v].add(sums.v[v], px[u].v[v], pg[u].v[v]);
-}
-
-// The sums of V channels over the rows that this thread takes of its block's segment.
-template <class Kind, class T, class C, int V>
-RUSH_FN PackSums<C, V> sum_rows(const BatchNormArgs& args, Kind (&kinds)[V], i64 first, i64 begin,
-                                i64 end, int lane, int lanes) {
-  PackSums<C, V> sums;
-  if (first >= args.channels) return sums;
-#pragma unroll
-  for (int v = 0; v < V; ++v) kinds[v] = Kind(args, first + v);
-  const T* x = typed<T>(args.x) + first;
-  const T* g = Kind::reads > 1 ? typed<T>(args.g) + first : x;
-  constexpr int kAtOnce = 4;  // loads under way
-  i64 r = begin + lane;
-  for (; r + (kAtOnce - 1) * lanes < end; r += kAtOnce * lanes)
-    add_rows<Kind, V, kAtOnce>(kinds, sums, x, g, r, lanes, args.channels);
-  for (; r < end; r += lanes) add_rows<Kind, V, 1>(kinds, sums, x, g, r, lanes, args.channels);
-  return sums;
-}
-
 // Channels-last. A block takes `columns` packs of V channels (x) and a segment of the rows (y).
 template <class Kind, class T, class C, int V>
 __global__ void __launch_bounds__(kThreads) channel_sums_last(BatchNormArgs args) {
@@ -246,17 +147,25 @@ __global__ void __launch_bounds__(kThreads) channel_sums(BatchNormArgs args) {
   const i64 end = begin + args.segment < planes ? begin + args.segment : planes;
   const Kind kinds[] = {Kind(args, c)};
   PackSums<C, 1> sum;
-  // The threads share the segment's planes as one range of packs.
-  const u32 packs = u32(args.inner / V);
-  const i64 count = (end - begin) * packs;
-  for (i64 i = threadIdx.x; i < count; i += kThreads) {
-    const i64 plane = i / packs;
-    const i64 at = ((begin + plane) * args.channels + c) * args.inner + (i - plane * packs) * V;
-    const Pack<T, V> px = load_pack<V>(typed<T>(args.x) + at);
-    Pack<T, V> pg = px;
-    if constexpr (Kind::reads > 1) pg = load_pack<V>(typed<T>(args.g) + at);
+  // The threads share the segment's planes as one range of packs, of which several are under way.
+  constexpr int kAtOnce = 4;
+  const i64 packs = args.inner / V, count = (end - begin) * packs;
+  for (i64 i = threadIdx.x; i < count; i += kAtOnce * kThreads) {
+    Pack<T, V> px[kAtOnce], pg[kAtOnce];
 #pragma unroll
-    for (int v = 0; v < V; ++v) kinds[0].add(sum.v[0], px.v[v], pg.v[v]);
+    for (int u = 0; u < kAtOnce; ++u) {
+      const i64 k = i + u * kThreads, plane = quotient(k, packs);
+      const i64 at = ((begin + plane) * args.channels + c) * args.inner + (k - plane * packs) * V;
+      if (k >= count) continue;
+      px[u] = pg[u] = load_pack<V>(typed<T>(args.x) + at);
+      if constexpr (Kind::reads > 1) pg[u] = load_pack<V>(typed<T>(args.g) + at);
+    }
+#pragma unroll
+    for (int u = 0; u < kAtOnce; ++u) {
+      if (i + u * kThreads >= count) continue;
+#pragma unroll
+      for (int v = 0; v < V; ++v) kinds[0].add(sum.v[0], px[u].v[v], pg[u].v[v]);
+    }
   }
   finish_channels(args, kinds, sum, c, threadIdx.x, kThreads);
 }
@@ -300,17 +209,6 @@ struct InputGrad {
   }
 };
 
-// The elements at one place of V channels.
-template <int V, class T, class Kind>
-RUSH_FN void map_pack(const BatchNormArgs& args, const Kind (&kinds)[V], i64 at) {
-  const Pack<T, V> px = load_pack<V>(typed<T>(args.x) + at);
-  Pack<T, V> pg = px, out;
-  if constexpr (Kind::reads > 1) pg = load_pack<V>(typed<T>(args.g) + at);
-#pragma unroll
-  for (int v = 0; v < V; ++v) out.v[v] = kinds[v](px.v[v], pg.v[v]);
-  store_pack<V>(typed<T>(args.y) + at, out);
-}
-
 template <class Kind, class T, int V>
 __global__ void __launch_bounds__(kThreads) channel_map_last(BatchNormArgs args) {
   after_earlier();
@@ -321,9 +219,8 @@ __global__ void __launch_bounds__(kThreads) channel_map_last(BatchNormArgs args)
 #pragma unroll
   for (int v = 0; v < V; ++v) kinds[v] = Kind(args, first + v);
   const i64 rows = args.rows, step = i64(gridDim.y) * lanes;
-#pragma unroll 4
-  for (i64 r = i64(blockIdx.y) * lanes + threadIdx.x / columns; r < rows; r += step)
-    map_pack<V, T>(args, kinds, r * args.channels + first);
+  map_rows<4 / Kind::reads, T>(args, kinds, first, i64(blockIdx.y) * lanes + threadIdx.x / columns,
+                               rows, step);
 }
 
 // ---- both in one ----
@@ -392,9 +289,7 @@ __global__ void __launch_bounds__(kThreads, kNormBlocks) channel_norm_last(Batch
   typename Pass::Map maps[V];
 #pragma unroll
   for (int v = 0; v < V; ++v) maps[v] = Pass::map(args, first + v, kinds[v], totals[column].v[v]);
-#pragma unroll 4
-  for (i64 r = begin + lane; r < end; r += lanes)
-    map_pack<V, T>(args, maps, r * args.channels + first);
+  map_rows<2, T>(args, maps, first, begin + lane, end, lanes);
 }
 
 // Planes are numbered over the batch and the channels; `lanes` threads take one at a time.

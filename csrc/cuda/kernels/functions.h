@@ -11,6 +11,27 @@ namespace rush {
 template <class F, class C, int i>
 using Argument = conditional<i == 0 && is_same<F, functors::Where>, bool, C>;
 
+// A functor by its coarse form: see functors/math_coarse.h.
+template <class F>
+struct Coarsely : F {
+  template <class... A>
+  RUSH_FN float operator()(A... a) const {
+    return F::coarse(a...);
+  }
+};
+template <class F, bool half_results>
+struct RunningFor {
+  using type = F;
+};
+template <class F>
+  requires requires { &F::coarse; }
+struct RunningFor<F, true> {
+  using type = Coarsely<F>;
+};
+// The functor that runs for F, which computes in C, where its result becomes an Out.
+template <class F, class C, class Out>
+using Running = typename RunningFor<F, is_short_float<Out> && is_same<C, float>>::type;
+
 template <class F, int P>
 RUSH_FN F with_params(const Number* p) {
   static_assert(P <= kMaxParams);

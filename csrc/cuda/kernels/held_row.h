@@ -27,24 +27,40 @@ struct TeamRow {
   }
 };
 
-// The part of a row that one thread keeps.
+// The part of a row that one thread keeps, as it lies in memory: half types take half the
+// registers. All loads are under way before the first element is looked at.
+template <class T, int Team, int V, int Held>
+struct HeldPacks {
+  Pack<T, V> p[Held];
+  // Calls f(k, i): p[k] stands for the elements from i on.
+  template <class F>
+  static RUSH_FN void each(int lane, i64 width, F f) {
+#pragma unroll
+    for (int k = 0; k < Held; ++k) {
+      const i64 i = i64(lane + k * Team) * V;
+      if (i < width) f(k, i);
+    }
+  }
+  RUSH_FN void load(const T* row, int lane, i64 width) {
+    each(lane, width, [&](int k, i64 i) { p[k] = load_pack<V>(row + i); });
+  }
+};
+
+// The same as numbers to compute with.
 template <class C, class T, int Team, int V, int Held>
 struct HeldRow {
   C v[Held * V];
   // Calls f(k, i): v[k] .. v[k + V - 1] stand for the elements from i on.
   template <class F>
   static RUSH_FN void each(int lane, i64 width, F f) {
-#pragma unroll
-    for (int k = 0; k < Held; ++k) {
-      const i64 i = i64(lane + k * Team) * V;
-      if (i < width) f(k * V, i);
-    }
+    HeldPacks<T, Team, V, Held>::each(lane, width, [&](int k, i64 i) { f(k * V, i); });
   }
   RUSH_FN void load(const T* row, int lane, i64 width) {
-    each(lane, width, [&](int k, i64 i) {
-      const Pack<T, V> pack = load_pack<V>(row + i);
+    HeldPacks<T, Team, V, Held> packs;
+    packs.load(row, lane, width);
+    each(lane, width, [&](int k, i64) {
 #pragma unroll
-      for (int j = 0; j < V; ++j) v[k + j] = convert<C>(pack.v[j]);
+      for (int j = 0; j < V; ++j) v[k + j] = convert<C>(packs.p[k / V].v[j]);
     });
   }
   // row[i] = f(v[k], k)

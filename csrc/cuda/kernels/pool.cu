@@ -59,14 +59,21 @@ RUSH_FN Window window_of(const PoolArgs<I>& args, int d, i32 o) {
   return {from, to, count};
 }
 
+struct Windows {
+  Window a, b, c;
+};
+template <class I>
+RUSH_FN Windows windows_of(const PoolArgs<I>& args, const Point<I>& p) {
+  return {window_of(args, 0, p.at[0]), window_of(args, 1, p.at[1]), window_of(args, 2, p.at[2])};
+}
+
 template <class T, class I, int V>
 __global__ void __launch_bounds__(kThreads) max_pool(PoolArgs<I> args) {
   after_earlier();
   const T* x = typed<T>(args.x);
   for (i64 i = thread_number(); i < args.n; i += thread_count()) {
     const Point<I> p = point_of<I, V>(args, args.out, I(i));
-    const Window a = window_of(args, 0, p.at[0]), b = window_of(args, 1, p.at[1]),
-                 c = window_of(args, 2, p.at[2]);
+    const auto [a, b, c] = windows_of(args, p);
     Pack<T, V> best;
     Pack<i64, V> where;
 #pragma unroll
@@ -133,8 +140,7 @@ __global__ void __launch_bounds__(kThreads) average_pool(PoolArgs<I> args) {
   const T* x = typed<T>(args.x);
   for (i64 i = thread_number(); i < args.n; i += thread_count()) {
     const Point<I> p = point_of<I, V>(args, args.out, I(i));
-    const Window a = window_of(args, 0, p.at[0]), b = window_of(args, 1, p.at[1]),
-                 c = window_of(args, 2, p.at[2]);
+    const auto [a, b, c] = windows_of(args, p);
     Pack<T, V> sum;
 #pragma unroll
     for (int k = 0; k < V; ++k) sum.v[k] = 0;

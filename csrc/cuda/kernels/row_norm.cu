@@ -1,96 +1,15 @@
-// row_norm.cu: normalisation over rows (layer norm, and RMS norm, which is not centred) and over
-// groups of channels (group and instance norm).
+// row_norm.cu: normalisation over rows: layer norm, and RMS norm, which is not centred.
 //
 // - A team of threads takes a row. A row of up to `Held` packs per thread is read once and kept in
 //   registers; a longer one is read again, which the caches serve.
-// - The sums over all rows that the backward pass needs are formed in segments, one a block, and
+// - The sums over all rows that the backward pass needs are formed in segments, one per block, and
 //   joined in order: no atomics, so the same numbers come out every time.
 // - T is the type of x, y and their gradients, W that of weight and bias, C what is computed in and
-//   what statistics are kept in.
-#include "cuda/kernels/held_row.h"
-#include "cuda/kernels/team.h"
-#include "functors/math.h"
+//   what statistics are kept in. Weight and bias are read in packs of as many elements as x is:
+//   one by one they would keep a processor busier than x itself.
+#include "cuda/kernels/norm_rows.h"
 
 namespace rush {
-
-// weight and bias, where there are any
-template <class C, class W>
-RUSH_FN C scaled(C v, const void* weight, const void* bias, i64 i) {
-  if (weight) v *= convert<C>(typed<W>(weight)[i]);
-  if (bias) v += convert<C>(typed<W>(bias)[i]);
-  return v;
-}
-template <class C, class W>
-RUSH_FN C weighed(C g, const void* weight, i64 i) {
-  return weight ? g * convert<C>(typed<W>(weight)[i]) : g;
-}
-
-// Calls f(element, i) for the elements of a row that are this thread's.
-template <int Team, int V, class C, class T, class F>
-RUSH_FN void read_row(const T* row, int lane, i64 width, F f) {
-  for (i64 i = i64(lane) * V; i < width; i += i64(Team) * V) {
-    const Pack<T, V> pack = load_pack<V>(row + i);
-#pragma unroll
-    for (int j = 0; j < V; ++j) f(convert<C>(pack.v[j]), i + j);
-  }
-}
-// out[i] = f(row[i], i)
-template <int Team, int V, class C, class T, class F>
-RUSH_FN void map_row(const T* row, T* out, int lane, i64 width, F f) {
-  for (i64 i = i64(lane) * V; i < width; i += i64(Team) * V) {
-    Pack<T, V> pack = load_pack<V>(row + i);
-#pragma unroll
-    for (int j = 0; j < V; ++j) pack.v[j] = convert<T>(f(convert<C>(pack.v[j]), i + j));
-    store_pack(out + i, pack);
-  }
-}
-
-template <class C>
-struct PairSum {
-  C plain, along;
-};
-struct JoinPairs {
-  template <class C>
-  RUSH_FN PairSum<C> operator()(const PairSum<C>& a, const PairSum<C>& b) const {
-    return {a.plain + b.plain, a.along + b.along};
-  }
-};
-
-// Count, mean and squared deviations, found in one pass; joined by Chan's formula.
-template <class C>
-struct RowMoments {
-  C n, mean, squares;
-  static RUSH_FN RowMoments none() { return {C(0), C(0), C(0)}; }
-
-  template <class T, int V>
-  RUSH_FN void add(const Pack<T, V>& pack) {
-    C x[V], sum = 0, own = 0;
-#pragma unroll
-    for (int j = 0; j < V; ++j) sum += x[j] = convert<C>(pack.v[j]);
-    const C middle = sum / C(V);
-#pragma unroll
-    for (int j = 0; j < V; ++j) own += (x[j] - middle) * (x[j] - middle);
-    const C all = n + C(V), gap = middle - mean, share = C(V) / all;
-    mean += gap * share;
-    squares += own + gap * gap * n * share;
-    n = all;
-  }
-};
-struct JoinMoments {
-  template <class C>
-  RUSH_FN RowMoments<C> operator()(const RowMoments<C>& a, const RowMoments<C>& b) const {
-    const C n = a.n + b.n, share = n > C(0) ? b.n / n : C(0), gap = b.mean - a.mean;
-    return {n, a.mean + gap * share, a.squares + b.squares + gap * gap * a.n * share};
-  }
-};
-template <int Team, int V, class C, class T>
-RUSH_FN RowMoments<C> moments_of_row(const T* row, int lane, i64 width) {
-  RowMoments<C> own = RowMoments<C>::none();
-  for (i64 i = i64(lane) * V; i < width; i += i64(Team) * V) own.add(load_pack<V>(row + i));
-  return join_team<Team>(own, JoinMoments{});
-}
-
-// ---- rows ----
 
 // For the backward pass.
 template <bool centred, class C>
@@ -98,35 +17,33 @@ RUSH_FN void keep_statistics(const RowNormArgs& args, i64 row, C mean, C rstd) {
   if (centred) typed<C>(args.mean)[row] = mean;
   typed<C>(args.rstd)[row] = rstd;
 }
+template <bool centred, class C>
+RUSH_FN Statistics<C> kept_statistics(const RowNormArgs& args, i64 row) {
+  return {centred ? typed<C>(args.mean)[row] : C(0), typed<C>(args.rstd)[row]};
+}
+
+// A pack of the row, normalised, to its place.
+template <class C, class W, class T, int V>
+RUSH_FN void write_normal(const RowNormArgs& args, Pack<T, V> pack, i64 row, i64 i, C mean,
+                          C rstd) {
+  C weight[V], bias[V];
+  load_parameters<W>(args.weight, i, C(1), weight);
+  load_parameters<W>(args.bias, i, C(0), bias);
+  normalize_pack(pack, mean, rstd, weight, bias);
+  store_pack(typed<T>(args.y) + row + i, pack);
+}
 
 template <class C, class T, class W, int Team, int V, int Held, bool centred>
 __global__ void __launch_bounds__(kThreads) row_norm_held(RowNormArgs args) {
   after_earlier();
   const TeamRow<Team> team(args);
-  HeldRow<C, T, Team, V, Held> x;
+  HeldPacks<T, Team, V, Held> x;
   x.load(typed<T>(args.x) + team.at, team.lane, team.width);
-  const C n = C(args.width);
-  C mean = 0, squares = 0;
-  if constexpr (centred) {
-    C sum = 0;
-    x.each(team.lane, team.width, [&](int k, i64) {
-#pragma unroll
-      for (int j = 0; j < V; ++j) sum += x.v[k + j];
-    });
-    mean = join_team<Team>(sum, JoinSum{}) / n;
-  }
-  x.each(team.lane, team.width, [&](int k, i64) {
-#pragma unroll
-    for (int j = 0; j < V; ++j) squares += (x.v[k + j] - mean) * (x.v[k + j] - mean);
-  });
-  const C rstd = C(1) / math::sqrt(join_team<Team>(squares, JoinSum{}) / n + C(args.eps));
-  x.each(team.lane, team.width, [&](int k, i64 i) {
-#pragma unroll
-    for (int j = 0; j < V; ++j)
-      x.v[k + j] = scaled<C, W>((x.v[k + j] - mean) * rstd, args.weight, args.bias, i + j);
-  });
-  x.store(typed<T>(args.y) + team.at, team.lane, team.width, [](C v, int) { return v; });
-  if (team.lane == 0 && team.width > 0) keep_statistics<centred>(args, team.row, mean, rstd);
+  const Statistics<C> s =
+      statistics_of<C, centred>(x, team.lane, team.width, C(args.width), C(args.eps));
+  x.each(team.lane, team.width,
+         [&](int k, i64 i) { write_normal<C, W>(args, x.p[k], team.at, i, s.mean, s.rstd); });
+  if (team.lane == 0 && team.width > 0) keep_statistics<centred>(args, team.row, s.mean, s.rstd);
 }
 
 template <class C, class T, class W, int Team, int V, bool centred>
@@ -140,14 +57,38 @@ __global__ void __launch_bounds__(kThreads) row_norm(RowNormArgs args) {
     const RowMoments<C> moments = moments_of_row<Team, V, C>(x, team.lane, team.width);
     mean = moments.mean, squares = moments.squares;
   } else {
-    read_row<Team, V, C>(x, team.lane, team.width, [&](C v, i64) { squares += v * v; });
+    for (i64 i = i64(team.lane) * V; i < team.width; i += i64(Team) * V) {
+      const Pack<T, V> pack = load_pack<V>(x + i);
+#pragma unroll
+      for (int j = 0; j < V; ++j) squares += convert<C>(pack.v[j]) * convert<C>(pack.v[j]);
+    }
     squares = join_team<Team>(squares, JoinSum{});
   }
   const C rstd = C(1) / math::sqrt(squares / n + C(args.eps));
-  map_row<Team, V, C>(x, typed<T>(args.y) + team.at, team.lane, team.width, [&](C v, i64 i) {
-    return scaled<C, W>((v - mean) * rstd, args.weight, args.bias, i);
-  });
+  for (i64 i = i64(team.lane) * V; i < team.width; i += i64(Team) * V)
+    write_normal<C, W>(args, load_pack<V>(x + i), team.at, i, mean, rstd);
   if (team.lane == 0 && team.width > 0) keep_statistics<centred>(args, team.row, mean, rstd);
+}
+
+// ---- backward ----
+
+// What gx needs of its row: the means of w g, and of w g times the normalised x.
+template <bool centred, int Team, class C>
+RUSH_FN PairSum<C> means_of_row(PairSum<C> sum, i64 width) {
+  sum = join_team<Team>(sum, JoinPairs{});
+  return {centred ? sum.plain / C(width) : C(0), sum.along / C(width)};
+}
+
+// gx of a pack, to its place.
+template <class C, class T, int V>
+RUSH_FN void write_input_grad(T* to, Pack<T, V> x, const Pack<T, V>& g, const C (&weight)[V],
+                              const Statistics<C>& s, const PairSum<C>& means) {
+#pragma unroll
+  for (int j = 0; j < V; ++j) {
+    const C normal = (convert<C>(x.v[j]) - s.mean) * s.rstd, wg = convert<C>(g.v[j]) * weight[j];
+    x.v[j] = convert<T>(s.rstd * (wg - means.plain - normal * means.along));
+  }
+  store_pack(to, x);
 }
 
 template <class C, class T, class W, int Team, int V, bool centred>
@@ -155,71 +96,115 @@ __global__ void __launch_bounds__(kThreads) row_norm_backward(RowNormArgs args) 
   after_earlier();
   const TeamRow<Team> team(args);
   const T *x = typed<T>(args.x) + team.at, *g = typed<T>(args.g) + team.at;
-  const C mean = centred ? typed<C>(args.mean)[team.known] : C(0),
-          rstd = typed<C>(args.rstd)[team.known];
-  PairSum<C> sum{0, 0};  // of w g, and of w g times the normalised x
+  const Statistics<C> s = kept_statistics<centred, C>(args, team.known);
+  PairSum<C> sum{0, 0};
   for (i64 i = i64(team.lane) * V; i < team.width; i += i64(Team) * V) {
     const Pack<T, V> a = load_pack<V>(x + i), b = load_pack<V>(g + i);
+    C weight[V];
+    load_parameters<W>(args.weight, i, C(1), weight);
 #pragma unroll
     for (int j = 0; j < V; ++j) {
-      const C wg = weighed<C, W>(convert<C>(b.v[j]), args.weight, i + j);
+      const C wg = convert<C>(b.v[j]) * weight[j];
       sum.plain += wg;
-      sum.along += wg * (convert<C>(a.v[j]) - mean) * rstd;
+      sum.along += wg * (convert<C>(a.v[j]) - s.mean) * s.rstd;
     }
   }
-  sum = join_team<Team>(sum, JoinPairs{});
-  const C plain = centred ? sum.plain / C(args.width) : C(0), along = sum.along / C(args.width);
+  const PairSum<C> means = means_of_row<centred, Team>(sum, args.width);
   T* gx = typed<T>(args.y) + team.at;
   for (i64 i = i64(team.lane) * V; i < team.width; i += i64(Team) * V) {
-    Pack<T, V> a = load_pack<V>(x + i);
-    const Pack<T, V> b = load_pack<V>(g + i);
-#pragma unroll
-    for (int j = 0; j < V; ++j) {
-      const C wg = weighed<C, W>(convert<C>(b.v[j]), args.weight, i + j);
-      a.v[j] = convert<T>(rstd * (wg - plain - (convert<C>(a.v[j]) - mean) * rstd * along));
-    }
-    store_pack(gx + i, a);
+    C weight[V];
+    load_parameters<W>(args.weight, i, C(1), weight);
+    write_input_grad(gx + i, load_pack<V>(x + i), load_pack<V>(g + i), weight, s, means);
   }
 }
 
-// The same with the sums down the columns: a block goes through rows, and its threads keep the sums
-// of their own columns: [block][2][width]. x and g are read once.
-template <class C, class T, class W, int V, int Held, bool centred>
-__global__ void __launch_bounds__(kThreads) row_norm_backward_whole(RowNormArgs args) {
+// A row of x and g that a team keeps, with its statistics.
+template <class C, class T, int Team, int V, int Held, bool centred>
+struct HeldPair {
+  HeldPacks<T, Team, V, Held> x, g;
+  Statistics<C> s{0, 0};
+  RUSH_FN void load(const RowNormArgs& args, i64 row) {
+    if (row >= args.rows) return;
+    const int lane = threadIdx.x % Team;
+    x.load(typed<T>(args.x) + row * args.width, lane, args.width);
+    g.load(typed<T>(args.g) + row * args.width, lane, args.width);
+    s = kept_statistics<centred, C>(args, row);
+  }
+};
+
+// The sums of a block's teams, joined in their order; the first team has the result.
+template <int Team, int Count, class C>
+RUSH_FN void join_teams(C (&plain)[Count], C (&along)[Count]) {
+  constexpr int teams = kThreads / Team;
+  if constexpr (teams > 1) {
+    __shared__ PairSum<C> all[teams][Team];
+    const int lane = threadIdx.x % Team, team = threadIdx.x / Team;
+#pragma unroll
+    for (int k = 0; k < Count; ++k) {
+      __syncthreads();  // the readers of the last turn are done
+      all[team][lane] = {plain[k], along[k]};
+      __syncthreads();
+      if (team > 0) continue;
+      PairSum<C> sum = all[0][lane];
+      for (int t = 1; t < teams; ++t) sum = JoinPairs{}(sum, all[t][lane]);
+      plain[k] = sum.plain, along[k] = sum.along;
+    }
+  }
+}
+
+// The same with the sums down the columns: a team goes through rows, and its threads keep the sums
+// of their own columns: [block][2][width]. x and g are read once. Where a team is the block, the
+// next row is under way while one is worked on: few blocks have room beside each other, and would
+// wait for memory.
+template <class C, class T, class W, int Team, int V, int Held, bool centred>
+__global__ void __launch_bounds__(kThreads, Team == kThreads || sizeof(T) == 2 ? kRowNormBlocks : 1)
+    row_norm_backward_whole(RowNormArgs args) {
   after_earlier();
-  const int lane = threadIdx.x;
-  using Row = HeldRow<C, T, kThreads, V, Held>;
+  constexpr bool ahead = Team == kThreads;
+  const int lane = threadIdx.x % Team;
+  using Rows = HeldPair<C, T, Team, V, Held, centred>;
   C plain_sums[Held * V] = {}, along_sums[Held * V] = {};
-  for (i64 row = blockIdx.x; row < args.rows; row += gridDim.x) {
-    const i64 at = row * args.width;
-    const C mean = centred ? typed<C>(args.mean)[row] : C(0), rstd = typed<C>(args.rstd)[row];
-    Row x, g;
-    x.load(typed<T>(args.x) + at, lane, args.width);
-    g.load(typed<T>(args.g) + at, lane, args.width);
+  Rows own;
+  const i64 step = i64(gridDim.x) * (kThreads / Team);
+  i64 row = team_row<Team>();
+  if constexpr (ahead) own.load(args, row);
+  for (; row < args.rows; row += step) {
+    Rows next;
+    if constexpr (ahead)
+      next.load(args, row + step);
+    else
+      own.load(args, row);
     PairSum<C> sum{0, 0};
-    Row::each(lane, args.width, [&](int k, i64 i) {
+    own.x.each(lane, args.width, [&](int k, i64 i) {
+      C weight[V];
+      load_parameters<W>(args.weight, i, C(1), weight);
 #pragma unroll
       for (int j = 0; j < V; ++j) {
-        C &normal = x.v[k + j], &own = g.v[k + j];
-        normal = (normal - mean) * rstd;
-        plain_sums[k + j] += own;
-        along_sums[k + j] += own * normal;
-        own = weighed<C, W>(own, args.weight, i + j);
-        sum.plain += own;
-        sum.along += own * normal;
+        const C normal = (convert<C>(own.x.p[k].v[j]) - own.s.mean) * own.s.rstd;
+        const C g = convert<C>(own.g.p[k].v[j]), wg = g * weight[j];
+        plain_sums[k * V + j] += g;
+        along_sums[k * V + j] += g * normal;
+        sum.plain += wg;
+        sum.along += wg * normal;
       }
     });
-    sum = join_team<kThreads>(sum, JoinPairs{});
-    const C plain = centred ? sum.plain / C(args.width) : C(0), along = sum.along / C(args.width);
-    x.store(typed<T>(args.y) + at, lane, args.width,
-            [&](C normal, int k) { return rstd * (g.v[k] - plain - normal * along); });
+    const PairSum<C> means = means_of_row<centred, Team>(sum, args.width);
+    T* gx = typed<T>(args.y) + row * args.width;
+    own.x.each(lane, args.width, [&](int k, i64 i) {
+      C weight[V];
+      load_parameters<W>(args.weight, i, C(1), weight);
+      write_input_grad(gx + i, own.x.p[k], own.g.p[k], weight, own.s, means);
+    });
+    if constexpr (ahead) own = next;
   }
+  join_teams<Team>(plain_sums, along_sums);
+  if (threadIdx.x >= Team) return;
   C* out = typed<C>(args.partial) + i64(blockIdx.x) * 2 * args.width;
-  Row::each(lane, args.width, [&](int k, i64 i) {
+  own.x.each(lane, args.width, [&](int k, i64 i) {
 #pragma unroll
     for (int j = 0; j < V; ++j) {
-      out[i + j] = plain_sums[k + j];
-      out[args.width + i + j] = along_sums[k + j];
+      out[i + j] = plain_sums[k * V + j];
+      out[args.width + i + j] = along_sums[k * V + j];
     }
   });
 }
@@ -255,6 +240,7 @@ __global__ void __launch_bounds__(kThreads) join_segments(JoinPairsArgs args) {
   constexpr int lanes = 8, columns = kThreads / lanes;
   const i64 c = i64(blockIdx.x) * columns + threadIdx.x % columns;
   PairSum<C> sum{0, 0};
+#pragma unroll 4
   for (i64 s = threadIdx.x / columns; s < args.segments && c < args.channels; s += lanes) {
     const C* part = typed<C>(args.partial) + s * 2 * args.channels + c;
     sum = JoinPairs{}(sum, {part[0], part[args.channels]});
@@ -263,101 +249,6 @@ __global__ void __launch_bounds__(kThreads) join_segments(JoinPairsArgs args) {
   if (threadIdx.x >= columns || c >= args.channels) return;
   if (args.gb) typed<W>(args.gb)[c] = convert<W>(sum.plain);
   if (args.gw) typed<W>(args.gw)[c] = convert<W>(sum.along);
-}
-
-// ---- groups: (batch, channels, inner) contiguous; a row is one group of one sample ----
-
-// A block takes a row.
-template <class C, class T, class W, int V>
-__global__ void __launch_bounds__(kThreads) group_norm(GroupNormArgs args) {
-  after_earlier();
-  const i64 row = blockIdx.x, group = row % args.groups;
-  const i64 inner = args.inner, per_group = args.channels / args.groups, width = per_group * inner;
-  const T* x = typed<T>(args.x) + row * width;
-  const RowMoments<C> moments = moments_of_row<kThreads, V, C>(x, threadIdx.x, width);
-  const C mean = moments.mean;
-  const C rstd = C(1) / math::sqrt(moments.squares / C(width) + C(args.eps));
-  const i64 first = group * per_group;
-  map_row<kThreads, V, C>(x, typed<T>(args.y) + row * width, threadIdx.x, width, [&](C v, i64 i) {
-    return scaled<C, W>((v - mean) * rstd, args.weight, args.bias, first + i / inner);
-  });
-  if (threadIdx.x == 0) {
-    typed<C>(args.mean)[row] = mean;
-    typed<C>(args.rstd)[row] = rstd;
-  }
-}
-
-// Few long rows: the means are known, and `rstd` holds variances; blockIdx.y takes a part of the
-// row. A second launch (group_norm_finish) turns them into what they are called.
-template <class C, class T, class W>
-__global__ void __launch_bounds__(kThreads) group_norm_apply(GroupNormArgs args) {
-  after_earlier();
-  const i64 row = blockIdx.x, group = row % args.groups;
-  const i64 inner = args.inner, per_group = args.channels / args.groups, width = per_group * inner;
-  const C mean = typed<C>(args.mean)[row];
-  const C rstd = C(1) / math::sqrt(typed<C>(args.rstd)[row] + C(args.eps));
-  for (i64 i = i64(blockIdx.y) * kThreads + threadIdx.x; i < width;
-       i += i64(gridDim.y) * kThreads) {
-    const C v = (convert<C>(typed<T>(args.x)[row * width + i]) - mean) * rstd;
-    typed<T>(args.y)[row * width + i] =
-        convert<T>(scaled<C, W>(v, args.weight, args.bias, group * per_group + i / inner));
-  }
-}
-template <class C>
-__global__ void __launch_bounds__(kThreads) group_norm_finish(GroupNormArgs args) {
-  after_earlier();
-  C* rstd = typed<C>(args.rstd);
-  for (i64 r = thread_number(); r < args.batch * args.groups; r += thread_count())
-    rstd[r] = C(1) / math::sqrt(rstd[r] + C(args.eps));
-}
-
-// Of each plane (a channel of a sample) the sums of g, and of g times the normalised x:
-// [batch][2][channels].
-template <class C, class T, int Team>
-__global__ void __launch_bounds__(kThreads) group_norm_planes(GroupNormArgs args) {
-  after_earlier();
-  const int lane = threadIdx.x % Team;
-  const i64 plane = team_row<Team>();
-  const bool works = plane < args.batch * args.channels;
-  const i64 sample = works ? plane / args.channels : 0, channel = plane - sample * args.channels;
-  const i64 row = sample * args.groups + (works ? channel / (args.channels / args.groups) : 0);
-  const C mean = typed<C>(args.mean)[row], rstd = typed<C>(args.rstd)[row];
-  PairSum<C> sum{0, 0};
-  for (i64 i = lane; works && i < args.inner; i += Team) {
-    const C g = convert<C>(typed<T>(args.g)[plane * args.inner + i]);
-    sum.plain += g;
-    sum.along += g * (convert<C>(typed<T>(args.x)[plane * args.inner + i]) - mean) * rstd;
-  }
-  sum = join_team<Team>(sum, JoinPairs{});
-  if (!works || lane != 0) return;
-  C* out = typed<C>(args.partial) + sample * 2 * args.channels + channel;
-  out[0] = sum.plain;
-  out[args.channels] = sum.along;
-}
-
-// gx from the planes' sums; blockIdx.x a row, blockIdx.y a part of it.
-template <class C, class T, class W>
-__global__ void __launch_bounds__(kThreads) group_norm_backward(GroupNormArgs args) {
-  after_earlier();
-  const i64 row = blockIdx.x, sample = row / args.groups, group = row - sample * args.groups;
-  const i64 inner = args.inner, per_group = args.channels / args.groups, width = per_group * inner;
-  const i64 first = group * per_group;
-  const C* part = typed<C>(args.partial) + sample * 2 * args.channels + first;
-  PairSum<C> sum{0, 0};
-  for (i64 c = threadIdx.x; c < per_group; c += kThreads) {
-    sum.plain += weighed<C, W>(part[c], args.weight, first + c);
-    sum.along += weighed<C, W>(part[args.channels + c], args.weight, first + c);
-  }
-  sum = join_team<kThreads>(sum, JoinPairs{});
-  const C plain = sum.plain / C(width), along = sum.along / C(width);
-  const C mean = typed<C>(args.mean)[row], rstd = typed<C>(args.rstd)[row];
-  for (i64 i = i64(blockIdx.y) * kThreads + threadIdx.x; i < width;
-       i += i64(gridDim.y) * kThreads) {
-    const i64 at = row * width + i;
-    const C wg = weighed<C, W>(convert<C>(typed<T>(args.g)[at]), args.weight, first + i / inner);
-    const C normal = (convert<C>(typed<T>(args.x)[at]) - mean) * rstd;
-    typed<T>(args.y)[at] = convert<T>(rstd * (wg - plain - normal * along));
-  }
 }
 
 }  // namespace rush

@@ -68,14 +68,14 @@ struct GlobalRows {
   }
 };
 
-// Rows first .. first + Rows as a tile.
-template <class T, bool exact, int D, int Rows>
+// Rows first .. first + Rows as a tile, by a block, or by fewer threads, of which this is a number.
+template <class T, bool exact, int D, int Rows, int Threads = kTileThreads>
 RUSH_FN void load_tile(typename Parts<T, exact>::Element* tile, const GlobalRows<T>& from,
-                       int first) {
+                       int first, int thread = threadIdx.x) {
   constexpr int count = Parts<T, exact>::kCount;
   constexpr int chunks = D / kChunk;
 #pragma unroll 1
-  for (int i = threadIdx.x; i < Rows * chunks; i += kTileThreads) {
+  for (int i = thread; i < Rows * chunks; i += Threads) {
     const int row = i / chunks, chunk = i % chunks, col = chunk * kChunk;
     auto* to = tile + tile_place<D>(row, chunk);
     const bool whole = from.aligned && first + row < from.rows && col < from.width;

@@ -232,7 +232,7 @@ void permutation(const char* op, const Tensor& pivots, int64_t rows, const Tenso
                                     "pivots must lie between 1 and the number of rows");
   const PermutationArgs args{out.numel() / rows, rows, pivots.size(-1), pivots.data<int32_t>(),
                              reinterpret_cast<i64*>(out.data<int64_t>())};
-  launch(kMatrices, kPermutation, device, blocks_for(args.count, device), {kThreads}, args);
+  launch_each(kMatrices, kPermutation, device, args.count, args);
 }
 
 // ---- LDL ----

@@ -33,8 +33,7 @@ struct Columns {
 
 struct Geometry {
   int64_t m, n, k, batches, ld_a, ld_b, ld_c, step_a, step_b, step_c;
-  int32_t dtype, trans_a, trans_b, align_a, align_b, align_c, device, tf32, has_bias;
-  int32_t padding = 0;
+  int32_t dtype, out_dtype, trans_a, trans_b, align_a, align_b, align_c, device, tf32, epilogue;
   bool operator==(const Geometry& o) const { return std::memcmp(this, &o, sizeof o) == 0; }
 };
 static_assert(std::has_unique_object_representations_v<Geometry>);
@@ -79,13 +78,11 @@ struct Plan {
     const int32_t trans_b = g.trans_b ? lt::kTranspose : lt::kNone;
     done(l.DescSet(desc, lt::kTransA, &trans_a, 4), "transa");
     done(l.DescSet(desc, lt::kTransB, &trans_b, 4), "transb");
-    if (g.has_bias) {
-      const int32_t epilogue = lt::kBiasEpilogue;
-      done(l.DescSet(desc, lt::kEpilogue, &epilogue, 4), "epilogue");
-    }
-    a = layout(g, g.trans_a ? g.k : g.m, g.trans_a ? g.m : g.k, g.ld_a, g.step_a);
-    b = layout(g, g.trans_b ? g.n : g.k, g.trans_b ? g.k : g.n, g.ld_b, g.step_b);
-    c = layout(g, g.m, g.n, g.ld_c, g.step_c);
+    if (g.epilogue != lt::kDefaultEpilogue)
+      done(l.DescSet(desc, lt::kEpilogue, &g.epilogue, 4), "epilogue");
+    a = layout(g, g.dtype, g.trans_a ? g.k : g.m, g.trans_a ? g.m : g.k, g.ld_a, g.step_a);
+    b = layout(g, g.dtype, g.trans_b ? g.n : g.k, g.trans_b ? g.k : g.n, g.ld_b, g.step_b);
+    c = layout(g, g.out_dtype, g.m, g.n, g.ld_c, g.step_c);
     lt::Preference preference = nullptr;
     done(l.PreferenceCreate(&preference), "cublasLtMatmulPreferenceCreate");
     const size_t room = workspace_limit();
@@ -113,11 +110,11 @@ struct Plan {
 
  private:
   static size_t workspace_limit() { return size_t(32) << 20; }
-  static lt::Layout layout(const Geometry& g, int64_t rows, int64_t cols, int64_t ld,
+  static lt::Layout layout(const Geometry& g, int32_t dtype, int64_t rows, int64_t cols, int64_t ld,
                            int64_t step) {
     const lt::Library& l = lt::library();
     lt::Layout out = nullptr;
-    done(l.LayoutCreate(&out, data_type(DType(g.dtype)), uint64_t(rows), uint64_t(cols), ld),
+    done(l.LayoutCreate(&out, data_type(DType(dtype)), uint64_t(rows), uint64_t(cols), ld),
          "cublasLtMatrixLayoutCreate");
     if (g.batches > 1) {
       const auto count = int32_t(g.batches);
@@ -198,9 +195,19 @@ Tensor packed(const Tensor& t) {
   return out;
 }
 
-// out = beta * out + alpha * a @ b for floating types; bias (n), if any, is added to every row.
+// What follows the sum: bias (n), if any, is added to every row, then comes relu if asked for.
+struct After {
+  const void* bias = nullptr;
+  bool relu = false;  // only with a bias
+
+  lt::Epilogue epilogue() const {
+    return !bias ? lt::kDefaultEpilogue : relu ? lt::kReluBiasEpilogue : lt::kBiasEpilogue;
+  }
+};
+
+// out = beta * out + alpha * a @ b for floating types; of half types, out may be float32.
 void multiply(const Tensor& a, const Tensor& b, const Tensor& out, const Scalar& alpha,
-              const Scalar& beta, const void* bias,
+              const Scalar& beta, const After& after = {},
               bool tf32 = settings().matmul_tf32.load(std::memory_order_relaxed)) {
   Columns c;
   as_columns(out, true, c);
@@ -223,7 +230,8 @@ void multiply(const Tensor& a, const Tensor& b, const Tensor& out, const Scalar&
       .step_a = left.batch_step,
       .step_b = right.batch_step,
       .step_c = c.batch_step,
-      .dtype = int32_t(out.dtype()),
+      .dtype = int32_t(a.dtype()),
+      .out_dtype = int32_t(out.dtype()),
       .trans_a = left.transposed,
       .trans_b = right.transposed,
       .align_a = alignment(left.data),
@@ -231,12 +239,13 @@ void multiply(const Tensor& a, const Tensor& b, const Tensor& out, const Scalar&
       .align_c = alignment(c.data),
       .device = device,
       .tf32 = tf32,
-      .has_bias = bias != nullptr,
+      .epilogue = after.epilogue(),
   };
   bind(device);
   const Plan& plan = plan_for(g);
   const lt::Library& l = lt::library();
-  if (bias) done(l.DescSet(plan.desc, lt::kBiasPointer, &bias, sizeof bias), "bias");
+  if (after.bias)
+    done(l.DescSet(plan.desc, lt::kBiasPointer, &after.bias, sizeof after.bias), "bias");
   Tensor workspace;
   if (plan.best.workspace)
     workspace = make_tensor(Dims{int64_t(plan.best.workspace)}, DType::UInt8, out.device());
@@ -314,13 +323,14 @@ void product(const Tensor& a, const Tensor& b, const Tensor& out, const Scalar& 
   const bool ours = category(out.dtype()) <= Category::Integer || !lt::library().missing.empty();
   Columns ignored;
   if (alpha.equals(1) && beta.equals(0) && multiply_small(a, b, out, nullptr)) return;
-  if (!ours && as_columns(out, true, ignored)) return multiply(a, b, out, alpha, beta, nullptr);
+  if (!ours && as_columns(out, true, ignored)) return multiply(a, b, out, alpha, beta);
+  if (ours && alpha.equals(1) && beta.equals(0)) return multiply_ourselves(a, b, out);
   // Into a fresh result, then joined with the old one.
   const Tensor fresh = make_tensor(out.sizes(), out.dtype(), out.device());
   if (ours)
     multiply_ourselves(a, b, fresh);
   else
-    multiply(a, b, fresh, alpha, 0, nullptr);
+    multiply(a, b, fresh, alpha, 0);
   if (ours && !alpha.equals(1))
     map_binary(BinaryFn::Mul, fresh, wrap_number(alpha), fresh, {}, out.dtype());
   if (beta.equals(0)) return copy(fresh, out, false);
@@ -328,7 +338,7 @@ void product(const Tensor& a, const Tensor& b, const Tensor& out, const Scalar& 
   map_binary(BinaryFn::Add, out, fresh, out);
 }
 
-bool linear(const Tensor& x, const Tensor& w, const Tensor& bias, const Tensor& out) {
+bool linear(const Tensor& x, const Tensor& w, const Tensor& bias, const Tensor& out, bool relu) {
   const bool served = out.dtype() == DType::Float32 || is_reduced_float(out.dtype());
   if (!served || bias.dtype() != out.dtype() || !bias.is_contiguous() ||
       bias.numel() != w.sizes()[0])
@@ -336,9 +346,12 @@ bool linear(const Tensor& x, const Tensor& w, const Tensor& bias, const Tensor& 
   const Tensor transposed =
       make_tensor(w.storage(), Dims{w.sizes()[1], w.sizes()[0]},
                   Dims{w.strides()[1], w.strides()[0]}, w.offset(), w.dtype());
-  if (multiply_small(x, transposed, out, bias.data())) return true;
+  if (multiply_small(x, transposed, out, bias.data())) {
+    if (relu) map_unary(UnaryFn::Relu, out, out);
+    return true;
+  }
   if (!lt::library().missing.empty() || alignment(bias.data()) < 16) return false;
-  multiply(x, transposed, out, 1, 0, bias.data());
+  multiply(x, transposed, out, 1, 0, {bias.data(), relu});
   return true;
 }
 
@@ -359,15 +372,26 @@ void inner_product(const Tensor& a, const Tensor& b, const Tensor& out) {
   product(as_matrix(a, false), as_matrix(b, true), one, 1, 0);
 }
 
+void add_wide(const Tensor& a, const Tensor& b, const Tensor& out) {
+  if (out.numel() == 0 || a.sizes()[1] == 0) return;
+  if (lt::library().missing.empty()) return multiply(a, b, out, 1, 1);
+  const auto widened = [](const Tensor& t) {
+    Tensor wide = make_tensor(t.sizes(), DType::Float32, t.device());
+    copy(t, wide, false);
+    return wide;
+  };
+  product(widened(a), widened(b), out, 1, 1);
+}
+
 const bool registered = [] {
-  product_loops(DeviceType::CUDA) = {product, product_with_vector, inner_product, linear};
+  product_loops(DeviceType::CUDA) = {product, product_with_vector, inner_product, linear, add_wide};
   return true;
 }();
 
 }  // namespace
 
 void multiply_matrices(const Tensor& a, const Tensor& b, const Tensor& out, bool add, bool tf32) {
-  multiply(a, b, out, 1, add ? 1 : 0, nullptr, tf32);
+  multiply(a, b, out, 1, add ? 1 : 0, {}, tf32);
 }
 
 }  // namespace rush::cuda

@@ -14,6 +14,8 @@ namespace rush::cuda {
 namespace {
 
 constexpr int kRowsABlock = 64, kAttentionThreads = 128;
+// Rows of queries and keys at a time of the kernel for few queries, and the widest heads it knows.
+constexpr int64_t kDecodeRows = 16, kDecodeKeys = 64, kDecodeWidth = 128;
 enum Kernel : uint64_t { kForward, kQueryGrad, kKeyGrad };
 enum Part : uint64_t { kBothParts, kValuePart, kKeyPart };
 
@@ -47,6 +49,13 @@ std::string spell(uint64_t key) {
                 tile_rows(kernel, dtype, width), ", ", flag(11), ", ", flag(10), part, ">");
 }
 const KernelFamily kAttention{"attention.cu", spell};
+
+// Key: extras, logarithm of the width, type.
+std::string spell_decode(uint64_t key) {
+  return concat("rush::attention_decode<", kernel_type(DType(key & 15)), ", ", 1 << (key >> 4 & 63),
+                ", ", key >> 10 & 1 ? "true" : "false", ">");
+}
+const KernelFamily kDecode{"attention_decode.cu", spell_decode};
 
 constexpr uint32_t kOwnKernels = kFlashAttention | kEfficientAttention;
 
@@ -173,6 +182,34 @@ struct Call {
     for (const auto& [from, to] : moved) copy(from, to, false);
   }
 
+  // Few queries against many keys: done by all blocks that the GPU can run. False: there is too
+  // little to split, or enough heads to fill it anyway.
+  bool run_decode(int device, bool plain) {
+    const bool across = args.queries == 1 && args.group > 1 && args.group <= kDecodeRows;
+    const int64_t units = across ? heads / args.group : heads;
+    const int64_t tiles = (args.keys + kDecodeKeys - 1) / kDecodeKeys;
+    const int64_t wanted = 2 * int64_t(device_info(device).processors);
+    if (!plain || args.queries > kDecodeRows || !is_reduced_float(instance.dtype) ||
+        instance.width > kDecodeWidth || tiles < 2 || units == 0 || units >= wanted)
+      return false;
+    AttentionDecodeArgs all{args, nullptr, stream_counters(device, units), 0, 0, 0, across};
+    all.rows = across ? args.group : args.queries;
+    // A weight and a sum per split and row must fit where a block's tiles were.
+    const int64_t most = std::max<int64_t>(1, 32 * instance.width / all.rows);
+    const int64_t splits = std::min({tiles, most, (wanted + units - 1) / units});
+    all.tiles = i32((tiles + splits - 1) / splits);
+    all.splits = i32((tiles + all.tiles - 1) / all.tiles);
+    const int64_t blocks = units * all.splits;
+    const Tensor parts = make_tensor(Dims{blocks * all.rows * (instance.width + 2)}, DType::Float32,
+                                     held.front().device());
+    all.parts = parts.data<float>();
+    const uint64_t key = uint64_t(args.mask != nullptr) << 10 |
+                         uint64_t(std::countr_zero(unsigned(instance.width))) << 4 |
+                         uint64_t(instance.dtype);
+    launch(kDecode, key, device, {unsigned(blocks)}, {kAttentionThreads}, all);
+    return true;
+  }
+
   void run(Kernel kernel, Part part, int64_t rows, int64_t all_heads, int device) {
     args.blocks = i32((rows + kRowsABlock - 1) / kRowsABlock);
     const int64_t blocks = args.blocks * all_heads;
@@ -189,8 +226,10 @@ void attention(const AttentionOptions& o, const Tensor& q, const Tensor& k, cons
   call.args.out = call.place_result(out, call.args.out_steps);
   call.args.lse = lse.data<float>();
   const int device = q.device().index;
+  const bool own = attention_backends() & kOwnKernels;
+  if (own && call.run_decode(device, !o.causal && o.dropout == 0)) return call.finish();
   if (call.run_by_library(device)) return call.finish();
-  check(attention_backends() & kOwnKernels, ErrorKind::Runtime, "scaled_dot_product_attention",
+  check(own, ErrorKind::Runtime, "scaled_dot_product_attention",
         "no available kernel: cuDNN, which sdpa_kernel asks for, has none for these arguments");
   call.run(kForward, kBothParts, call.args.queries, call.heads, device);
   call.finish();

@@ -13,7 +13,7 @@ std::string spell(uint64_t key) {
   const auto type = DType(key & 15);
   const bool scores = key >> 4 & 1, packs = key >> 5 & 1;
   const int team = int(key >> 6 & 3);
-  const std::string types = concat(compute_name(type), ", ", kernel_type(type));
+  const std::string types = type_pair(type);
   const std::string rows = concat(types, ", ", kTeams[team], ", ", packs ? pack_of(type) : 1, ">");
   const char* flag = scores ? "true>" : "false>";
   switch (Kernel(key >> 8)) {

@@ -89,9 +89,7 @@ void ctc_loss_backward(const Tensor& x, const Tensor& targets, const CtcLengths&
 }
 
 const bool registered = [] {
-  LossLoops& loops = loss_loops(DeviceType::CUDA);
-  loops.ctc = ctc_loss;
-  loops.ctc_backward = ctc_loss_backward;
+  ctc_loops(DeviceType::CUDA) = {ctc_loss, ctc_loss_backward};
   return true;
 }();
 

@@ -93,8 +93,7 @@ void convolve_depthwise(ConvKind kind, const ConvShape& s, const ConvTensors& t)
   launch(kDepthwise, make_key(unsigned(kind), s.kernel[1], s.kernel[2], width, dtype), device,
          {unsigned(tiles), unsigned(stretches)}, {kThreads}, args);
   if (sums)
-    launch(kDepthwise, make_key(3, 0, 0, 1, dtype), device,
-           blocks_for(s.channels * args.taps, device), {kThreads}, args);
+    launch_each(kDepthwise, make_key(3, 0, 0, 1, dtype), device, s.channels * args.taps, args);
 }
 
 }  // namespace rush::cuda

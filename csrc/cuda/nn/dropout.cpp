@@ -14,7 +14,7 @@ enum Kernel : uint64_t { kDraw, kFlat, kStrided };
 std::string spell(uint64_t key) {
   const auto type = DType(key & 15);
   const bool affine = key >> 4 & 1, flag = key >> 5 & 1;
-  const std::string types = concat(compute_name(type), ", ", kernel_type(type), ", ");
+  const std::string types = type_pair(type) + ", ";
   const char* last = affine ? ", true>" : ", false>";
   switch (Kernel(key >> 6)) {
     case kDraw:
@@ -56,8 +56,8 @@ void dropout(const Tensor& x, RandomCall call, const DropoutRule& rule, const Te
   args.call = source.call;
   const bool packs = aligned({x.data(), y.data()}, std::min<int64_t>(16, 4 * y.element_size())) &&
                      aligned({mask.data()}, 4);
-  launch(kFamily, key_of(kDraw, packs, rule, y.dtype()), device,
-         blocks_for((args.n + 3) / 4, device), {kThreads}, args, source.state);
+  launch_each(kFamily, key_of(kDraw, packs, rule, y.dtype()), device, (args.n + 3) / 4, args,
+              source.state);
 }
 
 bool alike(const Tensor& a, const Tensor& b) {
@@ -71,8 +71,8 @@ void masked(const Tensor& x, const Tensor& mask, const DropoutRule& rule, const 
   const int64_t width = pack_of(y.dtype());
   if (alike(x, y) && alike(mask, y) && is_dense(y.sizes(), y.strides())) {
     const bool packs = aligned({x.data(), y.data()}) && aligned({mask.data()}, width);
-    launch(kFamily, key_of(kFlat, packs, rule, y.dtype()), device,
-           blocks_for(args.n / (packs ? width : 1) + 1, device), {kThreads}, args);
+    launch_each(kFamily, key_of(kFlat, packs, rule, y.dtype()), device,
+                args.n / (packs ? width : 1) + 1, args);
     return;
   }
   const Walk<3> walk = walk_over<3>({y.impl(), x.impl(), mask.impl()});
@@ -82,8 +82,8 @@ void masked(const Tensor& x, const Tensor& mask, const DropoutRule& rule, const 
       args.y = y.data<char>() + at[0] * y.element_size();
       args.x = x.data<char>() + at[1] * x.element_size();
       args.mask = mask.data<bool>() + at[2];
-      launch(kFamily, key_of(kStrided, sizeof(I) == 8, rule, y.dtype()), device,
-             blocks_for(count, device), {kThreads}, args, nest);
+      launch_each(kFamily, key_of(kStrided, sizeof(I) == 8, rule, y.dtype()), device, count, args,
+                  nest);
     });
   });
 }

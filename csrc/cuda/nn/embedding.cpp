@@ -22,7 +22,7 @@ uint64_t key_of(Kernel kernel, int pack_log, bool first, DType index, DType keys
 std::string spell(uint64_t key) {
   const auto type = DType(key & 15), keys = DType(key >> 4 & 15), index = DType(key >> 8 & 15);
   const int pack = 1 << (key >> 13 & 7);
-  const std::string own = concat(compute_name(type), ", ", kernel_type(type), ", ");
+  const std::string own = type_pair(type) + ", ";
   switch (Kernel(key >> 16)) {
     case kRows:
       return concat("rush::embedding_rows<", kernel_bytes(pack), ", ", kernel_type(index), ">");
@@ -158,8 +158,8 @@ void embedding_backward(const Tensor& given, const Tensor& index, int64_t skip, 
   args.rows = gtable.sizes()[0];
   args.skip = skip;
   args.keys = keys.data();
-  launch(kFamily, key_of(kKeys, 0, false, index.dtype(), type, DType::Bool), device,
-         blocks_for(args.n, device), {kThreads}, args);
+  launch_each(kFamily, key_of(kKeys, 0, false, index.dtype(), type, DType::Bool), device, args.n,
+              args);
   sum_by_key({g, Tensor(), Tensor()}, keys, by_count, gtable);
 }
 
@@ -209,8 +209,8 @@ void embedding_bag_backward(const Tensor& g, const Bags& bags, const Tensor& cou
   args.keys = keys.data();
   args.bag_of = bag_of.data<i64>();
   args.scale = scale.data();
-  launch(kFamily, key_of(kEntries, 0, false, bags.index.dtype(), type, g.dtype()), device,
-         blocks_for(args.n, device), {kThreads}, args);
+  launch_each(kFamily, key_of(kEntries, 0, false, bags.index.dtype(), type, g.dtype()), device,
+              args.n, args);
   sum_by_key({g, bag_of, scale}, keys, false, gtable);
 }
 

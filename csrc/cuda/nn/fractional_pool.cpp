@@ -9,7 +9,7 @@ namespace {
 
 std::string spell(uint64_t key) {
   const auto type = DType(key);
-  return concat("rush::fractional_max_pool<", compute_name(type), ", ", kernel_type(type), ">");
+  return concat("rush::fractional_max_pool<", type_pair(type), ">");
 }
 const KernelFamily kFamily{"fractional_pool.cu", spell};
 
@@ -31,7 +31,7 @@ void run(const Tensor& x, IntList kernel, const Tensor& samples, const Tensor& y
     args.kernel[d] = there ? kernel[d - skip] : 1;
   }
   const int device = x.device().index;
-  launch(kFamily, uint64_t(x.dtype()), device, blocks_for(args.n, device), {kThreads}, args);
+  launch_each(kFamily, uint64_t(x.dtype()), device, args.n, args);
 }
 
 void fractional_max_pool(const Tensor& x, IntList kernel, const Tensor& samples, const Tensor& out,

@@ -1,7 +1,6 @@
 // Sampling of images on GPUs, through kernels/grid_sample.cu.
 #include "cuda/kernels/grid_sample_args.h"
-#include "cuda/nn/rows.h"
-#include "cuda/runtime/loops.h"
+#include "cuda/nn/sums.h"
 #include "device/nn/image.h"
 
 namespace rush::cuda {
@@ -13,9 +12,8 @@ enum Kernel : uint64_t { kSample, kBackward, kPlaces, kNeighbours };
 std::string spell(uint64_t key) {
   constexpr const char* names[] = {"grid_sample<", "grid_sample_backward<", "grid_places<",
                                    "grid_neighbours<"};
-  const auto type = DType(key & 15);
   const uint64_t kernel = key >> 6;
-  return concat("rush::", names[kernel], compute_name(type), ", ", kernel_type(type),
+  return concat("rush::", names[kernel], type_pair(DType(key & 15)),
                 kernel > kBackward ? ">"
                 : key >> 4 & 3     ? ", 3>"
                                    : ", 2>");
@@ -37,8 +35,8 @@ GridArgs args_for(const Tensor& x, const Tensor& grid, const Sampling& how) {
 }
 void run(Kernel kernel, const GridArgs& args, const Tensor& x) {
   const int device = x.device().index;
-  launch(kFamily, kernel << 6 | uint64_t(x.dim() == 5) << 4 | uint64_t(x.dtype()), device,
-         blocks_for(args.batch * args.points, device), {kThreads}, args);
+  launch_each(kFamily, kernel << 6 | uint64_t(x.dim() == 5) << 4 | uint64_t(x.dtype()), device,
+              args.batch * args.points, args);
 }
 
 void grid_sample(const Tensor& x, const Tensor& grid, const Sampling& how, const Tensor& y) {
@@ -51,16 +49,11 @@ void grid_sample_backward(const Tensor& g, const Tensor& x, const Tensor& grid, 
                           const Tensor& gx, const Tensor& ggrid) {
   GridArgs args = args_for(x, grid, how);
   args.g = g.data();
-  Tensor wide = gx;
-  if (gx.defined()) {
-    const DType type = compute_dtype(gx.dtype());
-    if (type != gx.dtype()) wide = make_tensor(gx.sizes(), type, gx.device());
-    fill(wide, 0);
-    args.gx = wide.data();
-  }
+  const AtomicSums sums(gx);
+  args.gx = sums.data();
   args.ggrid = const_cast<void*>(data_or_null(ggrid));
   run(kBackward, args, x);
-  if (gx.defined() && !wide.is_same(gx)) copy(wide, gx, false);
+  sums.finish();
 }
 
 void grid_places(const Tensor& grid, IntList sizes, const Sampling& how, const Tensor& places,
@@ -74,8 +67,7 @@ void grid_places(const Tensor& grid, IntList sizes, const Sampling& how, const T
   args.slopes = slopes.data();
   args.how = how;
   const int device = grid.device().index;
-  launch(kFamily, kPlaces << 6 | uint64_t(grid.dtype()), device, blocks_for(args.n, device),
-         {kThreads}, args);
+  launch_each(kFamily, kPlaces << 6 | uint64_t(grid.dtype()), device, args.n, args);
 }
 
 void grid_neighbours(const Tensor& places, int64_t size, int64_t offset, const Sampling& how,
@@ -88,8 +80,7 @@ void grid_neighbours(const Tensor& places, int64_t size, int64_t offset, const S
   args.offset = offset;
   args.how = how;
   const int device = places.device().index;
-  launch(kFamily, kNeighbours << 6 | uint64_t(places.dtype()), device, blocks_for(args.n, device),
-         {kThreads}, args);
+  launch_each(kFamily, kNeighbours << 6 | uint64_t(places.dtype()), device, args.n, args);
 }
 
 const bool registered = [] {

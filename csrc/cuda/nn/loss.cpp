@@ -23,8 +23,8 @@ std::string spell(uint64_t key) {
   const auto type = DType(key & 15);
   if (Kernel(key >> 8) == kJoin) return concat("rush::loss_join<", kernel_type(type), ">");
   return concat("rush::loss_", kernels[key >> 8], "<rush::losses::", losses[key >> 5 & 7], "<",
-                compute_name(type), ">, ", compute_name(type), ", ", kernel_type(type), ", ",
-                key >> 4 & 1 ? pack_of(type) : 1, ">");
+                compute_name(type), ">, ", type_pair(type), ", ", key >> 4 & 1 ? pack_of(type) : 1,
+                ">");
 }
 const KernelFamily kFamily{"loss.cu", spell};
 

@@ -73,8 +73,8 @@ struct Frame {
   }
   template <class Args>
   void step(bool backward, const Args& args) const {
-    launch(kSteps, uint64_t(backward) << 4 | uint64_t(n.dtype), n.device.index,
-           blocks_for(args.rows * args.units, n.device.index), {kThreads}, args);
+    launch_each(kSteps, uint64_t(backward) << 4 | uint64_t(n.dtype), n.device.index,
+                args.rows * args.units, args);
   }
   // A state's buffer, from its initial value.
   void start(const Tensor& from, int64_t i, const Tensor& to) const {

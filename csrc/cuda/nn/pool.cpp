@@ -76,10 +76,10 @@ void run_counting(const Pool& p) {
   const int width = pack_width(p), device = p.to.device().index;
   PoolArgs<I> args = args_for<I>(p, width);
   args.n = (p.kernel == kAverageBackward ? p.in : p.out).numel() / width;
-  launch(kPool,
-         p.kernel << 8 | uint64_t(sizeof(I) == 8) << 7 |
-             uint64_t(std::countr_zero(unsigned(width))) << 4 | uint64_t(p.to.dtype()),
-         device, blocks_for(args.n, device), {kThreads}, args);
+  launch_each(kPool,
+              p.kernel << 8 | uint64_t(sizeof(I) == 8) << 7 |
+                  uint64_t(std::countr_zero(unsigned(width))) << 4 | uint64_t(p.to.dtype()),
+              device, args.n, args);
 }
 
 void run(const Pool& p) {

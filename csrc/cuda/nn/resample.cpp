@@ -15,17 +15,16 @@ enum Kernel : uint64_t { kRows, kTable, kBackwardTable, kUnfold, kFold, kImage, 
 std::string spell(uint64_t key) {
   const auto type = DType(key & 15);
   const auto taps = key >> 4 & 7;
-  const auto both = [&] { return concat(compute_name(type), ", ", kernel_type(type)); };
   switch (const auto kernel = Kernel(key >> 7)) {
     case kRows:
-      return concat("rush::resample<", both(), ">");
+      return concat("rush::resample<", type_pair(type), ">");
     case kTable:
     case kBackwardTable:
       return concat("rush::resample_table<", compute_name(type), ", ",
                     kernel == kTable ? "false>" : "true>");
     case kImage:
     case kDeepImage:
-      return concat("rush::resample_image<", both(), ", ", taps, ", ",
+      return concat("rush::resample_image<", type_pair(type), ", ", taps, ", ",
                     kernel == kImage ? "false>" : "true>");
     case kUnfold:
       return concat("rush::unfold<", kernel_bytes(1 << (key & 15)), ">");
@@ -67,8 +66,9 @@ void run(bool backward, const Tensor& given, int64_t dim, const Resampling& how,
       make_tensor(Dims{table.rows, table.taps}, compute_dtype(y.dtype()), y.device());
   table.spans = static_cast<ResampleSpan*>(spans.data());
   table.weights = weights.data();
-  launch(kFamily, key_of(backward ? kBackwardTable : kTable, uint64_t(compute_dtype(y.dtype()))),
-         device, blocks_for(table.rows, device), {kThreads}, ResampleTableArgs{table, how});
+  launch_each(kFamily,
+              key_of(backward ? kBackwardTable : kTable, uint64_t(compute_dtype(y.dtype()))),
+              device, table.rows, ResampleTableArgs{table, how});
 
   ResampleArgs args{x.data(), y.data(), table, 1, x.sizes()[d], 1, 1, 1};
   // A dim of size 1 may have any stride.
@@ -124,7 +124,7 @@ void patches(Kernel kernel, uint64_t type, const PatchShape& s, const Tensor& x,
     args.in[d] = s.in[d], args.out[d] = s.out[d], args.kernel[d] = s.kernel[d];
     args.dilation[d] = s.dilation[d], args.padding[d] = s.padding[d], args.stride[d] = s.stride[d];
   }
-  launch(kFamily, key_of(kernel, type), device, blocks_for(args.n, device), {kThreads}, args);
+  launch_each(kFamily, key_of(kernel, type), device, args.n, args);
 }
 void unfold(const PatchShape& s, const Tensor& x, const Tensor& columns) {
   patches(kUnfold, uint64_t(std::countr_zero(uint64_t(x.element_size()))), s, x, columns);

@@ -150,8 +150,9 @@ CellArgs cell_args(const CellTensors& t) {
 }
 
 void launch_cell(RnnMode mode, bool backward, DType dtype, const CellArgs& args, int device) {
-  launch(kCells, uint64_t(backward) << 5 | uint64_t(mode == RnnMode::Gru) << 4 | uint64_t(dtype),
-         device, blocks_for(args.batch * args.units, device), {kThreads}, args);
+  launch_each(kCells,
+              uint64_t(backward) << 5 | uint64_t(mode == RnnMode::Gru) << 4 | uint64_t(dtype),
+              device, args.batch * args.units, args);
 }
 
 void cell(RnnMode mode, const CellTensors& t) {

@@ -6,6 +6,8 @@
 namespace rush::cuda {
 
 inline const char* compute_name(DType t) { return t == DType::Float64 ? "double" : "float"; }
+// "C, T": the type of computation and the tensors' own, as most kernels take them.
+inline std::string type_pair(DType t) { return concat(compute_name(t), ", ", kernel_type(t)); }
 inline DType compute_dtype(DType t) {
   return t == DType::Float64 ? DType::Float64 : DType::Float32;
 }

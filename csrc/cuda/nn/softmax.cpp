@@ -46,8 +46,7 @@ std::string spell(uint64_t key) {
     how = concat(kTeams[i.team], ", ", width, ", ",
                  (i.way == Way::Held ? 1 : 2) * held(i.type) / width);
   return concat("rush::softmax_", i.backward ? "backward_" : "", ways[int(i.way)],
-                compute_name(i.type), ", ", kernel_type(i.type), ", ", how, ", ",
-                i.log ? "true>" : "false>");
+                type_pair(i.type), ", ", how, ", ", i.log ? "true>" : "false>");
 }
 const KernelFamily kSoftmax{"softmax.cu", spell};
 

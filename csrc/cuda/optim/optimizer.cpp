@@ -77,7 +77,7 @@ void work_out_numbers(const OptimizerFormula& formula, OptimizerTarget* targets,
     args.options[k] = formula.options[k];
     args.places[k] = formula.places[k];
   }
-  launch(kNumbers, uint64_t(formula.numbers), device, blocks_for(n, device), {kThreads}, args);
+  launch_each(kNumbers, uint64_t(formula.numbers), device, n, args);
 }
 
 void step_of_type(OptimizerRule rule, std::span<const OptimizerTensor> tensors,
@@ -117,9 +117,7 @@ void optimizer_step(OptimizerRule rule, std::span<const OptimizerTensor> tensors
 }
 
 const bool registered = [] {
-  OptimLoops& loops = optim_loops(DeviceType::CUDA);
-  loops.step = optimizer_step;
-  loops.takes_formula = true;
+  optim_loops(DeviceType::CUDA) = {optimizer_step, true};
   return true;
 }();
 

@@ -109,8 +109,9 @@ class Writer {
     // Functors with numbers of their own are templates over the type they compute in.
     const std::string functor =
         concat("functors::", facts.name, facts.params ? concat("<", compute, ">") : std::string());
-    before_ += concat("    const auto f", value, " = with_params<", functor, ", ",
-                      int(facts.params), ">(params + ", params_, ");\n");
+    before_ +=
+        concat("    const auto f", value, " = with_params<Running<", functor, ", ", compute, ", ",
+               kernel_type(step.result), ">, ", int(facts.params), ">(params + ", params_, ");\n");
     each_ += concat("f", value, "(");
     const bool where = step.kind == Kind::Ternary && TernaryFn(step.fn) == TernaryFn::Where;
     for (int i = 0; i < step.operand_count(); ++i) {

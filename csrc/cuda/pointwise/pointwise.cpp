@@ -3,6 +3,7 @@
 
 #include "core/layout.h"
 #include "cuda/pointwise/divides.h"
+#include "cuda/pointwise/spelling.h"
 #include "cuda/runtime/launch.h"
 #include "cuda/runtime/loops.h"
 #include "cuda/runtime/nest.h"
@@ -13,52 +14,24 @@
 namespace rush::cuda {
 namespace {
 
-// How the operands lie; in a key, and in the kernel's name.
-enum Mode : unsigned { kFlat1, kFlat2, kFlat4, kFlat8, kFlat16, kShort, kLong, kRows };
-
-// A key: functor, compute type, mode, then the types of output and inputs.
-uint64_t make_key(unsigned fn, DType compute, Mode mode, const DType* types, int operands) {
-  uint64_t key = fn;
-  key = key << 4 | unsigned(compute);
-  key = key << 3 | mode;
-  for (int i = 0; i < operands; ++i) key = key << 4 | unsigned(types[i]);
-  return key;
-}
-
-// Elements a pack, 16 bytes of the widest operand.
-int pack_width(const DType* types, int operands) {
-  int64_t widest = 1;
-  for (int i = 0; i < operands; ++i) widest = std::max(widest, element_size(types[i]));
-  return int(16 / widest);
-}
+// How the operands lie, in a key: below kShort they are flat, and it is the logarithm of the pack's
+// width.
+enum Mode : unsigned { kShort = 5, kLong, kRows };
 
 template <class Fn, int Inputs>
 std::string spell(uint64_t key) {
-  DType types[Inputs + 1];
-  for (int i = Inputs; i >= 0; --i, key >>= 4) types[i] = DType(key & 15);
-  const unsigned mode = key & 7;
-  const DType compute = DType(key >> 3 & 15);
-  const FnInfo& fn = info(Fn(key >> 7));
-  constexpr const char* kinds[] = {"strided", "strided", "rows"};
-  std::string text = concat("rush::pointwise_", mode < kShort ? "flat" : kinds[mode - kShort],
-                            "<rush::functors::", fn.name);
-  // Functors with numbers of their own are templates over the type they compute in.
-  if (fn.params) text += concat("<", kernel_type(compute), ">");
-  text += concat(", ", int(fn.params), ", ", kernel_type(compute), ", ");
-  text += mode == kShort  ? "rush::u32"
-          : mode == kLong ? "rush::u64"
-          : mode == kRows ? std::to_string(pack_width(types, Inputs + 1))
-                          : std::to_string(1 << mode);
-  for (const DType t : types) text += concat(", ", kernel_type(t));
-  return text + ">";
+  const PointwiseKey<Inputs> k = read_pointwise_key<Inputs>(key);
+  const FnInfo& fn = info(Fn(k.fn));
+  if (k.mode < kShort) return spell_flat("pointwise_flat", fn, k);
+  if (k.mode == kRows)
+    return spell_pointwise("pointwise_rows", fn, k.compute,
+                           std::to_string(pack_width(k.types, Inputs + 1)), k.types, Inputs + 1);
+  return spell_pointwise("pointwise_strided", fn, k.compute,
+                         k.mode == kShort ? "rush::u32" : "rush::u64", k.types, Inputs + 1);
 }
 
 template <class Fn, int Inputs>
 const KernelFamily kFamily{"pointwise.cu", spell<Fn, Inputs>};
-
-bool is_aligned(const void* p, int64_t bytes) {
-  return (reinterpret_cast<uintptr_t>(p) & uintptr_t(bytes - 1)) == 0;
-}
 
 // Can all operands be taken in packs along the innermost dim? Each moves by one there, aligned, or
 // not at all; the latter are marked in `single`. Then `walk` goes over packs.
@@ -145,19 +118,20 @@ void run(Fn fn, const std::array<const Tensor*, Inputs>& in, const Tensor& out, 
         aligned = aligned && is_aligned(args.in[i], width * element_size(types[i + 1]));
     }
     if (!aligned) width = 1;
-    const Mode mode = Mode(std::countr_zero(unsigned(width)));
-    launch(kFamily<Fn, Inputs>, make_key(unsigned(fn), compute, mode, types, Inputs + 1), device,
-           blocks_for((n + width - 1) / width / packs_at_once(width), device), {kThreads}, args);
+    const unsigned mode = unsigned(std::countr_zero(unsigned(width)));
+    launch(kFamily<Fn, Inputs>, pointwise_key(unsigned(fn), compute, mode, types, Inputs + 1),
+           device, blocks_for((n + width - 1) / width / packs_at_once(width), device), {kThreads},
+           args);
     return;
   }
   if (by_packs<Inputs>(walk, args, types)) {
-    launch(kFamily<Fn, Inputs>, make_key(unsigned(fn), compute, kRows, types, Inputs + 1), device,
-           blocks_for(args.n, device), {kThreads}, args, walk.template nest<u32>());
+    launch(kFamily<Fn, Inputs>, pointwise_key(unsigned(fn), compute, kRows, types, Inputs + 1),
+           device, blocks_for(args.n, device), {kThreads}, args, walk.template nest<u32>());
     return;
   }
   with_nest(walk, [&]<class I>(const Nest<I, Inputs + 1>& nest) {
     const uint64_t key =
-        make_key(unsigned(fn), compute, sizeof(I) == 4 ? kShort : kLong, types, Inputs + 1);
+        pointwise_key(unsigned(fn), compute, sizeof(I) == 4 ? kShort : kLong, types, Inputs + 1);
     walk.peel([&](const std::array<int64_t, Inputs + 1>& offsets, int64_t count) {
       PointwiseArgs<Inputs> part = args;
       part.n = count;

@@ -27,8 +27,8 @@ void queue(SpecialFn fn, const Tensor* const* in, const Tensor& out, double firs
   for (int i = 0; i < Inputs; ++i) args.in[i] = in[i]->data();
   args.params[0] = to_number(first);
   args.params[1] = to_number(second);
-  launch(kSpecial, uint64_t(fn) << 4 | uint64_t(out.dtype()), device,
-         blocks_for(args.n / packs_at_once(1) + 1, device), {kThreads}, args);
+  launch_each(kSpecial, uint64_t(fn) << 4 | uint64_t(out.dtype()), device,
+              args.n / packs_at_once(1) + 1, args);
 }
 
 const bool registered = [] {

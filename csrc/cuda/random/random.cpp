@@ -51,8 +51,8 @@ void random(RandomFn fn, const Tensor& out, RandomCall call, double a, double b)
     const RandomSource from = random_source(call, device);
     const RandomArgs args{t.numel(), t.data(), from.seed, from.call, a, b, mask, from.state};
     const int64_t per_thread = draws_double(t.dtype()) ? 2 : 4;
-    launch(kRandom, uint64_t(fn) << 4 | uint64_t(t.dtype()), device,
-           blocks_for((t.numel() + per_thread - 1) / per_thread, device), {kThreads}, args);
+    launch_each(kRandom, uint64_t(fn) << 4 | uint64_t(t.dtype()), device,
+                (t.numel() + per_thread - 1) / per_thread, args);
   });
 }
 
@@ -62,8 +62,7 @@ void random_int(const Tensor& out, RandomCall call, int64_t from, uint64_t range
     const RandomSource source = random_source(call, device);
     const RandomIntArgs args{t.numel(), t.data(), source.seed, source.call,
                              from,      range,    source.state};
-    launch(kRandomInt, uint64_t(t.dtype()), device, blocks_for(t.numel(), device), {kThreads},
-           args);
+    launch_each(kRandomInt, uint64_t(t.dtype()), device, t.numel(), args);
   });
 }
 

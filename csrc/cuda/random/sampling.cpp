@@ -25,7 +25,7 @@ void queue(uint64_t key, const Tensor& a, const Tensor& b, const Tensor& out, Ra
       out.numel(),        a.data<double>(), b.defined() ? b.data<double>() : nullptr,
       out.data<double>(), source.seed,      source.call,
       source.state};
-  launch(kSampling, key, device, blocks_for(args.n, device), {kThreads}, args);
+  launch_each(kSampling, key, device, args.n, args);
 }
 
 const bool registered = [] {

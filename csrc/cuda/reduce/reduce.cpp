@@ -25,6 +25,11 @@ bool has_type(ReduceFn f) {
   return f != ReduceFn::Any && f != ReduceFn::All && f != ReduceFn::CountNonzero;
 }
 
+// Do its running results take more than a number or two?
+bool has_large_results(ReduceFn f) {
+  return f == ReduceFn::Var || f == ReduceFn::Std || f == ReduceFn::ArgMax || f == ReduceFn::ArgMin;
+}
+
 // Key: fold, its type, input, output, pack width (log 2), long indices, across, straight.
 struct Instance {
   ReduceFn fold;
@@ -88,6 +93,15 @@ int64_t power_above(int64_t n, int64_t most) {
   return std::min<int64_t>(most, int64_t(std::bit_ceil(uint64_t(std::max<int64_t>(n, 1)))));
 }
 
+// Lanes for outputs of so many packs each. Joining lanes can cost more than folding, so a warp is enough
+// where there are outputs for all processors; a lane folds up to 32 packs then.
+constexpr int64_t kWarp = 32;
+int64_t lanes_of_stretch(int64_t packs, int64_t outputs, int device) {
+  const int64_t threads = int64_t(device_info(device).processors) * kReduceBlocks * kThreads;
+  const int64_t wanted = std::max((packs + 31) / 32, threads / std::max<int64_t>(outputs, 1));
+  return power_above(std::clamp(wanted, kWarp, std::max(kWarp, packs)), kThreads);
+}
+
 struct Outputs {
   const Tensor& out;
   const Tensor* second = nullptr;  // of out's shape
@@ -133,7 +147,9 @@ void run(ReduceFn fold, DType type, const Tensor& x, const Outputs& to, bool ord
 
   Grid block;
   int64_t lanes, at_once;
-  const int64_t width = 16 / x.element_size();
+  int64_t width = 16 / x.element_size();
+  // Eight large results beside each other would not find registers.
+  if (instance.across && width == 8 && has_large_results(fold)) width = 4;
   bool packs = width > 1 && (reinterpret_cast<uintptr_t>(args.in) & 15) == 0;
   if (instance.across) {
     // Neighbouring outputs in packs, aligned for every element.
@@ -148,12 +164,13 @@ void run(ReduceFn fold, DType type, const Tensor& x, const Outputs& to, bool ord
     block = {unsigned(at_once), unsigned(lanes)};
     if (packs) at_once *= width;
   } else {
-    lanes = power_above(args.n, kThreads);
+    // One stretch for each output, aligned for every one of them.
+    packs = packs && folded.dims == 1 && folded.strides[0][0] == 1 && args.n >= width * kWarp;
+    for (int d = 0; packs && d < kept.dims; ++d) packs = kept.strides[size_t(d)][0] % width == 0;
+    lanes = packs ? lanes_of_stretch(args.n / width, args.outputs, device)
+                  : power_above(args.n, kThreads);
     at_once = kThreads / lanes;
     block = {unsigned(lanes), unsigned(at_once)};
-    // One stretch for each output, aligned for every one of them.
-    packs = packs && folded.dims == 1 && folded.strides[0][0] == 1 && args.n >= width * 32;
-    for (int d = 0; packs && d < kept.dims; ++d) packs = kept.strides[size_t(d)][0] % width == 0;
   }
   if (packs) instance.width_log = unsigned(std::countr_zero(uint64_t(width)));
   args.segment = std::max<int64_t>(args.n, 1);

@@ -13,8 +13,10 @@
 #include <system_error>
 #include <vector>
 
+#include "core/error.h"
 #include "core/mutex.h"
 #include "core/sha256.h"
+#include "cuda/runtime/kernel_bundle.h"
 #include "cuda/runtime/nvrtc.h"
 
 namespace rush::cuda {
@@ -30,9 +32,10 @@ std::string checksum(std::string_view payload) {
   return sum.finish_hex();
 }
 
-// A file that appears whole or not at all.
-bool write_whole(const fs::path& path, std::string_view bytes) {
-  std::string pattern = path.string() + ".XXXXXX";
+}  // namespace
+
+bool write_whole(const std::string& path, std::string_view bytes) {
+  std::string pattern = path + ".XXXXXX";
   const int file = mkstemp(pattern.data());
   if (file < 0) return false;
   bool good = true;
@@ -49,8 +52,6 @@ bool write_whole(const fs::path& path, std::string_view bytes) {
   if (!good) unlink(pattern.c_str());
   return good;
 }
-
-}  // namespace
 
 std::string KernelCache::default_folder() {
   if (const char* own = std::getenv("RUSHLIGHT_KERNEL_CACHE"); own && *own) return own;
@@ -77,31 +78,38 @@ std::string KernelCache::key(const std::string& file, const std::string& express
 }
 
 // Layout: magic, checksum of the rest, length of the name (4 bytes), name, code.
+std::string pack_kernel(const CachedKernel& kernel) {
+  const auto length = uint32_t(kernel.name.size());
+  std::string payload(reinterpret_cast<const char*>(&length), 4);
+  payload += kernel.name;
+  payload += kernel.cubin;
+  return concat(kMagic, checksum(payload), payload);
+}
+
+std::optional<CachedKernel> unpack_kernel(std::string_view text) {
+  constexpr size_t head = kMagic.size() + 64;
+  uint32_t length = 0;
+  if (text.size() < head + 4 || !text.starts_with(kMagic)) return {};
+  const std::string_view payload = text.substr(head);
+  if (checksum(payload) != text.substr(kMagic.size(), 64)) return {};
+  std::memcpy(&length, payload.data(), 4);
+  if (payload.size() < 4 + size_t(length)) return {};
+  return CachedKernel{std::string(payload.substr(4, length)),
+                      std::string(payload.substr(4 + length))};
+}
+
 std::optional<CachedKernel> KernelCache::load(const std::string& key) const {
   const fs::path path = fs::path(folder_) / key;
   std::ifstream in(path, std::ios::binary);
   if (!in.good()) return {};
   const std::string text{std::istreambuf_iterator<char>(in), {}};
-  constexpr size_t head = kMagic.size() + 64;
-  uint32_t length = 0;
-  if (text.size() < head + 4 || !text.starts_with(kMagic)) return {};
-  const std::string_view payload = std::string_view(text).substr(head);
-  if (checksum(payload) != std::string_view(text).substr(kMagic.size(), 64)) return {};
-  std::memcpy(&length, payload.data(), 4);
-  if (payload.size() < 4 + size_t(length)) return {};
-  utimensat(AT_FDCWD, path.c_str(), nullptr, 0);  // used now
-  return CachedKernel{std::string(payload.substr(4, length)),
-                      std::string(payload.substr(4 + length))};
+  auto kernel = unpack_kernel(text);
+  if (kernel) utimensat(AT_FDCWD, path.c_str(), nullptr, 0);  // used now
+  return kernel;
 }
 
 void KernelCache::store(const std::string& key, const CachedKernel& kernel) {
-  const auto length = uint32_t(kernel.name.size());
-  std::string payload(reinterpret_cast<const char*>(&length), 4);
-  payload += kernel.name;
-  payload += kernel.cubin;
-  std::string text(kMagic);
-  text += checksum(payload);
-  text += payload;
+  const std::string text = pack_kernel(kernel);
   if (!write_whole(fs::path(folder_) / key, text)) return;
   // Looking at the whole folder costs more than a file: once at the start, then now and again.
   const bool first = since_trim_ < 0;
@@ -155,7 +163,7 @@ CachedKernel find_or(const std::string& key, Compile compile) {
     if (auto found = shared.cache.load(key)) return *std::move(found);
   }
   CompiledKernels fresh = compile();
-  CachedKernel kernel{std::move(fresh.names[0]), std::move(fresh.cubin)};
+  CachedKernel kernel{std::move(fresh.names[0]), std::move(fresh.cubin), true};
   std::lock_guard lock(shared.mutex);
   shared.cache.store(key, kernel);
   return kernel;
@@ -164,6 +172,7 @@ CachedKernel find_or(const std::string& key, Compile compile) {
 }  // namespace
 
 CachedKernel find_kernel(const std::string& file, const std::string& expression, int arch) {
+  if (auto bundled = find_bundled_kernel({file, expression}, arch)) return *std::move(bundled);
   return find_or(KernelCache::key(file, expression, arch),
                  [&] { return compile_kernels(file, std::span(&expression, 1), arch); });
 }

@@ -1,6 +1,6 @@
 // kernel_cache.h: compiled kernels on disk, named by what they follow from.
 //
-// One file a kernel: its name for the linker and its code, with a checksum. A file's name is a hash
+// One file per kernel: its name for the linker and its code, with a checksum. A file's name is a hash
 // of the sources, the compiler's version, the architecture and the expression, so nothing in the
 // cache is ever out of date. Files appear by renaming, so several processes may share a folder; one
 // that was cut short, or whose bits changed, is compiled again. The folder keeps to a size: the
@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "core/export.h"
 
@@ -18,7 +19,14 @@ namespace rush::cuda {
 struct CachedKernel {
   std::string name;  // for cuModuleGetFunction
   std::string cubin;
+  bool compiled = false;  // just now
 };
+
+// A kernel as the bytes of a file; nothing where they were cut short or changed.
+std::string pack_kernel(const CachedKernel& kernel);
+std::optional<CachedKernel> unpack_kernel(std::string_view text);
+// A file that appears whole or not at all. False: it does not.
+bool write_whole(const std::string& path, std::string_view bytes);
 
 class RUSH_API KernelCache {
  public:
@@ -43,7 +51,7 @@ class RUSH_API KernelCache {
   int64_t since_trim_ = -1;  // bytes stored since the last look at the folder's size
 };
 
-// From the cache, or compiled and cached.
+// From the package's bundles, from the cache, or compiled and cached.
 RUSH_API CachedKernel find_kernel(const std::string& file, const std::string& expression, int arch);
 // The same for a source that was generated, see compile_source.
 RUSH_API CachedKernel find_generated_kernel(const std::string& name, const std::string& source,

@@ -3,6 +3,8 @@
 #include <array>
 #include <atomic>
 #include <bit>
+#include <chrono>
+#include <cstdio>
 #include <cstdlib>
 #include <deque>
 #include <span>
@@ -64,9 +66,23 @@ std::vector<std::pair<std::string, std::string>>& loaded() {
   return *all;
 }
 
+// Whoever waits for the compiler learns why, once.
+void tell_of_waiting(std::chrono::steady_clock::duration taken) {
+  static std::atomic<int64_t> kernels{0}, nanoseconds{0};
+  static std::atomic<bool> told{false};
+  const int64_t count = ++kernels;
+  const int64_t all = nanoseconds += std::chrono::nanoseconds(taken).count();
+  if (all < 1'000'000'000 || told.exchange(true)) return;
+  std::fprintf(
+      stderr, "rushlight: compiled %lld kernels for this GPU in %.1f s, kept for next time in %s\n",
+      static_cast<long long>(count), double(all) * 1e-9, KernelCache::default_folder().c_str());
+}
+
 [[gnu::noinline]] CUfunction load_function(const KernelFamily& family, uint64_t key, int device,
                                            uint64_t full) {
+  const auto start = std::chrono::steady_clock::now();
   const CachedKernel code = find_kernel(family.file, family.spell(key), device_info(device).arch());
+  if (code.compiled) tell_of_waiting(std::chrono::steady_clock::now() - start);
   std::lock_guard lock(load_mutex());
   if (CUfunction known = functions().find(full)) return known;  // another thread was faster
   bind(device);

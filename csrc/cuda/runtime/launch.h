@@ -58,6 +58,12 @@ void launch_together(const KernelFamily& family, uint64_t key, int device, Grid 
 inline constexpr int kThreads = 256;
 // Enough blocks to fill the GPU; the kernels stride over the rest.
 Grid blocks_for(int64_t threads, int device);
+// Queues an elementwise kernel for n elements.
+template <class... Args>
+void launch_each(const KernelFamily& family, uint64_t key, int device, int64_t n,
+                 const Args&... args) {
+  launch(family, key, device, blocks_for(n, device), {kThreads}, args...);
+}
 
 // Counters by which a kernel's blocks agree who comes last. Those of the thread's stream: kernels
 // of one stream do not overlap, so each finds them zero and leaves them so. In a captured graph,

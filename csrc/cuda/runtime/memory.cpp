@@ -360,6 +360,13 @@ void record_stream(const Storage& storage, Stream* stream) {
   note_use(storage.data(), stream);
 }
 
+bool is_recorded(const Storage& storage) {
+  Recorded& r = recorded();
+  if (r.count.load(std::memory_order_relaxed) == 0) return false;
+  std::lock_guard lock(r.mutex);
+  return r.streams.contains(storage.data());
+}
+
 Ref<Storage> allocate_pinned(size_t nbytes) {
   bind(check_device("pin_memory", -1));
   void* p = pinned().pool.allocate(nbytes).p;

@@ -67,6 +67,7 @@ RUSH_API bool expandable_segments();
 
 // The block is used by another stream, too: it is not handed out again before that is done.
 RUSH_API void record_stream(const Storage& storage, Stream* stream);
+RUSH_API bool is_recorded(const Storage& storage);
 
 struct PinnedMemoryStats {
   int64_t reserved, peak_reserved, reserves, releases;

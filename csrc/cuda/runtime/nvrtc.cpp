@@ -3,6 +3,7 @@
 #include <dlfcn.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -70,11 +71,20 @@ std::string log_of(Program program) {
 std::string nvrtc_missing() { return nvrtc().missing; }
 int nvrtc_version() { return nvrtc().version; }
 
-std::string kernel_source_folder() {
+namespace {
+// A folder beside the library.
+std::string folder_beside(const char* name) {
   Dl_info info;
-  internal_assert(dladdr(reinterpret_cast<void*>(&kernel_source_folder), &info) && info.dli_fname,
+  internal_assert(dladdr(reinterpret_cast<void*>(&folder_beside), &info) && info.dli_fname,
                   "the library does not find its own file");
-  return (std::filesystem::path(info.dli_fname).parent_path() / "csrc").string();
+  return (std::filesystem::path(info.dli_fname).parent_path() / name).string();
+}
+}  // namespace
+
+std::string kernel_source_folder() { return folder_beside("csrc"); }
+std::string kernel_bundle_folder() {
+  const char* own = std::getenv("RUSHLIGHT_KERNEL_BUNDLES");
+  return own && *own ? own : folder_beside("kernels");
 }
 
 const std::string& kernel_source_digest() {

@@ -29,6 +29,9 @@ RUSH_API CompiledKernels compile_source(const std::string& name, const std::stri
 
 // The folder with the kernels' sources, which travels with the library.
 RUSH_API std::string kernel_source_folder();
+// The folder with what came compiled, see kernel_bundle.h: RUSHLIGHT_KERNEL_BUNDLES, else beside the
+// sources. It may be missing.
+RUSH_API std::string kernel_bundle_folder();
 // All sources, one after the other: what a compiled kernel depends on.
 RUSH_API const std::string& kernel_source_digest();
 

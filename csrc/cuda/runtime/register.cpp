@@ -27,6 +27,7 @@ const bool g_registered = [] {
           },
       .record_stream = [](const Storage& storage,
                           DeviceStream* stream) { record_stream(storage, own(stream)); },
+      .is_recorded = is_recorded,
       .is_capturing = is_capturing_on,
       .refuse_capture = refuse_capture,
       .note_wait = note_wait,

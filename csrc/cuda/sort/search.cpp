@@ -39,8 +39,8 @@ void search_sorted(const char*, const Tensor& sorted, const Tensor& values, cons
                         rows ? values.sizes().back() : 0,
                         right};
   const int device = values.device().index;
-  launch(kSearch, key_for(Kernel::SearchSorted, sorted.dtype(), out.dtype()), device,
-         blocks_for(args.n, device), {kThreads}, args);
+  launch_each(kSearch, key_for(Kernel::SearchSorted, sorted.dtype(), out.dtype()), device, args.n,
+              args);
 }
 
 void histogram(const char*, const Tensor& x, const Tensor& weights, const Tensor& edges, bool even,
@@ -50,9 +50,9 @@ void histogram(const char*, const Tensor& x, const Tensor& weights, const Tensor
       x.numel(),      x.data(), data_or_null(weights), edges.data<double>(), counts.data<double>(),
       counts.numel(), even};
   const int device = x.device().index;
-  launch(kSearch,
-         key_for(weights.defined() ? Kernel::HistogramWeighted : Kernel::Histogram, x.dtype()),
-         device, blocks_for(args.n, device), {kThreads}, args);
+  launch_each(kSearch,
+              key_for(weights.defined() ? Kernel::HistogramWeighted : Kernel::Histogram, x.dtype()),
+              device, args.n, args);
 }
 
 void bincount(const Tensor& x, const Tensor& weights, const Tensor& counts) {
@@ -60,8 +60,7 @@ void bincount(const Tensor& x, const Tensor& weights, const Tensor& counts) {
   const CountArgs args{x.numel(), x.data<i64>(), data_or_null(weights), counts.data(),
                        counts.numel()};
   const int device = x.device().index;
-  launch(kSearch, key_for(Kernel::CountValues, counts.dtype()), device, blocks_for(args.n, device),
-         {kThreads}, args);
+  launch_each(kSearch, key_for(Kernel::CountValues, counts.dtype()), device, args.n, args);
 }
 
 const bool registered = [] {

@@ -179,8 +179,7 @@ void select(const char*, const Tensor& x, Rank rank, int64_t k, const Tensor& va
                       k,
                       i32(rank)};
   const int device = x.device().index;
-  launch(kSelect, kPickRows | uint64_t(x.dtype()), device, blocks_for(rows.count, device),
-         {kThreads}, args);
+  launch_each(kSelect, kPickRows | uint64_t(x.dtype()), device, rows.count, args);
 }
 
 void mode(const char*, const Tensor& x, const Tensor& values, const Tensor& indices) {
@@ -201,8 +200,7 @@ void mode(const char*, const Tensor& x, const Tensor& values, const Tensor& indi
   const int device = x.device().index;
   launch(kSelect, kModeRuns | uint64_t(x.dtype()), device,
          {unsigned(segments), unsigned(std::min<int64_t>(rows.count, 65535))}, {kThreads}, args);
-  launch(kSelect, kModeJoin | uint64_t(x.dtype()), device, blocks_for(rows.count, device),
-         {kThreads}, args);
+  launch_each(kSelect, kModeJoin | uint64_t(x.dtype()), device, rows.count, args);
 }
 
 const bool registered = [] {

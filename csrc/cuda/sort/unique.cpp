@@ -23,8 +23,7 @@ void mark_runs(const Tensor& slices, int64_t count, const Tensor& order, const T
   const int device = slices.device().index;
   const RunArgs args{count, slices.numel() / count, slices.data(),
                      order.defined() ? order.data<i64>() : nullptr, starts.data<bool>()};
-  launch(kDistinct, kMarkRuns | uint64_t(slices.dtype()), device, blocks_for(count, device),
-         {kThreads}, args);
+  launch_each(kDistinct, kMarkRuns | uint64_t(slices.dtype()), device, count, args);
 }
 
 // Counting the runs is the only wait.
@@ -58,8 +57,7 @@ void sort_slices(const char* op, const Tensor& slices, int64_t count, const Tens
   for (int64_t width = 1; width < count; width *= 2) {
     const MergeArgs args{count,         slices.numel() / count, width,
                          slices.data(), from.data<i64>(),       to.data<i64>()};
-    launch(kDistinct, kMergeSlices | uint64_t(slices.dtype()), device, blocks_for(count, device),
-           {kThreads}, args);
+    launch_each(kDistinct, kMergeSlices | uint64_t(slices.dtype()), device, count, args);
     std::swap(from, to);
   }
   if (!from.is_same(order)) copy(from, order, false);

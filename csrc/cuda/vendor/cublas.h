@@ -26,7 +26,7 @@ enum PreferenceAttribute : int {
   kAlignmentC = 7,
   kAlignmentD = 8,
 };
-enum Epilogue : int { kDefaultEpilogue = 1, kBiasEpilogue = 4 };
+enum Epilogue : int { kDefaultEpilogue = 1, kBiasEpilogue = 4, kReluBiasEpilogue = 6 };
 
 struct Algorithm {
   uint64_t data[8];

@@ -61,4 +61,7 @@ struct AttentionLoops {
 };
 inline constinit DeviceTable<AttentionLoops> attention_loops;
 
+// Would a fused kernel of the device take such a call?
+RUSH_API bool takes_attention(const Tensor& query, const AttentionCase& c);
+
 }  // namespace rush

@@ -18,15 +18,6 @@ struct CrossEntropyCall {
   bool scores;  // or log-probabilities
 };
 
-// Connectionist temporal classification (Graves et al., 2006): the probability of a sequence of
-// labels, summed over all its alignments with the time steps. The labels of sample b are
-// targets[first[b] .. first[b] + target[b]).
-struct CtcLengths {
-  IntList input, target;
-  const int64_t* first;
-  int64_t blank;
-};
-
 struct LossLoops {
   // Of input and target, element by element. `parameter`: see LossFn.
   void (*element)(LossFn, const Tensor& x, const Tensor& target, double parameter,
@@ -49,18 +40,30 @@ struct LossLoops {
                                  const Tensor& weights, const Tensor& gx) = nullptr;
   // May gx lie as x does, in any order of dims? Else it is contiguous.
   bool cross_entropy_keeps_order = false;
+};
+inline constinit DeviceTable<LossLoops> loss_loops;
 
+// Connectionist temporal classification (Graves et al., 2006): the probability of a sequence of
+// labels, summed over all its alignments with the time steps. The labels of sample b are
+// targets[first[b] .. first[b] + target[b]).
+struct CtcLengths {
+  IntList input, target;
+  const int64_t* first;
+  int64_t blank;
+};
+
+struct CtcLoops {
   // log_probs (time, batch, classes), float32 or float64, and targets, int64. Writes loss (batch)
   // and log_alpha (batch, time, 2 * longest target + 1). A label out of range raises, perhaps
   // later.
-  void (*ctc)(const Tensor& log_probs, const Tensor& targets, const CtcLengths& lengths,
-              const Tensor& loss, const Tensor& log_alpha) = nullptr;
+  void (*loss)(const Tensor& log_probs, const Tensor& targets, const CtcLengths& lengths,
+               const Tensor& loss, const Tensor& log_alpha) = nullptr;
   // The gradient of each loss, as it passes through the log_softmax before it: probability minus
   // posterior. zero_infinity: zeros where the loss is infinite, instead of NaN.
-  void (*ctc_backward)(const Tensor& log_probs, const Tensor& targets, const CtcLengths& lengths,
-                       const Tensor& loss, const Tensor& log_alpha, bool zero_infinity,
-                       const Tensor& gx) = nullptr;
+  void (*backward)(const Tensor& log_probs, const Tensor& targets, const CtcLengths& lengths,
+                   const Tensor& loss, const Tensor& log_alpha, bool zero_infinity,
+                   const Tensor& gx) = nullptr;
 };
-inline constinit DeviceTable<LossLoops> loss_loops;
+inline constinit DeviceTable<CtcLoops> ctc_loops;
 
 }  // namespace rush

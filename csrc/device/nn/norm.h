@@ -31,7 +31,7 @@ struct NormLoops {
                               const Tensor& mean, const Tensor& var, double eps, const Tensor& gx,
                               const Tensor& gw, const Tensor& gb) = nullptr;
 
-  // (batch, channels, ...), contiguous; mean and rstd are (batch, groups).
+  // The same for groups of channels; mean and rstd are (batch, groups).
   void (*group_norm)(const Tensor& x, const Tensor& weight, const Tensor& bias, int64_t groups,
                      double eps, const Tensor& y, const Tensor& mean, const Tensor& rstd) = nullptr;
   void (*group_norm_backward)(const Tensor& g, const Tensor& x, const Tensor& weight,

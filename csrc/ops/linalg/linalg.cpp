@@ -5,6 +5,7 @@
 
 #include "device/index.h"
 #include "device/runtime.h"
+#include "ops/framework/differentiated.h"
 #include "ops/framework/op_name.h"
 #include "ops/linalg_ops.h"
 #include "ops/linalg_spectral_ops.h"
@@ -221,7 +222,7 @@ namespace {
 
 // A^-H b, from the factors, or by a new system where the result is to be differentiated.
 Tensor adjoint_solve(const Tensor& A, const Tensor& LU, const Tensor& pivots, const Tensor& b) {
-  if (grad_enabled()) return std::get<0>(_solve_ex(mH(A), b));
+  if (is_differentiated(A, b)) return std::get<0>(_solve_ex(mH(A), b));
   return _lu_solve(LU, pivots, b, true);
 }
 

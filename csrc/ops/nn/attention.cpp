@@ -8,6 +8,7 @@
 #include <cmath>
 
 #include "ops/framework/data.h"
+#include "ops/framework/differentiated.h"
 #include "ops/framework/op.h"
 #include "ops/framework/operators.h"
 
@@ -22,6 +23,10 @@ constinit std::atomic<uint32_t> g_backends{kMathAttention | kFlashAttention | kE
 
 uint32_t attention_backends() { return g_backends.load(std::memory_order_relaxed); }
 void set_attention_backends(uint32_t bits) { g_backends.store(bits, std::memory_order_relaxed); }
+bool takes_attention(const Tensor& query, const AttentionCase& c) {
+  const auto takes = attention_loops(query).takes;
+  return takes && takes(c);
+}
 
 namespace {
 
@@ -275,7 +280,7 @@ struct FlashAttention {
     const Tensor& g = grads[0];
     Grads out(4);
     if (!g.defined()) return out;
-    if (!grad_enabled() && !any_batched({&g, &q, &k, &v, &mask})) {
+    if (!is_differentiated(g, q, k, v, mask) && !any_batched({&g, &q, &k, &v, &mask})) {
       auto [gq, gk, gv] = _flash_attention_backward(g, q, k, v, c.out(0), c.out(1), mask, scale,
                                                     causal, dropout, seed, call);
       if (c.wants(0)) out[0] = gq;
@@ -377,7 +382,7 @@ struct PackedAttention {
                     int64_t seed, int64_t call) {
     const Tensor& g = grads[0];
     if (!g.defined()) return Grads(2);
-    if (!grad_enabled() && !any_batched({&g, &qkv, &mask}))
+    if (!is_differentiated(g, qkv, mask) && !any_batched({&g, &qkv, &mask}))
       return {_packed_attention_backward(g, qkv, c.out(0), c.out(1), mask, heads, batch_first,
                                          scale, causal, dropout, seed, call),
               Tensor()};

@@ -1,29 +1,29 @@
 // Cross entropy by class index, and nll_loss: log_softmax, look-up and reduction in one pass
 // forward and one backward. Where the backward pass is itself differentiated, the same formula over
 // ops takes its place.
+#include "ops/nn/cross_entropy.h"
+
 #include <algorithm>
 
 #include "core/shape.h"
 #include "device/nn/loss.h"
 #include "ops/framework/data.h"
-#include "ops/framework/op.h"
+#include "ops/framework/dying.h"
 #include "ops/framework/operators.h"
+#include "ops/linear_cross_entropy_ops.h"
 
 namespace rush {
-
-namespace {
-
-enum Reduction : int64_t { kNone = 0, kMean = 1, kSum = 2 };
 
 Tensor weight_in(const Tensor& weight, DType dtype) {
   if (!weight.defined()) return weight;
   return contiguous_data(weight.dtype() == dtype ? weight : convert_data(weight, dtype));
 }
 
-// A 0-d target may come from the host.
 Tensor labels_on(const Tensor& out, const Tensor& target) {
   return contiguous_data(placed(target, out.device()));
 }
+
+namespace {
 
 // The formulas over ops.
 struct Composed {
@@ -40,7 +40,58 @@ struct Composed {
 };
 Tensor by_class(const Tensor& weight) { return reshape(weight, Dims{1, weight.numel(), 1}); }
 
+// May the gradient of x be written into x?
+bool takes_gradient(const Tensor& x) {
+  return (x.is_contiguous() || loss_loops(x).cross_entropy_keeps_order) && may_overwrite_saved(x);
+}
+
 }  // namespace
+
+std::pair<Tensor, Tensor> composed_cross_entropy_gradients(const Tensor& g, const Tensor& x,
+                                                           const Tensor& target,
+                                                           const Tensor& weight,
+                                                           const CrossEntropyRule& rule,
+                                                           bool wants_scores, bool wants_weight) {
+  const Composed n(x, target, rule.ignore_index);
+  const double even = rule.smoothing / double(x.sizes()[1]);
+  // The mean divides by the weights of the targets, which depend on the weight.
+  const Tensor per_class = weight.defined() ? by_class(weight) : Tensor();
+  Tensor sum_w =
+      weight.defined() ? sum(n.one_hot * per_class, std::nullopt) : sum(n.counts, std::nullopt);
+  // Where nothing counts, the loss is NaN, but its gradient zero.
+  sum_w = masked_fill(sum_w, eq(sum_w, wrap_number(0)), wrap_number(1));
+  Tensor own = rule.reduction == kMean ? g / sum_w : g;  // of each position
+  if (rule.reduction == kNone) own = unsqueeze(own, 1);
+  Tensor goal = n.one_hot * Scalar(1 - rule.smoothing);
+  if (rule.smoothing > 0) goal = goal + n.counts * Scalar(even);
+  const Tensor share = weight.defined() ? goal * per_class : goal;
+  std::pair<Tensor, Tensor> out;
+  if (wants_scores) {
+    out.first =
+        rule.scores ? own * (softmax(x, 1) * sum(share, Dims{1}, true) - share) : -(own * share);
+  }
+  if (wants_weight) {
+    const Tensor logs = rule.scores ? log_softmax(x, 1) : x;
+    out.second = -sum(own * goal * logs, Dims{0, 2});
+    // L = sum / sum_w: the second part of the quotient's derivative.
+    if (rule.reduction == kMean)
+      out.second = out.second + sum(goal * logs * per_class, std::nullopt) * own / sum_w *
+                                    sum(n.one_hot, Dims{0, 2});
+  }
+  return out;
+}
+
+void check_targets_and_weight(const char* op, const Tensor& input, const Tensor& target,
+                              const Dims& expected, const Tensor& weight, int64_t classes) {
+  check_shape(target.sizes() == expected || (input.dim() == 1 && target.numel() == 1), op,
+              "for an input of shape ", input.sizes(),
+              " the target of class indices must have shape ", expected, ", got ", target.sizes());
+  check_dtype(target.dtype() == DType::Int64 || target.dtype() == DType::UInt8, op,
+              "class indices must be int64 or uint8, got ", target.dtype());
+  check_shape(!weight.defined() || weight.sizes() == Dims{classes}, op,
+              "the weight must have one number for each of the ", classes, " classes, got shape ",
+              weight.defined() ? weight.sizes() : Dims{});
+}
 
 struct CrossEntropyBackward {
   static constexpr const char* name = "cross_entropy_backward";
@@ -60,12 +111,9 @@ struct CrossEntropyBackward {
   }
 };
 
-struct CrossEntropyForward {
+struct CrossEntropyForward : ComparesWithTargets {
   static constexpr const char* name = "cross_entropy";
   static constexpr uint32_t non_differentiable = 0b110;
-  static constexpr bool takes_undefined = true;
-  static constexpr bool may_fail = true;  // a target out of range
-  static constexpr bool any_device = true;
   static std::array<Spec, 3> check(const Tensor& x, const Tensor& target, const Tensor&,
                                    int64_t reduction, int64_t, double, bool scores,
                                    std::optional<DType> dtype) {
@@ -91,7 +139,12 @@ struct CrossEntropyForward {
                     bool scores, std::optional<DType> dtype) {
     const Tensor& g = grads[0];
     if (!g.defined()) return Grads(3);
-    if (!grad_enabled() && !c.wants(2)) {
+    if (!is_differentiated(g, x, weight) && !c.wants(2)) {
+      if (takes_gradient(x)) {
+        _cross_entropy_backward_(x, g, target, weight, c.out(1), c.out(2), reduction, ignore,
+                                 smoothing, scores);
+        return {in_memory_of(x), Tensor(), Tensor()};
+      }
       return {_cross_entropy_backward(g, x, target, weight, c.out(1), c.out(2), reduction, ignore,
                                       smoothing, scores),
               Tensor(), Tensor()};
@@ -101,32 +154,9 @@ struct CrossEntropyForward {
       return grad(c, grads, cast(x, *dtype), target, weight, reduction, ignore, smoothing, scores,
                   std::nullopt);
     }
-    const Composed n(x, target, ignore);
-    const double even = smoothing / double(x.sizes()[1]);
-    // The mean divides by the weights of the targets, which depend on the weight.
-    const Tensor per_class = weight.defined() ? by_class(weight) : Tensor();
-    Tensor sum_w =
-        weight.defined() ? sum(n.one_hot * per_class, std::nullopt) : sum(n.counts, std::nullopt);
-    // Where nothing counts, the loss is NaN, but its gradient zero.
-    sum_w = masked_fill(sum_w, eq(sum_w, wrap_number(0)), wrap_number(1));
-    Tensor own = reduction == kMean ? g / sum_w : g;  // of each position
-    if (reduction == kNone) own = unsqueeze(own, 1);
-    Tensor goal = n.one_hot * Scalar(1 - smoothing);
-    if (smoothing > 0) goal = goal + n.counts * Scalar(even);
-    const Tensor share = weight.defined() ? goal * per_class : goal;
-    Grads out(3);
-    if (c.wants(0)) {
-      out[0] = scores ? own * (softmax(x, 1) * sum(share, Dims{1}, true) - share) : -(own * share);
-    }
-    if (c.wants(2)) {
-      const Tensor logs = scores ? log_softmax(x, 1) : x;
-      out[2] = -sum(own * goal * logs, Dims{0, 2});
-      // L = sum / sum_w: the second part of the quotient's derivative.
-      if (reduction == kMean)
-        out[2] = out[2] + sum(goal * logs * per_class, std::nullopt) * own / sum_w *
-                              sum(n.one_hot, Dims{0, 2});
-    }
-    return out;
+    auto [scores_grad, weight_grad] = composed_cross_entropy_gradients(
+        g, x, target, weight, {reduction, ignore, smoothing, scores}, c.wants(0), c.wants(2));
+    return {std::move(scores_grad), Tensor(), std::move(weight_grad)};
   }
 };
 
@@ -147,15 +177,8 @@ struct NllLoss {
       for (size_t d = 1; d + 1 < expected.size(); ++d) expected[d] = expected[d + 1];
       expected.resize(uint32_t(x.dim() - 1));
     }
-    check_shape(given.sizes() == expected || (x.dim() == 1 && given.numel() == 1), op,
-                "for an input of shape ", x.sizes(),
-                " the target of class indices must have shape ", expected, ", got ", given.sizes());
-    check_dtype(given.dtype() == DType::Int64 || given.dtype() == DType::UInt8, op,
-                "class indices must be int64 or uint8, got ", given.dtype());
     const int64_t classes = x.sizes()[x.dim() > 1 ? 1 : 0];
-    check_shape(!weight.defined() || weight.sizes() == Dims{classes}, op,
-                "the weight must have one number for each of the ", classes, " classes, got shape ",
-                weight.defined() ? weight.sizes() : Dims{});
+    check_targets_and_weight(op, x, given, expected, weight, classes);
     common_device(op, {&x, &given, &weight});
     const Tensor target = given.dtype() == DType::Int64 ? given : cast(given, DType::Int64);
     const int64_t batch = x.dim() > 1 ? x.sizes()[0] : 1;

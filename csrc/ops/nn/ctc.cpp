@@ -59,7 +59,7 @@ struct CtcLoss {
                   IntList target_lengths, int64_t blank, bool, const Tensor& loss,
                   const Tensor& log_alpha) {
     const std::vector<int64_t> first = beginnings(targets, target_lengths);
-    loss_loops(x).ctc(contiguous_data(x), contiguous_data(placed(targets, x.device())),
+    ctc_loops(x).loss(contiguous_data(x), contiguous_data(placed(targets, x.device())),
                       {input_lengths, target_lengths, first.data(), blank}, loss, log_alpha);
   }
   static constexpr uint32_t needs[] = {in(0) | in(1) | kOut, 0};
@@ -85,9 +85,9 @@ struct CtcLossBackward {
                   IntList target_lengths, int64_t blank, bool zero_infinity, const Tensor& loss,
                   const Tensor& log_alpha, const Tensor& out) {
     const std::vector<int64_t> first = beginnings(targets, target_lengths);
-    loss_loops(x).ctc_backward(contiguous_data(x), contiguous_data(placed(targets, x.device())),
-                               {input_lengths, target_lengths, first.data(), blank}, loss,
-                               log_alpha, zero_infinity, out);
+    ctc_loops(x).backward(contiguous_data(x), contiguous_data(placed(targets, x.device())),
+                          {input_lengths, target_lengths, first.data(), blank}, loss, log_alpha,
+                          zero_infinity, out);
   }
 };
 

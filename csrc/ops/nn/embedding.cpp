@@ -3,6 +3,7 @@
 #include "device/nn/embedding.h"
 
 #include "ops/framework/data.h"
+#include "ops/framework/differentiated.h"
 #include "ops/framework/op.h"
 #include "ops/framework/operators.h"
 
@@ -146,7 +147,7 @@ struct EmbeddingBag {
                              masked_fill(g, empty, wrap_number(0)));
       return out;
     }
-    if (!grad_enabled()) {
+    if (!is_differentiated(g, weight, by)) {
       if (c.wants(0))
         out[0] = _embedding_bag_backward(g, indices, bounds, mode, by, padding_idx, c.out(1),
                                          c.sizes(0)[0]);

@@ -4,6 +4,7 @@
 
 #include "device/nn/image.h"
 #include "ops/framework/data.h"
+#include "ops/framework/differentiated.h"
 #include "ops/framework/op.h"
 #include "ops/framework/operators.h"
 
@@ -185,7 +186,7 @@ struct GridSampler {
   static constexpr uint32_t needs[] = {in(0) | in(1), in(0) | in(1)};
   static Grads grad(const Ctx& c, const Tensor& g, const Tensor& x, const Tensor& grid,
                     int64_t mode, int64_t padding, bool align) {
-    if (grad_enabled())
+    if (is_differentiated(g, x, grid))
       return WrittenOut(g, x, grid, mode, padding, align).gradients(c.wants(0), c.wants(1));
     auto [gx, gg] =
         _grid_sampler_backward(g, x, grid, mode, padding, align, c.wants(0), c.wants(1));

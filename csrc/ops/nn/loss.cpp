@@ -3,6 +3,7 @@
 #include "device/nn/loss.h"
 
 #include "ops/framework/data.h"
+#include "ops/framework/differentiated.h"
 #include "ops/framework/op.h"
 #include "ops/framework/operators.h"
 
@@ -90,7 +91,7 @@ struct ElementLoss {
     const Scalar share(reduction == kMean ? 1 / double(x.numel()) : 1.0);
     const bool logits = fn == LossFn::BinaryLogits, distance = !logits && fn != LossFn::Binary;
     Tensor gx, gt;
-    if (!grad_enabled() && (c.wants(0) || distance))
+    if (!is_differentiated(g, x, t) && (c.wants(0) || distance))
       gx = _element_loss_backward(g, x, t, kind, parameter, reduction);
     else if (c.wants(0) || distance)
       gx = slope(fn, x, t, parameter) * (g * share);

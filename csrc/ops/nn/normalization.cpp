@@ -5,7 +5,9 @@
 
 #include "device/nn/norm.h"
 #include "ops/framework/data.h"
+#include "ops/framework/differentiated.h"
 #include "ops/framework/op.h"
+#include "ops/framework/op_name.h"
 #include "ops/framework/operators.h"
 
 namespace rush {
@@ -89,27 +91,31 @@ namespace {
 
 Spec channel_spec(const Tensor& x, DType dtype) { return {Dims{x.sizes()[1]}, dtype, x.device()}; }
 
-}  // namespace
-
-struct BatchNormBackward {
-  static constexpr const char* name = "native_batch_norm_backward";
-  static constexpr bool any_layout = true;
-  static constexpr bool any_device = true;
-  static constexpr bool differentiable = false;  // only called where no graph is wanted
+// The gradients of an image, a weight and a bias, only called where no graph is wanted. Beside the
+// statistics comes a number: the eps of batch_norm, the groups of group_norm.
+template <OpName N, class Number, auto loop>
+struct ImageNormBackward : RunsAnywhere {
+  static constexpr const char* name = N.text;
+  static constexpr bool differentiable = false;
   static std::array<Spec, 3> check(const Tensor&, const Tensor& x, const Tensor& weight,
-                                   const Tensor&, const Tensor&, double) {
+                                   const Tensor&, const Tensor&, Number) {
     const Spec vector = channel_spec(x, weight.defined() ? weight.dtype() : x.dtype());
     return {Spec{x.sizes(), x.dtype(), x.device(), image_strides(x)}, vector, vector};
   }
   static void run(const Tensor& g, const Tensor& x, const Tensor& weight, const Tensor& mean,
-                  const Tensor& var, double eps, const Tensor& gx, const Tensor& gw,
+                  const Tensor& spread, Number number, const Tensor& gx, const Tensor& gw,
                   const Tensor& gb) {
     if (x.numel() == 0) return fill_data(gw, 0), fill_data(gb, 0);
     const Tensor image = as_image(x);
-    norm_loops(x).batch_norm_backward(lying_like(image, g), image, flat(weight), mean, var, eps, gx,
-                                      gw, gb);
+    (norm_loops(x).*loop)(lying_like(image, g), image, flat(weight), mean, spread, number, gx, gw,
+                          gb);
   }
 };
+
+}  // namespace
+
+struct BatchNormBackward
+    : ImageNormBackward<"native_batch_norm_backward", double, &NormLoops::batch_norm_backward> {};
 
 namespace {
 
@@ -150,7 +156,7 @@ struct BatchNorm_ : KeepsStatistics {
       out[2] = sum(g, channel_dims(g));
       return out;
     }
-    if (!grad_enabled()) {
+    if (!is_differentiated(g, x, weight)) {
       auto [gx, gw, gb] = _batch_norm_backward(g, x, weight, c.out(1), c.out(2), eps);
       if (c.wants(0)) out[0] = gx;
       if (c.wants(1)) out[1] = gw;
@@ -189,7 +195,7 @@ struct BatchNormEval {
     const Dims dims = channel_dims(g);
     const Tensor rstd = rsqrt(var + Scalar(eps)), scale = scaled(rstd, weight);
     if (c.wants(0)) out[0] = g * per_channel(scale, g);
-    if (!grad_enabled() && c.wants(1) && c.wants(2) && mean.is_contiguous() &&
+    if (!is_differentiated(g, x, mean, var) && c.wants(1) && c.wants(2) && mean.is_contiguous() &&
         var.is_contiguous()) {
       // The same sums as in training, from one pass over both.
       auto [unused, gw, gb] = _batch_norm_backward(g, x, weight, mean, var, eps);
@@ -209,27 +215,12 @@ struct BatchNormEval {
 // --- group_norm
 // -----------------------------------------------------------------------------------
 
-struct GroupNormBackward {
-  static constexpr const char* name = "native_group_norm_backward";
-  static constexpr bool any_device = true;
-  static constexpr bool differentiable = false;
-  static std::array<Spec, 3> check(const Tensor&, const Tensor& x, const Tensor& weight,
-                                   const Tensor&, const Tensor&, int64_t) {
-    const Spec vector{Dims{x.sizes()[1]}, weight.defined() ? weight.dtype() : x.dtype(),
-                      x.device()};
-    return {Spec{x.sizes(), x.dtype(), x.device()}, vector, vector};
-  }
-  static void run(const Tensor& g, const Tensor& x, const Tensor& weight, const Tensor& mean,
-                  const Tensor& rstd, int64_t groups, const Tensor& gx, const Tensor& gw,
-                  const Tensor& gb) {
-    if (x.numel() == 0) return fill_data(gw, 0), fill_data(gb, 0);
-    norm_loops(x).group_norm_backward(contiguous_data(g), contiguous_data(x), flat(weight), mean,
-                                      rstd, groups, gx, gw, gb);
-  }
-};
+struct GroupNormBackward
+    : ImageNormBackward<"native_group_norm_backward", int64_t, &NormLoops::group_norm_backward> {};
 
 struct GroupNorm_ : KeepsStatistics {
   static constexpr const char* name = "native_group_norm";
+  static constexpr bool any_layout = true;
   static std::array<Spec, 3> check(const Tensor& x, const Tensor&, const Tensor&, int64_t groups,
                                    double) {
     const Spec stats{Dims{x.sizes()[0], groups}, compute_type(x.dtype()), x.device()};
@@ -238,10 +229,7 @@ struct GroupNorm_ : KeepsStatistics {
   static void run(const Tensor& x, const Tensor& weight, const Tensor& bias, int64_t groups,
                   double eps, const Tensor& out, const Tensor& mean, const Tensor& rstd) {
     if (x.numel() == 0) return fill_data(mean, 0), fill_data(rstd, 0);
-    const Tensor y = out.is_contiguous() ? out : make_tensor(x.sizes(), x.dtype(), x.device());
-    norm_loops(x).group_norm(contiguous_data(x), flat(weight), flat(bias), groups, eps, y, mean,
-                             rstd);
-    if (!y.is_same(out)) copy_data(out, y);
+    norm_loops(x).group_norm(as_image(x), flat(weight), flat(bias), groups, eps, out, mean, rstd);
   }
   static constexpr uint32_t needs[] = {in(0) | in(1) | result(1) | result(2),
                                        in(0) | in(1) | result(1) | result(2), 0};
@@ -251,7 +239,7 @@ struct GroupNorm_ : KeepsStatistics {
     if (!g.defined()) return Grads(3);
     const Dims dims = channel_dims(g);
     if (!c.wants(0) && !c.wants(1)) return {Tensor(), Tensor(), sum(g, dims)};
-    if (!grad_enabled()) {
+    if (!is_differentiated(g, x, weight)) {
       auto [gx, gw, gb] = _group_norm_backward(g, x, weight, c.out(1), c.out(2), groups);
       return {c.wants(0) ? gx : Tensor(), c.wants(1) ? gw : Tensor(), c.wants(2) ? gb : Tensor()};
     }
@@ -332,7 +320,7 @@ struct RowNorm : KeepsStatistics {
     const Tensor& g = grads[0];
     if (!g.defined()) return Grads(3);
     if (!c.wants(0) && !c.wants(1)) return {Tensor(), Tensor(), sum_leading(g, dims)};
-    if (!grad_enabled()) {
+    if (!is_differentiated(g, x, weight)) {
       auto [gx, gw, gb] = _row_norm_backward(g, x, weight, c.out(1), c.out(2), dims, centred);
       return {c.wants(0) ? gx : Tensor(), c.wants(1) ? gw : Tensor(), c.wants(2) ? gb : Tensor()};
     }
@@ -486,12 +474,13 @@ struct InstanceNorm {
     auto [y, mean_of, rstd] = _group_norm(wide, p.weight, p.bias, x.sizes()[1], eps);
     if (x.numel() > 0 && (running_mean.defined() || running_var.defined())) {
       NoGradGuard no_grad;
-      const Tensor rows = flatten(widened(x), 2, -1);
+      Dims points;
+      for (int64_t d = 2; d < x.dim(); ++d) points.push_back(d);
       move_towards(running_mean, mean(mean_of, IntList(Dims{0}), false, std::nullopt), momentum);
-      move_towards(running_var,
-                   mean(var(rows, IntList(Dims{2}), Scalar(1), false), IntList(Dims{0}), false,
-                        std::nullopt),
-                   momentum);
+      move_towards(
+          running_var,
+          mean(var(widened(x), points, Scalar(1), false), IntList(Dims{0}), false, std::nullopt),
+          momentum);
     }
     return narrowed(contiguous(y, MemoryFormat::Contiguous), x.dtype());
   }

@@ -32,7 +32,9 @@ Spec resized(const Tensor& x, int64_t dim, int64_t size) {
   Dims sizes = x.sizes();
   sizes[size_t(dim)] = size;
   return {sizes, x.dtype(), x.device(),
-          is_dense(x.sizes(), x.strides()) ? preserved_strides(sizes, x.strides()) : Dims{}};
+          !x.is_contiguous() && is_dense(x.sizes(), x.strides())
+              ? preserved_strides(sizes, x.strides())
+              : Dims{}};
 }
 
 // Along one dim. Each of the two ops is the other's gradient.
@@ -40,6 +42,7 @@ template <OpName N, auto adjoint>
 struct ResampleAlong {
   static constexpr const char* name = N.text;
   static constexpr bool any_device = true;
+  static constexpr bool any_layout = true;
   static Grads grad(const Ctx& c, const Tensor& g, const Tensor&, int64_t dim, int64_t,
                     std::string_view mode, bool align, double scale) {
     const int64_t size = c.sizes(0)[size_t(wrap_dim(name, dim, g.dim()))];
@@ -83,6 +86,7 @@ struct ResampleBackward : ResampleAlong<"interpolate_backward", _resample> {
 struct ResampleImage {
   static constexpr const char* name = "interpolate";
   static constexpr bool any_device = true;
+  static constexpr bool any_layout = true;
   static Spec check(const Tensor& x, IntList size, std::string_view mode, bool,
                     std::span<const double> scales) {
     const int64_t dims = x.dim() - 2;

@@ -7,110 +7,20 @@
 #include <vector>
 
 #include "core/interrupt.h"
+#include "device/lists.h"
 #include "device/runtime.h"
 #include "ops/framework/data.h"
 #include "ops/framework/op.h"
 #include "ops/ops.h"
 #include "ops/optim/optimizer_rules.h"
+#include "ops/optim/uses.h"
 
 namespace rush {
 namespace {
 
-// Notices tensors that share a storage, at the cost of one hash per tensor.
-class StorageSet {
- public:
-  explicit StorageSet(size_t most) {
-    size_t size = 16;
-    while (size < 2 * most) size *= 2;
-    slots_.assign(size, nullptr);
-  }
-  // False when it was there before.
-  bool add(const Tensor& t) {
-    if (t.numel() == 0) return true;
-    const Storage* key = t.storage().get();
-    size_t at = (reinterpret_cast<uintptr_t>(key) >> 4) * 0x9e3779b97f4a7c15u >> 20;
-    for (;; ++at) {
-      const Storage*& slot = slots_[at & (slots_.size() - 1)];
-      if (slot == key) return false;
-      if (!slot) {
-        slot = key;
-        return true;
-      }
-    }
-  }
-  bool has(const Tensor& t) const {
-    const Storage* key = t.storage().get();
-    size_t at = (reinterpret_cast<uintptr_t>(key) >> 4) * 0x9e3779b97f4a7c15u >> 20;
-    for (;; ++at) {
-      const Storage* slot = slots_[at & (slots_.size() - 1)];
-      if (!slot || slot == key) return slot != nullptr;
-    }
-  }
-
- private:
-  std::vector<const Storage*> slots_;
-};
-
-struct Use {
-  const Tensor* tensor;
-  bool written;
-  const char *begin, *end;  // the bytes from the first to the last element
-};
-
-Use use_of(const Tensor& t, bool written) {
-  int64_t low = 0, high = 0;
-  for (int64_t d = 0; d < t.dim(); ++d) {
-    const int64_t reach = (t.sizes()[size_t(d)] - 1) * t.strides()[size_t(d)];
-    (reach < 0 ? low : high) += reach;
-  }
-  const char* data = t.data<char>();
-  return {&t, written, data + low * t.element_size(), data + (high + 1) * t.element_size()};
-}
-
-// Raises when memory that is written is also read or written through another tensor. The same
-// parameter twice is allowed, for PyTorch allows it: true then, and the steps must come in turn.
-bool check_uses(const char* op, TensorList params, TensorList grads, TensorList states) {
-  StorageSet written(params.size() + states.size());
-  bool shared = false;
-  for (const Tensor& t : params) shared |= !written.add(t);
-  for (const Tensor& t : states) shared |= !written.add(t);
-  for (const Tensor& t : grads) shared = shared || (t.numel() != 0 && written.has(t));
-  if (!shared) return false;
-
-  std::vector<Use> uses;
-  auto collect = [&](TensorList list, bool is_written) {
-    for (const Tensor& t : list) {
-      if (t.numel() != 0) uses.push_back(use_of(t, is_written));
-    }
-  };
-  collect(params, true);
-  collect(states, true);
-  collect(grads, false);
-  std::sort(uses.begin(), uses.end(),
-            [](const Use& a, const Use& b) { return std::less<>()(a.begin, b.begin); });
-  bool repeated = false;
-  for (size_t i = 0; i < uses.size(); ++i) {
-    for (size_t k = i + 1; k < uses.size() && uses[k].begin < uses[i].end; ++k) {
-      const Use &a = uses[i], &b = uses[k];
-      if (!a.written && !b.written) continue;
-      if (a.written && b.written && a.tensor->is_same(*b.tensor)) {
-        repeated = true;
-        continue;
-      }
-      rush::check(overlap(*a.tensor, *b.tensor) == Overlap::No, ErrorKind::Runtime, op,
-                  "two of the parameters, gradients and states (shapes ", a.tensor->sizes(),
-                  " and ", b.tensor->sizes(),
-                  ") share memory, so that a step of one would change the other; clone() one, or "
-                  "give only one of them to the optimiser");
-    }
-  }
-  return repeated;
-}
-
 bool same_flat_layout(const Tensor& a, const Tensor& b) {
   return (a.is_contiguous() && b.is_contiguous()) || a.strides() == b.strides();
 }
-bool is_flat(const Tensor& t) { return t.is_contiguous() || is_dense(t.sizes(), t.strides()); }
 
 void check_fits(const char* op, const char* what, size_t i, const Tensor& p, const Tensor& t) {
   check_shape(t.sizes() == p.sizes(), op, "parameter ", i, " has shape ", p.sizes(), ", its ", what,
@@ -421,8 +331,6 @@ class FlatList {
     for (const Tensor& t : tensors) {
       check_dtype(t.is_floating() || t.is_complex(), op,
                   "expected floating or complex tensors, got ", t.dtype());
-      rush::check(t.is_cpu(), ErrorKind::Device, op, "one tensor is on ", t.device(),
-                  ", others are on the CPU");
       if (writes) check_in_place(op, t);
       Tensor flat = is_flat(t) ? t : contiguous_data(t);
       if (writes && !flat.is_same(t)) write_backs_.emplace_back(t, flat);
@@ -433,8 +341,7 @@ class FlatList {
     repeated_ = writes && check_uses(op, tensors, {}, {});
   }
   std::span<const FlatTensor> get() const { return flat_; }
-  // Of the device that all of them are on.
-  const OptimLoops& loops() const { return optim_loops(tensors_[0]); }
+  const ListLoops& loops() const { return list_loops(tensors_[0]); }
   // Calls f with all of them at once; one after the other where a tensor stands there twice.
   template <class F>
   void pass(F&& f) const {
@@ -461,26 +368,35 @@ class FlatList {
   bool repeated_ = false;
 };
 
-// Is one of them on a device that has no loops over lists?
+// Are they on several devices, or on one that has no loops over lists?
 bool go_one_by_one(TensorList tensors) {
-  return std::any_of(tensors.begin(), tensors.end(),
-                     [](const Tensor& t) { return !optim_loops(t).list_norm && !t.is_meta(); });
+  return std::any_of(tensors.begin(), tensors.end(), [&](const Tensor& t) {
+    return t.device() != tensors[0].device() || !list_loops(t).norm;
+  });
 }
 // x where t is.
 Tensor beside(const Tensor& x, const Tensor& t) {
   return x.device() == t.device() ? x : to(x, t.device());
 }
 
-double read_number(const char* op, const Tensor& t) {
-  rush::check(t.numel() == 1 && t.is_cpu(), ErrorKind::Argument, op,
-              "the factor must be a CPU tensor with one element, got shape ", t.sizes());
-  return t.item().to_double();
+// A number that is wanted where the tensors are. What a host reads may stay there.
+Tensor number_beside(const char* op, const Tensor& number, TensorList tensors) {
+  rush::check(number.numel() == 1 && number.is_floating(), ErrorKind::Argument, op,
+              "the factor must be a floating tensor with one element, got ", number.dtype(),
+              " of shape ", number.sizes());
+  return tensors.empty() ? number : beside(number, tensors[0]);
 }
 
 }  // namespace
 
 struct ListNorm {
   static constexpr const char* name = "_list_norm";
+  static Tensor norm_of_norms(TensorList tensors, double ord, DType dtype) {
+    std::vector<Tensor> norms;
+    for (const Tensor& t : tensors)
+      norms.push_back(beside(cast(_vector_norm(t, ord), dtype), tensors[0]));
+    return _vector_norm(stack(norms), ord);
+  }
   // The norm of complex numbers is that of their magnitudes.
   static Tensor call(TensorList tensors, double ord) {
     DType dtype = default_dtype();
@@ -490,15 +406,13 @@ struct ListNorm {
     for (const Tensor& t : tensors)
       magnitudes.push_back(t.is_complex() && ord != 2 ? rush::abs(t) : t);
     const NoGradGuard no_grad;
-    if (go_one_by_one(tensors)) {
-      std::vector<Tensor> norms;
-      for (const Tensor& t : magnitudes)
-        norms.push_back(beside(cast(_vector_norm(t, ord), dtype), tensors[0]));
-      return _vector_norm(stack(norms), ord);
-    }
+    if (go_one_by_one(tensors)) return norm_of_norms(magnitudes, ord, dtype);
     const FlatList flat(name, magnitudes, false);
-    const bool any = !flat.get().empty();
-    return scalar_tensor(any ? flat.loops().list_norm(flat.get(), ord) : 0.0, dtype);
+    if (flat.get().empty())
+      return scalar_tensor(0.0, dtype, tensors.empty() ? Device() : tensors[0].device());
+    const Tensor out = make_tensor(Dims{}, dtype, tensors[0].device());
+    if (flat.loops().norm(flat.get(), ord, {&out, 1})) return out;
+    return norm_of_norms(magnitudes, ord, dtype);
   }
 };
 
@@ -510,9 +424,9 @@ struct ListScale {
       for (const Tensor& t : tensors) mul_(t, beside(scale, t));
       return int64_t(tensors.size());
     }
-    const double factor = read_number(name, scale);
+    const Tensor factor = number_beside(name, scale, tensors);
     FlatList flat(name, tensors, true);
-    flat.pass([&](std::span<const FlatTensor> part) { flat.loops().list_scale(part, factor); });
+    flat.pass([&](std::span<const FlatTensor> part) { flat.loops().scale(part, factor); });
     flat.written();
     return int64_t(tensors.size());
   }
@@ -521,9 +435,12 @@ struct ListScale {
 struct ListUnscale {
   static constexpr const char* name = "_list_unscale_";
   static constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  // One element, in the type that devices take which are not waited for.
+  static bool is_single(const Tensor& t) { return t.numel() == 1 && t.dtype() == DType::Float32; }
   static int64_t call(TensorList tensors, const Tensor& found_inf, const Tensor& inv_scale) {
     const NoGradGuard no_grad;
-    if (go_one_by_one(tensors)) {
+    if (tensors.empty()) return 0;
+    if (go_one_by_one(tensors) || !(is_single(found_inf) && is_single(inv_scale))) {
       // The largest magnitude of each shows what is not finite, in one launch per tensor.
       std::vector<Tensor> largest;
       for (const Tensor& t : tensors) {
@@ -536,18 +453,13 @@ struct ListUnscale {
       copy_(found_inf, maximum(found_inf, expand(bad, found_inf.sizes())));
       return int64_t(tensors.size());
     }
-    const double factor = read_number(name, inv_scale);
-    read_number(name, found_inf);
+    const Tensor factor = number_beside(name, inv_scale, tensors);
+    const Tensor found = number_beside(name, found_inf, tensors);
     check_in_place(name, found_inf);
     FlatList flat(name, tensors, true);
-    bool finite = true;
-    flat.pass([&](std::span<const FlatTensor> part) {
-      finite = flat.loops().list_unscale(part, factor) && finite;
-    });
-    if (!finite) {
-      store_scalar(found_inf.data(), found_inf.dtype(), Scalar(1.0));
-      found_inf.bump_version(name);
-    }
+    flat.pass([&](std::span<const FlatTensor> part) { flat.loops().unscale(part, factor, found); });
+    if (!found.is_same(found_inf)) copy_data(found_inf, found);
+    found_inf.bump_version(name);
     flat.written();
     return int64_t(tensors.size());
   }

@@ -4,6 +4,7 @@
 #include "device/nn/softmax.h"
 #include "device/reduce.h"
 #include "ops/framework/data.h"
+#include "ops/framework/differentiated.h"
 #include "ops/pointwise/pointwise.h"
 #include "ops/reduce/reduction.h"
 
@@ -222,7 +223,7 @@ struct SoftmaxBackward {
   // May backward take this way?
   static bool fits(const Tensor& g, const Tensor& y, int64_t dim) {
     const auto has_backward = softmax_loops(y).has_backward;
-    return !grad_enabled() && !g.is_batched() && !y.is_batched() && y.numel() > 0 &&
+    return !is_differentiated(g, y) && !g.is_batched() && !y.is_batched() && y.numel() > 0 &&
            g.dtype() == y.dtype() && has_backward && has_backward(y, wrap_dim(name, dim, y.dim()));
   }
 };

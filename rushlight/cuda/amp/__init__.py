@@ -5,13 +5,11 @@ from __future__ import annotations
 import functools
 import warnings
 from collections.abc import Callable
-from typing import Any, TypeVar, overload
+from typing import Any, overload
 
 from rushlight import _C, amp
 from rushlight.amp._old_spellings import DeviceAutocast, DeviceGradScaler
-from rushlight.types import _dtype
-
-_F = TypeVar("_F", bound=Callable[..., Any])
+from rushlight.types import _F, _dtype
 
 __all__ = ["GradScaler", "autocast", "custom_bwd", "custom_fwd"]
 

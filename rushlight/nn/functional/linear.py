@@ -16,6 +16,15 @@ __all__ = [
 ]  # fmt: skip
 
 
+def row_to_skip(op: str, padding_idx: int | None, rows: int) -> int | None:
+    """The row that gets no gradient, counted from the front."""
+    if padding_idx is None:
+        return None
+    if not -rows <= padding_idx < rows:
+        raise AssertionError(f"{op}: padding_idx {padding_idx} is out of range for {rows} rows")
+    return padding_idx % rows
+
+
 def embedding(input: Tensor, weight: Tensor, padding_idx: int | None = None,
               max_norm: float | None = None, norm_type: float = 2.0,
               scale_grad_by_freq: bool = False, sparse: bool = False) -> Tensor:  # fmt: skip
@@ -31,13 +40,7 @@ def embedding(input: Tensor, weight: Tensor, padding_idx: int | None = None,
         raise _C.DTypeError(f"embedding: indices must be integers, got {input.dtype}")
     if weight.dim() != 2:
         raise _C.ShapeError(f"embedding: weight must have 2 dims, got {list(weight.shape)}")
-    rows = weight.shape[0]
-    if padding_idx is not None:
-        if not -rows <= padding_idx < rows:
-            raise AssertionError(
-                f"embedding: padding_idx {padding_idx} is out of range for {rows} rows"
-            )
-        padding_idx %= rows
+    padding_idx = row_to_skip("embedding", padding_idx, weight.shape[0])
     if input.dtype not in (_C.int64, _C.int32):
         input = input.long()
     if max_norm is not None:
@@ -98,13 +101,7 @@ def embedding_bag(input: Tensor, weight: Tensor, offsets: Tensor | None = None,
         raise NotImplementedError(
             f"embedding_bag: per_sample_weights are for mode 'sum', got mode {mode!r}"
         )
-    rows = weight.shape[0]
-    if padding_idx is not None:
-        if not -rows <= padding_idx < rows:
-            raise AssertionError(
-                f"embedding_bag: padding_idx {padding_idx} is out of range for {rows} rows"
-            )
-        padding_idx %= rows
+    padding_idx = row_to_skip("embedding_bag", padding_idx, weight.shape[0])
     if max_norm is not None:
         _shorten_rows(weight, input, max_norm, norm_type)
     padding_idx = -1 if padding_idx is None else padding_idx

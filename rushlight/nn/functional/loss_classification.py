@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import math
+import warnings
+from typing import TYPE_CHECKING
+
 from rushlight import _C
 from rushlight._autocast import autocast_policy
 from rushlight._C import Tensor
@@ -14,9 +18,12 @@ from rushlight.nn.functional._reduction import (
 )
 from rushlight.nn.functional._reduction import reduce as _reduce
 
+if TYPE_CHECKING:
+    from rushlight.nn.modules.linear_cross_entropy_options import LinearCrossEntropyOptions
+
 __all__ = [
     "binary_cross_entropy", "binary_cross_entropy_with_logits", "cross_entropy", "ctc_loss",
-    "multilabel_soft_margin_loss", "nll_loss",
+    "linear_cross_entropy", "multilabel_soft_margin_loss", "nll_loss",
 ]  # fmt: skip
 
 
@@ -36,10 +43,7 @@ def cross_entropy(input: Tensor, target: Tensor, weight: Tensor | None = None,
     """nll_loss of log_softmax; the target holds class indices, or a probability for each class."""
     reduction = resolve(size_average, reduce, reduction)
     check_reduction("cross_entropy", reduction)
-    if not 0.0 <= label_smoothing <= 1.0:
-        raise RuntimeError(
-            f"cross_entropy: label_smoothing must be between 0 and 1, got {label_smoothing}"
-        )
+    _check_smoothing("cross_entropy", label_smoothing)
     if input.dim() == 0:
         raise IndexError("cross_entropy: the input needs a dim of classes, got a 0-d tensor")
     if input.shape == target.shape:
@@ -47,6 +51,90 @@ def cross_entropy(input: Tensor, target: Tensor, weight: Tensor | None = None,
     return _C._nll_loss(
         input, target, weight, _ENUM[reduction], ignore_index, label_smoothing, True
     )
+
+
+def _check_smoothing(name, label_smoothing):
+    if not 0.0 <= label_smoothing <= 1.0:
+        raise RuntimeError(
+            f"{name}: label_smoothing must be between 0 and 1, got {label_smoothing}"
+        )
+
+
+def linear_cross_entropy(input: Tensor, linear_weight: Tensor, target: Tensor, *,
+                         linear_bias: Tensor | None = None, weight: Tensor | None = None,
+                         reduction: str = "mean", ignore_index: int | None = None,
+                         label_smoothing: float = 0.0,
+                         options: LinearCrossEntropyOptions | None = None) -> Tensor:  # fmt: skip
+    """cross_entropy of linear(input, linear_weight, linear_bias), whose scores are never whole in
+    memory: chunks of rows are computed one after the other, and so are their gradients.
+
+    input is (N, in_features) or (in_features), linear_weight (C, in_features) or
+    (C, d1, ..., dK, in_features), linear_bias as linear_weight without its last dim. With class
+    probabilities as target, or where K > 0, the scores are whole. options say how large a chunk is.
+    """
+    check_reduction("linear_cross_entropy", reduction)
+    _check_smoothing("linear_cross_entropy", label_smoothing)
+    if input.dim() not in (1, 2):
+        raise _C.ShapeError(
+            "linear_cross_entropy: the input must be (N, in_features) or (in_features), got shape "
+            f"{list(input.shape)}"
+        )
+    if linear_weight.dim() < 2:
+        raise _C.ShapeError(
+            "linear_cross_entropy: linear_weight must be (C, ..., in_features), got shape "
+            f"{list(linear_weight.shape)}"
+        )
+    if input.shape[-1] != linear_weight.shape[-1]:
+        raise _C.ShapeError(
+            f"linear_cross_entropy: input of shape {list(input.shape)} has {input.shape[-1]} "
+            f"features, but linear_weight of shape {list(linear_weight.shape)} takes "
+            f"in_features={linear_weight.shape[-1]}"
+        )
+    classes, *extent = linear_weight.shape[:-1]
+    if linear_bias is not None and linear_bias.shape != linear_weight.shape[:-1]:
+        raise _C.ShapeError(
+            f"linear_cross_entropy: linear_bias must have shape {[classes, *extent]}, got "
+            f"{list(linear_bias.shape)}"
+        )
+    if extent and input.dim() == 1:
+        raise _C.ShapeError(
+            f"linear_cross_entropy: linear_weight of shape {list(linear_weight.shape)} takes a "
+            f"batch of inputs (N, in_features), got shape {list(input.shape)}"
+        )
+    scores_shape = (*input.shape[:-1], classes, *extent)
+    probabilities = target.shape == scores_shape
+    if probabilities and ignore_index is not None:
+        raise RuntimeError(
+            "linear_cross_entropy: ignore_index means nothing for class probabilities"
+        )
+    ignore_index = -100 if ignore_index is None else ignore_index
+    if extent or probabilities:
+        if options is not None:
+            warnings.warn(
+                "linear_cross_entropy: options have no effect where the target holds class "
+                "probabilities or linear_weight has more than two dims",
+                stacklevel=2,
+            )
+        flat_bias = None if linear_bias is None else linear_bias.reshape(-1)
+        flat = linear_weight.reshape(math.prod(extent, start=classes), input.shape[-1])
+        scores = _C.linear(input, flat, flat_bias).reshape(scores_shape)
+        return cross_entropy(scores, target, weight, None, ignore_index, None, reduction,
+                             label_smoothing)  # fmt: skip
+    rows = input.shape[0] if input.dim() == 2 else 1
+    size = options._chunk_size(rows, input.shape[-1], classes, input.dtype) if options else 0
+    labels = target
+    if input.dim() == 1:
+        if target.numel() != 1:
+            raise _C.ShapeError(
+                f"linear_cross_entropy: for an input of shape {list(input.shape)} the target of "
+                f"class indices must have one element, got shape {list(target.shape)}"
+            )
+        input, labels = input.unsqueeze(0), target.reshape(1)
+    loss = _C._linear_cross_entropy(
+        input, linear_weight, labels, linear_bias, weight, _ENUM[reduction], ignore_index,
+        label_smoothing, size,
+    )  # fmt: skip
+    return loss.reshape(target.shape) if reduction == "none" else loss
 
 
 def _along(weight, like, dim):

@@ -15,6 +15,9 @@ from rushlight.nn.modules.dropout import *
 from rushlight.nn.modules.flatten import *
 from rushlight.nn.modules.instancenorm import *
 from rushlight.nn.modules.linear import *
+from rushlight.nn.modules.linear_cross_entropy_options import (
+    LinearCrossEntropyOptions as LinearCrossEntropyOptions,
+)
 from rushlight.nn.modules.loss import *
 from rushlight.nn.modules.module import Module as Module
 from rushlight.nn.modules.normalization import *
@@ -37,6 +40,7 @@ LazyInstanceNorm3d LazyLinear""".split()
 
 __all__ = [name for name, value in globals().items()
            if isinstance(value, type) and issubclass(value, Module)]  # fmt: skip
+__all__.append("LinearCrossEntropyOptions")
 
 
 def __getattr__(name: str) -> Any:

@@ -174,15 +174,10 @@ class ModuleConversion:
 
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Forgets the gradients of all parameters, or sets them to zero."""
-        for p in self.parameters():
-            grad = p.grad
-            if grad is None:
-                continue
-            if set_to_none:
+        if set_to_none:
+            for p in self.parameters():
                 p.grad = None
-            else:
-                if grad.grad_fn is not None:
-                    grad.detach_()
-                else:
-                    grad.requires_grad_(False)
-                grad.zero_()
+        else:
+            from rushlight.utils._foreach_utils import _zero_grads
+
+            _zero_grads(self.parameters())

@@ -222,6 +222,13 @@ class ModuleHooks:
         return [*_global_backward_pre_hooks.values(), *self._backward_pre_hooks.values()]
 
 
+def has_hooks(module):
+    """Does anything hang on calls of the module? (Module.__call__ asks the same without a call.)"""
+    own = (module._forward_hooks, module._forward_pre_hooks, module._backward_hooks,
+           module._backward_pre_hooks)  # fmt: skip
+    return any(own) or bool(ANY_GLOBAL)
+
+
 def call_with_hooks(module: Module, args: Any, kwargs: Any) -> Any:
     """module.forward(*args, **kwargs) with every hook that there is."""
     if not (module._forward_hooks_always_called or _global_forward_hooks_always_called):

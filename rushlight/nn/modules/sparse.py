@@ -9,6 +9,7 @@ from rushlight._C import Tensor
 from rushlight.autograd import no_grad
 from rushlight.nn import functional as F
 from rushlight.nn import init
+from rushlight.nn.functional.linear import row_to_skip
 from rushlight.nn.modules.module import Module
 from rushlight.nn.parameter import Parameter
 from rushlight.types import Device, _dtype
@@ -20,15 +21,19 @@ if TYPE_CHECKING:
 __all__ = ["Embedding", "EmbeddingBag"]
 
 
-def check_padding_idx(padding_idx: int | None, num_embeddings: int) -> int | None:
-    """The index of the row without gradient, counted from the front."""
-    if padding_idx is None:
-        return None
-    if not -num_embeddings <= padding_idx < num_embeddings:
+def _add_weight(embedding, name, given, freeze, device, dtype):
+    """A table of normal numbers, or the one that is given."""
+    shape = (embedding.num_embeddings, embedding.embedding_dim)
+    if given is None:
+        empty = _C.empty(shape, device=device, dtype=dtype)
+        embedding.weight = Parameter(empty, requires_grad=not freeze)
+        embedding.reset_parameters()
+        return
+    if tuple(given.shape) != shape:
         raise AssertionError(
-            f"Embedding: padding_idx {padding_idx} is out of range for {num_embeddings} rows"
+            f"{name}: the weight must have shape {list(shape)}, got {list(given.shape)}"
         )
-    return padding_idx % num_embeddings
+    embedding.weight = Parameter(given, requires_grad=not freeze)
 
 
 def _norm_options(embedding):
@@ -55,6 +60,7 @@ class Embedding(Module):
         "scale_grad_by_freq",
         "sparse",
     )
+    weight: Parameter
 
     def __init__(self, num_embeddings: int, embedding_dim: int, padding_idx: int | None = None,
                  max_norm: float | None = None, norm_type: float = 2.0,
@@ -64,22 +70,12 @@ class Embedding(Module):
         super().__init__()
         self.num_embeddings = num_embeddings
         self.embedding_dim = embedding_dim
-        self.padding_idx = check_padding_idx(padding_idx, num_embeddings)
+        self.padding_idx = row_to_skip("Embedding", padding_idx, num_embeddings)
         self.max_norm = max_norm
         self.norm_type = norm_type
         self.scale_grad_by_freq = scale_grad_by_freq
         self.sparse = sparse
-        if _weight is None:
-            empty = _C.empty((num_embeddings, embedding_dim), device=device, dtype=dtype)
-            self.weight = Parameter(empty, requires_grad=not _freeze)
-            self.reset_parameters()
-        else:
-            if tuple(_weight.shape) != (num_embeddings, embedding_dim):
-                raise AssertionError(
-                    f"Embedding: the weight must have shape {[num_embeddings, embedding_dim]}, "
-                    f"got {list(_weight.shape)}"
-                )
-            self.weight = Parameter(_weight, requires_grad=not _freeze)
+        _add_weight(self, "Embedding", _weight, _freeze, device, dtype)
 
     def reset_parameters(self) -> None:
         """Normal numbers; zeros in the row padding_idx."""
@@ -149,6 +145,7 @@ class EmbeddingBag(Module):
         "include_last_offset",
         "padding_idx",
     )
+    weight: Parameter
 
     def __init__(self, num_embeddings: int, embedding_dim: int, max_norm: float | None = None,
                  norm_type: float = 2.0, scale_grad_by_freq: bool = False, mode: str = "mean",
@@ -161,19 +158,8 @@ class EmbeddingBag(Module):
         self.max_norm = max_norm
         self.norm_type = norm_type
         self.scale_grad_by_freq = scale_grad_by_freq
-        self.padding_idx = check_padding_idx(padding_idx, num_embeddings)
-        if _weight is None:
-            self.weight = Parameter(
-                _C.empty((num_embeddings, embedding_dim), device=device, dtype=dtype)
-            )
-            self.reset_parameters()
-        else:
-            if tuple(_weight.shape) != (num_embeddings, embedding_dim):
-                raise AssertionError(
-                    f"EmbeddingBag: the weight must have shape {[num_embeddings, embedding_dim]}, "
-                    f"got {list(_weight.shape)}"
-                )
-            self.weight = Parameter(_weight)
+        self.padding_idx = row_to_skip("Embedding", padding_idx, num_embeddings)
+        _add_weight(self, "EmbeddingBag", _weight, False, device, dtype)
         self.mode = mode
         self.sparse = sparse
         self.include_last_offset = include_last_offset

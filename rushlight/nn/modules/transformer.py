@@ -10,6 +10,7 @@ from rushlight import _C
 from rushlight._C import Tensor
 from rushlight.nn import functional as F
 from rushlight.nn.init import xavier_uniform_
+from rushlight.nn.modules._hooks import has_hooks
 from rushlight.nn.modules.attention import MultiheadAttention
 from rushlight.nn.modules.container import ModuleList
 from rushlight.nn.modules.dropout import Dropout
@@ -102,9 +103,17 @@ class _Layer(Module):
         return self.dropout1(x)
 
     def _ff_block(self, x):
-        x = self.linear2(self.dropout(self.activation(self.linear1(x))))
+        x = self.linear2(self.dropout(self._first_half(x)))
         last = self.dropout2 if len(self._attentions) == 1 else self.dropout3
         return last(x)
+
+    def _first_half(self, x):
+        first = self.linear1
+        if x.is_cuda and self.activation is F.relu and type(first) is Linear:
+            # In one launch, where nothing hangs on the layer and nothing is recorded.
+            if not (_C.is_grad_enabled() or has_hooks(first)):
+                return _C._linear_relu(x, first.weight, first.bias)
+        return self.activation(first(x))
 
 
 def _attended(attention, x, memory, attn_mask, key_padding_mask, is_causal):

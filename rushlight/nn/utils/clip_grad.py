@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from rushlight import _C
 from rushlight._C import Tensor
 from rushlight.autograd import no_grad
+from rushlight.utils._foreach_utils import _device_has_foreach_support, _in_one_pass, _not_yet
 
 __all__ = ["clip_grad_norm_", "clip_grad_value_", "clip_grads_with_norm_", "get_total_norm"]
 
@@ -17,6 +18,18 @@ def _gradients(parameters):
     if isinstance(parameters, Tensor):
         parameters = [parameters]
     return [p.grad for p in parameters if p.grad is not None]
+
+
+def _by_device(name, tensors, foreach):
+    """The tensors of each device, as one list."""
+    groups = {}
+    for t in tensors:
+        groups.setdefault(t.device, []).append(t)
+    unfit = [d.type for d in groups if not _device_has_foreach_support(d)]
+    if foreach and unfit:
+        raise RuntimeError(f"{name}: foreach=True is for tensors on the CPU or a GPU, one is on "
+                           f"{unfit[0]}")  # fmt: skip
+    return groups
 
 
 @no_grad()
@@ -28,16 +41,12 @@ def get_total_norm(tensors: Tensor | Iterable[Tensor], norm_type: float = 2.0,
     norm_type = float(norm_type)
     if not tensors:
         return _C.tensor(0.0)
-    device = tensors[0].device
-    if device.type == "cpu" and all(_fused(t) for t in tensors):
-        return _checked(_C._list_norm(tensors, norm_type), norm_type, error_if_nonfinite)
-    norms = _C.stack([t.detach().norm(norm_type).to(device) for t in tensors])
-    return _checked(norms.norm(norm_type), norm_type, error_if_nonfinite)
-
-
-def _fused(t):
-    """Do the passes over lists take it?"""
-    return t.device.type == "cpu" and (t.is_floating_point() or t.is_complex())
+    groups = _by_device("get_total_norm", tensors, foreach)
+    norms = [_C._list_norm(group, norm_type) for group in groups.values()]
+    total = norms[0]
+    if len(norms) > 1:
+        total = _C.stack([norm.to(tensors[0].device) for norm in norms]).norm(norm_type)
+    return _checked(total, norm_type, error_if_nonfinite)
 
 
 def _checked(total, norm_type, error_if_nonfinite):
@@ -53,15 +62,12 @@ def _checked(total, norm_type, error_if_nonfinite):
 def clip_grads_with_norm_(parameters: Tensor | Iterable[Tensor], max_norm: float,
                           total_norm: Tensor, foreach: bool | None = None) -> None:  # fmt: skip
     """Scales gradients whose total norm is known, so that it is at most max_norm."""
-    grads = _gradients(parameters)
-    if not grads:
+    groups = _by_device("clip_grads_with_norm_", _gradients(parameters), foreach)
+    if not groups:
         return
     factor = (float(max_norm) / (_C.as_tensor(total_norm) + 1e-6)).clamp(max=1.0)
-    if factor.device.type == "cpu" and all(_fused(grad) for grad in grads):
-        _C._list_scale_(grads, factor)
-        return
-    for grad in grads:
-        grad.mul_(factor.to(grad.device))
+    for device, grads in groups.items():
+        _C._list_scale_(grads, factor.to(device))
 
 
 @no_grad()
@@ -91,5 +97,13 @@ def clip_grad_value_(
 ) -> None:
     """Limits every element of every gradient to [-clip_value, clip_value]."""
     clip_value = float(clip_value)
-    for grad in _gradients(parameters):
-        grad.clamp_(min=-clip_value, max=clip_value)
+    grads = _gradients(parameters)
+    _by_device("clip_grad_value_", grads, foreach)
+
+    def pass_over(group):
+        bounds = (-clip_value, clip_value)
+        return _in_one_pass(_C._list_map_, "clamp", group, (), (), bounds, ())
+
+    for group in _not_yet(grads, pass_over):
+        for grad in group:
+            grad.clamp_(min=-clip_value, max=clip_value)

@@ -1,0 +1,424 @@
+// group_norm.cu: normalisation over groups of channels (group and instance norm).
+//
+// - Contiguous images are (batch, channels, inner): a group of a sample is one row. A block that can
+//   keep a row in its registers reads it once; others read it again, which the caches serve.
+// - Channels-last images are (batch, inner, channels): one kernel adds up channels, each block over a
+//   segment of a sample's points, a small one joins segments and channels to groups, and one
+//   goes over the elements.
+// - A pack never holds two channels of a contiguous image: inner is a multiple of V.
+// - Sums are joined in the order of their numbers, without atomics: the same bits every time.
+// - T is the type of x, y and their gradients, W that of weight and bias, C what is computed in and
+//   what statistics are kept in.
+#include "cuda/kernels/channel_sums.h"
+#include "cuda/kernels/norm_rows.h"
+
+namespace rush {
+
+template <class C, class W>
+RUSH_FN C parameter(const void* from, i64 i, C missing) {
+  return from ? convert<C>(typed<W>(from)[i]) : missing;
+}
+
+// ---- contiguous ----
+
+// A group of a sample: blockIdx.x numbers them.
+struct GroupRow {
+  i64 row = blockIdx.x, per_group, width, sample, first;  // first: its first channel
+  RUSH_FN explicit GroupRow(const GroupNormArgs& args)
+      : per_group(quotient(args.channels, args.groups)),
+        width(per_group * args.inner),
+        sample(quotient(row, args.groups)),
+        first((row - sample * args.groups) * per_group) {}
+};
+
+// A pack of the row, normalised, to its place.
+template <class C, class W, class T, int V>
+RUSH_FN void write_normal(const GroupNormArgs& args, const GroupRow& at, Pack<T, V> pack, i64 i,
+                          C mean, C rstd) {
+  const i64 channel = at.first + quotient(i, args.inner);
+  const C scale = rstd * parameter<C, W>(args.weight, channel, C(1));
+  const C shift = parameter<C, W>(args.bias, channel, C(0));
+#pragma unroll
+  for (int j = 0; j < V; ++j)
+    pack.v[j] = convert<T>((convert<C>(pack.v[j]) - mean) * scale + shift);
+  store_pack(typed<T>(args.y) + at.row * at.width + i, pack);
+}
+
+template <class C>
+RUSH_FN void keep_statistics(const GroupNormArgs& args, i64 row, C mean, C rstd) {
+  typed<C>(args.mean)[row] = mean;
+  typed<C>(args.rstd)[row] = rstd;
+}
+
+// A block takes a row of up to Held packs per thread.
+template <class C, class T, class W, int V, int Held>
+__global__ void __launch_bounds__(kThreads, 2) group_norm_held(GroupNormArgs args) {
+  after_earlier();
+  const GroupRow at(args);
+  HeldPacks<T, kThreads, V, Held> x;
+  x.load(typed<T>(args.x) + at.row * at.width, threadIdx.x, at.width);
+  const Statistics<C> s =
+      statistics_of<C, true>(x, threadIdx.x, at.width, C(at.width), C(args.eps));
+  x.each(threadIdx.x, at.width,
+         [&](int k, i64 i) { write_normal<C, W>(args, at, x.p[k], i, s.mean, s.rstd); });
+  if (threadIdx.x == 0) keep_statistics(args, at.row, s.mean, s.rstd);
+}
+
+// A block takes a row of any length.
+template <class C, class T, class W, int V>
+__global__ void __launch_bounds__(kThreads) group_norm(GroupNormArgs args) {
+  after_earlier();
+  const GroupRow at(args);
+  const T* x = typed<T>(args.x) + at.row * at.width;
+  const RowMoments<C> moments = moments_of_row<kThreads, V, C>(x, threadIdx.x, at.width);
+  const C mean = moments.mean;
+  const C rstd = C(1) / math::sqrt(moments.squares / C(at.width) + C(args.eps));
+  for (i64 i = i64(threadIdx.x) * V; i < at.width; i += i64(kThreads) * V)
+    write_normal<C, W>(args, at, load_pack<V>(x + i), i, mean, rstd);
+  if (threadIdx.x == 0) keep_statistics(args, at.row, mean, rstd);
+}
+
+// Few long rows: the means are known, and `rstd` holds variances; blockIdx.y takes a part of the
+// row. A second launch (group_norm_finish) turns them into what they are called.
+template <class C, class T, class W, int V>
+__global__ void __launch_bounds__(kThreads) group_norm_apply(GroupNormArgs args) {
+  after_earlier();
+  const GroupRow at(args);
+  const T* x = typed<T>(args.x) + at.row * at.width;
+  const C mean = typed<C>(args.mean)[at.row];
+  const C rstd = C(1) / math::sqrt(typed<C>(args.rstd)[at.row] + C(args.eps));
+  const i64 step = i64(gridDim.y) * kThreads * V;
+  for (i64 i = (i64(blockIdx.y) * kThreads + threadIdx.x) * V; i < at.width; i += step)
+    write_normal<C, W>(args, at, load_pack<V>(x + i), i, mean, rstd);
+}
+template <class C>
+__global__ void __launch_bounds__(kThreads) group_norm_finish(GroupNormArgs args) {
+  after_earlier();
+  C* rstd = typed<C>(args.rstd);
+  for (i64 r = thread_number(); r < args.batch * args.groups; r += thread_count())
+    rstd[r] = C(1) / math::sqrt(rstd[r] + C(args.eps));
+}
+
+// ---- contiguous, backward ----
+
+// Adds the sums of a pack: of g, and of g times the normalised x.
+template <class C, class T, int V>
+RUSH_FN void add_pack(PairSum<C>& to, const Pack<T, V>& x, const Pack<T, V>& g, C mean, C rstd) {
+#pragma unroll
+  for (int j = 0; j < V; ++j) {
+    const C wide = convert<C>(g.v[j]);
+    to.plain += wide;
+    to.along += wide * (convert<C>(x.v[j]) - mean) * rstd;
+  }
+}
+
+// gx of a pack of one channel, to its place. means: of w g, and of w g times the normalised x.
+template <class C, class T, int V>
+RUSH_FN void write_input_grad(T* to, Pack<T, V> x, const Pack<T, V>& g, C weight, C mean, C rstd,
+                              const PairSum<C>& means) {
+  const C a = rstd * weight, b = rstd * rstd * means.along, c = rstd * means.plain;
+#pragma unroll
+  for (int j = 0; j < V; ++j)
+    x.v[j] = convert<T>(a * convert<C>(g.v[j]) - b * (convert<C>(x.v[j]) - mean) - c);
+  store_pack(to, x);
+}
+
+// How a block shares a row out: each plane in packs, `per_plane` per thread, Held in all.
+template <int V, int Held>
+struct PlanePacks {
+  i64 inner;
+  int per_plane, count;
+  RUSH_FN PlanePacks(i64 inner, i64 planes)
+      : inner(inner),
+        per_plane(int((inner + kThreads * V - 1) / (kThreads * V))),
+        count(int(planes) * per_plane) {}
+  // Calls f(k, plane, i) for this thread's packs, of which the k-th lies at i of the row; and
+  // turn(plane), in all threads, after the last one of each plane.
+  template <class F, class Turn>
+  RUSH_FN void each(F f, Turn turn) const {
+    int plane = 0, part = 0;
+#pragma unroll
+    for (int k = 0; k < Held; ++k) {
+      if (k >= count) continue;
+      const i64 i = i64(part * kThreads + int(threadIdx.x)) * V;
+      if (i < inner) f(k, plane, plane * inner + i);
+      if (++part == per_plane) turn(plane), ++plane, part = 0;
+    }
+  }
+  template <class F>
+  RUSH_FN void each(F f) const {
+    each(f, [](int) {});
+  }
+};
+
+// A block takes a row and keeps it: x and g are read once.
+template <class C, class T, class W, int V, int Held>
+__global__ void __launch_bounds__(kThreads) group_norm_backward_held(GroupNormArgs args) {
+  after_earlier();
+  constexpr int kWarp = 32, kWarps = kThreads / kWarp;
+  __shared__ PairSum<C> warps[Held][kWarps], planes[Held];
+  const GroupRow at(args);
+  const PlanePacks<V, Held> packs(args.inner, at.per_group);
+  const T *x = typed<T>(args.x) + at.row * at.width, *g = typed<T>(args.g) + at.row * at.width;
+  const C mean = typed<C>(args.mean)[at.row], rstd = typed<C>(args.rstd)[at.row];
+  Pack<T, V> px[Held], pg[Held];
+  packs.each([&](int k, int, i64 i) { px[k] = load_pack<V>(x + i), pg[k] = load_pack<V>(g + i); });
+  PairSum<C> own{0, 0};
+  packs.each([&](int k, int, i64) { add_pack(own, px[k], pg[k], mean, rstd); },
+             [&](int plane) {
+               own = join_team<kWarp>(own, JoinPairs{});
+               if (threadIdx.x % kWarp == 0) warps[plane][threadIdx.x / kWarp] = own;
+               own = {0, 0};
+             });
+  __syncthreads();
+  if (threadIdx.x < at.per_group) {
+    PairSum<C> sum = warps[threadIdx.x][0];
+    for (int w = 1; w < kWarps; ++w) sum = JoinPairs{}(sum, warps[threadIdx.x][w]);
+    planes[threadIdx.x] = sum;
+    C* out = typed<C>(args.partial) + at.sample * 2 * args.channels + at.first + threadIdx.x;
+    out[0] = sum.plain;
+    out[args.channels] = sum.along;
+  }
+  __syncthreads();
+  PairSum<C> means{0, 0};
+  for (int c = 0; c < at.per_group; ++c) {
+    const C weight = parameter<C, W>(args.weight, at.first + c, C(1));
+    means.plain += weight * planes[c].plain;
+    means.along += weight * planes[c].along;
+  }
+  means.plain /= C(at.width), means.along /= C(at.width);
+  T* gx = typed<T>(args.y) + at.row * at.width;
+  packs.each([&](int k, int plane, i64 i) {
+    const C weight = parameter<C, W>(args.weight, at.first + plane, C(1));
+    write_input_grad(gx + i, px[k], pg[k], weight, mean, rstd, means);
+  });
+}
+
+// Of each plane (a channel of a sample) the sums of g, and of g times the normalised x:
+// [batch][2][channels].
+template <class C, class T, int Team, int V>
+__global__ void __launch_bounds__(kThreads) group_norm_planes(GroupNormArgs args) {
+  after_earlier();
+  const int lane = threadIdx.x % Team;
+  const i64 plane = team_row<Team>();
+  const bool works = plane < args.batch * args.channels;
+  const i64 sample = works ? plane / args.channels : 0, channel = plane - sample * args.channels;
+  const i64 row = sample * args.groups + (works ? channel / (args.channels / args.groups) : 0);
+  const C mean = typed<C>(args.mean)[row], rstd = typed<C>(args.rstd)[row];
+  const T *x = typed<T>(args.x) + plane * args.inner, *g = typed<T>(args.g) + plane * args.inner;
+  PairSum<C> sum{0, 0};
+#pragma unroll 4
+  for (i64 i = i64(lane) * V; works && i < args.inner; i += i64(Team) * V)
+    add_pack(sum, load_pack<V>(x + i), load_pack<V>(g + i), mean, rstd);
+  sum = join_team<Team>(sum, JoinPairs{});
+  if (!works || lane != 0) return;
+  C* out = typed<C>(args.partial) + sample * 2 * args.channels + channel;
+  out[0] = sum.plain;
+  out[args.channels] = sum.along;
+}
+
+// gx from the planes' sums; blockIdx.x a row, blockIdx.y a part of it.
+template <class C, class T, class W, int V>
+__global__ void __launch_bounds__(kThreads) group_norm_backward(GroupNormArgs args) {
+  after_earlier();
+  const GroupRow at(args);
+  const C* part = typed<C>(args.partial) + at.sample * 2 * args.channels + at.first;
+  PairSum<C> means{0, 0};
+  for (i64 c = threadIdx.x; c < at.per_group; c += kThreads) {
+    const C weight = parameter<C, W>(args.weight, at.first + c, C(1));
+    means.plain += weight * part[c];
+    means.along += weight * part[args.channels + c];
+  }
+  means = join_team<kThreads>(means, JoinPairs{});
+  means.plain /= C(at.width), means.along /= C(at.width);
+  const C mean = typed<C>(args.mean)[at.row], rstd = typed<C>(args.rstd)[at.row];
+  const i64 base = at.row * at.width, step = i64(gridDim.y) * kThreads * V;
+  for (i64 i = (i64(blockIdx.y) * kThreads + threadIdx.x) * V; i < at.width; i += step) {
+    const C weight = parameter<C, W>(args.weight, at.first + quotient(i, args.inner), C(1));
+    write_input_grad(typed<T>(args.y) + base + i, load_pack<V>(typed<T>(args.x) + base + i),
+                     load_pack<V>(typed<T>(args.g) + base + i), weight, mean, rstd, means);
+  }
+}
+
+// ---- channels last ----
+
+// The part of a block: `columns` packs of channels (blockIdx.y) of a segment of a sample (blockIdx.x).
+struct SamplePart {
+  i64 sample, segment, begin, end;  // rows, counted over the batch
+  int column, lane, lanes;
+  i64 pack;
+  RUSH_FN explicit SamplePart(const GroupNormArgs& args)
+      : sample(quotient(blockIdx.x, args.segments)), segment(blockIdx.x - sample * args.segments) {
+    const i64 from = segment * args.segment, to = from + args.segment;
+    begin = sample * args.inner + from;
+    end = sample * args.inner + (to < args.inner ? to : args.inner);
+    lanes = kThreads / args.columns;
+    column = threadIdx.x % args.columns;
+    lane = threadIdx.x / args.columns;
+    pack = i64(blockIdx.y) * args.columns + column;
+  }
+};
+// What kinds are made from.
+struct SampleArgs : GroupNormArgs {
+  i64 sample;
+  RUSH_FN SampleArgs(const GroupNormArgs& args, i64 sample) : GroupNormArgs(args), sample(sample) {}
+  RUSH_FN i64 row_of(i64 channel) const {
+    return sample * groups + quotient(channel, quotient(channels, groups));
+  }
+};
+
+// A value that is typical for a channel of a sample: the middle one of three.
+template <class T, class C>
+struct GroupMoments : ShiftedSums<T, C> {
+  RUSH_FN GroupMoments() {}
+  RUSH_FN GroupMoments(const SampleArgs& a, i64 c) {
+    C x[3];
+#pragma unroll
+    for (int k = 0; k < 3; ++k)
+      x[k] = convert<C>(
+          typed<T>(a.x)[(a.sample * a.inner + a.inner * (3 + 2 * k) / 11) * a.channels + c]);
+    this->pivot = middle(x[0], x[1], x[2]);
+  }
+};
+template <class T, class C>
+struct GroupGradSums : CentredSums<T, C> {
+  RUSH_FN GroupGradSums() {}
+  RUSH_FN GroupGradSums(const SampleArgs& a, i64 c)
+      : CentredSums<T, C>{typed<C>(a.mean)[a.row_of(c)]} {}
+};
+
+// The sums of a block's channels over its segment: [sample][segment][channels] pairs.
+template <class Kind, class C, class T, int V>
+__global__ void __launch_bounds__(kThreads) group_sums_last(GroupNormArgs args) {
+  after_earlier();
+  const SamplePart part(args);
+  const SampleArgs own(args, part.sample);
+  Kind kinds[V];
+  PackSums<C, V> sums = sum_rows<Kind, T, C, V>(own, kinds, part.pack * V, part.begin, part.end,
+                                                part.lane, part.lanes);
+  join_lanes(sums, part.lane, part.lanes);
+  if (part.lane == 0 && part.pack * V < args.channels)
+    typed<PackSums<C, V>>(args.segment_sums)[i64(blockIdx.x) * (args.channels / V) + part.pack] =
+        sums;
+}
+
+// The sums of a channel, over its segments.
+template <class C>
+RUSH_FN Sums<C> join_segments_of(const GroupNormArgs& args, i64 sample, i64 channel) {
+  const Sums<C>* from =
+      typed<Sums<C>>(args.segment_sums) + sample * args.segments * args.channels + channel;
+  Sums<C> all;
+  for (i64 s = 0; s < args.segments; ++s) {
+    const Sums<C> part = from[s * args.channels];
+    all.first += part.first, all.second += part.second;
+  }
+  return all;
+}
+
+// A group of a sample, for a warp; its lanes take channels.
+struct WarpGroup {
+  static constexpr int kWarp = 32;
+  i64 row = team_row<kWarp>(), per_group, sample, first;
+  bool works;  // else it is one beyond the last
+  int lane = threadIdx.x % kWarp;
+  RUSH_FN explicit WarpGroup(const GroupNormArgs& args)
+      : per_group(quotient(args.channels, args.groups)), works(row < args.batch * args.groups) {
+    sample = works ? quotient(row, args.groups) : 0;
+    first = (works ? row - sample * args.groups : 0) * per_group;
+  }
+  // Calls f(channel) for those of this lane.
+  template <class F>
+  RUSH_FN void each(F f) const {
+    for (i64 c = lane; works && c < per_group; c += kWarp) f(first + c);
+  }
+};
+
+// Channels to groups: mean and rstd.
+template <class C, class T>
+__global__ void __launch_bounds__(kThreads) group_moments_last(GroupNormArgs args) {
+  after_earlier();
+  const WarpGroup group(args);
+  const SampleArgs own(args, group.sample);
+  const C n = C(args.inner);
+  RowMoments<C> all = RowMoments<C>::none();
+  group.each([&](i64 c) {
+    const Sums<C> sums = join_segments_of<C>(args, group.sample, c);
+    const C shift = sums.first / n, squares = sums.second - sums.first * shift;
+    const C mean = GroupMoments<T, C>(own, c).pivot + shift;
+    all = JoinMoments{}(all, RowMoments<C>{n, mean, squares < C(0) ? C(0) : squares});
+  });
+  all = join_team<WarpGroup::kWarp>(all, JoinMoments{});
+  if (group.works && group.lane == 0)
+    keep_statistics(args, group.row, all.mean,
+                    C(1) / math::sqrt(all.squares / all.n + C(args.eps)));
+}
+
+// The same for the backward pass: the planes' sums, and what gx needs of its group.
+template <class C, class W>
+__global__ void __launch_bounds__(kThreads) group_means_last(GroupNormArgs args) {
+  after_earlier();
+  const WarpGroup group(args);
+  const C rstd = typed<C>(args.rstd)[group.works ? group.row : 0];
+  PairSum<C> means{0, 0};
+  group.each([&](i64 c) {
+    const Sums<C> sums = join_segments_of<C>(args, group.sample, c);
+    const C along = sums.second * rstd, weight = parameter<C, W>(args.weight, c, C(1));
+    C* out = typed<C>(args.partial) + group.sample * 2 * args.channels + c;
+    out[0] = sums.first;
+    out[args.channels] = along;
+    means.plain += weight * sums.first;
+    means.along += weight * along;
+  });
+  means = join_team<WarpGroup::kWarp>(means, JoinPairs{});
+  const C width = C(group.per_group * args.inner);
+  if (group.works && group.lane == 0)
+    typed<PairSum<C>>(args.means)[group.row] = {means.plain / width, means.along / width};
+}
+
+// What an element needs of its channel.
+template <class T, class W, class C>
+struct GroupNormalize {
+  static constexpr int reads = 1;
+  C mean = 0, scale = 0, shift = 0;
+  RUSH_FN GroupNormalize() {}
+  RUSH_FN GroupNormalize(const SampleArgs& a, i64 c) {
+    const i64 row = a.row_of(c);
+    mean = typed<C>(a.mean)[row];
+    scale = typed<C>(a.rstd)[row] * parameter<C, W>(a.weight, c, C(1));
+    shift = parameter<C, W>(a.bias, c, C(0));
+  }
+  RUSH_FN T operator()(T x, T) const { return convert<T>((convert<C>(x) - mean) * scale + shift); }
+};
+template <class T, class W, class C>
+struct GroupInputGrad {
+  static constexpr int reads = 2;
+  C mean = 0, scale = 0, along = 0, plain = 0;
+  RUSH_FN GroupInputGrad() {}
+  RUSH_FN GroupInputGrad(const SampleArgs& a, i64 c) {
+    const i64 row = a.row_of(c);
+    const PairSum<C> means = typed<PairSum<C>>(a.means)[row];
+    const C rstd = typed<C>(a.rstd)[row];
+    mean = typed<C>(a.mean)[row];
+    scale = rstd * parameter<C, W>(a.weight, c, C(1));
+    along = rstd * rstd * means.along;
+    plain = rstd * means.plain;
+  }
+  RUSH_FN T operator()(T x, T g) const {
+    return convert<T>(scale * convert<C>(g) - along * (convert<C>(x) - mean) - plain);
+  }
+};
+
+template <class Kind, class T, int V>
+__global__ void __launch_bounds__(kThreads) group_map_last(GroupNormArgs args) {
+  after_earlier();
+  const SamplePart part(args);
+  if (part.pack * V >= args.channels) return;
+  const SampleArgs own(args, part.sample);
+  Kind kinds[V];
+#pragma unroll
+  for (int v = 0; v < V; ++v) kinds[v] = Kind(own, part.pack * V + v);
+  map_rows<4 / Kind::reads, T>(args, kinds, part.pack * V, part.begin + part.lane, part.end,
+                               part.lanes);
+}
+
+}  // namespace rush

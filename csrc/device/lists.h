@@ -1,0 +1,58 @@
+// lists.h: one pass over the elements of many tensors, by device.
+//
+// All tensors of a call are on the device of the table's entry.
+#pragma once
+
+#include <array>
+#include <span>
+
+#include "device/pointwise.h"
+
+namespace rush {
+
+// A stretch of flat elements of one real floating type.
+struct FlatTensor {
+  char* data;
+  int64_t numel;
+  DType dtype;
+};
+
+// One input of a functor that is called for a list of outputs.
+struct ListInput {
+  // One tensor per output, of its shape and strides; or one tensor of one element for all.
+  std::span<const Tensor> tensors;
+  // Or numbers: one for all outputs, or one per output.
+  std::span<const double> numbers;
+};
+
+// outs[k][i] = f(inputs[0][k][i], ...). The outputs are dense and of one real floating type. An
+// input may be the output of its own place; beyond that no output shares memory with anything.
+struct ListWork {
+  int arity;    // how many inputs count
+  unsigned fn;  // UnaryFn, BinaryFn or TernaryFn
+  DType compute;
+  std::span<const Tensor> outs;
+  std::array<ListInput, 3> inputs;
+  std::span<const double> value;  // the functor's number where it has one, as ListInput::numbers
+};
+
+struct ListLoops {
+  void (*pointwise)(const ListWork& work) = nullptr;
+  // to[k] = from[k], which lie alike; each list has one real floating type.
+  void (*copy)(std::span<const Tensor> from, std::span<const Tensor> to) = nullptr;
+  void (*fill)(std::span<const Tensor> tensors, double value) = nullptr;
+
+  // The p-norm of everything together into one element, or of each tensor into one of `outs`; for p =
+  // inf and -inf the extreme magnitudes. False: it has none for this p, and nothing was done.
+  bool (*norm)(std::span<const FlatTensor> tensors, double p,
+               std::span<const Tensor> outs) = nullptr;
+  // Multiplies by a factor, which is one element.
+  void (*scale)(std::span<const FlatTensor> tensors, const Tensor& factor) = nullptr;
+  // The same, and sets `found`, one element, to 1 when one is nan or infinite. Both are float32
+  // where reading them on the host would be a wait.
+  void (*unscale)(std::span<const FlatTensor> tensors, const Tensor& factor,
+                  const Tensor& found) = nullptr;
+};
+inline constinit DeviceTable<ListLoops> list_loops;
+
+}  // namespace rush

@@ -11,25 +11,13 @@ import argparse
 import statistics
 import sys
 
+from models_today import BLOCK, GPT, VIT
 from peer import TORCH_PYTHON, Case, Side, Worker, markdown, write_report
 
-COMMON = """
-import math, time
-nn, F = lib.nn, lib.nn.functional
-class Block(nn.Module):
-    def __init__(self, width, heads, causal):
-        super().__init__()
-        self.heads, self.causal = heads, causal
-        self.ln1, self.ln2 = nn.LayerNorm(width), nn.LayerNorm(width)
-        self.qkv, self.project = nn.Linear(width, 3 * width), nn.Linear(width, width)
-        self.up, self.down = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
-    def forward(self, x):
-        b, t, c = x.shape
-        q, k, v = self.qkv(self.ln1(x)).split(c, dim=2)
-        q, k, v = (u.view(b, t, self.heads, c // self.heads).transpose(1, 2) for u in (q, k, v))
-        y = F.scaled_dot_product_attention(q, k, v, is_causal=self.causal)
-        x = x + self.project(y.transpose(1, 2).contiguous().view(b, t, c))
-        return x + self.down(F.gelu(self.up(self.ln2(x)), approximate=APPROXIMATE))
+COMMON = (
+    BLOCK
+    + """
+import time
 def trained(model, loss_of):
     optimizer = lib.optim.AdamW(model.parameters(), lr=6e-4, fused=True)
     run = lib.compile(loss_of) if COMPILED else loss_of
@@ -46,23 +34,10 @@ def timed(step):
     lib.cuda.synchronize()
     return time.perf_counter() - start
 """
-GPT = """
-APPROXIMATE = "tanh"
-class GPT(nn.Module):
-    def __init__(self, vocabulary=50304, length=1024, width=768, layers=12, heads=12):
-        super().__init__()
-        self.tokens, self.places = nn.Embedding(vocabulary, width), nn.Embedding(length, width)
-        self.blocks = nn.ModuleList(Block(width, heads, True) for _ in range(layers))
-        self.norm, self.head = nn.LayerNorm(width), nn.Linear(width, vocabulary, bias=False)
-        self.head.weight = self.tokens.weight
-        self.register_buffer("numbers", lib.arange(length))
-    def forward(self, x):
-        x = self.tokens(x) + self.places(self.numbers)
-        for block in self.blocks:
-            x = block(x)
-        return self.head(self.norm(x))
+)
+GPT_STEP = """
 lib.manual_seed(0)
-model = GPT().cuda()
+model = GPT(50304, 1024, 768, 12, 12).cuda()
 text = lib.randint(0, 50304, (16, 1025), device="cuda")
 x, y = text[:, :-1].contiguous(), text[:, 1:].contiguous()
 def loss_of():
@@ -70,24 +45,9 @@ def loss_of():
 step = trained(model, loss_of)
 first = timed(step)
 """
-VIT = """
-APPROXIMATE = "none"
-class ViT(nn.Module):
-    def __init__(self, width=768, layers=12, heads=12, classes=1000):
-        super().__init__()
-        self.patches = nn.Conv2d(3, width, 16, 16)
-        self.token = nn.Parameter(lib.zeros(1, 1, width))
-        self.places = nn.Parameter(lib.zeros(1, 197, width))
-        self.blocks = nn.ModuleList(Block(width, heads, False) for _ in range(layers))
-        self.norm, self.head = nn.LayerNorm(width), nn.Linear(width, classes)
-    def forward(self, x):
-        x = self.patches(x).flatten(2).transpose(1, 2)
-        x = lib.cat([self.token.expand(x.shape[0], -1, -1), x], 1) + self.places
-        for block in self.blocks:
-            x = block(x)
-        return self.head(self.norm(x)[:, 0])
+VIT_STEP = """
 lib.manual_seed(0)
-model = ViT().cuda()
+model = ViT(224, 16, 768, 12, 12, 1000).cuda()
 images = lib.randn(64, 3, 224, 224, device="cuda")
 labels = lib.randint(0, 1000, (64,), device="cuda")
 def loss_of():
@@ -95,9 +55,11 @@ def loss_of():
 step = trained(model, loss_of)
 first = timed(step)
 """
+TRAIN_GPT = "APPROXIMATE = 'tanh'\n" + COMMON + GPT + GPT_STEP
+TRAIN_VIT = "APPROXIMATE = 'none'\n" + COMMON + VIT + VIT_STEP
 MODELS = {  # setup, what a step processes, and how many of it
-    "GPT 124 M, 16 x 1024": (GPT, "tokens", 16 * 1024),
-    "ViT-B/16, batch 64": (VIT, "images", 64),
+    "GPT 124 M, 16 x 1024": (TRAIN_GPT, "tokens", 16 * 1024),
+    "ViT-B/16, batch 64": (TRAIN_VIT, "images", 64),
 }
 
 
@@ -108,7 +70,7 @@ def measure(name, sides, rounds, compiled):
         times, first, peaks = [[] for _ in sides], [], []
         for worker, side in zip(workers, sides, strict=True):
             flag = compiled and side.module == "torch"
-            worker.prepare(Case(name, f"COMPILED = {flag}\n" + COMMON + setup, "timed(step)"))
+            worker.prepare(Case(name, f"COMPILED = {flag}\n" + setup, "timed(step)"))
             worker.time(5)
             first.append(worker.evaluate("first"))
             worker.evaluate("lib.cuda.reset_peak_memory_stats()")

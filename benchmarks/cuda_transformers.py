@@ -5,13 +5,15 @@
 Attention is compared twice: with PyTorch's default, and with the fastest of its backends, which
 each row tries first (`sdpa_kernel`). Calls are queued ten at a time and waited for together, so
 that the time is the GPU's where the GPU is the slower one. Bars: attention at most 1.02 of the best
-backend.
+backend. A second table has the peak memory of one training step through a model's head: the linear
+map to the vocabulary and its loss, as two functions and as linear_cross_entropy. (PyTorch always
+runs the two: 2.11 has no other.)
 """
 
 import argparse
 import sys
 
-from peer import TORCH_PYTHON, Case, Side, compare, markdown, write_report
+from peer import TORCH_PYTHON, Case, Side, Worker, compare, markdown, write_report
 
 CALLS = 10
 
@@ -80,6 +82,20 @@ def train():
         loss = F.cross_entropy(x, labels)
     loss.backward()
 """
+HEAD = """
+x = rand(16384, 768).requires_grad_()
+w = (lib.randn(50304, 768, device="cuda") / 28).requires_grad_()
+labels = lib.randint(0, 50304, (16384,), device="cuda")
+fused = {fused} and lib.__name__ != "torch"
+def train():
+    x.grad = w.grad = None
+    with lib.autocast("cuda", dtype=lib.bfloat16):
+        if fused:
+            loss = F.linear_cross_entropy(x, w, labels)
+        else:
+            loss = F.cross_entropy(F.linear(x, w), labels)
+    loss.backward()
+"""
 GELU = """
 x, g = rand(16384, 3072).requires_grad_(), rand(16384, 3072)
 def forward():
@@ -89,14 +105,45 @@ def train():
     x.grad = None
     F.gelu(x).backward(g)
 """
-CLIP = """
+LISTS = """
 sizes = [(768, 3072), (3072, 768), (768, 768), (2304, 768)] * 12
 weights = [lib.zeros(s, device="cuda", requires_grad=True) for s in sizes]
 for w in weights:
     w.grad = lib.randn(w.shape, device="cuda") * 1e-3
+grads = [w.grad for w in weights]
+averages = [w.detach().clone() for w in weights]
+optimizer = lib.optim.SGD(weights, lr=0.1)
+two, half, found = (lib.tensor(x, device="cuda") for x in (2.0, 0.5, 0.0))
+moving = lib.optim.swa_utils.get_ema_multi_avg_fn(0.999)
 def clip():
     lib.nn.utils.clip_grad_norm_(weights, 1.0)
+def clip_all():
+    lib.nn.utils.get_total_norm(grads)
+    lib.nn.utils.clip_grads_with_norm_(weights, 1.0, two)
+def clip_value():
+    lib.nn.utils.clip_grad_value_(weights, 1.0)
+def add():
+    lib._foreach_add_(grads, 1e-6)
+def mul():
+    lib._foreach_mul_(grads, 0.999)
+def unscale():
+    lib._amp_foreach_non_finite_check_and_unscale_(grads, found, half)
+def average():
+    moving(averages, grads, 1)
+def zero():
+    optimizer.zero_grad(set_to_none=False)
 """
+# After a few calls nothing is left to clip, as in most steps of a training.
+LIST_ROWS = [
+    ("clip_grad_norm_ of 48 tensors", "clip", 0.5),
+    ("clip_grad_norm_, and every gradient is scaled", "clip_all", None),
+    ("clip_grad_value_", "clip_value", None),
+    ("_foreach_add_", "add", None),
+    ("_foreach_mul_", "mul", None),
+    ("unscale_ of a gradient scaler", "unscale", None),
+    ("moving average of 48 tensors", "average", None),
+    ("zero_grad(set_to_none=False)", "zero", None),
+]
 
 
 def attention_cases():
@@ -122,7 +169,30 @@ def other_cases():
     ):
         for what in ("forward", "train"):
             yield Case(f"{name}, {what}", COMMON + setup, f"queue({what})")
-    yield Case("clip_grad_norm_ of 48 tensors", COMMON + CLIP, "queue(clip)", 0.5)
+    yield from head_cases()
+    for name, what, bar in LIST_ROWS:
+        yield Case(name, COMMON + LISTS, f"queue({what})", bar)
+
+
+def head_cases():
+    for name, fused in (("linear, cross_entropy", False), ("linear_cross_entropy", True)):
+        yield Case(
+            f"{name} 16384x768 to 50304, train",
+            COMMON + HEAD.format(fused=fused),
+            "queue(train)",
+            1.0,
+        )
+
+
+def peaks(case, sides):
+    """MiB that one step has at most, its inputs among them."""
+    for side in sides:
+        worker = Worker(side, 1)
+        worker.prepare(case)
+        worker.evaluate("lib.cuda.reset_peak_memory_stats()")
+        worker.time(1)
+        yield worker.evaluate("lib.cuda.max_memory_allocated() / 2**20")
+        worker.close()
 
 
 def main() -> int:
@@ -146,11 +216,19 @@ def main() -> int:
         ratios = [f"{result.ratio_to(m):.2f}" for m in result.peers]
         bar = f"{result.case.bar:.2f}" if result.case.bar else ""
         rows.append([result.case.name, *shown, *ratios, bar, "missed" if result.missed else ""])
+    names = [side.module for side in sides]
+    memory = []
+    for case in head_cases():
+        if (args.only or "") in case.name:
+            found = list(peaks(case, sides))
+            print(case.name, *(f"{mib:.0f} MiB" for mib in found), flush=True)
+            memory.append([case.name, *(f"{mib:.0f}" for mib in found)])
     if not args.no_report:
-        names = [side.module for side in sides]
         header = ["what", *(f"{n}, us" for n in names), *(f"to {n}" for n in names[1:]), "bar", ""]
         title = f"Parts of transformers on {rl.cuda.get_device_name()}, bfloat16"
-        write_report("cuda_transformers", title, markdown(header, rows))
+        peak_header = ["peak memory, MiB", *names]
+        parts = [markdown(header, rows), markdown(peak_header, memory)]
+        write_report("cuda_transformers", title, *parts)
     return 0
 
 

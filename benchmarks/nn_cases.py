@@ -112,6 +112,22 @@ def layers():
             "F.cross_entropy(x, y)",
         ),
         *both(
+            "cross_entropy 512x50304",
+            "x = lib.randn(512, 50304); y = lib.arange(512)",
+            "F.cross_entropy(x, y)",
+        ),
+        *both(
+            "cross_entropy 512x50304, bfloat16",
+            "x = lib.randn(512, 50304).bfloat16(); y = lib.arange(512)",
+            "F.cross_entropy(x, y)",
+        ),
+        *both(
+            "linear_cross_entropy 1024x256 to 32000",
+            "x, w = lib.randn(1024, 256), lib.randn(32000, 256) / 16; y = lib.arange(1024)",
+            "F.linear_cross_entropy(x, w, y)",
+            "x, w",
+        ),
+        *both(
             "cross_entropy, images",
             "x = lib.randn(4, 21, 64, 64); y = lib.arange(4 * 64 * 64).view(4, 64, 64) % 21",
             "F.cross_entropy(x, y, ignore_index=0, label_smoothing=0.1)",

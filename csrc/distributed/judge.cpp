@@ -9,7 +9,8 @@ constexpr auto kBeat = std::chrono::milliseconds(1000);
 constexpr auto kPatience = std::chrono::milliseconds(1200);  // before all others are looked at
 constexpr auto kStoppedAfter = std::chrono::seconds(5);
 constexpr auto kSilentAfter = std::chrono::seconds(10);
-constexpr size_t kPublished = 32;
+constexpr auto kMessagesArriveIn = std::chrono::seconds(2);  // of a rank that left after sending
+constexpr size_t kPublished = 32, kMessagesPublished = 4;
 constexpr int kMostRanksShown = 16;
 
 std::string status_key(int rank) { return concat("status/", rank); }
@@ -71,6 +72,9 @@ void Judge::publish() {
     mine_.issued = recorder_.issued();
     mine_.finished = recorder_.finished();
     mine_.entries = recorder_.latest(kPublished);
+    mine_.messages.clear();
+    for (const auto& [number, message] : recorder_.messages())
+      if (mine_.messages.size() < kMessagesPublished) mine_.messages.push_back(message.text);
     text = mine_.text();
   }
   store_->set(status_key(rank_), text);
@@ -89,21 +93,39 @@ void Judge::decide(const std::string& verdict) {
   wake_.notify_all();
 }
 
+Judge::Waits Judge::waits() const {
+  const auto long_ago = Clock::now() - kPatience;
+  Waits out;
+  const auto since = recorder_.waiting_since();
+  out.collective = since && *since < long_ago;
+  for (const auto& [number, message] : recorder_.messages()) {
+    if (message.since >= long_ago) continue;
+    if (message.peer < 0)
+      out.from_anybody = true;
+    else
+      out.peers.insert(message.peer);
+  }
+  return out;
+}
+
 void Judge::beat() {
   publish();
   if (read_verdict()) return;
-  const auto since = recorder_.waiting_since();
-  const bool waits = since && Clock::now() - *since > kPatience;
+  const Waits waits = this->waits();
+  int left = 0;
   for (int step = 1; step < size_; ++step) {
     const int other = (rank_ + step) % size_;
     const RankStatus status = read(other);
+    left += status.state == "left";
     std::string fault = compare(other, status);
-    if (fault.empty() && waits) fault = look_after(other, status);
+    if (fault.empty() && waits.any()) fault = look_after(other, status, waits);
+    if (fault.empty() && waits.from_anybody && left == size_ - 1)
+      fault = concat("all other ranks left the group\n  ", own_place());
     if (!fault.empty()) {
       report(fault);
       return;
     }
-    if (!waits) return;  // the neighbour was enough
+    if (!waits.any()) return;  // the neighbour was enough
   }
 }
 
@@ -139,19 +161,25 @@ std::string Judge::describe_rank(int rank, const RankStatus& status) const {
 
 std::string Judge::own_place() const {
   const std::optional<Entry> entry = recorder_.find(recorder_.finished() + 1);
+  const auto messages = recorder_.messages();
+  if (!entry && !messages.empty())
+    return concat("rank ", rank_, " waits in ", messages.begin()->second.text);
   return concat("rank ", rank_, " waits in ", entry ? entry->text() : "a collective");
 }
 
-std::string Judge::look_after(int other, const RankStatus& status) {
+std::string Judge::look_after(int other, const RankStatus& status, const Waits& waits) {
   Seen& seen = seen_[other];
   const auto now = Clock::now();
   if (seen.beat != status.beat) seen = {status.beat, now};
   const auto silent = now - seen.since;
+  if (!waits.collective && !waits.from_anybody && !waits.peers.contains(other)) return "";
   const ProcessState state = state_of(status);
+  const bool left_collective = waits.collective && status.issued <= recorder_.finished();
+  const bool left_message = waits.peers.contains(other) && silent > kMessagesArriveIn;
   std::string what;
   if (status.state == "raised")
     what = "raised " + status.why;
-  else if (status.state == "left" && status.issued <= recorder_.finished())
+  else if (status.state == "left" && (left_collective || left_message))
     what = "left the group";
   else if (state == ProcessState::Gone && status.state != "left")
     what = "ended without leaving the group";
@@ -174,22 +202,43 @@ std::string Judge::report(const std::string& fault) {
   return verdict();
 }
 
+// A line for each of the other ranks; a disagreement found on the way is thrown.
+std::string Judge::others_at(int64_t number) {
+  std::string text;
+  for (int r = 0; r < std::min(size_, kMostRanksShown); ++r) {
+    if (r == rank_) continue;
+    const RankStatus status = read(r);
+    if (const std::string fault = compare(r, status); !fault.empty()) throw BackendError(fault);
+    const Entry* last = status.last();
+    text += concat("\n  ", describe_rank(r, status));
+    if (number > 0) text += status.issued >= number ? " has come there" : " has not come there";
+    if (number > 0) text += ";";
+    text += concat(" its last collective was ", last ? last->text() : "none");
+    for (const std::string& m : status.messages) text += "; it waits in " + m;
+  }
+  return text;
+}
+
 std::string Judge::report_timeout(int64_t number, Milliseconds timeout) {
   if (has_verdict()) return verdict();
   const std::optional<Entry> mine = recorder_.find(number);
-  std::string text = concat(mine ? mine->text() : "a collective", " timed out on rank ", rank_,
-                            " after ", timeout.count(), " ms:");
+  return report_late(mine ? mine->text() : "a collective", number, timeout);
+}
+
+std::string Judge::report_message_timeout(int64_t number, Milliseconds timeout) {
+  if (has_verdict()) return verdict();
+  const auto messages = recorder_.messages();
+  const auto found = messages.find(number);
+  return report_late(found == messages.end() ? "a message" : found->second.text, 0, timeout);
+}
+
+std::string Judge::report_late(const std::string& what, int64_t number, Milliseconds timeout) {
+  std::string text = concat(what, " timed out on rank ", rank_, " after ", timeout.count(), " ms:");
   try {
     publish();
-    for (int r = 0; r < std::min(size_, kMostRanksShown); ++r) {
-      if (r == rank_) continue;
-      const RankStatus status = read(r);
-      if (const std::string fault = compare(r, status); !fault.empty()) return report(fault);
-      const Entry* last = status.last();
-      text += concat("\n  ", describe_rank(r, status),
-                     status.issued >= number ? " has come there" : " has not come there",
-                     "; its last collective was ", last ? last->text() : "none");
-    }
+    text += others_at(number);
+  } catch (const BackendError& disagreement) {
+    return report(disagreement.message());
   } catch (const std::exception& error) {
     text += concat("\n  and the others cannot be asked: ", error.what());
   }
@@ -198,9 +247,11 @@ std::string Judge::report_timeout(int64_t number, Milliseconds timeout) {
 
 std::string Judge::explain(const std::string& engine_error) {
   std::unique_lock lock(mutex_);
-  beat_now_ = true;
-  wake_.notify_all();
-  wake_.wait_for(lock, std::chrono::milliseconds(2500), [&] { return decided_.load(); });
+  for (int turn = 0; turn < 50 && !decided_; ++turn) {
+    beat_now_ = true;
+    wake_.notify_all();
+    wake_.wait_for(lock, std::chrono::milliseconds(50), [&] { return decided_.load(); });
+  }
   if (decided_) return verdict_ + "\n  (" + engine_error + ")";
   lock.unlock();
   return report(concat("rank ", rank_, ": ", engine_error, "\n  ", own_place()));

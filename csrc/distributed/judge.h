@@ -7,7 +7,9 @@
 // - Always: it compares its neighbour's list with its own. Two ranks that did different things
 //   under one number are a fault, whether or not anybody hangs.
 // - When a collective of this rank waits for more than a second, it looks at all the others: one
-//   that ended, raised, left the group, is stopped, or gives no sign of life is a fault.
+//   that ended, raised, left the group, is stopped, or gives no sign of life is a fault. Of a
+//   message that waits, only the other rank is looked at; where anybody may send, all are, and
+//   leaving is a fault only of the last.
 // - Whoever finds a fault first puts the verdict into the store; all ranks read it, and their
 //   collectives, those that wait and all later ones, raise it. Everything goes through the store,
 //   never through the engine that may be stuck, so the judge cannot hang with it.
@@ -17,6 +19,7 @@
 
 #include <condition_variable>
 #include <map>
+#include <set>
 #include <thread>
 
 #include "core/mutex.h"
@@ -38,6 +41,7 @@ class RUSH_API Judge {
   std::string report(const std::string& fault);
   // The fault of a collective that took too long: who has not come?
   std::string report_timeout(int64_t number, Milliseconds timeout);
+  std::string report_message_timeout(int64_t number, Milliseconds timeout);
   // An engine's error is often the echo of another fault: waits for a verdict for a moment.
   std::string explain(const std::string& engine_error);
   // This rank raised an error outside of collectives, or leaves in order.
@@ -58,7 +62,15 @@ class RUSH_API Judge {
   void decide(const std::string& verdict);
   RankStatus read(int rank);
   std::string compare(int other, const RankStatus& status);
-  std::string look_after(int other, const RankStatus& status);
+  struct Waits {  // what of this rank has waited for long
+    bool collective = false, from_anybody = false;
+    std::set<int> peers;
+    bool any() const { return collective || from_anybody || !peers.empty(); }
+  };
+  Waits waits() const;
+  std::string look_after(int other, const RankStatus& status, const Waits& waits);
+  std::string others_at(int64_t number);
+  std::string report_late(const std::string& what, int64_t number, Milliseconds timeout);
   std::string disagreement(int64_t number);
   std::string describe_rank(int rank, const RankStatus& status) const;
   std::string own_place() const;

@@ -7,58 +7,124 @@
 namespace rush::distributed {
 namespace {
 
-void check_place(const Operation& op, const Tensor& t) {
-  check(t.is_cpu(), ErrorKind::Runtime, name_of(op.kind),
-        "collectives run on CPU tensors so far, got one on ", t.device(),
-        "; move it with .cpu(), or reduce on one process with nn.DataParallel");
+void check_tensors(const Operation& op) {
+  for (const auto* list : {&op.inputs, &op.outputs})
+    for (const Tensor& t : *list) {
+      check(t.is_cpu(), ErrorKind::Runtime, name_of(op.kind),
+            "collectives run on CPU tensors so far, got one on ", t.device(),
+            "; move it with .cpu(), or reduce on one process with nn.DataParallel");
+      check_dtype(t.dtype() == op.dtype(), name_of(op.kind),
+                  "the tensors must have one dtype, got ", op.dtype(), " and ", t.dtype());
+    }
 }
 
-bool staged(const Operation& op) {
-  return op.buffer.defined() && op.buffer.data() != op.tensor.data();
-}
-
-// Numbers that the engine adds: half types as float32, complex ones as pairs, bool as bytes.
-void prepare_all_reduce(Operation& op) {
-  const DType dtype = op.tensor.dtype();
-  op.engine_reduce = op.reduce == ReduceOp::Avg ? ReduceOp::Sum : op.reduce;
-  const bool bitwise = op.reduce >= ReduceOp::BitAnd;
-  check(!is_complex(dtype) || op.reduce <= ReduceOp::Avg, ErrorKind::Value, "all_reduce",
+void check_reduction(Operation& op) {
+  const char* name = name_of(op.kind);
+  const DType dtype = op.dtype();
+  check(!is_complex(dtype) || op.reduce <= ReduceOp::Avg, ErrorKind::Value, name,
         "does not support ", name_of(op.reduce), " on complex tensors");
-  check_dtype(op.reduce != ReduceOp::Avg || is_differentiable(dtype), "all_reduce",
+  check_dtype(op.reduce != ReduceOp::Avg || is_differentiable(dtype), name,
               "AVG needs floating or complex numbers, got ", dtype);
-  check_dtype(!bitwise || !is_differentiable(dtype), "all_reduce", name_of(op.reduce),
+  check_dtype(op.reduce < ReduceOp::BitAnd || !is_differentiable(dtype), name, name_of(op.reduce),
               " needs integers, got ", dtype);
-  Tensor t = contiguous(op.tensor);
-  if (is_complex(dtype)) t = view_as_real(t);
-  if (is_reduced_float(dtype)) t = to(t, DType::Float32);
-  if (dtype == DType::Bool) {
-    t = view(t, DType::UInt8);
-    if (op.reduce == ReduceOp::Sum) op.engine_reduce = ReduceOp::Max;
-    if (op.reduce == ReduceOp::Product) op.engine_reduce = ReduceOp::Min;
-  }
-  op.buffer = t;
+  op.engine_reduce = op.reduce == ReduceOp::Avg ? ReduceOp::Sum : op.reduce;
+  if (dtype == DType::Bool && op.reduce == ReduceOp::Sum) op.engine_reduce = ReduceOp::Max;
+  if (dtype == DType::Bool && op.reduce == ReduceOp::Product) op.engine_reduce = ReduceOp::Min;
 }
 
-void prepare_all_gather(Operation& op, int size) {
-  int64_t room = 0;
-  for (const Tensor& out : op.outputs) {
-    check_place(op, out);
-    check_dtype(out.dtype() == op.tensor.dtype(), "all_gather",
-                "the tensors must have one dtype, got ", op.tensor.dtype(), " and ", out.dtype());
-    room += out.numel();
+int64_t elements(const std::vector<Tensor>& tensors) {
+  int64_t n = 0;
+  for (const Tensor& t : tensors) n += t.numel();
+  return n;
+}
+
+Tensor part_of(const Tensor& flat, int64_t first, int64_t length) {
+  return slice(flat, 0, first, first + length, 1);
+}
+
+// Contiguous memory that holds what the tensors hold; that of a single tensor where it fits.
+Tensor joined(const std::vector<Tensor>& tensors) {
+  if (tensors.size() == 1) return contiguous(tensors[0]);
+  const int64_t sizes[] = {elements(tensors)};
+  Tensor flat = empty(sizes, tensors[0].dtype());
+  int64_t first = 0;
+  for (const Tensor& t : tensors) {
+    if (t.numel() != 0) {
+      Tensor part = part_of(flat, first, t.numel());
+      copy_(part, reshape(t, part.sizes()));
+    }
+    first += t.numel();
   }
-  check_shape(room == op.tensor.numel() * size, "all_gather", "the outputs hold ", room,
-              " elements, and ", size, " ranks send ", op.tensor.numel(), " each");
-  op.buffer = contiguous(op.tensor);
-  const bool direct = op.outputs.size() == 1 && op.outputs[0].is_contiguous();
-  const int64_t sizes[] = {size, op.tensor.numel()};
-  op.gathered = direct ? op.outputs[0] : empty(sizes, op.tensor.dtype());
+  return flat;
+}
+
+// In a type that the engine adds: half types as float32, complex ones as pairs, bool as bytes. The
+// memory stays the same where it can.
+Tensor addable(const Tensor& t) {
+  if (is_complex(t.dtype())) return view_as_real(t);
+  if (is_reduced_float(t.dtype())) return to(t, DType::Float32);
+  if (t.dtype() == DType::Bool) return view(t, DType::UInt8);
+  return t;
+}
+
+Tensor from_addable(const Tensor& t, DType dtype) {
+  if (is_complex(dtype)) return view_as_complex(t);
+  if (dtype == DType::Bool) return view(t, DType::Bool);
+  return t;
+}
+
+// Memory to receive into: that of the only output, where it fits.
+Tensor room_for(const Operation& op) {
+  const DType dtype = op.dtype();
+  const bool converts = op.adds() && is_reduced_float(dtype);
+  if (op.outputs.size() == 1 && op.outputs[0].is_contiguous() && !converts)
+    return op.adds() ? addable(op.outputs[0]) : op.outputs[0];
+  const int64_t sizes[] = {elements(op.outputs)};
+  const Tensor room = empty(sizes, converts ? DType::Float32 : dtype);
+  return op.adds() ? addable(room) : room;
+}
+
+void check_sizes(const Operation& op, int size) {
+  const int64_t in = elements(op.inputs), out = elements(op.outputs);
+  switch (op.kind) {
+    case Collective::AllGather:
+    case Collective::Gather:
+      if (op.kind == Collective::Gather && !op.at_root()) return;
+      return check_shape(out == in * size, name_of(op.kind), "the outputs hold ", out,
+                         " elements, and ", size, " ranks send ", in, " each");
+    case Collective::Scatter:
+    case Collective::ReduceScatter:
+      if (op.kind == Collective::Scatter && !op.at_root()) return;
+      return check_shape(in == out * size, name_of(op.kind), "the inputs hold ", in,
+                         " elements, and ", size, " ranks receive ", out, " each");
+    case Collective::AllToAll:
+      for (const auto& [counts, n] : {std::pair{&op.input_counts, in}, {&op.output_counts, out}}) {
+        int64_t sum = 0;
+        for (const int64_t c : *counts) {
+          check(c >= 0, ErrorKind::Value, "all_to_all", "a size is negative: ", c);
+          sum += c;
+        }
+        check_shape(int(counts->size()) == size && sum == n, "all_to_all", "the parts have ", sum,
+                    " elements for ", counts->size(), " ranks, and the tensors hold ", n, " for ",
+                    size);
+      }
+      return;
+    default:
+      return;
+  }
+}
+
+bool is_direct(const Operation& op) {
+  return op.outputs.size() == 1 && op.received.data() == op.outputs[0].data() &&
+         op.received.nbytes() == op.outputs[0].nbytes();
 }
 
 }  // namespace
 
 const char* name_of(Collective c) {
-  constexpr const char* names[] = {"all_reduce", "broadcast", "all_gather", "barrier"};
+  constexpr const char* names[] = {"all_reduce", "broadcast", "all_gather", "barrier",
+                                   "reduce",     "gather",    "scatter",    "reduce_scatter",
+                                   "all_to_all", "send",      "recv"};
   return names[size_t(c)];
 }
 
@@ -68,48 +134,68 @@ const char* name_of(ReduceOp op) {
 }
 
 std::string describe(const Operation& op) {
-  std::string text = name_of(op.kind);
-  if (op.kind == Collective::AllReduce) text += concat("(", name_of(op.reduce), ")");
-  if (op.kind == Collective::Broadcast) text += concat("(from rank ", op.root, ")");
-  if (op.tensor.defined()) text += concat(" of ", op.tensor.dtype(), " ", op.tensor.sizes());
+  std::string text = name_of(op.kind), more;
+  if (op.adds()) more = name_of(op.reduce);
+  if (op.has_root() || op.is_message()) {
+    const bool to_root = op.kind == Collective::Reduce || op.kind == Collective::Gather ||
+                         op.kind == Collective::Send;
+    more += concat(more.empty() ? "" : ", ", to_root ? "to " : "from ");
+    more += op.root == kAnySource ? "any rank" : concat("rank ", op.root);
+  }
+  if (op.tag != 0) more += concat(", tag ", op.tag);
+  if (!more.empty()) text += concat("(", more, ")");
+  // The tensor whose shape all ranks share: with scatter and reduce_scatter the one received.
+  const bool by_output = op.kind == Collective::Scatter || op.kind == Collective::ReduceScatter ||
+                         op.kind == Collective::Recv;
+  const auto& shown = by_output ? op.outputs : op.inputs;
+  if (shown.empty()) return text;
+  text += concat(" of ", shown[0].dtype());
+  if (op.kind != Collective::AllToAll) text += concat(" ", shown[0].sizes());
+  if (op.kind == Collective::AllReduce && shown.size() > 1)
+    text += concat(" and ", shown.size() - 1, " more");
   return text;
 }
 
 void prepare(Operation& op, int size) {
   const NoGradGuard no_grad;
-  if (!op.tensor.defined()) return;
-  check_place(op, op.tensor);
+  if (op.inputs.empty() && op.outputs.empty()) return;
+  check_tensors(op);
   flush_pending("a collective may write to its tensors at any time");
-  switch (op.kind) {
-    case Collective::AllReduce:
-      return prepare_all_reduce(op);
-    case Collective::AllGather:
-      return prepare_all_gather(op, size);
-    default:
-      op.buffer = contiguous(op.tensor);
+  if (op.adds()) check_reduction(op);
+  check_sizes(op, size);
+  if (!op.inputs.empty()) {
+    op.sent = joined(op.inputs);
+    if (op.adds()) op.sent = addable(op.sent);
   }
+  if (op.outputs.empty()) return;
+  const bool in_place = op.kind == Collective::AllReduce || op.kind == Collective::Broadcast ||
+                        op.kind == Collective::Reduce;
+  if (in_place) {
+    op.received = op.sent;
+    return;
+  }
+  op.received = room_for(op);
+  if (op.sent.defined() && overlap(op.sent, op.received) != Overlap::No) op.sent = clone(op.sent);
 }
 
 void complete(Operation& op, int size) {
   const NoGradGuard no_grad;
-  if (op.kind == Collective::Barrier) return;
-  if (op.kind == Collective::AllGather) {
-    if (op.gathered.is_same(op.outputs[0])) return op.outputs[0].bump_version("all_gather");
-    if (op.outputs.size() == 1) {
-      copy_(op.outputs[0], reshape(op.gathered, op.outputs[0].sizes()));
-      return;
-    }
-    for (size_t r = 0; r < op.outputs.size(); ++r)
-      copy_(op.outputs[r], reshape(select(op.gathered, 0, int64_t(r)), op.outputs[r].sizes()));
+  if (op.outputs.empty()) return;
+  if (op.adds() && op.reduce == ReduceOp::Avg && size > 1)
+    div_(op.received, wrap_number(Scalar(double(size))));
+  if (is_direct(op)) return op.outputs[0].bump_version(name_of(op.kind));
+  Tensor flat = op.adds() ? from_addable(op.received, op.dtype()) : op.received;
+  if (op.outputs.size() == 1) {
+    copy_(op.outputs[0], reshape(flat, op.outputs[0].sizes()));
     return;
   }
-  if (op.kind == Collective::AllReduce && op.reduce == ReduceOp::Avg && size > 1)
-    div_(op.buffer, wrap_number(Scalar(double(size))));
-  if (!staged(op)) return op.tensor.bump_version(name_of(op.kind));
-  Tensor result = op.buffer;
-  if (is_complex(op.tensor.dtype())) result = view_as_complex(result);
-  if (op.tensor.dtype() == DType::Bool) result = view(result, DType::Bool);
-  copy_(op.tensor, result);
+  const int64_t all[] = {-1};
+  if (flat.numel() != 0) flat = reshape(flat, all);
+  int64_t first = 0;
+  for (Tensor& out : op.outputs) {
+    if (out.numel() != 0) copy_(out, reshape(part_of(flat, first, out.numel()), out.sizes()));
+    first += out.numel();
+  }
 }
 
 }  // namespace rush::distributed

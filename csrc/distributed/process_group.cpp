@@ -3,6 +3,8 @@
 #include <sched.h>
 #include <unistd.h>
 
+#include <cstring>
+
 #include "core/interrupt.h"
 
 namespace rush::distributed {
@@ -12,6 +14,7 @@ namespace {
 // naps. The engine moves large tensors only while it is asked, so naps are short for a long time.
 constexpr auto kYieldTime = std::chrono::milliseconds(20);
 constexpr auto kShortNaps = std::chrono::seconds(1);
+constexpr auto kShortNap = std::chrono::microseconds(50), kLongNap = std::chrono::microseconds(500);
 
 // Tensors of works that failed: the engine may still write into them, whenever it likes.
 std::deque<Operation>& abandoned() {
@@ -50,10 +53,14 @@ std::shared_ptr<Work> ProcessGroup::issue(Operation op, SourcePoint where) {
   check(!closed_, ErrorKind::Value, name_of(op.kind), "the process group was destroyed");
   if (judge_ && judge_->has_verdict())
     throw BackendError(concat(name_of(op.kind), ": ", judge_->verdict()));
-  check(op.kind != Collective::Broadcast || (op.root >= 0 && op.root < size_), ErrorKind::Value,
-        "broadcast", "rank ", op.root, " is none of the group's ", size_);
+  const bool anybody = op.kind == Collective::Recv && op.root == kAnySource;
+  check(anybody || (op.root >= 0 && op.root < size_), ErrorKind::Value, name_of(op.kind), "rank ",
+        op.root, " is none of the group's ", size_);
+  check(!op.is_message() || (op.root != rank_ && size_ > 1), ErrorKind::Value, name_of(op.kind),
+        "the other rank must be another one, got ", op.root, " on rank ", rank_, " of ", size_);
   if (op.timeout.count() <= 0) op.timeout = timeout_;
-  op.number = recorder_.issue(describe(op), where);
+  op.number = op.is_message() ? recorder_.issue_message(describe(op), op.root, where)
+                              : recorder_.issue(describe(op), where);
   return std::make_shared<Work>(std::move(op));
 }
 
@@ -63,6 +70,7 @@ void ProcessGroup::run(const std::shared_ptr<Work>& work, bool async) {
     if (!async) work->wait(Milliseconds(0));
     return;
   }
+  if (work->operation().is_message()) return run_message(work, async);
   {
     std::unique_lock lock(mutex_);
     if (async || busy_ || !queue_.empty()) {
@@ -103,12 +111,22 @@ void ProcessGroup::serve() {
 }
 
 void ProcessGroup::execute(Work& work) noexcept {
-  Operation& op = work.operation();
   std::exception_ptr failure;
   try {
-    carry_out(op);
+    carry_out(work.operation());
+  } catch (...) {
+    failure = std::current_exception();
+  }
+  finish(work, failure);
+}
+
+// Hands the results out, or says what went wrong. An error of the engine's is explained before.
+void ProcessGroup::finish(Work& work, std::exception_ptr failure) noexcept {
+  Operation& op = work.operation();
+  try {
+    if (failure) std::rethrow_exception(failure);
     complete(op, size_);
-    recorder_.finish(op.number);
+    if (!op.is_message()) recorder_.finish(op.number);
   } catch (const BackendError& error) {
     failure =
         std::make_exception_ptr(BackendError(concat(name_of(op.kind), ": ", error.message())));
@@ -117,47 +135,120 @@ void ProcessGroup::execute(Work& work) noexcept {
     if (judge_)
       judge_->report(concat("rank ", rank_, " was interrupted in #", op.number, " ", describe(op)));
   }
+  if (op.is_message()) recorder_.finish_message(op.number);
   if (failure) abandon(op);
   work.finish(failure);
 }
 
 void ProcessGroup::carry_out(Operation& op) {
   if (!engine_) {
-    if (op.gathered.defined())
-      std::memcpy(op.gathered.data(), op.buffer.data(), size_t(op.buffer.nbytes()));
+    if (op.received.defined() && op.received.data() != op.sent.data() && op.sent.nbytes() > 0)
+      std::memcpy(op.received.data(), op.sent.data(), size_t(op.sent.nbytes()));
     return;
   }
   if (judge_->has_verdict()) throw BackendError(judge_->verdict());
   try {
-    engine_->start(op);
-    wait_for_engine(op);
+    const std::unique_ptr<Transfer> transfer = engine_->start(op);
+    wait_for_engine(op, *transfer);
   } catch (const BackendError& error) {
-    if (judge_->has_verdict()) throw BackendError(judge_->verdict());
-    throw BackendError(judge_->explain(error.message()));
+    throw BackendError(why(error));
   }
 }
 
-void ProcessGroup::wait_for_engine(const Operation& op) {
+// What is behind an error of the engine's.
+std::string ProcessGroup::why(const BackendError& error) {
+  if (judge_->has_verdict()) return judge_->verdict();
+  if (closed_) return error.message();
+  const bool known = dynamic_cast<const KnownFault*>(&error) != nullptr;
+  return known ? judge_->report(concat("rank ", rank_, ": ", error.message()))
+               : judge_->explain(error.message());
+}
+
+void ProcessGroup::wait_for_engine(const Operation& op, Transfer& transfer) {
   for (int turn = 0; turn < 32; ++turn)
-    if (engine_->done()) return;
+    if (transfer.done()) return;
   const auto start = Clock::now(), deadline = start + op.timeout;
-  while (!engine_->done()) {
+  while (!transfer.done()) {
     const auto now = Clock::now();
-    if (judge_->has_verdict()) throw BackendError(judge_->verdict());
-    if (closed_) throw BackendError("the process group was destroyed");
-    if (now >= deadline) throw BackendError(judge_->report_timeout(op.number, op.timeout));
+    check_faults(op, now, deadline);
     if (now - start < kYieldTime) {
       sched_yield();
       continue;
     }
     check_interrupt(now);
-    std::this_thread::sleep_for(now - start < kShortNaps ? std::chrono::microseconds(50)
-                                                         : std::chrono::microseconds(500));
+    std::this_thread::sleep_for(now - start < kShortNaps ? kShortNap : kLongNap);
+  }
+}
+
+void ProcessGroup::check_faults(const Operation& op, Clock::time_point now,
+                                Clock::time_point deadline) {
+  if (judge_->has_verdict()) throw BackendError(judge_->verdict());
+  if (closed_) throw BackendError("the process group was destroyed");
+  if (now >= deadline)
+    throw BackendError(op.is_message() ? judge_->report_message_timeout(op.number, op.timeout)
+                                       : judge_->report_timeout(op.number, op.timeout));
+}
+
+void ProcessGroup::run_message(const std::shared_ptr<Work>& work, bool async) {
+  if (!async) {
+    execute(*work);
+    work->wait(Milliseconds(0));
+    return;
+  }
+  std::unique_ptr<Transfer> transfer;
+  try {
+    if (judge_->has_verdict()) throw BackendError(judge_->verdict());
+    transfer = engine_->start(work->operation());
+  } catch (...) {
+    return finish(*work, std::current_exception());
+  }
+  const std::lock_guard lock(mutex_);
+  if (!mover_.joinable() && !closed_) mover_ = std::thread([this] { move_messages(); });
+  moving_.push_back({work, std::move(transfer), Clock::now() + work->operation().timeout});
+  changed_.notify_all();
+}
+
+void ProcessGroup::move_messages() {
+  std::vector<Moving> mine;
+  auto busy_since = Clock::now();
+  while (true) {
+    {
+      std::unique_lock lock(mutex_);
+      if (mine.empty()) changed_.wait(lock, [&] { return !moving_.empty() || closed_; });
+      if (!moving_.empty()) busy_since = Clock::now();
+      for (Moving& m : moving_) mine.push_back(std::move(m));
+      moving_.clear();
+      if (mine.empty() && closed_) return;
+    }
+    const auto now = Clock::now();
+    std::erase_if(mine, [&](Moving& m) {
+      try {
+        if (!m.transfer->done()) {
+          check_faults(m.work->operation(), now, m.deadline);
+          return false;
+        }
+        finish(*m.work, nullptr);
+      } catch (const BackendError& error) {
+        finish(*m.work, std::make_exception_ptr(BackendError(why(error))));
+      } catch (...) {
+        finish(*m.work, std::current_exception());
+      }
+      return true;
+    });
+    if (mine.empty()) continue;
+    if (Clock::now() - busy_since < kYieldTime)
+      sched_yield();
+    else
+      std::this_thread::sleep_for(kLongNap);
   }
 }
 
 void ProcessGroup::say_raised(const std::string& error) {
   if (judge_ && process_ == getpid()) judge_->say_raised(error);
+}
+
+void ProcessGroup::fail(const std::string& fault) {
+  if (judge_ && process_ == getpid()) judge_->report(fault);
 }
 
 void ProcessGroup::shut_down() {
@@ -172,6 +263,7 @@ void ProcessGroup::shut_down() {
     changed_.notify_all();
   }
   thread_.join();
+  if (mover_.joinable()) mover_.join();
   {
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [&] { return !busy_; });  // a caller's thread, which sees that it is over

@@ -3,6 +3,10 @@
 // A group carries out one collective at a time, in the order in which they were issued. One that
 // nobody waits for (async_op) goes to the group's thread. One that its caller waits for runs on the
 // caller's thread when no other is on its way, which saves two switches between threads.
+//
+// Messages (send, recv) begin at once, on the caller's thread: two ranks that each send before they
+// receive must not wait for each other. Those that nobody waits for are moved on by another thread,
+// which the first of them starts.
 #pragma once
 
 #include <deque>
@@ -34,6 +38,7 @@ class RUSH_API ProcessGroup {
   void run(const std::shared_ptr<Work>& work, bool async);
 
   void say_raised(const std::string& error);
+  void fail(const std::string& fault);  // lets the collectives of all ranks raise this
   void shut_down();  // leaves the group; what still waits fails. May be called again
   bool is_healthy() const { return !judge_ || !judge_->has_verdict(); }
   std::string verdict() const { return judge_ ? judge_->verdict() : ""; }
@@ -43,7 +48,12 @@ class RUSH_API ProcessGroup {
   void serve();  // the thread
   void execute(Work& work) noexcept;
   void carry_out(Operation& op);
-  void wait_for_engine(const Operation& op);
+  std::string why(const BackendError& error);
+  void wait_for_engine(const Operation& op, Transfer& transfer);
+  void check_faults(const Operation& op, Clock::time_point now, Clock::time_point deadline);
+  void finish(Work& work, std::exception_ptr failure) noexcept;
+  void run_message(const std::shared_ptr<Work>& work, bool async);
+  void move_messages();  // the other thread
 
   std::shared_ptr<Store> store_;
   std::unique_ptr<Engine> engine_;
@@ -58,7 +68,13 @@ class RUSH_API ProcessGroup {
   std::deque<std::shared_ptr<Work>> queue_;
   bool busy_ = false;  // somebody carries out a collective
   std::atomic<bool> closed_{false};
-  std::thread thread_;
+  struct Moving {
+    std::shared_ptr<Work> work;
+    std::unique_ptr<Transfer> transfer;
+    Clock::time_point deadline;
+  };
+  std::vector<Moving> moving_;  // new ones, for the other thread to take
+  std::thread thread_, mover_;
 };
 
 }  // namespace rush::distributed

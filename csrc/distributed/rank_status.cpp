@@ -26,6 +26,7 @@ std::string RankStatus::text() const {
   for (const Entry& e : entries)
     out << "entry\t" << e.number << "\t" << e.hash << "\t" << one_line(e.what) << "\t"
         << one_line(e.where) << "\n";
+  for (const std::string& m : messages) out << "message\t" << one_line(m) << "\n";
   return std::move(out).str();
 }
 
@@ -46,6 +47,7 @@ RankStatus RankStatus::parse(const std::string& text) {
     if (name == "why") status.why = value;
     if (name == "issued") status.issued = number;
     if (name == "finished") status.finished = number;
+    if (name == "message") status.messages.push_back(value);
     if (name == "entry") {
       Entry e;
       std::string hash;

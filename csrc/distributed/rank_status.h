@@ -18,6 +18,7 @@ struct RUSH_API RankStatus {
   std::string why;                // of "raised": the error
   int64_t issued = 0, finished = 0;
   std::deque<Entry> entries;
+  std::deque<std::string> messages;  // the oldest of those that are on their way
 
   std::string text() const;
   static RankStatus parse(const std::string& text);

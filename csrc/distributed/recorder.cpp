@@ -50,6 +50,23 @@ void Recorder::finish(int64_t number) {
   changed_ = Clock::now();
 }
 
+int64_t Recorder::issue_message(std::string what, int peer, SourcePoint where) {
+  const std::string& place = described(where);
+  const std::lock_guard lock(mutex_);
+  messages_[++messages_issued_] = {peer, concat(what, place.empty() ? "" : " at ", place)};
+  return messages_issued_;
+}
+
+void Recorder::finish_message(int64_t number) {
+  const std::lock_guard lock(mutex_);
+  messages_.erase(number);
+}
+
+std::map<int64_t, Message> Recorder::messages() const {
+  const std::lock_guard lock(mutex_);
+  return messages_;
+}
+
 int64_t Recorder::issued() const {
   const std::lock_guard lock(mutex_);
   return issued_;

@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <map>
 #include <optional>
 #include <string>
 #include <unordered_map>
@@ -26,11 +27,23 @@ struct RUSH_API Entry {
   std::string text() const;
 };
 
+// A send or recv that is on its way. The ranks do not agree on messages, so these have no part in
+// the numbers and hashes.
+struct RUSH_API Message {
+  int peer = 0;  // kAnySource: whoever sends
+  std::string text;
+  Clock::time_point since = Clock::now();
+};
+
 class RUSH_API Recorder {
  public:
   // Returns the number of the collective. `where` is asked for with the GIL held.
   int64_t issue(std::string what, SourcePoint where);
   void finish(int64_t number);
+  // The same for messages; the numbers are a count of their own.
+  int64_t issue_message(std::string what, int peer, SourcePoint where);
+  void finish_message(int64_t number);
+  std::map<int64_t, Message> messages() const;  // those that are on their way, oldest first
   int64_t issued() const;
   int64_t finished() const;
   // Since when the oldest collective that is not finished has waited; nothing when there is none.
@@ -51,6 +64,8 @@ class RUSH_API Recorder {
   uint64_t hash_ = 0;
   Clock::time_point changed_ = Clock::now();  // when the oldest unfinished one became that
   std::deque<Entry> ring_, milestones_;
+  std::map<int64_t, Message> messages_;
+  int64_t messages_issued_ = 0;
   std::unordered_map<uint64_t, std::string> places_;  // a line is described once
 };
 

@@ -89,14 +89,9 @@ ROWS = (
         "distributed",
         "distributed",
         """AllToAllOptions AllreduceCoalescedOptions AllreduceOptions BackendConfig BarrierOptions
-        BroadcastOptions BuiltinCommHookType DeviceMesh GatherOptions GradBucket Logger P2POp
+        BroadcastOptions BuiltinCommHookType DeviceMesh GatherOptions GradBucket Logger
         ProcessGroupGloo ReduceOptions ReduceScatterOptions Reducer ScatterOptions""",
-        """_all_gather_base _reduce_scatter_base all_gather_coalesced all_gather_single
-        all_reduce_coalesced all_to_all all_to_all_single batch_isend_irecv gather gather_object
-        get_backend_config get_default_backend_for_device get_node_local_rank get_pg_count
-        init_device_mesh irecv isend new_subgroups new_subgroups_by_enumeration record_comm recv
-        recv_object_list reduce reduce_scatter reduce_scatter_single reduce_scatter_tensor scatter
-        scatter_object_list send send_object_list shrink_group split_group""",
+        "init_device_mesh record_comm shrink_group",
     ),
     ("distributed._composable", "sharding", "", "checkpoint contract fully_shard replicate"),
     (
@@ -152,7 +147,7 @@ ROWS = (
         "distributed.distributed_c10d",
         "distributed",
         "",
-        "_coalescing_manager _find_pg_by_ranks_and_tag",
+        "_find_pg_by_ranks_and_tag",
     ),
     (
         "distributed.fsdp",

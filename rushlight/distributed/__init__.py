@@ -5,24 +5,33 @@ PyTorch's that are not there yet raise, and say so.
 """
 
 from rushlight._names.missing import fill
+from rushlight.distributed import _collectives, _messages, _object_collectives, _process_groups
+from rushlight.distributed._collectives import *
+from rushlight.distributed._collectives import _all_gather_base, _reduce_scatter_base
 from rushlight.distributed._errors import *
-from rushlight.distributed._object_collectives import all_gather_object, broadcast_object_list
+from rushlight.distributed._messages import *
+from rushlight.distributed._object_collectives import *
 from rushlight.distributed._process_groups import *
-from rushlight.distributed._process_groups import __all__ as _group_names
+from rushlight.distributed._reductions import ReduceOp, _make_nccl_premul_sum, reduce_op
+from rushlight.distributed._simulate import simulate
 from rushlight.distributed._stores import FileStore, HashStore, PrefixStore, Store, TCPStore
 from rushlight.distributed.rendezvous import register_rendezvous_handler, rendezvous
 
 __all__ = [
-    *_group_names,
+    *_collectives.__all__,
+    *_messages.__all__,
+    *_object_collectives.__all__,
+    *_process_groups.__all__,
     "FileStore",
     "HashStore",
     "PrefixStore",
+    "ReduceOp",
     "Store",
     "TCPStore",
-    "all_gather_object",
-    "broadcast_object_list",
+    "reduce_op",
     "register_rendezvous_handler",
     "rendezvous",
+    "simulate",
 ]
 
 fill(globals())

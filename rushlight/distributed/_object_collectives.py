@@ -6,17 +6,24 @@ import pickle
 from typing import Any
 
 import rushlight
-from rushlight.distributed._process_groups import (
-    _is_outside,
-    _rank_in,
+from rushlight.distributed._collectives import (
     all_gather,
     broadcast,
-    get_rank,
-    get_world_size,
+    gather,
+    root_of,
+    scatter,
 )
-from rushlight.distributed._world import world
+from rushlight.distributed._messages import recv, send
+from rushlight.distributed._process_groups import _is_outside, get_rank, get_world_size
 
-__all__ = ["all_gather_object", "broadcast_object_list"]
+__all__ = [
+    "all_gather_object",
+    "broadcast_object_list",
+    "gather_object",
+    "recv_object_list",
+    "scatter_object_list",
+    "send_object_list",
+]
 
 
 def _as_tensor(obj):
@@ -38,11 +45,7 @@ def broadcast_object_list(
     part with processes that you trust."""
     if _is_outside(group):
         return
-    if (src is None) == (group_src is None):
-        raise ValueError("broadcast_object_list: one of src and group_src must be given")
-    if group_src is None:
-        assert src is not None
-        group_src = _rank_in(world.member(group, "broadcast_object_list"), src)
+    group_src = root_of("broadcast_object_list", group, src, group_src, default=0)
     here = get_rank(group) == group_src
     parts = [_as_tensor(obj) for obj in object_list] if here else []
     sizes = rushlight.zeros(len(object_list), dtype=rushlight.int64)
@@ -68,13 +71,125 @@ def all_gather_object(object_list: list[Any], obj: Any, group: Any = None) -> No
             f"all_gather_object: the list must hold one place per rank, {size}, got "
             f"{len(object_list)}"
         )
-    data = _as_tensor(obj)
-    sizes = [rushlight.zeros(1, dtype=rushlight.int64) for _ in range(size)]
+    data, counts = _padded(_as_tensor(obj), group)
+    gathered = [rushlight.empty_like(data) for _ in range(size)]
+    all_gather(gathered, data, group)
+    for i, (part, count) in enumerate(zip(gathered, counts, strict=True)):
+        object_list[i] = _as_object(part[:count])
+
+
+def _padded(data, group):
+    """The bytes, filled up to the length of the longest rank's; and the lengths of all."""
+    sizes = [rushlight.zeros(1, dtype=rushlight.int64) for _ in range(get_world_size(group))]
     all_gather(sizes, rushlight.tensor([data.numel()], dtype=rushlight.int64), group)
     counts = [int(s) for s in sizes]
     padded = rushlight.zeros(max(counts), dtype=rushlight.uint8)
     padded[: data.numel()] = data
-    gathered = [rushlight.empty_like(padded) for _ in range(size)]
-    all_gather(gathered, padded, group)
-    for i, (part, count) in enumerate(zip(gathered, counts, strict=True)):
-        object_list[i] = _as_object(part[:count])
+    return padded, counts
+
+
+def gather_object(
+    obj: Any,
+    object_gather_list: list[Any] | None = None,
+    dst: int | None = None,
+    group: Any = None,
+    group_dst: int | None = None,
+) -> None:
+    """Fills one rank's list with the objects of all ranks. They are pickled: only take part with
+    processes that you trust."""
+    if _is_outside(group):
+        return
+    root = root_of("gather_object", group, dst, group_dst, default=0)
+    here = get_rank(group) == root
+    if here and not object_gather_list:
+        raise ValueError("Argument ``object_gather_list`` must be specified on destination rank.")
+    if not here and object_gather_list:
+        raise ValueError(
+            "Argument ``object_gather_list`` must NOT be specified on non-destination ranks."
+        )
+    size = get_world_size(group)
+    if object_gather_list and len(object_gather_list) != size:
+        raise ValueError(
+            f"gather_object: the list must hold one place per rank, {size}, got "
+            f"{len(object_gather_list)}"
+        )
+    data, counts = _padded(_as_tensor(obj), group)
+    gathered = [rushlight.empty_like(data) for _ in range(size)] if here else None
+    gather(data, gathered, group=group, group_dst=root)
+    if object_gather_list and gathered:
+        for i, (part, count) in enumerate(zip(gathered, counts, strict=True)):
+            object_gather_list[i] = _as_object(part[:count])
+
+
+def scatter_object_list(
+    scatter_object_output_list: list[Any],
+    scatter_object_input_list: list[Any] | None = None,
+    src: int | None = None,
+    group: Any = None,
+    group_src: int | None = None,
+) -> None:
+    """Puts the r-th object of one rank's list into the first place of rank r's output list. They
+    are pickled: only take part with processes that you trust."""
+    if _is_outside(group):
+        return
+    if not isinstance(scatter_object_output_list, list) or not scatter_object_output_list:
+        raise ValueError(
+            "Expected argument scatter_object_output_list to be a list of size at least 1."
+        )
+    root = root_of("scatter_object_list", group, src, group_src, default=0)
+    size = get_world_size(group)
+    here = get_rank(group) == root
+    if here and (scatter_object_input_list is None or len(scatter_object_input_list) != size):
+        raise ValueError(f"scatter_object_list: the source needs a list of {size} objects")
+    parts = [_as_tensor(obj) for obj in scatter_object_input_list or []] if here else []
+    counts = rushlight.zeros(size, dtype=rushlight.int64)
+    if here:
+        counts = rushlight.tensor([part.numel() for part in parts], dtype=rushlight.int64)
+    broadcast(counts, group=group, group_src=root)
+    longest = int(counts.max())
+    rows = [rushlight.nn.functional.pad(p, (0, longest - p.numel())) for p in parts]
+    mine = rushlight.empty(longest, dtype=rushlight.uint8)
+    scatter(mine, rows or None, group=group, group_src=root)
+    scatter_object_output_list[0] = _as_object(mine[: int(counts[get_rank(group)])])
+
+
+def send_object_list(
+    object_list: list[Any],
+    dst: int | None = None,
+    group: Any = None,
+    device: Any = None,
+    group_dst: int | None = None,
+    use_batch: bool = False,
+) -> None:
+    """Sends objects to another rank, which calls recv_object_list with a list of that length. They
+    are pickled."""
+    if _is_outside(group):
+        return
+    parts = [_as_tensor(obj) for obj in object_list]
+    root = root_of("send_object_list", group, dst, group_dst)
+    sizes = rushlight.tensor([part.numel() for part in parts], dtype=rushlight.int64)
+    send(sizes, group=group, group_dst=root)
+    send(rushlight.cat(parts), group=group, group_dst=root)
+
+
+def recv_object_list(
+    object_list: list[Any],
+    src: int | None = None,
+    group: Any = None,
+    device: Any = None,
+    group_src: int | None = None,
+    use_batch: bool = False,
+) -> int:
+    """Fills the list with objects that another rank sends, and returns which. They are pickled:
+    only take part with processes that you trust."""
+    if _is_outside(group):
+        return -1
+    if src is not None or group_src is not None:
+        group_src, src = root_of("recv_object_list", group, src, group_src), None
+    sizes = rushlight.zeros(len(object_list), dtype=rushlight.int64)
+    source = recv(sizes, group=group, group_src=group_src)
+    data = rushlight.empty(int(sizes.sum()), dtype=rushlight.uint8)
+    recv(data, source, group)
+    for i, part in enumerate(data.split(sizes.tolist())):
+        object_list[i] = _as_object(part)
+    return source

@@ -1,4 +1,4 @@
-"""Process groups and their collectives.
+"""Process groups: how they begin and end, who belongs to them.
 
 Between CPUs, MPI carries the tensors; `gloo` and `mpi` both name it. docs/distributed.md is the
 user's guide, csrc/distributed has the core.
@@ -6,14 +6,11 @@ user's guide, csrc/distributed has the core.
 
 from __future__ import annotations
 
-import enum
-import warnings
+import os
 from datetime import timedelta
 from typing import Any
 
-import rushlight
-from rushlight._C import Tensor
-from rushlight.distributed._groups import ProcessGroup, Work
+from rushlight.distributed._groups import BARRIER, ProcessGroup, Work
 from rushlight.distributed._stores import PrefixStore, core
 from rushlight.distributed._world import Member, world
 from rushlight.distributed.rendezvous import DEFAULT_TIMEOUT, rendezvous
@@ -23,17 +20,15 @@ __all__ = [
     "Backend",
     "GroupMember",
     "ProcessGroup",
-    "ReduceOp",
     "Work",
-    "all_gather",
-    "all_gather_into_tensor",
-    "all_reduce",
-    "barrier",
-    "broadcast",
     "destroy_process_group",
     "get_backend",
+    "get_backend_config",
+    "get_default_backend_for_device",
     "get_global_rank",
     "get_group_rank",
+    "get_node_local_rank",
+    "get_pg_count",
     "get_process_group_ranks",
     "get_rank",
     "get_world_size",
@@ -47,33 +42,13 @@ __all__ = [
     "is_torchelastic_launched",
     "is_ucc_available",
     "is_xccl_available",
-    "monitored_barrier",
     "new_group",
-    "reduce_op",
+    "new_subgroups",
+    "new_subgroups_by_enumeration",
+    "split_group",
 ]
 
 default_pg_timeout = DEFAULT_TIMEOUT
-
-# The core's numbers of the collectives (csrc/distributed/operation.h).
-_ALL_REDUCE, _BROADCAST, _ALL_GATHER, _BARRIER = range(4)
-
-
-class ReduceOp(enum.Enum):
-    """How tensors of several processes become one."""
-
-    SUM = 0
-    AVG = 1
-    PRODUCT = 2
-    MIN = 3
-    MAX = 4
-    BAND = 5
-    BOR = 6
-    BXOR = 7
-    PREMUL_SUM = 8
-
-
-reduce_op = ReduceOp
-ReduceOp.RedOpType = ReduceOp  # type: ignore[attr-defined]
 
 
 class Backend(str):
@@ -139,8 +114,6 @@ is_ucc_available = is_xccl_available = is_nccl_available
 
 def is_torchelastic_launched() -> bool:
     """Whether the launcher started this process."""
-    import os
-
     return os.environ.get("TORCHELASTIC_RUN_ID") is not None
 
 
@@ -196,6 +169,13 @@ def init_process_group(
     MASTER_ADDR and MASTER_PORT, as the launcher sets them), ``tcp://host:port`` or
     ``file:///path``; or ``store`` with ``rank`` and ``world_size``.
     """
+    if world.hub is not None:  # a rank of simulate, which belongs to a group from the start
+        _checked_backend(backend)
+        if world.default is None:
+            raise RuntimeError(
+                "init_process_group: a simulated rank cannot join again once it has left"
+            )
+        return
     if is_initialized():
         raise ValueError("trying to initialize the default process group twice!")
     name = _checked_backend(backend)
@@ -215,18 +195,27 @@ def init_process_group(
     world.times += 1
     if world_size > 1:
         core.mpi_initialize(own._core, rank, world_size, timeout)
-    world.count = 0
-    made = _make_group(own, list(range(world_size)), rank, timeout)
-    world.default, world.store = made, own
-    world.add(made, list(range(world_size)), name)
+    begin(own, rank, world_size, timeout, name)
     world.watch_errors()
 
 
-def _make_group(store, ranks, rank, timeout):
-    name = "the default group" if world.count == 0 else f"group {world.count}"
-    part = PrefixStore(f"group/{world.count}", store)
-    world.count += 1
-    return ProcessGroup(core.make_group(part._core, ranks, ranks.index(rank), name, timeout))
+def begin(store: Any, rank: int, world_size: int, timeout: timedelta, backend: str) -> None:
+    """Makes the default group; the engine is ready."""
+    world.count = 0
+    ranks = list(range(world_size))
+    made = _make_group(store, ranks, rank, timeout, "group/0", "the default group")
+    world.count = 1
+    world.default, world.store = made, store
+    world.add(made, ranks, backend)
+
+
+def _make_group(store, ranks, rank, timeout, place, name):
+    """``place``: a name that no other group of the store has."""
+    part = PrefixStore(place, store)
+    made = core.make_group(
+        part._core, ranks, ranks.index(rank), name, timeout, world.hub, f"{world.times}/{place}"
+    )
+    return ProcessGroup(made, "mpi" if world.hub is None else "threads")
 
 
 def new_group(
@@ -237,24 +226,108 @@ def new_group(
     use_local_synchronization: bool = False,
     group_desc: str | None = None,
     device_id: Any = None,
+    sort_ranks: bool = True,
 ) -> ProcessGroup | int:
     """A group of some of the ranks. All ranks of the default group must call this, in the same
-    order; those that do not belong to it get ``GroupMember.NON_GROUP_MEMBER``."""
+    order; those that do not belong to it get ``GroupMember.NON_GROUP_MEMBER``. With
+    ``use_local_synchronization``, only those that belong to it may call, and do."""
     default = world.member(None, "new_group")
     size = default.group.size()
-    ranks = sorted(range(size) if ranks is None else ranks)
-    if len(set(ranks)) != len(ranks) or not ranks or ranks[0] < 0 or ranks[-1] >= size:
+    ranks = list(range(size) if ranks is None else ranks)
+    if sort_ranks:
+        ranks.sort()
+    if len(set(ranks)) != len(ranks) or not ranks or min(ranks) < 0 or max(ranks) >= size:
         raise ValueError(
             f"new_group: the ranks must be different, and from 0 to {size - 1}, got {ranks}"
         )
     name = default.backend if backend is None else _checked_backend(backend)
     rank = default.group.rank()
-    if rank not in ranks:
+    if use_local_synchronization:
+        key = tuple(ranks)
+        turn = world.local_counts[key] = world.local_counts.get(key, 0) + 1
+        place = f"group/of/{'-'.join(map(str, ranks))}/{turn}"
+        shown = f"group {turn} of ranks {ranks}"
+    else:
+        place, shown = f"group/{world.count}", f"group {world.count}"
         world.count += 1
+        # Making a group waits for its ranks; one that does not come is found out here.
+        default.group._core._collective(BARRIER, None, None, 0, 0, 0, [], [], None, False)
+    if rank not in ranks:
         return GroupMember.NON_GROUP_MEMBER
-    made = _make_group(world.store, ranks, rank, _checked_timeout(timeout))
+    made = _make_group(world.store, ranks, rank, _checked_timeout(timeout), place, shown)
     world.add(made, ranks, name)
     return made
+
+
+def new_subgroups_by_enumeration(
+    ranks_per_subgroup_list: list[list[int]],
+    timeout: timedelta | None = None,
+    backend: str | None = None,
+    pg_options: Any = None,
+    group_desc: str | None = None,
+) -> tuple[Any, list[Any]]:
+    """A group per list of ranks, which share none: the one this process belongs to (None where it
+    belongs to none), and all of them."""
+    if not ranks_per_subgroup_list:
+        raise ValueError("The arg 'ranks_per_subgroup_list' cannot be empty")
+    seen: set[int] = set()
+    for ranks in ranks_per_subgroup_list:
+        if seen & set(ranks):
+            raise ValueError(
+                f"new_subgroups_by_enumeration: rank {min(seen & set(ranks))} is in two subgroups"
+            )
+        seen |= set(ranks)
+    groups = [new_group(ranks, timeout, backend) for ranks in ranks_per_subgroup_list]
+    mine = [g for g in groups if not _is_outside(g)]
+    return (mine[0] if mine else None), groups
+
+
+def new_subgroups(
+    group_size: int | None = None,
+    group: Any = None,
+    timeout: timedelta | None = None,
+    backend: str | None = None,
+    pg_options: Any = None,
+    group_desc: str | None = None,
+) -> tuple[Any, list[Any]]:
+    """The ranks in groups of ``group_size`` neighbours: the one of this process, and all."""
+    size = world.member(None, "new_subgroups").group.size()
+    if group_size is None:
+        group_size = int(os.environ.get("LOCAL_WORLD_SIZE", size))
+    if group_size <= 0:
+        raise ValueError(f"The arg 'group_size' ({group_size}) must be positive")
+    if size < group_size or size % group_size != 0:
+        raise ValueError(f"The world size ({size}) must be divisible by group_size={group_size}")
+    starts = range(0, size, group_size)
+    lists = [list(range(first, first + group_size)) for first in starts]
+    return new_subgroups_by_enumeration(lists, timeout, backend)
+
+
+def split_group(
+    parent_pg: Any = None,
+    split_ranks: list[list[int]] | None = None,
+    timeout: timedelta | None = None,
+    pg_options: Any = None,
+    group_desc: str | None = None,
+    backend: str | None = None,
+) -> ProcessGroup | None:
+    """Cuts a group into parts; ``split_ranks`` counts in the group. Returns the part of this
+    process, or None where it is in none."""
+    member = world.member(parent_pg, "split_group")
+    if not split_ranks:
+        raise ValueError("split_ranks cannot be None or empty")
+    for part in split_ranks:
+        if not part:
+            raise ValueError("the split group cannot be empty")
+        if len(set(part)) != len(part):
+            raise ValueError("the split group cannot have duplicate ranks")
+        if min(part) < 0 or max(part) >= len(member.ranks):
+            raise ValueError(f"split_group: ranks {part} are not all in {member.group}")
+    mine = [part for part in split_ranks if member.group.rank() in part]
+    if not mine:
+        return None
+    ranks = [member.ranks[r] for r in sorted(mine[0])]
+    return new_group(ranks, timeout, backend, use_local_synchronization=True)  # type: ignore[return-value]
 
 
 def destroy_process_group(group: Any = None) -> None:
@@ -290,6 +363,36 @@ def get_backend(group: Any = None) -> str:
     return world.member(group, "get_backend").backend
 
 
+def get_backend_config(group: Any = None) -> str:
+    """The backends of a group by kind of device."""
+    return f"cpu:{get_backend(group)}"
+
+
+def get_default_backend_for_device(device: Any) -> str:
+    """The backend that tensors on a device use: "cpu" has "gloo"."""
+    kind = str(getattr(device, "type", device)).partition(":")[0]
+    if kind not in Backend.default_device_backend_map:
+        raise ValueError(f"Default backend not registered for device : {device}")
+    return Backend.default_device_backend_map[kind]
+
+
+def get_node_local_rank(fallback_rank: int | None = None) -> int:
+    """The number of this process on its machine, as the launcher said it."""
+    if "LOCAL_RANK" in os.environ:
+        return int(os.environ["LOCAL_RANK"])
+    if fallback_rank is not None:
+        return int(fallback_rank)
+    raise RuntimeError(
+        "get_node_local_rank: LOCAL_RANK is not in the environment; start the processes with "
+        "`python -m rushlight.distributed.run`, or pass fallback_rank"
+    )
+
+
+def get_pg_count() -> int:
+    """How many groups this process belongs to."""
+    return len(world.members)
+
+
 def get_process_group_ranks(group: Any) -> list[int]:
     """The ranks of the default group that belong to a group."""
     return list(world.member(group, "get_process_group_ranks").ranks)
@@ -308,88 +411,12 @@ def get_group_rank(group: Any, global_rank: int) -> int:
     return _rank_in(world.member(group, "get_group_rank"), global_rank)
 
 
+def _set_pg_timeout(timeout: timedelta, group: Any = None) -> None:
+    """The timeout of later collectives of a group."""
+    world.member(group, "_set_pg_timeout").group._core._set_timeout(_checked_timeout(timeout))
+
+
 def _rank_in(member: Member, global_rank: int) -> int:
     if global_rank not in member.ranks:
         raise ValueError(f"Global rank {global_rank} is not part of group {member.group}")
     return member.ranks.index(global_rank)
-
-
-def _run(what, group, async_op, kind, tensor=None, reduce=0, root=0, outputs=None, timeout=None):
-    """One collective: the Work with async_op, else nothing once it is done."""
-    if _is_outside(group):
-        warnings.warn(
-            f"Running {what} on a group that this process does not belong to", stacklevel=3
-        )
-        return None
-    target = world.member(group, what).group
-    return target._collective(kind, tensor, reduce, root, outputs, timeout, async_op)
-
-
-def all_reduce(
-    tensor: Tensor, op: ReduceOp = ReduceOp.SUM, group: Any = None, async_op: bool = False
-) -> Work | None:
-    """Puts the sum (or mean, product, ...) of all ranks' tensors into the tensor of each."""
-    if op is ReduceOp.PREMUL_SUM:
-        raise NotImplementedError("all_reduce: PREMUL_SUM needs NCCL, which is not there yet")
-    return _run("all_reduce", group, async_op, _ALL_REDUCE, tensor, ReduceOp(op).value)
-
-
-def broadcast(
-    tensor: Tensor,
-    src: int | None = None,
-    group: Any = None,
-    async_op: bool = False,
-    group_src: int | None = None,
-) -> Work | None:
-    """Copies the tensor of one rank to all. ``src`` counts in the default group, ``group_src`` in
-    ``group``."""
-    if (src is None) == (group_src is None):
-        raise ValueError("broadcast: one of src and group_src must be given")
-    if _is_outside(group):
-        return _run("broadcast", group, async_op, _BROADCAST)
-    if group_src is None:
-        assert src is not None
-        group_src = _rank_in(world.member(group, "broadcast"), src)
-    return _run("broadcast", group, async_op, _BROADCAST, tensor, root=group_src)
-
-
-def all_gather(
-    tensor_list: list[Tensor], tensor: Tensor, group: Any = None, async_op: bool = False
-) -> Work | None:
-    """Copies the tensor of each rank into the list of all ranks."""
-    if not _is_outside(group):
-        size = get_world_size(group)
-        if len(tensor_list) != size:
-            raise ValueError(
-                f"all_gather: the list must hold one tensor per rank, {size}, got "
-                f"{len(tensor_list)}"
-            )
-        for other in tensor_list:
-            if other.shape != tensor.shape:
-                raise rushlight.ShapeError(
-                    f"all_gather: the tensors must have one shape, got {list(tensor.shape)} and "
-                    f"{list(other.shape)}"
-                )
-    return _run("all_gather", group, async_op, _ALL_GATHER, tensor, outputs=list(tensor_list))
-
-
-def all_gather_into_tensor(
-    output_tensor: Tensor, input_tensor: Tensor, group: Any = None, async_op: bool = False
-) -> Work | None:
-    """Copies the tensors of all ranks into one tensor, one behind the other."""
-    return _run(
-        "all_gather_into_tensor", group, async_op, _ALL_GATHER, input_tensor,
-        outputs=[output_tensor],
-    )  # fmt: skip
-
-
-def barrier(group: Any = None, async_op: bool = False, device_ids: Any = None) -> Work | None:
-    """Waits until all ranks have come here."""
-    return _run("barrier", group, async_op, _BARRIER)
-
-
-def monitored_barrier(
-    group: Any = None, timeout: timedelta | None = None, wait_all_ranks: bool = False
-) -> None:
-    """A barrier with a timeout of its own; its error names the ranks that have not come."""
-    _run("monitored_barrier", group, False, _BARRIER, timeout=timeout)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import sys
+import threading
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,6 +30,8 @@ class World:
         self.members: dict[str, Member] = {}
         self.times = 0  # that init_process_group was called
         self.count = 0  # of groups ever made, on all ranks alike: their names
+        self.hub: Any = None  # of ranks that are threads: where they meet
+        self.local_counts: dict[tuple[int, ...], int] = {}  # of groups that only members make
         self._hook: Any = None
 
     def add(self, group: Any, ranks: list[int], backend: str) -> None:
@@ -80,6 +83,37 @@ class World:
         self.members.clear()
         self.default = self.store = None
         self.count = 0
+        self.local_counts.clear()
 
 
-world = World()
+class _Rank(threading.local):
+    """What a thread that is a rank of its own knows (simulate)."""
+
+    world: World | None = None
+
+
+_rank = _Rank()
+_of_the_process = World()
+
+
+class _Current:
+    """The groups of this thread's rank: those of the process, unless the thread is a rank."""
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(_rank.world or _of_the_process, name)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        setattr(_rank.world or _of_the_process, name, value)
+
+
+world: Any = _Current()
+
+
+def own_world() -> World | None:
+    """The world of a thread that is a rank, or None."""
+    return _rank.world
+
+
+def become(own: World | None) -> None:
+    """Lets this thread be the rank whose world this is."""
+    _rank.world = own

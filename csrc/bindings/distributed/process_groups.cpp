@@ -8,6 +8,7 @@
 #include "distributed/mpi/mpi_engine.h"
 #include "distributed/pmi_server.h"
 #include "distributed/process_group.h"
+#include "distributed/threads/thread_engine.h"
 
 namespace rush::py {
 namespace {
@@ -22,28 +23,44 @@ Tensor tensor_argument(const char* function, nb::handle o) {
   return unwrap(o.ptr());
 }
 
-// The ranks of one engine find each other through a store that is theirs.
+// The ranks of one engine find each other through a store that is theirs; those that are threads
+// through a hub and a name.
 std::shared_ptr<ProcessGroup> make_group(const std::shared_ptr<Store>& store,
                                          const std::vector<int>& ranks, int rank,
-                                         const std::string& name, nb::handle timeout) {
+                                         const std::string& name, nb::handle timeout,
+                                         threads::Hub* hub, const std::string& room) {
   const Milliseconds limit = as_milliseconds(timeout);
   const ReleaseGil released;
   std::unique_ptr<Engine> engine;
-  if (ranks.size() > 1) engine = mpi::make_engine(*store, ranks, limit);
-  return owned_here(
-      new ProcessGroup(store, std::move(engine), rank, int(ranks.size()), name, limit));
+  const int size = int(ranks.size());
+  if (size > 1)
+    engine =
+        hub ? threads::make_engine(*hub, room, size, rank) : mpi::make_engine(*store, ranks, limit);
+  return owned_here(new ProcessGroup(store, std::move(engine), rank, size, name, limit));
 }
 
-std::shared_ptr<Work> collective(ProcessGroup& group, int kind, nb::handle tensor, int reduce,
-                                 int root, nb::handle outputs, nb::handle timeout, bool async) {
+std::vector<Tensor> tensor_list(const char* function, nb::handle list) {
+  std::vector<Tensor> out;
+  if (!list.is_none())
+    for (nb::handle o : nb::borrow<nb::list>(list)) out.push_back(tensor_argument(function, o));
+  return out;
+}
+
+std::shared_ptr<Work> collective(ProcessGroup& group, int kind, nb::handle inputs,
+                                 nb::handle outputs, int reduce, int root, int tag,
+                                 std::vector<int64_t> input_counts,
+                                 std::vector<int64_t> output_counts, nb::handle timeout,
+                                 bool async) {
   Operation op;
   op.kind = Collective(kind);
   op.reduce = ReduceOp(reduce);
   op.root = root;
-  if (!tensor.is_none()) op.tensor = tensor_argument(name_of(op.kind), tensor);
-  if (!outputs.is_none())
-    for (nb::handle o : nb::borrow<nb::list>(outputs))
-      op.outputs.push_back(tensor_argument(name_of(op.kind), o));
+  op.tag = tag;
+  op.rank = group.rank();
+  op.inputs = tensor_list(name_of(op.kind), inputs);
+  op.outputs = tensor_list(name_of(op.kind), outputs);
+  op.input_counts = std::move(input_counts);
+  op.output_counts = std::move(output_counts);
   if (!timeout.is_none()) op.timeout = as_milliseconds(timeout);
   const SourcePoint where = source_here();
   {
@@ -92,20 +109,25 @@ void add_process_groups(nb::module_& m) {
       .def("is_completed", &Work::is_completed)
       .def("is_success", [](const Work& w) { return w.is_completed() && !w.failure(); })
       .def("_failure", exception_of)
-      .def("result", [](Work& w) {
-        nb::list out;
-        if (w.operation().tensor.defined()) out.append(nb::steal(wrap(w.operation().tensor)));
-        return out;
-      });
+      .def("result",
+           [](Work& w) {
+             nb::list out;
+             for (const Tensor& t : w.operation().outputs) out.append(nb::steal(wrap(t)));
+             return out;
+           })
+      .def("source_rank", [](Work& w) { return w.operation().root; });
+  nb::class_<threads::Hub>(m, "Hub").def(nb::init<>());
   nb::class_<ProcessGroup>(m, "ProcessGroup")
       .def("rank", &ProcessGroup::rank)
       .def("size", &ProcessGroup::size)
       .def_prop_ro("group_name", &ProcessGroup::name)
-      .def("_collective", collective, nb::arg("kind"), nb::arg("tensor").none(), nb::arg("reduce"),
-           nb::arg("root"), nb::arg("outputs").none(), nb::arg("timeout").none(),
+      .def("_collective", collective, nb::arg("kind"), nb::arg("inputs").none(),
+           nb::arg("outputs").none(), nb::arg("reduce"), nb::arg("root"), nb::arg("tag"),
+           nb::arg("input_counts"), nb::arg("output_counts"), nb::arg("timeout").none(),
            nb::arg("async_op"))
       .def("_set_timeout", [](ProcessGroup& g, nb::handle t) { g.set_timeout(as_milliseconds(t)); })
       .def("_say_raised", &ProcessGroup::say_raised, Unlocked())
+      .def("_fail", &ProcessGroup::fail, Unlocked())
       .def("_shut_down", &ProcessGroup::shut_down, Unlocked())
       .def("_is_healthy", &ProcessGroup::is_healthy)
       .def("_verdict", &ProcessGroup::verdict)
@@ -125,7 +147,9 @@ void add_process_groups(nb::module_& m) {
           const ReleaseGil released;
           mpi::initialize(store, rank, size, limit);
         });
-  m.def("make_group", make_group);
+  m.def("make_group", make_group, nb::arg("store"), nb::arg("ranks"), nb::arg("rank"),
+        nb::arg("name"), nb::arg("timeout"), nb::arg("hub").none() = nb::none(),
+        nb::arg("room") = "");
 }
 
 }  // namespace rush::py

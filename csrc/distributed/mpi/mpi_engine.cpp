@@ -34,46 +34,140 @@ void unlink_shared_memory() {
   for (const std::string& name : names) unlink(name.c_str());
 }
 
-class MpiEngine final : public Engine {
+class MpiTransfer final : public Transfer {
  public:
-  explicit MpiEngine(Handle communicator) : communicator_(communicator) {}
-  // The communicator is not freed: that would wait for ranks which may be gone.
-
-  void start(const Operation& op) override {
-    const Library& l = library();
-    request_ = handle(kRequestNull);
-    const Tensor& b = op.buffer;
-    switch (op.kind) {
-      case Collective::Barrier:
-        return check_mpi(l.Ibarrier(communicator_, &request_), "MPI_Ibarrier");
-      case Collective::Broadcast:
-        return check_mpi(
-            l.Ibcast_c(b.data(), b.nbytes(), handle(kByte), op.root, communicator_, &request_),
-            "MPI_Ibcast");
-      case Collective::AllReduce: {
-        const uintptr_t type = type_of(b.dtype());
-        internal_assert(type != 0, "a dtype that MPI cannot add");
-        return check_mpi(
-            l.Iallreduce_c(handle(kInPlace), b.data(), b.numel(), handle(type),
-                           handle(operation_of(op.engine_reduce)), communicator_, &request_),
-            "MPI_Iallreduce");
-      }
-      case Collective::AllGather:
-        return check_mpi(l.Iallgather_c(b.data(), b.nbytes(), handle(kByte), op.gathered.data(),
-                                        b.nbytes(), handle(kByte), communicator_, &request_),
-                         "MPI_Iallgather");
-    }
+  explicit MpiTransfer(Operation& op) : op_(op) {}
+  ~MpiTransfer() override {
+    if (!done_) static_cast<void>(counts.release());  // the library may still read them
   }
 
   bool done() override {
+    if (done_) return true;
     int flag = 0;
-    check_mpi(library().Test(&request_, &flag, nullptr), "MPI_Test");
-    return flag;
+    Status status{};
+    check_mpi(library().Test(&request, &flag, &status), "MPI_Test");
+    if (!flag) return false;
+    done_ = true;
+    if (op_.kind == Collective::Recv) check_received(status);
+    return true;
+  }
+
+  Handle request = handle(kRequestNull);
+  // all_to_all: how many bytes, and where, sent and received.
+  struct Counts {
+    std::vector<Count> sent, received;
+    std::vector<intptr_t> sent_at, received_at;
+  };
+  std::unique_ptr<Counts> counts;
+
+ private:
+  // A message that is too long is an error of the library's own.
+  void check_received(const Status& status) {
+    op_.root = status.source;
+    Count bytes = 0;
+    check_mpi(library().Get_count_c(&status, handle(kByte), &bytes), "MPI_Get_count");
+    if (bytes != op_.received.nbytes())
+      throw KnownFault(concat("rank ", status.source, " sent ", bytes,
+                              " bytes, and the tensor to receive into has ",
+                              op_.received.nbytes()));
+  }
+
+  Operation& op_;
+  bool done_ = false;
+};
+
+class MpiEngine final : public Engine {
+ public:
+  explicit MpiEngine(Handle communicator) : communicator_(communicator) {
+    int flag = 0, *value = nullptr;
+    const int status = library().Comm_get_attr(handle(kCommWorld), kTagUpperBound, &value, &flag);
+    largest_tag_ = status == 0 && flag && value ? *value : 32767;  // the least that MPI promises
+  }
+  // The communicator is not freed: that would wait for ranks which may be gone.
+
+  std::unique_ptr<Transfer> start(Operation& op) override {
+    auto transfer = std::make_unique<MpiTransfer>(op);
+    check_mpi(begin(op, *transfer), name_of(op.kind));
+    return transfer;
   }
 
  private:
+  int begin(const Operation& op, MpiTransfer& t) {
+    const Library& l = library();
+    Handle* const request = &t.request;
+    const Handle comm = communicator_, byte = handle(kByte);
+    const Tensor &s = op.sent, &r = op.received;
+    const auto type = [&] {
+      const uintptr_t found = type_of(s.dtype());
+      internal_assert(found != 0, "a dtype that MPI cannot add");
+      return handle(found);
+    };
+    const Handle reduction = handle(operation_of(op.engine_reduce));
+    switch (op.kind) {
+      case Collective::Barrier:
+        return l.Ibarrier(comm, request);
+      case Collective::Broadcast:
+        return l.Ibcast_c(r.data(), r.nbytes(), byte, op.root, comm, request);
+      case Collective::AllReduce:
+        return l.Iallreduce_c(handle(kInPlace), r.data(), r.numel(), type(), reduction, comm,
+                              request);
+      case Collective::Reduce:
+        if (op.at_root())
+          return l.Ireduce_c(handle(kInPlace), r.data(), r.numel(), type(), reduction, op.root,
+                             comm, request);
+        return l.Ireduce_c(s.data(), nullptr, s.numel(), type(), reduction, op.root, comm, request);
+      case Collective::AllGather:
+        return l.Iallgather_c(s.data(), s.nbytes(), byte, r.data(), s.nbytes(), byte, comm,
+                              request);
+      case Collective::Gather:
+        return l.Igather_c(s.data(), s.nbytes(), byte, op.at_root() ? r.data() : nullptr,
+                           s.nbytes(), byte, op.root, comm, request);
+      case Collective::Scatter:
+        return l.Iscatter_c(op.at_root() ? s.data() : nullptr, r.nbytes(), byte, r.data(),
+                            r.nbytes(), byte, op.root, comm, request);
+      case Collective::ReduceScatter:
+        return l.Ireduce_scatter_block_c(s.data(), r.data(), r.numel(), type(), reduction, comm,
+                                         request);
+      case Collective::AllToAll:
+        return all_to_all(op, t);
+      case Collective::Send:
+        check_tag(op);
+        return l.Isend_c(s.data(), s.nbytes(), byte, op.root, op.tag, comm, request);
+      case Collective::Recv:
+        check_tag(op);
+        return l.Irecv_c(r.data(), r.nbytes(), byte,
+                         op.root == kAnySource ? kAnyMpiSource : op.root, op.tag, comm, request);
+    }
+    return 0;
+  }
+
+  int all_to_all(const Operation& op, MpiTransfer& t) {
+    t.counts = std::make_unique<MpiTransfer::Counts>();
+    MpiTransfer::Counts& c = *t.counts;
+    const auto fill = [&](const std::vector<int64_t>& elements, std::vector<Count>& bytes,
+                          std::vector<intptr_t>& at) {
+      const int64_t width = element_size(op.dtype());
+      intptr_t next = 0;
+      for (const int64_t n : elements) {
+        bytes.push_back(n * width);
+        at.push_back(next);
+        next += intptr_t(n * width);
+      }
+    };
+    fill(op.input_counts, c.sent, c.sent_at);
+    fill(op.output_counts, c.received, c.received_at);
+    return library().Ialltoallv_c(op.sent.data(), c.sent.data(), c.sent_at.data(), handle(kByte),
+                                  op.received.data(), c.received.data(), c.received_at.data(),
+                                  handle(kByte), communicator_, &t.request);
+  }
+
+  void check_tag(const Operation& op) const {
+    check(op.tag >= 0 && op.tag <= largest_tag_, ErrorKind::Value, name_of(op.kind),
+          "the tag must be from 0 to ", largest_tag_, ", got ", op.tag);
+  }
+
   Handle communicator_;
-  Handle request_ = nullptr;
+  int largest_tag_ = 0;
 };
 
 }  // namespace

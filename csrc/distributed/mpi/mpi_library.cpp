@@ -55,6 +55,13 @@ std::unique_ptr<Library> load() {
       find(opened, "MPI_Ibarrier", l->Ibarrier) && find(opened, "MPI_Ibcast_c", l->Ibcast_c) &&
       find(opened, "MPI_Iallreduce_c", l->Iallreduce_c) &&
       find(opened, "MPI_Iallgather_c", l->Iallgather_c) &&
+      find(opened, "MPI_Comm_get_attr", l->Comm_get_attr) &&
+      find(opened, "MPI_Get_count_c", l->Get_count_c) &&
+      find(opened, "MPI_Ireduce_c", l->Ireduce_c) && find(opened, "MPI_Igather_c", l->Igather_c) &&
+      find(opened, "MPI_Iscatter_c", l->Iscatter_c) &&
+      find(opened, "MPI_Ireduce_scatter_block_c", l->Ireduce_scatter_block_c) &&
+      find(opened, "MPI_Ialltoallv_c", l->Ialltoallv_c) &&
+      find(opened, "MPI_Isend_c", l->Isend_c) && find(opened, "MPI_Irecv_c", l->Irecv_c) &&
       find(opened, "MPI_Get_library_version", l->Get_library_version);
   return all ? std::move(l) : nullptr;
 }
@@ -88,6 +95,8 @@ std::vector<std::pair<std::string, int64_t>> constants() {
       {"MPI_IN_PLACE", kInPlace},
       {"MPI_THREAD_MULTIPLE", kThreadMultiple},
       {"MPI_MAX_ERROR_STRING", kLongestErrorString},
+      {"MPI_ANY_SOURCE", kAnyMpiSource},
+      {"MPI_TAG_UB", kTagUpperBound},
   };
   for (const auto& row : kTypes) out.emplace_back(row.name, row.value);
   for (const auto& row : kOperations) out.emplace_back(row.name, row.value);

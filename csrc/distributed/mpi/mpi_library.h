@@ -22,10 +22,16 @@ inline constexpr uintptr_t kByte = 0x247;
 inline constexpr uintptr_t kInPlace = 1;
 inline constexpr int kThreadMultiple = 4096;
 inline constexpr int kLongestErrorString = 512;
+inline constexpr int kAnyMpiSource = -1;
+inline constexpr int kTagUpperBound = 501;
 
 inline Handle handle(uintptr_t constant) { return reinterpret_cast<Handle>(constant); }
 uintptr_t type_of(DType t);  // 0: the library has none
 uintptr_t operation_of(ReduceOp op);
+
+struct Status {  // MPI_Status
+  int source, tag, error, internal[5];
+};
 
 struct Library {
   int (*Init_thread)(int*, char***, int, int*);
@@ -37,11 +43,21 @@ struct Library {
   int (*Comm_create_group)(Handle, Handle, int, Handle*);
   int (*Comm_set_errhandler)(Handle, Handle);
   int (*Error_string)(int, char*, int*);
-  int (*Test)(Handle*, int*, void*);
+  int (*Comm_get_attr)(Handle, int, void*, int*);
+  int (*Test)(Handle*, int*, Status*);
+  int (*Get_count_c)(const Status*, Handle, Count*);
   int (*Ibarrier)(Handle, Handle*);
   int (*Ibcast_c)(void*, Count, Handle, int, Handle, Handle*);
   int (*Iallreduce_c)(const void*, void*, Count, Handle, Handle, Handle, Handle*);
   int (*Iallgather_c)(const void*, Count, Handle, void*, Count, Handle, Handle, Handle*);
+  int (*Ireduce_c)(const void*, void*, Count, Handle, Handle, int, Handle, Handle*);
+  int (*Igather_c)(const void*, Count, Handle, void*, Count, Handle, int, Handle, Handle*);
+  int (*Iscatter_c)(const void*, Count, Handle, void*, Count, Handle, int, Handle, Handle*);
+  int (*Ireduce_scatter_block_c)(const void*, void*, Count, Handle, Handle, Handle, Handle*);
+  int (*Ialltoallv_c)(const void*, const Count*, const intptr_t*, Handle, void*, const Count*,
+                      const intptr_t*, Handle, Handle, Handle*);
+  int (*Isend_c)(const void*, Count, Handle, int, int, Handle, Handle*);
+  int (*Irecv_c)(void*, Count, Handle, int, int, Handle, Handle*);
   int (*Get_library_version)(char*, int*);
 };
 

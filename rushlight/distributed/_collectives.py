@@ -1,0 +1,364 @@
+"""Collectives: what all ranks of a group do together. csrc/distributed has the core."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+from typing import Any
+
+import rushlight
+from rushlight._C import Tensor
+from rushlight.distributed._groups import (
+    ALL_GATHER,
+    ALL_REDUCE,
+    ALL_TO_ALL,
+    BARRIER,
+    BROADCAST,
+    GATHER,
+    RECV,
+    REDUCE,
+    REDUCE_SCATTER,
+    SCATTER,
+    Work,
+)
+from rushlight.distributed._process_groups import _is_outside, _rank_in, get_world_size
+from rushlight.distributed._reductions import ReduceOp, reduction
+from rushlight.distributed._world import world
+
+__all__ = [
+    "all_gather",
+    "all_gather_coalesced",
+    "all_gather_into_tensor",
+    "all_gather_single",
+    "all_reduce",
+    "all_reduce_coalesced",
+    "all_to_all",
+    "all_to_all_single",
+    "barrier",
+    "broadcast",
+    "gather",
+    "monitored_barrier",
+    "reduce",
+    "reduce_scatter",
+    "reduce_scatter_single",
+    "reduce_scatter_tensor",
+    "scatter",
+]
+
+
+def issue(
+    what: str,
+    group: Any,
+    async_op: bool,
+    kind: int,
+    inputs: list[Any] | None = None,
+    outputs: list[Any] | None = None,
+    *,
+    reduce: int = 0,
+    root: int = 0,
+    tag: int = 0,
+    counts: tuple[list[int], list[int]] = ([], []),
+    timeout: timedelta | None = None,
+) -> Work | None:
+    """One collective or message: the Work with async_op, else nothing once it is done."""
+    if _is_outside(group):
+        warnings.warn(
+            f"Running {what} on a group that this process does not belong to", stacklevel=3
+        )
+        return None
+    member = world.member(group, what)
+    core_work = member.group._core._collective(
+        kind, inputs, outputs, reduce, root, tag, counts[0], counts[1], timeout, async_op
+    )
+    return Work(core_work, member.ranks) if async_op or kind == RECV else None
+
+
+def root_of(
+    what: str, group: Any, rank: int | None, group_rank: int | None, default: int | None = None
+) -> int:
+    """The rank in the group that a call names in either way; outside of the group any number."""
+    if rank is not None and group_rank is not None:
+        raise ValueError(f"{what}: Can't specify both group_rank and global_rank")
+    if _is_outside(group):
+        return 0
+    if rank is None and group_rank is None:
+        if default is None:
+            raise ValueError(f"{what}: Must specify global_rank or group_rank")
+        rank = default
+    member = world.member(group, what)
+    if group_rank is None:
+        assert rank is not None
+        return _rank_in(member, rank)
+    if not 0 <= group_rank < len(member.ranks):
+        raise ValueError(f"Group rank {group_rank} is not part of group {member.group}")
+    return group_rank
+
+
+def _check_list(what, name, tensors, like, group):
+    """One tensor per rank, each like this one."""
+    if _is_outside(group):
+        return
+    if not isinstance(tensors, (list, tuple)):
+        raise TypeError(f"{what}: {name} must be a list of tensors, got {type(tensors).__name__}")
+    size = get_world_size(group)
+    if len(tensors) != size:
+        raise ValueError(
+            f"{what}: {name} must hold one tensor per rank, {size}, got {len(tensors)}"
+        )
+    for other in tensors:
+        if other.shape != like.shape:
+            raise rushlight.ShapeError(
+                f"{what}: the tensors must have one shape, got {list(like.shape)} and "
+                f"{list(other.shape)}"
+            )
+
+
+def all_reduce(
+    tensor: Tensor, op: Any = ReduceOp.SUM, group: Any = None, async_op: bool = False
+) -> Work | None:
+    """Puts the sum (or mean, product, ...) of all ranks' tensors into the tensor of each."""
+    return all_reduce_coalesced([tensor], op, group, async_op)
+
+
+def all_reduce_coalesced(
+    tensors: Any, op: Any = ReduceOp.SUM, group: Any = None, async_op: bool = False
+) -> Work | None:
+    """all_reduce of several tensors of one dtype, in one message."""
+    tensors = [tensors] if isinstance(tensors, Tensor) else list(tensors)
+    number, tensors = reduction("all_reduce", op, tensors, in_place=True)
+    return issue("all_reduce", group, async_op, ALL_REDUCE, tensors, tensors, reduce=number)
+
+
+def reduce(
+    tensor: Tensor,
+    dst: int | None = None,
+    op: Any = ReduceOp.SUM,
+    group: Any = None,
+    async_op: bool = False,
+    group_dst: int | None = None,
+) -> Work | None:
+    """Puts the sum (or mean, product, ...) of all ranks' tensors into that of one rank; those of
+    the others stay as they are."""
+    root = root_of("reduce", group, dst, group_dst)
+    number, inputs = reduction("reduce", op, [tensor], in_place=True)
+    outputs = inputs if _here(group, root) else None
+    return issue("reduce", group, async_op, REDUCE, inputs, outputs, reduce=number, root=root)
+
+
+def _here(group, root):
+    return not _is_outside(group) and world.member(group, "collective").group.rank() == root
+
+
+def broadcast(
+    tensor: Tensor,
+    src: int | None = None,
+    group: Any = None,
+    async_op: bool = False,
+    group_src: int | None = None,
+) -> Work | None:
+    """Copies the tensor of one rank to all. ``src`` counts in the default group, ``group_src`` in
+    ``group``."""
+    root = root_of("broadcast", group, src, group_src)
+    return issue("broadcast", group, async_op, BROADCAST, [tensor], [tensor], root=root)
+
+
+def all_gather(
+    tensor_list: list[Tensor], tensor: Tensor, group: Any = None, async_op: bool = False
+) -> Work | None:
+    """Copies the tensor of each rank into the list of all ranks."""
+    _check_list("all_gather", "the list", tensor_list, tensor, group)
+    return issue("all_gather", group, async_op, ALL_GATHER, [tensor], list(tensor_list))
+
+
+def all_gather_into_tensor(
+    output_tensor: Tensor, input_tensor: Tensor, group: Any = None, async_op: bool = False
+) -> Work | None:
+    """Copies the tensors of all ranks into one tensor, one behind the other."""
+    what = "all_gather_into_tensor"
+    return issue(what, group, async_op, ALL_GATHER, [input_tensor], [output_tensor])
+
+
+all_gather_single = _all_gather_base = all_gather_into_tensor
+
+
+def all_gather_coalesced(
+    output_tensor_lists: list[list[Tensor]],
+    input_tensor_list: list[Tensor],
+    group: Any = None,
+    async_op: bool = False,
+) -> Any:
+    """all_gather of several tensors; ``output_tensor_lists[r]`` receives those of rank r."""
+    works = []
+    for i, tensor in enumerate(input_tensor_list):
+        outputs = [of_rank[i] for of_rank in output_tensor_lists]
+        works.append(all_gather(outputs, tensor, group, async_op=True))
+    if not async_op:
+        for work in works:
+            if work is not None:
+                work.wait()
+        return None
+    return works[-1] if works else None  # a group finishes its collectives in order
+
+
+def gather(
+    tensor: Tensor,
+    gather_list: list[Tensor] | None = None,
+    dst: int | None = None,
+    group: Any = None,
+    async_op: bool = False,
+    group_dst: int | None = None,
+) -> Work | None:
+    """Copies the tensor of each rank into the list of one rank."""
+    root = root_of("gather", group, dst, group_dst, default=0)
+    if _here(group, root):
+        if not gather_list:
+            raise ValueError("Argument ``gather_list`` must be specified on destination rank.")
+        _check_list("gather", "gather_list", gather_list, tensor, group)
+    elif gather_list:
+        raise ValueError("Argument ``gather_list`` must NOT be specified on non-destination ranks.")
+    outputs = list(gather_list) if gather_list else None
+    return issue("gather", group, async_op, GATHER, [tensor], outputs, root=root)
+
+
+def scatter(
+    tensor: Tensor,
+    scatter_list: list[Tensor] | None = None,
+    src: int | None = None,
+    group: Any = None,
+    async_op: bool = False,
+    group_src: int | None = None,
+) -> Work | None:
+    """Copies the r-th tensor of one rank's list into the tensor of rank r."""
+    root = root_of("scatter", group, src, group_src, default=0)
+    if _here(group, root):
+        if not scatter_list:
+            raise ValueError("Argument ``scatter_list`` must be specified on source rank.")
+        _check_list("scatter", "scatter_list", scatter_list, tensor, group)
+    elif scatter_list:
+        raise ValueError("Argument ``scatter_list`` must NOT be specified on non-source ranks.")
+    inputs = list(scatter_list) if scatter_list else None
+    return issue("scatter", group, async_op, SCATTER, inputs, [tensor], root=root)
+
+
+def reduce_scatter(
+    output: Tensor,
+    input_list: list[Tensor],
+    op: Any = ReduceOp.SUM,
+    group: Any = None,
+    async_op: bool = False,
+) -> Work | None:
+    """Puts the sum (or mean, product, ...) of all ranks' r-th tensors into the tensor of rank r."""
+    _check_list("reduce_scatter", "input_list", input_list, output, group)
+    number, inputs = reduction("reduce_scatter", op, list(input_list), in_place=False)
+    return issue("reduce_scatter", group, async_op, REDUCE_SCATTER, inputs, [output], reduce=number)
+
+
+def reduce_scatter_tensor(
+    output: Tensor, input: Tensor, op: Any = ReduceOp.SUM, group: Any = None, async_op: bool = False
+) -> Work | None:
+    """Adds the tensors of all ranks, and gives each rank its part of the sum, by position."""
+    number, inputs = reduction("reduce_scatter_tensor", op, [input], in_place=False)
+    return issue(
+        "reduce_scatter_tensor", group, async_op, REDUCE_SCATTER, inputs, [output], reduce=number
+    )
+
+
+reduce_scatter_single = _reduce_scatter_base = reduce_scatter_tensor
+
+
+def all_to_all(
+    output_tensor_list: list[Tensor],
+    input_tensor_list: list[Tensor],
+    group: Any = None,
+    async_op: bool = False,
+) -> Work | None:
+    """Sends the r-th tensor of the input list to rank r, whose output list has it where this rank
+    stands. The tensors may have different sizes."""
+    counts = ([t.numel() for t in input_tensor_list], [t.numel() for t in output_tensor_list])
+    inputs, outputs = list(input_tensor_list), list(output_tensor_list)
+    return issue("all_to_all", group, async_op, ALL_TO_ALL, inputs, outputs, counts=counts)
+
+
+def _counts(name, tensor, sizes, group):
+    """How many elements go to each rank, of sizes along dim 0."""
+    ranks = max(1, get_world_size(group))
+    rows = tensor.shape[0] if tensor.dim() else 1
+    if not sizes:
+        if rows % ranks != 0:
+            raise ValueError(
+                f"all_to_all_single: {name} has {rows} rows, which {ranks} ranks cannot share "
+                "equally; pass split sizes"
+            )
+        sizes = [rows // ranks] * ranks
+    sizes = [int(size) for size in sizes]
+    if len(sizes) != ranks or sum(sizes) != rows:
+        raise ValueError(
+            f"all_to_all_single: the split sizes of {name} must be {ranks} with the sum {rows}, "
+            f"got {sizes}"
+        )
+    width = tensor.numel() // rows if rows else 0
+    return [size * width for size in sizes]
+
+
+def all_to_all_single(
+    output: Tensor,
+    input: Tensor,
+    output_split_sizes: list[int] | None = None,
+    input_split_sizes: list[int] | None = None,
+    group: Any = None,
+    async_op: bool = False,
+) -> Work | None:
+    """Cuts the input along dim 0, sends the r-th part to rank r, and puts the parts that come one
+    behind the other. Without sizes all parts are equal."""
+    counts = (
+        _counts("the input", input, input_split_sizes, group),
+        _counts("the output", output, output_split_sizes, group),
+    )
+    return issue("all_to_all_single", group, async_op, ALL_TO_ALL, [input], [output], counts=counts)
+
+
+def barrier(
+    group: Any = None,
+    async_op: bool = False,
+    device_ids: Any = None,
+    timeout: timedelta | None = None,
+) -> Work | None:
+    """Waits until all ranks have come here."""
+    return issue("barrier", group, async_op, BARRIER, timeout=timeout)
+
+
+def monitored_barrier(
+    group: Any = None, timeout: timedelta | None = None, wait_all_ranks: bool = False
+) -> None:
+    """A barrier with a timeout of its own; its error names the ranks that have not come."""
+    issue("monitored_barrier", group, False, BARRIER, timeout=timeout)
+
+
+class _Coalescing:
+    """What _coalescing_manager gives: works to wait for."""
+
+    def __init__(self) -> None:
+        self.works: list[Any] = []
+
+    def append(self, work: Any) -> None:
+        """One more to wait for."""
+        if work is not None:
+            self.works.append(work)
+
+    def wait(self) -> None:
+        """Waits for all of them."""
+        for work in self.works:
+            work.wait()
+
+
+@contextmanager
+def _coalescing_manager(
+    group: Any = None, device: Any = None, async_ops: bool = False
+) -> Iterator[_Coalescing]:
+    """Collectives inside are carried out as they come: MPI needs no bracket around them."""
+    manager = _Coalescing()
+    yield manager
+    if not async_ops:
+        manager.wait()

@@ -1,0 +1,137 @@
+"""Messages: what one rank sends to another."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from rushlight._C import Tensor
+from rushlight.distributed._collectives import issue, root_of
+from rushlight.distributed._groups import RECV, SEND, Work
+from rushlight.distributed._process_groups import _is_outside, get_rank
+
+__all__ = ["P2POp", "batch_isend_irecv", "irecv", "isend", "recv", "send"]
+
+_ANY = -1
+
+
+def _check_tensor(tensor):
+    if not isinstance(tensor, Tensor):
+        raise TypeError(
+            f"Invalid function argument. Expected parameter `tensor` to be of type Tensor, got "
+            f"{type(tensor).__name__}."
+        )
+
+
+def _send(what, tensor, dst, group, tag, group_dst, async_op):
+    _check_tensor(tensor)
+    peer = root_of(what, group, dst, group_dst)
+    if not _is_outside(group) and peer == get_rank(group):
+        raise ValueError(
+            "Invalid destination rank: destination rank should not be the same as the rank of the "
+            "current process."
+        )
+    return issue(what, group, async_op, SEND, [tensor], None, root=peer, tag=tag)
+
+
+def _receive(what, tensor, src, group, tag, group_src, async_op):
+    _check_tensor(tensor)
+    if src is None and group_src is None:
+        peer = _ANY
+    else:
+        peer = root_of(what, group, src, group_src)
+        if not _is_outside(group) and peer == get_rank(group):
+            raise ValueError(f"{what}: a rank cannot receive from itself, rank {peer} of the group")
+    return issue(what, group, async_op, RECV, None, [tensor], root=peer, tag=tag)
+
+
+def send(
+    tensor: Tensor,
+    dst: int | None = None,
+    group: Any = None,
+    tag: int = 0,
+    group_dst: int | None = None,
+) -> None:
+    """Sends a tensor to another rank. Returns when the tensor may be changed again, which may be
+    before it arrived."""
+    _send("send", tensor, dst, group, tag, group_dst, False)
+
+
+def recv(
+    tensor: Tensor,
+    src: int | None = None,
+    group: Any = None,
+    tag: int = 0,
+    group_src: int | None = None,
+) -> int:
+    """Receives a tensor of this size and dtype from a rank, or from whichever sends one, and
+    returns who sent it; -1 outside of the group."""
+    work = _receive("recv", tensor, src, group, tag, group_src, False)
+    return -1 if work is None else work.source_rank()
+
+
+def isend(
+    tensor: Tensor,
+    dst: int | None = None,
+    group: Any = None,
+    tag: int = 0,
+    group_dst: int | None = None,
+) -> Work | None:
+    """Begins to send a tensor, which must not change until the Work is done."""
+    return _send("isend", tensor, dst, group, tag, group_dst, True)
+
+
+def irecv(
+    tensor: Tensor,
+    src: int | None = None,
+    group: Any = None,
+    tag: int = 0,
+    group_src: int | None = None,
+) -> Work | None:
+    """Begins to receive a tensor, which must not be used until the Work is done."""
+    return _receive("irecv", tensor, src, group, tag, group_src, True)
+
+
+class P2POp:
+    """A message for batch_isend_irecv. ``op`` is isend or irecv; ``peer`` counts in the default
+    group, ``group_peer`` in ``group``."""
+
+    def __init__(
+        self,
+        op: Callable[..., Any],
+        tensor: Tensor,
+        peer: int | None = None,
+        group: Any = None,
+        tag: int = 0,
+        group_peer: int | None = None,
+    ) -> None:
+        if op not in (isend, irecv):
+            raise ValueError(
+                "Invalid ``op``. Expected ``op`` to be ``distributed.isend`` or "
+                "``distributed.irecv``."
+            )
+        _check_tensor(tensor)
+        self.op = op
+        self.tensor = tensor
+        self.group = group
+        self.tag = tag
+        self.group_peer = root_of("P2POp", group, peer, group_peer)
+        self.peer = peer
+
+    def __repr__(self) -> str:
+        return f"P2POp({self.op.__name__} group_peer={self.group_peer}, tag={self.tag})"
+
+
+def batch_isend_irecv(p2p_op_list: list[P2POp]) -> list[Work]:
+    """Begins several messages at once; returns a Work for each."""
+    if not isinstance(p2p_op_list, list) or not all(isinstance(p, P2POp) for p in p2p_op_list):
+        raise ValueError("Invalid ``p2p_op_list``. Each op is expected to be a P2POp.")
+    if not p2p_op_list:
+        raise ValueError("batch_isend_irecv: the list is empty")
+    if any(p.group is not p2p_op_list[0].group for p in p2p_op_list):
+        raise ValueError("All ops need to use the same group.")
+    works = []
+    for p in p2p_op_list:
+        side = {"group_dst" if p.op is isend else "group_src": p.group_peer}
+        works.append(p.op(p.tensor, group=p.group, tag=p.tag, **side))
+    return [work for work in works if work is not None]

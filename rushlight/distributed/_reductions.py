@@ -1,0 +1,59 @@
+"""ReduceOp: how tensors of several processes become one."""
+
+from __future__ import annotations
+
+import enum
+from typing import Any
+
+import rushlight
+
+__all__ = ["ReduceOp", "reduce_op"]
+
+
+class ReduceOp(enum.Enum):
+    """How tensors of several processes become one."""
+
+    SUM = 0
+    AVG = 1
+    PRODUCT = 2
+    MIN = 3
+    MAX = 4
+    BAND = 5
+    BOR = 6
+    BXOR = 7
+    PREMUL_SUM = 8
+
+
+reduce_op = ReduceOp
+ReduceOp.RedOpType = ReduceOp  # type: ignore[attr-defined]
+
+
+class PremulSum:
+    """The sum of tensors that each rank multiplies by a factor of its own before."""
+
+    def __init__(self, factor: Any) -> None:
+        self.factor = factor
+
+    def __repr__(self) -> str:
+        return f"PREMUL_SUM({self.factor!r})"
+
+
+def _make_nccl_premul_sum(factor: Any) -> Any:
+    """PREMUL_SUM with a factor: a number, or a tensor of one element."""
+    if not isinstance(factor, (int, float, rushlight.Tensor)):
+        raise TypeError(f"PREMUL_SUM: the factor must be a number or a tensor, got {factor!r}")
+    return PremulSum(factor)
+
+
+def reduction(what: str, op: Any, tensors: list[Any], in_place: bool) -> tuple[int, list[Any]]:
+    """The core's number of a reduction, and the tensors to reduce."""
+    if isinstance(op, PremulSum):
+        with rushlight.no_grad():
+            if in_place:
+                return 0, [t.mul_(op.factor) for t in tensors]
+            return 0, [t * op.factor for t in tensors]
+    if op is ReduceOp.PREMUL_SUM:
+        raise ValueError(
+            f"{what}: PREMUL_SUM needs a factor: pass distributed._make_nccl_premul_sum(factor)"
+        )
+    return ReduceOp(op).value, tensors

@@ -178,17 +178,16 @@ MODULES = frozenset(
     """_subclasses _subclasses.fake_tensor cuda.nccl distributed._composable
     distributed._composable.fsdp distributed._functional_collectives distributed._shard
     distributed._shard.sharded_tensor distributed._tensor distributed._tensor.device_mesh
-    distributed._tensor.experimental distributed._tensor.placement_types distributed.algorithms
+    distributed._tensor.experimental distributed._tensor.placement_types
     distributed.algorithms._checkpoint distributed.algorithms._checkpoint.checkpoint_wrapper
-    distributed.algorithms.ddp_comm_hooks distributed.algorithms.ddp_comm_hooks.default_hooks
-    distributed.algorithms.join distributed.checkpoint distributed.checkpoint.default_planner
+    distributed.checkpoint distributed.checkpoint.default_planner
     distributed.checkpoint.hf_storage distributed.checkpoint.metadata
     distributed.checkpoint.optimizer distributed.checkpoint.state_dict
     distributed.checkpoint.stateful distributed.constants distributed.device_mesh
     distributed.elastic distributed.elastic.multiprocessing
     distributed.elastic.multiprocessing.errors distributed.fsdp distributed.fsdp.api
     distributed.fsdp.fully_sharded_data_parallel distributed.fsdp.sharded_grad_scaler
-    distributed.fsdp.wrap distributed.nn distributed.nn.functional distributed.optim
+    distributed.fsdp.wrap
     distributed.pipelining distributed.rpc distributed.tensor distributed.tensor._utils
     distributed.tensor.experimental distributed.tensor.parallel distributed.tensor.parallel.style
     distributed.tensor.placement_types export fx._symbolic_trace fx.experimental

@@ -89,7 +89,7 @@ ROWS = (
         "distributed",
         "distributed",
         """AllToAllOptions AllreduceCoalescedOptions AllreduceOptions BackendConfig BarrierOptions
-        BroadcastOptions BuiltinCommHookType DeviceMesh GatherOptions GradBucket Logger
+        BroadcastOptions DeviceMesh GatherOptions Logger
         ProcessGroupGloo ReduceOptions ReduceScatterOptions Reducer ScatterOptions""",
         "init_device_mesh record_comm shrink_group",
     ),
@@ -104,20 +104,6 @@ ROWS = (
         reduce_scatter_tensor_autograd reduce_scatter_tensor_coalesced wait_tensor""",
     ),
     ("distributed._shard.sharded_tensor", "sharding", "Shard ShardedTensor", ""),
-    (
-        "distributed.algorithms.ddp_comm_hooks",
-        "distributed",
-        "DDPCommHookType",
-        "register_ddp_comm_hook",
-    ),
-    (
-        "distributed.algorithms.ddp_comm_hooks.default_hooks",
-        "distributed",
-        "",
-        """allreduce_hook bf16_compress_hook bf16_compress_wrapper fp16_compress_hook
-        fp16_compress_wrapper""",
-    ),
-    ("distributed.algorithms.join", "distributed", "Join JoinHook Joinable", ""),
     (
         "distributed.checkpoint",
         "sharding",
@@ -166,17 +152,11 @@ ROWS = (
         """always_wrap_policy enable_wrap lambda_auto_wrap_policy size_based_auto_wrap_policy
         transformer_auto_wrap_policy wrap""",
     ),
-    ("distributed.nn", "distributed", "RemoteModule", "all_gather all_reduce"),
-    (
-        "distributed.nn.functional",
-        "distributed",
-        "",
-        "all_gather all_reduce all_to_all broadcast reduce reduce_scatter",
-    ),
+    ("distributed.nn", "distributed", "RemoteModule", ""),
     (
         "distributed.optim",
         "sharding",
-        "DistributedOptimizer PostLocalSGDOptimizer ZeroRedundancyOptimizer",
+        "DistributedOptimizer PostLocalSGDOptimizer",
         "as_functional_optim",
     ),
     (

@@ -9,10 +9,16 @@ from rushlight.distributed import _collectives, _messages, _object_collectives, 
 from rushlight.distributed._collectives import *
 from rushlight.distributed._collectives import _all_gather_base, _reduce_scatter_base
 from rushlight.distributed._errors import *
+from rushlight.distributed._grad_bucket import GradBucket
 from rushlight.distributed._messages import *
 from rushlight.distributed._object_collectives import *
 from rushlight.distributed._process_groups import *
-from rushlight.distributed._reductions import ReduceOp, _make_nccl_premul_sum, reduce_op
+from rushlight.distributed._reductions import (
+    BuiltinCommHookType,
+    ReduceOp,
+    _make_nccl_premul_sum,
+    reduce_op,
+)
 from rushlight.distributed._simulate import simulate
 from rushlight.distributed._stores import FileStore, HashStore, PrefixStore, Store, TCPStore
 from rushlight.distributed.rendezvous import register_rendezvous_handler, rendezvous
@@ -22,7 +28,9 @@ __all__ = [
     *_messages.__all__,
     *_object_collectives.__all__,
     *_process_groups.__all__,
+    "BuiltinCommHookType",
     "FileStore",
+    "GradBucket",
     "HashStore",
     "PrefixStore",
     "ReduceOp",

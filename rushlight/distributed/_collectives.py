@@ -49,19 +49,10 @@ __all__ = [
 
 
 def issue(
-    what: str,
-    group: Any,
-    async_op: bool,
-    kind: int,
-    inputs: list[Any] | None = None,
-    outputs: list[Any] | None = None,
-    *,
-    reduce: int = 0,
-    root: int = 0,
-    tag: int = 0,
-    counts: tuple[list[int], list[int]] = ([], []),
-    timeout: timedelta | None = None,
-) -> Work | None:
+    what: str, group: Any, async_op: bool, kind: int, inputs: list[Any] | None = None,
+    outputs: list[Any] | None = None, *, reduce: int = 0, root: int = 0, tag: int = 0,
+    counts: tuple[list[int], list[int]] = ([], []), timeout: timedelta | None = None,
+) -> Work | None:  # fmt: skip
     """One collective or message: the Work with async_op, else nothing once it is done."""
     if _is_outside(group):
         warnings.warn(
@@ -115,6 +106,17 @@ def _check_list(what, name, tensors, like, group):
             )
 
 
+def _list_at(what, name, tensors, like, group, root, side):
+    """The list that one rank gives, and no other."""
+    if _here(group, root):
+        if not tensors:
+            raise ValueError(f"Argument ``{name}`` must be specified on {side} rank.")
+        _check_list(what, name, tensors, like, group)
+    elif tensors:
+        raise ValueError(f"Argument ``{name}`` must NOT be specified on non-{side} ranks.")
+    return list(tensors) if tensors else None
+
+
 def all_reduce(
     tensor: Tensor, op: Any = ReduceOp.SUM, group: Any = None, async_op: bool = False
 ) -> Work | None:
@@ -132,13 +134,9 @@ def all_reduce_coalesced(
 
 
 def reduce(
-    tensor: Tensor,
-    dst: int | None = None,
-    op: Any = ReduceOp.SUM,
-    group: Any = None,
-    async_op: bool = False,
-    group_dst: int | None = None,
-) -> Work | None:
+    tensor: Tensor, dst: int | None = None, op: Any = ReduceOp.SUM, group: Any = None,
+    async_op: bool = False, group_dst: int | None = None,
+) -> Work | None:  # fmt: skip
     """Puts the sum (or mean, product, ...) of all ranks' tensors into that of one rank; those of
     the others stay as they are."""
     root = root_of("reduce", group, dst, group_dst)
@@ -152,12 +150,9 @@ def _here(group, root):
 
 
 def broadcast(
-    tensor: Tensor,
-    src: int | None = None,
-    group: Any = None,
-    async_op: bool = False,
+    tensor: Tensor, src: int | None = None, group: Any = None, async_op: bool = False,
     group_src: int | None = None,
-) -> Work | None:
+) -> Work | None:  # fmt: skip
     """Copies the tensor of one rank to all. ``src`` counts in the default group, ``group_src`` in
     ``group``."""
     root = root_of("broadcast", group, src, group_src)
@@ -184,11 +179,9 @@ all_gather_single = _all_gather_base = all_gather_into_tensor
 
 
 def all_gather_coalesced(
-    output_tensor_lists: list[list[Tensor]],
-    input_tensor_list: list[Tensor],
-    group: Any = None,
+    output_tensor_lists: list[list[Tensor]], input_tensor_list: list[Tensor], group: Any = None,
     async_op: bool = False,
-) -> Any:
+) -> Work | None:  # fmt: skip
     """all_gather of several tensors; ``output_tensor_lists[r]`` receives those of rank r."""
     works = []
     for i, tensor in enumerate(input_tensor_list):
@@ -203,52 +196,29 @@ def all_gather_coalesced(
 
 
 def gather(
-    tensor: Tensor,
-    gather_list: list[Tensor] | None = None,
-    dst: int | None = None,
-    group: Any = None,
-    async_op: bool = False,
-    group_dst: int | None = None,
-) -> Work | None:
+    tensor: Tensor, gather_list: list[Tensor] | None = None, dst: int | None = None,
+    group: Any = None, async_op: bool = False, group_dst: int | None = None,
+) -> Work | None:  # fmt: skip
     """Copies the tensor of each rank into the list of one rank."""
     root = root_of("gather", group, dst, group_dst, default=0)
-    if _here(group, root):
-        if not gather_list:
-            raise ValueError("Argument ``gather_list`` must be specified on destination rank.")
-        _check_list("gather", "gather_list", gather_list, tensor, group)
-    elif gather_list:
-        raise ValueError("Argument ``gather_list`` must NOT be specified on non-destination ranks.")
-    outputs = list(gather_list) if gather_list else None
+    outputs = _list_at("gather", "gather_list", gather_list, tensor, group, root, "destination")
     return issue("gather", group, async_op, GATHER, [tensor], outputs, root=root)
 
 
 def scatter(
-    tensor: Tensor,
-    scatter_list: list[Tensor] | None = None,
-    src: int | None = None,
-    group: Any = None,
-    async_op: bool = False,
-    group_src: int | None = None,
-) -> Work | None:
+    tensor: Tensor, scatter_list: list[Tensor] | None = None, src: int | None = None,
+    group: Any = None, async_op: bool = False, group_src: int | None = None,
+) -> Work | None:  # fmt: skip
     """Copies the r-th tensor of one rank's list into the tensor of rank r."""
     root = root_of("scatter", group, src, group_src, default=0)
-    if _here(group, root):
-        if not scatter_list:
-            raise ValueError("Argument ``scatter_list`` must be specified on source rank.")
-        _check_list("scatter", "scatter_list", scatter_list, tensor, group)
-    elif scatter_list:
-        raise ValueError("Argument ``scatter_list`` must NOT be specified on non-source ranks.")
-    inputs = list(scatter_list) if scatter_list else None
+    inputs = _list_at("scatter", "scatter_list", scatter_list, tensor, group, root, "source")
     return issue("scatter", group, async_op, SCATTER, inputs, [tensor], root=root)
 
 
 def reduce_scatter(
-    output: Tensor,
-    input_list: list[Tensor],
-    op: Any = ReduceOp.SUM,
-    group: Any = None,
+    output: Tensor, input_list: list[Tensor], op: Any = ReduceOp.SUM, group: Any = None,
     async_op: bool = False,
-) -> Work | None:
+) -> Work | None:  # fmt: skip
     """Puts the sum (or mean, product, ...) of all ranks' r-th tensors into the tensor of rank r."""
     _check_list("reduce_scatter", "input_list", input_list, output, group)
     number, inputs = reduction("reduce_scatter", op, list(input_list), in_place=False)
@@ -269,11 +239,9 @@ reduce_scatter_single = _reduce_scatter_base = reduce_scatter_tensor
 
 
 def all_to_all(
-    output_tensor_list: list[Tensor],
-    input_tensor_list: list[Tensor],
-    group: Any = None,
+    output_tensor_list: list[Tensor], input_tensor_list: list[Tensor], group: Any = None,
     async_op: bool = False,
-) -> Work | None:
+) -> Work | None:  # fmt: skip
     """Sends the r-th tensor of the input list to rank r, whose output list has it where this rank
     stands. The tensors may have different sizes."""
     counts = ([t.numel() for t in input_tensor_list], [t.numel() for t in output_tensor_list])
@@ -303,13 +271,9 @@ def _counts(name, tensor, sizes, group):
 
 
 def all_to_all_single(
-    output: Tensor,
-    input: Tensor,
-    output_split_sizes: list[int] | None = None,
-    input_split_sizes: list[int] | None = None,
-    group: Any = None,
-    async_op: bool = False,
-) -> Work | None:
+    output: Tensor, input: Tensor, output_split_sizes: list[int] | None = None,
+    input_split_sizes: list[int] | None = None, group: Any = None, async_op: bool = False,
+) -> Work | None:  # fmt: skip
     """Cuts the input along dim 0, sends the r-th part to rank r, and puts the parts that come one
     behind the other. Without sizes all parts are equal."""
     counts = (
@@ -320,11 +284,9 @@ def all_to_all_single(
 
 
 def barrier(
-    group: Any = None,
-    async_op: bool = False,
-    device_ids: Any = None,
+    group: Any = None, async_op: bool = False, device_ids: Any = None,
     timeout: timedelta | None = None,
-) -> Work | None:
+) -> Work | None:  # fmt: skip
     """Waits until all ranks have come here."""
     return issue("barrier", group, async_op, BARRIER, timeout=timeout)
 

@@ -46,24 +46,18 @@ def _receive(what, tensor, src, group, tag, group_src, async_op):
 
 
 def send(
-    tensor: Tensor,
-    dst: int | None = None,
-    group: Any = None,
-    tag: int = 0,
+    tensor: Tensor, dst: int | None = None, group: Any = None, tag: int = 0,
     group_dst: int | None = None,
-) -> None:
+) -> None:  # fmt: skip
     """Sends a tensor to another rank. Returns when the tensor may be changed again, which may be
     before it arrived."""
     _send("send", tensor, dst, group, tag, group_dst, False)
 
 
 def recv(
-    tensor: Tensor,
-    src: int | None = None,
-    group: Any = None,
-    tag: int = 0,
+    tensor: Tensor, src: int | None = None, group: Any = None, tag: int = 0,
     group_src: int | None = None,
-) -> int:
+) -> int:  # fmt: skip
     """Receives a tensor of this size and dtype from a rank, or from whichever sends one, and
     returns who sent it; -1 outside of the group."""
     work = _receive("recv", tensor, src, group, tag, group_src, False)
@@ -71,23 +65,17 @@ def recv(
 
 
 def isend(
-    tensor: Tensor,
-    dst: int | None = None,
-    group: Any = None,
-    tag: int = 0,
+    tensor: Tensor, dst: int | None = None, group: Any = None, tag: int = 0,
     group_dst: int | None = None,
-) -> Work | None:
+) -> Work | None:  # fmt: skip
     """Begins to send a tensor, which must not change until the Work is done."""
     return _send("isend", tensor, dst, group, tag, group_dst, True)
 
 
 def irecv(
-    tensor: Tensor,
-    src: int | None = None,
-    group: Any = None,
-    tag: int = 0,
+    tensor: Tensor, src: int | None = None, group: Any = None, tag: int = 0,
     group_src: int | None = None,
-) -> Work | None:
+) -> Work | None:  # fmt: skip
     """Begins to receive a tensor, which must not be used until the Work is done."""
     return _receive("irecv", tensor, src, group, tag, group_src, True)
 

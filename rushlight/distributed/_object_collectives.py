@@ -35,12 +35,9 @@ def _as_object(tensor):
 
 
 def broadcast_object_list(
-    object_list: list[Any],
-    src: int | None = None,
-    group: Any = None,
-    device: Any = None,
+    object_list: list[Any], src: int | None = None, group: Any = None, device: Any = None,
     group_src: int | None = None,
-) -> None:
+) -> None:  # fmt: skip
     """Copies the objects of one rank's list into the lists of all. They are pickled: only take
     part with processes that you trust."""
     if _is_outside(group):
@@ -89,12 +86,9 @@ def _padded(data, group):
 
 
 def gather_object(
-    obj: Any,
-    object_gather_list: list[Any] | None = None,
-    dst: int | None = None,
-    group: Any = None,
-    group_dst: int | None = None,
-) -> None:
+    obj: Any, object_gather_list: list[Any] | None = None, dst: int | None = None,
+    group: Any = None, group_dst: int | None = None,
+) -> None:  # fmt: skip
     """Fills one rank's list with the objects of all ranks. They are pickled: only take part with
     processes that you trust."""
     if _is_outside(group):
@@ -122,12 +116,9 @@ def gather_object(
 
 
 def scatter_object_list(
-    scatter_object_output_list: list[Any],
-    scatter_object_input_list: list[Any] | None = None,
-    src: int | None = None,
-    group: Any = None,
-    group_src: int | None = None,
-) -> None:
+    scatter_object_output_list: list[Any], scatter_object_input_list: list[Any] | None = None,
+    src: int | None = None, group: Any = None, group_src: int | None = None,
+) -> None:  # fmt: skip
     """Puts the r-th object of one rank's list into the first place of rank r's output list. They
     are pickled: only take part with processes that you trust."""
     if _is_outside(group):
@@ -154,13 +145,9 @@ def scatter_object_list(
 
 
 def send_object_list(
-    object_list: list[Any],
-    dst: int | None = None,
-    group: Any = None,
-    device: Any = None,
-    group_dst: int | None = None,
-    use_batch: bool = False,
-) -> None:
+    object_list: list[Any], dst: int | None = None, group: Any = None, device: Any = None,
+    group_dst: int | None = None, use_batch: bool = False,
+) -> None:  # fmt: skip
     """Sends objects to another rank, which calls recv_object_list with a list of that length. They
     are pickled."""
     if _is_outside(group):
@@ -173,13 +160,9 @@ def send_object_list(
 
 
 def recv_object_list(
-    object_list: list[Any],
-    src: int | None = None,
-    group: Any = None,
-    device: Any = None,
-    group_src: int | None = None,
-    use_batch: bool = False,
-) -> int:
+    object_list: list[Any], src: int | None = None, group: Any = None, device: Any = None,
+    group_src: int | None = None, use_batch: bool = False,
+) -> int:  # fmt: skip
     """Fills the list with objects that another rank sends, and returns which. They are pickled:
     only take part with processes that you trust."""
     if _is_outside(group):

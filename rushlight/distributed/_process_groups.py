@@ -153,16 +153,10 @@ def _checked_timeout(timeout):
 
 
 def init_process_group(
-    backend: str | None = None,
-    init_method: str | None = None,
-    timeout: timedelta | None = None,
-    world_size: int = -1,
-    rank: int = -1,
-    store: Any = None,
-    group_name: str = "",
-    pg_options: Any = None,
-    device_id: Any = None,
-) -> None:
+    backend: str | None = None, init_method: str | None = None, timeout: timedelta | None = None,
+    world_size: int = -1, rank: int = -1, store: Any = None, group_name: str = "",
+    pg_options: Any = None, device_id: Any = None,
+) -> None:  # fmt: skip
     """Joins this process with the others to the default group, and waits until all have come.
 
     ``init_method`` says how they find each other: ``env://`` (the default: RANK, WORLD_SIZE,
@@ -219,15 +213,10 @@ def _make_group(store, ranks, rank, timeout, place, name):
 
 
 def new_group(
-    ranks: list[int] | None = None,
-    timeout: timedelta | None = None,
-    backend: str | None = None,
-    pg_options: Any = None,
-    use_local_synchronization: bool = False,
-    group_desc: str | None = None,
-    device_id: Any = None,
-    sort_ranks: bool = True,
-) -> ProcessGroup | int:
+    ranks: list[int] | None = None, timeout: timedelta | None = None, backend: str | None = None,
+    pg_options: Any = None, use_local_synchronization: bool = False,
+    group_desc: str | None = None, device_id: Any = None, sort_ranks: bool = True,
+) -> ProcessGroup | int:  # fmt: skip
     """A group of some of the ranks. All ranks of the default group must call this, in the same
     order; those that do not belong to it get ``GroupMember.NON_GROUP_MEMBER``. With
     ``use_local_synchronization``, only those that belong to it may call, and do."""
@@ -260,12 +249,9 @@ def new_group(
 
 
 def new_subgroups_by_enumeration(
-    ranks_per_subgroup_list: list[list[int]],
-    timeout: timedelta | None = None,
-    backend: str | None = None,
-    pg_options: Any = None,
-    group_desc: str | None = None,
-) -> tuple[Any, list[Any]]:
+    ranks_per_subgroup_list: list[list[int]], timeout: timedelta | None = None,
+    backend: str | None = None, pg_options: Any = None, group_desc: str | None = None,
+) -> tuple[Any, list[Any]]:  # fmt: skip
     """A group per list of ranks, which share none: the one this process belongs to (None where it
     belongs to none), and all of them."""
     if not ranks_per_subgroup_list:
@@ -283,13 +269,9 @@ def new_subgroups_by_enumeration(
 
 
 def new_subgroups(
-    group_size: int | None = None,
-    group: Any = None,
-    timeout: timedelta | None = None,
-    backend: str | None = None,
-    pg_options: Any = None,
-    group_desc: str | None = None,
-) -> tuple[Any, list[Any]]:
+    group_size: int | None = None, group: Any = None, timeout: timedelta | None = None,
+    backend: str | None = None, pg_options: Any = None, group_desc: str | None = None,
+) -> tuple[Any, list[Any]]:  # fmt: skip
     """The ranks in groups of ``group_size`` neighbours: the one of this process, and all."""
     size = world.member(None, "new_subgroups").group.size()
     if group_size is None:
@@ -304,13 +286,10 @@ def new_subgroups(
 
 
 def split_group(
-    parent_pg: Any = None,
-    split_ranks: list[list[int]] | None = None,
-    timeout: timedelta | None = None,
-    pg_options: Any = None,
-    group_desc: str | None = None,
+    parent_pg: Any = None, split_ranks: list[list[int]] | None = None,
+    timeout: timedelta | None = None, pg_options: Any = None, group_desc: str | None = None,
     backend: str | None = None,
-) -> ProcessGroup | None:
+) -> ProcessGroup | None:  # fmt: skip
     """Cuts a group into parts; ``split_ranks`` counts in the group. Returns the part of this
     process, or None where it is in none."""
     member = world.member(parent_pg, "split_group")

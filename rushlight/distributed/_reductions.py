@@ -7,21 +7,20 @@ from typing import Any
 
 import rushlight
 
-__all__ = ["ReduceOp", "reduce_op"]
+__all__ = ["BuiltinCommHookType", "ReduceOp", "reduce_op"]
 
 
-class ReduceOp(enum.Enum):
-    """How tensors of several processes become one."""
+ReduceOp = enum.Enum(
+    "ReduceOp", "SUM AVG PRODUCT MIN MAX BAND BOR BXOR PREMUL_SUM", start=0, module=__name__
+)
+ReduceOp.__doc__ = "How tensors of several processes become one."
 
-    SUM = 0
-    AVG = 1
-    PRODUCT = 2
-    MIN = 3
-    MAX = 4
-    BAND = 5
-    BOR = 6
-    BXOR = 7
-    PREMUL_SUM = 8
+
+class BuiltinCommHookType(enum.Enum):
+    """Communication hooks of DistributedDataParallel that have a name."""
+
+    ALLREDUCE = 0
+    FP16_COMPRESS = 1
 
 
 reduce_op = ReduceOp

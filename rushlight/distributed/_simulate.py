@@ -6,7 +6,7 @@ import inspect
 import threading
 from collections.abc import Callable
 from datetime import timedelta
-from typing import Any
+from typing import Any, TypeVar
 
 from rushlight.distributed import _errors, _world
 from rushlight.distributed._process_groups import begin
@@ -14,6 +14,8 @@ from rushlight.distributed._stores import HashStore, core
 from rushlight.distributed.rendezvous import DEFAULT_TIMEOUT
 
 __all__ = ["simulate"]
+
+_Result = TypeVar("_Result")
 
 
 class _Ranks:
@@ -54,11 +56,11 @@ def _caller(fn, args, kwargs):
 
 def simulate(
     n: int,
-    fn: Callable[..., Any],
+    fn: Callable[..., _Result],
     *args: Any,
     timeout: timedelta = DEFAULT_TIMEOUT,
     **kwargs: Any,
-) -> list[Any]:
+) -> list[_Result]:
     """Calls ``fn(rank, *args, **kwargs)`` on ``n`` threads, each of which is a rank of one process
     group, and returns what they returned, in the order of ranks.
 

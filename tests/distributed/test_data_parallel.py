@@ -286,7 +286,5 @@ def test_errors():
             ddp(rl.nn.Linear(1, 1), device_ids=[0])
         with pytest.raises(NotImplementedError, match="mixed_precision"):
             ddp(rl.nn.Linear(1, 1), mixed_precision=1)
-        with pytest.raises(NotImplementedError, match="join"):
-            ddp(rl.nn.Linear(1, 1)).join()
     finally:
         dist.destroy_process_group()

@@ -64,8 +64,8 @@ std::vector<char> reduced(const std::vector<Operation>& ops, int64_t first, int6
   dispatch_storage("reduce", mine.dtype(), [&]<typename T>() {
     if constexpr (std::is_arithmetic_v<T> && !std::is_same_v<T, bool>)
       for (size_t r = 1; r < ops.size(); ++r)
-        reduce_into(reinterpret_cast<T*>(out.data()), static_cast<const T*>(ops[r].sent.data()) + first,
-                    n, ops[0].engine_reduce);
+        reduce_into(reinterpret_cast<T*>(out.data()),
+                    static_cast<const T*>(ops[r].sent.data()) + first, n, ops[0].engine_reduce);
   });
   return out;
 }
@@ -80,8 +80,8 @@ bool agree(const std::vector<Operation>& ops) {
       for (size_t b = 0; b < ops.size(); ++b)
         if (ops[a].input_counts[b] != ops[b].output_counts[a])
           throw KnownFault(concat("rank ", a, " sends ", ops[a].input_counts[b],
-                                    " elements to rank ", b, ", which expects ",
-                                    ops[b].output_counts[a]));
+                                  " elements to rank ", b, ", which expects ",
+                                  ops[b].output_counts[a]));
   return true;
 }
 
@@ -162,7 +162,8 @@ struct Room {
     {
       const std::lock_guard lock(mutex);
       const int64_t number = first[size_t(op.rank)]++ - dropped;
-      while (int64_t(meetings.size()) <= number) meetings.push_back(std::make_shared<Meeting>(size));
+      while (int64_t(meetings.size()) <= number)
+        meetings.push_back(std::make_shared<Meeting>(size));
       meeting = meetings[size_t(number)];
       meeting->operations[size_t(op.rank)] = op;
       last = ++meeting->here == size;

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, Any
 
+from rushlight._C import Tensor
 from rushlight.nn.modules._homes import live_in
 from rushlight.nn.modules.batchnorm import BatchNorm1d, BatchNorm2d, BatchNorm3d, _BatchNorm
 from rushlight.types import Device, _dtype
@@ -15,20 +17,38 @@ __all__ = ["SyncBatchNorm"]
 
 
 class SyncBatchNorm(_BatchNorm):
-    """BatchNorm of any number of dims. There is one process, so its batch is the whole batch."""
+    """BatchNorm of any number of dims, in training by the mean and variance of the batches of all
+    processes of a group (None: the default one). Without a group, the batch of this process."""
 
     def __init__(self, num_features: int, eps: float = 1e-5, momentum: float | None = 0.1,
                  affine: bool = True, track_running_stats: bool = True,
                  process_group: Any | None = None, device: Device = None,
                  dtype: _dtype | None = None, *, bias: bool = True) -> None:  # fmt: skip
-        if process_group is not None:
-            raise NotImplementedError(
-                "SyncBatchNorm: process groups are not there yet; leave process_group at None"
-            )
         super().__init__(
             num_features, eps, momentum, affine, track_running_stats, device, dtype, bias=bias
         )
         self.process_group = process_group
+
+    def forward(self, input: Tensor) -> Tensor:
+        distributed = sys.modules.get("rushlight.distributed")
+        alone = distributed is None or not distributed.is_initialized()
+        if alone or not (self.training or self.running_mean is None):
+            return super().forward(input)
+        assert distributed is not None
+        group = self.process_group or distributed.group.WORLD
+        if group.size() == 1:
+            return super().forward(input)
+        self._check_input_dim(input)
+        from rushlight.nn.modules._sync_statistics import Normalised
+
+        factor = 0.0 if self.momentum is None else self.momentum
+        tracks = self.training and self.track_running_stats
+        if tracks and self.num_batches_tracked is not None:
+            self.num_batches_tracked.add_(1)
+            if self.momentum is None:
+                factor = 1.0 / float(self.num_batches_tracked)
+        running = (self.running_mean, self.running_var) if tracks else (None, None)
+        return Normalised.apply(input, self.weight, self.bias, *running, self.eps, factor, group)
 
     def _check_input_dim(self, input):
         if input.dim() < 2:

@@ -18,6 +18,7 @@ from typing import Any
 
 import rushlight
 from rushlight import _C
+from rushlight.distributed._grad_bucket import GradBucket
 
 MIB = 1 << 20
 FIRST_BUCKET = 1 * MIB  # small, so that communication begins soon
@@ -37,6 +38,25 @@ class Bucket:
         }
         self.missing = len(indices)
         self.work: Any = None
+
+
+class _Hooked:
+    """What a communication hook has begun."""
+
+    def __init__(self, future: Any, bucket: Bucket) -> None:
+        if not hasattr(future, "wait"):
+            raise TypeError(
+                "DistributedDataParallel: a communication hook must return a Future, got "
+                f"{type(future).__name__}"
+            )
+        self._future, self._bucket = future, bucket
+
+    def wait(self) -> None:
+        result = self._future.wait()
+        if isinstance(result, (list, tuple)):
+            result = result[0]
+        if result.data_ptr() != self._bucket.flat.data_ptr():
+            self._bucket.flat.copy_(result.view(-1))
 
 
 def deal(order: list[int], parameters: list[Any], cap: int) -> list[list[int]]:
@@ -80,11 +100,35 @@ class Reducer:
         self.ordered = self.alone  # the buckets follow that order already
         self.buckets: list[Bucket] = []
         self.bucket_of: dict[int, Bucket] = {}
+        self._comm_hook: Any = None
         self._make_buckets(list(reversed(range(len(self.parameters)))))
+        self._hooks: list[Any] = []
+        self._watch()
+
+    def _watch(self):
+        for handle in self._hooks:
+            handle.remove()
         self._hooks = [
             parameter.register_post_accumulate_grad_hook(self._hook_for(i))
             for i, parameter in enumerate(self.parameters)
         ]
+
+    def use_hook(self, hook: Any) -> None:
+        """``hook(bucket)`` returns a future of the averages from now on, in a group of one too."""
+        self._comm_hook = hook
+        if self.alone:
+            self.alone = False
+            self._make_buckets(list(reversed(range(len(self.parameters)))))
+            self._watch()
+
+    def _send(self, number):
+        bucket = self.buckets[number]
+        if self._comm_hook is None:
+            bucket.work = self.average(bucket.flat)
+            return
+        last = number == len(self.buckets) - 1
+        seen = GradBucket(bucket, self.parameters, number, last)
+        bucket.work = _Hooked(self._comm_hook(seen), bucket)
 
     def _hook_for(self, i):
         def hook(parameter: Any) -> None:
@@ -143,8 +187,22 @@ class Reducer:
                 view.copy_(grad)
         bucket.missing -= 1
         while self.sent < len(self.buckets) and self.buckets[self.sent].missing == 0:
-            self.buckets[self.sent].work = self.average(self.buckets[self.sent].flat)
+            self._send(self.sent)
             self.sent += 1
+
+    def shadow(self) -> None:
+        """A step of the other ranks, to which this one has nothing to add."""
+        with rushlight.no_grad():
+            for number, bucket in enumerate(self.buckets):
+                bucket.flat.zero_()
+                self._send(number)
+            if self.find_unused:
+                self._used_anywhere(list(range(len(self.parameters))))
+            for bucket in self.buckets:
+                bucket.work.wait()
+        if not self.ordered:
+            self.ordered = True
+            self._make_buckets(self.agree([i for b in self.buckets for i in b.indices]))
 
     def _finish(self):
         """Backward is done."""

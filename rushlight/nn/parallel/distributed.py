@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
-from typing import Any, NoReturn
+from typing import Any
 
 import rushlight
 from rushlight import distributed
 from rushlight.distributed import ReduceOp
 from rushlight.distributed._world import world
+from rushlight.distributed.algorithms.join import Join, Joinable, JoinHook
 from rushlight.nn.modules import Module
 from rushlight.nn.parallel._reducer import MIB, Reducer
 
 __all__ = ["DistributedDataParallel"]
 
 
-class DistributedDataParallel(Module):
+class DistributedDataParallel(Module, Joinable):
     """Trains one model in several processes: each has a copy, computes on its own part of a batch,
     and gets the mean of all processes' gradients, sent while backward still runs.
 
@@ -32,6 +33,9 @@ class DistributedDataParallel(Module):
                  mixed_precision: Any = None, device_mesh: Any = None,
                  skip_all_reduce_unused_params: bool = False) -> None:  # fmt: skip
         super().__init__()
+        Joinable.__init__(self)
+        self._joined_active: int | None = None  # inside join: how many ranks have inputs left
+        self._divides_by_active = False
         for name, value in (
             ("delay_all_reduce_named_params", delay_all_reduce_named_params),
             ("mixed_precision", mixed_precision),
@@ -92,6 +96,8 @@ class DistributedDataParallel(Module):
             )
 
     def _average(self, tensor):
+        if self._divides_by_active:
+            return _Divided(tensor, self._joined_active, self.process_group)
         return distributed.all_reduce(tensor, ReduceOp.AVG, self.process_group, async_op=True)
 
     def _largest(self, tensor):
@@ -119,8 +125,8 @@ class DistributedDataParallel(Module):
                 f"{self.process_group.rank()} has {here} where rank {rank} has {there}"
             )
 
-    def _copy_from_first(self, tensors):
-        """Rank 0's values, one message per dtype."""
+    def _copy_from_first(self, tensors, source=0):
+        """Rank 0's values, or another's, one message per dtype."""
         if self.process_group.size() == 1:
             return
         kinds: dict[Any, list[Any]] = {}
@@ -129,16 +135,29 @@ class DistributedDataParallel(Module):
         with rushlight.no_grad():
             for same in kinds.values():
                 flat = rushlight.cat([t.reshape(-1) for t in same])
-                distributed.broadcast(flat, group=self.process_group, group_src=0)
+                distributed.broadcast(flat, group=self.process_group, group_src=source)
                 for tensor, part in zip(same, flat.split([t.numel() for t in same]), strict=True):
                     tensor.copy_(part.view(tensor.shape))
 
+    def _sync_buffers(self, has_inputs: bool) -> None:
+        """Inside join, rank 0 may be without inputs; the last rank that has some gives them."""
+        source = 0
+        if self._join_config.enable:
+            source = self._last_of_those(has_inputs)
+        self._copy_from_first(self._shared_buffers, source)
+
+    def _last_of_those(self, here: bool) -> int:
+        mine = rushlight.tensor([self.process_group.rank() if here else -1])
+        self._largest(mine)
+        return int(mine)
+
     def forward(self, *inputs: Any, **kwargs: Any) -> Any:
+        synced = rushlight.is_grad_enabled() and self.require_backward_grad_sync
+        if self._join_config.enable and synced:
+            Join.notify_join_context(self)
         if self.require_forward_param_sync and self.broadcast_buffers and self._shared_buffers:
-            self._copy_from_first(self._shared_buffers)
-        self.require_forward_param_sync = (
-            rushlight.is_grad_enabled() and self.require_backward_grad_sync
-        )
+            self._sync_buffers(has_inputs=True)
+        self.require_forward_param_sync = synced
         output = self.module(*inputs, **kwargs)
         if self.require_forward_param_sync:
             self._reducer.prepare()
@@ -155,13 +174,90 @@ class DistributedDataParallel(Module):
         finally:
             self.require_backward_grad_sync = before
 
-    def join(self, *args: Any, **kwargs: Any) -> NoReturn:
-        """Not there yet: ranks with unequal numbers of batches."""
-        raise NotImplementedError(
-            "DistributedDataParallel.join: not there yet; give all ranks equally many batches, as "
-            "DistributedSampler does"
+    def join(
+        self,
+        divide_by_initial_world_size: bool = True,
+        enable: bool = True,
+        throw_on_early_termination: bool = False,
+    ) -> Join:
+        """``with model.join():`` around a loop whose ranks have different numbers of batches: those
+        that are done add zeros to the others' gradients, and get the final model.
+
+        The sums are divided by the number of all ranks, or, without
+        ``divide_by_initial_world_size``, by that of the ranks that still have batches.
+        """
+        return Join(
+            [self],
+            enable,
+            throw_on_early_termination,
+            divide_by_initial_world_size=divide_by_initial_world_size,
         )
 
+    def join_hook(self, **kwargs: Any) -> JoinHook:
+        """What Join calls on a rank without batches."""
+        return _ShadowSteps(self, kwargs.get("divide_by_initial_world_size", True))
+
+    @property
+    def join_device(self) -> rushlight.device:
+        """Where the parameters are."""
+        return self._named[0][1].device
+
+    @property
+    def join_process_group(self) -> distributed.ProcessGroup:
+        """The group of the model."""
+        return self.process_group
+
     def register_comm_hook(self, state: Any, hook: Any) -> None:
-        """Not there yet: another way to average."""
-        raise NotImplementedError("DistributedDataParallel.register_comm_hook: not there yet")
+        """Lets ``hook(state, bucket)`` average the gradients of a bucket (a GradBucket). It returns
+        a Future of the averages. Once, and before the first step."""
+        if not callable(hook):
+            raise TypeError("Communication hook must be callable.")
+        if self._reducer._comm_hook is not None:
+            raise RuntimeError(
+                "register_comm_hook or register_builtin_comm_hook can only be called once."
+            )
+        self._reducer.use_hook(lambda bucket: hook(state, bucket))
+
+    def _register_builtin_comm_hook(self, comm_hook_type: Any) -> None:
+        """The same by a name of BuiltinCommHookType."""
+        from rushlight.distributed.algorithms.ddp_comm_hooks import DDPCommHookType
+
+        hook = DDPCommHookType[comm_hook_type.name].value
+        self.register_comm_hook(self.process_group, hook)
+
+
+class _Divided:
+    """A sum that is divided by the number of ranks that had something to add."""
+
+    def __init__(self, tensor: Any, active: int | None, group: Any) -> None:
+        self._tensor, self._active = tensor, active
+        self._work = distributed.all_reduce(tensor, group=group, async_op=True)
+
+    def wait(self) -> None:
+        assert self._work is not None
+        self._work.wait()
+        if self._active:
+            self._tensor.div_(self._active)
+
+
+class _ShadowSteps(JoinHook):
+    """A DistributedDataParallel without batches."""
+
+    def __init__(self, model: DistributedDataParallel, by_all: bool) -> None:
+        self._model = model
+        model._divides_by_active = not by_all
+
+    def main_hook(self) -> None:
+        model = self._model
+        model._joined_active = None  # what comes out is of no use here
+        if model.require_forward_param_sync and model.broadcast_buffers and model._shared_buffers:
+            model._sync_buffers(has_inputs=False)
+        model.require_forward_param_sync = True
+        model._reducer.shadow()
+
+    def post_hook(self, is_last_joiner: bool) -> None:
+        """All ranks get the model of one that took the most steps."""
+        model = self._model
+        model._divides_by_active = False
+        kept = [p for _, p in model.module.named_parameters()] + model._shared_buffers
+        model._copy_from_first(kept, model._last_of_those(is_last_joiner))

@@ -1,0 +1,8 @@
+"""Optimisers for several processes."""
+
+from rushlight._names.missing import fill
+from rushlight.distributed.optim.zero_redundancy_optimizer import ZeroRedundancyOptimizer
+
+__all__ = ["ZeroRedundancyOptimizer"]
+
+fill(globals())

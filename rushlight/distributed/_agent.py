@@ -11,6 +11,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from dataclasses import dataclass, field
@@ -21,6 +22,33 @@ from rushlight.distributed._stores import TOKEN_VARIABLE, TCPStore
 _PR_SET_PDEATHSIG = 1
 _GRACE = 3.0  # seconds between asking ranks to end and ending them
 _KEPT_LINES = 400  # of what a rank printed to stderr
+
+
+@dataclass
+class Logs:
+    """Where goes what the ranks print: to the console, to files, or to both."""
+
+    folder: str | None = None
+    redirects: dict[int | None, int] = field(default_factory=dict)
+    tee: dict[int | None, int] = field(default_factory=dict)
+    shown: list[int] = field(default_factory=list)  # empty: all of them
+
+    def open(self, job: Job, attempt: int, local: int, stream: int) -> tuple[Any, bool, bytes]:
+        """(a file or None, whether the console shows it too, what stands before its lines).
+        ``stream``: 1 or 2."""
+        to_file = self.redirects.get(local, self.redirects.get(None, 0)) & stream
+        to_both = self.tee.get(local, self.tee.get(None, 0)) & stream
+        shows = (bool(to_both) or not to_file) and (not self.shown or local in self.shown)
+        prefix = f"[{job.role}{local}]:".encode() if to_both else b""
+        if not to_file and not to_both:
+            return None, shows, prefix
+        if self.folder is None:
+            self.folder = tempfile.mkdtemp(prefix="rushlight_logs_")
+            _say(f"what the ranks print is in {self.folder}")
+        place = os.path.join(self.folder, job.run_id, f"attempt_{attempt}", str(local))
+        os.makedirs(place, exist_ok=True)
+        name = "stdout.log" if stream == 1 else "stderr.log"
+        return open(os.path.join(place, name), "wb"), shows, prefix
 
 
 @dataclass
@@ -36,6 +64,7 @@ class Job:
     max_restarts: int
     run_id: str
     role: str
+    logs: Logs = field(default_factory=Logs)
 
 
 @dataclass
@@ -133,9 +162,13 @@ class Agent:
             preexec_fn=_end_with_parent,
         )
         rank = Rank(self.job.node_rank * self.job.processes + local, process)
-        streams = (process.stdout, sys.stdout, None), (process.stderr, sys.stderr, rank.lines)
+        outputs = [
+            _Output(sys.stdout, None, *self.job.logs.open(self.job, attempt, local, 1)),
+            _Output(sys.stderr, rank.lines, *self.job.logs.open(self.job, attempt, local, 2)),
+        ]
         rank.readers = [
-            threading.Thread(target=_pass_on, args=args, daemon=True) for args in streams
+            threading.Thread(target=_pass_on, args=args, daemon=True)
+            for args in zip((process.stdout, process.stderr), outputs, strict=True)
         ]
         for reader in rank.readers:
             reader.start()
@@ -172,7 +205,7 @@ class Agent:
             f"rank {failed.number} on {host} failed first ({_in_words(code)}), and the other "
             f"ranks were stopped. It printed:"
         )
-        _write(b"".join(_last_traceback(list(failed.lines))), sys.stderr, None)
+        _Output(sys.stderr).write(b"".join(_last_traceback(list(failed.lines))))
 
 
 def _say(text):
@@ -196,27 +229,46 @@ def _last_traceback(lines):
     return lines[-20:]
 
 
-def _pass_on(source: Any, to: Any, kept: collections.deque[bytes] | None) -> None:
-    """Shows what a rank prints, whole lines at once, so that those of two ranks do not mix; keeps
-    the last lines if asked to."""
+def _pass_on(source: Any, to: _Output) -> None:
+    """Shows what a rank prints, whole lines at once, so that those of two ranks do not mix."""
     rest = b""
     while part := os.read(source.fileno(), 1 << 16):
         text = rest + part
         end = max(text.rfind(b"\n"), text.rfind(b"\r")) + 1  # progress bars end in a return
         lines, rest = text[:end], text[end:]
-        _write(lines, to, kept)
-    _write(rest, to, kept)
+        to.write(lines)
+    to.write(rest)
+    if to.file is not None:
+        to.file.close()
 
 
 _writing = threading.Lock()
 
 
-def _write(lines, to, kept):
-    if kept is not None:
-        kept.extend(lines.splitlines(keepends=True))
-    with _writing:
-        to.buffer.write(lines)
-        to.buffer.flush()
+@dataclass
+class _Output:
+    """Where one stream of a rank goes."""
+
+    console: Any
+    kept: collections.deque[bytes] | None = None  # the last lines
+    file: Any = None
+    shows: bool = True
+    prefix: bytes = b""
+
+    def write(self, lines: bytes) -> None:
+        """Writes whole lines."""
+        if self.kept is not None:
+            self.kept.extend(lines.splitlines(keepends=True))
+        if self.file is not None:
+            self.file.write(lines)
+            self.file.flush()
+        if not self.shows:
+            return
+        if self.prefix:
+            lines = b"".join(self.prefix + line for line in lines.splitlines(keepends=True))
+        with _writing:
+            self.console.buffer.write(lines)
+            self.console.buffer.flush()
 
 
 def _stop(ranks):

@@ -8,6 +8,7 @@ from datetime import timedelta
 from typing import Any
 from urllib.parse import parse_qs, urlparse
 
+from rushlight.distributed._schedulers import variables_of_scheduler
 from rushlight.distributed._stores import FileStore, PrefixStore, Store, TCPStore
 
 __all__ = ["register_rendezvous_handler", "rendezvous"]
@@ -79,10 +80,12 @@ def _from_file(url, timeout=DEFAULT_TIMEOUT):
 def _variable(name):
     value = os.environ.get(name)
     if not value:
+        value = variables_of_scheduler().get(name)
+    if not value:
         raise ValueError(
             f"init_process_group: env:// needs the environment variable {name}, which is not set; "
-            "start the processes with `python -m rushlight.distributed.run`, or pass rank, "
-            "world_size and init_method"
+            "start the processes with `python -m rushlight.distributed.run`, mpirun or srun (over "
+            "several machines mpirun needs MASTER_ADDR), or pass rank, world_size and init_method"
         )
     return value
 

@@ -12,7 +12,7 @@ import os
 import sys
 from typing import Any
 
-from rushlight.distributed._agent import Agent, Job
+from rushlight.distributed._agent import Agent, Job, Logs
 
 __all__ = ["get_args_parser", "main", "parse_args", "run"]
 
@@ -24,8 +24,13 @@ def get_args_parser() -> argparse.ArgumentParser:
     )
 
     def option(name: str, *more: str, **kwargs: Any) -> None:
-        # torchrun takes dashes and underscores alike.
-        parser.add_argument(f"--{name}", f"--{name.replace('-', '_')}", *more, **kwargs)
+        # torchrun takes dashes and underscores alike, and defaults from PET_NNODES and the like.
+        plain = name.replace("-", "_")
+        set_before = os.environ.get(f"PET_{plain.upper()}")
+        if set_before is not None:
+            flag = kwargs.get("action") == "store_true"
+            kwargs["default"] = set_before == "1" if flag else set_before
+        parser.add_argument(*dict.fromkeys((f"--{name}", f"--{plain}", *more)), **kwargs)
 
     option("nnodes", default="1", help="how many machines; MIN:MAX is taken as MAX")
     option("nproc-per-node", default="1", help='processes per machine, or "auto", "cpu", "gpu"')
@@ -41,6 +46,13 @@ def get_args_parser() -> argparse.ArgumentParser:
     option("monitor-interval", type=float, default=0.1, help="accepted: failures are seen at once")
     option("start-method", default="spawn", help="accepted: each process is a program of its own")
     option("role", default="default", help="a name for the processes")
+    option("log-dir", default=None, help="a folder for what the processes print")
+    option("redirects", "-r", default="0", help="print into files: 1 stdout, 2 stderr, 3 both; or "
+           "by local rank: 0:1,1:3")  # fmt: skip
+    option("tee", "-t", default="0", help="the same, and to the console")
+    option("local-ranks-filter", default="", help="show only these on the console: 0,2")
+    option("local-addr", default=None, help="accepted")
+    option("run-path", action="store_true", help="accepted: the program is run as its own process")
     parser.add_argument("-m", "--module", action="store_true", help="the program is a module")
     option("no-python", action="store_true", help="the program is no Python program")
     parser.add_argument("training_script", help="the program")
@@ -66,6 +78,20 @@ def _processes(text):
     if text in ("auto", "cpu"):
         return len(os.sched_getaffinity(0))
     raise ValueError(f"--nproc-per-node: expected a number, auto, cpu or gpu, got {text!r}")
+
+
+def _streams(option, text):
+    """What -r and -t say: {local rank: 1 stdout, 2 stderr, 3 both}; None stands for all ranks."""
+    try:
+        if ":" not in text:
+            found = {None: int(text)}
+        else:
+            found = {int(r): int(s) for r, s in (part.split(":") for part in text.split(","))}
+    except ValueError:
+        found = {None: -1}
+    if not all(0 <= streams <= 3 for streams in found.values()):
+        raise ValueError(f"{option}: expected 0 to 3, or RANK:0 to 3 by commas, got {text!r}")
+    return found
 
 
 def _command(args):
@@ -96,6 +122,12 @@ def run(args: argparse.Namespace) -> int:
         max_restarts=args.max_restarts,
         run_id=args.rdzv_id,
         role=args.role,
+        logs=Logs(
+            args.log_dir,
+            _streams("--redirects", args.redirects),
+            _streams("--tee", args.tee),
+            [int(r) for r in args.local_ranks_filter.split(",") if r],
+        ),
     )
     return Agent(job).run()
 

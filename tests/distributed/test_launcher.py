@@ -221,3 +221,80 @@ def test_bad_options(tmp_path):
     assert code == 2 and "--nproc-per-node" in err
     _, err, code = Launched(tmp_path, "", "--no-python", module=True).finish()
     assert code == 2 and "do not go together" in err
+
+
+def test_logs(tmp_path):
+    out, err, code = Launched(
+        tmp_path,
+        """
+        import os, sys
+        print("out of", os.environ["RANK"])
+        print("err of", os.environ["RANK"], file=sys.stderr)
+        """,
+        *TWO, "--log-dir", str(tmp_path / "logs"), "-r", "0:3", "-t", "1:1", "--rdzv-id", "job",
+    ).finish()  # fmt: skip
+    assert code == 0 and out == "[default1]:out of 1\n" and err == "err of 1\n"
+    folder = tmp_path / "logs" / "job" / "attempt_0"
+    assert (folder / "0" / "stdout.log").read_text() == "out of 0\n"
+    assert (folder / "0" / "stderr.log").read_text() == "err of 0\n"
+    assert (folder / "1" / "stdout.log").read_text() == "out of 1\n"
+    assert not (folder / "1" / "stderr.log").exists()
+
+
+def test_options(monkeypatch):
+    from rushlight.distributed import run
+
+    monkeypatch.setenv("PET_NPROC_PER_NODE", "3")
+    monkeypatch.setenv("PET_MAX_RESTARTS", "2")
+    args = run.parse_args(["--log_dir", "x", "-t", "3", "-r", "1", "program.py", "--tee", "no"])
+    assert (args.nproc_per_node, args.max_restarts, args.log_dir) == ("3", 2, "x")
+    assert args.training_script_args == ["--tee", "no"] and (args.tee, args.redirects) == ("3", "1")
+    with pytest.raises(ValueError, match="--tee"):
+        run._streams("--tee", "7")
+
+
+@pytest.mark.parametrize(
+    "environment, expected",
+    [
+        ({}, {}),
+        ({"PMI_RANK": "1", "PMI_SIZE": "2", "MPI_LOCALNRANKS": "2", "MPI_LOCALRANKID": "1"},
+         {"RANK": "1", "WORLD_SIZE": "2", "LOCAL_RANK": "1", "MASTER_ADDR": "127.0.0.1"}),
+        ({"OMPI_COMM_WORLD_RANK": "3", "OMPI_COMM_WORLD_SIZE": "4",
+          "OMPI_COMM_WORLD_LOCAL_SIZE": "2", "PMIX_NAMESPACE": "a"},
+         {"RANK": "3", "WORLD_SIZE": "4"}),
+        ({"SLURM_PROCID": "5", "SLURM_NTASKS": "8", "SLURM_LOCALID": "1", "SLURM_JOB_ID": "77",
+          "SLURM_JOB_NODELIST": "gpu[07-09,12],login"},
+         {"RANK": "5", "WORLD_SIZE": "8", "LOCAL_RANK": "1", "MASTER_ADDR": "gpu07"}),
+    ],
+)  # fmt: skip
+def test_ranks_of_mpirun_and_slurm(environment, expected):
+    from rushlight.distributed._schedulers import variables_of_scheduler
+
+    found = variables_of_scheduler(environment)
+    port = found.pop("MASTER_PORT", None)
+    assert found == expected and (port is None) == (not expected)
+    assert port is None or 20000 <= int(port) < 32000
+
+
+def test_mpirun(tmp_path):
+    mpirun = os.path.join(os.path.dirname(sys.executable), "mpirun")
+    if not os.path.exists(mpirun):
+        pytest.skip("no mpirun")
+    (tmp_path / "program.py").write_text(
+        textwrap.dedent("""
+        import rushlight as rl, rushlight.distributed as dist
+        dist.init_process_group("mpi")
+        dist.all_reduce(x := rl.ones(1))
+        if dist.get_rank() == 1:
+            print(dist.get_world_size(), x.item())
+        dist.destroy_process_group()
+        """)
+    )
+    names = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
+    environment = {k: v for k, v in os.environ.items() if k not in names}
+    done = subprocess.run(
+        [mpirun, "-n", "2", sys.executable, str(tmp_path / "program.py")],
+        capture_output=True, text=True, timeout=60, env=environment,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == "2 2.0\n"

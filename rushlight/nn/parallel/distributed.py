@@ -12,6 +12,7 @@ from rushlight.distributed import ReduceOp
 from rushlight.distributed._world import world
 from rushlight.distributed.algorithms.join import Join, Joinable, JoinHook
 from rushlight.nn.modules import Module
+from rushlight.nn.parallel._ordered import OrderedReducer
 from rushlight.nn.parallel._reducer import MIB, Reducer
 
 __all__ = ["DistributedDataParallel"]
@@ -22,6 +23,10 @@ class DistributedDataParallel(Module, Joinable):
     and gets the mean of all processes' gradients, sent while backward still runs.
 
     The loss of each process should be the mean over its part. ``.module`` is the model itself.
+
+    With ``deterministic_world=V`` (a power of two), a step has V shards of its batch whatever the
+    number of processes, and its gradients have the same bits on 1, 2, 4, ... V of them. A process
+    runs forward and backward once per number in ``shards()``, and steps then.
     """
 
     def __init__(self, module: Module, device_ids: Any = None, output_device: Any = None,
@@ -31,7 +36,8 @@ class DistributedDataParallel(Module, Joinable):
                  gradient_as_bucket_view: bool = False, static_graph: bool = False,
                  delay_all_reduce_named_params: Any = None, param_to_hook_all_reduce: Any = None,
                  mixed_precision: Any = None, device_mesh: Any = None,
-                 skip_all_reduce_unused_params: bool = False) -> None:  # fmt: skip
+                 skip_all_reduce_unused_params: bool = False,
+                 deterministic_world: int | None = None) -> None:  # fmt: skip
         super().__init__()
         Joinable.__init__(self)
         self._joined_active: int | None = None  # inside join: how many ranks have inputs left
@@ -65,6 +71,14 @@ class DistributedDataParallel(Module, Joinable):
             self._check_same_model()
             kept = [p for n, p in module.named_parameters() if n not in ignored]
             self._copy_from_first([*kept, *self._shared_buffers])
+        self._reducer: Any
+        self.deterministic_world = deterministic_world
+        if deterministic_world is not None:
+            unused = find_unused_parameters or static_graph
+            self._reducer = OrderedReducer(
+                self._named, self.process_group, deterministic_world, unused
+            )
+            return
         self._reducer = Reducer(
             self._named,
             self.process_group,
@@ -163,10 +177,25 @@ class DistributedDataParallel(Module, Joinable):
             self._reducer.prepare()
         return output
 
+    def shards(self) -> range:
+        """With deterministic_world: the numbers of the shards that this process computes, in order;
+        shard s of V is, say, ``batch[s::V]``."""
+        if self.deterministic_world is None:
+            raise RuntimeError("DistributedDataParallel.shards: deterministic_world was not given")
+        each = self.deterministic_world // self.process_group.size()
+        first = self.process_group.rank() * each
+        return range(first, first + each)
+
+    def _needs_plain_sums(self, what: str) -> None:
+        if self.deterministic_world is not None:
+            raise RuntimeError(f"DistributedDataParallel: deterministic_world and {what} do not go "
+                               "together")  # fmt: skip
+
     @contextlib.contextmanager
     def no_sync(self) -> Iterator[None]:
         """Inside, forward and backward passes add to each process's own gradients; the next pass
         outside averages the sums."""
+        self._needs_plain_sums("no_sync")
         before = self.require_backward_grad_sync
         self.require_backward_grad_sync = False
         try:
@@ -195,6 +224,7 @@ class DistributedDataParallel(Module, Joinable):
 
     def join_hook(self, **kwargs: Any) -> JoinHook:
         """What Join calls on a rank without batches."""
+        self._needs_plain_sums("join")
         return _ShadowSteps(self, kwargs.get("divide_by_initial_world_size", True))
 
     @property
@@ -210,6 +240,7 @@ class DistributedDataParallel(Module, Joinable):
     def register_comm_hook(self, state: Any, hook: Any) -> None:
         """Lets ``hook(state, bucket)`` average the gradients of a bucket (a GradBucket). It returns
         a Future of the averages. Once, and before the first step."""
+        self._needs_plain_sums("communication hooks")
         if not callable(hook):
             raise TypeError("Communication hook must be callable.")
         if self._reducer._comm_hook is not None:

@@ -92,7 +92,8 @@ REASONS = {
     ),
     "distributed": (
         "this part of the distributed package is not there yet",
-        "process groups of CPU tensors and DistributedDataParallel are (docs/distributed.md)",
+        "process groups, DistributedDataParallel, DTensor and fully_shard on CPUs are "
+        "(docs/distributed.md)",
         PLANNED,
     ),
     "onnx": ("models cannot be exported to ONNX", "save and load keep a model", PLANNED),
@@ -124,8 +125,8 @@ REASONS = {
         NOT_PLANNED,
     ),
     "sharding": (
-        "models are not split over processes yet",
-        "nn.parallel.DistributedDataParallel splits the batches, utils.checkpoint saves memory",
+        "this way to split models over processes is not there yet",
+        "distributed.fsdp.fully_shard and distributed.tensor.parallel are (docs/distributed.md)",
         PLANNED,
     ),
     "sparse": (
@@ -183,18 +184,16 @@ MODULES = frozenset(
     distributed.checkpoint distributed.checkpoint.default_planner
     distributed.checkpoint.hf_storage distributed.checkpoint.metadata
     distributed.checkpoint.optimizer distributed.checkpoint.state_dict
-    distributed.checkpoint.stateful distributed.constants distributed.device_mesh
-    distributed.elastic distributed.elastic.multiprocessing
-    distributed.elastic.multiprocessing.errors distributed.fsdp distributed.fsdp.api
-    distributed.fsdp.fully_sharded_data_parallel distributed.fsdp.sharded_grad_scaler
-    distributed.fsdp.wrap
-    distributed.pipelining distributed.rpc distributed.tensor distributed.tensor._utils
-    distributed.tensor.experimental distributed.tensor.parallel distributed.tensor.parallel.style
-    distributed.tensor.placement_types export fx._symbolic_trace fx.experimental
-    fx.experimental.proxy_tensor fx.graph fx.graph_module fx.node fx.proxy mps mtia nested
-    onnx.symbolic_opset10 onnx.symbolic_opset11 onnx.symbolic_opset12 onnx.symbolic_opset13
-    onnx.symbolic_opset9 onnx.utils package quantization sparse utils._python_dispatch
-    utils.backend_registration utils.bottleneck utils.mobile_optimizer xpu""".split()
+    distributed.checkpoint.stateful distributed.constants distributed.elastic
+    distributed.elastic.multiprocessing distributed.elastic.multiprocessing.errors
+    distributed.fsdp.api distributed.fsdp.fully_sharded_data_parallel
+    distributed.fsdp.sharded_grad_scaler distributed.fsdp.wrap distributed.pipelining
+    distributed.rpc distributed.tensor._utils distributed.tensor.experimental export
+    fx._symbolic_trace fx.experimental fx.experimental.proxy_tensor fx.graph fx.graph_module
+    fx.node fx.proxy mps mtia nested onnx.symbolic_opset10 onnx.symbolic_opset11
+    onnx.symbolic_opset12 onnx.symbolic_opset13 onnx.symbolic_opset9 onnx.utils package
+    quantization sparse utils._python_dispatch utils.backend_registration utils.bottleneck
+    utils.mobile_optimizer xpu""".split()
 )
 
 # Methods and attributes of Tensor; hasattr is false for them.

@@ -89,11 +89,11 @@ ROWS = (
         "distributed",
         "distributed",
         """AllToAllOptions AllreduceCoalescedOptions AllreduceOptions BackendConfig BarrierOptions
-        BroadcastOptions DeviceMesh GatherOptions Logger
+        BroadcastOptions GatherOptions Logger
         ProcessGroupGloo ReduceOptions ReduceScatterOptions Reducer ScatterOptions""",
-        "init_device_mesh record_comm shrink_group",
+        "record_comm shrink_group",
     ),
-    ("distributed._composable", "sharding", "", "checkpoint contract fully_shard replicate"),
+    ("distributed._composable", "sharding", "", "checkpoint contract replicate"),
     (
         "distributed._functional_collectives",
         "sharding",
@@ -138,11 +138,11 @@ ROWS = (
     (
         "distributed.fsdp",
         "sharding",
-        """CPUOffload CPUOffloadPolicy FSDPModule FullOptimStateDictConfig FullStateDictConfig
-        FullyShardedDataParallel LocalOptimStateDictConfig LocalStateDictConfig MixedPrecision
-        MixedPrecisionPolicy OffloadPolicy OptimStateDictConfig ShardedOptimStateDictConfig
-        ShardedStateDictConfig StateDictConfig StateDictSettings UnshardHandle""",
-        "fully_shard register_fsdp_forward_method",
+        """CPUOffload FullOptimStateDictConfig FullStateDictConfig FullyShardedDataParallel
+        LocalOptimStateDictConfig LocalStateDictConfig MixedPrecision OptimStateDictConfig
+        ShardedOptimStateDictConfig ShardedStateDictConfig StateDictConfig StateDictSettings
+        UnshardHandle""",
+        "register_fsdp_forward_method",
     ),
     ("distributed.fsdp.sharded_grad_scaler", "sharding", "ShardedGradScaler", ""),
     (
@@ -172,12 +172,6 @@ ROWS = (
         "BackendType RRef TensorPipeRpcBackendOptions",
         """get_worker_info init_rpc method_factory remote rpc_async rpc_sync shutdown""",
     ),
-    (
-        "distributed.tensor",
-        "sharding",
-        "DTensor",
-        "distribute_module distribute_tensor empty full ones rand randn zeros",
-    ),
     ("distributed.tensor._utils", "sharding", "", "compute_local_shape_and_global_offset"),
     (
         "distributed.tensor.experimental",
@@ -188,9 +182,8 @@ ROWS = (
     (
         "distributed.tensor.parallel",
         "sharding",
-        """ColwiseParallel ParallelStyle PrepareModuleInput PrepareModuleInputOutput
-        PrepareModuleOutput RowwiseParallel SequenceParallel""",
-        "loss_parallel parallelize_module",
+        "",
+        "loss_parallel",
     ),
     (
         "export",
@@ -284,8 +277,9 @@ ALIASES = (
         "distributed.fsdp",
         "CPUOffloadPolicy FSDPModule MixedPrecisionPolicy OffloadPolicy fully_shard",
     ),
+    ("distributed._composable", "distributed.fsdp", "fully_shard"),
     ("distributed._tensor", "distributed.tensor", "*"),
-    ("distributed._tensor.device_mesh", "distributed", "DeviceMesh init_device_mesh"),
+    ("distributed._tensor.device_mesh", "distributed.device_mesh", "*"),
     ("distributed._tensor.experimental", "distributed.tensor.experimental", "*"),
     ("distributed._tensor.placement_types", "distributed.tensor", "*"),
     (
@@ -305,7 +299,6 @@ ALIASES = (
     ),
     ("distributed.checkpoint.metadata", "distributed.checkpoint", "Metadata"),
     ("distributed.constants", "distributed.distributed_c10d", "default_pg_timeout"),
-    ("distributed.device_mesh", "distributed", "DeviceMesh init_device_mesh"),
     ("distributed.elastic.multiprocessing.errors", "distributed._one_process", "record"),
     (
         "distributed.fsdp",
@@ -314,15 +307,7 @@ ALIASES = (
     ),
     ("distributed.fsdp.api", "distributed.fsdp", "*"),
     ("distributed.fsdp.fully_sharded_data_parallel", "distributed.fsdp", "*"),
-    ("distributed.tensor", "distributed", "DeviceMesh init_device_mesh"),
     ("distributed.tensor.experimental", "distributed._one_process", "implicit_replication"),
-    ("distributed.tensor.parallel.style", "distributed.tensor.parallel", "*"),
-    (
-        "distributed.tensor.placement_types",
-        "distributed._placements",
-        "Partial Placement Replicate Shard _StridedShard",
-    ),
-    ("distributed.tensor", "distributed._placements", "*"),
     ("fx._symbolic_trace", "fx", "Tracer symbolic_trace wrap"),
     ("fx.graph", "fx", "CodeGen Graph"),
     ("fx.graph_module", "fx", "GraphModule"),

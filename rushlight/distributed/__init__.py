@@ -21,6 +21,7 @@ from rushlight.distributed._reductions import (
 )
 from rushlight.distributed._simulate import simulate
 from rushlight.distributed._stores import FileStore, HashStore, PrefixStore, Store, TCPStore
+from rushlight.distributed.device_mesh import DeviceMesh, init_device_mesh
 from rushlight.distributed.rendezvous import register_rendezvous_handler, rendezvous
 
 __all__ = [
@@ -29,6 +30,7 @@ __all__ = [
     *_object_collectives.__all__,
     *_process_groups.__all__,
     "BuiltinCommHookType",
+    "DeviceMesh",
     "FileStore",
     "GradBucket",
     "HashStore",
@@ -36,6 +38,7 @@ __all__ = [
     "ReduceOp",
     "Store",
     "TCPStore",
+    "init_device_mesh",
     "reduce_op",
     "register_rendezvous_handler",
     "rendezvous",

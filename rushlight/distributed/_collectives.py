@@ -206,13 +206,15 @@ def gather(
 
 
 def scatter(
-    tensor: Tensor, scatter_list: list[Tensor] | None = None, src: int | None = None,
-    group: Any = None, async_op: bool = False, group_src: int | None = None,
+    tensor: Tensor,
+    scatter_list: list[Tensor] | None = None, src: int | None = None, group: Any = None,
+    async_op: bool = False, group_src: int | None = None,
 ) -> Work | None:  # fmt: skip
     """Copies the r-th tensor of one rank's list into the tensor of rank r."""
-    root = root_of("scatter", group, src, group_src, default=0)
-    inputs = _list_at("scatter", "scatter_list", scatter_list, tensor, group, root, "source")
-    return issue("scatter", group, async_op, SCATTER, inputs, [tensor], root=root)
+    root = root_of("scatter", group, src, group_src, 0)
+    given = _list_at("scatter", "scatter_list", scatter_list, tensor, group, root, "source")
+    outputs = [tensor]
+    return issue("scatter", group, async_op, SCATTER, given, outputs, root=root)
 
 
 def reduce_scatter(

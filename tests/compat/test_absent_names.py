@@ -99,8 +99,14 @@ def test_functions(module, name, reason):
 # Names that no table lists one by one: (module, name, words of the reason).
 NOWHERE = [
     ("distributed", "no_such", "not there yet", "docs/distributed.md", "planned for"),
-    ("distributed.fsdp", "no_such", "not split over processes", "utils.checkpoint", "planned for"),
-    ("distributed.tensor.parallel", "no_such", "not split", "DataParallel", "planned for"),
+    ("distributed.fsdp", "no_such", "to split models over processes", "fully_shard", "planned for"),
+    (
+        "distributed.tensor.parallel",
+        "no_such",
+        "to split models",
+        "docs/distributed",
+        "planned for",
+    ),
     ("sparse", "hspmm", "no sparse layout", "index_add_", "not planned"),
     ("nested", "no_such", "no nested tensors", "pad_sequence", "not planned"),
     ("ao.quantization", "default_qconfig", "no quantization", "bfloat16", "not planned"),

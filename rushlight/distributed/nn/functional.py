@@ -137,13 +137,13 @@ class _AllGather(Function):
 class _AllReduce(Function):
     @staticmethod
     def forward(ctx: Any, op: Any, group: Any, tensor: Any) -> Any:
-        ctx.group, ctx.op = group, op
-        return _copied(dist.all_reduce, tensor, op, group)
+        ctx.how = (op, group)
+        return _copied(dist.all_reduce, tensor, *ctx.how)
 
     @staticmethod
     def backward(ctx: Any, grad: Any) -> Any:
-        total = _copied(dist.all_reduce, _shared(grad, ctx.op, ctx.group), ReduceOp.SUM, ctx.group)
-        return None, None, total
+        grad = _shared(grad, *ctx.how)
+        return None, None, _copied(dist.all_reduce, grad, ReduceOp.SUM, ctx.how[1])
 
 
 class _AllToAll(Function):

@@ -1,11 +1,11 @@
 """Sums of gradients whose bits do not depend on the number of ranks.
 
 A step has V shards of its batch, whatever the number of ranks; a rank computes V / ranks of them,
-one backward pass each, in order. Their gradients are leaves of one fixed binary tree of additions.
-The shards of a rank are neighbours, so what it adds by itself is a subtree; the ranks' sums are then
-exchanged in chunks (all_to_all), added by the upper part of the same tree, and gathered. Floating
-point addition is not associative, but here the same additions happen in the same order on 1, 2, 4
-or V ranks.
+one backward pass each, in order. Their gradients are leaves of one fixed binary tree of sums.
+The shards of a rank are neighbours, so what it adds by itself is a subtree; the ranks' sums are
+then exchanged in chunks (all_to_all), added by the upper part of the same tree, and gathered.
+Floating point addition is not associative, but here the same additions happen in the same order on
+1, 2, 4 or V ranks.
 """
 
 from __future__ import annotations

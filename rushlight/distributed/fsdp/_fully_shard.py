@@ -1,0 +1,163 @@
+"""fully_shard, and what it makes of a module."""
+
+from __future__ import annotations
+
+from typing import Any, NoReturn, TypeVar
+
+from rushlight import distributed as dist
+from rushlight._C import Tensor
+from rushlight.distributed.device_mesh import DeviceMesh
+from rushlight.distributed.fsdp._policies import MixedPrecisionPolicy, OffloadPolicy
+from rushlight.distributed.fsdp._unit import Unit, placements_of
+from rushlight.distributed.tensor._modules import distribute_parameter
+from rushlight.nn import Module
+from rushlight.utils._pytree import tree_map
+
+__all__ = ["FSDPModule", "fully_shard"]
+
+_M = TypeVar("_M")  # a module, or a list of modules
+
+
+class FSDPModule:
+    """What fully_shard adds to a module's class."""
+
+    _fsdp_unit: Unit
+
+    def _units(self, recurse: bool = True) -> list[Unit]:
+        assert isinstance(self, Module)
+        modules = self.modules() if recurse else [self]
+        return [m._fsdp_unit for m in modules if isinstance(m, FSDPModule)]
+
+    def set_requires_gradient_sync(
+        self, requires_gradient_sync: bool, *, recurse: bool = True
+    ) -> None:
+        """Whether backward averages gradients; without, whole ones are collected until it does."""
+        for unit in self._units(recurse):
+            unit.syncs = requires_gradient_sync
+
+    def set_reshard_after_forward(self, reshard_after_forward: bool, recurse: bool = True) -> None:
+        """Whether whole parameters are dropped after forward and gathered again in backward."""
+        for unit in self._units(recurse):
+            unit.drops = reshard_after_forward
+
+    def set_gradient_divide_factor(self, factor: float) -> None:
+        """Divides sums of gradients by this, in place of the number of ranks."""
+        for unit in self._units(False):
+            unit.divisor = factor
+
+    set_reduce_scatter_divide_factor = set_gradient_divide_factor
+
+    def set_is_last_backward(self, is_last_backward: bool) -> None:
+        """Accepted: gradients are reduced in each backward."""
+
+    def set_modules_to_forward_prefetch(self, modules: list[Any]) -> None:
+        """Accepted: on CPUs nothing is gathered ahead."""
+
+    set_modules_to_backward_prefetch = set_modules_to_forward_prefetch
+
+    def reshard(self) -> None:
+        """Parameters are cut already, but for those in use."""
+
+    def unshard(self, async_op: bool = False) -> NoReturn:
+        """Not there: forward gathers by itself."""
+        raise NotImplementedError(
+            "FSDPModule.unshard: forward and backward gather by themselves; full_tensor() of a "
+            "parameter gives all of it"
+        )
+
+
+def _mesh_of(mesh: DeviceMesh | None) -> DeviceMesh:
+    made = DeviceMesh("cpu", list(range(dist.get_world_size()))) if mesh is None else mesh
+    if made.ndim > 2:
+        raise ValueError(f"fully_shard expects a 1D or 2D DeviceMesh but got {made}")
+    return made
+
+
+def _check_dims(module: Module) -> None:
+    for name, p in module.named_parameters():
+        if p.dim() == 0:
+            raise ValueError(
+                f"fully_shard doesn't support scalar parameters. Change {name} to a 1D tensor with "
+                "numel equal to 1."
+            )
+
+
+def fully_shard(
+    module: _M,
+    *,
+    mesh: DeviceMesh | None = None,
+    reshard_after_forward: bool | int | None = None,
+    shard_placement_fn: Any = None,
+    mp_policy: MixedPrecisionPolicy | None = None,
+    offload_policy: OffloadPolicy | None = None,
+    ignored_params: set[Any] | None = None,
+) -> _M:
+    """Cuts the parameters of a module (or of several, as one) over the ranks along dim 0, but for
+    those of submodules that were cut before: call it on inner modules first, on the whole last.
+
+    The parameters are DTensors then, and gradients and optimiser states are of their size. Forward
+    and backward gather a module's parameters for as long as they need them.
+    ``reshard_after_forward=None`` drops them after forward, and keeps those of a module without
+    cut submodules around it no longer than its graph.
+    """
+    if shard_placement_fn is not None:
+        raise NotImplementedError("fully_shard: shard_placement_fn is not there; dim 0 is cut")
+    modules: list[Any] = list(module) if isinstance(module, (list, tuple)) else [module]
+    grid = _mesh_of(mesh)
+    ignored = {id(p) for p in ignored_params or ()}
+    done = {
+        id(p) for m in modules for sub in m.modules() if isinstance(sub, FSDPModule)
+        for p in sub._fsdp_unit.parameters
+    }  # fmt: skip
+    for m in modules:
+        _check_dims(m)
+        if isinstance(m, FSDPModule):
+            raise AssertionError("fully_shard: each module can be cut once")
+    places, shared = [], {}
+    for m in modules:
+        for sub in m.modules():
+            for name, p in list(sub._parameters.items()):
+                if p is None or id(p) in ignored or id(p) in done:
+                    continue
+                key = id(p)
+                if key in shared:
+                    sub._parameters[name] = shared[key]
+                else:
+                    distribute_parameter(sub, name, grid, placements_of(grid))
+                    shared[key] = sub._parameters[name]
+                places.append((sub, name))
+    drops = True if reshard_after_forward is None else bool(reshard_after_forward)
+    unit = Unit(places, grid, mp_policy or MixedPrecisionPolicy(), drops)
+    for m in modules:
+        _watch(m, unit, first=m is modules[0], last=m is modules[-1])
+    return module
+
+
+def _cast(values: Any, dtype: Any) -> Any:
+    def one(value: Any) -> Any:
+        floats = isinstance(value, Tensor) and value.is_floating_point()
+        return value.to(dtype) if floats else value
+
+    return tree_map(one, values)
+
+
+def _watch(module: Module, unit: Unit, first: bool, last: bool) -> None:
+    kind = type(module)
+    module.__class__ = type(f"FSDP{kind.__name__}", (FSDPModule, kind), {})
+    module._fsdp_unit = unit
+    policy = unit.policy
+
+    def before(m: Any, args: Any, kwargs: Any) -> Any:
+        if first and unit.parameters:
+            unit.put()
+        if policy.param_dtype is not None and policy.cast_forward_inputs:
+            return _cast((args, kwargs), policy.param_dtype)
+        return args, kwargs
+
+    def after(m: Any, args: Any, output: Any) -> Any:
+        if last:
+            unit.take()
+        return output if policy.output_dtype is None else _cast(output, policy.output_dtype)
+
+    module.register_forward_pre_hook(before, prepend=True, with_kwargs=True)
+    module.register_forward_hook(after, always_call=True)

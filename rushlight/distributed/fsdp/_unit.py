@@ -1,0 +1,188 @@
+"""The parameters that one call of fully_shard cares for: whole during forward and backward.
+
+Forward gathers them with one collective, as an autograd function whose backward is one
+reduce_scatter, so that gradients arrive averaged and cut. Where they are to be dropped after
+forward, what autograd saves of them is replaced by a note, and backward gathers them again.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import rushlight
+from rushlight import distributed as dist
+from rushlight._C import Tensor
+from rushlight.autograd import Function
+from rushlight.autograd.graph import saved_tensors_hooks
+from rushlight.distributed._placements import Replicate, Shard
+from rushlight.distributed.fsdp._policies import MixedPrecisionPolicy
+from rushlight.distributed.tensor._dtensor import local_of
+from rushlight.distributed.tensor._moves import part_sizes
+
+
+class _Unshard(Function):
+    """Local parts to whole parameters."""
+
+    @staticmethod
+    def forward(ctx: Any, unit: Any, *locals_: Any) -> Any:
+        ctx.unit = unit
+        return unit.gather(locals_)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Any) -> Any:
+        return None, *ctx.unit.reduce(grads)
+
+
+class _Note:
+    """Stands for a saved tensor that is a view of a whole parameter."""
+
+    def __init__(self, index: int, tensor: Any) -> None:
+        self.index = index
+        self.geometry = (tensor.shape, tensor.stride(), tensor.storage_offset())
+
+
+class Unit:
+    """Some parameters of a module: places to put them, and how they are gathered."""
+
+    def __init__(self, places: list[tuple[Any, str]], mesh: Any, policy: MixedPrecisionPolicy,
+                 drops: bool) -> None:  # fmt: skip
+        self.places = places  # (module, name); several may share one parameter
+        self.parameters: list[Any] = []
+        self.indices = []
+        for module, name in places:
+            parameter = module._parameters[name]
+            known = [i for i, p in enumerate(self.parameters) if p is parameter]
+            self.indices.append(known[0] if known else len(self.parameters))
+            if not known:
+                self.parameters.append(parameter)
+        self.group = mesh.get_group(mesh.ndim - 1)
+        self.replicas = mesh.get_group(0) if mesh.ndim == 2 else None
+        self.policy, self.drops = policy, drops
+        self.syncs = True
+        self.divisor: float | None = None
+        self._again: list[Any] | None = None  # gathered for backward
+        self._kept: dict[int, Any] = {}  # gradients that were not reduced yet
+        self._hooks: Any = None
+        self._addresses: dict[int, int] = {}
+
+    # Forward
+
+    def put(self) -> None:
+        """Whole parameters stand in the modules from now on."""
+        own = [local_of(p) for p in self.parameters]
+        if self.policy.param_dtype is not None:
+            own = [t.to(self.policy.param_dtype) if t.is_floating_point() else t for t in own]
+        whole = _Unshard.apply(self, *own)
+        for (module, name), i in zip(self.places, self.indices, strict=True):
+            module._parameters[name] = whole[i]
+        if self.drops and rushlight.is_grad_enabled():
+            self._addresses = {t.data_ptr(): i for i, t in enumerate(whole) if t.numel()}
+            self._hooks = saved_tensors_hooks(self._pack, self._unpack)
+            self._hooks.__enter__()
+
+    def take(self) -> None:
+        """The parts stand there again."""
+        for (module, name), i in zip(self.places, self.indices, strict=True):
+            module._parameters[name] = self.parameters[i]
+        if self._hooks is not None:
+            self._hooks.__exit__(None, None, None)
+            self._hooks = None
+        self._addresses = {}
+
+    def gather(self, parts: Any) -> Any:
+        """All ranks' parts, in one message per dtype."""
+        size = self.group.size()
+        whole: list[Any] = [None] * len(parts)
+        kinds: dict[Any, list[int]] = {}
+        for i, part in enumerate(parts):
+            kinds.setdefault(part.dtype, []).append(i)
+        for members in kinds.values():
+            lengths = [self._padded_rows(i) * self._row(i) for i in members]
+            mine = rushlight.cat(
+                [_filled(parts[i], n) for i, n in zip(members, lengths, strict=True)]
+            )
+            every = rushlight.empty(size * mine.numel(), dtype=mine.dtype)
+            dist.all_gather_into_tensor(every, mine, self.group)
+            columns = every.view(size, -1).split(lengths, 1)
+            for i, column in zip(members, columns, strict=True):
+                shape = self.parameters[i].shape
+                flat = column.reshape(-1)[: shape.numel()]
+                whole[i] = flat.clone().view(shape)
+        return tuple(whole)
+
+    def _row(self, i):
+        shape = self.parameters[i].shape
+        return shape[1:].numel()
+
+    def _padded_rows(self, i):
+        return part_sizes(self.parameters[i].shape[0], self.group.size())[0]
+
+    # Backward
+
+    def _pack(self, tensor: Any) -> Any:
+        base = tensor.data_ptr() - tensor.storage_offset() * tensor.element_size()
+        index = self._addresses.get(base) if isinstance(tensor, Tensor) else None
+        return tensor if index is None else _Note(index, tensor)
+
+    def _unpack(self, saved: Any) -> Any:
+        if not isinstance(saved, _Note):
+            return saved
+        if self._again is None:
+            with rushlight.no_grad():
+                own = [local_of(p).detach() for p in self.parameters]
+                if self.policy.param_dtype is not None:
+                    own = [t.to(self.policy.param_dtype) for t in own]
+                self._again = list(self.gather(own))
+        return self._again[saved.index].as_strided(*saved.geometry)
+
+    def reduce(self, grads: Any) -> list[Any]:
+        """This rank's parts of the mean gradients; nothing while they are only collected."""
+        self._again = None
+        if not self.syncs:
+            for i, grad in enumerate(grads):
+                self._kept[i] = self._kept[i] + grad if i in self._kept else grad
+            return [None] * len(grads)
+        out: list[Any] = [None] * len(grads)
+        kinds: dict[Any, list[int]] = {}
+        for i, grad in enumerate(grads):
+            kinds.setdefault(grad.dtype, []).append(i)
+        for members in kinds.values():
+            self._reduce_alike(members, grads, out)
+        self._kept = {}
+        return out
+
+    def _reduce_alike(self, members, grads, out):
+        size, rank = self.group.size(), self.group.rank()
+        rows = []
+        for i in members:
+            grad = grads[i] + self._kept[i] if i in self._kept else grads[i]
+            if self.policy.reduce_dtype is not None:
+                grad = grad.to(self.policy.reduce_dtype)
+            length = self._padded_rows(i) * self._row(i)
+            rows.append(_filled(grad, size * length).view(size, length))
+        sent = rushlight.cat(rows, 1).contiguous()
+        mine = rushlight.empty(sent.shape[1], dtype=sent.dtype)
+        op = dist.ReduceOp.AVG if self.divisor is None else dist.ReduceOp.SUM
+        dist.reduce_scatter_tensor(mine, sent, op, self.group)
+        if self.replicas is not None:
+            dist.all_reduce(mine, op, self.replicas)
+        if self.divisor is not None:
+            mine.div_(self.divisor)
+        for i, part in zip(members, mine.split([r.shape[1] for r in rows]), strict=True):
+            held = part_sizes(self.parameters[i].shape[0], size)[rank]
+            part = part[: held * self._row(i)].view(held, *self.parameters[i].shape[1:])
+            out[i] = part.to(grads[i].dtype).clone()
+
+
+def _filled(tensor, length):
+    """The elements in one dim, with zeros behind them."""
+    flat = tensor.reshape(-1)
+    missing = length - flat.numel()
+    if missing == 0:
+        return flat
+    return rushlight.cat([flat, rushlight.zeros(missing, dtype=flat.dtype)])
+
+
+def placements_of(mesh: Any) -> list[Any]:
+    """Cut over the last dim of the mesh, the same along the one before."""
+    return [Shard(0)] if mesh.ndim == 1 else [Replicate(), Shard(0)]

@@ -1,0 +1,9 @@
+"""Tensor parallelism: layers whose weights are cut over the ranks of a mesh."""
+
+from rushlight._names.missing import fill
+from rushlight.distributed.tensor.parallel.style import *
+from rushlight.distributed.tensor.parallel.style import __all__ as _names
+
+__all__ = [*_names]
+
+fill(globals())

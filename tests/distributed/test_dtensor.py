@@ -1,0 +1,238 @@
+"""DTensor: values, placements and gradients equal those of whole tensors."""
+
+import itertools
+
+import numpy as np
+import pytest
+
+import rushlight as rl
+import rushlight.distributed as dist
+from rushlight import nn
+from rushlight.distributed.tensor import (
+    DTensor,
+    Partial,
+    Replicate,
+    Shard,
+    distribute_module,
+    distribute_tensor,
+    init_device_mesh,
+)
+from rushlight.nn import functional as F
+
+
+def seeded(seed, *shape):
+    return rl.tensor(np.random.default_rng(seed).standard_normal(shape))
+
+
+def same(tensor, expected, what=""):
+    np.testing.assert_allclose(
+        tensor.detach().numpy(), expected.detach().numpy(), rtol=1e-9, atol=1e-9, err_msg=str(what)
+    )
+
+
+def test_mesh():
+    def program(rank):
+        mesh = init_device_mesh("cpu", (2, 2), mesh_dim_names=("dp", "tp"))
+        assert mesh.shape == (2, 2) and mesh.ndim == 2 and mesh.size() == 4 and mesh.size(1) == 2
+        assert mesh.get_coordinate() == [rank // 2, rank % 2]
+        tp = mesh["tp"]
+        assert tp.mesh.tolist() == [rank // 2 * 2, rank // 2 * 2 + 1]
+        assert tp.get_local_rank() == rank % 2 == mesh.get_local_rank("tp")
+        assert dist.get_process_group_ranks(mesh.get_group("dp")) == [rank % 2, rank % 2 + 2]
+        assert mesh["tp"] == tp and mesh[("dp", "tp")] is mesh and "tp" in repr(mesh)
+        with pytest.raises(KeyError, match="'pp'"):
+            mesh["pp"]
+        with pytest.raises(RuntimeError, match="needs 6 ranks"):
+            init_device_mesh("cpu", (2, 3))
+        with pytest.raises(NotImplementedError, match="CPU tensors only"):
+            init_device_mesh("cuda", (4,))
+
+    dist.simulate(4, program)
+
+
+@pytest.mark.parametrize("length", [6, 5, 1])
+def test_every_move(length):
+    """From each placement to each, and the gradient back; uneven parts too."""
+    places = [Replicate(), Shard(0), Shard(1), Partial()]
+
+    def program(rank):
+        mesh = init_device_mesh("cpu", (3,))
+        whole, weight = seeded(0, length, 4), seeded(1, length, 4)
+        for old, new in itertools.product(places, places[:3]):
+            if isinstance(old, Partial):
+                local = (whole / 3).requires_grad_()
+                x = DTensor.from_local(local, mesh, [old])
+            else:
+                x = distribute_tensor(whole, mesh, [old]).requires_grad_()
+            y = x.redistribute(mesh, [new])
+            assert y.placements == (new,) and y.shape == (length, 4)
+            same(y.full_tensor(), whole, (old, new))
+            (y.full_tensor() * weight).sum().backward()
+            if isinstance(old, Partial):
+                same(local.grad, weight, (old, new))
+            else:
+                assert x.grad.placements == (old,)
+                same(x.grad.full_tensor(), weight, (old, new))
+        with pytest.raises(RuntimeError, match="Can not redistribute to Partial"):
+            y.redistribute(mesh, [Partial()])
+        with pytest.raises(IndexError, match="none of the 2 dims"):
+            y.redistribute(mesh, [Shard(2)])
+
+    dist.simulate(3, program)
+
+
+def test_two_dims_of_a_mesh():
+    def program(rank):
+        mesh = init_device_mesh("cpu", (2, 2))
+        whole = seeded(0, 6, 7)
+        choices = [Replicate(), Shard(0), Shard(1)]
+        pairs = list(itertools.product(choices, choices))
+        for old, new in itertools.product(pairs, pairs):
+            x = distribute_tensor(whole, mesh, old)
+            same(x.redistribute(mesh, new).full_tensor(), whole, (old, new))
+
+    dist.simulate(4, program)
+
+
+x, y, z = seeded(1, 4, 6, 8), seeded(2, 8, 8), seeded(3, 8)
+ids = rl.tensor(np.random.default_rng(4).integers(0, 8, (4, 6)))
+OPS = {
+    "add": (lambda a, b: a + b, [x, z]),
+    "scaled": (lambda a: 2 * a - 1, [x]),
+    "between": (lambda a, b: (a * b).tanh() / (b.abs() + 1), [x, x]),
+    "matmul": (lambda a, b: a @ b, [x, y]),
+    "mm": (lambda a, b: rl.mm(a, b), [y, y]),
+    "bmm": (lambda a, b: rl.matmul(a, b.transpose(-1, -2)), [x, x]),
+    "linear": (lambda a, w, b: F.linear(a, w, b), [x, y, z]),
+    "addmm": (lambda b, m, n: rl.addmm(b, m, n), [z, y, y]),
+    "transpose": (lambda a: a.transpose(0, 2).contiguous(), [x]),
+    "permute": (lambda a: a.permute(2, 0, 1), [x]),
+    "heads": (lambda a: a.view(4, 6, 2, 4).transpose(1, 2).reshape(8, 24), [x]),
+    "flatten": (lambda a: a.flatten(0, 1), [x]),
+    "unsqueeze": (lambda a: a.unsqueeze(1), [x]),
+    "sum": (lambda a: a.sum(), [x]),
+    "mean": (lambda a: a.mean(-1, keepdim=True), [x]),
+    "sum of dims": (lambda a: a.sum((0, 2)), [x]),
+    "amax": (lambda a: a.amax(1), [x]),
+    "softmax": (lambda a: a.softmax(-1), [x]),
+    "log_softmax": (lambda a: F.log_softmax(a, 1), [x]),
+    "layer_norm": (lambda a, w, b: F.layer_norm(a, (8,), w, b), [x, z, z]),
+    "rms_norm": (lambda a, w: F.rms_norm(a, (8,), w), [x, z]),
+    "gelu": (lambda a: F.gelu(F.silu(a)), [x]),
+    "embedding": (lambda w: F.embedding(ids, w), [y]),
+    "attention": (lambda q, k, v: F.scaled_dot_product_attention(q, k, v, is_causal=True),
+                  [seeded(5, 2, 4, 6, 3)] * 3),
+    "cat": (lambda a, b: rl.cat([a, b], 1), [x, x]),
+    "stack": (lambda a, b: rl.stack([a, b]), [x, x]),
+    "split": (lambda a: sum(part * i for i, part in enumerate(a.split(4, -1))), [x]),
+    "chunk": (lambda a: a.chunk(2, 1)[1], [x]),
+    "index": (lambda a: a[:, 1:3, None], [x]),
+    "mse_loss": (lambda a, b: F.mse_loss(a, b), [x, x * 2]),
+    "cross_entropy": (lambda a: F.cross_entropy(a, rl.softmax(a, 0)), [y]),
+    "masked": (lambda a: a.masked_fill(a > 0, 0.5), [x]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", OPS)
+def test_operators(name):
+    """With every placement of every input; the gradients of all inputs."""
+    function, inputs = OPS[name]
+    leaves = [t.clone().requires_grad_() for t in inputs]
+    expected = function(*leaves)
+    weight = seeded(9, *expected.shape)
+    (expected * weight).sum().backward()
+
+    def program(rank):
+        mesh = init_device_mesh("cpu", (2,))
+        options = [[Replicate(), *(Shard(d) for d in range(t.dim()))] for t in inputs]
+        for placements in itertools.product(*options):
+            mine = [
+                distribute_tensor(t, mesh, [p]).requires_grad_()
+                for t, p in zip(inputs, placements, strict=True)
+            ]
+            out = function(*mine)
+            assert isinstance(out, DTensor) and out.shape == expected.shape, placements
+            same(out.full_tensor(), expected, placements)
+            (out.full_tensor() * weight).sum().backward()
+            for t, leaf in zip(mine, leaves, strict=True):
+                same(t.grad.full_tensor(), leaf.grad, placements)
+
+    dist.simulate(2, program)
+
+
+def test_partial_results_are_used_right():
+    def program(rank):
+        mesh = init_device_mesh("cpu", (2,))
+        a = distribute_tensor(x, mesh, [Shard(2)])
+        b = distribute_tensor(y, mesh, [Shard(0)])
+        product = a @ b
+        assert product.placements == (Partial(),)
+        whole = x @ y
+        for function in [lambda t: t + t, lambda t: t * 3, lambda t: t + 1, lambda t: t.relu(),
+                         lambda t: -t, lambda t: t.sum(), lambda t: t.mean(), lambda t: t * t,
+                         lambda t: t.transpose(0, 1), lambda t: t.view(24, 8), lambda t: 1 / t,
+                         lambda t: t @ t.transpose(-1, -2)]:  # fmt: skip
+            same(function(product).full_tensor(), function(whole))
+        same(product.redistribute(mesh, [Shard(0)]).full_tensor(), whole)
+        assert float(product.sum()) == pytest.approx(float(whole.sum()))
+
+    dist.simulate(2, program)
+
+
+def test_what_is_not_there_says_so():
+    def program(rank):
+        mesh = init_device_mesh("cpu", (2,))
+        a = distribute_tensor(x, mesh, [Shard(0)])
+        with pytest.raises(NotImplementedError, match=r"fft.*redistribute to Replicate"):
+            rl.fft.fft(a)
+        with pytest.raises(RuntimeError, match="mixed Tensor and DTensor"):
+            a + rl.ones(8, dtype=rl.float64)
+        with pytest.raises(RuntimeError, match="cannot be pickled"):
+            import pickle
+
+            pickle.dumps(a)
+        same(rl.linalg.inv(distribute_tensor(y, mesh, [Replicate()])).to_local(), rl.linalg.inv(y))
+        assert "Shard" in repr(a) and a.numel() == x.numel() and len(a) == 4
+
+    dist.simulate(2, program)
+
+
+def test_optimizers_step_the_own_part():
+    for optimizer_class in (rl.optim.SGD, rl.optim.AdamW):
+        model = nn.Linear(8, 6, dtype=rl.float64)
+        weights = {k: v.clone() for k, v in model.state_dict().items()}
+
+        def train(model, clip):
+            optimizer = optimizer_class(model.parameters(), lr=0.1)  # noqa: B023
+            for step in range(3):
+                optimizer.zero_grad()
+                data = seeded(step, 5, 8)
+                first = next(model.parameters())
+                if isinstance(first, DTensor):
+                    data = distribute_tensor(data, first.device_mesh, [Replicate()])
+                model(data).square().sum().backward()
+                if clip:
+                    nn.utils.clip_grad_norm_(model.parameters(), 0.5)
+                optimizer.step()
+
+        def program(rank, clip):
+            mesh = init_device_mesh("cpu", (2,))
+            copy = nn.Linear(8, 6, dtype=rl.float64)
+            copy.load_state_dict(weights)  # noqa: B023
+
+            def cut(name, module, mesh):
+                for key, p in list(module.named_parameters(recurse=False)):
+                    cut = nn.Parameter(distribute_tensor(p.detach(), mesh, [Shard(0)]))
+                    module.register_parameter(key, cut)
+
+            distribute_module(copy, mesh, cut)
+            assert copy.weight.to_local().shape == (3, 8) and isinstance(copy.weight, nn.Parameter)
+            train(copy, clip)
+            return [p.full_tensor().detach() for p in copy.parameters()]
+
+        for clip in (False, True):
+            model.load_state_dict(weights)
+            train(model, clip)
+            for got in dist.simulate(2, program, clip):
+                for mine, expected in zip(got, model.parameters(), strict=True):
+                    same(mine, expected, (optimizer_class, clip))

@@ -1,0 +1,265 @@
+"""Tensor parallelism and fully_shard: models whose weights are cut equal those in one process."""
+
+import numpy as np
+import pytest
+
+import rushlight as rl
+import rushlight.distributed as dist
+from rushlight import nn
+from rushlight.distributed.tensor import DTensor, Replicate, Shard, init_device_mesh
+from rushlight.distributed.tensor.parallel import (
+    ColwiseParallel,
+    PrepareModuleInput,
+    PrepareModuleOutput,
+    RowwiseParallel,
+    SequenceParallel,
+    parallelize_module,
+)
+from rushlight.nn import functional as F
+
+WIDTH, HEADS, VOCABULARY = 8, 4, 12
+
+
+class Block(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.norm1, self.norm2 = nn.LayerNorm(WIDTH), nn.RMSNorm(WIDTH)
+        self.q, self.k, self.v, self.o = (nn.Linear(WIDTH, WIDTH) for _ in range(4))
+        self.up, self.down = nn.Linear(WIDTH, 4 * WIDTH), nn.Linear(4 * WIDTH, WIDTH)
+
+    def attend(self, x):
+        def heads(t):  # however many of them are here
+            return t.view(*t.shape[:2], -1, WIDTH // HEADS).transpose(1, 2)
+
+        q, k, v = heads(self.q(x)), heads(self.k(x)), heads(self.v(x))
+        mixed = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+        return self.o(mixed.transpose(1, 2).flatten(2))
+
+    def forward(self, x):
+        x = x + self.attend(self.norm1(x))
+        return x + self.down(F.gelu(self.up(self.norm2(x))))
+
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.embed = nn.Embedding(VOCABULARY, WIDTH)
+        self.layers = nn.ModuleList(Block() for _ in range(2))
+        self.head = nn.Linear(WIDTH, VOCABULARY, bias=False)
+        self.double()
+        rng = np.random.default_rng(0)
+        with rl.no_grad():
+            for p in self.parameters():
+                p.copy_(rl.tensor(rng.standard_normal(tuple(p.shape))) * 0.3)
+
+    def forward(self, ids):
+        x = self.embed(ids)
+        for layer in self.layers:
+            x = layer(x)
+        return self.head(x)
+
+
+def tokens(step):
+    return rl.tensor(np.random.default_rng(step).integers(0, VOCABULARY, (2, 6)))
+
+
+def whole(t):
+    return (t.full_tensor() if isinstance(t, DTensor) else t).detach().numpy()
+
+
+def train(model, steps=3):
+    optimizer = rl.optim.AdamW(model.parameters(), lr=0.01)
+    losses = []
+    for step in range(steps):
+        optimizer.zero_grad()
+        ids = tokens(step)
+        out = model(ids)
+        loss = F.cross_entropy(out.flatten(0, 1), ids.flatten().roll(1))
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    return losses, [whole(p) for p in model.parameters()]
+
+
+def check(got, expected):
+    for losses, parameters in got:
+        np.testing.assert_allclose(losses, expected[0], rtol=1e-9)
+        for mine, theirs in zip(parameters, expected[1], strict=True):
+            np.testing.assert_allclose(mine, theirs, rtol=1e-6, atol=1e-8)
+
+
+PLAN = {
+    "embed": RowwiseParallel(input_layouts=Replicate()),
+    "layers.*.[qkv]": ColwiseParallel(),
+    "layers.*.o": RowwiseParallel(),
+    "layers.*.up": ColwiseParallel(),
+    "layers.*.down": RowwiseParallel(),
+    "head": ColwiseParallel(output_layouts=Replicate()),
+}
+# Norms and the residual stream are cut along the sequence.
+SEQUENCE_PLAN = {
+    "embed": RowwiseParallel(input_layouts=Replicate(), output_layouts=Shard(1)),
+    "layers.*.norm[12]": SequenceParallel(use_local_output=True),
+    "layers.*.[qkv]": ColwiseParallel(input_layouts=Shard(1)),
+    "layers.*.o": RowwiseParallel(output_layouts=Shard(1)),
+    "layers.*.up": ColwiseParallel(input_layouts=Shard(1)),
+    "layers.*.down": RowwiseParallel(output_layouts=Shard(1)),
+    "head": ColwiseParallel(input_layouts=Shard(1), output_layouts=Replicate()),
+}
+
+
+@pytest.mark.parametrize("plan", [PLAN, SEQUENCE_PLAN], ids=["tensor", "sequence"])
+def test_a_transformer_under_tensor_parallelism(plan):
+    def program(rank):
+        mesh = init_device_mesh("cpu", (2,))
+        model = parallelize_module(Model(), mesh, plan)
+        assert model.layers[0].q.weight.to_local().shape == (WIDTH // 2, WIDTH)
+        assert model.layers[1].down.weight.to_local().shape == (WIDTH, 2 * WIDTH)
+        assert set(model.state_dict()) == set(Model().state_dict())
+        return train(model)
+
+    check(dist.simulate(2, program), train(Model()))
+
+
+def test_tensor_and_data_parallel_on_one_mesh():
+    def program(rank):
+        mesh = init_device_mesh("cpu", (2, 2), mesh_dim_names=("dp", "tp"))
+        model = parallelize_module(Model(), mesh["tp"], PLAN)
+        ids = tokens(0)[mesh.get_local_rank("dp")][None]
+        out = model(ids)
+        F.cross_entropy(out.flatten(0, 1), ids.flatten()).backward()
+        grads = []
+        for p in model.parameters():
+            grad = (p.grad.full_tensor() if isinstance(p.grad, DTensor) else p.grad).clone()
+            dist.all_reduce(grad, dist.ReduceOp.AVG, mesh.get_group("dp"))
+            grads.append(grad.numpy())
+        return grads
+
+    model = Model()
+    F.cross_entropy(model(tokens(0)).flatten(0, 1), tokens(0).flatten()).backward()
+    for got in dist.simulate(4, program):
+        for mine, p in zip(got, model.parameters(), strict=True):
+            np.testing.assert_allclose(mine, p.grad.numpy(), rtol=1e-9, atol=1e-12)
+
+
+def test_prepared_inputs_and_errors():
+    def program(rank):
+        mesh = init_device_mesh("cpu", (2,))
+        seen = []
+
+        class Module(nn.Module):
+            def forward(self, a, b=None):
+                seen.append((a.placements, None if b is None else b.placements))
+                return a * 2
+
+        module = parallelize_module(
+            Module(),
+            mesh,
+            PrepareModuleInput(
+                input_layouts=(Shard(0),),
+                desired_input_layouts=(Replicate(),),
+                input_kwarg_layouts={"b": Replicate()},
+                desired_input_kwarg_layouts={"b": Shard(0)},
+            ),
+        )
+        parallelize_module(module, mesh, PrepareModuleOutput(
+            output_layouts=Replicate(), desired_output_layouts=Shard(0)))  # fmt: skip
+        out = module(rl.full((2, 1), float(rank)), b=rl.ones(4))
+        assert seen == [((Replicate(),), (Shard(0),))] and out.tolist() == [[2.0 * rank]] * 2
+        with pytest.raises(ValueError, match="names no submodule"):
+            parallelize_module(Model(), mesh, {"absent": ColwiseParallel()})
+        with pytest.raises(NotImplementedError, match=r"nn.Linear and nn.Embedding"):
+            parallelize_module(nn.Conv1d(1, 1, 1), mesh, ColwiseParallel())
+
+    dist.simulate(2, program)
+
+
+def sharded(**options):
+    from rushlight.distributed.fsdp import fully_shard
+
+    model = Model()
+    for layer in model.layers:
+        fully_shard(layer, **options)
+    return fully_shard(model, **options)
+
+
+@pytest.mark.parametrize("drops", [True, False])
+@pytest.mark.parametrize("size", [2, 3])
+def test_fully_shard_trains_as_one_process(size, drops):
+    """Every rank has the whole batch here, so that means of gradients are the gradients."""
+
+    def program(rank):
+        model = sharded(reshard_after_forward=drops)
+        held = sum(p.to_local().numel() for p in model.parameters())
+        assert held < 0.62 * sum(p.numel() for p in Model().parameters())
+        assert type(model).__name__ == "FSDPModel" and set(model.state_dict()) == names
+        result = train(model)
+        with rl.no_grad():
+            model(tokens(0))
+        return result
+
+    names = set(Model().state_dict())
+    check(dist.simulate(size, program), train(Model()))
+
+
+def test_fully_shard_averages_and_collects():
+    def program(rank, mesh_shape):
+        mesh = init_device_mesh("cpu", mesh_shape)
+        model = sharded(mesh=mesh)
+        for turn in range(2):
+            model.set_requires_gradient_sync(turn == 1)
+            ids = tokens(2 * rank + turn)
+            F.cross_entropy(model(ids).flatten(0, 1), ids.flatten()).backward()
+        return [whole(p.grad) for p in model.parameters()]
+
+    for mesh_shape in ((4,), (2, 2)):
+        model = Model()
+        for step in range(8):
+            ids = tokens(step)
+            (F.cross_entropy(model(ids).flatten(0, 1), ids.flatten()) / 4).backward()
+        for got in dist.simulate(4, program, mesh_shape):
+            for mine, p in zip(got, model.parameters(), strict=True):
+                np.testing.assert_allclose(mine, p.grad.numpy(), rtol=1e-9, atol=1e-12)
+
+
+def test_fully_shard_gathers_again_in_backward():
+    from rushlight.distributed.fsdp import fully_shard
+
+    def program(drops):
+        model = nn.Sequential(nn.Linear(4, 6), nn.ReLU(), nn.Linear(6, 3))
+        fully_shard(model, reshard_after_forward=drops)
+        model(rl.ones(2, 4)).sum().backward()
+        recorded = [what for _, what, _ in dist.group.WORLD._recorded()]
+        return sum(what.startswith("all_gather") for what in recorded)
+
+    assert dist.simulate(2, lambda: program(True)) == [2, 2]
+    assert dist.simulate(2, lambda: program(False)) == [1, 1]
+
+
+def test_fully_shard_drops_and_casts():
+    from rushlight.distributed.fsdp import FSDPModule, MixedPrecisionPolicy, fully_shard
+
+    def program(rank):
+        model = nn.Sequential(nn.Linear(4, 6), nn.ReLU(), nn.Linear(6, 3))
+        policy = MixedPrecisionPolicy(rl.bfloat16, rl.float32, output_dtype=rl.float32)
+        seen = []
+        model[2].register_forward_hook(lambda m, i, o: seen.append((m.weight.dtype, o.dtype)))
+        fully_shard(model, mp_policy=policy)
+        out = model(rl.ones(2, 4))
+        assert out.dtype == rl.float32 and seen == [(rl.bfloat16, rl.bfloat16)]
+        assert isinstance(model[0].weight, DTensor) and model[0].weight.dtype == rl.float32
+        unit = model._fsdp_unit
+        assert unit._again is None  # nobody holds whole parameters between forward and backward
+        out.sum().backward()
+        assert unit._again is None and model[2].weight.grad.dtype == rl.float32
+        assert isinstance(model, FSDPModule) and isinstance(model, nn.Sequential)
+        with pytest.raises(AssertionError, match="once"):
+            fully_shard(model)
+        with pytest.raises(NotImplementedError, match="gather by themselves"):
+            model.unshard()
+        broken = fully_shard(nn.Bilinear(2, 2, 2))
+        with pytest.raises(TypeError):
+            broken(rl.ones(1, 2))
+        assert isinstance(broken.weight, DTensor)  # an error leaves no whole parameters behind
+
+    dist.simulate(2, program)

@@ -7,6 +7,8 @@
 
 #include "bindings/handle.h"
 #include "bindings/source.h"
+#include "bindings/tensor/tensor_object.h"
+#include "core/layout.h"
 
 namespace rush::py {
 namespace {
@@ -128,16 +130,16 @@ class Shown {
     // What only the end tells is not there yet where there is none, except a node of its own.
     const bool has_node = (end != 0 || e.kind == StreamKind::Node) && e.node != 0;
     const long long zero = 0;
-    return made(
-        "(issILLLOLLLKLOOOK)", int(e.kind) + (e.part == NodeObserver::Part::Apply ? 4 : 0),
-        is_op ? e.entry->name : e.name->c_str(), is_op ? e.entry->overload : "",
-        static_cast<unsigned int>(thread.number), static_cast<long long>(thread.system_id),
-        static_cast<long long>(e.begin), static_cast<long long>(end),
-        end != 0 && e.failed ? Py_True : Py_False, end ? static_cast<long long>(e.flops) : zero,
-        end ? static_cast<long long>(e.bytes) : zero, end ? static_cast<long long>(e.memory) : zero,
-        static_cast<unsigned long long>(has_node ? e.node : 0),
-        has_node ? static_cast<long long>(e.sequence) : -1LL, place(e.source).get(), calls.get(),
-        inputs.get(), static_cast<unsigned long long>(e.tag));
+    return made("(issILLLOLLKLOOOK)", int(e.kind) + (e.part == NodeObserver::Part::Apply ? 4 : 0),
+                is_op ? e.entry->name : e.name->c_str(), is_op ? e.entry->overload : "",
+                static_cast<unsigned int>(thread.number), static_cast<long long>(thread.system_id),
+                static_cast<long long>(e.begin), static_cast<long long>(end),
+                end != 0 && e.failed ? Py_True : Py_False,
+                end ? static_cast<long long>(e.flops) : zero,
+                end ? static_cast<long long>(e.bytes) : zero,
+                static_cast<unsigned long long>(has_node ? e.node : 0),
+                has_node ? static_cast<long long>(e.sequence) : -1LL, place(e.source).get(),
+                calls.get(), inputs.get(), static_cast<unsigned long long>(e.tag));
   }
 
  private:
@@ -154,7 +156,7 @@ class Shown {
 };
 
 // _profiler_events(session) -> (begin, end, wall clock at begin, [(kind, name, overload, thread,
-// system's thread, begin, end, failed, flops, bytes, memory, node, sequence, line, calls, inputs,
+// system's thread, begin, end, failed, flops, bytes, node, sequence, line, calls, inputs,
 // tag), ...]). Times are in ns; the end is now, while it records.
 PyObject* events(PyObject*, PyObject* capsule) {
   return guarded([&] {
@@ -168,6 +170,40 @@ PyObject* events(PyObject*, PyObject* capsule) {
                 static_cast<long long>(session.end()), static_cast<long long>(session.wall_begin()),
                 list.get())
         .release();
+  });
+}
+
+// _profiler_memory(session) -> (records, {thread of a record: number of the thread}). Records are
+// bytes, five signed 64-bit words each: see MemoryRecord. None without profile_memory.
+PyObject* memory(PyObject*, PyObject* capsule) {
+  return guarded([&] {
+    const Session& session = *session_of(capsule);
+    if (!session.memory()) return Py_NewRef(Py_None);
+    const auto records = session.memory()->records();
+    const Handle threads = Handle::steal(PyDict_New());
+    for (const auto& [handle, number] : session.threads()) {
+      const Handle key = made("L", static_cast<long long>(handle));
+      check_status(PyDict_SetItem(threads.get(), key.get(), made("I", number).get()));
+    }
+    const auto size = Py_ssize_t(records.size() * sizeof(profiler::MemoryRecord));
+    return made("(y#O)", reinterpret_cast<const char*>(records.data()), size, threads.get())
+        .release();
+  });
+}
+
+// _profiler_mark(session, tensor, kind): says what the tensor's memory is. Memory that nobody has
+// asked for yet stays so.
+PyObject* mark(PyObject*, PyObject* const* args, Py_ssize_t n) {
+  return guarded([&] {
+    check(n == 3, ErrorKind::Type, "_profiler_mark", "expected a session, a tensor and a kind");
+    const Session& session = *session_of(args[0]);
+    const long kind = PyLong_AsLong(args[2]);
+    if (kind == -1 && PyErr_Occurred()) throw PythonError{};
+    check(is_tensor(args[1]), ErrorKind::Type, "_profiler_mark", "expected a tensor");
+    const Tensor held = arranged_form(unwrap(args[1]));
+    const Storage* storage = held.impl()->storage.load();
+    if (storage && session.memory()) session.memory()->mark(*storage, kind);
+    return Py_NewRef(Py_None);
   });
 }
 
@@ -209,6 +245,8 @@ PyMethodDef functions[] = {
     {"_profiler_start", start, METH_O, nullptr},
     {"_profiler_stop", stop, METH_O, nullptr},
     {"_profiler_events", events, METH_O, nullptr},
+    {"_profiler_memory", memory, METH_O, nullptr},
+    {"_profiler_mark", as_method(mark), METH_FASTCALL, nullptr},
     {"_profiler_begin_range", as_method(begin_range), METH_FASTCALL, nullptr},
     {"_profiler_end_range", as_method(end_range), METH_FASTCALL, nullptr},
     {"_profiler_watch_thread", watch_thread, METH_NOARGS, nullptr},

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from rushlight._names.missing import fill
+from rushlight.profiler._report import report
 from rushlight.profiler._schedule import ProfilerAction, ProfilerActivity, schedule
 from rushlight.profiler.profiler import (
     _KinetoProfile,
@@ -18,6 +19,7 @@ __all__ = [
     "kineto_available",
     "profile",
     "record_function",
+    "report",
     "schedule",
     "supported_activities",
     "tensorboard_trace_handler",

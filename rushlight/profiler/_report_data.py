@@ -166,7 +166,8 @@ def flame(events: Any, times: Breakdown, names: Strings) -> list[Any]:
         name = names.number(event.name)
         node = parent[5].get(name)
         if node is None:
-            node = parent[5][name] = [name, 0.0, 0.0, 0, _kind_number(event, times), {}]
+            fresh: list[Any] = [name, 0.0, 0.0, 0, _kind_number(event, times), {}]
+            node = parent[5][name] = fresh
         nodes[event.id] = node
         time = event.cpu_time_total
         node[1] += time

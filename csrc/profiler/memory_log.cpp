@@ -81,6 +81,7 @@ void MemoryLog::listen(Device device, const void* block, int64_t change) noexcep
 }
 
 void MemoryLog::mark(const Storage& storage, int64_t kind) noexcept {
+  if (storage.is_foreign()) return;  // another library's memory was never told of
   MemoryRecord record = record_of(storage.device(), block_of(storage), kind, kMark);
   record.thread = int64_t(storage.nbytes());
   const std::lock_guard lock(g_flag);

@@ -4,6 +4,7 @@
 #include <bit>
 #include <map>
 #include <string>
+#include <unordered_set>
 
 #include "bindings/handle.h"
 #include "bindings/source.h"
@@ -173,8 +174,58 @@ PyObject* events(PyObject*, PyObject* capsule) {
   });
 }
 
-// _profiler_memory(session) -> (records, {thread of a record: number of the thread}). Records are
-// bytes, five signed 64-bit words each: see MemoryRecord. None without profile_memory.
+// Records as bytes, six signed 64-bit words each (see MemoryRecord), and what their lines are:
+// {source: (file, line, function)}.
+std::pair<Handle, Handle> shown_records(const std::vector<profiler::MemoryRecord>& records) {
+  Handle lines = Handle::steal(PyDict_New());
+  std::unordered_set<int64_t> seen{0};
+  for (const auto& record : records) {
+    if (!seen.insert(record.source).second) continue;
+    const auto bits = uint64_t(record.source);
+    const auto line = source_line({uint32_t(bits >> 32), uint32_t(bits)});
+    if (!line) continue;
+    const Handle key = made("L", static_cast<long long>(record.source));
+    const Handle place = made("(OiO)", line->file, line->line, line->function);
+    check_status(PyDict_SetItem(lines.get(), key.get(), place.get()));
+  }
+  const auto size = Py_ssize_t(records.size() * sizeof(profiler::MemoryRecord));
+  return {
+      Handle::steal(PyBytes_FromStringAndSize(reinterpret_cast<const char*>(records.data()), size)),
+      std::move(lines)};
+}
+
+// The history of memory that cuda.memory._record_memory_history keeps; with the GIL.
+std::unique_ptr<profiler::MemoryLog> g_history;
+
+// _memory_history_start(limit): keeps about as many records, from now on.
+PyObject* start_history(PyObject*, PyObject* limit) {
+  return guarded([&] {
+    const size_t most = PyLong_AsSize_t(limit);
+    if (most == size_t(-1) && PyErr_Occurred()) throw PythonError{};
+    g_history.reset();
+    g_history = std::make_unique<profiler::MemoryLog>(most);
+    return Py_NewRef(Py_None);
+  });
+}
+
+PyObject* stop_history(PyObject*, PyObject*) {
+  return guarded([&] {
+    g_history.reset();
+    return Py_NewRef(Py_None);
+  });
+}
+
+// _memory_history() -> (records, lines), or None where none is kept.
+PyObject* history(PyObject*, PyObject*) {
+  return guarded([&] {
+    if (!g_history) return Py_NewRef(Py_None);
+    const auto [records, lines] = shown_records(g_history->records());
+    return made("(OO)", records.get(), lines.get()).release();
+  });
+}
+
+// _profiler_memory(session) -> (records, lines, {thread of a record: number of the thread}); None
+// without profile_memory.
 PyObject* memory(PyObject*, PyObject* capsule) {
   return guarded([&] {
     const Session& session = *session_of(capsule);
@@ -185,9 +236,8 @@ PyObject* memory(PyObject*, PyObject* capsule) {
       const Handle key = made("L", static_cast<long long>(handle));
       check_status(PyDict_SetItem(threads.get(), key.get(), made("I", number).get()));
     }
-    const auto size = Py_ssize_t(records.size() * sizeof(profiler::MemoryRecord));
-    return made("(y#O)", reinterpret_cast<const char*>(records.data()), size, threads.get())
-        .release();
+    const auto [bytes, lines] = shown_records(records);
+    return made("(OOO)", bytes.get(), lines.get(), threads.get()).release();
   });
 }
 
@@ -246,6 +296,9 @@ PyMethodDef functions[] = {
     {"_profiler_stop", stop, METH_O, nullptr},
     {"_profiler_events", events, METH_O, nullptr},
     {"_profiler_memory", memory, METH_O, nullptr},
+    {"_memory_history_start", start_history, METH_O, nullptr},
+    {"_memory_history_stop", stop_history, METH_NOARGS, nullptr},
+    {"_memory_history", history, METH_NOARGS, nullptr},
     {"_profiler_mark", as_method(mark), METH_FASTCALL, nullptr},
     {"_profiler_begin_range", as_method(begin_range), METH_FASTCALL, nullptr},
     {"_profiler_end_range", as_method(end_range), METH_FASTCALL, nullptr},

@@ -12,6 +12,8 @@
 #include <mutex>
 #include <new>
 
+#include "core/source.h"
+
 namespace rush::profiler {
 namespace {
 
@@ -47,16 +49,18 @@ int64_t now() {
 }
 
 MemoryRecord record_of(Device device, const void* block, int64_t change, int64_t flags) {
+  const SourcePoint line = source_here();
   return {.time = now(),
           .address = reinterpret_cast<int64_t>(block),
           .change = change,
           .thread = int64_t(pthread_self()),
-          .device = int64_t(device.type) * 256 + std::max<int64_t>(device.index, 0) + flags};
+          .device = int64_t(device.type) * 256 + std::max<int64_t>(device.index, 0) + flags,
+          .source = int64_t(uint64_t{line.code} << 32 | line.offset)};
 }
 
 }  // namespace
 
-MemoryLog::MemoryLog() {
+MemoryLog::MemoryLog(size_t limit) : limit_(limit) {
   [[maybe_unused]] static const int once = pthread_atfork(nullptr, nullptr, in_child);
   {
     const std::lock_guard lock(g_flag);
@@ -98,6 +102,7 @@ void MemoryLog::add(const MemoryRecord& record) {
       return;
     }
     used_ = 0;
+    if ((chunks_.size() - 1) * kRecords > limit_) chunks_.pop_front();
   }
   (*chunks_.back())[used_++] = record;
 }

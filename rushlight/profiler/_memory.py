@@ -23,7 +23,7 @@ CATEGORIES = ("parameters", "gradients", "optimizer states", "inputs", "activati
               "other")  # fmt: skip
 PARAMETER, GRADIENT, STATE, INPUT, ACTIVATION, TEMPORARY, OTHER = range(7)
 
-_RECORD = struct.Struct("5q")
+_RECORD = struct.Struct("6q")
 _MARK = 1 << 16
 _DEVICES = ("cpu", "cuda", "meta")
 
@@ -40,11 +40,14 @@ class Block:
     event: Any = None  # the op, node or range that made it, if it was made during the profile
     freed_in: Any = None  # the one that freed it
     category: int = -1
+    line: tuple[str, int, str] | None = None  # file, line, function
 
     @property
     def source(self) -> str | None:
         """The program's line that made it."""
-        return None if self.event is None else self.event.source
+        if self.event is not None and self.event.source:
+            return self.event.source
+        return None if self.line is None else "{}({}): {}".format(*self.line)
 
 
 @dataclass
@@ -230,14 +233,14 @@ def read_memory(session: Any, begin: int, events: list[Any], before: int) -> Mem
     history = MemoryHistory()
     if found is None:
         return history
-    records, threads = found
+    records, lines, threads = found
     by_thread: dict[int, list[Any]] = {}
     for event in events:
         by_thread.setdefault(event.thread, []).append(event)
     cursors = {thread: _Cursor(list_) for thread, list_ in by_thread.items()}
     live: dict[tuple[str, int], Block] = {}
     old: dict[str, int] = {}  # bytes of blocks known to have been there before
-    for time_ns, address, change, thread, code in _RECORD.iter_unpack(records):
+    for time_ns, address, change, thread, code, source in _RECORD.iter_unpack(records):
         time = (time_ns - begin) / 1000
         device = _device_name(code & 0xFFFF)
         key = (device, address)
@@ -255,7 +258,9 @@ def read_memory(session: Any, begin: int, events: list[Any], before: int) -> Mem
         event = None if cursor is None else cursor.at(time)
         _add_usage(event, device, change)
         if change >= 0:
-            block = live[key] = Block(address, change, device, begin=time, event=event)
+            block = live[key] = Block(
+                address, change, device, begin=time, event=event, line=lines.get(source)
+            )
             history.blocks.append(block)
         else:
             block = live.pop(key, None)

@@ -4,9 +4,12 @@
 #include <bit>
 #include <map>
 #include <string>
+#include <unordered_set>
 
 #include "bindings/handle.h"
 #include "bindings/source.h"
+#include "bindings/tensor/tensor_object.h"
+#include "core/layout.h"
 
 namespace rush::py {
 namespace {
@@ -128,16 +131,16 @@ class Shown {
     // What only the end tells is not there yet where there is none, except a node of its own.
     const bool has_node = (end != 0 || e.kind == StreamKind::Node) && e.node != 0;
     const long long zero = 0;
-    return made(
-        "(issILLLOLLLKLOOOK)", int(e.kind) + (e.part == NodeObserver::Part::Apply ? 4 : 0),
-        is_op ? e.entry->name : e.name->c_str(), is_op ? e.entry->overload : "",
-        static_cast<unsigned int>(thread.number), static_cast<long long>(thread.system_id),
-        static_cast<long long>(e.begin), static_cast<long long>(end),
-        end != 0 && e.failed ? Py_True : Py_False, end ? static_cast<long long>(e.flops) : zero,
-        end ? static_cast<long long>(e.bytes) : zero, end ? static_cast<long long>(e.memory) : zero,
-        static_cast<unsigned long long>(has_node ? e.node : 0),
-        has_node ? static_cast<long long>(e.sequence) : -1LL, place(e.source).get(), calls.get(),
-        inputs.get(), static_cast<unsigned long long>(e.tag));
+    return made("(issILLLOLLKLOOOK)", int(e.kind) + (e.part == NodeObserver::Part::Apply ? 4 : 0),
+                is_op ? e.entry->name : e.name->c_str(), is_op ? e.entry->overload : "",
+                static_cast<unsigned int>(thread.number), static_cast<long long>(thread.system_id),
+                static_cast<long long>(e.begin), static_cast<long long>(end),
+                end != 0 && e.failed ? Py_True : Py_False,
+                end ? static_cast<long long>(e.flops) : zero,
+                end ? static_cast<long long>(e.bytes) : zero,
+                static_cast<unsigned long long>(has_node ? e.node : 0),
+                has_node ? static_cast<long long>(e.sequence) : -1LL, place(e.source).get(),
+                calls.get(), inputs.get(), static_cast<unsigned long long>(e.tag));
   }
 
  private:
@@ -154,7 +157,7 @@ class Shown {
 };
 
 // _profiler_events(session) -> (begin, end, wall clock at begin, [(kind, name, overload, thread,
-// system's thread, begin, end, failed, flops, bytes, memory, node, sequence, line, calls, inputs,
+// system's thread, begin, end, failed, flops, bytes, node, sequence, line, calls, inputs,
 // tag), ...]). Times are in ns; the end is now, while it records.
 PyObject* events(PyObject*, PyObject* capsule) {
   return guarded([&] {
@@ -168,6 +171,89 @@ PyObject* events(PyObject*, PyObject* capsule) {
                 static_cast<long long>(session.end()), static_cast<long long>(session.wall_begin()),
                 list.get())
         .release();
+  });
+}
+
+// Records as bytes, six signed 64-bit words each (see MemoryRecord), and what their lines are:
+// {source: (file, line, function)}.
+std::pair<Handle, Handle> shown_records(const std::vector<profiler::MemoryRecord>& records) {
+  Handle lines = Handle::steal(PyDict_New());
+  std::unordered_set<int64_t> seen{0};
+  for (const auto& record : records) {
+    if (!seen.insert(record.source).second) continue;
+    const auto bits = uint64_t(record.source);
+    const auto line = source_line({uint32_t(bits >> 32), uint32_t(bits)});
+    if (!line) continue;
+    const Handle key = made("L", static_cast<long long>(record.source));
+    const Handle place = made("(OiO)", line->file, line->line, line->function);
+    check_status(PyDict_SetItem(lines.get(), key.get(), place.get()));
+  }
+  const auto size = Py_ssize_t(records.size() * sizeof(profiler::MemoryRecord));
+  return {
+      Handle::steal(PyBytes_FromStringAndSize(reinterpret_cast<const char*>(records.data()), size)),
+      std::move(lines)};
+}
+
+// The history of memory that cuda.memory._record_memory_history keeps; with the GIL.
+std::unique_ptr<profiler::MemoryLog> g_history;
+
+// _memory_history_start(limit): keeps about as many records, from now on.
+PyObject* start_history(PyObject*, PyObject* limit) {
+  return guarded([&] {
+    const size_t most = PyLong_AsSize_t(limit);
+    if (most == size_t(-1) && PyErr_Occurred()) throw PythonError{};
+    g_history.reset();
+    g_history = std::make_unique<profiler::MemoryLog>(most);
+    return Py_NewRef(Py_None);
+  });
+}
+
+PyObject* stop_history(PyObject*, PyObject*) {
+  return guarded([&] {
+    g_history.reset();
+    return Py_NewRef(Py_None);
+  });
+}
+
+// _memory_history() -> (records, lines), or None where none is kept.
+PyObject* history(PyObject*, PyObject*) {
+  return guarded([&] {
+    if (!g_history) return Py_NewRef(Py_None);
+    const auto [records, lines] = shown_records(g_history->records());
+    return made("(OO)", records.get(), lines.get()).release();
+  });
+}
+
+// _profiler_memory(session) -> (records, lines, {thread of a record: number of the thread}); None
+// without profile_memory.
+PyObject* memory(PyObject*, PyObject* capsule) {
+  return guarded([&] {
+    const Session& session = *session_of(capsule);
+    if (!session.memory()) return Py_NewRef(Py_None);
+    const auto records = session.memory()->records();
+    const Handle threads = Handle::steal(PyDict_New());
+    for (const auto& [handle, number] : session.threads()) {
+      const Handle key = made("L", static_cast<long long>(handle));
+      check_status(PyDict_SetItem(threads.get(), key.get(), made("I", number).get()));
+    }
+    const auto [bytes, lines] = shown_records(records);
+    return made("(OOO)", bytes.get(), lines.get(), threads.get()).release();
+  });
+}
+
+// _profiler_mark(session, tensor, kind): says what the tensor's memory is. Memory that nobody has
+// asked for yet stays so.
+PyObject* mark(PyObject*, PyObject* const* args, Py_ssize_t n) {
+  return guarded([&] {
+    check(n == 3, ErrorKind::Type, "_profiler_mark", "expected a session, a tensor and a kind");
+    const Session& session = *session_of(args[0]);
+    const long kind = PyLong_AsLong(args[2]);
+    if (kind == -1 && PyErr_Occurred()) throw PythonError{};
+    check(is_tensor(args[1]), ErrorKind::Type, "_profiler_mark", "expected a tensor");
+    const Tensor held = arranged_form(unwrap(args[1]));
+    const Storage* storage = held.impl()->storage.load();
+    if (storage && session.memory()) session.memory()->mark(*storage, kind);
+    return Py_NewRef(Py_None);
   });
 }
 
@@ -209,6 +295,11 @@ PyMethodDef functions[] = {
     {"_profiler_start", start, METH_O, nullptr},
     {"_profiler_stop", stop, METH_O, nullptr},
     {"_profiler_events", events, METH_O, nullptr},
+    {"_profiler_memory", memory, METH_O, nullptr},
+    {"_memory_history_start", start_history, METH_O, nullptr},
+    {"_memory_history_stop", stop_history, METH_NOARGS, nullptr},
+    {"_memory_history", history, METH_NOARGS, nullptr},
+    {"_profiler_mark", as_method(mark), METH_FASTCALL, nullptr},
     {"_profiler_begin_range", as_method(begin_range), METH_FASTCALL, nullptr},
     {"_profiler_end_range", as_method(end_range), METH_FASTCALL, nullptr},
     {"_profiler_watch_thread", watch_thread, METH_NOARGS, nullptr},

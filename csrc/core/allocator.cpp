@@ -36,10 +36,13 @@
 
 #include "core/cpu_backend.h"
 #include "core/error.h"
+#include "core/memory_listener.h"
 #include "core/mutex.h"
 #include "core/small_blocks.h"
 
 namespace rush {
+
+constinit std::atomic<MemoryListener> detail::g_memory_listener{nullptr};
 
 namespace {
 
@@ -78,7 +81,9 @@ struct Allocator {
   CachingPool& pool_for(size_t nbytes) { return nbytes <= kMediumLimit ? medium : large; }
 
   void choose_path() {  // with `switches` held
-    g_leave_fast_path.store(!caching || fail_in > 0 || !direct.empty(), std::memory_order_relaxed);
+    const bool listened = g_memory_listener.load(std::memory_order_relaxed) != nullptr;
+    g_leave_fast_path.store(!caching || fail_in > 0 || !direct.empty() || listened,
+                            std::memory_order_relaxed);
   }
 };
 
@@ -196,12 +201,14 @@ void* detail::allocate_slow(size_t nbytes) {
             : nbytes < kSmallLimit ? allocate_small(a, nbytes)
                                    : allocate_pooled(a, nbytes);
   if constexpr (kPoison) std::memset(p, 0xFF, size_t(counted_size(nbytes)));
+  tell_of_block(Device{}, p, counted_size(nbytes));
   return p;
 }
 
 void detail::free_slow(void* p, size_t nbytes) noexcept {
   if (p == nullptr) return;
   Allocator& a = allocator();
+  tell_of_block(Device{}, p, -counted_size(nbytes));
   if (forget_direct(a, p)) {
     std::free(p);
     a.small.count_free_outside(counted_size(nbytes));
@@ -258,6 +265,13 @@ bool caching_enabled() {
   Allocator& a = allocator();
   std::lock_guard lock(a.switches);
   return a.caching;
+}
+
+void set_memory_listener(MemoryListener listener) {
+  Allocator& a = allocator();
+  std::lock_guard lock(a.switches);
+  g_memory_listener.store(listener, std::memory_order_release);
+  a.choose_path();
 }
 
 void set_huge_pages(bool on) {

@@ -8,6 +8,7 @@
 #include "core/device_memory.h"
 #include "core/error.h"
 #include "core/layout.h"
+#include "core/memory_listener.h"
 
 namespace rush {
 namespace {
@@ -27,8 +28,11 @@ DeviceMemory& cuda_memory() {
 }
 
 Ref<Storage> Storage::allocate(Device device, size_t nbytes) {
-  if (device.is_meta())
-    return Ref<Storage>::adopt(new (cpu_allocate(kHeader)) Storage(device, nullptr, nbytes));
+  if (device.is_meta()) {
+    auto* s = new (cpu_allocate(kHeader)) Storage(device, nullptr, nbytes);
+    detail::tell_of_block(device, s, int64_t(nbytes));
+    return Ref<Storage>::adopt(s);
+  }
   if (device.is_cuda()) [[unlikely]]
     return allocate_on_gpu(device, nbytes);
   if (nbytes <= kInlineLimit) {
@@ -52,6 +56,7 @@ Ref<Storage> Storage::allocate_on_gpu(Device device, size_t nbytes) {
   try {
     auto* s = new (cpu_allocate(kHeader)) Storage(device, block.p, nbytes);
     s->context_ = block.home;
+    detail::tell_of_block(device, block.p, int64_t(nbytes));
     return Ref<Storage>::adopt(s);
   } catch (...) {
     cuda_memory().free(block.p, nbytes, block.home);
@@ -71,10 +76,19 @@ void Storage::free_data() noexcept {
   if (deleter_) {
     deleter_(context_);
   } else if (device_.is_cuda()) {
+    detail::tell_of_block(device_, data_, -int64_t(nbytes_));
     cuda_memory().free(data_, nbytes_, context_);
-  } else if (data_ && !inline_data_) {
+  } else if (!data_) {
+    if (device_.is_meta()) detail::tell_of_block(device_, this, -int64_t(nbytes_));
+  } else if (!inline_data_) {
     cpu_free(data_, nbytes_);
   }
+}
+
+const void* block_of(const Storage& s) {
+  const void* behind = reinterpret_cast<const char*>(&s) + kHeader;
+  const bool shares = s.data() == behind && s.nbytes() <= kInlineLimit;
+  return s.device().is_meta() || shares ? static_cast<const void*>(&s) : s.data();
 }
 
 void Storage::resize(size_t nbytes) {
@@ -84,6 +98,8 @@ void Storage::resize(size_t nbytes) {
         "this storage wraps memory of another library and cannot be resized");
   note_write();
   if (device_.is_meta()) {
+    detail::tell_of_block(device_, this, -int64_t(nbytes_));
+    detail::tell_of_block(device_, this, int64_t(nbytes));
     nbytes_ = nbytes;
     return;
   }
@@ -96,6 +112,7 @@ void Storage::resize(size_t nbytes) {
       if (block.home != context_) gpu.read(nullptr, nullptr, 0, device_.index);
     }
     free_data();
+    detail::tell_of_block(device_, block.p, int64_t(nbytes));
     data_ = block.p;
     context_ = block.home;
     nbytes_ = nbytes;

@@ -1,5 +1,6 @@
 #include "profiler/session.h"
 
+#include <pthread.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -7,7 +8,6 @@
 #include <cstring>
 
 #include "autograd/node_name.h"
-#include "core/allocator.h"
 #include "ops/framework/cost.h"
 
 namespace rush::profiler {
@@ -96,7 +96,11 @@ void* Arena::take_bytes(size_t n) {
 }
 
 ThreadBuffer::ThreadBuffer(uint32_t n)
-    : number(n), system_id(gettid()), first_(new Chunk), last_(first_) {
+    : number(n),
+      system_id(gettid()),
+      handle(int64_t(pthread_self())),
+      first_(new Chunk),
+      last_(first_) {
   g_live_bytes += int64_t(sizeof(Chunk));
 }
 ThreadBuffer::~ThreadBuffer() {
@@ -125,9 +129,14 @@ void ThreadBuffer::for_each(const std::function<void(const Event&)>& f) const {
   }
 }
 
-Session::Session(uint32_t wanted) : wanted_(wanted), begin_(now()), wall_begin_(wall_now()) {}
+Session::Session(uint32_t wanted) : wanted_(wanted), begin_(now()), wall_begin_(wall_now()) {
+  if (wanted & kMemory) memory_ = std::make_unique<MemoryLog>();
+}
 Session::~Session() = default;
-void Session::stop() { end_ = now(); }
+void Session::stop() {
+  end_ = now();
+  if (memory_) memory_->stop();
+}
 int64_t Session::end() const { return stopped() ? end_ : now(); }
 
 void Session::for_each(const std::function<void(const ThreadBuffer&, const Event&)>& f) const {
@@ -137,6 +146,13 @@ void Session::for_each(const std::function<void(const ThreadBuffer&, const Event
     for (const auto& t : threads_) threads.push_back(t.get());
   }
   for (const ThreadBuffer* t : threads) t->for_each([&](const Event& e) { f(*t, e); });
+}
+
+std::vector<std::pair<int64_t, uint32_t>> Session::threads() const {
+  std::vector<std::pair<int64_t, uint32_t>> found;
+  const std::lock_guard lock(mutex_);
+  for (const auto& t : threads_) found.emplace_back(t->handle, t->number);
+  return found;
 }
 
 const std::string* Session::intern(std::string name) {
@@ -176,7 +192,6 @@ void* Session::begin(void* thread, const StreamEvent& event) noexcept {
     e.tag = event.tag;
   }
   if (wanted_ & kStacks) note_calls(buffer, e);
-  if (wanted_ & kMemory) e.memory = -cpu_memory_stats().allocated;
   e.begin = now();  // last: what it took to write the event down is not the op's time
   buffer.publish();
   return &e;
@@ -198,7 +213,6 @@ void Session::end(void* thread, void* begun, const StreamEvent& event) noexcept 
       }
     }
   }
-  if (wanted_ & kMemory) e.memory += cpu_memory_stats().allocated;
   e.end.store(end, std::memory_order_release);
 }
 

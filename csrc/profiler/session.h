@@ -15,6 +15,7 @@
 
 #include "core/mutex.h"
 #include "profiler/inputs.h"
+#include "profiler/memory_log.h"
 #include "trace/stream.h"
 
 namespace rush::profiler {
@@ -40,7 +41,6 @@ struct Event {
   uint32_t num_calls = 0;
   uint64_t node = 0, sequence = 0;  // the node that it recorded, or that it is; see the pair below
   int64_t flops = 0, bytes = 0;     // with kFlops
-  int64_t memory = 0;               // with kMemory: bytes by which the CPU's live memory grew
 };
 // A node is known by its address and its number together: addresses are used again, and numbers of
 // different threads may be equal. The first event to end with a node recorded it.
@@ -77,6 +77,7 @@ class ThreadBuffer {
 
   const uint32_t number;
   const int64_t system_id;  // what the operating system calls the thread
+  const int64_t handle;     // what the records of memory call it
   Arena arena;
   std::vector<int64_t> words;  // room in which inputs are packed
   int costing = 0;             // events under way that count their own cost
@@ -105,6 +106,9 @@ class RUSH_API Session final : public StreamListener {
   int64_t end() const;                                // the time now, where it was not stopped
   int64_t wall_begin() const { return wall_begin_; }  // ns since 1970, at begin()
   uint32_t wanted() const { return wanted_; }
+  MemoryLog* memory() const { return memory_.get(); }  // with kMemory
+  // What records of memory call the threads, with their numbers.
+  std::vector<std::pair<int64_t, uint32_t>> threads() const;
   // In order of the threads, of each in order of beginning.
   void for_each(const std::function<void(const ThreadBuffer&, const Event&)>& f) const;
 
@@ -119,6 +123,7 @@ class RUSH_API Session final : public StreamListener {
   const uint32_t wanted_;
   const int64_t begin_, wall_begin_;
   int64_t end_ = 0;
+  std::unique_ptr<MemoryLog> memory_;
   mutable Mutex mutex_{LockRank::EventNames};  // guards the two below
   std::vector<std::unique_ptr<ThreadBuffer>> threads_;
   std::unordered_set<std::string> names_;

@@ -332,6 +332,7 @@ SUBMODULES = frozenset(
         "cuda",
         "distributed",
         "distributions",
+        "doctor",
         "export",
         "fft",
         "func",

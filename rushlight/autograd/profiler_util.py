@@ -74,7 +74,6 @@ class _Times:
 
     device_time = device_time_total = self_device_time_total = 0.0
     cuda_time = cuda_time_total = self_cuda_time_total = 0.0
-    device_memory_usage = self_device_memory_usage = self_cuda_memory_usage = 0
     is_async = is_remote = is_legacy = False
     node_id = -1
     use_device = None
@@ -138,6 +137,7 @@ class FunctionEvent(_Times):
         self.stack = stack or []
         self.scope = scope
         self.cpu_memory_usage = cpu_memory_usage
+        self.device_memory_usage = 0
         self.sequence_nr = sequence_nr
         self.flops = flops
         self.is_user_annotation = is_user_annotation
@@ -171,6 +171,14 @@ class FunctionEvent(_Times):
     def self_cpu_memory_usage(self) -> int:
         return self.cpu_memory_usage - sum(c.cpu_memory_usage for c in self.cpu_children)
 
+    @property
+    def self_device_memory_usage(self) -> int:
+        return self.device_memory_usage - sum(c.device_memory_usage for c in self.cpu_children)
+
+    @property
+    def self_cuda_memory_usage(self) -> int:
+        return self.self_device_memory_usage
+
     def __repr__(self) -> str:
         return (
             f"<FunctionEvent id={self.id} name={self.name} cpu_time={self.cpu_time_str} "
@@ -191,6 +199,7 @@ class FunctionEventAvg(_Times):
         self.cpu_time_total = 0.0
         self.self_cpu_time_total = 0.0
         self.cpu_memory_usage = self.self_cpu_memory_usage = 0
+        self.device_memory_usage = self.self_device_memory_usage = 0
         self.flops = 0
         self.bytes = 0
         self.input_shapes: Any = None
@@ -208,7 +217,8 @@ class FunctionEventAvg(_Times):
                          "stack", "scope", "module", "is_user_annotation"):  # fmt: skip
                 setattr(self, name, getattr(other, name))
         for name in ("count", "cpu_time_total", "self_cpu_time_total", "cpu_memory_usage",
-                     "self_cpu_memory_usage", "flops", "bytes"):  # fmt: skip
+                     "self_cpu_memory_usage", "device_memory_usage", "self_device_memory_usage",
+                     "flops", "bytes"):  # fmt: skip
             setattr(self, name, getattr(self, name) + (getattr(other, name) or 0))
         return self
 
@@ -239,11 +249,13 @@ class EventList(list):
         self._with_flops = with_flops
         self.wall_begin = 0  # ns since 1970 at time 0 of the events
         self.time_range = Interval(0.0, 0.0)  # of the whole recording
+        self.memory: Any = None  # rushlight.profiler._memory.MemoryHistory, of a recording
 
     def _like(self, events):
         made = EventList(events, use_device=self._use_device, profile_memory=self._profile_memory,
                          with_flops=self._with_flops)  # fmt: skip
         made.wall_begin, made.time_range = self.wall_begin, self.time_range
+        made.memory = self.memory
         return made
 
     @property

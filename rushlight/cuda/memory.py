@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+import struct
 import sys
+import time
 from typing import Any
 
 from rushlight import _C
@@ -199,17 +201,56 @@ def memory_snapshot(mempool_id: Any = None) -> list[dict[str, Any]]:
     return sorted(segments, key=lambda s: (s["device"], s["address"]))
 
 
-def _record_memory_history(enabled="all", *args, **kwargs):
-    """Accepted: the lines that made large blocks are always known (memory_snapshot); a history of
-    what was freed is not kept."""
+_MOST_ENTRIES = 1_000_000  # of a history, where the caller names no limit
+
+
+def _record_memory_history(
+    enabled="all", context="all", stacks="all", max_entries=None, device=None, clear_history=False
+):
+    """Keeps what is allocated and freed from now on, with the lines, for _snapshot; None ends it.
+
+    The last max_entries are kept, a million by default. Each has the program's innermost line."""
+    if enabled not in (None, "state", "all", True, False):
+        raise ValueError(
+            f"_record_memory_history: enabled must be None, 'state' or 'all', not {enabled!r}"
+        )
+    if enabled in (None, False):
+        _C._memory_history_stop()
+    elif enabled != "state" and (clear_history or _C._memory_history() is None):
+        _C._memory_history_start(min(max_entries or _MOST_ENTRIES, 1 << 40))
+
+
+def _device_traces():
+    """What the history has of each GPU, in the words of PyTorch's visualiser."""
+    traces = [[] for _ in range(device_count())]
+    history = _C._memory_history()
+    if history is None:
+        return traces
+    records, lines = history
+    to_wall = time.time_ns() - time.monotonic_ns()
+    for at, address, change, _, code, source in struct.iter_unpack("6q", records):
+        kind, index = divmod(code, 256)
+        if kind != _GPU or index >= len(traces):
+            continue
+        entry = {"addr": address, "size": abs(change), "stream": 0,
+                 "time_us": (at + to_wall) // 1000, "frames": [], "compile_context": None,
+                 "user_metadata": ""}  # fmt: skip
+        if source in lines:
+            file, line, function = lines[source]
+            entry["frames"] = [{"filename": file, "line": line, "name": function}]
+        if change >= 0:
+            traces[index].append({"action": "alloc", **entry})
+        else:
+            traces[index].append({"action": "free_requested", **entry})
+            traces[index].append({"action": "free_completed", **entry})
+    return traces
 
 
 def _snapshot(device=None):
-    """The state of memory, as PyTorch's visualiser reads it; without a history."""
+    """The state of memory and its history, as PyTorch's visualiser reads it."""
     index = None if device is None else _index(device)
     segments = [s for s in memory_snapshot() if index is None or s["device"] == index]
-    traces = [[] for _ in range(device_count())]
-    return {"segments": segments, "device_traces": traces, "allocator_settings": {}}
+    return {"segments": segments, "device_traces": _device_traces(), "allocator_settings": {}}
 
 
 def _dump_snapshot(filename="dump_snapshot.pickle"):
@@ -220,6 +261,7 @@ def _dump_snapshot(filename="dump_snapshot.pickle"):
         pickle.dump(_snapshot(), file)
 
 
+_GPU = 1  # the number of the device type, see csrc/core/device.h
 _given_out = {}  # blocks of caching_allocator_alloc, by address
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from rushlight._names.missing import fill
+from rushlight.profiler._plan import plan
+from rushlight.profiler._report import report
 from rushlight.profiler._schedule import ProfilerAction, ProfilerActivity, schedule
 from rushlight.profiler.profiler import (
     _KinetoProfile,
@@ -16,8 +18,10 @@ __all__ = [
     "ProfilerActivity",
     "_KinetoProfile",
     "kineto_available",
+    "plan",
     "profile",
     "record_function",
+    "report",
     "schedule",
     "supported_activities",
     "tensorboard_trace_handler",

@@ -6,6 +6,7 @@ from typing import Any
 
 from rushlight import _C
 from rushlight.autograd.profiler_util import EventList, FunctionEvent, Interval
+from rushlight.profiler._memory import MemoryHistory, read_memory
 from rushlight.profiler._ranges import MODULE
 
 __all__ = ["read_events"]
@@ -81,8 +82,8 @@ def _describe_inputs(event: FunctionEvent, inputs: list[Any]) -> None:
 
 
 def _event(raw: tuple[Any, ...], number: int, begin: int, stop: int) -> FunctionEvent:
-    (kind, name, overload, thread, system_thread, start, end, failed, flops, moved, memory,
-     node, sequence, place, calls, inputs, tag) = raw  # fmt: skip
+    (kind, name, overload, thread, system_thread, start, end, failed, flops, moved, node, sequence,
+     place, calls, inputs, tag) = raw  # fmt: skip
     module = None
     scope = FUNCTION
     if kind == OP:
@@ -107,7 +108,6 @@ def _event(raw: tuple[Any, ...], number: int, begin: int, stop: int) -> Function
         scope=scope,
         sequence_nr=sequence,
         flops=flops,
-        cpu_memory_usage=memory,
         is_user_annotation=kind == RANGE and tag != MODULE,
         is_python_function=kind == RANGE and tag == MODULE,
     )
@@ -166,7 +166,28 @@ def _link(events: list[FunctionEvent]) -> None:
                 event.module = at.forward.module
 
 
-def read_events(session: Any, *, profile_memory: bool, with_flops: bool) -> EventList:
+def _outside_events(history: MemoryHistory, thread: int) -> list[FunctionEvent]:
+    """What came and went outside all events, as PyTorch shows it: events named [memory]."""
+    found = []
+    for time, device, change, block in history.changes:
+        if device == "meta" or (block.event if change > 0 else block.freed_in) is not None:
+            continue
+        event = FunctionEvent(0, "[memory]", thread, time, time)
+        if device == "cpu":
+            event.cpu_memory_usage = change
+        else:
+            event.device_memory_usage = change
+        found.append(event)
+    return found
+
+
+def _in_order(event: FunctionEvent) -> tuple[float, float, int]:
+    return event.time_range.start, -event.time_range.end, event.id
+
+
+def read_events(
+    session: Any, *, profile_memory: bool, with_flops: bool, memory_before: int = 0
+) -> EventList:
     """The events of a session, in order of beginning; those so far, if it still records."""
     begin, stop, wall, raw_events = _C._profiler_events(session)
     all_events: list[FunctionEvent] = []
@@ -178,8 +199,15 @@ def read_events(session: Any, *, profile_memory: bool, with_flops: bool) -> Even
     for events in threads.values():
         _nest(events)
     _link(all_events)
-    all_events.sort(key=lambda e: (e.time_range.start, -e.time_range.end, e.id))
+    all_events.sort(key=_in_order)
+    history = read_memory(session, begin, all_events, memory_before)
+    if outside := _outside_events(history, all_events[0].thread if all_events else 1):
+        for number, event in enumerate(outside, len(all_events) + 1):
+            event.id = event.external_id = number
+            event.system_thread = all_events[0].system_thread if all_events else 0
+        all_events = sorted([*all_events, *outside], key=_in_order)
     found = EventList(all_events, profile_memory=profile_memory, with_flops=with_flops)
     found.wall_begin = wall
+    found.memory = history
     found.time_range = Interval(0.0, (stop - begin) / 1000)
     return found

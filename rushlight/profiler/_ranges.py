@@ -68,6 +68,8 @@ class _Shared:
 
 
 _lock = threading.Lock()
+# Called with each batch of a loader while a profile records.
+batch_watchers: list[Callable[[Any], None]] = []
 
 
 def _name_steps_and_batches():
@@ -86,7 +88,10 @@ def _name_steps_and_batches():
     @functools.wraps(next_batch)
     def named_next(self):
         with record_function(f"enumerate(DataLoader)#{type(self).__name__}.__next__"):
-            return next_batch(self)
+            batch = next_batch(self)
+        for watch in batch_watchers:
+            watch(batch)
+        return batch
 
     Optimizer.zero_grad, Loader.__next__ = named_zero_grad, named_next
     optimizer._step_ranges.append(record_function)

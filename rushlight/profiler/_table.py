@@ -105,6 +105,11 @@ def build_table(
             ("CPU Mem", _WIDTH, lambda e: format_memory(e.cpu_memory_usage)),
             ("Self CPU Mem", _WIDTH, lambda e: format_memory(e.self_cpu_memory_usage)),
         ]
+        if any(e.device_memory_usage for e in events):
+            columns += [
+                ("CUDA Mem", _WIDTH, lambda e: format_memory(e.device_memory_usage)),
+                ("Self CUDA Mem", _WIDTH + 1, lambda e: format_memory(e.self_device_memory_usage)),
+            ]
     columns.append(("# of Calls", _WIDTH, lambda e: str(e.count)))
     if has_shapes:
         shapes = [str(e.input_shapes) for e in events]

@@ -8,6 +8,7 @@ import os
 import socket
 from typing import Any
 
+from rushlight.profiler._memory import CATEGORIES
 from rushlight.types import FileLike
 
 __all__ = ["write_trace"]
@@ -72,12 +73,34 @@ def _arrows(events, pid):
                "bp": "e"}  # fmt: skip
 
 
+def _memory(history, thread, pid):
+    """Blocks as they come and go: points in time, with what is live of the device by then."""
+    live = dict(history.before)
+    for time, device, change, block in history.changes:
+        if device == "meta":
+            continue
+        live[device] = live.get(device, 0) + change
+        event = block.event if change > 0 else block.freed_in
+        kind, _, index = device.partition(":")
+        yield {"ph": "i", "cat": "cpu_instant_event", "s": "t", "name": "[memory]", "pid": pid,
+               "tid": thread if event is None else event.system_thread, "ts": time,
+               "args": {"Total Reserved": 0, "Total Allocated": live[device], "Bytes": change,
+                        "Addr": block.address, "Device Id": int(index or -1),
+                        "Device Type": int(kind == "cuda"),
+                        "Category": CATEGORIES[block.category]}}  # fmt: skip
+
+
 def _lines(events, pid):
     yield from _names(pid, dict.fromkeys(e.system_thread for e in events))
     yield {"ph": "X", "cat": "Trace", "name": "PyTorch Profiler (0)", "pid": "Spans",
            "tid": "PyTorch Profiler", "ts": events.time_range.start,
            "dur": events.time_range.elapsed_us(), "args": {"Op count": len(events)}}  # fmt: skip
+    main = events[0].system_thread if events else pid
+    if events.memory is not None:
+        yield from _memory(events.memory, main, pid)
     for number, event in enumerate(events):
+        if event.name == "[memory]":
+            continue
         yield {"ph": "X", "cat": _category(event), "name": event.trace_name, "pid": pid,
                "tid": event.system_thread, "ts": event.time_range.start,
                "dur": round(event.time_range.elapsed_us(), 3),

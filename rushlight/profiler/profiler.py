@@ -91,6 +91,8 @@ class _KinetoProfile:
         self._trace_id = ""
         self._session: Any = None  # the recording, also after its end
         self._recording: ExitStack | None = None
+        self._marks: Any = None  # with profile_memory, while it records
+        self._memory_before = 0
         self._events: EventList | None = None  # of the recording, once somebody asked
         self._kept: list[Any] = []  # of earlier recordings, with acc_events
 
@@ -125,7 +127,13 @@ class _KinetoProfile:
         )
         self._recording = installed(self.with_modules)
         try:
+            self._memory_before = _C.memory_stats()["allocated"] if self.profile_memory else 0
             self._session = _C._profiler_start(wanted)
+            if self.profile_memory:
+                from rushlight.profiler._memory import Marks
+
+                self._marks = Marks(self._session)
+                self._marks.open()
         except BaseException:
             self._end_ranges()
             raise
@@ -134,6 +142,9 @@ class _KinetoProfile:
         """Ends the recording; the events can be read from now on."""
         if self._recording is None:
             return
+        if self._marks is not None:
+            self._marks.close()
+            self._marks = None
         _C._profiler_stop(self._session)
         self._end_ranges()
 
@@ -150,7 +161,10 @@ class _KinetoProfile:
         from rushlight.profiler._events import read_events
 
         events = read_events(
-            self._session, profile_memory=self.profile_memory, with_flops=self.with_flops
+            self._session,
+            profile_memory=self.profile_memory,
+            with_flops=self.with_flops,
+            memory_before=self._memory_before,
         )
         if self._recording is None:  # else there will be more of them
             self._events = events

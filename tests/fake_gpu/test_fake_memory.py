@@ -268,3 +268,49 @@ with cuda.stream(side):
 print(z.data_ptr() != address, cuda.current_stream() == cuda.default_stream())
 """)
     assert out == ["True", "True True"]
+
+
+def test_the_history_is_what_the_visualiser_reads(run, tmp_path):
+    out = run(f"""
+import pickle
+before = rl.zeros(1000, device="cuda")
+cuda.memory._record_memory_history(max_entries=100000)
+large = rl.zeros(3 * 2**20, dtype=rl.uint8, device="cuda")
+address = large.data_ptr()
+small = rl.zeros(100, device="cuda")
+del large, before
+cuda.memory._dump_snapshot({str(tmp_path / "snapshot.pickle")!r})
+cuda.memory._record_memory_history(enabled=None)
+rl.zeros(100, device="cuda")
+with open({str(tmp_path / "snapshot.pickle")!r}, "rb") as file:
+    snapshot = pickle.load(file)
+(trace,) = snapshot["device_traces"]
+print(*(e["action"] for e in trace))
+print(trace[0]["size"], trace[0]["addr"] == trace[2]["addr"] == address, trace[0]["stream"])
+print(trace[0]["frames"][0]["line"], trace[0]["frames"][0]["name"])
+print(all(a["time_us"] <= b["time_us"] for a, b in zip(trace, trace[1:])))
+print(len(cuda.memory._snapshot()["device_traces"][0]), sorted(snapshot))
+try:
+    cuda.memory._record_memory_history("some")
+except ValueError as error:
+    print("enabled must be" in str(error))
+""")
+    freed = "free_requested free_completed"
+    assert out[0] == f"alloc alloc {freed} {freed}"
+    assert out[1] == f"{3 * 2**20} True 0"
+    assert out[2:4] == ["7 <module>", "True"]
+    assert out[4] == "0 ['allocator_settings', 'device_traces', 'segments']" and out[5] == "True"
+
+
+def test_a_profile_sees_the_memory_of_gpus(run):
+    out = run("""
+from rushlight.profiler import profile
+with profile(profile_memory=True) as prof:
+    x = rl.zeros(1 << 20, device="cuda")
+    del x
+row = next(e for e in prof.key_averages() if e.key == "aten::zeros")
+print(row.device_memory_usage, "CUDA Mem" in prof.key_averages().table())
+history = prof.events().memory
+print(history.peak("cuda:0")[1], sum(c for _, d, c, _ in history.changes if d == "cuda:0"))
+""")
+    assert out == [f"{4 << 20} True", f"{4 << 20} 0"]

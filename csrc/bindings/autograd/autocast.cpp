@@ -16,6 +16,7 @@ DeviceType device_type(const char* function, PyObject* o) {
   const std::string_view kind = text.substr(0, text.find(':'));
   if (kind == "cpu") return DeviceType::CPU;
   if (kind == "cuda") return DeviceType::CUDA;
+  if (kind == "meta") return DeviceType::Meta;  // for plans of what a GPU will do
   fail(ErrorKind::Runtime, function, "autocast knows the device types 'cpu' and 'cuda', not '",
        text, "'");
 }

@@ -159,6 +159,8 @@ class Off {
 
 AutocastPolicy policy_for(const OpEntry& entry, DeviceType device) {
   if (entry.form != Form::Functional) return AutocastPolicy::None;
+  // Tensors without memory stand for those that a program will put on a GPU.
+  if (device == DeviceType::Meta) device = DeviceType::CUDA;
   return entry.autocast[static_cast<int>(device)];
 }
 

@@ -1,0 +1,377 @@
+"""Watching a program train: what goes into and comes out of modules, losses and optimisers."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import rushlight
+from rushlight import _C
+from rushlight._C import Tensor
+from rushlight.doctor._lines import user_line
+from rushlight.profiler._memory import _tensors
+
+__all__ = ["Enough", "Notes", "Observer", "Step"]
+
+
+class Enough(BaseException):
+    """Ends a program whose steps have been seen."""
+
+
+@dataclass
+class Step:
+    """One step of an optimiser."""
+
+    gradient_norm: float = 0.0
+    updates: dict[str, float] = field(default_factory=dict)  # relative change, by parameter
+    bad_gradients: list[str] = field(default_factory=list)  # with NaN or infinity
+    without: list[str] = field(default_factory=list)  # parameters without a gradient
+    zero: bool = False  # all gradients were zero
+
+
+@dataclass
+class LossCall:
+    """Calls of a loss from one line."""
+
+    name: str
+    line: str | None
+    calls: int = 0
+    probabilities: int = 0  # rows that are positive and add up to one
+    after_sigmoid: int = 0  # in [0, 1], and a sigmoid of as many values came just before
+    shapes: tuple[Any, Any] | None = None  # that differ and were broadcast
+    value: list[float] = field(default_factory=list)
+
+
+@dataclass
+class Notes:
+    """What was seen, by the names that rules ask for."""
+
+    steps: list[Step] = field(default_factory=list)
+    optimizers: dict[int, Any] = field(default_factory=dict)
+    models: dict[int, Any] = field(default_factory=dict)  # outermost modules that were called
+    names: dict[int, str] = field(default_factory=dict)  # of parameters
+    losses: dict[Any, LossCall] = field(default_factory=dict)
+    first_bad: tuple[str, str, str | None] | None = None  # module, where, line
+    alive: dict[str, Any] = field(default_factory=dict)  # by module: units that were ever not zero
+    input_scale: list[float] = field(default_factory=list)
+    input_line: str | None = None
+    stale: dict[str, int] = field(default_factory=dict)  # backward onto old gradients, by line
+    retained: dict[str, int] = field(default_factory=dict)  # retain_graph=True, by line
+    backwards: int = 0
+    step_line: str | None = None
+    batches: list[Any] = field(default_factory=list)  # labels of batches, as sets
+    iterators: int = 0  # of loaders
+    iterator_line: str | None = None
+    broadcasts: dict[str, tuple[Any, Any]] = field(default_factory=dict)  # (n, 1) with (n,)
+    sigmoids: set[int] = field(default_factory=set)  # how many values, since the last loss
+    anomaly: bool = False
+    reads: dict[str, int] = field(default_factory=dict)  # of values on a GPU, by line
+    in_eval: dict[str, str] = field(default_factory=dict)  # modules that were not in training mode
+
+
+_LOSSES = ("cross_entropy", "nll_loss", "binary_cross_entropy_with_logits",
+           "binary_cross_entropy", "mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss",
+           "kl_div")  # fmt: skip
+_READS = ("item", "tolist", "__bool__", "__float__", "__int__", "__index__", "numpy", "cpu",
+          "nonzero")  # fmt: skip
+_TRAINS = ("Dropout", "Dropout1d", "Dropout2d", "Dropout3d", "AlphaDropout", "BatchNorm1d",
+           "BatchNorm2d", "BatchNorm3d", "SyncBatchNorm")  # fmt: skip
+_MOST_UNITS = 1 << 20
+
+
+def _is_bad(tensor: Tensor) -> bool:
+    return tensor.is_floating_point() and not bool(tensor.isfinite().all())
+
+
+class _Calls(rushlight.overrides.TorchFunctionMode):
+    """Sees every function that is called with tensors."""
+
+    def __init__(self, notes: Notes) -> None:
+        super().__init__()
+        self._notes = notes
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        name = getattr(func, "__name__", "")
+        if name in _READS and args and isinstance(args[0], Tensor) and args[0].is_cuda:
+            line = user_line()
+            if line:
+                self._notes.reads[line] = self._notes.reads.get(line, 0) + 1
+        out = func(*args, **(kwargs or {}))
+        if name == "sigmoid" and isinstance(out, Tensor):
+            self._notes.sigmoids.add(out.numel())
+        if len(args) >= 2 and isinstance(args[0], Tensor) and isinstance(args[1], Tensor):
+            self._note_shapes(args[0], args[1], out)
+        return out
+
+    def _note_shapes(self, a: Tensor, b: Tensor, out: Any) -> None:
+        """(n, 1) with (n,) gives (n, n), which hardly anybody means."""
+        if a.dim() + b.dim() != 3 or not isinstance(out, Tensor) or out.dim() != 2:
+            return
+        tall, flat = (a, b) if a.dim() == 2 else (b, a)
+        n = flat.shape[0] if flat.dim() == 1 else 0
+        if n > 1 and tuple(tall.shape) == (n, 1) and tuple(out.shape) == (n, n):
+            line = user_line()
+            if line:
+                self._notes.broadcasts[line] = tuple(a.shape), tuple(b.shape)
+
+
+class Observer:
+    """Fills notes while it is open."""
+
+    def __init__(self, on_step: Callable[[], None]) -> None:
+        self.notes = Notes()
+        self._on_step = on_step
+        self._stack = contextlib.ExitStack()
+        self._depth = 0
+        self._before: dict[int, Tensor] = {}
+        self._first_optimizer: int | None = None
+        self._cleared = True  # its gradients, since the last step of the first optimiser
+        self._backward_line = ""
+        self._busy = False
+        self._records = True  # whether the program records gradients, where a hook is called
+
+    # ---- putting it in place
+
+    def open(self) -> None:
+        """Begins to watch."""
+        from rushlight.nn.modules import module
+        from rushlight.optim import optimizer
+
+        hooks = (
+            module.register_module_forward_pre_hook(self._guard(self._before_module)),
+            module.register_module_forward_hook(self._guard(self._after_module), always_call=True),
+            optimizer.register_optimizer_step_pre_hook(self._guard(self._before_step)),
+            optimizer.register_optimizer_step_post_hook(self._after_step),
+        )
+        for hook in hooks:
+            self._stack.callback(hook.remove)
+        self._replace(Tensor, "backward", self._backward)
+        self._replace(rushlight.utils.data.DataLoader, "__iter__", self._iterate)
+        functional = rushlight.nn.functional
+        for name in _LOSSES:
+            if hasattr(functional, name):
+                self._replace(functional, name, functools.partial(self._loss, name))
+        self._stack.enter_context(_Calls(self.notes))
+
+    def close(self) -> None:
+        """Stops watching; everything is as it was."""
+        self._stack.close()
+        self._before.clear()
+
+    def _replace(self, owner: Any, name: str, around: Callable[..., Any]) -> None:
+        before = getattr(owner, name)
+        own = name in vars(owner)
+
+        @functools.wraps(before)
+        def call(*args, **kwargs):
+            return around(before, *args, **kwargs)
+
+        setattr(owner, name, call)
+        self._stack.callback(setattr if own else lambda o, n, _: delattr(o, n), owner, name, before)
+
+    def _guard(self, hook: Callable[..., None]) -> Callable[..., None]:
+        """The hook without gradients, and not for calls that it makes itself."""
+
+        def guarded(*args):
+            if self._busy:
+                return
+            self._busy = True
+            self._records = rushlight.is_grad_enabled()
+            try:
+                with rushlight.no_grad(), _C.DisableTorchFunction():
+                    hook(*args)
+            finally:
+                self._busy = False
+
+        return guarded
+
+    # ---- modules
+
+    def _before_module(self, module: Any, args: Any) -> None:
+        self._depth += 1
+        if self._depth > 1:
+            return
+        if id(module) not in self.notes.models:
+            self.notes.models[id(module)] = module
+            for name, parameter in module.named_parameters():
+                self.notes.names.setdefault(id(parameter), name)
+        for tensor in _tensors(args):
+            if tensor.is_floating_point() and tensor.numel() and not tensor.requires_grad:
+                self.notes.input_scale.append(float(tensor.float().abs().mean()))
+                self.notes.input_line = self.notes.input_line or user_line()
+                break
+
+    def _after_module(self, module: Any, args: Any, output: Any) -> None:
+        self._depth = max(0, self._depth - 1)
+        name = self._name(module)
+        if self.notes.first_bad is None and not any(True for _ in module.children()):
+            if any(_is_bad(t) for t in _tensors(output)):
+                came_in = any(_is_bad(t) for t in _tensors(args))
+                weights = any(_is_bad(p) for p in module.parameters(recurse=False))
+                where = "weights" if weights else "input" if came_in else "output"
+                self.notes.first_bad = name, where, user_line()
+        kind = type(module).__name__
+        if kind in _TRAINS and not module.training and self._records:
+            self.notes.in_eval.setdefault(name, kind)
+        weight = getattr(module, "weight", None)
+        if isinstance(weight, Tensor) and weight.dim() >= 2 and args and "Embedding" not in kind:
+            self._note_units(name, args[0], 1 if weight.dim() > 2 else -1)
+
+    def _name(self, module: Any) -> str:
+        for model in self.notes.models.values():
+            for name, inner in model.named_modules():
+                if inner is module:
+                    return name or type(module).__name__
+        return type(module).__name__
+
+    def _note_units(self, name: str, x: Any, dim: int) -> None:
+        """Which units of a layer's input were ever anything but zero."""
+        if not isinstance(x, Tensor) or not x.is_floating_point() or x.dim() < 2:
+            return
+        if x.numel() > _MOST_UNITS * 64 or x.shape[dim] < 4:
+            return
+        others = [d for d in range(x.dim()) if d != dim % x.dim()]
+        alive = (x.detach() != 0).any(dim=others) if len(others) > 1 else (x != 0).any(others[0])
+        known = self.notes.alive.get(name)
+        if known is not None and known[0].shape == alive.shape:
+            alive = known[0] | alive
+        self.notes.alive[name] = alive, user_line()
+
+    # ---- losses and backward
+
+    def _loss(self, name: str, before: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        out = before(*args, **kwargs)
+        given = [*args[:2], *(kwargs[k] for k in ("input", "target") if k in kwargs)][:2]
+        if len(given) == 2 and all(isinstance(t, Tensor) for t in given):
+            self._guard(self._note_loss)(name, given[0], given[1], out)
+        return out
+
+    def _note_loss(self, name: str, x: Tensor, target: Tensor, out: Any) -> None:
+        line = user_line()
+        call = self.notes.losses.setdefault((name, line), LossCall(name, line))
+        call.calls += 1
+        x = x.detach()
+        if isinstance(out, Tensor) and out.numel() == 1:
+            call.value.append(float(out))
+        if x.numel() and x.is_floating_point():
+            low, high = float(x.min()), float(x.max())
+            sigmoid = x.numel() in self.notes.sigmoids and 0 <= low <= high <= 1
+            call.after_sigmoid += sigmoid
+            self.notes.sigmoids.clear()
+            if x.dim() >= 2 and x.shape[1] > 1 and low >= 0:
+                sums = x.float().sum(1)
+                call.probabilities += bool(((sums - 1).abs() < 1e-3).all())
+        if name.endswith(("mse_loss", "l1_loss", "huber_loss")) and x.shape != target.shape:
+            call.shapes = tuple(x.shape), tuple(target.shape)
+
+    def _backward(self, before: Callable[..., Any], tensor: Tensor, *args: Any, **kw: Any) -> Any:
+        self.notes.backwards += 1
+        line = self._backward_line = user_line() or ""
+        if kw.get("retain_graph"):
+            self.notes.retained[line] = self.notes.retained.get(line, 0) + 1
+        if not self._cleared:
+            self._guard(self._note_cleared)()
+        return before(tensor, *args, **kw)
+
+    def _note_cleared(self) -> None:
+        """Another loss may send gradients first, as the two networks of a GAN do to each other, so
+        every backward between two steps is asked."""
+        optimizer = self.notes.optimizers[self._first_optimizer or 0]
+        for group in optimizer.param_groups:
+            for parameter in group["params"]:
+                if parameter.grad is not None and bool((parameter.grad != 0).any()):
+                    return
+        self._cleared = True
+
+    # ---- optimisers
+
+    def _before_step(self, optimizer: Any, args: Any, kwargs: Any) -> None:
+        if self._first_optimizer is None:
+            self._first_optimizer = id(optimizer)
+        self.notes.optimizers[id(optimizer)] = optimizer
+        if id(optimizer) != self._first_optimizer:
+            return
+        self.notes.step_line = self.notes.step_line or user_line()
+        if not self._cleared and self._backward_line:
+            line = self._backward_line
+            self.notes.stale[line] = self.notes.stale.get(line, 0) + 1
+        self.notes.anomaly = self.notes.anomaly or rushlight.is_anomaly_enabled()
+        step = Step(zero=True)
+        total = 0.0
+        for parameter, name in self._parameters(optimizer):
+            if not parameter.requires_grad:
+                continue
+            if parameter.grad is None:
+                step.without.append(name)
+                continue
+            gradient = parameter.grad.detach()
+            norm = float(gradient.float().norm()) if gradient.numel() else 0.0
+            if norm != norm or norm == float("inf"):
+                step.bad_gradients.append(name)
+                continue
+            step.zero = step.zero and norm == 0
+            total += norm * norm
+            if parameter.dim() >= 2 and parameter.numel() <= _MOST_UNITS * 64:
+                self._before[id(parameter)] = parameter.detach().clone()
+        step.gradient_norm = total**0.5
+        self.notes.steps.append(step)
+
+    def _after_step(self, optimizer: Any, args: Any, kwargs: Any) -> None:
+        if id(optimizer) != self._first_optimizer:
+            return
+        self._guard(self._note_updates)(optimizer)
+        self._before.clear()
+        self._cleared, self._backward_line = False, ""
+        self._on_step()
+
+    def _note_updates(self, optimizer: Any) -> None:
+        step = self.notes.steps[-1]
+        for parameter, name in self._parameters(optimizer):
+            old = self._before.get(id(parameter))
+            if old is not None:
+                size = float(old.float().norm())
+                if size > 0:
+                    step.updates[name] = float((parameter.detach() - old).float().norm()) / size
+
+    def _parameters(self, optimizer: Any) -> list[tuple[Any, str]]:
+        return [
+            (parameter, self.notes.names.get(id(parameter), f"param_groups[{g}]['params'][{i}]"))
+            for g, group in enumerate(optimizer.param_groups)
+            for i, parameter in enumerate(group["params"])
+        ]
+
+    # ---- loaders
+
+    def _iterate(self, before: Callable[..., Any], loader: Any) -> Any:
+        self.notes.iterators += 1
+        self.notes.iterator_line = user_line()
+        iterator = before(loader)
+        return _Batches(iterator, self.notes)
+
+
+class _Batches:
+    """An iterator over batches that notes their labels."""
+
+    def __init__(self, iterator: Any, notes: Notes) -> None:
+        self._iterator, self._notes = iterator, notes
+
+    def __iter__(self) -> _Batches:
+        return self
+
+    def __len__(self) -> int:
+        return len(self._iterator)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._iterator, name)
+
+    def __next__(self) -> Any:
+        batch = next(self._iterator)
+        with rushlight.no_grad(), _C.DisableTorchFunction():
+            for tensor in _tensors(batch):
+                if tensor.dim() == 1 and not tensor.is_floating_point() and len(tensor) > 3:
+                    self._notes.batches.append(frozenset(tensor.tolist()))
+                    break
+        return batch

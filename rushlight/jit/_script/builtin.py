@@ -323,6 +323,8 @@ def getattr_(c, v, name, default=None):
 
 @handles(type)
 def type_(c, v):
+    if v.type == t.TENSOR:
+        return static(_C.Tensor)
     if v.type is None and v.known:
         return static(type(v.obj))
     refuse("type() of a value is not there in programs", "write isinstance(x, ...)")
@@ -377,7 +379,6 @@ def _fill_late():
     _LATE.append(True)
     import rushlight as torch
     from rushlight import jit
-    from rushlight.jit import _annotations
 
     def annotate(c, the_type, v):
         return c.as_val(v, c.type_from(the_type))
@@ -404,7 +405,12 @@ def _fill_late():
         return c.builtin("shape", v)
 
     def broadcast_tensors(c, *tensors):
-        return c.op("broadcast_tensors", pack(tensors, "list"))
+        from rushlight.jit._script.library import broadcast_sizes
+
+        shape = c.builtin("shape", tensors[0])
+        for other in tensors[1:]:
+            shape = c.program.call_function(c, broadcast_sizes, [shape, c.builtin("shape", other)], {})
+        return pack([c.op("expand", v, shape) for v in tensors])
 
     def unwrap_optional(c, v):
         return c.narrowed(v, t.without(type_of(v), (t.NONE,)))
@@ -423,13 +429,10 @@ def _fill_late():
         ((torch.is_floating_point,), to_builtin("is_floating_point")),
         ((torch.is_complex,), to_builtin("is_complex")),
         ((torch.numel,), to_builtin("numel")),
-        ((torch.broadcast_shapes,), None),
+        ((torch.broadcast_tensors,), broadcast_tensors),
         ((torch.overrides.has_torch_function, torch.overrides.has_torch_function_unary,
           torch.overrides.has_torch_function_variadic), to_value(False)),
         ((torch._assert,), lambda c, condition, message: c.assert_(condition, message)),
-        ((torch.jit.fork, torch.jit.wait), None),
     ]  # fmt: skip
     for objs, handler in table:
-        if handler is not None:
-            handles(*objs)(handler)
-    handles(_annotations.boolean_dispatch)(lambda c, *a, **k: refuse("boolean_dispatch"))
+        handles(*objs)(handler)

@@ -214,7 +214,7 @@ class Calls(Emitter):
 
     def call(self, f, args, kwargs):
         """Calls what `f` is."""
-        from rushlight.jit._script import builtin
+        from rushlight.jit._script import builtin, expr
         from rushlight.nn import Module
 
         if f.owner is not None:
@@ -230,6 +230,8 @@ class Calls(Emitter):
             return self.call_op(name, overloads(name), args, kwargs)
         if isinstance(obj, Module):
             return self.program.call_module(self, obj, "forward", args, kwargs)
+        if isinstance(obj, expr.Written):
+            return obj.call(self, *args)
         bound = getattr(obj, "__self__", None)
         if isinstance(bound, Module) and inspect.ismethod(obj):
             return self.program.call_module(self, bound, obj.__name__, args, kwargs)

@@ -43,6 +43,13 @@ _NUMBER = {k: _INT[k] for k in ("Add", "Sub", "Mult", "Div", "Lt", "LtE", "Gt", 
 _COMPARES = ("Eq", "NotEq", "Lt", "LtE", "Gt", "GtE")
 
 
+class Written:
+    """What is called while a function is compiled, with values."""
+
+    def __init__(self, call):
+        self.call = call
+
+
 class Expressions(Methods):
     """One method per node of Python's syntax."""
 
@@ -97,22 +104,30 @@ class Expressions(Methods):
         return self.attribute(self.expr(node.value), node.attr)
 
     def expr_Tuple(self, node):
-        return pack(self.elements(node.elts))
+        return self.display(node.elts, "tuple")
 
     def expr_List(self, node):
-        return pack(self.elements(node.elts), "list")
+        return self.display(node.elts, "list")
 
-    def elements(self, nodes):
-        found = []
+    def display(self, nodes, kind):
+        """A tuple or a list that is written down; with * of a list, it is a list of the program."""
+        found, before = [], None
         for node in nodes:
-            if isinstance(node, ast.Starred):
-                v = self.opened(self.expr(node.value))
-                if v.items is None and (v.type is None or v.type.kind != "Tuple"):
-                    refuse("* needs a tuple whose length is known", "add lists with +")
-                found += self.unpacked(v, None)
-            else:
+            if not isinstance(node, ast.Starred):
                 found.append(self.expr(node))
-        return found
+                continue
+            v = self.opened(self.expr(node.value))
+            if v.items is None and v.type is not None and v.type.kind == "List":
+                part = self.builtin("copy", v)
+                if found:
+                    part = self.builtin("add_list", self.as_val(pack(found, "list"), v.type), part)
+                before = part if before is None else self.builtin("add_list", before, part)
+                found = []
+            else:
+                found += self.unpacked(v, None)
+        if before is None:
+            return pack(found, kind)
+        return self.builtin("add_list", before, self.as_val(pack(found, "list"), before.type)) if found else before
 
     def expr_Dict(self, node):
         if not node.keys:
@@ -135,6 +150,29 @@ class Expressions(Methods):
         for k, v in pairs:
             args += [self.as_type(k, type.items[0])[0], self.as_type(v, type.items[1])[0]]
         return self.result(type, make=args)
+
+    def expr_NamedExpr(self, node):
+        v = self.expr(node.value)
+        self.assign(node.target, v)
+        return self.env[node.target.id]
+
+    def expr_Lambda(self, node):
+        """A function that is written in where it is called, with the names of this place."""
+        if not self.source.library:
+            refuse("lambda is not there in programs", "write a function with a def")
+        env = dict(self.env)
+
+        def call(caller, *args):
+            if caller.locals is not self.locals:
+                refuse("lambda is not there in programs", "write a function with a def")
+            kept = self.env, self.out
+            self.env, self.out = {**env, **dict(zip((a.arg for a in node.args.args), args, strict=True))}, caller.out
+            try:
+                return self.expr(node.body)
+            finally:
+                self.env, self.out = kept
+
+        return Val(obj=Written(call))
 
     def expr_JoinedStr(self, node):
         pieces = []
@@ -213,6 +251,8 @@ class Expressions(Methods):
         return self.binary_of_containers(op, symbol, a, b, ta, tb)
 
     def binary_of_containers(self, op, symbol, a, b, ta, tb):
+        if op == "Add" and a.items is not None and b.items is not None and a.display == b.display:
+            return pack([*a.items, *b.items], a.display)
         if ta == tb == t.STR:
             if op in ("Lt", "Gt", "LtE", "GtE"):
                 flipped = op in ("Gt", "LtE")
@@ -344,6 +384,7 @@ class Expressions(Methods):
             yes, no = {}, {}
             if op in ("Is", "IsNot") and (a.is_none() or b.is_none()):
                 side, x = (node.comparators[0], b) if a.is_none() else (node.left, a)
+                side = side.target if isinstance(side, ast.NamedExpr) else side
                 if isinstance(side, ast.Name) and x.type is not None and x.type.optional:
                     yes[side.id], no[side.id] = t.NONE, t.without(x.type, (t.NONE,))
                 if op == "IsNot":
@@ -370,7 +411,7 @@ class Expressions(Methods):
                 env = dict(self.env)
                 self.narrow(yes if is_and else no)
                 v, more_yes, more_no = self.condition(node)
-                self.env = env
+                self.env.update({name: env[name] for name in (yes if is_and else no) if name in env})
                 yes, no = ({**yes, **more_yes}, {}) if is_and else ({}, {**no, **more_no})
                 continue
             kept = {}
@@ -427,7 +468,7 @@ class Expressions(Methods):
             self.out = outer
             self.node = node
         (first, a), (second, b) = branches
-        if a is b:
+        if a is b or (a.known and b.known and a.type is None and b.type is None and a.obj is b.obj):
             self.emit(**{"if": condition.operand, "then": first, "else": second})
             return a
         ta, tb = type_of(a), type_of(b)

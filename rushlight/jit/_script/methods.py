@@ -60,6 +60,8 @@ class Methods(Calls):
             return static(getattr(v.obj, name)) if v.known else self.builtin(f"device_{name}", v)
         if v.type == t.DTYPE and name in ("is_floating_point", "is_complex"):
             return self.builtin(name.replace("_point", "") + "_dtype", v)
+        if v.type.optional and self.source.library:
+            return self.attribute(self.narrowed(v, t.without(v.type, (t.NONE,))), name)
         if v.type.optional:
             refuse(f"{v.type} may be None and has no '{name}'", "check it first: `if x is not None:`")
         known = {"str": str, "List": list, "Dict": dict}.get(v.type.kind)

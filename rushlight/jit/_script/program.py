@@ -107,8 +107,10 @@ class Program:
         value = getattr(module, name)
         if inspect.ismethod(value) or isinstance(value, Module) or callable(value) and t.of_object(value) is None:
             return Val(obj=value)
+        if self.is_library(module):
+            return self.constant(value)
         hint, final = self.hint(module, name)
-        if final or name in getattr(module, "__constants__", ()) or self.is_library(module):
+        if final or name in getattr(module, "__constants__", ()):
             return self.constant(value)
         if hint is None and value is None:
             return NONE
@@ -118,10 +120,11 @@ class Program:
         return self.attribute(module, name, kind)
 
     def _property(self, module, found):
-        from rushlight.jit._script.calls import Calls
-
         caller = self.under_way[-1][1]
-        return Calls.call(caller, Val(obj=found.fget.__get__(module)), [], {})
+        if self.is_library(module):
+            value = getattr(module, found.fget.__name__)
+            return caller.opened(static(value))
+        return self.call_function(caller, found.fget, [static(module)], {})
 
     def constant(self, value):
         return self.tensor(value) if isinstance(value, _C.Tensor) else static(value)
@@ -221,7 +224,9 @@ class Program:
         refuse(f"a function that is marked {word} cannot return {result} in a program")
 
     def call_function(self, caller, fn, args, kwargs, owner=None):
-        fn = inspect.unwrap(fn)
+        from rushlight.jit._script.library import function_for
+
+        fn = inspect.unwrap(function_for(fn))
         if is_ignored(fn) in ("ignore", "unused"):
             return self.unused(caller, fn)
         fn = getattr(fn, "_rushlight_source", fn)

@@ -139,16 +139,25 @@ class Statements(Loops):
                 refuse(f"the variable '{name}' was annotated as {declared} and cannot become {describe(v)}")
         elif v.items is not None and v.display == "list" and v.type is None:
             # It has an identity from now on, unless it holds what no list of a program can.
-            if type_of(v) is not None and all(type_of(i) is not None for i in v.items):
+            if not v.items:
+                v = self.opened_container(t.List(t.TENSOR))
+            elif type_of(v) is not None and all(type_of(i) is not None for i in v.items):
                 v = self.as_val(v)
         elif v.known and v.type is None and isinstance(v.obj, dict) and v.display == "dict":
-            v = self.as_val(v, t.Dict(t.STR, t.TENSOR))
+            v = self.opened_container(t.Dict(t.STR, t.TENSOR))
         old = self.env.get(name)
         if not annotated and isinstance(old, Val) and not self.source.library:
             was, now = type_of(old.origin or old), type_of(v)
             if was is not None and now is not None and declared is None and t.common(was, now) is None:
                 refuse(f"the variable '{name}' was {was} and cannot become {now}", "use another name")
         self.env[name] = v
+
+    def opened_container(self, type):
+        """An empty list or dict whose type its first item tells."""
+        type.open = True
+        to = self.local(type)
+        self.emit(make=[], to=to)
+        return Val(type, to)
 
     def assign_item(self, target, v):
         box = self.expr(target.value)

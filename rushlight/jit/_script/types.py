@@ -16,10 +16,12 @@ _ORDER = ["None", "Tensor", "bool", "int", "float", "str", "dtype", "Device", "l
 class T:
     """A type: its kind, the types in it, and for a NamedTuple its class and fields."""
 
-    __slots__ = ("cls", "fields", "items", "kind")
+    __slots__ = ("cls", "fields", "items", "kind", "open")
 
     def __init__(self, kind, items=(), fields=(), cls=None):
         self.kind, self.items, self.fields, self.cls = kind, tuple(items), tuple(fields), cls
+        # An empty list or dict without annotation: the first item that it gets tells its type.
+        self.open = False
 
     def __str__(self):
         if self.fields:

@@ -147,6 +147,8 @@ class Emitter:
         """Calls a builtin of the program with values; ints become floats where it wants them."""
         s = t.signature(name)
         operands, bound = [], {}
+        if args and args[0].type is not None and args[0].type.open:
+            self.close(name, args)
         for k, v in enumerate(args):
             wanted = None if s.variadic else s.args[k]
             if wanted is not None and wanted.kind in ("float", "int", "bool", "str", "Union"):
@@ -165,6 +167,18 @@ class Emitter:
             operands.append(operand)
         result = t.filled(s.result, bound)
         return self.result(result, do=name, args=operands)
+
+    @staticmethod
+    def close(name, args):
+        """Gives an empty list or dict the type of the first item that it gets."""
+        open_type = args[0].type
+        item = type_of(args[-1])
+        if name == "extend" and item is not None:
+            item = _one_type(list(item.items)) if item.items else None
+        if item is None or name not in ("append", "extend", "insert", "set_key", "setdefault"):
+            return
+        open_type.items = (type_of(args[1]), item) if open_type.kind == "Dict" else (item,)
+        open_type.open = False
 
     def result(self, type, **statement):
         if type == t.NONE:

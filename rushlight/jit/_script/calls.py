@@ -231,7 +231,7 @@ class Calls(Emitter):
         if isinstance(obj, Module):
             return self.program.call_module(self, obj, "forward", args, kwargs)
         if isinstance(obj, expr.Written):
-            return obj.call(self, *args)
+            return obj.call(self, *args, **kwargs)
         bound = getattr(obj, "__self__", None)
         if isinstance(bound, Module) and inspect.ismethod(obj):
             return self.program.call_module(self, bound, obj.__name__, args, kwargs)

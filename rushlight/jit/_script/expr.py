@@ -724,12 +724,7 @@ class Expressions(Methods):
     # Calls ----------------------------------------------------------------------------------------
 
     def expr_Call(self, node):
-        from rushlight.jit._script.program import is_ignored
-
         f = self.super_method(node) or self.expr(node.func)
-        if f.known and f.owner is None and is_ignored(f.obj) == "unused":
-            refuse(f"{describe(f)} is marked unused, and this line may be reached",
-                   "guard it with `if not jit.is_scripting():`")  # fmt: skip
         self.node = node
         lazy = self.lazy_call(f, node)
         if lazy is not None:
@@ -782,7 +777,12 @@ class Expressions(Methods):
             refuse("super() is there in methods of modules only")
         for cls in type(me.obj).__mro__[type(me.obj).__mro__.index(self.source.owner) + 1 :]:
             if f.attr in vars(cls):
-                return Val(obj=vars(cls)[f.attr].__get__(me.obj))
+                fn = vars(cls)[f.attr]
+
+                def call(caller, *args, fn=fn, cls=cls, **kwargs):
+                    return self.program.call_function(caller, fn, [me, *args], kwargs, cls)
+
+                return Val(obj=Written(call))
         refuse(f"super() has no '{f.attr}'")
 
     def lazy_call(self, f, node):

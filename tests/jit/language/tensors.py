@@ -190,7 +190,7 @@ def functional_losses(a: Tensor, t: Tensor):
     return (
         F.cross_entropy(a, t), F.nll_loss(F.log_softmax(a, 1), t), F.mse_loss(a, a * 2), F.l1_loss(a, a + 1),
         F.smooth_l1_loss(a, a * 2), F.cross_entropy(a, t, reduction="sum"), F.cross_entropy(a, t, label_smoothing=0.1),
-        F.binary_cross_entropy_with_logits(a, (a > 0).float()), F.huber_loss(a, a * 3), F.kl_div(a, a.exp()),
+        F.binary_cross_entropy_with_logits(a, (a > 0).float()), F.huber_loss(a, a * 3), F.kl_div(a, a.exp(), reduction="sum"),
     )  # fmt: skip
 
 

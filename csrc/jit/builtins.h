@@ -24,7 +24,7 @@ enum class Quick : uint8_t {
   None,
   AddInt, SubInt, MulInt, LtInt, LeInt, GtInt, GeInt, EqInt, NeInt,
   AddFloat, SubFloat, MulFloat, LtFloat, LeFloat, GtFloat, GeFloat, EqFloat, NeFloat,
-  Not, IntToFloat,
+  Not, IntToFloat, ModInt, FloordivInt, NegInt, DivFloat, DivInt,
 };
 
 struct Builtin {

@@ -3,14 +3,16 @@
 #include <numeric>
 
 #include "jit/builtin_rows.h"
+#include "jit/integers.h"
 
 namespace rush::jit {
 namespace {
 
-[[noreturn]] void overflow() {
-  raise("OverflowError", ErrorKind::Overflow, "an int of a program has 64 bits, and this result does not fit");
-}
-[[noreturn]] void by_zero() { raise("ZeroDivisionError", ErrorKind::Value, "division by zero"); }
+using integers::by_zero;
+using integers::divide;
+using integers::floordiv;
+using integers::mod;
+using integers::overflow;
 
 int64_t add(int64_t x, int64_t y) {
   int64_t r;
@@ -26,18 +28,6 @@ int64_t mul(int64_t x, int64_t y) {
   int64_t r;
   if (__builtin_mul_overflow(x, y, &r)) overflow();
   return r;
-}
-int64_t floordiv(int64_t x, int64_t y) {
-  if (y == 0) by_zero();
-  if (y == -1) return sub(0, x);
-  const int64_t q = x / y;
-  return q - (x % y != 0 && (x < 0) != (y < 0));
-}
-int64_t mod(int64_t x, int64_t y) {
-  if (y == 0) by_zero();
-  if (y == -1) return 0;
-  const int64_t r = x % y;
-  return r != 0 && (r < 0) != (y < 0) ? r + y : r;
 }
 int64_t power(int64_t x, int64_t n) {
   if (n < 0) raise_value("an int to a negative power is a float; write float(x) ** n");
@@ -57,10 +47,6 @@ int64_t shift_left(int64_t x, int64_t n) {
 int64_t shift_right(int64_t x, int64_t n) {
   if (n < 0) raise_value("negative shift count");
   return x >> (n > 63 ? 63 : n);
-}
-double divide(double x, double y) {
-  if (y == 0) by_zero();
-  return x / y;
 }
 double mod(double x, double y) {
   if (y == 0) by_zero();
@@ -149,11 +135,11 @@ constexpr Builtin kRows[] = {
     RUSH_QUICK(GeInt, "ge_int", "int, int -> bool", a.i(0) >= a.i(1)),
     RUSH_QUICK(EqInt, "eq_int", "int, int -> bool", a.i(0) == a.i(1)),
     RUSH_QUICK(NeInt, "ne_int", "int, int -> bool", a.i(0) != a.i(1)),
-    RUSH_ROW("floordiv_int", "int, int -> int", floordiv(a.i(0), a.i(1))),
-    RUSH_ROW("mod_int", "int, int -> int", mod(a.i(0), a.i(1))),
+    RUSH_QUICK(FloordivInt, "floordiv_int", "int, int -> int", floordiv(a.i(0), a.i(1))),
+    RUSH_QUICK(ModInt, "mod_int", "int, int -> int", mod(a.i(0), a.i(1))),
     RUSH_ROW("pow_int", "int, int -> int", power(a.i(0), a.i(1))),
-    RUSH_ROW("truediv_int", "int, int -> float", divide(double(a.i(0)), double(a.i(1)))),
-    RUSH_ROW("neg_int", "int -> int", sub(0, a.i(0))),
+    RUSH_QUICK(DivInt, "truediv_int", "int, int -> float", divide(double(a.i(0)), double(a.i(1)))),
+    RUSH_QUICK(NegInt, "neg_int", "int -> int", sub(0, a.i(0))),
     RUSH_ROW("abs_int", "int -> int", a.i(0) < 0 ? sub(0, a.i(0)) : a.i(0)),
     RUSH_ROW("and_int", "int, int -> int", a.i(0) & a.i(1)),
     RUSH_ROW("or_int", "int, int -> int", a.i(0) | a.i(1)),
@@ -172,7 +158,7 @@ constexpr Builtin kRows[] = {
     RUSH_QUICK(GeFloat, "ge_float", "float, float -> bool", a.d(0) >= a.d(1)),
     RUSH_QUICK(EqFloat, "eq_float", "float, float -> bool", a.d(0) == a.d(1)),
     RUSH_QUICK(NeFloat, "ne_float", "float, float -> bool", a.d(0) != a.d(1)),
-    RUSH_ROW("truediv_float", "float, float -> float", divide(a.d(0), a.d(1))),
+    RUSH_QUICK(DivFloat, "truediv_float", "float, float -> float", divide(a.d(0), a.d(1))),
     RUSH_ROW("floordiv_float", "float, float -> float", floordiv(a.d(0), a.d(1))),
     RUSH_ROW("mod_float", "float, float -> float", mod(a.d(0), a.d(1))),
     RUSH_ROW("pow_float", "float, float -> float", power(a.d(0), a.d(1))),

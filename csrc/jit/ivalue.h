@@ -121,6 +121,7 @@ class RUSH_API IValue {
   void put(int64_t v) { i_ = v, kind_ = Kind::Int; }
   void put(double v) { d_ = v, kind_ = Kind::Double; }
   void put(bool v) { i_ = v, kind_ = Kind::Bool; }
+  void put_plain(const IValue& o) { i_ = o.i_, kind_ = o.kind_; }
 
   struct Object;
 

@@ -3,6 +3,7 @@
 #include <list>
 
 #include "core/interrupt.h"
+#include "jit/integers.h"
 #include "jit/machine_steps.h"
 #include "jit/mode_scope.h"
 #include "ops/framework/boxing.h"
@@ -12,9 +13,24 @@ namespace {
 
 constexpr int64_t kTurns = 1 << 14;  // of a loop, between two looks for an interrupt
 
-[[noreturn, gnu::cold, gnu::noinline]] void overflow() {
-  throw ScriptError("OverflowError", "an int of a program has 64 bits, and this result does not fit", ErrorKind::Overflow);
-}
+using integers::overflow;
+
+// Objects that stay where they are, and are used again.
+template <class T>
+class Pool {
+ public:
+  T& next() {
+    if (used_ == all_.size()) all_.push_back(std::make_unique<T>());
+    return *all_[used_++];
+  }
+  void clear() {
+    while (used_ > 0) *all_[--used_] = T();
+  }
+
+ private:
+  std::vector<std::unique_ptr<T>> all_;
+  size_t used_ = 0;
+};
 
 class Runner {
  public:
@@ -93,6 +109,22 @@ class Runner {
         case StepCode::IntToFloat:
           c[s.to].put(double(c[s.a].integer()));
           break;
+        case StepCode::ModInt:
+          c[s.to].put(integers::mod(c[s.a].integer(), c[s.b].integer()));
+          break;
+        case StepCode::FloordivInt:
+          c[s.to].put(integers::floordiv(c[s.a].integer(), c[s.b].integer()));
+          break;
+        case StepCode::NegInt:
+          if (c[s.a].integer() == INT64_MIN) overflow();
+          c[s.to].put(-c[s.a].integer());
+          break;
+        case StepCode::DivFloat:
+          c[s.to].put(integers::divide(c[s.a].real(), c[s.b].real()));
+          break;
+        case StepCode::DivInt:
+          c[s.to].put(integers::divide(double(c[s.a].integer()), double(c[s.b].integer())));
+          break;
         RUSH_JUMP(JumpUnlessLtInt, <)
         RUSH_JUMP(JumpUnlessLeInt, <=)
         RUSH_JUMP(JumpUnlessGtInt, >)
@@ -105,8 +137,22 @@ class Runner {
         case StepCode::JumpUnless:
           if (!c[s.a].boolean()) at = first + s.extra;
           break;
-        case StepCode::Tick:
+        case StepCode::Repeat:
           turns_.add();
+          at = first + s.extra;
+          break;
+        case StepCode::ForNext: {
+          const int64_t i = c[s.a].integer();
+          if (i >= c[s.b].integer()) {
+            at = first + s.extra;
+            break;
+          }
+          c[s.to].put(i);
+          c[s.a].put(i + 1);
+          break;
+        }
+        case StepCode::MovePlain:
+          c[s.to].put_plain(c[s.a]);
           break;
         case StepCode::Move:
           c[s.to] = c[s.a];
@@ -247,7 +293,7 @@ class Runner {
         return code_.constants[a.index];
       case ArgPlan::From::Cell:
         if (c[a.index].isTensor()) return c[a.index].tensor();
-        if (c[a.index].is_number()) return numbers_.emplace_back(wrap_number(c[a.index].scalar()));
+        if (c[a.index].is_number()) return numbers_.next() = wrap_number(c[a.index].scalar());
         return none;
       default:
         return none;
@@ -291,7 +337,7 @@ class Runner {
       case ArgKind::MemoryFormat:
         return v.set(MemoryFormat(x.integer()));
       case ArgKind::Ints: {
-        Dims& dims = ints_.emplace_back();
+        Dims& dims = ints_.next();
         if (x.isInt())
           for (int k = 0; k < a.broadcast; ++k) dims.push_back(x.integer());
         else
@@ -299,7 +345,7 @@ class Runner {
         return v.borrow(IntList(dims));
       }
       case ArgKind::Floats: {
-        std::vector<double>& floats = floats_.emplace_back();
+        std::vector<double>& floats = floats_.next();
         for (const IValue& item : x.items()) floats.push_back(float_of(item));
         return v.borrow(std::span<const double>(floats));
       }
@@ -315,12 +361,12 @@ class Runner {
   }
   void fill_list(Value& v, const ArgPlan& a, const IValue* c) {
     if (a.kind == ArgKind::Ints) {
-      Dims& dims = ints_.emplace_back();
+      Dims& dims = ints_.next();
       for (const ArgPlan& item : a.items) dims.push_back(c[item.index].integer());
       return v.borrow(IntList(dims));
     }
     if (a.kind == ArgKind::Floats) {
-      std::vector<double>& floats = floats_.emplace_back();
+      std::vector<double>& floats = floats_.next();
       for (const ArgPlan& item : a.items) floats.push_back(float_of(c[item.index]));
       return v.borrow(std::span<const double>(floats));
     }
@@ -330,23 +376,38 @@ class Runner {
   }
 
   void op(const Plan& p, IValue* c) {
-    args_.clear();
-    for (const ArgPlan& a : p.args) fill(args_.emplace_back(), a, c);
-    results_.clear();
-    results_.resize(p.to.size());
-    p.op->boxed(args_.data(), results_.data());
+    const size_t n = p.args.size();
+    if (n > args_.size()) [[unlikely]]
+      args_.resize(n);
+    const Borrowed borrowed{*this, n, p.borrows};
+    for (size_t k = 0; k < n; ++k) fill(args_[k], p.args[k], c);
+    p.op->boxed(args_.data(), results_);
     for (size_t k = 0; k < p.to.size(); ++k) {
       if (p.to[k] != kNowhere) keep(p, c[p.to[k]], results_[k], p.kinds[k]);
+      results_[k].clear();
     }
-    results_.clear();
-    args_.clear();
-    if (!ints_.empty()) ints_.clear();
-    if (!floats_.empty()) floats_.clear();
-    if (!numbers_.empty()) numbers_.clear();
     empty(p, c);
   }
+  // Empties the arguments, whether the op throws or not: an error may be caught, and the run go on
+  // elsewhere.
+  struct Borrowed {
+    Runner& r;
+    size_t n;
+    bool pools;
+    ~Borrowed() {
+      for (size_t k = 0; k < n; ++k) r.args_[k].clear();
+      if (!pools) return;
+      r.ints_.clear();
+      r.floats_.clear();
+      r.numbers_.clear();
+    }
+  };
 
   static void keep(const Plan& p, IValue& to, Value& v, Type::Kind expected) {
+    if (expected == Type::Kind::Tensor && v.tag() == Value::Tag::Tensor) [[likely]] {
+      to = IValue(v.take_tensor());
+      return;
+    }
     IValue made;
     switch (v.tag()) {
       case Value::Tag::Tensor:
@@ -385,11 +446,12 @@ class Runner {
 
   const Code& code_;
   Variables& variables_;
-  std::vector<Value> args_, results_;
+  std::vector<Value> args_ = std::vector<Value>(16);
+  Value results_[kMaxResults];
   // What args_ borrows.
-  std::list<Dims> ints_;
-  std::list<std::vector<double>> floats_;
-  std::list<Tensor> numbers_;
+  Pool<Dims> ints_;
+  Pool<std::vector<double>> floats_;
+  Pool<Tensor> numbers_;
   InterruptCounter turns_{kTurns};
 };
 

@@ -164,6 +164,10 @@ class Preparer {
         return op(s);
       case Statement::Kind::If: {
         const size_t test = jump_unless(s, before);
+        if (s.body.empty() && s.orelse.size() == 1 && s.orelse[0].kind == Statement::Kind::Break && loops_.back().modes == modes_) {
+          loops_.back().breaks.push_back(test);
+          return;
+        }
         block(s.body);
         if (s.orelse.empty()) {
           m_->steps[test].extra = here();
@@ -178,9 +182,8 @@ class Preparer {
       }
       case Statement::Kind::Loop: {
         loops_.push_back({here(), modes_, {}});
-        step({.code = StepCode::Tick, .line = line_});
         block(s.body);
-        step({.code = StepCode::Jump, .extra = loops_.back().begin});
+        step({.code = StepCode::Repeat, .extra = loops_.back().begin});
         for (const size_t at : loops_.back().breaks) m_->steps[at].extra = here();
         loops_.pop_back();
         return;
@@ -189,7 +192,7 @@ class Preparer {
       case Statement::Kind::Continue: {
         for (int k = loops_.back().modes; k < modes_; ++k) step({.code = StepCode::Leave});
         const bool stays = s.kind == Statement::Kind::Continue;
-        const size_t at = step({.code = StepCode::Jump, .extra = loops_.back().begin});
+        const size_t at = step({.code = stays ? StepCode::Repeat : StepCode::Jump, .extra = loops_.back().begin});
         if (!stays) loops_.back().breaks.push_back(at);
         return;
       }
@@ -199,8 +202,13 @@ class Preparer {
         return;
       }
       case Statement::Kind::Move: {
+        if (writes_there(s, before)) return;
         const bool takes_it = passes(s.args[0]);
         const uint32_t a = cell(s.args[0]);
+        if (is_number(*f_.locals[s.to[0]])) {
+          step({.code = StepCode::MovePlain, .to = s.to[0], .a = a, .line = line_});
+          return;
+        }
         step({.code = takes_it ? StepCode::Take : StepCode::Move, .to = target(s.to[0]), .a = a, .line = line_});
         return;
       }
@@ -227,6 +235,27 @@ class Preparer {
       case Statement::Kind::Make:
         return planned(s);
     }
+  }
+  static bool is_number(const Type& t) {
+    return t.kind == Type::Kind::Bool || t.kind == Type::Kind::Int || t.kind == Type::Kind::Float;
+  }
+  // A result that only this move reads, made by the statement before it, is written to its place at
+  // once.
+  bool writes_there(const Statement& s, const Statement* before) {
+    if (!before || s.args[0].kind != Operand::Kind::Local || before->to.size() != 1 || m_->steps.empty()) return false;
+    const uint32_t local = s.args[0].index;
+    const Use& u = uses_[local];
+    if (before->to[0] != local || u.writes != 1 || u.reads != 1 || !(*f_.locals[local] == *f_.locals[s.to[0]])) return false;
+    Step& last = m_->steps.back();
+    if (before->kind == Statement::Kind::Op) {
+      if (last.code != StepCode::Op) return false;
+      m_->plans[last.extra].to = {s.to[0]};
+      return true;
+    }
+    if (before->kind != Statement::Kind::Builtin && before->kind != Statement::Kind::Call && before->kind != Statement::Kind::Make) return false;
+    if (last.to != local || last.code == StepCode::Op || last.code == StepCode::Jump) return false;
+    last.to = s.to[0];
+    return true;
   }
   static bool leaves(const Statement& s) {
     return s.kind == Statement::Kind::Return || s.kind == Statement::Kind::Break || s.kind == Statement::Kind::Continue || s.kind == Statement::Kind::Raise;
@@ -267,6 +296,7 @@ class Preparer {
   void builtin(const Statement& s) {
     const uint32_t to = target(s.to[0]);
     const bool plain = s.to[0] == kNowhere || is_plain(*f_.locals[s.to[0]]);
+    if (s.builtin->quick == Quick::AddInt && counts_on(s)) return;
     if (s.builtin->quick != Quick::None && plain) {
       const uint32_t a = cell(s.args[0]), b = s.args.size() > 1 ? cell(s.args[1]) : 0;
       step({.code = StepCode(s.builtin->quick), .to = to, .a = a, .b = b, .line = line_});
@@ -284,10 +314,27 @@ class Preparer {
     step({.code = StepCode::Builtin, .to = to, .extra = plan, .line = line_});
   }
 
+  // The three statements that begin a turn of a loop over numbers become one step.
+  bool counts_on(const Statement& s) {
+    const size_t n = m_->steps.size();
+    if (n < 2 || s.args[0].kind != Operand::Kind::Local || s.to[0] != s.args[0].index) return false;
+    const Step& copied = m_->steps[n - 1];
+    Step& test = m_->steps[n - 2];
+    const bool by_one = s.args[1].kind == Operand::Kind::Value && s.args[1].value.isInt() && s.args[1].value.integer() == 1;
+    if (!by_one || copied.code != StepCode::MovePlain || test.code != StepCode::JumpUnlessLtInt || copied.a != s.to[0] || test.a != s.to[0])
+      return false;
+    if (std::find(loops_.back().breaks.begin(), loops_.back().breaks.end(), n - 2) == loops_.back().breaks.end()) return false;
+    test.code = StepCode::ForNext;
+    test.to = copied.to;
+    m_->steps.pop_back();
+    return true;
+  }
+
   ArgPlan arg(const Operand& o, ArgKind kind, uint8_t broadcast, Plan& plan) {
     ArgPlan a;
     a.kind = kind;
     a.broadcast = broadcast;
+    plan.borrows = plan.borrows || kind == ArgKind::Ints || kind == ArgKind::Floats || kind == ArgKind::Tensors;
     a.index = o.index;
     switch (o.kind) {
       case Operand::Kind::Local:

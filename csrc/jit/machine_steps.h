@@ -12,12 +12,15 @@ enum class StepCode : uint8_t {
   None,
   AddInt, SubInt, MulInt, LtInt, LeInt, GtInt, GeInt, EqInt, NeInt,
   AddFloat, SubFloat, MulFloat, LtFloat, LeFloat, GtFloat, GeFloat, EqFloat, NeFloat,
-  Not, IntToFloat,
+  Not, IntToFloat, ModInt, FloordivInt, NegInt, DivFloat, DivInt,
   // A comparison of ints and the jump that follows where it does not hold.
   JumpUnlessLtInt, JumpUnlessLeInt, JumpUnlessGtInt, JumpUnlessGeInt, JumpUnlessEqInt, JumpUnlessNeInt,
   Jump,        // to `extra`
   JumpUnless,  // a: a bool
-  Tick,        // a turn of a loop begins
+  Repeat,      // as Jump, to the next turn of a loop
+  // The head of `for i in range(b)`: jumps to `extra` unless a < b; else to = a, and a is one more.
+  ForNext,
+  MovePlain,  // what holds nothing that is counted, before or after
   Move,
   Take,       // as Move, and a is empty afterwards
   LoadState,  // number a
@@ -63,6 +66,7 @@ struct Plan {
   std::vector<uint32_t> to;      // of an op
   std::vector<Type::Kind> kinds; // of its results: what they must be
   std::vector<uint32_t> passing; // cells that are emptied afterwards
+  bool borrows = false;          // an argument of the op lies in a pool
   TypePointer type;              // Make, Cast
   bool by_kind = false;          // Cast: the kind of the value tells all
   std::string error;             // Raise

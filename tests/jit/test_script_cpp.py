@@ -32,14 +32,14 @@ def test_every_script_in_one_process(folder, tmp_path):
         asked.append(f"{fn.__name__} {len(good)}")
         expected += [outcome(fn, given)[0] for given in good]
         rl.jit.script(fn).save(tmp_path / f"{fn.__name__}.rush")
-        inputs_program(good).save(tmp_path / f"{fn.__name__}.inputs.rush")
+        inputs_program(good, fn).save(tmp_path / f"{fn.__name__}.inputs.rush")
     for cls, inputs in modules():
         asked.append(f"{cls.__name__} {len(inputs)}")
         rl.manual_seed(0)
         model = cls()
         scripted = rl.jit.script(model)
         scripted.save(tmp_path / f"{cls.__name__}.rush")
-        inputs_program(inputs).save(tmp_path / f"{cls.__name__}.inputs.rush")
+        inputs_program(inputs, cls.forward).save(tmp_path / f"{cls.__name__}.inputs.rush")
         loaded = rl.jit.load(tmp_path / f"{cls.__name__}.rush")
         for given in inputs:
             rl.manual_seed(7)

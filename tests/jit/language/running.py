@@ -36,7 +36,7 @@ def outcome(fn, inputs):
 
 
 def dump(v):
-    """A value as text, with the bits of its numbers; examples/values.cpp has the same."""
+    """A value as text, with the bits of its numbers; cpp/language.cpp has the same."""
     if v is None:
         return "None"
     if isinstance(v, rl.Tensor):
@@ -64,28 +64,22 @@ def dump(v):
     return f"other {str(v).rsplit('.', 1)[-1]}"
 
 
-def inputs_program(inputs):
-    """A program whose method i gives the i-th tuple of inputs."""
+def inputs_program(inputs, fn):
+    """A program whose method i gives the i-th tuple of inputs of a function or a forward."""
     from rushlight.jit._program import ScriptFunction
     from rushlight.jit._script import types as t
     from rushlight.jit._script.program import Function, Program
     from rushlight.jit._script.source import Source
 
-    program = Program()
+    program, source = Program(), Source(fn)
+    parameters = [a for a in source.tree.args.args if a.arg != "self"]
     for i, given in enumerate(inputs):
-        f = Function(program, Source(inputs_program))
-        operands = []
-        for x in given:
-            v = f.lifted(x) if not isinstance(x, dict) else None
-            if v is None:
-                wanted = t.of_object(x)
-                operand, kind = f.as_type(rl.jit._script.values.static(x), wanted)
-            else:
-                operand, kind = f.value(v)
-            operands.append((operand, kind))
-        whole = t.Tuple(*(kind for _, kind in operands))
+        f = Function(program, source)
+        kinds = [program.parameter_type(source, a) for a in parameters[: len(given)]]
+        operands = [f.as_type(f.lifted(x), kind)[0] for x, kind in zip(given, kinds, strict=True)]
+        whole = t.Tuple(*kinds)
         to = f.local(whole)
-        f.emit(make=[operand for operand, _ in operands], to=to)
+        f.emit(make=operands, to=to)
         f.emit(**{"return": to})
         program.functions.append({
             "name": f"inputs{i}", "file": "", "method": True, "inputs": [],

@@ -307,9 +307,13 @@ class Family:
         return "\n".join(lines)
 
 
-def registry_table(families) -> str:
+def registry_table(families, rows) -> str:
     """The one file that knows all families; csrc/ops/framework/registry.cpp sorts what it lists."""
-    lines = [HEADER, '#include "ops/framework/registry.h"\n\nnamespace rush::table {\n']
+    lines = [
+        HEADER,
+        '#include "ops/framework/registry.h"\n#include "ops/framework/result_kind.h"\n\n'
+        "namespace rush::table {\n",
+    ]
     for f in families:
         lines.append(f"extern const OpEntry {f}[];\nextern const size_t {f}_count;")
     lines.append(
@@ -318,4 +322,12 @@ def registry_table(families) -> str:
     lines += [f"  visit({{{f}, {f}_count}}, to);" for f in families]
     if not families:
         lines.append("  (void)visit, (void)to;")
-    return "\n".join([*lines, "}\n\n}  // namespace rush::table", ""])
+    lines += ["}\n\n}  // namespace rush::table\n", "namespace rush {\n"]
+    lines.append("std::span<const SoleResult> other_results() {\n  static constexpr SoleResult rows[] = {")
+    lines += [
+        f"      {{{c_string(row.name)}, {c_string(row.overload)}, {c_string(row.results[0])}}},"
+        for row in rows
+        if len(row.results) == 1 and row.results[0] != "Tensor"
+    ]
+    lines.append('      {"", "", ""},')  # a table without such ops
+    return "\n".join([*lines, "  };\n  return rows;\n}\n\n}  // namespace rush", ""])

@@ -30,7 +30,7 @@ def outputs(tables) -> dict[str, str]:
         files[f"ops/{family}.inc"] = emit_ops.Family(family, own).text()
         if own[0].own_header:
             files[f"ops/{family}_ops.h"] = emit_ops.family_header(family, own)
-    files["ops/registry_table.cpp"] = emit_ops.registry_table(families)
+    files["ops/registry_table.cpp"] = emit_ops.registry_table(families, rows)
     files.update(emit_pointwise.outputs(rows))
     files.update(emit_special.outputs(rows))
     files.update(emit_folds.outputs(rows))

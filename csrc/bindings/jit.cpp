@@ -1,6 +1,6 @@
 // jit.cpp: programs from Python (rushlight/jit): tracing, running, files. A program's code and a
 // trace under way are capsules; the classes around them are Python's.
-#include "bindings/handle.h"
+#include "bindings/jit_values.h"
 #include "bindings/source.h"
 #include "jit/generalize.h"
 #include "jit/print.h"
@@ -15,103 +15,8 @@ using jit::CodePointer;
 using jit::IValue;
 using TracerPointer = std::shared_ptr<jit::Tracer>;
 
-constexpr const char *kCode = "rushlight.jit.code", *kTracer = "rushlight.jit.tracer";
-
-template <class T>
-T& held(PyObject* capsule, const char* name) {
-  auto* p = static_cast<T*>(PyCapsule_GetPointer(capsule, name));
-  if (!p) throw PythonError{};
-  return *p;
-}
-const Code& code_in(PyObject* capsule) { return *held<CodePointer>(capsule, kCode); }
+constexpr const char* kTracer = "rushlight.jit.tracer";
 jit::Tracer& tracer_in(PyObject* capsule) { return *held<TracerPointer>(capsule, kTracer); }
-
-template <class T>
-PyObject* capsule_of(T pointer, const char* name) {
-  auto kept = std::make_unique<T>(std::move(pointer));
-  PyObject* capsule = PyCapsule_New(kept.get(), name, [](PyObject* c) {
-    delete static_cast<T*>(PyCapsule_GetPointer(c, PyCapsule_GetName(c)));
-  });
-  if (capsule) kept.release();
-  return capsule;
-}
-
-// Tensors, None, and tuples, lists and dicts of these.
-IValue to_ivalue(const char* function, PyObject* o, int depth = 0) {
-  check(depth < jit::kMostNesting, ErrorKind::Runtime, function, "containers are nested more than ",
-        jit::kMostNesting, " deep");
-  if (o == Py_None) return {};
-  if (is_tensor(o)) return unwrap(o);
-  IValue::Items items;
-  if (PyTuple_Check(o) || PyList_Check(o)) {
-    const Handle fast = Handle::steal(PySequence_Fast(o, "a sequence"));
-    for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(fast.get()); ++i)
-      items.push_back(to_ivalue(function, PySequence_Fast_GET_ITEM(fast.get(), i), depth + 1));
-    return PyTuple_Check(o) ? IValue::tuple(std::move(items)) : IValue::list(std::move(items));
-  }
-  check(PyDict_Check(o), ErrorKind::Runtime, function,
-        "programs take and give tensors, and tuples, lists and dicts of tensors, not ",
-        type_name(o));
-  std::vector<std::string> keys;
-  PyObject *key, *value;
-  for (Py_ssize_t at = 0; PyDict_Next(o, &at, &key, &value);) {
-    check(PyUnicode_Check(key), ErrorKind::Runtime, function,
-          "keys of a dict must be strings, not ", type_name(key));
-    keys.emplace_back(text_of(key));
-    items.push_back(to_ivalue(function, value, depth + 1));
-  }
-  return IValue::dict(std::move(keys), std::move(items));
-}
-
-Handle from_ivalue(const IValue& v) {
-  switch (v.kind()) {
-    case IValue::Kind::None:
-      return Handle::borrow(Py_None);
-    case IValue::Kind::Tensor:
-      return Handle::steal(wrap(v.toTensor()));
-    case IValue::Kind::Dict: {
-      Handle dict = Handle::steal(PyDict_New());
-      for (size_t i = 0; i < v.keys().size(); ++i)
-        check_status(PyDict_SetItemString(dict.get(), v.keys()[i].c_str(),
-                                          from_ivalue(v.elements()[i]).get()));
-      return dict;
-    }
-    default: {
-      const auto n = Py_ssize_t(v.elements().size());
-      const bool tuple = v.isTuple();
-      Handle out = Handle::steal(tuple ? PyTuple_New(n) : PyList_New(n));
-      for (Py_ssize_t i = 0; i < n; ++i) {
-        PyObject* item = from_ivalue(v.elements()[size_t(i)]).release();
-        if (tuple)
-          PyTuple_SET_ITEM(out.get(), i, item);
-        else
-          PyList_SET_ITEM(out.get(), i, item);
-      }
-      return out;
-    }
-  }
-}
-
-std::vector<Tensor> tensors_in(const char* function, PyObject* o) {
-  const Handle fast = Handle::steal(PySequence_Fast(o, "tensors must come as a sequence"));
-  std::vector<Tensor> tensors;
-  for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(fast.get()); ++i) {
-    PyObject* item = PySequence_Fast_GET_ITEM(fast.get(), i);
-    check(is_tensor(item), ErrorKind::Type, function, "expected a tensor, got ", type_name(item));
-    tensors.push_back(unwrap(item));
-  }
-  return tensors;
-}
-
-Handle text(const std::string& s) {
-  return Handle::steal(PyUnicode_FromStringAndSize(s.data(), Py_ssize_t(s.size())));
-}
-
-Handle list_of(size_t n, auto&& item) {
-  Handle list = Handle::steal(PyList_New(Py_ssize_t(n)));
-  for (size_t i = 0; i < n; ++i) PyList_SET_ITEM(list.get(), Py_ssize_t(i), item(i).release());
-  return list;
-}
 
 // Tracing ------------------------------------------------------------------------------------------
 
@@ -162,7 +67,7 @@ PyObject* add_input(PyObject*, PyObject* args) {
     PyObject *tracer, *value;
     const char* name;
     if (!PyArg_ParseTuple(args, "OsO", &tracer, &name, &value)) return nullptr;
-    return from_ivalue(tracer_in(tracer).add_input(name, to_ivalue("trace", value))).release();
+    return from_ivalue(tracer_in(tracer).add_input(name, to_ivalue("trace", value, Leaves::Tensors))).release();
   });
 }
 
@@ -183,7 +88,7 @@ PyObject* finish(PyObject*, PyObject* args) {
     PyObject *tracer, *output;
     const char* method;
     if (!PyArg_ParseTuple(args, "OsO", &tracer, &method, &output)) return nullptr;
-    return capsule_of(tracer_in(tracer).finish(method, to_ivalue("trace", output)), kCode);
+    return capsule_of(tracer_in(tracer).finish(method, to_ivalue("trace", output, Leaves::Tensors)), kCode);
   });
 }
 
@@ -242,24 +147,46 @@ PyObject* is_tracing(PyObject*, PyObject*) { return PyBool_FromLong(jit::is_trac
 
 // Running ------------------------------------------------------------------------------------------
 
-// _jit_run(code, method, state, inputs)
+// _jit_run(code, method, state, attributes or None, inputs): state is a list, in which a buffer that
+// the program replaced is the new one afterwards.
 PyObject* run(PyObject*, PyObject* args) {
   return guarded([&]() -> PyObject* {
-    PyObject *capsule, *given_state, *given_inputs;
+    PyObject *capsule, *given_state, *attributes, *given_inputs;
     const char* method;
-    if (!PyArg_ParseTuple(args, "OsOO!", &capsule, &method, &given_state, &PyTuple_Type,
-                          &given_inputs))
+    if (!PyArg_ParseTuple(args, "OsO!OO!", &capsule, &method, &PyList_Type, &given_state,
+                          &attributes, &PyTuple_Type, &given_inputs))
       return nullptr;
     const CodePointer code = held<CodePointer>(capsule, kCode);
-    const std::vector<Tensor> state = tensors_in(method, given_state);
+    jit::Variables own;
+    jit::Variables* kept = attributes == Py_None ? nullptr : &variables_in(attributes);
+    if (kept) own.attributes = kept->attributes;
+    own.state = tensors_in(method, given_state);
+    const std::vector<Tensor> before = own.state;
+    const Leaves leaves = code->function(method) ? Leaves::Values : Leaves::Tensors;
     std::vector<IValue> inputs;
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(given_inputs); ++i)
-      inputs.push_back(to_ivalue(method, PyTuple_GET_ITEM(given_inputs, i)));
+      inputs.push_back(to_ivalue(method, PyTuple_GET_ITEM(given_inputs, i), leaves));
     IValue output;
-    {
+    const auto keep = [&] {
+      for (size_t i = 0; kept && i < own.attributes.size(); ++i) {
+        if (!own.attributes[i].is(kept->attributes[i])) kept->attributes[i] = own.attributes[i];
+      }
+      for (size_t i = 0; i < before.size(); ++i) {
+        if (!own.state[i].is_same(before[i]))
+          check_status(PyList_SetItem(given_state, Py_ssize_t(i), wrap(own.state[i])));
+      }
+    };
+    try {
       const ReleaseGil working;
-      output = code->run(method, state, inputs);
+      output = code->run(method, own, inputs);
+    } catch (const jit::ScriptError& e) {
+      keep();
+      return raise_script_error(e);
+    } catch (...) {
+      keep();
+      throw;
     }
+    keep();
     return from_ivalue(output).release();
   });
 }
@@ -267,7 +194,8 @@ PyObject* run(PyObject*, PyObject* args) {
 // Asking -------------------------------------------------------------------------------------------
 
 // _jit_about(code) -> {"state": [(name, is_parameter, requires_grad, persistent)], "aliases":
-// [(name, which, before)], "methods": [(name, [input])], "constants": [tensor], "training", "by_mode"}
+// [(name, which, before)], "methods": [(name, [input])], and for scripts (name, [input], {input: default}),
+// "constants": [tensor], "attributes": [(name, type)], "training", "by_mode"}
 PyObject* about(PyObject*, PyObject* capsule) {
   return guarded([&] {
     const Code& code = code_in(capsule);
@@ -287,11 +215,16 @@ PyObject* about(PyObject*, PyObject* capsule) {
           list_of(m.graph.inputs.size(), [&](size_t k) { return text(m.graph.inputs[k].name); });
       return Handle::steal(Py_BuildValue("(NN)", text(m.name).release(), inputs.release()));
     });
+    add_functions(code, methods.get());
+    const Handle attributes = list_of(code.attributes.size(), [&](size_t i) {
+      const jit::AttributeEntry& a = code.attributes[i];
+      return Handle::steal(Py_BuildValue("(NN)", text(a.name).release(), text(jit::shown(*a.type)).release()));
+    });
     const Handle constants = list_of(
         code.constants.size(), [&](size_t i) { return Handle::steal(wrap(code.constants[i])); });
-    return Handle::steal(Py_BuildValue("{sOsOsOsOsNsN}", "state", state.get(), "aliases",
+    return Handle::steal(Py_BuildValue("{sOsOsOsOsOsNsN}", "state", state.get(), "aliases",
                                        aliases.get(), "methods", methods.get(), "constants",
-                                       constants.get(), "training", PyBool_FromLong(code.training),
+                                       constants.get(), "attributes", attributes.get(), "training", PyBool_FromLong(code.training),
                                        "by_mode", PyBool_FromLong(code.by_mode)))
         .release();
   });
@@ -325,14 +258,17 @@ struct StringSink final : jit::ByteSink {
   void write(std::span<const char> more) override { bytes.append(more.data(), more.size()); }
 };
 
-// _jit_save(code, state, path or None, extra): bytes where there is no path.
+// _jit_save(code, state, attributes or None, path or None, extra): bytes where there is no path.
 PyObject* save(PyObject*, PyObject* args) {
   return guarded([&]() -> PyObject* {
-    PyObject *capsule, *given_state, *path, *given_extra;
-    if (!PyArg_ParseTuple(args, "OOOO!", &capsule, &given_state, &path, &PyDict_Type, &given_extra))
+    PyObject *capsule, *given_state, *attributes, *path, *given_extra;
+    if (!PyArg_ParseTuple(args, "OOOOO!", &capsule, &given_state, &attributes, &path, &PyDict_Type,
+                          &given_extra))
       return nullptr;
     const CodePointer code = held<CodePointer>(capsule, kCode);
-    const std::vector<Tensor> state = tensors_in("save", given_state);
+    jit::Variables state;
+    if (attributes != Py_None) state.attributes = variables_in(attributes).attributes;
+    state.state = tensors_in("save", given_state);
     jit::ExtraFiles extra;
     PyObject *key, *value;
     for (Py_ssize_t at = 0; PyDict_Next(given_extra, &at, &key, &value);) {
@@ -408,6 +344,8 @@ PyMethodDef functions[] = {
 
 }  // namespace
 
-bool init_jit(PyObject* module) { return PyModule_AddFunctions(module, functions) == 0; }
+bool init_jit(PyObject* module) {
+  return PyModule_AddFunctions(module, functions) == 0 && init_jit_script(module);
+}
 
 }  // namespace rush::py

@@ -4,6 +4,7 @@
 #include <set>
 
 #include "jit/interpreter.h"
+#include "jit/machine.h"
 #include "ops/ops.h"
 
 namespace rush::jit {
@@ -13,6 +14,29 @@ const Graph& Code::graph(std::string_view method) const {
     if (m.name == method) return m.graph;
   }
   fail(ErrorKind::Runtime, "program", "it has no method '", method, "'");
+}
+
+const Function* Code::function(std::string_view method) const {
+  for (const Function& f : functions) {
+    if (f.is_method && f.name == method) return &f;
+  }
+  return nullptr;
+}
+
+std::vector<std::string> Code::method_names() const {
+  std::vector<std::string> names;
+  for (const Method& m : methods) names.push_back(m.name);
+  for (const Function& f : functions) {
+    if (f.is_method) names.push_back(f.name);
+  }
+  return names;
+}
+
+std::vector<IValue> Code::first_attributes() const {
+  std::vector<IValue> values;
+  // Copies: two programs of one code do not share lists.
+  for (const AttributeEntry& a : attributes) values.push_back(taken_as(a.value, *a.type, a.name));
+  return values;
 }
 
 namespace {
@@ -39,9 +63,10 @@ void check_names(const Code& code) {
       check(!names.contains(name.substr(0, dot)), ErrorKind::Runtime, "program", "'",
             name.substr(0, dot), "' is a tensor, and '", name, "' lies below it");
   }
-  std::set<std::string_view> method_names;
-  for (const Code::Method& m : code.methods)
-    check(method_names.insert(m.name).second, ErrorKind::Runtime, "program", "the method '", m.name,
+  for (const AttributeEntry& a : code.attributes) add(a.name);
+  std::set<std::string> methods;
+  for (const std::string& name : code.method_names())
+    check(methods.insert(name).second, ErrorKind::Runtime, "program", "the method '", name,
           "' is there twice");
 }
 
@@ -50,7 +75,27 @@ void check_names(const Code& code) {
 void Code::verify() {
   check_names(*this);
   for (Method& m : methods) jit::verify(m.graph, m.name, state.size(), constants.size());
+  verify_functions(*this);
+  prepare(*this);
 }
+
+namespace {
+
+void move_devices(std::vector<Operand>& operands, DeviceType from, Device to) {
+  for (Operand& o : operands) {
+    if (o.value.isDevice() && o.value.device().type == from) o.value = to;
+    move_devices(o.items, from, to);
+  }
+}
+void move_devices(std::vector<Statement>& body, DeviceType from, Device to) {
+  for (Statement& s : body) {
+    move_devices(s.args, from, to);
+    move_devices(s.body, from, to);
+    move_devices(s.orelse, from, to);
+  }
+}
+
+}  // namespace
 
 std::shared_ptr<const Code> Code::moved(DeviceType from, Device to) const {
   auto code = std::make_shared<Code>(*this);
@@ -66,14 +111,20 @@ std::shared_ptr<const Code> Code::moved(DeviceType from, Device to) const {
       }
     }
   }
+  if (code->functions.empty()) return code;
+  for (Function& f : code->functions) move_devices(f.body, from, to);
+  prepare(*code);
   return code;
 }
 
-IValue Code::run(const std::string& method, std::span<const Tensor> given,
+IValue Code::run(const std::string& method, Variables& variables,
                  const std::vector<IValue>& inputs) const {
-  check(given.size() == state.size(), ErrorKind::Runtime, method, "the program has ", state.size(),
-        " parameters and buffers, got ", given.size());
-  return jit::run(graph(method), method, {given, constants}, inputs);
+  check(variables.state.size() == state.size() && variables.attributes.size() == attributes.size(),
+        ErrorKind::Runtime, method, "the program has ", state.size(), " parameters and buffers and ",
+        attributes.size(), " attributes, got ", variables.state.size(), " and ",
+        variables.attributes.size());
+  if (const Function* f = function(method)) return jit::run(*this, *f, variables, inputs);
+  return jit::run(graph(method), method, {variables.state, constants}, inputs);
 }
 
 }  // namespace rush::jit

@@ -4,6 +4,7 @@
 
 #include <memory>
 
+#include "jit/function.h"
 #include "jit/graph.h"
 
 namespace rush::jit {
@@ -22,6 +23,12 @@ struct StateAlias {
   uint32_t before;  // state dicts have it before this entry of the state
 };
 
+// What a program changes while it runs: parameters and buffers, and the attributes.
+struct Variables {
+  std::vector<Tensor> state;
+  std::vector<IValue> attributes;
+};
+
 struct RUSH_API Code {
   struct Method {
     std::string name;
@@ -30,16 +37,21 @@ struct RUSH_API Code {
   std::vector<StateEntry> state;
   std::vector<StateAlias> aliases;
   std::vector<Tensor> constants;
-  std::vector<Method> methods;
+  std::vector<Method> methods;       // straight lines of ops, from traces
+  std::vector<Function> functions;   // with control flow, from scripts; some are methods
+  std::vector<AttributeEntry> attributes;
   bool training = false;  // the mode of the module that was traced
   bool by_mode = false;   // does the module do something else in the other mode?
 
   const Graph& graph(std::string_view method) const;  // raises where there is none
-  // Checks the methods and the names.
+  const Function* function(std::string_view method) const;  // null where there is none
+  std::vector<std::string> method_names() const;
+  // Checks methods, functions and names, and makes functions ready to run.
   void verify();
+  std::vector<IValue> first_attributes() const;  // as they were when the program was made
   // With the constants, and what ops are told of devices, moved from one type of device to a device.
   std::shared_ptr<const Code> moved(DeviceType from, Device to) const;
-  IValue run(const std::string& method, std::span<const Tensor> state,
+  IValue run(const std::string& method, Variables& variables,
              const std::vector<IValue>& inputs) const;
 };
 using CodePointer = std::shared_ptr<const Code>;

@@ -100,8 +100,6 @@ bool takes(const ArgSpec& spec, const Argument& argument) {
   return true;
 }
 
-namespace {
-
 // Ops that are only parts of others rely on what these have checked, so a program may call only what
 // Python can: public ops, and those that its indexing goes through.
 bool may_be_called(const OpEntry& entry) {
@@ -109,6 +107,8 @@ bool may_be_called(const OpEntry& entry) {
   return entry.is_method || entry.is_function ||
          std::find(std::begin(indexing), std::end(indexing), entry.name) != std::end(indexing);
 }
+
+namespace {
 
 // Walks a graph in the order in which it runs.
 class Verifier {

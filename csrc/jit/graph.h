@@ -6,8 +6,8 @@
 // - Values are tensors. Each number is defined once, before it is used; what is written in place
 //   keeps being the tensor that it was, and its new number names the same one.
 // - An instruction without results counts all the same: it may write to what it was given.
-// - Control flow is to come as instructions that own bodies; `verify` is the one place that knows
-//   what a well-formed graph is, and nothing runs that did not pass it.
+// - `verify` is the one place that knows what a well-formed graph is, and nothing runs that did not
+//   pass it. Control flow is a function's (function.h).
 #pragma once
 
 #include <cstdint>
@@ -99,6 +99,9 @@ Literal literal_of(const Value& v);
 const OpEntry* find_entry(std::string_view name, std::string_view overload, Form form);
 // Is this what a parameter takes?
 bool takes(const ArgSpec& spec, const Argument& argument);
+
+// Is it one that a program may call?
+RUSH_API bool may_be_called(const OpEntry& entry);
 
 // Checks all that the interpreter relies on, and works out the last uses. `method` is for messages.
 void verify(Graph& graph, const std::string& method, size_t num_state, size_t num_constants);

@@ -10,7 +10,7 @@
 namespace rush::jit {
 namespace {
 
-constexpr int kMostDepth = 64;
+constexpr int kMostDepth = 300;
 
 class Parser {
  public:

@@ -147,6 +147,15 @@ std::string shown(const Instruction& instruction) {
 }
 
 std::string shown(const Code& code, const std::string& method) {
+  if (const Function* f = code.function(method)) {
+    // With what it calls, which stands before it.
+    std::string text;
+    for (const Function& callee : code.functions) {
+      if (&callee == f) break;
+      if (!callee.is_method) text += shown(code, callee) + "\n";
+    }
+    return text + shown(code, *f);
+  }
   const Graph& graph = code.graph(method);
   Printer printer(&code);
   printer.out() << "def " << method << "(self";

@@ -12,4 +12,6 @@ std::string shown(const Instruction& instruction);
 // A method with the names of its parameters and buffers, one instruction per line.
 RUSH_API std::string shown(const Code& code, const std::string& method);
 
+std::string shown(const Code& code, const Function& function);
+
 }  // namespace rush::jit

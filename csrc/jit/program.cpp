@@ -1,6 +1,7 @@
 #include "jit/program.h"
 
 #include "autograd/meta.h"
+#include "jit/code.h"
 #include "jit/print.h"
 #include "jit/program_file.h"
 #include "ops/ops.h"
@@ -11,7 +12,9 @@ Program Program::load(const std::string& path, std::optional<Device> device) {
   LoadedProgram loaded = read_program(*ByteSource::file(path), path, device);
   Program p;
   p.code_ = std::move(loaded.code);
-  p.state_ = std::move(loaded.state);
+  p.variables_ = std::make_shared<Variables>();
+  p.variables_->state = std::move(loaded.state);
+  p.variables_->attributes = p.code_->first_attributes();
   p.extra_ = std::move(loaded.extra);
   return p;
 }
@@ -26,18 +29,18 @@ const Code& Program::checked() const {
 }
 
 void Program::save(const std::string& path) const {
-  write_program(path, checked(), state_, extra_);
+  write_program(path, checked(), *variables_, extra_);
 }
 
 IValue Program::run_method(const std::string& method, const std::vector<IValue>& inputs) const {
-  return checked().run(method, state_, inputs);
+  return checked().run(method, *variables_, inputs);
 }
 
 Program::NamedTensors Program::named(bool parameters) const {
   NamedTensors found;
-  for (size_t i = 0; i < state_.size(); ++i) {
+  for (size_t i = 0; i < checked().state.size(); ++i) {
     if (code_->state[i].is_parameter == parameters)
-      found.emplace_back(code_->state[i].name, state_[i]);
+      found.emplace_back(code_->state[i].name, variables_->state[i]);
   }
   return found;
 }
@@ -58,10 +61,11 @@ std::vector<Tensor> Program::parameters() const { return without_names(named(tru
 std::vector<Tensor> Program::buffers() const { return without_names(named(false)); }
 
 void Program::to(Device device) {
-  if (state_.empty() && checked().constants.empty()) return;
-  const Device before = state_.empty() ? code_->constants[0].device() : state_[0].device();
+  std::vector<Tensor>& state = (checked(), variables_->state);
+  if (state.empty() && code_->constants.empty()) return;
+  const Device before = state.empty() ? code_->constants[0].device() : state[0].device();
   const NoGradGuard no_grad;
-  for (Tensor& t : state_) {
+  for (Tensor& t : state) {
     const bool wanted = requires_grad(t);
     Tensor moved = rush::to(t, device);
     if (moved.is_same(t)) continue;
@@ -77,7 +81,39 @@ void Program::zero_grad() const {
   }
 }
 
-bool Program::is_training() const { return checked().training; }
+namespace {
+
+// The modes of the parts: attributes named "training" or "....training".
+bool is_mode(const AttributeEntry& a) {
+  return a.type->kind == Type::Kind::Bool && (a.name == "training" || a.name.ends_with(".training"));
+}
+size_t attribute_named(const Code& code, const std::string& name) {
+  for (size_t i = 0; i < code.attributes.size(); ++i) {
+    if (code.attributes[i].name == name) return i;
+  }
+  fail(ErrorKind::Runtime, "program", "it has no attribute '", name, "'");
+}
+
+}  // namespace
+
+bool Program::is_training() const {
+  for (size_t i = 0; i < checked().attributes.size(); ++i) {
+    if (code_->attributes[i].name == "training") return variables_->attributes[i].toBool();
+  }
+  return checked().training;
+}
+void Program::train(bool on) const {
+  for (size_t i = 0; i < checked().attributes.size(); ++i) {
+    if (is_mode(code_->attributes[i])) variables_->attributes[i] = on;
+  }
+}
+IValue Program::attr(const std::string& name) const {
+  return variables_->attributes[attribute_named(checked(), name)];
+}
+void Program::setattr(const std::string& name, const IValue& value) const {
+  const size_t i = attribute_named(checked(), name);
+  variables_->attributes[i] = taken_as(value, *code_->attributes[i].type, name);
+}
 std::string Program::code(const std::string& method) const { return shown(checked(), method); }
 
 }  // namespace rush::jit

@@ -4,7 +4,8 @@
 //   rush::Tensor y = net({x});
 //
 // Copies share parameters and buffers. Several threads may call one program at the same time, as
-// long as nobody writes to its parameters (an optimiser, batch norm in training mode).
+// long as nobody writes to its parameters and attributes (an optimiser, batch norm in training
+// mode, a script that assigns to self).
 #pragma once
 
 #include <memory>
@@ -18,6 +19,7 @@
 namespace rush::jit {
 
 struct Code;
+struct Variables;
 
 class RUSH_API Program {
  public:
@@ -39,14 +41,20 @@ class RUSH_API Program {
   // Moves parameters, buffers and constants; parameters that were taken before stay where they are.
   void to(Device device);
   void zero_grad() const;
-  bool is_training() const;  // the mode that the module was traced in
+  bool is_training() const;
+  // The mode of all parts of a script; a trace keeps the mode that it was made in.
+  void train(bool on = true) const;
+  void eval() const { train(false); }
+  // A value of the module that is no parameter or buffer, by its dotted name.
+  IValue attr(const std::string& name) const;
+  void setattr(const std::string& name, const IValue& value) const;
   std::string code(const std::string& method = "forward") const;
 
  private:
   NamedTensors named(bool parameters) const;
   const Code& checked() const;
   std::shared_ptr<const Code> code_;
-  std::vector<Tensor> state_;
+  std::shared_ptr<Variables> variables_;  // what copies share
   std::vector<std::pair<std::string, std::string>> extra_;  // files of the user's, by name
 };
 

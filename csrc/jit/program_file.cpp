@@ -131,8 +131,9 @@ LoadedProgram read_program(const ByteSource& source, const std::string& what,
   return loaded;
 }
 
-void write_program(ByteSink& sink, const Code& code, std::span<const Tensor> state,
+void write_program(ByteSink& sink, const Code& code, const Variables& variables,
                    const ExtraFiles& extra) {
+  const std::vector<Tensor>& state = variables.state;
   check(state.size() == code.state.size(), ErrorKind::Runtime, "save", "the program has ",
         code.state.size(), " parameters and buffers, got ", state.size());
   StoredState stored;
@@ -143,6 +144,8 @@ void write_program(ByteSink& sink, const Code& code, std::span<const Tensor> sta
     stored.devices.push_back(state[k].device());
     tensors.push_back({code.state[k].name, detached(state[k])});
   }
+  for (size_t k = 0; k < code.attributes.size(); ++k)
+    now.attributes[k].value = variables.attributes[k];
   for (size_t k = 0; k < code.constants.size(); ++k) {
     stored.constant_devices.push_back(code.constants[k].device());
     tensors.push_back({constant_name(k), code.constants[k]});
@@ -160,10 +163,10 @@ void write_program(ByteSink& sink, const Code& code, std::span<const Tensor> sta
   archive.finish();
 }
 
-void write_program(const std::string& path, const Code& code, std::span<const Tensor> state,
+void write_program(const std::string& path, const Code& code, const Variables& variables,
                    const ExtraFiles& extra) {
   FileSink sink(path);
-  write_program(sink, code, state, extra);
+  write_program(sink, code, variables, extra);
   sink.place();
 }
 

@@ -10,7 +10,7 @@
 
 namespace rush::jit {
 
-inline constexpr int64_t kFormat = 1;
+inline constexpr int64_t kFormat = 2;
 // Counted on when an op of the table changes so that old programs must be converted.
 inline constexpr int64_t kTableVersion = 1;
 
@@ -26,10 +26,10 @@ struct LoadedProgram {
 // go to `device`, or to where they were.
 RUSH_API LoadedProgram read_program(const ByteSource& source, const std::string& what,
                                     std::optional<Device> device);
-RUSH_API void write_program(ByteSink& sink, const Code& code, std::span<const Tensor> state,
+RUSH_API void write_program(ByteSink& sink, const Code& code, const Variables& variables,
                             const ExtraFiles& extra);
 // The file appears whole or not at all.
 RUSH_API void write_program(const std::string& path, const Code& code,
-                            std::span<const Tensor> state, const ExtraFiles& extra);
+                            const Variables& variables, const ExtraFiles& extra);
 
 }  // namespace rush::jit

@@ -4,6 +4,8 @@
 #include <limits>
 
 #include "core/version.h"
+#include "jit/function_json.h"
+#include "jit/json_reader.h"
 #include "jit/program_file.h"
 
 namespace rush::jit {
@@ -133,18 +135,18 @@ Json json_of(const Code::Method& m) {
 
 // Reading ------------------------------------------------------------------------------------------
 
-constexpr MemoryFormat kFormats[] = {MemoryFormat::Contiguous, MemoryFormat::Preserve,
-                                     MemoryFormat::ChannelsLast, MemoryFormat::ChannelsLast3d};
-
-class CodeReader {
+class CodeReader : JsonReader {
  public:
-  explicit CodeReader(const std::string& what) : where_(what) {}
+  using JsonReader::JsonReader;
 
   Code read(const Json& j, StoredState& stored) {
     keys(j, {"format", "table", "library", "training", "by_mode", "state", "aliases", "constants",
-             "methods"});
-    require(integer(j, "format") == kFormat, "its format is ", integer(j, "format"),
-            "; this version of Rushlight reads format ", kFormat);
+             "methods", "attributes", "functions"});
+    const int64_t format = integer(j, "format");
+    require(format >= 1 && format <= kFormat, "its format is ", format,
+            "; this version of Rushlight reads format 1 to ", kFormat);
+    require(format > 1 || (!j.find("attributes") && !j.find("functions")),
+            "format 1 has no functions");
     require(integer(j, "table") <= kTableVersion && integer(j, "table") >= 1,
             "it was made with table ", integer(j, "table"), " of operators; this version has ",
             kTableVersion, ": it needs a newer Rushlight");
@@ -171,70 +173,13 @@ class CodeReader {
       code.constants.emplace_back();
     }
     for (const Json& m : array(j, "methods")) code.methods.push_back(method(m));
+    if (format == 1) return code;
+    for (const Json& a : array(j, "attributes")) code.attributes.push_back(attribute_from(a, where_));
+    for (const Json& f : array(j, "functions")) code.functions.push_back(function_from(f, where_));
     return code;
   }
 
  private:
-  template <class... Parts>
-  void require(bool ok, const Parts&... parts) const {
-    if (!ok) [[unlikely]]
-      fail(ErrorKind::Runtime, where_, context_, parts...);
-  }
-
-  // An object with these keys and no others; those not there are found missing when they are read.
-  void keys(const Json& j, std::initializer_list<std::string_view> known) const {
-    require(j.object(), "a map was expected");
-    for (const auto& [key, value] : *j.object())
-      require(std::find(known.begin(), known.end(), key) != known.end(), "the key '", key,
-              "' is not known");
-  }
-  const Json& member(const Json& j, std::string_view key) const {
-    const Json* found = j.find(key);
-    require(found, "the key '", key, "' is missing");
-    return *found;
-  }
-  const std::string& text(const Json& j, std::string_view key) const {
-    const Json& m = member(j, key);
-    require(m.string(), "'", key, "' must be a string");
-    return *m.string();
-  }
-  bool boolean(const Json& j, std::string_view key) const {
-    const Json& m = member(j, key);
-    require(m.boolean(), "'", key, "' must be true or false");
-    return *m.boolean();
-  }
-  int64_t integer(const Json& j, std::string_view key) const {
-    const Json& m = member(j, key);
-    require(m.integer(), "'", key, "' must be a whole number");
-    return *m.integer();
-  }
-  const Json::Array& array(const Json& j, std::string_view key) const {
-    const Json& m = member(j, key);
-    require(m.array(), "'", key, "' must be a list");
-    return *m.array();
-  }
-  uint32_t index(const Json& j) const {
-    require(j.integer() && *j.integer() >= 0 && *j.integer() < std::numeric_limits<int32_t>::max(),
-            "an index must be a whole number");
-    return uint32_t(*j.integer());
-  }
-  Device device(const std::string& name) const {
-    try {
-      return parse_device(name);
-    } catch (const Error& e) {
-      require(false, e.message());
-    }
-    return {};
-  }
-  DType dtype(const Json& j) const {
-    require(j.string(), "a dtype must be a string");
-    for (int k = 0; k < kDTypeCount; ++k) {
-      if (name(DType(k)) == *j.string()) return DType(k);
-    }
-    require(false, "there is no dtype '", *j.string(), "'");
-    return {};
-  }
-
   std::optional<Place> maybe_place(const Json& j) const {
     if (!j.object() || j.object()->size() != 1) return std::nullopt;
     const auto& [key, value] = j.object()->front();
@@ -248,53 +193,6 @@ class CodeReader {
     require(found.has_value(), "a tensor was expected");
     return *found;
   }
-  double real(const Json& j) const {
-    if (j.real()) return *j.real();
-    if (j.integer()) return double(*j.integer());
-    const Json* special = j.object() && j.object()->size() == 1 ? j.find("float") : nullptr;
-    require(special && special->string(), "a number was expected");
-    const std::string& s = *special->string();
-    require(s == "nan" || s == "inf" || s == "-inf", "a number was expected");
-    return s == "nan"   ? std::numeric_limits<double>::quiet_NaN()
-           : s == "inf" ? std::numeric_limits<double>::infinity()
-                        : -std::numeric_limits<double>::infinity();
-  }
-  Scalar scalar(const Json& j) const {
-    if (j.boolean()) return Scalar(*j.boolean());
-    if (j.integer()) return Scalar(*j.integer());
-    if (const Json* z = j.find("complex")) {
-      require(j.object()->size() == 1 && z->array() && z->array()->size() == 2,
-              "a complex number has two parts");
-      return Scalar(complex<double>{real((*z->array())[0]), real((*z->array())[1])});
-    }
-    return Scalar(real(j));
-  }
-  int64_t whole(const Json& j) const {
-    require(j.integer(), "a whole number was expected");
-    return *j.integer();
-  }
-  const Json::Array& items(const Json& j) const {
-    require(j.array(), "a list was expected");
-    return *j.array();
-  }
-  template <class T>
-  std::vector<T> list_of(const Json& j, const auto& read) const {
-    std::vector<T> list;
-    for (const Json& item : items(j)) list.push_back(read(item));
-    return list;
-  }
-  const std::string& word(const Json& j) const {
-    require(j.string(), "a string was expected");
-    return *j.string();
-  }
-  MemoryFormat format(const Json& j) const {
-    for (const MemoryFormat f : kFormats) {
-      if (printed(f) == word(j)) return f;
-    }
-    require(false, "there is no memory format '", word(j), "'");
-    return {};
-  }
-
   Argument argument(const ArgSpec& spec, const Json& j) const {
     if (j.is_null()) return Literal();
     if (j.object() && j.find("sizes")) return Literal(sizes(j));
@@ -446,7 +344,6 @@ class CodeReader {
     return m;
   }
 
-  std::string where_, context_;
 };
 
 }  // namespace
@@ -466,7 +363,9 @@ std::string code_text(const Code& code, const StoredState& stored) {
         Json::Object{{"name", Json(a.name)}, {"state", Json(a.state)}, {"before", Json(a.before)}});
   for (const Device& d : stored.constant_devices) constants.push_back(Json(printed(d)));
   for (const Code::Method& m : code.methods) methods.push_back(json_of(m));
-  return Json(Json::Object{{"format", Json(kFormat)},
+  // Programs without functions are written as they always were, for readers of any age.
+  const bool plain = code.functions.empty() && code.attributes.empty();
+  Json::Object o{{"format", Json(plain ? int64_t{1} : kFormat)},
                            {"table", Json(kTableVersion)},
                            {"library", Json(version())},
                            {"training", Json(code.training)},
@@ -474,8 +373,15 @@ std::string code_text(const Code& code, const StoredState& stored) {
                            {"state", Json(std::move(state))},
                            {"aliases", Json(std::move(aliases))},
                            {"constants", Json(std::move(constants))},
-                           {"methods", Json(std::move(methods))}})
-      .text();
+                           {"methods", Json(std::move(methods))}};
+  if (!plain) {
+    Json::Array attributes, functions;
+    for (const AttributeEntry& a : code.attributes) attributes.push_back(json_of(a));
+    for (const Function& f : code.functions) functions.push_back(json_of(f));
+    o.emplace_back("attributes", Json(std::move(attributes)));
+    o.emplace_back("functions", Json(std::move(functions)));
+  }
+  return Json(std::move(o)).text();
 }
 
 Code parse_code(std::string_view text, const std::string& what, StoredState& stored) {

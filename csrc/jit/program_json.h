@@ -14,6 +14,6 @@ struct StoredState {
 
 std::string code_text(const Code& code, const StoredState& stored);
 // Everything but the tensors: `constants` are undefined ones, as many as there must be.
-Code parse_code(std::string_view text, const std::string& what, StoredState& stored);
+RUSH_API Code parse_code(std::string_view text, const std::string& what, StoredState& stored);
 
 }  // namespace rush::jit

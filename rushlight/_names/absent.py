@@ -135,10 +135,9 @@ REASONS = {
         NOT_PLANNED,
     ),
     "TorchScript": (
-        "script() does not compile programs yet",
-        "jit.trace makes a program that jit.save keeps; or save a state_dict with rushlight.save "
-        "and load it into the module",
-        PLANNED,
+        "programs run as they are written, and keep no graph of what they ran",
+        "the `code` of a program shows it",
+        NOT_PLANNED,
     ),
     "wrapper subclasses": (
         "wrapper subclasses are not there",

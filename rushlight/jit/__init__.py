@@ -1,7 +1,6 @@
-"""Programs without Python: trace makes one, save and load keep it; C++ runs and trains it.
+"""Programs without Python: trace and script make one, save and load keep it; C++ runs and trains it.
 
-script gives back what it was given, which runs eagerly with the same results: its compiler is not
-there yet. docs/programs.md is the guide."""
+docs/programs.md is the guide."""
 
 # Without `from __future__ import annotations`, whose name is that of a module here.
 
@@ -14,9 +13,12 @@ from rushlight._names.missing import fill
 from rushlight.futures import Future
 from rushlight.jit import annotations as annotations
 from rushlight.jit._files import load, save
-from rushlight.jit._modules import RecursiveScriptModule, ScriptModule, scripted
+from rushlight.jit._modules import ScriptModule
 from rushlight.jit._program import ScriptFunction, TopLevelTracedModule, TracedModule
+from rushlight.jit._scripted import RecursiveScriptModule, script_function, script_module
 from rushlight.jit._trace import TracerWarning, TracingCheckError, trace, trace_module
+from rushlight.jit._script.source import mark
+from rushlight.jit._values import Error
 from rushlight.nn import Module
 
 __all__ = [
@@ -61,11 +63,8 @@ __all__ = [
 _isinstance = isinstance
 _F = TypeVar("_F")
 _P = ParamSpec("_P")
+_T = TypeVar("_T")
 _M = TypeVar("_M", bound=Module)
-
-
-class Error(RuntimeError):
-    """An error in scripted code; never raised, as code runs in Python."""
 
 
 @overload
@@ -85,18 +84,46 @@ def script(
     _rcb: Any = None,
     example_inputs: Any = None,
 ) -> Any:
-    """The function, class or module itself: it runs eagerly."""
-    return script if obj is None else scripted(obj)
+    """A program of a function or a module: its source is compiled, control flow and all.
+
+    Parameters without annotation are tensors; example_inputs (a list of tuples) tells their types
+    instead. A module gives a module that shares its parameters and buffers, with forward and the
+    methods that are marked with @jit.export. Classes come back as they are.
+    """
+    if obj is None:
+        return script
+    if _isinstance(obj, TopLevelTracedModule | ScriptFunction):
+        return obj
+    if _isinstance(obj, Module):
+        return script_module(obj)
+    if _isinstance(obj, type):
+        return obj
+    if not callable(obj) or not hasattr(obj, "__code__"):
+        raise TypeError(f"script: expected a function or a module, got {type(obj).__name__}")
+    example = example_inputs[0] if _isinstance(example_inputs, list) and example_inputs else None
+    return script_function(obj, example)
 
 
-def script_if_tracing(fn: _F) -> _F:
-    """The function itself."""
-    return fn
+def script_if_tracing(fn: Callable[_P, _T]) -> Callable[_P, _T]:
+    """A function that is compiled when it is first called in a trace, and keeps to Python else."""
+    import functools
+
+    compiled: list[Any] = []
+
+    @functools.wraps(fn)
+    def wrapper(*args: _P.args, **kwargs: _P.kwargs) -> _T:
+        if not is_tracing():
+            return fn(*args, **kwargs)
+        if not compiled:
+            compiled.append(script(fn))
+        return compiled[0](*args, **kwargs)
+
+    return wrapper
 
 
 def script_method(fn: _F) -> _F:
-    """The method itself."""
-    return fn
+    """Marks a method of a ScriptModule to be compiled with it."""
+    return mark(fn, "export")
 
 
 @overload
@@ -104,18 +131,21 @@ def ignore(drop: bool = False, **kwargs: Any) -> Callable[[_F], _F]: ...
 @overload
 def ignore(drop: Callable[_P, _F], **kwargs: Any) -> Callable[_P, _F]: ...
 def ignore(drop: bool | Callable[..., Any] = False, **kwargs: Any) -> Callable[..., Any]:
-    """Leaves a function to Python, as it is; usable with and without parentheses."""
-    return drop if callable(drop) else lambda fn: fn
+    """Leaves a function out of programs, in which a call of it raises; usable with and without
+    parentheses. In Python it is what it was."""
+    if callable(drop):
+        return mark(drop, "ignore")
+    return lambda fn: mark(fn, "unused" if drop else "ignore")
 
 
 def unused(fn: _F) -> _F:
-    """The function itself."""
-    return fn
+    """Leaves a function out of programs, in which a call of it raises."""
+    return mark(fn, "unused")
 
 
 def export(fn: _F) -> _F:
-    """The method itself."""
-    return fn
+    """Marks a method that script compiles besides forward."""
+    return mark(fn, "export")
 
 
 def interface(obj: _F) -> _F:
@@ -124,7 +154,7 @@ def interface(obj: _F) -> _F:
 
 
 def is_scripting() -> bool:
-    """Whether the code runs as TorchScript: never."""
+    """Whether the code runs as a program: no, as this is Python; script compiles it as True."""
     return False
 
 

@@ -7,7 +7,7 @@ import os
 from typing import Any
 
 from rushlight import _C
-from rushlight._names.absent import explained
+from rushlight.jit._modules import ScriptModule
 from rushlight.jit._program import Code, ScriptFunction, TopLevelTracedModule, loaded_module
 from rushlight.types import Device, FileLike
 
@@ -15,9 +15,16 @@ __all__ = ["load", "save"]
 
 
 def save(m: Any, f: FileLike | Any, _extra_files: dict[str, Any] | None = None) -> None:
-    """Writes what jit.trace made to a file (model.rush), which jit.load and C++ programs read."""
+    """Writes what jit.trace or jit.script made to a file (model.rush), which jit.load and C++ programs read."""
     if not isinstance(m, TopLevelTracedModule | ScriptFunction):
-        raise NotImplementedError(f"jit.save: {explained('TorchScript')}")
+        if not isinstance(m, ScriptModule):
+            raise TypeError(
+                f"jit.save: expected what jit.trace or jit.script made, got {type(m).__name__}; for "
+                "its weights alone, save the state_dict"
+            )
+        from rushlight.jit._scripted import script_module
+
+        m = script_module(m)
     m.save(f, _extra_files)
 
 

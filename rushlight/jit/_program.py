@@ -25,7 +25,10 @@ class Code:
         self.capsule = capsule
         self.state = about["state"]  # (name, is_parameter, requires_grad, persistent)
         self.aliases = about["aliases"]  # (name, which of the state, before which it stands)
-        self.inputs = dict(about["methods"])  # {method: names}
+        self.inputs = {name: inputs for name, inputs, *_ in about["methods"]}  # {method: names}
+        # Of scripts: {method: {input: default}}
+        self.defaults = {row[0]: row[2] for row in about["methods"] if len(row) > 2}
+        self.attributes = {name: i for i, (name, _) in enumerate(about["attributes"])}
         self.constants = about["constants"]
         self.training, self.by_mode = about["training"], about["by_mode"]
         self.paths = [name.split(".") for name, *_ in self.state]
@@ -45,25 +48,31 @@ class Code:
         if not kwargs and len(args) == len(names):
             return args
         given = dict(zip(names, args, strict=False))
+        defaults = self.defaults.get(method)
+        if defaults:
+            given = {**{k: v for k, v in defaults.items() if k not in kwargs}, **given}
+        count = len(args) + len(kwargs) + (len(set(given) - set(names[: len(args)])) if defaults else 0)
         given.update(kwargs)
         if (
             len(args) > len(names)
-            or len(given) != len(args) + len(kwargs)
+            or len(given) != count
             or set(given) != set(names)
         ):
             raise TypeError(
-                f"{method}: the program was traced with the inputs {', '.join(names) or '(none)'}; "
+                f"{method}: the program has the inputs {', '.join(names) or '(none)'}; "
                 f"got {len(args)} by position and {', '.join(kwargs) or 'none'} by name"
             )
         return tuple(given[name] for name in names)
 
-    def run(self, method, state, args, kwargs):
-        return _C._jit_run(self.capsule, method, state, self.ordered(method, args, kwargs))
+    def run(self, method, state, args, kwargs, attributes=None):
+        """Runs a method. In `state`, a list, what the program replaced is new afterwards."""
+        inputs = self.ordered(method, args, kwargs)
+        return _C._jit_run(self.capsule, method, state, attributes, tuple(inputs))
 
     def text(self, method="forward"):
         return _C._jit_text(self.capsule, method)
 
-    def save(self, state, f, extra_files):
+    def save(self, state, f, extra_files, attributes=None):
         """To a path, to an open file, or (f is None) to bytes."""
         import os
 
@@ -72,9 +81,9 @@ class Code:
             for name, content in (extra_files or {}).items()
         }
         if f is None or hasattr(f, "write"):
-            data = _C._jit_save(self.capsule, state, None, extra)
+            data = _C._jit_save(self.capsule, state, attributes, None, extra)
             return data if f is None else f.write(data)
-        return _C._jit_save(self.capsule, state, os.fsencode(f), extra)
+        return _C._jit_save(self.capsule, state, attributes, os.fsencode(f), extra)
 
 
 class TracedModule(ScriptModule):
@@ -207,14 +216,22 @@ class TopLevelTracedModule(TracedModule):
 
 
 class ScriptFunction:
-    """A function whose body is a program; made by jit.trace."""
+    """A function whose body is a program; made by jit.trace and jit.script."""
 
-    def __init__(self, code: Code, name: str) -> None:
+    def __init__(self, code: Code, name: str, source: Any = None) -> None:
         self._code = code
         self.__name__ = self.name = name
+        if source is not None:
+            functools.update_wrapper(self, source)
+            del self.__wrapped__
+            self._rushlight_source = source
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return self._code.run("forward", [], args, kwargs)
+
+    def __get__(self, instance: Any, owner: Any = None) -> Any:
+        """As a method of a class: the instance is its first argument."""
+        return self if instance is None else functools.partial(self, instance)
 
     @property
     def code(self) -> str:
@@ -238,6 +255,10 @@ def loaded_module(code, state):
         Parameter(tensor, requires_grad=needs) if is_parameter else tensor
         for (_, is_parameter, needs, _), tensor in zip(code.state, state, strict=True)
     ]
+    if code.defaults:
+        from rushlight.jit._scripted import RecursiveScriptModule
+
+        return RecursiveScriptModule(code, tensors, "Program")
     return TopLevelTracedModule(code, tensors, "Program")
 
 

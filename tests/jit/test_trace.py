@@ -156,7 +156,7 @@ def test_containers_of_inputs_and_outputs():
     assert same(out, 4 * rl.ones(2)) and same(right, 5 * rl.ones(2)) and nothing is None
     with pytest.raises(TypeError, match="'more' must be packed as in the trace: a dict of 1 items"):
         traced(pair, [rl.ones(2)])
-    with pytest.raises(TypeError, match="traced with the inputs pair, more"):
+    with pytest.raises(TypeError, match="has the inputs pair, more"):
         traced(pair)
 
 

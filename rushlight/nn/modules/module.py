@@ -208,9 +208,6 @@ class Module(ModuleTree, ModuleState, ModuleConversion, ModuleHooks):
         if isinstance(found, property) and found.fget is not None:
             # The property raised an AttributeError, which brought us here: let it say what it was.
             return found.fget(self)
-        jit = sys.modules.get("rushlight.jit._modules")
-        if jit is not None and (found := jit.scripted_method(self, name)) is not None:
-            return found
         raise AttributeError(
             f"'{type(self).__name__}' object has no attribute '{name}'",
             name=name,

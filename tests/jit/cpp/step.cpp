@@ -9,9 +9,9 @@
 
 namespace {
 
-// FNV-1a, over the bytes of all tensors.
+// FNV-1a, over the bytes of all tensors; numbers do not count.
 uint64_t sum_of(const rush::jit::IValue& v, uint64_t sum = 0xcbf29ce484222325) {
-  if (v.isNone()) return sum;
+  if (!v.isTensor() && v.kind() < rush::jit::IValue::Kind::Tuple) return sum;
   if (!v.isTensor()) {
     for (const rush::jit::IValue& item : v.elements()) sum = sum_of(item, sum);
     return sum;

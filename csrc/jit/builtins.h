@@ -1,0 +1,44 @@
+// builtins.h: what programs compute besides ops: numbers, strings, lists, dicts, and questions to tensors.
+#pragma once
+
+#include <span>
+#include <string_view>
+
+#include "jit/ivalue.h"
+
+namespace rush::jit {
+
+// An error that a program raises by itself: `raise ValueError(...)`. In Python it has the class.
+class RUSH_API ScriptError : public Error {
+ public:
+  ScriptError(std::string class_name, std::string message, ErrorKind kind = ErrorKind::Runtime)
+      : Error(kind, std::move(message)), class_name_(std::move(class_name)) {}
+  const std::string& class_name() const { return class_name_; }
+
+ private:
+  std::string class_name_;
+};
+
+// Work that the machine does by itself instead of a call.
+enum class Quick : uint8_t {
+  None,
+  AddInt, SubInt, MulInt, LtInt, LeInt, GtInt, GeInt, EqInt, NeInt,
+  AddFloat, SubFloat, MulFloat, LtFloat, LeFloat, GtFloat, GeFloat, EqFloat, NeFloat,
+  Not, IntToFloat, ModInt, FloordivInt, NegInt, DivFloat, DivInt,
+};
+
+struct Builtin {
+  const char* name;
+  // "List[t], t -> None"; "..." takes everything.
+  const char* signature;
+  void (*run)(const IValue* const* args, size_t count, IValue& out);
+  Quick quick = Quick::None;
+};
+
+RUSH_API std::span<const Builtin> all_builtins();
+const Builtin* find_builtin(std::string_view name);
+
+// Where `print` writes; the bindings put Python's stdout here.
+RUSH_API void set_print(void (*print)(const std::string& text));
+
+}  // namespace rush::jit

@@ -1,0 +1,73 @@
+"""jit.script against plain Python: each script of the language gives the same bits, and does so after
+it was saved and loaded."""
+
+import copy
+import inspect
+import io
+import sys
+import traceback
+from pathlib import Path
+
+import pytest
+
+import rushlight as rl
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+from language.running import all_cases, called, dump, modules, outcome  # noqa: E402
+
+CASES = {fn.__name__: (fn, inputs) for fn, inputs in all_cases()}
+MODULES = {cls.__name__: (cls, inputs) for cls, inputs in modules()}
+
+
+def again(program):
+    """Saved and loaded."""
+    return rl.jit.load(io.BytesIO(program.save_to_buffer()))
+
+
+def test_there_are_two_hundred():
+    assert len(CASES) + len(MODULES) >= 200
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_function(name):
+    fn, inputs = CASES[name]
+    scripted = rl.jit.script(fn)
+    loaded = again(scripted)
+    for given in inputs:
+        expected, error = outcome(fn, given)
+        for program in (scripted, loaded):
+            found, raised = outcome(program, given)
+            assert found == expected, (given, raised)
+            if error is not None:
+                # Of the same class, with the line of the script; messages of our own are the same.
+                base = type(error) if not isinstance(error, rl._C.ShapeError) else RuntimeError
+                assert isinstance(raised, base), raised
+                assert f"errors.py:{_last_line(error)}" in str(raised), raised
+                if f"raise {type(error).__name__}" in inspect.getsource(fn):
+                    assert isinstance(raised, rl.jit.Error)
+                    assert str(raised).startswith(str(error.args[0]) if error.args else "")
+
+
+def _last_line(error):
+    """The last line of the case's own file that an exception went through."""
+    lines = [f.lineno for f in traceback.extract_tb(error.__traceback__) if f.filename.endswith("errors.py")]
+    return lines[-1]
+
+
+@pytest.mark.parametrize("training", [True, False], ids=["train", "eval"])
+@pytest.mark.parametrize("name", MODULES)
+def test_module(name, training):
+    cls, inputs = MODULES[name]
+    rl.manual_seed(0)
+    model = cls().train(training)
+    scripted = rl.jit.script(copy.deepcopy(model))
+    loaded = again(scripted)
+    assert set(model.state_dict()) == set(scripted.state_dict()) == set(loaded.state_dict())
+    for given in inputs:
+        results = []
+        for runs in (model, scripted, loaded):
+            rl.manual_seed(1)
+            results.append(dump(called(runs, given)))
+        assert results[0] == results[1] == results[2]
+    for key, value in model.state_dict().items():
+        assert dump(value) == dump(scripted.state_dict()[key]) == dump(loaded.state_dict()[key])

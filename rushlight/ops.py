@@ -24,16 +24,27 @@ class _Namespace:
     def __init__(self, name: str) -> None:
         self._name = name
 
+    def __dir__(self) -> list[str]:
+        from rushlight import _C
+
+        names = (n.partition("::") for n in _C._custom_op_names())
+        return sorted(name for namespace, _, name in names if namespace == self._name)
+
+    def __repr__(self) -> str:
+        return f"<module 'rushlight.ops.{self._name}'>"
+
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
-        from rushlight import library
+        from rushlight._library.namespaces import own_operator
+        from rushlight._library.operators import find_packet
 
-        found = library._registered.get(f"{self._name}::{name}")
+        qualname = f"{self._name}::{name}"
+        found: Any = find_packet(qualname)
         if found is None and self._name == "aten":
             found = _of_the_package(name)
         if found is None:
-            found = library._own(f"{self._name}::{name}")
+            found = own_operator(qualname)
         if found is None:
             from rushlight._extensions import MissingOperatorError
 
@@ -95,6 +106,9 @@ class _Ops(ModuleType):
             import ctypes
 
             ctypes.CDLL(name)
+            from rushlight._library.namespaces import run_waiting
+
+            run_waiting()
         except OSError as error:
             raise LibraryError(f"ops.load_library: {name} cannot be loaded: {error}") from error
         loaded_libraries.add(name)

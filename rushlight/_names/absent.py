@@ -96,11 +96,6 @@ REASONS = {
         PLANNED,
     ),
     "onnx": ("models cannot be exported to ONNX", "save and load keep a model", PLANNED),
-    "opcheck": (
-        "custom operators are plain Python functions here",
-        "autograd.gradcheck tests their gradients",
-        NOT_PLANNED,
-    ),
     "packages": (
         "models are not packed with their code",
         "save and load keep a model, hub.load fetches code",

@@ -244,7 +244,6 @@ ROWS = (
     ),
     ("jit", "TorchScript", "", "last_executed_optimized_graph"),
     ("jit", "graphs", "", "_get_trace_graph"),
-    ("library", "opcheck", "", "opcheck"),
     ("masked", "masked tensors", "MaskedTensor", "as_masked_tensor is_masked_tensor masked_tensor"),
     (
         "nested",

@@ -28,6 +28,7 @@ void run_boxed(const OpEntry& entry, Value* args, Value* results, int64_t elemen
 // Results as Python objects: a tensor, a number, a tuple, a named tuple.
 PyObject* wrap_results(const OpEntry& entry, Value* results);
 bool init_return_types(PyObject* module);
+bool init_custom_ops(PyObject* module);
 // Makes the named tuple of an entry from new references (taken over).
 PyObject* make_named_tuple(const OpEntry& entry, PyObject* const* items);
 

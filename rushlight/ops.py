@@ -105,7 +105,12 @@ class _Ops(ModuleType):
                 return
             import ctypes
 
+            from rushlight import _C
+
             ctypes.CDLL(name)
+            errors = _C._take_library_errors()
+            if errors:
+                raise RuntimeError(f"ops.load_library: {name}: operators failed:\n{errors}")
             from rushlight._library.namespaces import run_waiting
 
             run_waiting()

@@ -43,10 +43,9 @@ REASONS = {
         PLANNED,
     ),
     "extensions": (
-        "C++ and CUDA extensions are written against PyTorch's C++ interface, which Rushlight does "
-        "not have",
-        "write the operator in Python (autograd.Function, library.custom_op)",
-        PLANNED,
+        "extensions are C++ and CUDA files",
+        "cpp_extension.load, CppExtension, or in Python library.custom_op",
+        NOT_PLANNED,
     ),
     "fake tensors": (
         "programs are not traced",

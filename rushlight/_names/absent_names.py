@@ -283,13 +283,7 @@ ROWS = (
     ),
     ("utils.bottleneck", "bottleneck", "", "main"),
     ("utils.checkpoint", "selective checkpoints", "", "create_selective_checkpoint_contexts"),
-    (
-        "utils.cpp_extension",
-        "extensions",
-        "BuildExtension",
-        """CUDAExtension CppExtension SyclExtension check_compiler_abi_compatibility
-        get_compiler_abi_compatibility_and_version load load_inline verify_ninja_availability""",
-    ),
+    ("utils.cpp_extension", "extensions", "", "SyclExtension"),
     ("utils.mobile_optimizer", "phones", "", "optimize_for_mobile"),
 )
 

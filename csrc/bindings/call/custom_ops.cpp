@@ -3,6 +3,7 @@
 #include "bindings/call/custom_values.h"
 #include "bindings/call/dispatch.h"
 #include "bindings/call/parse.h"
+#include "frontend/library.h"
 #include "ops/framework/boxing.h"
 
 namespace rush::py {
@@ -344,7 +345,14 @@ PyObject* all_names(PyObject*, PyObject*) {
   });
 }
 
+// _take_library_errors(): what went wrong in blocks of libraries that were loaded since the last
+// call, as text; empty when nothing did.
+PyObject* take_errors(PyObject*, PyObject*) {
+  return guarded([&] { return get_text(take_library_errors()); });
+}
+
 PyMethodDef functions[] = {
+    {"_take_library_errors", take_errors, METH_NOARGS, nullptr},
     {"_define_custom_op", define, METH_O, nullptr},
     {"_find_custom_ops", find, METH_O, nullptr},
     {"_remove_custom_op", remove_op, METH_O, nullptr},

@@ -29,6 +29,7 @@ void run_boxed(const OpEntry& entry, Value* args, Value* results, int64_t elemen
 PyObject* wrap_results(const OpEntry& entry, Value* results);
 bool init_return_types(PyObject* module);
 bool init_custom_ops(PyObject* module);
+bool init_extension_api(PyObject* module);
 // Makes the named tuple of an entry from new references (taken over).
 PyObject* make_named_tuple(const OpEntry& entry, PyObject* const* items);
 

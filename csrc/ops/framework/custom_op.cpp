@@ -65,6 +65,38 @@ void change_names(F&& change) {
   }
 }
 
+// Kernels that came before their operators. Pushed one by one; whoever defines an operator takes
+// the whole list, and puts back what is not its own.
+struct Early {
+  std::string name;
+  CustomKey key;
+  std::unique_ptr<CustomKernel> kernel;
+  Early* next;
+};
+std::atomic<Early*> g_early{nullptr};
+
+void push_early(Early* e) {
+  e->next = g_early.load();
+  while (!g_early.compare_exchange_weak(e->next, e)) {
+  }
+}
+
+void take_early(CustomOp& op) {
+  const std::string name = op.display_name();
+  Early* list = g_early.exchange(nullptr);
+  std::vector<std::unique_ptr<Early>> own;  // the first one that was registered is the last
+  while (list) {
+    Early* e = list;
+    list = e->next;
+    if (e->name == name)
+      own.emplace_back(e);
+    else
+      push_early(e);
+  }
+  for (auto e = own.rbegin(); e != own.rend(); ++e)
+    op.set_kernel((*e)->key, std::move((*e)->kernel));
+}
+
 void run_batched_op(BatchedCall& c) { custom_op_of(c.entry)->run_batched(c); }
 
 // The device whose kernel runs: of the tensors' devices the one that stands last in the enumeration,
@@ -180,6 +212,7 @@ CustomOp& define_custom_op(CustomSchema schema) {
   g_ops[slot].store(op, std::memory_order_release);
   overloads->count.store(at + 1, std::memory_order_release);
   change_names([&](Names& all) { all[name] = overloads; });
+  take_early(*op);
   return *op;
 }
 
@@ -204,6 +237,12 @@ std::span<const OpEntry> find_custom_entries(std::string_view name) {
   return {found->entries.data(), found->count.load(std::memory_order_acquire)};
 }
 
+void set_kernel_when_defined(std::string_view qualified, CustomKey key,
+                             std::unique_ptr<CustomKernel> kernel) {
+  if (CustomOp* op = find_custom_op(qualified)) return op->set_kernel(key, std::move(kernel));
+  push_early(new Early{std::string(qualified), key, std::move(kernel), nullptr});
+}
+
 void remove_custom_op(std::string_view qualified) {
   const std::string name(qualified.substr(0, qualified.rfind('.')));
   change_names([&](Names& all) { all.erase(name); });
@@ -225,6 +264,7 @@ Value default_argument(const OpEntry& entry, size_t argument) {
 }
 
 void CustomOp::set_kernel(CustomKey key, std::unique_ptr<CustomKernel> kernel) {
+  kernel->check_schema(schema_);
   kernels_[size_t(key)].store(kernel.release(), std::memory_order_release);
   // vmap looks into a composite whose ops have rules of their own.
   if (key == CustomKey::CompositeImplicit && !mutates_ && !batch_rule_.load()) {

@@ -21,6 +21,8 @@ namespace rush {
 class RUSH_API CustomKernel {
  public:
   virtual ~CustomKernel() = default;
+  // Raises where the kernel is none for this schema.
+  virtual void check_schema(const CustomSchema&) const {}
   // Results are owned, or borrow from the arguments.
   virtual void call(Value* args, Value* results) = 0;
 };
@@ -97,6 +99,10 @@ RUSH_API CustomOp* custom_op_of(const OpEntry& entry);
 RUSH_API CustomOp* find_custom_op(std::string_view qualified);
 // The overloads of a name, for find_ops.
 std::span<const OpEntry> find_custom_entries(std::string_view name);
+// Registers the kernel now, or as soon as the operator is defined: the order in which parts of
+// libraries are loaded is not theirs to choose.
+RUSH_API void set_kernel_when_defined(std::string_view qualified, CustomKey key,
+                                      std::unique_ptr<CustomKernel> kernel);
 // Forgets the names; entries that somebody holds stay as they are.
 RUSH_API void remove_custom_op(std::string_view qualified);
 RUSH_API std::vector<std::string> custom_op_names();

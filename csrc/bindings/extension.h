@@ -1,6 +1,6 @@
 // extension.h: all that a C++ extension needs: tensors with PyTorch's methods and functions,
 // gradients, operators, and with TORCH_EXTENSION_NAME defined (cpp_extension defines it) Python by
-// pybind11. PyTorch's names stand in namespaces torch, at and c10. docs/extensions.md is the guide.
+// pybind11. PyTorch's names stand in namespaces torch, at and c10. docs/custom_ops.md is the guide.
 #pragma once
 
 #include "frontend/custom_function.h"

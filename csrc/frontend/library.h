@@ -1,4 +1,4 @@
-// library.h: operators that are defined in C++. docs/extensions.md is the guide.
+// library.h: operators that are defined in C++. docs/custom_ops.md is the guide.
 //
 //   Tensor muladd(const Tensor& a, const Tensor& b, double c) { ... }
 //

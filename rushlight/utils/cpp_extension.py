@@ -1,5 +1,5 @@
 """C++ and CUDA extensions: compiled against the package's own headers, which have PyTorch's names
-(`#include <torch/extension.h>`). docs/extensions.md is the guide."""
+(`#include <torch/extension.h>`). docs/custom_ops.md is the guide."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 // types.h: PyTorch's C++ names for dtypes, devices, lists and options. They stand in the namespace
-// rush::torch_api, which torch/extension.h calls torch, at and c10; see docs/extensions.md.
+// rush::torch_api, which torch/extension.h calls torch, at and c10; see docs/custom_ops.md.
 #pragma once
 
 #include <initializer_list>

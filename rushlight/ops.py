@@ -66,8 +66,35 @@ class _Overloads:
             raise AttributeError(name)
         return self
 
+    def name(self) -> str:
+        """ "aten::mm"."""
+        return f"aten::{self.__name__}"
+
+    @property
+    def namespace(self) -> str:
+        """The namespace of the package's own operators."""
+        return "aten"
+
+    def __str__(self) -> str:
+        return f"aten.{self.__name__}"
+
     def __repr__(self) -> str:
         return f"<OpOverloadPacket(op='aten.{self.__name__}')>"
+
+
+def _table_op(name, public):
+    """The operator as the table has it; what only the public function takes goes there."""
+    from rushlight import _C
+
+    def run(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return _C._call_table_op(name, *args, **kwargs)
+        except _C.ArgumentTypeError:
+            if public is None:
+                raise
+        return public(*args, **kwargs)
+
+    return run
 
 
 @functools.cache
@@ -79,6 +106,8 @@ def _of_the_package(name):
         vars(rushlight).get(name) or vars(functional).get(name) or getattr(rushlight._C, name, None)
     )
     method = getattr(rushlight.Tensor, name, None)
+    if rushlight._C._is_table_op(name) and not name.startswith("__"):
+        return _Overloads(name, _table_op(name, found or method))
     if found is None and method is None:
         found = not_available(f"ops.aten.{name}", "Rushlight has no operator of this name")
     return _Overloads(name, found or method)

@@ -32,11 +32,6 @@ REASONS = {
         "nvidia-smi shows them, cuda.mem_get_info the memory",
         NOT_PLANNED,
     ),
-    "dispatch modes": (
-        "calls are not intercepted by modes below autograd",
-        "give a Tensor subclass a __torch_function__, or use overrides.TorchFunctionMode",
-        NOT_PLANNED,
-    ),
     "export": (
         "programs run eagerly and are not traced into graphs",
         "save and load keep a model",
@@ -133,11 +128,6 @@ REASONS = {
         "and load it into the module",
         PLANNED,
     ),
-    "wrapper subclasses": (
-        "wrapper subclasses are not there",
-        "subclass Tensor and give it a __torch_function__",
-        NOT_PLANNED,
-    ),
 }
 
 # Whole areas, by the start of the dotted name; the longest fitting one is told.
@@ -188,7 +178,7 @@ MODULES = frozenset(
     distributed.tensor.placement_types export fx._symbolic_trace fx.experimental
     fx.experimental.proxy_tensor fx.graph fx.graph_module fx.node fx.proxy mps mtia nested
     onnx.symbolic_opset10 onnx.symbolic_opset11 onnx.symbolic_opset12 onnx.symbolic_opset13
-    onnx.symbolic_opset9 onnx.utils package quantization sparse utils._python_dispatch
+    onnx.symbolic_opset9 onnx.utils package quantization sparse
     utils.backend_registration utils.bottleneck utils.mobile_optimizer xpu""".split()
 )
 
@@ -201,7 +191,6 @@ METHODS = {
     "quantization": """dequantize int_repr q_per_channel_axis q_per_channel_scales
         q_per_channel_zero_points q_scale q_zero_point qscheme""",
     "nested tensors": "to_padded_tensor",
-    "wrapper subclasses": "_make_wrapper_subclass",
     "complex32": "chalf",
     "mkldnn": "to_mkldnn",
 }

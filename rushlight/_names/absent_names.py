@@ -274,7 +274,6 @@ ROWS = (
         """addmm as_sparse_gradcheck log_softmax mm sampled_addmm softmax spdiags spsolve sum
         to_sparse_semi_structured""",
     ),
-    ("utils._python_dispatch", "dispatch modes", "TorchDispatchMode", ""),
     (
         "utils.backend_registration",
         "new devices",
@@ -356,7 +355,6 @@ ANSWERS = {
     "cuda.nccl.is_available": False,
     "cuda.nccl.version": (0, 0, 0),
     "fx.experimental.proxy_tensor.get_proxy_mode": None,
-    "utils._python_dispatch.is_traceable_wrapper_subclass": False,
 }
 
 # Kinds of devices that are not supported, which have the questions of no_device.py.

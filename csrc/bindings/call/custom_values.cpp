@@ -11,42 +11,6 @@ Handle list_of(std::span<const T> items, F&& make) {
   return list;
 }
 
-Handle object_of(const Value& v, bool bools) {
-  switch (v.tag()) {
-    case Value::Tag::Tensor:
-      return Handle::steal(wrap(v.tensor()));
-    case Value::Tag::Tensors:
-      return list_of(v.tensors(), [](const Tensor& t) { return wrap(t); });
-    case Value::Tag::Scalar:
-      return Handle::steal(wrap(v.scalar()));
-    case Value::Tag::Int:
-      return Handle::steal(PyLong_FromLongLong(v.integer()));
-    case Value::Tag::Ints:
-      return list_of(v.ints(), [&](int64_t i) {
-        return bools ? PyBool_FromLong(i != 0) : PyLong_FromLongLong(i);
-      });
-    case Value::Tag::Float:
-      return Handle::steal(PyFloat_FromDouble(v.real()));
-    case Value::Tag::Floats:
-      return list_of(v.floats(), [](double d) { return PyFloat_FromDouble(d); });
-    case Value::Tag::Bool:
-      return Handle::steal(PyBool_FromLong(v.boolean()));
-    case Value::Tag::String:
-      return Handle::steal(
-          PyUnicode_FromStringAndSize(v.string().data(), Py_ssize_t(v.string().size())));
-    case Value::Tag::DType:
-      return Handle::steal(wrap(v.dtype()));
-    case Value::Tag::Device:
-      return Handle::steal(wrap(v.device()));
-    case Value::Tag::Layout:
-      return Handle::steal(wrap(v.layout()));
-    case Value::Tag::MemoryFormat:
-      return Handle::steal(wrap(v.memory_format()));
-    default:
-      return Handle::borrow(Py_None);
-  }
-}
-
 [[noreturn]] void wrong_result(const CustomOp& op, size_t i, PyObject* o) {
   const auto& results = op.schema().results;
   fail(ErrorKind::ArgumentType, op.display_name(), "its function must return ",
@@ -92,6 +56,42 @@ void take_result(const CustomOp& op, size_t i, PyObject* o, Value& v) {
 
 }  // namespace
 
+Handle python_value(const Value& v, bool bools) {
+  switch (v.tag()) {
+    case Value::Tag::Tensor:
+      return Handle::steal(wrap(v.tensor()));
+    case Value::Tag::Tensors:
+      return list_of(v.tensors(), [](const Tensor& t) { return wrap(t); });
+    case Value::Tag::Scalar:
+      return Handle::steal(wrap(v.scalar()));
+    case Value::Tag::Int:
+      return Handle::steal(PyLong_FromLongLong(v.integer()));
+    case Value::Tag::Ints:
+      return list_of(v.ints(), [&](int64_t i) {
+        return bools ? PyBool_FromLong(i != 0) : PyLong_FromLongLong(i);
+      });
+    case Value::Tag::Float:
+      return Handle::steal(PyFloat_FromDouble(v.real()));
+    case Value::Tag::Floats:
+      return list_of(v.floats(), [](double d) { return PyFloat_FromDouble(d); });
+    case Value::Tag::Bool:
+      return Handle::steal(PyBool_FromLong(v.boolean()));
+    case Value::Tag::String:
+      return Handle::steal(
+          PyUnicode_FromStringAndSize(v.string().data(), Py_ssize_t(v.string().size())));
+    case Value::Tag::DType:
+      return Handle::steal(wrap(v.dtype()));
+    case Value::Tag::Device:
+      return Handle::steal(wrap(v.device()));
+    case Value::Tag::Layout:
+      return Handle::steal(wrap(v.layout()));
+    case Value::Tag::MemoryFormat:
+      return Handle::steal(wrap(v.memory_format()));
+    default:
+      return Handle::borrow(Py_None);
+  }
+}
+
 CustomArguments custom_arguments(const CustomOp& op, const Value* args) {
   const auto& parameters = op.schema().parameters;
   size_t positional = 0;
@@ -100,12 +100,12 @@ CustomArguments custom_arguments(const CustomOp& op, const Value* args) {
   out.positional = Handle::steal(PyTuple_New(Py_ssize_t(positional)));
   for (size_t i = 0; i < positional; ++i) {
     PyTuple_SET_ITEM(out.positional.get(), Py_ssize_t(i),
-                     object_of(args[i], parameters[i].bools).release());
+                     python_value(args[i], parameters[i].bools).release());
   }
   if (positional == parameters.size()) return out;
   out.keywords = Handle::steal(PyDict_New());
   for (size_t i = positional; i < parameters.size(); ++i) {
-    const Handle value = object_of(args[i], parameters[i].bools);
+    const Handle value = python_value(args[i], parameters[i].bools);
     check_status(PyDict_SetItemString(out.keywords.get(), parameters[i].name.c_str(), value.get()));
   }
   return out;
@@ -131,10 +131,10 @@ void take_custom_results(const CustomOp& op, PyObject* returned, Value* results)
 PyObject* give_custom_results(const CustomOp& op, Value* results) {
   const size_t n = op.schema().results.size();
   if (n == 0) return Py_NewRef(Py_None);
-  if (n == 1) return object_of(results[0], false).release();
+  if (n == 1) return python_value(results[0], false).release();
   Handle tuple = Handle::steal(PyTuple_New(Py_ssize_t(n)));
   for (size_t i = 0; i < n; ++i)
-    PyTuple_SET_ITEM(tuple.get(), Py_ssize_t(i), object_of(results[i], false).release());
+    PyTuple_SET_ITEM(tuple.get(), Py_ssize_t(i), python_value(results[i], false).release());
   return tuple.release();
 }
 

@@ -7,6 +7,9 @@
 
 namespace rush::py {
 
+// A Value as Python sees it; None for none. bools: ints that are bools.
+Handle python_value(const Value& v, bool bools);
+
 // What a kernel written in Python is called with: the positional arguments, and a dict of those
 // that are keyword-only (null where there are none).
 struct CustomArguments {

@@ -17,6 +17,7 @@ import emit_places
 import emit_pointwise
 import emit_special
 import emit_stubs
+import emit_torch
 from schema import TableError, load_all
 
 
@@ -37,6 +38,7 @@ def outputs(tables) -> dict[str, str]:
     files.update(emit_bindings.outputs(rows))
     files.update(emit_places.outputs(rows))
     files.update(emit_stubs.outputs(rows))
+    files.update(emit_torch.outputs(rows))
     return files
 
 

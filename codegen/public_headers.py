@@ -1,4 +1,5 @@
-"""Copies the headers that C++ programs include: csrc/frontend/rushlight.h and all that it needs.
+"""Copies the headers that C++ programs and extensions include: csrc/frontend/rushlight.h,
+bindings/extension.h, and all that they need.
 
     python codegen/public_headers.py --csrc csrc --generated build/generated --out include/rushlight
 
@@ -12,7 +13,15 @@ import shutil
 from pathlib import Path
 
 INCLUDE = re.compile(r'^(\s*#\s*include\s*")([^"]+)(")', re.M)
-ROOT = "frontend/rushlight.h"
+ROOTS = ("frontend/rushlight.h", "bindings/extension.h", "frontend/library.h")
+# Extensions that were written for PyTorch include its headers: each of these is extension.h. They
+# lie in a folder of their own, which only cpp_extension names to the compiler.
+SHIMS = """torch/extension.h torch/torch.h torch/all.h torch/types.h torch/library.h torch/script.h
+torch/autograd.h torch/csrc/autograd/custom_function.h torch/headeronly/macros/Macros.h
+ATen/ATen.h ATen/Dispatch.h ATen/Functions.h ATen/Operators.h ATen/Parallel.h ATen/core/Tensor.h
+ATen/core/dispatch/Dispatcher.h ATen/TensorUtils.h ATen/AccumulateType.h
+c10/core/ScalarType.h c10/macros/Macros.h c10/util/ArrayRef.h c10/util/Exception.h
+c10/util/Optional.h c10/util/irange.h""".split()
 
 
 def found(name, folders):
@@ -24,7 +33,7 @@ def found(name, folders):
 
 def collected(folders):
     """{name from csrc: text with its includes changed} of the root and all that it includes."""
-    headers, wanted = {}, [ROOT]
+    headers, wanted = {}, list(ROOTS)
     while wanted:
         name = wanted.pop()
         if name in headers:
@@ -36,11 +45,16 @@ def collected(folders):
             if "/" not in target:  # functors name their neighbours
                 target = str(Path(name).parent / target)
             wanted.append(target)
+            if target in ROOTS[:2]:
+                target = Path(target).name
             return f"{match[1]}rushlight/{target}{match[3]}"
 
         headers[name] = INCLUDE.sub(changed, text)
-    headers["rushlight.h"] = headers.pop(ROOT)
-    return headers
+    for name in ROOTS[:2]:
+        headers[Path(name).name] = headers.pop(name)
+    headers["library.h"] = '#pragma once\n#include "rushlight/frontend/library.h"\n'
+    shim = "#pragma once\n#include <rushlight/extension.h>\n"
+    return headers | {f"for_pytorch/{name}": shim for name in SHIMS}
 
 
 def main():

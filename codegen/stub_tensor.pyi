@@ -245,6 +245,10 @@ class Tensor:
         """The same values as an object of a subclass."""
     @staticmethod
     def _make_subclass(cls: builtins.type[_T], data: Tensor, require_grad: _bool = False) -> _T: ...
+    @staticmethod
+    def _make_wrapper_subclass(
+        cls: builtins.type[_T], size: Sequence[_int], *args: Any, **kwargs: Any
+    ) -> _T: ...
     def module_load(self, other: Tensor, assign: _bool = False) -> Tensor:
         """What load_state_dict puts in this tensor's place."""
     def new(self, *args: Any, device: _DeviceLike | None = None) -> Tensor:

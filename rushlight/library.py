@@ -1,15 +1,35 @@
-"""Custom operators in Python: a function, its gradient, and what it is called."""
+"""Custom operators: a function in Python or C++, its gradient, its rules, and what it is called.
+docs/custom_ops.md is the guide."""
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
-from rushlight import _C
-from rushlight._names.missing import fill, not_available
-from rushlight.autograd import Function
-from rushlight.types import _F, Self, _dtype
+from rushlight import _extensions
+from rushlight._library.batching import batch_rule
+from rushlight._library.custom_ops import (
+    EVERY_DEVICE,
+    CustomOpDef,
+    custom_op,
+    device_key,
+    register_gradient,
+)
+from rushlight._library.namespaces import (
+    Library,
+    fallthrough_kernel,
+    is_own,
+    name_of,
+    when_defined,
+)
+from rushlight._library.namespaces import scoped_library as _scoped_library
+from rushlight._library.opcheck import OpCheckError as _OpCheckError
+from rushlight._library.opcheck import opcheck
+from rushlight._library.operators import find_overload
+from rushlight._library.operators import forget as _forget
+from rushlight._library.schemas import infer_schema
+from rushlight._names.missing import fill
+from rushlight.types import _F, _dtype
 
 __all__ = [
     "CustomOpDef",
@@ -18,172 +38,40 @@ __all__ = [
     "define",
     "fallthrough_kernel",
     "get_ctx",
+    "get_kernel",
     "impl",
+    "infer_schema",
+    "opcheck",
     "register_autocast",
     "register_autograd",
     "register_fake",
     "register_kernel",
+    "register_torch_dispatch",
     "register_vmap",
     "triton_op",
     "wrap_triton",
 ]
 
-_registered = {}  # "namespace::name" -> CustomOpDef
+_kept: list[Library] = []  # what define() without a library made
 
 
-class CustomOpDef:
-    """A custom operator; calling it runs its function, and its gradient if it has one."""
-
-    def __init__(
-        self, name: str, function: Callable[..., Any], mutates_args: tuple[Any, ...] = ()
-    ) -> None:
-        self._qualname = name
-        self._function = function
-        self._kernels = {}
-        self._fake = self._function_class = None
-        functools.update_wrapper(self, function)
-
-    def __repr__(self) -> str:
-        return f"<CustomOpDef({self._qualname})>"
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        args, kwargs = self._bound(args, kwargs)
-        if self._function_class is not None:
-            return self._function_class.apply(*args)
-        return self._run(*args, **kwargs)
-
-    @property
-    def default(self) -> Self:
-        return self
-
-    def _bound(self, args, kwargs):
-        """All arguments in order where a gradient needs them so."""
-        if self._function_class is None or not kwargs:
-            return args, kwargs
-        import inspect
-
-        bound = inspect.signature(self._function).bind(*args, **kwargs)
-        bound.apply_defaults()
-        return tuple(bound.arguments.values()), {}
-
-    def _run(self, *args, **kwargs):
-        tensors = [a for a in (*args, *kwargs.values()) if isinstance(a, _C.Tensor)]
-        kind = tensors[0].device.type if tensors else "cpu"
-        if kind == "meta" and self._fake is not None:
-            return self._fake(*args, **kwargs)
-        return self._kernels.get(kind, self._function)(*args, **kwargs)
-
-    def _implement(self, function):
-        self._function = function
-
-    def register_kernel(
-        self, device_types: str | Sequence[str] | None, fn: Callable | None = None, /
-    ) -> Callable:
-        """The function for some kinds of device."""
-        kinds = [device_types] if isinstance(device_types, str) else device_types
-
-        def register(function):
-            self._kernels |= dict.fromkeys(kinds or ["cpu", "cuda"], function)
-            return function
-
-        return register if fn is None else register(fn)
-
-    def register_fake(self, fn: Callable | None = None, /) -> Callable:
-        """The function that gives shapes only, for meta tensors."""
-
-        def register(function):
-            self._fake = function
-            return function
-
-        return register if fn is None else register(fn)
-
-    def register_vmap(self, func: Callable | None = None) -> Callable:
-        """Kept out of use: vmap runs the function sample by sample."""
-        return (lambda function: function) if func is None else func
-
-    def register_autocast(self, device_type: str, cast_inputs: _dtype) -> None:
-        """Not needed: the function sees what it is given."""
-
-    def register_autograd(
-        self, backward: Callable, /, *, setup_context: Callable | None = None
-    ) -> None:
-        """The gradient: backward(ctx, *grads), and setup_context(ctx, inputs, output) before it."""
-        run = self._run
-
-        def forward(*args):
-            return run(*args)
-
-        def set_up(ctx, inputs, output):
-            if setup_context is not None:
-                setup_context(ctx, inputs, output)
-
-        body = {"forward": staticmethod(forward), "setup_context": staticmethod(set_up)}
-        body["backward"] = staticmethod(backward)
-        self._function_class = type(self._qualname.replace("::", "_"), (Function,), body)  # type: ignore[assignment]
+def _register(op: Any, act: Callable[[Any], None]) -> None:
+    """Acts on the operator. One of a C++ library that was set aside may never come; its package
+    must be importable all the same."""
+    name = name_of(op)
+    if is_own(name):
+        return
+    if find_overload(name) is None and not _extensions.set_aside:
+        raise RuntimeError(f"operator {name} does not exist")
+    when_defined(name, act)
 
 
-class _OwnOp(CustomOpDef):
-    """An operator of another package that Rushlight has its own for. It knows its gradient, its
-    shapes and what autocast does: what the package registers belongs to its code in C++."""
+def _decorator(function, register):
+    def run(given):
+        register(given)
+        return given
 
-    def register_kernel(self, device_types, fn=None, /):
-        return (lambda function: function) if fn is None else fn
-
-    def register_fake(self, fn=None, /):
-        return (lambda function: function) if fn is None else fn
-
-    def register_autograd(self, backward, /, *, setup_context=None):
-        pass
-
-    def _implement(self, function):
-        pass
-
-
-def custom_op(
-    name: str,
-    fn: Callable | None = None,
-    /,
-    *,
-    mutates_args: str | Iterable[str] = (),
-    device_types: str | Sequence[str] | None = None,
-    schema: str | None = None,
-    tags: Any = None,
-) -> Callable:
-    """Makes an operator of a function: `@custom_op("mylib::name", mutates_args=())`."""
-
-    def make(function):
-        op = CustomOpDef(name, function, mutates_args)
-        _registered[name] = op
-        return op
-
-    return make if fn is None else make(fn)
-
-
-triton_op = custom_op
-
-
-def wrap_triton(triton_kernel: _F, /) -> _F:
-    """The kernel itself."""
-    return triton_kernel
-
-
-def _own(name):
-    """An operator of a package's C++ library that Rushlight has its own for, or None."""
-    from rushlight._extensions import own_operator
-
-    function = own_operator(name)
-    if function is not None:
-        _registered[name] = _OwnOp(name, function)
-    return _registered.get(name)
-
-
-def _find(op):
-    if isinstance(op, CustomOpDef):
-        return op
-    name = str(op)
-    if name not in _registered and _own(name) is None:
-        _registered[name] = CustomOpDef(name, not_available(f"ops.{name}", "it has no kernel yet"))
-    return _registered[name]
+    return run if function is None else run(function)
 
 
 def register_kernel(
@@ -194,8 +82,18 @@ def register_kernel(
     *,
     lib: Library | None = None,
 ) -> Callable:
-    """The operator's function for some kinds of device."""
-    return _find(op).register_kernel(device_types, func)
+    """The operator's function for some kinds of device; None: for all."""
+    if isinstance(op, CustomOpDef):
+        return op.register_kernel(device_types, func)
+    kinds = (
+        [device_types] if device_types is None or isinstance(device_types, str) else device_types
+    )
+    keys = [EVERY_DEVICE if kind is None else device_key(kind) for kind in kinds]
+
+    def register(function):
+        _register(op, lambda found: [found.set_kernel(key, function, False) for key in keys])
+
+    return _decorator(func, register)
 
 
 def register_fake(
@@ -205,10 +103,14 @@ def register_fake(
     *,
     lib: Library | None = None,
     _stacklevel: int = 1,
-    allow_override: bool = False,
+    allow_override: bool = True,
 ) -> Callable:
-    """The function that gives the operator's shapes only."""
-    return _find(op).register_fake(func)
+    """The function that gives the operator's shapes only, for meta tensors."""
+
+    def register(function):
+        _register(op, lambda found: found.set_kernel("Meta", function, False))
+
+    return _decorator(func, register)
 
 
 impl_abstract = register_fake
@@ -217,46 +119,125 @@ impl_abstract = register_fake
 def register_autograd(
     op: Any, backward: Callable, /, *, setup_context: Callable | None = None, lib: Any = None
 ) -> None:
-    """The operator's gradient."""
-    _find(op).register_autograd(backward, setup_context=setup_context)
+    """The operator's gradient: backward(ctx, *grads) returns one gradient per argument, and
+    setup_context(ctx, inputs, output) keeps what it needs."""
+    _register(op, lambda found: register_gradient(found, backward, setup_context))
 
 
 def register_autocast(
     op: Any, device_type: str, cast_inputs: _dtype, /, *, lib: Library | None = None
 ) -> None:
-    """Not needed: the operator's function sees what it is given."""
+    """In regions of mixed precision, floating arguments become cast_inputs first."""
+    _register(op, lambda found: found.set_autocast(device_type, cast_inputs))
 
 
 def register_vmap(op: Any, func: Callable | None = None, /, *, lib: Any = None) -> Callable:
-    """Kept out of use: vmap runs the function sample by sample."""
-    return _find(op).register_vmap(func)
+    """func(info, in_dims, *args) -> (output, out_dims): the operator for all samples at once.
+    Without one, vmap runs it sample by sample."""
+
+    def register(function):
+        _register(op, lambda found: found.set_batch_rule(batch_rule(found, function)))
+
+    return _decorator(func, register)
+
+
+def register_torch_dispatch(
+    op: Any,
+    torch_dispatch_class: Any,
+    func: Callable | None = None,
+    /,
+    *,
+    lib: Library | None = None,
+) -> NoReturn:
+    """What runs in place of the operator for a class with __torch_dispatch__."""
+    raise NotImplementedError(
+        "library.register_torch_dispatch: write the case into the class's own __torch_dispatch__ "
+        "or __torch_function__, which is given the operator"
+    )
 
 
 def define(
-    qualname: Any, schema: str | Callable | None = None, *, lib: Any = None,
-    tags: tuple[Any, ...] = (),
-) -> Callable:  # fmt: skip
-    """Names an operator; its function comes with impl. Usable as a decorator."""
-    if callable(schema):
-        return custom_op(qualname, schema)
-    _find(qualname)
-    return lambda function: impl(qualname, "cpu", function)
+    qualname: Any, schema: str, alias_analysis: str = "", *, lib: Any = None, tags: Any = ()
+) -> Callable | None:
+    """Names an operator by its schema: `define("mylib::name", "(Tensor x) -> Tensor")`. With a
+    Library first, a decorator for its function."""
+    if isinstance(qualname, Library):
+        name = qualname.define(schema, alias_analysis, tags=tags)
+        return _decorator(None, lambda function: qualname.impl(name, function))
+    if not isinstance(qualname, str):
+        raise ValueError(
+            f"define(qualname, schema): expected qualname to be a str, not {type(qualname)}"
+        )
+    namespace, _, name = qualname.partition("::")
+    if not name:
+        raise ValueError(f"define: the name must look like 'mylib::name', not {qualname!r}")
+    if not schema.strip().startswith("("):
+        raise ValueError(
+            f'define(qualname, schema, ...): expected schema to look like e.g. "(Tensor x) -> '
+            f'Tensor" but got "{schema}"'
+        )
+    if lib is None:
+        lib = Library(namespace, "FRAGMENT")
+        _kept.append(lib)
+    lib.define(name + schema, alias_analysis="", tags=tags)
+    return None
 
 
 def impl(
-    qualname: str,
-    types: str | Sequence[str] = "cpu",
-    func: Callable[..., Any] | None = None,
+    qualname: Any,
+    types: str | Sequence[str] = "default",
+    func: Any = None,
     *,
     lib: Library | None = None,
-) -> Callable:
-    """The function of an operator that define named."""
+) -> Callable | None:
+    """The function of an operator that define named, for "cpu", "cuda", or by "default" for all
+    devices. With a Library first: `impl(lib, "name", "CPU")`, a decorator."""
+    if isinstance(qualname, Library):
+        own, name, key = qualname, str(types), func if isinstance(func, str) else ""
+        return _decorator(None, lambda function: own.impl(name, function, key))
+    kinds = [types] if isinstance(types, str) else list(types)
+    keys = [EVERY_DEVICE if kind == "default" else device_key(kind) for kind in kinds]
 
     def register(function):
-        _find(qualname)._implement(function)
-        return function
+        name = name_of(qualname)
+        if not is_own(name):
+            for key in keys:
+                when_defined(name, lambda op, key=key: op.set_kernel(key, function, False))
 
-    return register if func is None else register(func)
+    if func is None:
+        return _decorator(None, register)
+    register(func)
+    return None
+
+
+def get_kernel(op: Any, dispatch_key: Any) -> Callable[..., Any]:
+    """Exactly the function that an operator has under a dispatch key."""
+    name, key = name_of(op), str(dispatch_key).rpartition(".")[2]
+    found = find_overload(name)
+    if found is None:
+        raise RuntimeError(f"operator {name} does not exist")
+    fallbacks = (EVERY_DEVICE, "CompositeImplicitAutograd") if key in ("CPU", "CUDA") else ()
+    key = next((k for k in (key, *fallbacks) if found._op.has_kernel(k)), "")
+    if not key:
+        raise RuntimeError(f"operator {name} has no kernel for {dispatch_key}")
+    return lambda *args, **kwargs: found._op.call_key(key, *args, **kwargs)
+
+
+def triton_op(
+    name: str,
+    fn: Callable | None = None,
+    /,
+    *,
+    mutates_args: str | Any,
+    schema: str | None = None,
+) -> Callable:
+    """custom_op for a function that launches Triton kernels. It may call other operators, too."""
+    return custom_op(name, fn, mutates_args=mutates_args, schema=schema)
+
+
+def wrap_triton(triton_kernel: _F, /) -> _F:
+    """The kernel itself: nothing has to look into it."""
+    return triton_kernel
 
 
 def get_ctx() -> NoReturn:
@@ -264,43 +245,7 @@ def get_ctx() -> NoReturn:
     raise NotImplementedError("library.get_ctx: shapes that depend on data cannot be told ahead")
 
 
-def fallthrough_kernel() -> NoReturn:
-    """A kernel that leaves the work to the next one."""
-    raise NotImplementedError("library.fallthrough_kernel: operators have one kernel per device")
-
-
-class Library:
-    """A namespace of operators: define(schema), impl(name, function)."""
-
-    def __init__(self, ns: Any, kind: Any, dispatch_key: str = "") -> None:
-        self.ns, self.kind = ns, kind
-
-    def define(self, schema: str, alias_analysis: str = "", *, tags: tuple[Any, ...] = ()) -> str:
-        """Names an operator by its schema; returns the name."""
-        name = schema.partition("(")[0].strip()
-        _find(f"{self.ns}::{name}")
-        return name
-
-    def impl(
-        self,
-        op_name: Any,
-        fn: Callable[..., Any],
-        dispatch_key: str = "",
-        *,
-        with_keyset: bool = False,
-        allow_override: bool = False,
-    ) -> None:
-        """The function of an operator."""
-        name = op_name._qualname if isinstance(op_name, CustomOpDef) else str(op_name)
-        name = name if "::" in name else f"{self.ns}::{name}"
-        if "Meta" in dispatch_key:
-            _find(name).register_fake(fn)
-        else:
-            impl(name, func=fn)
-
-    def _destroy(self):
-        for name in [n for n in _registered if n.startswith(f"{self.ns}::")]:
-            del _registered[name]
-
+# For tests, as PyTorch has the first.
+_TEST_TOOLS = (_scoped_library, _OpCheckError, _forget)
 
 fill(globals())

@@ -24,16 +24,27 @@ class _Namespace:
     def __init__(self, name: str) -> None:
         self._name = name
 
+    def __dir__(self) -> list[str]:
+        from rushlight import _C
+
+        names = (n.partition("::") for n in _C._custom_op_names())
+        return sorted(name for namespace, _, name in names if namespace == self._name)
+
+    def __repr__(self) -> str:
+        return f"<module 'rushlight.ops.{self._name}'>"
+
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
-        from rushlight import library
+        from rushlight._library.namespaces import own_operator
+        from rushlight._library.operators import find_packet
 
-        found = library._registered.get(f"{self._name}::{name}")
+        qualname = f"{self._name}::{name}"
+        found: Any = find_packet(qualname)
         if found is None and self._name == "aten":
             found = _of_the_package(name)
         if found is None:
-            found = library._own(f"{self._name}::{name}")
+            found = own_operator(qualname)
         if found is None:
             from rushlight._extensions import MissingOperatorError
 
@@ -55,8 +66,35 @@ class _Overloads:
             raise AttributeError(name)
         return self
 
+    def name(self) -> str:
+        """ "aten::mm"."""
+        return f"aten::{self.__name__}"
+
+    @property
+    def namespace(self) -> str:
+        """The namespace of the package's own operators."""
+        return "aten"
+
+    def __str__(self) -> str:
+        return f"aten.{self.__name__}"
+
     def __repr__(self) -> str:
         return f"<OpOverloadPacket(op='aten.{self.__name__}')>"
+
+
+def _table_op(name, public):
+    """The operator as the table has it; what only the public function takes goes there."""
+    from rushlight import _C
+
+    def run(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return _C._call_table_op(name, *args, **kwargs)
+        except _C.ArgumentTypeError:
+            if public is None:
+                raise
+        return public(*args, **kwargs)
+
+    return run
 
 
 @functools.cache
@@ -68,6 +106,8 @@ def _of_the_package(name):
         vars(rushlight).get(name) or vars(functional).get(name) or getattr(rushlight._C, name, None)
     )
     method = getattr(rushlight.Tensor, name, None)
+    if rushlight._C._is_table_op(name) and not name.startswith("__"):
+        return _Overloads(name, _table_op(name, found or method))
     if found is None and method is None:
         found = not_available(f"ops.aten.{name}", "Rushlight has no operator of this name")
     return _Overloads(name, found or method)
@@ -94,7 +134,15 @@ class _Ops(ModuleType):
                 return
             import ctypes
 
+            from rushlight import _C
+
             ctypes.CDLL(name)
+            errors = _C._take_library_errors()
+            if errors:
+                raise RuntimeError(f"ops.load_library: {name}: operators failed:\n{errors}")
+            from rushlight._library.namespaces import run_waiting
+
+            run_waiting()
         except OSError as error:
             raise LibraryError(f"ops.load_library: {name} cannot be loaded: {error}") from error
         loaded_libraries.add(name)

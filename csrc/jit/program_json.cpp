@@ -7,6 +7,7 @@
 #include "jit/function_json.h"
 #include "jit/json_reader.h"
 #include "jit/program_file.h"
+#include "ops/framework/custom_op.h"
 
 namespace rush::jit {
 namespace {
@@ -287,7 +288,8 @@ class CodeReader : JsonReader {
     for (const Form form : {Form::Functional, Form::InPlace, Form::Out}) {
       if ((form == Form::Out) == out && !i.op) i.op = find_entry(op, overload, form);
     }
-    require(i.op, "there is no operator '", op, overload.empty() ? "" : ".", overload, "'");
+    require(i.op, "there is no operator '", op, overload.empty() ? "" : ".", overload, "'",
+            missing_library(op));
     const Json& args = member(j, "args");
     require(args.object(), "'args' must be a map");
     size_t used = 0;
@@ -296,7 +298,7 @@ class CodeReader : JsonReader {
       used += given != nullptr;
       require(given || spec.default_kind != DefaultKind::Required, op, " needs the argument '",
               spec.name, "'");
-      i.args.push_back(given ? argument(spec, *given) : default_of(spec));
+      i.args.push_back(given ? argument(spec, *given) : default_of(*i.op, spec));
     }
     require(used == args.object()->size(), op, " has no such argument as one that is given");
     for (const Json& r : array(j, "results")) i.results.push_back(result(r));
@@ -316,8 +318,15 @@ class CodeReader : JsonReader {
     return list;
   }
   // A table that has grown an argument gives old programs its default.
-  Argument default_of(const ArgSpec& spec) const {
-    return spec.make_default ? literal_of(spec.make_default()) : Literal();
+  Argument default_of(const OpEntry& op, const ArgSpec& spec) const {
+    return literal_of(default_argument(op, size_t(&spec - op.args.data())));
+  }
+  // Operators of users are there once their library is.
+  static std::string missing_library(const std::string& op) {
+    const size_t end = op.find("::");
+    if (end == std::string::npos) return "";
+    return concat("; load the library that defines the operators of '", op.substr(0, end),
+                  "' first (ops.load_library, or import its package; in C++ link it or open it)");
   }
 
   Code::Method method(const Json& j) {

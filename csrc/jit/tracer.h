@@ -45,6 +45,7 @@ class RUSH_API Tracer final : public StreamListener, public std::enable_shared_f
   CodePointer finish(const std::string& method, const IValue& output);
 
   const std::vector<TraceNote>& warnings() const { return warnings_; }
+  bool inside_op() const { return ops_ > 0; }
   void value_read(const Tensor& t, const char* as);
   void refuse(std::string why, SourcePoint at);
 

@@ -32,21 +32,15 @@ REASONS = {
         "nvidia-smi shows them, cuda.mem_get_info the memory",
         NOT_PLANNED,
     ),
-    "dispatch modes": (
-        "calls are not intercepted by modes below autograd",
-        "give a Tensor subclass a __torch_function__, or use overrides.TorchFunctionMode",
-        NOT_PLANNED,
-    ),
     "export": (
         "programs run eagerly and are not traced into graphs",
         "save and load keep a model",
         PLANNED,
     ),
     "extensions": (
-        "C++ and CUDA extensions are written against PyTorch's C++ interface, which Rushlight does "
-        "not have",
-        "write the operator in Python (autograd.Function, library.custom_op)",
-        PLANNED,
+        "extensions are C++ and CUDA files",
+        "cpp_extension.load, CppExtension, or in Python library.custom_op",
+        NOT_PLANNED,
     ),
     "fake tensors": (
         "programs are not traced",
@@ -97,11 +91,6 @@ REASONS = {
         PLANNED,
     ),
     "onnx": ("models cannot be exported to ONNX", "save and load keep a model", PLANNED),
-    "opcheck": (
-        "custom operators are plain Python functions here",
-        "autograd.gradcheck tests their gradients",
-        NOT_PLANNED,
-    ),
     "packages": (
         "models are not packed with their code",
         "save and load keep a model, hub.load fetches code",
@@ -137,11 +126,6 @@ REASONS = {
     "TorchScript": (
         "programs run as they are written, and keep no graph of what they ran",
         "the `code` of a program shows it",
-        NOT_PLANNED,
-    ),
-    "wrapper subclasses": (
-        "wrapper subclasses are not there",
-        "subclass Tensor and give it a __torch_function__",
         NOT_PLANNED,
     ),
 }
@@ -180,19 +164,18 @@ MODULES = frozenset(
     distributed._shard.sharded_tensor distributed._tensor distributed._tensor.device_mesh
     distributed._tensor.experimental distributed._tensor.placement_types
     distributed.algorithms._checkpoint distributed.algorithms._checkpoint.checkpoint_wrapper
-    distributed.checkpoint distributed.checkpoint.default_planner
-    distributed.checkpoint.hf_storage distributed.checkpoint.metadata
-    distributed.checkpoint.optimizer distributed.checkpoint.state_dict
-    distributed.checkpoint.stateful distributed.constants distributed.elastic
-    distributed.elastic.multiprocessing distributed.elastic.multiprocessing.errors
-    distributed.fsdp.api distributed.fsdp.fully_sharded_data_parallel
-    distributed.fsdp.sharded_grad_scaler distributed.fsdp.wrap distributed.pipelining
-    distributed.rpc distributed.tensor._utils distributed.tensor.experimental export
-    fx._symbolic_trace fx.experimental fx.experimental.proxy_tensor fx.graph fx.graph_module
-    fx.node fx.proxy mps mtia nested onnx.symbolic_opset10 onnx.symbolic_opset11
-    onnx.symbolic_opset12 onnx.symbolic_opset13 onnx.symbolic_opset9 onnx.utils package
-    quantization sparse utils._python_dispatch utils.backend_registration utils.bottleneck
-    utils.mobile_optimizer xpu""".split()
+    distributed.checkpoint distributed.checkpoint.default_planner distributed.checkpoint.hf_storage
+    distributed.checkpoint.metadata distributed.checkpoint.optimizer
+    distributed.checkpoint.state_dict distributed.checkpoint.stateful distributed.constants
+    distributed.elastic distributed.elastic.multiprocessing
+    distributed.elastic.multiprocessing.errors distributed.fsdp.api
+    distributed.fsdp.fully_sharded_data_parallel distributed.fsdp.sharded_grad_scaler
+    distributed.fsdp.wrap distributed.pipelining distributed.rpc distributed.tensor._utils
+    distributed.tensor.experimental export fx._symbolic_trace fx.experimental
+    fx.experimental.proxy_tensor fx.graph fx.graph_module fx.node fx.proxy mps mtia nested
+    onnx.symbolic_opset10 onnx.symbolic_opset11 onnx.symbolic_opset12 onnx.symbolic_opset13
+    onnx.symbolic_opset9 onnx.utils package quantization sparse utils.backend_registration
+    utils.bottleneck utils.mobile_optimizer xpu""".split()
 )
 
 # Methods and attributes of Tensor; hasattr is false for them.
@@ -204,7 +187,6 @@ METHODS = {
     "quantization": """dequantize int_repr q_per_channel_axis q_per_channel_scales
         q_per_channel_zero_points q_scale q_zero_point qscheme""",
     "nested tensors": "to_padded_tensor",
-    "wrapper subclasses": "_make_wrapper_subclass",
     "complex32": "chalf",
     "mkldnn": "to_mkldnn",
 }

@@ -212,7 +212,6 @@ ROWS = (
     ),
     ("jit", "TorchScript", "", "last_executed_optimized_graph"),
     ("jit", "graphs", "", "_get_trace_graph"),
-    ("library", "opcheck", "", "opcheck"),
     ("masked", "masked tensors", "MaskedTensor", "as_masked_tensor is_masked_tensor masked_tensor"),
     (
         "nested",
@@ -243,7 +242,6 @@ ROWS = (
         """addmm as_sparse_gradcheck log_softmax mm sampled_addmm softmax spdiags spsolve sum
         to_sparse_semi_structured""",
     ),
-    ("utils._python_dispatch", "dispatch modes", "TorchDispatchMode", ""),
     (
         "utils.backend_registration",
         "new devices",
@@ -252,13 +250,7 @@ ROWS = (
     ),
     ("utils.bottleneck", "bottleneck", "", "main"),
     ("utils.checkpoint", "selective checkpoints", "", "create_selective_checkpoint_contexts"),
-    (
-        "utils.cpp_extension",
-        "extensions",
-        "BuildExtension",
-        """CUDAExtension CppExtension SyclExtension check_compiler_abi_compatibility
-        get_compiler_abi_compatibility_and_version load load_inline verify_ninja_availability""",
-    ),
+    ("utils.cpp_extension", "extensions", "", "SyclExtension"),
     ("utils.mobile_optimizer", "phones", "", "optimize_for_mobile"),
 )
 
@@ -323,7 +315,6 @@ ANSWERS = {
     "cuda.nccl.is_available": False,
     "cuda.nccl.version": (0, 0, 0),
     "fx.experimental.proxy_tensor.get_proxy_mode": None,
-    "utils._python_dispatch.is_traceable_wrapper_subclass": False,
 }
 
 # Kinds of devices that are not supported, which have the questions of no_device.py.

@@ -4,6 +4,7 @@ are absent."""
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from rushlight import _C
 from rushlight._C import Tensor
@@ -35,6 +36,18 @@ def _always(value, doc):
 
 for _name in "is_ipu is_maia is_mps is_mtia is_sparse_csr is_vulkan is_xla is_xpu".split():
     setattr(Tensor, _name, _always(False, "False: there are no such tensors."))
+
+
+def _make_wrapper_subclass(
+    cls: type[Tensor], size: Sequence[int], *args: Any, **kwargs: Any
+) -> Tensor:
+    """An object of cls without memory; see rushlight._library.dispatch."""
+    from rushlight._library.dispatch import make_wrapper_subclass
+
+    return make_wrapper_subclass(cls, size, *args, **kwargs)
+
+
+Tensor._make_wrapper_subclass = staticmethod(_make_wrapper_subclass)
 Tensor._backward_hooks = _always(None, "Hooks are kept by the core.")
 Tensor.__rdiv__ = Tensor.__rtruediv__  # Python 2's name, which PyTorch has kept
 

@@ -35,7 +35,14 @@ _CPP_TYPES = {
 
 def aten_name(op: str) -> str:
     """An op of the table as PyTorch shows it."""
+    if "::" in op:  # a custom operator
+        return op
     return "aten::" + _ATEN_NAMES.get(op, op.removeprefix("_"))
+
+
+def _is_op(name):
+    """Whether an event is an operator, of the table or a custom one; nodes have other names."""
+    return "::" in name and not name.startswith(("autograd::", "torch::"))
 
 
 def _frame(place: tuple[str, int, str]) -> str:
@@ -148,10 +155,10 @@ def _link(events: list[FunctionEvent]) -> None:
     """Nodes of backward get the op that recorded them, with its thread, lines and module."""
     recorded: dict[tuple[int, int], FunctionEvent] = {}
     for event in sorted(events, key=lambda e: e.time_range.end):
-        if event._node[0] and event.name.startswith("aten::"):
+        if event._node[0] and _is_op(event.name):
             recorded.setdefault(event._node, event)
     for event in events:
-        if not event._node[0] or event.name.startswith("aten::"):
+        if not event._node[0] or _is_op(event.name):
             continue
         forward = recorded.get(event._node)
         if forward is not None and forward.time_range.start < event.time_range.start:

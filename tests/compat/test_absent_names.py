@@ -115,7 +115,7 @@ NOWHERE = [
     ("export", "no_such", "not traced", "save and load", "planned for"),
     ("_inductor", "no_such", "no compiler with graphs", "compile()", "planned for"),
     ("cuda", "no_such", "CUDA interface", "", "not planned"),
-    ("utils.cpp_extension", "no_such", "C++ interface", "custom_op", "planned for"),
+    ("utils.cpp_extension", "no_such", "C++ and CUDA files", "custom_op", "not planned"),
 ]
 
 

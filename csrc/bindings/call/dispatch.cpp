@@ -238,6 +238,17 @@ void run_boxed(const OpEntry& entry, Value* args, Value* results, int64_t elemen
   entry.boxed(args, results);
 }
 
+PyObject* call_entry_of(std::span<const OpEntry> overloads, const PythonCall& call) {
+  const bool out = call.kwnames && has_out(call);
+  Parser parser;
+  for (const OpEntry& entry : overloads) {
+    if ((entry.form == Form::Out) != out) continue;
+    if (parser.parse(entry, names_of(entry), call)) return run(entry, parser);
+  }
+  fail(ErrorKind::ArgumentType, "", overloads.front().name, "(): no signature fits ",
+       given_text(call));
+}
+
 PyObject* wrap_results(const OpEntry& entry, Value* results) {
   if (entry.num_results > 1) {
     PyObject* items[kMaxResults];

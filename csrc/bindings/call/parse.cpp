@@ -173,17 +173,22 @@ bool Parser::convert_operand(PyObject* o, Value& v) {
   return true;
 }
 
-bool Parser::convert_int_items(PyObject* const* items, Py_ssize_t n, Value& v) {
+bool Parser::convert_int_items(PyObject* const* items, Py_ssize_t n, Value& v, bool bools) {
   auto* out = static_cast<int64_t*>(arena_.cells(size_t(n)));
   for (Py_ssize_t i = 0; i < n; ++i) {
-    if (!int_from_python(items[i], out[i])) return false;
+    if (bools && PyBool_Check(items[i]))
+      out[i] = items[i] == Py_True;
+    else if (!int_from_python(items[i], out[i]))
+      return false;
   }
   v.borrow(IntList(out, size_t(n)));
   return true;
 }
 
 bool Parser::convert_ints(const ArgSpec& spec, PyObject* o, Value& v) {
-  if (is_sequence(o)) return convert_int_items(items_of(o), PySequence_Fast_GET_SIZE(o), v);
+  // Of ints, `holes` says that they are the bool[] of a custom operator.
+  if (is_sequence(o))
+    return convert_int_items(items_of(o), PySequence_Fast_GET_SIZE(o), v, spec.holes);
   int64_t one;
   if (!spec.broadcast || PyBool_Check(o) || !int_from_python(o, one)) return false;
   auto* out = static_cast<int64_t*>(arena_.cells(spec.broadcast));

@@ -72,7 +72,7 @@ class Parser {
   bool convert_operand(PyObject* o, Value& v);
   bool convert_scalar(PyObject* o, Scalar& s);
   bool convert_ints(const ArgSpec& spec, PyObject* o, Value& v);
-  bool convert_int_items(PyObject* const* items, Py_ssize_t n, Value& v);
+  bool convert_int_items(PyObject* const* items, Py_ssize_t n, Value& v, bool bools = false);
   bool convert_floats(PyObject* o, Value& v);
   bool convert_tensors(const ArgSpec& spec, PyObject* o, Value& v);
   void count(const Tensor& t) { elements_ = std::max(elements_, t.numel()); }

@@ -1,5 +1,6 @@
 #include "bindings/call/torch_function.h"
 
+#include "bindings/call/dispatch_mode.h"
 #include "bindings/handle.h"
 
 namespace rush::py {
@@ -28,8 +29,8 @@ bool overrides(PyObject* o) {
 }
 
 // Adds o to those to ask, a subclass before its bases, one object per type.
-void note(std::vector<PyObject*>& found, PyObject* o) {
-  if (!overrides(o)) return;
+void note(std::vector<PyObject*>& found, PyObject* o, bool (*counts)(PyObject*) = overrides) {
+  if (!counts(o)) return;
   for (PyObject* other : found) {
     if (Py_TYPE(other) == Py_TYPE(o)) return;
   }
@@ -38,15 +39,16 @@ void note(std::vector<PyObject*>& found, PyObject* o) {
   found.insert(at, o);
 }
 
-std::vector<PyObject*> find_overrides(const PythonCall& call) {
+std::vector<PyObject*> find_overrides(const PythonCall& call,
+                                      bool (*counts)(PyObject*) = overrides) {
   std::vector<PyObject*> found;
-  if (call.self) note(found, call.self);
+  if (call.self) note(found, call.self, counts);
   for (Py_ssize_t i = 0; i < call.nargs + call.num_keywords(); ++i) {
     PyObject* o = call.args[i];
-    note(found, o);
+    note(found, o, counts);
     if (!PyTuple_CheckExact(o) && !PyList_CheckExact(o)) continue;
     for (Py_ssize_t j = 0; j < PySequence_Fast_GET_SIZE(o); ++j) {
-      note(found, PySequence_Fast_GET_ITEM(o, j));
+      note(found, PySequence_Fast_GET_ITEM(o, j), counts);
     }
   }
   return found;
@@ -89,8 +91,8 @@ PyObject* ask(const std::vector<PyObject*>& found, PyObject* function, PyObject*
        text_of(text.get()));
 }
 
-PyObject* ask_for_op(const std::vector<PyObject*>& found, std::span<const OpEntry> overloads,
-                     const PythonCall& call) {
+// A call's arguments, the method's object among them.
+std::pair<Handle, Handle> arguments_of(const PythonCall& call) {
   const Py_ssize_t self = call.self ? 1 : 0;
   const Handle args = Handle::steal(PyTuple_New(call.nargs + self));
   if (self) PyTuple_SET_ITEM(args.get(), 0, Py_NewRef(call.self));
@@ -102,7 +104,13 @@ PyObject* ask_for_op(const std::vector<PyObject*>& found, std::span<const OpEntr
     check_status(
         PyDict_SetItem(kwargs.get(), PyTuple_GET_ITEM(call.kwnames, j), call.args[call.nargs + j]));
   }
-  PyObject* owner = self ? reinterpret_cast<PyObject*>(TensorType) : g_module;
+  return {args, kwargs};
+}
+
+PyObject* ask_for_op(const std::vector<PyObject*>& found, std::span<const OpEntry> overloads,
+                     const PythonCall& call) {
+  const auto [args, kwargs] = arguments_of(call);
+  PyObject* owner = call.self ? reinterpret_cast<PyObject*>(TensorType) : g_module;
   const Handle function = Handle::steal(PyObject_GetAttrString(owner, overloads.front().name));
   return ask(found, function.get(), args.get(), kwargs.get());
 }
@@ -257,7 +265,30 @@ PyMethodDef functions[] = {
 
 }  // namespace
 
+namespace {
+
+// Does a class below Tensor say what its __torch_function__ is?
+bool has_own_torch_function(PyTypeObject* type) {
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(type->tp_mro); ++i) {
+    auto* t = reinterpret_cast<PyTypeObject*>(PyTuple_GET_ITEM(type->tp_mro, i));
+    if (t == TensorType) return false;
+    if (PyDict_GetItemString(t->tp_dict, "__torch_function__")) return true;
+  }
+  return true;
+}
+
+}  // namespace
+
 int note_subclass(PyTypeObject* type) {
+  auto* object = reinterpret_cast<PyObject*>(type);
+  if (PyObject_HasAttrString(object, "__torch_dispatch__")) {
+    // Whoever has it gets results as it returns them: Tensor's own __torch_function__ would make
+    // the class's objects of them.
+    g_overrides_exist = true;
+    if (!has_own_torch_function(type) &&
+        PyObject_SetAttrString(object, "__torch_function__", g_disabled) < 0)
+      return -1;
+  }
   PyObject* f = PyObject_GetAttrString(reinterpret_cast<PyObject*>(type), "__torch_function__");
   if (!f) return -1;
   if (f != g_disabled) g_overrides_exist = true;
@@ -268,7 +299,13 @@ int note_subclass(PyTypeObject* type) {
 PyObject* torch_function_result(std::span<const OpEntry> overloads, const PythonCall& call) {
   std::vector<PyObject*> found;
   if (t_disabled == 0) found = find_overrides(call);
-  return found.empty() && !in_mode() ? nullptr : ask_for_op(found, overloads, call);
+  if (!found.empty() || in_mode()) return ask_for_op(found, overloads, call);
+  // Below __torch_function__: classes whose objects have no memory of their own.
+  const std::vector<PyObject*> wrappers = find_overrides(call, dispatches);
+  if (wrappers.empty()) return nullptr;
+  const Handle function = Handle::steal(function_for(overloads.front().name));
+  const auto [args, kwargs] = arguments_of(call);
+  return ask_dispatchers(wrappers, function.get(), args.get(), kwargs.get());
 }
 
 PyObject* last_resort_override(std::span<const OpEntry> overloads, const PythonCall& call) {
@@ -282,11 +319,21 @@ PyObject* operator_override(const char* method, PyObject* a, PyObject* b, PyObje
     if (b) note(found, b);
     if (c) note(found, c);
   }
-  if (found.empty() && !in_mode()) return nullptr;
-  const Handle function =
-      Handle::steal(PyObject_GetAttrString(reinterpret_cast<PyObject*>(TensorType), method));
+  std::vector<PyObject*> wrappers;
+  if (found.empty() && !in_mode()) {
+    for (PyObject* o : {a, b, c}) {
+      if (o) note(wrappers, o, dispatches);
+    }
+    if (wrappers.empty()) return nullptr;
+  }
   const Handle args = Handle::steal(PyTuple_Pack(c ? 3 : b ? 2 : 1, a, b, c));
   const Handle kwargs = Handle::steal(PyDict_New());
+  if (!wrappers.empty()) {
+    const Handle function = Handle::steal(function_for(method));
+    return ask_dispatchers(wrappers, function.get(), args.get(), kwargs.get());
+  }
+  const Handle function =
+      Handle::steal(PyObject_GetAttrString(reinterpret_cast<PyObject*>(TensorType), method));
   return ask(found, function.get(), args.get(), kwargs.get());
 }
 

@@ -8,6 +8,7 @@
 #include "core/device_memory.h"
 #include "core/modes.h"
 #include "device/runtime.h"
+#include "ops/framework/custom_op.h"
 #include "ops/ops.h"
 
 namespace rush {
@@ -189,7 +190,10 @@ bool run_autocast(const OpEntry& entry, Value* args, Value* results) {
   const bool sets_option = policy == AutocastPolicy::Float32ByOption && is_eligible(*first, device);
   const Off off;
   DType to = DType::Float32;
-  if (policy == AutocastPolicy::LowerPrecision) to = state().dtype[int(device)];
+  if (policy == AutocastPolicy::LowerPrecision) {
+    const CustomOp* custom = custom_op_of(entry);
+    to = custom ? custom->autocast_dtype(device).value_or(to) : state().dtype[int(device)];
+  }
   if (policy == AutocastPolicy::Widest) to = widest(entry, args, device);
   Recast recast(device, to);
   for (size_t i = 0; i < entry.args.size(); ++i) {

@@ -10,6 +10,7 @@
 #include "device/deferred.h"
 #include "ops/autocast/autocast.h"
 #include "ops/framework/boxing.h"
+#include "ops/framework/custom_op.h"
 
 namespace rush {
 namespace table {
@@ -103,6 +104,7 @@ class Lowered {
 std::span<const OpEntry> all_ops() { return sorted_ops(); }
 
 std::span<const OpEntry> find_ops(std::string_view name) {
+  if (name.find(':') != std::string_view::npos) return find_custom_entries(name);
   const auto& ops = sorted_ops();
   const auto [first, last] =
       std::equal_range(ops.begin(), ops.end(), name, [](const auto& a, const auto& b) {
@@ -314,7 +316,7 @@ std::vector<Value> call_by_name(std::string_view name, std::span<Value> args) {
       if (i < args.size())
         full.push_back(std::move(args[i]));
       else
-        full.push_back(entry.args[i].make_default ? entry.args[i].make_default() : Value());
+        full.push_back(default_argument(entry, i));
     }
     std::array<Value, kMaxResults> out;
     entry.boxed(full.data(), out.data());

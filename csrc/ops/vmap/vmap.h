@@ -100,6 +100,15 @@ class BatchedCall {
   // The result, when the rule has computed it with other ops. In place: written into self.
   void finish(Tensor physical_result);
   void finish_unbatched(Tensor result) { results_[0].own(std::move(result)); }
+  // By a user's rule: it is told which arguments have samples (0: first in each tensor; -1: none),
+  // and says the same of the results.
+  using Rule = std::function<std::vector<int64_t>(const std::vector<int64_t>& in_dims, Value* args,
+                                                  Value* results)>;
+  void run_rule(const Rule& rule);
+  // A result that is an argument which was written to.
+  void give_back(size_t result, size_t argument) {
+    results_[result].borrow(args_[argument].tensor().impl());
+  }
   // Sample by sample; `repeat` starts each from where it stands now.
   void loop(Generator* repeat = nullptr);
 

@@ -190,6 +190,31 @@ void BatchedCall::finish(Tensor physical_result) {
   results_[0].own(add_batch(physical_result, level));
 }
 
+void BatchedCall::run_rule(const Rule& rule) {
+  std::vector<int64_t> in_dims;
+  for (size_t i = 0; i < count(); ++i) {
+    in_dims.push_back(is_batched(i) ? 0 : -1);
+    if (!is_batched(i) || is_tensor(i)) continue;
+    std::vector<Tensor> list;
+    for (const Tensor& t : args_[i].tensors()) list.push_back(with_all_samples(t, level));
+    set(i, std::move(list));
+  }
+  std::array<Value, kMaxResults> out;
+  const std::vector<int64_t> out_dims = rule(in_dims, next_.data(), out.data());
+  for (size_t i = 0; i < entry.num_results; ++i) {
+    visit(out[i], [&](const Tensor& t) {
+      check(out_dims[i] < 0 || (t.dim() > 0 && t.size(0) == size), ErrorKind::Runtime, entry.name,
+            "the rule for vmap says that result ", i, " has ", size, " samples, but its shape is ",
+            t.sizes());
+    });
+    if (out_dims[i] >= 0)
+      wrap_result(out[i], level);
+    else if (out[i].tag() == Value::Tag::Tensor)
+      out[i].own(Tensor(out[i].tensor()));
+    results_[i] = std::move(out[i]);
+  }
+}
+
 static thread_local std::map<std::string, int64_t> t_sample_loops;
 std::map<std::string, int64_t> take_sample_loops() { return std::exchange(t_sample_loops, {}); }
 

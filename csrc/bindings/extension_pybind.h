@@ -1,0 +1,108 @@
+// extension_pybind.h: pybind11's casters for tensors, dtypes, devices and numbers. For extension modules; the
+// library itself never includes it.
+#pragma once
+
+#include <pybind11/pybind11.h>
+#include <pybind11/stl.h>
+
+#include "bindings/extension_api.h"
+#include "frontend/torch/tensor.h"
+
+namespace py = pybind11;
+
+namespace rush::torch_api::detail {
+
+// The table, with the errors of Rushlight known to pybind11: an exception that began in Python
+// arrives there as it was, the others as the classes that the package raises.
+inline const ExtensionApi& python() {
+  const ExtensionApi* api = extension_api();
+  if (!api) throw pybind11::error_already_set();
+  static const bool registered = [] {
+    pybind11::register_local_exception_translator([](std::exception_ptr p) {
+      try {
+        if (p) std::rethrow_exception(p);
+      } catch (...) {
+        if (!extension_api()->raise_current()) throw;
+      }
+    });
+    return true;
+  }();
+  static_cast<void>(registered);
+  return *api;
+}
+
+}  // namespace rush::torch_api::detail
+
+namespace pybind11::detail {
+
+#define RUSH_CASTER(text)                        \
+  static constexpr auto name = const_name(text); \
+  template <class>                               \
+  using cast_op_type = Type&;                    \
+  operator Type&() { return value; }             \
+  Type value
+
+template <class Type>
+  requires std::derived_from<Type, rush::Tensor>
+struct type_caster<Type> {
+  RUSH_CASTER("rushlight.Tensor");
+  bool load(handle source, bool) {
+    if (source.is_none()) {
+      value = Type();
+      return true;
+    }
+    const rush::Tensor* t = rush::torch_api::detail::python().unwrap(source.ptr());
+    if (t) value = Type(*t);
+    return t != nullptr;
+  }
+  static handle cast(const rush::Tensor& t, return_value_policy, handle) {
+    PyObject* o = rush::torch_api::detail::python().wrap(t);
+    if (!o) throw error_already_set();
+    return o;
+  }
+};
+
+template <>
+struct type_caster<rush::torch_api::ScalarType> {
+  using Type = rush::torch_api::ScalarType;
+  RUSH_CASTER("rushlight.dtype") { rush::DType::Float32 };
+  bool load(handle source, bool) {
+    rush::DType dtype;
+    if (!rush::torch_api::detail::python().unwrap_dtype(source.ptr(), dtype)) return false;
+    value = dtype;
+    return true;
+  }
+  static handle cast(const Type& t, return_value_policy, handle) {
+    return rush::torch_api::detail::python().wrap_dtype(t);
+  }
+};
+
+template <>
+struct type_caster<rush::torch_api::Device> {
+  using Type = rush::torch_api::Device;
+  RUSH_CASTER("rushlight.device") { rush::Device() };
+  bool load(handle source, bool) {
+    rush::Device device;
+    if (!rush::torch_api::detail::python().unwrap_device(source.ptr(), device)) return false;
+    value = device;
+    return true;
+  }
+  static handle cast(const Type& d, return_value_policy, handle) {
+    return rush::torch_api::detail::python().wrap_device(d);
+  }
+};
+
+template <>
+struct type_caster<rush::Scalar> {
+  using Type = rush::Scalar;
+  RUSH_CASTER("Number");
+  bool load(handle source, bool) {
+    return rush::torch_api::detail::python().unwrap_scalar(source.ptr(), value);
+  }
+  static handle cast(const Type& s, return_value_policy, handle) {
+    return rush::torch_api::detail::python().wrap_scalar(s);
+  }
+};
+#undef RUSH_CASTER
+
+}  // namespace pybind11::detail

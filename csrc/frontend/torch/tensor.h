@@ -1,0 +1,216 @@
+// tensor.h: a rush::Tensor with PyTorch's methods. It is nothing more: either may stand where the
+// other is expected.
+#pragma once
+
+#include <array>
+#include <tuple>
+
+#include "autograd/engine.h"
+#include "autograd/meta.h"
+#include "frontend/torch/types.h"
+#include "ops/ops.h"
+
+namespace rush::torch_api {
+
+class Tensor;
+using TensorList = ArrayRef<Tensor>;
+
+// A tensor or a number, where ops take either.
+class Operand {
+ public:
+  Operand(const rush::Tensor& t) : tensor_(t) {}
+  template <class T>
+    requires std::is_arithmetic_v<T>
+  Operand(T number) : tensor_(wrap_number(Scalar(number))) {}
+  Operand(const Scalar& number) : tensor_(wrap_number(number)) {}
+  const rush::Tensor& tensor() const { return tensor_; }
+  operator const rush::Tensor&() const { return tensor_; }
+
+ private:
+  rush::Tensor tensor_;
+};
+
+namespace detail {
+inline rush::TensorList list(TensorList list);
+inline std::vector<Tensor> list(std::vector<rush::Tensor> list);
+}  // namespace detail
+
+// Elements of a CPU tensor by index, a[i][j], without a check.
+template <class T, size_t N>
+class TensorAccessor {
+ public:
+  TensorAccessor(T* data, const int64_t* sizes, const int64_t* strides)
+      : data_(data), sizes_(sizes), strides_(strides) {}
+  int64_t size(int64_t d) const { return sizes_[d]; }
+  int64_t stride(int64_t d) const { return strides_[d]; }
+  IntArrayRef sizes() const { return {sizes_, N}; }
+  T* data() const { return data_; }
+  decltype(auto) operator[](int64_t i) const {
+    if constexpr (N == 1)
+      return data_[strides_[0] * i];
+    else
+      return TensorAccessor<T, N - 1>(data_ + strides_[0] * i, sizes_ + 1, strides_ + 1);
+  }
+
+ private:
+  T* data_;
+  const int64_t *sizes_, *strides_;
+};
+
+class Tensor : public rush::Tensor {
+ public:
+  Tensor() = default;
+  Tensor(rush::Tensor t) : rush::Tensor(std::move(t)) {}
+
+  IntArrayRef sizes() const { return rush::Tensor::sizes(); }
+  IntArrayRef strides() const { return rush::Tensor::strides(); }
+  int64_t ndimension() const { return dim(); }
+  int64_t storage_offset() const { return offset(); }
+  ScalarType scalar_type() const { return rush::Tensor::dtype(); }
+  ScalarType dtype() const { return rush::Tensor::dtype(); }
+  Device device() const { return rush::Tensor::device(); }
+  int64_t get_device() const { return device().index(); }
+  bool is_floating_point() const { return is_floating(); }
+  int64_t itemsize() const { return element_size(); }
+  TensorOptions options() const { return TensorOptions(scalar_type()).device(device()); }
+  void reset() { *this = Tensor(); }
+
+  // The address of the first element. What writes there through it tells nobody.
+  void* data_ptr() const { return data(); }
+  template <class T>
+  T* data_ptr() const {
+    check_dtype(dtype_of<std::remove_const_t<T>> == DType(dtype()), "data_ptr",
+                "expected a tensor of ", dtype_of<std::remove_const_t<T>>, ", this one has ",
+                DType(dtype()));
+    return static_cast<T*>(data());
+  }
+  template <class T>
+  const T* const_data_ptr() const {
+    return data_ptr<T>();
+  }
+  template <class T>
+  T* mutable_data_ptr() const {
+    return data_ptr<T>();
+  }
+  template <class T, size_t N>
+  TensorAccessor<T, N> accessor() const {
+    check_argument(is_cpu(), "accessor", "the tensor is on ", device(), ", not on the CPU");
+    check_shape(dim() == int64_t(N), "accessor", "expected ", N, " dimensions, got ", dim());
+    return {data_ptr<T>(), rush::Tensor::sizes().data(), rush::Tensor::strides().data()};
+  }
+  Scalar item() const { return rush::Tensor::item(); }
+  template <class T>
+  T item() const {
+    return rush::Tensor::item().template to<T>();
+  }
+
+  Tensor to(ScalarType dtype, bool non_blocking = false, bool copy = false) const {
+    return rush::to(*this, std::optional<DType>(dtype), non_blocking, copy);
+  }
+  Tensor to(Device device, bool non_blocking = false, bool copy = false) const {
+    return rush::to(*this, std::optional<rush::Device>(device), std::nullopt, non_blocking, copy);
+  }
+  Tensor to(DeviceType type) const { return to(Device(type)); }
+  Tensor to(Device device, ScalarType dtype, bool non_blocking = false, bool copy = false) const {
+    return rush::to(*this, std::optional<rush::Device>(device), std::optional<DType>(dtype),
+                    non_blocking, copy);
+  }
+  Tensor to(const TensorOptions& o, bool non_blocking = false, bool copy = false) const {
+    return rush::to(*this, o.device_opt(), o.dtype_opt(), non_blocking, copy,
+                    o.memory_format_opt());
+  }
+  Tensor toType(ScalarType dtype) const { return to(dtype); }
+  Tensor type_as(const rush::Tensor& other) const { return rush::to(*this, other); }
+  Tensor to_dtype(ScalarType dtype) const { return to(dtype); }
+  Tensor cpu() const { return to(kCPU); }
+  Tensor cuda() const { return to(kCUDA); }
+  Tensor slice(int64_t dim = 0, std::optional<int64_t> start = std::nullopt,
+               std::optional<int64_t> end = std::nullopt, int64_t step = 1) const {
+    return rush::slice(*this, dim, start, end, step);
+  }
+  Tensor operator[](int64_t i) const { return rush::select(*this, 0, i); }
+
+  Tensor new_empty(IntArrayRef size, const TensorOptions& o = {}) const {
+    return rush::new_empty(*this, size, o.dtype_opt(), std::nullopt, o.device_opt());
+  }
+  Tensor new_zeros(IntArrayRef size, const TensorOptions& o = {}) const {
+    return rush::new_zeros(*this, size, o.dtype_opt(), std::nullopt, o.device_opt());
+  }
+  Tensor new_ones(IntArrayRef size, const TensorOptions& o = {}) const {
+    return rush::new_ones(*this, size, o.dtype_opt(), std::nullopt, o.device_opt());
+  }
+  Tensor new_full(IntArrayRef size, const Scalar& value, const TensorOptions& o = {}) const {
+    return rush::new_full(*this, size, value, o.dtype_opt(), std::nullopt, o.device_opt());
+  }
+
+  bool requires_grad() const { return rush::requires_grad(*this); }
+  const Tensor& set_requires_grad(bool on) const {
+    rush::set_requires_grad(*this, on);
+    return *this;
+  }
+  const Tensor& requires_grad_(bool on = true) const { return set_requires_grad(on); }
+  bool is_leaf() const { return rush::is_leaf(*this); }
+  Tensor grad() const { return grad_of(*this); }
+  Tensor& mutable_grad() = delete;  // exchange_grad sets it
+  void backward(const Tensor& gradient = {}, bool retain_graph = false,
+                bool create_graph = false) const {
+    const rush::Tensor roots[] = {*this}, grads[] = {gradient};
+    BackwardOptions options;
+    options.retain_graph = retain_graph || create_graph;
+    options.create_graph = create_graph;
+    rush::backward(roots, grads, options);
+  }
+  Tensor tensor_data() const { return detached(*this); }
+  Tensor variable_data() const { return detached(*this); }
+
+  // The methods of the table: mul, sum, view, add_ and so on.
+#include "frontend/torch_methods.inc"
+};
+static_assert(sizeof(Tensor) == sizeof(rush::Tensor));
+
+namespace detail {
+inline rush::TensorList list(TensorList list) {
+  return {static_cast<const rush::Tensor*>(list.data()), list.size()};
+}
+inline std::vector<Tensor> list(std::vector<rush::Tensor> list) {
+  return {std::make_move_iterator(list.begin()), std::make_move_iterator(list.end())};
+}
+}  // namespace detail
+
+inline Tensor operator+(const Tensor& a, const Operand& b) { return rush::add(a, b); }
+inline Tensor operator-(const Tensor& a, const Operand& b) { return rush::sub(a, b); }
+inline Tensor operator*(const Tensor& a, const Operand& b) { return rush::mul(a, b); }
+inline Tensor operator/(const Tensor& a, const Operand& b) { return rush::div(a, b); }
+inline Tensor operator+(const Scalar& a, const Tensor& b) { return rush::add(Operand(a), b); }
+inline Tensor operator-(const Scalar& a, const Tensor& b) { return rush::sub(Operand(a), b); }
+inline Tensor operator*(const Scalar& a, const Tensor& b) { return rush::mul(Operand(a), b); }
+inline Tensor operator/(const Scalar& a, const Tensor& b) { return rush::div(Operand(a), b); }
+inline Tensor operator-(const Tensor& a) { return rush::neg(a); }
+inline Tensor operator~(const Tensor& a) { return rush::bitwise_not(a); }
+inline Tensor operator&(const Tensor& a, const Operand& b) { return rush::bitwise_and(a, b); }
+inline Tensor operator|(const Tensor& a, const Operand& b) { return rush::bitwise_or(a, b); }
+inline Tensor operator^(const Tensor& a, const Operand& b) { return rush::bitwise_xor(a, b); }
+inline Tensor operator==(const Tensor& a, const Operand& b) { return rush::eq(a, b); }
+inline Tensor operator!=(const Tensor& a, const Operand& b) { return rush::ne(a, b); }
+inline Tensor operator<(const Tensor& a, const Operand& b) { return rush::lt(a, b); }
+inline Tensor operator<=(const Tensor& a, const Operand& b) { return rush::le(a, b); }
+inline Tensor operator>(const Tensor& a, const Operand& b) { return rush::gt(a, b); }
+inline Tensor operator>=(const Tensor& a, const Operand& b) { return rush::ge(a, b); }
+inline const Tensor& operator+=(const Tensor& a, const Operand& b) {
+  rush::add_(a, b);
+  return a;
+}
+inline const Tensor& operator-=(const Tensor& a, const Operand& b) {
+  rush::sub_(a, b);
+  return a;
+}
+inline const Tensor& operator*=(const Tensor& a, const Operand& b) {
+  rush::mul_(a, b);
+  return a;
+}
+inline const Tensor& operator/=(const Tensor& a, const Operand& b) {
+  rush::div_(a, b);
+  return a;
+}
+
+}  // namespace rush::torch_api

@@ -1,0 +1,1 @@
+"""What rushlight.library is made of: schemas, operators, gradients, the checks of opcheck."""

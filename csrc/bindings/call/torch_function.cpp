@@ -257,6 +257,8 @@ PyMethodDef functions[] = {
 
 }  // namespace
 
+bool in_torch_function_mode() { return in_mode(); }
+
 int note_subclass(PyTypeObject* type) {
   PyObject* f = PyObject_GetAttrString(reinterpret_cast<PyObject*>(type), "__torch_function__");
   if (!f) return -1;

@@ -42,9 +42,9 @@ bool sizes_depend_on_values(const OpEntry& entry, const Value* args) {
 // Of ops without a tensor among their results: is it a question about values? Others write (their
 // names say so) or ask for what every call with the same key has: types, geometries.
 bool answers_by_values(const OpEntry& entry) {
-  constexpr std::string_view harmless[] = {"_run_backward", "_put_grad",   "_want_grad",
-                                           "optimizer_step", "can_cast",   "promote_types",
-                                           "result_type",    "is_conj",    "is_neg"};
+  constexpr std::string_view harmless[] = {"_run_backward",  "_put_grad", "_want_grad",
+                                           "optimizer_step", "can_cast",  "promote_types",
+                                           "result_type",    "is_conj",   "is_neg"};
   const std::string_view name = entry.name;
   return !name.ends_with('_') && std::ranges::find(harmless, name) == std::end(harmless);
 }
@@ -82,7 +82,8 @@ Recorder* recorder_here() {
   return r ? r->recorder : nullptr;
 }
 void end_recording(const char* what) {
-  if (Recorder* r = recorder_here()) r->refuse(concat(what, " is not what a replay can repeat"), source_here());
+  if (Recorder* r = recorder_here())
+    r->refuse(concat(what, " is not what a replay can repeat"), source_here());
 }
 void tell_recorder(const char* as) {
   if (Recorder* r = recorder_here()) r->value_read(as);
@@ -317,9 +318,10 @@ void Recorder::begin_op(const StreamEvent& event) {
     return refuse(concat("the sizes of what ", entry.name, "() gives depend on values"),
                   event.source);
   if (!modes_fit(event, i.modes))
-    return refuse("the function enters inference mode or forward mode, packs saved tensors, or turns "
-                  "autocast off",
-                  event.source);
+    return refuse(
+        "the function enters inference mode or forward mode, packs saved tensors, or turns "
+        "autocast off",
+        event.source);
   for (size_t k = 0; k < entry.args.size(); ++k) i.args.push_back(argument(event.args[k]));
   if (!ended()) pending_ = std::move(i);
 }
@@ -340,8 +342,9 @@ void Recorder::end_op(const StreamEvent& event) {
     }
   }
   if (!tensors && answers_by_values(entry))
-    return refuse(concat(entry.name, "() made a Python value of tensors, by which Python may decide"),
-                  event.source);
+    return refuse(
+        concat(entry.name, "() made a Python value of tensors, by which Python may decide"),
+        event.source);
   recording_.graph.body.push_back(std::move(*pending_));
   recording_.graph.lines.push_back(event.source);
 }

@@ -41,8 +41,8 @@ class Comparison {
 
  private:
   Parting parting(const std::string& one, const std::string& other) const {
-    return {at_, concat(one, at_source(line(one_)), " before, now ", other,
-                        at_source(line(other_)))};
+    return {at_,
+            concat(one, at_source(line(one_)), " before, now ", other, at_source(line(other_)))};
   }
   SourcePoint line(const Recording& r) const {
     return at_ < r.graph.lines.size() ? r.graph.lines[at_] : SourcePoint{};
@@ -87,8 +87,7 @@ class Comparison {
   bool same_place(const Place& a, const Place& b) const {
     if (a.kind != b.kind) return false;
     if (a.kind == Place::Kind::Constant) return same_constant(a.index, b.index);
-    if (a.kind == Place::Kind::State)
-      return one_.state[a.index].is_same(other_.state[b.index]);
+    if (a.kind == Place::Kind::State) return one_.state[a.index].is_same(other_.state[b.index]);
     return a.index == b.index;
   }
   bool same_argument(const Argument& a, const Argument& b) {

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from types import GeneratorType
 from typing import TYPE_CHECKING, Any, overload
 
 from rushlight import _C
@@ -127,6 +128,36 @@ def call_fused(options: Options, function: Callable[..., Any], args: Any, kwargs
 
 
 def _fused(options: Options, function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+    result = _fused_once(options, function, args, kwargs)
+    # The body of a generator runs when it is asked for items.
+    if type(result) is GeneratorType and _is_generator_function(function):
+        return _fused_items(options, result)
+    return result
+
+
+def _is_generator_function(function: Callable[..., Any]) -> bool:
+    from inspect import isgeneratorfunction
+
+    return isgeneratorfunction(getattr(function, "forward", function))
+
+
+def _fused_items(options: Options, items: Any) -> Generator[Any, Any, Any]:
+    resume, given = items.send, None
+    while True:
+        try:
+            item = _fused_once(options, resume, (given,), {})
+        except StopIteration as end:
+            return end.value
+        try:
+            resume, given = items.send, (yield item)
+        except GeneratorExit:
+            items.close()
+            raise
+        except BaseException as error:
+            resume, given = items.throw, error
+
+
+def _fused_once(options: Options, function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
     before = _C._defer(True, options.least_elements, options.wait_for_code)
     try:
         return function(*args, **kwargs)

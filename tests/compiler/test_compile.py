@@ -488,6 +488,18 @@ def test_the_guide_runs(capsys):
     assert "6 ops in 1 pass" in out and "frozen: 1 recording" in out
 
 
+def test_what_cannot_be_run_at_the_end_leaves_the_settings_of_before():
+    def settings():
+        now = rl._C._defer(False, 0, False)
+        rl._C._defer(*now)
+        return now
+
+    before = settings()
+    with pytest.raises(MemoryError):
+        rl.compile(lambda x: x.expand(1 << 38) * 2, options={"least_elements": 7})(rl.ones(1))
+    assert settings() == before
+
+
 def test_numpy_still_sees_the_same_memory():
     x = rl.compile(lambda x: x * 2)(rl.ones(5000))
     view = x.numpy()

@@ -94,8 +94,8 @@ struct Session {
   ExecutedCode executed;
   std::shared_ptr<jit::Recorder> recorder;
   std::unique_ptr<CodeWatch> watch;
-  ProgramPointer audited;        // the program that fits already
-  ProgramPointer but_numbers;    // one that would fit with other numbers
+  ProgramPointer audited;      // the program that fits already
+  ProgramPointer but_numbers;  // one that would fit with other numbers
   int64_t fused_before = 0;
 };
 
@@ -116,7 +116,9 @@ PyObject* capsule_of(std::unique_ptr<T> thing, const char* name) {
 
 // ---- finding ----
 
-bool same_bits(double a, double b) { return std::bit_cast<uint64_t>(a) == std::bit_cast<uint64_t>(b); }
+bool same_bits(double a, double b) {
+  return std::bit_cast<uint64_t>(a) == std::bit_cast<uint64_t>(b);
+}
 
 // Of the tensors that the program uses from outside: are they as they were, and none an input?
 bool state_fits(const Program& p, const std::vector<Tensor>& inputs, std::string& miss) {
@@ -124,8 +126,8 @@ bool state_fits(const Program& p, const std::vector<Tensor>& inputs, std::string
   for (size_t i = 0; i < r.state.size(); ++i) {
     if (jit::has_facts(r.state[i], r.state_facts[i])) [[likely]]
       continue;
-    miss = concat("a tensor of the function's own: ", jit::shown(jit::facts_of(r.state[i])), ", was ",
-                  jit::shown(r.state_facts[i]));
+    miss = concat("a tensor of the function's own: ", jit::shown(jit::facts_of(r.state[i])),
+                  ", was ", jit::shown(r.state_facts[i]));
     return false;
   }
   for (const Tensor& t : inputs) {
@@ -166,8 +168,9 @@ Found find(Cache& cache, const Call& call, const ModeKey& modes) {
       cache.miss = "numbers that were equal changed apart from each other";
       continue;
     }
-    if (i > 0) std::rotate(cache.programs.begin(), cache.programs.begin() + long(i),
-                           cache.programs.begin() + long(i) + 1);
+    if (i > 0)
+      std::rotate(cache.programs.begin(), cache.programs.begin() + long(i),
+                  cache.programs.begin() + long(i) + 1);
     found.program = std::move(p);
     return found;
   }
@@ -198,9 +201,8 @@ PyObject* packed(const Program& p, const jit::IValue& output) {
     PyObject* leaf = PyTuple_GET_ITEM(p.leaves.get(), i);
     // A constant comes in a tuple of its own.
     PyList_SET_ITEM(leaves.get(), i,
-                    leaf == Py_None
-                        ? Handle::steal(wrap(tensors[next++].toTensor())).release()
-                        : Py_NewRef(PyTuple_GET_ITEM(leaf, 0)));
+                    leaf == Py_None ? Handle::steal(wrap(tensors[next++].toTensor())).release()
+                                    : Py_NewRef(PyTuple_GET_ITEM(leaf, 0)));
   }
   return PyObject_CallOneArg(p.rebuild.get(), leaves.get());
 }
@@ -336,7 +338,8 @@ const Tensor* escaped(const Session& s, const std::vector<Tensor>& outputs) {
 }
 
 enum class Verdict { Recorded, Audited, Merged, Refused, Unstable, Parted };
-constexpr const char* kVerdicts[] = {"recorded", "audited", "merged", "refused", "unstable", "parted"};
+constexpr const char* kVerdicts[] = {"recorded", "audited",  "merged",
+                                     "refused",  "unstable", "parted"};
 
 struct Outcome {
   Verdict verdict;
@@ -350,8 +353,7 @@ std::vector<uint32_t> sources_of(const jit::FloatPlace& place, const Guards& one
   for (size_t k = 0; k < one.floats.size(); ++k) {
     const bool may_vary = one.entries[one.float_entries[k]].may_vary &&
                           other.entries[other.float_entries[k]].may_vary;
-    if (may_vary && same_bits(one.floats[k], place.one) &&
-        same_bits(other.floats[k], place.other))
+    if (may_vary && same_bits(one.floats[k], place.one) && same_bits(other.floats[k], place.other))
       from.push_back(uint32_t(k));
   }
   return from;
@@ -417,9 +419,9 @@ Outcome audit(Program& p, jit::Recording& recording, PyObject* leaves) {
   const int same = PyObject_RichCompareBool(leaves, p.leaves.get(), Py_EQ);
   check_status(same);
   if (!same)
-    return {Verdict::Parted, concat("the function returned ", shown_value(p.leaves.get()),
-                                    " before, now ", shown_value(leaves),
-                                    " (None stands for a tensor)")};
+    return {Verdict::Parted,
+            concat("the function returned ", shown_value(p.leaves.get()), " before, now ",
+                   shown_value(leaves), " (None stands for a tensor)")};
   return {Verdict::Audited, ""};
 }
 
@@ -432,15 +434,15 @@ Outcome examine(Cache& cache, Session& s, const std::vector<Tensor>& outputs, Gu
     return {Verdict::Refused, concat("a replay would leave out ", s.executed.impure)};
   if (s.recorder->ended()) return {Verdict::Refused, s.recorder->reason()};
   if (!s.call.fits(s.before, inputs, floats, Guards::Leniency::AnyGrad))
-    return {Verdict::Unstable,
-            concat("the function itself changed ", s.before.difference())};
+    return {Verdict::Unstable, concat("the function itself changed ", s.before.difference())};
   if (const Tensor* t = escaped(s, outputs))
     return {Verdict::Refused, concat("a tensor was kept in Python besides the results, made",
                                      at_source(s.recorder->line_of(*t)))};
   for (const Tensor& t : s.recorder->results()) {
     auto* wrapper = static_cast<PyObject*>(t.impl()->py_object);
     if (wrapper && Py_TYPE(wrapper) != TensorType)
-      return {Verdict::Refused, concat("it makes a ", type_name(wrapper), ", a subclass of Tensor")};
+      return {Verdict::Refused,
+              concat("it makes a ", type_name(wrapper), ", a subclass of Tensor")};
   }
   guards.record(s.call.function, s.call.also, s.call.args, s.call.kwargs, cache.known);
   if (!guards.problem.empty()) return {Verdict::Refused, guards.problem};
@@ -473,8 +475,7 @@ PyObject* frozen_end(PyObject*, PyObject* const* args, Py_ssize_t n) {
       outputs.push_back(unwrap(PyList_GET_ITEM(args[2], i)));
     auto p = std::make_shared<Program>();
     p->modes = s.modes;
-    if (PyUnicode_Check(args[4]))
-      s.recorder->refuse(std::string(text_of(args[4])), SourcePoint{});
+    if (PyUnicode_Check(args[4])) s.recorder->refuse(std::string(text_of(args[4])), SourcePoint{});
     Outcome outcome = examine(cache, s, outputs, p->guards);
     for (Py_ssize_t i = 0; i < PyList_GET_SIZE(args[5]); ++i)
       p->guards.keep_fixed(text_of(PyList_GET_ITEM(args[5], i)));
@@ -483,10 +484,9 @@ PyObject* frozen_end(PyObject*, PyObject* const* args, Py_ssize_t n) {
       for (size_t i = 0; i < p->recording.state.size(); ++i) {
         const Tensor& t = p->recording.state[i];
         if (p->guards.reachable.contains(t.impl())) continue;
-        outcome = {Verdict::Refused,
-                   concat("it is not known where a tensor came from, met",
-                          at_source(p->recording.state_met[i]),
-                          "; make it an argument, an attribute or a global")};
+        outcome = {Verdict::Refused, concat("it is not known where a tensor came from, met",
+                                            at_source(p->recording.state_met[i]),
+                                            "; make it an argument, an attribute or a global")};
         break;
       }
     }

@@ -204,8 +204,8 @@ class Walk {
   void tensor(PyObject* o) {
     const Tensor& t = unwrap(o);
     if (in_args_ && !in_state_ && !g_.reachable.contains(t.impl())) {
-      const auto same = std::ranges::find_if(
-          g_.inputs, [&](const Tensor& other) { return other.is_same(t); });
+      const auto same =
+          std::ranges::find_if(g_.inputs, [&](const Tensor& other) { return other.is_same(t); });
       GuardEntry& e = add(Kind::Input);
       e.address = Py_TYPE(o);
       e.number = same - g_.inputs.begin();
@@ -218,7 +218,8 @@ class Walk {
       e.number = int64_t(g_.facts.size());
       g_.reachable.insert(t.impl());
     }
-    if (g_.entries.back().kind == Kind::Input) g_.entries.back().version = uint32_t(g_.facts.size());
+    if (g_.entries.back().kind == Kind::Input)
+      g_.entries.back().version = uint32_t(g_.facts.size());
     g_.facts.push_back(jit::facts_of(t));
   }
 
@@ -468,10 +469,9 @@ class Check {
     if (e.slot == 0)
       return expect(t.is_same(inputs_[size_t(e.number)]), "two arguments were the same tensor");
     const auto& facts = g_.facts[e.version];
-    const bool fits = any_grad_ ? t.sizes() == facts.sizes && t.dtype() == facts.dtype
-                                : jit::has_facts(t, facts);
-    if (!fits)
-      return fail(concat(jit::shown(jit::facts_of(t)), ", was ", jit::shown(facts)));
+    const bool fits =
+        any_grad_ ? t.sizes() == facts.sizes && t.dtype() == facts.dtype : jit::has_facts(t, facts);
+    if (!fits) return fail(concat(jit::shown(jit::facts_of(t)), ", was ", jit::shown(facts)));
     for (const Tensor& other : inputs_) {
       if (other.is_same(t)) return fail("two arguments are the same tensor");
     }
@@ -495,8 +495,7 @@ class Check {
         return visit(Handle::steal(PyObject_GetAttrString(o, name)).get());
       });
     }
-    if (size_of(o) != e.number)
-      return fail(concat(int64_t(size_of(o)), " items, were ", e.number));
+    if (size_of(o) != e.number) return fail(concat(int64_t(size_of(o)), " items, were ", e.number));
     return each_item(o, [&](PyObject*, PyObject* item) { return visit(item); });
   }
   bool function(PyObject* o, const GuardEntry& e) {

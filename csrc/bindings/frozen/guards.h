@@ -29,28 +29,28 @@ namespace rush::py {
 
 struct GuardEntry {
   enum class Kind : uint8_t {
-    Same,       // an object, by its address
-    Int,        // value
-    Float,      // number; with `slot` any number will do
-    Text,       // value: a str, bytes or complex number
-    Container,  // of a type, with so many items, which follow
-    Object,     // an instance of a type; its __dict__ follows, then methods of the type that ran
-    SeenObject, // the same, without the methods
-    Function,   // by its code; closure, defaults and globals follow if `number` is not 0
-    Type,       // a class, by address and version
-    Module,     // a Python module; the names of it that the code has follow if `number` is not 0
-    Missing,    // a name that is not there
-    Again,      // an object that was walked over before
-    Input,      // a tensor of the arguments
-    State,      // any other tensor
+    Same,        // an object, by its address
+    Int,         // value
+    Float,       // number; with `slot` any number will do
+    Text,        // value: a str, bytes or complex number
+    Container,   // of a type, with so many items, which follow
+    Object,      // an instance of a type; its __dict__ follows, then methods of the type that ran
+    SeenObject,  // the same, without the methods
+    Function,    // by its code; closure, defaults and globals follow if `number` is not 0
+    Type,        // a class, by address and version
+    Module,      // a Python module; the names of it that the code has follow if `number` is not 0
+    Missing,     // a name that is not there
+    Again,       // an object that was walked over before
+    Input,       // a tensor of the arguments
+    State,       // any other tensor
   };
   Kind kind;
-  bool uses = false;   // State: the recording uses it
+  bool uses = false;  // State: the recording uses it
   // Float: nothing but tensors can depend on it, so it may become an input of the program.
   bool may_vary = false;
-  int slot = -1;       // Float: which of the numbers that may change
+  int slot = -1;  // Float: which of the numbers that may change
   uint32_t parent = 0;
-  uint32_t version = 0;     // of a class
+  uint32_t version = 0;  // of a class
   const void* address = nullptr;
   double real = 0;
   int64_t number = 0;  // how many items; of Input and State, which of the facts

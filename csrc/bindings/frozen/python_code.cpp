@@ -17,8 +17,7 @@ struct LibraryFolders {
   LibraryFolders() {
     const auto folder_of = [](const char* module) -> std::string {
       const Handle m = Handle::maybe(PyImport_ImportModule(module));
-      const Handle file =
-          m ? Handle::maybe(PyObject_GetAttrString(m.get(), "__file__")) : Handle();
+      const Handle file = m ? Handle::maybe(PyObject_GetAttrString(m.get(), "__file__")) : Handle();
       PyErr_Clear();
       if (!file || !PyUnicode_Check(file.get())) return {};
       const std::string path(text_of(file.get()));
@@ -63,8 +62,8 @@ std::string impurity(PyObject* callable) {
   if (PyModule_Check(self)) {
     const std::string_view module = module_name(self);
     static constexpr const char* builtins[] = {"print", "input", "open", "breakpoint"};
-    static constexpr const char* clocks[] = {"time",         "time_ns",   "perf_counter",
-                                             "perf_counter_ns", "monotonic", "sleep"};
+    static constexpr const char* clocks[] = {
+        "time", "time_ns", "perf_counter", "perf_counter_ns", "monotonic", "sleep"};
     if (module == "builtins" && among(name, builtins)) return concat(name, "()");
     if (module == "time" && among(name, clocks)) return concat("time.", name, "()");
     return {};
@@ -102,7 +101,8 @@ void ExecutedCode::add(PyObject* code, PyObject* globals) {
 }
 
 bool CodeWatch::possible() { return PyThreadState_Get()->c_profilefunc == nullptr; }
-CodeWatch::CodeWatch(ExecutedCode& to) : capsule_(Handle::steal(PyCapsule_New(&to, nullptr, nullptr))) {
+CodeWatch::CodeWatch(ExecutedCode& to)
+    : capsule_(Handle::steal(PyCapsule_New(&to, nullptr, nullptr))) {
   PyEval_SetProfile(on_event, capsule_.get());
 }
 CodeWatch::~CodeWatch() {
@@ -123,10 +123,9 @@ bool is_library_module(PyObject* module) {
 }
 bool is_of_the_library(PyTypeObject* type) {
   static constexpr const char* machinery[] = {
-      "logging",   "threading", "_thread",    "io",     "_io",        "multiprocessing",
-      "asyncio",   "queue",     "concurrent", "socket", "subprocess", "tempfile",
-      "unittest",  "_pytest",   "pytest",     "tqdm",   "weakref",    "inspect",
-      "importlib", "random",    "re"};
+      "logging", "threading",  "_thread", "io",         "_io",       "multiprocessing", "asyncio",
+      "queue",   "concurrent", "socket",  "subprocess", "tempfile",  "unittest",        "_pytest",
+      "pytest",  "tqdm",       "weakref", "inspect",    "importlib", "random",          "re"};
   const Handle module =
       Handle::maybe(PyObject_GetAttrString(reinterpret_cast<PyObject*>(type), "__module__"));
   if (!module || !PyUnicode_Check(module.get())) {

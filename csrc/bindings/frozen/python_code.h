@@ -41,10 +41,10 @@ bool is_of_the_library(PyTypeObject* type);
 // The function that a class's entry stands for: itself, or behind staticmethod, classmethod,
 // property; or null.
 PyObject* function_behind(PyObject* o);
-bool is_partial(PyObject* o);                                // functools.partial
+bool is_partial(PyObject* o);         // functools.partial
 Handle global_names(PyObject* code);  // the names that the code reads as globals: a set
-bool holds_constant(PyObject* code, PyObject* constant);     // among co_consts
-std::string shown_code(PyObject* code);                      // "f (train.py:12)"
-std::string shown_value(PyObject* o);                        // repr, shortened
+bool holds_constant(PyObject* code, PyObject* constant);  // among co_consts
+std::string shown_code(PyObject* code);                   // "f (train.py:12)"
+std::string shown_value(PyObject* o);                     // repr, shortened
 
 }  // namespace rush::py
